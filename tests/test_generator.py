@@ -1,0 +1,837 @@
+"""The generator's data, tables and command line."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from generator_support import (
+    ROOT,
+    compile_c,
+    compile_grammar_cli,
+    run_lines,
+    tabs,
+    tile_fields,
+)
+
+from generator import GeneratorError
+from generator.__main__ import main
+from generator.registry import (
+    HEADERS,
+    Catalog,
+    device_headers,
+    device_headers_c,
+    generated_files,
+    headers_digest,
+    load_catalog,
+    source,
+    tiles_c,
+)
+from generator.render import environment
+from generator.tiles import (
+    ARCH_LIMITS,
+    COMBINE_TILE,
+    Tile,
+    fill,
+    load_tuned,
+    parse_tile,
+    problems,
+    register_budget,
+    registers,
+    smem_bytes,
+    table,
+    tile_of,
+)
+from generator.variant import PAIRS, Variant, every_variant, parse_stem
+
+EVERY = list(every_variant())
+D128 = Variant("fwd", 128, 128, "bf16")
+
+# ---- Tiles --------------------------------------------------------------------------------------
+
+
+def test_every_variant_has_a_legal_tile() -> None:
+    for variant in EVERY:
+        tile = tile_of(variant)
+        assert problems(variant, tile) == [], f"{variant.stem}: {tile.name}"
+        if variant.pass_ == "fwd":
+            assert 0 < tile.smem_bytes <= ARCH_LIMITS[variant.arch].block_smem_bytes
+            assert registers(variant, tile) <= register_budget(tile) <= 255
+            assert (tile.block_m == 16) == variant.decode
+        assert problems(variant, fill(variant)) == [], f"by the rule: {variant.stem}"
+
+
+def test_tile_names_are_inverses() -> None:
+    for variant in EVERY:
+        tile = tile_of(variant)
+        assert parse_tile(tile.name, variant) == tile
+    for tile, name in (
+        (Tile(64, 32, 4, 2, 3, 128, 16, 1, 2), "m64n32w4x2s3k128v16qb2"),
+        (Tile(64, 32, 4, 2, 3, 128, 16, 0, 1, 4), "m64n32w4x2s3k128v16u4"),
+        (Tile(64, 32, 4, 2, 3, 128, 16, 0, 3, 2), "m64n32w4x2s3k128v16b3u2"),
+    ):
+        assert tile.name == name
+        assert parse_tile(name, D128) == replace(tile, smem_bytes=smem_bytes(D128, tile))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "m64", "m128n64w4x1s2k128v64 ", "m128n64w4x1s2k128v64b1", "m0128n64w4x1s2k128v64", "x"],
+)
+def test_malformed_tile_names(name: str) -> None:
+    with pytest.raises(GeneratorError, match="is not"):
+        parse_tile(name, D128)
+
+
+@pytest.mark.parametrize(
+    ("hdim", "hdim_v", "tile", "expected"),
+    [
+        # Q 128 x 17 chunks, two slots of 64 x 17 chunks, of 16 bytes
+        (128, 128, Tile(128, 64, 4, 1, 2, 128, 64), 16 * 17 * (128 + 2 * 64)),
+        # an odd count of chunks needs no padding
+        (40, 40, Tile(128, 64, 4, 1, 2, 40, 64), 16 * 5 * (128 + 2 * 64)),
+        # slots as large as the larger of a K slab and a V slab: 64 x 9 chunks, 16 x 33 chunks
+        (256, 256, Tile(64, 64, 4, 1, 3, 64, 16), 16 * (33 * 64 + 3 * 64 * 9)),
+        (256, 256, Tile(64, 64, 4, 1, 3, 64, 32), 16 * (33 * 64 + 3 * 32 * 33)),
+        # P, 64 x 5 chunks, and two floats a row, between two warps
+        (512, 512, Tile(64, 32, 4, 2, 2, 512, 32), 16 * 65 * (64 + 2 * 32) + 64 * (16 * 5 + 8)),
+        # the output is larger than all else
+        (64, 128, Tile(128, 16, 4, 1, 2, 16, 16), 128 * 16 * 17),
+    ],
+)
+def test_shared_memory(hdim: int, hdim_v: int, tile: Tile, expected: int) -> None:
+    assert smem_bytes(Variant("fwd", hdim, hdim_v, "fp16"), tile) == expected
+
+
+def test_split_kernels_have_no_output_in_shared_memory() -> None:
+    tile = Tile(128, 16, 4, 1, 2, 16, 16)
+    whole = Variant("fwd", 64, 128, "fp16")
+    assert smem_bytes(replace(whole, split=True), tile) < smem_bytes(whole, tile)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"block_m": 96}, "block_m is not a multiple of 16 * warps_m"),
+        ({"block_m": 0}, "block_m 0 is not positive"),
+        ({"block_n": 24, "v_slab": 24}, "block_n is not a multiple of 16 * warps_n"),
+        ({"stages": 1}, "stages is less than 2"),
+        ({"q_in_regs": 1, "k_unroll": 2}, "Q in registers needs k_unroll 0"),
+        ({"spread": 1, "k_unroll": 2}, "spread copies need whole slabs and k_unroll 0"),
+        ({"spread": 1, "v_slab": 32}, "spread copies need whole slabs and k_unroll 0"),
+        ({"k_slab": 256}, "k_slab is more than the head dim, 128"),
+        ({"k_slab": 40}, "k_slab is neither whole nor a multiple of 16"),
+        ({"v_slab": 8}, "v_slab is not a multiple of 16"),
+        ({"v_slab": 48}, "v_slab does not divide block_n"),
+        ({"stages": 9}, "bytes of shared memory are over 166912"),
+        ({"block_m": 256}, "registers a thread are over 255"),
+        ({"min_blocks": 4}, "registers a thread are over 128"),
+        ({"warps_m": 64, "block_m": 1024}, "2048 threads are more than 1024"),
+    ],
+)
+def test_illegal_tiles(change: dict, problem: str) -> None:
+    tile = replace(Tile(128, 64, 4, 1, 2, 128, 64), **change)
+    tile = replace(tile, smem_bytes=smem_bytes(D128, tile))
+    assert any(problem in found for found in problems(D128, tile)), problems(D128, tile)
+
+
+def test_illegal_shared_memory_and_combine_tiles() -> None:
+    assert problems(D128, Tile(128, 64, 4, 1, 2, 128, 64)) == ["smem_bytes is 0, not 69632"]
+    combine = Variant("fwd_combine", 128, 128, "bf16")
+    assert problems(combine, COMBINE_TILE) == []
+    assert problems(combine, replace(COMBINE_TILE, stages=2)) != []
+
+
+def test_the_table_gives_each_variant_one_tile() -> None:
+    rows = table()
+    keys = [
+        (
+            row.variant.pass_,
+            *dims(row.variant),
+            row.variant.mask != "full",
+            row.variant.decode,
+            row.variant.arch,
+        )
+        for row in rows
+    ]
+    assert keys == sorted(keys), "the runtime's search relies on this order"
+    found: dict[Variant, list[Tile]] = {variant: [] for variant in EVERY}
+    for row in rows:
+        for split in (False, True) if row.split is None else (row.split,):
+            for dtype in ("fp16", "bf16") if row.dtype is None else (row.dtype,):
+                found[replace(row.variant, split=split, dtype=dtype)].append(row.tile)
+    for variant, tiles in found.items():
+        assert tiles == [tile_of(variant)], variant.stem
+
+
+def dims(variant: Variant) -> tuple[int, int]:
+    return variant.hdim, variant.hdim_v
+
+
+def test_the_runtime_finds_the_same_tiles(tmp_path: Path) -> None:
+    program = compile_grammar_cli(tmp_path)
+    answers = run_lines(program, [tabs("tile", variant.stem) for variant in EVERY])
+    tiles = [tile_of(variant) for variant in EVERY]
+    expected = [tabs("ok", tile_fields(tile), tile.name) for tile in tiles]
+    assert answers.decode().splitlines() == expected
+
+
+# ---- tiles.toml ---------------------------------------------------------------------------------
+
+
+def tuned(folder: Path, text: str):
+    path = folder / f"{hashlib.sha256(text.encode()).hexdigest()}.toml"
+    path.write_text(text, encoding="utf-8")
+    return load_tuned(path)
+
+
+ROW = '[[tile]]\npass = "fwd"\narch = 80\nhdim = {hdim}\n{more}\ntile = "{tile}"\n'
+
+
+def test_the_tuned_tile_that_says_most_counts(tmp_path: Path) -> None:
+    rows = tuned(
+        tmp_path,
+        ROW.format(hdim="[64, 128]", more="", tile="m64n64w4x1s2k64v64")
+        + ROW.format(hdim=128, more='mask = "causal"', tile="m64n32w4x1s2k64v32")
+        + ROW.format(hdim=128, more='mask = "causal"\ndtype = "fp16"', tile="m64n16w4x1s2k64v16")
+        + ROW.format(hdim=192, more="hdim_v = 128", tile="m64n32w4x1s2k64v16"),
+    )
+    causal = replace(D128, mask="causal")
+    assert tile_of(D128, rows).name == "m64n64w4x1s2k64v64"
+    assert tile_of(causal, rows).name == "m64n32w4x1s2k64v32"
+    assert tile_of(replace(causal, dtype="fp16"), rows).name == "m64n16w4x1s2k64v16"
+    assert tile_of(Variant("fwd", 192, 128, "bf16"), rows).name == "m64n32w4x1s2k64v16"
+    # not of these rows: another arch, another head dim, a value head dim that is not named
+    for other in (
+        replace(D128, arch=86),
+        Variant("fwd", 72, 72, "bf16"),
+        Variant("fwd", 64, 128, "bf16"),
+        Variant("fwd", 192, 192, "bf16"),
+    ):
+        assert tile_of(other, rows) == fill(other)
+
+
+@pytest.mark.parametrize(
+    ("more", "splits", "dtypes"),
+    [
+        ("decode = false", {None}, {None}),
+        ("decode = false\nsplit = true", {False, True}, {None}),
+        ('decode = false\ndtype = "fp16"', {None}, {"fp16", "bf16"}),
+        ('decode = false\nsplit = true\ndtype = "fp16"', {False, True}, {"fp16", "bf16"}),
+    ],
+)
+def test_rows_are_split_only_where_they_differ(
+    tmp_path: Path, more: str, splits: set, dtypes: set
+) -> None:
+    rows = table(tuned(tmp_path, ROW.format(hdim=128, more=more, tile="m64n16w4x1s2k64v16")))
+    here = [
+        row
+        for row in rows
+        if replace(row.variant, dtype="bf16", split=False) == D128 and row.variant.pass_ == "fwd"
+    ]
+    assert {row.split for row in here} == splits
+    assert {row.dtype for row in here} == dtypes
+    assert len(here) == len(splits) * len(dtypes)
+    assert "m64n16w4x1s2k64v16" in {row.tile.name for row in here}
+
+
+def test_the_runtime_finds_tuned_tiles(tmp_path: Path) -> None:
+    """Rows that count for one dtype, one side of split, or both."""
+    rows = tuned(
+        tmp_path,
+        ROW.format(hdim=64, more="split = true", tile="m64n32w4x1s2k64v32")
+        + ROW.format(hdim=128, more='dtype = "bf16"', tile="m64n64w4x1s2k64v64")
+        + ROW.format(hdim=256, more='dtype = "fp16"\nsplit = false', tile="m64n16w4x1s2k64v16")
+        + ROW.format(hdim=512, more='decode = false\nmask = "causal"', tile="m64n32w4x2s2k256v16"),
+    )
+    program = compile_grammar_cli(tmp_path, tiles=tiles_c(table(rows)))
+    answers = run_lines(program, [tabs("tile", variant.stem) for variant in EVERY])
+    tiles = [tile_of(variant, rows) for variant in EVERY]
+    expected = [tabs("ok", tile_fields(tile), tile.name) for tile in tiles]
+    assert answers.decode().splitlines() == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("[tiles]\n", "tiles is unknown"),
+        (ROW.format(hdim=12, more="", tile="x"), "hdim 12 is not allowed"),
+        (ROW.format(hdim="128.0", more="", tile="x"), "hdim 128.0 is not allowed"),
+        (ROW.format(hdim=128, more='mask = "window"', tile="x"), "mask window is not allowed"),
+        (ROW.format(hdim=128, more="decode = 1", tile="x"), "decode 1 is not allowed"),
+        (ROW.format(hdim=128, more="stages = 3", tile="x"), "stages is unknown"),
+        ('[[tile]]\npass = "fwd"\nhdim = 64\ntile = "x"\n', "arch is missing"),
+        (ROW.format(hdim=128, more="", tile="big"), '"big" is not the name of a tile'),
+        (
+            ROW.format(hdim=128, more="", tile="m128n64w4x1s2k128v48"),
+            "m128n64w4x1s2k128v48 is not legal for flash_fwd_hdim128_bf16_sm80: v_slab",
+        ),
+        (
+            ROW.format(hdim=128, more='mask = "full"', tile="m64n64w4x1s2k64v64")
+            + ROW.format(hdim=128, more='dtype = "bf16"', tile="m64n64w4x1s2k64v32"),
+            "both claim flash_fwd_hdim128_bf16_sm80",
+        ),
+        ("[[tile\n", "is not valid TOML"),
+    ],
+)
+def test_bad_tiles_toml(tmp_path: Path, text: str, sentence: str) -> None:
+    with pytest.raises(GeneratorError, match=re.escape(sentence)):
+        tile_of(D128, tuned(tmp_path, text))
+
+
+# ---- variants.toml ------------------------------------------------------------------------------
+
+
+def test_the_default_set_holds_what_most_models_need() -> None:
+    default = load_catalog().sets["default"]
+    stems = {variant.stem for variant in default.variants}
+    for hdim in (64, 96, 128, 192, 256):
+        for dtype in ("fp16", "bf16"):
+            for causal in ("", "_causal"):
+                for split in ("", "_split"):
+                    for arch in (80, 86):
+                        assert f"flash_fwd{split}_hdim{hdim}_{dtype}{causal}_sm{arch}" in stems
+            assert f"flash_fwd_combine_hdim{hdim}_{dtype}_sm80" in stems
+    assert "flash_fwd_hdim192v128_bf16_causal_sm80" in stems
+    assert list(default.cubins) == sorted(set(default.cubins))
+    assert {stem for stem, _ in default.cubins} <= stems
+
+
+def test_the_full_set_includes_the_default_set() -> None:
+    sets = load_catalog().sets
+    assert set(sets["default"].variants) < set(sets["full"].variants)
+    assert set(sets["default"].cubins) < set(sets["full"].cubins)
+
+
+CATALOG = """
+[[template]]
+name = "flash_fwd_sm80.cu.j2"
+pass = "fwd"
+arch = [80, 89]
+[[target]]
+pass = "fwd"
+arch = 80
+targets = ["sm_90", "sm_80"]
+[[set.default.product]]
+pass = "fwd"
+hdim = [64, 128]
+dtype = "bf16"
+mask = ["full", "causal"]
+"""
+EXCLUDE = '[[set.default.exclude]]\nreason = "{reason}"\n{axes}\n'
+
+
+def catalog(folder: Path, text: str) -> Catalog:
+    path = folder / f"{hashlib.sha256(text.encode()).hexdigest()}.toml"
+    path.write_text(text, encoding="utf-8")
+    return load_catalog(path)
+
+
+def test_products_and_exclusions(tmp_path: Path) -> None:
+    whole = catalog(tmp_path, CATALOG).sets["default"]
+    assert [variant.stem for variant in whole.variants] == [
+        "flash_fwd_hdim128_bf16_causal_sm80",
+        "flash_fwd_hdim128_bf16_sm80",
+        "flash_fwd_hdim64_bf16_causal_sm80",
+        "flash_fwd_hdim64_bf16_sm80",
+    ]
+    assert whole.cubins[:2] == (
+        ("flash_fwd_hdim128_bf16_causal_sm80", "sm_80"),
+        ("flash_fwd_hdim128_bf16_causal_sm80", "sm_90"),
+    )
+    assert len(whole.cubins) == 8
+
+    axes = 'hdim = 128\nmask = ["full"]'
+    fewer = catalog(tmp_path, CATALOG + EXCLUDE.format(reason="x", axes=axes)).sets["default"]
+    assert set(whole.variants) - set(fewer.variants) == {D128}
+    assert {stem for stem, _ in fewer.cubins} == {variant.stem for variant in fewer.variants}
+
+    axes = 'hdim = 128\ntarget = "sm_90"'
+    fewer = catalog(tmp_path, CATALOG + EXCLUDE.format(reason="x", axes=axes)).sets["default"]
+    assert fewer.variants == whole.variants
+    assert set(whole.cubins) - set(fewer.cubins) == {
+        ("flash_fwd_hdim128_bf16_causal_sm80", "sm_90"),
+        ("flash_fwd_hdim128_bf16_sm80", "sm_90"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (CATALOG.replace("[64, 128]", "[64, 12]"), "hdim 12 is not allowed"),
+        (CATALOG.replace('"bf16"', '"fp32"'), "dtype fp32 is not allowed"),
+        (CATALOG.replace("hdim = [64, 128]\n", ""), "hdim is missing"),
+        (CATALOG.replace("mask =", "masks ="), "masks is unknown"),
+        (CATALOG.replace("[64, 128]", "[64, 72]\nhdim_v = 128"), "128 is not supported with head"),
+        (CATALOG.replace("[80, 89]", "[80]"), "arch is [80], not [from, to]"),
+        (CATALOG.replace("sm_90", "sm90"), "target sm90 does not look like sm_90"),
+        (CATALOG.replace("set.default", "set.other"), "no set named default"),
+        (CATALOG + "arch = 86\n", "no [[target]] is for pass fwd, arch 86"),
+        (
+            CATALOG + EXCLUDE.format(reason="why", axes="hdim = 72"),
+            'nothing matches the exclusion "why"',
+        ),
+        (CATALOG + "[[set.default.exclude]]\nhdim = 64\n", "reason is missing"),
+    ],
+)
+def test_bad_variants_toml(tmp_path: Path, text: str, sentence: str) -> None:
+    with pytest.raises(GeneratorError, match=re.escape(sentence)):
+        catalog(tmp_path, text)
+
+
+# ---- Device headers -----------------------------------------------------------------------------
+
+
+def test_every_include_is_embedded() -> None:
+    headers = device_headers()
+    assert "attnpress/kernel_args.h" in headers
+    texts = dict(headers)
+    for path in (ROOT / "templates").glob("*.j2"):
+        texts[path.name] = path.read_text(encoding="utf-8")
+    for name, text in texts.items():
+        # The JIT has no host headers: kernel_args.h includes those for the host alone.
+        for included in re.findall(r'^\s*#include "(.*)"', text, flags=re.MULTILINE):
+            assert included in headers, f"{name} includes {included}, which is not in {HEADERS}"
+
+
+def test_the_digest_sees_names_texts_and_where_they_end() -> None:
+    digests = [
+        headers_digest(headers)
+        for headers in (
+            {"a": "x", "b": "y"},
+            {"a": "x", "b": "z"},
+            {"a": "x", "c": "y"},
+            {"a": "xb", "": "y"},
+            {"a": "x1:b", "": "y"},
+            {"ax": "by"},
+            {"a": "xby"},
+            {"a": "x"},
+        )
+    ]
+    assert len(set(digests)) == len(digests)
+    assert headers_digest({"a": "x", "b": "y"}) == headers_digest({"b": "y", "a": "x"})
+
+
+def test_embedded_texts_are_the_headers(tmp_path: Path) -> None:
+    """Also one that is longer than C11's limit, and one that is awkward in a literal."""
+    headers = device_headers()
+    headers["awkward.cuh"] = 'a "b" \\\\ \\n ??/ é7\t%d\r\n\nno newline at the end'
+    headers["empty.cuh"] = ""
+    headers["long.cuh"] = "0123456789abcdef\n" * 1000
+    (tmp_path / "device_headers.c").write_text(device_headers_c(headers), encoding="utf-8")
+    (tmp_path / "main.c").write_text(
+        "#include <stdio.h>\n"
+        '#include "../runtime/registry.h"\n'
+        "int main(void) {\n"
+        "  for (size_t i = 0; i < ap_device_headers_count; ++i)\n"
+        '    printf("%s%c%s%c", ap_device_headers[i].name, 0, ap_device_headers[i].text, 0);\n'
+        '  printf("%s", ap_device_headers_digest);\n'
+        "}\n",
+        encoding="utf-8",
+    )
+    program = compile_c(tmp_path / "main", [tmp_path / "main.c", tmp_path / "device_headers.c"])
+    *parts, digest = run_lines(program, []).decode().split("\0")
+    assert dict(zip(parts[::2], parts[1::2], strict=True)) == headers
+    assert digest == headers_digest(headers)
+
+
+# ---- generated/ ---------------------------------------------------------------------------------
+
+
+def test_generated_is_up_to_date(capsys: pytest.CaptureFixture) -> None:
+    assert main(["--check"]) == 0, capsys.readouterr().out
+
+
+def test_generated_sources_are_the_default_set() -> None:
+    committed = {path.name for path in (ROOT / "generated").glob("*.cu")}
+    default = load_catalog().sets["default"]
+    assert committed == {f"{variant.stem}.cu" for variant in default.variants}
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_tables_compile_without_a_warning(tmp_path: Path, compiler: str, monkeypatch) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler}")
+    monkeypatch.setenv("CC", compiler)
+    for name, text in generated_files().items():
+        if name.endswith(".c"):
+            (tmp_path / name).write_text(text, encoding="utf-8")
+            compile_c(tmp_path / "object.o", [tmp_path / name], "-c")
+
+
+def copy_generator(folder: Path) -> Path:
+    """A checkout with all that the generator reads."""
+    for name in ("generator", "templates", "include"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    folder = copy_generator(tmp_path / "checkout")
+    run(folder)
+    return folder
+
+
+def run(folder: Path, *arguments: str, status: int = 0, **environ: str) -> tuple[str, str]:
+    """`python -m generator` in a checkout; what it wrote to stdout and stderr."""
+    done = subprocess.run(
+        [sys.executable, "-m", "generator", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **environ},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout, done.stderr
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_check_and_write(checkout: Path) -> None:
+    """Finds a missing, a differing and an orphaned file, names each, and mends them; touches
+    nothing else."""
+    generated = checkout / "generated"
+    before = contents(generated)
+    run(checkout, "--check")
+
+    (generated / "flash_fwd_hdim64_bf16_sm80.cu").unlink()
+    with (generated / "tiles.c").open("a", encoding="utf-8") as file:
+        file.write("\n")
+    (generated / "flash_fwd_hdim40_bf16_sm80.cu").write_text("orphan", encoding="utf-8")
+    (generated / "notes.txt").write_text("somebody's", encoding="utf-8")
+    stamps = {path.name: path.stat().st_mtime_ns for path in generated.iterdir()}
+
+    out, err = run(checkout, "--check", status=1)
+    assert out.splitlines() == [
+        "missing: generated/flash_fwd_hdim64_bf16_sm80.cu",
+        "differing: generated/tiles.c",
+        "orphaned: generated/flash_fwd_hdim40_bf16_sm80.cu",
+        "orphaned: generated/notes.txt",
+    ]
+    assert "run python -m generator" in err
+    assert {path.name: path.stat().st_mtime_ns for path in generated.iterdir()} == stamps
+
+    out, err = run(checkout)
+    assert out.splitlines() == [
+        "removed: generated/flash_fwd_hdim40_bf16_sm80.cu",
+        f"{len(before)} files, 2 written, {len(before) - 2} unchanged",
+    ]
+    assert err == "orphaned, not the generator's, left: generated/notes.txt\n"
+    after = contents(generated)
+    assert after.pop("notes.txt") == b"somebody's"
+    assert after == before
+    for path in generated.iterdir():
+        if path.name not in ("flash_fwd_hdim64_bf16_sm80.cu", "tiles.c"):
+            assert path.stat().st_mtime_ns == stamps[path.name], path.name
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "differing"),
+    [
+        ("include/attnpress/kernel_args.h", "batch", "Batch", ["device_headers.c"]),
+        (
+            "templates/flash_fwd_combine.cu.j2",
+            "Adds up the splits of a forward pass:",
+            "Sums the splits of a forward pass:",
+            ["flash_fwd_combine_*.cu", "render_flash_fwd_combine.c"],
+        ),
+        ("generator/variants.toml", '"sm_86"', '"sm_89"', ["default_set.c"]),
+    ],
+)
+def test_check_sees_a_change_of(
+    checkout: Path, name: str, old: str, new: str, differing: list[str]
+) -> None:
+    text = (checkout / name).read_text(encoding="utf-8")
+    assert old in text
+    (checkout / name).write_text(text.replace(old, new), encoding="utf-8")
+    out, _ = run(checkout, "--check", status=1)
+    names = [line.removeprefix("differing: generated/") for line in out.splitlines()]
+    assert names
+    for glob in differing:
+        assert fnmatch.filter(names, glob), f"{glob} is not said to differ"
+    assert all(any(fnmatch.fnmatch(found, glob) for glob in differing) for found in names), names
+
+
+def test_output_depends_on_neither_place_nor_time_nor_hash_seed(tmp_path: Path) -> None:
+    results = []
+    for number, environ in enumerate(
+        (
+            {"PYTHONHASHSEED": "1", "TZ": "UTC", "LC_ALL": "C"},
+            {"PYTHONHASHSEED": "77", "TZ": "Asia/Tokyo"},
+        )
+    ):
+        folder = copy_generator(tmp_path / f"place {number}")
+        run(folder, **environ)
+        results.append(contents(folder / "generated"))
+        for name, data in results[-1].items():
+            assert str(tmp_path).encode() not in data, name
+    assert results[0] == results[1]
+
+
+def test_a_template_that_cannot_be_compiled_fails_the_generator(checkout: Path) -> None:
+    path = checkout / "templates" / "flash_fwd_sm80.cu.j2"
+    text = path.read_text(encoding="utf-8")
+    line = text.count("\n") + 1
+    path.write_text(text + "// ${ stem | upper }\n", encoding="utf-8")
+    before = contents(checkout / "generated")
+    out, err = run(checkout, status=2)
+    assert out == ""
+    assert err == (
+        f"python -m generator: flash_fwd_sm80.cu.j2:{line}: "
+        "a filter (upper) cannot be compiled to C\n"
+    )
+    assert contents(checkout / "generated") == before
+
+
+# ---- The command line ---------------------------------------------------------------------------
+
+
+def test_list_and_only(capsys: pytest.CaptureFixture) -> None:
+    assert main(["--list"]) == 0
+    stems = capsys.readouterr().out.split()
+    assert stems == sorted(stems)
+    assert stems == [variant.stem for variant in load_catalog().sets["default"].variants]
+    assert main(["--list", "--only", "*_hdim96_*causal*sm86"]) == 0
+    some = capsys.readouterr().out.split()
+    assert some == [stem for stem in stems if fnmatch.fnmatch(stem, "*_hdim96_*causal*sm86")]
+    assert "flash_fwd_split_hdim96_bf16_causal_sm86" in some
+    assert main(["--list", "--set", "full", "--only", "flash_fwd_hdim40_bf16_sm80"]) == 0
+    assert capsys.readouterr().out == "flash_fwd_hdim40_bf16_sm80\n"
+
+
+def test_only_writes_and_checks_what_matches(checkout: Path) -> None:
+    generated = checkout / "generated"
+    before = contents(generated)
+    for name in ("flash_fwd_hdim96_fp16_sm80.cu", "flash_fwd_hdim64_fp16_sm80.cu"):
+        (generated / name).unlink()
+    (generated / "flash_fwd_hdim960_fp16_sm80.cu").write_text("", encoding="utf-8")
+    (generated / "flash_fwd_hdim640_fp16_sm80.cu").write_text("", encoding="utf-8")
+    out, _ = run(checkout, "--check", "--only", "*hdim96*", status=1)
+    assert out.splitlines() == [
+        "missing: generated/flash_fwd_hdim96_fp16_sm80.cu",
+        "orphaned: generated/flash_fwd_hdim960_fp16_sm80.cu",
+    ]
+    out, _ = run(checkout, "--only", "*hdim96*")
+    assert "removed: generated/flash_fwd_hdim960_fp16_sm80.cu" in out
+    run(checkout, "--check", "--only", "*hdim96*")
+    after = contents(generated)
+    del before["flash_fwd_hdim64_fp16_sm80.cu"]
+    assert after.pop("flash_fwd_hdim640_fp16_sm80.cu") == b""
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stems"),
+    [
+        (
+            "--hdim 40 --dtype bf16 --causal --arch sm80",
+            ["flash_fwd_hdim40_bf16_causal_sm80"],
+        ),
+        (
+            "--hdim 40 --dtype bf16 --causal --arch sm80 --split",
+            ["flash_fwd_split_hdim40_bf16_causal_sm80"],
+        ),
+        (
+            "--hdim 192 --hdim-v 128 --dtype fp16 --arch sm_86 --decode",
+            ["flash_fwd_hdim192v128_fp16_decode_sm86"],
+        ),
+        ("--hdim 72", ["flash_fwd_hdim72_bf16_sm80"]),
+        (
+            "--pass fwd_combine --hdim 40 72 --dtype fp16 bf16",
+            [
+                "flash_fwd_combine_hdim40_fp16_sm80",
+                "flash_fwd_combine_hdim40_bf16_sm80",
+                "flash_fwd_combine_hdim72_fp16_sm80",
+                "flash_fwd_combine_hdim72_bf16_sm80",
+            ],
+        ),
+    ],
+)
+def test_on_demand(
+    tmp_path: Path, capsys: pytest.CaptureFixture, arguments: str, stems: list[str]
+) -> None:
+    folder = tmp_path / "new" / "folder"
+    assert main([*arguments.split(), "--out", str(folder)]) == 0
+    assert capsys.readouterr().out.split() == [str(folder / f"{stem}.cu") for stem in stems]
+    assert {path.stem for path in folder.iterdir()} == set(stems)
+    env = environment()
+    for stem in stems:
+        text = (folder / f"{stem}.cu").read_text(encoding="utf-8")
+        assert text == source(env, parse_stem(stem))
+        assert f" {stem}(" in text
+
+
+def test_on_demand_goes_to_the_build_folder(checkout: Path) -> None:
+    out, _ = run(checkout, "--hdim", "40")
+    assert out == "build/pressed/flash_fwd_hdim40_bf16_sm80.cu\n"
+    assert (checkout / out.strip()).is_file()
+    run(checkout, "--check")
+
+
+def test_on_demand_with_a_tile(tmp_path: Path) -> None:
+    name = "m64n32w4x1s3k64v16b2u2"
+    assert main(["--hdim", "128", "--tile", name, "--out", str(tmp_path)]) == 0
+    text = (tmp_path / "flash_fwd_hdim128_bf16_sm80.cu").read_text(encoding="utf-8")
+    assert name in text
+    assert "constexpr int STAGES = 3;" in text
+
+
+def test_a_set_on_demand(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    glob = "flash_fwd_hdim512_*"
+    assert main(["--set", "full", "--only", glob, "--out", str(tmp_path)]) == 0
+    printed = [Path(line).name for line in capsys.readouterr().out.split()]
+    assert sorted(printed) == sorted(path.name for path in tmp_path.iterdir())
+    assert len(printed) == 16
+
+
+def test_the_command_in_a_source_presses_that_source(tmp_path: Path) -> None:
+    """The header of each kind of generated file."""
+    kinds = [
+        "flash_fwd_hdim96_fp16_causal_sm80",
+        "flash_fwd_split_hdim192_fp16_causal_sm80",
+        "flash_fwd_split_hdim192v128_bf16_sm86",
+        "flash_fwd_hdim64_bf16_causal_decode_sm86",
+        "flash_fwd_combine_hdim256_bf16_sm80",
+    ]
+    for stem in kinds:
+        text = (ROOT / "generated" / f"{stem}.cu").read_text(encoding="utf-8")
+        command = re.search(r"^// +python -m generator (.*)$", text, flags=re.MULTILINE)
+        assert command, stem
+        assert main([*shlex.split(command[1]), "--out", str(tmp_path)]) == 0
+        assert (tmp_path / f"{stem}.cu").read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("--hdim 12", "head dim 12 is not supported: it must be a multiple of 8 from 8 to 512"),
+        ("--hdim 0", "head dim 0 is not supported: it must be a multiple of 8 from 8 to 512"),
+        ("--hdim 520", "head dim 520 is not supported: it must be a multiple of 8 from 8 to 512"),
+        ("--hdim -8", "head dim -8 is not supported: it must be a multiple of 8 from 8 to 512"),
+        ("--hdim wide", "invalid int value: 'wide'"),
+        ("--hdim", "argument --hdim: expected at least one argument"),
+        ("--hdim 64 --hdim-v 0", "value head dim 0 is not supported"),
+        ("--hdim 64 --hdim-v 72", "value head dim 72 is not supported with head dim 64"),
+        ("--hdim 64 --dtype fp32", "dtype fp32 is unknown: it must be fp16 or bf16"),
+        ("--hdim 64 --arch sm90", "arch sm90 is unknown: it must be sm80 or sm86"),
+        ("--hdim 64 --arch hopper", "arch hopper is unknown: it must be sm80 or sm86"),
+        ("--hdim 64 --pass bwd", "invalid choice: 'bwd'"),
+        ("--hdim 64 --pass fwd_combine --split", "fwd_combine pass does not take split"),
+        ("--hdim 64 --tile big", '"big" is not the name of a tile'),
+        ("--hdim 64 --tile m128n64w4x1s2k128v64", "k_slab is more than the head dim, 64"),
+        ("--hdim 64 --tile m128n64w4x1s99k64v64", "bytes of shared memory are over"),
+        ("--hdim 64 --out generated", "--out cannot be generated/"),
+        ("--hdim 64 --check", "--check does not go with --hdim"),
+        ("--hdim 64 --list", "--list does not go with --hdim"),
+        ("--hdim 64 --only x", "--only does not go with --hdim"),
+        ("--hdim 64 --set full", "--set does not go with --hdim"),
+        ("--dtype bf16", "--dtype needs --hdim"),
+        ("--causal", "--causal needs --hdim"),
+        ("--pass fwd", "--pass needs --hdim"),
+        ("--hdim-v 64", "--hdim-v needs --hdim"),
+        ("--check --list", "not allowed with argument"),
+        ("--set full", "--set needs --list or --out"),
+        ("--set huge --list", "set huge is unknown: it must be one of default, full"),
+        ("--check --out x", "--out does not go with --list or --check"),
+        ("--only nothing*", 'nothing in the default set matches "nothing*"'),
+        ("--list --only nothing*", 'nothing in the default set matches "nothing*"'),
+        ("--frobnicate", "unrecognized arguments: --frobnicate"),
+        ("extra", "unrecognized arguments: extra"),
+        ("--he", "unrecognized arguments: --he"),
+    ],
+)
+def test_bad_arguments(
+    tmp_path: Path, monkeypatch, capsys: pytest.CaptureFixture, arguments: str, sentence: str
+) -> None:
+    """Status 2, one sentence on stderr, nothing on stdout, nothing written."""
+    (tmp_path / "generated").symlink_to(ROOT / "generated")
+    monkeypatch.chdir(tmp_path)
+    before = contents(ROOT / "generated")
+    try:
+        status = main(arguments.split())
+    except SystemExit as end:
+        status = end.code
+    captured = capsys.readouterr()
+    assert status == 2
+    assert captured.out == ""
+    assert captured.err.startswith("python -m generator: ")
+    assert sentence in captured.err
+    assert captured.err.count("\n") == 1
+    assert contents(ROOT / "generated") == before
+    assert [path.name for path in tmp_path.iterdir()] == ["generated"]
+
+
+def test_an_unwritable_folder_is_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    assert main(["--hdim", "40", "--out", str(tmp_path / "file" / "x")]) == 2
+    assert str(tmp_path / "file") in capsys.readouterr().err
+
+
+def test_missing_inputs_are_named(checkout: Path) -> None:
+    (checkout / "templates" / "flash_fwd_combine.cu.j2").unlink()
+    _, err = run(checkout, "--check", status=2)
+    assert err == "python -m generator: template flash_fwd_combine.cu.j2 is missing\n"
+    (checkout / "generator" / "variants.toml").unlink()
+    _, err = run(checkout, "--list", status=2)
+    assert "variants.toml cannot be read: No such file or directory" in err
+
+
+def test_jinja2_missing(checkout: Path) -> None:
+    (checkout / "jinja2.py").write_text(
+        "raise ModuleNotFoundError(name='jinja2')", encoding="utf-8"
+    )
+    _, err = run(checkout, "--list", status=2)
+    assert err == "python -m generator: Jinja2 is not installed: pip install jinja2\n"
+
+
+def test_python_310_reads_toml_with_tomli(checkout: Path) -> None:
+    """tomllib exists from Python 3.11: without it tomli is used, and named where it is missing."""
+    (checkout / "tomllib.py").write_text("raise ModuleNotFoundError('tomllib')", encoding="utf-8")
+    (checkout / "tomli.py").write_text("raise ModuleNotFoundError('tomli')", encoding="utf-8")
+    _, err = run(checkout, "--list", status=2)
+    assert err == (
+        "python -m generator: Python 3.10 has no tomllib: install tomli (pip install tomli)\n"
+    )
+    library = Path(sys.modules["tomllib"].__file__).parent if "tomllib" in sys.modules else None
+    if library is not None:
+        (checkout / "tomli.py").unlink()
+        shutil.copytree(library, checkout / "tomli")
+        out, _ = run(checkout, "--list")
+        assert "flash_fwd_hdim96_fp16_causal_sm80" in out.split()
+
+
+def test_help(capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["--help"])
+    assert end.value.code == 0
+    out = capsys.readouterr().out
+    for option in (
+        "--check",
+        "--list",
+        "--only",
+        "--hdim",
+        "--dtype",
+        "--causal",
+        "--arch",
+        "--out",
+    ):
+        assert option in out
+
+
+def test_pairs_are_listed_in_the_c_table() -> None:
+    """What attnpress_forward() says of pairs is what the table holds."""
+    rows = {dims(row.variant) for row in table() if row.variant.pass_ == "fwd"}
+    assert {pair for pair in rows if pair[0] != pair[1]} == set(PAIRS)

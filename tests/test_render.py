@@ -1,0 +1,367 @@
+"""One template, two expansions: what Jinja2 renders and what the C renderer renders are the same
+bytes; what cannot be compiled to C is an error that says where."""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from generator_support import (
+    ROOT,
+    TESTS,
+    compile_c,
+    compile_grammar_cli,
+    random_tile,
+    run_lines,
+    tabs,
+    take_line,
+    tile_fields,
+)
+
+from generator import GeneratorError
+from generator.registry import renderer_c, source, templates_c
+from generator.render import (
+    Template,
+    TemplateError,
+    environment,
+    render,
+    render_input,
+    variables,
+)
+from generator.tiles import tile_of
+from generator.to_c import LITERAL_BYTES, c_literal, compile_template
+from generator.variant import HDIMS, Variant, every_variant
+
+EVERY = list(every_variant())
+
+
+@pytest.fixture(scope="module")
+def grammar_cli(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_grammar_cli(tmp_path_factory.mktemp("render"))
+
+
+def test_every_variant_renders_the_same_both_ways(grammar_cli: Path) -> None:
+    """All of them with their own tile, and with a random legal one: over 4,000 sources."""
+    rng = random.Random(20261)
+    cases = [(variant, tile_of(variant)) for variant in EVERY]
+    cases += [(variant, random_tile(rng, variant)) for variant in EVERY]
+    assert len(cases) >= 4000
+    assert {variant.hdim for variant, _ in cases} == set(HDIMS)
+    tiles = {tile for _, tile in cases}
+    names = ("warps_n", "stages", "q_in_regs", "min_blocks", "k_unroll", "spread", "block_m")
+    for name in (*names, "block_n"):
+        assert len({getattr(tile, name) for tile in tiles}) > 1, f"{name} does not vary"
+
+    lines = [tabs("render", variant.stem, tile_fields(tile)) for variant, tile in cases]
+    answer = run_lines(grammar_cli, lines)
+    env = environment()
+    at = 0
+    for variant, tile in cases:
+        line, at = take_line(answer, at)
+        assert line.startswith("ok\t"), f"{variant.stem}: {line}"
+        size = int(line.removeprefix("ok\t"))
+        expected = source(env, variant, tile).encode()
+        assert answer[at : at + size] == expected, f"{variant.stem}, {tile.name}"
+        at += size
+    assert at == len(answer)
+
+
+def test_sources_are_what_a_person_would_write() -> None:
+    """No blank-line runs, no residue, no trailing blanks, 100 columns."""
+    env = environment()
+    rng = random.Random(20262)
+    too_long: set[str] = set()
+    for variant in rng.sample(EVERY, 300):
+        text = source(env, variant, random_tile(rng, variant))
+        assert text.endswith("}\n"), variant.stem
+        assert "\n\n\n" not in text, variant.stem
+        assert not re.search(r"[ \t]\n|//%|<%|%>|<#|#>|\$\{|\t", text), variant.stem
+        assert str(ROOT) not in text
+        too_long |= {line for line in text.splitlines() if len(line) > 100}
+    assert not too_long, "\n".join(sorted(too_long))
+
+
+# ---- Templates of our own -----------------------------------------------------------------------
+
+
+def build(folder: Path, env, names: list[str], *flags: str) -> Path:
+    """tests/render_cli.c with the C renderers of these templates."""
+    templates = [Template(name, "fwd", 80, 89) for name in sorted(names)]
+    sources = [TESTS / "render_cli.c", ROOT / "runtime" / "text.c", folder / "templates.c"]
+    (folder / "templates.c").write_text(templates_c(templates), encoding="utf-8")
+    for template in templates:
+        sources.append(folder / f"render_{template.c_name}.c")
+        sources[-1].write_text(renderer_c(env, template), encoding="utf-8")
+    return compile_c(folder / "render_cli", sources, *flags)
+
+
+def check_same(program: Path, env, cases: list[tuple[str, dict]]) -> None:
+    """Each (template, variables) renders the same both ways."""
+    answer = run_lines(program, [tabs(name, *values.values()) for name, values in cases])
+    at = 0
+    for name, values in cases:
+        line, at = take_line(answer, at)
+        expected = render(env, name, values).encode()
+        assert answer[at : at + int(line)] == expected, f"{name} {values}"
+        at += int(line)
+    assert at == len(answer)
+
+
+def some_inputs(count: int) -> list[dict]:
+    rng = random.Random(20263)
+    forward = [variant for variant in EVERY if variant.pass_ == "fwd"]
+    chosen = rng.sample(forward, count)
+    return [render_input(variant, random_tile(rng, variant)) for variant in chosen]
+
+
+def test_every_construct(tmp_path: Path) -> None:
+    folder = TESTS / "data" / "templates"
+    env = environment(folder)
+    names = sorted(path.name for path in folder.glob("*.j2"))
+    assert "everything.cu.j2" in names
+    program = build(tmp_path, env, names)
+    check_same(program, env, [(name, values) for values in some_inputs(400) for name in names])
+
+
+def test_long_texts_are_cut_into_literals(tmp_path: Path) -> None:
+    lines = [f"line {number} of a long text, é\n" for number in range(2000)]
+    (tmp_path / "long.cu.j2").write_text("".join(lines), encoding="utf-8")
+    env = environment(tmp_path)
+    program = build(tmp_path, env, ["long.cu.j2"])  # -Wpedantic -Werror, no pragma
+    check_same(program, env, [("long.cu.j2", some_inputs(1)[0])])
+    code = (tmp_path / "render_long.c").read_text(encoding="utf-8")
+    assert code.count("TEXT(") > len("".join(lines).encode()) // LITERAL_BYTES
+
+
+def random_integer(rng: random.Random, depth: int) -> str:
+    if depth == 0 or rng.random() < 0.2:
+        names = [name for name, kind in variables("fwd").items() if hasattr(kind, "low")]
+        return rng.choice([*names, str(rng.randint(0, 300))])
+    sign = rng.choice(("+", "-", "*", "//", "%", "-1", "if"))
+    left, right = random_integer(rng, depth - 1), random_integer(rng, depth - 1)
+    if sign == "-1":
+        return f"-({left})" if rng.random() < 0.5 else f"-{left}"
+    if sign == "if":
+        return f"({left} if {random_condition(rng, depth - 1)} else {right})"
+    form = rng.choice(("({} {} {})", "{} {} {}"))
+    return form.format(left, sign, right)
+
+
+def random_condition(rng: random.Random, depth: int) -> str:
+    if depth == 0:
+        strings = ('dtype == "bf16"', 'mask != "causal"', 'mask in ("full", "causal")', "split")
+        return rng.choice(strings)
+    left, right = random_integer(rng, depth - 1), random_integer(rng, depth - 1)
+    return rng.choice(
+        (
+            f"{left} {rng.choice(('==', '!=', '<', '<=', '>', '>='))} {right}",
+            f"{left} not in (8, {right})",
+            f"not {random_condition(rng, depth - 1)}",
+            f"({random_condition(rng, depth - 1)} or {random_condition(rng, depth - 1)})",
+            f"{random_condition(rng, depth - 1)} and {random_condition(rng, depth - 1)}",
+            random_integer(rng, depth - 1),
+        )
+    )
+
+
+def test_random_expressions(tmp_path: Path) -> None:
+    """What is compiled means in C what it means in Python; what might not is refused."""
+    rng = random.Random(20264)
+    env = environment(tmp_path)
+    lines, refused = [], 0
+    while len(lines) < 400:
+        line = f"${{ {random_integer(rng, 3)} }}\n"
+        if rng.random() < 0.3:
+            line = f"//% if {random_condition(rng, 3)}\nyes\n//% else\nno\n//% endif\n"
+        (tmp_path / "one.cu.j2").write_text(line, encoding="utf-8")
+        try:
+            compile_template(env, "one.cu.j2", "fwd", "one")
+        except TemplateError:
+            refused += 1
+        else:
+            lines.append(line)
+    assert refused > 50
+    (tmp_path / "random.cu.j2").write_text("".join(lines), encoding="utf-8")
+    program = build(tmp_path, env, ["random.cu.j2"], "-Wno-tautological-compare")
+    check_same(program, env, [("random.cu.j2", values) for values in some_inputs(100)])
+
+
+# ---- What cannot be compiled --------------------------------------------------------------------
+
+REFUSED = [
+    # construct, line, what the error says
+    ("<% macro f(x) %>${ x }<% endmacro %>", 1, "macro"),
+    ("\n\n<% call f() %>x<% endcall %>", 3, "call"),
+    ("${ stem | upper }", 1, "a filter (upper)"),
+    ("\n<% filter upper %>x<% endfilter %>", 2, "a filter block"),
+    ('<% include "other.cu.j2" %>', 1, "include"),
+    ('<% import "other.cu.j2" as x %>', 1, "import"),
+    ('<% from "other.cu.j2" import x %>', 1, "from ... import"),
+    ('<% extends "other.cu.j2" %>', 1, "extends"),
+    ("<% block x %>x<% endblock %>", 1, "block"),
+    ("<% with x = 1 %>${ x }<% endwith %>", 1, "with"),
+    ("<% raw %>x<% endraw %>\n${ range(3) }", 2, "a call of range()"),
+    ("${ stem.upper() }", 1, "a call"),
+    ("${ stem.size }", 1, "an attribute"),
+    ("${ stem[0] }", 1, "a subscript"),
+    ("${ [1, 2] }", 1, "a list"),
+    ("${ (1, 2) }", 1, "a tuple"),
+    ("${ {'a': 1} }", 1, "a dict"),
+    ("${ dtype ~ mask }", 1, "~ cannot"),
+    ("${ hdim is even }", 1, "a test with is (even)"),
+    ("//% if hdim is defined\nx\n//% endif", 1, "a test with is (defined)"),
+    # integers
+    ("x\n${ hdim / 2 }", 2, "/ (it gives a float; // divides integers)"),
+    ("${ hdim * 0.5 }", 1, "the constant 0.5"),
+    ("${ hdim ** 2 }", 1, "**"),
+    ("${ +hdim }", 1, "unary +"),
+    ("${ true }", 1, "the constant True"),
+    ("${ none }", 1, "the constant None"),
+    ("${ hdim // split }", 1, "the divisor in->split may be 0"),
+    ("${ hdim % (hdim - 8) }", 1, "the divisor in->hdim - 8 may be 0: not"),
+    ("${ hdim // -2 }", 1, "may be -2: not positive"),
+    ("${ (hdim - hdim_v) // 2 }", 1, "the dividend in->hdim - in->hdim_v may be -504: negative"),
+    ("${ (8 - hdim) % 3 }", 1, "may be -504: negative"),
+    ("${ 9 // (2 - (3 if split else 1)) }", 1, "may be -1: not positive"),
+    ("${ 9 // (2 - (1 if split else 3)) }", 1, "may be -1: not positive"),
+    ("//% for i in range(9)\n${ 9 // (7 - i) }\n//% endfor", 2, "may be -1: not positive"),
+    (
+        "//% for i in range(-1, hdim)\n${ i % 2 }\n//% endfor",
+        2,
+        "the dividend i may be -1: negative",
+    ),
+    (
+        "//% set x = 1\n//% if split\n//% set x = 3\n//% endif\n${ 9 // (2 - x) }",
+        5,
+        "may be -1: not positive",
+    ),
+    (
+        "//% if split\n//% set x = 3\n//% else\n//% set x = 1\n//% endif\n${ 9 // (2 - x) }",
+        6,
+        "may be -1: not positive",
+    ),
+    ("${ smem_bytes * smem_bytes }", 1, "does not fit 32 bits"),
+    ("${ 4294967296 }", 1, "does not fit 32 bits"),
+    ("${ hdim + dtype }", 1, "a string stands where an integer must"),
+    ("${ -dtype }", 1, "a string stands where an integer must"),
+    ("${ hdim + (split == 1) }", 1, "a condition stands where an integer must"),
+    # conditions
+    ("${ hdim == 64 }", 1, "a condition cannot be put into the text"),
+    ("${ split and decode }", 1, "a condition cannot be put into the text"),
+    ("//% if stem\nx\n//% endif", 1, "a string cannot be a condition"),
+    ("//% if 8 < hdim < 64\nx\n//% endif", 1, "a chain of comparisons"),
+    ("${ hdim if split }", 1, "needs an else"),
+    ('${ 1 if split else "a" }', 1, "one choice is an integer, the other a string"),
+    # strings
+    ('x\n//% if mask == "casual"\nx\n//% endif', 2, 'in->mask is never "casual": it is full or'),
+    ('//% if dtype in ("fp16", "fp8")\nx\n//% endif', 1, 'in->dtype is never "fp8"'),
+    ('//% if "window" != mask\nx\n//% endif', 1, 'in->mask is never "window"'),
+    ('//% if stem == "x"\nx\n//% endif', 1, "in->stem has no list of values"),
+    ('//% if dtype < "fp16"\nx\n//% endif', 1, "strings cannot be compared with <"),
+    ('//% if hdim == "64"\nx\n//% endif', 1, "an integer is compared with a string"),
+    ("//% if dtype == 16\nx\n//% endif", 1, "a string is compared with an integer"),
+    ('//% if dtype in "fp16"\nx\n//% endif', 1, "in must be followed by a list"),
+    ("//% if hdim in ()\nx\n//% endif", 1, "in must be followed by a list"),
+    # names
+    ("x\nx\n${ head_dim }", 3, "head_dim is not defined"),
+    ("//% if hdmi == 64\nx\n//% endif", 1, "hdmi is not defined"),
+    ("${ loop }", 1, "loop is not defined"),
+    ("//% for i in range(3)\n${ loop.index }\n//% endfor", 2, "an attribute"),
+    ("//% for i in range(3)\n//% endfor\n${ i }", 3, "i is not defined"),
+    ("//% if split\n//% set x = 1\n//% endif\n${ x }", 4, "x is not set on every way"),
+    ("//% for i in range(2)\n//% set x = 1\n//% endfor\n${ x }", 4, "x is not defined"),
+    ("//% set hdim = 64", 1, "hdim is a variable of every template"),
+    ("//% set int = 64", 1, "int cannot be the name of a variable in C"),
+    ("//% set out = 64", 1, "out cannot be the name of a variable in C"),
+    ("//% set x = dtype", 1, "set x: only integers can be set"),
+    ("//% set x = split == 1", 1, "set x: only integers can be set"),
+    ("//% set x, y = 1, 2", 1, "set can only be of one name"),
+    ("<% set x %>1<% endset %>", 1, "a set block"),
+    ("<% set ns = namespace(a=1) %>", 1, "a call of namespace()"),
+    (
+        "//% set x = 1\n//% for i in range(3)\n//% set x = x + 1\n//% endfor",
+        3,
+        "set x: it was set outside of this loop",
+    ),
+    ("//% for i in range(3)\n//% set i = 1\n//% endfor", 2, "set i: it was set outside"),
+    # loops
+    ("//% for x in (1, 2)\nx\n//% endfor", 1, "for can only be over range(n)"),
+    ("//% for x in stem\nx\n//% endfor", 1, "for can only be over range(n)"),
+    ("//% for i in range(0, 9, 2)\nx\n//% endfor", 1, "for can only be over range(n)"),
+    ("//% for i in range(*hdim)\nx\n//% endfor", 1, "for can only be over range(n)"),
+    ("//% for i in range(dtype)\nx\n//% endfor", 1, "a string stands where an integer must"),
+    ("//% for i, j in range(3)\nx\n//% endfor", 1, "for with several names"),
+    ("//% for i in range(3) if i\nx\n//% endfor", 1, "for with else, if or recursive"),
+    ("//% for i in range(3)\nx\n//% else\ny\n//% endfor", 1, "for with else, if or recursive"),
+    ("//% set i = 1\n//% for i in range(3)\nx\n//% endfor", 2, "i has a value already"),
+    # what Jinja2 itself refuses
+    ("x\n//% if split", 2, ""),
+    ("${ hdim", 1, ""),
+    ("\n<% bogus %>", 2, "unknown tag 'bogus'"),
+    ("${ hdim | no_such }", 1, "no_such"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "what"), REFUSED)
+def test_refused(tmp_path: Path, text: str, line: int, what: str) -> None:
+    (tmp_path / "bad.cu.j2").write_text(text, encoding="utf-8")
+    with pytest.raises(TemplateError) as caught:
+        compile_template(environment(tmp_path), "bad.cu.j2", "fwd", "bad")
+    assert str(caught.value).startswith(f"bad.cu.j2:{line}: ")
+    assert what in str(caught.value)
+
+
+def test_bounds_are_those_of_the_pass(tmp_path: Path) -> None:
+    """stages is at least 2 in the forward pass, and 0 in the combine pass."""
+    (tmp_path / "one.cu.j2").write_text("${ hdim // stages }", encoding="utf-8")
+    compile_template(environment(tmp_path), "one.cu.j2", "fwd", "one")
+    with pytest.raises(TemplateError, match="the divisor in->stages may be 0"):
+        compile_template(environment(tmp_path), "one.cu.j2", "fwd_combine", "one")
+
+
+def test_missing_template(tmp_path: Path) -> None:
+    with pytest.raises(GeneratorError, match=r"template none\.cu\.j2 is missing"):
+        compile_template(environment(tmp_path), "none.cu.j2", "fwd", "none")
+    with pytest.raises(GeneratorError, match=r"template none\.cu\.j2 is missing"):
+        render(environment(tmp_path), "none.cu.j2", {})
+
+
+def test_undefined_variable_of_jinja(tmp_path: Path) -> None:
+    (tmp_path / "bad.cu.j2").write_text("${ head_dim }", encoding="utf-8")
+    with pytest.raises(GeneratorError, match="'head_dim' is undefined"):
+        render(environment(tmp_path), "bad.cu.j2", {})
+
+
+def test_values_are_within_the_bounds_that_were_compiled() -> None:
+    variant = Variant("fwd", 128, 128, "bf16")
+    tile = tile_of(variant)
+    assert set(render_input(variant, tile)) == set(variables("fwd"))
+    with pytest.raises(GeneratorError, match="smem_bytes 400000 is out of range"):
+        render_input(variant, replace(tile, smem_bytes=400000))
+
+
+def test_render_input_is_in_the_order_of_the_struct() -> None:
+    header = (ROOT / "runtime" / "registry.h").read_text(encoding="utf-8")
+    struct = header[header.index("typedef struct ap_render_input {") :]
+    struct = struct[: struct.index("}")]
+    struct = re.sub(r"/\*.*?\*/", "", struct, flags=re.DOTALL)
+    names = re.findall(r"(\w+)\s*[,;]", struct)
+    variant = Variant("fwd", 128, 128, "bf16")
+    assert list(render_input(variant, tile_of(variant))) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "literal"),
+    [
+        ("plain\n", '"plain\\n"'),
+        ('a "b" \\n', '"a \\"b\\" \\\\n"'),
+        ("what??=", '"what?\\?="'),
+        ("é7", '"\\303\\2517"'),
+        ("\t\r\0", '"\\t\\r\\000"'),
+    ],
+)
+def test_c_literals(text: str, literal: str) -> None:
+    assert c_literal(text) == literal
