@@ -1,0 +1,543 @@
+// flash_fwd_split_hdim96_bf16_causal_decode_sm86
+//
+// One split of the forward pass: partial outputs in fp32 over a range of the keys, which
+// flash_fwd_combine adds up.
+// Q, K, V and out are bf16, sums are fp32. One thread block computes BLOCK_M query rows of one
+// head and walks over key blocks of BLOCK_N keys from right to left; the scores never leave the
+// chip (online softmax: Milakov and Gimelshein 2018, Dao et al. 2022).
+//
+// Pressed from templates/flash_fwd_sm80.cu.j2 with tile m16n64w1x4s3k96v64b2 by
+//   python -m generator --hdim 96 --dtype bf16 --causal --split --decode --arch sm86
+
+#include "attnpress/device/ptx_address.cuh"
+#include "attnpress/device/ptx_cp_async.cuh"
+#include "attnpress/device/ptx_cvt.cuh"
+#include "attnpress/device/ptx_ldmatrix.cuh"
+#include "attnpress/device/ptx_math.cuh"
+#include "attnpress/device/ptx_mma.cuh"
+#include "attnpress/device/ptx_sreg.cuh"
+#include "attnpress/device/tile.cuh"
+#include "attnpress/kernel_args.h"
+
+constexpr int HEAD_DIM = 96;
+constexpr int HEAD_DIM_V = 96;
+constexpr int BLOCK_M = 16; // query rows of a thread block
+constexpr int BLOCK_N = 64; // keys of a key block
+constexpr int WARPS_M = 1; // warps that share the rows
+constexpr int WARPS_N = 4; // warps that share the keys of S and the columns of O
+constexpr int STAGES = 3; // slots of the ring that K and V pass through
+constexpr int K_SLAB = 96; // columns of K that one slot takes
+constexpr int V_SLAB = 64; // keys of V that one slot takes
+constexpr int MIN_BLOCKS = 2; // thread blocks that an SM is to hold
+constexpr int SMEM_BYTES = 45824;
+
+constexpr int NUM_THREADS = 32 * WARPS_M * WARPS_N;
+constexpr int M_TILES = BLOCK_M / (16 * WARPS_M); // of 16 rows, of a warp
+constexpr int S_TILES = BLOCK_N / (8 * WARPS_N); // of 8 keys, of a warp
+constexpr int O_TILES = ceil_div(HEAD_DIM_V, 8 * WARPS_N); // of 8 columns, of a warp
+constexpr int K_SLABS = ceil_div(HEAD_DIM, K_SLAB); // slabs of K in a key block
+constexpr int V_SLABS = BLOCK_N / V_SLAB; // slabs of V in a key block
+constexpr int SLABS = K_SLABS + V_SLABS; // slabs of a key block
+
+// Bytes of a row in shared memory.
+constexpr int Q_ROW_BYTES = tile_row_bytes(HEAD_DIM);
+constexpr int K_ROW_BYTES = tile_row_bytes(K_SLAB);
+constexpr int V_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);
+
+// Shared memory: Q | ring of K and V slabs | P | one float a row and warp.
+// At the end, O takes all of it.
+constexpr int SLOT_BYTES = max_int(BLOCK_N * K_ROW_BYTES, V_SLAB * V_ROW_BYTES);
+constexpr int RING_OFFSET = BLOCK_M * Q_ROW_BYTES;
+constexpr int P_ROW_BYTES = tile_row_bytes(BLOCK_N);
+constexpr int P_OFFSET = RING_OFFSET + STAGES * SLOT_BYTES;
+constexpr int EXCHANGE_OFFSET = P_OFFSET + BLOCK_M * P_ROW_BYTES;
+static_assert(SMEM_BYTES >= EXCHANGE_OFFSET + BLOCK_M * WARPS_N * 4, "shared memory");
+static_assert(BLOCK_M % (16 * WARPS_M) == 0 && BLOCK_N % (16 * WARPS_N) == 0, "tile");
+static_assert(BLOCK_N % V_SLAB == 0 && V_SLAB % 16 == 0, "slabs of V");
+static_assert(K_SLAB % 16 == 0 || K_SLABS == 1, "slabs of K");
+
+constexpr float LN_2 = 0.693147180559945309f;
+constexpr float INF = __builtin_bit_cast(float, 0x7f800000);
+
+// The keys and values of one head on their way through the ring.
+//
+// A key block passes as SLABS slabs, first the column slabs of K, then the row slabs of V. The load
+// of a slab starts STAGES - 1 slabs ahead of its use.
+struct KeyPipeline {
+  // This thread's first chunk of the next key block to load. The pointers walk along, because
+  // addresses computed from the key block's number would take twice as many registers.
+  const uint16_t *k; // of this head's (seqlen_k, HEAD_DIM)
+  const uint16_t *v; // of this head's (seqlen_k, HEAD_DIM_V)
+  int64_t k_row_stride, v_row_stride;
+  int seqlen_k;
+  int block_begin; // the last key block that is walked over
+  uint32_t ring;   // shared address of slot 0
+  int slot;        // of the slab in use, where a key block is not a whole number of rounds
+};
+
+// Starts the load of slab `slab` of key block `n` into `slot`; slabs are loaded in the order of
+// their use. Keys past the end, which only a `masked` key block can have, become zeros.
+__device__ __forceinline__ void load_slab(KeyPipeline *pipe, int n, int slab, uint32_t slot,
+                                          bool masked) {
+  const int keys = masked ? pipe->seqlen_k - n * BLOCK_N : BLOCK_N; // from the first to the end
+  if (slab < K_SLABS - 1 || (slab < K_SLABS && HEAD_DIM % K_SLAB == 0)) {
+    copy_rows_async(slot, K_ROW_BYTES, pipe->k + slab * K_SLAB, pipe->k_row_stride, BLOCK_N, K_SLAB,
+                    keys, 0, copy_passes(BLOCK_N, K_SLAB, NUM_THREADS), threadIdx.x, NUM_THREADS);
+  } else {
+    const int key = (slab - K_SLABS) * V_SLAB;
+    copy_rows_async(slot, V_ROW_BYTES, pipe->v + key * pipe->v_row_stride, pipe->v_row_stride,
+                    V_SLAB, HEAD_DIM_V, keys - key, 0, copy_passes(V_SLAB, HEAD_DIM_V, NUM_THREADS),
+                    threadIdx.x, NUM_THREADS);
+  }
+  if (slab == K_SLABS - 1)
+    pipe->k -= BLOCK_N * pipe->k_row_stride;
+  if (slab == SLABS - 1)
+    pipe->v -= BLOCK_N * pipe->v_row_stride;
+}
+
+// Shared address of the slot `ahead` slabs after the one in use, the first slab being slab `slab`.
+__device__ __forceinline__ uint32_t ring_slot(const KeyPipeline *pipe, int slab, int ahead) {
+  if (SLABS % STAGES == 0)
+    return pipe->ring + (slab + ahead) % STAGES * SLOT_BYTES;
+  const int slot = pipe->slot + ahead;
+  return pipe->ring + (slot >= STAGES ? slot - STAGES : slot) * SLOT_BYTES;
+}
+
+// Starts the loads of the first STAGES - 1 slabs of the walk, which begins at key block `n`. Each
+// is a group of its own; the first one also holds this thread's copies of Q.
+__device__ __forceinline__ void fill_ring(KeyPipeline *pipe, int n) {
+#pragma unroll
+  for (int slab = 0; slab < STAGES - 1; ++slab) {
+    if (n - slab / SLABS >= pipe->block_begin)
+      load_slab(pipe, n - slab / SLABS, slab % SLABS, pipe->ring + slab * SLOT_BYTES,
+                true);
+    cp_async_commit();
+  }
+}
+
+// Returns the shared address of slab `slab` of key block `n`, once it has arrived.
+__device__ __forceinline__ uint32_t next_slab(KeyPipeline *pipe, int n, int slab, bool masked) {
+  // All threads arrive and wait. Hands over the slab that everyone's copies brought, and frees the
+  // slot of the previous slab, which everyone has read.
+  cp_async_wait(STAGES - 2);
+  __syncthreads();
+  const int ahead = slab + STAGES - 1;
+  if (n - ahead / SLABS >= pipe->block_begin)
+    load_slab(pipe, n - ahead / SLABS, ahead % SLABS, ring_slot(pipe, slab, STAGES - 1), masked);
+  return ring_slot(pipe, slab, 0);
+}
+
+// Closes the group of the loads that started during a slab's use, and moves on.
+__device__ __forceinline__ void end_slab(KeyPipeline *pipe) {
+  cp_async_commit();
+  if (SLABS % STAGES != 0)
+    pipe->slot = pipe->slot + 1 == STAGES ? 0 : pipe->slot + 1;
+}
+
+// Position in the sequence and head, within the tile's heads, of a row that counts heads first.
+__device__ __forceinline__ void split_row(int row, int heads, int *position, int *head) {
+  *position = heads == 1 ? row : row / heads;
+  *head = heads == 1 ? 0 : row - *position * heads;
+}
+
+// S = Q K^T of key block `n`: (16 M_TILES rows, 8 S_TILES keys) of this warp, fp32.
+__device__ __forceinline__ void compute_scores(float score[M_TILES][S_TILES][4], KeyPipeline *pipe,
+                                               uint32_t q_tile, int n,
+                                               int key_begin, bool masked) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int m = 0; m < M_TILES; ++m)
+#pragma unroll
+    for (int s = 0; s < S_TILES; ++s)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        score[m][s][i] = 0.0f;
+
+#pragma unroll
+  for (int slab = 0; slab < K_SLABS; ++slab) {
+    const uint32_t slot = next_slab(pipe, n, slab, masked) + key_begin * K_ROW_BYTES;
+    const uint32_t k_tile = slot + ldmatrix_columns_first(lane, K_ROW_BYTES);
+    const int columns = HEAD_DIM - slab * K_SLAB < K_SLAB ? HEAD_DIM - slab * K_SLAB : K_SLAB;
+    // Fragments are fetched one step of 16 columns ahead of their use.
+    uint32_t a[2][M_TILES][4];
+    uint32_t b[2][S_TILES / 2][4];
+#pragma unroll
+    for (int step = -1; step < K_SLAB / 16; ++step) {
+      const int next = step + 1;
+      if (next * 16 + 16 <= columns) {
+#pragma unroll
+        for (int m = 0; m < M_TILES; ++m)
+          ldmatrix_x4(a[next % 2][m],
+                      q_tile + m * 16 * Q_ROW_BYTES + (slab * K_SLAB + next * 16) * 2);
+#pragma unroll
+        for (int s = 0; s < S_TILES; s += 2)
+          ldmatrix_x4(b[next % 2][s / 2], k_tile + s * 8 * K_ROW_BYTES + next * 32);
+      }
+      if (step < 0 || step * 16 + 16 > columns)
+        continue;
+#pragma unroll
+      for (int s = 0; s < S_TILES; s += 2) {
+#pragma unroll
+        for (int m = 0; m < M_TILES; ++m) {
+          const uint32_t *a_frag = a[step % 2][m];
+          mma_m16n8k16_bf16(score[m][s], a_frag, b[step % 2][s / 2]);
+          mma_m16n8k16_bf16(score[m][s + 1], a_frag, b[step % 2][s / 2] + 2);
+        }
+      }
+    }
+    end_slab(pipe);
+  }
+}
+
+// Sets the scores of keys that a row does not see to -inf. `first_key` is this warp's first key and
+// `first_row` its first row, counted over the tile's heads.
+__device__ __forceinline__ void mask_scores(float score[M_TILES][S_TILES][4],
+                                            const attnpress_fwd_args *args, int first_row,
+                                            int first_key) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int m = 0; m < M_TILES; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      // Bottom-right aligned: the last query sees the last key.
+      int position, head;
+      split_row(first_row + m * 16 + half * 8 + lane / 4, args->heads_per_tile, &position, &head);
+      const int key_end = min(args->seqlen_k, position + 1 + args->seqlen_k - args->seqlen_q);
+#pragma unroll
+      for (int s = 0; s < S_TILES; ++s) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+          if (first_key + s * 8 + lane % 4 * 2 + i >= key_end)
+            score[m][s][half * 2 + i] = -INF;
+      }
+    }
+  }
+}
+
+// First column of O that the warps `warp_n` compute. Where the columns do not divide, warps
+// overlap; the first one to compute a column stores it.
+__device__ __forceinline__ int first_column(int warp_n) {
+  return min(warp_n * O_TILES * 8, HEAD_DIM_V - O_TILES * 8);
+}
+
+// Maximum, and sum, over the four lanes that hold a row of a fragment.
+__device__ __forceinline__ float quad_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(0xffffffff, x, 1));
+  return fmaxf(x, __shfl_xor_sync(0xffffffff, x, 2));
+}
+
+__device__ __forceinline__ float quad_sum(float x) {
+  x += __shfl_xor_sync(0xffffffff, x, 1);
+  return x + __shfl_xor_sync(0xffffffff, x, 2);
+}
+
+// Maximum of `x` and a row of a warp's scores: rows lane / 4 (half 0) or lane / 4 + 8 of an m-tile.
+__device__ __forceinline__ float tile_row_max(const float score[S_TILES][4], int half, float x) {
+#pragma unroll
+  for (int s = 0; s < S_TILES; ++s)
+    x = fmaxf(x, fmaxf(score[s][half * 2], score[s][half * 2 + 1]));
+  return quad_max(x);
+}
+
+// Shares a value of each row, held by all lanes of a quad, among the warps of a row, and waits for
+// all. `exchange` is (BLOCK_M, WARPS_N) and `row` this lane's row of m-tile 0.
+__device__ __forceinline__ void share_rows(float *exchange, float value[M_TILES][2], int row,
+                                           int warp_n) {
+  if (threadIdx.x % 4 == 0) {
+#pragma unroll
+    for (int m = 0; m < M_TILES; ++m) {
+      exchange[(row + m * 16) * WARPS_N + warp_n] = value[m][0];
+      exchange[(row + m * 16 + 8) * WARPS_N + warp_n] = value[m][1];
+    }
+  }
+  // All threads arrive and wait: hands over `exchange`.
+  __syncthreads();
+}
+
+// P = exp(scale * (S - row maximum)), in place of S. Brings the row maxima up to date, and scales O
+// and the row sums to them. Rows that have seen no key yet have maximum -inf, and their P is 0;
+// they occur only where `masked`. Row sums are this lane's part.
+__device__ __forceinline__ void online_softmax(float score[M_TILES][S_TILES][4],
+                                               float out[M_TILES][O_TILES][4],
+                                               float row_max[M_TILES][2], float row_sum[M_TILES][2],
+                                               float *exchange, int row, int warp_n,
+                                               float scale_log2, bool masked) {
+  float maximum[M_TILES][2];
+#pragma unroll
+  for (int m = 0; m < M_TILES; ++m) {
+    maximum[m][0] = tile_row_max(score[m], 0, row_max[m][0]);
+    maximum[m][1] = tile_row_max(score[m], 1, row_max[m][1]);
+  }
+  share_rows(exchange, maximum, row, warp_n);
+#pragma unroll
+  for (int m = 0; m < M_TILES; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float x = maximum[m][half];
+#pragma unroll
+      for (int i = 0; i < WARPS_N; ++i)
+        x = fmaxf(x, exchange[(row + m * 16 + half * 8) * WARPS_N + i]);
+      const float base = masked && x == -INF ? 0.0f : x;
+      const float shift = base * scale_log2;
+      // Of the difference: exactly 1 while the maximum stays, over however many key blocks.
+      const float rescale = exp2_approx((row_max[m][half] - base) * scale_log2);
+      row_max[m][half] = x;
+      float sum = 0.0f; // of this block alone: a long row's small terms would vanish in the whole
+#pragma unroll
+      for (int s = 0; s < S_TILES; ++s) {
+#pragma unroll
+        for (int i = half * 2; i < half * 2 + 2; ++i) {
+          score[m][s][i] = exp2_approx(score[m][s][i] * scale_log2 - shift);
+          sum += score[m][s][i];
+        }
+      }
+      row_sum[m][half] = row_sum[m][half] * rescale + sum;
+#pragma unroll
+      for (int o = 0; o < O_TILES; ++o) {
+        out[m][o][half * 2] *= rescale;
+        out[m][o][half * 2 + 1] *= rescale;
+      }
+    }
+  }
+}
+
+// Rounds P and puts it into shared memory, for all warps of these rows. The barrier of the next
+// slab hands it over; the barrier of the next key block's first slab frees it.
+__device__ __forceinline__ void store_probabilities(unsigned char *p_tile,
+                                                    const float score[M_TILES][S_TILES][4],
+                                                    int row, int key_begin) {
+  unsigned char *p_row = p_tile + row * P_ROW_BYTES + (key_begin + threadIdx.x % 4 * 2) * 2;
+#pragma unroll
+  for (int m = 0; m < M_TILES; ++m) {
+#pragma unroll
+    for (int s = 0; s < S_TILES; ++s) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        *(uint32_t *)(p_row + (m * 16 + half * 8) * P_ROW_BYTES + s * 16) =
+            pack_bf16(score[m][s][half * 2], score[m][s][half * 2 + 1]);
+    }
+  }
+}
+
+// O += P V of key block `n`: (16 M_TILES rows, 8 O_TILES columns) of this warp, fp32.
+__device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES][4], KeyPipeline *pipe,
+                                                  uint32_t p_tile, int column_begin,
+                                                  int n, bool masked) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int slab = 0; slab < V_SLABS; ++slab) {
+    const uint32_t slot = next_slab(pipe, n, K_SLABS + slab, masked) + column_begin * 2;
+    const uint32_t v_tile = slot + ldmatrix_rows_first(lane, V_ROW_BYTES);
+#pragma unroll
+    for (int key = 0; key < V_SLAB; key += 16) {
+      uint32_t a[M_TILES][4];
+#pragma unroll
+      for (int m = 0; m < M_TILES; ++m)
+        ldmatrix_x4(a[m], p_tile + m * 16 * P_ROW_BYTES + (slab * V_SLAB + key) * 2);
+#pragma unroll
+      for (int o = 0; o + 1 < O_TILES; o += 2) {
+        uint32_t b[4];
+        ldmatrix_x4_trans(b, v_tile + key * V_ROW_BYTES + o * 16);
+#pragma unroll
+        for (int m = 0; m < M_TILES; ++m) {
+          mma_m16n8k16_bf16(out[m][o], a[m], b);
+          mma_m16n8k16_bf16(out[m][o + 1], a[m], b + 2);
+        }
+      }
+      if (O_TILES % 2 != 0) {
+        uint32_t b[2];
+        ldmatrix_x2_trans(b, v_tile + key * V_ROW_BYTES + (O_TILES - 1) * 16);
+#pragma unroll
+        for (int m = 0; m < M_TILES; ++m)
+          mma_m16n8k16_bf16(out[m][O_TILES - 1], a[m], b);
+      }
+    }
+    end_slab(pipe);
+  }
+}
+
+// Starts the copy of a tile of Q. Its rows count heads first: row r is position r / heads of head
+// r % heads. Rows past the end become zeros.
+__device__ __forceinline__ void load_queries(uint32_t shared, const uint16_t *q,
+                                             const attnpress_fwd_args *args, int row_begin,
+                                             int rows) {
+  const int chunks = HEAD_DIM / 8;
+#pragma unroll 2
+  for (int first = 0; first < BLOCK_M * chunks; first += NUM_THREADS) {
+    const int index = first + threadIdx.x;
+    const int row = index / chunks, chunk = index % chunks;
+    int position, head;
+    split_row(row_begin + row, args->heads_per_tile, &position, &head);
+    if (first + NUM_THREADS <= BLOCK_M * chunks || index < BLOCK_M * chunks)
+      cp_async_16(shared + row * Q_ROW_BYTES + chunk * 16,
+                  q + position * args->q_row_stride + head * args->q_head_stride + chunk * 8,
+                  row_begin + row < rows ? 16 : 0);
+  }
+}
+
+// What a thread block computes.
+struct Work {
+  int row_begin;  // first row of the tile, counted over its heads
+  int split;      // 0 where the keys are not split
+  int first_head; // of the tile's heads_per_tile query heads
+  int64_t batch;
+};
+
+// The grid, fastest first: row block, split, tile head, batch.
+__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {
+  Work work;
+  // Later row blocks see more keys: the longest ones start first.
+  work.row_begin = (args->row_blocks - 1 - block % args->row_blocks) * BLOCK_M;
+  block /= args->row_blocks;
+  work.split = block % args->num_splits;
+  block /= args->num_splits;
+  const int tile_heads = args->heads_q / args->heads_per_tile;
+  work.first_head = block % tile_heads * args->heads_per_tile;
+  work.batch = block / tile_heads;
+  return work;
+}
+
+// out = O / row sum, lse = scale * row maximum + log(row sum). Rows without keys: 0 and -inf.
+__device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES][4],
+                                             const float row_max[M_TILES][2],
+                                             const float row_sum[M_TILES][2],
+                                             const attnpress_fwd_args *args, unsigned char *smem) {
+  // Found anew rather than kept in registers over the loops.
+  const Work work = find_work(args, read_block_index());
+  const int thread = read_thread_index();
+  const int heads = args->heads_per_tile;
+  const int rows = args->seqlen_q * heads;
+  const int lane = thread % 32;
+  const int warp_row = thread / 32 % WARPS_M * M_TILES * 16;
+  const int warp_n = thread / 32 / WARPS_M;
+  const int warp_columns = first_column(warp_n);
+  const int first_o_tile = 0;
+#pragma unroll
+  for (int m = 0; m < M_TILES; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float sum = row_sum[m][half];
+      const float normalize = sum == 0.0f ? 0.0f : reciprocal_approx(sum);
+      const float lse = (row_max[m][half] * args->scale_log2 + log2_approx(sum)) * LN_2;
+      const int row = warp_row + m * 16 + half * 8 + lane / 4; // in the tile
+      int position, head;
+      split_row(work.row_begin + row, heads, &position, &head);
+      head += work.first_head;
+      const bool valid = work.row_begin + row < rows;
+      const bool writes_lse = valid && lane % 4 == 0 && warp_n == 0;
+      const int64_t partial = // row of (split, batch, head, position)
+          ((work.split * (int64_t)args->batch + work.batch) * args->heads_q + head) *
+              args->seqlen_q +
+          position;
+      if (writes_lse)
+        args->lse_partial[partial] = lse;
+      float *out_row = args->out_partial + partial * HEAD_DIM_V + warp_columns + lane % 4 * 2;
+#pragma unroll
+      for (int o = 0; o < O_TILES; ++o) {
+        const float2 pair = {out[m][o][half * 2] * normalize, out[m][o][half * 2 + 1] * normalize};
+        if (valid && o >= first_o_tile)
+          *(float2 *)(out_row + o * 8) = pair;
+      }
+    }
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
+    flash_fwd_split_hdim96_bf16_causal_decode_sm86(
+        const __grid_constant__ attnpress_fwd_args args) {
+  extern __shared__ __align__(16) unsigned char smem[];
+  const int lane = threadIdx.x % 32;
+  const int warp_m = threadIdx.x / 32 % WARPS_M;
+  const int warp_n = threadIdx.x / 32 / WARPS_M;
+  const int warp_keys = warp_n * S_TILES * 8; // this warp's first key of a key block
+  const int warp_columns = first_column(warp_n);
+  const Work work = find_work(&args, blockIdx.x);
+  const int row_begin = work.row_begin;
+  const int heads = args.heads_per_tile;
+  const int rows = args.seqlen_q * heads; // of this head, or these packed heads
+  const int kv_head = work.first_head / (args.heads_q / args.heads_kv);
+
+  // Keys past the diagonal of the last row are never loaded; up to that of the first row, no mask.
+  const int diagonal = args.seqlen_k - args.seqlen_q;
+  const int last_position = (min(row_begin + BLOCK_M, rows) - 1) / heads;
+  const int key_end = min(args.seqlen_k, max(0, last_position + 1 + diagonal));
+  const int key_unmasked = min(args.seqlen_k, max(0, row_begin / heads + 1 + diagonal));
+  const int block_begin = work.split * args.key_blocks_per_split;
+  const int block_end =
+      min(ceil_div(key_end, BLOCK_N), block_begin + args.key_blocks_per_split);
+  int n = block_end - 1; // the key block in work
+
+  const uint32_t shared = shared_address(smem);
+  const uint16_t *q = (const uint16_t *)args.q + work.batch * args.q_batch_stride +
+                      work.first_head * args.q_head_stride;
+  load_queries(shared, q, &args, row_begin, rows);
+
+  const int64_t k_row = (int64_t)n * BLOCK_N + copy_row(K_SLAB, threadIdx.x);
+  const int64_t v_row = (int64_t)n * BLOCK_N + copy_row(HEAD_DIM_V, threadIdx.x);
+  KeyPipeline pipe;
+  pipe.k = (const uint16_t *)args.k + work.batch * args.k_batch_stride +
+           kv_head * args.k_head_stride + k_row * args.k_row_stride +
+           copy_column(K_SLAB, threadIdx.x);
+  pipe.v = (const uint16_t *)args.v + work.batch * args.v_batch_stride +
+           kv_head * args.v_head_stride + v_row * args.v_row_stride +
+           copy_column(HEAD_DIM_V, threadIdx.x);
+  pipe.k_row_stride = args.k_row_stride;
+  pipe.v_row_stride = args.v_row_stride;
+  pipe.seqlen_k = args.seqlen_k;
+  pipe.block_begin = block_begin;
+  pipe.ring = shared + RING_OFFSET;
+  pipe.slot = 0;
+  fill_ring(&pipe, n);
+
+  const int warp_row = warp_m * M_TILES * 16;
+  const uint32_t q_tile = shared + warp_row * Q_ROW_BYTES + ldmatrix_rows_first(lane, Q_ROW_BYTES);
+  const int row = warp_row + lane / 4; // this lane's first row in the tile
+  float *exchange = (float *)(smem + EXCHANGE_OFFSET);
+  const uint32_t p_tile =
+      shared + P_OFFSET + warp_row * P_ROW_BYTES + ldmatrix_rows_first(lane, P_ROW_BYTES);
+  float out[M_TILES][O_TILES][4] = {};
+  float row_max[M_TILES][2], row_sum[M_TILES][2];
+#pragma unroll
+  for (int m = 0; m < M_TILES; ++m) {
+    row_max[m][0] = row_max[m][1] = -INF;
+    row_sum[m][0] = row_sum[m][1] = 0.0f;
+  }
+
+  // Key blocks that hold a key which some row does not see.
+  for (; n >= block_begin && (n + 1) * BLOCK_N > key_unmasked; --n) {
+    float score[M_TILES][S_TILES][4];
+    compute_scores(score, &pipe, q_tile, n, warp_keys, true);
+    mask_scores(score, &args, row_begin + warp_row, n * BLOCK_N + warp_keys);
+    online_softmax(score, out, row_max, row_sum, exchange, row, warp_n, args.scale_log2, true);
+    store_probabilities(smem + P_OFFSET, score, row, warp_keys);
+    accumulate_output(out, &pipe, p_tile, warp_columns, n, true);
+  }
+
+  // Key blocks that every row sees whole.
+  for (; n >= block_begin; --n) {
+    float score[M_TILES][S_TILES][4];
+    compute_scores(score, &pipe, q_tile, n, warp_keys, false);
+    online_softmax(score, out, row_max, row_sum, exchange, row, warp_n, args.scale_log2, false);
+    store_probabilities(smem + P_OFFSET, score, row, warp_keys);
+    accumulate_output(out, &pipe, p_tile, warp_columns, n, false);
+  }
+
+  // Row sums over the lanes of a quad, then over the warps of a row.
+#pragma unroll
+  for (int m = 0; m < M_TILES; ++m) {
+    row_sum[m][0] = quad_sum(row_sum[m][0]);
+    row_sum[m][1] = quad_sum(row_sum[m][1]);
+  }
+  share_rows(exchange, row_sum, row, warp_n);
+#pragma unroll
+  for (int m = 0; m < M_TILES; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      row_sum[m][half] = 0.0f;
+#pragma unroll
+      for (int i = 0; i < WARPS_N; ++i)
+        row_sum[m][half] += exchange[(row + m * 16 + half * 8) * WARPS_N + i];
+    }
+  }
+  store_output(out, row_max, row_sum, &args, smem);
+}

@@ -1,0 +1,928 @@
+/* Written by `python -m generator` from templates/flash_fwd_sm80.cu.j2; do not edit. */
+/* clang-format off */
+#include "../runtime/registry.h"
+#include <string.h>
+
+#define TEXT(literal) ap_text_append(out, literal, sizeof(literal) - 1)
+#define INTEGER(value) ap_text_append_int(out, value)
+#define STRING(value) ap_text_append_string(out, value)
+#define IS(value, literal) (strcmp(value, literal) == 0)
+
+void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in);
+
+void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
+  TEXT("// ");
+  STRING(in->stem);
+  TEXT("\n"
+       "//\n");
+  if (in->split) {
+    TEXT("// One split of the forward pass: partial outputs in fp32 over a range of the keys, which\n"
+         "// flash_fwd_combine adds up.\n");
+  } else {
+    TEXT("// The forward pass: out = softmax(scale * Q K^T) V.\n");
+  }
+  TEXT("// Q, K, V and out are ");
+  STRING(in->dtype);
+  TEXT(", sums are fp32. One thread block computes BLOCK_M query rows of one\n"
+       "// head and walks over key blocks of BLOCK_N keys from right to left; the scores never leave the\n"
+       "// chip (online softmax: Milakov and Gimelshein 2018, Dao et al. 2022).\n"
+       "//\n"
+       "// Pressed from templates/flash_fwd_sm80.cu.j2 with tile ");
+  STRING(in->tile_name);
+  TEXT(" by\n"
+       "//   python -m generator --hdim ");
+  INTEGER(in->hdim);
+  if (in->hdim_v != in->hdim) {
+    TEXT(" --hdim-v ");
+    INTEGER(in->hdim_v);
+  }
+  TEXT(" --dtype ");
+  STRING(in->dtype);
+  if (IS(in->mask, "causal")) {
+    TEXT(" --causal");
+  }
+  if (in->split) {
+    TEXT(" --split");
+  }
+  if (in->decode) {
+    TEXT(" --decode");
+  }
+  TEXT(" --arch sm");
+  INTEGER(in->arch);
+  TEXT("\n"
+       "\n"
+       "#include \"attnpress/device/ptx_address.cuh\"\n"
+       "#include \"attnpress/device/ptx_cp_async.cuh\"\n"
+       "#include \"attnpress/device/ptx_cvt.cuh\"\n"
+       "#include \"attnpress/device/ptx_ldmatrix.cuh\"\n"
+       "#include \"attnpress/device/ptx_math.cuh\"\n"
+       "#include \"attnpress/device/ptx_mma.cuh\"\n"
+       "#include \"attnpress/device/ptx_sreg.cuh\"\n"
+       "#include \"attnpress/device/tile.cuh\"\n"
+       "#include \"attnpress/kernel_args.h\"\n"
+       "\n"
+       "constexpr int HEAD_DIM = ");
+  INTEGER(in->hdim);
+  TEXT(";\n"
+       "constexpr int HEAD_DIM_V = ");
+  INTEGER(in->hdim_v);
+  TEXT(";\n"
+       "constexpr int BLOCK_M = ");
+  INTEGER(in->block_m);
+  TEXT("; // query rows of a thread block\n"
+       "constexpr int BLOCK_N = ");
+  INTEGER(in->block_n);
+  TEXT("; // keys of a key block\n"
+       "constexpr int WARPS_M = ");
+  INTEGER(in->warps_m);
+  TEXT("; // warps that share the rows\n"
+       "constexpr int WARPS_N = ");
+  INTEGER(in->warps_n);
+  TEXT("; // warps that share the keys of S and the columns of O\n"
+       "constexpr int STAGES = ");
+  INTEGER(in->stages);
+  TEXT("; // slots of the ring that K and V pass through\n"
+       "constexpr int K_SLAB = ");
+  INTEGER(in->k_slab);
+  TEXT("; // columns of K that one slot takes\n"
+       "constexpr int V_SLAB = ");
+  INTEGER(in->v_slab);
+  TEXT("; // keys of V that one slot takes\n"
+       "constexpr int MIN_BLOCKS = ");
+  INTEGER(in->min_blocks);
+  TEXT("; // thread blocks that an SM is to hold\n"
+       "constexpr int SMEM_BYTES = ");
+  INTEGER(in->smem_bytes);
+  TEXT(";\n"
+       "\n"
+       "constexpr int NUM_THREADS = 32 * WARPS_M * WARPS_N;\n"
+       "constexpr int M_TILES = BLOCK_M / (16 * WARPS_M); // of 16 rows, of a warp\n"
+       "constexpr int S_TILES = BLOCK_N / (8 * WARPS_N); // of 8 keys, of a warp\n"
+       "constexpr int O_TILES = ceil_div(HEAD_DIM_V, 8 * WARPS_N); // of 8 columns, of a warp\n"
+       "constexpr int K_SLABS = ceil_div(HEAD_DIM, K_SLAB); // slabs of K in a key block\n"
+       "constexpr int V_SLABS = BLOCK_N / V_SLAB; // slabs of V in a key block\n"
+       "constexpr int SLABS = K_SLABS + V_SLABS; // slabs of a key block\n"
+       "\n"
+       "// Bytes of a row in shared memory.\n");
+  if (!in->split) {
+    TEXT("constexpr int O_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);\n");
+  }
+  TEXT("constexpr int Q_ROW_BYTES = tile_row_bytes(HEAD_DIM);\n"
+       "constexpr int K_ROW_BYTES = tile_row_bytes(K_SLAB);\n"
+       "constexpr int V_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);\n"
+       "\n"
+       "// Shared memory: Q | ring of K and V slabs");
+  if (in->warps_n > 1) {
+    TEXT(" | P | one float a row and warp");
+  }
+  TEXT(".\n"
+       "// At the end, O takes all of it.\n"
+       "constexpr int SLOT_BYTES = max_int(BLOCK_N * K_ROW_BYTES, V_SLAB * V_ROW_BYTES);\n"
+       "constexpr int RING_OFFSET = BLOCK_M * Q_ROW_BYTES;\n");
+  if (in->warps_n > 1) {
+    TEXT("constexpr int P_ROW_BYTES = tile_row_bytes(BLOCK_N);\n"
+         "constexpr int P_OFFSET = RING_OFFSET + STAGES * SLOT_BYTES;\n"
+         "constexpr int EXCHANGE_OFFSET = P_OFFSET + BLOCK_M * P_ROW_BYTES;\n"
+         "static_assert(SMEM_BYTES >= EXCHANGE_OFFSET + BLOCK_M * WARPS_N * 4, \"shared memory\");\n");
+  } else {
+    TEXT("static_assert(SMEM_BYTES >= RING_OFFSET + STAGES * SLOT_BYTES, \"shared memory\");\n");
+  }
+  if (!in->split) {
+    TEXT("static_assert(SMEM_BYTES >= BLOCK_M * O_ROW_BYTES, \"shared memory for the output\");\n");
+  }
+  TEXT("static_assert(BLOCK_M % (16 * WARPS_M) == 0 && BLOCK_N % (16 * WARPS_N) == 0, \"tile\");\n"
+       "static_assert(BLOCK_N % V_SLAB == 0 && V_SLAB % 16 == 0, \"slabs of V\");\n"
+       "static_assert(K_SLAB % 16 == 0 || K_SLABS == 1, \"slabs of K\");\n"
+       "\n"
+       "constexpr float LN_2 = 0.693147180559945309f;\n"
+       "constexpr float INF = __builtin_bit_cast(float, 0x7f800000);\n"
+       "\n"
+       "// The keys and values of one head on their way through the ring.\n"
+       "//\n"
+       "// A key block passes as SLABS slabs, first the column slabs of K, then the row slabs of V. The load\n"
+       "// of a slab starts STAGES - 1 slabs ahead of its use.\n"
+       "struct KeyPipeline {\n"
+       "  // This thread's first chunk of the next key block to load. The pointers walk along, because\n"
+       "  // addresses computed from the key block's number would take twice as many registers.\n"
+       "  const uint16_t *k; // of this head's (seqlen_k, HEAD_DIM)\n"
+       "  const uint16_t *v; // of this head's (seqlen_k, HEAD_DIM_V)\n"
+       "  int64_t k_row_stride, v_row_stride;\n"
+       "  int seqlen_k;\n"
+       "  int block_begin; // the last key block that is walked over\n"
+       "  uint32_t ring;   // shared address of slot 0\n"
+       "  int slot;        // of the slab in use, where a key block is not a whole number of rounds\n"
+       "};\n"
+       "\n"
+       "// Starts the load of slab `slab` of key block `n` into `slot`; slabs are loaded in the order of\n"
+       "// their use. Keys past the end, which only a `masked` key block can have, become zeros.\n"
+       "__device__ __forceinline__ void load_slab(KeyPipeline *pipe, int n, int slab, uint32_t slot,\n"
+       "                                          bool masked) {\n"
+       "  const int keys = masked ? pipe->seqlen_k - n * BLOCK_N : BLOCK_N; // from the first to the end\n"
+       "  if (slab < K_SLABS - 1 || (slab < K_SLABS && HEAD_DIM % K_SLAB == 0)) {\n"
+       "    copy_rows_async(slot, K_ROW_BYTES, pipe->k + slab * K_SLAB, pipe->k_row_stride, BLOCK_N, K_SLAB,\n"
+       "                    keys, 0, copy_passes(BLOCK_N, K_SLAB, NUM_THREADS), threadIdx.x, NUM_THREADS);\n");
+  if ((in->hdim % in->k_slab) != 0) {
+    TEXT("  } else if (slab < K_SLABS) {\n"
+         "    // The last slab is narrower, and its chunks are shared out differently.\n"
+         "    const int columns = HEAD_DIM % K_SLAB;\n"
+         "    const int64_t rows = copy_row(columns, threadIdx.x) - copy_row(K_SLAB, threadIdx.x);\n"
+         "    const int offset = copy_column(columns, threadIdx.x) - copy_column(K_SLAB, threadIdx.x);\n"
+         "    copy_rows_async(slot, K_ROW_BYTES,\n"
+         "                    pipe->k + rows * pipe->k_row_stride + slab * K_SLAB + offset,\n"
+         "                    pipe->k_row_stride, BLOCK_N, columns, keys, 0,\n"
+         "                    copy_passes(BLOCK_N, columns, NUM_THREADS), threadIdx.x, NUM_THREADS);\n");
+  }
+  TEXT("  } else {\n"
+       "    const int key = (slab - K_SLABS) * V_SLAB;\n"
+       "    copy_rows_async(slot, V_ROW_BYTES, pipe->v + key * pipe->v_row_stride, pipe->v_row_stride,\n"
+       "                    V_SLAB, HEAD_DIM_V, keys - key, 0, copy_passes(V_SLAB, HEAD_DIM_V, NUM_THREADS),\n"
+       "                    threadIdx.x, NUM_THREADS);\n"
+       "  }\n"
+       "  if (slab == K_SLABS - 1)\n"
+       "    pipe->k -= BLOCK_N * pipe->k_row_stride;\n"
+       "  if (slab == SLABS - 1)\n"
+       "    pipe->v -= BLOCK_N * pipe->v_row_stride;\n"
+       "}\n"
+       "\n"
+       "// Shared address of the slot `ahead` slabs after the one in use, the first slab being slab `slab`.\n"
+       "__device__ __forceinline__ uint32_t ring_slot(const KeyPipeline *pipe, int slab, int ahead) {\n"
+       "  if (SLABS % STAGES == 0)\n"
+       "    return pipe->ring + (slab + ahead) % STAGES * SLOT_BYTES;\n"
+       "  const int slot = pipe->slot + ahead;\n"
+       "  return pipe->ring + (slot >= STAGES ? slot - STAGES : slot) * SLOT_BYTES;\n"
+       "}\n"
+       "\n"
+       "// Starts the loads of the first STAGES - 1 slabs of the walk, which begins at key block `n`. Each\n"
+       "// is a group of its own; the first one also holds this thread's copies of Q.\n"
+       "__device__ __forceinline__ void fill_ring(KeyPipeline *pipe, int n) {\n"
+       "#pragma unroll\n"
+       "  for (int slab = 0; slab < STAGES - 1; ++slab) {\n"
+       "    if (n - slab / SLABS >= pipe->block_begin)\n"
+       "      load_slab(pipe, n - slab / SLABS, slab % SLABS, pipe->ring + slab * SLOT_BYTES,\n"
+       "                true);\n"
+       "    cp_async_commit();\n"
+       "  }\n"
+       "}\n"
+       "\n"
+       "// Returns the shared address of slab `slab` of key block `n`, once it has arrived.\n"
+       "__device__ __forceinline__ uint32_t next_slab(KeyPipeline *pipe, int n, int slab, bool masked) {\n"
+       "  // All threads arrive and wait. Hands over the slab that everyone's copies brought, and frees the\n"
+       "  // slot of the previous slab, which everyone has read.\n"
+       "  cp_async_wait(STAGES - 2);\n"
+       "  __syncthreads();\n");
+  if (!in->spread) {
+    TEXT("  const int ahead = slab + STAGES - 1;\n"
+         "  if (n - ahead / SLABS >= pipe->block_begin)\n"
+         "    load_slab(pipe, n - ahead / SLABS, ahead % SLABS, ring_slot(pipe, slab, STAGES - 1), masked);\n");
+  }
+  TEXT("  return ring_slot(pipe, slab, 0);\n"
+       "}\n"
+       "\n");
+  if (in->spread) {
+    TEXT("// Starts part `step` of `steps` of the load of K or V.\n"
+         "__device__ __forceinline__ const uint16_t *load_part(uint32_t slot, int row_bytes,\n"
+         "                                                     const uint16_t *global, int64_t row_stride,\n"
+         "                                                     int columns, int keys, int step, int steps) {\n"
+         "  const int passes = copy_passes(BLOCK_N, columns, NUM_THREADS);\n"
+         "  const int part = max_int(2, ceil_div(passes, steps));\n"
+         "  const int first = min_int(passes, step * part), end = min_int(passes, first + part);\n"
+         "  global = copy_rows_async(slot, row_bytes, global, row_stride, BLOCK_N, columns, keys, first, end,\n"
+         "                           threadIdx.x, NUM_THREADS);\n"
+         "  if (first < end && end == passes) // on to the next key block\n"
+         "    global -= (passes * (NUM_THREADS / (columns / 8)) + BLOCK_N) * row_stride;\n"
+         "  return global;\n"
+         "}\n"
+         "\n"
+         "// Starts part `step` of `steps` of the load that runs STAGES - 1 slabs ahead of slab `slab` of key\n"
+         "// block `n`. Copies that start all at once hold up the ldmatrix behind them, so these are spread\n"
+         "// over the steps of the product.\n"
+         "__device__ __forceinline__ void load_ahead(KeyPipeline *pipe, int n, int slab, bool masked,\n"
+         "                                           int step, int steps) {\n"
+         "  const int ahead = slab + STAGES - 1;\n"
+         "  const int block = n - ahead / SLABS;\n"
+         "  if (block < pipe->block_begin)\n"
+         "    return;\n"
+         "  const uint32_t slot = ring_slot(pipe, slab, STAGES - 1);\n"
+         "  const int keys = masked ? pipe->seqlen_k - block * BLOCK_N : BLOCK_N;\n"
+         "  if (ahead % SLABS == 0)\n"
+         "    pipe->k =\n"
+         "        load_part(slot, K_ROW_BYTES, pipe->k, pipe->k_row_stride, HEAD_DIM, keys, step, steps);\n"
+         "  else\n"
+         "    pipe->v =\n"
+         "        load_part(slot, V_ROW_BYTES, pipe->v, pipe->v_row_stride, HEAD_DIM_V, keys, step, steps);\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// Closes the group of the loads that started during a slab's use, and moves on.\n"
+       "__device__ __forceinline__ void end_slab(KeyPipeline *pipe) {\n"
+       "  cp_async_commit();\n"
+       "  if (SLABS % STAGES != 0)\n"
+       "    pipe->slot = pipe->slot + 1 == STAGES ? 0 : pipe->slot + 1;\n"
+       "}\n"
+       "\n"
+       "// Position in the sequence and head, within the tile's heads, of a row that counts heads first.\n"
+       "__device__ __forceinline__ void split_row(int row, int heads, int *position, int *head) {\n"
+       "  *position = heads == 1 ? row : row / heads;\n"
+       "  *head = heads == 1 ? 0 : row - *position * heads;\n"
+       "}\n"
+       "\n");
+  if (in->q_in_regs) {
+    TEXT("// Q fragments of a warp's rows, from `q_tile`, which includes this lane's offset.\n"
+         "__device__ __forceinline__ void load_query_fragments(\n"
+         "    uint32_t q_frag[ceil_div(HEAD_DIM, 16)][M_TILES][4], uint32_t q_tile) {\n"
+         "#pragma unroll\n"
+         "  for (int k = 0; k < HEAD_DIM; k += 16) {\n"
+         "#pragma unroll\n"
+         "    for (int m = 0; m < M_TILES; ++m) {\n"
+         "      if (k + 16 <= HEAD_DIM)\n"
+         "        ldmatrix_x4(q_frag[k / 16][m], q_tile + m * 16 * Q_ROW_BYTES + k * 2);\n"
+         "      else\n"
+         "        ldmatrix_x2(q_frag[k / 16][m], q_tile + m * 16 * Q_ROW_BYTES + k * 2);\n"
+         "    }\n"
+         "  }\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// S = Q K^T of key block `n`: (16 M_TILES rows, 8 S_TILES keys) of this warp, fp32.\n"
+       "__device__ __forceinline__ void compute_scores(float score[M_TILES][S_TILES][4], KeyPipeline *pipe,\n");
+  if (in->q_in_regs) {
+    TEXT("                                               const uint32_t q_frag[][M_TILES][4], int n,\n");
+  } else {
+    TEXT("                                               uint32_t q_tile, int n,\n");
+  }
+  TEXT("                                               int key_begin, bool masked) {\n"
+       "  const int lane = threadIdx.x % 32;\n"
+       "#pragma unroll\n"
+       "  for (int m = 0; m < M_TILES; ++m)\n"
+       "#pragma unroll\n"
+       "    for (int s = 0; s < S_TILES; ++s)\n"
+       "#pragma unroll\n"
+       "      for (int i = 0; i < 4; ++i)\n"
+       "        score[m][s][i] = 0.0f;\n"
+       "\n"
+       "#pragma unroll\n"
+       "  for (int slab = 0; slab < K_SLABS; ++slab) {\n"
+       "    const uint32_t slot = next_slab(pipe, n, slab, masked) + key_begin * K_ROW_BYTES;\n"
+       "    const uint32_t k_tile = slot + ldmatrix_columns_first(lane, K_ROW_BYTES);\n"
+       "    const int columns = HEAD_DIM - slab * K_SLAB < K_SLAB ? HEAD_DIM - slab * K_SLAB : K_SLAB;\n");
+  if (in->k_unroll) {
+    TEXT("    // Unrolled further, the compiler fetches more fragments ahead than registers hold.\n"
+         "#pragma unroll ");
+    INTEGER(in->k_unroll);
+    TEXT("\n"
+         "    for (int column = 0; column + 16 <= columns; column += 16) {\n"
+         "      uint32_t a[M_TILES][4];\n"
+         "#pragma unroll\n"
+         "      for (int m = 0; m < M_TILES; ++m)\n"
+         "        ldmatrix_x4(a[m], q_tile + m * 16 * Q_ROW_BYTES + (slab * K_SLAB + column) * 2);\n"
+         "#pragma unroll\n"
+         "      for (int s = 0; s < S_TILES; s += 2) {\n"
+         "        uint32_t b[4];\n"
+         "        ldmatrix_x4(b, k_tile + s * 8 * K_ROW_BYTES + column * 2);\n"
+         "#pragma unroll\n"
+         "        for (int m = 0; m < M_TILES; ++m) {\n"
+         "          mma_m16n8k16_");
+    STRING(in->dtype);
+    TEXT("(score[m][s], a[m], b);\n"
+         "          mma_m16n8k16_");
+    STRING(in->dtype);
+    TEXT("(score[m][s + 1], a[m], b + 2);\n"
+         "        }\n"
+         "      }\n"
+         "    }\n");
+  } else {
+    TEXT("    // Fragments are fetched one step of 16 columns ahead of their use.\n");
+    if (!in->q_in_regs) {
+      TEXT("    uint32_t a[2][M_TILES][4];\n");
+    }
+    TEXT("    uint32_t b[2][S_TILES / 2][4];\n"
+         "#pragma unroll\n"
+         "    for (int step = -1; step < K_SLAB / 16; ++step) {\n"
+         "      const int next = step + 1;\n"
+         "      if (next * 16 + 16 <= columns) {\n");
+    if (!in->q_in_regs) {
+      TEXT("#pragma unroll\n"
+           "        for (int m = 0; m < M_TILES; ++m)\n"
+           "          ldmatrix_x4(a[next % 2][m],\n"
+           "                      q_tile + m * 16 * Q_ROW_BYTES + (slab * K_SLAB + next * 16) * 2);\n");
+    }
+    TEXT("#pragma unroll\n"
+         "        for (int s = 0; s < S_TILES; s += 2)\n"
+         "          ldmatrix_x4(b[next % 2][s / 2], k_tile + s * 8 * K_ROW_BYTES + next * 32);\n"
+         "      }\n"
+         "      if (step < 0 || step * 16 + 16 > columns)\n"
+         "        continue;\n");
+    if (in->spread) {
+      TEXT("      load_ahead(pipe, n, slab, masked, step, K_SLAB / 16);\n");
+    }
+    TEXT("#pragma unroll\n"
+         "      for (int s = 0; s < S_TILES; s += 2) {\n"
+         "#pragma unroll\n"
+         "        for (int m = 0; m < M_TILES; ++m) {\n");
+    if (in->q_in_regs) {
+      TEXT("          const uint32_t *a_frag = q_frag[slab * K_SLAB / 16 + step][m];\n");
+    } else {
+      TEXT("          const uint32_t *a_frag = a[step % 2][m];\n");
+    }
+    TEXT("          mma_m16n8k16_");
+    STRING(in->dtype);
+    TEXT("(score[m][s], a_frag, b[step % 2][s / 2]);\n"
+         "          mma_m16n8k16_");
+    STRING(in->dtype);
+    TEXT("(score[m][s + 1], a_frag, b[step % 2][s / 2] + 2);\n"
+         "        }\n"
+         "      }\n"
+         "    }\n");
+  }
+  if ((in->hdim % 16) != 0) {
+    TEXT("    if (slab == K_SLABS - 1) {\n"
+         "      // The last 8 columns.\n"
+         "      const int k = HEAD_DIM - 8;\n"
+         "      const uint32_t k_tail = slot + ldmatrix_rows_first(lane, K_ROW_BYTES) + (columns - 8) * 2;\n");
+    if (in->q_in_regs) {
+      TEXT("      const uint32_t(*a)[4] = q_frag[k / 16];\n");
+    } else {
+      TEXT("      uint32_t a[M_TILES][2];\n"
+           "#pragma unroll\n"
+           "      for (int m = 0; m < M_TILES; ++m)\n"
+           "        ldmatrix_x2(a[m], q_tile + m * 16 * Q_ROW_BYTES + k * 2);\n");
+    }
+    TEXT("#pragma unroll\n"
+         "      for (int s = 0; s < S_TILES; s += 2) {\n"
+         "        uint32_t b[2];\n"
+         "        ldmatrix_x2(b, k_tail + s * 8 * K_ROW_BYTES);\n"
+         "#pragma unroll\n"
+         "        for (int m = 0; m < M_TILES; ++m) {\n"
+         "          mma_m16n8k8_");
+    STRING(in->dtype);
+    TEXT("(score[m][s], a[m], b);\n"
+         "          mma_m16n8k8_");
+    STRING(in->dtype);
+    TEXT("(score[m][s + 1], a[m], b + 1);\n"
+         "        }\n"
+         "      }\n"
+         "    }\n");
+  }
+  TEXT("    end_slab(pipe);\n"
+       "  }\n"
+       "}\n"
+       "\n"
+       "// Sets the scores of keys that a row does not see to -inf. `first_key` is this warp's first key and\n"
+       "// `first_row` its first row, counted over the tile's heads.\n"
+       "__device__ __forceinline__ void mask_scores(float score[M_TILES][S_TILES][4],\n"
+       "                                            const attnpress_fwd_args *args, int first_row,\n"
+       "                                            int first_key) {\n"
+       "  const int lane = threadIdx.x % 32;\n"
+       "#pragma unroll\n"
+       "  for (int m = 0; m < M_TILES; ++m) {\n"
+       "#pragma unroll\n"
+       "    for (int half = 0; half < 2; ++half) {\n");
+  if (IS(in->mask, "causal")) {
+    TEXT("      // Bottom-right aligned: the last query sees the last key.\n"
+         "      int position, head;\n"
+         "      split_row(first_row + m * 16 + half * 8 + lane / 4, args->heads_per_tile, &position, &head);\n"
+         "      const int key_end = min(args->seqlen_k, position + 1 + args->seqlen_k - args->seqlen_q);\n");
+  } else {
+    TEXT("      const int key_end = args->seqlen_k;\n");
+  }
+  TEXT("#pragma unroll\n"
+       "      for (int s = 0; s < S_TILES; ++s) {\n"
+       "#pragma unroll\n"
+       "        for (int i = 0; i < 2; ++i)\n"
+       "          if (first_key + s * 8 + lane % 4 * 2 + i >= key_end)\n"
+       "            score[m][s][half * 2 + i] = -INF;\n"
+       "      }\n"
+       "    }\n"
+       "  }\n"
+       "}\n"
+       "\n");
+  if (in->warps_n > 1) {
+    TEXT("// First column of O that the warps `warp_n` compute. Where the columns do not divide, warps\n"
+         "// overlap; the first one to compute a column stores it.\n"
+         "__device__ __forceinline__ int first_column(int warp_n) {\n"
+         "  return min(warp_n * O_TILES * 8, HEAD_DIM_V - O_TILES * 8);\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// Maximum, and sum, over the four lanes that hold a row of a fragment.\n"
+       "__device__ __forceinline__ float quad_max(float x) {\n"
+       "  x = fmaxf(x, __shfl_xor_sync(0xffffffff, x, 1));\n"
+       "  return fmaxf(x, __shfl_xor_sync(0xffffffff, x, 2));\n"
+       "}\n"
+       "\n"
+       "__device__ __forceinline__ float quad_sum(float x) {\n"
+       "  x += __shfl_xor_sync(0xffffffff, x, 1);\n"
+       "  return x + __shfl_xor_sync(0xffffffff, x, 2);\n"
+       "}\n"
+       "\n"
+       "// Maximum of `x` and a row of a warp's scores: rows lane / 4 (half 0) or lane / 4 + 8 of an m-tile.\n"
+       "__device__ __forceinline__ float tile_row_max(const float score[S_TILES][4], int half, float x) {\n"
+       "#pragma unroll\n"
+       "  for (int s = 0; s < S_TILES; ++s)\n"
+       "    x = fmaxf(x, fmaxf(score[s][half * 2], score[s][half * 2 + 1]));\n"
+       "  return quad_max(x);\n"
+       "}\n"
+       "\n");
+  if (in->warps_n > 1) {
+    TEXT("// Shares a value of each row, held by all lanes of a quad, among the warps of a row, and waits for\n"
+         "// all. `exchange` is (BLOCK_M, WARPS_N) and `row` this lane's row of m-tile 0.\n"
+         "__device__ __forceinline__ void share_rows(float *exchange, float value[M_TILES][2], int row,\n"
+         "                                           int warp_n) {\n"
+         "  if (threadIdx.x % 4 == 0) {\n"
+         "#pragma unroll\n"
+         "    for (int m = 0; m < M_TILES; ++m) {\n"
+         "      exchange[(row + m * 16) * WARPS_N + warp_n] = value[m][0];\n"
+         "      exchange[(row + m * 16 + 8) * WARPS_N + warp_n] = value[m][1];\n"
+         "    }\n"
+         "  }\n"
+         "  // All threads arrive and wait: hands over `exchange`.\n"
+         "  __syncthreads();\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// P = exp(scale * (S - row maximum)), in place of S. Brings the row maxima up to date, and scales O\n"
+       "// and the row sums to them. Rows that have seen no key yet have maximum -inf, and their P is 0;\n"
+       "// they occur only where `masked`. Row sums are this lane's part.\n"
+       "__device__ __forceinline__ void online_softmax(float score[M_TILES][S_TILES][4],\n"
+       "                                               float out[M_TILES][O_TILES][4],\n"
+       "                                               float row_max[M_TILES][2], float row_sum[M_TILES][2],\n");
+  if (in->warps_n > 1) {
+    TEXT("                                               float *exchange, int row, int warp_n,\n");
+  }
+  TEXT("                                               float scale_log2, bool masked) {\n");
+  if (in->warps_n > 1) {
+    TEXT("  float maximum[M_TILES][2];\n"
+         "#pragma unroll\n"
+         "  for (int m = 0; m < M_TILES; ++m) {\n"
+         "    maximum[m][0] = tile_row_max(score[m], 0, row_max[m][0]);\n"
+         "    maximum[m][1] = tile_row_max(score[m], 1, row_max[m][1]);\n"
+         "  }\n"
+         "  share_rows(exchange, maximum, row, warp_n);\n");
+  }
+  TEXT("#pragma unroll\n"
+       "  for (int m = 0; m < M_TILES; ++m) {\n"
+       "#pragma unroll\n"
+       "    for (int half = 0; half < 2; ++half) {\n");
+  if (in->warps_n > 1) {
+    TEXT("      float x = maximum[m][half];\n"
+         "#pragma unroll\n"
+         "      for (int i = 0; i < WARPS_N; ++i)\n"
+         "        x = fmaxf(x, exchange[(row + m * 16 + half * 8) * WARPS_N + i]);\n");
+  } else {
+    TEXT("      const float x = tile_row_max(score[m], half, row_max[m][half]);\n");
+  }
+  TEXT("      const float base = masked && x == -INF ? 0.0f : x;\n"
+       "      const float shift = base * scale_log2;\n"
+       "      // Of the difference: exactly 1 while the maximum stays, over however many key blocks.\n"
+       "      const float rescale = exp2_approx((row_max[m][half] - base) * scale_log2);\n"
+       "      row_max[m][half] = x;\n"
+       "      float sum = 0.0f; // of this block alone: a long row's small terms would vanish in the whole\n"
+       "#pragma unroll\n"
+       "      for (int s = 0; s < S_TILES; ++s) {\n"
+       "#pragma unroll\n"
+       "        for (int i = half * 2; i < half * 2 + 2; ++i) {\n"
+       "          score[m][s][i] = exp2_approx(score[m][s][i] * scale_log2 - shift);\n"
+       "          sum += score[m][s][i];\n"
+       "        }\n"
+       "      }\n"
+       "      row_sum[m][half] = row_sum[m][half] * rescale + sum;\n"
+       "#pragma unroll\n"
+       "      for (int o = 0; o < O_TILES; ++o) {\n"
+       "        out[m][o][half * 2] *= rescale;\n"
+       "        out[m][o][half * 2 + 1] *= rescale;\n"
+       "      }\n"
+       "    }\n"
+       "  }\n"
+       "}\n"
+       "\n");
+  if (in->warps_n > 1) {
+    TEXT("// Rounds P and puts it into shared memory, for all warps of these rows. The barrier of the next\n"
+         "// slab hands it over; the barrier of the next key block's first slab frees it.\n"
+         "__device__ __forceinline__ void store_probabilities(unsigned char *p_tile,\n"
+         "                                                    const float score[M_TILES][S_TILES][4],\n"
+         "                                                    int row, int key_begin) {\n"
+         "  unsigned char *p_row = p_tile + row * P_ROW_BYTES + (key_begin + threadIdx.x % 4 * 2) * 2;\n"
+         "#pragma unroll\n"
+         "  for (int m = 0; m < M_TILES; ++m) {\n"
+         "#pragma unroll\n"
+         "    for (int s = 0; s < S_TILES; ++s) {\n"
+         "#pragma unroll\n"
+         "      for (int half = 0; half < 2; ++half)\n"
+         "        *(uint32_t *)(p_row + (m * 16 + half * 8) * P_ROW_BYTES + s * 16) =\n"
+         "            pack_");
+    STRING(in->dtype);
+    TEXT("(score[m][s][half * 2], score[m][s][half * 2 + 1]);\n"
+         "    }\n"
+         "  }\n"
+         "}\n"
+         "\n");
+  } else {
+    TEXT("// Rounds P to A fragments: two accumulator tiles of S are one fragment of 16 keys.\n"
+         "__device__ __forceinline__ void round_probabilities(uint32_t p_frag[M_TILES][BLOCK_N / 16][4],\n"
+         "                                                    const float score[M_TILES][S_TILES][4]) {\n"
+         "#pragma unroll\n"
+         "  for (int m = 0; m < M_TILES; ++m) {\n"
+         "#pragma unroll\n"
+         "    for (int s = 0; s < S_TILES; ++s) {\n"
+         "      p_frag[m][s / 2][s % 2 * 2] = pack_");
+    STRING(in->dtype);
+    TEXT("(score[m][s][0], score[m][s][1]);\n"
+         "      p_frag[m][s / 2][s % 2 * 2 + 1] = pack_");
+    STRING(in->dtype);
+    TEXT("(score[m][s][2], score[m][s][3]);\n"
+         "    }\n"
+         "  }\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// O += P V of key block `n`: (16 M_TILES rows, 8 O_TILES columns) of this warp, fp32.\n"
+       "__device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES][4], KeyPipeline *pipe,\n");
+  if (in->warps_n > 1) {
+    TEXT("                                                  uint32_t p_tile, int column_begin,\n");
+  } else {
+    TEXT("                                                  const uint32_t p_frag[M_TILES][BLOCK_N / 16][4],\n");
+  }
+  TEXT("                                                  int n, bool masked) {\n"
+       "  const int lane = threadIdx.x % 32;\n"
+       "#pragma unroll\n"
+       "  for (int slab = 0; slab < V_SLABS; ++slab) {\n");
+  if (in->warps_n > 1) {
+    TEXT("    const uint32_t slot = next_slab(pipe, n, K_SLABS + slab, masked) + column_begin * 2;\n");
+  } else {
+    TEXT("    const uint32_t slot = next_slab(pipe, n, K_SLABS + slab, masked);\n");
+  }
+  TEXT("    const uint32_t v_tile = slot + ldmatrix_rows_first(lane, V_ROW_BYTES);\n"
+       "#pragma unroll\n"
+       "    for (int key = 0; key < V_SLAB; key += 16) {\n");
+  if (in->spread) {
+    TEXT("      load_ahead(pipe, n, K_SLABS + slab, masked, key / 16, V_SLAB / 16);\n");
+  }
+  if (in->warps_n > 1) {
+    TEXT("      uint32_t a[M_TILES][4];\n"
+         "#pragma unroll\n"
+         "      for (int m = 0; m < M_TILES; ++m)\n"
+         "        ldmatrix_x4(a[m], p_tile + m * 16 * P_ROW_BYTES + (slab * V_SLAB + key) * 2);\n");
+  }
+  TEXT("#pragma unroll\n"
+       "      for (int o = 0; o + 1 < O_TILES; o += 2) {\n"
+       "        uint32_t b[4];\n"
+       "        ldmatrix_x4_trans(b, v_tile + key * V_ROW_BYTES + o * 16);\n"
+       "#pragma unroll\n"
+       "        for (int m = 0; m < M_TILES; ++m) {\n"
+       "          mma_m16n8k16_");
+  STRING(in->dtype);
+  TEXT("(out[m][o], ");
+  STRING((in->warps_n > 1) ? "a[m]" : "p_frag[m][(slab * V_SLAB + key) / 16]");
+  TEXT(", b);\n"
+       "          mma_m16n8k16_");
+  STRING(in->dtype);
+  TEXT("(out[m][o + 1], ");
+  STRING((in->warps_n > 1) ? "a[m]" : "p_frag[m][(slab * V_SLAB + key) / 16]");
+  TEXT(", b + 2);\n"
+       "        }\n"
+       "      }\n"
+       "      if (O_TILES % 2 != 0) {\n"
+       "        uint32_t b[2];\n"
+       "        ldmatrix_x2_trans(b, v_tile + key * V_ROW_BYTES + (O_TILES - 1) * 16);\n"
+       "#pragma unroll\n"
+       "        for (int m = 0; m < M_TILES; ++m)\n"
+       "          mma_m16n8k16_");
+  STRING(in->dtype);
+  TEXT("(out[m][O_TILES - 1], ");
+  STRING((in->warps_n > 1) ? "a[m]" : "p_frag[m][(slab * V_SLAB + key) / 16]");
+  TEXT(", b);\n"
+       "      }\n"
+       "    }\n"
+       "    end_slab(pipe);\n"
+       "  }\n"
+       "}\n"
+       "\n"
+       "// Starts the copy of a tile of Q. Its rows count heads first: row r is position r / heads of head\n"
+       "// r % heads. Rows past the end become zeros.\n"
+       "__device__ __forceinline__ void load_queries(uint32_t shared, const uint16_t *q,\n"
+       "                                             const attnpress_fwd_args *args, int row_begin,\n"
+       "                                             int rows) {\n"
+       "  const int chunks = HEAD_DIM / 8;\n"
+       "#pragma unroll 2\n"
+       "  for (int first = 0; first < BLOCK_M * chunks; first += NUM_THREADS) {\n"
+       "    const int index = first + threadIdx.x;\n"
+       "    const int row = index / chunks, chunk = index % chunks;\n"
+       "    int position, head;\n"
+       "    split_row(row_begin + row, args->heads_per_tile, &position, &head);\n"
+       "    if (first + NUM_THREADS <= BLOCK_M * chunks || index < BLOCK_M * chunks)\n"
+       "      cp_async_16(shared + row * Q_ROW_BYTES + chunk * 16,\n"
+       "                  q + position * args->q_row_stride + head * args->q_head_stride + chunk * 8,\n"
+       "                  row_begin + row < rows ? 16 : 0);\n"
+       "  }\n"
+       "}\n"
+       "\n"
+       "// What a thread block computes.\n"
+       "struct Work {\n"
+       "  int row_begin;  // first row of the tile, counted over its heads\n"
+       "  int split;      // 0 where the keys are not split\n"
+       "  int first_head; // of the tile's heads_per_tile query heads\n"
+       "  int64_t batch;\n"
+       "};\n"
+       "\n"
+       "// The grid, fastest first: row block, split, tile head, batch.\n"
+       "__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {\n"
+       "  Work work;\n");
+  if (IS(in->mask, "causal")) {
+    TEXT("  // Later row blocks see more keys: the longest ones start first.\n"
+         "  work.row_begin = (args->row_blocks - 1 - block % args->row_blocks) * BLOCK_M;\n");
+  } else {
+    TEXT("  work.row_begin = block % args->row_blocks * BLOCK_M;\n");
+  }
+  TEXT("  block /= args->row_blocks;\n");
+  if (in->split) {
+    TEXT("  work.split = block % args->num_splits;\n"
+         "  block /= args->num_splits;\n");
+  } else {
+    TEXT("  work.split = 0;\n");
+  }
+  TEXT("  const int tile_heads = args->heads_q / args->heads_per_tile;\n"
+       "  work.first_head = block % tile_heads * args->heads_per_tile;\n"
+       "  work.batch = block / tile_heads;\n"
+       "  return work;\n"
+       "}\n"
+       "\n"
+       "// out = O / row sum, lse = scale * row maximum + log(row sum). Rows without keys: 0 and -inf.\n"
+       "__device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES][4],\n"
+       "                                             const float row_max[M_TILES][2],\n"
+       "                                             const float row_sum[M_TILES][2],\n"
+       "                                             const attnpress_fwd_args *args, unsigned char *smem) {\n"
+       "  // Found anew rather than kept in registers over the loops.\n"
+       "  const Work work = find_work(args, read_block_index());\n"
+       "  const int thread = read_thread_index();\n"
+       "  const int heads = args->heads_per_tile;\n"
+       "  const int rows = args->seqlen_q * heads;\n"
+       "  const int lane = thread % 32;\n"
+       "  const int warp_row = thread / 32 % WARPS_M * M_TILES * 16;\n");
+  if (in->warps_n > 1) {
+    TEXT("  const int warp_n = thread / 32 / WARPS_M;\n"
+         "  const int warp_columns = first_column(warp_n);\n");
+  } else {
+    TEXT("  const int warp_n = 0, warp_columns = 0;\n");
+  }
+  if ((in->hdim_v % (8 * in->warps_n)) != 0) {
+    TEXT("  const int first_o_tile = warp_n * O_TILES - warp_columns / 8; // not stored by another warp\n");
+  } else {
+    TEXT("  const int first_o_tile = 0;\n");
+  }
+  TEXT("#pragma unroll\n"
+       "  for (int m = 0; m < M_TILES; ++m) {\n"
+       "#pragma unroll\n"
+       "    for (int half = 0; half < 2; ++half) {\n"
+       "      const float sum = row_sum[m][half];\n"
+       "      const float normalize = sum == 0.0f ? 0.0f : reciprocal_approx(sum);\n"
+       "      const float lse = (row_max[m][half] * args->scale_log2 + log2_approx(sum)) * LN_2;\n"
+       "      const int row = warp_row + m * 16 + half * 8 + lane / 4; // in the tile\n"
+       "      int position, head;\n"
+       "      split_row(work.row_begin + row, heads, &position, &head);\n"
+       "      head += work.first_head;\n"
+       "      const bool valid = work.row_begin + row < rows;\n"
+       "      const bool writes_lse = valid && lane % 4 == 0 && warp_n == 0;\n");
+  if (in->split) {
+    TEXT("      const int64_t partial = // row of (split, batch, head, position)\n"
+         "          ((work.split * (int64_t)args->batch + work.batch) * args->heads_q + head) *\n"
+         "              args->seqlen_q +\n"
+         "          position;\n"
+         "      if (writes_lse)\n"
+         "        args->lse_partial[partial] = lse;\n"
+         "      float *out_row = args->out_partial + partial * HEAD_DIM_V + warp_columns + lane % 4 * 2;\n"
+         "#pragma unroll\n"
+         "      for (int o = 0; o < O_TILES; ++o) {\n"
+         "        const float2 pair = {out[m][o][half * 2] * normalize, out[m][o][half * 2 + 1] * normalize};\n"
+         "        if (valid && o >= first_o_tile)\n"
+         "          *(float2 *)(out_row + o * 8) = pair;\n"
+         "      }\n");
+  } else {
+    TEXT("      if (args->lse && writes_lse)\n"
+         "        args->lse[work.batch * args->lse_batch_stride + head * args->lse_head_stride + position] =\n"
+         "            lse;\n"
+         "      unsigned char *out_row = smem + row * O_ROW_BYTES + (warp_columns + lane % 4 * 2) * 2;\n"
+         "#pragma unroll\n"
+         "      for (int o = 0; o < O_TILES; ++o) {\n"
+         "        if (o >= first_o_tile)\n"
+         "          *(uint32_t *)(out_row + o * 16) = pack_");
+    STRING(in->dtype);
+    TEXT("(out[m][o][half * 2] * normalize,\n"
+         "                                                      out[m][o][half * 2 + 1] * normalize);\n"
+         "      }\n");
+  }
+  TEXT("    }\n"
+       "  }\n");
+  if (!in->split) {
+    TEXT("  // All threads arrive and wait: hands over the tile of O, which leaves in chunks of 16 bytes.\n"
+         "  __syncthreads();\n"
+         "  uint16_t *out_global = (uint16_t *)args->out + work.batch * args->out_batch_stride +\n"
+         "                         work.first_head * args->out_head_stride;\n"
+         "  const int chunks = HEAD_DIM_V / 8;\n"
+         "#pragma unroll 2\n"
+         "  for (int first = 0; first < BLOCK_M * chunks; first += NUM_THREADS) {\n"
+         "    const int index = first + thread;\n"
+         "    const int row = index / chunks, chunk = index % chunks;\n"
+         "    int position, head;\n"
+         "    split_row(work.row_begin + row, heads, &position, &head);\n"
+         "    if ((first + NUM_THREADS <= BLOCK_M * chunks || row < BLOCK_M) && work.row_begin + row < rows)\n"
+         "      *(uint4 *)(out_global + position * args->out_row_stride + head * args->out_head_stride +\n"
+         "                 chunk * 8) = *(const uint4 *)(smem + row * O_ROW_BYTES + chunk * 16);\n"
+         "  }\n");
+  }
+  TEXT("}\n"
+       "\n"
+       "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)\n"
+       "    ");
+  STRING(in->stem);
+  TEXT("(\n"
+       "        const __grid_constant__ attnpress_fwd_args args) {\n"
+       "  extern __shared__ __align__(16) unsigned char smem[];\n"
+       "  const int lane = threadIdx.x % 32;\n"
+       "  const int warp_m = threadIdx.x / 32 % WARPS_M;\n");
+  if (in->warps_n > 1) {
+    TEXT("  const int warp_n = threadIdx.x / 32 / WARPS_M;\n"
+         "  const int warp_keys = warp_n * S_TILES * 8; // this warp's first key of a key block\n"
+         "  const int warp_columns = first_column(warp_n);\n");
+  } else {
+    TEXT("  const int warp_keys = 0;\n");
+  }
+  TEXT("  const Work work = find_work(&args, blockIdx.x);\n"
+       "  const int row_begin = work.row_begin;\n"
+       "  const int heads = args.heads_per_tile;\n"
+       "  const int rows = args.seqlen_q * heads; // of this head, or these packed heads\n"
+       "  const int kv_head = work.first_head / (args.heads_q / args.heads_kv);\n"
+       "\n");
+  if (IS(in->mask, "causal")) {
+    TEXT("  // Keys past the diagonal of the last row are never loaded; up to that of the first row, no mask.\n"
+         "  const int diagonal = args.seqlen_k - args.seqlen_q;\n"
+         "  const int last_position = (min(row_begin + BLOCK_M, rows) - 1) / heads;\n"
+         "  const int key_end = min(args.seqlen_k, max(0, last_position + 1 + diagonal));\n"
+         "  const int key_unmasked = min(args.seqlen_k, max(0, row_begin / heads + 1 + diagonal));\n");
+  } else {
+    TEXT("  const int key_end = args.seqlen_k;\n"
+         "  const int key_unmasked = args.seqlen_k;\n");
+  }
+  if (in->split) {
+    TEXT("  const int block_begin = work.split * args.key_blocks_per_split;\n"
+         "  const int block_end =\n"
+         "      min(ceil_div(key_end, BLOCK_N), block_begin + args.key_blocks_per_split);\n");
+  } else {
+    TEXT("  const int block_begin = 0;\n"
+         "  const int block_end = ceil_div(key_end, BLOCK_N);\n");
+  }
+  TEXT("  int n = block_end - 1; // the key block in work\n"
+       "\n"
+       "  const uint32_t shared = shared_address(smem);\n"
+       "  const uint16_t *q = (const uint16_t *)args.q + work.batch * args.q_batch_stride +\n"
+       "                      work.first_head * args.q_head_stride;\n"
+       "  load_queries(shared, q, &args, row_begin, rows);\n"
+       "\n"
+       "  const int64_t k_row = (int64_t)n * BLOCK_N + copy_row(K_SLAB, threadIdx.x);\n"
+       "  const int64_t v_row = (int64_t)n * BLOCK_N + copy_row(HEAD_DIM_V, threadIdx.x);\n"
+       "  KeyPipeline pipe;\n"
+       "  pipe.k = (const uint16_t *)args.k + work.batch * args.k_batch_stride +\n"
+       "           kv_head * args.k_head_stride + k_row * args.k_row_stride +\n"
+       "           copy_column(K_SLAB, threadIdx.x);\n"
+       "  pipe.v = (const uint16_t *)args.v + work.batch * args.v_batch_stride +\n"
+       "           kv_head * args.v_head_stride + v_row * args.v_row_stride +\n"
+       "           copy_column(HEAD_DIM_V, threadIdx.x);\n"
+       "  pipe.k_row_stride = args.k_row_stride;\n"
+       "  pipe.v_row_stride = args.v_row_stride;\n"
+       "  pipe.seqlen_k = args.seqlen_k;\n"
+       "  pipe.block_begin = block_begin;\n"
+       "  pipe.ring = shared + RING_OFFSET;\n"
+       "  pipe.slot = 0;\n"
+       "  fill_ring(&pipe, n);\n"
+       "\n"
+       "  const int warp_row = warp_m * M_TILES * 16;\n"
+       "  const uint32_t q_tile = shared + warp_row * Q_ROW_BYTES + ldmatrix_rows_first(lane, Q_ROW_BYTES);\n");
+  if (in->warps_n > 1) {
+    TEXT("  const int row = warp_row + lane / 4; // this lane's first row in the tile\n"
+         "  float *exchange = (float *)(smem + EXCHANGE_OFFSET);\n"
+         "  const uint32_t p_tile =\n"
+         "      shared + P_OFFSET + warp_row * P_ROW_BYTES + ldmatrix_rows_first(lane, P_ROW_BYTES);\n");
+  }
+  if (in->q_in_regs) {
+    TEXT("  // All threads arrive and wait: hands over the tile of Q that everyone's copies brought.\n"
+         "  cp_async_wait(STAGES - 2);\n"
+         "  __syncthreads();\n"
+         "  uint32_t q_frag[ceil_div(HEAD_DIM, 16)][M_TILES][4];\n"
+         "  load_query_fragments(q_frag, q_tile);\n");
+  }
+  TEXT("  float out[M_TILES][O_TILES][4] = {};\n"
+       "  float row_max[M_TILES][2], row_sum[M_TILES][2];\n"
+       "#pragma unroll\n"
+       "  for (int m = 0; m < M_TILES; ++m) {\n"
+       "    row_max[m][0] = row_max[m][1] = -INF;\n"
+       "    row_sum[m][0] = row_sum[m][1] = 0.0f;\n"
+       "  }\n"
+       "\n"
+       "  // Key blocks that hold a key which some row does not see.\n"
+       "  for (; n >= block_begin && (n + 1) * BLOCK_N > key_unmasked; --n) {\n"
+       "    float score[M_TILES][S_TILES][4];\n"
+       "    compute_scores(score, &pipe, ");
+  STRING(in->q_in_regs ? "q_frag" : "q_tile");
+  TEXT(", n, warp_keys, true);\n"
+       "    mask_scores(score, &args, row_begin + warp_row, n * BLOCK_N + warp_keys);\n");
+  if (in->warps_n > 1) {
+    TEXT("    online_softmax(score, out, row_max, row_sum, exchange, row, warp_n, args.scale_log2, true);\n"
+         "    store_probabilities(smem + P_OFFSET, score, row, warp_keys);\n"
+         "    accumulate_output(out, &pipe, p_tile, warp_columns, n, true);\n");
+  } else {
+    TEXT("    online_softmax(score, out, row_max, row_sum, args.scale_log2, true);\n"
+         "    uint32_t p_frag[M_TILES][BLOCK_N / 16][4];\n"
+         "    round_probabilities(p_frag, score);\n"
+         "    accumulate_output(out, &pipe, p_frag, n, true);\n");
+  }
+  TEXT("  }\n"
+       "\n"
+       "  // Key blocks that every row sees whole.\n"
+       "  for (; n >= block_begin; --n) {\n"
+       "    float score[M_TILES][S_TILES][4];\n"
+       "    compute_scores(score, &pipe, ");
+  STRING(in->q_in_regs ? "q_frag" : "q_tile");
+  TEXT(", n, warp_keys, false);\n");
+  if (in->warps_n > 1) {
+    TEXT("    online_softmax(score, out, row_max, row_sum, exchange, row, warp_n, args.scale_log2, false);\n"
+         "    store_probabilities(smem + P_OFFSET, score, row, warp_keys);\n"
+         "    accumulate_output(out, &pipe, p_tile, warp_columns, n, false);\n");
+  } else {
+    TEXT("    online_softmax(score, out, row_max, row_sum, args.scale_log2, false);\n"
+         "    uint32_t p_frag[M_TILES][BLOCK_N / 16][4];\n"
+         "    round_probabilities(p_frag, score);\n"
+         "    accumulate_output(out, &pipe, p_frag, n, false);\n");
+  }
+  TEXT("  }\n"
+       "\n"
+       "  // Row sums over the lanes of a quad");
+  if (in->warps_n > 1) {
+    TEXT(", then over the warps of a row");
+  }
+  TEXT(".\n"
+       "#pragma unroll\n"
+       "  for (int m = 0; m < M_TILES; ++m) {\n"
+       "    row_sum[m][0] = quad_sum(row_sum[m][0]);\n"
+       "    row_sum[m][1] = quad_sum(row_sum[m][1]);\n"
+       "  }\n");
+  if (in->warps_n > 1) {
+    TEXT("  share_rows(exchange, row_sum, row, warp_n);\n"
+         "#pragma unroll\n"
+         "  for (int m = 0; m < M_TILES; ++m) {\n"
+         "#pragma unroll\n"
+         "    for (int half = 0; half < 2; ++half) {\n"
+         "      row_sum[m][half] = 0.0f;\n"
+         "#pragma unroll\n"
+         "      for (int i = 0; i < WARPS_N; ++i)\n"
+         "        row_sum[m][half] += exchange[(row + m * 16 + half * 8) * WARPS_N + i];\n"
+         "    }\n"
+         "  }\n");
+  }
+  if (!in->split) {
+    TEXT("  // All threads arrive and wait: Q and the ring have been read and no copy is in flight, so that O\n"
+         "  // can take their place.\n"
+         "  cp_async_wait(0);\n"
+         "  __syncthreads();\n");
+  }
+  TEXT("  store_output(out, row_max, row_sum, &args, smem);\n"
+       "}\n");
+}
