@@ -1,0 +1,501 @@
+/* The CPU backend against float64: every instruction set that the processor has, fp16, bf16 and
+ * fp32, full and causal, in three memory layouts. Inputs and outputs lie in buffers of NaN, so that
+ * a read beside a tensor shows in the result and a write beside it in the buffer. */
+#define _GNU_SOURCE /* RTLD_NEXT */
+#include <dlfcn.h>
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../runtime/cpu.h"
+#include "../runtime/cpu_half.h"
+#include "../tools/reference.h"
+
+/* ---- pthread_create, counted, and made to fail on demand ---- */
+
+static int threads_started, threads_allowed = 1 << 20;
+
+typedef int create_function(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
+                   void *argument) {
+  if (threads_started >= threads_allowed)
+    return 11; /* EAGAIN */
+  create_function *next;
+  *(void **)&next = dlsym(RTLD_NEXT, "pthread_create");
+  ++threads_started;
+  return next(thread, attributes, start, argument);
+}
+
+/* ---- Calls in poisoned memory ---- */
+
+enum { BSHD, BHSD, GAPS, LAYOUTS };
+static const char *const layout_names[] = {"bshd", "bhsd", "gaps"};
+static const char *const dtype_names[] = {"", "fp16", "bf16", "fp32"};
+
+enum { GUARD = 64 }; /* elements before and behind each tensor */
+
+typedef struct shape {
+  int batch, heads_q, heads_kv, seqlen_q, seqlen_k, hdim, hdim_v;
+} shape;
+
+typedef struct problem {
+  attnpress_forward_args args;
+  void *buffers[5]; /* q, k, v, out, lse */
+  size_t bytes[5];
+} problem;
+
+static attnpress_tensor make_tensor(problem *p, int slot, int64_t batch, int64_t seqlen,
+                                    int64_t heads, int64_t hdim, int dtype, int layout) {
+  attnpress_tensor t = layout == BHSD
+                           ? attnpress_tensor_bhsd(NULL, batch, seqlen, heads, hdim, dtype)
+                           : attnpress_tensor_bshd(NULL, batch, seqlen, heads, hdim, dtype);
+  if (layout == GAPS) {
+    t.stride[2] = hdim + 8;
+    t.stride[1] = heads * t.stride[2] + 24;
+    t.stride[0] = seqlen * t.stride[1] + 40;
+  }
+  const size_t size = (size_t)reference_element_bytes(dtype);
+  p->bytes[slot] = ((size_t)reference_span(&t) + 2 * GUARD) * size;
+  p->bytes[slot] = (p->bytes[slot] + 63) / 64 * 64;
+  p->buffers[slot] = aligned_alloc(64, p->bytes[slot]);
+  assert_non_null(p->buffers[slot]);
+  memset(p->buffers[slot], 0xff, p->bytes[slot]);
+  t.data = (char *)p->buffers[slot] + GUARD * size;
+  return t;
+}
+
+static problem make_problem(const shape *s, int dtype, int mask, int layout, int with_lse) {
+  problem p = {.args = ATTNPRESS_FORWARD_ARGS_INIT};
+  attnpress_forward_args *a = &p.args;
+  a->q = make_tensor(&p, 0, s->batch, s->seqlen_q, s->heads_q, s->hdim, dtype, layout);
+  a->k = make_tensor(&p, 1, s->batch, s->seqlen_k, s->heads_kv, s->hdim, dtype, layout);
+  a->v = make_tensor(&p, 2, s->batch, s->seqlen_k, s->heads_kv, s->hdim_v, dtype, layout);
+  a->out = make_tensor(&p, 3, s->batch, s->seqlen_q, s->heads_q, s->hdim_v, dtype, layout);
+  a->mask = mask;
+  reference_fill_normal(&a->q, 1);
+  reference_fill_normal(&a->k, 2);
+  reference_fill_normal(&a->v, 3);
+  if (with_lse) {
+    const int64_t gap = layout == GAPS ? 5 : 0;
+    attnpress_tensor lse = {.shape = {s->batch, s->heads_q, s->seqlen_q, 1},
+                            .stride = {0, 0, 1, 1}};
+    lse.stride[1] = s->seqlen_q + gap;
+    lse.stride[0] = s->heads_q * lse.stride[1] + gap;
+    p.bytes[4] = (((size_t)reference_span(&lse) + 2 * GUARD) * sizeof(float) + 63) / 64 * 64;
+    p.buffers[4] = aligned_alloc(64, p.bytes[4]);
+    assert_non_null(p.buffers[4]);
+    memset(p.buffers[4], 0xff, p.bytes[4]);
+    a->lse = (float *)p.buffers[4] + GUARD;
+    if (layout == GAPS) {
+      a->lse_stride[0] = lse.stride[0];
+      a->lse_stride[1] = lse.stride[1];
+    }
+  }
+  return p;
+}
+
+static void free_problem(problem *p) {
+  for (int i = 0; i < 5; ++i)
+    free(p->buffers[i]);
+}
+
+/* Everything of out's and lse's buffers that is no element still holds the poison. */
+static void check_surroundings(const problem *p) {
+  const attnpress_forward_args *a = &p->args;
+  const int size = reference_element_bytes(a->out.dtype);
+  unsigned char *copy = malloc(p->bytes[3]);
+  assert_non_null(copy);
+  memcpy(copy, p->buffers[3], p->bytes[3]);
+  for (int64_t b = 0; b < a->out.shape[0]; ++b)
+    for (int64_t i = 0; i < a->out.shape[1]; ++i)
+      for (int64_t h = 0; h < a->out.shape[2]; ++h) {
+        int64_t at = b * a->out.stride[0] + i * a->out.stride[1] + h * a->out.stride[2];
+        memset(copy + (GUARD + at) * size, 0xff, (size_t)a->out.shape[3] * size);
+      }
+  for (size_t i = 0; i < p->bytes[3]; ++i)
+    if (copy[i] != 0xff)
+      fail_msg("out's buffer was written at byte %zu of %zu, beside the tensor", i, p->bytes[3]);
+  free(copy);
+  if (!a->lse)
+    return;
+  const float *begin = p->buffers[4], *end = begin + p->bytes[4] / sizeof(float);
+  int64_t written = 0;
+  for (const float *f = begin; f < end; ++f)
+    written += ap_bits_from_float(*f) != 0xffffffff;
+  assert_true(written <= a->q.shape[0] * a->q.shape[1] * a->q.shape[2]);
+  assert_true(isnan(a->lse[-1]));
+}
+
+static void run_and_check(problem *p, int num_threads, ap_cpu_isa isa, const char *text) {
+  attnpress_forward_args *a = &p->args;
+  assert_int_equal(ap_cpu_forward_isa(a, num_threads, isa), ATTNPRESS_OK);
+  reference r;
+  reference_error e = {0};
+  assert_int_equal(reference_init(&r, a), 0);
+  reference_check(&r, &e);
+  reference_free(&r);
+  if (!reference_holds(&e))
+    fail_msg(
+        "%s %s %s %s, batch %d heads %d/%d seqlen %d/%d hdim %d/%d: out error %g (bound %g) at "
+        "(%d, %d, %d, %d): %.9g, expected %.9g; lse error %g at (%d, %d, %d): %.9g, expected "
+        "%.9g",
+        ap_cpu_isa_name(isa), dtype_names[a->q.dtype], a->mask ? "causal" : "full", text,
+        (int)a->q.shape[0], (int)a->q.shape[2], (int)a->k.shape[2], (int)a->q.shape[1],
+        (int)a->k.shape[1], (int)a->q.shape[3], (int)a->v.shape[3], e.out, reference_bound(&e),
+        (int)e.at[0], (int)e.at[1], (int)e.at[2], (int)e.at[3], e.value, e.expected, e.lse,
+        (int)e.lse_at[0], (int)e.lse_at[1], (int)e.lse_at[2], e.lse_value, e.lse_expected);
+  check_surroundings(p);
+}
+
+/* ---- The table ---- */
+
+static const shape shapes[] = {
+    /* lengths at the edges of row blocks, key blocks, tiles and vectors; batch is raised where
+     * there are too few elements */
+    {1, 2, 2, 1, 1, 64, 64},
+    {1, 2, 2, 1, 2, 64, 64},
+    {1, 2, 1, 2, 1, 64, 64},
+    {1, 3, 3, 3, 3, 64, 64},
+    {1, 2, 2, 4, 95, 64, 64},
+    {1, 2, 2, 5, 96, 64, 64},
+    {1, 2, 2, 15, 97, 64, 64},
+    {1, 1, 1, 16, 191, 64, 64},
+    {1, 1, 1, 17, 192, 64, 64},
+    {1, 1, 1, 31, 193, 64, 64},
+    {1, 1, 1, 33, 13, 64, 64},
+    {1, 1, 1, 95, 96, 64, 64},
+    {1, 1, 1, 96, 96, 64, 64},
+    {1, 1, 1, 97, 97, 64, 64},
+    {1, 1, 1, 113, 203, 64, 64},
+    {1, 1, 1, 203, 113, 64, 64},
+    {1, 1, 1, 239, 1, 64, 64},
+    {1, 1, 1, 1, 239, 64, 64},
+    {1, 1, 1, 3, 799, 64, 64},
+    {1, 1, 1, 256, 512, 64, 64},
+    {1, 1, 1, 512, 256, 64, 64},
+    {1, 1, 1, 1, 20000, 64, 64},
+    {1, 8, 1, 2, 3000, 64, 64},
+    /* head dims */
+    {2, 2, 1, 37, 101, 8, 8},
+    {2, 2, 1, 37, 101, 16, 16},
+    {2, 2, 1, 37, 101, 24, 24},
+    {2, 2, 1, 37, 101, 32, 32},
+    {2, 2, 1, 37, 101, 40, 40},
+    {2, 2, 1, 37, 101, 72, 72},
+    {2, 2, 1, 37, 101, 80, 80},
+    {2, 2, 1, 37, 101, 96, 96},
+    {2, 2, 1, 37, 101, 112, 112},
+    {2, 2, 1, 37, 101, 128, 128},
+    {2, 2, 1, 37, 101, 160, 160},
+    {2, 2, 1, 37, 101, 200, 200},
+    {2, 2, 1, 37, 101, 256, 256},
+    {2, 2, 1, 37, 101, 320, 320},
+    {2, 2, 1, 37, 101, 504, 504},
+    {2, 2, 1, 37, 101, 512, 512},
+    {2, 2, 1, 37, 101, 192, 128},
+    {2, 2, 1, 37, 101, 128, 64},
+    {2, 2, 1, 37, 101, 64, 128},
+    {2, 2, 1, 37, 101, 96, 64},
+    {2, 2, 1, 37, 101, 256, 128},
+    {4, 2, 2, 1, 101, 8, 8},
+    {4, 2, 2, 1, 101, 72, 72},
+    {4, 2, 2, 1, 101, 512, 512},
+    {4, 2, 2, 1, 101, 192, 128},
+    /* groups of query heads */
+    {1, 4, 1, 50, 100, 64, 64},
+    {1, 7, 1, 50, 100, 64, 64},
+    {1, 8, 1, 50, 100, 64, 64},
+    {1, 14, 2, 29, 130, 64, 64},
+    {1, 32, 8, 1, 300, 64, 64},
+    {1, 6, 2, 1, 300, 64, 64},
+    {1, 7, 1, 1, 300, 128, 128},
+    {1, 100, 1, 1, 200, 64, 64},
+    {1, 12, 3, 2, 300, 64, 64},
+};
+
+/* Shapes with too few elements for the criterion get more batches. */
+static void check_shape(shape s, int dtype, int mask, int layout, int with_lse) {
+  while (s.batch * s.heads_q * s.seqlen_q * s.hdim_v < REFERENCE_MIN_ELEMENTS)
+    ++s.batch;
+  problem p = make_problem(&s, dtype, mask, layout, with_lse);
+  for (int isa = 0; isa < AP_CPU_ISA_COUNT; ++isa) {
+    if (!ap_cpu_isa_usable((ap_cpu_isa)isa))
+      continue;
+    memset(p.buffers[3], 0xff, p.bytes[3]);
+    if (with_lse)
+      memset(p.buffers[4], 0xff, p.bytes[4]);
+    run_and_check(&p, 1, (ap_cpu_isa)isa, layout_names[layout]);
+  }
+  free_problem(&p);
+}
+
+static void test_table(void **state) {
+  (void)state;
+  for (int isa = 0; isa < AP_CPU_ISA_COUNT; ++isa)
+    if (!ap_cpu_isa_usable((ap_cpu_isa)isa))
+      print_message("%s: not on this processor\n", ap_cpu_isa_name((ap_cpu_isa)isa));
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i)
+    for (int dtype = ATTNPRESS_FP16; dtype <= ATTNPRESS_FP32; ++dtype)
+      for (int mask = ATTNPRESS_FULL; mask <= ATTNPRESS_CAUSAL; ++mask)
+        check_shape(shapes[i], dtype, mask, (int)(i + (size_t)dtype + (size_t)mask) % LAYOUTS,
+                    (int)(i + (size_t)mask) % 4 != 0);
+}
+
+static void test_every_layout(void **state) {
+  (void)state;
+  const shape s = {2, 4, 2, 100, 110, 72, 72};
+  for (int layout = 0; layout < LAYOUTS; ++layout)
+    for (int dtype = ATTNPRESS_FP16; dtype <= ATTNPRESS_FP32; ++dtype)
+      for (int mask = ATTNPRESS_FULL; mask <= ATTNPRESS_CAUSAL; ++mask) {
+        problem p = make_problem(&s, dtype, mask, layout, 1);
+        run_and_check(&p, 1, ap_cpu_best_isa(), layout_names[layout]);
+        free_problem(&p);
+      }
+}
+
+/* Strides of 0 read one K and V for every batch. */
+static void test_shared_keys(void **state) {
+  (void)state;
+  const shape s = {3, 2, 2, 20, 50, 64, 64};
+  problem p = make_problem(&s, ATTNPRESS_BF16, ATTNPRESS_FULL, BSHD, 1);
+  p.args.k.stride[0] = p.args.v.stride[0] = 0;
+  run_and_check(&p, 1, ap_cpu_best_isa(), "one K and V");
+  free_problem(&p);
+}
+
+static void test_scale(void **state) {
+  (void)state;
+  static const float scales[] = {0.01f, 0.5f, 3.0f};
+  const shape s = {2, 2, 2, 40, 100, 64, 64};
+  for (int dtype = ATTNPRESS_FP16; dtype <= ATTNPRESS_FP32; ++dtype)
+    for (int i = 0; i < 3; ++i) {
+      problem p = make_problem(&s, dtype, ATTNPRESS_CAUSAL, BHSD, 1);
+      p.args.scale = scales[i];
+      run_and_check(&p, 1, ap_cpu_best_isa(), "scale");
+      free_problem(&p);
+    }
+}
+
+/* ---- Rows without keys, and no rows ---- */
+
+static void test_rows_without_keys(void **state) {
+  (void)state;
+  for (int isa = 0; isa < AP_CPU_ISA_COUNT; ++isa) {
+    if (!ap_cpu_isa_usable((ap_cpu_isa)isa))
+      continue;
+    for (int mask = ATTNPRESS_FULL; mask <= ATTNPRESS_CAUSAL; ++mask) {
+      const int seqlen_k = mask == ATTNPRESS_CAUSAL ? 30 : 0; /* causal: rows 0 to 169 see none */
+      const int rows = mask == ATTNPRESS_CAUSAL ? 170 : 200;
+      const shape s = {2, 4, 2, 200, seqlen_k, 40, 40};
+      problem p = make_problem(&s, ATTNPRESS_FP16, mask, GAPS, 1);
+      run_and_check(&p, 1, (ap_cpu_isa)isa, "no keys");
+      for (int b = 0; b < 2; ++b)
+        for (int h = 0; h < 4; ++h)
+          for (int i = 0; i < rows; ++i) {
+            assert_true(p.args.lse[b * p.args.lse_stride[0] + h * p.args.lse_stride[1] + i] ==
+                        -INFINITY);
+            for (int c = 0; c < 40; ++c)
+              assert_true(reference_load(&p.args.out, b, i, h, c) == 0.0f);
+          }
+      free_problem(&p);
+    }
+  }
+}
+
+static void test_nothing_to_do(void **state) {
+  (void)state;
+  static const shape empty[] = {{0, 2, 2, 5, 5, 64, 64},
+                                {2, 2, 2, 0, 5, 64, 64},
+                                {2, 2, 2, 0, 0, 64, 64},
+                                {2, 0, 0, 5, 5, 64, 64}};
+  for (size_t i = 0; i < sizeof empty / sizeof *empty; ++i) {
+    problem p = make_problem(&empty[i], ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BSHD, 1);
+    assert_int_equal(ap_cpu_forward(&p.args, 4), ATTNPRESS_OK);
+    check_surroundings(&p);
+    free_problem(&p);
+  }
+}
+
+/* ---- Numbers that a careless exponential or maximum would stumble over ---- */
+
+static void test_large_scores(void **state) {
+  (void)state;
+  for (int isa = 0; isa < AP_CPU_ISA_COUNT; ++isa) {
+    if (!ap_cpu_isa_usable((ap_cpu_isa)isa))
+      continue;
+    const shape s = {1, 2, 2, 40, 300, 64, 64};
+    problem p = make_problem(&s, ATTNPRESS_FP32, ATTNPRESS_CAUSAL, BSHD, 1);
+    for (int i = 0; i < 40 * 2 * 64; ++i) /* scores of some thousands, most probabilities zero */
+      ((float *)p.args.q.data)[i] *= 1000.0f;
+    assert_int_equal(ap_cpu_forward_isa(&p.args, 1, (ap_cpu_isa)isa), ATTNPRESS_OK);
+    reference r;
+    assert_int_equal(reference_init(&r, &p.args), 0);
+    for (int i = 0; i < 40; ++i)
+      for (int h = 0; h < 2; ++h) {
+        reference_row(&r, 0, i, h);
+        assert_true(fabs(p.args.lse[h * 40 + i] - r.lse) <= 1e-5 * fabs(r.lse));
+        for (int c = 0; c < 64; ++c) /* fp32 scores of 1e4 are good to about 1e-3 */
+          assert_true(fabs(reference_load(&p.args.out, 0, i, h, c) - r.out[c]) < 2e-2);
+      }
+    reference_free(&r);
+    free_problem(&p);
+  }
+}
+
+/* The criterion's 1e-5 is wide for fp32; a coarse exponential would hide in it. */
+static void test_fp32_precision(void **state) {
+  (void)state;
+  const shape s = {2, 2, 2, 100, 300, 64, 64};
+  for (int isa = 0; isa < AP_CPU_ISA_COUNT; ++isa) {
+    if (!ap_cpu_isa_usable((ap_cpu_isa)isa))
+      continue;
+    problem p = make_problem(&s, ATTNPRESS_FP32, ATTNPRESS_CAUSAL, BSHD, 1);
+    assert_int_equal(ap_cpu_forward_isa(&p.args, 1, (ap_cpu_isa)isa), ATTNPRESS_OK);
+    reference r;
+    reference_error e = {0};
+    assert_int_equal(reference_init(&r, &p.args), 0);
+    reference_check(&r, &e);
+    reference_free(&r);
+    assert_true(e.out < 1.5e-6 && e.lse < 5e-7);
+    free_problem(&p);
+  }
+}
+
+/* A NaN in one query row makes that row NaN and leaves the others alone. */
+static void test_nan_stays_in_its_row(void **state) {
+  (void)state;
+  for (int isa = 0; isa < AP_CPU_ISA_COUNT; ++isa) {
+    if (!ap_cpu_isa_usable((ap_cpu_isa)isa))
+      continue;
+    for (int seqlen_q = 2; seqlen_q <= 20; seqlen_q += 18) {
+      const shape s = {1, 1, 1, seqlen_q, 200, 64, 64};
+      problem p = make_problem(&s, ATTNPRESS_FP32, ATTNPRESS_FULL, BSHD, 1);
+      ((float *)p.args.q.data)[64 + 3] = ap_float_from_bits(0x7fc00001);
+      assert_int_equal(ap_cpu_forward_isa(&p.args, 1, (ap_cpu_isa)isa), ATTNPRESS_OK);
+      for (int i = 0; i < seqlen_q; ++i) {
+        assert_int_equal(isnan(p.args.lse[i]) != 0, i == 1);
+        for (int c = 0; c < 64; ++c)
+          assert_int_equal(isnan(reference_load(&p.args.out, 0, i, 0, c)) != 0, i == 1);
+      }
+      free_problem(&p);
+    }
+  }
+}
+
+/* ---- Threads ---- */
+
+static void test_threads_change_no_bit(void **state) {
+  (void)state;
+  static const shape cases[] = {
+      {2, 4, 2, 200, 700, 72, 72}, {1, 8, 2, 500, 300, 128, 64}, {3, 8, 8, 1, 9000, 64, 64}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i)
+    for (int mask = ATTNPRESS_FULL; mask <= ATTNPRESS_CAUSAL; ++mask) {
+      problem one = make_problem(&cases[i], ATTNPRESS_BF16, mask, GAPS, 1);
+      threads_started = 0;
+      run_and_check(&one, 1, ap_cpu_best_isa(), "one thread");
+      assert_int_equal(threads_started, 0);
+      static const int counts[] = {4, 2, 3, 64, 0};
+      for (int n = 0; n < 5; ++n) {
+        problem many = make_problem(&cases[i], ATTNPRESS_BF16, mask, GAPS, 1);
+        threads_started = 0;
+        assert_int_equal(ap_cpu_forward(&many.args, counts[n]), ATTNPRESS_OK);
+        if (counts[n] == 4)
+          assert_int_equal(threads_started, 3);
+        assert_memory_equal(one.buffers[3], many.buffers[3], one.bytes[3]);
+        assert_memory_equal(one.buffers[4], many.buffers[4], one.bytes[4]);
+        free_problem(&many);
+      }
+      free_problem(&one);
+    }
+}
+
+/* Where no thread can be started the call does all the work itself. */
+static void test_threads_that_cannot_start(void **state) {
+  (void)state;
+  const shape s = {2, 4, 2, 200, 700, 72, 72};
+  for (int allowed = 0; allowed < 3; ++allowed) {
+    problem p = make_problem(&s, ATTNPRESS_FP16, ATTNPRESS_FULL, BHSD, 1);
+    threads_started = 0;
+    threads_allowed = allowed;
+    run_and_check(&p, 4, ap_cpu_best_isa(), "few threads");
+    assert_int_equal(threads_started, allowed);
+    threads_allowed = 1 << 20;
+    free_problem(&p);
+  }
+}
+
+/* A small call is not worth a thread. */
+static void test_small_calls_start_none(void **state) {
+  (void)state;
+  const shape s = {4, 4, 4, 8, 8, 64, 64};
+  problem p = make_problem(&s, ATTNPRESS_FP16, ATTNPRESS_FULL, BHSD, 1);
+  threads_started = 0;
+  run_and_check(&p, 64, ap_cpu_best_isa(), "small");
+  assert_int_equal(threads_started, 0);
+  free_problem(&p);
+}
+
+/* ---- 16-bit conversions, all of them ---- */
+
+static void test_half_conversions(void **state) {
+  (void)state;
+  for (uint32_t h = 0; h < 0x10000; ++h) {
+    float f = ap_float_from_fp16((uint16_t)h), b = ap_float_from_bf16((uint16_t)h);
+    int exponent = (int)(h >> 10 & 31);
+    double value =
+        exponent == 0 ? ldexp(h & 0x3ff, -24) : ldexp(0x400 + (h & 0x3ff), exponent - 25);
+    if (exponent < 31) {
+      assert_true(fabs((double)f) == value && !signbit(f) == !(h & 0x8000));
+    }
+    if (isnan(f)) {
+      assert_true(isnan(ap_float_from_fp16(ap_fp16_from_float(f))));
+    } else {
+      assert_int_equal(ap_fp16_from_float(f), h);
+    }
+    if (isnan(b)) {
+      assert_true(isnan(ap_float_from_bf16(ap_bf16_from_float(b))));
+    } else {
+      assert_int_equal(ap_bf16_from_float(b), h);
+    }
+    if (h < 0x7bff) { /* halfway to the next goes to the even one, and beside it to the nearer */
+      double next = ap_float_from_fp16((uint16_t)(h + 1)), middle = (f + next) / 2;
+      assert_int_equal(ap_fp16_from_float((float)middle), h + (h & 1));
+      assert_int_equal(ap_fp16_from_float(nextafterf((float)middle, 0.0f)), h);
+      assert_int_equal(ap_fp16_from_float(nextafterf((float)middle, INFINITY)), h + 1);
+    }
+  }
+  assert_int_equal(ap_fp16_from_float(65519.99f), 0x7bff);
+  assert_int_equal(ap_fp16_from_float(65520.0f), 0x7c00);
+  assert_int_equal(ap_bf16_from_float(ap_float_from_bits(0x3f808000)), 0x3f80);
+  assert_int_equal(ap_bf16_from_float(ap_float_from_bits(0x3f818000)), 0x3f82);
+  assert_int_equal(ap_bf16_from_float(ap_float_from_bits(0x7f7fffff)), 0x7f80);
+  assert_true(isnan(ap_float_from_bf16(ap_bf16_from_float(ap_float_from_bits(0x7f800001)))));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_half_conversions),
+      cmocka_unit_test(test_table),
+      cmocka_unit_test(test_every_layout),
+      cmocka_unit_test(test_shared_keys),
+      cmocka_unit_test(test_scale),
+      cmocka_unit_test(test_rows_without_keys),
+      cmocka_unit_test(test_nothing_to_do),
+      cmocka_unit_test(test_large_scores),
+      cmocka_unit_test(test_fp32_precision),
+      cmocka_unit_test(test_nan_stays_in_its_row),
+      cmocka_unit_test(test_threads_change_no_bit),
+      cmocka_unit_test(test_threads_that_cannot_start),
+      cmocka_unit_test(test_small_calls_start_none),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
