@@ -1,0 +1,411 @@
+/* Kernels in memory. Two levels: a cubin is loaded once a handle (cuLibraryLoadData, which is for
+ * all contexts), and bound once a context. A call that finds its kernel bound takes no lock and
+ * allocates nothing. */
+#define _POSIX_C_SOURCE 200809L
+#include "internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { TABLE_CAPACITY = 64 };
+
+/* ---- Contexts -------------------------------------------------------------------------------- */
+
+attnpress_status ap_enter(attnpress_handle *handle, CUcontext context, int *pushed) {
+  CUcontext current = NULL;
+  *pushed = 0;
+  if (handle->driver.ctx_get_current(&current) == CUDA_SUCCESS && current == context)
+    return ATTNPRESS_OK;
+  const CUresult result = handle->driver.ctx_push_current(context);
+  if (result != CUDA_SUCCESS)
+    return ap_driver_fail(&handle->driver, result, "cuCtxPushCurrent");
+  *pushed = 1;
+  return ATTNPRESS_OK;
+}
+
+void ap_leave(attnpress_handle *handle, int pushed) {
+  CUcontext popped;
+  if (pushed)
+    handle->driver.ctx_pop_current(&popped);
+}
+
+static ap_context *find_context(attnpress_handle *handle, CUcontext context,
+                                unsigned long long id) {
+  ap_context *c = atomic_load_explicit(&handle->contexts, memory_order_acquire);
+  while (c != NULL && (c->context != context || c->id != id))
+    c = c->next;
+  return c;
+}
+
+static ap_bound_table *new_table(size_t capacity, ap_bound_table *older) {
+  ap_bound_table *table = calloc(1, sizeof *table + capacity * sizeof *table->slots);
+  if (table == NULL)
+    return NULL;
+  table->capacity = capacity;
+  table->older = older;
+  for (size_t i = 0; i < capacity; ++i)
+    atomic_init(&table->slots[i], NULL);
+  return table;
+}
+
+static attnpress_status read_context_device(attnpress_handle *handle, CUcontext context,
+                                            ap_device *device) {
+  int pushed;
+  CUdevice ordinal = 0;
+  FORWARD_IF(ap_enter(handle, context, &pushed));
+  const CUresult result = handle->driver.ctx_get_device(&ordinal);
+  ap_leave(handle, pushed);
+  if (result != CUDA_SUCCESS)
+    return ap_driver_fail(&handle->driver, result, "cuCtxGetDevice");
+  return ap_device_read(&handle->driver, ordinal, device);
+}
+
+static attnpress_status add_context(attnpress_handle *handle, CUcontext context,
+                                    unsigned long long id, ap_context **added) {
+  ap_device device;
+  FORWARD_IF(read_context_device(handle, context, &device));
+  ap_context *fresh = calloc(1, sizeof *fresh);
+  ap_bound_table *table = new_table(TABLE_CAPACITY, NULL);
+  if (fresh == NULL || table == NULL) {
+    free(fresh);
+    free(table);
+    return ap_fail(ATTNPRESS_OUT_OF_MEMORY, "host memory ran out for a context's kernels");
+  }
+  fresh->context = context;
+  fresh->id = id;
+  fresh->device = device;
+  atomic_init(&fresh->table, table);
+
+  pthread_mutex_lock(&handle->lock);
+  ap_context *known = find_context(handle, context, id); /* another thread may have been first */
+  if (known == NULL) {
+    fresh->next = atomic_load_explicit(&handle->contexts, memory_order_relaxed);
+    atomic_store_explicit(&handle->contexts, fresh, memory_order_release);
+  }
+  pthread_mutex_unlock(&handle->lock);
+  if (known != NULL) {
+    free(table);
+    free(fresh);
+  }
+  *added = known != NULL ? known : fresh;
+  return ATTNPRESS_OK;
+}
+
+attnpress_status ap_context_of(attnpress_handle *handle, CUstream stream, ap_context **context) {
+  const ap_driver *driver = &handle->driver;
+  CUcontext found = NULL;
+  unsigned long long id = 0;
+  CUresult result =
+      stream != NULL ? driver->stream_get_ctx(stream, &found) : driver->ctx_get_current(&found);
+  RETURN_IF(result == CUDA_ERROR_INVALID_CONTEXT || (result == CUDA_SUCCESS && found == NULL),
+            ATTNPRESS_INVALID_ARGUMENT,
+            "no CUDA context is current in this thread; make one current first, for example with "
+            "cudaSetDevice() or cuCtxSetCurrent()");
+  if (result != CUDA_SUCCESS)
+    return ap_driver_fail(driver, result, stream != NULL ? "cuStreamGetCtx" : "cuCtxGetCurrent");
+  result = driver->ctx_get_id(found, &id);
+  if (result != CUDA_SUCCESS)
+    return ap_driver_fail(driver, result, "cuCtxGetId");
+  *context = find_context(handle, found, id);
+  return *context != NULL ? ATTNPRESS_OK : add_context(handle, found, id, context);
+}
+
+/* ---- The table of a context ------------------------------------------------------------------ */
+
+static size_t slot_of(uint64_t key, size_t capacity) {
+  return (size_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (capacity - 1);
+}
+
+static const ap_bound *find_bound(ap_context *context, uint64_t key) {
+  ap_bound_table *table = atomic_load_explicit(&context->table, memory_order_acquire);
+  for (size_t i = slot_of(key, table->capacity);; i = (i + 1) & (table->capacity - 1)) {
+    const ap_bound *bound = atomic_load_explicit(&table->slots[i], memory_order_acquire);
+    if (bound == NULL || bound->variant_key == key)
+      return bound;
+  }
+}
+
+static void put_bound(ap_bound_table *table, ap_bound *bound) {
+  size_t i = slot_of(bound->variant_key, table->capacity);
+  while (atomic_load_explicit(&table->slots[i], memory_order_relaxed) != NULL)
+    i = (i + 1) & (table->capacity - 1);
+  atomic_store_explicit(&table->slots[i], bound, memory_order_release);
+  ++table->count;
+}
+
+/** Adds to a context's table; the caller holds the lock. 0: memory ran out. */
+static int insert_bound(ap_context *context, ap_bound *bound) {
+  ap_bound_table *table = atomic_load_explicit(&context->table, memory_order_relaxed);
+  if (2 * (table->count + 1) > table->capacity) {
+    ap_bound_table *larger = new_table(2 * table->capacity, table);
+    if (larger == NULL)
+      return 0;
+    for (size_t i = 0; i < table->capacity; ++i) {
+      ap_bound *old = atomic_load_explicit(&table->slots[i], memory_order_relaxed);
+      if (old != NULL)
+        put_bound(larger, old);
+    }
+    atomic_store_explicit(&context->table, larger, memory_order_release);
+    table = larger;
+  }
+  put_bound(table, bound);
+  return 1;
+}
+
+/* ---- Loading --------------------------------------------------------------------------------- */
+
+/** Results that speak of the image and not of the machine's state. */
+static int is_refusal(CUresult result) {
+  switch (result) {
+  case CUDA_ERROR_INVALID_VALUE:
+  case CUDA_ERROR_INVALID_IMAGE:
+  case CUDA_ERROR_NO_BINARY_FOR_GPU:
+  case CUDA_ERROR_INVALID_PTX:
+  case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+  case CUDA_ERROR_INVALID_SOURCE:
+  case CUDA_ERROR_NOT_FOUND:
+    return 1;
+  default:
+    return 0;
+  }
+}
+
+/** Loads an image; the context is current. With lazy loading the driver looks at it only when the
+ * function is asked for, so that belongs to it. */
+static CUresult load_image(const ap_driver *driver, const ap_image *image, ap_kernel *kernel) {
+  int option = CU_LIBRARY_BINARY_IS_PRESERVED;
+  void *value = (void *)(uintptr_t)1;
+  const unsigned options = image->owned == NULL ? 1 : 0;
+  CUfunction function;
+  CUresult result = driver->library_load_data(&kernel->library, image->data, NULL, NULL, 0, &option,
+                                              &value, options);
+  if (result != CUDA_SUCCESS) {
+    kernel->library = NULL;
+    return result;
+  }
+  result = driver->library_get_kernel(&kernel->kernel, kernel->library, kernel->request.stem);
+  if (result == CUDA_SUCCESS)
+    result = driver->kernel_get_function(&function, kernel->kernel);
+  if (result != CUDA_SUCCESS) {
+    driver->library_unload(kernel->library);
+    kernel->library = NULL;
+  }
+  return result;
+}
+
+static double now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+/** Finds the image and loads it: the work of the one thread that has made the kernel BUSY.
+ * *for_good: 1 where trying again would give the same failure. */
+static attnpress_status fetch(attnpress_handle *handle, ap_kernel *kernel, int *for_good) {
+  const ap_request *request = &kernel->request;
+  const double begin_ms = now_ms();
+  for (int layers = AP_LAYER_ALL;;) {
+    ap_image image;
+    const attnpress_status found = ap_find_image(handle, request, layers, &image, NULL);
+    *for_good = found == ATTNPRESS_COMPILE_FAILED;
+    FORWARD_IF(found);
+    const CUresult result = load_image(&handle->driver, &image, kernel);
+    kernel->origin = image.origin;
+    kernel->registers = image.registers;
+    kernel->spill_bytes = image.spill_bytes;
+    kernel->compile_ms = image.compile_ms;
+    kernel->cubin_bytes = image.size;
+    const int layer = image.layer;
+    ap_image_free(&image);
+    if (result == CUDA_SUCCESS) {
+      ap_log_line(&handle->log, ATTNPRESS_LOG_INFO, "%s %s %s: %s, %.1f ms", request->stem,
+                  request->tile_name, request->target, ap_origin_name(kernel->origin),
+                  now_ms() - begin_ms);
+      return ATTNPRESS_OK;
+    }
+    char what[AP_STEM_MAX + 64];
+    snprintf(what, sizeof what, "loading %s for %s (%s)", request->stem, request->target,
+             ap_origin_name(kernel->origin));
+    const attnpress_status status = ap_driver_fail(&handle->driver, result, what);
+    *for_good = is_refusal(result);
+    if (!is_refusal(result) || layer == AP_LAYER_JIT)
+      return status;
+    ap_log_line(&handle->log, ATTNPRESS_LOG_WARNING, "%s; looking further", attnpress_last_error());
+    if (layer == AP_LAYER_USER)
+      ap_forget_image(handle, request);
+    layers &= ~layer;
+  }
+}
+
+/** The kernel's record, made where it is missing; the caller holds the lock. NULL: memory ran out.
+ */
+static ap_kernel *find_kernel(attnpress_handle *handle, const ap_request *request, int make) {
+  ap_kernel *k = handle->kernels;
+  while (k != NULL && (strcmp(k->request.stem, request->stem) != 0 ||
+                       strcmp(k->request.target, request->target) != 0))
+    k = k->next;
+  if (k == NULL && make) {
+    k = calloc(1, sizeof *k);
+    if (k != NULL) {
+      k->request = *request;
+      k->spill_bytes = -1;
+      k->next = handle->kernels;
+      handle->kernels = k;
+    }
+  }
+  return k;
+}
+
+int ap_kernel_loaded(attnpress_handle *handle, const ap_request *request, ap_kernel *copy) {
+  pthread_mutex_lock(&handle->lock);
+  const ap_kernel *kernel = find_kernel(handle, request, 0);
+  const int loaded = kernel != NULL && kernel->state == AP_KERNEL_READY;
+  if (loaded)
+    *copy = *kernel;
+  pthread_mutex_unlock(&handle->lock);
+  return loaded;
+}
+
+/** A loaded kernel: one thread fetches it, the others wait for that one. */
+static attnpress_status load_kernel(attnpress_handle *handle, const ap_request *request,
+                                    ap_kernel **loaded) {
+  pthread_mutex_lock(&handle->lock);
+  ap_kernel *kernel = find_kernel(handle, request, 1);
+  if (kernel == NULL) {
+    pthread_mutex_unlock(&handle->lock);
+    return ap_fail(ATTNPRESS_OUT_OF_MEMORY, "host memory ran out for the record of a kernel");
+  }
+  while (kernel->state == AP_KERNEL_BUSY)
+    pthread_cond_wait(&handle->loaded, &handle->lock);
+  attnpress_status status = ATTNPRESS_OK;
+  if (kernel->state == AP_KERNEL_FAILED)
+    status = ap_fail(kernel->failure, "%s", kernel->sentence);
+  if (kernel->state == AP_KERNEL_EMPTY) {
+    kernel->state = AP_KERNEL_BUSY;
+    pthread_mutex_unlock(&handle->lock);
+    int for_good = 0;
+    status = fetch(handle, kernel, &for_good);
+    pthread_mutex_lock(&handle->lock);
+    kernel->state = AP_KERNEL_READY;
+    if (status != ATTNPRESS_OK) {
+      kernel->state = for_good ? AP_KERNEL_FAILED : AP_KERNEL_EMPTY;
+      kernel->failure = status;
+      snprintf(kernel->sentence, sizeof kernel->sentence, "%s", attnpress_last_error());
+    }
+    pthread_cond_broadcast(&handle->loaded);
+  }
+  pthread_mutex_unlock(&handle->lock);
+  *loaded = kernel;
+  return status;
+}
+
+/** Makes the function of a loaded kernel ready in a context, which is current. */
+static attnpress_status bind(attnpress_handle *handle, ap_context *context, ap_kernel *kernel,
+                             const ap_bound **bound) {
+  const ap_driver *driver = &handle->driver;
+  const int smem_bytes = kernel->request.tile.smem_bytes;
+  CUfunction function = NULL;
+  int local_bytes;
+  CUresult result = driver->kernel_get_function(&function, kernel->kernel);
+  if (result == CUDA_SUCCESS && smem_bytes > 0)
+    result = driver->func_set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                        smem_bytes);
+  /* Asking for an attribute makes a lazy driver load the code now, and not at the first launch. */
+  if (result == CUDA_SUCCESS)
+    result = driver->func_get_attribute(&local_bytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, function);
+  if (result != CUDA_SUCCESS) {
+    char what[AP_STEM_MAX + 96];
+    snprintf(what, sizeof what, "preparing %s with %d bytes of shared memory", kernel->request.stem,
+             smem_bytes);
+    return ap_driver_fail(driver, result, what);
+  }
+  ap_bound *fresh = malloc(sizeof *fresh);
+  RETURN_IF(fresh == NULL, ATTNPRESS_OUT_OF_MEMORY, "host memory ran out for a kernel");
+  *fresh = (ap_bound){ap_variant_key(&kernel->request.variant), function, kernel};
+
+  pthread_mutex_lock(&handle->lock);
+  const ap_bound *known = find_bound(context, fresh->variant_key);
+  const int inserted = known == NULL && insert_bound(context, fresh);
+  pthread_mutex_unlock(&handle->lock);
+  if (!inserted)
+    free(fresh);
+  RETURN_IF(!inserted && known == NULL, ATTNPRESS_OUT_OF_MEMORY,
+            "host memory ran out for a context's kernels");
+  *bound = inserted ? fresh : known;
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status refuse_capture(attnpress_handle *handle, const ap_request *request,
+                                       CUstream stream) {
+  int status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUresult result = handle->driver.stream_is_capturing(stream, &status);
+  RETURN_IF(result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
+                (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE),
+            ATTNPRESS_CAPTURING,
+            "%s for %s is not loaded and the stream is being captured; call "
+            "attnpress_prepare_forward() with these arguments before the capture",
+            request->stem, request->target);
+  if (result != CUDA_SUCCESS)
+    return ap_driver_fail(&handle->driver, result, "cuStreamIsCapturing");
+  return ATTNPRESS_OK;
+}
+
+/** The slow part of ap_kernel_get; the context is current. */
+static attnpress_status get_missing(attnpress_handle *handle, ap_context *context,
+                                    const ap_request *request, CUstream stream, int no_stream,
+                                    const ap_bound **bound) {
+  if (!no_stream)
+    FORWARD_IF(refuse_capture(handle, request, stream));
+  /* A capture of another thread's in global mode forbids this thread to load, unless it says that
+   * it knows what it does. */
+  int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  const CUresult result = handle->driver.thread_exchange_capture_mode(&mode);
+  ap_kernel *kernel = NULL;
+  attnpress_status status = load_kernel(handle, request, &kernel);
+  if (status == ATTNPRESS_OK)
+    status = bind(handle, context, kernel, bound);
+  if (result == CUDA_SUCCESS)
+    handle->driver.thread_exchange_capture_mode(&mode);
+  return status;
+}
+
+attnpress_status ap_kernel_get(attnpress_handle *handle, ap_context *context,
+                               const ap_variant *variant, const char *target, CUstream stream,
+                               int no_stream, const ap_bound **bound) {
+  *bound = find_bound(context, ap_variant_key(variant));
+  if (*bound != NULL)
+    return ATTNPRESS_OK;
+  ap_request request;
+  int pushed;
+  FORWARD_IF(ap_request_init(&request, variant, target));
+  FORWARD_IF(ap_enter(handle, context->context, &pushed));
+  const attnpress_status status = get_missing(handle, context, &request, stream, no_stream, bound);
+  ap_leave(handle, pushed);
+  return status;
+}
+
+void ap_kernels_free(attnpress_handle *handle) {
+  ap_context *context = atomic_load(&handle->contexts);
+  while (context != NULL) {
+    ap_context *next = context->next;
+    ap_bound_table *table = atomic_load(&context->table);
+    for (size_t i = 0; i < table->capacity; ++i) /* the newest table has them all */
+      free(atomic_load(&table->slots[i]));
+    while (table != NULL) {
+      ap_bound_table *older = table->older;
+      free(table);
+      table = older;
+    }
+    free(context);
+    context = next;
+  }
+  while (handle->kernels != NULL) {
+    ap_kernel *next = handle->kernels->next;
+    if (handle->kernels->library != NULL)
+      handle->driver.library_unload(handle->kernels->library);
+    free(handle->kernels);
+    handle->kernels = next;
+  }
+}

@@ -1,0 +1,259 @@
+/* Checks what callers hand in. Nothing here looks at a device or at memory that a pointer names. */
+#define _POSIX_C_SOURCE 200809L
+#include "internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+attnpress_status ap_copy_struct(const void *given, void *copy, size_t known_bytes,
+                                const char *name) {
+  RETURN_IF(given == NULL, ATTNPRESS_INVALID_ARGUMENT, "%s is NULL", name);
+  size_t struct_size;
+  memcpy(&struct_size, given, sizeof struct_size);
+  RETURN_IF(struct_size < known_bytes, ATTNPRESS_INVALID_ARGUMENT,
+            "%s.struct_size is %zu; at least %zu is needed: initialise the struct with its _INIT "
+            "macro",
+            name, struct_size, known_bytes);
+  enum { TAIL_MAX_BYTES = 4096 };
+  RETURN_IF(struct_size > known_bytes + TAIL_MAX_BYTES, ATTNPRESS_INVALID_ARGUMENT,
+            "%s.struct_size is %zu, which no version has; this one's is %zu", name, struct_size,
+            known_bytes);
+  const unsigned char *bytes = given;
+  for (size_t i = known_bytes; i < struct_size; ++i)
+    RETURN_IF(bytes[i] != 0, ATTNPRESS_INVALID_ARGUMENT,
+              "%s uses a field at byte %zu that this version (%d.%d.%d) does not know", name, i,
+              ATTNPRESS_VERSION_MAJOR, ATTNPRESS_VERSION_MINOR, ATTNPRESS_VERSION_PATCH);
+  memcpy(copy, given, known_bytes);
+  return ATTNPRESS_OK;
+}
+
+/* ---- Options --------------------------------------------------------------------------------- */
+
+static attnpress_status check_path(const char *path, const char *name) {
+  RETURN_IF(path != NULL && *path == '\0', ATTNPRESS_INVALID_ARGUMENT,
+            "options.%s is an empty text; NULL means the default", name);
+  RETURN_IF(path != NULL && strnlen(path, AP_PATH_MAX) >= AP_PATH_MAX, ATTNPRESS_INVALID_ARGUMENT,
+            "options.%s is longer than %d bytes", name, AP_PATH_MAX - 1);
+  return ATTNPRESS_OK;
+}
+
+attnpress_status ap_validate_options(const attnpress_options *o) {
+  RETURN_IF(o->backend < ATTNPRESS_CUDA || o->backend > ATTNPRESS_COMPILE_ONLY,
+            ATTNPRESS_INVALID_ARGUMENT,
+            "options.backend is %d; it must be ATTNPRESS_CUDA (0), ATTNPRESS_CPU (1) or "
+            "ATTNPRESS_COMPILE_ONLY (2)",
+            (int)o->backend);
+  RETURN_IF(o->jit_off != 0 && o->jit_off != 1, ATTNPRESS_INVALID_ARGUMENT,
+            "options.jit_off is %d; it must be 0 or 1", (int)o->jit_off);
+  RETURN_IF(o->cache_off != 0 && o->cache_off != 1, ATTNPRESS_INVALID_ARGUMENT,
+            "options.cache_off is %d; it must be 0 or 1", (int)o->cache_off);
+  RETURN_IF(o->num_threads < 0 || o->num_threads > AP_THREADS_MAX, ATTNPRESS_INVALID_ARGUMENT,
+            "options.num_threads is %d; it must be 0 to %d", (int)o->num_threads, AP_THREADS_MAX);
+  FORWARD_IF(check_path(o->nvrtc_path, "nvrtc_path"));
+  FORWARD_IF(check_path(o->cache_dir, "cache_dir"));
+  for (size_t i = 0; o->read_only_dirs != NULL && o->read_only_dirs[i] != NULL; ++i)
+    FORWARD_IF(check_path(o->read_only_dirs[i], "read_only_dirs"));
+  return ATTNPRESS_OK;
+}
+
+/* ---- Tensors --------------------------------------------------------------------------------- */
+
+/* Kernels count keys and rows in 32 bits, up to the end of the last block. */
+enum { SEQLEN_MAX = INT32_MAX - 1023 };
+
+static const char *const dimension_names[4] = {"batch", "seqlen", "heads", "head_dim"};
+
+static int64_t element_bytes(int32_t dtype) {
+  return dtype == ATTNPRESS_FP32 ? 4 : 2;
+}
+
+static attnpress_status check_dtype(const char *name, int32_t dtype, int32_t backend) {
+  RETURN_IF(dtype != ATTNPRESS_FP16 && dtype != ATTNPRESS_BF16 && dtype != ATTNPRESS_FP32,
+            ATTNPRESS_INVALID_ARGUMENT,
+            "%s.dtype is %d; it must be ATTNPRESS_FP16 (1), ATTNPRESS_BF16 (2) or, on the CPU, "
+            "ATTNPRESS_FP32 (3)",
+            name, (int)dtype);
+  RETURN_IF(dtype == ATTNPRESS_FP32 && backend != ATTNPRESS_CPU, ATTNPRESS_NOT_SUPPORTED,
+            "%s.dtype is ATTNPRESS_FP32, which only the CPU backend computes; GPUs take "
+            "ATTNPRESS_FP16 and ATTNPRESS_BF16",
+            name);
+  return ATTNPRESS_OK;
+}
+
+static int is_empty(const attnpress_tensor *t) {
+  return t->shape[0] == 0 || t->shape[1] == 0 || t->shape[2] == 0;
+}
+
+static attnpress_status check_stride(const attnpress_tensor *t, const char *name, int i,
+                                     int written) {
+  const int64_t stride = t->stride[i];
+  RETURN_IF(stride < 0 || stride % 8 != 0, ATTNPRESS_INVALID_ARGUMENT,
+            "%s.stride[%d] (%s) is %" PRId64
+            " elements; it must be a multiple of 8 and not negative",
+            name, i, dimension_names[i], stride);
+  RETURN_IF(written && !is_empty(t) && stride < t->shape[3], ATTNPRESS_INVALID_ARGUMENT,
+            "%s.stride[%d] (%s) is %" PRId64 " elements, so that rows of %" PRId64
+            " elements overlap; it must be at least that",
+            name, i, dimension_names[i], stride, t->shape[3]);
+  return ATTNPRESS_OK;
+}
+
+/** The offset of the last element must fit, in bytes. */
+static attnpress_status check_extent(const attnpress_tensor *t, const char *name) {
+  int64_t last = t->shape[3];
+  for (int i = 0; i < 3; ++i) {
+    int64_t span;
+    RETURN_IF(t->shape[i] > 1 && (__builtin_mul_overflow(t->shape[i] - 1, t->stride[i], &span) ||
+                                  __builtin_add_overflow(last, span, &last)),
+              ATTNPRESS_INVALID_ARGUMENT,
+              "%s: shape[%d] %" PRId64 " times stride[%d] %" PRId64 " overflows", name, i,
+              t->shape[i], i, t->stride[i]);
+  }
+  RETURN_IF(__builtin_mul_overflow(last, element_bytes(t->dtype), &last),
+            ATTNPRESS_INVALID_ARGUMENT, "%s spans more than 2^63 bytes", name);
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status check_tensor(const attnpress_tensor *t, const char *name, int32_t backend,
+                                     int with_data, int written) {
+  FORWARD_IF(check_dtype(name, t->dtype, backend));
+  RETURN_IF(t->reserved != 0, ATTNPRESS_INVALID_ARGUMENT, "%s.reserved is %d; it must be 0", name,
+            (int)t->reserved);
+  for (int i = 0; i < 4; ++i) {
+    const int64_t most = i == 1 ? SEQLEN_MAX : INT32_MAX;
+    RETURN_IF(t->shape[i] < 0 || t->shape[i] > most, ATTNPRESS_INVALID_ARGUMENT,
+              "%s.shape[%d] (%s) is %" PRId64 "; it must be 0 to %" PRId64, name, i,
+              dimension_names[i], t->shape[i], most);
+  }
+  RETURN_IF(t->stride[3] != 1, ATTNPRESS_INVALID_ARGUMENT,
+            "%s.stride[3] (head_dim) is %" PRId64
+            "; it must be 1: the last dimension is contiguous",
+            name, t->stride[3]);
+  for (int i = 0; i < 3; ++i)
+    if (t->shape[i] > 1)
+      FORWARD_IF(check_stride(t, name, i, written));
+  FORWARD_IF(check_extent(t, name));
+  if (with_data && !is_empty(t)) {
+    RETURN_IF(t->data == NULL, ATTNPRESS_INVALID_ARGUMENT,
+              "%s.data is NULL; it may be only where an extent is 0", name);
+    RETURN_IF((uintptr_t)t->data % 16 != 0, ATTNPRESS_INVALID_ARGUMENT,
+              "%s.data is %p; it must be aligned to 16 bytes", name, t->data);
+  }
+  return ATTNPRESS_OK;
+}
+
+/** b.shape[j] must be a.shape[i]. */
+static attnpress_status check_same(const attnpress_tensor *a, const char *a_name, int i,
+                                   const attnpress_tensor *b, const char *b_name) {
+  RETURN_IF(a->shape[i] != b->shape[i], ATTNPRESS_INVALID_ARGUMENT,
+            "%s.shape[%d] (%s) is %" PRId64 " and %s's is %" PRId64 "; they must be equal", b_name,
+            i, dimension_names[i], b->shape[i], a_name, a->shape[i]);
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status check_shapes(const attnpress_forward_args *args) {
+  const attnpress_tensor *q = &args->q, *k = &args->k, *v = &args->v, *out = &args->out;
+  const struct {
+    const attnpress_tensor *tensor;
+    const char *name;
+  } others[] = {{k, "k"}, {v, "v"}, {out, "out"}};
+  for (int i = 0; i < 3; ++i) {
+    RETURN_IF(others[i].tensor->dtype != q->dtype, ATTNPRESS_INVALID_ARGUMENT,
+              "%s.dtype is %s and q's is %s; they must be equal", others[i].name,
+              ap_dtype_name(others[i].tensor->dtype), ap_dtype_name(q->dtype));
+    FORWARD_IF(check_same(q, "q", 0, others[i].tensor, others[i].name));
+  }
+  FORWARD_IF(check_same(k, "k", 1, v, "v"));
+  FORWARD_IF(check_same(k, "k", 2, v, "v"));
+  FORWARD_IF(check_same(q, "q", 3, k, "k"));
+  FORWARD_IF(check_same(q, "q", 1, out, "out"));
+  FORWARD_IF(check_same(q, "q", 2, out, "out"));
+  FORWARD_IF(check_same(v, "v", 3, out, "out"));
+  const int64_t heads_q = q->shape[2], heads_kv = k->shape[2];
+  RETURN_IF(heads_kv == 0 ? heads_q != 0 : heads_q % heads_kv != 0, ATTNPRESS_INVALID_ARGUMENT,
+            "q has %" PRId64 " heads and k %" PRId64
+            "; q's must be a multiple of k's (GQA and MQA share key heads)",
+            heads_q, heads_kv);
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status check_lse(const attnpress_forward_args *args, int with_data) {
+  const int64_t *stride = args->lse_stride;
+  const int64_t batch = args->q.shape[0], seqlen = args->q.shape[1], heads = args->q.shape[2];
+  if (args->lse == NULL)
+    return ATTNPRESS_OK;
+  RETURN_IF(with_data && (uintptr_t)args->lse % sizeof(float) != 0, ATTNPRESS_INVALID_ARGUMENT,
+            "lse is %p; it must be aligned to 4 bytes", (void *)args->lse);
+  if (stride[0] == 0 && stride[1] == 0)
+    return ATTNPRESS_OK;
+  for (int i = 0; i < 2; ++i) {
+    const int64_t extent = i == 0 ? batch : heads;
+    int64_t last;
+    RETURN_IF(extent > 1 && stride[i] < seqlen, ATTNPRESS_INVALID_ARGUMENT,
+              "lse_stride[%d] (%s) is %" PRId64 "; it must be at least seqlen_q, %" PRId64
+              ", or both strides 0 for contiguous",
+              i, i == 0 ? "batch" : "head", stride[i], seqlen);
+    RETURN_IF(extent > 1 &&
+                  (__builtin_mul_overflow(extent, stride[i], &last) || last > INT64_MAX / 16),
+              ATTNPRESS_INVALID_ARGUMENT, "lse_stride[%d] %" PRId64 " times its extent overflows",
+              i, stride[i]);
+  }
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status check_scalars(const attnpress_forward_args *args) {
+  RETURN_IF(!isfinite(args->scale) || args->scale < 0.0f, ATTNPRESS_INVALID_ARGUMENT,
+            "scale is %g; it must be positive and finite, or 0 for 1 / sqrt(head_dim)",
+            (double)args->scale);
+  RETURN_IF(args->mask != ATTNPRESS_FULL && args->mask != ATTNPRESS_CAUSAL,
+            ATTNPRESS_INVALID_ARGUMENT,
+            "mask is %d; it must be ATTNPRESS_FULL (0) or ATTNPRESS_CAUSAL (1)", (int)args->mask);
+  RETURN_IF(args->num_splits < 0 || args->num_splits > AP_SPLITS_MAX, ATTNPRESS_INVALID_ARGUMENT,
+            "num_splits is %d; it must be 1 to %d, or 0 to have it chosen", (int)args->num_splits,
+            AP_SPLITS_MAX);
+  RETURN_IF(args->reserved != 0, ATTNPRESS_INVALID_ARGUMENT, "reserved is %d; it must be 0",
+            (int)args->reserved);
+  return ATTNPRESS_OK;
+}
+
+/** batch * heads_q * seqlen_q, which indexes lse and the splits, must fit with room for a head dim.
+ */
+static attnpress_status check_rows(const attnpress_forward_args *args) {
+  int64_t rows;
+  RETURN_IF(__builtin_mul_overflow(args->q.shape[0], args->q.shape[1], &rows) ||
+                __builtin_mul_overflow(rows, args->q.shape[2], &rows) ||
+                rows > INT64_MAX / (AP_HDIM_MAX * 4 * (int64_t)AP_SPLITS_MAX),
+            ATTNPRESS_INVALID_ARGUMENT,
+            "batch %" PRId64 " x seqlen_q %" PRId64 " x heads %" PRId64 " overflows",
+            args->q.shape[0], args->q.shape[1], args->q.shape[2]);
+  return ATTNPRESS_OK;
+}
+
+attnpress_status ap_validate_forward(const attnpress_forward_args *args, int32_t backend,
+                                     int with_data, ap_problem *problem) {
+  /* Before the strides, which a wrong head dim makes wrong as well. */
+  FORWARD_IF(ap_check_head_dims(args->q.shape[3], args->v.shape[3]));
+  FORWARD_IF(check_tensor(&args->q, "q", backend, with_data, 0));
+  FORWARD_IF(check_tensor(&args->k, "k", backend, with_data, 0));
+  FORWARD_IF(check_tensor(&args->v, "v", backend, with_data, 0));
+  FORWARD_IF(check_tensor(&args->out, "out", backend, with_data, 1));
+  FORWARD_IF(check_shapes(args));
+  FORWARD_IF(check_rows(args));
+  FORWARD_IF(check_lse(args, with_data));
+  FORWARD_IF(check_scalars(args));
+  *problem = (ap_problem){
+      .batch = (int32_t)args->q.shape[0],
+      .heads_q = (int32_t)args->q.shape[2],
+      .heads_kv = (int32_t)args->k.shape[2],
+      .seqlen_q = (int32_t)args->q.shape[1],
+      .seqlen_k = (int32_t)args->k.shape[1],
+      .hdim = (int32_t)args->q.shape[3],
+      .hdim_v = (int32_t)args->v.shape[3],
+      .dtype = args->q.dtype,
+      .mask = args->mask,
+      .num_splits = args->num_splits,
+  };
+  return ATTNPRESS_OK;
+}

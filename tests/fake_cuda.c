@@ -1,0 +1,391 @@
+/* The stand-in for libcuda; see fake_cuda.h. It checks what the real driver checks: that a context
+ * is current, that stream and function belong to it, that shared memory was asked for, that nothing
+ * is loaded during a capture. */
+#define _GNU_SOURCE
+#include "fake_cuda.h"
+
+#include <elf.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STACK_MAX = 16, FUNCTIONS_MAX = 4096, SMEM_DEFAULT_BYTES = 48 * 1024 };
+
+struct CUctx_st {
+  int device, alive;
+  unsigned long long id;
+};
+struct CUstream_st {
+  CUcontext context;
+  int capturing;
+};
+struct CUlib_st {
+  unsigned char *image;
+  size_t size;
+};
+struct CUkern_st {
+  char name[128];
+};
+struct CUfunc_st {
+  CUkernel kernel;
+  CUcontext context;
+  unsigned long long context_id;
+  int smem_bytes;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static fake_cuda fake;
+static int initialised, captures;
+static unsigned long long next_id = 1;
+static CUcontext freed_context;
+static struct CUfunc_st functions[FUNCTIONS_MAX];
+static int function_count;
+static _Thread_local CUcontext stack[STACK_MAX];
+static _Thread_local int depth;
+static _Thread_local int capture_mode; /* 0: global */
+
+#define EXPORT __attribute__((visibility("default")))
+
+static int environment(const char *name, int otherwise) {
+  const char *value = getenv(name);
+  return value != NULL && *value ? atoi(value) : otherwise;
+}
+
+static CUcontext current(void) {
+  return depth > 0 ? stack[depth - 1] : NULL;
+}
+
+/* ---- What tests call ---- */
+
+static CUcontext context_new(int device) {
+  pthread_mutex_lock(&lock);
+  CUcontext context = freed_context != NULL ? freed_context : malloc(sizeof *context);
+  freed_context = NULL;
+  context->device = device;
+  context->alive = 1;
+  context->id = next_id++;
+  pthread_mutex_unlock(&lock);
+  return context;
+}
+
+static void context_free(CUcontext context) {
+  pthread_mutex_lock(&lock);
+  context->alive = 0;
+  if (freed_context == NULL)
+    freed_context = context;
+  pthread_mutex_unlock(&lock);
+}
+
+static void context_set(CUcontext context) {
+  depth = context != NULL;
+  stack[0] = context;
+}
+
+static CUstream stream_new(CUcontext context) {
+  CUstream stream = calloc(1, sizeof *stream);
+  stream->context = context;
+  return stream;
+}
+
+static void stream_capture(CUstream stream, int capturing) {
+  pthread_mutex_lock(&lock);
+  captures += capturing - stream->capturing;
+  stream->capturing = capturing;
+  pthread_mutex_unlock(&lock);
+}
+
+static void stream_free(CUstream stream) {
+  free(stream);
+}
+
+static void reset(void) {
+  fake.loads = fake.unloads = fake.functions = fake.launches = 0;
+  fake.refuse_loads = fake.fail_load = fake.fail_launch = fake.stream_capturing = 0;
+  memset(fake.launch, 0, sizeof fake.launch);
+}
+
+EXPORT fake_cuda *fake_cuda_state(void);
+EXPORT fake_cuda *fake_cuda_state(void) {
+  return &fake;
+}
+
+/* ---- The driver ---- */
+
+#define API(name, ...)                                                                             \
+  EXPORT CUresult name(__VA_ARGS__);                                                               \
+  EXPORT CUresult name(__VA_ARGS__)
+
+API(cuInit, unsigned flags) {
+  const int result = environment("FAKE_CUDA_INIT", CUDA_SUCCESS);
+  if (flags != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  pthread_mutex_lock(&lock);
+  if (!initialised) {
+    int major = 9, minor = 0;
+    const char *capability = getenv("FAKE_CUDA_CAPABILITY");
+    if (capability != NULL)
+      sscanf(capability, "%d.%d", &major, &minor);
+    fake.capability = 10 * major + minor;
+    fake.context_new = context_new;
+    fake.context_free = context_free;
+    fake.context_set = context_set;
+    fake.context_get = current;
+    fake.stream_new = stream_new;
+    fake.stream_capture = stream_capture;
+    fake.stream_free = stream_free;
+    fake.reset = reset;
+    initialised = 1;
+  }
+  pthread_mutex_unlock(&lock);
+  return result;
+}
+
+API(cuDriverGetVersion, int *version) {
+  *version = environment("FAKE_CUDA_VERSION", 13000);
+  return CUDA_SUCCESS;
+}
+
+API(cuGetErrorName, CUresult error, const char **name) {
+  *name =
+      error == CUDA_ERROR_NO_BINARY_FOR_GPU ? "CUDA_ERROR_NO_BINARY_FOR_GPU" : "CUDA_ERROR_FAKE";
+  return CUDA_SUCCESS;
+}
+
+API(cuGetErrorString, CUresult error, const char **text) {
+  (void)error;
+  *text = "as the test asked for";
+  return CUDA_SUCCESS;
+}
+
+API(cuDeviceGetCount, int *count) {
+  *count = environment("FAKE_CUDA_DEVICES", 1);
+  return CUDA_SUCCESS;
+}
+
+API(cuDeviceGet, CUdevice *device, int ordinal) {
+  if (ordinal >= environment("FAKE_CUDA_DEVICES", 1))
+    return CUDA_ERROR_INVALID_VALUE;
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+
+API(cuDeviceGetName, char *name, int size, CUdevice device) {
+  snprintf(name, (size_t)size, "Fake GPU %d", device);
+  return CUDA_SUCCESS;
+}
+
+API(cuDeviceTotalMem_v2, size_t *bytes, CUdevice device) {
+  (void)device;
+  *bytes = (size_t)80 << 30;
+  return CUDA_SUCCESS;
+}
+
+static int small_smem(void) {
+  return fake.capability == 86 || fake.capability == 89 || fake.capability / 10 == 12;
+}
+
+API(cuDeviceGetAttribute, int *value, int attribute, CUdevice device) {
+  (void)device;
+  switch (attribute) {
+  case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+    *value = fake.capability == 80 ? 108 : small_smem() ? 84 : 132;
+    return CUDA_SUCCESS;
+  case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
+    *value = small_smem() ? 1536 : 2048;
+    return CUDA_SUCCESS;
+  case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+    *value = fake.capability / 10;
+    return CUDA_SUCCESS;
+  case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+    *value = fake.capability % 10;
+    return CUDA_SUCCESS;
+  case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
+    *value = small_smem() ? 100 * 1024 : fake.capability == 80 ? 164 * 1024 : 228 * 1024;
+    return CUDA_SUCCESS;
+  case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+    *value = small_smem() ? 99 * 1024 : fake.capability == 80 ? 163 * 1024 : 227 * 1024;
+    return CUDA_SUCCESS;
+  default:
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+API(cuCtxGetCurrent, CUcontext *context) {
+  *context = current();
+  return CUDA_SUCCESS;
+}
+
+API(cuCtxGetDevice, CUdevice *device) {
+  if (current() == NULL)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  *device = current()->device;
+  return CUDA_SUCCESS;
+}
+
+API(cuCtxGetId, CUcontext context, unsigned long long *id) {
+  *id = (context != NULL ? context : current())->id;
+  return CUDA_SUCCESS;
+}
+
+API(cuCtxPushCurrent_v2, CUcontext context) {
+  if (depth == STACK_MAX)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  stack[depth++] = context;
+  return CUDA_SUCCESS;
+}
+
+API(cuCtxPopCurrent_v2, CUcontext *context) {
+  if (depth == 0)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  *context = stack[--depth];
+  return CUDA_SUCCESS;
+}
+
+API(cuStreamGetCtx, CUstream stream, CUcontext *context) {
+  if ((uintptr_t)stream <= 2) { /* NULL, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD */
+    *context = current();
+    return *context != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+  }
+  *context = stream->context;
+  return CUDA_SUCCESS;
+}
+
+API(cuStreamIsCapturing, CUstream stream, int *status) {
+  if ((uintptr_t)stream <= 2) {
+    if (fake.stream_capturing)
+      return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    *status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+  }
+  *status = stream->capturing;
+  return CUDA_SUCCESS;
+}
+
+API(cuThreadExchangeStreamCaptureMode, int *mode) {
+  const int old = capture_mode;
+  capture_mode = *mode;
+  *mode = old;
+  return CUDA_SUCCESS;
+}
+
+static size_t elf_size(const void *image) {
+  Elf64_Ehdr header;
+  memcpy(&header, image, sizeof header);
+  return header.e_shoff + (size_t)header.e_shnum * header.e_shentsize;
+}
+
+API(cuLibraryLoadData, CUlibrary *library, const void *image, int *jit_options, void **jit_values,
+    unsigned jit_count, int *options, void **values, unsigned count) {
+  (void)jit_options;
+  (void)jit_values;
+  (void)options;
+  (void)values;
+  if (image == NULL || jit_count != 0 || count > 1)
+    return CUDA_ERROR_INVALID_VALUE;
+  pthread_mutex_lock(&lock);
+  CUresult result = CUDA_SUCCESS;
+  ++fake.loads;
+  if (captures > 0 && capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED) {
+    result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  } else if (fake.fail_load != CUDA_SUCCESS) {
+    result = fake.fail_load;
+    fake.fail_load = CUDA_SUCCESS;
+  } else if (fake.refuse_loads > 0) {
+    --fake.refuse_loads;
+    result = CUDA_ERROR_NO_BINARY_FOR_GPU;
+  } else if (memcmp(image, ELFMAG, SELFMAG) != 0) {
+    result = CUDA_ERROR_INVALID_IMAGE;
+  }
+  pthread_mutex_unlock(&lock);
+  if (result != CUDA_SUCCESS)
+    return result;
+  CUlibrary fresh = malloc(sizeof *fresh);
+  fresh->size = elf_size(image);
+  fresh->image = malloc(fresh->size);
+  memcpy(fresh->image, image, fresh->size);
+  *library = fresh;
+  return CUDA_SUCCESS;
+}
+
+API(cuLibraryUnload, CUlibrary library) {
+  pthread_mutex_lock(&lock);
+  ++fake.unloads;
+  pthread_mutex_unlock(&lock);
+  free(library->image);
+  free(library);
+  return CUDA_SUCCESS;
+}
+
+API(cuLibraryGetKernel, CUkernel *kernel, CUlibrary library, const char *name) {
+  if (memmem(library->image, library->size, name, strlen(name)) == NULL)
+    return CUDA_ERROR_NOT_FOUND;
+  *kernel = malloc(sizeof **kernel); /* never freed: a test's process is short */
+  snprintf((*kernel)->name, sizeof(*kernel)->name, "%s", name);
+  return CUDA_SUCCESS;
+}
+
+API(cuKernelGetFunction, CUfunction *function, CUkernel kernel) {
+  CUcontext context = current();
+  if (context == NULL || !context->alive)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  pthread_mutex_lock(&lock);
+  int i = 0;
+  while (i < function_count &&
+         (functions[i].kernel != kernel || functions[i].context_id != context->id))
+    ++i;
+  if (i == function_count && function_count < FUNCTIONS_MAX) {
+    functions[function_count++] =
+        (struct CUfunc_st){kernel, context, context->id, SMEM_DEFAULT_BYTES};
+    ++fake.functions;
+  }
+  pthread_mutex_unlock(&lock);
+  *function = &functions[i];
+  return CUDA_SUCCESS;
+}
+
+API(cuFuncGetAttribute, int *value, int attribute, CUfunction function) {
+  (void)function;
+  *value = attribute == CU_FUNC_ATTRIBUTE_NUM_REGS ? 128 : 0;
+  return CUDA_SUCCESS;
+}
+
+API(cuFuncSetAttribute, CUfunction function, int attribute, int value) {
+  int limit;
+  cuDeviceGetAttribute(&limit, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 0);
+  if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value > limit)
+    return CUDA_ERROR_INVALID_VALUE;
+  function->smem_bytes = value;
+  return CUDA_SUCCESS;
+}
+
+API(cuLaunchKernel, CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+    unsigned block_x, unsigned block_y, unsigned block_z, unsigned smem_bytes, CUstream stream,
+    void **parameters, void **extra) {
+  CUcontext context = current();
+  if (context == NULL || function->context != context || function->context_id != context->id ||
+      ((uintptr_t)stream > 2 && stream->context != context))
+    return CUDA_ERROR_INVALID_CONTEXT;
+  if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x == 0 || block_x > 1024 || block_y != 1 ||
+      block_z != 1 || extra != NULL || (int)smem_bytes > function->smem_bytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  pthread_mutex_lock(&lock);
+  const CUresult result = fake.fail_launch;
+  fake.fail_launch = CUDA_SUCCESS;
+  if (result == CUDA_SUCCESS && fake.launches < FAKE_LAUNCHES_MAX) {
+    fake_launch *launch = &fake.launch[fake.launches];
+    memcpy(launch->symbol, function->kernel->name, sizeof launch->symbol);
+    launch->grid = grid_x;
+    launch->block = block_x;
+    launch->smem_bytes = smem_bytes;
+    launch->stream = stream;
+    launch->context = context;
+    const int combine = strstr(function->kernel->name, "combine") != NULL;
+    memcpy(launch->args, parameters[0], combine ? 96 : 216);
+  }
+  if (result == CUDA_SUCCESS)
+    ++fake.launches;
+  pthread_mutex_unlock(&lock);
+  return result;
+}

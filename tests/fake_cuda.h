@@ -1,0 +1,45 @@
+/* The stand-in for libcuda that fake_cuda.c builds: the few driver functions that the library
+ * calls, on devices that only exist as numbers. A test opens it through ATTNPRESS_LIBCUDA and then
+ * drives it through fake_cuda(), which it looks up with dlsym.
+ *
+ * Environment, read at the first cuInit: FAKE_CUDA_CAPABILITY ("9.0"), FAKE_CUDA_DEVICES ("1"),
+ * FAKE_CUDA_VERSION ("13000"), FAKE_CUDA_INIT ("0": the result of cuInit). */
+#pragma once
+#include <stddef.h>
+
+#include "cuda_api.h"
+
+typedef struct fake_launch {
+  char symbol[128];
+  unsigned grid, block, smem_bytes;
+  CUstream stream;
+  CUcontext context;
+  unsigned char args[256]; /* attnpress_fwd_args, or attnpress_fwd_combine_args */
+} fake_launch;
+
+enum { FAKE_LAUNCHES_MAX = 64 };
+
+typedef struct fake_cuda {
+  /* What happened. */
+  int loads, unloads, functions;
+  int launches; /* the first FAKE_LAUNCHES_MAX are kept */
+  fake_launch launch[FAKE_LAUNCHES_MAX];
+  /* What is to happen. */
+  int capability;       /* 90 */
+  int refuse_loads;     /* so many loads give CUDA_ERROR_NO_BINARY_FOR_GPU */
+  int fail_load;        /* result of the next load; 0: success */
+  int fail_launch;      /* result of the next launch; 0: success */
+  int stream_capturing; /* 1: the default stream is being captured */
+
+  CUcontext (*context_new)(int device);
+  void (*context_free)(CUcontext context); /* the next new one has the same address */
+  void (*context_set)(CUcontext context);  /* current in this thread; NULL: none */
+  CUcontext (*context_get)(void);
+  CUstream (*stream_new)(CUcontext context);
+  void (*stream_capture)(CUstream stream, int capturing);
+  void (*stream_free)(CUstream stream);
+  void (*reset)(void); /* forgets what happened */
+} fake_cuda;
+
+/* Exported by libfake_cuda.so as "fake_cuda_state". */
+typedef fake_cuda *fake_cuda_state_function(void);

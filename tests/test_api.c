@@ -1,0 +1,1230 @@
+/* The public API on a machine without a GPU: the driver and NVRTC are stand-ins (fake_cuda.c,
+ * fake_nvrtc.c) that keep what was launched. What bad input gets; what a kernel is launched with;
+ * contexts, captures, preparing, describing, compiling; many threads at once. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "support.h"
+
+static fake_cuda *cuda;
+static char folder[PATH_MAX], cache_dir[PATH_MAX], count_file[PATH_MAX], nvrtc_path[PATH_MAX];
+static char logged[65536];
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void keep_log(void *user, int level, const char *message) {
+  (void)user;
+  pthread_mutex_lock(&log_lock);
+  const size_t used = strlen(logged);
+  snprintf(logged + used, sizeof logged - used, "%s%s\n", level ? "warning: " : "", message);
+  pthread_mutex_unlock(&log_lock);
+}
+
+static attnpress_options test_options(void) {
+  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
+  options.cache_dir = cache_dir;
+  options.nvrtc_path = nvrtc_path;
+  options.log = keep_log;
+  return options;
+}
+
+static attnpress_handle *make_handle(void) {
+  attnpress_handle *handle;
+  const attnpress_options options = test_options();
+  assert_ok(attnpress_create(&handle, &options));
+  return handle;
+}
+
+static int compiles(void) {
+  return (int)file_size(count_file);
+}
+
+static int set_up_group(void **state) {
+  (void)state;
+  make_temporary(folder);
+  snprintf(cache_dir, sizeof cache_dir, "%s", in(folder, "cache"));
+  snprintf(count_file, sizeof count_file, "%s", in(folder, "count"));
+  mkdir(in(folder, "nvrtc"), 0700);
+  snprintf(nvrtc_path, sizeof nvrtc_path, "%s",
+           place_nvrtc(in(folder, "nvrtc"), "libnvrtc.so.13", "13.0"));
+  setenv("FAKE_NVRTC_COUNT", count_file, 1);
+  cuda = use_fake_cuda();
+  return 0;
+}
+
+static int tear_down_group(void **state) {
+  (void)state;
+  remove_tree(folder);
+  return 0;
+}
+
+static int set_up(void **state) {
+  (void)state;
+  cuda->reset();
+  cuda->capability = 90;
+  cuda->context_set(cuda->context_new(0));
+  logged[0] = '\0';
+  unlink(count_file);
+  unsetenv("FAKE_NVRTC_MODE");
+  unsetenv("FAKE_NVRTC_MS");
+  unsetenv("FAKE_NVRTC_VERSION");
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  cuda->context_free(cuda->context_get());
+  cuda->context_set(NULL);
+  remove_tree(cache_dir);
+  return 0;
+}
+
+/* Head dim 72 is not in the default set, so that nothing here depends on what is linked in. */
+enum { BATCH = 2, SEQLEN_Q = 100, SEQLEN_K = 300, HEADS_Q = 6, HEADS_KV = 3, HDIM = 72 };
+
+/** Legal arguments; the pointers are only looked at. */
+static attnpress_forward_args legal_args(void) {
+  attnpress_forward_args args = ATTNPRESS_FORWARD_ARGS_INIT;
+  args.q = attnpress_tensor_bshd((void *)0x10000, BATCH, SEQLEN_Q, HEADS_Q, HDIM, ATTNPRESS_BF16);
+  args.k = attnpress_tensor_bhsd((void *)0x20000, BATCH, SEQLEN_K, HEADS_KV, HDIM, ATTNPRESS_BF16);
+  args.v = attnpress_tensor_bshd((void *)0x30000, BATCH, SEQLEN_K, HEADS_KV, HDIM, ATTNPRESS_BF16);
+  args.out = attnpress_tensor_bshd((void *)0x40000, BATCH, SEQLEN_Q, HEADS_Q, HDIM, ATTNPRESS_BF16);
+  args.lse = (float *)0x50000;
+  args.num_splits = 1;
+  return args;
+}
+
+/* ---- Bad input ------------------------------------------------------------------------------- */
+
+typedef struct bad_input {
+  const char *what;
+  attnpress_status status;
+  const char *says; /* the value, in the sentence */
+  void (*spoil)(attnpress_forward_args *args);
+} bad_input;
+
+#define SPOIL(name, statement)                                                                     \
+  static void name(attnpress_forward_args *a) {                                                    \
+    statement;                                                                                     \
+  }
+
+static void set_hdim(attnpress_forward_args *a, int64_t hdim) {
+  attnpress_tensor *tensors[] = {&a->q, &a->k, &a->v, &a->out};
+  for (int i = 0; i < 4; ++i)
+    *tensors[i] =
+        attnpress_tensor_bshd(tensors[i]->data, tensors[i]->shape[0], tensors[i]->shape[1],
+                              tensors[i]->shape[2], hdim, ATTNPRESS_BF16);
+}
+static void set_dtype(attnpress_forward_args *a, int32_t dtype) {
+  a->q.dtype = a->k.dtype = a->v.dtype = a->out.dtype = dtype;
+}
+
+SPOIL(hdim_0, set_hdim(a, 0))
+static void hdim_12(attnpress_forward_args *a) {
+  set_hdim(a, 16);
+  a->q.shape[3] = a->k.shape[3] = a->v.shape[3] = a->out.shape[3] = 12;
+}
+SPOIL(hdim_520, set_hdim(a, 520))
+SPOIL(hdim_v_64, a->v.shape[3] = a->out.shape[3] = 64)
+SPOIL(dtype_0, set_dtype(a, 0))
+SPOIL(dtype_9, set_dtype(a, 9))
+SPOIL(dtype_fp32, set_dtype(a, ATTNPRESS_FP32))
+SPOIL(dtype_mixed, a->v.dtype = ATTNPRESS_FP16)
+SPOIL(batch_differs, a->k.shape[0] = 3)
+SPOIL(batch_out_differs, a->out.shape[0] = 1)
+SPOIL(seqlen_k_differs, a->v.shape[1] = 299)
+SPOIL(heads_kv_differ, a->v.shape[2] = 1)
+SPOIL(heads_out_differ, a->out.shape[2] = 3)
+SPOIL(seqlen_out_differs, a->out.shape[1] = 99)
+SPOIL(hdim_k_differs, a->k.shape[3] = 64)
+SPOIL(hdim_out_differs, a->out.shape[3] = 64)
+SPOIL(heads_not_multiple, a->q.shape[2] = a->out.shape[2] = 5)
+SPOIL(heads_kv_0, a->k.shape[2] = a->v.shape[2] = 0)
+SPOIL(negative_shape, a->q.shape[1] = -1)
+SPOIL(huge_shape, a->k.shape[1] = a->v.shape[1] = INT64_C(1) << 31)
+SPOIL(q_null, a->q.data = NULL)
+SPOIL(k_null, a->k.data = NULL)
+SPOIL(v_null, a->v.data = NULL)
+SPOIL(out_null, a->out.data = NULL)
+SPOIL(q_misaligned, a->q.data = (void *)0x10008)
+SPOIL(out_misaligned, a->out.data = (void *)0x40002)
+SPOIL(lse_misaligned, a->lse = (float *)0x50002)
+SPOIL(stride_last, a->q.stride[3] = 2)
+SPOIL(stride_not_8, a->k.stride[1] = 76)
+SPOIL(stride_negative, a->v.stride[0] = -8)
+SPOIL(stride_out_overlaps, a->out.stride[2] = 64)
+SPOIL(stride_out_zero, a->out.stride[0] = 0)
+SPOIL(stride_overflows, a->q.stride[0] = INT64_MAX - 7)
+SPOIL(bytes_overflow, a->q.stride[0] = INT64_MAX / 2 - 7)
+static void rows_overflow(attnpress_forward_args *a) {
+  a->q.shape[0] = a->k.shape[0] = a->v.shape[0] = a->out.shape[0] = INT32_MAX;
+  a->q.shape[1] = a->out.shape[1] = INT32_MAX - 1023;
+  a->q.stride[0] = a->k.stride[0] = a->v.stride[0] = 0;
+  a->q.stride[1] = 0;
+  a->out.stride[0] = a->out.stride[1] = 432;
+}
+SPOIL(reserved_tensor, a->v.reserved = 1)
+SPOIL(reserved_args, a->reserved = 1)
+SPOIL(scale_negative, a->scale = -0.5f)
+SPOIL(scale_nan, a->scale = NAN)
+SPOIL(scale_inf, a->scale = INFINITY)
+SPOIL(mask_2, a->mask = 2)
+SPOIL(splits_negative, a->num_splits = -1)
+SPOIL(splits_257, a->num_splits = 257)
+SPOIL(lse_stride_small, a->lse_stride[0] = 600; a->lse_stride[1] = 99)
+SPOIL(lse_stride_negative, a->lse_stride[0] = -600; a->lse_stride[1] = 100)
+SPOIL(workspace_missing, a->num_splits = 4)
+SPOIL(workspace_small, a->num_splits = 4; a->workspace = (void *)0x60000; a->workspace_bytes = 100)
+SPOIL(workspace_misaligned, a->num_splits = 4; a->workspace = (void *)0x60008;
+      a->workspace_bytes = 1 << 30)
+SPOIL(struct_small, a->struct_size = sizeof *a - 8)
+SPOIL(struct_zero, a->struct_size = 0)
+SPOIL(struct_absurd, a->struct_size = (size_t)1 << 40)
+
+static const bad_input bad_inputs[] = {
+    {"head dim 0", ATTNPRESS_INVALID_ARGUMENT, "head dim 0", hdim_0},
+    {"head dim 12", ATTNPRESS_INVALID_ARGUMENT, "head dim 12", hdim_12},
+    {"head dim 520", ATTNPRESS_INVALID_ARGUMENT, "head dim 520", hdim_520},
+    {"a pair that is not listed", ATTNPRESS_INVALID_ARGUMENT, "value head dim 64", hdim_v_64},
+    {"no dtype", ATTNPRESS_INVALID_ARGUMENT, "q.dtype is 0", dtype_0},
+    {"unknown dtype", ATTNPRESS_INVALID_ARGUMENT, "q.dtype is 9", dtype_9},
+    {"fp32", ATTNPRESS_NOT_SUPPORTED, "only the CPU backend", dtype_fp32},
+    {"mixed dtypes", ATTNPRESS_INVALID_ARGUMENT, "v.dtype is fp16", dtype_mixed},
+    {"k's batch", ATTNPRESS_INVALID_ARGUMENT, "k.shape[0] (batch) is 3", batch_differs},
+    {"out's batch", ATTNPRESS_INVALID_ARGUMENT, "out.shape[0] (batch) is 1", batch_out_differs},
+    {"v's length", ATTNPRESS_INVALID_ARGUMENT, "v.shape[1] (seqlen) is 299", seqlen_k_differs},
+    {"v's heads", ATTNPRESS_INVALID_ARGUMENT, "v.shape[2] (heads) is 1", heads_kv_differ},
+    {"out's heads", ATTNPRESS_INVALID_ARGUMENT, "out.shape[2] (heads) is 3", heads_out_differ},
+    {"out's length", ATTNPRESS_INVALID_ARGUMENT, "out.shape[1] (seqlen) is 99", seqlen_out_differs},
+    {"k's head dim", ATTNPRESS_INVALID_ARGUMENT, "k.shape[3] (head_dim) is 64", hdim_k_differs},
+    {"out's head dim", ATTNPRESS_INVALID_ARGUMENT, "out.shape[3] (head_dim) is 64",
+     hdim_out_differs},
+    {"5 heads on 3", ATTNPRESS_INVALID_ARGUMENT, "q has 5 heads and k 3", heads_not_multiple},
+    {"6 heads on 0", ATTNPRESS_INVALID_ARGUMENT, "q has 6 heads and k 0", heads_kv_0},
+    {"a negative extent", ATTNPRESS_INVALID_ARGUMENT, "q.shape[1] (seqlen) is -1", negative_shape},
+    {"an extent of 2^31", ATTNPRESS_INVALID_ARGUMENT, "2147483648", huge_shape},
+    {"q NULL", ATTNPRESS_INVALID_ARGUMENT, "q.data is NULL", q_null},
+    {"k NULL", ATTNPRESS_INVALID_ARGUMENT, "k.data is NULL", k_null},
+    {"v NULL", ATTNPRESS_INVALID_ARGUMENT, "v.data is NULL", v_null},
+    {"out NULL", ATTNPRESS_INVALID_ARGUMENT, "out.data is NULL", out_null},
+    {"q misaligned", ATTNPRESS_INVALID_ARGUMENT, "0x10008", q_misaligned},
+    {"out misaligned", ATTNPRESS_INVALID_ARGUMENT, "0x40002", out_misaligned},
+    {"lse misaligned", ATTNPRESS_INVALID_ARGUMENT, "0x50002", lse_misaligned},
+    {"last stride 2", ATTNPRESS_INVALID_ARGUMENT, "q.stride[3] (head_dim) is 2", stride_last},
+    {"stride 76", ATTNPRESS_INVALID_ARGUMENT, "k.stride[1] (seqlen) is 76", stride_not_8},
+    {"stride -8", ATTNPRESS_INVALID_ARGUMENT, "v.stride[0] (batch) is -8", stride_negative},
+    {"out overlaps", ATTNPRESS_INVALID_ARGUMENT, "out.stride[2] (heads) is 64",
+     stride_out_overlaps},
+    {"out broadcast", ATTNPRESS_INVALID_ARGUMENT, "out.stride[0] (batch) is 0", stride_out_zero},
+    {"offset overflow", ATTNPRESS_INVALID_ARGUMENT, "overflows", stride_overflows},
+    {"byte overflow", ATTNPRESS_INVALID_ARGUMENT, "q spans more than 2^63 bytes", bytes_overflow},
+    {"row overflow", ATTNPRESS_INVALID_ARGUMENT, "overflows", rows_overflow},
+    {"v.reserved", ATTNPRESS_INVALID_ARGUMENT, "v.reserved is 1", reserved_tensor},
+    {"reserved", ATTNPRESS_INVALID_ARGUMENT, "reserved is 1", reserved_args},
+    {"scale -0.5", ATTNPRESS_INVALID_ARGUMENT, "scale is -0.5", scale_negative},
+    {"scale nan", ATTNPRESS_INVALID_ARGUMENT, "nan", scale_nan},
+    {"scale inf", ATTNPRESS_INVALID_ARGUMENT, "inf", scale_inf},
+    {"mask 2", ATTNPRESS_INVALID_ARGUMENT, "mask is 2", mask_2},
+    {"-1 splits", ATTNPRESS_INVALID_ARGUMENT, "num_splits is -1", splits_negative},
+    {"257 splits", ATTNPRESS_INVALID_ARGUMENT, "num_splits is 257", splits_257},
+    {"lse's head stride", ATTNPRESS_INVALID_ARGUMENT, "lse_stride[1] (head) is 99",
+     lse_stride_small},
+    {"lse's batch stride", ATTNPRESS_INVALID_ARGUMENT, "lse_stride[0] (batch) is -600",
+     lse_stride_negative},
+    {"no workspace", ATTNPRESS_WORKSPACE_TOO_SMALL, "1401600 bytes, and 0", workspace_missing},
+    {"small workspace", ATTNPRESS_WORKSPACE_TOO_SMALL, "1401600 bytes, and 100", workspace_small},
+    {"workspace misaligned", ATTNPRESS_INVALID_ARGUMENT, "0x60008", workspace_misaligned},
+    {"small struct", ATTNPRESS_INVALID_ARGUMENT, "args.struct_size is", struct_small},
+    {"struct_size 0", ATTNPRESS_INVALID_ARGUMENT, "args.struct_size is 0", struct_zero},
+    {"absurd struct", ATTNPRESS_INVALID_ARGUMENT, "1099511627776", struct_absurd},
+};
+
+static void test_bad_input(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  for (size_t i = 0; i < sizeof bad_inputs / sizeof *bad_inputs; ++i) {
+    attnpress_forward_args args = legal_args();
+    bad_inputs[i].spoil(&args);
+    const attnpress_status status = attnpress_forward(handle, &args, NULL);
+    if (status != bad_inputs[i].status)
+      fail_msg("%s: status %d, not %d: %s", bad_inputs[i].what, status, bad_inputs[i].status,
+               attnpress_last_error());
+    assert_error_says(bad_inputs[i].says);
+  }
+  assert_int_equal(attnpress_forward(handle, NULL, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  const attnpress_forward_args args = legal_args();
+  assert_int_equal(attnpress_forward(NULL, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_int_equal(cuda->launches, 0);
+  assert_int_equal(cuda->loads, 0);
+  assert_int_equal(compiles(), 0);
+  assert_int_equal(count_files(cache_dir, ""), 0);
+  attnpress_destroy(handle);
+}
+
+/** The other calls refuse the same, but for what only a launch needs. */
+static void test_bad_input_without_data(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  for (size_t i = 0; i < sizeof bad_inputs / sizeof *bad_inputs; ++i) {
+    attnpress_forward_args args = legal_args();
+    attnpress_info info = ATTNPRESS_INFO_INIT;
+    size_t bytes;
+    bad_inputs[i].spoil(&args);
+    const int about_data = strstr(bad_inputs[i].what, "NULL") != NULL ||
+                           strstr(bad_inputs[i].what, "misaligned") != NULL ||
+                           strstr(bad_inputs[i].what, "workspace") != NULL;
+    const attnpress_status want = about_data ? ATTNPRESS_OK : bad_inputs[i].status;
+    assert_int_equal(attnpress_forward_workspace_size(handle, &args, &bytes), want);
+    assert_int_equal(attnpress_describe_forward(handle, &args, &info), want);
+    if (!about_data)
+      assert_int_equal(attnpress_prepare_forward(handle, &args), want);
+  }
+  const attnpress_forward_args args = legal_args();
+  attnpress_info info = ATTNPRESS_INFO_INIT;
+  assert_int_equal(attnpress_forward_workspace_size(handle, &args, NULL),
+                   ATTNPRESS_INVALID_ARGUMENT);
+  assert_int_equal(attnpress_describe_forward(handle, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  info.struct_size = 8;
+  assert_int_equal(attnpress_describe_forward(handle, &args, &info), ATTNPRESS_INVALID_ARGUMENT);
+  attnpress_destroy(handle);
+}
+
+/** A struct from a newer version is fine as long as what is new is not used. */
+static void test_larger_structs(void **state) {
+  (void)state;
+  attnpress_handle *handle;
+  struct {
+    attnpress_options options;
+    char newer[24];
+  } options = {test_options(), {0}};
+  options.options.struct_size = sizeof options;
+  assert_ok(attnpress_create(&handle, &options.options));
+  struct {
+    attnpress_forward_args args;
+    char newer[24];
+  } args = {legal_args(), {0}};
+  args.args.struct_size = sizeof args;
+  assert_ok(attnpress_forward(handle, &args.args, NULL));
+  assert_int_equal(cuda->launches, 1);
+  args.newer[23] = 1;
+  assert_int_equal(attnpress_forward(handle, &args.args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("does not know");
+  struct {
+    attnpress_info info;
+    char newer[24];
+  } info = {ATTNPRESS_INFO_INIT, {0}};
+  info.info.struct_size = sizeof info;
+  args.newer[23] = 0;
+  assert_ok(attnpress_describe_forward(handle, &args.args, &info.info));
+  assert_int_equal(info.info.struct_size, sizeof info);
+  attnpress_destroy(handle);
+
+  attnpress_handle *none = (attnpress_handle *)8;
+  options.newer[0] = 1;
+  assert_int_equal(attnpress_create(&none, &options.options), ATTNPRESS_INVALID_ARGUMENT);
+  assert_null(none);
+}
+
+static void test_bad_options(void **state) {
+  (void)state;
+  static char long_path[AP_PATH_MAX + 8];
+  memset(long_path, 'a', sizeof long_path - 1);
+  static const char *const empty_layer[] = {"/usr", "", NULL};
+  attnpress_options rows[10];
+  for (int i = 0; i < 10; ++i)
+    rows[i] = test_options();
+  rows[0].backend = 3;
+  rows[1].backend = -1;
+  rows[2].jit_off = 2;
+  rows[3].cache_off = -1;
+  rows[4].num_threads = 1025;
+  rows[5].num_threads = -1;
+  rows[6].cache_dir = "";
+  rows[7].nvrtc_path = long_path;
+  rows[8].read_only_dirs = empty_layer;
+  rows[9].struct_size = 4;
+  static const char *const says[] = {"backend is 3",
+                                     "backend is -1",
+                                     "jit_off is 2",
+                                     "cache_off is -1",
+                                     "is 1025",
+                                     "threads is -1",
+                                     "cache_dir is an empty",
+                                     "nvrtc_path is longer",
+                                     "read_only_dirs is an empty",
+                                     "struct_size is 4"};
+  for (int i = 0; i < 10; ++i) {
+    attnpress_handle *handle = (attnpress_handle *)8;
+    assert_int_equal(attnpress_create(&handle, &rows[i]), ATTNPRESS_INVALID_ARGUMENT);
+    assert_error_says(says[i]);
+    assert_null(handle);
+  }
+  assert_int_equal(attnpress_create(NULL, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  attnpress_destroy(NULL);
+}
+
+/* ---- What is not there ----------------------------------------------------------------------- */
+
+static void test_no_driver(void **state) {
+  (void)state;
+  attnpress_handle *handle = (attnpress_handle *)8;
+  setenv("ATTNPRESS_LIBCUDA", "/nonexistent/libcuda.so.1", 1);
+  assert_int_equal(attnpress_create(&handle, NULL), ATTNPRESS_NO_DRIVER);
+  assert_error_says("/nonexistent/libcuda.so.1");
+  assert_null(handle);
+  /* A library that is no driver. */
+  setenv("ATTNPRESS_LIBCUDA", nvrtc_path, 1);
+  assert_int_equal(attnpress_create(&handle, NULL), ATTNPRESS_NO_DRIVER);
+  assert_error_says("cuInit");
+  cuda = use_fake_cuda();
+
+  setenv("FAKE_CUDA_INIT", "100", 1);
+  assert_int_equal(attnpress_create(&handle, NULL), ATTNPRESS_NO_DRIVER);
+  assert_error_says("no GPU");
+  setenv("FAKE_CUDA_INIT", "34", 1);
+  assert_int_equal(attnpress_create(&handle, NULL), ATTNPRESS_NO_DRIVER);
+  assert_error_says("stub");
+  setenv("FAKE_CUDA_INIT", "3", 1);
+  assert_int_equal(attnpress_create(&handle, NULL), ATTNPRESS_NO_DRIVER);
+  assert_error_says("does not start");
+  unsetenv("FAKE_CUDA_INIT");
+  setenv("FAKE_CUDA_VERSION", "11080", 1);
+  assert_int_equal(attnpress_create(&handle, NULL), ATTNPRESS_NO_DRIVER);
+  assert_error_says("CUDA 11.8");
+  unsetenv("FAKE_CUDA_VERSION");
+  setenv("FAKE_CUDA_DEVICES", "0", 1);
+  assert_int_equal(attnpress_create(&handle, NULL), ATTNPRESS_NO_DRIVER);
+  unsetenv("FAKE_CUDA_DEVICES");
+  assert_ok(attnpress_create(&handle, NULL));
+  attnpress_destroy(handle);
+}
+
+static void test_no_context(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  CUcontext context = cuda->context_get();
+  const attnpress_forward_args args = legal_args();
+  attnpress_info info = ATTNPRESS_INFO_INIT;
+  size_t bytes;
+  cuda->context_set(NULL);
+  assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("no CUDA context is current");
+  assert_int_equal(attnpress_forward(handle, &args, (void *)2), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("no CUDA context is current");
+  assert_int_equal(attnpress_prepare_forward(handle, &args), ATTNPRESS_INVALID_ARGUMENT);
+  assert_int_equal(attnpress_describe_forward(handle, &args, &info), ATTNPRESS_INVALID_ARGUMENT);
+  assert_int_equal(attnpress_forward_workspace_size(handle, &args, &bytes),
+                   ATTNPRESS_INVALID_ARGUMENT);
+  /* A stream brings its own. */
+  CUstream stream = cuda->stream_new(context);
+  assert_ok(attnpress_forward(handle, &args, stream));
+  assert_int_equal(cuda->launches, 1);
+  assert_null(cuda->context_get());
+  cuda->stream_free(stream);
+  cuda->context_set(context);
+  attnpress_destroy(handle);
+}
+
+static void test_old_device(void **state) {
+  (void)state;
+  cuda->capability = 75;
+  attnpress_handle *handle = make_handle();
+  const attnpress_forward_args args = legal_args();
+  assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_NOT_SUPPORTED);
+  assert_error_says("compute capability 7.5; 8.0 or newer is needed");
+  assert_int_equal(attnpress_prepare_forward(handle, &args), ATTNPRESS_NOT_SUPPORTED);
+  assert_int_equal(cuda->launches, 0);
+  attnpress_destroy(handle);
+}
+
+static void test_no_nvrtc(void **state) {
+  (void)state;
+  attnpress_handle *handle;
+  attnpress_options options = test_options();
+  const attnpress_forward_args args = legal_args();
+  options.nvrtc_path = "/nonexistent/libnvrtc.so.13";
+  assert_ok(attnpress_create(&handle, &options));
+  for (int i = 0; i < 2; ++i) { /* the second time as well */
+    assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_NO_NVRTC);
+    assert_error_says("/nonexistent/libnvrtc.so.13");
+  }
+  assert_int_equal(cuda->launches, 0);
+  attnpress_destroy(handle);
+}
+
+static void test_jit_off(void **state) {
+  (void)state;
+  attnpress_handle *handle;
+  attnpress_options options = test_options();
+  const attnpress_forward_args args = legal_args();
+  attnpress_info info = ATTNPRESS_INFO_INIT;
+  options.jit_off = 1;
+  assert_ok(attnpress_create(&handle, &options));
+  assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_NO_KERNEL);
+  assert_error_says("flash_fwd_hdim72_bf16_sm80 for sm_90 is neither linked in nor cached");
+  assert_ok(attnpress_describe_forward(handle, &args, &info));
+  assert_int_equal(info.origin, ATTNPRESS_ORIGIN_NONE);
+  assert_int_equal(attnpress_compile(handle, info.stem, NULL, NULL), ATTNPRESS_NO_KERNEL);
+  assert_int_equal(compiles(), 0);
+  assert_int_equal(cuda->launches, 0);
+
+  /* Another handle fills the cache, and then the kernel is there. */
+  attnpress_handle *other = make_handle();
+  assert_ok(attnpress_compile(other, info.stem, NULL, NULL));
+  attnpress_destroy(other);
+  assert_ok(attnpress_describe_forward(handle, &args, &info));
+  assert_int_equal(info.origin, ATTNPRESS_ORIGIN_DISK);
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 1);
+  attnpress_destroy(handle);
+}
+
+static void test_compile_only(void **state) {
+  (void)state;
+  attnpress_handle *handle;
+  attnpress_options options = test_options();
+  const attnpress_forward_args args = legal_args();
+  attnpress_info info = ATTNPRESS_INFO_INIT;
+  setenv("ATTNPRESS_LIBCUDA", "/nonexistent/libcuda.so.1", 1);
+  options.backend = ATTNPRESS_COMPILE_ONLY;
+  assert_ok(attnpress_create(&handle, &options));
+  assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_NOT_SUPPORTED);
+  assert_error_says("ATTNPRESS_COMPILE_ONLY");
+  assert_ok(attnpress_compile(handle, "flash_fwd_hdim72_bf16_causal_sm86", NULL, &info));
+  assert_string_equal(info.target, "sm_86"); /* the stem's own */
+  assert_int_equal(info.origin, ATTNPRESS_ORIGIN_JIT);
+  assert_true(info.compile_ms > 0);
+  assert_true(info.cubin_bytes > 0);
+  assert_string_equal(info.stem, "flash_fwd_hdim72_bf16_causal_sm86");
+  assert_ok(attnpress_compile(handle, "flash_fwd_hdim72_bf16_causal_sm86", "sm_86", &info));
+  assert_int_equal(info.origin, ATTNPRESS_ORIGIN_DISK);
+  assert_true(info.compile_ms == 0);
+  assert_int_equal(compiles(), 1);
+  attnpress_destroy(handle);
+  cuda = use_fake_cuda();
+}
+
+static void test_compile_arguments(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  static const struct {
+    const char *stem, *target;
+    attnpress_status status;
+    const char *says;
+  } rows[] = {
+      {"flash_fwd_hdim12_bf16_sm80", NULL, ATTNPRESS_INVALID_ARGUMENT, "head dim 12"},
+      {"nonsense", NULL, ATTNPRESS_INVALID_ARGUMENT, "\"nonsense\" is not the name"},
+      {NULL, NULL, ATTNPRESS_INVALID_ARGUMENT, "stem is NULL"},
+      {"flash_fwd_hdim72_bf16_sm80", "sm_75", ATTNPRESS_INVALID_ARGUMENT, "\"sm_75\" is unknown"},
+      {"flash_fwd_hdim72_bf16_sm80", "", ATTNPRESS_INVALID_ARGUMENT, "\"\" is unknown"},
+      {"flash_fwd_hdim72_bf16_sm80", "sm_90 --maxrregcount", ATTNPRESS_INVALID_ARGUMENT, "unknown"},
+      {"flash_fwd_hdim72_bf16_sm86", "sm_80", ATTNPRESS_INVALID_ARGUMENT, "older than its arch"},
+      {"flash_fwd_hdim72_bf16_sm80", "sm_110", ATTNPRESS_NOT_SUPPORTED, "does not compile for"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    assert_int_equal(attnpress_compile(handle, rows[i].stem, rows[i].target, NULL), rows[i].status);
+    assert_error_says(rows[i].says);
+  }
+  assert_int_equal(attnpress_compile(NULL, "flash_fwd_hdim72_bf16_sm80", NULL, NULL),
+                   ATTNPRESS_INVALID_ARGUMENT);
+  /* The present device's target, with a context and without. */
+  attnpress_info info = ATTNPRESS_INFO_INIT;
+  assert_ok(attnpress_compile(handle, "flash_fwd_hdim72_bf16_sm80", NULL, &info));
+  assert_string_equal(info.target, "sm_90");
+  CUcontext context = cuda->context_get();
+  cuda->context_set(NULL);
+  assert_ok(attnpress_compile(handle, "flash_fwd_hdim72_bf16_sm80", NULL, &info));
+  assert_string_equal(info.target, "sm_90");
+  assert_ok(attnpress_compile(handle, "flash_fwd_combine_hdim72_bf16_sm80", NULL, &info));
+  assert_string_equal(info.target, "sm_90");
+  cuda->capability = 86;
+  assert_ok(attnpress_compile(handle, "flash_fwd_combine_hdim72_bf16_sm80", NULL, &info));
+  assert_string_equal(info.target, "sm_86");
+  /* An arch that the device does not run: the stem's own. */
+  assert_ok(attnpress_compile(handle, "flash_fwd_hdim72_bf16_sm80", NULL, &info));
+  assert_string_equal(info.target, "sm_80");
+  cuda->context_set(context);
+  attnpress_destroy(handle);
+}
+
+/* ---- Launches -------------------------------------------------------------------------------- */
+
+static void test_launch(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = legal_args();
+  args.mask = ATTNPRESS_CAUSAL;
+  CUstream stream = cuda->stream_new(cuda->context_get());
+  assert_ok(attnpress_forward(handle, &args, stream));
+  assert_int_equal(cuda->launches, 1);
+  const fake_launch *launch = &cuda->launch[0];
+  assert_string_equal(launch->symbol, "flash_fwd_hdim72_bf16_causal_sm80");
+  assert_ptr_equal(launch->stream, stream);
+
+  ap_variant variant;
+  ap_tile tile;
+  assert_ok(ap_variant_parse(launch->symbol, &variant));
+  assert_ok(ap_find_tile(&variant, &tile));
+  attnpress_fwd_args k;
+  memcpy(&k, launch->args, sizeof k);
+  assert_int_equal(launch->block, 32 * tile.warps_m * tile.warps_n);
+  assert_int_equal(launch->smem_bytes, tile.smem_bytes);
+  assert_int_equal(k.row_blocks, (SEQLEN_Q * k.heads_per_tile + tile.block_m - 1) / tile.block_m);
+  assert_int_equal(launch->grid, k.row_blocks * (HEADS_Q / k.heads_per_tile) * BATCH);
+  assert_ptr_equal(k.q, args.q.data);
+  assert_ptr_equal(k.k, args.k.data);
+  assert_ptr_equal(k.v, args.v.data);
+  assert_ptr_equal(k.out, args.out.data);
+  assert_ptr_equal(k.lse, args.lse);
+  assert_null(k.out_partial);
+  assert_int_equal(k.q_batch_stride, SEQLEN_Q * HEADS_Q * HDIM);
+  assert_int_equal(k.q_row_stride, HEADS_Q * HDIM);
+  assert_int_equal(k.q_head_stride, HDIM);
+  assert_int_equal(k.k_batch_stride, SEQLEN_K * HEADS_KV * HDIM); /* (batch, heads, seqlen, dim) */
+  assert_int_equal(k.k_row_stride, HDIM);
+  assert_int_equal(k.k_head_stride, SEQLEN_K * HDIM);
+  assert_int_equal(k.v_row_stride, HEADS_KV * HDIM);
+  assert_int_equal(k.out_row_stride, HEADS_Q * HDIM);
+  assert_int_equal(k.lse_batch_stride, HEADS_Q * SEQLEN_Q);
+  assert_int_equal(k.lse_head_stride, SEQLEN_Q);
+  assert_int_equal(k.batch, BATCH);
+  assert_int_equal(k.heads_q, HEADS_Q);
+  assert_int_equal(k.heads_kv, HEADS_KV);
+  assert_int_equal(k.seqlen_q, SEQLEN_Q);
+  assert_int_equal(k.seqlen_k, SEQLEN_K);
+  assert_int_equal(k.num_splits, 1);
+  assert_int_equal(k.key_blocks_per_split, (SEQLEN_K + tile.block_n - 1) / tile.block_n);
+  assert_true(fabsf(k.scale - 1.0f / sqrtf(HDIM)) < 1e-7f);
+  assert_true(fabsf(k.scale_log2 - k.scale * 1.44269504f) < 1e-6f);
+
+  args.scale = 0.25f;
+  args.lse_stride[0] = 5000;
+  args.lse_stride[1] = 200;
+  assert_ok(attnpress_forward(handle, &args, stream));
+  memcpy(&k, cuda->launch[1].args, sizeof k);
+  assert_true(k.scale == 0.25f);
+  assert_int_equal(k.lse_batch_stride, 5000);
+  assert_int_equal(k.lse_head_stride, 200);
+  assert_int_equal(cuda->loads, 1);
+  assert_int_equal(compiles(), 1);
+  assert_non_null(strstr(logged, "flash_fwd_hdim72_bf16_causal_sm80"));
+  assert_non_null(strstr(logged, "sm_90: jit"));
+  cuda->stream_free(stream);
+  attnpress_destroy(handle);
+  assert_int_equal(cuda->unloads, 1);
+}
+
+static void test_split_launch(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = legal_args();
+  size_t bytes = 0;
+  args.num_splits = 3;
+  assert_ok(attnpress_forward_workspace_size(handle, &args, &bytes));
+  const size_t rows = BATCH * HEADS_Q * SEQLEN_Q, out_bytes = 3 * rows * HDIM * 4;
+  assert_int_equal(bytes, (out_bytes + 255) / 256 * 256 + 3 * rows * 4);
+  args.workspace = (void *)0x600000;
+  args.workspace_bytes = bytes;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 2);
+  assert_string_equal(cuda->launch[0].symbol, "flash_fwd_split_hdim72_bf16_sm80");
+  assert_string_equal(cuda->launch[1].symbol, "flash_fwd_combine_hdim72_bf16_sm80");
+  attnpress_fwd_args k;
+  attnpress_fwd_combine_args c;
+  memcpy(&k, cuda->launch[0].args, sizeof k);
+  memcpy(&c, cuda->launch[1].args, sizeof c);
+  assert_int_equal(k.num_splits, 3);
+  assert_ptr_equal(k.out_partial, args.workspace);
+  assert_ptr_equal(k.lse_partial, (char *)args.workspace + (out_bytes + 255) / 256 * 256);
+  assert_ptr_equal(c.out_partial, k.out_partial);
+  assert_ptr_equal(c.lse_partial, k.lse_partial);
+  assert_ptr_equal(c.out, args.out.data);
+  assert_ptr_equal(c.lse, args.lse);
+  assert_int_equal(c.rows, rows);
+  assert_int_equal(c.heads_q, HEADS_Q);
+  assert_int_equal(c.seqlen_q, SEQLEN_Q);
+  assert_int_equal(c.num_splits, 3);
+  assert_int_equal(c.out_batch_stride, k.out_batch_stride);
+  assert_int_equal(c.lse_head_stride, SEQLEN_Q);
+
+  /* If the combine kernel cannot be had, nothing is launched, not the split kernel either. */
+  cuda->reset();
+  set_hdim(&args, 80);
+  setenv("FAKE_NVRTC_MODE", "fail", 1);
+  assert_ok(attnpress_forward_workspace_size(handle, &args, &args.workspace_bytes));
+  assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_COMPILE_FAILED);
+  assert_int_equal(cuda->launches, 0);
+  attnpress_destroy(handle);
+}
+
+static void test_empty(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = legal_args();
+  args.q.shape[1] = args.out.shape[1] = 0;
+  args.q.data = args.out.data = NULL;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  args = legal_args();
+  args.q.shape[0] = args.k.shape[0] = args.v.shape[0] = args.out.shape[0] = 0;
+  args.q.data = args.k.data = args.v.data = args.out.data = NULL;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 0);
+  assert_int_equal(cuda->loads, 0);
+  /* No keys: the kernel runs and writes zeros. */
+  args = legal_args();
+  args.k.shape[1] = args.v.shape[1] = 0;
+  args.k.data = args.v.data = NULL;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 1);
+  attnpress_destroy(handle);
+}
+
+/** Strides that are only allowed because the extent is 1, and broadcast inputs. */
+static void test_odd_strides(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = legal_args();
+  args.q.shape[0] = args.k.shape[0] = args.v.shape[0] = args.out.shape[0] = 1;
+  args.q.stride[0] = -7;
+  args.out.stride[0] = 3;
+  args.k.stride[2] = 0; /* every key head the same */
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 1);
+  attnpress_destroy(handle);
+}
+
+static void test_launch_failure(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  const attnpress_forward_args args = legal_args();
+  cuda->fail_launch = 700;
+  assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_DRIVER_ERROR);
+  assert_error_says("launching flash_fwd_hdim72_bf16_sm80");
+  assert_error_says("700");
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  attnpress_destroy(handle);
+}
+
+/* ---- Contexts -------------------------------------------------------------------------------- */
+
+static void test_contexts(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  const attnpress_forward_args args = legal_args();
+  CUcontext first = cuda->context_get(), second = cuda->context_new(0);
+  CUstream first_stream = cuda->stream_new(first), second_stream = cuda->stream_new(second);
+  assert_ok(attnpress_forward(handle, &args, first_stream));
+  assert_ok(attnpress_forward(handle, &args, second_stream)); /* `first` is current */
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_ptr_equal(cuda->launch[0].context, first);
+  assert_ptr_equal(cuda->launch[1].context, second);
+  assert_ptr_equal(cuda->launch[2].context, first);
+  assert_ptr_equal(cuda->context_get(), first);
+  assert_int_equal(cuda->loads, 1); /* a cubin is loaded once, a function made in each context */
+  assert_int_equal(cuda->functions, 2);
+
+  /* A context at the address of one that is gone is another one. */
+  cuda->context_free(second);
+  CUcontext third = cuda->context_new(0);
+  assert_ptr_equal(third, second);
+  CUstream third_stream = cuda->stream_new(third);
+  assert_ok(attnpress_forward(handle, &args, third_stream));
+  assert_int_equal(cuda->functions, 3);
+  cuda->stream_free(first_stream);
+  cuda->stream_free(second_stream);
+  cuda->stream_free(third_stream);
+  cuda->context_free(third);
+  attnpress_destroy(handle);
+}
+
+/** More kernels than the first table of a context holds. */
+static void test_many_kernels(void **state) {
+  (void)state;
+  attnpress_handle *handle;
+  attnpress_options options = test_options();
+  options.cache_off = 1;
+  assert_ok(attnpress_create(&handle, &options));
+  for (int pass = 0; pass < 2; ++pass)
+    for (int hdim = 8; hdim <= 512; hdim += 8)
+      for (int mask = 0; mask < 2; ++mask) {
+        attnpress_forward_args args = legal_args();
+        set_hdim(&args, hdim);
+        args.mask = mask;
+        assert_ok(attnpress_forward(handle, &args, NULL));
+      }
+  assert_int_equal(cuda->launches, 256);
+  assert_int_equal(cuda->loads, 128);
+  assert_int_equal(cuda->functions, 128);
+  attnpress_destroy(handle);
+  assert_int_equal(cuda->unloads, 128);
+}
+
+/* ---- Capture and prepare --------------------------------------------------------------------- */
+
+static void test_capture(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = legal_args();
+  CUstream stream = cuda->stream_new(cuda->context_get());
+  cuda->stream_capture(stream, 1);
+  assert_int_equal(attnpress_forward(handle, &args, stream), ATTNPRESS_CAPTURING);
+  assert_error_says("attnpress_prepare_forward");
+  assert_int_equal(cuda->launches, 0);
+  assert_int_equal(cuda->loads, 0);
+  assert_int_equal(compiles(), 0);
+  cuda->stream_capture(stream, 0);
+
+  assert_ok(attnpress_prepare_forward(handle, &args));
+  assert_int_equal(cuda->launches, 0);
+  const int loads = cuda->loads;
+  cuda->stream_capture(stream, 1);
+  for (int seqlen_q = 1; seqlen_q < 400; seqlen_q += 3) {
+    args = legal_args();
+    args.q = attnpress_tensor_bshd((void *)0x10000, BATCH, seqlen_q, HEADS_Q, HDIM, ATTNPRESS_BF16);
+    args.out = args.q;
+    assert_ok(attnpress_forward(handle, &args, stream));
+  }
+  assert_int_equal(cuda->loads, loads);
+  /* What was not prepared is still refused. */
+  args.mask = ATTNPRESS_CAUSAL;
+  assert_int_equal(attnpress_forward(handle, &args, stream), ATTNPRESS_CAPTURING);
+  cuda->stream_capture(stream, 0);
+
+  /* The default stream, while another one that it waits for is being captured. */
+  cuda->stream_capturing = 1;
+  assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_CAPTURING);
+  cuda->stream_capturing = 0;
+  cuda->stream_free(stream);
+  attnpress_destroy(handle);
+}
+
+/** Another stream's capture, in global mode, does not keep this one from loading. */
+static void test_foreign_capture(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  const attnpress_forward_args args = legal_args();
+  CUstream captured = cuda->stream_new(cuda->context_get());
+  CUstream stream = cuda->stream_new(cuda->context_get());
+  cuda->stream_capture(captured, 1);
+  assert_ok(attnpress_forward(handle, &args, stream));
+  cuda->stream_capture(captured, 0);
+  cuda->stream_free(captured);
+  cuda->stream_free(stream);
+  attnpress_destroy(handle);
+}
+
+static void test_prepare(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = legal_args();
+  attnpress_tensor *const tensors[] = {&args.q, &args.k, &args.v, &args.out};
+  for (int i = 0; i < 4; ++i)
+    tensors[i]->data = NULL; /* data is ignored */
+  args.lse = NULL;
+  args.mask = ATTNPRESS_CAUSAL;
+  args.num_splits = 0;
+  assert_ok(attnpress_prepare_forward(handle, &args));
+  static const char *const stems[] = {
+      "flash_fwd_hdim72_bf16_causal_sm80",        "flash_fwd_split_hdim72_bf16_causal_sm80",
+      "flash_fwd_hdim72_bf16_causal_decode_sm80", "flash_fwd_split_hdim72_bf16_causal_decode_sm80",
+      "flash_fwd_hdim72_bf16_decode_sm80",        "flash_fwd_split_hdim72_bf16_decode_sm80",
+      "flash_fwd_combine_hdim72_bf16_sm80"};
+  for (size_t i = 0; i < sizeof stems / sizeof *stems; ++i)
+    if (strstr(logged, stems[i]) == NULL)
+      fail_msg("%s was not prepared", stems[i]);
+  assert_int_equal(compiles(), sizeof stems / sizeof *stems);
+  assert_ok(attnpress_prepare_forward(handle, &args));
+  assert_int_equal(compiles(), sizeof stems / sizeof *stems);
+  assert_int_equal(cuda->launches, 0);
+  attnpress_destroy(handle);
+}
+
+/* ---- Describe -------------------------------------------------------------------------------- */
+
+static void test_describe(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = legal_args();
+  attnpress_info info = ATTNPRESS_INFO_INIT;
+  args.num_splits = 2;
+  assert_ok(attnpress_describe_forward(handle, &args, &info));
+  assert_string_equal(info.stem, "flash_fwd_split_hdim72_bf16_sm80");
+  assert_string_equal(info.combine_stem, "flash_fwd_combine_hdim72_bf16_sm80");
+  assert_string_equal(info.target, "sm_90");
+  assert_true(strlen(info.tile) > 0);
+  assert_true(info.smem_bytes > 0);
+  assert_int_equal(info.num_splits, 2);
+  assert_int_equal(info.origin, ATTNPRESS_ORIGIN_JIT);
+  assert_int_equal(info.cubin_bytes, 0);
+  assert_int_equal(compiles(), 0);
+  assert_int_equal(cuda->loads, 0);
+
+  assert_ok(attnpress_prepare_forward(handle, &args));
+  assert_ok(attnpress_describe_forward(handle, &args, &info));
+  assert_int_equal(info.origin, ATTNPRESS_ORIGIN_MEMORY);
+  assert_true(info.cubin_bytes > 0);
+  assert_true(info.compile_ms > 0);
+  attnpress_destroy(handle);
+
+  handle = make_handle();
+  assert_ok(attnpress_describe_forward(handle, &args, &info));
+  assert_int_equal(info.origin, ATTNPRESS_ORIGIN_DISK);
+  assert_true(info.cubin_bytes > 0);
+  args.num_splits = 1;
+  assert_ok(attnpress_describe_forward(handle, &args, &info));
+  assert_string_equal(info.combine_stem, "");
+  attnpress_destroy(handle);
+}
+
+/* ---- The driver refuses, the compiler fails -------------------------------------------------- */
+
+/** An entry that the driver refuses is compiled again, once, and replaced. */
+static void test_refused_entry(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  const attnpress_forward_args args = legal_args();
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(compiles(), 1);
+  attnpress_destroy(handle);
+
+  handle = make_handle();
+  cuda->refuse_loads = 1;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(compiles(), 2);
+  assert_non_null(strstr(logged, "looking further"));
+  assert_int_equal(count_files(cache_dir, ".entry"), 1);
+  attnpress_destroy(handle);
+
+  /* It is removed even where nothing can take its place. */
+  attnpress_options options = test_options();
+  options.jit_off = 1;
+  assert_ok(attnpress_create(&handle, &options));
+  cuda->refuse_loads = 1;
+  assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_NO_KERNEL);
+  assert_int_equal(count_files(cache_dir, ".entry"), 0);
+  attnpress_destroy(handle);
+
+  handle = make_handle();
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(compiles(), 3);
+  attnpress_destroy(handle);
+  handle = make_handle();
+  cuda->refuse_loads = 2; /* what was compiled is refused too */
+  assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_DRIVER_ERROR);
+  assert_error_says("CUDA_ERROR_NO_BINARY_FOR_GPU");
+  assert_int_equal(compiles(), 4);
+  assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_DRIVER_ERROR);
+  assert_int_equal(compiles(), 4); /* remembered */
+  attnpress_destroy(handle);
+}
+
+/** A failure that is the machine's and not the cubin's is not remembered, and costs no entry. */
+static void test_passing_failure(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  const attnpress_forward_args args = legal_args();
+  cuda->fail_load = CUDA_ERROR_OUT_OF_MEMORY;
+  assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_DRIVER_ERROR);
+  assert_int_equal(count_files(cache_dir, ".entry"), 1);
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(compiles(), 1);
+  attnpress_destroy(handle);
+}
+
+static void test_failed_compile(void **state) {
+  (void)state;
+  static const char *const modes[] = {"fail", "empty", "garbage"};
+  static const char *const says[] = {"x.cu(9): error: identifier \"foo\" is undefined", "0 bytes",
+                                     "something else than a cubin"};
+  for (int i = 0; i < 3; ++i) {
+    attnpress_handle *handle = make_handle();
+    const attnpress_forward_args args = legal_args();
+    unlink(count_file);
+    setenv("FAKE_NVRTC_MODE", modes[i], 1);
+    for (int again = 0; again < 3; ++again) {
+      assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_COMPILE_FAILED);
+      assert_error_says(says[i]);
+      assert_error_says("flash_fwd_hdim72_bf16_sm80");
+    }
+    assert_int_equal(compiles(), 1); /* remembered */
+    assert_int_equal(count_files(cache_dir, ".entry"), 0);
+    unsetenv("FAKE_NVRTC_MODE");
+    assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_COMPILE_FAILED);
+    attnpress_destroy(handle);
+  }
+  assert_non_null(strstr(logged, "1 error detected")); /* the whole log is heard */
+  assert_int_equal(cuda->launches, 0);
+}
+
+static void test_warnings_are_heard(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  const attnpress_forward_args args = legal_args();
+  setenv("FAKE_NVRTC_MODE", "warn", 1);
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_non_null(strstr(logged, "warning: NVRTC 13.0 on flash_fwd_hdim72_bf16_sm80"));
+  attnpress_destroy(handle);
+}
+
+/* ---- Cache trouble --------------------------------------------------------------------------- */
+
+/** A directory that must not be trusted fails the call; one that cannot be written costs speed. */
+static void test_cache_trouble(void **state) {
+  (void)state;
+  const attnpress_forward_args args = legal_args();
+  attnpress_options options = test_options();
+  attnpress_handle *handle;
+  mkdir(cache_dir, 0755);
+  chmod(cache_dir, 0755);
+  assert_ok(attnpress_create(&handle, &options));
+  assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_IO_ERROR);
+  assert_error_says("open to others (mode 0755)");
+  assert_error_says(cache_dir);
+  assert_int_equal(attnpress_compile(handle, "flash_fwd_hdim72_bf16_sm80", NULL, NULL),
+                   ATTNPRESS_IO_ERROR);
+  assert_int_equal(cuda->launches, 0);
+  assert_int_equal(count_files(cache_dir, ""), 0);
+  chmod(cache_dir, 0700); /* the mend, and the same handle goes on */
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  attnpress_destroy(handle);
+
+  assert_int_equal(symlink(cache_dir, in(folder, "link")), 0);
+  options.cache_dir = in(folder, "link");
+  assert_ok(attnpress_create(&handle, &options));
+  assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_IO_ERROR);
+  assert_error_says("is a symbolic link");
+  attnpress_destroy(handle);
+  unlink(in(folder, "link"));
+
+  /* Missing, and cannot be made. */
+  cuda->reset();
+  options.cache_dir = "/proc/attnpress/cache";
+  assert_ok(attnpress_create(&handle, &options));
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 1);
+  assert_non_null(strstr(logged, "warning: not cached: cache directory /proc/attnpress/cache"));
+  assert_int_equal(attnpress_compile(handle, "flash_fwd_hdim72_bf16_sm80", NULL, NULL),
+                   ATTNPRESS_IO_ERROR);
+  attnpress_destroy(handle);
+
+  /* Switched off. */
+  remove_tree(cache_dir);
+  options = test_options();
+  options.cache_off = 1;
+  assert_ok(attnpress_create(&handle, &options));
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_ok(attnpress_compile(handle, "flash_fwd_hdim72_bf16_sm80", NULL, NULL));
+  assert_int_equal(access(cache_dir, F_OK), -1);
+  attnpress_destroy(handle);
+}
+
+/* ---- Threads --------------------------------------------------------------------------------- */
+
+enum { THREADS = 16 };
+
+typedef struct racer {
+  attnpress_handle *handle;
+  CUcontext context;
+  int hdim, calls;
+  attnpress_status status;
+  char sentence[256];
+} racer;
+
+static void *race(void *argument) {
+  racer *r = argument;
+  cuda->context_set(r->context);
+  r->status = ATTNPRESS_OK;
+  for (int i = 0; i < r->calls && r->status == ATTNPRESS_OK; ++i) {
+    attnpress_forward_args args = legal_args();
+    set_hdim(&args, r->hdim + 8 * (i % 4));
+    r->status = attnpress_forward(r->handle, &args, NULL);
+  }
+  snprintf(r->sentence, sizeof r->sentence, "%s", attnpress_last_error());
+  return NULL;
+}
+
+static void run_race(attnpress_handle *handle, int calls, racer racers[THREADS]) {
+  pthread_t threads[THREADS];
+  for (int i = 0; i < THREADS; ++i) {
+    racers[i] =
+        /* 200, 208, 216 and 224 are not linked in. */
+        (racer){.handle = handle, .context = cuda->context_get(), .hdim = 200, .calls = calls};
+    assert_int_equal(pthread_create(&threads[i], NULL, race, &racers[i]), 0);
+  }
+  for (int i = 0; i < THREADS; ++i)
+    pthread_join(threads[i], NULL);
+}
+
+static void test_one_compile_for_all(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  racer racers[THREADS];
+  setenv("FAKE_NVRTC_MS", "50", 1);
+  run_race(handle, 1, racers);
+  for (int i = 0; i < THREADS; ++i)
+    assert_int_equal(racers[i].status, ATTNPRESS_OK);
+  assert_int_equal(compiles(), 1);
+  assert_int_equal(cuda->loads, 1);
+  assert_int_equal(cuda->functions, 1);
+  assert_int_equal(cuda->launches, THREADS);
+  unsetenv("FAKE_NVRTC_MS");
+  run_race(handle, 400, racers);
+  for (int i = 0; i < THREADS; ++i)
+    assert_int_equal(racers[i].status, ATTNPRESS_OK);
+  assert_int_equal(compiles(), 4);
+  assert_int_equal(cuda->launches, THREADS + THREADS * 400);
+  attnpress_destroy(handle);
+}
+
+static void test_one_failure_for_all(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  racer racers[THREADS];
+  setenv("FAKE_NVRTC_MODE", "fail", 1);
+  setenv("FAKE_NVRTC_MS", "50", 1);
+  run_race(handle, 1, racers);
+  for (int i = 0; i < THREADS; ++i) {
+    assert_int_equal(racers[i].status, ATTNPRESS_COMPILE_FAILED);
+    assert_non_null(strstr(racers[i].sentence, "is undefined"));
+  }
+  assert_int_equal(compiles(), 1);
+  attnpress_destroy(handle);
+}
+
+static void *call_while_compiling(void *argument) {
+  racer *r = argument;
+  cuda->context_set(r->context);
+  attnpress_forward_args args = legal_args();
+  set_hdim(&args, 80);
+  r->status = attnpress_forward(r->handle, &args, NULL);
+  return NULL;
+}
+
+/** A compile that takes long does not hold up calls whose kernels are there. */
+static void test_warm_calls_do_not_wait(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  const attnpress_forward_args args = legal_args();
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  setenv("FAKE_NVRTC_MS", "1500", 1);
+  racer slow = {.handle = handle, .context = cuda->context_get()};
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, call_while_compiling, &slow), 0);
+  while (compiles() < 2)
+    usleep(1000);
+  for (int i = 0; i < 1000; ++i)
+    assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(cuda->loads, 1); /* the slow one is not done yet */
+  pthread_join(thread, NULL);
+  assert_int_equal(slow.status, ATTNPRESS_OK);
+  attnpress_destroy(handle);
+}
+
+static void *fail_once(void *argument) {
+  racer *r = argument;
+  r->status = attnpress_create((attnpress_handle **)&r->handle, NULL) == ATTNPRESS_OK;
+  if (r->handle != NULL)
+    attnpress_destroy(r->handle);
+  attnpress_forward(NULL, NULL, NULL);
+  snprintf(r->sentence, sizeof r->sentence, "%s", attnpress_last_error());
+  return NULL;
+}
+
+/** The sentence is the thread's own. */
+static void test_errors_are_of_threads(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = legal_args();
+  racer other = {0};
+  pthread_t thread;
+  args.mask = 7;
+  assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_int_equal(pthread_create(&thread, NULL, fail_once, &other), 0);
+  pthread_join(thread, NULL);
+  assert_non_null(strstr(other.sentence, "handle is NULL"));
+  assert_error_says("mask is 7");
+  attnpress_destroy(handle);
+}
+
+/* ---- CPU ------------------------------------------------------------------------------------- */
+
+static void test_cpu(void **state) {
+  (void)state;
+  enum { COUNT = 2 * 5 * 2 * 16 };
+  static float q[COUNT] __attribute__((aligned(16))), k[COUNT] __attribute__((aligned(16))),
+      v[COUNT] __attribute__((aligned(16))), out[COUNT] __attribute__((aligned(16)));
+  for (int i = 0; i < COUNT; ++i) {
+    q[i] = k[i] = 0.0f;
+    v[i] = 3.0f;
+    out[i] = NAN;
+  }
+  setenv("ATTNPRESS_LIBCUDA", "/nonexistent/libcuda.so.1", 1);
+  attnpress_handle *handle;
+  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
+  attnpress_forward_args args = ATTNPRESS_FORWARD_ARGS_INIT;
+  attnpress_info info = ATTNPRESS_INFO_INIT;
+  size_t bytes = 1;
+  options.backend = ATTNPRESS_CPU;
+  assert_ok(attnpress_create(&handle, &options));
+  args.q = attnpress_tensor_bshd(q, 2, 5, 2, 16, ATTNPRESS_FP32);
+  args.k = attnpress_tensor_bshd(k, 2, 5, 2, 16, ATTNPRESS_FP32);
+  args.v = attnpress_tensor_bshd(v, 2, 5, 2, 16, ATTNPRESS_FP32);
+  args.out = attnpress_tensor_bshd(out, 2, 5, 2, 16, ATTNPRESS_FP32);
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  for (int i = 0; i < COUNT; ++i)
+    assert_true(fabsf(out[i] - 3.0f) < 1e-5f);
+  assert_ok(attnpress_forward_workspace_size(handle, &args, &bytes));
+  assert_int_equal(bytes, 0);
+  assert_ok(attnpress_prepare_forward(handle, &args));
+  assert_ok(attnpress_describe_forward(handle, &args, &info));
+  assert_int_equal(info.origin, ATTNPRESS_ORIGIN_CPU);
+  assert_string_equal(info.target, "cpu");
+  args.mask = 5;
+  assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  attnpress_destroy(handle);
+  cuda = use_fake_cuda();
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(test_bad_input),
+      TEST(test_bad_input_without_data),
+      TEST(test_larger_structs),
+      TEST(test_bad_options),
+      TEST(test_no_driver),
+      TEST(test_no_context),
+      TEST(test_old_device),
+      TEST(test_no_nvrtc),
+      TEST(test_jit_off),
+      TEST(test_compile_only),
+      TEST(test_compile_arguments),
+      TEST(test_launch),
+      TEST(test_split_launch),
+      TEST(test_empty),
+      TEST(test_odd_strides),
+      TEST(test_launch_failure),
+      TEST(test_contexts),
+      TEST(test_many_kernels),
+      TEST(test_capture),
+      TEST(test_foreign_capture),
+      TEST(test_prepare),
+      TEST(test_describe),
+      TEST(test_refused_entry),
+      TEST(test_passing_failure),
+      TEST(test_failed_compile),
+      TEST(test_warnings_are_heard),
+      TEST(test_cache_trouble),
+      TEST(test_one_compile_for_all),
+      TEST(test_one_failure_for_all),
+      TEST(test_warm_calls_do_not_wait),
+      TEST(test_errors_are_of_threads),
+      TEST(test_cpu),
+  };
+  return cmocka_run_group_tests(tests, set_up_group, tear_down_group);
+}

@@ -1,0 +1,228 @@
+/* The naming grammar: printing and parsing are inverses over every variant, and nothing else
+ * parses. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "support.h"
+
+static void check_round_trip(const ap_variant *variant) {
+  char stem[AP_STEM_MAX], again[AP_STEM_MAX];
+  ap_variant parsed;
+  assert_ok(ap_variant_print(variant, stem));
+  assert_ok(ap_variant_parse(stem, &parsed));
+  assert_memory_equal(variant, &parsed, sizeof parsed);
+  assert_ok(ap_variant_print(&parsed, again));
+  assert_string_equal(stem, again);
+}
+
+static void test_inverses(void **state) {
+  (void)state;
+  size_t count = 0;
+  for (size_t i = 0; i < ap_tiles_count; ++i) {
+    for (int32_t dtype = ATTNPRESS_FP16; dtype <= ATTNPRESS_BF16; ++dtype) {
+      for (int32_t split = 0; split <= (ap_tiles[i].variant.pass == AP_PASS_FWD); ++split) {
+        ap_variant variant = ap_tiles[i].variant;
+        variant.dtype = dtype;
+        variant.split = split;
+        check_round_trip(&variant);
+        ++count;
+      }
+    }
+  }
+  assert_true(count > 2000);
+}
+
+static void test_stems(void **state) {
+  (void)state;
+  static const struct {
+    const char *stem;
+    ap_variant variant;
+  } rows[] = {
+      {"flash_fwd_hdim96_fp16_causal_sm80",
+       {AP_PASS_FWD, 0, 96, 96, ATTNPRESS_FP16, ATTNPRESS_CAUSAL, 0, 80}},
+      {"flash_fwd_split_hdim192_fp16_causal_sm80",
+       {AP_PASS_FWD, 1, 192, 192, ATTNPRESS_FP16, ATTNPRESS_CAUSAL, 0, 80}},
+      {"flash_fwd_hdim192v128_bf16_sm86",
+       {AP_PASS_FWD, 0, 192, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 86}},
+      {"flash_fwd_split_hdim8_bf16_causal_decode_sm86",
+       {AP_PASS_FWD, 1, 8, 8, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 1, 86}},
+      {"flash_fwd_combine_hdim128_bf16_sm80",
+       {AP_PASS_FWD_COMBINE, 0, 128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 80}},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    char stem[AP_STEM_MAX];
+    ap_variant parsed;
+    assert_ok(ap_variant_print(&rows[i].variant, stem));
+    assert_string_equal(stem, rows[i].stem);
+    assert_ok(ap_variant_parse(rows[i].stem, &parsed));
+    assert_memory_equal(&parsed, &rows[i].variant, sizeof parsed);
+  }
+}
+
+static void test_wrong_stems(void **state) {
+  (void)state;
+  static const struct {
+    const char *stem, *says;
+  } rows[] = {
+      {"", "is not the name of a kernel"},
+      {"flash", "is not the name of a kernel"},
+      {"flash_bwd_hdim64_fp16_sm80", "is not the name of a kernel"},
+      {"flash_fwd_hdim64_fp16", "is not the name of a kernel"},
+      {"flash_fwd_hdim64_fp16_sm80 ", "is not the name of a kernel"},
+      {" flash_fwd_hdim64_fp16_sm80", "is not the name of a kernel"},
+      {"flash_fwd_hdim64_fp16_sm80.cu", "is not the name of a kernel"},
+      {"flash_fwd_hdim064_fp16_sm80", "is not the name of a kernel"},
+      {"flash_fwd_hdim+64_fp16_sm80", "is not the name of a kernel"},
+      {"flash_fwd_hdim_fp16_sm80", "is not the name of a kernel"},
+      {"flash_fwd_hdim1000000000000_fp16_sm80", "is not the name of a kernel"},
+      {"flash_fwd_hdim64v64_fp16_sm80", "is not the name of a kernel"},
+      {"flash_fwd_hdim64v_fp16_sm80", "is not the name of a kernel"},
+      {"flash_fwd_hdim64_fp32_sm80", "is not the name of a kernel"},
+      {"flash_fwd_hdim64_fp16_decode_causal_sm80", "is not the name of a kernel"},
+      {"flash_fwd_hdim64_fp16_full_sm80", "is not the name of a kernel"},
+      {"flash_fwd_hdim0_fp16_sm80", "head dim 0 is not supported"},
+      {"flash_fwd_hdim12_fp16_sm80", "head dim 12 is not supported"},
+      {"flash_fwd_hdim520_fp16_sm80", "head dim 520 is not supported"},
+      {"flash_fwd_hdim64v60_fp16_sm80", "value head dim 60 is not supported"},
+      {"flash_fwd_hdim64v72_fp16_sm80", "192/128"},
+      {"flash_fwd_hdim64_fp16_sm75", "arch sm75 is unknown"},
+      {"flash_fwd_hdim64_fp16_sm90", "arch sm90 is unknown"},
+      {"flash_fwd_combine_hdim64_fp16_sm86", "its arch is sm80"},
+      {"flash_fwd_combine_split_hdim64_fp16_sm80", "takes no split"},
+      {"flash_fwd_combine_hdim64_fp16_causal_sm80", "takes no split, mask"},
+      {"flash_fwd_combine_hdim192v128_fp16_sm80", "value head dim of its own"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    ap_variant parsed;
+    if (ap_variant_parse(rows[i].stem, &parsed) != ATTNPRESS_INVALID_ARGUMENT)
+      fail_msg("\"%s\" parses", rows[i].stem);
+    assert_error_says(rows[i].says);
+  }
+  ap_variant parsed;
+  assert_int_equal(ap_variant_parse(NULL, &parsed), ATTNPRESS_INVALID_ARGUMENT);
+}
+
+static void test_tile_names(void **state) {
+  (void)state;
+  char name[AP_TILE_NAME_MAX];
+  ap_tile tile = {.block_m = 128,
+                  .block_n = 64,
+                  .warps_m = 4,
+                  .warps_n = 1,
+                  .stages = 2,
+                  .k_slab = 128,
+                  .v_slab = 64,
+                  .min_blocks = 1};
+  ap_tile_print(&tile, name);
+  assert_string_equal(name, "m128n64w4x1s2k128v64");
+  tile.q_in_regs = 1;
+  tile.min_blocks = 2;
+  ap_tile_print(&tile, name);
+  assert_string_equal(name, "m128n64w4x1s2k128v64qb2");
+}
+
+static int compare_keys(const void *a, const void *b) {
+  const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return (x > y) - (x < y);
+}
+
+/** The small key by which kernels are found in memory tells every two variants apart. */
+static void test_keys(void **state) {
+  (void)state;
+  size_t count = 0;
+  uint64_t *keys = calloc(4 * ap_tiles_count, sizeof *keys);
+  for (size_t i = 0; i < ap_tiles_count; ++i) {
+    ap_variant variant = ap_tiles[i].variant;
+    if (variant.dtype == ATTNPRESS_BF16 || variant.split == 1)
+      continue; /* rows that differ only in these are made below */
+    for (int k = 0; k < 4; ++k) {
+      variant.dtype = ATTNPRESS_FP16 + k % 2;
+      variant.split = k / 2;
+      keys[count++] = ap_variant_key(&variant);
+    }
+  }
+  qsort(keys, count, sizeof *keys, compare_keys);
+  assert_true(keys[0] != 0);
+  for (size_t i = 1; i < count; ++i)
+    assert_true(keys[i - 1] != keys[i]);
+  free(keys);
+}
+
+/** Every variant has one tile, its own, and every template's source names it. */
+static void test_registry(void **state) {
+  (void)state;
+  for (size_t i = 0; i < ap_tiles_count; ++i) {
+    ap_variant variant = ap_tiles[i].variant;
+    ap_tile tile;
+    if (variant.dtype == 0)
+      variant.dtype = ATTNPRESS_BF16;
+    if (variant.split == -1)
+      variant.split = 1;
+    assert_ok(ap_find_tile(&variant, &tile));
+    assert_memory_equal(&tile, &ap_tiles[i].tile, sizeof tile);
+  }
+  for (size_t i = 1; i < ap_default_set_count; ++i) {
+    const int order = strcmp(ap_default_set[i - 1].stem, ap_default_set[i].stem);
+    assert_true(order < 0 ||
+                (order == 0 && strcmp(ap_default_set[i - 1].target, ap_default_set[i].target) < 0));
+  }
+  for (size_t i = 0; i < ap_default_set_count; ++i) {
+    ap_variant variant;
+    assert_ok(ap_variant_parse(ap_default_set[i].stem, &variant));
+    assert_non_null(ap_find_target(ap_default_set[i].target));
+  }
+  for (size_t i = 0; i < ap_prebuilt_cubins_count; ++i) {
+    const ap_cubin *row = &ap_prebuilt_cubins[i];
+    assert_ptr_equal(ap_find_prebuilt(row->stem, row->tile_name, row->target), row);
+    assert_memory_equal(row->data,
+                        "\x7f"
+                        "ELF",
+                        4);
+    int32_t registers, local_bytes;
+    ap_cubin_resources(row->data, row->size, row->stem, &registers, &local_bytes);
+    assert_int_equal(registers, row->registers);
+    assert_int_equal(local_bytes, row->spill_bytes);
+    assert_int_equal(row->spill_bytes, 0);
+  }
+  assert_null(ap_find_prebuilt("flash_fwd_hdim64_fp16_sm80", "no such tile", "sm_80"));
+}
+
+static void test_source(void **state) {
+  (void)state;
+  char *source = NULL;
+  assert_ok(attnpress_render_source("flash_fwd_hdim72_bf16_causal_sm80", &source));
+  assert_non_null(strstr(source, "flash_fwd_hdim72_bf16_causal_sm80"));
+  attnpress_free_source(source);
+  attnpress_free_source(NULL);
+  assert_int_equal(attnpress_render_source("flash_fwd_hdim72", &source),
+                   ATTNPRESS_INVALID_ARGUMENT);
+  assert_null(source);
+  assert_int_equal(attnpress_render_source("flash_fwd_hdim72_bf16_sm80", NULL),
+                   ATTNPRESS_INVALID_ARGUMENT);
+}
+
+static void test_status(void **state) {
+  (void)state;
+#define CHECK(name, value, sentence)                                                               \
+  assert_int_equal(ATTNPRESS_##name, value);                                                       \
+  assert_string_equal(attnpress_status_string(value), sentence);
+  ATTNPRESS_STATUS_MAP(CHECK)
+#undef CHECK
+  assert_non_null(attnpress_status_string(-1));
+  assert_non_null(attnpress_status_string(1000));
+  assert_int_equal(attnpress_version(), ATTNPRESS_VERSION);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_inverses),    cmocka_unit_test(test_stems),
+      cmocka_unit_test(test_wrong_stems), cmocka_unit_test(test_tile_names),
+      cmocka_unit_test(test_keys),        cmocka_unit_test(test_registry),
+      cmocka_unit_test(test_source),      cmocka_unit_test(test_status),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,54 @@
+/* attnpress: the command-line tool. This file only finds the command. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tool.h"
+
+static const struct command {
+  const char *name;
+  const char *summary;
+  int (*run)(int argc, char **argv);
+} commands[] = {
+    {"list", "the kernels that are linked in and cached", ap_tool_list},
+    {"source", "print the CUDA source of a kernel", ap_tool_source},
+    {"compile", "make sure that kernels are linked in or cached", ap_tool_compile},
+    {"run", "run attention on random inputs and check the result", ap_tool_run},
+    {"cache", "look at, check or empty the cubin cache", ap_tool_cache},
+    {"doctor", "what this machine has, and what is missing", ap_tool_doctor},
+    {"prebuild", "compile the default set, for the library's own build", ap_tool_prebuild},
+};
+enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
+
+static void print_help(void) {
+  printf("attnpress %d.%d.%d: exact attention, pressed from templates\n\n"
+         "usage: attnpress COMMAND [OPTION]... (attnpress COMMAND --help says more)\n\n",
+         ATTNPRESS_VERSION_MAJOR, ATTNPRESS_VERSION_MINOR, ATTNPRESS_VERSION_PATCH);
+  for (int i = 0; i < COMMAND_COUNT; ++i)
+    printf("  %-10s%s\n", commands[i].name, commands[i].summary);
+  printf(
+      "\nKernels are named\n"
+      "  flash_<fwd|fwd_combine>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal][_decode]_sm<80|86>\n"
+      "with head dims D and DV that are multiples of 8 up to 512.\n\n"
+      "exit status: 0 success, 1 it did not work, 2 the words were wrong\n");
+}
+
+int main(int argc, char **argv) {
+  if (argc < 2)
+    return tool_usage("", "a command is missing");
+  if (tool_is_help(argv[1]) || strcmp(argv[1], "help") == 0) {
+    print_help();
+    return TOOL_OK;
+  }
+  if (strcmp(argv[1], "--version") == 0) {
+    printf("attnpress %d.%d.%d\n", ATTNPRESS_VERSION_MAJOR, ATTNPRESS_VERSION_MINOR,
+           ATTNPRESS_VERSION_PATCH);
+    return TOOL_OK;
+  }
+  for (int i = 0; i < COMMAND_COUNT; ++i)
+    if (strcmp(argv[1], commands[i].name) == 0) {
+      const int status = commands[i].run(argc - 1, argv + 1);
+      /* A full disk behind stdout is a failure too. */
+      return status == TOOL_OK && (fflush(stdout) != 0 || ferror(stdout)) ? TOOL_FAILED : status;
+    }
+  return tool_usage("", "there is no command \"%s\"", argv[1]);
+}

@@ -1,0 +1,557 @@
+/* attnpress run: random inputs through the public API, timed, and checked against float64
+ * (reference.h). */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "../runtime/cpu.h"
+#include "cuda_device.h"
+#include "reference.h"
+#include "tool.h"
+
+enum { CHECK_NONE, CHECK_SAMPLE, CHECK_FULL };
+enum { DEVICE_ANY, DEVICE_CPU, DEVICE_CUDA };
+enum { REPEAT_MAX = 100000, SAMPLED_ROWS = 64 };
+
+static const char *const check_names[] = {"none", "sample", "full"};
+static const char *const device_names[] = {"any", "cpu", "cuda"};
+static const char *const layout_names[] = {"bshd", "bhsd"};
+static const char *const dtype_names[] = {"any", "fp16", "bf16", "fp32"};
+
+typedef struct run_options {
+  int64_t batch, seqlen_q, seqlen_k, heads, kv_heads, hdim, hdim_v, splits, repeat, threads, seed;
+  int dtype, causal, layout, device, check;
+} run_options;
+
+/* One run: the call with host pointers, and where it is a GPU's, with device pointers. */
+typedef struct session {
+  run_options o;
+  attnpress_handle *handle;
+  attnpress_forward_args host, device;
+  size_t bytes[5]; /* of q, k, v, out, lse */
+  cuda_device cuda;
+  int on_cuda;
+  CUdeviceptr buffers[6]; /* q, k, v, out, lse, workspace */
+  CUstream stream;
+  CUevent start, end;
+  attnpress_info info;
+  double first_ms, run_ms;
+  reference_error error;
+  int64_t checked_rows, rounds;
+} session;
+
+/* ---- Words ---- */
+
+static void print_help(void) {
+  printf(
+      "usage: attnpress run [OPTION]...\n\n"
+      "Makes random inputs, runs attention, times it, and checks the result against float64:\n"
+      "max|out - ref| must be at most 2 max|low - ref| + 1e-5, where low is plain attention in "
+      "the\n"
+      "same precision, and lse must be within 1e-5 max(1, |lse|).\n\n"
+      "  --batch N           batches (1)\n"
+      "  --seqlen-q N        queries (1024)\n"
+      "  --seqlen-k N        keys (as many as queries)\n"
+      "  --heads N           query heads (8)\n"
+      "  --kv-heads N        key heads (as many as query heads)\n"
+      "  --hdim N            head dim of Q and K, a multiple of 8 up to 512 (128)\n"
+      "  --hdim-v N          head dim of V and the output (that of Q and K)\n"
+      "  --dtype TYPE        fp16, bf16 or, on the CPU, fp32 (bf16)\n"
+      "  --causal            each query sees the keys up to its own position\n"
+      "  --splits N          parts that the keys are split into (0: chosen)\n"
+      "  --layout LAYOUT     bshd or bhsd, the order of batch, seqlen, heads and head dim (bshd)\n"
+      "  --device DEVICE     cpu or cuda (cuda where there is a GPU); emulated: a GPU's\n"
+      "                      kernel on the CPU (--device emulated --help says more)\n"
+      "  --threads N         threads on the CPU (0: all cores)\n"
+      "  --repeat N          runs of which the median time is taken (10; on the CPU 3)\n"
+      "  --check WHAT        none; sample: some rows, the first and the last among them; full\n"
+      "                      (sample)\n"
+      "  --seed N            of the random inputs (1)\n\n"
+      "exit status: 0 the check held, 1 it did not or the run failed, 2 the words were wrong\n");
+}
+
+/* Parses a whole number; TOOL_USAGE with a sentence where it is none, or out of range. */
+static int parse_number(const char *option, const char *text, int64_t least, int64_t most,
+                        int64_t *value) {
+  char *end;
+  errno = 0;
+  const long long number = strtoll(text, &end, 10);
+  if (*text == '\0' || *end != '\0' || errno != 0 || number < least || number > most)
+    return tool_usage("run", "%s is \"%s\"; it must be a whole number from %" PRId64 " to %" PRId64,
+                      option, text, least, most);
+  *value = number;
+  return TOOL_OK;
+}
+
+static int parse_choice(const char *option, const char *text, const char *const *names, int first,
+                        int count, int *value) {
+  char allowed[128];
+  for (int i = first; i < count; ++i)
+    if (strcmp(text, names[i]) == 0) {
+      *value = i;
+      return TOOL_OK;
+    }
+  tool_join(allowed, sizeof allowed, names + first, (size_t)(count - first));
+  return tool_usage("run", "%s is \"%s\"; it can be %s", option, text, allowed);
+}
+
+enum { NOT_GIVEN = -1 };
+
+static int parse_options(int argc, char **argv, run_options *o) {
+  const struct {
+    const char *name;
+    int64_t *value, least, most;
+  } numbers[] = {
+      {"--batch", &o->batch, 0, INT32_MAX},       {"--seqlen-q", &o->seqlen_q, 0, INT32_MAX},
+      {"--seqlen-k", &o->seqlen_k, 0, INT32_MAX}, {"--heads", &o->heads, 1, INT32_MAX},
+      {"--kv-heads", &o->kv_heads, 1, INT32_MAX}, {"--hdim", &o->hdim, 1, INT32_MAX},
+      {"--hdim-v", &o->hdim_v, 1, INT32_MAX},     {"--splits", &o->splits, 0, INT32_MAX},
+      {"--repeat", &o->repeat, 1, REPEAT_MAX},    {"--threads", &o->threads, 0, INT32_MAX},
+      {"--seed", &o->seed, 0, INT64_MAX},
+  };
+  const struct {
+    const char *name;
+    const char *const *names;
+    int first, count, *value;
+  } choices[] = {
+      {"--dtype", dtype_names, ATTNPRESS_FP16, 4, &o->dtype},
+      {"--layout", layout_names, 0, 2, &o->layout},
+      {"--device", device_names, DEVICE_CPU, 3, &o->device},
+      {"--check", check_names, 0, 3, &o->check},
+  };
+  for (int i = 1; i < argc; ++i) {
+    const char *value = NULL;
+    int status = TOOL_OK, known = strcmp(argv[i], "--causal") == 0;
+    if (known)
+      o->causal = 1;
+    for (size_t n = 0; !known && n < sizeof numbers / sizeof *numbers; ++n)
+      if ((value = tool_option(argc, argv, &i, numbers[n].name)) != NULL) {
+        known = 1;
+        status = parse_number(numbers[n].name, value, numbers[n].least, numbers[n].most,
+                              numbers[n].value);
+      }
+    for (size_t n = 0; !known && n < sizeof choices / sizeof *choices; ++n)
+      if ((value = tool_option(argc, argv, &i, choices[n].name)) != NULL) {
+        known = 1;
+        status = parse_choice(choices[n].name, value, choices[n].names, choices[n].first,
+                              choices[n].count, choices[n].value);
+      }
+    if (!known)
+      return tool_usage("run", "\"%s\" is not an option", argv[i]);
+    if (status != TOOL_OK)
+      return status;
+  }
+  if (o->seqlen_k == NOT_GIVEN)
+    o->seqlen_k = o->seqlen_q;
+  if (o->kv_heads == NOT_GIVEN)
+    o->kv_heads = o->heads;
+  if (o->hdim_v == NOT_GIVEN)
+    o->hdim_v = o->hdim;
+  return TOOL_OK;
+}
+
+/* ---- Device and handle ---- */
+
+static int cuda_failed(const session *s, CUresult result, const char *what) {
+  fprintf(stderr, "attnpress run: %s: %s\n", what, cuda_device_error(&s->cuda, result));
+  return TOOL_FAILED;
+}
+
+/* Returns TOOL_FAILED from the caller where a driver call fails. */
+#define CUDA_TRY(s, call)                                                                          \
+  do {                                                                                             \
+    const CUresult cuda_result = (s)->cuda.call;                                                   \
+    if (cuda_result != CUDA_SUCCESS)                                                               \
+      return cuda_failed(s, cuda_result, #call);                                                   \
+  } while (0)
+
+/* Chooses the device: what was asked for, else a GPU that this version runs on, else the CPU. */
+static int open_device(session *s) {
+  char why[512];
+  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
+  attnpress_status status;
+  const int any = s->o.device == DEVICE_ANY;
+  if (s->o.device == DEVICE_CUDA || (any && s->o.dtype != ATTNPRESS_FP32)) {
+    if (cuda_device_open(&s->cuda, 0, why, sizeof why) == 0)
+      s->on_cuda = !any || s->cuda.capability >= 80;
+    else if (!any) {
+      fprintf(stderr, "attnpress run: no CUDA device: %s\n", why);
+      return TOOL_FAILED;
+    }
+  }
+  options.backend = s->on_cuda ? ATTNPRESS_CUDA : ATTNPRESS_CPU;
+  options.num_threads = (int32_t)s->o.threads;
+  status = attnpress_create(&s->handle, &options);
+  if (status != ATTNPRESS_OK)
+    return tool_fail("run", status);
+  if (s->on_cuda) {
+    CUDA_TRY(s, stream_create(&s->stream, CU_STREAM_NON_BLOCKING));
+    CUDA_TRY(s, event_create(&s->start, CU_EVENT_DEFAULT));
+    CUDA_TRY(s, event_create(&s->end, CU_EVENT_DEFAULT));
+  }
+  return TOOL_OK;
+}
+
+/* ---- Data ---- */
+
+/* The call's shapes; the library says what is wrong with them. */
+static int describe_call(session *s) {
+  const run_options *o = &s->o;
+  attnpress_tensor (*tensor)(const void *, int64_t, int64_t, int64_t, int64_t, int32_t) =
+      o->layout == 0 ? attnpress_tensor_bshd : attnpress_tensor_bhsd;
+  /* Products of the sizes must fit before the tensors are described. */
+  const double elements = (double)(o->batch + 1) * (double)(o->seqlen_q + o->seqlen_k + 1) *
+                          (double)(o->heads + o->kv_heads) * (double)(o->hdim + o->hdim_v);
+  if (elements > 1e15)
+    return tool_usage("run", "these sizes make tensors of more than 10^15 elements");
+  s->host = (attnpress_forward_args)ATTNPRESS_FORWARD_ARGS_INIT;
+  s->host.q = tensor(NULL, o->batch, o->seqlen_q, o->heads, o->hdim, o->dtype);
+  s->host.k = tensor(NULL, o->batch, o->seqlen_k, o->kv_heads, o->hdim, o->dtype);
+  s->host.v = tensor(NULL, o->batch, o->seqlen_k, o->kv_heads, o->hdim_v, o->dtype);
+  s->host.out = tensor(NULL, o->batch, o->seqlen_q, o->heads, o->hdim_v, o->dtype);
+  s->host.mask = o->causal ? ATTNPRESS_CAUSAL : ATTNPRESS_FULL;
+  s->host.num_splits = (int32_t)o->splits;
+  s->info = (attnpress_info)ATTNPRESS_INFO_INIT;
+  const attnpress_status status = attnpress_describe_forward(s->handle, &s->host, &s->info);
+  return status == ATTNPRESS_OK ? TOOL_OK : tool_fail("run", status);
+}
+
+static int allocate_host(session *s) {
+  attnpress_tensor *tensors[] = {&s->host.q, &s->host.k, &s->host.v, &s->host.out};
+  const size_t size = (size_t)reference_element_bytes(s->o.dtype);
+  for (int i = 0; i < 5; ++i) {
+    s->bytes[i] = i < 4 ? (size_t)reference_span(tensors[i]) * size
+                        : (size_t)(s->o.batch * s->o.heads * s->o.seqlen_q) * sizeof(float);
+    s->bytes[i] = (s->bytes[i] + 64) / 64 * 64; /* never 0 */
+    void *data = aligned_alloc(64, s->bytes[i]);
+    if (data == NULL) {
+      fprintf(stderr, "attnpress run: %.1f GB of host memory could not be had\n",
+              (double)s->bytes[i] * 1e-9);
+      return TOOL_FAILED;
+    }
+    if (i < 4)
+      tensors[i]->data = data;
+    else
+      s->host.lse = data;
+  }
+  s->device = s->host;
+  return TOOL_OK;
+}
+
+static int allocate_device(session *s) {
+  void **pointers[] = {&s->device.q.data, &s->device.k.data, &s->device.v.data,
+                       &s->device.out.data};
+  for (int i = 0; i < 5; ++i) {
+    CUDA_TRY(s, mem_alloc(&s->buffers[i], s->bytes[i]));
+    if (i < 4)
+      *pointers[i] = (void *)(uintptr_t)s->buffers[i];
+    else
+      s->device.lse = (float *)(uintptr_t)s->buffers[i];
+  }
+  const attnpress_status status =
+      attnpress_forward_workspace_size(s->handle, &s->device, &s->device.workspace_bytes);
+  if (status != ATTNPRESS_OK)
+    return tool_fail("run", status);
+  if (s->device.workspace_bytes > 0)
+    CUDA_TRY(s, mem_alloc(&s->buffers[5], s->device.workspace_bytes));
+  s->device.workspace = (void *)(uintptr_t)s->buffers[5];
+  return TOOL_OK;
+}
+
+/* Random inputs, outputs of NaN. */
+static int fill(session *s, int64_t round) {
+  const void *inputs[] = {s->host.q.data, s->host.k.data, s->host.v.data};
+  const uint64_t seed = (uint64_t)s->o.seed * 1000003u + (uint64_t)round * 3;
+  reference_fill_normal(&s->host.q, seed);
+  reference_fill_normal(&s->host.k, seed + 1);
+  reference_fill_normal(&s->host.v, seed + 2);
+  memset(s->host.out.data, 0xff, s->bytes[3]);
+  memset(s->host.lse, 0xff, s->bytes[4]);
+  if (!s->on_cuda)
+    return TOOL_OK;
+  for (int i = 0; i < 3; ++i)
+    CUDA_TRY(s, memcpy_htod(s->buffers[i], inputs[i], s->bytes[i]));
+  for (int i = 3; i < 5; ++i)
+    CUDA_TRY(s, memset_d8_async(s->buffers[i], 0xff, s->bytes[i], s->stream));
+  if (s->device.workspace_bytes > 0)
+    CUDA_TRY(s, memset_d8_async(s->buffers[5], 0xff, s->device.workspace_bytes, s->stream));
+  CUDA_TRY(s, stream_synchronize(s->stream));
+  return TOOL_OK;
+}
+
+/* ---- Running ---- */
+
+/* One call, until its result is there; *ms is wall time. */
+static int call_once(session *s, double *ms) {
+  const double begin = tool_now_ms();
+  const attnpress_status status = attnpress_forward(s->handle, &s->device, s->stream);
+  if (status != ATTNPRESS_OK)
+    return tool_fail("run", status);
+  if (s->on_cuda)
+    CUDA_TRY(s, stream_synchronize(s->stream));
+  *ms = tool_now_ms() - begin;
+  return TOOL_OK;
+}
+
+static int fetch_outputs(session *s) {
+  if (!s->on_cuda)
+    return TOOL_OK;
+  CUDA_TRY(s, memcpy_dtoh(s->host.out.data, s->buffers[3], s->bytes[3]));
+  CUDA_TRY(s, memcpy_dtoh(s->host.lse, s->buffers[4], s->bytes[4]));
+  return TOOL_OK;
+}
+
+static int compare_doubles(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* The time of a call on the device, by its own clock. */
+static int time_on_device(session *s, double *ms) {
+  float elapsed;
+  CUDA_TRY(s, event_record(s->start, s->stream));
+  const attnpress_status status = attnpress_forward(s->handle, &s->device, s->stream);
+  if (status != ATTNPRESS_OK)
+    return tool_fail("run", status);
+  CUDA_TRY(s, event_record(s->end, s->stream));
+  CUDA_TRY(s, event_synchronize(s->end));
+  CUDA_TRY(s, event_elapsed_time(&elapsed, s->start, s->end));
+  *ms = elapsed;
+  return TOOL_OK;
+}
+
+static int time_calls(session *s) {
+  const int64_t repeat = s->o.repeat != NOT_GIVEN ? s->o.repeat : s->on_cuda ? 10 : 3;
+  double *times = malloc((size_t)repeat * sizeof *times);
+  int status = times ? TOOL_OK : TOOL_FAILED;
+  for (int64_t i = 0; i < repeat && status == TOOL_OK; ++i)
+    status = s->on_cuda ? time_on_device(s, &times[i]) : call_once(s, &times[i]);
+  if (status == TOOL_OK) {
+    qsort(times, (size_t)repeat, sizeof *times, compare_doubles);
+    s->run_ms = times[repeat / 2];
+    s->o.repeat = repeat;
+  }
+  free(times);
+  return status;
+}
+
+/* ---- Checking ---- */
+
+/* Rows are numbered ((batch * heads) + head) * seqlen_q + position. A sample is one row of each of
+ * as many parts of equal size, the first row of all and the last among them. */
+static void check_rows(session *s, reference *r, int64_t rows) {
+  const int64_t least = (REFERENCE_MIN_ELEMENTS + s->o.hdim_v - 1) / s->o.hdim_v;
+  int64_t samples = least > SAMPLED_ROWS ? least : SAMPLED_ROWS;
+  if (s->o.check == CHECK_FULL || samples > rows)
+    samples = rows;
+  uint64_t state = (uint64_t)s->o.seed;
+  for (int64_t i = 0; i < samples; ++i) {
+    const int64_t begin = (int64_t)((double)rows * (double)i / (double)samples);
+    const int64_t end = (int64_t)((double)rows * (double)(i + 1) / (double)samples);
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    int64_t row = begin + (int64_t)((state >> 33) % (uint64_t)(end > begin ? end - begin : 1));
+    if (i == 0 || samples == rows)
+      row = samples == rows ? i : 0;
+    else if (i == samples - 1)
+      row = rows - 1;
+    reference_check_row(r, row / s->o.seqlen_q / s->o.heads, row % s->o.seqlen_q,
+                        row / s->o.seqlen_q % s->o.heads, &s->error);
+  }
+  s->checked_rows += samples;
+}
+
+/* Checks the outputs of the first call; a call with few elements is made again with other inputs,
+ * until the maxima are over as many as the criterion wants. */
+static int check(session *s) {
+  const int64_t rows = s->o.batch * s->o.heads * s->o.seqlen_q;
+  reference r;
+  if (s->o.check == CHECK_NONE || rows == 0)
+    return TOOL_OK;
+  if (reference_init(&r, &s->host) != 0) {
+    fprintf(stderr, "attnpress run: host memory for the reference could not be had\n");
+    return TOOL_FAILED;
+  }
+  int status = fetch_outputs(s);
+  if (status == TOOL_OK)
+    check_rows(s, &r, rows);
+  for (s->rounds = 1; status == TOOL_OK && s->error.elements < REFERENCE_MIN_ELEMENTS;
+       ++s->rounds) {
+    double ms;
+    r.batch = -1; /* K and V change */
+    status = fill(s, s->rounds);
+    if (status == TOOL_OK)
+      status = call_once(s, &ms);
+    if (status == TOOL_OK)
+      status = fetch_outputs(s);
+    if (status == TOOL_OK)
+      check_rows(s, &r, rows);
+  }
+  reference_free(&r);
+  return status;
+}
+
+/* ---- Report ---- */
+
+/* Multiplications and additions; causal: of the pairs that are seen. */
+static double flops_of(const run_options *o) {
+  double pairs = (double)o->seqlen_q * (double)o->seqlen_k;
+  if (o->causal) {
+    const double q = (double)o->seqlen_q, k = (double)o->seqlen_k;
+    pairs = k >= q ? q * k - q * (q - 1) / 2 : k * (k + 1) / 2;
+  }
+  return 2.0 * (double)o->batch * (double)o->heads * pairs * (double)(o->hdim + o->hdim_v);
+}
+
+static void print_call(const session *s) {
+  const run_options *o = &s->o;
+  printf("call      batch %" PRId64 ", %" PRId64 " queries, %" PRId64 " keys, %" PRId64 " heads",
+         o->batch, o->seqlen_q, o->seqlen_k, o->heads);
+  if (o->kv_heads != o->heads)
+    printf(" on %" PRId64 " key heads", o->kv_heads);
+  printf(", head dim %" PRId64, o->hdim);
+  if (o->hdim_v != o->hdim)
+    printf("/%" PRId64, o->hdim_v);
+  printf(", %s, %s, %s\n", dtype_names[o->dtype], o->causal ? "causal" : "full",
+         layout_names[o->layout]);
+  if (s->on_cuda)
+    printf("device    %s, compute capability %d.%d\n", s->cuda.name, s->cuda.capability / 10,
+           s->cuda.capability % 10);
+  else
+    printf("device    CPU, %s\n", ap_cpu_isa_name(ap_cpu_best_isa()));
+}
+
+/* `before`: what describe said before the first call, with the origin; s->info: after it. */
+static void print_kernel(const session *s, const attnpress_info *before) {
+  static const char *const origins[] = {
+      "none", "linked in", "disk cache", "compiled now (jit)", "memory", "the library's own code"};
+  printf("kernel    %s", before->stem);
+  if (*before->tile)
+    printf(", tile %s, %s", before->tile, before->target);
+  printf("\n");
+  if (*before->combine_stem)
+    printf("combine   %s, %d splits\n", before->combine_stem, (int)before->num_splits);
+  printf("origin    %s\n", before->origin >= 0 && before->origin <= ATTNPRESS_ORIGIN_CPU
+                               ? origins[before->origin]
+                               : "?");
+  if (s->on_cuda) {
+    printf("compile   %.1f ms; first call %.2f ms, loading included\n", s->info.compile_ms,
+           s->first_ms);
+    printf(
+        "size      %zu bytes, %d registers, %d bytes of local memory, %d bytes of shared memory\n",
+        s->info.cubin_bytes, (int)s->info.registers, (int)s->info.spill_bytes,
+        (int)s->info.smem_bytes);
+  }
+}
+
+static int print_result(const session *s) {
+  printf("time      %.4f ms, median of %" PRId64 "; %.3f TFLOP/s\n", s->run_ms, s->o.repeat,
+         s->run_ms > 0 ? flops_of(&s->o) / s->run_ms * 1e-9 : 0.0);
+  if (s->o.check == CHECK_NONE || s->error.elements == 0) {
+    printf("check     none\n");
+    return TOOL_OK;
+  }
+  const reference_error *e = &s->error;
+  const int held = reference_holds(e);
+  printf("error     out %.3e, bound %.3e; lse %.3e, bound %.1e\n", e->out, reference_bound(e),
+         e->lse, REFERENCE_LSE_BOUND);
+  printf("check     %s, over %" PRId64 " rows, %" PRId64 " elements",
+         held ? "held" : "DID NOT HOLD", s->checked_rows, e->elements);
+  if (s->rounds > 1)
+    printf(", in %" PRId64 " calls", s->rounds);
+  printf("\n");
+  if (!(e->out <= reference_bound(e)))
+    printf("worst     batch %" PRId64 ", row %" PRId64 ", head %" PRId64 ", column %" PRId64
+           ": %.6g, expected %.6g\n",
+           e->at[0], e->at[1], e->at[2], e->at[3], e->value, e->expected);
+  if (!(e->lse <= REFERENCE_LSE_BOUND))
+    printf("worst lse batch %" PRId64 ", row %" PRId64 ", head %" PRId64 ": %.9g, expected %.9g\n",
+           e->lse_at[0], e->lse_at[1], e->lse_at[2], e->lse_value, e->lse_expected);
+  return held ? TOOL_OK : TOOL_FAILED;
+}
+
+static void close_session(session *s) {
+  attnpress_destroy(s->handle);
+  if (s->on_cuda) {
+    for (int i = 0; i < 6; ++i)
+      if (s->buffers[i])
+        s->cuda.mem_free(s->buffers[i]);
+    if (s->start)
+      s->cuda.event_destroy(s->start);
+    if (s->end)
+      s->cuda.event_destroy(s->end);
+    if (s->stream)
+      s->cuda.stream_destroy(s->stream);
+  }
+  if (s->cuda.library)
+    cuda_device_close(&s->cuda);
+  free(s->host.q.data);
+  free(s->host.k.data);
+  free(s->host.v.data);
+  free(s->host.out.data);
+  free(s->host.lse);
+}
+
+/* What is known of the kernel once it is loaded: registers, sizes, the time in the compiler. */
+static int describe_loaded(session *s) {
+  s->info = (attnpress_info)ATTNPRESS_INFO_INIT;
+  const attnpress_status status = attnpress_describe_forward(s->handle, &s->device, &s->info);
+  return status == ATTNPRESS_OK ? TOOL_OK : tool_fail("run", status);
+}
+
+static int run(session *s) {
+  int status = open_device(s);
+  if (status == TOOL_OK)
+    status = describe_call(s);
+  if (status == TOOL_OK)
+    status = allocate_host(s);
+  if (status == TOOL_OK && s->on_cuda)
+    status = allocate_device(s);
+  if (status == TOOL_OK)
+    status = fill(s, 0);
+  if (status != TOOL_OK)
+    return status;
+  const attnpress_info before = s->info;
+  status = call_once(s, &s->first_ms);
+  if (status == TOOL_OK)
+    status = describe_loaded(s);
+  if (status == TOOL_OK)
+    status = check(s);
+  if (status == TOOL_OK)
+    status = time_calls(s);
+  if (status != TOOL_OK)
+    return status;
+  print_call(s);
+  print_kernel(s, &before);
+  return print_result(s);
+}
+
+int ap_tool_run(int argc, char **argv) {
+  session s = {.o = {.batch = 1,
+                     .seqlen_q = 1024,
+                     .seqlen_k = NOT_GIVEN,
+                     .heads = 8,
+                     .kv_heads = NOT_GIVEN,
+                     .hdim = 128,
+                     .hdim_v = NOT_GIVEN,
+                     .repeat = NOT_GIVEN,
+                     .seed = 1,
+                     .dtype = ATTNPRESS_BF16,
+                     .check = CHECK_SAMPLE}};
+  if (tool_is_emulated(argc, argv))
+    return ap_tool_run_emulated(argc, argv);
+  for (int i = 1; i < argc; ++i)
+    if (tool_is_help(argv[i])) {
+      print_help();
+      return TOOL_OK;
+    }
+  int status = parse_options(argc, argv, &s.o);
+  if (status != TOOL_OK)
+    return status;
+  status = run(&s);
+  close_session(&s);
+  return status;
+}

@@ -1,0 +1,58 @@
+/* What the commands of the tool share. The tool is linked with the library's own objects and looks
+ * at its tables; it changes nothing that the public API cannot. */
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#include "attnpress/attnpress.h"
+
+enum { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2 };
+
+/* Commands; argv[0] is the command's own name. Each returns the process's exit status. */
+int ap_tool_list(int argc, char **argv);
+int ap_tool_source(int argc, char **argv);
+int ap_tool_compile(int argc, char **argv);
+int ap_tool_run(int argc, char **argv);
+int ap_tool_run_emulated(int argc, char **argv);
+int ap_tool_cache(int argc, char **argv);
+int ap_tool_doctor(int argc, char **argv);
+int ap_tool_prebuild(int argc, char **argv);
+
+/** Prints "attnpress COMMAND: <sentence>" to stderr and returns TOOL_USAGE. */
+int tool_usage(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/** Prints the library's last error the same way; TOOL_USAGE where the caller's words were wrong,
+ * else TOOL_FAILED. */
+int tool_fail(const char *command, attnpress_status status);
+
+/** The value of option `name` at argv[*i], given as "--name VALUE" or "--name=VALUE"; NULL where
+ * argv[*i] is something else. *i then stands on the last word that was used. A value that is
+ * missing is "". */
+const char *tool_option(int argc, char **argv, int *i, const char *name);
+/** 1 where the words ask for `--device emulated`. */
+int tool_is_emulated(int argc, char **argv);
+/** 1 for -h and --help. */
+int tool_is_help(const char *word);
+
+/* ---- Tables: columns as wide as they need to be ---- */
+
+enum { TABLE_COLUMNS_MAX = 10 };
+
+typedef struct tool_table {
+  int columns;
+  const char
+      *titles[TABLE_COLUMNS_MAX]; /* one that begins with '>' is set flush right, without it */
+  char **cells;                   /* row after row */
+  size_t rows, capacity;
+} tool_table;
+
+/** Adds a cell; after the last column a new row begins. */
+void tool_cell(tool_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/** Prints and empties the table. */
+void tool_print(tool_table *table);
+
+/** A clock that only goes forward, in milliseconds. */
+double tool_now_ms(void);
+/** "12.3 KB", "4.5 MB" in powers of 1024. */
+const char *tool_bytes(uint64_t bytes, char text[24]);
+/** "sm_80, sm_86 and sm_90". */
+void tool_join(char *text, size_t size, const char *const *words, size_t count);
