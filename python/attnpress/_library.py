@@ -1,0 +1,223 @@
+"""The C ABI: finds libattnpress, mirrors include/attnpress/attnpress.h in ctypes, and turns
+statuses into exceptions.
+
+Nothing here knows NumPy or PyTorch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from ctypes import (
+    POINTER,
+    Structure,
+    byref,
+    c_char,
+    c_char_p,
+    c_double,
+    c_float,
+    c_int,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint64,
+    c_void_p,
+)
+from pathlib import Path
+
+VERSION = (0, 1)  # major and minor of the header that this file mirrors
+
+OK = 0
+INVALID_ARGUMENT = 1
+NOT_SUPPORTED = 2
+NO_NVRTC = 6
+
+CUDA = 0
+CPU = 1
+
+FP16 = 1
+BF16 = 2
+FP32 = 3
+
+FULL = 0
+CAUSAL = 1
+
+
+class Options(Structure):
+    """attnpress_options"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("backend", c_int32),
+        ("jit_off", c_int32),
+        ("cache_off", c_int32),
+        ("num_threads", c_int32),
+        ("nvrtc_path", c_char_p),
+        ("cache_dir", c_char_p),
+        ("read_only_dirs", POINTER(c_char_p)),
+        ("cache_max_bytes", c_uint64),
+        ("log", c_void_p),
+        ("log_user", c_void_p),
+    ]
+
+
+class Tensor(Structure):
+    """attnpress_tensor"""
+
+    _fields_ = [
+        ("data", c_void_p),
+        ("shape", c_int64 * 4),
+        ("stride", c_int64 * 4),
+        ("dtype", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class ForwardArgs(Structure):
+    """attnpress_forward_args"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("q", Tensor),
+        ("k", Tensor),
+        ("v", Tensor),
+        ("out", Tensor),
+        ("lse", c_void_p),
+        ("lse_stride", c_int64 * 2),
+        ("scale", c_float),
+        ("mask", c_int32),
+        ("num_splits", c_int32),
+        ("reserved", c_int32),
+        ("workspace", c_void_p),
+        ("workspace_bytes", c_size_t),
+    ]
+
+
+class Info(Structure):
+    """attnpress_info"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("stem", c_char * 128),
+        ("combine_stem", c_char * 128),
+        ("tile", c_char * 64),
+        ("target", c_char * 16),
+        ("origin", c_int32),
+        ("num_splits", c_int32),
+        ("registers", c_int32),
+        ("spill_bytes", c_int32),
+        ("smem_bytes", c_int32),
+        ("reserved", c_int32),
+        ("compile_ms", c_double),
+        ("cubin_bytes", c_size_t),
+    ]
+
+
+class Error(RuntimeError):
+    """A call of the library failed. `status` is its attnpress_status, `message` its sentence."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+class InvalidArgumentError(Error, ValueError):
+    """ATTNPRESS_INVALID_ARGUMENT"""
+
+
+class NotSupportedError(Error, NotImplementedError):
+    """ATTNPRESS_NOT_SUPPORTED"""
+
+
+_ERRORS = {INVALID_ARGUMENT: InvalidArgumentError, NOT_SUPPORTED: NotSupportedError}
+
+
+def candidates() -> list[str]:
+    """Where the library is looked for, in order: ATTNPRESS_LIBRARY alone if it is set; else beside
+    this package (in a wheel), in the build folder of a checkout, and on the loader's path."""
+    named = os.environ.get("ATTNPRESS_LIBRARY")
+    if named:
+        return [named]
+    package = Path(__file__).resolve().parent
+    folders = [package, package.parent.parent / "build"]
+    return [str(path) for folder in folders if (path := folder / "libattnpress.so").exists()] + [
+        "libattnpress.so.0"
+    ]
+
+
+def _declare(library: ctypes.CDLL) -> None:
+    """Argument and result types of every function that is used here."""
+    signatures = {
+        "attnpress_version": (c_int, []),
+        "attnpress_last_error": (c_char_p, []),
+        "attnpress_create": (c_int32, [POINTER(c_void_p), POINTER(Options)]),
+        "attnpress_destroy": (None, [c_void_p]),
+        # Structs are passed by address: an int is the cheapest argument that ctypes has.
+        "attnpress_forward": (c_int32, [c_void_p, c_void_p, c_void_p]),
+        "attnpress_forward_workspace_size": (c_int32, [c_void_p, c_void_p, POINTER(c_size_t)]),
+        "attnpress_prepare_forward": (c_int32, [c_void_p, c_void_p]),
+        "attnpress_describe_forward": (c_int32, [c_void_p, c_void_p, POINTER(Info)]),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, name)
+        function.restype = result
+        function.argtypes = arguments
+
+
+def _open() -> tuple[ctypes.CDLL, str]:
+    tried = []
+    for path in candidates():
+        try:
+            library = ctypes.CDLL(path)
+        except OSError as error:
+            tried.append(f"{path} ({error})")
+            continue
+        _declare(library)
+        version = library.attnpress_version()
+        found = (version // 10000, version // 100 % 100)
+        if found == VERSION:
+            return library, path
+        tried.append(
+            f"{path} (is version {found[0]}.{found[1]}, and {VERSION[0]}.{VERSION[1]} is needed)"
+        )
+    raise ImportError(
+        "attnpress: libattnpress.so was not found. Build it with `make build`, or set "
+        "ATTNPRESS_LIBRARY to its path. Tried: " + "; ".join(tried)
+    )
+
+
+library, library_path = _open()
+
+
+def error_of(status: int) -> Error:
+    """The exception of the calling thread's last failed call, which returned `status`."""
+    message = library.attnpress_last_error().decode("utf-8", "replace")
+    return _ERRORS.get(status, Error)(status, message)
+
+
+def check(status: int) -> None:
+    if status != OK:
+        raise error_of(status)
+
+
+def create(backend: int, nvrtc_path: str | None = None) -> int:
+    """A new handle, as an integer. It lives as long as the process: kernels that are in flight use
+    it."""
+    options = Options(struct_size=ctypes.sizeof(Options), backend=backend)
+    if nvrtc_path is not None:
+        options.nvrtc_path = os.fsencode(nvrtc_path)
+    handle = c_void_p()
+    check(library.attnpress_create(byref(handle), byref(options)))
+    assert handle.value is not None
+    return handle.value
+
+
+def nvrtc_of_pip() -> list[str]:
+    """NVRTC libraries among the installed Python packages (nvidia-cuda-nvrtc), newest first. The
+    library itself knows only of those that its build found."""
+    found: list[Path] = []
+    for entry in sys.path:
+        found += Path(entry or ".").glob("nvidia/*/lib/libnvrtc.so.1[23]")
+    return [str(path.resolve()) for path in sorted(found, key=lambda path: path.name, reverse=True)]

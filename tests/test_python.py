@@ -1,0 +1,599 @@
+"""attnpress from Python: the NumPy path against float64, the PyTorch path, every error, and the
+cost of a call."""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+import itertools
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import attnpress
+from attnpress import _library, _plan
+
+try:
+    import ml_dtypes
+except ImportError:
+    ml_dtypes = None
+try:
+    import torch
+except ImportError:
+    torch = None
+
+needs_bf16 = pytest.mark.skipif(ml_dtypes is None, reason="ml_dtypes is not installed")
+needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
+needs_gpu = pytest.mark.skipif(
+    torch is None or not torch.cuda.is_available(), reason="PyTorch with a CUDA GPU is not here"
+)
+
+# ---- The reference -------------------------------------------------------------------------------
+
+
+def attention(q, k, v, scale, causal, rounded=None):
+    """out and lse of (batch, seqlen, heads, dim) arrays, in float64; with `rounded`, a function
+    that rounds to the tensors' dtype, the plain algorithm in float32 that rounds scores, P and
+    output (the design's `low`)."""
+    kind = np.float64 if rounded is None else np.float32
+    rounded = rounded or (lambda x: x)
+    group = q.shape[2] // k.shape[2]
+    q, k, v = (np.swapaxes(x.astype(kind), 1, 2) for x in (q, k, v))
+    k, v = (np.repeat(x, group, axis=1) for x in (k, v))
+    scores = rounded(kind(scale) * (q @ np.swapaxes(k, 2, 3)))
+    if causal:
+        rows, keys = scores.shape[2:]
+        hidden = np.arange(keys)[None, :] > np.arange(rows)[:, None] + keys - rows
+        scores = np.where(hidden, -np.inf, scores)
+    peak = np.max(scores, axis=3, keepdims=True, initial=-np.inf)
+    peak = np.where(np.isfinite(peak), peak, 0)
+    weights = np.exp(scores - peak)
+    total = weights.sum(axis=3, keepdims=True)
+    with np.errstate(divide="ignore"):
+        lse = (np.log(total) + peak)[..., 0]
+    p = rounded(weights / np.where(total == 0, 1, total))
+    return rounded(np.swapaxes(p @ v, 1, 2)), lse
+
+
+def check(out, lse, q, k, v, causal, scale=None):
+    """The design's criterion: at most twice the error of `low`, and lse within 1e-5."""
+    scale = q.shape[3] ** -0.5 if scale is None else scale
+    ref, ref_lse = attention(q, k, v, scale, causal)
+    low, _ = attention(q, k, v, scale, causal, lambda x: x.astype(q.dtype).astype(np.float32))
+    assert out.dtype == q.dtype and out.shape == ref.shape
+    assert not np.isnan(out.astype(np.float64)).any()
+    if out.size:
+        assert out.size >= 4096, "too few elements for the maxima of the criterion"
+        error = np.abs(out.astype(np.float64) - ref).max()
+        assert error <= 2 * np.abs(low.astype(np.float64) - ref).max() + 1e-5
+    if lse is not None:
+        assert lse.shape == ref_lse.shape and lse.dtype == np.float32
+        finite = np.isfinite(ref_lse)
+        assert (finite == np.isfinite(lse)).all()
+        assert (lse[~finite] == -np.inf).all()
+        assert (
+            np.abs(lse[finite] - ref_lse[finite]) <= 1e-5 * np.maximum(1, np.abs(ref_lse[finite]))
+        ).all()
+
+
+def random_inputs(dtype, batch, seqlen_q, seqlen_k, heads, kv_heads, dim, dim_v=None, seed=0):
+    draw = np.random.default_rng(seed)
+    return (
+        draw.standard_normal((batch, seqlen_q, heads, dim), dtype=np.float32).astype(dtype),
+        draw.standard_normal((batch, seqlen_k, kv_heads, dim), dtype=np.float32).astype(dtype),
+        draw.standard_normal((batch, seqlen_k, kv_heads, dim_v or dim), dtype=np.float32).astype(
+            dtype
+        ),
+    )
+
+
+# ---- NumPy ---------------------------------------------------------------------------------------
+
+DTYPES = [np.float16, np.float32, pytest.param("bfloat16", marks=needs_bf16)]
+
+
+def dtype_of(name):
+    return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    "batch, seqlen_q, seqlen_k, heads, kv_heads, dim, dim_v",
+    [
+        (2, 65, 65, 4, 4, 64, 64),
+        (1, 128, 257, 6, 2, 40, 40),
+        (8, 1, 100, 8, 1, 72, 72),  # decoding, one key head
+        (2, 80, 33, 4, 2, 128, 128),  # causal: rows without keys
+        (2, 33, 48, 4, 4, 192, 128),
+        (2, 7, 9, 2, 2, 512, 512),
+    ],
+)
+def test_numpy(dtype, causal, batch, seqlen_q, seqlen_k, heads, kv_heads, dim, dim_v):
+    q, k, v = random_inputs(dtype_of(dtype), batch, seqlen_q, seqlen_k, heads, kv_heads, dim, dim_v)
+    out, lse, probabilities = attnpress.flash_attn_func(
+        q, k, v, causal=causal, return_attn_probs=True
+    )
+    check(out, lse, q, k, v, causal)
+    assert probabilities.size == 0
+    np.testing.assert_array_equal(attnpress.flash_attn_func(q, k, v, causal=causal), out)
+
+
+def test_numpy_scale():
+    q, k, v = random_inputs(np.float32, 2, 64, 64, 2, 2, 64)
+    check(attnpress.flash_attn_func(q, k, v, softmax_scale=0.3), None, q, k, v, False, 0.3)
+
+
+def test_numpy_no_keys_and_no_queries():
+    q, k, v = random_inputs(np.float32, 1, 5, 0, 2, 2, 64)
+    out, lse, _ = attnpress.flash_attn_func(q, k, v, return_attn_probs=True)
+    assert (out == 0).all() and (lse == -np.inf).all()
+    q, k, v = random_inputs(np.float32, 1, 0, 5, 2, 2, 64)
+    assert attnpress.flash_attn_func(q, k, v).shape == (1, 0, 2, 64)
+
+
+def test_window_that_is_the_causal_mask():
+    q, k, v = random_inputs(np.float32, 1, 40, 40, 2, 2, 64)
+    for window in [(-1, 0), [-1, 0]]:
+        out = attnpress.flash_attn_func(q, k, v, window_size=window)
+        np.testing.assert_array_equal(out, attnpress.flash_attn_func(q, k, v, causal=True))
+    out = attnpress.flash_attn_func(q, k, v, window_size=[-1, -1])
+    np.testing.assert_array_equal(out, attnpress.flash_attn_func(q, k, v))
+
+
+def order_of(strides):
+    """The dimensions, outermost in memory first."""
+    return sorted(range(len(strides)), key=lambda i: -strides[i])
+
+
+def test_numpy_layouts():
+    """Output in q's layout, for every order of the first three dimensions; and any strides at all
+    are read."""
+    q, k, v = random_inputs(np.float16, 2, 48, 48, 3, 3, 64)
+    expected = attnpress.flash_attn_func(q, k, v)
+    for order in itertools.permutations(range(3)):
+        axes = (*order, 3)
+        laid_out = [
+            np.transpose(np.ascontiguousarray(np.transpose(x, axes)), np.argsort(axes))
+            for x in (q, k, v)
+        ]
+        out = attnpress.flash_attn_func(*laid_out)
+        np.testing.assert_array_equal(out, expected)
+        assert out.strides == laid_out[0].strides
+    odd = {
+        "last dimension not contiguous": lambda x: np.ascontiguousarray(x.swapaxes(1, 3)).swapaxes(
+            1, 3
+        ),
+        "every second row": lambda x: np.repeat(x, 2, axis=1)[:, ::2],
+        "row stride no multiple of 8": lambda x: np.pad(x, ((0, 0), (0, 0), (0, 0), (0, 3)))[
+            ..., :64
+        ],
+        "misaligned": lambda x: np.pad(x, ((0, 0), (0, 0), (0, 0), (4, 4)))[..., 4:68],
+        "backwards": lambda x: np.ascontiguousarray(x[:, ::-1])[:, ::-1],
+    }
+    for name, change in odd.items():
+        out = attnpress.flash_attn_func(change(q), change(k), change(v))
+        np.testing.assert_array_equal(out, expected, err_msg=name)
+    shared = np.broadcast_to(q[:1], q.shape)  # stride 0
+    out = attnpress.flash_attn_func(shared, k, v)
+    np.testing.assert_array_equal(
+        out, attnpress.flash_attn_func(np.ascontiguousarray(shared), k, v)
+    )
+
+
+def test_output_of_another_width_keeps_the_order():
+    q, k, v = random_inputs(np.float32, 2, 16, 16, 4, 4, 192, 128)
+    heads_first = np.ascontiguousarray(q.swapaxes(1, 2)).swapaxes(1, 2)
+    out = attnpress.flash_attn_func(heads_first, k, v)
+    assert order_of(out.strides) == order_of(heads_first.strides)
+    assert out.strides == tuple(4 * s for s in (4 * 16 * 128, 128, 16 * 128, 1))
+
+
+def test_threads():
+    """Calls of several threads at once, each with its own shapes, give what one thread gives."""
+    inputs = [random_inputs(np.float32, 1, 60 + i, 70, 2, 2, 64, seed=i) for i in range(8)]
+    expected = [attnpress.flash_attn_func(*x) for x in inputs]
+    wrong = []
+
+    def work(i):
+        for _ in range(20):
+            if not np.array_equal(attnpress.flash_attn_func(*inputs[i]), expected[i]):
+                wrong.append(i)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(inputs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_plans_are_bounded(monkeypatch):
+    from attnpress import _numpy
+
+    monkeypatch.setattr(_plan, "_MAX_PLANS", 4)
+    for seqlen in range(1, 12):
+        attnpress.flash_attn_func(*random_inputs(np.float32, 1, seqlen, 8, 1, 1, 8))
+        assert len(_numpy._plans.by_key) <= max(4, seqlen)
+    assert len(_numpy._plans.by_key) <= 4
+
+
+# ---- Signature and errors ------------------------------------------------------------------------
+
+
+def test_signature():
+    """flash-attn 2's full positional signature, names, order and defaults."""
+    assert str(inspect.signature(attnpress.flash_attn_func)) == (
+        "(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1),"
+        " softcap=0.0, alibi_slopes=None, deterministic=False, return_attn_probs=False)"
+    )
+    q, k, v = random_inputs(np.float32, 1, 40, 40, 2, 2, 64)
+    result = attnpress.flash_attn_func(q, k, v, 0.0, 0.2, True, (-1, -1), 0.0, None, True, True)
+    check(result[0], result[1], q, k, v, True, 0.2)
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("dropout_p", 0.1),
+        ("window_size", (16, 0)),
+        ("window_size", (-1, 5)),
+        ("softcap", 30.0),
+        ("alibi_slopes", [1.0]),
+    ],
+)
+def test_not_implemented_by_name(name, value):
+    q, k, v = random_inputs(np.float32, 1, 8, 8, 1, 1, 8)
+    with pytest.raises(NotImplementedError, match=name):
+        attnpress.flash_attn_func(q, k, v, **{name: value})
+
+
+def bad_calls():
+    def make(**change):
+        sizes = {
+            "dtype": np.float32,
+            "batch": 2,
+            "seqlen_q": 8,
+            "seqlen_k": 8,
+            "heads": 4,
+            "kv_heads": 2,
+        }
+        return random_inputs(**{**sizes, "dim": 64, **change})
+
+    q, k, v = make()
+    yield "rank", ((q[0], k, v), {}), ValueError, "q has 3 dimensions"
+    yield "dtypes differ", ((q, k.astype(np.float16), v), {}), ValueError, "one dtype"
+    yield "float64", (tuple(x.astype(np.float64) for x in (q, k, v)), {}), ValueError, "float64"
+    yield "integers", (tuple(x.astype(np.int16) for x in (q, k, v)), {}), ValueError, "int16"
+    yield "a list", ((q.tolist(), k, v), {}), TypeError, "list"
+    yield "a list as k", ((q, k.tolist(), v), {}), TypeError, "list"
+    yield "scale 0", ((q, k, v), {"softmax_scale": 0.0}), ValueError, "softmax_scale"
+    yield "scale negative", ((q, k, v), {"softmax_scale": -1.0}), ValueError, "softmax_scale"
+    yield "scale tiny", ((q, k, v), {"softmax_scale": 1e-60}), ValueError, "softmax_scale"
+    yield "scale NaN", ((q, k, v), {"softmax_scale": float("nan")}), ValueError, "softmax_scale"
+    yield "scale infinite", ((q, k, v), {"softmax_scale": float("inf")}), ValueError, "scale"
+    yield "batch", ((q, k[:1], v), {}), ValueError, None
+    yield "key lengths", ((q, k, v[:, :4]), {}), ValueError, None
+    yield "key heads", ((q, k, v[:, :, :1]), {}), ValueError, None
+    yield "head dims", ((q, np.ascontiguousarray(k[..., :32]), v), {}), ValueError, None
+    yield "heads no multiple", (make(heads=3), {}), ValueError, None
+    yield "head dim 12", (make(dim=12), {}), (ValueError, NotImplementedError), "12"
+    yield "head dim 520", (make(dim=520), {}), (ValueError, NotImplementedError), "520"
+    yield "head dim 0", (make(dim=0), {}), (ValueError, NotImplementedError), "0"
+    yield "no such pair", (make(dim=64, dim_v=72), {}), (ValueError, NotImplementedError), None
+
+
+@pytest.mark.parametrize(
+    "call, error, text", [pytest.param(*row[1:], id=row[0]) for row in bad_calls()]
+)
+def test_bad_arguments(call, error, text):
+    with pytest.raises(error, match=text):
+        attnpress.flash_attn_func(*call[0], **call[1])
+
+
+def test_errors_of_the_library():
+    with pytest.raises(attnpress.Error) as caught:
+        attnpress.flash_attn_func(*random_inputs(np.float32, 1, 8, 8, 3, 2, 64))
+    assert caught.value.status == _library.INVALID_ARGUMENT
+    assert caught.value.message == str(caught.value) and "3" in caught.value.message
+    assert isinstance(caught.value, attnpress.InvalidArgumentError)
+    assert issubclass(attnpress.NotSupportedError, NotImplementedError)
+
+
+def test_describe():
+    q, k, v = random_inputs(np.float16, 1, 8, 8, 2, 2, 64)
+    assert attnpress.describe(q, k, v).origin == "cpu"
+    attnpress.prepare(q, k, v, causal=True)
+
+
+def run_python(code, **environment):
+    path = str(Path(attnpress.__file__).parent.parent)
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        check=False,
+        env={**os.environ, "PYTHONPATH": path, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_importing_imports_neither_numpy_nor_torch():
+    done = run_python("import attnpress, sys; print(sorted({'torch', 'numpy'} & set(sys.modules)))")
+    assert done.stdout == "[]\n", done.stderr
+
+
+def test_numpy_alone_does_not_import_torch():
+    code = (
+        "import sys, numpy as np, attnpress\n"
+        "x = np.ones((1, 4, 1, 8), np.float32)\n"
+        "assert (attnpress.flash_attn_func(x, x, x) == 1).all()\n"
+        "assert 'torch' not in sys.modules"
+    )
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_missing_library_says_what_to_do():
+    done = run_python("import attnpress", ATTNPRESS_LIBRARY="/nonexistent/libattnpress.so")
+    assert done.returncode != 0
+    assert "ATTNPRESS_LIBRARY" in done.stderr and "/nonexistent/libattnpress.so" in done.stderr
+
+
+def test_structs_match_the_header(root, tmp_path):
+    """Sizes and offsets of the mirrored structs, as the C compiler has them."""
+    structs = {
+        "attnpress_options": _library.Options,
+        "attnpress_tensor": _library.Tensor,
+        "attnpress_forward_args": _library.ForwardArgs,
+        "attnpress_info": _library.Info,
+    }
+    lines = ['#include "attnpress/attnpress.h"', "#include <stdio.h>", "int main(void) {"]
+    expected = []
+    for name, mirror in structs.items():
+        lines.append(f'printf("%zu\\n", sizeof({name}));')
+        expected.append(ctypes.sizeof(mirror))
+        for field, _ in mirror._fields_:
+            lines.append(f'printf("%zu\\n", offsetof({name}, {field}));')
+            expected.append(getattr(mirror, field).offset)
+    names = "OK INVALID_ARGUMENT NOT_SUPPORTED NO_NVRTC CUDA CPU FP16 BF16 FP32 FULL CAUSAL"
+    for constant in names.split():
+        lines.append(f'printf("%d\\n", (int)ATTNPRESS_{constant});')
+        expected.append(getattr(_library, constant))
+    lines.append(
+        'printf("%d\\n%d\\n", ATTNPRESS_VERSION_MAJOR, ATTNPRESS_VERSION_MINOR); return 0; }'
+    )
+    expected += _library.VERSION
+    source, program = tmp_path / "offsets.c", tmp_path / "offsets"
+    source.write_text("\n".join(lines))
+    subprocess.run(["cc", "-I", str(root / "include"), "-o", str(program), str(source)], check=True)
+    assert [int(x) for x in subprocess.check_output([program], text=True).split()] == expected
+
+
+# ---- PyTorch on the CPU --------------------------------------------------------------------------
+
+
+def torch_inputs(dtype, device, *sizes, seed=0):
+    return [
+        torch.from_numpy(x).to(device=device, dtype=dtype)
+        for x in random_inputs(np.float32, *sizes, seed=seed)
+    ]
+
+
+def check_torch(out, lse, q, k, v, causal, scale=None):
+    """The criterion for tensors of any device; `low` rounds with PyTorch."""
+    scale = q.shape[3] ** -0.5 if scale is None else scale
+    arrays = [x.detach().float().cpu().numpy() for x in (q, k, v)]
+    ref, ref_lse = attention(*arrays, scale, causal)
+    low, _ = attention(
+        *arrays,
+        scale,
+        causal,
+        lambda x: torch.from_numpy(np.asarray(x, np.float32)).to(q.dtype).float().numpy(),
+    )
+    assert out.dtype == q.dtype and out.device == q.device and tuple(out.shape) == ref.shape
+    got = out.detach().float().cpu().numpy()
+    assert not np.isnan(got).any()
+    assert np.abs(got - ref).max() <= 2 * np.abs(low - ref).max() + 1e-5
+    if lse is not None:
+        got = lse.cpu().numpy()
+        finite = np.isfinite(ref_lse)
+        assert (got[~finite] == -np.inf).all()
+        assert (
+            np.abs(got[finite] - ref_lse[finite]) <= 1e-5 * np.maximum(1, np.abs(ref_lse[finite]))
+        ).all()
+
+
+@needs_torch
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_torch_cpu(dtype):
+    q, k, v = torch_inputs(getattr(torch, dtype), "cpu", 2, 65, 80, 4, 2, 72)
+    out, lse, probabilities = attnpress.flash_attn_func(
+        q, k, v, causal=True, return_attn_probs=True
+    )
+    check_torch(out, lse, q, k, v, True)
+    assert probabilities.numel() == 0
+
+
+@needs_torch
+def test_torch_errors():
+    q, k, v = torch_inputs(torch.float32, "cpu", 1, 16, 16, 2, 2, 64)
+    q.requires_grad_()
+    with pytest.raises(NotImplementedError, match="requires grad"):
+        attnpress.flash_attn_func(q, k, v)
+    with torch.no_grad():
+        attnpress.flash_attn_func(q, k, v)
+    attnpress.flash_attn_func(q.detach(), k, v)
+    q = q.detach()
+    with pytest.raises(TypeError, match="ndarray"):
+        attnpress.flash_attn_func(q, k.numpy(), v)
+    with pytest.raises(TypeError, match="Tensor"):
+        attnpress.flash_attn_func(q.numpy(), k, v)
+    with pytest.raises(ValueError, match="one dtype"):
+        attnpress.flash_attn_func(q, k.half(), v)
+    with pytest.raises(ValueError, match="float64"):
+        attnpress.flash_attn_func(q.double(), k.double(), v.double())
+    with pytest.raises(ValueError, match="meta"):
+        attnpress.flash_attn_func(q.to("meta"), k.to("meta"), v.to("meta"))
+    with pytest.raises(ValueError, match="q has 3 dimensions"):
+        attnpress.flash_attn_func(q[0], k, v)
+
+
+def odd_tensors():
+    """Tensors that the library cannot read as they lie, made of one that it can."""
+    pad = torch.nn.functional.pad
+    return {
+        "last dimension not contiguous": lambda x: x.transpose(1, 3).contiguous().transpose(1, 3),
+        "row stride no multiple of 8": lambda x: pad(x, (0, 3))[..., :64],
+        "misaligned": lambda x: pad(x, (4, 4))[..., 4:68],
+    }
+
+
+def check_torch_layouts(device):
+    q, k, v = torch_inputs(torch.float16, device, 2, 48, 48, 3, 3, 64)
+    expected = attnpress.flash_attn_func(q, k, v)
+    heads_first = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)]
+    out = attnpress.flash_attn_func(*heads_first)
+    assert torch.equal(out, expected) and out.stride() == heads_first[0].stride()
+    packed = torch.stack((q, k, v), dim=2)  # (batch, seqlen, 3, heads, dim), as many models have it
+    out = attnpress.flash_attn_func(*packed.unbind(2))
+    assert torch.equal(out, expected) and out.is_contiguous()
+    for name, change in odd_tensors().items():
+        out = attnpress.flash_attn_func(change(q), change(k), change(v))
+        assert torch.equal(out, expected), name
+    shared = k[:, :, :1].expand(-1, -1, 3, -1)  # stride 0
+    assert torch.equal(
+        attnpress.flash_attn_func(q, shared, v),
+        attnpress.flash_attn_func(q, shared.contiguous(), v),
+    )
+
+
+@needs_torch
+def test_torch_cpu_layouts():
+    check_torch_layouts("cpu")
+
+
+# ---- PyTorch on a GPU ----------------------------------------------------------------------------
+
+
+@needs_gpu
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (2, 257, 257, 4, 4, 128),
+        (1, 128, 300, 6, 2, 72),  # compiled on first use
+        (4, 1, 1000, 14, 2, 64),  # decoding, groups of 7
+        (1, 1, 20000, 2, 2, 128),  # split over the keys
+        (1, 80, 33, 4, 2, 96),  # causal: rows without keys
+        (1, 128, 128, 4, 4, 192, 128),
+    ],
+)
+def test_torch_cuda(dtype, causal, sizes):
+    q, k, v = torch_inputs(getattr(torch, dtype), "cuda", *sizes)
+    out, lse, _ = attnpress.flash_attn_func(q, k, v, causal=causal, return_attn_probs=True)
+    check_torch(out, lse, q, k, v, causal)
+
+
+@needs_gpu
+def test_torch_cuda_layouts():
+    check_torch_layouts("cuda")
+
+
+@needs_gpu
+def test_torch_cuda_errors():
+    q, k, v = torch_inputs(torch.float16, "cuda", 1, 16, 16, 2, 2, 64)
+    with pytest.raises(ValueError, match="one device"):
+        attnpress.flash_attn_func(q, k.cpu(), v)
+    with pytest.raises(attnpress.Error):
+        attnpress.flash_attn_func(q.float(), k.float(), v.float())
+    with pytest.raises(NotImplementedError, match="requires grad"):
+        attnpress.flash_attn_func(q.requires_grad_(), k, v)
+
+
+@needs_gpu
+def test_torch_cuda_uses_the_current_stream():
+    """The work waits for what the stream holds already, and does not run on another."""
+    q, k, v = torch_inputs(torch.float16, "cuda", 1, 512, 512, 4, 4, 128)
+    expected = attnpress.flash_attn_func(q, k, v)
+    later = torch.zeros_like(q)
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        attnpress.flash_attn_func(later, k, v)  # the allocator has this stream's memory from now on
+        stream.synchronize()
+        torch.cuda._sleep(50_000_000)
+        later.copy_(q)
+        out = attnpress.flash_attn_func(later, k, v)
+        assert not stream.query(), "the call waited for the stream"
+    stream.synchronize()
+    assert torch.equal(out, expected)
+
+
+@needs_gpu
+def test_torch_cuda_from_new_threads():
+    """A thread without a CUDA context of its own may call, at once."""
+    q, k, v = torch_inputs(torch.float16, "cuda", 1, 300, 300, 4, 4, 64)
+    expected = attnpress.flash_attn_func(q, k, v)
+    torch.cuda.synchronize()
+    results = []
+    threads = [
+        threading.Thread(target=lambda: results.append(attnpress.flash_attn_func(q, k, v)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    torch.cuda.synchronize()
+    assert len(results) == 4 and all(torch.equal(out, expected) for out in results)
+
+
+@needs_gpu
+def test_torch_cuda_graph():
+    q, k, v = torch_inputs(torch.bfloat16, "cuda", 1, 200, 200, 4, 4, 88)
+    attnpress.prepare(q, k, v)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = attnpress.flash_attn_func(q, k, v)
+    q.normal_()
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(out, attnpress.flash_attn_func(q, k, v))
+
+
+@needs_gpu
+def test_torch_cuda_second_device():
+    if torch.cuda.device_count() < 2:
+        pytest.skip("one GPU only")
+    q, k, v = torch_inputs(torch.float16, "cuda:1", 1, 300, 300, 4, 4, 64)
+    check_torch(attnpress.flash_attn_func(q, k, v), None, q, k, v, False)
+    assert torch.cuda.current_device() == 0
+
+
+@needs_gpu
+def test_torch_cuda_host_time(capsys):
+    """At most 15 us of host time a call, with the GPU out of the way: the shape is small, the queue
+    never fills."""
+    q, k, v = torch_inputs(torch.bfloat16, "cuda", 1, 16, 16, 2, 2, 64)
+    call = attnpress.flash_attn_func
+    for _ in range(200):
+        call(q, k, v, causal=True)
+    rounds = []
+    for _ in range(20):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(100):
+            call(q, k, v, causal=True)
+        rounds.append((time.perf_counter() - begin) / 100 * 1e6)
+    median = sorted(rounds)[len(rounds) // 2]
+    with capsys.disabled():
+        print(f"\nflash_attn_func, host time a call: {median:.1f} us (median of 20 rounds of 100)")
+    assert median <= 15
