@@ -1,0 +1,1143 @@
+/* The forward kernels on the present GPU, against float64.
+ *
+ *     test_gpu_forward [--quick] [--only GLOB] [--list] [--seed N]
+ *
+ * Which head dims and dtypes are tested comes from the registry: those of the default set that this
+ * device runs, and head dims that are only compiled on demand. Each meets every pair of lengths,
+ * split and not, in several layouts and group sizes. What is computed is checked where it matters
+ * most:
+ *
+ *   - ref and low (tests/reference_attention.cu) for every row of a small call, for sampled rows of
+ * a large one, the first and the last among them: max |out - ref| <= 2 max |low - ref| + 1e-5 over
+ * at least 4,096 elements, and lse within 1e-5 max(1, |lse|);
+ *   - outputs and workspace are poisoned with NaN before each call, inputs lie in NaN: every
+ * element of out and lse must be written, and nothing beside them;
+ *   - the name that attnpress_describe_forward() gives is the name that is counted: at the end
+ * every forward and combine kernel of the default set for this device must have run.
+ *
+ * Further tests: tensors past 2^31 elements, bitwise equality over repeated runs, CUDA graphs,
+ * threads.
+ * --quick: small lengths only, for compute-sanitizer. --list: counts the calls of the table and
+ * makes none. --only: calls whose kernel's name matches. Ends with status 77 where there is no CUDA
+ * device. */
+#define _GNU_SOURCE
+#include <fnmatch.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../runtime/internal.h"
+#include "../tools/cuda_device.h"
+#include "reference_attention.h"
+
+enum { EXIT_SKIPPED = 77 };
+enum { GUARD = 256 }; /* elements of poison before and behind each tensor */
+
+/* ---- The table ------------------------------------------------------------------------------- */
+
+/* Head dims beside those of the default set; compiled on demand. */
+static const int extra_hdims[][2] = {{8, 8},     {40, 40},   {72, 72},   {80, 80},   {112, 112},
+                                     {160, 160}, {224, 224}, {320, 320}, {512, 512}, {192, 128}};
+
+typedef struct lengths {
+  int seqlen_q, seqlen_k, quick;
+} lengths;
+
+/* FlashAttention-2's and -3's pairs: output, varlen, splitkv and kvcache tests. */
+static const lengths pairs[] = {
+    {1, 1, 0},
+    {1, 3, 1},
+    {2, 1, 1},
+    {3, 3, 0},
+    {1, 128, 0},
+    {1, 147, 0},
+    {1, 239, 1},
+    {239, 1, 1},
+    {3, 799, 1},
+    {799, 3, 0},
+    {1, 339, 1},
+    {3, 1024, 0},
+    {3, 513, 0},
+    {16, 300, 1},
+    {17, 300, 1},
+    {64, 128, 1},
+    {64, 256, 0},
+    {64, 800, 0},
+    {64, 2048, 0},
+    {113, 128, 0},
+    {113, 203, 1},
+    {203, 113, 1},
+    {113, 211, 0},
+    {108, 256, 0},
+    {256, 108, 0},
+    {127, 512, 0},
+    {127, 513, 1},
+    {513, 127, 0},
+    {128, 128, 1},
+    {128, 192, 0},
+    {128, 217, 0},
+    {217, 128, 0},
+    {256, 256, 0},
+    {307, 256, 0},
+    {256, 512, 0},
+    {384, 256, 0},
+    {511, 1, 0},
+    {512, 256, 0},
+    {640, 128, 0},
+    {1024, 1024, 0},
+    {1023, 1024, 0},
+    {1024, 1023, 0},
+    {2048, 2048, 0},
+    {4096, 4096, 0},
+    {4224, 4224, 0},
+    {2048, 3577, 0},
+    {16, 20000, 0},
+    {16, 100000, 0},
+    {1, 131072, 0},
+    {16, 131072, 0},
+    /* few queries, for the small row block; no queries; no keys */
+    {2, 147, 1},
+    {4, 300, 1},
+    {5, 513, 0},
+    {7, 256, 0},
+    {8, 1000, 0},
+    {12, 97, 1},
+    {15, 2048, 0},
+    {16, 16, 0},
+    {0, 5, 1},
+    {5, 0, 1},
+    {200, 0, 0},
+};
+static const int split_counts[] = {1, 0, 3, 17};
+static const int groups[] = {1, 4, 7, 8};
+enum {
+  PAIRS = sizeof pairs / sizeof *pairs,
+  SPLITS = sizeof split_counts / sizeof *split_counts,
+  GROUPS = sizeof groups / sizeof *groups
+};
+
+static int is_short(const lengths *l) {
+  return l->seqlen_q <= 16 && l->seqlen_k <= 4096;
+}
+
+enum { BSHD, BHSD, BSHD_GAPS, BHSD_GAPS, LAYOUTS };
+static const char *const layout_names[] = {"bshd", "bhsd", "bshd+gaps", "bhsd+gaps"};
+
+typedef struct config {
+  int hdim, hdim_v, dtype, mask;
+} config;
+
+typedef struct gpu_case {
+  config c;
+  int64_t batch, heads_kv, group, seqlen_q, seqlen_k;
+  int layout, with_lse, num_splits;
+  float scale;
+} gpu_case;
+
+/* ---- The device ------------------------------------------------------------------------------ */
+
+enum {
+  Q,
+  K,
+  V,
+  OUT,
+  LSE,
+  WORKSPACE,
+  SAVED,
+  SCORES,
+  LOW_SCORES,
+  REF,
+  LOW,
+  REF_LSE,
+  RESULTS,
+  BUFFERS
+};
+enum { COUNT_OUT = REFERENCE_WORSTS, COUNT_LSE, COUNT_GUARD, COUNT_DIFFERENT, RESULT_WORDS };
+
+typedef struct buffer {
+  CUdeviceptr data;
+  size_t bytes;
+} buffer;
+
+static struct {
+  cuda_device d;
+  CUstream stream;
+  attnpress_handle *handle;
+  buffer buffers[BUFFERS];
+  CUmodule module;
+  CUfunction scores, rows, fill_normal, count_16, count_32, count_differences;
+  const char *only; /* NULL: everything */
+  int quick, list;
+  uint64_t seed;
+  long calls, failures;
+  char current[512]; /* the call that is under way */
+} g;
+
+static _Noreturn void die(const char *format, ...) {
+  va_list list;
+  va_start(list, format);
+  printf("FATAL: ");
+  vprintf(format, list);
+  printf("\n  during: %s\n", g.current);
+  va_end(list);
+  exit(1);
+}
+
+static void check_cuda(CUresult result, const char *call, int line) {
+  if (result != CUDA_SUCCESS)
+    die("line %d: %s: %s", line, call, cuda_device_error(&g.d, result));
+}
+#define CUDA(call) check_cuda(g.d.call, #call, __LINE__)
+
+static void check_status(attnpress_status status, const char *call, int line) {
+  if (status != ATTNPRESS_OK)
+    die("line %d: %s: %s: %s", line, call, attnpress_status_string(status), attnpress_last_error());
+}
+#define OK(call) check_status(call, #call, __LINE__)
+
+/* A buffer of at least `bytes`; what was in it is lost where it grows. */
+static CUdeviceptr need(int slot, size_t bytes) {
+  buffer *b = &g.buffers[slot];
+  if (b->bytes < bytes) {
+    if (b->data)
+      CUDA(mem_free(b->data));
+    b->data = 0;
+    CUDA(mem_alloc(&b->data, bytes));
+    b->bytes = bytes;
+  }
+  return b->data;
+}
+
+static void free_buffers(void) {
+  for (int i = 0; i < BUFFERS; ++i) {
+    if (g.buffers[i].data)
+      CUDA(mem_free(g.buffers[i].data));
+    g.buffers[i] = (buffer){0};
+  }
+}
+
+static void poison(CUdeviceptr data, size_t bytes) {
+  if (bytes)
+    CUDA(memset_d8_async(data, 0xff, bytes, g.stream));
+}
+
+static void launch(CUfunction function, unsigned grid_x, unsigned grid_y, void **parameters) {
+  CUDA(launch_kernel(function, grid_x, grid_y, 1, REFERENCE_THREADS, 1, 1, 0, g.stream, parameters,
+                     NULL));
+}
+
+static unsigned grid_for(int64_t items) {
+  int64_t blocks = (items + REFERENCE_THREADS - 1) / REFERENCE_THREADS;
+  return (unsigned)(blocks < 1 ? 1 : blocks > 8192 ? 8192 : blocks);
+}
+
+/* ---- Reference kernels ----------------------------------------------------------------------- */
+
+/* The text of a file beside this one, as the compiler saw it. */
+#define EMBED(symbol, file)                                                                        \
+  __asm__(".pushsection .rodata\n"                                                                 \
+          ".global " #symbol "\n" #symbol ":\n"                                                    \
+          ".incbin \"" ATTNPRESS_TESTS_DIR "/" file "\"\n"                                         \
+          ".byte 0\n.popsection\n");                                                               \
+  extern const char symbol[]
+EMBED(reference_attention_cu, "reference_attention.cu");
+EMBED(reference_attention_h, "reference_attention.h");
+
+/* NULL, with a line in `why`, where NVRTC is missing or refuses. */
+static char *compile_reference(int capability, int driver_version, char *why, size_t why_bytes) {
+  ap_nvrtc nvrtc;
+  nvrtcProgram program;
+  char arch[64], *cubin = NULL;
+  size_t bytes = 0;
+  const char *headers[] = {reference_attention_h}, *names[] = {"reference_attention.h"};
+  const char *options[] = {arch};
+  memset(&nvrtc, 0, sizeof nvrtc);
+  if (ap_nvrtc_open(&nvrtc, NULL, driver_version) != ATTNPRESS_OK) {
+    snprintf(why, why_bytes, "%s", attnpress_last_error());
+    return NULL;
+  }
+  snprintf(arch, sizeof arch, "--gpu-architecture=sm_%d", capability);
+  if (nvrtc.create_program(&program, reference_attention_cu, "reference_attention.cu", 1, headers,
+                           names) != NVRTC_SUCCESS) {
+    snprintf(why, why_bytes, "nvrtcCreateProgram failed");
+    ap_nvrtc_close(&nvrtc);
+    return NULL;
+  }
+  if (nvrtc.compile_program(program, 1, options) != NVRTC_SUCCESS ||
+      nvrtc.get_cubin_size(program, &bytes) != NVRTC_SUCCESS || bytes == 0) {
+    size_t log_bytes = 0;
+    char *log = NULL;
+    if (nvrtc.get_log_size(program, &log_bytes) == NVRTC_SUCCESS && (log = malloc(log_bytes + 1)))
+      nvrtc.get_log(program, log);
+    snprintf(why, why_bytes, "reference_attention.cu does not compile for sm_%d: %s", capability,
+             log ? log : "");
+    free(log);
+  } else if ((cubin = malloc(bytes)) != NULL) {
+    nvrtc.get_cubin(program, cubin);
+  }
+  nvrtc.destroy_program(&program);
+  ap_nvrtc_close(&nvrtc);
+  return cubin;
+}
+
+static void load_reference(void) {
+  char why[4096] = "out of memory";
+  char *cubin = compile_reference(g.d.capability, g.d.driver_version, why, sizeof why);
+  if (!cubin)
+    die("%s", why);
+  CUDA(module_load_data(&g.module, cubin));
+  free(cubin);
+  CUDA(module_get_function(&g.scores, g.module, "reference_scores"));
+  CUDA(module_get_function(&g.rows, g.module, "reference_rows"));
+  CUDA(module_get_function(&g.fill_normal, g.module, "fill_normal"));
+  CUDA(module_get_function(&g.count_16, g.module, "count_written_16"));
+  CUDA(module_get_function(&g.count_32, g.module, "count_written_32"));
+  CUDA(module_get_function(&g.count_differences, g.module, "count_differences"));
+}
+
+static void count_written_16(CUdeviceptr data, int64_t words, int slot) {
+  CUdeviceptr count = g.buffers[RESULTS].data + 8 * (size_t)slot;
+  if (words > 0)
+    launch(g.count_16, grid_for(words), 1, (void *[]){&data, &words, &count});
+}
+
+static void count_written_32(CUdeviceptr data, int64_t words, int slot) {
+  CUdeviceptr count = g.buffers[RESULTS].data + 8 * (size_t)slot;
+  if (words > 0)
+    launch(g.count_32, grid_for(words), 1, (void *[]){&data, &words, &count});
+}
+
+static void count_differences(CUdeviceptr a, CUdeviceptr b, size_t bytes) {
+  CUdeviceptr count = g.buffers[RESULTS].data + 8 * (size_t)COUNT_DIFFERENT;
+  int64_t words = (int64_t)(bytes / 4);
+  if (words > 0)
+    launch(g.count_differences, grid_for(words), 1, (void *[]){&a, &b, &words, &count});
+}
+
+static void clear_results(void) {
+  CUDA(memset_d8_async(need(RESULTS, 8 * RESULT_WORDS), 0, 8 * RESULT_WORDS, g.stream));
+}
+
+static void read_results(uint64_t results[RESULT_WORDS]) {
+  CUDA(stream_synchronize(g.stream));
+  CUDA(memcpy_dtoh(results, g.buffers[RESULTS].data, 8 * RESULT_WORDS));
+}
+
+/* ---- Tensors --------------------------------------------------------------------------------- */
+
+/* Elements from the first to the last, both included. */
+static int64_t span_of(const attnpress_tensor *t) {
+  int64_t span = 1;
+  for (int i = 0; i < 4; ++i) {
+    if (t->shape[i] == 0)
+      return 0;
+    span += (t->shape[i] - 1) * t->stride[i];
+  }
+  return span;
+}
+
+static int64_t elements_of(const attnpress_tensor *t) {
+  return t->shape[0] * t->shape[1] * t->shape[2] * t->shape[3];
+}
+
+static attnpress_tensor describe_tensor(int64_t batch, int64_t seqlen, int64_t heads, int64_t hdim,
+                                        int dtype, int layout) {
+  const int64_t gap = layout == BSHD_GAPS || layout == BHSD_GAPS ? 8 : 0;
+  attnpress_tensor t = attnpress_tensor_bshd(NULL, batch, seqlen, heads, hdim, dtype);
+  const int inner = layout == BHSD || layout == BHSD_GAPS ? 1 : 2, outer = 3 - inner;
+  t.stride[inner] = hdim + gap;
+  t.stride[outer] = t.shape[inner] * t.stride[inner] + 3 * gap;
+  t.stride[0] = t.shape[outer] * t.stride[outer] + 5 * gap;
+  return t;
+}
+
+static size_t tensor_bytes(const attnpress_tensor *t) {
+  return ((size_t)span_of(t) + 2 * GUARD) * 2;
+}
+
+/* Puts a tensor into a poisoned buffer. */
+static void place_tensor(attnpress_tensor *t, int slot) {
+  const size_t bytes = tensor_bytes(t);
+  const CUdeviceptr data = need(slot, bytes);
+  poison(data, bytes);
+  t->data = (void *)(uintptr_t)(data + GUARD * 2);
+}
+
+static void fill_tensor(const attnpress_tensor *t, uint64_t seed) {
+  struct {
+    void *data;
+    int64_t shape[4], stride[3];
+    uint64_t seed;
+    int32_t dtype;
+  } a = {.data = t->data, .seed = seed, .dtype = t->dtype};
+  memcpy(a.shape, t->shape, sizeof a.shape);
+  memcpy(a.stride, t->stride, sizeof a.stride);
+  if (elements_of(t) > 0)
+    launch(g.fill_normal, grid_for(elements_of(t) / 8), 1, (void *[]){&a});
+}
+
+static size_t lse_bytes(const gpu_case *c) {
+  const int64_t heads = c->heads_kv * c->group;
+  const int64_t gap = c->layout >= BSHD_GAPS ? 3 : 0;
+  return ((size_t)(c->batch * (heads * (c->seqlen_q + gap) + gap)) + 2 * GUARD) * 4;
+}
+
+/* The call without data: shapes, strides, options. */
+static attnpress_forward_args describe_case(const gpu_case *c) {
+  attnpress_forward_args a = ATTNPRESS_FORWARD_ARGS_INIT;
+  const int64_t heads_q = c->heads_kv * c->group;
+  a.q = describe_tensor(c->batch, c->seqlen_q, heads_q, c->c.hdim, c->c.dtype, c->layout);
+  a.k = describe_tensor(c->batch, c->seqlen_k, c->heads_kv, c->c.hdim, c->c.dtype, c->layout);
+  a.v = describe_tensor(c->batch, c->seqlen_k, c->heads_kv, c->c.hdim_v, c->c.dtype, c->layout);
+  a.out = describe_tensor(c->batch, c->seqlen_q, heads_q, c->c.hdim_v, c->c.dtype, c->layout);
+  a.mask = c->c.mask;
+  a.scale = c->scale;
+  a.num_splits = c->num_splits;
+  if (c->with_lse && c->layout >= BSHD_GAPS) {
+    a.lse_stride[1] = c->seqlen_q + 3;
+    a.lse_stride[0] = heads_q * a.lse_stride[1] + 3;
+  }
+  return a;
+}
+
+/* The call with poisoned outputs and workspace and random inputs; `fill` 0 leaves the inputs. */
+static attnpress_forward_args place_case(const gpu_case *c, int fill) {
+  attnpress_forward_args a = describe_case(c);
+  if (fill) {
+    place_tensor(&a.q, Q);
+    place_tensor(&a.k, K);
+    place_tensor(&a.v, V);
+    fill_tensor(&a.q, g.seed + 1);
+    fill_tensor(&a.k, g.seed + 2);
+    fill_tensor(&a.v, g.seed + 3);
+  } else {
+    a.q.data = (void *)(uintptr_t)(g.buffers[Q].data + GUARD * 2);
+    a.k.data = (void *)(uintptr_t)(g.buffers[K].data + GUARD * 2);
+    a.v.data = (void *)(uintptr_t)(g.buffers[V].data + GUARD * 2);
+  }
+  place_tensor(&a.out, OUT);
+  if (c->with_lse) {
+    poison(need(LSE, lse_bytes(c)), lse_bytes(c));
+    a.lse = (float *)(uintptr_t)(g.buffers[LSE].data + GUARD * 4);
+  }
+  OK(attnpress_forward_workspace_size(g.handle, &a, &a.workspace_bytes));
+  if (a.workspace_bytes) {
+    poison(need(WORKSPACE, a.workspace_bytes + GUARD * 2), a.workspace_bytes + GUARD * 2);
+    a.workspace = (void *)(uintptr_t)g.buffers[WORKSPACE].data;
+  }
+  return a;
+}
+
+/* ---- Checking -------------------------------------------------------------------------------- */
+
+typedef struct stem_row {
+  char stem[AP_STEM_MAX];
+  long calls, failures;
+  double ratio, lse; /* the largest error / bound, and lse error */
+} stem_row;
+
+static struct {
+  stem_row rows[2048];
+  int count;
+} summary;
+
+static stem_row *row_of(const char *stem) {
+  for (int i = 0; i < summary.count; ++i)
+    if (strcmp(summary.rows[i].stem, stem) == 0)
+      return &summary.rows[i];
+  if (summary.count == (int)(sizeof summary.rows / sizeof *summary.rows))
+    die("more kernels than the summary holds");
+  stem_row *row = &summary.rows[summary.count++];
+  memset(row, 0, sizeof *row);
+  snprintf(row->stem, sizeof row->stem, "%s", stem);
+  return row;
+}
+
+static void print_case(const gpu_case *c, char *text, size_t bytes) {
+  snprintf(
+      text, bytes,
+      "hdim %d/%d %s %s, batch %lld heads %lld/%lld seqlen %lld/%lld, %s, splits %d, scale %g%s",
+      c->c.hdim, c->c.hdim_v, c->c.dtype == ATTNPRESS_FP16 ? "fp16" : "bf16",
+      c->c.mask == ATTNPRESS_CAUSAL ? "causal" : "full", (long long)c->batch,
+      (long long)(c->heads_kv * c->group), (long long)c->heads_kv, (long long)c->seqlen_q,
+      (long long)c->seqlen_k, layout_names[c->layout], c->num_splits, (double)c->scale,
+      c->with_lse ? ", lse" : "");
+}
+
+/* Counts a failure and prints it under the call's name. */
+static void failed(stem_row *row, const char *format, ...) {
+  va_list list;
+  va_start(list, format);
+  printf("FAIL %s\n  %s\n  ", row ? row->stem : "", g.current);
+  vprintf(format, list);
+  printf("\n");
+  va_end(list);
+  fflush(stdout);
+  ++g.failures;
+  if (row)
+    ++row->failures;
+}
+
+enum { MIN_ELEMENTS = 4096 };
+
+/* How many rows are compared: all of a small call; of a large one, enough for the criterion and for
+ * a float64 reference that takes a few milliseconds. */
+static int64_t sample_count(const gpu_case *c, int64_t rows) {
+  const int64_t least = (MIN_ELEMENTS + c->c.hdim_v - 1) / c->c.hdim_v;
+  const int64_t work = g.quick ? 1 << 18 : 1 << 23;
+  int64_t n = work / (c->seqlen_k > 0 ? c->seqlen_k : 1);
+  n = n < least ? least : n;
+  n = n > 4096 ? 4096 : n;
+  return n < rows ? n : rows;
+}
+
+static reference_args reference_for(const gpu_case *c, const attnpress_forward_args *a) {
+  const int64_t heads = c->heads_kv * c->group, rows = c->batch * heads * c->seqlen_q;
+  const int64_t samples = sample_count(c, rows);
+  const size_t scores = (size_t)(samples * c->seqlen_k) + 1;
+  const size_t outs = (size_t)(samples * c->c.hdim_v);
+  reference_args r = {.q = a->q.data,
+                      .k = a->k.data,
+                      .v = a->v.data,
+                      .out = a->out.data,
+                      .lse = a->lse,
+                      .scores = (double *)(uintptr_t)need(SCORES, scores * 8),
+                      .low_scores = (float *)(uintptr_t)need(LOW_SCORES, scores * 4),
+                      .ref = (double *)(uintptr_t)need(REF, outs * 8),
+                      .low = (float *)(uintptr_t)need(LOW, outs * 4),
+                      .ref_lse = (double *)(uintptr_t)need(REF_LSE, (size_t)samples * 8),
+                      .worst = (reference_uint64 *)(uintptr_t)g.buffers[RESULTS].data,
+                      .scale = c->scale > 0 ? (double)c->scale : 1.0 / sqrt((double)c->c.hdim),
+                      .seed = g.seed + 4,
+                      .samples = samples,
+                      .rows = rows,
+                      .heads = (int)heads,
+                      .group = (int)c->group,
+                      .seqlen_q = (int)c->seqlen_q,
+                      .seqlen_k = (int)c->seqlen_k,
+                      .hdim = c->c.hdim,
+                      .hdim_v = c->c.hdim_v,
+                      .dtype = c->c.dtype,
+                      .causal = c->c.mask == ATTNPRESS_CAUSAL};
+  for (int i = 0; i < 3; ++i) {
+    r.q_stride[i] = a->q.stride[i];
+    r.k_stride[i] = a->k.stride[i];
+    r.v_stride[i] = a->v.stride[i];
+    r.out_stride[i] = a->out.stride[i];
+  }
+  const int contiguous = a->lse_stride[0] == 0 && a->lse_stride[1] == 0;
+  r.lse_stride[0] = contiguous ? heads * c->seqlen_q : a->lse_stride[0];
+  r.lse_stride[1] = contiguous ? c->seqlen_q : a->lse_stride[1];
+  return r;
+}
+
+static float worst_value(uint64_t word) {
+  const uint32_t bits = (uint32_t)(word >> 32);
+  float f;
+  memcpy(&f, &bits, sizeof f);
+  return f;
+}
+
+/* batch, head, row of a sample, as text */
+static const char *place_text(const reference_args *r, int64_t sample, char text[96]) {
+  const int64_t row = reference_sampled_row(sample, r->samples, r->rows, r->seed);
+  snprintf(text, 96, "batch %lld, row %lld, head %lld", (long long)(row / r->seqlen_q / r->heads),
+           (long long)(row % r->seqlen_q), (long long)(row / r->seqlen_q % r->heads));
+  return text;
+}
+
+static double half_value(const unsigned short *device, int dtype) {
+  uint16_t h = 0;
+  CUDA(memcpy_dtoh(&h, (CUdeviceptr)(uintptr_t)device, sizeof h));
+  if (dtype == ATTNPRESS_BF16) {
+    uint32_t bits = (uint32_t)h << 16;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+  }
+  const int exponent = h >> 10 & 31, mantissa = h & 1023;
+  double value = exponent == 31
+                     ? (mantissa ? NAN : INFINITY)
+                     : ldexp(exponent ? 1024 + mantissa : mantissa, exponent ? exponent - 25 : -24);
+  return h & 0x8000 ? -value : value;
+}
+
+static void report_out(stem_row *row, const reference_args *r, uint64_t word, double bound) {
+  const int64_t at = (uint32_t)word, sample = at / r->hdim_v, column = at % r->hdim_v;
+  const int64_t index = reference_sampled_row(sample, r->samples, r->rows, r->seed);
+  double ref = 0;
+  char place[96];
+  CUDA(memcpy_dtoh(&ref, (CUdeviceptr)(uintptr_t)(r->ref + at), sizeof ref));
+  const unsigned short *out = r->out + index / r->seqlen_q / r->heads * r->out_stride[0] +
+                              index % r->seqlen_q * r->out_stride[1] +
+                              index / r->seqlen_q % r->heads * r->out_stride[2] + column;
+  failed(row, "out: error %.3e, bound %.3e at %s, column %lld: %.6g, expected %.6g",
+         (double)worst_value(word), bound, place_text(r, sample, place), (long long)column,
+         half_value(out, r->dtype), ref);
+}
+
+static void report_lse(stem_row *row, const reference_args *r, uint64_t word) {
+  const int64_t sample = (uint32_t)word;
+  const int64_t index = reference_sampled_row(sample, r->samples, r->rows, r->seed);
+  double ref = 0;
+  float lse = 0;
+  char place[96];
+  CUDA(memcpy_dtoh(&ref, (CUdeviceptr)(uintptr_t)(r->ref_lse + sample), sizeof ref));
+  CUDA(memcpy_dtoh(&lse,
+                   (CUdeviceptr)(uintptr_t)(r->lse +
+                                            index / r->seqlen_q / r->heads * r->lse_stride[0] +
+                                            index / r->seqlen_q % r->heads * r->lse_stride[1] +
+                                            index % r->seqlen_q),
+                   sizeof lse));
+  failed(row, "lse: relative error %.3e, bound 1e-5 at %s: %.9g, expected %.9g",
+         (double)worst_value(word), place_text(r, sample, place), (double)lse, ref);
+}
+
+/* Compares the outputs of a call that is on the stream. */
+static void check_outputs(const gpu_case *c, const attnpress_forward_args *a, stem_row *row) {
+  uint64_t results[RESULT_WORDS];
+  clear_results();
+  const int64_t rows = c->batch * c->heads_kv * c->group * c->seqlen_q;
+  reference_args r = {0};
+  if (rows > 0) {
+    r = reference_for(c, a);
+    if (c->seqlen_k > 0)
+      launch(g.scores, (unsigned)((c->seqlen_k + REFERENCE_THREADS - 1) / REFERENCE_THREADS),
+             (unsigned)r.samples, (void *[]){&r});
+    launch(g.rows, (unsigned)r.samples, 1, (void *[]){&r});
+  }
+  count_written_16(g.buffers[OUT].data, (int64_t)(tensor_bytes(&a->out) / 2), COUNT_OUT);
+  if (a->lse)
+    count_written_32(g.buffers[LSE].data, (int64_t)(lse_bytes(c) / 4), COUNT_LSE);
+  if (a->workspace_bytes)
+    count_written_16(g.buffers[WORKSPACE].data + a->workspace_bytes, GUARD, COUNT_GUARD);
+  read_results(results);
+  const double out = worst_value(results[REFERENCE_WORST_OUT]);
+  const double bound = 2.0 * worst_value(results[REFERENCE_WORST_LOW]) + 1e-5;
+  const double lse = worst_value(results[REFERENCE_WORST_LSE]);
+  if (!(out <= bound))
+    report_out(row, &r, results[REFERENCE_WORST_OUT], bound);
+  if (!(lse <= 1e-5))
+    report_lse(row, &r, results[REFERENCE_WORST_LSE]);
+  if (results[COUNT_OUT] != (uint64_t)elements_of(&a->out))
+    failed(row, "out: %llu elements are written (not NaN), the tensor has %lld",
+           (unsigned long long)results[COUNT_OUT], (long long)elements_of(&a->out));
+  if (a->lse && results[COUNT_LSE] != (uint64_t)rows)
+    failed(row, "lse: %llu elements are written (not NaN), it has %lld",
+           (unsigned long long)results[COUNT_LSE], (long long)rows);
+  if (results[COUNT_GUARD] != 0)
+    failed(row, "the memory behind the workspace of %zu bytes was written", a->workspace_bytes);
+  row->ratio = fmax(row->ratio, isfinite(out) ? out / bound : INFINITY);
+  row->lse = fmax(row->lse, lse);
+}
+
+/* What would run; 0 where --only leaves it out. */
+static int describe(const gpu_case *c, attnpress_info *info) {
+  attnpress_forward_args a = describe_case(c);
+  print_case(c, g.current, sizeof g.current);
+  *info = (attnpress_info)ATTNPRESS_INFO_INIT;
+  if (attnpress_describe_forward(g.handle, &a, info) != ATTNPRESS_OK) {
+    failed(NULL, "attnpress_describe_forward: %s", attnpress_last_error());
+    return 0;
+  }
+  return !g.only || fnmatch(g.only, info->stem, 0) == 0 ||
+         (*info->combine_stem && fnmatch(g.only, info->combine_stem, 0) == 0);
+}
+
+/* Runs and checks a call; 0: go on. */
+static int run_case(const gpu_case *c) {
+  attnpress_info info;
+  if (!describe(c, &info))
+    return 0;
+  stem_row *row = row_of(info.stem);
+  ++g.calls;
+  ++row->calls;
+  if (*info.combine_stem)
+    ++row_of(info.combine_stem)->calls;
+  if (g.list)
+    return 0;
+  attnpress_forward_args a = place_case(c, 1);
+  if (attnpress_forward(g.handle, &a, g.stream) != ATTNPRESS_OK) {
+    failed(row, "attnpress_forward: %s", attnpress_last_error());
+    return 0;
+  }
+  check_outputs(c, &a, row);
+  if (*info.combine_stem) {
+    stem_row *combine = row_of(info.combine_stem);
+    combine->ratio = fmax(combine->ratio, row->ratio);
+    combine->lse = fmax(combine->lse, row->lse);
+  }
+  return 0;
+}
+
+/* ---- The table's cases ----------------------------------------------------------------------- */
+
+static struct {
+  config list[1024];
+  int count;
+} configs;
+
+static void add_config(int hdim, int hdim_v, int dtype, int mask) {
+  for (int i = 0; i < configs.count; ++i) {
+    const config *c = &configs.list[i];
+    if (c->hdim == hdim && c->hdim_v == hdim_v && c->dtype == dtype && c->mask == mask)
+      return;
+  }
+  if (configs.count < (int)(sizeof configs.list / sizeof *configs.list))
+    configs.list[configs.count++] = (config){hdim, hdim_v, dtype, mask};
+}
+
+/* Whether a row of the default set is what this device would run. */
+static int is_for_this_device(const ap_prebuilt_row *row, ap_variant *v) {
+  if (ap_variant_parse(row->stem, v) != ATTNPRESS_OK)
+    return 0;
+  const char *target = ap_target_for(g.d.capability, v->arch);
+  if (v->pass == AP_PASS_FWD_COMBINE && !target)
+    target = ap_target_for(g.d.capability, 86); /* combine stems say sm80 and run everywhere */
+  return target && strcmp(target, row->target) == 0;
+}
+
+static void collect_configs(void) {
+  for (size_t i = 0; i < ap_default_set_count; ++i) {
+    ap_variant v;
+    if (is_for_this_device(&ap_default_set[i], &v) && v.pass == AP_PASS_FWD)
+      add_config(v.hdim, v.hdim_v, v.dtype, v.mask);
+  }
+  for (size_t i = 0; i < sizeof extra_hdims / sizeof *extra_hdims; ++i)
+    for (int dtype = ATTNPRESS_FP16; dtype <= ATTNPRESS_BF16; ++dtype)
+      for (int mask = ATTNPRESS_FULL; mask <= ATTNPRESS_CAUSAL; ++mask)
+        add_config(extra_hdims[i][0], extra_hdims[i][1], dtype, mask);
+}
+
+/* The call of a configuration, a pair, a split count and a group size: layout, lse and scale take
+ * turns, so that each of them meets each of the others somewhere in the table. Where the query is
+ * short, which decides how rows are packed and which kernel is taken, every group size is run; else
+ * they take turns, too, and `group` is 0. */
+static gpu_case make_case(int config_index, int pair, int split, int group) {
+  const lengths *l = &pairs[pair];
+  const int turn = config_index + pair + split + group;
+  gpu_case c = {.c = configs.list[config_index],
+                .batch = l->seqlen_k >= 16000 ? 1 : 2,
+                .heads_kv = 2,
+                .group = groups[is_short(l) ? group : (turn + pair / 4) % 4],
+                .seqlen_q = l->seqlen_q,
+                .seqlen_k = l->seqlen_k,
+                .layout = (turn + pair / 16) % LAYOUTS,
+                .with_lse = turn % 3 != 0,
+                .num_splits = split_counts[split],
+                .scale = turn % 5 == 0 ? 0.2f : 0.0f};
+  const int64_t elements = c.heads_kv * c.group * c.seqlen_q * c.c.hdim_v;
+  if (elements > 0 && c.batch * elements < MIN_ELEMENTS)
+    c.batch = (MIN_ELEMENTS + elements - 1) / elements;
+  if (g.quick && c.c.hdim_v * c.c.hdim > 128 * 128)
+    c.batch = elements >= MIN_ELEMENTS ? 1 : c.batch;
+  return c;
+}
+
+static int is_selected(int pair, int split, int group) {
+  if (group > 0 && !is_short(&pairs[pair]))
+    return 0;
+  if (!g.quick)
+    return 1;
+  return pairs[pair].quick && group % 2 == 0 && split_counts[split] != 0 &&
+         split_counts[split] != 17;
+}
+
+/* Calls `act` for every call of a configuration; until it returns other than 0, which is then
+ * returned. */
+static int for_each_case(int config_index, int (*act)(const gpu_case *c)) {
+  for (int pair = 0; pair < PAIRS; ++pair)
+    for (int split = 0; split < SPLITS; ++split)
+      for (int group = 0; group < GROUPS; ++group)
+        if (is_selected(pair, split, group)) {
+          const gpu_case c = make_case(config_index, pair, split, group);
+          const int result = act(&c);
+          if (result != 0)
+            return result;
+        }
+  return 0;
+}
+
+static double seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---- Compiling beforehand, on every core ----------------------------------------------------- */
+
+static struct {
+  pthread_mutex_t lock;
+  int next;
+  unsigned char wanted[1024];
+} preparation = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void *prepare_main(void *unused) {
+  (void)unused;
+  g.d.ctx_set_current(g.d.context);
+  for (;;) {
+    pthread_mutex_lock(&preparation.lock);
+    int i = preparation.next++;
+    pthread_mutex_unlock(&preparation.lock);
+    if (i >= configs.count)
+      return NULL;
+    if (!preparation.wanted[i])
+      continue;
+    gpu_case c = {configs.list[i], 1, 1, 1, 1, 1, BSHD, 0, 0, 0.0f};
+    attnpress_forward_args a = describe_case(&c);
+    /* A failure shows again, with its call, when the kernel is run. */
+    (void)attnpress_prepare_forward(g.handle, &a);
+  }
+}
+
+static int is_wanted(const gpu_case *c) {
+  attnpress_info info;
+  return describe(c, &info);
+}
+
+static void prepare_all(void) {
+  pthread_t threads[16];
+  int started = 0;
+  long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  for (int i = 0; i < configs.count; ++i)
+    preparation.wanted[i] = (unsigned char)for_each_case(i, is_wanted);
+  if (g.only || g.list)
+    return; /* a few kernels: each is compiled when it is met */
+  for (; started < 16 && started < cores; ++started)
+    if (pthread_create(&threads[started], NULL, prepare_main, NULL) != 0)
+      break;
+  for (int i = 0; i < started; ++i)
+    pthread_join(threads[i], NULL);
+}
+
+static void test_table(void) {
+  for (int i = 0; i < configs.count; ++i)
+    if (preparation.wanted[i])
+      (void)for_each_case(i, run_case);
+}
+
+/* ---- Past 2^31 elements ---------------------------------------------------------------------- */
+
+static void test_large_tensors(void) {
+  static const gpu_case cases[] = {
+      /* the offset of a batch passes 2^31 */
+      {{128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL}, 530, 8, 4, 1024, 1024, BSHD, 1, 1, 0.0f},
+      {{64, 64, ATTNPRESS_FP16, ATTNPRESS_FULL}, 1060, 32, 1, 1024, 512, BHSD, 1, 1, 0.0f},
+      /* that of a key */
+      {{128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL}, 1, 8, 4, 128, 2100000, BSHD, 1, 1, 0.0f},
+      {{128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL}, 1, 8, 8, 1, 2100000, BSHD, 1, 0, 0.0f},
+      {{96, 96, ATTNPRESS_BF16, ATTNPRESS_FULL}, 1, 8, 1, 64, 2900000, BSHD, 1, 3, 0.0f},
+      /* that of a query */
+      {{128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL}, 1, 2, 8, 1060000, 64, BSHD, 1, 1, 0.0f},
+      {{256, 256, ATTNPRESS_BF16, ATTNPRESS_FULL}, 1, 8, 1, 1060000, 64, BHSD_GAPS, 1, 1, 0.0f},
+      {{192, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL}, 3, 16, 1, 360000, 77, BSHD, 1, 1, 0.0f},
+      /* and that of a split's partial output */
+      {{64, 64, ATTNPRESS_BF16, ATTNPRESS_FULL}, 4, 4, 4, 40000, 600, BSHD, 1, 17, 0.0f},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    const gpu_case *c = &cases[i];
+    attnpress_info info;
+    if (!describe(c, &info))
+      continue;
+    attnpress_forward_args a = describe_case(c);
+    size_t workspace = 0, free_bytes = 0, total = 0;
+    OK(attnpress_forward_workspace_size(g.handle, &a, &workspace));
+    free_buffers();
+    CUDA(mem_get_info(&free_bytes, &total));
+    const size_t wanted = tensor_bytes(&a.q) + tensor_bytes(&a.k) + tensor_bytes(&a.v) +
+                          tensor_bytes(&a.out) + workspace + ((size_t)4 << 30);
+    if (wanted > free_bytes) {
+      printf("skipped, needs %.0f GB of device memory: %s\n", (double)wanted * 1e-9, g.current);
+      continue;
+    }
+    run_case(c);
+  }
+  free_buffers();
+}
+
+/* ---- The same bits every time ---------------------------------------------------------------- */
+
+static const gpu_case steady_cases[] = {
+    {{64, 64, ATTNPRESS_FP16, ATTNPRESS_CAUSAL}, 4, 4, 2, 1024, 1024, BSHD, 1, 1, 0.0f},
+    {{128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL}, 4, 8, 1, 1000, 1111, BHSD, 1, 1, 0.0f},
+    {{128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL}, 60, 6, 1, 239, 512, BSHD, 1, 1, 0.0f},
+    {{256, 256, ATTNPRESS_BF16, ATTNPRESS_CAUSAL}, 2, 8, 1, 777, 777, BSHD_GAPS, 1, 1, 0.0f},
+    {{192, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL}, 2, 8, 1, 513, 700, BSHD, 1, 1, 0.0f},
+    {{96, 96, ATTNPRESS_FP16, ATTNPRESS_FULL}, 2, 2, 7, 3, 799, BSHD, 1, 3, 0.0f},
+    {{64, 64, ATTNPRESS_BF16, ATTNPRESS_CAUSAL}, 2, 2, 1, 130, 150, BSHD, 1, 1, 0.0f},
+    {{128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL}, 1, 8, 4, 1, 131072, BSHD, 1, 0, 0.0f},
+    {{64, 64, ATTNPRESS_BF16, ATTNPRESS_CAUSAL}, 2, 2, 4, 16, 20000, BHSD, 1, 17, 0.0f},
+    {{512, 512, ATTNPRESS_BF16, ATTNPRESS_CAUSAL}, 1, 4, 1, 500, 600, BSHD, 1, 1, 0.0f},
+    {{320, 320, ATTNPRESS_FP16, ATTNPRESS_FULL}, 1, 4, 1, 500, 600, BSHD, 1, 3, 0.0f},
+};
+
+static int is_steady_selected(const gpu_case *c) {
+  return !g.quick || c->batch * c->seqlen_q * c->seqlen_k <= 1 << 17;
+}
+
+static void test_same_bits(void) {
+  const int runs = g.quick ? 3 : 50;
+  for (size_t i = 0; i < sizeof steady_cases / sizeof *steady_cases; ++i) {
+    const gpu_case *c = &steady_cases[i];
+    attnpress_info info;
+    if (!is_steady_selected(c) || !describe(c, &info))
+      continue;
+    stem_row *row = row_of(info.stem);
+    attnpress_forward_args a = place_case(c, 1);
+    const size_t out_bytes = tensor_bytes(&a.out), all_bytes = out_bytes + lse_bytes(c);
+    uint64_t results[RESULT_WORDS];
+    need(SAVED, all_bytes);
+    clear_results();
+    for (int run = 0; run < runs; ++run) {
+      a = place_case(c, 0);
+      ++row->calls;
+      OK(attnpress_forward(g.handle, &a, g.stream));
+      const CUdeviceptr saved = g.buffers[SAVED].data;
+      if (run == 0) {
+        CUDA(memcpy_dtod_async(saved, g.buffers[OUT].data, out_bytes, g.stream));
+        CUDA(memcpy_dtod_async(saved + out_bytes, g.buffers[LSE].data, lse_bytes(c), g.stream));
+      } else {
+        count_differences(saved, g.buffers[OUT].data, out_bytes);
+        count_differences(saved + out_bytes, g.buffers[LSE].data, lse_bytes(c));
+      }
+    }
+    read_results(results);
+    if (results[COUNT_DIFFERENT] != 0)
+      failed(row, "%d runs: %llu words differ from the first run's", runs,
+             (unsigned long long)results[COUNT_DIFFERENT]);
+    check_outputs(c, &a, row);
+  }
+}
+
+/* ---- CUDA graphs ----------------------------------------------------------------------------- */
+
+/* A new handle has loaded nothing: under capture it refuses, and the capture goes on; after prepare
+ * it captures, and the graph computes. */
+static void test_capture(void) {
+  for (size_t i = 0; i < sizeof steady_cases / sizeof *steady_cases; ++i) {
+    const gpu_case *c = &steady_cases[i];
+    attnpress_info info;
+    if (!is_steady_selected(c) || !describe(c, &info))
+      continue;
+    stem_row *row = row_of(info.stem);
+    attnpress_handle *fresh = NULL;
+    attnpress_forward_args a = place_case(c, 1);
+    CUgraph graph = NULL;
+    CUgraphExec exec = NULL;
+    OK(attnpress_create(&fresh, NULL));
+    CUDA(stream_begin_capture(g.stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    const attnpress_status refused = attnpress_forward(fresh, &a, g.stream);
+    CUDA(stream_end_capture(g.stream, &graph)); /* the refusal has not broken the capture */
+    if (graph)
+      CUDA(graph_destroy(graph));
+    if (refused != ATTNPRESS_CAPTURING)
+      failed(row, "under capture, before prepare: status %d (%s), not ATTNPRESS_CAPTURING",
+             (int)refused, attnpress_status_string(refused));
+    OK(attnpress_prepare_forward(fresh, &a));
+    CUDA(stream_begin_capture(g.stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    const attnpress_status captured = attnpress_forward(fresh, &a, g.stream);
+    const char *sentence = attnpress_last_error();
+    CUDA(stream_end_capture(g.stream, &graph));
+    if (captured != ATTNPRESS_OK) {
+      failed(row, "under capture, after prepare: %s", sentence);
+    } else {
+      CUDA(graph_instantiate(&exec, graph, 0));
+      for (int run = 0; run < 2; ++run) {
+        (void)place_case(c, 0); /* poison again */
+        CUDA(graph_launch(exec, g.stream));
+        ++row->calls;
+        check_outputs(c, &a, row);
+      }
+      CUDA(graph_exec_destroy(exec));
+    }
+    CUDA(graph_destroy(graph));
+    CUDA(stream_synchronize(g.stream));
+    attnpress_destroy(fresh);
+  }
+}
+
+/* ---- Threads --------------------------------------------------------------------------------- */
+
+typedef struct caller {
+  attnpress_handle *handle;
+  attnpress_forward_args args;
+  CUstream stream;
+  pthread_t thread;
+  attnpress_status status;
+  char sentence[1024];
+} caller;
+
+static void *caller_main(void *argument) {
+  caller *c = argument;
+  g.d.ctx_set_current(g.d.context);
+  for (int run = 0; run < 20 && c->status == ATTNPRESS_OK; ++run)
+    c->status = attnpress_forward(c->handle, &c->args, c->stream);
+  if (c->status != ATTNPRESS_OK)
+    snprintf(c->sentence, sizeof c->sentence, "%s", attnpress_last_error());
+  g.d.stream_synchronize(c->stream);
+  return NULL;
+}
+
+/* Threads that call a new handle at once, each on its stream, all compute what one computes. */
+static void test_threads(void) {
+  enum { CALLERS = 8 };
+  const gpu_case c_long = steady_cases[0];
+  gpu_case c_quick = c_long;
+  c_quick.seqlen_q = c_quick.seqlen_k = 130;
+  const gpu_case *c = g.quick ? &c_quick : &c_long;
+  attnpress_info info;
+  if (!describe(c, &info))
+    return;
+  stem_row *row = row_of(info.stem);
+  attnpress_forward_args a = place_case(c, 1);
+  OK(attnpress_forward(g.handle, &a, g.stream));
+  check_outputs(c, &a, row);
+  const size_t bytes = tensor_bytes(&a.out);
+  const CUdeviceptr outs = need(SAVED, bytes * CALLERS);
+  caller callers[CALLERS];
+  attnpress_handle *fresh = NULL;
+  uint64_t results[RESULT_WORDS];
+  poison(outs, bytes * CALLERS);
+  clear_results();
+  CUDA(stream_synchronize(g.stream));
+  OK(attnpress_create(&fresh, NULL));
+  for (int i = 0; i < CALLERS; ++i) {
+    callers[i] = (caller){.handle = fresh, .args = a};
+    callers[i].args.lse = NULL;
+    callers[i].args.out.data = (void *)(uintptr_t)(outs + bytes * (size_t)i + GUARD * 2);
+    CUDA(stream_create(&callers[i].stream, CU_STREAM_NON_BLOCKING));
+    if (pthread_create(&callers[i].thread, NULL, caller_main, &callers[i]) != 0)
+      die("no thread could be started");
+  }
+  for (int i = 0; i < CALLERS; ++i) {
+    pthread_join(callers[i].thread, NULL);
+    row->calls += 20;
+    if (callers[i].status != ATTNPRESS_OK)
+      failed(row, "thread %d: %s", i, callers[i].sentence);
+    count_differences(g.buffers[OUT].data, outs + bytes * (size_t)i, bytes);
+    CUDA(stream_destroy(callers[i].stream));
+  }
+  read_results(results);
+  if (results[COUNT_DIFFERENT] != 0)
+    failed(row, "%d threads: %llu words differ from one thread's", CALLERS,
+           (unsigned long long)results[COUNT_DIFFERENT]);
+  attnpress_destroy(fresh);
+}
+
+/* ---- What ran -------------------------------------------------------------------------------- */
+
+static void check_coverage(void) {
+  for (size_t i = 0; i < ap_default_set_count; ++i) {
+    const ap_prebuilt_row *prebuilt = &ap_default_set[i];
+    ap_variant v;
+    if (!is_for_this_device(prebuilt, &v))
+      continue;
+    stem_row *row = row_of(prebuilt->stem);
+    snprintf(g.current, sizeof g.current, "the default set for %s", prebuilt->target);
+    if (row->calls == 0)
+      failed(row, "no call of the table ran it");
+  }
+}
+
+static int compare_rows(const void *a, const void *b) {
+  return strcmp(((const stem_row *)a)->stem, ((const stem_row *)b)->stem);
+}
+
+static void print_summary(void) {
+  qsort(summary.rows, (size_t)summary.count, sizeof *summary.rows, compare_rows);
+  printf("\n%-56s %6s %6s %12s %10s\n", "kernel", "calls", "failed", "error/bound", "lse error");
+  for (int i = 0; i < summary.count; ++i) {
+    const stem_row *r = &summary.rows[i];
+    printf("%-56s %6ld %6ld %12.3f %10.1e\n", r->stem, r->calls, r->failures, r->ratio, r->lse);
+  }
+}
+
+static void timed(const char *name, void (*test)(void)) {
+  const double start = seconds();
+  const long failures = g.failures;
+  test();
+  snprintf(g.current, sizeof g.current, "after %s", name);
+  CUDA(ctx_synchronize());
+  printf("%-32s %s, %.1f s\n", name, g.failures == failures ? "ok" : "FAILED", seconds() - start);
+  fflush(stdout);
+}
+
+/* What can be checked without a device. */
+static int check_reference_compiles(void) {
+  char why[4096];
+  char *cubin = compile_reference(90, 0, why, sizeof why);
+  if (!cubin && strstr(why, "does not compile")) {
+    printf("%s\n", why);
+    return 1;
+  }
+  free(cubin);
+  return EXIT_SKIPPED;
+}
+
+static int usage(FILE *to, int status) {
+  fputs("usage: test_gpu_forward [--quick] [--only GLOB] [--list] [--seed N]\n"
+        "  --quick      small lengths only, for compute-sanitizer\n"
+        "  --only GLOB  only calls whose kernel's name matches, such as '*_hdim128_*'\n"
+        "  --list       counts the calls of the table by kernel, and makes none\n"
+        "  --seed N     of the random inputs (default 1)\n",
+        to);
+  return status;
+}
+
+int main(int argc, char **argv) {
+  char why[4096];
+  g.seed = 1;
+  for (int i = 1; i < argc; ++i) {
+    if (strcmp(argv[i], "--quick") == 0)
+      g.quick = 1;
+    else if (strcmp(argv[i], "--list") == 0)
+      g.list = 1;
+    else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
+      g.only = argv[++i];
+    else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
+      g.seed = strtoull(argv[++i], NULL, 10);
+    else if (strcmp(argv[i], "--help") == 0)
+      return usage(stdout, 0);
+    else
+      return usage(stderr, 2);
+  }
+  if (cuda_device_open(&g.d, 0, why, sizeof why) != 0) {
+    printf("SKIP: no CUDA device (%s)\n", why);
+    return check_reference_compiles();
+  }
+  const double start = seconds();
+  printf("%s, compute capability %d.%d, %d SMs, driver for CUDA %d.%d\n", g.d.name,
+         g.d.capability / 10, g.d.capability % 10, g.d.sm_count, g.d.driver_version / 1000,
+         g.d.driver_version % 1000 / 10);
+  snprintf(g.current, sizeof g.current, "set-up");
+  CUDA(stream_create(&g.stream, CU_STREAM_NON_BLOCKING));
+  need(RESULTS, 8 * RESULT_WORDS);
+  load_reference();
+  OK(attnpress_create(&g.handle, NULL));
+  collect_configs();
+  timed("compile what is not linked in", prepare_all);
+  timed("shapes", test_table);
+  if (!g.quick && !g.list)
+    timed("tensors past 2^31 elements", test_large_tensors);
+  if (!g.list) {
+    timed("the same bits every time", test_same_bits);
+    timed("CUDA graphs", test_capture);
+    timed("threads", test_threads);
+  }
+  if (!g.quick && !g.only)
+    timed("the whole default set ran", check_coverage);
+  print_summary();
+  printf("%ld calls of the table, %ld failures, %.1f s\n", g.calls, g.failures, seconds() - start);
+  attnpress_destroy(g.handle);
+  free_buffers();
+  CUDA(module_unload(g.module));
+  CUDA(stream_destroy(g.stream));
+  cuda_device_close(&g.d);
+  return g.failures || g.calls == 0;
+}
