@@ -1,0 +1,74 @@
+/* cp.async and its groups (PTX ISA, Data Movement and Conversion Instructions: Asynchronous copy).
+ *
+ * A copy is carried out as late as the program allows: when its thread waits for its group. Until
+ * then what it will overwrite is NaN, and may not be touched; then it counts as a write by that
+ * thread. */
+#include "machine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static machine *const m = &the_machine;
+
+enum { COPY_BYTES = 16 };
+
+void cp_async_reset(thread *t) {
+  t->copy_count = 0;
+  t->group = 0;
+}
+
+void cp_async_free(thread *t) {
+  free(t->copies);
+  t->copies = NULL;
+  t->copy_capacity = t->copy_count = 0;
+}
+
+static pending_copy *add_copy(thread *t) {
+  if (t->copy_count == t->copy_capacity) {
+    const int capacity = t->copy_capacity ? 2 * t->copy_capacity : 64;
+    pending_copy *copies = realloc(t->copies, (size_t)capacity * sizeof *copies);
+    if (copies == NULL)
+      abort();
+    t->copies = copies;
+    t->copy_capacity = capacity;
+  }
+  return &t->copies[t->copy_count++];
+}
+
+/* cp.async.cg.shared.global [shared], [global], 16, bytes: with fewer bytes than 16 the rest
+ * becomes zeros, and what is not copied is not read. */
+void emulated_cp_async_16(uint32_t shared, const void *global, int bytes) {
+  const void *site = CALL_SITE();
+  if (bytes < 0 || bytes > COPY_BYTES)
+    machine_fail("cp.async of %d bytes out of 16 at %s", bytes, site_text(site));
+  shared_check_range(shared, COPY_BYTES, COPY_BYTES, "cp.async writes", site);
+  if ((uintptr_t)global % COPY_BYTES != 0)
+    machine_fail("cp.async from address %p, which is not a multiple of 16, at %s", global,
+                 site_text(site));
+  if (bytes > 0)
+    global_access((uintptr_t)global, bytes, 0, site);
+  shared_copy_begin(shared, COPY_BYTES, site);
+  thread *t = &m->threads[m->current];
+  *add_copy(t) = (pending_copy){shared, global, bytes, t->group, site};
+}
+
+/* cp.async.commit_group: a group may be empty. */
+void emulated_cp_async_commit(void) {
+  ++m->threads[m->current].group;
+}
+
+/* cp.async.wait_group pending: all but the latest `pending` of the groups that were committed are
+ * complete. */
+void emulated_cp_async_wait(int pending) {
+  thread *t = &m->threads[m->current];
+  int done = 0;
+  for (; done < t->copy_count && t->copies[done].group + (uint64_t)pending < t->group; ++done) {
+    const pending_copy *copy = &t->copies[done];
+    unsigned char *to = shared_pointer(copy->shared);
+    memset(to, 0, COPY_BYTES);
+    memcpy(to, copy->global, (size_t)copy->bytes);
+    shared_copy_end(copy->shared, COPY_BYTES, copy->site);
+  }
+  t->copy_count -= done;
+  memmove(t->copies, t->copies + done, (size_t)t->copy_count * sizeof *t->copies);
+}

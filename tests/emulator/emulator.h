@@ -1,0 +1,46 @@
+/* Kernels on the CPU: compiles a generated .cu for the host and runs it block by block, every CUDA
+ * thread a fiber. Strict where hardware is lazy: README.md says what is checked. For one thread of
+ * one process. */
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+enum { EMULATED_REPORT_BYTES = 8192 };
+
+/** A tensor in global memory that a kernel was given: elements of element_bytes, strides in
+ * elements. What lies between its rows is not part of it. */
+typedef struct emulated_tensor {
+  const char *name;
+  void *data;
+  int element_bytes, writable;
+  int64_t shape[4], stride[4];
+} emulated_tensor;
+
+/** A kernel that is compiled and loaded. */
+typedef struct emulated_module emulated_module;
+
+/** Compiles a kernel's source to a module file. 0; or -1 with the compiler's words in `report`
+ * (EMULATED_REPORT_BYTES). */
+int emulated_compile(const char *source_path, const char *module_path, char *report);
+/** Device headers of this folder come before the project's; the text is not copied. */
+void emulated_include(const char *folder);
+/** Loads a module and finds its kernel; NULL with a sentence in `report`. The file is not needed
+ * any longer. */
+emulated_module *emulated_load(const char *module_path, const char *symbol, char *report);
+void emulated_unload(emulated_module *module);
+
+/** A launch; nothing is kept after the call. */
+typedef struct emulated_launch {
+  emulated_module *module;
+  unsigned blocks, threads; /* one-dimensional; threads a multiple of 32 */
+  size_t shared_bytes;      /* dynamic shared memory */
+  const void *args;         /* the kernel's struct */
+  /** Calls the kernel with its struct by value. */
+  void (*call)(void (*kernel)(void), const void *args);
+  const emulated_tensor *tensors;
+  int tensor_count;
+} emulated_launch;
+
+/** Runs a launch to its end, or to the first fault: then -1, and `report` says what, which threads,
+ * which block and where in the source. */
+int emulated_run(const emulated_launch *launch, char *report);

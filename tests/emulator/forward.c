@@ -1,0 +1,416 @@
+/* Runs forward calls and combine kernels under the emulator. */
+#define _GNU_SOURCE /* MAP_ANONYMOUS */
+#include "forward.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "attnpress/kernel_args.h"
+
+static int ceil_div(int64_t a, int64_t b) {
+  return (int)((a + b - 1) / b);
+}
+
+static int most(int a, int b) {
+  return a > b ? a : b;
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+/* A tensor far away from all others, so that what a wrong index finds is not another one. Pages
+ * that are not touched cost nothing. */
+typedef struct memory {
+  unsigned char *begin;
+  size_t bytes; /* mapped */
+} memory;
+
+enum { DISTANCE_BYTES = 1 << 26 };
+
+static void *memory_map(memory *where, size_t bytes) {
+  where->bytes = bytes + 2 * (size_t)DISTANCE_BYTES;
+  where->begin = mmap(NULL, where->bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (where->begin == MAP_FAILED) {
+    fprintf(stderr, "%zu bytes of addresses could not be had: is there a limit (ulimit -v)?\n",
+            where->bytes);
+    abort();
+  }
+  return where->begin + DISTANCE_BYTES;
+}
+
+static void memory_unmap(memory *where) {
+  if (where->begin != NULL)
+    munmap(where->begin, where->bytes);
+}
+
+/* ---- A call ---------------------------------------------------------------------------------- */
+
+enum { Q, K, V, OUT, LSE, OUT_PARTIAL, LSE_PARTIAL, TENSORS };
+
+typedef struct call {
+  const shape *s;
+  int heads, hdim, hdim_v, dtype;
+  int64_t rows; /* of out: batch * heads * seqlen_q */
+  memory memory[TENSORS];
+  emulated_tensor tensors[TENSORS];
+  attnpress_forward_args args; /* for the reference */
+} call;
+
+static void set_strides(attnpress_tensor *t, layout layout) {
+  const int64_t *n = t->shape;
+  const int64_t gap =
+      layout == LAYOUT_GAPS ? 24 : 0; /* in elements, like all here: a multiple of 8 */
+  const int64_t far = ((int64_t)1 << 31) + 8;
+  t->stride[3] = 1;
+  if (layout == LAYOUT_BHSD || layout == LAYOUT_FAR_HEADS) {
+    t->stride[1] = n[3];
+    t->stride[2] = layout == LAYOUT_FAR_HEADS ? far : n[1] * n[3];
+    t->stride[0] = n[2] * t->stride[2];
+  } else {
+    t->stride[2] = n[3] + gap;
+    t->stride[1] = layout == LAYOUT_FAR_ROWS ? far : n[2] * t->stride[2] + gap;
+    t->stride[0] = n[1] * t->stride[1] + gap;
+  }
+}
+
+/* Every element becomes NaN. */
+static void poison(const emulated_tensor *t) {
+  for (int64_t i = 0; i < t->shape[0]; ++i)
+    for (int64_t j = 0; j < t->shape[1]; ++j)
+      for (int64_t k = 0; k < t->shape[2]; ++k)
+        memset((char *)t->data +
+                   (i * t->stride[0] + j * t->stride[1] + k * t->stride[2]) * t->element_bytes,
+               0xff, (size_t)(t->shape[3] * t->element_bytes));
+}
+
+static void add_tensor(call *c, int which, attnpress_tensor *t, const char *name, int seqlen,
+                       int heads, int hdim) {
+  *t = (attnpress_tensor){.shape = {c->s->batch, seqlen, heads, hdim}, .dtype = c->dtype};
+  set_strides(t, c->s->layout);
+  t->data = memory_map(&c->memory[which], (size_t)reference_span(t) * sizeof(uint16_t));
+  emulated_tensor *e = &c->tensors[which];
+  *e = (emulated_tensor){name, t->data, sizeof(uint16_t), which == OUT, {0}, {0}};
+  memcpy(e->shape, t->shape, sizeof e->shape);
+  memcpy(e->stride, t->stride, sizeof e->stride);
+  poison(e);
+}
+
+/* lse: (batch, heads, seqlen_q). */
+static void add_lse(call *c) {
+  const int64_t gap = c->s->layout == LAYOUT_GAPS ? 5 : 0;
+  int64_t *stride = c->args.lse_stride;
+  stride[1] = c->s->seqlen_q + gap;
+  stride[0] = c->heads * stride[1] + gap;
+  c->args.lse = memory_map(&c->memory[LSE], (size_t)(c->s->batch * stride[0]) * sizeof(float));
+  c->tensors[LSE] = (emulated_tensor){"lse",
+                                      c->args.lse,
+                                      sizeof(float),
+                                      1,
+                                      {c->s->batch, 1, c->heads, c->s->seqlen_q},
+                                      {stride[0], 0, stride[1], 1}};
+  poison(&c->tensors[LSE]);
+}
+
+/* One of fp32 without gaps. */
+static float *add_floats(call *c, int which, const char *name, int64_t count) {
+  float *data = memory_map(&c->memory[which], (size_t)count * sizeof(float));
+  c->tensors[which] =
+      (emulated_tensor){name, data, sizeof(float), 1, {1, 1, 1, count}, {0, 0, 0, 1}};
+  poison(&c->tensors[which]);
+  return data;
+}
+
+static void call_open(call *c, const ap_variant *variant, const shape *s) {
+  *c = (call){.s = s,
+              .heads = s->heads_kv * s->group,
+              .hdim = variant->hdim,
+              .hdim_v = variant->hdim_v,
+              .dtype = variant->dtype};
+  c->rows = (int64_t)s->batch * c->heads * s->seqlen_q;
+  attnpress_forward_args *a = &c->args;
+  *a = (attnpress_forward_args)ATTNPRESS_FORWARD_ARGS_INIT;
+  a->mask = variant->mask;
+  a->scale = s->scale;
+  add_tensor(c, Q, &a->q, "q", s->seqlen_q, c->heads, c->hdim);
+  add_tensor(c, K, &a->k, "k", s->seqlen_k, s->heads_kv, c->hdim);
+  add_tensor(c, V, &a->v, "v", s->seqlen_k, s->heads_kv, c->hdim_v);
+  add_tensor(c, OUT, &a->out, "out", s->seqlen_q, c->heads, c->hdim_v);
+  if (!s->without_lse)
+    add_lse(c);
+}
+
+static void call_close(call *c) {
+  for (int i = 0; i < TENSORS; ++i)
+    memory_unmap(&c->memory[i]);
+}
+
+/* ---- Launches -------------------------------------------------------------------------------- */
+
+static void call_fwd(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_fwd_args))function)(*(const attnpress_fwd_args *)args);
+}
+
+static void call_combine(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_fwd_combine_args))function)(*(const attnpress_fwd_combine_args *)args);
+}
+
+/* As runtime/dispatch.c fills them. */
+static attnpress_fwd_args fwd_args(const call *c, const kernel *k) {
+  const attnpress_forward_args *a = &c->args;
+  const shape *s = c->s;
+  const float scale = s->scale != 0.0f ? s->scale : (float)(1.0 / sqrt((double)c->hdim));
+  attnpress_fwd_args args = {
+      .q = a->q.data,
+      .k = a->k.data,
+      .v = a->v.data,
+      .out = a->out.data,
+      .lse = a->lse,
+      .out_partial = c->tensors[OUT_PARTIAL].data,
+      .lse_partial = c->tensors[LSE_PARTIAL].data,
+      .q_batch_stride = a->q.stride[0],
+      .q_row_stride = a->q.stride[1],
+      .q_head_stride = a->q.stride[2],
+      .k_batch_stride = a->k.stride[0],
+      .k_row_stride = a->k.stride[1],
+      .k_head_stride = a->k.stride[2],
+      .v_batch_stride = a->v.stride[0],
+      .v_row_stride = a->v.stride[1],
+      .v_head_stride = a->v.stride[2],
+      .out_batch_stride = a->out.stride[0],
+      .out_row_stride = a->out.stride[1],
+      .out_head_stride = a->out.stride[2],
+      .lse_batch_stride = a->lse_stride[0],
+      .lse_head_stride = a->lse_stride[1],
+      .batch = s->batch,
+      .heads_q = c->heads,
+      .heads_kv = s->heads_kv,
+      .seqlen_q = s->seqlen_q,
+      .seqlen_k = s->seqlen_k,
+      .heads_per_tile = s->packed ? s->group : 1,
+      .num_splits = k->variant.split ? s->splits : 1,
+      .scale = scale,
+      .scale_log2 = (float)((double)scale * 1.4426950408889634074),
+  };
+  args.row_blocks = ceil_div((int64_t)s->seqlen_q * args.heads_per_tile, k->tile.block_m);
+  args.key_blocks_per_split = ceil_div(ceil_div(s->seqlen_k, k->tile.block_n), args.num_splits);
+  return args;
+}
+
+/* `used`: the tensors that the kernel may touch, as bits; the others are as if they were not there.
+ */
+static int launch(const kernel *k, unsigned blocks, const void *args,
+                  void (*typed_call)(void (*)(void), const void *), const call *c, unsigned used,
+                  char *report) {
+  emulated_tensor given[TENSORS];
+  int count = 0;
+  for (int i = 0; i < TENSORS; ++i)
+    if (used >> i & 1 && c->tensors[i].data != NULL)
+      given[count++] = c->tensors[i];
+  const emulated_launch l = {.module = k->module,
+                             .blocks = blocks,
+                             .threads = 32u * (unsigned)k->tile.warps_m * (unsigned)k->tile.warps_n,
+                             .shared_bytes = (size_t)k->tile.smem_bytes,
+                             .args = args,
+                             .call = typed_call,
+                             .tensors = given,
+                             .tensor_count = count};
+  char text[EMULATED_REPORT_BYTES];
+  const int status = emulated_run(&l, text);
+  if (status != 0)
+    snprintf(report, EMULATED_REPORT_BYTES, "%.120s: %.7900s", k->stem, text);
+  return status;
+}
+
+static int launch_combine(const kernel *k, const call *c, int splits, char *report) {
+  const attnpress_forward_args *a = &c->args;
+  const attnpress_fwd_combine_args args = {
+      .out_partial = c->tensors[OUT_PARTIAL].data,
+      .lse_partial = c->tensors[LSE_PARTIAL].data,
+      .out = a->out.data,
+      .lse = a->lse,
+      .out_batch_stride = a->out.stride[0],
+      .out_row_stride = a->out.stride[1],
+      .out_head_stride = a->out.stride[2],
+      .lse_batch_stride = a->lse_stride[0],
+      .lse_head_stride = a->lse_stride[1],
+      .rows = c->rows,
+      .heads_q = c->heads,
+      .seqlen_q = c->s->seqlen_q,
+      .num_splits = splits,
+  };
+  const unsigned used = 1u << OUT | 1u << LSE | 1u << OUT_PARTIAL | 1u << LSE_PARTIAL;
+  return launch(k, (unsigned)ceil_div(c->rows, k->tile.block_m), &args, call_combine, c, used,
+                report);
+}
+
+/* ---- Verdicts -------------------------------------------------------------------------------- */
+
+void print_shape(const shape *s, char *text, int text_bytes) {
+  static const char *const layouts[] = {"bshd", "bhsd", "bshd with gaps", "bshd, rows far apart",
+                                        "bhsd, heads far apart"};
+  int size = snprintf(text, (size_t)text_bytes, "batch %d, %d queries, %d keys, %d heads", s->batch,
+                      s->seqlen_q, s->seqlen_k, s->heads_kv * s->group);
+  if (s->group > 1)
+    size += snprintf(text + size, (size_t)(text_bytes - size), " on %d key head%s%s", s->heads_kv,
+                     s->heads_kv > 1 ? "s" : "", s->packed ? ", packed" : "");
+  if (s->splits > 0)
+    size += snprintf(text + size, (size_t)(text_bytes - size), ", %d splits", s->splits);
+  snprintf(text + size, (size_t)(text_bytes - size), ", %s%s", layouts[s->layout],
+           s->without_lse ? ", without lse" : "");
+}
+
+/* "row 17 of row block 2, warp row 1": where a row of the output lies in its tile. */
+static void print_tile_place(const kernel *k, const shape *s, const int64_t at[4], char *text,
+                             size_t text_bytes) {
+  if (k->variant.pass == AP_PASS_FWD_COMBINE) {
+    snprintf(text, text_bytes, "a row has a block of its own");
+    return;
+  }
+  const int heads = s->packed ? s->group : 1;
+  const int64_t row = at[1] * heads + at[2] % heads;
+  const int in_tile = (int)(row % k->tile.block_m);
+  const int warp_rows = most(1, k->tile.block_m / k->tile.warps_m);
+  snprintf(text, text_bytes,
+           "row %d of row block %lld (tile %d x %d), warp %d, lane group %d, 8-column tile %d",
+           in_tile, (long long)(row / k->tile.block_m), k->tile.block_m, k->tile.block_n,
+           in_tile / warp_rows, in_tile % 8, (int)(at[3] / 8));
+}
+
+static void judge(const kernel *k, const shape *s, verdict *v) {
+  const reference_error *e = &v->error;
+  /* Of too few elements, nothing is said yet. */
+  v->passed = e->elements < REFERENCE_MIN_ELEMENTS || reference_holds(e);
+  if (v->passed)
+    return;
+  char place[256];
+  int size = 0;
+  if (!(e->out <= reference_bound(e))) {
+    print_tile_place(k, s, e->at, place, sizeof place);
+    size = snprintf(
+        v->report, sizeof v->report,
+        "out is off by %.3g, where %.3g is allowed: batch %lld, query %lld, head %lld, column "
+        "%lld is %.6g, expected %.6g;\n  %s",
+        e->out, reference_bound(e), (long long)e->at[0], (long long)e->at[1], (long long)e->at[2],
+        (long long)e->at[3], e->value, e->expected, place);
+  }
+  if (!(e->lse <= REFERENCE_LSE_BOUND)) {
+    print_tile_place(k, s, (int64_t[]){e->lse_at[0], e->lse_at[1], e->lse_at[2], 0}, place,
+                     sizeof place);
+    snprintf(
+        v->report + size, sizeof v->report - (size_t)size,
+        "%slse is off by %.3g: batch %lld, query %lld, head %lld is %.9g, expected %.9g;\n  %s",
+        size ? "\n  " : "", e->lse, (long long)e->lse_at[0], (long long)e->lse_at[1],
+        (long long)e->lse_at[2], e->lse_value, e->lse_expected, place);
+  }
+}
+
+void run_forward(const kernel *forward, const kernel *combine, const shape *s, uint64_t seed,
+                 verdict *v) {
+  call c;
+  reference r;
+  v->passed = 0;
+  call_open(&c, &forward->variant, s);
+  reference_fill_normal(&c.args.q, seed);
+  reference_fill_normal(&c.args.k, seed + 1);
+  reference_fill_normal(&c.args.v, seed + 2);
+  const int split = forward->variant.split;
+  if (split) {
+    add_floats(&c, OUT_PARTIAL, "out_partial", s->splits * c.rows * c.hdim_v);
+    add_floats(&c, LSE_PARTIAL, "lse_partial", s->splits * c.rows);
+  }
+  const attnpress_fwd_args args = fwd_args(&c, forward);
+  const unsigned blocks =
+      (unsigned)(args.row_blocks * args.num_splits * s->batch * (c.heads / args.heads_per_tile));
+  const unsigned outputs = split ? 1u << OUT_PARTIAL | 1u << LSE_PARTIAL : 1u << OUT | 1u << LSE;
+  int status = launch(forward, blocks, &args, call_fwd, &c, 1u << Q | 1u << K | 1u << V | outputs,
+                      v->report);
+  if (status == 0 && split)
+    status = launch_combine(combine, &c, s->splits, v->report);
+  if (status == 0 && reference_init(&r, &c.args) == 0) {
+    reference_check(&r, &v->error);
+    reference_free(&r);
+    judge(forward, s, v);
+  }
+  call_close(&c);
+}
+
+/* ---- Combine alone --------------------------------------------------------------------------- */
+
+/* Uniform in [-1, 1), from a counter. */
+static float uniform(uint64_t *state) {
+  *state = *state * 6364136223846793005u + 1442695040888963407u;
+  return (float)((double)(*state >> 40) / (double)(1 << 23) - 1.0);
+}
+
+/* A third of the splits of a row has seen no key, and every ninth row none at all. */
+static void fill_parts(const call *c, int splits, uint64_t seed) {
+  float *out = c->tensors[OUT_PARTIAL].data, *lse = c->tensors[LSE_PARTIAL].data;
+  for (int64_t i = 0; i < splits * c->rows; ++i) {
+    const int empty = uniform(&seed) < -0.34f || i % c->rows % 9 == 4;
+    lse[i] = empty ? -INFINITY : 8.0f * uniform(&seed);
+    for (int column = 0; column < c->hdim_v; ++column)
+      out[i * c->hdim_v + column] = empty ? 0.0f : uniform(&seed);
+  }
+}
+
+/* A row in float64, and in fp32 rounded to the output's type, as the criterion wants. */
+static void check_combined_row(const call *c, int splits, int64_t row, reference_error *e) {
+  const float *out = c->tensors[OUT_PARTIAL].data, *lse = c->tensors[LSE_PARTIAL].data;
+  const int64_t at[3] = {row / c->s->seqlen_q / c->heads, row % c->s->seqlen_q,
+                         row / c->s->seqlen_q % c->heads};
+  double max = -INFINITY, sum = 0.0;
+  for (int i = 0; i < splits; ++i)
+    max = fmax(max, (double)lse[i * c->rows + row]);
+  for (int i = 0; i < splits && max != -INFINITY; ++i)
+    sum += exp((double)lse[i * c->rows + row] - max);
+  for (int column = 0; column < c->hdim_v; ++column) {
+    double expected = 0.0;
+    for (int i = 0; i < splits && sum > 0.0; ++i)
+      expected += exp((double)lse[i * c->rows + row] - max) / sum *
+                  (double)out[(i * c->rows + row) * c->hdim_v + column];
+    const double value = (double)reference_load(&c->args.out, at[0], at[1], at[2], column);
+    const double error = isnan(value) ? INFINITY : fabs(value - expected);
+    if (error > e->out || e->elements == 0) {
+      e->out = error;
+      e->value = value;
+      e->expected = expected;
+      memcpy(e->at, (int64_t[]){at[0], at[1], at[2], column}, sizeof e->at);
+    }
+    e->low = fmax(e->low, fabs((double)reference_round((float)expected, c->dtype) - expected));
+    ++e->elements;
+  }
+  if (c->args.lse == NULL)
+    return;
+  const double expected = sum > 0.0 ? max + log(sum) : -INFINITY,
+               value =
+                   (double)c->args
+                       .lse[at[0] * c->args.lse_stride[0] + at[2] * c->args.lse_stride[1] + at[1]];
+  const double error = value == expected ? 0.0
+                       : isnan(value) || isinf(expected)
+                           ? INFINITY
+                           : fabs(value - expected) / fmax(1.0, fabs(expected));
+  if (error > e->lse) {
+    e->lse = error;
+    e->lse_value = value;
+    e->lse_expected = expected;
+    memcpy(e->lse_at, at, sizeof e->lse_at);
+  }
+}
+
+void run_combine(const kernel *combine, const shape *s, uint64_t seed, verdict *v) {
+  call c;
+  v->passed = 0;
+  call_open(&c, &combine->variant, s);
+  add_floats(&c, OUT_PARTIAL, "out_partial", s->splits * c.rows * c.hdim_v);
+  add_floats(&c, LSE_PARTIAL, "lse_partial", s->splits * c.rows);
+  fill_parts(&c, s->splits, seed);
+  if (launch_combine(combine, &c, s->splits, v->report) == 0) {
+    for (int64_t row = 0; row < c.rows; ++row)
+      check_combined_row(&c, s->splits, row, &v->error);
+    judge(combine, s, v);
+  }
+  call_close(&c);
+}

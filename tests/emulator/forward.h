@@ -1,0 +1,61 @@
+/* Forward calls under the emulator: a kernel, a shape, random inputs, and the comparison with
+ * float64. */
+#pragma once
+#include <stdint.h>
+
+#include "../../runtime/registry.h"
+#include "../../tools/reference.h"
+#include "emulator.h"
+
+/** A kernel, compiled for the host and loaded. */
+typedef struct kernel {
+  ap_variant variant;
+  ap_tile tile;
+  char stem[AP_STEM_MAX];
+  emulated_module *module;
+} kernel;
+
+/** Compiles and loads the kernel in `source`, whose file name is its stem. The fields of the tile
+ * that a launch needs are read from the source's own constants. 0; or -1 with the reason in
+ * `report`. */
+int kernel_open(kernel *k, const char *source, char *report);
+/** The same of a source that is rendered first, for (stem, tile); tile NULL: the variant's own. */
+int kernel_press(kernel *k, const char *stem, const ap_tile *tile, char *report);
+/** The same of a source that the Python generator makes from the templates as they stand now. */
+int kernel_generate(kernel *k, const char *stem, char *report);
+void kernel_close(kernel *k);
+
+typedef enum layout {
+  LAYOUT_BSHD,
+  LAYOUT_BHSD,
+  LAYOUT_GAPS,      /* bshd with room between rows, and between those of lse */
+  LAYOUT_FAR_ROWS,  /* bshd, rows more than 2^31 elements apart */
+  LAYOUT_FAR_HEADS, /* bhsd, heads more than 2^31 elements apart */
+  LAYOUTS,
+} layout;
+
+typedef struct shape {
+  int batch, seqlen_q, seqlen_k, heads_kv, group; /* group: query heads of one key head */
+  int packed;                                     /* 1: the heads of a group share a tile */
+  int splits;                                     /* of split kernels */
+  layout layout;
+  int without_lse;
+  float scale; /* 0: 1 / sqrt(hdim) */
+} shape;
+
+/** What came of one call, or of several: errors add up. Zero-fill it first. */
+typedef struct verdict {
+  int passed;
+  reference_error error;
+  char report[EMULATED_REPORT_BYTES]; /* where it did not pass */
+} verdict;
+
+/** Runs `forward`, and after a split kernel `combine`, and compares out and lse with float64. */
+void run_forward(const kernel *forward, const kernel *combine, const shape *s, uint64_t seed,
+                 verdict *v);
+/** Runs a combine kernel on random parts of `splits` splits, some of them empty: rows of (batch,
+ * heads, seqlen_q). */
+void run_combine(const kernel *combine, const shape *s, uint64_t seed, verdict *v);
+
+/** "batch 2, 33 queries, 65 keys, 4 heads on 1 key head, packed, bhsd" */
+void print_shape(const shape *s, char *text, int text_bytes);

@@ -1,0 +1,136 @@
+/* Global memory: every access lies in an element of a tensor that the launch was given, and nothing
+ * orders two threads' accesses to it within a launch: what one has written, no other may write or
+ * read. */
+#define _GNU_SOURCE /* MAP_ANONYMOUS */
+#include "machine.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+static machine *const m = &the_machine;
+
+/* Who has written a granule of a writable tensor in this launch. */
+typedef struct writer {
+  uint32_t block, site; /* site: from the module's begin */
+  uint16_t thread;
+  uint8_t written;
+} writer;
+
+enum { GRANULE_BYTES = 2, TENSORS_MAX = 16 };
+
+/* Of the launch's tensors. Pages that are not touched cost nothing. */
+static writer *writers[TENSORS_MAX];
+static size_t writers_bytes[TENSORS_MAX];
+
+/* Whether `bytes` from byte `offset` of the tensor are elements of one row of it, and not what lies
+ * between rows. Dimensions are taken from the longest stride to the shortest. */
+static int lies_in_rows(const emulated_tensor *t, uint64_t offset, int bytes) {
+  int order[4] = {0, 1, 2, 3};
+  for (int i = 1; i < 4; ++i)
+    for (int j = i; j > 0 && t->stride[order[j - 1]] < t->stride[order[j]]; --j) {
+      const int swap = order[j];
+      order[j] = order[j - 1];
+      order[j - 1] = swap;
+    }
+  for (int i = 0; i < 4; ++i) {
+    const int d = order[i];
+    const uint64_t stride = (uint64_t)t->stride[d] * (uint64_t)t->element_bytes;
+    if (t->shape[d] == 0)
+      return 0;
+    if (d == 3) /* contiguous */
+      return offset + (uint64_t)bytes <= (uint64_t)t->shape[3] * stride;
+    uint64_t index = stride == 0 ? 0 : offset / stride;
+    if (index >= (uint64_t)t->shape[d])
+      index = (uint64_t)t->shape[d] - 1;
+    offset -= index * stride;
+  }
+  return 0;
+}
+
+static int64_t last_byte(const emulated_tensor *t) {
+  int64_t last = 0;
+  for (int d = 0; d < 4; ++d)
+    last += (t->shape[d] - 1) * t->stride[d];
+  return (last + 1) * t->element_bytes;
+}
+
+void global_reset(void) {
+  for (int i = 0; i < TENSORS_MAX; ++i) {
+    if (writers[i] != NULL)
+      munmap(writers[i], writers_bytes[i]);
+    writers[i] = NULL;
+  }
+  for (int i = 0; i < m->launch->tensor_count && i < TENSORS_MAX; ++i) {
+    const emulated_tensor *t = &m->launch->tensors[i];
+    if (t->data == NULL || !t->writable)
+      continue;
+    const int64_t bytes = last_byte(t);
+    writers_bytes[i] = ((size_t)(bytes > 0 ? bytes : 0) / GRANULE_BYTES + 1) * sizeof(writer);
+    writers[i] = mmap(NULL, writers_bytes[i], PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (writers[i] == MAP_FAILED)
+      abort();
+  }
+}
+
+/* `first` to `last`: granules of a tensor that the current thread reads or writes. */
+static void check_writers(const emulated_tensor *t, writer *first, writer *last, int is_write,
+                          const void *site) {
+  const writer self = {m->block, (uint32_t)((uintptr_t)site - m->launch->module->begin),
+                       (uint16_t)m->current, 1};
+  for (writer *w = first; w <= last; ++w) {
+    if (w->written && (w->block != self.block || w->thread != self.thread))
+      machine_fail("race: %s an element of %s at %s;\n  thread %d of block %u has written it at %s",
+                   is_write ? "writes" : "reads", t->name, site_text(site), w->thread, w->block,
+                   site_text((const void *)(m->launch->module->begin + w->site)));
+    if (is_write)
+      *w = self;
+  }
+}
+
+/* The tensor whose rows are nearest, and how far away they are. */
+static _Noreturn void fail_access(uintptr_t address, int bytes, int is_write, const void *site) {
+  const emulated_tensor *nearest = NULL;
+  int64_t distance = INT64_MAX;
+  for (int i = 0; i < m->launch->tensor_count; ++i) {
+    const emulated_tensor *t = &m->launch->tensors[i];
+    const int64_t begin = (int64_t)(address - (uintptr_t)t->data);
+    const int64_t behind = begin - last_byte(t);
+    const int64_t d = begin < 0 ? begin : behind > 0 ? behind : 0;
+    if (t->data != NULL && llabs(d) < llabs(distance)) {
+      nearest = t;
+      distance = d;
+    }
+  }
+  const char *verb = is_write ? "writes" : "reads";
+  if (nearest == NULL)
+    machine_fail("%s %d bytes at address 0x%llx; the kernel was given no tensor; at %s", verb,
+                 bytes, (unsigned long long)address, site_text(site));
+  const long long offset = (long long)(address - (uintptr_t)nearest->data);
+  machine_fail(
+      "%s %d bytes at address 0x%llx, outside the tensors that it was given; the nearest is "
+      "%s, whose byte %lld that would be%s; at %s",
+      verb, bytes, (unsigned long long)address, nearest->name, offset,
+      distance != 0                    ? ""
+      : nearest->writable || !is_write ? ", between its rows"
+                                       : ", which is read only",
+      site_text(site));
+}
+
+void global_access(uintptr_t address, int bytes, int is_write, const void *site) {
+  for (int i = 0; i < m->launch->tensor_count; ++i) {
+    const emulated_tensor *t = &m->launch->tensors[i];
+    if (t->data != NULL && address >= (uintptr_t)t->data && (t->writable || !is_write) &&
+        lies_in_rows(t, address - (uintptr_t)t->data, bytes)) {
+      const uint64_t offset = address - (uintptr_t)t->data;
+      if (i < TENSORS_MAX && writers[i] != NULL)
+        check_writers(t, writers[i] + offset / GRANULE_BYTES,
+                      writers[i] + (offset + (uint64_t)bytes - 1) / GRANULE_BYTES, is_write, site);
+      return;
+    }
+  }
+  const emulated_module *module = m->launch->module;
+  if (!is_write && address >= module->begin && address + (uintptr_t)bytes <= module->end)
+    return; /* a constant of the kernel's */
+  fail_access(address, bytes, is_write, site);
+}

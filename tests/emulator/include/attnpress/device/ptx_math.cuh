@@ -1,0 +1,19 @@
+// Stands in for the leaf header of the same name.
+#pragma once
+
+#include "attnpress/kernel_args.h"
+
+// ex2.approx.ftz.f32 (PTX ISA, Floating Point Instructions: ex2).
+__device__ __forceinline__ float exp2_approx(float x) {
+  return emulated_exp2(x);
+}
+
+// lg2.approx.ftz.f32 (PTX ISA, lg2).
+__device__ __forceinline__ float log2_approx(float x) {
+  return emulated_log2(x);
+}
+
+// rcp.approx.ftz.f32 (PTX ISA, rcp).
+__device__ __forceinline__ float reciprocal_approx(float x) {
+  return emulated_reciprocal(x);
+}

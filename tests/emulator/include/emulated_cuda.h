@@ -1,0 +1,74 @@
+// What CUDA C has and C++ has not, for kernels that clang compiles for the host. Included before
+// the kernel's first line; the kernel's text stays as it is.
+#pragma once
+
+#include "emulated_ops.h"
+
+#define __global__
+#define __device__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(...)
+#define __grid_constant__
+#define __align__(bytes) __attribute__((aligned(bytes)))
+
+// Shared memory is the thread-local segment of the kernel's module: its variables need no other
+// storage class, with `extern` or without. `smem` is the one that has its size from the launch.
+#define __shared__ thread_local
+extern "C" {
+thread_local __align__(1024) unsigned char smem[EMULATED_SHARED_BYTES_MAX];
+unsigned char *emulated_dynamic_shared() {
+  return smem;
+}
+}
+
+// As vectors of clang, they are loaded and stored by one access, whose alignment can be seen.
+typedef float float2 __attribute__((ext_vector_type(2)));
+typedef float float4 __attribute__((ext_vector_type(4)));
+typedef uint32_t uint2 __attribute__((ext_vector_type(2)));
+typedef uint32_t uint4 __attribute__((ext_vector_type(4)));
+
+struct emulated_index {
+  unsigned x;
+};
+#define threadIdx       (emulated_index{emulated_thread_index()})
+#define blockIdx        (emulated_index{emulated_block_index()})
+#define __syncthreads() emulated_barrier()
+
+static inline float __shfl_xor_sync(uint32_t lanes, float value, int mask) {
+  return emulated_shuffle_xor(lanes, value, mask);
+}
+
+#define EMULATED_MIN_MAX(type)                                                                     \
+  static inline type min(type a, type b) {                                                         \
+    return b < a ? b : a;                                                                          \
+  }                                                                                                \
+  static inline type max(type a, type b) {                                                         \
+    return a < b ? b : a;                                                                          \
+  }
+EMULATED_MIN_MAX(int)
+EMULATED_MIN_MAX(unsigned)
+EMULATED_MIN_MAX(long)
+EMULATED_MIN_MAX(long long)
+#undef EMULATED_MIN_MAX
+
+// What the compiler makes of copies of structs and initial values of arrays.
+extern "C" {
+__attribute__((used, visibility("hidden"), no_sanitize("thread"))) void *
+memcpy(void *to, const void *from, __SIZE_TYPE__ bytes) {
+  return emulated_memcpy(to, from, bytes, __builtin_return_address(0));
+}
+__attribute__((used, visibility("hidden"), no_sanitize("thread"))) void *
+memset(void *to, int value, __SIZE_TYPE__ bytes) {
+  return emulated_memset(to, value, bytes, __builtin_return_address(0));
+}
+}
+
+// max.f32 (PTX ISA, Floating Point Instructions): the operand that is a number, where
+// one is NaN; the canonical NaN, where both are; -0 is less than +0.
+static inline float fmaxf(float a, float b) {
+  if (a != a && b != b)
+    return __builtin_bit_cast(float, 0x7fffffff);
+  if (a != a || b != b)
+    return a != a ? b : a;
+  return a > b || (a == b && !__builtin_signbit(a)) ? a : b;
+}

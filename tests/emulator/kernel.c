@@ -1,0 +1,176 @@
+/* Kernels from sources: given by their paths, rendered by the library, or made from the templates
+ * by the generator. Built with EMULATED_SOURCE_DIR, the project's folder, and EMULATED_PYTHON, for
+ * the generator. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp, popen */
+#include "forward.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 256 };
+
+/* ---- Text ------------------------------------------------------------------------------------ */
+
+static char *read_text(const char *path) {
+  FILE *file = fopen(path, "rb");
+  if (file == NULL)
+    return NULL;
+  size_t size = 0, capacity = 1 << 16;
+  char *text = malloc(capacity + 1);
+  while (text != NULL && !feof(file) && !ferror(file)) {
+    size += fread(text + size, 1, capacity - size, file);
+    if (size == capacity) {
+      char *larger = realloc(text, 2 * capacity + 1);
+      if (larger == NULL)
+        break;
+      text = larger;
+      capacity *= 2;
+    }
+  }
+  fclose(file);
+  if (text != NULL)
+    text[size] = '\0';
+  return text;
+}
+
+/* The value of "constexpr int NAME = 64;" in a source; 0 where it has none. */
+static int32_t constant(const char *source, const char *name) {
+  char line[128];
+  snprintf(line, sizeof line, "constexpr int %s = ", name);
+  const char *found = strstr(source, line);
+  return found ? (int32_t)strtol(found + strlen(line), NULL, 10) : 0;
+}
+
+/* A combine kernel names its threads only; each of its blocks has one row. */
+static void read_tile(const char *source, int pass, ap_tile *tile) {
+  if (pass == AP_PASS_FWD_COMBINE) {
+    *tile = (ap_tile){.block_m = 1, .warps_m = constant(source, "NUM_THREADS") / 32, .warps_n = 1};
+    return;
+  }
+  tile->block_m = constant(source, "BLOCK_M");
+  tile->block_n = constant(source, "BLOCK_N");
+  tile->warps_m = constant(source, "WARPS_M");
+  tile->warps_n = constant(source, "WARPS_N");
+  tile->smem_bytes = constant(source, "SMEM_BYTES");
+}
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+static char folder[64]; /* of this process; removed at its end */
+static pid_t folder_owner;
+
+static void remove_folder(void) {
+  if (folder_owner == getpid())
+    rmdir(folder);
+}
+
+/* "<temporary folder>/<stem><suffix>" */
+static int temporary_path(char path[PATH_BYTES], const char *stem, const char *suffix) {
+  if (folder_owner != getpid()) {
+    snprintf(folder, sizeof folder, "/tmp/attnpress-emulated-XXXXXX");
+    if (mkdtemp(folder) == NULL)
+      return -1;
+    folder_owner = getpid();
+    atexit(remove_folder);
+  }
+  snprintf(path, PATH_BYTES, "%s/%s%s", folder, stem, suffix);
+  return 0;
+}
+
+static int compile_and_load(kernel *k, const char *source_path, char *report) {
+  char module[PATH_BYTES];
+  if (temporary_path(module, k->stem, ".so") != 0) {
+    snprintf(report, EMULATED_REPORT_BYTES, "no folder could be made in /tmp");
+    return -1;
+  }
+  if (emulated_compile(source_path, module, report) == 0)
+    k->module = emulated_load(module, k->stem, report);
+  unlink(module);
+  return k->module ? 0 : -1;
+}
+
+int kernel_open(kernel *k, const char *path, char *report) {
+  *k = (kernel){0};
+  const char *slash = strrchr(path, '/');
+  snprintf(k->stem, sizeof k->stem, "%s", slash ? slash + 1 : path);
+  k->stem[strcspn(k->stem, ".")] = '\0';
+  if (ap_variant_parse(k->stem, &k->variant) != ATTNPRESS_OK) {
+    snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
+    return -1;
+  }
+  char *source = read_text(path);
+  if (source == NULL) {
+    snprintf(report, EMULATED_REPORT_BYTES, "%s cannot be read", path);
+    return -1;
+  }
+  read_tile(source, k->variant.pass, &k->tile);
+  free(source);
+  return compile_and_load(k, path, report);
+}
+
+static int write_text(const char *path, const char *text, size_t size) {
+  FILE *file = fopen(path, "wb");
+  if (file == NULL)
+    return -1;
+  const size_t written = fwrite(text, 1, size, file);
+  return fclose(file) == 0 && written == size ? 0 : -1;
+}
+
+int kernel_press(kernel *k, const char *stem, const ap_tile *tile, char *report) {
+  ap_variant variant;
+  ap_tile own;
+  char *source = NULL, path[PATH_BYTES];
+  size_t size;
+  *k = (kernel){0};
+  if (ap_variant_parse(stem, &variant) != ATTNPRESS_OK ||
+      (tile == NULL && ap_find_tile(&variant, &own) != ATTNPRESS_OK) ||
+      ap_render(&variant, tile ? tile : &own, &source, &size) != ATTNPRESS_OK) {
+    snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
+    return -1;
+  }
+  if (temporary_path(path, stem, ".cu") != 0 || write_text(path, source, size) != 0) {
+    snprintf(report, EMULATED_REPORT_BYTES, "%s.cu could not be written in /tmp", stem);
+    free(source);
+    return -1;
+  }
+  free(source);
+  const int status = kernel_open(k, path, report);
+  unlink(path);
+  return status;
+}
+
+int kernel_generate(kernel *k, const char *stem, char *report) {
+  ap_variant v;
+  char path[PATH_BYTES], command[2048];
+  *k = (kernel){0};
+  if (ap_variant_parse(stem, &v) != ATTNPRESS_OK || temporary_path(path, stem, ".cu") != 0) {
+    snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
+    return -1;
+  }
+  snprintf(
+      command, sizeof command,
+      "cd '" EMULATED_SOURCE_DIR "' && '" EMULATED_PYTHON "' -B -m generator --pass %s --hdim %d "
+      "--hdim-v %d --dtype %s%s%s%s --arch sm%d --out '%s' 2>&1 >/dev/null",
+      v.pass == AP_PASS_FWD ? "fwd" : "fwd_combine", (int)v.hdim, (int)v.hdim_v,
+      v.dtype == ATTNPRESS_FP16 ? "fp16" : "bf16", v.mask == ATTNPRESS_CAUSAL ? " --causal" : "",
+      v.split ? " --split" : "", v.decode ? " --decode" : "", (int)v.arch, folder);
+  FILE *words = popen(command, "r");
+  if (words == NULL) {
+    snprintf(report, EMULATED_REPORT_BYTES, "the generator could not be started");
+    return -1;
+  }
+  const size_t size = fread(report, 1, EMULATED_REPORT_BYTES - 1, words);
+  report[size] = '\0';
+  if (pclose(words) != 0)
+    return -1;
+  const int status = kernel_open(k, path, report);
+  unlink(path);
+  return status;
+}
+
+void kernel_close(kernel *k) {
+  emulated_unload(k->module);
+  k->module = NULL;
+}

@@ -1,0 +1,191 @@
+#include "leaf_functions.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../runtime/cpu_half.h"
+
+const leaf_function leaf_functions[] = {
+    {"leaf_shared_address", LEAF_BITS, 1, 0},
+    {"leaf_cp_async_16", LEAF_BITS, 4, 0},
+    {"leaf_cp_async_groups", LEAF_BITS, 12, 0},
+    {"leaf_ldmatrix_x1", LEAF_BITS, 1, 0},
+    {"leaf_ldmatrix_x1_trans", LEAF_BITS, 1, 0},
+    {"leaf_ldmatrix_x2", LEAF_BITS, 2, 0},
+    {"leaf_ldmatrix_x2_trans", LEAF_BITS, 2, 0},
+    {"leaf_ldmatrix_x4", LEAF_BITS, 4, 0},
+    {"leaf_ldmatrix_x4_trans", LEAF_BITS, 4, 0},
+    {"leaf_mma_m16n8k16_fp16", LEAF_MMA_FP16, 4, 16},
+    {"leaf_mma_m16n8k16_bf16", LEAF_MMA_BF16, 4, 16},
+    {"leaf_mma_m16n8k8_fp16", LEAF_MMA_FP16, 4, 8},
+    {"leaf_mma_m16n8k8_bf16", LEAF_MMA_BF16, 4, 8},
+    {"leaf_pack_fp16", LEAF_FLOATS, 8, 0},
+    {"leaf_pack_bf16", LEAF_FLOATS, 8, 0},
+    {"leaf_exp2_approx", LEAF_EXP2, LANE_WORDS, 0},
+    {"leaf_log2_approx", LEAF_LOG2, LANE_WORDS, 0},
+    {"leaf_reciprocal_approx", LEAF_RECIPROCAL, LANE_WORDS, 0},
+    {"leaf_special_registers", LEAF_BITS, 4, 0},
+    {"leaf_shuffle_xor", LEAF_FLOATS, 5, 0},
+    {"leaf_minimum_maximum", LEAF_FLOATS, 4, 0},
+};
+const int leaf_functions_count = sizeof leaf_functions / sizeof *leaf_functions;
+
+/* ---- Inputs ---------------------------------------------------------------------------------- */
+
+static uint64_t random_bits(uint64_t *state) {
+  uint64_t x = *state += 0x9e3779b97f4a7c15u; /* splitmix64 */
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+
+/* Uniform in [-1, 1). */
+static float random_uniform(uint64_t *state) {
+  return (float)((double)(random_bits(state) >> 11) / (double)(1ull << 52) - 1.0);
+}
+
+/* Any float; each special value is among a few hundred. */
+static uint32_t random_float(uint64_t *state) {
+  static const uint32_t special[] = {0x00000000, 0x80000000, 0x7f800000, 0xff800000,
+                                     0x7fc00000, 0x00000001, 0x477fefff, 0x477ff000,
+                                     0x33000000, 0x33000001, 0x3f800000, 0x7f7fffff};
+  const uint64_t bits = random_bits(state);
+  if (bits >> 32 & 31)
+    return (uint32_t)bits;
+  return special[(bits >> 40) % (sizeof special / sizeof *special)];
+}
+
+static uint32_t random_word(leaf_kind kind, int word, uint64_t *state) {
+  switch (kind) {
+  case LEAF_BITS:
+    return (uint32_t)random_bits(state);
+  case LEAF_MMA_FP16:
+  case LEAF_MMA_BF16:
+    if (word >= 8)
+      return ap_bits_from_float(4.0f * random_uniform(state));
+    if (kind == LEAF_MMA_FP16)
+      return ap_fp16_from_float(random_uniform(state)) |
+             (uint32_t)ap_fp16_from_float(random_uniform(state)) << 16;
+    return ap_bf16_from_float(random_uniform(state)) |
+           (uint32_t)ap_bf16_from_float(random_uniform(state)) << 16;
+  case LEAF_EXP2:
+    if (random_bits(state) % 8 != 0)
+      return ap_bits_from_float(130.0f * random_uniform(state));
+    break;
+  default:
+    break;
+  }
+  return random_float(state);
+}
+
+void leaf_fill(const leaf_function *f, uint32_t *in, int warps, uint64_t seed) {
+  for (int i = 0; i < warps * WARP_WORDS; ++i)
+    in[i] = random_word(f->kind, i % LANE_WORDS, &seed);
+}
+
+/* ---- Running --------------------------------------------------------------------------------- */
+
+typedef struct leaf_args {
+  const uint32_t *in;
+  uint32_t *out;
+} leaf_args;
+
+static void call_leaf(void (*function)(void), const void *args) {
+  ((void (*)(leaf_args))function)(*(const leaf_args *)args);
+}
+
+int leaf_emulate(const char *module_path, const char *symbol, const uint32_t *in, uint32_t *out,
+                 int warps, char *report) {
+  emulated_module *module = emulated_load(module_path, symbol, report);
+  if (module == NULL)
+    return -1;
+  const int64_t words = (int64_t)warps * WARP_WORDS;
+  const leaf_args args = {in, out};
+  const emulated_tensor tensors[] = {
+      {"in", (void *)(uintptr_t)in, 4, 0, {1, 1, 1, words}, {0, 0, 0, 1}},
+      {"out", out, 4, 1, {1, 1, 1, words}, {0, 0, 0, 1}},
+  };
+  const emulated_launch launch = {.module = module,
+                                  .blocks = (unsigned)warps,
+                                  .threads = 32,
+                                  .args = &args,
+                                  .call = call_leaf,
+                                  .tensors = tensors,
+                                  .tensor_count = 2};
+  const int status = emulated_run(&launch, report);
+  emulated_unload(module);
+  return status;
+}
+
+/* ---- Comparing ------------------------------------------------------------------------------- */
+
+static float as_float(uint32_t bits) {
+  return ap_float_from_bits(bits);
+}
+
+static float half_of(const uint32_t *words, int lane, int word, int upper, leaf_kind kind) {
+  const uint16_t half = (uint16_t)(words[lane * LANE_WORDS + word] >> 16 * upper);
+  return kind == LEAF_MMA_FP16 ? ap_float_from_fp16(half) : ap_float_from_bf16(half);
+}
+
+/* |C| + sum of |A B| of element `register_index` of a lane: what an mma's error is a small part of.
+ */
+static double mma_size(const leaf_function *f, const uint32_t *in, int lane, int register_index) {
+  double sum = fabs((double)as_float(in[lane * LANE_WORDS + 8 + register_index]));
+  const int column_lane =
+      (lane % 4 * 2 + register_index % 2) * 4; /* the first that holds B's column */
+  const int row_lane = lane / 4 * 4;           /* the first that holds A's row */
+  for (int k = 0; k < f->k; ++k) {
+    const int t = k % 8 / 2, upper = k % 2;
+    sum += fabs((double)half_of(in, row_lane + t, register_index / 2 + k / 8 * 2, upper, f->kind) *
+                (double)half_of(in, column_lane + t, 4 + k / 8, upper, f->kind));
+  }
+  return sum;
+}
+
+/* What the PTX ISA allows a GPU, and half a unit in the last place for the rounding here. */
+static double bound(const leaf_function *f, const uint32_t *in, int lane, int word, double result) {
+  switch (f->kind) {
+  case LEAF_MMA_FP16:
+  case LEAF_MMA_BF16: /* each of k additions may cut off a unit in the last place of the largest
+                         term */
+    return (f->k + 1) * 0x1p-23 * mma_size(f, in, lane, word);
+  case LEAF_EXP2: /* and what is subnormal may be zero */
+    return 0x1.4p-22 * fabs(result) + 0x1p-126;
+  case LEAF_LOG2:
+    return 0x1.4p-22 * fmax(1.0, fabs(result));
+  case LEAF_RECIPROCAL:
+    return 0x1.8p-23 * fabs(result) + 0x1p-126;
+  default:
+    return 0.0;
+  }
+}
+
+static double word_distance(const leaf_function *f, const uint32_t *in, uint32_t a, uint32_t b,
+                            int lane, int word) {
+  const double x = (double)as_float(a), y = (double)as_float(b);
+  if (a == b)
+    return 0.0;
+  if (f->kind == LEAF_BITS || f->kind == LEAF_FLOATS)
+    return INFINITY;
+  if (isnan(x) && isnan(y))
+    return 0.0;
+  const double allowed = bound(f, in, lane, word, y);
+  return isfinite(x) && isfinite(y) && allowed > 0.0 ? fabs(x - y) / allowed : INFINITY;
+}
+
+double leaf_distance(const leaf_function *f, const uint32_t *in, const uint32_t *a,
+                     const uint32_t *b, int *word) {
+  double worst = 0.0;
+  for (int lane = 0; lane < 32; ++lane)
+    for (int i = 0; i < f->words; ++i) {
+      const int at = lane * LANE_WORDS + i;
+      const double distance = word_distance(f, in, a[at], b[at], lane, i);
+      if (distance > worst) {
+        worst = distance;
+        *word = at;
+      }
+    }
+  return worst;
+}

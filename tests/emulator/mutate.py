@@ -1,0 +1,191 @@
+"""Does the emulator see faults? Puts single faults (mutations.py) into templates and device
+headers, and runs a few kernels of each: `python tests/emulator/mutate.py`, after a build.
+
+Each mutated text is expanded by the generator and run by attnpress-emulate over its table of
+shapes, until a kernel fails. Prints what each fault was caught by, and those that escape; exit
+status 1 where more than 5% of the faults that can be seen escape, or a fault no longer fits."""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from mutations import COMBINE, FWD, MUTATIONS, TILE, Mutation
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from generator.registry import source  # noqa: E402
+from generator.render import environment  # noqa: E402
+from generator.tiles import parse_tile, tile_of  # noqa: E402
+from generator.variant import parse_stem  # noqa: E402
+
+KERNELS = [
+    ("flash_fwd_combine_hdim96_fp16_sm80", ""),
+    ("flash_fwd_hdim128_bf16_decode_sm80", ""),
+    ("flash_fwd_hdim64_fp16_causal_sm80", ""),
+    ("flash_fwd_split_hdim72_fp16_causal_decode_sm80", ""),
+    ("flash_fwd_hdim72_bf16_decode_sm80", ""),
+    ("flash_fwd_hdim40_bf16_causal_sm86", ""),
+    ("flash_fwd_split_hdim120_fp16_sm80", ""),
+    ("flash_fwd_split_hdim168_bf16_causal_sm86", ""),
+    ("flash_fwd_hdim176_bf16_causal_sm80", ""),
+    ("flash_fwd_hdim96_fp16_sm80", ""),
+    ("flash_fwd_hdim64v128_bf16_causal_sm80", ""),
+    ("flash_fwd_hdim64_bf16_sm80", "m128n64w4x1s2k64v64q"),
+]
+"""Kernels and tiles (empty: the kernel's own) that have each piece of the templates between them:
+several and single slabs of K and V, a narrow last one, rings that come round with a key block and
+that do not, one and several warps a row, overlapping ones, Q in registers, a head dim that is no
+multiple of 16, an output wider than Q, copies that are spread over the products."""
+
+ESCAPES_ALLOWED = 0.05
+KERNEL_SECONDS = 30
+
+
+def render(templates: Path) -> dict[str, str]:
+    """The sources of KERNELS, by the names of their files."""
+    env = environment(templates)
+    texts = {}
+    for i, (stem, tile_name) in enumerate(KERNELS):
+        variant = parse_stem(stem)
+        tile = parse_tile(tile_name, variant) if tile_name else tile_of(variant)
+        texts[f"{i}/{stem}.cu"] = source(env, variant, tile)
+    return texts
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a mutation. caught_by: a few words of the report; "": nothing was seen."""
+
+    mutation: Mutation
+    caught_by: str
+    kernel: str
+    report: str
+    seconds: float
+
+
+def classify(report: str) -> str:
+    """The kind of a failure, in a few words."""
+    kinds = [
+        (r"did not compile", "the compiler"),
+        (r"in flight", "copy in flight"),
+        (r"race:", "race"),
+        (r"deadlock", "deadlock"),
+        (r"nothing has written", "memory that was not written"),
+        (r"outside the tensors", "access outside the tensors"),
+        (r"outside the \d+ bytes", "access outside shared memory"),
+        (r"not a multiple of", "misaligned access"),
+        (r"took too long", "too long"),
+        (r"ended with signal", "crash"),
+        (r"out is off", "wrong output"),
+        (r"lse is off", "wrong lse"),
+    ]
+    return next((kind for pattern, kind in kinds if re.search(pattern, report)), "failure")
+
+
+def run_mutation(mutation: Mutation, emulate: Path, originals: dict[str, str]) -> Outcome:
+    """Runs the kernels that the mutation changes, one by one, until one fails."""
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="attnpress-mutation-") as name:
+        folder = Path(name)
+        for file in (FWD, COMBINE, TILE):
+            text = (ROOT / file).read_text()
+            target = folder / file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(mutation.apply(text) if file == mutation.file else text)
+        texts = render(folder / "templates")
+        for path, text in texts.items():
+            if mutation.file != TILE and text == originals[path]:
+                continue
+            kernel = folder / path
+            kernel.parent.mkdir(exist_ok=True)
+            kernel.write_text(text)
+            command = [emulate, "sources", kernel, "--jobs", "1", "--seconds", str(KERNEL_SECONDS)]
+            result = subprocess.run(
+                [*command, "--include", folder / "include"], capture_output=True, text=True
+            )
+            if result.returncode != 0:
+                kind = classify(result.stdout)
+                seconds = time.monotonic() - begin
+                return Outcome(mutation, kind, kernel.stem, result.stdout, seconds)
+    return Outcome(mutation, "", "", "", time.monotonic() - begin)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--emulate", type=Path, default=ROOT / "build" / "attnpress-emulate")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutations at a time")
+    parser.add_argument("--only", default="", help="those with this text in their names")
+    parser.add_argument("--sample", type=int, help="so many of them, by a fixed seed")
+    parser.add_argument("--verbose", action="store_true", help="the emulator's reports too")
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = arguments()
+    if not options.emulate.is_file():
+        print(f"{options.emulate} is missing: build first, or say --emulate PATH", file=sys.stderr)
+        return 2
+    emulate = options.emulate.resolve()
+    mutations = [m for m in MUTATIONS if options.only in m.name]
+    if options.sample is not None:
+        mutations = random.Random(1).sample(mutations, min(options.sample, len(mutations)))
+    begin = time.monotonic()
+    try:
+        for m in MUTATIONS:
+            m.apply((ROOT / m.file).read_text())
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
+    originals = render(ROOT / "templates")
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        outcomes = list(
+            pool.map(
+                lambda m: report(run_mutation(m, emulate, originals), options.verbose), mutations
+            )
+        )
+    return summary(outcomes, time.monotonic() - begin)
+
+
+def report(outcome: Outcome, verbose: bool) -> Outcome:
+    """Prints a line for a mutation."""
+    m = outcome.mutation
+    verdict = f"caught: {outcome.caught_by} ({outcome.kernel})" if outcome.caught_by else "ESCAPED"
+    if m.harmless and not outcome.caught_by:
+        verdict = f"harmless: {m.harmless}"
+    print(f"{m.name:<62} {verdict}, {outcome.seconds:.1f} s", flush=True)
+    if verbose and outcome.report:
+        print(outcome.report)
+    return outcome
+
+
+def summary(outcomes: list[Outcome], seconds: float) -> int:
+    """Prints the count, and gives the exit status."""
+    uncompiled = [o for o in outcomes if o.caught_by == "the compiler"]
+    visible = [
+        o for o in outcomes if o not in uncompiled and (o.caught_by or not o.mutation.harmless)
+    ]
+    escaped = [o for o in visible if not o.caught_by]
+    print(
+        f"{len(visible)} faults, {len(visible) - len(escaped)} caught, {len(escaped)} escaped; "
+        f"{len(outcomes) - len(visible) - len(uncompiled)} harmless; {seconds:.0f} s"
+    )
+    for outcome in escaped:
+        print(f"  escaped: {outcome.mutation.name}")
+    for outcome in uncompiled:
+        print(f"  does not compile, which is no test: {outcome.mutation.name}\n{outcome.report}")
+    return 1 if uncompiled or len(escaped) > ESCAPES_ALLOWED * len(visible) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,252 @@
+/* One kernel and one shape. */
+#include "run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "../../runtime/internal.h"
+#include "forward.h"
+
+enum { WRONG_WORDS = 2, NOT_GIVEN = -1 };
+
+static const char help[] =
+    "usage: attnpress run --device emulated [OPTION]...\n\n"
+    "Runs a kernel on this machine's CPU, instruction by instruction, on random inputs; watches "
+    "every\n"
+    "access to memory, and checks the result against float64. Which kernel:\n\n"
+    "  --stem STEM         this one; without it, the one that the library would choose for the "
+    "shape\n"
+    "  --source FILE       this file, named after its stem, such as the generator writes\n"
+    "  --templates         made by the generator from the templates as they stand now\n"
+    "  --arch ARCH         sm80 or sm86, where the library chooses (sm80)\n"
+    "  --packed            the query heads of a key head share a tile; the library chooses this "
+    "itself\n\n"
+    "Which shape, as for other devices:\n\n"
+    "  --batch N, --seqlen-q N, --seqlen-k N (256), --heads N, --kv-heads N (1), --hdim N, "
+    "--hdim-v N\n"
+    "  (128), --dtype TYPE (bf16), --causal, --splits N, --layout LAYOUT (bshd), --seed N\n\n"
+    "exit status: 0 the check held, 1 it did not or the kernel has a fault, 2 the words were "
+    "wrong\n";
+
+typedef struct run_options {
+  int batch, seqlen_q, seqlen_k, heads, kv_heads, hdim, hdim_v, splits, seed, arch;
+  int dtype, layout, causal, packed, templates;
+  const char *stem, *source;
+} run_options;
+
+static int wrong(const char *word) {
+  fprintf(stderr, "attnpress run: \"%s\" is not understood; --device emulated --help says more\n",
+          word);
+  return WRONG_WORDS;
+}
+
+/* The place of `word` among names that end with NULL, or -1. */
+static int choice(const char *word, const char *const *names) {
+  for (int i = 0; names[i] != NULL; ++i)
+    if (strcmp(word, names[i]) == 0)
+      return i;
+  return -1;
+}
+
+static int parse_value(run_options *o, const char *name, const char *value) {
+  static const char *const layouts[] = {"bshd", "bhsd", "gaps", "far-rows", "far-heads", NULL};
+  static const char *const dtypes[] = {"any", "fp16", "bf16", NULL};
+  const struct {
+    const char *name;
+    int *value;
+  } numbers[] = {
+      {"--batch", &o->batch},   {"--seqlen-q", &o->seqlen_q}, {"--seqlen-k", &o->seqlen_k},
+      {"--heads", &o->heads},   {"--kv-heads", &o->kv_heads}, {"--hdim", &o->hdim},
+      {"--hdim-v", &o->hdim_v}, {"--splits", &o->splits},     {"--seed", &o->seed}};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
+    if (strcmp(name, numbers[i].name) == 0) {
+      char *end;
+      *numbers[i].value = (int)strtol(value, &end, 10);
+      return *value != '\0' && *end == '\0' && *numbers[i].value >= 0 ? 0 : -1;
+    }
+  if (strcmp(name, "--stem") == 0)
+    o->stem = value;
+  else if (strcmp(name, "--source") == 0)
+    o->source = value;
+  else if (strcmp(name, "--arch") == 0)
+    o->arch = strcmp(value, "sm80") == 0 ? 80 : strcmp(value, "sm86") == 0 ? 86 : 0;
+  else if (strcmp(name, "--layout") == 0)
+    o->layout = choice(value, layouts);
+  else if (strcmp(name, "--dtype") == 0)
+    o->dtype = choice(value, dtypes);
+  else if (strcmp(name, "--device") == 0)
+    return strcmp(value, "emulated") == 0 ? 0 : -1;
+  else
+    return -1;
+  return o->arch != 0 && o->layout >= 0 && o->dtype >= ATTNPRESS_FP16 ? 0 : -1;
+}
+
+static int parse(run_options *o, int argc, char **argv) {
+  for (int i = 1; i < argc; ++i) {
+    char name[32];
+    const char *equals = strchr(argv[i], '=');
+    if (strcmp(argv[i], "--causal") == 0)
+      o->causal = 1;
+    else if (strcmp(argv[i], "--packed") == 0)
+      o->packed = 1;
+    else if (strcmp(argv[i], "--templates") == 0)
+      o->templates = 1;
+    else if (equals != NULL && equals - argv[i] < (int)sizeof name) {
+      snprintf(name, sizeof name, "%.*s", (int)(equals - argv[i]), argv[i]);
+      if (parse_value(o, name, equals + 1) != 0)
+        return wrong(argv[i]);
+    } else {
+      if (i + 1 == argc || parse_value(o, argv[i], argv[i + 1]) != 0)
+        return wrong(argv[i]);
+      ++i;
+    }
+  }
+  if (o->seqlen_k == NOT_GIVEN)
+    o->seqlen_k = o->seqlen_q;
+  if (o->kv_heads == NOT_GIVEN)
+    o->kv_heads = o->heads;
+  if (o->hdim_v == NOT_GIVEN)
+    o->hdim_v = o->hdim;
+  return o->kv_heads > 0 && o->heads % o->kv_heads == 0 ? 0 : wrong("--kv-heads");
+}
+
+/* What the library would run on a device of compute capability 8.0 or 8.6. */
+static int choose(const run_options *o, ap_plan *plan, char stem[AP_STEM_MAX], char *report) {
+  const ap_device device = {.capability = o->arch,
+                            .sm_count = o->arch == 80 ? 108 : 84,
+                            .threads_per_sm = o->arch == 80 ? 2048 : 1536,
+                            .smem_per_sm_bytes = (o->arch == 80 ? 164 : 100) * 1024,
+                            .smem_per_block_bytes = (o->arch == 80 ? 163 : 99) * 1024};
+  const ap_problem problem = {.batch = o->batch,
+                              .heads_q = o->heads,
+                              .heads_kv = o->kv_heads,
+                              .seqlen_q = o->seqlen_q,
+                              .seqlen_k = o->seqlen_k,
+                              .hdim = o->hdim,
+                              .hdim_v = o->hdim_v,
+                              .dtype = o->dtype,
+                              .mask = o->causal ? ATTNPRESS_CAUSAL : ATTNPRESS_FULL,
+                              .num_splits = o->splits};
+  if (ap_choose(&problem, &device, plan) != ATTNPRESS_OK ||
+      ap_variant_print(&plan->variant, stem) != ATTNPRESS_OK) {
+    snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
+    return -1;
+  }
+  return 0;
+}
+
+static int open_stem(const run_options *o, const char *stem, kernel *k, char *report) {
+  return o->templates ? kernel_generate(k, stem, report) : kernel_press(k, stem, NULL, report);
+}
+
+/* The kernel, what adds up its splits, and what the library would say about both. */
+static int open_kernels(const run_options *o, kernel *k, kernel *combine, shape *s, char *report) {
+  char stem[AP_STEM_MAX];
+  ap_plan plan;
+  int status;
+  s->packed = o->packed;
+  s->splits = o->splits;
+  if (o->source != NULL) {
+    status = kernel_open(k, o->source, report);
+  } else if (o->stem != NULL) {
+    status = open_stem(o, o->stem, k, report);
+  } else {
+    if (choose(o, &plan, stem, report) != 0)
+      return -1;
+    s->packed = plan.heads_per_tile > 1;
+    s->splits = plan.variant.split ? plan.num_splits : 0;
+    status = open_stem(o, stem, k, report);
+  }
+  if (s->splits < 1 && (k->variant.split || k->variant.pass == AP_PASS_FWD_COMBINE))
+    s->splits = 2;
+  if (status != 0 || !k->variant.split)
+    return status;
+  const ap_variant v = {.pass = AP_PASS_FWD_COMBINE,
+                        .hdim = k->variant.hdim_v,
+                        .hdim_v = k->variant.hdim_v,
+                        .dtype = k->variant.dtype,
+                        .mask = ATTNPRESS_FULL,
+                        .arch = 80};
+  return ap_variant_print(&v, stem) == ATTNPRESS_OK ? open_stem(o, stem, combine, report) : -1;
+}
+
+static double seconds(void) {
+  struct timespec t;
+  timespec_get(&t, TIME_UTC);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void print_verdict(const kernel *k, const shape *s, const verdict *v, double compile_seconds,
+                          double run_seconds) {
+  char text[256];
+  const reference_error *e = &v->error;
+  print_shape(s, text, sizeof text);
+  printf("kernel    %s, tile %d x %d, %d bytes of shared memory\n", k->stem, k->tile.block_m,
+         k->tile.block_n, k->tile.smem_bytes);
+  printf("shape     %s\n", text);
+  printf("time      compiled in %.2f s, run and checked in %.2f s\n", compile_seconds, run_seconds);
+  if (e->elements > 0)
+    printf("error     out %.3e, bound %.3e; lse %.3e, bound %.1e\n", e->out, reference_bound(e),
+           e->lse, REFERENCE_LSE_BOUND);
+  if (v->passed)
+    printf("check     held, over %lld elements, and no fault\n", (long long)e->elements);
+  else
+    printf("check     FAILED: %s\n", v->report);
+}
+
+/* Calls with few elements are made again with other inputs, until there are as many as the
+ * criterion wants. */
+static void run_until_enough(const kernel *k, const kernel *combine, const shape *s, uint64_t seed,
+                             verdict *v) {
+  int64_t before;
+  do {
+    before = v->error.elements;
+    if (k->variant.pass == AP_PASS_FWD_COMBINE)
+      run_combine(k, s, seed, v);
+    else
+      run_forward(k, combine, s, seed, v);
+    seed += 3;
+  } while (v->passed && v->error.elements > before && v->error.elements < REFERENCE_MIN_ELEMENTS);
+}
+
+int emulate_run(int argc, char **argv) {
+  run_options o = {.batch = 1,
+                   .seqlen_q = 256,
+                   .seqlen_k = NOT_GIVEN,
+                   .heads = 1,
+                   .kv_heads = NOT_GIVEN,
+                   .hdim = 128,
+                   .hdim_v = NOT_GIVEN,
+                   .dtype = ATTNPRESS_BF16,
+                   .seed = 1,
+                   .arch = 80};
+  for (int i = 1; i < argc; ++i)
+    if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+      fputs(help, stdout);
+      return 0;
+    }
+  if (parse(&o, argc, argv) != 0)
+    return WRONG_WORDS;
+  static verdict v;
+  kernel k = {0}, combine = {0};
+  shape s = {.batch = o.batch,
+             .seqlen_q = o.seqlen_q,
+             .seqlen_k = o.seqlen_k,
+             .heads_kv = o.kv_heads,
+             .group = o.heads / o.kv_heads,
+             .layout = (layout)o.layout};
+  const double begin = seconds();
+  if (open_kernels(&o, &k, &combine, &s, v.report) != 0) {
+    fprintf(stderr, "attnpress run: %s\n", v.report);
+    kernel_close(&k);
+    return 1;
+  }
+  const double compiled = seconds();
+  run_until_enough(&k, &combine, &s, (uint64_t)o.seed, &v);
+  print_verdict(&k, &s, &v, compiled - begin, seconds() - compiled);
+  kernel_close(&combine);
+  kernel_close(&k);
+  return !v.passed;
+}

@@ -1,0 +1,354 @@
+/* Kernels times shapes, shared out over processes. */
+#define _GNU_SOURCE /* fnmatch, MAP_ANONYMOUS */
+#include "table.h"
+
+#include <fnmatch.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "forward.h"
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
+
+/* ---- Shapes ---------------------------------------------------------------------------------- */
+
+/* Lengths are in tiles and what is added to them. The batch grows until the output has the number
+ * of elements that the criterion wants. */
+typedef struct shape_row {
+  struct {
+    int tiles, more;
+  } q, k;
+  int heads_kv, group, packed, splits;
+  layout layout;
+  int without_lse;
+  float scale;
+} shape_row;
+
+static const shape_row shape_rows[] = {
+    /* queries, keys, key heads, group, packed, splits, layout, without lse, scale */
+    {{0, 0}, {1, 0}, 1, 1, 0, 2, LAYOUT_BSHD, 0, 0.0f},
+    {{0, 3}, {0, 0}, 2, 1, 0, 2, LAYOUT_BHSD, 0, 0.0f},
+    {{0, 1}, {0, 1}, 1, 1, 0, 1, LAYOUT_BSHD, 0, 0.0f},
+    {{0, 1}, {2, 5}, 1, 4, 1, 2, LAYOUT_BSHD, 0, 0.2f},
+    {{1, -1}, {1, -1}, 1, 1, 0, 1, LAYOUT_BSHD, 0, 0.0f},
+    {{1, 0}, {1, 0}, 2, 1, 0, 1, LAYOUT_BHSD, 0, 0.0f},
+    {{1, 1}, {1, 1}, 1, 4, 0, 2, LAYOUT_GAPS, 0, 0.0f},
+    {{0, 2}, {3, 1}, 2, 7, 1, 3, LAYOUT_GAPS, 0, 0.0f},
+    {{0, 5}, {2, 0}, 1, 7, 1, 2, LAYOUT_BHSD, 1, 0.0f},
+    {{1, 9}, {1, -13}, 1, 1, 0, 5, LAYOUT_BSHD, 0, 0.05f},
+    {{2, 5}, {0, 3}, 1, 1, 0, 1, LAYOUT_BHSD, 0, 0.0f},
+    {{2, -3}, {4, 7}, 1, 1, 0, 3, LAYOUT_GAPS, 0, 0.0f},
+    {{1, 3}, {3, -1}, 2, 4, 0, 7, LAYOUT_BSHD, 0, 0.0f},
+    {{1, 2}, {2, -3}, 2, 1, 0, 2, LAYOUT_FAR_ROWS, 0, 0.0f},
+    {{0, 7}, {1, 9}, 2, 4, 1, 2, LAYOUT_FAR_HEADS, 0, 0.0f},
+};
+
+/* For combine kernels: their rows, and splits below and above the lanes of a warp. */
+static const shape combine_shapes[] = {
+    {.batch = 2, .seqlen_q = 5, .heads_kv = 3, .group = 4, .splits = 1, .layout = LAYOUT_BSHD},
+    {.batch = 1, .seqlen_q = 64, .heads_kv = 1, .group = 1, .splits = 2, .layout = LAYOUT_GAPS},
+    {.batch = 3, .seqlen_q = 1, .heads_kv = 24, .group = 1, .splits = 7, .layout = LAYOUT_BHSD},
+    {.batch = 1, .seqlen_q = 33, .heads_kv = 2, .group = 1, .splits = 32, .layout = LAYOUT_BSHD},
+    {.batch = 1, .seqlen_q = 67, .heads_kv = 1, .group = 1, .splits = 33, .layout = LAYOUT_BHSD},
+    {.batch = 2,
+     .seqlen_q = 17,
+     .heads_kv = 2,
+     .group = 1,
+     .splits = 71,
+     .layout = LAYOUT_GAPS,
+     .without_lse = 1},
+    {.batch = 2, .seqlen_q = 9, .heads_kv = 4, .group = 1, .splits = 3, .layout = LAYOUT_FAR_ROWS},
+    {.batch = 2, .seqlen_q = 9, .heads_kv = 4, .group = 1, .splits = 3, .layout = LAYOUT_FAR_HEADS},
+};
+
+static shape make_shape(const shape_row *row, const kernel *k) {
+  shape s = {
+      .batch = 1,
+      .seqlen_q = row->q.tiles * k->tile.block_m + row->q.more,
+      .seqlen_k = row->k.tiles * k->tile.block_n + row->k.more,
+      .heads_kv = row->heads_kv,
+      .group = row->group,
+      .packed = row->packed,
+      .splits = k->variant.split ? row->splits : 0,
+      .layout = row->layout,
+      .without_lse = row->without_lse,
+      .scale = row->scale,
+  };
+  const int elements = s.seqlen_q * s.heads_kv * s.group * k->variant.hdim_v;
+  if (elements > 0 && elements < REFERENCE_MIN_ELEMENTS)
+    s.batch = (REFERENCE_MIN_ELEMENTS + elements - 1) / elements;
+  return s;
+}
+
+static void print_failure(FILE *out, const kernel *k, const shape *s, const verdict *v) {
+  char text[256];
+  print_shape(s, text, sizeof text);
+  fprintf(out, "FAILED %s\n  shape: %s\n  %s\n", k->stem, text, v->report);
+}
+
+/* Stops at the first shape that fails. */
+static int run_shapes(const kernel *k, const kernel *combine, FILE *out, int *shapes) {
+  static verdict v;
+  if (k->variant.pass == AP_PASS_FWD_COMBINE) {
+    for (int i = 0; i < COUNT(combine_shapes); ++i, ++*shapes) {
+      v = (verdict){0};
+      run_combine(k, &combine_shapes[i], 1000u * (unsigned)i, &v);
+      if (!v.passed) {
+        print_failure(out, k, &combine_shapes[i], &v);
+        return 1;
+      }
+    }
+    return 0;
+  }
+  for (int i = 0; i < COUNT(shape_rows); ++i, ++*shapes) {
+    const shape s = make_shape(&shape_rows[i], k);
+    v = (verdict){0};
+    run_forward(k, combine, &s, 1000u * (unsigned)i, &v);
+    if (!v.passed) {
+      print_failure(out, k, &s, &v);
+      return 1;
+    }
+  }
+  return 0;
+}
+
+/* ---- Kernels --------------------------------------------------------------------------------- */
+
+/* What follows a stem, where Q is to stay in registers though the kernel's own tile has it
+ * otherwise. */
+#define Q_IN_REGS ":q"
+
+static int press_with_q_in_regs(kernel *k, const char *name, char *report) {
+  char stem[AP_STEM_MAX];
+  ap_variant variant;
+  ap_tile tile;
+  snprintf(stem, sizeof stem, "%.*s", (int)(strlen(name) - strlen(Q_IN_REGS)), name);
+  if (ap_variant_parse(stem, &variant) != ATTNPRESS_OK ||
+      ap_find_tile(&variant, &tile) != ATTNPRESS_OK) {
+    snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
+    return -1;
+  }
+  tile.q_in_regs = 1;
+  tile.k_unroll = 0;
+  return kernel_press(k, stem, &tile, report);
+}
+
+/* A kernel by its stem, or by the path of a source that ends in .cu. */
+static int open_kernel(kernel *k, const char *name, char *report) {
+  const size_t size = strlen(name);
+  if (size > 3 && strcmp(name + size - 3, ".cu") == 0)
+    return kernel_open(k, name, report);
+  if (strstr(name, Q_IN_REGS) != NULL)
+    return press_with_q_in_regs(k, name, report);
+  char path[512];
+  snprintf(path, sizeof path, EMULATED_SOURCE_DIR "/generated/%s.cu", name);
+  return access(path, R_OK) == 0 ? kernel_open(k, path, report)
+                                 : kernel_press(k, name, NULL, report);
+}
+
+/* That adds up the parts of a split kernel. */
+static int open_combine(kernel *combine, const kernel *k, char *report) {
+  const ap_variant variant = {.pass = AP_PASS_FWD_COMBINE,
+                              .hdim = k->variant.hdim_v,
+                              .hdim_v = k->variant.hdim_v,
+                              .dtype = k->variant.dtype,
+                              .mask = ATTNPRESS_FULL,
+                              .arch = 80};
+  char stem[AP_STEM_MAX];
+  if (ap_variant_print(&variant, stem) != ATTNPRESS_OK)
+    return -1;
+  return open_kernel(combine, stem, report);
+}
+
+static double seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* One kernel, all its shapes. */
+static int run_kernel(const char *name, int verbose, FILE *out) {
+  static char report[EMULATED_REPORT_BYTES];
+  kernel k, combine = {0};
+  const double begin = seconds();
+  int shapes = 0, failed = open_kernel(&k, name, report) != 0;
+  if (!failed && k.variant.split)
+    failed = open_combine(&combine, &k, report) != 0;
+  const double compiled = seconds();
+  if (failed)
+    fprintf(out, "FAILED %s\n  %s\n", name, report);
+  else
+    failed = run_shapes(&k, &combine, out, &shapes);
+  if (!failed && verbose)
+    fprintf(out, "passed %-56s %3d shapes, compiled in %.2f s, run in %.2f s\n", k.stem, shapes,
+            compiled - begin, seconds() - compiled);
+  kernel_close(&combine);
+  kernel_close(&k);
+  return failed;
+}
+
+/* ---- Processes ------------------------------------------------------------------------------- */
+
+enum { JOBS_MAX = 64, KERNEL_SECONDS = 120 };
+
+/* What the processes share. */
+typedef struct board {
+  int next, failed;
+  int current[JOBS_MAX]; /* the kernel that a process is at */
+} board;
+
+static int take(int *counter) {
+  return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+}
+
+/* Takes kernels until none is left; what it says of one comes out in one piece. */
+static _Noreturn void work(board *b, int job, char **names, int count, const table_options *o) {
+  for (int i; (i = take(&b->next)) < count;) {
+    char *text = NULL;
+    size_t size = 0;
+    b->current[job] = i;
+    alarm(o->seconds ? o->seconds : KERNEL_SECONDS);
+    FILE *out = open_memstream(&text, &size);
+    if (out == NULL || run_kernel(names[i], o->verbose, out) != 0)
+      take(&b->failed);
+    if (out != NULL)
+      fclose(out);
+    if (size > 0 && write(STDOUT_FILENO, text, size) < 0)
+      take(&b->failed);
+    free(text);
+  }
+  exit(0);
+}
+
+static pid_t start(board *b, int job, char **names, int count, const table_options *o) {
+  const pid_t child = fork();
+  if (child == 0)
+    work(b, job, names, count, o);
+  return child;
+}
+
+/* Waits for all processes; one that crashed, or ran out of time, is replaced. */
+static void wait_for_all(board *b, pid_t *children, int jobs, char **names, int count,
+                         const table_options *o) {
+  for (int running = jobs; running > 0;) {
+    int status, job = 0;
+    const pid_t child = wait(&status);
+    if (child < 0)
+      break;
+    while (job < jobs && children[job] != child)
+      ++job;
+    if (job == jobs)
+      continue;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+      --running;
+      continue;
+    }
+    printf("FAILED %s\n  the process ended with signal %d%s\n", names[b->current[job]],
+           WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+           WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? ": it took too long" : "");
+    fflush(stdout);
+    take(&b->failed);
+    children[job] = start(b, job, names, count, o);
+  }
+}
+
+static int run_all(const table_options *o, char **names, int count) {
+  const double begin = seconds();
+  int jobs = o->jobs > 0 ? o->jobs : (int)sysconf(_SC_NPROCESSORS_ONLN);
+  jobs = jobs > JOBS_MAX ? JOBS_MAX : jobs > count ? count : jobs;
+  board *b = mmap(NULL, sizeof *b, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  pid_t children[JOBS_MAX];
+  if (b == MAP_FAILED)
+    return 1;
+  fflush(stdout);
+  for (int job = 0; job < jobs; ++job)
+    children[job] = start(b, job, names, count, o);
+  wait_for_all(b, children, jobs, names, count, o);
+  const int failed = b->failed;
+  munmap(b, sizeof *b);
+  printf("%d kernels, %d failed, %.1f s in %d processes\n", count, failed, seconds() - begin, jobs);
+  return failed || count == 0;
+}
+
+/* ---- Which kernels --------------------------------------------------------------------------- */
+
+typedef struct names {
+  char **list;
+  int count;
+} names;
+
+static void add_name(names *n, const char *name, const table_options *o) {
+  if (o->only != NULL && fnmatch(o->only, name, 0) != 0)
+    return;
+  char **list = realloc(n->list, (size_t)(n->count + 1) * sizeof *list);
+  char *copy = strdup(name);
+  if (list == NULL || copy == NULL)
+    abort();
+  n->list = list;
+  n->list[n->count++] = copy;
+}
+
+static int run_names(names *n, const table_options *o) {
+  const int status = run_all(o, n->list, n->count);
+  for (int i = 0; i < n->count; ++i)
+    free(n->list[i]);
+  free(n->list);
+  return status;
+}
+
+int table_of_default_set(const table_options *o) {
+  names n = {NULL, 0};
+  for (size_t i = 0; i < ap_default_set_count; ++i) /* a stem has a row for each target */
+    if (i == 0 || strcmp(ap_default_set[i].stem, ap_default_set[i - 1].stem) != 0)
+      add_name(&n, ap_default_set[i].stem, o);
+  return run_names(&n, o);
+}
+
+int table_of_sources(const table_options *o, char **paths, int count) {
+  names n = {NULL, 0};
+  for (int i = 0; i < count; ++i)
+    add_name(&n, paths[i], o);
+  return run_names(&n, o);
+}
+
+static int in_default_set(const ap_variant *v) {
+  for (size_t i = 0; i < ap_default_set_count; ++i) {
+    ap_variant other;
+    if (ap_variant_parse(ap_default_set[i].stem, &other) == ATTNPRESS_OK && other.pass == v->pass &&
+        other.hdim == v->hdim && other.hdim_v == v->hdim_v)
+      return 1;
+  }
+  return 0;
+}
+
+/* Each row of the table of tiles has one kernel of the sweep. What the row leaves open, and whether
+ * the row is taken at all, goes round with the head dim, so that each head dim gets three of its
+ * eight tiles or more, and neighbours get others. */
+int table_of_other_head_dims(const table_options *o) {
+  names n = {NULL, 0};
+  for (size_t i = 0; i < ap_tiles_count; ++i) {
+    ap_variant v = ap_tiles[i].variant;
+    const int turn = v.hdim / 8 + v.hdim_v / 8;
+    const int place = (v.mask == ATTNPRESS_CAUSAL) + 2 * v.decode + 4 * (v.arch == 86);
+    if (in_default_set(&v))
+      continue;
+    if (v.pass == AP_PASS_FWD && (place + turn * 3 / 2) % 8 > 2)
+      continue;
+    if (v.split < 0)
+      v.split = (turn / 2 + place / 2) % 2;
+    v.dtype = (turn + place) % 2 ? ATTNPRESS_BF16 : ATTNPRESS_FP16;
+    char stem[AP_STEM_MAX];
+    if (ap_variant_print(&v, stem) == ATTNPRESS_OK)
+      add_name(&n, stem, o);
+  }
+  add_name(&n, "flash_fwd_hdim40_fp16_causal_sm80" Q_IN_REGS, o);
+  add_name(&n, "flash_fwd_hdim64_bf16_sm80" Q_IN_REGS, o);
+  add_name(&n, "flash_fwd_split_hdim128_bf16_causal_sm80" Q_IN_REGS, o);
+  return run_names(&n, o);
+}
