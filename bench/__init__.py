@@ -1,0 +1,23 @@
+"""Benchmarks of attnpress beside its peers, and the tuner of its tiles.
+
+    compare.py       the benchmark's command line
+    cases.py         what is computed: grids, decode rows, models.toml
+    libraries.py     who computes it: attnpress and the peers
+    gpu.py           inputs, checks, timing, the machine
+    report.py        tables and JSON
+    plot.py          PNG and SVG
+    tune.py          tries tiles on the GPU and writes generator/tiles.toml
+    kernels.py       compiles and launches a single kernel, for the tuner
+
+NumPy is not needed; PyTorch with CUDA is, and rich; matplotlib for plots.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class BenchError(Exception):
+    """Bad input, or a machine that cannot do it: its text is one sentence for the user."""

@@ -1,0 +1,331 @@
+"""Compiles and launches one kernel at a time, with any tile: the library takes its tiles from its
+own table, and the tuner looks for better ones.
+
+Compiling needs NVRTC and no GPU; launching needs libcuda and PyTorch's context. The argument
+structs mirror include/attnpress/kernel_args.h.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import sys
+import time
+from collections.abc import Mapping
+from ctypes import c_char_p, c_float, c_int, c_int32, c_int64, c_size_t, c_void_p
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench import BenchError
+from generator.tiles import Tile
+from generator.variant import Variant
+
+# ---- NVRTC --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A cubin and the compiler's report of it."""
+
+    cubin: bytes
+    registers: int  # per thread
+    stack_bytes: int  # per thread
+    spill_bytes: int  # per thread, stores and loads
+    compile_ms: float
+
+    @property
+    def spills(self) -> bool:
+        return self.stack_bytes > 0 or self.spill_bytes > 0
+
+
+class CompileError(Exception):
+    """NVRTC does not compile it; the text is the first error of its log."""
+
+
+def nvrtc_candidates() -> list[str]:
+    """Where NVRTC is looked for, best first: ATTNPRESS_NVRTC alone if it is set."""
+    if named := os.environ.get("ATTNPRESS_NVRTC"):
+        return [named]
+    found: list[Path] = []
+    for entry in sys.path:
+        found += Path(entry or ".").glob("nvidia/*/lib/libnvrtc.so.1[23]")
+    found += Path("/usr/local/cuda/lib64").glob("libnvrtc.so.1[23]")
+    newest_first = sorted(found, key=lambda path: path.name, reverse=True)
+    return [*map(str, newest_first), "libnvrtc.so.13", "libnvrtc.so.12"]
+
+
+class Nvrtc:
+    """NVRTC; compile() may be called from several threads at once."""
+
+    def __init__(self) -> None:
+        self.library = None
+        for path in nvrtc_candidates():
+            # Opened by its path, NVRTC does not find its builtins beside it: they come first.
+            try:
+                for builtins in sorted(Path(path).parent.glob("libnvrtc-builtins.so.1*")):
+                    ctypes.CDLL(str(builtins), mode=ctypes.RTLD_GLOBAL)
+                self.library = ctypes.CDLL(path)
+                break
+            except OSError:
+                continue
+        if self.library is None:
+            raise BenchError(
+                "NVRTC was not found: install it (pip install nvidia-cuda-nvrtc), or set "
+                "ATTNPRESS_NVRTC to its path"
+            )
+
+    def compile(self, name: str, source: str, target: str, headers: Mapping[str, str]) -> Compiled:
+        """The cubin of a source for a target such as sm_90, with the library's options."""
+        n = self.library
+        names = (c_char_p * len(headers))(*(key.encode() for key in headers))
+        texts = (c_char_p * len(headers))(*(text.encode() for text in headers.values()))
+        program = c_void_p()
+        status = n.nvrtcCreateProgram(
+            ctypes.byref(program),
+            source.encode(),
+            f"{name}.cu".encode(),
+            len(headers),
+            texts,
+            names,
+        )
+        if status != 0:
+            raise CompileError(f"NVRTC does not take the source of {name} (result {status})")
+        try:
+            return self._compile(program, name, target)
+        finally:
+            n.nvrtcDestroyProgram(ctypes.byref(program))
+
+    def _compile(self, program: c_void_p, name: str, target: str) -> Compiled:
+        n = self.library
+        options = [f"--gpu-architecture={target}", "--std=c++17", "--ptxas-options=-v"]
+        version = (c_int(), c_int())
+        n.nvrtcVersion(ctypes.byref(version[0]), ctypes.byref(version[1]))
+        if (version[0].value, version[1].value) >= (12, 9):
+            options.append("--no-cache")
+        words = (c_char_p * len(options))(*(option.encode() for option in options))
+        begin = time.perf_counter()
+        status = n.nvrtcCompileProgram(program, len(options), words)
+        compile_ms = 1e3 * (time.perf_counter() - begin)
+        log = self._bytes(program, "ProgramLog").decode(errors="replace").rstrip("\0")
+        if status != 0:
+            errors = [line for line in log.splitlines() if "error" in line]
+            raise CompileError(f"{name} for {target}: {errors[0] if errors else log[:200]}")
+        cubin = self._bytes(program, "CUBIN")
+        if not cubin.startswith(b"\x7fELF"):
+            raise CompileError(f"{name} for {target}: NVRTC gave no cubin")
+        return Compiled(cubin, *read_report(log), compile_ms)
+
+    def _bytes(self, program: c_void_p, what: str) -> bytes:
+        size = c_size_t()
+        if getattr(self.library, f"nvrtcGet{what}Size")(program, ctypes.byref(size)) != 0:
+            return b""
+        buffer = ctypes.create_string_buffer(max(size.value, 1))
+        if getattr(self.library, f"nvrtcGet{what}")(program, buffer) != 0:
+            return b""
+        return buffer.raw[: size.value]
+
+
+def read_report(log: str) -> tuple[int, int, int]:
+    """(registers, stack bytes, spill bytes) by ptxas -v; CompileError where it does not say."""
+    used = re.search(r"Used (\d+) registers", log)
+    spills = re.search(
+        r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log
+    )
+    if used is None or spills is None:
+        raise CompileError("the compiler reports neither registers nor spills")
+    return int(used[1]), int(spills[1]), int(spills[2]) + int(spills[3])
+
+
+# ---- kernel_args.h ------------------------------------------------------------------------------
+
+
+class ForwardArgs(ctypes.Structure):
+    """attnpress_fwd_args"""
+
+    _fields_ = [
+        *((name, c_void_p) for name in ("q", "k", "v", "out", "lse", "out_partial", "lse_partial")),
+        *(
+            (f"{tensor}_{dim}_stride", c_int64)
+            for tensor in ("q", "k", "v", "out")
+            for dim in ("batch", "row", "head")
+        ),
+        ("lse_batch_stride", c_int64),
+        ("lse_head_stride", c_int64),
+        *(
+            (name, c_int32)
+            for name in (
+                "batch", "heads_q", "heads_kv", "seqlen_q", "seqlen_k",
+                "heads_per_tile", "row_blocks", "num_splits", "key_blocks_per_split",
+            )
+        ),
+        ("scale", c_float),
+        ("scale_log2", c_float),
+        ("reserved", c_int32),
+    ]  # fmt: skip
+
+
+class CombineArgs(ctypes.Structure):
+    """attnpress_fwd_combine_args"""
+
+    _fields_ = [
+        *((name, c_void_p) for name in ("out_partial", "lse_partial", "out", "lse")),
+        *((f"out_{dim}_stride", c_int64) for dim in ("batch", "row", "head")),
+        ("lse_batch_stride", c_int64),
+        ("lse_head_stride", c_int64),
+        ("rows", c_int64),
+        *((name, c_int32) for name in ("heads_q", "seqlen_q", "num_splits", "reserved")),
+    ]
+
+
+# ---- The driver ---------------------------------------------------------------------------------
+
+_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8  # CUfunction_attribute
+LOG2_E = 1.4426950408889634
+
+
+class Driver:
+    """libcuda, through which cubins are loaded into PyTorch's context."""
+
+    def __init__(self) -> None:
+        try:
+            self.library = ctypes.CDLL("libcuda.so.1")
+        except OSError as error:
+            raise BenchError(f"the CUDA driver is not there: {error}") from None
+
+    def check(self, status: int, what: str) -> None:
+        if status != 0:
+            text = c_char_p()
+            self.library.cuGetErrorString(status, ctypes.byref(text))
+            reason = text.value.decode() if text.value else "unknown"
+            raise RuntimeError(f"{what}: {reason} ({status})")
+
+    def load(self, stem: str, cubin: bytes, smem_bytes: int) -> LoadedKernel:
+        module, function = c_void_p(), c_void_p()
+        self.check(self.library.cuModuleLoadData(ctypes.byref(module), cubin), f"loading {stem}")
+        self.check(
+            self.library.cuModuleGetFunction(ctypes.byref(function), module, stem.encode()),
+            f"finding {stem}",
+        )
+        kernel = LoadedKernel(self, stem, module, function, smem_bytes)
+        if smem_bytes > 0:
+            self.check(
+                self.library.cuFuncSetAttribute(
+                    function, _MAX_DYNAMIC_SHARED_SIZE_BYTES, smem_bytes
+                ),
+                f"{smem_bytes} bytes of shared memory for {stem}",
+            )
+        return kernel
+
+
+@dataclass
+class LoadedKernel:
+    driver: Driver
+    stem: str
+    module: c_void_p
+    function: c_void_p
+    smem_bytes: int
+
+    def launch(self, blocks: int, threads: int, args: ctypes.Structure, stream: int) -> None:
+        parameters = (c_void_p * 1)(ctypes.addressof(args))
+        status = self.driver.library.cuLaunchKernel(
+            self.function,
+            *(blocks, 1, 1),
+            *(threads, 1, 1),
+            self.smem_bytes,
+            c_void_p(stream),
+            parameters,
+            None,
+        )
+        self.driver.check(status, f"launching {self.stem}")
+
+    def blocks_per_sm(self, threads: int) -> int:
+        """How many of its blocks an SM holds."""
+        count = c_int()
+        status = self.driver.library.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+            ctypes.byref(count), self.function, threads, c_size_t(self.smem_bytes)
+        )
+        self.driver.check(status, f"occupancy of {self.stem}")
+        return count.value
+
+    def unload(self) -> None:
+        self.driver.library.cuModuleUnload(self.module)
+
+
+# ---- A call -------------------------------------------------------------------------------------
+
+
+def _ceil_div(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+class Attention:
+    """The forward pass by one kernel with one tile, as the library would launch it."""
+
+    def __init__(
+        self,
+        variant: Variant,
+        tile: Tile,
+        kernel: LoadedKernel,
+        combine: tuple[LoadedKernel, Tile] | None,
+    ) -> None:
+        self.variant, self.tile, self.kernel, self.combine = variant, tile, kernel, combine
+
+    def heads_per_tile(self, seqlen_q: int, group: int) -> int:
+        """A group's heads share a tile in the decode kernels, else none do."""
+        fits = seqlen_q * group <= self.tile.block_m
+        return group if self.variant.decode and fits else 1
+
+    def tile_rows(self, seqlen_q: int, group: int) -> int:
+        """Row blocks of one key head's group."""
+        heads = self.heads_per_tile(seqlen_q, group)
+        return _ceil_div(seqlen_q * heads, self.tile.block_m) * (group // heads)
+
+    def call(self, q: Any, k: Any, v: Any, num_splits: int = 1, lse: Any = None) -> Any:
+        """out of (batch, seqlen, heads, head dim) tensors of PyTorch."""
+        import torch
+
+        batch, seqlen_q, heads_q, hdim = q.shape
+        seqlen_k, heads_kv, hdim_v = k.shape[1], k.shape[2], v.shape[3]
+        stream = torch.cuda.current_stream().cuda_stream
+        out = torch.empty(batch, seqlen_q, heads_q, hdim_v, device=q.device, dtype=q.dtype)
+        args = ForwardArgs()
+        for name, tensor in (("q", q), ("k", k), ("v", v), ("out", out)):
+            setattr(args, name, tensor.data_ptr())
+            for dim, index in (("batch", 0), ("row", 1), ("head", 2)):
+                setattr(args, f"{name}_{dim}_stride", tensor.stride(index))
+        args.lse = None if lse is None else lse.data_ptr()
+        args.lse_batch_stride, args.lse_head_stride = heads_q * seqlen_q, seqlen_q
+        args.batch, args.heads_q, args.heads_kv = batch, heads_q, heads_kv
+        args.seqlen_q, args.seqlen_k = seqlen_q, seqlen_k
+        args.heads_per_tile = self.heads_per_tile(seqlen_q, heads_q // heads_kv)
+        args.row_blocks = _ceil_div(seqlen_q * args.heads_per_tile, self.tile.block_m)
+        args.num_splits = num_splits
+        args.key_blocks_per_split = _ceil_div(_ceil_div(seqlen_k, self.tile.block_n), num_splits)
+        args.scale = hdim**-0.5
+        args.scale_log2 = args.scale * LOG2_E
+        rows = batch * heads_q * seqlen_q
+        if self.variant.split:
+            device = {"device": q.device, "dtype": torch.float32}
+            out_partial = torch.empty(num_splits * rows * hdim_v, **device)
+            lse_partial = torch.empty(num_splits * rows, **device)
+            args.out_partial, args.lse_partial = out_partial.data_ptr(), lse_partial.data_ptr()
+        blocks = args.row_blocks * num_splits * (heads_q // args.heads_per_tile) * batch
+        self.kernel.launch(blocks, self.tile.threads, args, stream)
+        if self.variant.split:
+            self._combine(args, rows, stream)
+        return out
+
+    def _combine(self, forward: ForwardArgs, rows: int, stream: int) -> None:
+        assert self.combine is not None
+        kernel, tile = self.combine
+        args = CombineArgs()
+        for name in (
+            "out_partial", "lse_partial", "out", "lse", "out_batch_stride", "out_row_stride",
+            "out_head_stride", "lse_batch_stride", "lse_head_stride", "heads_q", "seqlen_q",
+            "num_splits",
+        ):  # fmt: skip
+            setattr(args, name, getattr(forward, name))
+        args.rows = rows
+        kernel.launch(_ceil_div(rows, tile.block_m), tile.threads, args, stream)

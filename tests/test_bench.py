@@ -1,0 +1,826 @@
+"""The benchmark and the tuner: everything but the figures, which need a GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import BenchError, compare, report, tune
+from bench.cases import Case, decode_cases, forward_cases, load_models
+from bench.kernels import CombineArgs, CompileError, ForwardArgs, Nvrtc, read_report
+from bench.libraries import LIBRARIES, OURS, Library, Refused
+from generator import GeneratorError
+from generator.tiles import TILES_TOML, load_tuned, parse_tile, problems, tile_of
+from generator.variant import Variant, parse_stem
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# ---- Cases --------------------------------------------------------------------------------------
+
+
+def test_counting() -> None:
+    case = Case(4, 16, 16, 4096, 4096, 128, 128, "bf16")
+    assert case.flops == 4 * 4 * 16 * 4096**2 * 128
+    assert replace(case, causal=True).flops == case.flops / 2
+    assert Case(1, 128, 128, 64, 64, 192, 128, "bf16").flops == 2 * 128 * 64 * 64 * (192 + 128)
+    decode = Case(16, 32, 8, 1, 8192, 128, 128, "bf16", decode=True)
+    assert decode.kv_bytes == 16 * 8 * 8192 * 128 * 2 * 2
+
+
+def test_causal_flops_of_short_queries() -> None:
+    """One query under the mask sees all keys, and its half of the diagonal's is all that is off."""
+    full = Case(1, 8, 8, 4, 4096, 64, 64, "bf16")
+    assert 0.999 < replace(full, causal=True).flops / full.flops < 1
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"batch": 0}, "batch 0"),
+        ({"hdim": 12}, "hdim 12"),
+        ({"hdim": 520}, "hdim 520"),
+        ({"hdim_v": 4}, "hdim_v 4"),
+        ({"dtype": "fp8"}, "fp8"),
+        ({"heads_q": 3}, "3 query heads"),
+        ({"causal": True, "seqlen_q": 200}, "rows without keys"),
+    ],
+)
+def test_bad_case(change: dict, named: str) -> None:
+    fields = {
+        "batch": 1, "heads_q": 4, "heads_kv": 2, "seqlen_q": 64, "seqlen_k": 64, "hdim": 64,
+        "hdim_v": 64, "dtype": "bf16",
+    }  # fmt: skip
+    with pytest.raises(BenchError, match=re.escape(named)):
+        Case(**{**fields, **change})
+
+
+def test_forward_grid_is_the_papers() -> None:
+    """16,384 tokens a batch, heads = 2048 / head dim."""
+    found = list(forward_cases([(128, 128)], [512, 16384], ["full", "causal"], ["bf16"]))
+    assert [(c.batch, c.heads_q, c.seqlen_q, c.causal) for c in found] == [
+        (32, 16, 512, False),
+        (1, 16, 16384, False),
+        (32, 16, 512, True),
+        (1, 16, 16384, True),
+    ]
+
+
+def test_decode_rows() -> None:
+    found = list(decode_cases([(64, 64), (128, 128)], ["bf16"]))
+    assert all(c.decode and c.seqlen_q == 1 and not c.causal for c in found)
+    groups = {(c.hdim, c.batch, c.heads_q, c.heads_kv) for c in found}
+    assert (128, 32, 28, 4) in groups and (128, 1, 64, 8) in groups
+    assert sum(c.hdim == 64 for c in found) == 5
+
+
+# ---- models.toml --------------------------------------------------------------------------------
+
+# heads, kv heads, head dim, value head dim
+SHAPES = {
+    "llama3-8b": (32, 8, 128, 128),
+    "llama3-70b": (64, 8, 128, 128),
+    "qwen2.5-7b": (28, 4, 128, 128),
+    "gemma2-9b": (16, 8, 256, 256),
+    "phi3-mini": (32, 32, 96, 96),
+    "falcon-7b": (71, 1, 64, 64),
+    "deepseek-v3": (128, 128, 192, 128),
+    "siglip-so400m": (16, 16, 72, 72),
+    "whisper-large-v3": (20, 20, 64, 64),
+    "vit-h14": (16, 16, 80, 80),
+    "gpt-neox-20b": (64, 64, 96, 96),
+}
+
+
+def test_models() -> None:
+    models = load_models()
+    for name, shape in SHAPES.items():
+        case = models[name].cases("bf16")[0]
+        assert (case.heads_q, case.heads_kv, case.hdim, case.hdim_v) == shape, name
+    assert [c.hdim for c in models["sd1.5"].cases("fp16")][:3] == [40, 80, 160]
+
+
+@pytest.mark.parametrize("name", sorted(load_models()))
+def test_model_is_whole(name: str) -> None:
+    model = load_models()[name]
+    assert model.sources
+    for source in model.sources:
+        assert re.fullmatch(r"https://(huggingface\.co|arxiv\.org)/\S+", source), source
+    for case in model.cases("bf16"):
+        assert case.model == model.title and case.label
+        pair = Variant("fwd", case.hdim, case.hdim_v, case.dtype)  # the library has such a kernel
+        assert pair.hdim == case.hdim
+
+
+@pytest.mark.parametrize(
+    ("line", "replaced", "sentence"),
+    [
+        ('name = "a"', 'nam = "a"', "name is missing"),
+        ("hdim = 64", "hdim = 60", "hdim 60 is not a multiple"),
+        ("hdim = 64", "hdim = 64\nlayers = 3", "layers is unknown"),
+        ('sources = ["https://x"]', "sources = []", "has no source"),
+        ("{ seqlen = 64 }", "{ seqlen = 64, heds = 1 }", "heds is unknown"),
+        ("prefill = [{ seqlen = 64 }]", "", "neither prefill nor decode"),
+        ("heads = 4", "heads = ", "not valid TOML"),
+    ],
+)
+def test_bad_models(tmp_path: Path, line: str, replaced: str, sentence: str) -> None:
+    text = (
+        '[[model]]\nname = "a"\ntitle = "A"\nsources = ["https://x"]\nheads = 4\nkv_heads = 2\n'
+        "hdim = 64\ncausal = true\nprefill = [{ seqlen = 64 }]\n"
+    )
+    path = tmp_path / "models.toml"
+    path.write_text(text)
+    assert len(load_models(path)["a"].cases("bf16")) == 1
+    assert line in text
+    path.write_text(text.replace(line, replaced))
+    with pytest.raises(BenchError, match=sentence):
+        load_models(path)
+
+
+# ---- Arguments ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "named"),
+    [
+        ("compare.py", ["--dims", "12"], "12"),
+        ("compare.py", ["--dims", "192/"], "192/"),
+        ("compare.py", ["--seqlens", "0"], "0"),
+        ("compare.py", ["--dtype", "fp32"], "fp32"),
+        ("compare.py", ["--libraries", "triton"], "triton"),
+        ("compare.py", ["--models", "llama9"], "llama9"),
+        ("compare.py", ["--from", "missing.json"], "missing.json"),
+        ("compare.py", ["--json", "/no/such/folder/x.json"], "/no/such/folder"),
+        ("compare.py", ["surprise"], "surprise"),
+        ("tune.py", [], "nothing to tune"),
+        ("tune.py", ["flash_fwd_hdim12_bf16_sm80", "--list"], "head dim 12"),
+        ("tune.py", ["flash_fwd_combine_hdim64_bf16_sm80", "--list"], "combine"),
+        ("tune.py", ["--dims", "64", "--seconds", "-1"], "-1"),
+    ],
+)
+def test_bad_arguments(script: str, arguments: list[str], named: str) -> None:
+    """Status 2 and a sentence, from the scripts as they are called."""
+    if script == "tune.py" and not arguments:
+        arguments = ["--list"]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "bench" / script), *arguments],
+        capture_output=True, text=True, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert named in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("script", ["compare.py", "tune.py"])
+def test_help(script: str) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "bench" / script), "--help"], capture_output=True, text=True
+    )
+    assert done.returncode == 0 and "usage" in done.stdout
+
+
+def _chosen(*arguments: str) -> list[Case]:
+    return compare.chosen_cases(compare.parser().parse_args(arguments))
+
+
+def test_chosen_cases() -> None:
+    everything = _chosen()
+    assert {c.hdim for c in everything} >= {40, 64, 72, 80, 96, 112, 128, 160, 192, 256, 320, 512}
+    assert any(c.decode for c in everything)
+    assert not any(c.decode for c in _chosen("--forward"))
+    assert all(c.decode for c in _chosen("--decode"))
+    assert all(c.model for c in _chosen("--models", "all"))
+    part = _chosen("--forward", "--dims", "72", "192/128", "--seqlens", "1024", "--causal")
+    assert [(c.dims, c.seqlen_q, c.causal) for c in part] == [
+        ("72", 1024, True),
+        ("192/128", 1024, True),
+    ]
+    assert len(_chosen("--quick")) < 20
+    assert {c.dtype for c in _chosen("--dtype", "bf16", "fp16")} == {"bf16", "fp16"}
+
+
+def test_chosen_libraries() -> None:
+    def chosen(*arguments: str) -> list[str]:
+        options = compare.parser().parse_args(arguments)
+        return [library.key for library in compare.chosen_libraries(options)]
+
+    assert chosen()[:4] == [OURS, "flash2", "cudnn", "efficient"]
+    assert "flex" not in chosen() and "flex" in chosen("--flex")
+    assert chosen("--libraries", "cudnn") == [OURS, "cudnn"]
+
+
+def test_command_line_keeps_no_paths() -> None:
+    words = ["--dims", "64", "--json", "/home/me/x.json", "--plot=/home/me/x", "--quick"]
+    assert compare._command_line(words) == "python bench/compare.py --dims 64 --quick"
+
+
+# ---- Measuring, with a GPU that is none ----------------------------------------------------------
+
+
+class FakeGpu:
+    """Stands in for bench.gpu.Gpu. A call returns what it computes: its error, or it raises; a
+    call's time is looked up."""
+
+    def __init__(self, times_ms: dict[str, float], lost: bool = False) -> None:
+        self.times_ms, self.lost = times_ms, lost
+        self.graphs: list[int] = []
+
+    def sets_past_cache(self, case: Case) -> int:
+        return 5
+
+    def sets_to_check(self, case: Case) -> int:
+        return 2 if case.decode else 1
+
+    def inputs(self, case: Case, sets: int) -> list[tuple]:
+        return [(index, index, index) for index in range(sets)]
+
+    def run_once(self, call: Any, tensors: tuple, case: Case) -> Any:
+        return call(*tensors)
+
+    def recover(self) -> None:
+        if self.lost:
+            raise RuntimeError("an illegal memory access was encountered")
+
+    def check(self, case: Case, sets: list, outs: dict[str, list]) -> dict[str, tuple]:
+        assert all(len(out) == len(sets) for out in outs.values())
+        return {name: (out[0], 2e-3) for name, out in outs.items()}
+
+    def graph(self, call: Any, sets: list, calls: int) -> Any:
+        self.graphs.append(calls)
+        return call
+
+    def time(self, calls: dict, rounds: int, divide: dict[str, int]) -> dict[str, list[float]]:
+        assert set(divide) == set(calls)
+        return {
+            name: [self.times_ms[name] * (1 + 0.01 * (r - rounds // 2)) for r in range(rounds)]
+            for name in calls
+        }
+
+
+def _library(key: str, computes: Any) -> Library:
+    def bind(case: Case) -> Any:
+        def call(q: Any, k: Any, v: Any) -> Any:
+            if isinstance(computes, Exception):
+                raise computes
+            return computes
+
+        return call
+
+    return replace(LIBRARIES[key], bind=bind, prepare=None, describe=None)
+
+
+D128 = Case(4, 16, 16, 4096, 4096, 128, 128, "bf16")
+DECODE = Case(1, 32, 8, 1, 8192, 128, 128, "bf16", decode=True)
+TIMES_MS = {OURS: 1.0, "flash2": 1.1, "cudnn": 0.5, "efficient": 2.0}
+
+
+def test_measure_survives_its_libraries() -> None:
+    libraries = [
+        _library(OURS, 1e-3),
+        _library("flash2", Refused("only supports head dim up to 256")),
+        _library("cudnn", RuntimeError("cuDNN error: CUDNN_STATUS_BAD_PARAM\nmore")),
+        _library("efficient", math.nan),
+    ]
+    cell = compare.measure(D128, libraries, FakeGpu(TIMES_MS), rounds=5, rotate=True)
+    results = cell["results"]
+    assert results[OURS]["ms"]["median"] == pytest.approx(1.0)
+    assert results[OURS]["ms"]["rounds"] == 5 and "wrong" not in results[OURS]
+    assert results["flash2"] == {"refused": "only supports head dim up to 256"}
+    assert results["cudnn"] == {"failed": "RuntimeError: cuDNN error: CUDNN_STATUS_BAD_PARAM"}
+    assert results["efficient"]["wrong"] and results["efficient"]["error"] is None
+    assert report.ratio(cell, "efficient") is None  # what is wrong is not fast
+    json.dumps(cell, allow_nan=False)
+
+
+def test_decode_is_timed_from_graphs_over_several_inputs() -> None:
+    gpu = FakeGpu(TIMES_MS)
+    libraries = [_library(OURS, 1e-3), _library("flash2", 1e-3)]
+    compare.measure(DECODE, libraries, gpu, rounds=3, rotate=True)
+    assert gpu.graphs == [35, 35]  # every set as often: a multiple of 5, at least 32
+    gpu.graphs.clear()
+    compare.measure(DECODE, libraries, gpu, rounds=3, rotate=False)
+    assert gpu.graphs == [32, 32]
+
+
+def _document(cells: list[dict]) -> dict[str, Any]:
+    return {
+        "schema": report.SCHEMA,
+        "command": "python bench/compare.py",
+        "date": "2026-01-02",
+        "machine": {
+            "gpu": "NVIDIA H200",
+            "driver": "580.1",
+            "versions": {"torch": "2.11.0", "cudnn": 91900},
+            "ceilings": {"copy_gb_s": [4200.0, 4300.0], "matmul_bf16_tflop_s": [780.0, 770.0]},
+            "clocks": {"busy_samples": 9, "sm_mhz": {"min": 1500, "median": 1700, "max": 1980}},
+        },
+        "method": {"rounds": 5},
+        "cells": cells,
+    }
+
+
+def test_run_stops_where_the_context_is_lost_and_keeps_what_it_has(tmp_path: Path) -> None:
+    pytest.importorskip("rich")
+    document = _document([])
+    gpu = FakeGpu(TIMES_MS)
+    path = tmp_path / "out.json"
+    compare.run([D128], [_library(OURS, 1e-3)], gpu, document, rounds=3, json_path=path)
+    gpu.lost = True
+    bad = _library(OURS, RuntimeError("an illegal memory access"))
+    compare.run([DECODE, D128], [bad], gpu, document, rounds=3, json_path=path)
+    assert len(document["cells"]) == 1 and "attnpress lost" in document["stopped"]
+    assert len(report.load(path)["cells"]) == 1
+
+
+# ---- Reports ------------------------------------------------------------------------------------
+
+
+@pytest.fixture()
+def recorded() -> dict[str, Any]:
+    """What a run might have left: forward, decode and a model, a refusal and a failure."""
+    gpu = FakeGpu(TIMES_MS)
+    all_right = [_library(name, 1e-3) for name in TIMES_MS]
+    refusing = [*all_right[:1], _library("flash2", Refused("up to 256")), *all_right[2:]]
+    failing = [*all_right[:2], _library("cudnn", RuntimeError("no plan")), all_right[3]]
+    todo = [
+        *((case, all_right) for case in forward_cases([(64, 64)], [512, 4096], ["full"], ["bf16"])),
+        *((case, all_right) for case in forward_cases([(64, 64)], [512], ["causal"], ["bf16"])),
+        (Case(4, 4, 4, 4096, 4096, 512, 512, "bf16"), refusing),
+        (DECODE, failing),
+        *((case, all_right) for case in load_models()["sd1.5"].cases("bf16")),
+        *((case, all_right) for case in load_models()["llama3-8b"].cases("bf16")),
+    ]
+    return _document([compare.measure(c, libraries, gpu, 5, True) for c, libraries in todo])
+
+
+def test_ratios(recorded: dict[str, Any]) -> None:
+    cell = recorded["cells"][0]
+    assert report.ratio(cell, "flash2") == pytest.approx(1.1)
+    assert report.ratio_to_best(cell) == pytest.approx(0.5)
+    assert report.rate(cell, OURS) == pytest.approx(cell["flops"] / 1e9)
+    decode = next(cell for cell in recorded["cells"] if cell["decode"])
+    assert report.rate(decode, OURS) == pytest.approx(decode["kv_bytes"] / 1e6)
+    assert report.ratio_to_best(decode) == pytest.approx(1.1)  # cuDNN failed
+    assert report.geometric_mean([0.5, 2.0]) == pytest.approx(1.0)
+
+
+def test_tables(recorded: dict[str, Any]) -> None:
+    text = report.markdown(recorded)
+    assert "**Forward, bf16, TFLOP/s**" in text and "**Decode, bf16, GB/s**" in text
+    assert "**Models: prefill, bf16, TFLOP/s**" in text
+    row = next(line for line in text.splitlines() if line.startswith("| 512 | full | 4096 |"))
+    columns = [column.strip() for column in row.strip("|").split("|")]
+    assert columns[6] == "-" and columns[7].endswith("(0.50x)")
+    assert "| failed |" in text and "cuDNN failed on D 128 bf16 decode" in text
+    assert "FlashAttention-2 refuses 1 of the cases: up to 256" in text
+    mean = next(line for line in text.splitlines() if "geometric mean |" in line)
+    assert [c.strip() for c in mean.strip("|").split("|")][-3:] == ["1.10x", "0.50x", "2.00x"]
+    assert "copy 4200 to 4300 GB/s" in text
+    widths = {}
+    for line in text.splitlines():  # every row of a table has its columns
+        if line.startswith("**"):
+            widths.clear()
+        elif line.startswith("|"):
+            assert widths.setdefault("columns", line.count("|")) == line.count("|"), line
+
+
+def test_show_from_json(recorded: dict[str, Any], tmp_path: Path, capsys: Any) -> None:
+    pytest.importorskip("rich")
+    path = tmp_path / "run.json"
+    report.save(recorded, path)
+    assert report.load(path) == recorded
+    assert compare.main(["--from", str(path), "--markdown", str(tmp_path / "run.md")]) == 0
+    shown = capsys.readouterr().out
+    assert "Forward, bf16, TFLOP/s" in shown and "(1.10x)" in shown and "NVIDIA H200" in shown
+    assert (tmp_path / "run.md").read_text() == report.markdown(recorded)
+
+
+def test_status_says_that_we_were_wrong(recorded: dict[str, Any], tmp_path: Path) -> None:
+    pytest.importorskip("rich")
+    path = tmp_path / "run.json"
+    recorded["cells"][0]["results"][OURS]["wrong"] = True
+    report.save(recorded, path)
+    assert compare.main(["--from", str(path)]) == 1
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"schema": 99}', '{"cells": []}'])
+def test_bad_json(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(text)
+    with pytest.raises(BenchError, match=re.escape(str(path))):
+        report.load(path)
+
+
+def test_plots(recorded: dict[str, Any], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from bench import plot
+
+    written = plot.write(recorded, tmp_path / "run.png")
+    assert [path.name for path in written] == [
+        f"run-{kind}-bf16.{extension}"
+        for kind in ("forward", "decode", "models-prefill", "models-decode")
+        for extension in ("png", "svg")
+    ]
+    for path in written:
+        start = path.read_bytes()[:64]
+        assert start.startswith(b"\x89PNG" if path.suffix == ".png" else b"<?xml")
+    one = {**recorded, "cells": recorded["cells"][:3]}
+    assert [p.name for p in plot.write(one, tmp_path / "one")] == ["one.png", "one.svg"]
+    first = (tmp_path / "one.svg").read_bytes()
+    plot.write(one, tmp_path / "one")
+    assert (tmp_path / "one.svg").read_bytes() == first
+    assert set(plot.COLORS) == set(LIBRARIES)
+
+
+def test_nothing_to_plot(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from bench import plot
+
+    with pytest.raises(BenchError, match="nothing was timed"):
+        plot.write(_document([]), tmp_path / "run.png")
+
+
+def test_committed_results_are_readable() -> None:
+    for path in sorted((ROOT / "bench" / "results").glob("*.json")):
+        document = report.load(path)
+        assert report.markdown(document)
+        machine = document["machine"]
+        assert {"gpu", "driver", "versions", "ceilings", "clocks"} <= set(machine), path
+
+
+# ---- Tuning: candidates -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "stem",
+    [
+        "flash_fwd_hdim64_bf16_sm80",
+        "flash_fwd_hdim72_bf16_causal_sm80",
+        "flash_fwd_hdim256_bf16_sm86",
+        "flash_fwd_hdim512_bf16_sm80",
+        "flash_fwd_hdim192v128_bf16_causal_sm80",
+        "flash_fwd_split_hdim128_bf16_decode_sm80",
+    ],
+)
+def test_candidates_are_legal(stem: str) -> None:
+    variant = parse_stem(stem)
+    present = tile_of(variant)
+    grid = tune.coarse_grid(variant, present)
+    assert len(grid) > 20 and len({tile.name for tile in grid}) == len(grid)
+    around = list(tune.neighbours(variant, present))
+    assert around and present not in around
+    for tile in [*grid, *around]:
+        assert problems(variant, tile) == []
+        assert parse_tile(tile.name, variant) == tile
+    shape = (present.block_m, present.block_n, present.warps_m, present.warps_n, present.stages)
+    assert shape in {(t.block_m, t.block_n, t.warps_m, t.warps_n, t.stages) for t in grid}
+
+
+def test_groups() -> None:
+    def groups(*arguments: str) -> list[str]:
+        options = tune.parser().parse_args(arguments)
+        return [group.title for group in tune.chosen_groups(options, 80)]
+
+    assert groups("--dims", "64") == ["flash_fwd_hdim64_sm80", "flash_fwd_hdim64_causal_sm80"]
+    assert groups("--dims", "64", "--decode") == [
+        "flash_fwd_hdim64_decode_sm80",
+        "flash_fwd_split_hdim64_decode_sm80",
+    ]
+    assert groups("--dims", "64", "--decode", "--split") == ["flash_fwd_split_hdim64_decode_sm80"]
+    stems = ["flash_fwd_hdim72_fp16_causal_sm80", "flash_fwd_hdim72_bf16_causal_sm80"]
+    assert groups(*stems) == ["flash_fwd_hdim72_causal_sm80"]
+    with pytest.raises(BenchError, match="sm80"):
+        groups("flash_fwd_hdim72_fp16_sm86")
+
+
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("decode", [False, True])
+@pytest.mark.parametrize("mask", ["full", "causal"])
+def test_cases_of_groups(split: bool, decode: bool, mask: str) -> None:
+    group = tune.group_of(Variant("fwd", 128, 128, "bf16", mask, split, decode))
+    for case in tune.timed_cases(group, "bf16", [4096, 1024]):
+        assert case.decode == decode and case.causal == (mask == "causal" and not decode)
+    checked = tune.checked_cases(group, "bf16")
+    assert {case.mask for case in checked} == set(group.masks)
+    if decode:
+        for case in checked:
+            assert case.seqlen_q * case.heads_q // case.heads_kv <= 16
+
+
+def test_choose() -> None:
+    variant = Variant("fwd", 64, 64, "bf16")
+    group = tune.group_of(variant)
+    present = tile_of(variant)
+    fast, faster = list(tune.neighbours(variant, present))[:2]
+
+    def score(tile: Any, rate: float) -> tune.Score:
+        return tune.Score(tile, [rate, rate])
+
+    scores = [score(faster, 330.0), score(fast, 320.0), score(present, 300.0)]
+    none = {faster: None, fast: None}
+    assert tune.choose(group, scores, present, none.get) is scores[0]
+    spilling = {faster: "spills on sm_80", fast: None}
+    assert tune.choose(group, scores, present, spilling.get) is scores[1]
+    within_noise = [score(fast, 302.0), score(present, 300.0)]
+    assert tune.choose(group, within_noise, present, none.get) is None
+    assert tune.choose(group, [score(present, 300.0)], present, none.get) is None
+    assert tune.choose(group, scores[:2], present, none.get) is scores[0]  # the present one spilled
+    assert tune.choose(group, [], present, none.get) is None
+
+
+class FakeBench:
+    """Stands in for tune.Bench: rates come from a formula, and are the best at 96 keys."""
+
+    def __init__(self, group: tune.Group, wrong: str = "") -> None:
+        self.dtype, self.target, self.press, self.group = "bf16", "sm_90", self, group
+        self.variant = group.variant("bf16")
+        self.never_right = wrong
+        self.timed: list[int] = []
+
+    def clean(self, variant: Variant, tiles: Any, target: str, *_: Any) -> dict:
+        return {tile: None for tile in tiles if tile.stages < 4}  # four stages "spill"
+
+    def runs(self, tile: Any, case: Case) -> bool:
+        return tile.warps_n < 4
+
+    def wrong(self, tile: Any) -> str | None:
+        return "error" if tile.name == self.never_right else None
+
+    def time(self, tiles: Any, case: Case, rounds: int) -> dict:
+        self.timed.append(rounds)
+        return {
+            t: 300
+            - abs(t.block_n - 96)
+            - 10 * abs(t.warps_m - 4)
+            + 5 * t.q_in_regs
+            + t.block_m / 64
+            for t in tiles
+        }
+
+
+def test_search() -> None:
+    group = tune.group_of(parse_stem("flash_fwd_hdim64_bf16_sm80"))
+    variant = group.variant("bf16")
+    present = tile_of(variant)
+    todo = tune.timed_cases(group, "bf16", [4096, 1024])
+
+    def found(**fake: Any) -> list[tune.Score]:
+        return tune.search(group, todo, FakeBench(group, **fake), math.inf, present)
+
+    scores = found()
+    best = scores[0].tile
+    assert (best.block_n, best.warps_m, best.q_in_regs) == (96, 4, 1)
+    assert len(scores) == tune.FINALISTS + 1 and scores[-1].tile == present
+    assert all(score.tile.stages < 4 and score.tile.warps_n < 4 for score in scores)
+    assert [len(score.rates) for score in scores] == [2] * len(scores)
+    assert best not in [score.tile for score in found(wrong=best.name)]
+    won = tune.choose(group, scores, present, lambda tile: None)
+    note = tune.note_of(scores, won, present, todo, "NVIDIA H200")
+    assert "NVIDIA H200, 20" in note and "S 1024 " in note and present.name in note
+
+
+# ---- Tuning: tiles.toml -------------------------------------------------------------------------
+
+
+def _winner(stem: str, index: int = 0, note: str = "NVIDIA H200: 350") -> tune.Winner:
+    variant = parse_stem(stem)
+    tile = list(tune.neighbours(variant, tile_of(variant, ())))[index]
+    return tune.Winner(tune.group_of(variant), tile, note)
+
+
+@pytest.fixture()
+def tiles_toml(tmp_path: Path) -> Path:
+    path = tmp_path / "tiles.toml"
+    path.write_text(TILES_TOML.read_text(encoding="utf-8"), encoding="utf-8")
+    return path
+
+
+def test_winners_reach_their_variants(tiles_toml: Path) -> None:
+    before = tiles_toml.read_text().partition(tune.MARKER)[0]
+    winners = [
+        _winner("flash_fwd_hdim128_bf16_causal_sm80"),
+        _winner("flash_fwd_hdim192v128_bf16_sm80"),
+        _winner("flash_fwd_split_hdim64_bf16_decode_sm80"),
+    ]
+    tune.write_winners(tiles_toml, winners)
+    text = tiles_toml.read_text()
+    assert text.startswith(before.rstrip("\n") + "\n")  # comments and others' rows stay
+    assert text.count(tune.MARKER) == 1 and text.endswith("\n")
+    load_tuned.cache_clear()
+    tuned = load_tuned(tiles_toml)
+    for winner in winners:
+        for variant in winner.group.variants():
+            assert tile_of(variant, tuned) == winner.tile, variant.stem
+    full = parse_stem("flash_fwd_hdim128_bf16_sm80")
+    load_tuned.cache_clear()
+    assert tile_of(full, tuned) == tile_of(full, load_tuned(TILES_TOML))  # not asked for
+    assert list(tiles_toml.parent.iterdir()) == [tiles_toml]
+
+
+def test_own_rows_are_replaced(tiles_toml: Path) -> None:
+    stem = "flash_fwd_hdim72_bf16_sm80"
+    tune.write_winners(tiles_toml, [_winner(stem, 0, "first")])
+    tune.write_winners(tiles_toml, [_winner("flash_fwd_hdim64_bf16_causal_sm80", 0, "other")])
+    tune.write_winners(tiles_toml, [_winner(stem, 1, 'the "second"')])
+    text = tiles_toml.read_text()
+    assert "first" not in text and "the 'second'" in text and "other" in text
+    once = tiles_toml.read_bytes()
+    tune.write_winners(tiles_toml, [_winner(stem, 1, 'the "second"')])
+    assert tiles_toml.read_bytes() == once
+    load_tuned.cache_clear()
+    assert tile_of(parse_stem(stem), load_tuned(tiles_toml)) == _winner(stem, 1).tile
+
+
+def test_a_more_specific_row_is_an_error_and_the_file_stays(tiles_toml: Path) -> None:
+    winner = _winner("flash_fwd_hdim72_bf16_sm80")
+    rows = [
+        {**winner.group.keys, "dtype": dtype, "tile": _winner(winner.group.variant("bf16").stem, 1)}
+        for dtype in ("fp16", "bf16")
+    ]
+    text = tiles_toml.read_text()
+    for row in rows:
+        row["tile"] = row["tile"].tile.name
+        text = text.rstrip("\n") + "\n\n" + tune._row_text(row)
+    tiles_toml.write_text(text)
+    with pytest.raises(GeneratorError, match="more keys"):
+        tune.write_winners(tiles_toml, [winner])
+    assert tiles_toml.read_text() == text
+    assert list(tiles_toml.parent.iterdir()) == [tiles_toml]
+
+
+# ---- Compiling one kernel -----------------------------------------------------------------------
+
+
+def _header_structs() -> dict[str, tuple[list[str], int]]:
+    """Of kernel_args.h: struct -> its fields in order, and its size."""
+    text = (ROOT / "include" / "attnpress" / "kernel_args.h").read_text()
+    sizes = {n: int(s) for n, s in re.findall(r"sizeof\((\w+)\) == (\d+)", text)}
+    bare = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    return {
+        name: (
+            re.findall(r"(\w+)\s*(?=[,;])", re.sub(r"\s+", " ", body)),
+            sizes[name],
+        )
+        for body, name in re.findall(r"typedef struct \w+ \{(.*?)\} (\w+);", bare, flags=re.S)
+    }
+
+
+def test_argument_structs_mirror_the_header() -> None:
+    structs = _header_structs()
+    for mirror, name in (
+        (ForwardArgs, "attnpress_fwd_args"),
+        (CombineArgs, "attnpress_fwd_combine_args"),
+    ):
+        fields, size = structs[name]
+        assert [field[0] for field in mirror._fields_] == fields
+        assert ctypes.sizeof(mirror) == size
+
+
+def test_compiler_report() -> None:
+    log = (
+        "ptxas info    : Function properties for k\n"
+        "    8 bytes stack frame, 12 bytes spill stores, 16 bytes spill loads\n"
+        "ptxas info    : Used 255 registers, used 1 barriers\n"
+    )
+    assert read_report(log) == (255, 8, 28)
+    with pytest.raises(CompileError):
+        read_report("nothing")
+
+
+def test_press_compiles_and_sees_spills() -> None:
+    try:
+        Nvrtc()
+    except BenchError as error:
+        pytest.skip(str(error))
+    press = tune.Press(threads=2)
+    variant = parse_stem("flash_fwd_hdim64_bf16_sm80")
+    good = tile_of(variant)
+    fits = press.compile(variant, good, "sm_80")
+    assert not isinstance(fits, str), fits
+    assert not fits.spills and 0 < fits.registers <= 255 and fits.cubin.startswith(b"\x7fELF")
+    assert press.compile(variant, good, "sm_80") is fits
+    crowded = replace(good, min_blocks=8)  # leaves a thread too few registers
+    assert set(press.clean(variant, [good, crowded], "sm_80", math.inf)) == {good}
+    assert press.clean(variant, [tile_of(variant, ())], "sm_80", deadline=0.0) == {}
+    assert isinstance(press.compile(variant, good, "sm_1"), str)
+
+
+# ---- With PyTorch, and with a GPU ---------------------------------------------------------------
+
+
+def _torch() -> Any:
+    return pytest.importorskip("torch")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(2, 6, 2, 113, 203, 64, 64, "bf16"),
+        Case(1, 4, 4, 130, 130, 40, 40, "fp16", causal=True),
+        Case(1, 2, 1, 100, 300, 192, 128, "bf16", causal=True),
+        Case(3, 8, 2, 1, 515, 128, 128, "bf16", decode=True),
+    ],
+    ids=lambda case: case.title,
+)
+def test_criterion(case: Case) -> None:
+    """What an independent implementation computes is right; a small error, and a NaN, are not."""
+    torch = _torch()
+    import random
+
+    from bench.gpu import DTYPES, errors_on_rows
+
+    torch.manual_seed(1)
+    dtype = DTYPES[case.dtype]
+    q = torch.randn(case.batch, case.seqlen_q, case.heads_q, case.hdim, dtype=dtype)
+    k = torch.randn(case.batch, case.seqlen_k, case.heads_kv, case.hdim, dtype=dtype)
+    v = torch.randn(case.batch, case.seqlen_k, case.heads_kv, case.hdim_v, dtype=dtype)
+    mask = None
+    if case.causal:
+        ones = torch.ones(case.seqlen_q, case.seqlen_k, dtype=torch.bool)
+        mask = ones.tril(diagonal=case.seqlen_k - case.seqlen_q)
+    right = torch.nn.functional.scaled_dot_product_attention(
+        *(t.float().transpose(1, 2) for t in (q, k, v)),
+        attn_mask=mask,
+        enable_gqa=case.heads_q != case.heads_kv,
+    ).transpose(1, 2).to(dtype)  # fmt: skip
+    off, holed = right + 0.02, right.clone()
+    holed[0, 0] = math.nan
+    outs = {"right": right, "off": off, "holed": holed}
+    errors, low = errors_on_rows(case, (q, k, v), outs, random.Random(0))
+    assert 0 < errors["right"] <= 2 * low + 1e-5
+    assert not errors["off"] <= 2 * low + 1e-5
+    assert math.isnan(errors["holed"])
+
+
+def test_clock_summary() -> None:
+    _torch()
+    from bench.gpu import summarize_clocks
+
+    rows = [[345, 3201, 80, 30, 0], [1980, 3201, 690, 50, 100], [1500, 3201, 700, 60, 100]]
+    summary = summarize_clocks(rows)
+    assert summary["samples"] == 3 and summary["busy_samples"] == 2
+    assert summary["sm_mhz"] == {"min": 1500, "median": 1740, "max": 1980}
+    assert summarize_clocks([]) == {"samples": 0, "busy_samples": 0}
+
+
+def _needs_gpu() -> None:
+    if not _torch().cuda.is_available():
+        pytest.skip("no CUDA device")
+
+
+def test_no_gpu_is_one_sentence(capsys: Any) -> None:
+    if _torch().cuda.is_available():
+        pytest.skip("there is one")
+    assert compare.main(["--quick"]) == 2
+    assert capsys.readouterr().err.startswith("compare.py: ")
+    assert tune.main(["--dims", "64"]) == 2
+    assert "no CUDA device" in capsys.readouterr().err
+
+
+def test_small_run_on_the_gpu(request: Any, tmp_path: Path) -> None:
+    _needs_gpu()
+    request.getfixturevalue("build_dir")
+    pytest.importorskip("rich")
+    path = tmp_path / "run.json"
+    words = ["--forward", "--decode", "--dims", "64", "--seqlens", "256", "--rounds", "3"]
+    assert compare.main([*words, "--json", str(path)]) == 0
+    document = report.load(path)
+    for cell in document["cells"]:
+        for name in (OURS, "flash2"):
+            assert "ms" in cell["results"][name], (report.case_of(cell).title, cell["results"])
+            assert "wrong" not in cell["results"][name]
+    assert document["machine"]["ceilings"]["copy_gb_s"][0] > 0
+
+
+@pytest.mark.parametrize(
+    "stem",
+    [
+        "flash_fwd_hdim72_bf16_causal_sm80",
+        "flash_fwd_split_hdim128_bf16_decode_sm80",
+        "flash_fwd_hdim64_bf16_decode_sm80",
+    ],
+)
+def test_tuner_launches_what_the_library_would(stem: str) -> None:
+    """Its own launch of the present tile computes what it should; a wrong launch is seen."""
+    _needs_gpu()
+    from bench.gpu import Gpu
+
+    gpu = Gpu()
+    variant = parse_stem(stem)
+    target = f"sm_{gpu.properties.major}{gpu.properties.minor}"
+    bench = tune.Bench(tune.group_of(variant), "bf16", tune.Press(), gpu, target)
+    tile = tile_of(variant)
+    assert bench.wrong(tile) is None
+    case = tune.timed_cases(bench.group, "bf16", [256])[0]
+    assert bench.time([tile], case, 3)[tile] > 0
+    bench.attention(tile).tile = replace(tile, block_m=2 * tile.block_m)  # half the rows missing
+    assert bench.wrong(tile) is not None or variant.decode
