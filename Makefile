@@ -1,0 +1,66 @@
+# The commands of this project; each sets up what it needs first (tools/setup.sh). CMake does the
+# building.
+#
+# BUILD=FOLDER builds elsewhere; CMAKE_ARGS passes more to CMake, as in
+# CMAKE_ARGS=-DATTNPRESS_PREBUILT=OFF.
+
+BUILD ?= build
+CMAKE_ARGS ?=
+PYTEST_ARGS ?=
+
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+python := .venv/bin/python
+build_dir = $(abspath $(BUILD))
+
+.PHONY: help demo test build generate wheel clean setup-%
+
+help:
+	@echo "make demo      build everything, press two head dims that are not linked in, and run them"
+	@echo "make test      build everything and run all tests"
+	@echo "make build     the library and the tool, in $(BUILD)/"
+	@echo "make generate  write generated/ again, after a change in its inputs"
+	@echo "make wheel     a Python wheel with the library inside, in $(BUILD)/wheel/"
+	@echo "make clean     remove $(BUILD)/ (.venv stays)"
+
+setup-%:
+	@tools/setup.sh $*
+
+# After any of the setups: configure (a second when nothing changed) and build.
+define build_all
+	@cmake -S . -B $(BUILD) -G Ninja -DPython3_EXECUTABLE=$(CURDIR)/$(python) \
+	  -DATTNPRESS_NVRTC_DIRS="$$(tools/setup.sh nvrtc)" $(CMAKE_ARGS) >$(BUILD).log 2>&1 \
+	  || { cat $(BUILD).log >&2; exit 1; }
+	@rm -f $(BUILD).log
+	@cmake --build $(BUILD)
+endef
+
+build: setup-build
+	$(build_all)
+
+demo: setup-demo
+	$(build_all)
+	@$(python) tools/demo.py --build $(BUILD)
+
+# All tests: those in C and sh through ctest, then those in Python through pytest. Both run,
+# whatever the first says.
+test: setup-test
+	$(build_all)
+	@status=0; \
+	ctest --test-dir $(BUILD) --output-on-failure --label-exclude pytest || status=1; \
+	ATTNPRESS_BUILD_DIR=$(build_dir) $(python) -m pytest tests $(PYTEST_ARGS) || status=1; \
+	exit $$status
+
+generate: setup-generate
+	$(python) -m generator
+
+wheel: setup-build
+	$(build_all)
+	@rm -rf $(BUILD)/wheel && mkdir -p $(BUILD)/wheel
+	@cp -R python $(BUILD)/wheel/source && cp LICENSE $(BUILD)/wheel/source/
+	@cp -L $(BUILD)/libattnpress.so $(BUILD)/wheel/source/attnpress/
+	@$(python) -m pip wheel -q --no-deps -w $(BUILD)/wheel $(BUILD)/wheel/source
+	@rm -rf $(BUILD)/wheel/source
+	@ls $(BUILD)/wheel/*.whl
+
+clean:
+	rm -rf $(BUILD)

@@ -1,0 +1,89 @@
+#!/bin/sh
+# Installs the build to a prefix, moves the prefix, and builds and runs a user's program against it:
+# through the CMake package and through pkg-config, with the shared library and with the static one.
+# Then looks at what is exported.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+build=${ATTNPRESS_BUILD_DIR:-$here/../build}
+cc=${CC:-cc}
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+
+quietly() { # COMMAND...: its output only where it fails
+  "$@" >"$folder/log" 2>&1 || { cat "$folder/log" >&2; fail "$*"; }
+}
+
+quietly cmake --install "$build" --prefix "$folder/installed"
+mv "$folder/installed" "$folder/prefix" # nothing may name the place that it was installed to
+prefix=$folder/prefix
+library=$(find "$prefix" -name libattnpress.so)
+libdir=$(dirname "$library")
+
+echo "installed files"
+(cd "$prefix" && find . ! -type d | sort)
+headers=$(cd "$prefix/include" && find . -type f)
+[ "$headers" = ./attnpress/attnpress.h ] || fail "installed headers: $headers"
+
+run() { # NAME PROGRAM
+  LD_LIBRARY_PATH=$libdir "$2" || fail "$1: the program failed"
+  echo "ok: $1"
+}
+
+# ---- CMake package -------------------------------------------------------------------------------
+for target in attnpress::attnpress attnpress::attnpress_static; do
+  out=$folder/cmake-${target##*:}
+  quietly cmake -S "$here/install" -B "$out" -G Ninja \
+    -DCMAKE_PREFIX_PATH="$prefix" -DLIBRARY=$target
+  quietly cmake --build "$out"
+  run "CMake, $target" "$out/consumer"
+done
+
+# ---- pkg-config ----------------------------------------------------------------------------------
+if command -v pkg-config >/dev/null; then
+  export PKG_CONFIG_PATH="$libdir/pkgconfig"
+  flags="-std=c11 -Wall -Wextra -Wpedantic -Werror"
+  version=$(pkg-config --modversion attnpress)
+  [ -n "$version" ] || fail "pkg-config --modversion"
+  # shellcheck disable=SC2046,SC2086
+  $cc $flags -o "$folder/shared" "$here/install/consumer.c" \
+    $(pkg-config --cflags --libs attnpress) -lm
+  run "pkg-config, shared" "$folder/shared"
+  # shellcheck disable=SC2046,SC2086
+  $cc $flags -o "$folder/static" "$here/install/consumer.c" $(pkg-config --cflags attnpress) \
+    "$libdir/libattnpress.a" $(pkg-config --libs --static attnpress | sed 's/-lattnpress//')
+  run "pkg-config, static" "$folder/static"
+else
+  echo "left out: pkg-config is not installed"
+fi
+
+# ---- The installed tool --------------------------------------------------------------------------
+"$prefix/bin/attnpress" --help >/dev/null || fail "the installed tool"
+echo "ok: the installed tool"
+
+# ---- Exported symbols ----------------------------------------------------------------------------
+# Exactly the functions that the public header declares.
+declared=$(echo '#include <attnpress/attnpress.h>' |
+  $cc -E -P -DATTNPRESS_BUILD_SHARED -I"$prefix/include" - |
+  tr '\n' ' ' | sed 's/__attribute__((visibility("default")))/\nAPI /g' |
+  sed -n 's/^API [^(]*\(attnpress_[a-z_]*\) *(.*/\1/p' | sort -u)
+exported=$(nm -D --defined-only "$library" | awk '{ print $3 }' | sort -u)
+[ -n "$declared" ] || fail "no declaration was found in the header"
+[ "$declared" = "$exported" ] || fail "declared: $declared
+exported: $exported"
+echo "ok: $(echo "$exported" | wc -l) exported symbols, each declared in attnpress.h"
+
+# ---- What the library needs ----------------------------------------------------------------------
+needed=$(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
+for name in $needed; do
+  case $name in
+    libc.so.* | libm.so.* | libdl.so.* | libpthread.so.* | ld-linux*) ;;
+    *) fail "the library links $name" ;;
+  esac
+done
+readelf -lW "$library" | grep GNU_STACK | grep -q 'RW ' || fail "the stack would be executable"
+echo "ok: the library links" "$(echo "$needed" | tr "\n" " ")"
