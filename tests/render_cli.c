@@ -7,7 +7,7 @@
 
 #include "../runtime/registry.h"
 
-enum { LINE_MAX_BYTES = 4096, STRINGS = 5, INTEGERS = 16 };
+enum { LINE_MAX_BYTES = 4096, STRINGS = 5, INTEGERS = 17 };
 
 static int render_line(char *line) {
   char *strings[STRINGS]; /* template, stem, dtype, mask, tile_name */

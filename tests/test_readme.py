@@ -107,12 +107,22 @@ def commands() -> list[str]:
     return [line for line in lines if line.startswith(("build/attnpress", ".venv/bin/python"))]
 
 
+def test_emulated_command(root, build_dir):
+    """The line that runs a kernel without a GPU."""
+    if not (build_dir / "attnpress-emulate").exists():
+        pytest.skip("attnpress-emulate was not built: it needs clang")
+    (line,) = (line for line in commands() if "emulated" in line)
+    out = run([str(build_dir / "attnpress"), *shlex.split(line)[1:]], cwd=root)
+    assert "held" in out
+
+
 def test_commands(tmp_path, root, build_dir):
     """The section on a new head dim, line by line; build/ is wherever the build is, and writes go
     to a folder of the test."""
-    assert len(commands()) == 4
+    lines = [line for line in commands() if "emulated" not in line]
+    assert len(lines) == 4
     outputs = []
-    for line in commands():
+    for line in lines:
         words = [
             re.sub(r"^build/(?!attnpress$)", f"{tmp_path}/", word).replace(
                 ".venv/bin/python", sys.executable
