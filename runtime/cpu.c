@@ -3,7 +3,6 @@
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "cpu.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -15,6 +14,7 @@
 #endif
 
 #include "cpu_kernel.h"
+#include "defaults.h"
 #include "error.h"
 
 /* ---- Instruction sets ---- */
@@ -61,8 +61,6 @@ static ap_cpu_row_block *row_block_of(ap_cpu_isa isa) {
 
 static ap_cpu_problem problem_of(const attnpress_forward_args *a) {
   const int64_t seqlen_q = a->q.shape[1], heads_q = a->q.shape[2], heads_kv = a->k.shape[2];
-  const int contiguous_lse = a->lse_stride[0] == 0 && a->lse_stride[1] == 0;
-  const double scale = a->scale > 0.0f ? (double)a->scale : 1.0 / sqrt((double)a->q.shape[3]);
   ap_cpu_problem p = {
       .q = a->q.data,
       .k = a->k.data,
@@ -81,8 +79,6 @@ static ap_cpu_problem problem_of(const attnpress_forward_args *a) {
       .out_batch_stride = a->out.stride[0],
       .out_row_stride = a->out.stride[1],
       .out_head_stride = a->out.stride[2],
-      .lse_batch_stride = contiguous_lse ? heads_q * seqlen_q : a->lse_stride[0],
-      .lse_head_stride = contiguous_lse ? seqlen_q : a->lse_stride[1],
       .batch = a->q.shape[0],
       .heads_kv = heads_kv,
       .group = heads_kv > 0 ? heads_q / heads_kv : 0,
@@ -92,8 +88,9 @@ static ap_cpu_problem problem_of(const attnpress_forward_args *a) {
       .hdim_v = (int32_t)a->v.shape[3],
       .dtype = a->q.dtype,
       .causal = a->mask == ATTNPRESS_CAUSAL,
-      .scale_log2 = (float)(scale * 1.44269504088896340736),
+      .scale_log2 = (float)(ap_scale(a) * 1.44269504088896340736),
   };
+  ap_lse_strides(a, &p.lse_batch_stride, &p.lse_head_stride);
   p.row_blocks = (p.seqlen_q * p.group + AP_CPU_ROWS - 1) / AP_CPU_ROWS;
   return p;
 }

@@ -1,11 +1,11 @@
 /* The calls on tensors: validate, choose, find the kernel, launch. */
 #include "internal.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cpu.h"
+#include "defaults.h"
 
 /** What the four calls have in common: a checked copy of the arguments. */
 typedef struct forward_call {
@@ -39,17 +39,10 @@ static attnpress_status check_workspace(const attnpress_forward_args *args, cons
   return ATTNPRESS_OK;
 }
 
-/** Batch and head strides of lse. */
-static void lse_strides(const attnpress_forward_args *args, int64_t *batch, int64_t *head) {
-  const int contiguous = args->lse_stride[0] == 0 && args->lse_stride[1] == 0;
-  *batch = contiguous ? args->q.shape[1] * args->q.shape[2] : args->lse_stride[0];
-  *head = contiguous ? args->q.shape[1] : args->lse_stride[1];
-}
-
 static void fill_args(const forward_call *call, const ap_plan *plan, attnpress_fwd_args *out) {
   const attnpress_forward_args *a = &call->args;
   const ap_problem *p = &call->problem;
-  const float scale = a->scale != 0.0f ? a->scale : (float)(1.0 / sqrt((double)p->hdim));
+  const float scale = (float)ap_scale(a);
   *out = (attnpress_fwd_args){
       .q = a->q.data,
       .k = a->k.data,
@@ -80,7 +73,7 @@ static void fill_args(const forward_call *call, const ap_plan *plan, attnpress_f
       .scale = scale,
       .scale_log2 = (float)((double)scale * 1.4426950408889634074),
   };
-  lse_strides(a, &out->lse_batch_stride, &out->lse_head_stride);
+  ap_lse_strides(a, &out->lse_batch_stride, &out->lse_head_stride);
   if (plan->variant.split) {
     out->out_partial = a->workspace;
     out->lse_partial = (float *)((char *)a->workspace + plan->lse_partial_offset_bytes);
