@@ -1,0 +1,38 @@
+// Leaf header: the copy engine (TMA). One PTX instruction a function.
+#pragma once
+
+#include "attnpress/kernel_args.h"
+
+// prefetch.tensormap: fetches a tensor map ahead of its first use.
+__device__ __forceinline__ void prefetch_tensor_map(const attnpress_tensor_map *map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+// cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes: copies the map's box
+// that begins at element (c0, c1, c2, c3), c0 counted along the contiguous dimension, to `shared`,
+// and then counts its bytes off `barrier`. Elements outside the tensor arrive as zeros and count as
+// well. With the 128-byte swizzle `shared` is aligned to 1,024 bytes.
+__device__ __forceinline__ void tma_load_4d(uint32_t shared, const attnpress_tensor_map *map,
+                                            uint32_t barrier, int c0, int c1, int c2, int c3) {
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+               "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(shared),
+               "l"(map), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+               : "memory");
+}
+
+// cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes: the same in five
+// dimensions.
+__device__ __forceinline__ void tma_load_5d(uint32_t shared, const attnpress_tensor_map *map,
+                                            uint32_t barrier, int c0, int c1, int c2, int c3,
+                                            int c4) {
+  asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes "
+               "[%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(shared),
+               "l"(map), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
+               : "memory");
+}
+
+// fence.proxy.async.shared::cta: the copy engine and wgmma see what this thread wrote to shared
+// memory with ordinary stores, or knows that others wrote, once they are ordered after this point.
+__device__ __forceinline__ void fence_proxy_async() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}

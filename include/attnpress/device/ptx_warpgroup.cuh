@@ -1,0 +1,25 @@
+// Leaf header: what warpgroups of a thread block do with one another. One PTX instruction a
+// function.
+#pragma once
+
+#include "attnpress/kernel_args.h"
+
+// bar.sync: arrives at named barrier `barrier` (1 to 15) and waits until `threads` threads have
+// arrived, by bar.sync or bar.arrive.
+__device__ __forceinline__ void named_barrier_sync(int barrier, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+// bar.arrive: arrives at named barrier `barrier` and goes on.
+__device__ __forceinline__ void named_barrier_arrive(int barrier, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+// setmaxnreg.inc.sync.aligned.u32: waits until the block's pool has them, then this warpgroup's
+// threads have `registers` registers each. A macro, because the count must be a literal.
+#define increase_registers(registers)                                                              \
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers))
+
+// setmaxnreg.dec.sync.aligned.u32: gives the registers beyond `registers` back to the block's pool.
+#define decrease_registers(registers)                                                              \
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers))

@@ -1,0 +1,36 @@
+// Leaf header: what all widths of wgmma share. One PTX instruction a function; the products
+// themselves are in ptx_wgmma_n<columns>.cuh.
+#pragma once
+
+#include "attnpress/kernel_args.h"
+
+// The descriptor of a matrix of 16-bit elements in shared memory, stored with the 128-byte swizzle:
+// atoms of 8 rows of 128 bytes, aligned to 1,024 bytes, in which the 16-byte chunk c of row r lies
+// at chunk c ^ r. `shared` is the address of its first element before swizzling, a multiple of 16.
+// `row_bytes`: from one atom to the next down the rows. `column_bytes`: from one atom to the next
+// along the contiguous dimension; where the operand has k contiguous, unused.
+__device__ __forceinline__ uint64_t wgmma_descriptor(uint32_t shared, int row_bytes,
+                                                     int column_bytes) {
+  return (uint64_t)(shared >> 4 & 0x3fff) | (uint64_t)(column_bytes >> 4) << 16 |
+         (uint64_t)(row_bytes >> 4) << 32 | (uint64_t)1 << 62;
+}
+
+// wgmma.fence.sync.aligned: the accumulators and register operands that this warpgroup wrote are
+// ready for the products that follow.
+__device__ __forceinline__ void wgmma_fence() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+// wgmma.commit_group.sync.aligned: closes the group of the products since the last commit.
+__device__ __forceinline__ void wgmma_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+// wgmma.wait_group.sync.aligned: waits until at most `pending` (0 or 1) of the latest groups are
+// unfinished.
+__device__ __forceinline__ void wgmma_wait(int pending) {
+  if (pending == 0)
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  else
+    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+}
