@@ -1,9 +1,14 @@
 // Tiles of 16-bit elements in shared memory, and the copies that fill them.
 //
-// A tile is stored by rows. Each row is padded to an odd count of 16-byte chunks: eight consecutive
-// rows of one chunk column, which is what a phase of ldmatrix or a quad-wide store of fragments
-// touches, then lie in eight different groups of four banks, for every width, and all offsets
-// inside a tile are constants.
+// A tile is stored by rows, in one of two ways. Either puts eight consecutive rows of one 16-byte
+// chunk column, which is what a phase of ldmatrix or a quad-wide store of fragments touches, into
+// eight different groups of four banks, for every width.
+//
+//   padded      each row is padded to an odd count of chunks: all offsets inside a tile are
+//               constants. A copy's 128 bytes then mostly straddle two lines of shared memory, and
+//               are fetched by two requests.
+//   swizzled    rows are not padded, and the chunks of a row change places: 128 bytes that are
+//               aligned in global memory stay in one line, and are fetched by one request.
 #pragma once
 
 #include "attnpress/device/ptx_address.cuh"
@@ -37,6 +42,18 @@ __device__ __forceinline__ int ldmatrix_rows_first(int lane, int row_bytes) {
 // The same with matrices that go along the columns first: B fragments of K (rows are keys).
 __device__ __forceinline__ int ldmatrix_columns_first(int lane, int row_bytes) {
   return (lane % 8 + lane / 16 * 8) * row_bytes + (lane / 8 % 2) * 16;
+}
+
+// Chunks that change places with each other in a swizzled tile: the largest power of two, up to 8,
+// that divides the chunks of a row.
+__device__ constexpr int swizzle_period(int columns) {
+  return columns % 64 == 0 ? 8 : columns % 32 == 0 ? 4 : columns % 16 == 0 ? 2 : 1;
+}
+
+// What a row of a swizzled tile does to the offset in bytes of a chunk: the two are combined by ^.
+// Rows of `columns` elements go around the banks in 8 / period rows; then the next bit changes.
+__device__ __forceinline__ int swizzle_of_row(int columns, int row) {
+  return row / (8 / swizzle_period(columns)) % swizzle_period(columns) * 16;
 }
 
 // How the threads of a block share the copy of a tile: in each pass they take COPY rows of 16-byte
@@ -77,4 +94,24 @@ copy_rows_async(uint32_t shared, int row_bytes, const uint16_t *global, int64_t 
     }
   }
   return global;
+}
+
+// The same into a swizzled tile of `tile_columns` columns, in one go.
+__device__ __forceinline__ void copy_rows_swizzled_async(uint32_t shared, int tile_columns,
+                                                         const uint16_t *global, int64_t row_stride,
+                                                         int rows, int columns, int valid_rows,
+                                                         int thread, int threads) {
+  const int pass_rows = threads / (columns / 8);
+  if (threads % (columns / 8) == 0 || copy_row(columns, thread) < pass_rows) {
+#pragma unroll
+    for (int pass = 0; pass < copy_passes(rows, columns, threads); ++pass) {
+      const int row = pass * pass_rows + copy_row(columns, thread);
+      const uint32_t target =
+          shared + row * tile_columns * 2 +
+          (copy_column(columns, thread) * 2 ^ swizzle_of_row(tile_columns, row));
+      if (pass * pass_rows + pass_rows <= rows || row < rows)
+        cp_async_16(target, global, rows <= valid_rows || row < valid_rows ? 16 : 0);
+      global += pass_rows * row_stride;
+    }
+  }
 }
