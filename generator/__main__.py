@@ -13,10 +13,10 @@ from typing import NoReturn
 
 from generator import GENERATED, ROOT, GeneratorError
 from generator.tiles import Tile, parse_tile, problems, tile_of
-from generator.variant import Variant
+from generator.variant import ARCH_NAMES, Variant
 
 try:
-    from generator.registry import generated_files, load_catalog, source
+    from generator.registry import INCLUDE, PRESSED_HEADERS, load_catalog, source, written_files
     from generator.render import environment
 except ModuleNotFoundError as missing:
     if missing.name != "jinja2":
@@ -25,13 +25,13 @@ except ModuleNotFoundError as missing:
     sys.exit(2)
 
 PRESSED = ROOT / "build" / "pressed"
-OWNED = ("flash_*.cu", "render_*.c")
-"""Files in generated/ that only the generator can have written; others are never removed."""
+OWNED = ("flash_*.cu", "render_*.c", PRESSED_HEADERS.rpartition("/")[2])
+"""Files that only the generator can have written; others are never removed."""
 
 DESCRIPTION = """\
 Expands the kernel templates. Without options: writes generated/, which holds the sources of the
-default set and the runtime's tables, and removes from it what no longer belongs there. With --hdim:
-presses variants on demand."""
+default set and the runtime's tables, and the device headers of wgmma, and removes what no longer
+belongs there. With --hdim: presses variants on demand."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -47,7 +47,7 @@ def parser() -> Parser:
     mode.add_argument(
         "--check",
         action="store_true",
-        help="write nothing; name each missing, differing or orphaned file of generated/, status 1",
+        help="write nothing; name each missing, differing or orphaned file, status 1 where one is",
     )
     mode.add_argument("--list", action="store_true", help="print the stems of a set")
     result.add_argument("--only", metavar="GLOB", help="only stems that match, such as '*hdim96*'")
@@ -62,7 +62,7 @@ def parser() -> Parser:
     demand.add_argument("--causal", action="store_true")
     demand.add_argument("--split", action="store_true", help="write one split's partial output")
     demand.add_argument("--decode", action="store_true", help="small row block for short queries")
-    demand.add_argument("--arch", nargs="+", help="sm80, sm86 (sm80)")
+    demand.add_argument("--arch", nargs="+", help="sm80, sm86, sm90 (sm80)")
     demand.add_argument("--tile", metavar="NAME", help="such as m128n64w4x1s2k128v64, not its own")
     return result
 
@@ -115,7 +115,7 @@ def _press_on_demand(options: argparse.Namespace) -> int:
     ):
         number = arch.removeprefix("sm").removeprefix("_")
         if not number.isdecimal():
-            raise GeneratorError(f"arch {arch} is unknown: it must be sm80 or sm86")
+            raise GeneratorError(f"arch {arch} is unknown: it must be {ARCH_NAMES}")
         variant = Variant(
             pass_=options.pass_ or "fwd",
             hdim=hdim,
@@ -170,23 +170,24 @@ def _selected(options: argparse.Namespace) -> list[Variant]:
     return variants
 
 
-# ---- generated/ ---------------------------------------------------------------------------------
+# ---- generated/, and the headers in include/ ----------------------------------------------------
 
 
-def _expected(options: argparse.Namespace) -> dict[str, str]:
-    """The files of generated/; with --only, the sources that match."""
+def _expected(options: argparse.Namespace) -> dict[Path, str]:
+    """All files with their texts; with --only, the sources that match."""
     if options.only is None:
-        return generated_files()
+        return written_files()
     env = environment()
-    return {f"{variant.stem}.cu": source(env, variant) for variant in _selected(options)}
+    return {GENERATED / f"{v.stem}.cu": source(env, v) for v in _selected(options)}
 
 
-def _orphans(options: argparse.Namespace, expected: dict[str, str]) -> list[Path]:
-    """What stands in generated/ and does not belong there; with --only, sources that match."""
-    if not GENERATED.is_dir():
-        return []
-    paths = sorted(GENERATED.iterdir())
-    if options.only is not None:
+def _orphans(options: argparse.Namespace, expected: dict[Path, str]) -> list[Path]:
+    """What stands in generated/, or in include/ under the name of a pressed header, and does not
+    belong there; with --only, sources that match."""
+    paths = sorted(GENERATED.iterdir()) if GENERATED.is_dir() else []
+    if options.only is None:
+        paths += sorted(INCLUDE.glob(PRESSED_HEADERS))
+    else:
         stems = {variant.stem for variant in load_catalog().sets["default"].variants}
         paths = [
             path
@@ -195,15 +196,14 @@ def _orphans(options: argparse.Namespace, expected: dict[str, str]) -> list[Path
             and fnmatch.fnmatchcase(path.stem, options.only)
             and path.stem not in stems
         ]
-    return [path for path in paths if path.name not in expected]
+    return [path for path in paths if path not in expected]
 
 
 def _check(options: argparse.Namespace) -> int:
-    """Names what is wrong with generated/, a line a file."""
+    """Names what is wrong, a line a file."""
     expected = _expected(options)
     found = []
-    for name, text in expected.items():
-        path = GENERATED / name
+    for path, text in expected.items():
         if not path.is_file():
             found.append(f"missing: {_shown(path)}")
         elif path.read_bytes() != text.encode():
@@ -213,22 +213,22 @@ def _check(options: argparse.Namespace) -> int:
         print(line)
     if found:
         print(
-            f"generated/ is not what the generator writes ({len(found)} of {len(expected)} files): "
+            f"{len(found)} of {len(expected)} files are not what the generator writes: "
             "run python -m generator",
             file=sys.stderr,
         )
         return 1
-    print(f"generated/ is up to date ({len(expected)} files)")
+    print(f"{len(expected)} files are up to date")
     return 0
 
 
 def _write(options: argparse.Namespace) -> int:
-    """Brings generated/ up to date; says what was written and removed."""
+    """Brings all up to date; says what was written and removed."""
     expected = _expected(options)
     GENERATED.mkdir(parents=True, exist_ok=True)
     written = 0
-    for name, text in expected.items():
-        written += _write_changed(GENERATED / name, text)
+    for path, text in expected.items():
+        written += _write_changed(path, text)
     for path in _orphans(options, expected):
         if path.is_file() and any(fnmatch.fnmatchcase(path.name, glob) for glob in OWNED):
             path.unlink()

@@ -1,4 +1,4 @@
-"""What is pressed, and every file of generated/.
+"""What is pressed, and every file of it: in generated/
 
     <stem>.cu               the sources of the default set
     render_<template>.c     each template as C
@@ -6,6 +6,10 @@
     tiles.c                 ap_tiles: the tile of every variant
     default_set.c           ap_default_set: the cubins that are linked
     device_headers.c        ap_device_headers: what the JIT includes
+
+and in include/
+
+    attnpress/device/ptx_wgmma_n<N>.cuh     wgmma with N columns
 
 Everything is a pure function of the repository's files: sorted, without dates, paths or machines.
 """
@@ -22,7 +26,7 @@ from pathlib import Path
 
 import jinja2
 
-from generator import ROOT, TEMPLATES, GeneratorError, load_toml
+from generator import GENERATED, ROOT, TEMPLATES, GeneratorError, load_toml
 from generator.render import Template, environment, render, render_input
 from generator.tiles import Tile, TileRow, table, tile_of
 from generator.to_c import c_literal, compile_template
@@ -31,6 +35,10 @@ from generator.variant import AXES, Variant, axes_match, axis_values, check_keys
 VARIANTS_TOML = ROOT / "generator" / "variants.toml"
 INCLUDE = ROOT / "include"
 HEADERS = ("attnpress/kernel_args.h", "attnpress/device/*.cuh")
+PRESSED_HEADERS = "attnpress/device/ptx_wgmma_n*.cuh"
+"""Files in include/ that only the generator can have written."""
+WGMMA_TEMPLATE = "ptx_wgmma.cuh.j2"
+WGMMA_COLUMNS = tuple(range(8, 257, 8))
 
 # ---- variants.toml ------------------------------------------------------------------------------
 
@@ -190,8 +198,10 @@ _LONG_LITERALS = """
 """
 _TILE_COLUMNS = """
 /* pass, split (-1: both), hdim, hdim_v, dtype (0: any), mask, decode, arch;
- * {tile}.
- * Sorted by pass, hdim, hdim_v, mask, decode, arch; one row at most matches a variant. */
+ * {tile};
+ * target (NULL: any).
+ * Sorted by pass, hdim, hdim_v, mask, decode, arch; the first row that matches a variant and a
+ * target is theirs. */
 """
 _C_PASS = {"fwd": "AP_PASS_FWD", "fwd_combine": "AP_PASS_FWD_COMBINE"}
 _C_DTYPE = {None: "0", "fp16": "ATTNPRESS_FP16", "bf16": "ATTNPRESS_BF16"}
@@ -251,7 +261,8 @@ def tiles_c(table_rows: Iterable[TileRow]) -> str:
             variant.arch,
         )
         values = [getattr(row.tile, field.name) for field in fields(Tile)]
-        rows.append(f"    {{{{{_commas(key)}}},\n     {{{_commas(values)}}}}},\n")
+        target = "NULL" if row.target is None else c_literal(row.target)
+        rows.append(f"    {{{{{_commas(key)}}},\n     {{{_commas(values)}}}, {target}}},\n")
     return (
         _HEAD.format(origin="generator/tiles.toml and generator/tiles.py")
         + _TILE_COLUMNS.format(tile=", ".join(field.name for field in fields(Tile)))
@@ -269,13 +280,23 @@ def default_set_c(cubins: Iterable[tuple[str, str]]) -> str:
     )
 
 
-def device_headers(include: Path = INCLUDE) -> dict[str, str]:
-    """Name, as kernels include it, and text of each header that the JIT has; sorted."""
-    paths = {path for pattern in HEADERS for path in include.glob(pattern)}
+def pressed_headers(env: jinja2.Environment) -> dict[str, str]:
+    """Name, as kernels include it, and text of each header that comes from a template."""
     return {
-        path.relative_to(include).as_posix(): path.read_text(encoding="utf-8")
-        for path in sorted(paths)
+        PRESSED_HEADERS.replace("*", str(columns)): render(env, WGMMA_TEMPLATE, {"n": columns})
+        for columns in WGMMA_COLUMNS
     }
+
+
+def device_headers(include: Path = INCLUDE) -> dict[str, str]:
+    """Name, as kernels include it, and text of each header that the JIT has; sorted. Those of a
+    template are what it says now, whatever stands in the folder."""
+    paths = {path for pattern in HEADERS for path in include.glob(pattern)}
+    headers = {
+        path.relative_to(include).as_posix(): path.read_text(encoding="utf-8")
+        for path in paths - set(include.glob(PRESSED_HEADERS))
+    }
+    return dict(sorted({**headers, **pressed_headers(environment())}.items()))
 
 
 def headers_digest(headers: dict[str, str]) -> str:
@@ -316,7 +337,7 @@ def _commas(values: Iterable[object]) -> str:
     return ", ".join(str(value) for value in values)
 
 
-# ---- generated/ ---------------------------------------------------------------------------------
+# ---- All files ----------------------------------------------------------------------------------
 
 
 def generated_files() -> dict[str, str]:
@@ -332,3 +353,12 @@ def generated_files() -> dict[str, str]:
     files["default_set.c"] = default_set_c(default.cubins)
     files["device_headers.c"] = device_headers_c(device_headers())
     return dict(sorted(files.items()))
+
+
+def written_files() -> dict[Path, str]:
+    """Path and text of every file that the generator writes, sorted."""
+    headers = pressed_headers(environment())
+    return {
+        **{GENERATED / name: text for name, text in generated_files().items()},
+        **{INCLUDE / name: text for name, text in sorted(headers.items())},
+    }

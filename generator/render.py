@@ -76,9 +76,11 @@ _TILE_INTEGERS = {
     "min_blocks": Integer(1, 32),
     "k_unroll": Integer(0, 32),
     "spread": Integer(0, 1),
+    "producer": Integer(0, 1),
+    "warps_k": Integer(1, 32),
     "smem_bytes": Integer(0, 1 << 18),
 }
-_UNUSED_BY_COMBINE = ("block_n", "stages", "k_slab", "v_slab")
+_UNUSED_BY_COMBINE = ("stages", "k_slab", "v_slab")
 
 
 def variables(pass_: str) -> dict[str, Text | Integer]:

@@ -15,13 +15,13 @@ from pathlib import Path
 
 from generator import ROOT, GeneratorError, load_toml
 from generator.variant import (
-    ARCHS,
     AXES,
     COMBINE_ARCH,
     DTYPES,
     MASKS,
     PASSES,
     Variant,
+    archs,
     axes_match,
     axis_values,
     check_keys,
@@ -40,15 +40,25 @@ class ArchLimits:
 
 
 # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability". arch 80 also runs
-# on 9.0, whose SM holds 228 KB; what a block may ask for is 8.0's.
+# on 9.0, whose SM holds 228 KB; what a block may ask for is 8.0's, but for rows of that target.
 ARCH_LIMITS = {
     80: ArchLimits(block_smem_bytes=163 * 1024, sm_smem_bytes=228 * 1024),
     86: ArchLimits(block_smem_bytes=99 * 1024, sm_smem_bytes=100 * 1024),
+    90: ArchLimits(block_smem_bytes=227 * 1024, sm_smem_bytes=228 * 1024),
 }
+TARGET_LIMITS = {"sm_90": ArchLimits(block_smem_bytes=227 * 1024, sm_smem_bytes=228 * 1024)}
+"""The targets that tiles.toml may have rows of their own for, besides those of their archs."""
 SMEM_RESERVED_BYTES = 1024  # that the driver adds to each block
 SM_REGISTERS = 65536
 THREAD_REGISTERS = 255
 OTHER_REGISTERS = 60  # addresses, loop state, fragments in flight, softmax rows
+
+# The sm90 template: a warpgroup that copies, the producer, and one for each 64 rows, the consumers.
+CONSUMER_ROWS = 64
+CONSUMER_REGISTERS = {1: 240, 2: 240, 3: 160}  # of a thread, by the number of consumers
+CONSUMER_OTHER_REGISTERS = 32  # all but S, P and O
+PRODUCER_THREADS = 128
+SLAB_COLUMNS = 64  # of Q, K and V in shared memory: rows of 128 bytes
 
 
 @dataclass(frozen=True, order=True)
@@ -57,7 +67,7 @@ class Tile:
     runtime/registry.h."""
 
     block_m: int  # query rows of a thread block; of the combine pass: rows of the output
-    block_n: int  # keys of one key block; 0 for the combine pass
+    block_n: int  # keys of one key block; of the combine pass: columns of the output
     warps_m: int  # warps that share the rows
     warps_n: int  # warps that share the keys of S and the columns of O
     stages: int  # slabs of K and V in shared memory
@@ -67,19 +77,31 @@ class Tile:
     min_blocks: int = 1  # thread blocks that an SM is to hold
     k_unroll: int = 0  # steps of 16 columns of Q K^T that are unrolled; 0: all of a slab
     spread: int = 0  # 1: copies start between the steps of the products, not all at once
+    producer: int = 0  # 1: a warpgroup more does the copies; sm90
+    warps_k: int = 1  # warps that have keys of a key block, and a ring, of their own
     smem_bytes: int = 0  # dynamic shared memory, from smem_bytes()
 
     @property
     def threads(self) -> int:
-        return 32 * self.warps_m * self.warps_n
+        warps = self.warps_m * self.warps_n * self.warps_k
+        return 32 * warps + PRODUCER_THREADS * self.producer
+
+    @property
+    def consumers(self) -> int:
+        """Warpgroups that compute, where there is a producer."""
+        return self.block_m // CONSUMER_ROWS
 
     @property
     def name(self) -> str:
-        """Such as m128n64w4x1s2k128v64; with "q" for q_in_regs, "b<n>" for min_blocks != 1,
-        "u<n>" for k_unroll != 0, "c" for spread."""
+        """Such as m128n64w4x1s2k128v64; w1x1x4 for warps_k != 1; with "q" for q_in_regs, "b<n>" for
+        min_blocks != 1, "u<n>" for k_unroll != 0, "c" for spread. With a producer m128n176s2: the
+        rest follows."""
+        if self.producer:
+            return f"m{self.block_m}n{self.block_n}s{self.stages}"
         return (
             f"m{self.block_m}n{self.block_n}w{self.warps_m}x{self.warps_n}"
-            f"s{self.stages}k{self.k_slab}v{self.v_slab}"
+            + (f"x{self.warps_k}" if self.warps_k != 1 else "")
+            + f"s{self.stages}k{self.k_slab}v{self.v_slab}"
             + ("q" if self.q_in_regs else "")
             + (f"b{self.min_blocks}" if self.min_blocks != 1 else "")
             + (f"u{self.k_unroll}" if self.k_unroll else "")
@@ -88,28 +110,43 @@ class Tile:
 
 
 _TILE_NAME = re.compile(
-    r"m(\d+)n(\d+)w(\d+)x(\d+)s(\d+)k(\d+)v(\d+)(q?)(?:b(\d+))?(?:u(\d+))?(c?)", re.ASCII
+    r"m(\d+)n(\d+)w(\d+)x(\d+)(?:x(\d+))?s(\d+)k(\d+)v(\d+)(q?)(?:b(\d+))?(?:u(\d+))?(c?)",
+    re.ASCII,
 )
+_PRODUCER_TILE_NAME = re.compile(r"m(\d+)n(\d+)s(\d+)", re.ASCII)
+
+
+def producer_tile(variant: Variant, block_m: int, block_n: int, stages: int) -> Tile:
+    """A tile of the sm90 template: what its three numbers leave open follows from them."""
+    warps_m = block_m // 16
+    tile = Tile(block_m, block_n, warps_m, 1, stages, variant.hdim, block_n, producer=1)
+    return replace(tile, smem_bytes=smem_bytes(variant, tile))
 
 
 def parse_tile(name: str, variant: Variant) -> Tile:
     """The tile of a name for this variant, which decides its shared memory. Legality is not
     checked here; see problems()."""
-    match = _TILE_NAME.fullmatch(name)
-    if match is None:
+    if match := _PRODUCER_TILE_NAME.fullmatch(name):
+        tile = producer_tile(variant, *map(int, match.groups()))
+    elif match := _TILE_NAME.fullmatch(name):
+        *shape, warps_k, stages, k_slab, v_slab, q_in_regs, min_blocks, k_unroll, spread = (
+            match.groups()
+        )
+        tile = Tile(
+            *map(int, (*shape, stages, k_slab, v_slab)),
+            q_in_regs=int(q_in_regs == "q"),
+            min_blocks=int(min_blocks or 1),
+            k_unroll=int(k_unroll or 0),
+            spread=int(spread == "c"),
+            warps_k=int(warps_k or 1),
+        )
+    else:
         raise GeneratorError(
             f'"{name}" is not the name of a tile: names look like m128n64w4x1s2k128v64, with q '
             "where Q stays in registers, b2 for two blocks an SM, u2 for two unrolled steps and "
-            "c for spread copies"
+            "c for spread copies, w1x1x4 where four warps have keys of their own; those of sm90 "
+            "like m128n176s2"
         )
-    *numbers, q_in_regs, min_blocks, k_unroll, spread = match.groups()
-    tile = Tile(
-        *map(int, numbers),
-        q_in_regs=int(q_in_regs == "q"),
-        min_blocks=int(min_blocks or 1),
-        k_unroll=int(k_unroll or 0),
-        spread=int(spread == "c"),
-    )
     if tile.name != name:
         raise GeneratorError(f'"{name}" is not how a tile is written: that is {tile.name}')
     return replace(tile, smem_bytes=smem_bytes(variant, tile))
@@ -128,7 +165,14 @@ def smem_bytes(variant: Variant, tile: Tile) -> int:
     """Dynamic shared memory of a thread block. The kernel asserts the same formula."""
     if variant.pass_ == "fwd_combine":
         return 0
+    if tile.producer:
+        return _producer_smem_bytes(variant, tile)
     q_bytes = tile.block_m * row_bytes(variant.hdim)
+    if tile.warps_k > 1:  # a ring for each warp; at the end its part of O, maxima and sums
+        keys = tile.block_n // tile.warps_k
+        slot_bytes = 2 * max(keys * tile.k_slab, tile.v_slab * variant.hdim_v)  # swizzled
+        part_bytes = tile.block_m * (4 * variant.hdim_v + 32)
+        return q_bytes + tile.warps_k * max(tile.stages * slot_bytes, part_bytes)
     slot_bytes = max(tile.block_n * row_bytes(tile.k_slab), tile.v_slab * row_bytes(variant.hdim_v))
     exchange_bytes = 0  # P, and the row maxima, between warps that share rows
     if tile.warps_n > 1:
@@ -137,39 +181,80 @@ def smem_bytes(variant: Variant, tile: Tile) -> int:
     return max(q_bytes + tile.stages * slot_bytes + exchange_bytes, o_bytes)
 
 
+def _producer_smem_bytes(variant: Variant, tile: Tile) -> int:
+    """Q of each consumer, rings of K and V, and the barriers: two a consumer and four a stage."""
+    k_slabs = _ceil_div(variant.hdim, SLAB_COLUMNS)
+    v_slabs = _ceil_div(variant.hdim_v, SLAB_COLUMNS)
+    row_bytes_ = 2 * SLAB_COLUMNS  # of a slab; the 128-byte swizzle needs no padding
+    q_bytes = tile.consumers * CONSUMER_ROWS * k_slabs * row_bytes_
+    ring_bytes = tile.stages * tile.block_n * (k_slabs + v_slabs) * row_bytes_
+    return q_bytes + ring_bytes + 8 * (2 * tile.consumers + 4 * tile.stages)
+
+
 def _ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
 
 def registers(variant: Variant, tile: Tile) -> int:
     """An estimate of the 32-bit registers of a thread of the forward pass."""
+    if tile.producer:  # S and O in fp32, P in 16 bits, over the 128 threads of a consumer
+        return (
+            tile.block_n // 2 + variant.hdim_v // 2 + tile.block_n // 4 + CONSUMER_OTHER_REGISTERS
+        )
     rows = tile.block_m // tile.warps_m // 16
     o_registers = rows * _ceil_div(variant.hdim_v // 8, tile.warps_n) * 4
-    s_registers = rows * (tile.block_n // 8 // tile.warps_n) * 4
+    s_registers = rows * (tile.block_n // 8 // (tile.warps_n * tile.warps_k)) * 4
     q_registers = rows * _ceil_div(variant.hdim, 16) * 4 if tile.q_in_regs else 0
     return o_registers + s_registers + q_registers + OTHER_REGISTERS
 
 
 def register_budget(tile: Tile) -> int:
-    """Registers that a thread may have where min_blocks blocks are to share an SM."""
+    """Registers that a thread may have where min_blocks blocks are to share an SM; of a consumer,
+    what the producer leaves."""
+    if tile.producer:
+        return CONSUMER_REGISTERS[tile.consumers]
     share = SM_REGISTERS // (tile.threads * tile.min_blocks)
     return min(THREAD_REGISTERS, share // 8 * 8)
 
 
-def problems(variant: Variant, tile: Tile) -> list[str]:
-    """What is wrong with a tile for a variant, one sentence each; empty: legal."""
+def limits(variant: Variant, target: str | None = None) -> ArchLimits:
+    """Of a target with limits of its own, else of the variant's architecture."""
+    return TARGET_LIMITS.get(target or "", ARCH_LIMITS[variant.arch])
+
+
+def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[str]:
+    """What is wrong with a tile for a variant, on one target or (None) on each that its
+    architecture serves; one sentence each; empty: legal."""
     if variant.pass_ == "fwd_combine":
         legal = tile.block_m > 0 and tile == replace(COMBINE_TILE, block_m=tile.block_m)
         return [] if legal else [f"a combine tile is {COMBINE_TILE.name} but for its rows"]
-    for name in ("block_m", "block_n", "warps_m", "warps_n", "k_slab", "v_slab", "min_blocks"):
+    if tile.producer and variant.arch != 90:
+        return ["a tile with a producer needs sm90"]
+    if variant.arch == 90:
+        return _producer_problems(variant, tile)
+    positive = (
+        "block_m", "block_n", "warps_m", "warps_n", "warps_k", "k_slab", "v_slab", "min_blocks",
+    )  # fmt: skip
+    for name in positive:
         if getattr(tile, name) < 1:
             return [f"{name} {getattr(tile, name)} is not positive"]
-    smem_needed, smem_limit = smem_bytes(variant, tile), ARCH_LIMITS[variant.arch].block_smem_bytes
+    smem_needed, smem_limit = smem_bytes(variant, tile), limits(variant, target).block_smem_bytes
     needed, budget = registers(variant, tile), register_budget(tile)
     k_slab_whole = tile.k_slab == variant.hdim
     checks = (
         (tile.block_m % (16 * tile.warps_m) == 0, "block_m is not a multiple of 16 * warps_m"),
-        (tile.block_n % (16 * tile.warps_n) == 0, "block_n is not a multiple of 16 * warps_n"),
+        (
+            tile.block_n % (16 * tile.warps_n * tile.warps_k) == 0,
+            "block_n is not a multiple of 16 * warps_n * warps_k",
+        ),
+        (
+            tile.warps_k == 1 or (tile.warps_m == tile.warps_n == 1 and not tile.spread),
+            "warps with keys of their own need warps_m 1, warps_n 1 and no spread copies",
+        ),
+        (
+            tile.warps_k == 1 or max(variant.hdim, variant.hdim_v) <= 256,
+            "warps with keys of their own need head dims up to 256: a warp copies a row at a time",
+        ),
         (tile.threads <= 1024, f"{tile.threads} threads are more than 1024"),
         (tile.stages >= 2, "stages is less than 2"),
         (tile.k_unroll >= 0, "k_unroll is negative"),
@@ -187,7 +272,10 @@ def problems(variant: Variant, tile: Tile) -> list[str]:
         (tile.k_slab <= variant.hdim, f"k_slab is more than the head dim, {variant.hdim}"),
         (k_slab_whole or tile.k_slab % 16 == 0, "k_slab is neither whole nor a multiple of 16"),
         (tile.v_slab % 16 == 0, "v_slab is not a multiple of 16"),
-        (tile.block_n % tile.v_slab == 0, "v_slab does not divide block_n"),
+        (
+            tile.block_n // tile.warps_k % tile.v_slab == 0,
+            "v_slab does not divide block_n / warps_k",
+        ),
         (tile.smem_bytes == smem_needed, f"smem_bytes is {tile.smem_bytes}, not {smem_needed}"),
         (smem_needed <= smem_limit, f"{smem_needed} bytes of shared memory are over {smem_limit}"),
         (needed <= budget, f"about {needed} registers a thread are over {budget}"),
@@ -195,9 +283,31 @@ def problems(variant: Variant, tile: Tile) -> list[str]:
     return [sentence for holds, sentence in checks if not holds]
 
 
+def _producer_problems(variant: Variant, tile: Tile) -> list[str]:
+    """problems() of the sm90 template's tiles."""
+    if not tile.producer:
+        return ["sm90 needs a tile with a producer, such as m128n176s2"]
+    if tile.block_m not in (CONSUMER_ROWS * count for count in CONSUMER_REGISTERS):
+        return [f"block_m {tile.block_m} is none of 64, 128, 192: 1 to 3 consumers of 64 rows"]
+    plain = producer_tile(variant, tile.block_m, tile.block_n, tile.stages)
+    limit = ARCH_LIMITS[variant.arch].block_smem_bytes
+    needed, budget = registers(variant, tile), register_budget(tile)
+    checks = (
+        (
+            tile.block_n in range(16, 257, 16),
+            f"block_n {tile.block_n} is not a multiple of 16 from 16 to 256",
+        ),
+        (tile.stages >= 2, "stages is less than 2"),
+        (tile == plain, f"{tile.name} has other fields than {plain}"),
+        (plain.smem_bytes <= limit, f"{plain.smem_bytes} bytes of shared memory are over {limit}"),
+        (needed <= budget, f"about {needed} registers a thread are over {budget}"),
+    )
+    return [sentence for holds, sentence in checks if not holds]
+
+
 # ---- The rule -----------------------------------------------------------------------------------
 
-COMBINE_TILE = Tile(1, 0, 4, 1, 0, 0, 0)
+COMBINE_TILE = Tile(1, 32, 4, 1, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -221,8 +331,8 @@ class PrefillShape:
 # copies that start all at once hold up the ldmatrix behind them. The last rows are for what does
 # not fit shared memory. bench/NOTES.md has the measurements.
 PREFILL_SHAPES = (
-    PrefillShape(88, 128, 4, 1, (64, 32), 2, 0),
-    PrefillShape(104, 128, 4, 1, (64, 32), 2, 4),
+    PrefillShape(64, 128, 4, 1, (64, 32), 2, 0),
+    PrefillShape(104, 128, 4, 1, (64, 32), 2, 0, spread=1),
     PrefillShape(120, 128, 4, 1, (64, 32), 2, 1),
     PrefillShape(128, 128, 4, 1, (64, 32), 3, 1),
     PrefillShape(160, 128, 4, 1, (32,), 2, 2),
@@ -233,6 +343,53 @@ PREFILL_SHAPES = (
     PrefillShape(512, 64, 4, 2, (64, 32), 2, 0),
     PrefillShape(512, 32, 2, 4, (64,), 2, 0),
 )
+
+
+@dataclass(frozen=True)
+class ProducerShape:
+    """How head dims up to `hdim` are cut on sm90."""
+
+    hdim: int  # the largest of the two head dims
+    block_m: int
+    block_n: int
+
+
+# Three consumers where S, P and O of a useful key block fit their 160 registers, two with 240
+# above. bench/NOTES.md has the measurements.
+PRODUCER_SHAPES = (
+    ProducerShape(64, 192, 128),
+    ProducerShape(80, 192, 112),
+    ProducerShape(96, 192, 96),
+    ProducerShape(112, 192, 80),
+    ProducerShape(128, 128, 128),
+    ProducerShape(192, 128, 112),
+    ProducerShape(240, 128, 80),
+    ProducerShape(256, 128, 64),
+)
+PRODUCER_STAGES = (3, 2)  # as many as shared memory holds
+
+
+@dataclass(frozen=True)
+class RingShape:
+    """How decode kernels of head dims up to `hdim` are cut where warps have keys of their own."""
+
+    hdim: int  # the largest of the two head dims
+    warps_k: int
+    warp_keys: int  # keys of a slab
+
+
+# Decoding waits for memory. Up to 256 columns a warp's registers hold O for keys of its own: then
+# no barrier is in its way, and what counts is how much its ring has in flight. Above, warps share
+# the columns of O. bench/NOTES.md has the measurements.
+RING_SHAPES = {
+    80: (RingShape(128, 4, 32), RingShape(256, 4, 16)),
+    86: (RingShape(160, 4, 16), RingShape(256, 2, 16)),
+}
+# The first depth that takes so much that an SM holds no more than two blocks, on compute capability
+# 9.0 and on 8.6: a third one would draw blocks that are better placed on another SM. Else the
+# deepest.
+RING_STAGES = (2, 3, 4, 5, 6, 7, 8)
+RING_BYTES = {80: (76 * 1024, 113 * 1024), 86: (33 * 1024, 49 * 1024)}  # more than, up to
 
 DECODE_SHAPE = (16, 1, 4)
 DECODE_STAGES = (4, 3, 2)
@@ -246,11 +403,27 @@ def fill(variant: Variant) -> Tile:
     """The rule's tile: the first candidate that is legal."""
     if variant.pass_ == "fwd_combine":
         return COMBINE_TILE
+    if variant.arch == 90:
+        return _producer_fill(variant)
     candidates = _decode_candidates if variant.decode else _prefill_candidates
     for tile in candidates(variant):
         if not problems(variant, tile):
             return _with_min_blocks(variant, tile)
     raise GeneratorError(f"no tile fits {variant.stem}")
+
+
+def _producer_fill(variant: Variant) -> Tile:
+    largest = max(variant.hdim, variant.hdim_v)
+    shape = next(shape for shape in PRODUCER_SHAPES if largest <= shape.hdim)
+    tiles = [
+        producer_tile(variant, shape.block_m, shape.block_n, stages) for stages in PRODUCER_STAGES
+    ]
+    for tile in tiles:
+        if not problems(variant, tile):
+            return tile
+    raise GeneratorError(
+        f"no tile fits {variant.stem}: {tiles[-1].name}: {problems(variant, tiles[-1])[0]}"
+    )
 
 
 def _prefill_candidates(variant: Variant) -> Iterator[Tile]:
@@ -271,6 +444,8 @@ def _prefill_candidates(variant: Variant) -> Iterator[Tile]:
 
 def _decode_candidates(variant: Variant) -> Iterator[Tile]:
     """As many keys in flight as the smallest budget of shared memory allows."""
+    largest = max(variant.hdim, variant.hdim_v)
+    yield from _ring_candidates(variant, largest)
     block_m, warps_m, warps_n = DECODE_SHAPE
     block_n = 128 if variant.hdim <= 64 else 64
     for budget_bytes in DECODE_SMEM_BYTES:
@@ -280,6 +455,24 @@ def _decode_candidates(variant: Variant) -> Iterator[Tile]:
                 for candidate in _cut(variant, tile, cuts):
                     if candidate.smem_bytes <= budget_bytes:
                         yield candidate
+
+
+def _ring_candidates(variant: Variant, largest: int) -> Iterator[Tile]:
+    """Warps with keys of their own; Q in registers where it fits. Nothing for large head dims."""
+    shape = next((s for s in RING_SHAPES[variant.arch] if largest <= s.hdim), None)
+    if shape is None:
+        return
+    least, most = RING_BYTES[variant.arch]
+    keys, warps = shape.warp_keys, shape.warps_k
+    tiles = []
+    for stages in RING_STAGES:
+        tile = Tile(16, keys * warps, 1, 1, stages, variant.hdim, keys, warps_k=warps)
+        tiles.append(replace(tile, smem_bytes=smem_bytes(variant, tile)))
+    enough = [tile for tile in tiles if least < tile.smem_bytes <= most]
+    too_little = [tile for tile in reversed(tiles) if tile.smem_bytes <= least]
+    for tile in enough + too_little:
+        yield replace(tile, q_in_regs=1)
+        yield tile
 
 
 def _cut(variant: Variant, tile: Tile, cuts: tuple[int, int]) -> Iterator[Tile]:
@@ -306,10 +499,12 @@ def _with_min_blocks(variant: Variant, tile: Tile) -> Tile:
 
 @dataclass(frozen=True)
 class TunedTile:
-    """One [[tile]] of tiles.toml: the tile of every variant whose fields are among `where`'s."""
+    """One [[tile]] of tiles.toml: the tile of every variant whose fields are among `where`'s, on
+    `targets` or (None) on all."""
 
     where: tuple[tuple[str, tuple], ...]
     tile: str
+    targets: tuple[str, ...] | None = None
 
 
 @cache
@@ -320,20 +515,36 @@ def load_tuned(path: Path = TILES_TOML) -> tuple[TunedTile, ...]:
     rows = []
     for number, row in enumerate(content.get("tile", ()), start=1):
         label = f"{path.name}: [[tile]] number {number}"
-        check_keys(label, row, {"pass", "arch", "hdim", "tile"}, {*AXES, "note"})
+        check_keys(label, row, {"pass", "arch", "hdim", "tile"}, {*AXES, "target", "note"})
         where = tuple((axis, axis_values(label, row, axis)) for axis in AXES if axis in row)
-        rows.append(TunedTile(where, row["tile"]))
+        rows.append(TunedTile(where, row["tile"], _row_targets(label, row)))
     return tuple(rows)
 
 
-def tile_of(variant: Variant, tuned: tuple[TunedTile, ...] | None = None) -> Tile:
-    """The variant's tile: the tuned one that says most about it, else the rule's."""
+def _row_targets(label: str, row: dict) -> tuple[str, ...] | None:
+    if "target" not in row:
+        return None
+    targets = row["target"] if isinstance(row["target"], list) else [row["target"]]
+    for target in targets:
+        if target not in TARGET_LIMITS:
+            raise GeneratorError(f"{label}: target {target} is not allowed")
+    return tuple(targets)
+
+
+def tile_of(
+    variant: Variant, tuned: tuple[TunedTile, ...] | None = None, target: str | None = None
+) -> Tile:
+    """The variant's tile, for one target or (None) for those that have no row of their own: the
+    tuned one of the target, else the tuned one that says most about the variant, else the
+    rule's."""
     rows = [
         row
         for row in (load_tuned() if tuned is None else tuned)
         if axes_match(row.where, variant)
         and ("hdim_v" in dict(row.where) or variant.hdim_v == variant.hdim)
+        and (row.targets is None or target in row.targets)
     ]
+    rows = [row for row in rows if row.targets is not None] or rows
     if not rows:
         return fill(variant)
     most = max(len(row.where) for row in rows)
@@ -343,7 +554,7 @@ def tile_of(variant: Variant, tuned: tuple[TunedTile, ...] | None = None) -> Til
             f"tiles.toml: {best[0].tile} and {best[1].tile} both claim {variant.stem}"
         )
     tile = parse_tile(best[0].tile, variant)
-    if found := problems(variant, tile):
+    if found := problems(variant, tile, best[0].targets and target):
         raise GeneratorError(f"tiles.toml: {tile.name} is not legal for {variant.stem}: {found[0]}")
     return tile
 
@@ -353,33 +564,51 @@ def tile_of(variant: Variant, tuned: tuple[TunedTile, ...] | None = None) -> Til
 
 @dataclass(frozen=True)
 class TileRow:
-    """A row of ap_tiles. `split` None: both; `dtype` None: both. No two rows match one variant."""
+    """A row of ap_tiles. `split` None: both; `dtype` None: both; `target` None: all. Of two rows
+    that match one variant, the one that names the target stands first."""
 
     variant: Variant  # its split and dtype count only where the row's own are not None
     split: bool | None
     dtype: str | None
     tile: Tile
+    target: str | None = None
 
 
 def table(tuned: tuple[TunedTile, ...] | None = None) -> list[TileRow]:
     """A row for every (pass, head dims, mask, decode, arch); several where the tile depends on
-    split or dtype as well."""
+    split, dtype or target as well."""
     rows = []
     for pass_ in PASSES:
         combine = pass_ == "fwd_combine"
         for hdim, hdim_v in dims(pass_):
             for mask in MASKS[:1] if combine else MASKS:
                 for decode in (False,) if combine else (False, True):
-                    for arch in (COMBINE_ARCH,) if combine else ARCHS:
+                    for arch in (COMBINE_ARCH,) if combine else archs(hdim, hdim_v, decode):
                         base = Variant(pass_, hdim, hdim_v, DTYPES[0], mask, False, decode, arch)
-                        rows += _merged_rows(base, tuned)
+                        of_all = _merged_rows(base, tuned)
+                        for target in TARGET_LIMITS:
+                            of_one = _merged_rows(base, tuned, target)
+                            rows += [row for row in of_one if not _is_among(row, of_all)]
+                        rows += of_all
     return rows
 
 
-def _merged_rows(base: Variant, tuned: tuple[TunedTile, ...] | None) -> list[TileRow]:
+def _is_among(row: TileRow, of_all: list[TileRow]) -> bool:
+    """Whether the rows of all targets give a target's row its tile, whatever it leaves open."""
+    return all(
+        other.tile == row.tile
+        for other in of_all
+        if (row.split is None or other.split in (None, row.split))
+        and (row.dtype is None or other.dtype in (None, row.dtype))
+    )
+
+
+def _merged_rows(
+    base: Variant, tuned: tuple[TunedTile, ...] | None, target: str | None = None
+) -> list[TileRow]:
     splits = (False,) if base.pass_ == "fwd_combine" else (False, True)
     tiles = {
-        (split, dtype): tile_of(replace(base, split=split, dtype=dtype), tuned)
+        (split, dtype): tile_of(replace(base, split=split, dtype=dtype), tuned, target)
         for split in splits
         for dtype in DTYPES
     }
@@ -397,6 +626,7 @@ def _merged_rows(base: Variant, tuned: tuple[TunedTile, ...] | None) -> list[Til
                     split=split if by_split or len(splits) == 1 else None,
                     dtype=dtype if by_dtype else None,
                     tile=tiles[split, dtype],
+                    target=target,
                 )
             )
     return rows

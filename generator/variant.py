@@ -18,8 +18,12 @@ from generator import GeneratorError
 PASSES = ("fwd", "fwd_combine")
 DTYPES = ("fp16", "bf16")
 MASKS = ("full", "causal")
-ARCHS = (80, 86)
+ARCHS = (80, 86, 90)
 HDIMS = tuple(range(8, 513, 8))
+HDIM_MAX = {80: 512, 86: 512, 90: 256}
+"""By arch, of both head dims."""
+DECODE_ARCHS = (80, 86)
+"""Where short queries have kernels of their own; 9.0 runs those of sm80."""
 PAIRS = ((64, 128), (96, 64), (128, 64), (192, 128), (256, 128))
 """(head dim, value head dim) where the two differ."""
 COMBINE_ARCH = 80
@@ -32,6 +36,13 @@ class VariantError(GeneratorError):
 
 def _one_of(values: tuple) -> str:
     return ", ".join(str(value) for value in values[:-1]) + f" or {values[-1]}"
+
+
+def _arch_names(archs: tuple[int, ...]) -> str:
+    return _one_of(tuple(f"sm{arch}" for arch in archs))
+
+
+ARCH_NAMES = _arch_names(ARCHS)
 
 
 @dataclass(frozen=True, order=True)
@@ -64,17 +75,30 @@ class Variant:
         if self.mask not in MASKS:
             raise VariantError(f"mask {self.mask} is unknown: it must be {_one_of(MASKS)}")
         if self.arch not in ARCHS:
-            raise VariantError(
-                f"arch sm{self.arch} is unknown: it must be "
-                f"{_one_of(tuple(f'sm{arch}' for arch in ARCHS))}"
-            )
+            raise VariantError(f"arch sm{self.arch} is unknown: it must be {ARCH_NAMES}")
         if self.pass_ == "fwd_combine":
             self._check_combine()
-        elif self.hdim != self.hdim_v and (self.hdim, self.hdim_v) not in PAIRS:
+            return
+        self._check_arch()
+        if self.hdim != self.hdim_v and (self.hdim, self.hdim_v) not in PAIRS:
             pairs = ", ".join(f"{hdim}/{hdim_v}" for hdim, hdim_v in PAIRS)
             raise VariantError(
                 f"value head dim {self.hdim_v} is not supported with head dim {self.hdim}: it "
                 f"must be equal, or the two one of {pairs}"
+            )
+
+    def _check_arch(self) -> None:
+        largest = HDIM_MAX[self.arch]
+        for name, value in (("head dim", self.hdim), ("value head dim", self.hdim_v)):
+            if value > largest:
+                raise VariantError(
+                    f"{name} {value} is not supported on sm{self.arch}: it must be a multiple of "
+                    f"8 from {HDIMS[0]} to {largest}"
+                )
+        if self.decode and self.arch not in DECODE_ARCHS:
+            raise VariantError(
+                f"decode is not supported on sm{self.arch}: it must be on "
+                f"{_arch_names(DECODE_ARCHS)}"
             )
 
     def _check_combine(self) -> None:
@@ -113,7 +137,9 @@ _STEM = re.compile(
     rf"_sm(?P<arch>{_NUMBER})",
     re.ASCII,
 )
-GRAMMAR = "flash_<fwd|fwd_combine>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal][_decode]_sm<80|86>"
+GRAMMAR = (
+    "flash_<fwd|fwd_combine>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal][_decode]_sm<80|86|90>"
+)
 
 
 def parse_stem(stem: str) -> Variant:
@@ -144,13 +170,23 @@ def dims(pass_: str) -> list[tuple[int, int]]:
     return sorted([(hdim, hdim) for hdim in HDIMS] + list(pairs))
 
 
+def archs(hdim: int, hdim_v: int, decode: bool) -> list[int]:
+    """The archs that have forward kernels of these head dims, sorted."""
+    return [
+        arch
+        for arch in ARCHS
+        if max(hdim, hdim_v) <= HDIM_MAX[arch] and (not decode or arch in DECODE_ARCHS)
+    ]
+
+
 def every_variant() -> Iterator[Variant]:
     """All variants that exist, in a fixed order."""
     flags = (False, True)
-    for (hdim, hdim_v), dtype, mask, split, decode, arch in itertools.product(
-        dims("fwd"), DTYPES, MASKS, flags, flags, ARCHS
+    for (hdim, hdim_v), dtype, mask, split, decode in itertools.product(
+        dims("fwd"), DTYPES, MASKS, flags, flags
     ):
-        yield Variant("fwd", hdim, hdim_v, dtype, mask, split, decode, arch)
+        for arch in archs(hdim, hdim_v, decode):
+            yield Variant("fwd", hdim, hdim_v, dtype, mask, split, decode, arch)
     for (hdim, hdim_v), dtype in itertools.product(dims("fwd_combine"), DTYPES):
         yield Variant("fwd_combine", hdim, hdim_v, dtype, arch=COMBINE_ARCH)
 
