@@ -2,90 +2,151 @@
 //
 // Adds up the splits of a forward pass:
 //   lse = log(sum_i exp(lse_i)), out = sum_i exp(lse_i - lse) out_i.
-// The output is bf16, all else fp32. One thread block computes one row: its threads form groups
-// of HEAD_DIM_V / 4 threads, each group adds up every GROUPS-th split, and the first group adds up
-// the groups.
+// The output is bf16, all else fp32. One thread block computes COLUMNS columns of one row: its
+// threads form groups of COLUMNS / 4 threads, and each group adds up every GROUPS-th split. No
+// address depends on what was loaded before: a step costs one trip to memory.
 //
-// Pressed from templates/flash_fwd_combine.cu.j2 with tile m1n0w4x1s0k0v0 by
+// Pressed from templates/flash_fwd_combine.cu.j2 with tile m1n32w4x1s0k0v0 by
 //   python -m generator --pass fwd_combine --hdim 128 --dtype bf16 --arch sm80
 
 #include "attnpress/device/ptx_cvt.cuh"
+#include "attnpress/device/ptx_griddepcontrol.cuh"
 #include "attnpress/device/ptx_math.cuh"
 #include "attnpress/kernel_args.h"
 
 constexpr int HEAD_DIM_V = 128;
-constexpr int NUM_THREADS = 128;
-constexpr int GROUP_THREADS = HEAD_DIM_V / 4; // of 4 columns
-constexpr int GROUPS = NUM_THREADS / GROUP_THREADS;
+constexpr int COLUMNS = 32; // of a thread block
+constexpr int WARPS = 4;
+constexpr int COLUMN_BLOCKS = (HEAD_DIM_V + COLUMNS - 1) / COLUMNS;
+constexpr int GROUP_THREADS = COLUMNS / 4; // of 4 columns
+constexpr int GROUPS = 32 * WARPS / GROUP_THREADS;
+constexpr int STEP = 4; // splits that a group loads at once
 constexpr float LOG2_E = 1.44269504088896341f;
 constexpr float LN_2 = 0.693147180559945309f;
 constexpr float INF = __builtin_bit_cast(float, 0x7f800000);
-static_assert(GROUPS >= 1, "a row needs HEAD_DIM_V / 4 threads");
+static_assert(32 % GROUP_THREADS == 0, "a warp is a number of groups");
 
-extern "C" __global__ void __launch_bounds__(NUM_THREADS)
+// A sum over some of the splits: of 2^(lse - max) and of 2^(lse - max) out, in 4 columns; lse and
+// its maximum in units of log2. No splits, or none with a key: -inf, 0 and 0.
+struct Sum {
+  float max, weights;
+  float4 out;
+};
+
+// 2^(lse - max), where max may be -inf: then lse is, too.
+__device__ __forceinline__ float weight_of(float lse, float max) {
+  return exp2_approx(lse - (max == -INF ? 0.0f : max));
+}
+
+// a * x + y
+__device__ __forceinline__ float4 multiply_add(float a, float4 x, float4 y) {
+  const float4 sum = {a * x.x + y.x, a * x.y + y.y, a * x.z + y.z, a * x.w + y.w};
+  return sum;
+}
+
+__device__ __forceinline__ Sum add(Sum a, Sum b) {
+  Sum sum;
+  sum.max = fmaxf(a.max, b.max);
+  const float a_weight = weight_of(a.max, sum.max), b_weight = weight_of(b.max, sum.max);
+  const float4 zero = {0.0f, 0.0f, 0.0f, 0.0f};
+  sum.weights = a_weight * a.weights + b_weight * b.weights;
+  sum.out = multiply_add(a_weight, a.out, multiply_add(b_weight, b.out, zero));
+  return sum;
+}
+
+__device__ __forceinline__ Sum exchange(Sum a, int lanes) {
+  a.max = __shfl_xor_sync(0xffffffff, a.max, lanes);
+  a.weights = __shfl_xor_sync(0xffffffff, a.weights, lanes);
+  a.out.x = __shfl_xor_sync(0xffffffff, a.out.x, lanes);
+  a.out.y = __shfl_xor_sync(0xffffffff, a.out.y, lanes);
+  a.out.z = __shfl_xor_sync(0xffffffff, a.out.z, lanes);
+  a.out.w = __shfl_xor_sync(0xffffffff, a.out.w, lanes);
+  return a;
+}
+
+// Adds up splits `first`, `first` + GROUPS ... of a row, in the 4 columns from `column` on.
+__device__ __forceinline__ Sum add_splits(const attnpress_fwd_combine_args *args, int row,
+                                          int first, int column) {
+  Sum sum = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};
+  for (; first < args->num_splits; first += STEP * GROUPS) {
+    float lse[STEP];
+    float4 out[STEP];
+#pragma unroll
+    for (int i = 0; i < STEP; ++i) {
+      const int split = first + i * GROUPS;
+      const int64_t partial = split * args->rows + row;
+      const float4 zero = {0.0f, 0.0f, 0.0f, 0.0f};
+      lse[i] = -INF;
+      out[i] = zero;
+      if (split < args->num_splits) {
+        lse[i] = args->lse_partial[partial] * LOG2_E;
+        out[i] = *(const float4 *)(args->out_partial + partial * HEAD_DIM_V + column);
+      }
+    }
+    float max = sum.max;
+#pragma unroll
+    for (int i = 0; i < STEP; ++i)
+      max = fmaxf(max, lse[i]);
+    const float rescale = weight_of(sum.max, max);
+    const float4 zero = {0.0f, 0.0f, 0.0f, 0.0f};
+    sum.max = max;
+    sum.weights *= rescale;
+    sum.out = multiply_add(rescale, sum.out, zero);
+#pragma unroll
+    for (int i = 0; i < STEP; ++i) {
+      const float weight = weight_of(lse[i], max);
+      sum.weights += weight;
+      sum.out = multiply_add(weight, out[i], sum.out);
+    }
+  }
+  return sum;
+}
+
+extern "C" __global__ void __launch_bounds__(32 * WARPS)
     flash_fwd_combine_hdim128_bf16_sm80(
         const __grid_constant__ attnpress_fwd_combine_args args) {
-  __shared__ float4 partial_sum[GROUPS][GROUP_THREADS];
-  const int row = blockIdx.x; // of (batch, heads_q, seqlen_q)
-  const int lane = threadIdx.x % 32;
+  __shared__ float4 warp_out[WARPS][GROUP_THREADS];
+  __shared__ float2 warp_weights[WARPS][GROUP_THREADS]; // maximum, sum of the weights
+  // The parts are there when the split kernel has ended; what comes next may begin to wait too.
+  griddepcontrol_wait();
+  griddepcontrol_launch_dependents();
 
-  // lse of the row. Every warp computes it for itself, in units of log2.
-  float row_max = -INF;
-  for (int i = lane; i < args.num_splits; i += 32)
-    row_max = fmaxf(row_max, args.lse_partial[i * args.rows + row]);
-#pragma unroll
-  for (int lanes = 16; lanes > 0; lanes /= 2)
-    row_max = fmaxf(row_max, __shfl_xor_sync(0xffffffff, row_max, lanes));
-  const float shift = row_max == -INF ? 0.0f : row_max * LOG2_E; // a row without keys
-  float row_sum = 0.0f;
-  for (int i = lane; i < args.num_splits; i += 32)
-    row_sum += exp2_approx(args.lse_partial[i * args.rows + row] * LOG2_E - shift);
-#pragma unroll
-  for (int lanes = 16; lanes > 0; lanes /= 2)
-    row_sum += __shfl_xor_sync(0xffffffff, row_sum, lanes);
-  const float normalize = row_sum == 0.0f ? 0.0f : reciprocal_approx(row_sum);
+  const int row = blockIdx.x / COLUMN_BLOCKS; // of (batch, heads_q, seqlen_q)
+  const int thread = threadIdx.x % GROUP_THREADS;
+  const int column = blockIdx.x % COLUMN_BLOCKS * COLUMNS + thread * 4;
+  const bool valid = HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V;
+  Sum sum = add_splits(&args, row, threadIdx.x / GROUP_THREADS, valid ? column : 0);
 
-  // This group's splits.
-  const int group = threadIdx.x / GROUP_THREADS;
-  const int column = threadIdx.x % GROUP_THREADS * 4;
-  float4 sum = {0.0f, 0.0f, 0.0f, 0.0f};
-  if (group < GROUPS) {
-    const float *lse = args.lse_partial + (group * args.rows + row);
-    const float *part = args.out_partial + (group * args.rows + row) * HEAD_DIM_V + column;
-#pragma unroll 4
-    for (int i = group; i < args.num_splits; i += GROUPS) {
-      const float weight = exp2_approx(*lse * LOG2_E - shift) * normalize;
-      const float4 out = *(const float4 *)part;
-      sum.x += weight * out.x;
-      sum.y += weight * out.y;
-      sum.z += weight * out.z;
-      sum.w += weight * out.w;
-      lse += GROUPS * args.rows;
-      part += GROUPS * args.rows * HEAD_DIM_V;
-    }
-    partial_sum[group][column / 4] = sum;
+  // Over the groups of a warp, then over the warps.
+#pragma unroll
+  for (int lanes = GROUP_THREADS; lanes < 32; lanes *= 2)
+    sum = add(sum, exchange(sum, lanes));
+  if (threadIdx.x % 32 < GROUP_THREADS) {
+    const float2 weights = {sum.max, sum.weights};
+    warp_out[threadIdx.x / 32][thread] = sum.out;
+    warp_weights[threadIdx.x / 32][thread] = weights;
   }
-  // All threads arrive and wait: hands over the sums of the groups.
+  // All threads arrive and wait: hands over the sums of the warps.
   __syncthreads();
-  if (group != 0)
+  if (threadIdx.x >= GROUP_THREADS || !valid)
     return;
 #pragma unroll
-  for (int i = 1; i < GROUPS; ++i) {
-    const float4 part = partial_sum[i][column / 4];
-    sum.x += part.x;
-    sum.y += part.y;
-    sum.z += part.z;
-    sum.w += part.w;
+  for (int warp = 1; warp < WARPS; ++warp) {
+    const float2 weights = warp_weights[warp][thread];
+    const Sum part = {weights.x, weights.y, warp_out[warp][thread]};
+    sum = add(sum, part);
   }
 
+  const float normalize = sum.weights == 0.0f ? 0.0f : reciprocal_approx(sum.weights);
   const int position = row % args.seqlen_q;
   const int head = row / args.seqlen_q % args.heads_q;
   const int batch = row / args.seqlen_q / args.heads_q;
   uint16_t *out = (uint16_t *)args.out + batch * args.out_batch_stride +
                   position * args.out_row_stride + head * args.out_head_stride + column;
-  const uint2 packed = {pack_bf16(sum.x, sum.y), pack_bf16(sum.z, sum.w)};
+  const uint2 packed = {pack_bf16(sum.out.x * normalize, sum.out.y * normalize),
+                        pack_bf16(sum.out.z * normalize, sum.out.w * normalize)};
   *(uint2 *)out = packed;
-  if (args.lse && threadIdx.x == 0)
+  if (args.lse && column == 0)
     args.lse[batch * args.lse_batch_stride + head * args.lse_head_stride + position] =
-        (shift + log2_approx(row_sum)) * LN_2;
+        (sum.max + log2_approx(sum.weights)) * LN_2;
 }

@@ -24,18 +24,21 @@ constexpr int BLOCK_M = 128; // query rows of a thread block
 constexpr int BLOCK_N = 64; // keys of a key block
 constexpr int WARPS_M = 4; // warps that share the rows
 constexpr int WARPS_N = 1; // warps that share the keys of S and the columns of O
+constexpr int WARPS_K = 1; // warps that have keys of a key block, and a ring, of their own
 constexpr int STAGES = 4; // slots of the ring that K and V pass through
 constexpr int K_SLAB = 96; // columns of K that one slot takes
 constexpr int V_SLAB = 64; // keys of V that one slot takes
 constexpr int MIN_BLOCKS = 2; // thread blocks that an SM is to hold
 constexpr int SMEM_BYTES = 79872;
 
-constexpr int NUM_THREADS = 32 * WARPS_M * WARPS_N;
+constexpr int NUM_THREADS = 32 * WARPS_M * WARPS_N * WARPS_K;
+constexpr int RING_THREADS = NUM_THREADS / WARPS_K; // that fill a ring and read it
+constexpr int RING_KEYS = BLOCK_N / WARPS_K; // of a key block, that pass through a ring
 constexpr int M_TILES = BLOCK_M / (16 * WARPS_M); // of 16 rows, of a warp
-constexpr int S_TILES = BLOCK_N / (8 * WARPS_N); // of 8 keys, of a warp
+constexpr int S_TILES = RING_KEYS / (8 * WARPS_N); // of 8 keys, of a warp
 constexpr int O_TILES = ceil_div(HEAD_DIM_V, 8 * WARPS_N); // of 8 columns, of a warp
 constexpr int K_SLABS = ceil_div(HEAD_DIM, K_SLAB); // slabs of K in a key block
-constexpr int V_SLABS = BLOCK_N / V_SLAB; // slabs of V in a key block
+constexpr int V_SLABS = RING_KEYS / V_SLAB; // slabs of V in a key block
 constexpr int SLABS = K_SLABS + V_SLABS; // slabs of a key block
 
 // Bytes of a row in shared memory.
@@ -43,16 +46,19 @@ constexpr int O_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);
 constexpr int Q_ROW_BYTES = tile_row_bytes(HEAD_DIM);
 constexpr int K_ROW_BYTES = tile_row_bytes(K_SLAB);
 constexpr int V_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);
-
 // Shared memory: Q | ring of K and V slabs.
 // At the end, O takes all of it.
-constexpr int SLOT_BYTES = max_int(BLOCK_N * K_ROW_BYTES, V_SLAB * V_ROW_BYTES);
+constexpr int SLOT_BYTES = max_int(RING_KEYS * K_ROW_BYTES, V_SLAB * V_ROW_BYTES);
 constexpr int RING_OFFSET = BLOCK_M * Q_ROW_BYTES;
 static_assert(SMEM_BYTES >= RING_OFFSET + STAGES * SLOT_BYTES, "shared memory");
 static_assert(SMEM_BYTES >= BLOCK_M * O_ROW_BYTES, "shared memory for the output");
-static_assert(BLOCK_M % (16 * WARPS_M) == 0 && BLOCK_N % (16 * WARPS_N) == 0, "tile");
-static_assert(BLOCK_N % V_SLAB == 0 && V_SLAB % 16 == 0, "slabs of V");
+static_assert(BLOCK_M % (16 * WARPS_M) == 0 && BLOCK_N % (16 * WARPS_N * WARPS_K) == 0, "tile");
+static_assert(RING_KEYS % V_SLAB == 0 && V_SLAB % 16 == 0, "slabs of V");
 static_assert(K_SLAB % 16 == 0 || K_SLABS == 1, "slabs of K");
+
+// Where O and S leave no registers for them, row sums wait in shared memory between key blocks.
+constexpr bool PARKS_SUMS = HEAD_DIM_V + BLOCK_N >= 192 && BLOCK_M == NUM_THREADS && M_TILES == 2 &&
+                            Q_ROW_BYTES > HEAD_DIM * 2;
 
 constexpr float LN_2 = 0.693147180559945309f;
 constexpr float INF = __builtin_bit_cast(float, 0x7f800000);
@@ -73,19 +79,33 @@ struct KeyPipeline {
   int slot;        // of the slab in use, where a key block is not a whole number of rounds
 };
 
+// This thread among those that fill the ring. A macro, because the compiler finds fewer registers
+// for a function of the same text.
+#define RING_THREAD threadIdx.x
+// Waits for the threads that fill the ring and read it.
+__device__ __forceinline__ void ring_barrier() {
+  __syncthreads();
+}
+
+// Starts the copy of `rows` keys of `columns` columns, of which `keys` are there, into a slot whose
+// rows have `slab_columns`.
+__device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const uint16_t *global,
+                                          int64_t row_stride, int rows, int columns, int keys) {
+  copy_rows_async(slot, tile_row_bytes(slab_columns), global, row_stride, rows, columns, keys, 0,
+                  copy_passes(rows, columns, RING_THREADS), RING_THREAD, RING_THREADS);
+}
+
 // Starts the load of slab `slab` of key block `n` into `slot`; slabs are loaded in the order of
 // their use. Keys past the end, which only a `masked` key block can have, become zeros.
 __device__ __forceinline__ void load_slab(KeyPipeline *pipe, int n, int slab, uint32_t slot,
                                           bool masked) {
   const int keys = masked ? pipe->seqlen_k - n * BLOCK_N : BLOCK_N; // from the first to the end
   if (slab < K_SLABS - 1 || (slab < K_SLABS && HEAD_DIM % K_SLAB == 0)) {
-    copy_rows_async(slot, K_ROW_BYTES, pipe->k + slab * K_SLAB, pipe->k_row_stride, BLOCK_N, K_SLAB,
-                    keys, 0, copy_passes(BLOCK_N, K_SLAB, NUM_THREADS), threadIdx.x, NUM_THREADS);
+    load_rows(slot, K_SLAB, pipe->k + slab * K_SLAB, pipe->k_row_stride, RING_KEYS, K_SLAB, keys);
   } else {
     const int key = (slab - K_SLABS) * V_SLAB;
-    copy_rows_async(slot, V_ROW_BYTES, pipe->v + key * pipe->v_row_stride, pipe->v_row_stride,
-                    V_SLAB, HEAD_DIM_V, keys - key, 0, copy_passes(V_SLAB, HEAD_DIM_V, NUM_THREADS),
-                    threadIdx.x, NUM_THREADS);
+    load_rows(slot, HEAD_DIM_V, pipe->v + key * pipe->v_row_stride, pipe->v_row_stride, V_SLAB,
+              HEAD_DIM_V, keys - key);
   }
   if (slab == K_SLABS - 1)
     pipe->k -= BLOCK_N * pipe->k_row_stride;
@@ -115,10 +135,10 @@ __device__ __forceinline__ void fill_ring(KeyPipeline *pipe, int n) {
 
 // Returns the shared address of slab `slab` of key block `n`, once it has arrived.
 __device__ __forceinline__ uint32_t next_slab(KeyPipeline *pipe, int n, int slab, bool masked) {
-  // All threads arrive and wait. Hands over the slab that everyone's copies brought, and frees the
-  // slot of the previous slab, which everyone has read.
+  // All threads of the ring arrive and wait. Hands over the slab that everyone's copies brought,
+  // and frees the slot of the previous slab, which everyone has read.
   cp_async_wait(STAGES - 2);
-  __syncthreads();
+  ring_barrier();
   return ring_slot(pipe, slab, 0);
 }
 
@@ -164,7 +184,7 @@ __device__ __forceinline__ void end_slab(KeyPipeline *pipe) {
 
 // Position in the sequence and head, within the tile's heads, of a row that counts heads first.
 __device__ __forceinline__ void split_row(int row, int heads, int *position, int *head) {
-  *position = heads == 1 ? row : row / heads;
+  *position = heads == 1 ? row : (uint32_t)row / heads;
   *head = heads == 1 ? 0 : row - *position * heads;
 }
 
@@ -185,33 +205,36 @@ __device__ __forceinline__ void compute_scores(float score[M_TILES][S_TILES][4],
   for (int slab = 0; slab < K_SLABS; ++slab) {
     const uint32_t slot = next_slab(pipe, n, slab, masked) + key_begin * K_ROW_BYTES;
     const uint32_t k_tile = slot + ldmatrix_columns_first(lane, K_ROW_BYTES);
+    const int k_swizzle = 0;
     const int columns = HEAD_DIM - slab * K_SLAB < K_SLAB ? HEAD_DIM - slab * K_SLAB : K_SLAB;
-    // Fragments are fetched one step of 16 columns ahead of their use.
+    // Fragments are fetched one pair of key tiles ahead of their use.
+    constexpr int PAIRS = S_TILES / 2;
     uint32_t a[2][M_TILES][4];
-    uint32_t b[2][S_TILES / 2][4];
+    uint32_t b[2][4];
 #pragma unroll
-    for (int step = -1; step < K_SLAB / 16; ++step) {
-      const int next = step + 1;
-      if (next * 16 + 16 <= columns) {
+    for (int pair = -1; pair < K_SLAB / 16 * PAIRS; ++pair) {
+      const int next = pair + 1, next_step = next / PAIRS;
+      if (next_step * 16 + 16 <= columns) {
+        if (next % PAIRS == 0) {
 #pragma unroll
-        for (int m = 0; m < M_TILES; ++m)
-          ldmatrix_x4(a[next % 2][m],
-                      q_tile + m * 16 * Q_ROW_BYTES + (slab * K_SLAB + next * 16) * 2);
-#pragma unroll
-        for (int s = 0; s < S_TILES; s += 2)
-          ldmatrix_x4(b[next % 2][s / 2], k_tile + s * 8 * K_ROW_BYTES + next * 32);
-      }
-      if (step < 0 || step * 16 + 16 > columns)
-        continue;
-      load_ahead(pipe, n, slab, masked, step, K_SLAB / 16);
-#pragma unroll
-      for (int s = 0; s < S_TILES; s += 2) {
-#pragma unroll
-        for (int m = 0; m < M_TILES; ++m) {
-          const uint32_t *a_frag = a[step % 2][m];
-          mma_m16n8k16_bf16(score[m][s], a_frag, b[step % 2][s / 2]);
-          mma_m16n8k16_bf16(score[m][s + 1], a_frag, b[step % 2][s / 2] + 2);
+          for (int m = 0; m < M_TILES; ++m)
+            ldmatrix_x4(a[next_step % 2][m],
+                        q_tile + m * 16 * Q_ROW_BYTES + (slab * K_SLAB + next_step * 16) * 2);
         }
+        ldmatrix_x4(b[next % 2], k_tile + next % PAIRS * 16 * K_ROW_BYTES +
+                                     (next_step * 32 ^ k_swizzle));
+      }
+      const int step = pair < 0 ? 0 : pair / PAIRS;
+      if (pair < 0 || step * 16 + 16 > columns)
+        continue;
+      if (pair % PAIRS == 0)
+        load_ahead(pipe, n, slab, masked, step, K_SLAB / 16);
+      const int s = pair % PAIRS * 2;
+#pragma unroll
+      for (int m = 0; m < M_TILES; ++m) {
+        const uint32_t *a_frag = a[step % 2][m];
+        mma_m16n8k16_bf16(score[m][s], a_frag, b[pair % 2]);
+        mma_m16n8k16_bf16(score[m][s + 1], a_frag, b[pair % 2] + 2);
       }
     }
     end_slab(pipe);
@@ -296,7 +319,7 @@ __device__ __forceinline__ void online_softmax(float score[M_TILES][S_TILES][4],
 }
 
 // Rounds P to A fragments: two accumulator tiles of S are one fragment of 16 keys.
-__device__ __forceinline__ void round_probabilities(uint32_t p_frag[M_TILES][BLOCK_N / 16][4],
+__device__ __forceinline__ void round_probabilities(uint32_t p_frag[M_TILES][RING_KEYS / 16][4],
                                                     const float score[M_TILES][S_TILES][4]) {
 #pragma unroll
   for (int m = 0; m < M_TILES; ++m) {
@@ -308,22 +331,44 @@ __device__ __forceinline__ void round_probabilities(uint32_t p_frag[M_TILES][BLO
   }
 }
 
+// A thread's row sums to and from their place: thread t's is the padding behind row t of Q.
+__device__ __forceinline__ void park_row_sums(unsigned char *smem,
+                                              const float row_sum[M_TILES][2]) {
+  const int last = M_TILES - 1;
+  if (PARKS_SUMS)
+    *(float4 *)(smem + read_thread_index() * Q_ROW_BYTES + HEAD_DIM * 2) = {
+        row_sum[0][0], row_sum[0][1], row_sum[last][0], row_sum[last][1]};
+}
+
+__device__ __forceinline__ void fetch_row_sums(const unsigned char *smem,
+                                               float row_sum[M_TILES][2]) {
+  const int last = M_TILES - 1;
+  if (PARKS_SUMS) {
+    const float4 sums = *(const float4 *)(smem + read_thread_index() * Q_ROW_BYTES + HEAD_DIM * 2);
+    row_sum[0][0] = sums.x;
+    row_sum[0][1] = sums.y;
+    row_sum[last][0] = sums.z;
+    row_sum[last][1] = sums.w;
+  }
+}
+
 // O += P V of key block `n`: (16 M_TILES rows, 8 O_TILES columns) of this warp, fp32.
 __device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES][4], KeyPipeline *pipe,
-                                                  const uint32_t p_frag[M_TILES][BLOCK_N / 16][4],
+                                                  const uint32_t p_frag[M_TILES][RING_KEYS / 16][4],
                                                   int n, bool masked) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int slab = 0; slab < V_SLABS; ++slab) {
     const uint32_t slot = next_slab(pipe, n, K_SLABS + slab, masked);
     const uint32_t v_tile = slot + ldmatrix_rows_first(lane, V_ROW_BYTES);
+    const int v_swizzle = 0;
 #pragma unroll
     for (int key = 0; key < V_SLAB; key += 16) {
       load_ahead(pipe, n, K_SLABS + slab, masked, key / 16, V_SLAB / 16);
 #pragma unroll
       for (int o = 0; o + 1 < O_TILES; o += 2) {
         uint32_t b[4];
-        ldmatrix_x4_trans(b, v_tile + key * V_ROW_BYTES + o * 16);
+        ldmatrix_x4_trans(b, v_tile + key * V_ROW_BYTES + (o * 16 ^ v_swizzle));
 #pragma unroll
         for (int m = 0; m < M_TILES; ++m) {
           mma_m16n8k16_bf16(out[m][o], p_frag[m][(slab * V_SLAB + key) / 16], b);
@@ -332,7 +377,7 @@ __device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES][4]
       }
       if (O_TILES % 2 != 0) {
         uint32_t b[2];
-        ldmatrix_x2_trans(b, v_tile + key * V_ROW_BYTES + (O_TILES - 1) * 16);
+        ldmatrix_x2_trans(b, v_tile + key * V_ROW_BYTES + ((O_TILES - 1) * 16 ^ v_swizzle));
 #pragma unroll
         for (int m = 0; m < M_TILES; ++m)
           mma_m16n8k16_bf16(out[m][O_TILES - 1], p_frag[m][(slab * V_SLAB + key) / 16], b);
@@ -347,8 +392,16 @@ __device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES][4]
 __device__ __forceinline__ void load_queries(uint32_t shared, const uint16_t *q,
                                              const attnpress_fwd_args *args, int row_begin,
                                              int rows) {
+  if (args->heads_per_tile == 1) {
+    const int row = row_begin + copy_row(HEAD_DIM, threadIdx.x);
+    copy_rows_async(shared, Q_ROW_BYTES,
+                    q + row * args->q_row_stride + copy_column(HEAD_DIM, threadIdx.x),
+                    args->q_row_stride, BLOCK_M, HEAD_DIM, rows - row_begin, 0,
+                    copy_passes(BLOCK_M, HEAD_DIM, NUM_THREADS), threadIdx.x, NUM_THREADS);
+    return;
+  }
   const int chunks = HEAD_DIM / 8;
-#pragma unroll 2
+#pragma unroll 1
   for (int first = 0; first < BLOCK_M * chunks; first += NUM_THREADS) {
     const int index = first + threadIdx.x;
     const int row = index / chunks, chunk = index % chunks;
@@ -369,15 +422,19 @@ struct Work {
   int64_t batch;
 };
 
-// The grid, fastest first: row block, split, tile head, batch.
+// The grid, fastest first: tile head, row block, batch. Heads that lie side by side in memory are
+// read at the same time.
 __device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {
   Work work;
-  work.row_begin = block % args->row_blocks * BLOCK_M;
-  block /= args->row_blocks;
+  const int heads = args->heads_per_tile;
+  const int tile_heads = heads == 1 ? args->heads_q : args->heads_q / heads;
+  const int tiles = (uint32_t)block / tile_heads;
+  const int batch = (uint32_t)tiles / args->row_blocks;
+  const int row_block = tiles - batch * args->row_blocks;
+  work.row_begin = row_block * BLOCK_M;
   work.split = 0;
-  const int tile_heads = args->heads_q / args->heads_per_tile;
-  work.first_head = block % tile_heads * args->heads_per_tile;
-  work.batch = block / tile_heads;
+  work.first_head = (block - tiles * tile_heads) * heads;
+  work.batch = batch;
   return work;
 }
 
@@ -424,8 +481,22 @@ __device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES][4
   __syncthreads();
   uint16_t *out_global = (uint16_t *)args->out + work.batch * args->out_batch_stride +
                          work.first_head * args->out_head_stride;
+  if (heads == 1) {
+    const int row = copy_row(HEAD_DIM_V, thread), column = copy_column(HEAD_DIM_V, thread);
+    const int pass_rows = NUM_THREADS / (HEAD_DIM_V / 8);
+    const unsigned char *source = smem + row * O_ROW_BYTES + column * 2;
+    uint16_t *target = out_global + (work.row_begin + row) * args->out_row_stride + column;
+    const int end = row < pass_rows ? min(BLOCK_M, rows - work.row_begin) : 0;
+#pragma unroll 4
+    for (int pass = 0; pass < copy_passes(BLOCK_M, HEAD_DIM_V, NUM_THREADS); ++pass) {
+      if (pass * pass_rows + row < end)
+        *(uint4 *)target = *(const uint4 *)(source + pass * pass_rows * O_ROW_BYTES);
+      target += pass_rows * args->out_row_stride;
+    }
+    return;
+  }
   const int chunks = HEAD_DIM_V / 8;
-#pragma unroll 2
+#pragma unroll 1
   for (int first = 0; first < BLOCK_M * chunks; first += NUM_THREADS) {
     const int index = first + thread;
     const int row = index / chunks, chunk = index % chunks;
@@ -440,7 +511,7 @@ __device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES][4
 extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
     flash_fwd_hdim96_bf16_sm80(
         const __grid_constant__ attnpress_fwd_args args) {
-  extern __shared__ __align__(16) unsigned char smem[];
+  extern __shared__ __align__(128) unsigned char smem[];
   const int lane = threadIdx.x % 32;
   const int warp_m = threadIdx.x / 32 % WARPS_M;
   const int warp_keys = 0;
@@ -448,7 +519,9 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   const int row_begin = work.row_begin;
   const int heads = args.heads_per_tile;
   const int rows = args.seqlen_q * heads; // of this head, or these packed heads
-  const int kv_head = work.first_head / (args.heads_q / args.heads_kv);
+  const int kv_head = args.heads_q == args.heads_kv
+                          ? work.first_head
+                          : work.first_head / (args.heads_q / args.heads_kv);
 
   const int key_end = args.seqlen_k;
   const int key_unmasked = args.seqlen_k;
@@ -461,15 +534,16 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
                       work.first_head * args.q_head_stride;
   load_queries(shared, q, &args, row_begin, rows);
 
-  const int64_t k_row = (int64_t)n * BLOCK_N + copy_row(K_SLAB, threadIdx.x);
-  const int64_t v_row = (int64_t)n * BLOCK_N + copy_row(HEAD_DIM_V, threadIdx.x);
+  const int64_t first_key = (int64_t)n * BLOCK_N;
+  const int64_t k_row = first_key + copy_row(K_SLAB, RING_THREAD);
+  const int64_t v_row = first_key + copy_row(HEAD_DIM_V, RING_THREAD);
   KeyPipeline pipe;
   pipe.k = (const uint16_t *)args.k + work.batch * args.k_batch_stride +
            kv_head * args.k_head_stride + k_row * args.k_row_stride +
-           copy_column(K_SLAB, threadIdx.x);
+           copy_column(K_SLAB, RING_THREAD);
   pipe.v = (const uint16_t *)args.v + work.batch * args.v_batch_stride +
            kv_head * args.v_head_stride + v_row * args.v_row_stride +
-           copy_column(HEAD_DIM_V, threadIdx.x);
+           copy_column(HEAD_DIM_V, RING_THREAD);
   pipe.k_row_stride = args.k_row_stride;
   pipe.v_row_stride = args.v_row_stride;
   pipe.seqlen_k = args.seqlen_k;
@@ -488,27 +562,34 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
     row_sum[m][0] = row_sum[m][1] = 0.0f;
   }
 
-  // Key blocks that hold a key which some row does not see.
-  for (; n >= block_begin && (n + 1) * BLOCK_N > key_unmasked; --n) {
+  park_row_sums(smem, row_sum);
+  // A key block that passes the end of the keys: the first one, if any.
+  while (n >= block_begin && (n + 1) * BLOCK_N > key_unmasked) {
     float score[M_TILES][S_TILES][4];
     compute_scores(score, &pipe, q_tile, n, warp_keys, true);
     mask_scores(score, &args, row_begin + warp_row, n * BLOCK_N + warp_keys);
+    fetch_row_sums(smem, row_sum);
     online_softmax(score, out, row_max, row_sum, args.scale_log2, true);
-    uint32_t p_frag[M_TILES][BLOCK_N / 16][4];
+    park_row_sums(smem, row_sum);
+    uint32_t p_frag[M_TILES][RING_KEYS / 16][4];
     round_probabilities(p_frag, score);
     accumulate_output(out, &pipe, p_frag, n, true);
+    --n;
+    break;
   }
 
   // Key blocks that every row sees whole.
   for (; n >= block_begin; --n) {
     float score[M_TILES][S_TILES][4];
     compute_scores(score, &pipe, q_tile, n, warp_keys, false);
+    fetch_row_sums(smem, row_sum);
     online_softmax(score, out, row_max, row_sum, args.scale_log2, false);
-    uint32_t p_frag[M_TILES][BLOCK_N / 16][4];
+    park_row_sums(smem, row_sum);
+    uint32_t p_frag[M_TILES][RING_KEYS / 16][4];
     round_probabilities(p_frag, score);
     accumulate_output(out, &pipe, p_frag, n, false);
   }
-
+  fetch_row_sums(smem, row_sum);
   // Row sums over the lanes of a quad.
 #pragma unroll
   for (int m = 0; m < M_TILES; ++m) {

@@ -6,12 +6,17 @@
 // head and walks over key blocks of BLOCK_N keys from right to left; the scores never leave the
 // chip (online softmax: Milakov and Gimelshein 2018, Dao et al. 2022).
 //
-// Pressed from templates/flash_fwd_sm80.cu.j2 with tile m16n64w1x4s2k128v32b2 by
+// Each warp has keys of its own in every key block, a ring of its own that they pass through, and
+// its own row maxima, row sums and O over them: the warps wait for each other only at the end, when
+// their parts of O are added up.
+//
+// Pressed from templates/flash_fwd_sm80.cu.j2 with tile m16n32w1x1x2s2k256v16b2 by
 //   python -m generator --hdim 256 --dtype bf16 --split --decode --arch sm86
 
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_cp_async.cuh"
 #include "attnpress/device/ptx_cvt.cuh"
+#include "attnpress/device/ptx_griddepcontrol.cuh"
 #include "attnpress/device/ptx_ldmatrix.cuh"
 #include "attnpress/device/ptx_math.cuh"
 #include "attnpress/device/ptx_mma.cuh"
@@ -22,44 +27,46 @@
 constexpr int HEAD_DIM = 256;
 constexpr int HEAD_DIM_V = 256;
 constexpr int BLOCK_M = 16; // query rows of a thread block
-constexpr int BLOCK_N = 64; // keys of a key block
+constexpr int BLOCK_N = 32; // keys of a key block
 constexpr int WARPS_M = 1; // warps that share the rows
-constexpr int WARPS_N = 4; // warps that share the keys of S and the columns of O
+constexpr int WARPS_N = 1; // warps that share the keys of S and the columns of O
+constexpr int WARPS_K = 2; // warps that have keys of a key block, and a ring, of their own
 constexpr int STAGES = 2; // slots of the ring that K and V pass through
-constexpr int K_SLAB = 128; // columns of K that one slot takes
-constexpr int V_SLAB = 32; // keys of V that one slot takes
+constexpr int K_SLAB = 256; // columns of K that one slot takes
+constexpr int V_SLAB = 16; // keys of V that one slot takes
 constexpr int MIN_BLOCKS = 2; // thread blocks that an SM is to hold
-constexpr int SMEM_BYTES = 45824;
+constexpr int SMEM_BYTES = 42240;
 
-constexpr int NUM_THREADS = 32 * WARPS_M * WARPS_N;
+constexpr int NUM_THREADS = 32 * WARPS_M * WARPS_N * WARPS_K;
+constexpr int RING_THREADS = NUM_THREADS / WARPS_K; // that fill a ring and read it
+constexpr int RING_KEYS = BLOCK_N / WARPS_K; // of a key block, that pass through a ring
 constexpr int M_TILES = BLOCK_M / (16 * WARPS_M); // of 16 rows, of a warp
-constexpr int S_TILES = BLOCK_N / (8 * WARPS_N); // of 8 keys, of a warp
+constexpr int S_TILES = RING_KEYS / (8 * WARPS_N); // of 8 keys, of a warp
 constexpr int O_TILES = ceil_div(HEAD_DIM_V, 8 * WARPS_N); // of 8 columns, of a warp
 constexpr int K_SLABS = ceil_div(HEAD_DIM, K_SLAB); // slabs of K in a key block
-constexpr int V_SLABS = BLOCK_N / V_SLAB; // slabs of V in a key block
+constexpr int V_SLABS = RING_KEYS / V_SLAB; // slabs of V in a key block
 constexpr int SLABS = K_SLABS + V_SLABS; // slabs of a key block
 
 // Bytes of a row in shared memory.
 constexpr int Q_ROW_BYTES = tile_row_bytes(HEAD_DIM);
-constexpr int K_ROW_BYTES = tile_row_bytes(K_SLAB);
-constexpr int V_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);
-
-// Shared memory: Q | ring of K and V slabs | P | one float a row and warp.
-// At the end, O takes all of it.
-constexpr int SLOT_BYTES = max_int(BLOCK_N * K_ROW_BYTES, V_SLAB * V_ROW_BYTES);
+constexpr int K_ROW_BYTES = K_SLAB * 2; // swizzled, as V
+constexpr int V_ROW_BYTES = HEAD_DIM_V * 2;
+// Shared memory: Q | each warp's ring of K and V slabs. At the end, a warp's part of O, its row
+// maxima and its row sums take the place of its ring.
+constexpr int SLOT_BYTES = max_int(RING_KEYS * K_ROW_BYTES, V_SLAB * V_ROW_BYTES);
 constexpr int RING_OFFSET = BLOCK_M * Q_ROW_BYTES;
-constexpr int P_ROW_BYTES = tile_row_bytes(BLOCK_N);
-constexpr int P_OFFSET = RING_OFFSET + STAGES * SLOT_BYTES;
-constexpr int EXCHANGE_OFFSET = P_OFFSET + BLOCK_M * P_ROW_BYTES;
-static_assert(SMEM_BYTES >= EXCHANGE_OFFSET + BLOCK_M * WARPS_N * 4, "shared memory");
-static_assert(BLOCK_M % (16 * WARPS_M) == 0 && BLOCK_N % (16 * WARPS_N) == 0, "tile");
-static_assert(BLOCK_N % V_SLAB == 0 && V_SLAB % 16 == 0, "slabs of V");
+constexpr int PART_ROW_BYTES = HEAD_DIM_V * 4 + 32; // of O, then the row's maximum and sum
+constexpr int RING_BYTES = max_int(STAGES * SLOT_BYTES, BLOCK_M * PART_ROW_BYTES);
+static_assert(SMEM_BYTES >= RING_OFFSET + WARPS_K * RING_BYTES, "shared memory");
+static_assert(RING_THREADS == 32, "a ring is one warp's");
+static_assert(BLOCK_M % (16 * WARPS_M) == 0 && BLOCK_N % (16 * WARPS_N * WARPS_K) == 0, "tile");
+static_assert(RING_KEYS % V_SLAB == 0 && V_SLAB % 16 == 0, "slabs of V");
 static_assert(K_SLAB % 16 == 0 || K_SLABS == 1, "slabs of K");
 
 constexpr float LN_2 = 0.693147180559945309f;
 constexpr float INF = __builtin_bit_cast(float, 0x7f800000);
 
-// The keys and values of one head on their way through the ring.
+// The keys and values of one head on their way through a warp's ring.
 //
 // A key block passes as SLABS slabs, first the column slabs of K, then the row slabs of V. The load
 // of a slab starts STAGES - 1 slabs ahead of its use.
@@ -69,11 +76,27 @@ struct KeyPipeline {
   const uint16_t *k; // of this head's (seqlen_k, HEAD_DIM)
   const uint16_t *v; // of this head's (seqlen_k, HEAD_DIM_V)
   int64_t k_row_stride, v_row_stride;
-  int seqlen_k;
+  int seqlen_k;    // less this warp's first key in a key block
   int block_begin; // the last key block that is walked over
   uint32_t ring;   // shared address of slot 0
   int slot;        // of the slab in use, where a key block is not a whole number of rounds
 };
+
+// This thread among those that fill the ring. A macro, because the compiler finds fewer registers
+// for a function of the same text.
+#define RING_THREAD (threadIdx.x % RING_THREADS)
+// Waits for the threads that fill the ring and read it.
+__device__ __forceinline__ void ring_barrier() {
+  __syncwarp();
+}
+
+// Starts the copy of `rows` keys of `columns` columns, of which `keys` are there, into a slot whose
+// rows have `slab_columns`.
+__device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const uint16_t *global,
+                                          int64_t row_stride, int rows, int columns, int keys) {
+  copy_rows_swizzled_async(slot, slab_columns, global, row_stride, rows, columns, keys,
+                           RING_THREAD, RING_THREADS);
+}
 
 // Starts the load of slab `slab` of key block `n` into `slot`; slabs are loaded in the order of
 // their use. Keys past the end, which only a `masked` key block can have, become zeros.
@@ -81,13 +104,11 @@ __device__ __forceinline__ void load_slab(KeyPipeline *pipe, int n, int slab, ui
                                           bool masked) {
   const int keys = masked ? pipe->seqlen_k - n * BLOCK_N : BLOCK_N; // from the first to the end
   if (slab < K_SLABS - 1 || (slab < K_SLABS && HEAD_DIM % K_SLAB == 0)) {
-    copy_rows_async(slot, K_ROW_BYTES, pipe->k + slab * K_SLAB, pipe->k_row_stride, BLOCK_N, K_SLAB,
-                    keys, 0, copy_passes(BLOCK_N, K_SLAB, NUM_THREADS), threadIdx.x, NUM_THREADS);
+    load_rows(slot, K_SLAB, pipe->k + slab * K_SLAB, pipe->k_row_stride, RING_KEYS, K_SLAB, keys);
   } else {
     const int key = (slab - K_SLABS) * V_SLAB;
-    copy_rows_async(slot, V_ROW_BYTES, pipe->v + key * pipe->v_row_stride, pipe->v_row_stride,
-                    V_SLAB, HEAD_DIM_V, keys - key, 0, copy_passes(V_SLAB, HEAD_DIM_V, NUM_THREADS),
-                    threadIdx.x, NUM_THREADS);
+    load_rows(slot, HEAD_DIM_V, pipe->v + key * pipe->v_row_stride, pipe->v_row_stride, V_SLAB,
+              HEAD_DIM_V, keys - key);
   }
   if (slab == K_SLABS - 1)
     pipe->k -= BLOCK_N * pipe->k_row_stride;
@@ -117,10 +138,10 @@ __device__ __forceinline__ void fill_ring(KeyPipeline *pipe, int n) {
 
 // Returns the shared address of slab `slab` of key block `n`, once it has arrived.
 __device__ __forceinline__ uint32_t next_slab(KeyPipeline *pipe, int n, int slab, bool masked) {
-  // All threads arrive and wait. Hands over the slab that everyone's copies brought, and frees the
-  // slot of the previous slab, which everyone has read.
+  // All threads of the ring arrive and wait. Hands over the slab that everyone's copies brought,
+  // and frees the slot of the previous slab, which everyone has read.
   cp_async_wait(STAGES - 2);
-  __syncthreads();
+  ring_barrier();
   const int ahead = slab + STAGES - 1;
   if (n - ahead / SLABS >= pipe->block_begin)
     load_slab(pipe, n - ahead / SLABS, ahead % SLABS, ring_slot(pipe, slab, STAGES - 1), masked);
@@ -136,7 +157,7 @@ __device__ __forceinline__ void end_slab(KeyPipeline *pipe) {
 
 // Position in the sequence and head, within the tile's heads, of a row that counts heads first.
 __device__ __forceinline__ void split_row(int row, int heads, int *position, int *head) {
-  *position = heads == 1 ? row : row / heads;
+  *position = heads == 1 ? row : (uint32_t)row / heads;
   *head = heads == 1 ? 0 : row - *position * heads;
 }
 
@@ -156,33 +177,36 @@ __device__ __forceinline__ void compute_scores(float score[M_TILES][S_TILES][4],
 #pragma unroll
   for (int slab = 0; slab < K_SLABS; ++slab) {
     const uint32_t slot = next_slab(pipe, n, slab, masked) + key_begin * K_ROW_BYTES;
-    const uint32_t k_tile = slot + ldmatrix_columns_first(lane, K_ROW_BYTES);
+    const int row = lane % 8 + lane / 16 * 8;
+    const uint32_t k_tile = slot + row * K_ROW_BYTES;
+    const int k_swizzle = lane / 8 % 2 * 16 ^ swizzle_of_row(K_SLAB, row);
     const int columns = HEAD_DIM - slab * K_SLAB < K_SLAB ? HEAD_DIM - slab * K_SLAB : K_SLAB;
-    // Fragments are fetched one step of 16 columns ahead of their use.
+    // Fragments are fetched one pair of key tiles ahead of their use.
+    constexpr int PAIRS = S_TILES / 2;
     uint32_t a[2][M_TILES][4];
-    uint32_t b[2][S_TILES / 2][4];
+    uint32_t b[2][4];
 #pragma unroll
-    for (int step = -1; step < K_SLAB / 16; ++step) {
-      const int next = step + 1;
-      if (next * 16 + 16 <= columns) {
+    for (int pair = -1; pair < K_SLAB / 16 * PAIRS; ++pair) {
+      const int next = pair + 1, next_step = next / PAIRS;
+      if (next_step * 16 + 16 <= columns) {
+        if (next % PAIRS == 0) {
 #pragma unroll
-        for (int m = 0; m < M_TILES; ++m)
-          ldmatrix_x4(a[next % 2][m],
-                      q_tile + m * 16 * Q_ROW_BYTES + (slab * K_SLAB + next * 16) * 2);
-#pragma unroll
-        for (int s = 0; s < S_TILES; s += 2)
-          ldmatrix_x4(b[next % 2][s / 2], k_tile + s * 8 * K_ROW_BYTES + next * 32);
-      }
-      if (step < 0 || step * 16 + 16 > columns)
-        continue;
-#pragma unroll
-      for (int s = 0; s < S_TILES; s += 2) {
-#pragma unroll
-        for (int m = 0; m < M_TILES; ++m) {
-          const uint32_t *a_frag = a[step % 2][m];
-          mma_m16n8k16_bf16(score[m][s], a_frag, b[step % 2][s / 2]);
-          mma_m16n8k16_bf16(score[m][s + 1], a_frag, b[step % 2][s / 2] + 2);
+          for (int m = 0; m < M_TILES; ++m)
+            ldmatrix_x4(a[next_step % 2][m],
+                        q_tile + m * 16 * Q_ROW_BYTES + (slab * K_SLAB + next_step * 16) * 2);
         }
+        ldmatrix_x4(b[next % 2], k_tile + next % PAIRS * 16 * K_ROW_BYTES +
+                                     (next_step * 32 ^ k_swizzle));
+      }
+      const int step = pair < 0 ? 0 : pair / PAIRS;
+      if (pair < 0 || step * 16 + 16 > columns)
+        continue;
+      const int s = pair % PAIRS * 2;
+#pragma unroll
+      for (int m = 0; m < M_TILES; ++m) {
+        const uint32_t *a_frag = a[step % 2][m];
+        mma_m16n8k16_bf16(score[m][s], a_frag, b[pair % 2]);
+        mma_m16n8k16_bf16(score[m][s + 1], a_frag, b[pair % 2] + 2);
       }
     }
     end_slab(pipe);
@@ -211,12 +235,6 @@ __device__ __forceinline__ void mask_scores(float score[M_TILES][S_TILES][4],
   }
 }
 
-// First column of O that the warps `warp_n` compute. Where the columns do not divide, warps
-// overlap; the first one to compute a column stores it.
-__device__ __forceinline__ int first_column(int warp_n) {
-  return min(warp_n * O_TILES * 8, HEAD_DIM_V - O_TILES * 8);
-}
-
 // Maximum, and sum, over the four lanes that hold a row of a fragment.
 __device__ __forceinline__ float quad_max(float x) {
   x = fmaxf(x, __shfl_xor_sync(0xffffffff, x, 1));
@@ -236,44 +254,18 @@ __device__ __forceinline__ float tile_row_max(const float score[S_TILES][4], int
   return quad_max(x);
 }
 
-// Shares a value of each row, held by all lanes of a quad, among the warps of a row, and waits for
-// all. `exchange` is (BLOCK_M, WARPS_N) and `row` this lane's row of m-tile 0.
-__device__ __forceinline__ void share_rows(float *exchange, float value[M_TILES][2], int row,
-                                           int warp_n) {
-  if (threadIdx.x % 4 == 0) {
-#pragma unroll
-    for (int m = 0; m < M_TILES; ++m) {
-      exchange[(row + m * 16) * WARPS_N + warp_n] = value[m][0];
-      exchange[(row + m * 16 + 8) * WARPS_N + warp_n] = value[m][1];
-    }
-  }
-  // All threads arrive and wait: hands over `exchange`.
-  __syncthreads();
-}
-
 // P = exp(scale * (S - row maximum)), in place of S. Brings the row maxima up to date, and scales O
 // and the row sums to them. Rows that have seen no key yet have maximum -inf, and their P is 0;
 // they occur only where `masked`. Row sums are this lane's part.
 __device__ __forceinline__ void online_softmax(float score[M_TILES][S_TILES][4],
                                                float out[M_TILES][O_TILES][4],
                                                float row_max[M_TILES][2], float row_sum[M_TILES][2],
-                                               float *exchange, int row, int warp_n,
                                                float scale_log2, bool masked) {
-  float maximum[M_TILES][2];
-#pragma unroll
-  for (int m = 0; m < M_TILES; ++m) {
-    maximum[m][0] = tile_row_max(score[m], 0, row_max[m][0]);
-    maximum[m][1] = tile_row_max(score[m], 1, row_max[m][1]);
-  }
-  share_rows(exchange, maximum, row, warp_n);
 #pragma unroll
   for (int m = 0; m < M_TILES; ++m) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      float x = maximum[m][half];
-#pragma unroll
-      for (int i = 0; i < WARPS_N; ++i)
-        x = fmaxf(x, exchange[(row + m * 16 + half * 8) * WARPS_N + i]);
+      const float x = tile_row_max(score[m], half, row_max[m][half]);
       const float base = masked && x == -INF ? 0.0f : x;
       const float shift = base * scale_log2;
       // Of the difference: exactly 1 while the maximum stays, over however many key blocks.
@@ -298,55 +290,47 @@ __device__ __forceinline__ void online_softmax(float score[M_TILES][S_TILES][4],
   }
 }
 
-// Rounds P and puts it into shared memory, for all warps of these rows. The barrier of the next
-// slab hands it over; the barrier of the next key block's first slab frees it.
-__device__ __forceinline__ void store_probabilities(unsigned char *p_tile,
-                                                    const float score[M_TILES][S_TILES][4],
-                                                    int row, int key_begin) {
-  unsigned char *p_row = p_tile + row * P_ROW_BYTES + (key_begin + threadIdx.x % 4 * 2) * 2;
+// Rounds P to A fragments: two accumulator tiles of S are one fragment of 16 keys.
+__device__ __forceinline__ void round_probabilities(uint32_t p_frag[M_TILES][RING_KEYS / 16][4],
+                                                    const float score[M_TILES][S_TILES][4]) {
 #pragma unroll
   for (int m = 0; m < M_TILES; ++m) {
 #pragma unroll
     for (int s = 0; s < S_TILES; ++s) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-        *(uint32_t *)(p_row + (m * 16 + half * 8) * P_ROW_BYTES + s * 16) =
-            pack_bf16(score[m][s][half * 2], score[m][s][half * 2 + 1]);
+      p_frag[m][s / 2][s % 2 * 2] = pack_bf16(score[m][s][0], score[m][s][1]);
+      p_frag[m][s / 2][s % 2 * 2 + 1] = pack_bf16(score[m][s][2], score[m][s][3]);
     }
   }
 }
 
 // O += P V of key block `n`: (16 M_TILES rows, 8 O_TILES columns) of this warp, fp32.
 __device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES][4], KeyPipeline *pipe,
-                                                  uint32_t p_tile, int column_begin,
+                                                  const uint32_t p_frag[M_TILES][RING_KEYS / 16][4],
                                                   int n, bool masked) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int slab = 0; slab < V_SLABS; ++slab) {
-    const uint32_t slot = next_slab(pipe, n, K_SLABS + slab, masked) + column_begin * 2;
-    const uint32_t v_tile = slot + ldmatrix_rows_first(lane, V_ROW_BYTES);
+    const uint32_t slot = next_slab(pipe, n, K_SLABS + slab, masked);
+    const uint32_t v_tile = slot + lane % 16 * V_ROW_BYTES;
+    const int v_swizzle = lane / 16 * 16 ^ swizzle_of_row(HEAD_DIM_V, lane % 16);
 #pragma unroll
     for (int key = 0; key < V_SLAB; key += 16) {
-      uint32_t a[M_TILES][4];
-#pragma unroll
-      for (int m = 0; m < M_TILES; ++m)
-        ldmatrix_x4(a[m], p_tile + m * 16 * P_ROW_BYTES + (slab * V_SLAB + key) * 2);
 #pragma unroll
       for (int o = 0; o + 1 < O_TILES; o += 2) {
         uint32_t b[4];
-        ldmatrix_x4_trans(b, v_tile + key * V_ROW_BYTES + o * 16);
+        ldmatrix_x4_trans(b, v_tile + key * V_ROW_BYTES + (o * 16 ^ v_swizzle));
 #pragma unroll
         for (int m = 0; m < M_TILES; ++m) {
-          mma_m16n8k16_bf16(out[m][o], a[m], b);
-          mma_m16n8k16_bf16(out[m][o + 1], a[m], b + 2);
+          mma_m16n8k16_bf16(out[m][o], p_frag[m][(slab * V_SLAB + key) / 16], b);
+          mma_m16n8k16_bf16(out[m][o + 1], p_frag[m][(slab * V_SLAB + key) / 16], b + 2);
         }
       }
       if (O_TILES % 2 != 0) {
         uint32_t b[2];
-        ldmatrix_x2_trans(b, v_tile + key * V_ROW_BYTES + (O_TILES - 1) * 16);
+        ldmatrix_x2_trans(b, v_tile + key * V_ROW_BYTES + ((O_TILES - 1) * 16 ^ v_swizzle));
 #pragma unroll
         for (int m = 0; m < M_TILES; ++m)
-          mma_m16n8k16_bf16(out[m][O_TILES - 1], a[m], b);
+          mma_m16n8k16_bf16(out[m][O_TILES - 1], p_frag[m][(slab * V_SLAB + key) / 16], b);
       }
     }
     end_slab(pipe);
@@ -393,7 +377,8 @@ __device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int bl
   return work;
 }
 
-// out = O / row sum, lse = scale * row maximum + log(row sum). Rows without keys: 0 and -inf.
+// Adds up the warps' parts: out = sum_w 2^(max_w - max) O_w / row sum, where the row sum is
+// sum_w 2^(max_w - max) sum_w, lse = scale * max + log(row sum). Rows without keys: 0 and -inf.
 __device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES][4],
                                              const float row_max[M_TILES][2],
                                              const float row_sum[M_TILES][2],
@@ -401,57 +386,89 @@ __device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES][4
   // Found anew rather than kept in registers over the loops.
   const Work work = find_work(args, read_block_index());
   const int thread = read_thread_index();
-  const int heads = args->heads_per_tile;
-  const int rows = args->seqlen_q * heads;
   const int lane = thread % 32;
-  const int warp_row = thread / 32 % WARPS_M * M_TILES * 16;
-  const int warp_n = thread / 32 / WARPS_M;
-  const int warp_columns = first_column(warp_n);
-  const int first_o_tile = 0;
+  const int heads = args->heads_per_tile;
+  const int rows = args->seqlen_q * heads - work.row_begin; // from the tile's first row on
+  unsigned char *parts = smem + RING_OFFSET;
+  // All threads of the warp arrive and wait: its ring has been read, and its part takes its place.
+  ring_barrier();
 #pragma unroll
   for (int m = 0; m < M_TILES; ++m) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float sum = row_sum[m][half];
-      const float normalize = sum == 0.0f ? 0.0f : reciprocal_approx(sum);
-      const float lse = (row_max[m][half] * args->scale_log2 + log2_approx(sum)) * LN_2;
-      const int row = warp_row + m * 16 + half * 8 + lane / 4; // in the tile
-      int position, head;
-      split_row(work.row_begin + row, heads, &position, &head);
-      head += work.first_head;
-      const bool valid = work.row_begin + row < rows;
-      const bool writes_lse = valid && lane % 4 == 0 && warp_n == 0;
-      const int64_t partial = // row of (split, batch, head, position)
-          ((work.split * (int64_t)args->batch + work.batch) * args->heads_q + head) *
-              args->seqlen_q +
-          position;
-      if (writes_lse)
-        args->lse_partial[partial] = lse;
-      float *out_row = args->out_partial + partial * HEAD_DIM_V + warp_columns + lane % 4 * 2;
+      const int row = m * 16 + half * 8 + lane / 4;
+      if (row < rows) {
+        float *part_row =
+            (float *)(parts + thread / RING_THREADS * RING_BYTES + row * PART_ROW_BYTES);
 #pragma unroll
-      for (int o = 0; o < O_TILES; ++o) {
-        const float2 pair = {out[m][o][half * 2] * normalize, out[m][o][half * 2 + 1] * normalize};
-        if (valid && o >= first_o_tile)
-          *(float2 *)(out_row + o * 8) = pair;
+        for (int o = 0; o < O_TILES; ++o) {
+          const float2 pair = {out[m][o][half * 2], out[m][o][half * 2 + 1]};
+          *(float2 *)(part_row + o * 8 + lane % 4 * 2) = pair;
+        }
+        const float2 state = {row_max[m][half], row_sum[m][half]};
+        if (lane % 4 == 0)
+          *(float2 *)(part_row + HEAD_DIM_V) = state;
       }
     }
+  }
+  // All threads arrive and wait: hands over the parts. Each thread then adds up 4 columns of a row.
+  __syncthreads();
+  const int chunks = HEAD_DIM_V / 4;
+  for (int index = thread; index < min(rows, BLOCK_M) * chunks; index += NUM_THREADS) {
+    const int row = index / chunks, column = index % chunks * 4;
+    const float *part_row = (const float *)(parts + row * PART_ROW_BYTES);
+    float maximum = -INF;
+#pragma unroll
+    for (int w = 0; w < WARPS_K; ++w)
+      maximum = fmaxf(maximum, part_row[w * (RING_BYTES / 4) + HEAD_DIM_V]);
+    const float base = maximum == -INF ? 0.0f : maximum;
+    float sum = 0.0f;
+    float4 total = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+    for (int w = 0; w < WARPS_K; ++w) {
+      const float2 state = *(const float2 *)(part_row + w * (RING_BYTES / 4) + HEAD_DIM_V);
+      const float4 part = *(const float4 *)(part_row + w * (RING_BYTES / 4) + column);
+      const float weight = exp2_approx((state.x - base) * args->scale_log2);
+      sum += weight * state.y;
+      total.x += weight * part.x;
+      total.y += weight * part.y;
+      total.z += weight * part.z;
+      total.w += weight * part.w;
+    }
+    const float normalize = sum == 0.0f ? 0.0f : reciprocal_approx(sum);
+    const float lse = (maximum * args->scale_log2 + log2_approx(sum)) * LN_2;
+    int position, head;
+    split_row(work.row_begin + row, heads, &position, &head);
+    head += work.first_head;
+    const int64_t partial = // row of (split, batch, head, position)
+        ((work.split * (int64_t)args->batch + work.batch) * args->heads_q + head) * args->seqlen_q +
+        position;
+    const float4 scaled = {total.x * normalize, total.y * normalize, total.z * normalize,
+                           total.w * normalize};
+    *(float4 *)(args->out_partial + partial * HEAD_DIM_V + column) = scaled;
+    if (column == 0)
+      args->lse_partial[partial] = lse;
   }
 }
 
 extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
     flash_fwd_split_hdim256_bf16_decode_sm86(
         const __grid_constant__ attnpress_fwd_args args) {
-  extern __shared__ __align__(16) unsigned char smem[];
+  extern __shared__ __align__(128) unsigned char smem[];
   const int lane = threadIdx.x % 32;
   const int warp_m = threadIdx.x / 32 % WARPS_M;
-  const int warp_n = threadIdx.x / 32 / WARPS_M;
-  const int warp_keys = warp_n * S_TILES * 8; // this warp's first key of a key block
-  const int warp_columns = first_column(warp_n);
+  const int warp_k = threadIdx.x / RING_THREADS;
+  const int warp_keys = warp_k * RING_KEYS; // this warp's first key of a key block
+  // All memory is touched after what ran before has ended; what comes next may begin to wait too.
+  griddepcontrol_wait();
+  griddepcontrol_launch_dependents();
   const Work work = find_work(&args, blockIdx.x);
   const int row_begin = work.row_begin;
   const int heads = args.heads_per_tile;
   const int rows = args.seqlen_q * heads; // of this head, or these packed heads
-  const int kv_head = work.first_head / (args.heads_q / args.heads_kv);
+  const int kv_head = args.heads_q == args.heads_kv
+                          ? work.first_head
+                          : work.first_head / (args.heads_q / args.heads_kv);
 
   const int key_end = args.seqlen_k;
   const int key_unmasked = args.seqlen_k;
@@ -465,29 +482,29 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
                       work.first_head * args.q_head_stride;
   load_queries(shared, q, &args, row_begin, rows);
 
-  const int64_t k_row = (int64_t)n * BLOCK_N + copy_row(K_SLAB, threadIdx.x);
-  const int64_t v_row = (int64_t)n * BLOCK_N + copy_row(HEAD_DIM_V, threadIdx.x);
+  const int64_t first_key = (int64_t)n * BLOCK_N + warp_keys;
+  const int64_t k_row = first_key + copy_row(K_SLAB, RING_THREAD);
+  const int64_t v_row = first_key + copy_row(HEAD_DIM_V, RING_THREAD);
   KeyPipeline pipe;
   pipe.k = (const uint16_t *)args.k + work.batch * args.k_batch_stride +
            kv_head * args.k_head_stride + k_row * args.k_row_stride +
-           copy_column(K_SLAB, threadIdx.x);
+           copy_column(K_SLAB, RING_THREAD);
   pipe.v = (const uint16_t *)args.v + work.batch * args.v_batch_stride +
            kv_head * args.v_head_stride + v_row * args.v_row_stride +
-           copy_column(HEAD_DIM_V, threadIdx.x);
+           copy_column(HEAD_DIM_V, RING_THREAD);
   pipe.k_row_stride = args.k_row_stride;
   pipe.v_row_stride = args.v_row_stride;
-  pipe.seqlen_k = args.seqlen_k;
+  pipe.seqlen_k = args.seqlen_k - warp_keys;
   pipe.block_begin = block_begin;
-  pipe.ring = shared + RING_OFFSET;
+  pipe.ring = shared + RING_OFFSET + warp_k * RING_BYTES;
   pipe.slot = 0;
   fill_ring(&pipe, n);
 
   const int warp_row = warp_m * M_TILES * 16;
   const uint32_t q_tile = shared + warp_row * Q_ROW_BYTES + ldmatrix_rows_first(lane, Q_ROW_BYTES);
-  const int row = warp_row + lane / 4; // this lane's first row in the tile
-  float *exchange = (float *)(smem + EXCHANGE_OFFSET);
-  const uint32_t p_tile =
-      shared + P_OFFSET + warp_row * P_ROW_BYTES + ldmatrix_rows_first(lane, P_ROW_BYTES);
+  // All threads arrive and wait: hands over the tile of Q that everyone's copies brought.
+  cp_async_wait(STAGES - 2);
+  __syncthreads();
   float out[M_TILES][O_TILES][4] = {};
   float row_max[M_TILES][2], row_sum[M_TILES][2];
 #pragma unroll
@@ -496,41 +513,24 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
     row_sum[m][0] = row_sum[m][1] = 0.0f;
   }
 
-  // Key blocks that hold a key which some row does not see.
-  for (; n >= block_begin && (n + 1) * BLOCK_N > key_unmasked; --n) {
-    float score[M_TILES][S_TILES][4];
-    compute_scores(score, &pipe, q_tile, n, warp_keys, true);
-    mask_scores(score, &args, row_begin + warp_row, n * BLOCK_N + warp_keys);
-    online_softmax(score, out, row_max, row_sum, exchange, row, warp_n, args.scale_log2, true);
-    store_probabilities(smem + P_OFFSET, score, row, warp_keys);
-    accumulate_output(out, &pipe, p_tile, warp_columns, n, true);
-  }
-
-  // Key blocks that every row sees whole.
+  // One loop for all key blocks, whether or not they hold a key which some row does not see: it
+  // waits for memory anyway.
   for (; n >= block_begin; --n) {
+    const bool masked = (n + 1) * BLOCK_N > key_unmasked;
     float score[M_TILES][S_TILES][4];
-    compute_scores(score, &pipe, q_tile, n, warp_keys, false);
-    online_softmax(score, out, row_max, row_sum, exchange, row, warp_n, args.scale_log2, false);
-    store_probabilities(smem + P_OFFSET, score, row, warp_keys);
-    accumulate_output(out, &pipe, p_tile, warp_columns, n, false);
+    compute_scores(score, &pipe, q_tile, n, 0, masked);
+    if (masked)
+      mask_scores(score, &args, row_begin + warp_row, n * BLOCK_N + warp_keys);
+    online_softmax(score, out, row_max, row_sum, args.scale_log2, masked);
+    uint32_t p_frag[M_TILES][RING_KEYS / 16][4];
+    round_probabilities(p_frag, score);
+    accumulate_output(out, &pipe, p_frag, n, masked);
   }
-
-  // Row sums over the lanes of a quad, then over the warps of a row.
+  // Row sums over the lanes of a quad.
 #pragma unroll
   for (int m = 0; m < M_TILES; ++m) {
     row_sum[m][0] = quad_sum(row_sum[m][0]);
     row_sum[m][1] = quad_sum(row_sum[m][1]);
-  }
-  share_rows(exchange, row_sum, row, warp_n);
-#pragma unroll
-  for (int m = 0; m < M_TILES; ++m) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      row_sum[m][half] = 0.0f;
-#pragma unroll
-      for (int i = 0; i < WARPS_N; ++i)
-        row_sum[m][half] += exchange[(row + m * 16 + half * 8) * WARPS_N + i];
-    }
   }
   store_output(out, row_max, row_sum, &args, smem);
 }

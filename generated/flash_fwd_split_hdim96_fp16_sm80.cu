@@ -6,12 +6,13 @@
 // head and walks over key blocks of BLOCK_N keys from right to left; the scores never leave the
 // chip (online softmax: Milakov and Gimelshein 2018, Dao et al. 2022).
 //
-// Pressed from templates/flash_fwd_sm80.cu.j2 with tile m128n64w4x1s2k96v64b2u4 by
+// Pressed from templates/flash_fwd_sm80.cu.j2 with tile m128n64w4x1s2k96v64b2c by
 //   python -m generator --hdim 96 --dtype fp16 --split --arch sm80
 
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_cp_async.cuh"
 #include "attnpress/device/ptx_cvt.cuh"
+#include "attnpress/device/ptx_griddepcontrol.cuh"
 #include "attnpress/device/ptx_ldmatrix.cuh"
 #include "attnpress/device/ptx_math.cuh"
 #include "attnpress/device/ptx_mma.cuh"
@@ -25,33 +26,39 @@ constexpr int BLOCK_M = 128; // query rows of a thread block
 constexpr int BLOCK_N = 64; // keys of a key block
 constexpr int WARPS_M = 4; // warps that share the rows
 constexpr int WARPS_N = 1; // warps that share the keys of S and the columns of O
+constexpr int WARPS_K = 1; // warps that have keys of a key block, and a ring, of their own
 constexpr int STAGES = 2; // slots of the ring that K and V pass through
 constexpr int K_SLAB = 96; // columns of K that one slot takes
 constexpr int V_SLAB = 64; // keys of V that one slot takes
 constexpr int MIN_BLOCKS = 2; // thread blocks that an SM is to hold
 constexpr int SMEM_BYTES = 53248;
 
-constexpr int NUM_THREADS = 32 * WARPS_M * WARPS_N;
+constexpr int NUM_THREADS = 32 * WARPS_M * WARPS_N * WARPS_K;
+constexpr int RING_THREADS = NUM_THREADS / WARPS_K; // that fill a ring and read it
+constexpr int RING_KEYS = BLOCK_N / WARPS_K; // of a key block, that pass through a ring
 constexpr int M_TILES = BLOCK_M / (16 * WARPS_M); // of 16 rows, of a warp
-constexpr int S_TILES = BLOCK_N / (8 * WARPS_N); // of 8 keys, of a warp
+constexpr int S_TILES = RING_KEYS / (8 * WARPS_N); // of 8 keys, of a warp
 constexpr int O_TILES = ceil_div(HEAD_DIM_V, 8 * WARPS_N); // of 8 columns, of a warp
 constexpr int K_SLABS = ceil_div(HEAD_DIM, K_SLAB); // slabs of K in a key block
-constexpr int V_SLABS = BLOCK_N / V_SLAB; // slabs of V in a key block
+constexpr int V_SLABS = RING_KEYS / V_SLAB; // slabs of V in a key block
 constexpr int SLABS = K_SLABS + V_SLABS; // slabs of a key block
 
 // Bytes of a row in shared memory.
 constexpr int Q_ROW_BYTES = tile_row_bytes(HEAD_DIM);
 constexpr int K_ROW_BYTES = tile_row_bytes(K_SLAB);
 constexpr int V_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);
-
 // Shared memory: Q | ring of K and V slabs.
 // At the end, O takes all of it.
-constexpr int SLOT_BYTES = max_int(BLOCK_N * K_ROW_BYTES, V_SLAB * V_ROW_BYTES);
+constexpr int SLOT_BYTES = max_int(RING_KEYS * K_ROW_BYTES, V_SLAB * V_ROW_BYTES);
 constexpr int RING_OFFSET = BLOCK_M * Q_ROW_BYTES;
 static_assert(SMEM_BYTES >= RING_OFFSET + STAGES * SLOT_BYTES, "shared memory");
-static_assert(BLOCK_M % (16 * WARPS_M) == 0 && BLOCK_N % (16 * WARPS_N) == 0, "tile");
-static_assert(BLOCK_N % V_SLAB == 0 && V_SLAB % 16 == 0, "slabs of V");
+static_assert(BLOCK_M % (16 * WARPS_M) == 0 && BLOCK_N % (16 * WARPS_N * WARPS_K) == 0, "tile");
+static_assert(RING_KEYS % V_SLAB == 0 && V_SLAB % 16 == 0, "slabs of V");
 static_assert(K_SLAB % 16 == 0 || K_SLABS == 1, "slabs of K");
+
+// Where O and S leave no registers for them, row sums wait in shared memory between key blocks.
+constexpr bool PARKS_SUMS = HEAD_DIM_V + BLOCK_N >= 192 && BLOCK_M == NUM_THREADS && M_TILES == 2 &&
+                            Q_ROW_BYTES > HEAD_DIM * 2;
 
 constexpr float LN_2 = 0.693147180559945309f;
 constexpr float INF = __builtin_bit_cast(float, 0x7f800000);
@@ -72,19 +79,33 @@ struct KeyPipeline {
   int slot;        // of the slab in use, where a key block is not a whole number of rounds
 };
 
+// This thread among those that fill the ring. A macro, because the compiler finds fewer registers
+// for a function of the same text.
+#define RING_THREAD threadIdx.x
+// Waits for the threads that fill the ring and read it.
+__device__ __forceinline__ void ring_barrier() {
+  __syncthreads();
+}
+
+// Starts the copy of `rows` keys of `columns` columns, of which `keys` are there, into a slot whose
+// rows have `slab_columns`.
+__device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const uint16_t *global,
+                                          int64_t row_stride, int rows, int columns, int keys) {
+  copy_rows_async(slot, tile_row_bytes(slab_columns), global, row_stride, rows, columns, keys, 0,
+                  copy_passes(rows, columns, RING_THREADS), RING_THREAD, RING_THREADS);
+}
+
 // Starts the load of slab `slab` of key block `n` into `slot`; slabs are loaded in the order of
 // their use. Keys past the end, which only a `masked` key block can have, become zeros.
 __device__ __forceinline__ void load_slab(KeyPipeline *pipe, int n, int slab, uint32_t slot,
                                           bool masked) {
   const int keys = masked ? pipe->seqlen_k - n * BLOCK_N : BLOCK_N; // from the first to the end
   if (slab < K_SLABS - 1 || (slab < K_SLABS && HEAD_DIM % K_SLAB == 0)) {
-    copy_rows_async(slot, K_ROW_BYTES, pipe->k + slab * K_SLAB, pipe->k_row_stride, BLOCK_N, K_SLAB,
-                    keys, 0, copy_passes(BLOCK_N, K_SLAB, NUM_THREADS), threadIdx.x, NUM_THREADS);
+    load_rows(slot, K_SLAB, pipe->k + slab * K_SLAB, pipe->k_row_stride, RING_KEYS, K_SLAB, keys);
   } else {
     const int key = (slab - K_SLABS) * V_SLAB;
-    copy_rows_async(slot, V_ROW_BYTES, pipe->v + key * pipe->v_row_stride, pipe->v_row_stride,
-                    V_SLAB, HEAD_DIM_V, keys - key, 0, copy_passes(V_SLAB, HEAD_DIM_V, NUM_THREADS),
-                    threadIdx.x, NUM_THREADS);
+    load_rows(slot, HEAD_DIM_V, pipe->v + key * pipe->v_row_stride, pipe->v_row_stride, V_SLAB,
+              HEAD_DIM_V, keys - key);
   }
   if (slab == K_SLABS - 1)
     pipe->k -= BLOCK_N * pipe->k_row_stride;
@@ -114,14 +135,44 @@ __device__ __forceinline__ void fill_ring(KeyPipeline *pipe, int n) {
 
 // Returns the shared address of slab `slab` of key block `n`, once it has arrived.
 __device__ __forceinline__ uint32_t next_slab(KeyPipeline *pipe, int n, int slab, bool masked) {
-  // All threads arrive and wait. Hands over the slab that everyone's copies brought, and frees the
-  // slot of the previous slab, which everyone has read.
+  // All threads of the ring arrive and wait. Hands over the slab that everyone's copies brought,
+  // and frees the slot of the previous slab, which everyone has read.
   cp_async_wait(STAGES - 2);
-  __syncthreads();
-  const int ahead = slab + STAGES - 1;
-  if (n - ahead / SLABS >= pipe->block_begin)
-    load_slab(pipe, n - ahead / SLABS, ahead % SLABS, ring_slot(pipe, slab, STAGES - 1), masked);
+  ring_barrier();
   return ring_slot(pipe, slab, 0);
+}
+
+// Starts part `step` of `steps` of the load of K or V.
+__device__ __forceinline__ const uint16_t *load_part(uint32_t slot, int row_bytes,
+                                                     const uint16_t *global, int64_t row_stride,
+                                                     int columns, int keys, int step, int steps) {
+  const int passes = copy_passes(BLOCK_N, columns, NUM_THREADS);
+  const int part = max_int(2, ceil_div(passes, steps));
+  const int first = min_int(passes, step * part), end = min_int(passes, first + part);
+  global = copy_rows_async(slot, row_bytes, global, row_stride, BLOCK_N, columns, keys, first, end,
+                           threadIdx.x, NUM_THREADS);
+  if (first < end && end == passes) // on to the next key block
+    global -= (passes * (NUM_THREADS / (columns / 8)) + BLOCK_N) * row_stride;
+  return global;
+}
+
+// Starts part `step` of `steps` of the load that runs STAGES - 1 slabs ahead of slab `slab` of key
+// block `n`. Copies that start all at once hold up the ldmatrix behind them, so these are spread
+// over the steps of the product.
+__device__ __forceinline__ void load_ahead(KeyPipeline *pipe, int n, int slab, bool masked,
+                                           int step, int steps) {
+  const int ahead = slab + STAGES - 1;
+  const int block = n - ahead / SLABS;
+  if (block < pipe->block_begin)
+    return;
+  const uint32_t slot = ring_slot(pipe, slab, STAGES - 1);
+  const int keys = masked ? pipe->seqlen_k - block * BLOCK_N : BLOCK_N;
+  if (ahead % SLABS == 0)
+    pipe->k =
+        load_part(slot, K_ROW_BYTES, pipe->k, pipe->k_row_stride, HEAD_DIM, keys, step, steps);
+  else
+    pipe->v =
+        load_part(slot, V_ROW_BYTES, pipe->v, pipe->v_row_stride, HEAD_DIM_V, keys, step, steps);
 }
 
 // Closes the group of the loads that started during a slab's use, and moves on.
@@ -133,7 +184,7 @@ __device__ __forceinline__ void end_slab(KeyPipeline *pipe) {
 
 // Position in the sequence and head, within the tile's heads, of a row that counts heads first.
 __device__ __forceinline__ void split_row(int row, int heads, int *position, int *head) {
-  *position = heads == 1 ? row : row / heads;
+  *position = heads == 1 ? row : (uint32_t)row / heads;
   *head = heads == 1 ? 0 : row - *position * heads;
 }
 
@@ -154,23 +205,36 @@ __device__ __forceinline__ void compute_scores(float score[M_TILES][S_TILES][4],
   for (int slab = 0; slab < K_SLABS; ++slab) {
     const uint32_t slot = next_slab(pipe, n, slab, masked) + key_begin * K_ROW_BYTES;
     const uint32_t k_tile = slot + ldmatrix_columns_first(lane, K_ROW_BYTES);
+    const int k_swizzle = 0;
     const int columns = HEAD_DIM - slab * K_SLAB < K_SLAB ? HEAD_DIM - slab * K_SLAB : K_SLAB;
-    // Unrolled further, the compiler fetches more fragments ahead than registers hold.
-#pragma unroll 4
-    for (int column = 0; column + 16 <= columns; column += 16) {
-      uint32_t a[M_TILES][4];
+    // Fragments are fetched one pair of key tiles ahead of their use.
+    constexpr int PAIRS = S_TILES / 2;
+    uint32_t a[2][M_TILES][4];
+    uint32_t b[2][4];
 #pragma unroll
-      for (int m = 0; m < M_TILES; ++m)
-        ldmatrix_x4(a[m], q_tile + m * 16 * Q_ROW_BYTES + (slab * K_SLAB + column) * 2);
+    for (int pair = -1; pair < K_SLAB / 16 * PAIRS; ++pair) {
+      const int next = pair + 1, next_step = next / PAIRS;
+      if (next_step * 16 + 16 <= columns) {
+        if (next % PAIRS == 0) {
 #pragma unroll
-      for (int s = 0; s < S_TILES; s += 2) {
-        uint32_t b[4];
-        ldmatrix_x4(b, k_tile + s * 8 * K_ROW_BYTES + column * 2);
-#pragma unroll
-        for (int m = 0; m < M_TILES; ++m) {
-          mma_m16n8k16_fp16(score[m][s], a[m], b);
-          mma_m16n8k16_fp16(score[m][s + 1], a[m], b + 2);
+          for (int m = 0; m < M_TILES; ++m)
+            ldmatrix_x4(a[next_step % 2][m],
+                        q_tile + m * 16 * Q_ROW_BYTES + (slab * K_SLAB + next_step * 16) * 2);
         }
+        ldmatrix_x4(b[next % 2], k_tile + next % PAIRS * 16 * K_ROW_BYTES +
+                                     (next_step * 32 ^ k_swizzle));
+      }
+      const int step = pair < 0 ? 0 : pair / PAIRS;
+      if (pair < 0 || step * 16 + 16 > columns)
+        continue;
+      if (pair % PAIRS == 0)
+        load_ahead(pipe, n, slab, masked, step, K_SLAB / 16);
+      const int s = pair % PAIRS * 2;
+#pragma unroll
+      for (int m = 0; m < M_TILES; ++m) {
+        const uint32_t *a_frag = a[step % 2][m];
+        mma_m16n8k16_fp16(score[m][s], a_frag, b[pair % 2]);
+        mma_m16n8k16_fp16(score[m][s + 1], a_frag, b[pair % 2] + 2);
       }
     }
     end_slab(pipe);
@@ -255,7 +319,7 @@ __device__ __forceinline__ void online_softmax(float score[M_TILES][S_TILES][4],
 }
 
 // Rounds P to A fragments: two accumulator tiles of S are one fragment of 16 keys.
-__device__ __forceinline__ void round_probabilities(uint32_t p_frag[M_TILES][BLOCK_N / 16][4],
+__device__ __forceinline__ void round_probabilities(uint32_t p_frag[M_TILES][RING_KEYS / 16][4],
                                                     const float score[M_TILES][S_TILES][4]) {
 #pragma unroll
   for (int m = 0; m < M_TILES; ++m) {
@@ -267,21 +331,44 @@ __device__ __forceinline__ void round_probabilities(uint32_t p_frag[M_TILES][BLO
   }
 }
 
+// A thread's row sums to and from their place: thread t's is the padding behind row t of Q.
+__device__ __forceinline__ void park_row_sums(unsigned char *smem,
+                                              const float row_sum[M_TILES][2]) {
+  const int last = M_TILES - 1;
+  if (PARKS_SUMS)
+    *(float4 *)(smem + read_thread_index() * Q_ROW_BYTES + HEAD_DIM * 2) = {
+        row_sum[0][0], row_sum[0][1], row_sum[last][0], row_sum[last][1]};
+}
+
+__device__ __forceinline__ void fetch_row_sums(const unsigned char *smem,
+                                               float row_sum[M_TILES][2]) {
+  const int last = M_TILES - 1;
+  if (PARKS_SUMS) {
+    const float4 sums = *(const float4 *)(smem + read_thread_index() * Q_ROW_BYTES + HEAD_DIM * 2);
+    row_sum[0][0] = sums.x;
+    row_sum[0][1] = sums.y;
+    row_sum[last][0] = sums.z;
+    row_sum[last][1] = sums.w;
+  }
+}
+
 // O += P V of key block `n`: (16 M_TILES rows, 8 O_TILES columns) of this warp, fp32.
 __device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES][4], KeyPipeline *pipe,
-                                                  const uint32_t p_frag[M_TILES][BLOCK_N / 16][4],
+                                                  const uint32_t p_frag[M_TILES][RING_KEYS / 16][4],
                                                   int n, bool masked) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int slab = 0; slab < V_SLABS; ++slab) {
     const uint32_t slot = next_slab(pipe, n, K_SLABS + slab, masked);
     const uint32_t v_tile = slot + ldmatrix_rows_first(lane, V_ROW_BYTES);
+    const int v_swizzle = 0;
 #pragma unroll
     for (int key = 0; key < V_SLAB; key += 16) {
+      load_ahead(pipe, n, K_SLABS + slab, masked, key / 16, V_SLAB / 16);
 #pragma unroll
       for (int o = 0; o + 1 < O_TILES; o += 2) {
         uint32_t b[4];
-        ldmatrix_x4_trans(b, v_tile + key * V_ROW_BYTES + o * 16);
+        ldmatrix_x4_trans(b, v_tile + key * V_ROW_BYTES + (o * 16 ^ v_swizzle));
 #pragma unroll
         for (int m = 0; m < M_TILES; ++m) {
           mma_m16n8k16_fp16(out[m][o], p_frag[m][(slab * V_SLAB + key) / 16], b);
@@ -290,7 +377,7 @@ __device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES][4]
       }
       if (O_TILES % 2 != 0) {
         uint32_t b[2];
-        ldmatrix_x2_trans(b, v_tile + key * V_ROW_BYTES + (O_TILES - 1) * 16);
+        ldmatrix_x2_trans(b, v_tile + key * V_ROW_BYTES + ((O_TILES - 1) * 16 ^ v_swizzle));
 #pragma unroll
         for (int m = 0; m < M_TILES; ++m)
           mma_m16n8k16_fp16(out[m][O_TILES - 1], p_frag[m][(slab * V_SLAB + key) / 16], b);
@@ -387,15 +474,20 @@ __device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES][4
 extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
     flash_fwd_split_hdim96_fp16_sm80(
         const __grid_constant__ attnpress_fwd_args args) {
-  extern __shared__ __align__(16) unsigned char smem[];
+  extern __shared__ __align__(128) unsigned char smem[];
   const int lane = threadIdx.x % 32;
   const int warp_m = threadIdx.x / 32 % WARPS_M;
   const int warp_keys = 0;
+  // All memory is touched after what ran before has ended; what comes next may begin to wait too.
+  griddepcontrol_wait();
+  griddepcontrol_launch_dependents();
   const Work work = find_work(&args, blockIdx.x);
   const int row_begin = work.row_begin;
   const int heads = args.heads_per_tile;
   const int rows = args.seqlen_q * heads; // of this head, or these packed heads
-  const int kv_head = work.first_head / (args.heads_q / args.heads_kv);
+  const int kv_head = args.heads_q == args.heads_kv
+                          ? work.first_head
+                          : work.first_head / (args.heads_q / args.heads_kv);
 
   const int key_end = args.seqlen_k;
   const int key_unmasked = args.seqlen_k;
@@ -409,15 +501,16 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
                       work.first_head * args.q_head_stride;
   load_queries(shared, q, &args, row_begin, rows);
 
-  const int64_t k_row = (int64_t)n * BLOCK_N + copy_row(K_SLAB, threadIdx.x);
-  const int64_t v_row = (int64_t)n * BLOCK_N + copy_row(HEAD_DIM_V, threadIdx.x);
+  const int64_t first_key = (int64_t)n * BLOCK_N;
+  const int64_t k_row = first_key + copy_row(K_SLAB, RING_THREAD);
+  const int64_t v_row = first_key + copy_row(HEAD_DIM_V, RING_THREAD);
   KeyPipeline pipe;
   pipe.k = (const uint16_t *)args.k + work.batch * args.k_batch_stride +
            kv_head * args.k_head_stride + k_row * args.k_row_stride +
-           copy_column(K_SLAB, threadIdx.x);
+           copy_column(K_SLAB, RING_THREAD);
   pipe.v = (const uint16_t *)args.v + work.batch * args.v_batch_stride +
            kv_head * args.v_head_stride + v_row * args.v_row_stride +
-           copy_column(HEAD_DIM_V, threadIdx.x);
+           copy_column(HEAD_DIM_V, RING_THREAD);
   pipe.k_row_stride = args.k_row_stride;
   pipe.v_row_stride = args.v_row_stride;
   pipe.seqlen_k = args.seqlen_k;
@@ -436,27 +529,34 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
     row_sum[m][0] = row_sum[m][1] = 0.0f;
   }
 
-  // Key blocks that hold a key which some row does not see.
-  for (; n >= block_begin && (n + 1) * BLOCK_N > key_unmasked; --n) {
+  park_row_sums(smem, row_sum);
+  // A key block that passes the end of the keys: the first one, if any.
+  while (n >= block_begin && (n + 1) * BLOCK_N > key_unmasked) {
     float score[M_TILES][S_TILES][4];
     compute_scores(score, &pipe, q_tile, n, warp_keys, true);
     mask_scores(score, &args, row_begin + warp_row, n * BLOCK_N + warp_keys);
+    fetch_row_sums(smem, row_sum);
     online_softmax(score, out, row_max, row_sum, args.scale_log2, true);
-    uint32_t p_frag[M_TILES][BLOCK_N / 16][4];
+    park_row_sums(smem, row_sum);
+    uint32_t p_frag[M_TILES][RING_KEYS / 16][4];
     round_probabilities(p_frag, score);
     accumulate_output(out, &pipe, p_frag, n, true);
+    --n;
+    break;
   }
 
   // Key blocks that every row sees whole.
   for (; n >= block_begin; --n) {
     float score[M_TILES][S_TILES][4];
     compute_scores(score, &pipe, q_tile, n, warp_keys, false);
+    fetch_row_sums(smem, row_sum);
     online_softmax(score, out, row_max, row_sum, args.scale_log2, false);
-    uint32_t p_frag[M_TILES][BLOCK_N / 16][4];
+    park_row_sums(smem, row_sum);
+    uint32_t p_frag[M_TILES][RING_KEYS / 16][4];
     round_probabilities(p_frag, score);
     accumulate_output(out, &pipe, p_frag, n, false);
   }
-
+  fetch_row_sums(smem, row_sum);
   // Row sums over the lanes of a quad.
 #pragma unroll
   for (int m = 0; m < M_TILES; ++m) {

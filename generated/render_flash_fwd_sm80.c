@@ -25,8 +25,14 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   STRING(in->dtype);
   TEXT(", sums are fp32. One thread block computes BLOCK_M query rows of one\n"
        "// head and walks over key blocks of BLOCK_N keys from right to left; the scores never leave the\n"
-       "// chip (online softmax: Milakov and Gimelshein 2018, Dao et al. 2022).\n"
-       "//\n"
+       "// chip (online softmax: Milakov and Gimelshein 2018, Dao et al. 2022).\n");
+  if (in->warps_k > 1) {
+    TEXT("//\n"
+         "// Each warp has keys of its own in every key block, a ring of its own that they pass through, and\n"
+         "// its own row maxima, row sums and O over them: the warps wait for each other only at the end, when\n"
+         "// their parts of O are added up.\n");
+  }
+  TEXT("//\n"
        "// Pressed from templates/flash_fwd_sm80.cu.j2 with tile ");
   STRING(in->tile_name);
   TEXT(" by\n"
@@ -53,8 +59,11 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n"
        "#include \"attnpress/device/ptx_cp_async.cuh\"\n"
-       "#include \"attnpress/device/ptx_cvt.cuh\"\n"
-       "#include \"attnpress/device/ptx_ldmatrix.cuh\"\n"
+       "#include \"attnpress/device/ptx_cvt.cuh\"\n");
+  if (in->split || in->decode) {
+    TEXT("#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/ptx_ldmatrix.cuh\"\n"
        "#include \"attnpress/device/ptx_math.cuh\"\n"
        "#include \"attnpress/device/ptx_mma.cuh\"\n"
        "#include \"attnpress/device/ptx_sreg.cuh\"\n"
@@ -79,6 +88,9 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "constexpr int WARPS_N = ");
   INTEGER(in->warps_n);
   TEXT("; // warps that share the keys of S and the columns of O\n"
+       "constexpr int WARPS_K = ");
+  INTEGER(in->warps_k);
+  TEXT("; // warps that have keys of a key block, and a ring, of their own\n"
        "constexpr int STAGES = ");
   INTEGER(in->stages);
   TEXT("; // slots of the ring that K and V pass through\n"
@@ -95,49 +107,77 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   INTEGER(in->smem_bytes);
   TEXT(";\n"
        "\n"
-       "constexpr int NUM_THREADS = 32 * WARPS_M * WARPS_N;\n"
+       "constexpr int NUM_THREADS = 32 * WARPS_M * WARPS_N * WARPS_K;\n"
+       "constexpr int RING_THREADS = NUM_THREADS / WARPS_K; // that fill a ring and read it\n"
+       "constexpr int RING_KEYS = BLOCK_N / WARPS_K; // of a key block, that pass through a ring\n"
        "constexpr int M_TILES = BLOCK_M / (16 * WARPS_M); // of 16 rows, of a warp\n"
-       "constexpr int S_TILES = BLOCK_N / (8 * WARPS_N); // of 8 keys, of a warp\n"
+       "constexpr int S_TILES = RING_KEYS / (8 * WARPS_N); // of 8 keys, of a warp\n"
        "constexpr int O_TILES = ceil_div(HEAD_DIM_V, 8 * WARPS_N); // of 8 columns, of a warp\n"
        "constexpr int K_SLABS = ceil_div(HEAD_DIM, K_SLAB); // slabs of K in a key block\n"
-       "constexpr int V_SLABS = BLOCK_N / V_SLAB; // slabs of V in a key block\n"
+       "constexpr int V_SLABS = RING_KEYS / V_SLAB; // slabs of V in a key block\n"
        "constexpr int SLABS = K_SLABS + V_SLABS; // slabs of a key block\n"
        "\n"
        "// Bytes of a row in shared memory.\n");
-  if (!in->split) {
+  if (!in->split && (in->warps_k == 1)) {
     TEXT("constexpr int O_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);\n");
   }
-  TEXT("constexpr int Q_ROW_BYTES = tile_row_bytes(HEAD_DIM);\n"
-       "constexpr int K_ROW_BYTES = tile_row_bytes(K_SLAB);\n"
-       "constexpr int V_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);\n"
-       "\n"
-       "// Shared memory: Q | ring of K and V slabs");
-  if (in->warps_n > 1) {
-    TEXT(" | P | one float a row and warp");
+  TEXT("constexpr int Q_ROW_BYTES = tile_row_bytes(HEAD_DIM);\n");
+  if (in->warps_k > 1) {
+    TEXT("constexpr int K_ROW_BYTES = K_SLAB * 2; // swizzled, as V\n"
+         "constexpr int V_ROW_BYTES = HEAD_DIM_V * 2;\n");
+  } else {
+    TEXT("constexpr int K_ROW_BYTES = tile_row_bytes(K_SLAB);\n"
+         "constexpr int V_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);\n");
   }
-  TEXT(".\n"
-       "// At the end, O takes all of it.\n"
-       "constexpr int SLOT_BYTES = max_int(BLOCK_N * K_ROW_BYTES, V_SLAB * V_ROW_BYTES);\n"
+  if (in->warps_k > 1) {
+    TEXT("// Shared memory: Q | each warp's ring of K and V slabs. At the end, a warp's part of O, its row\n"
+         "// maxima and its row sums take the place of its ring.\n");
+  } else {
+    TEXT("// Shared memory: Q | ring of K and V slabs");
+    if (in->warps_n > 1) {
+      TEXT(" | P | one float a row and warp");
+    }
+    TEXT(".\n"
+         "// At the end, O takes all of it.\n");
+  }
+  TEXT("constexpr int SLOT_BYTES = max_int(RING_KEYS * K_ROW_BYTES, V_SLAB * V_ROW_BYTES);\n"
        "constexpr int RING_OFFSET = BLOCK_M * Q_ROW_BYTES;\n");
   if (in->warps_n > 1) {
     TEXT("constexpr int P_ROW_BYTES = tile_row_bytes(BLOCK_N);\n"
          "constexpr int P_OFFSET = RING_OFFSET + STAGES * SLOT_BYTES;\n"
          "constexpr int EXCHANGE_OFFSET = P_OFFSET + BLOCK_M * P_ROW_BYTES;\n"
          "static_assert(SMEM_BYTES >= EXCHANGE_OFFSET + BLOCK_M * WARPS_N * 4, \"shared memory\");\n");
+  } else if (in->warps_k > 1) {
+    TEXT("constexpr int PART_ROW_BYTES = HEAD_DIM_V * 4 + 32; // of O, then the row's maximum and sum\n"
+         "constexpr int RING_BYTES = max_int(STAGES * SLOT_BYTES, BLOCK_M * PART_ROW_BYTES);\n"
+         "static_assert(SMEM_BYTES >= RING_OFFSET + WARPS_K * RING_BYTES, \"shared memory\");\n"
+         "static_assert(RING_THREADS == 32, \"a ring is one warp's\");\n");
   } else {
     TEXT("static_assert(SMEM_BYTES >= RING_OFFSET + STAGES * SLOT_BYTES, \"shared memory\");\n");
   }
-  if (!in->split) {
+  if (!in->split && (in->warps_k == 1)) {
     TEXT("static_assert(SMEM_BYTES >= BLOCK_M * O_ROW_BYTES, \"shared memory for the output\");\n");
   }
-  TEXT("static_assert(BLOCK_M % (16 * WARPS_M) == 0 && BLOCK_N % (16 * WARPS_N) == 0, \"tile\");\n"
-       "static_assert(BLOCK_N % V_SLAB == 0 && V_SLAB % 16 == 0, \"slabs of V\");\n"
+  TEXT("static_assert(BLOCK_M % (16 * WARPS_M) == 0 && BLOCK_N % (16 * WARPS_N * WARPS_K) == 0, \"tile\");\n"
+       "static_assert(RING_KEYS % V_SLAB == 0 && V_SLAB % 16 == 0, \"slabs of V\");\n"
        "static_assert(K_SLAB % 16 == 0 || K_SLABS == 1, \"slabs of K\");\n"
-       "\n"
-       "constexpr float LN_2 = 0.693147180559945309f;\n"
+       "\n");
+  if ((in->warps_n == 1) && (in->warps_k == 1)) {
+    TEXT("// Where O and S leave no registers for them, row sums wait in shared memory between key blocks.\n"
+         "constexpr bool PARKS_SUMS = HEAD_DIM_V + BLOCK_N >= 192 && BLOCK_M == NUM_THREADS && M_TILES == 2 &&\n"
+         "                            Q_ROW_BYTES > HEAD_DIM * 2;\n"
+         "\n");
+  }
+  TEXT("constexpr float LN_2 = 0.693147180559945309f;\n"
        "constexpr float INF = __builtin_bit_cast(float, 0x7f800000);\n"
        "\n"
-       "// The keys and values of one head on their way through the ring.\n"
+       "// The keys and values of one head on their way through ");
+  if (in->warps_k > 1) {
+    TEXT("a warp's");
+  } else {
+    TEXT("the");
+  }
+  TEXT(" ring.\n"
        "//\n"
        "// A key block passes as SLABS slabs, first the column slabs of K, then the row slabs of V. The load\n"
        "// of a slab starts STAGES - 1 slabs ahead of its use.\n"
@@ -146,12 +186,45 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "  // addresses computed from the key block's number would take twice as many registers.\n"
        "  const uint16_t *k; // of this head's (seqlen_k, HEAD_DIM)\n"
        "  const uint16_t *v; // of this head's (seqlen_k, HEAD_DIM_V)\n"
-       "  int64_t k_row_stride, v_row_stride;\n"
-       "  int seqlen_k;\n"
-       "  int block_begin; // the last key block that is walked over\n"
+       "  int64_t k_row_stride, v_row_stride;\n");
+  if (in->warps_k > 1) {
+    TEXT("  int seqlen_k;    // less this warp's first key in a key block\n");
+  } else {
+    TEXT("  int seqlen_k;\n");
+  }
+  TEXT("  int block_begin; // the last key block that is walked over\n"
        "  uint32_t ring;   // shared address of slot 0\n"
        "  int slot;        // of the slab in use, where a key block is not a whole number of rounds\n"
        "};\n"
+       "\n"
+       "// This thread among those that fill the ring. A macro, because the compiler finds fewer registers\n"
+       "// for a function of the same text.\n");
+  if (in->warps_k > 1) {
+    TEXT("#define RING_THREAD (threadIdx.x % RING_THREADS)\n");
+  } else {
+    TEXT("#define RING_THREAD threadIdx.x\n");
+  }
+  TEXT("// Waits for the threads that fill the ring and read it.\n"
+       "__device__ __forceinline__ void ring_barrier() {\n");
+  if (in->warps_k > 1) {
+    TEXT("  __syncwarp();\n");
+  } else {
+    TEXT("  __syncthreads();\n");
+  }
+  TEXT("}\n"
+       "\n"
+       "// Starts the copy of `rows` keys of `columns` columns, of which `keys` are there, into a slot whose\n"
+       "// rows have `slab_columns`.\n"
+       "__device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const uint16_t *global,\n"
+       "                                          int64_t row_stride, int rows, int columns, int keys) {\n");
+  if (in->warps_k > 1) {
+    TEXT("  copy_rows_swizzled_async(slot, slab_columns, global, row_stride, rows, columns, keys,\n"
+         "                           RING_THREAD, RING_THREADS);\n");
+  } else {
+    TEXT("  copy_rows_async(slot, tile_row_bytes(slab_columns), global, row_stride, rows, columns, keys, 0,\n"
+         "                  copy_passes(rows, columns, RING_THREADS), RING_THREAD, RING_THREADS);\n");
+  }
+  TEXT("}\n"
        "\n"
        "// Starts the load of slab `slab` of key block `n` into `slot`; slabs are loaded in the order of\n"
        "// their use. Keys past the end, which only a `masked` key block can have, become zeros.\n"
@@ -159,24 +232,20 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "                                          bool masked) {\n"
        "  const int keys = masked ? pipe->seqlen_k - n * BLOCK_N : BLOCK_N; // from the first to the end\n"
        "  if (slab < K_SLABS - 1 || (slab < K_SLABS && HEAD_DIM % K_SLAB == 0)) {\n"
-       "    copy_rows_async(slot, K_ROW_BYTES, pipe->k + slab * K_SLAB, pipe->k_row_stride, BLOCK_N, K_SLAB,\n"
-       "                    keys, 0, copy_passes(BLOCK_N, K_SLAB, NUM_THREADS), threadIdx.x, NUM_THREADS);\n");
+       "    load_rows(slot, K_SLAB, pipe->k + slab * K_SLAB, pipe->k_row_stride, RING_KEYS, K_SLAB, keys);\n");
   if ((in->hdim % in->k_slab) != 0) {
     TEXT("  } else if (slab < K_SLABS) {\n"
          "    // The last slab is narrower, and its chunks are shared out differently.\n"
          "    const int columns = HEAD_DIM % K_SLAB;\n"
-         "    const int64_t rows = copy_row(columns, threadIdx.x) - copy_row(K_SLAB, threadIdx.x);\n"
-         "    const int offset = copy_column(columns, threadIdx.x) - copy_column(K_SLAB, threadIdx.x);\n"
-         "    copy_rows_async(slot, K_ROW_BYTES,\n"
-         "                    pipe->k + rows * pipe->k_row_stride + slab * K_SLAB + offset,\n"
-         "                    pipe->k_row_stride, BLOCK_N, columns, keys, 0,\n"
-         "                    copy_passes(BLOCK_N, columns, NUM_THREADS), threadIdx.x, NUM_THREADS);\n");
+         "    const int64_t rows = copy_row(columns, RING_THREAD) - copy_row(K_SLAB, RING_THREAD);\n"
+         "    const int offset = copy_column(columns, RING_THREAD) - copy_column(K_SLAB, RING_THREAD);\n"
+         "    load_rows(slot, K_SLAB, pipe->k + rows * pipe->k_row_stride + slab * K_SLAB + offset,\n"
+         "              pipe->k_row_stride, RING_KEYS, columns, keys);\n");
   }
   TEXT("  } else {\n"
        "    const int key = (slab - K_SLABS) * V_SLAB;\n"
-       "    copy_rows_async(slot, V_ROW_BYTES, pipe->v + key * pipe->v_row_stride, pipe->v_row_stride,\n"
-       "                    V_SLAB, HEAD_DIM_V, keys - key, 0, copy_passes(V_SLAB, HEAD_DIM_V, NUM_THREADS),\n"
-       "                    threadIdx.x, NUM_THREADS);\n"
+       "    load_rows(slot, HEAD_DIM_V, pipe->v + key * pipe->v_row_stride, pipe->v_row_stride, V_SLAB,\n"
+       "              HEAD_DIM_V, keys - key);\n"
        "  }\n"
        "  if (slab == K_SLABS - 1)\n"
        "    pipe->k -= BLOCK_N * pipe->k_row_stride;\n"
@@ -206,10 +275,10 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "\n"
        "// Returns the shared address of slab `slab` of key block `n`, once it has arrived.\n"
        "__device__ __forceinline__ uint32_t next_slab(KeyPipeline *pipe, int n, int slab, bool masked) {\n"
-       "  // All threads arrive and wait. Hands over the slab that everyone's copies brought, and frees the\n"
-       "  // slot of the previous slab, which everyone has read.\n"
+       "  // All threads of the ring arrive and wait. Hands over the slab that everyone's copies brought,\n"
+       "  // and frees the slot of the previous slab, which everyone has read.\n"
        "  cp_async_wait(STAGES - 2);\n"
-       "  __syncthreads();\n");
+       "  ring_barrier();\n");
   if (!in->spread) {
     TEXT("  const int ahead = slab + STAGES - 1;\n"
          "  if (n - ahead / SLABS >= pipe->block_begin)\n"
@@ -262,7 +331,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "\n"
        "// Position in the sequence and head, within the tile's heads, of a row that counts heads first.\n"
        "__device__ __forceinline__ void split_row(int row, int heads, int *position, int *head) {\n"
-       "  *position = heads == 1 ? row : row / heads;\n"
+       "  *position = heads == 1 ? row : (uint32_t)row / heads;\n"
        "  *head = heads == 1 ? 0 : row - *position * heads;\n"
        "}\n"
        "\n");
@@ -302,9 +371,16 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "\n"
        "#pragma unroll\n"
        "  for (int slab = 0; slab < K_SLABS; ++slab) {\n"
-       "    const uint32_t slot = next_slab(pipe, n, slab, masked) + key_begin * K_ROW_BYTES;\n"
-       "    const uint32_t k_tile = slot + ldmatrix_columns_first(lane, K_ROW_BYTES);\n"
-       "    const int columns = HEAD_DIM - slab * K_SLAB < K_SLAB ? HEAD_DIM - slab * K_SLAB : K_SLAB;\n");
+       "    const uint32_t slot = next_slab(pipe, n, slab, masked) + key_begin * K_ROW_BYTES;\n");
+  if (in->warps_k > 1) {
+    TEXT("    const int row = lane % 8 + lane / 16 * 8;\n"
+         "    const uint32_t k_tile = slot + row * K_ROW_BYTES;\n"
+         "    const int k_swizzle = lane / 8 % 2 * 16 ^ swizzle_of_row(K_SLAB, row);\n");
+  } else {
+    TEXT("    const uint32_t k_tile = slot + ldmatrix_columns_first(lane, K_ROW_BYTES);\n"
+         "    const int k_swizzle = 0;\n");
+  }
+  TEXT("    const int columns = HEAD_DIM - slab * K_SLAB < K_SLAB ? HEAD_DIM - slab * K_SLAB : K_SLAB;\n");
   if (in->k_unroll) {
     TEXT("    // Unrolled further, the compiler fetches more fragments ahead than registers hold.\n"
          "#pragma unroll ");
@@ -318,7 +394,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "#pragma unroll\n"
          "      for (int s = 0; s < S_TILES; s += 2) {\n"
          "        uint32_t b[4];\n"
-         "        ldmatrix_x4(b, k_tile + s * 8 * K_ROW_BYTES + column * 2);\n"
+         "        ldmatrix_x4(b, k_tile + s * 8 * K_ROW_BYTES + (column * 2 ^ k_swizzle));\n"
          "#pragma unroll\n"
          "        for (int m = 0; m < M_TILES; ++m) {\n"
          "          mma_m16n8k16_");
@@ -331,54 +407,61 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "      }\n"
          "    }\n");
   } else {
-    TEXT("    // Fragments are fetched one step of 16 columns ahead of their use.\n");
+    TEXT("    // Fragments are fetched one pair of key tiles ahead of their use.\n"
+         "    constexpr int PAIRS = S_TILES / 2;\n");
     if (!in->q_in_regs) {
       TEXT("    uint32_t a[2][M_TILES][4];\n");
     }
-    TEXT("    uint32_t b[2][S_TILES / 2][4];\n"
+    TEXT("    uint32_t b[2][4];\n"
          "#pragma unroll\n"
-         "    for (int step = -1; step < K_SLAB / 16; ++step) {\n"
-         "      const int next = step + 1;\n"
-         "      if (next * 16 + 16 <= columns) {\n");
+         "    for (int pair = -1; pair < K_SLAB / 16 * PAIRS; ++pair) {\n"
+         "      const int next = pair + 1, next_step = next / PAIRS;\n"
+         "      if (next_step * 16 + 16 <= columns) {\n");
     if (!in->q_in_regs) {
-      TEXT("#pragma unroll\n"
-           "        for (int m = 0; m < M_TILES; ++m)\n"
-           "          ldmatrix_x4(a[next % 2][m],\n"
-           "                      q_tile + m * 16 * Q_ROW_BYTES + (slab * K_SLAB + next * 16) * 2);\n");
+      TEXT("        if (next % PAIRS == 0) {\n"
+           "#pragma unroll\n"
+           "          for (int m = 0; m < M_TILES; ++m)\n"
+           "            ldmatrix_x4(a[next_step % 2][m],\n"
+           "                        q_tile + m * 16 * Q_ROW_BYTES + (slab * K_SLAB + next_step * 16) * 2);\n"
+           "        }\n");
     }
-    TEXT("#pragma unroll\n"
-         "        for (int s = 0; s < S_TILES; s += 2)\n"
-         "          ldmatrix_x4(b[next % 2][s / 2], k_tile + s * 8 * K_ROW_BYTES + next * 32);\n"
+    TEXT("        ldmatrix_x4(b[next % 2], k_tile + next % PAIRS * 16 * K_ROW_BYTES +\n"
+         "                                     (next_step * 32 ^ k_swizzle));\n"
          "      }\n"
-         "      if (step < 0 || step * 16 + 16 > columns)\n"
+         "      const int step = pair < 0 ? 0 : pair / PAIRS;\n"
+         "      if (pair < 0 || step * 16 + 16 > columns)\n"
          "        continue;\n");
     if (in->spread) {
-      TEXT("      load_ahead(pipe, n, slab, masked, step, K_SLAB / 16);\n");
+      TEXT("      if (pair % PAIRS == 0)\n"
+           "        load_ahead(pipe, n, slab, masked, step, K_SLAB / 16);\n");
     }
-    TEXT("#pragma unroll\n"
-         "      for (int s = 0; s < S_TILES; s += 2) {\n"
+    TEXT("      const int s = pair % PAIRS * 2;\n"
          "#pragma unroll\n"
-         "        for (int m = 0; m < M_TILES; ++m) {\n");
+         "      for (int m = 0; m < M_TILES; ++m) {\n");
     if (in->q_in_regs) {
-      TEXT("          const uint32_t *a_frag = q_frag[slab * K_SLAB / 16 + step][m];\n");
+      TEXT("        const uint32_t *a_frag = q_frag[slab * K_SLAB / 16 + step][m];\n");
     } else {
-      TEXT("          const uint32_t *a_frag = a[step % 2][m];\n");
+      TEXT("        const uint32_t *a_frag = a[step % 2][m];\n");
     }
-    TEXT("          mma_m16n8k16_");
+    TEXT("        mma_m16n8k16_");
     STRING(in->dtype);
-    TEXT("(score[m][s], a_frag, b[step % 2][s / 2]);\n"
-         "          mma_m16n8k16_");
+    TEXT("(score[m][s], a_frag, b[pair % 2]);\n"
+         "        mma_m16n8k16_");
     STRING(in->dtype);
-    TEXT("(score[m][s + 1], a_frag, b[step % 2][s / 2] + 2);\n"
-         "        }\n"
+    TEXT("(score[m][s + 1], a_frag, b[pair % 2] + 2);\n"
          "      }\n"
          "    }\n");
   }
   if ((in->hdim % 16) != 0) {
     TEXT("    if (slab == K_SLABS - 1) {\n"
          "      // The last 8 columns.\n"
-         "      const int k = HEAD_DIM - 8;\n"
-         "      const uint32_t k_tail = slot + ldmatrix_rows_first(lane, K_ROW_BYTES) + (columns - 8) * 2;\n");
+         "      const int k = HEAD_DIM - 8;\n");
+    if (in->warps_k > 1) {
+      TEXT("      const uint32_t k_tail = slot + lane % 16 * K_ROW_BYTES +\n"
+           "                              ((columns - 8) * 2 ^ swizzle_of_row(K_SLAB, lane % 16));\n");
+    } else {
+      TEXT("      const uint32_t k_tail = slot + ldmatrix_rows_first(lane, K_ROW_BYTES) + (columns - 8) * 2;\n");
+    }
     if (in->q_in_regs) {
       TEXT("      const uint32_t(*a)[4] = q_frag[k / 16];\n");
     } else {
@@ -558,7 +641,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "\n");
   } else {
     TEXT("// Rounds P to A fragments: two accumulator tiles of S are one fragment of 16 keys.\n"
-         "__device__ __forceinline__ void round_probabilities(uint32_t p_frag[M_TILES][BLOCK_N / 16][4],\n"
+         "__device__ __forceinline__ void round_probabilities(uint32_t p_frag[M_TILES][RING_KEYS / 16][4],\n"
          "                                                    const float score[M_TILES][S_TILES][4]) {\n"
          "#pragma unroll\n"
          "  for (int m = 0; m < M_TILES; ++m) {\n"
@@ -575,12 +658,35 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
+  if ((in->warps_n == 1) && (in->warps_k == 1)) {
+    TEXT("// A thread's row sums to and from their place: thread t's is the padding behind row t of Q.\n"
+         "__device__ __forceinline__ void park_row_sums(unsigned char *smem,\n"
+         "                                              const float row_sum[M_TILES][2]) {\n"
+         "  const int last = M_TILES - 1;\n"
+         "  if (PARKS_SUMS)\n"
+         "    *(float4 *)(smem + read_thread_index() * Q_ROW_BYTES + HEAD_DIM * 2) = {\n"
+         "        row_sum[0][0], row_sum[0][1], row_sum[last][0], row_sum[last][1]};\n"
+         "}\n"
+         "\n"
+         "__device__ __forceinline__ void fetch_row_sums(const unsigned char *smem,\n"
+         "                                               float row_sum[M_TILES][2]) {\n"
+         "  const int last = M_TILES - 1;\n"
+         "  if (PARKS_SUMS) {\n"
+         "    const float4 sums = *(const float4 *)(smem + read_thread_index() * Q_ROW_BYTES + HEAD_DIM * 2);\n"
+         "    row_sum[0][0] = sums.x;\n"
+         "    row_sum[0][1] = sums.y;\n"
+         "    row_sum[last][0] = sums.z;\n"
+         "    row_sum[last][1] = sums.w;\n"
+         "  }\n"
+         "}\n"
+         "\n");
+  }
   TEXT("// O += P V of key block `n`: (16 M_TILES rows, 8 O_TILES columns) of this warp, fp32.\n"
        "__device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES][4], KeyPipeline *pipe,\n");
   if (in->warps_n > 1) {
     TEXT("                                                  uint32_t p_tile, int column_begin,\n");
   } else {
-    TEXT("                                                  const uint32_t p_frag[M_TILES][BLOCK_N / 16][4],\n");
+    TEXT("                                                  const uint32_t p_frag[M_TILES][RING_KEYS / 16][4],\n");
   }
   TEXT("                                                  int n, bool masked) {\n"
        "  const int lane = threadIdx.x % 32;\n"
@@ -591,8 +697,14 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("    const uint32_t slot = next_slab(pipe, n, K_SLABS + slab, masked);\n");
   }
-  TEXT("    const uint32_t v_tile = slot + ldmatrix_rows_first(lane, V_ROW_BYTES);\n"
-       "#pragma unroll\n"
+  if (in->warps_k > 1) {
+    TEXT("    const uint32_t v_tile = slot + lane % 16 * V_ROW_BYTES;\n"
+         "    const int v_swizzle = lane / 16 * 16 ^ swizzle_of_row(HEAD_DIM_V, lane % 16);\n");
+  } else {
+    TEXT("    const uint32_t v_tile = slot + ldmatrix_rows_first(lane, V_ROW_BYTES);\n"
+         "    const int v_swizzle = 0;\n");
+  }
+  TEXT("#pragma unroll\n"
        "    for (int key = 0; key < V_SLAB; key += 16) {\n");
   if (in->spread) {
     TEXT("      load_ahead(pipe, n, K_SLABS + slab, masked, key / 16, V_SLAB / 16);\n");
@@ -606,7 +718,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   TEXT("#pragma unroll\n"
        "      for (int o = 0; o + 1 < O_TILES; o += 2) {\n"
        "        uint32_t b[4];\n"
-       "        ldmatrix_x4_trans(b, v_tile + key * V_ROW_BYTES + o * 16);\n"
+       "        ldmatrix_x4_trans(b, v_tile + key * V_ROW_BYTES + (o * 16 ^ v_swizzle));\n"
        "#pragma unroll\n"
        "        for (int m = 0; m < M_TILES; ++m) {\n"
        "          mma_m16n8k16_");
@@ -623,7 +735,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "      }\n"
        "      if (O_TILES % 2 != 0) {\n"
        "        uint32_t b[2];\n"
-       "        ldmatrix_x2_trans(b, v_tile + key * V_ROW_BYTES + (O_TILES - 1) * 16);\n"
+       "        ldmatrix_x2_trans(b, v_tile + key * V_ROW_BYTES + ((O_TILES - 1) * 16 ^ v_swizzle));\n"
        "#pragma unroll\n"
        "        for (int m = 0; m < M_TILES; ++m)\n"
        "          mma_m16n8k16_");
@@ -641,9 +753,21 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "// r % heads. Rows past the end become zeros.\n"
        "__device__ __forceinline__ void load_queries(uint32_t shared, const uint16_t *q,\n"
        "                                             const attnpress_fwd_args *args, int row_begin,\n"
-       "                                             int rows) {\n"
-       "  const int chunks = HEAD_DIM / 8;\n"
-       "#pragma unroll 2\n"
+       "                                             int rows) {\n");
+  if (!in->decode && !in->split) {
+    TEXT("  if (args->heads_per_tile == 1) {\n"
+         "    const int row = row_begin + copy_row(HEAD_DIM, threadIdx.x);\n"
+         "    copy_rows_async(shared, Q_ROW_BYTES,\n"
+         "                    q + row * args->q_row_stride + copy_column(HEAD_DIM, threadIdx.x),\n"
+         "                    args->q_row_stride, BLOCK_M, HEAD_DIM, rows - row_begin, 0,\n"
+         "                    copy_passes(BLOCK_M, HEAD_DIM, NUM_THREADS), threadIdx.x, NUM_THREADS);\n"
+         "    return;\n"
+         "  }\n");
+  }
+  TEXT("  const int chunks = HEAD_DIM / 8;\n"
+       "#pragma unroll ");
+  INTEGER((in->decode || in->split) ? 2 : 1);
+  TEXT("\n"
        "  for (int first = 0; first < BLOCK_M * chunks; first += NUM_THREADS) {\n"
        "    const int index = first + threadIdx.x;\n"
        "    const int row = index / chunks, chunk = index % chunks;\n"
@@ -663,141 +787,287 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "  int first_head; // of the tile's heads_per_tile query heads\n"
        "  int64_t batch;\n"
        "};\n"
-       "\n"
-       "// The grid, fastest first: row block, split, tile head, batch.\n"
-       "__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {\n"
-       "  Work work;\n");
-  if (IS(in->mask, "causal")) {
-    TEXT("  // Later row blocks see more keys: the longest ones start first.\n"
-         "  work.row_begin = (args->row_blocks - 1 - block % args->row_blocks) * BLOCK_M;\n");
+       "\n");
+  if (!in->split && !in->decode) {
+    TEXT("// The grid, fastest first: tile head, row block, batch. Heads that lie side by side in memory are\n"
+         "// read at the same time.\n"
+         "__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {\n"
+         "  Work work;\n"
+         "  const int heads = args->heads_per_tile;\n"
+         "  const int tile_heads = heads == 1 ? args->heads_q : args->heads_q / heads;\n"
+         "  const int tiles = (uint32_t)block / tile_heads;\n"
+         "  const int batch = (uint32_t)tiles / args->row_blocks;\n"
+         "  const int row_block = tiles - batch * args->row_blocks;\n");
+    if (IS(in->mask, "causal")) {
+      TEXT("  // Later row blocks see more keys: of all heads, the longest ones start first, and the short ones\n"
+           "  // fill the gaps at the end.\n"
+           "  work.row_begin = (args->row_blocks - 1 - row_block) * BLOCK_M;\n");
+    } else {
+      TEXT("  work.row_begin = row_block * BLOCK_M;\n");
+    }
+    TEXT("  work.split = 0;\n"
+         "  work.first_head = (block - tiles * tile_heads) * heads;\n"
+         "  work.batch = batch;\n"
+         "  return work;\n"
+         "}\n"
+         "\n");
   } else {
-    TEXT("  work.row_begin = block % args->row_blocks * BLOCK_M;\n");
+    TEXT("// The grid, fastest first: row block, split, tile head, batch.\n"
+         "__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {\n"
+         "  Work work;\n");
+    if (IS(in->mask, "causal")) {
+      TEXT("  // Later row blocks see more keys: the longest ones start first.\n"
+           "  work.row_begin = (args->row_blocks - 1 - block % args->row_blocks) * BLOCK_M;\n");
+    } else {
+      TEXT("  work.row_begin = block % args->row_blocks * BLOCK_M;\n");
+    }
+    TEXT("  block /= args->row_blocks;\n");
+    if (in->split) {
+      TEXT("  work.split = block % args->num_splits;\n"
+           "  block /= args->num_splits;\n");
+    } else {
+      TEXT("  work.split = 0;\n");
+    }
+    TEXT("  const int tile_heads = args->heads_q / args->heads_per_tile;\n"
+         "  work.first_head = block % tile_heads * args->heads_per_tile;\n"
+         "  work.batch = block / tile_heads;\n"
+         "  return work;\n"
+         "}\n"
+         "\n");
   }
-  TEXT("  block /= args->row_blocks;\n");
-  if (in->split) {
-    TEXT("  work.split = block % args->num_splits;\n"
-         "  block /= args->num_splits;\n");
-  } else {
-    TEXT("  work.split = 0;\n");
-  }
-  TEXT("  const int tile_heads = args->heads_q / args->heads_per_tile;\n"
-       "  work.first_head = block % tile_heads * args->heads_per_tile;\n"
-       "  work.batch = block / tile_heads;\n"
-       "  return work;\n"
-       "}\n"
-       "\n"
-       "// out = O / row sum, lse = scale * row maximum + log(row sum). Rows without keys: 0 and -inf.\n"
-       "__device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES][4],\n"
-       "                                             const float row_max[M_TILES][2],\n"
-       "                                             const float row_sum[M_TILES][2],\n"
-       "                                             const attnpress_fwd_args *args, unsigned char *smem) {\n"
-       "  // Found anew rather than kept in registers over the loops.\n"
-       "  const Work work = find_work(args, read_block_index());\n"
-       "  const int thread = read_thread_index();\n"
-       "  const int heads = args->heads_per_tile;\n"
-       "  const int rows = args->seqlen_q * heads;\n"
-       "  const int lane = thread % 32;\n"
-       "  const int warp_row = thread / 32 % WARPS_M * M_TILES * 16;\n");
-  if (in->warps_n > 1) {
-    TEXT("  const int warp_n = thread / 32 / WARPS_M;\n"
-         "  const int warp_columns = first_column(warp_n);\n");
-  } else {
-    TEXT("  const int warp_n = 0, warp_columns = 0;\n");
-  }
-  if ((in->hdim_v % (8 * in->warps_n)) != 0) {
-    TEXT("  const int first_o_tile = warp_n * O_TILES - warp_columns / 8; // not stored by another warp\n");
-  } else {
-    TEXT("  const int first_o_tile = 0;\n");
-  }
-  TEXT("#pragma unroll\n"
-       "  for (int m = 0; m < M_TILES; ++m) {\n"
-       "#pragma unroll\n"
-       "    for (int half = 0; half < 2; ++half) {\n"
-       "      const float sum = row_sum[m][half];\n"
-       "      const float normalize = sum == 0.0f ? 0.0f : reciprocal_approx(sum);\n"
-       "      const float lse = (row_max[m][half] * args->scale_log2 + log2_approx(sum)) * LN_2;\n"
-       "      const int row = warp_row + m * 16 + half * 8 + lane / 4; // in the tile\n"
-       "      int position, head;\n"
-       "      split_row(work.row_begin + row, heads, &position, &head);\n"
-       "      head += work.first_head;\n"
-       "      const bool valid = work.row_begin + row < rows;\n"
-       "      const bool writes_lse = valid && lane % 4 == 0 && warp_n == 0;\n");
-  if (in->split) {
-    TEXT("      const int64_t partial = // row of (split, batch, head, position)\n"
-         "          ((work.split * (int64_t)args->batch + work.batch) * args->heads_q + head) *\n"
-         "              args->seqlen_q +\n"
-         "          position;\n"
-         "      if (writes_lse)\n"
-         "        args->lse_partial[partial] = lse;\n"
-         "      float *out_row = args->out_partial + partial * HEAD_DIM_V + warp_columns + lane % 4 * 2;\n"
+  if (in->warps_k > 1) {
+    TEXT("// Adds up the warps' parts: out = sum_w 2^(max_w - max) O_w / row sum, where the row sum is\n"
+         "// sum_w 2^(max_w - max) sum_w, lse = scale * max + log(row sum). Rows without keys: 0 and -inf.\n"
+         "__device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES][4],\n"
+         "                                             const float row_max[M_TILES][2],\n"
+         "                                             const float row_sum[M_TILES][2],\n"
+         "                                             const attnpress_fwd_args *args, unsigned char *smem) {\n"
+         "  // Found anew rather than kept in registers over the loops.\n"
+         "  const Work work = find_work(args, read_block_index());\n"
+         "  const int thread = read_thread_index();\n"
+         "  const int lane = thread % 32;\n"
+         "  const int heads = args->heads_per_tile;\n"
+         "  const int rows = args->seqlen_q * heads - work.row_begin; // from the tile's first row on\n"
+         "  unsigned char *parts = smem + RING_OFFSET;\n"
+         "  // All threads of the warp arrive and wait: its ring has been read, and its part takes its place.\n"
+         "  ring_barrier();\n"
          "#pragma unroll\n"
-         "      for (int o = 0; o < O_TILES; ++o) {\n"
-         "        const float2 pair = {out[m][o][half * 2] * normalize, out[m][o][half * 2 + 1] * normalize};\n"
-         "        if (valid && o >= first_o_tile)\n"
-         "          *(float2 *)(out_row + o * 8) = pair;\n"
-         "      }\n");
-  } else {
-    TEXT("      if (args->lse && writes_lse)\n"
-         "        args->lse[work.batch * args->lse_batch_stride + head * args->lse_head_stride + position] =\n"
-         "            lse;\n"
-         "      unsigned char *out_row = smem + row * O_ROW_BYTES + (warp_columns + lane % 4 * 2) * 2;\n"
+         "  for (int m = 0; m < M_TILES; ++m) {\n"
          "#pragma unroll\n"
-         "      for (int o = 0; o < O_TILES; ++o) {\n"
-         "        if (o >= first_o_tile)\n"
-         "          *(uint32_t *)(out_row + o * 16) = pack_");
-    STRING(in->dtype);
-    TEXT("(out[m][o][half * 2] * normalize,\n"
-         "                                                      out[m][o][half * 2 + 1] * normalize);\n"
-         "      }\n");
-  }
-  TEXT("    }\n"
-       "  }\n");
-  if (!in->split) {
-    TEXT("  // All threads arrive and wait: hands over the tile of O, which leaves in chunks of 16 bytes.\n"
+         "    for (int half = 0; half < 2; ++half) {\n"
+         "      const int row = m * 16 + half * 8 + lane / 4;\n"
+         "      if (row < rows) {\n"
+         "        float *part_row =\n"
+         "            (float *)(parts + thread / RING_THREADS * RING_BYTES + row * PART_ROW_BYTES);\n"
+         "#pragma unroll\n"
+         "        for (int o = 0; o < O_TILES; ++o) {\n"
+         "          const float2 pair = {out[m][o][half * 2], out[m][o][half * 2 + 1]};\n"
+         "          *(float2 *)(part_row + o * 8 + lane % 4 * 2) = pair;\n"
+         "        }\n"
+         "        const float2 state = {row_max[m][half], row_sum[m][half]};\n"
+         "        if (lane % 4 == 0)\n"
+         "          *(float2 *)(part_row + HEAD_DIM_V) = state;\n"
+         "      }\n"
+         "    }\n"
+         "  }\n"
+         "  // All threads arrive and wait: hands over the parts. Each thread then adds up 4 columns of a row.\n"
          "  __syncthreads();\n"
-         "  uint16_t *out_global = (uint16_t *)args->out + work.batch * args->out_batch_stride +\n"
-         "                         work.first_head * args->out_head_stride;\n"
-         "  const int chunks = HEAD_DIM_V / 8;\n"
-         "#pragma unroll 2\n"
-         "  for (int first = 0; first < BLOCK_M * chunks; first += NUM_THREADS) {\n"
-         "    const int index = first + thread;\n"
-         "    const int row = index / chunks, chunk = index % chunks;\n"
+         "  const int chunks = HEAD_DIM_V / 4;\n"
+         "  for (int index = thread; index < min(rows, BLOCK_M) * chunks; index += NUM_THREADS) {\n"
+         "    const int row = index / chunks, column = index % chunks * 4;\n"
+         "    const float *part_row = (const float *)(parts + row * PART_ROW_BYTES);\n"
+         "    float maximum = -INF;\n"
+         "#pragma unroll\n"
+         "    for (int w = 0; w < WARPS_K; ++w)\n"
+         "      maximum = fmaxf(maximum, part_row[w * (RING_BYTES / 4) + HEAD_DIM_V]);\n"
+         "    const float base = maximum == -INF ? 0.0f : maximum;\n"
+         "    float sum = 0.0f;\n"
+         "    float4 total = {0.0f, 0.0f, 0.0f, 0.0f};\n"
+         "#pragma unroll\n"
+         "    for (int w = 0; w < WARPS_K; ++w) {\n"
+         "      const float2 state = *(const float2 *)(part_row + w * (RING_BYTES / 4) + HEAD_DIM_V);\n"
+         "      const float4 part = *(const float4 *)(part_row + w * (RING_BYTES / 4) + column);\n"
+         "      const float weight = exp2_approx((state.x - base) * args->scale_log2);\n"
+         "      sum += weight * state.y;\n"
+         "      total.x += weight * part.x;\n"
+         "      total.y += weight * part.y;\n"
+         "      total.z += weight * part.z;\n"
+         "      total.w += weight * part.w;\n"
+         "    }\n"
+         "    const float normalize = sum == 0.0f ? 0.0f : reciprocal_approx(sum);\n"
+         "    const float lse = (maximum * args->scale_log2 + log2_approx(sum)) * LN_2;\n"
          "    int position, head;\n"
          "    split_row(work.row_begin + row, heads, &position, &head);\n"
-         "    if ((first + NUM_THREADS <= BLOCK_M * chunks || row < BLOCK_M) && work.row_begin + row < rows)\n"
-         "      *(uint4 *)(out_global + position * args->out_row_stride + head * args->out_head_stride +\n"
-         "                 chunk * 8) = *(const uint4 *)(smem + row * O_ROW_BYTES + chunk * 16);\n"
+         "    head += work.first_head;\n");
+    if (in->split) {
+      TEXT("    const int64_t partial = // row of (split, batch, head, position)\n"
+           "        ((work.split * (int64_t)args->batch + work.batch) * args->heads_q + head) * args->seqlen_q +\n"
+           "        position;\n"
+           "    const float4 scaled = {total.x * normalize, total.y * normalize, total.z * normalize,\n"
+           "                           total.w * normalize};\n"
+           "    *(float4 *)(args->out_partial + partial * HEAD_DIM_V + column) = scaled;\n"
+           "    if (column == 0)\n"
+           "      args->lse_partial[partial] = lse;\n");
+    } else {
+      TEXT("    const uint2 packed = {pack_");
+      STRING(in->dtype);
+      TEXT("(total.x * normalize, total.y * normalize),\n"
+           "                          pack_");
+      STRING(in->dtype);
+      TEXT("(total.z * normalize, total.w * normalize)};\n"
+           "    *(uint2 *)((uint16_t *)args->out + work.batch * args->out_batch_stride +\n"
+           "               position * args->out_row_stride + head * args->out_head_stride + column) = packed;\n"
+           "    if (args->lse && column == 0)\n"
+           "      args->lse[work.batch * args->lse_batch_stride + head * args->lse_head_stride + position] =\n"
+           "          lse;\n");
+    }
+    TEXT("  }\n"
+         "}\n"
+         "\n");
+  } else {
+    TEXT("// out = O / row sum, lse = scale * row maximum + log(row sum). Rows without keys: 0 and -inf.\n"
+         "__device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES][4],\n"
+         "                                             const float row_max[M_TILES][2],\n"
+         "                                             const float row_sum[M_TILES][2],\n"
+         "                                             const attnpress_fwd_args *args, unsigned char *smem) {\n"
+         "  // Found anew rather than kept in registers over the loops.\n"
+         "  const Work work = find_work(args, read_block_index());\n"
+         "  const int thread = read_thread_index();\n"
+         "  const int heads = args->heads_per_tile;\n"
+         "  const int rows = args->seqlen_q * heads;\n"
+         "  const int lane = thread % 32;\n"
+         "  const int warp_row = thread / 32 % WARPS_M * M_TILES * 16;\n");
+    if (in->warps_n > 1) {
+      TEXT("  const int warp_n = thread / 32 / WARPS_M;\n"
+           "  const int warp_columns = first_column(warp_n);\n");
+    } else {
+      TEXT("  const int warp_n = 0, warp_columns = 0;\n");
+    }
+    if ((in->hdim_v % (8 * in->warps_n)) != 0) {
+      TEXT("  const int first_o_tile = warp_n * O_TILES - warp_columns / 8; // not stored by another warp\n");
+    } else {
+      TEXT("  const int first_o_tile = 0;\n");
+    }
+    TEXT("#pragma unroll\n"
+         "  for (int m = 0; m < M_TILES; ++m) {\n"
+         "#pragma unroll\n"
+         "    for (int half = 0; half < 2; ++half) {\n"
+         "      const float sum = row_sum[m][half];\n"
+         "      const float normalize = sum == 0.0f ? 0.0f : reciprocal_approx(sum);\n"
+         "      const float lse = (row_max[m][half] * args->scale_log2 + log2_approx(sum)) * LN_2;\n"
+         "      const int row = warp_row + m * 16 + half * 8 + lane / 4; // in the tile\n"
+         "      int position, head;\n"
+         "      split_row(work.row_begin + row, heads, &position, &head);\n"
+         "      head += work.first_head;\n"
+         "      const bool valid = work.row_begin + row < rows;\n"
+         "      const bool writes_lse = valid && lane % 4 == 0 && warp_n == 0;\n");
+    if (in->split) {
+      TEXT("      const int64_t partial = // row of (split, batch, head, position)\n"
+           "          ((work.split * (int64_t)args->batch + work.batch) * args->heads_q + head) *\n"
+           "              args->seqlen_q +\n"
+           "          position;\n"
+           "      if (writes_lse)\n"
+           "        args->lse_partial[partial] = lse;\n"
+           "      float *out_row = args->out_partial + partial * HEAD_DIM_V + warp_columns + lane % 4 * 2;\n"
+           "#pragma unroll\n"
+           "      for (int o = 0; o < O_TILES; ++o) {\n"
+           "        const float2 pair = {out[m][o][half * 2] * normalize, out[m][o][half * 2 + 1] * normalize};\n"
+           "        if (valid && o >= first_o_tile)\n"
+           "          *(float2 *)(out_row + o * 8) = pair;\n"
+           "      }\n");
+    } else {
+      TEXT("      if (args->lse && writes_lse)\n"
+           "        args->lse[work.batch * args->lse_batch_stride + head * args->lse_head_stride + position] =\n"
+           "            lse;\n"
+           "      unsigned char *out_row = smem + row * O_ROW_BYTES + (warp_columns + lane % 4 * 2) * 2;\n"
+           "#pragma unroll\n"
+           "      for (int o = 0; o < O_TILES; ++o) {\n"
+           "        if (o >= first_o_tile)\n"
+           "          *(uint32_t *)(out_row + o * 16) = pack_");
+      STRING(in->dtype);
+      TEXT("(out[m][o][half * 2] * normalize,\n"
+           "                                                      out[m][o][half * 2 + 1] * normalize);\n"
+           "      }\n");
+    }
+    TEXT("    }\n"
          "  }\n");
+    if (!in->split) {
+      TEXT("  // All threads arrive and wait: hands over the tile of O, which leaves in chunks of 16 bytes.\n"
+           "  __syncthreads();\n"
+           "  uint16_t *out_global = (uint16_t *)args->out + work.batch * args->out_batch_stride +\n"
+           "                         work.first_head * args->out_head_stride;\n");
+      if (!in->decode) {
+        TEXT("  if (heads == 1) {\n"
+             "    const int row = copy_row(HEAD_DIM_V, thread), column = copy_column(HEAD_DIM_V, thread);\n"
+             "    const int pass_rows = NUM_THREADS / (HEAD_DIM_V / 8);\n"
+             "    const unsigned char *source = smem + row * O_ROW_BYTES + column * 2;\n"
+             "    uint16_t *target = out_global + (work.row_begin + row) * args->out_row_stride + column;\n"
+             "    const int end = row < pass_rows ? min(BLOCK_M, rows - work.row_begin) : 0;\n"
+             "#pragma unroll 4\n"
+             "    for (int pass = 0; pass < copy_passes(BLOCK_M, HEAD_DIM_V, NUM_THREADS); ++pass) {\n"
+             "      if (pass * pass_rows + row < end)\n"
+             "        *(uint4 *)target = *(const uint4 *)(source + pass * pass_rows * O_ROW_BYTES);\n"
+             "      target += pass_rows * args->out_row_stride;\n"
+             "    }\n"
+             "    return;\n"
+             "  }\n");
+      }
+      TEXT("  const int chunks = HEAD_DIM_V / 8;\n"
+           "#pragma unroll ");
+      INTEGER(in->decode ? 2 : 1);
+      TEXT("\n"
+           "  for (int first = 0; first < BLOCK_M * chunks; first += NUM_THREADS) {\n"
+           "    const int index = first + thread;\n"
+           "    const int row = index / chunks, chunk = index % chunks;\n"
+           "    int position, head;\n"
+           "    split_row(work.row_begin + row, heads, &position, &head);\n"
+           "    if ((first + NUM_THREADS <= BLOCK_M * chunks || row < BLOCK_M) && work.row_begin + row < rows)\n"
+           "      *(uint4 *)(out_global + position * args->out_row_stride + head * args->out_head_stride +\n"
+           "                 chunk * 8) = *(const uint4 *)(smem + row * O_ROW_BYTES + chunk * 16);\n"
+           "  }\n");
+    }
+    TEXT("}\n"
+         "\n");
   }
-  TEXT("}\n"
-       "\n"
-       "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)\n"
+  TEXT("extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)\n"
        "    ");
   STRING(in->stem);
   TEXT("(\n"
        "        const __grid_constant__ attnpress_fwd_args args) {\n"
-       "  extern __shared__ __align__(16) unsigned char smem[];\n"
+       "  extern __shared__ __align__(128) unsigned char smem[];\n"
        "  const int lane = threadIdx.x % 32;\n"
        "  const int warp_m = threadIdx.x / 32 % WARPS_M;\n");
   if (in->warps_n > 1) {
     TEXT("  const int warp_n = threadIdx.x / 32 / WARPS_M;\n"
          "  const int warp_keys = warp_n * S_TILES * 8; // this warp's first key of a key block\n"
          "  const int warp_columns = first_column(warp_n);\n");
+  } else if (in->warps_k > 1) {
+    TEXT("  const int warp_k = threadIdx.x / RING_THREADS;\n"
+         "  const int warp_keys = warp_k * RING_KEYS; // this warp's first key of a key block\n");
   } else {
     TEXT("  const int warp_keys = 0;\n");
+  }
+  if (in->split || in->decode) {
+    TEXT("  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
+         "  griddepcontrol_wait();\n"
+         "  griddepcontrol_launch_dependents();\n");
   }
   TEXT("  const Work work = find_work(&args, blockIdx.x);\n"
        "  const int row_begin = work.row_begin;\n"
        "  const int heads = args.heads_per_tile;\n"
        "  const int rows = args.seqlen_q * heads; // of this head, or these packed heads\n"
-       "  const int kv_head = work.first_head / (args.heads_q / args.heads_kv);\n"
+       "  const int kv_head = args.heads_q == args.heads_kv\n"
+       "                          ? work.first_head\n"
+       "                          : work.first_head / (args.heads_q / args.heads_kv);\n"
        "\n");
   if (IS(in->mask, "causal")) {
     TEXT("  // Keys past the diagonal of the last row are never loaded; up to that of the first row, no mask.\n"
          "  const int diagonal = args.seqlen_k - args.seqlen_q;\n"
-         "  const int last_position = (min(row_begin + BLOCK_M, rows) - 1) / heads;\n"
+         "  int first_position, last_position, head;\n"
+         "  split_row(row_begin, heads, &first_position, &head);\n"
+         "  split_row(min(row_begin + BLOCK_M, rows) - 1, heads, &last_position, &head);\n"
          "  const int key_end = min(args.seqlen_k, max(0, last_position + 1 + diagonal));\n"
-         "  const int key_unmasked = min(args.seqlen_k, max(0, row_begin / heads + 1 + diagonal));\n");
+         "  const int key_unmasked = min(args.seqlen_k, max(0, first_position + 1 + diagonal));\n");
   } else {
     TEXT("  const int key_end = args.seqlen_k;\n"
          "  const int key_unmasked = args.seqlen_k;\n");
@@ -816,37 +1086,54 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "  const uint16_t *q = (const uint16_t *)args.q + work.batch * args.q_batch_stride +\n"
        "                      work.first_head * args.q_head_stride;\n"
        "  load_queries(shared, q, &args, row_begin, rows);\n"
-       "\n"
-       "  const int64_t k_row = (int64_t)n * BLOCK_N + copy_row(K_SLAB, threadIdx.x);\n"
-       "  const int64_t v_row = (int64_t)n * BLOCK_N + copy_row(HEAD_DIM_V, threadIdx.x);\n"
+       "\n");
+  if (in->warps_k > 1) {
+    TEXT("  const int64_t first_key = (int64_t)n * BLOCK_N + warp_keys;\n");
+  } else {
+    TEXT("  const int64_t first_key = (int64_t)n * BLOCK_N;\n");
+  }
+  TEXT("  const int64_t k_row = first_key + copy_row(K_SLAB, RING_THREAD);\n"
+       "  const int64_t v_row = first_key + copy_row(HEAD_DIM_V, RING_THREAD);\n"
        "  KeyPipeline pipe;\n"
        "  pipe.k = (const uint16_t *)args.k + work.batch * args.k_batch_stride +\n"
        "           kv_head * args.k_head_stride + k_row * args.k_row_stride +\n"
-       "           copy_column(K_SLAB, threadIdx.x);\n"
+       "           copy_column(K_SLAB, RING_THREAD);\n"
        "  pipe.v = (const uint16_t *)args.v + work.batch * args.v_batch_stride +\n"
        "           kv_head * args.v_head_stride + v_row * args.v_row_stride +\n"
-       "           copy_column(HEAD_DIM_V, threadIdx.x);\n"
+       "           copy_column(HEAD_DIM_V, RING_THREAD);\n"
        "  pipe.k_row_stride = args.k_row_stride;\n"
-       "  pipe.v_row_stride = args.v_row_stride;\n"
-       "  pipe.seqlen_k = args.seqlen_k;\n"
-       "  pipe.block_begin = block_begin;\n"
-       "  pipe.ring = shared + RING_OFFSET;\n"
-       "  pipe.slot = 0;\n"
+       "  pipe.v_row_stride = args.v_row_stride;\n");
+  if (in->warps_k > 1) {
+    TEXT("  pipe.seqlen_k = args.seqlen_k - warp_keys;\n");
+  } else {
+    TEXT("  pipe.seqlen_k = args.seqlen_k;\n");
+  }
+  TEXT("  pipe.block_begin = block_begin;\n");
+  if (in->warps_k > 1) {
+    TEXT("  pipe.ring = shared + RING_OFFSET + warp_k * RING_BYTES;\n");
+  } else {
+    TEXT("  pipe.ring = shared + RING_OFFSET;\n");
+  }
+  TEXT("  pipe.slot = 0;\n"
        "  fill_ring(&pipe, n);\n"
        "\n"
        "  const int warp_row = warp_m * M_TILES * 16;\n"
        "  const uint32_t q_tile = shared + warp_row * Q_ROW_BYTES + ldmatrix_rows_first(lane, Q_ROW_BYTES);\n");
   if (in->warps_n > 1) {
-    TEXT("  const int row = warp_row + lane / 4; // this lane's first row in the tile\n"
+    TEXT("  // This lane's first row in the tile, from a thread index of its own: the compiler would keep its\n"
+         "  // parts as well.\n"
+         "  const int row = read_thread_index() / 32 % WARPS_M * M_TILES * 16 + lane / 4;\n"
          "  float *exchange = (float *)(smem + EXCHANGE_OFFSET);\n"
          "  const uint32_t p_tile =\n"
          "      shared + P_OFFSET + warp_row * P_ROW_BYTES + ldmatrix_rows_first(lane, P_ROW_BYTES);\n");
   }
-  if (in->q_in_regs) {
+  if (in->q_in_regs || (in->warps_k > 1)) {
     TEXT("  // All threads arrive and wait: hands over the tile of Q that everyone's copies brought.\n"
          "  cp_async_wait(STAGES - 2);\n"
-         "  __syncthreads();\n"
-         "  uint32_t q_frag[ceil_div(HEAD_DIM, 16)][M_TILES][4];\n"
+         "  __syncthreads();\n");
+  }
+  if (in->q_in_regs) {
+    TEXT("  uint32_t q_frag[ceil_div(HEAD_DIM, 16)][M_TILES][4];\n"
          "  load_query_fragments(q_frag, q_tile);\n");
   }
   TEXT("  float out[M_TILES][O_TILES][4] = {};\n"
@@ -856,45 +1143,80 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "    row_max[m][0] = row_max[m][1] = -INF;\n"
        "    row_sum[m][0] = row_sum[m][1] = 0.0f;\n"
        "  }\n"
-       "\n"
-       "  // Key blocks that hold a key which some row does not see.\n"
-       "  for (; n >= block_begin && (n + 1) * BLOCK_N > key_unmasked; --n) {\n"
-       "    float score[M_TILES][S_TILES][4];\n"
-       "    compute_scores(score, &pipe, ");
-  STRING(in->q_in_regs ? "q_frag" : "q_tile");
-  TEXT(", n, warp_keys, true);\n"
-       "    mask_scores(score, &args, row_begin + warp_row, n * BLOCK_N + warp_keys);\n");
-  if (in->warps_n > 1) {
-    TEXT("    online_softmax(score, out, row_max, row_sum, exchange, row, warp_n, args.scale_log2, true);\n"
-         "    store_probabilities(smem + P_OFFSET, score, row, warp_keys);\n"
-         "    accumulate_output(out, &pipe, p_tile, warp_columns, n, true);\n");
-  } else {
-    TEXT("    online_softmax(score, out, row_max, row_sum, args.scale_log2, true);\n"
-         "    uint32_t p_frag[M_TILES][BLOCK_N / 16][4];\n"
-         "    round_probabilities(p_frag, score);\n"
-         "    accumulate_output(out, &pipe, p_frag, n, true);\n");
+       "\n");
+  if ((in->warps_n == 1) && (in->warps_k == 1)) {
+    TEXT("  park_row_sums(smem, row_sum);\n");
   }
-  TEXT("  }\n"
-       "\n"
-       "  // Key blocks that every row sees whole.\n"
-       "  for (; n >= block_begin; --n) {\n"
-       "    float score[M_TILES][S_TILES][4];\n"
-       "    compute_scores(score, &pipe, ");
-  STRING(in->q_in_regs ? "q_frag" : "q_tile");
-  TEXT(", n, warp_keys, false);\n");
-  if (in->warps_n > 1) {
-    TEXT("    online_softmax(score, out, row_max, row_sum, exchange, row, warp_n, args.scale_log2, false);\n"
-         "    store_probabilities(smem + P_OFFSET, score, row, warp_keys);\n"
-         "    accumulate_output(out, &pipe, p_tile, warp_columns, n, false);\n");
-  } else {
-    TEXT("    online_softmax(score, out, row_max, row_sum, args.scale_log2, false);\n"
-         "    uint32_t p_frag[M_TILES][BLOCK_N / 16][4];\n"
+  if (in->warps_k > 1) {
+    TEXT("  // One loop for all key blocks, whether or not they hold a key which some row does not see: it\n"
+         "  // waits for memory anyway.\n"
+         "  for (; n >= block_begin; --n) {\n"
+         "    const bool masked = (n + 1) * BLOCK_N > key_unmasked;\n"
+         "    float score[M_TILES][S_TILES][4];\n"
+         "    compute_scores(score, &pipe, ");
+    STRING(in->q_in_regs ? "q_frag" : "q_tile");
+    TEXT(", n, 0, masked);\n"
+         "    if (masked)\n"
+         "      mask_scores(score, &args, row_begin + warp_row, n * BLOCK_N + warp_keys);\n"
+         "    online_softmax(score, out, row_max, row_sum, args.scale_log2, masked);\n"
+         "    uint32_t p_frag[M_TILES][RING_KEYS / 16][4];\n"
          "    round_probabilities(p_frag, score);\n"
-         "    accumulate_output(out, &pipe, p_frag, n, false);\n");
+         "    accumulate_output(out, &pipe, p_frag, n, masked);\n"
+         "  }\n");
+  } else {
+    if (IS(in->mask, "causal")) {
+      TEXT("  // Key blocks that hold a key which some row does not see.\n");
+    } else {
+      TEXT("  // A key block that passes the end of the keys: the first one, if any.\n");
+    }
+    TEXT("  while (n >= block_begin && (n + 1) * BLOCK_N > key_unmasked) {\n"
+         "    float score[M_TILES][S_TILES][4];\n"
+         "    compute_scores(score, &pipe, ");
+    STRING(in->q_in_regs ? "q_frag" : "q_tile");
+    TEXT(", n, warp_keys, true);\n"
+         "    mask_scores(score, &args, row_begin + warp_row, n * BLOCK_N + warp_keys);\n");
+    if (in->warps_n > 1) {
+      TEXT("    online_softmax(score, out, row_max, row_sum, exchange, row, warp_n, args.scale_log2, true);\n"
+           "    store_probabilities(smem + P_OFFSET, score, row, warp_keys);\n"
+           "    accumulate_output(out, &pipe, p_tile, warp_columns, n, true);\n");
+    } else {
+      TEXT("    fetch_row_sums(smem, row_sum);\n"
+           "    online_softmax(score, out, row_max, row_sum, args.scale_log2, true);\n"
+           "    park_row_sums(smem, row_sum);\n"
+           "    uint32_t p_frag[M_TILES][RING_KEYS / 16][4];\n"
+           "    round_probabilities(p_frag, score);\n"
+           "    accumulate_output(out, &pipe, p_frag, n, true);\n");
+    }
+    TEXT("    --n;\n");
+    if (IS(in->mask, "full")) {
+      TEXT("    break;\n");
+    }
+    TEXT("  }\n"
+         "\n"
+         "  // Key blocks that every row sees whole.\n"
+         "  for (; n >= block_begin; --n) {\n"
+         "    float score[M_TILES][S_TILES][4];\n"
+         "    compute_scores(score, &pipe, ");
+    STRING(in->q_in_regs ? "q_frag" : "q_tile");
+    TEXT(", n, warp_keys, false);\n");
+    if (in->warps_n > 1) {
+      TEXT("    online_softmax(score, out, row_max, row_sum, exchange, row, warp_n, args.scale_log2, false);\n"
+           "    store_probabilities(smem + P_OFFSET, score, row, warp_keys);\n"
+           "    accumulate_output(out, &pipe, p_tile, warp_columns, n, false);\n");
+    } else {
+      TEXT("    fetch_row_sums(smem, row_sum);\n"
+           "    online_softmax(score, out, row_max, row_sum, args.scale_log2, false);\n"
+           "    park_row_sums(smem, row_sum);\n"
+           "    uint32_t p_frag[M_TILES][RING_KEYS / 16][4];\n"
+           "    round_probabilities(p_frag, score);\n"
+           "    accumulate_output(out, &pipe, p_frag, n, false);\n");
+    }
+    TEXT("  }\n");
   }
-  TEXT("  }\n"
-       "\n"
-       "  // Row sums over the lanes of a quad");
+  if ((in->warps_n == 1) && (in->warps_k == 1)) {
+    TEXT("  fetch_row_sums(smem, row_sum);\n");
+  }
+  TEXT("  // Row sums over the lanes of a quad");
   if (in->warps_n > 1) {
     TEXT(", then over the warps of a row");
   }
@@ -917,7 +1239,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "    }\n"
          "  }\n");
   }
-  if (!in->split) {
+  if (!in->split && (in->warps_k == 1)) {
     TEXT("  // All threads arrive and wait: Q and the ring have been read and no copy is in flight, so that O\n"
          "  // can take their place.\n"
          "  cp_async_wait(0);\n"
