@@ -1,6 +1,6 @@
 /* Decides how a forward call is run: architecture, mask, packing of heads, small row block, splits,
- * grid and workspace. Pure: it depends on shapes and on the device's numbers, never on data, and
- * touches nothing. */
+ * grid, order of the work, and workspace. Pure: it depends on shapes, strides and the device's
+ * numbers, never on data, and touches nothing. */
 #include "internal.h"
 
 #include <stdio.h>
@@ -11,28 +11,44 @@
 /* What a cubin can be compiled for. Shared memory: CUDA C++ Programming Guide, "Technical
  * Specifications per Compute Capability". */
 const ap_target ap_targets[] = {
-    {"sm_80", 80, 163 * 1024},   {"sm_86", 86, 99 * 1024},    {"sm_90", 90, 227 * 1024},
-    {"sm_100", 100, 227 * 1024}, {"sm_110", 110, 227 * 1024}, {"sm_120", 120, 99 * 1024},
+    {"sm_80", 80, 163 * 1024},  {"sm_86", 86, 99 * 1024},    {"sm_90", 90, 227 * 1024},
+    {"sm_90a", 90, 227 * 1024}, {"sm_100", 100, 227 * 1024}, {"sm_110", 110, 227 * 1024},
+    {"sm_120", 120, 99 * 1024},
 };
 const size_t ap_targets_count = sizeof ap_targets / sizeof *ap_targets;
 
-enum { ARCHS_MAX = 2 };
+enum { ARCHS_MAX = 2, SM90_HDIM_MAX = 256 };
 
-/** Devices, and the architectures that they run, best first. */
+/** An architecture on a device, and what it asks of a call. */
+typedef struct arch_row {
+  int arch; /* of the stem; 0: none */
+  const char *target;
+  int hdim_max; /* of both head dims */
+  int decode;   /* 1: has kernels with a small row block */
+  int tma;      /* 1: reads through tensor maps */
+} arch_row;
+
+/** Devices, and the architectures that they run, best first. The last one runs every call. */
 typedef struct device_row {
   int capability_min, capability_max;
-  struct {
-    int arch; /* of the stem; 0: none */
-    const char *target;
-    int hdim_max; /* of both head dims */
-  } archs[ARCHS_MAX];
+  arch_row archs[ARCHS_MAX];
 } device_row;
 
+#define SM80(target)                                                                               \
+  { 80, target, AP_HDIM_MAX, 1, 0 }
+#define SM86(target)                                                                               \
+  { 86, target, AP_HDIM_MAX, 1, 0 }
+#define SM90(target)                                                                               \
+  { 90, target, SM90_HDIM_MAX, 0, 1 }
 static const device_row device_rows[] = {
-    {80, 80, {{80, "sm_80", AP_HDIM_MAX}}},    {86, 86, {{86, "sm_86", AP_HDIM_MAX}}},
-    {87, 87, {{80, "sm_80", AP_HDIM_MAX}}},    {88, 89, {{86, "sm_86", AP_HDIM_MAX}}},
-    {90, 90, {{80, "sm_90", AP_HDIM_MAX}}},    {100, 109, {{80, "sm_100", AP_HDIM_MAX}}},
-    {110, 119, {{80, "sm_110", AP_HDIM_MAX}}}, {120, 129, {{86, "sm_120", AP_HDIM_MAX}}},
+    {80, 80, {SM80("sm_80")}},
+    {86, 86, {SM86("sm_86")}},
+    {87, 87, {SM80("sm_80")}},
+    {88, 89, {SM86("sm_86")}},
+    {90, 90, {SM90("sm_90a"), SM80("sm_90")}},
+    {100, 109, {SM80("sm_100")}},
+    {110, 119, {SM80("sm_110")}},
+    {120, 129, {SM86("sm_120")}},
 };
 
 /* The combine kernel is one for all; its stems say sm80. */
@@ -52,12 +68,24 @@ static const device_row *find_device_row(int capability) {
   return NULL;
 }
 
+static const arch_row *last_arch(const device_row *row) {
+  const arch_row *last = row->archs;
+  while (last + 1 < row->archs + ARCHS_MAX && last[1].arch != 0)
+    ++last;
+  return last;
+}
+
 const char *ap_target_for(int capability, int arch) {
   const device_row *row = find_device_row(capability);
   for (int i = 0; row != NULL && i < ARCHS_MAX; ++i)
     if (row->archs[i].arch == arch)
       return row->archs[i].target;
   return NULL;
+}
+
+const char *ap_combine_target_for(int capability) {
+  const device_row *row = find_device_row(capability);
+  return row != NULL ? last_arch(row)->target : NULL;
 }
 
 attnpress_status ap_check_capability(int capability) {
@@ -71,59 +99,86 @@ attnpress_status ap_check_capability(int capability) {
   return ATTNPRESS_OK;
 }
 
-/** The architecture and target for these head dims. */
+/** Query heads of a key head. */
+static int32_t group_of(const ap_problem *problem) {
+  return problem->heads_kv ? problem->heads_q / problem->heads_kv : 1;
+}
+
+/** 1 where kernels of an architecture can run the call, and it is not one for the next in line:
+ * short queries of more heads than a warpgroup has rows, which would leave its tiles empty. */
+static int serves(const arch_row *arch, const ap_problem *problem, const ap_device *device,
+                  int decode) {
+  const int32_t hdim = problem->hdim > problem->hdim_v ? problem->hdim : problem->hdim_v;
+  const int fills = group_of(problem) <= AP_WARPGROUP_ROWS || problem->seqlen_q > AP_WARPGROUP_ROWS;
+  return (device->arch_max == 0 || arch->arch <= device->arch_max) && hdim <= arch->hdim_max &&
+         (arch->decode || !decode) && (!arch->tma || (device->tma && problem->tma && fills));
+}
+
+/** The architecture and the target; the variant's `decode` stands. */
 static attnpress_status choose_arch(const ap_problem *problem, const ap_device *device,
                                     ap_variant *variant, const char **target) {
   FORWARD_IF(ap_check_capability(device->capability));
   const device_row *row = find_device_row(device->capability);
-  const int32_t hdim = problem->hdim > problem->hdim_v ? problem->hdim : problem->hdim_v;
-  for (int i = 0; i < ARCHS_MAX && row->archs[i].arch != 0; ++i) {
-    if (hdim > row->archs[i].hdim_max)
-      continue;
-    variant->arch = row->archs[i].arch;
-    *target = row->archs[i].target;
-    return ATTNPRESS_OK;
-  }
-  return ap_fail(
-      ATTNPRESS_NOT_SUPPORTED, "no kernel for head dims %d and %d runs on compute capability %d.%d",
-      (int)problem->hdim, (int)problem->hdim_v, device->capability / 10, device->capability % 10);
+  const arch_row *arch = row->archs, *last = last_arch(row);
+  while (arch < last && !serves(arch, problem, device, variant->decode))
+    ++arch;
+  variant->arch = arch->arch;
+  *target = arch->target;
+  return ATTNPRESS_OK;
 }
 
 static int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
+attnpress_divisor ap_divisor(int32_t value) {
+  uint32_t shift = 31;
+  while (((uint64_t)1 << (shift - 31)) < (uint64_t)value)
+    ++shift;
+  const uint64_t multiplier = (((uint64_t)1 << shift) + (uint64_t)value - 1) / (uint64_t)value;
+  return (attnpress_divisor){value, (uint32_t)multiplier, shift};
+}
+
 /* ---- Rows: mask, packing, row block ---------------------------------------------------------- */
 
-/** Below this share of the packed tile's row use, heads of a group are packed into one tile. */
+/** Heads of a group are packed into one tile where that leaves less than this share of the tiles.
+ */
 #define PACKING_GAIN 0.9
 /** The row block of the decode tiles. */
 enum { DECODE_ROWS = 16 };
 
-static double row_use(int64_t rows, int64_t block) {
-  if (rows == 0)
-    return 1.0;
-  return (double)rows / (double)(ceil_div(rows, block) * block);
+/** Tiles with a producer hold whole positions in each warpgroup. */
+static int64_t count_row_blocks(const ap_problem *problem, const ap_tile *tile,
+                                int32_t heads_per_tile) {
+  if (tile->producer) {
+    const int32_t positions =
+        tile->block_m / AP_WARPGROUP_ROWS * (AP_WARPGROUP_ROWS / heads_per_tile);
+    return ceil_div(problem->seqlen_q, positions);
+  }
+  return ceil_div((int64_t)problem->seqlen_q * heads_per_tile, tile->block_m);
 }
 
 /** Query heads that share a tile: all of a group, or one. */
-static int32_t choose_packing(const ap_problem *problem, int32_t block_m) {
-  const int32_t group = problem->heads_kv ? problem->heads_q / problem->heads_kv : 1;
-  const int64_t packed_rows = (int64_t)problem->seqlen_q * group;
-  if (group <= 1 || packed_rows > INT32_MAX - AP_HDIM_MAX)
+static int32_t choose_packing(const ap_problem *problem, const ap_tile *tile) {
+  const int32_t group = group_of(problem);
+  if (group <= 1 || (tile->producer && group > AP_WARPGROUP_ROWS) ||
+      (int64_t)problem->seqlen_q * group > INT32_MAX - AP_HDIM_MAX)
     return 1;
-  const double gain = row_use(problem->seqlen_q, block_m) / row_use(packed_rows, block_m);
-  return gain < PACKING_GAIN ? group : 1;
+  const int64_t packed = count_row_blocks(problem, tile, group);
+  const int64_t single = count_row_blocks(problem, tile, 1) * group;
+  return (double)packed < PACKING_GAIN * (double)single ? group : 1;
 }
 
-/** Fills mask, decode, packing; the tile stays that of one split. */
-static attnpress_status choose_rows(const ap_problem *problem, ap_plan *plan) {
+/** Fills mask, decode, architecture and packing; the tile stays that of one split. */
+static attnpress_status choose_rows(const ap_problem *problem, const ap_device *device,
+                                    ap_plan *plan) {
   ap_variant *v = &plan->variant;
   /* A single query sees every key under either mask. */
   v->mask = problem->seqlen_q == 1 ? ATTNPRESS_FULL : problem->mask;
-  FORWARD_IF(ap_find_tile(v, &plan->tile));
-  plan->heads_per_tile = choose_packing(problem, plan->tile.block_m);
-  v->decode = (int64_t)problem->seqlen_q * plan->heads_per_tile <= DECODE_ROWS;
+  v->decode = (int64_t)problem->seqlen_q * group_of(problem) <= DECODE_ROWS;
+  FORWARD_IF(choose_arch(problem, device, v, &plan->target));
+  FORWARD_IF(ap_find_tile(v, plan->target, &plan->tile));
+  plan->heads_per_tile = choose_packing(problem, &plan->tile);
   return ATTNPRESS_OK;
 }
 
@@ -145,8 +200,20 @@ static int adds_nothing(int64_t key_blocks, int64_t count) {
   return count > 1 && ceil_div(key_blocks, count) == ceil_div(key_blocks, count - 1);
 }
 
-/* The rule of FlashAttention-2's num_splits_heuristic (Dao 2023): the smallest count whose waves
- * are nearly as full as the best one's. */
+/** The most splits that run at once, if they fill the device; else 0. Of counts that give a split
+ * as many key blocks, the smallest. */
+static int64_t one_wave(int64_t blocks, int64_t key_blocks, int64_t slots, int64_t most) {
+  int64_t n = slots / blocks;
+  if (n > most)
+    n = most;
+  if ((double)(n * blocks) < SPLIT_FILL * (double)slots)
+    return 0;
+  return ceil_div(key_blocks, ceil_div(key_blocks, n));
+}
+
+/* One full wave, where there is such a count. Else the rule of FlashAttention-2's
+ * num_splits_heuristic (Dao 2023): the smallest count whose waves are nearly as full as the best
+ * one's. */
 int ap_choose_num_splits(int64_t blocks, int64_t key_blocks, int64_t slots) {
   if (blocks <= 0 || slots <= 0 || (double)blocks >= SPLIT_FILL * (double)slots ||
       key_blocks < SPLIT_KEY_BLOCKS_MIN)
@@ -154,6 +221,9 @@ int ap_choose_num_splits(int64_t blocks, int64_t key_blocks, int64_t slots) {
   int64_t most = key_blocks < slots ? key_blocks : slots;
   if (most > SPLITS_CHOSEN_MAX)
     most = SPLITS_CHOSEN_MAX;
+  const int64_t at_once = one_wave(blocks, key_blocks, slots, most);
+  if (at_once > 0)
+    return (int)at_once;
   /* Downwards, where the fullest waves tend to come first; stepping by one count saves the
    * divisions, and a decoding call comes through here each time. */
   fill now = {most * blocks, ceil_div(most * blocks, slots)}, best = {0, 1};
@@ -179,7 +249,7 @@ int ap_choose_num_splits(int64_t blocks, int64_t key_blocks, int64_t slots) {
 
 int ap_blocks_per_sm(const ap_tile *tile, const ap_device *device) {
   enum { RESERVED_SMEM_BYTES = 1024, SM_REGISTERS = 65536, THREAD_REGISTERS = 256 };
-  const int threads = 32 * tile->warps_m * tile->warps_n;
+  const int threads = ap_tile_threads(tile);
   int by_registers =
       SM_REGISTERS / (threads * THREAD_REGISTERS); /* at the most a thread can have */
   if (by_registers < tile->min_blocks)
@@ -192,10 +262,16 @@ int ap_blocks_per_sm(const ap_tile *tile, const ap_device *device) {
   return blocks > 1 ? blocks : 1;
 }
 
-/** Thread blocks of one split. */
-static int64_t split_blocks(const ap_problem *problem, const ap_plan *plan, int32_t block_m) {
-  const int64_t rows = (int64_t)problem->seqlen_q * plan->heads_per_tile;
-  return ceil_div(rows, block_m) * (problem->heads_q / plan->heads_per_tile) * problem->batch;
+/** Tiles of rows, of all heads and batches: what a split has to compute. */
+static int64_t count_tiles(const ap_problem *problem, const ap_plan *plan, const ap_tile *tile) {
+  return count_row_blocks(problem, tile, plan->heads_per_tile) *
+         (problem->heads_q / plan->heads_per_tile) * problem->batch;
+}
+
+/** Thread blocks of an SM that splitting aims at: as many as it holds, but one where warps have
+ * rings of their own, which ask for all of the SM's share of the bandwidth. */
+static int split_blocks_per_sm(const ap_tile *tile, const ap_device *device) {
+  return tile->warps_k > 1 ? 1 : ap_blocks_per_sm(tile, device);
 }
 
 /** Fills num_splits, the variant's split, the tile that goes with it, and the keys of a split. */
@@ -206,14 +282,14 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
   split.split = 1;
   int32_t count = problem->num_splits;
   if (count != 1) {
-    FORWARD_IF(ap_find_tile(&split, &tile));
+    FORWARD_IF(ap_find_tile(&split, plan->target, &tile));
     if (count == 0)
-      count = ap_choose_num_splits(split_blocks(problem, plan, tile.block_m),
+      count = ap_choose_num_splits(count_tiles(problem, plan, &tile),
                                    ceil_div(problem->seqlen_k, tile.block_n),
-                                   (int64_t)device->sm_count * ap_blocks_per_sm(&tile, device));
+                                   (int64_t)device->sm_count * split_blocks_per_sm(&tile, device));
   }
   if (count == 1)
-    FORWARD_IF(ap_find_tile(&plan->variant, &tile));
+    FORWARD_IF(ap_find_tile(&plan->variant, plan->target, &tile));
   else
     plan->variant = split;
   plan->tile = tile;
@@ -222,25 +298,96 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
   return ATTNPRESS_OK;
 }
 
+/* ---- Sections -------------------------------------------------------------------------------- */
+
+/* Kernels whose thread blocks stay number their units of work section by section: all row blocks of
+ * some heads, whose keys and values are read again and again and should stay in the L2 cache. Units
+ * are dealt out group by group, forwards and backwards in turn, a group being one section or all of
+ * them. */
+
+enum { L2_BYTES = 40 << 20, CANDIDATES_MAX = 128 };
+#define EVEN_FILL 0.9 /* of a pair of rounds, from which on dealing it out is even enough */
+
+static int64_t greatest_common_divisor(int64_t a, int64_t b) {
+  while (b != 0) {
+    const int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+/** Causal units differ in length: the long ones of a round have to meet the short ones of the next
+ * in each thread block. `sharing`: heads that read the same keys; `heads_in_l2`: heads whose keys
+ * fit the L2 cache. */
+static void plan_causal_sections(int64_t sharing, int64_t heads_in_l2, int32_t units,
+                                 ap_plan *plan) {
+  const int64_t pair = 2 * (int64_t)plan->grid;
+  /* Head after head: over the pairs of rounds, a thread block's places in a head's row blocks shift
+   * by a constant, and come out even if they get through a whole turn. This way heads that are
+   * loaded and heads that are read again share the memory's bandwidth at all times. */
+  const int64_t section_units = sharing * plan->row_blocks;
+  plan->section_heads = (int32_t)sharing;
+  plan->group_units = units;
+  if (section_units / greatest_common_divisor(section_units, pair) * pair <= units)
+    return;
+  /* Else sections that fill whole pairs of rounds, each dealt out by itself. */
+  double best = 0.0;
+  for (int64_t count = 1; count <= CANDIDATES_MAX; ++count) {
+    const int64_t heads = count * sharing;
+    if (count > 1 && (heads > heads_in_l2 || heads > plan->heads))
+      break;
+    const int64_t needed = heads * plan->row_blocks;
+    const double fill = (double)needed / (double)(ceil_div(needed, pair) * pair);
+    if (fill > best + 0.01) {
+      best = fill;
+      plan->section_heads = (int32_t)heads;
+    }
+  }
+  plan->group_units = plan->section_heads * plan->row_blocks;
+  if (best >= EVEN_FILL || plan->group_units >= units)
+    return;
+  /* Else one thread block a unit: the device deals them out, the long ones first. */
+  plan->section_heads = (int32_t)sharing;
+  plan->group_units = units;
+  plan->grid = (unsigned)units;
+}
+
+/** Fills heads, section_heads, group_units, group_rounds and rounds. */
+static void plan_sections(const ap_problem *problem, int32_t units, ap_plan *plan) {
+  /* The tile heads of one key head, and the splits of each, share its keys and values. */
+  const int32_t sharing = group_of(problem) / plan->heads_per_tile * plan->num_splits;
+  plan->heads = units / plan->row_blocks;
+  plan->section_heads = sharing;
+  plan->group_units = units;
+  if (plan->variant.mask == ATTNPRESS_CAUSAL) {
+    const int64_t key_head_bytes = ((int64_t)problem->hdim + problem->hdim_v) * 2 *
+                                   (problem->seqlen_k > 0 ? problem->seqlen_k : 1);
+    plan_causal_sections(sharing, L2_BYTES / key_head_bytes * sharing, units, plan);
+  }
+  plan->group_rounds = (int32_t)ceil_div(plan->group_units, plan->grid);
+  plan->rounds = (int32_t)ceil_div(units, plan->group_units) * plan->group_rounds;
+}
+
 /* ---- Grid and workspace ---------------------------------------------------------------------- */
 
-enum { WORKSPACE_ALIGNMENT = 256 };
+enum { WORKSPACE_ALIGNMENT = 256, OVERLAP_CAPABILITY_MIN = 90 };
 
 /** a * b where it fits *product. */
 static int multiply(size_t a, size_t b, size_t *product) {
   return !__builtin_mul_overflow(a, b, product);
 }
 
-static attnpress_status plan_combine(const ap_problem *problem, ap_plan *plan) {
+static attnpress_status plan_combine(const ap_problem *problem, const ap_device *device,
+                                     ap_plan *plan) {
   plan->combine = (ap_variant){.pass = AP_PASS_FWD_COMBINE,
                                .hdim = problem->hdim_v,
                                .hdim_v = problem->hdim_v,
                                .dtype = problem->dtype,
                                .mask = ATTNPRESS_FULL,
                                .arch = COMBINE_ARCH};
-  FORWARD_IF(ap_find_tile(&plan->combine, &plan->combine_tile));
-  /* It runs wherever the forward kernel does, so the forward kernel's target is its too. */
-  plan->combine_target = plan->target;
+  plan->combine_target = ap_combine_target_for(device->capability);
+  FORWARD_IF(ap_find_tile(&plan->combine, plan->combine_target, &plan->combine_tile));
   const size_t rows = (size_t)problem->batch * (size_t)problem->heads_q * (size_t)problem->seqlen_q;
   size_t out_bytes, lse_bytes;
   const int fits = multiply(rows * sizeof(float), (size_t)plan->num_splits, &lse_bytes) &&
@@ -252,12 +399,33 @@ static attnpress_status plan_combine(const ap_problem *problem, ap_plan *plan) {
             "the workspace of %d splits of %zu rows passes 2^64 bytes; ask for fewer splits",
             (int)plan->num_splits, rows);
   plan->lse_partial_offset_bytes = out_bytes & ~(size_t)(WORKSPACE_ALIGNMENT - 1);
-  const int64_t blocks = ceil_div((int64_t)rows, plan->combine_tile.block_m);
+  const int64_t blocks = ceil_div((int64_t)rows, plan->combine_tile.block_m) *
+                         ceil_div(problem->hdim_v, plan->combine_tile.block_n);
   RETURN_IF(blocks > INT32_MAX, ATTNPRESS_NOT_SUPPORTED,
             "%zu query rows (batch * heads * seqlen_q) cannot be split: at most 2^31 - 1; set "
             "num_splits to 1",
             rows);
   plan->combine_grid = (unsigned)blocks;
+  return ATTNPRESS_OK;
+}
+
+/** Fills row_blocks and grid; *units: row blocks of all heads, batches and splits. */
+static attnpress_status plan_grid(const ap_problem *problem, const ap_device *device, ap_plan *plan,
+                                  int64_t *units) {
+  /* Kernels whose thread blocks stay count past the end of a section. */
+  const int persistent = plan->tile.producer;
+  const int64_t most = persistent ? INT64_C(1) << 29 : INT32_MAX;
+  *units = count_tiles(problem, plan, &plan->tile);
+  RETURN_IF(__builtin_mul_overflow(*units, plan->num_splits, units) || *units > most,
+            ATTNPRESS_NOT_SUPPORTED,
+            "batch %d x %d heads x seqlen_q %d in %d splits needs more than %s thread blocks; "
+            "divide the batch",
+            (int)problem->batch, (int)problem->heads_q, (int)problem->seqlen_q,
+            (int)plan->num_splits, persistent ? "2^29" : "2^31 - 1");
+  plan->row_blocks = (int32_t)count_row_blocks(problem, &plan->tile, plan->heads_per_tile);
+  plan->grid = (unsigned)*units;
+  if (persistent && *units > device->sm_count)
+    plan->grid = (unsigned)device->sm_count;
   return ATTNPRESS_OK;
 }
 
@@ -267,20 +435,17 @@ attnpress_status ap_choose(const ap_problem *problem, const ap_device *device, a
                                .hdim = problem->hdim,
                                .hdim_v = problem->hdim_v,
                                .dtype = problem->dtype};
-  FORWARD_IF(choose_arch(problem, device, &plan->variant, &plan->target));
-  FORWARD_IF(choose_rows(problem, plan));
+  FORWARD_IF(choose_rows(problem, device, plan));
   FORWARD_IF(choose_splits(problem, device, plan));
-  plan->row_blocks =
-      (int32_t)ceil_div((int64_t)problem->seqlen_q * plan->heads_per_tile, plan->tile.block_m);
-  int64_t blocks = split_blocks(problem, plan, plan->tile.block_m);
-  RETURN_IF(__builtin_mul_overflow(blocks, plan->num_splits, &blocks) || blocks > INT32_MAX,
-            ATTNPRESS_NOT_SUPPORTED,
-            "batch %d x %d heads x seqlen_q %d in %d splits needs more than 2^31 - 1 thread "
-            "blocks; divide the batch",
-            (int)problem->batch, (int)problem->heads_q, (int)problem->seqlen_q,
-            (int)plan->num_splits);
-  plan->grid = (unsigned)blocks;
-  return plan->variant.split ? plan_combine(problem, plan) : ATTNPRESS_OK;
+  int64_t units;
+  FORWARD_IF(plan_grid(problem, device, plan, &units));
+  if (plan->tile.producer && units > 0)
+    plan_sections(problem, (int32_t)units, plan);
+  /* Those kernels wait themselves, where the device can (include/attnpress/device/
+   * ptx_griddepcontrol.cuh). They are short, and often run back to back. */
+  plan->overlaps =
+      (plan->variant.split || plan->variant.decode) && device->capability >= OVERLAP_CAPABILITY_MIN;
+  return plan->variant.split ? plan_combine(problem, device, plan) : ATTNPRESS_OK;
 }
 
 /* ---- All that may be chosen ------------------------------------------------------------------ */
@@ -297,26 +462,35 @@ static attnpress_status add_variant(const ap_variant *variant, const char *targe
   return ATTNPRESS_OK;
 }
 
+/** Adds what is chosen for one length of the queries, split or not, with tensor maps or without. */
+static attnpress_status add_choice(const ap_problem *problem, const ap_device *device,
+                                   ap_variant *variants, const char **targets, int *count) {
+  ap_plan plan;
+  FORWARD_IF(ap_choose(problem, device, &plan));
+  FORWARD_IF(add_variant(&plan.variant, plan.target, variants, targets, count));
+  return plan.variant.split
+             ? add_variant(&plan.combine, plan.combine_target, variants, targets, count)
+             : ATTNPRESS_OK;
+}
+
 attnpress_status ap_choose_all(const ap_problem *problem, const ap_device *device,
                                ap_variant variants[AP_VARIANTS_MAX],
                                const char *targets[AP_VARIANTS_MAX], int *count) {
   enum { LONG_QUERY = 4096 };
   /* Mask and decode depend on seqlen_q alone, and change only up to DECODE_ROWS; splitting or not
-   * is asked for by the call, or depends on the batch and the lengths. */
+   * is asked for by the call, or depends on the batch and the lengths; so may whether tensor maps
+   * can describe the tensors. */
   *count = 0;
   for (int32_t length = 1; length <= DECODE_ROWS + 2; ++length) {
     for (int32_t splits = 1; splits <= 2; ++splits) {
       if (problem->num_splits != 0 && (problem->num_splits > 1) != (splits > 1))
         continue;
       ap_problem probe = *problem;
-      ap_plan plan;
       probe.batch = 1;
       probe.seqlen_q = length <= DECODE_ROWS + 1 ? length : LONG_QUERY;
       probe.num_splits = splits;
-      FORWARD_IF(ap_choose(&probe, device, &plan));
-      FORWARD_IF(add_variant(&plan.variant, plan.target, variants, targets, count));
-      if (plan.variant.split)
-        FORWARD_IF(add_variant(&plan.combine, plan.combine_target, variants, targets, count));
+      for (probe.tma = problem->tma_min; probe.tma <= problem->tma_max; ++probe.tma)
+        FORWARD_IF(add_choice(&probe, device, variants, targets, count));
     }
   }
   return ATTNPRESS_OK;

@@ -35,19 +35,13 @@ static int present_capability(attnpress_handle *handle) {
 static void default_target(attnpress_handle *handle, const ap_variant *variant,
                            char target[AP_TARGET_MAX]) {
   const int capability = present_capability(handle);
-  const char *name = NULL;
-  if (capability != 0 && variant->pass == AP_PASS_FWD_COMBINE) {
-    /* Its arch says nothing: it runs where any of the others does. */
-    name = ap_target_for(capability, 80);
-    if (name == NULL)
-      name = ap_target_for(capability, 86);
-  } else if (capability != 0) {
-    name = ap_target_for(capability, variant->arch);
-  }
+  const char *name = variant->pass == AP_PASS_FWD_COMBINE
+                         ? ap_combine_target_for(capability)
+                         : ap_target_for(capability, variant->arch);
   if (name != NULL)
     snprintf(target, AP_TARGET_MAX, "%s", name);
-  else
-    snprintf(target, AP_TARGET_MAX, "sm_%d", (int)variant->arch);
+  else /* wgmma and setmaxnreg exist in the "a" target alone */
+    snprintf(target, AP_TARGET_MAX, variant->arch == 90 ? "sm_%da" : "sm_%d", (int)variant->arch);
 }
 
 static attnpress_status check_target(const ap_request *request) {
@@ -64,6 +58,10 @@ static attnpress_status check_target(const ap_request *request) {
   RETURN_IF(request->variant.arch > target->capability, ATTNPRESS_INVALID_ARGUMENT,
             "%s cannot be compiled for %s, which is older than its arch", request->stem,
             request->target);
+  RETURN_IF(request->variant.arch == 90 && strcmp(request->target, "sm_90a") != 0,
+            ATTNPRESS_INVALID_ARGUMENT,
+            "%s cannot be compiled for %s: the instructions of sm90 kernels exist on sm_90a alone",
+            request->stem, request->target);
   RETURN_IF(request->tile.smem_bytes > target->smem_per_block_bytes, ATTNPRESS_NOT_SUPPORTED,
             "%s takes %d bytes of shared memory and a thread block on %s has %d; use the sm86 stem",
             request->stem, (int)request->tile.smem_bytes, request->target,
@@ -114,7 +112,7 @@ attnpress_status attnpress_render_source(const char *stem, char **source) {
   ap_tile tile;
   size_t size;
   FORWARD_IF(ap_variant_parse(stem, &variant));
-  FORWARD_IF(ap_find_tile(&variant, &tile));
+  FORWARD_IF(ap_find_tile(&variant, NULL, &tile));
   return ap_render(&variant, &tile, source, &size);
 }
 

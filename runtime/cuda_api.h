@@ -5,6 +5,7 @@
  * One list each gives the table of function pointers and the names that are looked up. */
 #pragma once
 #include <stddef.h>
+#include <stdint.h>
 
 /* ---- CUDA driver, 12.0 or newer -------------------------------------------------------------- */
 
@@ -48,9 +49,37 @@ enum { /* CUfunction_attribute */
        CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
 };
 
-enum { CU_LIBRARY_BINARY_IS_PRESERVED = 1 }; /* CUlibraryOption */
 enum { CU_STREAM_CAPTURE_STATUS_NONE = 0 };  /* CUstreamCaptureStatus */
 enum { CU_STREAM_CAPTURE_MODE_RELAXED = 2 }; /* CUstreamCaptureMode */
+
+enum { /* CUtensorMapDataType */
+       CU_TENSOR_MAP_DATA_TYPE_FLOAT16 = 6,
+       CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 = 9,
+};
+enum { CU_TENSOR_MAP_INTERLEAVE_NONE = 0 };      /* CUtensorMapInterleave */
+enum { CU_TENSOR_MAP_SWIZZLE_128B = 3 };         /* CUtensorMapSwizzle */
+enum { CU_TENSOR_MAP_L2_PROMOTION_L2_128B = 2 }; /* CUtensorMapL2promotion */
+enum { CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0 };  /* CUtensorMapFloatOOBfill: zeros */
+enum {                                           /* CUlaunchAttributeID */
+       CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
+};
+
+typedef struct CUlaunchAttribute {
+  int id;
+  union {
+    unsigned long long words[8];
+    int programmatic_stream_serialization_allowed;
+  } value;
+} CUlaunchAttribute;
+
+typedef struct CUlaunchConfig {
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, smem_bytes;
+  CUstream stream;
+  CUlaunchAttribute *attributes;
+  unsigned attribute_count;
+} CUlaunchConfig;
+
+_Static_assert(sizeof(CUlaunchAttribute) == 72 && sizeof(CUlaunchConfig) == 56, "as in cuda.h");
 
 /* X(name, symbol, parameters) */
 #define AP_CUDA_FUNCTIONS(X)                                                                       \
@@ -80,10 +109,15 @@ enum { CU_STREAM_CAPTURE_MODE_RELAXED = 2 }; /* CUstreamCaptureMode */
   X(kernel_get_function, "cuKernelGetFunction", (CUfunction * function, CUkernel kernel))          \
   X(func_get_attribute, "cuFuncGetAttribute", (int *value, int attribute, CUfunction function))    \
   X(func_set_attribute, "cuFuncSetAttribute", (CUfunction function, int attribute, int value))     \
-  X(launch_kernel, "cuLaunchKernel",                                                               \
-    (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,     \
-     unsigned block_y, unsigned block_z, unsigned smem_bytes, CUstream stream, void **parameters,  \
-     void **extra))
+  X(launch_kernel, "cuLaunchKernelEx",                                                             \
+    (const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra))
+
+/* Those that a driver may lack; the pointer is then NULL. */
+#define AP_CUDA_OPTIONAL_FUNCTIONS(X)                                                              \
+  X(tensor_map_encode_tiled, "cuTensorMapEncodeTiled",                                             \
+    (void *map, int data_type, uint32_t rank, void *address, const uint64_t *extents,              \
+     const uint64_t *strides_bytes, const uint32_t *box, const uint32_t *element_strides,          \
+     int interleave, int swizzle, int l2_promotion, int oob_fill))
 
 /* ---- NVRTC, 12 or 13 ------------------------------------------------------------------------- */
 

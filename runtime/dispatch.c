@@ -80,6 +80,24 @@ static void fill_args(const forward_call *call, const ap_plan *plan, attnpress_f
   }
 }
 
+/** The rest of what an sm90 kernel takes; `fwd` stands. */
+static attnpress_status fill_sm90_args(const ap_driver *driver, const forward_call *call,
+                                       const ap_plan *plan, attnpress_fwd_sm90_args *out) {
+  const attnpress_fwd_args *fwd = &out->fwd;
+  out->section_heads = ap_divisor(plan->section_heads);
+  out->section_units = ap_divisor(plan->section_heads * plan->row_blocks);
+  out->group_rounds = ap_divisor(plan->group_rounds);
+  out->num_splits = ap_divisor(fwd->num_splits);
+  out->tile_heads = ap_divisor(fwd->heads_q / fwd->heads_per_tile);
+  out->heads_per_tile = ap_divisor(fwd->heads_per_tile);
+  out->heads = plan->heads;
+  out->group_units = plan->group_units;
+  out->rounds = plan->rounds;
+  out->warpgroup_positions = AP_WARPGROUP_ROWS / fwd->heads_per_tile;
+  memset(out->reserved, 0, sizeof out->reserved);
+  return ap_tensor_maps_encode(driver, &call->args, plan, out);
+}
+
 static void fill_combine_args(const attnpress_fwd_args *a, attnpress_fwd_combine_args *out) {
   *out = (attnpress_fwd_combine_args){
       .out_partial = a->out_partial,
@@ -98,18 +116,57 @@ static void fill_combine_args(const attnpress_fwd_args *a, attnpress_fwd_combine
   };
 }
 
+/* From CUDA 12.3 on, launches that overlap can be captured into graphs. */
+enum { OVERLAP_DRIVER_VERSION_MIN = 12030 };
+
+/** `overlaps`: the kernel may begin before what was launched before it has ended, and waits for
+ * that end itself (griddepcontrol.wait). */
 static attnpress_status launch(const ap_driver *driver, const ap_bound *bound, const ap_tile *tile,
-                               unsigned grid, void *kernel_args, CUstream stream) {
+                               unsigned grid, int overlaps, void *kernel_args, CUstream stream) {
   void *parameters[] = {kernel_args};
-  const unsigned threads = 32u * (unsigned)tile->warps_m * (unsigned)(tile->warps_n);
-  const CUresult result =
-      driver->launch_kernel(bound->function, grid, 1, 1, threads, 1, 1, (unsigned)tile->smem_bytes,
-                            stream, parameters, NULL);
+  CUlaunchAttribute overlap = {
+      .id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+      .value.programmatic_stream_serialization_allowed = 1,
+  };
+  const CUlaunchConfig config = {
+      .grid_x = grid,
+      .grid_y = 1,
+      .grid_z = 1,
+      .block_x = (unsigned)ap_tile_threads(tile),
+      .block_y = 1,
+      .block_z = 1,
+      .smem_bytes = (unsigned)tile->smem_bytes,
+      .stream = stream,
+      .attributes = &overlap,
+      .attribute_count = overlaps && driver->version >= OVERLAP_DRIVER_VERSION_MIN,
+  };
+  const CUresult result = driver->launch_kernel(&config, bound->function, parameters, NULL);
   if (result == CUDA_SUCCESS)
     return ATTNPRESS_OK;
   char what[AP_STEM_MAX + 64];
   snprintf(what, sizeof what, "launching %s (%u blocks)", bound->kernel->request.stem, grid);
   return ap_driver_fail(driver, result, what);
+}
+
+/** Launches the forward kernel and, unless it is NULL, the combine kernel; the context is current.
+ */
+static attnpress_status launch_plan(const ap_driver *driver, const forward_call *call,
+                                    const ap_plan *plan, const ap_bound *bound,
+                                    const ap_bound *combine, CUstream stream) {
+  attnpress_fwd_sm90_args kernel_args; /* of which the other kernels take `fwd` */
+  void *args = &kernel_args.fwd;
+  fill_args(call, plan, &kernel_args.fwd);
+  if (plan->tile.producer) {
+    args = &kernel_args;
+    FORWARD_IF(fill_sm90_args(driver, call, plan, &kernel_args));
+  }
+  FORWARD_IF(launch(driver, bound, &plan->tile, plan->grid, plan->overlaps, args, stream));
+  if (combine == NULL)
+    return ATTNPRESS_OK;
+  attnpress_fwd_combine_args combine_args;
+  fill_combine_args(&kernel_args.fwd, &combine_args);
+  return launch(driver, combine, &plan->combine_tile, plan->combine_grid, plan->overlaps,
+                &combine_args, stream);
 }
 
 /** Both kernels of a split call are there before the first is launched. */
@@ -120,18 +177,9 @@ static attnpress_status run_plan(attnpress_handle *handle, ap_context *context,
   if (plan->variant.split)
     FORWARD_IF(
         ap_kernel_get(handle, context, &plan->combine, plan->combine_target, stream, 0, &combine));
-  attnpress_fwd_args kernel_args;
   int pushed;
-  fill_args(call, plan, &kernel_args);
   FORWARD_IF(ap_enter(handle, context->context, &pushed));
-  attnpress_status status =
-      launch(&handle->driver, bound, &plan->tile, plan->grid, &kernel_args, stream);
-  if (status == ATTNPRESS_OK && combine != NULL) {
-    attnpress_fwd_combine_args combine_args;
-    fill_combine_args(&kernel_args, &combine_args);
-    status = launch(&handle->driver, combine, &plan->combine_tile, plan->combine_grid,
-                    &combine_args, stream);
-  }
+  const attnpress_status status = launch_plan(&handle->driver, call, plan, bound, combine, stream);
   ap_leave(handle, pushed);
   return status;
 }

@@ -16,6 +16,10 @@ static attnpress_status look_up(ap_driver *driver, const char *path) {
             "%s has no %s: the CUDA driver is older than 12.0 and must be updated", path, symbol);
   AP_CUDA_FUNCTIONS(LOOK_UP)
 #undef LOOK_UP
+#define LOOK_UP_OPTIONAL(name, symbol, parameters)                                                 \
+  *(void **)&driver->name = dlsym(driver->library, symbol);
+  AP_CUDA_OPTIONAL_FUNCTIONS(LOOK_UP_OPTIONAL)
+#undef LOOK_UP_OPTIONAL
   return ATTNPRESS_OK;
 }
 

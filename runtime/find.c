@@ -31,7 +31,7 @@ attnpress_status ap_request_init(ap_request *request, const ap_variant *variant,
                                  const char *target) {
   request->variant = *variant;
   FORWARD_IF(ap_variant_print(variant, request->stem));
-  FORWARD_IF(ap_find_tile(variant, &request->tile));
+  FORWARD_IF(ap_find_tile(variant, target, &request->tile));
   ap_tile_print(&request->tile, request->tile_name);
   snprintf(request->target, sizeof request->target, "%s", target);
   return ATTNPRESS_OK;
@@ -54,17 +54,25 @@ void ap_cubin_key(const char *source, size_t size, const char *target, ap_key *k
   ap_hash(parts, count, key->bytes);
 }
 
-static int find_prebuilt(const ap_request *request, ap_image *image) {
-  const ap_cubin *cubin = ap_find_prebuilt(request->stem, request->tile_name, request->target);
-  if (cubin == NULL)
-    return 0;
-  *image = (ap_image){.data = cubin->data,
-                      .size = cubin->size,
+/** The linked cubins; image->data stays NULL where the request is not among them. */
+static attnpress_status find_prebuilt(const ap_request *request, ap_image *image) {
+  const ap_cubin *row = ap_find_prebuilt(request->stem, request->tile_name, request->target);
+  if (row == NULL)
+    return ATTNPRESS_OK;
+  unsigned char *cubin = malloc(row->size);
+  if (cubin == NULL || !ap_unpack_prebuilt(row, cubin)) {
+    free(cubin);
+    return ap_fail(ATTNPRESS_OUT_OF_MEMORY, "host memory ran out while %s, %zu bytes, was unpacked",
+                   request->stem, row->size);
+  }
+  *image = (ap_image){.data = cubin,
+                      .size = row->size,
+                      .owned = cubin,
                       .origin = ATTNPRESS_ORIGIN_PREBUILT,
                       .layer = AP_LAYER_PREBUILT,
-                      .registers = cubin->registers,
-                      .spill_bytes = cubin->spill_bytes};
-  return 1;
+                      .registers = row->registers,
+                      .spill_bytes = row->spill_bytes};
+  return ATTNPRESS_OK;
 }
 
 /** The disk layers; image->data stays NULL where none has the entry. */
@@ -139,10 +147,10 @@ attnpress_status ap_find_image(attnpress_handle *handle, const ap_request *reque
   memset(image, 0, sizeof *image);
   if (publish_status != NULL)
     *publish_status = ATTNPRESS_OK;
-  if ((layers & AP_LAYER_PREBUILT) && find_prebuilt(request, image))
-    return ATTNPRESS_OK;
   attnpress_status status = ATTNPRESS_OK;
-  if (layers & (AP_LAYER_DISK | AP_LAYER_JIT)) {
+  if (layers & AP_LAYER_PREBUILT)
+    FORWARD_IF(find_prebuilt(request, image));
+  if (image->data == NULL && (layers & (AP_LAYER_DISK | AP_LAYER_JIT))) {
     char *source;
     size_t size;
     ap_key key;

@@ -10,6 +10,7 @@ static attnpress_status open_parts(attnpress_handle *handle, const attnpress_opt
   handle->backend = options->backend;
   handle->jit_off = options->jit_off;
   handle->num_threads = options->num_threads;
+  handle->arch_max = options->arch_max;
   handle->log = (ap_log){options->log, options->log_user};
   if (options->nvrtc_path != NULL) {
     handle->nvrtc_path = strdup(options->nvrtc_path);
@@ -94,5 +95,7 @@ attnpress_status ap_device_read(const ap_driver *driver, CUdevice ordinal, ap_de
   }
   device->ordinal = ordinal;
   device->capability = 10 * major + minor;
+  device->tma = driver->tensor_map_encode_tiled != NULL;
+  device->arch_max = 0;
   return ap_check_capability(device->capability);
 }

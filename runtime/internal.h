@@ -37,6 +37,7 @@ typedef struct ap_driver {
   int version;   /* 13000 for CUDA 13.0 */
 #define AP_POINTER(name, symbol, parameters) CUresult(*name) parameters;
   AP_CUDA_FUNCTIONS(AP_POINTER)
+  AP_CUDA_OPTIONAL_FUNCTIONS(AP_POINTER)
 #undef AP_POINTER
 } ap_driver;
 
@@ -78,13 +79,17 @@ void ap_cubin_resources(const unsigned char *data, size_t size, const char *symb
 typedef struct ap_problem {
   int32_t batch, heads_q, heads_kv, seqlen_q, seqlen_k, hdim, hdim_v;
   int32_t dtype, mask;
-  int32_t num_splits; /* as asked for; 0: to be chosen */
+  int32_t num_splits;       /* as asked for; 0: to be chosen */
+  int32_t tma;              /* 1: tensor maps can describe Q, K and V */
+  int32_t tma_min, tma_max; /* the least and the most that `tma` is for any batch and lengths */
 } ap_problem;
 
 typedef struct ap_device {
   int ordinal;
   int capability; /* 90 for 9.0 */
   int sm_count, threads_per_sm, smem_per_sm_bytes, smem_per_block_bytes;
+  int tma;      /* 1: the driver makes tensor maps */
+  int arch_max; /* attnpress_options.arch_max */
 } ap_device;
 
 /** How a problem is run on a device. */
@@ -94,6 +99,10 @@ typedef struct ap_plan {
   const char *target;
   int32_t heads_per_tile, row_blocks, num_splits, key_blocks_per_split;
   unsigned grid; /* thread blocks; 0: the output is empty */
+  int overlaps;  /* the kernels may begin before what was launched before them has ended */
+  /* Only where thread blocks take one unit of work after another (tile.producer), and as in
+   * attnpress_fwd_sm90_args: */
+  int32_t heads, section_heads, group_units, group_rounds, rounds;
   /* Only where variant.split: */
   ap_variant combine;
   ap_tile combine_tile;
@@ -106,6 +115,8 @@ typedef struct ap_plan {
 /** NOT_SUPPORTED, naming device and requirement, where no architecture serves the device. */
 attnpress_status ap_check_capability(int capability);
 attnpress_status ap_choose(const ap_problem *problem, const ap_device *device, ap_plan *plan);
+/** How a kernel divides integers from 0 to 2^31 - 1 by a positive one. */
+attnpress_divisor ap_divisor(int32_t value);
 /** The split count for `blocks` thread blocks of one split over `key_blocks` key blocks, on a
  * device that holds `slots` thread blocks at once. */
 int ap_choose_num_splits(int64_t blocks, int64_t key_blocks, int64_t slots);
@@ -131,6 +142,9 @@ extern const size_t ap_targets_count;
 const ap_target *ap_find_target(const char *name);
 /** The target of a stem's arch for a device; NULL: the device does not run that arch. */
 const char *ap_target_for(int capability, int arch);
+/** The target of combine kernels, whose stems all say sm80 and which run on every device; NULL: the
+ * device is unknown. */
+const char *ap_combine_target_for(int capability);
 
 /* ---- validate.c ------------------------------------------------------------------------------ */
 
@@ -144,13 +158,25 @@ attnpress_status ap_validate_forward(const attnpress_forward_args *args, int32_t
                                      int with_data, ap_problem *problem);
 attnpress_status ap_validate_options(const attnpress_options *options);
 
+/* ---- tensor_map.c ---------------------------------------------------------------------------- */
+
+/* Rows of a warpgroup of a tile with a producer, and the most query heads that may share a tile. */
+enum { AP_WARPGROUP_ROWS = 64 };
+
+/** 1 where tensor maps can describe Q, K and V, if the batch and the lengths are these. */
+int ap_tensor_maps_fit(const attnpress_forward_args *args, int64_t batch, int64_t seqlen_q,
+                       int64_t seqlen_k);
+/** Writes the maps of a call whose problem has `tma` and whose output is not empty. */
+attnpress_status ap_tensor_maps_encode(const ap_driver *driver, const attnpress_forward_args *args,
+                                       const ap_plan *plan, attnpress_fwd_sm90_args *kernel_args);
+
 /* ---- jit.c ----------------------------------------------------------------------------------- */
 
 /** A cubin in host memory. */
 typedef struct ap_image {
   const unsigned char *data;
   size_t size;
-  unsigned char *owned; /* to be freed; NULL: linked in */
+  unsigned char *owned; /* the same, to be freed */
   int32_t origin;       /* ATTNPRESS_ORIGIN_... */
   int32_t layer;        /* AP_LAYER_... */
   int32_t registers, spill_bytes;
@@ -252,7 +278,7 @@ typedef enum ap_nvrtc_state {
 } ap_nvrtc_state;
 
 struct attnpress_handle {
-  int32_t backend, jit_off, num_threads;
+  int32_t backend, jit_off, num_threads, arch_max;
   ap_log log;
   ap_cache cache;
   ap_driver driver;

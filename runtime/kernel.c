@@ -76,6 +76,7 @@ static attnpress_status add_context(attnpress_handle *handle, CUcontext context,
   fresh->context = context;
   fresh->id = id;
   fresh->device = device;
+  fresh->device.arch_max = handle->arch_max;
   atomic_init(&fresh->table, table);
 
   pthread_mutex_lock(&handle->lock);
@@ -175,12 +176,9 @@ static int is_refusal(CUresult result) {
 /** Loads an image; the context is current. With lazy loading the driver looks at it only when the
  * function is asked for, so that belongs to it. */
 static CUresult load_image(const ap_driver *driver, const ap_image *image, ap_kernel *kernel) {
-  int option = CU_LIBRARY_BINARY_IS_PRESERVED;
-  void *value = (void *)(uintptr_t)1;
-  const unsigned options = image->owned == NULL ? 1 : 0;
   CUfunction function;
-  CUresult result = driver->library_load_data(&kernel->library, image->data, NULL, NULL, 0, &option,
-                                              &value, options);
+  CUresult result =
+      driver->library_load_data(&kernel->library, image->data, NULL, NULL, 0, NULL, NULL, 0);
   if (result != CUDA_SUCCESS) {
     kernel->library = NULL;
     return result;

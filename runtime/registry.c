@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** Order of ap_tiles: pass, hdim, hdim_v, mask, decode, arch; rows that only differ in split and
- * dtype stand together. */
+/** Order of ap_tiles: pass, hdim, hdim_v, mask, decode, arch; rows that only differ in split,
+ * dtype and target stand together, those that name a target first. */
 static int compare_tile_row(const ap_variant *a, const ap_variant *b) {
   const int32_t x[] = {a->pass, a->hdim, a->hdim_v, a->mask, a->decode, a->arch};
   const int32_t y[] = {b->pass, b->hdim, b->hdim_v, b->mask, b->decode, b->arch};
@@ -29,13 +29,15 @@ static size_t first_tile_row(const ap_variant *variant) {
   return low;
 }
 
-attnpress_status ap_find_tile(const ap_variant *variant, ap_tile *tile) {
+attnpress_status ap_find_tile(const ap_variant *variant, const char *target, ap_tile *tile) {
   for (size_t i = first_tile_row(variant); i < ap_tiles_count; ++i) {
     const ap_variant *row = &ap_tiles[i].variant;
     if (compare_tile_row(row, variant) != 0)
       break;
+    const char *row_target = ap_tiles[i].target;
     if ((row->split == -1 || row->split == variant->split) &&
-        (row->dtype == 0 || row->dtype == variant->dtype)) {
+        (row->dtype == 0 || row->dtype == variant->dtype) &&
+        (row_target == NULL || (target != NULL && strcmp(row_target, target) == 0))) {
       *tile = ap_tiles[i].tile;
       return ATTNPRESS_OK;
     }
@@ -45,7 +47,7 @@ attnpress_status ap_find_tile(const ap_variant *variant, ap_tile *tile) {
       ap_variant_print(variant, stem)); /* says what is wrong with a variant that is illegal */
   return ap_fail(ATTNPRESS_NOT_SUPPORTED,
                  "%s has no tile: kernels exist for head dims that are multiples of 8 up to %d, on "
-                 "sm80 and sm86",
+                 "sm80, sm86 and sm90",
                  stem, AP_HDIM_MAX);
 }
 
@@ -124,6 +126,8 @@ attnpress_status ap_render(const ap_variant *variant, const ap_tile *tile, char 
       .min_blocks = tile->min_blocks,
       .k_unroll = tile->k_unroll,
       .spread = tile->spread,
+      .producer = tile->producer,
+      .warps_k = tile->warps_k,
       .smem_bytes = tile->smem_bytes,
   };
   ap_text text = {NULL, 0, 0, 0};

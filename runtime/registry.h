@@ -21,13 +21,13 @@ typedef struct ap_variant {
   int32_t dtype;  /* ATTNPRESS_FP16 or ATTNPRESS_BF16 */
   int32_t mask;   /* ATTNPRESS_FULL or ATTNPRESS_CAUSAL; FULL for the combine pass */
   int32_t decode; /* 1: the small row block for short queries */
-  int32_t arch;   /* the template's and tile's architecture: 80, 86 */
+  int32_t arch;   /* the template's and tile's architecture: 80, 86, 90 */
 } ap_variant;
 
 /** A tile: how a variant's work is cut. Every field is a template variable of the same name. */
 typedef struct ap_tile {
   int32_t block_m;    /* query rows of a thread block */
-  int32_t block_n;    /* keys of one key block; 0 for the combine pass */
+  int32_t block_n;    /* keys of one key block; of the combine pass: columns of the output */
   int32_t warps_m;    /* warps that share the rows */
   int32_t warps_n;    /* warps that share the keys of S and the columns of O */
   int32_t stages;     /* slabs of K and V in shared memory */
@@ -37,12 +37,15 @@ typedef struct ap_tile {
   int32_t min_blocks; /* thread blocks that an SM is to hold, for the compiler's register budget */
   int32_t k_unroll;   /* steps of 16 columns of Q K^T that are unrolled; 0: all of a slab */
   int32_t spread;     /* 1: copies start between the steps of the products, not all at once */
+  int32_t producer;   /* 1: 128 threads more than those of the warps do the copies; sm90 */
+  int32_t warps_k;    /* warps that have keys of a key block, and a ring, of their own */
   int32_t smem_bytes; /* dynamic shared memory; computed by the generator, used by both sides */
 } ap_tile;
 
 typedef struct ap_tile_row {
   ap_variant variant; /* dtype 0: any; split -1: both */
   ap_tile tile;
+  const char *target; /* NULL: any */
 } ap_tile_row;
 
 /** A text that grows; data is NUL-terminated once something was appended. failed: memory ran out.
@@ -64,7 +67,7 @@ typedef struct ap_render_input {
   const char *tile_name;
   int32_t split, decode, hdim, hdim_v, arch;
   int32_t block_m, block_n, warps_m, warps_n, stages, k_slab, v_slab, q_in_regs, min_blocks,
-      k_unroll, spread, smem_bytes;
+      k_unroll, spread, producer, warps_k, smem_bytes;
 } ap_render_input;
 
 typedef struct ap_template {
@@ -86,8 +89,9 @@ typedef struct ap_prebuilt_row { /* one (variant, target) of the default set */
 
 typedef struct ap_cubin {
   const char *stem, *tile_name, *target;
-  const unsigned char *data;
-  size_t size;
+  const unsigned char *data; /* a zstd frame */
+  size_t stored_size;        /* of the frame */
+  size_t size;               /* of the cubin in it */
   int32_t registers, spill_bytes;
 } ap_cubin;
 
@@ -104,17 +108,24 @@ extern const size_t ap_default_set_count;
 /* Written by the build from the default set's cubins; empty in the tool that compiles them: */
 extern const ap_cubin ap_prebuilt_cubins[]; /* sorted by (stem, tile_name, target) */
 extern const size_t ap_prebuilt_cubins_count;
+/** Comes with the table. Writes row->size bytes to `cubin`; 0: the frame is damaged, or memory ran
+ * out. */
+int ap_unpack_prebuilt(const ap_cubin *row, unsigned char *cubin);
 
 /* variant.c */
 attnpress_status ap_variant_print(const ap_variant *variant, char stem[AP_STEM_MAX]);
 attnpress_status ap_variant_parse(const char *stem, ap_variant *variant);
-/** "m128n64w4x1s2k128v64", with "q" appended for q_in_regs "b<n>" where min_blocks
- *  is not 1, and "u<n>" where k_unroll is not 0, "c" for spread. */
+/** "m128n64w4x1s2k128v64", w1x1x4 where warps_k is not 1, with "q" appended for q_in_regs, "b<n>"
+ * where min_blocks is not 1, "u<n>" where k_unroll is not 0, and "c" for spread; with a producer
+ * "m128n176s2", as the rest follows. */
 void ap_tile_print(const ap_tile *tile, char name[AP_TILE_NAME_MAX]);
+/** Threads of a thread block. */
+int ap_tile_threads(const ap_tile *tile);
 
 /* registry.c */
-/** The tile of a variant; NOT_SUPPORTED, naming what is allowed, where there is none. */
-attnpress_status ap_find_tile(const ap_variant *variant, ap_tile *tile);
+/** The tile of a variant on a target, or where target is NULL on those that have none of their own;
+ * NOT_SUPPORTED, naming what is allowed, where there is none. */
+attnpress_status ap_find_tile(const ap_variant *variant, const char *target, ap_tile *tile);
 /** The linked cubin, or NULL. */
 const ap_cubin *ap_find_prebuilt(const char *stem, const char *tile_name, const char *target);
 /** The source of (variant, tile), NUL-terminated, freed by the caller. */

@@ -51,6 +51,11 @@ attnpress_status ap_validate_options(const attnpress_options *o) {
             "options.cache_off is %d; it must be 0 or 1", (int)o->cache_off);
   RETURN_IF(o->num_threads < 0 || o->num_threads > AP_THREADS_MAX, ATTNPRESS_INVALID_ARGUMENT,
             "options.num_threads is %d; it must be 0 to %d", (int)o->num_threads, AP_THREADS_MAX);
+  RETURN_IF(o->arch_max != 0 && o->arch_max != 80 && o->arch_max != 86 && o->arch_max != 90,
+            ATTNPRESS_INVALID_ARGUMENT,
+            "options.arch_max is %d; it must be 80, 86, 90 or 0 for no limit", (int)o->arch_max);
+  RETURN_IF(o->reserved != 0, ATTNPRESS_INVALID_ARGUMENT, "options.reserved is %d; it must be 0",
+            (int)o->reserved);
   FORWARD_IF(check_path(o->nvrtc_path, "nvrtc_path"));
   FORWARD_IF(check_path(o->cache_dir, "cache_dir"));
   for (size_t i = 0; o->read_only_dirs != NULL && o->read_only_dirs[i] != NULL; ++i)
@@ -254,6 +259,9 @@ attnpress_status ap_validate_forward(const attnpress_forward_args *args, int32_t
       .dtype = args->q.dtype,
       .mask = args->mask,
       .num_splits = args->num_splits,
+      .tma = ap_tensor_maps_fit(args, args->q.shape[0], args->q.shape[1], args->k.shape[1]),
+      .tma_min = ap_tensor_maps_fit(args, 2, 2, 2),
+      .tma_max = ap_tensor_maps_fit(args, 1, 1, 1),
   };
   return ATTNPRESS_OK;
 }

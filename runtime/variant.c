@@ -8,9 +8,9 @@
 #include <string.h>
 
 static const char grammar[] =
-    "flash_<fwd|fwd_combine>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal][_decode]_sm<80|86>";
+    "flash_<fwd|fwd_combine>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal][_decode]_sm<80|86|90>";
 
-enum { COMBINE_ARCH = 80 };
+enum { COMBINE_ARCH = 80, SM90_HDIM_MAX = 256 };
 
 const char *ap_dtype_name(int32_t dtype) {
   switch (dtype) {
@@ -47,6 +47,18 @@ attnpress_status ap_check_head_dims(int64_t hdim, int64_t hdim_v) {
   return ATTNPRESS_OK;
 }
 
+/** What sm90 does not have: large head dims, and decode kernels; 9.0 runs those of sm80. */
+static attnpress_status check_sm90(const ap_variant *v) {
+  const int value = v->hdim <= SM90_HDIM_MAX;
+  const int hdim = value ? v->hdim_v : v->hdim;
+  RETURN_IF(hdim > SM90_HDIM_MAX, ATTNPRESS_INVALID_ARGUMENT,
+            "%s %d is not supported on sm90: it must be a multiple of 8 from 8 to %d",
+            value ? "value head dim" : "head dim", hdim, SM90_HDIM_MAX);
+  RETURN_IF(v->decode, ATTNPRESS_INVALID_ARGUMENT,
+            "decode is not supported on sm90: it must be on sm80 or sm86");
+  return ATTNPRESS_OK;
+}
+
 static attnpress_status check_variant(const ap_variant *v) {
   RETURN_IF(v->pass != AP_PASS_FWD && v->pass != AP_PASS_FWD_COMBINE, ATTNPRESS_INVALID_ARGUMENT,
             "pass %d is unknown: it must be fwd or fwd_combine", (int)v->pass);
@@ -54,8 +66,8 @@ static attnpress_status check_variant(const ap_variant *v) {
             "dtype %d has no kernels: it must be fp16 or bf16", (int)v->dtype);
   RETURN_IF(v->mask != ATTNPRESS_FULL && v->mask != ATTNPRESS_CAUSAL, ATTNPRESS_INVALID_ARGUMENT,
             "mask %d is unknown: it must be full or causal", (int)v->mask);
-  RETURN_IF(v->arch != 80 && v->arch != 86, ATTNPRESS_INVALID_ARGUMENT,
-            "arch sm%d is unknown: it must be sm80 or sm86", (int)v->arch);
+  RETURN_IF(v->arch != 80 && v->arch != 86 && v->arch != 90, ATTNPRESS_INVALID_ARGUMENT,
+            "arch sm%d is unknown: it must be sm80, sm86 or sm90", (int)v->arch);
   FORWARD_IF(ap_check_head_dims(v->hdim, v->hdim_v));
   if (v->pass == AP_PASS_FWD_COMBINE)
     RETURN_IF(v->mask != ATTNPRESS_FULL || v->split || v->decode || v->hdim != v->hdim_v ||
@@ -64,6 +76,8 @@ static attnpress_status check_variant(const ap_variant *v) {
               "the fwd_combine pass takes no split, mask, decode or value head dim of its own, and "
               "its arch is sm%d",
               COMBINE_ARCH);
+  if (v->pass == AP_PASS_FWD && v->arch == 90)
+    FORWARD_IF(check_sm90(v));
   return ATTNPRESS_OK;
 }
 
@@ -137,15 +151,28 @@ attnpress_status ap_variant_parse(const char *stem, ap_variant *variant) {
 }
 
 void ap_tile_print(const ap_tile *tile, char name[AP_TILE_NAME_MAX]) {
-  char blocks[16] = "", unroll[16] = "";
+  char own_keys[16] = "", blocks[16] = "", unroll[16] = "";
+  if (tile->producer) {
+    snprintf(name, AP_TILE_NAME_MAX, "m%dn%ds%d", (int)tile->block_m, (int)tile->block_n,
+             (int)tile->stages);
+    return;
+  }
+  if (tile->warps_k != 1)
+    snprintf(own_keys, sizeof own_keys, "x%d", (int)tile->warps_k);
   if (tile->min_blocks != 1)
     snprintf(blocks, sizeof blocks, "b%d", (int)tile->min_blocks);
   if (tile->k_unroll != 0)
     snprintf(unroll, sizeof unroll, "u%d", (int)tile->k_unroll);
-  snprintf(name, AP_TILE_NAME_MAX, "m%dn%dw%dx%ds%dk%dv%d%s%s%s%s", (int)tile->block_m,
-           (int)tile->block_n, (int)tile->warps_m, (int)tile->warps_n, (int)tile->stages,
+  snprintf(name, AP_TILE_NAME_MAX, "m%dn%dw%dx%d%ss%dk%dv%d%s%s%s%s", (int)tile->block_m,
+           (int)tile->block_n, (int)tile->warps_m, (int)tile->warps_n, own_keys, (int)tile->stages,
            (int)tile->k_slab, (int)tile->v_slab, tile->q_in_regs ? "q" : "", blocks, unroll,
            tile->spread ? "c" : "");
+}
+
+int ap_tile_threads(const ap_tile *tile) {
+  enum { PRODUCER_THREADS = 128 };
+  return 32 * tile->warps_m * tile->warps_n * tile->warps_k +
+         (tile->producer ? PRODUCER_THREADS : 0);
 }
 
 uint64_t ap_variant_key(const ap_variant *v) {

@@ -49,14 +49,14 @@ class Machine:
     """Where the kernels run, and what they are compiled for."""
 
     device: str  # cuda or cpu
-    arch: str  # of the stems, 80 or 86
-    target: str  # such as sm_90
+    arch: str  # of the stems, 80, 86 or 90
+    target: str  # such as sm_90a
 
 
 def look_at_machine(tool: str) -> Machine:
     """The first GPU; without one, kernels are compiled for an H100 all the same."""
-    found = re.search(r"runs sm(\d+) kernels compiled for (sm_\d+)", run([tool, "doctor"], False))
-    return Machine("cuda", found[1], found[2]) if found else Machine("cpu", "80", "sm_90")
+    found = re.search(r"runs sm(\d+) kernels compiled for (sm_\w+)", run([tool, "doctor"], False))
+    return Machine("cuda", found[1], found[2]) if found else Machine("cpu", "90", "sm_90a")
 
 
 @dataclass

@@ -24,6 +24,23 @@ static void line(const char *name, const char *value) {
   printf("%-14s%s\n", name, value);
 }
 
+/** The kernels that a device runs, best first. */
+static void report_archs(int capability) {
+  static const int archs[] = {90, 86, 80};
+  char text[128];
+  for (size_t a = 0; a < sizeof archs / sizeof *archs; ++a) {
+    const char *target = ap_target_for(capability, archs[a]);
+    size_t linked = 0;
+    if (target == NULL)
+      continue;
+    for (size_t i = 0; i < ap_prebuilt_cubins_count; ++i)
+      linked += strcmp(ap_prebuilt_cubins[i].target, target) == 0;
+    snprintf(text, sizeof text, "   runs sm%d kernels compiled for %s; %zu of them are linked in",
+             archs[a], target, linked);
+    line("", text);
+  }
+}
+
 static void report_device(const ap_driver *driver, int index, report *r) {
   CUdevice ordinal;
   ap_device device = {0};
@@ -34,10 +51,6 @@ static void report_device(const ap_driver *driver, int index, report *r) {
   driver->device_get_name(name, sizeof name, ordinal);
   driver->device_total_mem(&bytes, ordinal);
   const attnpress_status status = ap_device_read(driver, ordinal, &device);
-  const char *target = ap_target_for(device.capability, 80);
-  const int arch = target != NULL ? 80 : 86;
-  if (target == NULL)
-    target = ap_target_for(device.capability, 86);
   snprintf(text, sizeof text, "%d: %s, compute capability %d.%d, %d SMs, %.0f GB", index, name,
            device.capability / 10, device.capability % 10, device.sm_count,
            (double)bytes / 1073741824.0);
@@ -46,12 +59,7 @@ static void report_device(const ap_driver *driver, int index, report *r) {
     miss(r, "%s", attnpress_last_error());
     return;
   }
-  size_t linked = 0;
-  for (size_t i = 0; i < ap_prebuilt_cubins_count; ++i)
-    linked += strcmp(ap_prebuilt_cubins[i].target, target) == 0;
-  snprintf(text, sizeof text, "   runs sm%d kernels compiled for %s; %zu of them are linked in",
-           arch, target, linked);
-  line("", text);
+  report_archs(device.capability);
 }
 
 static int report_driver(report *r) {
@@ -147,7 +155,7 @@ static void report_prebuilt(report *r) {
   size_t named = 0;
   const size_t count = ap_prebuilt_cubins_count;
   for (size_t i = 0; i < count; ++i)
-    size += ap_prebuilt_cubins[i].size;
+    size += ap_prebuilt_cubins[i].stored_size;
   for (size_t t = 0; t < ap_targets_count && named < 16; ++t)
     for (size_t i = 0; i < count; ++i)
       if (strcmp(ap_prebuilt_cubins[i].target, ap_targets[t].name) == 0) {

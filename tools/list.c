@@ -11,12 +11,13 @@ static void list_prebuilt(void) {
   char text[24];
   uint64_t bytes = 0;
   for (size_t i = 0; i < ap_prebuilt_cubins_count; ++i)
-    bytes += ap_prebuilt_cubins[i].size;
+    bytes += ap_prebuilt_cubins[i].stored_size;
   if (ap_prebuilt_cubins_count == 0) {
     printf("Linked in: nothing; this library was built without prebuilt kernels\n");
     return;
   }
-  printf("Linked in: %zu kernels, %s\n\n", ap_prebuilt_cubins_count, tool_bytes(bytes, text));
+  printf("Linked in: %zu kernels, compressed to %s\n\n", ap_prebuilt_cubins_count,
+         tool_bytes(bytes, text));
   tool_table table = {.columns = 6,
                       .titles = {"kernel", "tile", "target", ">bytes", ">registers", ">spills"}};
   for (size_t i = 0; i < ap_prebuilt_cubins_count; ++i) {

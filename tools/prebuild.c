@@ -1,6 +1,6 @@
 /* attnpress prebuild: compiles the default set for the library's own build.
  *
- * Writes to a folder: <stem>.<target>.cubin each, prebuilt_cubins.S that includes them,
+ * Writes to a folder: <stem>.<target>.cubin.zst each, prebuilt_cubins.S that includes them,
  * prebuilt_cubins.c that lists them for runtime/registry.h, and prebuilt_manifest.txt. The manifest
  * says for each cubin the key of what it was made from and the checksum of what came out: a cubin
  * for which both still hold is not compiled again. Every file is written beside its place and
@@ -31,7 +31,7 @@ typedef struct item {
   char *source;
   size_t source_size;
   char key[KEY_TEXT], checksum[KEY_TEXT];
-  size_t size;
+  size_t size, stored_size; /* of the cubin, and compressed */
   int32_t registers, spill_bytes;
   int done;
 } item;
@@ -62,7 +62,7 @@ static void hash_text(const void *data, size_t size, char text[KEY_TEXT]) {
 }
 
 static void cubin_path(const press *p, const item *it, char path[PATH_BYTES]) {
-  snprintf(path, PATH_BYTES, "%s/%s.%s.cubin", p->dir, it->request.stem, it->request.target);
+  snprintf(path, PATH_BYTES, "%s/%s.%s.cubin.zst", p->dir, it->request.stem, it->request.target);
 }
 
 /** The whole of a file, to be freed; NULL where it cannot be read. */
@@ -124,12 +124,12 @@ static int write_text(const press *p, const char *name, ap_text *text) {
 
 static int write_manifest(const press *p) {
   ap_text text = {NULL, 0, 0, 0};
-  append(&text, "# key, checksum, registers, spill bytes, stem, target\n");
+  append(&text, "# key, checksum, bytes, registers, spill bytes, stem, target\n");
   for (size_t i = 0; i < p->count; ++i)
     if (p->items[i].done)
-      append(&text, "%s %s %d %d %s %s\n", p->items[i].key, p->items[i].checksum,
-             (int)p->items[i].registers, (int)p->items[i].spill_bytes, p->items[i].request.stem,
-             p->items[i].request.target);
+      append(&text, "%s %s %zu %d %d %s %s\n", p->items[i].key, p->items[i].checksum,
+             p->items[i].size, (int)p->items[i].registers, (int)p->items[i].spill_bytes,
+             p->items[i].request.stem, p->items[i].request.target);
   return write_text(p, "prebuilt_manifest.txt", &text);
 }
 
@@ -146,23 +146,25 @@ static void reuse(const press *p, const char *line) {
   char key[KEY_TEXT], checksum[KEY_TEXT], found[KEY_TEXT], stem[AP_STEM_MAX], target[AP_TARGET_MAX],
       path[PATH_BYTES];
   int registers, spill_bytes;
-  if (sscanf(line, "%32s %32s %d %d %127s %15s", key, checksum, &registers, &spill_bytes, stem,
-             target) != 6)
+  size_t cubin_size;
+  if (sscanf(line, "%32s %32s %zu %d %d %127s %15s", key, checksum, &cubin_size, &registers,
+             &spill_bytes, stem, target) != 7)
     return;
   item *it = find_item(p, stem, target);
   if (it == NULL || strcmp(it->key, key) != 0)
     return;
   size_t size = 0;
   cubin_path(p, it, path);
-  char *cubin = read_file(path, &size);
-  if (cubin == NULL)
+  char *frame = read_file(path, &size);
+  if (frame == NULL)
     return;
-  hash_text(cubin, size, found);
-  free(cubin);
+  hash_text(frame, size, found);
+  free(frame);
   if (strcmp(found, checksum) != 0)
     return;
   memcpy(it->checksum, checksum, sizeof checksum);
-  it->size = size;
+  it->size = cubin_size;
+  it->stored_size = size;
   it->registers = registers;
   it->spill_bytes = spill_bytes;
   it->done = 1;
@@ -196,17 +198,27 @@ static attnpress_status prepare_items(press *p) {
   return ATTNPRESS_OK;
 }
 
+/** Compresses the image and writes it to the item's file. */
+static int store(const press *p, item *it, const ap_image *image) {
+  char path[PATH_BYTES];
+  void *frame;
+  if (!tool_compress(image->data, image->size, &frame, &it->stored_size))
+    return 0;
+  it->size = image->size;
+  hash_text(frame, it->stored_size, it->checksum);
+  cubin_path(p, it, path);
+  const int good = write_file(path, frame, it->stored_size);
+  free(frame);
+  return good;
+}
+
 static int compile_item(press *p, item *it) {
   ap_nvrtc *nvrtc;
   ap_image image;
-  char path[PATH_BYTES];
   if (ap_handle_nvrtc(p->handle, &nvrtc) != ATTNPRESS_OK ||
       ap_jit_compile(nvrtc, &p->handle->log, &it->request, it->source, &image) != ATTNPRESS_OK)
     return 0;
-  cubin_path(p, it, path);
-  const int good = write_file(path, image.data, image.size);
-  hash_text(image.data, image.size, it->checksum);
-  it->size = image.size;
+  const int good = store(p, it, &image);
   it->registers = image.registers;
   it->spill_bytes = image.spill_bytes;
   const double ms = image.compile_ms;
@@ -291,17 +303,17 @@ static int write_tables(const press *p) {
            "    .globl ap_cubin_%zu /* %s %s */\n"
            "    .hidden ap_cubin_%zu\n"
            "ap_cubin_%zu:\n"
-           "    .incbin \"%s/%s.%s.cubin\"\n",
+           "    .incbin \"%s/%s.%s.cubin.zst\"\n",
            i, it->key, it->checksum, i, i, p->dir, it->request.stem, it->request.target);
     append(&table, "extern const unsigned char ap_cubin_%zu[];\n", i);
-    append(&rows, "    {\"%s\", \"%s\", \"%s\",\n     ap_cubin_%zu, %zu, %d, %d},\n",
-           it->request.stem, it->request.tile_name, it->request.target, i, it->size,
-           (int)it->registers, (int)it->spill_bytes);
+    append(&rows, "    {\"%s\", \"%s\", \"%s\",\n     ap_cubin_%zu, %zu, %zu, %d, %d},\n",
+           it->request.stem, it->request.tile_name, it->request.target, i, it->stored_size,
+           it->size, (int)it->registers, (int)it->spill_bytes);
   }
   append(&table, "\nconst ap_cubin ap_prebuilt_cubins[] = {\n%s", "");
   ap_text_append(&table, rows.data ? rows.data : "", rows.size);
   append(&table, "%s};\nconst size_t ap_prebuilt_cubins_count = %zu;\n",
-         p->count ? "" : "    {NULL, NULL, NULL, NULL, 0, 0, 0},\n", p->count);
+         p->count ? "" : "    {NULL, NULL, NULL, NULL, 0, 0, 0, 0},\n", p->count);
   free(rows.data);
   free(sorted);
   const int good = write_text(p, "prebuilt_cubins.S", &assembly);
@@ -334,9 +346,9 @@ static void remove_orphans(const press *p, const char *manifest_before) {
   for (char *line = copy ? strtok_r(copy, "\n", &rest) : NULL; line != NULL;
        line = strtok_r(NULL, "\n", &rest)) {
     char stem[AP_STEM_MAX], target[AP_TARGET_MAX], path[PATH_BYTES];
-    if (sscanf(line, "%*32s %*32s %*d %*d %127s %15s", stem, target) == 2 && *line != '#' &&
+    if (sscanf(line, "%*32s %*32s %*u %*d %*d %127s %15s", stem, target) == 2 && *line != '#' &&
         strchr(stem, '/') == NULL && find_item(p, stem, target) == NULL) {
-      snprintf(path, sizeof path, "%s/%s.%s.cubin", p->dir, stem, target);
+      snprintf(path, sizeof path, "%s/%s.%s.cubin.zst", p->dir, stem, target);
       unlink(path);
     }
   }
@@ -366,12 +378,15 @@ static int press_all(press *p, int jobs) {
     ap_fail(ATTNPRESS_COMPILE_FAILED, "%s", p->sentence);
   const int good = !p->failed && write_tables(p) && write_manifest(p);
   if (good) {
-    uint64_t bytes = 0;
-    char text[24];
-    for (size_t i = 0; i < p->count; ++i)
+    uint64_t bytes = 0, stored_bytes = 0;
+    char text[24], stored_text[24];
+    for (size_t i = 0; i < p->count; ++i) {
       bytes += p->items[i].size;
+      stored_bytes += p->items[i].stored_size;
+    }
     remove_orphans(p, before);
-    printf("%zu kernels, %s, %.1f s\n", p->count, tool_bytes(bytes, text), now_s() - begin_s);
+    printf("%zu kernels, %s, compressed to %s, %.1f s\n", p->count, tool_bytes(bytes, text),
+           tool_bytes(stored_bytes, stored_text), now_s() - begin_s);
   }
   free(before);
   return good;

@@ -2,7 +2,7 @@
 # Finds or fetches what the project needs, into .venv and nowhere else; what only apt has is
 # installed when the caller is root, and otherwise named in one line.
 #
-#   tools/setup.sh build      a C compiler, xxHash's header, CMake, Ninja, NVRTC
+#   tools/setup.sh build      a C compiler, xxHash's header, zstd, CMake, Ninja, NVRTC
 #   tools/setup.sh generate   Jinja2
 #   tools/setup.sh demo       both of these
 #   tools/setup.sh test       both of these, cmocka, pytest, NumPy
@@ -27,6 +27,9 @@ say() { printf 'setup: %s\n' "$*"; }
 fail() { printf 'setup: %s\n' "$*" >&2; }
 
 building() { [ "$goal" != generate ]; }
+
+# Kernels are linked in, packed by zstd, unless CMake is told otherwise.
+links_kernels() { [[ ${CMAKE_ARGS:-} != *ATTNPRESS_PREBUILT=OFF* ]]; }
 
 # ---- What only apt has ---------------------------------------------------------------------------
 
@@ -56,6 +59,7 @@ missing_required() {
     command -v "$compiler" >/dev/null || echo gcc libc6-dev
     has_header stdlib.h || echo libc6-dev
     has_header xxhash.h || echo libxxhash-dev
+    if links_kernels; then has_header zstd.h || echo libzstd-dev; fi
   fi
   command -v make >/dev/null || echo make
   if ! command -v python3 >/dev/null; then

@@ -33,6 +33,9 @@ int tool_is_emulated(int argc, char **argv);
 /** 1 for -h and --help. */
 int tool_is_help(const char *word);
 
+/** Compresses with zstd. *frame is to be freed; 0, and the library's last error, where it fails. */
+int tool_compress(const void *data, size_t size, void **frame, size_t *frame_size);
+
 /* ---- Tables: columns as wide as they need to be ---- */
 
 enum { TABLE_COLUMNS_MAX = 10 };

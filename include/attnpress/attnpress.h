@@ -125,9 +125,13 @@ typedef struct attnpress_options {
    * from the calling thread, possibly several at once. NULL: silent. */
   void (*log)(void *user, int level, const char *message);
   void *log_user;
+  /** Kernels that were written for a newer architecture than this (80, 86 or 90; 0: no limit) are
+   * passed over where a device can run others: to compare, or to go round a fault. */
+  int32_t arch_max;
+  int32_t reserved; /* 0 */
 } attnpress_options;
 #define ATTNPRESS_OPTIONS_INIT                                                                     \
-  { sizeof(attnpress_options), 0, 0, 0, 0, NULL, NULL, NULL, 0, NULL, NULL }
+  { sizeof(attnpress_options), 0, 0, 0, 0, NULL, NULL, NULL, 0, NULL, NULL, 0, 0 }
 
 /** Makes a handle. `options` may be NULL. Opens nothing but, for ATTNPRESS_CUDA, the driver
  * (ATTNPRESS_NO_DRIVER where there is none). On failure *handle is NULL. */
@@ -152,7 +156,9 @@ enum {
 /** A 4-D tensor (batch, seqlen, heads, head_dim). stride[3] must be 1, the other strides multiples
  * of 8 elements and not negative (any value where that dimension's extent is 1), data 16-byte
  * aligned. Other layouts are other strides: a (batch, heads, seqlen, head_dim) tensor has stride[1]
- * = head_dim and stride[2] = seqlen * head_dim. data may be NULL where an extent is 0. */
+ * = head_dim and stride[2] = seqlen * head_dim, and a stride of 0 broadcasts an input. data may be
+ * NULL where an extent is 0. Strides of 2^39 elements and more keep devices of compute
+ * capability 9.0 from their fastest kernels. */
 typedef struct attnpress_tensor {
   void *data;
   int64_t shape[4];  /* batch, seqlen, heads, head_dim */
@@ -232,9 +238,9 @@ ATTNPRESS_API attnpress_status attnpress_forward_workspace_size(attnpress_handle
                                                                 const attnpress_forward_args *args,
                                                                 size_t *bytes);
 
-/** Loads every kernel that attnpress_forward() may choose for these arguments and any batch or
- * length (data pointers are ignored), compiling where needed, so that later calls neither wait nor
- * fail under stream capture. */
+/** Loads every kernel that attnpress_forward() may choose for these arguments, strides included,
+ * and any batch or length (data pointers are ignored), compiling where needed, so that later calls
+ * neither wait nor fail under stream capture. */
 ATTNPRESS_API attnpress_status attnpress_prepare_forward(attnpress_handle *handle,
                                                          const attnpress_forward_args *args);
 

@@ -59,6 +59,8 @@ class Options(Structure):
         ("cache_max_bytes", c_uint64),
         ("log", c_void_p),
         ("log_user", c_void_p),
+        ("arch_max", c_int32),
+        ("reserved", c_int32),
     ]
 
 
@@ -204,8 +206,12 @@ def check(status: int) -> None:
 
 def create(backend: int, nvrtc_path: str | None = None) -> int:
     """A new handle, as an integer. It lives as long as the process: kernels that are in flight use
-    it."""
+    it. ATTNPRESS_ARCH_MAX in the environment is its option arch_max."""
     options = Options(struct_size=ctypes.sizeof(Options), backend=backend)
+    arch_max = os.environ.get("ATTNPRESS_ARCH_MAX", "0")
+    if not arch_max.isdecimal():
+        raise ValueError(f"ATTNPRESS_ARCH_MAX is {arch_max!r}; it must be 80, 86, 90 or 0")
+    options.arch_max = int(arch_max)
     if nvrtc_path is not None:
         options.nvrtc_path = os.fsencode(nvrtc_path)
     handle = c_void_p()
