@@ -44,3 +44,11 @@ typedef struct emulated_launch {
 /** Runs a launch to its end, or to the first fault: then -1, and `report` says what, which threads,
  * which block and where in the source. */
 int emulated_run(const emulated_launch *launch, char *report);
+
+/** Stands in for the driver's cuTensorMapEncodeTiled, with its parameters and its conditions; the
+ * 128 bytes of `map` then hold what the emulated copy engine needs. 0, or 1 where a condition does
+ * not hold (CUDA_ERROR_INVALID_VALUE). */
+int emulated_encode_tiled(void *map, int data_type, uint32_t rank, void *address,
+                          const uint64_t *dims, const uint64_t *strides_bytes, const uint32_t *box,
+                          const uint32_t *element_strides, int interleave, int swizzle, int l2,
+                          int out_of_bounds);

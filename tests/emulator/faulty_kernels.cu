@@ -45,6 +45,33 @@ KERNEL(write_after_write) {
   args.out[threadIdx.x] = memory[threadIdx.x / 2];
 }
 
+// A barrier of the warp orders its lanes, and nobody else.
+KERNEL(right_exchange_in_a_warp) {
+  __shared__ uint32_t memory[64];
+  memory[threadIdx.x] = args.in[threadIdx.x];
+  __syncwarp();
+  const uint32_t other = memory[threadIdx.x ^ 31];
+  __syncwarp();
+  memory[threadIdx.x] = other;
+  args.out[threadIdx.x] = memory[threadIdx.x];
+}
+
+KERNEL(read_after_write_of_another_warp) {
+  __shared__ uint32_t memory[64];
+  memory[threadIdx.x] = args.in[threadIdx.x];
+  __syncwarp();
+  args.out[threadIdx.x] = memory[threadIdx.x % 32];
+}
+
+KERNEL(write_after_read_of_a_warp) {
+  __shared__ uint32_t memory[64];
+  memory[threadIdx.x] = args.in[threadIdx.x];
+  __syncwarp();
+  const uint32_t other = memory[threadIdx.x ^ 31];
+  memory[threadIdx.x] = other;
+  args.out[threadIdx.x] = other;
+}
+
 // Two threads' halves of a word are no race.
 KERNEL(right_neighbours) {
   __shared__ uint16_t memory[64];

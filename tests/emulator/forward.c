@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "../../runtime/internal.h"
 #include "attnpress/kernel_args.h"
 
 static int ceil_div(int64_t a, int64_t b) {
@@ -153,6 +154,10 @@ static void call_fwd(void (*function)(void), const void *args) {
   ((void (*)(attnpress_fwd_args))function)(*(const attnpress_fwd_args *)args);
 }
 
+static void call_fwd_sm90(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_fwd_sm90_args))function)(*(const attnpress_fwd_sm90_args *)args);
+}
+
 static void call_combine(void (*function)(void), const void *args) {
   ((void (*)(attnpress_fwd_combine_args))function)(*(const attnpress_fwd_combine_args *)args);
 }
@@ -194,8 +199,61 @@ static attnpress_fwd_args fwd_args(const call *c, const kernel *k) {
       .scale = scale,
       .scale_log2 = (float)((double)scale * 1.4426950408889634074),
   };
-  args.row_blocks = ceil_div((int64_t)s->seqlen_q * args.heads_per_tile, k->tile.block_m);
+  args.row_blocks = k->variant.arch == 90
+                        ? ceil_div(s->seqlen_q, k->tile.block_m / 64 * (64 / args.heads_per_tile))
+                        : ceil_div((int64_t)s->seqlen_q * args.heads_per_tile, k->tile.block_m);
   args.key_blocks_per_split = ceil_div(ceil_div(s->seqlen_k, k->tile.block_n), args.num_splits);
+  return args;
+}
+
+static CUresult no_words(CUresult result, const char **words) {
+  (void)words;
+  return result;
+}
+
+/* The library describes the tensors to what stands in for the driver. */
+static int encode_maps(const call *c, const kernel *k, attnpress_fwd_sm90_args *args,
+                       char *report) {
+  const ap_driver driver = {.tensor_map_encode_tiled = emulated_encode_tiled,
+                            .get_error_name = no_words,
+                            .get_error_string = no_words};
+  const ap_plan plan = {.heads_per_tile = args->fwd.heads_per_tile, .tile = k->tile};
+  if (ap_tensor_maps_encode(&driver, &c->args, &plan, args) == ATTNPRESS_OK)
+    return 0;
+  snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
+  return -1;
+}
+
+/* How units of work are dealt to `blocks` blocks. */
+static void number_units(attnpress_fwd_sm90_args *args, const shape *s, int blocks) {
+  const attnpress_fwd_args *fwd = &args->fwd;
+  const int tile_heads = fwd->heads_q / fwd->heads_per_tile;
+  args->heads = fwd->num_splits * tile_heads * fwd->batch;
+  const int section_heads = s->section_heads > 0 ? s->section_heads : most(1, args->heads);
+  const int sections = most(1, ceil_div(args->heads, section_heads));
+  const int group_sections = s->group_sections > 0 ? s->group_sections : sections;
+  const int section_units = section_heads * most(1, fwd->row_blocks);
+  args->group_units = group_sections * section_units;
+  const int group_rounds = ceil_div(args->group_units, blocks);
+  args->rounds = group_rounds * ceil_div(sections, group_sections);
+  args->section_heads = ap_divisor(section_heads);
+  args->section_units = ap_divisor(section_units);
+  args->group_rounds = ap_divisor(group_rounds);
+  args->num_splits = ap_divisor(fwd->num_splits);
+  args->tile_heads = ap_divisor(tile_heads);
+  args->heads_per_tile = ap_divisor(fwd->heads_per_tile);
+  args->warpgroup_positions = 64 / fwd->heads_per_tile;
+}
+
+/* The pointers that the kernel leaves alone are not there. */
+static attnpress_fwd_sm90_args sm90_args(const call *c, const kernel *k, int blocks) {
+  attnpress_fwd_sm90_args args = {.fwd = fwd_args(c, k)};
+  attnpress_fwd_args *fwd = &args.fwd;
+  number_units(&args, c->s, blocks);
+  fwd->q = fwd->k = fwd->v = NULL;
+  fwd->q_batch_stride = fwd->q_row_stride = fwd->q_head_stride = -1;
+  fwd->k_batch_stride = fwd->k_row_stride = fwd->k_head_stride = -1;
+  fwd->v_batch_stride = fwd->v_row_stride = fwd->v_head_stride = -1;
   return args;
 }
 
@@ -211,7 +269,7 @@ static int launch(const kernel *k, unsigned blocks, const void *args,
       given[count++] = c->tensors[i];
   const emulated_launch l = {.module = k->module,
                              .blocks = blocks,
-                             .threads = 32u * (unsigned)k->tile.warps_m * (unsigned)k->tile.warps_n,
+                             .threads = (unsigned)ap_tile_threads(&k->tile),
                              .shared_bytes = (size_t)k->tile.smem_bytes,
                              .args = args,
                              .call = typed_call,
@@ -222,6 +280,23 @@ static int launch(const kernel *k, unsigned blocks, const void *args,
   if (status != 0)
     snprintf(report, EMULATED_REPORT_BYTES, "%.120s: %.7900s", k->stem, text);
   return status;
+}
+
+static int launch_fwd(const kernel *k, const call *c, unsigned used, char *report) {
+  const attnpress_fwd_args args = fwd_args(c, k);
+  const unsigned blocks = (unsigned)(args.row_blocks * args.num_splits * c->s->batch *
+                                     (c->heads / args.heads_per_tile));
+  return launch(k, blocks, &args, call_fwd, c, used, report);
+}
+
+static int launch_fwd_sm90(const kernel *k, const call *c, unsigned used, char *report) {
+  const int blocks = c->s->blocks > 0 ? c->s->blocks : 2;
+  attnpress_fwd_sm90_args args = sm90_args(c, k, blocks);
+  if (c->rows == 0)
+    return 0;
+  if (encode_maps(c, k, &args, report) != 0)
+    return -1;
+  return launch(k, (unsigned)blocks, &args, call_fwd_sm90, c, used, report);
 }
 
 static int launch_combine(const kernel *k, const call *c, int splits, char *report) {
@@ -242,8 +317,9 @@ static int launch_combine(const kernel *k, const call *c, int splits, char *repo
       .num_splits = splits,
   };
   const unsigned used = 1u << OUT | 1u << LSE | 1u << OUT_PARTIAL | 1u << LSE_PARTIAL;
-  return launch(k, (unsigned)ceil_div(c->rows, k->tile.block_m), &args, call_combine, c, used,
-                report);
+  return launch(
+      k, (unsigned)(ceil_div(c->rows, k->tile.block_m) * ceil_div(c->hdim_v, k->tile.block_n)),
+      &args, call_combine, c, used, report);
 }
 
 /* ---- Verdicts -------------------------------------------------------------------------------- */
@@ -270,6 +346,17 @@ static void print_tile_place(const kernel *k, const shape *s, const int64_t at[4
     return;
   }
   const int heads = s->packed ? s->group : 1;
+  if (k->variant.arch == 90) {
+    const int positions = 64 / heads, consumers = k->tile.block_m / 64;
+    const int64_t group = at[1] / positions;
+    const int row = (int)(at[1] % positions * heads + at[2] % heads);
+    snprintf(text, text_bytes,
+             "row %d of consumer %d of row block %lld (tile %d x %d), warp %d of it, 8-column tile "
+             "%d",
+             row, (int)(group % consumers), (long long)(group / consumers), k->tile.block_m,
+             k->tile.block_n, row / 16, (int)(at[3] / 8));
+    return;
+  }
   const int64_t row = at[1] * heads + at[2] % heads;
   const int in_tile = (int)(row % k->tile.block_m);
   const int warp_rows = most(1, k->tile.block_m / k->tile.warps_m);
@@ -321,12 +408,10 @@ void run_forward(const kernel *forward, const kernel *combine, const shape *s, u
     add_floats(&c, OUT_PARTIAL, "out_partial", s->splits * c.rows * c.hdim_v);
     add_floats(&c, LSE_PARTIAL, "lse_partial", s->splits * c.rows);
   }
-  const attnpress_fwd_args args = fwd_args(&c, forward);
-  const unsigned blocks =
-      (unsigned)(args.row_blocks * args.num_splits * s->batch * (c.heads / args.heads_per_tile));
   const unsigned outputs = split ? 1u << OUT_PARTIAL | 1u << LSE_PARTIAL : 1u << OUT | 1u << LSE;
-  int status = launch(forward, blocks, &args, call_fwd, &c, 1u << Q | 1u << K | 1u << V | outputs,
-                      v->report);
+  const unsigned used = 1u << Q | 1u << K | 1u << V | outputs;
+  int status = forward->variant.arch == 90 ? launch_fwd_sm90(forward, &c, used, v->report)
+                                           : launch_fwd(forward, &c, used, v->report);
   if (status == 0 && split)
     status = launch_combine(combine, &c, s->splits, v->report);
   if (status == 0 && reference_init(&r, &c.args) == 0) {

@@ -41,6 +41,9 @@ typedef struct shape {
   layout layout;
   int without_lse;
   float scale; /* 0: 1 / sqrt(hdim) */
+  /* Of sm90 kernels: the grid's blocks, which share the units of work (0: two), heads of a section
+   * (0: all), sections of a group of units (0: all). */
+  int blocks, section_heads, group_sections;
 } shape;
 
 /** What came of one call, or of several: errors add up. Zero-fill it first. */

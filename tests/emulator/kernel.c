@@ -43,17 +43,26 @@ static int32_t constant(const char *source, const char *name) {
   return found ? (int32_t)strtol(found + strlen(line), NULL, 10) : 0;
 }
 
-/* A combine kernel names its threads only; each of its blocks has one row. */
-static void read_tile(const char *source, int pass, ap_tile *tile) {
+/* A combine kernel names its warps and columns; each of its blocks has one row. */
+static void read_tile(const char *source, int pass, int arch, ap_tile *tile) {
   if (pass == AP_PASS_FWD_COMBINE) {
-    *tile = (ap_tile){.block_m = 1, .warps_m = constant(source, "NUM_THREADS") / 32, .warps_n = 1};
+    *tile = (ap_tile){.block_m = 1,
+                      .block_n = constant(source, "COLUMNS"),
+                      .warps_m = constant(source, "WARPS"),
+                      .warps_n = 1,
+                      .warps_k = 1};
     return;
   }
   tile->block_m = constant(source, "BLOCK_M");
   tile->block_n = constant(source, "BLOCK_N");
   tile->warps_m = constant(source, "WARPS_M");
   tile->warps_n = constant(source, "WARPS_N");
+  tile->warps_k = constant(source, "WARPS_K");
   tile->smem_bytes = constant(source, "SMEM_BYTES");
+  if (arch == 90) { /* a consumer for each 64 rows, and the producer */
+    tile->warps_m = tile->block_m / 16;
+    tile->warps_n = tile->warps_k = tile->producer = 1;
+  }
 }
 
 /* ---- Files ----------------------------------------------------------------------------------- */
@@ -105,7 +114,7 @@ int kernel_open(kernel *k, const char *path, char *report) {
     snprintf(report, EMULATED_REPORT_BYTES, "%s cannot be read", path);
     return -1;
   }
-  read_tile(source, k->variant.pass, &k->tile);
+  read_tile(source, k->variant.pass, k->variant.arch, &k->tile);
   free(source);
   return compile_and_load(k, path, report);
 }
@@ -125,7 +134,7 @@ int kernel_press(kernel *k, const char *stem, const ap_tile *tile, char *report)
   size_t size;
   *k = (kernel){0};
   if (ap_variant_parse(stem, &variant) != ATTNPRESS_OK ||
-      (tile == NULL && ap_find_tile(&variant, &own) != ATTNPRESS_OK) ||
+      (tile == NULL && ap_find_tile(&variant, NULL, &own) != ATTNPRESS_OK) ||
       ap_render(&variant, tile ? tile : &own, &source, &size) != ATTNPRESS_OK) {
     snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
     return -1;

@@ -16,7 +16,7 @@ typedef struct ldmatrix_operands {
 
 /* Lane l gives the address of row l % 8 of matrix l / 8; it gets elements 2 (l % 4) and the next of
  * row l / 4, or, with .trans, of column l / 4. */
-static void execute_ldmatrix(void *operands[WARP_LANES]) {
+static void execute_ldmatrix(void *operands[]) {
   ldmatrix_operands *const *lanes = (ldmatrix_operands *const *)operands;
   const int matrices = lanes[0]->matrices, transposed = lanes[0]->transposed;
   uint16_t element[4][ROWS][ROWS];

@@ -36,7 +36,7 @@ static void unpack(const mma_operands *o, int lane, double a[M][K_MAX], double b
       b[2 * t + i * 8 + half][g] = (double)from_half(o->b[i] >> 16 * half, o->format);
 }
 
-static void execute_mma(void *operands[WARP_LANES]) {
+static void execute_mma(void *operands[]) {
   mma_operands *const *lanes = (mma_operands *const *)operands;
   const int k = lanes[0]->k, format = lanes[0]->format;
   double a[M][K_MAX], b[K_MAX][N];

@@ -19,7 +19,17 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from mutations import COMBINE, FWD, MUTATIONS, TILE, Mutation
+from mutations import (
+    COMBINE,
+    FWD,
+    FWD_SM90,
+    MUTATIONS,
+    PIPELINE,
+    SOFTMAX,
+    TILE,
+    WGMMA,
+    Mutation,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -31,22 +41,33 @@ from generator.variant import parse_stem  # noqa: E402
 
 KERNELS = [
     ("flash_fwd_combine_hdim96_fp16_sm80", ""),
+    ("flash_fwd_combine_hdim72_bf16_sm80", ""),
     ("flash_fwd_hdim128_bf16_decode_sm80", ""),
     ("flash_fwd_hdim64_fp16_causal_sm80", ""),
     ("flash_fwd_split_hdim72_fp16_causal_decode_sm80", ""),
     ("flash_fwd_hdim72_bf16_decode_sm80", ""),
+    ("flash_fwd_hdim264_bf16_decode_sm80", ""),
     ("flash_fwd_hdim40_bf16_causal_sm86", ""),
     ("flash_fwd_split_hdim120_fp16_sm80", ""),
     ("flash_fwd_split_hdim168_bf16_causal_sm86", ""),
     ("flash_fwd_hdim176_bf16_causal_sm80", ""),
     ("flash_fwd_hdim96_fp16_sm80", ""),
+    ("flash_fwd_hdim128_bf16_sm80", ""),
     ("flash_fwd_hdim64v128_bf16_causal_sm80", ""),
     ("flash_fwd_hdim64_bf16_sm80", "m128n64w4x1s2k64v64q"),
+    ("flash_fwd_hdim128_bf16_causal_sm90", "m128n128s2"),
+    ("flash_fwd_hdim72_fp16_causal_sm90", "m192n48s3"),
+    ("flash_fwd_split_hdim40_bf16_sm90", "m64n176s2"),
+    ("flash_fwd_hdim192v128_bf16_sm90", "m128n80s2"),
 ]
 """Kernels and tiles (empty: the kernel's own) that have each piece of the templates between them:
 several and single slabs of K and V, a narrow last one, rings that come round with a key block and
-that do not, one and several warps a row, overlapping ones, Q in registers, a head dim that is no
-multiple of 16, an output wider than Q, copies that are spread over the products."""
+that do not, one and several warps a row, overlapping ones, warps with keys of their own, Q in
+registers, a head dim that is no multiple of 16, an output wider than Q, copies that are spread over
+the products, row sums that wait in shared memory; of sm90, one to three consumers, rings of two and
+three stages, one and several slabs."""
+
+HEADERS = (TILE, WGMMA, PIPELINE, SOFTMAX)
 
 ESCAPES_ALLOWED = 0.05
 KERNEL_SECONDS = 30
@@ -78,6 +99,14 @@ def classify(report: str) -> str:
     """The kind of a failure, in a few words."""
     kinds = [
         (r"did not compile", "the compiler"),
+        (r"by wgmma, or its wait", "memory that a product reads"),
+        (r"a product use|last wgmma.fence|first wgmma.fence", "registers of a product"),
+        (r"descriptor|atoms", "descriptor"),
+        (
+            r"arrives once too often|more bytes than|no barrier was init|does not see the barrier",
+            "barrier in shared memory",
+        ),
+        (r"named barrier.* for \d+ threads, where", "named barrier"),
         (r"in flight", "copy in flight"),
         (r"race:", "race"),
         (r"deadlock", "deadlock"),
@@ -98,14 +127,17 @@ def run_mutation(mutation: Mutation, emulate: Path, originals: dict[str, str]) -
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="attnpress-mutation-") as name:
         folder = Path(name)
-        for file in (FWD, COMBINE, TILE):
+        for file in (FWD, COMBINE, FWD_SM90, *HEADERS):
             text = (ROOT / file).read_text()
             target = folder / file
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(mutation.apply(text) if file == mutation.file else text)
         texts = render(folder / "templates")
         for path, text in texts.items():
-            if mutation.file != TILE and text == originals[path]:
+            if mutation.file in HEADERS:
+                if Path(mutation.file).name not in text:
+                    continue
+            elif text == originals[path]:
                 continue
             kernel = folder / path
             kernel.parent.mkdir(exist_ok=True)

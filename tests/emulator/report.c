@@ -59,3 +59,13 @@ const char *site_text(const void *site) {
     snprintf(text, TEXT_BYTES, "module + 0x%llx", offset);
   return text;
 }
+
+const char *place_text(uint32_t shared) {
+  enum { BUFFERS = 4, TEXT_BYTES = 32 };
+  static char buffers[BUFFERS][TEXT_BYTES];
+  static int next;
+  char *text = buffers[next++ % BUFFERS];
+  const long dynamic = (long)(m->launch->module->dynamic_begin - m->shared_begin);
+  snprintf(text, TEXT_BYTES, "smem + %ld", (long)shared - dynamic);
+  return text;
+}

@@ -20,7 +20,7 @@ static const char help[] =
     "shape\n"
     "  --source FILE       this file, named after its stem, such as the generator writes\n"
     "  --templates         made by the generator from the templates as they stand now\n"
-    "  --arch ARCH         sm80 or sm86, where the library chooses (sm80)\n"
+    "  --arch ARCH         sm80, sm86 or sm90, where the library chooses (sm80)\n"
     "  --packed            the query heads of a key head share a tile; the library chooses this "
     "itself\n\n"
     "Which shape, as for other devices:\n\n"
@@ -71,7 +71,10 @@ static int parse_value(run_options *o, const char *name, const char *value) {
   else if (strcmp(name, "--source") == 0)
     o->source = value;
   else if (strcmp(name, "--arch") == 0)
-    o->arch = strcmp(value, "sm80") == 0 ? 80 : strcmp(value, "sm86") == 0 ? 86 : 0;
+    o->arch = strcmp(value, "sm80") == 0   ? 80
+              : strcmp(value, "sm86") == 0 ? 86
+              : strcmp(value, "sm90") == 0 ? 90
+                                           : 0;
   else if (strcmp(name, "--layout") == 0)
     o->layout = choice(value, layouts);
   else if (strcmp(name, "--dtype") == 0)
@@ -112,13 +115,20 @@ static int parse(run_options *o, int argc, char **argv) {
   return o->kv_heads > 0 && o->heads % o->kv_heads == 0 ? 0 : wrong("--kv-heads");
 }
 
-/* What the library would run on a device of compute capability 8.0 or 8.6. */
+/* What the library would run on a device of compute capability 8.0, 8.6 or 9.0. */
 static int choose(const run_options *o, ap_plan *plan, char stem[AP_STEM_MAX], char *report) {
+  static const struct {
+    int capability, sm_count, threads, smem_kilobytes;
+  } devices[] = {{80, 108, 2048, 164}, {86, 84, 1536, 100}, {90, 132, 2048, 228}};
+  int d = 0;
+  while (devices[d].capability != o->arch)
+    ++d;
   const ap_device device = {.capability = o->arch,
-                            .sm_count = o->arch == 80 ? 108 : 84,
-                            .threads_per_sm = o->arch == 80 ? 2048 : 1536,
-                            .smem_per_sm_bytes = (o->arch == 80 ? 164 : 100) * 1024,
-                            .smem_per_block_bytes = (o->arch == 80 ? 163 : 99) * 1024};
+                            .sm_count = devices[d].sm_count,
+                            .threads_per_sm = devices[d].threads,
+                            .smem_per_sm_bytes = devices[d].smem_kilobytes * 1024,
+                            .smem_per_block_bytes = (devices[d].smem_kilobytes - 1) * 1024,
+                            .tma = o->arch == 90};
   const ap_problem problem = {.batch = o->batch,
                               .heads_q = o->heads,
                               .heads_kv = o->kv_heads,
@@ -128,7 +138,10 @@ static int choose(const run_options *o, ap_plan *plan, char stem[AP_STEM_MAX], c
                               .hdim_v = o->hdim_v,
                               .dtype = o->dtype,
                               .mask = o->causal ? ATTNPRESS_CAUSAL : ATTNPRESS_FULL,
-                              .num_splits = o->splits};
+                              .num_splits = o->splits,
+                              .tma = 1,
+                              .tma_min = 1,
+                              .tma_max = 1};
   if (ap_choose(&problem, &device, plan) != ATTNPRESS_OK ||
       ap_variant_print(&plan->variant, stem) != ATTNPRESS_OK) {
     snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
@@ -157,6 +170,11 @@ static int open_kernels(const run_options *o, kernel *k, kernel *combine, shape 
       return -1;
     s->packed = plan.heads_per_tile > 1;
     s->splits = plan.variant.split ? plan.num_splits : 0;
+    if (plan.tile.producer && plan.grid > 0) {
+      s->blocks = (int)plan.grid;
+      s->section_heads = plan.section_heads;
+      s->group_sections = plan.group_units / (plan.section_heads * plan.row_blocks);
+    }
     status = open_stem(o, stem, k, report);
   }
   if (s->splits < 1 && (k->variant.split || k->variant.pass == AP_PASS_FWD_COMBINE))

@@ -1,9 +1,10 @@
-/* Shared memory: who wrote and who read each granule since the last barrier, and what is in flight
- * to it.
+/* Shared memory: who wrote and who read each granule, what is in flight to it, and what the copy
+ * engine and products do to each chunk of 16 bytes.
  *
- * Between two barriers nothing orders two threads, so two accesses of one epoch by different
- * threads, one of them a write, are a race. A granule that no thread of the block wrote may not be
- * read. */
+ * Two accesses by different threads, one of them a write, are a race where the later thread does
+ * not know of the earlier access (order.c). Copies and products are known to those who waited for
+ * them: until then they are in flight. A granule that no thread of the block wrote may not be read.
+ */
 #include "machine.h"
 
 #include <stdio.h>
@@ -12,35 +13,57 @@
 
 static machine *const m = &the_machine;
 
-enum { GRANULE_BYTES = 2, SEVERAL = 0xffff };
+/* Threads of an access that is no single thread's: all lanes of a warp, or several of the block. */
+enum { GRANULE_BYTES = 2, CHUNK_BYTES = 16, WARPS = THREADS_MAX, SEVERAL = 0xffff };
 
 typedef struct access {
-  uint32_t epoch;
+  uint32_t stamp;
   uint32_t site; /* from the module's begin */
   uint16_t thread;
 } access;
 
 typedef struct granule {
-  access write, read; /* the latest write; the first read of its epoch, thread SEVERAL where there
-                         were more */
+  access write, read; /* the latest write; the first read since the floor, thread SEVERAL where
+                         others followed that are not listed */
+  uint32_t others;    /* reads that came on top: 1 + place in `reads`; 0: none */
   uint16_t in_flight; /* the latest write is a copy that was not waited for */
 } granule;
 
+/* What copies and products did to 16 bytes; each of them touches chunks as a whole. */
+typedef struct chunk {
+  uint32_t copy, copy_site; /* the latest copy's stamp */
+  int copy_mbarrier;        /* that counts it */
+  uint32_t product[GROUPS_MAX],
+      product_site[GROUPS_MAX]; /* by warpgroup, the latest that read it */
+  uint32_t written;             /* the latest plain write's stamp */
+} chunk;
+
+typedef struct listed_read {
+  access read;
+  uint32_t next;
+} listed_read;
+
 static granule *granules;
+static chunk *chunks;
 static size_t granule_count;
-static uint32_t block_epoch; /* the block's first */
+static uint32_t block_epoch; /* the block's first stamp */
+static listed_read *reads;   /* of this block */
+static uint32_t read_count, read_capacity;
 
 void shared_reset(void) {
   const emulated_module *module = m->launch->module;
   const size_t count = module->shared_bytes / GRANULE_BYTES + 1;
   if (count > granule_count) {
     free(granules);
+    free(chunks);
     granules = calloc(count, sizeof *granules);
-    granule_count = granules ? count : 0;
-    if (granules == NULL)
+    chunks = calloc(count * GRANULE_BYTES / CHUNK_BYTES + 1, sizeof *chunks);
+    granule_count = granules && chunks ? count : 0;
+    if (granule_count == 0)
       abort();
   }
-  block_epoch = ++m->epoch; /* what earlier blocks did is forgotten */
+  block_epoch = m->floor; /* what earlier blocks did is forgotten */
+  read_count = 0;
   const size_t dynamic_offset = module->dynamic_begin - module->shared_begin;
   const size_t behind = dynamic_offset + EMULATED_SHARED_BYTES_MAX;
   unsigned char *shared = (unsigned char *)module->shared_begin;
@@ -89,85 +112,307 @@ static const char *offset_text(uint32_t offset) {
   return site_text((const void *)(m->launch->module->begin + offset));
 }
 
-/* "shared address 1040 (dynamic + 16)" */
-static const char *address_text(const granule *g) {
+/* "shared address 1040 (smem + 16)" */
+static const char *address_text(uint32_t address) {
   static char text[64];
-  const unsigned long address = (unsigned long)(g - granules) * GRANULE_BYTES;
-  const unsigned long dynamic = m->launch->module->dynamic_begin - m->shared_begin;
-  snprintf(text, sizeof text, "shared address %lu (smem + %ld)", address,
-           (long)(address - dynamic));
+  snprintf(text, sizeof text, "shared address %u (%s)", address, place_text(address));
   return text;
+}
+
+static uint32_t address_of(const granule *g) {
+  return (uint32_t)(g - granules) * GRANULE_BYTES;
 }
 
 static _Noreturn void fail_race(const char *what, const void *site, const granule *g,
                                 const access *before, const char *did) {
   char who[32];
-  snprintf(who, sizeof who, before->thread == SEVERAL ? "several threads" : "thread %d",
-           before->thread);
+  if (before->thread == SEVERAL)
+    snprintf(who, sizeof who, "several threads");
+  else if (before->thread >= WARPS)
+    snprintf(who, sizeof who, "warp %d", before->thread - WARPS);
+  else
+    snprintf(who, sizeof who, "thread %d", before->thread);
   machine_fail("race: %s %s at %s;\n  %s %s it at %s, and no barrier lies between", what,
-               address_text(g), site_text(site), who, did, offset_text(before->site));
+               address_text(address_of(g)), site_text(site), who, did, offset_text(before->site));
 }
 
 static void check_in_flight(const granule *g, const char *what, const void *site) {
-  if (g->in_flight && g->write.epoch >= block_epoch)
+  if (g->in_flight && g->write.stamp >= block_epoch)
     machine_fail("%s %s at %s,\n  while a copy by thread %d is in flight to it, begun at %s", what,
-                 address_text(g), site_text(site), g->write.thread, offset_text(g->write.site));
+                 address_text(address_of(g)), site_text(site), g->write.thread,
+                 offset_text(g->write.site));
 }
 
-static void read_granules(uint32_t address, int bytes, int reader, const void *site) {
+static void check_barriers(uint32_t address, int bytes, const char *what, const void *site) {
+  if (mbarrier_overlaps(address, bytes))
+    machine_fail("%s %s, where a barrier is, at %s", what, address_text(address), site_text(site));
+}
+
+/* Whether all lanes of a warp know of an access by a thread. The lane that it was knows of its own,
+ * which is no excuse for the others. */
+static int warp_knows(int warp, const access *a) {
+  if (a->stamp < m->floor)
+    return 1;
+  for (int lane = 0; lane < WARP_LANES; ++lane) {
+    const int t = warp * WARP_LANES + lane;
+    if (t != a->thread && !order_knows(t, a->thread, a->stamp))
+      return 0;
+  }
+  return 1;
+}
+
+static int reader_knows(int reader, const access *a) {
+  return reader >= WARPS ? warp_knows(reader - WARPS, a) : order_knows(reader, a->thread, a->stamp);
+}
+
+/* Whether a thread knows of a read. */
+static int read_is_known(int thread, const access *read) {
+  if (read->stamp < m->floor)
+    return 1;
+  if (read->thread == SEVERAL)
+    return 0;
+  if (read->thread < WARPS)
+    return order_knows(thread, read->thread, read->stamp);
+  for (int lane = 0; lane < WARP_LANES; ++lane)
+    if (!order_knows(thread, (read->thread - WARPS) * WARP_LANES + lane, read->stamp))
+      return 0;
+  return 1;
+}
+
+/* ---- Lists of reads, where more than one has to be known ------------------------------------- */
+
+static void list_read(granule *g, const access *read) {
+  for (uint32_t i = g->others; i != 0; i = reads[i - 1].next)
+    if (reads[i - 1].read.thread == read->thread) {
+      reads[i - 1].read = *read;
+      return;
+    }
+  if (read_count == read_capacity) {
+    read_capacity = read_capacity ? 2 * read_capacity : 4096;
+    reads = realloc(reads, read_capacity * sizeof *reads);
+    if (reads == NULL)
+      abort();
+  }
+  reads[read_count++] = (listed_read){*read, g->others};
+  g->others = read_count;
+}
+
+static void note_read(granule *g, const access *read) {
+  if (g->read.stamp < m->floor) {
+    g->read = *read;
+    g->others = 0;
+  } else if (g->read.thread == read->thread) {
+    g->read.stamp = read->stamp;
+  } else if (m->partial) {
+    list_read(g, read);
+  } else {
+    g->read.thread = SEVERAL;
+  }
+}
+
+/* ---- Copies and products --------------------------------------------------------------------- */
+
+static chunk *chunk_at(uint32_t address) {
+  return &chunks[address / CHUNK_BYTES];
+}
+
+static _Noreturn void fail_copy(const char *what, uint32_t address, const chunk *c,
+                                const void *site) {
+  machine_fail("%s %s at %s,\n  while a copy by the copy engine is in flight to it, or its end was "
+               "not waited for; it was begun at %s",
+               what, address_text(address), site_text(site), offset_text(c->copy_site));
+}
+
+static void check_copy(int thread, const char *what, uint32_t address, const chunk *c,
+                       const void *site) {
+  if (c->copy >= block_epoch && order_known(thread, order_copies_of(c->copy_mbarrier)) < c->copy)
+    fail_copy(what, address, c, site);
+}
+
+static void check_products(const char *what, uint32_t address, const chunk *c, const void *site) {
+  for (int group = 0; group < m->thread_count / GROUP_LANES; ++group) {
+    if (c->product[group] < block_epoch)
+      continue;
+    for (int warp = group * GROUP_WARPS; warp < (group + 1) * GROUP_WARPS; ++warp)
+      if (order_known(m->current, order_products_of(warp)) < c->product[group])
+        machine_fail("%s %s at %s,\n  while warp %d reads it by wgmma, or its wait has not been "
+                     "heard of; that began at %s",
+                     what, address_text(address), site_text(site), warp,
+                     offset_text(c->product_site[group]));
+  }
+}
+
+/* What plain accesses owe to copies and products. */
+static void check_chunks(uint32_t address, int bytes, int is_write, const char *what,
+                         const void *site) {
+  check_barriers(address, bytes, what, site);
+  const uint32_t end = (address + (uint32_t)bytes - 1) / CHUNK_BYTES * CHUNK_BYTES;
+  for (uint32_t at = address / CHUNK_BYTES * CHUNK_BYTES; at <= end; at += CHUNK_BYTES) {
+    chunk *c = chunk_at(at);
+    check_copy(m->current, what, at, c, site);
+    if (is_write)
+      check_products(what, at, c, site);
+  }
+}
+
+/* ---- Plain accesses -------------------------------------------------------------------------- */
+
+static void read_granules(uint32_t address, int bytes, int reader, uint32_t stamp,
+                          const void *site) {
+  const access read = {stamp, site_offset(site), (uint16_t)reader};
+  if (m->async)
+    check_chunks(address, bytes, 0, "reads", site);
   granule *end = granules + (address + (uint32_t)bytes - 1) / GRANULE_BYTES;
   for (granule *g = granules + address / GRANULE_BYTES; g <= end; ++g) {
     check_in_flight(g, "reads", site);
-    if (g->write.epoch < block_epoch)
-      machine_fail("reads %s, which nothing has written, at %s", address_text(g), site_text(site));
-    if (g->write.epoch == m->epoch && g->write.thread != reader)
+    if (g->write.stamp >= m->floor && !reader_knows(reader, &g->write))
       fail_race("reads", site, g, &g->write, "wrote");
-    if (g->read.epoch != m->epoch)
-      g->read = (access){m->epoch, site_offset(site), (uint16_t)reader};
-    else if (g->read.thread != reader)
-      g->read.thread = SEVERAL;
+    if (g->write.stamp < block_epoch && chunk_at(address_of(g))->copy < block_epoch)
+      machine_fail("reads %s, which nothing has written, at %s", address_text(address_of(g)),
+                   site_text(site));
+    note_read(g, &read);
   }
 }
 
 static void check_write(const granule *g, const char *what, const void *site) {
   check_in_flight(g, what, site);
-  if (g->write.epoch == m->epoch && g->write.thread != m->current)
+  if (g->write.stamp >= m->floor && !order_knows(m->current, g->write.thread, g->write.stamp))
     fail_race(what, site, g, &g->write, "wrote");
-  if (g->read.epoch == m->epoch && g->read.thread != m->current)
+  if (g->read.stamp < m->floor)
+    return;
+  if (!read_is_known(m->current, &g->read))
     fail_race(what, site, g, &g->read, "read");
+  for (uint32_t i = g->others; i != 0; i = reads[i - 1].next)
+    if (!read_is_known(m->current, &reads[i - 1].read))
+      fail_race(what, site, g, &reads[i - 1].read, "read");
 }
 
 void shared_read(uint32_t address, int bytes, const void *site) {
-  read_granules(address, bytes, m->current, site);
+  read_granules(address, bytes, m->current, m->threads[m->current].time, site);
 }
 
+/* Its lanes read at one time: where threads have times of their own, they are set to the same. */
 void shared_warp_read(uint32_t address, int bytes, const void *site) {
-  read_granules(address, bytes, SEVERAL, site);
+  const int first = current_warp() * WARP_LANES;
+  if (m->partial) {
+    const uint32_t now = order_stamp();
+    for (int lane = 0; lane < WARP_LANES; ++lane)
+      m->threads[first + lane].time = now;
+  }
+  read_granules(address, bytes, WARPS + current_warp(), m->threads[first].time, site);
+}
+
+static void write_granules(uint32_t address, int bytes, int in_flight, const char *what,
+                           const void *site) {
+  const access write = {m->threads[m->current].time, site_offset(site), (uint16_t)m->current};
+  if (m->async)
+    check_chunks(address, bytes, 1, what, site);
+  granule *end = granules + (address + (uint32_t)bytes - 1) / GRANULE_BYTES;
+  for (granule *g = granules + address / GRANULE_BYTES; g <= end; ++g) {
+    check_write(g, what, site);
+    g->write = write;
+    g->in_flight = (uint16_t)in_flight;
+  }
+  const uint32_t last = (address + (uint32_t)bytes - 1) / CHUNK_BYTES;
+  for (uint32_t i = address / CHUNK_BYTES; i <= last; ++i)
+    chunks[i].written = write.stamp;
 }
 
 void shared_write(uint32_t address, int bytes, const void *site) {
-  granule *end = granules + (address + (uint32_t)bytes - 1) / GRANULE_BYTES;
-  for (granule *g = granules + address / GRANULE_BYTES; g <= end; ++g) {
-    check_write(g, "writes", site);
-    g->write = (access){m->epoch, site_offset(site), (uint16_t)m->current};
-    g->in_flight = 0;
-  }
+  write_granules(address, bytes, 0, "writes", site);
 }
 
 void shared_copy_begin(uint32_t address, int bytes, const void *site) {
-  granule *end = granules + (address + (uint32_t)bytes - 1) / GRANULE_BYTES;
-  for (granule *g = granules + address / GRANULE_BYTES; g <= end; ++g) {
-    check_write(g, "begins a copy to", site);
-    g->write = (access){m->epoch, site_offset(site), (uint16_t)m->current};
-    g->in_flight = 1;
-  }
+  write_granules(address, bytes, 1, "begins a copy to", site);
   memset(shared_pointer(address), 0xff, (size_t)bytes);
 }
 
 void shared_copy_end(uint32_t address, int bytes, const void *site) {
+  const access write = {m->threads[m->current].time, site_offset(site), (uint16_t)m->current};
   granule *end = granules + (address + (uint32_t)bytes - 1) / GRANULE_BYTES;
   for (granule *g = granules + address / GRANULE_BYTES; g <= end; ++g) {
-    g->write = (access){m->epoch, site_offset(site), (uint16_t)m->current};
+    g->write = write;
     g->in_flight = 0;
   }
+}
+
+/* ---- The asynchronous proxy ------------------------------------------------------------------ */
+
+/* What thread `t` has to know of the plain writes to a chunk before it starts something that reads
+ * or writes there. */
+static void check_plain_writes(int t, uint32_t address, const char *what, const void *site) {
+  const granule *g = granules + address / GRANULE_BYTES;
+  for (const granule *end = g + CHUNK_BYTES / GRANULE_BYTES; g < end; ++g) {
+    if (g->write.stamp < block_epoch)
+      continue; /* nothing was written here */
+    check_in_flight(g, what, site);
+    if (!order_knows(t, g->write.thread, g->write.stamp))
+      fail_race(what, site, g, &g->write, "wrote");
+    if (!order_knows_fenced(t, g->write.thread, g->write.stamp))
+      machine_fail(
+          "%s %s at %s;\n  thread %d wrote it at %s, and no fence.proxy.async lies between", what,
+          address_text(address_of(g)), site_text(site), g->write.thread,
+          offset_text(g->write.site));
+  }
+}
+
+static void check_is_written(uint32_t address, const char *what, const void *site) {
+  const granule *g = granules + address / GRANULE_BYTES;
+  for (const granule *end = g + CHUNK_BYTES / GRANULE_BYTES; g < end; ++g)
+    if (g->write.stamp < block_epoch)
+      machine_fail("%s %s, which nothing has written, at %s", what, address_text(address_of(g)),
+                   site_text(site));
+}
+
+static void check_plain_reads(uint32_t address, const char *what, const void *site) {
+  const granule *g = granules + address / GRANULE_BYTES;
+  for (const granule *end = g + CHUNK_BYTES / GRANULE_BYTES; g < end; ++g)
+    if (g->read.stamp >= m->floor)
+      check_write(g, what, site);
+}
+
+void shared_bulk_begin(uint32_t address, int mbarrier, uint32_t stamp, const void *site) {
+  static const char what[] = "begins a copy to";
+  chunk *c = chunk_at(address);
+  check_barriers(address, CHUNK_BYTES, what, site);
+  check_copy(m->current, what, address, c, site);
+  check_products(what, address, c, site);
+  if (c->written >= block_epoch)
+    check_plain_writes(m->current, address, what, site);
+  check_plain_reads(address, what, site);
+  c->written = 0;
+  c->copy = stamp;
+  c->copy_mbarrier = mbarrier;
+  c->copy_site = site_offset(site);
+  memset(shared_pointer(address), 0xff, CHUNK_BYTES);
+}
+
+/* What all threads of the warpgroup know of the copies that a barrier counts. */
+static uint32_t group_knows(product_reader *r, int mbarrier) {
+  if (r->mbarrier == mbarrier)
+    return r->known;
+  r->mbarrier = mbarrier;
+  r->known = UINT32_MAX;
+  for (int lane = 0; lane < GROUP_LANES; ++lane) {
+    const uint32_t known = order_known(r->group * GROUP_LANES + lane, order_copies_of(mbarrier));
+    r->known = known < r->known ? known : r->known;
+  }
+  return r->known;
+}
+
+const unsigned char *shared_product_read(product_reader *r, uint32_t address) {
+  static const char what[] = "reads by wgmma";
+  chunk *c = chunk_at(address);
+  shared_check_range(address, CHUNK_BYTES, CHUNK_BYTES, what, r->site);
+  check_barriers(address, CHUNK_BYTES, what, r->site);
+  if (c->copy >= block_epoch && group_knows(r, c->copy_mbarrier) < c->copy)
+    fail_copy(what, address, c, r->site);
+  if (c->written >= block_epoch)
+    for (int lane = 0; lane < GROUP_LANES; ++lane)
+      check_plain_writes(r->group * GROUP_LANES + lane, address, what, r->site);
+  if (c->copy < block_epoch && !r->may_be_unwritten)
+    check_is_written(address, what, r->site);
+  c->product[r->group] = r->stamp;
+  c->product_site[r->group] = site_offset(r->site);
+  return shared_pointer(address);
 }

@@ -28,25 +28,27 @@ typedef struct shape_row {
   layout layout;
   int without_lse;
   float scale;
+  int blocks, section_heads, group_sections; /* of sm90 kernels */
 } shape_row;
 
 static const shape_row shape_rows[] = {
-    /* queries, keys, key heads, group, packed, splits, layout, without lse, scale */
-    {{0, 0}, {1, 0}, 1, 1, 0, 2, LAYOUT_BSHD, 0, 0.0f},
-    {{0, 3}, {0, 0}, 2, 1, 0, 2, LAYOUT_BHSD, 0, 0.0f},
-    {{0, 1}, {0, 1}, 1, 1, 0, 1, LAYOUT_BSHD, 0, 0.0f},
-    {{0, 1}, {2, 5}, 1, 4, 1, 2, LAYOUT_BSHD, 0, 0.2f},
-    {{1, -1}, {1, -1}, 1, 1, 0, 1, LAYOUT_BSHD, 0, 0.0f},
-    {{1, 0}, {1, 0}, 2, 1, 0, 1, LAYOUT_BHSD, 0, 0.0f},
-    {{1, 1}, {1, 1}, 1, 4, 0, 2, LAYOUT_GAPS, 0, 0.0f},
-    {{0, 2}, {3, 1}, 2, 7, 1, 3, LAYOUT_GAPS, 0, 0.0f},
-    {{0, 5}, {2, 0}, 1, 7, 1, 2, LAYOUT_BHSD, 1, 0.0f},
-    {{1, 9}, {1, -13}, 1, 1, 0, 5, LAYOUT_BSHD, 0, 0.05f},
-    {{2, 5}, {0, 3}, 1, 1, 0, 1, LAYOUT_BHSD, 0, 0.0f},
-    {{2, -3}, {4, 7}, 1, 1, 0, 3, LAYOUT_GAPS, 0, 0.0f},
-    {{1, 3}, {3, -1}, 2, 4, 0, 7, LAYOUT_BSHD, 0, 0.0f},
-    {{1, 2}, {2, -3}, 2, 1, 0, 2, LAYOUT_FAR_ROWS, 0, 0.0f},
-    {{0, 7}, {1, 9}, 2, 4, 1, 2, LAYOUT_FAR_HEADS, 0, 0.0f},
+    /* queries, keys, key heads, group, packed, splits, layout, without lse, scale, blocks, heads of
+     * a section, sections of a group */
+    {{0, 0}, {1, 0}, 1, 1, 0, 2, LAYOUT_BSHD, 0, 0.0f, 0, 0, 0},
+    {{0, 3}, {0, 0}, 2, 1, 0, 2, LAYOUT_BHSD, 0, 0.0f, 1, 1, 1},
+    {{0, 1}, {0, 1}, 1, 1, 0, 1, LAYOUT_BSHD, 0, 0.0f, 3, 2, 0},
+    {{0, 1}, {2, 5}, 1, 4, 1, 2, LAYOUT_BSHD, 0, 0.2f, 2, 1, 1},
+    {{1, -1}, {1, -1}, 1, 1, 0, 1, LAYOUT_BSHD, 0, 0.0f, 5, 0, 0},
+    {{1, 0}, {1, 0}, 2, 1, 0, 1, LAYOUT_BHSD, 0, 0.0f, 1, 2, 1},
+    {{1, 1}, {1, 1}, 1, 4, 0, 2, LAYOUT_GAPS, 0, 0.0f, 3, 1, 2},
+    {{0, 2}, {3, 1}, 2, 7, 1, 3, LAYOUT_GAPS, 0, 0.0f, 3, 3, 1},
+    {{0, 23}, {2, 0}, 1, 7, 1, 2, LAYOUT_BHSD, 1, 0.0f, 0, 2, 0},
+    {{1, 9}, {1, -13}, 1, 1, 0, 5, LAYOUT_BSHD, 0, 0.05f, 9, 4, 1},
+    {{2, 5}, {0, 3}, 1, 1, 0, 1, LAYOUT_BHSD, 0, 0.0f, 4, 1, 1},
+    {{2, -3}, {4, 7}, 1, 1, 0, 3, LAYOUT_GAPS, 0, 1.0f, 2, 0, 0},
+    {{1, 3}, {3, -1}, 2, 4, 0, 7, LAYOUT_BSHD, 0, 0.0f, 3, 5, 1},
+    {{1, 2}, {2, -3}, 2, 1, 0, 2, LAYOUT_FAR_ROWS, 0, 0.0f, 1, 2, 1},
+    {{0, 37}, {1, 9}, 2, 4, 1, 2, LAYOUT_FAR_HEADS, 0, 0.0f, 2, 3, 2},
 };
 
 /* For combine kernels: their rows, and splits below and above the lanes of a warp. */
@@ -67,6 +69,8 @@ static const shape combine_shapes[] = {
     {.batch = 2, .seqlen_q = 9, .heads_kv = 4, .group = 1, .splits = 3, .layout = LAYOUT_FAR_HEADS},
 };
 
+enum { FAR_ROWS_MAX = 250 };
+
 static shape make_shape(const shape_row *row, const kernel *k) {
   shape s = {
       .batch = 1,
@@ -79,7 +83,13 @@ static shape make_shape(const shape_row *row, const kernel *k) {
       .layout = row->layout,
       .without_lse = row->without_lse,
       .scale = row->scale,
+      .blocks = row->blocks,
+      .section_heads = row->section_heads,
+      .group_sections = row->group_sections,
   };
+  /* Strides of 2^40 bytes and more no tensor map can describe. */
+  if (k->variant.arch == 90 && s.layout == LAYOUT_FAR_ROWS && s.seqlen_k > FAR_ROWS_MAX)
+    s.seqlen_k = FAR_ROWS_MAX;
   const int elements = s.seqlen_q * s.heads_kv * s.group * k->variant.hdim_v;
   if (elements > 0 && elements < REFERENCE_MIN_ELEMENTS)
     s.batch = (REFERENCE_MIN_ELEMENTS + elements - 1) / elements;
@@ -120,22 +130,26 @@ static int run_shapes(const kernel *k, const kernel *combine, FILE *out, int *sh
 
 /* ---- Kernels --------------------------------------------------------------------------------- */
 
-/* What follows a stem, where Q is to stay in registers though the kernel's own tile has it
- * otherwise. */
+/* What follows a stem where the kernel is to have another tile than its architecture's: a target's,
+ * or this for one with Q in registers. */
 #define Q_IN_REGS ":q"
 
-static int press_with_q_in_regs(kernel *k, const char *name, char *report) {
+static int press_with_other_tile(kernel *k, const char *name, char *report) {
   char stem[AP_STEM_MAX];
   ap_variant variant;
   ap_tile tile;
-  snprintf(stem, sizeof stem, "%.*s", (int)(strlen(name) - strlen(Q_IN_REGS)), name);
+  const char *suffix = strchr(name, ':');
+  const int q_in_regs = strcmp(suffix, Q_IN_REGS) == 0;
+  snprintf(stem, sizeof stem, "%.*s", (int)(suffix - name), name);
   if (ap_variant_parse(stem, &variant) != ATTNPRESS_OK ||
-      ap_find_tile(&variant, &tile) != ATTNPRESS_OK) {
+      ap_find_tile(&variant, q_in_regs ? NULL : suffix + 1, &tile) != ATTNPRESS_OK) {
     snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
     return -1;
   }
-  tile.q_in_regs = 1;
-  tile.k_unroll = 0;
+  if (q_in_regs) {
+    tile.q_in_regs = 1;
+    tile.k_unroll = 0;
+  }
   return kernel_press(k, stem, &tile, report);
 }
 
@@ -144,8 +158,8 @@ static int open_kernel(kernel *k, const char *name, char *report) {
   const size_t size = strlen(name);
   if (size > 3 && strcmp(name + size - 3, ".cu") == 0)
     return kernel_open(k, name, report);
-  if (strstr(name, Q_IN_REGS) != NULL)
-    return press_with_q_in_regs(k, name, report);
+  if (strchr(name, ':') != NULL)
+    return press_with_other_tile(k, name, report);
   char path[512];
   snprintf(path, sizeof path, EMULATED_SOURCE_DIR "/generated/%s.cu", name);
   return access(path, R_OK) == 0 ? kernel_open(k, path, report)
@@ -302,11 +316,26 @@ static int run_names(names *n, const table_options *o) {
   return status;
 }
 
+/* Whether a cubin's target has a tile of its own. */
+static int has_tile_of_target(const ap_prebuilt_row *row) {
+  ap_variant v;
+  ap_tile tile, other;
+  return ap_variant_parse(row->stem, &v) == ATTNPRESS_OK &&
+         ap_find_tile(&v, row->target, &tile) == ATTNPRESS_OK &&
+         ap_find_tile(&v, NULL, &other) == ATTNPRESS_OK && memcmp(&tile, &other, sizeof tile) != 0;
+}
+
 int table_of_default_set(const table_options *o) {
   names n = {NULL, 0};
-  for (size_t i = 0; i < ap_default_set_count; ++i) /* a stem has a row for each target */
-    if (i == 0 || strcmp(ap_default_set[i].stem, ap_default_set[i - 1].stem) != 0)
-      add_name(&n, ap_default_set[i].stem, o);
+  for (size_t i = 0; i < ap_default_set_count; ++i) { /* a stem has a row for each target */
+    const ap_prebuilt_row *row = &ap_default_set[i];
+    char name[AP_STEM_MAX + AP_TARGET_MAX];
+    if (i == 0 || strcmp(row->stem, ap_default_set[i - 1].stem) != 0)
+      add_name(&n, row->stem, o);
+    snprintf(name, sizeof name, "%s:%s", row->stem, row->target);
+    if (has_tile_of_target(row))
+      add_name(&n, name, o);
+  }
   return run_names(&n, o);
 }
 
@@ -328,8 +357,8 @@ static int in_default_set(const ap_variant *v) {
 }
 
 /* Each row of the table of tiles has one kernel of the sweep. What the row leaves open, and whether
- * the row is taken at all, goes round with the head dim, so that each head dim gets three of its
- * eight tiles or more, and neighbours get others. */
+ * the row is taken at all where it is no target's own, goes round with the head dim, so that each
+ * head dim gets three of its eight tiles or more, and neighbours get others. */
 int table_of_other_head_dims(const table_options *o) {
   names n = {NULL, 0};
   for (size_t i = 0; i < ap_tiles_count; ++i) {
@@ -338,14 +367,17 @@ int table_of_other_head_dims(const table_options *o) {
     const int place = (v.mask == ATTNPRESS_CAUSAL) + 2 * v.decode + 4 * (v.arch == 86);
     if (in_default_set(&v))
       continue;
-    if (v.pass == AP_PASS_FWD && (place + turn * 3 / 2) % 8 > 2)
+    if (v.pass == AP_PASS_FWD && (place + turn * 3 / 2) % 8 > 2 && ap_tiles[i].target == NULL)
       continue;
     if (v.split < 0)
       v.split = (turn / 2 + place / 2) % 2;
     v.dtype = (turn + place) % 2 ? ATTNPRESS_BF16 : ATTNPRESS_FP16;
-    char stem[AP_STEM_MAX];
-    if (ap_variant_print(&v, stem) == ATTNPRESS_OK)
-      add_name(&n, stem, o);
+    char stem[AP_STEM_MAX], name[AP_STEM_MAX + AP_TARGET_MAX];
+    const char *target = ap_tiles[i].target;
+    if (ap_variant_print(&v, stem) != ATTNPRESS_OK)
+      continue;
+    snprintf(name, sizeof name, "%s%s%s", stem, target ? ":" : "", target ? target : "");
+    add_name(&n, name, o);
   }
   add_name(&n, "flash_fwd_hdim40_fp16_causal_sm80" Q_IN_REGS, o);
   add_name(&n, "flash_fwd_hdim64_bf16_sm80" Q_IN_REGS, o);

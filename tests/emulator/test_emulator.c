@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attnpress/kernel_args.h"
 #include "leaf_functions.h"
 
 static int failures;
@@ -37,8 +38,11 @@ static int compile(const char *name) {
 static uint32_t in[WARP_WORDS], out[WARP_WORDS];
 
 static void emulate(const char *symbol) {
+  const leaf_function *f = leaf_functions;
+  while (strcmp(f->symbol, symbol) != 0)
+    ++f;
   memset(out, 0xff, sizeof out);
-  const int status = leaf_emulate(module_path, symbol, in, out, 1, report);
+  const int status = leaf_emulate(module_path, f, in, out, 1, report);
   CHECK(status == 0, "%s: %s", symbol, report);
 }
 
@@ -220,20 +224,95 @@ static void test_minimum_maximum(void) {
 }
 
 /* Every function with every input runs; the tests above look at what comes out. */
-static void test_random_inputs(void) {
+static void test_random_inputs(const leaf_function *functions, int count) {
   enum { WARPS = 20 };
   static uint32_t many_in[WARPS * WARP_WORDS], many_out[WARPS * WARP_WORDS];
-  for (int i = 0; i < leaf_functions_count; ++i) {
-    const leaf_function *f = &leaf_functions[i];
+  static uint32_t other[4 * WARP_WORDS];
+  for (int i = 0; i < count; ++i) {
+    const leaf_function *f = &functions[i];
     int word = 0;
     leaf_fill(f, many_in, WARPS, (uint64_t)i);
-    const int status = leaf_emulate(module_path, f->symbol, many_in, many_out, WARPS, report);
+    const int status = leaf_emulate(module_path, f, many_in, many_out, WARPS, report);
     CHECK(status == 0, "%s: %s", f->symbol, report);
     CHECK(leaf_distance(f, many_in, many_out, many_out, &word) == 0.0, "%s", f->symbol);
     many_out[WARP_WORDS - LANE_WORDS] ^= 0x00800000; /* twice as large, or half */
-    memcpy(out, many_out, sizeof out);
-    out[WARP_WORDS - LANE_WORDS] ^= 0x00800000;
-    CHECK(leaf_distance(f, many_in, many_out, out, &word) > 1.0, "%s", f->symbol);
+    memcpy(other, many_out, sizeof other);
+    other[WARP_WORDS - LANE_WORDS] ^= 0x00800000;
+    CHECK(leaf_distance(f, many_in, many_out, other, &word) > 1.0, "%s", f->symbol);
+  }
+}
+
+/* ---- Known answers of sm90 ------------------------------------------------------------------- */
+
+/* Factors are integers from -4 to 4, so results are exact. */
+static void test_wgmma(void) {
+  static uint32_t group_in[4 * WARP_WORDS], group_out[4 * WARP_WORDS];
+  static const uint16_t fp16[] = {0xc400, 0xc200, 0xc000, 0xbc00, 0,
+                                  0x3c00, 0x4000, 0x4200, 0x4400};
+  static const uint16_t bf16[] = {0xc080, 0xc040, 0xc000, 0xbf80, 0,
+                                  0x3f80, 0x4000, 0x4040, 0x4080};
+  for (int i = 0; i < leaf_functions_sm90_count; ++i) {
+    const leaf_function *f = &leaf_functions_sm90[i];
+    if (f->n == 0)
+      continue;
+    const uint16_t *integers = f->kind == LEAF_WGMMA_FP16 ? fp16 : bf16;
+    for (uint32_t w = 0; w < 4 * WARP_WORDS; ++w)
+      group_in[w] = integers[(w * 2654435761u >> 16) % 9] |
+                    (uint32_t)integers[(w * 2246822519u >> 16) % 9] << 16;
+    CHECK(leaf_emulate(module_path, f, group_in, group_out, 4, report) == 0, "%s: %s", f->symbol,
+          report);
+    for (int lane = 0; lane < 128; ++lane)
+      for (int word = 0; word < f->words; ++word) {
+        double expected, size;
+        leaf_wgmma_element(f, group_in, lane, word, &expected, &size);
+        const double got = (double)floats(group_out, lane, word);
+        CHECK(got == expected, "%s, lane %d, word %d: %g, expected %g", f->symbol, lane, word, got,
+              expected);
+      }
+  }
+}
+
+/* Element (i, c) of a box's row i has the number of its element in the input, or 0 outside the
+ * tensor. Chunk c of row i lies at c ^ (i % 8) of it. */
+static uint16_t box_element(const uint32_t *words, int row, int column) {
+  const int chunk = column / 8 ^ row % 8, half = row * 64 + chunk * 8 + column % 8;
+  return (uint16_t)(words[half / 2] >> 16 * (half % 2));
+}
+
+static int is_inside(const int *at, const int *dims, int rank) {
+  for (int i = 0; i < rank; ++i)
+    if (at[i] < 0 || at[i] >= dims[i])
+      return 0;
+  return 1;
+}
+
+static void test_tma(void) {
+  enum { BLOCKS = 2000 };
+  static uint32_t many_in[BLOCKS * WARP_WORDS], many_out[BLOCKS * WARP_WORDS];
+  for (uint32_t i = 0; i < BLOCKS * WARP_WORDS; ++i)
+    many_in[i] = ((2 * i + 1) & 0xffff) << 16 | (2 * i & 0xffff);
+  for (int five = 0; five < 2; ++five) {
+    static const int dims[2][5] = {{56, 10, 4, 2, 1}, {40, 3, 10, 4, 2}};
+    static const int strides[2][5] = {{1, 64, 640, 2560, 0}, {1, 48, 144, 1440, 5760}};
+    const leaf_function *f = &leaf_functions_sm90[five];
+    CHECK(leaf_emulate(module_path, f, many_in, many_out, BLOCKS, report) == 0, "%s", report);
+    for (int b = 0; b < BLOCKS; ++b)
+      for (int row = 0; row < 16; ++row)
+        for (int column = 0; column < 64; ++column) {
+          /* Rows of the box, the fastest dimension first: 8, 1, 2 of four, 2, 4, 1, 2 of five. */
+          const int at[2][5] = {{b % 5 * 16 - 16 + column, b / 5 % 14 - 3 + row % 8, b / 70 % 6 - 1,
+                                 b / 420 % 4 - 1 + row / 8, 0},
+                                {b % 5 * 16 - 16 + column, b / 5 % 4 - 1 + row % 2,
+                                 b / 20 % 13 - 3 + row / 2 % 4, b / 260 % 6 - 1,
+                                 b / 1560 % 4 - 1 + row / 8}};
+          int element = 0;
+          for (int i = 0; i < 5; ++i)
+            element += at[five][i] * strides[five][i];
+          const int expected = is_inside(at[five], dims[five], 5) ? element & 0xffff : 0;
+          const uint16_t got = box_element(many_out + b * WARP_WORDS, row, column);
+          CHECK(got == expected, "%s, block %d, row %d, column %d: %d, expected %d", f->symbol, b,
+                row, column, got, expected);
+        }
   }
 }
 
@@ -254,11 +333,14 @@ static const struct {
 } faults[] = {
     {"right_exchange", {NULL}},
     {"right_neighbours", {NULL}},
+    {"right_exchange_in_a_warp", {NULL}},
     {"right_copy", {NULL}},
     {"right_copy_of_nothing", {NULL}},
     {"read_after_write", {"race: reads", "wrote it", "no barrier", "faulty_kernels.cu"}},
     {"write_after_read", {"race: ", "write_after_read (faulty_kernels.cu", "no barrier", NULL}},
     {"write_after_write", {"race: writes", "thread 0 wrote it", "block 0, thread 1", NULL}},
+    {"read_after_write_of_another_warp", {"race: reads", "wrote it", "no barrier", NULL}},
+    {"write_after_read_of_a_warp", {"race: ", "thread 31", "no barrier", NULL}},
     {"never_written", {"thread 4: reads", "which nothing has written", NULL}},
     {"writes_the_same_element", {"race: writes", "element of out", "thread 0 of block 0", NULL}},
     {"reads_what_another_wrote", {"race: reads", "element of out", "has written it", NULL}},
@@ -287,6 +369,106 @@ static const struct {
     {"diverged_warp", {"executes ldmatrix", "waits in shfl.sync", NULL}},
 };
 
+/* The same of faulty_kernels_sm90.cu. */
+static const struct {
+  const char *symbol, *words[4];
+} sm90_faults[] = {
+    {"right_product", {NULL}},
+    {"right_second_load", {NULL}},
+    {"right_plain_operands", {NULL}},
+    {"right_fence_by_another", {NULL}},
+    {"right_plain_read", {NULL}},
+    {"right_out_of_bounds", {NULL}},
+    {"right_named_barriers", {NULL}},
+    {"right_readers", {NULL}},
+    {"right_registers", {NULL}},
+    {"right_two_groups", {NULL}},
+    {"right_product_of_registers", {NULL}},
+    {"right_step", {NULL}},
+    {"right_bulk_copy", {NULL}},
+    {"right_handover", {NULL}},
+    {"accumulator_read", {NULL}}, /* gets NaN */
+    {"product_without_wait", {"reads by wgmma", "copy engine is in flight", "load", NULL}},
+    {"product_of_three_warps_that_did_not_wait",
+     {"reads by wgmma", "its end was not waited for", NULL}},
+    {"product_of_nothing", {"reads by wgmma", "which nothing has written", NULL}},
+    {"load_over_operands", {"reads by wgmma", "copy engine is in flight", "start_product", NULL}},
+    {"load_after_one_warps_release", {"begins a copy to", "while warp 1 reads it", NULL}},
+    {"release_before_the_wait", {"begins a copy to", "while warp 0 reads it", NULL}},
+    {"store_under_product", {"writes", "reads it by wgmma", "store_under_product", NULL}},
+    {"store_without_proxy_fence", {"reads by wgmma", "no fence.proxy.async lies between", NULL}},
+    {"store_after_proxy_fence", {"thread 77 wrote it", "no fence.proxy.async", NULL}},
+    {"accumulator_written", {"an accumulator was changed while a product used it", NULL}},
+    {"factor_written", {"registers of A were changed while a product used them", NULL}},
+    {"product_without_fence", {"before the first wgmma.fence", NULL}},
+    {"accumulator_written_after_fence", {"wrote after its last wgmma.fence", NULL}},
+    {"product_without_commit", {"ends while a product uses its registers", NULL}},
+    {"product_waits_for_too_few", {"ends while a product uses its registers", NULL}},
+    {"product_without_end", {"ends while a product uses its registers", NULL}},
+    {"descriptors_differ", {"different descriptors", NULL}},
+    {"descriptor_between_atoms", {"A begins at shared address", "multiples of 1024", NULL}},
+    {"descriptor_without_swizzle", {"is not one of a matrix with the 128-byte swizzle", NULL}},
+    {"descriptor_with_a_carry", {"is not one of a matrix", NULL}},
+    {"descriptor_of_half_atoms", {"atoms that are 512 bytes apart", NULL}},
+    {"descriptor_behind_the_memory", {"reads by wgmma", "outside the 32768 bytes", NULL}},
+    {"descriptor_over_a_barrier", {"reads by wgmma", "where a barrier is", NULL}},
+    {"product_of_three_warps", {"deadlock", "threads 0-95: in wgmma", NULL}},
+    {"bulk_copy_awaits_too_much",
+     {"deadlock", "threads 0-255: in a wait for parity 0", "16384 bytes awaited, 8192 in flight"}},
+    {"bulk_copy_awaits_too_little", {"copies bring more bytes", "4096 bytes awaited", NULL}},
+    {"bulk_copy_between_atoms", {"the copy engine writes", "not a multiple of 1024", NULL}},
+    {"bulk_copy_behind_the_memory", {"the copy engine writes", "outside the 32768 bytes", NULL}},
+    {"bulk_copy_over_barriers", {"begins a copy to", "where a barrier is", NULL}},
+    {"bulk_copy_outside_the_tensor", {"thread 255: reads 128 bytes", "nearest is tile", NULL}},
+    {"bulk_copy_without_a_map", {"a tensor map that was not encoded", NULL}},
+    {"bulk_copy_in_five_dimensions", {"a copy in 5 dimensions by a tensor map of 4", NULL}},
+    {"bulk_copy_read_early", {"reads shared address", "copy engine is in flight", NULL}},
+    {"bulk_copy_written_early", {"writes shared address", "copy engine is in flight", NULL}},
+    {"bulk_copy_twice", {"begins a copy to", "copy engine is in flight", NULL}},
+    {"bulk_copy_over_stores", {"begins a copy to", "no fence.proxy.async", NULL}},
+    {"bulk_copy_over_what_is_read", {"race: begins a copy to", "read it", NULL}},
+    {"bulk_copy_without_end", {"the block ends while a copy by thread 255", NULL}},
+    {"asks_once", {"reads shared address", "its end was not waited for", NULL}},
+    {"barrier_not_initialised", {"arrives at smem + 16400", "no barrier was initialised", NULL}},
+    {"barrier_initialised_twice", {"thread 3", "a barrier already", NULL}},
+    {"barrier_not_handed_over", {"race: arrives at", "thread 0 initialised it", NULL}},
+    {"barrier_without_fence", {"does not see the barrier", "fence.mbarrier_init", NULL}},
+    {"barrier_overwritten", {"thread 9: writes", "where a barrier is", NULL}},
+    {"barrier_misaligned", {"mbarrier.init writes", "not a multiple of 8", NULL}},
+    {"barrier_arrivals_too_many", {"arrives once too often", "16 bytes awaited", NULL}},
+    {"barrier_arrivals_too_few", {"deadlock", "in a wait for parity 0", "3 of 4 arrivals", NULL}},
+    {"barrier_of_the_next_phase", {"deadlock", "in a wait for parity 1", "phase 1", NULL}},
+    {"barrier_of_the_phase_before", {"race: reads", "wrote it", NULL}},
+    {"arrival_before_the_store", {"race: reads", "wrote it", NULL}},
+    {"named_barrier_counts_differ", {"for 128 threads, where others arrived for 256", NULL}},
+    {"named_barrier_too_few", {"deadlock", "threads 0-95: in bar.sync", "96 of 128 threads", NULL}},
+    {"named_barrier_in_half_a_warp", {"deadlock", "threads 0-15: in bar.sync", NULL}},
+    {"named_barrier_before_the_store", {"race: reads", "wrote it", NULL}},
+    {"written_before_a_reader_is_done", {"race: writes", "read it", NULL}},
+    {"more_registers_than_there_are", {"deadlock", "threads 128-383: in setmaxnreg.inc", NULL}},
+    {"fewer_registers_than_that", {"setmaxnreg.dec to 32", "the warp has 24", NULL}},
+    {"registers_of_one_warp", {"a part of a warpgroup", NULL}},
+    {"registers_no_multiple_of_8", {"setmaxnreg to 100 registers", NULL}},
+};
+
+static void check_report(const char *symbol, const char *const *words, int status) {
+  CHECK((status != 0) == (words[0] != NULL), "%s: %s", symbol, report);
+  for (int w = 0; w < 4 && words[w] != NULL; ++w)
+    CHECK(strstr(report, words[w]) != NULL, "%s: \"%s\" is missing in\n%s", symbol, words[w],
+          report);
+}
+
+static void run_fault(const char *symbol, const char *const *words, emulated_launch *launch) {
+  launch->module = emulated_load(module_path, symbol, report);
+  if (launch->module == NULL) {
+    CHECK(0, "%s", report);
+    return;
+  }
+  report[0] = '\0';
+  check_report(symbol, words, emulated_run(launch, report));
+  emulated_unload(launch->module);
+}
+
 static void test_faults(void) {
   /* The tensors lie in larger arrays, so that even a fault that is overlooked does no harm. */
   static uint32_t fault_in[3][1024], fault_out[3][1024];
@@ -295,26 +477,92 @@ static void test_faults(void) {
       {"out", fault_out[1], 4, 1, {1, 1, 1, 256}, {0, 0, 0, 1}},
   };
   const fault_args args = {fault_in[1], fault_out[1]};
-  for (size_t i = 0; i < sizeof faults / sizeof *faults; ++i) {
-    emulated_launch launch = {.module = emulated_load(module_path, faults[i].symbol, report),
-                              .blocks = 1,
-                              .threads = 64,
-                              .shared_bytes = 1024,
-                              .args = &args,
-                              .call = call_faulty,
-                              .tensors = tensors,
-                              .tensor_count = 2};
-    if (launch.module == NULL) {
-      CHECK(0, "%s", report);
-      continue;
-    }
-    report[0] = '\0';
-    const int status = emulated_run(&launch, report);
-    CHECK((status != 0) == (faults[i].words[0] != NULL), "%s: %s", faults[i].symbol, report);
-    for (int w = 0; w < 4 && faults[i].words[w] != NULL; ++w)
-      CHECK(strstr(report, faults[i].words[w]) != NULL, "%s: \"%s\" is missing in\n%s",
-            faults[i].symbol, faults[i].words[w], report);
-    emulated_unload(launch.module);
+  emulated_launch launch = {.blocks = 1,
+                            .threads = 64,
+                            .shared_bytes = 1024,
+                            .args = &args,
+                            .call = call_faulty,
+                            .tensors = tensors,
+                            .tensor_count = 2};
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; ++i)
+    run_fault(faults[i].symbol, faults[i].words, &launch);
+}
+
+typedef struct sm90_fault_args {
+  attnpress_tensor_map map, long_map, no_map;
+  uint32_t *out;
+} sm90_fault_args;
+
+static void call_sm90_faulty(void (*function)(void), const void *args) {
+  ((void (*)(sm90_fault_args))function)(*(const sm90_fault_args *)args);
+}
+
+enum { TILE_ROWS = 128, TILE_COLUMNS = 64 };
+
+static void encode_rows(attnpress_tensor_map *map, void *data, uint64_t rows) {
+  const uint64_t dims[] = {TILE_COLUMNS, rows, 1, 1}, strides[] = {2 * TILE_COLUMNS, 16, 16};
+  const int status =
+      emulated_encode_tiled(map, 9, 4, data, dims, strides, (uint32_t[]){TILE_COLUMNS, 64, 1, 1},
+                            (uint32_t[]){1, 1, 1, 1}, 0, 3, 0, 0);
+  CHECK(status == 0, "a tensor map");
+}
+
+static void test_sm90_faults(void) {
+  static _Alignas(16) uint16_t tile[3 * TILE_ROWS][TILE_COLUMNS];
+  static uint32_t fault_out[3][1024];
+  const emulated_tensor tensors[] = {
+      {"tile", tile, 2, 0, {1, 1, TILE_ROWS, TILE_COLUMNS}, {0, 0, TILE_COLUMNS, 1}},
+      {"out", fault_out[1], 4, 1, {1, 1, 1, 256}, {0, 0, 0, 1}},
+  };
+  static sm90_fault_args args;
+  args = (sm90_fault_args){.out = fault_out[1]};
+  encode_rows(&args.map, tile, TILE_ROWS);
+  encode_rows(&args.long_map, tile, 2 * TILE_ROWS);
+  emulated_launch launch = {.blocks = 1,
+                            .threads = 256,
+                            .shared_bytes = 32768,
+                            .args = &args,
+                            .call = call_sm90_faulty,
+                            .tensors = tensors,
+                            .tensor_count = 2};
+  for (size_t i = 0; i < sizeof sm90_faults / sizeof *sm90_faults; ++i) {
+    const char *symbol = sm90_faults[i].symbol;
+    launch.threads = strcmp(symbol, "more_registers_than_there_are") == 0 ? 384 : 256;
+    run_fault(symbol, sm90_faults[i].words, &launch);
+    if (strcmp(symbol, "accumulator_read") == 0)
+      CHECK(fault_out[1][128] == 0x7fa0dead, "an accumulator in flight is %08x", fault_out[1][128]);
+  }
+}
+
+/* Conditions of the driver's cuTensorMapEncodeTiled. */
+static void test_encoding(void) {
+  static _Alignas(16) uint16_t data[64];
+  static const struct {
+    int offset;
+    uint64_t dim, stride;
+    uint32_t box, rows;
+    int swizzle, status;
+  } cases[] = {
+      {0, 64, 128, 64, 8, 3, 0},
+      {0, 64, 128, 64, 256, 3, 0},
+      {0, 64, 128, 64, 257, 3, 1},
+      {1, 64, 128, 64, 8, 3, 1},
+      {0, 0, 128, 64, 8, 3, 1},
+      {0, 64, 120, 64, 8, 3, 1},
+      {0, 64, 128, 65, 8, 3, 1},
+      {0, 64, 128, 72, 8, 3, 1},
+      {0, 64, 128, 72, 8, 0, 0},
+      {0, 64, 128, 4, 8, 0, 1},
+      {0, 64, (uint64_t)1 << 40, 64, 8, 3, 1},
+      {0, 64, ((uint64_t)1 << 40) - 16, 64, 8, 3, 0},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    attnpress_tensor_map map;
+    const int status = emulated_encode_tiled(&map, 6, 2, (char *)data + 2 * cases[i].offset,
+                                             (uint64_t[]){cases[i].dim, 8}, &cases[i].stride,
+                                             (uint32_t[]){cases[i].box, cases[i].rows},
+                                             (uint32_t[]){1, 1}, 0, cases[i].swizzle, 0, 0);
+    CHECK(status == cases[i].status, "case %d of encoding", (int)i);
   }
 }
 
@@ -331,10 +579,18 @@ int main(void) {
     test_conversions();
     test_functions();
     test_minimum_maximum();
-    test_random_inputs();
+    test_random_inputs(leaf_functions, leaf_functions_count);
+  }
+  if (compile("leaf_functions_sm90.cu") == 0) {
+    test_wgmma();
+    test_tma();
+    test_random_inputs(leaf_functions_sm90, leaf_functions_sm90_count);
   }
   if (compile("faulty_kernels.cu") == 0)
     test_faults();
+  if (compile("faulty_kernels_sm90.cu") == 0)
+    test_sm90_faults();
+  test_encoding();
   unlink(module_path);
   printf("%d failures\n", failures);
   return failures != 0;

@@ -1,12 +1,16 @@
-/* Every leaf function here and on the present GPU, on the same random inputs: moves and conversions
- * give equal bits, mma, ex2, lg2 and rcp come within the bounds of leaf_functions.c.
+/* Every leaf function here and on the present GPU, on the same random inputs: moves, copies and
+ * conversions give equal bits, mma, wgmma, ex2, lg2 and rcp come within the bounds of
+ * leaf_functions.c.
  *
- *     test_leaf_gpu [MODULE [SOURCE]]
+ *     test_leaf_gpu [MODULE [FOLDER]]
  *
- * MODULE: leaf_functions.cu compiled for the host; it is made where it is not there yet, so that a
- * machine with a GPU but without clang can be handed it. SOURCE: leaf_functions.cu, where the
- * project's folder is not where it was built. Ends with status 77 where there is no GPU. */
-#define _POSIX_C_SOURCE 200809L /* mkstemp */
+ * MODULE: leaf_functions.cu compiled for the host, and beside it MODULE_sm90, made of
+ * leaf_functions_sm90.cu; they are made where they are not there yet, so that a machine with a GPU
+ * but without clang can be handed them. FOLDER: that of the sources, where the project's folder is
+ * not where it was built. Ends with status 77 where there is no GPU. The functions of sm90 are
+ * compared on compute capability 9.0. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,12 +22,29 @@
 
 enum { SKIPPED = 77, WARPS = 4096, WORDS = WARPS * WARP_WORDS };
 
-static const char *source_path = EMULATED_SOURCE_DIR "/tests/emulator/leaf_functions.cu";
+enum { PATH_BYTES = 4096 };
+
+/* The functions of one source. */
+typedef struct suite {
+  const char *name;
+  int arch; /* that they need */
+  const leaf_function *functions;
+  const int *count;
+  char module[PATH_BYTES], source[PATH_BYTES];
+} suite;
+
+static suite suites[] = {
+    {"leaf_functions", 80, leaf_functions, &leaf_functions_count, "", ""},
+    {"leaf_functions_sm90", 90, leaf_functions_sm90, &leaf_functions_sm90_count, "", ""},
+};
+enum { SUITES = sizeof suites / sizeof *suites };
 
 typedef struct gpu {
   cuda_device device;
   CUmodule module;
   CUdeviceptr in, out;
+  leaf_sm90_args args; /* its first part is for sm90 alone */
+  int arch;            /* of the suite */
 } gpu;
 
 static int check(const gpu *g, CUresult result, const char *what) {
@@ -35,29 +56,30 @@ static int check(const gpu *g, CUresult result, const char *what) {
 
 /* ---- The GPU's side -------------------------------------------------------------------------- */
 
-static char *read_source(void) {
-  FILE *file = fopen(source_path, "rb");
+static char *read_source(const char *path) {
+  FILE *file = fopen(path, "rb");
   char *text = calloc(1, 1 << 16);
   if (file == NULL || text == NULL || fread(text, 1, (1 << 16) - 1, file) == 0)
-    printf("%s cannot be read\n", source_path);
+    printf("%s cannot be read\n", path);
   if (file != NULL)
     fclose(file);
   return text;
 }
 
 /* Compiles the kernels as the library compiles its own, and loads them. */
-static int load_kernels(gpu *g) {
+static int load_kernels(gpu *g, const suite *s) {
   ap_nvrtc nvrtc;
   ap_image image;
   const ap_log log = {0};
-  ap_request request = {.stem = "leaf_functions"};
-  const char *target = ap_target_for(g->device.capability, 80);
+  ap_request request = {0};
+  const char *target = ap_target_for(g->device.capability, s->arch);
   if (target == NULL)
     target = ap_target_for(g->device.capability, 86);
-  char *source = read_source();
+  char *source = read_source(s->source);
   if (source == NULL || target == NULL)
     return -1;
-  snprintf(request.target, sizeof request.target, "%s", target);
+  snprintf(request.stem, sizeof request.stem, "%s", s->name);
+  snprintf(request.target, sizeof request.target, "%s", s->arch == 90 ? "sm_90a" : target);
   attnpress_status status = ap_nvrtc_open(&nvrtc, NULL, g->device.driver_version);
   if (status == ATTNPRESS_OK) {
     status = ap_jit_compile(&nvrtc, &log, &request, source, &image);
@@ -73,27 +95,42 @@ static int load_kernels(gpu *g) {
   return check(g, result, "loading the kernels");
 }
 
-static int open_gpu(gpu *g) {
+static int allocate(gpu *g) {
   const size_t bytes = WORDS * sizeof(uint32_t);
-  return load_kernels(g) != 0 || check(g, g->device.mem_alloc(&g->in, bytes), "memory") != 0 ||
+  return check(g, g->device.mem_alloc(&g->in, bytes), "memory") != 0 ||
                  check(g, g->device.mem_alloc(&g->out, bytes), "memory") != 0
              ? -1
              : 0;
 }
 
-static int run_on_gpu(gpu *g, const char *symbol, const uint32_t *in, uint32_t *out) {
+/* Tensor maps, which the driver encodes. */
+static int prepare_sm90(gpu *g) {
+  void *symbol = dlsym(g->device.library, "cuTensorMapEncodeTiled");
+  leaf_encode *encode;
+  memcpy(&encode, &symbol, sizeof symbol);
+  if (symbol == NULL) {
+    printf("the driver has no cuTensorMapEncodeTiled\n");
+    return -1;
+  }
+  return check(g, (CUresult)leaf_sm90_fill_args(&g->args, g->in, g->out, encode),
+               "cuTensorMapEncodeTiled");
+}
+
+static int run_on_gpu(gpu *g, const leaf_function *f, const uint32_t *in, uint32_t *out) {
   CUfunction function;
   CUdeviceptr args[] = {g->in, g->out};
-  void *parameters[] = {args};
+  void *parameters[] = {g->arch == 90 ? (void *)&g->args : args};
   const size_t bytes = WORDS * sizeof *in;
-  return check(g, g->device.module_get_function(&function, g->module, symbol), symbol) != 0 ||
+  const unsigned warps = (unsigned)leaf_warps(f);
+  const unsigned shared_bytes = g->arch == 90 ? LEAF_SM90_SHARED_BYTES : 0;
+  return check(g, g->device.module_get_function(&function, g->module, f->symbol), f->symbol) != 0 ||
                  check(g, g->device.memcpy_htod(g->in, in, bytes), "copy of the input") != 0 ||
                  check(g, g->device.memcpy_htod(g->out, out, bytes), "copy of the output") != 0 ||
                  check(g,
-                       g->device.launch_kernel(function, WARPS, 1, 1, 32, 1, 1, 0, NULL, parameters,
-                                               NULL),
-                       symbol) != 0 ||
-                 check(g, g->device.ctx_synchronize(), symbol) != 0 ||
+                       g->device.launch_kernel(function, WARPS / warps, 1, 1, 32 * warps, 1, 1,
+                                               shared_bytes, NULL, parameters, NULL),
+                       f->symbol) != 0 ||
+                 check(g, g->device.ctx_synchronize(), f->symbol) != 0 ||
                  check(g, g->device.memcpy_dtoh(out, g->out, bytes), "copy of the output") != 0
              ? -1
              : 0;
@@ -108,15 +145,15 @@ static int compare(gpu *g, const char *module_path, const leaf_function *f) {
   leaf_fill(f, in, WARPS, 12345);
   memset(here, 0xff, sizeof here);
   memset(there, 0xff, sizeof there);
-  if (leaf_emulate(module_path, f->symbol, in, here, WARPS, report) != 0) {
+  if (leaf_emulate(module_path, f, in, here, WARPS, report) != 0) {
     printf("%s: %s\n", f->symbol, report);
     return 0;
   }
-  if (run_on_gpu(g, f->symbol, in, there) != 0)
+  if (run_on_gpu(g, f, in, there) != 0)
     return 0;
   double worst = 0.0;
   int at = 0;
-  for (int warp = 0; warp < WARPS; ++warp) {
+  for (int warp = 0; warp < WARPS; warp += leaf_warps(f)) {
     const int begin = warp * WARP_WORDS;
     int word = 0;
     const double distance = leaf_distance(f, in + begin, here + begin, there + begin, &word);
@@ -125,7 +162,7 @@ static int compare(gpu *g, const char *module_path, const leaf_function *f) {
       at = begin + word;
     }
   }
-  printf("%-28s %s: the largest difference is %.3g of what is allowed", f->symbol,
+  printf("%-30s %s: the largest difference is %.3g of what is allowed", f->symbol,
          worst <= 1.0 ? "passed" : "FAILED", worst);
   if (worst > 0.0)
     printf(" (warp %d, lane %d, word %d: %08x here, %08x there)", at / WARP_WORDS,
@@ -134,39 +171,65 @@ static int compare(gpu *g, const char *module_path, const leaf_function *f) {
   return worst <= 1.0;
 }
 
-static int compare_all(gpu *g, const char *module_path) {
+static int compare_suite(gpu *g, const suite *s) {
   int failures = 0;
-  if (open_gpu(g) != 0)
+  if (s->arch == 90 && g->device.capability != 90) {
+    printf("%s: skipped on %s\n", s->name, g->device.name);
+    return 0;
+  }
+  g->arch = s->arch;
+  if (load_kernels(g, s) != 0 || (s->arch == 90 && prepare_sm90(g) != 0))
     return 1;
-  for (int i = 0; i < leaf_functions_count; ++i)
-    failures += !compare(g, module_path, &leaf_functions[i]);
-  printf("%d leaf functions on %s, %d differ\n", leaf_functions_count, g->device.name, failures);
+  for (int i = 0; i < *s->count; ++i)
+    failures += !compare(g, s->module, &s->functions[i]);
+  printf("%d functions of %s on %s, %d differ\n", *s->count, s->name, g->device.name, failures);
+  return failures;
+}
+
+/* Compiles a suite for the host, unless somebody has. */
+static int make_module(const suite *s) {
+  static char report[EMULATED_REPORT_BYTES];
+  if (access(s->module, R_OK) == 0 || emulated_compile(s->source, s->module, report) == 0)
+    return 0;
+  printf("%s\n", report);
+  return -1;
+}
+
+static int compare_all(void) {
+  static gpu g;
+  char why[512];
+  int failures = 0;
+  for (int i = 0; i < SUITES; ++i)
+    if (make_module(&suites[i]) != 0)
+      return 1;
+  if (cuda_device_open(&g.device, 0, why, sizeof why) != 0) {
+    printf("skipped: no GPU: %s\n", why);
+    return SKIPPED;
+  }
+  failures += allocate(&g) != 0;
+  for (int i = 0; i < SUITES && failures == 0; ++i)
+    failures += compare_suite(&g, &suites[i]);
+  cuda_device_close(&g.device);
   return failures != 0;
 }
 
 int main(int argc, char **argv) {
-  char temporary[] = "/tmp/attnpress-leaf-XXXXXX", report[EMULATED_REPORT_BYTES], why[512];
-  const char *module_path = argc > 1 ? argv[1] : temporary;
-  if (argc > 2)
-    source_path = argv[2];
-  const int file = argc > 1 ? -1 : mkstemp(temporary);
-  if (file >= 0)
-    close(file);
-  if ((file >= 0 || access(module_path, R_OK) != 0) &&
-      emulated_compile(source_path, module_path, report) != 0) {
-    printf("%s\n", report);
-    unlink(temporary);
+  char folder[] = "/tmp/attnpress-leaf-XXXXXX";
+  if (argc < 2 && mkdtemp(folder) == NULL)
     return 1;
+  for (int i = 0; i < SUITES; ++i) {
+    suite *s = &suites[i];
+    if (argc < 2)
+      snprintf(s->module, sizeof s->module, "%s/%s", folder, s->name);
+    else
+      snprintf(s->module, sizeof s->module, "%s%s", argv[1], s->arch == 90 ? "_sm90" : "");
+    snprintf(s->source, sizeof s->source, "%s/%s.cu",
+             argc > 2 ? argv[2] : EMULATED_SOURCE_DIR "/tests/emulator", s->name);
   }
-  static gpu g;
-  int status = SKIPPED;
-  if (cuda_device_open(&g.device, 0, why, sizeof why) == 0) {
-    status = compare_all(&g, module_path);
-    cuda_device_close(&g.device);
-  } else {
-    printf("skipped: no GPU: %s\n", why);
-  }
-  if (file >= 0)
-    unlink(temporary);
+  const int status = compare_all();
+  for (int i = 0; i < SUITES && argc < 2; ++i)
+    unlink(suites[i].module);
+  if (argc < 2)
+    rmdir(folder);
   return status;
 }

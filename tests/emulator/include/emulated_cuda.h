@@ -32,11 +32,29 @@ struct emulated_index {
 };
 #define threadIdx       (emulated_index{emulated_thread_index()})
 #define blockIdx        (emulated_index{emulated_block_index()})
+#define gridDim         (emulated_index{emulated_grid_size()})
 #define __syncthreads() emulated_barrier()
 
-static inline float __shfl_xor_sync(uint32_t lanes, float value, int mask) {
-  return emulated_shuffle_xor(lanes, value, mask);
+static inline void __syncwarp() {
+  emulated_warp_barrier();
 }
+static inline int __any_sync(uint32_t lanes, int predicate) {
+  return emulated_any(lanes, predicate);
+}
+
+#define EMULATED_SHUFFLES(type)                                                                    \
+  static inline type __shfl_xor_sync(uint32_t lanes, type value, int mask) {                       \
+    return __builtin_bit_cast(                                                                     \
+        type, emulated_shuffle_xor(lanes, __builtin_bit_cast(uint32_t, value), mask));             \
+  }                                                                                                \
+  static inline type __shfl_sync(uint32_t lanes, type value, int from) {                           \
+    return __builtin_bit_cast(                                                                     \
+        type, emulated_shuffle_index(lanes, __builtin_bit_cast(uint32_t, value), from));           \
+  }
+EMULATED_SHUFFLES(int)
+EMULATED_SHUFFLES(uint32_t)
+EMULATED_SHUFFLES(float)
+#undef EMULATED_SHUFFLES
 
 #define EMULATED_MIN_MAX(type)                                                                     \
   static inline type min(type a, type b) {                                                         \

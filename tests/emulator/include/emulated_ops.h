@@ -18,9 +18,13 @@ extern "C" {
 /* A thread's own, so the compiler may keep them. */
 __attribute__((const)) unsigned emulated_thread_index(void);
 __attribute__((const)) unsigned emulated_block_index(void);
+__attribute__((const)) unsigned emulated_grid_size(void);
 
 void emulated_barrier(void);
-float emulated_shuffle_xor(uint32_t lanes, float value, int mask);
+void emulated_warp_barrier(void);
+uint32_t emulated_shuffle_xor(uint32_t lanes, uint32_t value, int mask);
+uint32_t emulated_shuffle_index(uint32_t lanes, uint32_t value, int from);
+int emulated_any(uint32_t lanes, int predicate);
 
 uint32_t emulated_shared_address(const void *pointer);
 
@@ -32,6 +36,31 @@ void emulated_cp_async_wait(int pending);
 void emulated_ldmatrix(uint32_t *fragment, uint32_t shared, int matrices, int transposed);
 /* d: (4), a: (k / 4), b: (k / 8) registers; k is 8 or 16 */
 void emulated_mma_m16n8(float *d, const uint32_t *a, const uint32_t *b, int k, int format);
+
+void emulated_mbarrier_init(uint32_t barrier, int count);
+void emulated_fence_mbarrier_init(void);
+void emulated_mbarrier_arrive(uint32_t barrier);
+void emulated_mbarrier_arrive_expect(uint32_t barrier, int bytes);
+/* 1: the phase of `parity` has completed */
+int emulated_mbarrier_try_wait(uint32_t barrier, int parity);
+
+void emulated_prefetch_tensor_map(const void *map);
+/* coordinates: (rank) */
+void emulated_tma_load(uint32_t shared, const void *map, uint32_t barrier, const int *coordinates,
+                       int rank);
+void emulated_fence_proxy_async(void);
+
+void emulated_named_barrier_sync(int barrier, int threads);
+void emulated_named_barrier_arrive(int barrier, int threads);
+void emulated_set_registers(int registers, int increase);
+
+/* d: (columns / 2) registers; a: the descriptor of A, or, where fragment is not NULL, unused;
+ * fragment: (4) registers; b_transposed: B's columns are contiguous */
+void emulated_wgmma(float *d, const uint32_t *fragment, uint64_t a, uint64_t b, int columns,
+                    int format, int b_transposed, int accumulate);
+void emulated_wgmma_fence(void);
+void emulated_wgmma_commit(void);
+void emulated_wgmma_wait(int pending);
 
 uint32_t emulated_pack_fp16(float low, float high);
 uint32_t emulated_pack_bf16(float low, float high);

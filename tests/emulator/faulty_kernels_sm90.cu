@@ -1,0 +1,713 @@
+// Kernels with one fault each in what sm90 adds, by two warpgroups, and kernels beside them that
+// are right. Each has the name that stands in test_emulator.c with the words of its report.
+//
+// Threads 0 to 127 multiply, thread 255 loads, unless a kernel says otherwise.
+
+#include "attnpress/device/ptx_address.cuh"
+#include "attnpress/device/ptx_mbarrier.cuh"
+#include "attnpress/device/ptx_tma.cuh"
+#include "attnpress/device/ptx_warpgroup.cuh"
+#include "attnpress/device/ptx_wgmma.cuh"
+#include "attnpress/device/ptx_wgmma_n64.cuh"
+#include "attnpress/kernel_args.h"
+
+struct fault_args {
+  attnpress_tensor_map map;      // (1, 1, 128, 64) of 16 bits, boxes of (1, 1, 64, 64)
+  attnpress_tensor_map long_map; // says that there are 256 rows
+  attnpress_tensor_map no_map;   // zeros
+  uint32_t *out;                 // (256)
+};
+
+// 32 KB of shared memory: two tiles of 64 x 64, barriers, and room.
+constexpr int TILE_BYTES = 64 * 128;
+constexpr int FULL = 2 * TILE_BYTES;
+constexpr int EMPTY = FULL + 8;
+constexpr int ROOM = FULL + 1024;
+
+#define KERNEL(name)                                                                               \
+  extern "C" __global__ void __launch_bounds__(256) name(const __grid_constant__ fault_args args)
+#define SHARED                                                                                     \
+  extern __shared__ __align__(1024) unsigned char smem[];                                          \
+  const uint32_t shared = shared_address(smem)
+
+__device__ __forceinline__ void wait(uint32_t barrier, int parity) {
+  while (!mbarrier_try_wait(barrier, parity)) {
+  }
+}
+
+__device__ __forceinline__ void begin(uint32_t shared) {
+  if (threadIdx.x == 0) {
+    mbarrier_init(shared + FULL, 1);
+    mbarrier_init(shared + EMPTY, 4);
+    fence_mbarrier_init();
+  }
+  __syncthreads();
+}
+
+// Both tiles, for one phase of FULL.
+__device__ __forceinline__ void load(const attnpress_tensor_map *map, uint32_t shared) {
+  mbarrier_arrive_expect(shared + FULL, 2 * TILE_BYTES);
+  tma_load_4d(shared, map, shared + FULL, 0, 0, 0, 0);
+  tma_load_4d(shared + TILE_BYTES, map, shared + FULL, 0, 64, 0, 0);
+}
+
+__device__ __forceinline__ void load_once(const attnpress_tensor_map *map, uint32_t shared) {
+  begin(shared);
+  if (threadIdx.x == 255)
+    load(map, shared);
+}
+
+__device__ __forceinline__ uint64_t tile_at(uint32_t shared) {
+  return wgmma_descriptor(shared, 1024, 0);
+}
+
+// d = A B^T of the two tiles' first 16 columns, as a group.
+__device__ __forceinline__ void start_product(float *d, uint32_t shared) {
+  wgmma_fence();
+  wgmma_m64n64k16_bf16_ss(d, tile_at(shared), tile_at(shared + TILE_BYTES), 0);
+  wgmma_commit();
+}
+
+__device__ __forceinline__ void give(const fault_args *args, float x) {
+  args->out[threadIdx.x] = __builtin_bit_cast(uint32_t, x);
+}
+
+// ---- What is right ----
+
+KERNEL(right_product) {
+  SHARED;
+  load_once(&args.map, shared);
+  if (threadIdx.x < 128) {
+    float d[32];
+    wait(shared + FULL, 0);
+    start_product(d, shared);
+    wgmma_wait(0);
+    give(&args, d[31]);
+  }
+}
+
+KERNEL(right_second_load) {
+  SHARED;
+  load_once(&args.map, shared);
+  if (threadIdx.x == 255) {
+    wait(shared + EMPTY, 0);
+    load(&args.map, shared);
+  }
+  if (threadIdx.x < 128) {
+    float d[32];
+    for (int parity = 0; parity < 2; ++parity) {
+      wait(shared + FULL, parity);
+      start_product(d, shared);
+      wgmma_wait(0);
+      if (threadIdx.x % 32 == 0)
+        mbarrier_arrive(shared + EMPTY);
+    }
+    give(&args, d[0]);
+  }
+}
+
+// Ordinary stores, then products: all threads write, and all fence.
+KERNEL(right_plain_operands) {
+  SHARED;
+  float d[32] = {};
+  for (int i = threadIdx.x; i < TILE_BYTES / 2; i += 256)
+    ((uint32_t *)smem)[i] = i;
+  fence_proxy_async();
+  __syncthreads();
+  if (threadIdx.x < 128) {
+    start_product(d, shared);
+    wgmma_wait(0);
+    give(&args, d[0]);
+  }
+}
+
+// One thread's fence for the block: what it has heard of.
+KERNEL(right_fence_by_another) {
+  SHARED;
+  float d[32];
+  for (int i = threadIdx.x; i < TILE_BYTES / 2; i += 256)
+    ((uint32_t *)smem)[i] = i;
+  __syncthreads();
+  if (threadIdx.x == 200)
+    fence_proxy_async();
+  __syncthreads();
+  if (threadIdx.x < 128) {
+    start_product(d, shared);
+    wgmma_wait(0);
+    give(&args, d[0]);
+  }
+}
+
+// What the copy engine brought, ordinary loads may read.
+KERNEL(right_plain_read) {
+  SHARED;
+  load_once(&args.map, shared);
+  wait(shared + FULL, 0);
+  args.out[threadIdx.x] = ((uint32_t *)smem)[threadIdx.x];
+}
+
+// Rows past the last are zeros, and count.
+KERNEL(right_out_of_bounds) {
+  SHARED;
+  begin(shared);
+  if (threadIdx.x == 255) {
+    mbarrier_arrive_expect(shared + FULL, TILE_BYTES);
+    tma_load_4d(shared, &args.map, shared + FULL, 0, 100, 0, 0);
+  }
+  wait(shared + FULL, 0);
+  args.out[threadIdx.x] = ((uint32_t *)smem)[TILE_BYTES / 4 - 1 - threadIdx.x];
+}
+
+// Warpgroup 0 hands words over and gets others back.
+KERNEL(right_named_barriers) {
+  SHARED;
+  uint32_t *words = (uint32_t *)smem;
+  if (threadIdx.x < 128) {
+    words[threadIdx.x] = threadIdx.x;
+    named_barrier_arrive(1, 256);
+    named_barrier_sync(2, 256);
+    args.out[threadIdx.x] = words[127 - threadIdx.x];
+  } else {
+    named_barrier_sync(1, 256);
+    words[threadIdx.x - 128] += 1;
+    named_barrier_arrive(2, 256);
+  }
+}
+
+// Several readers have to be known before a word is written again.
+KERNEL(right_readers) {
+  SHARED;
+  uint32_t *words = (uint32_t *)smem;
+  for (int round = 0; round < 3; ++round) {
+    if (threadIdx.x == 0)
+      words[0] = round;
+    named_barrier_sync(1, 256);
+    args.out[threadIdx.x] = words[0];
+    named_barrier_sync(2, 256);
+  }
+}
+
+KERNEL(right_registers) {
+  if (threadIdx.x < 128)
+    increase_registers(256);
+  else
+    decrease_registers(24);
+}
+
+// The accumulator of two products, of which one may still run.
+KERNEL(right_two_groups) {
+  SHARED;
+  float first[32], second[32];
+  load_once(&args.map, shared);
+  if (threadIdx.x < 128) {
+    wait(shared + FULL, 0);
+    start_product(first, shared);
+    start_product(second, shared);
+    wgmma_wait(1);
+    give(&args, first[0]);
+    wgmma_wait(0);
+    give(&args, second[0]);
+  }
+}
+
+// ---- Shared memory of products ----
+
+KERNEL(product_without_wait) {
+  SHARED;
+  float d[32];
+  load_once(&args.map, shared);
+  if (threadIdx.x < 128) {
+    start_product(d, shared);
+    wgmma_wait(0);
+    give(&args, d[0]);
+  }
+}
+
+KERNEL(product_of_three_warps_that_did_not_wait) {
+  SHARED;
+  float d[32];
+  load_once(&args.map, shared);
+  if (threadIdx.x < 128) {
+    if (threadIdx.x < 32)
+      wait(shared + FULL, 0);
+    start_product(d, shared);
+    wgmma_wait(0);
+    give(&args, d[0]);
+  }
+}
+
+KERNEL(product_of_nothing) {
+  SHARED;
+  float d[32];
+  if (threadIdx.x < 128)
+    start_product(d, shared);
+}
+
+KERNEL(load_over_operands) {
+  SHARED;
+  float d[32];
+  load_once(&args.map, shared);
+  if (threadIdx.x == 255) {
+    wait(shared + FULL, 0);
+    load(&args.map, shared);
+  }
+  if (threadIdx.x < 128) {
+    wait(shared + FULL, 0);
+    start_product(d, shared);
+    wgmma_wait(0);
+  }
+}
+
+// EMPTY counts four arrivals of one warp.
+KERNEL(load_after_one_warps_release) {
+  SHARED;
+  float d[32];
+  load_once(&args.map, shared);
+  if (threadIdx.x == 255) {
+    wait(shared + EMPTY, 0);
+    load(&args.map, shared);
+  }
+  if (threadIdx.x < 128) {
+    wait(shared + FULL, 0);
+    start_product(d, shared);
+    wgmma_wait(0);
+    if (threadIdx.x < 4)
+      mbarrier_arrive(shared + EMPTY);
+  }
+}
+
+KERNEL(release_before_the_wait) {
+  SHARED;
+  float d[32];
+  load_once(&args.map, shared);
+  if (threadIdx.x == 255) {
+    wait(shared + EMPTY, 0);
+    load(&args.map, shared);
+  }
+  if (threadIdx.x < 128) {
+    wait(shared + FULL, 0);
+    start_product(d, shared);
+    if (threadIdx.x % 32 == 0)
+      mbarrier_arrive(shared + EMPTY);
+    wgmma_wait(0);
+  }
+}
+
+KERNEL(store_under_product) {
+  SHARED;
+  float d[32];
+  load_once(&args.map, shared);
+  if (threadIdx.x < 128) {
+    wait(shared + FULL, 0);
+    start_product(d, shared);
+    ((uint32_t *)smem)[threadIdx.x] = 0;
+    wgmma_wait(0);
+  }
+}
+
+KERNEL(store_without_proxy_fence) {
+  SHARED;
+  float d[32];
+  for (int i = threadIdx.x; i < TILE_BYTES / 2; i += 256)
+    ((uint32_t *)smem)[i] = i;
+  __syncthreads();
+  if (threadIdx.x < 128)
+    start_product(d, shared);
+}
+
+KERNEL(store_after_proxy_fence) {
+  SHARED;
+  float d[32];
+  for (int i = threadIdx.x; i < TILE_BYTES / 2; i += 256)
+    ((uint32_t *)smem)[i] = i;
+  fence_proxy_async();
+  if (threadIdx.x == 77)
+    ((uint32_t *)smem)[77] = 1;
+  __syncthreads();
+  if (threadIdx.x < 128)
+    start_product(d, shared);
+}
+
+// ---- Registers of products ----
+
+#define PRODUCT_KERNEL(name, after_start)                                                          \
+  KERNEL(name) {                                                                                   \
+    SHARED;                                                                                        \
+    float d[32] = {};                                                                              \
+    uint32_t a[4] = {threadIdx.x, 0, 0, 0};                                                        \
+    load_once(&args.map, shared);                                                                  \
+    if (threadIdx.x < 128) {                                                                       \
+      wait(shared + FULL, 0);                                                                      \
+      wgmma_fence();                                                                               \
+      wgmma_m64n64k16_bf16_rs_trans(d, a, tile_at(shared), 1);                                     \
+      wgmma_commit();                                                                              \
+      after_start;                                                                                 \
+      wgmma_wait(0);                                                                               \
+      give(&args, d[0]);                                                                           \
+      args.out[threadIdx.x] += a[0];                                                               \
+    }                                                                                              \
+  }
+PRODUCT_KERNEL(right_product_of_registers, )
+PRODUCT_KERNEL(accumulator_read, args.out[threadIdx.x + 128] = __builtin_bit_cast(uint32_t, d[17]))
+PRODUCT_KERNEL(accumulator_written, d[17] = 1.0f)
+PRODUCT_KERNEL(factor_written, a[2] = 1)
+
+KERNEL(product_without_fence) {
+  SHARED;
+  float d[32];
+  load_once(&args.map, shared);
+  if (threadIdx.x < 128) {
+    wait(shared + FULL, 0);
+    wgmma_m64n64k16_bf16_ss(d, tile_at(shared), tile_at(shared + TILE_BYTES), 0);
+  }
+}
+
+KERNEL(accumulator_written_after_fence) {
+  SHARED;
+  float d[32];
+  load_once(&args.map, shared);
+  if (threadIdx.x < 128) {
+    wait(shared + FULL, 0);
+    for (int round = 0; round < 2; ++round) {
+      wgmma_fence();
+      for (int i = 0; i < 32; ++i)
+        d[i] = (float)round;
+      wgmma_m64n64k16_bf16_ss(d, tile_at(shared), tile_at(shared + TILE_BYTES), 1);
+      wgmma_commit();
+      wgmma_wait(0);
+    }
+  }
+}
+
+KERNEL(product_without_commit) {
+  SHARED;
+  float d[32];
+  load_once(&args.map, shared);
+  if (threadIdx.x < 128) {
+    wait(shared + FULL, 0);
+    wgmma_fence();
+    wgmma_m64n64k16_bf16_ss(d, tile_at(shared), tile_at(shared + TILE_BYTES), 0);
+    wgmma_wait(0);
+    give(&args, d[0]);
+  }
+}
+
+KERNEL(product_waits_for_too_few) {
+  SHARED;
+  float d[32];
+  load_once(&args.map, shared);
+  if (threadIdx.x < 128) {
+    wait(shared + FULL, 0);
+    start_product(d, shared);
+    wgmma_wait(1);
+    give(&args, d[0]);
+  }
+}
+
+KERNEL(product_without_end) {
+  SHARED;
+  float d[32];
+  load_once(&args.map, shared);
+  if (threadIdx.x < 128) {
+    wait(shared + FULL, 0);
+    start_product(d, shared);
+  }
+}
+
+// ---- Descriptors ----
+
+#define DESCRIPTOR_KERNEL(name, a)                                                                 \
+  KERNEL(name) {                                                                                   \
+    SHARED;                                                                                        \
+    float d[32];                                                                                   \
+    load_once(&args.map, shared);                                                                  \
+    if (threadIdx.x < 128) {                                                                       \
+      wait(shared + FULL, 0);                                                                      \
+      wgmma_fence();                                                                               \
+      wgmma_m64n64k16_bf16_ss(d, a, tile_at(shared + TILE_BYTES), 0);                              \
+      wgmma_commit();                                                                              \
+      wgmma_wait(0);                                                                               \
+    }                                                                                              \
+  }
+DESCRIPTOR_KERNEL(right_step, tile_at(shared) + 96 / 16)
+DESCRIPTOR_KERNEL(descriptors_differ, tile_at(shared + threadIdx.x / 32 % 2 * 32))
+DESCRIPTOR_KERNEL(descriptor_between_atoms, tile_at(shared + 512))
+DESCRIPTOR_KERNEL(descriptor_without_swizzle, tile_at(shared) & 0x3fffffffffffffff)
+DESCRIPTOR_KERNEL(descriptor_with_a_carry, tile_at(shared) + 0x4000)
+DESCRIPTOR_KERNEL(descriptor_of_half_atoms, wgmma_descriptor(shared, 512, 0))
+DESCRIPTOR_KERNEL(descriptor_behind_the_memory, tile_at(shared + 31 * 1024))
+DESCRIPTOR_KERNEL(descriptor_over_a_barrier, tile_at(shared + 9 * 1024))
+
+KERNEL(product_of_three_warps) {
+  SHARED;
+  float d[32];
+  load_once(&args.map, shared);
+  if (threadIdx.x < 96) {
+    wait(shared + FULL, 0);
+    start_product(d, shared);
+    wgmma_wait(0);
+  }
+}
+
+// ---- Copies ----
+
+#define COPY_KERNEL(name, bytes, map, target, row)                                                 \
+  KERNEL(name) {                                                                                   \
+    SHARED;                                                                                        \
+    begin(shared);                                                                                 \
+    if (threadIdx.x == 255) {                                                                      \
+      mbarrier_arrive_expect(shared + FULL, bytes);                                                \
+      tma_load_4d(shared + (target), &args.map, shared + FULL, 0, row, 0, 0);                      \
+    }                                                                                              \
+    wait(shared + FULL, 0);                                                                        \
+    args.out[threadIdx.x] = ((uint32_t *)smem)[threadIdx.x];                                       \
+  }
+COPY_KERNEL(right_bulk_copy, TILE_BYTES, map, 0, 0)
+COPY_KERNEL(bulk_copy_awaits_too_much, 2 * TILE_BYTES, map, 0, 0)
+COPY_KERNEL(bulk_copy_awaits_too_little, TILE_BYTES / 2, map, 0, 0)
+COPY_KERNEL(bulk_copy_between_atoms, TILE_BYTES, map, 512, 0)
+COPY_KERNEL(bulk_copy_behind_the_memory, TILE_BYTES, map, 25 * 1024, 0)
+COPY_KERNEL(bulk_copy_over_barriers, TILE_BYTES, map, 9 * 1024, 0)
+COPY_KERNEL(bulk_copy_outside_the_tensor, TILE_BYTES, long_map, 0, 100)
+COPY_KERNEL(bulk_copy_without_a_map, TILE_BYTES, no_map, 0, 0)
+
+KERNEL(bulk_copy_in_five_dimensions) {
+  SHARED;
+  begin(shared);
+  if (threadIdx.x == 255)
+    tma_load_5d(shared, &args.map, shared + FULL, 0, 0, 0, 0, 0);
+}
+
+KERNEL(bulk_copy_read_early) {
+  SHARED;
+  load_once(&args.map, shared);
+  if (threadIdx.x < 128)
+    args.out[threadIdx.x] = ((uint32_t *)smem)[threadIdx.x];
+  else
+    wait(shared + FULL, 0);
+}
+
+KERNEL(bulk_copy_written_early) {
+  SHARED;
+  load_once(&args.map, shared);
+  if (threadIdx.x < 128)
+    ((uint32_t *)smem)[threadIdx.x] = 1;
+  else
+    wait(shared + FULL, 0);
+}
+
+KERNEL(bulk_copy_twice) {
+  SHARED;
+  begin(shared);
+  if (threadIdx.x == 255) {
+    mbarrier_arrive_expect(shared + FULL, 2 * TILE_BYTES);
+    tma_load_4d(shared, &args.map, shared + FULL, 0, 0, 0, 0);
+    tma_load_4d(shared + 1024, &args.map, shared + FULL, 0, 0, 0, 0);
+  }
+}
+
+KERNEL(bulk_copy_over_stores) {
+  SHARED;
+  ((uint32_t *)smem)[threadIdx.x] = 1;
+  load_once(&args.map, shared);
+  wait(shared + FULL, 0);
+}
+
+KERNEL(bulk_copy_over_what_is_read) {
+  SHARED;
+  ((uint32_t *)smem)[threadIdx.x] = 1;
+  fence_proxy_async();
+  begin(shared);
+  args.out[threadIdx.x] = ((uint32_t *)smem)[255 - threadIdx.x];
+  if (threadIdx.x == 254)
+    load(&args.map, shared);
+  wait(shared + FULL, 0);
+}
+
+KERNEL(bulk_copy_without_end) {
+  SHARED;
+  load_once(&args.map, shared);
+}
+
+KERNEL(asks_once) {
+  SHARED;
+  load_once(&args.map, shared);
+  mbarrier_try_wait(shared + FULL, 0);
+  args.out[threadIdx.x] = ((uint32_t *)smem)[threadIdx.x];
+}
+
+// ---- Barriers ----
+
+KERNEL(barrier_not_initialised) {
+  SHARED;
+  begin(shared);
+  mbarrier_arrive(shared + EMPTY + 8);
+}
+
+KERNEL(barrier_initialised_twice) {
+  SHARED;
+  begin(shared);
+  if (threadIdx.x == 3)
+    mbarrier_init(shared + FULL, 1);
+}
+
+KERNEL(barrier_not_handed_over) {
+  SHARED;
+  if (threadIdx.x == 0)
+    mbarrier_init(shared + FULL, 1);
+  if (threadIdx.x == 1)
+    mbarrier_arrive(shared + FULL);
+}
+
+KERNEL(barrier_without_fence) {
+  SHARED;
+  if (threadIdx.x == 0)
+    mbarrier_init(shared + FULL, 1);
+  __syncthreads();
+  if (threadIdx.x == 1)
+    load(&args.map, shared);
+}
+
+KERNEL(barrier_overwritten) {
+  SHARED;
+  begin(shared);
+  if (threadIdx.x == 9)
+    *(uint32_t *)(smem + FULL + 4) = 0;
+}
+
+KERNEL(barrier_misaligned) {
+  SHARED;
+  if (threadIdx.x == 0)
+    mbarrier_init(shared + FULL + 4, 1);
+}
+
+// A phase that cannot complete, as bytes are missing, gets another arrival.
+KERNEL(barrier_arrivals_too_many) {
+  SHARED;
+  begin(shared);
+  if (threadIdx.x == 5) {
+    mbarrier_arrive_expect(shared + FULL, 16);
+    mbarrier_arrive(shared + FULL);
+  }
+}
+
+KERNEL(barrier_arrivals_too_few) {
+  SHARED;
+  begin(shared);
+  if (threadIdx.x < 3)
+    mbarrier_arrive(shared + EMPTY);
+  if (threadIdx.x >= 128)
+    wait(shared + EMPTY, 0);
+}
+
+KERNEL(barrier_of_the_next_phase) {
+  SHARED;
+  begin(shared);
+  if (threadIdx.x < 4)
+    mbarrier_arrive(shared + EMPTY);
+  if (threadIdx.x >= 128) {
+    wait(shared + EMPTY, 0);
+    wait(shared + EMPTY, 1);
+  }
+}
+
+// On a fresh barrier a wait for parity 1 returns, and has learned nothing.
+KERNEL(barrier_of_the_phase_before) {
+  SHARED;
+  begin(shared);
+  uint32_t *words = (uint32_t *)(smem + ROOM);
+  if (threadIdx.x < 3) {
+    words[threadIdx.x] = 1;
+    mbarrier_arrive(shared + EMPTY);
+  }
+  if (threadIdx.x == 128) {
+    wait(shared + EMPTY, 1);
+    args.out[threadIdx.x] = words[1];
+  }
+}
+
+KERNEL(right_handover) {
+  SHARED;
+  begin(shared);
+  uint32_t *words = (uint32_t *)(smem + ROOM);
+  if (threadIdx.x < 4) {
+    words[threadIdx.x] = 1;
+    mbarrier_arrive(shared + EMPTY);
+  }
+  if (threadIdx.x >= 128) {
+    wait(shared + EMPTY, 0);
+    args.out[threadIdx.x] = words[threadIdx.x % 4];
+  }
+}
+
+KERNEL(arrival_before_the_store) {
+  SHARED;
+  begin(shared);
+  uint32_t *words = (uint32_t *)(smem + ROOM);
+  if (threadIdx.x < 4) {
+    mbarrier_arrive(shared + EMPTY);
+    words[threadIdx.x] = 1;
+  }
+  if (threadIdx.x >= 128) {
+    wait(shared + EMPTY, 0);
+    args.out[threadIdx.x] = words[threadIdx.x % 4];
+  }
+}
+
+KERNEL(named_barrier_counts_differ) {
+  named_barrier_arrive(1, threadIdx.x < 128 ? 256 : 128);
+}
+
+KERNEL(named_barrier_too_few) {
+  if (threadIdx.x < 96)
+    named_barrier_sync(1, 128);
+}
+
+KERNEL(named_barrier_in_half_a_warp) {
+  if (threadIdx.x % 32 < 16)
+    named_barrier_sync(1, 128);
+}
+
+KERNEL(named_barrier_before_the_store) {
+  SHARED;
+  uint32_t *words = (uint32_t *)(smem + ROOM);
+  if (threadIdx.x < 128) {
+    named_barrier_arrive(1, 256);
+    words[threadIdx.x] = 1;
+  } else {
+    named_barrier_sync(1, 256);
+    args.out[threadIdx.x] = words[threadIdx.x - 128];
+  }
+}
+
+KERNEL(written_before_a_reader_is_done) {
+  SHARED;
+  uint32_t *words = (uint32_t *)(smem + ROOM);
+  for (int round = 0; round < 2; ++round) {
+    if (threadIdx.x == 0)
+      words[0] = round;
+    named_barrier_sync(1, 256);
+    args.out[threadIdx.x] = words[0];
+    if (threadIdx.x < 128)
+      named_barrier_sync(2, 128);
+  }
+}
+
+KERNEL(more_registers_than_there_are) { // three warpgroups
+  if (threadIdx.x >= 128)
+    increase_registers(240);
+}
+
+KERNEL(fewer_registers_than_that) {
+  decrease_registers(24);
+  decrease_registers(32);
+}
+
+KERNEL(registers_of_one_warp) {
+  if (threadIdx.x < 32)
+    decrease_registers(24);
+}
+
+KERNEL(registers_no_multiple_of_8) {
+  decrease_registers(100);
+}

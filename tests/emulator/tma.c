@@ -1,0 +1,216 @@
+/* The copy engine (PTX ISA, Data Movement and Conversion Instructions: cp.async.bulk.tensor), of
+ * tiled tensor maps, which this file also encodes.
+ *
+ * A copy is carried out when no thread can go on without it, the latest ones first: as late as the
+ * program allows. From its start until then the bytes that it writes are NaN and in flight; then
+ * they are known to those who have waited for the phase of the barrier that counts them. */
+#include "machine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static machine *const m = &the_machine;
+
+/* ---- Tensor maps ----------------------------------------------------------------------------- */
+
+enum { RANK_MAX = 5, BOX_MAX = 256, SWIZZLED_ROW_BYTES = 128, ATOM_BYTES = 1024 };
+/* Of the driver's enums: CUtensorMapDataType, CUtensorMapSwizzle. */
+enum { TYPE_UINT16 = 1, TYPE_FLOAT16 = 6, TYPE_BFLOAT16 = 9, SWIZZLE_NONE = 0, SWIZZLE_128B = 3 };
+#define MAGIC 0x70616d2d726f736eu
+
+/* What the opaque words of a map hold here. */
+typedef struct tensor_map {
+  uint64_t magic;
+  unsigned char *address;
+  uint64_t dims[RANK_MAX], strides[RANK_MAX - 1]; /* strides: bytes, of dimension 1 and on */
+  uint16_t box[RANK_MAX];
+  uint8_t rank, element_bytes, swizzle;
+} tensor_map;
+
+enum { MAP_BYTES = 128 };
+_Static_assert(sizeof(tensor_map) <= MAP_BYTES, "an opaque map");
+
+static int is_encodable(int data_type, uint32_t rank, const void *address, const uint64_t *dims,
+                        const uint64_t *strides, const uint32_t *box) {
+  if ((data_type != TYPE_UINT16 && data_type != TYPE_FLOAT16 && data_type != TYPE_BFLOAT16) ||
+      rank < 1 || rank > RANK_MAX || address == NULL || (uintptr_t)address % 16 != 0)
+    return 0;
+  for (uint32_t i = 0; i < rank; ++i)
+    if (dims[i] < 1 || dims[i] > (uint64_t)1 << 32 || box[i] < 1 || box[i] > BOX_MAX)
+      return 0;
+  for (uint32_t i = 0; i + 1 < rank; ++i)
+    if (strides[i] % 16 != 0 || strides[i] >= (uint64_t)1 << 40)
+      return 0;
+  return 1;
+}
+
+int emulated_encode_tiled(void *map, int data_type, uint32_t rank, void *address,
+                          const uint64_t *dims, const uint64_t *strides_bytes, const uint32_t *box,
+                          const uint32_t *element_strides, int interleave, int swizzle, int l2,
+                          int out_of_bounds) {
+  (void)l2;
+  if (!is_encodable(data_type, rank, address, dims, strides_bytes, box) || interleave != 0 ||
+      out_of_bounds != 0 || (swizzle != SWIZZLE_NONE && swizzle != SWIZZLE_128B))
+    return 1;
+  const uint32_t row_bytes = box[0] * (uint32_t)sizeof(uint16_t);
+  if (row_bytes % 16 != 0 || (swizzle == SWIZZLE_128B && row_bytes > SWIZZLED_ROW_BYTES))
+    return 1;
+  tensor_map t = {.magic = MAGIC,
+                  .address = address,
+                  .rank = (uint8_t)rank,
+                  .element_bytes = sizeof(uint16_t),
+                  .swizzle = (uint8_t)swizzle};
+  for (uint32_t i = 0; i < rank; ++i) {
+    if (element_strides[i] != 1)
+      return 1;
+    t.dims[i] = dims[i];
+    t.box[i] = (uint16_t)box[i];
+    if (i > 0)
+      t.strides[i - 1] = strides_bytes[i - 1];
+  }
+  memset(map, 0, MAP_BYTES);
+  memcpy(map, &t, sizeof t);
+  return 0;
+}
+
+static tensor_map read_map(const void *map, const void *site) {
+  tensor_map t;
+  if ((uintptr_t)map % 64 != 0)
+    machine_fail("a tensor map at %p, which is not a multiple of 64, at %s", map, site_text(site));
+  memcpy(&t, map, sizeof t);
+  if (t.magic != MAGIC)
+    machine_fail("reads a tensor map that was not encoded, at %s", site_text(site));
+  return t;
+}
+
+/* ---- Copies ---------------------------------------------------------------------------------- */
+
+typedef struct bulk_copy {
+  tensor_map map;
+  int coordinates[RANK_MAX];
+  uint32_t shared;
+  int bytes, mbarrier, thread;
+  const void *site;
+} bulk_copy;
+
+static bulk_copy *copies;
+static int copy_count, copy_capacity;
+
+void tma_reset(void) {
+  copy_count = 0;
+}
+
+static void add_copy(const bulk_copy *copy) {
+  if (copy_count == copy_capacity) {
+    copy_capacity = copy_capacity ? 2 * copy_capacity : 64;
+    copies = realloc(copies, (size_t)copy_capacity * sizeof *copies);
+    if (copies == NULL)
+      abort();
+  }
+  copies[copy_count++] = *copy;
+}
+
+/* prefetch.tensormap */
+void emulated_prefetch_tensor_map(const void *map) {
+  if ((uintptr_t)map % 64 != 0)
+    machine_fail("prefetches a tensor map at %p, which is not a multiple of 64, at %s", map,
+                 site_text(CALL_SITE()));
+}
+
+/* cp.async.bulk.tensor.shared::cluster.global.tile.mbarrier::complete_tx::bytes */
+void emulated_tma_load(uint32_t shared, const void *map, uint32_t barrier, const int *coordinates,
+                       int rank) {
+  const void *site = CALL_SITE();
+  bulk_copy copy = {.map = read_map(map, site), .shared = shared, .thread = m->current};
+  copy.site = site;
+  if (copy.map.rank != rank)
+    machine_fail("a copy in %d dimensions by a tensor map of %d, at %s", rank, copy.map.rank,
+                 site_text(site));
+  copy.bytes = copy.map.element_bytes;
+  for (int i = 0; i < rank; ++i) {
+    copy.coordinates[i] = coordinates[i];
+    copy.bytes *= copy.map.box[i];
+  }
+  m->async = m->partial = 1;
+  copy.mbarrier = mbarrier_find(barrier, "lets a copy count at", site);
+  shared_check_range(shared, copy.bytes, copy.map.swizzle == SWIZZLE_128B ? ATOM_BYTES : 128,
+                     "the copy engine writes", site);
+  const uint32_t stamp = order_stamp();
+  for (int i = 0; i < copy.bytes; i += 16)
+    shared_bulk_begin(shared + (uint32_t)i, copy.mbarrier, stamp, site);
+  mbarrier_copy_begin(copy.mbarrier, copy.bytes, site);
+  add_copy(&copy);
+}
+
+/* Where byte `offset` of a box lies: with the swizzle, the 16-byte chunk of an address, its bits 4
+ * to 6, is combined with its row of 128 bytes, bits 7 to 9. */
+static uint32_t swizzled(const bulk_copy *copy, uint32_t offset) {
+  const uint32_t address = copy->shared + offset;
+  return copy->map.swizzle == SWIZZLE_128B ? address ^ (address >> 7 & 7) << 4 : address;
+}
+
+/* Row `row` of the box, counted over its outer dimensions: zeros where the tensor has no elements.
+ */
+static void copy_row(const bulk_copy *copy, int row) {
+  const tensor_map *t = &copy->map;
+  const int row_bytes = t->box[0] * t->element_bytes;
+  unsigned char line[BOX_MAX * sizeof(uint16_t)] = {0};
+  const unsigned char *from = t->address;
+  int inside = 1;
+  for (int i = 1, rest = row; i < t->rank; rest /= t->box[i++]) {
+    const int64_t c = (int64_t)copy->coordinates[i] + rest % t->box[i];
+    inside &= c >= 0 && (uint64_t)c < t->dims[i];
+    from += c * (int64_t)t->strides[i - 1];
+  }
+  int64_t begin = copy->coordinates[0], end = begin + t->box[0];
+  const int64_t first = begin < 0 ? 0 : begin;
+  end = end > (int64_t)t->dims[0] ? (int64_t)t->dims[0] : end;
+  if (inside && first < end) {
+    const unsigned char *source = from + first * t->element_bytes;
+    const size_t bytes = (size_t)(end - first) * t->element_bytes;
+    global_access((uintptr_t)source, (int)bytes, 0, copy->site);
+    memcpy(line + (first - begin) * t->element_bytes, source, bytes);
+  }
+  for (int i = 0; i < row_bytes; i += 16)
+    memcpy(shared_pointer(swizzled(copy, (uint32_t)(row * row_bytes + i))), line + i, 16);
+}
+
+static void carry_out(const bulk_copy *copy) {
+  int rows = 1;
+  for (int i = 1; i < copy->map.rank; ++i)
+    rows *= copy->map.box[i];
+  m->current = copy->thread; /* whose fault a wrong place is */
+  for (int row = 0; row < rows; ++row)
+    copy_row(copy, row);
+}
+
+int tma_carry_out(void) {
+  const int mbarrier = mbarrier_to_complete(), caller = m->current;
+  if (mbarrier < 0)
+    return 0;
+  int left = 0, bytes = 0;
+  for (int i = 0; i < copy_count; ++i) {
+    if (copies[i].mbarrier != mbarrier) {
+      copies[left++] = copies[i];
+      continue;
+    }
+    carry_out(&copies[i]);
+    bytes += copies[i].bytes;
+  }
+  copy_count = left;
+  m->current = caller;
+  mbarrier_copy_end(mbarrier, bytes);
+  return 1;
+}
+
+void tma_check_exit(void) {
+  if (copy_count > 0)
+    machine_fail("the block ends while a copy by thread %d to %s is in flight, begun at %s",
+                 copies[0].thread, place_text(copies[0].shared), site_text(copies[0].site));
+}
+
+/* fence.proxy.async */
+void emulated_fence_proxy_async(void) {
+  m->partial = 1;
+  order_fence(m->current);
+}
