@@ -1,22 +1,30 @@
-"""The compiler's report of every legal kernel: registers, spills, shared memory, time, size.
+"""The compiler's report of every legal kernel: registers, spills, remarks, shared memory, time,
+size.
 
     python tests/compile_table.py [--tool build/attnpress-press] [--jobs N]
+    python tests/compile_table.py --only '*_sm90' --table /tmp/some.csv
 
 compiles every legal stem for each target that its architecture is pressed for, and writes
 tests/data/compiled.csv; half an hour of two cores. Rows that are current are kept, unless --all is
-given. tests/test_compiled.py holds the table to be complete, current and free of spills, and
-compiles a sample of it again.
+given; with --only, so are those of other stems, current or not. tests/test_compiled.py holds the
+table to be complete, current and free of spills and remarks, and compiles a sample of it again.
 
-A row's digest is that of the rendered source and the device headers, so that the row of an older
-kernel cannot pass for a current one. Milliseconds are NVRTC's, with all jobs at work at once.
+Remarks are the codes of what the compiler says in its log, such as C7510: products of a warpgroup
+that wait for each other, at a third of the speed and without an error.
+
+A row's digest is that of the rendered source and the device headers that it includes, so that the
+row of an older kernel cannot pass for a current one. Milliseconds are NVRTC's, with all jobs at
+work at once.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import fnmatch
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -32,7 +40,7 @@ if __name__ == "__main__":
 from generator.registry import device_headers, headers_digest, load_catalog, source  # noqa: E402
 from generator.render import environment  # noqa: E402
 from generator.tiles import tile_of  # noqa: E402
-from generator.variant import every_variant  # noqa: E402
+from generator.variant import every_variant, parse_stem  # noqa: E402
 
 TABLE = ROOT / "tests" / "data" / "compiled.csv"
 STEMS_A_RUN = 16
@@ -55,21 +63,35 @@ class Row(Kernel):
 
     registers: int  # of a thread
     spill_bytes: int  # local memory of a thread
+    remarks: str  # in the compiler's log: their codes, sorted, parted by blanks
     cubin_bytes: int
     milliseconds: float
+
+
+def included(text: str, headers: dict[str, str]) -> dict[str, str]:
+    """The headers that a source includes, directly or through others."""
+    found: dict[str, str] = {}
+    texts = [text]
+    while texts:
+        for name in re.findall(r'^#include "(.*)"', texts.pop(), flags=re.MULTILINE):
+            if name not in found:
+                found[name] = headers[name]
+                texts.append(headers[name])
+    return found
 
 
 def every_kernel() -> list[Kernel]:
     """All legal stems with all targets that they are pressed for, sorted."""
     env = environment()
-    headers = headers_digest(device_headers())
+    headers = device_headers()
     targets = load_catalog().targets
     kernels = []
     for variant in every_variant():
-        text = headers + source(env, variant)
-        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-        tile = tile_of(variant)
         for target in targets[variant.pass_, variant.arch]:
+            tile = tile_of(variant, target=target)
+            text = source(env, variant, tile)
+            text += headers_digest(included(text, headers))
+            digest = hashlib.sha256(text.encode()).hexdigest()[:16]
             kernels.append(Kernel(variant.stem, target, tile.name, digest, tile.smem_bytes))
     return sorted(kernels, key=lambda kernel: (kernel.stem, kernel.target))
 
@@ -92,15 +114,41 @@ def compile_kernels(tool: Path, kernels: Iterable[Kernel], jobs: int) -> Iterato
 def _compile(tool: Path, kernels: list[Kernel], cache: Path) -> list[Row]:
     by_stem = {kernel.stem: kernel for kernel in kernels}
     command = [tool, "compile", *by_stem, "--target", kernels[0].target, "--cache-dir", cache]
-    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    remarks = remarks_of(done.stderr)
     rows = []
-    for line in output.splitlines()[1:]:
+    for line in done.stdout.splitlines()[1:]:
         stem, _, _, milliseconds, cubin_bytes, registers, spill_bytes = line.split()
-        report = (int(registers), int(spill_bytes), int(cubin_bytes), float(milliseconds))
+        report = (int(registers), int(spill_bytes), remarks.get(stem, ""))
+        report += (int(cubin_bytes), float(milliseconds))
         rows.append(Row(*asdict(by_stem[stem]).values(), *report))
     if len(rows) != len(kernels):
-        raise RuntimeError(f"{len(rows)} of {len(kernels)} kernels are in the answer:\n{output}")
+        raise RuntimeError(f"{len(rows)} of {len(kernels)} kernels are in:\n{done.stdout}")
     return rows
+
+
+def check_tool(tool: Path, kernels: Iterable[Kernel]) -> None:
+    """RuntimeError where the tool renders other sources than the generator, from an older build:
+    its report would be that of other kernels."""
+    env = environment()
+    for stem in {kernel.stem.rpartition("_")[2]: kernel.stem for kernel in kernels}.values():
+        done = subprocess.run([tool, "source", stem], check=True, capture_output=True, text=True)
+        if done.stdout != source(env, parse_stem(stem)):
+            raise RuntimeError(f"{tool} has another {stem} than the generator: build it again")
+
+
+_LOG = re.compile(r"^attnpress compile: NVRTC \S+ on (\S+) for \S+:$", flags=re.MULTILINE)
+_REMARK = re.compile(r"\((C\d+)\)|\b(?:warning|error) (#\d+)")
+
+
+def remarks_of(stderr: str) -> dict[str, str]:
+    """The codes in each kernel's log, from what `attnpress compile` wrote to stderr. A log without
+    any is "other": a compiler that is content has none."""
+    _, *parts = _LOG.split(stderr)
+    return {
+        stem: " ".join(sorted({a or b for a, b in _REMARK.findall(log)})) or "other"
+        for stem, log in zip(parts[::2], parts[1::2], strict=True)
+    }
 
 
 def kernel_of(row: Row) -> Kernel:
@@ -111,7 +159,8 @@ def read_table(path: Path = TABLE) -> list[Row]:
     types = {"str": str, "int": int, "float": float}
     with path.open(newline="") as file:
         return [
-            Row(**{field.name: types[field.type](row[field.name]) for field in fields(Row)})
+            # A column that the table does not have yet is that of rows that are not current.
+            Row(**{field.name: types[field.type](row.get(field.name, "")) for field in fields(Row)})
             for row in csv.DictReader(file)
         ]
 
@@ -130,22 +179,32 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--table", type=Path, default=TABLE)
     parser.add_argument("--all", action="store_true", help="also what is current")
+    parser.add_argument("--only", metavar="GLOB", default="*", help="compile only these stems")
     options = parser.parse_args()
     if not options.tool.exists():
         parser.error(f"{options.tool} does not exist: build it, or name it with --tool")
     kernels = every_kernel()
-    old = [] if options.all or not options.table.exists() else read_table(options.table)
-    current = {kernel_of(row): row for row in old}
-    rows = [current[kernel] for kernel in kernels if kernel in current]
-    missing = [kernel for kernel in kernels if kernel not in current]
-    for row in compile_kernels(options.tool, missing, options.jobs):
+    wanted = [kernel for kernel in kernels if fnmatch.fnmatchcase(kernel.stem, options.only)]
+    others = {(k.stem, k.target) for k in kernels} - {(k.stem, k.target) for k in wanted}
+    old = read_table(options.table) if options.table.exists() else []
+    current = {} if options.all else {kernel_of(row): row for row in old}
+    rows = [row for row in old if (row.stem, row.target) in others]
+    rows += [current[kernel] for kernel in wanted if kernel in current]
+    missing = [kernel for kernel in wanted if kernel not in current]
+    try:
+        check_tool(options.tool, missing)
+    except RuntimeError as error:
+        parser.error(str(error))
+    for count, row in enumerate(compile_kernels(options.tool, missing, options.jobs), start=1):
         rows.append(row)
-        if row.spill_bytes:
-            print(f"{row.stem} for {row.target} spills {row.spill_bytes} bytes")
-        if len(rows) % 100 == 0:
-            print(f"{len(rows)} of {len(kernels)} kernels", flush=True)
+        if row.spill_bytes or row.remarks:
+            print(f"{row.stem} for {row.target}: {row.spill_bytes} bytes spilled, {row.remarks}")
+        if count % 100 == 0:
+            print(f"{count} of {len(missing)} kernels", flush=True)
     write_table(rows, options.table)
-    print(f"{options.table}: {len(rows)} kernels, {sum(row.spill_bytes > 0 for row in rows)} spill")
+    spill = sum(row.spill_bytes > 0 for row in rows)
+    remarked = sum(row.remarks != "" for row in rows)
+    print(f"{options.table}: {len(rows)} kernels, {spill} spill, {remarked} have remarks")
     return 0
 
 

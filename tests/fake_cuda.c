@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert(sizeof(fake_map) <= sizeof(attnpress_tensor_map), "a map holds what was asked for");
+
 enum { STACK_MAX = 16, FUNCTIONS_MAX = 4096, SMEM_DEFAULT_BYTES = 48 * 1024 };
 
 struct CUctx_st {
@@ -101,8 +103,9 @@ static void stream_free(CUstream stream) {
 }
 
 static void reset(void) {
-  fake.loads = fake.unloads = fake.functions = fake.launches = 0;
+  fake.loads = fake.unloads = fake.functions = fake.launches = fake.maps = 0;
   fake.refuse_loads = fake.fail_load = fake.fail_launch = fake.stream_capturing = 0;
+  fake.fail_map = 0;
   memset(fake.launch, 0, sizeof fake.launch);
 }
 
@@ -360,29 +363,87 @@ API(cuFuncSetAttribute, CUfunction function, int attribute, int value) {
   return CUDA_SUCCESS;
 }
 
-API(cuLaunchKernel, CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-    unsigned block_x, unsigned block_y, unsigned block_z, unsigned smem_bytes, CUstream stream,
-    void **parameters, void **extra) {
+/** What the real driver refuses. */
+static int is_legal_map(const void *map, const fake_map *m, const uint32_t *box,
+                        const uint32_t *element_strides) {
+  enum { ELEMENT_BYTES = 2, SWIZZLE_BYTES = 128 };
+  int legal = (uintptr_t)map % 64 == 0 && m->address != 0 && m->address % 16 == 0 &&
+              (m->data_type == CU_TENSOR_MAP_DATA_TYPE_FLOAT16 ||
+               m->data_type == CU_TENSOR_MAP_DATA_TYPE_BFLOAT16) &&
+              box[0] * ELEMENT_BYTES <= SWIZZLE_BYTES && box[0] * ELEMENT_BYTES % 16 == 0;
+  for (int i = 0; i < m->rank; ++i)
+    legal &= m->extents[i] > 0 && m->extents[i] <= UINT64_C(1) << 32 && box[i] > 0 &&
+             box[i] <= 256 && element_strides[i] >= 1 && element_strides[i] <= 8;
+  for (int i = 0; i + 1 < m->rank; ++i)
+    legal &= m->strides_bytes[i] % 16 == 0 && m->strides_bytes[i] < UINT64_C(1) << 40;
+  return legal;
+}
+
+API(cuTensorMapEncodeTiled, void *map, int data_type, uint32_t rank, void *address,
+    const uint64_t *extents, const uint64_t *strides_bytes, const uint32_t *box,
+    const uint32_t *element_strides, int interleave, int swizzle, int l2_promotion, int oob_fill) {
+  if (current() == NULL)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  if (rank < 1 || rank > 5 || interleave != CU_TENSOR_MAP_INTERLEAVE_NONE ||
+      swizzle != CU_TENSOR_MAP_SWIZZLE_128B || l2_promotion < 0 || l2_promotion > 3 ||
+      oob_fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE)
+    return CUDA_ERROR_INVALID_VALUE;
+  fake_map m = {
+      .address = (uintptr_t)address, .data_type = (uint8_t)data_type, .rank = (uint8_t)rank};
+  memcpy(m.extents, extents, rank * sizeof *extents);
+  memcpy(m.strides_bytes, strides_bytes, (rank - 1) * sizeof *strides_bytes);
+  for (uint32_t i = 0; i < rank; ++i)
+    m.box[i] = (uint16_t)box[i];
+  if (!is_legal_map(map, &m, box, element_strides))
+    return CUDA_ERROR_INVALID_VALUE;
+  pthread_mutex_lock(&lock);
+  const CUresult result = fake.fail_map;
+  fake.fail_map = CUDA_SUCCESS;
+  fake.maps += result == CUDA_SUCCESS;
+  pthread_mutex_unlock(&lock);
+  if (result == CUDA_SUCCESS)
+    memcpy(map, &m, sizeof m);
+  return result;
+}
+
+/** The one parameter of a kernel, by its name. */
+static size_t args_bytes(const char *symbol) {
+  if (strstr(symbol, "combine") != NULL)
+    return sizeof(attnpress_fwd_combine_args);
+  return strstr(symbol, "_sm90") != NULL ? sizeof(attnpress_fwd_sm90_args)
+                                         : sizeof(attnpress_fwd_args);
+}
+
+API(cuLaunchKernelEx, const CUlaunchConfig *config, CUfunction function, void **parameters,
+    void **extra) {
   CUcontext context = current();
+  CUstream stream = config->stream;
   if (context == NULL || function->context != context || function->context_id != context->id ||
       ((uintptr_t)stream > 2 && stream->context != context))
     return CUDA_ERROR_INVALID_CONTEXT;
-  if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x == 0 || block_x > 1024 || block_y != 1 ||
-      block_z != 1 || extra != NULL || (int)smem_bytes > function->smem_bytes)
+  if (config->grid_x == 0 || config->grid_y != 1 || config->grid_z != 1 || config->block_x == 0 ||
+      config->block_x > 1024 || config->block_y != 1 || config->block_z != 1 || extra != NULL ||
+      (int)config->smem_bytes > function->smem_bytes)
     return CUDA_ERROR_INVALID_VALUE;
+  int overlaps = 0;
+  for (unsigned i = 0; i < config->attribute_count; ++i) {
+    if (config->attributes[i].id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+      return CUDA_ERROR_INVALID_VALUE;
+    overlaps = config->attributes[i].value.programmatic_stream_serialization_allowed;
+  }
   pthread_mutex_lock(&lock);
   const CUresult result = fake.fail_launch;
   fake.fail_launch = CUDA_SUCCESS;
   if (result == CUDA_SUCCESS && fake.launches < FAKE_LAUNCHES_MAX) {
     fake_launch *launch = &fake.launch[fake.launches];
     memcpy(launch->symbol, function->kernel->name, sizeof launch->symbol);
-    launch->grid = grid_x;
-    launch->block = block_x;
-    launch->smem_bytes = smem_bytes;
+    launch->grid = config->grid_x;
+    launch->block = config->block_x;
+    launch->smem_bytes = config->smem_bytes;
+    launch->overlaps = overlaps;
     launch->stream = stream;
     launch->context = context;
-    const int combine = strstr(function->kernel->name, "combine") != NULL;
-    memcpy(launch->args, parameters[0], combine ? 96 : 216);
+    memcpy(launch->args, parameters[0], args_bytes(launch->symbol));
   }
   if (result == CUDA_SUCCESS)
     ++fake.launches;

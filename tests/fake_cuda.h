@@ -7,21 +7,33 @@
 #pragma once
 #include <stddef.h>
 
+#include "attnpress/kernel_args.h"
 #include "cuda_api.h"
 
 typedef struct fake_launch {
   char symbol[128];
   unsigned grid, block, smem_bytes;
+  int overlaps; /* programmatic stream serialization was allowed */
   CUstream stream;
   CUcontext context;
-  unsigned char args[256]; /* attnpress_fwd_args, or attnpress_fwd_combine_args */
+  /* attnpress_fwd_args, attnpress_fwd_sm90_args or attnpress_fwd_combine_args */
+  unsigned char args[sizeof(attnpress_fwd_sm90_args)];
 } fake_launch;
+
+/* What cuTensorMapEncodeTiled was asked for, which is also what is in the map. */
+typedef struct fake_map {
+  uint64_t address;
+  uint64_t extents[5], strides_bytes[4];
+  uint16_t box[5];
+  uint8_t data_type, rank;
+} fake_map;
 
 enum { FAKE_LAUNCHES_MAX = 64 };
 
 typedef struct fake_cuda {
   /* What happened. */
   int loads, unloads, functions;
+  int maps;     /* tensor maps that were made */
   int launches; /* the first FAKE_LAUNCHES_MAX are kept */
   fake_launch launch[FAKE_LAUNCHES_MAX];
   /* What is to happen. */
@@ -29,6 +41,7 @@ typedef struct fake_cuda {
   int refuse_loads;     /* so many loads give CUDA_ERROR_NO_BINARY_FOR_GPU */
   int fail_load;        /* result of the next load; 0: success */
   int fail_launch;      /* result of the next launch; 0: success */
+  int fail_map;         /* result of the next cuTensorMapEncodeTiled; 0: success */
   int stream_capturing; /* 1: the default stream is being captured */
 
   CUcontext (*context_new)(int device);

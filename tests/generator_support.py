@@ -10,7 +10,7 @@ from dataclasses import astuple, replace
 from pathlib import Path
 
 from generator.registry import generated_files
-from generator.tiles import Tile, problems, smem_bytes, tile_of
+from generator.tiles import Tile, problems, producer_tile, smem_bytes, tile_of
 from generator.variant import DTYPES, MASKS, PASSES, Variant
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -92,22 +92,32 @@ def random_tile(rng: random.Random, variant: Variant) -> Tile:
     if variant.pass_ == "fwd_combine":
         return replace(tile_of(variant), block_m=rng.randint(1, 64))
     for _ in range(50):
+        if variant.arch == 90:
+            block_m, block_n = rng.choice((64, 128, 192)), 16 * rng.randint(1, 16)
+            tile = producer_tile(variant, block_m, block_n, rng.randint(2, 4))
+            if not problems(variant, tile):
+                return tile
+            continue
         warps_m = rng.choice((1, 2, 3, 4, 8))
         warps_n = rng.choice((1, 1, 2, 4))
-        block_n = 16 * warps_n * rng.randint(1, 8)
+        warps_k = rng.choice((1, 1, 1, 2, 4))
+        if warps_k > 1:
+            warps_m = warps_n = 1
+        ring_keys = 16 * warps_n * rng.randint(1, 8)
         k_slab = rng.choice((variant.hdim, 16 * rng.randint(1, 32)))
         tile = Tile(
             block_m=16 * warps_m * rng.randint(1, 4),
-            block_n=block_n,
+            block_n=ring_keys * warps_k,
             warps_m=warps_m,
             warps_n=warps_n,
             stages=rng.randint(2, 6),
             k_slab=k_slab,
-            v_slab=16 * rng.choice([n for n in range(1, 33) if block_n % (16 * n) == 0]),
+            v_slab=16 * rng.choice([n for n in range(1, 33) if ring_keys % (16 * n) == 0]),
             q_in_regs=rng.randint(0, 1),
             min_blocks=rng.randint(1, 3),
             k_unroll=rng.choice((0, 0, 1, 2, 4)),
             spread=rng.choice((0, 0, 1)),
+            warps_k=warps_k,
         )
         tile = replace(tile, smem_bytes=smem_bytes(variant, tile))
         if not problems(variant, tile):

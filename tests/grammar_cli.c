@@ -3,7 +3,7 @@
  *
  *     parse STEM           -> ok, the eight fields of ap_variant, the stem printed again
  *     print FIELDS         -> ok, the stem (the fields in the order of ap_variant)
- *     tile STEM            -> ok, the ten fields of ap_tile, the tile's name
+ *     tile STEM            -> ok, the fields of ap_tile, the tile's name
  *     render STEM TILE     -> ok, the size in bytes, a newline, the source (the fields of ap_tile)
  *
  * or error, the status and the sentence. */
@@ -14,7 +14,7 @@
 #include "attnpress/attnpress.h"
 #include "../runtime/registry.h"
 
-enum { LINE_MAX_BYTES = 4096, VARIANT_FIELDS = 8, TILE_FIELDS = 12 };
+enum { LINE_MAX_BYTES = 4096, VARIANT_FIELDS = 8, TILE_FIELDS = 14 };
 
 static void print_error(attnpress_status status) {
   printf("error\t%d\t%s\n", (int)status, attnpress_last_error());
@@ -59,7 +59,9 @@ static ap_tile make_tile(const int32_t *f) {
                      .min_blocks = f[8],
                      .k_unroll = f[9],
                      .spread = f[10],
-                     .smem_bytes = f[11]};
+                     .producer = f[11],
+                     .warps_k = f[12],
+                     .smem_bytes = f[13]};
   return t;
 }
 
@@ -91,21 +93,25 @@ static void command_print(const char *words) {
     print_error(status);
 }
 
-static void command_tile(const char *stem) {
+/** "stem" or "stem:target". */
+static void command_tile(const char *words) {
   ap_variant v;
   ap_tile t;
   char name[AP_TILE_NAME_MAX];
+  char stem[AP_STEM_MAX];
+  const char *target = strchr(words, ':');
+  snprintf(stem, sizeof stem, "%.*s", (int)strcspn(words, ":"), words);
   attnpress_status status = ap_variant_parse(stem, &v);
   if (status == ATTNPRESS_OK)
-    status = ap_find_tile(&v, &t);
+    status = ap_find_tile(&v, target ? target + 1 : NULL, &t);
   if (status != ATTNPRESS_OK) {
     print_error(status);
     return;
   }
   ap_tile_print(&t, name);
-  const int32_t fields[TILE_FIELDS] = {t.block_m,    t.block_n,  t.warps_m,   t.warps_n,
-                                       t.stages,     t.k_slab,   t.v_slab,    t.q_in_regs,
-                                       t.min_blocks, t.k_unroll, t.spread, t.smem_bytes};
+  const int32_t fields[TILE_FIELDS] = {t.block_m, t.block_n,  t.warps_m,   t.warps_n,    t.stages,
+                                       t.k_slab,  t.v_slab,   t.q_in_regs, t.min_blocks, t.k_unroll,
+                                       t.spread,  t.producer, t.warps_k,   t.smem_bytes};
   print_fields(fields, TILE_FIELDS);
   printf("\t%s\n", name);
 }

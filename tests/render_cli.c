@@ -7,7 +7,7 @@
 
 #include "../runtime/registry.h"
 
-enum { LINE_MAX_BYTES = 4096, STRINGS = 5, INTEGERS = 17 };
+enum { LINE_MAX_BYTES = 4096, STRINGS = 5, INTEGERS = 19 };
 
 static int render_line(char *line) {
   char *strings[STRINGS]; /* template, stem, dtype, mask, tile_name */
@@ -44,7 +44,9 @@ static int render_line(char *line) {
                                  .min_blocks = n[13],
                                  .k_unroll = n[14],
                                  .spread = n[15],
-                                 .smem_bytes = n[16]};
+                                 .producer = n[16],
+                                 .warps_k = n[17],
+                                 .smem_bytes = n[18]};
   for (size_t i = 0; i < ap_templates_count; ++i) {
     if (strcmp(ap_templates[i].name, strings[0]) != 0)
       continue;

@@ -334,8 +334,8 @@ static void test_bad_options(void **state) {
   static char long_path[AP_PATH_MAX + 8];
   memset(long_path, 'a', sizeof long_path - 1);
   static const char *const empty_layer[] = {"/usr", "", NULL};
-  attnpress_options rows[10];
-  for (int i = 0; i < 10; ++i)
+  attnpress_options rows[12];
+  for (int i = 0; i < 12; ++i)
     rows[i] = test_options();
   rows[0].backend = 3;
   rows[1].backend = -1;
@@ -347,6 +347,8 @@ static void test_bad_options(void **state) {
   rows[7].nvrtc_path = long_path;
   rows[8].read_only_dirs = empty_layer;
   rows[9].struct_size = 4;
+  rows[10].arch_max = 75;
+  rows[11].reserved = 1;
   static const char *const says[] = {"backend is 3",
                                      "backend is -1",
                                      "jit_off is 2",
@@ -356,8 +358,10 @@ static void test_bad_options(void **state) {
                                      "cache_dir is an empty",
                                      "nvrtc_path is longer",
                                      "read_only_dirs is an empty",
-                                     "struct_size is 4"};
-  for (int i = 0; i < 10; ++i) {
+                                     "struct_size is 4",
+                                     "arch_max is 75",
+                                     "reserved is 1"};
+  for (int i = 0; i < 12; ++i) {
     attnpress_handle *handle = (attnpress_handle *)8;
     assert_int_equal(attnpress_create(&handle, &rows[i]), ATTNPRESS_INVALID_ARGUMENT);
     assert_error_says(says[i]);
@@ -465,7 +469,7 @@ static void test_jit_off(void **state) {
   options.jit_off = 1;
   assert_ok(attnpress_create(&handle, &options));
   assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_NO_KERNEL);
-  assert_error_says("flash_fwd_hdim72_bf16_sm80 for sm_90 is neither linked in nor cached");
+  assert_error_says("flash_fwd_hdim72_bf16_sm90 for sm_90a is neither linked in nor cached");
   assert_ok(attnpress_describe_forward(handle, &args, &info));
   assert_int_equal(info.origin, ATTNPRESS_ORIGIN_NONE);
   assert_int_equal(attnpress_compile(handle, info.stem, NULL, NULL), ATTNPRESS_NO_KERNEL);
@@ -555,6 +559,7 @@ static void test_compile_arguments(void **state) {
 
 static void test_launch(void **state) {
   (void)state;
+  cuda->capability = 80;
   attnpress_handle *handle = make_handle();
   attnpress_forward_args args = legal_args();
   args.mask = ATTNPRESS_CAUSAL;
@@ -568,11 +573,13 @@ static void test_launch(void **state) {
   ap_variant variant;
   ap_tile tile;
   assert_ok(ap_variant_parse(launch->symbol, &variant));
-  assert_ok(ap_find_tile(&variant, &tile));
+  assert_ok(ap_find_tile(&variant, NULL, &tile));
   attnpress_fwd_args k;
   memcpy(&k, launch->args, sizeof k);
-  assert_int_equal(launch->block, 32 * tile.warps_m * tile.warps_n);
+  assert_int_equal(launch->block, 32 * tile.warps_m * tile.warps_n * tile.warps_k);
+  assert_int_equal(ap_tile_threads(&tile), launch->block);
   assert_int_equal(launch->smem_bytes, tile.smem_bytes);
+  assert_int_equal(launch->overlaps, 0);
   assert_int_equal(k.row_blocks, (SEQLEN_Q * k.heads_per_tile + tile.block_m - 1) / tile.block_m);
   assert_int_equal(launch->grid, k.row_blocks * (HEADS_Q / k.heads_per_tile) * BATCH);
   assert_ptr_equal(k.q, args.q.data);
@@ -612,7 +619,8 @@ static void test_launch(void **state) {
   assert_int_equal(cuda->loads, 1);
   assert_int_equal(compiles(), 1);
   assert_non_null(strstr(logged, "flash_fwd_hdim72_bf16_causal_sm80"));
-  assert_non_null(strstr(logged, "sm_90: jit"));
+  assert_non_null(strstr(logged, "sm_80: jit"));
+  assert_int_equal(cuda->maps, 0);
   cuda->stream_free(stream);
   attnpress_destroy(handle);
   assert_int_equal(cuda->unloads, 1);
@@ -631,11 +639,15 @@ static void test_split_launch(void **state) {
   args.workspace_bytes = bytes;
   assert_ok(attnpress_forward(handle, &args, NULL));
   assert_int_equal(cuda->launches, 2);
-  assert_string_equal(cuda->launch[0].symbol, "flash_fwd_split_hdim72_bf16_sm80");
+  assert_string_equal(cuda->launch[0].symbol, "flash_fwd_split_hdim72_bf16_sm90");
   assert_string_equal(cuda->launch[1].symbol, "flash_fwd_combine_hdim72_bf16_sm80");
-  attnpress_fwd_args k;
+  assert_int_equal(cuda->launch[0].overlaps, 1);
+  assert_int_equal(cuda->launch[1].overlaps, 1);
+  attnpress_fwd_sm90_args hopper;
   attnpress_fwd_combine_args c;
-  memcpy(&k, cuda->launch[0].args, sizeof k);
+  memcpy(&hopper, cuda->launch[0].args, sizeof hopper);
+  const attnpress_fwd_args k = hopper.fwd;
+  assert_int_equal(hopper.num_splits.value, 3);
   memcpy(&c, cuda->launch[1].args, sizeof c);
   assert_int_equal(k.num_splits, 3);
   assert_ptr_equal(k.out_partial, args.workspace);
@@ -661,6 +673,29 @@ static void test_split_launch(void **state) {
   attnpress_destroy(handle);
 }
 
+static fake_map map_of(const attnpress_tensor_map *map) {
+  fake_map m;
+  memcpy(&m, map, sizeof m);
+  return m;
+}
+
+static void check_map(const attnpress_tensor_map *map, const void *data, const uint64_t *extents,
+                      const uint64_t *strides, const uint16_t *box, int rank) {
+  const fake_map m = map_of(map);
+  assert_int_equal(m.address, (uintptr_t)data);
+  assert_int_equal(m.data_type, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
+  assert_int_equal(m.rank, rank);
+  for (int i = 0; i < rank; ++i) {
+    assert_int_equal(m.extents[i], extents[i]);
+    assert_int_equal(m.box[i], box[i]);
+    if (i + 1 < rank)
+      assert_int_equal(m.strides_bytes[i], 2 * strides[i]);
+  }
+}
+
+#define EXTENTS(...) ((const uint64_t[]){__VA_ARGS__})
+#define BOX(...)     ((const uint16_t[]){__VA_ARGS__})
+
 static void test_empty(void **state) {
   (void)state;
   attnpress_handle *handle = make_handle();
@@ -680,6 +715,14 @@ static void test_empty(void **state) {
   args.k.data = args.v.data = NULL;
   assert_ok(attnpress_forward(handle, &args, NULL));
   assert_int_equal(cuda->launches, 1);
+  assert_int_equal(cuda->maps, 3);
+  /* The maps of K and V are only prefetched: they describe memory that is there. */
+  attnpress_fwd_sm90_args k;
+  memcpy(&k, cuda->launch[0].args, sizeof k);
+  check_map(&k.k, args.q.data, EXTENTS(HDIM, 1, 1, 1), EXTENTS(HDIM, HDIM, HDIM),
+            BOX(64, map_of(&k.k).box[1], 1, 1), 4);
+  check_map(&k.v, args.q.data, EXTENTS(HDIM, 1, 1, 1), EXTENTS(HDIM, HDIM, HDIM),
+            BOX(64, map_of(&k.v).box[1], 1, 1), 4);
   attnpress_destroy(handle);
 }
 
@@ -691,9 +734,145 @@ static void test_odd_strides(void **state) {
   args.q.shape[0] = args.k.shape[0] = args.v.shape[0] = args.out.shape[0] = 1;
   args.q.stride[0] = -7;
   args.out.stride[0] = 3;
+  args.k.stride[0] = 0;
+  args.v.stride[0] = INT64_C(1) << 60;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_string_equal(cuda->launch[0].symbol, "flash_fwd_hdim72_bf16_sm90");
   args.k.stride[2] = 0; /* every key head the same */
   assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_string_equal(cuda->launch[1].symbol, "flash_fwd_hdim72_bf16_sm90");
+  assert_int_equal(cuda->maps, 6);
+  attnpress_destroy(handle);
+}
+
+static void test_hopper_launch(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = legal_args();
+  args.mask = ATTNPRESS_CAUSAL;
+  assert_ok(attnpress_forward(handle, &args, NULL));
   assert_int_equal(cuda->launches, 1);
+  assert_int_equal(cuda->maps, 3);
+  const fake_launch *launch = &cuda->launch[0];
+  assert_string_equal(launch->symbol, "flash_fwd_hdim72_bf16_causal_sm90");
+  assert_non_null(strstr(logged, "sm_90a: jit"));
+
+  ap_variant variant;
+  ap_tile tile;
+  assert_ok(ap_variant_parse(launch->symbol, &variant));
+  assert_ok(ap_find_tile(&variant, "sm_90a", &tile));
+  assert_int_equal(launch->block, 128 * (1 + tile.block_m / 64));
+  assert_int_equal(launch->smem_bytes, tile.smem_bytes);
+  assert_int_equal(launch->grid, BATCH * HEADS_Q); /* 100 rows: one block a head */
+  attnpress_fwd_sm90_args k;
+  memcpy(&k, launch->args, sizeof k);
+  check_map(&k.q, args.q.data, EXTENTS(HDIM, 1, SEQLEN_Q, HEADS_Q, BATCH),
+            EXTENTS(HDIM, HEADS_Q * HDIM, HDIM, SEQLEN_Q * HEADS_Q * HDIM), BOX(64, 1, 64, 1, 1),
+            5);
+  check_map(&k.k, args.k.data, EXTENTS(HDIM, SEQLEN_K, HEADS_KV, BATCH),
+            EXTENTS(HDIM, SEQLEN_K * HDIM, SEQLEN_K * HEADS_KV * HDIM),
+            BOX(64, (uint16_t)tile.block_n, 1, 1), 4);
+  check_map(&k.v, args.v.data, EXTENTS(HDIM, SEQLEN_K, HEADS_KV, BATCH),
+            EXTENTS(HEADS_KV * HDIM, HDIM, SEQLEN_K * HEADS_KV * HDIM),
+            BOX(64, (uint16_t)tile.block_n, 1, 1), 4);
+  assert_ptr_equal(k.fwd.out, args.out.data);
+  assert_ptr_equal(k.fwd.lse, args.lse);
+  assert_int_equal(k.fwd.out_row_stride, HEADS_Q * HDIM);
+  assert_int_equal(k.fwd.row_blocks, 1);
+  assert_int_equal(k.fwd.heads_per_tile, 1);
+  assert_int_equal(k.fwd.seqlen_k, SEQLEN_K);
+  assert_int_equal(k.heads, BATCH * HEADS_Q);
+  assert_int_equal(k.section_heads.value, BATCH * HEADS_Q);
+  assert_int_equal(k.section_units.value, BATCH * HEADS_Q);
+  assert_int_equal(k.group_units, BATCH * HEADS_Q);
+  assert_int_equal(k.group_rounds.value, 1);
+  assert_int_equal(k.rounds, 1);
+  assert_int_equal(k.num_splits.value, 1);
+  assert_int_equal(k.tile_heads.value, HEADS_Q);
+  assert_int_equal(k.heads_per_tile.value, 1);
+  assert_int_equal(k.warpgroup_positions, 64);
+  attnpress_destroy(handle);
+}
+
+/** Heads that share a tile are a dimension of their own, between rows and columns. */
+static void test_packed_launch(void **state) {
+  (void)state;
+  enum { HEADS = 28, GROUP = 7, ROWS = 9, DIM_V = 128, DIM = 192 };
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = legal_args();
+  args.q = attnpress_tensor_bhsd((void *)0x10000, 1, ROWS, HEADS, DIM, ATTNPRESS_BF16);
+  args.k = attnpress_tensor_bshd((void *)0x20000, 1, SEQLEN_K, 4, DIM, ATTNPRESS_BF16);
+  args.v = attnpress_tensor_bshd((void *)0x30000, 1, SEQLEN_K, 4, DIM_V, ATTNPRESS_BF16);
+  args.out = attnpress_tensor_bshd((void *)0x40000, 1, ROWS, HEADS, DIM_V, ATTNPRESS_BF16);
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_string_equal(cuda->launch[0].symbol, "flash_fwd_hdim192v128_bf16_sm90");
+  assert_int_equal(cuda->launch[0].grid, HEADS / GROUP);
+  attnpress_fwd_sm90_args k;
+  memcpy(&k, cuda->launch[0].args, sizeof k);
+  check_map(&k.q, args.q.data, EXTENTS(DIM, GROUP, ROWS, HEADS / GROUP, 1),
+            EXTENTS(ROWS * DIM, DIM, ROWS * DIM * GROUP, DIM), BOX(64, GROUP, 64 / GROUP, 1, 1), 5);
+  assert_int_equal(map_of(&k.v).extents[0], DIM_V);
+  assert_int_equal(k.fwd.heads_per_tile, GROUP);
+  assert_int_equal(k.heads_per_tile.value, GROUP);
+  assert_int_equal(k.warpgroup_positions, 64 / GROUP);
+  assert_int_equal(k.tile_heads.value, HEADS / GROUP);
+  attnpress_destroy(handle);
+}
+
+/** What cannot be described runs the sm80 kernel, and describe says so. */
+static void test_no_maps(void **state) {
+  (void)state;
+  enum { FAR_Q = 0, FAR_K, FAR_V, CASES };
+  attnpress_handle *handle = make_handle();
+  for (int i = 0; i < CASES; ++i) {
+    attnpress_forward_args args = legal_args();
+    attnpress_info info = ATTNPRESS_INFO_INIT;
+    const int64_t far_stride = INT64_C(1) << 39; /* 2^40 bytes */
+    if (i == FAR_Q)
+      args.q.stride[0] = far_stride;
+    if (i == FAR_K)
+      args.k.stride[1] = far_stride;
+    if (i == FAR_V)
+      args.v.stride[0] = far_stride;
+    assert_ok(attnpress_describe_forward(handle, &args, &info));
+    assert_string_equal(info.stem, "flash_fwd_hdim72_bf16_sm80");
+    assert_string_equal(info.target, "sm_90");
+    assert_ok(attnpress_forward(handle, &args, NULL));
+    assert_string_equal(cuda->launch[i].symbol, info.stem);
+  }
+  attnpress_forward_args args = legal_args();
+  args.q.stride[0] = (INT64_C(1) << 39) - 8;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_string_equal(cuda->launch[CASES].symbol, "flash_fwd_hdim72_bf16_sm90");
+  assert_int_equal(cuda->maps, 3);
+  attnpress_destroy(handle);
+
+  /* A driver without the function. */
+  cuda->reset();
+  handle = make_handle();
+  handle->driver.tensor_map_encode_tiled = NULL;
+  args = legal_args();
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_string_equal(cuda->launch[0].symbol, "flash_fwd_hdim72_bf16_sm80");
+  attnpress_destroy(handle);
+
+  /* Not wanted. */
+  cuda->reset();
+  attnpress_options options = test_options();
+  options.arch_max = 80;
+  assert_ok(attnpress_create(&handle, &options));
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_string_equal(cuda->launch[0].symbol, "flash_fwd_hdim72_bf16_sm80");
+  attnpress_destroy(handle);
+  cuda->reset();
+
+  /* One that refuses all the same. */
+  handle = make_handle();
+  cuda->fail_map = CUDA_ERROR_INVALID_VALUE;
+  assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_DRIVER_ERROR);
+  assert_error_says("cuTensorMapEncodeTiled of q");
+  assert_int_equal(cuda->launches, 0);
+  assert_ok(attnpress_forward(handle, &args, NULL));
   attnpress_destroy(handle);
 }
 
@@ -703,7 +882,7 @@ static void test_launch_failure(void **state) {
   const attnpress_forward_args args = legal_args();
   cuda->fail_launch = 700;
   assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_DRIVER_ERROR);
-  assert_error_says("launching flash_fwd_hdim72_bf16_sm80");
+  assert_error_says("launching flash_fwd_hdim72_bf16_sm90");
   assert_error_says("700");
   assert_ok(attnpress_forward(handle, &args, NULL));
   attnpress_destroy(handle);
@@ -829,7 +1008,7 @@ static void test_prepare(void **state) {
   args.num_splits = 0;
   assert_ok(attnpress_prepare_forward(handle, &args));
   static const char *const stems[] = {
-      "flash_fwd_hdim72_bf16_causal_sm80",        "flash_fwd_split_hdim72_bf16_causal_sm80",
+      "flash_fwd_hdim72_bf16_causal_sm90",        "flash_fwd_split_hdim72_bf16_causal_sm90",
       "flash_fwd_hdim72_bf16_causal_decode_sm80", "flash_fwd_split_hdim72_bf16_causal_decode_sm80",
       "flash_fwd_hdim72_bf16_decode_sm80",        "flash_fwd_split_hdim72_bf16_decode_sm80",
       "flash_fwd_combine_hdim72_bf16_sm80"};
@@ -843,6 +1022,40 @@ static void test_prepare(void **state) {
   attnpress_destroy(handle);
 }
 
+/** Strides are part of the call: where no batch or length makes tensor maps of them, only sm80
+ * kernels are loaded; where some do and some do not, both are. */
+static void test_prepare_strides(void **state) {
+  (void)state;
+  static const struct {
+    const char *what;
+    int batch, tensor, dimension; /* tensor: 0 q, 1 k, 2 v; whose stride is too far */
+    int want_sm90, want_sm80;
+  } rows[] = {
+      {"batches of keys", 2, 1, 0, 1, 1},         /* sm90 where the batch is 1 */
+      {"the same, and one batch", 1, 1, 0, 1, 1}, /* sm80 where it is more */
+      {"queries", 2, 0, 1, 1, 1},
+      {"key heads", 2, 1, 2, 0, 1},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    attnpress_handle *handle = make_handle();
+    attnpress_forward_args args = legal_args();
+    attnpress_tensor *const tensors[] = {&args.q, &args.k, &args.v, &args.out};
+    for (int t = 0; t < 4; ++t)
+      tensors[t]->shape[0] = rows[i].batch;
+    tensors[rows[i].tensor]->stride[rows[i].dimension] = INT64_C(1) << 39;
+    logged[0] = '\0';
+    assert_ok(attnpress_prepare_forward(handle, &args));
+    const int sm90 = strstr(logged, "flash_fwd_hdim72_bf16_sm90") != NULL;
+    const int sm80 = strstr(logged, "flash_fwd_hdim72_bf16_sm80") != NULL;
+    if (sm90 != rows[i].want_sm90 || sm80 != rows[i].want_sm80)
+      fail_msg("%s: sm90 %d, sm80 %d", rows[i].what, sm90, sm80);
+    const int loads = cuda->loads;
+    assert_ok(attnpress_forward(handle, &args, NULL));
+    assert_int_equal(cuda->loads, loads);
+    attnpress_destroy(handle);
+  }
+}
+
 /* ---- Describe -------------------------------------------------------------------------------- */
 
 static void test_describe(void **state) {
@@ -852,9 +1065,9 @@ static void test_describe(void **state) {
   attnpress_info info = ATTNPRESS_INFO_INIT;
   args.num_splits = 2;
   assert_ok(attnpress_describe_forward(handle, &args, &info));
-  assert_string_equal(info.stem, "flash_fwd_split_hdim72_bf16_sm80");
+  assert_string_equal(info.stem, "flash_fwd_split_hdim72_bf16_sm90");
   assert_string_equal(info.combine_stem, "flash_fwd_combine_hdim72_bf16_sm80");
-  assert_string_equal(info.target, "sm_90");
+  assert_string_equal(info.target, "sm_90a");
   assert_true(strlen(info.tile) > 0);
   assert_true(info.smem_bytes > 0);
   assert_int_equal(info.num_splits, 2);
@@ -948,7 +1161,7 @@ static void test_failed_compile(void **state) {
     for (int again = 0; again < 3; ++again) {
       assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_COMPILE_FAILED);
       assert_error_says(says[i]);
-      assert_error_says("flash_fwd_hdim72_bf16_sm80");
+      assert_error_says("flash_fwd_hdim72_bf16_sm90");
     }
     assert_int_equal(compiles(), 1); /* remembered */
     assert_int_equal(count_files(cache_dir, ".entry"), 0);
@@ -966,7 +1179,7 @@ static void test_warnings_are_heard(void **state) {
   const attnpress_forward_args args = legal_args();
   setenv("FAKE_NVRTC_MODE", "warn", 1);
   assert_ok(attnpress_forward(handle, &args, NULL));
-  assert_non_null(strstr(logged, "warning: NVRTC 13.0 on flash_fwd_hdim72_bf16_sm80"));
+  assert_non_null(strstr(logged, "warning: NVRTC 13.0 on flash_fwd_hdim72_bf16_sm90"));
   attnpress_destroy(handle);
 }
 
@@ -1208,12 +1421,16 @@ int main(void) {
       TEST(test_split_launch),
       TEST(test_empty),
       TEST(test_odd_strides),
+      TEST(test_hopper_launch),
+      TEST(test_packed_launch),
+      TEST(test_no_maps),
       TEST(test_launch_failure),
       TEST(test_contexts),
       TEST(test_many_kernels),
       TEST(test_capture),
       TEST(test_foreign_capture),
       TEST(test_prepare),
+      TEST(test_prepare_strides),
       TEST(test_describe),
       TEST(test_refused_entry),
       TEST(test_passing_failure),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import math
+import random
 import re
 import subprocess
 import sys
@@ -16,7 +17,20 @@ import pytest
 
 from bench import BenchError, compare, report, tune
 from bench.cases import Case, decode_cases, forward_cases, load_models
-from bench.kernels import CombineArgs, CompileError, ForwardArgs, Nvrtc, read_report
+from bench.kernels import (
+    CombineArgs,
+    CompileError,
+    Divisor,
+    ForwardArgs,
+    ForwardSm90Args,
+    Nvrtc,
+    TensorMap,
+    TensorView,
+    deal_units,
+    read_report,
+    view_keys,
+    view_queries,
+)
 from bench.libraries import LIBRARIES, OURS, Library, Refused
 from generator import GeneratorError
 from generator.tiles import TILES_TOML, load_tuned, parse_tile, problems, tile_of
@@ -469,6 +483,9 @@ def test_committed_results_are_readable() -> None:
         "flash_fwd_hdim512_bf16_sm80",
         "flash_fwd_hdim192v128_bf16_causal_sm80",
         "flash_fwd_split_hdim128_bf16_decode_sm80",
+        "flash_fwd_hdim64_bf16_sm90",
+        "flash_fwd_split_hdim128_bf16_causal_sm90",
+        "flash_fwd_hdim192v128_bf16_sm90",
     ],
 )
 def test_candidates_are_legal(stem: str) -> None:
@@ -483,6 +500,32 @@ def test_candidates_are_legal(stem: str) -> None:
         assert parse_tile(tile.name, variant) == tile
     shape = (present.block_m, present.block_n, present.warps_m, present.warps_n, present.stages)
     assert shape in {(t.block_m, t.block_n, t.warps_m, t.warps_n, t.stages) for t in grid}
+
+
+@pytest.mark.parametrize(
+    ("capability", "words", "arch"),
+    [
+        (90, "--dims 64", 90),
+        (90, "--dims 64 --decode", 80),
+        (90, "--dims 64 320", 80),
+        (90, "--dims 192/128 --arch 80", 80),
+        (90, "flash_fwd_hdim64_bf16_sm90", 90),
+        (90, "flash_fwd_hdim64_bf16_sm80", 80),
+        (90, "flash_fwd_hdim64_bf16_sm86", "runs sm90 and sm80 kernels"),
+        (90, "flash_fwd_hdim64_bf16_sm80 --arch 90", "one arch at a time"),
+        (80, "--dims 64", 80),
+        (80, "--dims 64 --arch 90", "8.0 runs sm80 kernels"),
+        (120, "--dims 64", 86),
+        (75, "--dims 64", "none of these"),
+    ],
+)
+def test_the_arch_that_is_tuned(capability: int, words: str, arch: int | str) -> None:
+    options = tune.parser().parse_args(words.split())
+    if isinstance(arch, int):
+        assert tune.device_arch(capability, options) == arch
+    else:
+        with pytest.raises(BenchError, match=arch):
+            tune.device_arch(capability, options)
 
 
 def test_groups() -> None:
@@ -664,11 +707,11 @@ def _header_structs() -> dict[str, tuple[list[str], int]]:
     """Of kernel_args.h: struct -> its fields in order, and its size."""
     text = (ROOT / "include" / "attnpress" / "kernel_args.h").read_text()
     sizes = {n: int(s) for n, s in re.findall(r"sizeof\((\w+)\) == (\d+)", text)}
-    bare = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    bare = re.sub(r"/\*.*?\*/", "", text, flags=re.S).replace(" ATTNPRESS_ALIGNED_64", "")
     return {
         name: (
-            re.findall(r"(\w+)\s*(?=[,;])", re.sub(r"\s+", " ", body)),
-            sizes[name],
+            re.findall(r"(\w+)(?:\[\w+\])?\s*(?=[,;])", re.sub(r"\s+", " ", body)),
+            sizes.get(name, 0),
         )
         for body, name in re.findall(r"typedef struct \w+ \{(.*?)\} (\w+);", bare, flags=re.S)
     }
@@ -679,10 +722,108 @@ def test_argument_structs_mirror_the_header() -> None:
     for mirror, name in (
         (ForwardArgs, "attnpress_fwd_args"),
         (CombineArgs, "attnpress_fwd_combine_args"),
+        (ForwardSm90Args, "attnpress_fwd_sm90_args"),
+        (TensorMap, "attnpress_tensor_map"),
+        (Divisor, "attnpress_divisor"),
     ):
         fields, size = structs[name]
         assert [field[0] for field in mirror._fields_] == fields
-        assert ctypes.sizeof(mirror) == size
+        if mirror not in (TensorMap, Divisor):  # whose sizes follow from those of the others
+            assert ctypes.sizeof(mirror) == size
+
+
+# ---- Tensor maps and units of work, of sm90 -----------------------------------------------------
+
+
+def test_divisors() -> None:
+    rng = random.Random(5)
+    for value in [
+        1,
+        2,
+        3,
+        5,
+        7,
+        64,
+        132,
+        2**31 - 1,
+        *(rng.randrange(1, 2**31) for _ in range(200)),
+    ]:
+        divisor = Divisor.of(value)
+        edges = [0, 1, value - 1, value, value + 1, 2 * value - 1, 2**31 - 1, rng.randrange(2**31)]
+        for n in edges:
+            if n < 2**31:
+                assert n * divisor.multiplier >> divisor.shift == n // value, (n, value)
+
+
+def _units_of(args: ForwardSm90Args, grid: int) -> list[tuple[int, int]]:
+    """(head, row block) of each unit in the order of rounds, as the kernel's find_work() has it."""
+    found = []
+    for round_ in range(args.rounds):
+        group, group_round = divmod(round_, args.group_rounds.value)
+        for block in range(grid):
+            place = block if group_round % 2 == 0 else grid - 1 - block
+            group_unit = group_round * grid + place
+            unit = group * args.group_units + group_unit
+            section, section_unit = divmod(unit, args.section_units.value)
+            row_block, head = divmod(section_unit, args.section_heads.value)
+            head += section * args.section_heads.value
+            if group_unit < args.group_units and head < args.heads:
+                found.append((head, row_block))
+    return found
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    ("batch", "heads_q", "heads_kv", "row_blocks", "splits", "seqlen_k"),
+    [
+        (1, 1, 1, 1, 1, 1),
+        (2, 6, 2, 3, 1, 300),
+        (4, 16, 16, 32, 1, 4096),
+        (1, 32, 8, 128, 1, 16384),
+        (3, 5, 5, 7, 4, 900),
+        (1, 7, 1, 1000, 1, 100000),
+    ],
+)
+def test_every_unit_is_dealt_once(
+    causal: bool,
+    batch: int,
+    heads_q: int,
+    heads_kv: int,
+    row_blocks: int,
+    splits: int,
+    seqlen_k: int,
+) -> None:
+    fwd = ForwardArgs(batch=batch, heads_q=heads_q, heads_kv=heads_kv, heads_per_tile=1)
+    fwd.row_blocks, fwd.num_splits = row_blocks, splits
+    args = ForwardSm90Args(fwd=fwd)
+    grid = deal_units(args, causal, 2 * seqlen_k * 256, 132)
+    heads = batch * heads_q * splits
+    assert grid == min(132, heads * row_blocks)
+    assert args.heads == heads and args.tile_heads.value == heads_q
+    units = _units_of(args, grid)
+    assert len(units) == len(set(units)) == heads * row_blocks
+    assert set(units) == {(head, row) for head in range(heads) for row in range(row_blocks)}
+
+
+class FakeTensor:
+    """(batch, seqlen, heads, head dim) in memory as (batch, heads, seqlen, head dim)."""
+
+    shape = (2, 100, 3, 72)
+
+    def stride(self, dim: int) -> int:
+        return (3 * 100 * 72, 72, 100 * 72, 1)[dim]
+
+    def data_ptr(self) -> int:
+        return 4096
+
+
+def test_tensor_views() -> None:
+    assert view_queries(FakeTensor()) == TensorView(
+        4096, (72, 1, 100, 3, 2), (14400, 144, 14400, 43200), (64, 1, 64, 1, 1)
+    )
+    assert view_keys(FakeTensor(), 176) == TensorView(
+        4096, (72, 100, 3, 2), (144, 14400, 43200), (64, 176, 1, 1)
+    )
 
 
 def test_compiler_report() -> None:
@@ -807,6 +948,8 @@ def test_small_run_on_the_gpu(request: Any, tmp_path: Path) -> None:
         "flash_fwd_hdim72_bf16_causal_sm80",
         "flash_fwd_split_hdim128_bf16_decode_sm80",
         "flash_fwd_hdim64_bf16_decode_sm80",
+        "flash_fwd_hdim72_bf16_causal_sm90",
+        "flash_fwd_split_hdim192v128_fp16_sm90",
     ],
 )
 def test_tuner_launches_what_the_library_would(stem: str) -> None:
@@ -816,11 +959,14 @@ def test_tuner_launches_what_the_library_would(stem: str) -> None:
 
     gpu = Gpu()
     variant = parse_stem(stem)
-    target = f"sm_{gpu.properties.major}{gpu.properties.minor}"
-    bench = tune.Bench(tune.group_of(variant), "bf16", tune.Press(), gpu, target)
+    capability = 10 * gpu.properties.major + gpu.properties.minor
+    if variant.arch not in tune.CAPABILITY_ARCHS.get(capability, (86,)):
+        pytest.skip(f"capability {capability / 10} does not run sm{variant.arch}")
+    target = tune.own_target(90) if variant.arch == 90 else f"sm_{capability}"
+    bench = tune.Bench(tune.group_of(variant), variant.dtype, tune.Press(), gpu, target)
     tile = tile_of(variant)
     assert bench.wrong(tile) is None
-    case = tune.timed_cases(bench.group, "bf16", [256])[0]
+    case = tune.timed_cases(bench.group, variant.dtype, [256])[0]
     assert bench.time([tile], case, 3)[tile] > 0
     bench.attention(tile).tile = replace(tile, block_m=2 * tile.block_m)  # half the rows missing
     assert bench.wrong(tile) is not None or variant.decode

@@ -5,13 +5,16 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <cmocka.h>
 
 #include "support.h"
 
-static const ap_device h200 = {0, 90, 132, 2048, 228 * 1024, 227 * 1024};
-static const ap_device a100 = {0, 80, 108, 2048, 164 * 1024, 163 * 1024};
-static const ap_device a10 = {0, 86, 72, 1536, 100 * 1024, 99 * 1024};
+static const ap_device h200 = {0, 90, 132, 2048, 228 * 1024, 227 * 1024, 1, 0};
+static const ap_device a100 = {0, 80, 108, 2048, 164 * 1024, 163 * 1024, 1, 0};
+static const ap_device a10 = {0, 86, 72, 1536, 100 * 1024, 99 * 1024, 1, 0};
+/* With a driver that makes no tensor maps. */
+static const ap_device old_h200 = {0, 90, 132, 2048, 228 * 1024, 227 * 1024, 0, 0};
 
 static ap_problem make_problem(int batch, int heads_q, int heads_kv, int seqlen_q, int seqlen_k,
                                int hdim) {
@@ -23,7 +26,10 @@ static ap_problem make_problem(int batch, int heads_q, int heads_kv, int seqlen_
                       .hdim = hdim,
                       .hdim_v = hdim,
                       .dtype = ATTNPRESS_BF16,
-                      .mask = ATTNPRESS_FULL};
+                      .mask = ATTNPRESS_FULL,
+                      .tma = 1,
+                      .tma_min = 1,
+                      .tma_max = 1};
 }
 
 static void test_devices(void **state) {
@@ -32,7 +38,7 @@ static void test_devices(void **state) {
     int capability, arch;
     const char *target;
   } rows[] = {{80, 80, "sm_80"},   {86, 86, "sm_86"},   {87, 80, "sm_80"},   {89, 86, "sm_86"},
-              {90, 80, "sm_90"},   {100, 80, "sm_100"}, {103, 80, "sm_100"}, {110, 80, "sm_110"},
+              {90, 90, "sm_90a"},  {100, 80, "sm_100"}, {103, 80, "sm_100"}, {110, 80, "sm_110"},
               {120, 86, "sm_120"}, {121, 86, "sm_120"}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     ap_device device = h200;
@@ -62,12 +68,62 @@ static void test_devices(void **state) {
   }
 }
 
+/** What a 9.0 device runs: its own kernels, and the others where those do not serve. */
+static void test_hopper(void **state) {
+  (void)state;
+  static const struct {
+    int hdim, hdim_v, seqlen_q, group, tma;
+    const ap_device *device;
+    int arch, decode;
+    const char *target;
+  } rows[] = {
+      {128, 128, 1024, 1, 1, &h200, 90, 0, "sm_90a"},
+      {8, 8, 1024, 1, 1, &h200, 90, 0, "sm_90a"},
+      {256, 256, 1024, 1, 1, &h200, 90, 0, "sm_90a"},
+      {192, 128, 1024, 1, 1, &h200, 90, 0, "sm_90a"},
+      {256, 128, 1024, 1, 1, &h200, 90, 0, "sm_90a"},
+      {264, 264, 1024, 1, 1, &h200, 80, 0, "sm_90"},     /* head dim */
+      {128, 128, 1024, 1, 0, &h200, 80, 0, "sm_90"},     /* strides */
+      {128, 128, 1024, 1, 1, &old_h200, 80, 0, "sm_90"}, /* driver */
+      {128, 128, 16, 1, 1, &h200, 80, 1, "sm_90"},       /* at most 16 packed rows */
+      {128, 128, 2, 8, 1, &h200, 80, 1, "sm_90"},
+      {128, 128, 17, 1, 1, &h200, 90, 0, "sm_90a"},
+      {128, 128, 1, 17, 1, &h200, 90, 0, "sm_90a"},
+      {128, 128, 1024, 1, 1, &a100, 80, 0, "sm_80"},
+      {128, 128, 1024, 1, 1, &a10, 86, 0, "sm_86"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    ap_problem problem =
+        make_problem(2, 2 * rows[i].group, 2, rows[i].seqlen_q, 1024, rows[i].hdim);
+    ap_plan plan;
+    problem.hdim_v = rows[i].hdim_v;
+    problem.tma = rows[i].tma;
+    assert_ok(ap_choose(&problem, rows[i].device, &plan));
+    if (plan.variant.arch != rows[i].arch || plan.variant.decode != rows[i].decode ||
+        strcmp(plan.target, rows[i].target) != 0)
+      fail_msg("row %zu: sm%d, decode %d, %s", i, plan.variant.arch, plan.variant.decode,
+               plan.target);
+    assert_true(plan.tile.smem_bytes <= ap_find_target(plan.target)->smem_per_block_bytes);
+    assert_int_equal(plan.tile.producer, rows[i].arch == 90);
+  }
+  assert_string_equal(ap_target_for(90, 90), "sm_90a");
+  assert_string_equal(ap_target_for(90, 80), "sm_90");
+  assert_null(ap_target_for(80, 90));
+  assert_string_equal(ap_combine_target_for(90), "sm_90");
+  assert_string_equal(ap_combine_target_for(89), "sm_86");
+  assert_null(ap_combine_target_for(75));
+}
+
 /** No tile of an architecture is too large for a device that runs it. */
 static void test_tiles_fit(void **state) {
   (void)state;
   for (size_t i = 0; i < ap_tiles_count; ++i) {
-    const int limit = ap_tiles[i].variant.arch == 86 ? 99 * 1024 : 163 * 1024;
-    assert_true(ap_tiles[i].tile.smem_bytes <= limit);
+    const ap_tile_row *row = &ap_tiles[i];
+    const int arch = row->variant.arch;
+    int limit_bytes = (arch == 86 ? 99 : arch == 80 ? 163 : 227) * 1024;
+    if (row->target != NULL)
+      limit_bytes = ap_find_target(row->target)->smem_per_block_bytes;
+    assert_true(row->tile.smem_bytes <= limit_bytes);
     if (ap_tiles[i].variant.decode)
       assert_int_equal(ap_tiles[i].tile.block_m, 16);
   }
@@ -98,7 +154,7 @@ static void test_rows(void **state) {
     ap_plan plan;
     problem.mask = rows[i].mask;
     problem.num_splits = 1;
-    assert_ok(ap_choose(&problem, &h200, &plan));
+    assert_ok(ap_choose(&problem, &old_h200, &plan));
     if (plan.variant.mask != rows[i].want_mask || plan.variant.decode != rows[i].want_decode ||
         plan.heads_per_tile != rows[i].want_packed)
       fail_msg("row %zu: mask %d, decode %d, %d heads a tile", i, plan.variant.mask,
@@ -107,6 +163,72 @@ static void test_rows(void **state) {
     assert_int_equal(plan.row_blocks, (tile_rows + plan.tile.block_m - 1) / plan.tile.block_m);
     assert_int_equal(plan.grid,
                      plan.row_blocks * (rows[i].heads_q / plan.heads_per_tile) * problem.batch);
+    /* Mask and decode do not depend on the architecture. */
+    ap_plan hopper;
+    assert_ok(ap_choose(&problem, &h200, &hopper));
+    assert_int_equal(hopper.variant.mask, plan.variant.mask);
+    assert_int_equal(hopper.variant.decode, plan.variant.decode);
+    assert_int_equal(hopper.variant.arch, plan.variant.decode ? 80 : 90);
+  }
+}
+
+/** Row blocks of an sm90 tile, counted warpgroup by warpgroup: each holds whole positions. */
+static int count_row_blocks(const ap_tile *tile, int seqlen_q, int heads) {
+  int blocks = 0;
+  for (int position = 0; position < seqlen_q; ++blocks)
+    for (int warpgroup = 0; warpgroup < tile->block_m / 64; ++warpgroup)
+      position += 64 / heads;
+  return blocks;
+}
+
+/** Heads of a group share a tile where that takes less than nine tenths of the tiles. */
+static void test_packing(void **state) {
+  (void)state;
+  static const int hdims[] = {64, 128, 256};
+  int packed_plans = 0, single_plans = 0;
+  for (int h = 0; h < 3; ++h)
+    for (int group = 1; group <= 70; ++group)
+      for (int seqlen_q = 16 / group + 1; seqlen_q < 700; seqlen_q = seqlen_q * 9 / 8 + 1) {
+        ap_problem problem = make_problem(3, 2 * group, 2, seqlen_q, 1024, hdims[h]);
+        ap_plan plan;
+        problem.num_splits = 1;
+        assert_ok(ap_choose(&problem, &h200, &plan));
+        if (group > 64 && seqlen_q <= 64) { /* more heads than a warpgroup has rows */
+          assert_int_equal(plan.variant.arch, 80);
+          continue;
+        }
+        assert_int_equal(plan.variant.arch, 90);
+        const int single = group * count_row_blocks(&plan.tile, seqlen_q, 1);
+        const int packed = group <= 64 ? count_row_blocks(&plan.tile, seqlen_q, group) : single;
+        const int want = 10 * packed < 9 * single ? group : 1;
+        if (plan.heads_per_tile != want)
+          fail_msg("head dim %d, group %d, seqlen_q %d: %d heads a tile", hdims[h], group, seqlen_q,
+                   plan.heads_per_tile);
+        assert_int_equal(plan.row_blocks, count_row_blocks(&plan.tile, seqlen_q, want));
+        const int units = plan.row_blocks * plan.heads;
+        assert_int_equal(plan.heads, 2 * group / want * problem.batch);
+        assert_int_equal(plan.grid, units < 132 ? units : 132);
+        packed_plans += want > 1;
+        single_plans += group > 1 && want == 1;
+      }
+  assert_true(packed_plans > 1000 && single_plans > 100);
+}
+
+/** Kernels that wait for what came before them: those that decode or split, where devices can. */
+static void test_overlap(void **state) {
+  (void)state;
+  static const struct {
+    int seqlen_q, splits, capability, want;
+  } rows[] = {{1, 1, 90, 1}, {1, 4, 90, 1}, {1024, 4, 90, 1}, {1024, 1, 90, 0},
+              {1, 4, 80, 0}, {1, 4, 89, 0}, {1, 4, 100, 1},   {1, 1, 120, 1}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    ap_device device = h200;
+    ap_plan plan;
+    ap_problem problem = make_problem(1, 8, 8, rows[i].seqlen_q, 4096, 128);
+    problem.num_splits = rows[i].splits;
+    device.capability = rows[i].capability;
+    assert_ok(ap_choose(&problem, &device, &plan));
+    assert_int_equal(plan.overlaps, rows[i].want);
   }
 }
 
@@ -121,7 +243,11 @@ static void test_num_splits(void **state) {
       {105, 64, 132, 5},   /* 105 * 5 fills 4 waves to 99 % */
       {1, 4, 132, 1},      /* too few keys to be worth it */
       {1, 5, 132, 5},      /* one block: as many as there are key blocks */
-      {1, 1000, 132, 112}, /* ceil(1000 / 112) is 9 key blocks a split: 85 % of the most */
+      {1, 1000, 132, 125}, /* 8 key blocks a split, as with 128, the most */
+      {8, 1024, 132, 16},  /* 128 of 132 at once */
+      {4, 128, 132, 32},   /* 33 would leave one empty */
+      {28, 128, 132, 4},   /* 112 of 132 are full enough */
+      {70, 128, 132, 5},   /* one wave would leave half of the device idle: 350 of 396 */
       {66, 64, 132, 2},    /* two halves of the device */
       {44, 64, 132, 3},    {40, 64, 132, 3}, /* 120 of 132 */
       {8, 64, 264, 32},                      /* 256 of 264 */
@@ -154,7 +280,8 @@ static void test_num_splits_everywhere(void **state) {
 
 static void test_blocks_per_sm(void **state) {
   (void)state;
-  ap_tile tile = {.warps_m = 4, .warps_n = 1, .min_blocks = 1, .smem_bytes = 40 * 1024};
+  ap_tile tile = {
+      .warps_m = 4, .warps_n = 1, .warps_k = 1, .min_blocks = 1, .smem_bytes = 40 * 1024};
   assert_int_equal(ap_blocks_per_sm(&tile, &h200), 2); /* registers: 65536 / (128 * 256) */
   tile.min_blocks = 4;
   assert_int_equal(ap_blocks_per_sm(&tile, &h200), 4);
@@ -164,6 +291,184 @@ static void test_blocks_per_sm(void **state) {
   assert_int_equal(ap_blocks_per_sm(&tile, &h200), 16); /* threads: 2048 / 128 */
   tile.smem_bytes = 160 * 1024;
   assert_int_equal(ap_blocks_per_sm(&tile, &a100), 1);
+}
+
+/** How long the busiest thread block works, beside the mean; 1 where the device deals the units
+ * out, one a block. The walk is that of the kernel, and meets every row block of every head once.
+ */
+static double imbalance(const ap_plan *plan) {
+  const int section_units = plan->section_heads * plan->row_blocks, blocks = (int)plan->grid;
+  const int units = plan->heads * plan->row_blocks;
+  double most = 0, sum = 0, *load = calloc((size_t)blocks, sizeof *load);
+  unsigned char *met = calloc(1, (size_t)units);
+  assert_int_equal(plan->group_units % section_units, 0);
+  assert_int_equal(plan->rounds % plan->group_rounds, 0);
+  for (int round = 0; round < plan->rounds; ++round)
+    for (int b = 0; b < blocks; ++b) {
+      const int group = round / plan->group_rounds, turn = round % plan->group_rounds;
+      const int place = turn * blocks + (turn % 2 == 0 ? b : blocks - 1 - b);
+      const int unit = group * plan->group_units + place, section = unit / section_units;
+      const int row_block = unit % section_units / plan->section_heads;
+      const int head = section * plan->section_heads + unit % section_units % plan->section_heads;
+      if (place >= plan->group_units || head >= plan->heads)
+        continue;
+      assert_int_equal(met[head * plan->row_blocks + row_block]++, 0);
+      const double length =
+          plan->variant.mask == ATTNPRESS_CAUSAL ? plan->row_blocks - row_block : 1;
+      load[b] += length;
+      sum += length;
+    }
+  for (int unit = 0; unit < units; ++unit)
+    assert_int_equal(met[unit], 1);
+  for (int b = 0; b < blocks; ++b)
+    most = load[b] > most ? load[b] : most;
+  free(met);
+  free(load);
+  return blocks == units ? 1.0 : most / (sum / blocks);
+}
+
+static void test_divisors(void **state) {
+  (void)state;
+  static const int numbers[] = {
+      0,        1,  2,   3,   5,   7,   16,   17,      131,           132,
+      63,       64, 127, 128, 129, 255, 1000, 1 << 20, INT32_MAX / 3, INT32_MAX - 1,
+      INT32_MAX};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
+    for (int value = 1; value < 3000; ++value) {
+      const attnpress_divisor d = ap_divisor(value);
+      for (int64_t n = numbers[i] - numbers[i] % value - 1; n <= numbers[i]; n += value)
+        if (n >= 0)
+          assert_int_equal((int)((uint64_t)n * d.multiplier >> d.shift), n / value);
+      assert_int_equal((int)((uint64_t)numbers[i] * d.multiplier >> d.shift), numbers[i] / value);
+    }
+  for (size_t i = 1; i < sizeof numbers / sizeof *numbers; ++i) {
+    const attnpress_divisor d = ap_divisor(numbers[i]);
+    assert_int_equal(d.value, numbers[i]);
+    for (size_t j = 0; j < sizeof numbers / sizeof *numbers; ++j)
+      assert_int_equal((int)((uint64_t)numbers[j] * d.multiplier >> d.shift),
+                       numbers[j] / numbers[i]);
+  }
+}
+
+/** The longest and the mean time of a block are close, and the heads of a section fit the cache. */
+static void test_sections(void **state) {
+  (void)state;
+  static const struct {
+    int batch, heads_q, heads_kv, seqlen, hdim, splits;
+  } rows[] = {
+      {4, 16, 16, 4096, 128, 1},   {1, 16, 16, 16384, 128, 1}, {1, 16, 4, 65536, 128, 1},
+      {1, 16, 16, 131072, 128, 1}, {4, 16, 4, 4096, 128, 1},   {32, 16, 16, 512, 128, 1},
+      {2, 32, 32, 8192, 64, 1},    {1, 32, 32, 32768, 64, 1},  {8, 32, 32, 2048, 64, 1},
+      {2, 8, 8, 8192, 256, 1},     {1, 8, 8, 16384, 256, 1},   {1, 16, 8, 16384, 128, 3},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i)
+    for (int mask = ATTNPRESS_FULL; mask <= ATTNPRESS_CAUSAL; ++mask) {
+      ap_problem problem = make_problem(rows[i].batch, rows[i].heads_q, rows[i].heads_kv,
+                                        rows[i].seqlen, rows[i].seqlen, rows[i].hdim);
+      ap_plan plan;
+      problem.mask = mask;
+      problem.num_splits = rows[i].splits;
+      assert_ok(ap_choose(&problem, &h200, &plan));
+      assert_int_equal(plan.heads, rows[i].batch * rows[i].heads_q * rows[i].splits);
+      const int sharing = rows[i].heads_q / rows[i].heads_kv * rows[i].splits;
+      const double mb = (double)plan.section_heads / sharing * rows[i].seqlen * rows[i].hdim * 4e-6;
+      const double section_units = plan.section_heads * plan.row_blocks, found = imbalance(&plan);
+      if (mask == ATTNPRESS_FULL) {
+        /* One key head after another, in as few rounds as there can be. */
+        assert_int_equal(plan.section_heads, sharing);
+        assert_int_equal(plan.rounds, (plan.heads * plan.row_blocks + 131) / 132);
+      } else if (mb > 50 && plan.section_heads > sharing && section_units > 3 * 132) {
+        fail_msg("row %zu: the keys and values of a section are %.0f MB", i, mb);
+      }
+      if (mask == ATTNPRESS_CAUSAL && found > 1.06)
+        fail_msg("row %zu: the busiest block works %.3f of the mean", i, found);
+    }
+}
+
+/** Few heads of a long sequence: a section may not be so small that blocks idle. */
+static void test_small_sections(void **state) {
+  (void)state;
+  ap_problem problem = make_problem(1, 128, 128, 200, 1 << 20, 128);
+  ap_plan plan;
+  problem.mask = ATTNPRESS_CAUSAL;
+  assert_ok(ap_choose(&problem, &h200, &plan));
+  assert_true(plan.group_units >= 132);
+  problem = make_problem(1, 2, 2, 2048, 2048, 128);
+  problem.mask = ATTNPRESS_CAUSAL;
+  problem.num_splits = 1;
+  assert_ok(ap_choose(&problem, &h200, &plan));
+  assert_int_equal(plan.rounds, 1);
+  assert_int_equal(plan.grid, 2 * plan.row_blocks);
+}
+
+/** Every unit of every shape is met once, whatever the sections are. */
+static void test_sections_everywhere(void **state) {
+  (void)state;
+  for (int batch = 1; batch <= 70; batch += 23)
+    for (int heads = 1; heads <= 40; heads += 3)
+      for (int seqlen_q = 17; seqlen_q <= 40000; seqlen_q = seqlen_q * 3 + 1)
+        for (int seqlen_k = 0; seqlen_k <= 300000; seqlen_k = seqlen_k * 20 + 100)
+          for (int mask = 0; mask <= 1; ++mask) {
+            ap_problem problem = make_problem(batch, heads * 2, heads, seqlen_q, seqlen_k, 96);
+            ap_plan plan;
+            problem.mask = mask;
+            assert_ok(ap_choose(&problem, &h200, &plan));
+            assert_int_equal(plan.variant.arch, 90);
+            const int units = plan.heads * plan.row_blocks;
+            assert_true((int)plan.grid == units || (units > 132 && plan.grid == 132));
+            if (units < 5000)
+              imbalance(&plan);
+          }
+}
+
+/** One thread block of an sm90 kernel fills a multiprocessor. */
+static void test_hopper_splits(void **state) {
+  (void)state;
+  static const struct {
+    int batch, heads, key_blocks;
+    int want; /* splits */
+  } rows[] = {
+      {1, 16, 400, 8},                    /* 128 of 132 */
+      {1, 16, 4, 1},                      /* too few keys */
+      {1, 16, 5, 5},    {1, 106, 400, 1}, /* 106 of 132 are full enough */
+      {1, 105, 400, 5}, {4, 33, 400, 1},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    ap_problem problem = make_problem(rows[i].batch, rows[i].heads, rows[i].heads, 64, 64, 128);
+    ap_plan plan;
+    problem.num_splits = 2;
+    assert_ok(ap_choose(&problem, &h200, &plan)); /* for the tile */
+    problem.num_splits = 0;
+    problem.seqlen_k = rows[i].key_blocks * plan.tile.block_n;
+    assert_ok(ap_choose(&problem, &h200, &plan));
+    assert_int_equal(plan.variant.arch, 90);
+    assert_int_equal(plan.variant.split, rows[i].want > 1);
+    if (plan.num_splits != rows[i].want)
+      fail_msg("row %zu: %d splits", i, plan.num_splits);
+    if (plan.variant.split) {
+      char stem[AP_STEM_MAX];
+      assert_ok(ap_variant_print(&plan.combine, stem));
+      assert_string_equal(stem, "flash_fwd_combine_hdim128_bf16_sm80");
+      assert_string_equal(plan.combine_target, "sm_90");
+    }
+  }
+}
+
+/** Where each warp has a ring, an SM is full with one block. */
+static void test_decode_splits(void **state) {
+  (void)state;
+  ap_plan plan;
+  ap_problem problem = make_problem(1, 32, 8, 1, 131072, 128);
+  assert_ok(ap_choose(&problem, &h200, &plan));
+  assert_true(plan.tile.warps_k > 1);
+  assert_int_equal(plan.num_splits, 16);
+  problem = make_problem(16, 32, 8, 1, 8192, 128);
+  assert_ok(ap_choose(&problem, &h200, &plan));
+  assert_int_equal(plan.num_splits, 1);
+  problem = make_problem(1, 32, 8, 1, 131072, 512);
+  assert_ok(ap_choose(&problem, &h200, &plan));
+  assert_int_equal(plan.tile.warps_k, 1);
+  assert_int_equal(plan.num_splits, 132 * ap_blocks_per_sm(&plan.tile, &h200) / 8);
 }
 
 static void test_split_plan(void **state) {
@@ -182,8 +487,9 @@ static void test_split_plan(void **state) {
   assert_ok(ap_variant_print(&plan.combine, stem));
   assert_string_equal(stem, "flash_fwd_combine_hdim128_bf16_sm80");
   assert_string_equal(plan.combine_target, "sm_90");
+  assert_int_equal(plan.combine_tile.block_m, 1);
   assert_int_equal(plan.combine_grid,
-                   (8 + plan.combine_tile.block_m - 1) / plan.combine_tile.block_m);
+                   8 * ((128 + plan.combine_tile.block_n - 1) / plan.combine_tile.block_n));
   const size_t out_bytes = (size_t)7 * 8 * 128 * 4;
   assert_int_equal(plan.lse_partial_offset_bytes, out_bytes);
   assert_int_equal(plan.workspace_bytes, out_bytes + (size_t)7 * 8 * 4);
@@ -225,8 +531,10 @@ static void test_too_large(void **state) {
   (void)state;
   ap_problem problem = make_problem(1 << 16, 1 << 10, 1 << 10, 1 << 12, 64, 64);
   ap_plan plan;
-  assert_int_equal(ap_choose(&problem, &h200, &plan), ATTNPRESS_NOT_SUPPORTED);
+  assert_int_equal(ap_choose(&problem, &old_h200, &plan), ATTNPRESS_NOT_SUPPORTED);
   assert_error_says("2^31 - 1");
+  assert_int_equal(ap_choose(&problem, &h200, &plan), ATTNPRESS_NOT_SUPPORTED);
+  assert_error_says("2^29");
   problem = make_problem(1 << 12, 1 << 7, 1 << 7, 1 << 13, 64, 64);
   problem.num_splits = 256;
   assert_int_equal(ap_choose(&problem, &h200, &plan), ATTNPRESS_NOT_SUPPORTED);
@@ -245,20 +553,24 @@ static int random_below(int n) {
 /** What prepare loads holds every kernel that a call of the same heads and head dims may choose. */
 static void test_prepared_set(void **state) {
   (void)state;
-  static const ap_device *const devices[] = {&h200, &a100, &a10};
+  static const ap_device *const devices[] = {&h200, &old_h200, &a100, &a10};
   for (int trial = 0; trial < 4000; ++trial) {
-    const int groups[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 32};
-    const int group = groups[random_below(10)], heads_kv = 1 + random_below(4);
+    const int groups[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 32, 64, 71};
+    const int group = groups[random_below(12)], heads_kv = 1 + random_below(4);
     ap_problem problem = make_problem(1 + random_below(8), group * heads_kv, heads_kv,
                                       random_below(3) ? 1 + random_below(40) : random_below(5000),
                                       random_below(70000), 8 * (1 + random_below(64)));
     problem.mask = random_below(2);
     problem.num_splits = random_below(3);
+    problem.tma_min = random_below(2);
+    problem.tma_max = problem.tma_min + random_below(2 - problem.tma_min);
+    problem.tma = random_below(2) ? problem.tma_min : problem.tma_max;
     ap_problem prepared = problem;
     prepared.batch = 1 + random_below(100);
     prepared.seqlen_q = 1 + random_below(100);
     prepared.seqlen_k = random_below(1000);
-    const ap_device *device = devices[random_below(3)];
+    prepared.tma = random_below(2) ? problem.tma_min : problem.tma_max;
+    const ap_device *device = devices[random_below(4)];
     ap_variant variants[AP_VARIANTS_MAX];
     const char *targets[AP_VARIANTS_MAX];
     int count, found = 0, found_combine = 0;
@@ -292,15 +604,15 @@ static void test_deterministic(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_devices),
-      cmocka_unit_test(test_tiles_fit),
-      cmocka_unit_test(test_rows),
-      cmocka_unit_test(test_num_splits),
-      cmocka_unit_test(test_num_splits_everywhere),
-      cmocka_unit_test(test_blocks_per_sm),
-      cmocka_unit_test(test_split_plan),
-      cmocka_unit_test(test_too_large),
-      cmocka_unit_test(test_prepared_set),
+      cmocka_unit_test(test_devices),        cmocka_unit_test(test_hopper),
+      cmocka_unit_test(test_tiles_fit),      cmocka_unit_test(test_rows),
+      cmocka_unit_test(test_packing),        cmocka_unit_test(test_overlap),
+      cmocka_unit_test(test_num_splits),     cmocka_unit_test(test_num_splits_everywhere),
+      cmocka_unit_test(test_blocks_per_sm),  cmocka_unit_test(test_decode_splits),
+      cmocka_unit_test(test_divisors),       cmocka_unit_test(test_sections),
+      cmocka_unit_test(test_small_sections), cmocka_unit_test(test_sections_everywhere),
+      cmocka_unit_test(test_hopper_splits),  cmocka_unit_test(test_split_plan),
+      cmocka_unit_test(test_too_large),      cmocka_unit_test(test_prepared_set),
       cmocka_unit_test(test_deterministic),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

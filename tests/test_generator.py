@@ -33,6 +33,7 @@ from generator.registry import (
     generated_files,
     headers_digest,
     load_catalog,
+    pressed_headers,
     source,
     tiles_c,
 )
@@ -40,21 +41,24 @@ from generator.render import environment
 from generator.tiles import (
     ARCH_LIMITS,
     COMBINE_TILE,
+    TARGET_LIMITS,
     Tile,
     fill,
     load_tuned,
     parse_tile,
     problems,
+    producer_tile,
     register_budget,
     registers,
     smem_bytes,
     table,
     tile_of,
 )
-from generator.variant import PAIRS, Variant, every_variant, parse_stem
+from generator.variant import DTYPES, PAIRS, Variant, every_variant, parse_stem
 
 EVERY = list(every_variant())
 D128 = Variant("fwd", 128, 128, "bf16")
+HOPPER = replace(D128, arch=90)
 
 # ---- Tiles --------------------------------------------------------------------------------------
 
@@ -83,6 +87,13 @@ def test_tile_names_are_inverses() -> None:
         assert parse_tile(name, D128) == replace(tile, smem_bytes=smem_bytes(D128, tile))
 
 
+def test_sm90_tiles_follow_from_three_numbers() -> None:
+    tile = parse_tile("m192n112s3", HOPPER)
+    assert tile == Tile(192, 112, 12, 1, 3, 128, 112, producer=1, smem_bytes=tile.smem_bytes)
+    assert tile == producer_tile(HOPPER, 192, 112, 3)
+    assert (tile.consumers, tile.threads) == (3, 512)
+
+
 @pytest.mark.parametrize(
     "name",
     ["", "m64", "m128n64w4x1s2k128v64 ", "m128n64w4x1s2k128v64b1", "m0128n64w4x1s2k128v64", "x"],
@@ -104,12 +115,32 @@ def test_malformed_tile_names(name: str) -> None:
         (256, 256, Tile(64, 64, 4, 1, 3, 64, 32), 16 * (33 * 64 + 3 * 32 * 33)),
         # P, 64 x 5 chunks, and two floats a row, between two warps
         (512, 512, Tile(64, 32, 4, 2, 2, 512, 32), 16 * 65 * (64 + 2 * 32) + 64 * (16 * 5 + 8)),
+        # four rings of three slots of 16 rows without padding
+        (128, 128, Tile(16, 64, 1, 1, 3, 128, 16, warps_k=4), 16 * (16 * 17 + 4 * 3 * 16 * 16)),
+        # two rings, smaller than 16 rows of O in fp32 and 32 bytes
+        (40, 40, Tile(16, 32, 1, 1, 2, 40, 16, warps_k=2), 16 * 16 * 5 + 2 * 16 * (160 + 32)),
         # the output is larger than all else
         (64, 128, Tile(128, 16, 4, 1, 2, 16, 16), 128 * 16 * 17),
     ],
 )
 def test_shared_memory(hdim: int, hdim_v: int, tile: Tile, expected: int) -> None:
     assert smem_bytes(Variant("fwd", hdim, hdim_v, "fp16"), tile) == expected
+
+
+@pytest.mark.parametrize(
+    ("hdim", "hdim_v", "tile", "expected"),
+    [
+        # Q of two consumers, two stages of K and V, two slabs of 64 columns each; 12 barriers
+        (128, 128, "m128n176s2", 2 * 16384 + 2 * 176 * 128 * 4 + 8 * 12),
+        # slabs are whole; Q of three consumers; 18 barriers
+        (8, 8, "m192n128s3", 3 * 8192 + 3 * 128 * 128 * 2 + 8 * 18),
+        (192, 128, "m64n64s2", 24576 + 2 * 64 * 128 * (3 + 2) + 8 * 10),
+    ],
+)
+def test_shared_memory_of_sm90(hdim: int, hdim_v: int, tile: str, expected: int) -> None:
+    for split in (False, True):
+        variant = Variant("fwd", hdim, hdim_v, "fp16", split=split, arch=90)
+        assert parse_tile(tile, variant).smem_bytes == expected
 
 
 def test_split_kernels_have_no_output_in_shared_memory() -> None:
@@ -123,7 +154,7 @@ def test_split_kernels_have_no_output_in_shared_memory() -> None:
     [
         ({"block_m": 96}, "block_m is not a multiple of 16 * warps_m"),
         ({"block_m": 0}, "block_m 0 is not positive"),
-        ({"block_n": 24, "v_slab": 24}, "block_n is not a multiple of 16 * warps_n"),
+        ({"block_n": 24, "v_slab": 24}, "block_n is not a multiple of 16 * warps_n * warps_k"),
         ({"stages": 1}, "stages is less than 2"),
         ({"q_in_regs": 1, "k_unroll": 2}, "Q in registers needs k_unroll 0"),
         ({"spread": 1, "k_unroll": 2}, "spread copies need whole slabs and k_unroll 0"),
@@ -131,7 +162,8 @@ def test_split_kernels_have_no_output_in_shared_memory() -> None:
         ({"k_slab": 256}, "k_slab is more than the head dim, 128"),
         ({"k_slab": 40}, "k_slab is neither whole nor a multiple of 16"),
         ({"v_slab": 8}, "v_slab is not a multiple of 16"),
-        ({"v_slab": 48}, "v_slab does not divide block_n"),
+        ({"v_slab": 48}, "v_slab does not divide block_n / warps_k"),
+        ({"warps_k": 2}, "warps with keys of their own need warps_m 1, warps_n 1 and no spread"),
         ({"stages": 9}, "bytes of shared memory are over 166912"),
         ({"block_m": 256}, "registers a thread are over 255"),
         ({"min_blocks": 4}, "registers a thread are over 128"),
@@ -142,6 +174,35 @@ def test_illegal_tiles(change: dict, problem: str) -> None:
     tile = replace(Tile(128, 64, 4, 1, 2, 128, 64), **change)
     tile = replace(tile, smem_bytes=smem_bytes(D128, tile))
     assert any(problem in found for found in problems(D128, tile)), problems(D128, tile)
+
+
+@pytest.mark.parametrize(
+    ("tile", "problem"),
+    [
+        ("m96n64s2", "block_m 96 is none of 64, 128, 192"),
+        ("m256n64s2", "block_m 256 is none of 64, 128, 192"),
+        ("m0n64s2", "block_m 0 is none of 64, 128, 192"),
+        ("m128n0s2", "block_n 0 is not a multiple of 16 from 16 to 256"),
+        ("m128n72s2", "block_n 72 is not a multiple of 16 from 16 to 256"),
+        ("m64n272s2", "block_n 272 is not a multiple of 16 from 16 to 256"),
+        ("m128n64s1", "stages is less than 2"),
+        ("m128n128s4", "bytes of shared memory are over 232448"),
+        ("m128n208s2", "about 252 registers a thread are over 240"),
+        ("m192n128s2", "about 192 registers a thread are over 160"),
+        ("m128n64w4x1s2k128v64", "sm90 needs a tile with a producer, such as m128n176s2"),
+    ],
+)
+def test_illegal_tiles_of_sm90(tile: str, problem: str) -> None:
+    found = problems(HOPPER, parse_tile(tile, HOPPER))
+    assert any(problem in sentence for sentence in found), found
+
+
+def test_tiles_with_a_producer_are_those_of_sm90() -> None:
+    tile = parse_tile("m128n176s2", HOPPER)
+    assert problems(HOPPER, tile) == []
+    assert problems(D128, tile) == ["a tile with a producer needs sm90"]
+    for change in ({"stages": 3}, {"k_slab": 64}, {"min_blocks": 2}, {"spread": 1}, {"warps_n": 2}):
+        assert problems(HOPPER, replace(tile, **change)) != []
 
 
 def test_illegal_shared_memory_and_combine_tiles() -> None:
@@ -165,12 +226,21 @@ def test_the_table_gives_each_variant_one_tile() -> None:
     ]
     assert keys == sorted(keys), "the runtime's search relies on this order"
     found: dict[Variant, list[Tile]] = {variant: [] for variant in EVERY}
+    of_target: dict[tuple[Variant, str], list[Tile]] = {}
     for row in rows:
         for split in (False, True) if row.split is None else (row.split,):
             for dtype in ("fp16", "bf16") if row.dtype is None else (row.dtype,):
-                found[replace(row.variant, split=split, dtype=dtype)].append(row.tile)
+                variant = replace(row.variant, split=split, dtype=dtype)
+                if row.target is None:
+                    found[variant].append(row.tile)
+                else:
+                    assert not found[variant], "rows of a target stand first"
+                    of_target.setdefault((variant, row.target), []).append(row.tile)
     for variant, tiles in found.items():
         assert tiles == [tile_of(variant)], variant.stem
+        for target in TARGET_LIMITS:
+            own = of_target.get((variant, target), tiles)
+            assert own == [tile_of(variant, target=target)], (variant.stem, target)
 
 
 def dims(variant: Variant) -> tuple[int, int]:
@@ -179,8 +249,15 @@ def dims(variant: Variant) -> tuple[int, int]:
 
 def test_the_runtime_finds_the_same_tiles(tmp_path: Path) -> None:
     program = compile_grammar_cli(tmp_path)
-    answers = run_lines(program, [tabs("tile", variant.stem) for variant in EVERY])
-    tiles = [tile_of(variant) for variant in EVERY]
+    for target in (None, "sm_80", "sm_90"):
+        check_tiles(program, None, target)
+
+
+def check_tiles(program: Path, rows: tuple | None, target: str | None) -> None:
+    """The runtime's answer for every variant on a target."""
+    suffix = f":{target}" if target else ""
+    answers = run_lines(program, [tabs("tile", variant.stem + suffix) for variant in EVERY])
+    tiles = [tile_of(variant, rows, target) for variant in EVERY]
     expected = [tabs("ok", tile_fields(tile), tile.name) for tile in tiles]
     assert answers.decode().splitlines() == expected
 
@@ -251,13 +328,33 @@ def test_the_runtime_finds_tuned_tiles(tmp_path: Path) -> None:
         ROW.format(hdim=64, more="split = true", tile="m64n32w4x1s2k64v32")
         + ROW.format(hdim=128, more='dtype = "bf16"', tile="m64n64w4x1s2k64v64")
         + ROW.format(hdim=256, more='dtype = "fp16"\nsplit = false', tile="m64n16w4x1s2k64v16")
-        + ROW.format(hdim=512, more='decode = false\nmask = "causal"', tile="m64n32w4x2s2k256v16"),
+        + ROW.format(hdim=512, more='decode = false\nmask = "causal"', tile="m64n32w4x2s2k256v16")
+        + ROW.format(hdim="[128, 192]", more='target = "sm_90"', tile="m64n16w4x1s3k64v16")
+        + ROW.format(
+            hdim=256, more='dtype = "fp16"\ntarget = ["sm_90"]', tile="m64n16w4x1s3k64v16"
+        ),
     )
     program = compile_grammar_cli(tmp_path, tiles=tiles_c(table(rows)))
-    answers = run_lines(program, [tabs("tile", variant.stem) for variant in EVERY])
-    tiles = [tile_of(variant, rows) for variant in EVERY]
-    expected = [tabs("ok", tile_fields(tile), tile.name) for tile in tiles]
-    assert answers.decode().splitlines() == expected
+    for target in (None, "sm_80", "sm_90"):
+        check_tiles(program, rows, target)
+
+
+def test_a_target_has_tiles_and_limits_of_its_own(tmp_path: Path) -> None:
+    large = "m128n128w4x2s2k192v128c"  # 185 KB of shared memory
+    d192 = Variant("fwd", 192, 192, "bf16")
+    row = ROW.format(hdim=192, more='decode = false\ntarget = "sm_90"', tile=large)
+    more_keys = ROW.format(
+        hdim=192, more='decode = false\nmask = "full"\nsplit = false', tile="m64n32w4x1s2k192v32"
+    )
+    rows = tuned(tmp_path, row + more_keys)
+    assert tile_of(d192, rows, "sm_90").name == large  # however many keys the other row has
+    assert tile_of(d192, rows).name == "m64n32w4x1s2k192v32"
+    assert tile_of(replace(d192, mask="causal"), rows, "sm_80") == fill(
+        replace(d192, mask="causal")
+    )
+    assert problems(d192, tile_of(d192, rows, "sm_90"), "sm_90") == []
+    with pytest.raises(GeneratorError, match="189440 bytes of shared memory are over 166912"):
+        tile_of(d192, tuned(tmp_path, row.replace('\ntarget = "sm_90"', "")))
 
 
 @pytest.mark.parametrize(
@@ -269,6 +366,7 @@ def test_the_runtime_finds_tuned_tiles(tmp_path: Path) -> None:
         (ROW.format(hdim=128, more='mask = "window"', tile="x"), "mask window is not allowed"),
         (ROW.format(hdim=128, more="decode = 1", tile="x"), "decode 1 is not allowed"),
         (ROW.format(hdim=128, more="stages = 3", tile="x"), "stages is unknown"),
+        (ROW.format(hdim=128, more='target = "sm_80"', tile="x"), "target sm_80 is not allowed"),
         ('[[tile]]\npass = "fwd"\nhdim = 64\ntile = "x"\n', "arch is missing"),
         (ROW.format(hdim=128, more="", tile="big"), '"big" is not the name of a tile'),
         (
@@ -298,10 +396,13 @@ def test_the_default_set_holds_what_most_models_need() -> None:
         for dtype in ("fp16", "bf16"):
             for causal in ("", "_causal"):
                 for split in ("", "_split"):
-                    for arch in (80, 86):
+                    for arch in (80, 86, 90):
                         assert f"flash_fwd{split}_hdim{hdim}_{dtype}{causal}_sm{arch}" in stems
             assert f"flash_fwd_combine_hdim{hdim}_{dtype}_sm80" in stems
     assert "flash_fwd_hdim192v128_bf16_causal_sm80" in stems
+    assert "flash_fwd_hdim192v128_bf16_causal_sm90" in stems
+    targets = {target for stem, target in default.cubins if stem.endswith("_sm90")}
+    assert targets == {"sm_90a"}
     assert list(default.cubins) == sorted(set(default.cubins))
     assert {stem for stem, _ in default.cubins} <= stems
 
@@ -399,8 +500,50 @@ def test_every_include_is_embedded() -> None:
         texts[path.name] = path.read_text(encoding="utf-8")
     for name, text in texts.items():
         # The JIT has no host headers: kernel_args.h includes those for the host alone.
-        for included in re.findall(r'^\s*#include "(.*)"', text, flags=re.MULTILINE):
-            assert included in headers, f"{name} includes {included}, which is not in {HEADERS}"
+        for included in re.findall(r'^\s*#include "([^"]*)"', text, flags=re.MULTILINE):
+            every = [included]
+            if "$" in included:  # a width of wgmma
+                every = [re.sub(r"\$\{.*?\}", str(n), included) for n in range(8, 257, 8)]
+            for one in every:
+                assert one in headers, f"{name} includes {one}, which is not in {HEADERS}"
+
+
+def test_wgmma_headers_are_what_a_person_would_write() -> None:
+    headers = pressed_headers(environment())
+    assert len(headers) == 32
+    for columns in range(8, 257, 8):
+        text = headers[f"attnpress/device/ptx_wgmma_n{columns}.cuh"]
+        assert max(map(len, text.splitlines())) <= 100, columns
+        assert text.endswith("}\n") and "\n\n\n" not in text
+        assert not re.search(r"[ \t]\n|//%|<%|%>|<#|#>|\$\{|\t", text), columns
+        for dtype in DTYPES:
+            for kind in ("ss", "rs_trans"):
+                name = f"void wgmma_m64n{columns}k16_{dtype}_{kind}("
+                first, second = re.search(rf"^(.*{re.escape(name)}).*\n( *)\S", text, re.M).groups()
+                assert len(first) == len(second), "arguments stand below each other"
+        assert text.count(f'"+f"(d[{columns // 2 - 1}])') == 5
+        assert f"d[{columns // 2}]" not in text
+        assert f"void wgmma_order_n{columns}(float *d)" in text
+
+
+def test_headers_of_a_template_do_not_come_from_the_folder(checkout: Path) -> None:
+    """Neither a stale one nor an orphan gets into the table of device headers."""
+    folder = checkout / "include" / "attnpress" / "device"
+    (folder / "ptx_wgmma_n12.cuh").write_text("orphan", encoding="utf-8")
+    (folder / "ptx_wgmma_n64.cuh").write_text("stale", encoding="utf-8")
+    (folder / "ptx_wgmma_n256.cuh").unlink()
+    out, _ = run(checkout, "--check", status=1)
+    assert out.splitlines() == [
+        "missing: include/attnpress/device/ptx_wgmma_n256.cuh",
+        "differing: include/attnpress/device/ptx_wgmma_n64.cuh",
+        "orphaned: include/attnpress/device/ptx_wgmma_n12.cuh",
+    ]
+    out, err = run(checkout)
+    assert "removed: include/attnpress/device/ptx_wgmma_n12.cuh" in out
+    assert "files, 2 written" in out
+    assert err == ""
+    run(checkout, "--check")
+    assert (folder / "ptx_wgmma.cuh").is_file()
 
 
 def test_the_digest_sees_names_texts_and_where_they_end() -> None:
@@ -527,7 +670,7 @@ def test_check_and_write(checkout: Path) -> None:
     out, err = run(checkout)
     assert out.splitlines() == [
         "removed: generated/flash_fwd_hdim40_bf16_sm80.cu",
-        f"{len(before)} files, 2 written, {len(before) - 2} unchanged",
+        f"{len(before) + 32} files, 2 written, {len(before) + 30} unchanged",
     ]
     assert err == "orphaned, not the generator's, left: generated/notes.txt\n"
     after = contents(generated)
@@ -548,6 +691,12 @@ def test_check_and_write(checkout: Path) -> None:
             "Sums the splits of a forward pass:",
             ["flash_fwd_combine_*.cu", "render_flash_fwd_combine.c"],
         ),
+        (
+            "templates/ptx_wgmma.cuh.j2",
+            "No instruction.",
+            "Not an instruction.",
+            ["device_headers.c", "include/attnpress/device/ptx_wgmma_n*.cuh"],
+        ),
         ("generator/variants.toml", '"sm_86"', '"sm_89"', ["default_set.c"]),
     ],
 )
@@ -558,7 +707,8 @@ def test_check_sees_a_change_of(
     assert old in text
     (checkout / name).write_text(text.replace(old, new), encoding="utf-8")
     out, _ = run(checkout, "--check", status=1)
-    names = [line.removeprefix("differing: generated/") for line in out.splitlines()]
+    names = [line.removeprefix("differing: ") for line in out.splitlines()]
+    names = [name.removeprefix("generated/") for name in names]
     assert names
     for glob in differing:
         assert fnmatch.filter(names, glob), f"{glob} is not said to differ"
@@ -650,6 +800,10 @@ def test_only_writes_and_checks_what_matches(checkout: Path) -> None:
         ),
         ("--hdim 72", ["flash_fwd_hdim72_bf16_sm80"]),
         (
+            "--hdim 72 --dtype bf16 --causal --arch sm90",
+            ["flash_fwd_hdim72_bf16_causal_sm90"],
+        ),
+        (
             "--pass fwd_combine --hdim 40 72 --dtype fp16 bf16",
             [
                 "flash_fwd_combine_hdim40_fp16_sm80",
@@ -705,6 +859,7 @@ def test_the_command_in_a_source_presses_that_source(tmp_path: Path) -> None:
         "flash_fwd_split_hdim192v128_bf16_sm86",
         "flash_fwd_hdim64_bf16_causal_decode_sm86",
         "flash_fwd_combine_hdim256_bf16_sm80",
+        "flash_fwd_split_hdim192v128_bf16_causal_sm90",
     ]
     for stem in kinds:
         text = (ROOT / "generated" / f"{stem}.cu").read_text(encoding="utf-8")
@@ -726,8 +881,12 @@ def test_the_command_in_a_source_presses_that_source(tmp_path: Path) -> None:
         ("--hdim 64 --hdim-v 0", "value head dim 0 is not supported"),
         ("--hdim 64 --hdim-v 72", "value head dim 72 is not supported with head dim 64"),
         ("--hdim 64 --dtype fp32", "dtype fp32 is unknown: it must be fp16 or bf16"),
-        ("--hdim 64 --arch sm90", "arch sm90 is unknown: it must be sm80 or sm86"),
-        ("--hdim 64 --arch hopper", "arch hopper is unknown: it must be sm80 or sm86"),
+        ("--hdim 64 --arch sm75", "arch sm75 is unknown: it must be sm80, sm86 or sm90"),
+        ("--hdim 64 --arch hopper", "arch hopper is unknown: it must be sm80, sm86 or sm90"),
+        ("--hdim 320 --arch sm90", "head dim 320 is not supported on sm90: it must be a multiple"),
+        ("--hdim 64 --arch sm90 --decode", "decode is not supported on sm90"),
+        ("--hdim 64 --arch sm90 --tile m128n256s9", "bytes of shared memory are over 232448"),
+        ("--hdim 64 --tile m128n64s2", "a tile with a producer needs sm90"),
         ("--hdim 64 --pass bwd", "invalid choice: 'bwd'"),
         ("--hdim 64 --pass fwd_combine --split", "fwd_combine pass does not take split"),
         ("--hdim 64 --tile big", '"big" is not the name of a tile'),

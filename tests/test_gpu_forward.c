@@ -42,8 +42,9 @@ enum { GUARD = 256 }; /* elements of poison before and behind each tensor */
 /* ---- The table ------------------------------------------------------------------------------- */
 
 /* Head dims beside those of the default set; compiled on demand. */
-static const int extra_hdims[][2] = {{8, 8},     {40, 40},   {72, 72},   {80, 80},   {112, 112},
-                                     {160, 160}, {224, 224}, {320, 320}, {512, 512}, {192, 128}};
+static const int extra_hdims[][2] = {{8, 8},     {40, 40},   {72, 72},   {80, 80},
+                                     {112, 112}, {160, 160}, {200, 200}, {224, 224},
+                                     {256, 256}, {320, 320}, {512, 512}, {192, 128}};
 
 typedef struct lengths {
   int seqlen_q, seqlen_k, quick;
@@ -129,8 +130,12 @@ static int is_short(const lengths *l) {
 enum { BSHD, BHSD, BSHD_GAPS, BHSD_GAPS, LAYOUTS };
 static const char *const layout_names[] = {"bshd", "bhsd", "bshd+gaps", "bhsd+gaps"};
 
+/* BEST: the kernels that the device runs first. NO_MAPS: those that it runs where tensor maps
+ * cannot describe the tensors. */
+enum { BEST, NO_MAPS, DISPATCHES };
+
 typedef struct config {
-  int hdim, hdim_v, dtype, mask;
+  int hdim, hdim_v, dtype, mask, dispatch;
 } config;
 
 typedef struct gpu_case {
@@ -168,7 +173,7 @@ typedef struct buffer {
 static struct {
   cuda_device d;
   CUstream stream;
-  attnpress_handle *handle;
+  attnpress_handle *handles[DISPATCHES];
   buffer buffers[BUFFERS];
   CUmodule module;
   CUfunction scores, rows, fill_normal, count_16, count_32, count_differences;
@@ -329,6 +334,21 @@ static void read_results(uint64_t results[RESULT_WORDS]) {
   CUDA(memcpy_dtoh(results, g.buffers[RESULTS].data, 8 * RESULT_WORDS));
 }
 
+/* ---- Handles --------------------------------------------------------------------------------- */
+
+/* A new handle. One for NO_MAPS takes the driver for one that makes no tensor maps. */
+static attnpress_handle *make_handle(int dispatch) {
+  attnpress_handle *handle = NULL;
+  OK(attnpress_create(&handle, NULL));
+  if (dispatch == NO_MAPS)
+    handle->driver.tensor_map_encode_tiled = NULL;
+  return handle;
+}
+
+static attnpress_handle *handle_of(const gpu_case *c) {
+  return g.handles[c->c.dispatch];
+}
+
 /* ---- Tensors --------------------------------------------------------------------------------- */
 
 /* Elements from the first to the last, both included. */
@@ -426,7 +446,7 @@ static attnpress_forward_args place_case(const gpu_case *c, int fill) {
     poison(need(LSE, lse_bytes(c)), lse_bytes(c));
     a.lse = (float *)(uintptr_t)(g.buffers[LSE].data + GUARD * 4);
   }
-  OK(attnpress_forward_workspace_size(g.handle, &a, &a.workspace_bytes));
+  OK(attnpress_forward_workspace_size(handle_of(c), &a, &a.workspace_bytes));
   if (a.workspace_bytes) {
     poison(need(WORKSPACE, a.workspace_bytes + GUARD * 2), a.workspace_bytes + GUARD * 2);
     a.workspace = (void *)(uintptr_t)g.buffers[WORKSPACE].data;
@@ -462,12 +482,12 @@ static stem_row *row_of(const char *stem) {
 static void print_case(const gpu_case *c, char *text, size_t bytes) {
   snprintf(
       text, bytes,
-      "hdim %d/%d %s %s, batch %lld heads %lld/%lld seqlen %lld/%lld, %s, splits %d, scale %g%s",
+      "hdim %d/%d %s %s, batch %lld heads %lld/%lld seqlen %lld/%lld, %s, splits %d, scale %g%s%s",
       c->c.hdim, c->c.hdim_v, c->c.dtype == ATTNPRESS_FP16 ? "fp16" : "bf16",
       c->c.mask == ATTNPRESS_CAUSAL ? "causal" : "full", (long long)c->batch,
       (long long)(c->heads_kv * c->group), (long long)c->heads_kv, (long long)c->seqlen_q,
       (long long)c->seqlen_k, layout_names[c->layout], c->num_splits, (double)c->scale,
-      c->with_lse ? ", lse" : "");
+      c->with_lse ? ", lse" : "", c->c.dispatch == NO_MAPS ? ", no tensor maps" : "");
 }
 
 /* Counts a failure and prints it under the call's name. */
@@ -637,17 +657,39 @@ static void check_outputs(const gpu_case *c, const attnpress_forward_args *a, st
   row->lse = fmax(row->lse, lse);
 }
 
-/* What would run; 0 where --only leaves it out. */
-static int describe(const gpu_case *c, attnpress_info *info) {
+static attnpress_status describe_with(attnpress_handle *handle, const gpu_case *c,
+                                      attnpress_info *info) {
   attnpress_forward_args a = describe_case(c);
-  print_case(c, g.current, sizeof g.current);
   *info = (attnpress_info)ATTNPRESS_INFO_INIT;
-  if (attnpress_describe_forward(g.handle, &a, info) != ATTNPRESS_OK) {
+  return attnpress_describe_forward(handle, &a, info);
+}
+
+/* What would run; 0 where --only leaves it out, and where nothing depends on tensor maps. */
+static int describe(const gpu_case *c, attnpress_info *info) {
+  attnpress_info best;
+  print_case(c, g.current, sizeof g.current);
+  if (describe_with(handle_of(c), c, info) != ATTNPRESS_OK ||
+      describe_with(g.handles[BEST], c, &best) != ATTNPRESS_OK) {
     failed(NULL, "attnpress_describe_forward: %s", attnpress_last_error());
     return 0;
   }
+  if (c->c.dispatch != BEST && strcmp(info->stem, best.stem) == 0)
+    return 0;
   return !g.only || fnmatch(g.only, info->stem, 0) == 0 ||
          (*info->combine_stem && fnmatch(g.only, info->combine_stem, 0) == 0);
+}
+
+/* Acts on each case, with tensor maps and without. */
+static void for_each_dispatch(const gpu_case *cases, size_t count,
+                              void (*act)(const gpu_case *c, stem_row *row)) {
+  for (size_t i = 0; i < count; ++i)
+    for (int dispatch = BEST; dispatch < DISPATCHES; ++dispatch) {
+      gpu_case c = cases[i];
+      attnpress_info info;
+      c.c.dispatch = dispatch;
+      if (describe(&c, &info))
+        act(&c, row_of(info.stem));
+    }
 }
 
 /* Runs and checks a call; 0: go on. */
@@ -663,7 +705,7 @@ static int run_case(const gpu_case *c) {
   if (g.list)
     return 0;
   attnpress_forward_args a = place_case(c, 1);
-  if (attnpress_forward(g.handle, &a, g.stream) != ATTNPRESS_OK) {
+  if (attnpress_forward(handle_of(c), &a, g.stream) != ATTNPRESS_OK) {
     failed(row, "attnpress_forward: %s", attnpress_last_error());
     return 0;
   }
@@ -683,23 +725,26 @@ static struct {
   int count;
 } configs;
 
-static void add_config(int hdim, int hdim_v, int dtype, int mask) {
-  for (int i = 0; i < configs.count; ++i) {
-    const config *c = &configs.list[i];
-    if (c->hdim == hdim && c->hdim_v == hdim_v && c->dtype == dtype && c->mask == mask)
+static void add_config(config added) {
+  for (int i = 0; i < configs.count; ++i)
+    if (memcmp(&configs.list[i], &added, sizeof added) == 0)
       return;
-  }
-  if (configs.count < (int)(sizeof configs.list / sizeof *configs.list))
-    configs.list[configs.count++] = (config){hdim, hdim_v, dtype, mask};
+  if (configs.count == (int)(sizeof configs.list / sizeof *configs.list))
+    die("more configurations than the list holds");
+  configs.list[configs.count++] = added;
+}
+
+static void add_configs(int hdim, int hdim_v, int dtype, int mask) {
+  for (int dispatch = BEST; dispatch < DISPATCHES; ++dispatch)
+    add_config((config){hdim, hdim_v, dtype, mask, dispatch});
 }
 
 /* Whether a row of the default set is what this device would run. */
 static int is_for_this_device(const ap_prebuilt_row *row, ap_variant *v) {
   if (ap_variant_parse(row->stem, v) != ATTNPRESS_OK)
     return 0;
-  const char *target = ap_target_for(g.d.capability, v->arch);
-  if (v->pass == AP_PASS_FWD_COMBINE && !target)
-    target = ap_target_for(g.d.capability, 86); /* combine stems say sm80 and run everywhere */
+  const char *target = v->pass == AP_PASS_FWD_COMBINE ? ap_combine_target_for(g.d.capability)
+                                                      : ap_target_for(g.d.capability, v->arch);
   return target && strcmp(target, row->target) == 0;
 }
 
@@ -707,12 +752,12 @@ static void collect_configs(void) {
   for (size_t i = 0; i < ap_default_set_count; ++i) {
     ap_variant v;
     if (is_for_this_device(&ap_default_set[i], &v) && v.pass == AP_PASS_FWD)
-      add_config(v.hdim, v.hdim_v, v.dtype, v.mask);
+      add_configs(v.hdim, v.hdim_v, v.dtype, v.mask);
   }
   for (size_t i = 0; i < sizeof extra_hdims / sizeof *extra_hdims; ++i)
     for (int dtype = ATTNPRESS_FP16; dtype <= ATTNPRESS_BF16; ++dtype)
       for (int mask = ATTNPRESS_FULL; mask <= ATTNPRESS_CAUSAL; ++mask)
-        add_config(extra_hdims[i][0], extra_hdims[i][1], dtype, mask);
+        add_configs(extra_hdims[i][0], extra_hdims[i][1], dtype, mask);
 }
 
 /* The call of a configuration, a pair, a split count and a group size: layout, lse and scale take
@@ -792,7 +837,7 @@ static void *prepare_main(void *unused) {
     gpu_case c = {configs.list[i], 1, 1, 1, 1, 1, BSHD, 0, 0, 0.0f};
     attnpress_forward_args a = describe_case(&c);
     /* A failure shows again, with its call, when the kernel is run. */
-    (void)attnpress_prepare_forward(g.handle, &a);
+    (void)attnpress_prepare_forward(handle_of(&c), &a);
   }
 }
 
@@ -824,142 +869,151 @@ static void test_table(void) {
 
 /* ---- Past 2^31 elements ---------------------------------------------------------------------- */
 
+static void run_large(const gpu_case *c, stem_row *row) {
+  (void)row;
+  attnpress_forward_args a = describe_case(c);
+  size_t workspace = 0, free_bytes = 0, total = 0;
+  OK(attnpress_forward_workspace_size(handle_of(c), &a, &workspace));
+  free_buffers();
+  CUDA(mem_get_info(&free_bytes, &total));
+  const size_t wanted = tensor_bytes(&a.q) + tensor_bytes(&a.k) + tensor_bytes(&a.v) +
+                        tensor_bytes(&a.out) + workspace + ((size_t)4 << 30);
+  if (wanted > free_bytes)
+    printf("skipped, needs %.0f GB of device memory: %s\n", (double)wanted * 1e-9, g.current);
+  else
+    run_case(c);
+}
+
 static void test_large_tensors(void) {
   static const gpu_case cases[] = {
       /* the offset of a batch passes 2^31 */
-      {{128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL}, 530, 8, 4, 1024, 1024, BSHD, 1, 1, 0.0f},
-      {{64, 64, ATTNPRESS_FP16, ATTNPRESS_FULL}, 1060, 32, 1, 1024, 512, BHSD, 1, 1, 0.0f},
+      {{128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST}, 530, 8, 4, 1024, 1024, BSHD, 1, 1, 0.0f},
+      {{64, 64, ATTNPRESS_FP16, ATTNPRESS_FULL, BEST}, 1060, 32, 1, 1024, 512, BHSD, 1, 1, 0.0f},
       /* that of a key */
-      {{128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL}, 1, 8, 4, 128, 2100000, BSHD, 1, 1, 0.0f},
-      {{128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL}, 1, 8, 8, 1, 2100000, BSHD, 1, 0, 0.0f},
-      {{96, 96, ATTNPRESS_BF16, ATTNPRESS_FULL}, 1, 8, 1, 64, 2900000, BSHD, 1, 3, 0.0f},
+      {{128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, BEST}, 1, 8, 4, 128, 2100000, BSHD, 1, 1, 0.0f},
+      {{128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST}, 1, 8, 8, 1, 2100000, BSHD, 1, 0, 0.0f},
+      {{96, 96, ATTNPRESS_BF16, ATTNPRESS_FULL, BEST}, 1, 8, 1, 64, 2900000, BSHD, 1, 3, 0.0f},
       /* that of a query */
-      {{128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL}, 1, 2, 8, 1060000, 64, BSHD, 1, 1, 0.0f},
-      {{256, 256, ATTNPRESS_BF16, ATTNPRESS_FULL}, 1, 8, 1, 1060000, 64, BHSD_GAPS, 1, 1, 0.0f},
-      {{192, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL}, 3, 16, 1, 360000, 77, BSHD, 1, 1, 0.0f},
+      {{128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, BEST}, 1, 2, 8, 1060000, 64, BSHD, 1, 1, 0.0f},
+      {{256, 256, ATTNPRESS_BF16, ATTNPRESS_FULL, BEST},
+       1,
+       8,
+       1,
+       1060000,
+       64,
+       BHSD_GAPS,
+       1,
+       1,
+       0.0f},
+      {{192, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST}, 3, 16, 1, 360000, 77, BSHD, 1, 1, 0.0f},
       /* and that of a split's partial output */
-      {{64, 64, ATTNPRESS_BF16, ATTNPRESS_FULL}, 4, 4, 4, 40000, 600, BSHD, 1, 17, 0.0f},
+      {{64, 64, ATTNPRESS_BF16, ATTNPRESS_FULL, BEST}, 4, 4, 4, 40000, 600, BSHD, 1, 17, 0.0f},
   };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
-    const gpu_case *c = &cases[i];
-    attnpress_info info;
-    if (!describe(c, &info))
-      continue;
-    attnpress_forward_args a = describe_case(c);
-    size_t workspace = 0, free_bytes = 0, total = 0;
-    OK(attnpress_forward_workspace_size(g.handle, &a, &workspace));
-    free_buffers();
-    CUDA(mem_get_info(&free_bytes, &total));
-    const size_t wanted = tensor_bytes(&a.q) + tensor_bytes(&a.k) + tensor_bytes(&a.v) +
-                          tensor_bytes(&a.out) + workspace + ((size_t)4 << 30);
-    if (wanted > free_bytes) {
-      printf("skipped, needs %.0f GB of device memory: %s\n", (double)wanted * 1e-9, g.current);
-      continue;
-    }
-    run_case(c);
-  }
+  for_each_dispatch(cases, sizeof cases / sizeof *cases, run_large);
   free_buffers();
 }
 
 /* ---- The same bits every time ---------------------------------------------------------------- */
 
 static const gpu_case steady_cases[] = {
-    {{64, 64, ATTNPRESS_FP16, ATTNPRESS_CAUSAL}, 4, 4, 2, 1024, 1024, BSHD, 1, 1, 0.0f},
-    {{128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL}, 4, 8, 1, 1000, 1111, BHSD, 1, 1, 0.0f},
-    {{128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL}, 60, 6, 1, 239, 512, BSHD, 1, 1, 0.0f},
-    {{256, 256, ATTNPRESS_BF16, ATTNPRESS_CAUSAL}, 2, 8, 1, 777, 777, BSHD_GAPS, 1, 1, 0.0f},
-    {{192, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL}, 2, 8, 1, 513, 700, BSHD, 1, 1, 0.0f},
-    {{96, 96, ATTNPRESS_FP16, ATTNPRESS_FULL}, 2, 2, 7, 3, 799, BSHD, 1, 3, 0.0f},
-    {{64, 64, ATTNPRESS_BF16, ATTNPRESS_CAUSAL}, 2, 2, 1, 130, 150, BSHD, 1, 1, 0.0f},
-    {{128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL}, 1, 8, 4, 1, 131072, BSHD, 1, 0, 0.0f},
-    {{64, 64, ATTNPRESS_BF16, ATTNPRESS_CAUSAL}, 2, 2, 4, 16, 20000, BHSD, 1, 17, 0.0f},
-    {{512, 512, ATTNPRESS_BF16, ATTNPRESS_CAUSAL}, 1, 4, 1, 500, 600, BSHD, 1, 1, 0.0f},
-    {{320, 320, ATTNPRESS_FP16, ATTNPRESS_FULL}, 1, 4, 1, 500, 600, BSHD, 1, 3, 0.0f},
+    {{64, 64, ATTNPRESS_FP16, ATTNPRESS_CAUSAL, BEST}, 4, 4, 2, 1024, 1024, BSHD, 1, 1, 0.0f},
+    {{128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, BEST}, 4, 8, 1, 1000, 1111, BHSD, 1, 1, 0.0f},
+    {{128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST}, 60, 6, 1, 239, 512, BSHD, 1, 1, 0.0f},
+    {{256, 256, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST}, 2, 8, 1, 777, 777, BSHD_GAPS, 1, 1, 0.0f},
+    {{192, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST}, 2, 8, 1, 513, 700, BSHD, 1, 1, 0.0f},
+    {{96, 96, ATTNPRESS_FP16, ATTNPRESS_FULL, BEST}, 2, 2, 7, 3, 799, BSHD, 1, 3, 0.0f},
+    {{64, 64, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST}, 2, 2, 1, 130, 150, BSHD, 1, 1, 0.0f},
+    {{128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, BEST}, 1, 8, 4, 1, 131072, BSHD, 1, 0, 0.0f},
+    {{64, 64, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST}, 2, 2, 4, 16, 20000, BHSD, 1, 17, 0.0f},
+    {{512, 512, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST}, 1, 4, 1, 500, 600, BSHD, 1, 1, 0.0f},
+    {{320, 320, ATTNPRESS_FP16, ATTNPRESS_FULL, BEST}, 1, 4, 1, 500, 600, BSHD, 1, 3, 0.0f},
 };
 
-static int is_steady_selected(const gpu_case *c) {
-  return !g.quick || c->batch * c->seqlen_q * c->seqlen_k <= 1 << 17;
+static void for_each_steady_case(void (*act)(const gpu_case *c, stem_row *row)) {
+  for (size_t i = 0; i < sizeof steady_cases / sizeof *steady_cases; ++i) {
+    const gpu_case *c = &steady_cases[i];
+    if (!g.quick || c->batch * c->seqlen_q * c->seqlen_k <= 1 << 17)
+      for_each_dispatch(c, 1, act);
+  }
+}
+
+static void check_same_bits(const gpu_case *c, stem_row *row) {
+  const int runs = g.quick ? 3 : 1000; /* as many as FlashAttention-3's tests */
+  attnpress_forward_args a = place_case(c, 1);
+  const size_t out_bytes = tensor_bytes(&a.out), all_bytes = out_bytes + lse_bytes(c);
+  uint64_t results[RESULT_WORDS];
+  need(SAVED, all_bytes);
+  clear_results();
+  for (int run = 0; run < runs; ++run) {
+    a = place_case(c, 0);
+    ++row->calls;
+    OK(attnpress_forward(handle_of(c), &a, g.stream));
+    const CUdeviceptr saved = g.buffers[SAVED].data;
+    if (run == 0) {
+      CUDA(memcpy_dtod_async(saved, g.buffers[OUT].data, out_bytes, g.stream));
+      CUDA(memcpy_dtod_async(saved + out_bytes, g.buffers[LSE].data, lse_bytes(c), g.stream));
+    } else {
+      count_differences(saved, g.buffers[OUT].data, out_bytes);
+      count_differences(saved + out_bytes, g.buffers[LSE].data, lse_bytes(c));
+    }
+  }
+  read_results(results);
+  if (results[COUNT_DIFFERENT] != 0)
+    failed(row, "%d runs: %llu words differ from the first run's", runs,
+           (unsigned long long)results[COUNT_DIFFERENT]);
+  check_outputs(c, &a, row);
 }
 
 static void test_same_bits(void) {
-  const int runs = g.quick ? 3 : 50;
-  for (size_t i = 0; i < sizeof steady_cases / sizeof *steady_cases; ++i) {
-    const gpu_case *c = &steady_cases[i];
-    attnpress_info info;
-    if (!is_steady_selected(c) || !describe(c, &info))
-      continue;
-    stem_row *row = row_of(info.stem);
-    attnpress_forward_args a = place_case(c, 1);
-    const size_t out_bytes = tensor_bytes(&a.out), all_bytes = out_bytes + lse_bytes(c);
-    uint64_t results[RESULT_WORDS];
-    need(SAVED, all_bytes);
-    clear_results();
-    for (int run = 0; run < runs; ++run) {
-      a = place_case(c, 0);
-      ++row->calls;
-      OK(attnpress_forward(g.handle, &a, g.stream));
-      const CUdeviceptr saved = g.buffers[SAVED].data;
-      if (run == 0) {
-        CUDA(memcpy_dtod_async(saved, g.buffers[OUT].data, out_bytes, g.stream));
-        CUDA(memcpy_dtod_async(saved + out_bytes, g.buffers[LSE].data, lse_bytes(c), g.stream));
-      } else {
-        count_differences(saved, g.buffers[OUT].data, out_bytes);
-        count_differences(saved + out_bytes, g.buffers[LSE].data, lse_bytes(c));
-      }
-    }
-    read_results(results);
-    if (results[COUNT_DIFFERENT] != 0)
-      failed(row, "%d runs: %llu words differ from the first run's", runs,
-             (unsigned long long)results[COUNT_DIFFERENT]);
-    check_outputs(c, &a, row);
-  }
+  for_each_steady_case(check_same_bits);
 }
 
 /* ---- CUDA graphs ----------------------------------------------------------------------------- */
 
+/* Launches a graph twice, over poison. */
+static void check_graph(const gpu_case *c, const attnpress_forward_args *a, CUgraph graph,
+                        stem_row *row) {
+  CUgraphExec exec = NULL;
+  CUDA(graph_instantiate(&exec, graph, 0));
+  for (int run = 0; run < 2; ++run) {
+    (void)place_case(c, 0); /* poison again */
+    CUDA(graph_launch(exec, g.stream));
+    ++row->calls;
+    check_outputs(c, a, row);
+  }
+  CUDA(graph_exec_destroy(exec));
+}
+
 /* A new handle has loaded nothing: under capture it refuses, and the capture goes on; after prepare
  * it captures, and the graph computes. */
-static void test_capture(void) {
-  for (size_t i = 0; i < sizeof steady_cases / sizeof *steady_cases; ++i) {
-    const gpu_case *c = &steady_cases[i];
-    attnpress_info info;
-    if (!is_steady_selected(c) || !describe(c, &info))
-      continue;
-    stem_row *row = row_of(info.stem);
-    attnpress_handle *fresh = NULL;
-    attnpress_forward_args a = place_case(c, 1);
-    CUgraph graph = NULL;
-    CUgraphExec exec = NULL;
-    OK(attnpress_create(&fresh, NULL));
-    CUDA(stream_begin_capture(g.stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-    const attnpress_status refused = attnpress_forward(fresh, &a, g.stream);
-    CUDA(stream_end_capture(g.stream, &graph)); /* the refusal has not broken the capture */
-    if (graph)
-      CUDA(graph_destroy(graph));
-    if (refused != ATTNPRESS_CAPTURING)
-      failed(row, "under capture, before prepare: status %d (%s), not ATTNPRESS_CAPTURING",
-             (int)refused, attnpress_status_string(refused));
-    OK(attnpress_prepare_forward(fresh, &a));
-    CUDA(stream_begin_capture(g.stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-    const attnpress_status captured = attnpress_forward(fresh, &a, g.stream);
-    const char *sentence = attnpress_last_error();
-    CUDA(stream_end_capture(g.stream, &graph));
-    if (captured != ATTNPRESS_OK) {
-      failed(row, "under capture, after prepare: %s", sentence);
-    } else {
-      CUDA(graph_instantiate(&exec, graph, 0));
-      for (int run = 0; run < 2; ++run) {
-        (void)place_case(c, 0); /* poison again */
-        CUDA(graph_launch(exec, g.stream));
-        ++row->calls;
-        check_outputs(c, &a, row);
-      }
-      CUDA(graph_exec_destroy(exec));
-    }
+static void check_capture(const gpu_case *c, stem_row *row) {
+  attnpress_handle *fresh = make_handle(c->c.dispatch);
+  attnpress_forward_args a = place_case(c, 1);
+  CUgraph graph = NULL;
+  CUDA(stream_begin_capture(g.stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+  const attnpress_status refused = attnpress_forward(fresh, &a, g.stream);
+  CUDA(stream_end_capture(g.stream, &graph)); /* the refusal has not broken the capture */
+  if (graph)
     CUDA(graph_destroy(graph));
-    CUDA(stream_synchronize(g.stream));
-    attnpress_destroy(fresh);
-  }
+  if (refused != ATTNPRESS_CAPTURING)
+    failed(row, "under capture, before prepare: status %d (%s), not ATTNPRESS_CAPTURING",
+           (int)refused, attnpress_status_string(refused));
+  OK(attnpress_prepare_forward(fresh, &a));
+  CUDA(stream_begin_capture(g.stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+  const attnpress_status captured = attnpress_forward(fresh, &a, g.stream);
+  const char *sentence = attnpress_last_error();
+  CUDA(stream_end_capture(g.stream, &graph));
+  if (captured != ATTNPRESS_OK)
+    failed(row, "under capture, after prepare: %s", sentence);
+  else
+    check_graph(c, &a, graph, row);
+  CUDA(graph_destroy(graph));
+  CUDA(stream_synchronize(g.stream));
+  attnpress_destroy(fresh);
+}
+
+static void test_capture(void) {
+  for_each_steady_case(check_capture);
 }
 
 /* ---- Threads --------------------------------------------------------------------------------- */
@@ -984,29 +1038,21 @@ static void *caller_main(void *argument) {
   return NULL;
 }
 
+enum { CALLERS = 8 };
+
 /* Threads that call a new handle at once, each on its stream, all compute what one computes. */
-static void test_threads(void) {
-  enum { CALLERS = 8 };
-  const gpu_case c_long = steady_cases[0];
-  gpu_case c_quick = c_long;
-  c_quick.seqlen_q = c_quick.seqlen_k = 130;
-  const gpu_case *c = g.quick ? &c_quick : &c_long;
-  attnpress_info info;
-  if (!describe(c, &info))
-    return;
-  stem_row *row = row_of(info.stem);
+static void check_threads(const gpu_case *c, stem_row *row) {
   attnpress_forward_args a = place_case(c, 1);
-  OK(attnpress_forward(g.handle, &a, g.stream));
+  OK(attnpress_forward(handle_of(c), &a, g.stream));
   check_outputs(c, &a, row);
   const size_t bytes = tensor_bytes(&a.out);
   const CUdeviceptr outs = need(SAVED, bytes * CALLERS);
   caller callers[CALLERS];
-  attnpress_handle *fresh = NULL;
+  attnpress_handle *fresh = make_handle(c->c.dispatch);
   uint64_t results[RESULT_WORDS];
   poison(outs, bytes * CALLERS);
   clear_results();
   CUDA(stream_synchronize(g.stream));
-  OK(attnpress_create(&fresh, NULL));
   for (int i = 0; i < CALLERS; ++i) {
     callers[i] = (caller){.handle = fresh, .args = a};
     callers[i].args.lse = NULL;
@@ -1028,6 +1074,13 @@ static void test_threads(void) {
     failed(row, "%d threads: %llu words differ from one thread's", CALLERS,
            (unsigned long long)results[COUNT_DIFFERENT]);
   attnpress_destroy(fresh);
+}
+
+static void test_threads(void) {
+  gpu_case c = steady_cases[0];
+  if (g.quick)
+    c.seqlen_q = c.seqlen_k = 130;
+  for_each_dispatch(&c, 1, check_threads);
 }
 
 /* ---- What ran -------------------------------------------------------------------------------- */
@@ -1119,7 +1172,8 @@ int main(int argc, char **argv) {
   CUDA(stream_create(&g.stream, CU_STREAM_NON_BLOCKING));
   need(RESULTS, 8 * RESULT_WORDS);
   load_reference();
-  OK(attnpress_create(&g.handle, NULL));
+  for (int dispatch = BEST; dispatch < DISPATCHES; ++dispatch)
+    g.handles[dispatch] = make_handle(dispatch);
   collect_configs();
   timed("compile what is not linked in", prepare_all);
   timed("shapes", test_table);
@@ -1134,7 +1188,8 @@ int main(int argc, char **argv) {
     timed("the whole default set ran", check_coverage);
   print_summary();
   printf("%ld calls of the table, %ld failures, %.1f s\n", g.calls, g.failures, seconds() - start);
-  attnpress_destroy(g.handle);
+  for (int dispatch = BEST; dispatch < DISPATCHES; ++dispatch)
+    attnpress_destroy(g.handles[dispatch]);
   free_buffers();
   CUDA(module_unload(g.module));
   CUDA(stream_destroy(g.stream));

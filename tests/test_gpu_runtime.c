@@ -1,7 +1,7 @@
 /* What the runtime believes of the real driver, on the present GPU: which results mean that a cubin
- * is refused, what may be done while a stream is captured, how contexts come and go, and that a
- * cubin's own numbers are the driver's. Whether attention is right is test_gpu_forward's. Ends with
- * status 77 where there is no device. */
+ * is refused, what may be done while a stream is captured, how contexts come and go, which tensor
+ * maps the driver makes, and that a cubin's own numbers are the driver's. Whether attention is
+ * right is test_gpu_forward's. Ends with status 77 where there is no device. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -94,17 +94,24 @@ static int is_right(const small_call *c) {
 
 static void test_resources(void) {
   static const char *const stems[] = {
-      "flash_fwd_hdim72_bf16_sm80", "flash_fwd_hdim128_fp16_causal_sm80",
-      "flash_fwd_split_hdim256_bf16_decode_sm80", "flash_fwd_combine_hdim128_bf16_sm80"};
+      "flash_fwd_hdim72_bf16_sm80",
+      "flash_fwd_hdim128_fp16_causal_sm80",
+      "flash_fwd_split_hdim256_bf16_decode_sm80",
+      "flash_fwd_combine_hdim128_bf16_sm80",
+      "flash_fwd_hdim72_bf16_sm90",
+      "flash_fwd_split_hdim128_fp16_causal_sm90",
+  };
   attnpress_handle *handle = make_handle();
   ap_context *context;
   CHECK_OK(ap_context_of(handle, NULL, &context));
-  const char *target = ap_target_for(gpu.capability, 80);
-  for (size_t i = 0; target != NULL && i < sizeof stems / sizeof *stems; ++i) {
+  for (size_t i = 0; i < sizeof stems / sizeof *stems; ++i) {
     ap_variant variant;
     const ap_bound *bound = NULL;
     int registers = 0, local_bytes = -1;
     CHECK_OK(ap_variant_parse(stems[i], &variant));
+    const char *target = ap_target_for(gpu.capability, variant.arch);
+    if (target == NULL)
+      continue;
     CHECK_OK(ap_kernel_get(handle, context, &variant, target, NULL, 1, &bound));
     if (bound == NULL)
       continue;
@@ -239,6 +246,95 @@ static void test_capture(void) {
   gpu.mem_free(c.memory);
 }
 
+/* ---- Tensor maps ---- */
+
+typedef struct map_row {
+  const char *what;
+  uint32_t rank;
+  uint64_t extents[5], strides_bytes[4];
+  uint32_t box[5];
+} map_row;
+
+static const map_row accepted_maps[] = {
+    {"a row", 4, {8, 1, 1, 1}, {16, 16, 16}, {64, 176, 1, 1}},
+    {"few columns and keys", 4, {8, 3, 2, 2}, {32, 16, 96}, {64, 128, 1, 1}},
+    {"heads before keys", 4, {72, 40, 4, 1}, {576, 144, 144}, {64, 176, 1, 1}},
+    {"the box of 256 keys", 4, {64, 4096, 4, 2}, {128, 524288, 2097152}, {64, 256, 1, 1}},
+    {"rows that are no multiple of their length",
+     4,
+     {72, 40, 4, 2},
+     {592, 160, 23728},
+     {64, 80, 1, 1}},
+    {"one head a tile", 5, {72, 1, 40, 4, 1}, {144, 576, 144, 144}, {64, 1, 64, 1, 1}},
+    {"7 heads a tile", 5, {72, 7, 40, 4, 2}, {144, 4032, 1008, 161280}, {64, 7, 9, 1, 1}},
+    {"64 heads a tile", 5, {128, 64, 40, 2, 2}, {256, 32768, 16384, 1310720}, {64, 64, 1, 1, 1}},
+    {"2^31 - 1024 keys", 4, {8, 2147482624, 1, 1}, {16, 16, 16}, {64, 128, 1, 1}},
+    {"2^40 - 16 bytes", 4, {8, 2, 2, 2}, {16, 32, 1099511627760}, {64, 128, 1, 1}},
+    {"a broadcast over batches", 4, {72, 40, 4, 2}, {576, 144, 0}, {64, 176, 1, 1}},
+    {"a broadcast over heads", 4, {72, 40, 4, 2}, {144, 0, 5760}, {64, 176, 1, 1}},
+    {"a broadcast over keys", 4, {72, 40, 4, 2}, {0, 144, 576}, {64, 176, 1, 1}},
+    {"rows that overlap", 4, {72, 40, 4, 2}, {16, 1024, 4096}, {64, 176, 1, 1}},
+};
+static const map_row refused_map = {
+    "2^40 bytes", 4, {8, 2, 2, 2}, {16, 32, 1099511627776}, {64, 128, 1, 1}};
+
+static CUresult encode_map(const ap_driver *driver, CUdeviceptr address, const map_row *row) {
+  static const uint32_t ones[] = {1, 1, 1, 1, 1};
+  attnpress_tensor_map map;
+  return driver->tensor_map_encode_tiled(
+      &map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, row->rank, (void *)(uintptr_t)address, row->extents,
+      row->strides_bytes, row->box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+      CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+}
+
+static void test_tensor_maps(void) {
+  attnpress_handle *handle = make_handle();
+  const ap_driver *driver = &handle->driver;
+  CUdeviceptr memory = 0;
+  CHECK_CUDA(gpu.mem_alloc(&memory, 4096));
+  if (driver->tensor_map_encode_tiled != NULL && gpu.capability >= 90) {
+    for (size_t i = 0; i < sizeof accepted_maps / sizeof *accepted_maps; ++i) {
+      const CUresult result = encode_map(driver, memory + 16, &accepted_maps[i]);
+      CHECK(result == CUDA_SUCCESS);
+      if (result != CUDA_SUCCESS)
+        printf("  %s: %s\n", accepted_maps[i].what, cuda_device_error(&gpu, result));
+    }
+    CHECK(encode_map(driver, memory, &refused_map) != CUDA_SUCCESS);
+  } else {
+    printf("no tensor maps here\n");
+  }
+  gpu.mem_free(memory);
+  attnpress_destroy(handle);
+}
+
+/** Calls with and without tensor maps run, and what describe names is what runs. */
+static void test_dispatch(void) {
+  enum { PLAIN, BROADCAST, OLDER, NO_KEYS, CASES };
+  const int hopper = ap_target_for(gpu.capability, 90) != NULL;
+  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
+  attnpress_handle *newest = make_handle(), *older;
+  options.arch_max = 80;
+  CHECK_OK(attnpress_create(&older, &options));
+  for (int i = 0; i < CASES; ++i) {
+    small_call c = make_call(ATTNPRESS_FULL);
+    attnpress_info info = ATTNPRESS_INFO_INIT;
+    if (i == BROADCAST)
+      c.args.k.stride[2] = c.args.v.stride[2] = 0;
+    attnpress_handle *handle = i == OLDER ? older : newest;
+    if (i == NO_KEYS)
+      c.args.k.shape[1] = c.args.v.shape[1] = 0;
+    CHECK_OK(attnpress_describe_forward(handle, &c.args, &info));
+    CHECK((strstr(info.stem, "_sm90") != NULL) == (hopper && i != OLDER));
+    CHECK_OK(attnpress_forward(handle, &c.args, NULL));
+    CHECK(is_right(&c) == (i != NO_KEYS)); /* without keys they are 0, and not 1 */
+    CHECK_OK(attnpress_describe_forward(handle, &c.args, &info));
+    CHECK(info.origin == ATTNPRESS_ORIGIN_MEMORY);
+    gpu.mem_free(c.memory);
+  }
+  attnpress_destroy(newest);
+  attnpress_destroy(older);
+}
+
 /* ---- Contexts ---- */
 
 typedef struct thread_call {
@@ -319,6 +415,8 @@ int main(void) {
   test_resources();
   test_refused();
   test_capture();
+  test_tensor_maps();
+  test_dispatch();
   test_contexts();
   ap_cache cache;
   size_t files;

@@ -82,6 +82,9 @@ needed=$(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
 for name in $needed; do
   case $name in
     libc.so.* | libm.so.* | libdl.so.* | libpthread.so.* | ld-linux*) ;;
+    libzstd.so.*) # where the build found no archive of it
+      grep -q '^ATTNPRESS_ZSTD_STATIC:INTERNAL=TRUE' "$build/CMakeCache.txt" &&
+        fail "the library links $name, and holds zstd" ;;
     *) fail "the library links $name" ;;
   esac
 done

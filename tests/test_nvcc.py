@@ -26,7 +26,7 @@ ALL = os.environ.get("ATTNPRESS_NVCC") == "all"
     ids=lambda source: source.stem,
 )
 def test_generated_source_compiles_under_nvcc(source: Path, tmp_path: Path) -> None:
-    arch = "sm_86" if source.stem.endswith("_sm86") else "sm_80"
+    arch = {"sm86": "sm_86", "sm90": "sm_90a"}.get(source.stem.rpartition("_")[2], "sm_80")
     cubin = tmp_path / "kernel.cubin"
     command = ["nvcc", "-std=c++17", f"-arch={arch}", "-cubin", "-Werror", "all-warnings"]
     command += [f"-I{ROOT / 'include'}", "-o", str(cubin), str(source)]

@@ -51,8 +51,17 @@ def test_every_variant_renders_the_same_both_ways(grammar_cli: Path) -> None:
     assert len(cases) >= 4000
     assert {variant.hdim for variant, _ in cases} == set(HDIMS)
     tiles = {tile for _, tile in cases}
-    names = ("warps_n", "stages", "q_in_regs", "min_blocks", "k_unroll", "spread", "block_m")
-    for name in (*names, "block_n"):
+    names = (
+        "warps_n",
+        "stages",
+        "q_in_regs",
+        "min_blocks",
+        "k_unroll",
+        "spread",
+        "producer",
+        "warps_k",
+    )
+    for name in (*names, "block_m", "block_n"):
         assert len({getattr(tile, name) for tile in tiles}) > 1, f"{name} does not vary"
 
     lines = [tabs("render", variant.stem, tile_fields(tile)) for variant, tile in cases]
@@ -89,7 +98,7 @@ def test_sources_are_what_a_person_would_write() -> None:
 
 def build(folder: Path, env, names: list[str], *flags: str) -> Path:
     """tests/render_cli.c with the C renderers of these templates."""
-    templates = [Template(name, "fwd", 80, 89) for name in sorted(names)]
+    templates = [Template(name, "fwd", 80, 90) for name in sorted(names)]
     sources = [TESTS / "render_cli.c", ROOT / "runtime" / "text.c", folder / "templates.c"]
     (folder / "templates.c").write_text(templates_c(templates), encoding="utf-8")
     for template in templates:

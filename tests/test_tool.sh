@@ -57,6 +57,13 @@ broken() {
   echo "FAILED: $1"
 }
 
+# summary: ends the test.
+summary() {
+  echo "tool: $((checks - failures)) passed, $failures failed"
+  [ $failures -eq 0 ]
+  exit
+}
+
 # ---- Words ---------------------------------------------------------------------------------------
 check 0 --help
 says "usage: attnpress COMMAND"
@@ -79,6 +86,9 @@ done
 check 0 source flash_fwd_hdim72_bf16_causal_sm80
 says 'flash_fwd_hdim72_bf16_causal_sm80('
 says 'constexpr int HEAD_DIM = 72;'
+check 0 source flash_fwd_hdim72_bf16_causal_sm90
+says 'flash_fwd_hdim72_bf16_causal_sm90('
+says '#include "attnpress/device/ptx_wgmma_n72.cuh"'
 check 2 source
 complains "the name of a kernel is missing"
 check 2 source flash_fwd_hdim12_bf16_sm80
@@ -96,12 +106,20 @@ check 0 compile flash_fwd_hdim72_bf16_causal_sm80 --cache-dir="$cache"
 says "sm_80     cache"
 check 0 compile --target sm_90 flash_fwd_hdim72_bf16_causal_sm80 --cache-dir "$cache"
 says "sm_90     jit"
+check 0 compile flash_fwd_split_hdim64v128_fp16_causal_sm90 --cache-dir "$folder/sm90"
+says "flash_fwd_split_hdim64v128_fp16_causal_sm90  sm_90a    jit"
+check 2 compile flash_fwd_hdim72_bf16_sm90 --target sm_90 --cache-dir "$folder/sm90"
+complains "cannot be compiled for sm_90: the instructions of sm90 kernels exist on sm_90a alone"
+check 2 compile flash_fwd_hdim72_bf16_sm90 --target sm_100 --cache-dir "$folder/sm90"
+complains "cannot be compiled for sm_100"
+check 2 compile flash_fwd_hdim320_bf16_sm90 --cache-dir "$folder/sm90"
+complains "head dim 320 is not supported on sm90: it must be a multiple of 8 from 8 to 256"
 check 2 compile
 complains "the name of a kernel is missing"
 check 2 compile flash_fwd_hdim520_bf16_sm80 --cache-dir "$cache"
 complains "head dim 520 is not supported"
 check 2 compile flash_fwd_hdim72_bf16_sm80 --target sm_75
-complains 'target "sm_75" is unknown: targets are sm_80, sm_86, sm_90'
+complains 'target "sm_75" is unknown: targets are sm_80, sm_86, sm_90, sm_90a, sm_100'
 check 2 compile flash_fwd_hdim72_bf16_sm80 --target
 complains "--target needs a value"
 check 2 compile flash_fwd_hdim72_bf16_sm80 --cache-dir
@@ -181,6 +199,9 @@ says "driver        CUDA 13.0"
 says "0: Fake GPU 0, compute capability 8.9, 84 SMs, 80 GB"
 says "1: Fake GPU 1"
 says "runs sm86 kernels compiled for sm_86"
+ATTNPRESS_LIBCUDA=$build/libfake_cuda.so FAKE_CUDA_CAPABILITY=9.0 check 0 doctor
+says "runs sm90 kernels compiled for sm_90a"
+says "runs sm80 kernels compiled for sm_90;"
 ATTNPRESS_LIBCUDA=$build/libfake_cuda.so FAKE_CUDA_CAPABILITY=7.5 check 0 doctor
 says "compute capability 7.5; 8.0 or newer is needed"
 ATTNPRESS_LIBCUDA=$build/libfake_cuda.so FAKE_CUDA_VERSION=12080 check 0 doctor
@@ -200,10 +221,16 @@ check 2 prebuild --out "$out" --jobs many
 complains '--jobs is "many"'
 check 1 prebuild --out "$folder/no/such/folder"
 complains "No such file or directory"
+if ! grep -q '^ATTNPRESS_PREBUILT:BOOL=ON' "$build/CMakeCache.txt"; then
+  check 1 prebuild --out "$out"
+  grep -q "was built without zstd" "$folder/err" || broken "no reason"
+  summary
+fi
 check 0 prebuild --out "$out" --jobs 4
 says "on 4 threads"
+says "compressed to"
 total=$(wc -c <"$folder/count" | tr -d ' ')
-cubins=$(find "$out" -name '*.cubin' | wc -l | tr -d ' ')
+cubins=$(find "$out" -name '*.cubin.zst' | wc -l | tr -d ' ')
 [ "$total" -gt 0 ] && [ "$total" -eq "$cubins" ] ||
   broken "$total compiles, $cubins cubins"
 for file in prebuilt_cubins.S prebuilt_cubins.c; do
@@ -223,7 +250,7 @@ says "$cubins kernels, 0 to compile"
 cmp -s "$out/prebuilt_cubins.S" "$folder/first.S" ||
   broken "the same set, another .S"
 # One is damaged, one is gone: these two are compiled again.
-set -- "$out"/*.cubin
+set -- "$out"/*.cubin.zst
 printf x >>"$1"
 rm "$2"
 check 0 prebuild --out "$out"
@@ -243,6 +270,4 @@ check 0 prebuild --out "$out"
 says "$cubins kernels, $((cubins - done_before)) to compile"
 [ -z "$(find "$out" -name '*.tmp')" ] || broken "temporaries are left"
 
-passed=$((checks - failures))
-echo "tool: $passed passed, $failures failed"
-[ $failures -eq 0 ]
+summary

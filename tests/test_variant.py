@@ -34,7 +34,12 @@ MALFORMED = [
     "flash_fwd_hdim128_bf16",
     "flash_fwd_hdim128_bf16_sm",
     "flash_fwd_hdim128_bf16_sm8",
-    "flash_fwd_hdim128_bf16_sm90",
+    "flash_fwd_hdim128_bf16_sm89",
+    "flash_fwd_hdim128_bf16_sm90a",
+    "flash_fwd_hdim264_bf16_sm90",
+    "flash_fwd_hdim512_bf16_causal_sm90",
+    "flash_fwd_hdim128_bf16_decode_sm90",
+    "flash_fwd_combine_hdim128_bf16_sm90",
     "flash_fwd_hdim128_bf16_sm080",
     "flash_fwd_hdim128_bf16_sm80 ",
     " flash_fwd_hdim128_bf16_sm80",
@@ -127,7 +132,8 @@ def parses(stem: str) -> bool:
 
 def test_every_variant_is_there_once() -> None:
     head_dims = 64 + len(PAIRS)
-    assert len(EVERY) == head_dims * 2 * 2 * 2 * 2 * 2 + 64 * 2
+    head_dims_sm90 = 32 + len(PAIRS)
+    assert len(EVERY) == head_dims * 2 * 2 * 2 * 2 * 2 + head_dims_sm90 * 2 * 2 * 2 + 64 * 2
     assert len(set(EVERY)) == len(EVERY)
     assert len({variant.stem for variant in EVERY}) == len(EVERY)
 
@@ -148,6 +154,10 @@ def test_every_variant_is_there_once() -> None:
             "flash_fwd_split_hdim192v128_bf16_causal_decode_sm86",
         ),
         (Variant("fwd", 8, 8, "bf16"), "flash_fwd_hdim8_bf16_sm80"),
+        (
+            Variant("fwd", 256, 128, "fp16", "causal", split=True, arch=90),
+            "flash_fwd_split_hdim256v128_fp16_causal_sm90",
+        ),
         (Variant("fwd_combine", 128, 128, "bf16"), "flash_fwd_combine_hdim128_bf16_sm80"),
     ],
 )
@@ -187,7 +197,27 @@ def test_what_parses_prints_the_same() -> None:
         ),
         ({"dtype": "fp32"}, "dtype fp32 is unknown: it must be fp16 or bf16"),
         ({"mask": "window"}, "mask window is unknown: it must be full or causal"),
-        ({"arch": 90}, "arch sm90 is unknown: it must be sm80 or sm86"),
+        ({"arch": 75}, "arch sm75 is unknown: it must be sm80, sm86 or sm90"),
+        (
+            {"arch": 90, "hdim": 264, "hdim_v": 264},
+            "^head dim 264 is not supported on sm90: it must be a multiple of 8 from 8 to 256",
+        ),
+        (
+            {"arch": 90, "hdim": 256, "hdim_v": 512},
+            "^value head dim 512 is not supported on sm90: it must be a multiple of 8 .* to 256",
+        ),
+        (
+            {"arch": 90, "hdim": 64, "hdim_v": 72},
+            "value head dim 72 is not supported with head dim 64",
+        ),
+        (
+            {"arch": 90, "decode": True},
+            "decode is not supported on sm90: it must be on sm80 or sm86",
+        ),
+        (
+            {"arch": 90, "pass_": "fwd_combine"},
+            "fwd_combine pass does not take arch sm90, only sm80",
+        ),
         ({"pass_": "bwd"}, "pass bwd is unknown: it must be fwd or fwd_combine"),
         ({"pass_": "fwd_combine", "split": True}, "fwd_combine pass does not take split"),
         ({"pass_": "fwd_combine", "decode": True}, "fwd_combine pass does not take decode"),
@@ -238,8 +268,8 @@ def test_c_prints_what_python_allows_and_nothing_else(grammar_cli: Path) -> None
         itertools.product(
             range(-1, 3),
             (0, 1),
-            (-8, 0, 8, 12, 64, 192, 512, 520),
-            (-8, 0, 8, 12, 64, 128, 512, 520),
+            (-8, 0, 8, 12, 64, 192, 256, 264, 512, 520),
+            (-8, 0, 8, 12, 64, 128, 256, 264, 512, 520),
             range(4),
             range(-1, 3),
             (0, 1),
