@@ -1,8 +1,8 @@
 /* What the library costs on the host, on the present GPU:
  *
  *   load   the time until a kernel that is in the disk cache is ready to launch, in a new handle
- *   call   the time of a warm attnpress_forward() beyond a bare cuLaunchKernel() of the same kernel
- * with the same arguments
+ *   call   the time of a warm attnpress_forward() beyond a bare cuLaunchKernelEx() of the same
+ * kernel with the same arguments
  *
  *     cmake --build build --target host_overhead
  *     build/host_overhead [--json] */
@@ -16,7 +16,7 @@
 #include "../runtime/internal.h"
 #include "../tools/cuda_device.h"
 
-enum { LOADS = 21, ROUNDS = 41, CALLS = 200, LAUNCHES_MAX = 2, ARGS_BYTES = 256 };
+enum { LOADS = 21, ROUNDS = 41, CALLS = 200, LAUNCHES_MAX = 2 };
 
 static double now_us(void) {
   struct timespec t;
@@ -43,43 +43,50 @@ static void check(attnpress_status status) {
 
 /* ---- A launch that is looked at, to be repeated bare ---- */
 
+/* The one parameter of a kernel. */
+typedef union kernel_args {
+  attnpress_fwd_args fwd;
+  attnpress_fwd_sm90_args sm90;
+  attnpress_fwd_combine_args combine;
+} kernel_args;
+
 typedef struct recorded {
   CUfunction function;
-  unsigned grid, block, smem_bytes;
-  unsigned char args[ARGS_BYTES];
+  CUlaunchConfig config;
+  CUlaunchAttribute attribute;
+  kernel_args args;
 } recorded;
 
 static recorded launches[LAUNCHES_MAX];
 static int launch_count;
-static CUresult (*real_launch)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,
-                               unsigned, unsigned, CUstream, void **, void **);
+static size_t forward_args_bytes; /* of the kernel that is launched first */
+static CUresult (*real_launch)(const CUlaunchConfig *, CUfunction, void **, void **);
 
-static CUresult record_launch(CUfunction function, unsigned grid_x, unsigned grid_y,
-                              unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
-                              unsigned smem_bytes, CUstream stream, void **parameters,
+static CUresult record_launch(const CUlaunchConfig *config, CUfunction function, void **parameters,
                               void **extra) {
   recorded *r = &launches[launch_count];
   r->function = function;
-  r->grid = grid_x;
-  r->block = block_x;
-  r->smem_bytes = smem_bytes;
-  memcpy(r->args, parameters[0],
-         launch_count == 0 ? sizeof(attnpress_fwd_args) : sizeof(attnpress_fwd_combine_args));
+  r->config = *config;
+  if (config->attribute_count > 0)
+    r->attribute = config->attributes[0];
+  r->config.attributes = &r->attribute;
+  memcpy(&r->args, parameters[0],
+         launch_count == 0 ? forward_args_bytes : sizeof(attnpress_fwd_combine_args));
   ++launch_count;
-  return real_launch(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, smem_bytes,
-                     stream, parameters, extra);
+  return real_launch(config, function, parameters, extra);
 }
 
 /* ---- Measurements ---- */
 
-static attnpress_forward_args make_args(CUdeviceptr memory, int hdim, int num_splits) {
+static attnpress_forward_args make_args(CUdeviceptr memory, int seqlen_q, int hdim,
+                                        int num_splits) {
   attnpress_forward_args args = ATTNPRESS_FORWARD_ARGS_INIT;
   char *at = (char *)(uintptr_t)memory;
   const size_t bytes = (size_t)1 << 20;
-  args.q = attnpress_tensor_bshd(at, 1, 1, 8, hdim, ATTNPRESS_BF16);
+  args.q = attnpress_tensor_bshd(at, 1, seqlen_q, 8, hdim, ATTNPRESS_BF16);
   args.k = attnpress_tensor_bshd(at + bytes, 1, 64, 8, hdim, ATTNPRESS_BF16);
   args.v = attnpress_tensor_bshd(at + 2 * bytes, 1, 64, 8, hdim, ATTNPRESS_BF16);
-  args.out = attnpress_tensor_bshd(at + 3 * bytes, 1, 1, 8, hdim, ATTNPRESS_BF16);
+  args.out = attnpress_tensor_bshd(at + 3 * bytes, 1, seqlen_q, 8, hdim, ATTNPRESS_BF16);
   args.num_splits = num_splits;
   args.workspace = at + 4 * bytes;
   args.workspace_bytes = 4 * bytes;
@@ -112,6 +119,15 @@ static double measure_load_ms(const char *cache_dir, const attnpress_forward_arg
   return median(ms, LOADS);
 }
 
+/** What the forward kernel of a call takes. */
+static size_t args_bytes_of(attnpress_handle *handle, const attnpress_forward_args *args) {
+  attnpress_info info = ATTNPRESS_INFO_INIT;
+  ap_variant variant;
+  check(attnpress_describe_forward(handle, args, &info));
+  check(ap_variant_parse(info.stem, &variant));
+  return variant.arch == 90 ? sizeof(attnpress_fwd_sm90_args) : sizeof(attnpress_fwd_args);
+}
+
 typedef struct call_times {
   double forward_us, bare_us;
 } call_times;
@@ -121,6 +137,7 @@ static call_times measure_call(attnpress_handle *handle, const attnpress_forward
   double forward[ROUNDS], bare[ROUNDS];
   check(attnpress_forward(handle, args, stream)); /* loads */
   launch_count = 0;
+  forward_args_bytes = args_bytes_of(handle, args);
   real_launch = handle->driver.launch_kernel;
   handle->driver.launch_kernel = record_launch;
   check(attnpress_forward(handle, args, stream));
@@ -135,9 +152,8 @@ static call_times measure_call(attnpress_handle *handle, const attnpress_forward
     begin = now_us();
     for (int i = 0; i < CALLS; ++i)
       for (int j = 0; j < launch_count; ++j) {
-        void *parameters[] = {launches[j].args};
-        real_launch(launches[j].function, launches[j].grid, 1, 1, launches[j].block, 1, 1,
-                    launches[j].smem_bytes, stream, parameters, NULL);
+        void *parameters[] = {&launches[j].args};
+        real_launch(&launches[j].config, launches[j].function, parameters, NULL);
       }
     bare[round] = (now_us() - begin) / CALLS;
   }
@@ -159,8 +175,12 @@ int main(int argc, char **argv) {
       mkdtemp(cache_dir) == NULL)
     return 1;
   /* Head dim 72 is not in the default set, so that it comes from the disk. */
-  const attnpress_forward_args one = make_args(memory, 72, 1), split = make_args(memory, 72, 4),
-                               prebuilt = make_args(memory, 128, 0);
+  const attnpress_forward_args one = make_args(memory, 1, 72, 1),
+                               split = make_args(memory, 1, 72, 4),
+                               prebuilt = make_args(memory, 1, 128, 0),
+                               longer = make_args(memory, 64, 72, 1),
+                               longer_split = make_args(memory, 64, 72, 2),
+                               longer_prebuilt = make_args(memory, 64, 128, 0);
   const double load_ms = measure_load_ms(cache_dir, &one, stream, &device);
   attnpress_handle *handle;
   attnpress_options options = ATTNPRESS_OPTIONS_INIT;
@@ -173,7 +193,11 @@ int main(int argc, char **argv) {
   } rows[] = {{"one kernel, a stream", &one, stream},
               {"one kernel, default stream", &one, NULL},
               {"split and combine, a stream", &split, stream},
-              {"splits chosen, a stream", &prebuilt, stream}};
+              {"splits chosen, a stream", &prebuilt, stream},
+              /* On 9.0 these make tensor maps. */
+              {"64 queries, a stream", &longer, stream},
+              {"64 queries, split and combine", &longer_split, stream},
+              {"64 queries, splits chosen", &longer_prebuilt, stream}};
   if (json)
     printf("{\"device\": \"%s\", \"driver\": %d, \"load_ms\": %.3f, \"calls\": [", device.name,
            device.driver_version, load_ms);

@@ -13,7 +13,17 @@ import re
 import sys
 import time
 from collections.abc import Mapping
-from ctypes import c_char_p, c_float, c_int, c_int32, c_int64, c_size_t, c_void_p
+from ctypes import (
+    c_char_p,
+    c_float,
+    c_int,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,11 +43,19 @@ class Compiled:
     registers: int  # per thread
     stack_bytes: int  # per thread
     spill_bytes: int  # per thread, stores and loads
+    remarks: tuple[str, ...]  # their codes: C7510, say, where products wait for each other
     compile_ms: float
 
     @property
     def spills(self) -> bool:
         return self.stack_bytes > 0 or self.spill_bytes > 0
+
+    @property
+    def flaw(self) -> str | None:
+        """Why it is not to be used; None: nothing."""
+        if self.spills:
+            return "spills"
+        return f"has the compiler's remark {self.remarks[0]}" if self.remarks else None
 
 
 class CompileError(Exception):
@@ -115,7 +133,8 @@ class Nvrtc:
         cubin = self._bytes(program, "CUBIN")
         if not cubin.startswith(b"\x7fELF"):
             raise CompileError(f"{name} for {target}: NVRTC gave no cubin")
-        return Compiled(cubin, *read_report(log), compile_ms)
+        remarks = tuple(sorted(set(re.findall(r"\((C\d+)\)", log))))
+        return Compiled(cubin, *read_report(log), remarks, compile_ms)
 
     def _bytes(self, program: c_void_p, what: str) -> bytes:
         size = c_size_t()
@@ -166,6 +185,41 @@ class ForwardArgs(ctypes.Structure):
     ]  # fmt: skip
 
 
+class TensorMap(ctypes.Structure):
+    """attnpress_tensor_map, the driver's CUtensorMap, but for its alignment"""
+
+    _fields_ = [("words", c_uint64 * 16)]
+
+
+class Divisor(ctypes.Structure):
+    """attnpress_divisor: n / value = n * multiplier >> shift for n from 0 to 2^31 - 1"""
+
+    _fields_ = [("value", c_int32), ("multiplier", c_uint32), ("shift", c_uint32)]
+
+    @classmethod
+    def of(cls, value: int) -> Divisor:
+        shift = 31 + (value - 1).bit_length()
+        return cls(value, _ceil_div(1 << shift, value), shift)
+
+
+class ForwardSm90Args(ctypes.Structure):
+    """attnpress_fwd_sm90_args"""
+
+    _fields_ = [
+        *((name, TensorMap) for name in ("q", "k", "v")),
+        ("fwd", ForwardArgs),
+        *(
+            (name, Divisor)
+            for name in (
+                "section_heads", "section_units", "group_rounds", "num_splits", "tile_heads",
+                "heads_per_tile",
+            )
+        ),
+        *((name, c_int32) for name in ("heads", "group_units", "rounds", "warpgroup_positions")),
+        ("reserved", c_int32 * 4),
+    ]  # fmt: skip
+
+
 class CombineArgs(ctypes.Structure):
     """attnpress_fwd_combine_args"""
 
@@ -182,6 +236,9 @@ class CombineArgs(ctypes.Structure):
 # ---- The driver ---------------------------------------------------------------------------------
 
 _MAX_DYNAMIC_SHARED_SIZE_BYTES = 8  # CUfunction_attribute
+_TENSOR_MAP_DATA_TYPE = {"fp16": 6, "bf16": 9}  # CUtensorMapDataType
+_TENSOR_MAP_SWIZZLE_128B, _TENSOR_MAP_L2_PROMOTION_128B = 3, 2
+_TENSOR_MAP_ALIGNMENT = 64
 LOG2_E = 1.4426950408889634
 
 
@@ -200,6 +257,28 @@ class Driver:
             self.library.cuGetErrorString(status, ctypes.byref(text))
             reason = text.value.decode() if text.value else "unknown"
             raise RuntimeError(f"{what}: {reason} ({status})")
+
+    def encode(self, view: TensorView, dtype: str) -> TensorMap:
+        """The tensor map of a view, boxes in the 128-byte swizzle, zeros past its ends."""
+        rank = len(view.extents)
+        buffer = ctypes.create_string_buffer(ctypes.sizeof(TensorMap) + _TENSOR_MAP_ALIGNMENT)
+        at = -ctypes.addressof(buffer) % _TENSOR_MAP_ALIGNMENT
+        status = self.library.cuTensorMapEncodeTiled(
+            ctypes.byref(buffer, at),
+            _TENSOR_MAP_DATA_TYPE[dtype],
+            c_uint32(rank),
+            c_void_p(view.data),
+            (c_uint64 * rank)(*view.extents),
+            (c_uint64 * (rank - 1))(*view.strides_bytes),
+            (c_uint32 * rank)(*view.box),
+            (c_uint32 * rank)(*[1] * rank),
+            0,  # not interleaved
+            _TENSOR_MAP_SWIZZLE_128B,
+            _TENSOR_MAP_L2_PROMOTION_128B,
+            0,  # zeros, not NaN, past the ends
+        )
+        self.check(status, "cuTensorMapEncodeTiled")
+        return TensorMap.from_buffer_copy(buffer, at)
 
     def load(self, stem: str, cubin: bytes, smem_bytes: int) -> LoadedKernel:
         module, function = c_void_p(), c_void_p()
@@ -253,11 +332,97 @@ class LoadedKernel:
         self.driver.library.cuModuleUnload(self.module)
 
 
-# ---- A call -------------------------------------------------------------------------------------
+# ---- Tensor maps and units of work, of sm90 -----------------------------------------------------
 
 
 def _ceil_div(a: int, b: int) -> int:
     return -(-a // b)
+
+
+@dataclass(frozen=True)
+class TensorView:
+    """A tensor of 16-bit elements as the driver wants it: the fastest dimension, which is
+    contiguous, first. The strides are those of the others."""
+
+    data: int  # address
+    extents: tuple[int, ...]
+    strides_bytes: tuple[int, ...]
+    box: tuple[int, ...]
+
+
+SLAB_COLUMNS = 64  # of a box
+WARPGROUP_ROWS = 64
+L2_BYTES = 32 << 20  # what the heads of a causal section may take of the L2 cache
+
+
+def view_queries(q: Any) -> TensorView:
+    """(batch, heads, seqlen, 1, head dim) of a (batch, seqlen, heads, head dim) tensor: no heads
+    share a tile."""
+    batch, seqlen, heads, hdim = q.shape
+    strides = (q.stride(2), q.stride(1), q.stride(2), q.stride(0))
+    return TensorView(
+        q.data_ptr(),
+        (hdim, 1, seqlen, heads, batch),
+        tuple(2 * stride for stride in strides),
+        (SLAB_COLUMNS, 1, WARPGROUP_ROWS, 1, 1),
+    )
+
+
+def view_keys(k: Any, block_n: int) -> TensorView:
+    """(batch, heads, seqlen, head dim) of a (batch, seqlen, heads, head dim) tensor."""
+    batch, seqlen, heads, hdim = k.shape
+    strides = (k.stride(1), k.stride(2), k.stride(0))
+    return TensorView(
+        k.data_ptr(),
+        (hdim, seqlen, heads, batch),
+        tuple(2 * stride for stride in strides),
+        (SLAB_COLUMNS, block_n, 1, 1),
+    )
+
+
+def deal_units(args: ForwardSm90Args, causal: bool, key_head_bytes: int, sm_count: int) -> int:
+    """Fills all but the tensor maps from `fwd`, as runtime/choose.c does, and returns the grid.
+    `key_head_bytes`: of K and V of one head."""
+    fwd = args.fwd
+    tile_heads = fwd.heads_q // fwd.heads_per_tile
+    heads = fwd.batch * tile_heads * fwd.num_splits
+    units = heads * fwd.row_blocks
+    grid = min(units, sm_count)
+    sharing = tile_heads // fwd.heads_kv * fwd.num_splits  # that read the same keys
+    groups = 1
+    if causal:
+        section_heads = _causal_section(
+            heads, fwd.row_blocks, grid, max(1, L2_BYTES // key_head_bytes) * sharing
+        )
+        args.group_units = section_heads * fwd.row_blocks
+        groups = _ceil_div(heads, section_heads)
+    else:
+        section_heads = sharing
+        args.group_units = units
+    group_rounds = _ceil_div(args.group_units, grid)
+    args.section_heads = Divisor.of(section_heads)
+    args.section_units = Divisor.of(section_heads * fwd.row_blocks)
+    args.group_rounds = Divisor.of(group_rounds)
+    args.num_splits = Divisor.of(fwd.num_splits)
+    args.tile_heads = Divisor.of(tile_heads)
+    args.heads_per_tile = Divisor.of(fwd.heads_per_tile)
+    args.heads = heads
+    args.rounds = groups * group_rounds
+    args.warpgroup_positions = WARPGROUP_ROWS // fwd.heads_per_tile
+    return grid
+
+
+def _causal_section(heads: int, row_blocks: int, grid: int, heads_in_l2: int) -> int:
+    """Heads of a section: pairs of rounds, as the units of a round are long where those of the
+    next are short."""
+    if heads <= heads_in_l2:
+        return heads
+    rounds = max(2, (heads_in_l2 * row_blocks + grid) // (2 * grid) * 2)
+    some = max(1, rounds * grid // row_blocks)
+    return _ceil_div(heads, _ceil_div(heads, some))
+
+
+# ---- A call -------------------------------------------------------------------------------------
 
 
 class Attention:
@@ -311,11 +476,29 @@ class Attention:
             out_partial = torch.empty(num_splits * rows * hdim_v, **device)
             lse_partial = torch.empty(num_splits * rows, **device)
             args.out_partial, args.lse_partial = out_partial.data_ptr(), lse_partial.data_ptr()
-        blocks = args.row_blocks * num_splits * (heads_q // args.heads_per_tile) * batch
-        self.kernel.launch(blocks, self.tile.threads, args, stream)
+        if self.tile.producer:
+            self._launch_sm90(args, (q, k, v), stream)
+        else:
+            blocks = args.row_blocks * num_splits * (heads_q // args.heads_per_tile) * batch
+            self.kernel.launch(blocks, self.tile.threads, args, stream)
         if self.variant.split:
             self._combine(args, rows, stream)
         return out
+
+    def _launch_sm90(self, forward: ForwardArgs, qkv: tuple[Any, Any, Any], stream: int) -> None:
+        import torch
+
+        q, k, v = qkv
+        args = ForwardSm90Args(fwd=forward)
+        key_head_bytes = 2 * max(1, k.shape[1]) * (k.shape[3] + v.shape[3])
+        sm_count = torch.cuda.get_device_properties(q.device).multi_processor_count
+        causal = self.variant.mask == "causal"
+        grid = deal_units(args, causal, key_head_bytes, sm_count)
+        encode, dtype = self.kernel.driver.encode, self.variant.dtype
+        args.q = encode(view_queries(q), dtype)
+        args.k = encode(view_keys(k, self.tile.block_n), dtype)
+        args.v = encode(view_keys(v, self.tile.block_n), dtype)
+        self.kernel.launch(grid, self.tile.threads, args, stream)
 
     def _combine(self, forward: ForwardArgs, rows: int, stream: int) -> None:
         assert self.combine is not None
@@ -328,4 +511,5 @@ class Attention:
         ):  # fmt: skip
             setattr(args, name, getattr(forward, name))
         args.rows = rows
-        kernel.launch(_ceil_div(rows, tile.block_m), tile.threads, args, stream)
+        blocks = _ceil_div(rows, tile.block_m) * _ceil_div(self.variant.hdim_v, tile.block_n)
+        kernel.launch(blocks, tile.threads, args, stream)

@@ -65,6 +65,36 @@ def _attnpress_describe(case: Case, q, k, v) -> dict[str, Any]:
     }
 
 
+@functools.cache
+def _attnpress_sm80() -> Any:
+    """attnpress once more, held to the kernels that compute capability 8.0 has as well."""
+    import os
+    import sys
+    from importlib import import_module
+    from unittest import mock
+
+    import attnpress
+
+    name = "attnpress_sm80"
+    spec = importlib.util.spec_from_file_location(
+        name, attnpress.__file__, submodule_search_locations=list(attnpress.__path__)
+    )
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with mock.patch.dict(os.environ, {"ATTNPRESS_ARCH_MAX": "80"}):
+        import_module(name + "._plan").handle_of(import_module(name + "._library").CUDA)
+    return module
+
+
+def _sm80(case: Case) -> Call:
+    return functools.partial(_attnpress_sm80().flash_attn_func, causal=case.causal)
+
+
+def _sm80_prepare(case: Case, q, k, v) -> None:
+    _attnpress_sm80().prepare(q, k, v, causal=case.causal)
+
+
 # ---- PyTorch ------------------------------------------------------------------------------------
 
 
@@ -185,6 +215,7 @@ LIBRARIES = {
     library.key: library
     for library in (
         Library(OURS, "attnpress", _attnpress, _attnpress_prepare, _attnpress_describe),
+        Library("sm80", "attnpress, sm80 kernels", _sm80, _sm80_prepare),
         Library("flash2", "FlashAttention-2", functools.partial(_sdpa, "FLASH_ATTENTION")),
         Library("cudnn", "cuDNN", functools.partial(_sdpa, "CUDNN_ATTENTION")),
         Library("efficient", "efficient", functools.partial(_sdpa, "EFFICIENT_ATTENTION")),
@@ -193,4 +224,4 @@ LIBRARIES = {
     )
 }
 TITLES = {key: library.title for key, library in LIBRARIES.items()}
-ON_REQUEST = ("flex",)  # compiling takes seconds for each case
+ON_REQUEST = ("flex", "sm80")  # compiling takes seconds for each case; ours once more

@@ -14,6 +14,7 @@ from bench.report import Cell, Document
 # One hue a library; attnpress's is the one that stands out.
 COLORS = {
     OURS: "#d9480f",
+    "sm80": "#f0a875",
     "flash2": "#3b6fb6",
     "cudnn": "#5aa469",
     "efficient": "#b8bec6",

@@ -11,9 +11,11 @@ then
     python -m generator                                 makes the library use them
 
 Every tile that generator/tiles.py finds legal is a candidate, as far as time allows: a coarse grid
-first, then what lies around the best. Tiles that spill a register are passed over. A winner
-computes what the reference does, beats the present tile by more than noise, and spills on none of
-the targets that are prebuilt, in neither dtype.
+first, then what lies around the best. Tiles that spill a register, or on which the compiler remarks
+that products wait for each other, are passed over. A winner computes what the reference does, beats
+the present tile by more than noise, and has no such flaw on any of the targets that are prebuilt,
+in either dtype. Where the GPU's target may have rows of its own, the rows are for it alone, and its
+own limits hold.
 """
 
 from __future__ import annotations
@@ -41,22 +43,36 @@ from generator import GeneratorError
 from generator.registry import device_headers, load_catalog, source
 from generator.render import environment
 from generator.tiles import (
-    ARCH_LIMITS,
     CUTS,
     SMEM_RESERVED_BYTES,
+    TARGET_LIMITS,
     TILES_TOML,
     Tile,
+    limits,
     load_tuned,
     problems,
+    producer_tile,
     smem_bytes,
     tile_of,
 )
-from generator.variant import DTYPES, MASKS, Variant, parse_stem
+from generator.variant import (
+    ARCHS,
+    DECODE_ARCHS,
+    DTYPES,
+    HDIM_MAX,
+    MASKS,
+    Variant,
+    parse_stem,
+)
 
 WORTH = 1.01  # times as fast as the present tile, below which it stays
 FINALISTS = 5
 SEEDS = 6  # tiles around which the search goes on
-CAPABILITY_ARCHS = {80: 80, 86: 86, 87: 80, 88: 86, 89: 86, 90: 80, 100: 80, 103: 80, 110: 80}
+# What a device runs, best first.
+CAPABILITY_ARCHS = {
+    80: (80,), 86: (86,), 87: (80,), 88: (86,), 89: (86,), 90: (90, 80), 100: (80,), 103: (80,),
+    110: (80,),
+}  # fmt: skip
 
 
 # ---- What is tuned ------------------------------------------------------------------------------
@@ -64,7 +80,8 @@ CAPABILITY_ARCHS = {80: 80, 86: 86, 87: 80, 88: 86, 89: 86, 90: 80, 100: 80, 103
 
 @dataclass(frozen=True)
 class Group:
-    """The variants that one row of tiles.toml serves: all dtypes, and for decoding both masks."""
+    """The variants that one row of tiles.toml serves: all dtypes, and for decoding both masks.
+    `target`: the only one that it serves; None: all of the architecture."""
 
     hdim: int
     hdim_v: int
@@ -72,6 +89,7 @@ class Group:
     split: bool
     decode: bool
     arch: int
+    target: str | None = None
 
     def variant(self, dtype: str, mask: str | None = None) -> Variant:
         return Variant(
@@ -95,6 +113,8 @@ class Group:
         keys["mask"] = self.masks[0] if len(self.masks) == 1 else list(self.masks)
         keys["decode"] = self.decode
         keys["split"] = self.split
+        if self.target is not None:
+            keys["target"] = self.target
         return keys
 
 
@@ -138,71 +158,87 @@ def checked_cases(group: Group, dtype: str) -> list[Case]:
 ROWS_PER_WARP = (16, 32, 48)
 WARPS_M = (1, 2, 3, 4, 6, 8)
 WARPS_N = (1, 2, 4)
-DECODE_WARPS_N = (1, 2, 4, 8)
+DECODE_WARPS = ((1, 1), (2, 1), (4, 1), (8, 1), (1, 2), (1, 4), (1, 8))  # warps_n, warps_k
 KEYS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256)
 STAGES = (2, 3, 4)
 MORE_STAGES = (2, 3, 4, 5, 6, 8)
 UNROLLS = (0, 1, 2, 4, 8)
 THREADS = (64, 512)  # of a thread block of the prefill kernels, fewest and most
+PRODUCER_ROWS = (64, 128, 192)
+PRODUCER_KEYS = tuple(range(32, 257, 16))
+PRODUCER_STAGES = (2, 3, 4)
 
 
 def _ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def cut(variant: Variant, tile: Tile, cuts: tuple[int, int]) -> Tile | None:
+def cut(
+    variant: Variant, tile: Tile, cuts: tuple[int, int], target: str | None = None
+) -> Tile | None:
     """The tile with K in cuts[0] column slabs and V in cuts[1] row slabs; None where they are not
     even, or the tile is not legal."""
     k_cuts, v_cuts = cuts
+    ring_keys = tile.block_n // tile.warps_k
     k_slab = variant.hdim if k_cuts == 1 else _ceil_div(variant.hdim, 16 * k_cuts) * 16
-    if _ceil_div(variant.hdim, k_slab) != k_cuts or tile.block_n % (16 * v_cuts):
+    if _ceil_div(variant.hdim, k_slab) != k_cuts or ring_keys % (16 * v_cuts):
         return None
-    tile = replace(tile, k_slab=k_slab, v_slab=tile.block_n // v_cuts)
-    return legal(variant, tile)
+    tile = replace(tile, k_slab=k_slab, v_slab=ring_keys // v_cuts)
+    return legal(variant, tile, target)
 
 
-def legal(variant: Variant, tile: Tile) -> Tile | None:
+def legal(variant: Variant, tile: Tile, target: str | None = None) -> Tile | None:
     """The tile with its shared memory filled in; None where it is not legal, or asks for more
     blocks an SM than there is shared memory for."""
     tile = replace(tile, smem_bytes=smem_bytes(variant, tile))
     shared_bytes = tile.min_blocks * (tile.smem_bytes + SMEM_RESERVED_BYTES)
-    if tile.min_blocks > 1 and shared_bytes > ARCH_LIMITS[variant.arch].sm_smem_bytes:
+    if tile.min_blocks > 1 and shared_bytes > limits(variant, target).sm_smem_bytes:
         return None
-    return None if problems(variant, tile) else tile
+    return None if problems(variant, tile, target) else tile
 
 
-def _most_blocks(variant: Variant, tile: Tile) -> Iterator[Tile]:
+def _most_blocks(variant: Variant, tile: Tile, target: str | None) -> Iterator[Tile]:
     """The tile for as many blocks an SM as are legal, up to four: the most, and one fewer."""
     found = [
         shared
         for count in (4, 3, 2, 1)
-        if (shared := legal(variant, replace(tile, min_blocks=count))) is not None
+        if (shared := legal(variant, replace(tile, min_blocks=count), target)) is not None
     ]
     yield from found[:2]
 
 
-def coarse_grid(variant: Variant, present: Tile) -> list[Tile]:
+def coarse_grid(variant: Variant, present: Tile, target: str | None = None) -> list[Tile]:
     """Shapes, keys and stages, each with as few slabs as fit; nearest to the present tile first."""
     tiles: dict[str, Tile] = {}
+    if variant.arch == 90:
+        return sorted(_producer_grid(variant), key=lambda tile: _distance(tile, present))
     decode = variant.decode
-    for warps_n in DECODE_WARPS_N if decode else WARPS_N:
+    for warps_n, warps_k in DECODE_WARPS if decode else ((warps_n, 1) for warps_n in WARPS_N):
         for warps_m in (1,) if decode else WARPS_M:
             for rows in (16,) if decode else ROWS_PER_WARP:
                 for block_n in KEYS:
                     for stages in MORE_STAGES if decode else STAGES:
                         shape = Tile(
                             rows * warps_m, block_n, warps_m, warps_n, stages, 0, 0,
-                            k_unroll=present.k_unroll,
+                            k_unroll=present.k_unroll, warps_k=warps_k,
                         )  # fmt: skip
                         if not decode and not THREADS[0] <= shape.threads <= THREADS[1]:
                             continue
-                        whole = next(
-                            (t for cuts in CUTS if (t := cut(variant, shape, cuts)) is not None),
-                            None,
-                        )
+                        found = (cut(variant, shape, cuts, target) for cuts in CUTS)
+                        whole = next((tile for tile in found if tile is not None), None)
                         if whole is not None:
-                            tiles.update((t.name, t) for t in _most_blocks(variant, whole))
+                            tiles.update((t.name, t) for t in _most_blocks(variant, whole, target))
     return sorted(tiles.values(), key=lambda tile: _distance(tile, present))
+
+
+def _producer_grid(variant: Variant) -> Iterator[Tile]:
+    """All tiles of sm90 that are legal: rows, keys and stages are their only choices."""
+    for block_m in PRODUCER_ROWS:
+        for block_n in PRODUCER_KEYS:
+            for stages in PRODUCER_STAGES:
+                tile = producer_tile(variant, block_m, block_n, stages)
+                if not problems(variant, tile):
+                    yield tile
 
 
 def _distance(tile: Tile, present: Tile) -> tuple:
@@ -212,12 +248,19 @@ def _distance(tile: Tile, present: Tile) -> tuple:
         a, b = getattr(tile, name), getattr(present, name)
         return max(a, b, 1) / max(min(a, b), 1)
 
-    names = ("block_m", "block_n", "warps_m", "warps_n", "stages", "min_blocks")
+    names = ("block_m", "block_n", "warps_m", "warps_n", "warps_k", "stages", "min_blocks")
     return (sum(apart(name) for name in names), tile.name)
 
 
-def neighbours(variant: Variant, tile: Tile) -> Iterator[Tile]:
+def neighbours(variant: Variant, tile: Tile, target: str | None = None) -> Iterator[Tile]:
     """Tiles that differ from a good one in one respect."""
+    if variant.arch == 90:
+        # coarse_grid() has them all; these are the first to look at where time is short.
+        for m, n, s in ((0, 16, 0), (0, -16, 0), (0, 0, 1), (0, 0, -1), (64, 0, 0), (-64, 0, 0)):
+            near = producer_tile(variant, tile.block_m + m, tile.block_n + n, tile.stages + s)
+            if not problems(variant, near):
+                yield near
+        return
     changed = [
         replace(tile, k_unroll=n, q_in_regs=0, spread=0) for n in UNROLLS if n != tile.k_unroll
     ]
@@ -225,15 +268,16 @@ def neighbours(variant: Variant, tile: Tile) -> Iterator[Tile]:
     changed.append(replace(tile, spread=1 - tile.spread, k_unroll=0))
     changed += [replace(tile, min_blocks=n) for n in (1, 2, 3, 4) if n != tile.min_blocks]
     changed += [replace(tile, stages=tile.stages + n) for n in (-1, 1) if tile.stages + n >= 2]
-    yield from (found for other in changed if (found := legal(variant, other)) is not None)
-    for block_n in (tile.block_n - 16 * tile.warps_n, tile.block_n + 16 * tile.warps_n):
+    yield from (found for other in changed if (found := legal(variant, other, target)) is not None)
+    step = 16 * tile.warps_n * tile.warps_k
+    for block_n in (tile.block_n - step, tile.block_n + step):
         if block_n > 0:
             for cuts in CUTS:
-                if (found := cut(variant, replace(tile, block_n=block_n), cuts)) is not None:
+                if found := cut(variant, replace(tile, block_n=block_n), cuts, target):
                     yield found
                     break
     for cuts in CUTS:
-        found = cut(variant, tile, cuts)
+        found = cut(variant, tile, cuts, target)
         if found is not None and found != tile:
             yield found
 
@@ -270,7 +314,7 @@ class Press:
         deadline: float,
         heard: Callable[[int], None] = lambda count: None,
     ) -> dict[Tile, Compiled]:
-        """The tiles that compile without spilling, of those that the time allows."""
+        """The tiles that compile without a flaw, of those that the time allows."""
 
         def one(tile: Tile) -> Compiled | str | None:
             return None if time.monotonic() > deadline else self.compile(variant, tile, target)
@@ -279,7 +323,7 @@ class Press:
         tiles = list(tiles)
         with ThreadPoolExecutor(self.threads) as pool:
             for count, (tile, compiled) in enumerate(zip(tiles, pool.map(one, tiles)), start=1):
-                if isinstance(compiled, Compiled) and not compiled.spills:
+                if isinstance(compiled, Compiled) and compiled.flaw is None:
                     found[tile] = compiled
                 heard(count)
         return found
@@ -293,7 +337,12 @@ def prebuilt_targets(group: Group) -> tuple[str, ...]:
         for stem, target in default.cubins
         if (variant := parse_stem(stem)).pass_ == "fwd" and variant.arch == group.arch
     }
-    return tuple(sorted(targets)) or (f"sm_{group.arch}",)
+    return tuple(sorted(targets)) or (own_target(group.arch),)
+
+
+def own_target(arch: int) -> str:
+    """What an arch's kernels are compiled for on the device that it is named after."""
+    return "sm_90a" if arch == 90 else f"sm_{arch}"
 
 
 def spilling(press: Press, group: Group, tile: Tile, targets: Iterable[str]) -> str | None:
@@ -304,8 +353,8 @@ def spilling(press: Press, group: Group, tile: Tile, targets: Iterable[str]) -> 
     for (variant, target), result in zip(jobs, compiled):
         if isinstance(result, str):
             return result
-        if result.spills:
-            return f"{variant.stem} spills on {target}"
+        if result.flaw is not None:
+            return f"{variant.stem} {result.flaw} on {target}"
     return None
 
 
@@ -474,12 +523,13 @@ def search(
     begin = time.monotonic()
     if not (press.clean(variant, [present], target, deadline)):
         _say(f"  the present tile {present.name} spills or does not compile")
-    grid = coarse_grid(variant, present)
+    grid = coarse_grid(variant, present, group.target)
     screen([present, *grid], begin + 0.5 * (deadline - begin))
     seen: set[Tile] = set()
     while time.monotonic() < begin + 0.8 * (deadline - begin):
         best = sorted(screened, key=lambda tile: -screened[tile])[:SEEDS]
-        around = [n for tile in best if tile not in seen for n in neighbours(variant, tile)]
+        fresh = [tile for tile in best if tile not in seen]
+        around = [n for tile in fresh for n in neighbours(variant, tile, group.target)]
         seen.update(best)
         if not any(tile not in screened for tile in around):
             break
@@ -601,7 +651,7 @@ def write_winners(path: Path, winners: Sequence[Winner]) -> None:
         tuned = load_tuned.__wrapped__(trial)  # the file as it is, not a cached one
         for winner in winners:
             for variant in winner.group.variants():
-                found = tile_of(variant, tuned)
+                found = tile_of(variant, tuned, winner.group.target)
                 if found.name != winner.tile.name:
                     raise GeneratorError(
                         f"{path.name}: another row with more keys gives {variant.stem} "
@@ -637,7 +687,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--full", action="store_true", help="of --dims: only without a mask")
     p.add_argument("--split", action="store_true", help="of --dims: the split kernels instead")
     p.add_argument("--decode", action="store_true", help="of --dims: the decode kernels instead")
-    p.add_argument("--arch", type=int, choices=(80, 86), help="of --dims; default: the GPU's")
+    p.add_argument("--arch", type=int, choices=ARCHS, help="of --dims; default: the GPU's best")
     p.add_argument("--dtype", choices=DTYPES, default="bf16", help="that is timed; rows serve both")
     p.add_argument("--seqlens", nargs="+", type=_positive, default=[4096, 1024, 16384], metavar="S")
     p.add_argument("--seconds", type=_positive, default=300, help="for all of it; default 300")
@@ -673,12 +723,36 @@ def chosen_groups(options: argparse.Namespace, arch: int) -> list[Group]:
     return list(dict.fromkeys(groups))
 
 
+def device_arch(capability: int, options: argparse.Namespace) -> int:
+    """The arch that is tuned on a device: the one that is asked for by --arch or by the kernels'
+    names, else the best that has such kernels."""
+    archs = CAPABILITY_ARCHS.get(capability, (86,) if capability >= 120 else ())
+    names = " and ".join(f"sm{arch}" for arch in archs) or "none of these"
+    asked = {parse_stem(stem).arch for stem in options.stems}
+    asked |= {options.arch} if options.arch else set()
+    if len(asked) > 1:
+        raise BenchError("kernels of one arch at a time are tuned")
+    if not asked <= set(archs):
+        raise BenchError(f"a device of capability {capability / 10} runs {names} kernels")
+    if asked:
+        return asked.pop()
+    fitting = [
+        arch
+        for arch in archs
+        if (not options.decode or arch in DECODE_ARCHS)
+        and all(max(dims) <= HDIM_MAX[arch] for dims in options.dims)
+    ]
+    if not fitting:
+        raise BenchError(f"a device of capability {capability / 10} runs {names} kernels")
+    return fitting[0]
+
+
 def list_candidates(groups: Sequence[Group], options: argparse.Namespace) -> None:
     """Prints what compiles without spilling, with the compiler's figures."""
     press = Press(options.threads)
     for group in groups:
         variant = group.variant(options.dtype)
-        target = options.target or f"sm_{group.arch}"
+        target = options.target or own_target(group.arch)
         present = tile_of(variant, load_tuned(options.tiles))
         tiles = list(dict.fromkeys([present, *coarse_grid(variant, present)]))
         deadline = time.monotonic() + options.seconds
@@ -693,14 +767,15 @@ def list_candidates(groups: Sequence[Group], options: argparse.Namespace) -> Non
 def tune(groups: Sequence[Group], options: argparse.Namespace, gpu: Any) -> list[Winner]:
     """Searches each group, with its share of the time, and writes each winner as it is found."""
     p = gpu.properties
-    target = f"sm_{p.major}{p.minor}"
     press = Press(options.threads)
     end = time.monotonic() + options.seconds
     winners = []
-    for index, group in enumerate(groups):
+    for index, of_all in enumerate(groups):
+        target = "sm_90a" if of_all.arch == 90 else f"sm_{p.major}{p.minor}"
+        group = replace(of_all, target=target if target in TARGET_LIMITS else None)
         share = (end - time.monotonic()) / (len(groups) - index)
         deadline = time.monotonic() + max(share, 5.0)
-        present = tile_of(group.variant(options.dtype), load_tuned(options.tiles))
+        present = tile_of(group.variant(options.dtype), load_tuned(options.tiles), group.target)
         _say(f"[{index + 1}/{len(groups)}] {group.title}: {present.name} now, {share:.0f} s")
         cases = timed_cases(group, options.dtype, options.seqlens)
         bench = Bench(group, options.dtype, press, gpu, target)
@@ -709,7 +784,7 @@ def tune(groups: Sequence[Group], options: argparse.Namespace, gpu: Any) -> list
             rates = "  ".join(f"{rate:8.1f}" for rate in score.rates)
             mark = "  (present)" if score.tile == present else ""
             print(f"{group.title:42} {score.tile.name:34} {rates}{mark}", flush=True)
-        targets = sorted({target, *prebuilt_targets(group)})
+        targets = [target] if group.target else sorted({target, *prebuilt_targets(group)})
         won = choose(
             group,
             scores,
@@ -742,9 +817,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise BenchError(f"PyTorch with CUDA is needed to measure: {error}") from None
         gpu = Gpu()
         capability = 10 * gpu.properties.major + gpu.properties.minor
-        arch = CAPABILITY_ARCHS.get(capability, 86 if capability >= 120 else 0)
-        if arch == 0 or options.arch not in (None, arch):
-            raise BenchError(f"a device of capability {capability / 10} runs sm{arch} kernels")
+        arch = device_arch(capability, options)
         winners = tune(chosen_groups(options, arch), options, gpu)
         if winners and not options.dry_run:
             print(f"{options.tiles}: {len(winners)} rows. Now: python -m generator")
