@@ -293,9 +293,37 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--plot", type=Path, metavar="FILE", help="writes FILE as .png and as .svg")
     out.add_argument("--markdown", type=Path, metavar="FILE", help="the tables as Markdown")
     out.add_argument(
-        "--from", dest="recorded", type=Path, metavar="FILE", help="show a JSON; measure nothing"
+        "--from",
+        dest="recorded",
+        type=Path,
+        metavar="FILE",
+        help="show a JSON, or its --dims, --seqlens and --libraries; measure nothing",
+    )
+    out.add_argument(
+        "--subject", choices=list(LIBRARIES), default=OURS, help="of --from: in attnpress's place"
     )
     return p
+
+
+def recorded_part(document: report.Document, options: argparse.Namespace) -> report.Document:
+    """The cells and libraries of a recorded run that the options ask for."""
+
+    def part(cell: report.Cell) -> report.Cell:
+        results = {OURS: cell["results"].get(options.subject, {"refused": "not in this run"})}
+        for name, result in cell["results"].items():
+            if name not in (OURS, options.subject) and name in (options.libraries or LIBRARIES):
+                results[name] = result
+        return {**cell, "results": results}
+
+    cells = [
+        part(cell)
+        for cell in document["cells"]
+        if (not options.dims or (cell["hdim"], cell["hdim_v"]) in options.dims)
+        and (not options.seqlens or cell["seqlen_q"] in options.seqlens)
+    ]
+    if not cells:
+        raise BenchError(f"{options.recorded} has no case that was asked for")
+    return {**document, "cells": cells}
 
 
 def chosen_cases(options: argparse.Namespace) -> list[Case]:
@@ -432,7 +460,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if path is not None and not path.absolute().parent.is_dir():
                 raise BenchError(f"{path.parent} is not a directory")
         if options.recorded is not None:
-            document = report.load(options.recorded)
+            document = recorded_part(report.load(options.recorded), options)
         else:
             document = _measure_all(options, argv)
         _results(options, document)

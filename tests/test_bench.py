@@ -418,6 +418,28 @@ def test_show_from_json(recorded: dict[str, Any], tmp_path: Path, capsys: Any) -
     assert (tmp_path / "run.md").read_text() == report.markdown(recorded)
 
 
+def test_show_a_part_of_a_json(recorded: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    report.save(recorded, path)
+
+    def part(*options: str) -> list[dict[str, Any]]:
+        parsed = compare.parser().parse_args(["--from", str(path), *options])
+        return compare.recorded_part(report.load(path), parsed)["cells"]
+
+    assert part() == recorded["cells"]
+    some = part("--dims", "64", "--seqlens", "4096", "--libraries", "cudnn")
+    whole = [c for c in recorded["cells"] if c["hdim"] == 64 and c["seqlen_q"] == 4096]
+    assert len(some) == len(whole) > 0
+    for cell, before in zip(some, whole):
+        assert list(cell["results"]) == [OURS, "cudnn"]
+        assert cell["results"]["cudnn"] == before["results"]["cudnn"]
+    cell = part("--subject", "flash2")[0]
+    assert report.ratio(cell, "flash2") is None
+    assert report.ratio(cell, "cudnn") == pytest.approx(0.5 / 1.1)
+    with pytest.raises(BenchError, match="no case"):
+        part("--dims", "72")
+
+
 def test_status_says_that_we_were_wrong(recorded: dict[str, Any], tmp_path: Path) -> None:
     pytest.importorskip("rich")
     path = tmp_path / "run.json"
