@@ -443,8 +443,9 @@ attnpress_status ap_choose(const ap_problem *problem, const ap_device *device, a
     plan_sections(problem, (int32_t)units, plan);
   /* Those kernels wait themselves, where the device can (include/attnpress/device/
    * ptx_griddepcontrol.cuh). They are short, and often run back to back. */
-  plan->overlaps =
-      (plan->variant.split || plan->variant.decode) && device->capability >= OVERLAP_CAPABILITY_MIN;
+  plan->combine_overlaps = plan->variant.split && device->capability >= OVERLAP_CAPABILITY_MIN;
+  plan->overlaps = (plan->variant.split || plan->variant.decode) && !plan->tile.producer &&
+                   device->capability >= OVERLAP_CAPABILITY_MIN;
   return plan->variant.split ? plan_combine(problem, device, plan) : ATTNPRESS_OK;
 }
 

@@ -165,7 +165,7 @@ static attnpress_status launch_plan(const ap_driver *driver, const forward_call 
     return ATTNPRESS_OK;
   attnpress_fwd_combine_args combine_args;
   fill_combine_args(&kernel_args.fwd, &combine_args);
-  return launch(driver, combine, &plan->combine_tile, plan->combine_grid, plan->overlaps,
+  return launch(driver, combine, &plan->combine_tile, plan->combine_grid, plan->combine_overlaps,
                 &combine_args, stream);
 }
 

@@ -99,7 +99,8 @@ typedef struct ap_plan {
   const char *target;
   int32_t heads_per_tile, row_blocks, num_splits, key_blocks_per_split;
   unsigned grid; /* thread blocks; 0: the output is empty */
-  int overlaps;  /* the kernels may begin before what was launched before them has ended */
+  /* The kernel may begin before what was launched before it has ended: it waits for that itself. */
+  int overlaps, combine_overlaps;
   /* Only where thread blocks take one unit of work after another (tile.producer), and as in
    * attnpress_fwd_sm90_args: */
   int32_t heads, section_heads, group_units, group_rounds, rounds;

@@ -214,21 +214,41 @@ static void test_packing(void **state) {
   assert_true(packed_plans > 1000 && single_plans > 100);
 }
 
-/** Kernels that wait for what came before them: those that decode or split, where devices can. */
+/** 1 where the kernel's source waits for what was launched before it. */
+static int waits(const ap_variant *variant, const ap_tile *tile) {
+  char *source;
+  size_t size;
+  assert_ok(ap_render(variant, tile, &source, &size));
+  const int found = strstr(source, "griddepcontrol_wait()") != NULL;
+  free(source);
+  return found;
+}
+
+/** What may begin before its turn waits itself: decode and split kernels of sm80 and sm86, and
+ * those that combine, where devices can. */
 static void test_overlap(void **state) {
   (void)state;
   static const struct {
-    int seqlen_q, splits, capability, want;
-  } rows[] = {{1, 1, 90, 1}, {1, 4, 90, 1}, {1024, 4, 90, 1}, {1024, 1, 90, 0},
-              {1, 4, 80, 0}, {1, 4, 89, 0}, {1, 4, 100, 1},   {1, 1, 120, 1}};
+    int seqlen_q, splits, capability, arch_max, want, want_combine;
+  } rows[] = {
+      {1, 1, 90, 0, 1, 0},    {1, 4, 90, 0, 1, 1},    {1024, 4, 90, 80, 1, 1},
+      {1024, 4, 90, 0, 0, 1}, {1024, 1, 90, 0, 0, 0}, {1, 4, 80, 0, 0, 0},
+      {1, 4, 89, 0, 0, 0},    {1, 4, 100, 0, 1, 1},   {1, 1, 120, 0, 1, 0},
+  };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     ap_device device = h200;
     ap_plan plan;
     ap_problem problem = make_problem(1, 8, 8, rows[i].seqlen_q, 4096, 128);
     problem.num_splits = rows[i].splits;
     device.capability = rows[i].capability;
+    device.arch_max = rows[i].arch_max;
     assert_ok(ap_choose(&problem, &device, &plan));
     assert_int_equal(plan.overlaps, rows[i].want);
+    assert_int_equal(plan.combine_overlaps, rows[i].want_combine);
+    if (plan.overlaps)
+      assert_true(waits(&plan.variant, &plan.tile));
+    if (plan.combine_overlaps)
+      assert_true(waits(&plan.combine, &plan.combine_tile));
   }
 }
 
