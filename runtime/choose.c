@@ -17,7 +17,7 @@ const ap_target ap_targets[] = {
 };
 const size_t ap_targets_count = sizeof ap_targets / sizeof *ap_targets;
 
-enum { ARCHS_MAX = 2, SM90_HDIM_MAX = 256 };
+enum { ARCHS_MAX = 2 };
 
 /** An architecture on a device, and what it asks of a call. */
 typedef struct arch_row {
@@ -39,7 +39,7 @@ typedef struct device_row {
 #define SM86(target)                                                                               \
   { 86, target, AP_HDIM_MAX, 1, 0 }
 #define SM90(target)                                                                               \
-  { 90, target, SM90_HDIM_MAX, 0, 1 }
+  { 90, target, AP_SM90_HDIM_MAX, 0, 1 }
 static const device_row device_rows[] = {
     {80, 80, {SM80("sm_80")}},
     {86, 86, {SM86("sm_86")}},
@@ -50,9 +50,6 @@ static const device_row device_rows[] = {
     {110, 119, {SM80("sm_110")}},
     {120, 129, {SM86("sm_120")}},
 };
-
-/* The combine kernel is one for all; its stems say sm80. */
-enum { COMBINE_ARCH = 80 };
 
 const ap_target *ap_find_target(const char *name) {
   for (size_t i = 0; i < ap_targets_count; ++i)
@@ -385,7 +382,7 @@ static attnpress_status plan_combine(const ap_problem *problem, const ap_device 
                                .hdim_v = problem->hdim_v,
                                .dtype = problem->dtype,
                                .mask = ATTNPRESS_FULL,
-                               .arch = COMBINE_ARCH};
+                               .arch = AP_COMBINE_ARCH};
   plan->combine_target = ap_combine_target_for(device->capability);
   FORWARD_IF(ap_find_tile(&plan->combine, plan->combine_target, &plan->combine_tile));
   const size_t rows = (size_t)problem->batch * (size_t)problem->heads_q * (size_t)problem->seqlen_q;

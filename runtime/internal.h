@@ -13,6 +13,8 @@
 #include "registry.h"
 
 enum { AP_HDIM_MAX = 512, AP_SPLITS_MAX = 256, AP_THREADS_MAX = 1024 };
+enum { AP_SM90_HDIM_MAX = 256 }; /* of both head dims of sm90 kernels */
+enum { AP_COMBINE_ARCH = 80 };   /* the combine kernel is one for all; its stems say sm80 */
 
 /* ---- variant.c ------------------------------------------------------------------------------- */
 

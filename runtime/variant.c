@@ -10,8 +10,6 @@
 static const char grammar[] =
     "flash_<fwd|fwd_combine>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal][_decode]_sm<80|86|90>";
 
-enum { COMBINE_ARCH = 80, SM90_HDIM_MAX = 256 };
-
 const char *ap_dtype_name(int32_t dtype) {
   switch (dtype) {
   case ATTNPRESS_FP16:
@@ -49,11 +47,11 @@ attnpress_status ap_check_head_dims(int64_t hdim, int64_t hdim_v) {
 
 /** What sm90 does not have: large head dims, and decode kernels; 9.0 runs those of sm80. */
 static attnpress_status check_sm90(const ap_variant *v) {
-  const int value = v->hdim <= SM90_HDIM_MAX;
+  const int value = v->hdim <= AP_SM90_HDIM_MAX;
   const int hdim = value ? v->hdim_v : v->hdim;
-  RETURN_IF(hdim > SM90_HDIM_MAX, ATTNPRESS_INVALID_ARGUMENT,
+  RETURN_IF(hdim > AP_SM90_HDIM_MAX, ATTNPRESS_INVALID_ARGUMENT,
             "%s %d is not supported on sm90: it must be a multiple of 8 from 8 to %d",
-            value ? "value head dim" : "head dim", hdim, SM90_HDIM_MAX);
+            value ? "value head dim" : "head dim", hdim, AP_SM90_HDIM_MAX);
   RETURN_IF(v->decode, ATTNPRESS_INVALID_ARGUMENT,
             "decode is not supported on sm90: it must be on sm80 or sm86");
   return ATTNPRESS_OK;
@@ -71,11 +69,11 @@ static attnpress_status check_variant(const ap_variant *v) {
   FORWARD_IF(ap_check_head_dims(v->hdim, v->hdim_v));
   if (v->pass == AP_PASS_FWD_COMBINE)
     RETURN_IF(v->mask != ATTNPRESS_FULL || v->split || v->decode || v->hdim != v->hdim_v ||
-                  v->arch != COMBINE_ARCH,
+                  v->arch != AP_COMBINE_ARCH,
               ATTNPRESS_INVALID_ARGUMENT,
               "the fwd_combine pass takes no split, mask, decode or value head dim of its own, and "
               "its arch is sm%d",
-              COMBINE_ARCH);
+              AP_COMBINE_ARCH);
   if (v->pass == AP_PASS_FWD && v->arch == 90)
     FORWARD_IF(check_sm90(v));
   return ATTNPRESS_OK;
