@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "../runtime/cpu.h"
-#include "../runtime/cpu_half.h"
+#include "attention/cpu.h"
+#include "cpu/half.h"
 
 static double now_ms(void) {
   struct timespec t;

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../runtime/internal.h"
+#include "internal.h"
 #include "../tools/cuda_device.h"
 
 enum { LOADS = 21, ROUNDS = 41, CALLS = 200, LAUNCHES_MAX = 2 };

@@ -381,7 +381,7 @@ def view_keys(k: Any, block_n: int) -> TensorView:
 
 
 def deal_units(args: ForwardSm90Args, causal: bool, key_head_bytes: int, sm_count: int) -> int:
-    """Fills all but the tensor maps from `fwd`, as runtime/choose.c does, and returns the grid.
+    """Fills all but the tensor maps from `fwd`, as runtime/attention/choose.c does, and returns the grid.
     `key_head_bytes`: of K and V of one head."""
     fwd = args.fwd
     tile_heads = fwd.heads_q // fwd.heads_per_tile

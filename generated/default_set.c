@@ -1,6 +1,6 @@
 /* Written by `python -m generator` from generator/variants.toml; do not edit. */
 /* clang-format off */
-#include "../runtime/registry.h"
+#include "../runtime/press/registry.h"
 
 /* stem, target: sorted */
 const ap_prebuilt_row ap_default_set[] = {

@@ -6,7 +6,7 @@
 // threads form groups of COLUMNS / 4 threads, and each group adds up every GROUPS-th split. No
 // address depends on what was loaded before: a step costs one trip to memory.
 //
-// Pressed from templates/flash_fwd_combine.cu.j2 with tile m1n32w4x1s0k0v0 by
+// Pressed from templates/attention/flash_fwd_combine.cu.j2 with tile m1n32w4x1s0k0v0 by
 //   python -m generator --pass fwd_combine --hdim 96 --dtype bf16 --arch sm80
 
 #include "attnpress/device/ptx_cvt.cuh"

@@ -6,7 +6,7 @@
 // head and walks over key blocks of BLOCK_N keys from right to left; the scores never leave the
 // chip (online softmax: Milakov and Gimelshein 2018, Dao et al. 2022).
 //
-// Pressed from templates/flash_fwd_sm80.cu.j2 with tile m128n96w4x2s2k192v96c by
+// Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m128n96w4x2s2k192v96c by
 //   python -m generator --hdim 192 --hdim-v 128 --dtype bf16 --split --arch sm80
 
 #include "attnpress/device/ptx_address.cuh"

@@ -13,7 +13,7 @@
 // blocks are one stream: where a consumer's rows see a unit's first block, its product runs with
 // the last one of the unit before.
 //
-// Pressed from templates/flash_fwd_sm90.cu.j2 with tile m128n128s2 by
+// Pressed from templates/attention/flash_fwd_sm90.cu.j2 with tile m128n128s2 by
 //   python -m generator --hdim 192 --hdim-v 128 --dtype fp16 --split --arch sm90
 
 #include "attnpress/device/pipeline.cuh"
@@ -24,7 +24,7 @@
 #include "attnpress/device/ptx_tma.cuh"
 #include "attnpress/device/ptx_warpgroup.cuh"
 #include "attnpress/device/ptx_wgmma.cuh"
-#include "attnpress/device/ptx_wgmma_n128.cuh"
+#include "attnpress/device/wgmma/ptx_wgmma_n128.cuh"
 #include "attnpress/device/softmax.cuh"
 #include "attnpress/device/tile.cuh"
 #include "attnpress/kernel_args.h"

@@ -6,7 +6,7 @@
 // head and walks over key blocks of BLOCK_N keys from right to left; the scores never leave the
 // chip (online softmax: Milakov and Gimelshein 2018, Dao et al. 2022).
 //
-// Pressed from templates/flash_fwd_sm80.cu.j2 with tile m64n64w2x2s2k256v64b2 by
+// Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m64n64w2x2s2k256v64b2 by
 //   python -m generator --hdim 256 --dtype bf16 --causal --split --arch sm80
 
 #include "attnpress/device/ptx_address.cuh"

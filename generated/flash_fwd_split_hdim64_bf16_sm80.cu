@@ -6,7 +6,7 @@
 // head and walks over key blocks of BLOCK_N keys from right to left; the scores never leave the
 // chip (online softmax: Milakov and Gimelshein 2018, Dao et al. 2022).
 //
-// Pressed from templates/flash_fwd_sm80.cu.j2 with tile m128n64w4x1s2k64v64b2 by
+// Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m128n64w4x1s2k64v64b2 by
 //   python -m generator --hdim 64 --dtype bf16 --split --arch sm80
 
 #include "attnpress/device/ptx_address.cuh"

@@ -10,7 +10,7 @@
 // its own row maxima, row sums and O over them: the warps wait for each other only at the end, when
 // their parts of O are added up.
 //
-// Pressed from templates/flash_fwd_sm80.cu.j2 with tile m16n128w1x1x4s5k64v32qb2 by
+// Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m16n128w1x1x4s5k64v32qb2 by
 //   python -m generator --hdim 64 --dtype fp16 --split --decode --arch sm80
 
 #include "attnpress/device/ptx_address.cuh"

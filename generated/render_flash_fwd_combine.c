@@ -1,6 +1,6 @@
-/* Written by `python -m generator` from templates/flash_fwd_combine.cu.j2; do not edit. */
+/* Written by `python -m generator` from templates/attention/flash_fwd_combine.cu.j2; do not edit. */
 /* clang-format off */
-#include "../runtime/registry.h"
+#include "../runtime/press/registry.h"
 
 #define TEXT(literal) ap_text_append(out, literal, sizeof(literal) - 1)
 #define INTEGER(value) ap_text_append_int(out, value)
@@ -21,7 +21,7 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "// threads form groups of COLUMNS / 4 threads, and each group adds up every GROUPS-th split. No\n"
        "// address depends on what was loaded before: a step costs one trip to memory.\n"
        "//\n"
-       "// Pressed from templates/flash_fwd_combine.cu.j2 with tile ");
+       "// Pressed from templates/attention/flash_fwd_combine.cu.j2 with tile ");
   STRING(in->tile_name);
   TEXT(" by\n"
        "//   python -m generator --pass fwd_combine --hdim ");

@@ -1,6 +1,6 @@
-/* Written by `python -m generator` from templates/flash_fwd_sm80.cu.j2; do not edit. */
+/* Written by `python -m generator` from templates/attention/flash_fwd_sm80.cu.j2; do not edit. */
 /* clang-format off */
-#include "../runtime/registry.h"
+#include "../runtime/press/registry.h"
 #include <string.h>
 
 #define TEXT(literal) ap_text_append(out, literal, sizeof(literal) - 1)
@@ -33,7 +33,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "// their parts of O are added up.\n");
   }
   TEXT("//\n"
-       "// Pressed from templates/flash_fwd_sm80.cu.j2 with tile ");
+       "// Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile ");
   STRING(in->tile_name);
   TEXT(" by\n"
        "//   python -m generator --hdim ");

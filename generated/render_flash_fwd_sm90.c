@@ -1,6 +1,6 @@
-/* Written by `python -m generator` from templates/flash_fwd_sm90.cu.j2; do not edit. */
+/* Written by `python -m generator` from templates/attention/flash_fwd_sm90.cu.j2; do not edit. */
 /* clang-format off */
-#include "../runtime/registry.h"
+#include "../runtime/press/registry.h"
 #include <string.h>
 
 #define TEXT(literal) ap_text_append(out, literal, sizeof(literal) - 1)
@@ -34,7 +34,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "// blocks are one stream: where a consumer's rows see a unit's first block, its product runs with\n"
        "// the last one of the unit before.\n"
        "//\n"
-       "// Pressed from templates/flash_fwd_sm90.cu.j2 with tile ");
+       "// Pressed from templates/attention/flash_fwd_sm90.cu.j2 with tile ");
   STRING(in->tile_name);
   TEXT(" by\n"
        "//   python -m generator --hdim ");
@@ -63,11 +63,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "#include \"attnpress/device/ptx_tma.cuh\"\n"
        "#include \"attnpress/device/ptx_warpgroup.cuh\"\n"
        "#include \"attnpress/device/ptx_wgmma.cuh\"\n"
-       "#include \"attnpress/device/ptx_wgmma_n");
+       "#include \"attnpress/device/wgmma/ptx_wgmma_n");
   INTEGER(in->block_n);
   TEXT(".cuh\"\n");
   if (in->hdim_v != in->block_n) {
-    TEXT("#include \"attnpress/device/ptx_wgmma_n");
+    TEXT("#include \"attnpress/device/wgmma/ptx_wgmma_n");
     INTEGER(in->hdim_v);
     TEXT(".cuh\"\n");
   }

@@ -1,6 +1,6 @@
 /* Written by `python -m generator` from generator/tiles.toml and generator/tiles.py; do not edit. */
 /* clang-format off */
-#include "../runtime/registry.h"
+#include "../runtime/press/registry.h"
 
 /* pass, split (-1: both), hdim, hdim_v, dtype (0: any), mask, decode, arch;
  * block_m, block_n, warps_m, warps_n, stages, k_slab, v_slab, q_in_regs, min_blocks, k_unroll, spread, producer, warps_k, smem_bytes;

@@ -9,7 +9,7 @@
 
 and in include/
 
-    attnpress/device/ptx_wgmma_n<N>.cuh     wgmma with N columns
+    attnpress/device/wgmma/ptx_wgmma_n<N>.cuh     wgmma with N columns
 
 Everything is a pure function of the repository's files: sorted, without dates, paths or machines.
 """
@@ -34,10 +34,10 @@ from generator.variant import AXES, Variant, axes_match, axis_values, check_keys
 
 VARIANTS_TOML = ROOT / "generator" / "variants.toml"
 INCLUDE = ROOT / "include"
-HEADERS = ("attnpress/kernel_args.h", "attnpress/device/*.cuh")
-PRESSED_HEADERS = "attnpress/device/ptx_wgmma_n*.cuh"
+HEADERS = ("attnpress/kernel_args.h", "attnpress/device/*.cuh", "attnpress/device/wgmma/*.cuh")
+PRESSED_HEADERS = "attnpress/device/wgmma/ptx_wgmma_n*.cuh"
 """Files in include/ that only the generator can have written."""
-WGMMA_TEMPLATE = "ptx_wgmma.cuh.j2"
+WGMMA_TEMPLATE = "device/ptx_wgmma.cuh.j2"
 WGMMA_COLUMNS = tuple(range(8, 257, 8))
 
 # ---- variants.toml ------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def source(env: jinja2.Environment, variant: Variant, tile: Tile | None = None) 
 _HEAD = """\
 /* Written by `python -m generator` from {origin}; do not edit. */
 /* clang-format off */
-#include "../runtime/registry.h"
+#include "../runtime/press/registry.h"
 """
 _LONG_LITERALS = """
 /* C11 promises string literals of 4095 characters, which -Wpedantic holds us to. The compilers that

@@ -28,8 +28,8 @@ class Template:
 
     @property
     def c_name(self) -> str:
-        """flash_fwd_sm80 of flash_fwd_sm80.cu.j2."""
-        return self.name.split(".")[0]
+        """flash_fwd_sm80 of attention/flash_fwd_sm80.cu.j2."""
+        return Path(self.name).name.split(".")[0]
 
 
 # ---- Variables: the fields of ap_render_input ---------------------------------------------------
@@ -119,7 +119,7 @@ def render_input(variant: Variant, tile: Tile) -> dict[str, str | int]:
 
 
 class TemplateError(GeneratorError):
-    """What is wrong with a template, where: "flash_fwd_sm80.cu.j2:12: ..."."""
+    """What is wrong with a template, where: "attention/flash_fwd_sm80.cu.j2:12: ..."."""
 
     def __init__(self, template: str, line: int, what: str) -> None:
         super().__init__(f"{template}:{line}: {what}")

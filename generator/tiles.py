@@ -64,7 +64,7 @@ SLAB_COLUMNS = 64  # of Q, K and V in shared memory: rows of 128 bytes
 @dataclass(frozen=True, order=True)
 class Tile:
     """Each field is a template variable of the same name, and one of ap_tile in
-    runtime/registry.h."""
+    runtime/press/registry.h."""
 
     block_m: int  # query rows of a thread block; of the combine pass: rows of the output
     block_n: int  # keys of one key block; of the combine pass: columns of the output

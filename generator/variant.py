@@ -1,4 +1,4 @@
-"""A variant: everything that a stem says. runtime/variant.c is this file's twin in C.
+"""A variant: everything that a stem says. runtime/press/variant.c is this file's twin in C.
 
 The grammar of stems:
 

@@ -7,10 +7,10 @@
 
 #include "attnpress/attnpress.h"
 #include "attnpress/kernel_args.h"
-#include "cache.h"
-#include "cuda_api.h"
-#include "error.h"
-#include "registry.h"
+#include "cache/cache.h"
+#include "cuda/cuda_api.h"
+#include "core/error.h"
+#include "press/registry.h"
 
 enum { AP_HDIM_MAX = 512, AP_SPLITS_MAX = 256, AP_THREADS_MAX = 1024 };
 enum { AP_SM90_HDIM_MAX = 256 }; /* of both head dims of sm90 kernels */

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "attnpress/kernel_args.h"
-#include "cuda_api.h"
+#include "cuda/cuda_api.h"
 
 typedef struct fake_launch {
   char symbol[128];

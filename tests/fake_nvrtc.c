@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cuda_api.h"
+#include "cuda/cuda_api.h"
 
 struct _nvrtcProgram {
   char *source;

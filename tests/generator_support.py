@@ -25,7 +25,8 @@ def compile_c(program: Path, sources: Iterable[Path], *flags: str) -> Path:
         *C_FLAGS,
         *flags,
         f"-I{ROOT / 'include'}",
-        # Generated files include "../runtime/registry.h", wherever a test has put them.
+        f"-I{ROOT / 'runtime'}",
+        # Generated files include "../runtime/press/registry.h", wherever a test has put them.
         f"-I{ROOT / 'generated'}",
         "-o",
         str(program),
@@ -41,7 +42,13 @@ def compile_grammar_cli(folder: Path, **changed: str) -> Path:
     """tests/grammar_cli.c with the runtime's grammar and registry, and fresh generated tables
     (test_generator.py compares those with the committed ones). changed: tiles="..." for another
     tiles.c."""
-    runtime = ("variant.c", "registry.c", "text.c", "error.c", "prebuilt_none.c")
+    runtime = (
+        "press/variant.c",
+        "press/registry.c",
+        "press/prebuilt_none.c",
+        "core/text.c",
+        "core/error.c",
+    )
     sources = [TESTS / "grammar_cli.c", *(ROOT / "runtime" / name for name in runtime)]
     for name, text in generated_files().items():
         if name.endswith(".c"):

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "attnpress/attnpress.h"
-#include "../runtime/registry.h"
+#include "press/registry.h"
 
 enum { LINE_MAX_BYTES = 4096, VARIANT_FIELDS = 8, TILE_FIELDS = 14 };
 

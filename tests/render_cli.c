@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../runtime/registry.h"
+#include "press/registry.h"
 
 enum { LINE_MAX_BYTES = 4096, STRINGS = 5, INTEGERS = 19 };
 

@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "../runtime/cpu.h"
-#include "../runtime/cpu_half.h"
+#include "attention/cpu.h"
+#include "cpu/half.h"
 #include "../tools/reference.h"
 
 /* ---- pthread_create, counted, and made to fail on demand ---- */

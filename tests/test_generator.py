@@ -415,7 +415,7 @@ def test_the_full_set_includes_the_default_set() -> None:
 
 CATALOG = """
 [[template]]
-name = "flash_fwd_sm80.cu.j2"
+name = "attention/flash_fwd_sm80.cu.j2"
 pass = "fwd"
 arch = [80, 89]
 [[target]]
@@ -496,7 +496,7 @@ def test_every_include_is_embedded() -> None:
     headers = device_headers()
     assert "attnpress/kernel_args.h" in headers
     texts = dict(headers)
-    for path in (ROOT / "templates").glob("*.j2"):
+    for path in (ROOT / "templates").rglob("*.j2"):
         texts[path.name] = path.read_text(encoding="utf-8")
     for name, text in texts.items():
         # The JIT has no host headers: kernel_args.h includes those for the host alone.
@@ -512,7 +512,7 @@ def test_wgmma_headers_are_what_a_person_would_write() -> None:
     headers = pressed_headers(environment())
     assert len(headers) == 32
     for columns in range(8, 257, 8):
-        text = headers[f"attnpress/device/ptx_wgmma_n{columns}.cuh"]
+        text = headers[f"attnpress/device/wgmma/ptx_wgmma_n{columns}.cuh"]
         assert max(map(len, text.splitlines())) <= 100, columns
         assert text.endswith("}\n") and "\n\n\n" not in text
         assert not re.search(r"[ \t]\n|//%|<%|%>|<#|#>|\$\{|\t", text), columns
@@ -528,22 +528,22 @@ def test_wgmma_headers_are_what_a_person_would_write() -> None:
 
 def test_headers_of_a_template_do_not_come_from_the_folder(checkout: Path) -> None:
     """Neither a stale one nor an orphan gets into the table of device headers."""
-    folder = checkout / "include" / "attnpress" / "device"
+    folder = checkout / "include" / "attnpress" / "device" / "wgmma"
     (folder / "ptx_wgmma_n12.cuh").write_text("orphan", encoding="utf-8")
     (folder / "ptx_wgmma_n64.cuh").write_text("stale", encoding="utf-8")
     (folder / "ptx_wgmma_n256.cuh").unlink()
     out, _ = run(checkout, "--check", status=1)
     assert out.splitlines() == [
-        "missing: include/attnpress/device/ptx_wgmma_n256.cuh",
-        "differing: include/attnpress/device/ptx_wgmma_n64.cuh",
-        "orphaned: include/attnpress/device/ptx_wgmma_n12.cuh",
+        "missing: include/attnpress/device/wgmma/ptx_wgmma_n256.cuh",
+        "differing: include/attnpress/device/wgmma/ptx_wgmma_n64.cuh",
+        "orphaned: include/attnpress/device/wgmma/ptx_wgmma_n12.cuh",
     ]
     out, err = run(checkout)
-    assert "removed: include/attnpress/device/ptx_wgmma_n12.cuh" in out
+    assert "removed: include/attnpress/device/wgmma/ptx_wgmma_n12.cuh" in out
     assert "files, 2 written" in out
     assert err == ""
     run(checkout, "--check")
-    assert (folder / "ptx_wgmma.cuh").is_file()
+    assert (folder.parent / "ptx_wgmma.cuh").is_file()
 
 
 def test_the_digest_sees_names_texts_and_where_they_end() -> None:
@@ -573,7 +573,7 @@ def test_embedded_texts_are_the_headers(tmp_path: Path) -> None:
     (tmp_path / "device_headers.c").write_text(device_headers_c(headers), encoding="utf-8")
     (tmp_path / "main.c").write_text(
         "#include <stdio.h>\n"
-        '#include "../runtime/registry.h"\n'
+        '#include "../runtime/press/registry.h"\n'
         "int main(void) {\n"
         "  for (size_t i = 0; i < ap_device_headers_count; ++i)\n"
         '    printf("%s%c%s%c", ap_device_headers[i].name, 0, ap_device_headers[i].text, 0);\n'
@@ -686,16 +686,16 @@ def test_check_and_write(checkout: Path) -> None:
     [
         ("include/attnpress/kernel_args.h", "batch", "Batch", ["device_headers.c"]),
         (
-            "templates/flash_fwd_combine.cu.j2",
+            "templates/attention/flash_fwd_combine.cu.j2",
             "Adds up the splits of a forward pass:",
             "Sums the splits of a forward pass:",
             ["flash_fwd_combine_*.cu", "render_flash_fwd_combine.c"],
         ),
         (
-            "templates/ptx_wgmma.cuh.j2",
+            "templates/device/ptx_wgmma.cuh.j2",
             "No instruction.",
             "Not an instruction.",
-            ["device_headers.c", "include/attnpress/device/ptx_wgmma_n*.cuh"],
+            ["device_headers.c", "include/attnpress/device/wgmma/ptx_wgmma_n*.cuh"],
         ),
         ("generator/variants.toml", '"sm_86"', '"sm_89"', ["default_set.c"]),
     ],
@@ -732,7 +732,7 @@ def test_output_depends_on_neither_place_nor_time_nor_hash_seed(tmp_path: Path) 
 
 
 def test_a_template_that_cannot_be_compiled_fails_the_generator(checkout: Path) -> None:
-    path = checkout / "templates" / "flash_fwd_sm80.cu.j2"
+    path = checkout / "templates" / "attention/flash_fwd_sm80.cu.j2"
     text = path.read_text(encoding="utf-8")
     line = text.count("\n") + 1
     path.write_text(text + "// ${ stem | upper }\n", encoding="utf-8")
@@ -740,7 +740,7 @@ def test_a_template_that_cannot_be_compiled_fails_the_generator(checkout: Path) 
     out, err = run(checkout, status=2)
     assert out == ""
     assert err == (
-        f"python -m generator: flash_fwd_sm80.cu.j2:{line}: "
+        f"python -m generator: attention/flash_fwd_sm80.cu.j2:{line}: "
         "a filter (upper) cannot be compiled to C\n"
     )
     assert contents(checkout / "generated") == before
@@ -940,9 +940,9 @@ def test_an_unwritable_folder_is_named(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_missing_inputs_are_named(checkout: Path) -> None:
-    (checkout / "templates" / "flash_fwd_combine.cu.j2").unlink()
+    (checkout / "templates" / "attention/flash_fwd_combine.cu.j2").unlink()
     _, err = run(checkout, "--check", status=2)
-    assert err == "python -m generator: template flash_fwd_combine.cu.j2 is missing\n"
+    assert err == "python -m generator: template attention/flash_fwd_combine.cu.j2 is missing\n"
     (checkout / "generator" / "variants.toml").unlink()
     _, err = run(checkout, "--list", status=2)
     assert "variants.toml cannot be read: No such file or directory" in err

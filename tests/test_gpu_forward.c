@@ -32,7 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../runtime/internal.h"
+#include "internal.h"
 #include "../tools/cuda_device.h"
 #include "reference_attention.h"
 

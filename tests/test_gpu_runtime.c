@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../runtime/internal.h"
+#include "internal.h"
 #include "../tools/cuda_device.h"
 
 enum { SKIPPED = 77, HDIM = 72, SEQLEN = 40, HEADS = 4, ELEMENTS = SEQLEN * HEADS * HDIM };

@@ -99,7 +99,7 @@ def test_sources_are_what_a_person_would_write() -> None:
 def build(folder: Path, env, names: list[str], *flags: str) -> Path:
     """tests/render_cli.c with the C renderers of these templates."""
     templates = [Template(name, "fwd", 80, 90) for name in sorted(names)]
-    sources = [TESTS / "render_cli.c", ROOT / "runtime" / "text.c", folder / "templates.c"]
+    sources = [TESTS / "render_cli.c", ROOT / "runtime" / "core" / "text.c", folder / "templates.c"]
     (folder / "templates.c").write_text(templates_c(templates), encoding="utf-8")
     for template in templates:
         sources.append(folder / f"render_{template.c_name}.c")
@@ -353,7 +353,7 @@ def test_values_are_within_the_bounds_that_were_compiled() -> None:
 
 
 def test_render_input_is_in_the_order_of_the_struct() -> None:
-    header = (ROOT / "runtime" / "registry.h").read_text(encoding="utf-8")
+    header = (ROOT / "runtime" / "press" / "registry.h").read_text(encoding="utf-8")
     struct = header[header.index("typedef struct ap_render_input {") :]
     struct = struct[: struct.index("}")]
     struct = re.sub(r"/\*.*?\*/", "", struct, flags=re.DOTALL)

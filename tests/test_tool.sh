@@ -88,7 +88,7 @@ says 'flash_fwd_hdim72_bf16_causal_sm80('
 says 'constexpr int HEAD_DIM = 72;'
 check 0 source flash_fwd_hdim72_bf16_causal_sm90
 says 'flash_fwd_hdim72_bf16_causal_sm90('
-says '#include "attnpress/device/ptx_wgmma_n72.cuh"'
+says '#include "attnpress/device/wgmma/ptx_wgmma_n72.cuh"'
 check 2 source
 complains "the name of a kernel is missing"
 check 2 source flash_fwd_hdim12_bf16_sm80

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../runtime/internal.h"
+#include "internal.h"
 #include "tool.h"
 
 int tool_list_cached(const char *command, const char *dir);

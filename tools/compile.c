@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../runtime/internal.h"
+#include "internal.h"
 #include "tool.h"
 
 static void print_help(void) {

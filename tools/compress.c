@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <zstd.h>
 
-#include "../runtime/internal.h"
+#include "internal.h"
 #include "tool.h"
 
 enum { LEVEL = 19 }; /* 20 ms a cubin; unpacking does not depend on it */

@@ -1,5 +1,5 @@
 /* Stands for compress.c in a build without linked cubins, which needs no zstd. */
-#include "../runtime/internal.h"
+#include "internal.h"
 #include "tool.h"
 
 int tool_compress(const void *data, size_t size, void **frame, size_t *frame_size) {

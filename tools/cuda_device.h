@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../runtime/cuda_api.h"
+#include "cuda/cuda_api.h"
 
 typedef unsigned long long CUdeviceptr;
 typedef struct CUevent_st *CUevent;

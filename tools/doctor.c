@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../runtime/cpu.h"
-#include "../runtime/internal.h"
+#include "attention/cpu.h"
+#include "internal.h"
 #include "tool.h"
 
 enum { MISSING_MAX = 16 };

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "../runtime/internal.h"
+#include "internal.h"
 #include "tool.h"
 
 static void list_prebuilt(void) {

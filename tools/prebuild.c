@@ -1,7 +1,7 @@
 /* attnpress prebuild: compiles the default set for the library's own build.
  *
  * Writes to a folder: <stem>.<target>.cubin.zst each, prebuilt_cubins.S that includes them,
- * prebuilt_cubins.c that lists them for runtime/registry.h, and prebuilt_manifest.txt. The manifest
+ * prebuilt_cubins.c that lists them for runtime/press/registry.h, and prebuilt_manifest.txt. The manifest
  * says for each cubin the key of what it was made from and the checksum of what came out: a cubin
  * for which both still hold is not compiled again. Every file is written beside its place and
  * renamed, so that a build that was interrupted goes on where it was. */
@@ -19,8 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../runtime/hash.h"
-#include "../runtime/internal.h"
+#include "core/hash.h"
+#include "internal.h"
 #include "tool.h"
 
 enum { KEY_TEXT = 33, JOBS_MAX = 256, PATH_BYTES = PATH_MAX + 256 };
@@ -295,7 +295,7 @@ static int write_tables(const press *p) {
          "    .section .note.GNU-stack, \"\", %%progbits\n"
          "    .section .rodata\n");
   append(&table, "/* Written by `attnpress prebuild`. */\n"
-                 "#include \"registry.h\"\n\n");
+                 "#include \"press/registry.h\"\n\n");
   for (size_t i = 0; i < p->count; ++i) {
     const item *it = sorted[i];
     append(&assembly,

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../runtime/cpu_half.h"
+#include "cpu/half.h"
 
 int reference_element_bytes(int32_t dtype) {
   return dtype == ATTNPRESS_FP32 ? 4 : 2;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "../runtime/cpu.h"
+#include "attention/cpu.h"
 #include "cuda_device.h"
 #include "reference.h"
 #include "tool.h"

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "../../runtime/cpu_half.h"
+#include "cpu/half.h"
 
 enum { CANONICAL_NAN = 0x7fff };
 

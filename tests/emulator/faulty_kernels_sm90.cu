@@ -8,7 +8,7 @@
 #include "attnpress/device/ptx_tma.cuh"
 #include "attnpress/device/ptx_warpgroup.cuh"
 #include "attnpress/device/ptx_wgmma.cuh"
-#include "attnpress/device/ptx_wgmma_n64.cuh"
+#include "attnpress/device/wgmma/ptx_wgmma_n64.cuh"
 #include "attnpress/kernel_args.h"
 
 struct fault_args {

@@ -3,7 +3,7 @@
 #pragma once
 #include <stdint.h>
 
-#include "../../runtime/registry.h"
+#include "press/registry.h"
 #include "../../tools/reference.h"
 #include "emulator.h"
 

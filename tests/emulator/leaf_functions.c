@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../runtime/cpu_half.h"
+#include "cpu/half.h"
 
 const leaf_function leaf_functions[] = {
     {"leaf_shared_address", LEAF_BITS, 1, 0, 0, 0},

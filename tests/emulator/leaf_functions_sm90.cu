@@ -7,11 +7,11 @@
 #include "attnpress/device/ptx_mbarrier.cuh"
 #include "attnpress/device/ptx_tma.cuh"
 #include "attnpress/device/ptx_wgmma.cuh"
-#include "attnpress/device/ptx_wgmma_n24.cuh"
-#include "attnpress/device/ptx_wgmma_n256.cuh"
-#include "attnpress/device/ptx_wgmma_n64.cuh"
-#include "attnpress/device/ptx_wgmma_n8.cuh"
-#include "attnpress/device/ptx_wgmma_n96.cuh"
+#include "attnpress/device/wgmma/ptx_wgmma_n24.cuh"
+#include "attnpress/device/wgmma/ptx_wgmma_n256.cuh"
+#include "attnpress/device/wgmma/ptx_wgmma_n64.cuh"
+#include "attnpress/device/wgmma/ptx_wgmma_n8.cuh"
+#include "attnpress/device/wgmma/ptx_wgmma_n96.cuh"
 #include "attnpress/kernel_args.h"
 
 constexpr int LANE_WORDS = 16;

@@ -5,7 +5,7 @@
  * adds: PTX leaves the order and the precision of the sums open. */
 #include "machine.h"
 
-#include "../../runtime/cpu_half.h"
+#include "cpu/half.h"
 
 enum { M = 16, N = 8, K_MAX = 16 };
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-FWD = "templates/flash_fwd_sm80.cu.j2"
-COMBINE = "templates/flash_fwd_combine.cu.j2"
-FWD_SM90 = "templates/flash_fwd_sm90.cu.j2"
+FWD = "templates/attention/flash_fwd_sm80.cu.j2"
+COMBINE = "templates/attention/flash_fwd_combine.cu.j2"
+FWD_SM90 = "templates/attention/flash_fwd_sm90.cu.j2"
 TILE = "include/attnpress/device/tile.cuh"
 WGMMA = "include/attnpress/device/ptx_wgmma.cuh"
 PIPELINE = "include/attnpress/device/pipeline.cuh"

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../runtime/internal.h"
+#include "internal.h"
 #include "../../tools/cuda_device.h"
 #include "leaf_functions.h"
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../runtime/cpu_half.h"
+#include "cpu/half.h"
 
 static machine *const m = &the_machine;
 

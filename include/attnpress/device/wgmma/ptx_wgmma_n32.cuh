@@ -1,0 +1,110 @@
+// Leaf header: matrix products of a warpgroup with 32 columns. One PTX instruction a function.
+// Pressed from templates/device/ptx_wgmma.cuh.j2 by python -m generator.
+//
+// d (64 x 32, fp32) is spread over the 128 threads of a warpgroup: with w = warp % 4,
+// g = lane / 4 and t = lane % 4, a thread holds
+//   d[4j], d[4j + 1]: row 16w + g, columns 8j + 2t, 8j + 2t + 1       d[4j + 2], d[4j + 3]: row + 8
+//   a[0]: row 16w + g, k = 2t, 2t + 1      a[1]: row + 8      a[2], a[3]: as a[0], a[1] with k + 8
+// Descriptors of operands in shared memory are made by wgmma_descriptor. The products of one commit
+// group run while the threads go on; their registers and shared memory are in use until the wait.
+#pragma once
+
+#include "attnpress/kernel_args.h"
+
+// wgmma.mma_async m64n32k16: d = a b + (accumulate ? d : 0); a (64 x 16) and b (16 x 32) in
+// shared memory, both with k contiguous.
+__device__ __forceinline__ void wgmma_m64n32k16_fp16_ss(float *d, uint64_t a, uint64_t b,
+                                                        int accumulate) {
+  asm volatile("{\n"
+               ".reg .pred accumulate;\n"
+               "setp.ne.b32 accumulate, %18, 0;\n"
+               "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {"
+               "%0, %1, %2, %3, "
+               "%4, %5, %6, %7, "
+               "%8, %9, %10, %11, "
+               "%12, %13, %14, %15"
+               "}, %16, %17, accumulate, 1, 1, 0, 0;\n"
+               "}"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),
+                 "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+                 "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+                 "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
+               : "l"(a), "l"(b), "r"(accumulate));
+}
+
+// wgmma.mma_async m64n32k16: d = a b + (accumulate ? d : 0); a (64 x 16) in
+// registers, b (16 x 32) in shared memory with its columns contiguous.
+__device__ __forceinline__ void wgmma_m64n32k16_fp16_rs_trans(float *d, const uint32_t *a,
+                                                              uint64_t b, int accumulate) {
+  asm volatile("{\n"
+               ".reg .pred accumulate;\n"
+               "setp.ne.b32 accumulate, %21, 0;\n"
+               "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {"
+               "%0, %1, %2, %3, "
+               "%4, %5, %6, %7, "
+               "%8, %9, %10, %11, "
+               "%12, %13, %14, %15"
+               "}, {%16, %17, %18, %19}, %20, "
+               "accumulate, 1, 1, 1;\n"
+               "}"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),
+                 "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+                 "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+                 "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
+}
+
+// wgmma.mma_async m64n32k16: d = a b + (accumulate ? d : 0); a (64 x 16) and b (16 x 32) in
+// shared memory, both with k contiguous.
+__device__ __forceinline__ void wgmma_m64n32k16_bf16_ss(float *d, uint64_t a, uint64_t b,
+                                                        int accumulate) {
+  asm volatile("{\n"
+               ".reg .pred accumulate;\n"
+               "setp.ne.b32 accumulate, %18, 0;\n"
+               "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
+               "%0, %1, %2, %3, "
+               "%4, %5, %6, %7, "
+               "%8, %9, %10, %11, "
+               "%12, %13, %14, %15"
+               "}, %16, %17, accumulate, 1, 1, 0, 0;\n"
+               "}"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),
+                 "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+                 "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+                 "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
+               : "l"(a), "l"(b), "r"(accumulate));
+}
+
+// wgmma.mma_async m64n32k16: d = a b + (accumulate ? d : 0); a (64 x 16) in
+// registers, b (16 x 32) in shared memory with its columns contiguous.
+__device__ __forceinline__ void wgmma_m64n32k16_bf16_rs_trans(float *d, const uint32_t *a,
+                                                              uint64_t b, int accumulate) {
+  asm volatile("{\n"
+               ".reg .pred accumulate;\n"
+               "setp.ne.b32 accumulate, %21, 0;\n"
+               "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
+               "%0, %1, %2, %3, "
+               "%4, %5, %6, %7, "
+               "%8, %9, %10, %11, "
+               "%12, %13, %14, %15"
+               "}, {%16, %17, %18, %19}, %20, "
+               "accumulate, 1, 1, 1;\n"
+               "}"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),
+                 "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+                 "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+                 "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
+}
+
+// Keeps reads and writes of d, by other code, on their side of this point: the compiler knows of no
+// tie between an accumulator and the wait for it. No instruction.
+__device__ __forceinline__ void wgmma_order_n32(float *d) {
+  asm volatile(""
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),
+                 "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+                 "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+                 "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
+               :
+               : "memory");
+}

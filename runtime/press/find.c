@@ -1,0 +1,182 @@
+/* Finds a cubin: linked in, in a read-only layer, in the user's cache, or by compiling it. Works
+ * without a driver and loads nothing. */
+#include "internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/hash.h"
+
+enum { LOCK_WAIT_MS = 20000 }; /* several times what the largest kernel takes */
+
+const char *ap_origin_name(int32_t origin) {
+  switch (origin) {
+  case ATTNPRESS_ORIGIN_PREBUILT:
+    return "prebuilt";
+  case ATTNPRESS_ORIGIN_DISK:
+    return "cache";
+  case ATTNPRESS_ORIGIN_JIT:
+    return "jit";
+  case ATTNPRESS_ORIGIN_MEMORY:
+    return "memory";
+  case ATTNPRESS_ORIGIN_CPU:
+    return "cpu";
+  default:
+    return "none";
+  }
+}
+
+attnpress_status ap_request_init(ap_request *request, const ap_variant *variant,
+                                 const char *target) {
+  request->variant = *variant;
+  FORWARD_IF(ap_variant_print(variant, request->stem));
+  FORWARD_IF(ap_find_tile(variant, target, &request->tile));
+  ap_tile_print(&request->tile, request->tile_name);
+  snprintf(request->target, sizeof request->target, "%s", target);
+  return ATTNPRESS_OK;
+}
+
+void ap_cubin_key(const char *source, size_t size, const char *target, ap_key *key) {
+  enum { PARTS_MAX = 16 };
+  static const char schema[] = "attnpress cubin 1";
+  size_t option_count;
+  const char *const *options = ap_jit_options(&option_count);
+  ap_part parts[PARTS_MAX] = {
+      {schema, sizeof schema - 1},
+      {source, size},
+      {ap_device_headers_digest, strlen(ap_device_headers_digest)},
+      {target, strlen(target)},
+  };
+  size_t count = 4;
+  for (size_t i = 0; i < option_count && count < PARTS_MAX; ++i)
+    parts[count++] = (ap_part){options[i], strlen(options[i])};
+  ap_hash(parts, count, key->bytes);
+}
+
+/** The linked cubins; image->data stays NULL where the request is not among them. */
+static attnpress_status find_prebuilt(const ap_request *request, ap_image *image) {
+  const ap_cubin *row = ap_find_prebuilt(request->stem, request->tile_name, request->target);
+  if (row == NULL)
+    return ATTNPRESS_OK;
+  unsigned char *cubin = malloc(row->size);
+  if (cubin == NULL || !ap_unpack_prebuilt(row, cubin)) {
+    free(cubin);
+    return ap_fail(ATTNPRESS_OUT_OF_MEMORY, "host memory ran out while %s, %zu bytes, was unpacked",
+                   request->stem, row->size);
+  }
+  *image = (ap_image){.data = cubin,
+                      .size = row->size,
+                      .owned = cubin,
+                      .origin = ATTNPRESS_ORIGIN_PREBUILT,
+                      .layer = AP_LAYER_PREBUILT,
+                      .registers = row->registers,
+                      .spill_bytes = row->spill_bytes};
+  return ATTNPRESS_OK;
+}
+
+/** The disk layers; image->data stays NULL where none has the entry. */
+static attnpress_status find_on_disk(const attnpress_handle *handle, const ap_key *key, int layers,
+                                     ap_image *image) {
+  ap_entry_info info;
+  unsigned char *cubin = NULL;
+  int layer = AP_LAYER_READ_ONLY;
+  if (layers & AP_LAYER_READ_ONLY)
+    FORWARD_IF(ap_cache_lookup_read_only(&handle->cache, key, &cubin, &info));
+  if (cubin == NULL && (layers & AP_LAYER_USER)) {
+    FORWARD_IF(ap_cache_lookup_user(&handle->cache, key, &cubin, &info));
+    layer = AP_LAYER_USER;
+  }
+  if (cubin == NULL)
+    return ATTNPRESS_OK;
+  *image = (ap_image){.data = cubin,
+                      .size = info.cubin_bytes,
+                      .owned = cubin,
+                      .origin = ATTNPRESS_ORIGIN_DISK,
+                      .layer = layer,
+                      .registers = info.registers,
+                      .spill_bytes = info.spill_bytes};
+  snprintf(image->compiler, sizeof image->compiler, "%s", info.compiler);
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status publish(const attnpress_handle *handle, const ap_request *request,
+                                const ap_key *key, const ap_image *image) {
+  ap_entry_info info;
+  memset(&info, 0, sizeof info);
+  snprintf(info.stem, sizeof info.stem, "%s", request->stem);
+  snprintf(info.tile, sizeof info.tile, "%s", request->tile_name);
+  snprintf(info.target, sizeof info.target, "%s", request->target);
+  snprintf(info.compiler, sizeof info.compiler, "%s", image->compiler);
+  info.driver_version = handle->driver.version;
+  info.registers = image->registers;
+  info.spill_bytes = image->spill_bytes;
+  info.compile_ms = image->compile_ms;
+  info.cubin_bytes = image->size;
+  return ap_cache_publish(&handle->cache, key, image->data, &info);
+}
+
+/** Compiles and publishes, unless another process has just done so. */
+static attnpress_status find_by_compiling(attnpress_handle *handle, const ap_request *request,
+                                          const char *source, const ap_key *key, int layers,
+                                          ap_image *image, attnpress_status *publish_status) {
+  ap_nvrtc *nvrtc;
+  FORWARD_IF(ap_handle_nvrtc(handle, &nvrtc));
+  const int cached = handle->cache.user_dir != NULL;
+  const int lock = cached ? ap_cache_lock(&handle->cache, key, LOCK_WAIT_MS, NULL) : -1;
+  attnpress_status status = ATTNPRESS_OK;
+  if (lock >= 0)
+    status = find_on_disk(handle, key, layers & AP_LAYER_USER, image);
+  if (status == ATTNPRESS_OK && image->data == NULL) {
+    status = ap_jit_compile(nvrtc, &handle->log, request, source, image);
+    image->layer = AP_LAYER_JIT;
+    if (status == ATTNPRESS_OK && cached) {
+      const attnpress_status published = publish(handle, request, key, image);
+      if (published != ATTNPRESS_OK)
+        ap_log_line(&handle->log, ATTNPRESS_LOG_WARNING, "not cached: %s", attnpress_last_error());
+      if (publish_status != NULL)
+        *publish_status = published;
+    }
+  }
+  ap_cache_unlock(lock);
+  return status;
+}
+
+attnpress_status ap_find_image(attnpress_handle *handle, const ap_request *request, int layers,
+                               ap_image *image, attnpress_status *publish_status) {
+  memset(image, 0, sizeof *image);
+  if (publish_status != NULL)
+    *publish_status = ATTNPRESS_OK;
+  attnpress_status status = ATTNPRESS_OK;
+  if (layers & AP_LAYER_PREBUILT)
+    FORWARD_IF(find_prebuilt(request, image));
+  if (image->data == NULL && (layers & (AP_LAYER_DISK | AP_LAYER_JIT))) {
+    char *source;
+    size_t size;
+    ap_key key;
+    FORWARD_IF(ap_render(&request->variant, &request->tile, &source, &size));
+    ap_cubin_key(source, size, request->target, &key);
+    status = find_on_disk(handle, &key, layers, image);
+    if (status == ATTNPRESS_OK && image->data == NULL && (layers & AP_LAYER_JIT) &&
+        !handle->jit_off)
+      status = find_by_compiling(handle, request, source, &key, layers, image, publish_status);
+    free(source);
+  }
+  FORWARD_IF(status);
+  RETURN_IF(image->data == NULL, ATTNPRESS_NO_KERNEL,
+            "%s for %s is neither linked in nor cached, and compiling is switched off (jit_off); "
+            "switch it on, or fill the cache with: attnpress compile %s --target %s",
+            request->stem, request->target, request->stem, request->target);
+  return ATTNPRESS_OK;
+}
+
+void ap_forget_image(attnpress_handle *handle, const ap_request *request) {
+  char *source;
+  size_t size;
+  ap_key key;
+  if (ap_render(&request->variant, &request->tile, &source, &size) != ATTNPRESS_OK)
+    return;
+  ap_cubin_key(source, size, request->target, &key);
+  ap_cache_remove(&handle->cache, &key);
+  free(source);
+}
