@@ -6,6 +6,42 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- Options --------------------------------------------------------------------------------- */
+
+static attnpress_status check_path(const char *path, const char *name) {
+  RETURN_IF(path != NULL && *path == '\0', ATTNPRESS_INVALID_ARGUMENT,
+            "options.%s is an empty text; NULL means the default", name);
+  RETURN_IF(path != NULL && strnlen(path, AP_PATH_MAX) >= AP_PATH_MAX, ATTNPRESS_INVALID_ARGUMENT,
+            "options.%s is longer than %d bytes", name, AP_PATH_MAX - 1);
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status validate_options(const attnpress_options *o) {
+  RETURN_IF(o->backend < ATTNPRESS_CUDA || o->backend > ATTNPRESS_COMPILE_ONLY,
+            ATTNPRESS_INVALID_ARGUMENT,
+            "options.backend is %d; it must be ATTNPRESS_CUDA (0), ATTNPRESS_CPU (1) or "
+            "ATTNPRESS_COMPILE_ONLY (2)",
+            (int)o->backend);
+  RETURN_IF(o->jit_off != 0 && o->jit_off != 1, ATTNPRESS_INVALID_ARGUMENT,
+            "options.jit_off is %d; it must be 0 or 1", (int)o->jit_off);
+  RETURN_IF(o->cache_off != 0 && o->cache_off != 1, ATTNPRESS_INVALID_ARGUMENT,
+            "options.cache_off is %d; it must be 0 or 1", (int)o->cache_off);
+  RETURN_IF(o->num_threads < 0 || o->num_threads > AP_THREADS_MAX, ATTNPRESS_INVALID_ARGUMENT,
+            "options.num_threads is %d; it must be 0 to %d", (int)o->num_threads, AP_THREADS_MAX);
+  RETURN_IF(o->arch_max != 0 && o->arch_max != 80 && o->arch_max != 86 && o->arch_max != 90,
+            ATTNPRESS_INVALID_ARGUMENT,
+            "options.arch_max is %d; it must be 80, 86, 90 or 0 for no limit", (int)o->arch_max);
+  RETURN_IF(o->reserved != 0, ATTNPRESS_INVALID_ARGUMENT, "options.reserved is %d; it must be 0",
+            (int)o->reserved);
+  FORWARD_IF(check_path(o->nvrtc_path, "nvrtc_path"));
+  FORWARD_IF(check_path(o->cache_dir, "cache_dir"));
+  for (size_t i = 0; o->read_only_dirs != NULL && o->read_only_dirs[i] != NULL; ++i)
+    FORWARD_IF(check_path(o->read_only_dirs[i], "read_only_dirs"));
+  return ATTNPRESS_OK;
+}
+
+/* ---- Making and freeing ----------------------------------------------------------------------- */
+
 static attnpress_status open_parts(attnpress_handle *handle, const attnpress_options *options) {
   handle->backend = options->backend;
   handle->jit_off = options->jit_off;
@@ -27,8 +63,8 @@ attnpress_status attnpress_create(attnpress_handle **handle, const attnpress_opt
   *handle = NULL;
   attnpress_options known = ATTNPRESS_OPTIONS_INIT;
   if (options != NULL)
-    FORWARD_IF(ap_copy_struct(options, &known, sizeof known, "options"));
-  FORWARD_IF(ap_validate_options(&known));
+    FORWARD_IF(ap_copy_struct(options, &known, sizeof known, AP_OPTIONS_FIRST_BYTES, "options"));
+  FORWARD_IF(validate_options(&known));
   attnpress_handle *fresh = calloc(1, sizeof *fresh);
   RETURN_IF(fresh == NULL, ATTNPRESS_OUT_OF_MEMORY, "host memory ran out for a handle");
   pthread_mutex_init(&fresh->lock, NULL);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "internal.h"
+#include "attention/attention.h"
 #include "attnpress/kernel_args.h"
 
 static int ceil_div(int64_t a, int64_t b) {
