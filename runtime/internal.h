@@ -5,8 +5,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "attnpress/args/attention.h"
 #include "attnpress/attnpress.h"
-#include "attnpress/kernel_args.h"
 #include "cache/cache.h"
 #include "cuda/cuda_api.h"
 #include "core/error.h"

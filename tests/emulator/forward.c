@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 #include "attention/attention.h"
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/attention.h"
 
 static int ceil_div(int64_t a, int64_t b) {
   return (int)((a + b - 1) / b);
