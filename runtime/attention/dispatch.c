@@ -252,9 +252,9 @@ static attnpress_status describe_kernel(attnpress_handle *handle, const ap_reque
   }
   ap_image image;
   const attnpress_status status =
-      ap_find_image(handle, request, AP_LAYER_PREBUILT | AP_LAYER_DISK, &image, NULL);
+      ap_find_image(&handle->finder, request, AP_LAYER_PREBUILT | AP_LAYER_DISK, &image, NULL);
   if (status == ATTNPRESS_NO_KERNEL) {
-    info->origin = handle->jit_off ? ATTNPRESS_ORIGIN_NONE : ATTNPRESS_ORIGIN_JIT;
+    info->origin = handle->finder.jit_off ? ATTNPRESS_ORIGIN_NONE : ATTNPRESS_ORIGIN_JIT;
     return ATTNPRESS_OK;
   }
   FORWARD_IF(status);

@@ -7,62 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-attnpress_status ap_copy_struct(const void *given, void *copy, size_t known_bytes,
-                                const char *name) {
-  RETURN_IF(given == NULL, ATTNPRESS_INVALID_ARGUMENT, "%s is NULL", name);
-  size_t struct_size;
-  memcpy(&struct_size, given, sizeof struct_size);
-  RETURN_IF(struct_size < known_bytes, ATTNPRESS_INVALID_ARGUMENT,
-            "%s.struct_size is %zu; at least %zu is needed: initialise the struct with its _INIT "
-            "macro",
-            name, struct_size, known_bytes);
-  enum { TAIL_MAX_BYTES = 4096 };
-  RETURN_IF(struct_size > known_bytes + TAIL_MAX_BYTES, ATTNPRESS_INVALID_ARGUMENT,
-            "%s.struct_size is %zu, which no version has; this one's is %zu", name, struct_size,
-            known_bytes);
-  const unsigned char *bytes = given;
-  for (size_t i = known_bytes; i < struct_size; ++i)
-    RETURN_IF(bytes[i] != 0, ATTNPRESS_INVALID_ARGUMENT,
-              "%s uses a field at byte %zu that this version (%d.%d.%d) does not know", name, i,
-              ATTNPRESS_VERSION_MAJOR, ATTNPRESS_VERSION_MINOR, ATTNPRESS_VERSION_PATCH);
-  memcpy(copy, given, known_bytes);
-  return ATTNPRESS_OK;
-}
-
-/* ---- Options --------------------------------------------------------------------------------- */
-
-static attnpress_status check_path(const char *path, const char *name) {
-  RETURN_IF(path != NULL && *path == '\0', ATTNPRESS_INVALID_ARGUMENT,
-            "options.%s is an empty text; NULL means the default", name);
-  RETURN_IF(path != NULL && strnlen(path, AP_PATH_MAX) >= AP_PATH_MAX, ATTNPRESS_INVALID_ARGUMENT,
-            "options.%s is longer than %d bytes", name, AP_PATH_MAX - 1);
-  return ATTNPRESS_OK;
-}
-
-attnpress_status ap_validate_options(const attnpress_options *o) {
-  RETURN_IF(o->backend < ATTNPRESS_CUDA || o->backend > ATTNPRESS_COMPILE_ONLY,
-            ATTNPRESS_INVALID_ARGUMENT,
-            "options.backend is %d; it must be ATTNPRESS_CUDA (0), ATTNPRESS_CPU (1) or "
-            "ATTNPRESS_COMPILE_ONLY (2)",
-            (int)o->backend);
-  RETURN_IF(o->jit_off != 0 && o->jit_off != 1, ATTNPRESS_INVALID_ARGUMENT,
-            "options.jit_off is %d; it must be 0 or 1", (int)o->jit_off);
-  RETURN_IF(o->cache_off != 0 && o->cache_off != 1, ATTNPRESS_INVALID_ARGUMENT,
-            "options.cache_off is %d; it must be 0 or 1", (int)o->cache_off);
-  RETURN_IF(o->num_threads < 0 || o->num_threads > AP_THREADS_MAX, ATTNPRESS_INVALID_ARGUMENT,
-            "options.num_threads is %d; it must be 0 to %d", (int)o->num_threads, AP_THREADS_MAX);
-  RETURN_IF(o->arch_max != 0 && o->arch_max != 80 && o->arch_max != 86 && o->arch_max != 90,
-            ATTNPRESS_INVALID_ARGUMENT,
-            "options.arch_max is %d; it must be 80, 86, 90 or 0 for no limit", (int)o->arch_max);
-  RETURN_IF(o->reserved != 0, ATTNPRESS_INVALID_ARGUMENT, "options.reserved is %d; it must be 0",
-            (int)o->reserved);
-  FORWARD_IF(check_path(o->nvrtc_path, "nvrtc_path"));
-  FORWARD_IF(check_path(o->cache_dir, "cache_dir"));
-  for (size_t i = 0; o->read_only_dirs != NULL && o->read_only_dirs[i] != NULL; ++i)
-    FORWARD_IF(check_path(o->read_only_dirs[i], "read_only_dirs"));
-  return ATTNPRESS_OK;
-}
-
 /* ---- Tensors --------------------------------------------------------------------------------- */
 
 /* Kernels count keys and rows in 32 bits, up to the end of the last block. */

@@ -10,14 +10,7 @@
 #include <stdint.h>
 
 #include "attnpress/attnpress.h"
-
-/** Where a handle's messages go. */
-typedef struct ap_log {
-  void (*function)(void *user, int level, const char *message); /* NULL: silent */
-  void *user;
-} ap_log;
-void ap_log_line(const ap_log *log, int level, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+#include "core/log.h"
 
 enum { AP_COMPILER_MAX = 48, AP_CACHE_SCHEMA = 1 };
 #define AP_CACHE_DEFAULT_BYTES ((uint64_t)512 << 20)

@@ -1,12 +1,15 @@
 /* Compiles a rendered source with NVRTC. Knows nothing of caches and drivers. */
 #define _POSIX_C_SOURCE 200809L
-#include "internal.h"
+#include "press/jit.h"
 
 #include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "core/error.h"
+#include "press/cubin.h"
 
 /* Options that decide what comes out; they are part of a cubin's key. --gpu-architecture is not
  * among them since the target is a part of its own. */

@@ -1,0 +1,47 @@
+/* The contexts that a handle has met, and the kernels that are ready in each. */
+#pragma once
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cuda/driver.h"
+
+typedef struct ap_kernel ap_kernel;
+
+/** A kernel in a context: what a launch needs. Immutable once published. */
+typedef struct ap_bound {
+  uint64_t variant_key;
+  CUfunction function;
+  const ap_kernel *kernel;
+} ap_bound;
+
+/** Open addressing, linear probing, at most half full; readers take no lock. A full table is
+ * replaced by a larger one and kept until the handle goes, since a reader may still look at it. */
+typedef struct ap_bound_table {
+  struct ap_bound_table *older;
+  size_t capacity, count; /* capacity is a power of two; count is the writers' */
+  _Atomic(ap_bound *) slots[];
+} ap_bound_table;
+
+/** What a handle knows of a context. Immutable but for its table; kept until the handle goes, also
+ * where the context goes before, since a reader may be looking at it. */
+typedef struct ap_context {
+  struct ap_context *next;
+  CUcontext context;
+  unsigned long long id; /* tells a context from a later one at the same address */
+  ap_device device;
+  _Atomic(ap_bound_table *) table;
+} ap_context;
+
+/** The context that work on `stream` runs in: the stream's, or the calling thread's current one. */
+attnpress_status ap_context_of(attnpress_handle *handle, CUstream stream, ap_context **context);
+/** The kernel of a variant in a context; NULL: it is not ready there. Takes no lock. */
+const ap_bound *ap_bound_find(ap_context *context, uint64_t variant_key);
+/** Adds a kernel to a context, which then owns it; the caller holds the handle's lock. 0: memory
+ * ran out. */
+int ap_bound_insert(ap_context *context, ap_bound *bound);
+void ap_contexts_free(attnpress_handle *handle);
+
+/** Makes a context current for the calling thread, if it is not; leaves with ap_leave(). */
+attnpress_status ap_enter(attnpress_handle *handle, CUcontext context, int *pushed);
+void ap_leave(attnpress_handle *handle, int pushed);
