@@ -45,7 +45,6 @@ static attnpress_status open_parts(attnpress_handle *handle, const attnpress_opt
   handle->backend = options->backend;
   handle->num_threads = options->num_threads;
   handle->arch_max = options->arch_max;
-  handle->log = (ap_log){options->log, options->log_user};
   ap_finder *finder = &handle->finder;
   finder->jit_off = options->jit_off;
   finder->log = &handle->log;
@@ -70,6 +69,7 @@ attnpress_status attnpress_create(attnpress_handle **handle, const attnpress_opt
   pthread_mutex_init(&fresh->lock, NULL);
   pthread_cond_init(&fresh->loaded, NULL);
   atomic_init(&fresh->contexts, NULL);
+  ap_log_init(&fresh->log, known.log, known.log_user);
   const attnpress_status status = open_parts(fresh, &known);
   if (status == ATTNPRESS_OK)
     *handle = fresh;
@@ -81,11 +81,13 @@ attnpress_status attnpress_create(attnpress_handle **handle, const attnpress_opt
 void attnpress_destroy(attnpress_handle *handle) {
   if (handle == NULL)
     return;
+  ap_log_deliver(&handle->log);
   ap_contexts_free(handle);
   ap_kernels_free(handle);
   ap_compiler_free(&handle->finder.compiler);
   ap_cache_free(&handle->finder.cache);
   ap_driver_close(&handle->driver);
+  ap_log_free(&handle->log);
   pthread_cond_destroy(&handle->loaded);
   pthread_mutex_destroy(&handle->lock);
   free(handle);

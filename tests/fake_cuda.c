@@ -16,6 +16,7 @@ _Static_assert(sizeof(fake_map) <= sizeof(attnpress_tensor_map), "a map holds wh
 enum { STACK_MAX = 16, FUNCTIONS_MAX = 4096, SMEM_DEFAULT_BYTES = 48 * 1024 };
 
 struct CUctx_st {
+  CUcontext next_freed;
   int device, alive;
   unsigned long long id;
 };
@@ -41,7 +42,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static fake_cuda fake;
 static int initialised, captures;
 static unsigned long long next_id = 1;
-static CUcontext freed_context;
+static CUcontext freed_contexts; /* a list: an address comes again, as with any allocator */
 static struct CUfunc_st functions[FUNCTIONS_MAX];
 static int function_count;
 static _Thread_local CUcontext stack[STACK_MAX];
@@ -63,8 +64,11 @@ static CUcontext current(void) {
 
 static CUcontext context_new(int device) {
   pthread_mutex_lock(&lock);
-  CUcontext context = freed_context != NULL ? freed_context : malloc(sizeof *context);
-  freed_context = NULL;
+  CUcontext context = freed_contexts;
+  if (context != NULL)
+    freed_contexts = context->next_freed;
+  else
+    context = malloc(sizeof *context);
   context->device = device;
   context->alive = 1;
   context->id = next_id++;
@@ -75,8 +79,8 @@ static CUcontext context_new(int device) {
 static void context_free(CUcontext context) {
   pthread_mutex_lock(&lock);
   context->alive = 0;
-  if (freed_context == NULL)
-    freed_context = context;
+  context->next_freed = freed_contexts;
+  freed_contexts = context;
   pthread_mutex_unlock(&lock);
 }
 

@@ -253,6 +253,8 @@ static attnpress_status describe_kernel(attnpress_handle *handle, const ap_reque
   ap_image image;
   const attnpress_status status =
       ap_find_image(&handle->finder, request, AP_LAYER_PREBUILT | AP_LAYER_DISK, &image, NULL);
+  if (status != ATTNPRESS_OK)
+    ap_log_deliver(&handle->log);
   if (status == ATTNPRESS_NO_KERNEL) {
     info->origin = handle->finder.jit_off ? ATTNPRESS_ORIGIN_NONE : ATTNPRESS_ORIGIN_JIT;
     return ATTNPRESS_OK;
@@ -263,6 +265,7 @@ static attnpress_status describe_kernel(attnpress_handle *handle, const ap_reque
   info->spill_bytes = image.spill_bytes;
   info->cubin_bytes = image.size;
   ap_image_free(&image);
+  ap_log_deliver(&handle->log);
   return ATTNPRESS_OK;
 }
 

@@ -120,7 +120,7 @@ static attnpress_status choose_user_dir(ap_cache *cache, const char *given) {
 
 attnpress_status ap_cache_init(ap_cache *cache, const char *user_dir, int off,
                                const char *const *read_only_dirs, uint64_t max_bytes,
-                               const ap_log *log) {
+                               ap_log *log) {
   memset(cache, 0, sizeof *cache);
   cache->max_bytes = max_bytes ? max_bytes : AP_CACHE_DEFAULT_BYTES;
   cache->log = log;

@@ -56,16 +56,40 @@ static double now_ms(void) {
   return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-/** Finds the image and loads it: the work of the one thread that has made the kernel BUSY.
- * *for_good: 1 where trying again would give the same failure. */
-static attnpress_status fetch(attnpress_handle *handle, ap_kernel *kernel, int *for_good) {
+/** How fetching a kernel ended. */
+typedef enum fetch_end {
+  FETCH_DONE,
+  FETCH_FAILED,          /* trying again may help */
+  FETCH_FAILED_FOR_GOOD, /* trying again would give the same failure */
+  FETCH_TO_BE_COMPILED,  /* there is a line to be said before */
+} fetch_end;
+
+/** Finds the image, in what is left of the layers, or says that it must be compiled. */
+static attnpress_status find_image(attnpress_handle *handle, ap_kernel *kernel, ap_image *image,
+                                   fetch_end *end) {
+  const int compiles = (kernel->layers & AP_LAYER_JIT) && !handle->finder.jit_off;
+  const int layers = kernel->announced ? kernel->layers : kernel->layers & ~AP_LAYER_JIT;
+  const attnpress_status status =
+      ap_find_image(&handle->finder, &kernel->request, layers, image, NULL);
+  *end = status == ATTNPRESS_OK               ? FETCH_DONE
+         : status == ATTNPRESS_COMPILE_FAILED ? FETCH_FAILED_FOR_GOOD
+                                              : FETCH_FAILED;
+  if (status != ATTNPRESS_NO_KERNEL || !compiles || kernel->announced)
+    return status;
+  kernel->layers &= AP_LAYER_USER | AP_LAYER_JIT; /* the user's may be filled by another process */
+  *end = FETCH_TO_BE_COMPILED;
+  return ATTNPRESS_OK;
+}
+
+/** Finds the image and loads it: the work of the one thread that has made the kernel BUSY. */
+static attnpress_status fetch(attnpress_handle *handle, ap_kernel *kernel, fetch_end *end) {
   const ap_request *request = &kernel->request;
   const double begin_ms = now_ms();
-  for (int layers = AP_LAYER_ALL;;) {
+  for (;;) {
     ap_image image;
-    const attnpress_status found = ap_find_image(&handle->finder, request, layers, &image, NULL);
-    *for_good = found == ATTNPRESS_COMPILE_FAILED;
-    FORWARD_IF(found);
+    FORWARD_IF(find_image(handle, kernel, &image, end));
+    if (*end == FETCH_TO_BE_COMPILED)
+      return ATTNPRESS_OK;
     const CUresult result = load_image(&handle->driver, &image, kernel);
     kernel->origin = image.origin;
     kernel->registers = image.registers;
@@ -84,14 +108,20 @@ static attnpress_status fetch(attnpress_handle *handle, ap_kernel *kernel, int *
     snprintf(what, sizeof what, "loading %s for %s (%s)", request->stem, request->target,
              ap_origin_name(kernel->origin));
     const attnpress_status status = ap_driver_fail(&handle->driver, result, what);
-    *for_good = is_refusal(result);
+    *end = is_refusal(result) ? FETCH_FAILED_FOR_GOOD : FETCH_FAILED;
     if (!is_refusal(result) || layer == AP_LAYER_JIT)
       return status;
     ap_log_line(&handle->log, ATTNPRESS_LOG_WARNING, "%s; looking further", attnpress_last_error());
     if (layer == AP_LAYER_USER)
       ap_forget_image(&handle->finder, request);
-    layers &= ~layer;
+    kernel->layers &= ~layer;
   }
+}
+
+/** Fetching begins anew the next time. */
+static void forget_progress(ap_kernel *kernel) {
+  kernel->layers = AP_LAYER_ALL;
+  kernel->announced = 0;
 }
 
 /** The kernel's record, made where it is missing; the caller holds the lock. NULL: memory ran out.
@@ -106,6 +136,7 @@ static ap_kernel *find_kernel(attnpress_handle *handle, const ap_request *reques
     if (k != NULL) {
       k->request = *request;
       k->spill_bytes = -1;
+      forget_progress(k);
       k->next = handle->kernels;
       handle->kernels = k;
     }
@@ -123,9 +154,31 @@ int ap_kernel_loaded(attnpress_handle *handle, const ap_request *request, ap_ker
   return loaded;
 }
 
-/** A loaded kernel: one thread fetches it, the others wait for that one. */
+/** What becomes of a BUSY kernel; the caller holds the lock. */
+static void end_fetch(attnpress_handle *handle, ap_kernel *kernel, attnpress_status status,
+                      fetch_end end) {
+  static const ap_kernel_state states[] = {
+      [FETCH_DONE] = AP_KERNEL_READY,
+      [FETCH_FAILED] = AP_KERNEL_EMPTY,
+      [FETCH_FAILED_FOR_GOOD] = AP_KERNEL_FAILED,
+      [FETCH_TO_BE_COMPILED] = AP_KERNEL_EMPTY,
+  };
+  kernel->state = states[end];
+  if (end == FETCH_TO_BE_COMPILED)
+    kernel->announced = 1;
+  if (end == FETCH_FAILED)
+    forget_progress(kernel);
+  if (status != ATTNPRESS_OK) {
+    kernel->failure = status;
+    snprintf(kernel->sentence, sizeof kernel->sentence, "%s", attnpress_last_error());
+  }
+  pthread_cond_broadcast(&handle->loaded);
+}
+
+/** A loaded kernel: one thread fetches it, the others wait for that one. *announce 1: it must be
+ * compiled, and this thread says so before anybody begins; nobody is kept waiting meanwhile. */
 static attnpress_status load_kernel(attnpress_handle *handle, const ap_request *request,
-                                    ap_kernel **loaded) {
+                                    ap_kernel **loaded, int *announce) {
   pthread_mutex_lock(&handle->lock);
   ap_kernel *kernel = find_kernel(handle, request, 1);
   if (kernel == NULL) {
@@ -140,16 +193,11 @@ static attnpress_status load_kernel(attnpress_handle *handle, const ap_request *
   if (kernel->state == AP_KERNEL_EMPTY) {
     kernel->state = AP_KERNEL_BUSY;
     pthread_mutex_unlock(&handle->lock);
-    int for_good = 0;
-    status = fetch(handle, kernel, &for_good);
+    fetch_end end = FETCH_DONE;
+    status = fetch(handle, kernel, &end);
     pthread_mutex_lock(&handle->lock);
-    kernel->state = AP_KERNEL_READY;
-    if (status != ATTNPRESS_OK) {
-      kernel->state = for_good ? AP_KERNEL_FAILED : AP_KERNEL_EMPTY;
-      kernel->failure = status;
-      snprintf(kernel->sentence, sizeof kernel->sentence, "%s", attnpress_last_error());
-    }
-    pthread_cond_broadcast(&handle->loaded);
+    end_fetch(handle, kernel, status, end);
+    *announce = end == FETCH_TO_BE_COMPILED;
   }
   pthread_mutex_unlock(&handle->lock);
   *loaded = kernel;
@@ -210,7 +258,7 @@ static attnpress_status refuse_capture(attnpress_handle *handle, const ap_reques
 /** The slow part of ap_kernel_get; the context is current. */
 static attnpress_status get_missing(attnpress_handle *handle, ap_context *context,
                                     const ap_request *request, CUstream stream, int no_stream,
-                                    const ap_bound **bound) {
+                                    const ap_bound **bound, int *announce) {
   if (!no_stream)
     FORWARD_IF(refuse_capture(handle, request, stream));
   /* A capture of another thread's in global mode forbids this thread to load, unless it says that
@@ -218,8 +266,8 @@ static attnpress_status get_missing(attnpress_handle *handle, ap_context *contex
   int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   const CUresult result = handle->driver.thread_exchange_capture_mode(&mode);
   ap_kernel *kernel = NULL;
-  attnpress_status status = load_kernel(handle, request, &kernel);
-  if (status == ATTNPRESS_OK)
+  attnpress_status status = load_kernel(handle, request, &kernel, announce);
+  if (status == ATTNPRESS_OK && !*announce)
     status = bind(handle, context, kernel, bound);
   if (result == CUDA_SUCCESS)
     handle->driver.thread_exchange_capture_mode(&mode);
@@ -233,11 +281,19 @@ attnpress_status ap_kernel_get(attnpress_handle *handle, ap_context *context,
   if (*bound != NULL)
     return ATTNPRESS_OK;
   ap_request request;
-  int pushed;
   FORWARD_IF(ap_request_init(&request, variant, target));
-  FORWARD_IF(ap_enter(handle, context->context, &pushed));
-  const attnpress_status status = get_missing(handle, context, &request, stream, no_stream, bound);
-  ap_leave(handle, pushed);
+  attnpress_status status;
+  int announce;
+  do { /* twice where it must be compiled */
+    int pushed;
+    announce = 0;
+    FORWARD_IF(ap_enter(handle, context->context, &pushed));
+    status = get_missing(handle, context, &request, stream, no_stream, bound, &announce);
+    ap_leave(handle, pushed);
+    if (announce)
+      ap_log_compiling(&handle->log, &request);
+    ap_log_deliver(&handle->log); /* the function may call the library, or not return */
+  } while (announce);
   return status;
 }
 

@@ -16,6 +16,8 @@ struct ap_kernel {
   struct ap_kernel *next;
   ap_request request;
   ap_kernel_state state;
+  int layers;    /* AP_LAYER_... that are still to be asked */
+  int announced; /* 1: none of those before the compile has it, and the line before it is said */
   CUlibrary library;
   CUkernel kernel;
   int32_t origin, registers, spill_bytes;

@@ -171,6 +171,25 @@ attnpress_status ap_find_image(ap_finder *finder, const ap_request *request, int
   return ATTNPRESS_OK;
 }
 
+void ap_log_compiling(ap_log *log, const ap_request *request) {
+  ap_log_line(log, ATTNPRESS_LOG_INFO, "%s %s %s: compiling", request->stem, request->tile_name,
+              request->target);
+}
+
+attnpress_status ap_find_image_aloud(ap_finder *finder, const ap_request *request, ap_image *image,
+                                     attnpress_status *publish_status) {
+  attnpress_status status =
+      ap_find_image(finder, request, AP_LAYER_ALL & ~AP_LAYER_JIT, image, publish_status);
+  if (status == ATTNPRESS_NO_KERNEL && !finder->jit_off) {
+    ap_log_compiling(finder->log, request);
+    ap_log_deliver(finder->log);
+    status = ap_find_image(finder, request, AP_LAYER_USER | AP_LAYER_JIT, image, publish_status);
+  }
+  if (status != ATTNPRESS_OK)
+    ap_log_deliver(finder->log);
+  return status;
+}
+
 void ap_forget_image(const ap_finder *finder, const ap_request *request) {
   char *source;
   size_t size;

@@ -10,7 +10,7 @@ typedef struct ap_finder {
   ap_cache cache;
   ap_compiler compiler;
   int jit_off; /* 1: nothing is compiled */
-  const ap_log *log;
+  ap_log *log;
 } ap_finder;
 
 /** The key of a cubin: schema, source, digest of the device headers, options, target. */
@@ -30,6 +30,13 @@ enum { /* layers that a cubin may come from, in the order in which they are aske
  * NULL) says whether that worked, since a call goes on without. */
 attnpress_status ap_find_image(ap_finder *finder, const ap_request *request, int layers,
                                ap_image *image, attnpress_status *publish_status);
+/** The same from all layers, for a caller that holds no lock and is in nobody's way: messages are
+ * handed out before a compile begins and where finding fails. Those that remain are the caller's to
+ * hand out, once the image is freed. */
+attnpress_status ap_find_image_aloud(ap_finder *finder, const ap_request *request, ap_image *image,
+                                     attnpress_status *publish_status);
+/** The line that is said before a compile. */
+void ap_log_compiling(ap_log *log, const ap_request *request);
 /** Removes an entry that the driver refused from the user's cache. */
 void ap_forget_image(const ap_finder *finder, const ap_request *request);
 const char *ap_origin_name(int32_t origin); /* "prebuilt", "cache", "jit" ... */

@@ -29,5 +29,5 @@ attnpress_status ap_request_init(ap_request *request, const ap_variant *variant,
 /** The options that decide what NVRTC makes, but for the target; the rest is in jit.c. */
 const char *const *ap_jit_options(size_t *count);
 
-attnpress_status ap_jit_compile(ap_nvrtc *nvrtc, const ap_log *log, const ap_request *request,
+attnpress_status ap_jit_compile(ap_nvrtc *nvrtc, ap_log *log, const ap_request *request,
                                 const char *source, ap_image *image);
