@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 
+#include "attnpress/kernel_args.h"
 #include "support.h"
 
 /* Head dim 72 is not in the default set, so that nothing here depends on what is linked in. */
@@ -226,6 +227,128 @@ static void test_receiver_does_not_return(void **state) {
   attnpress_destroy(handle);
 }
 
+/* ---- Contexts -------------------------------------------------------------------------------- */
+
+static int count_records(attnpress_handle *handle) {
+  int count = 0;
+  for (ap_context *c = atomic_load(&handle->contexts); c != NULL; c = c->next)
+    ++count;
+  return count;
+}
+
+/** Kernels that are ready in a context. */
+static int count_bounds(ap_context *context) {
+  return (int)atomic_load(&context->table)->count;
+}
+
+static attnpress_handle *make_silent(void) {
+  attnpress_handle *handle;
+  const attnpress_options options = test_options();
+  assert_ok(attnpress_create(&handle, &options));
+  return handle;
+}
+
+/** Ten thousand contexts come and go, four at a time: the handle keeps what four take, and a kernel
+ * is never one of a context that is gone. */
+static void test_contexts_come_and_go(void **state) {
+  (void)state;
+  enum { CONTEXTS = 10000, ALIVE = 4 };
+  attnpress_handle *handle = make_silent();
+  CUcontext own = cuda->context_get(), alive[ALIVE];
+  for (int i = 0; i < CONTEXTS; ++i) {
+    CUcontext *place = &alive[i * 7 / 3 % ALIVE];
+    if (i < ALIVE)
+      place = &alive[i];
+    else
+      cuda->context_free(*place);
+    *place = cuda->context_new(0);
+    cuda->context_set(*place);
+    const int made = cuda->functions;
+    ap_context *context;
+    const ap_bound *bound, *again;
+    assert_ok(ap_context_of(handle, NULL, &context));
+    assert_int_equal(count_bounds(context), 0);
+    assert_ok(ap_kernel_get(handle, context, &variant, "sm_90", NULL, 1, &bound));
+    assert_int_equal(cuda->functions, made + 1);
+    assert_ok(ap_kernel_get(handle, context, &variant, "sm_90", NULL, 1, &again));
+    assert_ptr_equal(bound, again);
+    assert_true(count_records(handle) <= ALIVE);
+  }
+  assert_int_equal(compiles(), 1);
+  assert_int_equal(cuda->loads, 1);
+  attnpress_destroy(handle);
+  for (int i = 0; i < ALIVE; ++i)
+    cuda->context_free(alive[i]);
+  cuda->context_set(own);
+}
+
+/** Two devices of different generations under one handle: each context gets its device's numbers
+ * and target, also where the next context at its address is the other device's. */
+static void test_mixed_devices(void **state) {
+  (void)state;
+  static const int capabilities[] = {90, 86};
+  static const int sm_counts[] = {132, 84};
+  static const char *const targets[] = {"sm_90", "sm_86"};
+  ap_variant variants[2];
+  assert_ok(ap_variant_parse(stem, &variants[0]));
+  assert_ok(ap_variant_parse("flash_fwd_hdim72_bf16_sm86", &variants[1]));
+  setenv("FAKE_CUDA_DEVICES", "2", 1);
+  for (int d = 0; d < 2; ++d)
+    cuda->capability_of[d] = capabilities[d];
+  attnpress_handle *handle = make_silent();
+  CUcontext own = cuda->context_get();
+  for (int round = 0; round < 4; ++round) {
+    CUcontext contexts[2];
+    for (int i = 0; i < 2; ++i)
+      contexts[(i + round) % 2] = cuda->context_new((i + round) % 2); /* addresses change places */
+    for (int call = 0; call < 4; ++call) {
+      const int d = call % 2;
+      ap_context *context;
+      const ap_bound *bound;
+      CUstream stream = cuda->stream_new(contexts[d]);
+      cuda->context_set(contexts[1 - d]); /* the stream's counts */
+      assert_ok(ap_context_of(handle, stream, &context));
+      assert_int_equal(context->device.ordinal, d);
+      assert_int_equal(context->device.capability, capabilities[d]);
+      assert_int_equal(context->device.sm_count, sm_counts[d]);
+      assert_ok(ap_kernel_get(handle, context, &variants[d], targets[d], stream, 0, &bound));
+      assert_string_equal(bound->kernel->request.target, targets[d]);
+      cuda->context_set(contexts[d]);
+      const CUlaunchConfig config = {.grid_x = 1,
+                                     .grid_y = 1,
+                                     .grid_z = 1,
+                                     .block_x = 128,
+                                     .block_y = 1,
+                                     .block_z = 1,
+                                     .smem_bytes = (unsigned)bound->kernel->request.tile.smem_bytes,
+                                     .stream = stream};
+      unsigned char args[sizeof(attnpress_fwd_sm90_args)] = {0};
+      void *parameters[] = {args};
+      assert_int_equal(handle->driver.launch_kernel(&config, bound->function, parameters, NULL),
+                       CUDA_SUCCESS);
+      cuda->stream_free(stream);
+    }
+    for (int i = 1; i >= 0; --i)
+      cuda->context_free(contexts[i]);
+  }
+  assert_int_equal(count_records(handle), 2);
+  assert_int_equal(compiles(), 2);
+  assert_int_equal(cuda->loads, 2);
+  /* A kernel of the other device is refused by the driver and not bound. */
+  CUcontext first = cuda->context_new(0);
+  cuda->context_set(first);
+  ap_context *context;
+  const ap_bound *bound;
+  assert_ok(ap_context_of(handle, NULL, &context));
+  assert_int_equal(ap_kernel_get(handle, context, &variants[1], "sm_86", NULL, 1, &bound),
+                   ATTNPRESS_DRIVER_ERROR);
+  assert_int_equal(count_bounds(context), 0);
+  attnpress_destroy(handle);
+  cuda->context_free(first);
+  cuda->context_set(own);
+  unsetenv("FAKE_CUDA_DEVICES");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
@@ -233,6 +356,8 @@ int main(void) {
       TEST(test_lines),
       TEST(test_receiver_calls_back),
       TEST(test_receiver_does_not_return),
+      TEST(test_contexts_come_and_go),
+      TEST(test_mixed_devices),
   };
   return cmocka_run_group_tests(tests, set_up_group, tear_down_group);
 }

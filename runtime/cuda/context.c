@@ -32,7 +32,8 @@ void ap_leave(attnpress_handle *handle, int pushed) {
 static ap_context *find_context(attnpress_handle *handle, CUcontext context,
                                 unsigned long long id) {
   ap_context *c = atomic_load_explicit(&handle->contexts, memory_order_acquire);
-  while (c != NULL && (c->context != context || c->id != id))
+  while (c != NULL &&
+         (c->context != context || atomic_load_explicit(&c->id, memory_order_acquire) != id))
     c = c->next;
   return c;
 }
@@ -60,35 +61,66 @@ static attnpress_status read_context_device(attnpress_handle *handle, CUcontext 
   return ap_device_read(&handle->driver, ordinal, device);
 }
 
-static attnpress_status add_context(attnpress_handle *handle, CUcontext context,
-                                    unsigned long long id, ap_context **added) {
-  ap_device device;
-  FORWARD_IF(read_context_device(handle, context, &device));
+/** The record of an address, whatever its id; the caller holds the lock. */
+static ap_context *find_address(attnpress_handle *handle, CUcontext context) {
+  ap_context *c = atomic_load_explicit(&handle->contexts, memory_order_relaxed);
+  while (c != NULL && c->context != context)
+    c = c->next;
+  return c;
+}
+
+/** Frees the kernels of a context that is gone and all tables but the newest, which is emptied. */
+static void empty(ap_context *record) {
+  ap_bound_table *table = atomic_load_explicit(&record->table, memory_order_relaxed);
+  for (size_t i = 0; i < table->capacity; ++i) { /* the newest table has them all */
+    free(atomic_load_explicit(&table->slots[i], memory_order_relaxed));
+    atomic_store_explicit(&table->slots[i], NULL, memory_order_relaxed);
+  }
+  table->count = 0;
+  while (table->older != NULL) {
+    ap_bound_table *older = table->older;
+    table->older = older->older;
+    free(older);
+  }
+}
+
+/** A record for an address, in the list; the caller holds the lock. NULL: memory ran out. */
+static ap_context *new_record(attnpress_handle *handle, CUcontext context, unsigned long long id,
+                              const ap_device *device) {
   ap_context *fresh = calloc(1, sizeof *fresh);
   ap_bound_table *table = new_table(TABLE_CAPACITY, NULL);
   if (fresh == NULL || table == NULL) {
     free(fresh);
     free(table);
-    return ap_fail(ATTNPRESS_OUT_OF_MEMORY, "host memory ran out for a context's kernels");
+    return NULL;
   }
   fresh->context = context;
-  fresh->id = id;
-  fresh->device = device;
-  fresh->device.arch_max = handle->arch_max;
+  fresh->device = *device;
+  atomic_init(&fresh->id, id);
   atomic_init(&fresh->table, table);
+  fresh->next = atomic_load_explicit(&handle->contexts, memory_order_relaxed);
+  atomic_store_explicit(&handle->contexts, fresh, memory_order_release);
+  return fresh;
+}
+
+static attnpress_status add_context(attnpress_handle *handle, CUcontext context,
+                                    unsigned long long id, ap_context **added) {
+  ap_device device;
+  FORWARD_IF(read_context_device(handle, context, &device));
+  device.arch_max = handle->arch_max;
 
   pthread_mutex_lock(&handle->lock);
-  ap_context *known = find_context(handle, context, id); /* another thread may have been first */
-  if (known == NULL) {
-    fresh->next = atomic_load_explicit(&handle->contexts, memory_order_relaxed);
-    atomic_store_explicit(&handle->contexts, fresh, memory_order_release);
-  }
+  ap_context *record = find_address(handle, context);
+  if (record == NULL) {
+    record = new_record(handle, context, id, &device);
+  } else if (atomic_load_explicit(&record->id, memory_order_relaxed) != id) {
+    empty(record);
+    record->device = device;
+    atomic_store_explicit(&record->id, id, memory_order_release);
+  } /* else another thread was first */
   pthread_mutex_unlock(&handle->lock);
-  if (known != NULL) {
-    free(table);
-    free(fresh);
-  }
-  *added = known != NULL ? known : fresh;
+  RETURN_IF(record == NULL, ATTNPRESS_OUT_OF_MEMORY, "host memory ran out for a context's kernels");
+  *added = record;
   return ATTNPRESS_OK;
 }
 
@@ -156,14 +188,8 @@ void ap_contexts_free(attnpress_handle *handle) {
   ap_context *context = atomic_load(&handle->contexts);
   while (context != NULL) {
     ap_context *next = context->next;
-    ap_bound_table *table = atomic_load(&context->table);
-    for (size_t i = 0; i < table->capacity; ++i) /* the newest table has them all */
-      free(atomic_load(&table->slots[i]));
-    while (table != NULL) {
-      ap_bound_table *older = table->older;
-      free(table);
-      table = older;
-    }
+    empty(context);
+    free(atomic_load(&context->table));
     free(context);
     context = next;
   }

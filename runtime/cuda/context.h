@@ -23,12 +23,17 @@ typedef struct ap_bound_table {
   _Atomic(ap_bound *) slots[];
 } ap_bound_table;
 
-/** What a handle knows of a context. Immutable but for its table; kept until the handle goes, also
- * where the context goes before, since a reader may be looking at it. */
+/** What a handle knows of a context. There is one record an address, kept until the handle goes,
+ * since others may be walking over the list; `next` and `context` never change. When a context is
+ * gone and another comes at its address, which its id tells, the record is the new one's: nobody
+ * looks for the old id any more, as calls in a context end before it is destroyed. Whoever keeps a
+ * record for longer than a call keeps the id too and compares it; the bounds of another id are
+ * freed. Drivers allocate contexts, so that addresses come again and there are about as many
+ * records as there were contexts at once. */
 typedef struct ap_context {
   struct ap_context *next;
   CUcontext context;
-  unsigned long long id; /* tells a context from a later one at the same address */
+  _Atomic(unsigned long long) id; /* stored last: who reads it may read the rest */
   ap_device device;
   _Atomic(ap_bound_table *) table;
 } ap_context;
