@@ -200,9 +200,11 @@ static attnpress_status describe_kernel(attnpress_handle *handle, const ap_reque
   }
   ap_image image;
   const attnpress_status status =
-      ap_find_image(handle, request, AP_LAYER_PREBUILT | AP_LAYER_DISK, &image, NULL);
+      ap_find_image(&handle->finder, request, AP_LAYER_PREBUILT | AP_LAYER_DISK, &image, NULL);
+  if (status != ATTNPRESS_OK)
+    ap_log_deliver(&handle->log);
   if (status == ATTNPRESS_NO_KERNEL) {
-    info->origin = handle->jit_off ? ATTNPRESS_ORIGIN_NONE : ATTNPRESS_ORIGIN_JIT;
+    info->origin = handle->finder.jit_off ? ATTNPRESS_ORIGIN_NONE : ATTNPRESS_ORIGIN_JIT;
     return ATTNPRESS_OK;
   }
   FORWARD_IF(status);
@@ -211,6 +213,7 @@ static attnpress_status describe_kernel(attnpress_handle *handle, const ap_reque
   info->spill_bytes = image.spill_bytes;
   info->cubin_bytes = image.size;
   ap_image_free(&image);
+  ap_log_deliver(&handle->log);
   return ATTNPRESS_OK;
 }
 
@@ -263,8 +266,9 @@ static attnpress_status prepare_cubin(attnpress_handle *handle, const ap_launch 
   ap_image image;
   attnpress_status published;
   FORWARD_IF(ap_request_init(&request, &launch->variant, launch->target));
-  FORWARD_IF(ap_find_image(handle, &request, AP_LAYER_ALL, &image, &published));
+  FORWARD_IF(ap_find_image_aloud(&handle->finder, &request, &image, &published));
   ap_image_free(&image);
+  ap_log_deliver(&handle->log);
   return published;
 }
 

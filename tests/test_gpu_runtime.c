@@ -146,7 +146,7 @@ static void plant(attnpress_handle *handle, const small_call *c, const unsigned 
   free(source);
   memset(&entry, 0, sizeof entry);
   entry.cubin_bytes = size;
-  CHECK_OK(ap_cache_publish(&handle->cache, &key, cubin, &entry));
+  CHECK_OK(ap_cache_publish(&handle->finder.cache, &key, cubin, &entry));
 }
 
 /** The call finds the planted cubin, is refused, compiles, runs; and the entry is replaced. */
@@ -184,7 +184,7 @@ static void test_refused(void) {
   ap_image image;
   attnpress_handle *handle = make_handle();
   CHECK_OK(ap_request_init(&request, &variant, foreign));
-  const attnpress_status status = ap_find_image(handle, &request, AP_LAYER_ALL, &image, NULL);
+  const attnpress_status status = ap_find_image(&handle->finder, &request, AP_LAYER_ALL, &image, NULL);
   CHECK_OK(status);
   if (status == ATTNPRESS_OK) {
     check_refused("another device's", image.data, image.size);

@@ -191,7 +191,7 @@ static attnpress_handle *handle_with_real_nvrtc(void) {
   options.cache_off = 1;
   assert_ok(attnpress_create(&handle, &options));
   ap_nvrtc *nvrtc;
-  if (ap_handle_nvrtc(handle, &nvrtc) == ATTNPRESS_OK)
+  if (ap_compiler_get(&handle->finder.compiler, &nvrtc) == ATTNPRESS_OK)
     return handle;
   print_message("skipped: %s\n", attnpress_last_error());
   attnpress_destroy(handle);
@@ -237,7 +237,7 @@ static void test_resources(void **state) {
   ap_nvrtc *nvrtc;
   ap_image image;
   static const char *const targets[] = {"sm_80", "sm_86", "sm_90", "sm_100", "sm_120"};
-  assert_ok(ap_handle_nvrtc(handle, &nvrtc));
+  assert_ok(ap_compiler_get(&handle->finder.compiler, &nvrtc));
   for (size_t i = 0; i < sizeof targets / sizeof *targets; ++i) {
     ap_request request = {.stem = "heavy"};
     int32_t registers, local_bytes;
@@ -281,7 +281,7 @@ static void test_real_errors(void **state) {
   ap_nvrtc *nvrtc;
   ap_image image;
   const ap_request request = {.stem = "wrong", .target = "sm_80"};
-  assert_ok(ap_handle_nvrtc(handle, &nvrtc));
+  assert_ok(ap_compiler_get(&handle->finder.compiler, &nvrtc));
   assert_int_equal(
       ap_jit_compile(nvrtc, NULL, &request, "__device__ int f() { return foo; }\n", &image),
       ATTNPRESS_COMPILE_FAILED);

@@ -215,7 +215,7 @@ static int store(const press *p, item *it, const ap_image *image) {
 static int compile_item(press *p, item *it) {
   ap_nvrtc *nvrtc;
   ap_image image;
-  if (ap_handle_nvrtc(p->handle, &nvrtc) != ATTNPRESS_OK ||
+  if (ap_compiler_get(&p->handle->finder.compiler, &nvrtc) != ATTNPRESS_OK ||
       ap_jit_compile(nvrtc, &p->handle->log, &it->request, it->source, &image) != ATTNPRESS_OK)
     return 0;
   const int good = store(p, it, &image);

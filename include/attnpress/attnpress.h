@@ -143,9 +143,12 @@ typedef struct attnpress_options {
    * array, or NULL. */
   const char *const *read_only_dirs;
   uint64_t cache_max_bytes; /* bound of the user's cache, least recently used first; 0: 512 MiB */
-  /** Hears one line for each kernel that is loaded or compiled (stem, tile, target, origin,
-   * milliseconds) and each cache entry that is replaced, and NVRTC's log where there is one. Called
-   * from the calling thread, possibly several at once. NULL: silent. */
+  /** Hears one line before a kernel is compiled, one for each kernel that is loaded or compiled
+   * (stem, tile, target, origin, milliseconds) and each cache entry that is replaced, and NVRTC's
+   * log where there is one. Called from threads that are in a call of this handle's, possibly
+   * several at once, with no lock held and no other thread waiting: it may use the handle, and it
+   * need not return. Lines of a kernel that is being fetched come when that is done. NULL: silent.
+   */
   void (*log)(void *user, int level, const char *message);
   void *log_user;
   /** Kernels that were written for a newer architecture than this (80, 86 or 90; 0: no limit) are

@@ -12,7 +12,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,17 +45,6 @@ typedef struct entry_header {
 
 _Static_assert(sizeof(ap_entry_info) == 128 + 64 + 16 + 48 + 16 + 8 + 8, "no holes");
 _Static_assert(sizeof(entry_header) == 48 + sizeof(ap_entry_info), "layout of an entry");
-
-void ap_log_line(const ap_log *log, int level, const char *format, ...) {
-  if (log == NULL || log->function == NULL)
-    return;
-  char line[4096];
-  va_list values;
-  va_start(values, format);
-  vsnprintf(line, sizeof line, format, values);
-  va_end(values);
-  log->function(log->user, level, line);
-}
 
 void ap_key_print(const ap_key *key, char text[33]) {
   for (int i = 0; i < 16; ++i)
@@ -132,7 +120,7 @@ static attnpress_status choose_user_dir(ap_cache *cache, const char *given) {
 
 attnpress_status ap_cache_init(ap_cache *cache, const char *user_dir, int off,
                                const char *const *read_only_dirs, uint64_t max_bytes,
-                               const ap_log *log) {
+                               ap_log *log) {
   memset(cache, 0, sizeof *cache);
   cache->max_bytes = max_bytes ? max_bytes : AP_CACHE_DEFAULT_BYTES;
   cache->log = log;

@@ -91,7 +91,7 @@ attnpress_status attnpress_compile(attnpress_handle *handle, const char *stem, c
   FORWARD_IF(check_target(&request));
   ap_image image;
   attnpress_status published;
-  FORWARD_IF(ap_find_image(handle, &request, AP_LAYER_ALL, &image, &published));
+  FORWARD_IF(ap_find_image_aloud(&handle->finder, &request, &image, &published));
   ap_log_line(&handle->log, ATTNPRESS_LOG_INFO, "%s %s %s: %s, %.1f ms", request.stem,
               request.tile_name, request.target, ap_origin_name(image.origin), image.compile_ms);
   if (info != NULL) {
@@ -105,6 +105,7 @@ attnpress_status attnpress_compile(attnpress_handle *handle, const char *stem, c
     ap_write_info(&found, info);
   }
   ap_image_free(&image);
+  ap_log_deliver(&handle->log);
   return published; /* the call's promise is that the cubin is linked in or cached */
 }
 

@@ -6,7 +6,7 @@
  * compiles, and does not find them if it was itself opened by a path; they are opened beforehand
  * from the folder that it came from. */
 #define _GNU_SOURCE /* dladdr, secure_getenv */
-#include "internal.h"
+#include "press/nvrtc.h"
 
 #include <dlfcn.h>
 #include <stdarg.h>
@@ -185,4 +185,40 @@ void ap_nvrtc_close(ap_nvrtc *nvrtc) {
   if (nvrtc->library != NULL)
     dlclose(nvrtc->library);
   memset(nvrtc, 0, sizeof *nvrtc);
+}
+
+/* ---- The one of a handle --------------------------------------------------------------------- */
+
+attnpress_status ap_compiler_init(ap_compiler *compiler, const char *path) {
+  memset(compiler, 0, sizeof *compiler);
+  pthread_mutex_init(&compiler->lock, NULL);
+  if (path != NULL) {
+    compiler->path = strdup(path);
+    RETURN_IF(compiler->path == NULL, ATTNPRESS_OUT_OF_MEMORY,
+              "host memory ran out for the path of NVRTC");
+  }
+  return ATTNPRESS_OK;
+}
+
+void ap_compiler_free(ap_compiler *compiler) {
+  if (compiler->state == AP_NVRTC_OPEN)
+    ap_nvrtc_close(&compiler->nvrtc);
+  pthread_mutex_destroy(&compiler->lock);
+  free(compiler->path);
+}
+
+attnpress_status ap_compiler_get(ap_compiler *compiler, ap_nvrtc **nvrtc) {
+  attnpress_status status = ATTNPRESS_OK;
+  pthread_mutex_lock(&compiler->lock);
+  if (compiler->state == AP_NVRTC_UNTRIED) {
+    status = ap_nvrtc_open(&compiler->nvrtc, compiler->path, compiler->driver_version);
+    compiler->state = status == ATTNPRESS_OK ? AP_NVRTC_OPEN : AP_NVRTC_FAILED;
+    compiler->failure = status;
+    snprintf(compiler->sentence, sizeof compiler->sentence, "%s", attnpress_last_error());
+  } else if (compiler->state == AP_NVRTC_FAILED) {
+    status = ap_fail(compiler->failure, "%s", compiler->sentence);
+  }
+  pthread_mutex_unlock(&compiler->lock);
+  *nvrtc = &compiler->nvrtc;
+  return status;
 }
