@@ -222,7 +222,7 @@ def create(backend: int, nvrtc_path: str | None = None) -> int:
 
 def nvrtc_of_pip() -> list[str]:
     """NVRTC libraries among the installed Python packages (nvidia-cuda-nvrtc), newest first. The
-    library itself knows only of those that its build found."""
+    library itself does not look there."""
     found: list[Path] = []
     for entry in sys.path:
         found += Path(entry or ".").glob("nvidia/*/lib/libnvrtc.so.1[23]")
