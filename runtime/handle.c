@@ -62,7 +62,7 @@ attnpress_status attnpress_create(attnpress_handle **handle, const attnpress_opt
   *handle = NULL;
   attnpress_options known = ATTNPRESS_OPTIONS_INIT;
   if (options != NULL)
-    FORWARD_IF(ap_copy_struct(options, &known, sizeof known, "options"));
+    FORWARD_IF(ap_copy_struct(options, &known, sizeof known, AP_OPTIONS_FIRST_BYTES, "options"));
   FORWARD_IF(check_options(&known));
   attnpress_handle *fresh = calloc(1, sizeof *fresh);
   RETURN_IF(fresh == NULL, ATTNPRESS_OUT_OF_MEMORY, "host memory ran out for a handle");

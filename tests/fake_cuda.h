@@ -7,7 +7,7 @@
 #pragma once
 #include <stddef.h>
 
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/attention.h"
 #include "cuda/cuda_api.h"
 
 typedef struct fake_launch {

@@ -1,6 +1,5 @@
 /* Checks what callers hand in. Nothing here looks at a device or at memory that a pointer names. */
-#define _POSIX_C_SOURCE 200809L
-#include "internal.h"
+#include "attention/attention.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -180,8 +179,20 @@ static attnpress_status check_rows(const attnpress_forward_args *args) {
   return ATTNPRESS_OK;
 }
 
-attnpress_status ap_validate_forward(const attnpress_forward_args *args, int32_t backend,
-                                     int with_data, ap_problem *problem) {
+/** 1 where tensor maps fit every call of a range: as a stride counts from an extent of 2 on, those
+ * of its largest call. */
+static int maps_fit_range(const attnpress_forward_args *args) {
+  const int64_t extents[] = {args->q.shape[0], args->q.shape[1], args->k.shape[1]};
+  int64_t most[3];
+  for (int i = 0; i < 3; ++i)
+    most[i] = extents[i] == 1 ? 1 : 2;
+  return ap_tensor_maps_fit(args, most[0], most[1], most[2]);
+}
+
+attnpress_status ap_validate_forward(const attnpress_forward_args *args, ap_check how,
+                                     ap_problem *problem) {
+  const int32_t backend = how.backend;
+  const int with_data = how.with_data, range = how.range == ATTNPRESS_UP_TO;
   /* Before the strides, which a wrong head dim makes wrong as well. */
   FORWARD_IF(ap_check_head_dims(args->q.shape[3], args->v.shape[3]));
   FORWARD_IF(check_tensor(&args->q, "q", backend, with_data, 0));
@@ -204,8 +215,8 @@ attnpress_status ap_validate_forward(const attnpress_forward_args *args, int32_t
       .mask = args->mask,
       .num_splits = args->num_splits,
       .tma = ap_tensor_maps_fit(args, args->q.shape[0], args->q.shape[1], args->k.shape[1]),
-      .tma_min = ap_tensor_maps_fit(args, 2, 2, 2),
-      .tma_max = ap_tensor_maps_fit(args, 1, 1, 1),
   };
+  problem->tma_min = range ? maps_fit_range(args) : problem->tma;
+  problem->tma_max = range ? ap_tensor_maps_fit(args, 1, 1, 1) : problem->tma;
   return ATTNPRESS_OK;
 }

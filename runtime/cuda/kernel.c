@@ -248,7 +248,7 @@ static attnpress_status refuse_capture(attnpress_handle *handle, const ap_reques
                 (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE),
             ATTNPRESS_CAPTURING,
             "%s for %s is not loaded and the stream is being captured; call "
-            "attnpress_prepare_forward() with these arguments before the capture",
+            "attnpress_plan_prepare() with a plan of this call before the capture",
             request->stem, request->target);
   if (result != CUDA_SUCCESS)
     return ap_driver_fail(&handle->driver, result, "cuStreamIsCapturing");

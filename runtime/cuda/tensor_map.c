@@ -2,7 +2,7 @@
  * which tensors it can be told of, from extents and strides alone, and has the driver encode them.
  * The limits are those of cuTensorMapEncodeTiled (CUDA Driver API, "Tensor Map Object Management").
  */
-#include "internal.h"
+#include "attention/attention.h"
 
 #include <stdio.h>
 

@@ -90,7 +90,7 @@ extern const ap_tile_row ap_tiles[];
 extern const size_t ap_tiles_count;
 extern const ap_template ap_templates[];
 extern const size_t ap_templates_count;
-extern const ap_device_header ap_device_headers[]; /* kernel_args.h among them */
+extern const ap_device_header ap_device_headers[]; /* the argument structs among them */
 extern const size_t ap_device_headers_count;
 extern const char ap_device_headers_digest[];  /* hex digest of their names and texts */
 extern const ap_prebuilt_row ap_default_set[]; /* sorted by (stem, target) */
