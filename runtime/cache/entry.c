@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* O_NOFOLLOW */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +81,9 @@ static int write_all(int fd, const void *buffer, size_t size) {
     const ssize_t put = write(fd, at, size);
     if (put < 0 && errno == EINTR)
       continue;
-    if (put < 0)
+    if (put == 0)
+      errno = EIO; /* nothing was written, and nothing was said */
+    if (put <= 0)
       return 0;
     at += put;
     size -= (size_t)put;
@@ -172,6 +175,25 @@ static int open_temporary(int dir, char name[NAME_MAX_BYTES]) {
   return -1;
 }
 
+/** write_all() where a write past the process's limit on the size of files fails with EFBIG, as
+ * every other write does, and does not end the process by SIGXFSZ. */
+static int write_limited(int fd, const void *buffer, size_t size) {
+  sigset_t limit, before, pending;
+  sigemptyset(&limit);
+  sigaddset(&limit, SIGXFSZ);
+  pthread_sigmask(SIG_BLOCK, &limit, &before);
+  sigpending(&pending);
+  const int good = write_all(fd, buffer, size);
+  const int error = errno;
+  /* The signal is the writing thread's; one that was there before stays. */
+  if (!good && error == EFBIG && !sigismember(&pending, SIGXFSZ))
+    while (sigtimedwait(&limit, NULL, &(struct timespec){0, 0}) < 0 && errno == EINTR)
+      continue;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  errno = error;
+  return good;
+}
+
 /** Writes a temporary and renames it to `name`; on failure errno says why and nothing is left. */
 static int write_file(int dir, const char *name, const entry_header *header,
                       const unsigned char *cubin) {
@@ -179,8 +201,8 @@ static int write_file(int dir, const char *name, const entry_header *header,
   const int fd = open_temporary(dir, temporary);
   if (fd < 0)
     return 0;
-  int good = write_all(fd, header, sizeof *header) &&
-             write_all(fd, cubin, header->info.cubin_bytes) && fsync(fd) == 0;
+  int good = write_limited(fd, header, sizeof *header) &&
+             write_limited(fd, cubin, header->info.cubin_bytes) && fsync(fd) == 0;
   int error = errno;
   if (close(fd) != 0 && good) {
     good = 0;
