@@ -10,7 +10,6 @@
 
 #include <pthread.h>
 
-#include "attnpress/kernel_args.h"
 #include "support.h"
 
 /* Head dim 72 is not in the default set, so that nothing here depends on what is linked in. */

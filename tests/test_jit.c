@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "support.h"
@@ -149,6 +150,42 @@ static void test_rest_of_the_search(void **state) {
   (void)state;
   in_child(take_loaded);
   in_child(take_cuda_home);
+}
+
+/** What could not be opened once is tried again; what is of no use is remembered. */
+static void test_search_again(void **state) {
+  (void)state;
+  ap_compiler compiler;
+  ap_nvrtc *nvrtc;
+  char path[PATH_MAX];
+  struct rlimit old, none;
+  snprintf(path, sizeof path, "%s", place_nvrtc(folder, "libnvrtc.so.13.9", "13.0"));
+  assert_ok(ap_compiler_init(&compiler, path));
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+  none = (struct rlimit){0, old.rlim_max};
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+  assert_int_equal(ap_compiler_get(&compiler, &nvrtc), ATTNPRESS_NO_NVRTC);
+  assert_error_says("Too many open files");
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+  assert_ok(ap_compiler_get(&compiler, &nvrtc));
+  assert_string_equal(nvrtc->path, path);
+  ap_compiler_free(&compiler);
+
+  /* It comes with time. */
+  assert_ok(ap_compiler_init(&compiler, in(folder, "libnvrtc.so.13.8")));
+  assert_int_equal(ap_compiler_get(&compiler, &nvrtc), ATTNPRESS_NO_NVRTC);
+  place_nvrtc(folder, "libnvrtc.so.13.8", "13.0");
+  assert_ok(ap_compiler_get(&compiler, &nvrtc));
+  ap_compiler_free(&compiler);
+
+  setenv("FAKE_NVRTC_VERSION", "11.8", 1);
+  assert_ok(ap_compiler_init(&compiler, path));
+  for (int i = 0; i < 2; ++i) {
+    assert_int_equal(ap_compiler_get(&compiler, &nvrtc), ATTNPRESS_NO_NVRTC);
+    assert_error_says("NVRTC 11.8, older than 12");
+    setenv("FAKE_NVRTC_VERSION", "12.8", 1); /* is not asked again */
+  }
+  ap_compiler_free(&compiler);
 }
 
 /* ---- Options --------------------------------------------------------------------------------- */
@@ -295,9 +332,9 @@ static void test_real_errors(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_option_and_variable), TEST(test_builtins),    TEST(test_versions),
-      TEST(test_rest_of_the_search),  TEST(test_options),     TEST(test_real_compile),
-      TEST(test_resources),           TEST(test_real_errors),
+      TEST(test_option_and_variable), TEST(test_builtins),     TEST(test_versions),
+      TEST(test_rest_of_the_search),  TEST(test_search_again), TEST(test_options),
+      TEST(test_real_compile),        TEST(test_resources),    TEST(test_real_errors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

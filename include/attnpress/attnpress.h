@@ -130,8 +130,8 @@ typedef struct attnpress_options {
                         still are */
   int32_t num_threads; /* CPU backend: threads a call may use, 0: all of the process's cores; at
                           most 1024 */
-  /** Path of libnvrtc. NULL: ATTNPRESS_NVRTC, then what the process has loaded, the loader's path,
-   * CUDA_HOME, /usr/local/cuda, and pip's packages where the build found them. */
+  /** Path of libnvrtc (that of pip's nvidia-cuda-nvrtc, say). NULL: ATTNPRESS_NVRTC, then what the
+   * process has loaded, the loader's path, CUDA_HOME and /usr/local/cuda. */
   const char *nvrtc_path;
   /** Directory of the user's cubin cache: created with mode 0700 where missing; owned by the
    * caller, not a symbolic link, not open to others (otherwise calls that need it give

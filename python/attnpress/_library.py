@@ -298,7 +298,7 @@ def describe_launches(handle: int, args: int, records: list[Info]) -> int:
 
 def nvrtc_of_pip() -> list[str]:
     """NVRTC libraries among the installed Python packages (nvidia-cuda-nvrtc), newest first. The
-    library itself knows only of those that its build found."""
+    library itself does not look there."""
     found: list[Path] = []
     for entry in sys.path:
         found += Path(entry or ".").glob("nvidia/*/lib/libnvrtc.so.1[23]")

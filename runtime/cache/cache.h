@@ -41,8 +41,7 @@ typedef struct ap_cache {
 
 /** Chooses the directories; opens and makes nothing. off: the user's directory is not used. */
 attnpress_status ap_cache_init(ap_cache *cache, const char *user_dir, int off,
-                               const char *const *read_only_dirs, uint64_t max_bytes,
-                               ap_log *log);
+                               const char *const *read_only_dirs, uint64_t max_bytes, ap_log *log);
 void ap_cache_free(ap_cache *cache);
 
 /** Looks in the read-only layers, or in the user's directory; the caller frees *cubin. A miss is
