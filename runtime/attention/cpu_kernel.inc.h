@@ -1,13 +1,8 @@
 /* The row block of the CPU backend, included once per instruction set by cpu_plain.c, cpu_avx2.c
- * and cpu_avx512.c, which define before:
+ * and cpu_avx512.c, which include the vectors of cpu/ and define before:
  *
- *   AP_TARGET           attribute that lets a function use the instruction set
- *   AP_KERNEL           name of the row block function
- *   vec, ivec           LANES floats, LANES int32_t (GCC vector types)
- *   LANES, TILE         floats of a vector; rows of a register tile, which is two vectors wide
- *   v_fma, v_max, v_sum a * b + c; max(a, b), b where one is a NaN; the sum of the lanes
- *   load_fp16/bf16      LANES 16-bit values as floats; load_*_8 the same for eight, into memory
- *   store_fp16/bf16_8   eight floats, rounded to nearest even
+ *   AP_KERNEL   name of the row block function
+ *   TILE        rows of a register tile, which is two vectors wide
  *
  * S is computed transposed, S^T = K Q^T: keys are broadcast, query rows are vector lanes. K and V
  * are then used as they lie in memory (converted to floats), the row maximum and sum need no
@@ -20,13 +15,6 @@
 
 #include "attention/cpu_kernel.h"
 
-#if defined(__clang__)
-#define AP_UNROLL _Pragma("unroll")
-#else
-#define AP_UNROLL _Pragma("GCC unroll 16")
-#endif
-#define AP_INLINE static inline __attribute__((always_inline)) AP_TARGET
-
 enum { PANEL = 2 * LANES, DOT_ROWS = 4, DOT_KEYS = 4 };
 _Static_assert(AP_CPU_ROWS % TILE == 0 && AP_CPU_KEYS % TILE == 0, "tiles fill the blocks");
 _Static_assert(AP_CPU_ROWS % PANEL == 0, "panels fill the row block");
@@ -37,72 +25,7 @@ static inline int round_up(int value, int multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-AP_INLINE vec v_load(const float *p) {
-  vec r;
-  memcpy(&r, p, sizeof r);
-  return r;
-}
-
-AP_INLINE void v_store(float *p, vec a) {
-  memcpy(p, &a, sizeof a);
-}
-
-AP_INLINE vec v_set1(float a) {
-  return a - (vec){0}; /* keeps the sign of zero */
-}
-
-/* mask lanes are 0 or -1 */
-AP_INLINE vec v_select(ivec mask, vec a, vec b) {
-  return (vec)((mask & (ivec)a) | (~mask & (ivec)b));
-}
-
-/* 2^x for x <= 0 and NaN, relative error below 2e-7; 0 below -126. A polynomial on [-1/2, 1/2]
- * (minimax, degree 6) times a power of two that is assembled from bits. */
-AP_INLINE vec v_exp2(vec x) {
-  const vec round_bias = v_set1(12582912.0f); /* 1.5 * 2^23: the sum's low bits are round(x) */
-  const ivec exponent_bias = (ivec)round_bias - 127;
-  vec clamped = v_max(v_set1(-126.0f), x); /* in this order a NaN stays one */
-  vec biased = clamped + round_bias;
-  vec f = clamped - (biased - round_bias);
-  vec p = v_set1(1.53456960e-4f);
-  p = v_fma(p, f, v_set1(1.34000636e-3f));
-  p = v_fma(p, f, v_set1(9.61849000e-3f));
-  p = v_fma(p, f, v_set1(5.55032827e-2f));
-  p = v_fma(p, f, v_set1(2.40226462e-1f));
-  p = v_fma(p, f, v_set1(6.93147182e-1f));
-  p = v_fma(p, f, v_set1(1.0f));
-  p *= (vec)(((ivec)biased - exponent_bias) << 23);
-  return v_select((ivec)(x < v_set1(-126.0f)), (vec){0}, p);
-}
-
 /* ---- Rows between memory and scratch ---- */
-
-/* Eight elements at a time: head dims are multiples of eight. */
-AP_INLINE void load_8(float *to, const void *from, int64_t at, int dtype) {
-  if (dtype == ATTNPRESS_FP32)
-    memcpy(to, (const float *)from + at, 8 * sizeof(float));
-  else if (dtype == ATTNPRESS_FP16)
-    load_fp16_8(to, (const uint16_t *)from + at);
-  else
-    load_bf16_8(to, (const uint16_t *)from + at);
-}
-
-AP_INLINE void store_8(void *to, int64_t at, const float *from, int dtype) {
-  if (dtype == ATTNPRESS_FP32)
-    memcpy((float *)to + at, from, 8 * sizeof(float));
-  else if (dtype == ATTNPRESS_FP16)
-    store_fp16_8((uint16_t *)to + at, from);
-  else
-    store_bf16_8((uint16_t *)to + at, from);
-}
-
-AP_INLINE vec load_vector(const void *from, int64_t at, int dtype) {
-  if (dtype == ATTNPRESS_FP32)
-    return v_load((const float *)from + at);
-  if (dtype == ATTNPRESS_FP16)
-    return load_fp16((const uint16_t *)from + at);
-  return load_bf16((const uint16_t *)from + at);
-}
 
 /* A row of K or V, (columns), as floats: panels of `panel` columns that lie panel_stride apart,
  * zeros up to a multiple of LANES. */
