@@ -19,6 +19,11 @@ static ap_cpu_row_block *row_block_of(ap_cpu_isa isa) {
 
 /* ---- The call as a problem ---- */
 
+/* The stride of a dimension of extent 1 may be any number, and is not computed with. */
+static int64_t stride_of(const attnpress_tensor *t, int dimension) {
+  return t->shape[dimension] > 1 ? t->stride[dimension] : 0;
+}
+
 static ap_cpu_problem problem_of(const attnpress_forward_args *a) {
   const int64_t seqlen_q = a->q.shape[1], heads_q = a->q.shape[2], heads_kv = a->k.shape[2];
   ap_cpu_problem p = {
@@ -27,18 +32,18 @@ static ap_cpu_problem problem_of(const attnpress_forward_args *a) {
       .v = a->v.data,
       .out = a->out.data,
       .lse = a->lse,
-      .q_batch_stride = a->q.stride[0],
-      .q_row_stride = a->q.stride[1],
-      .q_head_stride = a->q.stride[2],
-      .k_batch_stride = a->k.stride[0],
-      .k_row_stride = a->k.stride[1],
-      .k_head_stride = a->k.stride[2],
-      .v_batch_stride = a->v.stride[0],
-      .v_row_stride = a->v.stride[1],
-      .v_head_stride = a->v.stride[2],
-      .out_batch_stride = a->out.stride[0],
-      .out_row_stride = a->out.stride[1],
-      .out_head_stride = a->out.stride[2],
+      .q_batch_stride = stride_of(&a->q, 0),
+      .q_row_stride = stride_of(&a->q, 1),
+      .q_head_stride = stride_of(&a->q, 2),
+      .k_batch_stride = stride_of(&a->k, 0),
+      .k_row_stride = stride_of(&a->k, 1),
+      .k_head_stride = stride_of(&a->k, 2),
+      .v_batch_stride = stride_of(&a->v, 0),
+      .v_row_stride = stride_of(&a->v, 1),
+      .v_head_stride = stride_of(&a->v, 2),
+      .out_batch_stride = stride_of(&a->out, 0),
+      .out_row_stride = stride_of(&a->out, 1),
+      .out_head_stride = stride_of(&a->out, 2),
       .batch = a->q.shape[0],
       .heads_kv = heads_kv,
       .group = heads_kv > 0 ? heads_q / heads_kv : 0,

@@ -165,14 +165,19 @@ AP_TARGET static void dot_scores(ap_cpu_scratch *x, int hdim_padded, int keys, i
 
 /* ---- P = exp2(S - max), row maxima and sums ---- */
 
+/* How many keys of the block [key_begin, key_begin + keys) each row sees. */
+static void find_visible(ap_cpu_scratch *x, int64_t key_begin, int keys, int rows_padded) {
+  for (int r = 0; r < rows_padded; ++r) {
+    int64_t limit = x->key_limit[r] - key_begin;
+    x->visible[r] = limit < 0 ? 0 : limit > keys ? keys : (int32_t)limit;
+  }
+}
+
 /* Hides the keys that a row does not see, in a key block that the causal diagonal crosses. */
-AP_TARGET static void mask_scores(ap_cpu_scratch *x, int64_t key_begin, int keys, int rows_padded) {
+AP_TARGET static void mask_scores(ap_cpu_scratch *x, int keys, int rows_padded) {
   for (int r = 0; r < rows_padded; r += LANES) {
-    ivec visible; /* keys of this block that the row sees */
-    for (int i = 0; i < LANES; ++i) {
-      int64_t limit = x->key_limit[r + i] - key_begin;
-      visible[i] = limit < 0 ? 0 : limit > keys ? keys : (int32_t)limit;
-    }
+    ivec visible;
+    memcpy(&visible, x->visible + r, sizeof visible);
     for (int n = 0; n < keys; ++n) {
       float *s = x->s + n * AP_CPU_ROWS + r;
       v_store(s, v_select((ivec)(visible > n), v_load(s), v_set1(-INFINITY)));
@@ -218,7 +223,11 @@ AP_TARGET static void softmax(ap_cpu_scratch *x, int keys, int rows_padded) {
   }
 }
 
-/* ---- O = row_scale O + P V ---- */
+/* ---- O = row_scale O + P V ----
+ *
+ * A row takes the keys that it sees and no others: P is 0 at the others, but 0 times a NaN or an
+ * infinity in V is NaN. Later rows see no fewer keys than earlier ones. A tile therefore takes the
+ * keys that its first row sees, and then each row by itself the few that it sees beyond those. */
 
 /* `rows` rows by `vectors` vectors. p: (keys, rows), rows AP_CPU_ROWS apart; v: (keys, PANEL); o:
  * (rows, PANEL). */
@@ -239,29 +248,39 @@ AP_INLINE void output_tile(int rows, int vectors, const float *p, const float *v
       v_store(o + r * PANEL + j * LANES, acc[r][j]);
 }
 
-AP_INLINE void output_panel(int vectors, ap_cpu_scratch *x, const float *v, float *o, int keys,
-                            int rows) {
-  int r = 0;
-  for (; r + TILE <= rows; r += TILE)
-    output_tile(TILE, vectors, x->s + r, v, keys, x->row_scale + r, o + r * PANEL);
-  for (; r + 4 <= rows; r += 4)
-    output_tile(4, vectors, x->s + r, v, keys, x->row_scale + r, o + r * PANEL);
-  if (r + 2 <= rows) {
-    output_tile(2, vectors, x->s + r, v, keys, x->row_scale + r, o + r * PANEL);
-    r += 2;
-  }
-  if (r < rows)
-    output_tile(1, vectors, x->s + r, v, keys, x->row_scale + r, o + r * PANEL);
+/* Rows of the next tile. */
+static inline int tile_rows(int rows) {
+  return rows >= TILE ? TILE : rows >= 4 ? 4 : rows >= 2 ? 2 : 1;
 }
 
-AP_TARGET static void outputs(ap_cpu_scratch *x, int hdim_v, int keys, int rows) {
+AP_INLINE void output_panel(int vectors, ap_cpu_scratch *x, const float *v, float *o, int rows) {
+  for (int r = 0, tile; r < rows; r += tile) {
+    const int keys = x->visible[r];
+    tile = tile_rows(rows - r);
+    if (tile == TILE)
+      output_tile(TILE, vectors, x->s + r, v, keys, x->row_scale + r, o + r * PANEL);
+    else if (tile == 4)
+      output_tile(4, vectors, x->s + r, v, keys, x->row_scale + r, o + r * PANEL);
+    else if (tile == 2)
+      output_tile(2, vectors, x->s + r, v, keys, x->row_scale + r, o + r * PANEL);
+    else
+      output_tile(1, vectors, x->s + r, v, keys, x->row_scale + r, o + r * PANEL);
+    static const float unscaled = 1.0f;
+    for (int i = r + 1; i < r + tile; ++i)
+      if (x->visible[i] > keys)
+        output_tile(1, vectors, x->s + keys * AP_CPU_ROWS + i, v + keys * PANEL,
+                    x->visible[i] - keys, &unscaled, o + i * PANEL);
+  }
+}
+
+AP_TARGET static void outputs(ap_cpu_scratch *x, int hdim_v, int rows) {
   for (int c = 0; c < hdim_v; c += PANEL) {
     const float *v = x->v + c * AP_CPU_KEYS;
     float *o = x->o + c * AP_CPU_ROWS;
     if (hdim_v - c > LANES)
-      output_panel(2, x, v, o, keys, rows);
+      output_panel(2, x, v, o, rows);
     else
-      output_panel(1, x, v, o, keys, rows);
+      output_panel(1, x, v, o, rows);
   }
 }
 
@@ -318,10 +337,11 @@ AP_TARGET void AP_KERNEL(const ap_cpu_problem *p, ap_cpu_scratch *x, int64_t bat
     } else {
       scores(x, p->hdim, keys, rows_padded);
     }
+    find_visible(x, key_begin, keys, rows_padded);
     if (key_begin + keys > key_full)
-      mask_scores(x, key_begin, keys, rows_padded);
+      mask_scores(x, keys, rows_padded);
     softmax(x, keys, rows_padded);
-    outputs(x, p->hdim_v, keys, rows);
+    outputs(x, p->hdim_v, rows);
   }
   store_out(p, x, batch, head_kv, row_begin, rows);
 }
