@@ -9,28 +9,16 @@
 #include "attnpress/kernel_args.h"
 #include "cache/cache.h"
 #include "cuda/cuda_api.h"
+#include "../generated/families.h"
 #include "core/error.h"
 #include "press/registry.h"
+#include "press/target.h"
 
-enum { AP_HDIM_MAX = 512, AP_SPLITS_MAX = 256, AP_THREADS_MAX = 1024 };
-enum { AP_SM90_HDIM_MAX = 256 }; /* of both head dims of sm90 kernels */
-enum { AP_COMBINE_ARCH = 80 };   /* the combine kernel is one for all; its stems say sm80 */
+enum { AP_SPLITS_MAX = 256, AP_THREADS_MAX = 1024 };
 
-/* ---- variant.c ------------------------------------------------------------------------------- */
+/* ---- validate.c ------------------------------------------------------------------------------ */
 
 const char *ap_dtype_name(int32_t dtype); /* "fp16" */
-const char *ap_mask_name(int32_t mask);   /* "causal" */
-/** INVALID_ARGUMENT, naming what is allowed, unless kernels exist for these head dims. */
-attnpress_status ap_check_head_dims(int64_t hdim, int64_t hdim_v);
-/** A legal variant as one number; different variants have different ones, never 0. */
-uint64_t ap_variant_key(const ap_variant *variant);
-
-/* ---- registry.c ------------------------------------------------------------------------------ */
-
-/** 1 where tiles exist for this pair of head dims. */
-int ap_head_dims_listed(int32_t hdim, int32_t hdim_v);
-/** "64/128, 96/64, ...": the pairs that differ. */
-void ap_print_pairs(char *text, size_t size);
 
 /* ---- driver.c -------------------------------------------------------------------------------- */
 
@@ -115,8 +103,6 @@ typedef struct ap_plan {
   size_t workspace_bytes;
 } ap_plan;
 
-/** NOT_SUPPORTED, naming device and requirement, where no architecture serves the device. */
-attnpress_status ap_check_capability(int capability);
 attnpress_status ap_choose(const ap_problem *problem, const ap_device *device, ap_plan *plan);
 /** How a kernel divides integers from 0 to 2^31 - 1 by a positive one. */
 attnpress_divisor ap_divisor(int32_t value);
@@ -134,21 +120,6 @@ attnpress_status ap_choose_all(const ap_problem *problem, const ap_device *devic
                                ap_variant variants[AP_VARIANTS_MAX],
                                const char *targets[AP_VARIANTS_MAX], int *count);
 
-typedef struct ap_target {
-  const char *name; /* "sm_90" */
-  int capability;   /* the least that it runs on */
-  int smem_per_block_bytes;
-} ap_target;
-extern const ap_target ap_targets[];
-extern const size_t ap_targets_count;
-/** The row of a target; NULL where it is unknown. */
-const ap_target *ap_find_target(const char *name);
-/** The target of a stem's arch for a device; NULL: the device does not run that arch. */
-const char *ap_target_for(int capability, int arch);
-/** The target of combine kernels, whose stems all say sm80 and which run on every device; NULL: the
- * device is unknown. */
-const char *ap_combine_target_for(int capability);
-
 /* ---- validate.c ------------------------------------------------------------------------------ */
 
 /** Copies a caller's versioned struct: `known_bytes` of it to `copy`, unless it is smaller, or
@@ -162,9 +133,6 @@ attnpress_status ap_validate_forward(const attnpress_forward_args *args, int32_t
 attnpress_status ap_validate_options(const attnpress_options *options);
 
 /* ---- tensor_map.c ---------------------------------------------------------------------------- */
-
-/* Rows of a warpgroup of a tile with a producer, and the most query heads that may share a tile. */
-enum { AP_WARPGROUP_ROWS = 64 };
 
 /** 1 where tensor maps can describe Q, K and V, if the batch and the lengths are these. */
 int ap_tensor_maps_fit(const attnpress_forward_args *args, int64_t batch, int64_t seqlen_q,

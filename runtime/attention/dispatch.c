@@ -74,7 +74,7 @@ static void fill_args(const forward_call *call, const ap_plan *plan, attnpress_f
       .scale_log2 = (float)((double)scale * 1.4426950408889634074),
   };
   ap_lse_strides(a, &out->lse_batch_stride, &out->lse_head_stride);
-  if (plan->variant.split) {
+  if (plan->variant.axis[AP_ATTENTION_SPLIT]) {
     out->out_partial = a->workspace;
     out->lse_partial = (float *)((char *)a->workspace + plan->lse_partial_offset_bytes);
   }
@@ -93,7 +93,7 @@ static attnpress_status fill_sm90_args(const ap_driver *driver, const forward_ca
   out->heads = plan->heads;
   out->group_units = plan->group_units;
   out->rounds = plan->rounds;
-  out->warpgroup_positions = AP_WARPGROUP_ROWS / fwd->heads_per_tile;
+  out->warpgroup_positions = AP_ATTENTION_WARPGROUP_ROWS / fwd->heads_per_tile;
   memset(out->reserved, 0, sizeof out->reserved);
   return ap_tensor_maps_encode(driver, &call->args, plan, out);
 }
@@ -132,7 +132,7 @@ static attnpress_status launch(const ap_driver *driver, const ap_bound *bound, c
       .grid_x = grid,
       .grid_y = 1,
       .grid_z = 1,
-      .block_x = (unsigned)ap_tile_threads(tile),
+      .block_x = (unsigned)tile->threads,
       .block_y = 1,
       .block_z = 1,
       .smem_bytes = (unsigned)tile->smem_bytes,
@@ -156,7 +156,7 @@ static attnpress_status launch_plan(const ap_driver *driver, const forward_call 
   attnpress_fwd_sm90_args kernel_args; /* of which the other kernels take `fwd` */
   void *args = &kernel_args.fwd;
   fill_args(call, plan, &kernel_args.fwd);
-  if (plan->tile.producer) {
+  if (plan->tile.field[AP_ATTENTION_TILE_PRODUCER]) {
     args = &kernel_args;
     FORWARD_IF(fill_sm90_args(driver, call, plan, &kernel_args));
   }
@@ -174,7 +174,7 @@ static attnpress_status run_plan(attnpress_handle *handle, ap_context *context,
                                  const forward_call *call, const ap_plan *plan, CUstream stream) {
   const ap_bound *bound, *combine = NULL;
   FORWARD_IF(ap_kernel_get(handle, context, &plan->variant, plan->target, stream, 0, &bound));
-  if (plan->variant.split)
+  if (plan->variant.axis[AP_ATTENTION_SPLIT])
     FORWARD_IF(
         ap_kernel_get(handle, context, &plan->combine, plan->combine_target, stream, 0, &combine));
   int pushed;
@@ -277,7 +277,7 @@ static attnpress_status describe_cuda(attnpress_handle *handle, const forward_ca
   snprintf(info->stem, sizeof info->stem, "%s", request.stem);
   snprintf(info->tile, sizeof info->tile, "%s", request.tile_name);
   snprintf(info->target, sizeof info->target, "%s", request.target);
-  if (plan.variant.split)
+  if (plan.variant.axis[AP_ATTENTION_SPLIT])
     FORWARD_IF(ap_variant_print(&plan.combine, info->combine_stem));
   info->num_splits = plan.num_splits;
   info->smem_bytes = plan.tile.smem_bytes;

@@ -20,7 +20,7 @@ static int fits(const attnpress_tensor *t, int64_t batch, int64_t seqlen) {
   if (batch == 0 || seqlen == 0 || t->shape[HEADS] == 0)
     return 1;
   for (int i = BATCH; i <= HEADS; ++i) {
-    const int64_t most_bytes = STRIDE_MAX_BYTES / (i == HEADS ? AP_WARPGROUP_ROWS : 1);
+    const int64_t most_bytes = STRIDE_MAX_BYTES / (i == HEADS ? AP_ATTENTION_WARPGROUP_ROWS : 1);
     if (extents[i] > 1 && (t->stride[i] < 0 || t->stride[i] > most_bytes / ELEMENT_BYTES))
       return 0;
   }
@@ -60,7 +60,8 @@ static view begin_view(const attnpress_tensor *t) {
 static view view_queries(const attnpress_tensor *q, int32_t heads_per_tile) {
   view v = begin_view(q);
   add_dimension(&v, heads_per_tile, q->stride[HEADS], heads_per_tile);
-  add_dimension(&v, q->shape[SEQLEN], q->stride[SEQLEN], AP_WARPGROUP_ROWS / heads_per_tile);
+  add_dimension(&v, q->shape[SEQLEN], q->stride[SEQLEN],
+                AP_ATTENTION_WARPGROUP_ROWS / heads_per_tile);
   add_dimension(&v, q->shape[HEADS] / heads_per_tile, q->stride[HEADS] * heads_per_tile, 1);
   add_dimension(&v, q->shape[BATCH], q->stride[BATCH], 1);
   return v;
@@ -98,8 +99,8 @@ static attnpress_status encode(const ap_driver *driver, const view *v, int32_t d
 attnpress_status ap_tensor_maps_encode(const ap_driver *driver, const attnpress_forward_args *args,
                                        const ap_plan *plan, attnpress_fwd_sm90_args *kernel_args) {
   const view q = view_queries(&args->q, plan->heads_per_tile);
-  const view k = view_keys(&args->k, &args->q, plan->tile.block_n);
-  const view v = view_keys(&args->v, &args->q, plan->tile.block_n);
+  const view k = view_keys(&args->k, &args->q, plan->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
+  const view v = view_keys(&args->v, &args->q, plan->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
   FORWARD_IF(encode(driver, &q, args->q.dtype, "q", &kernel_args->q));
   FORWARD_IF(encode(driver, &k, args->k.dtype, "k", &kernel_args->k));
   return encode(driver, &v, args->v.dtype, "v", &kernel_args->v);

@@ -31,42 +31,18 @@ static int present_capability(attnpress_handle *handle) {
              : 0;
 }
 
-/** The target that a stem is for where none is named. */
+/** The target that a stem is for where none is named: the present device's, else the stem's own. */
 static void default_target(attnpress_handle *handle, const ap_variant *variant,
                            char target[AP_TARGET_MAX]) {
-  const int capability = present_capability(handle);
-  const char *name = variant->pass == AP_PASS_FWD_COMBINE
-                         ? ap_combine_target_for(capability)
-                         : ap_target_for(capability, variant->arch);
+  const char *name = ap_target_for(variant, present_capability(handle));
+  const int arch = variant->axis[ap_families[variant->family]->arch_axis];
+  const ap_arch *row = ap_find_arch(arch);
+  if (name == NULL && row != NULL)
+    name = row->only;
   if (name != NULL)
     snprintf(target, AP_TARGET_MAX, "%s", name);
-  else /* wgmma and setmaxnreg exist in the "a" target alone */
-    snprintf(target, AP_TARGET_MAX, variant->arch == 90 ? "sm_%da" : "sm_%d", (int)variant->arch);
-}
-
-static attnpress_status check_target(const ap_request *request) {
-  const ap_target *target = ap_find_target(request->target);
-  char names[128] = "";
-  for (size_t i = 0; i < ap_targets_count; ++i)
-    snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s",
-             i == 0                      ? ""
-             : i == ap_targets_count - 1 ? " and "
-                                         : ", ",
-             ap_targets[i].name);
-  RETURN_IF(target == NULL, ATTNPRESS_INVALID_ARGUMENT,
-            "target \"%.*s\" is unknown: targets are %s", AP_TARGET_MAX, request->target, names);
-  RETURN_IF(request->variant.arch > target->capability, ATTNPRESS_INVALID_ARGUMENT,
-            "%s cannot be compiled for %s, which is older than its arch", request->stem,
-            request->target);
-  RETURN_IF(request->variant.arch == 90 && strcmp(request->target, "sm_90a") != 0,
-            ATTNPRESS_INVALID_ARGUMENT,
-            "%s cannot be compiled for %s: the instructions of sm90 kernels exist on sm_90a alone",
-            request->stem, request->target);
-  RETURN_IF(request->tile.smem_bytes > target->smem_per_block_bytes, ATTNPRESS_NOT_SUPPORTED,
-            "%s takes %d bytes of shared memory and a thread block on %s has %d; use the sm86 stem",
-            request->stem, (int)request->tile.smem_bytes, request->target,
-            target->smem_per_block_bytes);
-  return ATTNPRESS_OK;
+  else
+    snprintf(target, AP_TARGET_MAX, "sm_%d", arch);
 }
 
 attnpress_status attnpress_compile(attnpress_handle *handle, const char *stem, const char *target,
@@ -81,7 +57,7 @@ attnpress_status attnpress_compile(attnpress_handle *handle, const char *stem, c
   if (target == NULL)
     default_target(handle, &variant, name);
   FORWARD_IF(ap_request_init(&request, &variant, target != NULL ? target : name));
-  FORWARD_IF(check_target(&request));
+  FORWARD_IF(ap_check_target(&variant, &request.tile, request.target));
   ap_image image;
   attnpress_status published;
   FORWARD_IF(ap_find_image(handle, &request, AP_LAYER_ALL, &image, &published));
@@ -93,7 +69,7 @@ attnpress_status attnpress_compile(attnpress_handle *handle, const char *stem, c
     snprintf(found.tile, sizeof found.tile, "%s", request.tile_name);
     snprintf(found.target, sizeof found.target, "%s", request.target);
     found.origin = image.origin;
-    found.num_splits = variant.split ? 0 : 1;
+    found.num_splits = variant.axis[AP_ATTENTION_SPLIT] ? 0 : 1;
     found.registers = image.registers;
     found.spill_bytes = image.spill_bytes;
     found.smem_bytes = request.tile.smem_bytes;

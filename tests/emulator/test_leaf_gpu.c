@@ -72,9 +72,12 @@ static int load_kernels(gpu *g, const suite *s) {
   ap_image image;
   const ap_log log = {0};
   ap_request request = {0};
-  const char *target = ap_target_for(g->device.capability, s->arch);
-  if (target == NULL)
-    target = ap_target_for(g->device.capability, 86);
+  ap_variant v = {.family = AP_FAMILY_ATTENTION, .axis = {[AP_ATTENTION_ARCH] = s->arch}};
+  const char *target = ap_target_for(&v, g->device.capability);
+  if (target == NULL) {
+    v.axis[AP_ATTENTION_ARCH] = 86;
+    target = ap_target_for(&v, g->device.capability);
+  }
   char *source = read_source(s->source);
   if (source == NULL || target == NULL)
     return -1;
