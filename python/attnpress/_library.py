@@ -6,6 +6,7 @@ Nothing here knows NumPy or PyTorch.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
@@ -124,6 +125,9 @@ class Error(RuntimeError):
         self.status = status
         self.message = message
 
+    def __reduce__(self) -> tuple[type[Error], tuple[int, str]]:
+        return type(self), (self.status, self.message)
+
 
 class InvalidArgumentError(Error, ValueError):
     """ATTNPRESS_INVALID_ARGUMENT"""
@@ -149,23 +153,38 @@ def candidates() -> list[str]:
     ]
 
 
-def _declare(library: ctypes.CDLL) -> None:
-    """Argument and result types of every function that is used here."""
-    signatures = {
-        "attnpress_version": (c_int, []),
-        "attnpress_last_error": (c_char_p, []),
-        "attnpress_create": (c_int32, [POINTER(c_void_p), POINTER(Options)]),
-        "attnpress_destroy": (None, [c_void_p]),
-        # Structs are passed by address: an int is the cheapest argument that ctypes has.
-        "attnpress_forward": (c_int32, [c_void_p, c_void_p, c_void_p]),
-        "attnpress_forward_workspace_size": (c_int32, [c_void_p, c_void_p, POINTER(c_size_t)]),
-        "attnpress_prepare_forward": (c_int32, [c_void_p, c_void_p]),
-        "attnpress_describe_forward": (c_int32, [c_void_p, c_void_p, POINTER(Info)]),
-    }
-    for name, (result, arguments) in signatures.items():
-        function = getattr(library, name)
+_SIGNATURES = {  # result and argument types of every function that is used
+    "attnpress_last_error": (c_char_p, []),
+    "attnpress_create": (c_int32, [POINTER(c_void_p), POINTER(Options)]),
+    "attnpress_destroy": (None, [c_void_p]),
+    # Argument structs go by address, as an int or as bytes.
+    "attnpress_forward": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "attnpress_forward_workspace_size": (c_int32, [c_void_p, c_void_p, POINTER(c_size_t)]),
+    "attnpress_prepare_forward": (c_int32, [c_void_p, c_void_p]),
+    "attnpress_describe_forward": (c_int32, [c_void_p, c_void_p, POINTER(Info)]),
+}
+
+
+def _declare(library: ctypes.CDLL) -> str | None:
+    """Types the functions of `library`. What is wrong with it, or None."""
+    needed = f"{VERSION[0]}.{VERSION[1]}"
+    try:
+        library.attnpress_version.restype = c_int
+        version = library.attnpress_version()
+    except AttributeError:
+        return f"has no attnpress_version: it is not attnpress, of which {needed} is needed"
+    found = (version // 10000, version // 100 % 100)
+    if found != VERSION:
+        return f"is version {found[0]}.{found[1]}, and {needed} is needed"
+    for name, (result, arguments) in _SIGNATURES.items():
+        try:
+            function = getattr(library, name)
+        except AttributeError:
+            full = f"{found[0]}.{found[1]}.{version % 100}"
+            return f"is version {full} and has no {name}, which this package, {needed}, calls"
         function.restype = result
         function.argtypes = arguments
+    return None
 
 
 def _open() -> tuple[ctypes.CDLL, str]:
@@ -176,16 +195,12 @@ def _open() -> tuple[ctypes.CDLL, str]:
         except OSError as error:
             tried.append(f"{path} ({error})")
             continue
-        _declare(library)
-        version = library.attnpress_version()
-        found = (version // 10000, version // 100 % 100)
-        if found == VERSION:
+        fault = _declare(library)
+        if fault is None:
             return library, path
-        tried.append(
-            f"{path} (is version {found[0]}.{found[1]}, and {VERSION[0]}.{VERSION[1]} is needed)"
-        )
+        tried.append(f"{path} ({fault})")
     raise ImportError(
-        "attnpress: libattnpress.so was not found. Build it with `make build`, or set "
+        "attnpress: no libattnpress.so that fits was found. Build it with `make build`, or set "
         "ATTNPRESS_LIBRARY to its path. Tried: " + "; ".join(tried)
     )
 
@@ -225,5 +240,6 @@ def nvrtc_of_pip() -> list[str]:
     library itself knows only of those that its build found."""
     found: list[Path] = []
     for entry in sys.path:
-        found += Path(entry or ".").glob("nvidia/*/lib/libnvrtc.so.1[23]")
+        with contextlib.suppress(OSError):  # a folder that may not be read
+            found += Path(entry or ".").glob("nvidia/*/lib/libnvrtc.so.1[23]")
     return [str(path.resolve()) for path in sorted(found, key=lambda path: path.name, reverse=True)]
