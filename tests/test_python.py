@@ -429,7 +429,11 @@ def test_torch_describe_copies_nothing(monkeypatch):
 
 def test_describe():
     q, k, v = random_inputs(np.float16, 1, 8, 8, 2, 2, 64)
-    assert attnpress.describe(q, k, v).origin == "cpu"
+    described = attnpress.describe(q, k, v)
+    assert described.origin == "cpu"
+    assert described.num_splits == 1
+    assert [launch.target for launch in described.launches] == ["cpu"]
+    assert described.launches[0].stem == described.stem == "cpu_fwd_hdim64_fp16"
     attnpress.prepare(q, k, v, causal=True)
 
 
@@ -470,9 +474,9 @@ def test_missing_library_says_what_to_do():
 @pytest.mark.parametrize(
     "source, words",
     [
-        ("int attnpress_version(void) { return 107; }", ["0.1.7", "attnpress_last_error", "0.1,"]),
-        ("int attnpress_version(void) { return 200; }", ["is version 0.2, and 0.1 is needed"]),
-        ("int something_else;", ["has no attnpress_version", "0.1 is needed"]),
+        ("int attnpress_version(void) { return 207; }", ["0.2.7", "attnpress_last_error", "0.2,"]),
+        ("int attnpress_version(void) { return 100; }", ["is version 0.1, and 0.2 is needed"]),
+        ("int something_else;", ["has no attnpress_version", "0.2 is needed"]),
     ],
 )
 def test_library_that_does_not_fit(tmp_path, source, words):

@@ -12,13 +12,15 @@ had run. CUDA itself does not survive a fork: a child of a parent that used a GP
 (PyTorch says so), and worker processes are to be started with "spawn".
 """
 
-from ._attention import describe, flash_attn_func, prepare
+from ._attention import Description, Launch, describe, flash_attn_func, prepare
 from ._library import Error, InvalidArgumentError, NotSupportedError, library_path
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
+    "Description",
     "Error",
     "InvalidArgumentError",
+    "Launch",
     "NotSupportedError",
     "describe",
     "flash_attn_func",

@@ -13,7 +13,7 @@ import os
 import struct
 import threading
 from collections.abc import Sequence
-from ctypes import byref, c_size_t, sizeof
+from ctypes import c_size_t, sizeof
 
 from . import _library as c
 
@@ -138,7 +138,7 @@ class Plan:
             tensor.stride[:] = stride
         self.handle = handle_of(backend)
         size = c_size_t()
-        c.check(c.library.attnpress_forward_workspace_size(self.handle, bytes(args), byref(size)))
+        c.check(c.workspace_bytes(self.handle, bytes(args), size))
         self.workspace_bytes = args.workspace_bytes = size.value
         whole = bytes(args)
         self.parts = (whole[_HEAD], *(whole[part] for part in _BETWEEN))
