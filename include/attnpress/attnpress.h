@@ -139,8 +139,9 @@ typedef struct attnpress_options {
    * answer. NULL: ATTNPRESS_CACHE_DIR, then $XDG_CACHE_HOME/attnpress, then ~/.cache/attnpress; in
    * these last two places one that must not be trusted is passed over, with a warning. */
   const char *cache_dir;
-  /** Further cache directories that are only read (owner: root or the caller); NULL-terminated
-   * array, or NULL. */
+  /** Further cache directories that are only read; NULL-terminated array, or NULL. One that is
+   * missing, or that must not be trusted (owner: root or the caller, writable to nobody else), is
+   * passed over with a warning. */
   const char *const *read_only_dirs;
   uint64_t cache_max_bytes; /* bound of the user's cache, least recently used first; 0: 512 MiB */
   /** Hears one line before a kernel is compiled, one for each kernel that is loaded or compiled
