@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "core/hash.h"
 #include "support.h"
 
 enum { CUBIN_BYTES = 5000, NOBODY = 65534 };
@@ -852,19 +853,65 @@ static void test_scan_and_clear(void **state) {
   ap_cache_free(&cache);
 }
 
-/** The key depends on the source, the target and nothing of this machine. */
+/** The key of a source on this library: of these parts, in this order, and of nothing of this
+ * machine. */
 static void test_key(void **state) {
   (void)state;
   ap_key a, b;
+  size_t option_count;
+  const char *const *options = ap_jit_options(&option_count);
+  ap_hasher hasher;
   ap_cubin_key("source", 6, "sm_90", &a);
-  ap_cubin_key("source", 6, "sm_90", &b);
+  ap_hash_begin(&hasher);
+  ap_hash_part(&hasher, "attnpress cubin 1", 17);
+  ap_hash_part(&hasher, "source", 6);
+  ap_hash_part(&hasher, ap_device_headers_digest, strlen(ap_device_headers_digest));
+  ap_hash_part(&hasher, "sm_90", 5);
+  assert_true(option_count > 0);
+  for (size_t i = 0; i < option_count; ++i)
+    ap_hash_part(&hasher, options[i], strlen(options[i]));
+  ap_hash_end(&hasher, b.bytes);
   assert_memory_equal(&a, &b, sizeof a);
-  ap_cubin_key("source", 6, "sm_80", &b);
-  assert_memory_not_equal(&a, &b, sizeof a);
-  ap_cubin_key("sourcf", 6, "sm_90", &b);
-  assert_memory_not_equal(&a, &b, sizeof a);
   ap_cubin_key("sources", 7, "m_90", &b); /* what moves from one part to the next is not lost */
   assert_memory_not_equal(&a, &b, sizeof a);
+}
+
+enum { OPTIONS = 40 };
+
+static void expect_other_key(const ap_key_parts *parts, const ap_key_parts *changed) {
+  ap_key a, b;
+  ap_key_of_parts(parts, &a);
+  ap_key_of_parts(changed, &b);
+  assert_memory_not_equal(&a, &b, sizeof a);
+}
+
+/** A key changes with each of its parts, each of any number of options among them. */
+static void test_key_parts(void **state) {
+  (void)state;
+  const char *options[OPTIONS], *others[OPTIONS];
+  for (int i = 0; i < OPTIONS; ++i)
+    options[i] = "--option";
+  ap_key_parts parts = ap_cubin_key_parts("source", 6, "sm_90"), changed;
+  parts.options = options;
+  parts.option_count = OPTIONS;
+#define EXPECT_CHANGE(...)                                                                         \
+  do {                                                                                             \
+    changed = parts;                                                                               \
+    __VA_ARGS__;                                                                                   \
+    expect_other_key(&parts, &changed);                                                            \
+  } while (0)
+  EXPECT_CHANGE(changed.schema = "attnpress cubin 2");
+  EXPECT_CHANGE(changed.source = "sourcf");
+  EXPECT_CHANGE(changed.source_size = 5);
+  EXPECT_CHANGE(changed.headers_digest = "0");
+  EXPECT_CHANGE(changed.target = "sm_90a");
+  EXPECT_CHANGE(changed.option_count = OPTIONS - 1);
+  for (int i = 0; i < OPTIONS; ++i) {
+    memcpy(others, options, sizeof others);
+    others[i] = "--other";
+    EXPECT_CHANGE(changed.options = others);
+  }
+#undef EXPECT_CHANGE
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -891,6 +938,7 @@ int main(void) {
       TEST(test_killed_writers),
       TEST(test_scan_and_clear),
       TEST(test_key),
+      TEST(test_key_parts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
