@@ -1,5 +1,6 @@
 /* Checks what callers hand in. Nothing here looks at a device or at memory that a pointer names. */
 #include "attention/attention.h"
+#include "attention/overlap.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -148,6 +149,12 @@ static attnpress_status check_lse(const attnpress_forward_args *args, int with_d
               ATTNPRESS_INVALID_ARGUMENT, "lse_stride[%d] %" PRId64 " times its extent overflows",
               i, stride[i]);
   }
+  RETURN_IF(ap_rows_overlap(2, (int64_t[]){batch, heads}, stride, seqlen),
+            ATTNPRESS_INVALID_ARGUMENT,
+            "lse_stride is %" PRId64 ", %" PRId64 " for batch %" PRId64 ", heads %" PRId64
+            " and seqlen_q %" PRId64
+            ", so that rows overlap; sorted, each stride must be at least the span below it",
+            stride[0], stride[1], batch, heads, seqlen);
   return ATTNPRESS_OK;
 }
 
@@ -201,6 +208,11 @@ attnpress_status ap_validate_forward(const attnpress_forward_args *args, ap_chec
   FORWARD_IF(check_tensor(&args->out, "out", backend, with_data, 1));
   FORWARD_IF(check_shapes(args));
   FORWARD_IF(check_rows(args));
+  RETURN_IF(ap_rows_overlap(3, args->out.shape, args->out.stride, args->out.shape[3]),
+            ATTNPRESS_INVALID_ARGUMENT,
+            "out.stride is %" PRId64 ", %" PRId64 ", %" PRId64
+            ", so that rows overlap; sorted, each stride must be at least the span below it",
+            args->out.stride[0], args->out.stride[1], args->out.stride[2]);
   FORWARD_IF(check_lse(args, with_data));
   FORWARD_IF(check_scalars(args));
   *problem = (ap_problem){
