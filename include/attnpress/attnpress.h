@@ -48,7 +48,9 @@
  *
  * Processes. After fork() a child may use CPU and compile-only handles that it makes itself, and
  * those of its parent where no thread was inside a call at the fork. A CUDA handle is the parent's
- * alone, as the driver's contexts are.
+ * alone, as the driver's contexts are: in a child, calls that meet a new context or load a kernel
+ * give INVALID_ARGUMENT, others what the driver says, and attnpress_destroy() does nothing. The
+ * parent may fork at any time: a child holds up nobody who waits for a kernel.
  *
  * This version computes the forward pass. */
 #pragma once

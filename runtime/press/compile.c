@@ -79,6 +79,7 @@ static attnpress_status check_target(const ap_request *request) {
 attnpress_status attnpress_compile(attnpress_handle *handle, const char *stem, const char *target,
                                    attnpress_info *info) {
   RETURN_IF(handle == NULL, ATTNPRESS_INVALID_ARGUMENT, "handle is NULL");
+  FORWARD_IF(ap_check_process(handle));
   if (info != NULL)
     FORWARD_IF(ap_check_info(info));
   ap_variant variant;
