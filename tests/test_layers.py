@@ -26,7 +26,7 @@ LAYERS = [
     ["generated", "press"],
     ["cuda"],
     ["cpu"],
-    ["call"],
+    ["call", "press/compile"],
     ["attention"],
     ["handle"],
 ]

@@ -14,10 +14,10 @@ attnpress_status ap_cache_lookup_read_only(const ap_cache *cache, const ap_key *
   *cubin = NULL;
   for (char **path = cache->read_only_dirs; path != NULL && *path != NULL && !*cubin; ++path) {
     int dir;
-    FORWARD_IF(ap_cache_open_dir(*path, AP_DIR_READ_ONLY, &dir));
-    if (dir < 0) {
+    const attnpress_status status = ap_cache_open_dir(*path, AP_DIR_READ_ONLY, &dir);
+    if (dir < 0) { /* one that is missing, or not to be trusted, must not stand before the next */
       ap_log_line(cache->log, ATTNPRESS_LOG_WARNING, "cache layer %s is passed over: %s", *path,
-                  strerror(errno));
+                  status == ATTNPRESS_OK ? strerror(errno) : attnpress_last_error());
       continue;
     }
     if (ap_entry_find(dir, AP_DIR_READ_ONLY, key, cubin, info) == AP_ENTRY_DAMAGED) {

@@ -15,16 +15,19 @@
 
 /* ---- Which directories ----------------------------------------------------------------------- */
 
-/** first[/second], absolute and without trailing slashes (open() follows a link that has one); NULL
- * where memory ran out or there is no working directory. */
+/** first[/second], absolute and without trailing slashes (open() follows a link that has one). Where
+ * there is no working directory a relative name stays one, and is not opened. NULL: memory ran out.
+ */
 static char *make_path(const char *first, const char *second) {
-  char *base = first[0] == '/' ? strdup("") : getcwd(NULL, 0);
-  if (base == NULL)
+  char *base = first[0] == '/' ? NULL : getcwd(NULL, 0);
+  if (base == NULL && first[0] != '/' && errno == ENOMEM)
     return NULL;
-  const size_t size = strlen(base) + strlen(first) + strlen(second) + 3;
+  const char *prefix = base != NULL ? base : "";
+  const size_t size = strlen(prefix) + strlen(first) + strlen(second) + 3;
   char *path = malloc(size);
   if (path != NULL) {
-    snprintf(path, size, "%s%s%s%s%s", base, *base ? "/" : "", first, *second ? "/" : "", second);
+    snprintf(path, size, "%s%s%s%s%s", prefix, *prefix ? "/" : "", first, *second ? "/" : "",
+             second);
     for (size_t n = strlen(path); n > 1; n = strlen(path)) {
       if (path[n - 1] == '/')
         path[n - 1] = '\0';
@@ -108,6 +111,11 @@ static attnpress_status check_trust(int fd, const char *path, ap_dir_use use) {
 }
 
 attnpress_status ap_cache_open_dir(const char *path, ap_dir_use use, int *fd) {
+  *fd = -1;
+  if (*path != '/') { /* there was no working directory */
+    errno = ENOENT;
+    return ATTNPRESS_OK;
+  }
   *fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (*fd < 0) {
     const int error = errno;
@@ -148,6 +156,10 @@ attnpress_status ap_cache_open_user_dir(const ap_cache *cache, int *fd) {
   RETURN_IF(cache->user_dir == NULL, ATTNPRESS_IO_ERROR,
             "there is no cache directory: it is switched off, or neither ATTNPRESS_CACHE_DIR, "
             "XDG_CACHE_HOME nor HOME names one");
+  RETURN_IF(*cache->user_dir != '/', ATTNPRESS_IO_ERROR,
+            "cache directory %s is relative, and the process had no working directory; name an "
+            "absolute one",
+            cache->user_dir);
   FORWARD_IF(ap_cache_open_dir(cache->user_dir, AP_DIR_USER, fd));
   if (*fd < 0 && errno == ENOENT) {
     const int error = make_dirs(cache->user_dir);

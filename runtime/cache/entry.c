@@ -20,8 +20,9 @@ enum {
 };
 
 static const char magic[8] = {'a', 't', 't', 'n', 'p', 'r', 's', 's'};
+static const char hex_digits[] = "0123456789abcdef";
 static const char entry_suffix[] = ".entry";
-static const char temporary_prefix[] = ".tmp-";
+static const char temporary_suffix[] = ".tmp";
 
 typedef struct entry_header {
   char magic[8];
@@ -45,8 +46,7 @@ void ap_entry_name(const ap_key *key, char name[NAME_MAX_BYTES]) {
 }
 
 int ap_entry_name_parse(const char *name, ap_key *key) {
-  if (strlen(name) != 32 + sizeof entry_suffix - 1 || strcmp(name + 32, entry_suffix) != 0 ||
-      strspn(name, "0123456789abcdef") != 32)
+  if (strspn(name, hex_digits) != 32 || strcmp(name + 32, entry_suffix) != 0)
     return 0;
   for (int i = 0; i < 16; ++i) {
     const char digits[3] = {name[2 * i], name[2 * i + 1], '\0'};
@@ -56,7 +56,8 @@ int ap_entry_name_parse(const char *name, ap_key *key) {
 }
 
 int ap_is_temporary(const char *name) {
-  return strncmp(name, temporary_prefix, sizeof temporary_prefix - 1) == 0;
+  return strspn(name, hex_digits) == 32 && name[32] == '.' && strspn(name + 33, hex_digits) == 16 &&
+         strcmp(name + 49, temporary_suffix) == 0;
 }
 
 /* ---- Reading an entry ------------------------------------------------------------------------ */
@@ -159,20 +160,38 @@ ap_entry_state ap_entry_find(int dir, ap_dir_use use, const ap_key *key, unsigne
 
 /* ---- Publishing ------------------------------------------------------------------------------ */
 
-static int open_temporary(int dir, char name[NAME_MAX_BYTES]) {
+/** A name beside an entry's that nobody else takes. */
+static void random_name(const char *name, const char *suffix, char random[NAME_MAX_BYTES]) {
+  unsigned long long number = 0;
+  if (getrandom(&number, sizeof number, GRND_NONBLOCK) != (ssize_t)sizeof number) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    number = ((unsigned long long)t.tv_nsec << 32) ^ (unsigned long long)getpid();
+  }
+  snprintf(random, NAME_MAX_BYTES, "%.32s.%016llx%s", name, number, suffix);
+}
+
+static int open_temporary(int dir, const char *name, char temporary[NAME_MAX_BYTES]) {
   for (int i = 0; i < TEMPORARY_TRIES; ++i) {
-    unsigned long long random = 0;
-    if (getrandom(&random, sizeof random, GRND_NONBLOCK) != (ssize_t)sizeof random) {
-      struct timespec t;
-      clock_gettime(CLOCK_MONOTONIC, &t);
-      random = (unsigned long long)t.tv_nsec * 2654435761u + (unsigned long long)i;
-    }
-    snprintf(name, NAME_MAX_BYTES, "%s%ld-%016llx", temporary_prefix, (long)getpid(), random);
-    const int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    random_name(name, temporary_suffix, temporary);
+    const int fd =
+        openat(dir, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd >= 0 || errno != EEXIST)
       return fd;
   }
   return -1;
+}
+
+/** Renames a temporary to an entry's name. A directory that stands in its place is somebody's: it is
+ * put aside. 0: errno says why. */
+static int rename_entry(int dir, const char *temporary, const char *name) {
+  if (renameat(dir, temporary, dir, name) == 0)
+    return 1;
+  if (errno != EISDIR)
+    return 0;
+  char aside[NAME_MAX_BYTES];
+  random_name(name, ".aside", aside);
+  return renameat(dir, name, dir, aside) == 0 && renameat(dir, temporary, dir, name) == 0;
 }
 
 /** write_all() where a write past the process's limit on the size of files fails with EFBIG, as
@@ -198,7 +217,7 @@ static int write_limited(int fd, const void *buffer, size_t size) {
 static int write_file(int dir, const char *name, const entry_header *header,
                       const unsigned char *cubin) {
   char temporary[NAME_MAX_BYTES];
-  const int fd = open_temporary(dir, temporary);
+  const int fd = open_temporary(dir, name, temporary);
   if (fd < 0)
     return 0;
   int good = write_limited(fd, header, sizeof *header) &&
@@ -208,7 +227,7 @@ static int write_file(int dir, const char *name, const entry_header *header,
     good = 0;
     error = errno;
   }
-  if (good && renameat(dir, temporary, dir, name) != 0) {
+  if (good && !rename_entry(dir, temporary, name)) {
     good = 0;
     error = errno;
   }

@@ -40,6 +40,10 @@ int ap_cache_lock(const ap_cache *cache, const ap_key *key, int wait_ms, int *wa
 }
 
 void ap_cache_unlock(int lock) {
-  if (lock >= 0)
-    close(lock);
+  if (lock < 0)
+    return;
+  /* In so many words: a child that was forked meanwhile has the descriptor too. */
+  struct flock all = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 0};
+  fcntl(lock, F_OFD_SETLK, &all);
+  close(lock);
 }

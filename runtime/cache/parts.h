@@ -1,9 +1,11 @@
 /* What the files of the cache share. Names in a directory:
  *
  *     <32 hex digits of the key>.entry   an entry
- *     .tmp-<process>-<random>            an entry that is being written, or whose writer died
+ *     <32 hex digits>.<16 more>.tmp      an entry that is being written, or whose writer died
+ *     <32 hex digits>.<16 more>.aside    something else that stood in an entry's place
  *     .lock                              locks on keys, one byte each; empty
- */
+ *
+ * Files of other names, and those put aside, are not the cache's: not counted, not removed. */
 #pragma once
 #include "cache/cache.h"
 
@@ -24,6 +26,7 @@ attnpress_status ap_cache_open_user_dir(const ap_cache *cache, int *fd);
 void ap_entry_name(const ap_key *key, char name[NAME_MAX_BYTES]);
 /** 1 and the key where a file's name is an entry's. */
 int ap_entry_name_parse(const char *name, ap_key *key);
+/** 1 where a file's name is that of an entry that is being written. */
 int ap_is_temporary(const char *name);
 
 typedef enum ap_entry_state { AP_ENTRY_MISSING, AP_ENTRY_GOOD, AP_ENTRY_DAMAGED } ap_entry_state;

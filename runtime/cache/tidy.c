@@ -41,30 +41,39 @@ static int list_append(file_list *list, const listed_file *file) {
   return 1;
 }
 
-/** The regular files of a directory whose names are entries', or temporaries'. */
-static void list_dir(int dir, file_list *entries, file_list *temporaries) {
+/** The files of a directory whose names are entries', or temporaries'; 0, or the error after which
+ * the lists are not complete. */
+static int list_dir(int dir, file_list *entries, file_list *temporaries) {
   const int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *stream = copy < 0 ? NULL : fdopendir(copy);
-  if (stream == NULL) {
-    if (copy >= 0)
-      close(copy);
-    return;
-  }
-  for (struct dirent *item; (item = readdir(stream)) != NULL;) {
+  int error = stream == NULL ? errno : 0;
+  if (stream == NULL && copy >= 0)
+    close(copy);
+  for (struct dirent *item; stream != NULL && error == 0 && (item = readdir(stream)) != NULL;) {
     ap_key key;
     file_list *list = ap_entry_name_parse(item->d_name, &key) ? entries
                       : ap_is_temporary(item->d_name)         ? temporaries
                                                               : NULL;
     struct stat s;
-    if (list == NULL || strlen(item->d_name) >= NAME_MAX_BYTES ||
-        fstatat(dir, item->d_name, &s, AT_SYMLINK_NOFOLLOW) != 0 || S_ISDIR(s.st_mode))
+    if (list == NULL || fstatat(dir, item->d_name, &s, AT_SYMLINK_NOFOLLOW) != 0 ||
+        S_ISDIR(s.st_mode))
       continue;
     listed_file file = {.used = s.st_mtim, .bytes = (uint64_t)s.st_size};
     snprintf(file.name, sizeof file.name, "%.*s", NAME_MAX_BYTES - 1, item->d_name);
     if (!list_append(list, &file))
-      break;
+      error = ENOMEM;
   }
-  closedir(stream);
+  if (stream != NULL)
+    closedir(stream);
+  return error;
+}
+
+/** The sentence of a listing that failed. */
+static attnpress_status fail_listing(const char *path, int error) {
+  RETURN_IF(error == ENOMEM, ATTNPRESS_OUT_OF_MEMORY, "host memory ran out while %s was listed",
+            path);
+  return ap_fail(ATTNPRESS_IO_ERROR, "cache directory %s cannot be read: %s", path,
+                 strerror(error));
 }
 
 static int compare_used(const void *a, const void *b) {
@@ -76,16 +85,33 @@ static int compare_used(const void *a, const void *b) {
   return strcmp(x->name, y->name);
 }
 
+/** 1 where a time is so far ahead that it comes from a clock that was wrong. */
+static int is_ahead(const struct timespec *used, time_t now) {
+  return used->tv_sec > now + STALE_SECONDS;
+}
+
+/** Bytes of all temporaries, but for those whose writers died, which are removed. */
+static uint64_t sweep_temporaries(int dir, const file_list *temporaries, time_t now) {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < temporaries->count; ++i) {
+    const listed_file *file = &temporaries->files[i];
+    const int stale = file->used.tv_sec < now - STALE_SECONDS || is_ahead(&file->used, now);
+    if (!stale || unlinkat(dir, file->name, 0) != 0)
+      bytes += file->bytes;
+  }
+  return bytes;
+}
+
 void ap_cache_tidy(const ap_cache *cache, int dir, const char *keep) {
   file_list entries = {NULL, 0, 0}, temporaries = {NULL, 0, 0};
   list_dir(dir, &entries, &temporaries);
   const time_t now = time(NULL);
-  for (size_t i = 0; i < temporaries.count; ++i)
-    if (temporaries.files[i].used.tv_sec < now - STALE_SECONDS)
-      unlinkat(dir, temporaries.files[i].name, 0);
-  uint64_t total = 0;
-  for (size_t i = 0; i < entries.count; ++i)
+  uint64_t total = sweep_temporaries(dir, &temporaries, now);
+  for (size_t i = 0; i < entries.count; ++i) {
     total += entries.files[i].bytes;
+    if (is_ahead(&entries.files[i].used, now)) /* nobody knows when: whoever uses it dates it */
+      entries.files[i].used = (struct timespec){0, 0};
+  }
   if (total > cache->max_bytes)
     qsort(entries.files, entries.count, sizeof *entries.files, compare_used);
   for (size_t i = 0; i < entries.count && total > cache->max_bytes; ++i) {
@@ -134,8 +160,10 @@ attnpress_status ap_cache_scan(const char *path, int (*visit)(void *user, const 
     return ATTNPRESS_OK;
   }
   file_list entries = {NULL, 0, 0}, temporaries = {NULL, 0, 0};
-  list_dir(dir, &entries, &temporaries);
-  ap_cache_file *files = calloc(entries.count + 1, sizeof *files);
+  int error = list_dir(dir, &entries, &temporaries);
+  ap_cache_file *files = error ? NULL : calloc(entries.count + 1, sizeof *files);
+  if (files == NULL && error == 0)
+    error = ENOMEM;
   for (size_t i = 0; files != NULL && i < entries.count; ++i)
     describe_entry(dir, &entries.files[i], &files[i]);
   if (files != NULL && entries.count > 0)
@@ -143,13 +171,11 @@ attnpress_status ap_cache_scan(const char *path, int (*visit)(void *user, const 
   for (size_t i = 0; files != NULL && i < entries.count; ++i)
     if (visit(user, &files[i]) != 0)
       break;
-  const int complete = files != NULL;
   close(dir);
   free(files);
   free(entries.files);
   free(temporaries.files);
-  RETURN_IF(!complete, ATTNPRESS_OUT_OF_MEMORY, "host memory ran out while %s was listed", path);
-  return ATTNPRESS_OK;
+  return error ? fail_listing(path, error) : ATTNPRESS_OK;
 }
 
 attnpress_status ap_cache_clear(const ap_cache *cache, size_t *files, uint64_t *bytes) {
@@ -165,7 +191,7 @@ attnpress_status ap_cache_clear(const ap_cache *cache, size_t *files, uint64_t *
     return ATTNPRESS_OK;
   }
   file_list entries = {NULL, 0, 0};
-  list_dir(dir, &entries, &entries);
+  const int list_error = list_dir(dir, &entries, &entries);
   int error = 0;
   for (size_t i = 0; i < entries.count; ++i) {
     if (unlinkat(dir, entries.files[i].name, 0) == 0) {
@@ -179,5 +205,5 @@ attnpress_status ap_cache_clear(const ap_cache *cache, size_t *files, uint64_t *
   free(entries.files);
   RETURN_IF(error != 0, ATTNPRESS_IO_ERROR, "cache directory %s could not be emptied: %s",
             cache->user_dir, strerror(error));
-  return ATTNPRESS_OK;
+  return list_error ? fail_listing(cache->user_dir, list_error) : ATTNPRESS_OK;
 }

@@ -47,6 +47,7 @@ static void default_target(attnpress_handle *handle, const ap_variant *variant,
 attnpress_status attnpress_compile(attnpress_handle *handle, const char *stem, const char *target,
                                    attnpress_info *info) {
   RETURN_IF(handle == NULL, ATTNPRESS_INVALID_ARGUMENT, "handle is NULL");
+  FORWARD_IF(ap_check_process(handle));
   if (info != NULL)
     FORWARD_IF(ap_check_info(info));
   ap_variant variant;
