@@ -63,6 +63,13 @@ foreach(source IN LISTS c_tests)
   set_up_test(${name})
 endforeach()
 
+# It makes the library's allocations fail: what they call goes through the test.
+if(TARGET test_allocations)
+  foreach(function malloc calloc aligned_alloc realloc free strdup getcwd fdopendir pthread_create)
+    target_link_options(test_allocations PRIVATE LINKER:--wrap=${function})
+  endforeach()
+endif()
+
 # It holds these texts (.incbin), and they are not known to the build by including them.
 set_source_files_properties("${PROJECT_SOURCE_DIR}/tests/test_gpu_forward.c" PROPERTIES OBJECT_DEPENDS
   "${PROJECT_SOURCE_DIR}/tests/reference_attention.cu;${PROJECT_SOURCE_DIR}/tests/reference_attention.h")

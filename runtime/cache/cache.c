@@ -288,7 +288,12 @@ static int header_holds(const entry_header *h, const ap_key *key, uint64_t file_
          is_text(h->info.compiler, sizeof h->info.compiler);
 }
 
-typedef enum entry_state { ENTRY_MISSING, ENTRY_GOOD, ENTRY_DAMAGED } entry_state;
+typedef enum entry_state {
+  ENTRY_MISSING,
+  ENTRY_GOOD,
+  ENTRY_DAMAGED,
+  ENTRY_UNREAD /* memory ran out */
+} entry_state;
 
 /** Reads and checks an open entry; *cubin is the caller's to free. */
 static entry_state read_open_entry(int fd, dir_use use, const ap_key *key, unsigned char **cubin,
@@ -306,7 +311,7 @@ static entry_state read_open_entry(int fd, dir_use use, const ap_key *key, unsig
     return ENTRY_DAMAGED;
   unsigned char *data = malloc(header.info.cubin_bytes + 1);
   if (data == NULL)
-    return ENTRY_MISSING;
+    return ENTRY_UNREAD;
   unsigned char digest[16];
   int good = read_all(fd, data, header.info.cubin_bytes);
   if (good) {
@@ -336,6 +341,11 @@ static entry_state read_entry(int dir, dir_use use, const ap_key *key, unsigned 
   return state;
 }
 
+static attnpress_status fail_unread(const char *dir) {
+  return ap_fail(ATTNPRESS_OUT_OF_MEMORY, "host memory ran out while a kernel was read from %s",
+                 dir);
+}
+
 attnpress_status ap_cache_lookup_read_only(const ap_cache *cache, const ap_key *key,
                                            unsigned char **cubin, ap_entry_info *info) {
   *cubin = NULL;
@@ -347,12 +357,15 @@ attnpress_status ap_cache_lookup_read_only(const ap_cache *cache, const ap_key *
                   strerror(errno));
       continue;
     }
-    if (read_entry(dir, DIR_READ_ONLY, key, cubin, info) == ENTRY_DAMAGED) {
+    const entry_state state = read_entry(dir, DIR_READ_ONLY, key, cubin, info);
+    if (state == ENTRY_DAMAGED) {
       char name[NAME_MAX_BYTES];
       entry_name(key, name);
       ap_log_line(cache->log, ATTNPRESS_LOG_WARNING, "cache entry %s/%s is damaged", *path, name);
     }
     close(dir);
+    if (state == ENTRY_UNREAD)
+      return fail_unread(*path);
   }
   return ATTNPRESS_OK;
 }
@@ -371,7 +384,8 @@ attnpress_status ap_cache_lookup_user(const ap_cache *cache, const ap_key *key,
   FORWARD_IF(status);
   if (dir < 0)
     return ATTNPRESS_OK;
-  if (read_entry(dir, DIR_USER, key, cubin, info) == ENTRY_DAMAGED) {
+  const entry_state state = read_entry(dir, DIR_USER, key, cubin, info);
+  if (state == ENTRY_DAMAGED) {
     char name[NAME_MAX_BYTES];
     entry_name(key, name);
     unlinkat(dir, name, 0);
@@ -379,7 +393,7 @@ attnpress_status ap_cache_lookup_user(const ap_cache *cache, const ap_key *key,
                 cache->user_dir, name);
   }
   close(dir);
-  return ATTNPRESS_OK;
+  return state == ENTRY_UNREAD ? fail_unread(cache->user_dir) : ATTNPRESS_OK;
 }
 
 /* ---- Keeping within the bound ---------------------------------------------------------------- */
@@ -408,16 +422,19 @@ static int list_append(file_list *list, const listed_file *file) {
   return 1;
 }
 
-/** The regular files of a directory whose names are entries', or temporaries'. */
-static void list_dir(int dir, file_list *entries, file_list *temporaries) {
+/** The regular files of a directory whose names are entries', or temporaries'. 0, or the
+ * error that left some of them out. */
+static int list_dir(int dir, file_list *entries, file_list *temporaries) {
   const int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *stream = copy < 0 ? NULL : fdopendir(copy);
+  int error = 0;
   if (stream == NULL) {
+    error = errno;
     if (copy >= 0)
       close(copy);
-    return;
+    return error;
   }
-  for (struct dirent *item; (item = readdir(stream)) != NULL;) {
+  for (struct dirent *item; error == 0 && (item = readdir(stream)) != NULL;) {
     ap_key key;
     file_list *list = parse_entry_name(item->d_name, &key) ? entries
                       : is_temporary(item->d_name)         ? temporaries
@@ -428,10 +445,10 @@ static void list_dir(int dir, file_list *entries, file_list *temporaries) {
       continue;
     listed_file file = {.used = s.st_mtim, .bytes = (uint64_t)s.st_size};
     snprintf(file.name, sizeof file.name, "%.*s", NAME_MAX_BYTES - 1, item->d_name);
-    if (!list_append(list, &file))
-      break;
+    error = list_append(list, &file) ? 0 : ENOMEM;
   }
   closedir(stream);
+  return error;
 }
 
 static int compare_used(const void *a, const void *b) {
@@ -589,6 +606,10 @@ void ap_cache_unlock(int lock) {
 
 /* ---- For the tool ---------------------------------------------------------------------------- */
 
+static attnpress_status status_of(int error) {
+  return error == ENOMEM ? ATTNPRESS_OUT_OF_MEMORY : ATTNPRESS_IO_ERROR;
+}
+
 static int compare_entries(const void *a, const void *b) {
   const ap_cache_file *x = a, *y = b;
   int order = strcmp(x->info.stem, y->info.stem);
@@ -597,7 +618,8 @@ static int compare_entries(const void *a, const void *b) {
   return order != 0 ? order : strcmp(x->name, y->name);
 }
 
-static void describe_entry(int dir, const listed_file *listed, ap_cache_file *file) {
+/** 0, or ENOMEM. */
+static int describe_entry(int dir, const listed_file *listed, ap_cache_file *file) {
   memset(file, 0, sizeof *file);
   memcpy(file->name, listed->name, sizeof file->name);
   file->bytes = listed->bytes;
@@ -606,11 +628,13 @@ static void describe_entry(int dir, const listed_file *listed, ap_cache_file *fi
   unsigned char *cubin = NULL;
   parse_entry_name(listed->name, &key);
   const int fd = openat(dir, listed->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  file->damaged =
-      fd < 0 || read_open_entry(fd, DIR_READ_ONLY, &key, &cubin, &file->info) != ENTRY_GOOD;
+  const entry_state state =
+      fd < 0 ? ENTRY_DAMAGED : read_open_entry(fd, DIR_READ_ONLY, &key, &cubin, &file->info);
+  file->damaged = state != ENTRY_GOOD;
   if (fd >= 0)
     close(fd);
   free(cubin);
+  return state == ENTRY_UNREAD ? ENOMEM : 0;
 }
 
 attnpress_status ap_cache_scan(const char *path, int (*visit)(void *user, const ap_cache_file *),
@@ -623,21 +647,23 @@ attnpress_status ap_cache_scan(const char *path, int (*visit)(void *user, const 
     return ATTNPRESS_OK;
   }
   file_list entries = {NULL, 0, 0}, temporaries = {NULL, 0, 0};
-  list_dir(dir, &entries, &temporaries);
+  int error = list_dir(dir, &entries, &temporaries);
   ap_cache_file *files = calloc(entries.count + 1, sizeof *files);
-  for (size_t i = 0; files != NULL && i < entries.count; ++i)
-    describe_entry(dir, &entries.files[i], &files[i]);
-  if (files != NULL && entries.count > 0)
+  if (files == NULL)
+    error = ENOMEM;
+  for (size_t i = 0; error == 0 && i < entries.count; ++i)
+    error = describe_entry(dir, &entries.files[i], &files[i]);
+  if (error == 0 && entries.count > 0)
     qsort(files, entries.count, sizeof *files, compare_entries);
-  for (size_t i = 0; files != NULL && i < entries.count; ++i)
+  for (size_t i = 0; error == 0 && i < entries.count; ++i)
     if (visit(user, &files[i]) != 0)
       break;
-  const int complete = files != NULL;
   close(dir);
   free(files);
   free(entries.files);
   free(temporaries.files);
-  RETURN_IF(!complete, ATTNPRESS_OUT_OF_MEMORY, "host memory ran out while %s was listed", path);
+  RETURN_IF(error != 0, status_of(error), "cache directory %s could not be listed: %s", path,
+            strerror(error));
   return ATTNPRESS_OK;
 }
 
@@ -654,8 +680,7 @@ attnpress_status ap_cache_clear(const ap_cache *cache, size_t *files, uint64_t *
     return ATTNPRESS_OK;
   }
   file_list entries = {NULL, 0, 0};
-  list_dir(dir, &entries, &entries);
-  int error = 0;
+  int error = list_dir(dir, &entries, &entries);
   for (size_t i = 0; i < entries.count; ++i) {
     if (unlinkat(dir, entries.files[i].name, 0) == 0) {
       ++*files;
@@ -666,7 +691,7 @@ attnpress_status ap_cache_clear(const ap_cache *cache, size_t *files, uint64_t *
   }
   close(dir);
   free(entries.files);
-  RETURN_IF(error != 0, ATTNPRESS_IO_ERROR, "cache directory %s could not be emptied: %s",
+  RETURN_IF(error != 0, status_of(error), "cache directory %s could not be emptied: %s",
             cache->user_dir, strerror(error));
   return ATTNPRESS_OK;
 }
