@@ -80,6 +80,9 @@ foreach(source IN LISTS shell_tests)
   set_up_test(${name})
 endforeach()
 
+# They build, each in a folder of its own, with all cores.
+set_tests_properties(test_sanitizers test_fuzz PROPERTIES PROCESSORS ${cores})
+
 # The Python tests are one label, so that `ctest -LE pytest` leaves them out where pytest runs by
 # itself.
 find_package(Python3 3.10 COMPONENTS Interpreter QUIET)
