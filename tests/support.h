@@ -14,8 +14,8 @@
 
 #include "fake_cuda.h"
 #include "attention/attention.h"
-#include "internal.h"
 #include "plans.h"
+#include "press/cubin.h"
 
 #define UNUSED __attribute__((unused))
 

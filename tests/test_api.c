@@ -534,11 +534,15 @@ static void test_launch(void **state) {
   assert_ok(ap_find_tile(&variant, NULL, &tile));
   attnpress_fwd_args k;
   memcpy(&k, launch->args, sizeof k);
-  assert_int_equal(launch->block, 32 * tile.warps_m * tile.warps_n * tile.warps_k);
-  assert_int_equal(ap_tile_threads(&tile), launch->block);
+  assert_int_equal(launch->block, 32 * tile.field[AP_ATTENTION_TILE_WARPS_M] *
+                                      tile.field[AP_ATTENTION_TILE_WARPS_N] *
+                                      tile.field[AP_ATTENTION_TILE_WARPS_K]);
+  assert_int_equal(tile.threads, launch->block);
   assert_int_equal(launch->smem_bytes, tile.smem_bytes);
   assert_int_equal(launch->overlaps, 0);
-  assert_int_equal(k.row_blocks, (SEQLEN_Q * k.heads_per_tile + tile.block_m - 1) / tile.block_m);
+  assert_int_equal(k.row_blocks,
+                   (SEQLEN_Q * k.heads_per_tile + tile.field[AP_ATTENTION_TILE_BLOCK_M] - 1) /
+                       tile.field[AP_ATTENTION_TILE_BLOCK_M]);
   assert_int_equal(launch->grid, k.row_blocks * (HEADS_Q / k.heads_per_tile) * BATCH);
   assert_ptr_equal(k.q, args.q.data);
   assert_ptr_equal(k.k, args.k.data);
@@ -562,7 +566,8 @@ static void test_launch(void **state) {
   assert_int_equal(k.seqlen_q, SEQLEN_Q);
   assert_int_equal(k.seqlen_k, SEQLEN_K);
   assert_int_equal(k.num_splits, 1);
-  assert_int_equal(k.key_blocks_per_split, (SEQLEN_K + tile.block_n - 1) / tile.block_n);
+  assert_int_equal(k.key_blocks_per_split, (SEQLEN_K + tile.field[AP_ATTENTION_TILE_BLOCK_N] - 1) /
+                                               tile.field[AP_ATTENTION_TILE_BLOCK_N]);
   assert_true(fabsf(k.scale - 1.0f / sqrtf(HDIM)) < 1e-7f);
   assert_true(fabsf(k.scale_log2 - k.scale * 1.44269504f) < 1e-6f);
 
@@ -719,7 +724,7 @@ static void test_hopper_launch(void **state) {
   ap_tile tile;
   assert_ok(ap_variant_parse(launch->symbol, &variant));
   assert_ok(ap_find_tile(&variant, "sm_90a", &tile));
-  assert_int_equal(launch->block, 128 * (1 + tile.block_m / 64));
+  assert_int_equal(launch->block, 128 * (1 + tile.field[AP_ATTENTION_TILE_BLOCK_M] / 64));
   assert_int_equal(launch->smem_bytes, tile.smem_bytes);
   assert_int_equal(launch->grid, BATCH * HEADS_Q); /* 100 rows: one block a head */
   attnpress_fwd_sm90_args k;
@@ -729,10 +734,10 @@ static void test_hopper_launch(void **state) {
             5);
   check_map(&k.k, args.k.data, EXTENTS(HDIM, SEQLEN_K, HEADS_KV, BATCH),
             EXTENTS(HDIM, SEQLEN_K * HDIM, SEQLEN_K * HEADS_KV * HDIM),
-            BOX(64, (uint16_t)tile.block_n, 1, 1), 4);
+            BOX(64, (uint16_t)tile.field[AP_ATTENTION_TILE_BLOCK_N], 1, 1), 4);
   check_map(&k.v, args.v.data, EXTENTS(HDIM, SEQLEN_K, HEADS_KV, BATCH),
             EXTENTS(HEADS_KV * HDIM, HDIM, SEQLEN_K * HEADS_KV * HDIM),
-            BOX(64, (uint16_t)tile.block_n, 1, 1), 4);
+            BOX(64, (uint16_t)tile.field[AP_ATTENTION_TILE_BLOCK_N], 1, 1), 4);
   assert_ptr_equal(k.fwd.out, args.out.data);
   assert_ptr_equal(k.fwd.lse, args.lse);
   assert_int_equal(k.fwd.out_row_stride, HEADS_Q * HDIM);

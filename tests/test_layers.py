@@ -33,9 +33,6 @@ LAYERS = [
 
 # What is still to be turned round: (who, whom). An arrow that is gone must leave this list.
 ARROWS_LEFT = {
-    ("press/compile", "attention/choose"),
-    ("press/device", "attention/choose"),
-    ("press/registry", "press/variant"),
 }
 
 

@@ -67,6 +67,10 @@ summary() {
 # ---- Words ---------------------------------------------------------------------------------------
 check 0 --help
 says "usage: attnpress COMMAND"
+for arch in $(ls "$here"/../generated/*_sm*.cu | sed 's/.*_sm\([0-9]*\)\.cu/\1/' | sort -u); do
+  checks=$((checks + 1))
+  grep -Eq "_sm<([0-9]+\|)*$arch[|>]" "$folder/out" || broken "the help does not name sm$arch"
+done
 check 0 help
 check 0 --version
 says "attnpress 0."

@@ -20,7 +20,10 @@
 #include <unistd.h>
 
 #include "core/hash.h"
-#include "internal.h"
+#include "handle.h"
+#include "press/info.h"
+#include "press/registry.h"
+#include "press/target.h"
 #include "tool.h"
 
 enum { KEY_TEXT = 33, JOBS_MAX = 256, PATH_BYTES = PATH_MAX + 256 };

@@ -15,7 +15,7 @@ static int fits(const attnpress_tensor *t, int64_t batch, int64_t seqlen) {
   return batch == 0 || seqlen == 0 || heads == 0 ||
          (ap_view_stride_fits(batch, t->stride[BATCH], 1) &&
           ap_view_stride_fits(seqlen, t->stride[SEQLEN], 1) &&
-          ap_view_stride_fits(heads, t->stride[HEADS], AP_WARPGROUP_ROWS));
+          ap_view_stride_fits(heads, t->stride[HEADS], AP_ATTENTION_WARPGROUP_ROWS));
 }
 
 int ap_tensor_maps_fit(const attnpress_forward_args *args, int64_t batch, int64_t seqlen_q,
@@ -36,7 +36,7 @@ static ap_view begin_view(const attnpress_tensor *t) {
 static ap_view view_queries(const attnpress_tensor *q, int32_t heads_per_tile) {
   ap_view v = begin_view(q);
   ap_view_add(&v, heads_per_tile, q->stride[HEADS], heads_per_tile);
-  ap_view_add(&v, q->shape[SEQLEN], q->stride[SEQLEN], AP_WARPGROUP_ROWS / heads_per_tile);
+  ap_view_add(&v, q->shape[SEQLEN], q->stride[SEQLEN], AP_ATTENTION_WARPGROUP_ROWS / heads_per_tile);
   ap_view_add(&v, q->shape[HEADS] / heads_per_tile, q->stride[HEADS] * heads_per_tile, 1);
   ap_view_add(&v, q->shape[BATCH], q->stride[BATCH], 1);
   return v;
@@ -58,8 +58,8 @@ static ap_view view_keys(const attnpress_tensor *k, const attnpress_tensor *q, i
 attnpress_status ap_tensor_maps_encode(const ap_driver *driver, const attnpress_forward_args *args,
                                        const ap_plan *plan, attnpress_fwd_sm90_args *kernel_args) {
   const ap_view q = view_queries(&args->q, plan->heads_per_tile);
-  const ap_view k = view_keys(&args->k, &args->q, plan->tile.block_n);
-  const ap_view v = view_keys(&args->v, &args->q, plan->tile.block_n);
+  const ap_view k = view_keys(&args->k, &args->q, plan->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
+  const ap_view v = view_keys(&args->v, &args->q, plan->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
   FORWARD_IF(ap_view_encode(driver, &q, "q", &kernel_args->q));
   FORWARD_IF(ap_view_encode(driver, &k, "k", &kernel_args->k));
   return ap_view_encode(driver, &v, "v", &kernel_args->v);

@@ -102,6 +102,19 @@ static attnpress_status check_same(const attnpress_tensor *a, const char *a_name
   return ATTNPRESS_OK;
 }
 
+const char *ap_dtype_name(int32_t dtype) {
+  switch (dtype) {
+  case ATTNPRESS_FP16:
+    return "fp16";
+  case ATTNPRESS_BF16:
+    return "bf16";
+  case ATTNPRESS_FP32:
+    return "fp32";
+  default:
+    return "unknown";
+  }
+}
+
 static attnpress_status check_shapes(const attnpress_forward_args *args) {
   const attnpress_tensor *q = &args->q, *k = &args->k, *v = &args->v, *out = &args->out;
   const struct {
@@ -179,7 +192,7 @@ static attnpress_status check_rows(const attnpress_forward_args *args) {
   int64_t rows;
   RETURN_IF(__builtin_mul_overflow(args->q.shape[0], args->q.shape[1], &rows) ||
                 __builtin_mul_overflow(rows, args->q.shape[2], &rows) ||
-                rows > INT64_MAX / (AP_HDIM_MAX * 4 * (int64_t)AP_SPLITS_MAX),
+                rows > INT64_MAX / (AP_ATTENTION_HDIM_MAX * 4 * (int64_t)AP_SPLITS_MAX),
             ATTNPRESS_INVALID_ARGUMENT,
             "batch %" PRId64 " x seqlen_q %" PRId64 " x heads %" PRId64 " overflows",
             args->q.shape[0], args->q.shape[1], args->q.shape[2]);
@@ -196,12 +209,24 @@ static int maps_fit_range(const attnpress_forward_args *args) {
   return ap_tensor_maps_fit(args, most[0], most[1], most[2]);
 }
 
+/** INVALID_ARGUMENT, naming what is allowed, unless kernels exist for these head dims. */
+static attnpress_status check_head_dims(int64_t hdim, int64_t hdim_v) {
+  FORWARD_IF(ap_axis_check(AP_FAMILY_ATTENTION, AP_ATTENTION_HDIM, hdim));
+  FORWARD_IF(ap_axis_check(AP_FAMILY_ATTENTION, AP_ATTENTION_HDIM_V, hdim_v));
+  const ap_variant variant = {.family = AP_FAMILY_ATTENTION,
+                              .axis = {[AP_ATTENTION_HDIM] = (int32_t)hdim,
+                                       [AP_ATTENTION_HDIM_V] = (int32_t)hdim_v,
+                                       [AP_ATTENTION_DTYPE] = AP_ATTENTION_DTYPE_FP16,
+                                       [AP_ATTENTION_ARCH] = AP_ATTENTION_ARCH_MIN}};
+  return ap_variant_check(&variant);
+}
+
 attnpress_status ap_validate_forward(const attnpress_forward_args *args, ap_check how,
                                      ap_problem *problem) {
   const int32_t backend = how.backend;
   const int with_data = how.with_data, range = how.range == ATTNPRESS_UP_TO;
   /* Before the strides, which a wrong head dim makes wrong as well. */
-  FORWARD_IF(ap_check_head_dims(args->q.shape[3], args->v.shape[3]));
+  FORWARD_IF(check_head_dims(args->q.shape[3], args->v.shape[3]));
   FORWARD_IF(check_tensor(&args->q, "q", backend, with_data, 0));
   FORWARD_IF(check_tensor(&args->k, "k", backend, with_data, 0));
   FORWARD_IF(check_tensor(&args->v, "v", backend, with_data, 0));

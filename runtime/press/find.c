@@ -33,7 +33,7 @@ attnpress_status ap_request_init(ap_request *request, const ap_variant *variant,
   request->variant = *variant;
   FORWARD_IF(ap_variant_print(variant, request->stem));
   FORWARD_IF(ap_find_tile(variant, target, &request->tile));
-  ap_tile_print(&request->tile, request->tile_name);
+  ap_tile_print(variant, &request->tile, request->tile_name);
   snprintf(request->target, sizeof request->target, "%s", target);
   return ATTNPRESS_OK;
 }
