@@ -32,8 +32,7 @@ LAYERS = [
 ]
 
 # What is still to be turned round: (who, whom). An arrow that is gone must leave this list.
-ARROWS_LEFT = {
-}
+ARROWS_LEFT: set[tuple[str, str]] = set()
 
 
 def symbols(path: Path) -> tuple[set[str], set[str]]:
