@@ -3,7 +3,7 @@
 What kernels of the family are called (axes), which exist (rules), how their tiles are written
 (fields, forms), their templates, and what runs where. What cannot be said as data is the family's
 module rules.py: shared memory, threads, registers, the tile that a variant gets where none was tuned.
-generator/README.md describes both.
+Both are described in generator/README.md.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ class Axis:
         return f"{self.shown}{value}"
 
     def say(self, value: Value) -> str:
-        """Such as "head dim 60", "mask causal", "decode"."""
+        """Such as "columns 60", "dtype bf16", "decode"."""
         if self.kind == "flag" and isinstance(value, bool):
             return self.label if value else f"no {self.label}"
         return f"{self.label} {self.print(value)}"
 
     def circumstance(self, value: Value) -> str:
-        """Such as "on sm90", "with mask causal", "without decode"."""
+        """Such as "on sm90", "with dtype bf16", "without decode"."""
         if self.kind == "flag":
             return f"{'with' if value else 'without'} {self.label}"
         return f"{self.phrase[0]}{self.print(value)}{self.phrase[1]}"
@@ -93,7 +93,7 @@ class Axis:
 
     @property
     def grammar(self) -> str:
-        """Its part of the grammar, such as "[_causal]", "_hdim<D>", "_sm<80|86|90>"."""
+        """Its part of the grammar, such as "[_split]", "_cols<N>", "_sm<80|86|90>"."""
         if self.kind == "flag":
             return f"[{self.token}]"
         if self.kind == "word":
@@ -159,7 +159,7 @@ class Template:
 
     @property
     def c_name(self) -> str:
-        """flash_fwd_sm80 of attention/flash_fwd_sm80.cu.j2."""
+        """toy_fwd of toys/toy_fwd.cu.j2."""
         return Path(self.name).name.split(".")[0]
 
 

@@ -38,8 +38,8 @@ void ap_text_append_string(ap_text *text, const char *value);
 /* ---- Families: generated/ -------------------------------------------------------------------- */
 
 typedef struct ap_word {
-  const char *name;  /* "causal" */
-  const char *token; /* in a stem: "_causal"; "" for at most one word of an axis */
+  const char *name;  /* "bf16" */
+  const char *token; /* in a stem: "_bf16"; "" for at most one word of an axis */
   int32_t value;     /* in ap_variant */
 } ap_word;
 
