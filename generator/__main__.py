@@ -216,7 +216,9 @@ def _press(pressed: list[tuple[Variant, Tile]], out: Path | None) -> int:
     return 0
 
 
-def _matching(options: argparse.Namespace, variants: Sequence[Variant], where: str) -> list[Variant]:
+def _matching(
+    options: argparse.Namespace, variants: Sequence[Variant], where: str
+) -> list[Variant]:
     """Those that match --only, and the family where --family names one."""
     found = [
         variant

@@ -2,8 +2,8 @@
 
 What kernels of the family are called (axes), which exist (rules), how their tiles are written
 (fields, forms), their templates, and what runs where. What cannot be said as data is the family's
-module rules.py: shared memory, threads, registers, the tile that a variant gets where none was tuned.
-Both are described in generator/README.md.
+module rules.py: shared memory, threads, registers, the tile of a variant where none was tuned.
+generator/README.md describes both.
 """
 
 from __future__ import annotations
@@ -120,8 +120,7 @@ class Rule:
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """A field of a tile; it is at least low and at most high. No default: every name says it, or the
-    family's complete() does."""
+    """A field of a tile, from low to high. No default: every name says it, or complete() does."""
 
     name: str
     low: int
@@ -422,7 +421,8 @@ def _check_sizes(label: str, family: Family) -> None:
     if len(family.axes) > AXES_MAX:
         raise GeneratorError(f"{label}: {len(family.axes)} axes are more than {AXES_MAX}")
     if len(family.fields) > TILE_FIELDS_MAX:
-        raise GeneratorError(f"{label}: {len(family.fields)} fields are more than {TILE_FIELDS_MAX}")
+        count = len(family.fields)
+        raise GeneratorError(f"{label}: {count} fields are more than {TILE_FIELDS_MAX}")
     bits = FAMILY_BITS + sum(map(key_bits, family.axes))
     if bits > KEY_BITS:
         raise GeneratorError(f"{label}: a variant takes {bits} bits, more than {KEY_BITS}")

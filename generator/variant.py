@@ -19,8 +19,8 @@ class VariantError(GeneratorError):
 
 @dataclass(frozen=True)
 class Variant:
-    """One kernel, before its tile and target are chosen: a value for each axis, in order. Only legal
-    ones can be made. v["arch"], or v.arch, is the value of an axis."""
+    """One kernel, before its tile and target are chosen: a value for each axis, in order. Only
+    legal ones can be made. v["arch"], or v.arch, is the value of an axis."""
 
     family: Family
     values: tuple[Value, ...]

@@ -32,9 +32,13 @@ static int serves(const ap_run *run, const ap_problem *problem, const ap_device 
 /** The architecture and the target; the variant's other axes stand. */
 static attnpress_status choose_arch(const ap_problem *problem, const ap_device *device,
                                     ap_variant *variant, const char **target) {
-  FORWARD_IF(ap_check_capability(device->capability));
   const int decode = variant->axis[AP_ATTENTION_DECODE];
   const ap_run *run = ap_next_run(variant, device->capability, NULL);
+  if (run == NULL) {
+    FORWARD_IF(ap_check_capability(device->capability));
+    return ap_fail(ATTNPRESS_NOT_SUPPORTED, "no attention kernel runs on compute capability %d.%d",
+                   device->capability / 10, device->capability % 10);
+  }
   for (const ap_run *next; run != NULL && !serves(run, problem, device, decode); run = next)
     if ((next = ap_next_run(variant, device->capability, run)) == NULL)
       break; /* the last one runs every call */

@@ -61,8 +61,6 @@ typedef struct ap_axis {
   const char *shown;                        /* number: what stands before it in sentences */
   const char *phrase_before, *phrase_after; /* around the value, where it is a circumstance */
   int32_t same_as;      /* the axis that it equals where a stem does not name it; -1: none */
-  int32_t of_tile_any;  /* 1: rows of tiles may leave it open */
-  int32_t key_bits;     /* that hold every value */
   ap_set domain;        /* of words: their values */
   const ap_word *words; /* as many as the domain lists, in its order */
 } ap_axis;
@@ -120,17 +118,21 @@ typedef struct ap_run {
 } ap_run;
 
 /** The tiles of a family. A row: the axes (AP_ANY: any), threads, smem_bytes, the fields, and the
- * target's place in ap_targets (AP_ANY: any); see ap_tile_row_read(). Sorted by the axes that no
- * row leaves open; the first row that matches a variant and a target is theirs. */
+ * target's place in ap_targets (AP_ANY: any); see ap_tile_row_read(). Sorted by `keys`, which pack
+ * the axes that no row leaves open; the first row that matches a variant and a target is theirs. */
 typedef struct ap_tile_table {
   const int32_t *rows;
+  const uint64_t *keys; /* of each row: those axes, each in its key_bits, the first one highest */
   size_t count;
 } ap_tile_table;
 
 typedef struct ap_family {
   const char *name, *prefix, *grammar;
   const ap_axis *axes;
-  int32_t axis_count, arch_axis; /* arch_axis: the place of the axis that is the architecture */
+  int32_t axis_count, arch_axis;  /* arch_axis: the place of the axis that is the architecture */
+  uint8_t key_bits[AP_AXES_MAX];  /* by axis: bits that hold every value */
+  uint8_t tile_axes[AP_AXES_MAX]; /* places of the axes that no row of tiles leaves open */
+  int32_t tile_axis_count;
   const ap_rule *rules;
   int32_t rule_count;
   int32_t field_count;

@@ -330,6 +330,6 @@ uint64_t ap_variant_key(const ap_variant *variant) {
   const ap_family *family = family_of(variant);
   uint64_t key = (uint64_t)variant->family + 1;
   for (int32_t i = 0; i < family->axis_count; ++i)
-    key = key << family->axes[i].key_bits | (uint64_t)variant->axis[i];
+    key = key << family->key_bits[i] | (uint64_t)variant->axis[i];
   return key;
 }
