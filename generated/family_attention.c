@@ -84,7 +84,7 @@ static const ap_template templates[] = {
     {"attention/flash_fwd_sm90.cu.j2", where_17, 2, ap_render_flash_fwd_sm90},
 };
 /* where, capabilities from and to, arch, target */
-static const ap_run runs[] = {
+static const ap_route routes[] = {
     {where_18, 1, 80, 80, 80, "sm_80"},
     {where_18, 1, 86, 86, 86, "sm_86"},
     {where_18, 1, 87, 87, 80, "sm_80"},
@@ -113,5 +113,5 @@ const ap_family ap_family_attention = {
     {0, 2, 3, 5, 6, 7}, 6,
     rules, 9,
     13, fields, forms, 2,
-    &ap_tiles_attention, templates, 3, runs, 17,
+    &ap_tiles_attention, templates, 3, routes, 17,
 };

@@ -39,10 +39,10 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
   INTEGER(arch);
   TEXT("\n"
        "\n"
+       "#include \"attnpress/args/attention.h\"\n"
        "#include \"attnpress/device/ptx_cvt.cuh\"\n"
        "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
        "#include \"attnpress/device/ptx_math.cuh\"\n"
-       "#include \"attnpress/kernel_args.h\"\n"
        "\n"
        "constexpr int HEAD_DIM_V = ");
   INTEGER(hdim_v);

@@ -77,6 +77,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   INTEGER(arch);
   TEXT("\n"
        "\n"
+       "#include \"attnpress/args/attention.h\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n"
        "#include \"attnpress/device/ptx_cp_async.cuh\"\n"
        "#include \"attnpress/device/ptx_cvt.cuh\"\n");
@@ -88,7 +89,6 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "#include \"attnpress/device/ptx_mma.cuh\"\n"
        "#include \"attnpress/device/ptx_sreg.cuh\"\n"
        "#include \"attnpress/device/tile.cuh\"\n"
-       "#include \"attnpress/kernel_args.h\"\n"
        "\n"
        "constexpr int HEAD_DIM = ");
   INTEGER(hdim);

@@ -65,6 +65,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   INTEGER(arch);
   TEXT("\n"
        "\n"
+       "#include \"attnpress/args/attention.h\"\n"
        "#include \"attnpress/device/pipeline.cuh\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n"
        "#include \"attnpress/device/ptx_cvt.cuh\"\n"
@@ -83,7 +84,6 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("#include \"attnpress/device/softmax.cuh\"\n"
        "#include \"attnpress/device/tile.cuh\"\n"
-       "#include \"attnpress/kernel_args.h\"\n"
        "\n"
        "constexpr int HEAD_DIM = ");
   INTEGER(hdim);

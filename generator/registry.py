@@ -30,7 +30,7 @@ from generator.tiles import table
 from generator.to_c import c_literal, compile_template
 
 INCLUDE_DIR = ROOT / "include"
-HEADERS = ("attnpress/kernel_args.h", "attnpress/device/*.cuh", "attnpress/device/wgmma/*.cuh")
+HEADERS = ("attnpress/args/*.h", "attnpress/device/*.cuh", "attnpress/device/wgmma/*.cuh")
 PRESSED_HEADERS = "attnpress/device/wgmma/ptx_wgmma_n*.cuh"
 """Files in include/ that only the generator can have written."""
 WGMMA_TEMPLATE = "device/ptx_wgmma.cuh.j2"

@@ -181,7 +181,7 @@ def family_c(family: Family) -> str:
     field_text, _ = _array("char *const", "fields", fields)
     form_text, form_use = _array("ap_tile_form", "forms", forms)
     template_text, template_use = _array("ap_template", "templates", templates)
-    run_text, run_use = _array("ap_run", "runs", runs)
+    run_text, run_use = _array("ap_route", "routes", runs)
     return (
         HEAD.format(origin=f"generator/{family.name}/family.toml")
         + INCLUDE

@@ -28,7 +28,7 @@ static void line(const char *name, const char *value) {
 static void report_archs(int capability) {
   const ap_variant any = {.family = AP_FAMILY_ATTENTION};
   char text[128];
-  for (const ap_run *run = NULL; (run = ap_next_run(&any, capability, run)) != NULL;) {
+  for (const ap_route *run = NULL; (run = ap_next_route(&any, capability, run)) != NULL;) {
     size_t linked = 0;
     for (size_t i = 0; i < ap_prebuilt_cubins_count; ++i)
       linked += strcmp(ap_prebuilt_cubins[i].target, run->target) == 0;
@@ -52,7 +52,7 @@ static void report_device(const ap_driver *driver, int index, report *r) {
            device.capability / 10, device.capability % 10, device.sm_count,
            (double)bytes / 1073741824.0);
   line(index == 0 ? "devices" : "", text);
-  if (status != ATTNPRESS_OK) {
+  if (status != ATTNPRESS_OK || ap_check_capability(device.capability) != ATTNPRESS_OK) {
     miss(r, "%s", attnpress_last_error());
     return;
   }

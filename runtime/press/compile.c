@@ -7,13 +7,19 @@
 
 attnpress_status ap_check_info(const attnpress_info *info) {
   attnpress_info known;
-  return ap_copy_struct(info, &known, sizeof known, "info");
+  return ap_copy_struct(info, &known, sizeof known, AP_INFO_FIRST_BYTES, "info");
 }
 
 void ap_write_info(const attnpress_info *found, attnpress_info *info) {
-  const size_t struct_size = info->struct_size;
-  *info = *found;
-  info->struct_size = struct_size;
+  ap_write_struct(found, sizeof *found, info);
+}
+
+void ap_request_describe(const ap_request *request, attnpress_info *info) {
+  snprintf(info->stem, sizeof info->stem, "%s", request->stem);
+  snprintf(info->tile, sizeof info->tile, "%s", request->tile_name);
+  snprintf(info->target, sizeof info->target, "%s", request->target);
+  info->threads = request->tile.threads;
+  info->smem_bytes = request->tile.smem_bytes;
 }
 
 /** The capability of the current context's device, else the first device's; 0: there is none. */
@@ -31,18 +37,28 @@ static int present_capability(attnpress_handle *handle) {
              : 0;
 }
 
-/** The target that a stem is for where none is named: the present device's, else the stem's own. */
+/** The target that a stem's arch is named after. */
+static void own_target(const ap_variant *variant, char target[AP_TARGET_MAX]) {
+  const int arch = variant->axis[ap_families[variant->family]->arch_axis];
+  const ap_arch *row = ap_find_arch(arch);
+  if (row != NULL && row->only != NULL) /* which alone has its instructions */
+    snprintf(target, AP_TARGET_MAX, "%s", row->only);
+  else
+    snprintf(target, AP_TARGET_MAX, "sm_%d", arch);
+}
+
+/** The target that a stem is for where none is named. */
 static void default_target(attnpress_handle *handle, const ap_variant *variant,
                            char target[AP_TARGET_MAX]) {
   const char *name = ap_target_for(variant, present_capability(handle));
-  const int arch = variant->axis[ap_families[variant->family]->arch_axis];
-  const ap_arch *row = ap_find_arch(arch);
-  if (name == NULL && row != NULL)
-    name = row->only;
   if (name != NULL)
     snprintf(target, AP_TARGET_MAX, "%s", name);
   else
-    snprintf(target, AP_TARGET_MAX, "sm_%d", arch);
+    own_target(variant, target);
+}
+
+static attnpress_status check_target(const ap_request *request) {
+  return ap_check_target(&request->variant, &request->tile, request->target);
 }
 
 attnpress_status attnpress_compile(attnpress_handle *handle, const char *stem, const char *target,
@@ -57,39 +73,39 @@ attnpress_status attnpress_compile(attnpress_handle *handle, const char *stem, c
   if (target == NULL)
     default_target(handle, &variant, name);
   FORWARD_IF(ap_request_init(&request, &variant, target != NULL ? target : name));
-  FORWARD_IF(ap_check_target(&variant, &request.tile, request.target));
+  FORWARD_IF(check_target(&request));
   ap_image image;
   attnpress_status published;
-  FORWARD_IF(ap_find_image(handle, &request, AP_LAYER_ALL, &image, &published));
+  FORWARD_IF(ap_find_image_aloud(&handle->finder, &request, &image, &published));
   ap_log_line(&handle->log, ATTNPRESS_LOG_INFO, "%s %s %s: %s, %.1f ms", request.stem,
               request.tile_name, request.target, ap_origin_name(image.origin), image.compile_ms);
   if (info != NULL) {
     attnpress_info found = ATTNPRESS_INFO_INIT;
-    snprintf(found.stem, sizeof found.stem, "%s", request.stem);
-    snprintf(found.tile, sizeof found.tile, "%s", request.tile_name);
-    snprintf(found.target, sizeof found.target, "%s", request.target);
+    ap_request_describe(&request, &found);
     found.origin = image.origin;
-    found.num_splits = variant.axis[AP_ATTENTION_SPLIT] ? 0 : 1;
     found.registers = image.registers;
     found.spill_bytes = image.spill_bytes;
-    found.smem_bytes = request.tile.smem_bytes;
     found.compile_ms = image.compile_ms;
     found.cubin_bytes = image.size;
     ap_write_info(&found, info);
   }
   ap_image_free(&image);
+  ap_log_deliver(&handle->log);
   return published; /* the call's promise is that the cubin is linked in or cached */
 }
 
-attnpress_status attnpress_render_source(const char *stem, char **source) {
+attnpress_status attnpress_render_source(const char *stem, const char *target, char **source) {
   RETURN_IF(source == NULL, ATTNPRESS_INVALID_ARGUMENT, "source is NULL");
   *source = NULL;
   ap_variant variant;
-  ap_tile tile;
+  ap_request request;
   size_t size;
+  char name[AP_TARGET_MAX];
   FORWARD_IF(ap_variant_parse(stem, &variant));
-  FORWARD_IF(ap_find_tile(&variant, NULL, &tile));
-  return ap_render(&variant, &tile, source, &size);
+  own_target(&variant, name);
+  FORWARD_IF(ap_request_init(&request, &variant, target != NULL ? target : name));
+  FORWARD_IF(check_target(&request));
+  return ap_render(&variant, &request.tile, source, &size);
 }
 
 void attnpress_free_source(char *source) {

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "attnpress/attnpress.h"
+#include "core/text.h"
 
 enum { AP_STEM_MAX = 128, AP_TILE_NAME_MAX = 64, AP_TARGET_MAX = 16 };
 enum { AP_AXES_MAX = 16, AP_TILE_FIELDS_MAX = 24 };
@@ -23,17 +24,6 @@ typedef struct ap_tile {
   int32_t smem_bytes;                /* its dynamic shared memory */
   int32_t field[AP_TILE_FIELDS_MAX]; /* by AP_<FAMILY>_TILE_<FIELD> */
 } ap_tile;
-
-/** A text that grows; data is NUL-terminated once something was appended. failed: memory ran out.
- */
-typedef struct ap_text {
-  char *data;
-  size_t size, capacity;
-  int failed;
-} ap_text;
-void ap_text_append(ap_text *text, const char *data, size_t size);
-void ap_text_append_int(ap_text *text, int64_t value);
-void ap_text_append_string(ap_text *text, const char *value);
 
 /* ---- Families: generated/ -------------------------------------------------------------------- */
 
@@ -109,13 +99,13 @@ typedef struct ap_template {
 
 /** Devices of these compute capabilities (90 for 9.0) run variants for which `where` holds with
  * this arch, compiled for this target. Rows of a device stand best first; the last runs all. */
-typedef struct ap_run {
+typedef struct ap_route {
   const ap_set *where;
   int32_t where_count;
   int32_t capability_min, capability_max;
   int32_t arch;
   const char *target;
-} ap_run;
+} ap_route;
 
 /** The tiles of a family. A row: the axes (AP_ANY: any), threads, smem_bytes, the fields, and the
  * target's place in ap_targets (AP_ANY: any); see ap_tile_row_read(). Sorted by `keys`, which pack
@@ -142,8 +132,8 @@ typedef struct ap_family {
   const ap_tile_table *tiles;
   const ap_template *templates;
   int32_t template_count;
-  const ap_run *runs;
-  int32_t run_count;
+  const ap_route *routes;
+  int32_t route_count;
 } ap_family;
 
 extern const ap_family *const ap_families[]; /* by AP_FAMILY_... */
@@ -170,7 +160,7 @@ typedef struct ap_cubin {
 } ap_cubin;
 
 /* generated/: */
-extern const ap_device_header ap_device_headers[]; /* kernel_args.h among them */
+extern const ap_device_header ap_device_headers[]; /* the argument structs among them */
 extern const size_t ap_device_headers_count;
 extern const char ap_device_headers_digest[];  /* hex digest of their names and texts */
 extern const ap_prebuilt_row ap_default_set[]; /* sorted by (stem, target) */
