@@ -706,7 +706,9 @@ def chosen_groups(options: argparse.Namespace, arch: int) -> list[Group]:
         splits = (False, True) if options.decode and not options.split else (options.split,)
         for split in splits:
             for mask in masks[:1] if options.decode else masks:
-                variant = make_variant("fwd", hdim, hdim_v, "bf16", mask, split, options.decode, arch)
+                variant = make_variant(
+                    "fwd", hdim, hdim_v, "bf16", mask, split, options.decode, arch
+                )
                 groups.append(group_of(variant))
     if not groups:
         raise BenchError("nothing to tune: name kernels, or head dims with --dims")
@@ -776,7 +778,8 @@ def tune(groups: Sequence[Group], options: argparse.Namespace, gpu: Any) -> list
         group = replace(of_all, target=target if target in ATTENTION.tile_targets else None)
         share = (end - time.monotonic()) / (len(groups) - index)
         deadline = time.monotonic() + max(share, 5.0)
-        present = tile_of(group.variant(options.dtype), load_tuned(ATTENTION, options.tiles), group.target)
+        tuned = load_tuned(ATTENTION, options.tiles)
+        present = tile_of(group.variant(options.dtype), tuned, group.target)
         _say(f"[{index + 1}/{len(groups)}] {group.title}: {present.name} now, {share:.0f} s")
         cases = timed_cases(group, options.dtype, options.seqlens)
         bench = Bench(group, options.dtype, press, gpu, target)

@@ -119,7 +119,9 @@ def every_variant(family: Family) -> tuple[Variant, ...]:
     """All variants of a family, in the order of their axes."""
     found: list[tuple[Value, ...]] = [()]
     for axis in family.axes:
-        found = [(*values, value) for values in found for value in _candidates(family, axis, values)]
+        found = [
+            (*values, value) for values in found for value in _candidates(family, axis, values)
+        ]
     return tuple(Variant(family, values) for values in found if illegal(family, values) is None)
 
 
