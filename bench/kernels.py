@@ -2,7 +2,7 @@
 own table, and the tuner looks for better ones.
 
 Compiling needs NVRTC and no GPU; launching needs libcuda and PyTorch's context. The argument
-structs mirror include/attnpress/kernel_args.h.
+structs mirror include/attnpress/args/attention.h.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def read_report(log: str) -> tuple[int, int, int]:
     return int(used[1]), int(spills[1]), int(spills[2]) + int(spills[3])
 
 
-# ---- kernel_args.h ------------------------------------------------------------------------------
+# ---- Argument structs ---------------------------------------------------------------------------
 
 
 class ForwardArgs(ctypes.Structure):

@@ -34,7 +34,7 @@ from generator.variant import AXES, Variant, axes_match, axis_values, check_keys
 
 VARIANTS_TOML = ROOT / "generator" / "variants.toml"
 INCLUDE = ROOT / "include"
-HEADERS = ("attnpress/kernel_args.h", "attnpress/device/*.cuh", "attnpress/device/wgmma/*.cuh")
+HEADERS = ("attnpress/args/*.h", "attnpress/device/*.cuh", "attnpress/device/wgmma/*.cuh")
 PRESSED_HEADERS = "attnpress/device/wgmma/ptx_wgmma_n*.cuh"
 """Files in include/ that only the generator can have written."""
 WGMMA_TEMPLATE = "device/ptx_wgmma.cuh.j2"

@@ -7,7 +7,7 @@
 #pragma once
 #include <stddef.h>
 
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/attention.h"
 #include "cuda/cuda_api.h"
 
 typedef struct fake_launch {
@@ -28,7 +28,7 @@ typedef struct fake_map {
   uint8_t data_type, rank;
 } fake_map;
 
-enum { FAKE_LAUNCHES_MAX = 64 };
+enum { FAKE_LAUNCHES_MAX = 64, FAKE_DEVICES_MAX = 4 };
 
 typedef struct fake_cuda {
   /* What happened. */
@@ -37,12 +37,13 @@ typedef struct fake_cuda {
   _Atomic int launches;                  /* the first FAKE_LAUNCHES_MAX are kept */
   fake_launch launch[FAKE_LAUNCHES_MAX];
   /* What is to happen. */
-  int capability;       /* 90 */
-  int refuse_loads;     /* so many loads give CUDA_ERROR_NO_BINARY_FOR_GPU */
-  int fail_load;        /* result of the next load; 0: success */
-  int fail_launch;      /* result of the next launch; 0: success */
-  int fail_map;         /* result of the next cuTensorMapEncodeTiled; 0: success */
-  int stream_capturing; /* 1: the default stream is being captured */
+  int capability;                      /* of every device: 90 */
+  int capability_of[FAKE_DEVICES_MAX]; /* of one device; 0: as above */
+  int refuse_loads;                    /* so many loads give CUDA_ERROR_NO_BINARY_FOR_GPU */
+  int fail_load;                       /* result of the next load; 0: success */
+  int fail_launch;                     /* result of the next launch; 0: success */
+  int fail_map;                        /* result of the next cuTensorMapEncodeTiled; 0: success */
+  int stream_capturing;                /* 1: the default stream is being captured */
 
   CUcontext (*context_new)(int device);
   void (*context_free)(CUcontext context); /* the next new one has the same address */

@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include "fake_cuda.h"
+#include "attention/attention.h"
 #include "internal.h"
+#include "plans.h"
 
 #define UNUSED __attribute__((unused))
 

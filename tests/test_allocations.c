@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "plans.h"
 #include "support.h"
 
 /* ---- Memory that runs out -------------------------------------------------------------------- */
@@ -188,7 +189,7 @@ static void with_compiler(void) {
 /** A handle that finds the kernels of the call in its cache. */
 static void with_filled_cache(void) {
   with_cuda();
-  assert_ok(attnpress_prepare_forward(handle, &args));
+  assert_ok(prepare_any(handle, &args));
   destroy();
   cuda->reset();
   with_cuda();
@@ -271,18 +272,18 @@ static attnpress_status forward(void) {
 }
 
 static attnpress_status prepare(void) {
-  return attnpress_prepare_forward(handle, &args);
+  return prepare_any(handle, &args);
 }
 
 static attnpress_status workspace_size(void) {
   size_t bytes;
-  return attnpress_forward_workspace_size(handle, &args, &bytes);
+  return workspace_bytes_of(handle, &args, &bytes);
 }
 
-static attnpress_status describe(void) {
+static attnpress_status describe_call(void) {
   const attnpress_info empty = ATTNPRESS_INFO_INIT;
   info = empty;
-  return attnpress_describe_forward(handle, &args, &info);
+  return describe(handle, &args, &info);
 }
 
 static attnpress_status compile(void) {
@@ -292,7 +293,7 @@ static attnpress_status compile(void) {
 }
 
 static attnpress_status render(void) {
-  return attnpress_render_source("flash_fwd_hdim72_bf16_sm80", &source);
+  return attnpress_render_source("flash_fwd_hdim72_bf16_sm80", NULL, &source);
 }
 
 static int visit(void *user, const ap_cache_file *file) {
@@ -311,7 +312,7 @@ static attnpress_status scan(void) {
 static attnpress_status clear(void) {
   size_t files;
   uint64_t bytes;
-  return ap_cache_clear(&handle->cache, &files, &bytes);
+  return ap_cache_clear(&handle->finder.cache, &files, &bytes);
 }
 
 /* ---- What holds after a success -------------------------------------------------------------- */
@@ -372,12 +373,12 @@ static const scenario scenarios[] = {
     {"forward from the cache alone", 10, with_filled_cache_alone, forward, launched_both},
     {"forward from a layer", 10, with_filled_layer, forward, launched_both},
     {"forward past a refused entry", 10, with_refused_entry, forward, launched_both},
-    {"forward in a new context", 4, with_new_context, forward, launched_both},
+    {"forward in a new context", 2, with_new_context, forward, launched_both},
     {"forward with a growing table", 10, with_full_table, forward, launched_both},
     {"prepare", 20, with_cuda, prepare, nothing_more},
     {"workspace size", 2, with_cuda, workspace_size, nothing_more},
-    {"describe", 3, with_cuda, describe, described},
-    {"describe from the cache", 3, with_filled_cache, describe, described_entry},
+    {"describe", 3, with_cuda, describe_call, described},
+    {"describe from the cache", 3, with_filled_cache, describe_call, described_entry},
     {"compile", 4, with_compiler, compile, compiled},
     {"compile into a full cache", 4, with_small_cache, compile, compiled},
     {"render", 2, nothing_more, render, rendered},

@@ -726,8 +726,9 @@ def test_a_more_specific_row_is_an_error_and_the_file_stays(tiles_toml: Path) ->
 
 
 def _header_structs() -> dict[str, tuple[list[str], int]]:
-    """Of kernel_args.h: struct -> its fields in order, and its size."""
-    text = (ROOT / "include" / "attnpress" / "kernel_args.h").read_text()
+    """Of the argument headers: struct -> its fields in order, and its size."""
+    headers = ROOT / "include" / "attnpress" / "args"
+    text = "".join((headers / name).read_text() for name in ("common.h", "attention.h"))
     sizes = {n: int(s) for n, s in re.findall(r"sizeof\((\w+)\) == (\d+)", text)}
     bare = re.sub(r"/\*.*?\*/", "", text, flags=re.S).replace(" ATTNPRESS_ALIGNED_64", "")
     return {

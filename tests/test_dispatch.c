@@ -570,43 +570,99 @@ static int random_below(int n) {
   return (int)((seed >> 33) % (unsigned)n);
 }
 
-/** What prepare loads holds every kernel that a call of the same heads and head dims may choose. */
-static void test_prepared_set(void **state) {
+static ap_problem random_problem(int any) {
+  static const int groups[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 32, 64, 71};
+  const int group = groups[random_below(12)], heads_kv = 1 + random_below(4);
+  ap_problem problem = make_problem(any ? 0 : 1 + random_below(8), group * heads_kv, heads_kv,
+                                    any               ? 0
+                                    : random_below(3) ? 1 + random_below(140)
+                                                      : 1 + random_below(5000),
+                                    any ? 0 : 1 + random_below(random_below(2) ? 70000 : 700),
+                                    8 * (1 + random_below(64)));
+  problem.mask = random_below(2);
+  problem.num_splits = random_below(3);
+  problem.tma_min = random_below(4) > 0;
+  problem.tma_max = problem.tma_min + random_below(2 - problem.tma_min);
+  problem.tma = problem.tma_max;
+  return problem;
+}
+
+static int range_has(const ap_launches *range, const ap_variant *variant, const char *target) {
+  for (int i = 0; i < range->count; ++i)
+    if (memcmp(&range->launch[i].variant, variant, sizeof *variant) == 0 &&
+        strcmp(range->launch[i].target, target) == 0)
+      return 1;
+  return 0;
+}
+
+/** A plan of a range holds every kernel that a call within its maxima may choose, and its workspace
+ * is enough for each of them: 10,000 calls in ranges with maxima and without. */
+static void test_ranges(void **state) {
   (void)state;
   static const ap_device *const devices[] = {&h200, &old_h200, &a100, &a10};
-  for (int trial = 0; trial < 4000; ++trial) {
-    const int groups[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 32, 64, 71};
-    const int group = groups[random_below(12)], heads_kv = 1 + random_below(4);
-    ap_problem problem = make_problem(1 + random_below(8), group * heads_kv, heads_kv,
-                                      random_below(3) ? 1 + random_below(40) : random_below(5000),
-                                      random_below(70000), 8 * (1 + random_below(64)));
-    problem.mask = random_below(2);
-    problem.num_splits = random_below(3);
-    problem.tma_min = random_below(2);
-    problem.tma_max = problem.tma_min + random_below(2 - problem.tma_min);
-    problem.tma = random_below(2) ? problem.tma_min : problem.tma_max;
-    ap_problem prepared = problem;
-    prepared.batch = 1 + random_below(100);
-    prepared.seqlen_q = 1 + random_below(100);
-    prepared.seqlen_k = random_below(1000);
-    prepared.tma = random_below(2) ? problem.tma_min : problem.tma_max;
+  enum { RANGES = 1000, CALLS = 10 };
+  int split = 0, bounded = 0;
+  for (int trial = 0; trial < RANGES; ++trial) {
     const ap_device *device = devices[random_below(4)];
-    ap_variant variants[AP_VARIANTS_MAX];
-    const char *targets[AP_VARIANTS_MAX];
-    int count, found = 0, found_combine = 0;
-    ap_plan plan;
-    assert_ok(ap_choose_all(&prepared, device, variants, targets, &count));
-    assert_ok(ap_choose(&problem, device, &plan));
-    for (int i = 0; i < count; ++i) {
-      found |= memcmp(&variants[i], &plan.variant, sizeof plan.variant) == 0 &&
-               strcmp(targets[i], plan.target) == 0;
-      found_combine |= memcmp(&variants[i], &plan.combine, sizeof plan.combine) == 0;
+    const ap_problem maxima = random_problem(random_below(3) == 0);
+    ap_launches range;
+    assert_ok(ap_choose_range(&maxima, device, &range));
+    for (int call = 0; call < CALLS; ++call) {
+      ap_problem problem = maxima;
+      ap_plan plan;
+      problem.batch = 1 + random_below(maxima.batch ? maxima.batch : 300);
+      problem.seqlen_q = 1 + random_below(random_below(2)   ? 40
+                                          : maxima.seqlen_q ? maxima.seqlen_q
+                                                            : 9000);
+      if (maxima.seqlen_q && problem.seqlen_q > maxima.seqlen_q)
+        problem.seqlen_q = maxima.seqlen_q;
+      problem.seqlen_k = 1 + random_below(maxima.seqlen_k ? maxima.seqlen_k : 200000);
+      problem.tma = random_below(2) ? maxima.tma_min : maxima.tma_max;
+      if (ap_choose(&problem, device, &plan) == ATTNPRESS_NOT_SUPPORTED)
+        continue; /* more rows than can be split */
+      if (!range_has(&range, &plan.variant, plan.target) ||
+          (plan.variant.split && !range_has(&range, &plan.combine, plan.combine_target)))
+        fail_msg("%d/%d heads of %d, batch %d, seqlen_q %d of %d, seqlen_k %d of %d, mask %d, %d "
+                 "splits: a kernel is missing",
+                 problem.heads_q, problem.heads_kv, problem.hdim, problem.batch, problem.seqlen_q,
+                 maxima.seqlen_q, problem.seqlen_k, maxima.seqlen_k, problem.mask,
+                 problem.num_splits);
+      if (plan.workspace_bytes > range.workspace_bytes)
+        fail_msg("batch %d, seqlen_q %d, seqlen_k %d, %d splits: %zu bytes in a range of %zu",
+                 problem.batch, problem.seqlen_q, problem.seqlen_k, plan.num_splits,
+                 plan.workspace_bytes, range.workspace_bytes);
+      split += plan.variant.split;
+      bounded += plan.workspace_bytes > 0 && range.workspace_bytes < SIZE_MAX;
     }
-    if (plan.grid == 0)
-      continue;
-    if (!found || (plan.variant.split && !found_combine))
-      fail_msg("group %d, seqlen_q %d, mask %d, %d splits: not prepared", group, problem.seqlen_q,
-               problem.mask, problem.num_splits);
+  }
+  assert_true(split > 2000 && bounded > 1000);
+}
+
+/** The bound never falls as an extent grows, and there is none where the number of splits is given
+ * and the batch or the queries are any. */
+static void test_range_bounds(void **state) {
+  (void)state;
+  for (int trial = 0; trial < 300; ++trial) {
+    ap_problem maxima = random_problem(0);
+    size_t before = 0;
+    if (maxima.num_splits == 1)
+      maxima.num_splits = 0;
+    for (int step = 0; step < 12; ++step) {
+      ap_launches range;
+      assert_ok(ap_choose_range(&maxima, &h200, &range));
+      if (range.workspace_bytes < before)
+        fail_msg("batch %d, seqlen_q %d, seqlen_k %d: %zu bytes after %zu", maxima.batch,
+                 maxima.seqlen_q, maxima.seqlen_k, range.workspace_bytes, before);
+      before = range.workspace_bytes;
+      int32_t *const extents[] = {&maxima.batch, &maxima.seqlen_q, &maxima.seqlen_k};
+      int32_t *extent = extents[random_below(3)];
+      *extent += 1 + random_below(*extent);
+    }
+    maxima.batch = 0;
+    ap_launches range;
+    assert_ok(ap_choose_range(&maxima, &h200, &range));
+    assert_int_equal(range.workspace_bytes == SIZE_MAX, maxima.num_splits > 1);
+    assert_true(range.workspace_bytes >= before);
   }
 }
 
@@ -632,8 +688,8 @@ int main(void) {
       cmocka_unit_test(test_divisors),       cmocka_unit_test(test_sections),
       cmocka_unit_test(test_small_sections), cmocka_unit_test(test_sections_everywhere),
       cmocka_unit_test(test_hopper_splits),  cmocka_unit_test(test_split_plan),
-      cmocka_unit_test(test_too_large),      cmocka_unit_test(test_prepared_set),
-      cmocka_unit_test(test_deterministic),
+      cmocka_unit_test(test_too_large),      cmocka_unit_test(test_ranges),
+      cmocka_unit_test(test_range_bounds),   cmocka_unit_test(test_deterministic),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "support.h"
@@ -151,6 +152,42 @@ static void test_rest_of_the_search(void **state) {
   in_child(take_cuda_home);
 }
 
+/** What could not be opened once is tried again; what is of no use is remembered. */
+static void test_search_again(void **state) {
+  (void)state;
+  ap_compiler compiler;
+  ap_nvrtc *nvrtc;
+  char path[PATH_MAX];
+  struct rlimit old, none;
+  snprintf(path, sizeof path, "%s", place_nvrtc(folder, "libnvrtc.so.13.9", "13.0"));
+  assert_ok(ap_compiler_init(&compiler, path));
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+  none = (struct rlimit){0, old.rlim_max};
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+  assert_int_equal(ap_compiler_get(&compiler, &nvrtc), ATTNPRESS_NO_NVRTC);
+  assert_error_says("Too many open files");
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+  assert_ok(ap_compiler_get(&compiler, &nvrtc));
+  assert_string_equal(nvrtc->path, path);
+  ap_compiler_free(&compiler);
+
+  /* It comes with time. */
+  assert_ok(ap_compiler_init(&compiler, in(folder, "libnvrtc.so.13.8")));
+  assert_int_equal(ap_compiler_get(&compiler, &nvrtc), ATTNPRESS_NO_NVRTC);
+  place_nvrtc(folder, "libnvrtc.so.13.8", "13.0");
+  assert_ok(ap_compiler_get(&compiler, &nvrtc));
+  ap_compiler_free(&compiler);
+
+  setenv("FAKE_NVRTC_VERSION", "11.8", 1);
+  assert_ok(ap_compiler_init(&compiler, path));
+  for (int i = 0; i < 2; ++i) {
+    assert_int_equal(ap_compiler_get(&compiler, &nvrtc), ATTNPRESS_NO_NVRTC);
+    assert_error_says("NVRTC 11.8, older than 12");
+    setenv("FAKE_NVRTC_VERSION", "12.8", 1); /* is not asked again */
+  }
+  ap_compiler_free(&compiler);
+}
+
 /* ---- Options --------------------------------------------------------------------------------- */
 
 /** What NVRTC is told: the target, the language; no cache of its own, from the version on that has
@@ -191,7 +228,7 @@ static attnpress_handle *handle_with_real_nvrtc(void) {
   options.cache_off = 1;
   assert_ok(attnpress_create(&handle, &options));
   ap_nvrtc *nvrtc;
-  if (ap_handle_nvrtc(handle, &nvrtc) == ATTNPRESS_OK)
+  if (ap_compiler_get(&handle->finder.compiler, &nvrtc) == ATTNPRESS_OK)
     return handle;
   print_message("skipped: %s\n", attnpress_last_error());
   attnpress_destroy(handle);
@@ -237,7 +274,7 @@ static void test_resources(void **state) {
   ap_nvrtc *nvrtc;
   ap_image image;
   static const char *const targets[] = {"sm_80", "sm_86", "sm_90", "sm_100", "sm_120"};
-  assert_ok(ap_handle_nvrtc(handle, &nvrtc));
+  assert_ok(ap_compiler_get(&handle->finder.compiler, &nvrtc));
   for (size_t i = 0; i < sizeof targets / sizeof *targets; ++i) {
     ap_request request = {.stem = "heavy"};
     int32_t registers, local_bytes;
@@ -281,7 +318,7 @@ static void test_real_errors(void **state) {
   ap_nvrtc *nvrtc;
   ap_image image;
   const ap_request request = {.stem = "wrong", .target = "sm_80"};
-  assert_ok(ap_handle_nvrtc(handle, &nvrtc));
+  assert_ok(ap_compiler_get(&handle->finder.compiler, &nvrtc));
   assert_int_equal(
       ap_jit_compile(nvrtc, NULL, &request, "__device__ int f() { return foo; }\n", &image),
       ATTNPRESS_COMPILE_FAILED);
@@ -295,9 +332,9 @@ static void test_real_errors(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_option_and_variable), TEST(test_builtins),    TEST(test_versions),
-      TEST(test_rest_of_the_search),  TEST(test_options),     TEST(test_real_compile),
-      TEST(test_resources),           TEST(test_real_errors),
+      TEST(test_option_and_variable), TEST(test_builtins),     TEST(test_versions),
+      TEST(test_rest_of_the_search),  TEST(test_search_again), TEST(test_options),
+      TEST(test_real_compile),        TEST(test_resources),    TEST(test_real_errors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -308,7 +308,11 @@ def test_errors_of_the_library():
 
 def test_describe():
     q, k, v = random_inputs(np.float16, 1, 8, 8, 2, 2, 64)
-    assert attnpress.describe(q, k, v).origin == "cpu"
+    described = attnpress.describe(q, k, v)
+    assert described.origin == "cpu"
+    assert described.num_splits == 1
+    assert [launch.target for launch in described.launches] == ["cpu"]
+    assert described.launches[0].stem == described.stem == "cpu_fwd_hdim64_fp16"
     attnpress.prepare(q, k, v, causal=True)
 
 

@@ -270,4 +270,12 @@ check 0 prebuild --out "$out"
 says "$cubins kernels, $((cubins - done_before)) to compile"
 [ -z "$(find "$out" -name '*.tmp')" ] || broken "temporaries are left"
 
+# Folders for NVRTC are looked at last, and never where ATTNPRESS_NVRTC names one.
+mkdir "$folder/pip"
+cp "$build/libfake_nvrtc.so" "$folder/pip/libnvrtc.so.12"
+cp "$build/libfake_nvrtc.so" "$folder/pip/libnvrtc-builtins.so.12.8"
+rm -r "$out"
+ATTNPRESS_NVRTC=$folder/nothing.so check 1 prebuild --out "$out" --nvrtc-dirs "$folder/pip"
+complains "as ATTNPRESS_NVRTC names one"
+
 summary

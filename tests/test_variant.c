@@ -254,15 +254,36 @@ static void test_linked_cubins(void **state) {
 static void test_source(void **state) {
   (void)state;
   char *source = NULL;
-  assert_ok(attnpress_render_source("flash_fwd_hdim72_bf16_causal_sm80", &source));
+  assert_ok(attnpress_render_source("flash_fwd_hdim72_bf16_causal_sm80", NULL, &source));
   assert_non_null(strstr(source, "flash_fwd_hdim72_bf16_causal_sm80"));
   attnpress_free_source(source);
   attnpress_free_source(NULL);
-  assert_int_equal(attnpress_render_source("flash_fwd_hdim72", &source),
+  assert_int_equal(attnpress_render_source("flash_fwd_hdim72", NULL, &source),
                    ATTNPRESS_INVALID_ARGUMENT);
   assert_null(source);
-  assert_int_equal(attnpress_render_source("flash_fwd_hdim72_bf16_sm80", NULL),
+  assert_int_equal(attnpress_render_source("flash_fwd_hdim72_bf16_sm80", NULL, NULL),
                    ATTNPRESS_INVALID_ARGUMENT);
+}
+
+/** A target may have a tile of its own, and then the source is another: what it prints is what was
+ * compiled for that target. */
+static void test_source_of_target(void **state) {
+  (void)state;
+  char *own = NULL, *other = NULL;
+  assert_ok(attnpress_render_source("flash_fwd_hdim192_bf16_sm80", NULL, &own));
+  assert_ok(attnpress_render_source("flash_fwd_hdim192_bf16_sm80", "sm_90", &other));
+  assert_non_null(strstr(own, "m128n96w4x2s2k192v96c"));
+  assert_non_null(strstr(other, "m128n128w4x2s2k192v128c"));
+  attnpress_free_source(other);
+  assert_ok(attnpress_render_source("flash_fwd_hdim192_bf16_sm80", "sm_80", &other));
+  assert_string_equal(own, other);
+  attnpress_free_source(other);
+  attnpress_free_source(own);
+  assert_int_equal(attnpress_render_source("flash_fwd_hdim192_bf16_sm90", "sm_90", &other),
+                   ATTNPRESS_INVALID_ARGUMENT);
+  assert_int_equal(attnpress_render_source("flash_fwd_hdim192_bf16_sm90", "sm_9", &other),
+                   ATTNPRESS_INVALID_ARGUMENT);
+  assert_null(other);
 }
 
 static void test_status(void **state) {
@@ -282,7 +303,8 @@ int main(void) {
       cmocka_unit_test(test_inverses),    cmocka_unit_test(test_stems),
       cmocka_unit_test(test_wrong_stems), cmocka_unit_test(test_tile_names),
       cmocka_unit_test(test_keys),        cmocka_unit_test(test_registry),
-      cmocka_unit_test(test_source),      cmocka_unit_test(test_linked_cubins),
+      cmocka_unit_test(test_source),      cmocka_unit_test(test_source_of_target),
+      cmocka_unit_test(test_linked_cubins),
       cmocka_unit_test(test_status),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,7 +55,7 @@ static void report_device(const ap_driver *driver, int index, report *r) {
            device.capability / 10, device.capability % 10, device.sm_count,
            (double)bytes / 1073741824.0);
   line(index == 0 ? "devices" : "", text);
-  if (status != ATTNPRESS_OK) {
+  if (status != ATTNPRESS_OK || ap_check_capability(device.capability) != ATTNPRESS_OK) {
     miss(r, "%s", attnpress_last_error());
     return;
   }

@@ -7,13 +7,15 @@ The library is reached through its C ABI with ctypes, so one copy serves every v
 of PyTorch. PyTorch and NumPy are used only where the arguments come from them.
 """
 
-from ._attention import describe, flash_attn_func, prepare
+from ._attention import Description, Launch, describe, flash_attn_func, prepare
 from ._library import Error, InvalidArgumentError, NotSupportedError, library_path
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
+    "Description",
     "Error",
     "InvalidArgumentError",
+    "Launch",
     "NotSupportedError",
     "describe",
     "flash_attn_func",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections.abc import Callable
 from ctypes import (
     POINTER,
     Structure,
@@ -26,7 +27,7 @@ from ctypes import (
 )
 from pathlib import Path
 
-VERSION = (0, 1)  # major and minor of the header that this file mirrors
+VERSION = (0, 2)  # major and minor of the header that this file mirrors
 
 OK = 0
 INVALID_ARGUMENT = 1
@@ -42,6 +43,9 @@ FP32 = 3
 
 FULL = 0
 CAUSAL = 1
+
+ONE_CALL = 0
+UP_TO = 1
 
 
 class Options(Structure):
@@ -96,20 +100,33 @@ class ForwardArgs(Structure):
     ]
 
 
+class PlanOptions(Structure):
+    """attnpress_plan_options"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("stream", c_void_p),
+        ("target", c_char_p),
+        ("range", c_int32),
+        ("num_sms", c_int32),
+    ]
+
+
 class Info(Structure):
     """attnpress_info"""
 
     _fields_ = [
         ("struct_size", c_size_t),
         ("stem", c_char * 128),
-        ("combine_stem", c_char * 128),
         ("tile", c_char * 64),
         ("target", c_char * 16),
         ("origin", c_int32),
-        ("num_splits", c_int32),
+        ("grid", c_int32),
+        ("threads", c_int32),
         ("registers", c_int32),
         ("spill_bytes", c_int32),
         ("smem_bytes", c_int32),
+        ("num_splits", c_int32),
         ("reserved", c_int32),
         ("compile_ms", c_double),
         ("cubin_bytes", c_size_t),
@@ -158,9 +175,15 @@ def _declare(library: ctypes.CDLL) -> None:
         "attnpress_destroy": (None, [c_void_p]),
         # Structs are passed by address: an int is the cheapest argument that ctypes has.
         "attnpress_forward": (c_int32, [c_void_p, c_void_p, c_void_p]),
-        "attnpress_forward_workspace_size": (c_int32, [c_void_p, c_void_p, POINTER(c_size_t)]),
-        "attnpress_prepare_forward": (c_int32, [c_void_p, c_void_p]),
-        "attnpress_describe_forward": (c_int32, [c_void_p, c_void_p, POINTER(Info)]),
+        "attnpress_plan_forward": (
+            c_int32,
+            [c_void_p, c_void_p, POINTER(PlanOptions), POINTER(c_void_p)],
+        ),
+        "attnpress_plan_destroy": (None, [c_void_p]),
+        "attnpress_plan_workspace_bytes": (c_int32, [c_void_p, POINTER(c_size_t)]),
+        "attnpress_plan_prepare": (c_int32, [c_void_p, c_void_p]),
+        "attnpress_plan_launch_count": (c_int, [c_void_p]),
+        "attnpress_plan_launch": (c_int32, [c_void_p, c_int, POINTER(Info)]),
     }
     for name, (result, arguments) in signatures.items():
         function = getattr(library, name)
@@ -220,9 +243,62 @@ def create(backend: int, nvrtc_path: str | None = None) -> int:
     return handle.value
 
 
+# ---- Questions to plans of the forward pass: each makes a plan, asks, and frees it. They return a
+# status, as the library's own functions do. ----
+
+
+def _ask(handle: int, args: int, range_: int, question: Callable[[c_void_p], int]) -> int:
+    """question(plan) of a plan of the arguments at an address."""
+    plan = c_void_p()
+    options = PlanOptions(struct_size=ctypes.sizeof(PlanOptions), range=range_)
+    status = library.attnpress_plan_forward(handle, args, byref(options), byref(plan))
+    if status == OK:
+        status = question(plan)
+        library.attnpress_plan_destroy(plan)
+    return status
+
+
+def workspace_bytes(handle: int, args: int, size: c_size_t) -> int:
+    """Writes the bytes of workspace that the call needs to `size`."""
+    return _ask(
+        handle,
+        args,
+        ONE_CALL,
+        lambda plan: library.attnpress_plan_workspace_bytes(plan, byref(size)),
+    )
+
+
+def prepare_any(handle: int, args: int) -> int:
+    """Loads all that calls with these strides, any batch and any lengths may run."""
+    any_length = ForwardArgs.from_buffer_copy(ForwardArgs.from_address(args))
+    for tensor in (any_length.q, any_length.k, any_length.v, any_length.out):
+        tensor.shape[0] = tensor.shape[1] = 0
+    return _ask(
+        handle,
+        ctypes.addressof(any_length),
+        UP_TO,
+        lambda plan: library.attnpress_plan_prepare(plan, None),
+    )
+
+
+def describe_launches(handle: int, args: int, records: list[Info]) -> int:
+    """Appends the record of each launch of the call to `records`."""
+
+    def question(plan: c_void_p) -> int:
+        for index in range(library.attnpress_plan_launch_count(plan)):
+            info = Info(struct_size=ctypes.sizeof(Info))
+            status = library.attnpress_plan_launch(plan, index, byref(info))
+            if status != OK:
+                return status
+            records.append(info)
+        return OK
+
+    return _ask(handle, args, ONE_CALL, question)
+
+
 def nvrtc_of_pip() -> list[str]:
     """NVRTC libraries among the installed Python packages (nvidia-cuda-nvrtc), newest first. The
-    library itself knows only of those that its build found."""
+    library itself does not look there."""
     found: list[Path] = []
     for entry in sys.path:
         found += Path(entry or ".").glob("nvidia/*/lib/libnvrtc.so.1[23]")

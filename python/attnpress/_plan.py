@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Sequence
-from ctypes import byref, c_size_t, sizeof
+from ctypes import c_size_t, sizeof
 
 from . import _library as c
 
@@ -118,7 +118,7 @@ class Plan:
         self.address = ctypes.addressof(args)
         self.handle = handle_of(backend)
         size = c_size_t()
-        c.check(c.library.attnpress_forward_workspace_size(self.handle, self.address, byref(size)))
+        c.check(c.workspace_bytes(self.handle, self.address, size))
         self.workspace_bytes = args.workspace_bytes = size.value
 
     def run(self, backend: int, function, *rest: object) -> None:

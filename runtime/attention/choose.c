@@ -1,7 +1,7 @@
 /* Decides how a forward call is run: architecture, mask, packing of heads, small row block, splits,
  * grid, order of the work, and workspace. Pure: it depends on shapes, strides and the device's
  * numbers, never on data, and touches nothing. */
-#include "internal.h"
+#include "attention/attention.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -56,6 +56,16 @@ const ap_target *ap_find_target(const char *name) {
     if (strcmp(ap_targets[i].name, name) == 0)
       return &ap_targets[i];
   return NULL;
+}
+
+void ap_print_targets(char *text, size_t size) {
+  size_t used = 0;
+  for (size_t i = 0; i < ap_targets_count && used < size; ++i)
+    used += (size_t)snprintf(text + used, size - used, "%s%s",
+                             i == 0                      ? ""
+                             : i == ap_targets_count - 1 ? " and "
+                                                         : ", ",
+                             ap_targets[i].name);
 }
 
 static const device_row *find_device_row(int capability) {
@@ -141,8 +151,8 @@ attnpress_divisor ap_divisor(int32_t value) {
 /** Heads of a group are packed into one tile where that leaves less than this share of the tiles.
  */
 #define PACKING_GAIN 0.9
-/** The row block of the decode tiles. */
-enum { DECODE_ROWS = 16 };
+/** The row block of the decode tiles, and a length beyond all points where the choice changes. */
+enum { DECODE_ROWS = 16, SEQLEN_PROBED = 4096 };
 
 /** Tiles with a producer hold whole positions in each warpgroup. */
 static int64_t count_row_blocks(const ap_problem *problem, const ap_tile *tile,
@@ -181,7 +191,13 @@ static attnpress_status choose_rows(const ap_problem *problem, const ap_device *
 
 /* ---- Splits ---------------------------------------------------------------------------------- */
 
-enum { SPLIT_KEY_BLOCKS_MIN = 5, SPLITS_CHOSEN_MAX = 128 };
+enum {
+  SPLIT_KEY_BLOCKS_MIN = 5,
+  SPLITS_CHOSEN_MAX = 128,
+  /* Thread blocks of all splits, in units of the device's slots: from there on every count fills its
+   * waves to SPLIT_EFFICIENCY and more. It bounds the workspace. */
+  SPLIT_WAVES_MAX = 6
+};
 #define SPLIT_FILL       0.8  /* of the device's slots, from which on splitting does not pay */
 #define SPLIT_EFFICIENCY 0.85 /* of the best one, that the chosen count reaches */
 
@@ -208,6 +224,14 @@ static int64_t one_wave(int64_t blocks, int64_t key_blocks, int64_t slots, int64
   return ceil_div(key_blocks, ceil_div(key_blocks, n));
 }
 
+/** The most splits that are ever chosen for so many thread blocks of one split. */
+static int64_t most_splits(int64_t blocks, int64_t key_blocks, int64_t slots) {
+  int64_t most = key_blocks < slots ? key_blocks : slots;
+  if (most > SPLITS_CHOSEN_MAX)
+    most = SPLITS_CHOSEN_MAX;
+  return most * blocks > SPLIT_WAVES_MAX * slots ? SPLIT_WAVES_MAX * slots / blocks : most;
+}
+
 /* One full wave, where there is such a count. Else the rule of FlashAttention-2's
  * num_splits_heuristic (Dao 2023): the smallest count whose waves are nearly as full as the best
  * one's. */
@@ -215,9 +239,7 @@ int ap_choose_num_splits(int64_t blocks, int64_t key_blocks, int64_t slots) {
   if (blocks <= 0 || slots <= 0 || (double)blocks >= SPLIT_FILL * (double)slots ||
       key_blocks < SPLIT_KEY_BLOCKS_MIN)
     return 1;
-  int64_t most = key_blocks < slots ? key_blocks : slots;
-  if (most > SPLITS_CHOSEN_MAX)
-    most = SPLITS_CHOSEN_MAX;
+  const int64_t most = most_splits(blocks, key_blocks, slots);
   const int64_t at_once = one_wave(blocks, key_blocks, slots, most);
   if (at_once > 0)
     return (int)at_once;
@@ -370,9 +392,16 @@ static void plan_sections(const ap_problem *problem, int32_t units, ap_plan *pla
 
 enum { WORKSPACE_ALIGNMENT = 256, OVERLAP_CAPABILITY_MIN = 90 };
 
-/** a * b where it fits *product. */
-static int multiply(size_t a, size_t b, size_t *product) {
-  return !__builtin_mul_overflow(a, b, product);
+/** Bytes of the partial outputs and, behind them, of the partial lse of `rows` rows of splits; 0: it
+ * passes 2^64. */
+static int partial_bytes(size_t rows, size_t hdim_v, size_t *lse_offset_bytes, size_t *all_bytes) {
+  size_t out_bytes, lse_bytes;
+  if (__builtin_mul_overflow(rows, sizeof(float), &lse_bytes) ||
+      __builtin_mul_overflow(lse_bytes, hdim_v, &out_bytes) ||
+      __builtin_add_overflow(out_bytes, (size_t)WORKSPACE_ALIGNMENT - 1, &out_bytes))
+    return 0;
+  *lse_offset_bytes = out_bytes & ~(size_t)(WORKSPACE_ALIGNMENT - 1);
+  return !__builtin_add_overflow(*lse_offset_bytes, lse_bytes, all_bytes);
 }
 
 static attnpress_status plan_combine(const ap_problem *problem, const ap_device *device,
@@ -386,16 +415,13 @@ static attnpress_status plan_combine(const ap_problem *problem, const ap_device 
   plan->combine_target = ap_combine_target_for(device->capability);
   FORWARD_IF(ap_find_tile(&plan->combine, plan->combine_target, &plan->combine_tile));
   const size_t rows = (size_t)problem->batch * (size_t)problem->heads_q * (size_t)problem->seqlen_q;
-  size_t out_bytes, lse_bytes;
-  const int fits = multiply(rows * sizeof(float), (size_t)plan->num_splits, &lse_bytes) &&
-                   multiply(lse_bytes, (size_t)problem->hdim_v, &out_bytes) &&
-                   !__builtin_add_overflow(out_bytes, WORKSPACE_ALIGNMENT - 1, &out_bytes) &&
-                   !__builtin_add_overflow(out_bytes & ~(size_t)(WORKSPACE_ALIGNMENT - 1),
-                                           lse_bytes, &plan->workspace_bytes);
+  size_t all;
+  const int fits = !__builtin_mul_overflow(rows, (size_t)plan->num_splits, &all) &&
+                   partial_bytes(all, (size_t)problem->hdim_v, &plan->lse_partial_offset_bytes,
+                                 &plan->workspace_bytes);
   RETURN_IF(!fits, ATTNPRESS_INVALID_ARGUMENT,
             "the workspace of %d splits of %zu rows passes 2^64 bytes; ask for fewer splits",
             (int)plan->num_splits, rows);
-  plan->lse_partial_offset_bytes = out_bytes & ~(size_t)(WORKSPACE_ALIGNMENT - 1);
   const int64_t blocks = ceil_div((int64_t)rows, plan->combine_tile.block_m) *
                          ceil_div(problem->hdim_v, plan->combine_tile.block_n);
   RETURN_IF(blocks > INT32_MAX, ATTNPRESS_NOT_SUPPORTED,
@@ -446,50 +472,100 @@ attnpress_status ap_choose(const ap_problem *problem, const ap_device *device, a
   return plan->variant.split ? plan_combine(problem, device, plan) : ATTNPRESS_OK;
 }
 
-/* ---- All that may be chosen ------------------------------------------------------------------ */
+/* ---- Ranges ---------------------------------------------------------------------------------- */
 
-static attnpress_status add_variant(const ap_variant *variant, const char *target,
-                                    ap_variant *variants, const char **targets, int *count) {
-  for (int i = 0; i < *count; ++i)
-    if (ap_variant_key(&variants[i]) == ap_variant_key(variant))
+/* All that may be chosen for problems whose batch and lengths are at most some. Which kernels these
+ * are depends on the batch and the lengths of the keys through splitting alone, and on the length of
+ * the queries at a few points: a single query, the decode rows, a warpgroup's rows. */
+
+static attnpress_status add_launch(const ap_variant *variant, const ap_tile *tile,
+                                   const char *target, ap_launches *range) {
+  for (int i = 0; i < range->count; ++i)
+    if (ap_variant_key(&range->launch[i].variant) == ap_variant_key(variant))
       return ATTNPRESS_OK;
-  RETURN_IF(*count == AP_VARIANTS_MAX, ATTNPRESS_NOT_SUPPORTED,
-            "more than %d kernels serve one shape", AP_VARIANTS_MAX);
-  variants[*count] = *variant;
-  targets[(*count)++] = target;
+  RETURN_IF(range->count == AP_LAUNCHES_MAX, ATTNPRESS_NOT_SUPPORTED,
+            "more than %d kernels serve one range of shapes", AP_LAUNCHES_MAX);
+  range->launch[range->count++] = (ap_launch){.variant = *variant, .tile = *tile, .target = target};
   return ATTNPRESS_OK;
 }
 
-/** Adds what is chosen for one length of the queries, split or not, with tensor maps or without. */
-static attnpress_status add_choice(const ap_problem *problem, const ap_device *device,
-                                   ap_variant *variants, const char **targets, int *count) {
-  ap_plan plan;
-  FORWARD_IF(ap_choose(problem, device, &plan));
-  FORWARD_IF(add_variant(&plan.variant, plan.target, variants, targets, count));
-  return plan.variant.split
-             ? add_variant(&plan.combine, plan.combine_target, variants, targets, count)
-             : ATTNPRESS_OK;
+/** Rows of splits, at most, of problems that a split tile serves; SIZE_MAX: there is no bound. */
+static size_t most_partial_rows(const ap_problem *maxima, const ap_device *device,
+                                const ap_tile *tile) {
+  const int64_t slots = (int64_t)device->sm_count * split_blocks_per_sm(tile, device);
+  const int64_t key_blocks =
+      maxima->seqlen_k > 0 ? ceil_div(maxima->seqlen_k, tile->block_n) : INT32_MAX;
+  const int any = maxima->batch == 0 || maxima->seqlen_q == 0;
+  const size_t rows = (size_t)maxima->batch * (size_t)maxima->heads_q * (size_t)maxima->seqlen_q;
+  if (maxima->num_splits > 0)
+    return any ? SIZE_MAX : rows * (size_t)maxima->num_splits;
+  /* A thread block has at most block_m rows, and most_splits() bounds the blocks of all splits. */
+  const size_t by_slots = (size_t)(SPLIT_WAVES_MAX * slots) * (size_t)tile->block_m;
+  const size_t by_rows = any ? SIZE_MAX : rows * (size_t)most_splits(1, key_blocks, slots);
+  return by_rows < by_slots ? by_rows : by_slots;
 }
 
-attnpress_status ap_choose_all(const ap_problem *problem, const ap_device *device,
-                               ap_variant variants[AP_VARIANTS_MAX],
-                               const char *targets[AP_VARIANTS_MAX], int *count) {
-  enum { LONG_QUERY = 4096 };
-  /* Mask and decode depend on seqlen_q alone, and change only up to DECODE_ROWS; splitting or not
-   * is asked for by the call, or depends on the batch and the lengths; so may whether tensor maps
-   * can describe the tensors. */
-  *count = 0;
-  for (int32_t length = 1; length <= DECODE_ROWS + 2; ++length) {
-    for (int32_t splits = 1; splits <= 2; ++splits) {
-      if (problem->num_splits != 0 && (problem->num_splits > 1) != (splits > 1))
+static attnpress_status add_workspace(const ap_problem *maxima, size_t rows, ap_launches *range) {
+  size_t lse_offset_bytes, bytes;
+  if (rows == SIZE_MAX) {
+    range->workspace_bytes = SIZE_MAX;
+    return ATTNPRESS_OK;
+  }
+  RETURN_IF(!partial_bytes(rows, (size_t)maxima->hdim_v, &lse_offset_bytes, &bytes),
+            ATTNPRESS_INVALID_ARGUMENT,
+            "the workspace of %d splits passes 2^64 bytes; ask for fewer splits",
+            (int)maxima->num_splits);
+  if (bytes > range->workspace_bytes)
+    range->workspace_bytes = bytes;
+  return ATTNPRESS_OK;
+}
+
+/** Adds what one problem launches. */
+static attnpress_status add_choice(const ap_problem *problem, const ap_problem *maxima,
+                                   const ap_device *device, ap_launches *range) {
+  ap_plan plan;
+  FORWARD_IF(ap_choose(problem, device, &plan));
+  const int chosen = maxima->num_splits == 0 && maxima->seqlen_k > 0;
+  if (plan.variant.split && chosen &&
+      ceil_div(maxima->seqlen_k, plan.tile.block_n) < SPLIT_KEY_BLOCKS_MIN)
+    return ATTNPRESS_OK; /* never with so few keys */
+  FORWARD_IF(add_launch(&plan.variant, &plan.tile, plan.target, range));
+  if (!plan.variant.split)
+    return ATTNPRESS_OK;
+  FORWARD_IF(add_launch(&plan.combine, &plan.combine_tile, plan.combine_target, range));
+  return add_workspace(maxima, most_partial_rows(maxima, device, &plan.tile), range);
+}
+
+/** The choices for one length of the queries: split or not, with tensor maps or without. */
+static attnpress_status add_length(const ap_problem *maxima, const ap_device *device,
+                                   int32_t seqlen_q, ap_launches *range) {
+  ap_problem probe = *maxima;
+  probe.batch = 1;
+  probe.seqlen_q = seqlen_q;
+  probe.seqlen_k = maxima->seqlen_k > 0 ? maxima->seqlen_k : SEQLEN_PROBED;
+  for (probe.tma = maxima->tma_min; probe.tma <= maxima->tma_max; ++probe.tma)
+    for (probe.num_splits = 1; probe.num_splits <= 2; ++probe.num_splits) {
+      if (maxima->num_splits != 0 && (maxima->num_splits > 1) != (probe.num_splits > 1))
         continue;
-      ap_problem probe = *problem;
-      probe.batch = 1;
-      probe.seqlen_q = length <= DECODE_ROWS + 1 ? length : LONG_QUERY;
-      probe.num_splits = splits;
-      for (probe.tma = problem->tma_min; probe.tma <= problem->tma_max; ++probe.tma)
-        FORWARD_IF(add_choice(&probe, device, variants, targets, count));
+      FORWARD_IF(add_choice(&probe, maxima, device, range));
     }
+  return ATTNPRESS_OK;
+}
+
+attnpress_status ap_choose_range(const ap_problem *maxima, const ap_device *device,
+                                 ap_launches *range) {
+  static const int32_t lengths[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10,
+                                    11, 12, 13, 14, 15, 16, 17, 64, 65, SEQLEN_PROBED};
+  _Static_assert(DECODE_ROWS == 16 && AP_WARPGROUP_ROWS == 64, "the lengths that are probed");
+  range->count = 0;
+  range->workspace_bytes = 0;
+  if (maxima->heads_q == 0)
+    return ATTNPRESS_OK; /* the output is empty */
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; ++i) {
+    const int last = maxima->seqlen_q > 0 && lengths[i] >= maxima->seqlen_q;
+    FORWARD_IF(add_length(maxima, device, last ? maxima->seqlen_q : lengths[i], range));
+    if (last)
+      break;
   }
   return ATTNPRESS_OK;
 }

@@ -7,13 +7,19 @@
 
 attnpress_status ap_check_info(const attnpress_info *info) {
   attnpress_info known;
-  return ap_copy_struct(info, &known, sizeof known, "info");
+  return ap_copy_struct(info, &known, sizeof known, AP_INFO_FIRST_BYTES, "info");
 }
 
 void ap_write_info(const attnpress_info *found, attnpress_info *info) {
-  const size_t struct_size = info->struct_size;
-  *info = *found;
-  info->struct_size = struct_size;
+  ap_write_struct(found, sizeof *found, info);
+}
+
+void ap_request_describe(const ap_request *request, attnpress_info *info) {
+  snprintf(info->stem, sizeof info->stem, "%s", request->stem);
+  snprintf(info->tile, sizeof info->tile, "%s", request->tile_name);
+  snprintf(info->target, sizeof info->target, "%s", request->target);
+  info->threads = ap_tile_threads(&request->tile);
+  info->smem_bytes = request->tile.smem_bytes;
 }
 
 /** The capability of the current context's device, else the first device's; 0: there is none. */
@@ -31,6 +37,12 @@ static int present_capability(attnpress_handle *handle) {
              : 0;
 }
 
+/** The target that a stem's arch is named after. */
+static void own_target(const ap_variant *variant, char target[AP_TARGET_MAX]) {
+  /* wgmma and setmaxnreg exist in the "a" target alone */
+  snprintf(target, AP_TARGET_MAX, variant->arch == 90 ? "sm_%da" : "sm_%d", (int)variant->arch);
+}
+
 /** The target that a stem is for where none is named. */
 static void default_target(attnpress_handle *handle, const ap_variant *variant,
                            char target[AP_TARGET_MAX]) {
@@ -40,19 +52,14 @@ static void default_target(attnpress_handle *handle, const ap_variant *variant,
                          : ap_target_for(capability, variant->arch);
   if (name != NULL)
     snprintf(target, AP_TARGET_MAX, "%s", name);
-  else /* wgmma and setmaxnreg exist in the "a" target alone */
-    snprintf(target, AP_TARGET_MAX, variant->arch == 90 ? "sm_%da" : "sm_%d", (int)variant->arch);
+  else
+    own_target(variant, target);
 }
 
 static attnpress_status check_target(const ap_request *request) {
   const ap_target *target = ap_find_target(request->target);
-  char names[128] = "";
-  for (size_t i = 0; i < ap_targets_count; ++i)
-    snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s",
-             i == 0                      ? ""
-             : i == ap_targets_count - 1 ? " and "
-                                         : ", ",
-             ap_targets[i].name);
+  char names[128];
+  ap_print_targets(names, sizeof names);
   RETURN_IF(target == NULL, ATTNPRESS_INVALID_ARGUMENT,
             "target \"%.*s\" is unknown: targets are %s", AP_TARGET_MAX, request->target, names);
   RETURN_IF(request->variant.arch > target->capability, ATTNPRESS_INVALID_ARGUMENT,
@@ -84,36 +91,36 @@ attnpress_status attnpress_compile(attnpress_handle *handle, const char *stem, c
   FORWARD_IF(check_target(&request));
   ap_image image;
   attnpress_status published;
-  FORWARD_IF(ap_find_image(handle, &request, AP_LAYER_ALL, &image, &published));
+  FORWARD_IF(ap_find_image_aloud(&handle->finder, &request, &image, &published));
   ap_log_line(&handle->log, ATTNPRESS_LOG_INFO, "%s %s %s: %s, %.1f ms", request.stem,
               request.tile_name, request.target, ap_origin_name(image.origin), image.compile_ms);
   if (info != NULL) {
     attnpress_info found = ATTNPRESS_INFO_INIT;
-    snprintf(found.stem, sizeof found.stem, "%s", request.stem);
-    snprintf(found.tile, sizeof found.tile, "%s", request.tile_name);
-    snprintf(found.target, sizeof found.target, "%s", request.target);
+    ap_request_describe(&request, &found);
     found.origin = image.origin;
-    found.num_splits = variant.split ? 0 : 1;
     found.registers = image.registers;
     found.spill_bytes = image.spill_bytes;
-    found.smem_bytes = request.tile.smem_bytes;
     found.compile_ms = image.compile_ms;
     found.cubin_bytes = image.size;
     ap_write_info(&found, info);
   }
   ap_image_free(&image);
+  ap_log_deliver(&handle->log);
   return published; /* the call's promise is that the cubin is linked in or cached */
 }
 
-attnpress_status attnpress_render_source(const char *stem, char **source) {
+attnpress_status attnpress_render_source(const char *stem, const char *target, char **source) {
   RETURN_IF(source == NULL, ATTNPRESS_INVALID_ARGUMENT, "source is NULL");
   *source = NULL;
   ap_variant variant;
-  ap_tile tile;
+  ap_request request;
   size_t size;
+  char name[AP_TARGET_MAX];
   FORWARD_IF(ap_variant_parse(stem, &variant));
-  FORWARD_IF(ap_find_tile(&variant, NULL, &tile));
-  return ap_render(&variant, &tile, source, &size);
+  own_target(&variant, name);
+  FORWARD_IF(ap_request_init(&request, &variant, target != NULL ? target : name));
+  FORWARD_IF(check_target(&request));
+  return ap_render(&variant, &request.tile, source, &size);
 }
 
 void attnpress_free_source(char *source) {

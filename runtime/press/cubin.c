@@ -2,7 +2,7 @@
  * each function, its registers and the bytes of its frame. This needs no GPU, and unlike the
  * compiler's verbose output it is there for cubins that come from a cache too. Every offset is
  * checked: a file that is cut off or is no ELF gives "not known". */
-#include "internal.h"
+#include "press/cubin.h"
 
 #include <elf.h>
 #include <string.h>

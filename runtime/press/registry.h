@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "attnpress/attnpress.h"
+#include "core/text.h"
 
 enum { AP_STEM_MAX = 128, AP_TILE_NAME_MAX = 64, AP_TARGET_MAX = 16 };
 
@@ -48,17 +49,6 @@ typedef struct ap_tile_row {
   const char *target; /* NULL: any */
 } ap_tile_row;
 
-/** A text that grows; data is NUL-terminated once something was appended. failed: memory ran out.
- */
-typedef struct ap_text {
-  char *data;
-  size_t size, capacity;
-  int failed;
-} ap_text;
-void ap_text_append(ap_text *text, const char *data, size_t size);
-void ap_text_append_int(ap_text *text, int64_t value);
-void ap_text_append_string(ap_text *text, const char *value);
-
 /** The variables of every template. */
 typedef struct ap_render_input {
   const char *stem;  /* file name without .cu, and the extern "C" symbol */
@@ -100,7 +90,7 @@ extern const ap_tile_row ap_tiles[];
 extern const size_t ap_tiles_count;
 extern const ap_template ap_templates[];
 extern const size_t ap_templates_count;
-extern const ap_device_header ap_device_headers[]; /* kernel_args.h among them */
+extern const ap_device_header ap_device_headers[]; /* the argument structs among them */
 extern const size_t ap_device_headers_count;
 extern const char ap_device_headers_digest[];  /* hex digest of their names and texts */
 extern const ap_prebuilt_row ap_default_set[]; /* sorted by (stem, target) */
@@ -115,6 +105,8 @@ int ap_unpack_prebuilt(const ap_cubin *row, unsigned char *cubin);
 /* variant.c */
 attnpress_status ap_variant_print(const ap_variant *variant, char stem[AP_STEM_MAX]);
 attnpress_status ap_variant_parse(const char *stem, ap_variant *variant);
+/** A legal variant as one number; different variants have different ones, never 0. */
+uint64_t ap_variant_key(const ap_variant *variant);
 /** "m128n64w4x1s2k128v64", w1x1x4 where warps_k is not 1, with "q" appended for q_in_regs, "b<n>"
  * where min_blocks is not 1, "u<n>" where k_unroll is not 0, and "c" for spread; with a producer
  * "m128n176s2", as the rest follows. */

@@ -2,10 +2,10 @@
 // emulator must report, and what it must not. Each has the name that stands in test_emulator.c with
 // the words of its report.
 
+#include "attnpress/args/common.h"
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_cp_async.cuh"
 #include "attnpress/device/ptx_ldmatrix.cuh"
-#include "attnpress/kernel_args.h"
 
 struct fault_args {
   const uint32_t *in; // (64, 4): 16 bytes a thread

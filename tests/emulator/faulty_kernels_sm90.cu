@@ -3,13 +3,13 @@
 //
 // Threads 0 to 127 multiply, thread 255 loads, unless a kernel says otherwise.
 
+#include "attnpress/args/common.h"
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_mbarrier.cuh"
 #include "attnpress/device/ptx_tma.cuh"
 #include "attnpress/device/ptx_warpgroup.cuh"
 #include "attnpress/device/ptx_wgmma.cuh"
 #include "attnpress/device/wgmma/ptx_wgmma_n64.cuh"
-#include "attnpress/kernel_args.h"
 
 struct fault_args {
   attnpress_tensor_map map;      // (1, 1, 128, 64) of 16 bits, boxes of (1, 1, 64, 64)

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "internal.h"
-#include "attnpress/kernel_args.h"
+#include "attention/attention.h"
+#include "attnpress/args/attention.h"
 
 static int ceil_div(int64_t a, int64_t b) {
   return (int)((a + b - 1) / b);

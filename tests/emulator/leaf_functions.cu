@@ -2,6 +2,7 @@
 // of `in` and gives LANE_WORDS words of `out`, both at (32 b + l) * LANE_WORDS. Compiled for the
 // GPU and for the emulator alike.
 
+#include "attnpress/args/common.h"
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_cp_async.cuh"
 #include "attnpress/device/ptx_cvt.cuh"
@@ -9,7 +10,6 @@
 #include "attnpress/device/ptx_math.cuh"
 #include "attnpress/device/ptx_mma.cuh"
 #include "attnpress/device/ptx_sreg.cuh"
-#include "attnpress/kernel_args.h"
 
 constexpr int LANE_WORDS = 16;
 

@@ -3,7 +3,7 @@
 #pragma once
 #include <stdint.h>
 
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/common.h"
 #include "emulator.h"
 
 enum { LANE_WORDS = 16, WARP_WORDS = 32 * LANE_WORDS };

@@ -3,6 +3,7 @@
 // l)
 // * LANE_WORDS. Blocks have a warp, where the copy engine is tried, or a warpgroup.
 
+#include "attnpress/args/common.h"
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_mbarrier.cuh"
 #include "attnpress/device/ptx_tma.cuh"
@@ -12,7 +13,6 @@
 #include "attnpress/device/wgmma/ptx_wgmma_n64.cuh"
 #include "attnpress/device/wgmma/ptx_wgmma_n8.cuh"
 #include "attnpress/device/wgmma/ptx_wgmma_n96.cuh"
-#include "attnpress/kernel_args.h"
 
 constexpr int LANE_WORDS = 16;
 constexpr int GROUP_WORDS = 128 * LANE_WORDS;

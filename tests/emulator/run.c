@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "internal.h"
+#include "attention/attention.h"
 #include "forward.h"
 
 enum { WRONG_WORDS = 2, NOT_GIVEN = -1 };

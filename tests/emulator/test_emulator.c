@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/attention.h"
 #include "leaf_functions.h"
 
 static int failures;

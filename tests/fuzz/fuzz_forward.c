@@ -183,21 +183,26 @@ static int is_refusal(attnpress_status status) {
   return status == ATTNPRESS_INVALID_ARGUMENT || status == ATTNPRESS_NOT_SUPPORTED;
 }
 
-/** What the three queries give, which is the same for all of them. */
+/** What planning gives; a plan answers every question. */
 static attnpress_status query(attnpress_handle *handle, const attnpress_forward_args *args) {
-  attnpress_info info = ATTNPRESS_INFO_INIT;
-  size_t bytes = 1;
-  const attnpress_status status = attnpress_forward_workspace_size(handle, args, &bytes);
+  attnpress_plan *plan;
+  size_t bytes;
+  const attnpress_status status = attnpress_plan_forward(handle, args, NULL, &plan);
   HOLDS(status == ATTNPRESS_OK || is_refusal(status));
-  HOLDS(status == ATTNPRESS_OK || (bytes == 0 && *attnpress_last_error() != '\0'));
-  HOLDS(attnpress_describe_forward(handle, args, &info) == status);
-  HOLDS(status != ATTNPRESS_OK || (info.stem[0] != '\0' && info.num_splits >= 1));
+  HOLDS((plan != NULL) == (status == ATTNPRESS_OK));
+  if (status != ATTNPRESS_OK)
+    return status;
+  HOLDS(attnpress_plan_workspace_bytes(plan, &bytes) == ATTNPRESS_OK);
+  for (int i = 0; i < attnpress_plan_launch_count(plan); ++i) {
+    attnpress_info info = ATTNPRESS_INFO_INIT;
+    HOLDS(attnpress_plan_launch(plan, i, &info) == ATTNPRESS_OK && info.stem[0] != '\0');
+  }
+  attnpress_plan_destroy(plan);
   return status;
 }
 
 static void try_cpu(attnpress_forward_args *args) {
   const attnpress_status status = query(cpu, args);
-  HOLDS(attnpress_prepare_forward(cpu, args) == status);
   if (status == ATTNPRESS_OK)
     run_on_cpu(args);
   else

@@ -13,7 +13,7 @@ static void check_stem(const char *stem, const ap_variant *variant) {
   HOLDS(memcmp(&again, variant, sizeof again) == 0);
   HOLDS(ap_variant_key(variant) != 0);
   char *source;
-  const attnpress_status status = attnpress_render_source(stem, &source);
+  const attnpress_status status = attnpress_render_source(stem, NULL, &source);
   HOLDS(status == ATTNPRESS_OK || status == ATTNPRESS_NOT_SUPPORTED);
   HOLDS((source != NULL) == (status == ATTNPRESS_OK));
   HOLDS(source == NULL || strstr(source, stem) != NULL);

@@ -1,8 +1,8 @@
 // Rings of stages in shared memory between a producer and its consumers.
 #pragma once
 
+#include "attnpress/args/common.h"
 #include "attnpress/device/ptx_mbarrier.cuh"
-#include "attnpress/kernel_args.h"
 
 // A place in a ring. One round through the ring is one phase of each stage's barriers.
 struct Stage {

@@ -1,7 +1,7 @@
 // Leaf header: addresses in shared memory. One PTX instruction a function.
 #pragma once
 
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/common.h"
 
 // cvta.to.shared.u64: the 32-bit shared-window address of a generic pointer into shared memory.
 __device__ __forceinline__ uint32_t shared_address(const void *pointer) {

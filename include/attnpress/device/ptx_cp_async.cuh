@@ -1,7 +1,7 @@
 // Leaf header: asynchronous copies from global to shared memory. One PTX instruction a function.
 #pragma once
 
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/common.h"
 
 // cp.async.cg.shared.global 16 bytes, past L1. Copies `bytes` (0 or 16) bytes from `global` and
 // fills the rest with zeros; with 0 bytes, `global` is not read. Both addresses are 16-byte

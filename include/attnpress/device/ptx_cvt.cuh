@@ -2,7 +2,7 @@
 // PTX instruction a function; all round to nearest even.
 #pragma once
 
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/common.h"
 
 // cvt.rn.f16x2.f32: `low` in bits 0-15, `high` in bits 16-31.
 __device__ __forceinline__ uint32_t pack_fp16(float low, float high) {

@@ -2,7 +2,7 @@
 // instruction a function; before compute capability 9.0 kernels do not overlap, and there is none.
 #pragma once
 
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/common.h"
 
 // griddepcontrol.wait: waits until the kernels that this one was launched after have ended, and all
 // that they wrote can be seen. Every thread comes through here before it touches global memory.

@@ -7,7 +7,7 @@
 // register.
 #pragma once
 
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/common.h"
 
 // ldmatrix.sync.aligned.m8n8.x1.shared.b16: 1 matrix.
 __device__ __forceinline__ void ldmatrix_x1(uint32_t *fragment, uint32_t shared) {

@@ -1,7 +1,7 @@
 // Leaf header: approximate functions of the special-function unit. One PTX instruction a function.
 #pragma once
 
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/common.h"
 
 // ex2.approx.ftz.f32: 2^x, relative error 2^-22; 2^-inf = +0, results below 2^-126 are 0.
 __device__ __forceinline__ float exp2_approx(float x) {

@@ -7,7 +7,7 @@
 // parity 1 returns at once.
 #pragma once
 
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/common.h"
 
 // mbarrier.init.shared::cta.b64
 __device__ __forceinline__ void mbarrier_init(uint32_t barrier, int count) {

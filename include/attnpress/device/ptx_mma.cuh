@@ -8,7 +8,7 @@
 //   b[0]: k = 2t, 2t + 1, column g                   b[1]: as b[0] with k + 8 (k = 16 only)
 #pragma once
 
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/common.h"
 
 // mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32
 __device__ __forceinline__ void mma_m16n8k16_fp16(float *d, const uint32_t *a, const uint32_t *b) {

@@ -3,7 +3,7 @@
 // function.
 #pragma once
 
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/common.h"
 
 // mov.u32 %ctaid.x: blockIdx.x.
 __device__ __forceinline__ int read_block_index() {

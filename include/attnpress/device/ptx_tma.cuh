@@ -1,7 +1,7 @@
 // Leaf header: the copy engine (TMA). One PTX instruction a function.
 #pragma once
 
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/common.h"
 
 // prefetch.tensormap: fetches a tensor map ahead of its first use.
 __device__ __forceinline__ void prefetch_tensor_map(const attnpress_tensor_map *map) {

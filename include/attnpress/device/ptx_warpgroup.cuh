@@ -2,7 +2,7 @@
 // function.
 #pragma once
 
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/common.h"
 
 // bar.sync: arrives at named barrier `barrier` (1 to 15) and waits until `threads` threads have
 // arrived, by bar.sync or bar.arrive.

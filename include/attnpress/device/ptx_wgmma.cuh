@@ -2,7 +2,7 @@
 // themselves are in ptx_wgmma_n<columns>.cuh.
 #pragma once
 
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/common.h"
 
 // The descriptor of a matrix of 16-bit elements in shared memory, stored with the 128-byte swizzle:
 // atoms of 8 rows of 128 bytes, aligned to 1,024 bytes, in which the 16-byte chunk c of row r lies

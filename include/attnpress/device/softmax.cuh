@@ -3,9 +3,9 @@
 // in elements 4j + 2 half and 4j + 2 half + 1. The four lanes of a quad share a row.
 #pragma once
 
+#include "attnpress/args/common.h"
 #include "attnpress/device/ptx_math.cuh"
 #include "attnpress/device/tile.cuh"
-#include "attnpress/kernel_args.h"
 
 constexpr float INF = __builtin_bit_cast(float, 0x7f800000);
 

@@ -11,9 +11,9 @@
 //               aligned in global memory stay in one line, and are fetched by one request.
 #pragma once
 
+#include "attnpress/args/common.h"
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_cp_async.cuh"
-#include "attnpress/kernel_args.h"
 
 // Bytes from one row of a tile of `columns` (a multiple of 8) columns to the next.
 __device__ constexpr int tile_row_bytes(int columns) {

@@ -9,7 +9,7 @@
 // group run while the threads go on; their registers and shared memory are in use until the wait.
 #pragma once
 
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/common.h"
 
 // wgmma.mma_async m64n160k16: d = a b + (accumulate ? d : 0); a (64 x 16) and b (16 x 160) in
 // shared memory, both with k contiguous.

@@ -1,7 +1,7 @@
 // Stands in for the leaf header of the same name.
 #pragma once
 
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/common.h"
 
 // cp.async.cg.shared.global with src-size (PTX ISA, cp.async).
 __device__ __forceinline__ void cp_async_16(uint32_t shared, const void *global, int bytes) {

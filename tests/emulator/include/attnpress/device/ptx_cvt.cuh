@@ -1,7 +1,7 @@
 // Stands in for the leaf header of the same name.
 #pragma once
 
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/common.h"
 
 // cvt.rn.f16x2.f32 (PTX ISA, cvt).
 __device__ __forceinline__ uint32_t pack_fp16(float low, float high) {

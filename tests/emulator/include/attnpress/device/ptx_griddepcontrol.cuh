@@ -2,7 +2,7 @@
 // the one before has ended.
 #pragma once
 
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/common.h"
 
 // griddepcontrol.wait (PTX ISA, Parallel Synchronization and Communication Instructions:
 // griddepcontrol).

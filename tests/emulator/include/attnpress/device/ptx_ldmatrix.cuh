@@ -1,7 +1,7 @@
 // Stands in for the leaf header of the same name.
 #pragma once
 
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/common.h"
 
 // ldmatrix.sync.aligned.m8n8.x1.shared.b16 (PTX ISA, Warp Level Matrix Instructions: ldmatrix).
 __device__ __forceinline__ void ldmatrix_x1(uint32_t *fragment, uint32_t shared) {

@@ -1,7 +1,7 @@
 // Stands in for the leaf header of the same name.
 #pragma once
 
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/common.h"
 
 // ex2.approx.ftz.f32 (PTX ISA, Floating Point Instructions: ex2).
 __device__ __forceinline__ float exp2_approx(float x) {

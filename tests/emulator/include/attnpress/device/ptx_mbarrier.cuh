@@ -1,7 +1,7 @@
 // Stands in for the leaf header of the same name.
 #pragma once
 
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/common.h"
 
 // mbarrier.init (PTX ISA, mbarrier).
 __device__ __forceinline__ void mbarrier_init(uint32_t barrier, int count) {

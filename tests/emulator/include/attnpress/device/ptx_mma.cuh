@@ -1,7 +1,7 @@
 // Stands in for the leaf header of the same name.
 #pragma once
 
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/common.h"
 
 // mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 (PTX ISA, Warp Level Matrix Instructions: mma).
 __device__ __forceinline__ void mma_m16n8k16_fp16(float *d, const uint32_t *a, const uint32_t *b) {

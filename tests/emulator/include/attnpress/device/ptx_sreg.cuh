@@ -1,7 +1,7 @@
 // Stands in for the leaf header of the same name.
 #pragma once
 
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/common.h"
 
 // mov.u32 %ctaid.x (PTX ISA, Special Registers: %ctaid).
 __device__ __forceinline__ int read_block_index() {

@@ -1,7 +1,7 @@
 // Stands in for the leaf header of the same name.
 #pragma once
 
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/common.h"
 
 // prefetch.tensormap (PTX ISA, prefetch).
 __device__ __forceinline__ void prefetch_tensor_map(const attnpress_tensor_map *map) {

@@ -1,7 +1,7 @@
 // Stands in for the leaf header of the same name.
 #pragma once
 
-#include "attnpress/kernel_args.h"
+#include "attnpress/args/common.h"
 
 // bar.sync (PTX ISA, barrier).
 __device__ __forceinline__ void named_barrier_sync(int barrier, int threads) {
