@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "plans.h"
 #include "support.h"
 
 /* ---- Memory that runs out -------------------------------------------------------------------- */

@@ -77,11 +77,11 @@ static copy open_copy(const char *path, int flags) {
 static void test_shared_libraries(void **state) {
   (void)state;
   static const char *const names[] = {"/nonexistent/first.so", "/nonexistent/second.so"};
-  char paths[2][PATH_MAX];
+  char paths[2][PATH_MAX + 16];
   copy copies[2];
   attnpress_handle *handles[2];
   for (int i = 0; i < 2; ++i) {
-    snprintf(paths[i], PATH_MAX, "%s/copy%d.so", folder, i);
+    snprintf(paths[i], sizeof paths[i], "%s/copy%d.so", folder, i);
     copy_file(built("libattnpress.so"), paths[i]);
     copies[i] = open_copy(paths[i], i == 0 ? RTLD_GLOBAL : RTLD_LOCAL);
     const attnpress_options options = options_without_nvrtc(names[i]);

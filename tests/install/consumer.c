@@ -38,7 +38,7 @@ static int forward_is_right(attnpress_handle *handle) {
 static int source_is_right(void) {
   const char *stem = "flash_fwd_hdim40_bf16_causal_sm80";
   char *source = NULL;
-  if (attnpress_render_source(stem, &source) != ATTNPRESS_OK) {
+  if (attnpress_render_source(stem, NULL, &source) != ATTNPRESS_OK) {
     fprintf(stderr, "attnpress_render_source: %s\n", attnpress_last_error());
     return 0;
   }
