@@ -226,7 +226,7 @@ static double cost(const work *w, order o) {
 
 /* Orders that would take longer than this to look at are passed over: of so many units, others come
  * out as even. An order is taken instead of one before it, of fewer heads, if it is better by GAIN. */
-enum { FIRST_LOOK_UNITS_MAX = 1 << 13, LOOK_UNITS_MAX = 1 << 10 };
+enum { FIRST_LOOK_UNITS_MAX = 1 << 13, LOOK_UNITS_MAX = 1 << 9 };
 enum { HEADS_MAX = (1 << 14) - 1, GROUP_KEY_HEADS_MAX = 64 };
 /* Of few rounds most orders come out uneven, and all are looked at. */
 enum { FEW_ROUNDS = 8, FEW_ROUNDS_HEADS_MAX = 128, SINGLE_ROUNDS_MAX = 4 };
