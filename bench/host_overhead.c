@@ -126,7 +126,8 @@ static size_t args_bytes_of(attnpress_handle *handle, const attnpress_forward_ar
   ap_variant variant;
   check(describe(handle, args, &info));
   check(ap_variant_parse(info.stem, &variant));
-  return variant.arch == 90 ? sizeof(attnpress_fwd_sm90_args) : sizeof(attnpress_fwd_args);
+  return variant.axis[AP_ATTENTION_ARCH] == 90 ? sizeof(attnpress_fwd_sm90_args)
+                                               : sizeof(attnpress_fwd_args);
 }
 
 typedef struct call_times {

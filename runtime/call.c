@@ -5,6 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/error.h"
+#include "cuda/device.h"
+#include "cuda/launch.h"
+#include "press/info.h"
+
 struct attnpress_plan {
   attnpress_handle *handle;
   const ap_operation *operation;
@@ -69,7 +74,7 @@ static attnpress_status check_runs(const attnpress_handle *handle) {
   return ATTNPRESS_OK;
 }
 
-attnpress_status ap_run(attnpress_handle *handle, const ap_operation *operation, const void *args,
+attnpress_status ap_call_run(attnpress_handle *handle, const ap_operation *operation, const void *args,
                         void *stream, ap_call *call, ap_launches *plan) {
   ap_context *context;
   FORWARD_IF(check_runs(handle));

@@ -11,7 +11,9 @@
 #include <stdint.h>
 
 #include "attnpress/attnpress.h"
-#include "internal.h"
+#include "core/struct.h"
+#include "handle.h"
+#include "press/registry.h"
 
 /* ---- What an operation fills ----------------------------------------------------------------- */
 
@@ -69,7 +71,7 @@ typedef struct ap_operation {
 /* ---- What a public function calls ------------------------------------------------------------ */
 
 /** Runs an operation. `call` and `plan` are memory of the operation's own structs. */
-attnpress_status ap_run(attnpress_handle *handle, const ap_operation *operation, const void *args,
+attnpress_status ap_call_run(attnpress_handle *handle, const ap_operation *operation, const void *args,
                         void *stream, ap_call *call, ap_launches *plan);
 /** Makes a plan object. */
 attnpress_status ap_plan_make(attnpress_handle *handle, const ap_operation *operation,

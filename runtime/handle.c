@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/error.h"
 #include "core/struct.h"
@@ -42,7 +43,6 @@ static attnpress_status check_options(const attnpress_options *o) {
 }
 
 static attnpress_status open_parts(attnpress_handle *handle, const attnpress_options *options) {
-  handle->backend = options->backend;
   handle->num_threads = options->num_threads;
   handle->arch_max = options->arch_max;
   ap_finder *finder = &handle->finder;
@@ -69,6 +69,8 @@ attnpress_status attnpress_create(attnpress_handle **handle, const attnpress_opt
   pthread_mutex_init(&fresh->lock, NULL);
   pthread_cond_init(&fresh->loaded, NULL);
   atomic_init(&fresh->contexts, NULL);
+  fresh->process = getpid();
+  fresh->backend = known.backend;
   ap_log_init(&fresh->log, known.log, known.log_user);
   const attnpress_status status = open_parts(fresh, &known);
   if (status == ATTNPRESS_OK)
@@ -79,7 +81,7 @@ attnpress_status attnpress_create(attnpress_handle **handle, const attnpress_opt
 }
 
 void attnpress_destroy(attnpress_handle *handle) {
-  if (handle == NULL)
+  if (handle == NULL || ap_check_process(handle) != ATTNPRESS_OK)
     return;
   ap_log_deliver(&handle->log);
   ap_contexts_free(handle);

@@ -2,6 +2,7 @@
 #pragma once
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #include "core/log.h"
 #include "cuda/context.h"
@@ -13,6 +14,7 @@ enum { AP_THREADS_MAX = 1024 }; /* of a CPU handle */
 
 struct attnpress_handle {
   int32_t backend, num_threads, arch_max;
+  pid_t process; /* that made it */
   ap_log log;
   ap_finder finder;
   ap_driver driver;

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "api_support.h"
+#include "attention/overlap.h"
 
 /* ---- Bad input ------------------------------------------------------------------------------- */
 
@@ -70,6 +71,8 @@ SPOIL(stride_last, a->q.stride[3] = 2)
 SPOIL(stride_not_8, a->k.stride[1] = 76)
 SPOIL(stride_negative, a->v.stride[0] = -8)
 SPOIL(stride_out_overlaps, a->out.stride[2] = 64)
+SPOIL(strides_out_overlap, a->out.stride[0] = a->out.stride[1] = a->out.stride[2] = 72)
+SPOIL(stride_out_in_span, a->out.stride[0] = a->out.stride[1])
 SPOIL(stride_out_zero, a->out.stride[0] = 0)
 SPOIL(stride_overflows, a->q.stride[0] = INT64_MAX - 7)
 SPOIL(bytes_overflow, a->q.stride[0] = INT64_MAX / 2 - 7)
@@ -89,6 +92,7 @@ SPOIL(mask_2, a->mask = 2)
 SPOIL(splits_negative, a->num_splits = -1)
 SPOIL(splits_257, a->num_splits = 257)
 SPOIL(lse_stride_small, a->lse_stride[0] = 600; a->lse_stride[1] = 99)
+SPOIL(lse_strides_overlap, a->lse_stride[0] = a->lse_stride[1] = 100)
 SPOIL(lse_stride_negative, a->lse_stride[0] = -600; a->lse_stride[1] = 100)
 SPOIL(workspace_missing, a->num_splits = 4)
 SPOIL(workspace_small, a->num_splits = 4; a->workspace = (void *)0x60000; a->workspace_bytes = 100)
@@ -132,6 +136,10 @@ static const bad_input bad_inputs[] = {
     {"stride -8", ATTNPRESS_INVALID_ARGUMENT, "v.stride[0] (batch) is -8", stride_negative},
     {"out overlaps", ATTNPRESS_INVALID_ARGUMENT, "out.stride[2] (heads) is 64",
      stride_out_overlaps},
+    {"out's rows in one place", ATTNPRESS_INVALID_ARGUMENT, "out.stride is 72, 72, 72",
+     strides_out_overlap},
+    {"out's batches overlap", ATTNPRESS_INVALID_ARGUMENT, "so that rows overlap",
+     stride_out_in_span},
     {"out broadcast", ATTNPRESS_INVALID_ARGUMENT, "out.stride[0] (batch) is 0", stride_out_zero},
     {"offset overflow", ATTNPRESS_INVALID_ARGUMENT, "overflows", stride_overflows},
     {"byte overflow", ATTNPRESS_INVALID_ARGUMENT, "q spans more than 2^63 bytes", bytes_overflow},
@@ -146,6 +154,8 @@ static const bad_input bad_inputs[] = {
     {"257 splits", ATTNPRESS_INVALID_ARGUMENT, "num_splits is 257", splits_257},
     {"lse's head stride", ATTNPRESS_INVALID_ARGUMENT, "lse_stride[1] (head) is 99",
      lse_stride_small},
+    {"lse's rows in one place", ATTNPRESS_INVALID_ARGUMENT, "lse_stride is 100, 100",
+     lse_strides_overlap},
     {"lse's batch stride", ATTNPRESS_INVALID_ARGUMENT, "lse_stride[0] (batch) is -600",
      lse_stride_negative},
     {"no workspace", ATTNPRESS_WORKSPACE_TOO_SMALL, "1401600 bytes, and 0", workspace_missing},
@@ -176,6 +186,41 @@ static void test_bad_input(void **state) {
   assert_int_equal(compiles(), 0);
   assert_int_equal(count_files(cache_dir, ""), 0);
   attnpress_destroy(handle);
+}
+
+/** Extents and strides of rows that lie apart, and of such as do not. */
+static void test_rows_overlap(void **state) {
+  (void)state;
+  static const struct {
+    int64_t extent[3], stride[3], row;
+    int want;
+  } rows[] = {
+      {{2, 3, 4}, {768, 256, 64}, 64, 0}, /* the six orders of three dimensions */
+      {{2, 3, 4}, {768, 64, 192}, 64, 0},
+      {{2, 3, 4}, {256, 512, 64}, 64, 0},
+      {{2, 3, 4}, {64, 512, 128}, 64, 0},
+      {{2, 3, 4}, {192, 64, 384}, 64, 0},
+      {{2, 3, 4}, {64, 128, 384}, 64, 0},
+      {{2, 3, 4}, {1000, 300, 72}, 64, 0}, /* padded */
+      {{1, 3, 4}, {0, 256, 64}, 64, 0},    /* extents of 1 */
+      {{1, 1, 1}, {0, 0, 0}, 64, 0},
+      {{1, 3, 1}, {8, 64, INT64_MAX}, 64, 0},
+      {{0, 3, 4}, {64, 64, 64}, 64, 0}, /* nothing is written */
+      {{2, 3, 0}, {0, 0, 0}, 64, 0},
+      {{2, 3, 4}, {0, 0, 0}, 0, 0},
+      {{2, 3, 4}, {64, 64, 64}, 64, 1},
+      {{2, 3, 4}, {768, 256, 56}, 64, 1},
+      {{2, 3, 4}, {768, 248, 64}, 64, 1},
+      {{2, 3, 4}, {760, 256, 64}, 64, 1},
+      {{2, 3, 4}, {64, 504, 128}, 64, 1},
+      {{2, 3, 4}, {0, 256, 64}, 64, 1},
+      {{2, 2, 1}, {64, 64, 8}, 64, 1},
+      {{2, 3, 2}, {192, 128, 1000}, 64, 1}, /* interleaved */
+      {{3, 2, 2}, {INT64_MAX / 2, INT64_MAX / 2 + 64, 64}, 64, 1},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i)
+    if (ap_rows_overlap(3, rows[i].extent, rows[i].stride, rows[i].row) != rows[i].want)
+      fail_msg("row %zu: %d was expected", i, rows[i].want);
 }
 
 /** The other calls refuse the same, but for what only a launch needs. */
@@ -489,11 +534,15 @@ static void test_launch(void **state) {
   assert_ok(ap_find_tile(&variant, NULL, &tile));
   attnpress_fwd_args k;
   memcpy(&k, launch->args, sizeof k);
-  assert_int_equal(launch->block, 32 * tile.warps_m * tile.warps_n * tile.warps_k);
-  assert_int_equal(ap_tile_threads(&tile), launch->block);
+  assert_int_equal(launch->block, 32 * tile.field[AP_ATTENTION_TILE_WARPS_M] *
+                                      tile.field[AP_ATTENTION_TILE_WARPS_N] *
+                                      tile.field[AP_ATTENTION_TILE_WARPS_K]);
+  assert_int_equal(tile.threads, launch->block);
   assert_int_equal(launch->smem_bytes, tile.smem_bytes);
   assert_int_equal(launch->overlaps, 0);
-  assert_int_equal(k.row_blocks, (SEQLEN_Q * k.heads_per_tile + tile.block_m - 1) / tile.block_m);
+  assert_int_equal(k.row_blocks,
+                   (SEQLEN_Q * k.heads_per_tile + tile.field[AP_ATTENTION_TILE_BLOCK_M] - 1) /
+                       tile.field[AP_ATTENTION_TILE_BLOCK_M]);
   assert_int_equal(launch->grid, k.row_blocks * (HEADS_Q / k.heads_per_tile) * BATCH);
   assert_ptr_equal(k.q, args.q.data);
   assert_ptr_equal(k.k, args.k.data);
@@ -517,7 +566,8 @@ static void test_launch(void **state) {
   assert_int_equal(k.seqlen_q, SEQLEN_Q);
   assert_int_equal(k.seqlen_k, SEQLEN_K);
   assert_int_equal(k.num_splits, 1);
-  assert_int_equal(k.key_blocks_per_split, (SEQLEN_K + tile.block_n - 1) / tile.block_n);
+  assert_int_equal(k.key_blocks_per_split, (SEQLEN_K + tile.field[AP_ATTENTION_TILE_BLOCK_N] - 1) /
+                                               tile.field[AP_ATTENTION_TILE_BLOCK_N]);
   assert_true(fabsf(k.scale - 1.0f / sqrtf(HDIM)) < 1e-7f);
   assert_true(fabsf(k.scale_log2 - k.scale * 1.44269504f) < 1e-6f);
 
@@ -674,7 +724,7 @@ static void test_hopper_launch(void **state) {
   ap_tile tile;
   assert_ok(ap_variant_parse(launch->symbol, &variant));
   assert_ok(ap_find_tile(&variant, "sm_90a", &tile));
-  assert_int_equal(launch->block, 128 * (1 + tile.block_m / 64));
+  assert_int_equal(launch->block, 128 * (1 + tile.field[AP_ATTENTION_TILE_BLOCK_M] / 64));
   assert_int_equal(launch->smem_bytes, tile.smem_bytes);
   assert_int_equal(launch->grid, BATCH * HEADS_Q); /* 100 rows: one block a head */
   attnpress_fwd_sm90_args k;
@@ -684,10 +734,10 @@ static void test_hopper_launch(void **state) {
             5);
   check_map(&k.k, args.k.data, EXTENTS(HDIM, SEQLEN_K, HEADS_KV, BATCH),
             EXTENTS(HDIM, SEQLEN_K * HDIM, SEQLEN_K * HEADS_KV * HDIM),
-            BOX(64, (uint16_t)tile.block_n, 1, 1), 4);
+            BOX(64, (uint16_t)tile.field[AP_ATTENTION_TILE_BLOCK_N], 1, 1), 4);
   check_map(&k.v, args.v.data, EXTENTS(HDIM, SEQLEN_K, HEADS_KV, BATCH),
             EXTENTS(HEADS_KV * HDIM, HDIM, SEQLEN_K * HEADS_KV * HDIM),
-            BOX(64, (uint16_t)tile.block_n, 1, 1), 4);
+            BOX(64, (uint16_t)tile.field[AP_ATTENTION_TILE_BLOCK_N], 1, 1), 4);
   assert_ptr_equal(k.fwd.out, args.out.data);
   assert_ptr_equal(k.fwd.lse, args.lse);
   assert_int_equal(k.fwd.out_row_stride, HEADS_Q * HDIM);
@@ -1324,6 +1374,7 @@ static void test_cpu(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(test_bad_input),
+      TEST(test_rows_overlap),
       TEST(test_bad_input_without_data),
       TEST(test_larger_structs),
       TEST(test_bad_options),

@@ -757,16 +757,17 @@ static void add_configs(int hdim, int hdim_v, int dtype, int mask) {
 static int is_for_this_device(const ap_prebuilt_row *row, ap_variant *v) {
   if (ap_variant_parse(row->stem, v) != ATTNPRESS_OK)
     return 0;
-  const char *target = v->pass == AP_PASS_FWD_COMBINE ? ap_combine_target_for(g.d.capability)
-                                                      : ap_target_for(g.d.capability, v->arch);
+  const char *target = ap_target_for(v, g.d.capability);
   return target && strcmp(target, row->target) == 0;
 }
 
 static void collect_configs(void) {
   for (size_t i = 0; i < ap_default_set_count; ++i) {
     ap_variant v;
-    if (is_for_this_device(&ap_default_set[i], &v) && v.pass == AP_PASS_FWD)
-      add_configs(v.hdim, v.hdim_v, v.dtype, v.mask);
+    if (is_for_this_device(&ap_default_set[i], &v) &&
+        v.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD)
+      add_configs(v.axis[AP_ATTENTION_HDIM], v.axis[AP_ATTENTION_HDIM_V],
+                  v.axis[AP_ATTENTION_DTYPE], v.axis[AP_ATTENTION_MASK]);
   }
   for (size_t i = 0; i < sizeof extra_hdims / sizeof *extra_hdims; ++i)
     for (int dtype = ATTNPRESS_FP16; dtype <= ATTNPRESS_BF16; ++dtype)

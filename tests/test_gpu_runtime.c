@@ -110,7 +110,7 @@ static void test_resources(void) {
     const ap_bound *bound = NULL;
     int registers = 0, local_bytes = -1;
     CHECK_OK(ap_variant_parse(stems[i], &variant));
-    const char *target = ap_target_for(gpu.capability, variant.arch);
+    const char *target = ap_target_for(&variant, gpu.capability);
     if (target == NULL)
       continue;
     CHECK_OK(ap_kernel_get(handle, context, &variant, target, NULL, 1, &bound));
@@ -171,14 +171,12 @@ static void check_refused(const char *what, const unsigned char *cubin, size_t s
 }
 
 static void test_refused(void) {
-  const ap_variant variant = {AP_PASS_FWD,
-                              0,
-                              HDIM,
-                              HDIM,
-                              ATTNPRESS_BF16,
-                              ATTNPRESS_FULL,
-                              0,
-                              gpu.capability == 86 || gpu.capability >= 120 ? 86 : 80};
+  const ap_variant variant = {
+      .family = AP_FAMILY_ATTENTION,
+      .axis = {[AP_ATTENTION_HDIM] = HDIM,
+               [AP_ATTENTION_HDIM_V] = HDIM,
+               [AP_ATTENTION_DTYPE] = ATTNPRESS_BF16,
+               [AP_ATTENTION_ARCH] = gpu.capability == 86 || gpu.capability >= 120 ? 86 : 80}};
   const char *foreign = gpu.capability / 10 == 9 ? "sm_80" : "sm_90";
   ap_request request;
   ap_image image;
@@ -311,7 +309,8 @@ static void test_tensor_maps(void) {
 /** Calls with and without tensor maps run, and what describe names is what runs. */
 static void test_dispatch(void) {
   enum { PLAIN, BROADCAST, OLDER, NO_KEYS, CASES };
-  const int hopper = ap_target_for(gpu.capability, 90) != NULL;
+  const ap_variant sm90 = {.family = AP_FAMILY_ATTENTION, .axis = {[AP_ATTENTION_ARCH] = 90}};
+  const int hopper = ap_target_for(&sm90, gpu.capability) != NULL;
   attnpress_options options = ATTNPRESS_OPTIONS_INIT;
   attnpress_handle *newest = make_handle(), *older;
   options.arch_max = 80;

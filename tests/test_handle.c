@@ -9,8 +9,11 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
 
-#include "attnpress/kernel_args.h"
 #include "support.h"
 
 /* Head dim 72 is not in the default set, so that nothing here depends on what is linked in. */
@@ -349,6 +352,78 @@ static void test_mixed_devices(void **state) {
   unsetenv("FAKE_CUDA_DEVICES");
 }
 
+/* ---- Processes ------------------------------------------------------------------------------- */
+
+static void *get_slowly(void *user) {
+  cuda->context_set(cuda->context_new(0));
+  assert_ok(get(user));
+  return NULL;
+}
+
+/** What a child can do with a handle of its parent's; 0: all is well, else what was not. */
+static int use_in_child(attnpress_handle *handle, attnpress_handle *compile_only) {
+  alarm(10);
+  if (get(handle) != ATTNPRESS_INVALID_ARGUMENT)
+    return 1;
+  if (strstr(attnpress_last_error(), "a child: it must make a handle of its own") == NULL)
+    return 2;
+  if (attnpress_compile(handle, stem, "sm_90", NULL) != ATTNPRESS_INVALID_ARGUMENT)
+    return 3;
+  const int unloads = cuda->unloads;
+  attnpress_destroy(handle);
+  if (cuda->unloads != unloads)
+    return 4;
+  if (attnpress_compile(compile_only, "flash_fwd_hdim80_bf16_sm80", "sm_90", NULL) != ATTNPRESS_OK)
+    return 5;
+  attnpress_destroy(compile_only);
+  attnpress_handle *own = make_silent();
+  if (get(own) != ATTNPRESS_OK)
+    return 6;
+  attnpress_destroy(own);
+  return 0;
+}
+
+/** A process forks while one of its threads compiles: the child gets an answer at once and can make
+ * handles of its own, and a compile that the parent has ended holds up nobody. */
+static void test_fork(void **state) {
+  (void)state;
+  setenv("FAKE_NVRTC_MS", "500", 1);
+  attnpress_handle *handle = make_silent(), *compile_only;
+  attnpress_options options = test_options();
+  options.backend = ATTNPRESS_COMPILE_ONLY;
+  assert_ok(attnpress_create(&compile_only, &options));
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, get_slowly, handle), 0);
+  while (compiles() == 0)
+    sched_yield();
+  const pid_t child = fork();
+  if (child == 0)
+    _exit(use_in_child(handle, compile_only));
+  const pid_t idle = fork(); /* has the descriptors of the cache, and keeps them */
+  if (idle == 0)
+    for (;;)
+      pause();
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  unsetenv("FAKE_NVRTC_MS");
+  const int compiled = compiles();
+  while (*find_file(cache_dir, ".entry") != '\0') /* .lock stays */
+    unlink(find_file(cache_dir, ".entry"));
+  unlink(find_file(cache_dir, ".entry"));
+  struct timespec begin, end;
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  assert_ok(attnpress_compile(compile_only, stem, "sm_90", NULL));
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  kill(idle, SIGKILL);
+  assert_int_equal(waitpid(idle, NULL, 0), idle);
+  assert_int_equal(status, 0);
+  assert_int_equal(compiles(), compiled + 1);
+  assert_true(end.tv_sec - begin.tv_sec < 5);
+  attnpress_destroy(compile_only);
+  attnpress_destroy(handle);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
@@ -358,6 +433,7 @@ int main(void) {
       TEST(test_receiver_does_not_return),
       TEST(test_contexts_come_and_go),
       TEST(test_mixed_devices),
+      TEST(test_fork),
   };
   return cmocka_run_group_tests(tests, set_up_group, tear_down_group);
 }

@@ -65,7 +65,8 @@ static ap_problem next_problem(int mask, ap_plan *plan) {
   for (;;) {
     const ap_problem problem = random_problem(mask);
     assert_ok(ap_choose(&problem, &h200, plan));
-    if (plan->tile.producer && !plan->variant.split && plan->heads * plan->row_blocks > BLOCKS)
+    if (plan->tile.field[AP_ATTENTION_TILE_PRODUCER] && !plan->variant.axis[AP_ATTENTION_SPLIT] &&
+        plan->heads * plan->row_blocks > BLOCKS)
       return problem;
   }
 }
@@ -91,15 +92,16 @@ static int keys_of(const ap_problem *p, int position_end) {
 
 /** Key blocks of the row block, each by the share of the consumers that see it, and 1.5. */
 static double unit_time(const ap_problem *p, const ap_plan *plan, int row_block) {
-  const int consumers = plan->tile.block_m / 64, positions = 64 / plan->heads_per_tile;
+  const int consumers = plan->tile.field[AP_ATTENTION_TILE_BLOCK_M] / 64,
+            positions = 64 / plan->heads_per_tile;
   const int begin = row_block * consumers * positions;
   double time = 1.5;
   for (int n = 0;; ++n) {
     int sees = 0;
     for (int consumer = 0; consumer < consumers; ++consumer) {
       const int first = begin + consumer * positions, end = first + positions;
-      sees += first < p->seqlen_q &&
-              n * plan->tile.block_n < keys_of(p, end < p->seqlen_q ? end : p->seqlen_q);
+      sees += first < p->seqlen_q && n * plan->tile.field[AP_ATTENTION_TILE_BLOCK_N] <
+                                         keys_of(p, end < p->seqlen_q ? end : p->seqlen_q);
     }
     if (sees == 0)
       return time;

@@ -4,7 +4,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "internal.h"
+#include "handle.h"
+#include "press/info.h"
+#include "press/registry.h"
+#include "press/target.h"
 #include "tool.h"
 
 static void list_prebuilt(void) {

@@ -6,6 +6,7 @@ Nothing here knows NumPy or PyTorch.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
@@ -141,6 +142,9 @@ class Error(RuntimeError):
         self.status = status
         self.message = message
 
+    def __reduce__(self) -> tuple[type[Error], tuple[int, str]]:
+        return type(self), (self.status, self.message)
+
 
 class InvalidArgumentError(Error, ValueError):
     """ATTNPRESS_INVALID_ARGUMENT"""
@@ -166,29 +170,44 @@ def candidates() -> list[str]:
     ]
 
 
-def _declare(library: ctypes.CDLL) -> None:
-    """Argument and result types of every function that is used here."""
-    signatures = {
-        "attnpress_version": (c_int, []),
-        "attnpress_last_error": (c_char_p, []),
-        "attnpress_create": (c_int32, [POINTER(c_void_p), POINTER(Options)]),
-        "attnpress_destroy": (None, [c_void_p]),
-        # Structs are passed by address: an int is the cheapest argument that ctypes has.
-        "attnpress_forward": (c_int32, [c_void_p, c_void_p, c_void_p]),
-        "attnpress_plan_forward": (
-            c_int32,
-            [c_void_p, c_void_p, POINTER(PlanOptions), POINTER(c_void_p)],
-        ),
-        "attnpress_plan_destroy": (None, [c_void_p]),
-        "attnpress_plan_workspace_bytes": (c_int32, [c_void_p, POINTER(c_size_t)]),
-        "attnpress_plan_prepare": (c_int32, [c_void_p, c_void_p]),
-        "attnpress_plan_launch_count": (c_int, [c_void_p]),
-        "attnpress_plan_launch": (c_int32, [c_void_p, c_int, POINTER(Info)]),
-    }
-    for name, (result, arguments) in signatures.items():
-        function = getattr(library, name)
+_SIGNATURES = {  # result and argument types of every function that is used
+    "attnpress_last_error": (c_char_p, []),
+    "attnpress_create": (c_int32, [POINTER(c_void_p), POINTER(Options)]),
+    "attnpress_destroy": (None, [c_void_p]),
+    # Argument structs go by address, as an int or as bytes.
+    "attnpress_forward": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "attnpress_plan_forward": (
+        c_int32,
+        [c_void_p, c_void_p, POINTER(PlanOptions), POINTER(c_void_p)],
+    ),
+    "attnpress_plan_destroy": (None, [c_void_p]),
+    "attnpress_plan_workspace_bytes": (c_int32, [c_void_p, POINTER(c_size_t)]),
+    "attnpress_plan_prepare": (c_int32, [c_void_p, c_void_p]),
+    "attnpress_plan_launch_count": (c_int, [c_void_p]),
+    "attnpress_plan_launch": (c_int32, [c_void_p, c_int, POINTER(Info)]),
+}
+
+
+def _declare(library: ctypes.CDLL) -> str | None:
+    """Types the functions of `library`. What is wrong with it, or None."""
+    needed = f"{VERSION[0]}.{VERSION[1]}"
+    try:
+        library.attnpress_version.restype = c_int
+        version = library.attnpress_version()
+    except AttributeError:
+        return f"has no attnpress_version: it is not attnpress, of which {needed} is needed"
+    found = (version // 10000, version // 100 % 100)
+    if found != VERSION:
+        return f"is version {found[0]}.{found[1]}, and {needed} is needed"
+    for name, (result, arguments) in _SIGNATURES.items():
+        try:
+            function = getattr(library, name)
+        except AttributeError:
+            full = f"{found[0]}.{found[1]}.{version % 100}"
+            return f"is version {full} and has no {name}, which this package, {needed}, calls"
         function.restype = result
         function.argtypes = arguments
+    return None
 
 
 def _open() -> tuple[ctypes.CDLL, str]:
@@ -199,16 +218,12 @@ def _open() -> tuple[ctypes.CDLL, str]:
         except OSError as error:
             tried.append(f"{path} ({error})")
             continue
-        _declare(library)
-        version = library.attnpress_version()
-        found = (version // 10000, version // 100 % 100)
-        if found == VERSION:
+        fault = _declare(library)
+        if fault is None:
             return library, path
-        tried.append(
-            f"{path} (is version {found[0]}.{found[1]}, and {VERSION[0]}.{VERSION[1]} is needed)"
-        )
+        tried.append(f"{path} ({fault})")
     raise ImportError(
-        "attnpress: libattnpress.so was not found. Build it with `make build`, or set "
+        "attnpress: no libattnpress.so that fits was found. Build it with `make build`, or set "
         "ATTNPRESS_LIBRARY to its path. Tried: " + "; ".join(tried)
     )
 
@@ -247,8 +262,8 @@ def create(backend: int, nvrtc_path: str | None = None) -> int:
 # status, as the library's own functions do. ----
 
 
-def _ask(handle: int, args: int, range_: int, question: Callable[[c_void_p], int]) -> int:
-    """question(plan) of a plan of the arguments at an address."""
+def _ask(handle: int, args: bytes | int, range_: int, question: Callable[[c_void_p], int]) -> int:
+    """question(plan) of a plan of the arguments, as bytes or at an address."""
     plan = c_void_p()
     options = PlanOptions(struct_size=ctypes.sizeof(PlanOptions), range=range_)
     status = library.attnpress_plan_forward(handle, args, byref(options), byref(plan))
@@ -258,7 +273,7 @@ def _ask(handle: int, args: int, range_: int, question: Callable[[c_void_p], int
     return status
 
 
-def workspace_bytes(handle: int, args: int, size: c_size_t) -> int:
+def workspace_bytes(handle: int, args: bytes, size: c_size_t) -> int:
     """Writes the bytes of workspace that the call needs to `size`."""
     return _ask(
         handle,
@@ -268,9 +283,9 @@ def workspace_bytes(handle: int, args: int, size: c_size_t) -> int:
     )
 
 
-def prepare_any(handle: int, args: int) -> int:
+def prepare_any(handle: int, args: bytes) -> int:
     """Loads all that calls with these strides, any batch and any lengths may run."""
-    any_length = ForwardArgs.from_buffer_copy(ForwardArgs.from_address(args))
+    any_length = ForwardArgs.from_buffer_copy(args)
     for tensor in (any_length.q, any_length.k, any_length.v, any_length.out):
         tensor.shape[0] = tensor.shape[1] = 0
     return _ask(
@@ -281,7 +296,7 @@ def prepare_any(handle: int, args: int) -> int:
     )
 
 
-def describe_launches(handle: int, args: int, records: list[Info]) -> int:
+def describe_launches(handle: int, args: bytes, records: list[Info]) -> int:
     """Appends the record of each launch of the call to `records`."""
 
     def question(plan: c_void_p) -> int:
@@ -298,8 +313,9 @@ def describe_launches(handle: int, args: int, records: list[Info]) -> int:
 
 def nvrtc_of_pip() -> list[str]:
     """NVRTC libraries among the installed Python packages (nvidia-cuda-nvrtc), newest first. The
-    library itself knows only of those that its build found."""
+    library itself does not look there."""
     found: list[Path] = []
     for entry in sys.path:
-        found += Path(entry or ".").glob("nvidia/*/lib/libnvrtc.so.1[23]")
+        with contextlib.suppress(OSError):  # a folder that may not be read
+            found += Path(entry or ".").glob("nvidia/*/lib/libnvrtc.so.1[23]")
     return [str(path.resolve()) for path in sorted(found, key=lambda path: path.name, reverse=True)]

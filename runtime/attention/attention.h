@@ -1,7 +1,10 @@
 /* The parts of the attention family, in the order of a call: validate -> choose -> arguments, or the
  * CPU backend. forward.c puts them together. */
 #pragma once
+#include "../generated/families.h"
+#include "attnpress/args/attention.h"
 #include "call.h"
+#include "press/target.h"
 
 /* ---- validate.c ------------------------------------------------------------------------------ */
 
@@ -15,6 +18,9 @@ typedef struct ap_problem {
   int32_t tma_min, tma_max; /* the least and the most that `tma` is within the range */
 } ap_problem;
 
+enum { AP_SPLITS_MAX = 256 };
+
+const char *ap_dtype_name(int32_t dtype); /* "fp16" */
 /** Checks all of a call's arguments. The workspace is not looked at. */
 attnpress_status ap_validate_forward(const attnpress_forward_args *args, ap_check how,
                                      ap_problem *problem);
@@ -33,7 +39,7 @@ typedef struct ap_plan {
   /* Only where thread blocks take one unit of work after another (tile.producer), and as in
    * attnpress_fwd_sm90_args: */
   int32_t heads, section_heads, group_units, group_rounds, rounds;
-  /* Only where variant.split: */
+  /* Only where the variant is split: */
   ap_variant combine;
   ap_tile combine_tile;
   const char *combine_target;
@@ -54,8 +60,6 @@ attnpress_divisor ap_divisor(int32_t value);
 int ap_choose_num_splits(int64_t blocks, int64_t key_blocks, int64_t slots);
 /** Thread blocks of a tile that an SM holds, estimated from shared memory, threads and registers. */
 int ap_blocks_per_sm(const ap_tile *tile, const ap_device *device);
-
-enum { AP_WARPGROUP_ROWS = 64 }; /* of a tile with a producer, and the most heads that share it */
 
 /* ---- tensor_maps.c --------------------------------------------------------------------------- */
 

@@ -55,7 +55,7 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
                                                     .grid = how->grid,
                                                     .overlaps = how->overlaps,
                                                     .num_splits = how->num_splits};
-  if (how->variant.split)
+  if (how->variant.axis[AP_ATTENTION_SPLIT])
     launches->launch[launches->count++] = (ap_launch){.variant = how->combine,
                                                       .tile = how->combine_tile,
                                                       .target = how->combine_target,
@@ -142,7 +142,7 @@ static void fill_forward(const forward_call *call, const ap_plan *how, attnpress
       .scale_log2 = (float)((double)scale * 1.4426950408889634074),
   };
   ap_lse_strides(a, &out->lse_batch_stride, &out->lse_head_stride);
-  if (how->variant.split) {
+  if (how->variant.axis[AP_ATTENTION_SPLIT]) {
     out->out_partial = a->workspace;
     out->lse_partial = (float *)((char *)a->workspace + how->lse_partial_offset_bytes);
   }
@@ -161,7 +161,7 @@ static attnpress_status fill_sm90(const ap_driver *driver, const forward_call *c
   out->heads = how->heads;
   out->group_units = how->group_units;
   out->rounds = how->rounds;
-  out->warpgroup_positions = AP_WARPGROUP_ROWS / fwd->heads_per_tile;
+  out->warpgroup_positions = AP_ATTENTION_WARPGROUP_ROWS / fwd->heads_per_tile;
   memset(out->reserved, 0, sizeof out->reserved);
   return ap_tensor_maps_encode(driver, &call->args, how, out);
 }
@@ -195,7 +195,7 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
   }
   fill_forward(&run->call, how, &run->main.fwd);
   *block = &run->main.fwd;
-  if (how->tile.producer) {
+  if (how->tile.field[AP_ATTENTION_TILE_PRODUCER]) {
     *block = &run->main;
     return fill_sm90(driver, &run->call, how, &run->main);
   }
@@ -239,7 +239,7 @@ attnpress_status attnpress_forward(attnpress_handle *handle, const attnpress_for
                                    void *stream) {
   forward_run run;
   forward_plan launches;
-  return ap_run(handle, &forward, args, stream, &run.call.base, &launches.base);
+  return ap_call_run(handle, &forward, args, stream, &run.call.base, &launches.base);
 }
 
 attnpress_status attnpress_plan_forward(attnpress_handle *handle,

@@ -64,13 +64,13 @@ static void describe(const ap_problem *problem, int32_t units, const ap_plan *pl
   w->sharing = problem->heads_q / (problem->heads_kv * plan->heads_per_tile) * w->splits;
   w->key_heads = problem->batch * problem->heads_kv;
   w->blocks = (int32_t)plan->grid;
-  w->consumers = plan->tile.block_m / AP_WARPGROUP_ROWS;
-  w->positions = AP_WARPGROUP_ROWS / plan->heads_per_tile;
-  w->keys_per_block = plan->tile.block_n;
+  w->consumers = plan->tile.field[AP_ATTENTION_TILE_BLOCK_M] / AP_ATTENTION_WARPGROUP_ROWS;
+  w->positions = AP_ATTENTION_WARPGROUP_ROWS / plan->heads_per_tile;
+  w->keys_per_block = plan->tile.field[AP_ATTENTION_TILE_BLOCK_N];
   w->key_head_bytes = 2.0 * ((double)problem->hdim + problem->hdim_v) * problem->seqlen_k;
   w->seqlen_q = problem->seqlen_q;
   w->seqlen_k = problem->seqlen_k;
-  w->causal = plan->variant.mask == ATTNPRESS_CAUSAL;
+  w->causal = plan->variant.axis[AP_ATTENTION_MASK] == ATTNPRESS_CAUSAL;
 }
 
 /** The time of a unit whose rows begin at a query position. */
@@ -214,7 +214,7 @@ static double memory_factor(const work *w, int64_t heads) {
   spilled = spilled < 1 ? spilled : 1;
   const double in_flight = (double)smaller(heads, w->blocks) / (double)w->sharing;
   const double demand =
-      DEMAND_OF_A_ROW / (w->consumers * AP_WARPGROUP_ROWS) * in_flight / w->blocks;
+      DEMAND_OF_A_ROW / (w->consumers * AP_ATTENTION_WARPGROUP_ROWS) * in_flight / w->blocks;
   return 1 + spilled * (0.12 * demand + (demand > 0.8 ? 0.3 * (demand - 0.8) : 0));
 }
 
@@ -304,14 +304,14 @@ static int is_simple(const work *w) {
 }
 
 /** The same as choose(), which is asked once a shape. */
-static order remember(work *w, const ap_plan *plan, ap_memo *memo) {
+static order remember(work *w, const ap_problem *problem, ap_memo *memo) {
   uint64_t key = ap_memo_key(0, (uint64_t)w->seqlen_q << 32 | (uint32_t)w->seqlen_k);
   key = ap_memo_key(key, (uint64_t)w->heads << 32 | (uint32_t)w->sharing);
   key =
       ap_memo_key(key, (uint64_t)w->blocks << 32 | (uint32_t)w->splits << 1 | (uint32_t)w->causal);
   key = ap_memo_key(key, (uint64_t)w->positions << 48 | (uint64_t)w->consumers << 40 |
                              (uint64_t)w->keys_per_block << 20 |
-                             (uint64_t)(plan->variant.hdim + plan->variant.hdim_v));
+                             (uint64_t)(problem->hdim + problem->hdim_v));
   const uint16_t known = memo != NULL ? ap_memo_find(memo, key) : 0;
   if (known != 0 && (known & HEADS_MAX) <= w->heads)
     return (order){known & HEADS_MAX, (dealing)(known / (HEADS_MAX + 1))};
@@ -324,7 +324,7 @@ static order remember(work *w, const ap_plan *plan, ap_memo *memo) {
 void ap_schedule(const ap_problem *problem, ap_memo *memo, int32_t units, ap_plan *plan) {
   work w;
   describe(problem, units, plan, &w);
-  const order o = is_simple(&w) ? (order){w.sharing, ONE_GROUP} : remember(&w, plan, memo);
+  const order o = is_simple(&w) ? (order){w.sharing, ONE_GROUP} : remember(&w, problem, memo);
   const int32_t heads = (int32_t)o.heads, sections = (w.heads + heads - 1) / heads;
   plan->heads = w.heads;
   plan->section_heads = heads;

@@ -1,5 +1,6 @@
 /* Checks what callers hand in. Nothing here looks at a device or at memory that a pointer names. */
 #include "attention/attention.h"
+#include "attention/overlap.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -101,6 +102,19 @@ static attnpress_status check_same(const attnpress_tensor *a, const char *a_name
   return ATTNPRESS_OK;
 }
 
+const char *ap_dtype_name(int32_t dtype) {
+  switch (dtype) {
+  case ATTNPRESS_FP16:
+    return "fp16";
+  case ATTNPRESS_BF16:
+    return "bf16";
+  case ATTNPRESS_FP32:
+    return "fp32";
+  default:
+    return "unknown";
+  }
+}
+
 static attnpress_status check_shapes(const attnpress_forward_args *args) {
   const attnpress_tensor *q = &args->q, *k = &args->k, *v = &args->v, *out = &args->out;
   const struct {
@@ -148,6 +162,12 @@ static attnpress_status check_lse(const attnpress_forward_args *args, int with_d
               ATTNPRESS_INVALID_ARGUMENT, "lse_stride[%d] %" PRId64 " times its extent overflows",
               i, stride[i]);
   }
+  RETURN_IF(ap_rows_overlap(2, (int64_t[]){batch, heads}, stride, seqlen),
+            ATTNPRESS_INVALID_ARGUMENT,
+            "lse_stride is %" PRId64 ", %" PRId64 " for batch %" PRId64 ", heads %" PRId64
+            " and seqlen_q %" PRId64
+            ", so that rows overlap; sorted, each stride must be at least the span below it",
+            stride[0], stride[1], batch, heads, seqlen);
   return ATTNPRESS_OK;
 }
 
@@ -172,7 +192,7 @@ static attnpress_status check_rows(const attnpress_forward_args *args) {
   int64_t rows;
   RETURN_IF(__builtin_mul_overflow(args->q.shape[0], args->q.shape[1], &rows) ||
                 __builtin_mul_overflow(rows, args->q.shape[2], &rows) ||
-                rows > INT64_MAX / (AP_HDIM_MAX * 4 * (int64_t)AP_SPLITS_MAX),
+                rows > INT64_MAX / (AP_ATTENTION_HDIM_MAX * 4 * (int64_t)AP_SPLITS_MAX),
             ATTNPRESS_INVALID_ARGUMENT,
             "batch %" PRId64 " x seqlen_q %" PRId64 " x heads %" PRId64 " overflows",
             args->q.shape[0], args->q.shape[1], args->q.shape[2]);
@@ -189,18 +209,35 @@ static int maps_fit_range(const attnpress_forward_args *args) {
   return ap_tensor_maps_fit(args, most[0], most[1], most[2]);
 }
 
+/** INVALID_ARGUMENT, naming what is allowed, unless kernels exist for these head dims. */
+static attnpress_status check_head_dims(int64_t hdim, int64_t hdim_v) {
+  FORWARD_IF(ap_axis_check(AP_FAMILY_ATTENTION, AP_ATTENTION_HDIM, hdim));
+  FORWARD_IF(ap_axis_check(AP_FAMILY_ATTENTION, AP_ATTENTION_HDIM_V, hdim_v));
+  const ap_variant variant = {.family = AP_FAMILY_ATTENTION,
+                              .axis = {[AP_ATTENTION_HDIM] = (int32_t)hdim,
+                                       [AP_ATTENTION_HDIM_V] = (int32_t)hdim_v,
+                                       [AP_ATTENTION_DTYPE] = AP_ATTENTION_DTYPE_FP16,
+                                       [AP_ATTENTION_ARCH] = AP_ATTENTION_ARCH_MIN}};
+  return ap_variant_check(&variant);
+}
+
 attnpress_status ap_validate_forward(const attnpress_forward_args *args, ap_check how,
                                      ap_problem *problem) {
   const int32_t backend = how.backend;
   const int with_data = how.with_data, range = how.range == ATTNPRESS_UP_TO;
   /* Before the strides, which a wrong head dim makes wrong as well. */
-  FORWARD_IF(ap_check_head_dims(args->q.shape[3], args->v.shape[3]));
+  FORWARD_IF(check_head_dims(args->q.shape[3], args->v.shape[3]));
   FORWARD_IF(check_tensor(&args->q, "q", backend, with_data, 0));
   FORWARD_IF(check_tensor(&args->k, "k", backend, with_data, 0));
   FORWARD_IF(check_tensor(&args->v, "v", backend, with_data, 0));
   FORWARD_IF(check_tensor(&args->out, "out", backend, with_data, 1));
   FORWARD_IF(check_shapes(args));
   FORWARD_IF(check_rows(args));
+  RETURN_IF(ap_rows_overlap(3, args->out.shape, args->out.stride, args->out.shape[3]),
+            ATTNPRESS_INVALID_ARGUMENT,
+            "out.stride is %" PRId64 ", %" PRId64 ", %" PRId64
+            ", so that rows overlap; sorted, each stride must be at least the span below it",
+            args->out.stride[0], args->out.stride[1], args->out.stride[2]);
   FORWARD_IF(check_lse(args, with_data));
   FORWARD_IF(check_scalars(args));
   *problem = (ap_problem){

@@ -3,6 +3,7 @@
 #include "cuda/context.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "core/error.h"
 #include "handle.h"
@@ -61,6 +62,16 @@ static attnpress_status read_context_device(attnpress_handle *handle, CUcontext 
   return ap_device_read(&handle->driver, ordinal, device);
 }
 
+attnpress_status ap_check_process(const attnpress_handle *handle) {
+  const pid_t process = getpid();
+  RETURN_IF(handle->backend == ATTNPRESS_CUDA && handle->process != process,
+            ATTNPRESS_INVALID_ARGUMENT,
+            "the handle was made by process %ld, and this is process %ld, a child: it must make a "
+            "handle of its own, before which nobody may have started CUDA in it",
+            (long)handle->process, (long)process);
+  return ATTNPRESS_OK;
+}
+
 /** The record of an address, whatever its id; the caller holds the lock. */
 static ap_context *find_address(attnpress_handle *handle, CUcontext context) {
   ap_context *c = atomic_load_explicit(&handle->contexts, memory_order_relaxed);
@@ -107,6 +118,7 @@ static ap_context *new_record(attnpress_handle *handle, CUcontext context, unsig
 static attnpress_status add_context(attnpress_handle *handle, CUcontext context,
                                     unsigned long long id, ap_context **added) {
   ap_device device;
+  FORWARD_IF(ap_check_process(handle));
   FORWARD_IF(read_context_device(handle, context, &device));
   device.arch_max = handle->arch_max;
 

@@ -39,6 +39,10 @@ typedef struct ap_context {
   _Atomic(ap_bound_table *) table;
 } ap_context;
 
+/** INVALID_ARGUMENT in a child of the process that made a handle for CUDA: the driver's contexts are
+ * the parent's, and a lock may be held by a thread that the child does not have. */
+attnpress_status ap_check_process(const attnpress_handle *handle);
+
 /** The context that work on `stream` runs in: the stream's, or the calling thread's current one. */
 attnpress_status ap_context_of(attnpress_handle *handle, CUstream stream, ap_context **context);
 /** The kernel of a variant in a context; NULL: it is not ready there. Takes no lock. */

@@ -281,6 +281,7 @@ attnpress_status ap_kernel_get(attnpress_handle *handle, ap_context *context,
   if (*bound != NULL)
     return ATTNPRESS_OK;
   ap_request request;
+  FORWARD_IF(ap_check_process(handle));
   FORWARD_IF(ap_request_init(&request, variant, target));
   attnpress_status status;
   int announce;

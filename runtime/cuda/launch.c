@@ -1,5 +1,5 @@
 /* One launch. */
-#include "internal.h"
+#include "cuda/launch.h"
 
 #include <stdio.h>
 
@@ -17,7 +17,7 @@ attnpress_status ap_launch_kernel(const ap_driver *driver, const ap_bound *bound
       .grid_x = grid,
       .grid_y = 1,
       .grid_z = 1,
-      .block_x = (unsigned)ap_tile_threads(tile),
+      .block_x = (unsigned)tile->threads,
       .block_y = 1,
       .block_z = 1,
       .smem_bytes = (unsigned)tile->smem_bytes,

@@ -33,26 +33,36 @@ attnpress_status ap_request_init(ap_request *request, const ap_variant *variant,
   request->variant = *variant;
   FORWARD_IF(ap_variant_print(variant, request->stem));
   FORWARD_IF(ap_find_tile(variant, target, &request->tile));
-  ap_tile_print(&request->tile, request->tile_name);
+  ap_tile_print(variant, &request->tile, request->tile_name);
   snprintf(request->target, sizeof request->target, "%s", target);
   return ATTNPRESS_OK;
 }
 
+ap_key_parts ap_cubin_key_parts(const char *source, size_t size, const char *target) {
+  ap_key_parts parts = {.schema = "attnpress cubin 1",
+                        .source = source,
+                        .source_size = size,
+                        .headers_digest = ap_device_headers_digest,
+                        .target = target};
+  parts.options = ap_jit_options(&parts.option_count);
+  return parts;
+}
+
+void ap_key_of_parts(const ap_key_parts *parts, ap_key *key) {
+  ap_hasher hasher;
+  ap_hash_begin(&hasher);
+  ap_hash_part(&hasher, parts->schema, strlen(parts->schema));
+  ap_hash_part(&hasher, parts->source, parts->source_size);
+  ap_hash_part(&hasher, parts->headers_digest, strlen(parts->headers_digest));
+  ap_hash_part(&hasher, parts->target, strlen(parts->target));
+  for (size_t i = 0; i < parts->option_count; ++i)
+    ap_hash_part(&hasher, parts->options[i], strlen(parts->options[i]));
+  ap_hash_end(&hasher, key->bytes);
+}
+
 void ap_cubin_key(const char *source, size_t size, const char *target, ap_key *key) {
-  enum { PARTS_MAX = 16 };
-  static const char schema[] = "attnpress cubin 1";
-  size_t option_count;
-  const char *const *options = ap_jit_options(&option_count);
-  ap_part parts[PARTS_MAX] = {
-      {schema, sizeof schema - 1},
-      {source, size},
-      {ap_device_headers_digest, strlen(ap_device_headers_digest)},
-      {target, strlen(target)},
-  };
-  size_t count = 4;
-  for (size_t i = 0; i < option_count && count < PARTS_MAX; ++i)
-    parts[count++] = (ap_part){options[i], strlen(options[i])};
-  ap_hash(parts, count, key->bytes);
+  const ap_key_parts parts = ap_cubin_key_parts(source, size, target);
+  ap_key_of_parts(&parts, key);
 }
 
 /** The linked cubins; image->data stays NULL where the request is not among them. */

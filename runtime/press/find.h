@@ -13,7 +13,19 @@ typedef struct ap_finder {
   ap_log *log;
 } ap_finder;
 
-/** The key of a cubin: schema, source, digest of the device headers, options, target. */
+/** All that decides what a cubin is. */
+typedef struct ap_key_parts {
+  const char *schema;
+  const char *source;
+  size_t source_size;
+  const char *headers_digest; /* of the device headers */
+  const char *target;
+  const char *const *options; /* NVRTC's, any number */
+  size_t option_count;
+} ap_key_parts;
+ap_key_parts ap_cubin_key_parts(const char *source, size_t size, const char *target);
+void ap_key_of_parts(const ap_key_parts *parts, ap_key *key);
+/** The key of a cubin that this library would compile. */
 void ap_cubin_key(const char *source, size_t size, const char *target, ap_key *key);
 
 enum { /* layers that a cubin may come from, in the order in which they are asked */

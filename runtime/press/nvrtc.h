@@ -12,6 +12,7 @@ typedef struct ap_nvrtc {
   void *library, *builtins;
   int major, minor;
   char path[AP_PATH_MAX]; /* the file that was opened */
+  int refused; /* where none was: 1 because of what was found, which would be found again */
 #define AP_POINTER(name, symbol, parameters) nvrtcResult(*name) parameters;
   AP_NVRTC_FUNCTIONS(AP_POINTER)
 #undef AP_POINTER
@@ -25,9 +26,10 @@ void ap_nvrtc_close(ap_nvrtc *nvrtc);
 /* ---- The one of a handle --------------------------------------------------------------------- */
 
 typedef enum ap_nvrtc_state {
-  AP_NVRTC_UNTRIED,
+  AP_NVRTC_UNTRIED, /* or nothing could be opened, which costs little and may pass */
   AP_NVRTC_OPEN,
-  AP_NVRTC_FAILED, /* the sentence is kept */
+  AP_NVRTC_FAILED, /* what there is, is of no use, and opening it takes long: the sentence is kept
+                    */
 } ap_nvrtc_state;
 
 /** A place for NVRTC that is filled when something is first compiled. */
@@ -44,5 +46,5 @@ typedef struct ap_compiler {
 /** Opens nothing. ap_compiler_free() frees it, also where this failed. path: NULL, or copied. */
 attnpress_status ap_compiler_init(ap_compiler *compiler, const char *path);
 void ap_compiler_free(ap_compiler *compiler);
-/** NVRTC, searched for once; *nvrtc stays the compiler's. */
+/** NVRTC, searched for until it is found; *nvrtc stays the compiler's. */
 attnpress_status ap_compiler_get(ap_compiler *compiler, ap_nvrtc **nvrtc);

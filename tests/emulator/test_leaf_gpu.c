@@ -16,7 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "handle.h"
+#include "press/info.h"
+#include "press/registry.h"
+#include "press/target.h"
 #include "../../tools/cuda_device.h"
 #include "leaf_functions.h"
 
@@ -71,9 +74,12 @@ static int load_kernels(gpu *g, const suite *s) {
   ap_nvrtc nvrtc;
   ap_image image;
   ap_request request = {0};
-  const char *target = ap_target_for(g->device.capability, s->arch);
-  if (target == NULL)
-    target = ap_target_for(g->device.capability, 86);
+  ap_variant v = {.family = AP_FAMILY_ATTENTION, .axis = {[AP_ATTENTION_ARCH] = s->arch}};
+  const char *target = ap_target_for(&v, g->device.capability);
+  if (target == NULL) {
+    v.axis[AP_ATTENTION_ARCH] = 86;
+    target = ap_target_for(&v, g->device.capability);
+  }
   char *source = read_source(s->source);
   if (source == NULL || target == NULL)
     return -1;

@@ -1,9 +1,10 @@
 /* The devices that plans are made for without one: the largest of each kind. CUDA C++ Programming
  * Guide, "Technical Specifications per Compute Capability"; SM counts from the vendor's data sheets
  * (A100, RTX A6000, H100 SXM, B200, Thor, RTX PRO 6000). */
-#include <string.h>
+#include "cuda/device.h"
 
-#include "internal.h"
+#include "core/error.h"
+#include "press/target.h"
 
 typedef struct typical {
   int capability; /* of a target */
