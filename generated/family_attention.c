@@ -27,24 +27,24 @@ static const ap_set where_16[] = {{0, 0, 0, 1, values_6, 1}, {7, 0, 0, 1, values
 static const ap_set where_17[] = {{0, 0, 0, 1, values_6, 1}, {7, 0, 0, 1, values_10, 1}};
 static const ap_set where_18[] = {{0, 0, 0, 1, values_6, 1}};
 
-/* name, label, kind, token, shown before, phrase; same as, open in tiles, bits, domain, words */
+/* name, label, kind, token, shown before, phrase; same as, domain, words */
 static const ap_axis axes[] = {
     {"pass", "pass", AP_AXIS_WORD, "", "", "in the ", " pass",
-     -1, 0, 1, {0, 0, 0, 1, values_1, 2}, words_0},
+     -1, {0, 0, 0, 1, values_1, 2}, words_0},
     {"split", "split", AP_AXIS_FLAG, "_split", "", "with split ", "",
-     -1, 1, 1, {1, 0, 0, 1, values_1, 2}, 0},
+     -1, {1, 0, 0, 1, values_1, 2}, 0},
     {"hdim", "head dim", AP_AXIS_NUMBER, "_hdim", "", "with head dim ", "",
-     -1, 0, 10, {2, 8, 512, 8, 0, 0}, 0},
+     -1, {2, 8, 512, 8, 0, 0}, 0},
     {"hdim_v", "value head dim", AP_AXIS_NUMBER, "v", "", "with value head dim ", "",
-     2, 0, 10, {3, 8, 512, 8, 0, 0}, 0},
+     2, {3, 8, 512, 8, 0, 0}, 0},
     {"dtype", "dtype", AP_AXIS_WORD, "", "", "with dtype ", "",
-     -1, 1, 2, {4, 0, 0, 1, values_3, 2}, words_2},
+     -1, {4, 0, 0, 1, values_3, 2}, words_2},
     {"mask", "mask", AP_AXIS_WORD, "", "", "with mask ", "",
-     -1, 0, 1, {5, 0, 0, 1, values_1, 2}, words_4},
+     -1, {5, 0, 0, 1, values_1, 2}, words_4},
     {"decode", "decode", AP_AXIS_FLAG, "_decode", "", "with decode ", "",
-     -1, 0, 1, {6, 0, 0, 1, values_1, 2}, 0},
+     -1, {6, 0, 0, 1, values_1, 2}, 0},
     {"arch", "arch", AP_AXIS_NUMBER, "_sm", "sm", "on ", "",
-     -1, 0, 7, {7, 0, 0, 1, values_5, 3}, 0},
+     -1, {7, 0, 0, 1, values_5, 3}, 0},
 };
 /* where, must, same as, pairs */
 static const ap_rule rules[] = {
@@ -84,7 +84,7 @@ static const ap_template templates[] = {
     {"attention/flash_fwd_sm90.cu.j2", where_17, 2, ap_render_flash_fwd_sm90},
 };
 /* where, capabilities from and to, arch, target */
-static const ap_run runs[] = {
+static const ap_route routes[] = {
     {where_18, 1, 80, 80, 80, "sm_80"},
     {where_18, 1, 86, 86, 86, "sm_86"},
     {where_18, 1, 87, 87, 80, "sm_80"},
@@ -108,7 +108,10 @@ extern const ap_family ap_family_attention;
 const ap_family ap_family_attention = {
     "attention", "flash",
     "flash_<fwd|fwd_combine>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal][_decode]_sm<80|86|90>",
-    axes, 8, 7, rules, 9,
+    axes, 8, 7,
+    {1, 1, 10, 10, 2, 1, 1, 7},
+    {0, 2, 3, 5, 6, 7}, 6,
+    rules, 9,
     13, fields, forms, 2,
-    &ap_tiles_attention, templates, 3, runs, 17,
+    &ap_tiles_attention, templates, 3, routes, 17,
 };

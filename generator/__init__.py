@@ -10,7 +10,7 @@
     tables.py     families, tiles and targets as C
     registry.py   every file of generated/
     __main__.py   the command line
-    <family>/     a family: family.toml, variants.toml, tiles.toml, and rules.py for what data cannot say
+    <family>/     a family: its toml files, and rules.py for what data cannot say
 
 Python 3.10 or later and Jinja2; tomli as well on 3.10, which has no tomllib.
 """

@@ -74,7 +74,7 @@ def _option(axis: Axis) -> str:
 
 
 def _option_given(axis: Axis, options: argparse.Namespace) -> str:
-    """The option as it was given, or might have been: --causal rather than --mask."""
+    """The option as it was given, or might have been: --WORD rather than --AXIS WORD."""
     given = getattr(options, _dest(axis))
     short = axis.kind == "word" and "" in axis.tokens.values() and axis.tokens.get(given[0])
     return f"--{given[0]}" if short else _option(axis)
@@ -85,7 +85,7 @@ def _dest(axis: Axis) -> str:
 
 
 def _add_axis(group: argparse._ArgumentGroup, axis: Axis) -> None:
-    """--split; --dtype bf16; --mask causal, and --causal as well, as a stem has it."""
+    """--FLAG; --AXIS VALUE; and --WORD where another word of its axis has no token."""
     if axis.kind == "flag":
         group.add_argument(_option(axis), dest=_dest(axis), action="store_true", help=axis.help)
         return
@@ -216,7 +216,9 @@ def _press(pressed: list[tuple[Variant, Tile]], out: Path | None) -> int:
     return 0
 
 
-def _matching(options: argparse.Namespace, variants: Sequence[Variant], where: str) -> list[Variant]:
+def _matching(
+    options: argparse.Namespace, variants: Sequence[Variant], where: str
+) -> list[Variant]:
     """Those that match --only, and the family where --family names one."""
     found = [
         variant

@@ -2,7 +2,7 @@
 
 What kernels of the family are called (axes), which exist (rules), how their tiles are written
 (fields, forms), their templates, and what runs where. What cannot be said as data is the family's
-module rules.py: shared memory, threads, registers, the tile that a variant gets where none was tuned.
+module rules.py: shared memory, threads, registers, the tile of a variant where none was tuned.
 generator/README.md describes both.
 """
 
@@ -66,13 +66,13 @@ class Axis:
         return f"{self.shown}{value}"
 
     def say(self, value: Value) -> str:
-        """Such as "head dim 60", "mask causal", "decode"."""
+        """Such as "columns 60", "dtype bf16", "decode"."""
         if self.kind == "flag" and isinstance(value, bool):
             return self.label if value else f"no {self.label}"
         return f"{self.label} {self.print(value)}"
 
     def circumstance(self, value: Value) -> str:
-        """Such as "on sm90", "with mask causal", "without decode"."""
+        """Such as "on sm90", "with dtype bf16", "without decode"."""
         if self.kind == "flag":
             return f"{'with' if value else 'without'} {self.label}"
         return f"{self.phrase[0]}{self.print(value)}{self.phrase[1]}"
@@ -93,7 +93,7 @@ class Axis:
 
     @property
     def grammar(self) -> str:
-        """Its part of the grammar, such as "[_causal]", "_hdim<D>", "_sm<80|86|90>"."""
+        """Its part of the grammar, such as "[_split]", "_cols<N>", "_sm<80|86|90>"."""
         if self.kind == "flag":
             return f"[{self.token}]"
         if self.kind == "word":
@@ -120,8 +120,7 @@ class Rule:
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """A field of a tile; it is at least low and at most high. No default: every name says it, or the
-    family's complete() does."""
+    """A field of a tile, from low to high. No default: every name says it, or complete() does."""
 
     name: str
     low: int
@@ -159,7 +158,7 @@ class Template:
 
     @property
     def c_name(self) -> str:
-        """flash_fwd_sm80 of attention/flash_fwd_sm80.cu.j2."""
+        """toy_fwd of toys/toy_fwd.cu.j2."""
         return Path(self.name).name.split(".")[0]
 
 
@@ -422,7 +421,8 @@ def _check_sizes(label: str, family: Family) -> None:
     if len(family.axes) > AXES_MAX:
         raise GeneratorError(f"{label}: {len(family.axes)} axes are more than {AXES_MAX}")
     if len(family.fields) > TILE_FIELDS_MAX:
-        raise GeneratorError(f"{label}: {len(family.fields)} fields are more than {TILE_FIELDS_MAX}")
+        count = len(family.fields)
+        raise GeneratorError(f"{label}: {count} fields are more than {TILE_FIELDS_MAX}")
     bits = FAMILY_BITS + sum(map(key_bits, family.axes))
     if bits > KEY_BITS:
         raise GeneratorError(f"{label}: a variant takes {bits} bits, more than {KEY_BITS}")

@@ -112,7 +112,7 @@ def render_input(variant: Variant, tile: Tile) -> dict[str, str | int]:
 
 
 class TemplateError(GeneratorError):
-    """What is wrong with a template, where: "attention/flash_fwd_sm80.cu.j2:12: ..."."""
+    """What is wrong with a template, where: "toys/toy_fwd.cu.j2:12: ..."."""
 
     def __init__(self, template: str, line: int, what: str) -> None:
         super().__init__(f"{template}:{line}: {what}")

@@ -1,5 +1,5 @@
-"""The families as C: axes, rules, tile names, tiles, templates, and what runs where. The structs are
-those of runtime/press/registry.h and target.h.
+"""The families as C: axes, rules, tile names, tiles, templates, and what runs where. The structs
+are those of runtime/press/registry.h and target.h.
 
     families.h          what a family's own code calls its axes, words, fields and limits
     families.c          ap_families
@@ -93,7 +93,8 @@ class _Arrays:
         if isinstance(values, range):
             return f"{{{place}, {values[0]}, {values[-1]}, {values.step}, 0, 0}}"
         codes = [axis.code(value) for value in values]
-        return f"{{{place}, 0, 0, 1, {self.name('int32_t', 'values', commas(codes))}, {len(codes)}}}"
+        name = self.name("int32_t", "values", commas(codes))
+        return f"{{{place}, 0, 0, 1, {name}, {len(codes)}}}"
 
     def where(self, family: Family, where: Where) -> str:
         """Two initialisers: the sets, and how many."""
@@ -114,10 +115,10 @@ def _axis_c(family: Family, axis: Axis, arrays: _Arrays) -> str:
     texts = (axis.name, axis.label, axis.token, axis.shown, *axis.phrase)
     name, label, token, shown, before, after = map(c_literal, texts)
     same_as = -1 if axis.same_as is None else family.index[axis.same_as]
+    kind = f"AP_AXIS_{axis.kind.upper()}"
     return (
-        f"    {{{name}, {label}, AP_AXIS_{axis.kind.upper()}, {token}, {shown}, {before}, {after},\n"
-        f"     {same_as}, {int(axis.name in family.tile_any)}, {key_bits(axis)}, "
-        f"{arrays.set(family, axis, axis.domain)}, {words}}},\n"
+        f"    {{{name}, {label}, {kind}, {token}, {shown}, {before}, {after},\n"
+        f"     {same_as}, {arrays.set(family, axis, axis.domain)}, {words}}},\n"
     )
 
 
@@ -174,12 +175,13 @@ def family_c(family: Family) -> str:
         for run in family.runs
     ]
     fields = [f"    {c_literal(field.name)},\n" for field in family.fields]
+    kept = tile_axes(family)
     axis_text, axis_use = _array("ap_axis", "axes", axes)
     rule_text, rule_use = _array("ap_rule", "rules", rules)
     field_text, _ = _array("char *const", "fields", fields)
     form_text, form_use = _array("ap_tile_form", "forms", forms)
     template_text, template_use = _array("ap_template", "templates", templates)
-    run_text, run_use = _array("ap_run", "runs", runs)
+    run_text, run_use = _array("ap_route", "routes", runs)
     return (
         HEAD.format(origin=f"generator/{family.name}/family.toml")
         + INCLUDE
@@ -187,8 +189,7 @@ def family_c(family: Family) -> str:
         + "".join(prototypes)
         + f"extern const ap_tile_table ap_tiles_{family.name};\n\n"
         + "".join(arrays.text)
-        + "\n/* name, label, kind, token, shown before, phrase; same as, open in tiles, bits, domain,"
-        " words */\n"
+        + "\n/* name, label, kind, token, shown before, phrase; same as, domain, words */\n"
         + axis_text
         + "/* where, must, same as, pairs */\n"
         + rule_text
@@ -202,11 +203,27 @@ def family_c(family: Family) -> str:
         + f"const ap_family ap_family_{family.name} = {{\n"
         + f"    {c_literal(family.name)}, {c_literal(family.prefix)},\n"
         + f"    {c_literal(family.grammar)},\n"
-        + f"    {axis_use}, {family.index['arch']}, {rule_use},\n"
+        + f"    {axis_use}, {family.index['arch']},\n"
+        + f"    {{{commas(key_bits(axis) for axis in family.axes)}}},\n"
+        + f"    {{{commas(family.index[axis.name] for axis in kept)}}}, {len(kept)},\n"
+        + f"    {rule_use},\n"
         + f"    {len(fields)}, {'fields' if fields else '0'}, {form_use},\n"
         + f"    &ap_tiles_{family.name}, {template_use}, {run_use},\n"
         + "};\n"
     )
+
+
+def tile_axes(family: Family) -> list[Axis]:
+    """The axes that no row of tiles leaves open."""
+    return [axis for axis in family.axes if axis.name not in family.tile_any]
+
+
+def _tile_key(family: Family, row: TileRow) -> int:
+    """As tile_key() of runtime/press/registry.c has it; keys sort as the axes do."""
+    key = 0
+    for axis in tile_axes(family):
+        key = key << key_bits(axis) | row.codes[family.index[axis.name]]
+    return key
 
 
 def tiles_c(family: Family, rows: list[TileRow]) -> str:
@@ -219,7 +236,8 @@ def tiles_c(family: Family, rows: list[TileRow]) -> str:
         tile = row.tile
         values = (*key, tile.threads, tile.smem_bytes, *tile.values, target)
         lines.append(f"    {commas(values)},\n")
-    kept = [axis.name for axis in family.axes if axis.name not in family.tile_any]
+    kept = [axis.name for axis in tile_axes(family)]
+    keys = [f"    {_tile_key(family, row):#x},\n" for row in rows]
     name = f"generator/{family.name}"
     return (
         HEAD.format(origin=f"{name}/tiles.toml and {name}/rules.py")
@@ -230,8 +248,10 @@ def tiles_c(family: Family, rows: list[TileRow]) -> str:
         + f" * Sorted by {commas(kept)}; the first row that matches a variant and a\n"
         + " * target is theirs. */\n"
         + f"static const int32_t rows[] = {{\n{''.join(lines)}}};\n"
+        + "/* Of each row, for the search. */\n"
+        + f"static const uint64_t keys[] = {{\n{''.join(keys)}}};\n"
         + f"extern const ap_tile_table ap_tiles_{family.name};\n"
-        + f"const ap_tile_table ap_tiles_{family.name} = {{rows, {len(lines)}}};\n"
+        + f"const ap_tile_table ap_tiles_{family.name} = {{rows, keys, {len(lines)}}};\n"
     )
 
 

@@ -19,8 +19,8 @@ class VariantError(GeneratorError):
 
 @dataclass(frozen=True)
 class Variant:
-    """One kernel, before its tile and target are chosen: a value for each axis, in order. Only legal
-    ones can be made. v["arch"], or v.arch, is the value of an axis."""
+    """One kernel, before its tile and target are chosen: a value for each axis, in order. Only
+    legal ones can be made. v["arch"], or v.arch, is the value of an axis."""
 
     family: Family
     values: tuple[Value, ...]
@@ -119,7 +119,9 @@ def every_variant(family: Family) -> tuple[Variant, ...]:
     """All variants of a family, in the order of their axes."""
     found: list[tuple[Value, ...]] = [()]
     for axis in family.axes:
-        found = [(*values, value) for values in found for value in _candidates(family, axis, values)]
+        found = [
+            (*values, value) for values in found for value in _candidates(family, axis, values)
+        ]
     return tuple(Variant(family, values) for values in found if illegal(family, values) is None)
 
 

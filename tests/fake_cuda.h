@@ -32,9 +32,9 @@ enum { FAKE_LAUNCHES_MAX = 64, FAKE_DEVICES_MAX = 4 };
 
 typedef struct fake_cuda {
   /* What happened. */
-  int loads, unloads, functions;
-  int maps;     /* tensor maps that were made */
-  int launches; /* the first FAKE_LAUNCHES_MAX are kept */
+  _Atomic int loads, unloads, functions; /* tests read them while other threads load */
+  int maps;                              /* tensor maps that were made */
+  _Atomic int launches;                  /* the first FAKE_LAUNCHES_MAX are kept */
   fake_launch launch[FAKE_LAUNCHES_MAX];
   /* What is to happen. */
   int capability;                      /* of every device: 90 */

@@ -126,7 +126,7 @@ static void command_runs(char *words) {
     return;
   }
   printf("ok");
-  for (const ap_run *run = NULL; (run = ap_next_run(&v, atoi(capability), run)) != NULL;)
+  for (const ap_route *run = NULL; (run = ap_next_route(&v, atoi(capability), run)) != NULL;)
     printf("\t%d\t%s", (int)run->arch, run->target);
   printf("\n");
 }

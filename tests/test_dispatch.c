@@ -626,7 +626,8 @@ static void test_ranges(void **state) {
       if (ap_choose(&problem, device, &plan) == ATTNPRESS_NOT_SUPPORTED)
         continue; /* more rows than can be split */
       if (!range_has(&range, &plan.variant, plan.target) ||
-          (plan.variant.axis[AP_ATTENTION_SPLIT] && !range_has(&range, &plan.combine, plan.combine_target)))
+          (plan.variant.axis[AP_ATTENTION_SPLIT] &&
+           !range_has(&range, &plan.combine, plan.combine_target)))
         fail_msg("%d/%d heads of %d, batch %d, seqlen_q %d of %d, seqlen_k %d of %d, mask %d, %d "
                  "splits: a kernel is missing",
                  problem.heads_q, problem.heads_kv, problem.hdim, problem.batch, problem.seqlen_q,

@@ -317,7 +317,8 @@ def test_the_runtime_finds_tuned_tiles(tmp_path: Path) -> None:
             hdim=256, more='dtype = "fp16"\ntarget = ["sm_90"]', tile="m64n16w4x1s3k64v16"
         ),
     )
-    program = compile_grammar_cli(tmp_path, tiles_attention=tiles_c(ATTENTION, table(ATTENTION, rows)))
+    tiles = tiles_c(ATTENTION, table(ATTENTION, rows))
+    program = compile_grammar_cli(tmp_path, tiles_attention=tiles)
     for target in (None, "sm_80", "sm_90"):
         check_tiles(program, rows, target)
 

@@ -182,7 +182,8 @@ static void test_refused(void) {
   ap_image image;
   attnpress_handle *handle = make_handle();
   CHECK_OK(ap_request_init(&request, &variant, foreign));
-  const attnpress_status status = ap_find_image(&handle->finder, &request, AP_LAYER_ALL, &image, NULL);
+  const attnpress_status status =
+      ap_find_image(&handle->finder, &request, AP_LAYER_ALL, &image, NULL);
   CHECK_OK(status);
   if (status == ATTNPRESS_OK) {
     check_refused("another device's", image.data, image.size);

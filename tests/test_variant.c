@@ -226,6 +226,25 @@ static void test_registry(void **state) {
   assert_null(ap_find_prebuilt("flash_fwd_hdim64_fp16_sm80", "no such tile", "sm_80"));
 }
 
+/** A variant with any axis out of its domain has no tile, whatever its key would be. */
+static void test_no_tile(void **state) {
+  (void)state;
+  static const int32_t wrong[] = {-1,       3, 7, 12, 1 << 10, 64 + (1 << 10), 128 + (1 << 11),
+                                  INT32_MIN};
+  const ap_variant legal =
+      VARIANT(AP_ATTENTION_PASS_FWD, 0, 64, 64, ATTNPRESS_FP16, ATTNPRESS_FULL, 0, 80);
+  for (int32_t axis = 0; axis < AP_ATTENTION_AXIS_COUNT; ++axis)
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+      ap_variant variant = legal;
+      ap_tile tile;
+      variant.axis[axis] = wrong[i];
+      assert_false(ap_variant_is_legal(&variant));
+      if (axis == AP_ATTENTION_SPLIT || axis == AP_ATTENTION_DTYPE)
+        continue; /* the row leaves them open */
+      assert_int_equal(ap_find_tile(&variant, NULL, &tile), ATTNPRESS_INVALID_ARGUMENT);
+    }
+}
+
 static double now_ms(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -317,10 +336,15 @@ static void test_status(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_inverses),    cmocka_unit_test(test_stems),
-      cmocka_unit_test(test_wrong_stems), cmocka_unit_test(test_tile_names),
-      cmocka_unit_test(test_keys),        cmocka_unit_test(test_registry),
-      cmocka_unit_test(test_source),      cmocka_unit_test(test_source_of_target),
+      cmocka_unit_test(test_inverses),
+      cmocka_unit_test(test_stems),
+      cmocka_unit_test(test_wrong_stems),
+      cmocka_unit_test(test_tile_names),
+      cmocka_unit_test(test_keys),
+      cmocka_unit_test(test_registry),
+      cmocka_unit_test(test_no_tile),
+      cmocka_unit_test(test_source),
+      cmocka_unit_test(test_source_of_target),
       cmocka_unit_test(test_linked_cubins),
       cmocka_unit_test(test_status),
   };

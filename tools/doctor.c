@@ -32,7 +32,7 @@ static void line(const char *name, const char *value) {
 static void report_archs(int capability) {
   const ap_variant any = {.family = AP_FAMILY_ATTENTION};
   char text[128];
-  for (const ap_run *run = NULL; (run = ap_next_run(&any, capability, run)) != NULL;) {
+  for (const ap_route *run = NULL; (run = ap_next_route(&any, capability, run)) != NULL;) {
     size_t linked = 0;
     for (size_t i = 0; i < ap_prebuilt_cubins_count; ++i)
       linked += strcmp(ap_prebuilt_cubins[i].target, run->target) == 0;

@@ -16,7 +16,7 @@ static int32_t group_of(const ap_problem *problem) {
 /** 1 where kernels of an architecture can run the call, and it is not one for the next in line:
  * those of sm90 read through tensor maps, and short queries of more heads than a warpgroup has rows
  * would leave their tiles empty. */
-static int serves(const ap_run *run, const ap_problem *problem, const ap_device *device,
+static int serves(const ap_route *run, const ap_problem *problem, const ap_device *device,
                   int decode) {
   if (device->arch_max != 0 && run->arch > device->arch_max)
     return 0;
@@ -32,11 +32,15 @@ static int serves(const ap_run *run, const ap_problem *problem, const ap_device 
 /** The architecture and the target; the variant's other axes stand. */
 static attnpress_status choose_arch(const ap_problem *problem, const ap_device *device,
                                     ap_variant *variant, const char **target) {
-  FORWARD_IF(ap_check_capability(device->capability));
   const int decode = variant->axis[AP_ATTENTION_DECODE];
-  const ap_run *run = ap_next_run(variant, device->capability, NULL);
-  for (const ap_run *next; run != NULL && !serves(run, problem, device, decode); run = next)
-    if ((next = ap_next_run(variant, device->capability, run)) == NULL)
+  const ap_route *run = ap_next_route(variant, device->capability, NULL);
+  if (run == NULL) {
+    FORWARD_IF(ap_check_capability(device->capability));
+    return ap_fail(ATTNPRESS_NOT_SUPPORTED, "no attention kernel runs on compute capability %d.%d",
+                   device->capability / 10, device->capability % 10);
+  }
+  for (const ap_route *next; run != NULL && !serves(run, problem, device, decode); run = next)
+    if ((next = ap_next_route(variant, device->capability, run)) == NULL)
       break; /* the last one runs every call */
   variant->axis[AP_ATTENTION_ARCH] = run->arch;
   *target = run->target;
@@ -342,13 +346,15 @@ static size_t most_partial_rows(const ap_problem *maxima, const ap_device *devic
                                 const ap_tile *tile) {
   const int64_t slots = (int64_t)device->sm_count * split_blocks_per_sm(tile, device);
   const int64_t key_blocks =
-      maxima->seqlen_k > 0 ? ceil_div(maxima->seqlen_k, tile->field[AP_ATTENTION_TILE_BLOCK_N]) : INT32_MAX;
+      maxima->seqlen_k > 0 ? ceil_div(maxima->seqlen_k, tile->field[AP_ATTENTION_TILE_BLOCK_N])
+                           : INT32_MAX;
   const int any = maxima->batch == 0 || maxima->seqlen_q == 0;
   const size_t rows = (size_t)maxima->batch * (size_t)maxima->heads_q * (size_t)maxima->seqlen_q;
   if (maxima->num_splits > 0)
     return any ? SIZE_MAX : rows * (size_t)maxima->num_splits;
   /* A thread block has at most block_m rows, and most_splits() bounds the blocks of all splits. */
-  const size_t by_slots = (size_t)(SPLIT_WAVES_MAX * slots) * (size_t)tile->field[AP_ATTENTION_TILE_BLOCK_M];
+  const size_t by_slots =
+      (size_t)(SPLIT_WAVES_MAX * slots) * (size_t)tile->field[AP_ATTENTION_TILE_BLOCK_M];
   const size_t by_rows = any ? SIZE_MAX : rows * (size_t)most_splits(1, key_blocks, slots);
   return by_rows < by_slots ? by_rows : by_slots;
 }
@@ -404,7 +410,8 @@ attnpress_status ap_choose_range(const ap_problem *maxima, const ap_device *devi
                                  ap_launches *range) {
   static const int32_t lengths[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10,
                                     11, 12, 13, 14, 15, 16, 17, 64, 65, SEQLEN_PROBED};
-  _Static_assert(AP_ATTENTION_DECODE_ROWS == 16 && AP_ATTENTION_WARPGROUP_ROWS == 64, "the lengths that are probed");
+  _Static_assert(AP_ATTENTION_DECODE_ROWS == 16 && AP_ATTENTION_WARPGROUP_ROWS == 64,
+                 "the lengths that are probed");
   range->count = 0;
   range->workspace_bytes = 0;
   if (maxima->heads_q == 0)

@@ -36,7 +36,8 @@ static ap_view begin_view(const attnpress_tensor *t) {
 static ap_view view_queries(const attnpress_tensor *q, int32_t heads_per_tile) {
   ap_view v = begin_view(q);
   ap_view_add(&v, heads_per_tile, q->stride[HEADS], heads_per_tile);
-  ap_view_add(&v, q->shape[SEQLEN], q->stride[SEQLEN], AP_ATTENTION_WARPGROUP_ROWS / heads_per_tile);
+  ap_view_add(&v, q->shape[SEQLEN], q->stride[SEQLEN],
+              AP_ATTENTION_WARPGROUP_ROWS / heads_per_tile);
   ap_view_add(&v, q->shape[HEADS] / heads_per_tile, q->stride[HEADS] * heads_per_tile, 1);
   ap_view_add(&v, q->shape[BATCH], q->stride[BATCH], 1);
   return v;

@@ -9,6 +9,11 @@
 #include "cache/parts.h"
 #include "core/error.h"
 
+static attnpress_status fail_unread(const char *dir) {
+  return ap_fail(ATTNPRESS_OUT_OF_MEMORY, "host memory ran out while a kernel was read from %s",
+                 dir);
+}
+
 attnpress_status ap_cache_lookup_read_only(const ap_cache *cache, const ap_key *key,
                                            unsigned char **cubin, ap_entry_info *info) {
   *cubin = NULL;
@@ -20,12 +25,15 @@ attnpress_status ap_cache_lookup_read_only(const ap_cache *cache, const ap_key *
                   status == ATTNPRESS_OK ? strerror(errno) : attnpress_last_error());
       continue;
     }
-    if (ap_entry_find(dir, AP_DIR_READ_ONLY, key, cubin, info) == AP_ENTRY_DAMAGED) {
+    const ap_entry_state state = ap_entry_find(dir, AP_DIR_READ_ONLY, key, cubin, info);
+    if (state == AP_ENTRY_DAMAGED) {
       char name[NAME_MAX_BYTES];
       ap_entry_name(key, name);
       ap_log_line(cache->log, ATTNPRESS_LOG_WARNING, "cache entry %s/%s is damaged", *path, name);
     }
     close(dir);
+    if (state == AP_ENTRY_UNREAD)
+      return fail_unread(*path);
   }
   return ATTNPRESS_OK;
 }
@@ -44,7 +52,8 @@ attnpress_status ap_cache_lookup_user(const ap_cache *cache, const ap_key *key,
   FORWARD_IF(status);
   if (dir < 0)
     return ATTNPRESS_OK;
-  if (ap_entry_find(dir, AP_DIR_USER, key, cubin, info) == AP_ENTRY_DAMAGED) {
+  const ap_entry_state state = ap_entry_find(dir, AP_DIR_USER, key, cubin, info);
+  if (state == AP_ENTRY_DAMAGED) {
     char name[NAME_MAX_BYTES];
     ap_entry_name(key, name);
     unlinkat(dir, name, 0);
@@ -52,7 +61,7 @@ attnpress_status ap_cache_lookup_user(const ap_cache *cache, const ap_key *key,
                 cache->user_dir, name);
   }
   close(dir);
-  return ATTNPRESS_OK;
+  return state == AP_ENTRY_UNREAD ? fail_unread(cache->user_dir) : ATTNPRESS_OK;
 }
 
 attnpress_status ap_cache_publish(const ap_cache *cache, const ap_key *key,

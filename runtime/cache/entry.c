@@ -128,7 +128,7 @@ ap_entry_state ap_entry_read(int fd, ap_dir_use use, const ap_key *key, unsigned
     return AP_ENTRY_DAMAGED;
   unsigned char *data = malloc(header.info.cubin_bytes + 1);
   if (data == NULL)
-    return AP_ENTRY_MISSING;
+    return AP_ENTRY_UNREAD;
   unsigned char digest[16];
   int good = read_all(fd, data, header.info.cubin_bytes);
   if (good) {

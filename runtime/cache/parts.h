@@ -29,7 +29,12 @@ int ap_entry_name_parse(const char *name, ap_key *key);
 /** 1 where a file's name is that of an entry that is being written. */
 int ap_is_temporary(const char *name);
 
-typedef enum ap_entry_state { AP_ENTRY_MISSING, AP_ENTRY_GOOD, AP_ENTRY_DAMAGED } ap_entry_state;
+typedef enum ap_entry_state {
+  AP_ENTRY_MISSING,
+  AP_ENTRY_GOOD,
+  AP_ENTRY_DAMAGED,
+  AP_ENTRY_UNREAD /* memory ran out */
+} ap_entry_state;
 
 /** Reads and checks an open entry; *cubin is the caller's to free. */
 ap_entry_state ap_entry_read(int fd, ap_dir_use use, const ap_key *key, unsigned char **cubin,

@@ -134,7 +134,8 @@ static int compare_entries(const void *a, const void *b) {
   return order != 0 ? order : strcmp(x->name, y->name);
 }
 
-static void describe_entry(int dir, const listed_file *listed, ap_cache_file *file) {
+/** 0, or ENOMEM. */
+static int describe_entry(int dir, const listed_file *listed, ap_cache_file *file) {
   memset(file, 0, sizeof *file);
   memcpy(file->name, listed->name, sizeof file->name);
   file->bytes = listed->bytes;
@@ -143,11 +144,14 @@ static void describe_entry(int dir, const listed_file *listed, ap_cache_file *fi
   unsigned char *cubin = NULL;
   ap_entry_name_parse(listed->name, &key);
   const int fd = openat(dir, listed->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  file->damaged =
-      fd < 0 || ap_entry_read(fd, AP_DIR_READ_ONLY, &key, &cubin, &file->info) != AP_ENTRY_GOOD;
+  const ap_entry_state state =
+      fd < 0 ? AP_ENTRY_DAMAGED
+             : ap_entry_read(fd, AP_DIR_READ_ONLY, &key, &cubin, &file->info);
+  file->damaged = state != AP_ENTRY_GOOD;
   if (fd >= 0)
     close(fd);
   free(cubin);
+  return state == AP_ENTRY_UNREAD ? ENOMEM : 0;
 }
 
 attnpress_status ap_cache_scan(const char *path, int (*visit)(void *user, const ap_cache_file *),
@@ -164,11 +168,11 @@ attnpress_status ap_cache_scan(const char *path, int (*visit)(void *user, const 
   ap_cache_file *files = error ? NULL : calloc(entries.count + 1, sizeof *files);
   if (files == NULL && error == 0)
     error = ENOMEM;
-  for (size_t i = 0; files != NULL && i < entries.count; ++i)
-    describe_entry(dir, &entries.files[i], &files[i]);
-  if (files != NULL && entries.count > 0)
+  for (size_t i = 0; error == 0 && i < entries.count; ++i)
+    error = describe_entry(dir, &entries.files[i], &files[i]);
+  if (error == 0 && entries.count > 0)
     qsort(files, entries.count, sizeof *files, compare_entries);
-  for (size_t i = 0; files != NULL && i < entries.count; ++i)
+  for (size_t i = 0; error == 0 && i < entries.count; ++i)
     if (visit(user, &files[i]) != 0)
       break;
   close(dir);

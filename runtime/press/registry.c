@@ -14,21 +14,23 @@ static size_t row_size(const ap_family *family) {
   return (size_t)family->axis_count + 2 + (size_t)family->field_count + 1;
 }
 
-/** Order of a family's rows: by the axes that no row leaves open; rows that only differ in others
- * and in the target stand together, those that name a target first. */
-static int compare_row(const ap_family *family, const int32_t *row, const ap_variant *variant) {
-  for (int32_t i = 0; i < family->axis_count; ++i)
-    if (!family->axes[i].of_tile_any && row[i] != variant->axis[i])
-      return row[i] < variant->axis[i] ? -1 : 1;
-  return 0;
+/** Where a variant's rows stand: the axes that no row leaves open, as one number. Two variants have
+ * one key only where an axis of one is out of its domain. */
+static uint64_t tile_key(const ap_family *family, const ap_variant *variant) {
+  uint64_t key = 0;
+  for (int32_t i = 0; i < family->tile_axis_count; ++i) {
+    const uint8_t axis = family->tile_axes[i];
+    key = key << family->key_bits[axis] | (uint64_t)variant->axis[axis];
+  }
+  return key;
 }
 
-/** The first row that does not come before the variant; tiles->count where all do. */
-static size_t first_row(const ap_family *family, const ap_variant *variant) {
-  size_t low = 0, high = family->tiles->count;
+/** The first row whose key is not smaller; count where all are. */
+static size_t first_row(const ap_tile_table *tiles, uint64_t key) {
+  size_t low = 0, high = tiles->count;
   while (low < high) {
     const size_t middle = low + (high - low) / 2;
-    if (compare_row(family, family->tiles->rows + middle * row_size(family), variant) < 0)
+    if (tiles->keys[middle] < key)
       low = middle + 1;
     else
       high = middle;
@@ -71,10 +73,10 @@ static int is_for(const ap_family *family, const int32_t *row, const ap_variant 
 
 attnpress_status ap_find_tile(const ap_variant *variant, const char *target, ap_tile *tile) {
   const ap_family *family = ap_families[variant->family];
-  for (size_t i = first_row(family, variant); i < family->tiles->count; ++i) {
-    const int32_t *row = family->tiles->rows + i * row_size(family);
-    if (compare_row(family, row, variant) != 0)
-      break;
+  const ap_tile_table *tiles = family->tiles;
+  const uint64_t key = tile_key(family, variant);
+  for (size_t i = first_row(tiles, key); i < tiles->count && tiles->keys[i] == key; ++i) {
+    const int32_t *row = tiles->rows + i * row_size(family);
     if (is_for(family, row, variant, target)) {
       read_tile(family, row, tile);
       return ATTNPRESS_OK;

@@ -28,8 +28,8 @@ typedef struct ap_tile {
 /* ---- Families: generated/ -------------------------------------------------------------------- */
 
 typedef struct ap_word {
-  const char *name;  /* "causal" */
-  const char *token; /* in a stem: "_causal"; "" for at most one word of an axis */
+  const char *name;  /* "bf16" */
+  const char *token; /* in a stem: "_bf16"; "" for at most one word of an axis */
   int32_t value;     /* in ap_variant */
 } ap_word;
 
@@ -51,8 +51,6 @@ typedef struct ap_axis {
   const char *shown;                        /* number: what stands before it in sentences */
   const char *phrase_before, *phrase_after; /* around the value, where it is a circumstance */
   int32_t same_as;      /* the axis that it equals where a stem does not name it; -1: none */
-  int32_t of_tile_any;  /* 1: rows of tiles may leave it open */
-  int32_t key_bits;     /* that hold every value */
   ap_set domain;        /* of words: their values */
   const ap_word *words; /* as many as the domain lists, in its order */
 } ap_axis;
@@ -101,26 +99,30 @@ typedef struct ap_template {
 
 /** Devices of these compute capabilities (90 for 9.0) run variants for which `where` holds with
  * this arch, compiled for this target. Rows of a device stand best first; the last runs all. */
-typedef struct ap_run {
+typedef struct ap_route {
   const ap_set *where;
   int32_t where_count;
   int32_t capability_min, capability_max;
   int32_t arch;
   const char *target;
-} ap_run;
+} ap_route;
 
 /** The tiles of a family. A row: the axes (AP_ANY: any), threads, smem_bytes, the fields, and the
- * target's place in ap_targets (AP_ANY: any); see ap_tile_row_read(). Sorted by the axes that no
- * row leaves open; the first row that matches a variant and a target is theirs. */
+ * target's place in ap_targets (AP_ANY: any); see ap_tile_row_read(). Sorted by `keys`, which pack
+ * the axes that no row leaves open; the first row that matches a variant and a target is theirs. */
 typedef struct ap_tile_table {
   const int32_t *rows;
+  const uint64_t *keys; /* of each row: those axes, each in its key_bits, the first one highest */
   size_t count;
 } ap_tile_table;
 
 typedef struct ap_family {
   const char *name, *prefix, *grammar;
   const ap_axis *axes;
-  int32_t axis_count, arch_axis; /* arch_axis: the place of the axis that is the architecture */
+  int32_t axis_count, arch_axis;  /* arch_axis: the place of the axis that is the architecture */
+  uint8_t key_bits[AP_AXES_MAX];  /* by axis: bits that hold every value */
+  uint8_t tile_axes[AP_AXES_MAX]; /* places of the axes that no row of tiles leaves open */
+  int32_t tile_axis_count;
   const ap_rule *rules;
   int32_t rule_count;
   int32_t field_count;
@@ -130,8 +132,8 @@ typedef struct ap_family {
   const ap_tile_table *tiles;
   const ap_template *templates;
   int32_t template_count;
-  const ap_run *runs;
-  int32_t run_count;
+  const ap_route *routes;
+  int32_t route_count;
 } ap_family;
 
 extern const ap_family *const ap_families[]; /* by AP_FAMILY_... */

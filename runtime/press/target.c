@@ -30,10 +30,10 @@ const ap_arch *ap_find_arch(int arch) {
   return NULL;
 }
 
-const ap_run *ap_next_run(const ap_variant *variant, int capability, const ap_run *last) {
+const ap_route *ap_next_route(const ap_variant *variant, int capability, const ap_route *last) {
   const ap_family *family = ap_families[variant->family];
-  const ap_run *end = family->runs + family->run_count;
-  for (const ap_run *run = last == NULL ? family->runs : last + 1; run < end; ++run)
+  const ap_route *end = family->routes + family->route_count;
+  for (const ap_route *run = last == NULL ? family->routes : last + 1; run < end; ++run)
     if (run->capability_min <= capability && capability <= run->capability_max &&
         ap_sets_hold(run->where, run->where_count, variant))
       return run;
@@ -42,8 +42,8 @@ const ap_run *ap_next_run(const ap_variant *variant, int capability, const ap_ru
 
 const char *ap_target_for(const ap_variant *variant, int capability) {
   const int32_t arch = variant->axis[ap_families[variant->family]->arch_axis];
-  const ap_run *run = NULL;
-  while ((run = ap_next_run(variant, capability, run)) != NULL)
+  const ap_route *run = NULL;
+  while ((run = ap_next_route(variant, capability, run)) != NULL)
     if (run->arch == arch)
       return run->target;
   return NULL;
@@ -52,9 +52,9 @@ const char *ap_target_for(const ap_variant *variant, int capability) {
 /** 1 where any family runs on a device. */
 static int runs_anything(int capability) {
   for (size_t f = 0; f < ap_families_count; ++f)
-    for (int32_t i = 0; i < ap_families[f]->run_count; ++i)
-      if (ap_families[f]->runs[i].capability_min <= capability &&
-          capability <= ap_families[f]->runs[i].capability_max)
+    for (int32_t i = 0; i < ap_families[f]->route_count; ++i)
+      if (ap_families[f]->routes[i].capability_min <= capability &&
+          capability <= ap_families[f]->routes[i].capability_max)
         return 1;
   return 0;
 }

@@ -27,11 +27,13 @@ extern const char ap_capability_list[]; /* "8.x, 9.0 and 10.x" */
 void ap_print_targets(char *text, size_t size);
 /** The row of a target; NULL where it is unknown. */
 const ap_target *ap_find_target(const char *name);
+/** "sm_80, sm_86, ... and sm_120". */
+void ap_print_targets(char *text, size_t size);
 /** What kernels of a stem's arch may count on; NULL where it is unknown. */
 const ap_arch *ap_find_arch(int arch);
 /** How devices of a capability run a variant, whatever its arch is now: the row behind `last`, or
  * the first where that is NULL; best first; NULL: there is no other. */
-const ap_run *ap_next_run(const ap_variant *variant, int capability, const ap_run *last);
+const ap_route *ap_next_route(const ap_variant *variant, int capability, const ap_route *last);
 /** The target of a variant, with its arch, on a device; NULL: the device does not run it. */
 const char *ap_target_for(const ap_variant *variant, int capability);
 /** NOT_SUPPORTED, naming device and requirement, where nothing runs on the device. */

@@ -58,7 +58,7 @@ static void add(sentence *s, const char *format, ...) {
     s->size = sizeof s->text - 1;
 }
 
-/** "causal", "sm90", "64" */
+/** "bf16", "sm90", "64" */
 static void add_value(sentence *s, const ap_axis *axis, int64_t value) {
   const ap_word *word = find_word(axis, value);
   if (word != NULL)
@@ -67,7 +67,7 @@ static void add_value(sentence *s, const ap_axis *axis, int64_t value) {
     add(s, "%s%lld", axis->shown, (long long)value);
 }
 
-/** "head size 60", "mask causal", "decode" */
+/** "columns 60", "dtype bf16", "decode" */
 static void add_axis(sentence *s, const ap_axis *axis, int64_t value) {
   if (axis->kind == AP_AXIS_FLAG) {
     add(s, "%s%s", value ? "" : "no ", axis->label);
@@ -330,6 +330,6 @@ uint64_t ap_variant_key(const ap_variant *variant) {
   const ap_family *family = family_of(variant);
   uint64_t key = (uint64_t)variant->family + 1;
   for (int32_t i = 0; i < family->axis_count; ++i)
-    key = key << family->axes[i].key_bits | (uint64_t)variant->axis[i];
+    key = key << family->key_bits[i] | (uint64_t)variant->axis[i];
   return key;
 }
