@@ -6,6 +6,8 @@ a decode step moves K and V once, B Hkv Sk (D + DV) values.
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,6 +153,71 @@ def decode_cases(
                 rows += DECODE_GROUP_ROWS
             for batch, heads_q, heads_kv, keys in rows:
                 yield Case(batch, heads_q, heads_kv, 1, keys, hdim, hdim_v, dtype, decode=True)
+
+
+# ---- Random shapes --------------------------------------------------------------------------------
+
+RATIOS = (1, 2, 4, 5, 7, 8, 16, 71)  # query heads of a key head
+RANDOM_BYTES = 16 << 30  # of Q and the output, or of K and V, at most
+
+
+def _log_uniform(rng: random.Random, low: int, high: int) -> int:
+    return round(math.exp(rng.uniform(math.log(low), math.log(high))))
+
+
+def _random_heads(rng: random.Random) -> tuple[int, int]:
+    """4 to 64 query heads, or the 71 of one ratio, and their key heads."""
+    ratio = rng.choice(RATIOS)
+    heads_kv = max(1, _log_uniform(rng, 4, 64) // ratio)
+    return heads_kv * ratio, heads_kv
+
+
+def _random_forward(
+    rng: random.Random, dims: Sequence[tuple[int, int]], masks: Sequence[str], dtype: str
+) -> Case:
+    """4K to 64K tokens in sequences of 64 to 32,768, whatever the remainder; one in three with
+    more keys than queries."""
+    hdim, hdim_v = rng.choice(dims)
+    seqlen_q = seqlen_k = _log_uniform(rng, 64, 32768)
+    if rng.random() < 1 / 3:
+        other = _log_uniform(rng, 64, 32768)
+        seqlen_q, seqlen_k = min(seqlen_q, other), max(seqlen_q, other)
+    batch = min(max(1, _log_uniform(rng, 4096, 65536) // seqlen_k), 32)
+    heads_q, heads_kv = _random_heads(rng)
+    causal = rng.choice(masks) == "causal"
+    return Case(batch, heads_q, heads_kv, seqlen_q, seqlen_k, hdim, hdim_v, dtype, causal)
+
+
+def _random_decode(rng: random.Random, dims: Sequence[tuple[int, int]], dtype: str) -> Case:
+    hdim, hdim_v = rng.choice(dims)
+    batch, keys = _log_uniform(rng, 1, 256), _log_uniform(rng, 512, 131072)
+    heads_q, heads_kv = _random_heads(rng)
+    return Case(batch, heads_q, heads_kv, 1, keys, hdim, hdim_v, dtype, decode=True)
+
+
+def random_cases(
+    count: int,
+    seed: int,
+    dims: Sequence[tuple[int, int]],
+    masks: Sequence[str],
+    dtypes: Sequence[str],
+    decode: bool,
+) -> Iterator[Case]:
+    """`count` shapes that nobody chose; the same ones for a seed, and more of them for a larger
+    count."""
+    for dtype in dtypes:
+        rng = random.Random(f"{seed} {'decode' if decode else 'forward'}")
+        left = count
+        while left:
+            case = (
+                _random_decode(rng, dims, dtype)
+                if decode
+                else _random_forward(rng, dims, masks, dtype)
+            )
+            q_bytes = 2 * case.batch * case.heads_q * case.seqlen_q * (case.hdim + case.hdim_v)
+            if max(q_bytes, case.kv_bytes) <= RANDOM_BYTES:
+                left -= 1
+                yield case
 
 
 # ---- models.toml --------------------------------------------------------------------------------

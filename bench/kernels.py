@@ -381,8 +381,8 @@ def view_keys(k: Any, block_n: int) -> TensorView:
 
 
 def deal_units(args: ForwardSm90Args, causal: bool, key_head_bytes: int, sm_count: int) -> int:
-    """Fills all but the tensor maps from `fwd`, as runtime/attention/choose.c does, and returns the grid.
-    `key_head_bytes`: of K and V of one head."""
+    """Fills all but the tensor maps from `fwd`, and returns the grid: an order that comes out about
+    as even as that of runtime/attention/schedule.c. `key_head_bytes`: of K and V of one head."""
     fwd = args.fwd
     tile_heads = fwd.heads_q // fwd.heads_per_tile
     heads = fwd.batch * tile_heads * fwd.num_splits

@@ -13,6 +13,7 @@ import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from bench.cases import Case
@@ -65,26 +66,32 @@ def _attnpress_describe(case: Case, q, k, v) -> dict[str, Any]:
     }
 
 
-@functools.cache
-def _attnpress_sm80() -> Any:
-    """attnpress once more, held to the kernels that compute capability 8.0 has as well."""
+def _package_again(name: str, folder: Path, environment: dict[str, str]) -> Any:
+    """The package attnpress in `folder` once more, under another name. Its library is opened, and
+    its handle made, in this environment."""
     import os
     import sys
     from importlib import import_module
     from unittest import mock
 
-    import attnpress
-
-    name = "attnpress_sm80"
     spec = importlib.util.spec_from_file_location(
-        name, attnpress.__file__, submodule_search_locations=list(attnpress.__path__)
+        name, folder / "__init__.py", submodule_search_locations=[str(folder)]
     )
     assert spec is not None and spec.loader is not None
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    with mock.patch.dict(os.environ, {"ATTNPRESS_ARCH_MAX": "80"}):
+    with mock.patch.dict(os.environ, environment):
+        spec.loader.exec_module(module)
         import_module(name + "._plan").handle_of(import_module(name + "._library").CUDA)
     return module
+
+
+@functools.cache
+def _attnpress_sm80() -> Any:
+    """attnpress once more, held to the kernels that compute capability 8.0 has as well."""
+    import attnpress
+
+    folder = Path(attnpress.__file__).parent
+    return _package_again("attnpress_sm80", folder, {"ATTNPRESS_ARCH_MAX": "80"})
 
 
 def _sm80(case: Case) -> Call:
@@ -93,6 +100,41 @@ def _sm80(case: Case) -> Call:
 
 def _sm80_prepare(case: Case, q, k, v) -> None:
     _attnpress_sm80().prepare(q, k, v, causal=case.causal)
+
+
+_build: Path | None = None
+
+
+def use_build(path: Path) -> None:
+    """Says what the library "build" is: a libattnpress.so, which this checkout's Python package
+    drives, or a checkout, whose own package drives what was built in it."""
+    global _build
+    _build = path.resolve()
+    _attnpress_build.cache_clear()
+
+
+def has_build() -> bool:
+    return _build is not None
+
+
+@functools.cache
+def _attnpress_build() -> Any:
+    """attnpress once more, from another build."""
+    import attnpress
+
+    assert _build is not None
+    folder, library = Path(attnpress.__file__).parent, _build
+    if _build.is_dir():
+        folder, library = _build / "python" / "attnpress", _build / "build" / "libattnpress.so"
+    return _package_again("attnpress_build", folder, {"ATTNPRESS_LIBRARY": str(library)})
+
+
+def _other_build(case: Case) -> Call:
+    return functools.partial(_attnpress_build().flash_attn_func, causal=case.causal)
+
+
+def _other_build_prepare(case: Case, q, k, v) -> None:
+    _attnpress_build().prepare(q, k, v, causal=case.causal)
 
 
 # ---- PyTorch ------------------------------------------------------------------------------------
@@ -211,11 +253,13 @@ def _flash3(case: Case) -> Call:
 # ---- The list -----------------------------------------------------------------------------------
 
 OURS = "attnpress"
+BUILD = "build"
 LIBRARIES = {
     library.key: library
     for library in (
         Library(OURS, "attnpress", _attnpress, _attnpress_prepare, _attnpress_describe),
         Library("sm80", "attnpress, sm80 kernels", _sm80, _sm80_prepare),
+        Library(BUILD, "attnpress, other build", _other_build, _other_build_prepare),
         Library("flash2", "FlashAttention-2", functools.partial(_sdpa, "FLASH_ATTENTION")),
         Library("cudnn", "cuDNN", functools.partial(_sdpa, "CUDNN_ATTENTION")),
         Library("efficient", "efficient", functools.partial(_sdpa, "EFFICIENT_ATTENTION")),
@@ -224,4 +268,4 @@ LIBRARIES = {
     )
 }
 TITLES = {key: library.title for key, library in LIBRARIES.items()}
-ON_REQUEST = ("flex", "sm80")  # compiling takes seconds for each case; ours once more
+ON_REQUEST = ("flex", "sm80", BUILD)  # compiling takes seconds for each case; ours once more

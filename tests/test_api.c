@@ -745,8 +745,8 @@ static void test_hopper_launch(void **state) {
   assert_int_equal(k.fwd.heads_per_tile, 1);
   assert_int_equal(k.fwd.seqlen_k, SEQLEN_K);
   assert_int_equal(k.heads, BATCH * HEADS_Q);
-  assert_int_equal(k.section_heads.value, BATCH * HEADS_Q);
-  assert_int_equal(k.section_units.value, BATCH * HEADS_Q);
+  assert_int_equal(k.section_heads.value, HEADS_Q / HEADS_KV);
+  assert_int_equal(k.section_units.value, HEADS_Q / HEADS_KV);
   assert_int_equal(k.group_units, BATCH * HEADS_Q);
   assert_int_equal(k.group_rounds.value, 1);
   assert_int_equal(k.rounds, 1);

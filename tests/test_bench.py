@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import math
 import random
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,8 +17,18 @@ from typing import Any
 
 import pytest
 
-from bench import BenchError, compare, report, tune
-from bench.cases import Case, decode_cases, forward_cases, load_models
+from bench import BenchError, compare, libraries, report, tune
+from bench.cases import (
+    COMMON_DIMS,
+    MASKS,
+    RANDOM_BYTES,
+    RATIOS,
+    Case,
+    decode_cases,
+    forward_cases,
+    load_models,
+    random_cases,
+)
 from bench.kernels import (
     CombineArgs,
     CompileError,
@@ -95,6 +107,43 @@ def test_decode_rows() -> None:
     groups = {(c.hdim, c.batch, c.heads_q, c.heads_kv) for c in found}
     assert (128, 32, 28, 4) in groups and (128, 1, 64, 8) in groups
     assert sum(c.hdim == 64 for c in found) == 5
+
+
+def _random(count: int, seed: int, decode: bool, masks: Any = MASKS) -> list[Case]:
+    return list(random_cases(count, seed, COMMON_DIMS, masks, ["bf16"], decode))
+
+
+def test_random_forward_shapes() -> None:
+    found = _random(400, 1, decode=False)
+    assert found == _random(400, 1, decode=False) and found[:50] == _random(50, 1, decode=False)
+    assert not set(found) & set(_random(400, 2, decode=False))
+    for case in found:
+        assert 1 <= case.batch <= 32 and 64 <= case.seqlen_q <= case.seqlen_k <= 32768
+        assert case.batch == 1 or case.batch * case.seqlen_k <= 65536
+        assert case.heads_q // case.heads_kv in RATIOS and 4 <= case.heads_q <= 71
+        assert not case.decode and case.flops > 0
+    assert {c.hdim for c in found} == {64, 96, 128, 192, 256}
+    assert {c.heads_q // c.heads_kv for c in found} == set(RATIOS)
+    for some in (
+        [c for c in found if c.causal],
+        [c for c in found if not c.causal],
+        [c for c in found if c.seqlen_q != c.seqlen_k],
+        [c for c in found if c.seqlen_q < 256],
+        [c for c in found if c.seqlen_q > 8192],
+    ):
+        assert len(some) > 40
+    assert sum(c.seqlen_k % 64 == 0 for c in found) < 40  # any remainder
+    assert all(c.causal for c in _random(50, 1, decode=False, masks=["causal"]))
+
+
+def test_random_decode_shapes() -> None:
+    found = _random(400, 1, decode=True)
+    assert found[:50] == _random(50, 1, decode=True)
+    for case in found:
+        assert case.decode and case.seqlen_q == 1 and not case.causal
+        assert 1 <= case.batch <= 256 and 512 <= case.seqlen_k <= 131072
+        assert case.kv_bytes <= RANDOM_BYTES
+    assert sum(c.kv_bytes < 100e6 for c in found) > 40 and sum(c.kv_bytes > 1e9 for c in found) > 40
 
 
 # ---- models.toml --------------------------------------------------------------------------------
@@ -176,6 +225,9 @@ def test_bad_models(tmp_path: Path, line: str, replaced: str, sentence: str) -> 
         ("compare.py", ["--from", "missing.json"], "missing.json"),
         ("compare.py", ["--json", "/no/such/folder/x.json"], "/no/such/folder"),
         ("compare.py", ["surprise"], "surprise"),
+        ("compare.py", ["--random", "0"], "0"),
+        ("compare.py", ["--libraries", "flash9"], "flash9"),
+        ("compare.py", ["--libraries", "build:/no/such.so"], "/no/such.so"),
         ("tune.py", [], "nothing to tune"),
         ("tune.py", ["flash_fwd_hdim12_bf16_sm80", "--list"], "head dim 12"),
         ("tune.py", ["flash_fwd_combine_hdim64_bf16_sm80", "--list"], "combine"),
@@ -220,6 +272,11 @@ def test_chosen_cases() -> None:
         ("192/128", 1024, True),
     ]
     assert len(_chosen("--quick")) < 20
+    random_ones = _chosen("--random", "7", "--seed", "3")
+    assert [c.decode for c in random_ones] == [False] * 7 + [True] * 7
+    assert random_ones != _chosen("--random", "7", "--seed", "4")
+    some = _chosen("--forward", "--random", "9", "--causal", "--dims", "72")
+    assert len(some) == 9 and all(c.causal and c.hdim == 72 for c in some)
     assert {c.dtype for c in _chosen("--dtype", "bf16", "fp16")} == {"bf16", "fp16"}
 
 
@@ -233,9 +290,45 @@ def test_chosen_libraries() -> None:
     assert chosen("--libraries", "cudnn") == [OURS, "cudnn"]
 
 
+def test_another_build_is_a_library(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(libraries, "_build", None)
+
+    def chosen(*arguments: str) -> list[str]:
+        options = compare.parser().parse_args(arguments)
+        return [library.key for library in compare.chosen_libraries(options)]
+
+    with pytest.raises(BenchError, match="build needs a path"):
+        chosen("--libraries", "build")
+    library = tmp_path / "libattnpress.so"
+    library.touch()
+    assert chosen("--libraries", f"build:{library}", "cudnn") == [OURS, "build", "cudnn"]
+    assert libraries._build == library.resolve()
+    assert "build" not in chosen()
+
+
+def test_the_other_build_is_loaded_beside_ours(
+    build_dir: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    import attnpress
+
+    monkeypatch.setattr(libraries, "_build", None)
+    copy = tmp_path / "libattnpress.so"
+    shutil.copy(build_dir / "libattnpress.so", copy)
+    libraries.use_build(copy)
+    with contextlib.suppress(RuntimeError):  # without a GPU it has no handle
+        libraries._attnpress_build()
+    opened = sys.modules["attnpress_build._library"]
+    assert opened.library_path == str(copy)
+    assert attnpress._library.library_path != str(copy)
+    assert opened.library is not attnpress._library.library
+    libraries._attnpress_build.cache_clear()
+
+
 def test_command_line_keeps_no_paths() -> None:
     words = ["--dims", "64", "--json", "/home/me/x.json", "--plot=/home/me/x", "--quick"]
     assert compare._command_line(words) == "python bench/compare.py --dims 64 --quick"
+    words = ["--libraries", "build:/home/me/libattnpress.so", "cudnn"]
+    assert compare._command_line(words) == "python bench/compare.py --libraries build:PATH cudnn"
 
 
 # ---- Measuring, with a GPU that is none ----------------------------------------------------------
@@ -356,6 +449,48 @@ def test_run_stops_where_the_context_is_lost_and_keeps_what_it_has(tmp_path: Pat
     assert len(report.load(path)["cells"]) == 1
 
 
+class MovingGpu(FakeGpu):
+    """One whose peer takes another time in each measurement."""
+
+    def __init__(self, peer_ms: list[float]) -> None:
+        super().__init__({})
+        self.peer_ms = peer_ms
+
+    def time(self, calls: dict, rounds: int, divide: dict[str, int]) -> dict[str, list[float]]:
+        self.times_ms = {OURS: 1.0, "cudnn": self.peer_ms.pop(0)}
+        return super().time(calls, rounds, divide)
+
+
+def test_failures_are_repeated_alone_and_their_median_counts() -> None:
+    pair = [_library(OURS, 1e-3), _library("cudnn", 1e-3)]
+    gpu = MovingGpu([1.5, 0.9, 0.98, 0.8, 1.1, 0.95])
+    document = _document([])
+    todo = list(forward_cases([(64, 64)], [512, 1024, 4096], ["full"], ["bf16"]))
+    document["cells"] = [compare.measure(case, pair, gpu, 3, True) for case in todo]
+    passed = [document["cells"][0], document["cells"][2]]
+    compare.repeat_failures(pair, gpu, document, rounds=3)
+    assert gpu.peer_ms == []  # one cell three times more
+    assert [document["cells"][0], document["cells"][2]] == passed
+    cell = document["cells"][1]
+    assert cell["seqlen_q"] == 1024 and report.ratio(cell, "cudnn") == pytest.approx(0.95)
+    assert cell["repeated"] == pytest.approx([r / 0.97 for r in (0.9, 0.8, 0.95, 1.1)])
+    assert report.fails(cell) and not report.fails(passed[1])
+    assert "1 cell was below the bar" in " ".join(report.notes(document))
+    json.dumps(document, allow_nan=False)
+
+
+def test_bars() -> None:
+    def cell(**times_ms: float) -> dict[str, Any]:
+        found = [_library(name, 1e-3) for name in (OURS, *times_ms)]
+        return compare.measure(D128, found, FakeGpu({OURS: 1.0, **times_ms}), 3, True)
+
+    assert not report.fails(cell(flash3=0.965)) and report.fails(cell(flash3=0.955))
+    assert not report.fails(cell(cudnn=0.975)) and report.fails(cell(cudnn=0.965))
+    assert not report.fails(cell()) and report.fails(cell(cudnn=1.5, build=0.9))
+    wrong = compare.measure(D128, [_library(OURS, 1.0)], FakeGpu({OURS: 1.0}), 3, True)
+    assert report.fails(wrong)
+
+
 # ---- Reports ------------------------------------------------------------------------------------
 
 
@@ -406,6 +541,17 @@ def test_tables(recorded: dict[str, Any]) -> None:
             widths.clear()
         elif line.startswith("|"):
             assert widths.setdefault("columns", line.count("|")) == line.count("|"), line
+
+
+def test_spread_of_random_shapes(recorded: dict[str, Any]) -> None:
+    assert "random shapes" not in report.markdown(recorded)
+    recorded["method"]["random"] = 4
+    text = report.markdown(recorded)
+    assert "**Forward, bf16: 4 random shapes, attnpress over each peer**" in text
+    rows = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("| cuDNN | 0.5")]
+    columns = [column.strip() for column in rows[0]]
+    assert columns[1:6] == ["0.50x"] * 5 and columns[6] == "4 < 0.97"
+    assert columns[7].count(";") == 3 and "0.50 D 64 bf16 full S 512 (32 x 32 heads)" in columns[7]
 
 
 def test_show_from_json(recorded: dict[str, Any], tmp_path: Path, capsys: Any) -> None:

@@ -10,11 +10,11 @@
 
 #include "support.h"
 
-static const ap_device h200 = {0, 90, 132, 2048, 228 * 1024, 227 * 1024, 1, 0};
-static const ap_device a100 = {0, 80, 108, 2048, 164 * 1024, 163 * 1024, 1, 0};
-static const ap_device a10 = {0, 86, 72, 1536, 100 * 1024, 99 * 1024, 1, 0};
+static const ap_device h200 = {0, 90, 132, 2048, 228 * 1024, 227 * 1024, 1, 0, NULL};
+static const ap_device a100 = {0, 80, 108, 2048, 164 * 1024, 163 * 1024, 1, 0, NULL};
+static const ap_device a10 = {0, 86, 72, 1536, 100 * 1024, 99 * 1024, 1, 0, NULL};
 /* With a driver that makes no tensor maps. */
-static const ap_device old_h200 = {0, 90, 132, 2048, 228 * 1024, 227 * 1024, 0, 0};
+static const ap_device old_h200 = {0, 90, 132, 2048, 228 * 1024, 227 * 1024, 0, 0, NULL};
 
 static ap_problem make_problem(int batch, int heads_q, int heads_kv, int seqlen_q, int seqlen_k,
                                int hdim) {
@@ -382,7 +382,7 @@ static void test_divisors(void **state) {
   }
 }
 
-/** The longest and the mean time of a block are close, and the heads of a section fit the cache. */
+/** The longest and the mean time of a block are close. What the orders cost is test_schedule.c's. */
 static void test_sections(void **state) {
   (void)state;
   static const struct {
@@ -402,17 +402,8 @@ static void test_sections(void **state) {
       problem.num_splits = rows[i].splits;
       assert_ok(ap_choose(&problem, &h200, &plan));
       assert_int_equal(plan.heads, rows[i].batch * rows[i].heads_q * rows[i].splits);
-      const int sharing = rows[i].heads_q / rows[i].heads_kv * rows[i].splits;
-      const double mb = (double)plan.section_heads / sharing * rows[i].seqlen * rows[i].hdim * 4e-6;
-      const double section_units = plan.section_heads * plan.row_blocks, found = imbalance(&plan);
-      if (mask == ATTNPRESS_FULL) {
-        /* One key head after another, in as few rounds as there can be. */
-        assert_int_equal(plan.section_heads, sharing);
-        assert_int_equal(plan.rounds, (plan.heads * plan.row_blocks + 131) / 132);
-      } else if (mb > 50 && plan.section_heads > sharing && section_units > 3 * 132) {
-        fail_msg("row %zu: the keys and values of a section are %.0f MB", i, mb);
-      }
-      if (mask == ATTNPRESS_CAUSAL && found > 1.06)
+      const double found = imbalance(&plan);
+      if (found > 1.06)
         fail_msg("row %zu: the busiest block works %.3f of the mean", i, found);
     }
 }

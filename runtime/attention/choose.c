@@ -1,7 +1,7 @@
 /* Decides how a forward call is run: architecture, mask, packing of heads, small row block, splits,
- * grid, order of the work, and workspace. Pure: it depends on shapes, strides and the device's
- * numbers, never on data, and touches nothing. */
-#include "attention/attention.h"
+ * grid and workspace; the order of the work is schedule.c's. Pure: it depends on shapes, strides and
+ * the device's numbers, never on data, and touches nothing. */
+#include "attention/schedule.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -235,77 +235,6 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
   return ATTNPRESS_OK;
 }
 
-/* ---- Sections -------------------------------------------------------------------------------- */
-
-/* Kernels whose thread blocks stay number their units of work section by section: all row blocks of
- * some heads, whose keys and values are read again and again and should stay in the L2 cache. Units
- * are dealt out group by group, forwards and backwards in turn, a group being one section or all of
- * them. */
-
-enum { L2_BYTES = 40 << 20, CANDIDATES_MAX = 128 };
-#define EVEN_FILL 0.9 /* of a pair of rounds, from which on dealing it out is even enough */
-
-static int64_t greatest_common_divisor(int64_t a, int64_t b) {
-  while (b != 0) {
-    const int64_t rest = a % b;
-    a = b;
-    b = rest;
-  }
-  return a;
-}
-
-/** Causal units differ in length: the long ones of a round have to meet the short ones of the next
- * in each thread block. `sharing`: heads that read the same keys; `heads_in_l2`: heads whose keys
- * fit the L2 cache. */
-static void plan_causal_sections(int64_t sharing, int64_t heads_in_l2, int32_t units,
-                                 ap_plan *plan) {
-  const int64_t pair = 2 * (int64_t)plan->grid;
-  /* Head after head: over the pairs of rounds, a thread block's places in a head's row blocks shift
-   * by a constant, and come out even if they get through a whole turn. This way heads that are
-   * loaded and heads that are read again share the memory's bandwidth at all times. */
-  const int64_t section_units = sharing * plan->row_blocks;
-  plan->section_heads = (int32_t)sharing;
-  plan->group_units = units;
-  if (section_units / greatest_common_divisor(section_units, pair) * pair <= units)
-    return;
-  /* Else sections that fill whole pairs of rounds, each dealt out by itself. */
-  double best = 0.0;
-  for (int64_t count = 1; count <= CANDIDATES_MAX; ++count) {
-    const int64_t heads = count * sharing;
-    if (count > 1 && (heads > heads_in_l2 || heads > plan->heads))
-      break;
-    const int64_t needed = heads * plan->row_blocks;
-    const double fill = (double)needed / (double)(ceil_div(needed, pair) * pair);
-    if (fill > best + 0.01) {
-      best = fill;
-      plan->section_heads = (int32_t)heads;
-    }
-  }
-  plan->group_units = plan->section_heads * plan->row_blocks;
-  if (best >= EVEN_FILL || plan->group_units >= units)
-    return;
-  /* Else one thread block a unit: the device deals them out, the long ones first. */
-  plan->section_heads = (int32_t)sharing;
-  plan->group_units = units;
-  plan->grid = (unsigned)units;
-}
-
-/** Fills heads, section_heads, group_units, group_rounds and rounds. */
-static void plan_sections(const ap_problem *problem, int32_t units, ap_plan *plan) {
-  /* The tile heads of one key head, and the splits of each, share its keys and values. */
-  const int32_t sharing = group_of(problem) / plan->heads_per_tile * plan->num_splits;
-  plan->heads = units / plan->row_blocks;
-  plan->section_heads = sharing;
-  plan->group_units = units;
-  if (plan->variant.axis[AP_ATTENTION_MASK] == ATTNPRESS_CAUSAL) {
-    const int64_t key_head_bytes = ((int64_t)problem->hdim + problem->hdim_v) * 2 *
-                                   (problem->seqlen_k > 0 ? problem->seqlen_k : 1);
-    plan_causal_sections(sharing, L2_BYTES / key_head_bytes * sharing, units, plan);
-  }
-  plan->group_rounds = (int32_t)ceil_div(plan->group_units, plan->grid);
-  plan->rounds = (int32_t)ceil_div(units, plan->group_units) * plan->group_rounds;
-}
-
 /* ---- Grid and workspace ---------------------------------------------------------------------- */
 
 enum { WORKSPACE_ALIGNMENT = 256, OVERLAP_CAPABILITY_MIN = 90 };
@@ -383,7 +312,7 @@ attnpress_status ap_choose(const ap_problem *problem, const ap_device *device, a
   int64_t units;
   FORWARD_IF(plan_grid(problem, device, plan, &units));
   if (plan->tile.field[AP_ATTENTION_TILE_PRODUCER] && units > 0)
-    plan_sections(problem, (int32_t)units, plan);
+    ap_schedule(problem, device->memo, (int32_t)units, plan);
   /* Those kernels wait themselves, where the device can (include/attnpress/device/
    * ptx_griddepcontrol.cuh). They are short, and often run back to back. */
   plan->combine_overlaps =

@@ -35,6 +35,7 @@ typedef struct ap_context {
   CUcontext context;
   _Atomic(unsigned long long) id; /* stored last: who reads it may read the rest */
   ap_device device;
+  ap_memo memo; /* the device's */
   _Atomic(ap_bound_table *) table;
 } ap_context;
 

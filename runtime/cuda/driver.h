@@ -1,6 +1,7 @@
 /* The CUDA driver, opened at run time, and what is read of a device. */
 #pragma once
 #include "attnpress/attnpress.h"
+#include "core/memo.h"
 #include "cuda/cuda_api.h"
 
 typedef struct ap_driver {
@@ -16,8 +17,9 @@ typedef struct ap_device {
   int ordinal;
   int capability; /* 90 for 9.0 */
   int sm_count, threads_per_sm, smem_per_sm_bytes, smem_per_block_bytes;
-  int tma;      /* 1: the driver makes tensor maps */
-  int arch_max; /* attnpress_options.arch_max */
+  int tma;       /* 1: the driver makes tensor maps */
+  int arch_max;  /* attnpress_options.arch_max */
+  ap_memo *memo; /* what plans for the device remember; NULL: nothing */
 } ap_device;
 
 /** Opens libcuda.so.1, or what ATTNPRESS_LIBCUDA names (for tests), and initialises it; NO_DRIVER

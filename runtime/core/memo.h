@@ -1,0 +1,37 @@
+/* A small table of remembered answers: what takes microseconds to work out, is asked for again and
+ * again, and fits 16 bits. An entry is one word, so that threads need no lock; a later one takes the
+ * place of an earlier one that falls on it. Two keys are told apart by 48 of their bits: an answer
+ * may in principle be another key's, so it must be one that is right for any key, if not the best.
+ *
+ * All zeros is an empty table. */
+#pragma once
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum { AP_MEMO_ENTRIES = 64 };
+
+typedef struct ap_memo {
+  _Atomic(uint64_t) entries[AP_MEMO_ENTRIES]; /* 48 bits of the key, then the answer; 0: empty */
+} ap_memo;
+
+/** Mixes another number into a key; the first is mixed into 0. */
+static inline uint64_t ap_memo_key(uint64_t key, uint64_t number) {
+  key = (key ^ number) * UINT64_C(0x9E3779B97F4A7C15);
+  return key ^ key >> 32;
+}
+
+static inline _Atomic(uint64_t) *ap_memo_entry(ap_memo *memo, uint64_t key) {
+  return &memo->entries[key % AP_MEMO_ENTRIES];
+}
+
+/** The answer for a key; 0: there is none. */
+static inline uint16_t ap_memo_find(ap_memo *memo, uint64_t key) {
+  const uint64_t entry = atomic_load_explicit(ap_memo_entry(memo, key), memory_order_relaxed);
+  return (entry ^ key) >> 16 == 0 ? (uint16_t)entry : 0;
+}
+
+/** Remembers an answer, which is not 0. */
+static inline void ap_memo_put(ap_memo *memo, uint64_t key, uint16_t answer) {
+  const uint64_t entry = (key & ~UINT64_C(0xffff)) | answer;
+  atomic_store_explicit(ap_memo_entry(memo, key), entry, memory_order_relaxed);
+}
