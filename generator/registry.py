@@ -86,10 +86,13 @@ def load_catalog(path: Path = VARIANTS_TOML) -> Catalog:
     templates = []
     for row in content["template"]:
         label = f"{path.name}: [[template]]"
-        check_keys(label, row, required={"name", "pass", "arch"})
+        check_keys(label, row, required={"name", "pass", "arch"}, optional={"decode"})
         if len(row["arch"]) != 2:
             raise GeneratorError(f"{label}: arch is {row['arch']}, not [from, to]")
-        templates.append(Template(row["name"], *axis_values(label, row, "pass"), *row["arch"]))
+        (decode,) = axis_values(label, row, "decode") if "decode" in row else (None,)
+        templates.append(
+            Template(row["name"], *axis_values(label, row, "pass"), *row["arch"], decode)
+        )
     targets: dict[tuple[str, int], tuple[str, ...]] = {}
     for row in content["target"]:
         label = f"{path.name}: [[target]]"
@@ -206,7 +209,7 @@ _TILE_COLUMNS = """
 _C_PASS = {"fwd": "AP_PASS_FWD", "fwd_combine": "AP_PASS_FWD_COMBINE"}
 _C_DTYPE = {None: "0", "fp16": "ATTNPRESS_FP16", "bf16": "ATTNPRESS_BF16"}
 _C_MASK = {"full": "ATTNPRESS_FULL", "causal": "ATTNPRESS_CAUSAL"}
-_C_SPLIT = {None: "-1", False: "0", True: "1"}
+_C_FLAG = {None: "-1", False: "0", True: "1"}
 
 
 def renderer_c(env: jinja2.Environment, template: Template) -> str:
@@ -234,13 +237,13 @@ def templates_c(templates: Iterable[Template]) -> str:
         prototypes.append(f"void {function}(ap_text *out, const ap_render_input *in);\n")
         rows.append(
             f'    {{"{template.name}", {_C_PASS[template.pass_]}, {template.arch_min}, '
-            f"{template.arch_max}, {function}}},\n"
+            f"{template.arch_max}, {_C_FLAG[template.decode]}, {function}}},\n"
         )
     return (
         _HEAD.format(origin="generator/variants.toml")
         + "\n"
         + "".join(prototypes)
-        + "\n/* name, pass, archs from and to, renderer */\n"
+        + "\n/* name, pass, archs from and to, decode (-1: both), renderer */\n"
         + _table("ap_template", "ap_templates", rows)
     )
 
@@ -252,7 +255,7 @@ def tiles_c(table_rows: Iterable[TileRow]) -> str:
         variant = row.variant
         key = (
             _C_PASS[variant.pass_],
-            _C_SPLIT[row.split],
+            _C_FLAG[row.split],
             variant.hdim,
             variant.hdim_v,
             _C_DTYPE[row.dtype],

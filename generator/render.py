@@ -23,9 +23,14 @@ class Template:
     pass_: str
     arch_min: int
     arch_max: int
+    decode: bool | None = None  # None: both
 
     def serves(self, variant: Variant) -> bool:
-        return variant.pass_ == self.pass_ and self.arch_min <= variant.arch <= self.arch_max
+        return (
+            variant.pass_ == self.pass_
+            and self.arch_min <= variant.arch <= self.arch_max
+            and self.decode in (None, variant.decode)
+        )
 
     @property
     def c_name(self) -> str:

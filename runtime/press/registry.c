@@ -102,7 +102,8 @@ attnpress_status ap_render(const ap_variant *variant, const ap_tile *tile, char 
   const ap_template *found = NULL;
   for (size_t i = 0; i < ap_templates_count && found == NULL; ++i)
     if (ap_templates[i].pass == variant->pass && ap_templates[i].arch_min <= variant->arch &&
-        variant->arch <= ap_templates[i].arch_max)
+        variant->arch <= ap_templates[i].arch_max &&
+        (ap_templates[i].decode == -1 || ap_templates[i].decode == variant->decode))
       found = &ap_templates[i];
   RETURN_IF(found == NULL, ATTNPRESS_NOT_SUPPORTED, "no template serves %s", stem);
   const ap_render_input input = {

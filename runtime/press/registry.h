@@ -74,6 +74,7 @@ typedef struct ap_template {
   const char *name;           /* file in templates/ */
   int32_t pass;               /* ap_pass */
   int32_t arch_min, arch_max; /* variant archs that it serves */
+  int32_t decode;             /* 0 or 1; -1: both */
   void (*render)(ap_text *out, const ap_render_input *in);
 } ap_template;
 

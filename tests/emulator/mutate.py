@@ -12,6 +12,7 @@ import concurrent.futures
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,17 +20,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from mutations import (
-    COMBINE,
-    FWD,
-    FWD_SM90,
-    MUTATIONS,
-    PIPELINE,
-    SOFTMAX,
-    TILE,
-    WGMMA,
-    Mutation,
-)
+from mutations import MUTATIONS, Mutation
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -67,7 +58,7 @@ registers, a head dim that is no multiple of 16, an output wider than Q, copies 
 the products, row sums that wait in shared memory; of sm90, one to three consumers, rings of two and
 three stages, one and several slabs."""
 
-HEADERS = (TILE, WGMMA, PIPELINE, SOFTMAX)
+HEADERS = "include/attnpress/device/"
 
 ESCAPES_ALLOWED = 0.05
 KERNEL_SECONDS = 30
@@ -127,14 +118,13 @@ def run_mutation(mutation: Mutation, emulate: Path, originals: dict[str, str]) -
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="attnpress-mutation-") as name:
         folder = Path(name)
-        for file in (FWD, COMBINE, FWD_SM90, *HEADERS):
-            text = (ROOT / file).read_text()
-            target = folder / file
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(mutation.apply(text) if file == mutation.file else text)
+        shutil.copytree(ROOT / "templates", folder / "templates")
+        target = folder / mutation.file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(mutation.apply((ROOT / mutation.file).read_text()))
         texts = render(folder / "templates")
         for path, text in texts.items():
-            if mutation.file in HEADERS:
+            if mutation.file.startswith(HEADERS):
                 if Path(mutation.file).name not in text:
                     continue
             elif text == originals[path]:
