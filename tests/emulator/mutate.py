@@ -113,7 +113,9 @@ def classify(report: str) -> str:
     return next((kind for pattern, kind in kinds if re.search(pattern, report)), "failure")
 
 
-def run_mutation(mutation: Mutation, emulate: Path, originals: dict[str, str]) -> Outcome:
+def run_mutation(
+    mutation: Mutation, emulate: Path, originals: dict[str, str], kernel_seconds: int
+) -> Outcome:
     """Runs the kernels that the mutation changes, one by one, until one fails."""
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="attnpress-mutation-") as name:
@@ -132,7 +134,7 @@ def run_mutation(mutation: Mutation, emulate: Path, originals: dict[str, str]) -
             kernel = folder / path
             kernel.parent.mkdir(exist_ok=True)
             kernel.write_text(text)
-            command = [emulate, "sources", kernel, "--jobs", "1", "--seconds", str(KERNEL_SECONDS)]
+            command = [emulate, "sources", kernel, "--jobs", "1", "--seconds", str(kernel_seconds)]
             result = subprocess.run(
                 [*command, "--include", folder / "include"], capture_output=True, text=True
             )
@@ -149,6 +151,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutations at a time")
     parser.add_argument("--only", default="", help="those with this text in their names")
     parser.add_argument("--sample", type=int, help="so many of them, by a fixed seed")
+    parser.add_argument(
+        "--seconds", type=int, default=KERNEL_SECONDS, help="that a kernel may take"
+    )
     parser.add_argument("--verbose", action="store_true", help="the emulator's reports too")
     return parser.parse_args()
 
@@ -173,7 +178,10 @@ def main() -> int:
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         outcomes = list(
             pool.map(
-                lambda m: report(run_mutation(m, emulate, originals), options.verbose), mutations
+                lambda m: report(
+                    run_mutation(m, emulate, originals, options.seconds), options.verbose
+                ),
+                mutations,
             )
         )
     return summary(outcomes, time.monotonic() - begin)
