@@ -115,7 +115,12 @@ MUTATIONS = [
         "ring_slot(pipe, slab, STAGES - 1), masked",
         "ring_slot(pipe, slab, STAGES), masked",
     ),
-    Mutation("one slab ahead skipped", RING, "ahead = slab + STAGES - 1;", "ahead = slab + STAGES;"),
+    Mutation(
+        "one slab ahead skipped",
+        RING,
+        "ahead = slab + STAGES - 1;",
+        "ahead = slab + STAGES;",
+    ),
     Mutation(
         "one slab ahead skipped by spread copies",
         RING,
