@@ -3,6 +3,7 @@
 #include "../runtime/press/registry.h"
 
 void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in);
+void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in);
 void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in);
 void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in);
 extern const ap_tile_table ap_tiles_attention;
@@ -23,9 +24,10 @@ static const int32_t pairs_12[][2] = {{64, 128}, {96, 64}, {128, 64}, {192, 128}
 static const ap_tile_part parts_13[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}};
 static const ap_tile_part parts_14[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
 static const int32_t values_15[] = {80, 86};
-static const ap_set where_16[] = {{0, 0, 0, 1, values_6, 1}, {7, 0, 0, 1, values_15, 2}};
-static const ap_set where_17[] = {{0, 0, 0, 1, values_6, 1}, {7, 0, 0, 1, values_10, 1}};
-static const ap_set where_18[] = {{0, 0, 0, 1, values_6, 1}};
+static const ap_set where_16[] = {{0, 0, 0, 1, values_6, 1}, {7, 0, 0, 1, values_15, 2}, {6, 0, 0, 1, values_7, 1}};
+static const ap_set where_17[] = {{0, 0, 0, 1, values_6, 1}, {7, 0, 0, 1, values_15, 2}, {6, 0, 0, 1, values_6, 1}};
+static const ap_set where_18[] = {{0, 0, 0, 1, values_6, 1}, {7, 0, 0, 1, values_10, 1}};
+static const ap_set where_19[] = {{0, 0, 0, 1, values_6, 1}};
 
 /* name, label, kind, token, shown before, phrase; same as, domain, words */
 static const ap_axis axes[] = {
@@ -80,20 +82,21 @@ static const ap_tile_form forms[] = {
 /* name, where, renderer */
 static const ap_template templates[] = {
     {"attention/flash_fwd_combine.cu.j2", where_8, 1, ap_render_flash_fwd_combine},
-    {"attention/flash_fwd_sm80.cu.j2", where_16, 2, ap_render_flash_fwd_sm80},
-    {"attention/flash_fwd_sm90.cu.j2", where_17, 2, ap_render_flash_fwd_sm90},
+    {"attention/flash_fwd_decode_sm80.cu.j2", where_16, 3, ap_render_flash_fwd_decode_sm80},
+    {"attention/flash_fwd_sm80.cu.j2", where_17, 3, ap_render_flash_fwd_sm80},
+    {"attention/flash_fwd_sm90.cu.j2", where_18, 2, ap_render_flash_fwd_sm90},
 };
 /* where, capabilities from and to, arch, target */
 static const ap_route routes[] = {
-    {where_18, 1, 80, 80, 80, "sm_80"},
-    {where_18, 1, 86, 86, 86, "sm_86"},
-    {where_18, 1, 87, 87, 80, "sm_80"},
-    {where_18, 1, 88, 89, 86, "sm_86"},
-    {where_18, 1, 90, 90, 90, "sm_90a"},
-    {where_18, 1, 90, 90, 80, "sm_90"},
-    {where_18, 1, 100, 109, 80, "sm_100"},
-    {where_18, 1, 110, 119, 80, "sm_110"},
-    {where_18, 1, 120, 129, 86, "sm_120"},
+    {where_19, 1, 80, 80, 80, "sm_80"},
+    {where_19, 1, 86, 86, 86, "sm_86"},
+    {where_19, 1, 87, 87, 80, "sm_80"},
+    {where_19, 1, 88, 89, 86, "sm_86"},
+    {where_19, 1, 90, 90, 90, "sm_90a"},
+    {where_19, 1, 90, 90, 80, "sm_90"},
+    {where_19, 1, 100, 109, 80, "sm_100"},
+    {where_19, 1, 110, 119, 80, "sm_110"},
+    {where_19, 1, 120, 129, 86, "sm_120"},
     {where_8, 1, 80, 80, 80, "sm_80"},
     {where_8, 1, 86, 86, 80, "sm_86"},
     {where_8, 1, 87, 87, 80, "sm_80"},
@@ -113,5 +116,5 @@ const ap_family ap_family_attention = {
     {0, 2, 3, 5, 6, 7}, 6,
     rules, 9,
     13, fields, forms, 2,
-    &ap_tiles_attention, templates, 3, routes, 17,
+    &ap_tiles_attention, templates, 4, routes, 17,
 };

@@ -10,20 +10,22 @@
 //   python -m generator --pass fwd_combine --hdim 256 --dtype fp16 --arch sm80
 
 #include "attnpress/args/attention.h"
-#include "attnpress/device/ptx_cvt.cuh"
+#include "attnpress/device/dtype.cuh"
+#include "attnpress/device/epilogue.cuh"
 #include "attnpress/device/ptx_griddepcontrol.cuh"
 #include "attnpress/device/ptx_math.cuh"
+#include "attnpress/device/softmax.cuh"
+#include "attnpress/device/tile.cuh"
 
 constexpr int HEAD_DIM_V = 256;
+constexpr Dtype DTYPE = FP16;
 constexpr int COLUMNS = 32; // of a thread block
 constexpr int WARPS = 4;
-constexpr int COLUMN_BLOCKS = (HEAD_DIM_V + COLUMNS - 1) / COLUMNS;
+constexpr int COLUMN_BLOCKS = ceil_div(HEAD_DIM_V, COLUMNS);
 constexpr int GROUP_THREADS = COLUMNS / 4; // of 4 columns
 constexpr int GROUPS = 32 * WARPS / GROUP_THREADS;
 constexpr int STEP = 4; // splits that a group loads at once
 constexpr float LOG2_E = 1.44269504088896341f;
-constexpr float LN_2 = 0.693147180559945309f;
-constexpr float INF = __builtin_bit_cast(float, 0x7f800000);
 static_assert(32 % GROUP_THREADS == 0, "a warp is a number of groups");
 
 // A sum over some of the splits: of 2^(lse - max) and of 2^(lse - max) out, in 4 columns; lse and
@@ -35,7 +37,7 @@ struct Sum {
 
 // 2^(lse - max), where max may be -inf: then lse is, too.
 __device__ __forceinline__ float weight_of(float lse, float max) {
-  return exp2_approx(lse - (max == -INF ? 0.0f : max));
+  return exp2_approx(lse - finite_base(max));
 }
 
 // a * x + y
@@ -137,16 +139,16 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
     sum = add(sum, part);
   }
 
-  const float normalize = sum.weights == 0.0f ? 0.0f : reciprocal_approx(sum.weights);
+  const float normalize = normalizer(sum.weights);
   const int position = row % args.seqlen_q;
   const int head = row / args.seqlen_q % args.heads_q;
   const int batch = row / args.seqlen_q / args.heads_q;
   uint16_t *out = (uint16_t *)args.out + batch * args.out_batch_stride +
                   position * args.out_row_stride + head * args.out_head_stride + column;
-  const uint2 packed = {pack_fp16(sum.out.x * normalize, sum.out.y * normalize),
-                        pack_fp16(sum.out.z * normalize, sum.out.w * normalize)};
+  const uint2 packed = {pack(DTYPE, sum.out.x * normalize, sum.out.y * normalize),
+                        pack(DTYPE, sum.out.z * normalize, sum.out.w * normalize)};
   *(uint2 *)out = packed;
   if (args.lse && column == 0)
     args.lse[batch * args.lse_batch_stride + head * args.lse_head_stride + position] =
-        (sum.max + log2_approx(sum.weights)) * LN_2;
+        natural_lse(sum.max, sum.weights);
 }

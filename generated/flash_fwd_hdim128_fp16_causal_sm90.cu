@@ -16,20 +16,24 @@
 //   python -m generator --hdim 128 --dtype fp16 --causal --arch sm90
 
 #include "attnpress/args/attention.h"
+#include "attnpress/device/dtype.cuh"
+#include "attnpress/device/epilogue.cuh"
 #include "attnpress/device/pipeline.cuh"
 #include "attnpress/device/ptx_address.cuh"
-#include "attnpress/device/ptx_cvt.cuh"
-#include "attnpress/device/ptx_math.cuh"
 #include "attnpress/device/ptx_mbarrier.cuh"
 #include "attnpress/device/ptx_tma.cuh"
 #include "attnpress/device/ptx_warpgroup.cuh"
 #include "attnpress/device/ptx_wgmma.cuh"
 #include "attnpress/device/wgmma/ptx_wgmma_n128.cuh"
+#include "attnpress/device/score.cuh"
 #include "attnpress/device/softmax.cuh"
 #include "attnpress/device/tile.cuh"
+#include "attnpress/device/work.cuh"
 
 constexpr int HEAD_DIM = 128;
 constexpr int HEAD_DIM_V = 128;
+constexpr Dtype DTYPE = FP16;
+constexpr bool CAUSAL = true;
 constexpr int BLOCK_M = 128; // query rows of a thread block
 constexpr int BLOCK_N = 128; // keys of a key block
 constexpr int STAGES = 3; // key blocks of K, and of V, in shared memory
@@ -61,8 +65,6 @@ static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (2 * CONSUMERS + 4 * STAGES), "
 static_assert(BLOCK_M % 64 == 0 && BLOCK_N % 16 == 0 && BLOCK_N <= 256, "tile");
 static_assert(KEY_SLAB_BYTES % 1024 == 0, "atoms of the swizzle");
 
-constexpr float LN_2 = 0.693147180559945309f;
-
 // The barriers, by their shared addresses. At a "full" one the producer arrives once and names the
 // bytes, consumers wait, and it hands them what the copy engine has written. At an "empty" one each
 // warp that has read arrives, the producer waits, and it hands the space back.
@@ -86,19 +88,28 @@ __device__ __forceinline__ uint32_t v_empty(uint32_t shared, int stage) {
 }
 
 // A unit of work: a row block of one head and one split of its keys.
-struct Work {
+struct Unit {
   int position_begin; // first query position
   int split;          // 0 where the keys are not split
   int tile_head;      // of heads_q / heads_per_tile
   int batch;
-  int block_begin; // key blocks block_begin to block_end - 1
-  int block_end;
+  Range blocks; // key blocks
 };
+
+// The first and the last of the rows from a position on, or up to one, past which rows are not
+// there.
+__device__ __forceinline__ Row row_at_begin(const attnpress_fwd_args *fwd, int position) {
+  return row_at(position, CAUSAL, fwd->seqlen_q, fwd->seqlen_k);
+}
+
+__device__ __forceinline__ Row row_at_end(const attnpress_fwd_args *fwd, int position_end) {
+  return row_at_begin(fwd, min(position_end, fwd->seqlen_q) - 1);
+}
 
 // Finds this thread block's unit of work of round `round`; false where there is none. Causal units
 // differ in length, which the change of direction from round to round evens out; each group begins
 // with a new pair of rounds.
-__device__ __forceinline__ bool find_work(Work *work, const attnpress_fwd_sm90_args *args,
+__device__ __forceinline__ bool find_unit(Unit *unit, const attnpress_fwd_sm90_args *args,
                                           int round) {
   const attnpress_fwd_args *fwd = &args->fwd;
   const int blocks = gridDim.x;
@@ -106,25 +117,24 @@ __device__ __forceinline__ bool find_work(Work *work, const attnpress_fwd_sm90_a
   const int group_round = round - group * args->group_rounds.value;
   const int place = group_round % 2 == 0 ? blockIdx.x : blocks - 1 - blockIdx.x;
   const int group_unit = group_round * blocks + place;
-  const int unit = group * args->group_units + group_unit;
-  const int section = divide(unit, &args->section_units);
-  const int section_unit = unit - section * args->section_units.value;
+  const int number = group * args->group_units + group_unit;
+  const int section = divide(number, &args->section_units);
+  const int section_unit = number - section * args->section_units.value;
   const int row_block = divide(section_unit, &args->section_heads);
   int head = section_unit + (section - row_block) * args->section_heads.value;
   if (group_unit >= args->group_units || head >= args->heads)
     return false;
 
-  work->split = 0;
-  work->batch = divide(head, &args->tile_heads);
-  work->tile_head = head - work->batch * args->tile_heads.value;
+  unit->split = 0;
+  unit->batch = divide(head, &args->tile_heads);
+  unit->tile_head = head - unit->batch * args->tile_heads.value;
   const int positions = CONSUMERS * args->warpgroup_positions;
-  // Later rows see more keys: the longest units come first. Keys past the diagonal of the last row
-  // are never loaded.
-  work->position_begin = (fwd->row_blocks - 1 - row_block) * positions;
-  const int position_end = min(work->position_begin + positions, fwd->seqlen_q);
-  const int key_end = min(fwd->seqlen_k, max(0, position_end + fwd->seqlen_k - fwd->seqlen_q));
-  work->block_begin = 0;
-  work->block_end = ceil_div(key_end, BLOCK_N);
+  // Causal: later rows see more keys, and the longest units come first.
+  unit->position_begin = (CAUSAL ? fwd->row_blocks - 1 - row_block : row_block) * positions;
+  // Key blocks that no row sees are never loaded.
+  unit->blocks = key_blocks(keys_of_some(row_at_begin(fwd, unit->position_begin),
+                                         row_at_end(fwd, unit->position_begin + positions)),
+                            BLOCK_N);
   return true;
 }
 
@@ -159,7 +169,7 @@ __device__ __forceinline__ void load_v(const attnpress_fwd_sm90_args *args, uint
 // Loads the consumers' rows of Q, each once its consumer has no more use for those of the unit
 // before. Rows that no position fills keep what was there: they make rows of S that are not stored.
 __device__ __forceinline__ void load_q(const attnpress_fwd_sm90_args *args, uint32_t shared,
-                                       int parity, const Work *work) {
+                                       int parity, const Unit *unit) {
   const int positions = args->warpgroup_positions;
   for (int consumer = 0; consumer < CONSUMERS; ++consumer) {
     // The consumer's warps arrived after their last product with the Q that was here.
@@ -169,7 +179,7 @@ __device__ __forceinline__ void load_q(const attnpress_fwd_sm90_args *args, uint
 #pragma unroll
     for (int slab = 0; slab < K_SLABS; ++slab)
       tma_load_5d(shared + consumer * Q_BYTES + slab * Q_SLAB_BYTES, &args->q, full, slab * 64, 0,
-                  work->position_begin + consumer * positions, work->tile_head, work->batch);
+                  unit->position_begin + consumer * positions, unit->tile_head, unit->batch);
   }
 }
 
@@ -181,17 +191,17 @@ __device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uin
   Stage k_stage = {0, 0}, v_stage = {0, 0};
   int q_parity = 0;
   for (int round = 0; round < args->rounds; ++round) {
-    Work work;
-    if (!find_work(&work, args, round) || work.block_end <= work.block_begin)
+    Unit unit;
+    if (!find_unit(&unit, args, round) || unit.blocks.end <= unit.blocks.begin)
       continue;
-    const int kv_head = work.tile_head / group;
-    load_k(args, shared, &k_stage, work.block_end - 1, kv_head, work.batch);
-    load_q(args, shared, q_parity, &work);
+    const int kv_head = unit.tile_head / group;
+    load_k(args, shared, &k_stage, unit.blocks.end - 1, kv_head, unit.batch);
+    load_q(args, shared, q_parity, &unit);
     q_parity ^= 1;
-    for (int n = work.block_end - 1; n >= work.block_begin; --n) {
-      if (n > work.block_begin)
-        load_k(args, shared, &k_stage, n - 1, kv_head, work.batch);
-      load_v(args, shared, &v_stage, n, kv_head, work.batch);
+    for (int n = unit.blocks.end - 1; n >= unit.blocks.begin; --n) {
+      if (n > unit.blocks.begin)
+        load_k(args, shared, &k_stage, n - 1, kv_head, unit.batch);
+      load_v(args, shared, &v_stage, n, kv_head, unit.batch);
     }
   }
 }
@@ -200,11 +210,11 @@ __device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uin
 
 // A consumer's walk over the key blocks of its units.
 struct Walk {
-  Work work;
+  Unit unit;
   int round;
   int n;            // the key block
   int block_end;    // this consumer's rows see no key from this key block on
-  int key_end[2];   // this thread's two rows see the keys below
+  Row rows[2];      // this thread's
   int key_unmasked; // all rows of the consumer see the keys below
 };
 
@@ -215,29 +225,28 @@ __device__ __forceinline__ bool next_unit(Walk *walk, const attnpress_fwd_sm90_a
   do {
     if (++walk->round >= args->rounds)
       return false;
-  } while (!find_work(&walk->work, args, walk->round));
-  walk->n = walk->work.block_end - 1;
+  } while (!find_unit(&walk->unit, args, walk->round));
+  walk->n = walk->unit.blocks.end - 1;
   const int positions = args->warpgroup_positions;
-  const int position_begin = walk->work.position_begin + consumer * positions;
-  const int diagonal = fwd->seqlen_k - fwd->seqlen_q;
+  const int position_begin = walk->unit.position_begin + consumer * positions;
   const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int position = position_begin + divide(row + half * 8, &args->heads_per_tile);
-    walk->key_end[half] = min(fwd->seqlen_k, position + 1 + diagonal);
-  }
-  walk->key_unmasked = min(fwd->seqlen_k, position_begin + 1 + diagonal);
-  const int position_end = min(position_begin + positions, fwd->seqlen_q);
-  const int key_end = max(0, min(fwd->seqlen_k, position_end + diagonal));
-  walk->block_end = min(walk->work.block_end, ceil_div(key_end, BLOCK_N));
-  if (position_begin >= fwd->seqlen_q || walk->block_end < walk->work.block_begin)
-    walk->block_end = walk->work.block_begin;
+  for (int half = 0; half < 2; ++half)
+    walk->rows[half] =
+        row_at_begin(fwd, position_begin + divide(row + half * 8, &args->heads_per_tile));
+  const Row first = row_at_begin(fwd, position_begin);
+  const Row last = row_at_end(fwd, position_begin + positions);
+  walk->key_unmasked = keys_of_all(first, last).end;
+  walk->block_end =
+      min(walk->unit.blocks.end, key_blocks(keys_of_some(first, last), BLOCK_N).end);
+  if (position_begin >= fwd->seqlen_q || walk->block_end < walk->unit.blocks.begin)
+    walk->block_end = walk->unit.blocks.begin;
   return true;
 }
 
 // Whether this consumer's rows see the unit's last key block, with which the unit begins.
 __device__ __forceinline__ bool sees_first_block(const Walk *walk) {
-  return walk->block_end == walk->work.block_end && walk->block_end > walk->work.block_begin;
+  return walk->block_end == walk->unit.blocks.end && walk->block_end > walk->unit.blocks.begin;
 }
 
 // Turns at the tensor cores, one a key block. At named barrier 1 + i consumer i waits, and the one
@@ -327,20 +336,13 @@ __device__ __forceinline__ void exchange_blocks(float score[S_TILES * 4], float 
 __device__ __forceinline__ void take_scores(float score[S_TILES * 4], float reference[2],
                                             float row_sum[2], float rescale[2], const Walk *walk,
                                             float scale_log2) {
-  if ((walk->n + 1) * BLOCK_N > walk->key_unmasked)
-    mask_scores(score, S_TILES, walk->key_end, walk->n * BLOCK_N + threadIdx.x % 4 * 2);
-  online_softmax(score, S_TILES, reference, row_sum, rescale, scale_log2);
-}
-
-// Rounds P to A fragments: two accumulator tiles of S are one fragment of 16 keys.
-__device__ __forceinline__ void round_probabilities(uint32_t p[V_STEPS][4],
-                                                    const float score[S_TILES * 4]) {
+  if ((walk->n + 1) * BLOCK_N > walk->key_unmasked) {
 #pragma unroll
-  for (int step = 0; step < V_STEPS; ++step) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      p[step][i] = pack_fp16(score[step * 8 + i * 2], score[step * 8 + i * 2 + 1]);
+    for (int half = 0; half < 2; ++half)
+      mask_scores_by_bits(score, S_TILES, half, walk->rows[half],
+                          walk->n * BLOCK_N + threadIdx.x % 4 * 2);
   }
+  take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2);
 }
 
 // Of two lanes that hold a piece of each of two tiles, the even one gets both pieces of the first
@@ -354,34 +356,33 @@ __device__ __forceinline__ uint2 exchange_pieces(uint32_t first, uint32_t second
 // out = O / row sum, lse = scale * reference + log(row sum). Rows without keys: 0 and -inf.
 __device__ __forceinline__ void store_output(const float out[O_TILES * 4], const float reference[2],
                                              const float row_sum[2],
-                                             const attnpress_fwd_sm90_args *args, const Work *work,
+                                             const attnpress_fwd_sm90_args *args, const Unit *unit,
                                              int consumer) {
   const attnpress_fwd_args *fwd = &args->fwd;
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const float sum = quad_sum(row_sum[half]);
-    const float normalize = sum == 0.0f ? 0.0f : reciprocal_approx(sum);
-    const float lse = (reference[half] * fwd->scale_log2 + log2_approx(sum)) * LN_2;
+    const float normalize = normalizer(sum);
+    const float lse = natural_lse(reference[half] * fwd->scale_log2, sum);
     const int row = threadIdx.x / 32 % 4 * 16 + half * 8 + lane / 4; // of the warpgroup
     const int row_position = divide(row, &args->heads_per_tile);
-    const int position = work->position_begin + consumer * args->warpgroup_positions + row_position;
-    const int head = (work->tile_head - row_position) * fwd->heads_per_tile + row;
+    const int position = unit->position_begin + consumer * args->warpgroup_positions + row_position;
+    const int head = (unit->tile_head - row_position) * fwd->heads_per_tile + row;
     const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q;
     if (fwd->lse && valid && lane % 4 == 0)
-      fwd->lse[work->batch * fwd->lse_batch_stride + head * fwd->lse_head_stride + position] = lse;
+      fwd->lse[lse_offset(fwd, unit->batch, head, position)] = lse;
     // A quad holds a tile's 8 columns of a row in pieces of two. Two lanes exchange pieces, so that
     // each stores 8 bytes of one tile, and a store fills whole sectors of 32 bytes.
-    uint16_t *out_row = (uint16_t *)fwd->out + work->batch * fwd->out_batch_stride +
-                        position * fwd->out_row_stride + head * fwd->out_head_stride +
+    uint16_t *out_row = (uint16_t *)fwd->out + out_offset(fwd, unit->batch, head, position) +
                         lane % 2 * 8 + lane / 2 % 2 * 4;
 #pragma unroll
     for (int tile = 0; tile < O_TILES; tile += 2) {
       const float *first = out + tile * 4 + half * 2;
       const float *second = out + min_int(tile + 1, O_TILES - 1) * 4 + half * 2;
       const uint2 pieces =
-          exchange_pieces(pack_fp16(first[0] * normalize, first[1] * normalize),
-                          pack_fp16(second[0] * normalize, second[1] * normalize));
+          exchange_pieces(pack(DTYPE, first[0] * normalize, first[1] * normalize),
+                          pack(DTYPE, second[0] * normalize, second[1] * normalize));
       if (valid && (tile + 1 < O_TILES || lane % 2 == 0))
         *(uint2 *)(out_row + tile * 8) = pieces;
     }
@@ -404,15 +405,15 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
   while (more) {
     float out[O_TILES * 4] = {};
     float reference[2] = {-INF, -INF}, row_sum[2] = {0.0f, 0.0f}, rescale[2];
-    const bool has_keys = walk.work.block_begin < walk.work.block_end;
+    const bool has_keys = walk.unit.blocks.begin < walk.unit.blocks.end;
     if (has_keys) // the copy engine hands over Q
       wait_for_phase(q_full(shared, consumer), q_parity);
     for (; walk.n >= walk.block_end && has_keys; --walk.n) {
       skip_block(shared, consumer, stage);
       stage = next_stage(stage, STAGES);
     }
-    if (walk.n < walk.work.block_begin) { // no row of this consumer sees a key
-      store_output(out, reference, row_sum, args, &walk.work, consumer);
+    if (walk.n < walk.unit.blocks.begin) { // no row of this consumer sees a key
+      store_output(out, reference, row_sum, args, &walk.unit, consumer);
       if (has_keys)
         arrive_once(q_empty(shared, consumer));
       q_parity ^= has_keys;
@@ -427,10 +428,10 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
     begin_turn(consumer);
     start_scores(score, shared, consumer, stage.index);
     end_turn(consumer);
-    finish_scores(score, 0, shared, consumer, stage.index, walk.n == walk.work.block_begin);
+    finish_scores(score, 0, shared, consumer, stage.index, walk.n == walk.unit.blocks.begin);
     take_scores(score, reference, row_sum, rescale, &walk, scale_log2);
 
-    Work last_work; // the unit before, and what it leaves to be stored
+    Unit last_unit; // the unit before, and what it leaves to be stored
     float last_reference[2], last_sum[2];
     Stage last = {-1, 0}; // of the P V in flight
     for (;;) {
@@ -441,27 +442,27 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
       finish_output(out);
       if (last.index >= 0) {
         arrive_once(v_empty(shared, last.index));
-        store_output(out, last_reference, last_sum, args, &last_work, consumer);
+        store_output(out, last_reference, last_sum, args, &last_unit, consumer);
       }
       for (int i = 0; i < O_TILES * 4; ++i)
         out[i] = 0.0f;
-      round_probabilities(p, score);
+      round_probabilities(p[0], score, S_TILES, DTYPE);
 
-      for (--walk.n; walk.n >= walk.work.block_begin; --walk.n) {
+      for (--walk.n; walk.n >= walk.unit.blocks.begin; --walk.n) {
         last = stage;
         stage = next_stage(stage, STAGES);
         exchange_blocks(score, out, p, shared, consumer, stage, last,
-                        walk.n == walk.work.block_begin);
+                        walk.n == walk.unit.blocks.begin);
         take_scores(score, reference, row_sum, rescale, &walk, scale_log2);
         // As above.
         wait_for_phase(v_full(shared, stage.index), stage.parity);
         finish_output(out);
         arrive_once(v_empty(shared, last.index));
         rescale_rows(out, O_TILES, rescale);
-        round_probabilities(p, score);
+        round_probabilities(p[0], score, S_TILES, DTYPE);
       }
 
-      last_work = walk.work;
+      last_unit = walk.unit;
       q_parity ^= 1;
       more = next_unit(&walk, args, consumer);
       if (!more || !sees_first_block(&walk))
@@ -470,7 +471,7 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
       stage = next_stage(stage, STAGES);
       wait_for_phase(q_full(shared, consumer), q_parity); // the copy engine hands over Q
       exchange_blocks(score, out, p, shared, consumer, stage, last,
-                      walk.n == walk.work.block_begin);
+                      walk.n == walk.unit.blocks.begin);
       for (int half = 0; half < 2; ++half) {
         last_reference[half] = reference[half];
         last_sum[half] = row_sum[half];
@@ -485,7 +486,7 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
     finish_output(out);
     arrive_once(v_empty(shared, stage.index));
     stage = next_stage(stage, STAGES);
-    store_output(out, reference, row_sum, args, &last_work, consumer);
+    store_output(out, reference, row_sum, args, &last_unit, consumer);
   }
 }
 

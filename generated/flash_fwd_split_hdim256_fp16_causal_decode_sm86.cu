@@ -4,28 +4,36 @@
 // flash_fwd_combine adds up.
 // Q, K, V and out are fp16, sums are fp32. One thread block computes BLOCK_M query rows of one
 // head and walks over key blocks of BLOCK_N keys from right to left; the scores never leave the
-// chip (online softmax: Milakov and Gimelshein 2018, Dao et al. 2022).
+// chip (online softmax: Milakov and Gimelshein 2018, Dao et al. 2022). Query heads that share their
+// keys lie in one tile, and their keys are read once.
 //
 // Each warp has keys of its own in every key block, a ring of its own that they pass through, and
 // its own row maxima, row sums and O over them: the warps wait for each other only at the end, when
 // their parts of O are added up.
 //
-// Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m16n32w1x1x2s2k256v16b2 by
+// Pressed from templates/attention/flash_fwd_decode_sm80.cu.j2 with tile
+// m16n32w1x1x2s2k256v16b2 by
 //   python -m generator --hdim 256 --dtype fp16 --causal --split --decode --arch sm86
 
 #include "attnpress/args/attention.h"
+#include "attnpress/device/dtype.cuh"
+#include "attnpress/device/epilogue.cuh"
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_cp_async.cuh"
-#include "attnpress/device/ptx_cvt.cuh"
 #include "attnpress/device/ptx_griddepcontrol.cuh"
 #include "attnpress/device/ptx_ldmatrix.cuh"
-#include "attnpress/device/ptx_math.cuh"
 #include "attnpress/device/ptx_mma.cuh"
 #include "attnpress/device/ptx_sreg.cuh"
+#include "attnpress/device/score.cuh"
+#include "attnpress/device/softmax.cuh"
 #include "attnpress/device/tile.cuh"
+#include "attnpress/device/work.cuh"
 
 constexpr int HEAD_DIM = 256;
 constexpr int HEAD_DIM_V = 256;
+constexpr Dtype DTYPE = FP16;
+constexpr bool CAUSAL = true;
+constexpr bool SPLIT = true;
 constexpr int BLOCK_M = 16; // query rows of a thread block
 constexpr int BLOCK_N = 32; // keys of a key block
 constexpr int WARPS_M = 1; // warps that share the rows
@@ -62,10 +70,6 @@ static_assert(RING_THREADS == 32, "a ring is one warp's");
 static_assert(BLOCK_M % (16 * WARPS_M) == 0 && BLOCK_N % (16 * WARPS_N * WARPS_K) == 0, "tile");
 static_assert(RING_KEYS % V_SLAB == 0 && V_SLAB % 16 == 0, "slabs of V");
 static_assert(K_SLAB % 16 == 0 || K_SLABS == 1, "slabs of K");
-
-constexpr float LN_2 = 0.693147180559945309f;
-constexpr float INF = __builtin_bit_cast(float, 0x7f800000);
-
 // The keys and values of one head on their way through a warp's ring.
 //
 // A key block passes as SLABS slabs, first the column slabs of K, then the row slabs of V. The load
@@ -76,7 +80,7 @@ struct KeyPipeline {
   const uint16_t *k; // of this head's (seqlen_k, HEAD_DIM)
   const uint16_t *v; // of this head's (seqlen_k, HEAD_DIM_V)
   int64_t k_row_stride, v_row_stride;
-  int seqlen_k;    // less this warp's first key in a key block
+  int seqlen_k;    // less the first key of a key block that passes through this ring
   int block_begin; // the last key block that is walked over
   uint32_t ring;   // shared address of slot 0
   int slot;        // of the slab in use, where a key block is not a whole number of rounds
@@ -155,24 +159,39 @@ __device__ __forceinline__ void end_slab(KeyPipeline *pipe) {
     pipe->slot = pipe->slot + 1 == STAGES ? 0 : pipe->slot + 1;
 }
 
-// Position in the sequence and head, within the tile's heads, of a row that counts heads first.
-__device__ __forceinline__ void split_row(int row, int heads, int *position, int *head) {
-  *position = heads == 1 ? row : (uint32_t)row / heads;
-  *head = heads == 1 ? 0 : row - *position * heads;
+// A pipeline over the key blocks of a head from `n` down to `block_begin`, whose ring is at the
+// shared address `ring`. `key_begin`: the first key of a key block that passes through it.
+__device__ __forceinline__ KeyPipeline open_ring(const attnpress_fwd_args *args, int64_t batch,
+                                                 int kv_head, int n, int block_begin, uint32_t ring,
+                                                 int key_begin) {
+  const int64_t first_key = (int64_t)n * BLOCK_N + key_begin;
+  const int64_t k_row = first_key + copy_row(K_SLAB, RING_THREAD);
+  const int64_t v_row = first_key + copy_row(HEAD_DIM_V, RING_THREAD);
+  KeyPipeline pipe;
+  pipe.k = (const uint16_t *)args->k + batch * args->k_batch_stride +
+           kv_head * args->k_head_stride + k_row * args->k_row_stride +
+           copy_column(K_SLAB, RING_THREAD);
+  pipe.v = (const uint16_t *)args->v + batch * args->v_batch_stride +
+           kv_head * args->v_head_stride + v_row * args->v_row_stride +
+           copy_column(HEAD_DIM_V, RING_THREAD);
+  pipe.k_row_stride = args->k_row_stride;
+  pipe.v_row_stride = args->v_row_stride;
+  pipe.seqlen_k = args->seqlen_k - key_begin;
+  pipe.block_begin = block_begin;
+  pipe.ring = ring;
+  pipe.slot = 0;
+  return pipe;
 }
-
 // S = Q K^T of key block `n`: (16 M_TILES rows, 8 S_TILES keys) of this warp, fp32.
-__device__ __forceinline__ void compute_scores(float score[M_TILES][S_TILES][4], KeyPipeline *pipe,
+__device__ __forceinline__ void compute_scores(float score[M_TILES][S_TILES * 4], KeyPipeline *pipe,
                                                uint32_t q_tile, int n,
                                                int key_begin, bool masked) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int m = 0; m < M_TILES; ++m)
 #pragma unroll
-    for (int s = 0; s < S_TILES; ++s)
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        score[m][s][i] = 0.0f;
+    for (int i = 0; i < S_TILES * 4; ++i)
+      score[m][i] = 0.0f;
 
 #pragma unroll
   for (int slab = 0; slab < K_SLABS; ++slab) {
@@ -205,110 +224,60 @@ __device__ __forceinline__ void compute_scores(float score[M_TILES][S_TILES][4],
 #pragma unroll
       for (int m = 0; m < M_TILES; ++m) {
         const uint32_t *a_frag = a[step % 2][m];
-        mma_m16n8k16_fp16(score[m][s], a_frag, b[pair % 2]);
-        mma_m16n8k16_fp16(score[m][s + 1], a_frag, b[pair % 2] + 2);
+        mma_m16n8k16_fp16(score[m] + s * 4, a_frag, b[pair % 2]);
+        mma_m16n8k16_fp16(score[m] + s * 4 + 4, a_frag, b[pair % 2] + 2);
       }
     }
     end_slab(pipe);
   }
 }
 
-// Sets the scores of keys that a row does not see to -inf. `first_key` is this warp's first key and
-// `first_row` its first row, counted over the tile's heads.
-__device__ __forceinline__ void mask_scores(float score[M_TILES][S_TILES][4],
-                                            const attnpress_fwd_args *args, int first_row,
-                                            int first_key) {
+// Where a warp stands.
+struct Place {
+  int first_row; // of this warp, counted over the tile's heads
+  int first_key; // of a key block
+};
+
+// Masks the scores of a key block. `first_row` is this warp's first row, counted over the tile's
+// heads, and `first_key` its first key.
+__device__ __forceinline__ void mask_block(float score[M_TILES][S_TILES * 4],
+                                           const attnpress_fwd_args *args, int first_row,
+                                           int first_key) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int m = 0; m < M_TILES; ++m) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      // Bottom-right aligned: the last query sees the last key.
       int position, head;
       split_row(first_row + m * 16 + half * 8 + lane / 4, args->heads_per_tile, &position, &head);
-      const int key_end = min(args->seqlen_k, position + 1 + args->seqlen_k - args->seqlen_q);
-#pragma unroll
-      for (int s = 0; s < S_TILES; ++s) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i)
-          if (first_key + s * 8 + lane % 4 * 2 + i >= key_end)
-            score[m][s][half * 2 + i] = -INF;
-      }
+      mask_scores(score[m], S_TILES, half,
+                  row_at(position, CAUSAL, args->seqlen_q, args->seqlen_k),
+                  first_key + lane % 4 * 2);
     }
   }
 }
 
-// Maximum, and sum, over the four lanes that hold a row of a fragment.
-__device__ __forceinline__ float quad_max(float x) {
-  x = fmaxf(x, __shfl_xor_sync(0xffffffff, x, 1));
-  return fmaxf(x, __shfl_xor_sync(0xffffffff, x, 2));
-}
-
-__device__ __forceinline__ float quad_sum(float x) {
-  x += __shfl_xor_sync(0xffffffff, x, 1);
-  return x + __shfl_xor_sync(0xffffffff, x, 2);
-}
-
-// Maximum of `x` and a row of a warp's scores: rows lane / 4 (half 0) or lane / 4 + 8 of an m-tile.
-__device__ __forceinline__ float tile_row_max(const float score[S_TILES][4], int half, float x) {
-#pragma unroll
-  for (int s = 0; s < S_TILES; ++s)
-    x = fmaxf(x, fmaxf(score[s][half * 2], score[s][half * 2 + 1]));
-  return quad_max(x);
-}
-
-// P = exp(scale * (S - row maximum)), in place of S. Brings the row maxima up to date, and scales O
-// and the row sums to them. Rows that have seen no key yet have maximum -inf, and their P is 0;
-// they occur only where `masked`. Row sums are this lane's part.
-__device__ __forceinline__ void online_softmax(float score[M_TILES][S_TILES][4],
-                                               float out[M_TILES][O_TILES][4],
+// Makes P of the scores, with the row maxima as references, and scales O and the row sums to them.
+__device__ __forceinline__ void online_softmax(float score[M_TILES][S_TILES * 4],
+                                               float out[M_TILES][O_TILES * 4],
                                                float row_max[M_TILES][2], float row_sum[M_TILES][2],
                                                float scale_log2, bool masked) {
 #pragma unroll
   for (int m = 0; m < M_TILES; ++m) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float x = tile_row_max(score[m], half, row_max[m][half]);
-      const float base = masked && x == -INF ? 0.0f : x;
-      const float shift = base * scale_log2;
-      // Of the difference: exactly 1 while the maximum stays, over however many key blocks.
-      const float rescale = exp2_approx((row_max[m][half] - base) * scale_log2);
-      row_max[m][half] = x;
-      float sum = 0.0f; // of this block alone: a long row's small terms would vanish in the whole
-#pragma unroll
-      for (int s = 0; s < S_TILES; ++s) {
-#pragma unroll
-        for (int i = half * 2; i < half * 2 + 2; ++i) {
-          score[m][s][i] = exp2_approx(score[m][s][i] * scale_log2 - shift);
-          sum += score[m][s][i];
-        }
-      }
-      row_sum[m][half] = row_sum[m][half] * rescale + sum;
-#pragma unroll
-      for (int o = 0; o < O_TILES; ++o) {
-        out[m][o][half * 2] *= rescale;
-        out[m][o][half * 2 + 1] *= rescale;
-      }
-    }
-  }
-}
-
-// Rounds P to A fragments: two accumulator tiles of S are one fragment of 16 keys.
-__device__ __forceinline__ void round_probabilities(uint32_t p_frag[M_TILES][RING_KEYS / 16][4],
-                                                    const float score[M_TILES][S_TILES][4]) {
-#pragma unroll
-  for (int m = 0; m < M_TILES; ++m) {
-#pragma unroll
-    for (int s = 0; s < S_TILES; ++s) {
-      p_frag[m][s / 2][s % 2 * 2] = pack_fp16(score[m][s][0], score[m][s][1]);
-      p_frag[m][s / 2][s % 2 * 2 + 1] = pack_fp16(score[m][s][2], score[m][s][3]);
+      const float x = row_maximum(score[m], S_TILES, half, row_max[m][half]);
+      const float rescale = take_row(score[m], S_TILES, half, x, &row_max[m][half],
+                                     &row_sum[m][half], scale_log2, masked);
+      rescale_row(out[m], O_TILES, half, rescale);
     }
   }
 }
 
 // O += P V of key block `n`: (16 M_TILES rows, 8 O_TILES columns) of this warp, fp32.
-__device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES][4], KeyPipeline *pipe,
-                                                  const uint32_t p_frag[M_TILES][RING_KEYS / 16][4],
+__device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES * 4],
+                                                  KeyPipeline *pipe,
+                                                  const uint32_t p_frag[M_TILES][S_TILES * 2],
                                                   int n, bool masked) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -324,8 +293,8 @@ __device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES][4]
         ldmatrix_x4_trans(b, v_tile + key * V_ROW_BYTES + (o * 16 ^ v_swizzle));
 #pragma unroll
         for (int m = 0; m < M_TILES; ++m) {
-          mma_m16n8k16_fp16(out[m][o], p_frag[m][(slab * V_SLAB + key) / 16], b);
-          mma_m16n8k16_fp16(out[m][o + 1], p_frag[m][(slab * V_SLAB + key) / 16], b + 2);
+          mma_m16n8k16_fp16(out[m] + o * 4, p_frag[m] + (slab * V_SLAB + key) / 4, b);
+          mma_m16n8k16_fp16(out[m] + o * 4 + 4, p_frag[m] + (slab * V_SLAB + key) / 4, b + 2);
         }
       }
       if (O_TILES % 2 != 0) {
@@ -333,11 +302,57 @@ __device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES][4]
         ldmatrix_x2_trans(b, v_tile + key * V_ROW_BYTES + ((O_TILES - 1) * 16 ^ v_swizzle));
 #pragma unroll
         for (int m = 0; m < M_TILES; ++m)
-          mma_m16n8k16_fp16(out[m][O_TILES - 1], p_frag[m][(slab * V_SLAB + key) / 16], b);
+          mma_m16n8k16_fp16(out[m] + (O_TILES - 1) * 4, p_frag[m] + (slab * V_SLAB + key) / 4, b);
       }
     }
     end_slab(pipe);
   }
+}
+
+// Takes key block `n` in: S = Q K^T, masked where `masked`, P = softmax, O += P V.
+__device__ __forceinline__ void attend(float out[M_TILES][O_TILES * 4], float row_max[M_TILES][2],
+                                       float row_sum[M_TILES][2], KeyPipeline *pipe,
+                                       uint32_t q_tile,
+                                       const Place *place, const attnpress_fwd_args *args,
+                                       unsigned char *smem, int n, bool masked) {
+  float score[M_TILES][S_TILES * 4];
+  compute_scores(score, pipe, q_tile, n, 0, masked);
+  if (masked)
+    mask_block(score, args, place->first_row, n * BLOCK_N + place->first_key);
+  online_softmax(score, out, row_max, row_sum, args->scale_log2, masked);
+  uint32_t p_frag[M_TILES][S_TILES * 2];
+#pragma unroll
+  for (int m = 0; m < M_TILES; ++m)
+    round_probabilities(p_frag[m], score[m], S_TILES, DTYPE);
+  accumulate_output(out, pipe, p_frag, n, masked);
+}
+
+// A warp's rows before their first key block.
+__device__ __forceinline__ void start_rows(float out[M_TILES][O_TILES * 4],
+                                           float row_max[M_TILES][2], float row_sum[M_TILES][2],
+                                           unsigned char *smem) {
+#pragma unroll
+  for (int m = 0; m < M_TILES; ++m) {
+    row_max[m][0] = row_max[m][1] = -INF;
+    row_sum[m][0] = row_sum[m][1] = 0.0f;
+#pragma unroll
+    for (int i = 0; i < O_TILES * 4; ++i)
+      out[m][i] = 0.0f;
+  }
+}
+
+// After the last one: row sums over the lanes of a quad.
+__device__ __forceinline__ void finish_rows(float row_sum[M_TILES][2], const Place *place,
+                                            const unsigned char *smem) {
+#pragma unroll
+  for (int m = 0; m < M_TILES; ++m) {
+    row_sum[m][0] = quad_sum(row_sum[m][0]);
+    row_sum[m][1] = quad_sum(row_sum[m][1]);
+  }
+}
+// The thread block's work, from its index in the grid.
+__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {
+  return find_split_work(args, block, BLOCK_M, CAUSAL, SPLIT);
 }
 
 // Starts the copy of a tile of Q. Its rows count heads first: row r is position r / heads of head
@@ -358,32 +373,9 @@ __device__ __forceinline__ void load_queries(uint32_t shared, const uint16_t *q,
                   row_begin + row < rows ? 16 : 0);
   }
 }
-
-// What a thread block computes.
-struct Work {
-  int row_begin;  // first row of the tile, counted over its heads
-  int split;      // 0 where the keys are not split
-  int first_head; // of the tile's heads_per_tile query heads
-  int64_t batch;
-};
-
-// The grid, fastest first: row block, split, tile head, batch.
-__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {
-  Work work;
-  // Later row blocks see more keys: the longest ones start first.
-  work.row_begin = (args->row_blocks - 1 - block % args->row_blocks) * BLOCK_M;
-  block /= args->row_blocks;
-  work.split = block % args->num_splits;
-  block /= args->num_splits;
-  const int tile_heads = args->heads_q / args->heads_per_tile;
-  work.first_head = block % tile_heads * args->heads_per_tile;
-  work.batch = block / tile_heads;
-  return work;
-}
-
 // Adds up the warps' parts: out = sum_w 2^(max_w - max) O_w / row sum, where the row sum is
 // sum_w 2^(max_w - max) sum_w, lse = scale * max + log(row sum). Rows without keys: 0 and -inf.
-__device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES][4],
+__device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES * 4],
                                              const float row_max[M_TILES][2],
                                              const float row_sum[M_TILES][2],
                                              const attnpress_fwd_args *args, unsigned char *smem) {
@@ -406,7 +398,7 @@ __device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES][4
             (float *)(parts + thread / RING_THREADS * RING_BYTES + row * PART_ROW_BYTES);
 #pragma unroll
         for (int o = 0; o < O_TILES; ++o) {
-          const float2 pair = {out[m][o][half * 2], out[m][o][half * 2 + 1]};
+          const float2 pair = {out[m][o * 4 + half * 2], out[m][o * 4 + half * 2 + 1]};
           *(float2 *)(part_row + o * 8 + lane % 4 * 2) = pair;
         }
         const float2 state = {row_max[m][half], row_sum[m][half]};
@@ -425,7 +417,7 @@ __device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES][4
 #pragma unroll
     for (int w = 0; w < WARPS_K; ++w)
       maximum = fmaxf(maximum, part_row[w * (RING_BYTES / 4) + HEAD_DIM_V]);
-    const float base = maximum == -INF ? 0.0f : maximum;
+    const float base = finite_base(maximum);
     float sum = 0.0f;
     float4 total = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
@@ -439,14 +431,12 @@ __device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES][4
       total.z += weight * part.z;
       total.w += weight * part.w;
     }
-    const float normalize = sum == 0.0f ? 0.0f : reciprocal_approx(sum);
-    const float lse = (maximum * args->scale_log2 + log2_approx(sum)) * LN_2;
+    const float normalize = normalizer(sum);
+    const float lse = natural_lse(maximum * args->scale_log2, sum);
     int position, head;
     split_row(work.row_begin + row, heads, &position, &head);
     head += work.first_head;
-    const int64_t partial = // row of (split, batch, head, position)
-        ((work.split * (int64_t)args->batch + work.batch) * args->heads_q + head) * args->seqlen_q +
-        position;
+    const int64_t partial = partial_row(args, work.split, work.batch, head, position);
     const float4 scaled = {total.x * normalize, total.y * normalize, total.z * normalize,
                            total.w * normalize};
     *(float4 *)(args->out_partial + partial * HEAD_DIM_V + column) = scaled;
@@ -460,86 +450,53 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
         const __grid_constant__ attnpress_fwd_args args) {
   extern __shared__ __align__(128) unsigned char smem[];
   const int lane = threadIdx.x % 32;
-  const int warp_m = threadIdx.x / 32 % WARPS_M;
+  const int warp_row = threadIdx.x / 32 % WARPS_M * M_TILES * 16;
   const int warp_k = threadIdx.x / RING_THREADS;
-  const int warp_keys = warp_k * RING_KEYS; // this warp's first key of a key block
   // All memory is touched after what ran before has ended; what comes next may begin to wait too.
   griddepcontrol_wait();
   griddepcontrol_launch_dependents();
-  const Work work = find_work(&args, blockIdx.x);
-  const int row_begin = work.row_begin;
-  const int heads = args.heads_per_tile;
-  const int rows = args.seqlen_q * heads; // of this head, or these packed heads
-  const int kv_head = args.heads_q == args.heads_kv
-                          ? work.first_head
-                          : work.first_head / (args.heads_q / args.heads_kv);
 
-  // Keys past the diagonal of the last row are never loaded; up to that of the first row, no mask.
-  const int diagonal = args.seqlen_k - args.seqlen_q;
+  const Work work = find_work(&args, blockIdx.x);
+  const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads
+
+  // Key blocks that no row sees are never loaded; those that all rows see whole need no mask.
   int first_position, last_position, head;
-  split_row(row_begin, heads, &first_position, &head);
-  split_row(min(row_begin + BLOCK_M, rows) - 1, heads, &last_position, &head);
-  const int key_end = min(args.seqlen_k, max(0, last_position + 1 + diagonal));
-  const int key_unmasked = min(args.seqlen_k, max(0, first_position + 1 + diagonal));
-  const int block_begin = work.split * args.key_blocks_per_split;
-  const int block_end =
-      min(ceil_div(key_end, BLOCK_N), block_begin + args.key_blocks_per_split);
-  int n = block_end - 1; // the key block in work
+  split_row(work.row_begin, args.heads_per_tile, &first_position, &head);
+  split_row(min(work.row_begin + BLOCK_M, rows) - 1, args.heads_per_tile, &last_position, &head);
+  const Row first_row = row_at(first_position, CAUSAL, args.seqlen_q, args.seqlen_k);
+  const Row last_row = row_at(last_position, CAUSAL, args.seqlen_q, args.seqlen_k);
+  const Range unmasked = keys_of_all(first_row, last_row);
+  Range blocks = key_blocks(keys_of_some(first_row, last_row), BLOCK_N);
+  if (SPLIT)
+    blocks = split_blocks(blocks, work.split, args.key_blocks_per_split);
+  // A constant where it is one: the compiler does not find out in time.
+  const int block_begin = SPLIT ? blocks.begin : 0;
+  int n = blocks.end - 1; // the key block in work
 
   const uint32_t shared = shared_address(smem);
   const uint16_t *q = (const uint16_t *)args.q + work.batch * args.q_batch_stride +
                       work.first_head * args.q_head_stride;
-  load_queries(shared, q, &args, row_begin, rows);
-
-  const int64_t first_key = (int64_t)n * BLOCK_N + warp_keys;
-  const int64_t k_row = first_key + copy_row(K_SLAB, RING_THREAD);
-  const int64_t v_row = first_key + copy_row(HEAD_DIM_V, RING_THREAD);
-  KeyPipeline pipe;
-  pipe.k = (const uint16_t *)args.k + work.batch * args.k_batch_stride +
-           kv_head * args.k_head_stride + k_row * args.k_row_stride +
-           copy_column(K_SLAB, RING_THREAD);
-  pipe.v = (const uint16_t *)args.v + work.batch * args.v_batch_stride +
-           kv_head * args.v_head_stride + v_row * args.v_row_stride +
-           copy_column(HEAD_DIM_V, RING_THREAD);
-  pipe.k_row_stride = args.k_row_stride;
-  pipe.v_row_stride = args.v_row_stride;
-  pipe.seqlen_k = args.seqlen_k - warp_keys;
-  pipe.block_begin = block_begin;
-  pipe.ring = shared + RING_OFFSET + warp_k * RING_BYTES;
-  pipe.slot = 0;
+  load_queries(shared, q, &args, work.row_begin, rows);
+  const int first_key = warp_k * RING_KEYS; // of this warp in a key block
+  const uint32_t ring = shared + RING_OFFSET + warp_k * RING_BYTES;
+  KeyPipeline pipe = open_ring(&args, work.batch, key_head(&args, work.first_head), n,
+                               block_begin, ring, first_key);
   fill_ring(&pipe, n);
 
-  const int warp_row = warp_m * M_TILES * 16;
+  Place place;
+  place.first_row = work.row_begin + warp_row;
+  place.first_key = first_key;
   const uint32_t q_tile = shared + warp_row * Q_ROW_BYTES + ldmatrix_rows_first(lane, Q_ROW_BYTES);
   // All threads arrive and wait: hands over the tile of Q that everyone's copies brought.
   cp_async_wait(STAGES - 2);
   __syncthreads();
-  float out[M_TILES][O_TILES][4] = {};
-  float row_max[M_TILES][2], row_sum[M_TILES][2];
-#pragma unroll
-  for (int m = 0; m < M_TILES; ++m) {
-    row_max[m][0] = row_max[m][1] = -INF;
-    row_sum[m][0] = row_sum[m][1] = 0.0f;
-  }
-
+  float out[M_TILES][O_TILES * 4], row_max[M_TILES][2], row_sum[M_TILES][2];
+  start_rows(out, row_max, row_sum, smem);
   // One loop for all key blocks, whether or not they hold a key which some row does not see: it
   // waits for memory anyway.
-  for (; n >= block_begin; --n) {
-    const bool masked = (n + 1) * BLOCK_N > key_unmasked;
-    float score[M_TILES][S_TILES][4];
-    compute_scores(score, &pipe, q_tile, n, 0, masked);
-    if (masked)
-      mask_scores(score, &args, row_begin + warp_row, n * BLOCK_N + warp_keys);
-    online_softmax(score, out, row_max, row_sum, args.scale_log2, masked);
-    uint32_t p_frag[M_TILES][RING_KEYS / 16][4];
-    round_probabilities(p_frag, score);
-    accumulate_output(out, &pipe, p_frag, n, masked);
-  }
-  // Row sums over the lanes of a quad.
-#pragma unroll
-  for (int m = 0; m < M_TILES; ++m) {
-    row_sum[m][0] = quad_sum(row_sum[m][0]);
-    row_sum[m][1] = quad_sum(row_sum[m][1]);
-  }
+  for (; n >= block_begin; --n)
+    attend(out, row_max, row_sum, &pipe, q_tile, &place, &args, smem, n,
+           (n + 1) * BLOCK_N > unmasked.end);
+  finish_rows(row_sum, &place, smem);
   store_output(out, row_max, row_sum, &args, smem);
 }

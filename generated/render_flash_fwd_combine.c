@@ -13,6 +13,7 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
   const char *const stem = in->stem;
   const char *const tile_name = in->tile_name;
   const int32_t hdim_v = in->axis[AP_ATTENTION_HDIM_V];
+  const int32_t dtype = in->axis[AP_ATTENTION_DTYPE];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t block_n = in->field[AP_ATTENTION_TILE_BLOCK_N];
   const int32_t warps_m = in->field[AP_ATTENTION_TILE_WARPS_M];
@@ -40,12 +41,18 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
   TEXT("\n"
        "\n"
        "#include \"attnpress/args/attention.h\"\n"
-       "#include \"attnpress/device/ptx_cvt.cuh\"\n"
+       "#include \"attnpress/device/dtype.cuh\"\n"
+       "#include \"attnpress/device/epilogue.cuh\"\n"
        "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
        "#include \"attnpress/device/ptx_math.cuh\"\n"
+       "#include \"attnpress/device/softmax.cuh\"\n"
+       "#include \"attnpress/device/tile.cuh\"\n"
        "\n"
        "constexpr int HEAD_DIM_V = ");
   INTEGER(hdim_v);
+  TEXT(";\n"
+       "constexpr Dtype DTYPE = ");
+  STRING((dtype == AP_ATTENTION_DTYPE_BF16) ? "BF16" : "FP16");
   TEXT(";\n"
        "constexpr int COLUMNS = ");
   INTEGER(block_n);
@@ -53,13 +60,11 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "constexpr int WARPS = ");
   INTEGER(warps_m);
   TEXT(";\n"
-       "constexpr int COLUMN_BLOCKS = (HEAD_DIM_V + COLUMNS - 1) / COLUMNS;\n"
+       "constexpr int COLUMN_BLOCKS = ceil_div(HEAD_DIM_V, COLUMNS);\n"
        "constexpr int GROUP_THREADS = COLUMNS / 4; // of 4 columns\n"
        "constexpr int GROUPS = 32 * WARPS / GROUP_THREADS;\n"
        "constexpr int STEP = 4; // splits that a group loads at once\n"
        "constexpr float LOG2_E = 1.44269504088896341f;\n"
-       "constexpr float LN_2 = 0.693147180559945309f;\n"
-       "constexpr float INF = __builtin_bit_cast(float, 0x7f800000);\n"
        "static_assert(32 % GROUP_THREADS == 0, \"a warp is a number of groups\");\n"
        "\n"
        "// A sum over some of the splits: of 2^(lse - max) and of 2^(lse - max) out, in 4 columns; lse and\n"
@@ -71,7 +76,7 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "\n"
        "// 2^(lse - max), where max may be -inf: then lse is, too.\n"
        "__device__ __forceinline__ float weight_of(float lse, float max) {\n"
-       "  return exp2_approx(lse - (max == -INF ? 0.0f : max));\n"
+       "  return exp2_approx(lse - finite_base(max));\n"
        "}\n"
        "\n"
        "// a * x + y\n"
@@ -175,21 +180,17 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "    sum = add(sum, part);\n"
        "  }\n"
        "\n"
-       "  const float normalize = sum.weights == 0.0f ? 0.0f : reciprocal_approx(sum.weights);\n"
+       "  const float normalize = normalizer(sum.weights);\n"
        "  const int position = row % args.seqlen_q;\n"
        "  const int head = row / args.seqlen_q % args.heads_q;\n"
        "  const int batch = row / args.seqlen_q / args.heads_q;\n"
        "  uint16_t *out = (uint16_t *)args.out + batch * args.out_batch_stride +\n"
        "                  position * args.out_row_stride + head * args.out_head_stride + column;\n"
-       "  const uint2 packed = {pack_");
-  STRING(in->word[AP_ATTENTION_DTYPE]);
-  TEXT("(sum.out.x * normalize, sum.out.y * normalize),\n"
-       "                        pack_");
-  STRING(in->word[AP_ATTENTION_DTYPE]);
-  TEXT("(sum.out.z * normalize, sum.out.w * normalize)};\n"
+       "  const uint2 packed = {pack(DTYPE, sum.out.x * normalize, sum.out.y * normalize),\n"
+       "                        pack(DTYPE, sum.out.z * normalize, sum.out.w * normalize)};\n"
        "  *(uint2 *)out = packed;\n"
        "  if (args.lse && column == 0)\n"
        "    args.lse[batch * args.lse_batch_stride + head * args.lse_head_stride + position] =\n"
-       "        (sum.max + log2_approx(sum.weights)) * LN_2;\n"
+       "        natural_lse(sum.max, sum.weights);\n"
        "}\n");
 }

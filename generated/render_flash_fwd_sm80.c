@@ -16,6 +16,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   const int32_t split = in->axis[AP_ATTENTION_SPLIT];
   const int32_t hdim = in->axis[AP_ATTENTION_HDIM];
   const int32_t hdim_v = in->axis[AP_ATTENTION_HDIM_V];
+  const int32_t dtype = in->axis[AP_ATTENTION_DTYPE];
   const int32_t mask = in->axis[AP_ATTENTION_MASK];
   const int32_t decode = in->axis[AP_ATTENTION_DECODE];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
@@ -45,14 +46,8 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   STRING(in->word[AP_ATTENTION_DTYPE]);
   TEXT(", sums are fp32. One thread block computes BLOCK_M query rows of one\n"
        "// head and walks over key blocks of BLOCK_N keys from right to left; the scores never leave the\n"
-       "// chip (online softmax: Milakov and Gimelshein 2018, Dao et al. 2022).\n");
-  if (warps_k > 1) {
-    TEXT("//\n"
-         "// Each warp has keys of its own in every key block, a ring of its own that they pass through, and\n"
-         "// its own row maxima, row sums and O over them: the warps wait for each other only at the end, when\n"
-         "// their parts of O are added up.\n");
-  }
-  TEXT("//\n"
+       "// chip (online softmax: Milakov and Gimelshein 2018, Dao et al. 2022).\n"
+       "//\n"
        "// Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile ");
   STRING(tile_name);
   TEXT(" by\n"
@@ -70,31 +65,40 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   if (split) {
     TEXT(" --split");
   }
-  if (decode) {
-    TEXT(" --decode");
-  }
   TEXT(" --arch sm");
   INTEGER(arch);
   TEXT("\n"
        "\n"
        "#include \"attnpress/args/attention.h\"\n"
+       "#include \"attnpress/device/dtype.cuh\"\n"
+       "#include \"attnpress/device/epilogue.cuh\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n"
-       "#include \"attnpress/device/ptx_cp_async.cuh\"\n"
-       "#include \"attnpress/device/ptx_cvt.cuh\"\n");
-  if (split || decode) {
+       "#include \"attnpress/device/ptx_cp_async.cuh\"\n");
+  if (split) {
     TEXT("#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/ptx_ldmatrix.cuh\"\n"
-       "#include \"attnpress/device/ptx_math.cuh\"\n"
        "#include \"attnpress/device/ptx_mma.cuh\"\n"
        "#include \"attnpress/device/ptx_sreg.cuh\"\n"
+       "#include \"attnpress/device/score.cuh\"\n"
+       "#include \"attnpress/device/softmax.cuh\"\n"
        "#include \"attnpress/device/tile.cuh\"\n"
+       "#include \"attnpress/device/work.cuh\"\n"
        "\n"
        "constexpr int HEAD_DIM = ");
   INTEGER(hdim);
   TEXT(";\n"
        "constexpr int HEAD_DIM_V = ");
   INTEGER(hdim_v);
+  TEXT(";\n"
+       "constexpr Dtype DTYPE = ");
+  STRING((dtype == AP_ATTENTION_DTYPE_BF16) ? "BF16" : "FP16");
+  TEXT(";\n"
+       "constexpr bool CAUSAL = ");
+  STRING((mask == AP_ATTENTION_MASK_CAUSAL) ? "true" : "false");
+  TEXT(";\n"
+       "constexpr bool SPLIT = ");
+  STRING(split ? "true" : "false");
   TEXT(";\n"
        "constexpr int BLOCK_M = ");
   INTEGER(block_m);
@@ -180,18 +184,13 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("static_assert(BLOCK_M % (16 * WARPS_M) == 0 && BLOCK_N % (16 * WARPS_N * WARPS_K) == 0, \"tile\");\n"
        "static_assert(RING_KEYS % V_SLAB == 0 && V_SLAB % 16 == 0, \"slabs of V\");\n"
-       "static_assert(K_SLAB % 16 == 0 || K_SLABS == 1, \"slabs of K\");\n"
-       "\n");
+       "static_assert(K_SLAB % 16 == 0 || K_SLABS == 1, \"slabs of K\");\n");
   if ((warps_n == 1) && (warps_k == 1)) {
     TEXT("// Where O and S leave no registers for them, row sums wait in shared memory between key blocks.\n"
          "constexpr bool PARKS_SUMS = HEAD_DIM_V + BLOCK_N >= 192 && BLOCK_M == NUM_THREADS && M_TILES == 2 &&\n"
-         "                            Q_ROW_BYTES > HEAD_DIM * 2;\n"
-         "\n");
+         "                            Q_ROW_BYTES > HEAD_DIM * 2;\n");
   }
-  TEXT("constexpr float LN_2 = 0.693147180559945309f;\n"
-       "constexpr float INF = __builtin_bit_cast(float, 0x7f800000);\n"
-       "\n"
-       "// The keys and values of one head on their way through ");
+  TEXT("// The keys and values of one head on their way through ");
   if (warps_k > 1) {
     TEXT("a warp's");
   } else {
@@ -206,13 +205,9 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "  // addresses computed from the key block's number would take twice as many registers.\n"
        "  const uint16_t *k; // of this head's (seqlen_k, HEAD_DIM)\n"
        "  const uint16_t *v; // of this head's (seqlen_k, HEAD_DIM_V)\n"
-       "  int64_t k_row_stride, v_row_stride;\n");
-  if (warps_k > 1) {
-    TEXT("  int seqlen_k;    // less this warp's first key in a key block\n");
-  } else {
-    TEXT("  int seqlen_k;\n");
-  }
-  TEXT("  int block_begin; // the last key block that is walked over\n"
+       "  int64_t k_row_stride, v_row_stride;\n"
+       "  int seqlen_k;    // less the first key of a key block that passes through this ring\n"
+       "  int block_begin; // the last key block that is walked over\n"
        "  uint32_t ring;   // shared address of slot 0\n"
        "  int slot;        // of the slab in use, where a key block is not a whole number of rounds\n"
        "};\n"
@@ -349,12 +344,29 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "    pipe->slot = pipe->slot + 1 == STAGES ? 0 : pipe->slot + 1;\n"
        "}\n"
        "\n"
-       "// Position in the sequence and head, within the tile's heads, of a row that counts heads first.\n"
-       "__device__ __forceinline__ void split_row(int row, int heads, int *position, int *head) {\n"
-       "  *position = heads == 1 ? row : (uint32_t)row / heads;\n"
-       "  *head = heads == 1 ? 0 : row - *position * heads;\n"
-       "}\n"
-       "\n");
+       "// A pipeline over the key blocks of a head from `n` down to `block_begin`, whose ring is at the\n"
+       "// shared address `ring`. `key_begin`: the first key of a key block that passes through it.\n"
+       "__device__ __forceinline__ KeyPipeline open_ring(const attnpress_fwd_args *args, int64_t batch,\n"
+       "                                                 int kv_head, int n, int block_begin, uint32_t ring,\n"
+       "                                                 int key_begin) {\n"
+       "  const int64_t first_key = (int64_t)n * BLOCK_N + key_begin;\n"
+       "  const int64_t k_row = first_key + copy_row(K_SLAB, RING_THREAD);\n"
+       "  const int64_t v_row = first_key + copy_row(HEAD_DIM_V, RING_THREAD);\n"
+       "  KeyPipeline pipe;\n"
+       "  pipe.k = (const uint16_t *)args->k + batch * args->k_batch_stride +\n"
+       "           kv_head * args->k_head_stride + k_row * args->k_row_stride +\n"
+       "           copy_column(K_SLAB, RING_THREAD);\n"
+       "  pipe.v = (const uint16_t *)args->v + batch * args->v_batch_stride +\n"
+       "           kv_head * args->v_head_stride + v_row * args->v_row_stride +\n"
+       "           copy_column(HEAD_DIM_V, RING_THREAD);\n"
+       "  pipe.k_row_stride = args->k_row_stride;\n"
+       "  pipe.v_row_stride = args->v_row_stride;\n"
+       "  pipe.seqlen_k = args->seqlen_k - key_begin;\n"
+       "  pipe.block_begin = block_begin;\n"
+       "  pipe.ring = ring;\n"
+       "  pipe.slot = 0;\n"
+       "  return pipe;\n"
+       "}\n");
   if (q_in_regs) {
     TEXT("// Q fragments of a warp's rows, from `q_tile`, which includes this lane's offset.\n"
          "__device__ __forceinline__ void load_query_fragments(\n"
@@ -373,7 +385,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "\n");
   }
   TEXT("// S = Q K^T of key block `n`: (16 M_TILES rows, 8 S_TILES keys) of this warp, fp32.\n"
-       "__device__ __forceinline__ void compute_scores(float score[M_TILES][S_TILES][4], KeyPipeline *pipe,\n");
+       "__device__ __forceinline__ void compute_scores(float score[M_TILES][S_TILES * 4], KeyPipeline *pipe,\n");
   if (q_in_regs) {
     TEXT("                                               const uint32_t q_frag[][M_TILES][4], int n,\n");
   } else {
@@ -384,10 +396,8 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "#pragma unroll\n"
        "  for (int m = 0; m < M_TILES; ++m)\n"
        "#pragma unroll\n"
-       "    for (int s = 0; s < S_TILES; ++s)\n"
-       "#pragma unroll\n"
-       "      for (int i = 0; i < 4; ++i)\n"
-       "        score[m][s][i] = 0.0f;\n"
+       "    for (int i = 0; i < S_TILES * 4; ++i)\n"
+       "      score[m][i] = 0.0f;\n"
        "\n"
        "#pragma unroll\n"
        "  for (int slab = 0; slab < K_SLABS; ++slab) {\n"
@@ -419,10 +429,10 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "        for (int m = 0; m < M_TILES; ++m) {\n"
          "          mma_m16n8k16_");
     STRING(in->word[AP_ATTENTION_DTYPE]);
-    TEXT("(score[m][s], a[m], b);\n"
+    TEXT("(score[m] + s * 4, a[m], b);\n"
          "          mma_m16n8k16_");
     STRING(in->word[AP_ATTENTION_DTYPE]);
-    TEXT("(score[m][s + 1], a[m], b + 2);\n"
+    TEXT("(score[m] + s * 4 + 4, a[m], b + 2);\n"
          "        }\n"
          "      }\n"
          "    }\n");
@@ -465,10 +475,10 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
     }
     TEXT("        mma_m16n8k16_");
     STRING(in->word[AP_ATTENTION_DTYPE]);
-    TEXT("(score[m][s], a_frag, b[pair % 2]);\n"
+    TEXT("(score[m] + s * 4, a_frag, b[pair % 2]);\n"
          "        mma_m16n8k16_");
     STRING(in->word[AP_ATTENTION_DTYPE]);
-    TEXT("(score[m][s + 1], a_frag, b[pair % 2] + 2);\n"
+    TEXT("(score[m] + s * 4 + 4, a_frag, b[pair % 2] + 2);\n"
          "      }\n"
          "    }\n");
   }
@@ -498,44 +508,15 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "        for (int m = 0; m < M_TILES; ++m) {\n"
          "          mma_m16n8k8_");
     STRING(in->word[AP_ATTENTION_DTYPE]);
-    TEXT("(score[m][s], a[m], b);\n"
+    TEXT("(score[m] + s * 4, a[m], b);\n"
          "          mma_m16n8k8_");
     STRING(in->word[AP_ATTENTION_DTYPE]);
-    TEXT("(score[m][s + 1], a[m], b + 1);\n"
+    TEXT("(score[m] + s * 4 + 4, a[m], b + 1);\n"
          "        }\n"
          "      }\n"
          "    }\n");
   }
   TEXT("    end_slab(pipe);\n"
-       "  }\n"
-       "}\n"
-       "\n"
-       "// Sets the scores of keys that a row does not see to -inf. `first_key` is this warp's first key and\n"
-       "// `first_row` its first row, counted over the tile's heads.\n"
-       "__device__ __forceinline__ void mask_scores(float score[M_TILES][S_TILES][4],\n"
-       "                                            const attnpress_fwd_args *args, int first_row,\n"
-       "                                            int first_key) {\n"
-       "  const int lane = threadIdx.x % 32;\n"
-       "#pragma unroll\n"
-       "  for (int m = 0; m < M_TILES; ++m) {\n"
-       "#pragma unroll\n"
-       "    for (int half = 0; half < 2; ++half) {\n");
-  if (mask == AP_ATTENTION_MASK_CAUSAL) {
-    TEXT("      // Bottom-right aligned: the last query sees the last key.\n"
-         "      int position, head;\n"
-         "      split_row(first_row + m * 16 + half * 8 + lane / 4, args->heads_per_tile, &position, &head);\n"
-         "      const int key_end = min(args->seqlen_k, position + 1 + args->seqlen_k - args->seqlen_q);\n");
-  } else {
-    TEXT("      const int key_end = args->seqlen_k;\n");
-  }
-  TEXT("#pragma unroll\n"
-       "      for (int s = 0; s < S_TILES; ++s) {\n"
-       "#pragma unroll\n"
-       "        for (int i = 0; i < 2; ++i)\n"
-       "          if (first_key + s * 8 + lane % 4 * 2 + i >= key_end)\n"
-       "            score[m][s][half * 2 + i] = -INF;\n"
-       "      }\n"
-       "    }\n"
        "  }\n"
        "}\n"
        "\n");
@@ -547,35 +528,29 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
-  TEXT("// Maximum, and sum, over the four lanes that hold a row of a fragment.\n"
-       "__device__ __forceinline__ float quad_max(float x) {\n"
-       "  x = fmaxf(x, __shfl_xor_sync(0xffffffff, x, 1));\n"
-       "  return fmaxf(x, __shfl_xor_sync(0xffffffff, x, 2));\n"
-       "}\n"
-       "\n"
-       "__device__ __forceinline__ float quad_sum(float x) {\n"
-       "  x += __shfl_xor_sync(0xffffffff, x, 1);\n"
-       "  return x + __shfl_xor_sync(0xffffffff, x, 2);\n"
-       "}\n"
-       "\n"
-       "// Maximum of `x` and a row of a warp's scores: rows lane / 4 (half 0) or lane / 4 + 8 of an m-tile.\n"
-       "__device__ __forceinline__ float tile_row_max(const float score[S_TILES][4], int half, float x) {\n"
-       "#pragma unroll\n"
-       "  for (int s = 0; s < S_TILES; ++s)\n"
-       "    x = fmaxf(x, fmaxf(score[s][half * 2], score[s][half * 2 + 1]));\n"
-       "  return quad_max(x);\n"
-       "}\n"
+  TEXT("// Where a warp stands.\n"
+       "struct Place {\n"
+       "  int first_row; // of this warp, counted over the tile's heads\n"
+       "  int first_key; // of a key block\n");
+  if (warps_n > 1) {
+    TEXT("  int warp_n;\n"
+         "  int row;           // this lane's first one in the tile\n"
+         "  unsigned char *p;  // P of the tile, (BLOCK_M, BLOCK_N)\n"
+         "  uint32_t p_shared; // this warp's rows of it, with this lane's offset\n"
+         "  float *exchange;   // (BLOCK_M, WARPS_N)\n");
+  }
+  TEXT("};\n"
        "\n");
   if (warps_n > 1) {
     TEXT("// Shares a value of each row, held by all lanes of a quad, among the warps of a row, and waits for\n"
-         "// all. `exchange` is (BLOCK_M, WARPS_N) and `row` this lane's row of m-tile 0.\n"
-         "__device__ __forceinline__ void share_rows(float *exchange, float value[M_TILES][2], int row,\n"
-         "                                           int warp_n) {\n"
+         "// all.\n"
+         "__device__ __forceinline__ void share_rows(const Place *place, const float value[M_TILES][2]) {\n"
          "  if (threadIdx.x % 4 == 0) {\n"
+         "    float *exchange = place->exchange + place->row * WARPS_N + place->warp_n;\n"
          "#pragma unroll\n"
          "    for (int m = 0; m < M_TILES; ++m) {\n"
-         "      exchange[(row + m * 16) * WARPS_N + warp_n] = value[m][0];\n"
-         "      exchange[(row + m * 16 + 8) * WARPS_N + warp_n] = value[m][1];\n"
+         "      exchange[m * 16 * WARPS_N] = value[m][0];\n"
+         "      exchange[(m * 16 + 8) * WARPS_N] = value[m][1];\n"
          "    }\n"
          "  }\n"
          "  // All threads arrive and wait: hands over `exchange`.\n"
@@ -583,24 +558,41 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
-  TEXT("// P = exp(scale * (S - row maximum)), in place of S. Brings the row maxima up to date, and scales O\n"
-       "// and the row sums to them. Rows that have seen no key yet have maximum -inf, and their P is 0;\n"
-       "// they occur only where `masked`. Row sums are this lane's part.\n"
-       "__device__ __forceinline__ void online_softmax(float score[M_TILES][S_TILES][4],\n"
-       "                                               float out[M_TILES][O_TILES][4],\n"
+  TEXT("// Masks the scores of a key block. `first_row` is this warp's first row, counted over the tile's\n"
+       "// heads, and `first_key` its first key.\n"
+       "__device__ __forceinline__ void mask_block(float score[M_TILES][S_TILES * 4],\n"
+       "                                           const attnpress_fwd_args *args, int first_row,\n"
+       "                                           int first_key) {\n"
+       "  const int lane = threadIdx.x % 32;\n"
+       "#pragma unroll\n"
+       "  for (int m = 0; m < M_TILES; ++m) {\n"
+       "#pragma unroll\n"
+       "    for (int half = 0; half < 2; ++half) {\n"
+       "      int position, head;\n"
+       "      split_row(first_row + m * 16 + half * 8 + lane / 4, args->heads_per_tile, &position, &head);\n"
+       "      mask_scores(score[m], S_TILES, half,\n"
+       "                  row_at(position, CAUSAL, args->seqlen_q, args->seqlen_k),\n"
+       "                  first_key + lane % 4 * 2);\n"
+       "    }\n"
+       "  }\n"
+       "}\n"
+       "\n"
+       "// Makes P of the scores, with the row maxima as references, and scales O and the row sums to them.\n"
+       "__device__ __forceinline__ void online_softmax(float score[M_TILES][S_TILES * 4],\n"
+       "                                               float out[M_TILES][O_TILES * 4],\n"
        "                                               float row_max[M_TILES][2], float row_sum[M_TILES][2],\n");
   if (warps_n > 1) {
-    TEXT("                                               float *exchange, int row, int warp_n,\n");
+    TEXT("                                               const Place *place,\n");
   }
   TEXT("                                               float scale_log2, bool masked) {\n");
   if (warps_n > 1) {
     TEXT("  float maximum[M_TILES][2];\n"
          "#pragma unroll\n"
          "  for (int m = 0; m < M_TILES; ++m) {\n"
-         "    maximum[m][0] = tile_row_max(score[m], 0, row_max[m][0]);\n"
-         "    maximum[m][1] = tile_row_max(score[m], 1, row_max[m][1]);\n"
+         "    maximum[m][0] = row_maximum(score[m], S_TILES, 0, row_max[m][0]);\n"
+         "    maximum[m][1] = row_maximum(score[m], S_TILES, 1, row_max[m][1]);\n"
          "  }\n"
-         "  share_rows(exchange, maximum, row, warp_n);\n");
+         "  share_rows(place, maximum);\n");
   }
   TEXT("#pragma unroll\n"
        "  for (int m = 0; m < M_TILES; ++m) {\n"
@@ -610,30 +602,13 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("      float x = maximum[m][half];\n"
          "#pragma unroll\n"
          "      for (int i = 0; i < WARPS_N; ++i)\n"
-         "        x = fmaxf(x, exchange[(row + m * 16 + half * 8) * WARPS_N + i]);\n");
+         "        x = fmaxf(x, place->exchange[(place->row + m * 16 + half * 8) * WARPS_N + i]);\n");
   } else {
-    TEXT("      const float x = tile_row_max(score[m], half, row_max[m][half]);\n");
+    TEXT("      const float x = row_maximum(score[m], S_TILES, half, row_max[m][half]);\n");
   }
-  TEXT("      const float base = masked && x == -INF ? 0.0f : x;\n"
-       "      const float shift = base * scale_log2;\n"
-       "      // Of the difference: exactly 1 while the maximum stays, over however many key blocks.\n"
-       "      const float rescale = exp2_approx((row_max[m][half] - base) * scale_log2);\n"
-       "      row_max[m][half] = x;\n"
-       "      float sum = 0.0f; // of this block alone: a long row's small terms would vanish in the whole\n"
-       "#pragma unroll\n"
-       "      for (int s = 0; s < S_TILES; ++s) {\n"
-       "#pragma unroll\n"
-       "        for (int i = half * 2; i < half * 2 + 2; ++i) {\n"
-       "          score[m][s][i] = exp2_approx(score[m][s][i] * scale_log2 - shift);\n"
-       "          sum += score[m][s][i];\n"
-       "        }\n"
-       "      }\n"
-       "      row_sum[m][half] = row_sum[m][half] * rescale + sum;\n"
-       "#pragma unroll\n"
-       "      for (int o = 0; o < O_TILES; ++o) {\n"
-       "        out[m][o][half * 2] *= rescale;\n"
-       "        out[m][o][half * 2 + 1] *= rescale;\n"
-       "      }\n"
+  TEXT("      const float rescale = take_row(score[m], S_TILES, half, x, &row_max[m][half],\n"
+       "                                     &row_sum[m][half], scale_log2, masked);\n"
+       "      rescale_row(out[m], O_TILES, half, rescale);\n"
        "    }\n"
        "  }\n"
        "}\n"
@@ -641,10 +616,10 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   if (warps_n > 1) {
     TEXT("// Rounds P and puts it into shared memory, for all warps of these rows. The barrier of the next\n"
          "// slab hands it over; the barrier of the next key block's first slab frees it.\n"
-         "__device__ __forceinline__ void store_probabilities(unsigned char *p_tile,\n"
-         "                                                    const float score[M_TILES][S_TILES][4],\n"
-         "                                                    int row, int key_begin) {\n"
-         "  unsigned char *p_row = p_tile + row * P_ROW_BYTES + (key_begin + threadIdx.x % 4 * 2) * 2;\n"
+         "__device__ __forceinline__ void store_probabilities(const Place *place,\n"
+         "                                                    const float score[M_TILES][S_TILES * 4]) {\n"
+         "  unsigned char *p_row =\n"
+         "      place->p + place->row * P_ROW_BYTES + (place->first_key + threadIdx.x % 4 * 2) * 2;\n"
          "#pragma unroll\n"
          "  for (int m = 0; m < M_TILES; ++m) {\n"
          "#pragma unroll\n"
@@ -652,32 +627,82 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "#pragma unroll\n"
          "      for (int half = 0; half < 2; ++half)\n"
          "        *(uint32_t *)(p_row + (m * 16 + half * 8) * P_ROW_BYTES + s * 16) =\n"
-         "            pack_");
-    STRING(in->word[AP_ATTENTION_DTYPE]);
-    TEXT("(score[m][s][half * 2], score[m][s][half * 2 + 1]);\n"
-         "    }\n"
-         "  }\n"
-         "}\n"
-         "\n");
-  } else {
-    TEXT("// Rounds P to A fragments: two accumulator tiles of S are one fragment of 16 keys.\n"
-         "__device__ __forceinline__ void round_probabilities(uint32_t p_frag[M_TILES][RING_KEYS / 16][4],\n"
-         "                                                    const float score[M_TILES][S_TILES][4]) {\n"
-         "#pragma unroll\n"
-         "  for (int m = 0; m < M_TILES; ++m) {\n"
-         "#pragma unroll\n"
-         "    for (int s = 0; s < S_TILES; ++s) {\n"
-         "      p_frag[m][s / 2][s % 2 * 2] = pack_");
-    STRING(in->word[AP_ATTENTION_DTYPE]);
-    TEXT("(score[m][s][0], score[m][s][1]);\n"
-         "      p_frag[m][s / 2][s % 2 * 2 + 1] = pack_");
-    STRING(in->word[AP_ATTENTION_DTYPE]);
-    TEXT("(score[m][s][2], score[m][s][3]);\n"
+         "            pack(DTYPE, score[m][s * 4 + half * 2], score[m][s * 4 + half * 2 + 1]);\n"
          "    }\n"
          "  }\n"
          "}\n"
          "\n");
   }
+  TEXT("// O += P V of key block `n`: (16 M_TILES rows, 8 O_TILES columns) of this warp, fp32.\n"
+       "__device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES * 4],\n"
+       "                                                  KeyPipeline *pipe,\n");
+  if (warps_n > 1) {
+    TEXT("                                                  const Place *place,\n");
+  } else {
+    TEXT("                                                  const uint32_t p_frag[M_TILES][S_TILES * 2],\n");
+  }
+  TEXT("                                                  int n, bool masked) {\n"
+       "  const int lane = threadIdx.x % 32;\n"
+       "#pragma unroll\n"
+       "  for (int slab = 0; slab < V_SLABS; ++slab) {\n");
+  if (warps_n > 1) {
+    TEXT("    const uint32_t slot =\n"
+         "        next_slab(pipe, n, K_SLABS + slab, masked) + first_column(place->warp_n) * 2;\n");
+  } else {
+    TEXT("    const uint32_t slot = next_slab(pipe, n, K_SLABS + slab, masked);\n");
+  }
+  if (warps_k > 1) {
+    TEXT("    const uint32_t v_tile = slot + lane % 16 * V_ROW_BYTES;\n"
+         "    const int v_swizzle = lane / 16 * 16 ^ swizzle_of_row(HEAD_DIM_V, lane % 16);\n");
+  } else {
+    TEXT("    const uint32_t v_tile = slot + ldmatrix_rows_first(lane, V_ROW_BYTES);\n"
+         "    const int v_swizzle = 0;\n");
+  }
+  TEXT("#pragma unroll\n"
+       "    for (int key = 0; key < V_SLAB; key += 16) {\n");
+  if (spread) {
+    TEXT("      load_ahead(pipe, n, K_SLABS + slab, masked, key / 16, V_SLAB / 16);\n");
+  }
+  if (warps_n > 1) {
+    TEXT("      uint32_t a[M_TILES][4];\n"
+         "#pragma unroll\n"
+         "      for (int m = 0; m < M_TILES; ++m)\n"
+         "        ldmatrix_x4(a[m], place->p_shared + m * 16 * P_ROW_BYTES + (slab * V_SLAB + key) * 2);\n");
+  }
+  TEXT("#pragma unroll\n"
+       "      for (int o = 0; o + 1 < O_TILES; o += 2) {\n"
+       "        uint32_t b[4];\n"
+       "        ldmatrix_x4_trans(b, v_tile + key * V_ROW_BYTES + (o * 16 ^ v_swizzle));\n"
+       "#pragma unroll\n"
+       "        for (int m = 0; m < M_TILES; ++m) {\n"
+       "          mma_m16n8k16_");
+  STRING(in->word[AP_ATTENTION_DTYPE]);
+  TEXT("(out[m] + o * 4, ");
+  STRING((warps_n > 1) ? "a[m]" : "p_frag[m] + (slab * V_SLAB + key) / 4");
+  TEXT(", b);\n"
+       "          mma_m16n8k16_");
+  STRING(in->word[AP_ATTENTION_DTYPE]);
+  TEXT("(out[m] + o * 4 + 4, ");
+  STRING((warps_n > 1) ? "a[m]" : "p_frag[m] + (slab * V_SLAB + key) / 4");
+  TEXT(", b + 2);\n"
+       "        }\n"
+       "      }\n"
+       "      if (O_TILES % 2 != 0) {\n"
+       "        uint32_t b[2];\n"
+       "        ldmatrix_x2_trans(b, v_tile + key * V_ROW_BYTES + ((O_TILES - 1) * 16 ^ v_swizzle));\n"
+       "#pragma unroll\n"
+       "        for (int m = 0; m < M_TILES; ++m)\n"
+       "          mma_m16n8k16_");
+  STRING(in->word[AP_ATTENTION_DTYPE]);
+  TEXT("(out[m] + (O_TILES - 1) * 4, ");
+  STRING((warps_n > 1) ? "a[m]" : "p_frag[m] + (slab * V_SLAB + key) / 4");
+  TEXT(", b);\n"
+       "      }\n"
+       "    }\n"
+       "    end_slab(pipe);\n"
+       "  }\n"
+       "}\n"
+       "\n");
   if ((warps_n == 1) && (warps_k == 1)) {
     TEXT("// A thread's row sums to and from their place: thread t's is the padding behind row t of Q.\n"
          "__device__ __forceinline__ void park_row_sums(unsigned char *smem,\n"
@@ -701,73 +726,98 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
-  TEXT("// O += P V of key block `n`: (16 M_TILES rows, 8 O_TILES columns) of this warp, fp32.\n"
-       "__device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES][4], KeyPipeline *pipe,\n");
-  if (warps_n > 1) {
-    TEXT("                                                  uint32_t p_tile, int column_begin,\n");
+  TEXT("// Takes key block `n` in: S = Q K^T, masked where `masked`, P = softmax, O += P V.\n"
+       "__device__ __forceinline__ void attend(float out[M_TILES][O_TILES * 4], float row_max[M_TILES][2],\n"
+       "                                       float row_sum[M_TILES][2], KeyPipeline *pipe,\n");
+  if (q_in_regs) {
+    TEXT("                                       const uint32_t q_frag[][M_TILES][4],\n");
   } else {
-    TEXT("                                                  const uint32_t p_frag[M_TILES][RING_KEYS / 16][4],\n");
+    TEXT("                                       uint32_t q_tile,\n");
   }
-  TEXT("                                                  int n, bool masked) {\n"
-       "  const int lane = threadIdx.x % 32;\n"
-       "#pragma unroll\n"
-       "  for (int slab = 0; slab < V_SLABS; ++slab) {\n");
+  TEXT("                                       const Place *place, const attnpress_fwd_args *args,\n"
+       "                                       unsigned char *smem, int n, bool masked) {\n"
+       "  float score[M_TILES][S_TILES * 4];\n"
+       "  compute_scores(score, pipe, ");
+  STRING(q_in_regs ? "q_frag" : "q_tile");
+  TEXT(", n, ");
+  STRING((warps_n > 1) ? "place->first_key" : "0");
+  TEXT(", masked);\n"
+       "  if (masked)\n"
+       "    mask_block(score, args, place->first_row, n * BLOCK_N + place->first_key);\n");
   if (warps_n > 1) {
-    TEXT("    const uint32_t slot = next_slab(pipe, n, K_SLABS + slab, masked) + column_begin * 2;\n");
+    TEXT("  online_softmax(score, out, row_max, row_sum, place, args->scale_log2, masked);\n"
+         "  store_probabilities(place, score);\n"
+         "  accumulate_output(out, pipe, place, n, masked);\n");
   } else {
-    TEXT("    const uint32_t slot = next_slab(pipe, n, K_SLABS + slab, masked);\n");
-  }
-  if (warps_k > 1) {
-    TEXT("    const uint32_t v_tile = slot + lane % 16 * V_ROW_BYTES;\n"
-         "    const int v_swizzle = lane / 16 * 16 ^ swizzle_of_row(HEAD_DIM_V, lane % 16);\n");
-  } else {
-    TEXT("    const uint32_t v_tile = slot + ldmatrix_rows_first(lane, V_ROW_BYTES);\n"
-         "    const int v_swizzle = 0;\n");
-  }
-  TEXT("#pragma unroll\n"
-       "    for (int key = 0; key < V_SLAB; key += 16) {\n");
-  if (spread) {
-    TEXT("      load_ahead(pipe, n, K_SLABS + slab, masked, key / 16, V_SLAB / 16);\n");
-  }
-  if (warps_n > 1) {
-    TEXT("      uint32_t a[M_TILES][4];\n"
+    if (warps_k == 1) {
+      TEXT("  fetch_row_sums(smem, row_sum);\n");
+    }
+    TEXT("  online_softmax(score, out, row_max, row_sum, args->scale_log2, masked);\n");
+    if (warps_k == 1) {
+      TEXT("  park_row_sums(smem, row_sum);\n");
+    }
+    TEXT("  uint32_t p_frag[M_TILES][S_TILES * 2];\n"
          "#pragma unroll\n"
-         "      for (int m = 0; m < M_TILES; ++m)\n"
-         "        ldmatrix_x4(a[m], p_tile + m * 16 * P_ROW_BYTES + (slab * V_SLAB + key) * 2);\n");
+         "  for (int m = 0; m < M_TILES; ++m)\n"
+         "    round_probabilities(p_frag[m], score[m], S_TILES, DTYPE);\n"
+         "  accumulate_output(out, pipe, p_frag, n, masked);\n");
+  }
+  TEXT("}\n"
+       "\n"
+       "// A warp's rows before their first key block.\n"
+       "__device__ __forceinline__ void start_rows(float out[M_TILES][O_TILES * 4],\n"
+       "                                           float row_max[M_TILES][2], float row_sum[M_TILES][2],\n"
+       "                                           unsigned char *smem) {\n"
+       "#pragma unroll\n"
+       "  for (int m = 0; m < M_TILES; ++m) {\n"
+       "    row_max[m][0] = row_max[m][1] = -INF;\n"
+       "    row_sum[m][0] = row_sum[m][1] = 0.0f;\n"
+       "#pragma unroll\n"
+       "    for (int i = 0; i < O_TILES * 4; ++i)\n"
+       "      out[m][i] = 0.0f;\n"
+       "  }\n");
+  if ((warps_n == 1) && (warps_k == 1)) {
+    TEXT("  park_row_sums(smem, row_sum);\n");
+  }
+  TEXT("}\n"
+       "\n"
+       "// After the last one: row sums over the lanes of a quad");
+  if (warps_n > 1) {
+    TEXT(", then over the warps of a row");
+  }
+  TEXT(".\n"
+       "__device__ __forceinline__ void finish_rows(float row_sum[M_TILES][2], const Place *place,\n"
+       "                                            const unsigned char *smem) {\n");
+  if ((warps_n == 1) && (warps_k == 1)) {
+    TEXT("  fetch_row_sums(smem, row_sum);\n");
   }
   TEXT("#pragma unroll\n"
-       "      for (int o = 0; o + 1 < O_TILES; o += 2) {\n"
-       "        uint32_t b[4];\n"
-       "        ldmatrix_x4_trans(b, v_tile + key * V_ROW_BYTES + (o * 16 ^ v_swizzle));\n"
-       "#pragma unroll\n"
-       "        for (int m = 0; m < M_TILES; ++m) {\n"
-       "          mma_m16n8k16_");
-  STRING(in->word[AP_ATTENTION_DTYPE]);
-  TEXT("(out[m][o], ");
-  STRING((warps_n > 1) ? "a[m]" : "p_frag[m][(slab * V_SLAB + key) / 16]");
-  TEXT(", b);\n"
-       "          mma_m16n8k16_");
-  STRING(in->word[AP_ATTENTION_DTYPE]);
-  TEXT("(out[m][o + 1], ");
-  STRING((warps_n > 1) ? "a[m]" : "p_frag[m][(slab * V_SLAB + key) / 16]");
-  TEXT(", b + 2);\n"
-       "        }\n"
-       "      }\n"
-       "      if (O_TILES % 2 != 0) {\n"
-       "        uint32_t b[2];\n"
-       "        ldmatrix_x2_trans(b, v_tile + key * V_ROW_BYTES + ((O_TILES - 1) * 16 ^ v_swizzle));\n"
-       "#pragma unroll\n"
-       "        for (int m = 0; m < M_TILES; ++m)\n"
-       "          mma_m16n8k16_");
-  STRING(in->word[AP_ATTENTION_DTYPE]);
-  TEXT("(out[m][O_TILES - 1], ");
-  STRING((warps_n > 1) ? "a[m]" : "p_frag[m][(slab * V_SLAB + key) / 16]");
-  TEXT(", b);\n"
-       "      }\n"
-       "    }\n"
-       "    end_slab(pipe);\n"
-       "  }\n"
-       "}\n"
+       "  for (int m = 0; m < M_TILES; ++m) {\n"
+       "    row_sum[m][0] = quad_sum(row_sum[m][0]);\n"
+       "    row_sum[m][1] = quad_sum(row_sum[m][1]);\n"
+       "  }\n");
+  if (warps_n > 1) {
+    TEXT("  share_rows(place, row_sum);\n"
+         "#pragma unroll\n"
+         "  for (int m = 0; m < M_TILES; ++m) {\n"
+         "#pragma unroll\n"
+         "    for (int half = 0; half < 2; ++half) {\n"
+         "      row_sum[m][half] = 0.0f;\n"
+         "#pragma unroll\n"
+         "      for (int i = 0; i < WARPS_N; ++i)\n"
+         "        row_sum[m][half] += place->exchange[(place->row + m * 16 + half * 8) * WARPS_N + i];\n"
+         "    }\n"
+         "  }\n");
+  }
+  TEXT("}\n"
+       "// The thread block's work, from its index in the grid.\n"
+       "__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {\n");
+  if (split || decode) {
+    TEXT("  return find_split_work(args, block, BLOCK_M, CAUSAL, SPLIT);\n");
+  } else {
+    TEXT("  return find_whole_work(args, block, BLOCK_M, CAUSAL);\n");
+  }
+  TEXT("}\n"
        "\n"
        "// Starts the copy of a tile of Q. Its rows count heads first: row r is position r / heads of head\n"
        "// r % heads. Rows past the end become zeros.\n"
@@ -798,155 +848,10 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "                  q + position * args->q_row_stride + head * args->q_head_stride + chunk * 8,\n"
        "                  row_begin + row < rows ? 16 : 0);\n"
        "  }\n"
-       "}\n"
-       "\n"
-       "// What a thread block computes.\n"
-       "struct Work {\n"
-       "  int row_begin;  // first row of the tile, counted over its heads\n"
-       "  int split;      // 0 where the keys are not split\n"
-       "  int first_head; // of the tile's heads_per_tile query heads\n"
-       "  int64_t batch;\n"
-       "};\n"
-       "\n");
-  if (!split && !decode) {
-    TEXT("// The grid, fastest first: tile head, row block, batch. Heads that lie side by side in memory are\n"
-         "// read at the same time.\n"
-         "__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {\n"
-         "  Work work;\n"
-         "  const int heads = args->heads_per_tile;\n"
-         "  const int tile_heads = heads == 1 ? args->heads_q : args->heads_q / heads;\n"
-         "  const int tiles = (uint32_t)block / tile_heads;\n"
-         "  const int batch = (uint32_t)tiles / args->row_blocks;\n"
-         "  const int row_block = tiles - batch * args->row_blocks;\n");
-    if (mask == AP_ATTENTION_MASK_CAUSAL) {
-      TEXT("  // Later row blocks see more keys: of all heads, the longest ones start first, and the short ones\n"
-           "  // fill the gaps at the end.\n"
-           "  work.row_begin = (args->row_blocks - 1 - row_block) * BLOCK_M;\n");
-    } else {
-      TEXT("  work.row_begin = row_block * BLOCK_M;\n");
-    }
-    TEXT("  work.split = 0;\n"
-         "  work.first_head = (block - tiles * tile_heads) * heads;\n"
-         "  work.batch = batch;\n"
-         "  return work;\n"
-         "}\n"
-         "\n");
-  } else {
-    TEXT("// The grid, fastest first: row block, split, tile head, batch.\n"
-         "__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {\n"
-         "  Work work;\n");
-    if (mask == AP_ATTENTION_MASK_CAUSAL) {
-      TEXT("  // Later row blocks see more keys: the longest ones start first.\n"
-           "  work.row_begin = (args->row_blocks - 1 - block % args->row_blocks) * BLOCK_M;\n");
-    } else {
-      TEXT("  work.row_begin = block % args->row_blocks * BLOCK_M;\n");
-    }
-    TEXT("  block /= args->row_blocks;\n");
-    if (split) {
-      TEXT("  work.split = block % args->num_splits;\n"
-           "  block /= args->num_splits;\n");
-    } else {
-      TEXT("  work.split = 0;\n");
-    }
-    TEXT("  const int tile_heads = args->heads_q / args->heads_per_tile;\n"
-         "  work.first_head = block % tile_heads * args->heads_per_tile;\n"
-         "  work.batch = block / tile_heads;\n"
-         "  return work;\n"
-         "}\n"
-         "\n");
-  }
-  if (warps_k > 1) {
-    TEXT("// Adds up the warps' parts: out = sum_w 2^(max_w - max) O_w / row sum, where the row sum is\n"
-         "// sum_w 2^(max_w - max) sum_w, lse = scale * max + log(row sum). Rows without keys: 0 and -inf.\n"
-         "__device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES][4],\n"
-         "                                             const float row_max[M_TILES][2],\n"
-         "                                             const float row_sum[M_TILES][2],\n"
-         "                                             const attnpress_fwd_args *args, unsigned char *smem) {\n"
-         "  // Found anew rather than kept in registers over the loops.\n"
-         "  const Work work = find_work(args, read_block_index());\n"
-         "  const int thread = read_thread_index();\n"
-         "  const int lane = thread % 32;\n"
-         "  const int heads = args->heads_per_tile;\n"
-         "  const int rows = args->seqlen_q * heads - work.row_begin; // from the tile's first row on\n"
-         "  unsigned char *parts = smem + RING_OFFSET;\n"
-         "  // All threads of the warp arrive and wait: its ring has been read, and its part takes its place.\n"
-         "  ring_barrier();\n"
-         "#pragma unroll\n"
-         "  for (int m = 0; m < M_TILES; ++m) {\n"
-         "#pragma unroll\n"
-         "    for (int half = 0; half < 2; ++half) {\n"
-         "      const int row = m * 16 + half * 8 + lane / 4;\n"
-         "      if (row < rows) {\n"
-         "        float *part_row =\n"
-         "            (float *)(parts + thread / RING_THREADS * RING_BYTES + row * PART_ROW_BYTES);\n"
-         "#pragma unroll\n"
-         "        for (int o = 0; o < O_TILES; ++o) {\n"
-         "          const float2 pair = {out[m][o][half * 2], out[m][o][half * 2 + 1]};\n"
-         "          *(float2 *)(part_row + o * 8 + lane % 4 * 2) = pair;\n"
-         "        }\n"
-         "        const float2 state = {row_max[m][half], row_sum[m][half]};\n"
-         "        if (lane % 4 == 0)\n"
-         "          *(float2 *)(part_row + HEAD_DIM_V) = state;\n"
-         "      }\n"
-         "    }\n"
-         "  }\n"
-         "  // All threads arrive and wait: hands over the parts. Each thread then adds up 4 columns of a row.\n"
-         "  __syncthreads();\n"
-         "  const int chunks = HEAD_DIM_V / 4;\n"
-         "  for (int index = thread; index < min(rows, BLOCK_M) * chunks; index += NUM_THREADS) {\n"
-         "    const int row = index / chunks, column = index % chunks * 4;\n"
-         "    const float *part_row = (const float *)(parts + row * PART_ROW_BYTES);\n"
-         "    float maximum = -INF;\n"
-         "#pragma unroll\n"
-         "    for (int w = 0; w < WARPS_K; ++w)\n"
-         "      maximum = fmaxf(maximum, part_row[w * (RING_BYTES / 4) + HEAD_DIM_V]);\n"
-         "    const float base = maximum == -INF ? 0.0f : maximum;\n"
-         "    float sum = 0.0f;\n"
-         "    float4 total = {0.0f, 0.0f, 0.0f, 0.0f};\n"
-         "#pragma unroll\n"
-         "    for (int w = 0; w < WARPS_K; ++w) {\n"
-         "      const float2 state = *(const float2 *)(part_row + w * (RING_BYTES / 4) + HEAD_DIM_V);\n"
-         "      const float4 part = *(const float4 *)(part_row + w * (RING_BYTES / 4) + column);\n"
-         "      const float weight = exp2_approx((state.x - base) * args->scale_log2);\n"
-         "      sum += weight * state.y;\n"
-         "      total.x += weight * part.x;\n"
-         "      total.y += weight * part.y;\n"
-         "      total.z += weight * part.z;\n"
-         "      total.w += weight * part.w;\n"
-         "    }\n"
-         "    const float normalize = sum == 0.0f ? 0.0f : reciprocal_approx(sum);\n"
-         "    const float lse = (maximum * args->scale_log2 + log2_approx(sum)) * LN_2;\n"
-         "    int position, head;\n"
-         "    split_row(work.row_begin + row, heads, &position, &head);\n"
-         "    head += work.first_head;\n");
-    if (split) {
-      TEXT("    const int64_t partial = // row of (split, batch, head, position)\n"
-           "        ((work.split * (int64_t)args->batch + work.batch) * args->heads_q + head) * args->seqlen_q +\n"
-           "        position;\n"
-           "    const float4 scaled = {total.x * normalize, total.y * normalize, total.z * normalize,\n"
-           "                           total.w * normalize};\n"
-           "    *(float4 *)(args->out_partial + partial * HEAD_DIM_V + column) = scaled;\n"
-           "    if (column == 0)\n"
-           "      args->lse_partial[partial] = lse;\n");
-    } else {
-      TEXT("    const uint2 packed = {pack_");
-      STRING(in->word[AP_ATTENTION_DTYPE]);
-      TEXT("(total.x * normalize, total.y * normalize),\n"
-           "                          pack_");
-      STRING(in->word[AP_ATTENTION_DTYPE]);
-      TEXT("(total.z * normalize, total.w * normalize)};\n"
-           "    *(uint2 *)((uint16_t *)args->out + work.batch * args->out_batch_stride +\n"
-           "               position * args->out_row_stride + head * args->out_head_stride + column) = packed;\n"
-           "    if (args->lse && column == 0)\n"
-           "      args->lse[work.batch * args->lse_batch_stride + head * args->lse_head_stride + position] =\n"
-           "          lse;\n");
-    }
-    TEXT("  }\n"
-         "}\n"
-         "\n");
-  } else {
+       "}\n");
+  if (warps_k == 1) {
     TEXT("// out = O / row sum, lse = scale * row maximum + log(row sum). Rows without keys: 0 and -inf.\n"
-         "__device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES][4],\n"
+         "__device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES * 4],\n"
          "                                             const float row_max[M_TILES][2],\n"
          "                                             const float row_sum[M_TILES][2],\n"
          "                                             const attnpress_fwd_args *args, unsigned char *smem) {\n"
@@ -972,9 +877,8 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "  for (int m = 0; m < M_TILES; ++m) {\n"
          "#pragma unroll\n"
          "    for (int half = 0; half < 2; ++half) {\n"
-         "      const float sum = row_sum[m][half];\n"
-         "      const float normalize = sum == 0.0f ? 0.0f : reciprocal_approx(sum);\n"
-         "      const float lse = (row_max[m][half] * args->scale_log2 + log2_approx(sum)) * LN_2;\n"
+         "      const float normalize = normalizer(row_sum[m][half]);\n"
+         "      const float lse = natural_lse(row_max[m][half] * args->scale_log2, row_sum[m][half]);\n"
          "      const int row = warp_row + m * 16 + half * 8 + lane / 4; // in the tile\n"
          "      int position, head;\n"
          "      split_row(work.row_begin + row, heads, &position, &head);\n"
@@ -982,31 +886,20 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "      const bool valid = work.row_begin + row < rows;\n"
          "      const bool writes_lse = valid && lane % 4 == 0 && warp_n == 0;\n");
     if (split) {
-      TEXT("      const int64_t partial = // row of (split, batch, head, position)\n"
-           "          ((work.split * (int64_t)args->batch + work.batch) * args->heads_q + head) *\n"
-           "              args->seqlen_q +\n"
-           "          position;\n"
+      TEXT("      const int64_t partial = partial_row(args, work.split, work.batch, head, position);\n"
            "      if (writes_lse)\n"
            "        args->lse_partial[partial] = lse;\n"
            "      float *out_row = args->out_partial + partial * HEAD_DIM_V + warp_columns + lane % 4 * 2;\n"
-           "#pragma unroll\n"
-           "      for (int o = 0; o < O_TILES; ++o) {\n"
-           "        const float2 pair = {out[m][o][half * 2] * normalize, out[m][o][half * 2 + 1] * normalize};\n"
-           "        if (valid && o >= first_o_tile)\n"
-           "          *(float2 *)(out_row + o * 8) = pair;\n"
-           "      }\n");
+           "      store_partial_row(out_row, out[m], first_o_tile, O_TILES, half, normalize, valid);\n");
     } else {
       TEXT("      if (args->lse && writes_lse)\n"
-           "        args->lse[work.batch * args->lse_batch_stride + head * args->lse_head_stride + position] =\n"
-           "            lse;\n"
+           "        args->lse[lse_offset(args, work.batch, head, position)] = lse;\n"
            "      unsigned char *out_row = smem + row * O_ROW_BYTES + (warp_columns + lane % 4 * 2) * 2;\n"
            "#pragma unroll\n"
            "      for (int o = 0; o < O_TILES; ++o) {\n"
            "        if (o >= first_o_tile)\n"
-           "          *(uint32_t *)(out_row + o * 16) = pack_");
-      STRING(in->word[AP_ATTENTION_DTYPE]);
-      TEXT("(out[m][o][half * 2] * normalize,\n"
-           "                                                      out[m][o][half * 2 + 1] * normalize);\n"
+           "          *(uint32_t *)(out_row + o * 16) = pack(DTYPE, out[m][o * 4 + half * 2] * normalize,\n"
+           "                                                 out[m][o * 4 + half * 2 + 1] * normalize);\n"
            "      }\n");
     }
     TEXT("    }\n"
@@ -1046,8 +939,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
            "                 chunk * 8) = *(const uint4 *)(smem + row * O_ROW_BYTES + chunk * 16);\n"
            "  }\n");
     }
-    TEXT("}\n"
-         "\n");
+    TEXT("}\n");
   }
   TEXT("extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)\n"
        "    ");
@@ -1056,210 +948,83 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "        const __grid_constant__ attnpress_fwd_args args) {\n"
        "  extern __shared__ __align__(128) unsigned char smem[];\n"
        "  const int lane = threadIdx.x % 32;\n"
-       "  const int warp_m = threadIdx.x / 32 % WARPS_M;\n");
-  if (warps_n > 1) {
-    TEXT("  const int warp_n = threadIdx.x / 32 / WARPS_M;\n"
-         "  const int warp_keys = warp_n * S_TILES * 8; // this warp's first key of a key block\n"
-         "  const int warp_columns = first_column(warp_n);\n");
-  } else if (warps_k > 1) {
-    TEXT("  const int warp_k = threadIdx.x / RING_THREADS;\n"
-         "  const int warp_keys = warp_k * RING_KEYS; // this warp's first key of a key block\n");
-  } else {
-    TEXT("  const int warp_keys = 0;\n");
-  }
-  if (split || decode) {
+       "  const int warp_row = threadIdx.x / 32 % WARPS_M * M_TILES * 16;\n");
+  if (split) {
     TEXT("  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
          "  griddepcontrol_wait();\n"
          "  griddepcontrol_launch_dependents();\n");
   }
   TEXT("  const Work work = find_work(&args, blockIdx.x);\n"
-       "  const int row_begin = work.row_begin;\n"
-       "  const int heads = args.heads_per_tile;\n"
-       "  const int rows = args.seqlen_q * heads; // of this head, or these packed heads\n"
-       "  const int kv_head = args.heads_q == args.heads_kv\n"
-       "                          ? work.first_head\n"
-       "                          : work.first_head / (args.heads_q / args.heads_kv);\n"
-       "\n");
-  if (mask == AP_ATTENTION_MASK_CAUSAL) {
-    TEXT("  // Keys past the diagonal of the last row are never loaded; up to that of the first row, no mask.\n"
-         "  const int diagonal = args.seqlen_k - args.seqlen_q;\n"
-         "  int first_position, last_position, head;\n"
-         "  split_row(row_begin, heads, &first_position, &head);\n"
-         "  split_row(min(row_begin + BLOCK_M, rows) - 1, heads, &last_position, &head);\n"
-         "  const int key_end = min(args.seqlen_k, max(0, last_position + 1 + diagonal));\n"
-         "  const int key_unmasked = min(args.seqlen_k, max(0, first_position + 1 + diagonal));\n");
-  } else {
-    TEXT("  const int key_end = args.seqlen_k;\n"
-         "  const int key_unmasked = args.seqlen_k;\n");
-  }
-  if (split) {
-    TEXT("  const int block_begin = work.split * args.key_blocks_per_split;\n"
-         "  const int block_end =\n"
-         "      min(ceil_div(key_end, BLOCK_N), block_begin + args.key_blocks_per_split);\n");
-  } else {
-    TEXT("  const int block_begin = 0;\n"
-         "  const int block_end = ceil_div(key_end, BLOCK_N);\n");
-  }
-  TEXT("  int n = block_end - 1; // the key block in work\n"
+       "  const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads\n"
+       "\n"
+       "  // Key blocks that no row sees are never loaded; those that all rows see whole need no mask.\n"
+       "  int first_position, last_position, head;\n"
+       "  split_row(work.row_begin, args.heads_per_tile, &first_position, &head);\n"
+       "  split_row(min(work.row_begin + BLOCK_M, rows) - 1, args.heads_per_tile, &last_position, &head);\n"
+       "  const Row first_row = row_at(first_position, CAUSAL, args.seqlen_q, args.seqlen_k);\n"
+       "  const Row last_row = row_at(last_position, CAUSAL, args.seqlen_q, args.seqlen_k);\n"
+       "  const Range unmasked = keys_of_all(first_row, last_row);\n"
+       "  Range blocks = key_blocks(keys_of_some(first_row, last_row), BLOCK_N);\n"
+       "  if (SPLIT)\n"
+       "    blocks = split_blocks(blocks, work.split, args.key_blocks_per_split);\n"
+       "  // A constant where it is one: the compiler does not find out in time.\n"
+       "  const int block_begin = SPLIT ? blocks.begin : 0;\n"
+       "  int n = blocks.end - 1; // the key block in work\n"
        "\n"
        "  const uint32_t shared = shared_address(smem);\n"
        "  const uint16_t *q = (const uint16_t *)args.q + work.batch * args.q_batch_stride +\n"
        "                      work.first_head * args.q_head_stride;\n"
-       "  load_queries(shared, q, &args, row_begin, rows);\n"
-       "\n");
-  if (warps_k > 1) {
-    TEXT("  const int64_t first_key = (int64_t)n * BLOCK_N + warp_keys;\n");
-  } else {
-    TEXT("  const int64_t first_key = (int64_t)n * BLOCK_N;\n");
-  }
-  TEXT("  const int64_t k_row = first_key + copy_row(K_SLAB, RING_THREAD);\n"
-       "  const int64_t v_row = first_key + copy_row(HEAD_DIM_V, RING_THREAD);\n"
-       "  KeyPipeline pipe;\n"
-       "  pipe.k = (const uint16_t *)args.k + work.batch * args.k_batch_stride +\n"
-       "           kv_head * args.k_head_stride + k_row * args.k_row_stride +\n"
-       "           copy_column(K_SLAB, RING_THREAD);\n"
-       "  pipe.v = (const uint16_t *)args.v + work.batch * args.v_batch_stride +\n"
-       "           kv_head * args.v_head_stride + v_row * args.v_row_stride +\n"
-       "           copy_column(HEAD_DIM_V, RING_THREAD);\n"
-       "  pipe.k_row_stride = args.k_row_stride;\n"
-       "  pipe.v_row_stride = args.v_row_stride;\n");
-  if (warps_k > 1) {
-    TEXT("  pipe.seqlen_k = args.seqlen_k - warp_keys;\n");
-  } else {
-    TEXT("  pipe.seqlen_k = args.seqlen_k;\n");
-  }
-  TEXT("  pipe.block_begin = block_begin;\n");
-  if (warps_k > 1) {
-    TEXT("  pipe.ring = shared + RING_OFFSET + warp_k * RING_BYTES;\n");
-  } else {
-    TEXT("  pipe.ring = shared + RING_OFFSET;\n");
-  }
-  TEXT("  pipe.slot = 0;\n"
+       "  load_queries(shared, q, &args, work.row_begin, rows);\n"
+       "  KeyPipeline pipe = open_ring(&args, work.batch, key_head(&args, work.first_head), n,\n"
+       "                               block_begin, shared + RING_OFFSET, 0);\n"
        "  fill_ring(&pipe, n);\n"
        "\n"
-       "  const int warp_row = warp_m * M_TILES * 16;\n"
-       "  const uint32_t q_tile = shared + warp_row * Q_ROW_BYTES + ldmatrix_rows_first(lane, Q_ROW_BYTES);\n");
+       "  Place place;\n"
+       "  place.first_row = work.row_begin + warp_row;\n");
   if (warps_n > 1) {
-    TEXT("  // This lane's first row in the tile, from a thread index of its own: the compiler would keep its\n"
-         "  // parts as well.\n"
-         "  const int row = read_thread_index() / 32 % WARPS_M * M_TILES * 16 + lane / 4;\n"
-         "  float *exchange = (float *)(smem + EXCHANGE_OFFSET);\n"
-         "  const uint32_t p_tile =\n"
-         "      shared + P_OFFSET + warp_row * P_ROW_BYTES + ldmatrix_rows_first(lane, P_ROW_BYTES);\n");
+    TEXT("  place.warp_n = threadIdx.x / 32 / WARPS_M;\n"
+         "  place.first_key = place.warp_n * S_TILES * 8;\n"
+         "  // From a thread index of its own: the compiler would keep its parts as well.\n"
+         "  place.row = read_thread_index() / 32 % WARPS_M * M_TILES * 16 + lane / 4;\n"
+         "  place.p = smem + P_OFFSET;\n"
+         "  place.p_shared =\n"
+         "      shared + P_OFFSET + warp_row * P_ROW_BYTES + ldmatrix_rows_first(lane, P_ROW_BYTES);\n"
+         "  place.exchange = (float *)(smem + EXCHANGE_OFFSET);\n");
+  } else {
+    TEXT("  place.first_key = 0;\n");
   }
-  if (q_in_regs || (warps_k > 1)) {
+  TEXT("  const uint32_t q_tile = shared + warp_row * Q_ROW_BYTES + ldmatrix_rows_first(lane, Q_ROW_BYTES);\n");
+  if (q_in_regs) {
     TEXT("  // All threads arrive and wait: hands over the tile of Q that everyone's copies brought.\n"
          "  cp_async_wait(STAGES - 2);\n"
-         "  __syncthreads();\n");
-  }
-  if (q_in_regs) {
-    TEXT("  uint32_t q_frag[ceil_div(HEAD_DIM, 16)][M_TILES][4];\n"
+         "  __syncthreads();\n"
+         "  uint32_t q_frag[ceil_div(HEAD_DIM, 16)][M_TILES][4];\n"
          "  load_query_fragments(q_frag, q_tile);\n");
   }
-  TEXT("  float out[M_TILES][O_TILES][4] = {};\n"
-       "  float row_max[M_TILES][2], row_sum[M_TILES][2];\n"
-       "#pragma unroll\n"
-       "  for (int m = 0; m < M_TILES; ++m) {\n"
-       "    row_max[m][0] = row_max[m][1] = -INF;\n"
-       "    row_sum[m][0] = row_sum[m][1] = 0.0f;\n"
-       "  }\n"
-       "\n");
-  if ((warps_n == 1) && (warps_k == 1)) {
-    TEXT("  park_row_sums(smem, row_sum);\n");
-  }
-  if (warps_k > 1) {
-    TEXT("  // One loop for all key blocks, whether or not they hold a key which some row does not see: it\n"
-         "  // waits for memory anyway.\n"
-         "  for (; n >= block_begin; --n) {\n"
-         "    const bool masked = (n + 1) * BLOCK_N > key_unmasked;\n"
-         "    float score[M_TILES][S_TILES][4];\n"
-         "    compute_scores(score, &pipe, ");
-    STRING(q_in_regs ? "q_frag" : "q_tile");
-    TEXT(", n, 0, masked);\n"
-         "    if (masked)\n"
-         "      mask_scores(score, &args, row_begin + warp_row, n * BLOCK_N + warp_keys);\n"
-         "    online_softmax(score, out, row_max, row_sum, args.scale_log2, masked);\n"
-         "    uint32_t p_frag[M_TILES][RING_KEYS / 16][4];\n"
-         "    round_probabilities(p_frag, score);\n"
-         "    accumulate_output(out, &pipe, p_frag, n, masked);\n"
-         "  }\n");
+  TEXT("  float out[M_TILES][O_TILES * 4], row_max[M_TILES][2], row_sum[M_TILES][2];\n"
+       "  start_rows(out, row_max, row_sum, smem);\n");
+  if (mask == AP_ATTENTION_MASK_CAUSAL) {
+    TEXT("  // Key blocks that hold a key which some row does not see.\n");
   } else {
-    if (mask == AP_ATTENTION_MASK_CAUSAL) {
-      TEXT("  // Key blocks that hold a key which some row does not see.\n");
-    } else {
-      TEXT("  // A key block that passes the end of the keys: the first one, if any.\n");
-    }
-    TEXT("  while (n >= block_begin && (n + 1) * BLOCK_N > key_unmasked) {\n"
-         "    float score[M_TILES][S_TILES][4];\n"
-         "    compute_scores(score, &pipe, ");
-    STRING(q_in_regs ? "q_frag" : "q_tile");
-    TEXT(", n, warp_keys, true);\n"
-         "    mask_scores(score, &args, row_begin + warp_row, n * BLOCK_N + warp_keys);\n");
-    if (warps_n > 1) {
-      TEXT("    online_softmax(score, out, row_max, row_sum, exchange, row, warp_n, args.scale_log2, true);\n"
-           "    store_probabilities(smem + P_OFFSET, score, row, warp_keys);\n"
-           "    accumulate_output(out, &pipe, p_tile, warp_columns, n, true);\n");
-    } else {
-      TEXT("    fetch_row_sums(smem, row_sum);\n"
-           "    online_softmax(score, out, row_max, row_sum, args.scale_log2, true);\n"
-           "    park_row_sums(smem, row_sum);\n"
-           "    uint32_t p_frag[M_TILES][RING_KEYS / 16][4];\n"
-           "    round_probabilities(p_frag, score);\n"
-           "    accumulate_output(out, &pipe, p_frag, n, true);\n");
-    }
-    TEXT("    --n;\n");
-    if (mask == AP_ATTENTION_MASK_FULL) {
-      TEXT("    break;\n");
-    }
-    TEXT("  }\n"
-         "\n"
-         "  // Key blocks that every row sees whole.\n"
-         "  for (; n >= block_begin; --n) {\n"
-         "    float score[M_TILES][S_TILES][4];\n"
-         "    compute_scores(score, &pipe, ");
-    STRING(q_in_regs ? "q_frag" : "q_tile");
-    TEXT(", n, warp_keys, false);\n");
-    if (warps_n > 1) {
-      TEXT("    online_softmax(score, out, row_max, row_sum, exchange, row, warp_n, args.scale_log2, false);\n"
-           "    store_probabilities(smem + P_OFFSET, score, row, warp_keys);\n"
-           "    accumulate_output(out, &pipe, p_tile, warp_columns, n, false);\n");
-    } else {
-      TEXT("    fetch_row_sums(smem, row_sum);\n"
-           "    online_softmax(score, out, row_max, row_sum, args.scale_log2, false);\n"
-           "    park_row_sums(smem, row_sum);\n"
-           "    uint32_t p_frag[M_TILES][RING_KEYS / 16][4];\n"
-           "    round_probabilities(p_frag, score);\n"
-           "    accumulate_output(out, &pipe, p_frag, n, false);\n");
-    }
-    TEXT("  }\n");
+    TEXT("  // A key block that passes the end of the keys: the first one, if any.\n");
   }
-  if ((warps_n == 1) && (warps_k == 1)) {
-    TEXT("  fetch_row_sums(smem, row_sum);\n");
+  TEXT("  while (n >= block_begin && (n + 1) * BLOCK_N > unmasked.end) {\n"
+       "    attend(out, row_max, row_sum, &pipe, ");
+  STRING(q_in_regs ? "q_frag" : "q_tile");
+  TEXT(", &place, &args, smem, n, true);\n"
+       "    --n;\n");
+  if (mask == AP_ATTENTION_MASK_FULL) {
+    TEXT("    break;\n");
   }
-  TEXT("  // Row sums over the lanes of a quad");
-  if (warps_n > 1) {
-    TEXT(", then over the warps of a row");
-  }
-  TEXT(".\n"
-       "#pragma unroll\n"
-       "  for (int m = 0; m < M_TILES; ++m) {\n"
-       "    row_sum[m][0] = quad_sum(row_sum[m][0]);\n"
-       "    row_sum[m][1] = quad_sum(row_sum[m][1]);\n"
-       "  }\n");
-  if (warps_n > 1) {
-    TEXT("  share_rows(exchange, row_sum, row, warp_n);\n"
-         "#pragma unroll\n"
-         "  for (int m = 0; m < M_TILES; ++m) {\n"
-         "#pragma unroll\n"
-         "    for (int half = 0; half < 2; ++half) {\n"
-         "      row_sum[m][half] = 0.0f;\n"
-         "#pragma unroll\n"
-         "      for (int i = 0; i < WARPS_N; ++i)\n"
-         "        row_sum[m][half] += exchange[(row + m * 16 + half * 8) * WARPS_N + i];\n"
-         "    }\n"
-         "  }\n");
-  }
-  if (!split && (warps_k == 1)) {
+  TEXT("  }\n"
+       "  // Key blocks that every row sees whole.\n"
+       "  for (; n >= block_begin; --n)\n"
+       "    attend(out, row_max, row_sum, &pipe, ");
+  STRING(q_in_regs ? "q_frag" : "q_tile");
+  TEXT(", &place, &args, smem, n, false);\n"
+       "\n"
+       "  finish_rows(row_sum, &place, smem);\n");
+  if (!split) {
     TEXT("  // All threads arrive and wait: Q and the ring have been read and no copy is in flight, so that O\n"
          "  // can take their place.\n"
          "  cp_async_wait(0);\n"

@@ -3,8 +3,10 @@ variables below and nothing else."""
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import jinja2
 
@@ -149,12 +151,17 @@ def render(env: jinja2.Environment, name: str, values: Mapping[str, str | int]) 
     """A template's output; TemplateError where it does not parse or names an unknown variable."""
     try:
         return env.get_template(name).render(values)
-    except jinja2.TemplateNotFound:
-        raise GeneratorError(f"template {name} is missing") from None
+    except jinja2.TemplateNotFound as error:
+        raise GeneratorError(f"template {error.name} is missing") from None
     except jinja2.TemplateSyntaxError as error:
-        raise TemplateError(name, error.lineno, error.message) from None
+        raise TemplateError(error.name or name, error.lineno, error.message) from None
     except jinja2.UndefinedError as error:
-        raise GeneratorError(f"{name}: {error.message}") from None
+        # Jinja2 has put the template's own file and line into the traceback.
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        where = Path(at.filename).relative_to(env.loader.searchpath[0]).as_posix()
+        raise TemplateError(where, at.lineno or 0, error.message or "") from None
+    except RecursionError:
+        raise GeneratorError(f"{name}: a template includes itself") from None
 
 
 def source(env: jinja2.Environment, variant: Variant, tile: Tile | None = None) -> str:

@@ -9,6 +9,7 @@ that names the template, the line and the construct:
     if / elif / else / endif, with ==, !=, <, <=, >, >=, and, or, not, in ("a", "b")
     for i in range(n), for i in range(a, b) / endfor
     set x = integer
+    include "a/path"; its text is compiled in place. What it sets ends with it, as in Jinja2
 
 Python's integers have no bounds and its // and % round down; C's int32_t overflows and rounds to
 zero. Each expression is therefore compiled together with its bounds, which follow from those of
@@ -25,6 +26,7 @@ from dataclasses import dataclass, field
 import jinja2
 from jinja2 import nodes
 
+from generator import GeneratorError
 from generator.render import Integer, TemplateError, Text, Variable, template_text
 
 INT32 = Integer(-(2**31), 2**31 - 1)
@@ -56,7 +58,6 @@ _NAMES = {
     nodes.Getattr: "an attribute",
     nodes.Getitem: "a subscript",
     nodes.Import: "import",
-    nodes.Include: "include",
     nodes.List: "a list",
     nodes.Macro: "macro",
     nodes.Pow: "**",
@@ -101,7 +102,7 @@ class Scope:
 
     known: dict[str, Integer] = field(default_factory=dict)  # defined here, with their bounds
     declared: set[str] = field(default_factory=set)  # have a C variable in this function
-    fixed: frozenset[str] = frozenset()  # of outer loops and before them: not to be set here
+    fixed: frozenset[str] = frozenset()  # from outside of a loop or include: not to be set here
 
     def branch(self) -> Scope:
         return Scope(dict(self.known), self.declared, self.fixed)
@@ -111,18 +112,25 @@ def compile_template(
     env: jinja2.Environment, name: str, variables: Mapping[str, Variable], function: str
 ) -> str:
     """The C function `void function(ap_text *out, const ap_render_input *in)` of a template."""
-    text = template_text(env, name)
-    try:
-        tree = env.parse(text, name)
-    except jinja2.TemplateSyntaxError as error:
-        raise TemplateError(name, error.lineno, error.message) from None
-    body = _Compiler(name, variables).function_body(tree)
+    tree = _parse(env, name)
+    body = _Compiler(env, name, variables).function_body(tree)
     return f"void {function}(ap_text *out, const ap_render_input *in) {{\n{body}}}\n"
 
 
+def _parse(env: jinja2.Environment, name: str) -> nodes.Template:
+    text = template_text(env, name)
+    try:
+        return env.parse(text, name)
+    except jinja2.TemplateSyntaxError as error:
+        raise TemplateError(name, error.lineno, error.message) from None
+
+
 class _Compiler:
-    def __init__(self, template: str, variables: Mapping[str, Variable]) -> None:
-        self.template = template
+    def __init__(
+        self, env: jinja2.Environment, template: str, variables: Mapping[str, Variable]
+    ) -> None:
+        self.env = env
+        self.templates = [template]  # the one that is compiled last, after those that include it
         self.variables = variables
         self.lines: list[str] = []
         self.depth = 1
@@ -145,7 +153,7 @@ class _Compiler:
         return "".join(read + self.lines)
 
     def error(self, node: nodes.Node, what: str) -> TemplateError:
-        return TemplateError(self.template, node.lineno, what)
+        return TemplateError(self.templates[-1], node.lineno, what)
 
     def unsupported(self, node: nodes.Node) -> TemplateError:
         what = _NAMES.get(type(node), type(node).__name__)
@@ -182,6 +190,8 @@ class _Compiler:
                 self.for_statement(node, scope)
             elif isinstance(node, nodes.Assign):
                 self.set_statement(node, scope)
+            elif isinstance(node, nodes.Include):
+                self.include_statement(node, scope)
             else:
                 raise self.unsupported(node)
 
@@ -258,6 +268,30 @@ class _Compiler:
         self.block(node.body, inner)
         self.line("}")
 
+    def include_statement(self, node: nodes.Include, scope: Scope) -> None:
+        if not isinstance(node.template, nodes.Const) or not isinstance(node.template.value, str):
+            raise self.error(node, "include can only be of one path in quotes")
+        if node.ignore_missing or not node.with_context:
+            raise self.error(node, "include must be plain: with context, of a file that is there")
+        name = node.template.value
+        if name in self.templates:
+            raise self.error(node, f"{name} includes itself")
+        try:
+            tree = _parse(self.env, name)
+        except TemplateError:  # names the included text itself
+            raise
+        except GeneratorError as error:
+            raise self.error(node, str(error)) from None
+        inner = Scope(dict(scope.known), set(scope.declared), frozenset(scope.declared))
+        self.templates.append(name)
+        if tree.find(nodes.Assign) is None:
+            self.statements(tree.body, inner)
+        else:  # in a block of its own, so that its names can be used again
+            self.line("{")
+            self.block(tree.body, inner)
+            self.line("}")
+        self.templates.pop()
+
     def set_statement(self, node: nodes.Assign, scope: Scope) -> None:
         if not isinstance(node.target, nodes.Name):
             raise self.error(node, "set can only be of one name")
@@ -267,8 +301,8 @@ class _Compiler:
             raise self.error(node, f"set {name}: only integers can be set")
         if name in scope.declared:
             if name in scope.fixed:
-                # Jinja2 would set a new name that ends with the iteration.
-                raise self.error(node, f"set {name}: it was set outside of this loop")
+                # Jinja2 would set a new name that ends with the loop's pass, or the include.
+                raise self.error(node, f"set {name}: it was set outside of this loop or include")
             self.line(f"{name} = {value.code};")
         else:
             self.declare(node, name, scope)

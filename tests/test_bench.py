@@ -926,7 +926,7 @@ def test_divisors() -> None:
 
 
 def _units_of(args: ForwardSm90Args, grid: int) -> list[tuple[int, int]]:
-    """(head, row block) of each unit in the order of rounds, as the kernel's find_work() has it."""
+    """(head, row block) of each unit in the order of rounds, as the kernel's find_unit() has it."""
     found = []
     for round_ in range(args.rounds):
         group, group_round = divmod(round_, args.group_rounds.value)

@@ -229,7 +229,12 @@ REFUSED = [
     ("\n\n<% call f() %>x<% endcall %>", 3, "call"),
     ("${ stem | upper }", 1, "a filter (upper)"),
     ("\n<% filter upper %>x<% endfilter %>", 2, "a filter block"),
-    ('<% include "other.cu.j2" %>', 1, "include"),
+    ('x\n//% include "other.cu.j2"', 2, "template other.cu.j2 is missing"),
+    ("<% include dtype %>", 1, "include can only be of one path in quotes"),
+    ('<% include ["a", "b"] %>', 1, "include can only be of one path in quotes"),
+    ('<% include "a" ignore missing %>', 1, "include must be plain"),
+    ('<% include "a" without context %>', 1, "include must be plain"),
+    ('x\n//% include "bad.cu.j2"', 2, "bad.cu.j2 includes itself"),
     ('<% import "other.cu.j2" as x %>', 1, "import"),
     ('<% from "other.cu.j2" import x %>', 1, "from ... import"),
     ('<% extends "other.cu.j2" %>', 1, "extends"),
@@ -344,6 +349,52 @@ def test_refused(tmp_path: Path, text: str, line: int, what: str) -> None:
         compile_template(environment(tmp_path), "bad.cu.j2", VARIABLES, "bad")
     assert str(caught.value).startswith(f"bad.cu.j2:{line}: ")
     assert what in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what"),
+    [
+        ("x\n\n${ head_dim }", 3, "head_dim is not defined"),
+        ("x\n//% if split", 2, ""),
+        ('x\n//% include "none.cu.j2"', 2, "template none.cu.j2 is missing"),
+        ('\n\n//% include "outer.cu.j2"', 3, "outer.cu.j2 includes itself"),
+        ("//% set x = 2", 1, "set x: it was set outside of this loop or include"),
+        ("//% set x = x + 1", 1, "set x: it was set outside"),
+    ],
+)
+def test_refused_in_an_included_text(tmp_path: Path, text: str, line: int, what: str) -> None:
+    """The error names the included text and its line, not those of the include."""
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "inner.cu.j2").write_text(text, encoding="utf-8")
+    outer = '//% set x = 1\n\n\n\n//% include "parts/inner.cu.j2"\n'
+    (tmp_path / "outer.cu.j2").write_text(outer, encoding="utf-8")
+    with pytest.raises(TemplateError) as caught:
+        compile_template(environment(tmp_path), "outer.cu.j2", "fwd", "outer")
+    assert str(caught.value).startswith(f"parts/inner.cu.j2:{line}: ")
+    assert what in str(caught.value)
+
+
+def test_what_an_include_sets_ends_with_it(tmp_path: Path) -> None:
+    (tmp_path / "inner.cu.j2").write_text("//% set y = 1\n${ y }\n", encoding="utf-8")
+    outer = '//% include "inner.cu.j2"\n${ y }\n'
+    (tmp_path / "outer.cu.j2").write_text(outer, encoding="utf-8")
+    with pytest.raises(TemplateError, match=r"outer\.cu\.j2:2: y is not defined"):
+        compile_template(environment(tmp_path), "outer.cu.j2", "fwd", "outer")
+    with pytest.raises(GeneratorError, match="'y' is undefined"):
+        render(environment(tmp_path), "outer.cu.j2", {})
+
+
+def test_jinja_names_the_included_text(tmp_path: Path) -> None:
+    for text, sentence in (
+        ("x\n<% bogus %>", r"^inner\.cu\.j2:2: "),
+        ("x\n//% include \"none.cu.j2\"", r"^template none\.cu\.j2 is missing$"),
+        ("x\n//% include \"outer.cu.j2\"", r"includes itself$"),
+        ("x\n\n${ head_dim }", r"^inner\.cu\.j2:3: 'head_dim' is undefined$"),
+    ):
+        (tmp_path / "inner.cu.j2").write_text(text, encoding="utf-8")
+        (tmp_path / "outer.cu.j2").write_text('\n//% include "inner.cu.j2"\n', encoding="utf-8")
+        with pytest.raises(GeneratorError, match=sentence):
+            render(environment(tmp_path), "outer.cu.j2", {})
 
 
 def test_bounds_are_those_of_the_pass(tmp_path: Path) -> None:

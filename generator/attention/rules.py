@@ -211,6 +211,7 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
             tile.warps_k == 1 or (tile.warps_m == tile.warps_n == 1 and not tile.spread),
             "warps with keys of their own need warps_m 1, warps_n 1 and no spread copies",
         ),
+        (tile.warps_k == 1 or variant.decode, "warps with keys of their own need decode"),
         (
             tile.warps_k == 1 or max(variant.hdim, variant.hdim_v) <= 256,
             "warps with keys of their own need head dims up to 256: a warp copies a row at a time",

@@ -12,6 +12,7 @@ import concurrent.futures
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,17 +20,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from mutations import (
-    COMBINE,
-    FWD,
-    FWD_SM90,
-    MUTATIONS,
-    PIPELINE,
-    SOFTMAX,
-    TILE,
-    WGMMA,
-    Mutation,
-)
+from mutations import MUTATIONS, Mutation
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -66,7 +57,7 @@ registers, a head dim that is no multiple of 16, an output wider than Q, copies 
 the products, row sums that wait in shared memory; of sm90, one to three consumers, rings of two and
 three stages, one and several slabs."""
 
-HEADERS = (TILE, WGMMA, PIPELINE, SOFTMAX)
+HEADERS = "include/attnpress/device/"
 
 ESCAPES_ALLOWED = 0.05
 KERNEL_SECONDS = 30
@@ -121,19 +112,20 @@ def classify(report: str) -> str:
     return next((kind for pattern, kind in kinds if re.search(pattern, report)), "failure")
 
 
-def run_mutation(mutation: Mutation, emulate: Path, originals: dict[str, str]) -> Outcome:
+def run_mutation(
+    mutation: Mutation, emulate: Path, originals: dict[str, str], kernel_seconds: int
+) -> Outcome:
     """Runs the kernels that the mutation changes, one by one, until one fails."""
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="attnpress-mutation-") as name:
         folder = Path(name)
-        for file in (FWD, COMBINE, FWD_SM90, *HEADERS):
-            text = (ROOT / file).read_text()
-            target = folder / file
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(mutation.apply(text) if file == mutation.file else text)
+        shutil.copytree(ROOT / "templates", folder / "templates")
+        target = folder / mutation.file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(mutation.apply((ROOT / mutation.file).read_text()))
         texts = render(folder / "templates")
         for path, text in texts.items():
-            if mutation.file in HEADERS:
+            if mutation.file.startswith(HEADERS):
                 if Path(mutation.file).name not in text:
                     continue
             elif text == originals[path]:
@@ -141,7 +133,7 @@ def run_mutation(mutation: Mutation, emulate: Path, originals: dict[str, str]) -
             kernel = folder / path
             kernel.parent.mkdir(exist_ok=True)
             kernel.write_text(text)
-            command = [emulate, "sources", kernel, "--jobs", "1", "--seconds", str(KERNEL_SECONDS)]
+            command = [emulate, "sources", kernel, "--jobs", "1", "--seconds", str(kernel_seconds)]
             result = subprocess.run(
                 [*command, "--include", folder / "include"], capture_output=True, text=True
             )
@@ -158,6 +150,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutations at a time")
     parser.add_argument("--only", default="", help="those with this text in their names")
     parser.add_argument("--sample", type=int, help="so many of them, by a fixed seed")
+    parser.add_argument(
+        "--seconds", type=int, default=KERNEL_SECONDS, help="that a kernel may take"
+    )
     parser.add_argument("--verbose", action="store_true", help="the emulator's reports too")
     return parser.parse_args()
 
@@ -182,7 +177,10 @@ def main() -> int:
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         outcomes = list(
             pool.map(
-                lambda m: report(run_mutation(m, emulate, originals), options.verbose), mutations
+                lambda m: report(
+                    run_mutation(m, emulate, originals, options.seconds), options.verbose
+                ),
+                mutations,
             )
         )
     return summary(outcomes, time.monotonic() - begin)

@@ -223,6 +223,35 @@ static void test_minimum_maximum(void) {
   CHECK(out[LANE_WORDS + 2] == 0xfffffffb && out[LANE_WORDS + 3] == 3, "signed");
 }
 
+/* A row sees an interval of keys, which may begin before, in and after a thread's keys. */
+static void test_row_masks(void) {
+  const leaf_function f = {"row_masks", LEAF_BITS, 8, 0, 0, 0};
+  enum { KEYS = 48, ROUNDS = 64 };
+  for (int round = 0; round < ROUNDS; ++round) {
+    for (int lane = 0; lane < 32; ++lane) {
+      const int n = round * 32 + lane;
+      uint32_t *words = in + lane * LANE_WORDS;
+      words[4] = (uint32_t)(n % 3 * 64);
+      words[0] = n % 5 == 0 ? 0 : (uint32_t)(n * 37 % 340); /* begin */
+      words[1] = (uint32_t)(n * 53 % 400 - 40);             /* end, also negative */
+      words[2] = words[4] + (uint32_t)(n % 11 * 17);
+      words[3] = words[2] + (uint32_t)(n % 7);
+    }
+    const int status = leaf_emulate(module_path, &f, in, out, 1, report);
+    CHECK(status == 0, "%s", report);
+    for (int i = 0; i < 32 * 2 * KEYS; ++i) {
+      const int lane = i / (2 * KEYS), half = i / KEYS % 2, key = i % KEYS;
+      const uint32_t *words = in + lane * LANE_WORDS, *bits = out + lane * LANE_WORDS + half * 2;
+      const int place = (int)words[4] + lane % 4 * 2 + key / 2 * 8 + key % 2;
+      const uint32_t seen = place >= (int)words[half * 2] && place < (int)words[half * 2 + 1];
+      CHECK((bits[key / 32] >> key % 32 & 1) == seen, "key %d of %d to %d, by compares", place,
+            (int)words[half * 2], (int)words[half * 2 + 1]);
+      CHECK((bits[4 + key / 32] >> key % 32 & 1) == seen, "key %d of %d to %d, by bits", place,
+            (int)words[half * 2], (int)words[half * 2 + 1]);
+    }
+  }
+}
+
 /* Every function with every input runs; the tests above look at what comes out. */
 static void test_random_inputs(const leaf_function *functions, int count) {
   enum { WARPS = 20 };
@@ -581,6 +610,8 @@ int main(void) {
     test_minimum_maximum();
     test_random_inputs(leaf_functions, leaf_functions_count);
   }
+  if (compile("row_functions.cu") == 0)
+    test_row_masks();
   if (compile("leaf_functions_sm90.cu") == 0) {
     test_wgmma();
     test_tma();

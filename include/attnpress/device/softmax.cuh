@@ -1,14 +1,15 @@
-// Online softmax over scores in the layout of wgmma's accumulators: a thread holds, of two rows 8
-// apart (half 0 and 1), columns 8j + 2t and 8j + 2t + 1 of each tile j of 8 columns, t = lane % 4,
-// in elements 4j + 2 half and 4j + 2 half + 1. The four lanes of a quad share a row.
+// Online softmax over rows of scores (their layout: score.cuh). A row has a reference, its maximum
+// or a little less, and the sum of P = 2^(c (S - reference)), c = scale_log2, over the keys so far.
 #pragma once
 
 #include "attnpress/args/common.h"
+#include "attnpress/device/dtype.cuh"
 #include "attnpress/device/ptx_math.cuh"
-#include "attnpress/device/tile.cuh"
 
+constexpr float LN_2 = 0.693147180559945309f;
 constexpr float INF = __builtin_bit_cast(float, 0x7f800000);
 
+// Maximum, and sum, over the four lanes that share a row.
 __device__ __forceinline__ float quad_max(float x) {
   x = fmaxf(x, __shfl_xor_sync(0xffffffff, x, 1));
   return fmaxf(x, __shfl_xor_sync(0xffffffff, x, 2));
@@ -19,64 +20,80 @@ __device__ __forceinline__ float quad_sum(float x) {
   return x + __shfl_xor_sync(0xffffffff, x, 2);
 }
 
-// Scores of keys that a row does not see become -inf. Row `half` sees the keys below key_end[half];
-// `key` is this thread's first key.
-__device__ __forceinline__ void mask_scores(float *score, int tiles, const int key_end[2],
-                                            int key) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int end = max(key_end[half] - key, 0);
-    const int seen = end / 8 * 2 + min(end % 8, 2); // of this thread's keys, in their order
-#pragma unroll
-    for (int first = 0; first < tiles * 2; first += 32) {
-      // One bit a key: the compiler makes predicates of eight bits in one instruction.
-      const uint32_t bits = seen - first >= 32 ? 0xffffffff : (1u << max(seen - first, 0)) - 1;
-#pragma unroll
-      for (int i = first; i < min_int(first + 32, tiles * 2); ++i) {
-        if (!(bits & 1u << (i - first)))
-          score[i / 2 * 4 + half * 2 + i % 2] = -INF;
-      }
-    }
-  }
+// What is taken off a row's scores: nothing where all keys so far are masked, whose maximum is
+// -inf.
+__device__ __forceinline__ float finite_base(float maximum) {
+  return maximum == -INF ? 0.0f : maximum;
 }
 
-// Takes a key block's scores in: they become P = 2^(c (S - reference)), c = scale_log2. `reference`
-// is the row's maximum, or less than it by at most 8 / c: a maximum that grows by less than a
-// factor of 2^8 is not followed, so that most key blocks have nothing to rescale, while P stays
-// small and sums keep their precision. `rescale` is the factor for what was summed before; row_sum
-// is this thread's share of the row's sum.
-__device__ __forceinline__ void online_softmax(float *score, int tiles, float reference[2],
-                                               float row_sum[2], float rescale[2],
-                                               float scale_log2) {
+// Maximum of `x` and the scores of row `half`.
+__device__ __forceinline__ float row_maximum(const float *score, int tiles, int half, float x) {
+#pragma unroll
+  for (int tile = 0; tile < tiles; ++tile)
+    x = fmaxf(x, fmaxf(score[tile * 4 + half * 2], score[tile * 4 + half * 2 + 1]));
+  return quad_max(x);
+}
+
+// Takes a key block's scores of row `half` in: they become P, with `maximum` as the reference.
+// Returns the factor for what was summed before, row_sum included, which is this thread's share.
+// `masked`: the row may have seen no key yet.
+__device__ __forceinline__ float take_row(float *score, int tiles, int half, float maximum,
+                                          float *reference, float *row_sum, float scale_log2,
+                                          bool masked) {
+  const float base = masked ? finite_base(maximum) : maximum;
+  const float shift = base * scale_log2;
+  // Of the difference: exactly 1 while the reference stays, over however many key blocks.
+  const float rescale = exp2_approx((*reference - base) * scale_log2);
+  *reference = maximum;
+  // Of this block alone: a long row's small terms would vanish in the whole. Adding to -0 changes
+  // nothing, and the compiler knows.
+  float sum = -0.0f;
+#pragma unroll
+  for (int tile = 0; tile < tiles; ++tile) {
+#pragma unroll
+    for (int i = tile * 4 + half * 2; i < tile * 4 + half * 2 + 2; ++i) {
+      score[i] = exp2_approx(score[i] * scale_log2 - shift);
+      sum += score[i];
+    }
+  }
+  *row_sum = *row_sum * rescale + sum;
+  return rescale;
+}
+
+// The same for both rows of a thread, with a reference that lags behind the maximum by at most 8 /
+// c: a maximum that grows by less than a factor of 2^8 is not followed, so that most key blocks
+// have nothing to rescale, while P stays small and sums keep their precision.
+__device__ __forceinline__ void take_rows_lazily(float *score, int tiles, float reference[2],
+                                                 float row_sum[2], float rescale[2],
+                                                 float scale_log2) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    float maximum = reference[half];
-#pragma unroll
-    for (int tile = 0; tile < tiles; ++tile)
-      maximum = fmaxf(maximum, fmaxf(score[tile * 4 + half * 2], score[tile * 4 + half * 2 + 1]));
-    maximum = quad_max(maximum);
+    float maximum = row_maximum(score, tiles, half, reference[half]);
     if ((maximum - reference[half]) * scale_log2 <= 8.0f)
       maximum = reference[half];
-    // A row that has seen no key has the maximum -inf, and nothing to rescale.
-    const float finite = maximum == -INF ? 0.0f : maximum;
-    rescale[half] = exp2_approx((reference[half] - finite) * scale_log2);
-    reference[half] = maximum;
-    const float shift = finite * scale_log2;
-    float sum = row_sum[half] * rescale[half];
-#pragma unroll
-    for (int tile = 0; tile < tiles; ++tile) {
-#pragma unroll
-      for (int i = tile * 4 + half * 2; i < tile * 4 + half * 2 + 2; ++i) {
-        score[i] = exp2_approx(score[i] * scale_log2 - shift);
-        sum += score[i];
-      }
-    }
-    row_sum[half] = sum;
+    rescale[half] =
+        take_row(score, tiles, half, maximum, &reference[half], &row_sum[half], scale_log2, true);
   }
 }
 
-// Multiplies the accumulators of O by their rows' factors; a warp whose factors are all 1 has
-// nothing to do.
+// Rounds P to A fragments: two accumulator tiles of S are one fragment of 16 keys.
+__device__ __forceinline__ void round_probabilities(uint32_t *p, const float *score, int tiles,
+                                                    Dtype dtype) {
+#pragma unroll
+  for (int i = 0; i < tiles * 2; ++i)
+    p[i] = pack(dtype, score[i * 2], score[i * 2 + 1]);
+}
+
+// Multiplies row `half` of the accumulators of O by its factor.
+__device__ __forceinline__ void rescale_row(float *out, int tiles, int half, float rescale) {
+#pragma unroll
+  for (int tile = 0; tile < tiles; ++tile) {
+    out[tile * 4 + half * 2] *= rescale;
+    out[tile * 4 + half * 2 + 1] *= rescale;
+  }
+}
+
+// Multiplies both rows by their factors; a warp whose factors are all 1 has nothing to do.
 __device__ __forceinline__ void rescale_rows(float *out, int tiles, const float rescale[2]) {
   if (!__any_sync(0xffffffff, rescale[0] != 1.0f || rescale[1] != 1.0f))
     return;

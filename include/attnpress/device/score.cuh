@@ -1,0 +1,61 @@
+// Which scores count. Scores are in the layout of accumulators that mma.sync and wgmma share: a
+// thread holds, of two rows 8 apart (half 0 and 1), columns 8j + 2t and 8j + 2t + 1 of each tile j
+// of 8 columns, t = lane % 4, in elements 4j + 2 half and 4j + 2 half + 1. The four lanes of a quad
+// share a row.
+#pragma once
+
+#include "attnpress/args/common.h"
+#include "attnpress/device/softmax.cuh"
+#include "attnpress/device/tile.cuh"
+
+// A query row: it sees the keys key_begin to key_end - 1, none where that is no range. Of two
+// positions, neither bound of the later one comes before that of the other.
+struct Row {
+  int position;
+  int key_begin, key_end;
+};
+
+// The row at a position. `causal`: aligned at the bottom right, the last query sees the last key.
+__device__ __forceinline__ Row row_at(int position, bool causal, int seqlen_q, int seqlen_k) {
+  const int key_end = causal ? min(seqlen_k, position + 1 + seqlen_k - seqlen_q) : seqlen_k;
+  return {position, 0, key_end};
+}
+
+// Scores of keys that row `half` does not see become -inf; `key` is this thread's first key. A
+// row's key_begin that is known to be 0 costs nothing.
+__device__ __forceinline__ void mask_scores(float *score, int tiles, int half, Row row, int key) {
+#pragma unroll
+  for (int i = 0; i < tiles * 2; ++i) {
+    const int other = key + i / 2 * 8 + i % 2;
+    if (other >= row.key_end || (row.key_begin > 0 && other < row.key_begin))
+      score[i / 2 * 4 + half * 2 + i % 2] = -INF;
+  }
+}
+
+// How many of a thread's keys come before the one that is `distance` keys after its first.
+__device__ __forceinline__ int keys_before(int distance) {
+  const int whole = max(distance, 0);
+  return whole / 8 * 2 + min(whole % 8, 2);
+}
+
+// Bit i, of 32: whether i < count.
+__device__ __forceinline__ uint32_t bits_below(int count) {
+  return count >= 32 ? 0xffffffff : (1u << max(count, 0)) - 1;
+}
+
+// The same with one bit a key, of which the compiler makes eight predicates in one instruction:
+// fewer instructions, and more registers.
+__device__ __forceinline__ void mask_scores_by_bits(float *score, int tiles, int half, Row row,
+                                                    int key) {
+  const int end = keys_before(row.key_end - key);
+  const int begin = row.key_begin > 0 ? keys_before(row.key_begin - key) : 0;
+#pragma unroll
+  for (int first = 0; first < tiles * 2; first += 32) {
+    const uint32_t seen = bits_below(end - first) & ~bits_below(begin - first);
+#pragma unroll
+    for (int i = first; i < min_int(first + 32, tiles * 2); ++i) {
+      if (!(seen & 1u << (i - first)))
+        score[i / 2 * 4 + half * 2 + i % 2] = -INF;
+    }
+  }
+}

@@ -1,0 +1,97 @@
+// Work: which rows a thread block computes, which keys they need, and where a row of a split's
+// output lies.
+#pragma once
+
+#include "attnpress/args/attention.h"
+#include "attnpress/device/score.cuh"
+#include "attnpress/device/tile.cuh"
+
+// A range of keys, or of key blocks: begin to end - 1; none where end <= begin.
+struct Range {
+  int begin, end;
+};
+
+// What a thread block computes where it has one row block of BLOCK_M rows.
+struct Work {
+  int row_begin;  // first row of the tile, counted over its heads
+  int split;      // 0 where the keys are not split
+  int first_head; // of the tile's heads_per_tile query heads
+  int64_t batch;
+};
+
+// First row of row block `n`. `causal`: later rows see more keys, and the longest row blocks come
+// first.
+__device__ __forceinline__ int row_block_begin(const attnpress_fwd_args *args, int n, int block_m,
+                                               bool causal) {
+  return (causal ? args->row_blocks - 1 - n : n) * block_m;
+}
+
+// A grid that is, fastest first: row block, split, tile head, batch.
+__device__ __forceinline__ Work find_split_work(const attnpress_fwd_args *args, int block,
+                                                int block_m, bool causal, bool split) {
+  Work work;
+  work.row_begin = row_block_begin(args, block % args->row_blocks, block_m, causal);
+  block /= args->row_blocks;
+  work.split = split ? block % args->num_splits : 0;
+  if (split)
+    block /= args->num_splits;
+  const int tile_heads = args->heads_q / args->heads_per_tile;
+  work.first_head = block % tile_heads * args->heads_per_tile;
+  work.batch = block / tile_heads;
+  return work;
+}
+
+// A grid that is, fastest first: tile head, row block, batch. Heads that lie side by side in memory
+// are read at the same time, and causal row blocks of all heads start with the longest ones, so
+// that the short ones fill the gaps at the end.
+__device__ __forceinline__ Work find_whole_work(const attnpress_fwd_args *args, int block,
+                                                int block_m, bool causal) {
+  Work work;
+  const int heads = args->heads_per_tile;
+  const int tile_heads = heads == 1 ? args->heads_q : args->heads_q / heads;
+  const int tiles = (uint32_t)block / tile_heads;
+  const int batch = (uint32_t)tiles / args->row_blocks;
+  work.row_begin = row_block_begin(args, tiles - batch * args->row_blocks, block_m, causal);
+  work.split = 0;
+  work.first_head = (block - tiles * tile_heads) * heads;
+  work.batch = batch;
+  return work;
+}
+
+// The key head whose keys a query head sees.
+__device__ __forceinline__ int key_head(const attnpress_fwd_args *args, int head) {
+  return args->heads_q == args->heads_kv ? head : head / (args->heads_q / args->heads_kv);
+}
+
+// Position in the sequence and head, within the tile's heads, of a row that counts heads first.
+__device__ __forceinline__ void split_row(int row, int heads, int *position, int *head) {
+  *position = heads == 1 ? row : (uint32_t)row / heads;
+  *head = heads == 1 ? 0 : row - *position * heads;
+}
+
+// Keys that some row from `first` to `last` sees, and keys that all of them see.
+__device__ __forceinline__ Range keys_of_some(Row first, Row last) {
+  return {first.key_begin, last.key_end};
+}
+
+__device__ __forceinline__ Range keys_of_all(Row first, Row last) {
+  return {last.key_begin, first.key_end};
+}
+
+// The key blocks of `block_n` keys that hold any of these keys.
+__device__ __forceinline__ Range key_blocks(Range keys, int block_n) {
+  return {keys.begin / block_n, ceil_div(keys.end, block_n)};
+}
+
+// Those of them that are one split's, which covers `per_split` key blocks, counted from key 0.
+__device__ __forceinline__ Range split_blocks(Range blocks, int split, int per_split) {
+  const int begin = split * per_split;
+  return {max(blocks.begin, begin), min(blocks.end, begin + per_split)};
+}
+
+// Row of out_partial and lse_partial: (split, batch, head, position).
+__device__ __forceinline__ int64_t partial_row(const attnpress_fwd_args *args, int split,
+                                               int64_t batch, int head, int position) {
+  return ((split * (int64_t)args->batch + batch) * args->heads_q + head) * args->seqlen_q +
+         position;
+}
