@@ -34,18 +34,23 @@ define build_all
 	@cmake --build $(BUILD)
 endef
 
+# Before a program of the build: where NVRTC is pip's, it is put on the loader's path, since the
+# library looks nowhere else for it.
+with_nvrtc = nvrtc=$$(tools/setup.sh nvrtc); [ -z "$$nvrtc" ] || \
+	  export LD_LIBRARY_PATH="$${LD_LIBRARY_PATH:+$$LD_LIBRARY_PATH:}$$nvrtc";
+
 build: setup-build
 	$(build_all)
 
 demo: setup-demo
 	$(build_all)
-	@$(python) tools/demo.py --build $(BUILD)
+	@$(with_nvrtc) $(python) tools/demo.py --build $(BUILD)
 
 # All tests: those in C and sh through ctest, then those in Python through pytest. Both run,
 # whatever the first says.
 test: setup-test
 	$(build_all)
-	@status=0; \
+	@$(with_nvrtc) status=0; \
 	ctest --test-dir $(BUILD) --output-on-failure --label-exclude pytest || status=1; \
 	ATTNPRESS_BUILD_DIR=$(build_dir) $(python) -m pytest tests $(PYTEST_ARGS) || status=1; \
 	exit $$status

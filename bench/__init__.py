@@ -6,7 +6,7 @@
     gpu.py           inputs, checks, timing, the machine
     report.py        tables and JSON
     plot.py          PNG and SVG
-    tune.py          tries tiles on the GPU and writes generator/tiles.toml
+    tune.py          tries tiles on the GPU and writes generator/attention/tiles.toml
     kernels.py       compiles and launches a single kernel, for the tuner
 
 NumPy is not needed; PyTorch with CUDA is, and rich; matplotlib for plots.

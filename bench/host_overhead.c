@@ -13,7 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "plans.h"
+#include "attention/attention.h"
 #include "../tools/cuda_device.h"
 
 enum { LOADS = 21, ROUNDS = 41, CALLS = 200, LAUNCHES_MAX = 2 };
@@ -104,7 +105,7 @@ static double measure_load_ms(const char *cache_dir, const attnpress_forward_arg
     attnpress_handle *handle;
     attnpress_info info = ATTNPRESS_INFO_INIT;
     check(attnpress_create(&handle, &options));
-    check(attnpress_describe_forward(handle, args, &info));
+    check(describe(handle, args, &info));
     if (i >= 0 && info.origin != ATTNPRESS_ORIGIN_DISK) {
       fprintf(stderr, "host_overhead: %s is not in the disk cache\n", info.stem);
       exit(1);
@@ -123,9 +124,10 @@ static double measure_load_ms(const char *cache_dir, const attnpress_forward_arg
 static size_t args_bytes_of(attnpress_handle *handle, const attnpress_forward_args *args) {
   attnpress_info info = ATTNPRESS_INFO_INIT;
   ap_variant variant;
-  check(attnpress_describe_forward(handle, args, &info));
+  check(describe(handle, args, &info));
   check(ap_variant_parse(info.stem, &variant));
-  return variant.arch == 90 ? sizeof(attnpress_fwd_sm90_args) : sizeof(attnpress_fwd_args);
+  return variant.axis[AP_ATTENTION_ARCH] == 90 ? sizeof(attnpress_fwd_sm90_args)
+                                               : sizeof(attnpress_fwd_args);
 }
 
 typedef struct call_times {

@@ -54,7 +54,7 @@ def _attnpress_prepare(case: Case, q, k, v) -> None:
 def _attnpress_describe(case: Case, q, k, v) -> dict[str, Any]:
     import attnpress
 
-    found = attnpress.describe(q, k, v, causal=case.causal)
+    found = attnpress.describe(q, k, v, causal=case.causal).launches[0]
     return {
         "stem": found.stem,
         "tile": found.tile,

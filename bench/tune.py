@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tries legal tiles on the present GPU and writes the winners to generator/tiles.toml.
+"""Tries legal tiles on the present GPU and writes the winners to generator/attention/tiles.toml.
 
     python bench/tune.py --dims 64 72                   whole sequences, full and causal
     python bench/tune.py --dims 128 --decode            one query token, split and not
@@ -10,7 +10,7 @@ then
 
     python -m generator                                 makes the library use them
 
-Every tile that generator/tiles.py finds legal is a candidate, as far as time allows: a coarse grid
+Every tile that the generator finds legal is a candidate, as far as time allows: a coarse grid
 first, then what lies around the best. Tiles that spill a register, or on which the compiler remarks
 that products wait for each other, are passed over. A winner computes what the reference does, beats
 the present tile by more than noise, and has no such flaw on any of the targets that are prebuilt,
@@ -40,31 +40,24 @@ from bench import BenchError
 from bench.cases import Case, forward_cases
 from bench.kernels import Attention, Compiled, CompileError, Driver, Nvrtc
 from generator import GeneratorError
-from generator.registry import device_headers, load_catalog, source
-from generator.render import environment
-from generator.tiles import (
+from generator.attention.rules import (
     CUTS,
     SMEM_RESERVED_BYTES,
-    TARGET_LIMITS,
-    TILES_TOML,
-    Tile,
     limits,
-    load_tuned,
-    problems,
+    make_tile,
+    make_variant,
     producer_tile,
-    smem_bytes,
-    tile_of,
 )
-from generator.variant import (
-    ARCHS,
-    DECODE_ARCHS,
-    DTYPES,
-    HDIM_MAX,
-    MASKS,
-    Variant,
-    parse_stem,
-)
+from generator.family import family_of
+from generator.registry import device_headers
+from generator.render import environment, source
+from generator.sets import load_sets
+from generator.tiles import Tile, load_tuned, problems, sized, tile_of
+from generator.variant import Variant, VariantError, parse_stem
 
+ATTENTION = family_of("attention")
+TILES_TOML = ATTENTION.folder / "tiles.toml"
+ARCHS, DTYPES, MASKS = (ATTENTION.axis(name).domain for name in ("arch", "dtype", "mask"))
 WORTH = 1.01  # times as fast as the present tile, below which it stays
 FINALISTS = 5
 SEEDS = 6  # tiles around which the search goes on
@@ -92,7 +85,7 @@ class Group:
     target: str | None = None
 
     def variant(self, dtype: str, mask: str | None = None) -> Variant:
-        return Variant(
+        return make_variant(
             "fwd", self.hdim, self.hdim_v, dtype, mask or self.masks[0], self.split, self.decode,
             self.arch,
         )  # fmt: skip
@@ -183,14 +176,14 @@ def cut(
     k_slab = variant.hdim if k_cuts == 1 else _ceil_div(variant.hdim, 16 * k_cuts) * 16
     if _ceil_div(variant.hdim, k_slab) != k_cuts or ring_keys % (16 * v_cuts):
         return None
-    tile = replace(tile, k_slab=k_slab, v_slab=ring_keys // v_cuts)
+    tile = tile.replace(k_slab=k_slab, v_slab=ring_keys // v_cuts)
     return legal(variant, tile, target)
 
 
 def legal(variant: Variant, tile: Tile, target: str | None = None) -> Tile | None:
     """The tile with its shared memory filled in; None where it is not legal, or asks for more
     blocks an SM than there is shared memory for."""
-    tile = replace(tile, smem_bytes=smem_bytes(variant, tile))
+    tile = sized(variant, tile)
     shared_bytes = tile.min_blocks * (tile.smem_bytes + SMEM_RESERVED_BYTES)
     if tile.min_blocks > 1 and shared_bytes > limits(variant, target).sm_smem_bytes:
         return None
@@ -202,7 +195,7 @@ def _most_blocks(variant: Variant, tile: Tile, target: str | None) -> Iterator[T
     found = [
         shared
         for count in (4, 3, 2, 1)
-        if (shared := legal(variant, replace(tile, min_blocks=count), target)) is not None
+        if (shared := legal(variant, tile.replace(min_blocks=count), target)) is not None
     ]
     yield from found[:2]
 
@@ -218,7 +211,7 @@ def coarse_grid(variant: Variant, present: Tile, target: str | None = None) -> l
             for rows in (16,) if decode else ROWS_PER_WARP:
                 for block_n in KEYS:
                     for stages in MORE_STAGES if decode else STAGES:
-                        shape = Tile(
+                        shape = make_tile(
                             rows * warps_m, block_n, warps_m, warps_n, stages, 0, 0,
                             k_unroll=present.k_unroll, warps_k=warps_k,
                         )  # fmt: skip
@@ -245,7 +238,7 @@ def _distance(tile: Tile, present: Tile) -> tuple:
     """Sorts candidates: those that differ least from the present tile come first."""
 
     def apart(name: str) -> float:
-        a, b = getattr(tile, name), getattr(present, name)
+        a, b = tile[name], present[name]
         return max(a, b, 1) / max(min(a, b), 1)
 
     names = ("block_m", "block_n", "warps_m", "warps_n", "warps_k", "stages", "min_blocks")
@@ -262,18 +255,18 @@ def neighbours(variant: Variant, tile: Tile, target: str | None = None) -> Itera
                 yield near
         return
     changed = [
-        replace(tile, k_unroll=n, q_in_regs=0, spread=0) for n in UNROLLS if n != tile.k_unroll
+        tile.replace(k_unroll=n, q_in_regs=0, spread=0) for n in UNROLLS if n != tile.k_unroll
     ]
-    changed.append(replace(tile, q_in_regs=1 - tile.q_in_regs, k_unroll=0))
-    changed.append(replace(tile, spread=1 - tile.spread, k_unroll=0))
-    changed += [replace(tile, min_blocks=n) for n in (1, 2, 3, 4) if n != tile.min_blocks]
-    changed += [replace(tile, stages=tile.stages + n) for n in (-1, 1) if tile.stages + n >= 2]
+    changed.append(tile.replace(q_in_regs=1 - tile.q_in_regs, k_unroll=0))
+    changed.append(tile.replace(spread=1 - tile.spread, k_unroll=0))
+    changed += [tile.replace(min_blocks=n) for n in (1, 2, 3, 4) if n != tile.min_blocks]
+    changed += [tile.replace(stages=tile.stages + n) for n in (-1, 1) if tile.stages + n >= 2]
     yield from (found for other in changed if (found := legal(variant, other, target)) is not None)
     step = 16 * tile.warps_n * tile.warps_k
     for block_n in (tile.block_n - step, tile.block_n + step):
         if block_n > 0:
             for cuts in CUTS:
-                if found := cut(variant, replace(tile, block_n=block_n), cuts, target):
+                if found := cut(variant, tile.replace(block_n=block_n), cuts, target):
                     yield found
                     break
     for cuts in CUTS:
@@ -331,11 +324,11 @@ class Press:
 
 def prebuilt_targets(group: Group) -> tuple[str, ...]:
     """The targets that the default set is compiled for on this architecture."""
-    default = load_catalog().sets["default"]
+    default = load_sets(ATTENTION)["default"]
     targets = {
         target
         for stem, target in default.cubins
-        if (variant := parse_stem(stem)).pass_ == "fwd" and variant.arch == group.arch
+        if (variant := parse_stem(stem))["pass"] == "fwd" and variant.arch == group.arch
     }
     return tuple(sorted(targets)) or (own_target(group.arch),)
 
@@ -384,7 +377,7 @@ class Bench:
         self.dtype = dtype
         self.combine = None
         if group.split:
-            variant = Variant("fwd_combine", group.hdim_v, group.hdim_v, dtype)
+            variant = make_variant("fwd_combine", group.hdim_v, group.hdim_v, dtype)
             tile = tile_of(variant)
             self.combine = (self._load(variant, tile), tile)
 
@@ -648,7 +641,7 @@ def write_winners(path: Path, winners: Sequence[Winner]) -> None:
     trial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         trial.write_text(text, encoding="utf-8")
-        tuned = load_tuned.__wrapped__(trial)  # the file as it is, not a cached one
+        tuned = load_tuned.__wrapped__(ATTENTION, trial)  # the file as it is, not a cached one
         for winner in winners:
             for variant in winner.group.variants():
                 found = tile_of(variant, tuned, winner.group.target)
@@ -702,7 +695,7 @@ def parser() -> argparse.ArgumentParser:
 def chosen_groups(options: argparse.Namespace, arch: int) -> list[Group]:
     """What the options ask for, without repetition."""
     groups = [group_of(parse_stem(stem)) for stem in options.stems]
-    if any(parse_stem(stem).pass_ != "fwd" for stem in options.stems):
+    if any(parse_stem(stem)["pass"] != "fwd" for stem in options.stems):
         raise BenchError("only forward kernels are tuned; a combine tile is not a choice")
     masks = [
         mask
@@ -713,7 +706,9 @@ def chosen_groups(options: argparse.Namespace, arch: int) -> list[Group]:
         splits = (False, True) if options.decode and not options.split else (options.split,)
         for split in splits:
             for mask in masks[:1] if options.decode else masks:
-                variant = Variant("fwd", hdim, hdim_v, "bf16", mask, split, options.decode, arch)
+                variant = make_variant(
+                    "fwd", hdim, hdim_v, "bf16", mask, split, options.decode, arch
+                )
                 groups.append(group_of(variant))
     if not groups:
         raise BenchError("nothing to tune: name kernels, or head dims with --dims")
@@ -721,6 +716,15 @@ def chosen_groups(options: argparse.Namespace, arch: int) -> list[Group]:
         if group.arch != arch:
             raise BenchError(f"{group.title} is not for this GPU, which runs sm{arch} kernels")
     return list(dict.fromkeys(groups))
+
+
+def exists(hdim: int, hdim_v: int, decode: bool, arch: int) -> bool:
+    """Whether an arch has such forward kernels."""
+    try:
+        make_variant("fwd", hdim, hdim_v, "bf16", decode=decode, arch=arch)
+    except VariantError:
+        return False
+    return True
 
 
 def device_arch(capability: int, options: argparse.Namespace) -> int:
@@ -739,8 +743,7 @@ def device_arch(capability: int, options: argparse.Namespace) -> int:
     fitting = [
         arch
         for arch in archs
-        if (not options.decode or arch in DECODE_ARCHS)
-        and all(max(dims) <= HDIM_MAX[arch] for dims in options.dims)
+        if all(exists(*dims, options.decode, arch) for dims in options.dims or [(64, 64)])
     ]
     if not fitting:
         raise BenchError(f"a device of capability {capability / 10} runs {names} kernels")
@@ -753,7 +756,7 @@ def list_candidates(groups: Sequence[Group], options: argparse.Namespace) -> Non
     for group in groups:
         variant = group.variant(options.dtype)
         target = options.target or own_target(group.arch)
-        present = tile_of(variant, load_tuned(options.tiles))
+        present = tile_of(variant, load_tuned(ATTENTION, options.tiles))
         tiles = list(dict.fromkeys([present, *coarse_grid(variant, present)]))
         deadline = time.monotonic() + options.seconds
         clean = press.clean(variant, tiles, target, deadline, Heard("compiled", len(tiles)))
@@ -772,10 +775,11 @@ def tune(groups: Sequence[Group], options: argparse.Namespace, gpu: Any) -> list
     winners = []
     for index, of_all in enumerate(groups):
         target = "sm_90a" if of_all.arch == 90 else f"sm_{p.major}{p.minor}"
-        group = replace(of_all, target=target if target in TARGET_LIMITS else None)
+        group = replace(of_all, target=target if target in ATTENTION.tile_targets else None)
         share = (end - time.monotonic()) / (len(groups) - index)
         deadline = time.monotonic() + max(share, 5.0)
-        present = tile_of(group.variant(options.dtype), load_tuned(options.tiles), group.target)
+        tuned = load_tuned(ATTENTION, options.tiles)
+        present = tile_of(group.variant(options.dtype), tuned, group.target)
         _say(f"[{index + 1}/{len(groups)}] {group.title}: {present.name} now, {share:.0f} s")
         cases = timed_cases(group, options.dtype, options.seqlens)
         bench = Bench(group, options.dtype, press, gpu, target)

@@ -34,6 +34,12 @@ foreach(source IN LISTS fakes)
   target_link_libraries(${name} PRIVATE attnpress_options Threads::Threads)
 endforeach()
 
+# Two modules with a copy of the archive each.
+foreach(name engine_one engine_two)
+  add_library(${name} MODULE tests/engine.c)
+  target_link_libraries(${name} PRIVATE attnpress_static attnpress_options)
+endforeach()
+
 foreach(source IN LISTS c_tests)
   get_filename_component(name ${source} NAME_WE)
   file(STRINGS ${source} uses_cmocka REGEX "include <cmocka.h>" LIMIT_COUNT 1)
@@ -46,9 +52,9 @@ foreach(source IN LISTS c_tests)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
   target_compile_options(${name} PRIVATE -UNDEBUG) # assert() is a check here
   target_compile_definitions(${name} PRIVATE ATTNPRESS_TESTS_DIR="${PROJECT_SOURCE_DIR}/tests")
-  # With the internal headers and the static library, a test reaches what is not exported.
+  # With the internal headers and this library, a test reaches what is not exported.
   target_include_directories(${name} SYSTEM PRIVATE ${XXHASH_INCLUDE_DIR})
-  target_link_libraries(${name} PRIVATE attnpress_reference attnpress_static attnpress_options)
+  target_link_libraries(${name} PRIVATE attnpress_reference attnpress_internal attnpress_options)
   if(uses_cmocka)
     target_include_directories(${name} SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})
     target_link_libraries(${name} PRIVATE ${CMOCKA_LIBRARY})
@@ -56,6 +62,13 @@ foreach(source IN LISTS c_tests)
   add_test(NAME ${name} COMMAND ${name})
   set_up_test(${name})
 endforeach()
+
+# It makes the library's allocations fail: what they call goes through the test.
+if(TARGET test_allocations)
+  foreach(function malloc calloc aligned_alloc realloc free strdup getcwd fdopendir pthread_create)
+    target_link_options(test_allocations PRIVATE LINKER:--wrap=${function})
+  endforeach()
+endif()
 
 # It holds these texts (.incbin), and they are not known to the build by including them.
 set_source_files_properties("${PROJECT_SOURCE_DIR}/tests/test_gpu_forward.c" PROPERTIES OBJECT_DEPENDS
@@ -66,6 +79,9 @@ foreach(source IN LISTS shell_tests)
   add_test(NAME ${name} COMMAND sh ${source})
   set_up_test(${name})
 endforeach()
+
+# They build, each in a folder of its own, with all cores.
+set_tests_properties(test_sanitizers test_fuzz PROPERTIES PROCESSORS ${cores})
 
 # The Python tests are one label, so that `ctest -LE pytest` leaves them out where pytest runs by
 # itself.

@@ -1,4 +1,4 @@
-/* Written by `python -m generator` from generator/variants.toml; do not edit. */
+/* Written by `python -m generator` from each variants.toml; do not edit. */
 /* clang-format off */
 #include "../runtime/press/registry.h"
 

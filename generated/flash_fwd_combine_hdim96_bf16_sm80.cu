@@ -9,10 +9,10 @@
 // Pressed from templates/attention/flash_fwd_combine.cu.j2 with tile m1n32w4x1s0k0v0 by
 //   python -m generator --pass fwd_combine --hdim 96 --dtype bf16 --arch sm80
 
+#include "attnpress/args/attention.h"
 #include "attnpress/device/ptx_cvt.cuh"
 #include "attnpress/device/ptx_griddepcontrol.cuh"
 #include "attnpress/device/ptx_math.cuh"
-#include "attnpress/kernel_args.h"
 
 constexpr int HEAD_DIM_V = 96;
 constexpr int COLUMNS = 32; // of a thread block

@@ -15,6 +15,7 @@
 // Pressed from templates/attention/flash_fwd_sm90.cu.j2 with tile m128n128s3 by
 //   python -m generator --hdim 128 --dtype bf16 --arch sm90
 
+#include "attnpress/args/attention.h"
 #include "attnpress/device/pipeline.cuh"
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_cvt.cuh"
@@ -26,7 +27,6 @@
 #include "attnpress/device/wgmma/ptx_wgmma_n128.cuh"
 #include "attnpress/device/softmax.cuh"
 #include "attnpress/device/tile.cuh"
-#include "attnpress/kernel_args.h"
 
 constexpr int HEAD_DIM = 128;
 constexpr int HEAD_DIM_V = 128;

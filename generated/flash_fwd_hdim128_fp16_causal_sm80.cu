@@ -8,6 +8,7 @@
 // Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m128n64w4x1s2k128v64b2c by
 //   python -m generator --hdim 128 --dtype fp16 --causal --arch sm80
 
+#include "attnpress/args/attention.h"
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_cp_async.cuh"
 #include "attnpress/device/ptx_cvt.cuh"
@@ -16,7 +17,6 @@
 #include "attnpress/device/ptx_mma.cuh"
 #include "attnpress/device/ptx_sreg.cuh"
 #include "attnpress/device/tile.cuh"
-#include "attnpress/kernel_args.h"
 
 constexpr int HEAD_DIM = 128;
 constexpr int HEAD_DIM_V = 128;

@@ -8,6 +8,7 @@
 // Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m128n64w4x2s2k96v32 by
 //   python -m generator --hdim 192 --dtype bf16 --arch sm86
 
+#include "attnpress/args/attention.h"
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_cp_async.cuh"
 #include "attnpress/device/ptx_cvt.cuh"
@@ -16,7 +17,6 @@
 #include "attnpress/device/ptx_mma.cuh"
 #include "attnpress/device/ptx_sreg.cuh"
 #include "attnpress/device/tile.cuh"
-#include "attnpress/kernel_args.h"
 
 constexpr int HEAD_DIM = 192;
 constexpr int HEAD_DIM_V = 192;

@@ -12,6 +12,7 @@
 // Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m16n64w1x1x4s3k256v16b2 by
 //   python -m generator --hdim 256 --dtype bf16 --decode --arch sm80
 
+#include "attnpress/args/attention.h"
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_cp_async.cuh"
 #include "attnpress/device/ptx_cvt.cuh"
@@ -21,7 +22,6 @@
 #include "attnpress/device/ptx_mma.cuh"
 #include "attnpress/device/ptx_sreg.cuh"
 #include "attnpress/device/tile.cuh"
-#include "attnpress/kernel_args.h"
 
 constexpr int HEAD_DIM = 256;
 constexpr int HEAD_DIM_V = 256;

@@ -8,6 +8,7 @@
 // Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m64n64w2x2s2k256v64b2c by
 //   python -m generator --hdim 256 --dtype fp16 --arch sm80
 
+#include "attnpress/args/attention.h"
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_cp_async.cuh"
 #include "attnpress/device/ptx_cvt.cuh"
@@ -16,7 +17,6 @@
 #include "attnpress/device/ptx_mma.cuh"
 #include "attnpress/device/ptx_sreg.cuh"
 #include "attnpress/device/tile.cuh"
-#include "attnpress/kernel_args.h"
 
 constexpr int HEAD_DIM = 256;
 constexpr int HEAD_DIM_V = 256;

@@ -8,6 +8,7 @@
 // Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m128n64w4x1s2k96v64c by
 //   python -m generator --hdim 96 --dtype fp16 --arch sm86
 
+#include "attnpress/args/attention.h"
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_cp_async.cuh"
 #include "attnpress/device/ptx_cvt.cuh"
@@ -16,7 +17,6 @@
 #include "attnpress/device/ptx_mma.cuh"
 #include "attnpress/device/ptx_sreg.cuh"
 #include "attnpress/device/tile.cuh"
-#include "attnpress/kernel_args.h"
 
 constexpr int HEAD_DIM = 96;
 constexpr int HEAD_DIM_V = 96;

@@ -13,6 +13,7 @@
 // Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m16n128w1x1x4s3k128v32qb2 by
 //   python -m generator --hdim 128 --dtype fp16 --causal --split --decode --arch sm80
 
+#include "attnpress/args/attention.h"
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_cp_async.cuh"
 #include "attnpress/device/ptx_cvt.cuh"
@@ -22,7 +23,6 @@
 #include "attnpress/device/ptx_mma.cuh"
 #include "attnpress/device/ptx_sreg.cuh"
 #include "attnpress/device/tile.cuh"
-#include "attnpress/kernel_args.h"
 
 constexpr int HEAD_DIM = 128;
 constexpr int HEAD_DIM_V = 128;

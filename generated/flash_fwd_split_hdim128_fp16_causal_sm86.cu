@@ -9,6 +9,7 @@
 // Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m128n64w4x1s3k128v64u1 by
 //   python -m generator --hdim 128 --dtype fp16 --causal --split --arch sm86
 
+#include "attnpress/args/attention.h"
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_cp_async.cuh"
 #include "attnpress/device/ptx_cvt.cuh"
@@ -18,7 +19,6 @@
 #include "attnpress/device/ptx_mma.cuh"
 #include "attnpress/device/ptx_sreg.cuh"
 #include "attnpress/device/tile.cuh"
-#include "attnpress/kernel_args.h"
 
 constexpr int HEAD_DIM = 128;
 constexpr int HEAD_DIM_V = 128;

@@ -16,6 +16,7 @@
 // Pressed from templates/attention/flash_fwd_sm90.cu.j2 with tile m128n64s2 by
 //   python -m generator --hdim 256 --dtype bf16 --split --arch sm90
 
+#include "attnpress/args/attention.h"
 #include "attnpress/device/pipeline.cuh"
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_cvt.cuh"
@@ -28,7 +29,6 @@
 #include "attnpress/device/wgmma/ptx_wgmma_n256.cuh"
 #include "attnpress/device/softmax.cuh"
 #include "attnpress/device/tile.cuh"
-#include "attnpress/kernel_args.h"
 
 constexpr int HEAD_DIM = 256;
 constexpr int HEAD_DIM_V = 256;

@@ -13,6 +13,7 @@
 // Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m16n64w1x1x4s4k64v16qb2 by
 //   python -m generator --hdim 64 --dtype fp16 --causal --split --decode --arch sm86
 
+#include "attnpress/args/attention.h"
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_cp_async.cuh"
 #include "attnpress/device/ptx_cvt.cuh"
@@ -22,7 +23,6 @@
 #include "attnpress/device/ptx_mma.cuh"
 #include "attnpress/device/ptx_sreg.cuh"
 #include "attnpress/device/tile.cuh"
-#include "attnpress/kernel_args.h"
 
 constexpr int HEAD_DIM = 64;
 constexpr int HEAD_DIM_V = 64;

@@ -1,6 +1,7 @@
 /* Written by `python -m generator` from templates/attention/flash_fwd_combine.cu.j2; do not edit. */
 /* clang-format off */
 #include "../runtime/press/registry.h"
+#include "families.h"
 
 #define TEXT(literal) ap_text_append(out, literal, sizeof(literal) - 1)
 #define INTEGER(value) ap_text_append_int(out, value)
@@ -9,42 +10,48 @@
 void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in);
 
 void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
+  const char *const stem = in->stem;
+  const char *const tile_name = in->tile_name;
+  const int32_t hdim_v = in->axis[AP_ATTENTION_HDIM_V];
+  const int32_t arch = in->axis[AP_ATTENTION_ARCH];
+  const int32_t block_n = in->field[AP_ATTENTION_TILE_BLOCK_N];
+  const int32_t warps_m = in->field[AP_ATTENTION_TILE_WARPS_M];
   TEXT("// ");
-  STRING(in->stem);
+  STRING(stem);
   TEXT("\n"
        "//\n"
        "// Adds up the splits of a forward pass:\n"
        "//   lse = log(sum_i exp(lse_i)), out = sum_i exp(lse_i - lse) out_i.\n"
        "// The output is ");
-  STRING(in->dtype);
+  STRING(in->word[AP_ATTENTION_DTYPE]);
   TEXT(", all else fp32. One thread block computes COLUMNS columns of one row: its\n"
        "// threads form groups of COLUMNS / 4 threads, and each group adds up every GROUPS-th split. No\n"
        "// address depends on what was loaded before: a step costs one trip to memory.\n"
        "//\n"
        "// Pressed from templates/attention/flash_fwd_combine.cu.j2 with tile ");
-  STRING(in->tile_name);
+  STRING(tile_name);
   TEXT(" by\n"
        "//   python -m generator --pass fwd_combine --hdim ");
-  INTEGER(in->hdim_v);
+  INTEGER(hdim_v);
   TEXT(" --dtype ");
-  STRING(in->dtype);
+  STRING(in->word[AP_ATTENTION_DTYPE]);
   TEXT(" --arch sm");
-  INTEGER(in->arch);
+  INTEGER(arch);
   TEXT("\n"
        "\n"
+       "#include \"attnpress/args/attention.h\"\n"
        "#include \"attnpress/device/ptx_cvt.cuh\"\n"
        "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
        "#include \"attnpress/device/ptx_math.cuh\"\n"
-       "#include \"attnpress/kernel_args.h\"\n"
        "\n"
        "constexpr int HEAD_DIM_V = ");
-  INTEGER(in->hdim_v);
+  INTEGER(hdim_v);
   TEXT(";\n"
        "constexpr int COLUMNS = ");
-  INTEGER(in->block_n);
+  INTEGER(block_n);
   TEXT("; // of a thread block\n"
        "constexpr int WARPS = ");
-  INTEGER(in->warps_m);
+  INTEGER(warps_m);
   TEXT(";\n"
        "constexpr int COLUMN_BLOCKS = (HEAD_DIM_V + COLUMNS - 1) / COLUMNS;\n"
        "constexpr int GROUP_THREADS = COLUMNS / 4; // of 4 columns\n"
@@ -133,7 +140,7 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "\n"
        "extern \"C\" __global__ void __launch_bounds__(32 * WARPS)\n"
        "    ");
-  STRING(in->stem);
+  STRING(stem);
   TEXT("(\n"
        "        const __grid_constant__ attnpress_fwd_combine_args args) {\n"
        "  __shared__ float4 warp_out[WARPS][GROUP_THREADS];\n"
@@ -175,10 +182,10 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "  uint16_t *out = (uint16_t *)args.out + batch * args.out_batch_stride +\n"
        "                  position * args.out_row_stride + head * args.out_head_stride + column;\n"
        "  const uint2 packed = {pack_");
-  STRING(in->dtype);
+  STRING(in->word[AP_ATTENTION_DTYPE]);
   TEXT("(sum.out.x * normalize, sum.out.y * normalize),\n"
        "                        pack_");
-  STRING(in->dtype);
+  STRING(in->word[AP_ATTENTION_DTYPE]);
   TEXT("(sum.out.z * normalize, sum.out.w * normalize)};\n"
        "  *(uint2 *)out = packed;\n"
        "  if (args.lse && column == 0)\n"

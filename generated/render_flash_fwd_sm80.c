@@ -1,32 +1,52 @@
 /* Written by `python -m generator` from templates/attention/flash_fwd_sm80.cu.j2; do not edit. */
 /* clang-format off */
 #include "../runtime/press/registry.h"
-#include <string.h>
+#include "families.h"
 
 #define TEXT(literal) ap_text_append(out, literal, sizeof(literal) - 1)
 #define INTEGER(value) ap_text_append_int(out, value)
 #define STRING(value) ap_text_append_string(out, value)
-#define IS(value, literal) (strcmp(value, literal) == 0)
 
 void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in);
 
 void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
+  const char *const stem = in->stem;
+  const char *const tile_name = in->tile_name;
+  const int32_t smem_bytes = in->smem_bytes;
+  const int32_t split = in->axis[AP_ATTENTION_SPLIT];
+  const int32_t hdim = in->axis[AP_ATTENTION_HDIM];
+  const int32_t hdim_v = in->axis[AP_ATTENTION_HDIM_V];
+  const int32_t mask = in->axis[AP_ATTENTION_MASK];
+  const int32_t decode = in->axis[AP_ATTENTION_DECODE];
+  const int32_t arch = in->axis[AP_ATTENTION_ARCH];
+  const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
+  const int32_t block_n = in->field[AP_ATTENTION_TILE_BLOCK_N];
+  const int32_t warps_m = in->field[AP_ATTENTION_TILE_WARPS_M];
+  const int32_t warps_n = in->field[AP_ATTENTION_TILE_WARPS_N];
+  const int32_t stages = in->field[AP_ATTENTION_TILE_STAGES];
+  const int32_t k_slab = in->field[AP_ATTENTION_TILE_K_SLAB];
+  const int32_t v_slab = in->field[AP_ATTENTION_TILE_V_SLAB];
+  const int32_t q_in_regs = in->field[AP_ATTENTION_TILE_Q_IN_REGS];
+  const int32_t min_blocks = in->field[AP_ATTENTION_TILE_MIN_BLOCKS];
+  const int32_t k_unroll = in->field[AP_ATTENTION_TILE_K_UNROLL];
+  const int32_t spread = in->field[AP_ATTENTION_TILE_SPREAD];
+  const int32_t warps_k = in->field[AP_ATTENTION_TILE_WARPS_K];
   TEXT("// ");
-  STRING(in->stem);
+  STRING(stem);
   TEXT("\n"
        "//\n");
-  if (in->split) {
+  if (split) {
     TEXT("// One split of the forward pass: partial outputs in fp32 over a range of the keys, which\n"
          "// flash_fwd_combine adds up.\n");
   } else {
     TEXT("// The forward pass: out = softmax(scale * Q K^T) V.\n");
   }
   TEXT("// Q, K, V and out are ");
-  STRING(in->dtype);
+  STRING(in->word[AP_ATTENTION_DTYPE]);
   TEXT(", sums are fp32. One thread block computes BLOCK_M query rows of one\n"
        "// head and walks over key blocks of BLOCK_N keys from right to left; the scores never leave the\n"
        "// chip (online softmax: Milakov and Gimelshein 2018, Dao et al. 2022).\n");
-  if (in->warps_k > 1) {
+  if (warps_k > 1) {
     TEXT("//\n"
          "// Each warp has keys of its own in every key block, a ring of its own that they pass through, and\n"
          "// its own row maxima, row sums and O over them: the warps wait for each other only at the end, when\n"
@@ -34,33 +54,34 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("//\n"
        "// Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile ");
-  STRING(in->tile_name);
+  STRING(tile_name);
   TEXT(" by\n"
        "//   python -m generator --hdim ");
-  INTEGER(in->hdim);
-  if (in->hdim_v != in->hdim) {
+  INTEGER(hdim);
+  if (hdim_v != hdim) {
     TEXT(" --hdim-v ");
-    INTEGER(in->hdim_v);
+    INTEGER(hdim_v);
   }
   TEXT(" --dtype ");
-  STRING(in->dtype);
-  if (IS(in->mask, "causal")) {
+  STRING(in->word[AP_ATTENTION_DTYPE]);
+  if (mask == AP_ATTENTION_MASK_CAUSAL) {
     TEXT(" --causal");
   }
-  if (in->split) {
+  if (split) {
     TEXT(" --split");
   }
-  if (in->decode) {
+  if (decode) {
     TEXT(" --decode");
   }
   TEXT(" --arch sm");
-  INTEGER(in->arch);
+  INTEGER(arch);
   TEXT("\n"
        "\n"
+       "#include \"attnpress/args/attention.h\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n"
        "#include \"attnpress/device/ptx_cp_async.cuh\"\n"
        "#include \"attnpress/device/ptx_cvt.cuh\"\n");
-  if (in->split || in->decode) {
+  if (split || decode) {
     TEXT("#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/ptx_ldmatrix.cuh\"\n"
@@ -68,43 +89,42 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "#include \"attnpress/device/ptx_mma.cuh\"\n"
        "#include \"attnpress/device/ptx_sreg.cuh\"\n"
        "#include \"attnpress/device/tile.cuh\"\n"
-       "#include \"attnpress/kernel_args.h\"\n"
        "\n"
        "constexpr int HEAD_DIM = ");
-  INTEGER(in->hdim);
+  INTEGER(hdim);
   TEXT(";\n"
        "constexpr int HEAD_DIM_V = ");
-  INTEGER(in->hdim_v);
+  INTEGER(hdim_v);
   TEXT(";\n"
        "constexpr int BLOCK_M = ");
-  INTEGER(in->block_m);
+  INTEGER(block_m);
   TEXT("; // query rows of a thread block\n"
        "constexpr int BLOCK_N = ");
-  INTEGER(in->block_n);
+  INTEGER(block_n);
   TEXT("; // keys of a key block\n"
        "constexpr int WARPS_M = ");
-  INTEGER(in->warps_m);
+  INTEGER(warps_m);
   TEXT("; // warps that share the rows\n"
        "constexpr int WARPS_N = ");
-  INTEGER(in->warps_n);
+  INTEGER(warps_n);
   TEXT("; // warps that share the keys of S and the columns of O\n"
        "constexpr int WARPS_K = ");
-  INTEGER(in->warps_k);
+  INTEGER(warps_k);
   TEXT("; // warps that have keys of a key block, and a ring, of their own\n"
        "constexpr int STAGES = ");
-  INTEGER(in->stages);
+  INTEGER(stages);
   TEXT("; // slots of the ring that K and V pass through\n"
        "constexpr int K_SLAB = ");
-  INTEGER(in->k_slab);
+  INTEGER(k_slab);
   TEXT("; // columns of K that one slot takes\n"
        "constexpr int V_SLAB = ");
-  INTEGER(in->v_slab);
+  INTEGER(v_slab);
   TEXT("; // keys of V that one slot takes\n"
        "constexpr int MIN_BLOCKS = ");
-  INTEGER(in->min_blocks);
+  INTEGER(min_blocks);
   TEXT("; // thread blocks that an SM is to hold\n"
        "constexpr int SMEM_BYTES = ");
-  INTEGER(in->smem_bytes);
+  INTEGER(smem_bytes);
   TEXT(";\n"
        "\n"
        "constexpr int NUM_THREADS = 32 * WARPS_M * WARPS_N * WARPS_K;\n"
@@ -118,23 +138,23 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "constexpr int SLABS = K_SLABS + V_SLABS; // slabs of a key block\n"
        "\n"
        "// Bytes of a row in shared memory.\n");
-  if (!in->split && (in->warps_k == 1)) {
+  if (!split && (warps_k == 1)) {
     TEXT("constexpr int O_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);\n");
   }
   TEXT("constexpr int Q_ROW_BYTES = tile_row_bytes(HEAD_DIM);\n");
-  if (in->warps_k > 1) {
+  if (warps_k > 1) {
     TEXT("constexpr int K_ROW_BYTES = K_SLAB * 2; // swizzled, as V\n"
          "constexpr int V_ROW_BYTES = HEAD_DIM_V * 2;\n");
   } else {
     TEXT("constexpr int K_ROW_BYTES = tile_row_bytes(K_SLAB);\n"
          "constexpr int V_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);\n");
   }
-  if (in->warps_k > 1) {
+  if (warps_k > 1) {
     TEXT("// Shared memory: Q | each warp's ring of K and V slabs. At the end, a warp's part of O, its row\n"
          "// maxima and its row sums take the place of its ring.\n");
   } else {
     TEXT("// Shared memory: Q | ring of K and V slabs");
-    if (in->warps_n > 1) {
+    if (warps_n > 1) {
       TEXT(" | P | one float a row and warp");
     }
     TEXT(".\n"
@@ -142,12 +162,12 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("constexpr int SLOT_BYTES = max_int(RING_KEYS * K_ROW_BYTES, V_SLAB * V_ROW_BYTES);\n"
        "constexpr int RING_OFFSET = BLOCK_M * Q_ROW_BYTES;\n");
-  if (in->warps_n > 1) {
+  if (warps_n > 1) {
     TEXT("constexpr int P_ROW_BYTES = tile_row_bytes(BLOCK_N);\n"
          "constexpr int P_OFFSET = RING_OFFSET + STAGES * SLOT_BYTES;\n"
          "constexpr int EXCHANGE_OFFSET = P_OFFSET + BLOCK_M * P_ROW_BYTES;\n"
          "static_assert(SMEM_BYTES >= EXCHANGE_OFFSET + BLOCK_M * WARPS_N * 4, \"shared memory\");\n");
-  } else if (in->warps_k > 1) {
+  } else if (warps_k > 1) {
     TEXT("constexpr int PART_ROW_BYTES = HEAD_DIM_V * 4 + 32; // of O, then the row's maximum and sum\n"
          "constexpr int RING_BYTES = max_int(STAGES * SLOT_BYTES, BLOCK_M * PART_ROW_BYTES);\n"
          "static_assert(SMEM_BYTES >= RING_OFFSET + WARPS_K * RING_BYTES, \"shared memory\");\n"
@@ -155,14 +175,14 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("static_assert(SMEM_BYTES >= RING_OFFSET + STAGES * SLOT_BYTES, \"shared memory\");\n");
   }
-  if (!in->split && (in->warps_k == 1)) {
+  if (!split && (warps_k == 1)) {
     TEXT("static_assert(SMEM_BYTES >= BLOCK_M * O_ROW_BYTES, \"shared memory for the output\");\n");
   }
   TEXT("static_assert(BLOCK_M % (16 * WARPS_M) == 0 && BLOCK_N % (16 * WARPS_N * WARPS_K) == 0, \"tile\");\n"
        "static_assert(RING_KEYS % V_SLAB == 0 && V_SLAB % 16 == 0, \"slabs of V\");\n"
        "static_assert(K_SLAB % 16 == 0 || K_SLABS == 1, \"slabs of K\");\n"
        "\n");
-  if ((in->warps_n == 1) && (in->warps_k == 1)) {
+  if ((warps_n == 1) && (warps_k == 1)) {
     TEXT("// Where O and S leave no registers for them, row sums wait in shared memory between key blocks.\n"
          "constexpr bool PARKS_SUMS = HEAD_DIM_V + BLOCK_N >= 192 && BLOCK_M == NUM_THREADS && M_TILES == 2 &&\n"
          "                            Q_ROW_BYTES > HEAD_DIM * 2;\n"
@@ -172,7 +192,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "constexpr float INF = __builtin_bit_cast(float, 0x7f800000);\n"
        "\n"
        "// The keys and values of one head on their way through ");
-  if (in->warps_k > 1) {
+  if (warps_k > 1) {
     TEXT("a warp's");
   } else {
     TEXT("the");
@@ -187,7 +207,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "  const uint16_t *k; // of this head's (seqlen_k, HEAD_DIM)\n"
        "  const uint16_t *v; // of this head's (seqlen_k, HEAD_DIM_V)\n"
        "  int64_t k_row_stride, v_row_stride;\n");
-  if (in->warps_k > 1) {
+  if (warps_k > 1) {
     TEXT("  int seqlen_k;    // less this warp's first key in a key block\n");
   } else {
     TEXT("  int seqlen_k;\n");
@@ -199,14 +219,14 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "\n"
        "// This thread among those that fill the ring. A macro, because the compiler finds fewer registers\n"
        "// for a function of the same text.\n");
-  if (in->warps_k > 1) {
+  if (warps_k > 1) {
     TEXT("#define RING_THREAD (threadIdx.x % RING_THREADS)\n");
   } else {
     TEXT("#define RING_THREAD threadIdx.x\n");
   }
   TEXT("// Waits for the threads that fill the ring and read it.\n"
        "__device__ __forceinline__ void ring_barrier() {\n");
-  if (in->warps_k > 1) {
+  if (warps_k > 1) {
     TEXT("  __syncwarp();\n");
   } else {
     TEXT("  __syncthreads();\n");
@@ -217,7 +237,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "// rows have `slab_columns`.\n"
        "__device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const uint16_t *global,\n"
        "                                          int64_t row_stride, int rows, int columns, int keys) {\n");
-  if (in->warps_k > 1) {
+  if (warps_k > 1) {
     TEXT("  copy_rows_swizzled_async(slot, slab_columns, global, row_stride, rows, columns, keys,\n"
          "                           RING_THREAD, RING_THREADS);\n");
   } else {
@@ -233,7 +253,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "  const int keys = masked ? pipe->seqlen_k - n * BLOCK_N : BLOCK_N; // from the first to the end\n"
        "  if (slab < K_SLABS - 1 || (slab < K_SLABS && HEAD_DIM % K_SLAB == 0)) {\n"
        "    load_rows(slot, K_SLAB, pipe->k + slab * K_SLAB, pipe->k_row_stride, RING_KEYS, K_SLAB, keys);\n");
-  if ((in->hdim % in->k_slab) != 0) {
+  if ((hdim % k_slab) != 0) {
     TEXT("  } else if (slab < K_SLABS) {\n"
          "    // The last slab is narrower, and its chunks are shared out differently.\n"
          "    const int columns = HEAD_DIM % K_SLAB;\n"
@@ -279,7 +299,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "  // and frees the slot of the previous slab, which everyone has read.\n"
        "  cp_async_wait(STAGES - 2);\n"
        "  ring_barrier();\n");
-  if (!in->spread) {
+  if (!spread) {
     TEXT("  const int ahead = slab + STAGES - 1;\n"
          "  if (n - ahead / SLABS >= pipe->block_begin)\n"
          "    load_slab(pipe, n - ahead / SLABS, ahead % SLABS, ring_slot(pipe, slab, STAGES - 1), masked);\n");
@@ -287,7 +307,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   TEXT("  return ring_slot(pipe, slab, 0);\n"
        "}\n"
        "\n");
-  if (in->spread) {
+  if (spread) {
     TEXT("// Starts part `step` of `steps` of the load of K or V.\n"
          "__device__ __forceinline__ const uint16_t *load_part(uint32_t slot, int row_bytes,\n"
          "                                                     const uint16_t *global, int64_t row_stride,\n"
@@ -335,7 +355,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "  *head = heads == 1 ? 0 : row - *position * heads;\n"
        "}\n"
        "\n");
-  if (in->q_in_regs) {
+  if (q_in_regs) {
     TEXT("// Q fragments of a warp's rows, from `q_tile`, which includes this lane's offset.\n"
          "__device__ __forceinline__ void load_query_fragments(\n"
          "    uint32_t q_frag[ceil_div(HEAD_DIM, 16)][M_TILES][4], uint32_t q_tile) {\n"
@@ -354,7 +374,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("// S = Q K^T of key block `n`: (16 M_TILES rows, 8 S_TILES keys) of this warp, fp32.\n"
        "__device__ __forceinline__ void compute_scores(float score[M_TILES][S_TILES][4], KeyPipeline *pipe,\n");
-  if (in->q_in_regs) {
+  if (q_in_regs) {
     TEXT("                                               const uint32_t q_frag[][M_TILES][4], int n,\n");
   } else {
     TEXT("                                               uint32_t q_tile, int n,\n");
@@ -372,7 +392,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "#pragma unroll\n"
        "  for (int slab = 0; slab < K_SLABS; ++slab) {\n"
        "    const uint32_t slot = next_slab(pipe, n, slab, masked) + key_begin * K_ROW_BYTES;\n");
-  if (in->warps_k > 1) {
+  if (warps_k > 1) {
     TEXT("    const int row = lane % 8 + lane / 16 * 8;\n"
          "    const uint32_t k_tile = slot + row * K_ROW_BYTES;\n"
          "    const int k_swizzle = lane / 8 % 2 * 16 ^ swizzle_of_row(K_SLAB, row);\n");
@@ -381,10 +401,10 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "    const int k_swizzle = 0;\n");
   }
   TEXT("    const int columns = HEAD_DIM - slab * K_SLAB < K_SLAB ? HEAD_DIM - slab * K_SLAB : K_SLAB;\n");
-  if (in->k_unroll) {
+  if (k_unroll) {
     TEXT("    // Unrolled further, the compiler fetches more fragments ahead than registers hold.\n"
          "#pragma unroll ");
-    INTEGER(in->k_unroll);
+    INTEGER(k_unroll);
     TEXT("\n"
          "    for (int column = 0; column + 16 <= columns; column += 16) {\n"
          "      uint32_t a[M_TILES][4];\n"
@@ -398,10 +418,10 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "#pragma unroll\n"
          "        for (int m = 0; m < M_TILES; ++m) {\n"
          "          mma_m16n8k16_");
-    STRING(in->dtype);
+    STRING(in->word[AP_ATTENTION_DTYPE]);
     TEXT("(score[m][s], a[m], b);\n"
          "          mma_m16n8k16_");
-    STRING(in->dtype);
+    STRING(in->word[AP_ATTENTION_DTYPE]);
     TEXT("(score[m][s + 1], a[m], b + 2);\n"
          "        }\n"
          "      }\n"
@@ -409,7 +429,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("    // Fragments are fetched one pair of key tiles ahead of their use.\n"
          "    constexpr int PAIRS = S_TILES / 2;\n");
-    if (!in->q_in_regs) {
+    if (!q_in_regs) {
       TEXT("    uint32_t a[2][M_TILES][4];\n");
     }
     TEXT("    uint32_t b[2][4];\n"
@@ -417,7 +437,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "    for (int pair = -1; pair < K_SLAB / 16 * PAIRS; ++pair) {\n"
          "      const int next = pair + 1, next_step = next / PAIRS;\n"
          "      if (next_step * 16 + 16 <= columns) {\n");
-    if (!in->q_in_regs) {
+    if (!q_in_regs) {
       TEXT("        if (next % PAIRS == 0) {\n"
            "#pragma unroll\n"
            "          for (int m = 0; m < M_TILES; ++m)\n"
@@ -431,38 +451,38 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "      const int step = pair < 0 ? 0 : pair / PAIRS;\n"
          "      if (pair < 0 || step * 16 + 16 > columns)\n"
          "        continue;\n");
-    if (in->spread) {
+    if (spread) {
       TEXT("      if (pair % PAIRS == 0)\n"
            "        load_ahead(pipe, n, slab, masked, step, K_SLAB / 16);\n");
     }
     TEXT("      const int s = pair % PAIRS * 2;\n"
          "#pragma unroll\n"
          "      for (int m = 0; m < M_TILES; ++m) {\n");
-    if (in->q_in_regs) {
+    if (q_in_regs) {
       TEXT("        const uint32_t *a_frag = q_frag[slab * K_SLAB / 16 + step][m];\n");
     } else {
       TEXT("        const uint32_t *a_frag = a[step % 2][m];\n");
     }
     TEXT("        mma_m16n8k16_");
-    STRING(in->dtype);
+    STRING(in->word[AP_ATTENTION_DTYPE]);
     TEXT("(score[m][s], a_frag, b[pair % 2]);\n"
          "        mma_m16n8k16_");
-    STRING(in->dtype);
+    STRING(in->word[AP_ATTENTION_DTYPE]);
     TEXT("(score[m][s + 1], a_frag, b[pair % 2] + 2);\n"
          "      }\n"
          "    }\n");
   }
-  if ((in->hdim % 16) != 0) {
+  if ((hdim % 16) != 0) {
     TEXT("    if (slab == K_SLABS - 1) {\n"
          "      // The last 8 columns.\n"
          "      const int k = HEAD_DIM - 8;\n");
-    if (in->warps_k > 1) {
+    if (warps_k > 1) {
       TEXT("      const uint32_t k_tail = slot + lane % 16 * K_ROW_BYTES +\n"
            "                              ((columns - 8) * 2 ^ swizzle_of_row(K_SLAB, lane % 16));\n");
     } else {
       TEXT("      const uint32_t k_tail = slot + ldmatrix_rows_first(lane, K_ROW_BYTES) + (columns - 8) * 2;\n");
     }
-    if (in->q_in_regs) {
+    if (q_in_regs) {
       TEXT("      const uint32_t(*a)[4] = q_frag[k / 16];\n");
     } else {
       TEXT("      uint32_t a[M_TILES][2];\n"
@@ -477,10 +497,10 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "#pragma unroll\n"
          "        for (int m = 0; m < M_TILES; ++m) {\n"
          "          mma_m16n8k8_");
-    STRING(in->dtype);
+    STRING(in->word[AP_ATTENTION_DTYPE]);
     TEXT("(score[m][s], a[m], b);\n"
          "          mma_m16n8k8_");
-    STRING(in->dtype);
+    STRING(in->word[AP_ATTENTION_DTYPE]);
     TEXT("(score[m][s + 1], a[m], b + 1);\n"
          "        }\n"
          "      }\n"
@@ -500,7 +520,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "  for (int m = 0; m < M_TILES; ++m) {\n"
        "#pragma unroll\n"
        "    for (int half = 0; half < 2; ++half) {\n");
-  if (IS(in->mask, "causal")) {
+  if (mask == AP_ATTENTION_MASK_CAUSAL) {
     TEXT("      // Bottom-right aligned: the last query sees the last key.\n"
          "      int position, head;\n"
          "      split_row(first_row + m * 16 + half * 8 + lane / 4, args->heads_per_tile, &position, &head);\n"
@@ -519,7 +539,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "  }\n"
        "}\n"
        "\n");
-  if (in->warps_n > 1) {
+  if (warps_n > 1) {
     TEXT("// First column of O that the warps `warp_n` compute. Where the columns do not divide, warps\n"
          "// overlap; the first one to compute a column stores it.\n"
          "__device__ __forceinline__ int first_column(int warp_n) {\n"
@@ -546,7 +566,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "  return quad_max(x);\n"
        "}\n"
        "\n");
-  if (in->warps_n > 1) {
+  if (warps_n > 1) {
     TEXT("// Shares a value of each row, held by all lanes of a quad, among the warps of a row, and waits for\n"
          "// all. `exchange` is (BLOCK_M, WARPS_N) and `row` this lane's row of m-tile 0.\n"
          "__device__ __forceinline__ void share_rows(float *exchange, float value[M_TILES][2], int row,\n"
@@ -569,11 +589,11 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "__device__ __forceinline__ void online_softmax(float score[M_TILES][S_TILES][4],\n"
        "                                               float out[M_TILES][O_TILES][4],\n"
        "                                               float row_max[M_TILES][2], float row_sum[M_TILES][2],\n");
-  if (in->warps_n > 1) {
+  if (warps_n > 1) {
     TEXT("                                               float *exchange, int row, int warp_n,\n");
   }
   TEXT("                                               float scale_log2, bool masked) {\n");
-  if (in->warps_n > 1) {
+  if (warps_n > 1) {
     TEXT("  float maximum[M_TILES][2];\n"
          "#pragma unroll\n"
          "  for (int m = 0; m < M_TILES; ++m) {\n"
@@ -586,7 +606,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "  for (int m = 0; m < M_TILES; ++m) {\n"
        "#pragma unroll\n"
        "    for (int half = 0; half < 2; ++half) {\n");
-  if (in->warps_n > 1) {
+  if (warps_n > 1) {
     TEXT("      float x = maximum[m][half];\n"
          "#pragma unroll\n"
          "      for (int i = 0; i < WARPS_N; ++i)\n"
@@ -618,7 +638,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "  }\n"
        "}\n"
        "\n");
-  if (in->warps_n > 1) {
+  if (warps_n > 1) {
     TEXT("// Rounds P and puts it into shared memory, for all warps of these rows. The barrier of the next\n"
          "// slab hands it over; the barrier of the next key block's first slab frees it.\n"
          "__device__ __forceinline__ void store_probabilities(unsigned char *p_tile,\n"
@@ -633,7 +653,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "      for (int half = 0; half < 2; ++half)\n"
          "        *(uint32_t *)(p_row + (m * 16 + half * 8) * P_ROW_BYTES + s * 16) =\n"
          "            pack_");
-    STRING(in->dtype);
+    STRING(in->word[AP_ATTENTION_DTYPE]);
     TEXT("(score[m][s][half * 2], score[m][s][half * 2 + 1]);\n"
          "    }\n"
          "  }\n"
@@ -648,17 +668,17 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "#pragma unroll\n"
          "    for (int s = 0; s < S_TILES; ++s) {\n"
          "      p_frag[m][s / 2][s % 2 * 2] = pack_");
-    STRING(in->dtype);
+    STRING(in->word[AP_ATTENTION_DTYPE]);
     TEXT("(score[m][s][0], score[m][s][1]);\n"
          "      p_frag[m][s / 2][s % 2 * 2 + 1] = pack_");
-    STRING(in->dtype);
+    STRING(in->word[AP_ATTENTION_DTYPE]);
     TEXT("(score[m][s][2], score[m][s][3]);\n"
          "    }\n"
          "  }\n"
          "}\n"
          "\n");
   }
-  if ((in->warps_n == 1) && (in->warps_k == 1)) {
+  if ((warps_n == 1) && (warps_k == 1)) {
     TEXT("// A thread's row sums to and from their place: thread t's is the padding behind row t of Q.\n"
          "__device__ __forceinline__ void park_row_sums(unsigned char *smem,\n"
          "                                              const float row_sum[M_TILES][2]) {\n"
@@ -683,7 +703,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("// O += P V of key block `n`: (16 M_TILES rows, 8 O_TILES columns) of this warp, fp32.\n"
        "__device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES][4], KeyPipeline *pipe,\n");
-  if (in->warps_n > 1) {
+  if (warps_n > 1) {
     TEXT("                                                  uint32_t p_tile, int column_begin,\n");
   } else {
     TEXT("                                                  const uint32_t p_frag[M_TILES][RING_KEYS / 16][4],\n");
@@ -692,12 +712,12 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "  const int lane = threadIdx.x % 32;\n"
        "#pragma unroll\n"
        "  for (int slab = 0; slab < V_SLABS; ++slab) {\n");
-  if (in->warps_n > 1) {
+  if (warps_n > 1) {
     TEXT("    const uint32_t slot = next_slab(pipe, n, K_SLABS + slab, masked) + column_begin * 2;\n");
   } else {
     TEXT("    const uint32_t slot = next_slab(pipe, n, K_SLABS + slab, masked);\n");
   }
-  if (in->warps_k > 1) {
+  if (warps_k > 1) {
     TEXT("    const uint32_t v_tile = slot + lane % 16 * V_ROW_BYTES;\n"
          "    const int v_swizzle = lane / 16 * 16 ^ swizzle_of_row(HEAD_DIM_V, lane % 16);\n");
   } else {
@@ -706,10 +726,10 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("#pragma unroll\n"
        "    for (int key = 0; key < V_SLAB; key += 16) {\n");
-  if (in->spread) {
+  if (spread) {
     TEXT("      load_ahead(pipe, n, K_SLABS + slab, masked, key / 16, V_SLAB / 16);\n");
   }
-  if (in->warps_n > 1) {
+  if (warps_n > 1) {
     TEXT("      uint32_t a[M_TILES][4];\n"
          "#pragma unroll\n"
          "      for (int m = 0; m < M_TILES; ++m)\n"
@@ -722,14 +742,14 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "#pragma unroll\n"
        "        for (int m = 0; m < M_TILES; ++m) {\n"
        "          mma_m16n8k16_");
-  STRING(in->dtype);
+  STRING(in->word[AP_ATTENTION_DTYPE]);
   TEXT("(out[m][o], ");
-  STRING((in->warps_n > 1) ? "a[m]" : "p_frag[m][(slab * V_SLAB + key) / 16]");
+  STRING((warps_n > 1) ? "a[m]" : "p_frag[m][(slab * V_SLAB + key) / 16]");
   TEXT(", b);\n"
        "          mma_m16n8k16_");
-  STRING(in->dtype);
+  STRING(in->word[AP_ATTENTION_DTYPE]);
   TEXT("(out[m][o + 1], ");
-  STRING((in->warps_n > 1) ? "a[m]" : "p_frag[m][(slab * V_SLAB + key) / 16]");
+  STRING((warps_n > 1) ? "a[m]" : "p_frag[m][(slab * V_SLAB + key) / 16]");
   TEXT(", b + 2);\n"
        "        }\n"
        "      }\n"
@@ -739,9 +759,9 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "#pragma unroll\n"
        "        for (int m = 0; m < M_TILES; ++m)\n"
        "          mma_m16n8k16_");
-  STRING(in->dtype);
+  STRING(in->word[AP_ATTENTION_DTYPE]);
   TEXT("(out[m][O_TILES - 1], ");
-  STRING((in->warps_n > 1) ? "a[m]" : "p_frag[m][(slab * V_SLAB + key) / 16]");
+  STRING((warps_n > 1) ? "a[m]" : "p_frag[m][(slab * V_SLAB + key) / 16]");
   TEXT(", b);\n"
        "      }\n"
        "    }\n"
@@ -754,7 +774,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "__device__ __forceinline__ void load_queries(uint32_t shared, const uint16_t *q,\n"
        "                                             const attnpress_fwd_args *args, int row_begin,\n"
        "                                             int rows) {\n");
-  if (!in->decode && !in->split) {
+  if (!decode && !split) {
     TEXT("  if (args->heads_per_tile == 1) {\n"
          "    const int row = row_begin + copy_row(HEAD_DIM, threadIdx.x);\n"
          "    copy_rows_async(shared, Q_ROW_BYTES,\n"
@@ -766,7 +786,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  const int chunks = HEAD_DIM / 8;\n"
        "#pragma unroll ");
-  INTEGER((in->decode || in->split) ? 2 : 1);
+  INTEGER((decode || split) ? 2 : 1);
   TEXT("\n"
        "  for (int first = 0; first < BLOCK_M * chunks; first += NUM_THREADS) {\n"
        "    const int index = first + threadIdx.x;\n"
@@ -788,7 +808,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "  int64_t batch;\n"
        "};\n"
        "\n");
-  if (!in->split && !in->decode) {
+  if (!split && !decode) {
     TEXT("// The grid, fastest first: tile head, row block, batch. Heads that lie side by side in memory are\n"
          "// read at the same time.\n"
          "__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {\n"
@@ -798,7 +818,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "  const int tiles = (uint32_t)block / tile_heads;\n"
          "  const int batch = (uint32_t)tiles / args->row_blocks;\n"
          "  const int row_block = tiles - batch * args->row_blocks;\n");
-    if (IS(in->mask, "causal")) {
+    if (mask == AP_ATTENTION_MASK_CAUSAL) {
       TEXT("  // Later row blocks see more keys: of all heads, the longest ones start first, and the short ones\n"
            "  // fill the gaps at the end.\n"
            "  work.row_begin = (args->row_blocks - 1 - row_block) * BLOCK_M;\n");
@@ -815,14 +835,14 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("// The grid, fastest first: row block, split, tile head, batch.\n"
          "__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {\n"
          "  Work work;\n");
-    if (IS(in->mask, "causal")) {
+    if (mask == AP_ATTENTION_MASK_CAUSAL) {
       TEXT("  // Later row blocks see more keys: the longest ones start first.\n"
            "  work.row_begin = (args->row_blocks - 1 - block % args->row_blocks) * BLOCK_M;\n");
     } else {
       TEXT("  work.row_begin = block % args->row_blocks * BLOCK_M;\n");
     }
     TEXT("  block /= args->row_blocks;\n");
-    if (in->split) {
+    if (split) {
       TEXT("  work.split = block % args->num_splits;\n"
            "  block /= args->num_splits;\n");
     } else {
@@ -835,7 +855,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
-  if (in->warps_k > 1) {
+  if (warps_k > 1) {
     TEXT("// Adds up the warps' parts: out = sum_w 2^(max_w - max) O_w / row sum, where the row sum is\n"
          "// sum_w 2^(max_w - max) sum_w, lse = scale * max + log(row sum). Rows without keys: 0 and -inf.\n"
          "__device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES][4],\n"
@@ -899,7 +919,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "    int position, head;\n"
          "    split_row(work.row_begin + row, heads, &position, &head);\n"
          "    head += work.first_head;\n");
-    if (in->split) {
+    if (split) {
       TEXT("    const int64_t partial = // row of (split, batch, head, position)\n"
            "        ((work.split * (int64_t)args->batch + work.batch) * args->heads_q + head) * args->seqlen_q +\n"
            "        position;\n"
@@ -910,10 +930,10 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
            "      args->lse_partial[partial] = lse;\n");
     } else {
       TEXT("    const uint2 packed = {pack_");
-      STRING(in->dtype);
+      STRING(in->word[AP_ATTENTION_DTYPE]);
       TEXT("(total.x * normalize, total.y * normalize),\n"
            "                          pack_");
-      STRING(in->dtype);
+      STRING(in->word[AP_ATTENTION_DTYPE]);
       TEXT("(total.z * normalize, total.w * normalize)};\n"
            "    *(uint2 *)((uint16_t *)args->out + work.batch * args->out_batch_stride +\n"
            "               position * args->out_row_stride + head * args->out_head_stride + column) = packed;\n"
@@ -937,13 +957,13 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "  const int rows = args->seqlen_q * heads;\n"
          "  const int lane = thread % 32;\n"
          "  const int warp_row = thread / 32 % WARPS_M * M_TILES * 16;\n");
-    if (in->warps_n > 1) {
+    if (warps_n > 1) {
       TEXT("  const int warp_n = thread / 32 / WARPS_M;\n"
            "  const int warp_columns = first_column(warp_n);\n");
     } else {
       TEXT("  const int warp_n = 0, warp_columns = 0;\n");
     }
-    if ((in->hdim_v % (8 * in->warps_n)) != 0) {
+    if ((hdim_v % (8 * warps_n)) != 0) {
       TEXT("  const int first_o_tile = warp_n * O_TILES - warp_columns / 8; // not stored by another warp\n");
     } else {
       TEXT("  const int first_o_tile = 0;\n");
@@ -961,7 +981,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "      head += work.first_head;\n"
          "      const bool valid = work.row_begin + row < rows;\n"
          "      const bool writes_lse = valid && lane % 4 == 0 && warp_n == 0;\n");
-    if (in->split) {
+    if (split) {
       TEXT("      const int64_t partial = // row of (split, batch, head, position)\n"
            "          ((work.split * (int64_t)args->batch + work.batch) * args->heads_q + head) *\n"
            "              args->seqlen_q +\n"
@@ -984,19 +1004,19 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
            "      for (int o = 0; o < O_TILES; ++o) {\n"
            "        if (o >= first_o_tile)\n"
            "          *(uint32_t *)(out_row + o * 16) = pack_");
-      STRING(in->dtype);
+      STRING(in->word[AP_ATTENTION_DTYPE]);
       TEXT("(out[m][o][half * 2] * normalize,\n"
            "                                                      out[m][o][half * 2 + 1] * normalize);\n"
            "      }\n");
     }
     TEXT("    }\n"
          "  }\n");
-    if (!in->split) {
+    if (!split) {
       TEXT("  // All threads arrive and wait: hands over the tile of O, which leaves in chunks of 16 bytes.\n"
            "  __syncthreads();\n"
            "  uint16_t *out_global = (uint16_t *)args->out + work.batch * args->out_batch_stride +\n"
            "                         work.first_head * args->out_head_stride;\n");
-      if (!in->decode) {
+      if (!decode) {
         TEXT("  if (heads == 1) {\n"
              "    const int row = copy_row(HEAD_DIM_V, thread), column = copy_column(HEAD_DIM_V, thread);\n"
              "    const int pass_rows = NUM_THREADS / (HEAD_DIM_V / 8);\n"
@@ -1014,7 +1034,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
       }
       TEXT("  const int chunks = HEAD_DIM_V / 8;\n"
            "#pragma unroll ");
-      INTEGER(in->decode ? 2 : 1);
+      INTEGER(decode ? 2 : 1);
       TEXT("\n"
            "  for (int first = 0; first < BLOCK_M * chunks; first += NUM_THREADS) {\n"
            "    const int index = first + thread;\n"
@@ -1031,23 +1051,23 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)\n"
        "    ");
-  STRING(in->stem);
+  STRING(stem);
   TEXT("(\n"
        "        const __grid_constant__ attnpress_fwd_args args) {\n"
        "  extern __shared__ __align__(128) unsigned char smem[];\n"
        "  const int lane = threadIdx.x % 32;\n"
        "  const int warp_m = threadIdx.x / 32 % WARPS_M;\n");
-  if (in->warps_n > 1) {
+  if (warps_n > 1) {
     TEXT("  const int warp_n = threadIdx.x / 32 / WARPS_M;\n"
          "  const int warp_keys = warp_n * S_TILES * 8; // this warp's first key of a key block\n"
          "  const int warp_columns = first_column(warp_n);\n");
-  } else if (in->warps_k > 1) {
+  } else if (warps_k > 1) {
     TEXT("  const int warp_k = threadIdx.x / RING_THREADS;\n"
          "  const int warp_keys = warp_k * RING_KEYS; // this warp's first key of a key block\n");
   } else {
     TEXT("  const int warp_keys = 0;\n");
   }
-  if (in->split || in->decode) {
+  if (split || decode) {
     TEXT("  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
          "  griddepcontrol_wait();\n"
          "  griddepcontrol_launch_dependents();\n");
@@ -1060,7 +1080,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "                          ? work.first_head\n"
        "                          : work.first_head / (args.heads_q / args.heads_kv);\n"
        "\n");
-  if (IS(in->mask, "causal")) {
+  if (mask == AP_ATTENTION_MASK_CAUSAL) {
     TEXT("  // Keys past the diagonal of the last row are never loaded; up to that of the first row, no mask.\n"
          "  const int diagonal = args.seqlen_k - args.seqlen_q;\n"
          "  int first_position, last_position, head;\n"
@@ -1072,7 +1092,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("  const int key_end = args.seqlen_k;\n"
          "  const int key_unmasked = args.seqlen_k;\n");
   }
-  if (in->split) {
+  if (split) {
     TEXT("  const int block_begin = work.split * args.key_blocks_per_split;\n"
          "  const int block_end =\n"
          "      min(ceil_div(key_end, BLOCK_N), block_begin + args.key_blocks_per_split);\n");
@@ -1087,7 +1107,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "                      work.first_head * args.q_head_stride;\n"
        "  load_queries(shared, q, &args, row_begin, rows);\n"
        "\n");
-  if (in->warps_k > 1) {
+  if (warps_k > 1) {
     TEXT("  const int64_t first_key = (int64_t)n * BLOCK_N + warp_keys;\n");
   } else {
     TEXT("  const int64_t first_key = (int64_t)n * BLOCK_N;\n");
@@ -1103,13 +1123,13 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "           copy_column(HEAD_DIM_V, RING_THREAD);\n"
        "  pipe.k_row_stride = args.k_row_stride;\n"
        "  pipe.v_row_stride = args.v_row_stride;\n");
-  if (in->warps_k > 1) {
+  if (warps_k > 1) {
     TEXT("  pipe.seqlen_k = args.seqlen_k - warp_keys;\n");
   } else {
     TEXT("  pipe.seqlen_k = args.seqlen_k;\n");
   }
   TEXT("  pipe.block_begin = block_begin;\n");
-  if (in->warps_k > 1) {
+  if (warps_k > 1) {
     TEXT("  pipe.ring = shared + RING_OFFSET + warp_k * RING_BYTES;\n");
   } else {
     TEXT("  pipe.ring = shared + RING_OFFSET;\n");
@@ -1119,7 +1139,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "\n"
        "  const int warp_row = warp_m * M_TILES * 16;\n"
        "  const uint32_t q_tile = shared + warp_row * Q_ROW_BYTES + ldmatrix_rows_first(lane, Q_ROW_BYTES);\n");
-  if (in->warps_n > 1) {
+  if (warps_n > 1) {
     TEXT("  // This lane's first row in the tile, from a thread index of its own: the compiler would keep its\n"
          "  // parts as well.\n"
          "  const int row = read_thread_index() / 32 % WARPS_M * M_TILES * 16 + lane / 4;\n"
@@ -1127,12 +1147,12 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "  const uint32_t p_tile =\n"
          "      shared + P_OFFSET + warp_row * P_ROW_BYTES + ldmatrix_rows_first(lane, P_ROW_BYTES);\n");
   }
-  if (in->q_in_regs || (in->warps_k > 1)) {
+  if (q_in_regs || (warps_k > 1)) {
     TEXT("  // All threads arrive and wait: hands over the tile of Q that everyone's copies brought.\n"
          "  cp_async_wait(STAGES - 2);\n"
          "  __syncthreads();\n");
   }
-  if (in->q_in_regs) {
+  if (q_in_regs) {
     TEXT("  uint32_t q_frag[ceil_div(HEAD_DIM, 16)][M_TILES][4];\n"
          "  load_query_fragments(q_frag, q_tile);\n");
   }
@@ -1144,17 +1164,17 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "    row_sum[m][0] = row_sum[m][1] = 0.0f;\n"
        "  }\n"
        "\n");
-  if ((in->warps_n == 1) && (in->warps_k == 1)) {
+  if ((warps_n == 1) && (warps_k == 1)) {
     TEXT("  park_row_sums(smem, row_sum);\n");
   }
-  if (in->warps_k > 1) {
+  if (warps_k > 1) {
     TEXT("  // One loop for all key blocks, whether or not they hold a key which some row does not see: it\n"
          "  // waits for memory anyway.\n"
          "  for (; n >= block_begin; --n) {\n"
          "    const bool masked = (n + 1) * BLOCK_N > key_unmasked;\n"
          "    float score[M_TILES][S_TILES][4];\n"
          "    compute_scores(score, &pipe, ");
-    STRING(in->q_in_regs ? "q_frag" : "q_tile");
+    STRING(q_in_regs ? "q_frag" : "q_tile");
     TEXT(", n, 0, masked);\n"
          "    if (masked)\n"
          "      mask_scores(score, &args, row_begin + warp_row, n * BLOCK_N + warp_keys);\n"
@@ -1164,7 +1184,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "    accumulate_output(out, &pipe, p_frag, n, masked);\n"
          "  }\n");
   } else {
-    if (IS(in->mask, "causal")) {
+    if (mask == AP_ATTENTION_MASK_CAUSAL) {
       TEXT("  // Key blocks that hold a key which some row does not see.\n");
     } else {
       TEXT("  // A key block that passes the end of the keys: the first one, if any.\n");
@@ -1172,10 +1192,10 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("  while (n >= block_begin && (n + 1) * BLOCK_N > key_unmasked) {\n"
          "    float score[M_TILES][S_TILES][4];\n"
          "    compute_scores(score, &pipe, ");
-    STRING(in->q_in_regs ? "q_frag" : "q_tile");
+    STRING(q_in_regs ? "q_frag" : "q_tile");
     TEXT(", n, warp_keys, true);\n"
          "    mask_scores(score, &args, row_begin + warp_row, n * BLOCK_N + warp_keys);\n");
-    if (in->warps_n > 1) {
+    if (warps_n > 1) {
       TEXT("    online_softmax(score, out, row_max, row_sum, exchange, row, warp_n, args.scale_log2, true);\n"
            "    store_probabilities(smem + P_OFFSET, score, row, warp_keys);\n"
            "    accumulate_output(out, &pipe, p_tile, warp_columns, n, true);\n");
@@ -1188,7 +1208,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
            "    accumulate_output(out, &pipe, p_frag, n, true);\n");
     }
     TEXT("    --n;\n");
-    if (IS(in->mask, "full")) {
+    if (mask == AP_ATTENTION_MASK_FULL) {
       TEXT("    break;\n");
     }
     TEXT("  }\n"
@@ -1197,9 +1217,9 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "  for (; n >= block_begin; --n) {\n"
          "    float score[M_TILES][S_TILES][4];\n"
          "    compute_scores(score, &pipe, ");
-    STRING(in->q_in_regs ? "q_frag" : "q_tile");
+    STRING(q_in_regs ? "q_frag" : "q_tile");
     TEXT(", n, warp_keys, false);\n");
-    if (in->warps_n > 1) {
+    if (warps_n > 1) {
       TEXT("    online_softmax(score, out, row_max, row_sum, exchange, row, warp_n, args.scale_log2, false);\n"
            "    store_probabilities(smem + P_OFFSET, score, row, warp_keys);\n"
            "    accumulate_output(out, &pipe, p_tile, warp_columns, n, false);\n");
@@ -1213,11 +1233,11 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
     }
     TEXT("  }\n");
   }
-  if ((in->warps_n == 1) && (in->warps_k == 1)) {
+  if ((warps_n == 1) && (warps_k == 1)) {
     TEXT("  fetch_row_sums(smem, row_sum);\n");
   }
   TEXT("  // Row sums over the lanes of a quad");
-  if (in->warps_n > 1) {
+  if (warps_n > 1) {
     TEXT(", then over the warps of a row");
   }
   TEXT(".\n"
@@ -1226,7 +1246,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "    row_sum[m][0] = quad_sum(row_sum[m][0]);\n"
        "    row_sum[m][1] = quad_sum(row_sum[m][1]);\n"
        "  }\n");
-  if (in->warps_n > 1) {
+  if (warps_n > 1) {
     TEXT("  share_rows(exchange, row_sum, row, warp_n);\n"
          "#pragma unroll\n"
          "  for (int m = 0; m < M_TILES; ++m) {\n"
@@ -1239,7 +1259,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "    }\n"
          "  }\n");
   }
-  if (!in->split && (in->warps_k == 1)) {
+  if (!split && (warps_k == 1)) {
     TEXT("  // All threads arrive and wait: Q and the ring have been read and no copy is in flight, so that O\n"
          "  // can take their place.\n"
          "  cp_async_wait(0);\n"

@@ -1,28 +1,38 @@
 /* Written by `python -m generator` from templates/attention/flash_fwd_sm90.cu.j2; do not edit. */
 /* clang-format off */
 #include "../runtime/press/registry.h"
-#include <string.h>
+#include "families.h"
 
 #define TEXT(literal) ap_text_append(out, literal, sizeof(literal) - 1)
 #define INTEGER(value) ap_text_append_int(out, value)
 #define STRING(value) ap_text_append_string(out, value)
-#define IS(value, literal) (strcmp(value, literal) == 0)
 
 void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in);
 
 void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
+  const char *const stem = in->stem;
+  const char *const tile_name = in->tile_name;
+  const int32_t smem_bytes = in->smem_bytes;
+  const int32_t split = in->axis[AP_ATTENTION_SPLIT];
+  const int32_t hdim = in->axis[AP_ATTENTION_HDIM];
+  const int32_t hdim_v = in->axis[AP_ATTENTION_HDIM_V];
+  const int32_t mask = in->axis[AP_ATTENTION_MASK];
+  const int32_t arch = in->axis[AP_ATTENTION_ARCH];
+  const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
+  const int32_t block_n = in->field[AP_ATTENTION_TILE_BLOCK_N];
+  const int32_t stages = in->field[AP_ATTENTION_TILE_STAGES];
   TEXT("// ");
-  STRING(in->stem);
+  STRING(stem);
   TEXT("\n"
        "//\n");
-  if (in->split) {
+  if (split) {
     TEXT("// One split of the forward pass: partial outputs in fp32 over a range of the keys, which\n"
          "// flash_fwd_combine adds up.\n");
   } else {
     TEXT("// The forward pass: out = softmax(scale * Q K^T) V.\n");
   }
   TEXT("// Q, K, V and out are ");
-  STRING(in->dtype);
+  STRING(in->word[AP_ATTENTION_DTYPE]);
   TEXT(", sums are fp32. docs/hopper.md explains the pipeline with a picture.\n"
        "//\n"
        "// Warpgroup 0 is the producer: one thread of it keeps the copy engine (TMA) busy. Each of the other\n"
@@ -35,26 +45,27 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "// the last one of the unit before.\n"
        "//\n"
        "// Pressed from templates/attention/flash_fwd_sm90.cu.j2 with tile ");
-  STRING(in->tile_name);
+  STRING(tile_name);
   TEXT(" by\n"
        "//   python -m generator --hdim ");
-  INTEGER(in->hdim);
-  if (in->hdim_v != in->hdim) {
+  INTEGER(hdim);
+  if (hdim_v != hdim) {
     TEXT(" --hdim-v ");
-    INTEGER(in->hdim_v);
+    INTEGER(hdim_v);
   }
   TEXT(" --dtype ");
-  STRING(in->dtype);
-  if (IS(in->mask, "causal")) {
+  STRING(in->word[AP_ATTENTION_DTYPE]);
+  if (mask == AP_ATTENTION_MASK_CAUSAL) {
     TEXT(" --causal");
   }
-  if (in->split) {
+  if (split) {
     TEXT(" --split");
   }
   TEXT(" --arch sm");
-  INTEGER(in->arch);
+  INTEGER(arch);
   TEXT("\n"
        "\n"
+       "#include \"attnpress/args/attention.h\"\n"
        "#include \"attnpress/device/pipeline.cuh\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n"
        "#include \"attnpress/device/ptx_cvt.cuh\"\n"
@@ -64,40 +75,39 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "#include \"attnpress/device/ptx_warpgroup.cuh\"\n"
        "#include \"attnpress/device/ptx_wgmma.cuh\"\n"
        "#include \"attnpress/device/wgmma/ptx_wgmma_n");
-  INTEGER(in->block_n);
+  INTEGER(block_n);
   TEXT(".cuh\"\n");
-  if (in->hdim_v != in->block_n) {
+  if (hdim_v != block_n) {
     TEXT("#include \"attnpress/device/wgmma/ptx_wgmma_n");
-    INTEGER(in->hdim_v);
+    INTEGER(hdim_v);
     TEXT(".cuh\"\n");
   }
   TEXT("#include \"attnpress/device/softmax.cuh\"\n"
        "#include \"attnpress/device/tile.cuh\"\n"
-       "#include \"attnpress/kernel_args.h\"\n"
        "\n"
        "constexpr int HEAD_DIM = ");
-  INTEGER(in->hdim);
+  INTEGER(hdim);
   TEXT(";\n"
        "constexpr int HEAD_DIM_V = ");
-  INTEGER(in->hdim_v);
+  INTEGER(hdim_v);
   TEXT(";\n"
        "constexpr int BLOCK_M = ");
-  INTEGER(in->block_m);
+  INTEGER(block_m);
   TEXT("; // query rows of a thread block\n"
        "constexpr int BLOCK_N = ");
-  INTEGER(in->block_n);
+  INTEGER(block_n);
   TEXT("; // keys of a key block\n"
        "constexpr int STAGES = ");
-  INTEGER(in->stages);
+  INTEGER(stages);
   TEXT("; // key blocks of K, and of V, in shared memory\n"
        "constexpr int SMEM_BYTES = ");
-  INTEGER(in->smem_bytes);
+  INTEGER(smem_bytes);
   TEXT(";\n"
        "constexpr int PRODUCER_REGISTERS = ");
-  INTEGER((in->block_m == 192) ? 32 : 24);
+  INTEGER((block_m == 192) ? 32 : 24);
   TEXT("; // of a thread\n"
        "constexpr int CONSUMER_REGISTERS = ");
-  INTEGER((in->block_m == 192) ? 160 : 240);
+  INTEGER((block_m == 192) ? 160 : 240);
   TEXT(";\n"
        "\n"
        "constexpr int CONSUMERS = BLOCK_M / 64;\n"
@@ -177,7 +187,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  if (group_unit >= args->group_units || head >= args->heads)\n"
        "    return false;\n"
        "\n");
-  if (in->split) {
+  if (split) {
     TEXT("  const int split_head = divide(head, &args->num_splits);\n"
          "  work->split = head - split_head * args->num_splits.value;\n"
          "  head = split_head;\n");
@@ -187,7 +197,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("  work->batch = divide(head, &args->tile_heads);\n"
        "  work->tile_head = head - work->batch * args->tile_heads.value;\n"
        "  const int positions = CONSUMERS * args->warpgroup_positions;\n");
-  if (IS(in->mask, "causal")) {
+  if (mask == AP_ATTENTION_MASK_CAUSAL) {
     TEXT("  // Later rows see more keys: the longest units come first. Keys past the diagonal of the last row\n"
          "  // are never loaded.\n"
          "  work->position_begin = (fwd->row_blocks - 1 - row_block) * positions;\n"
@@ -197,7 +207,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  work->position_begin = row_block * positions;\n"
          "  const int key_end = fwd->seqlen_k;\n");
   }
-  if (in->split) {
+  if (split) {
     TEXT("  work->block_begin = work->split * fwd->key_blocks_per_split;\n"
          "  work->block_end =\n"
          "      min(ceil_div(key_end, BLOCK_N), work->block_begin + fwd->key_blocks_per_split);\n");
@@ -299,7 +309,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  walk->n = walk->work.block_end - 1;\n"
        "  const int positions = args->warpgroup_positions;\n"
        "  const int position_begin = walk->work.position_begin + consumer * positions;\n");
-  if (IS(in->mask, "causal")) {
+  if (mask == AP_ATTENTION_MASK_CAUSAL) {
     TEXT("  const int diagonal = fwd->seqlen_k - fwd->seqlen_q;\n"
          "  const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;\n"
          "#pragma unroll\n"
@@ -325,7 +335,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  return walk->block_end == walk->work.block_end && walk->block_end > walk->work.block_begin;\n"
        "}\n"
        "\n");
-  if (in->block_m > 64) {
+  if (block_m > 64) {
     TEXT("// Turns at the tensor cores, one a key block. At named barrier 1 + i consumer i waits, and the one\n"
          "// before it, with which its last turn ends, arrives; they hand over no memory.\n"
          "__device__ __forceinline__ void begin_turn(int consumer) {\n"
@@ -342,7 +352,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  // The wait keeps this warp's arrivals within one phase of the barriers.\n"
        "  wait_for_phase(k_full(shared, stage.index), stage.parity);\n"
        "  arrive_once(k_empty(shared, stage.index));\n");
-  if (in->block_m > 64) {
+  if (block_m > 64) {
     TEXT("  begin_turn(consumer);\n"
          "  end_turn(consumer);\n");
   }
@@ -356,7 +366,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  const uint64_t q = wgmma_descriptor(shared + consumer * Q_BYTES, 1024, 0);\n"
        "  const uint64_t k = wgmma_descriptor(shared + K_OFFSET, 1024, 0) + stage * (K_BYTES / 16);\n"
        "  wgmma_order_n");
-  INTEGER(in->block_n);
+  INTEGER(block_n);
   TEXT("(score);\n"
        "  wgmma_fence();\n"
        "#pragma unroll\n"
@@ -364,9 +374,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    const uint64_t q_step = q + (step / 4 * Q_SLAB_BYTES + step % 4 * 32) / 16;\n"
        "    const uint64_t k_step = k + (step / 4 * KEY_SLAB_BYTES + step % 4 * 32) / 16;\n"
        "    wgmma_m64n");
-  INTEGER(in->block_n);
+  INTEGER(block_n);
   TEXT("k16_");
-  STRING(in->dtype);
+  STRING(in->word[AP_ATTENTION_DTYPE]);
   TEXT("_ss(score, q_step, k_step, step > 0);\n"
        "  }\n"
        "  wgmma_commit();\n"
@@ -378,15 +388,15 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  const uint64_t v =\n"
        "      wgmma_descriptor(shared + V_OFFSET, 1024, KEY_SLAB_BYTES) + stage * (V_BYTES / 16);\n"
        "  wgmma_order_n");
-  INTEGER(in->hdim_v);
+  INTEGER(hdim_v);
   TEXT("(out);\n"
        "  wgmma_fence();\n"
        "#pragma unroll\n"
        "  for (int step = 0; step < V_STEPS; ++step)\n"
        "    wgmma_m64n");
-  INTEGER(in->hdim_v);
+  INTEGER(hdim_v);
   TEXT("k16_");
-  STRING(in->dtype);
+  STRING(in->word[AP_ATTENTION_DTYPE]);
   TEXT("_rs_trans(out, p[step], v + step * 16 * 128 / 16, 1);\n"
        "  wgmma_commit();\n"
        "}\n"
@@ -397,7 +407,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "                                              bool last_block) {\n"
        "  wgmma_wait(pending);\n"
        "  wgmma_order_n");
-  INTEGER(in->block_n);
+  INTEGER(block_n);
   TEXT("(score);\n"
        "  arrive_once(k_empty(shared, stage));\n"
        "  if (last_block)\n"
@@ -408,7 +418,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "__device__ __forceinline__ void finish_output(float out[O_TILES * 4]) {\n"
        "  wgmma_wait(0);\n"
        "  wgmma_order_n");
-  INTEGER(in->hdim_v);
+  INTEGER(hdim_v);
   TEXT("(out);\n"
        "}\n"
        "\n"
@@ -420,12 +430,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "                                                bool last_block) {\n"
        "  // The copy engine hands over K.\n"
        "  wait_for_phase(k_full(shared, stage.index), stage.parity);\n");
-  if (in->block_m > 64) {
+  if (block_m > 64) {
     TEXT("  begin_turn(consumer);\n");
   }
   TEXT("  start_scores(score, shared, consumer, stage.index);\n"
        "  start_output(out, p, shared, last.index);\n");
-  if (in->block_m > 64) {
+  if (block_m > 64) {
     TEXT("  end_turn(consumer);\n");
   }
   TEXT("  finish_scores(score, 1, shared, consumer, stage.index, last_block);\n"
@@ -449,12 +459,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "#pragma unroll\n"
        "    for (int i = 0; i < 4; ++i)\n"
        "      p[step][i] = pack_");
-  STRING(in->dtype);
+  STRING(in->word[AP_ATTENTION_DTYPE]);
   TEXT("(score[step * 8 + i * 2], score[step * 8 + i * 2 + 1]);\n"
        "  }\n"
        "}\n"
        "\n");
-  if (!in->split) {
+  if (!split) {
     TEXT("// Of two lanes that hold a piece of each of two tiles, the even one gets both pieces of the first\n"
          "// tile, the other both of the second.\n"
          "__device__ __forceinline__ uint2 exchange_pieces(uint32_t first, uint32_t second) {\n"
@@ -481,7 +491,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    const int position = work->position_begin + consumer * args->warpgroup_positions + row_position;\n"
        "    const int head = (work->tile_head - row_position) * fwd->heads_per_tile + row;\n"
        "    const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q;\n");
-  if (in->split) {
+  if (split) {
     TEXT("    const int64_t partial = // row of (split, batch, head, position)\n"
          "        ((work->split * (int64_t)fwd->batch + work->batch) * fwd->heads_q + head) * fwd->seqlen_q +\n"
          "        position;\n"
@@ -509,10 +519,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "      const float *second = out + min_int(tile + 1, O_TILES - 1) * 4 + half * 2;\n"
          "      const uint2 pieces =\n"
          "          exchange_pieces(pack_");
-    STRING(in->dtype);
+    STRING(in->word[AP_ATTENTION_DTYPE]);
     TEXT("(first[0] * normalize, first[1] * normalize),\n"
          "                          pack_");
-    STRING(in->dtype);
+    STRING(in->word[AP_ATTENTION_DTYPE]);
     TEXT("(second[0] * normalize, second[1] * normalize));\n"
          "      if (valid && (tile + 1 < O_TILES || lane % 2 == 0))\n"
          "        *(uint2 *)(out_row + tile * 8) = pieces;\n"
@@ -525,7 +535,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "__device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
        "                                        int consumer) {\n"
        "  const float scale_log2 = args->fwd.scale_log2;\n");
-  if (in->block_m > 64) {
+  if (block_m > 64) {
     TEXT("  if (consumer == CONSUMERS - 1)\n"
          "    end_turn(consumer); // the first turn is the first consumer's\n");
   }
@@ -559,11 +569,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    float score[S_TILES * 4];\n"
        "    uint32_t p[V_STEPS][4];\n"
        "    wait_for_phase(k_full(shared, stage.index), stage.parity);\n");
-  if (in->block_m > 64) {
+  if (block_m > 64) {
     TEXT("    begin_turn(consumer);\n");
   }
   TEXT("    start_scores(score, shared, consumer, stage.index);\n");
-  if (in->block_m > 64) {
+  if (block_m > 64) {
     TEXT("    end_turn(consumer);\n");
   }
   TEXT("    finish_scores(score, 0, shared, consumer, stage.index, walk.n == walk.work.block_begin);\n"
@@ -630,7 +640,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "\n"
        "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, 1)\n"
        "    ");
-  STRING(in->stem);
+  STRING(stem);
   TEXT("(\n"
        "        const __grid_constant__ attnpress_fwd_sm90_args args) {\n"
        "  extern __shared__ __align__(1024) unsigned char smem[];\n"

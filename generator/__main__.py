@@ -12,26 +12,27 @@ from pathlib import Path
 from typing import NoReturn
 
 from generator import GENERATED, ROOT, GeneratorError
+from generator.family import Axis, Family, Value, families, family_of
 from generator.tiles import Tile, parse_tile, problems, tile_of
-from generator.variant import ARCH_NAMES, Variant
+from generator.variant import Variant, make_variant
 
 try:
-    from generator.registry import INCLUDE, PRESSED_HEADERS, load_catalog, source, written_files
-    from generator.render import environment
+    from generator.registry import INCLUDE_DIR, PRESSED_HEADERS, written_files
+    from generator.render import environment, source
+    from generator.sets import shown_variants, whole_set
 except ModuleNotFoundError as missing:
     if missing.name != "jinja2":
         raise
     print("python -m generator: Jinja2 is not installed: pip install jinja2", file=sys.stderr)
     sys.exit(2)
 
+PROGRAM = "python -m generator"
 PRESSED = ROOT / "build" / "pressed"
-OWNED = ("flash_*.cu", "render_*.c", PRESSED_HEADERS.rpartition("/")[2])
-"""Files that only the generator can have written; others are never removed."""
 
 DESCRIPTION = """\
-Expands the kernel templates. Without options: writes generated/, which holds the sources of the
-default set and the runtime's tables, and the device headers of wgmma, and removes what no longer
-belongs there. With --hdim: presses variants on demand."""
+Expands the kernel templates. Without options: writes generated/, which holds sources of the default
+set and the runtime's tables, and the device headers of wgmma, and removes what no longer belongs
+there. With an axis of the family, such as {option}: presses variants on demand."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -41,8 +42,10 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\n")
 
 
-def parser() -> Parser:
-    result = Parser(prog="python -m generator", description=DESCRIPTION, allow_abbrev=False)
+def parser(family: Family) -> Parser:
+    """The options; those of variants on demand are the family's axes."""
+    description = DESCRIPTION.format(option=_option(_main_axis(family)))
+    result = Parser(prog=PROGRAM, description=description, allow_abbrev=False)
     mode = result.add_mutually_exclusive_group()
     mode.add_argument(
         "--check",
@@ -50,48 +53,102 @@ def parser() -> Parser:
         help="write nothing; name each missing, differing or orphaned file, status 1 where one is",
     )
     mode.add_argument("--list", action="store_true", help="print the stems of a set")
-    result.add_argument("--only", metavar="GLOB", help="only stems that match, such as '*hdim96*'")
+    result.add_argument("--only", metavar="GLOB", help="only stems that match, such as '*bf16*'")
     result.add_argument("--set", help="the set of variants.toml to list or to press (default)")
     result.add_argument("--out", metavar="DIR", type=Path, help="where to press to (build/pressed)")
 
-    demand = result.add_argument_group("variants on demand; lists give every combination")
-    demand.add_argument("--pass", dest="pass_", choices=("fwd", "fwd_combine"))
-    demand.add_argument("--hdim", metavar="D", type=int, nargs="+", help="head dim, 8 to 512")
-    demand.add_argument("--hdim-v", metavar="DV", type=int, help="value head dim, if it differs")
-    demand.add_argument("--dtype", nargs="+", help="fp16, bf16 (bf16)")
-    demand.add_argument("--causal", action="store_true")
-    demand.add_argument("--split", action="store_true", help="write one split's partial output")
-    demand.add_argument("--decode", action="store_true", help="small row block for short queries")
-    demand.add_argument("--arch", nargs="+", help="sm80, sm86, sm90 (sm80)")
-    demand.add_argument("--tile", metavar="NAME", help="such as m128n64w4x1s2k128v64, not its own")
+    names = ", ".join(f.name for f in families())
+    result.add_argument("--family", help=f"whose variants to press: {names} ({families()[0].name})")
+    demand = result.add_argument_group(
+        f"variants of {family.name} on demand; lists give every combination"
+    )
+    for axis in family.axes:
+        _add_axis(demand, axis)
+    examples = " or ".join(form.example for form in family.forms)
+    demand.add_argument("--tile", metavar="NAME", help=f"such as {examples}, not its own")
     return result
+
+
+def _option(axis: Axis) -> str:
+    return f"--{axis.name.replace('_', '-')}"
+
+
+def _option_given(axis: Axis, options: argparse.Namespace) -> str:
+    """The option as it was given, or might have been: --WORD rather than --AXIS WORD."""
+    given = getattr(options, _dest(axis))
+    short = axis.kind == "word" and "" in axis.tokens.values() and axis.tokens.get(given[0])
+    return f"--{given[0]}" if short else _option(axis)
+
+
+def _dest(axis: Axis) -> str:
+    return f"axis_{axis.name}"
+
+
+def _add_axis(group: argparse._ArgumentGroup, axis: Axis) -> None:
+    """--FLAG; --AXIS VALUE; and --WORD where another word of its axis has no token."""
+    if axis.kind == "flag":
+        group.add_argument(_option(axis), dest=_dest(axis), action="store_true", help=axis.help)
+        return
+    default = "" if axis.default is None else f" ({axis.print(axis.default)})"
+    text = axis.help or ", ".join(axis.domain if axis.kind == "word" else map(str, axis.domain))
+    kind = int if axis.kind == "number" and not axis.shown else str
+    metavar = axis.letter if axis.kind == "number" else None
+    group.add_argument(
+        _option(axis), dest=_dest(axis), type=kind, nargs="+", metavar=metavar, help=text + default
+    )
+    for word, token in axis.tokens.items():
+        if token and "" in axis.tokens.values():
+            group.add_argument(
+                f"--{word.replace('_', '-')}",
+                dest=_dest(axis),
+                action="append_const",
+                const=word,
+                help=f"{_option(axis)} {word}",
+            )
+
+
+def _main_axis(family: Family) -> Axis:
+    """The first that has no default: without it nothing is pressed on demand."""
+    for axis in family.axes:
+        if axis.default is None and not axis.same_as:
+            return axis
+    return family.axes[0]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0, 1 where --check found something, 2 for bad input."""
-    command = parser()
-    options = command.parse_args(argv)
     try:
-        return _run(command, options)
+        family = _family_asked_for(sys.argv[1:] if argv is None else argv)
+        command = parser(family or families()[0])
+        options = command.parse_args(argv)
+        return _run(command, family_of(options.family or families()[0].name), options)
     except GeneratorError as error:
-        print(f"{command.prog}: {error}", file=sys.stderr)
+        print(f"{PROGRAM}: {error}", file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"{command.prog}: {error.filename}: {error.strerror}", file=sys.stderr)
+        print(f"{PROGRAM}: {error.filename}: {error.strerror}", file=sys.stderr)
         return 2
 
 
-def _run(command: Parser, options: argparse.Namespace) -> int:
-    demand = ("pass_", "hdim_v", "dtype", "causal", "split", "decode", "arch", "tile")
-    if options.hdim is None:
-        for name in demand:
-            if getattr(options, name):
-                command.error(f"--{name.rstrip('_').replace('_', '-')} needs --hdim")
-    else:
+def _family_asked_for(argv: Sequence[str]) -> Family | None:
+    """The family of --family, whose axes are options; None: the first."""
+    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    finder.add_argument("--family", nargs="?")
+    name = finder.parse_known_args(argv)[0].family
+    return next((family for family in families() if family.name == name), None)
+
+
+def _run(command: Parser, family: Family, options: argparse.Namespace) -> int:
+    given = [axis for axis in family.axes if getattr(options, _dest(axis))]
+    main_axis = _main_axis(family)
+    if given or options.tile:
+        if main_axis.default is None and main_axis not in given:
+            option = _option_given(given[0], options) if given else "--tile"
+            command.error(f"{option} needs {_option(main_axis)}")
         for name in ("check", "list", "only", "set"):
             if getattr(options, name):
-                command.error(f"--{name} does not go with --hdim")
-        return _press_on_demand(options)
+                command.error(f"--{name} does not go with {_option(main_axis)}")
+        return _press_on_demand(family, options)
     if options.set is not None and not options.list and options.out is None:
         command.error("--set needs --list or --out: generated/ holds the default set")
     if options.out is not None and (options.list or options.check):
@@ -108,24 +165,29 @@ def _run(command: Parser, options: argparse.Namespace) -> int:
 # ---- Variants on demand, and sets ---------------------------------------------------------------
 
 
-def _press_on_demand(options: argparse.Namespace) -> int:
-    pressed = []
-    for hdim, dtype, arch in itertools.product(
-        options.hdim, options.dtype or ["bf16"], options.arch or ["sm80"]
-    ):
-        number = arch.removeprefix("sm").removeprefix("_")
+def _axis_values(axis: Axis, options: argparse.Namespace) -> list[tuple[str, Value]]:
+    """What the options give an axis, if anything: (name, value) each."""
+    given = getattr(options, _dest(axis))
+    if not given:
+        return []
+    if axis.kind == "flag":
+        return [(axis.name, True)]
+    if not axis.shown:
+        return [(axis.name, value) for value in given]
+    numbers = [text.removeprefix(axis.shown).removeprefix("_") for text in given]
+    for text, number in zip(given, numbers, strict=True):
         if not number.isdecimal():
-            raise GeneratorError(f"arch {arch} is unknown: it must be {ARCH_NAMES}")
-        variant = Variant(
-            pass_=options.pass_ or "fwd",
-            hdim=hdim,
-            hdim_v=hdim if options.hdim_v is None else options.hdim_v,
-            dtype=dtype,
-            mask="causal" if options.causal else "full",
-            split=options.split,
-            decode=options.decode,
-            arch=int(number),
-        )
+            raise GeneratorError(
+                f"{axis.label} {text} is unknown: it must be {axis.allowed(axis.domain)}"
+            )
+    return [(axis.name, int(number)) for number in numbers]
+
+
+def _press_on_demand(family: Family, options: argparse.Namespace) -> int:
+    pressed = []
+    rows = [values for axis in family.axes if (values := _axis_values(axis, options))]
+    for values in itertools.product(*rows):
+        variant = make_variant(family, **dict(values))
         tile = parse_tile(options.tile, variant) if options.tile else tile_of(variant)
         if found := problems(variant, tile):
             raise GeneratorError(f"tile {tile.name} is not legal for {variant.stem}: {found[0]}")
@@ -143,7 +205,7 @@ def _press(pressed: list[tuple[Variant, Tile]], out: Path | None) -> int:
     if folder.resolve() == GENERATED:
         raise GeneratorError(
             "--out cannot be generated/, which holds the default set: add the variant to "
-            "generator/variants.toml, or choose another folder"
+            "variants.toml of its family, or choose another folder"
         )
     env = environment()
     texts = {f"{variant.stem}.cu": source(env, variant, tile) for variant, tile in pressed}
@@ -154,20 +216,25 @@ def _press(pressed: list[tuple[Variant, Tile]], out: Path | None) -> int:
     return 0
 
 
-def _selected(options: argparse.Namespace) -> list[Variant]:
-    """The variants of --set that match --only."""
-    sets = load_catalog().sets
-    name = options.set or "default"
-    if name not in sets:
-        raise GeneratorError(f"set {name} is unknown: it must be one of {', '.join(sorted(sets))}")
-    variants = [
+def _matching(
+    options: argparse.Namespace, variants: Sequence[Variant], where: str
+) -> list[Variant]:
+    """Those that match --only, and the family where --family names one."""
+    found = [
         variant
-        for variant in sets[name].variants
-        if options.only is None or fnmatch.fnmatchcase(variant.stem, options.only)
+        for variant in variants
+        if (options.only is None or fnmatch.fnmatchcase(variant.stem, options.only))
+        and options.family in (None, variant.family.name)
     ]
-    if not variants:
-        raise GeneratorError(f'nothing in the {name} set matches "{options.only}"')
-    return variants
+    if not found:
+        raise GeneratorError(f'nothing in {where} matches "{options.only or options.family}"')
+    return found
+
+
+def _selected(options: argparse.Namespace) -> list[Variant]:
+    """The variants of --set that match."""
+    name = options.set or "default"
+    return _matching(options, whole_set(name).variants, f"the {name} set")
 
 
 # ---- generated/, and the headers in include/ ----------------------------------------------------
@@ -178,7 +245,8 @@ def _expected(options: argparse.Namespace) -> dict[Path, str]:
     if options.only is None:
         return written_files()
     env = environment()
-    return {GENERATED / f"{v.stem}.cu": source(env, v) for v in _selected(options)}
+    variants = _matching(options, shown_variants(), "the default set")
+    return {GENERATED / f"{variant.stem}.cu": source(env, variant) for variant in variants}
 
 
 def _orphans(options: argparse.Namespace, expected: dict[Path, str]) -> list[Path]:
@@ -186,9 +254,9 @@ def _orphans(options: argparse.Namespace, expected: dict[Path, str]) -> list[Pat
     belong there; with --only, sources that match."""
     paths = sorted(GENERATED.iterdir()) if GENERATED.is_dir() else []
     if options.only is None:
-        paths += sorted(INCLUDE.glob(PRESSED_HEADERS))
+        paths += sorted(INCLUDE_DIR.glob(PRESSED_HEADERS))
     else:
-        stems = {variant.stem for variant in load_catalog().sets["default"].variants}
+        stems = {variant.stem for variant in shown_variants()}
         paths = [
             path
             for path in paths
@@ -230,13 +298,20 @@ def _write(options: argparse.Namespace) -> int:
     for path, text in expected.items():
         written += _write_changed(path, text)
     for path in _orphans(options, expected):
-        if path.is_file() and any(fnmatch.fnmatchcase(path.name, glob) for glob in OWNED):
+        if path.is_file() and _is_own(path):
             path.unlink()
             print(f"removed: {_shown(path)}")
         else:
             print(f"orphaned, not the generator's, left: {_shown(path)}", file=sys.stderr)
     print(f"{len(expected)} files, {written} written, {len(expected) - written} unchanged")
     return 0
+
+
+def _is_own(path: Path) -> bool:
+    """Whether only the generator can have written a file; others are never removed."""
+    globs = [f"{family.prefix}_*.cu" for family in families()]
+    globs += ["render_*.c", "family_*.c", "tiles_*.c", PRESSED_HEADERS.rpartition("/")[2]]
+    return any(fnmatch.fnmatchcase(path.name, glob) for glob in globs)
 
 
 def _write_changed(path: Path, text: str) -> bool:

@@ -5,40 +5,17 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import jinja2
 
 from generator import TEMPLATES, GeneratorError
-from generator.tiles import Tile
-from generator.variant import ARCHS, DTYPES, MASKS, Variant
+from generator.family import Axis, Family, Template, holds
+from generator.tiles import Tile, tile_of
+from generator.variant import Variant
 
-
-@dataclass(frozen=True)
-class Template:
-    """A row of ap_templates: which variants a template serves."""
-
-    name: str  # file in templates/
-    pass_: str
-    arch_min: int
-    arch_max: int
-    decode: bool | None = None  # None: both
-
-    def serves(self, variant: Variant) -> bool:
-        return (
-            variant.pass_ == self.pass_
-            and self.arch_min <= variant.arch <= self.arch_max
-            and self.decode in (None, variant.decode)
-        )
-
-    @property
-    def c_name(self) -> str:
-        """flash_fwd_sm80 of attention/flash_fwd_sm80.cu.j2."""
-        return Path(self.name).name.split(".")[0]
-
-
-# ---- Variables: the fields of ap_render_input ---------------------------------------------------
+# ---- Variables: what ap_render_input holds ------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -57,63 +34,75 @@ class Integer:
     high: int
 
 
-_STRINGS = {
-    "stem": Text(),
-    "dtype": Text(DTYPES),
-    "mask": Text(MASKS),
-    "tile_name": Text(),
-}
-_VARIANT_INTEGERS = {
-    "split": Integer(0, 1),
-    "decode": Integer(0, 1),
-    "hdim": Integer(8, 512),
-    "hdim_v": Integer(8, 512),
-    "arch": Integer(min(ARCHS), max(ARCHS)),
-}
-_TILE_INTEGERS = {
-    "block_m": Integer(1, 1024),
-    "block_n": Integer(16, 1024),
-    "warps_m": Integer(1, 32),
-    "warps_n": Integer(1, 32),
-    "stages": Integer(2, 64),
-    "k_slab": Integer(8, 512),
-    "v_slab": Integer(16, 1024),
-    "q_in_regs": Integer(0, 1),
-    "min_blocks": Integer(1, 32),
-    "k_unroll": Integer(0, 32),
-    "spread": Integer(0, 1),
-    "producer": Integer(0, 1),
-    "warps_k": Integer(1, 32),
-    "smem_bytes": Integer(0, 1 << 18),
-}
-_UNUSED_BY_COMBINE = ("stages", "k_slab", "v_slab")
+@dataclass(frozen=True)
+class Variable:
+    """A variable of a template, and where C finds it: `code` is an integer or a string; of a word,
+    `code` is the integer that stands for it, `text` its string, `words` the integers by name."""
+
+    kind: Text | Integer
+    code: str
+    text: str = ""
+    words: Mapping[str, str] = field(default_factory=dict)
 
 
-def variables(pass_: str) -> dict[str, Text | Integer]:
-    """The variables of a pass's templates and what they can be; to_c.py proves with it that
-    integer expressions neither overflow nor divide by zero."""
-    result: dict[str, Text | Integer] = {**_STRINGS, **_VARIANT_INTEGERS, **_TILE_INTEGERS}
-    if pass_ == "fwd_combine":
-        result.update((name, Integer(0, 0)) for name in _UNUSED_BY_COMBINE)
+SMEM_BYTES_MAX = 1 << 18
+THREADS_MAX = 1024
+
+
+def variables(family: Family, template: Template | None = None) -> dict[str, Variable]:
+    """The variables of a family's templates and what they can be; to_c.py proves with it that
+    integer expressions neither overflow nor divide by zero. template: with its own bounds."""
+    result = {
+        "stem": Variable(Text(), "in->stem"),
+        "tile_name": Variable(Text(), "in->tile_name"),
+        "smem_bytes": Variable(Integer(0, SMEM_BYTES_MAX), "in->smem_bytes"),
+        "threads": Variable(Integer(1, THREADS_MAX), "in->threads"),
+    }
+    for axis in family.axes:
+        result[axis.name] = _axis_variable(family, axis)
+    for tile_field in family.fields:
+        bounds = (tile_field.low, tile_field.high)
+        if template is not None:
+            bounds = template.fields.get(tile_field.name, bounds)
+        result[tile_field.name] = Variable(
+            Integer(*bounds), f"in->field[{family.macro}_TILE_{tile_field.name.upper()}]"
+        )
     return result
+
+
+def _axis_variable(family: Family, axis: Axis) -> Variable:
+    name = f"{family.macro}_{axis.name.upper()}"
+    if axis.kind == "word":
+        words = {word: f"{name}_{word.upper()}" for word in axis.domain}
+        return Variable(Text(axis.domain), f"in->axis[{name}]", f"in->word[{name}]", words)
+    codes = [axis.code(value) for value in axis.domain]
+    return Variable(Integer(min(codes), max(codes)), f"in->axis[{name}]")
+
+
+def template_of(variant: Variant) -> Template:
+    """The one template that serves a variant."""
+    family = variant.family
+    found = [row for row in family.templates if holds(row.where, family, variant.values)]
+    if len(found) != 1:
+        raise GeneratorError(f"{len(found)} templates serve {variant.stem}, not one")
+    return found[0]
 
 
 def render_input(variant: Variant, tile: Tile) -> dict[str, str | int]:
     """The values of every variable."""
     values: dict[str, str | int] = {
         "stem": variant.stem,
-        "dtype": variant.dtype,
-        "mask": variant.mask,
         "tile_name": tile.name,
-        "split": int(variant.split),
-        "decode": int(variant.decode),
-        "hdim": variant.hdim,
-        "hdim_v": variant.hdim_v,
-        "arch": variant.arch,
+        "smem_bytes": tile.smem_bytes,
+        "threads": tile.threads,
     }
-    values.update((field.name, getattr(tile, field.name)) for field in fields(Tile))
-    for name, kind in variables(variant.pass_).items():
-        value = values[name]
+    for axis in variant.family.axes:
+        value = variant[axis.name]
+        values[axis.name] = value if axis.kind == "word" else int(value)
+    for tile_field in variant.family.fields:
+        values[tile_field.name] = tile[tile_field.name]
+    for name, variable in variables(variant.family, template_of(variant)).items():
+        value, kind = values[name], variable.kind
         if isinstance(kind, Integer) and not kind.low <= value <= kind.high:
             raise GeneratorError(
                 f"{name} {value} is out of range: it must be from {kind.low} to {kind.high}"
@@ -125,7 +114,7 @@ def render_input(variant: Variant, tile: Tile) -> dict[str, str | int]:
 
 
 class TemplateError(GeneratorError):
-    """What is wrong with a template, where: "attention/flash_fwd_sm80.cu.j2:12: ..."."""
+    """What is wrong with a template, where: "toys/toy_fwd.cu.j2:12: ..."."""
 
     def __init__(self, template: str, line: int, what: str) -> None:
         super().__init__(f"{template}:{line}: {what}")
@@ -173,3 +162,8 @@ def render(env: jinja2.Environment, name: str, values: Mapping[str, str | int]) 
         raise TemplateError(where, at.lineno or 0, error.message or "") from None
     except RecursionError:
         raise GeneratorError(f"{name}: a template includes itself") from None
+
+
+def source(env: jinja2.Environment, variant: Variant, tile: Tile | None = None) -> str:
+    """The CUDA source of a variant, with its own tile or another."""
+    return render(env, template_of(variant).name, render_input(variant, tile or tile_of(variant)))

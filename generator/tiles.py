@@ -1,498 +1,152 @@
-"""Tile shapes: how a variant's work is cut.
+"""Tiles: how a variant's work is cut.
 
-tiles.toml holds the shapes that were tuned; the rule in this file gives every other variant one
-that fits its architecture's shared memory and registers. `tile_of()` is what a variant gets,
-`table()` the whole table that the runtime links.
+generator/<family>/tiles.toml holds those that were tuned; the rule of the family's rules.py gives
+every other variant one. `tile_of()` is what a variant gets, `table()` the whole table that the
+runtime links. A family's rules.py has
+
+    threads(tile)                       threads of a thread block
+    smem_bytes(variant, tile)           its dynamic shared memory
+    complete(variant, fields)           fields that a tile's name leaves open (may be absent)
+    problems(variant, tile, target)     what is wrong with a tile, a sentence each
+    fill(variant)                       the rule's tile
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from generator import ROOT, GeneratorError, load_toml
-from generator.variant import (
-    AXES,
-    COMBINE_ARCH,
-    DTYPES,
-    MASKS,
-    PASSES,
-    Variant,
-    archs,
-    axes_match,
-    axis_values,
-    check_keys,
-    dims,
-)
-
-TILES_TOML = ROOT / "generator" / "tiles.toml"
+from generator import GeneratorError, check_keys, load_toml
+from generator.family import Family, Form, Values, Where, holds, one_of, read_where
+from generator.variant import Variant, key_groups
 
 
 @dataclass(frozen=True)
-class ArchLimits:
-    """What one architecture has, in bytes."""
-
-    block_smem_bytes: int  # that a thread block may ask for
-    sm_smem_bytes: int  # of an SM, for as many blocks as fit
-
-
-# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability". arch 80 also runs
-# on 9.0, whose SM holds 228 KB; what a block may ask for is 8.0's, but for rows of that target.
-ARCH_LIMITS = {
-    80: ArchLimits(block_smem_bytes=163 * 1024, sm_smem_bytes=228 * 1024),
-    86: ArchLimits(block_smem_bytes=99 * 1024, sm_smem_bytes=100 * 1024),
-    90: ArchLimits(block_smem_bytes=227 * 1024, sm_smem_bytes=228 * 1024),
-}
-TARGET_LIMITS = {"sm_90": ArchLimits(block_smem_bytes=227 * 1024, sm_smem_bytes=228 * 1024)}
-"""The targets that tiles.toml may have rows of their own for, besides those of their archs."""
-SMEM_RESERVED_BYTES = 1024  # that the driver adds to each block
-SM_REGISTERS = 65536
-THREAD_REGISTERS = 255
-OTHER_REGISTERS = 60  # addresses, loop state, fragments in flight, softmax rows
-
-# The sm90 template: a warpgroup that copies, the producer, and one for each 64 rows, the consumers.
-CONSUMER_ROWS = 64
-CONSUMER_REGISTERS = {1: 240, 2: 240, 3: 160}  # of a thread, by the number of consumers
-CONSUMER_OTHER_REGISTERS = 32  # all but S, P and O
-PRODUCER_THREADS = 128
-SLAB_COLUMNS = 64  # of Q, K and V in shared memory: rows of 128 bytes
-
-
-@dataclass(frozen=True, order=True)
 class Tile:
-    """Each field is a template variable of the same name, and one of ap_tile in
-    runtime/press/registry.h."""
+    """A value for each field of the family, in order, and what follows from them for a variant.
+    t["stages"], or t.stages, is the value of a field. Each is a template variable of its name, and
+    one of ap_tile in runtime/press/registry.h."""
 
-    block_m: int  # query rows of a thread block; of the combine pass: rows of the output
-    block_n: int  # keys of one key block; of the combine pass: columns of the output
-    warps_m: int  # warps that share the rows
-    warps_n: int  # warps that share the keys of S and the columns of O
-    stages: int  # slabs of K and V in shared memory
-    k_slab: int  # columns of K in a slab
-    v_slab: int  # keys of V in a slab
-    q_in_regs: int = 0  # 1: Q fragments stay in registers
-    min_blocks: int = 1  # thread blocks that an SM is to hold
-    k_unroll: int = 0  # steps of 16 columns of Q K^T that are unrolled; 0: all of a slab
-    spread: int = 0  # 1: copies start between the steps of the products, not all at once
-    producer: int = 0  # 1: a warpgroup more does the copies; sm90
-    warps_k: int = 1  # warps that have keys of a key block, and a ring, of their own
-    smem_bytes: int = 0  # dynamic shared memory, from smem_bytes()
+    family: Family
+    values: tuple[int, ...]
+    smem_bytes: int = 0  # dynamic shared memory of a thread block
+
+    def __getitem__(self, field: str) -> int:
+        return self.values[self.family.field_index[field]]
+
+    def __getattr__(self, field: str) -> Any:
+        if field.startswith("_") or field in ("family", "values", "smem_bytes"):
+            raise AttributeError(field)
+        if field not in self.family.field_index:
+            raise AttributeError(field)
+        return self.values[self.family.field_index[field]]
+
+    def replace(self, **changed: int) -> Tile:
+        """The tile with other values of some fields."""
+        smem_bytes = changed.pop("smem_bytes", self.smem_bytes)
+        values = list(self.values)
+        for field, value in changed.items():
+            values[self.family.field_index[field]] = value
+        return Tile(self.family, tuple(values), smem_bytes)
 
     @property
     def threads(self) -> int:
-        warps = self.warps_m * self.warps_n * self.warps_k
-        return 32 * warps + PRODUCER_THREADS * self.producer
-
-    @property
-    def consumers(self) -> int:
-        """Warpgroups that compute, where there is a producer."""
-        return self.block_m // CONSUMER_ROWS
+        """Of a thread block."""
+        return self.family.rules.threads(self)
 
     @property
     def name(self) -> str:
-        """Such as m128n64w4x1s2k128v64; w1x1x4 for warps_k != 1; with "q" for q_in_regs, "b<n>" for
-        min_blocks != 1, "u<n>" for k_unroll != 0, "c" for spread. With a producer m128n176s2: the
-        rest follows."""
-        if self.producer:
-            return f"m{self.block_m}n{self.block_n}s{self.stages}"
-        return (
-            f"m{self.block_m}n{self.block_n}w{self.warps_m}x{self.warps_n}"
-            + (f"x{self.warps_k}" if self.warps_k != 1 else "")
-            + f"s{self.stages}k{self.k_slab}v{self.v_slab}"
-            + ("q" if self.q_in_regs else "")
-            + (f"b{self.min_blocks}" if self.min_blocks != 1 else "")
-            + (f"u{self.k_unroll}" if self.k_unroll else "")
-            + ("c" if self.spread else "")
+        """Such as m128n64w4x1s2k128v64: the [[tile_name]]s of family.toml say how it is written."""
+        return "".join(
+            part.token if part.flag else f"{part.token}{self[part.field]}"
+            for part in _form_of(self).parts
+            if (self[part.field] if part.flag else self[part.field] != part.absent)
         )
 
 
-_TILE_NAME = re.compile(
-    r"m(\d+)n(\d+)w(\d+)x(\d+)(?:x(\d+))?s(\d+)k(\d+)v(\d+)(q?)(?:b(\d+))?(?:u(\d+))?(c?)",
-    re.ASCII,
-)
-_PRODUCER_TILE_NAME = re.compile(r"m(\d+)n(\d+)s(\d+)", re.ASCII)
+def make_tile(family: Family, **fields: int) -> Tile:
+    """A tile by field names; what is left out is the field's default."""
+    values = []
+    for field in family.fields:
+        value = fields.pop(field.name, field.default)
+        if value is None:
+            raise GeneratorError(f"{field.name} of the tile is missing")
+        values.append(value)
+    if fields:
+        raise GeneratorError(f"{min(fields)} is not a field of a tile")
+    return Tile(family, tuple(values))
 
 
-def producer_tile(variant: Variant, block_m: int, block_n: int, stages: int) -> Tile:
-    """A tile of the sm90 template: what its three numbers leave open follows from them."""
-    warps_m = block_m // 16
-    tile = Tile(block_m, block_n, warps_m, 1, stages, variant.hdim, block_n, producer=1)
-    return replace(tile, smem_bytes=smem_bytes(variant, tile))
+def sized(variant: Variant, tile: Tile) -> Tile:
+    """The tile with its shared memory for a variant."""
+    return replace(tile, smem_bytes=variant.family.rules.smem_bytes(variant, tile))
+
+
+# ---- Names --------------------------------------------------------------------------------------
+
+
+def _form_of(tile: Tile) -> Form:
+    for form in tile.family.forms:
+        if all(tile[field] == value for field, value in form.where):
+            return form
+    raise GeneratorError(f"no [[tile_name]] of {tile.family.name} says how to write {tile.values}")
+
+
+def _parse_form(form: Form, name: str) -> dict[str, int] | None:
+    """The fields that a name gives, by one form; None where it is not of this form."""
+    fields: dict[str, int] = dict(form.where)
+    at = 0
+    for part in form.parts:
+        found = name.startswith(part.token, at)
+        at += len(part.token) if found else 0
+        if part.flag:
+            fields[part.field] = int(found)
+            continue
+        if not found and part.absent is not None:
+            fields[part.field] = part.absent
+            continue
+        end = at
+        while end < len(name) and name[end] in "0123456789":
+            end += 1
+        if not found or not 0 < end - at <= 6:
+            return None
+        fields[part.field] = int(name[at:end])
+        at = end
+    return fields if at == len(name) else None
 
 
 def parse_tile(name: str, variant: Variant) -> Tile:
     """The tile of a name for this variant, which decides its shared memory. Legality is not
     checked here; see problems()."""
-    if match := _PRODUCER_TILE_NAME.fullmatch(name):
-        tile = producer_tile(variant, *map(int, match.groups()))
-    elif match := _TILE_NAME.fullmatch(name):
-        *shape, warps_k, stages, k_slab, v_slab, q_in_regs, min_blocks, k_unroll, spread = (
-            match.groups()
-        )
-        tile = Tile(
-            *map(int, (*shape, stages, k_slab, v_slab)),
-            q_in_regs=int(q_in_regs == "q"),
-            min_blocks=int(min_blocks or 1),
-            k_unroll=int(k_unroll or 0),
-            spread=int(spread == "c"),
-            warps_k=int(warps_k or 1),
-        )
-    else:
-        raise GeneratorError(
-            f'"{name}" is not the name of a tile: names look like m128n64w4x1s2k128v64, with q '
-            "where Q stays in registers, b2 for two blocks an SM, u2 for two unrolled steps and "
-            "c for spread copies, w1x1x4 where four warps have keys of their own; those of sm90 "
-            "like m128n176s2"
-        )
-    if tile.name != name:
-        raise GeneratorError(f'"{name}" is not how a tile is written: that is {tile.name}')
-    return replace(tile, smem_bytes=smem_bytes(variant, tile))
+    family = variant.family
+    for form in family.forms:
+        fields = _parse_form(form, name)
+        if fields is None:
+            continue
+        complete = getattr(family.rules, "complete", None)
+        tile = make_tile(family, **(complete(variant, fields) if complete else fields))
+        if tile.name != name:
+            raise GeneratorError(f'"{name}" is not how a tile is written: that is {tile.name}')
+        return sized(variant, tile)
+    examples = one_of(form.example for form in family.forms)
+    raise GeneratorError(
+        f'"{name}" is not the name of a tile: names look like {examples}'
+        + "".join(_meaning(form) for form in family.forms if len(form.parts) > 3)
+    )
 
 
-# ---- Shared memory, registers, legality ---------------------------------------------------------
-
-
-def row_bytes(columns: int) -> int:
-    """Bytes of a row of 16-bit values in shared memory: padded to an odd count of 16-byte chunks,
-    so that the eight rows of an ldmatrix lie in different banks."""
-    return 16 * ((columns // 8) | 1)
-
-
-def smem_bytes(variant: Variant, tile: Tile) -> int:
-    """Dynamic shared memory of a thread block. The kernel asserts the same formula."""
-    if variant.pass_ == "fwd_combine":
-        return 0
-    if tile.producer:
-        return _producer_smem_bytes(variant, tile)
-    q_bytes = tile.block_m * row_bytes(variant.hdim)
-    if tile.warps_k > 1:  # a ring for each warp; at the end its part of O, maxima and sums
-        keys = tile.block_n // tile.warps_k
-        slot_bytes = 2 * max(keys * tile.k_slab, tile.v_slab * variant.hdim_v)  # swizzled
-        part_bytes = tile.block_m * (4 * variant.hdim_v + 32)
-        return q_bytes + tile.warps_k * max(tile.stages * slot_bytes, part_bytes)
-    slot_bytes = max(tile.block_n * row_bytes(tile.k_slab), tile.v_slab * row_bytes(variant.hdim_v))
-    exchange_bytes = 0  # P, and the row maxima, between warps that share rows
-    if tile.warps_n > 1:
-        exchange_bytes = tile.block_m * (row_bytes(tile.block_n) + 4 * tile.warps_n)
-    o_bytes = 0 if variant.split else tile.block_m * row_bytes(variant.hdim_v)
-    return max(q_bytes + tile.stages * slot_bytes + exchange_bytes, o_bytes)
-
-
-def _producer_smem_bytes(variant: Variant, tile: Tile) -> int:
-    """Q of each consumer, rings of K and V, and the barriers: two a consumer and four a stage."""
-    k_slabs = _ceil_div(variant.hdim, SLAB_COLUMNS)
-    v_slabs = _ceil_div(variant.hdim_v, SLAB_COLUMNS)
-    row_bytes_ = 2 * SLAB_COLUMNS  # of a slab; the 128-byte swizzle needs no padding
-    q_bytes = tile.consumers * CONSUMER_ROWS * k_slabs * row_bytes_
-    ring_bytes = tile.stages * tile.block_n * (k_slabs + v_slabs) * row_bytes_
-    return q_bytes + ring_bytes + 8 * (2 * tile.consumers + 4 * tile.stages)
-
-
-def _ceil_div(a: int, b: int) -> int:
-    return -(-a // b)
-
-
-def registers(variant: Variant, tile: Tile) -> int:
-    """An estimate of the 32-bit registers of a thread of the forward pass."""
-    if tile.producer:  # S and O in fp32, P in 16 bits, over the 128 threads of a consumer
-        return (
-            tile.block_n // 2 + variant.hdim_v // 2 + tile.block_n // 4 + CONSUMER_OTHER_REGISTERS
-        )
-    rows = tile.block_m // tile.warps_m // 16
-    o_registers = rows * _ceil_div(variant.hdim_v // 8, tile.warps_n) * 4
-    s_registers = rows * (tile.block_n // 8 // (tile.warps_n * tile.warps_k)) * 4
-    q_registers = rows * _ceil_div(variant.hdim, 16) * 4 if tile.q_in_regs else 0
-    return o_registers + s_registers + q_registers + OTHER_REGISTERS
-
-
-def register_budget(tile: Tile) -> int:
-    """Registers that a thread may have where min_blocks blocks are to share an SM; of a consumer,
-    what the producer leaves."""
-    if tile.producer:
-        return CONSUMER_REGISTERS[tile.consumers]
-    share = SM_REGISTERS // (tile.threads * tile.min_blocks)
-    return min(THREAD_REGISTERS, share // 8 * 8)
-
-
-def limits(variant: Variant, target: str | None = None) -> ArchLimits:
-    """Of a target with limits of its own, else of the variant's architecture."""
-    return TARGET_LIMITS.get(target or "", ARCH_LIMITS[variant.arch])
+def _meaning(form: Form) -> str:
+    parts = (f"{part.token}{'' if part.flag else '<n>'} {part.field}" for part in form.parts)
+    return f"; {form.example}: {', '.join(parts)}"
 
 
 def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[str]:
     """What is wrong with a tile for a variant, on one target or (None) on each that its
     architecture serves; one sentence each; empty: legal."""
-    if variant.pass_ == "fwd_combine":
-        legal = tile.block_m > 0 and tile == replace(COMBINE_TILE, block_m=tile.block_m)
-        return [] if legal else [f"a combine tile is {COMBINE_TILE.name} but for its rows"]
-    if tile.producer and variant.arch != 90:
-        return ["a tile with a producer needs sm90"]
-    if variant.arch == 90:
-        return _producer_problems(variant, tile)
-    positive = (
-        "block_m", "block_n", "warps_m", "warps_n", "warps_k", "k_slab", "v_slab", "min_blocks",
-    )  # fmt: skip
-    for name in positive:
-        if getattr(tile, name) < 1:
-            return [f"{name} {getattr(tile, name)} is not positive"]
-    smem_needed, smem_limit = smem_bytes(variant, tile), limits(variant, target).block_smem_bytes
-    needed, budget = registers(variant, tile), register_budget(tile)
-    k_slab_whole = tile.k_slab == variant.hdim
-    checks = (
-        (tile.block_m % (16 * tile.warps_m) == 0, "block_m is not a multiple of 16 * warps_m"),
-        (
-            tile.block_n % (16 * tile.warps_n * tile.warps_k) == 0,
-            "block_n is not a multiple of 16 * warps_n * warps_k",
-        ),
-        (
-            tile.warps_k == 1 or (tile.warps_m == tile.warps_n == 1 and not tile.spread),
-            "warps with keys of their own need warps_m 1, warps_n 1 and no spread copies",
-        ),
-        (tile.warps_k == 1 or variant.decode, "warps with keys of their own need decode"),
-        (
-            tile.warps_k == 1 or max(variant.hdim, variant.hdim_v) <= 256,
-            "warps with keys of their own need head dims up to 256: a warp copies a row at a time",
-        ),
-        (tile.threads <= 1024, f"{tile.threads} threads are more than 1024"),
-        (tile.stages >= 2, "stages is less than 2"),
-        (tile.k_unroll >= 0, "k_unroll is negative"),
-        (not (tile.q_in_regs and tile.k_unroll), "Q in registers needs k_unroll 0"),
-        (
-            not tile.spread
-            or (
-                k_slab_whole
-                and tile.k_slab >= 16
-                and tile.v_slab == tile.block_n
-                and not tile.k_unroll
-            ),
-            "spread copies need whole slabs and k_unroll 0",
-        ),
-        (tile.k_slab <= variant.hdim, f"k_slab is more than the head dim, {variant.hdim}"),
-        (k_slab_whole or tile.k_slab % 16 == 0, "k_slab is neither whole nor a multiple of 16"),
-        (tile.v_slab % 16 == 0, "v_slab is not a multiple of 16"),
-        (
-            tile.block_n // tile.warps_k % tile.v_slab == 0,
-            "v_slab does not divide block_n / warps_k",
-        ),
-        (tile.smem_bytes == smem_needed, f"smem_bytes is {tile.smem_bytes}, not {smem_needed}"),
-        (smem_needed <= smem_limit, f"{smem_needed} bytes of shared memory are over {smem_limit}"),
-        (needed <= budget, f"about {needed} registers a thread are over {budget}"),
-    )
-    return [sentence for holds, sentence in checks if not holds]
-
-
-def _producer_problems(variant: Variant, tile: Tile) -> list[str]:
-    """problems() of the sm90 template's tiles."""
-    if not tile.producer:
-        return ["sm90 needs a tile with a producer, such as m128n176s2"]
-    if tile.block_m not in (CONSUMER_ROWS * count for count in CONSUMER_REGISTERS):
-        return [f"block_m {tile.block_m} is none of 64, 128, 192: 1 to 3 consumers of 64 rows"]
-    plain = producer_tile(variant, tile.block_m, tile.block_n, tile.stages)
-    limit = ARCH_LIMITS[variant.arch].block_smem_bytes
-    needed, budget = registers(variant, tile), register_budget(tile)
-    checks = (
-        (
-            tile.block_n in range(16, 257, 16),
-            f"block_n {tile.block_n} is not a multiple of 16 from 16 to 256",
-        ),
-        (tile.stages >= 2, "stages is less than 2"),
-        (tile == plain, f"{tile.name} has other fields than {plain}"),
-        (plain.smem_bytes <= limit, f"{plain.smem_bytes} bytes of shared memory are over {limit}"),
-        (needed <= budget, f"about {needed} registers a thread are over {budget}"),
-    )
-    return [sentence for holds, sentence in checks if not holds]
-
-
-# ---- The rule -----------------------------------------------------------------------------------
-
-COMBINE_TILE = Tile(1, 32, 4, 1, 0, 0, 0)
-
-
-@dataclass(frozen=True)
-class PrefillShape:
-    """How head dims up to `hdim` are cut: candidates for the rule, best first."""
-
-    hdim: int  # the largest of the two head dims
-    block_m: int
-    warps_m: int
-    warps_n: int
-    block_n: tuple[int, ...]  # to try
-    stages: int
-    k_unroll: int
-    spread: int = 0  # where the slabs are whole
-
-
-# Up to 160 columns, a warp has 32 rows and all columns of O, and each fragment of K and V serves
-# two row tiles. Above, warps share the columns of O, so that a fragment still serves two row tiles,
-# or that O fits the registers at all. k_unroll: where O and S fill the registers, unrolling all of
-# Q K^T makes the compiler fetch more fragments ahead than it has room for, and spill. spread:
-# copies that start all at once hold up the ldmatrix behind them. The last rows are for what does
-# not fit shared memory. bench/NOTES.md has the measurements.
-PREFILL_SHAPES = (
-    PrefillShape(64, 128, 4, 1, (64, 32), 2, 0),
-    PrefillShape(104, 128, 4, 1, (64, 32), 2, 0, spread=1),
-    PrefillShape(120, 128, 4, 1, (64, 32), 2, 1),
-    PrefillShape(128, 128, 4, 1, (64, 32), 3, 1),
-    PrefillShape(160, 128, 4, 1, (32,), 2, 2),
-    PrefillShape(192, 128, 4, 2, (96, 64), 2, 0, spread=1),
-    PrefillShape(208, 128, 4, 2, (96, 64), 2, 0),
-    PrefillShape(256, 64, 2, 2, (64, 32), 2, 0, spread=1),
-    PrefillShape(320, 64, 2, 4, (64,), 2, 0),
-    PrefillShape(512, 64, 4, 2, (64, 32), 2, 0),
-    PrefillShape(512, 32, 2, 4, (64,), 2, 0),
-)
-
-
-@dataclass(frozen=True)
-class ProducerShape:
-    """How head dims up to `hdim` are cut on sm90."""
-
-    hdim: int  # the largest of the two head dims
-    block_m: int
-    block_n: int
-
-
-# Three consumers where S, P and O of a useful key block fit their 160 registers, two with 240
-# above. bench/NOTES.md has the measurements.
-PRODUCER_SHAPES = (
-    ProducerShape(64, 192, 128),
-    ProducerShape(80, 192, 112),
-    ProducerShape(96, 192, 96),
-    ProducerShape(112, 192, 80),
-    ProducerShape(128, 128, 128),
-    ProducerShape(192, 128, 112),
-    ProducerShape(240, 128, 80),
-    ProducerShape(256, 128, 64),
-)
-PRODUCER_STAGES = (3, 2)  # as many as shared memory holds
-
-
-@dataclass(frozen=True)
-class RingShape:
-    """How decode kernels of head dims up to `hdim` are cut where warps have keys of their own."""
-
-    hdim: int  # the largest of the two head dims
-    warps_k: int
-    warp_keys: int  # keys of a slab
-
-
-# Decoding waits for memory. Up to 256 columns a warp's registers hold O for keys of its own: then
-# no barrier is in its way, and what counts is how much its ring has in flight. Above, warps share
-# the columns of O. bench/NOTES.md has the measurements.
-RING_SHAPES = {
-    80: (RingShape(128, 4, 32), RingShape(256, 4, 16)),
-    86: (RingShape(160, 4, 16), RingShape(256, 2, 16)),
-}
-# The first depth that takes so much that an SM holds no more than two blocks, on compute capability
-# 9.0 and on 8.6: a third one would draw blocks that are better placed on another SM. Else the
-# deepest.
-RING_STAGES = (2, 3, 4, 5, 6, 7, 8)
-RING_BYTES = {80: (76 * 1024, 113 * 1024), 86: (33 * 1024, 49 * 1024)}  # more than, up to
-
-DECODE_SHAPE = (16, 1, 4)
-DECODE_STAGES = (4, 3, 2)
-DECODE_SMEM_BYTES = (48 * 1024, 56 * 1024, 99 * 1024)  # budgets to try; small ones share an SM
-
-# (slabs of K, slabs of V) that a key block is cut into, fewest first: each slab costs a barrier.
-CUTS = ((1, 1), (2, 1), (1, 2), (2, 2), (3, 2), (4, 2), (4, 4), (6, 4), (8, 4))
-
-
-def fill(variant: Variant) -> Tile:
-    """The rule's tile: the first candidate that is legal."""
-    if variant.pass_ == "fwd_combine":
-        return COMBINE_TILE
-    if variant.arch == 90:
-        return _producer_fill(variant)
-    candidates = _decode_candidates if variant.decode else _prefill_candidates
-    for tile in candidates(variant):
-        if not problems(variant, tile):
-            return _with_min_blocks(variant, tile)
-    raise GeneratorError(f"no tile fits {variant.stem}")
-
-
-def _producer_fill(variant: Variant) -> Tile:
-    largest = max(variant.hdim, variant.hdim_v)
-    shape = next(shape for shape in PRODUCER_SHAPES if largest <= shape.hdim)
-    tiles = [
-        producer_tile(variant, shape.block_m, shape.block_n, stages) for stages in PRODUCER_STAGES
-    ]
-    for tile in tiles:
-        if not problems(variant, tile):
-            return tile
-    raise GeneratorError(
-        f"no tile fits {variant.stem}: {tiles[-1].name}: {problems(variant, tiles[-1])[0]}"
-    )
-
-
-def _prefill_candidates(variant: Variant) -> Iterator[Tile]:
-    """Whole K and V blocks first, then slabs, then fewer keys, then the shapes of larger head
-    dims."""
-    largest = max(variant.hdim, variant.hdim_v)
-    for shape in PREFILL_SHAPES:
-        if largest > shape.hdim:
-            continue
-        for block_n in shape.block_n:
-            tile = Tile(shape.block_m, block_n, shape.warps_m, shape.warps_n, shape.stages, 0, 0)
-            for cuts in CUTS:
-                spread = shape.spread if cuts == (1, 1) else 0
-                yield from _cut(
-                    variant, replace(tile, k_unroll=shape.k_unroll, spread=spread), cuts
-                )
-
-
-def _decode_candidates(variant: Variant) -> Iterator[Tile]:
-    """As many keys in flight as the smallest budget of shared memory allows."""
-    largest = max(variant.hdim, variant.hdim_v)
-    yield from _ring_candidates(variant, largest)
-    block_m, warps_m, warps_n = DECODE_SHAPE
-    block_n = 128 if variant.hdim <= 64 else 64
-    for budget_bytes in DECODE_SMEM_BYTES:
-        for cuts in CUTS:
-            for stages in DECODE_STAGES:
-                tile = Tile(block_m, block_n, warps_m, warps_n, stages, 0, 0)
-                for candidate in _cut(variant, tile, cuts):
-                    if candidate.smem_bytes <= budget_bytes:
-                        yield candidate
-
-
-def _ring_candidates(variant: Variant, largest: int) -> Iterator[Tile]:
-    """Warps with keys of their own; Q in registers where it fits. Nothing for large head dims."""
-    shape = next((s for s in RING_SHAPES[variant.arch] if largest <= s.hdim), None)
-    if shape is None:
-        return
-    least, most = RING_BYTES[variant.arch]
-    keys, warps = shape.warp_keys, shape.warps_k
-    tiles = []
-    for stages in RING_STAGES:
-        tile = Tile(16, keys * warps, 1, 1, stages, variant.hdim, keys, warps_k=warps)
-        tiles.append(replace(tile, smem_bytes=smem_bytes(variant, tile)))
-    enough = [tile for tile in tiles if least < tile.smem_bytes <= most]
-    too_little = [tile for tile in reversed(tiles) if tile.smem_bytes <= least]
-    for tile in enough + too_little:
-        yield replace(tile, q_in_regs=1)
-        yield tile
-
-
-def _cut(variant: Variant, tile: Tile, cuts: tuple[int, int]) -> Iterator[Tile]:
-    """The tile with K cut into columns and V into rows, as even as multiples of 16 allow; nothing
-    where that cannot be done."""
-    k_cuts, v_cuts = cuts
-    k_slab = variant.hdim if k_cuts == 1 else _ceil_div(variant.hdim, 16 * k_cuts) * 16
-    if _ceil_div(variant.hdim, k_slab) == k_cuts and tile.block_n % (16 * v_cuts) == 0:
-        tile = replace(tile, k_slab=k_slab, v_slab=tile.block_n // v_cuts)
-        yield replace(tile, smem_bytes=smem_bytes(variant, tile))
-
-
-def _with_min_blocks(variant: Variant, tile: Tile) -> Tile:
-    """Two blocks an SM where shared memory and registers hold both."""
-    pair_bytes = 2 * (tile.smem_bytes + SMEM_RESERVED_BYTES)
-    paired = replace(tile, min_blocks=2)
-    if pair_bytes <= ARCH_LIMITS[variant.arch].sm_smem_bytes and not problems(variant, paired):
-        return paired
-    return tile
+    return variant.family.rules.problems(variant, tile, target)
 
 
 # ---- Tuned tiles --------------------------------------------------------------------------------
@@ -500,34 +154,54 @@ def _with_min_blocks(variant: Variant, tile: Tile) -> Tile:
 
 @dataclass(frozen=True)
 class TunedTile:
-    """One [[tile]] of tiles.toml: the tile of every variant whose fields are among `where`'s, on
+    """One [[tile]] of tiles.toml: the tile of every variant whose axes are among `where`'s, on
     `targets` or (None) on all."""
 
-    where: tuple[tuple[str, tuple], ...]
+    where: Where
     tile: str
     targets: tuple[str, ...] | None = None
 
+    def matches(self, variant: Variant, target: str | None) -> bool:
+        """An axis that equals another where it is not named must equal it here, too."""
+        named = {name for name, _ in self.where}
+        same = all(
+            axis.name in named or variant[axis.name] == variant[axis.same_as]
+            for axis in variant.family.axes
+            if axis.same_as
+        )
+        return (
+            same
+            and (self.targets is None or target in self.targets)
+            and holds(self.where, variant.family, variant.values)
+        )
+
 
 @cache
-def load_tuned(path: Path = TILES_TOML) -> tuple[TunedTile, ...]:
-    """The rows of tiles.toml. `hdim_v` that is absent means: the same as hdim."""
+def load_tuned(family: Family, path: Path | None = None) -> tuple[TunedTile, ...]:
+    """The rows of the family's tiles.toml; none where it has no such file."""
+    path = path or family.folder / "tiles.toml"
+    if path == family.folder / "tiles.toml" and not path.exists():
+        return ()
     content = load_toml(path)
     check_keys(path.name, content, required=set(), optional={"tile"})
+    axes = {axis.name: axis for axis in family.axes}
+    required = {a.name for a in family.axes if a.name in ("arch", "pass") or a.default is None}
+    required -= {axis.name for axis in family.axes if axis.same_as}
     rows = []
     for number, row in enumerate(content.get("tile", ()), start=1):
         label = f"{path.name}: [[tile]] number {number}"
-        check_keys(label, row, {"pass", "arch", "hdim", "tile"}, {*AXES, "target", "note"})
-        where = tuple((axis, axis_values(label, row, axis)) for axis in AXES if axis in row)
-        rows.append(TunedTile(where, row["tile"], _row_targets(label, row)))
+        check_keys(label, row, {*required, "tile"}, {*axes, "target", "note"})
+        where = read_where(label, axes, row, names=axes)
+        rows.append(TunedTile(where, row["tile"], _row_targets(label, row, family)))
     return tuple(rows)
 
 
-def _row_targets(label: str, row: dict) -> tuple[str, ...] | None:
+def _row_targets(label: str, row: dict, family: Family) -> tuple[str, ...] | None:
     if "target" not in row:
         return None
     targets = row["target"] if isinstance(row["target"], list) else [row["target"]]
     for target in targets:
-        if target not in TARGET_LIMITS:
+        if target not in family.tile_targets:
             raise GeneratorError(f"{label}: target {target} is not allowed")
     return tuple(targets)
 
@@ -538,16 +212,12 @@ def tile_of(
     """The variant's tile, for one target or (None) for those that have no row of their own: the
     tuned one of the target, else the tuned one that says most about the variant, else the
     rule's."""
-    rows = [
-        row
-        for row in (load_tuned() if tuned is None else tuned)
-        if axes_match(row.where, variant)
-        and ("hdim_v" in dict(row.where) or variant.hdim_v == variant.hdim)
-        and (row.targets is None or target in row.targets)
-    ]
+    family = variant.family
+    tuned = load_tuned(family) if tuned is None else tuned
+    rows = [row for row in tuned if row.matches(variant, target)]
     rows = [row for row in rows if row.targets is not None] or rows
     if not rows:
-        return fill(variant)
+        return _filled(variant)
     most = max(len(row.where) for row in rows)
     best = [row for row in rows if len(row.where) == most]
     if len(best) > 1:
@@ -560,37 +230,40 @@ def tile_of(
     return tile
 
 
+@cache
+def _filled(variant: Variant) -> Tile:
+    return variant.family.rules.fill(variant)
+
+
 # ---- The whole table ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class TileRow:
-    """A row of ap_tiles. `split` None: both; `dtype` None: both; `target` None: all. Of two rows
-    that match one variant, the one that names the target stands first."""
+    """A row of the table: a tile and, by code, the axes that it is for; None: any. `target` None:
+    all. Of two rows that match one variant, the one that names the target stands first."""
 
-    variant: Variant  # its split and dtype count only where the row's own are not None
-    split: bool | None
-    dtype: str | None
+    codes: tuple[int | None, ...]
     tile: Tile
     target: str | None = None
 
+    def matches(self, variant: Variant) -> bool:
+        return all(
+            mine is None or mine == code
+            for mine, code in zip(self.codes, variant.codes, strict=True)
+        )
 
-def table(tuned: tuple[TunedTile, ...] | None = None) -> list[TileRow]:
-    """A row for every (pass, head dims, mask, decode, arch); several where the tile depends on
-    split, dtype or target as well."""
+
+def table(family: Family, tuned: tuple[TunedTile, ...] | None = None) -> list[TileRow]:
+    """Rows for every variant, sorted by the axes that rows never leave open; several for the same
+    ones where the tile depends on others, or on the target, as well."""
     rows = []
-    for pass_ in PASSES:
-        combine = pass_ == "fwd_combine"
-        for hdim, hdim_v in dims(pass_):
-            for mask in MASKS[:1] if combine else MASKS:
-                for decode in (False,) if combine else (False, True):
-                    for arch in (COMBINE_ARCH,) if combine else archs(hdim, hdim_v, decode):
-                        base = Variant(pass_, hdim, hdim_v, DTYPES[0], mask, False, decode, arch)
-                        of_all = _merged_rows(base, tuned)
-                        for target in TARGET_LIMITS:
-                            of_one = _merged_rows(base, tuned, target)
-                            rows += [row for row in of_one if not _is_among(row, of_all)]
-                        rows += of_all
+    for group in key_groups(family).values():
+        of_all = _merged_rows(group, tuned, None)
+        for target in family.tile_targets:
+            of_one = _merged_rows(group, tuned, target)
+            rows += [row for row in of_one if not _is_among(row, of_all)]
+        rows += of_all
     return rows
 
 
@@ -599,35 +272,38 @@ def _is_among(row: TileRow, of_all: list[TileRow]) -> bool:
     return all(
         other.tile == row.tile
         for other in of_all
-        if (row.split is None or other.split in (None, row.split))
-        and (row.dtype is None or other.dtype in (None, row.dtype))
+        if all(
+            a is None or b is None or a == b for a, b in zip(row.codes, other.codes, strict=True)
+        )
     )
 
 
 def _merged_rows(
-    base: Variant, tuned: tuple[TunedTile, ...] | None, target: str | None = None
+    group: list[Variant], tuned: tuple[TunedTile, ...] | None, target: str | None
 ) -> list[TileRow]:
-    splits = (False,) if base.pass_ == "fwd_combine" else (False, True)
-    tiles = {
-        (split, dtype): tile_of(replace(base, split=split, dtype=dtype), tuned, target)
-        for split in splits
-        for dtype in DTYPES
+    """Rows of variants that differ only in axes which rows may leave open: an axis is left open
+    where the tile depends on it nowhere, and where there is more than one value to leave open."""
+    family = group[0].family
+    tiles = {variant: tile_of(variant, tuned, target) for variant in group}
+    values: Mapping[str, Values] = {
+        name: tuple(dict.fromkeys(variant[name] for variant in group)) for name in family.tile_any
     }
-    by_split = len({tile for (_, dtype), tile in tiles.items() if dtype == DTYPES[0]}) > 1 or (
-        len({tile for (_, dtype), tile in tiles.items() if dtype == DTYPES[1]}) > 1
-    )
-    by_dtype = any(tiles[split, DTYPES[0]] != tiles[split, DTYPES[1]] for split in splits)
-    rows = []
-    for split in splits if by_split else splits[:1]:
-        for dtype in DTYPES if by_dtype else DTYPES[:1]:
-            rows.append(
-                TileRow(
-                    variant=replace(base, split=split, dtype=dtype),
-                    # The combine pass has no split: its rows say 0, not "both".
-                    split=split if by_split or len(splits) == 1 else None,
-                    dtype=dtype if by_dtype else None,
-                    tile=tiles[split, dtype],
-                    target=target,
-                )
-            )
-    return rows
+    open_ = {
+        name
+        for name in family.tile_any
+        if len(values[name]) > 1
+        and all(
+            tiles[variant] == tiles[other]
+            for variant in group
+            for other in group
+            if all(variant[n] == other[n] for n in family.tile_any if n != name)
+        )
+    }
+    rows: dict[tuple, TileRow] = {}
+    for variant in group:
+        codes = tuple(
+            None if axis.name in open_ else code
+            for axis, code in zip(family.axes, variant.codes, strict=True)
+        )
+        rows.setdefault(codes, TileRow(codes, tiles[variant], target))
+    return list(rows.values())

@@ -20,13 +20,14 @@ may be negative are errors, and what remains means the same in both languages.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import jinja2
 from jinja2 import nodes
 
 from generator import GeneratorError
-from generator.render import Integer, TemplateError, Text, template_text, variables
+from generator.render import Integer, TemplateError, Text, Variable, template_text
 
 INT32 = Integer(-(2**31), 2**31 - 1)
 LITERAL_BYTES = 4000  # C11 promises string literals of 4095 characters
@@ -76,15 +77,23 @@ class Condition:
 
 @dataclass(frozen=True)
 class Expression:
-    """C code and what is known of its value. `atom`: needs no parentheses as an operand."""
+    """C code and what is known of its value. `atom`: needs no parentheses as an operand. A word is
+    an integer in C: `text` is its string, and `words` are the integers of all that it can be."""
 
     code: str
     kind: Integer | Text | Condition
     atom: bool = False
+    text: str = ""
+    words: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def operand(self) -> str:
         return self.code if self.atom else f"({self.code})"
+
+    @property
+    def string(self) -> str:
+        """C code of the string that it is."""
+        return self.text or self.operand
 
 
 @dataclass
@@ -99,10 +108,12 @@ class Scope:
         return Scope(dict(self.known), self.declared, self.fixed)
 
 
-def compile_template(env: jinja2.Environment, name: str, pass_: str, function: str) -> str:
+def compile_template(
+    env: jinja2.Environment, name: str, variables: Mapping[str, Variable], function: str
+) -> str:
     """The C function `void function(ap_text *out, const ap_render_input *in)` of a template."""
     tree = _parse(env, name)
-    body = _Compiler(env, name, pass_).function_body(tree)
+    body = _Compiler(env, name, variables).function_body(tree)
     return f"void {function}(ap_text *out, const ap_render_input *in) {{\n{body}}}\n"
 
 
@@ -115,21 +126,31 @@ def _parse(env: jinja2.Environment, name: str) -> nodes.Template:
 
 
 class _Compiler:
-    def __init__(self, env: jinja2.Environment, template: str, pass_: str) -> None:
+    def __init__(
+        self, env: jinja2.Environment, template: str, variables: Mapping[str, Variable]
+    ) -> None:
         self.env = env
         self.templates = [template]  # the one that is compiled last, after those that include it
-        self.variables = variables(pass_)
+        self.variables = variables
         self.lines: list[str] = []
         self.depth = 1
         self.pending = ""  # literal text that is not written yet
+        self.used: set[str] = set()  # variables whose `code` is read
         self.uses_input = False
 
     def function_body(self, tree: nodes.Template) -> str:
         self.statements(tree.body, Scope())
         self.flush()
+        read = [
+            f"  const int32_t {name} = {variable.code};\n"
+            if variable.words or isinstance(variable.kind, Integer)
+            else f"  const char *const {name} = {variable.code};\n"
+            for name, variable in self.variables.items()
+            if name in self.used
+        ]
         if not self.uses_input:
-            self.lines.insert(0, "  (void)in;\n")
-        return "".join(self.lines)
+            read.append("  (void)in;\n")
+        return "".join(read + self.lines)
 
     def error(self, node: nodes.Node, what: str) -> TemplateError:
         return TemplateError(self.templates[-1], node.lineno, what)
@@ -181,8 +202,10 @@ class _Compiler:
         value = self.expression(node, scope)
         if isinstance(value.kind, Condition):
             raise self.error(node, "a condition cannot be put into the text")
-        macro = "INTEGER" if isinstance(value.kind, Integer) else "STRING"
-        self.line(f"{macro}({value.code});")
+        if isinstance(value.kind, Integer):
+            self.line(f"INTEGER({value.code});")
+        else:
+            self.line(f"STRING({value.text or value.code});")
 
     def if_statement(self, node: nodes.If, scope: Scope) -> None:
         # Names that the branches set live on after them, so their variables stand before.
@@ -351,8 +374,11 @@ class _Compiler:
         if node.name in scope.declared:
             raise self.error(node, f"{node.name} is not set on every way to this line")
         if node.name in self.variables:
+            variable = self.variables[node.name]
             self.uses_input = True
-            return Expression(f"in->{node.name}", self.variables[node.name], atom=True)
+            if not variable.words:
+                self.used.add(node.name)
+            return Expression(node.name, variable.kind, True, variable.text, variable.words)
         raise self.error(node, f"{node.name} is not defined")
 
     def negative(self, node: nodes.Neg, scope: Scope) -> Expression:
@@ -432,7 +458,12 @@ class _Compiler:
                     node,
                     f"{one.code} is never {other.code}: it is {' or '.join(one.kind.values)}",
                 )
-        code = f"IS({left.code}, {right.code})"
+        for one, other in ((left, right), (right, left)):
+            if one.words and not other.words and len(other.kind.values) == 1:
+                self.used.add(one.code)
+                word = one.words[other.kind.values[0]]
+                return Expression(f"{one.code} {sign} {word}", Condition())
+        code = f"IS({left.string}, {right.string})"
         return Expression(code if sign == "==" else f"!{code}", Condition(), atom=True)
 
     def choice(self, node: nodes.CondExpr, scope: Scope) -> Expression:
@@ -445,6 +476,7 @@ class _Compiler:
         if isinstance(first.kind, Integer) and isinstance(second.kind, Integer):
             return Expression(code, _union([first.kind, second.kind]))
         if isinstance(first.kind, Text) and isinstance(second.kind, Text):
+            code = f"{test.operand} ? {first.string} : {second.string}"
             known = first.kind.values and second.kind.values
             values = first.kind.values + second.kind.values if known else ()
             return Expression(code, Text(tuple(dict.fromkeys(values))))

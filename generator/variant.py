@@ -1,237 +1,229 @@
-"""A variant: everything that a stem says. runtime/press/variant.c is this file's twin in C.
-
-The grammar of stems:
-
-    flash_<pass>[_split]_hdim<D>[v<DV>]_<dtype>[_causal][_decode]_sm<arch>
+"""A variant: everything that a stem says. One printer, one parser and one check for all families;
+runtime/press/variant.c is this file's twin in C, and says the same sentences.
 """
 
 from __future__ import annotations
 
-import itertools
-import re
-from collections.abc import Iterable, Iterator
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 from generator import GeneratorError
-
-PASSES = ("fwd", "fwd_combine")
-DTYPES = ("fp16", "bf16")
-MASKS = ("full", "causal")
-ARCHS = (80, 86, 90)
-HDIMS = tuple(range(8, 513, 8))
-HDIM_MAX = {80: 512, 86: 512, 90: 256}
-"""By arch, of both head dims."""
-DECODE_ARCHS = (80, 86)
-"""Where short queries have kernels of their own; 9.0 runs those of sm80."""
-PAIRS = ((64, 128), (96, 64), (128, 64), (192, 128), (256, 128))
-"""(head dim, value head dim) where the two differ."""
-COMBINE_ARCH = 80
-"""The combine kernel is the same on every architecture; its stems say sm80."""
+from generator.family import Axis, Family, Rule, Value, families, holds
 
 
 class VariantError(GeneratorError):
     """A variant that does not exist, or a stem that does not parse."""
 
 
-def _one_of(values: tuple) -> str:
-    return ", ".join(str(value) for value in values[:-1]) + f" or {values[-1]}"
-
-
-def _arch_names(archs: tuple[int, ...]) -> str:
-    return _one_of(tuple(f"sm{arch}" for arch in archs))
-
-
-ARCH_NAMES = _arch_names(ARCHS)
-
-
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Variant:
-    """One kernel, before its tile and target are chosen. Only legal ones can be made.
+    """One kernel, before its tile and target are chosen: a value for each axis, in order. Only
+    legal ones can be made. v["arch"], or v.arch, is the value of an axis."""
 
-    For the combine pass `hdim` and `hdim_v` are both the value head dim, and `arch` is 80.
-    """
-
-    pass_: str
-    hdim: int
-    hdim_v: int
-    dtype: str
-    mask: str = "full"
-    split: bool = False
-    decode: bool = False
-    arch: int = 80
+    family: Family
+    values: tuple[Value, ...]
 
     def __post_init__(self) -> None:
-        if self.pass_ not in PASSES:
-            raise VariantError(f"pass {self.pass_} is unknown: it must be {_one_of(PASSES)}")
-        for name, value in (("head dim", self.hdim), ("value head dim", self.hdim_v)):
-            if value not in HDIMS:
-                raise VariantError(
-                    f"{name} {value} is not supported: it must be a multiple of 8 from "
-                    f"{HDIMS[0]} to {HDIMS[-1]}"
-                )
-        if self.dtype not in DTYPES:
-            raise VariantError(f"dtype {self.dtype} is unknown: it must be {_one_of(DTYPES)}")
-        if self.mask not in MASKS:
-            raise VariantError(f"mask {self.mask} is unknown: it must be {_one_of(MASKS)}")
-        if self.arch not in ARCHS:
-            raise VariantError(f"arch sm{self.arch} is unknown: it must be {ARCH_NAMES}")
-        if self.pass_ == "fwd_combine":
-            self._check_combine()
-            return
-        self._check_arch()
-        if self.hdim != self.hdim_v and (self.hdim, self.hdim_v) not in PAIRS:
-            pairs = ", ".join(f"{hdim}/{hdim_v}" for hdim, hdim_v in PAIRS)
-            raise VariantError(
-                f"value head dim {self.hdim_v} is not supported with head dim {self.hdim}: it "
-                f"must be equal, or the two one of {pairs}"
-            )
+        if sentence := illegal(self.family, self.values):
+            raise VariantError(sentence)
 
-    def _check_arch(self) -> None:
-        largest = HDIM_MAX[self.arch]
-        for name, value in (("head dim", self.hdim), ("value head dim", self.hdim_v)):
-            if value > largest:
-                raise VariantError(
-                    f"{name} {value} is not supported on sm{self.arch}: it must be a multiple of "
-                    f"8 from {HDIMS[0]} to {largest}"
-                )
-        if self.decode and self.arch not in DECODE_ARCHS:
-            raise VariantError(
-                f"decode is not supported on sm{self.arch}: it must be on "
-                f"{_arch_names(DECODE_ARCHS)}"
-            )
+    def __getitem__(self, axis: str) -> Any:
+        return self.values[self.family.index[axis]]
 
-    def _check_combine(self) -> None:
-        for name, wrong in (
-            ("a mask", self.mask != "full"),
-            ("split", self.split),
-            ("decode", self.decode),
-            ("a value head dim of its own", self.hdim != self.hdim_v),
-            (f"arch sm{self.arch}, only sm{COMBINE_ARCH}", self.arch != COMBINE_ARCH),
-        ):
-            if wrong:
-                raise VariantError(f"the fwd_combine pass does not take {name}")
+    def __getattr__(self, axis: str) -> Any:
+        if axis.startswith("_") or axis in ("family", "values") or axis not in self.family.index:
+            raise AttributeError(axis)
+        return self.values[self.family.index[axis]]
+
+    def replace(self, **changed: Value) -> Variant:
+        """The variant with other values of some axes."""
+        values = list(self.values)
+        for axis, value in changed.items():
+            values[self.family.index[axis]] = value
+        return Variant(self.family, tuple(values))
 
     @property
     def stem(self) -> str:
         """Names the source file, the extern "C" symbol, the renderer's input, the log line."""
-        return "".join(
-            (
-                f"flash_{self.pass_}",
-                "_split" if self.split else "",
-                f"_hdim{self.hdim}",
-                f"v{self.hdim_v}" if self.hdim_v != self.hdim else "",
-                f"_{self.dtype}",
-                "_causal" if self.mask == "causal" else "",
-                "_decode" if self.decode else "",
-                f"_sm{self.arch}",
-            )
+        return self.family.prefix + "".join(
+            _token(self.family, axis, value, self.values)
+            for axis, value in zip(self.family.axes, self.values, strict=True)
+        )
+
+    @property
+    def codes(self) -> tuple[int, ...]:
+        """The values as integers, as ap_variant has them."""
+        return tuple(
+            axis.code(value) for axis, value in zip(self.family.axes, self.values, strict=True)
         )
 
 
-_NUMBER = "[1-9][0-9]{0,5}|0"
-_STEM = re.compile(
-    r"flash_(?P<pass_>fwd_combine|fwd)(?P<split>_split)?"
-    rf"_hdim(?P<hdim>{_NUMBER})(?:v(?P<hdim_v>{_NUMBER}))?"
-    r"_(?P<dtype>[a-z]+[0-9]+)(?P<mask>_causal)?(?P<decode>_decode)?"
-    rf"_sm(?P<arch>{_NUMBER})",
-    re.ASCII,
-)
-GRAMMAR = (
-    "flash_<fwd|fwd_combine>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal][_decode]_sm<80|86|90>"
-)
+def make_variant(family: Family, **axes: Value) -> Variant:
+    """A variant by axis names; what is left out is the default, or the same as its axis says."""
+    values: list[Value] = []
+    for axis in family.axes:
+        if axis.name in axes:
+            values.append(axes.pop(axis.name))
+        elif axis.same_as:
+            values.append(values[family.index[axis.same_as]])
+        elif axis.default is not None:
+            values.append(axis.default)
+        else:
+            raise VariantError(f"{axis.name} is missing")
+    if axes:
+        raise VariantError(f"{min(axes)} is unknown")
+    return Variant(family, tuple(values))
+
+
+# ---- What is legal ------------------------------------------------------------------------------
+
+
+def illegal(family: Family, values: tuple[Value, ...]) -> str | None:
+    """What is wrong with values of all axes; None: nothing."""
+    for axis, value in zip(family.axes, values, strict=True):
+        if not axis.has(value):
+            return axis.refusal(value)
+    for rule in family.legality:
+        if holds(rule.where, family, values) and not _kept(rule, family, values):
+            return _breach(rule, family, values)
+    return None
+
+
+def _kept(rule: Rule, family: Family, values: tuple[Value, ...]) -> bool:
+    value = values[family.index[rule.axis]]
+    if rule.same_as is None:
+        return value in rule.values
+    other = values[family.index[rule.same_as]]
+    return value == other or (other, value) in rule.pairs
+
+
+def _breach(rule: Rule, family: Family, values: tuple[Value, ...]) -> str:
+    """Names the value, the circumstances, and what is allowed."""
+    axis = family.axis(rule.axis)
+    text = f"{axis.say(values[family.index[rule.axis]])} is not supported"
+    if rule.same_as is not None:
+        text += f" with {family.axis(rule.same_as).say(values[family.index[rule.same_as]])}"
+    for number, (name, _) in enumerate(rule.where):
+        circumstance = family.axis(name).circumstance(values[family.index[name]])
+        text += f"{' and' if number else ''} {circumstance}"
+    if rule.same_as is not None:
+        pairs = ", ".join(f"{first}/{second}" for first, second in rule.pairs)
+        return f"{text}: it must be equal" + (f", or the two one of {pairs}" if pairs else "")
+    return text if axis.kind == "flag" else f"{text}: it must be {axis.allowed(rule.values)}"
+
+
+@cache
+def every_variant(family: Family) -> tuple[Variant, ...]:
+    """All variants of a family, in the order of their axes."""
+    found: list[tuple[Value, ...]] = [()]
+    for axis in family.axes:
+        found = [
+            (*values, value) for values in found for value in _candidates(family, axis, values)
+        ]
+    return tuple(Variant(family, values) for values in found if illegal(family, values) is None)
+
+
+def _candidates(family: Family, axis: Axis, values: tuple[Value, ...]) -> Iterator[Value]:
+    """What an axis may be behind others, at the most."""
+    if axis.same_as is None:
+        yield from axis.domain
+        return
+    other = values[family.index[axis.same_as]]
+    pairs = [pair for rule in family.legality if rule.axis == axis.name for pair in rule.pairs]
+    near = {other, *(second for first, second in pairs if first == other)}
+    free = not any(rule.same_as and not rule.where for rule in family.legality)
+    yield from (value for value in axis.domain if free or value in near)
+
+
+# ---- The grammar --------------------------------------------------------------------------------
+
+
+def _token(family: Family, axis: Axis, value: Value, values: tuple[Value, ...]) -> str:
+    if axis.kind == "word":
+        return axis.tokens[value]
+    if axis.kind == "flag":
+        return axis.token if value else ""
+    if axis.same_as and values[family.index[axis.same_as]] == value:
+        return ""
+    return f"{axis.token}{value}"
+
+
+def _parse_number(text: str, at: int) -> tuple[int, int] | None:
+    """A decimal number of at most six digits and no leading zero, and the offset after it."""
+    end = at
+    while end < len(text) and "0" <= text[end] <= "9":
+        end += 1
+    if not 0 < end - at <= 6 or (text[at] == "0" and end - at > 1):
+        return None
+    return int(text[at:end]), end
+
+
+def _parse(family: Family, stem: str) -> tuple[Value, ...] | None:
+    """The values that a stem gives the axes; None where it does not parse."""
+    at = len(family.prefix)
+    values: list[Value] = []
+    for axis in family.axes:
+        if axis.kind == "word":
+            words = [word for word, token in axis.tokens.items() if stem.startswith(token, at)]
+            if not words:
+                return None
+            values.append(max(words, key=lambda word: len(axis.tokens[word])))
+            at += len(axis.tokens[values[-1]])
+            continue
+        found = stem.startswith(axis.token, at)
+        at += len(axis.token) if found else 0
+        if axis.kind == "flag":
+            values.append(found)
+        elif found:
+            number = _parse_number(stem, at)
+            if number is None or (axis.same_as and number[0] == values[family.index[axis.same_as]]):
+                return None
+            values.append(number[0])
+            at = number[1]
+        elif axis.same_as:
+            values.append(values[family.index[axis.same_as]])
+        else:
+            return None
+    return tuple(values) if at == len(stem) else None
 
 
 def parse_stem(stem: str) -> Variant:
     """The inverse of Variant.stem; VariantError where it does not parse or is not legal."""
-    match = _STEM.fullmatch(stem)
-    if match is None:
-        raise VariantError(f'"{stem}" is not the name of a kernel: names are {GRAMMAR}')
-    hdim = int(match["hdim"])
-    if match["hdim_v"] is not None and int(match["hdim_v"]) == hdim:
-        raise VariantError(
-            f'"{stem}" names its value head dim twice: v{hdim} is only written where it differs'
-        )
-    return Variant(
-        pass_=match["pass_"],
-        hdim=hdim,
-        hdim_v=int(match["hdim_v"] or hdim),
-        dtype=match["dtype"],
-        mask="causal" if match["mask"] else "full",
-        split=match["split"] is not None,
-        decode=match["decode"] is not None,
-        arch=int(match["arch"]),
-    )
+    grammars = []
+    for family in families():
+        if stem.startswith(f"{family.prefix}_"):
+            values = _parse(family, stem)
+            if values is not None:
+                return Variant(family, values)
+            grammars = [family.grammar]
+            break
+        grammars.append(family.grammar)
+    raise VariantError(f'"{stem}" is not the name of a kernel: names are {" or ".join(grammars)}')
 
 
-def dims(pass_: str) -> list[tuple[int, int]]:
-    """Every (head dim, value head dim) of a pass, sorted."""
-    pairs = PAIRS if pass_ == "fwd" else ()
-    return sorted([(hdim, hdim) for hdim in HDIMS] + list(pairs))
+def constants(family: Family) -> dict[str, int]:
+    """The family's constants; { max = AXIS, where = ... } is the largest legal value of an axis."""
+    result = {}
+    for name, given in family.constants.items():
+        if isinstance(given, dict):
+            where = [(axis, (value,)) for axis, value in given["where"].items()]
+            given = max(
+                int(variant[given["max"]])
+                for variant in every_variant(family)
+                if holds(tuple(where), family, variant.values)
+            )
+        result[name] = given
+    return result
 
 
-def archs(hdim: int, hdim_v: int, decode: bool) -> list[int]:
-    """The archs that have forward kernels of these head dims, sorted."""
-    return [
-        arch
-        for arch in ARCHS
-        if max(hdim, hdim_v) <= HDIM_MAX[arch] and (not decode or arch in DECODE_ARCHS)
-    ]
+def key_groups(family: Family) -> dict[tuple, list[Variant]]:
+    """The variants by all axes but those that rows of tiles may leave open, sorted by code."""
+    kept = [axis for axis in family.axes if axis.name not in family.tile_any]
+    groups: dict[tuple, list[Variant]] = {}
+    for variant in every_variant(family):
+        key = tuple(axis.code(variant[axis.name]) for axis in kept)
+        groups.setdefault(key, []).append(variant)
+    return dict(sorted(groups.items(), key=lambda item: item[0]))
 
-
-def every_variant() -> Iterator[Variant]:
-    """All variants that exist, in a fixed order."""
-    flags = (False, True)
-    for (hdim, hdim_v), dtype, mask, split, decode in itertools.product(
-        dims("fwd"), DTYPES, MASKS, flags, flags
-    ):
-        for arch in archs(hdim, hdim_v, decode):
-            yield Variant("fwd", hdim, hdim_v, dtype, mask, split, decode, arch)
-    for (hdim, hdim_v), dtype in itertools.product(dims("fwd_combine"), DTYPES):
-        yield Variant("fwd_combine", hdim, hdim_v, dtype, arch=COMBINE_ARCH)
-
-
-# ---- Rows of variants.toml and tiles.toml -------------------------------------------------------
-
-AXES: dict[str, tuple] = {
-    "pass": PASSES,
-    "hdim": HDIMS,
-    "hdim_v": HDIMS,
-    "dtype": DTYPES,
-    "mask": MASKS,
-    "split": (False, True),
-    "decode": (False, True),
-    "arch": ARCHS,
-}
-"""The keys of a variant in the data files, and what each may be."""
-
-
-def axis_values(label: str, row: dict, axis: str) -> tuple:
-    """The values that a row gives an axis, one or a list; GeneratorError where one is not legal."""
-    values = row[axis] if isinstance(row[axis], list) else [row[axis]]
-    for value in values:
-        # 1 is not True, and 64.0 is not 64.
-        if type(value) is not type(AXES[axis][0]) or value not in AXES[axis]:
-            raise GeneratorError(f"{label}: {axis} {value} is not allowed")
-    return tuple(values)
-
-
-def axes_match(axes: Iterable[tuple[str, tuple]], variant: Variant) -> bool:
-    """Whether the variant's field is among the values of each of these axes."""
-    return all(
-        (variant.pass_ if axis == "pass" else getattr(variant, axis)) in values
-        for axis, values in axes
-    )
-
-
-def check_keys(
-    label: str,
-    row: dict,
-    required: AbstractSet[str],
-    optional: AbstractSet[str] = frozenset(),
-) -> None:
-    """GeneratorError that names a key of a row which is missing or unknown."""
-    if missing := required - set(row):
-        raise GeneratorError(f"{label}: {min(missing)} is missing")
-    if unknown := set(row) - required - optional:
-        raise GeneratorError(f"{label}: {min(unknown)} is unknown")

@@ -37,8 +37,10 @@ ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
-from generator.registry import device_headers, headers_digest, load_catalog, source  # noqa: E402
-from generator.render import environment  # noqa: E402
+from generator.family import families  # noqa: E402
+from generator.registry import device_headers, headers_digest  # noqa: E402
+from generator.render import environment, source  # noqa: E402
+from generator.sets import link_targets  # noqa: E402
 from generator.tiles import tile_of  # noqa: E402
 from generator.variant import every_variant, parse_stem  # noqa: E402
 
@@ -84,10 +86,9 @@ def every_kernel() -> list[Kernel]:
     """All legal stems with all targets that they are pressed for, sorted."""
     env = environment()
     headers = device_headers()
-    targets = load_catalog().targets
     kernels = []
-    for variant in every_variant():
-        for target in targets[variant.pass_, variant.arch]:
+    for variant in (variant for family in families() for variant in every_variant(family)):
+        for target in link_targets(variant):
             tile = tile_of(variant, target=target)
             text = source(env, variant, tile)
             text += headers_digest(included(text, headers))

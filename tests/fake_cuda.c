@@ -16,6 +16,7 @@ _Static_assert(sizeof(fake_map) <= sizeof(attnpress_tensor_map), "a map holds wh
 enum { STACK_MAX = 16, FUNCTIONS_MAX = 4096, SMEM_DEFAULT_BYTES = 48 * 1024 };
 
 struct CUctx_st {
+  CUcontext next_freed;
   int device, alive;
   unsigned long long id;
 };
@@ -29,6 +30,7 @@ struct CUlib_st {
 };
 struct CUkern_st {
   char name[128];
+  int target, exact; /* 90 and 1 of sm_90a; 0: not known */
 };
 struct CUfunc_st {
   CUkernel kernel;
@@ -41,7 +43,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static fake_cuda fake;
 static int initialised, captures;
 static unsigned long long next_id = 1;
-static CUcontext freed_context;
+static CUcontext freed_contexts; /* a list: an address comes again, as with any allocator */
 static struct CUfunc_st functions[FUNCTIONS_MAX];
 static int function_count;
 static _Thread_local CUcontext stack[STACK_MAX];
@@ -63,8 +65,11 @@ static CUcontext current(void) {
 
 static CUcontext context_new(int device) {
   pthread_mutex_lock(&lock);
-  CUcontext context = freed_context != NULL ? freed_context : malloc(sizeof *context);
-  freed_context = NULL;
+  CUcontext context = freed_contexts;
+  if (context != NULL)
+    freed_contexts = context->next_freed;
+  else
+    context = malloc(sizeof *context);
   context->device = device;
   context->alive = 1;
   context->id = next_id++;
@@ -75,8 +80,8 @@ static CUcontext context_new(int device) {
 static void context_free(CUcontext context) {
   pthread_mutex_lock(&lock);
   context->alive = 0;
-  if (freed_context == NULL)
-    freed_context = context;
+  context->next_freed = freed_contexts;
+  freed_contexts = context;
   pthread_mutex_unlock(&lock);
 }
 
@@ -106,6 +111,7 @@ static void reset(void) {
   fake.loads = fake.unloads = fake.functions = fake.launches = fake.maps = 0;
   fake.refuse_loads = fake.fail_load = fake.fail_launch = fake.stream_capturing = 0;
   fake.fail_map = 0;
+  memset(fake.capability_of, 0, sizeof fake.capability_of);
   memset(fake.launch, 0, sizeof fake.launch);
 }
 
@@ -185,30 +191,32 @@ API(cuDeviceTotalMem_v2, size_t *bytes, CUdevice device) {
   return CUDA_SUCCESS;
 }
 
-static int small_smem(void) {
-  return fake.capability == 86 || fake.capability == 89 || fake.capability / 10 == 12;
+static int capability_of(CUdevice device) {
+  const int own = device < FAKE_DEVICES_MAX ? fake.capability_of[device] : 0;
+  return own ? own : fake.capability;
 }
 
 API(cuDeviceGetAttribute, int *value, int attribute, CUdevice device) {
-  (void)device;
+  const int capability = capability_of(device);
+  const int small_smem = capability == 86 || capability == 89 || capability / 10 == 12;
   switch (attribute) {
   case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-    *value = fake.capability == 80 ? 108 : small_smem() ? 84 : 132;
+    *value = capability == 80 ? 108 : small_smem ? 84 : 132;
     return CUDA_SUCCESS;
   case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
-    *value = small_smem() ? 1536 : 2048;
+    *value = small_smem ? 1536 : 2048;
     return CUDA_SUCCESS;
   case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-    *value = fake.capability / 10;
+    *value = capability / 10;
     return CUDA_SUCCESS;
   case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
-    *value = fake.capability % 10;
+    *value = capability % 10;
     return CUDA_SUCCESS;
   case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
-    *value = small_smem() ? 100 * 1024 : fake.capability == 80 ? 164 * 1024 : 228 * 1024;
+    *value = small_smem ? 100 * 1024 : capability == 80 ? 164 * 1024 : 228 * 1024;
     return CUDA_SUCCESS;
   case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
-    *value = small_smem() ? 99 * 1024 : fake.capability == 80 ? 163 * 1024 : 227 * 1024;
+    *value = small_smem ? 99 * 1024 : capability == 80 ? 163 * 1024 : 227 * 1024;
     return CUDA_SUCCESS;
   default:
     return CUDA_ERROR_INVALID_VALUE;
@@ -321,11 +329,28 @@ API(cuLibraryUnload, CUlibrary library) {
   return CUDA_SUCCESS;
 }
 
+/** The stand-in for NVRTC leaves its options in what it makes. */
+static void read_target(CUlibrary library, CUkernel kernel) {
+  static const char option[] = "--gpu-architecture=sm_";
+  const char *at = memmem(library->image, library->size, option, sizeof option - 1);
+  char *end = NULL;
+  kernel->target = at != NULL ? (int)strtol(at + sizeof option - 1, &end, 10) : 0;
+  kernel->exact = at != NULL && *end == 'a';
+}
+
+/** A cubin runs on the devices of its own generation that are not older. */
+static int runs_on(CUkernel kernel, int capability) {
+  return kernel->target == 0 ||
+         (kernel->exact ? kernel->target == capability
+                        : kernel->target / 10 == capability / 10 && kernel->target <= capability);
+}
+
 API(cuLibraryGetKernel, CUkernel *kernel, CUlibrary library, const char *name) {
   if (memmem(library->image, library->size, name, strlen(name)) == NULL)
     return CUDA_ERROR_NOT_FOUND;
   *kernel = malloc(sizeof **kernel); /* never freed: a test's process is short */
   snprintf((*kernel)->name, sizeof(*kernel)->name, "%s", name);
+  read_target(library, *kernel);
   return CUDA_SUCCESS;
 }
 
@@ -333,19 +358,25 @@ API(cuKernelGetFunction, CUfunction *function, CUkernel kernel) {
   CUcontext context = current();
   if (context == NULL || !context->alive)
     return CUDA_ERROR_INVALID_CONTEXT;
+  if (!runs_on(kernel, capability_of(context->device)))
+    return CUDA_ERROR_NO_BINARY_FOR_GPU;
   pthread_mutex_lock(&lock);
   int i = 0;
   while (i < function_count &&
          (functions[i].kernel != kernel || functions[i].context_id != context->id))
     ++i;
-  if (i == function_count && function_count < FUNCTIONS_MAX) {
-    functions[function_count++] =
-        (struct CUfunc_st){kernel, context, context->id, SMEM_DEFAULT_BYTES};
+  if (i == FUNCTIONS_MAX) /* those of contexts that are gone make room */
+    for (i = 0; i < FUNCTIONS_MAX && functions[i].context->id == functions[i].context_id; ++i)
+      continue;
+  const int found = i < function_count && functions[i].context_id == context->id;
+  if (!found && i < FUNCTIONS_MAX) {
+    functions[i] = (struct CUfunc_st){kernel, context, context->id, SMEM_DEFAULT_BYTES};
+    function_count += i == function_count;
     ++fake.functions;
   }
   pthread_mutex_unlock(&lock);
   *function = &functions[i];
-  return CUDA_SUCCESS;
+  return i < FUNCTIONS_MAX ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 API(cuFuncGetAttribute, int *value, int attribute, CUfunction function) {
@@ -356,7 +387,8 @@ API(cuFuncGetAttribute, int *value, int attribute, CUfunction function) {
 
 API(cuFuncSetAttribute, CUfunction function, int attribute, int value) {
   int limit;
-  cuDeviceGetAttribute(&limit, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 0);
+  cuDeviceGetAttribute(&limit, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+                       function->context->device);
   if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value > limit)
     return CUDA_ERROR_INVALID_VALUE;
   function->smem_bytes = value;

@@ -28,21 +28,22 @@ typedef struct fake_map {
   uint8_t data_type, rank;
 } fake_map;
 
-enum { FAKE_LAUNCHES_MAX = 64 };
+enum { FAKE_LAUNCHES_MAX = 64, FAKE_DEVICES_MAX = 4 };
 
 typedef struct fake_cuda {
   /* What happened. */
-  int loads, unloads, functions;
-  int maps;     /* tensor maps that were made */
-  int launches; /* the first FAKE_LAUNCHES_MAX are kept */
+  _Atomic int loads, unloads, functions; /* tests read them while other threads load */
+  int maps;                              /* tensor maps that were made */
+  _Atomic int launches;                  /* the first FAKE_LAUNCHES_MAX are kept */
   fake_launch launch[FAKE_LAUNCHES_MAX];
   /* What is to happen. */
-  int capability;       /* 90 */
-  int refuse_loads;     /* so many loads give CUDA_ERROR_NO_BINARY_FOR_GPU */
-  int fail_load;        /* result of the next load; 0: success */
-  int fail_launch;      /* result of the next launch; 0: success */
-  int fail_map;         /* result of the next cuTensorMapEncodeTiled; 0: success */
-  int stream_capturing; /* 1: the default stream is being captured */
+  int capability;                      /* of every device: 90 */
+  int capability_of[FAKE_DEVICES_MAX]; /* of one device; 0: as above */
+  int refuse_loads;                    /* so many loads give CUDA_ERROR_NO_BINARY_FOR_GPU */
+  int fail_load;                       /* result of the next load; 0: success */
+  int fail_launch;                     /* result of the next launch; 0: success */
+  int fail_map;                        /* result of the next cuTensorMapEncodeTiled; 0: success */
+  int stream_capturing;                /* 1: the default stream is being captured */
 
   CUcontext (*context_new)(int device);
   void (*context_free)(CUcontext context); /* the next new one has the same address */

@@ -6,15 +6,18 @@ import os
 import random
 import subprocess
 from collections.abc import Iterable
-from dataclasses import astuple, replace
 from pathlib import Path
 
+from generator.attention.rules import make_tile, producer_tile
+from generator.family import Family, families
 from generator.registry import generated_files
-from generator.tiles import Tile, problems, producer_tile, smem_bytes, tile_of
-from generator.variant import DTYPES, MASKS, PASSES, Variant
+from generator.tiles import Tile, problems, sized, tile_of
+from generator.variant import Variant, every_variant
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
+(ATTENTION,) = (family for family in families() if family.name == "attention")
+EVERY = list(every_variant(ATTENTION))
 C_FLAGS = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
 
 
@@ -40,20 +43,23 @@ def compile_c(program: Path, sources: Iterable[Path], *flags: str) -> Path:
 
 def compile_grammar_cli(folder: Path, **changed: str) -> Path:
     """tests/grammar_cli.c with the runtime's grammar and registry, and fresh generated tables
-    (test_generator.py compares those with the committed ones). changed: tiles="..." for another
-    tiles.c."""
+    (test_generator.py compares those with the committed ones). changed: tiles_attention="..." for
+    another tiles_attention.c."""
     runtime = (
         "press/variant.c",
         "press/registry.c",
+        "press/target.c",
         "press/prebuilt_none.c",
         "core/text.c",
         "core/error.c",
     )
     sources = [TESTS / "grammar_cli.c", *(ROOT / "runtime" / name for name in runtime)]
     for name, text in generated_files().items():
+        if name.endswith((".c", ".h")):
+            text = changed.get(name.removesuffix(".c"), text)
+            (folder / name).write_text(text, encoding="utf-8")
         if name.endswith(".c"):
             sources.append(folder / name)
-            sources[-1].write_text(changed.get(name.removesuffix(".c"), text), encoding="utf-8")
     return compile_c(folder / "grammar_cli", sources)
 
 
@@ -71,33 +77,24 @@ def take_line(answer: bytes, at: int) -> tuple[str, int]:
     return answer[at:end].decode(), end + 1
 
 
-def c_fields(variant: Variant) -> list[int]:
-    """The fields of ap_variant, in its order."""
-    return [
-        PASSES.index(variant.pass_),
-        int(variant.split),
-        variant.hdim,
-        variant.hdim_v,
-        1 + DTYPES.index(variant.dtype),
-        MASKS.index(variant.mask),
-        int(variant.decode),
-        variant.arch,
-    ]
-
-
 def tabs(*words: object) -> str:
     return "\t".join(map(str, words))
 
 
 def tile_fields(tile: Tile) -> str:
-    """The fields of ap_tile, in its order, parted by tabs."""
-    return tabs(*astuple(tile))
+    """Threads, shared memory and the fields of a tile, parted by tabs, as ap_tile has them."""
+    return tabs(tile.threads, tile.smem_bytes, *tile.values)
+
+
+def number_of(family: Family) -> int:
+    """AP_FAMILY_..."""
+    return families().index(family)
 
 
 def random_tile(rng: random.Random, variant: Variant) -> Tile:
     """A legal tile; after some luckless tries, the variant's own."""
-    if variant.pass_ == "fwd_combine":
-        return replace(tile_of(variant), block_m=rng.randint(1, 64))
+    if variant["pass"] == "fwd_combine":
+        return tile_of(variant).replace(block_m=rng.randint(1, 64))
     for _ in range(50):
         if variant.arch == 90:
             block_m, block_n = rng.choice((64, 128, 192)), 16 * rng.randint(1, 16)
@@ -112,7 +109,7 @@ def random_tile(rng: random.Random, variant: Variant) -> Tile:
             warps_m = warps_n = 1
         ring_keys = 16 * warps_n * rng.randint(1, 8)
         k_slab = rng.choice((variant.hdim, 16 * rng.randint(1, 32)))
-        tile = Tile(
+        tile = make_tile(
             block_m=16 * warps_m * rng.randint(1, 4),
             block_n=ring_keys * warps_k,
             warps_m=warps_m,
@@ -126,7 +123,7 @@ def random_tile(rng: random.Random, variant: Variant) -> Tile:
             spread=rng.choice((0, 0, 1)),
             warps_k=warps_k,
         )
-        tile = replace(tile, smem_bytes=smem_bytes(variant, tile))
+        tile = sized(variant, tile)
         if not problems(variant, tile):
             return tile
     return tile_of(variant)

@@ -1,26 +1,30 @@
 /* Drives the runtime's grammar, tiles and renderers from a test: one command a line on stdin, its
- * words parted by tabs, one answer each on stdout.
+ * words parted by tabs, one answer each on stdout. Knows no family: AXES are the values of a
+ * variant's axes as integers, FIELDS those of a tile, after its threads and smem_bytes.
  *
- *     parse STEM           -> ok, the eight fields of ap_variant, the stem printed again
- *     print FIELDS         -> ok, the stem (the fields in the order of ap_variant)
- *     tile STEM            -> ok, the fields of ap_tile, the tile's name
- *     render STEM TILE     -> ok, the size in bytes, a newline, the source (the fields of ap_tile)
+ *     parse STEM           -> ok, the family, AXES, the key, the stem printed again
+ *     print FAMILY AXES    -> ok, the stem
+ *     tile STEM[:TARGET]   -> ok, FIELDS, the tile's name
+ *     render STEM FIELDS   -> ok, the size in bytes, a newline, the source
+ *     runs STEM CAPABILITY -> ok, each arch and target that the device runs, best first
  *
  * or error, the status and the sentence. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "attnpress/attnpress.h"
 #include "press/registry.h"
+#include "press/target.h"
 
-enum { LINE_MAX_BYTES = 4096, VARIANT_FIELDS = 8, TILE_FIELDS = 14 };
+enum { LINE_MAX_BYTES = 4096, FIELDS_BEFORE = 2 };
 
 static void print_error(attnpress_status status) {
   printf("error\t%d\t%s\n", (int)status, attnpress_last_error());
 }
 
-/** Reads `count` integers that tabs part. */
+/** Reads at most `count` integers that tabs part. */
 static void read_fields(const char *at, int32_t *fields, int count) {
   for (int i = 0; i < count; ++i) {
     char *end;
@@ -30,39 +34,8 @@ static void read_fields(const char *at, int32_t *fields, int count) {
 }
 
 static void print_fields(const int32_t *fields, int count) {
-  printf("ok");
   for (int i = 0; i < count; ++i)
     printf("\t%d", (int)fields[i]);
-}
-
-static ap_variant make_variant(const int32_t *f) {
-  const ap_variant v = {.pass = f[0],
-                        .split = f[1],
-                        .hdim = f[2],
-                        .hdim_v = f[3],
-                        .dtype = f[4],
-                        .mask = f[5],
-                        .decode = f[6],
-                        .arch = f[7]};
-  return v;
-}
-
-static ap_tile make_tile(const int32_t *f) {
-  const ap_tile t = {.block_m = f[0],
-                     .block_n = f[1],
-                     .warps_m = f[2],
-                     .warps_n = f[3],
-                     .stages = f[4],
-                     .k_slab = f[5],
-                     .v_slab = f[6],
-                     .q_in_regs = f[7],
-                     .min_blocks = f[8],
-                     .k_unroll = f[9],
-                     .spread = f[10],
-                     .producer = f[11],
-                     .warps_k = f[12],
-                     .smem_bytes = f[13]};
-  return t;
 }
 
 static void command_parse(const char *stem) {
@@ -75,25 +48,27 @@ static void command_parse(const char *stem) {
     print_error(status);
     return;
   }
-  const int32_t fields[VARIANT_FIELDS] = {v.pass,  v.split, v.hdim,   v.hdim_v,
-                                          v.dtype, v.mask,  v.decode, v.arch};
-  print_fields(fields, VARIANT_FIELDS);
-  printf("\t%s\n", again);
+  printf("ok\t%d", (int)v.family);
+  print_fields(v.axis, ap_families[v.family]->axis_count);
+  printf("\t%" PRIu64 "\t%s\n", ap_variant_key(&v), again);
 }
 
 static void command_print(const char *words) {
-  int32_t fields[VARIANT_FIELDS];
+  int32_t fields[1 + AP_AXES_MAX] = {0};
   char stem[AP_STEM_MAX];
-  read_fields(words, fields, VARIANT_FIELDS);
-  const ap_variant v = make_variant(fields);
+  ap_variant v = {0};
+  read_fields(words, fields, 1 + AP_AXES_MAX);
+  v.family = fields[0];
+  memcpy(v.axis, fields + 1, sizeof v.axis);
   const attnpress_status status = ap_variant_print(&v, stem);
-  if (status == ATTNPRESS_OK)
+  if ((status == ATTNPRESS_OK) != ap_variant_is_legal(&v))
+    printf("error\t0\tap_variant_is_legal() says something else than ap_variant_check()\n");
+  else if (status == ATTNPRESS_OK)
     printf("ok\t%s\n", stem);
   else
     print_error(status);
 }
 
-/** "stem" or "stem:target". */
 static void command_tile(const char *words) {
   ap_variant v;
   ap_tile t;
@@ -108,23 +83,22 @@ static void command_tile(const char *words) {
     print_error(status);
     return;
   }
-  ap_tile_print(&t, name);
-  const int32_t fields[TILE_FIELDS] = {t.block_m, t.block_n,  t.warps_m,   t.warps_n,    t.stages,
-                                       t.k_slab,  t.v_slab,   t.q_in_regs, t.min_blocks, t.k_unroll,
-                                       t.spread,  t.producer, t.warps_k,   t.smem_bytes};
-  print_fields(fields, TILE_FIELDS);
+  ap_tile_print(&v, &t, name);
+  printf("ok\t%d\t%d", (int)t.threads, (int)t.smem_bytes);
+  print_fields(t.field, ap_families[v.family]->field_count);
   printf("\t%s\n", name);
 }
 
 static void command_render(char *words) {
   char *fields_begin = strchr(words, '\t');
   ap_variant v;
-  int32_t fields[TILE_FIELDS] = {0};
+  int32_t fields[FIELDS_BEFORE + AP_TILE_FIELDS_MAX] = {0};
   if (fields_begin != NULL) {
     *fields_begin = '\0';
-    read_fields(fields_begin + 1, fields, TILE_FIELDS);
+    read_fields(fields_begin + 1, fields, FIELDS_BEFORE + AP_TILE_FIELDS_MAX);
   }
-  const ap_tile t = make_tile(fields);
+  ap_tile t = {.threads = fields[0], .smem_bytes = fields[1]};
+  memcpy(t.field, fields + FIELDS_BEFORE, sizeof t.field);
   char *source = NULL;
   size_t size = 0;
   attnpress_status status = ap_variant_parse(words, &v);
@@ -139,6 +113,24 @@ static void command_render(char *words) {
   free(source);
 }
 
+static void command_runs(char *words) {
+  char *capability = strchr(words, '\t');
+  ap_variant v;
+  if (capability != NULL)
+    *capability++ = '\0';
+  attnpress_status status = ap_variant_parse(words, &v);
+  if (status == ATTNPRESS_OK)
+    status = ap_check_capability(capability != NULL ? atoi(capability) : 0);
+  if (status != ATTNPRESS_OK) {
+    print_error(status);
+    return;
+  }
+  printf("ok");
+  for (const ap_route *run = NULL; (run = ap_next_route(&v, atoi(capability), run)) != NULL;)
+    printf("\t%d\t%s", (int)run->arch, run->target);
+  printf("\n");
+}
+
 int main(void) {
   char line[LINE_MAX_BYTES];
   while (fgets(line, sizeof line, stdin) != NULL) {
@@ -151,6 +143,8 @@ int main(void) {
       command_tile(line + 5);
     else if (strncmp(line, "render\t", 7) == 0)
       command_render(line + 7);
+    else if (strncmp(line, "runs\t", 5) == 0)
+      command_runs(line + 5);
     else
       return 2;
   }

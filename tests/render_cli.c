@@ -1,57 +1,52 @@
 /* Drives linked renderers from a test, whatever their templates are. A line on stdin gives a
- * template's name and the fields of ap_render_input in order, parted by tabs; the answer is the
- * size in bytes, a newline, and the text. */
+ * template's name, stem, tile_name, the axes as integers, threads, smem_bytes, and the fields of the
+ * tile, parted by tabs; the answer is the size in bytes, a newline, and the text. The templates are
+ * those of the first family. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "press/registry.h"
 
-enum { LINE_MAX_BYTES = 4096, STRINGS = 5, INTEGERS = 19 };
+enum { LINE_MAX_BYTES = 4096, WORDS_MAX = 5 + AP_AXES_MAX + AP_TILE_FIELDS_MAX };
 
 static int render_line(char *line) {
-  char *strings[STRINGS]; /* template, stem, dtype, mask, tile_name */
-  int32_t n[INTEGERS];
-  for (int i = 0; i < STRINGS + INTEGERS; ++i) {
+  const ap_family *family = ap_families[0];
+  const int count = 5 + family->axis_count + family->field_count;
+  char *words[WORDS_MAX];
+  for (int i = 0; i < count; ++i) {
     char *end = strchr(line, '\t');
     if (end != NULL)
       *end = '\0';
-    else if (i + 1 < STRINGS + INTEGERS)
+    else if (i + 1 < count)
       return 0;
-    if (i < STRINGS)
-      strings[i] = line;
-    else
-      n[i - STRINGS] = (int32_t)strtol(line, NULL, 10);
+    words[i] = line;
     line = end == NULL ? line : end + 1;
   }
-  const ap_render_input input = {.stem = strings[1],
-                                 .dtype = strings[2],
-                                 .mask = strings[3],
-                                 .tile_name = strings[4],
-                                 .split = n[0],
-                                 .decode = n[1],
-                                 .hdim = n[2],
-                                 .hdim_v = n[3],
-                                 .arch = n[4],
-                                 .block_m = n[5],
-                                 .block_n = n[6],
-                                 .warps_m = n[7],
-                                 .warps_n = n[8],
-                                 .stages = n[9],
-                                 .k_slab = n[10],
-                                 .v_slab = n[11],
-                                 .q_in_regs = n[12],
-                                 .min_blocks = n[13],
-                                 .k_unroll = n[14],
-                                 .spread = n[15],
-                                 .producer = n[16],
-                                 .warps_k = n[17],
-                                 .smem_bytes = n[18]};
-  for (size_t i = 0; i < ap_templates_count; ++i) {
-    if (strcmp(ap_templates[i].name, strings[0]) != 0)
+  ap_variant v = {0};
+  ap_tile tile = {0};
+  const char *names[AP_AXES_MAX] = {NULL};
+  char **at = words + 3;
+  for (int i = 0; i < family->axis_count; ++i)
+    v.axis[i] = (int32_t)strtol(*at++, NULL, 10);
+  tile.threads = (int32_t)strtol(*at++, NULL, 10);
+  tile.smem_bytes = (int32_t)strtol(*at++, NULL, 10);
+  for (int i = 0; i < family->field_count; ++i)
+    tile.field[i] = (int32_t)strtol(*at++, NULL, 10);
+  for (int i = 0; i < family->axis_count; ++i)
+    names[i] = ap_word_of(&v, i);
+  const ap_render_input input = {.stem = words[1],
+                                 .tile_name = words[2],
+                                 .axis = v.axis,
+                                 .word = names,
+                                 .field = tile.field,
+                                 .threads = tile.threads,
+                                 .smem_bytes = tile.smem_bytes};
+  for (int32_t i = 0; i < family->template_count; ++i) {
+    if (strcmp(family->templates[i].name, words[0]) != 0)
       continue;
     ap_text text = {NULL, 0, 0, 0};
-    ap_templates[i].render(&text, &input);
+    family->templates[i].render(&text, &input);
     if (text.failed)
       return 0;
     printf("%zu\n", text.size);

@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include "fake_cuda.h"
-#include "internal.h"
+#include "attention/attention.h"
+#include "plans.h"
+#include "press/cubin.h"
 
 #define UNUSED __attribute__((unused))
 
@@ -102,7 +104,7 @@ static UNUSED int count_files(const char *folder, const char *suffix) {
 
 /** The path of the first file of a folder whose name ends in `suffix`. */
 static UNUSED const char *find_file(const char *folder, const char *suffix) {
-  static char path[PATH_MAX];
+  static char path[PATH_MAX + 256];
   DIR *dir = opendir(folder);
   path[0] = '\0';
   for (struct dirent *item; dir != NULL && (item = readdir(dir)) != NULL;) {

@@ -9,94 +9,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "support.h"
-
-static fake_cuda *cuda;
-static char folder[PATH_MAX], cache_dir[PATH_MAX], count_file[PATH_MAX], nvrtc_path[PATH_MAX];
-static char logged[65536];
-static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static void keep_log(void *user, int level, const char *message) {
-  (void)user;
-  pthread_mutex_lock(&log_lock);
-  const size_t used = strlen(logged);
-  snprintf(logged + used, sizeof logged - used, "%s%s\n", level ? "warning: " : "", message);
-  pthread_mutex_unlock(&log_lock);
-}
-
-static attnpress_options test_options(void) {
-  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
-  options.cache_dir = cache_dir;
-  options.nvrtc_path = nvrtc_path;
-  options.log = keep_log;
-  return options;
-}
-
-static attnpress_handle *make_handle(void) {
-  attnpress_handle *handle;
-  const attnpress_options options = test_options();
-  assert_ok(attnpress_create(&handle, &options));
-  return handle;
-}
-
-static int compiles(void) {
-  return (int)file_size(count_file);
-}
-
-static int set_up_group(void **state) {
-  (void)state;
-  make_temporary(folder);
-  snprintf(cache_dir, sizeof cache_dir, "%s", in(folder, "cache"));
-  snprintf(count_file, sizeof count_file, "%s", in(folder, "count"));
-  mkdir(in(folder, "nvrtc"), 0700);
-  snprintf(nvrtc_path, sizeof nvrtc_path, "%s",
-           place_nvrtc(in(folder, "nvrtc"), "libnvrtc.so.13", "13.0"));
-  setenv("FAKE_NVRTC_COUNT", count_file, 1);
-  cuda = use_fake_cuda();
-  return 0;
-}
-
-static int tear_down_group(void **state) {
-  (void)state;
-  remove_tree(folder);
-  return 0;
-}
-
-static int set_up(void **state) {
-  (void)state;
-  cuda->reset();
-  cuda->capability = 90;
-  cuda->context_set(cuda->context_new(0));
-  logged[0] = '\0';
-  unlink(count_file);
-  unsetenv("FAKE_NVRTC_MODE");
-  unsetenv("FAKE_NVRTC_MS");
-  unsetenv("FAKE_NVRTC_VERSION");
-  return 0;
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  cuda->context_free(cuda->context_get());
-  cuda->context_set(NULL);
-  remove_tree(cache_dir);
-  return 0;
-}
-
-/* Head dim 72 is not in the default set, so that nothing here depends on what is linked in. */
-enum { BATCH = 2, SEQLEN_Q = 100, SEQLEN_K = 300, HEADS_Q = 6, HEADS_KV = 3, HDIM = 72 };
-
-/** Legal arguments; the pointers are only looked at. */
-static attnpress_forward_args legal_args(void) {
-  attnpress_forward_args args = ATTNPRESS_FORWARD_ARGS_INIT;
-  args.q = attnpress_tensor_bshd((void *)0x10000, BATCH, SEQLEN_Q, HEADS_Q, HDIM, ATTNPRESS_BF16);
-  args.k = attnpress_tensor_bhsd((void *)0x20000, BATCH, SEQLEN_K, HEADS_KV, HDIM, ATTNPRESS_BF16);
-  args.v = attnpress_tensor_bshd((void *)0x30000, BATCH, SEQLEN_K, HEADS_KV, HDIM, ATTNPRESS_BF16);
-  args.out = attnpress_tensor_bshd((void *)0x40000, BATCH, SEQLEN_Q, HEADS_Q, HDIM, ATTNPRESS_BF16);
-  args.lse = (float *)0x50000;
-  args.num_splits = 1;
-  return args;
-}
+#include "api_support.h"
+#include "attention/overlap.h"
 
 /* ---- Bad input ------------------------------------------------------------------------------- */
 
@@ -157,6 +71,8 @@ SPOIL(stride_last, a->q.stride[3] = 2)
 SPOIL(stride_not_8, a->k.stride[1] = 76)
 SPOIL(stride_negative, a->v.stride[0] = -8)
 SPOIL(stride_out_overlaps, a->out.stride[2] = 64)
+SPOIL(strides_out_overlap, a->out.stride[0] = a->out.stride[1] = a->out.stride[2] = 72)
+SPOIL(stride_out_in_span, a->out.stride[0] = a->out.stride[1])
 SPOIL(stride_out_zero, a->out.stride[0] = 0)
 SPOIL(stride_overflows, a->q.stride[0] = INT64_MAX - 7)
 SPOIL(bytes_overflow, a->q.stride[0] = INT64_MAX / 2 - 7)
@@ -176,6 +92,7 @@ SPOIL(mask_2, a->mask = 2)
 SPOIL(splits_negative, a->num_splits = -1)
 SPOIL(splits_257, a->num_splits = 257)
 SPOIL(lse_stride_small, a->lse_stride[0] = 600; a->lse_stride[1] = 99)
+SPOIL(lse_strides_overlap, a->lse_stride[0] = a->lse_stride[1] = 100)
 SPOIL(lse_stride_negative, a->lse_stride[0] = -600; a->lse_stride[1] = 100)
 SPOIL(workspace_missing, a->num_splits = 4)
 SPOIL(workspace_small, a->num_splits = 4; a->workspace = (void *)0x60000; a->workspace_bytes = 100)
@@ -219,6 +136,10 @@ static const bad_input bad_inputs[] = {
     {"stride -8", ATTNPRESS_INVALID_ARGUMENT, "v.stride[0] (batch) is -8", stride_negative},
     {"out overlaps", ATTNPRESS_INVALID_ARGUMENT, "out.stride[2] (heads) is 64",
      stride_out_overlaps},
+    {"out's rows in one place", ATTNPRESS_INVALID_ARGUMENT, "out.stride is 72, 72, 72",
+     strides_out_overlap},
+    {"out's batches overlap", ATTNPRESS_INVALID_ARGUMENT, "so that rows overlap",
+     stride_out_in_span},
     {"out broadcast", ATTNPRESS_INVALID_ARGUMENT, "out.stride[0] (batch) is 0", stride_out_zero},
     {"offset overflow", ATTNPRESS_INVALID_ARGUMENT, "overflows", stride_overflows},
     {"byte overflow", ATTNPRESS_INVALID_ARGUMENT, "q spans more than 2^63 bytes", bytes_overflow},
@@ -233,6 +154,8 @@ static const bad_input bad_inputs[] = {
     {"257 splits", ATTNPRESS_INVALID_ARGUMENT, "num_splits is 257", splits_257},
     {"lse's head stride", ATTNPRESS_INVALID_ARGUMENT, "lse_stride[1] (head) is 99",
      lse_stride_small},
+    {"lse's rows in one place", ATTNPRESS_INVALID_ARGUMENT, "lse_stride is 100, 100",
+     lse_strides_overlap},
     {"lse's batch stride", ATTNPRESS_INVALID_ARGUMENT, "lse_stride[0] (batch) is -600",
      lse_stride_negative},
     {"no workspace", ATTNPRESS_WORKSPACE_TOO_SMALL, "1401600 bytes, and 0", workspace_missing},
@@ -265,6 +188,41 @@ static void test_bad_input(void **state) {
   attnpress_destroy(handle);
 }
 
+/** Extents and strides of rows that lie apart, and of such as do not. */
+static void test_rows_overlap(void **state) {
+  (void)state;
+  static const struct {
+    int64_t extent[3], stride[3], row;
+    int want;
+  } rows[] = {
+      {{2, 3, 4}, {768, 256, 64}, 64, 0}, /* the six orders of three dimensions */
+      {{2, 3, 4}, {768, 64, 192}, 64, 0},
+      {{2, 3, 4}, {256, 512, 64}, 64, 0},
+      {{2, 3, 4}, {64, 512, 128}, 64, 0},
+      {{2, 3, 4}, {192, 64, 384}, 64, 0},
+      {{2, 3, 4}, {64, 128, 384}, 64, 0},
+      {{2, 3, 4}, {1000, 300, 72}, 64, 0}, /* padded */
+      {{1, 3, 4}, {0, 256, 64}, 64, 0},    /* extents of 1 */
+      {{1, 1, 1}, {0, 0, 0}, 64, 0},
+      {{1, 3, 1}, {8, 64, INT64_MAX}, 64, 0},
+      {{0, 3, 4}, {64, 64, 64}, 64, 0}, /* nothing is written */
+      {{2, 3, 0}, {0, 0, 0}, 64, 0},
+      {{2, 3, 4}, {0, 0, 0}, 0, 0},
+      {{2, 3, 4}, {64, 64, 64}, 64, 1},
+      {{2, 3, 4}, {768, 256, 56}, 64, 1},
+      {{2, 3, 4}, {768, 248, 64}, 64, 1},
+      {{2, 3, 4}, {760, 256, 64}, 64, 1},
+      {{2, 3, 4}, {64, 504, 128}, 64, 1},
+      {{2, 3, 4}, {0, 256, 64}, 64, 1},
+      {{2, 2, 1}, {64, 64, 8}, 64, 1},
+      {{2, 3, 2}, {192, 128, 1000}, 64, 1}, /* interleaved */
+      {{3, 2, 2}, {INT64_MAX / 2, INT64_MAX / 2 + 64, 64}, 64, 1},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i)
+    if (ap_rows_overlap(3, rows[i].extent, rows[i].stride, rows[i].row) != rows[i].want)
+      fail_msg("row %zu: %d was expected", i, rows[i].want);
+}
+
 /** The other calls refuse the same, but for what only a launch needs. */
 static void test_bad_input_without_data(void **state) {
   (void)state;
@@ -278,18 +236,19 @@ static void test_bad_input_without_data(void **state) {
                            strstr(bad_inputs[i].what, "misaligned") != NULL ||
                            strstr(bad_inputs[i].what, "workspace") != NULL;
     const attnpress_status want = about_data ? ATTNPRESS_OK : bad_inputs[i].status;
-    assert_int_equal(attnpress_forward_workspace_size(handle, &args, &bytes), want);
-    assert_int_equal(attnpress_describe_forward(handle, &args, &info), want);
-    if (!about_data)
-      assert_int_equal(attnpress_prepare_forward(handle, &args), want);
+    assert_int_equal(workspace_bytes_of(handle, &args, &bytes), want);
+    assert_int_equal(describe(handle, &args, &info), want);
+    attnpress_plan *plan = (attnpress_plan *)8;
+    assert_int_equal(attnpress_plan_forward(handle, &args, NULL, &plan), want);
+    assert_int_equal(plan != NULL, about_data);
+    attnpress_plan_destroy(plan);
   }
   const attnpress_forward_args args = legal_args();
   attnpress_info info = ATTNPRESS_INFO_INIT;
-  assert_int_equal(attnpress_forward_workspace_size(handle, &args, NULL),
-                   ATTNPRESS_INVALID_ARGUMENT);
-  assert_int_equal(attnpress_describe_forward(handle, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_int_equal(workspace_bytes_of(handle, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_int_equal(describe(handle, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
   info.struct_size = 8;
-  assert_int_equal(attnpress_describe_forward(handle, &args, &info), ATTNPRESS_INVALID_ARGUMENT);
+  assert_int_equal(describe(handle, &args, &info), ATTNPRESS_INVALID_ARGUMENT);
   attnpress_destroy(handle);
 }
 
@@ -300,7 +259,7 @@ static void test_larger_structs(void **state) {
   struct {
     attnpress_options options;
     char newer[24];
-  } options = {test_options(), {0}};
+  } options = {handle_options(), {0}};
   options.options.struct_size = sizeof options;
   assert_ok(attnpress_create(&handle, &options.options));
   struct {
@@ -319,7 +278,7 @@ static void test_larger_structs(void **state) {
   } info = {ATTNPRESS_INFO_INIT, {0}};
   info.info.struct_size = sizeof info;
   args.newer[23] = 0;
-  assert_ok(attnpress_describe_forward(handle, &args.args, &info.info));
+  assert_ok(describe(handle, &args.args, &info.info));
   assert_int_equal(info.info.struct_size, sizeof info);
   attnpress_destroy(handle);
 
@@ -336,7 +295,7 @@ static void test_bad_options(void **state) {
   static const char *const empty_layer[] = {"/usr", "", NULL};
   attnpress_options rows[12];
   for (int i = 0; i < 12; ++i)
-    rows[i] = test_options();
+    rows[i] = handle_options();
   rows[0].backend = 3;
   rows[1].backend = -1;
   rows[2].jit_off = 2;
@@ -419,10 +378,9 @@ static void test_no_context(void **state) {
   assert_error_says("no CUDA context is current");
   assert_int_equal(attnpress_forward(handle, &args, (void *)2), ATTNPRESS_INVALID_ARGUMENT);
   assert_error_says("no CUDA context is current");
-  assert_int_equal(attnpress_prepare_forward(handle, &args), ATTNPRESS_INVALID_ARGUMENT);
-  assert_int_equal(attnpress_describe_forward(handle, &args, &info), ATTNPRESS_INVALID_ARGUMENT);
-  assert_int_equal(attnpress_forward_workspace_size(handle, &args, &bytes),
-                   ATTNPRESS_INVALID_ARGUMENT);
+  assert_int_equal(prepare_any(handle, &args), ATTNPRESS_INVALID_ARGUMENT);
+  assert_int_equal(describe(handle, &args, &info), ATTNPRESS_INVALID_ARGUMENT);
+  assert_int_equal(workspace_bytes_of(handle, &args, &bytes), ATTNPRESS_INVALID_ARGUMENT);
   /* A stream brings its own. */
   CUstream stream = cuda->stream_new(context);
   assert_ok(attnpress_forward(handle, &args, stream));
@@ -440,7 +398,7 @@ static void test_old_device(void **state) {
   const attnpress_forward_args args = legal_args();
   assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_NOT_SUPPORTED);
   assert_error_says("compute capability 7.5; 8.0 or newer is needed");
-  assert_int_equal(attnpress_prepare_forward(handle, &args), ATTNPRESS_NOT_SUPPORTED);
+  assert_int_equal(prepare_any(handle, &args), ATTNPRESS_NOT_SUPPORTED);
   assert_int_equal(cuda->launches, 0);
   attnpress_destroy(handle);
 }
@@ -448,7 +406,7 @@ static void test_old_device(void **state) {
 static void test_no_nvrtc(void **state) {
   (void)state;
   attnpress_handle *handle;
-  attnpress_options options = test_options();
+  attnpress_options options = handle_options();
   const attnpress_forward_args args = legal_args();
   options.nvrtc_path = "/nonexistent/libnvrtc.so.13";
   assert_ok(attnpress_create(&handle, &options));
@@ -463,14 +421,14 @@ static void test_no_nvrtc(void **state) {
 static void test_jit_off(void **state) {
   (void)state;
   attnpress_handle *handle;
-  attnpress_options options = test_options();
+  attnpress_options options = handle_options();
   const attnpress_forward_args args = legal_args();
   attnpress_info info = ATTNPRESS_INFO_INIT;
   options.jit_off = 1;
   assert_ok(attnpress_create(&handle, &options));
   assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_NO_KERNEL);
   assert_error_says("flash_fwd_hdim72_bf16_sm90 for sm_90a is neither linked in nor cached");
-  assert_ok(attnpress_describe_forward(handle, &args, &info));
+  assert_ok(describe(handle, &args, &info));
   assert_int_equal(info.origin, ATTNPRESS_ORIGIN_NONE);
   assert_int_equal(attnpress_compile(handle, info.stem, NULL, NULL), ATTNPRESS_NO_KERNEL);
   assert_int_equal(compiles(), 0);
@@ -480,7 +438,7 @@ static void test_jit_off(void **state) {
   attnpress_handle *other = make_handle();
   assert_ok(attnpress_compile(other, info.stem, NULL, NULL));
   attnpress_destroy(other);
-  assert_ok(attnpress_describe_forward(handle, &args, &info));
+  assert_ok(describe(handle, &args, &info));
   assert_int_equal(info.origin, ATTNPRESS_ORIGIN_DISK);
   assert_ok(attnpress_forward(handle, &args, NULL));
   assert_int_equal(cuda->launches, 1);
@@ -490,7 +448,7 @@ static void test_jit_off(void **state) {
 static void test_compile_only(void **state) {
   (void)state;
   attnpress_handle *handle;
-  attnpress_options options = test_options();
+  attnpress_options options = handle_options();
   const attnpress_forward_args args = legal_args();
   attnpress_info info = ATTNPRESS_INFO_INIT;
   setenv("ATTNPRESS_LIBCUDA", "/nonexistent/libcuda.so.1", 1);
@@ -576,11 +534,15 @@ static void test_launch(void **state) {
   assert_ok(ap_find_tile(&variant, NULL, &tile));
   attnpress_fwd_args k;
   memcpy(&k, launch->args, sizeof k);
-  assert_int_equal(launch->block, 32 * tile.warps_m * tile.warps_n * tile.warps_k);
-  assert_int_equal(ap_tile_threads(&tile), launch->block);
+  assert_int_equal(launch->block, 32 * tile.field[AP_ATTENTION_TILE_WARPS_M] *
+                                      tile.field[AP_ATTENTION_TILE_WARPS_N] *
+                                      tile.field[AP_ATTENTION_TILE_WARPS_K]);
+  assert_int_equal(tile.threads, launch->block);
   assert_int_equal(launch->smem_bytes, tile.smem_bytes);
   assert_int_equal(launch->overlaps, 0);
-  assert_int_equal(k.row_blocks, (SEQLEN_Q * k.heads_per_tile + tile.block_m - 1) / tile.block_m);
+  assert_int_equal(k.row_blocks,
+                   (SEQLEN_Q * k.heads_per_tile + tile.field[AP_ATTENTION_TILE_BLOCK_M] - 1) /
+                       tile.field[AP_ATTENTION_TILE_BLOCK_M]);
   assert_int_equal(launch->grid, k.row_blocks * (HEADS_Q / k.heads_per_tile) * BATCH);
   assert_ptr_equal(k.q, args.q.data);
   assert_ptr_equal(k.k, args.k.data);
@@ -604,7 +566,8 @@ static void test_launch(void **state) {
   assert_int_equal(k.seqlen_q, SEQLEN_Q);
   assert_int_equal(k.seqlen_k, SEQLEN_K);
   assert_int_equal(k.num_splits, 1);
-  assert_int_equal(k.key_blocks_per_split, (SEQLEN_K + tile.block_n - 1) / tile.block_n);
+  assert_int_equal(k.key_blocks_per_split, (SEQLEN_K + tile.field[AP_ATTENTION_TILE_BLOCK_N] - 1) /
+                                               tile.field[AP_ATTENTION_TILE_BLOCK_N]);
   assert_true(fabsf(k.scale - 1.0f / sqrtf(HDIM)) < 1e-7f);
   assert_true(fabsf(k.scale_log2 - k.scale * 1.44269504f) < 1e-6f);
 
@@ -632,7 +595,7 @@ static void test_split_launch(void **state) {
   attnpress_forward_args args = legal_args();
   size_t bytes = 0;
   args.num_splits = 3;
-  assert_ok(attnpress_forward_workspace_size(handle, &args, &bytes));
+  assert_ok(workspace_bytes_of(handle, &args, &bytes));
   const size_t rows = BATCH * HEADS_Q * SEQLEN_Q, out_bytes = 3 * rows * HDIM * 4;
   assert_int_equal(bytes, (out_bytes + 255) / 256 * 256 + 3 * rows * 4);
   args.workspace = (void *)0x600000;
@@ -667,7 +630,7 @@ static void test_split_launch(void **state) {
   cuda->reset();
   set_hdim(&args, 80);
   setenv("FAKE_NVRTC_MODE", "fail", 1);
-  assert_ok(attnpress_forward_workspace_size(handle, &args, &args.workspace_bytes));
+  assert_ok(workspace_bytes_of(handle, &args, &args.workspace_bytes));
   assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_COMPILE_FAILED);
   assert_int_equal(cuda->launches, 0);
   attnpress_destroy(handle);
@@ -761,7 +724,7 @@ static void test_hopper_launch(void **state) {
   ap_tile tile;
   assert_ok(ap_variant_parse(launch->symbol, &variant));
   assert_ok(ap_find_tile(&variant, "sm_90a", &tile));
-  assert_int_equal(launch->block, 128 * (1 + tile.block_m / 64));
+  assert_int_equal(launch->block, 128 * (1 + tile.field[AP_ATTENTION_TILE_BLOCK_M] / 64));
   assert_int_equal(launch->smem_bytes, tile.smem_bytes);
   assert_int_equal(launch->grid, BATCH * HEADS_Q); /* 100 rows: one block a head */
   attnpress_fwd_sm90_args k;
@@ -771,10 +734,10 @@ static void test_hopper_launch(void **state) {
             5);
   check_map(&k.k, args.k.data, EXTENTS(HDIM, SEQLEN_K, HEADS_KV, BATCH),
             EXTENTS(HDIM, SEQLEN_K * HDIM, SEQLEN_K * HEADS_KV * HDIM),
-            BOX(64, (uint16_t)tile.block_n, 1, 1), 4);
+            BOX(64, (uint16_t)tile.field[AP_ATTENTION_TILE_BLOCK_N], 1, 1), 4);
   check_map(&k.v, args.v.data, EXTENTS(HDIM, SEQLEN_K, HEADS_KV, BATCH),
             EXTENTS(HEADS_KV * HDIM, HDIM, SEQLEN_K * HEADS_KV * HDIM),
-            BOX(64, (uint16_t)tile.block_n, 1, 1), 4);
+            BOX(64, (uint16_t)tile.field[AP_ATTENTION_TILE_BLOCK_N], 1, 1), 4);
   assert_ptr_equal(k.fwd.out, args.out.data);
   assert_ptr_equal(k.fwd.lse, args.lse);
   assert_int_equal(k.fwd.out_row_stride, HEADS_Q * HDIM);
@@ -834,7 +797,7 @@ static void test_no_maps(void **state) {
       args.k.stride[1] = far_stride;
     if (i == FAR_V)
       args.v.stride[0] = far_stride;
-    assert_ok(attnpress_describe_forward(handle, &args, &info));
+    assert_ok(describe(handle, &args, &info));
     assert_string_equal(info.stem, "flash_fwd_hdim72_bf16_sm80");
     assert_string_equal(info.target, "sm_90");
     assert_ok(attnpress_forward(handle, &args, NULL));
@@ -858,7 +821,7 @@ static void test_no_maps(void **state) {
 
   /* Not wanted. */
   cuda->reset();
-  attnpress_options options = test_options();
+  attnpress_options options = handle_options();
   options.arch_max = 80;
   assert_ok(attnpress_create(&handle, &options));
   assert_ok(attnpress_forward(handle, &args, NULL));
@@ -924,7 +887,7 @@ static void test_contexts(void **state) {
 static void test_many_kernels(void **state) {
   (void)state;
   attnpress_handle *handle;
-  attnpress_options options = test_options();
+  attnpress_options options = handle_options();
   options.cache_off = 1;
   assert_ok(attnpress_create(&handle, &options));
   for (int pass = 0; pass < 2; ++pass)
@@ -951,13 +914,13 @@ static void test_capture(void **state) {
   CUstream stream = cuda->stream_new(cuda->context_get());
   cuda->stream_capture(stream, 1);
   assert_int_equal(attnpress_forward(handle, &args, stream), ATTNPRESS_CAPTURING);
-  assert_error_says("attnpress_prepare_forward");
+  assert_error_says("attnpress_plan_prepare");
   assert_int_equal(cuda->launches, 0);
   assert_int_equal(cuda->loads, 0);
   assert_int_equal(compiles(), 0);
   cuda->stream_capture(stream, 0);
 
-  assert_ok(attnpress_prepare_forward(handle, &args));
+  assert_ok(prepare_any(handle, &args));
   assert_int_equal(cuda->launches, 0);
   const int loads = cuda->loads;
   cuda->stream_capture(stream, 1);
@@ -1006,7 +969,7 @@ static void test_prepare(void **state) {
   args.lse = NULL;
   args.mask = ATTNPRESS_CAUSAL;
   args.num_splits = 0;
-  assert_ok(attnpress_prepare_forward(handle, &args));
+  assert_ok(prepare_any(handle, &args));
   static const char *const stems[] = {
       "flash_fwd_hdim72_bf16_causal_sm90",        "flash_fwd_split_hdim72_bf16_causal_sm90",
       "flash_fwd_hdim72_bf16_causal_decode_sm80", "flash_fwd_split_hdim72_bf16_causal_decode_sm80",
@@ -1016,7 +979,7 @@ static void test_prepare(void **state) {
     if (strstr(logged, stems[i]) == NULL)
       fail_msg("%s was not prepared", stems[i]);
   assert_int_equal(compiles(), sizeof stems / sizeof *stems);
-  assert_ok(attnpress_prepare_forward(handle, &args));
+  assert_ok(prepare_any(handle, &args));
   assert_int_equal(compiles(), sizeof stems / sizeof *stems);
   assert_int_equal(cuda->launches, 0);
   attnpress_destroy(handle);
@@ -1044,7 +1007,7 @@ static void test_prepare_strides(void **state) {
       tensors[t]->shape[0] = rows[i].batch;
     tensors[rows[i].tensor]->stride[rows[i].dimension] = INT64_C(1) << 39;
     logged[0] = '\0';
-    assert_ok(attnpress_prepare_forward(handle, &args));
+    assert_ok(prepare_any(handle, &args));
     const int sm90 = strstr(logged, "flash_fwd_hdim72_bf16_sm90") != NULL;
     const int sm80 = strstr(logged, "flash_fwd_hdim72_bf16_sm80") != NULL;
     if (sm90 != rows[i].want_sm90 || sm80 != rows[i].want_sm80)
@@ -1064,9 +1027,8 @@ static void test_describe(void **state) {
   attnpress_forward_args args = legal_args();
   attnpress_info info = ATTNPRESS_INFO_INIT;
   args.num_splits = 2;
-  assert_ok(attnpress_describe_forward(handle, &args, &info));
+  assert_ok(describe(handle, &args, &info));
   assert_string_equal(info.stem, "flash_fwd_split_hdim72_bf16_sm90");
-  assert_string_equal(info.combine_stem, "flash_fwd_combine_hdim72_bf16_sm80");
   assert_string_equal(info.target, "sm_90a");
   assert_true(strlen(info.tile) > 0);
   assert_true(info.smem_bytes > 0);
@@ -1076,20 +1038,27 @@ static void test_describe(void **state) {
   assert_int_equal(compiles(), 0);
   assert_int_equal(cuda->loads, 0);
 
-  assert_ok(attnpress_prepare_forward(handle, &args));
-  assert_ok(attnpress_describe_forward(handle, &args, &info));
+  assert_ok(prepare_any(handle, &args));
+  assert_ok(describe(handle, &args, &info));
   assert_int_equal(info.origin, ATTNPRESS_ORIGIN_MEMORY);
   assert_true(info.cubin_bytes > 0);
   assert_true(info.compile_ms > 0);
   attnpress_destroy(handle);
 
   handle = make_handle();
-  assert_ok(attnpress_describe_forward(handle, &args, &info));
+  assert_ok(describe(handle, &args, &info));
   assert_int_equal(info.origin, ATTNPRESS_ORIGIN_DISK);
   assert_true(info.cubin_bytes > 0);
+  assert_true(info.grid > 0);
+  assert_ok(describe_launch(handle, &args, 1, &info));
+  assert_string_equal(info.stem, "flash_fwd_combine_hdim72_bf16_sm80");
+  assert_string_equal(info.target, "sm_90");
+  assert_int_equal(info.origin, ATTNPRESS_ORIGIN_DISK);
+  assert_int_equal(describe_launch(handle, &args, 2, &info), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("index is 2; the plan has 2 launches");
   args.num_splits = 1;
-  assert_ok(attnpress_describe_forward(handle, &args, &info));
-  assert_string_equal(info.combine_stem, "");
+  assert_ok(describe_launch(handle, &args, 0, &info));
+  assert_int_equal(describe_launch(handle, &args, 1, &info), ATTNPRESS_INVALID_ARGUMENT);
   attnpress_destroy(handle);
 }
 
@@ -1113,7 +1082,7 @@ static void test_refused_entry(void **state) {
   attnpress_destroy(handle);
 
   /* It is removed even where nothing can take its place. */
-  attnpress_options options = test_options();
+  attnpress_options options = handle_options();
   options.jit_off = 1;
   assert_ok(attnpress_create(&handle, &options));
   cuda->refuse_loads = 1;
@@ -1189,7 +1158,7 @@ static void test_warnings_are_heard(void **state) {
 static void test_cache_trouble(void **state) {
   (void)state;
   const attnpress_forward_args args = legal_args();
-  attnpress_options options = test_options();
+  attnpress_options options = handle_options();
   attnpress_handle *handle;
   mkdir(cache_dir, 0755);
   chmod(cache_dir, 0755);
@@ -1226,7 +1195,7 @@ static void test_cache_trouble(void **state) {
 
   /* Switched off. */
   remove_tree(cache_dir);
-  options = test_options();
+  options = handle_options();
   options.cache_off = 1;
   assert_ok(attnpress_create(&handle, &options));
   assert_ok(attnpress_forward(handle, &args, NULL));
@@ -1390,10 +1359,10 @@ static void test_cpu(void **state) {
   assert_ok(attnpress_forward(handle, &args, NULL));
   for (int i = 0; i < COUNT; ++i)
     assert_true(fabsf(out[i] - 3.0f) < 1e-5f);
-  assert_ok(attnpress_forward_workspace_size(handle, &args, &bytes));
+  assert_ok(workspace_bytes_of(handle, &args, &bytes));
   assert_int_equal(bytes, 0);
-  assert_ok(attnpress_prepare_forward(handle, &args));
-  assert_ok(attnpress_describe_forward(handle, &args, &info));
+  assert_ok(prepare_any(handle, &args));
+  assert_ok(describe(handle, &args, &info));
   assert_int_equal(info.origin, ATTNPRESS_ORIGIN_CPU);
   assert_string_equal(info.target, "cpu");
   args.mask = 5;
@@ -1402,11 +1371,10 @@ static void test_cpu(void **state) {
   cuda = use_fake_cuda();
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(test_bad_input),
+      TEST(test_rows_overlap),
       TEST(test_bad_input_without_data),
       TEST(test_larger_structs),
       TEST(test_bad_options),

@@ -33,7 +33,8 @@ from bench.kernels import (
 )
 from bench.libraries import LIBRARIES, OURS, Library, Refused
 from generator import GeneratorError
-from generator.tiles import TILES_TOML, load_tuned, parse_tile, problems, tile_of
+from generator.attention.rules import make_variant
+from generator.tiles import load_tuned, parse_tile, problems, tile_of
 from generator.variant import Variant, parse_stem
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -130,7 +131,7 @@ def test_model_is_whole(name: str) -> None:
         assert re.fullmatch(r"https://(huggingface\.co|arxiv\.org)/\S+", source), source
     for case in model.cases("bf16"):
         assert case.model == model.title and case.label
-        pair = Variant("fwd", case.hdim, case.hdim_v, case.dtype)  # the library has such a kernel
+        pair = make_variant("fwd", case.hdim, case.hdim_v, case.dtype)  # the library has such a kernel
         assert pair.hdim == case.hdim
 
 
@@ -571,7 +572,7 @@ def test_groups() -> None:
 @pytest.mark.parametrize("decode", [False, True])
 @pytest.mark.parametrize("mask", ["full", "causal"])
 def test_cases_of_groups(split: bool, decode: bool, mask: str) -> None:
-    group = tune.group_of(Variant("fwd", 128, 128, "bf16", mask, split, decode))
+    group = tune.group_of(make_variant("fwd", 128, 128, "bf16", mask, split, decode))
     for case in tune.timed_cases(group, "bf16", [4096, 1024]):
         assert case.decode == decode and case.causal == (mask == "causal" and not decode)
     checked = tune.checked_cases(group, "bf16")
@@ -582,7 +583,7 @@ def test_cases_of_groups(split: bool, decode: bool, mask: str) -> None:
 
 
 def test_choose() -> None:
-    variant = Variant("fwd", 64, 64, "bf16")
+    variant = make_variant("fwd", 64, 64, "bf16")
     group = tune.group_of(variant)
     present = tile_of(variant)
     fast, faster = list(tune.neighbours(variant, present))[:2]
@@ -665,7 +666,7 @@ def _winner(stem: str, index: int = 0, note: str = "NVIDIA H200: 350") -> tune.W
 @pytest.fixture()
 def tiles_toml(tmp_path: Path) -> Path:
     path = tmp_path / "tiles.toml"
-    path.write_text(TILES_TOML.read_text(encoding="utf-8"), encoding="utf-8")
+    path.write_text(tune.TILES_TOML.read_text(encoding="utf-8"), encoding="utf-8")
     return path
 
 
@@ -681,13 +682,13 @@ def test_winners_reach_their_variants(tiles_toml: Path) -> None:
     assert text.startswith(before.rstrip("\n") + "\n")  # comments and others' rows stay
     assert text.count(tune.MARKER) == 1 and text.endswith("\n")
     load_tuned.cache_clear()
-    tuned = load_tuned(tiles_toml)
+    tuned = load_tuned(tune.ATTENTION, tiles_toml)
     for winner in winners:
         for variant in winner.group.variants():
             assert tile_of(variant, tuned) == winner.tile, variant.stem
     full = parse_stem("flash_fwd_hdim128_bf16_sm80")
     load_tuned.cache_clear()
-    assert tile_of(full, tuned) == tile_of(full, load_tuned(TILES_TOML))  # not asked for
+    assert tile_of(full, tuned) == tile_of(full, load_tuned(tune.ATTENTION))  # not asked for
     assert list(tiles_toml.parent.iterdir()) == [tiles_toml]
 
 
@@ -702,7 +703,7 @@ def test_own_rows_are_replaced(tiles_toml: Path) -> None:
     tune.write_winners(tiles_toml, [_winner(stem, 1, 'the "second"')])
     assert tiles_toml.read_bytes() == once
     load_tuned.cache_clear()
-    assert tile_of(parse_stem(stem), load_tuned(tiles_toml)) == _winner(stem, 1).tile
+    assert tile_of(parse_stem(stem), load_tuned(tune.ATTENTION, tiles_toml)) == _winner(stem, 1).tile
 
 
 def test_a_more_specific_row_is_an_error_and_the_file_stays(tiles_toml: Path) -> None:
@@ -872,7 +873,7 @@ def test_press_compiles_and_sees_spills() -> None:
     assert not isinstance(fits, str), fits
     assert not fits.spills and 0 < fits.registers <= 255 and fits.cubin.startswith(b"\x7fELF")
     assert press.compile(variant, good, "sm_80") is fits
-    crowded = replace(good, min_blocks=8)  # leaves a thread too few registers
+    crowded = good.replace(min_blocks=8)  # leaves a thread too few registers
     assert set(press.clean(variant, [good, crowded], "sm_80", math.inf)) == {good}
     assert press.clean(variant, [tile_of(variant, ())], "sm_80", deadline=0.0) == {}
     assert isinstance(press.compile(variant, good, "sm_1"), str)
@@ -991,5 +992,5 @@ def test_tuner_launches_what_the_library_would(stem: str) -> None:
     assert bench.wrong(tile) is None
     case = tune.timed_cases(bench.group, variant.dtype, [256])[0]
     assert bench.time([tile], case, 3)[tile] > 0
-    bench.attention(tile).tile = replace(tile, block_m=2 * tile.block_m)  # half the rows missing
+    bench.attention(tile).tile = tile.replace(block_m=2 * tile.block_m)  # half the rows missing
     assert bench.wrong(tile) is not None or variant.decode

@@ -46,7 +46,7 @@ static void test_devices(void **state) {
     const ap_problem problem = make_problem(2, 8, 8, 1024, 1024, 128);
     device.capability = rows[i].capability;
     assert_ok(ap_choose(&problem, &device, &plan));
-    assert_int_equal(plan.variant.arch, rows[i].arch);
+    assert_int_equal(plan.variant.axis[AP_ATTENTION_ARCH], rows[i].arch);
     assert_string_equal(plan.target, rows[i].target);
     /* A cubin runs on devices of its own major version and of its minor version or a newer one. */
     const ap_target *target = ap_find_target(plan.target);
@@ -99,33 +99,39 @@ static void test_hopper(void **state) {
     problem.hdim_v = rows[i].hdim_v;
     problem.tma = rows[i].tma;
     assert_ok(ap_choose(&problem, rows[i].device, &plan));
-    if (plan.variant.arch != rows[i].arch || plan.variant.decode != rows[i].decode ||
+    if (plan.variant.axis[AP_ATTENTION_ARCH] != rows[i].arch ||
+        plan.variant.axis[AP_ATTENTION_DECODE] != rows[i].decode ||
         strcmp(plan.target, rows[i].target) != 0)
-      fail_msg("row %zu: sm%d, decode %d, %s", i, plan.variant.arch, plan.variant.decode,
-               plan.target);
+      fail_msg("row %zu: sm%d, decode %d, %s", i, plan.variant.axis[AP_ATTENTION_ARCH],
+               plan.variant.axis[AP_ATTENTION_DECODE], plan.target);
     assert_true(plan.tile.smem_bytes <= ap_find_target(plan.target)->smem_per_block_bytes);
-    assert_int_equal(plan.tile.producer, rows[i].arch == 90);
+    assert_int_equal(plan.tile.field[AP_ATTENTION_TILE_PRODUCER], rows[i].arch == 90);
   }
-  assert_string_equal(ap_target_for(90, 90), "sm_90a");
-  assert_string_equal(ap_target_for(90, 80), "sm_90");
-  assert_null(ap_target_for(80, 90));
-  assert_string_equal(ap_combine_target_for(90), "sm_90");
-  assert_string_equal(ap_combine_target_for(89), "sm_86");
-  assert_null(ap_combine_target_for(75));
+  ap_variant v = {.family = AP_FAMILY_ATTENTION, .axis = {[AP_ATTENTION_ARCH] = 90}};
+  assert_string_equal(ap_target_for(&v, 90), "sm_90a");
+  assert_null(ap_target_for(&v, 80));
+  v.axis[AP_ATTENTION_ARCH] = 80;
+  assert_string_equal(ap_target_for(&v, 90), "sm_90");
+  v.axis[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD_COMBINE; /* one for all devices */
+  assert_string_equal(ap_target_for(&v, 90), "sm_90");
+  assert_string_equal(ap_target_for(&v, 89), "sm_86");
+  assert_null(ap_target_for(&v, 75));
 }
 
 /** No tile of an architecture is too large for a device that runs it. */
 static void test_tiles_fit(void **state) {
   (void)state;
-  for (size_t i = 0; i < ap_tiles_count; ++i) {
-    const ap_tile_row *row = &ap_tiles[i];
-    const int arch = row->variant.arch;
+  for (size_t i = 0; i < ap_families[AP_FAMILY_ATTENTION]->tiles->count; ++i) {
+    ap_tile_row row;
+    ap_tile_row_read(AP_FAMILY_ATTENTION, i, &row);
+    const int arch = row.variant.axis[AP_ATTENTION_ARCH];
     int limit_bytes = (arch == 86 ? 99 : arch == 80 ? 163 : 227) * 1024;
-    if (row->target != NULL)
-      limit_bytes = ap_find_target(row->target)->smem_per_block_bytes;
-    assert_true(row->tile.smem_bytes <= limit_bytes);
-    if (ap_tiles[i].variant.decode)
-      assert_int_equal(ap_tiles[i].tile.block_m, 16);
+    assert_int_equal(ap_find_arch(arch)->smem_per_block_bytes, limit_bytes);
+    if (row.target != NULL)
+      limit_bytes = ap_find_target(row.target)->smem_per_block_bytes;
+    assert_true(row.tile.smem_bytes <= limit_bytes);
+    if (row.variant.axis[AP_ATTENTION_DECODE])
+      assert_int_equal(row.tile.field[AP_ATTENTION_TILE_BLOCK_M], 16);
   }
 }
 
@@ -155,20 +161,25 @@ static void test_rows(void **state) {
     problem.mask = rows[i].mask;
     problem.num_splits = 1;
     assert_ok(ap_choose(&problem, &old_h200, &plan));
-    if (plan.variant.mask != rows[i].want_mask || plan.variant.decode != rows[i].want_decode ||
+    if (plan.variant.axis[AP_ATTENTION_MASK] != rows[i].want_mask ||
+        plan.variant.axis[AP_ATTENTION_DECODE] != rows[i].want_decode ||
         plan.heads_per_tile != rows[i].want_packed)
-      fail_msg("row %zu: mask %d, decode %d, %d heads a tile", i, plan.variant.mask,
-               plan.variant.decode, plan.heads_per_tile);
+      fail_msg("row %zu: mask %d, decode %d, %d heads a tile", i,
+               plan.variant.axis[AP_ATTENTION_MASK], plan.variant.axis[AP_ATTENTION_DECODE],
+               plan.heads_per_tile);
     const int tile_rows = rows[i].seqlen_q * plan.heads_per_tile;
-    assert_int_equal(plan.row_blocks, (tile_rows + plan.tile.block_m - 1) / plan.tile.block_m);
+    assert_int_equal(plan.row_blocks, (tile_rows + plan.tile.field[AP_ATTENTION_TILE_BLOCK_M] - 1) /
+                                          plan.tile.field[AP_ATTENTION_TILE_BLOCK_M]);
     assert_int_equal(plan.grid,
                      plan.row_blocks * (rows[i].heads_q / plan.heads_per_tile) * problem.batch);
     /* Mask and decode do not depend on the architecture. */
     ap_plan hopper;
     assert_ok(ap_choose(&problem, &h200, &hopper));
-    assert_int_equal(hopper.variant.mask, plan.variant.mask);
-    assert_int_equal(hopper.variant.decode, plan.variant.decode);
-    assert_int_equal(hopper.variant.arch, plan.variant.decode ? 80 : 90);
+    assert_int_equal(hopper.variant.axis[AP_ATTENTION_MASK], plan.variant.axis[AP_ATTENTION_MASK]);
+    assert_int_equal(hopper.variant.axis[AP_ATTENTION_DECODE],
+                     plan.variant.axis[AP_ATTENTION_DECODE]);
+    assert_int_equal(hopper.variant.axis[AP_ATTENTION_ARCH],
+                     plan.variant.axis[AP_ATTENTION_DECODE] ? 80 : 90);
   }
 }
 
@@ -176,7 +187,7 @@ static void test_rows(void **state) {
 static int count_row_blocks(const ap_tile *tile, int seqlen_q, int heads) {
   int blocks = 0;
   for (int position = 0; position < seqlen_q; ++blocks)
-    for (int warpgroup = 0; warpgroup < tile->block_m / 64; ++warpgroup)
+    for (int warpgroup = 0; warpgroup < tile->field[AP_ATTENTION_TILE_BLOCK_M] / 64; ++warpgroup)
       position += 64 / heads;
   return blocks;
 }
@@ -194,10 +205,10 @@ static void test_packing(void **state) {
         problem.num_splits = 1;
         assert_ok(ap_choose(&problem, &h200, &plan));
         if (group > 64 && seqlen_q <= 64) { /* more heads than a warpgroup has rows */
-          assert_int_equal(plan.variant.arch, 80);
+          assert_int_equal(plan.variant.axis[AP_ATTENTION_ARCH], 80);
           continue;
         }
-        assert_int_equal(plan.variant.arch, 90);
+        assert_int_equal(plan.variant.axis[AP_ATTENTION_ARCH], 90);
         const int single = group * count_row_blocks(&plan.tile, seqlen_q, 1);
         const int packed = group <= 64 ? count_row_blocks(&plan.tile, seqlen_q, group) : single;
         const int want = 10 * packed < 9 * single ? group : 1;
@@ -301,12 +312,12 @@ static void test_num_splits_everywhere(void **state) {
 static void test_blocks_per_sm(void **state) {
   (void)state;
   ap_tile tile = {
-      .warps_m = 4, .warps_n = 1, .warps_k = 1, .min_blocks = 1, .smem_bytes = 40 * 1024};
+      .threads = 128, .smem_bytes = 40 * 1024, .field = {[AP_ATTENTION_TILE_MIN_BLOCKS] = 1}};
   assert_int_equal(ap_blocks_per_sm(&tile, &h200), 2); /* registers: 65536 / (128 * 256) */
-  tile.min_blocks = 4;
+  tile.field[AP_ATTENTION_TILE_MIN_BLOCKS] = 4;
   assert_int_equal(ap_blocks_per_sm(&tile, &h200), 4);
   assert_int_equal(ap_blocks_per_sm(&tile, &a10), 2); /* shared memory: 100 / 41 */
-  tile.min_blocks = 20;
+  tile.field[AP_ATTENTION_TILE_MIN_BLOCKS] = 20;
   tile.smem_bytes = 0;
   assert_int_equal(ap_blocks_per_sm(&tile, &h200), 16); /* threads: 2048 / 128 */
   tile.smem_bytes = 160 * 1024;
@@ -333,8 +344,9 @@ static double imbalance(const ap_plan *plan) {
       if (place >= plan->group_units || head >= plan->heads)
         continue;
       assert_int_equal(met[head * plan->row_blocks + row_block]++, 0);
-      const double length =
-          plan->variant.mask == ATTNPRESS_CAUSAL ? plan->row_blocks - row_block : 1;
+      const double length = plan->variant.axis[AP_ATTENTION_MASK] == ATTNPRESS_CAUSAL
+                                ? plan->row_blocks - row_block
+                                : 1;
       load[b] += length;
       sum += length;
     }
@@ -433,7 +445,7 @@ static void test_sections_everywhere(void **state) {
             ap_plan plan;
             problem.mask = mask;
             assert_ok(ap_choose(&problem, &h200, &plan));
-            assert_int_equal(plan.variant.arch, 90);
+            assert_int_equal(plan.variant.axis[AP_ATTENTION_ARCH], 90);
             const int units = plan.heads * plan.row_blocks;
             assert_true((int)plan.grid == units || (units > 132 && plan.grid == 132));
             if (units < 5000)
@@ -459,13 +471,13 @@ static void test_hopper_splits(void **state) {
     problem.num_splits = 2;
     assert_ok(ap_choose(&problem, &h200, &plan)); /* for the tile */
     problem.num_splits = 0;
-    problem.seqlen_k = rows[i].key_blocks * plan.tile.block_n;
+    problem.seqlen_k = rows[i].key_blocks * plan.tile.field[AP_ATTENTION_TILE_BLOCK_N];
     assert_ok(ap_choose(&problem, &h200, &plan));
-    assert_int_equal(plan.variant.arch, 90);
-    assert_int_equal(plan.variant.split, rows[i].want > 1);
+    assert_int_equal(plan.variant.axis[AP_ATTENTION_ARCH], 90);
+    assert_int_equal(plan.variant.axis[AP_ATTENTION_SPLIT], rows[i].want > 1);
     if (plan.num_splits != rows[i].want)
       fail_msg("row %zu: %d splits", i, plan.num_splits);
-    if (plan.variant.split) {
+    if (plan.variant.axis[AP_ATTENTION_SPLIT]) {
       char stem[AP_STEM_MAX];
       assert_ok(ap_variant_print(&plan.combine, stem));
       assert_string_equal(stem, "flash_fwd_combine_hdim128_bf16_sm80");
@@ -480,14 +492,14 @@ static void test_decode_splits(void **state) {
   ap_plan plan;
   ap_problem problem = make_problem(1, 32, 8, 1, 131072, 128);
   assert_ok(ap_choose(&problem, &h200, &plan));
-  assert_true(plan.tile.warps_k > 1);
+  assert_true(plan.tile.field[AP_ATTENTION_TILE_WARPS_K] > 1);
   assert_int_equal(plan.num_splits, 16);
   problem = make_problem(16, 32, 8, 1, 8192, 128);
   assert_ok(ap_choose(&problem, &h200, &plan));
   assert_int_equal(plan.num_splits, 1);
   problem = make_problem(1, 32, 8, 1, 131072, 512);
   assert_ok(ap_choose(&problem, &h200, &plan));
-  assert_int_equal(plan.tile.warps_k, 1);
+  assert_int_equal(plan.tile.field[AP_ATTENTION_TILE_WARPS_K], 1);
   assert_int_equal(plan.num_splits, 132 * ap_blocks_per_sm(&plan.tile, &h200) / 8);
 }
 
@@ -497,19 +509,21 @@ static void test_split_plan(void **state) {
   ap_plan plan;
   problem.num_splits = 7;
   assert_ok(ap_choose(&problem, &h200, &plan));
-  assert_int_equal(plan.variant.split, 1);
+  assert_int_equal(plan.variant.axis[AP_ATTENTION_SPLIT], 1);
   assert_int_equal(plan.num_splits, 7);
   assert_int_equal(plan.heads_per_tile, 4);
-  const int key_blocks = (100000 + plan.tile.block_n - 1) / plan.tile.block_n;
+  const int key_blocks = (100000 + plan.tile.field[AP_ATTENTION_TILE_BLOCK_N] - 1) /
+                         plan.tile.field[AP_ATTENTION_TILE_BLOCK_N];
   assert_int_equal(plan.key_blocks_per_split, (key_blocks + 6) / 7);
   assert_int_equal(plan.grid, 2 * 7);
   char stem[AP_STEM_MAX];
   assert_ok(ap_variant_print(&plan.combine, stem));
   assert_string_equal(stem, "flash_fwd_combine_hdim128_bf16_sm80");
   assert_string_equal(plan.combine_target, "sm_90");
-  assert_int_equal(plan.combine_tile.block_m, 1);
+  assert_int_equal(plan.combine_tile.field[AP_ATTENTION_TILE_BLOCK_M], 1);
   assert_int_equal(plan.combine_grid,
-                   8 * ((128 + plan.combine_tile.block_n - 1) / plan.combine_tile.block_n));
+                   8 * ((128 + plan.combine_tile.field[AP_ATTENTION_TILE_BLOCK_N] - 1) /
+                        plan.combine_tile.field[AP_ATTENTION_TILE_BLOCK_N]));
   const size_t out_bytes = (size_t)7 * 8 * 128 * 4;
   assert_int_equal(plan.lse_partial_offset_bytes, out_bytes);
   assert_int_equal(plan.workspace_bytes, out_bytes + (size_t)7 * 8 * 4);
@@ -524,7 +538,7 @@ static void test_split_plan(void **state) {
   /* One split needs no workspace and no combining. */
   problem.num_splits = 1;
   assert_ok(ap_choose(&problem, &h200, &plan));
-  assert_int_equal(plan.variant.split, 0);
+  assert_int_equal(plan.variant.axis[AP_ATTENTION_SPLIT], 0);
   assert_int_equal(plan.workspace_bytes, 0);
   assert_int_equal(plan.combine_grid, 0);
 
@@ -570,43 +584,100 @@ static int random_below(int n) {
   return (int)((seed >> 33) % (unsigned)n);
 }
 
-/** What prepare loads holds every kernel that a call of the same heads and head dims may choose. */
-static void test_prepared_set(void **state) {
+static ap_problem random_problem(int any) {
+  static const int groups[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 32, 64, 71};
+  const int group = groups[random_below(12)], heads_kv = 1 + random_below(4);
+  ap_problem problem = make_problem(any ? 0 : 1 + random_below(8), group * heads_kv, heads_kv,
+                                    any               ? 0
+                                    : random_below(3) ? 1 + random_below(140)
+                                                      : 1 + random_below(5000),
+                                    any ? 0 : 1 + random_below(random_below(2) ? 70000 : 700),
+                                    8 * (1 + random_below(64)));
+  problem.mask = random_below(2);
+  problem.num_splits = random_below(3);
+  problem.tma_min = random_below(4) > 0;
+  problem.tma_max = problem.tma_min + random_below(2 - problem.tma_min);
+  problem.tma = problem.tma_max;
+  return problem;
+}
+
+static int range_has(const ap_launches *range, const ap_variant *variant, const char *target) {
+  for (int i = 0; i < range->count; ++i)
+    if (memcmp(&range->launch[i].variant, variant, sizeof *variant) == 0 &&
+        strcmp(range->launch[i].target, target) == 0)
+      return 1;
+  return 0;
+}
+
+/** A plan of a range holds every kernel that a call within its maxima may choose, and its workspace
+ * is enough for each of them: 10,000 calls in ranges with maxima and without. */
+static void test_ranges(void **state) {
   (void)state;
   static const ap_device *const devices[] = {&h200, &old_h200, &a100, &a10};
-  for (int trial = 0; trial < 4000; ++trial) {
-    const int groups[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 32, 64, 71};
-    const int group = groups[random_below(12)], heads_kv = 1 + random_below(4);
-    ap_problem problem = make_problem(1 + random_below(8), group * heads_kv, heads_kv,
-                                      random_below(3) ? 1 + random_below(40) : random_below(5000),
-                                      random_below(70000), 8 * (1 + random_below(64)));
-    problem.mask = random_below(2);
-    problem.num_splits = random_below(3);
-    problem.tma_min = random_below(2);
-    problem.tma_max = problem.tma_min + random_below(2 - problem.tma_min);
-    problem.tma = random_below(2) ? problem.tma_min : problem.tma_max;
-    ap_problem prepared = problem;
-    prepared.batch = 1 + random_below(100);
-    prepared.seqlen_q = 1 + random_below(100);
-    prepared.seqlen_k = random_below(1000);
-    prepared.tma = random_below(2) ? problem.tma_min : problem.tma_max;
+  enum { RANGES = 1000, CALLS = 10 };
+  int split = 0, bounded = 0;
+  for (int trial = 0; trial < RANGES; ++trial) {
     const ap_device *device = devices[random_below(4)];
-    ap_variant variants[AP_VARIANTS_MAX];
-    const char *targets[AP_VARIANTS_MAX];
-    int count, found = 0, found_combine = 0;
-    ap_plan plan;
-    assert_ok(ap_choose_all(&prepared, device, variants, targets, &count));
-    assert_ok(ap_choose(&problem, device, &plan));
-    for (int i = 0; i < count; ++i) {
-      found |= memcmp(&variants[i], &plan.variant, sizeof plan.variant) == 0 &&
-               strcmp(targets[i], plan.target) == 0;
-      found_combine |= memcmp(&variants[i], &plan.combine, sizeof plan.combine) == 0;
+    const ap_problem maxima = random_problem(random_below(3) == 0);
+    ap_launches range;
+    assert_ok(ap_choose_range(&maxima, device, &range));
+    for (int call = 0; call < CALLS; ++call) {
+      ap_problem problem = maxima;
+      ap_plan plan;
+      problem.batch = 1 + random_below(maxima.batch ? maxima.batch : 300);
+      problem.seqlen_q = 1 + random_below(random_below(2)   ? 40
+                                          : maxima.seqlen_q ? maxima.seqlen_q
+                                                            : 9000);
+      if (maxima.seqlen_q && problem.seqlen_q > maxima.seqlen_q)
+        problem.seqlen_q = maxima.seqlen_q;
+      problem.seqlen_k = 1 + random_below(maxima.seqlen_k ? maxima.seqlen_k : 200000);
+      problem.tma = random_below(2) ? maxima.tma_min : maxima.tma_max;
+      if (ap_choose(&problem, device, &plan) == ATTNPRESS_NOT_SUPPORTED)
+        continue; /* more rows than can be split */
+      if (!range_has(&range, &plan.variant, plan.target) ||
+          (plan.variant.axis[AP_ATTENTION_SPLIT] &&
+           !range_has(&range, &plan.combine, plan.combine_target)))
+        fail_msg("%d/%d heads of %d, batch %d, seqlen_q %d of %d, seqlen_k %d of %d, mask %d, %d "
+                 "splits: a kernel is missing",
+                 problem.heads_q, problem.heads_kv, problem.hdim, problem.batch, problem.seqlen_q,
+                 maxima.seqlen_q, problem.seqlen_k, maxima.seqlen_k, problem.mask,
+                 problem.num_splits);
+      if (plan.workspace_bytes > range.workspace_bytes)
+        fail_msg("batch %d, seqlen_q %d, seqlen_k %d, %d splits: %zu bytes in a range of %zu",
+                 problem.batch, problem.seqlen_q, problem.seqlen_k, plan.num_splits,
+                 plan.workspace_bytes, range.workspace_bytes);
+      split += plan.variant.axis[AP_ATTENTION_SPLIT];
+      bounded += plan.workspace_bytes > 0 && range.workspace_bytes < SIZE_MAX;
     }
-    if (plan.grid == 0)
-      continue;
-    if (!found || (plan.variant.split && !found_combine))
-      fail_msg("group %d, seqlen_q %d, mask %d, %d splits: not prepared", group, problem.seqlen_q,
-               problem.mask, problem.num_splits);
+  }
+  assert_true(split > 2000 && bounded > 1000);
+}
+
+/** The bound never falls as an extent grows, and there is none where the number of splits is given
+ * and the batch or the queries are any. */
+static void test_range_bounds(void **state) {
+  (void)state;
+  for (int trial = 0; trial < 300; ++trial) {
+    ap_problem maxima = random_problem(0);
+    size_t before = 0;
+    if (maxima.num_splits == 1)
+      maxima.num_splits = 0;
+    for (int step = 0; step < 12; ++step) {
+      ap_launches range;
+      assert_ok(ap_choose_range(&maxima, &h200, &range));
+      if (range.workspace_bytes < before)
+        fail_msg("batch %d, seqlen_q %d, seqlen_k %d: %zu bytes after %zu", maxima.batch,
+                 maxima.seqlen_q, maxima.seqlen_k, range.workspace_bytes, before);
+      before = range.workspace_bytes;
+      int32_t *const extents[] = {&maxima.batch, &maxima.seqlen_q, &maxima.seqlen_k};
+      int32_t *extent = extents[random_below(3)];
+      *extent += 1 + random_below(*extent);
+    }
+    maxima.batch = 0;
+    ap_launches range;
+    assert_ok(ap_choose_range(&maxima, &h200, &range));
+    assert_int_equal(range.workspace_bytes == SIZE_MAX, maxima.num_splits > 1);
+    assert_true(range.workspace_bytes >= before);
   }
 }
 
@@ -632,8 +703,8 @@ int main(void) {
       cmocka_unit_test(test_divisors),       cmocka_unit_test(test_sections),
       cmocka_unit_test(test_small_sections), cmocka_unit_test(test_sections_everywhere),
       cmocka_unit_test(test_hopper_splits),  cmocka_unit_test(test_split_plan),
-      cmocka_unit_test(test_too_large),      cmocka_unit_test(test_prepared_set),
-      cmocka_unit_test(test_deterministic),
+      cmocka_unit_test(test_too_large),      cmocka_unit_test(test_ranges),
+      cmocka_unit_test(test_range_bounds),   cmocka_unit_test(test_deterministic),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 from generator_support import (
+    ATTENTION,
+    EVERY,
     ROOT,
     compile_c,
     compile_grammar_cli,
@@ -25,40 +27,36 @@ from generator_support import (
 
 from generator import GeneratorError
 from generator.__main__ import main
-from generator.registry import (
-    HEADERS,
-    Catalog,
-    device_headers,
-    device_headers_c,
-    generated_files,
-    headers_digest,
-    load_catalog,
-    pressed_headers,
-    source,
-    tiles_c,
-)
-from generator.render import environment
-from generator.tiles import (
-    ARCH_LIMITS,
+from generator.attention.rules import (
     COMBINE_TILE,
-    TARGET_LIMITS,
-    Tile,
+    consumers,
     fill,
-    load_tuned,
-    parse_tile,
-    problems,
+    limits,
+    make_tile,
+    make_variant,
     producer_tile,
     register_budget,
     registers,
     smem_bytes,
-    table,
-    tile_of,
 )
-from generator.variant import DTYPES, PAIRS, Variant, every_variant, parse_stem
+from generator.family import load_family
+from generator.registry import (
+    HEADERS,
+    device_headers,
+    device_headers_c,
+    generated_files,
+    headers_digest,
+    pressed_headers,
+)
+from generator.render import environment, source
+from generator.sets import VariantSet, load_sets, shown_variants, whole_set
+from generator.tables import tiles_c
+from generator.tiles import Tile, load_tuned, parse_tile, problems, sized, table, tile_of
+from generator.variant import Variant, constants, parse_stem
 
-EVERY = list(every_variant())
-D128 = Variant("fwd", 128, 128, "bf16")
-HOPPER = replace(D128, arch=90)
+DTYPES = ("fp16", "bf16")
+D128 = make_variant("fwd", 128, 128, "bf16")
+HOPPER = D128.replace(arch=90)
 
 # ---- Tiles --------------------------------------------------------------------------------------
 
@@ -67,8 +65,8 @@ def test_every_variant_has_a_legal_tile() -> None:
     for variant in EVERY:
         tile = tile_of(variant)
         assert problems(variant, tile) == [], f"{variant.stem}: {tile.name}"
-        if variant.pass_ == "fwd":
-            assert 0 < tile.smem_bytes <= ARCH_LIMITS[variant.arch].block_smem_bytes
+        if variant["pass"] == "fwd":
+            assert 0 < tile.smem_bytes <= limits(variant).block_smem_bytes
             assert registers(variant, tile) <= register_budget(tile) <= 255
             assert (tile.block_m == 16) == variant.decode
         assert problems(variant, fill(variant)) == [], f"by the rule: {variant.stem}"
@@ -79,19 +77,19 @@ def test_tile_names_are_inverses() -> None:
         tile = tile_of(variant)
         assert parse_tile(tile.name, variant) == tile
     for tile, name in (
-        (Tile(64, 32, 4, 2, 3, 128, 16, 1, 2), "m64n32w4x2s3k128v16qb2"),
-        (Tile(64, 32, 4, 2, 3, 128, 16, 0, 1, 4), "m64n32w4x2s3k128v16u4"),
-        (Tile(64, 32, 4, 2, 3, 128, 16, 0, 3, 2), "m64n32w4x2s3k128v16b3u2"),
+        (make_tile(64, 32, 4, 2, 3, 128, 16, 1, 2), "m64n32w4x2s3k128v16qb2"),
+        (make_tile(64, 32, 4, 2, 3, 128, 16, 0, 1, 4), "m64n32w4x2s3k128v16u4"),
+        (make_tile(64, 32, 4, 2, 3, 128, 16, 0, 3, 2), "m64n32w4x2s3k128v16b3u2"),
     ):
         assert tile.name == name
-        assert parse_tile(name, D128) == replace(tile, smem_bytes=smem_bytes(D128, tile))
+        assert parse_tile(name, D128) == sized(D128, tile)
 
 
 def test_sm90_tiles_follow_from_three_numbers() -> None:
     tile = parse_tile("m192n112s3", HOPPER)
-    assert tile == Tile(192, 112, 12, 1, 3, 128, 112, producer=1, smem_bytes=tile.smem_bytes)
+    assert tile == make_tile(192, 112, 12, 1, 3, 128, 112, producer=1, smem_bytes=tile.smem_bytes)
     assert tile == producer_tile(HOPPER, 192, 112, 3)
-    assert (tile.consumers, tile.threads) == (3, 512)
+    assert (consumers(tile), tile.threads) == (3, 512)
 
 
 @pytest.mark.parametrize(
@@ -107,24 +105,24 @@ def test_malformed_tile_names(name: str) -> None:
     ("hdim", "hdim_v", "tile", "expected"),
     [
         # Q 128 x 17 chunks, two slots of 64 x 17 chunks, of 16 bytes
-        (128, 128, Tile(128, 64, 4, 1, 2, 128, 64), 16 * 17 * (128 + 2 * 64)),
+        (128, 128, make_tile(128, 64, 4, 1, 2, 128, 64), 16 * 17 * (128 + 2 * 64)),
         # an odd count of chunks needs no padding
-        (40, 40, Tile(128, 64, 4, 1, 2, 40, 64), 16 * 5 * (128 + 2 * 64)),
+        (40, 40, make_tile(128, 64, 4, 1, 2, 40, 64), 16 * 5 * (128 + 2 * 64)),
         # slots as large as the larger of a K slab and a V slab: 64 x 9 chunks, 16 x 33 chunks
-        (256, 256, Tile(64, 64, 4, 1, 3, 64, 16), 16 * (33 * 64 + 3 * 64 * 9)),
-        (256, 256, Tile(64, 64, 4, 1, 3, 64, 32), 16 * (33 * 64 + 3 * 32 * 33)),
+        (256, 256, make_tile(64, 64, 4, 1, 3, 64, 16), 16 * (33 * 64 + 3 * 64 * 9)),
+        (256, 256, make_tile(64, 64, 4, 1, 3, 64, 32), 16 * (33 * 64 + 3 * 32 * 33)),
         # P, 64 x 5 chunks, and two floats a row, between two warps
-        (512, 512, Tile(64, 32, 4, 2, 2, 512, 32), 16 * 65 * (64 + 2 * 32) + 64 * (16 * 5 + 8)),
+        (512, 512, make_tile(64, 32, 4, 2, 2, 512, 32), 16 * 65 * (64 + 2 * 32) + 64 * (16 * 5 + 8)),
         # four rings of three slots of 16 rows without padding
-        (128, 128, Tile(16, 64, 1, 1, 3, 128, 16, warps_k=4), 16 * (16 * 17 + 4 * 3 * 16 * 16)),
+        (128, 128, make_tile(16, 64, 1, 1, 3, 128, 16, warps_k=4), 16 * (16 * 17 + 4 * 3 * 16 * 16)),
         # two rings, smaller than 16 rows of O in fp32 and 32 bytes
-        (40, 40, Tile(16, 32, 1, 1, 2, 40, 16, warps_k=2), 16 * 16 * 5 + 2 * 16 * (160 + 32)),
+        (40, 40, make_tile(16, 32, 1, 1, 2, 40, 16, warps_k=2), 16 * 16 * 5 + 2 * 16 * (160 + 32)),
         # the output is larger than all else
-        (64, 128, Tile(128, 16, 4, 1, 2, 16, 16), 128 * 16 * 17),
+        (64, 128, make_tile(128, 16, 4, 1, 2, 16, 16), 128 * 16 * 17),
     ],
 )
 def test_shared_memory(hdim: int, hdim_v: int, tile: Tile, expected: int) -> None:
-    assert smem_bytes(Variant("fwd", hdim, hdim_v, "fp16"), tile) == expected
+    assert smem_bytes(make_variant("fwd", hdim, hdim_v, "fp16"), tile) == expected
 
 
 @pytest.mark.parametrize(
@@ -139,14 +137,14 @@ def test_shared_memory(hdim: int, hdim_v: int, tile: Tile, expected: int) -> Non
 )
 def test_shared_memory_of_sm90(hdim: int, hdim_v: int, tile: str, expected: int) -> None:
     for split in (False, True):
-        variant = Variant("fwd", hdim, hdim_v, "fp16", split=split, arch=90)
+        variant = make_variant("fwd", hdim, hdim_v, "fp16", split=split, arch=90)
         assert parse_tile(tile, variant).smem_bytes == expected
 
 
 def test_split_kernels_have_no_output_in_shared_memory() -> None:
-    tile = Tile(128, 16, 4, 1, 2, 16, 16)
-    whole = Variant("fwd", 64, 128, "fp16")
-    assert smem_bytes(replace(whole, split=True), tile) < smem_bytes(whole, tile)
+    tile = make_tile(128, 16, 4, 1, 2, 16, 16)
+    whole = make_variant("fwd", 64, 128, "fp16")
+    assert smem_bytes(whole.replace(split=True), tile) < smem_bytes(whole, tile)
 
 
 @pytest.mark.parametrize(
@@ -171,8 +169,7 @@ def test_split_kernels_have_no_output_in_shared_memory() -> None:
     ],
 )
 def test_illegal_tiles(change: dict, problem: str) -> None:
-    tile = replace(Tile(128, 64, 4, 1, 2, 128, 64), **change)
-    tile = replace(tile, smem_bytes=smem_bytes(D128, tile))
+    tile = sized(D128, make_tile(128, 64, 4, 1, 2, 128, 64).replace(**change))
     assert any(problem in found for found in problems(D128, tile)), problems(D128, tile)
 
 
@@ -202,49 +199,34 @@ def test_tiles_with_a_producer_are_those_of_sm90() -> None:
     assert problems(HOPPER, tile) == []
     assert problems(D128, tile) == ["a tile with a producer needs sm90"]
     for change in ({"stages": 3}, {"k_slab": 64}, {"min_blocks": 2}, {"spread": 1}, {"warps_n": 2}):
-        assert problems(HOPPER, replace(tile, **change)) != []
+        assert problems(HOPPER, tile.replace(**change)) != []
 
 
 def test_illegal_shared_memory_and_combine_tiles() -> None:
-    assert problems(D128, Tile(128, 64, 4, 1, 2, 128, 64)) == ["smem_bytes is 0, not 69632"]
-    combine = Variant("fwd_combine", 128, 128, "bf16")
+    assert problems(D128, make_tile(128, 64, 4, 1, 2, 128, 64)) == ["smem_bytes is 0, not 69632"]
+    combine = make_variant("fwd_combine", 128, 128, "bf16")
     assert problems(combine, COMBINE_TILE) == []
-    assert problems(combine, replace(COMBINE_TILE, stages=2)) != []
+    assert problems(combine, COMBINE_TILE.replace(stages=2)) != []
 
 
 def test_the_table_gives_each_variant_one_tile() -> None:
-    rows = table()
-    keys = [
-        (
-            row.variant.pass_,
-            *dims(row.variant),
-            row.variant.mask != "full",
-            row.variant.decode,
-            row.variant.arch,
-        )
-        for row in rows
-    ]
+    rows = table(ATTENTION)
+    kept = [axis.name not in ATTENTION.tile_any for axis in ATTENTION.axes]
+    keys = [tuple(code for code, keep in zip(row.codes, kept, strict=True) if keep) for row in rows]
     assert keys == sorted(keys), "the runtime's search relies on this order"
-    found: dict[Variant, list[Tile]] = {variant: [] for variant in EVERY}
-    of_target: dict[tuple[Variant, str], list[Tile]] = {}
-    for row in rows:
-        for split in (False, True) if row.split is None else (row.split,):
-            for dtype in ("fp16", "bf16") if row.dtype is None else (row.dtype,):
-                variant = replace(row.variant, split=split, dtype=dtype)
-                if row.target is None:
-                    found[variant].append(row.tile)
-                else:
-                    assert not found[variant], "rows of a target stand first"
-                    of_target.setdefault((variant, row.target), []).append(row.tile)
-    for variant, tiles in found.items():
-        assert tiles == [tile_of(variant)], variant.stem
-        for target in TARGET_LIMITS:
-            own = of_target.get((variant, target), tiles)
+    by_key: dict[tuple, list] = {}
+    for key, row in zip(keys, rows, strict=True):
+        by_key.setdefault(key, []).append(row)
+    for variant in EVERY:
+        key = tuple(code for code, keep in zip(variant.codes, kept, strict=True) if keep)
+        found = [row for row in by_key[key] if row.matches(variant)]
+        targets = [row.target for row in found]
+        assert targets == sorted(targets, key=lambda target: target is None), "of a target first"
+        of_all = [row.tile for row in found if row.target is None]
+        assert of_all == [tile_of(variant)], variant.stem
+        for target in ATTENTION.tile_targets:
+            own = [row.tile for row in found if row.target == target] or of_all
             assert own == [tile_of(variant, target=target)], (variant.stem, target)
-
-
-def dims(variant: Variant) -> tuple[int, int]:
-    return variant.hdim, variant.hdim_v
 
 
 def test_the_runtime_finds_the_same_tiles(tmp_path: Path) -> None:
@@ -268,7 +250,7 @@ def check_tiles(program: Path, rows: tuple | None, target: str | None) -> None:
 def tuned(folder: Path, text: str):
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()}.toml"
     path.write_text(text, encoding="utf-8")
-    return load_tuned(path)
+    return load_tuned(ATTENTION, path)
 
 
 ROW = '[[tile]]\npass = "fwd"\narch = 80\nhdim = {hdim}\n{more}\ntile = "{tile}"\n'
@@ -282,17 +264,17 @@ def test_the_tuned_tile_that_says_most_counts(tmp_path: Path) -> None:
         + ROW.format(hdim=128, more='mask = "causal"\ndtype = "fp16"', tile="m64n16w4x1s2k64v16")
         + ROW.format(hdim=192, more="hdim_v = 128", tile="m64n32w4x1s2k64v16"),
     )
-    causal = replace(D128, mask="causal")
+    causal = D128.replace(mask="causal")
     assert tile_of(D128, rows).name == "m64n64w4x1s2k64v64"
     assert tile_of(causal, rows).name == "m64n32w4x1s2k64v32"
-    assert tile_of(replace(causal, dtype="fp16"), rows).name == "m64n16w4x1s2k64v16"
-    assert tile_of(Variant("fwd", 192, 128, "bf16"), rows).name == "m64n32w4x1s2k64v16"
+    assert tile_of(causal.replace(dtype="fp16"), rows).name == "m64n16w4x1s2k64v16"
+    assert tile_of(make_variant("fwd", 192, 128, "bf16"), rows).name == "m64n32w4x1s2k64v16"
     # not of these rows: another arch, another head dim, a value head dim that is not named
     for other in (
-        replace(D128, arch=86),
-        Variant("fwd", 72, 72, "bf16"),
-        Variant("fwd", 64, 128, "bf16"),
-        Variant("fwd", 192, 192, "bf16"),
+        D128.replace(arch=86),
+        make_variant("fwd", 72, 72, "bf16"),
+        make_variant("fwd", 64, 128, "bf16"),
+        make_variant("fwd", 192, 192, "bf16"),
     ):
         assert tile_of(other, rows) == fill(other)
 
@@ -302,21 +284,22 @@ def test_the_tuned_tile_that_says_most_counts(tmp_path: Path) -> None:
     [
         ("decode = false", {None}, {None}),
         ("decode = false\nsplit = true", {False, True}, {None}),
-        ('decode = false\ndtype = "fp16"', {None}, {"fp16", "bf16"}),
-        ('decode = false\nsplit = true\ndtype = "fp16"', {False, True}, {"fp16", "bf16"}),
+        ('decode = false\ndtype = "fp16"', {None}, {1, 2}),
+        ('decode = false\nsplit = true\ndtype = "fp16"', {False, True}, {1, 2}),
     ],
 )
 def test_rows_are_split_only_where_they_differ(
     tmp_path: Path, more: str, splits: set, dtypes: set
 ) -> None:
-    rows = table(tuned(tmp_path, ROW.format(hdim=128, more=more, tile="m64n16w4x1s2k64v16")))
+    rows = tuned(tmp_path, ROW.format(hdim=128, more=more, tile="m64n16w4x1s2k64v16"))
+    split, dtype = ATTENTION.index["split"], ATTENTION.index["dtype"]
     here = [
         row
-        for row in rows
-        if replace(row.variant, dtype="bf16", split=False) == D128 and row.variant.pass_ == "fwd"
+        for row in table(ATTENTION, rows)
+        if any(row.matches(D128.replace(split=s, dtype=d)) for s in (False, True) for d in DTYPES)
     ]
-    assert {row.split for row in here} == splits
-    assert {row.dtype for row in here} == dtypes
+    assert {row.codes[split] for row in here} == splits
+    assert {row.codes[dtype] for row in here} == dtypes
     assert len(here) == len(splits) * len(dtypes)
     assert "m64n16w4x1s2k64v16" in {row.tile.name for row in here}
 
@@ -334,14 +317,15 @@ def test_the_runtime_finds_tuned_tiles(tmp_path: Path) -> None:
             hdim=256, more='dtype = "fp16"\ntarget = ["sm_90"]', tile="m64n16w4x1s3k64v16"
         ),
     )
-    program = compile_grammar_cli(tmp_path, tiles=tiles_c(table(rows)))
+    tiles = tiles_c(ATTENTION, table(ATTENTION, rows))
+    program = compile_grammar_cli(tmp_path, tiles_attention=tiles)
     for target in (None, "sm_80", "sm_90"):
         check_tiles(program, rows, target)
 
 
 def test_a_target_has_tiles_and_limits_of_its_own(tmp_path: Path) -> None:
     large = "m128n128w4x2s2k192v128c"  # 185 KB of shared memory
-    d192 = Variant("fwd", 192, 192, "bf16")
+    d192 = make_variant("fwd", 192, 192, "bf16")
     row = ROW.format(hdim=192, more='decode = false\ntarget = "sm_90"', tile=large)
     more_keys = ROW.format(
         hdim=192, more='decode = false\nmask = "full"\nsplit = false', tile="m64n32w4x1s2k192v32"
@@ -349,8 +333,8 @@ def test_a_target_has_tiles_and_limits_of_its_own(tmp_path: Path) -> None:
     rows = tuned(tmp_path, row + more_keys)
     assert tile_of(d192, rows, "sm_90").name == large  # however many keys the other row has
     assert tile_of(d192, rows).name == "m64n32w4x1s2k192v32"
-    assert tile_of(replace(d192, mask="causal"), rows, "sm_80") == fill(
-        replace(d192, mask="causal")
+    assert tile_of(d192.replace(mask="causal"), rows, "sm_80") == fill(
+        d192.replace(mask="causal")
     )
     assert problems(d192, tile_of(d192, rows, "sm_90"), "sm_90") == []
     with pytest.raises(GeneratorError, match="189440 bytes of shared memory are over 166912"):
@@ -390,7 +374,7 @@ def test_bad_tiles_toml(tmp_path: Path, text: str, sentence: str) -> None:
 
 
 def test_the_default_set_holds_what_most_models_need() -> None:
-    default = load_catalog().sets["default"]
+    default = load_sets(ATTENTION)["default"]
     stems = {variant.stem for variant in default.variants}
     for hdim in (64, 96, 128, 192, 256):
         for dtype in ("fp16", "bf16"):
@@ -408,20 +392,12 @@ def test_the_default_set_holds_what_most_models_need() -> None:
 
 
 def test_the_full_set_includes_the_default_set() -> None:
-    sets = load_catalog().sets
+    sets = load_sets(ATTENTION)
     assert set(sets["default"].variants) < set(sets["full"].variants)
     assert set(sets["default"].cubins) < set(sets["full"].cubins)
 
 
 CATALOG = """
-[[template]]
-name = "attention/flash_fwd_sm80.cu.j2"
-pass = "fwd"
-arch = [80, 89]
-[[target]]
-pass = "fwd"
-arch = 80
-targets = ["sm_90", "sm_80"]
 [[set.default.product]]
 pass = "fwd"
 hdim = [64, 128]
@@ -431,14 +407,14 @@ mask = ["full", "causal"]
 EXCLUDE = '[[set.default.exclude]]\nreason = "{reason}"\n{axes}\n'
 
 
-def catalog(folder: Path, text: str) -> Catalog:
+def sets_of(folder: Path, text: str) -> dict[str, VariantSet]:
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()}.toml"
     path.write_text(text, encoding="utf-8")
-    return load_catalog(path)
+    return load_sets(ATTENTION, path)
 
 
 def test_products_and_exclusions(tmp_path: Path) -> None:
-    whole = catalog(tmp_path, CATALOG).sets["default"]
+    whole = sets_of(tmp_path, CATALOG)["default"]
     assert [variant.stem for variant in whole.variants] == [
         "flash_fwd_hdim128_bf16_causal_sm80",
         "flash_fwd_hdim128_bf16_sm80",
@@ -452,12 +428,12 @@ def test_products_and_exclusions(tmp_path: Path) -> None:
     assert len(whole.cubins) == 8
 
     axes = 'hdim = 128\nmask = ["full"]'
-    fewer = catalog(tmp_path, CATALOG + EXCLUDE.format(reason="x", axes=axes)).sets["default"]
+    fewer = sets_of(tmp_path, CATALOG + EXCLUDE.format(reason="x", axes=axes))["default"]
     assert set(whole.variants) - set(fewer.variants) == {D128}
     assert {stem for stem, _ in fewer.cubins} == {variant.stem for variant in fewer.variants}
 
     axes = 'hdim = 128\ntarget = "sm_90"'
-    fewer = catalog(tmp_path, CATALOG + EXCLUDE.format(reason="x", axes=axes)).sets["default"]
+    fewer = sets_of(tmp_path, CATALOG + EXCLUDE.format(reason="x", axes=axes))["default"]
     assert fewer.variants == whole.variants
     assert set(whole.cubins) - set(fewer.cubins) == {
         ("flash_fwd_hdim128_bf16_causal_sm80", "sm_90"),
@@ -473,10 +449,12 @@ def test_products_and_exclusions(tmp_path: Path) -> None:
         (CATALOG.replace("hdim = [64, 128]\n", ""), "hdim is missing"),
         (CATALOG.replace("mask =", "masks ="), "masks is unknown"),
         (CATALOG.replace("[64, 128]", "[64, 72]\nhdim_v = 128"), "128 is not supported with head"),
-        (CATALOG.replace("[80, 89]", "[80]"), "arch is [80], not [from, to]"),
-        (CATALOG.replace("sm_90", "sm90"), "target sm90 does not look like sm_90"),
+        (CATALOG + "arch = 89\n", "arch 89 is not allowed"),
+        (
+            CATALOG + EXCLUDE.format(reason="x", axes='target = "sm90"'),
+            "target sm90 is unknown: it must be sm_80",
+        ),
         (CATALOG.replace("set.default", "set.other"), "no set named default"),
-        (CATALOG + "arch = 86\n", "no [[target]] is for pass fwd, arch 86"),
         (
             CATALOG + EXCLUDE.format(reason="why", axes="hdim = 72"),
             'nothing matches the exclusion "why"',
@@ -486,7 +464,7 @@ def test_products_and_exclusions(tmp_path: Path) -> None:
 )
 def test_bad_variants_toml(tmp_path: Path, text: str, sentence: str) -> None:
     with pytest.raises(GeneratorError, match=re.escape(sentence)):
-        catalog(tmp_path, text)
+        sets_of(tmp_path, text)
 
 
 # ---- Device headers -----------------------------------------------------------------------------
@@ -596,8 +574,7 @@ def test_generated_is_up_to_date(capsys: pytest.CaptureFixture) -> None:
 
 def test_generated_sources_are_the_default_set() -> None:
     committed = {path.name for path in (ROOT / "generated").glob("*.cu")}
-    default = load_catalog().sets["default"]
-    assert committed == {f"{variant.stem}.cu" for variant in default.variants}
+    assert committed == {f"{variant.stem}.cu" for variant in shown_variants()}
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
@@ -651,7 +628,7 @@ def test_check_and_write(checkout: Path) -> None:
     run(checkout, "--check")
 
     (generated / "flash_fwd_hdim64_bf16_sm80.cu").unlink()
-    with (generated / "tiles.c").open("a", encoding="utf-8") as file:
+    with (generated / "tiles_attention.c").open("a", encoding="utf-8") as file:
         file.write("\n")
     (generated / "flash_fwd_hdim40_bf16_sm80.cu").write_text("orphan", encoding="utf-8")
     (generated / "notes.txt").write_text("somebody's", encoding="utf-8")
@@ -660,7 +637,7 @@ def test_check_and_write(checkout: Path) -> None:
     out, err = run(checkout, "--check", status=1)
     assert out.splitlines() == [
         "missing: generated/flash_fwd_hdim64_bf16_sm80.cu",
-        "differing: generated/tiles.c",
+        "differing: generated/tiles_attention.c",
         "orphaned: generated/flash_fwd_hdim40_bf16_sm80.cu",
         "orphaned: generated/notes.txt",
     ]
@@ -677,7 +654,7 @@ def test_check_and_write(checkout: Path) -> None:
     assert after.pop("notes.txt") == b"somebody's"
     assert after == before
     for path in generated.iterdir():
-        if path.name not in ("flash_fwd_hdim64_bf16_sm80.cu", "tiles.c"):
+        if path.name not in ("flash_fwd_hdim64_bf16_sm80.cu", "tiles_attention.c"):
             assert path.stat().st_mtime_ns == stamps[path.name], path.name
 
 
@@ -697,7 +674,12 @@ def test_check_and_write(checkout: Path) -> None:
             "Not an instruction.",
             ["device_headers.c", "include/attnpress/device/wgmma/ptx_wgmma_n*.cuh"],
         ),
-        ("generator/variants.toml", '"sm_86"', '"sm_89"', ["default_set.c"]),
+        (
+            "generator/attention/family.toml",
+            'targets = ["sm_86"]',
+            'targets = ["sm_90"]',
+            ["default_set.c"],
+        ),
     ],
 )
 def test_check_sees_a_change_of(
@@ -753,7 +735,7 @@ def test_list_and_only(capsys: pytest.CaptureFixture) -> None:
     assert main(["--list"]) == 0
     stems = capsys.readouterr().out.split()
     assert stems == sorted(stems)
-    assert stems == [variant.stem for variant in load_catalog().sets["default"].variants]
+    assert stems == [variant.stem for variant in load_sets(ATTENTION)["default"].variants]
     assert main(["--list", "--only", "*_hdim96_*causal*sm86"]) == 0
     some = capsys.readouterr().out.split()
     assert some == [stem for stem in stems if fnmatch.fnmatch(stem, "*_hdim96_*causal*sm86")]
@@ -887,8 +869,8 @@ def test_the_command_in_a_source_presses_that_source(tmp_path: Path) -> None:
         ("--hdim 64 --arch sm90 --decode", "decode is not supported on sm90"),
         ("--hdim 64 --arch sm90 --tile m128n256s9", "bytes of shared memory are over 232448"),
         ("--hdim 64 --tile m128n64s2", "a tile with a producer needs sm90"),
-        ("--hdim 64 --pass bwd", "invalid choice: 'bwd'"),
-        ("--hdim 64 --pass fwd_combine --split", "fwd_combine pass does not take split"),
+        ("--hdim 64 --pass bwd", "pass bwd is unknown: it must be fwd or fwd_combine"),
+        ("--hdim 64 --pass fwd_combine --split", "split is not supported in the fwd_combine pass"),
         ("--hdim 64 --tile big", '"big" is not the name of a tile'),
         ("--hdim 64 --tile m128n64w4x1s2k128v64", "k_slab is more than the head dim, 64"),
         ("--hdim 64 --tile m128n64w4x1s99k64v64", "bytes of shared memory are over"),
@@ -943,7 +925,7 @@ def test_missing_inputs_are_named(checkout: Path) -> None:
     (checkout / "templates" / "attention/flash_fwd_combine.cu.j2").unlink()
     _, err = run(checkout, "--check", status=2)
     assert err == "python -m generator: template attention/flash_fwd_combine.cu.j2 is missing\n"
-    (checkout / "generator" / "variants.toml").unlink()
+    (checkout / "generator" / "attention" / "variants.toml").unlink()
     _, err = run(checkout, "--list", status=2)
     assert "variants.toml cannot be read: No such file or directory" in err
 
@@ -988,9 +970,3 @@ def test_help(capsys: pytest.CaptureFixture) -> None:
         "--out",
     ):
         assert option in out
-
-
-def test_pairs_are_listed_in_the_c_table() -> None:
-    """What attnpress_forward() says of pairs is what the table holds."""
-    rows = {dims(row.variant) for row in table() if row.variant.pass_ == "fwd"}
-    assert {pair for pair in rows if pair[0] != pair[1]} == set(PAIRS)

@@ -12,7 +12,7 @@
  * at least 4,096 elements, and lse within 1e-5 max(1, |lse|);
  *   - outputs and workspace are poisoned with NaN before each call, inputs lie in NaN: every
  * element of out and lse must be written, and nothing beside them;
- *   - the name that attnpress_describe_forward() gives is the name that is counted: at the end
+ *   - the name that describe() gives is the name that is counted: at the end
  * every forward and combine kernel of the default set for this device must have run.
  *
  * Further tests: tensors past 2^31 elements, bitwise equality over repeated runs, CUDA graphs,
@@ -32,7 +32,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "attention/attention.h"
+#include "plans.h"
 #include "../tools/cuda_device.h"
 #include "reference_attention.h"
 
@@ -446,7 +447,7 @@ static attnpress_forward_args place_case(const gpu_case *c, int fill) {
     poison(need(LSE, lse_bytes(c)), lse_bytes(c));
     a.lse = (float *)(uintptr_t)(g.buffers[LSE].data + GUARD * 4);
   }
-  OK(attnpress_forward_workspace_size(handle_of(c), &a, &a.workspace_bytes));
+  OK(workspace_bytes_of(handle_of(c), &a, &a.workspace_bytes));
   if (a.workspace_bytes) {
     poison(need(WORKSPACE, a.workspace_bytes + GUARD * 2), a.workspace_bytes + GUARD * 2);
     a.workspace = (void *)(uintptr_t)g.buffers[WORKSPACE].data;
@@ -657,26 +658,39 @@ static void check_outputs(const gpu_case *c, const attnpress_forward_args *a, st
   row->lse = fmax(row->lse, lse);
 }
 
-static attnpress_status describe_with(attnpress_handle *handle, const gpu_case *c,
-                                      attnpress_info *info) {
+/* The kernels of a call. */
+typedef struct kernels {
+  char stem[128], combine_stem[128]; /* "": not split */
+} kernels;
+
+static attnpress_status plan_with(attnpress_handle *handle, const gpu_case *c, kernels *found) {
   attnpress_forward_args a = describe_case(c);
-  *info = (attnpress_info)ATTNPRESS_INFO_INIT;
-  return attnpress_describe_forward(handle, &a, info);
+  attnpress_plan *plan;
+  attnpress_status status = attnpress_plan_forward(handle, &a, NULL, &plan);
+  char *const stems[] = {found->stem, found->combine_stem};
+  memset(found, 0, sizeof *found);
+  for (int i = 0; i < attnpress_plan_launch_count(plan) && status == ATTNPRESS_OK; ++i) {
+    attnpress_info info = ATTNPRESS_INFO_INIT;
+    status = attnpress_plan_launch(plan, i, &info);
+    snprintf(stems[i], sizeof found->stem, "%s", info.stem);
+  }
+  attnpress_plan_destroy(plan);
+  return status;
 }
 
 /* What would run; 0 where --only leaves it out, and where nothing depends on tensor maps. */
-static int describe(const gpu_case *c, attnpress_info *info) {
-  attnpress_info best;
+static int plan_case(const gpu_case *c, kernels *found) {
+  kernels best;
   print_case(c, g.current, sizeof g.current);
-  if (describe_with(handle_of(c), c, info) != ATTNPRESS_OK ||
-      describe_with(g.handles[BEST], c, &best) != ATTNPRESS_OK) {
-    failed(NULL, "attnpress_describe_forward: %s", attnpress_last_error());
+  if (plan_with(handle_of(c), c, found) != ATTNPRESS_OK ||
+      plan_with(g.handles[BEST], c, &best) != ATTNPRESS_OK) {
+    failed(NULL, "attnpress_plan_forward: %s", attnpress_last_error());
     return 0;
   }
-  if (c->c.dispatch != BEST && strcmp(info->stem, best.stem) == 0)
+  if (c->c.dispatch != BEST && strcmp(found->stem, best.stem) == 0)
     return 0;
-  return !g.only || fnmatch(g.only, info->stem, 0) == 0 ||
-         (*info->combine_stem && fnmatch(g.only, info->combine_stem, 0) == 0);
+  return !g.only || fnmatch(g.only, found->stem, 0) == 0 ||
+         (*found->combine_stem && fnmatch(g.only, found->combine_stem, 0) == 0);
 }
 
 /* Acts on each case, with tensor maps and without. */
@@ -685,23 +699,23 @@ static void for_each_dispatch(const gpu_case *cases, size_t count,
   for (size_t i = 0; i < count; ++i)
     for (int dispatch = BEST; dispatch < DISPATCHES; ++dispatch) {
       gpu_case c = cases[i];
-      attnpress_info info;
+      kernels found;
       c.c.dispatch = dispatch;
-      if (describe(&c, &info))
-        act(&c, row_of(info.stem));
+      if (plan_case(&c, &found))
+        act(&c, row_of(found.stem));
     }
 }
 
 /* Runs and checks a call; 0: go on. */
 static int run_case(const gpu_case *c) {
-  attnpress_info info;
-  if (!describe(c, &info))
+  kernels found;
+  if (!plan_case(c, &found))
     return 0;
-  stem_row *row = row_of(info.stem);
+  stem_row *row = row_of(found.stem);
   ++g.calls;
   ++row->calls;
-  if (*info.combine_stem)
-    ++row_of(info.combine_stem)->calls;
+  if (*found.combine_stem)
+    ++row_of(found.combine_stem)->calls;
   if (g.list)
     return 0;
   attnpress_forward_args a = place_case(c, 1);
@@ -710,8 +724,8 @@ static int run_case(const gpu_case *c) {
     return 0;
   }
   check_outputs(c, &a, row);
-  if (*info.combine_stem) {
-    stem_row *combine = row_of(info.combine_stem);
+  if (*found.combine_stem) {
+    stem_row *combine = row_of(found.combine_stem);
     combine->ratio = fmax(combine->ratio, row->ratio);
     combine->lse = fmax(combine->lse, row->lse);
   }
@@ -743,16 +757,17 @@ static void add_configs(int hdim, int hdim_v, int dtype, int mask) {
 static int is_for_this_device(const ap_prebuilt_row *row, ap_variant *v) {
   if (ap_variant_parse(row->stem, v) != ATTNPRESS_OK)
     return 0;
-  const char *target = v->pass == AP_PASS_FWD_COMBINE ? ap_combine_target_for(g.d.capability)
-                                                      : ap_target_for(g.d.capability, v->arch);
+  const char *target = ap_target_for(v, g.d.capability);
   return target && strcmp(target, row->target) == 0;
 }
 
 static void collect_configs(void) {
   for (size_t i = 0; i < ap_default_set_count; ++i) {
     ap_variant v;
-    if (is_for_this_device(&ap_default_set[i], &v) && v.pass == AP_PASS_FWD)
-      add_configs(v.hdim, v.hdim_v, v.dtype, v.mask);
+    if (is_for_this_device(&ap_default_set[i], &v) &&
+        v.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD)
+      add_configs(v.axis[AP_ATTENTION_HDIM], v.axis[AP_ATTENTION_HDIM_V],
+                  v.axis[AP_ATTENTION_DTYPE], v.axis[AP_ATTENTION_MASK]);
   }
   for (size_t i = 0; i < sizeof extra_hdims / sizeof *extra_hdims; ++i)
     for (int dtype = ATTNPRESS_FP16; dtype <= ATTNPRESS_BF16; ++dtype)
@@ -837,13 +852,13 @@ static void *prepare_main(void *unused) {
     gpu_case c = {configs.list[i], 1, 1, 1, 1, 1, BSHD, 0, 0, 0.0f};
     attnpress_forward_args a = describe_case(&c);
     /* A failure shows again, with its call, when the kernel is run. */
-    (void)attnpress_prepare_forward(handle_of(&c), &a);
+    (void)prepare_any(handle_of(&c), &a);
   }
 }
 
 static int is_wanted(const gpu_case *c) {
-  attnpress_info info;
-  return describe(c, &info);
+  kernels found;
+  return plan_case(c, &found);
 }
 
 static void prepare_all(void) {
@@ -873,7 +888,7 @@ static void run_large(const gpu_case *c, stem_row *row) {
   (void)row;
   attnpress_forward_args a = describe_case(c);
   size_t workspace = 0, free_bytes = 0, total = 0;
-  OK(attnpress_forward_workspace_size(handle_of(c), &a, &workspace));
+  OK(workspace_bytes_of(handle_of(c), &a, &workspace));
   free_buffers();
   CUDA(mem_get_info(&free_bytes, &total));
   const size_t wanted = tensor_bytes(&a.q) + tensor_bytes(&a.k) + tensor_bytes(&a.v) +
@@ -998,7 +1013,7 @@ static void check_capture(const gpu_case *c, stem_row *row) {
   if (refused != ATTNPRESS_CAPTURING)
     failed(row, "under capture, before prepare: status %d (%s), not ATTNPRESS_CAPTURING",
            (int)refused, attnpress_status_string(refused));
-  OK(attnpress_prepare_forward(fresh, &a));
+  OK(prepare_any(fresh, &a));
   CUDA(stream_begin_capture(g.stream, CU_STREAM_CAPTURE_MODE_RELAXED));
   const attnpress_status captured = attnpress_forward(fresh, &a, g.stream);
   const char *sentence = attnpress_last_error();

@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "attention/attention.h"
+#include "plans.h"
 #include "../tools/cuda_device.h"
 
 enum { SKIPPED = 77, HDIM = 72, SEQLEN = 40, HEADS = 4, ELEMENTS = SEQLEN * HEADS * HDIM };
@@ -109,7 +110,7 @@ static void test_resources(void) {
     const ap_bound *bound = NULL;
     int registers = 0, local_bytes = -1;
     CHECK_OK(ap_variant_parse(stems[i], &variant));
-    const char *target = ap_target_for(gpu.capability, variant.arch);
+    const char *target = ap_target_for(&variant, gpu.capability);
     if (target == NULL)
       continue;
     CHECK_OK(ap_kernel_get(handle, context, &variant, target, NULL, 1, &bound));
@@ -137,7 +138,7 @@ static void plant(attnpress_handle *handle, const small_call *c, const unsigned 
   ap_key key;
   char *source = NULL;
   size_t source_size = 0;
-  CHECK_OK(attnpress_describe_forward(handle, &c->args, &info));
+  CHECK_OK(describe(handle, &c->args, &info));
   CHECK_OK(ap_variant_parse(info.stem, &variant));
   CHECK_OK(ap_request_init(&request, &variant, info.target));
   CHECK_OK(ap_render(&variant, &request.tile, &source, &source_size));
@@ -145,7 +146,7 @@ static void plant(attnpress_handle *handle, const small_call *c, const unsigned 
   free(source);
   memset(&entry, 0, sizeof entry);
   entry.cubin_bytes = size;
-  CHECK_OK(ap_cache_publish(&handle->cache, &key, cubin, &entry));
+  CHECK_OK(ap_cache_publish(&handle->finder.cache, &key, cubin, &entry));
 }
 
 /** The call finds the planted cubin, is refused, compiles, runs; and the entry is replaced. */
@@ -154,7 +155,7 @@ static void check_refused(const char *what, const unsigned char *cubin, size_t s
   attnpress_info info = ATTNPRESS_INFO_INIT;
   attnpress_handle *handle = make_handle();
   plant(handle, &c, cubin, size);
-  CHECK_OK(attnpress_describe_forward(handle, &c.args, &info));
+  CHECK_OK(describe(handle, &c.args, &info));
   CHECK(info.origin == ATTNPRESS_ORIGIN_DISK);
   CHECK_OK(attnpress_forward(handle, &c.args, NULL));
   CHECK(is_right(&c));
@@ -170,20 +171,19 @@ static void check_refused(const char *what, const unsigned char *cubin, size_t s
 }
 
 static void test_refused(void) {
-  const ap_variant variant = {AP_PASS_FWD,
-                              0,
-                              HDIM,
-                              HDIM,
-                              ATTNPRESS_BF16,
-                              ATTNPRESS_FULL,
-                              0,
-                              gpu.capability == 86 || gpu.capability >= 120 ? 86 : 80};
+  const ap_variant variant = {
+      .family = AP_FAMILY_ATTENTION,
+      .axis = {[AP_ATTENTION_HDIM] = HDIM,
+               [AP_ATTENTION_HDIM_V] = HDIM,
+               [AP_ATTENTION_DTYPE] = ATTNPRESS_BF16,
+               [AP_ATTENTION_ARCH] = gpu.capability == 86 || gpu.capability >= 120 ? 86 : 80}};
   const char *foreign = gpu.capability / 10 == 9 ? "sm_80" : "sm_90";
   ap_request request;
   ap_image image;
   attnpress_handle *handle = make_handle();
   CHECK_OK(ap_request_init(&request, &variant, foreign));
-  const attnpress_status status = ap_find_image(handle, &request, AP_LAYER_ALL, &image, NULL);
+  const attnpress_status status =
+      ap_find_image(&handle->finder, &request, AP_LAYER_ALL, &image, NULL);
   CHECK_OK(status);
   if (status == ATTNPRESS_OK) {
     check_refused("another device's", image.data, image.size);
@@ -215,7 +215,7 @@ static void test_capture(void) {
   CHECK(attnpress_forward(handle, &c.args, stream) == ATTNPRESS_CAPTURING);
   /* Another stream may load meanwhile. */
   CHECK_OK(attnpress_forward(handle, &c.args, other));
-  CHECK_OK(attnpress_prepare_forward(handle, &c.args));
+  CHECK_OK(prepare_any(handle, &c.args));
   /* Now that it is there, it is captured. */
   CHECK_OK(attnpress_forward(handle, &c.args, stream));
   CHECK_CUDA(gpu.stream_end_capture(stream, &graph));
@@ -310,7 +310,8 @@ static void test_tensor_maps(void) {
 /** Calls with and without tensor maps run, and what describe names is what runs. */
 static void test_dispatch(void) {
   enum { PLAIN, BROADCAST, OLDER, NO_KEYS, CASES };
-  const int hopper = ap_target_for(gpu.capability, 90) != NULL;
+  const ap_variant sm90 = {.family = AP_FAMILY_ATTENTION, .axis = {[AP_ATTENTION_ARCH] = 90}};
+  const int hopper = ap_target_for(&sm90, gpu.capability) != NULL;
   attnpress_options options = ATTNPRESS_OPTIONS_INIT;
   attnpress_handle *newest = make_handle(), *older;
   options.arch_max = 80;
@@ -323,11 +324,11 @@ static void test_dispatch(void) {
     attnpress_handle *handle = i == OLDER ? older : newest;
     if (i == NO_KEYS)
       c.args.k.shape[1] = c.args.v.shape[1] = 0;
-    CHECK_OK(attnpress_describe_forward(handle, &c.args, &info));
+    CHECK_OK(describe(handle, &c.args, &info));
     CHECK((strstr(info.stem, "_sm90") != NULL) == (hopper && i != OLDER));
     CHECK_OK(attnpress_forward(handle, &c.args, NULL));
     CHECK(is_right(&c) == (i != NO_KEYS)); /* without keys they are 0, and not 1 */
-    CHECK_OK(attnpress_describe_forward(handle, &c.args, &info));
+    CHECK_OK(describe(handle, &c.args, &info));
     CHECK(info.origin == ATTNPRESS_ORIGIN_MEMORY);
     gpu.mem_free(c.memory);
   }

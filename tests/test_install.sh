@@ -71,7 +71,8 @@ declared=$(echo '#include <attnpress/attnpress.h>' |
   $cc -E -P -DATTNPRESS_BUILD_SHARED -I"$prefix/include" - |
   tr '\n' ' ' | sed 's/__attribute__((visibility("default")))/\nAPI /g' |
   sed -n 's/^API [^(]*\(attnpress_[a-z_]*\) *(.*/\1/p' | sort -u)
-exported=$(nm -D --defined-only "$library" | awk '{ print $3 }' | sort -u)
+exported=$(nm -D --defined-only "$library" | awk '$2 == "T" { sub(/@.*/, "", $3); print $3 }' |
+  sort -u)
 [ -n "$declared" ] || fail "no declaration was found in the header"
 [ "$declared" = "$exported" ] || fail "declared: $declared
 exported: $exported"

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <elf.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "support.h"
@@ -151,6 +153,43 @@ static void test_rest_of_the_search(void **state) {
   in_child(take_cuda_home);
 }
 
+/** What could not be opened once is tried again; what is of no use is remembered. */
+static void test_search_again(void **state) {
+  (void)state;
+  ap_compiler compiler;
+  ap_nvrtc *nvrtc;
+  char path[PATH_MAX];
+  struct rlimit old, none;
+  snprintf(path, sizeof path, "%s", place_nvrtc(folder, "libnvrtc.so.13.9", "13.0"));
+  assert_ok(ap_compiler_init(&compiler, path));
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+  none = (struct rlimit){0, old.rlim_max};
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+  assert_int_equal(ap_compiler_get(&compiler, &nvrtc), ATTNPRESS_NO_NVRTC);
+  assert_error_says("Too many open files");
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+  assert_ok(ap_compiler_get(&compiler, &nvrtc));
+  assert_string_equal(nvrtc->path, path);
+  ap_compiler_free(&compiler);
+
+  /* It comes with time. */
+  mkdir(in(folder, "later"), 0700);
+  assert_ok(ap_compiler_init(&compiler, in(folder, "later/libnvrtc.so.13.8")));
+  assert_int_equal(ap_compiler_get(&compiler, &nvrtc), ATTNPRESS_NO_NVRTC);
+  place_nvrtc(in(folder, "later"), "libnvrtc.so.13.8", "13.0");
+  assert_ok(ap_compiler_get(&compiler, &nvrtc));
+  ap_compiler_free(&compiler);
+
+  setenv("FAKE_NVRTC_VERSION", "11.8", 1);
+  assert_ok(ap_compiler_init(&compiler, path));
+  for (int i = 0; i < 2; ++i) {
+    assert_int_equal(ap_compiler_get(&compiler, &nvrtc), ATTNPRESS_NO_NVRTC);
+    assert_error_says("NVRTC 11.8, older than 12");
+    setenv("FAKE_NVRTC_VERSION", "12.8", 1); /* is not asked again */
+  }
+  ap_compiler_free(&compiler);
+}
+
 /* ---- Options --------------------------------------------------------------------------------- */
 
 /** What NVRTC is told: the target, the language; no cache of its own, from the version on that has
@@ -191,7 +230,7 @@ static attnpress_handle *handle_with_real_nvrtc(void) {
   options.cache_off = 1;
   assert_ok(attnpress_create(&handle, &options));
   ap_nvrtc *nvrtc;
-  if (ap_handle_nvrtc(handle, &nvrtc) == ATTNPRESS_OK)
+  if (ap_compiler_get(&handle->finder.compiler, &nvrtc) == ATTNPRESS_OK)
     return handle;
   print_message("skipped: %s\n", attnpress_last_error());
   attnpress_destroy(handle);
@@ -237,7 +276,7 @@ static void test_resources(void **state) {
   ap_nvrtc *nvrtc;
   ap_image image;
   static const char *const targets[] = {"sm_80", "sm_86", "sm_90", "sm_100", "sm_120"};
-  assert_ok(ap_handle_nvrtc(handle, &nvrtc));
+  assert_ok(ap_compiler_get(&handle->finder.compiler, &nvrtc));
   for (size_t i = 0; i < sizeof targets / sizeof *targets; ++i) {
     ap_request request = {.stem = "heavy"};
     int32_t registers, local_bytes;
@@ -275,13 +314,47 @@ static void test_resources(void **state) {
   attnpress_destroy(handle);
 }
 
+/** A string table or a symbol table that takes no room in the file has no contents to be read. */
+static void test_tables_without_contents(void **state) {
+  (void)state;
+  enum { STRINGS = 1, SYMBOLS, SECTIONS };
+  struct {
+    Elf64_Ehdr header;
+    Elf64_Shdr sections[SECTIONS];
+    Elf64_Sym symbols[2];
+    char strings[16];
+  } file = {
+      .header = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB},
+                 .e_shentsize = sizeof(Elf64_Shdr),
+                 .e_shnum = SECTIONS,
+                 .e_shstrndx = STRINGS},
+      .symbols = {{0}, {.st_name = 1, .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC)}},
+      .strings = "\0kernel",
+  };
+  file.header.e_shoff = offsetof(__typeof__(file), sections);
+  file.sections[SYMBOLS] = (Elf64_Shdr){.sh_type = SHT_SYMTAB,
+                                        .sh_link = STRINGS,
+                                        .sh_offset = offsetof(__typeof__(file), symbols),
+                                        .sh_size = sizeof file.symbols};
+  static const uint64_t offsets[] = {0, UINT64_C(1) << 40, UINT64_MAX - 64};
+  int32_t registers, local_bytes;
+  for (size_t i = 0; i < sizeof offsets / sizeof *offsets; ++i) {
+    file.sections[STRINGS] =
+        (Elf64_Shdr){.sh_type = SHT_NOBITS, .sh_offset = offsets[i], .sh_size = 1 << 20};
+    ap_cubin_resources((const unsigned char *)&file, sizeof file, "kernel", &registers,
+                       &local_bytes);
+    assert_int_equal(registers, 0);
+    assert_int_equal(local_bytes, -1);
+  }
+}
+
 static void test_real_errors(void **state) {
   (void)state;
   attnpress_handle *handle = handle_with_real_nvrtc();
   ap_nvrtc *nvrtc;
   ap_image image;
   const ap_request request = {.stem = "wrong", .target = "sm_80"};
-  assert_ok(ap_handle_nvrtc(handle, &nvrtc));
+  assert_ok(ap_compiler_get(&handle->finder.compiler, &nvrtc));
   assert_int_equal(
       ap_jit_compile(nvrtc, NULL, &request, "__device__ int f() { return foo; }\n", &image),
       ATTNPRESS_COMPILE_FAILED);
@@ -295,9 +368,10 @@ static void test_real_errors(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_option_and_variable), TEST(test_builtins),    TEST(test_versions),
-      TEST(test_rest_of_the_search),  TEST(test_options),     TEST(test_real_compile),
-      TEST(test_resources),           TEST(test_real_errors),
+      TEST(test_option_and_variable), TEST(test_builtins),     TEST(test_versions),
+      TEST(test_rest_of_the_search),  TEST(test_search_again), TEST(test_options),
+      TEST(test_real_compile),        TEST(test_resources),    TEST(test_tables_without_contents),
+      TEST(test_real_errors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

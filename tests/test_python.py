@@ -7,6 +7,8 @@ import ctypes
 import inspect
 import itertools
 import os
+import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -224,6 +226,84 @@ def test_plans_are_bounded(monkeypatch):
     assert len(_numpy._plans.by_key) <= 4
 
 
+def test_a_call_inside_a_call():
+    """A hook that calls the same signature at every line of a call changes nothing of it."""
+    inputs = [random_inputs(np.float32, 1, 40, 50, 2, 2, 64, seed=i) for i in range(2)]
+    expected = [attnpress.flash_attn_func(*x, return_attn_probs=True)[:2] for x in inputs]
+    package = str(Path(attnpress.__file__).parent)
+    inner = []
+
+    def hook(frame, event, _):
+        if not frame.f_code.co_filename.startswith(package):
+            return None
+        if event == "line":  # which is not traced itself
+            inner.append(attnpress.flash_attn_func(*inputs[1]))
+        return hook
+
+    before = sys.gettrace()
+    sys.settrace(hook)
+    try:
+        outer = attnpress.flash_attn_func(*inputs[0], return_attn_probs=True)
+    finally:
+        sys.settrace(before)
+    np.testing.assert_array_equal(outer[0], expected[0][0])
+    np.testing.assert_array_equal(outer[1], expected[0][1])
+    assert len(inner) > 10 and all(np.array_equal(out, expected[1][0]) for out in inner)
+
+
+def test_a_signal_handler_that_calls():
+    inputs = [random_inputs(np.float32, 1, 8, 8, 1, 1, 8, seed=i) for i in range(2)]
+    expected = [attnpress.flash_attn_func(*x) for x in inputs]
+    handled = []
+
+    def handler(*_):
+        handled.append(np.array_equal(attnpress.flash_attn_func(*inputs[1]), expected[1]))
+        signal.setitimer(signal.ITIMER_REAL, 2e-4)  # once: the handler is not called within itself
+
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 2e-4)
+    try:
+        deadline = time.monotonic() + 60
+        while len(handled) < 200 and time.monotonic() < deadline:
+            np.testing.assert_array_equal(attnpress.flash_attn_func(*inputs[0]), expected[0])
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert len(handled) >= 200 and all(handled)
+
+
+def test_fork():
+    """A child computes on the CPU with handles of its own, even where another thread of the parent
+    held the lock when it forked."""
+    q, k, v = random_inputs(np.float32, 1, 60, 70, 2, 2, 64)
+    expected = attnpress.flash_attn_func(q, k, v)
+    held, forked = threading.Event(), threading.Event()
+
+    def hold():
+        with _plan._lock:
+            held.set()
+            forked.wait(60)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(60)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        code = 1
+        try:
+            empty = not _plan._handles
+            same = np.array_equal(attnpress.flash_attn_func(q, k, v), expected)
+            other = attnpress.flash_attn_func(q[:, :31], k, v)
+            code = 0 if empty and same and np.isfinite(other).all() else 2
+        finally:
+            os._exit(code)
+    forked.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    np.testing.assert_array_equal(attnpress.flash_attn_func(q, k, v), expected)
+
+
 # ---- Signature and errors ------------------------------------------------------------------------
 
 
@@ -271,6 +351,15 @@ def bad_calls():
     yield "dtypes differ", ((q, k.astype(np.float16), v), {}), ValueError, "one dtype"
     yield "float64", (tuple(x.astype(np.float64) for x in (q, k, v)), {}), ValueError, "float64"
     yield "integers", (tuple(x.astype(np.int16) for x in (q, k, v)), {}), ValueError, "int16"
+    swapped = q.astype(q.dtype.newbyteorder())
+    order = "byte order is not this machine's"
+    yield "byte order", ((swapped,) * 3, {}), TypeError, f"q is >f4, whose {order}"
+    half = q.astype(">f2")
+    yield "half's byte order", ((half,) * 3, {}), TypeError, f"q is >f2, whose {order}"
+    yield "byte order of v", ((q, k, v.astype(">f4")), {}), TypeError, f"v is >f4, whose {order}"
+    masked = np.ma.masked_array(k, mask=k > 0)
+    yield "masked", ((q, masked, v), {}), TypeError, "k is a masked array"
+    yield "V0", ((np.empty(q.shape, "V0"),) * 3, {}), ValueError, "is not supported"
     yield "a list", ((q.tolist(), k, v), {}), TypeError, "list"
     yield "a list as k", ((q, k.tolist(), v), {}), TypeError, "list"
     yield "scale 0", ((q, k, v), {"softmax_scale": 0.0}), ValueError, "softmax_scale"
@@ -306,9 +395,45 @@ def test_errors_of_the_library():
     assert issubclass(attnpress.NotSupportedError, NotImplementedError)
 
 
+def test_errors_travel_between_processes():
+    for kind in (attnpress.Error, attnpress.InvalidArgumentError, attnpress.NotSupportedError):
+        copy = pickle.loads(pickle.dumps(kind(3, "a sentence")))
+        assert type(copy) is kind and (copy.status, copy.message) == (3, "a sentence")
+        assert str(copy) == "a sentence"
+
+
+def test_describe_and_prepare_copy_nothing(monkeypatch):
+    """Tensors that a call would copy first, of a size that nobody has."""
+    from attnpress import _numpy
+
+    q = random_inputs(np.float16, 1, 8, 8, 2, 2, 64)[0]
+    monkeypatch.setattr(_numpy, "_empty", None)
+    shape = (1 << 12, 1 << 12, 2, 64)
+    odd = np.lib.stride_tricks.as_strided(q.ravel()[1:], shape, (0, 0, 2, 4))
+    assert attnpress.describe(odd, odd, odd).origin == "cpu"
+    attnpress.prepare(odd, odd, odd)
+    for bad, text in ((np.ma.masked_array(q), "masked"), (q.astype(">f2"), "byte order")):
+        with pytest.raises(TypeError, match=text):
+            attnpress.describe(bad, bad, bad)
+
+
+@needs_torch
+def test_torch_describe_copies_nothing(monkeypatch):
+    from attnpress import _torch
+
+    monkeypatch.setattr(_torch, "_empty_strided", None)
+    some = torch.zeros(200, dtype=torch.float16)
+    odd = some[1:].as_strided((1 << 12, 1 << 12, 2, 64), (0, 0, 1, 2))
+    assert attnpress.describe(odd, odd, odd).origin == "cpu"
+
+
 def test_describe():
     q, k, v = random_inputs(np.float16, 1, 8, 8, 2, 2, 64)
-    assert attnpress.describe(q, k, v).origin == "cpu"
+    described = attnpress.describe(q, k, v)
+    assert described.origin == "cpu"
+    assert described.num_splits == 1
+    assert [launch.target for launch in described.launches] == ["cpu"]
+    assert described.launches[0].stem == described.stem == "cpu_fwd_hdim64_fp16"
     attnpress.prepare(q, k, v, causal=True)
 
 
@@ -344,6 +469,51 @@ def test_missing_library_says_what_to_do():
     done = run_python("import attnpress", ATTNPRESS_LIBRARY="/nonexistent/libattnpress.so")
     assert done.returncode != 0
     assert "ATTNPRESS_LIBRARY" in done.stderr and "/nonexistent/libattnpress.so" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "source, words",
+    [
+        ("int attnpress_version(void) { return 207; }", ["0.2.7", "attnpress_last_error", "0.2,"]),
+        ("int attnpress_version(void) { return 100; }", ["is version 0.1, and 0.2 is needed"]),
+        ("int something_else;", ["has no attnpress_version", "0.2 is needed"]),
+    ],
+)
+def test_library_that_does_not_fit(tmp_path, source, words):
+    (tmp_path / "other.c").write_text(source)
+    library = str(tmp_path / "libother.so")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "other.c"], check=True)
+    done = run_python("import attnpress", ATTNPRESS_LIBRARY=library)
+    assert done.returncode != 0 and "ImportError: attnpress:" in done.stderr
+    assert all(word in done.stderr for word in [library, *words]), done.stderr
+
+
+def test_unreadable_folder_on_the_path(tmp_path):
+    """NVRTC is looked for in the other folders; root reads everything, and becomes somebody
+    else."""
+    good = tmp_path / "good/nvidia/cuda_nvrtc/lib"
+    good.mkdir(parents=True)
+    (good / "libnvrtc.so.13").touch()
+    closed = tmp_path / "closed"
+    (closed / "nvidia").mkdir(parents=True)
+    for folder in [tmp_path, *tmp_path.parents]:
+        if folder.stat().st_uid == os.getuid() and not folder.stat().st_mode & 0o001:
+            folder.chmod(folder.stat().st_mode | 0o011)
+    code = (
+        "import os, sys\n"
+        "from attnpress import _library\n"
+        "if os.getuid() == 0: os.setuid(65534)\n"
+        f"sys.path[:] = [{str(closed)!r}, {str(closed / 'nvidia')!r}, {str(tmp_path / 'good')!r}]\n"
+        "print(_library.nvrtc_of_pip())"
+    )
+    for folder in (closed / "nvidia", closed):
+        folder.chmod(0)
+    try:
+        done = run_python(code)
+    finally:
+        closed.chmod(0o700)
+        (closed / "nvidia").chmod(0o700)
+    assert done.stdout == f"{[str(good / 'libnvrtc.so.13')]}\n", done.stderr
 
 
 def test_structs_match_the_header(root, tmp_path):

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from generator_support import (
+    ATTENTION,
+    EVERY,
     ROOT,
     TESTS,
     compile_c,
@@ -22,20 +24,23 @@ from generator_support import (
 )
 
 from generator import GeneratorError
-from generator.registry import renderer_c, source, templates_c
+from generator.family import Template
+from generator.registry import renderer_c
 from generator.render import (
-    Template,
+    Integer,
     TemplateError,
     environment,
     render,
     render_input,
+    source,
     variables,
 )
-from generator.tiles import tile_of
+from generator.tables import families_c, families_h, family_c, targets_c, tiles_c
+from generator.tiles import table, tile_of
 from generator.to_c import LITERAL_BYTES, c_literal, compile_template
-from generator.variant import HDIMS, Variant, every_variant
+from generator.variant import make_variant
 
-EVERY = list(every_variant())
+VARIABLES = variables(ATTENTION)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +54,7 @@ def test_every_variant_renders_the_same_both_ways(grammar_cli: Path) -> None:
     cases = [(variant, tile_of(variant)) for variant in EVERY]
     cases += [(variant, random_tile(rng, variant)) for variant in EVERY]
     assert len(cases) >= 4000
-    assert {variant.hdim for variant, _ in cases} == set(HDIMS)
+    assert {variant.hdim for variant, _ in cases} == set(range(8, 513, 8))
     tiles = {tile for _, tile in cases}
     names = (
         "warps_n",
@@ -62,7 +67,7 @@ def test_every_variant_renders_the_same_both_ways(grammar_cli: Path) -> None:
         "warps_k",
     )
     for name in (*names, "block_m", "block_n"):
-        assert len({getattr(tile, name) for tile in tiles}) > 1, f"{name} does not vary"
+        assert len({tile[name] for tile in tiles}) > 1, f"{name} does not vary"
 
     lines = [tabs("render", variant.stem, tile_fields(tile)) for variant, tile in cases]
     answer = run_lines(grammar_cli, lines)
@@ -97,19 +102,37 @@ def test_sources_are_what_a_person_would_write() -> None:
 
 
 def build(folder: Path, env, names: list[str], *flags: str) -> Path:
-    """tests/render_cli.c with the C renderers of these templates."""
-    templates = [Template(name, "fwd", 80, 90) for name in sorted(names)]
-    sources = [TESTS / "render_cli.c", ROOT / "runtime" / "core" / "text.c", folder / "templates.c"]
-    (folder / "templates.c").write_text(templates_c(templates), encoding="utf-8")
+    """tests/render_cli.c with the C renderers of these templates, as if they were the family's."""
+    templates = tuple(Template(name, (), {}) for name in sorted(names))
+    family = replace(ATTENTION, templates=templates)
+    files = {
+        "families.h": families_h(),
+        "families.c": families_c(),
+        "targets.c": targets_c(),
+        "family_attention.c": family_c(family),
+        "tiles_attention.c": tiles_c(family, table(ATTENTION)),
+    }
     for template in templates:
-        sources.append(folder / f"render_{template.c_name}.c")
-        sources[-1].write_text(renderer_c(env, template), encoding="utf-8")
+        files[f"render_{template.c_name}.c"] = renderer_c(env, family, template)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    runtime = ("core/text.c", "core/error.c", "press/variant.c")
+    sources = [TESTS / "render_cli.c", *(ROOT / "runtime" / name for name in runtime)]
+    sources += [folder / name for name in files if name.endswith(".c")]
     return compile_c(folder / "render_cli", sources, *flags)
+
+
+def c_words(values: dict) -> list[object]:
+    """What render_cli.c reads behind the template's name."""
+    axes = [axis.code(values[axis.name]) for axis in ATTENTION.axes]
+    fields = [values[field.name] for field in ATTENTION.fields]
+    sizes = (values["threads"], values["smem_bytes"])
+    return [values["stem"], values["tile_name"], *axes, *sizes, *fields]
 
 
 def check_same(program: Path, env, cases: list[tuple[str, dict]]) -> None:
     """Each (template, variables) renders the same both ways."""
-    answer = run_lines(program, [tabs(name, *values.values()) for name, values in cases])
+    answer = run_lines(program, [tabs(name, *c_words(values)) for name, values in cases])
     at = 0
     for name, values in cases:
         line, at = take_line(answer, at)
@@ -121,7 +144,7 @@ def check_same(program: Path, env, cases: list[tuple[str, dict]]) -> None:
 
 def some_inputs(count: int) -> list[dict]:
     rng = random.Random(20263)
-    forward = [variant for variant in EVERY if variant.pass_ == "fwd"]
+    forward = [variant for variant in EVERY if variant["pass"] == "fwd"]
     chosen = rng.sample(forward, count)
     return [render_input(variant, random_tile(rng, variant)) for variant in chosen]
 
@@ -147,7 +170,7 @@ def test_long_texts_are_cut_into_literals(tmp_path: Path) -> None:
 
 def random_integer(rng: random.Random, depth: int) -> str:
     if depth == 0 or rng.random() < 0.2:
-        names = [name for name, kind in variables("fwd").items() if hasattr(kind, "low")]
+        names = [name for name, known in VARIABLES.items() if isinstance(known.kind, Integer)]
         return rng.choice([*names, str(rng.randint(0, 300))])
     sign = rng.choice(("+", "-", "*", "//", "%", "-1", "if"))
     left, right = random_integer(rng, depth - 1), random_integer(rng, depth - 1)
@@ -187,7 +210,7 @@ def test_random_expressions(tmp_path: Path) -> None:
             line = f"//% if {random_condition(rng, 3)}\nyes\n//% else\nno\n//% endif\n"
         (tmp_path / "one.cu.j2").write_text(line, encoding="utf-8")
         try:
-            compile_template(env, "one.cu.j2", "fwd", "one")
+            compile_template(env, "one.cu.j2", VARIABLES, "one")
         except TemplateError:
             refused += 1
         else:
@@ -234,10 +257,10 @@ REFUSED = [
     ("${ +hdim }", 1, "unary +"),
     ("${ true }", 1, "the constant True"),
     ("${ none }", 1, "the constant None"),
-    ("${ hdim // split }", 1, "the divisor in->split may be 0"),
-    ("${ hdim % (hdim - 8) }", 1, "the divisor in->hdim - 8 may be 0: not"),
+    ("${ hdim // split }", 1, "the divisor split may be 0"),
+    ("${ hdim % (hdim - 8) }", 1, "the divisor hdim - 8 may be 0: not"),
     ("${ hdim // -2 }", 1, "may be -2: not positive"),
-    ("${ (hdim - hdim_v) // 2 }", 1, "the dividend in->hdim - in->hdim_v may be -504: negative"),
+    ("${ (hdim - hdim_v) // 2 }", 1, "the dividend hdim - hdim_v may be -504: negative"),
     ("${ (8 - hdim) % 3 }", 1, "may be -504: negative"),
     ("${ 9 // (2 - (3 if split else 1)) }", 1, "may be -1: not positive"),
     ("${ 9 // (2 - (1 if split else 3)) }", 1, "may be -1: not positive"),
@@ -270,10 +293,10 @@ REFUSED = [
     ("${ hdim if split }", 1, "needs an else"),
     ('${ 1 if split else "a" }', 1, "one choice is an integer, the other a string"),
     # strings
-    ('x\n//% if mask == "casual"\nx\n//% endif', 2, 'in->mask is never "casual": it is full or'),
-    ('//% if dtype in ("fp16", "fp8")\nx\n//% endif', 1, 'in->dtype is never "fp8"'),
-    ('//% if "window" != mask\nx\n//% endif', 1, 'in->mask is never "window"'),
-    ('//% if stem == "x"\nx\n//% endif', 1, "in->stem has no list of values"),
+    ('x\n//% if mask == "casual"\nx\n//% endif', 2, 'mask is never "casual": it is full or'),
+    ('//% if dtype in ("fp16", "fp8")\nx\n//% endif', 1, 'dtype is never "fp8"'),
+    ('//% if "window" != mask\nx\n//% endif', 1, 'mask is never "window"'),
+    ('//% if stem == "x"\nx\n//% endif', 1, "stem has no list of values"),
     ('//% if dtype < "fp16"\nx\n//% endif', 1, "strings cannot be compared with <"),
     ('//% if hdim == "64"\nx\n//% endif', 1, "an integer is compared with a string"),
     ("//% if dtype == 16\nx\n//% endif", 1, "a string is compared with an integer"),
@@ -323,7 +346,7 @@ REFUSED = [
 def test_refused(tmp_path: Path, text: str, line: int, what: str) -> None:
     (tmp_path / "bad.cu.j2").write_text(text, encoding="utf-8")
     with pytest.raises(TemplateError) as caught:
-        compile_template(environment(tmp_path), "bad.cu.j2", "fwd", "bad")
+        compile_template(environment(tmp_path), "bad.cu.j2", VARIABLES, "bad")
     assert str(caught.value).startswith(f"bad.cu.j2:{line}: ")
     assert what in str(caught.value)
 
@@ -377,14 +400,15 @@ def test_jinja_names_the_included_text(tmp_path: Path) -> None:
 def test_bounds_are_those_of_the_pass(tmp_path: Path) -> None:
     """stages is at least 2 in the forward pass, and 0 in the combine pass."""
     (tmp_path / "one.cu.j2").write_text("${ hdim // stages }", encoding="utf-8")
-    compile_template(environment(tmp_path), "one.cu.j2", "fwd", "one")
-    with pytest.raises(TemplateError, match="the divisor in->stages may be 0"):
-        compile_template(environment(tmp_path), "one.cu.j2", "fwd_combine", "one")
+    compile_template(environment(tmp_path), "one.cu.j2", VARIABLES, "one")
+    with pytest.raises(TemplateError, match="the divisor stages may be 0"):
+        combine = next(t for t in ATTENTION.templates if t.c_name == "flash_fwd_combine")
+        compile_template(environment(tmp_path), "one.cu.j2", variables(ATTENTION, combine), "one")
 
 
 def test_missing_template(tmp_path: Path) -> None:
     with pytest.raises(GeneratorError, match=r"template none\.cu\.j2 is missing"):
-        compile_template(environment(tmp_path), "none.cu.j2", "fwd", "none")
+        compile_template(environment(tmp_path), "none.cu.j2", VARIABLES, "none")
     with pytest.raises(GeneratorError, match=r"template none\.cu\.j2 is missing"):
         render(environment(tmp_path), "none.cu.j2", {})
 
@@ -396,21 +420,23 @@ def test_undefined_variable_of_jinja(tmp_path: Path) -> None:
 
 
 def test_values_are_within_the_bounds_that_were_compiled() -> None:
-    variant = Variant("fwd", 128, 128, "bf16")
+    variant = make_variant(ATTENTION, hdim=128)
     tile = tile_of(variant)
-    assert set(render_input(variant, tile)) == set(variables("fwd"))
+    assert set(render_input(variant, tile)) == set(VARIABLES)
     with pytest.raises(GeneratorError, match="smem_bytes 400000 is out of range"):
         render_input(variant, replace(tile, smem_bytes=400000))
 
 
-def test_render_input_is_in_the_order_of_the_struct() -> None:
-    header = (ROOT / "runtime" / "press" / "registry.h").read_text(encoding="utf-8")
-    struct = header[header.index("typedef struct ap_render_input {") :]
-    struct = struct[: struct.index("}")]
-    struct = re.sub(r"/\*.*?\*/", "", struct, flags=re.DOTALL)
-    names = re.findall(r"(\w+)\s*[,;]", struct)
-    variant = Variant("fwd", 128, 128, "bf16")
-    assert list(render_input(variant, tile_of(variant))) == names
+def test_words_are_integers_in_c(tmp_path: Path) -> None:
+    """Compared as such with a constant; printed by name; two of them are compared by name."""
+    text = '${ dtype }<% if dtype == "bf16" %>x<% endif %><% if mask == dtype %>y<% endif %>'
+    (tmp_path / "one.cu.j2").write_text(text, encoding="utf-8")
+    code = compile_template(environment(tmp_path), "one.cu.j2", VARIABLES, "one")
+    assert "STRING(in->word[AP_ATTENTION_DTYPE]);" in code
+    assert "if (dtype == AP_ATTENTION_DTYPE_BF16) {" in code
+    assert "IS(in->word[AP_ATTENTION_MASK], in->word[AP_ATTENTION_DTYPE])" in code
+    program = build(tmp_path, environment(tmp_path), ["one.cu.j2"])
+    check_same(program, environment(tmp_path), [("one.cu.j2", some_inputs(1)[0])])
 
 
 @pytest.mark.parametrize(

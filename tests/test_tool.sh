@@ -67,6 +67,10 @@ summary() {
 # ---- Words ---------------------------------------------------------------------------------------
 check 0 --help
 says "usage: attnpress COMMAND"
+for arch in $(ls "$here"/../generated/*_sm*.cu | sed 's/.*_sm\([0-9]*\)\.cu/\1/' | sort -u); do
+  checks=$((checks + 1))
+  grep -Eq "_sm<([0-9]+\|)*$arch[|>]" "$folder/out" || broken "the help does not name sm$arch"
+done
 check 0 help
 check 0 --version
 says "attnpress 0."
@@ -269,5 +273,13 @@ grep -q "could not compile" "$folder/err" || broken "no reason"
 check 0 prebuild --out "$out"
 says "$cubins kernels, $((cubins - done_before)) to compile"
 [ -z "$(find "$out" -name '*.tmp')" ] || broken "temporaries are left"
+
+# Folders for NVRTC are looked at last, and never where ATTNPRESS_NVRTC names one.
+mkdir "$folder/pip"
+cp "$build/libfake_nvrtc.so" "$folder/pip/libnvrtc.so.12"
+cp "$build/libfake_nvrtc.so" "$folder/pip/libnvrtc-builtins.so.12.8"
+rm -r "$out"
+ATTNPRESS_NVRTC=$folder/nothing.so check 1 prebuild --out "$out" --nvrtc-dirs "$folder/pip"
+complains "as ATTNPRESS_NVRTC names one"
 
 summary

@@ -20,22 +20,39 @@ static void check_round_trip(const ap_variant *variant) {
   assert_string_equal(stem, again);
 }
 
-static void test_inverses(void **state) {
-  (void)state;
+/** Each legal variant: those of the rows of tiles, with whatever the rows leave open. */
+static size_t each_variant(void (*visit)(const ap_variant *variant)) {
   size_t count = 0;
-  for (size_t i = 0; i < ap_tiles_count; ++i) {
-    for (int32_t dtype = ATTNPRESS_FP16; dtype <= ATTNPRESS_BF16; ++dtype) {
-      for (int32_t split = 0; split <= (ap_tiles[i].variant.pass == AP_PASS_FWD); ++split) {
-        ap_variant variant = ap_tiles[i].variant;
-        variant.dtype = dtype;
-        variant.split = split;
-        check_round_trip(&variant);
-        ++count;
-      }
+  for (size_t i = 0; i < ap_families[AP_FAMILY_ATTENTION]->tiles->count; ++i) {
+    ap_tile_row row;
+    ap_tile_row_read(AP_FAMILY_ATTENTION, i, &row);
+    if (row.target != NULL)
+      continue; /* another row is of all targets */
+    const int32_t split = row.variant.axis[AP_ATTENTION_SPLIT];
+    const int32_t dtype = row.variant.axis[AP_ATTENTION_DTYPE];
+    for (int k = 0; k < 4; ++k) {
+      if ((split != AP_ANY && split != k / 2) || (dtype != AP_ANY && dtype != 1 + k % 2))
+        continue;
+      row.variant.axis[AP_ATTENTION_SPLIT] = k / 2;
+      row.variant.axis[AP_ATTENTION_DTYPE] = 1 + k % 2;
+      visit(&row.variant);
+      ++count;
     }
   }
-  assert_true(count > 2000);
+  return count;
 }
+
+static void test_inverses(void **state) {
+  (void)state;
+  assert_true(each_variant(check_round_trip) > 2000);
+}
+
+#define VARIANT(pass, split, hdim, hdim_v, dtype, mask, decode, arch)                              \
+  {                                                                                                \
+    AP_FAMILY_ATTENTION, {                                                                         \
+      pass, split, hdim, hdim_v, dtype, mask, decode, arch                                         \
+    }                                                                                              \
+  }
 
 static void test_stems(void **state) {
   (void)state;
@@ -44,17 +61,17 @@ static void test_stems(void **state) {
     ap_variant variant;
   } rows[] = {
       {"flash_fwd_hdim96_fp16_causal_sm80",
-       {AP_PASS_FWD, 0, 96, 96, ATTNPRESS_FP16, ATTNPRESS_CAUSAL, 0, 80}},
+       VARIANT(AP_ATTENTION_PASS_FWD, 0, 96, 96, ATTNPRESS_FP16, ATTNPRESS_CAUSAL, 0, 80)},
       {"flash_fwd_split_hdim192_fp16_causal_sm80",
-       {AP_PASS_FWD, 1, 192, 192, ATTNPRESS_FP16, ATTNPRESS_CAUSAL, 0, 80}},
+       VARIANT(AP_ATTENTION_PASS_FWD, 1, 192, 192, ATTNPRESS_FP16, ATTNPRESS_CAUSAL, 0, 80)},
       {"flash_fwd_hdim192v128_bf16_sm86",
-       {AP_PASS_FWD, 0, 192, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 86}},
+       VARIANT(AP_ATTENTION_PASS_FWD, 0, 192, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 86)},
       {"flash_fwd_split_hdim8_bf16_causal_decode_sm86",
-       {AP_PASS_FWD, 1, 8, 8, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 1, 86}},
+       VARIANT(AP_ATTENTION_PASS_FWD, 1, 8, 8, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 1, 86)},
       {"flash_fwd_split_hdim256v128_bf16_causal_sm90",
-       {AP_PASS_FWD, 1, 256, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 90}},
+       VARIANT(AP_ATTENTION_PASS_FWD, 1, 256, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 90)},
       {"flash_fwd_combine_hdim128_bf16_sm80",
-       {AP_PASS_FWD_COMBINE, 0, 128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 80}},
+       VARIANT(AP_ATTENTION_PASS_FWD_COMBINE, 0, 128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 80)},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     char stem[AP_STEM_MAX];
@@ -98,11 +115,17 @@ static void test_wrong_stems(void **state) {
       {"flash_fwd_hdim320_fp16_sm90", "head dim 320 is not supported on sm90: it must be a "
                                       "multiple of 8 from 8 to 256"},
       {"flash_fwd_hdim64_fp16_decode_sm90", "decode is not supported on sm90"},
-      {"flash_fwd_combine_hdim64_fp16_sm90", "its arch is sm80"},
-      {"flash_fwd_combine_hdim64_fp16_sm86", "its arch is sm80"},
-      {"flash_fwd_combine_split_hdim64_fp16_sm80", "takes no split"},
-      {"flash_fwd_combine_hdim64_fp16_causal_sm80", "takes no split, mask"},
-      {"flash_fwd_combine_hdim192v128_fp16_sm80", "value head dim of its own"},
+      {"flash_fwd_combine_hdim64_fp16_sm90",
+       "arch sm90 is not supported in the fwd_combine pass: it "
+       "must be sm80"},
+      {"flash_fwd_combine_hdim64_fp16_sm86", "arch sm86 is not supported in the fwd_combine pass"},
+      {"flash_fwd_combine_split_hdim64_fp16_sm80", "split is not supported in the fwd_combine"},
+      {"flash_fwd_combine_hdim64_fp16_causal_sm80", "mask causal is not supported in the fwd_comb"},
+      {"flash_fwd_combine_hdim192v128_fp16_sm80", "value head dim 128 is not supported with head "
+                                                  "dim 192 in the fwd_combine pass: it must be "
+                                                  "equal"},
+      {"flash_fwd_hdim256v264_fp16_sm80", "192/128"},
+      {"toy_fwd_hdim64_fp16_sm80", "is not the name of a kernel: names are flash_<fwd|"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     ap_variant parsed;
@@ -117,34 +140,30 @@ static void test_wrong_stems(void **state) {
 static void test_tile_names(void **state) {
   (void)state;
   char name[AP_TILE_NAME_MAX];
-  ap_tile tile = {.block_m = 128,
-                  .block_n = 64,
-                  .warps_m = 4,
-                  .warps_n = 1,
-                  .stages = 2,
-                  .k_slab = 128,
-                  .v_slab = 64,
-                  .min_blocks = 1,
-                  .warps_k = 1};
-  ap_tile_print(&tile, name);
+  const ap_variant v = {.family = AP_FAMILY_ATTENTION};
+  ap_tile tile = {.field = {[AP_ATTENTION_TILE_BLOCK_M] = 128,
+                            [AP_ATTENTION_TILE_BLOCK_N] = 64,
+                            [AP_ATTENTION_TILE_WARPS_M] = 4,
+                            [AP_ATTENTION_TILE_WARPS_N] = 1,
+                            [AP_ATTENTION_TILE_STAGES] = 2,
+                            [AP_ATTENTION_TILE_K_SLAB] = 128,
+                            [AP_ATTENTION_TILE_V_SLAB] = 64,
+                            [AP_ATTENTION_TILE_MIN_BLOCKS] = 1,
+                            [AP_ATTENTION_TILE_WARPS_K] = 1}};
+  ap_tile_print(&v, &tile, name);
   assert_string_equal(name, "m128n64w4x1s2k128v64");
-  tile.q_in_regs = 1;
-  tile.min_blocks = 2;
-  ap_tile_print(&tile, name);
+  tile.field[AP_ATTENTION_TILE_Q_IN_REGS] = 1;
+  tile.field[AP_ATTENTION_TILE_MIN_BLOCKS] = 2;
+  ap_tile_print(&v, &tile, name);
   assert_string_equal(name, "m128n64w4x1s2k128v64qb2");
-  tile.warps_k = 4;
-  ap_tile_print(&tile, name);
+  tile.field[AP_ATTENTION_TILE_WARPS_K] = 4;
+  ap_tile_print(&v, &tile, name);
   assert_string_equal(name, "m128n64w4x1x4s2k128v64qb2");
-  const ap_tile sm90 = {.block_m = 128,
-                        .block_n = 176,
-                        .warps_m = 8,
-                        .warps_n = 1,
-                        .stages = 2,
-                        .k_slab = 128,
-                        .v_slab = 176,
-                        .min_blocks = 1,
-                        .producer = 1};
-  ap_tile_print(&sm90, name);
+  const ap_tile sm90 = {.field = {[AP_ATTENTION_TILE_BLOCK_M] = 128,
+                                  [AP_ATTENTION_TILE_BLOCK_N] = 176,
+                                  [AP_ATTENTION_TILE_STAGES] = 2,
+                                  [AP_ATTENTION_TILE_PRODUCER] = 1}};
+  ap_tile_print(&v, &sm90, name);
   assert_string_equal(name, "m128n176s2");
 }
 
@@ -153,43 +172,41 @@ static int compare_keys(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
+static uint64_t keys[1 << 14];
+static size_t key_count;
+
+static void collect_key(const ap_variant *variant) {
+  assert_true(key_count < sizeof keys / sizeof *keys);
+  keys[key_count++] = ap_variant_key(variant);
+}
+
 /** The small key by which kernels are found in memory tells every two variants apart. */
 static void test_keys(void **state) {
   (void)state;
-  size_t count = 0;
-  uint64_t *keys = calloc(4 * ap_tiles_count, sizeof *keys);
-  for (size_t i = 0; i < ap_tiles_count; ++i) {
-    ap_variant variant = ap_tiles[i].variant;
-    if (variant.dtype == ATTNPRESS_BF16 || variant.split == 1 || ap_tiles[i].target != NULL)
-      continue; /* rows that differ only in these are made below */
-    for (int k = 0; k < 4; ++k) {
-      variant.dtype = ATTNPRESS_FP16 + k % 2;
-      variant.split = k / 2;
-      keys[count++] = ap_variant_key(&variant);
-    }
-  }
-  qsort(keys, count, sizeof *keys, compare_keys);
+  assert_true(each_variant(collect_key) > 2000);
+  qsort(keys, key_count, sizeof *keys, compare_keys);
   assert_true(keys[0] != 0);
-  for (size_t i = 1; i < count; ++i)
+  for (size_t i = 1; i < key_count; ++i)
     assert_true(keys[i - 1] != keys[i]);
-  free(keys);
 }
 
 /** Every variant has one tile, its own, and every template's source names it. */
 static void test_registry(void **state) {
   (void)state;
-  for (size_t i = 0; i < ap_tiles_count; ++i) {
-    ap_variant variant = ap_tiles[i].variant;
+  for (size_t i = 0; i < ap_families[AP_FAMILY_ATTENTION]->tiles->count; ++i) {
+    ap_tile_row row;
+    ap_tile_row_read(AP_FAMILY_ATTENTION, i, &row);
+    ap_variant variant = row.variant;
     ap_tile tile;
-    if (variant.dtype == 0)
-      variant.dtype = ATTNPRESS_BF16;
-    if (variant.split == -1)
-      variant.split = 1;
-    assert_ok(ap_find_tile(&variant, ap_tiles[i].target, &tile));
-    assert_memory_equal(&tile, &ap_tiles[i].tile, sizeof tile);
+    if (variant.axis[AP_ATTENTION_DTYPE] == AP_ANY)
+      variant.axis[AP_ATTENTION_DTYPE] = ATTNPRESS_BF16;
+    if (variant.axis[AP_ATTENTION_SPLIT] == AP_ANY)
+      variant.axis[AP_ATTENTION_SPLIT] = 1;
+    assert_ok(ap_find_tile(&variant, row.target, &tile));
+    assert_memory_equal(&tile, &row.tile, sizeof tile);
     assert_ok(ap_find_tile(&variant, "sm_1", &tile)); /* a target without rows of its own */
-    if (ap_tiles[i].target == NULL)
-      assert_memory_equal(&tile, &ap_tiles[i].tile, sizeof tile);
+    if (row.target == NULL)
+      assert_memory_equal(&tile, &row.tile, sizeof tile);
   }
   for (size_t i = 1; i < ap_default_set_count; ++i) {
     const int order = strcmp(ap_default_set[i - 1].stem, ap_default_set[i].stem);
@@ -207,6 +224,25 @@ static void test_registry(void **state) {
     assert_int_equal(row->spill_bytes, 0);
   }
   assert_null(ap_find_prebuilt("flash_fwd_hdim64_fp16_sm80", "no such tile", "sm_80"));
+}
+
+/** A variant with any axis out of its domain has no tile, whatever its key would be. */
+static void test_no_tile(void **state) {
+  (void)state;
+  static const int32_t wrong[] = {-1,       3, 7, 12, 1 << 10, 64 + (1 << 10), 128 + (1 << 11),
+                                  INT32_MIN};
+  const ap_variant legal =
+      VARIANT(AP_ATTENTION_PASS_FWD, 0, 64, 64, ATTNPRESS_FP16, ATTNPRESS_FULL, 0, 80);
+  for (int32_t axis = 0; axis < AP_ATTENTION_AXIS_COUNT; ++axis)
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+      ap_variant variant = legal;
+      ap_tile tile;
+      variant.axis[axis] = wrong[i];
+      assert_false(ap_variant_is_legal(&variant));
+      if (axis == AP_ATTENTION_SPLIT || axis == AP_ATTENTION_DTYPE)
+        continue; /* the row leaves them open */
+      assert_int_equal(ap_find_tile(&variant, NULL, &tile), ATTNPRESS_INVALID_ARGUMENT);
+    }
 }
 
 static double now_ms(void) {
@@ -254,15 +290,36 @@ static void test_linked_cubins(void **state) {
 static void test_source(void **state) {
   (void)state;
   char *source = NULL;
-  assert_ok(attnpress_render_source("flash_fwd_hdim72_bf16_causal_sm80", &source));
+  assert_ok(attnpress_render_source("flash_fwd_hdim72_bf16_causal_sm80", NULL, &source));
   assert_non_null(strstr(source, "flash_fwd_hdim72_bf16_causal_sm80"));
   attnpress_free_source(source);
   attnpress_free_source(NULL);
-  assert_int_equal(attnpress_render_source("flash_fwd_hdim72", &source),
+  assert_int_equal(attnpress_render_source("flash_fwd_hdim72", NULL, &source),
                    ATTNPRESS_INVALID_ARGUMENT);
   assert_null(source);
-  assert_int_equal(attnpress_render_source("flash_fwd_hdim72_bf16_sm80", NULL),
+  assert_int_equal(attnpress_render_source("flash_fwd_hdim72_bf16_sm80", NULL, NULL),
                    ATTNPRESS_INVALID_ARGUMENT);
+}
+
+/** A target may have a tile of its own, and then the source is another: what it prints is what was
+ * compiled for that target. */
+static void test_source_of_target(void **state) {
+  (void)state;
+  char *own = NULL, *other = NULL;
+  assert_ok(attnpress_render_source("flash_fwd_hdim192_bf16_sm80", NULL, &own));
+  assert_ok(attnpress_render_source("flash_fwd_hdim192_bf16_sm80", "sm_90", &other));
+  assert_non_null(strstr(own, "m128n96w4x2s2k192v96c"));
+  assert_non_null(strstr(other, "m128n128w4x2s2k192v128c"));
+  attnpress_free_source(other);
+  assert_ok(attnpress_render_source("flash_fwd_hdim192_bf16_sm80", "sm_80", &other));
+  assert_string_equal(own, other);
+  attnpress_free_source(other);
+  attnpress_free_source(own);
+  assert_int_equal(attnpress_render_source("flash_fwd_hdim192_bf16_sm90", "sm_90", &other),
+                   ATTNPRESS_INVALID_ARGUMENT);
+  assert_int_equal(attnpress_render_source("flash_fwd_hdim192_bf16_sm90", "sm_9", &other),
+                   ATTNPRESS_INVALID_ARGUMENT);
+  assert_null(other);
 }
 
 static void test_status(void **state) {
@@ -279,10 +336,16 @@ static void test_status(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_inverses),    cmocka_unit_test(test_stems),
-      cmocka_unit_test(test_wrong_stems), cmocka_unit_test(test_tile_names),
-      cmocka_unit_test(test_keys),        cmocka_unit_test(test_registry),
-      cmocka_unit_test(test_source),      cmocka_unit_test(test_linked_cubins),
+      cmocka_unit_test(test_inverses),
+      cmocka_unit_test(test_stems),
+      cmocka_unit_test(test_wrong_stems),
+      cmocka_unit_test(test_tile_names),
+      cmocka_unit_test(test_keys),
+      cmocka_unit_test(test_registry),
+      cmocka_unit_test(test_no_tile),
+      cmocka_unit_test(test_source),
+      cmocka_unit_test(test_source_of_target),
+      cmocka_unit_test(test_linked_cubins),
       cmocka_unit_test(test_status),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,21 +7,14 @@ import random
 from pathlib import Path
 
 import pytest
-from generator_support import c_fields, compile_grammar_cli, run_lines, tabs
+from generator_support import ATTENTION, EVERY, compile_grammar_cli, number_of, run_lines, tabs
 
-from generator.variant import (
-    ARCHS,
-    DTYPES,
-    MASKS,
-    PAIRS,
-    PASSES,
-    Variant,
-    VariantError,
-    every_variant,
-    parse_stem,
-)
+from generator import GeneratorError
+from generator.attention.rules import make_variant
+from generator.variant import Variant, VariantError, parse_stem
+from generator.variant import make_variant as make_any_variant
 
-EVERY = list(every_variant())
+PAIRS = ((64, 128), (96, 64), (128, 64), (192, 128), (256, 128))
 
 # Names of nothing: wrong characters, order, case, numbers, combinations.
 MALFORMED = [
@@ -142,23 +135,23 @@ def test_every_variant_is_there_once() -> None:
     ("variant", "stem"),
     [
         (
-            Variant("fwd", 96, 96, "fp16", "causal"),
+            make_variant("fwd", 96, 96, "fp16", "causal"),
             "flash_fwd_hdim96_fp16_causal_sm80",
         ),
         (
-            Variant("fwd", 192, 192, "fp16", "causal", split=True),
+            make_variant("fwd", 192, 192, "fp16", "causal", split=True),
             "flash_fwd_split_hdim192_fp16_causal_sm80",
         ),
         (
-            Variant("fwd", 192, 128, "bf16", "causal", split=True, decode=True, arch=86),
+            make_variant("fwd", 192, 128, "bf16", "causal", split=True, decode=True, arch=86),
             "flash_fwd_split_hdim192v128_bf16_causal_decode_sm86",
         ),
-        (Variant("fwd", 8, 8, "bf16"), "flash_fwd_hdim8_bf16_sm80"),
+        (make_variant("fwd", 8, 8, "bf16"), "flash_fwd_hdim8_bf16_sm80"),
         (
-            Variant("fwd", 256, 128, "fp16", "causal", split=True, arch=90),
+            make_variant("fwd", 256, 128, "fp16", "causal", split=True, arch=90),
             "flash_fwd_split_hdim256v128_fp16_causal_sm90",
         ),
-        (Variant("fwd_combine", 128, 128, "bf16"), "flash_fwd_combine_hdim128_bf16_sm80"),
+        (make_variant("fwd_combine", 128, 128, "bf16"), "flash_fwd_combine_hdim128_bf16_sm80"),
     ],
 )
 def test_examples(variant: Variant, stem: str) -> None:
@@ -212,58 +205,102 @@ def test_what_parses_prints_the_same() -> None:
         ),
         (
             {"arch": 90, "decode": True},
-            "decode is not supported on sm90: it must be on sm80 or sm86",
+            "decode is not supported on sm90$",
         ),
         (
-            {"arch": 90, "pass_": "fwd_combine"},
-            "fwd_combine pass does not take arch sm90, only sm80",
+            {"arch": 90, "pass": "fwd_combine"},
+            "arch sm90 is not supported in the fwd_combine pass: it must be sm80",
         ),
-        ({"pass_": "bwd"}, "pass bwd is unknown: it must be fwd or fwd_combine"),
-        ({"pass_": "fwd_combine", "split": True}, "fwd_combine pass does not take split"),
-        ({"pass_": "fwd_combine", "decode": True}, "fwd_combine pass does not take decode"),
-        ({"pass_": "fwd_combine", "mask": "causal"}, "fwd_combine pass does not take a mask"),
-        ({"pass_": "fwd_combine", "arch": 86}, "fwd_combine pass does not take arch sm86"),
+        ({"pass": "bwd"}, "pass bwd is unknown: it must be fwd or fwd_combine"),
+        ({"pass": "fwd_combine", "split": True}, "split is not supported in the fwd_combine pass"),
         (
-            {"pass_": "fwd_combine", "hdim": 192},
-            "fwd_combine pass does not take a value head dim of its own",
+            {"pass": "fwd_combine", "decode": True},
+            "decode is not supported in the fwd_combine pass",
+        ),
+        (
+            {"pass": "fwd_combine", "mask": "causal"},
+            "mask causal is not supported in the fwd_combine pass: it must be full",
+        ),
+        (
+            {"pass": "fwd_combine", "arch": 86},
+            "arch sm86 is not supported in the fwd_combine pass: it must be sm80",
+        ),
+        (
+            {"pass": "fwd_combine", "hdim": 192},
+            "value head dim 128 is not supported with head dim 192 in the fwd_combine pass",
         ),
     ],
 )
 def test_errors_name_the_value_and_what_is_allowed(fields: dict, sentence: str) -> None:
-    legal = {"pass_": "fwd", "hdim": 128, "hdim_v": 128, "dtype": "bf16"}
+    legal = {"hdim": 128, "hdim_v": 128, "dtype": "bf16"}
     with pytest.raises(VariantError, match=sentence):
-        Variant(**{**legal, **fields})
+        make_any_variant(ATTENTION, **{**legal, **fields})
+
+
+def test_axes_by_name() -> None:
+    variant = make_any_variant(ATTENTION, hdim=64, mask="causal")
+    assert (variant["hdim"], variant.hdim_v, variant.arch, variant["pass"]) == (64, 64, 80, "fwd")
+    assert variant.replace(arch=86).stem == "flash_fwd_hdim64_bf16_causal_sm86"
+    assert variant.codes == (0, 0, 64, 64, 2, 1, 0, 80)
+    with pytest.raises(AttributeError):
+        variant.stages  # noqa: B018
+    with pytest.raises(VariantError, match="hdim is missing"):
+        make_any_variant(ATTENTION, dtype="bf16")
+    with pytest.raises(VariantError, match="window is unknown"):
+        make_any_variant(ATTENTION, hdim=64, window=True)
+    for wrong in (True, 64.0, "64"):
+        with pytest.raises(GeneratorError):
+            make_any_variant(ATTENTION, hdim=wrong)
 
 
 # ---- The twin in C ------------------------------------------------------------------------------
 
 
 def test_c_parses_and_prints_every_variant(grammar_cli: Path) -> None:
+    """And its key is another for each, never 0."""
+    family = number_of(ATTENTION)
     lines = [tabs("parse", variant.stem) for variant in EVERY]
-    lines += [tabs("print", *c_fields(variant)) for variant in EVERY]
-    answers = run_lines(grammar_cli, lines).decode().splitlines()
-    expected = [tabs("ok", *c_fields(variant), variant.stem) for variant in EVERY]
+    lines += [tabs("print", family, *variant.codes) for variant in EVERY]
+    answers = [line.split("\t") for line in run_lines(grammar_cli, lines).decode().splitlines()]
+    keys = {int(answer.pop(-2)) for answer in answers[: len(EVERY)]}
+    assert len(keys) == len(EVERY) and 0 not in keys
+    expected = [tabs("ok", family, *variant.codes, variant.stem) for variant in EVERY]
     expected += [tabs("ok", variant.stem) for variant in EVERY]
-    assert answers == expected
+    assert [tabs(*answer) for answer in answers] == expected
+
+
+def refusal(stem: str) -> str | None:
+    """What Python says of a stem; None: it parses."""
+    try:
+        parse_stem(stem)
+    except VariantError as error:
+        return str(error)
+    return None
 
 
 def test_c_and_python_agree_on_what_does_not_parse(grammar_cli: Path) -> None:
-    stems = MALFORMED + mutations(3000)
+    """And say the same of it, but for stems so long that C cuts them off."""
+    stems = MALFORMED + mutations(6000)
     answers = run_lines(grammar_cli, [tabs("parse", stem) for stem in stems]).decode().splitlines()
     assert len(answers) == len(stems)
+    sentences = set()
     for stem, answer in zip(stems, answers, strict=True):
         kind, *words = answer.split("\t")
-        if parses(stem):
+        expected = refusal(stem)
+        if expected is None:
             assert (kind, words[-1]) == ("ok", stem)
-        else:
-            assert kind == "error", stem
-            status, sentence = words
-            assert status != "0"
-            assert sentence, f"no sentence for {stem!r}"
+            continue
+        status, sentence = words
+        assert kind == "error" and status != "0", stem
+        if len(stem.encode()) <= 160:
+            assert sentence == expected
+            sentences.add(sentence.partition(" is ")[2])
+    assert len(sentences) > 10
 
 
 def test_c_prints_what_python_allows_and_nothing_else(grammar_cli: Path) -> None:
-    """Over a grid with illegal values on every axis."""
+    """Over a grid with illegal values on every axis; both say the same, where Python has a name for
+    the value of a word."""
     grid = list(
         itertools.product(
             range(-1, 3),
@@ -276,25 +313,56 @@ def test_c_prints_what_python_allows_and_nothing_else(grammar_cli: Path) -> None
             (0, 75, 80, 86, 90),
         )
     )
-    names = (dict(enumerate(PASSES)), dict(enumerate(DTYPES, start=1)), dict(enumerate(MASKS)))
-    answers = run_lines(grammar_cli, [tabs("print", *fields) for fields in grid])
-    legal = 0
+    family = number_of(ATTENTION)
+    answers = run_lines(grammar_cli, [tabs("print", family, *fields) for fields in grid])
+    legal = compared = 0
     for fields, answer in zip(grid, answers.decode().splitlines(), strict=True):
-        pass_, split, hdim, hdim_v, dtype, mask, decode, arch = fields
+        values = []
+        for axis, field in zip(ATTENTION.axes, fields, strict=True):
+            words = {code: word for word, code in axis.codes.items()}
+            number = bool(field) if axis.kind == "flag" else field
+            values.append(words.get(field, "?") if axis.kind == "word" else number)
         try:
-            stem = Variant(
-                names[0].get(pass_, "?"),
-                hdim,
-                hdim_v,
-                names[1].get(dtype, "?"),
-                names[2].get(mask, "?"),
-                bool(split),
-                bool(decode),
-                arch,
-            ).stem
-        except VariantError:
-            assert answer.startswith("error\t"), fields
+            stem = Variant(ATTENTION, tuple(values)).stem
+        except VariantError as error:
+            kind, status, sentence = answer.split("\t")
+            assert (kind, status) == ("error", "1"), fields
+            if "?" not in values:
+                assert sentence == str(error)
+                compared += 1
         else:
             assert answer == tabs("ok", stem)
             legal += 1
-    assert legal > len(ARCHS)
+    assert legal > 100 and compared > 10_000
+
+
+def test_families_and_flags_out_of_range(grammar_cli: Path) -> None:
+    variant = make_variant("fwd", 64, 64, "bf16").codes
+    lines = [tabs("print", 99, *variant), tabs("print", -1, *variant)]
+    lines.append(tabs("print", number_of(ATTENTION), 0, 2, *variant[2:]))
+    answers = run_lines(grammar_cli, lines).decode().splitlines()
+    assert "family 99 is unknown" in answers[0]
+    assert "family -1 is unknown" in answers[1]
+    assert "split is 2: it must be 0 or 1" in answers[2]
+
+
+def test_what_runs_where(grammar_cli: Path) -> None:
+    """Architectures best first, each with its target; a variant's own arch does not matter."""
+    stem, combine = "flash_fwd_hdim64_bf16_sm86", "flash_fwd_combine_hdim64_bf16_sm80"
+    rows = {
+        (stem, 80): "80 sm_80",
+        (stem, 86): "86 sm_86",
+        (stem, 87): "80 sm_80",
+        (stem, 89): "86 sm_86",
+        (stem, 90): "90 sm_90a 80 sm_90",
+        (stem, 103): "80 sm_100",
+        (stem, 121): "86 sm_120",
+        (combine, 86): "80 sm_86",
+        (combine, 90): "80 sm_90",
+        (combine, 120): "80 sm_120",
+    }
+    lines = [tabs("runs", *row) for row in [*rows, (stem, 75), (stem, 91)]]
+    *found, old, unknown = run_lines(grammar_cli, lines).decode().splitlines()
+    assert found == [tabs("ok", *row.split()) for row in rows.values()]
+    assert "compute capability 7.5; 8.0 or newer is needed" in old
+    assert "9.1, which this version does not know; it knows 8.x, 9.0, 10.x, 11.x and" in unknown

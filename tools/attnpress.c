@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "press/registry.h"
 #include "tool.h"
 
 static const struct command {
@@ -19,17 +20,26 @@ static const struct command {
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
 
+/* The names of kernels, as the library itself says them about a word that is none. */
+static const char *grammar(void) {
+  static const char before[] = "names are ";
+  ap_variant none;
+  ap_variant_parse("", &none);
+  const char *names = strstr(attnpress_last_error(), before);
+  return names != NULL ? names + strlen(before) : "";
+}
+
 static void print_help(void) {
   printf("attnpress %d.%d.%d: exact attention, pressed from templates\n\n"
          "usage: attnpress COMMAND [OPTION]... (attnpress COMMAND --help says more)\n\n",
          ATTNPRESS_VERSION_MAJOR, ATTNPRESS_VERSION_MINOR, ATTNPRESS_VERSION_PATCH);
   for (int i = 0; i < COMMAND_COUNT; ++i)
     printf("  %-10s%s\n", commands[i].name, commands[i].summary);
-  printf(
-      "\nKernels are named\n"
-      "  flash_<fwd|fwd_combine>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal][_decode]_sm<80|86>\n"
-      "with head dims D and DV that are multiples of 8 up to 512.\n\n"
-      "exit status: 0 success, 1 it did not work, 2 the words were wrong\n");
+  printf("\nKernels are named\n  %s\n"
+         "with D and DV the head dims. `attnpress source NAME` prints one, or says what is "
+         "allowed.\n\n"
+         "exit status: 0 success, 1 it did not work, 2 the words were wrong\n",
+         grammar());
 }
 
 int main(int argc, char **argv) {

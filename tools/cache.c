@@ -2,7 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "internal.h"
+#include "handle.h"
+#include "press/info.h"
+#include "press/registry.h"
+#include "press/target.h"
 #include "tool.h"
 
 int tool_list_cached(const char *command, const char *dir);

@@ -3,7 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "internal.h"
+#include "handle.h"
+#include "press/info.h"
+#include "press/registry.h"
+#include "press/target.h"
 #include "tool.h"
 
 static void print_help(void) {

@@ -2,7 +2,10 @@
 #include <stdlib.h>
 #include <zstd.h>
 
-#include "internal.h"
+#include "handle.h"
+#include "press/info.h"
+#include "press/registry.h"
+#include "press/target.h"
 #include "tool.h"
 
 enum { LEVEL = 19 }; /* 20 ms a cubin; unpacking does not depend on it */

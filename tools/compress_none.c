@@ -1,5 +1,8 @@
 /* Stands for compress.c in a build without linked cubins, which needs no zstd. */
-#include "internal.h"
+#include "handle.h"
+#include "press/info.h"
+#include "press/registry.h"
+#include "press/target.h"
 #include "tool.h"
 
 int tool_compress(const void *data, size_t size, void **frame, size_t *frame_size) {

@@ -5,7 +5,11 @@
 #include <unistd.h>
 
 #include "attention/cpu.h"
-#include "internal.h"
+#include "handle.h"
+#include "press/info.h"
+#include "press/registry.h"
+#include "press/target.h"
+#include "../generated/families.h"
 #include "tool.h"
 
 enum { MISSING_MAX = 16 };
@@ -26,17 +30,14 @@ static void line(const char *name, const char *value) {
 
 /** The kernels that a device runs, best first. */
 static void report_archs(int capability) {
-  static const int archs[] = {90, 86, 80};
+  const ap_variant any = {.family = AP_FAMILY_ATTENTION};
   char text[128];
-  for (size_t a = 0; a < sizeof archs / sizeof *archs; ++a) {
-    const char *target = ap_target_for(capability, archs[a]);
+  for (const ap_route *run = NULL; (run = ap_next_route(&any, capability, run)) != NULL;) {
     size_t linked = 0;
-    if (target == NULL)
-      continue;
     for (size_t i = 0; i < ap_prebuilt_cubins_count; ++i)
-      linked += strcmp(ap_prebuilt_cubins[i].target, target) == 0;
+      linked += strcmp(ap_prebuilt_cubins[i].target, run->target) == 0;
     snprintf(text, sizeof text, "   runs sm%d kernels compiled for %s; %zu of them are linked in",
-             archs[a], target, linked);
+             run->arch, run->target, linked);
     line("", text);
   }
 }
@@ -55,7 +56,7 @@ static void report_device(const ap_driver *driver, int index, report *r) {
            device.capability / 10, device.capability % 10, device.sm_count,
            (double)bytes / 1073741824.0);
   line(index == 0 ? "devices" : "", text);
-  if (status != ATTNPRESS_OK) {
+  if (status != ATTNPRESS_OK || ap_check_capability(device.capability) != ATTNPRESS_OK) {
     miss(r, "%s", attnpress_last_error());
     return;
   }

@@ -4,7 +4,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "internal.h"
+#include "handle.h"
+#include "press/info.h"
+#include "press/registry.h"
+#include "press/target.h"
 #include "tool.h"
 
 static void list_prebuilt(void) {
@@ -126,13 +129,21 @@ int ap_tool_list(int argc, char **argv) {
 }
 
 int ap_tool_source(int argc, char **argv) {
-  const char *stem = NULL;
+  const char *stem = NULL, *target = NULL, *value;
   for (int i = 1; i < argc; ++i) {
     if (tool_is_help(argv[i])) {
-      printf("usage: attnpress source STEM\n\n"
+      printf("usage: attnpress source STEM [--target TARGET]\n\n"
              "Prints the CUDA source of a kernel, as NVRTC gets it; STEM such as\n"
-             "flash_fwd_hdim72_bf16_causal_sm80.\n");
+             "flash_fwd_hdim72_bf16_causal_sm80.\n\n"
+             "  --target TARGET  such as sm_90: some stems have another tile there; otherwise the\n"
+             "                   target that the stem's arch is named after\n");
       return TOOL_OK;
+    }
+    if ((value = tool_option(argc, argv, &i, "--target")) != NULL) {
+      if (*value == '\0')
+        return tool_usage("source", "--target needs a target");
+      target = value;
+      continue;
     }
     if (argv[i][0] == '-')
       return tool_usage("source", "\"%s\" is not an option", argv[i]);
@@ -143,7 +154,7 @@ int ap_tool_source(int argc, char **argv) {
   if (stem == NULL)
     return tool_usage("source", "the name of a kernel is missing");
   char *source;
-  const attnpress_status status = attnpress_render_source(stem, &source);
+  const attnpress_status status = attnpress_render_source(stem, target, &source);
   if (status != ATTNPRESS_OK)
     return tool_fail("source", status);
   fputs(source, stdout);

@@ -1,10 +1,10 @@
 /* attnpress prebuild: compiles the default set for the library's own build.
  *
  * Writes to a folder: <stem>.<target>.cubin.zst each, prebuilt_cubins.S that includes them,
- * prebuilt_cubins.c that lists them for runtime/press/registry.h, and prebuilt_manifest.txt. The manifest
- * says for each cubin the key of what it was made from and the checksum of what came out: a cubin
- * for which both still hold is not compiled again. Every file is written beside its place and
- * renamed, so that a build that was interrupted goes on where it was. */
+ * prebuilt_cubins.c that lists them for runtime/press/registry.h, and prebuilt_manifest.txt. The
+ * manifest says for each cubin the key of what it was made from and the checksum of what came out:
+ * a cubin for which both still hold is not compiled again. Every file is written beside its place
+ * and renamed, so that a build that was interrupted goes on where it was. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -20,7 +20,10 @@
 #include <unistd.h>
 
 #include "core/hash.h"
-#include "internal.h"
+#include "handle.h"
+#include "press/info.h"
+#include "press/registry.h"
+#include "press/target.h"
 #include "tool.h"
 
 enum { KEY_TEXT = 33, JOBS_MAX = 256, PATH_BYTES = PATH_MAX + 256 };
@@ -215,7 +218,7 @@ static int store(const press *p, item *it, const ap_image *image) {
 static int compile_item(press *p, item *it) {
   ap_nvrtc *nvrtc;
   ap_image image;
-  if (ap_handle_nvrtc(p->handle, &nvrtc) != ATTNPRESS_OK ||
+  if (ap_compiler_get(&p->handle->finder.compiler, &nvrtc) != ATTNPRESS_OK ||
       ap_jit_compile(nvrtc, &p->handle->log, &it->request, it->source, &image) != ATTNPRESS_OK)
     return 0;
   const int good = store(p, it, &image);
@@ -392,10 +395,36 @@ static int press_all(press *p, int jobs) {
   return good;
 }
 
-static int prebuild(const char *out, int jobs) {
+/** A handle that has NVRTC: one that the library finds, else one of `dirs`, folders separated by
+ * ':'. What ATTNPRESS_NVRTC names is used, or nothing. */
+static int open_handle(press *p, const char *dirs) {
   attnpress_options options = ATTNPRESS_OPTIONS_INIT;
+  ap_nvrtc *nvrtc;
   options.backend = ATTNPRESS_COMPILE_ONLY;
   options.cache_off = 1;
+  if (attnpress_create(&p->handle, &options) != ATTNPRESS_OK)
+    return 0;
+  const char *named = getenv("ATTNPRESS_NVRTC");
+  if (*dirs == '\0' || (named != NULL && *named) ||
+      ap_compiler_get(&p->handle->finder.compiler, &nvrtc) == ATTNPRESS_OK)
+    return 1;
+  for (const char *dir = dirs; *dir; dir += strspn(dir, ":")) {
+    const int length = (int)strcspn(dir, ":");
+    for (int major = 13; major >= 12; --major) {
+      char path[PATH_BYTES];
+      snprintf(path, sizeof path, "%.*s/libnvrtc.so.%d", length, dir, major);
+      if (access(path, F_OK) != 0)
+        continue;
+      attnpress_destroy(p->handle);
+      options.nvrtc_path = path;
+      return attnpress_create(&p->handle, &options) == ATTNPRESS_OK;
+    }
+    dir += length;
+  }
+  return 1; /* compiling says what is missing */
+}
+
+static int prebuild(const char *out, int jobs, const char *nvrtc_dirs) {
   press p = {.count = ap_default_set_count};
   char *dir = NULL;
   if ((mkdir(out, 0777) != 0 && errno != EEXIST) || (dir = realpath(out, NULL)) == NULL) {
@@ -408,7 +437,7 @@ static int prebuild(const char *out, int jobs) {
   int good = p.items != NULL && strpbrk(dir, "\"\\\n") == NULL;
   if (!good)
     ap_fail(ATTNPRESS_IO_ERROR, "%s cannot be named in an assembler file", dir);
-  good = good && attnpress_create(&p.handle, &options) == ATTNPRESS_OK && press_all(&p, jobs);
+  good = good && open_handle(&p, nvrtc_dirs) && press_all(&p, jobs);
   if (!good)
     fprintf(stderr, "attnpress prebuild: %s\n", attnpress_last_error());
   attnpress_destroy(p.handle);
@@ -421,16 +450,17 @@ static int prebuild(const char *out, int jobs) {
 }
 
 int ap_tool_prebuild(int argc, char **argv) {
-  const char *out = NULL, *value;
+  const char *out = NULL, *nvrtc_dirs = "", *value;
   long jobs = sysconf(_SC_NPROCESSORS_ONLN);
   for (int i = 1; i < argc; ++i) {
     if (tool_is_help(argv[i])) {
-      printf("usage: attnpress prebuild --out DIR [--jobs N]\n\n"
+      printf("usage: attnpress prebuild --out DIR [--jobs N] [--nvrtc-dirs A:B...]\n\n"
              "Compiles the default set of kernels and writes the cubins and the files that link\n"
              "them: the library's own build does this. What has not changed is not compiled\n"
              "again.\n\n"
-             "  --out DIR   where to write\n"
-             "  --jobs N    threads that compile, 1 to %d; otherwise one a core\n",
+             "  --out DIR           where to write\n"
+             "  --jobs N            threads that compile, 1 to %d; otherwise one a core\n"
+             "  --nvrtc-dirs A:B    folders where NVRTC is looked for last\n",
              JOBS_MAX);
       return TOOL_OK;
     }
@@ -443,11 +473,13 @@ int ap_tool_prebuild(int argc, char **argv) {
       jobs = strtol(value, &end, 10);
       if (*value == '\0' || *end != '\0' || jobs < 1 || jobs > JOBS_MAX)
         return tool_usage("prebuild", "--jobs is \"%s\", and must be 1 to %d", value, JOBS_MAX);
+    } else if ((value = tool_option(argc, argv, &i, "--nvrtc-dirs")) != NULL) {
+      nvrtc_dirs = value;
     } else {
       return tool_usage("prebuild", "\"%s\" is not an option", argv[i]);
     }
   }
   if (out == NULL)
     return tool_usage("prebuild", "--out DIR is missing");
-  return prebuild(out, jobs > JOBS_MAX ? JOBS_MAX : jobs < 1 ? 1 : (int)jobs);
+  return prebuild(out, jobs > JOBS_MAX ? JOBS_MAX : jobs < 1 ? 1 : (int)jobs, nvrtc_dirs);
 }

@@ -28,6 +28,8 @@ typedef struct run_options {
 } run_options;
 
 /* One run: the call with host pointers, and where it is a GPU's, with device pointers. */
+enum { LAUNCHES_MAX = 2 };
+
 typedef struct session {
   run_options o;
   attnpress_handle *handle;
@@ -38,7 +40,9 @@ typedef struct session {
   CUdeviceptr buffers[6]; /* q, k, v, out, lse, workspace */
   CUstream stream;
   CUevent start, end;
-  attnpress_info info;
+  attnpress_plan *plan;
+  int launches;
+  attnpress_info info[LAUNCHES_MAX]; /* of each launch */
   double first_ms, run_ms;
   reference_error error;
   int64_t checked_rows, rounds;
@@ -198,6 +202,20 @@ static int open_device(session *s) {
 
 /* ---- Data ---- */
 
+/* Plans the call, and asks what it launches. */
+static int describe_plan(session *s) {
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  options.stream = s->stream;
+  attnpress_plan_destroy(s->plan);
+  attnpress_status status = attnpress_plan_forward(s->handle, &s->host, &options, &s->plan);
+  s->launches = attnpress_plan_launch_count(s->plan);
+  for (int i = 0; i < s->launches && status == ATTNPRESS_OK; ++i) {
+    s->info[i] = (attnpress_info)ATTNPRESS_INFO_INIT;
+    status = attnpress_plan_launch(s->plan, i, &s->info[i]);
+  }
+  return status == ATTNPRESS_OK ? TOOL_OK : tool_fail("run", status);
+}
+
 /* The call's shapes; the library says what is wrong with them. */
 static int describe_call(session *s) {
   const run_options *o = &s->o;
@@ -215,9 +233,7 @@ static int describe_call(session *s) {
   s->host.out = tensor(NULL, o->batch, o->seqlen_q, o->heads, o->hdim_v, o->dtype);
   s->host.mask = o->causal ? ATTNPRESS_CAUSAL : ATTNPRESS_FULL;
   s->host.num_splits = (int32_t)o->splits;
-  s->info = (attnpress_info)ATTNPRESS_INFO_INIT;
-  const attnpress_status status = attnpress_describe_forward(s->handle, &s->host, &s->info);
-  return status == ATTNPRESS_OK ? TOOL_OK : tool_fail("run", status);
+  return describe_plan(s);
 }
 
 static int allocate_host(session *s) {
@@ -253,7 +269,7 @@ static int allocate_device(session *s) {
       s->device.lse = (float *)(uintptr_t)s->buffers[i];
   }
   const attnpress_status status =
-      attnpress_forward_workspace_size(s->handle, &s->device, &s->device.workspace_bytes);
+      attnpress_plan_workspace_bytes(s->plan, &s->device.workspace_bytes);
   if (status != ATTNPRESS_OK)
     return tool_fail("run", status);
   if (s->device.workspace_bytes > 0)
@@ -424,27 +440,29 @@ static void print_call(const session *s) {
     printf("device    CPU, %s\n", ap_cpu_isa_name(ap_cpu_best_isa()));
 }
 
-/* `before`: what describe said before the first call, with the origin; s->info: after it. */
-static void print_kernel(const session *s, const attnpress_info *before) {
+/* `before`: what the plan said before the first call, with the origins; s->info: after it. */
+static void print_kernels(const session *s, const attnpress_info *before) {
   static const char *const origins[] = {
       "none", "linked in", "disk cache", "compiled now (jit)", "memory", "the library's own code"};
-  printf("kernel    %s", before->stem);
-  if (*before->tile)
-    printf(", tile %s, %s", before->tile, before->target);
-  printf("\n");
-  if (*before->combine_stem)
-    printf("combine   %s, %d splits\n", before->combine_stem, (int)before->num_splits);
-  printf("origin    %s\n", before->origin >= 0 && before->origin <= ATTNPRESS_ORIGIN_CPU
-                               ? origins[before->origin]
-                               : "?");
-  if (s->on_cuda) {
-    printf("compile   %.1f ms; first call %.2f ms, loading included\n", s->info.compile_ms,
-           s->first_ms);
-    printf(
-        "size      %zu bytes, %d registers, %d bytes of local memory, %d bytes of shared memory\n",
-        s->info.cubin_bytes, (int)s->info.registers, (int)s->info.spill_bytes,
-        (int)s->info.smem_bytes);
+  for (int i = 0; i < s->launches; ++i) {
+    const attnpress_info *info = &s->info[i];
+    printf("kernel    %s", info->stem);
+    if (*info->tile)
+      printf(", tile %s, %s", info->tile, info->target);
+    if (s->on_cuda)
+      printf(", %d blocks of %d threads", (int)info->grid, (int)info->threads);
+    if (info->num_splits > 1)
+      printf(", %d splits", (int)info->num_splits);
+    printf("\norigin    %s\n", origins[before[i].origin]);
+    if (s->on_cuda)
+      printf("compile   %.1f ms\n"
+             "size      %zu bytes, %d registers, %d bytes of local memory, %d bytes of shared "
+             "memory\n",
+             info->compile_ms, info->cubin_bytes, (int)info->registers, (int)info->spill_bytes,
+             (int)info->smem_bytes);
   }
+  if (s->on_cuda)
+    printf("first     %.2f ms, loading included\n", s->first_ms);
 }
 
 static int print_result(const session *s) {
@@ -474,6 +492,7 @@ static int print_result(const session *s) {
 }
 
 static void close_session(session *s) {
+  attnpress_plan_destroy(s->plan);
   attnpress_destroy(s->handle);
   if (s->on_cuda) {
     for (int i = 0; i < 6; ++i)
@@ -495,13 +514,6 @@ static void close_session(session *s) {
   free(s->host.lse);
 }
 
-/* What is known of the kernel once it is loaded: registers, sizes, the time in the compiler. */
-static int describe_loaded(session *s) {
-  s->info = (attnpress_info)ATTNPRESS_INFO_INIT;
-  const attnpress_status status = attnpress_describe_forward(s->handle, &s->device, &s->info);
-  return status == ATTNPRESS_OK ? TOOL_OK : tool_fail("run", status);
-}
-
 static int run(session *s) {
   int status = open_device(s);
   if (status == TOOL_OK)
@@ -514,10 +526,11 @@ static int run(session *s) {
     status = fill(s, 0);
   if (status != TOOL_OK)
     return status;
-  const attnpress_info before = s->info;
+  attnpress_info before[LAUNCHES_MAX];
+  memcpy(before, s->info, sizeof before);
   status = call_once(s, &s->first_ms);
-  if (status == TOOL_OK)
-    status = describe_loaded(s);
+  if (status == TOOL_OK) /* what is known of the kernels once they are loaded */
+    status = describe_plan(s);
   if (status == TOOL_OK)
     status = check(s);
   if (status == TOOL_OK)
@@ -525,7 +538,7 @@ static int run(session *s) {
   if (status != TOOL_OK)
     return status;
   print_call(s);
-  print_kernel(s, &before);
+  print_kernels(s, before);
   return print_result(s);
 }
 

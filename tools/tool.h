@@ -42,9 +42,8 @@ enum { TABLE_COLUMNS_MAX = 10 };
 
 typedef struct tool_table {
   int columns;
-  const char
-      *titles[TABLE_COLUMNS_MAX]; /* one that begins with '>' is set flush right, without it */
-  char **cells;                   /* row after row */
+  const char *titles[TABLE_COLUMNS_MAX]; /* one after '>' is set flush right, without it */
+  char **cells;                          /* row after row */
   size_t rows, capacity;
 } tool_table;
 

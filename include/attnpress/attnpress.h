@@ -1,7 +1,7 @@
 /* attnpress: exact attention on NVIDIA GPUs, and on the CPU, from C.
  *
- *     out[b, i, h, :] = sum_j softmax_j(scale * <q[b, i, h, :], k[b, j, h / group, :]>) v[b, j, h /
- * group, :]
+ *     out[b, i, h, :] = sum_j softmax_j(scale * <q[b, i, h, :], k[b, j, h / group, :]>)
+ *                             * v[b, j, h / group, :]
  *
  * A handle is made once and used by every thread:
  *
@@ -13,19 +13,44 @@
  *     status = attnpress_forward(handle, &args, stream);
  *     attnpress_destroy(handle);
  *
+ * Each operation (here the forward pass; other families have headers of their own beside this one)
+ * has one function that runs it and one that makes a plan of it. A plan says what the call would
+ * launch and how much workspace it needs, loads its kernels ahead of time, and runs it again.
+ *
  * Conventions
- *   - Every function that can fail returns an attnpress_status; 0 is success.
- * attnpress_last_error() then holds one sentence of the calling thread: the value that was wrong,
- * what is allowed, and the mend.
- *   - Zero means default in every field. Argument structs begin with struct_size (the _INIT macros
- * set it); a larger struct than this library knows is accepted if its unknown tail is zero, so that
- * newer callers run on older libraries as long as they use nothing newer.
- *   - Strides and shapes are in elements; names that end in _bytes are in bytes, names that end in
- * _ms in milliseconds.
- *   - GPU calls are asynchronous on the caller's stream. Nothing here prints, exits, synchronises,
- * or allocates device memory. Kernels load on first use; attnpress_prepare_forward() does that
- * ahead of time.
- *   - All functions are thread-safe; only attnpress_destroy() needs the handle to itself.
+ *
+ * Status. Every function that can fail returns an attnpress_status; 0 is success. After a failure
+ * attnpress_last_error() holds one sentence of the calling thread: the value that was wrong, what
+ * is allowed, and the remedy. Each function lists the statuses that it can return; a function that
+ * takes a handle or a struct returns INVALID_ARGUMENT where that is NULL. After a failure nothing
+ * was launched and no output was written, with one exception: DRIVER_ERROR from the second or a
+ * later launch of a call, whose outputs then hold no result.
+ *
+ * Structs that grow. Argument structs begin with struct_size, which the _INIT macros set. A smaller
+ * struct is an older caller's: what is missing at its end counts as zero. A larger one is a newer
+ * caller's: it is accepted where the tail that this library does not know is zero. What is written
+ * back is cut to the caller's size. A struct_size below that of the first version is refused as not
+ * initialised. Zero means default in every field. A group of optional fields is a pointer to such a
+ * struct of its own, NULL where it is not used. attnpress_tensor is frozen.
+ *
+ * Units. Strides and shapes are in elements; names that end in _bytes are in bytes, names that end
+ * in _ms in milliseconds.
+ *
+ * Buffers. Outputs and workspace must not overlap each other or an input, unless a function says
+ * that they may; that is not checked. Inputs may overlap each other.
+ *
+ * Work. GPU calls are asynchronous on the caller's stream. Nothing here prints, exits,
+ * synchronises, or allocates device memory. Kernels load on first use, and attnpress_plan_prepare()
+ * loads them ahead of time.
+ *
+ * Threads. All functions are thread-safe; attnpress_destroy() alone needs the handle to itself. A
+ * plan is immutable and may be used by many threads at once.
+ *
+ * Processes. After fork() a child may use CPU and compile-only handles that it makes itself, and
+ * those of its parent where no thread was inside a call at the fork. A CUDA handle is the parent's
+ * alone, as the driver's contexts are: in a child, calls that meet a new context or load a kernel
+ * give INVALID_ARGUMENT, others what the driver says, and attnpress_destroy() does nothing. The
+ * parent may fork at any time: a child holds up nobody who waits for a kernel.
  *
  * This version computes the forward pass. */
 #pragma once
@@ -43,7 +68,7 @@ extern "C" {
 #endif
 
 #define ATTNPRESS_VERSION_MAJOR 0
-#define ATTNPRESS_VERSION_MINOR 1
+#define ATTNPRESS_VERSION_MINOR 2
 #define ATTNPRESS_VERSION_PATCH 0
 /** 10000 * major + 100 * minor + patch. */
 #define ATTNPRESS_VERSION                                                                          \
@@ -51,8 +76,8 @@ extern "C" {
 
 /* ---- Status ---------------------------------------------------------------------------------- */
 
-/** One list gives the enum, attnpress_status_string() and the documentation: X(name, value,
- * sentence). */
+/** One list gives the enum, attnpress_status_string() and the documentation:
+ * X(name, value, sentence). */
 #define ATTNPRESS_STATUS_MAP(X)                                                                    \
   X(OK, 0, "success")                                                                              \
   X(INVALID_ARGUMENT, 1, "an argument is not allowed")                                             \
@@ -86,14 +111,14 @@ ATTNPRESS_API int attnpress_version(void);
 
 /* ---- Handle ---------------------------------------------------------------------------------- */
 
-typedef struct attnpress_handle
-    attnpress_handle; /* serves every device and context of the process */
+typedef struct attnpress_handle attnpress_handle; /* serves every device of the process */
 
 /** attnpress_options.backend */
 enum {
   ATTNPRESS_CUDA = 0,        /* device pointers; every device of compute capability 8.0 or newer */
   ATTNPRESS_CPU = 1,         /* host pointers; needs no driver and no GPU */
-  ATTNPRESS_COMPILE_ONLY = 2 /* no driver and no launches: attnpress_compile() alone */
+  ATTNPRESS_COMPILE_ONLY = 2 /* no driver and no launches: plans for named targets, and
+                                attnpress_compile() */
 };
 
 /** attnpress_options.log: severity of a message */
@@ -107,8 +132,8 @@ typedef struct attnpress_options {
                         still are */
   int32_t num_threads; /* CPU backend: threads a call may use, 0: all of the process's cores; at
                           most 1024 */
-  /** Path of libnvrtc. NULL: ATTNPRESS_NVRTC, then what the process has loaded, the loader's path,
-   * CUDA_HOME, /usr/local/cuda, and pip's packages where the build found them. */
+  /** Path of libnvrtc (that of pip's nvidia-cuda-nvrtc, say). NULL: ATTNPRESS_NVRTC, then what the
+   * process has loaded, the loader's path, CUDA_HOME and /usr/local/cuda. */
   const char *nvrtc_path;
   /** Directory of the user's cubin cache: created with mode 0700 where missing; owned by the
    * caller, not a symbolic link, not open to others (otherwise calls that need it give
@@ -116,13 +141,17 @@ typedef struct attnpress_options {
    * answer. NULL: ATTNPRESS_CACHE_DIR, then $XDG_CACHE_HOME/attnpress, then ~/.cache/attnpress; in
    * these last two places one that must not be trusted is passed over, with a warning. */
   const char *cache_dir;
-  /** Further cache directories that are only read (owner: root or the caller); NULL-terminated
-   * array, or NULL. */
+  /** Further cache directories that are only read; NULL-terminated array, or NULL. One that is
+   * missing, or that must not be trusted (owner: root or the caller, writable to nobody else), is
+   * passed over with a warning. */
   const char *const *read_only_dirs;
   uint64_t cache_max_bytes; /* bound of the user's cache, least recently used first; 0: 512 MiB */
-  /** Hears one line for each kernel that is loaded or compiled (stem, tile, target, origin,
-   * milliseconds) and each cache entry that is replaced, and NVRTC's log where there is one. Called
-   * from the calling thread, possibly several at once. NULL: silent. */
+  /** Hears one line before a kernel is compiled, one for each kernel that is loaded or compiled
+   * (stem, tile, target, origin, milliseconds) and each cache entry that is replaced, and NVRTC's
+   * log where there is one. Called from threads that are in a call of this handle's, possibly
+   * several at once, with no lock held and no other thread waiting: it may use the handle, and it
+   * need not return. Lines of a kernel that is being fetched come when that is done. NULL: silent.
+   */
   void (*log)(void *user, int level, const char *message);
   void *log_user;
   /** Kernels that were written for a newer architecture than this (80, 86 or 90; 0: no limit) are
@@ -133,19 +162,19 @@ typedef struct attnpress_options {
 #define ATTNPRESS_OPTIONS_INIT                                                                     \
   { sizeof(attnpress_options), 0, 0, 0, 0, NULL, NULL, NULL, 0, NULL, NULL, 0, 0 }
 
-/** Makes a handle. `options` may be NULL. Opens nothing but, for ATTNPRESS_CUDA, the driver
- * (ATTNPRESS_NO_DRIVER where there is none). On failure *handle is NULL. */
+/** Makes a handle. `options` may be NULL. Opens nothing except, for ATTNPRESS_CUDA, the driver. On
+ * failure *handle is NULL. OK, INVALID_ARGUMENT, OUT_OF_MEMORY, NO_DRIVER, DRIVER_ERROR. */
 ATTNPRESS_API attnpress_status attnpress_create(attnpress_handle **handle,
                                                 const attnpress_options *options);
 
 /** Frees a handle and unloads its kernels; NULL is fine. All work and graphs that use it must be
- * done. */
+ * done, and its plans destroyed. */
 ATTNPRESS_API void attnpress_destroy(attnpress_handle *handle);
 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
 /** attnpress_tensor.dtype */
-enum { ATTNPRESS_FP16 = 1, ATTNPRESS_BF16 = 2, ATTNPRESS_FP32 = 3 /* CPU backend only */ };
+enum { ATTNPRESS_FP16 = 1, ATTNPRESS_BF16 = 2, ATTNPRESS_FP32 = 3 /* attention: CPU alone */ };
 
 /** attnpress_forward_args.mask */
 enum {
@@ -169,11 +198,18 @@ typedef struct attnpress_tensor {
 #define ATTNPRESS_TENSOR_INIT                                                                      \
   { NULL, {0, 0, 0, 0}, {0, 0, 0, 0}, 0, 0 }
 
+/** The data of an input is only read, and attnpress_tensor has one field for both. */
+#if defined(__cplusplus)
+#define ATTNPRESS_DATA(pointer) const_cast<void *>(pointer)
+#else
+#define ATTNPRESS_DATA(pointer) ((void *)(uintptr_t)(pointer))
+#endif
+
 /** A contiguous (batch, seqlen, heads, head_dim) tensor. */
 static inline attnpress_tensor attnpress_tensor_bshd(const void *data, int64_t batch,
                                                      int64_t seqlen, int64_t heads,
                                                      int64_t head_dim, int32_t dtype) {
-  attnpress_tensor t = {(void *)data,
+  attnpress_tensor t = {ATTNPRESS_DATA(data),
                         {batch, seqlen, heads, head_dim},
                         {seqlen * heads * head_dim, heads * head_dim, head_dim, 1},
                         dtype,
@@ -185,7 +221,7 @@ static inline attnpress_tensor attnpress_tensor_bshd(const void *data, int64_t b
 static inline attnpress_tensor attnpress_tensor_bhsd(const void *data, int64_t batch,
                                                      int64_t seqlen, int64_t heads,
                                                      int64_t head_dim, int32_t dtype) {
-  attnpress_tensor t = {(void *)data,
+  attnpress_tensor t = {ATTNPRESS_DATA(data),
                         {batch, seqlen, heads, head_dim},
                         {seqlen * heads * head_dim, head_dim, seqlen * head_dim, 1},
                         dtype,
@@ -214,7 +250,7 @@ typedef struct attnpress_forward_args {
   int32_t reserved; /* 0 */
   /** Device memory, 16-byte aligned, private to this call until it is done; needed for splits. */
   void *workspace;
-  size_t workspace_bytes; /* at least attnpress_forward_workspace_size() */
+  size_t workspace_bytes; /* at least attnpress_plan_workspace_bytes() */
 } attnpress_forward_args;
 #define ATTNPRESS_FORWARD_ARGS_INIT                                                                \
   {                                                                                                \
@@ -226,74 +262,136 @@ typedef struct attnpress_forward_args {
  * head_dim_v one of 192/128, 128/64, 64/128, 96/64, 256/128. Lengths up to 2^31 - 1024, batch and
  * heads up to 2^31 - 1, 0 included.
  *
- * `stream` is a CUstream or cudaStream_t of the calling thread's current context (NULL: the default
- * stream); the CPU backend ignores it and returns when the result is there. A missing kernel is
- * compiled in this call, on first use. */
+ * `stream` is a CUstream or cudaStream_t; its context and device are used, whatever is current in
+ * the calling thread. NULL is the default stream of the current context. The CPU backend ignores it
+ * and returns when the result is there. A missing kernel is compiled in this call, on first use.
+ * The result is the same bit for bit whenever shapes, strides, options and device are.
+ *
+ * OK, INVALID_ARGUMENT, NOT_SUPPORTED, WORKSPACE_TOO_SMALL, OUT_OF_MEMORY, NO_NVRTC, NO_KERNEL,
+ * CAPTURING, COMPILE_FAILED, DRIVER_ERROR, IO_ERROR. */
 ATTNPRESS_API attnpress_status attnpress_forward(attnpress_handle *handle,
                                                  const attnpress_forward_args *args, void *stream);
 
-/** Bytes of workspace that attnpress_forward() needs for these arguments (data pointers are
- * ignored); often 0. */
-ATTNPRESS_API attnpress_status attnpress_forward_workspace_size(attnpress_handle *handle,
-                                                                const attnpress_forward_args *args,
-                                                                size_t *bytes);
+/* ---- Plans ----------------------------------------------------------------------------------- */
 
-/** Loads every kernel that attnpress_forward() may choose for these arguments, strides included,
- * and any batch or length (data pointers are ignored), compiling where needed, so that later calls
- * neither wait nor fail under stream capture. */
-ATTNPRESS_API attnpress_status attnpress_prepare_forward(attnpress_handle *handle,
-                                                         const attnpress_forward_args *args);
+/** What an operation launches for given arguments on a given device. Made by attnpress_plan_forward
+ * and its like; owned by the caller, immutable, shared by any number of threads, independent of the
+ * arguments that it was made from. It refers to its handle, which must outlive it, and to no
+ * context: a plan whose context was destroyed or reset goes on to serve others on that device. */
+typedef struct attnpress_plan attnpress_plan;
+
+/** attnpress_plan_options.range */
+enum {
+  ATTNPRESS_ONE_CALL = 0, /* the plan is of the call that the arguments describe */
+  /** The plan is of every call whose batch and lengths are at most those of the arguments, where 0
+   * stands for any: its kernels are all that one of these calls may choose, and its workspace is
+   * enough for each of them. */
+  ATTNPRESS_UP_TO = 1
+};
+
+typedef struct attnpress_plan_options {
+  size_t struct_size;
+  /** The stream whose device the plan is for; NULL: that of the thread's current context. Only with
+   * ATTNPRESS_CUDA. */
+  void *stream;
+  /** The device that a plan is for on an ATTNPRESS_COMPILE_ONLY handle, where it must be given, by
+   * one of its targets: "sm_80", "sm_86", "sm_90", "sm_90a", "sm_100", "sm_110" or "sm_120". NULL
+   * on other handles. */
+  const char *target;
+  int32_t range;   /* ATTNPRESS_ONE_CALL or ATTNPRESS_UP_TO */
+  int32_t num_sms; /* with `target`: multiprocessors of the device; 0: those of its largest */
+} attnpress_plan_options;
+#define ATTNPRESS_PLAN_OPTIONS_INIT                                                                \
+  { sizeof(attnpress_plan_options), NULL, NULL, 0, 0 }
+
+/** Plans attnpress_forward(): loads, compiles and launches nothing. Data pointers and the workspace
+ * are ignored, but for whether lse is NULL. `options` may be NULL. On failure *plan is NULL.
+ * OK, INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_MEMORY, DRIVER_ERROR. */
+ATTNPRESS_API attnpress_status attnpress_plan_forward(attnpress_handle *handle,
+                                                      const attnpress_forward_args *args,
+                                                      const attnpress_plan_options *options,
+                                                      attnpress_plan **plan);
+
+/** Frees a plan; NULL is fine. Its kernels stay loaded. */
+ATTNPRESS_API void attnpress_plan_destroy(attnpress_plan *plan);
+
+/** Bytes of workspace that the call needs, often 0; for ATTNPRESS_UP_TO an upper bound that never
+ * falls as batch and lengths grow. OK, INVALID_ARGUMENT; NOT_SUPPORTED where num_splits is given
+ * and an extent is any, so that there is no bound. */
+ATTNPRESS_API attnpress_status attnpress_plan_workspace_bytes(const attnpress_plan *plan,
+                                                              size_t *bytes);
+
+/** Loads the plan's kernels, compiling where needed, so that its calls neither wait nor fail under
+ * stream capture; on an ATTNPRESS_COMPILE_ONLY handle, makes sure that they are linked in or
+ * cached. For the context of `stream`, or the current one where it is NULL, which must be on the
+ * plan's device. OK, INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_MEMORY, NO_NVRTC, NO_KERNEL,
+ * CAPTURING, COMPILE_FAILED, DRIVER_ERROR, IO_ERROR. */
+ATTNPRESS_API attnpress_status attnpress_plan_prepare(const attnpress_plan *plan, void *stream);
+
+/** Runs the plan's operation again. `args` is the argument struct of that operation, checked in
+ * full: other pointers always; other shapes, strides and values where the plan is
+ * ATTNPRESS_UP_TO and they are within it; anything else is INVALID_ARGUMENT. Statuses and
+ * everything else as the operation itself. */
+ATTNPRESS_API attnpress_status attnpress_plan_run(const attnpress_plan *plan, const void *args,
+                                                  void *stream);
 
 /** attnpress_info.origin */
 enum {
   ATTNPRESS_ORIGIN_NONE = 0,     /* not available: would need a compile and compiling is off */
   ATTNPRESS_ORIGIN_PREBUILT = 1, /* linked into the library */
   ATTNPRESS_ORIGIN_DISK = 2,     /* the user's cache or a read-only layer */
-  ATTNPRESS_ORIGIN_JIT = 3,      /* compiled by NVRTC (describe: would be compiled) */
+  ATTNPRESS_ORIGIN_JIT = 3,      /* compiled by NVRTC (in a plan: would be compiled) */
   ATTNPRESS_ORIGIN_MEMORY = 4,   /* already loaded by this handle */
   ATTNPRESS_ORIGIN_CPU = 5       /* the CPU backend's own code */
 };
 
+/** The record of one kernel: of a launch, or of a compile. */
 typedef struct attnpress_info {
   size_t struct_size;
-  char stem[128]; /* name of the kernel: source file, symbol, log line */
-  char
-      combine_stem[128]; /* name of the kernel that combines the splits; "" where num_splits is 1 */
-  char tile[64];         /* tile shape the kernel was pressed with */
-  char target[16];       /* what the cubin was compiled for, such as sm_90 */
-  int32_t origin;        /* ATTNPRESS_ORIGIN_...: where the kernel came from, or would */
-  int32_t num_splits;
+  char stem[128];      /* name of the kernel: source file, symbol, log line */
+  char tile[64];       /* tile shape the kernel was pressed with */
+  char target[16];     /* what the cubin was compiled for, such as sm_90 */
+  int32_t origin;      /* ATTNPRESS_ORIGIN_...: where the kernel came from, or would */
+  int32_t grid;        /* thread blocks; 0 where that depends on the call, and in a compile */
+  int32_t threads;     /* of a thread block */
   int32_t registers;   /* per thread; 0 where not known yet */
   int32_t spill_bytes; /* local memory per thread; -1 where not known yet */
   int32_t smem_bytes;  /* dynamic shared memory per block */
+  int32_t num_splits;  /* parts that the work of one output is split into; 0 where that depends */
   int32_t reserved;
   double compile_ms;  /* time in NVRTC; 0 where nothing was compiled */
   size_t cubin_bytes; /* 0 where not known yet */
 } attnpress_info;
 #define ATTNPRESS_INFO_INIT                                                                        \
-  { sizeof(attnpress_info), "", "", "", "", 0, 0, 0, -1, 0, 0, 0.0, 0 }
+  { sizeof(attnpress_info), "", "", "", 0, 0, 0, 0, -1, 0, 0, 0, 0.0, 0 }
 
-/** Says what attnpress_forward() would run for these arguments (data pointers are ignored), without
- * running or compiling it. */
-ATTNPRESS_API attnpress_status attnpress_describe_forward(attnpress_handle *handle,
-                                                          const attnpress_forward_args *args,
-                                                          attnpress_info *info);
+/** Launches of the plan, in order: 0 where the output is empty or plan is NULL; for ATTNPRESS_UP_TO
+ * the kernels of all its calls; 1 on the CPU. */
+ATTNPRESS_API int attnpress_plan_launch_count(const attnpress_plan *plan);
 
-/* ---- Kernels by name
- * ---------------------------------------------------------------------------------------- */
+/** The record of launch `index`, from 0: what the call would run and where that kernel is now;
+ * nothing is loaded or compiled. OK, INVALID_ARGUMENT, OUT_OF_MEMORY, IO_ERROR. */
+ATTNPRESS_API attnpress_status attnpress_plan_launch(const attnpress_plan *plan, int index,
+                                                     attnpress_info *info);
+
+/* ---- Kernels by name ------------------------------------------------------------------------- */
 
 /** Makes sure that a kernel's cubin is linked in or cached, compiling it where needed; works
  * without a GPU on an ATTNPRESS_COMPILE_ONLY handle. `stem` such as
  * "flash_fwd_hdim72_bf16_causal_sm80"; `target` such as "sm_90", NULL: the current device's if
  * there is one, else the stem's own. `info` may be NULL. ATTNPRESS_IO_ERROR where the cubin was
  * compiled and could not be cached: `info` is filled then too. With cache_off it is only compiled.
- */
+ * OK, INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_MEMORY, NO_NVRTC, NO_KERNEL, COMPILE_FAILED,
+ * IO_ERROR. */
 ATTNPRESS_API attnpress_status attnpress_compile(attnpress_handle *handle, const char *stem,
                                                  const char *target, attnpress_info *info);
 
-/** The CUDA source of a kernel, as NVRTC gets it: a NUL-terminated text that the caller frees with
- *  attnpress_free_source(). Needs no handle, no GPU and no NVRTC. */
-ATTNPRESS_API attnpress_status attnpress_render_source(const char *stem, char **source);
+/** The CUDA source of a kernel for a target (NULL: the first that its stem is compiled for), as
+ * NVRTC gets it: a NUL-terminated text that the caller frees with attnpress_free_source(). The tile
+ * may differ from target to target, and with it the text. Needs no handle, no GPU and no NVRTC.
+ * OK, INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_MEMORY. */
+ATTNPRESS_API attnpress_status attnpress_render_source(const char *stem, const char *target,
+                                                       char **source);
 ATTNPRESS_API void attnpress_free_source(char *source); /* NULL is fine */
 
 #ifdef __cplusplus

@@ -5,15 +5,22 @@
 
 The library is reached through its C ABI with ctypes, so one copy serves every version of Python and
 of PyTorch. PyTorch and NumPy are used only where the arguments come from them.
+
+Threads may call at once, and so may a signal handler in the middle of a call. After os.fork the
+child makes handles of its own: calls on the CPU work there as in the parent, whatever the parent
+had run. CUDA itself does not survive a fork: a child of a parent that used a GPU cannot use one
+(PyTorch says so), and worker processes are to be started with "spawn".
 """
 
-from ._attention import describe, flash_attn_func, prepare
+from ._attention import Description, Launch, describe, flash_attn_func, prepare
 from ._library import Error, InvalidArgumentError, NotSupportedError, library_path
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
+    "Description",
     "Error",
     "InvalidArgumentError",
+    "Launch",
     "NotSupportedError",
     "describe",
     "flash_attn_func",

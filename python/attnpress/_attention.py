@@ -4,7 +4,6 @@ chosen."""
 from __future__ import annotations
 
 import sys
-from ctypes import byref, sizeof
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -14,18 +13,41 @@ _ORIGINS = ("none", "prebuilt", "disk", "jit", "memory", "cpu")
 
 
 @dataclass(frozen=True)
-class Description:
-    """What a call would run, and from where, without running it."""
+class Launch:
+    """One kernel that a call would run, and from where."""
 
     stem: str  # the kernel's name
-    combine_stem: str  # the kernel that combines the splits; "" where num_splits is 1
     tile: str
     target: str  # what the cubin is compiled for, such as sm_90
     origin: str  # prebuilt, disk, jit, memory, cpu, or none: not available
-    num_splits: int
+    grid: int  # thread blocks
+    threads: int  # of a thread block
+    num_splits: int  # parts that the work of one output is split into
     registers: int  # per thread; 0 where not known yet
     spill_bytes: int  # per thread; -1 where not known yet
     smem_bytes: int  # per block
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a call would run, launch by launch; nothing where the output is empty."""
+
+    launches: tuple[Launch, ...]
+
+    @property
+    def origin(self) -> str:
+        """Of the first launch; "none" where there is none."""
+        return self.launches[0].origin if self.launches else "none"
+
+    @property
+    def stem(self) -> str:
+        """Of the first launch; "" where there is none."""
+        return self.launches[0].stem if self.launches else ""
+
+    @property
+    def num_splits(self) -> int:
+        """Of the first launch; 0 where there is none."""
+        return self.launches[0].num_splits if self.launches else 0
 
 
 _adapters: dict[type, ModuleType] = {}  # of the types seen so far
@@ -108,24 +130,28 @@ def prepare(q, k, v, softmax_scale=None, causal=False) -> None:
     """Loads every kernel that flash_attn_func may choose for such tensors and any batch or length,
     compiling where needed: later calls neither wait nor fail under CUDA graph capture. The data is
     not read."""
-    _adapter_of(q).with_plan(q, k, v, softmax_scale, causal, c.library.attnpress_prepare_forward)
+    _adapter_of(q).with_plan(q, k, v, softmax_scale, causal, c.prepare_any)
 
 
 def describe(q, k, v, softmax_scale=None, causal=False) -> Description:
     """Says what flash_attn_func would run for such tensors, without running it. The data is not
     read."""
-    info = c.Info(struct_size=sizeof(c.Info))
-    _adapter_of(q).with_plan(
-        q, k, v, softmax_scale, causal, c.library.attnpress_describe_forward, byref(info)
-    )
+    records: list[c.Info] = []
+    _adapter_of(q).with_plan(q, k, v, softmax_scale, causal, c.describe_launches, records)
     return Description(
-        stem=info.stem.decode(),
-        combine_stem=info.combine_stem.decode(),
-        tile=info.tile.decode(),
-        target=info.target.decode(),
-        origin=_ORIGINS[info.origin],
-        num_splits=info.num_splits,
-        registers=info.registers,
-        spill_bytes=info.spill_bytes,
-        smem_bytes=info.smem_bytes,
+        tuple(
+            Launch(
+                stem=info.stem.decode(),
+                tile=info.tile.decode(),
+                target=info.target.decode(),
+                origin=_ORIGINS[info.origin],
+                grid=info.grid,
+                threads=info.threads,
+                num_splits=info.num_splits,
+                registers=info.registers,
+                spill_bytes=info.spill_bytes,
+                smem_bytes=info.smem_bytes,
+            )
+            for info in records
+        )
     )

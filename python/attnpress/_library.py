@@ -6,9 +6,11 @@ Nothing here knows NumPy or PyTorch.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
+from collections.abc import Callable
 from ctypes import (
     POINTER,
     Structure,
@@ -26,7 +28,7 @@ from ctypes import (
 )
 from pathlib import Path
 
-VERSION = (0, 1)  # major and minor of the header that this file mirrors
+VERSION = (0, 2)  # major and minor of the header that this file mirrors
 
 OK = 0
 INVALID_ARGUMENT = 1
@@ -42,6 +44,9 @@ FP32 = 3
 
 FULL = 0
 CAUSAL = 1
+
+ONE_CALL = 0
+UP_TO = 1
 
 
 class Options(Structure):
@@ -96,20 +101,33 @@ class ForwardArgs(Structure):
     ]
 
 
+class PlanOptions(Structure):
+    """attnpress_plan_options"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("stream", c_void_p),
+        ("target", c_char_p),
+        ("range", c_int32),
+        ("num_sms", c_int32),
+    ]
+
+
 class Info(Structure):
     """attnpress_info"""
 
     _fields_ = [
         ("struct_size", c_size_t),
         ("stem", c_char * 128),
-        ("combine_stem", c_char * 128),
         ("tile", c_char * 64),
         ("target", c_char * 16),
         ("origin", c_int32),
-        ("num_splits", c_int32),
+        ("grid", c_int32),
+        ("threads", c_int32),
         ("registers", c_int32),
         ("spill_bytes", c_int32),
         ("smem_bytes", c_int32),
+        ("num_splits", c_int32),
         ("reserved", c_int32),
         ("compile_ms", c_double),
         ("cubin_bytes", c_size_t),
@@ -123,6 +141,9 @@ class Error(RuntimeError):
         super().__init__(message)
         self.status = status
         self.message = message
+
+    def __reduce__(self) -> tuple[type[Error], tuple[int, str]]:
+        return type(self), (self.status, self.message)
 
 
 class InvalidArgumentError(Error, ValueError):
@@ -149,23 +170,44 @@ def candidates() -> list[str]:
     ]
 
 
-def _declare(library: ctypes.CDLL) -> None:
-    """Argument and result types of every function that is used here."""
-    signatures = {
-        "attnpress_version": (c_int, []),
-        "attnpress_last_error": (c_char_p, []),
-        "attnpress_create": (c_int32, [POINTER(c_void_p), POINTER(Options)]),
-        "attnpress_destroy": (None, [c_void_p]),
-        # Structs are passed by address: an int is the cheapest argument that ctypes has.
-        "attnpress_forward": (c_int32, [c_void_p, c_void_p, c_void_p]),
-        "attnpress_forward_workspace_size": (c_int32, [c_void_p, c_void_p, POINTER(c_size_t)]),
-        "attnpress_prepare_forward": (c_int32, [c_void_p, c_void_p]),
-        "attnpress_describe_forward": (c_int32, [c_void_p, c_void_p, POINTER(Info)]),
-    }
-    for name, (result, arguments) in signatures.items():
-        function = getattr(library, name)
+_SIGNATURES = {  # result and argument types of every function that is used
+    "attnpress_last_error": (c_char_p, []),
+    "attnpress_create": (c_int32, [POINTER(c_void_p), POINTER(Options)]),
+    "attnpress_destroy": (None, [c_void_p]),
+    # Argument structs go by address, as an int or as bytes.
+    "attnpress_forward": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "attnpress_plan_forward": (
+        c_int32,
+        [c_void_p, c_void_p, POINTER(PlanOptions), POINTER(c_void_p)],
+    ),
+    "attnpress_plan_destroy": (None, [c_void_p]),
+    "attnpress_plan_workspace_bytes": (c_int32, [c_void_p, POINTER(c_size_t)]),
+    "attnpress_plan_prepare": (c_int32, [c_void_p, c_void_p]),
+    "attnpress_plan_launch_count": (c_int, [c_void_p]),
+    "attnpress_plan_launch": (c_int32, [c_void_p, c_int, POINTER(Info)]),
+}
+
+
+def _declare(library: ctypes.CDLL) -> str | None:
+    """Types the functions of `library`. What is wrong with it, or None."""
+    needed = f"{VERSION[0]}.{VERSION[1]}"
+    try:
+        library.attnpress_version.restype = c_int
+        version = library.attnpress_version()
+    except AttributeError:
+        return f"has no attnpress_version: it is not attnpress, of which {needed} is needed"
+    found = (version // 10000, version // 100 % 100)
+    if found != VERSION:
+        return f"is version {found[0]}.{found[1]}, and {needed} is needed"
+    for name, (result, arguments) in _SIGNATURES.items():
+        try:
+            function = getattr(library, name)
+        except AttributeError:
+            full = f"{found[0]}.{found[1]}.{version % 100}"
+            return f"is version {full} and has no {name}, which this package, {needed}, calls"
         function.restype = result
         function.argtypes = arguments
+    return None
 
 
 def _open() -> tuple[ctypes.CDLL, str]:
@@ -176,16 +218,12 @@ def _open() -> tuple[ctypes.CDLL, str]:
         except OSError as error:
             tried.append(f"{path} ({error})")
             continue
-        _declare(library)
-        version = library.attnpress_version()
-        found = (version // 10000, version // 100 % 100)
-        if found == VERSION:
+        fault = _declare(library)
+        if fault is None:
             return library, path
-        tried.append(
-            f"{path} (is version {found[0]}.{found[1]}, and {VERSION[0]}.{VERSION[1]} is needed)"
-        )
+        tried.append(f"{path} ({fault})")
     raise ImportError(
-        "attnpress: libattnpress.so was not found. Build it with `make build`, or set "
+        "attnpress: no libattnpress.so that fits was found. Build it with `make build`, or set "
         "ATTNPRESS_LIBRARY to its path. Tried: " + "; ".join(tried)
     )
 
@@ -220,10 +258,64 @@ def create(backend: int, nvrtc_path: str | None = None) -> int:
     return handle.value
 
 
+# ---- Questions to plans of the forward pass: each makes a plan, asks, and frees it. They return a
+# status, as the library's own functions do. ----
+
+
+def _ask(handle: int, args: bytes | int, range_: int, question: Callable[[c_void_p], int]) -> int:
+    """question(plan) of a plan of the arguments, as bytes or at an address."""
+    plan = c_void_p()
+    options = PlanOptions(struct_size=ctypes.sizeof(PlanOptions), range=range_)
+    status = library.attnpress_plan_forward(handle, args, byref(options), byref(plan))
+    if status == OK:
+        status = question(plan)
+        library.attnpress_plan_destroy(plan)
+    return status
+
+
+def workspace_bytes(handle: int, args: bytes, size: c_size_t) -> int:
+    """Writes the bytes of workspace that the call needs to `size`."""
+    return _ask(
+        handle,
+        args,
+        ONE_CALL,
+        lambda plan: library.attnpress_plan_workspace_bytes(plan, byref(size)),
+    )
+
+
+def prepare_any(handle: int, args: bytes) -> int:
+    """Loads all that calls with these strides, any batch and any lengths may run."""
+    any_length = ForwardArgs.from_buffer_copy(args)
+    for tensor in (any_length.q, any_length.k, any_length.v, any_length.out):
+        tensor.shape[0] = tensor.shape[1] = 0
+    return _ask(
+        handle,
+        ctypes.addressof(any_length),
+        UP_TO,
+        lambda plan: library.attnpress_plan_prepare(plan, None),
+    )
+
+
+def describe_launches(handle: int, args: bytes, records: list[Info]) -> int:
+    """Appends the record of each launch of the call to `records`."""
+
+    def question(plan: c_void_p) -> int:
+        for index in range(library.attnpress_plan_launch_count(plan)):
+            info = Info(struct_size=ctypes.sizeof(Info))
+            status = library.attnpress_plan_launch(plan, index, byref(info))
+            if status != OK:
+                return status
+            records.append(info)
+        return OK
+
+    return _ask(handle, args, ONE_CALL, question)
+
+
 def nvrtc_of_pip() -> list[str]:
     """NVRTC libraries among the installed Python packages (nvidia-cuda-nvrtc), newest first. The
-    library itself knows only of those that its build found."""
+    library itself does not look there."""
     found: list[Path] = []
     for entry in sys.path:
-        found += Path(entry or ".").glob("nvidia/*/lib/libnvrtc.so.1[23]")
+        with contextlib.suppress(OSError):  # a folder that may not be read
+            found += Path(entry or ".").glob("nvidia/*/lib/libnvrtc.so.1[23]")
     return [str(path.resolve()) for path in sorted(found, key=lambda path: path.name, reverse=True)]

@@ -1,21 +1,25 @@
-"""A plan: the C structs of one signature (shapes, strides, dtype, mask, scale), filled once and
-used by every call that has it. A call then writes pointers only.
+"""A plan: the C struct of one signature (shapes, strides, dtype, mask, scale), filled once and read
+by every call that has it. A call makes a struct of its own: the plan's bytes with its pointers
+between them. So a signal handler, a callback or another thread may call the same signature in the
+middle of a call.
 
-A plan belongs to one thread, so that a call needs no lock; `Plans` keeps a thread's own.
+After fork the child starts with no handles and no plans: what a parent's CUDA handle knows of the
+driver is of no use there.
 """
 
 from __future__ import annotations
 
-import ctypes
+import os
+import struct
 import threading
 from collections.abc import Sequence
-from ctypes import byref, c_size_t, sizeof
+from ctypes import c_size_t, sizeof
 
 from . import _library as c
 
 _MAX_PLANS = 1024  # per thread; all are dropped when there are more
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may ask for a handle while one is made
 _handles: dict[int, int] = {}  # backend -> handle
 _pip_tried: set[int] = set()  # backends whose handle was made again with NVRTC from pip
 
@@ -25,7 +29,7 @@ def handle_of(backend: int) -> int:
     with _lock:
         handle = _handles.get(backend)
         if handle is None:
-            handle = _handles[backend] = c.create(backend)
+            handle = _handles.setdefault(backend, c.create(backend))
         return handle
 
 
@@ -33,13 +37,13 @@ def handle_with_nvrtc(backend: int, failed: int, error: c.Error) -> int:
     """After `failed`, a handle, could not find NVRTC: the handle to go on with, which looks in
     pip's packages. Raises `error` where those have none either."""
     with _lock:
-        if _handles[backend] == failed:
+        if _handles.get(backend) == failed:
             paths = c.nvrtc_of_pip()
             if backend in _pip_tried or not paths:
                 raise error
             _pip_tried.add(backend)
             _handles[backend] = c.create(backend, paths[0])
-        return _handles[backend]
+        return handle_of(backend)
 
 
 def is_allowed(shape: Sequence[int], stride: Sequence[int]) -> bool:
@@ -79,13 +83,32 @@ def check_request(
         )
 
 
-class Plan:
-    """One signature's structs. `args` keeps the memory behind `address` and the four tensors."""
+def strides_read(
+    shape: Sequence[int], stride: Sequence[int], order: Sequence[int], aligned: bool
+) -> tuple[int, ...]:
+    """The strides, in elements, that the library sees of a tensor: its own, or those of the copy
+    where it cannot be read as it lies. order: its strides in any unit."""
+    return tuple(stride) if aligned and is_allowed(shape, stride) else dense_stride(shape, order)
 
-    __slots__ = (
-        "handle", "args", "address", "q", "k", "v", "out",
-        "out_shape", "out_stride", "lse_shape", "workspace_bytes",
-    )  # fmt: skip
+
+# The struct is packed from its pointers and the bytes before, between and behind them.
+_POINTERS = ("q", "k", "v", "out", "lse", "workspace")
+_OFFSETS = [getattr(c.ForwardArgs, name).offset for name in _POINTERS]
+_ENDS = [*_OFFSETS[1:], sizeof(c.ForwardArgs)]
+_POINTER_BYTES = struct.calcsize("P")
+_HEAD = slice(0, _OFFSETS[0])
+_BETWEEN = [slice(begin + _POINTER_BYTES, end) for begin, end in zip(_OFFSETS, _ENDS)]
+_POINTER = {4: "I", 8: "Q"}[_POINTER_BYTES]
+_pack = struct.Struct(
+    f"={_OFFSETS[0]}s" + "".join(f"{_POINTER}{part.stop - part.start}s" for part in _BETWEEN)
+).pack
+
+
+class Plan:
+    """One signature. Nothing of it changes but `handle`, which any call may replace by a better
+    one."""
+
+    __slots__ = ("handle", "parts", "out_shape", "out_stride", "lse_shape", "workspace_bytes")
 
     def __init__(
         self,
@@ -105,34 +128,43 @@ class Plan:
         self.out_shape = (*shapes[0][:3], shapes[2][3])
         self.out_stride = dense_stride(self.out_shape, strides[0])
         self.lse_shape = (shapes[0][0], shapes[0][2], shapes[0][1])
-        self.q, self.k, self.v, self.out = args.q, args.k, args.v, args.out
         for tensor, shape, stride in zip(
-            (self.q, self.k, self.v, self.out),
+            (args.q, args.k, args.v, args.out),
             (*shapes, self.out_shape),
             (*strides, self.out_stride),
         ):
             tensor.dtype = dtype
             tensor.shape[:] = shape
             tensor.stride[:] = stride
-        self.args = args
-        self.address = ctypes.addressof(args)
         self.handle = handle_of(backend)
         size = c_size_t()
-        c.check(c.library.attnpress_forward_workspace_size(self.handle, self.address, byref(size)))
+        c.check(c.workspace_bytes(self.handle, bytes(args), size))
         self.workspace_bytes = args.workspace_bytes = size.value
+        whole = bytes(args)
+        self.parts = (whole[_HEAD], *(whole[part] for part in _BETWEEN))
 
-    def run(self, backend: int, function, *rest: object) -> None:
+    def args(self, q=0, k=0, v=0, out=0, lse=0, workspace=0) -> bytes:
+        """The call's own attnpress_forward_args, with these addresses."""
+        head, of_q, of_k, of_v, of_out, of_lse, tail = self.parts
+        return _pack(
+            head, q, of_q, k, of_k, v, of_v, out, of_out, lse, of_lse, workspace, tail
+        )  # fmt: skip
+
+    def run(self, backend: int, args: bytes, function, *rest: object) -> None:
         """function(handle, args, *rest) of the library. Raises what failed."""
-        status = function(self.handle, self.address, *rest)
+        handle = self.handle
+        status = function(handle, args, *rest)
         if status != c.OK:
-            self.recover(status, backend, function, *rest)
+            self.recover(status, handle, backend, args, function, *rest)
 
-    def recover(self, status: int, backend: int, function, *rest: object) -> None:
-        """After `function` returned `status`: calls it again with pip's NVRTC where none was found,
-        else raises."""
+    def recover(
+        self, status: int, failed: int, backend: int, args: bytes, function, *rest: object
+    ) -> None:
+        """After `function` returned `status` on the handle `failed`: calls it again with pip's
+        NVRTC where none was found, else raises."""
         if status == c.NO_NVRTC:
-            self.handle = handle_with_nvrtc(backend, self.handle, c.error_of(status))
-            status = function(self.handle, self.address, *rest)
+            self.handle = handle = handle_with_nvrtc(backend, failed, c.error_of(status))
+            status = function(handle, args, *rest)
         c.check(status)
 
 
@@ -146,3 +178,27 @@ class Plans(threading.local):
         if len(self.by_key) >= _MAX_PLANS:
             self.by_key.clear()
         self.by_key[key] = plan
+
+
+_all_plans: list[Plans] = []  # of the adapters
+
+
+def new_plans() -> Plans:
+    """Plans that a fork empties."""
+    plans = Plans()
+    _all_plans.append(plans)
+    return plans
+
+
+def _forget() -> None:
+    """In a child after fork. The lock may have been another thread's."""
+    global _lock
+    _lock = threading.RLock()
+    _handles.clear()
+    _pip_tried.clear()
+    for plans in _all_plans:
+        plans.by_key.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -8,10 +8,10 @@ import threading
 import torch
 
 from . import _library as c
-from ._plan import Plan, Plans, check_request, dense_stride, is_allowed
+from ._plan import Plan, check_request, dense_stride, is_allowed, new_plans, strides_read
 
 _DTYPES = {torch.float16: c.FP16, torch.bfloat16: c.BF16, torch.float32: c.FP32}
-_plans = Plans()
+_plans = new_plans()
 _forward = c.library.attnpress_forward
 _empty = torch.empty
 _empty_strided = torch.empty_strided
@@ -51,9 +51,8 @@ def _has_context() -> bool:
     return known
 
 
-def _new_plan(key: tuple, q, k, v, softmax_scale: float | None, causal: bool) -> Plan | None:
-    """The plan of a signature, or None where a tensor has to be copied first. Raises for what is
-    not allowed."""
+def _checked(q, k, v, softmax_scale: float | None) -> tuple[int, int, tuple]:
+    """Backend, attnpress_dtype and shapes; raises for what is not allowed."""
     if not q.device == k.device == v.device:
         raise ValueError(
             f"q is on {q.device}, k on {k.device}, v on {v.device}; one device is needed"
@@ -67,26 +66,22 @@ def _new_plan(key: tuple, q, k, v, softmax_scale: float | None, causal: bool) ->
             f"dtype {q.dtype} is not supported; torch.float16 and torch.bfloat16 are, and "
             "torch.float32 on the CPU"
         )
-    check_request((q.shape, k.shape, v.shape), softmax_scale)
-    if not all(is_allowed(t.shape, t.stride()) for t in (q, k, v)):
-        return None
+    shapes = (q.shape, k.shape, v.shape)
+    check_request(shapes, softmax_scale)
     if q.is_cuda and not _has_context():
         torch.cuda.mem_get_info(q.device)  # binds the device's context to this thread
-    plan = Plan(
-        c.CUDA if q.is_cuda else c.CPU,
-        _DTYPES[q.dtype],
-        (q.shape, k.shape, v.shape),
-        (q.stride(), k.stride(), v.stride()),
-        softmax_scale,
-        causal,
-    )
+    return c.CUDA if q.is_cuda else c.CPU, _DTYPES[q.dtype], shapes
+
+
+def _new_plan(key: tuple, q, k, v, softmax_scale: float | None, causal: bool) -> Plan | None:
+    """The plan of a signature, or None where a tensor has to be copied first."""
+    backend, dtype, shapes = _checked(q, k, v, softmax_scale)
+    strides = (q.stride(), k.stride(), v.stride())
+    if not all(is_allowed(*one) for one in zip(shapes, strides)):
+        return None
+    plan = Plan(backend, dtype, shapes, strides, softmax_scale, causal)
     _plans.add(key, plan)
     return plan
-
-
-def _plan(q, k, v, softmax_scale: float | None, causal: bool) -> Plan | None:
-    key = _key(q, k, v, softmax_scale, causal)
-    return _plans.by_key.get(key) or _new_plan(key, q, k, v, softmax_scale, causal)
 
 
 def _readable(tensor):
@@ -124,27 +119,31 @@ def forward(q, k, v, softmax_scale: float | None, causal: bool, with_lse: bool):
         return forward(_readable(q), _readable(k), _readable(v), softmax_scale, causal, with_lse)
 
     out = _empty_strided(plan.out_shape, plan.out_stride, dtype=key[3], device=device)
-    plan.q.data = q_data
-    plan.k.data = k_data
-    plan.v.data = v_data
-    plan.out.data = out.data_ptr()
-    args = plan.args
     lse = _empty(plan.lse_shape, dtype=torch.float32, device=device) if with_lse else None
-    args.lse = None if lse is None else lse.data_ptr()
+    lse_data = 0 if lse is None else lse.data_ptr()
+    workspace_data = 0
     if plan.workspace_bytes:
         # Freed when this function returns; the allocator gives it to later work of this stream.
         workspace = _empty(plan.workspace_bytes, dtype=torch.uint8, device=device)
-        args.workspace = workspace.data_ptr()
+        workspace_data = workspace.data_ptr()
+    args = plan.args(q_data, k_data, v_data, out.data_ptr(), lse_data, workspace_data)
     stream = _raw_stream(index) if on_gpu else None
-    status = _forward(plan.handle, plan.address, stream)
+    handle = plan.handle
+    status = _forward(handle, args, stream)
     if status != c.OK:
-        plan.recover(status, c.CUDA if on_gpu else c.CPU, _forward, stream)
+        plan.recover(status, handle, c.CUDA if on_gpu else c.CPU, args, _forward, stream)
     return out if lse is None else (out, lse, _empty(0, dtype=q.dtype, device=device))
 
 
 def with_plan(q, k, v, softmax_scale: float | None, causal: bool, function, *rest: object) -> None:
-    """function(handle, args, *rest) of the library for these tensors, which are not read."""
-    q, k, v = (t if is_allowed(t.shape, t.stride()) else _readable(t) for t in (q, k, v))
-    backend = c.CUDA if q.is_cuda else c.CPU
+    """function(handle, args, *rest) of the library for these tensors, which are neither read nor
+    copied."""
+    _key(q, k, v, softmax_scale, causal)  # all three are tensors
     with torch.cuda.device(q.device) if q.is_cuda else torch.no_grad():
-        _plan(q, k, v, softmax_scale, causal).run(backend, function, *rest)
+        backend, dtype, shapes = _checked(q, k, v, softmax_scale)
+        strides = tuple(
+            strides_read(x.shape, x.stride(), x.stride(), x.data_ptr() % 16 == 0)
+            for x in (q, k, v)
+        )
+        plan = Plan(backend, dtype, shapes, strides, softmax_scale, causal)
+        plan.run(backend, plan.args(), function, *rest)

@@ -48,10 +48,12 @@ typedef struct ap_cpu_scratch {
   _Alignas(64) float row_sum[AP_CPU_ROWS];
   _Alignas(64) float row_scale[AP_CPU_ROWS]; /* what a new maximum multiplies O with */
   int64_t key_limit[AP_CPU_ROWS];            /* keys below it are visible to the row */
+  /* Of the current key block: how many keys, its first ones, the row sees. */
+  _Alignas(64) int32_t visible[AP_CPU_ROWS];
 } ap_cpu_scratch;
 
-/** Writes the rows [row_begin, row_begin + rows) of a batch and key head; 1 <= rows <= AP_CPU_ROWS.
- */
+/** Writes the rows [row_begin, row_begin + rows) of a batch and key head, where 1 <= rows <=
+ * AP_CPU_ROWS. */
 typedef void ap_cpu_row_block(const ap_cpu_problem *p, ap_cpu_scratch *x, int64_t batch,
                               int64_t head_kv, int64_t row_begin, int rows);
 

@@ -1,13 +1,8 @@
 /* The row block of the CPU backend, included once per instruction set by cpu_plain.c, cpu_avx2.c
- * and cpu_avx512.c, which define before:
+ * and cpu_avx512.c, which include the vectors of cpu/ and define before:
  *
- *   AP_TARGET           attribute that lets a function use the instruction set
- *   AP_KERNEL           name of the row block function
- *   vec, ivec           LANES floats, LANES int32_t (GCC vector types)
- *   LANES, TILE         floats of a vector; rows of a register tile, which is two vectors wide
- *   v_fma, v_max, v_sum a * b + c; max(a, b), b where one is a NaN; the sum of the lanes
- *   load_fp16/bf16      LANES 16-bit values as floats; load_*_8 the same for eight, into memory
- *   store_fp16/bf16_8   eight floats, rounded to nearest even
+ *   AP_KERNEL   name of the row block function
+ *   TILE        rows of a register tile, which is two vectors wide
  *
  * S is computed transposed, S^T = K Q^T: keys are broadcast, query rows are vector lanes. K and V
  * are then used as they lie in memory (converted to floats), the row maximum and sum need no
@@ -20,13 +15,6 @@
 
 #include "attention/cpu_kernel.h"
 
-#if defined(__clang__)
-#define AP_UNROLL _Pragma("unroll")
-#else
-#define AP_UNROLL _Pragma("GCC unroll 16")
-#endif
-#define AP_INLINE static inline __attribute__((always_inline)) AP_TARGET
-
 enum { PANEL = 2 * LANES, DOT_ROWS = 4, DOT_KEYS = 4 };
 _Static_assert(AP_CPU_ROWS % TILE == 0 && AP_CPU_KEYS % TILE == 0, "tiles fill the blocks");
 _Static_assert(AP_CPU_ROWS % PANEL == 0, "panels fill the row block");
@@ -37,72 +25,7 @@ static inline int round_up(int value, int multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-AP_INLINE vec v_load(const float *p) {
-  vec r;
-  memcpy(&r, p, sizeof r);
-  return r;
-}
-
-AP_INLINE void v_store(float *p, vec a) {
-  memcpy(p, &a, sizeof a);
-}
-
-AP_INLINE vec v_set1(float a) {
-  return a - (vec){0}; /* keeps the sign of zero */
-}
-
-/* mask lanes are 0 or -1 */
-AP_INLINE vec v_select(ivec mask, vec a, vec b) {
-  return (vec)((mask & (ivec)a) | (~mask & (ivec)b));
-}
-
-/* 2^x for x <= 0 and NaN, relative error below 2e-7; 0 below -126. A polynomial on [-1/2, 1/2]
- * (minimax, degree 6) times a power of two that is assembled from bits. */
-AP_INLINE vec v_exp2(vec x) {
-  const vec round_bias = v_set1(12582912.0f); /* 1.5 * 2^23: the sum's low bits are round(x) */
-  const ivec exponent_bias = (ivec)round_bias - 127;
-  vec clamped = v_max(v_set1(-126.0f), x); /* in this order a NaN stays one */
-  vec biased = clamped + round_bias;
-  vec f = clamped - (biased - round_bias);
-  vec p = v_set1(1.53456960e-4f);
-  p = v_fma(p, f, v_set1(1.34000636e-3f));
-  p = v_fma(p, f, v_set1(9.61849000e-3f));
-  p = v_fma(p, f, v_set1(5.55032827e-2f));
-  p = v_fma(p, f, v_set1(2.40226462e-1f));
-  p = v_fma(p, f, v_set1(6.93147182e-1f));
-  p = v_fma(p, f, v_set1(1.0f));
-  p *= (vec)(((ivec)biased - exponent_bias) << 23);
-  return v_select((ivec)(x < v_set1(-126.0f)), (vec){0}, p);
-}
-
 /* ---- Rows between memory and scratch ---- */
-
-/* Eight elements at a time: head dims are multiples of eight. */
-AP_INLINE void load_8(float *to, const void *from, int64_t at, int dtype) {
-  if (dtype == ATTNPRESS_FP32)
-    memcpy(to, (const float *)from + at, 8 * sizeof(float));
-  else if (dtype == ATTNPRESS_FP16)
-    load_fp16_8(to, (const uint16_t *)from + at);
-  else
-    load_bf16_8(to, (const uint16_t *)from + at);
-}
-
-AP_INLINE void store_8(void *to, int64_t at, const float *from, int dtype) {
-  if (dtype == ATTNPRESS_FP32)
-    memcpy((float *)to + at, from, 8 * sizeof(float));
-  else if (dtype == ATTNPRESS_FP16)
-    store_fp16_8((uint16_t *)to + at, from);
-  else
-    store_bf16_8((uint16_t *)to + at, from);
-}
-
-AP_INLINE vec load_vector(const void *from, int64_t at, int dtype) {
-  if (dtype == ATTNPRESS_FP32)
-    return v_load((const float *)from + at);
-  if (dtype == ATTNPRESS_FP16)
-    return load_fp16((const uint16_t *)from + at);
-  return load_bf16((const uint16_t *)from + at);
-}
 
 /* A row of K or V, (columns), as floats: panels of `panel` columns that lie panel_stride apart,
  * zeros up to a multiple of LANES. */
@@ -242,14 +165,19 @@ AP_TARGET static void dot_scores(ap_cpu_scratch *x, int hdim_padded, int keys, i
 
 /* ---- P = exp2(S - max), row maxima and sums ---- */
 
+/* How many keys of the block [key_begin, key_begin + keys) each row sees. */
+static void find_visible(ap_cpu_scratch *x, int64_t key_begin, int keys, int rows_padded) {
+  for (int r = 0; r < rows_padded; ++r) {
+    int64_t limit = x->key_limit[r] - key_begin;
+    x->visible[r] = limit < 0 ? 0 : limit > keys ? keys : (int32_t)limit;
+  }
+}
+
 /* Hides the keys that a row does not see, in a key block that the causal diagonal crosses. */
-AP_TARGET static void mask_scores(ap_cpu_scratch *x, int64_t key_begin, int keys, int rows_padded) {
+AP_TARGET static void mask_scores(ap_cpu_scratch *x, int keys, int rows_padded) {
   for (int r = 0; r < rows_padded; r += LANES) {
-    ivec visible; /* keys of this block that the row sees */
-    for (int i = 0; i < LANES; ++i) {
-      int64_t limit = x->key_limit[r + i] - key_begin;
-      visible[i] = limit < 0 ? 0 : limit > keys ? keys : (int32_t)limit;
-    }
+    ivec visible;
+    memcpy(&visible, x->visible + r, sizeof visible);
     for (int n = 0; n < keys; ++n) {
       float *s = x->s + n * AP_CPU_ROWS + r;
       v_store(s, v_select((ivec)(visible > n), v_load(s), v_set1(-INFINITY)));
@@ -295,7 +223,11 @@ AP_TARGET static void softmax(ap_cpu_scratch *x, int keys, int rows_padded) {
   }
 }
 
-/* ---- O = row_scale O + P V ---- */
+/* ---- O = row_scale O + P V ----
+ *
+ * A row takes the keys that it sees and no others: P is 0 at the others, but 0 times a NaN or an
+ * infinity in V is NaN. Later rows see no fewer keys than earlier ones. A tile therefore takes the
+ * keys that its first row sees, and then each row by itself the few that it sees beyond those. */
 
 /* `rows` rows by `vectors` vectors. p: (keys, rows), rows AP_CPU_ROWS apart; v: (keys, PANEL); o:
  * (rows, PANEL). */
@@ -316,29 +248,39 @@ AP_INLINE void output_tile(int rows, int vectors, const float *p, const float *v
       v_store(o + r * PANEL + j * LANES, acc[r][j]);
 }
 
-AP_INLINE void output_panel(int vectors, ap_cpu_scratch *x, const float *v, float *o, int keys,
-                            int rows) {
-  int r = 0;
-  for (; r + TILE <= rows; r += TILE)
-    output_tile(TILE, vectors, x->s + r, v, keys, x->row_scale + r, o + r * PANEL);
-  for (; r + 4 <= rows; r += 4)
-    output_tile(4, vectors, x->s + r, v, keys, x->row_scale + r, o + r * PANEL);
-  if (r + 2 <= rows) {
-    output_tile(2, vectors, x->s + r, v, keys, x->row_scale + r, o + r * PANEL);
-    r += 2;
-  }
-  if (r < rows)
-    output_tile(1, vectors, x->s + r, v, keys, x->row_scale + r, o + r * PANEL);
+/* Rows of the next tile. */
+static inline int tile_rows(int rows) {
+  return rows >= TILE ? TILE : rows >= 4 ? 4 : rows >= 2 ? 2 : 1;
 }
 
-AP_TARGET static void outputs(ap_cpu_scratch *x, int hdim_v, int keys, int rows) {
+AP_INLINE void output_panel(int vectors, ap_cpu_scratch *x, const float *v, float *o, int rows) {
+  for (int r = 0, tile; r < rows; r += tile) {
+    const int keys = x->visible[r];
+    tile = tile_rows(rows - r);
+    if (tile == TILE)
+      output_tile(TILE, vectors, x->s + r, v, keys, x->row_scale + r, o + r * PANEL);
+    else if (tile == 4)
+      output_tile(4, vectors, x->s + r, v, keys, x->row_scale + r, o + r * PANEL);
+    else if (tile == 2)
+      output_tile(2, vectors, x->s + r, v, keys, x->row_scale + r, o + r * PANEL);
+    else
+      output_tile(1, vectors, x->s + r, v, keys, x->row_scale + r, o + r * PANEL);
+    static const float unscaled = 1.0f;
+    for (int i = r + 1; i < r + tile; ++i)
+      if (x->visible[i] > keys)
+        output_tile(1, vectors, x->s + keys * AP_CPU_ROWS + i, v + keys * PANEL,
+                    x->visible[i] - keys, &unscaled, o + i * PANEL);
+  }
+}
+
+AP_TARGET static void outputs(ap_cpu_scratch *x, int hdim_v, int rows) {
   for (int c = 0; c < hdim_v; c += PANEL) {
     const float *v = x->v + c * AP_CPU_KEYS;
     float *o = x->o + c * AP_CPU_ROWS;
     if (hdim_v - c > LANES)
-      output_panel(2, x, v, o, keys, rows);
+      output_panel(2, x, v, o, rows);
     else
-      output_panel(1, x, v, o, keys, rows);
+      output_panel(1, x, v, o, rows);
   }
 }
 
@@ -395,10 +337,11 @@ AP_TARGET void AP_KERNEL(const ap_cpu_problem *p, ap_cpu_scratch *x, int64_t bat
     } else {
       scores(x, p->hdim, keys, rows_padded);
     }
+    find_visible(x, key_begin, keys, rows_padded);
     if (key_begin + keys > key_full)
-      mask_scores(x, key_begin, keys, rows_padded);
+      mask_scores(x, keys, rows_padded);
     softmax(x, keys, rows_padded);
-    outputs(x, p->hdim_v, keys, rows);
+    outputs(x, p->hdim_v, rows);
   }
   store_out(p, x, batch, head_kv, row_begin, rows);
 }

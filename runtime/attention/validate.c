@@ -1,67 +1,11 @@
 /* Checks what callers hand in. Nothing here looks at a device or at memory that a pointer names. */
-#define _POSIX_C_SOURCE 200809L
-#include "internal.h"
+#include "attention/attention.h"
+#include "attention/overlap.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-attnpress_status ap_copy_struct(const void *given, void *copy, size_t known_bytes,
-                                const char *name) {
-  RETURN_IF(given == NULL, ATTNPRESS_INVALID_ARGUMENT, "%s is NULL", name);
-  size_t struct_size;
-  memcpy(&struct_size, given, sizeof struct_size);
-  RETURN_IF(struct_size < known_bytes, ATTNPRESS_INVALID_ARGUMENT,
-            "%s.struct_size is %zu; at least %zu is needed: initialise the struct with its _INIT "
-            "macro",
-            name, struct_size, known_bytes);
-  enum { TAIL_MAX_BYTES = 4096 };
-  RETURN_IF(struct_size > known_bytes + TAIL_MAX_BYTES, ATTNPRESS_INVALID_ARGUMENT,
-            "%s.struct_size is %zu, which no version has; this one's is %zu", name, struct_size,
-            known_bytes);
-  const unsigned char *bytes = given;
-  for (size_t i = known_bytes; i < struct_size; ++i)
-    RETURN_IF(bytes[i] != 0, ATTNPRESS_INVALID_ARGUMENT,
-              "%s uses a field at byte %zu that this version (%d.%d.%d) does not know", name, i,
-              ATTNPRESS_VERSION_MAJOR, ATTNPRESS_VERSION_MINOR, ATTNPRESS_VERSION_PATCH);
-  memcpy(copy, given, known_bytes);
-  return ATTNPRESS_OK;
-}
-
-/* ---- Options --------------------------------------------------------------------------------- */
-
-static attnpress_status check_path(const char *path, const char *name) {
-  RETURN_IF(path != NULL && *path == '\0', ATTNPRESS_INVALID_ARGUMENT,
-            "options.%s is an empty text; NULL means the default", name);
-  RETURN_IF(path != NULL && strnlen(path, AP_PATH_MAX) >= AP_PATH_MAX, ATTNPRESS_INVALID_ARGUMENT,
-            "options.%s is longer than %d bytes", name, AP_PATH_MAX - 1);
-  return ATTNPRESS_OK;
-}
-
-attnpress_status ap_validate_options(const attnpress_options *o) {
-  RETURN_IF(o->backend < ATTNPRESS_CUDA || o->backend > ATTNPRESS_COMPILE_ONLY,
-            ATTNPRESS_INVALID_ARGUMENT,
-            "options.backend is %d; it must be ATTNPRESS_CUDA (0), ATTNPRESS_CPU (1) or "
-            "ATTNPRESS_COMPILE_ONLY (2)",
-            (int)o->backend);
-  RETURN_IF(o->jit_off != 0 && o->jit_off != 1, ATTNPRESS_INVALID_ARGUMENT,
-            "options.jit_off is %d; it must be 0 or 1", (int)o->jit_off);
-  RETURN_IF(o->cache_off != 0 && o->cache_off != 1, ATTNPRESS_INVALID_ARGUMENT,
-            "options.cache_off is %d; it must be 0 or 1", (int)o->cache_off);
-  RETURN_IF(o->num_threads < 0 || o->num_threads > AP_THREADS_MAX, ATTNPRESS_INVALID_ARGUMENT,
-            "options.num_threads is %d; it must be 0 to %d", (int)o->num_threads, AP_THREADS_MAX);
-  RETURN_IF(o->arch_max != 0 && o->arch_max != 80 && o->arch_max != 86 && o->arch_max != 90,
-            ATTNPRESS_INVALID_ARGUMENT,
-            "options.arch_max is %d; it must be 80, 86, 90 or 0 for no limit", (int)o->arch_max);
-  RETURN_IF(o->reserved != 0, ATTNPRESS_INVALID_ARGUMENT, "options.reserved is %d; it must be 0",
-            (int)o->reserved);
-  FORWARD_IF(check_path(o->nvrtc_path, "nvrtc_path"));
-  FORWARD_IF(check_path(o->cache_dir, "cache_dir"));
-  for (size_t i = 0; o->read_only_dirs != NULL && o->read_only_dirs[i] != NULL; ++i)
-    FORWARD_IF(check_path(o->read_only_dirs[i], "read_only_dirs"));
-  return ATTNPRESS_OK;
-}
 
 /* ---- Tensors --------------------------------------------------------------------------------- */
 
@@ -158,6 +102,19 @@ static attnpress_status check_same(const attnpress_tensor *a, const char *a_name
   return ATTNPRESS_OK;
 }
 
+const char *ap_dtype_name(int32_t dtype) {
+  switch (dtype) {
+  case ATTNPRESS_FP16:
+    return "fp16";
+  case ATTNPRESS_BF16:
+    return "bf16";
+  case ATTNPRESS_FP32:
+    return "fp32";
+  default:
+    return "unknown";
+  }
+}
+
 static attnpress_status check_shapes(const attnpress_forward_args *args) {
   const attnpress_tensor *q = &args->q, *k = &args->k, *v = &args->v, *out = &args->out;
   const struct {
@@ -205,6 +162,12 @@ static attnpress_status check_lse(const attnpress_forward_args *args, int with_d
               ATTNPRESS_INVALID_ARGUMENT, "lse_stride[%d] %" PRId64 " times its extent overflows",
               i, stride[i]);
   }
+  RETURN_IF(ap_rows_overlap(2, (int64_t[]){batch, heads}, stride, seqlen),
+            ATTNPRESS_INVALID_ARGUMENT,
+            "lse_stride is %" PRId64 ", %" PRId64 " for batch %" PRId64 ", heads %" PRId64
+            " and seqlen_q %" PRId64
+            ", so that rows overlap; sorted, each stride must be at least the span below it",
+            stride[0], stride[1], batch, heads, seqlen);
   return ATTNPRESS_OK;
 }
 
@@ -229,23 +192,52 @@ static attnpress_status check_rows(const attnpress_forward_args *args) {
   int64_t rows;
   RETURN_IF(__builtin_mul_overflow(args->q.shape[0], args->q.shape[1], &rows) ||
                 __builtin_mul_overflow(rows, args->q.shape[2], &rows) ||
-                rows > INT64_MAX / (AP_HDIM_MAX * 4 * (int64_t)AP_SPLITS_MAX),
+                rows > INT64_MAX / (AP_ATTENTION_HDIM_MAX * 4 * (int64_t)AP_SPLITS_MAX),
             ATTNPRESS_INVALID_ARGUMENT,
             "batch %" PRId64 " x seqlen_q %" PRId64 " x heads %" PRId64 " overflows",
             args->q.shape[0], args->q.shape[1], args->q.shape[2]);
   return ATTNPRESS_OK;
 }
 
-attnpress_status ap_validate_forward(const attnpress_forward_args *args, int32_t backend,
-                                     int with_data, ap_problem *problem) {
+/** 1 where tensor maps fit every call of a range: as a stride counts from an extent of 2 on, those
+ * of its largest call. */
+static int maps_fit_range(const attnpress_forward_args *args) {
+  const int64_t extents[] = {args->q.shape[0], args->q.shape[1], args->k.shape[1]};
+  int64_t most[3];
+  for (int i = 0; i < 3; ++i)
+    most[i] = extents[i] == 1 ? 1 : 2;
+  return ap_tensor_maps_fit(args, most[0], most[1], most[2]);
+}
+
+/** INVALID_ARGUMENT, naming what is allowed, unless kernels exist for these head dims. */
+static attnpress_status check_head_dims(int64_t hdim, int64_t hdim_v) {
+  FORWARD_IF(ap_axis_check(AP_FAMILY_ATTENTION, AP_ATTENTION_HDIM, hdim));
+  FORWARD_IF(ap_axis_check(AP_FAMILY_ATTENTION, AP_ATTENTION_HDIM_V, hdim_v));
+  const ap_variant variant = {.family = AP_FAMILY_ATTENTION,
+                              .axis = {[AP_ATTENTION_HDIM] = (int32_t)hdim,
+                                       [AP_ATTENTION_HDIM_V] = (int32_t)hdim_v,
+                                       [AP_ATTENTION_DTYPE] = AP_ATTENTION_DTYPE_FP16,
+                                       [AP_ATTENTION_ARCH] = AP_ATTENTION_ARCH_MIN}};
+  return ap_variant_check(&variant);
+}
+
+attnpress_status ap_validate_forward(const attnpress_forward_args *args, ap_check how,
+                                     ap_problem *problem) {
+  const int32_t backend = how.backend;
+  const int with_data = how.with_data, range = how.range == ATTNPRESS_UP_TO;
   /* Before the strides, which a wrong head dim makes wrong as well. */
-  FORWARD_IF(ap_check_head_dims(args->q.shape[3], args->v.shape[3]));
+  FORWARD_IF(check_head_dims(args->q.shape[3], args->v.shape[3]));
   FORWARD_IF(check_tensor(&args->q, "q", backend, with_data, 0));
   FORWARD_IF(check_tensor(&args->k, "k", backend, with_data, 0));
   FORWARD_IF(check_tensor(&args->v, "v", backend, with_data, 0));
   FORWARD_IF(check_tensor(&args->out, "out", backend, with_data, 1));
   FORWARD_IF(check_shapes(args));
   FORWARD_IF(check_rows(args));
+  RETURN_IF(ap_rows_overlap(3, args->out.shape, args->out.stride, args->out.shape[3]),
+            ATTNPRESS_INVALID_ARGUMENT,
+            "out.stride is %" PRId64 ", %" PRId64 ", %" PRId64
+            ", so that rows overlap; sorted, each stride must be at least the span below it",
+            args->out.stride[0], args->out.stride[1], args->out.stride[2]);
   FORWARD_IF(check_lse(args, with_data));
   FORWARD_IF(check_scalars(args));
   *problem = (ap_problem){
@@ -260,8 +252,8 @@ attnpress_status ap_validate_forward(const attnpress_forward_args *args, int32_t
       .mask = args->mask,
       .num_splits = args->num_splits,
       .tma = ap_tensor_maps_fit(args, args->q.shape[0], args->q.shape[1], args->k.shape[1]),
-      .tma_min = ap_tensor_maps_fit(args, 2, 2, 2),
-      .tma_max = ap_tensor_maps_fit(args, 1, 1, 1),
   };
+  problem->tma_min = range ? maps_fit_range(args) : problem->tma;
+  problem->tma_max = range ? ap_tensor_maps_fit(args, 1, 1, 1) : problem->tma;
   return ATTNPRESS_OK;
 }

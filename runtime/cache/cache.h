@@ -10,14 +10,7 @@
 #include <stdint.h>
 
 #include "attnpress/attnpress.h"
-
-/** Where a handle's messages go. */
-typedef struct ap_log {
-  void (*function)(void *user, int level, const char *message); /* NULL: silent */
-  void *user;
-} ap_log;
-void ap_log_line(const ap_log *log, int level, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+#include "core/log.h"
 
 enum { AP_COMPILER_MAX = 48, AP_CACHE_SCHEMA = 1 };
 #define AP_CACHE_DEFAULT_BYTES ((uint64_t)512 << 20)
@@ -39,22 +32,21 @@ typedef struct ap_entry_info {
 } ap_entry_info;
 
 typedef struct ap_cache {
-  char *user_dir;        /* absolute; NULL: none */
+  char *user_dir;        /* absolute, or of no use; NULL: none */
   int user_dir_given;    /* 1: by the option or ATTNPRESS_CACHE_DIR; 0: the default place */
-  char **read_only_dirs; /* absolute, NULL-terminated; NULL: none */
+  char **read_only_dirs; /* so too, NULL-terminated; NULL: none */
   uint64_t max_bytes;
-  const ap_log *log;
+  ap_log *log;
 } ap_cache;
 
 /** Chooses the directories; opens and makes nothing. off: the user's directory is not used. */
 attnpress_status ap_cache_init(ap_cache *cache, const char *user_dir, int off,
-                               const char *const *read_only_dirs, uint64_t max_bytes,
-                               const ap_log *log);
+                               const char *const *read_only_dirs, uint64_t max_bytes, ap_log *log);
 void ap_cache_free(ap_cache *cache);
 
 /** Looks in the read-only layers, or in the user's directory; the caller frees *cubin. A miss is
- * ATTNPRESS_OK with *cubin NULL. A directory that must not be trusted is IO_ERROR where the caller
- * named it; where it is the default place, it is a miss and a warning. */
+ * ATTNPRESS_OK with *cubin NULL. A user's directory that must not be trusted is IO_ERROR where the
+ * caller named it; where it is the default place, and in a layer, it is a miss and a warning. */
 attnpress_status ap_cache_lookup_read_only(const ap_cache *cache, const ap_key *key,
                                            unsigned char **cubin, ap_entry_info *info);
 attnpress_status ap_cache_lookup_user(const ap_cache *cache, const ap_key *key,

@@ -1,6 +1,6 @@
 /* A text that grows: what the renderers write to. Running out of memory is remembered in `failed`,
  * so that a renderer need not check each append. */
-#include "press/registry.h"
+#include "core/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>

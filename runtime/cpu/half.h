@@ -1,5 +1,5 @@
-/* 16-bit floats in plain C. Narrowing rounds to nearest even, overflows to infinity and keeps NaN.
- */
+/* 16-bit floats in plain C. Narrowing rounds to nearest even, overflows to infinity and keeps a
+ * NaN. */
 #pragma once
 #include <stdint.h>
 #include <string.h>

@@ -1,10 +1,12 @@
 /* Opens the CUDA driver at run time. Nothing else in the library calls dlsym on it. */
 #define _GNU_SOURCE /* secure_getenv */
-#include "internal.h"
+#include "cuda/driver.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/error.h"
 
 enum { DRIVER_VERSION_MIN = 12000 };
 
@@ -77,4 +79,30 @@ attnpress_status ap_driver_fail(const ap_driver *driver, CUresult result, const 
   if (driver->get_error_string(result, &text) != CUDA_SUCCESS || text == NULL)
     text = "no description";
   return ap_fail(ATTNPRESS_DRIVER_ERROR, "%s failed: %s (%d, %s)", what, name, result, text);
+}
+
+attnpress_status ap_device_read(const ap_driver *driver, CUdevice ordinal, ap_device *device) {
+  int major = 0, minor = 0;
+  const struct {
+    int *value;
+    int attribute;
+  } wanted[] = {
+      {&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR},
+      {&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR},
+      {&device->sm_count, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT},
+      {&device->threads_per_sm, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR},
+      {&device->smem_per_sm_bytes, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR},
+      {&device->smem_per_block_bytes, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN},
+  };
+  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; ++i) {
+    const CUresult result =
+        driver->device_get_attribute(wanted[i].value, wanted[i].attribute, ordinal);
+    if (result != CUDA_SUCCESS)
+      return ap_driver_fail(driver, result, "cuDeviceGetAttribute");
+  }
+  device->ordinal = ordinal;
+  device->capability = 10 * major + minor;
+  device->tma = driver->tensor_map_encode_tiled != NULL;
+  device->arch_max = 0;
+  return ATTNPRESS_OK;
 }

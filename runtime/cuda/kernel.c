@@ -1,159 +1,16 @@
 /* Kernels in memory. Two levels: a cubin is loaded once a handle (cuLibraryLoadData, which is for
- * all contexts), and bound once a context. A call that finds its kernel bound takes no lock and
- * allocates nothing. */
+ * all contexts), and made ready, or bound, once a context (context.c). A call that finds its kernel
+ * bound takes no lock and allocates nothing. */
 #define _POSIX_C_SOURCE 200809L
-#include "internal.h"
+#include "cuda/kernel.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { TABLE_CAPACITY = 64 };
-
-/* ---- Contexts -------------------------------------------------------------------------------- */
-
-attnpress_status ap_enter(attnpress_handle *handle, CUcontext context, int *pushed) {
-  CUcontext current = NULL;
-  *pushed = 0;
-  if (handle->driver.ctx_get_current(&current) == CUDA_SUCCESS && current == context)
-    return ATTNPRESS_OK;
-  const CUresult result = handle->driver.ctx_push_current(context);
-  if (result != CUDA_SUCCESS)
-    return ap_driver_fail(&handle->driver, result, "cuCtxPushCurrent");
-  *pushed = 1;
-  return ATTNPRESS_OK;
-}
-
-void ap_leave(attnpress_handle *handle, int pushed) {
-  CUcontext popped;
-  if (pushed)
-    handle->driver.ctx_pop_current(&popped);
-}
-
-static ap_context *find_context(attnpress_handle *handle, CUcontext context,
-                                unsigned long long id) {
-  ap_context *c = atomic_load_explicit(&handle->contexts, memory_order_acquire);
-  while (c != NULL && (c->context != context || c->id != id))
-    c = c->next;
-  return c;
-}
-
-static ap_bound_table *new_table(size_t capacity, ap_bound_table *older) {
-  ap_bound_table *table = calloc(1, sizeof *table + capacity * sizeof *table->slots);
-  if (table == NULL)
-    return NULL;
-  table->capacity = capacity;
-  table->older = older;
-  for (size_t i = 0; i < capacity; ++i)
-    atomic_init(&table->slots[i], NULL);
-  return table;
-}
-
-static attnpress_status read_context_device(attnpress_handle *handle, CUcontext context,
-                                            ap_device *device) {
-  int pushed;
-  CUdevice ordinal = 0;
-  FORWARD_IF(ap_enter(handle, context, &pushed));
-  const CUresult result = handle->driver.ctx_get_device(&ordinal);
-  ap_leave(handle, pushed);
-  if (result != CUDA_SUCCESS)
-    return ap_driver_fail(&handle->driver, result, "cuCtxGetDevice");
-  return ap_device_read(&handle->driver, ordinal, device);
-}
-
-static attnpress_status add_context(attnpress_handle *handle, CUcontext context,
-                                    unsigned long long id, ap_context **added) {
-  ap_device device;
-  FORWARD_IF(read_context_device(handle, context, &device));
-  ap_context *fresh = calloc(1, sizeof *fresh);
-  ap_bound_table *table = new_table(TABLE_CAPACITY, NULL);
-  if (fresh == NULL || table == NULL) {
-    free(fresh);
-    free(table);
-    return ap_fail(ATTNPRESS_OUT_OF_MEMORY, "host memory ran out for a context's kernels");
-  }
-  fresh->context = context;
-  fresh->id = id;
-  fresh->device = device;
-  fresh->device.arch_max = handle->arch_max;
-  atomic_init(&fresh->table, table);
-
-  pthread_mutex_lock(&handle->lock);
-  ap_context *known = find_context(handle, context, id); /* another thread may have been first */
-  if (known == NULL) {
-    fresh->next = atomic_load_explicit(&handle->contexts, memory_order_relaxed);
-    atomic_store_explicit(&handle->contexts, fresh, memory_order_release);
-  }
-  pthread_mutex_unlock(&handle->lock);
-  if (known != NULL) {
-    free(table);
-    free(fresh);
-  }
-  *added = known != NULL ? known : fresh;
-  return ATTNPRESS_OK;
-}
-
-attnpress_status ap_context_of(attnpress_handle *handle, CUstream stream, ap_context **context) {
-  const ap_driver *driver = &handle->driver;
-  CUcontext found = NULL;
-  unsigned long long id = 0;
-  CUresult result =
-      stream != NULL ? driver->stream_get_ctx(stream, &found) : driver->ctx_get_current(&found);
-  RETURN_IF(result == CUDA_ERROR_INVALID_CONTEXT || (result == CUDA_SUCCESS && found == NULL),
-            ATTNPRESS_INVALID_ARGUMENT,
-            "no CUDA context is current in this thread; make one current first, for example with "
-            "cudaSetDevice() or cuCtxSetCurrent()");
-  if (result != CUDA_SUCCESS)
-    return ap_driver_fail(driver, result, stream != NULL ? "cuStreamGetCtx" : "cuCtxGetCurrent");
-  result = driver->ctx_get_id(found, &id);
-  if (result != CUDA_SUCCESS)
-    return ap_driver_fail(driver, result, "cuCtxGetId");
-  *context = find_context(handle, found, id);
-  return *context != NULL ? ATTNPRESS_OK : add_context(handle, found, id, context);
-}
-
-/* ---- The table of a context ------------------------------------------------------------------ */
-
-static size_t slot_of(uint64_t key, size_t capacity) {
-  return (size_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (capacity - 1);
-}
-
-static const ap_bound *find_bound(ap_context *context, uint64_t key) {
-  ap_bound_table *table = atomic_load_explicit(&context->table, memory_order_acquire);
-  for (size_t i = slot_of(key, table->capacity);; i = (i + 1) & (table->capacity - 1)) {
-    const ap_bound *bound = atomic_load_explicit(&table->slots[i], memory_order_acquire);
-    if (bound == NULL || bound->variant_key == key)
-      return bound;
-  }
-}
-
-static void put_bound(ap_bound_table *table, ap_bound *bound) {
-  size_t i = slot_of(bound->variant_key, table->capacity);
-  while (atomic_load_explicit(&table->slots[i], memory_order_relaxed) != NULL)
-    i = (i + 1) & (table->capacity - 1);
-  atomic_store_explicit(&table->slots[i], bound, memory_order_release);
-  ++table->count;
-}
-
-/** Adds to a context's table; the caller holds the lock. 0: memory ran out. */
-static int insert_bound(ap_context *context, ap_bound *bound) {
-  ap_bound_table *table = atomic_load_explicit(&context->table, memory_order_relaxed);
-  if (2 * (table->count + 1) > table->capacity) {
-    ap_bound_table *larger = new_table(2 * table->capacity, table);
-    if (larger == NULL)
-      return 0;
-    for (size_t i = 0; i < table->capacity; ++i) {
-      ap_bound *old = atomic_load_explicit(&table->slots[i], memory_order_relaxed);
-      if (old != NULL)
-        put_bound(larger, old);
-    }
-    atomic_store_explicit(&context->table, larger, memory_order_release);
-    table = larger;
-  }
-  put_bound(table, bound);
-  return 1;
-}
+#include "core/error.h"
+#include "handle.h"
 
 /* ---- Loading --------------------------------------------------------------------------------- */
 
@@ -199,16 +56,40 @@ static double now_ms(void) {
   return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-/** Finds the image and loads it: the work of the one thread that has made the kernel BUSY.
- * *for_good: 1 where trying again would give the same failure. */
-static attnpress_status fetch(attnpress_handle *handle, ap_kernel *kernel, int *for_good) {
+/** How fetching a kernel ended. */
+typedef enum fetch_end {
+  FETCH_DONE,
+  FETCH_FAILED,          /* trying again may help */
+  FETCH_FAILED_FOR_GOOD, /* trying again would give the same failure */
+  FETCH_TO_BE_COMPILED,  /* there is a line to be said before */
+} fetch_end;
+
+/** Finds the image, in what is left of the layers, or says that it must be compiled. */
+static attnpress_status find_image(attnpress_handle *handle, ap_kernel *kernel, ap_image *image,
+                                   fetch_end *end) {
+  const int compiles = (kernel->layers & AP_LAYER_JIT) && !handle->finder.jit_off;
+  const int layers = kernel->announced ? kernel->layers : kernel->layers & ~AP_LAYER_JIT;
+  const attnpress_status status =
+      ap_find_image(&handle->finder, &kernel->request, layers, image, NULL);
+  *end = status == ATTNPRESS_OK               ? FETCH_DONE
+         : status == ATTNPRESS_COMPILE_FAILED ? FETCH_FAILED_FOR_GOOD
+                                              : FETCH_FAILED;
+  if (status != ATTNPRESS_NO_KERNEL || !compiles || kernel->announced)
+    return status;
+  kernel->layers &= AP_LAYER_USER | AP_LAYER_JIT; /* the user's may be filled by another process */
+  *end = FETCH_TO_BE_COMPILED;
+  return ATTNPRESS_OK;
+}
+
+/** Finds the image and loads it: the work of the one thread that has made the kernel BUSY. */
+static attnpress_status fetch(attnpress_handle *handle, ap_kernel *kernel, fetch_end *end) {
   const ap_request *request = &kernel->request;
   const double begin_ms = now_ms();
-  for (int layers = AP_LAYER_ALL;;) {
+  for (;;) {
     ap_image image;
-    const attnpress_status found = ap_find_image(handle, request, layers, &image, NULL);
-    *for_good = found == ATTNPRESS_COMPILE_FAILED;
-    FORWARD_IF(found);
+    FORWARD_IF(find_image(handle, kernel, &image, end));
+    if (*end == FETCH_TO_BE_COMPILED)
+      return ATTNPRESS_OK;
     const CUresult result = load_image(&handle->driver, &image, kernel);
     kernel->origin = image.origin;
     kernel->registers = image.registers;
@@ -227,14 +108,20 @@ static attnpress_status fetch(attnpress_handle *handle, ap_kernel *kernel, int *
     snprintf(what, sizeof what, "loading %s for %s (%s)", request->stem, request->target,
              ap_origin_name(kernel->origin));
     const attnpress_status status = ap_driver_fail(&handle->driver, result, what);
-    *for_good = is_refusal(result);
+    *end = is_refusal(result) ? FETCH_FAILED_FOR_GOOD : FETCH_FAILED;
     if (!is_refusal(result) || layer == AP_LAYER_JIT)
       return status;
     ap_log_line(&handle->log, ATTNPRESS_LOG_WARNING, "%s; looking further", attnpress_last_error());
     if (layer == AP_LAYER_USER)
-      ap_forget_image(handle, request);
-    layers &= ~layer;
+      ap_forget_image(&handle->finder, request);
+    kernel->layers &= ~layer;
   }
+}
+
+/** Fetching begins anew the next time. */
+static void forget_progress(ap_kernel *kernel) {
+  kernel->layers = AP_LAYER_ALL;
+  kernel->announced = 0;
 }
 
 /** The kernel's record, made where it is missing; the caller holds the lock. NULL: memory ran out.
@@ -249,6 +136,7 @@ static ap_kernel *find_kernel(attnpress_handle *handle, const ap_request *reques
     if (k != NULL) {
       k->request = *request;
       k->spill_bytes = -1;
+      forget_progress(k);
       k->next = handle->kernels;
       handle->kernels = k;
     }
@@ -266,9 +154,31 @@ int ap_kernel_loaded(attnpress_handle *handle, const ap_request *request, ap_ker
   return loaded;
 }
 
-/** A loaded kernel: one thread fetches it, the others wait for that one. */
+/** What becomes of a BUSY kernel; the caller holds the lock. */
+static void end_fetch(attnpress_handle *handle, ap_kernel *kernel, attnpress_status status,
+                      fetch_end end) {
+  static const ap_kernel_state states[] = {
+      [FETCH_DONE] = AP_KERNEL_READY,
+      [FETCH_FAILED] = AP_KERNEL_EMPTY,
+      [FETCH_FAILED_FOR_GOOD] = AP_KERNEL_FAILED,
+      [FETCH_TO_BE_COMPILED] = AP_KERNEL_EMPTY,
+  };
+  kernel->state = states[end];
+  if (end == FETCH_TO_BE_COMPILED)
+    kernel->announced = 1;
+  if (end == FETCH_FAILED)
+    forget_progress(kernel);
+  if (status != ATTNPRESS_OK) {
+    kernel->failure = status;
+    snprintf(kernel->sentence, sizeof kernel->sentence, "%s", attnpress_last_error());
+  }
+  pthread_cond_broadcast(&handle->loaded);
+}
+
+/** A loaded kernel: one thread fetches it, the others wait for that one. *announce 1: it must be
+ * compiled, and this thread says so before anybody begins; nobody is kept waiting meanwhile. */
 static attnpress_status load_kernel(attnpress_handle *handle, const ap_request *request,
-                                    ap_kernel **loaded) {
+                                    ap_kernel **loaded, int *announce) {
   pthread_mutex_lock(&handle->lock);
   ap_kernel *kernel = find_kernel(handle, request, 1);
   if (kernel == NULL) {
@@ -283,16 +193,11 @@ static attnpress_status load_kernel(attnpress_handle *handle, const ap_request *
   if (kernel->state == AP_KERNEL_EMPTY) {
     kernel->state = AP_KERNEL_BUSY;
     pthread_mutex_unlock(&handle->lock);
-    int for_good = 0;
-    status = fetch(handle, kernel, &for_good);
+    fetch_end end = FETCH_DONE;
+    status = fetch(handle, kernel, &end);
     pthread_mutex_lock(&handle->lock);
-    kernel->state = AP_KERNEL_READY;
-    if (status != ATTNPRESS_OK) {
-      kernel->state = for_good ? AP_KERNEL_FAILED : AP_KERNEL_EMPTY;
-      kernel->failure = status;
-      snprintf(kernel->sentence, sizeof kernel->sentence, "%s", attnpress_last_error());
-    }
-    pthread_cond_broadcast(&handle->loaded);
+    end_fetch(handle, kernel, status, end);
+    *announce = end == FETCH_TO_BE_COMPILED;
   }
   pthread_mutex_unlock(&handle->lock);
   *loaded = kernel;
@@ -324,8 +229,8 @@ static attnpress_status bind(attnpress_handle *handle, ap_context *context, ap_k
   *fresh = (ap_bound){ap_variant_key(&kernel->request.variant), function, kernel};
 
   pthread_mutex_lock(&handle->lock);
-  const ap_bound *known = find_bound(context, fresh->variant_key);
-  const int inserted = known == NULL && insert_bound(context, fresh);
+  const ap_bound *known = ap_bound_find(context, fresh->variant_key);
+  const int inserted = known == NULL && ap_bound_insert(context, fresh);
   pthread_mutex_unlock(&handle->lock);
   if (!inserted)
     free(fresh);
@@ -343,7 +248,7 @@ static attnpress_status refuse_capture(attnpress_handle *handle, const ap_reques
                 (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE),
             ATTNPRESS_CAPTURING,
             "%s for %s is not loaded and the stream is being captured; call "
-            "attnpress_prepare_forward() with these arguments before the capture",
+            "attnpress_plan_prepare() with a plan of this call before the capture",
             request->stem, request->target);
   if (result != CUDA_SUCCESS)
     return ap_driver_fail(&handle->driver, result, "cuStreamIsCapturing");
@@ -353,7 +258,7 @@ static attnpress_status refuse_capture(attnpress_handle *handle, const ap_reques
 /** The slow part of ap_kernel_get; the context is current. */
 static attnpress_status get_missing(attnpress_handle *handle, ap_context *context,
                                     const ap_request *request, CUstream stream, int no_stream,
-                                    const ap_bound **bound) {
+                                    const ap_bound **bound, int *announce) {
   if (!no_stream)
     FORWARD_IF(refuse_capture(handle, request, stream));
   /* A capture of another thread's in global mode forbids this thread to load, unless it says that
@@ -361,8 +266,8 @@ static attnpress_status get_missing(attnpress_handle *handle, ap_context *contex
   int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   const CUresult result = handle->driver.thread_exchange_capture_mode(&mode);
   ap_kernel *kernel = NULL;
-  attnpress_status status = load_kernel(handle, request, &kernel);
-  if (status == ATTNPRESS_OK)
+  attnpress_status status = load_kernel(handle, request, &kernel, announce);
+  if (status == ATTNPRESS_OK && !*announce)
     status = bind(handle, context, kernel, bound);
   if (result == CUDA_SUCCESS)
     handle->driver.thread_exchange_capture_mode(&mode);
@@ -372,33 +277,28 @@ static attnpress_status get_missing(attnpress_handle *handle, ap_context *contex
 attnpress_status ap_kernel_get(attnpress_handle *handle, ap_context *context,
                                const ap_variant *variant, const char *target, CUstream stream,
                                int no_stream, const ap_bound **bound) {
-  *bound = find_bound(context, ap_variant_key(variant));
+  *bound = ap_bound_find(context, ap_variant_key(variant));
   if (*bound != NULL)
     return ATTNPRESS_OK;
   ap_request request;
-  int pushed;
+  FORWARD_IF(ap_check_process(handle));
   FORWARD_IF(ap_request_init(&request, variant, target));
-  FORWARD_IF(ap_enter(handle, context->context, &pushed));
-  const attnpress_status status = get_missing(handle, context, &request, stream, no_stream, bound);
-  ap_leave(handle, pushed);
+  attnpress_status status;
+  int announce;
+  do { /* twice where it must be compiled */
+    int pushed;
+    announce = 0;
+    FORWARD_IF(ap_enter(handle, context->context, &pushed));
+    status = get_missing(handle, context, &request, stream, no_stream, bound, &announce);
+    ap_leave(handle, pushed);
+    if (announce)
+      ap_log_compiling(&handle->log, &request);
+    ap_log_deliver(&handle->log); /* the function may call the library, or not return */
+  } while (announce);
   return status;
 }
 
 void ap_kernels_free(attnpress_handle *handle) {
-  ap_context *context = atomic_load(&handle->contexts);
-  while (context != NULL) {
-    ap_context *next = context->next;
-    ap_bound_table *table = atomic_load(&context->table);
-    for (size_t i = 0; i < table->capacity; ++i) /* the newest table has them all */
-      free(atomic_load(&table->slots[i]));
-    while (table != NULL) {
-      ap_bound_table *older = table->older;
-      free(table);
-      table = older;
-    }
-    free(context);
-    context = next;
-  }
   while (handle->kernels != NULL) {
     ap_kernel *next = handle->kernels->next;
     if (handle->kernels->library != NULL)

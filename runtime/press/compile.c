@@ -1,20 +1,13 @@
 /* The calls on kernels by name. Nothing here loads or launches. */
-#include "internal.h"
+#include "press/target.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-attnpress_status ap_check_info(const attnpress_info *info) {
-  attnpress_info known;
-  return ap_copy_struct(info, &known, sizeof known, "info");
-}
-
-void ap_write_info(const attnpress_info *found, attnpress_info *info) {
-  const size_t struct_size = info->struct_size;
-  *info = *found;
-  info->struct_size = struct_size;
-}
+#include "core/error.h"
+#include "handle.h"
+#include "press/info.h"
 
 /** The capability of the current context's device, else the first device's; 0: there is none. */
 static int present_capability(attnpress_handle *handle) {
@@ -31,47 +24,30 @@ static int present_capability(attnpress_handle *handle) {
              : 0;
 }
 
-/** The target that a stem is for where none is named. */
-static void default_target(attnpress_handle *handle, const ap_variant *variant,
-                           char target[AP_TARGET_MAX]) {
-  const int capability = present_capability(handle);
-  const char *name = variant->pass == AP_PASS_FWD_COMBINE
-                         ? ap_combine_target_for(capability)
-                         : ap_target_for(capability, variant->arch);
-  if (name != NULL)
-    snprintf(target, AP_TARGET_MAX, "%s", name);
-  else /* wgmma and setmaxnreg exist in the "a" target alone */
-    snprintf(target, AP_TARGET_MAX, variant->arch == 90 ? "sm_%da" : "sm_%d", (int)variant->arch);
+/** The target that a stem's arch is named after. */
+static void own_target(const ap_variant *variant, char target[AP_TARGET_MAX]) {
+  const int arch = variant->axis[ap_families[variant->family]->arch_axis];
+  const ap_arch *row = ap_find_arch(arch);
+  if (row != NULL && row->only != NULL)
+    snprintf(target, AP_TARGET_MAX, "%s", row->only);
+  else
+    snprintf(target, AP_TARGET_MAX, "sm_%d", arch);
 }
 
-static attnpress_status check_target(const ap_request *request) {
-  const ap_target *target = ap_find_target(request->target);
-  char names[128] = "";
-  for (size_t i = 0; i < ap_targets_count; ++i)
-    snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s",
-             i == 0                      ? ""
-             : i == ap_targets_count - 1 ? " and "
-                                         : ", ",
-             ap_targets[i].name);
-  RETURN_IF(target == NULL, ATTNPRESS_INVALID_ARGUMENT,
-            "target \"%.*s\" is unknown: targets are %s", AP_TARGET_MAX, request->target, names);
-  RETURN_IF(request->variant.arch > target->capability, ATTNPRESS_INVALID_ARGUMENT,
-            "%s cannot be compiled for %s, which is older than its arch", request->stem,
-            request->target);
-  RETURN_IF(request->variant.arch == 90 && strcmp(request->target, "sm_90a") != 0,
-            ATTNPRESS_INVALID_ARGUMENT,
-            "%s cannot be compiled for %s: the instructions of sm90 kernels exist on sm_90a alone",
-            request->stem, request->target);
-  RETURN_IF(request->tile.smem_bytes > target->smem_per_block_bytes, ATTNPRESS_NOT_SUPPORTED,
-            "%s takes %d bytes of shared memory and a thread block on %s has %d; use the sm86 stem",
-            request->stem, (int)request->tile.smem_bytes, request->target,
-            target->smem_per_block_bytes);
-  return ATTNPRESS_OK;
+/** The target that a stem is for where none is named: the present device's, else its own. */
+static void default_target(attnpress_handle *handle, const ap_variant *variant,
+                           char target[AP_TARGET_MAX]) {
+  const char *name = ap_target_for(variant, present_capability(handle));
+  if (name != NULL)
+    snprintf(target, AP_TARGET_MAX, "%s", name);
+  else
+    own_target(variant, target);
 }
 
 attnpress_status attnpress_compile(attnpress_handle *handle, const char *stem, const char *target,
                                    attnpress_info *info) {
   RETURN_IF(handle == NULL, ATTNPRESS_INVALID_ARGUMENT, "handle is NULL");
+  FORWARD_IF(ap_check_process(handle));
   if (info != NULL)
     FORWARD_IF(ap_check_info(info));
   ap_variant variant;
@@ -81,39 +57,39 @@ attnpress_status attnpress_compile(attnpress_handle *handle, const char *stem, c
   if (target == NULL)
     default_target(handle, &variant, name);
   FORWARD_IF(ap_request_init(&request, &variant, target != NULL ? target : name));
-  FORWARD_IF(check_target(&request));
+  FORWARD_IF(ap_check_target(&variant, &request.tile, request.target));
   ap_image image;
   attnpress_status published;
-  FORWARD_IF(ap_find_image(handle, &request, AP_LAYER_ALL, &image, &published));
+  FORWARD_IF(ap_find_image_aloud(&handle->finder, &request, &image, &published));
   ap_log_line(&handle->log, ATTNPRESS_LOG_INFO, "%s %s %s: %s, %.1f ms", request.stem,
               request.tile_name, request.target, ap_origin_name(image.origin), image.compile_ms);
   if (info != NULL) {
     attnpress_info found = ATTNPRESS_INFO_INIT;
-    snprintf(found.stem, sizeof found.stem, "%s", request.stem);
-    snprintf(found.tile, sizeof found.tile, "%s", request.tile_name);
-    snprintf(found.target, sizeof found.target, "%s", request.target);
+    ap_request_describe(&request, &found);
     found.origin = image.origin;
-    found.num_splits = variant.split ? 0 : 1;
     found.registers = image.registers;
     found.spill_bytes = image.spill_bytes;
-    found.smem_bytes = request.tile.smem_bytes;
     found.compile_ms = image.compile_ms;
     found.cubin_bytes = image.size;
     ap_write_info(&found, info);
   }
   ap_image_free(&image);
+  ap_log_deliver(&handle->log);
   return published; /* the call's promise is that the cubin is linked in or cached */
 }
 
-attnpress_status attnpress_render_source(const char *stem, char **source) {
+attnpress_status attnpress_render_source(const char *stem, const char *target, char **source) {
   RETURN_IF(source == NULL, ATTNPRESS_INVALID_ARGUMENT, "source is NULL");
   *source = NULL;
   ap_variant variant;
-  ap_tile tile;
+  ap_request request;
   size_t size;
+  char name[AP_TARGET_MAX];
   FORWARD_IF(ap_variant_parse(stem, &variant));
-  FORWARD_IF(ap_find_tile(&variant, NULL, &tile));
-  return ap_render(&variant, &tile, source, &size);
+  own_target(&variant, name);
+  FORWARD_IF(ap_request_init(&request, &variant, target != NULL ? target : name));
+  FORWARD_IF(ap_check_target(&variant, &request.tile, request.target));
+  return ap_render(&variant, &request.tile, source, &size);
 }
 
 void attnpress_free_source(char *source) {

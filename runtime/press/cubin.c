@@ -2,7 +2,7 @@
  * each function, its registers and the bytes of its frame. This needs no GPU, and unlike the
  * compiler's verbose output it is there for cubins that come from a cache too. Every offset is
  * checked: a file that is cut off or is no ELF gives "not known". */
-#include "internal.h"
+#include "press/cubin.h"
 
 #include <elf.h>
 #include <string.h>
@@ -21,14 +21,13 @@ typedef struct elf_file {
   Elf64_Ehdr header;
 } elf_file;
 
-/** 1 and a copy of section i's header, if it and its contents lie within the file. */
+/** 1 and a copy of section i's header, if the file has the section's contents, all of them. */
 static int read_section(const elf_file *elf, size_t i, Elf64_Shdr *section) {
   if (i >= elf->header.e_shnum)
     return 0;
   memcpy(section, elf->data + elf->header.e_shoff + i * sizeof *section, sizeof *section);
-  if (section->sh_type == SHT_NOBITS)
-    return 1;
-  return section->sh_offset <= elf->size && section->sh_size <= elf->size - section->sh_offset;
+  return section->sh_type != SHT_NOBITS && section->sh_offset <= elf->size &&
+         section->sh_size <= elf->size - section->sh_offset;
 }
 
 /** The string at an offset of a string table; "" where it does not end within the table. */
@@ -103,7 +102,7 @@ void ap_cubin_resources(const unsigned char *data, size_t size, const char *symb
   if (index == 0)
     return;
   for (size_t i = 0; i < elf.header.e_shnum; ++i)
-    if (read_section(&elf, i, &section) && section.sh_type != SHT_NOBITS &&
+    if (read_section(&elf, i, &section) &&
         strcmp(string_at(&elf, &names, section.sh_name), ".nv.info") == 0)
       read_records(data + section.sh_offset, section.sh_size, index, registers, local_bytes);
 }

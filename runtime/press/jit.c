@@ -1,12 +1,15 @@
 /* Compiles a rendered source with NVRTC. Knows nothing of caches and drivers. */
 #define _POSIX_C_SOURCE 200809L
-#include "internal.h"
+#include "press/jit.h"
 
 #include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "core/error.h"
+#include "press/cubin.h"
 
 /* Options that decide what comes out; they are part of a cubin's key. --gpu-architecture is not
  * among them since the target is a part of its own. */
@@ -72,7 +75,7 @@ static const char *first_error(const char *log, int *length) {
   return line;
 }
 
-static attnpress_status compile(ap_nvrtc *nvrtc, nvrtcProgram program, const ap_log *log,
+static attnpress_status compile(ap_nvrtc *nvrtc, nvrtcProgram program, ap_log *log,
                                 const ap_request *request) {
   char arch[48];
   snprintf(arch, sizeof arch, "--gpu-architecture=%s", request->target);
@@ -142,7 +145,7 @@ static attnpress_status create_program(ap_nvrtc *nvrtc, const ap_request *reques
   return ATTNPRESS_OK;
 }
 
-attnpress_status ap_jit_compile(ap_nvrtc *nvrtc, const ap_log *log, const ap_request *request,
+attnpress_status ap_jit_compile(ap_nvrtc *nvrtc, ap_log *log, const ap_request *request,
                                 const char *source, ap_image *image) {
   memset(image, 0, sizeof *image);
   FORWARD_IF(check_target(nvrtc, request));

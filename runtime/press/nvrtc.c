@@ -1,24 +1,19 @@
 /* Finds and opens NVRTC at run time.
  *
  * Order: the option, ATTNPRESS_NVRTC (these two are final: what they name is used or the call
- * fails), what the process has loaded, the loader's path, CUDA_HOME, /usr/local/cuda, the folders
- * where the build found one (pip's packages). NVRTC opens its builtins by name when it first
- * compiles, and does not find them if it was itself opened by a path; they are opened beforehand
- * from the folder that it came from. */
+ * fails), what the process has loaded, the loader's path, CUDA_HOME, /usr/local/cuda. NVRTC opens
+ * its builtins by name when it first compiles, and does not find them if it was itself opened by a
+ * path; they are opened beforehand from the folder that it came from. */
 #define _GNU_SOURCE /* dladdr, secure_getenv */
-#include "internal.h"
+#include "press/nvrtc.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Folders, separated by ':', where the build found NVRTC; the build sets it. */
-#ifndef ATTNPRESS_NVRTC_DIRS
-#define ATTNPRESS_NVRTC_DIRS ""
-#endif
 
 enum { MAJOR_MIN = 12, MAJOR_NEWEST = 13 };
 
@@ -26,6 +21,7 @@ enum { MAJOR_MIN = 12, MAJOR_NEWEST = 13 };
 typedef struct search {
   ap_nvrtc *nvrtc;
   int driver_version;
+  int refused; /* 1: one was opened that is of no use, now and later */
   char passed_over[512];
 } search;
 
@@ -61,8 +57,8 @@ static const char *look_up(ap_nvrtc *nvrtc) {
   return NULL;
 }
 
-/** Decides on a library that is open in s->nvrtc; 1: it is the one. */
-static int accept_library(search *s, const char *name) {
+/** Looks at a library that is open in s->nvrtc; 1: it has the functions and a version that fits. */
+static int check_library(search *s, const char *name) {
   ap_nvrtc *nvrtc = s->nvrtc;
   const char *missing = look_up(nvrtc);
   if (missing != NULL) {
@@ -85,6 +81,16 @@ static int accept_library(search *s, const char *name) {
   if (s->driver_version != 0 && nvrtc->major > s->driver_version / 1000) {
     pass_over(s, "%s is NVRTC %d.%d, newer than the driver, which knows CUDA %d.%d", nvrtc->path,
               nvrtc->major, nvrtc->minor, s->driver_version / 1000, s->driver_version % 1000 / 10);
+    return 0;
+  }
+  return 1;
+}
+
+/** Decides on a library that is open in s->nvrtc; 1: it is the one. */
+static int accept_library(search *s, const char *name) {
+  ap_nvrtc *nvrtc = s->nvrtc;
+  if (!check_library(s, name)) {
+    s->refused = 1;
     return 0;
   }
   nvrtc->builtins = open_builtins(nvrtc->path, nvrtc->major, nvrtc->minor);
@@ -146,37 +152,42 @@ static int try_toolkit(search *s, const char *home) {
   return 0;
 }
 
-static int try_build_folders(search *s) {
-  for (const char *folder = ATTNPRESS_NVRTC_DIRS; *folder;) {
-    const size_t length = strcspn(folder, ":");
-    if (length > 0 && try_folder(s, folder, length, 0))
-      return 1;
-    folder += length + (folder[length] == ':');
-  }
-  return 0;
+/** 1 where this process can open one more file. */
+static int can_open_files(void) {
+  const int fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd >= 0)
+    close(fd);
+  return fd >= 0;
 }
 
-attnpress_status ap_nvrtc_open(ap_nvrtc *nvrtc, const char *path, int driver_version) {
-  search s = {nvrtc, driver_version, ""};
+/** The search in its order; NO_NVRTC with all that was passed over. */
+static attnpress_status find_library(search *s, const char *path) {
   const char *asked_by = "the option nvrtc_path";
   if (path == NULL) {
     path = secure_getenv("ATTNPRESS_NVRTC");
     asked_by = "ATTNPRESS_NVRTC";
   }
   if (path != NULL && *path) {
-    RETURN_IF(!try_name(&s, path, 0, 0), ATTNPRESS_NO_NVRTC,
-              "NVRTC cannot be used, as %s names one: %s", asked_by, s.passed_over);
+    RETURN_IF(!try_name(s, path, 0, 0), ATTNPRESS_NO_NVRTC,
+              "NVRTC cannot be used, as %s names one: %s", asked_by, s->passed_over);
     return ATTNPRESS_OK;
   }
-  if (try_folder(&s, NULL, 0, RTLD_NOLOAD) || try_folder(&s, NULL, 0, 0) ||
-      try_toolkit(&s, secure_getenv("CUDA_HOME")) || try_toolkit(&s, "/usr/local/cuda") ||
-      try_build_folders(&s))
+  if (try_folder(s, NULL, 0, RTLD_NOLOAD) || try_folder(s, NULL, 0, 0) ||
+      try_toolkit(s, secure_getenv("CUDA_HOME")) || try_toolkit(s, "/usr/local/cuda"))
     return ATTNPRESS_OK;
   return ap_fail(ATTNPRESS_NO_NVRTC,
-                 "NVRTC %d or newer was not found%s%s%s; install the CUDA toolkit or pip's "
-                 "nvidia-cuda-nvrtc, or set ATTNPRESS_NVRTC to the path of libnvrtc.so",
-                 MAJOR_MIN, *s.passed_over ? " (passed over: " : "", s.passed_over,
-                 *s.passed_over ? ")" : "");
+                 "NVRTC %d or newer was not found%s%s%s; install the CUDA toolkit, or set "
+                 "ATTNPRESS_NVRTC to the path of libnvrtc.so, that of pip's nvidia-cuda-nvrtc say",
+                 MAJOR_MIN, *s->passed_over ? " (passed over: " : "", s->passed_over,
+                 *s->passed_over ? ")" : "");
+}
+
+attnpress_status ap_nvrtc_open(ap_nvrtc *nvrtc, const char *path, int driver_version) {
+  search s = {nvrtc, driver_version, 0, ""};
+  const attnpress_status status = find_library(&s, path);
+  if (status != ATTNPRESS_OK)
+    nvrtc->refused = s.refused && can_open_files();
+  return status;
 }
 
 void ap_nvrtc_close(ap_nvrtc *nvrtc) {
@@ -185,4 +196,42 @@ void ap_nvrtc_close(ap_nvrtc *nvrtc) {
   if (nvrtc->library != NULL)
     dlclose(nvrtc->library);
   memset(nvrtc, 0, sizeof *nvrtc);
+}
+
+/* ---- The one of a handle --------------------------------------------------------------------- */
+
+attnpress_status ap_compiler_init(ap_compiler *compiler, const char *path) {
+  memset(compiler, 0, sizeof *compiler);
+  pthread_mutex_init(&compiler->lock, NULL);
+  if (path != NULL) {
+    compiler->path = strdup(path);
+    RETURN_IF(compiler->path == NULL, ATTNPRESS_OUT_OF_MEMORY,
+              "host memory ran out for the path of NVRTC");
+  }
+  return ATTNPRESS_OK;
+}
+
+void ap_compiler_free(ap_compiler *compiler) {
+  if (compiler->state == AP_NVRTC_OPEN)
+    ap_nvrtc_close(&compiler->nvrtc);
+  pthread_mutex_destroy(&compiler->lock);
+  free(compiler->path);
+}
+
+attnpress_status ap_compiler_get(ap_compiler *compiler, ap_nvrtc **nvrtc) {
+  attnpress_status status = ATTNPRESS_OK;
+  pthread_mutex_lock(&compiler->lock);
+  if (compiler->state == AP_NVRTC_UNTRIED) {
+    status = ap_nvrtc_open(&compiler->nvrtc, compiler->path, compiler->driver_version);
+    compiler->state = status == ATTNPRESS_OK    ? AP_NVRTC_OPEN
+                      : compiler->nvrtc.refused ? AP_NVRTC_FAILED
+                                                : AP_NVRTC_UNTRIED;
+    compiler->failure = status;
+    snprintf(compiler->sentence, sizeof compiler->sentence, "%s", attnpress_last_error());
+  } else if (compiler->state == AP_NVRTC_FAILED) {
+    status = ap_fail(compiler->failure, "%s", compiler->sentence);
+  }
+  pthread_mutex_unlock(&compiler->lock);
+  *nvrtc = &compiler->nvrtc;
+  return status;
 }

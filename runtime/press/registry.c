@@ -1,27 +1,36 @@
 /* Lookups in the generated tables; the only file that knows how they are sorted. */
-#include "internal.h"
+#include "press/registry.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/** Order of ap_tiles: pass, hdim, hdim_v, mask, decode, arch; rows that only differ in split,
- * dtype and target stand together, those that name a target first. */
-static int compare_tile_row(const ap_variant *a, const ap_variant *b) {
-  const int32_t x[] = {a->pass, a->hdim, a->hdim_v, a->mask, a->decode, a->arch};
-  const int32_t y[] = {b->pass, b->hdim, b->hdim_v, b->mask, b->decode, b->arch};
-  for (size_t i = 0; i < sizeof x / sizeof *x; ++i)
-    if (x[i] != y[i])
-      return x[i] < y[i] ? -1 : 1;
-  return 0;
+#include "core/error.h"
+#include "press/target.h"
+
+/* ---- Tiles ----------------------------------------------------------------------------------- */
+
+/** Integers of a row: the axes, threads, smem_bytes, the fields, the target. */
+static size_t row_size(const ap_family *family) {
+  return (size_t)family->axis_count + 2 + (size_t)family->field_count + 1;
 }
 
-/** The first row that does not come before the variant; ap_tiles_count where all do. */
-static size_t first_tile_row(const ap_variant *variant) {
-  size_t low = 0, high = ap_tiles_count;
+/** Where a variant's rows stand: the axes that no row leaves open, as one number. Two variants have
+ * one key only where an axis of one is out of its domain. */
+static uint64_t tile_key(const ap_family *family, const ap_variant *variant) {
+  uint64_t key = 0;
+  for (int32_t i = 0; i < family->tile_axis_count; ++i) {
+    const uint8_t axis = family->tile_axes[i];
+    key = key << family->key_bits[axis] | (uint64_t)variant->axis[axis];
+  }
+  return key;
+}
+
+/** The first row whose key is not smaller; count where all are. */
+static size_t first_row(const ap_tile_table *tiles, uint64_t key) {
+  size_t low = 0, high = tiles->count;
   while (low < high) {
     const size_t middle = low + (high - low) / 2;
-    if (compare_tile_row(&ap_tiles[middle].variant, variant) < 0)
+    if (tiles->keys[middle] < key)
       low = middle + 1;
     else
       high = middle;
@@ -29,50 +38,57 @@ static size_t first_tile_row(const ap_variant *variant) {
   return low;
 }
 
+static const char *row_target(const ap_family *family, const int32_t *row) {
+  const int32_t target = row[row_size(family) - 1];
+  return target == AP_ANY ? NULL : ap_targets[target].name;
+}
+
+static void read_tile(const ap_family *family, const int32_t *row, ap_tile *tile) {
+  const int32_t *at = row + family->axis_count;
+  memset(tile, 0, sizeof *tile);
+  tile->threads = at[0];
+  tile->smem_bytes = at[1];
+  memcpy(tile->field, at + 2, (size_t)family->field_count * sizeof *at);
+}
+
+void ap_tile_row_read(int32_t family, size_t row, ap_tile_row *read) {
+  const ap_family *f = ap_families[family];
+  const int32_t *values = f->tiles->rows + row * row_size(f);
+  memset(read, 0, sizeof *read);
+  read->variant.family = family;
+  memcpy(read->variant.axis, values, (size_t)f->axis_count * sizeof *values);
+  read_tile(f, values, &read->tile);
+  read->target = row_target(f, values);
+}
+
+/** 1 where a row of the variant's own key is for it and for the target. */
+static int is_for(const ap_family *family, const int32_t *row, const ap_variant *variant,
+                  const char *target) {
+  for (int32_t i = 0; i < family->axis_count; ++i)
+    if (row[i] != AP_ANY && row[i] != variant->axis[i])
+      return 0;
+  const char *own = row_target(family, row);
+  return own == NULL || (target != NULL && strcmp(own, target) == 0);
+}
+
 attnpress_status ap_find_tile(const ap_variant *variant, const char *target, ap_tile *tile) {
-  for (size_t i = first_tile_row(variant); i < ap_tiles_count; ++i) {
-    const ap_variant *row = &ap_tiles[i].variant;
-    if (compare_tile_row(row, variant) != 0)
-      break;
-    const char *row_target = ap_tiles[i].target;
-    if ((row->split == -1 || row->split == variant->split) &&
-        (row->dtype == 0 || row->dtype == variant->dtype) &&
-        (row_target == NULL || (target != NULL && strcmp(row_target, target) == 0))) {
-      *tile = ap_tiles[i].tile;
+  const ap_family *family = ap_families[variant->family];
+  const ap_tile_table *tiles = family->tiles;
+  const uint64_t key = tile_key(family, variant);
+  for (size_t i = first_row(tiles, key); i < tiles->count && tiles->keys[i] == key; ++i) {
+    const int32_t *row = tiles->rows + i * row_size(family);
+    if (is_for(family, row, variant, target)) {
+      read_tile(family, row, tile);
       return ATTNPRESS_OK;
     }
   }
   char stem[AP_STEM_MAX];
   FORWARD_IF(
       ap_variant_print(variant, stem)); /* says what is wrong with a variant that is illegal */
-  return ap_fail(ATTNPRESS_NOT_SUPPORTED,
-                 "%s has no tile: kernels exist for head dims that are multiples of 8 up to %d, on "
-                 "sm80, sm86 and sm90",
-                 stem, AP_HDIM_MAX);
+  return ap_fail(ATTNPRESS_NOT_SUPPORTED, "%s has no tile: generated/ is not whole", stem);
 }
 
-int ap_head_dims_listed(int32_t hdim, int32_t hdim_v) {
-  const ap_variant low = {.pass = AP_PASS_FWD, .hdim = hdim, .hdim_v = hdim_v};
-  const size_t i = first_tile_row(&low);
-  return i < ap_tiles_count && ap_tiles[i].variant.pass == AP_PASS_FWD &&
-         ap_tiles[i].variant.hdim == hdim && ap_tiles[i].variant.hdim_v == hdim_v;
-}
-
-void ap_print_pairs(char *text, size_t size) {
-  int32_t hdim = 0, hdim_v = 0;
-  size_t used = 0;
-  text[0] = '\0';
-  for (size_t i = 0; i < ap_tiles_count && used < size; ++i) {
-    const ap_variant *row = &ap_tiles[i].variant;
-    if (row->pass != AP_PASS_FWD || row->hdim == row->hdim_v ||
-        (row->hdim == hdim && row->hdim_v == hdim_v))
-      continue;
-    hdim = row->hdim;
-    hdim_v = row->hdim_v;
-    used += (size_t)snprintf(text + used, size - used, "%s%d/%d", used ? ", " : "", (int)hdim,
-                             (int)hdim_v);
-  }
-}
+/* ---- Linked cubins --------------------------------------------------------------------------- */
 
 typedef struct cubin_name {
   const char *stem, *tile_name, *target;
@@ -93,44 +109,30 @@ const ap_cubin *ap_find_prebuilt(const char *stem, const char *tile_name, const 
                  compare_cubin);
 }
 
+/* ---- Rendering ------------------------------------------------------------------------------- */
+
 attnpress_status ap_render(const ap_variant *variant, const ap_tile *tile, char **source,
                            size_t *size) {
   char stem[AP_STEM_MAX], tile_name[AP_TILE_NAME_MAX];
+  const char *words[AP_AXES_MAX] = {NULL};
   *source = NULL;
   FORWARD_IF(ap_variant_print(variant, stem));
-  ap_tile_print(tile, tile_name);
+  ap_tile_print(variant, tile, tile_name);
+  const ap_family *family = ap_families[variant->family];
   const ap_template *found = NULL;
-  for (size_t i = 0; i < ap_templates_count && found == NULL; ++i)
-    if (ap_templates[i].pass == variant->pass && ap_templates[i].arch_min <= variant->arch &&
-        variant->arch <= ap_templates[i].arch_max &&
-        (ap_templates[i].decode == -1 || ap_templates[i].decode == variant->decode))
-      found = &ap_templates[i];
+  for (int32_t i = 0; i < family->template_count && found == NULL; ++i)
+    if (ap_sets_hold(family->templates[i].where, family->templates[i].where_count, variant))
+      found = &family->templates[i];
   RETURN_IF(found == NULL, ATTNPRESS_NOT_SUPPORTED, "no template serves %s", stem);
-  const ap_render_input input = {
-      .stem = stem,
-      .dtype = ap_dtype_name(variant->dtype),
-      .mask = ap_mask_name(variant->mask),
-      .tile_name = tile_name,
-      .split = variant->split,
-      .decode = variant->decode,
-      .hdim = variant->hdim,
-      .hdim_v = variant->hdim_v,
-      .arch = variant->arch,
-      .block_m = tile->block_m,
-      .block_n = tile->block_n,
-      .warps_m = tile->warps_m,
-      .warps_n = tile->warps_n,
-      .stages = tile->stages,
-      .k_slab = tile->k_slab,
-      .v_slab = tile->v_slab,
-      .q_in_regs = tile->q_in_regs,
-      .min_blocks = tile->min_blocks,
-      .k_unroll = tile->k_unroll,
-      .spread = tile->spread,
-      .producer = tile->producer,
-      .warps_k = tile->warps_k,
-      .smem_bytes = tile->smem_bytes,
-  };
+  for (int32_t i = 0; i < family->axis_count; ++i)
+    words[i] = ap_word_of(variant, i);
+  const ap_render_input input = {.stem = stem,
+                                 .tile_name = tile_name,
+                                 .axis = variant->axis,
+                                 .word = words,
+                                 .field = tile->field,
+                                 .threads = tile->threads,
+                                 .smem_bytes = tile->smem_bytes};
   ap_text text = {NULL, 0, 0, 0};
   found->render(&text, &input);
   if (text.failed || text.data == NULL) {

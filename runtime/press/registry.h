@@ -1,82 +1,145 @@
-/* What the generator hands the runtime: variants, tiles, renderers, device headers, the default set
- * and the linked cubins. The runtime knows no template by name; it goes through the functions at
- * the end of this file. */
+/* What the generator hands the runtime: families of kernels with their axes, rules, tiles and
+ * renderers, targets, device headers, the default set and the linked cubins. The runtime's core
+ * knows no family by name; what a family's own code calls its axes is in generated/families.h. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
 
 #include "attnpress/attnpress.h"
+#include "core/text.h"
 
 enum { AP_STEM_MAX = 128, AP_TILE_NAME_MAX = 64, AP_TARGET_MAX = 16 };
+enum { AP_AXES_MAX = 16, AP_TILE_FIELDS_MAX = 24 };
+enum { AP_ANY = -1 }; /* in a row of tiles: whatever the axis is, or the target */
 
-/** A variant: everything that a stem says. Printed and parsed by variant.c and
- * generator/variant.py. */
-typedef enum ap_pass { AP_PASS_FWD = 0, AP_PASS_FWD_COMBINE = 1 } ap_pass;
-
+/** A variant: everything that a stem says. An axis that the family does not have is 0. */
 typedef struct ap_variant {
-  int32_t pass;   /* ap_pass */
-  int32_t split;  /* 0 or 1; always 0 for the combine pass */
-  int32_t hdim;   /* of Q and K; for the combine pass that of V */
-  int32_t hdim_v; /* of V and the output */
-  int32_t dtype;  /* ATTNPRESS_FP16 or ATTNPRESS_BF16 */
-  int32_t mask;   /* ATTNPRESS_FULL or ATTNPRESS_CAUSAL; FULL for the combine pass */
-  int32_t decode; /* 1: the small row block for short queries */
-  int32_t arch;   /* the template's and tile's architecture: 80, 86, 90 */
+  int32_t family;            /* AP_FAMILY_... */
+  int32_t axis[AP_AXES_MAX]; /* by AP_<FAMILY>_<AXIS>; words are AP_<FAMILY>_<AXIS>_<WORD> */
 } ap_variant;
 
-/** A tile: how a variant's work is cut. Every field is a template variable of the same name. */
+/** A tile: how a variant's work is cut. The generator computes all of it. */
 typedef struct ap_tile {
-  int32_t block_m;    /* query rows of a thread block */
-  int32_t block_n;    /* keys of one key block; of the combine pass: columns of the output */
-  int32_t warps_m;    /* warps that share the rows */
-  int32_t warps_n;    /* warps that share the keys of S and the columns of O */
-  int32_t stages;     /* slabs of K and V in shared memory */
-  int32_t k_slab;     /* columns of K in a slab */
-  int32_t v_slab;     /* keys of V in a slab */
-  int32_t q_in_regs;  /* 1: Q fragments stay in registers */
-  int32_t min_blocks; /* thread blocks that an SM is to hold, for the compiler's register budget */
-  int32_t k_unroll;   /* steps of 16 columns of Q K^T that are unrolled; 0: all of a slab */
-  int32_t spread;     /* 1: copies start between the steps of the products, not all at once */
-  int32_t producer;   /* 1: 128 threads more than those of the warps do the copies; sm90 */
-  int32_t warps_k;    /* warps that have keys of a key block, and a ring, of their own */
-  int32_t smem_bytes; /* dynamic shared memory; computed by the generator, used by both sides */
+  int32_t threads;                   /* of a thread block */
+  int32_t smem_bytes;                /* its dynamic shared memory */
+  int32_t field[AP_TILE_FIELDS_MAX]; /* by AP_<FAMILY>_TILE_<FIELD> */
 } ap_tile;
 
-typedef struct ap_tile_row {
-  ap_variant variant; /* dtype 0: any; split -1: both */
-  ap_tile tile;
-  const char *target; /* NULL: any */
-} ap_tile_row;
+/* ---- Families: generated/ -------------------------------------------------------------------- */
 
-/** A text that grows; data is NUL-terminated once something was appended. failed: memory ran out.
- */
-typedef struct ap_text {
-  char *data;
-  size_t size, capacity;
-  int failed;
-} ap_text;
-void ap_text_append(ap_text *text, const char *data, size_t size);
-void ap_text_append_int(ap_text *text, int64_t value);
-void ap_text_append_string(ap_text *text, const char *value);
+typedef struct ap_word {
+  const char *name;  /* "bf16" */
+  const char *token; /* in a stem: "_bf16"; "" for at most one word of an axis */
+  int32_t value;     /* in ap_variant */
+} ap_word;
 
-/** The variables of every template. */
+typedef enum ap_axis_kind { AP_AXIS_WORD, AP_AXIS_FLAG, AP_AXIS_NUMBER } ap_axis_kind;
+
+/** Values of an axis: those listed, or, where none is, low, low + step, ... high. */
+typedef struct ap_set {
+  int32_t axis;
+  int32_t low, high, step;
+  const int32_t *values;
+  int32_t count;
+} ap_set;
+
+typedef struct ap_axis {
+  const char *name;  /* in data files and options */
+  const char *label; /* in sentences */
+  ap_axis_kind kind;
+  const char *token;                        /* flag: all of it; number: what stands before it */
+  const char *shown;                        /* number: what stands before it in sentences */
+  const char *phrase_before, *phrase_after; /* around the value, where it is a circumstance */
+  int32_t same_as;      /* the axis that it equals where a stem does not name it; -1: none */
+  ap_set domain;        /* of words: their values */
+  const ap_word *words; /* as many as the domain lists, in its order */
+} ap_axis;
+
+/** Where all of `where` hold, the axis of `must` has one of its values; or, where same_as is not
+ * -1, the value of that axis, or the two are one of `pairs` (same_as first). */
+typedef struct ap_rule {
+  const ap_set *where;
+  int32_t where_count;
+  ap_set must;
+  int32_t same_as;
+  const int32_t (*pairs)[2];
+  int32_t pair_count;
+} ap_rule;
+
+typedef struct ap_tile_part {
+  const char *token;
+  int32_t field;
+  int32_t flag;   /* 1: the token, where the field is 1 */
+  int32_t absent; /* not written where the field is that; -1: always written */
+} ap_tile_part;
+
+/** How tiles are written, where a field is a value (where_field -1: all others). */
+typedef struct ap_tile_form {
+  int32_t where_field, where_value;
+  const ap_tile_part *parts;
+  int32_t part_count;
+} ap_tile_form;
+
+/** What a renderer gets. */
 typedef struct ap_render_input {
-  const char *stem;  /* file name without .cu, and the extern "C" symbol */
-  const char *dtype; /* "fp16", "bf16" */
-  const char *mask;  /* "full", "causal" */
+  const char *stem; /* file name without .cu, and the extern "C" symbol */
   const char *tile_name;
-  int32_t split, decode, hdim, hdim_v, arch;
-  int32_t block_m, block_n, warps_m, warps_n, stages, k_slab, v_slab, q_in_regs, min_blocks,
-      k_unroll, spread, producer, warps_k, smem_bytes;
+  const int32_t *axis;     /* of the variant */
+  const char *const *word; /* by axis: the name of its word; NULL where it has none */
+  const int32_t *field;    /* of the tile */
+  int32_t threads, smem_bytes;
 } ap_render_input;
 
 typedef struct ap_template {
-  const char *name;           /* file in templates/ */
-  int32_t pass;               /* ap_pass */
-  int32_t arch_min, arch_max; /* variant archs that it serves */
-  int32_t decode;             /* 0 or 1; -1: both */
+  const char *name; /* file in templates/ */
+  const ap_set *where;
+  int32_t where_count; /* which variants it serves: where all hold */
   void (*render)(ap_text *out, const ap_render_input *in);
 } ap_template;
+
+/** Devices of these compute capabilities (90 for 9.0) run variants for which `where` holds with
+ * this arch, compiled for this target. Rows of a device stand best first; the last runs all. */
+typedef struct ap_route {
+  const ap_set *where;
+  int32_t where_count;
+  int32_t capability_min, capability_max;
+  int32_t arch;
+  const char *target;
+} ap_route;
+
+/** The tiles of a family. A row: the axes (AP_ANY: any), threads, smem_bytes, the fields, and the
+ * target's place in ap_targets (AP_ANY: any); see ap_tile_row_read(). Sorted by `keys`, which pack
+ * the axes that no row leaves open; the first row that matches a variant and a target is theirs. */
+typedef struct ap_tile_table {
+  const int32_t *rows;
+  const uint64_t *keys; /* of each row: those axes, each in its key_bits, the first one highest */
+  size_t count;
+} ap_tile_table;
+
+typedef struct ap_family {
+  const char *name, *prefix, *grammar;
+  const ap_axis *axes;
+  int32_t axis_count, arch_axis;  /* arch_axis: the place of the axis that is the architecture */
+  uint8_t key_bits[AP_AXES_MAX];  /* by axis: bits that hold every value */
+  uint8_t tile_axes[AP_AXES_MAX]; /* places of the axes that no row of tiles leaves open */
+  int32_t tile_axis_count;
+  const ap_rule *rules;
+  int32_t rule_count;
+  int32_t field_count;
+  const char *const *field_names;
+  const ap_tile_form *forms;
+  int32_t form_count;
+  const ap_tile_table *tiles;
+  const ap_template *templates;
+  int32_t template_count;
+  const ap_route *routes;
+  int32_t route_count;
+} ap_family;
+
+extern const ap_family *const ap_families[]; /* by AP_FAMILY_... */
+extern const size_t ap_families_count;
+
+/* ---- Other tables ---------------------------------------------------------------------------- */
 
 typedef struct ap_device_header {
   const char *name; /* as kernels include it: "attnpress/device/ptx_mma.cuh" */
@@ -96,11 +159,7 @@ typedef struct ap_cubin {
   int32_t registers, spill_bytes;
 } ap_cubin;
 
-/* Tables. generated/: */
-extern const ap_tile_row ap_tiles[];
-extern const size_t ap_tiles_count;
-extern const ap_template ap_templates[];
-extern const size_t ap_templates_count;
+/* generated/: */
 extern const ap_device_header ap_device_headers[]; /* the argument structs among them */
 extern const size_t ap_device_headers_count;
 extern const char ap_device_headers_digest[];  /* hex digest of their names and texts */
@@ -113,17 +172,34 @@ extern const size_t ap_prebuilt_cubins_count;
  * out. */
 int ap_unpack_prebuilt(const ap_cubin *row, unsigned char *cubin);
 
-/* variant.c */
+/* ---- variant.c ------------------------------------------------------------------------------- */
+
+/** The stem of a legal variant; else INVALID_ARGUMENT, naming the value and what is allowed. */
 attnpress_status ap_variant_print(const ap_variant *variant, char stem[AP_STEM_MAX]);
 attnpress_status ap_variant_parse(const char *stem, ap_variant *variant);
-/** "m128n64w4x1s2k128v64", w1x1x4 where warps_k is not 1, with "q" appended for q_in_regs, "b<n>"
- * where min_blocks is not 1, "u<n>" where k_unroll is not 0, and "c" for spread; with a producer
- * "m128n176s2", as the rest follows. */
-void ap_tile_print(const ap_tile *tile, char name[AP_TILE_NAME_MAX]);
-/** Threads of a thread block. */
-int ap_tile_threads(const ap_tile *tile);
+attnpress_status ap_variant_check(const ap_variant *variant);
+/** 1 where ap_variant_check() finds nothing; makes no sentence. */
+int ap_variant_is_legal(const ap_variant *variant);
+/** Whether one axis may be this at all, whatever the others are; the same sentences. */
+attnpress_status ap_axis_check(int32_t family, int32_t axis, int64_t value);
+/** A legal variant as one number; different variants have different ones, never 0. */
+uint64_t ap_variant_key(const ap_variant *variant);
+/** 1 where each axis has one of the values of its set. */
+int ap_sets_hold(const ap_set *sets, int32_t count, const ap_variant *variant);
+/** Such as "m128n64w4x1s2k128v64": the family's data say how its tiles are written. */
+void ap_tile_print(const ap_variant *variant, const ap_tile *tile, char name[AP_TILE_NAME_MAX]);
+/** The name of the word that an axis is; NULL where it is no word. */
+const char *ap_word_of(const ap_variant *variant, int32_t axis);
 
-/* registry.c */
+/* ---- registry.c ------------------------------------------------------------------------------ */
+
+typedef struct ap_tile_row {
+  ap_variant variant; /* AP_ANY: any */
+  ap_tile tile;
+  const char *target; /* NULL: any */
+} ap_tile_row;
+/** A row of a family's tiles, 0 <= row < tiles->count. */
+void ap_tile_row_read(int32_t family, size_t row, ap_tile_row *read);
 /** The tile of a variant on a target, or where target is NULL on those that have none of their own;
  * NOT_SUPPORTED, naming what is allowed, where there is none. */
 attnpress_status ap_find_tile(const ap_variant *variant, const char *target, ap_tile *tile);

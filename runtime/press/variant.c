@@ -1,96 +1,238 @@
-/* The naming grammar: one function that prints a stem and one that parses it, inverses of each
- * other. generator/variant.py is this file's twin.
- *
- *     flash_<pass>[_split]_hdim<D>[v<DV>]_<dtype>[_causal][_decode]_sm<arch> */
-#include "internal.h"
-
+/* The grammar of stems, and what is legal: one printer, one parser and one check that read the
+ * families' tables. generator/variant.py is this file's twin, and says the same sentences. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char grammar[] =
-    "flash_<fwd|fwd_combine>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal][_decode]_sm<80|86|90>";
+#include "core/error.h"
+#include "press/registry.h"
 
-const char *ap_dtype_name(int32_t dtype) {
-  switch (dtype) {
-  case ATTNPRESS_FP16:
-    return "fp16";
-  case ATTNPRESS_BF16:
-    return "bf16";
-  case ATTNPRESS_FP32:
-    return "fp32";
-  default:
-    return "unknown";
+enum { GRAMMARS_MAX_BYTES = 512, SENTENCE_BYTES = 512 };
+
+static const ap_family *family_of(const ap_variant *variant) {
+  return ap_families[variant->family];
+}
+
+static int in_set(const ap_set *set, int64_t value) {
+  for (int32_t i = 0; i < set->count; ++i)
+    if (set->values[i] == value)
+      return 1;
+  return set->count == 0 && set->low <= value && value <= set->high &&
+         (value - set->low) % set->step == 0;
+}
+
+int ap_sets_hold(const ap_set *sets, int32_t count, const ap_variant *variant) {
+  for (int32_t i = 0; i < count; ++i)
+    if (!in_set(&sets[i], variant->axis[sets[i].axis]))
+      return 0;
+  return 1;
+}
+
+static const ap_word *find_word(const ap_axis *axis, int64_t value) {
+  for (int32_t i = 0; axis->kind == AP_AXIS_WORD && i < axis->domain.count; ++i)
+    if (axis->words[i].value == value)
+      return &axis->words[i];
+  return NULL;
+}
+
+const char *ap_word_of(const ap_variant *variant, int32_t axis) {
+  const ap_word *word = find_word(&family_of(variant)->axes[axis], variant->axis[axis]);
+  return word != NULL ? word->name : NULL;
+}
+
+/* ---- Sentences ------------------------------------------------------------------------------- */
+
+/** A sentence that is put together; what does not fit is cut off. */
+typedef struct sentence {
+  char text[SENTENCE_BYTES];
+  size_t size;
+} sentence;
+
+static void add(sentence *s, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  const int bytes = vsnprintf(s->text + s->size, sizeof s->text - s->size, format, arguments);
+  va_end(arguments);
+  s->size += bytes > 0 ? (size_t)bytes : 0;
+  if (s->size >= sizeof s->text)
+    s->size = sizeof s->text - 1;
+}
+
+/** "bf16", "sm90", "64" */
+static void add_value(sentence *s, const ap_axis *axis, int64_t value) {
+  const ap_word *word = find_word(axis, value);
+  if (word != NULL)
+    add(s, "%s", word->name);
+  else
+    add(s, "%s%lld", axis->shown, (long long)value);
+}
+
+/** "columns 60", "dtype bf16", "decode" */
+static void add_axis(sentence *s, const ap_axis *axis, int64_t value) {
+  if (axis->kind == AP_AXIS_FLAG) {
+    add(s, "%s%s", value ? "" : "no ", axis->label);
+    return;
   }
+  add(s, "%s ", axis->label);
+  add_value(s, axis, value);
 }
 
-const char *ap_mask_name(int32_t mask) {
-  return mask == ATTNPRESS_CAUSAL ? "causal" : "full";
-}
-
-attnpress_status ap_check_head_dims(int64_t hdim, int64_t hdim_v) {
-  RETURN_IF(hdim < 8 || hdim > AP_HDIM_MAX || hdim % 8 != 0, ATTNPRESS_INVALID_ARGUMENT,
-            "head dim %lld is not supported: it must be a multiple of 8 from 8 to %d",
-            (long long)hdim, AP_HDIM_MAX);
-  RETURN_IF(hdim_v < 8 || hdim_v > AP_HDIM_MAX || hdim_v % 8 != 0, ATTNPRESS_INVALID_ARGUMENT,
-            "value head dim %lld is not supported: it must be a multiple of 8 from 8 to %d",
-            (long long)hdim_v, AP_HDIM_MAX);
-  if (hdim != hdim_v && !ap_head_dims_listed((int32_t)hdim, (int32_t)hdim_v)) {
-    char pairs[256];
-    ap_print_pairs(pairs, sizeof pairs);
-    return ap_fail(ATTNPRESS_INVALID_ARGUMENT,
-                   "value head dim %lld is not supported with head dim %lld: it must be equal, or "
-                   "the two one of %s",
-                   (long long)hdim_v, (long long)hdim, pairs);
+/** "on sm90", "without decode" */
+static void add_circumstance(sentence *s, const ap_axis *axis, int64_t value) {
+  if (axis->kind == AP_AXIS_FLAG) {
+    add(s, "%s %s", value ? "with" : "without", axis->label);
+    return;
   }
-  return ATTNPRESS_OK;
+  add(s, "%s", axis->phrase_before);
+  add_value(s, axis, value);
+  add(s, "%s", axis->phrase_after);
 }
 
-/** What sm90 does not have: large head dims, and decode kernels; 9.0 runs those of sm80. */
-static attnpress_status check_sm90(const ap_variant *v) {
-  const int value = v->hdim <= AP_SM90_HDIM_MAX;
-  const int hdim = value ? v->hdim_v : v->hdim;
-  RETURN_IF(hdim > AP_SM90_HDIM_MAX, ATTNPRESS_INVALID_ARGUMENT,
-            "%s %d is not supported on sm90: it must be a multiple of 8 from 8 to %d",
-            value ? "value head dim" : "head dim", hdim, AP_SM90_HDIM_MAX);
-  RETURN_IF(v->decode, ATTNPRESS_INVALID_ARGUMENT,
-            "decode is not supported on sm90: it must be on sm80 or sm86");
-  return ATTNPRESS_OK;
+/** "fp16 or bf16", "a multiple of 8 from 8 to 512" */
+static void add_allowed(sentence *s, const ap_axis *axis, const ap_set *set) {
+  for (int32_t i = 0; i < set->count; ++i) {
+    add(s, "%s", i == 0 ? "" : i == set->count - 1 ? " or " : ", ");
+    add_value(s, axis, set->values[i]);
+  }
+  if (set->count == 0 && set->step != 1)
+    add(s, "a multiple of %d ", (int)set->step);
+  if (set->count == 0)
+    add(s, "from %d to %d", (int)set->low, (int)set->high);
 }
 
-static attnpress_status check_variant(const ap_variant *v) {
-  RETURN_IF(v->pass != AP_PASS_FWD && v->pass != AP_PASS_FWD_COMBINE, ATTNPRESS_INVALID_ARGUMENT,
-            "pass %d is unknown: it must be fwd or fwd_combine", (int)v->pass);
-  RETURN_IF(v->dtype != ATTNPRESS_FP16 && v->dtype != ATTNPRESS_BF16, ATTNPRESS_INVALID_ARGUMENT,
-            "dtype %d has no kernels: it must be fp16 or bf16", (int)v->dtype);
-  RETURN_IF(v->mask != ATTNPRESS_FULL && v->mask != ATTNPRESS_CAUSAL, ATTNPRESS_INVALID_ARGUMENT,
-            "mask %d is unknown: it must be full or causal", (int)v->mask);
-  RETURN_IF(v->arch != 80 && v->arch != 86 && v->arch != 90, ATTNPRESS_INVALID_ARGUMENT,
-            "arch sm%d is unknown: it must be sm80, sm86 or sm90", (int)v->arch);
-  FORWARD_IF(ap_check_head_dims(v->hdim, v->hdim_v));
-  if (v->pass == AP_PASS_FWD_COMBINE)
-    RETURN_IF(v->mask != ATTNPRESS_FULL || v->split || v->decode || v->hdim != v->hdim_v ||
-                  v->arch != AP_COMBINE_ARCH,
-              ATTNPRESS_INVALID_ARGUMENT,
-              "the fwd_combine pass takes no split, mask, decode or value head dim of its own, and "
-              "its arch is sm%d",
-              AP_COMBINE_ARCH);
-  if (v->pass == AP_PASS_FWD && v->arch == 90)
-    FORWARD_IF(check_sm90(v));
-  return ATTNPRESS_OK;
+/* ---- What is legal --------------------------------------------------------------------------- */
+
+attnpress_status ap_axis_check(int32_t family, int32_t index, int64_t value) {
+  const ap_axis *axis = &ap_families[family]->axes[index];
+  sentence s = {"", 0};
+  if (in_set(&axis->domain, value))
+    return ATTNPRESS_OK;
+  if (axis->kind == AP_AXIS_FLAG)
+    return ap_fail(ATTNPRESS_INVALID_ARGUMENT, "%s is %lld: it must be 0 or 1", axis->label,
+                   (long long)value);
+  add_axis(&s, axis, value);
+  add(&s, " is %s: it must be ", axis->domain.count == 0 ? "not supported" : "unknown");
+  add_allowed(&s, axis, &axis->domain);
+  return ap_fail(ATTNPRESS_INVALID_ARGUMENT, "%s", s.text);
 }
+
+static int is_kept(const ap_rule *rule, const ap_variant *v) {
+  const int32_t value = v->axis[rule->must.axis];
+  if (rule->same_as < 0)
+    return in_set(&rule->must, value);
+  const int32_t other = v->axis[rule->same_as];
+  for (int32_t i = 0; i < rule->pair_count; ++i)
+    if (rule->pairs[i][0] == other && rule->pairs[i][1] == value)
+      return 1;
+  return value == other;
+}
+
+/** Names the value, the circumstances, and what is allowed. */
+static attnpress_status fail_breach(const ap_rule *rule, const ap_variant *v) {
+  const ap_axis *axes = family_of(v)->axes, *axis = &axes[rule->must.axis];
+  sentence s = {"", 0};
+  add_axis(&s, axis, v->axis[rule->must.axis]);
+  add(&s, " is not supported");
+  if (rule->same_as >= 0) {
+    add(&s, " with ");
+    add_axis(&s, &axes[rule->same_as], v->axis[rule->same_as]);
+  }
+  for (int32_t i = 0; i < rule->where_count; ++i) {
+    add(&s, i == 0 ? " " : " and ");
+    add_circumstance(&s, &axes[rule->where[i].axis], v->axis[rule->where[i].axis]);
+  }
+  if (rule->same_as >= 0) {
+    add(&s, ": it must be equal");
+    for (int32_t i = 0; i < rule->pair_count; ++i)
+      add(&s, "%s%d/%d", i == 0 ? ", or the two one of " : ", ", (int)rule->pairs[i][0],
+          (int)rule->pairs[i][1]);
+  } else if (axis->kind != AP_AXIS_FLAG) {
+    add(&s, ": it must be ");
+    add_allowed(&s, axis, &rule->must);
+  }
+  return ap_fail(ATTNPRESS_INVALID_ARGUMENT, "%s", s.text);
+}
+
+/** The first rule that a variant breaks, whose axes are in their domains; NULL: none. */
+static const ap_rule *find_breach(const ap_variant *variant) {
+  const ap_family *family = family_of(variant);
+  for (const ap_rule *rule = family->rules; rule < family->rules + family->rule_count; ++rule)
+    if (ap_sets_hold(rule->where, rule->where_count, variant) && !is_kept(rule, variant))
+      return rule;
+  return NULL;
+}
+
+static int family_is_known(const ap_variant *variant) {
+  return variant->family >= 0 && (size_t)variant->family < ap_families_count;
+}
+
+int ap_variant_is_legal(const ap_variant *variant) {
+  if (!family_is_known(variant))
+    return 0;
+  for (int32_t i = 0; i < family_of(variant)->axis_count; ++i)
+    if (!in_set(&family_of(variant)->axes[i].domain, variant->axis[i]))
+      return 0;
+  return find_breach(variant) == NULL;
+}
+
+attnpress_status ap_variant_check(const ap_variant *variant) {
+  RETURN_IF(!family_is_known(variant), ATTNPRESS_INVALID_ARGUMENT,
+            "family %d is unknown: there are %zu", (int)variant->family, ap_families_count);
+  for (int32_t i = 0; i < family_of(variant)->axis_count; ++i)
+    FORWARD_IF(ap_axis_check(variant->family, i, variant->axis[i]));
+  const ap_rule *breach = find_breach(variant);
+  return breach == NULL ? ATTNPRESS_OK : fail_breach(breach, variant);
+}
+
+/* ---- Printing -------------------------------------------------------------------------------- */
 
 attnpress_status ap_variant_print(const ap_variant *variant, char stem[AP_STEM_MAX]) {
-  FORWARD_IF(check_variant(variant));
-  char value_dim[16] = "";
-  if (variant->hdim_v != variant->hdim)
-    snprintf(value_dim, sizeof value_dim, "v%d", (int)variant->hdim_v);
-  snprintf(stem, AP_STEM_MAX, "flash_%s%s_hdim%d%s_%s%s%s_sm%d",
-           variant->pass == AP_PASS_FWD ? "fwd" : "fwd_combine", variant->split ? "_split" : "",
-           (int)variant->hdim, value_dim, ap_dtype_name(variant->dtype),
-           variant->mask == ATTNPRESS_CAUSAL ? "_causal" : "", variant->decode ? "_decode" : "",
-           (int)variant->arch);
+  FORWARD_IF(ap_variant_check(variant));
+  const ap_family *family = family_of(variant);
+  int size = snprintf(stem, AP_STEM_MAX, "%s", family->prefix);
+  for (int32_t i = 0; i < family->axis_count; ++i) {
+    const ap_axis *axis = &family->axes[i];
+    const int32_t value = variant->axis[i];
+    const size_t rest = AP_STEM_MAX - (size_t)size;
+    if (axis->kind == AP_AXIS_WORD)
+      size += snprintf(stem + size, rest, "%s", find_word(axis, value)->token);
+    else if (axis->kind == AP_AXIS_FLAG)
+      size += snprintf(stem + size, rest, "%s", value ? axis->token : "");
+    else if (axis->same_as < 0 || variant->axis[axis->same_as] != value)
+      size += snprintf(stem + size, rest, "%s%d", axis->token, (int)value);
+    RETURN_IF(size >= AP_STEM_MAX, ATTNPRESS_INVALID_ARGUMENT,
+              "the name of a %s kernel passes %d characters", family->name, AP_STEM_MAX - 1);
+  }
   return ATTNPRESS_OK;
 }
+
+static const ap_tile_form *form_of(const ap_family *family, const ap_tile *tile) {
+  const ap_tile_form *form = family->forms;
+  while (form + 1 < family->forms + family->form_count && form->where_field >= 0 &&
+         tile->field[form->where_field] != form->where_value)
+    ++form;
+  return form;
+}
+
+void ap_tile_print(const ap_variant *variant, const ap_tile *tile, char name[AP_TILE_NAME_MAX]) {
+  const ap_family *family = family_of(variant);
+  size_t size = 0;
+  name[0] = '\0';
+  if (family->form_count == 0)
+    return;
+  const ap_tile_form *form = form_of(family, tile);
+  for (int32_t i = 0; i < form->part_count && size < AP_TILE_NAME_MAX; ++i) {
+    const ap_tile_part *part = &form->parts[i];
+    const int32_t value = tile->field[part->field];
+    if (part->flag && value)
+      size += (size_t)snprintf(name + size, AP_TILE_NAME_MAX - size, "%s", part->token);
+    else if (!part->flag && value != part->absent)
+      size +=
+          (size_t)snprintf(name + size, AP_TILE_NAME_MAX - size, "%s%d", part->token, (int)value);
+  }
+}
+
+/* ---- Parsing --------------------------------------------------------------------------------- */
 
 /** Steps over `word` where the text begins with it. */
 static int accept(const char **at, const char *word) {
@@ -119,62 +261,75 @@ static int accept_number(const char **at, int32_t *number) {
   return 1;
 }
 
-static int parse(const char *at, ap_variant *v) {
-  memset(v, 0, sizeof *v);
-  if (!accept(&at, "flash_fwd"))
+/** The word with the longest token that the text begins with. */
+static int accept_word(const char **at, const ap_axis *axis, int32_t *value) {
+  const ap_word *best = NULL;
+  for (int32_t i = 0; i < axis->domain.count; ++i) {
+    const ap_word *word = &axis->words[i];
+    if (strncmp(*at, word->token, strlen(word->token)) == 0 &&
+        (best == NULL || strlen(word->token) > strlen(best->token)))
+      best = word;
+  }
+  if (best == NULL)
     return 0;
-  v->pass = accept(&at, "_combine") ? AP_PASS_FWD_COMBINE : AP_PASS_FWD;
-  v->split = accept(&at, "_split");
-  if (!accept(&at, "_hdim") || !accept_number(&at, &v->hdim))
-    return 0;
-  v->hdim_v = v->hdim;
-  if (accept(&at, "v") && (!accept_number(&at, &v->hdim_v) || v->hdim_v == v->hdim))
-    return 0;
-  if (accept(&at, "_fp16"))
-    v->dtype = ATTNPRESS_FP16;
-  else if (accept(&at, "_bf16"))
-    v->dtype = ATTNPRESS_BF16;
-  else
-    return 0;
-  v->mask = accept(&at, "_causal") ? ATTNPRESS_CAUSAL : ATTNPRESS_FULL;
-  v->decode = accept(&at, "_decode");
-  return accept(&at, "_sm") && accept_number(&at, &v->arch) && *at == '\0';
+  *value = best->value;
+  return accept(at, best->token);
+}
+
+static int parse(const ap_family *family, const char *at, ap_variant *v) {
+  for (int32_t i = 0; i < family->axis_count; ++i) {
+    const ap_axis *axis = &family->axes[i];
+    if (axis->kind == AP_AXIS_WORD) {
+      if (!accept_word(&at, axis, &v->axis[i]))
+        return 0;
+    } else if (axis->kind == AP_AXIS_FLAG) {
+      v->axis[i] = accept(&at, axis->token);
+    } else if (accept(&at, axis->token)) {
+      if (!accept_number(&at, &v->axis[i]) ||
+          (axis->same_as >= 0 && v->axis[i] == v->axis[axis->same_as]))
+        return 0;
+    } else {
+      if (axis->same_as < 0)
+        return 0;
+      v->axis[i] = v->axis[axis->same_as];
+    }
+  }
+  return *at == '\0';
+}
+
+/** The family whose stems begin like this one; -1: none. */
+static int32_t find_family(const char *stem) {
+  for (size_t i = 0; i < ap_families_count; ++i) {
+    const char *at = stem;
+    if (accept(&at, ap_families[i]->prefix) && *at == '_')
+      return (int32_t)i;
+  }
+  return -1;
 }
 
 attnpress_status ap_variant_parse(const char *stem, ap_variant *variant) {
-  RETURN_IF(stem == NULL, ATTNPRESS_INVALID_ARGUMENT, "stem is NULL: names are %s", grammar);
-  RETURN_IF(!parse(stem, variant), ATTNPRESS_INVALID_ARGUMENT,
-            "\"%.160s\" is not the name of a kernel: names are %s", stem, grammar);
-  return check_variant(variant);
-}
-
-void ap_tile_print(const ap_tile *tile, char name[AP_TILE_NAME_MAX]) {
-  char own_keys[16] = "", blocks[16] = "", unroll[16] = "";
-  if (tile->producer) {
-    snprintf(name, AP_TILE_NAME_MAX, "m%dn%ds%d", (int)tile->block_m, (int)tile->block_n,
-             (int)tile->stages);
-    return;
+  char grammars[GRAMMARS_MAX_BYTES] = "";
+  const int32_t family = stem != NULL ? find_family(stem) : -1;
+  for (size_t i = 0; i < ap_families_count; ++i) {
+    const size_t size = strlen(grammars);
+    if (family < 0 || (size_t)family == i)
+      snprintf(grammars + size, sizeof grammars - size, "%s%s", size > 0 ? " or " : "",
+               ap_families[i]->grammar);
   }
-  if (tile->warps_k != 1)
-    snprintf(own_keys, sizeof own_keys, "x%d", (int)tile->warps_k);
-  if (tile->min_blocks != 1)
-    snprintf(blocks, sizeof blocks, "b%d", (int)tile->min_blocks);
-  if (tile->k_unroll != 0)
-    snprintf(unroll, sizeof unroll, "u%d", (int)tile->k_unroll);
-  snprintf(name, AP_TILE_NAME_MAX, "m%dn%dw%dx%d%ss%dk%dv%d%s%s%s%s", (int)tile->block_m,
-           (int)tile->block_n, (int)tile->warps_m, (int)tile->warps_n, own_keys, (int)tile->stages,
-           (int)tile->k_slab, (int)tile->v_slab, tile->q_in_regs ? "q" : "", blocks, unroll,
-           tile->spread ? "c" : "");
+  RETURN_IF(stem == NULL, ATTNPRESS_INVALID_ARGUMENT, "stem is NULL: names are %s", grammars);
+  memset(variant, 0, sizeof *variant);
+  variant->family = family;
+  RETURN_IF(family < 0 ||
+                !parse(ap_families[family], stem + strlen(ap_families[family]->prefix), variant),
+            ATTNPRESS_INVALID_ARGUMENT, "\"%.160s\" is not the name of a kernel: names are %s",
+            stem, grammars);
+  return ap_variant_check(variant);
 }
 
-int ap_tile_threads(const ap_tile *tile) {
-  enum { PRODUCER_THREADS = 128 };
-  return 32 * tile->warps_m * tile->warps_n * tile->warps_k +
-         (tile->producer ? PRODUCER_THREADS : 0);
-}
-
-uint64_t ap_variant_key(const ap_variant *v) {
-  return (uint64_t)v->pass | (uint64_t)v->split << 4 | (uint64_t)v->decode << 5 |
-         (uint64_t)v->mask << 6 | (uint64_t)v->dtype << 10 | (uint64_t)v->hdim << 16 |
-         (uint64_t)v->hdim_v << 32 | (uint64_t)v->arch << 48;
+uint64_t ap_variant_key(const ap_variant *variant) {
+  const ap_family *family = family_of(variant);
+  uint64_t key = (uint64_t)variant->family + 1;
+  for (int32_t i = 0; i < family->axis_count; ++i)
+    key = key << family->key_bits[i] | (uint64_t)variant->axis[i];
+  return key;
 }

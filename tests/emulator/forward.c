@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "attention/attention.h"
 #include "attnpress/args/attention.h"
-#include "internal.h"
 
 static int ceil_div(int64_t a, int64_t b) {
   return (int)((a + b - 1) / b);
@@ -127,13 +127,13 @@ static float *add_floats(call *c, int which, const char *name, int64_t count) {
 static void call_open(call *c, const ap_variant *variant, const shape *s) {
   *c = (call){.s = s,
               .heads = s->heads_kv * s->group,
-              .hdim = variant->hdim,
-              .hdim_v = variant->hdim_v,
-              .dtype = variant->dtype};
+              .hdim = variant->axis[AP_ATTENTION_HDIM],
+              .hdim_v = variant->axis[AP_ATTENTION_HDIM_V],
+              .dtype = variant->axis[AP_ATTENTION_DTYPE]};
   c->rows = (int64_t)s->batch * c->heads * s->seqlen_q;
   attnpress_forward_args *a = &c->args;
   *a = (attnpress_forward_args)ATTNPRESS_FORWARD_ARGS_INIT;
-  a->mask = variant->mask;
+  a->mask = variant->axis[AP_ATTENTION_MASK];
   a->scale = s->scale;
   add_tensor(c, Q, &a->q, "q", s->seqlen_q, c->heads, c->hdim);
   add_tensor(c, K, &a->k, "k", s->seqlen_k, s->heads_kv, c->hdim);
@@ -195,14 +195,17 @@ static attnpress_fwd_args fwd_args(const call *c, const kernel *k) {
       .seqlen_q = s->seqlen_q,
       .seqlen_k = s->seqlen_k,
       .heads_per_tile = s->packed ? s->group : 1,
-      .num_splits = k->variant.split ? s->splits : 1,
+      .num_splits = k->variant.axis[AP_ATTENTION_SPLIT] ? s->splits : 1,
       .scale = scale,
       .scale_log2 = (float)((double)scale * 1.4426950408889634074),
   };
-  args.row_blocks = k->variant.arch == 90
-                        ? ceil_div(s->seqlen_q, k->tile.block_m / 64 * (64 / args.heads_per_tile))
-                        : ceil_div((int64_t)s->seqlen_q * args.heads_per_tile, k->tile.block_m);
-  args.key_blocks_per_split = ceil_div(ceil_div(s->seqlen_k, k->tile.block_n), args.num_splits);
+  args.row_blocks = k->variant.axis[AP_ATTENTION_ARCH] == 90
+                        ? ceil_div(s->seqlen_q, k->tile.field[AP_ATTENTION_TILE_BLOCK_M] / 64 *
+                                                    (64 / args.heads_per_tile))
+                        : ceil_div((int64_t)s->seqlen_q * args.heads_per_tile,
+                                   k->tile.field[AP_ATTENTION_TILE_BLOCK_M]);
+  args.key_blocks_per_split =
+      ceil_div(ceil_div(s->seqlen_k, k->tile.field[AP_ATTENTION_TILE_BLOCK_N]), args.num_splits);
   return args;
 }
 
@@ -269,7 +272,7 @@ static int launch(const kernel *k, unsigned blocks, const void *args,
       given[count++] = c->tensors[i];
   const emulated_launch l = {.module = k->module,
                              .blocks = blocks,
-                             .threads = (unsigned)ap_tile_threads(&k->tile),
+                             .threads = (unsigned)k->tile.threads,
                              .shared_bytes = (size_t)k->tile.smem_bytes,
                              .args = args,
                              .call = typed_call,
@@ -317,9 +320,10 @@ static int launch_combine(const kernel *k, const call *c, int splits, char *repo
       .num_splits = splits,
   };
   const unsigned used = 1u << OUT | 1u << LSE | 1u << OUT_PARTIAL | 1u << LSE_PARTIAL;
-  return launch(
-      k, (unsigned)(ceil_div(c->rows, k->tile.block_m) * ceil_div(c->hdim_v, k->tile.block_n)),
-      &args, call_combine, c, used, report);
+  return launch(k,
+                (unsigned)(ceil_div(c->rows, k->tile.field[AP_ATTENTION_TILE_BLOCK_M]) *
+                           ceil_div(c->hdim_v, k->tile.field[AP_ATTENTION_TILE_BLOCK_N])),
+                &args, call_combine, c, used, report);
 }
 
 /* ---- Verdicts -------------------------------------------------------------------------------- */
@@ -341,28 +345,31 @@ void print_shape(const shape *s, char *text, int text_bytes) {
 /* "row 17 of row block 2, warp row 1": where a row of the output lies in its tile. */
 static void print_tile_place(const kernel *k, const shape *s, const int64_t at[4], char *text,
                              size_t text_bytes) {
-  if (k->variant.pass == AP_PASS_FWD_COMBINE) {
+  if (k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_COMBINE) {
     snprintf(text, text_bytes, "a row has a block of its own");
     return;
   }
   const int heads = s->packed ? s->group : 1;
-  if (k->variant.arch == 90) {
-    const int positions = 64 / heads, consumers = k->tile.block_m / 64;
+  if (k->variant.axis[AP_ATTENTION_ARCH] == 90) {
+    const int positions = 64 / heads, consumers = k->tile.field[AP_ATTENTION_TILE_BLOCK_M] / 64;
     const int64_t group = at[1] / positions;
     const int row = (int)(at[1] % positions * heads + at[2] % heads);
     snprintf(text, text_bytes,
              "row %d of consumer %d of row block %lld (tile %d x %d), warp %d of it, 8-column tile "
              "%d",
-             row, (int)(group % consumers), (long long)(group / consumers), k->tile.block_m,
-             k->tile.block_n, row / 16, (int)(at[3] / 8));
+             row, (int)(group % consumers), (long long)(group / consumers),
+             k->tile.field[AP_ATTENTION_TILE_BLOCK_M], k->tile.field[AP_ATTENTION_TILE_BLOCK_N],
+             row / 16, (int)(at[3] / 8));
     return;
   }
   const int64_t row = at[1] * heads + at[2] % heads;
-  const int in_tile = (int)(row % k->tile.block_m);
-  const int warp_rows = most(1, k->tile.block_m / k->tile.warps_m);
+  const int in_tile = (int)(row % k->tile.field[AP_ATTENTION_TILE_BLOCK_M]);
+  const int warp_rows =
+      most(1, k->tile.field[AP_ATTENTION_TILE_BLOCK_M] / k->tile.field[AP_ATTENTION_TILE_WARPS_M]);
   snprintf(text, text_bytes,
            "row %d of row block %lld (tile %d x %d), warp %d, lane group %d, 8-column tile %d",
-           in_tile, (long long)(row / k->tile.block_m), k->tile.block_m, k->tile.block_n,
+           in_tile, (long long)(row / k->tile.field[AP_ATTENTION_TILE_BLOCK_M]),
+           k->tile.field[AP_ATTENTION_TILE_BLOCK_M], k->tile.field[AP_ATTENTION_TILE_BLOCK_N],
            in_tile / warp_rows, in_tile % 8, (int)(at[3] / 8));
 }
 
@@ -403,15 +410,16 @@ void run_forward(const kernel *forward, const kernel *combine, const shape *s, u
   reference_fill_normal(&c.args.q, seed);
   reference_fill_normal(&c.args.k, seed + 1);
   reference_fill_normal(&c.args.v, seed + 2);
-  const int split = forward->variant.split;
+  const int split = forward->variant.axis[AP_ATTENTION_SPLIT];
   if (split) {
     add_floats(&c, OUT_PARTIAL, "out_partial", s->splits * c.rows * c.hdim_v);
     add_floats(&c, LSE_PARTIAL, "lse_partial", s->splits * c.rows);
   }
   const unsigned outputs = split ? 1u << OUT_PARTIAL | 1u << LSE_PARTIAL : 1u << OUT | 1u << LSE;
   const unsigned used = 1u << Q | 1u << K | 1u << V | outputs;
-  int status = forward->variant.arch == 90 ? launch_fwd_sm90(forward, &c, used, v->report)
-                                           : launch_fwd(forward, &c, used, v->report);
+  int status = forward->variant.axis[AP_ATTENTION_ARCH] == 90
+                   ? launch_fwd_sm90(forward, &c, used, v->report)
+                   : launch_fwd(forward, &c, used, v->report);
   if (status == 0 && split)
     status = launch_combine(combine, &c, s->splits, v->report);
   if (status == 0 && reference_init(&r, &c.args) == 0) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <stdint.h>
 
+#include "../generated/families.h"
 #include "press/registry.h"
 #include "../../tools/reference.h"
 #include "emulator.h"

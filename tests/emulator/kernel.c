@@ -45,24 +45,30 @@ static int32_t constant(const char *source, const char *name) {
 
 /* A combine kernel names its warps and columns; each of its blocks has one row. */
 static void read_tile(const char *source, int pass, int arch, ap_tile *tile) {
-  if (pass == AP_PASS_FWD_COMBINE) {
-    *tile = (ap_tile){.block_m = 1,
-                      .block_n = constant(source, "COLUMNS"),
-                      .warps_m = constant(source, "WARPS"),
-                      .warps_n = 1,
-                      .warps_k = 1};
+  int32_t *field = tile->field;
+  memset(tile, 0, sizeof *tile);
+  field[AP_ATTENTION_TILE_WARPS_N] = field[AP_ATTENTION_TILE_WARPS_K] = 1;
+  if (pass == AP_ATTENTION_PASS_FWD_COMBINE) {
+    field[AP_ATTENTION_TILE_BLOCK_M] = 1;
+    field[AP_ATTENTION_TILE_BLOCK_N] = constant(source, "COLUMNS");
+    field[AP_ATTENTION_TILE_WARPS_M] = constant(source, "WARPS");
+    tile->threads = 32 * field[AP_ATTENTION_TILE_WARPS_M];
     return;
   }
-  tile->block_m = constant(source, "BLOCK_M");
-  tile->block_n = constant(source, "BLOCK_N");
-  tile->warps_m = constant(source, "WARPS_M");
-  tile->warps_n = constant(source, "WARPS_N");
-  tile->warps_k = constant(source, "WARPS_K");
+  field[AP_ATTENTION_TILE_BLOCK_M] = constant(source, "BLOCK_M");
+  field[AP_ATTENTION_TILE_BLOCK_N] = constant(source, "BLOCK_N");
   tile->smem_bytes = constant(source, "SMEM_BYTES");
   if (arch == 90) { /* a consumer for each 64 rows, and the producer */
-    tile->warps_m = tile->block_m / 16;
-    tile->warps_n = tile->warps_k = tile->producer = 1;
+    field[AP_ATTENTION_TILE_WARPS_M] = field[AP_ATTENTION_TILE_BLOCK_M] / 16;
+    field[AP_ATTENTION_TILE_PRODUCER] = 1;
+  } else {
+    field[AP_ATTENTION_TILE_WARPS_M] = constant(source, "WARPS_M");
+    field[AP_ATTENTION_TILE_WARPS_N] = constant(source, "WARPS_N");
+    field[AP_ATTENTION_TILE_WARPS_K] = constant(source, "WARPS_K");
   }
+  tile->threads = 32 * field[AP_ATTENTION_TILE_WARPS_M] * field[AP_ATTENTION_TILE_WARPS_N] *
+                      field[AP_ATTENTION_TILE_WARPS_K] +
+                  AP_ATTENTION_PRODUCER_THREADS * field[AP_ATTENTION_TILE_PRODUCER];
 }
 
 /* ---- Files ----------------------------------------------------------------------------------- */
@@ -114,7 +120,8 @@ int kernel_open(kernel *k, const char *path, char *report) {
     snprintf(report, EMULATED_REPORT_BYTES, "%s cannot be read", path);
     return -1;
   }
-  read_tile(source, k->variant.pass, k->variant.arch, &k->tile);
+  read_tile(source, k->variant.axis[AP_ATTENTION_PASS], k->variant.axis[AP_ATTENTION_ARCH],
+            &k->tile);
   free(source);
   return compile_and_load(k, path, report);
 }
@@ -158,13 +165,16 @@ int kernel_generate(kernel *k, const char *stem, char *report) {
     snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
     return -1;
   }
-  snprintf(
-      command, sizeof command,
-      "cd '" EMULATED_SOURCE_DIR "' && '" EMULATED_PYTHON "' -B -m generator --pass %s --hdim %d "
-      "--hdim-v %d --dtype %s%s%s%s --arch sm%d --out '%s' 2>&1 >/dev/null",
-      v.pass == AP_PASS_FWD ? "fwd" : "fwd_combine", (int)v.hdim, (int)v.hdim_v,
-      v.dtype == ATTNPRESS_FP16 ? "fp16" : "bf16", v.mask == ATTNPRESS_CAUSAL ? " --causal" : "",
-      v.split ? " --split" : "", v.decode ? " --decode" : "", (int)v.arch, folder);
+  snprintf(command, sizeof command,
+           "cd '" EMULATED_SOURCE_DIR "' && '" EMULATED_PYTHON
+           "' -B -m generator --pass %s --hdim %d "
+           "--hdim-v %d --dtype %s%s%s%s --arch sm%d --out '%s' 2>&1 >/dev/null",
+           v.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD ? "fwd" : "fwd_combine",
+           (int)v.axis[AP_ATTENTION_HDIM], (int)v.axis[AP_ATTENTION_HDIM_V],
+           v.axis[AP_ATTENTION_DTYPE] == ATTNPRESS_FP16 ? "fp16" : "bf16",
+           v.axis[AP_ATTENTION_MASK] == ATTNPRESS_CAUSAL ? " --causal" : "",
+           v.axis[AP_ATTENTION_SPLIT] ? " --split" : "",
+           v.axis[AP_ATTENTION_DECODE] ? " --decode" : "", (int)v.axis[AP_ATTENTION_ARCH], folder);
   FILE *words = popen(command, "r");
   if (words == NULL) {
     snprintf(report, EMULATED_REPORT_BYTES, "the generator could not be started");

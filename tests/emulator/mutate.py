@@ -25,8 +25,7 @@ from mutations import MUTATIONS, Mutation
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from generator.registry import source  # noqa: E402
-from generator.render import environment  # noqa: E402
+from generator.render import environment, source  # noqa: E402
 from generator.tiles import parse_tile, tile_of  # noqa: E402
 from generator.variant import parse_stem  # noqa: E402
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "internal.h"
+#include "attention/attention.h"
 #include "forward.h"
 
 enum { WRONG_WORDS = 2, NOT_GIVEN = -1 };
@@ -169,24 +169,25 @@ static int open_kernels(const run_options *o, kernel *k, kernel *combine, shape 
     if (choose(o, &plan, stem, report) != 0)
       return -1;
     s->packed = plan.heads_per_tile > 1;
-    s->splits = plan.variant.split ? plan.num_splits : 0;
-    if (plan.tile.producer && plan.grid > 0) {
+    s->splits = plan.variant.axis[AP_ATTENTION_SPLIT] ? plan.num_splits : 0;
+    if (plan.tile.field[AP_ATTENTION_TILE_PRODUCER] && plan.grid > 0) {
       s->blocks = (int)plan.grid;
       s->section_heads = plan.section_heads;
       s->group_sections = plan.group_units / (plan.section_heads * plan.row_blocks);
     }
     status = open_stem(o, stem, k, report);
   }
-  if (s->splits < 1 && (k->variant.split || k->variant.pass == AP_PASS_FWD_COMBINE))
+  if (s->splits < 1 && (k->variant.axis[AP_ATTENTION_SPLIT] ||
+                        k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_COMBINE))
     s->splits = 2;
-  if (status != 0 || !k->variant.split)
+  if (status != 0 || !k->variant.axis[AP_ATTENTION_SPLIT])
     return status;
-  const ap_variant v = {.pass = AP_PASS_FWD_COMBINE,
-                        .hdim = k->variant.hdim_v,
-                        .hdim_v = k->variant.hdim_v,
-                        .dtype = k->variant.dtype,
-                        .mask = ATTNPRESS_FULL,
-                        .arch = 80};
+  const ap_variant v = {.family = AP_FAMILY_ATTENTION,
+                        .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD_COMBINE,
+                                 [AP_ATTENTION_HDIM] = k->variant.axis[AP_ATTENTION_HDIM_V],
+                                 [AP_ATTENTION_HDIM_V] = k->variant.axis[AP_ATTENTION_HDIM_V],
+                                 [AP_ATTENTION_DTYPE] = k->variant.axis[AP_ATTENTION_DTYPE],
+                                 [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
   return ap_variant_print(&v, stem) == ATTNPRESS_OK ? open_stem(o, stem, combine, report) : -1;
 }
 
@@ -201,8 +202,9 @@ static void print_verdict(const kernel *k, const shape *s, const verdict *v, dou
   char text[256];
   const reference_error *e = &v->error;
   print_shape(s, text, sizeof text);
-  printf("kernel    %s, tile %d x %d, %d bytes of shared memory\n", k->stem, k->tile.block_m,
-         k->tile.block_n, k->tile.smem_bytes);
+  printf("kernel    %s, tile %d x %d, %d bytes of shared memory\n", k->stem,
+         k->tile.field[AP_ATTENTION_TILE_BLOCK_M], k->tile.field[AP_ATTENTION_TILE_BLOCK_N],
+         k->tile.smem_bytes);
   printf("shape     %s\n", text);
   printf("time      compiled in %.2f s, run and checked in %.2f s\n", compile_seconds, run_seconds);
   if (e->elements > 0)
@@ -221,7 +223,7 @@ static void run_until_enough(const kernel *k, const kernel *combine, const shape
   int64_t before;
   do {
     before = v->error.elements;
-    if (k->variant.pass == AP_PASS_FWD_COMBINE)
+    if (k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_COMBINE)
       run_combine(k, s, seed, v);
     else
       run_forward(k, combine, s, seed, v);

@@ -74,12 +74,12 @@ enum { FAR_ROWS_MAX = 250 };
 static shape make_shape(const shape_row *row, const kernel *k) {
   shape s = {
       .batch = 1,
-      .seqlen_q = row->q.tiles * k->tile.block_m + row->q.more,
-      .seqlen_k = row->k.tiles * k->tile.block_n + row->k.more,
+      .seqlen_q = row->q.tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_M] + row->q.more,
+      .seqlen_k = row->k.tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_N] + row->k.more,
       .heads_kv = row->heads_kv,
       .group = row->group,
       .packed = row->packed,
-      .splits = k->variant.split ? row->splits : 0,
+      .splits = k->variant.axis[AP_ATTENTION_SPLIT] ? row->splits : 0,
       .layout = row->layout,
       .without_lse = row->without_lse,
       .scale = row->scale,
@@ -88,9 +88,10 @@ static shape make_shape(const shape_row *row, const kernel *k) {
       .group_sections = row->group_sections,
   };
   /* Strides of 2^40 bytes and more no tensor map can describe. */
-  if (k->variant.arch == 90 && s.layout == LAYOUT_FAR_ROWS && s.seqlen_k > FAR_ROWS_MAX)
+  if (k->variant.axis[AP_ATTENTION_ARCH] == 90 && s.layout == LAYOUT_FAR_ROWS &&
+      s.seqlen_k > FAR_ROWS_MAX)
     s.seqlen_k = FAR_ROWS_MAX;
-  const int elements = s.seqlen_q * s.heads_kv * s.group * k->variant.hdim_v;
+  const int elements = s.seqlen_q * s.heads_kv * s.group * k->variant.axis[AP_ATTENTION_HDIM_V];
   if (elements > 0 && elements < REFERENCE_MIN_ELEMENTS)
     s.batch = (REFERENCE_MIN_ELEMENTS + elements - 1) / elements;
   return s;
@@ -105,7 +106,7 @@ static void print_failure(FILE *out, const kernel *k, const shape *s, const verd
 /* Stops at the first shape that fails. */
 static int run_shapes(const kernel *k, const kernel *combine, FILE *out, int *shapes) {
   static verdict v;
-  if (k->variant.pass == AP_PASS_FWD_COMBINE) {
+  if (k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_COMBINE) {
     for (int i = 0; i < COUNT(combine_shapes); ++i, ++*shapes) {
       v = (verdict){0};
       run_combine(k, &combine_shapes[i], 1000u * (unsigned)i, &v);
@@ -147,8 +148,8 @@ static int press_with_other_tile(kernel *k, const char *name, char *report) {
     return -1;
   }
   if (q_in_regs) {
-    tile.q_in_regs = 1;
-    tile.k_unroll = 0;
+    tile.field[AP_ATTENTION_TILE_Q_IN_REGS] = 1;
+    tile.field[AP_ATTENTION_TILE_K_UNROLL] = 0;
   }
   return kernel_press(k, stem, &tile, report);
 }
@@ -168,12 +169,12 @@ static int open_kernel(kernel *k, const char *name, char *report) {
 
 /* That adds up the parts of a split kernel. */
 static int open_combine(kernel *combine, const kernel *k, char *report) {
-  const ap_variant variant = {.pass = AP_PASS_FWD_COMBINE,
-                              .hdim = k->variant.hdim_v,
-                              .hdim_v = k->variant.hdim_v,
-                              .dtype = k->variant.dtype,
-                              .mask = ATTNPRESS_FULL,
-                              .arch = 80};
+  const ap_variant variant = {.family = AP_FAMILY_ATTENTION,
+                              .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD_COMBINE,
+                                       [AP_ATTENTION_HDIM] = k->variant.axis[AP_ATTENTION_HDIM_V],
+                                       [AP_ATTENTION_HDIM_V] = k->variant.axis[AP_ATTENTION_HDIM_V],
+                                       [AP_ATTENTION_DTYPE] = k->variant.axis[AP_ATTENTION_DTYPE],
+                                       [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
   char stem[AP_STEM_MAX];
   if (ap_variant_print(&variant, stem) != ATTNPRESS_OK)
     return -1;
@@ -192,7 +193,7 @@ static int run_kernel(const char *name, int verbose, FILE *out) {
   kernel k, combine = {0};
   const double begin = seconds();
   int shapes = 0, failed = open_kernel(&k, name, report) != 0;
-  if (!failed && k.variant.split)
+  if (!failed && k.variant.axis[AP_ATTENTION_SPLIT])
     failed = open_combine(&combine, &k, report) != 0;
   const double compiled = seconds();
   if (failed)
@@ -349,8 +350,10 @@ int table_of_sources(const table_options *o, char **paths, int count) {
 static int in_default_set(const ap_variant *v) {
   for (size_t i = 0; i < ap_default_set_count; ++i) {
     ap_variant other;
-    if (ap_variant_parse(ap_default_set[i].stem, &other) == ATTNPRESS_OK && other.pass == v->pass &&
-        other.hdim == v->hdim && other.hdim_v == v->hdim_v)
+    if (ap_variant_parse(ap_default_set[i].stem, &other) == ATTNPRESS_OK &&
+        other.axis[AP_ATTENTION_PASS] == v->axis[AP_ATTENTION_PASS] &&
+        other.axis[AP_ATTENTION_HDIM] == v->axis[AP_ATTENTION_HDIM] &&
+        other.axis[AP_ATTENTION_HDIM_V] == v->axis[AP_ATTENTION_HDIM_V])
       return 1;
   }
   return 0;
@@ -361,19 +364,23 @@ static int in_default_set(const ap_variant *v) {
  * head dim gets three of its eight tiles or more, and neighbours get others. */
 int table_of_other_head_dims(const table_options *o) {
   names n = {NULL, 0};
-  for (size_t i = 0; i < ap_tiles_count; ++i) {
-    ap_variant v = ap_tiles[i].variant;
-    const int turn = v.hdim / 8 + v.hdim_v / 8;
-    const int place = (v.mask == ATTNPRESS_CAUSAL) + 2 * v.decode + 4 * (v.arch == 86);
+  for (size_t i = 0; i < ap_families[AP_FAMILY_ATTENTION]->tiles->count; ++i) {
+    ap_tile_row row;
+    ap_tile_row_read(AP_FAMILY_ATTENTION, i, &row);
+    ap_variant v = row.variant;
+    const int turn = v.axis[AP_ATTENTION_HDIM] / 8 + v.axis[AP_ATTENTION_HDIM_V] / 8;
+    const int place = (v.axis[AP_ATTENTION_MASK] == ATTNPRESS_CAUSAL) +
+                      2 * v.axis[AP_ATTENTION_DECODE] + 4 * (v.axis[AP_ATTENTION_ARCH] == 86);
     if (in_default_set(&v))
       continue;
-    if (v.pass == AP_PASS_FWD && (place + turn * 3 / 2) % 8 > 2 && ap_tiles[i].target == NULL)
+    if (v.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD && (place + turn * 3 / 2) % 8 > 2 &&
+        row.target == NULL)
       continue;
-    if (v.split < 0)
-      v.split = (turn / 2 + place / 2) % 2;
-    v.dtype = (turn + place) % 2 ? ATTNPRESS_BF16 : ATTNPRESS_FP16;
+    if (v.axis[AP_ATTENTION_SPLIT] == AP_ANY)
+      v.axis[AP_ATTENTION_SPLIT] = (turn / 2 + place / 2) % 2;
+    v.axis[AP_ATTENTION_DTYPE] = (turn + place) % 2 ? ATTNPRESS_BF16 : ATTNPRESS_FP16;
     char stem[AP_STEM_MAX], name[AP_STEM_MAX + AP_TARGET_MAX];
-    const char *target = ap_tiles[i].target;
+    const char *target = row.target;
     if (ap_variant_print(&v, stem) != ATTNPRESS_OK)
       continue;
     snprintf(name, sizeof name, "%s%s%s", stem, target ? ":" : "", target ? target : "");

@@ -16,7 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "handle.h"
+#include "press/info.h"
+#include "press/registry.h"
+#include "press/target.h"
 #include "../../tools/cuda_device.h"
 #include "leaf_functions.h"
 
@@ -70,11 +73,13 @@ static char *read_source(const char *path) {
 static int load_kernels(gpu *g, const suite *s) {
   ap_nvrtc nvrtc;
   ap_image image;
-  const ap_log log = {0};
   ap_request request = {0};
-  const char *target = ap_target_for(g->device.capability, s->arch);
-  if (target == NULL)
-    target = ap_target_for(g->device.capability, 86);
+  ap_variant v = {.family = AP_FAMILY_ATTENTION, .axis = {[AP_ATTENTION_ARCH] = s->arch}};
+  const char *target = ap_target_for(&v, g->device.capability);
+  if (target == NULL) {
+    v.axis[AP_ATTENTION_ARCH] = 86;
+    target = ap_target_for(&v, g->device.capability);
+  }
   char *source = read_source(s->source);
   if (source == NULL || target == NULL)
     return -1;
@@ -82,7 +87,7 @@ static int load_kernels(gpu *g, const suite *s) {
   snprintf(request.target, sizeof request.target, "%s", s->arch == 90 ? "sm_90a" : target);
   attnpress_status status = ap_nvrtc_open(&nvrtc, NULL, g->device.driver_version);
   if (status == ATTNPRESS_OK) {
-    status = ap_jit_compile(&nvrtc, &log, &request, source, &image);
+    status = ap_jit_compile(&nvrtc, NULL, &request, source, &image);
     ap_nvrtc_close(&nvrtc);
   }
   free(source);

@@ -1,0 +1,457 @@
+"""What attention's data cannot say: shared memory, threads and registers of its tiles, which tiles
+are legal, and the rule that gives a variant one where tiles.toml has none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from generator import GeneratorError
+from generator.family import Family, family_of
+from generator.targets import Limits, load_targets
+from generator.tiles import Tile, sized
+from generator.tiles import make_tile as make_any_tile
+from generator.variant import Variant
+from generator.variant import make_variant as make_any_variant
+
+SMEM_RESERVED_BYTES = 1024  # that the driver adds to each block
+SM_REGISTERS = 65536
+THREAD_REGISTERS = 255
+OTHER_REGISTERS = 60  # addresses, loop state, fragments in flight, softmax rows
+
+# The sm90 template: a warpgroup that copies, the producer, and one for each 64 rows, the consumers.
+CONSUMER_REGISTERS = {1: 240, 2: 240, 3: 160}  # of a thread, by the number of consumers
+CONSUMER_OTHER_REGISTERS = 32  # all but S, P and O
+SLAB_COLUMNS = 64  # of Q, K and V in shared memory: rows of 128 bytes
+
+
+
+def family() -> Family:
+    return family_of("attention")
+
+
+# As many rows as a warpgroup of the sm90 template has, and as many threads as its producer.
+CONSUMER_ROWS = family().constants["warpgroup_rows"]
+PRODUCER_THREADS = family().constants["producer_threads"]
+DECODE_ROWS = family().constants["decode_rows"]
+
+
+def make_variant(
+    pass_: str,
+    hdim: int,
+    hdim_v: int,
+    dtype: str,
+    mask: str = "full",
+    split: bool = False,
+    decode: bool = False,
+    arch: int = 80,
+) -> Variant:
+    """A variant by position."""
+    axes = {"pass": pass_, "hdim": hdim, "hdim_v": hdim_v, "dtype": dtype}
+    return make_any_variant(family(), **axes, mask=mask, split=split, decode=decode, arch=arch)
+
+
+def make_tile(
+    block_m: int,
+    block_n: int,
+    warps_m: int,
+    warps_n: int,
+    stages: int,
+    k_slab: int,
+    v_slab: int,
+    q_in_regs: int = 0,
+    min_blocks: int = 1,
+    k_unroll: int = 0,
+    smem_bytes: int = 0,
+    **fields: int,
+) -> Tile:
+    """A tile by position; family.toml says what each field is."""
+    tile = make_any_tile(
+        family(),
+        block_m=block_m,
+        block_n=block_n,
+        warps_m=warps_m,
+        warps_n=warps_n,
+        stages=stages,
+        k_slab=k_slab,
+        v_slab=v_slab,
+        q_in_regs=q_in_regs,
+        min_blocks=min_blocks,
+        k_unroll=k_unroll,
+        **fields,
+    )
+    return replace(tile, smem_bytes=smem_bytes)
+
+
+def threads(tile: Tile) -> int:
+    """Of a thread block."""
+    warps = tile.warps_m * tile.warps_n * tile.warps_k
+    return 32 * warps + PRODUCER_THREADS * tile.producer
+
+
+def consumers(tile: Tile) -> int:
+    """Warpgroups that compute, where there is a producer."""
+    return tile.block_m // CONSUMER_ROWS
+
+
+def producer_tile(variant: Variant, block_m: int, block_n: int, stages: int) -> Tile:
+    """A tile of the sm90 template: what its three numbers leave open follows from them."""
+    warps_m = block_m // 16
+    tile = make_tile(block_m, block_n, warps_m, 1, stages, variant.hdim, block_n, producer=1)
+    return sized(variant, tile)
+
+
+def complete(variant: Variant, fields: dict[str, int]) -> dict[str, int]:
+    """What the name of a tile with a producer leaves open."""
+    if not fields.get("producer"):
+        return fields
+    tile = producer_tile(variant, fields["block_m"], fields["block_n"], fields["stages"])
+    return {field.name: tile[field.name] for field in tile.family.fields}
+
+
+# ---- Shared memory, registers, legality ---------------------------------------------------------
+
+
+def row_bytes(columns: int) -> int:
+    """Bytes of a row of 16-bit values in shared memory: padded to an odd count of 16-byte chunks,
+    so that the eight rows of an ldmatrix lie in different banks."""
+    return 16 * ((columns // 8) | 1)
+
+
+def smem_bytes(variant: Variant, tile: Tile) -> int:
+    """Dynamic shared memory of a thread block. The kernel asserts the same formula."""
+    if variant["pass"] == "fwd_combine":
+        return 0
+    if tile.producer:
+        return _producer_smem_bytes(variant, tile)
+    q_bytes = tile.block_m * row_bytes(variant.hdim)
+    if tile.warps_k > 1:  # a ring for each warp; at the end its part of O, maxima and sums
+        keys = tile.block_n // tile.warps_k
+        slot_bytes = 2 * max(keys * tile.k_slab, tile.v_slab * variant.hdim_v)  # swizzled
+        part_bytes = tile.block_m * (4 * variant.hdim_v + 32)
+        return q_bytes + tile.warps_k * max(tile.stages * slot_bytes, part_bytes)
+    slot_bytes = max(tile.block_n * row_bytes(tile.k_slab), tile.v_slab * row_bytes(variant.hdim_v))
+    exchange_bytes = 0  # P, and the row maxima, between warps that share rows
+    if tile.warps_n > 1:
+        exchange_bytes = tile.block_m * (row_bytes(tile.block_n) + 4 * tile.warps_n)
+    o_bytes = 0 if variant.split else tile.block_m * row_bytes(variant.hdim_v)
+    return max(q_bytes + tile.stages * slot_bytes + exchange_bytes, o_bytes)
+
+
+def _producer_smem_bytes(variant: Variant, tile: Tile) -> int:
+    """Q of each consumer, rings of K and V, and the barriers: two a consumer and four a stage."""
+    k_slabs = _ceil_div(variant.hdim, SLAB_COLUMNS)
+    v_slabs = _ceil_div(variant.hdim_v, SLAB_COLUMNS)
+    row_bytes_ = 2 * SLAB_COLUMNS  # of a slab; the 128-byte swizzle needs no padding
+    q_bytes = consumers(tile) * CONSUMER_ROWS * k_slabs * row_bytes_
+    ring_bytes = tile.stages * tile.block_n * (k_slabs + v_slabs) * row_bytes_
+    return q_bytes + ring_bytes + 8 * (2 * consumers(tile) + 4 * tile.stages)
+
+
+def _ceil_div(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def registers(variant: Variant, tile: Tile) -> int:
+    """An estimate of the 32-bit registers of a thread of the forward pass."""
+    if tile.producer:  # S and O in fp32, P in 16 bits, over the 128 threads of a consumer
+        return (
+            tile.block_n // 2 + variant.hdim_v // 2 + tile.block_n // 4 + CONSUMER_OTHER_REGISTERS
+        )
+    rows = tile.block_m // tile.warps_m // 16
+    o_registers = rows * _ceil_div(variant.hdim_v // 8, tile.warps_n) * 4
+    s_registers = rows * (tile.block_n // 8 // (tile.warps_n * tile.warps_k)) * 4
+    q_registers = rows * _ceil_div(variant.hdim, 16) * 4 if tile.q_in_regs else 0
+    return o_registers + s_registers + q_registers + OTHER_REGISTERS
+
+
+def register_budget(tile: Tile) -> int:
+    """Registers that a thread may have where min_blocks blocks are to share an SM; of a consumer,
+    what the producer leaves."""
+    if tile.producer:
+        return CONSUMER_REGISTERS[consumers(tile)]
+    share = SM_REGISTERS // (tile.threads * tile.min_blocks)
+    return min(THREAD_REGISTERS, share // 8 * 8)
+
+
+def limits(variant: Variant, target: str | None = None) -> Limits:
+    """Of a target with limits of its own, else of the variant's architecture."""
+    targets = load_targets()
+    if target in family().tile_targets:
+        return targets.targets[target].limits
+    return targets.archs[variant.arch]
+
+
+def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[str]:
+    """What is wrong with a tile for a variant, on one target or (None) on each that its
+    architecture serves; one sentence each; empty: legal."""
+    if variant["pass"] == "fwd_combine":
+        legal = tile.block_m > 0 and tile == COMBINE_TILE.replace(block_m=tile.block_m)
+        return [] if legal else [f"a combine tile is {COMBINE_TILE.name} but for its rows"]
+    if tile.producer and variant.arch != 90:
+        return ["a tile with a producer needs sm90"]
+    if variant.arch == 90:
+        return _producer_problems(variant, tile)
+    positive = (
+        "block_m", "block_n", "warps_m", "warps_n", "warps_k", "k_slab", "v_slab", "min_blocks",
+    )  # fmt: skip
+    for name in positive:
+        if getattr(tile, name) < 1:
+            return [f"{name} {getattr(tile, name)} is not positive"]
+    smem_needed, smem_limit = smem_bytes(variant, tile), limits(variant, target).block_smem_bytes
+    needed, budget = registers(variant, tile), register_budget(tile)
+    k_slab_whole = tile.k_slab == variant.hdim
+    checks = (
+        (tile.block_m % (16 * tile.warps_m) == 0, "block_m is not a multiple of 16 * warps_m"),
+        (
+            tile.block_n % (16 * tile.warps_n * tile.warps_k) == 0,
+            "block_n is not a multiple of 16 * warps_n * warps_k",
+        ),
+        (
+            tile.warps_k == 1 or (tile.warps_m == tile.warps_n == 1 and not tile.spread),
+            "warps with keys of their own need warps_m 1, warps_n 1 and no spread copies",
+        ),
+        (tile.warps_k == 1 or variant.decode, "warps with keys of their own need decode"),
+        (
+            tile.warps_k == 1 or max(variant.hdim, variant.hdim_v) <= 256,
+            "warps with keys of their own need head dims up to 256: a warp copies a row at a time",
+        ),
+        (tile.threads <= 1024, f"{tile.threads} threads are more than 1024"),
+        (tile.stages >= 2, "stages is less than 2"),
+        (tile.k_unroll >= 0, "k_unroll is negative"),
+        (not (tile.q_in_regs and tile.k_unroll), "Q in registers needs k_unroll 0"),
+        (
+            not tile.spread
+            or (
+                k_slab_whole
+                and tile.k_slab >= 16
+                and tile.v_slab == tile.block_n
+                and not tile.k_unroll
+            ),
+            "spread copies need whole slabs and k_unroll 0",
+        ),
+        (tile.k_slab <= variant.hdim, f"k_slab is more than the head dim, {variant.hdim}"),
+        (k_slab_whole or tile.k_slab % 16 == 0, "k_slab is neither whole nor a multiple of 16"),
+        (tile.v_slab % 16 == 0, "v_slab is not a multiple of 16"),
+        (
+            tile.block_n // tile.warps_k % tile.v_slab == 0,
+            "v_slab does not divide block_n / warps_k",
+        ),
+        (tile.smem_bytes == smem_needed, f"smem_bytes is {tile.smem_bytes}, not {smem_needed}"),
+        (smem_needed <= smem_limit, f"{smem_needed} bytes of shared memory are over {smem_limit}"),
+        (needed <= budget, f"about {needed} registers a thread are over {budget}"),
+    )
+    return [sentence for holds, sentence in checks if not holds]
+
+
+def _producer_problems(variant: Variant, tile: Tile) -> list[str]:
+    """problems() of the sm90 template's tiles."""
+    if not tile.producer:
+        return ["sm90 needs a tile with a producer, such as m128n176s2"]
+    if tile.block_m not in (CONSUMER_ROWS * count for count in CONSUMER_REGISTERS):
+        return [f"block_m {tile.block_m} is none of 64, 128, 192: 1 to 3 consumers of 64 rows"]
+    plain = producer_tile(variant, tile.block_m, tile.block_n, tile.stages)
+    limit = limits(variant).block_smem_bytes
+    needed, budget = registers(variant, tile), register_budget(tile)
+    checks = (
+        (
+            tile.block_n in range(16, 257, 16),
+            f"block_n {tile.block_n} is not a multiple of 16 from 16 to 256",
+        ),
+        (tile.stages >= 2, "stages is less than 2"),
+        (tile == plain, f"{tile.name} has other fields than {plain}"),
+        (plain.smem_bytes <= limit, f"{plain.smem_bytes} bytes of shared memory are over {limit}"),
+        (needed <= budget, f"about {needed} registers a thread are over {budget}"),
+    )
+    return [sentence for holds, sentence in checks if not holds]
+
+
+# ---- The rule -----------------------------------------------------------------------------------
+
+COMBINE_TILE = make_tile(1, 32, 4, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class PrefillShape:
+    """How head dims up to `hdim` are cut: candidates for the rule, best first."""
+
+    hdim: int  # the largest of the two head dims
+    block_m: int
+    warps_m: int
+    warps_n: int
+    block_n: tuple[int, ...]  # to try
+    stages: int
+    k_unroll: int
+    spread: int = 0  # where the slabs are whole
+
+
+# Up to 160 columns, a warp has 32 rows and all columns of O, and each fragment of K and V serves
+# two row tiles. Above, warps share the columns of O, so that a fragment still serves two row tiles,
+# or that O fits the registers at all. k_unroll: where O and S fill the registers, unrolling all of
+# Q K^T makes the compiler fetch more fragments ahead than it has room for, and spill. spread:
+# copies that start all at once hold up the ldmatrix behind them. The last rows are for what does
+# not fit shared memory. bench/NOTES.md has the measurements.
+PREFILL_SHAPES = (
+    PrefillShape(64, 128, 4, 1, (64, 32), 2, 0),
+    PrefillShape(104, 128, 4, 1, (64, 32), 2, 0, spread=1),
+    PrefillShape(120, 128, 4, 1, (64, 32), 2, 1),
+    PrefillShape(128, 128, 4, 1, (64, 32), 3, 1),
+    PrefillShape(160, 128, 4, 1, (32,), 2, 2),
+    PrefillShape(192, 128, 4, 2, (96, 64), 2, 0, spread=1),
+    PrefillShape(208, 128, 4, 2, (96, 64), 2, 0),
+    PrefillShape(256, 64, 2, 2, (64, 32), 2, 0, spread=1),
+    PrefillShape(320, 64, 2, 4, (64,), 2, 0),
+    PrefillShape(512, 64, 4, 2, (64, 32), 2, 0),
+    PrefillShape(512, 32, 2, 4, (64,), 2, 0),
+)
+
+
+@dataclass(frozen=True)
+class ProducerShape:
+    """How head dims up to `hdim` are cut on sm90."""
+
+    hdim: int  # the largest of the two head dims
+    block_m: int
+    block_n: int
+
+
+# Three consumers where S, P and O of a useful key block fit their 160 registers, two with 240
+# above. bench/NOTES.md has the measurements.
+PRODUCER_SHAPES = (
+    ProducerShape(64, 192, 128),
+    ProducerShape(80, 192, 112),
+    ProducerShape(96, 192, 96),
+    ProducerShape(112, 192, 80),
+    ProducerShape(128, 128, 128),
+    ProducerShape(192, 128, 112),
+    ProducerShape(240, 128, 80),
+    ProducerShape(256, 128, 64),
+)
+PRODUCER_STAGES = (3, 2)  # as many as shared memory holds
+
+
+@dataclass(frozen=True)
+class RingShape:
+    """How decode kernels of head dims up to `hdim` are cut where warps have keys of their own."""
+
+    hdim: int  # the largest of the two head dims
+    warps_k: int
+    warp_keys: int  # keys of a slab
+
+
+# Decoding waits for memory. Up to 256 columns a warp's registers hold O for keys of its own: then
+# no barrier is in its way, and what counts is how much its ring has in flight. Above, warps share
+# the columns of O. bench/NOTES.md has the measurements.
+RING_SHAPES = {
+    80: (RingShape(128, 4, 32), RingShape(256, 4, 16)),
+    86: (RingShape(160, 4, 16), RingShape(256, 2, 16)),
+}
+# The first depth that takes so much that an SM holds no more than two blocks, on compute capability
+# 9.0 and on 8.6: a third one would draw blocks that are better placed on another SM. Else the
+# deepest.
+RING_STAGES = (2, 3, 4, 5, 6, 7, 8)
+RING_BYTES = {80: (76 * 1024, 113 * 1024), 86: (33 * 1024, 49 * 1024)}  # more than, up to
+
+DECODE_SHAPE = (DECODE_ROWS, 1, 4)
+DECODE_STAGES = (4, 3, 2)
+DECODE_SMEM_BYTES = (48 * 1024, 56 * 1024, 99 * 1024)  # budgets to try; small ones share an SM
+
+# (slabs of K, slabs of V) that a key block is cut into, fewest first: each slab costs a barrier.
+CUTS = ((1, 1), (2, 1), (1, 2), (2, 2), (3, 2), (4, 2), (4, 4), (6, 4), (8, 4))
+
+
+def fill(variant: Variant) -> Tile:
+    """The rule's tile: the first candidate that is legal."""
+    if variant["pass"] == "fwd_combine":
+        return COMBINE_TILE
+    if variant.arch == 90:
+        return _producer_fill(variant)
+    candidates = _decode_candidates if variant.decode else _prefill_candidates
+    for tile in candidates(variant):
+        if not problems(variant, tile):
+            return _with_min_blocks(variant, tile)
+    raise GeneratorError(f"no tile fits {variant.stem}")
+
+
+def _producer_fill(variant: Variant) -> Tile:
+    largest = max(variant.hdim, variant.hdim_v)
+    shape = next(shape for shape in PRODUCER_SHAPES if largest <= shape.hdim)
+    tiles = [
+        producer_tile(variant, shape.block_m, shape.block_n, stages) for stages in PRODUCER_STAGES
+    ]
+    for tile in tiles:
+        if not problems(variant, tile):
+            return tile
+    raise GeneratorError(
+        f"no tile fits {variant.stem}: {tiles[-1].name}: {problems(variant, tiles[-1])[0]}"
+    )
+
+
+def _prefill_candidates(variant: Variant) -> Iterator[Tile]:
+    """Whole K and V blocks first, then slabs, then fewer keys, then the shapes of larger head
+    dims."""
+    largest = max(variant.hdim, variant.hdim_v)
+    for shape in PREFILL_SHAPES:
+        if largest > shape.hdim:
+            continue
+        for block_n in shape.block_n:
+            tile = make_tile(
+                shape.block_m, block_n, shape.warps_m, shape.warps_n, shape.stages, 0, 0
+            )
+            for cuts in CUTS:
+                spread = shape.spread if cuts == (1, 1) else 0
+                yield from _cut(
+                    variant, tile.replace(k_unroll=shape.k_unroll, spread=spread), cuts
+                )
+
+
+def _decode_candidates(variant: Variant) -> Iterator[Tile]:
+    """As many keys in flight as the smallest budget of shared memory allows."""
+    largest = max(variant.hdim, variant.hdim_v)
+    yield from _ring_candidates(variant, largest)
+    block_m, warps_m, warps_n = DECODE_SHAPE
+    block_n = 128 if variant.hdim <= 64 else 64
+    for budget_bytes in DECODE_SMEM_BYTES:
+        for cuts in CUTS:
+            for stages in DECODE_STAGES:
+                tile = make_tile(block_m, block_n, warps_m, warps_n, stages, 0, 0)
+                for candidate in _cut(variant, tile, cuts):
+                    if candidate.smem_bytes <= budget_bytes:
+                        yield candidate
+
+
+def _ring_candidates(variant: Variant, largest: int) -> Iterator[Tile]:
+    """Warps with keys of their own; Q in registers where it fits. Nothing for large head dims."""
+    shape = next((s for s in RING_SHAPES[variant.arch] if largest <= s.hdim), None)
+    if shape is None:
+        return
+    least, most = RING_BYTES[variant.arch]
+    keys, warps = shape.warp_keys, shape.warps_k
+    tiles = []
+    for stages in RING_STAGES:
+        tile = make_tile(DECODE_ROWS, keys * warps, 1, 1, stages, variant.hdim, keys, warps_k=warps)
+        tiles.append(sized(variant, tile))
+    enough = [tile for tile in tiles if least < tile.smem_bytes <= most]
+    too_little = [tile for tile in reversed(tiles) if tile.smem_bytes <= least]
+    for tile in enough + too_little:
+        yield tile.replace(q_in_regs=1)
+        yield tile
+
+
+def _cut(variant: Variant, tile: Tile, cuts: tuple[int, int]) -> Iterator[Tile]:
+    """The tile with K cut into columns and V into rows, as even as multiples of 16 allow; nothing
+    where that cannot be done."""
+    k_cuts, v_cuts = cuts
+    k_slab = variant.hdim if k_cuts == 1 else _ceil_div(variant.hdim, 16 * k_cuts) * 16
+    if _ceil_div(variant.hdim, k_slab) == k_cuts and tile.block_n % (16 * v_cuts) == 0:
+        tile = tile.replace(k_slab=k_slab, v_slab=tile.block_n // v_cuts)
+        yield sized(variant, tile)
+
+
+def _with_min_blocks(variant: Variant, tile: Tile) -> Tile:
+    """Two blocks an SM where shared memory and registers hold both."""
+    pair_bytes = 2 * (tile.smem_bytes + SMEM_RESERVED_BYTES)
+    paired = tile.replace(min_blocks=2)
+    if pair_bytes <= limits(variant).sm_smem_bytes and not problems(variant, paired):
+        return paired
+    return tile

@@ -1,0 +1,71 @@
+/* The parts of the attention family, in the order of a call: validate -> choose -> arguments, or the
+ * CPU backend. forward.c puts them together. */
+#pragma once
+#include "../generated/families.h"
+#include "attnpress/args/attention.h"
+#include "call.h"
+#include "press/target.h"
+
+/* ---- validate.c ------------------------------------------------------------------------------ */
+
+/** A forward call, checked and reduced to what choosing a kernel needs. In a range, batch and
+ * lengths are maxima, and 0 stands for any. */
+typedef struct ap_problem {
+  int32_t batch, heads_q, heads_kv, seqlen_q, seqlen_k, hdim, hdim_v;
+  int32_t dtype, mask;
+  int32_t num_splits;       /* as asked for; 0: to be chosen */
+  int32_t tma;              /* 1: tensor maps can describe Q, K and V */
+  int32_t tma_min, tma_max; /* the least and the most that `tma` is within the range */
+} ap_problem;
+
+enum { AP_SPLITS_MAX = 256 };
+
+const char *ap_dtype_name(int32_t dtype); /* "fp16" */
+/** Checks all of a call's arguments. The workspace is not looked at. */
+attnpress_status ap_validate_forward(const attnpress_forward_args *args, ap_check how,
+                                     ap_problem *problem);
+
+/* ---- choose.c -------------------------------------------------------------------------------- */
+
+/** How a problem is run on a device. */
+typedef struct ap_plan {
+  ap_variant variant;
+  ap_tile tile;
+  const char *target;
+  int32_t heads_per_tile, row_blocks, num_splits, key_blocks_per_split;
+  unsigned grid; /* thread blocks; 0: the output is empty */
+  /* The kernel may begin before what was launched before it has ended: it waits for that itself. */
+  int overlaps, combine_overlaps;
+  /* Only where thread blocks take one unit of work after another (tile.producer), and as in
+   * attnpress_fwd_sm90_args: */
+  int32_t heads, section_heads, group_units, group_rounds, rounds;
+  /* Only where the variant is split: */
+  ap_variant combine;
+  ap_tile combine_tile;
+  const char *combine_target;
+  unsigned combine_grid;
+  size_t lse_partial_offset_bytes; /* in the workspace, behind out_partial */
+  size_t workspace_bytes;
+} ap_plan;
+
+attnpress_status ap_choose(const ap_problem *problem, const ap_device *device, ap_plan *plan);
+/** Every kernel that ap_choose() may return for a problem within these maxima, each once, and the
+ * bound of the workspace: SIZE_MAX where there is none. */
+attnpress_status ap_choose_range(const ap_problem *maxima, const ap_device *device,
+                                 ap_launches *range);
+/** How a kernel divides integers from 0 to 2^31 - 1 by a positive one. */
+attnpress_divisor ap_divisor(int32_t value);
+/** The split count for `blocks` thread blocks of one split over `key_blocks` key blocks, on a
+ * device that holds `slots` thread blocks at once. */
+int ap_choose_num_splits(int64_t blocks, int64_t key_blocks, int64_t slots);
+/** Thread blocks of a tile that an SM holds, estimated from shared memory, threads and registers. */
+int ap_blocks_per_sm(const ap_tile *tile, const ap_device *device);
+
+/* ---- tensor_maps.c --------------------------------------------------------------------------- */
+
+/** 1 where tensor maps can describe Q, K and V, if the batch and the lengths are these. */
+int ap_tensor_maps_fit(const attnpress_forward_args *args, int64_t batch, int64_t seqlen_q,
+                       int64_t seqlen_k);
+/** Writes the maps of a call whose problem has `tma` and whose output is not empty. */
+attnpress_status ap_tensor_maps_encode(const ap_driver *driver, const attnpress_forward_args *args,
+                                       const ap_plan *plan, attnpress_fwd_sm90_args *kernel_args);

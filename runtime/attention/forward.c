@@ -1,0 +1,250 @@
+/* The forward pass: the operation that call.c carries out, and its public functions. */
+#include <stdio.h>
+#include <string.h>
+
+#include "attention/attention.h"
+#include "attention/cpu.h"
+#include "attention/defaults.h"
+
+/** A checked call. */
+typedef struct forward_call {
+  ap_call base;
+  attnpress_forward_args args;
+  ap_problem problem;
+} forward_call;
+
+/** What a call or a range launches. `how` is of one call alone. */
+typedef struct forward_plan {
+  ap_launches base;
+  ap_plan how;
+} forward_plan;
+
+/** A call that is run: its argument blocks, beside what it was checked to be. */
+typedef struct forward_run {
+  forward_call call;
+  attnpress_fwd_sm90_args main; /* of which the other kernels take `fwd` */
+  attnpress_fwd_combine_args combine;
+} forward_run;
+
+/* ---- Check and plan -------------------------------------------------------------------------- */
+
+static attnpress_status check(const void *args, ap_check how, ap_call *base) {
+  forward_call *call = (forward_call *)base;
+  FORWARD_IF(
+      ap_copy_struct(args, &call->args, sizeof call->args, AP_FORWARD_ARGS_FIRST_BYTES, "args"));
+  base->workspace = call->args.workspace;
+  base->workspace_bytes = call->args.workspace_bytes;
+  return ap_validate_forward(&call->args, how, &call->problem);
+}
+
+static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,
+                             ap_launches *launches) {
+  const ap_problem *problem = &((const forward_call *)base)->problem;
+  if (range == ATTNPRESS_UP_TO)
+    return ap_choose_range(problem, device, launches);
+  ap_plan *how = &((forward_plan *)launches)->how;
+  launches->count = 0;
+  launches->workspace_bytes = 0;
+  FORWARD_IF(ap_choose(problem, device, how));
+  if (how->grid == 0)
+    return ATTNPRESS_OK;
+  launches->workspace_bytes = how->workspace_bytes;
+  launches->launch[launches->count++] = (ap_launch){.variant = how->variant,
+                                                    .tile = how->tile,
+                                                    .target = how->target,
+                                                    .grid = how->grid,
+                                                    .overlaps = how->overlaps,
+                                                    .num_splits = how->num_splits};
+  if (how->variant.axis[AP_ATTENTION_SPLIT])
+    launches->launch[launches->count++] = (ap_launch){.variant = how->combine,
+                                                      .tile = how->combine_tile,
+                                                      .target = how->combine_target,
+                                                      .grid = how->combine_grid,
+                                                      .overlaps = how->combine_overlaps,
+                                                      .num_splits = how->num_splits};
+  return ATTNPRESS_OK;
+}
+
+/* ---- Which calls a plan serves --------------------------------------------------------------- */
+
+static attnpress_status check_extent(const char *name, int32_t value, int32_t planned,
+                                     int32_t range) {
+  if (range == ATTNPRESS_UP_TO)
+    RETURN_IF(planned != 0 && value > planned, ATTNPRESS_INVALID_ARGUMENT,
+              "%s is %d; the plan serves up to %d", name, (int)value, (int)planned);
+  else
+    RETURN_IF(value != planned, ATTNPRESS_INVALID_ARGUMENT,
+              "%s is %d and was %d when the plan was made", name, (int)value, (int)planned);
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status serves(const ap_call *base, const ap_call *planned_base, int32_t range) {
+  const ap_problem *p = &((const forward_call *)base)->problem;
+  const ap_problem *planned = &((const forward_call *)planned_base)->problem;
+  const struct {
+    const char *name;
+    int32_t value, planned;
+  } same[] = {{"heads of q", p->heads_q, planned->heads_q},
+              {"heads of k", p->heads_kv, planned->heads_kv},
+              {"head_dim", p->hdim, planned->hdim},
+              {"head_dim of v", p->hdim_v, planned->hdim_v},
+              {"dtype", p->dtype, planned->dtype},
+              {"mask", p->mask, planned->mask},
+              {"num_splits", p->num_splits, planned->num_splits}};
+  for (size_t i = 0; i < sizeof same / sizeof *same; ++i)
+    FORWARD_IF(check_extent(same[i].name, same[i].value, same[i].planned, ATTNPRESS_ONE_CALL));
+  FORWARD_IF(check_extent("batch", p->batch, planned->batch, range));
+  FORWARD_IF(check_extent("seqlen_q", p->seqlen_q, planned->seqlen_q, range));
+  FORWARD_IF(check_extent("seqlen_k", p->seqlen_k, planned->seqlen_k, range));
+  /* A range has the kernels for strides as they were given. */
+  RETURN_IF(range == ATTNPRESS_UP_TO ? p->tma < planned->tma_min || p->tma > planned->tma_max
+                                     : p->tma != planned->tma,
+            ATTNPRESS_INVALID_ARGUMENT,
+            "a stride is 2^39 elements or more in one of the call and the plan, and less in the "
+            "other; make a plan with the strides of the call");
+  return ATTNPRESS_OK;
+}
+
+/* ---- Kernel arguments ------------------------------------------------------------------------ */
+
+static void fill_forward(const forward_call *call, const ap_plan *how, attnpress_fwd_args *out) {
+  const attnpress_forward_args *a = &call->args;
+  const ap_problem *p = &call->problem;
+  const float scale = (float)ap_scale(a);
+  *out = (attnpress_fwd_args){
+      .q = a->q.data,
+      .k = a->k.data,
+      .v = a->v.data,
+      .out = a->out.data,
+      .lse = a->lse,
+      .q_batch_stride = a->q.stride[0],
+      .q_row_stride = a->q.stride[1],
+      .q_head_stride = a->q.stride[2],
+      .k_batch_stride = a->k.stride[0],
+      .k_row_stride = a->k.stride[1],
+      .k_head_stride = a->k.stride[2],
+      .v_batch_stride = a->v.stride[0],
+      .v_row_stride = a->v.stride[1],
+      .v_head_stride = a->v.stride[2],
+      .out_batch_stride = a->out.stride[0],
+      .out_row_stride = a->out.stride[1],
+      .out_head_stride = a->out.stride[2],
+      .batch = p->batch,
+      .heads_q = p->heads_q,
+      .heads_kv = p->heads_kv,
+      .seqlen_q = p->seqlen_q,
+      .seqlen_k = p->seqlen_k,
+      .heads_per_tile = how->heads_per_tile,
+      .row_blocks = how->row_blocks,
+      .num_splits = how->num_splits,
+      .key_blocks_per_split = how->key_blocks_per_split,
+      .scale = scale,
+      .scale_log2 = (float)((double)scale * 1.4426950408889634074),
+  };
+  ap_lse_strides(a, &out->lse_batch_stride, &out->lse_head_stride);
+  if (how->variant.axis[AP_ATTENTION_SPLIT]) {
+    out->out_partial = a->workspace;
+    out->lse_partial = (float *)((char *)a->workspace + how->lse_partial_offset_bytes);
+  }
+}
+
+/** The rest of what an sm90 kernel takes; `fwd` stands. */
+static attnpress_status fill_sm90(const ap_driver *driver, const forward_call *call,
+                                  const ap_plan *how, attnpress_fwd_sm90_args *out) {
+  const attnpress_fwd_args *fwd = &out->fwd;
+  out->section_heads = ap_divisor(how->section_heads);
+  out->section_units = ap_divisor(how->section_heads * how->row_blocks);
+  out->group_rounds = ap_divisor(how->group_rounds);
+  out->num_splits = ap_divisor(fwd->num_splits);
+  out->tile_heads = ap_divisor(fwd->heads_q / fwd->heads_per_tile);
+  out->heads_per_tile = ap_divisor(fwd->heads_per_tile);
+  out->heads = how->heads;
+  out->group_units = how->group_units;
+  out->rounds = how->rounds;
+  out->warpgroup_positions = AP_ATTENTION_WARPGROUP_ROWS / fwd->heads_per_tile;
+  memset(out->reserved, 0, sizeof out->reserved);
+  return ap_tensor_maps_encode(driver, &call->args, how, out);
+}
+
+static void fill_combine(const attnpress_fwd_args *a, attnpress_fwd_combine_args *out) {
+  *out = (attnpress_fwd_combine_args){
+      .out_partial = a->out_partial,
+      .lse_partial = a->lse_partial,
+      .out = a->out,
+      .lse = a->lse,
+      .out_batch_stride = a->out_batch_stride,
+      .out_row_stride = a->out_row_stride,
+      .out_head_stride = a->out_head_stride,
+      .lse_batch_stride = a->lse_batch_stride,
+      .lse_head_stride = a->lse_head_stride,
+      .rows = (int64_t)a->batch * a->heads_q * a->seqlen_q,
+      .heads_q = a->heads_q,
+      .seqlen_q = a->seqlen_q,
+      .num_splits = a->num_splits,
+  };
+}
+
+static attnpress_status arguments(const ap_driver *driver, ap_call *base,
+                                  const ap_launches *launches, int index, void **block) {
+  forward_run *run = (forward_run *)base;
+  const ap_plan *how = &((const forward_plan *)launches)->how;
+  if (index > 0) { /* the forward kernel's stand */
+    fill_combine(&run->main.fwd, &run->combine);
+    *block = &run->combine;
+    return ATTNPRESS_OK;
+  }
+  fill_forward(&run->call, how, &run->main.fwd);
+  *block = &run->main.fwd;
+  if (how->tile.field[AP_ATTENTION_TILE_PRODUCER]) {
+    *block = &run->main;
+    return fill_sm90(driver, &run->call, how, &run->main);
+  }
+  return ATTNPRESS_OK;
+}
+
+/* ---- The CPU --------------------------------------------------------------------------------- */
+
+static attnpress_status run_cpu(const ap_call *base, int32_t num_threads) {
+  return ap_cpu_forward(&((const forward_call *)base)->args, num_threads);
+}
+
+static void describe_cpu(const ap_call *base, attnpress_info *info) {
+  const ap_problem *p = &((const forward_call *)base)->problem;
+  snprintf(info->stem, sizeof info->stem, "cpu_fwd_hdim%d_%s%s", (int)p->hdim,
+           ap_dtype_name(p->dtype), p->mask == ATTNPRESS_CAUSAL ? "_causal" : "");
+}
+
+/* ---- The operation --------------------------------------------------------------------------- */
+
+static attnpress_status run_planned(const attnpress_plan *plan, const void *args, void *stream) {
+  forward_run run;
+  forward_plan fresh;
+  return ap_plan_run(plan, args, stream, &run.call.base, &fresh.base);
+}
+
+static const ap_operation forward = {
+    .name = "attnpress_forward",
+    .call_bytes = sizeof(forward_call),
+    .plan_bytes = sizeof(forward_plan),
+    .check = check,
+    .plan = plan,
+    .serves = serves,
+    .arguments = arguments,
+    .run_cpu = run_cpu,
+    .describe_cpu = describe_cpu,
+    .run_planned = run_planned,
+};
+
+attnpress_status attnpress_forward(attnpress_handle *handle, const attnpress_forward_args *args,
+                                   void *stream) {
+  forward_run run;
+  forward_plan launches;
+  return ap_call_run(handle, &forward, args, stream, &run.call.base, &launches.base);
+}
+
+attnpress_status attnpress_plan_forward(attnpress_handle *handle,
+                                        const attnpress_forward_args *args,
+                                        const attnpress_plan_options *options,
+                                        attnpress_plan **plan) {
+  return ap_plan_make(handle, &forward, args, options, plan);
+}

@@ -1,0 +1,67 @@
+/* The tensor maps of Q, K and V: which tensors can have one, from extents and strides alone, and the
+ * views that the kernels read. */
+#include "attention/attention.h"
+#include "core/error.h"
+#include "cuda/tensor_map.h"
+
+enum { BATCH, SEQLEN, HEADS, HEAD_DIM }; /* dimensions of an attnpress_tensor */
+enum { SLAB_COLUMNS = 64 };
+
+/* ---- Which tensors fit ----------------------------------------------------------------------- */
+
+/** Heads may be packed, which multiplies their stride. Nothing is loaded of an empty tensor. */
+static int fits(const attnpress_tensor *t, int64_t batch, int64_t seqlen) {
+  const int64_t heads = t->shape[HEADS];
+  return batch == 0 || seqlen == 0 || heads == 0 ||
+         (ap_view_stride_fits(batch, t->stride[BATCH], 1) &&
+          ap_view_stride_fits(seqlen, t->stride[SEQLEN], 1) &&
+          ap_view_stride_fits(heads, t->stride[HEADS], AP_ATTENTION_WARPGROUP_ROWS));
+}
+
+int ap_tensor_maps_fit(const attnpress_forward_args *args, int64_t batch, int64_t seqlen_q,
+                       int64_t seqlen_k) {
+  return fits(&args->q, batch, seqlen_q) && fits(&args->k, batch, seqlen_k) &&
+         fits(&args->v, batch, seqlen_k);
+}
+
+/* ---- Views ----------------------------------------------------------------------------------- */
+
+static ap_view begin_view(const attnpress_tensor *t) {
+  const int data_type = t->dtype == ATTNPRESS_FP16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                                   : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  return ap_view_begin(t->data, data_type, t->shape[HEAD_DIM], SLAB_COLUMNS);
+}
+
+/** (batch, tile heads, seqlen, heads of a tile, head dim) */
+static ap_view view_queries(const attnpress_tensor *q, int32_t heads_per_tile) {
+  ap_view v = begin_view(q);
+  ap_view_add(&v, heads_per_tile, q->stride[HEADS], heads_per_tile);
+  ap_view_add(&v, q->shape[SEQLEN], q->stride[SEQLEN],
+              AP_ATTENTION_WARPGROUP_ROWS / heads_per_tile);
+  ap_view_add(&v, q->shape[HEADS] / heads_per_tile, q->stride[HEADS] * heads_per_tile, 1);
+  ap_view_add(&v, q->shape[BATCH], q->stride[BATCH], 1);
+  return v;
+}
+
+/** (batch, heads, seqlen, head dim). Without keys a map is only prefetched: it then describes one
+ * row of memory that is there, that of the queries. */
+static ap_view view_keys(const attnpress_tensor *k, const attnpress_tensor *q, int32_t block_n) {
+  ap_view v = begin_view(k);
+  const int empty = k->shape[SEQLEN] == 0;
+  if (empty)
+    v.data = q->data;
+  ap_view_add(&v, empty ? 1 : k->shape[SEQLEN], k->stride[SEQLEN], block_n);
+  ap_view_add(&v, empty ? 1 : k->shape[HEADS], k->stride[HEADS], 1);
+  ap_view_add(&v, empty ? 1 : k->shape[BATCH], k->stride[BATCH], 1);
+  return v;
+}
+
+attnpress_status ap_tensor_maps_encode(const ap_driver *driver, const attnpress_forward_args *args,
+                                       const ap_plan *plan, attnpress_fwd_sm90_args *kernel_args) {
+  const ap_view q = view_queries(&args->q, plan->heads_per_tile);
+  const ap_view k = view_keys(&args->k, &args->q, plan->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
+  const ap_view v = view_keys(&args->v, &args->q, plan->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
+  FORWARD_IF(ap_view_encode(driver, &q, "q", &kernel_args->q));
+  FORWARD_IF(ap_view_encode(driver, &k, "k", &kernel_args->k));
+  return ap_view_encode(driver, &v, "v", &kernel_args->v);
+}

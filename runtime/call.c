@@ -1,0 +1,322 @@
+/* Runs operations and keeps plans of them; call.h says how. */
+#include "call.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "cuda/device.h"
+#include "cuda/launch.h"
+#include "press/info.h"
+
+struct attnpress_plan {
+  attnpress_handle *handle;
+  const ap_operation *operation;
+  ap_device device; /* not for the CPU */
+  int32_t range;
+  ap_call *call;         /* as it was checked, without its data */
+  ap_launches *launches; /* not for the CPU */
+};
+
+/* ---- Launching ------------------------------------------------------------------------------- */
+
+static attnpress_status check_workspace(const ap_call *call, const ap_launches *plan) {
+  if (plan->workspace_bytes == 0)
+    return ATTNPRESS_OK;
+  RETURN_IF(call->workspace == NULL || call->workspace_bytes < plan->workspace_bytes,
+            ATTNPRESS_WORKSPACE_TOO_SMALL,
+            "the call needs a workspace of %zu bytes, and %zu were given; "
+            "attnpress_plan_workspace_bytes() tells the size, and num_splits 1 needs none",
+            plan->workspace_bytes, call->workspace == NULL ? (size_t)0 : call->workspace_bytes);
+  RETURN_IF((uintptr_t)call->workspace % 16 != 0, ATTNPRESS_INVALID_ARGUMENT,
+            "workspace is %p; it must be aligned to 16 bytes", call->workspace);
+  return ATTNPRESS_OK;
+}
+
+/** Launches all; the context is current. */
+static attnpress_status launch_all(const ap_driver *driver, const ap_operation *operation,
+                                   ap_call *call, const ap_launches *plan,
+                                   const ap_bound *const *bound, CUstream stream) {
+  for (int i = 0; i < plan->count; ++i) {
+    const ap_launch *launch = &plan->launch[i];
+    void *block;
+    FORWARD_IF(operation->arguments(driver, call, plan, i, &block));
+    FORWARD_IF(ap_launch_kernel(driver, bound[i], launch->grid, &launch->tile, launch->overlaps,
+                                block, stream));
+  }
+  return ATTNPRESS_OK;
+}
+
+/** Every kernel is there before the first is launched. */
+static attnpress_status run_launches(attnpress_handle *handle, ap_context *context,
+                                     const ap_operation *operation, ap_call *call,
+                                     const ap_launches *plan, CUstream stream) {
+  const ap_bound *bound[AP_LAUNCHES_MAX];
+  if (plan->count == 0)
+    return ATTNPRESS_OK; /* the output is empty */
+  FORWARD_IF(check_workspace(call, plan));
+  for (int i = 0; i < plan->count; ++i)
+    FORWARD_IF(ap_kernel_get(handle, context, &plan->launch[i].variant, plan->launch[i].target,
+                             stream, 0, &bound[i]));
+  int pushed;
+  FORWARD_IF(ap_enter(handle, context->context, &pushed));
+  const attnpress_status status = launch_all(&handle->driver, operation, call, plan, bound, stream);
+  ap_leave(handle, pushed);
+  return status;
+}
+
+static attnpress_status check_runs(const attnpress_handle *handle) {
+  RETURN_IF(handle == NULL, ATTNPRESS_INVALID_ARGUMENT, "handle is NULL");
+  RETURN_IF(handle->backend == ATTNPRESS_COMPILE_ONLY, ATTNPRESS_NOT_SUPPORTED,
+            "the handle was made with ATTNPRESS_COMPILE_ONLY, which runs nothing; make one with "
+            "ATTNPRESS_CUDA or ATTNPRESS_CPU");
+  return ATTNPRESS_OK;
+}
+
+attnpress_status ap_call_run(attnpress_handle *handle, const ap_operation *operation, const void *args,
+                        void *stream, ap_call *call, ap_launches *plan) {
+  ap_context *context;
+  FORWARD_IF(check_runs(handle));
+  FORWARD_IF(operation->check(args, (ap_check){handle->backend, 1, ATTNPRESS_ONE_CALL}, call));
+  if (handle->backend == ATTNPRESS_CPU)
+    return operation->run_cpu(call, handle->num_threads);
+  FORWARD_IF(ap_context_of(handle, stream, &context));
+  FORWARD_IF(operation->plan(call, &context->device, ATTNPRESS_ONE_CALL, plan));
+  return run_launches(handle, context, operation, call, plan, stream);
+}
+
+/* ---- Making plans ---------------------------------------------------------------------------- */
+
+static attnpress_status check_options(const attnpress_handle *handle,
+                                      const attnpress_plan_options *o) {
+  const int named = handle->backend == ATTNPRESS_COMPILE_ONLY;
+  RETURN_IF(named && o->target == NULL, ATTNPRESS_INVALID_ARGUMENT,
+            "options.target is NULL; on an ATTNPRESS_COMPILE_ONLY handle it names the device that "
+            "the plan is for, such as \"sm_90\"");
+  RETURN_IF(!named && o->target != NULL, ATTNPRESS_INVALID_ARGUMENT,
+            "options.target is \"%.32s\"; a plan is for the device of its stream, and names a "
+            "target only on an ATTNPRESS_COMPILE_ONLY handle",
+            o->target);
+  RETURN_IF(o->range != ATTNPRESS_ONE_CALL && o->range != ATTNPRESS_UP_TO,
+            ATTNPRESS_INVALID_ARGUMENT,
+            "options.range is %d; it must be ATTNPRESS_ONE_CALL (0) or ATTNPRESS_UP_TO (1)",
+            (int)o->range);
+  RETURN_IF(o->num_sms < 0 || (!named && o->num_sms != 0), ATTNPRESS_INVALID_ARGUMENT,
+            "options.num_sms is %d; it must be positive with a target, and 0 without",
+            (int)o->num_sms);
+  return ATTNPRESS_OK;
+}
+
+/** The device that a plan is for. */
+static attnpress_status find_device(attnpress_handle *handle, const attnpress_plan_options *o,
+                                    ap_device *device) {
+  if (handle->backend == ATTNPRESS_CUDA) {
+    ap_context *context;
+    FORWARD_IF(ap_context_of(handle, o->stream, &context));
+    *device = context->device;
+    return ATTNPRESS_OK;
+  }
+  FORWARD_IF(ap_device_of_target(o->target, device));
+  if (o->num_sms > 0)
+    device->sm_count = o->num_sms;
+  device->arch_max = handle->arch_max;
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status fill_plan(attnpress_plan *plan, const void *args,
+                                  const attnpress_plan_options *options) {
+  attnpress_handle *handle = plan->handle;
+  const ap_check how = {handle->backend, 0, options->range};
+  FORWARD_IF(plan->operation->check(args, how, plan->call));
+  if (handle->backend == ATTNPRESS_CPU)
+    return ATTNPRESS_OK;
+  FORWARD_IF(find_device(handle, options, &plan->device));
+  return plan->operation->plan(plan->call, &plan->device, options->range, plan->launches);
+}
+
+attnpress_status ap_plan_make(attnpress_handle *handle, const ap_operation *operation,
+                              const void *args, const attnpress_plan_options *options,
+                              attnpress_plan **plan) {
+  attnpress_plan_options known = ATTNPRESS_PLAN_OPTIONS_INIT;
+  RETURN_IF(plan == NULL, ATTNPRESS_INVALID_ARGUMENT, "plan is NULL");
+  *plan = NULL;
+  RETURN_IF(handle == NULL, ATTNPRESS_INVALID_ARGUMENT, "handle is NULL");
+  if (options != NULL)
+    FORWARD_IF(
+        ap_copy_struct(options, &known, sizeof known, AP_PLAN_OPTIONS_FIRST_BYTES, "options"));
+  FORWARD_IF(check_options(handle, &known));
+  attnpress_plan *fresh = calloc(1, sizeof *fresh);
+  if (fresh != NULL) {
+    *fresh = (attnpress_plan){.handle = handle, .operation = operation, .range = known.range};
+    fresh->call = calloc(1, operation->call_bytes);
+    fresh->launches = calloc(1, operation->plan_bytes);
+  }
+  attnpress_status status;
+  if (fresh == NULL || fresh->call == NULL || fresh->launches == NULL)
+    status = ap_fail(ATTNPRESS_OUT_OF_MEMORY, "host memory ran out for a plan");
+  else
+    status = fill_plan(fresh, args, &known);
+  if (status == ATTNPRESS_OK)
+    *plan = fresh;
+  else
+    attnpress_plan_destroy(fresh);
+  return status;
+}
+
+void attnpress_plan_destroy(attnpress_plan *plan) {
+  if (plan == NULL)
+    return;
+  free(plan->launches);
+  free(plan->call);
+  free(plan);
+}
+
+/* ---- Asking plans ---------------------------------------------------------------------------- */
+
+attnpress_status attnpress_plan_workspace_bytes(const attnpress_plan *plan, size_t *bytes) {
+  RETURN_IF(bytes == NULL, ATTNPRESS_INVALID_ARGUMENT, "bytes is NULL");
+  *bytes = 0;
+  RETURN_IF(plan == NULL, ATTNPRESS_INVALID_ARGUMENT, "plan is NULL");
+  RETURN_IF(plan->launches->workspace_bytes == SIZE_MAX, ATTNPRESS_NOT_SUPPORTED,
+            "the workspace has no bound: the number of splits is given, and the batch or a length "
+            "may be any; give maxima, or leave the number to the library");
+  *bytes = plan->launches->workspace_bytes;
+  return ATTNPRESS_OK;
+}
+
+int attnpress_plan_launch_count(const attnpress_plan *plan) {
+  if (plan == NULL)
+    return 0;
+  return plan->handle->backend == ATTNPRESS_CPU ? 1 : plan->launches->count;
+}
+
+/** Where a kernel is, or would come from, and what is known of it; compiles and loads nothing. */
+static attnpress_status describe_kernel(attnpress_handle *handle, const ap_request *request,
+                                        attnpress_info *info) {
+  ap_kernel kernel;
+  if (ap_kernel_loaded(handle, request, &kernel)) {
+    info->origin = ATTNPRESS_ORIGIN_MEMORY;
+    info->registers = kernel.registers;
+    info->spill_bytes = kernel.spill_bytes;
+    info->compile_ms = kernel.compile_ms;
+    info->cubin_bytes = kernel.cubin_bytes;
+    return ATTNPRESS_OK;
+  }
+  ap_image image;
+  const attnpress_status status =
+      ap_find_image(&handle->finder, request, AP_LAYER_PREBUILT | AP_LAYER_DISK, &image, NULL);
+  if (status != ATTNPRESS_OK)
+    ap_log_deliver(&handle->log);
+  if (status == ATTNPRESS_NO_KERNEL) {
+    info->origin = handle->finder.jit_off ? ATTNPRESS_ORIGIN_NONE : ATTNPRESS_ORIGIN_JIT;
+    return ATTNPRESS_OK;
+  }
+  FORWARD_IF(status);
+  info->origin = image.origin;
+  info->registers = image.registers;
+  info->spill_bytes = image.spill_bytes;
+  info->cubin_bytes = image.size;
+  ap_image_free(&image);
+  ap_log_deliver(&handle->log);
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status describe_launch(attnpress_handle *handle, const ap_launch *launch,
+                                        attnpress_info *info) {
+  ap_request request;
+  FORWARD_IF(ap_request_init(&request, &launch->variant, launch->target));
+  ap_request_describe(&request, info);
+  info->grid = (int32_t)launch->grid;
+  info->num_splits = launch->num_splits;
+  return describe_kernel(handle, &request, info);
+}
+
+attnpress_status attnpress_plan_launch(const attnpress_plan *plan, int index,
+                                       attnpress_info *info) {
+  attnpress_info found = ATTNPRESS_INFO_INIT;
+  RETURN_IF(plan == NULL, ATTNPRESS_INVALID_ARGUMENT, "plan is NULL");
+  FORWARD_IF(ap_check_info(info));
+  const int count = attnpress_plan_launch_count(plan);
+  RETURN_IF(index < 0 || index >= count, ATTNPRESS_INVALID_ARGUMENT,
+            "index is %d; the plan has %d launches", index, count);
+  if (plan->handle->backend == ATTNPRESS_CPU) {
+    found.origin = ATTNPRESS_ORIGIN_CPU;
+    found.spill_bytes = 0;
+    found.num_splits = 1;
+    snprintf(found.target, sizeof found.target, "cpu");
+    plan->operation->describe_cpu(plan->call, &found);
+  } else {
+    FORWARD_IF(describe_launch(plan->handle, &plan->launches->launch[index], &found));
+  }
+  ap_write_info(&found, info);
+  return ATTNPRESS_OK;
+}
+
+/* ---- Preparing and running plans ------------------------------------------------------------- */
+
+/** The context of a stream, which must be on the plan's device. */
+static attnpress_status enter_device(const attnpress_plan *plan, CUstream stream,
+                                     ap_context **context) {
+  FORWARD_IF(ap_context_of(plan->handle, stream, context));
+  RETURN_IF((*context)->device.ordinal != plan->device.ordinal, ATTNPRESS_INVALID_ARGUMENT,
+            "the stream is on device %d and the plan was made for device %d",
+            (*context)->device.ordinal, plan->device.ordinal);
+  return ATTNPRESS_OK;
+}
+
+/** Makes sure that a cubin is linked in or cached. */
+static attnpress_status prepare_cubin(attnpress_handle *handle, const ap_launch *launch) {
+  ap_request request;
+  ap_image image;
+  attnpress_status published;
+  FORWARD_IF(ap_request_init(&request, &launch->variant, launch->target));
+  FORWARD_IF(ap_find_image_aloud(&handle->finder, &request, &image, &published));
+  ap_image_free(&image);
+  ap_log_deliver(&handle->log);
+  return published;
+}
+
+attnpress_status attnpress_plan_prepare(const attnpress_plan *plan, void *stream) {
+  RETURN_IF(plan == NULL, ATTNPRESS_INVALID_ARGUMENT, "plan is NULL");
+  attnpress_handle *handle = plan->handle;
+  ap_context *context = NULL;
+  if (handle->backend == ATTNPRESS_CPU)
+    return ATTNPRESS_OK;
+  if (handle->backend == ATTNPRESS_CUDA)
+    FORWARD_IF(enter_device(plan, stream, &context));
+  for (int i = 0; i < plan->launches->count; ++i) {
+    const ap_launch *launch = &plan->launches->launch[i];
+    const ap_bound *bound;
+    if (context == NULL)
+      FORWARD_IF(prepare_cubin(handle, launch));
+    else
+      FORWARD_IF(ap_kernel_get(handle, context, &launch->variant, launch->target, stream,
+                               stream == NULL, &bound));
+  }
+  return ATTNPRESS_OK;
+}
+
+attnpress_status attnpress_plan_run(const attnpress_plan *plan, const void *args, void *stream) {
+  RETURN_IF(plan == NULL, ATTNPRESS_INVALID_ARGUMENT, "plan is NULL");
+  return plan->operation->run_planned(plan, args, stream);
+}
+
+attnpress_status ap_plan_run(const attnpress_plan *plan, const void *args, void *stream,
+                             ap_call *call, ap_launches *fresh) {
+  const ap_operation *operation = plan->operation;
+  attnpress_handle *handle = plan->handle;
+  ap_context *context;
+  FORWARD_IF(check_runs(handle));
+  FORWARD_IF(operation->check(args, (ap_check){handle->backend, 1, ATTNPRESS_ONE_CALL}, call));
+  FORWARD_IF(operation->serves(call, plan->call, plan->range));
+  if (handle->backend == ATTNPRESS_CPU)
+    return operation->run_cpu(call, handle->num_threads);
+  FORWARD_IF(enter_device(plan, stream, &context));
+  const ap_launches *launches = plan->launches;
+  if (plan->range == ATTNPRESS_UP_TO) {
+    FORWARD_IF(operation->plan(call, &context->device, ATTNPRESS_ONE_CALL, fresh));
+    launches = fresh;
+  }
+  return run_launches(handle, context, operation, call, launches, stream);
+}

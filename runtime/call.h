@@ -1,0 +1,82 @@
+/* Carries out an operation: what all of them have in common between a caller's arguments and the
+ * launches. An operation is a table of functions that know its arguments and its kernels; this part
+ * knows neither.
+ *
+ *     check -> plan -> find the kernels -> kernel arguments, launch by launch
+ *
+ * A call that is only run keeps all of it on the stack of the public function. A plan object keeps
+ * the checked arguments and the launches, and can be asked about them. */
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#include "attnpress/attnpress.h"
+#include "core/struct.h"
+#include "handle.h"
+#include "press/registry.h"
+
+/* ---- What an operation fills ----------------------------------------------------------------- */
+
+/** The head of an operation's checked call, which goes on with what is its own. */
+typedef struct ap_call {
+  void *workspace; /* as the caller gave it */
+  size_t workspace_bytes;
+} ap_call;
+
+enum { AP_LAUNCHES_MAX = 16 };
+
+/** One kernel, and how it is launched. */
+typedef struct ap_launch {
+  ap_variant variant;
+  ap_tile tile;
+  const char *target;
+  uint32_t grid;    /* thread blocks; 0: depends on the call (ranges only) */
+  int32_t overlaps; /* 1: may begin before what was launched before it has ended; it waits itself */
+  int32_t num_splits; /* parts that the work of one output is split into; 0: depends on the call */
+} ap_launch;
+
+/** The head of an operation's plan: its launches in order. Not initialised beyond `count`. */
+typedef struct ap_launches {
+  int count;              /* 0: the output is empty */
+  size_t workspace_bytes; /* SIZE_MAX: no bound (ranges only) */
+  ap_launch launch[AP_LAUNCHES_MAX];
+} ap_launches;
+
+/** How a call's arguments are to be checked. */
+typedef struct ap_check {
+  int32_t backend;
+  int32_t with_data; /* 0: data pointers are ignored */
+  int32_t range;     /* ATTNPRESS_UP_TO: extents are maxima, 0 any */
+} ap_check;
+
+typedef struct ap_operation {
+  const char *name;              /* of the public function */
+  size_t call_bytes, plan_bytes; /* of its own structs, whose heads are ap_call and ap_launches */
+  /** Checks a caller's arguments and fills `call`. */
+  attnpress_status (*check)(const void *args, ap_check how, ap_call *call);
+  /** Chooses what is launched; pure. */
+  attnpress_status (*plan)(const ap_call *call, const ap_device *device, int32_t range,
+                           ap_launches *plan);
+  /** Whether a plan that was made for `planned` serves `call`; the sentence says what differs. */
+  attnpress_status (*serves)(const ap_call *call, const ap_call *planned, int32_t range);
+  /** The argument block of launch `index`, which lives in the call; asked for in order. */
+  attnpress_status (*arguments)(const ap_driver *driver, ap_call *call, const ap_launches *plan,
+                                int index, void **block);
+  attnpress_status (*run_cpu)(const ap_call *call, int32_t num_threads);
+  void (*describe_cpu)(const ap_call *call, attnpress_info *info);
+  /** ap_plan_run() with memory for a call and a plan of this operation. */
+  attnpress_status (*run_planned)(const attnpress_plan *plan, const void *args, void *stream);
+} ap_operation;
+
+/* ---- What a public function calls ------------------------------------------------------------ */
+
+/** Runs an operation. `call` and `plan` are memory of the operation's own structs. */
+attnpress_status ap_call_run(attnpress_handle *handle, const ap_operation *operation, const void *args,
+                        void *stream, ap_call *call, ap_launches *plan);
+/** Makes a plan object. */
+attnpress_status ap_plan_make(attnpress_handle *handle, const ap_operation *operation,
+                              const void *args, const attnpress_plan_options *options,
+                              attnpress_plan **plan);
+/** attnpress_plan_run(); `call` and `fresh` are memory of the operation's own structs. */
+attnpress_status ap_plan_run(const attnpress_plan *plan, const void *args, void *stream,
+                             ap_call *call, ap_launches *fresh);

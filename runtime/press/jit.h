@@ -1,0 +1,33 @@
+/* One cubin: what is asked for, what comes back, and compiling it. */
+#pragma once
+#include "cache/cache.h"
+#include "press/nvrtc.h"
+#include "press/registry.h"
+
+/** A cubin in host memory. */
+typedef struct ap_image {
+  const unsigned char *data;
+  size_t size;
+  unsigned char *owned; /* the same, to be freed */
+  int32_t origin;       /* ATTNPRESS_ORIGIN_... */
+  int32_t layer;        /* AP_LAYER_... */
+  int32_t registers, spill_bytes;
+  double compile_ms;              /* time in NVRTC, now; 0: nothing was compiled */
+  char compiler[AP_COMPILER_MAX]; /* "NVRTC 13.0" */
+} ap_image;
+void ap_image_free(ap_image *image);
+
+/** What is asked of the layers: one cubin. */
+typedef struct ap_request {
+  ap_variant variant;
+  ap_tile tile;
+  char stem[AP_STEM_MAX], tile_name[AP_TILE_NAME_MAX], target[AP_TARGET_MAX];
+} ap_request;
+attnpress_status ap_request_init(ap_request *request, const ap_variant *variant,
+                                 const char *target);
+
+/** The options that decide what NVRTC makes, but for the target; the rest is in jit.c. */
+const char *const *ap_jit_options(size_t *count);
+
+attnpress_status ap_jit_compile(ap_nvrtc *nvrtc, ap_log *log, const ap_request *request,
+                                const char *source, ap_image *image);
