@@ -117,6 +117,109 @@ static void test_plan_says_what_the_call_does(void **state) {
   attnpress_destroy(handle);
 }
 
+/* ---- Every kernel of the table ---- */
+
+enum { KEYS_MAX = 8192 };
+
+typedef struct key_set {
+  uint64_t keys[KEYS_MAX];
+  int count;
+} key_set;
+
+static int holds_key(const key_set *set, uint64_t key) {
+  for (int i = 0; i < set->count; ++i)
+    if (set->keys[i] == key)
+      return 1;
+  return 0;
+}
+
+/** Plans a call, makes it, and compares the two; the kernels are added to `met`. */
+static void compare_call(attnpress_handle *handle, attnpress_forward_args *args, key_set *met) {
+  attnpress_plan *plan;
+  args->workspace = (void *)0x60000;
+  assert_ok(attnpress_plan_forward(handle, args, NULL, &plan));
+  assert_ok(attnpress_plan_workspace_bytes(plan, &args->workspace_bytes));
+  const int count = attnpress_plan_launch_count(plan);
+  cuda->launches = 0;
+  assert_ok(attnpress_forward(handle, args, NULL));
+  assert_int_equal(cuda->launches, count);
+  for (int i = 0; i < count; ++i) {
+    attnpress_info info = ATTNPRESS_INFO_INIT;
+    ap_variant variant;
+    assert_ok(attnpress_plan_launch(plan, i, &info));
+    assert_string_equal(info.stem, cuda->launch[i].symbol);
+    assert_int_equal(info.grid, cuda->launch[i].grid);
+    assert_int_equal(info.threads, cuda->launch[i].block);
+    assert_int_equal(info.smem_bytes, cuda->launch[i].smem_bytes);
+    assert_ok(ap_variant_parse(info.stem, &variant));
+    const uint64_t key = ap_variant_key(&variant);
+    if (!holds_key(met, key) && met->count < KEYS_MAX)
+      met->keys[met->count++] = key;
+  }
+  attnpress_plan_destroy(plan);
+}
+
+/** The calls that between them launch every kernel of a pair of head dims. */
+static void compare_head_dims(attnpress_handle *handle, int hdim, int hdim_v, key_set *met) {
+  static const int lengths_q[] = {1, 5, 300};
+  for (int dtype = ATTNPRESS_FP16; dtype <= ATTNPRESS_BF16; ++dtype)
+    for (int mask = ATTNPRESS_FULL; mask <= ATTNPRESS_CAUSAL; ++mask)
+      for (int q = 0; q < 3; ++q)
+        for (int splits = 1; splits <= 2; ++splits) {
+          attnpress_forward_args args = legal_args();
+          void *const data = (void *)0x10000;
+          args.q = attnpress_tensor_bshd(data, 1, lengths_q[q], 2, hdim, dtype);
+          args.k = attnpress_tensor_bshd(data, 1, 1000, 2, hdim, dtype);
+          args.v = attnpress_tensor_bshd(data, 1, 1000, 2, hdim_v, dtype);
+          args.out = attnpress_tensor_bshd(data, 1, lengths_q[q], 2, hdim_v, dtype);
+          args.mask = mask;
+          args.num_splits = splits;
+          compare_call(handle, &args, met);
+        }
+}
+
+/** Every legal kernel of sm80 and sm90 is planned and launched, each the same way. */
+static void test_every_kernel(void **state) {
+  (void)state;
+  static key_set met;
+  attnpress_options options = handle_options();
+  attnpress_handle *best = make_handle(), *sm80;
+  options.arch_max = 80;
+  assert_ok(attnpress_create(&sm80, &options));
+  int wanted = 0;
+  met.count = 0;
+  for (int hdim = 8; hdim <= AP_ATTENTION_HDIM_MAX; hdim += 8)
+    for (int hdim_v = 8; hdim_v <= AP_ATTENTION_HDIM_V_MAX; hdim_v += 8) {
+      ap_variant v = {.family = AP_FAMILY_ATTENTION,
+                      .axis = {[AP_ATTENTION_HDIM] = hdim,
+                               [AP_ATTENTION_HDIM_V] = hdim_v,
+                               [AP_ATTENTION_DTYPE] = AP_ATTENTION_DTYPE_FP16,
+                               [AP_ATTENTION_ARCH] = 80}};
+      if (!ap_variant_is_legal(&v))
+        continue;
+      compare_head_dims(best, hdim, hdim_v, &met);
+      compare_head_dims(sm80, hdim, hdim_v, &met);
+      for (int bits = 0; bits < 32; ++bits) { /* dtype, mask, split, decode, arch */
+        v.axis[AP_ATTENTION_DTYPE] = bits & 1 ? AP_ATTENTION_DTYPE_BF16 : AP_ATTENTION_DTYPE_FP16;
+        v.axis[AP_ATTENTION_MASK] = bits >> 1 & 1;
+        v.axis[AP_ATTENTION_SPLIT] = bits >> 2 & 1;
+        v.axis[AP_ATTENTION_DECODE] = bits >> 3 & 1;
+        v.axis[AP_ATTENTION_ARCH] = bits >> 4 ? 90 : 80;
+        if (!ap_variant_is_legal(&v))
+          continue;
+        ++wanted;
+        if (!holds_key(&met, ap_variant_key(&v))) {
+          char stem[AP_STEM_MAX];
+          assert_ok(ap_variant_print(&v, stem));
+          fail_msg("no call launched %s", stem);
+        }
+      }
+    }
+  assert_true(wanted > 1000);
+  attnpress_destroy(sm80);
+  attnpress_destroy(best);
+}
+
 /** With the combine kernel missing and compiling off, the plan says so of that launch, and the call
  * fails before anything is launched. */
 static void test_missing_combine(void **state) {
@@ -347,6 +450,7 @@ int main(void) {
       TEST(test_bad_plan_options),
       TEST(test_no_plan),
       TEST(test_plan_says_what_the_call_does),
+      TEST(test_every_kernel),
       TEST(test_missing_combine),
       TEST(test_plan_is_of_the_streams_device),
       TEST(test_context_goes_away),
