@@ -213,6 +213,8 @@ static int maps_fit_range(const attnpress_forward_args *args) {
 static attnpress_status check_head_dims(int64_t hdim, int64_t hdim_v) {
   FORWARD_IF(ap_axis_check(AP_FAMILY_ATTENTION, AP_ATTENTION_HDIM, hdim));
   FORWARD_IF(ap_axis_check(AP_FAMILY_ATTENTION, AP_ATTENTION_HDIM_V, hdim_v));
+  if (hdim == hdim_v)
+    return ATTNPRESS_OK; /* the rules speak of pairs */
   const ap_variant variant = {.family = AP_FAMILY_ATTENTION,
                               .axis = {[AP_ATTENTION_HDIM] = (int32_t)hdim,
                                        [AP_ATTENTION_HDIM_V] = (int32_t)hdim_v,

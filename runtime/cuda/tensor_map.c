@@ -23,7 +23,9 @@ void ap_view_add(ap_view *view, int64_t extent, int64_t stride, int32_t box) {
 }
 
 int ap_view_stride_fits(int64_t extent, int64_t stride, int64_t times) {
-  return extent <= 1 || (stride >= 0 && stride <= STRIDE_MAX_BYTES / times / ELEMENT_BYTES);
+  int64_t bytes;
+  return extent <= 1 || (stride >= 0 && !__builtin_mul_overflow(stride, times, &bytes) &&
+                         bytes <= STRIDE_MAX_BYTES / ELEMENT_BYTES);
 }
 
 attnpress_status ap_view_encode(const ap_driver *driver, const ap_view *view, const char *name,

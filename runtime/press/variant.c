@@ -102,11 +102,9 @@ static void add_allowed(sentence *s, const ap_axis *axis, const ap_set *set) {
 
 /* ---- What is legal --------------------------------------------------------------------------- */
 
-attnpress_status ap_axis_check(int32_t family, int32_t index, int64_t value) {
-  const ap_axis *axis = &ap_families[family]->axes[index];
+/** Apart from the check, which each call makes and which needs no room for a sentence. */
+static attnpress_status fail_axis(const ap_axis *axis, int64_t value) {
   sentence s = {"", 0};
-  if (in_set(&axis->domain, value))
-    return ATTNPRESS_OK;
   if (axis->kind == AP_AXIS_FLAG)
     return ap_fail(ATTNPRESS_INVALID_ARGUMENT, "%s is %lld: it must be 0 or 1", axis->label,
                    (long long)value);
@@ -114,6 +112,11 @@ attnpress_status ap_axis_check(int32_t family, int32_t index, int64_t value) {
   add(&s, " is %s: it must be ", axis->domain.count == 0 ? "not supported" : "unknown");
   add_allowed(&s, axis, &axis->domain);
   return ap_fail(ATTNPRESS_INVALID_ARGUMENT, "%s", s.text);
+}
+
+attnpress_status ap_axis_check(int32_t family, int32_t index, int64_t value) {
+  const ap_axis *axis = &ap_families[family]->axes[index];
+  return in_set(&axis->domain, value) ? ATTNPRESS_OK : fail_axis(axis, value);
 }
 
 static int is_kept(const ap_rule *rule, const ap_variant *v) {

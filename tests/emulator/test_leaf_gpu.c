@@ -21,6 +21,7 @@
 #include "press/registry.h"
 #include "press/target.h"
 #include "../../tools/cuda_device.h"
+#include "../generated/families.h"
 #include "leaf_functions.h"
 
 enum { SKIPPED = 77, WARPS = 4096, WORDS = WARPS * WARP_WORDS };
