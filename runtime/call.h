@@ -23,7 +23,7 @@ typedef struct ap_call {
   size_t workspace_bytes;
 } ap_call;
 
-enum { AP_LAUNCHES_MAX = 16 };
+enum { AP_LAUNCHES_MAX = 32 };
 
 /** One kernel, and how it is launched. */
 typedef struct ap_launch {

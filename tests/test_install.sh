@@ -26,8 +26,9 @@ libdir=$(dirname "$library")
 
 echo "installed files"
 (cd "$prefix" && find . ! -type d | sort)
-headers=$(cd "$prefix/include" && find . -type f)
-[ "$headers" = ./attnpress/attnpress.h ] || fail "installed headers: $headers"
+headers=$(cd "$prefix/include/attnpress" && echo *)
+public=$(cd "$here/../include/attnpress" && echo *.h)
+[ "$headers" = "$public" ] || fail "installed headers: $headers"
 
 run() { # NAME PROGRAM
   LD_LIBRARY_PATH=$libdir "$2" || fail "$1: the program failed"
@@ -66,8 +67,8 @@ fi
 echo "ok: the installed tool"
 
 # ---- Exported symbols ----------------------------------------------------------------------------
-# Exactly the functions that the public header declares.
-declared=$(echo '#include <attnpress/attnpress.h>' |
+# Exactly the functions that the public headers declare.
+declared=$(for header in $headers; do echo "#include <attnpress/$header>"; done |
   $cc -E -P -DATTNPRESS_BUILD_SHARED -I"$prefix/include" - |
   tr '\n' ' ' | sed 's/__attribute__((visibility("default")))/\nAPI /g' |
   sed -n 's/^API [^(]*\(attnpress_[a-z_]*\) *(.*/\1/p' | sort -u)
@@ -76,7 +77,7 @@ exported=$(nm -D --defined-only "$library" | awk '$2 == "T" { sub(/@.*/, "", $3)
 [ -n "$declared" ] || fail "no declaration was found in the header"
 [ "$declared" = "$exported" ] || fail "declared: $declared
 exported: $exported"
-echo "ok: $(echo "$exported" | wc -l) exported symbols, each declared in attnpress.h"
+echo "ok: $(echo "$exported" | wc -l) exported symbols, each declared in a public header"
 
 # ---- What the library needs ----------------------------------------------------------------------
 needed=$(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../generated/families.h"
 #include "attention/cpu.h"
 #include "cuda_device.h"
 #include "reference.h"
@@ -542,7 +543,7 @@ static int run(session *s) {
   return print_result(s);
 }
 
-int ap_tool_run(int argc, char **argv) {
+int ap_tool_run_attention(int argc, char **argv) {
   session s = {.o = {.batch = 1,
                      .seqlen_q = 1024,
                      .seqlen_k = NOT_GIVEN,
@@ -554,8 +555,6 @@ int ap_tool_run(int argc, char **argv) {
                      .seed = 1,
                      .dtype = ATTNPRESS_BF16,
                      .check = CHECK_SAMPLE}};
-  if (tool_is_emulated(argc, argv))
-    return ap_tool_run_emulated(argc, argv);
   for (int i = 1; i < argc; ++i)
     if (tool_is_help(argv[i])) {
       print_help();
@@ -567,4 +566,24 @@ int ap_tool_run(int argc, char **argv) {
   status = run(&s);
   close_session(&s);
   return status;
+}
+
+/* ---- Families -------------------------------------------------------------------------------- */
+
+#define FAMILY_FUNCTION(name, NAME) int ap_tool_run_##name(int argc, char **argv);
+AP_FAMILIES(FAMILY_FUNCTION)
+
+/* `attnpress run FAMILY ...`; attention where none is named. */
+int ap_tool_run(int argc, char **argv) {
+#define FAMILY_ROW(name, NAME) {#name, ap_tool_run_##name},
+  static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+  } families[] = {AP_FAMILIES(FAMILY_ROW)};
+  if (tool_is_emulated(argc, argv))
+    return ap_tool_run_emulated(argc, argv);
+  for (size_t i = 0; argc > 1 && i < sizeof families / sizeof *families; ++i)
+    if (strcmp(argv[1], families[i].name) == 0)
+      return families[i].run(argc - 1, argv + 1);
+  return ap_tool_run_attention(argc, argv);
 }

@@ -231,7 +231,7 @@ static void run_until_enough(const kernel *k, const kernel *combine, const shape
   } while (v->passed && v->error.elements > before && v->error.elements < REFERENCE_MIN_ELEMENTS);
 }
 
-int emulate_run(int argc, char **argv) {
+int emulate_run_attention(int argc, char **argv) {
   run_options o = {.batch = 1,
                    .seqlen_q = 256,
                    .seqlen_k = NOT_GIVEN,
@@ -269,4 +269,21 @@ int emulate_run(int argc, char **argv) {
   kernel_close(&combine);
   kernel_close(&k);
   return !v.passed;
+}
+
+/* ---- Families -------------------------------------------------------------------------------- */
+
+#define FAMILY_FUNCTION(name, NAME) int emulate_run_##name(int argc, char **argv);
+AP_FAMILIES(FAMILY_FUNCTION)
+
+int emulate_run(int argc, char **argv) {
+#define FAMILY_ROW(name, NAME) {#name, emulate_run_##name},
+  static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+  } families[] = {AP_FAMILIES(FAMILY_ROW)};
+  for (size_t i = 0; argc > 1 && i < sizeof families / sizeof *families; ++i)
+    if (strcmp(argv[1], families[i].name) == 0)
+      return families[i].run(argc - 1, argv + 1);
+  return emulate_run_attention(argc, argv);
 }
