@@ -3,9 +3,9 @@
 #pragma once
 
 /* The families, in their order: X(name, NAME). */
-#define AP_FAMILIES(X) X(attention, ATTENTION)
+#define AP_FAMILIES(X) X(attention, ATTENTION) X(softmax, SOFTMAX)
 
-enum { AP_FAMILY_ATTENTION = 0, AP_FAMILY_COUNT = 1 };
+enum { AP_FAMILY_ATTENTION = 0, AP_FAMILY_SOFTMAX = 1, AP_FAMILY_COUNT = 2 };
 
 /* ---- attention ---- */
 
@@ -70,4 +70,44 @@ enum { /* limits */
   AP_ATTENTION_COMBINE_ARCH = 80,
   AP_ATTENTION_SM90_HDIM_MAX = 256,
   AP_ATTENTION_SM90_DECODE_MAX = 0,
+};
+
+/* ---- softmax ---- */
+
+/* softmax_<fwd|bwd>_cols<32|64|96|128|192|256|384|512|768|1024|1536|2048|3072|4096|6144|8192|12288|16384|24576|32768|65536>_<fp16|bf16|fp32>_sm<80> */
+enum { /* axes */
+  AP_SOFTMAX_PASS = 0,
+  AP_SOFTMAX_COLS = 1,
+  AP_SOFTMAX_DTYPE = 2,
+  AP_SOFTMAX_ARCH = 3,
+  AP_SOFTMAX_AXIS_COUNT = 4,
+};
+enum { /* pass */
+  AP_SOFTMAX_PASS_FWD = 0,
+  AP_SOFTMAX_PASS_BWD = 1,
+};
+enum { /* cols */
+  AP_SOFTMAX_COLS_MIN = 32,
+  AP_SOFTMAX_COLS_MAX = 65536,
+};
+enum { /* dtype */
+  AP_SOFTMAX_DTYPE_FP16 = 1,
+  AP_SOFTMAX_DTYPE_BF16 = 2,
+  AP_SOFTMAX_DTYPE_FP32 = 3,
+};
+enum { /* arch */
+  AP_SOFTMAX_ARCH_MIN = 80,
+  AP_SOFTMAX_ARCH_MAX = 80,
+};
+enum { /* fields of a tile */
+  AP_SOFTMAX_TILE_WARPS = 0,
+  AP_SOFTMAX_TILE_ROW_THREADS = 1,
+  AP_SOFTMAX_TILE_ROWS = 2,
+  AP_SOFTMAX_TILE_Y_IN_SHARED = 3,
+  AP_SOFTMAX_TILE_AHEAD = 4,
+  AP_SOFTMAX_TILE_STEP = 5,
+  AP_SOFTMAX_TILE_FIELD_COUNT = 6,
+};
+enum { /* limits */
+  AP_SOFTMAX_HELD_COLS_MAX = 32768,
 };

@@ -440,6 +440,9 @@ API(cuTensorMapEncodeTiled, void *map, int data_type, uint32_t rank, void *addre
 
 /** The one parameter of a kernel, by its name. */
 static size_t args_bytes(const char *symbol) {
+  if (strncmp(symbol, "softmax_", strlen("softmax_")) == 0)
+    return strstr(symbol, "_bwd_") != NULL ? sizeof(attnpress_softmax_bwd_args)
+                                           : sizeof(attnpress_softmax_fwd_args);
   if (strstr(symbol, "combine") != NULL)
     return sizeof(attnpress_fwd_combine_args);
   return strstr(symbol, "_sm90") != NULL ? sizeof(attnpress_fwd_sm90_args)

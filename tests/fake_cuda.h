@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "attnpress/args/attention.h"
+#include "attnpress/args/softmax.h"
 #include "cuda/cuda_api.h"
 
 typedef struct fake_launch {
@@ -16,7 +17,7 @@ typedef struct fake_launch {
   int overlaps; /* programmatic stream serialization was allowed */
   CUstream stream;
   CUcontext context;
-  /* attnpress_fwd_args, attnpress_fwd_sm90_args or attnpress_fwd_combine_args */
+  /* attnpress_fwd_args, attnpress_fwd_sm90_args, attnpress_fwd_combine_args or softmax's */
   unsigned char args[sizeof(attnpress_fwd_sm90_args)];
 } fake_launch;
 

@@ -64,7 +64,7 @@ def compile_c(source: str, folder: Path, root: Path, build_dir: Path, *flags: st
 
 
 def test_the_readme_has_its_examples():
-    assert len(blocks("c")) == 2 and len(blocks("python")) == 2
+    assert len(blocks("c")) == 2 and len(blocks("python")) == 3
 
 
 def test_c_on_the_cpu(tmp_path, root, build_dir):
@@ -85,7 +85,7 @@ def test_c_on_the_gpu(tmp_path, root, build_dir):
     assert run([str(program)]) == "done\n"
 
 
-@pytest.mark.parametrize("index", [0, 1])
+@pytest.mark.parametrize("index", [0, 1, 2])
 def test_python(index, root, build_dir):
     example = blocks("python")[index]
     if "torch" in example:
@@ -98,7 +98,7 @@ def test_python(index, root, build_dir):
         "ATTNPRESS_LIBRARY": str(build_dir / "libattnpress.so"),
     }
     out = run([sys.executable, "-c", example], env=environment)
-    assert ("(1, 128, 8, 72) cpu" if index == 0 else "[2, 1024, 16, 128]") in out
+    assert ("(1, 128, 8, 72) cpu", "[2, 1024, 16, 128]", "(100, 3000)")[index] in out
 
 
 def commands() -> list[str]:
@@ -117,10 +117,10 @@ def test_emulated_command(root, build_dir):
 
 
 def test_commands(tmp_path, root, build_dir):
-    """The section on a new head dim, line by line; build/ is wherever the build is, and writes go
+    """Softmax, and the section on a new head dim, line by line; build/ is wherever the build is, and writes go
     to a folder of the test."""
     lines = [line for line in commands() if "emulated" not in line]
-    assert len(lines) == 4
+    assert len(lines) == 5
     outputs = []
     for line in lines:
         words = [
@@ -133,6 +133,7 @@ def test_commands(tmp_path, root, build_dir):
             str(build_dir / "attnpress") if word == "build/attnpress" else word for word in words
         ]
         outputs.append(run(words, cwd=root))
+    assert "check     held" in outputs.pop(0)
     stem = "flash_fwd_hdim72_bf16_causal_sm80"
     assert stem in outputs[0] and stem in outputs[1]
     assert outputs[2] == (tmp_path / "pressed" / f"{stem}.cu").read_text()

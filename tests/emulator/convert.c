@@ -23,3 +23,8 @@ uint32_t emulated_pack_fp16(float low, float high) {
 uint32_t emulated_pack_bf16(float low, float high) {
   return to_bf16(low) | to_bf16(high) << 16;
 }
+
+/* cvt.f32.f16, exact. */
+float emulated_widen_fp16(uint16_t bits) {
+  return ap_float_from_fp16(bits);
+}

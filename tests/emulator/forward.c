@@ -1,14 +1,13 @@
 /* Runs forward calls and combine kernels under the emulator. */
-#define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include "forward.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "attention/attention.h"
+#include "memory.h"
 #include "attnpress/args/attention.h"
 
 static int ceil_div(int64_t a, int64_t b) {
@@ -17,34 +16,6 @@ static int ceil_div(int64_t a, int64_t b) {
 
 static int most(int a, int b) {
   return a > b ? a : b;
-}
-
-/* ---- Memory ---------------------------------------------------------------------------------- */
-
-/* A tensor far away from all others, so that what a wrong index finds is not another one. Pages
- * that are not touched cost nothing. */
-typedef struct memory {
-  unsigned char *begin;
-  size_t bytes; /* mapped */
-} memory;
-
-enum { DISTANCE_BYTES = 1 << 26 };
-
-static void *memory_map(memory *where, size_t bytes) {
-  where->bytes = bytes + 2 * (size_t)DISTANCE_BYTES;
-  where->begin = mmap(NULL, where->bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (where->begin == MAP_FAILED) {
-    fprintf(stderr, "%zu bytes of addresses could not be had: is there a limit (ulimit -v)?\n",
-            where->bytes);
-    abort();
-  }
-  return where->begin + DISTANCE_BYTES;
-}
-
-static void memory_unmap(memory *where) {
-  if (where->begin != NULL)
-    munmap(where->begin, where->bytes);
 }
 
 /* ---- A call ---------------------------------------------------------------------------------- */

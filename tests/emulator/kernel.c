@@ -3,6 +3,7 @@
  * the generator. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp, popen */
 #include "forward.h"
+#include "softmax.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,8 +121,11 @@ int kernel_open(kernel *k, const char *path, char *report) {
     snprintf(report, EMULATED_REPORT_BYTES, "%s cannot be read", path);
     return -1;
   }
-  read_tile(source, k->variant.axis[AP_ATTENTION_PASS], k->variant.axis[AP_ATTENTION_ARCH],
-            &k->tile);
+  if (k->variant.family == AP_FAMILY_SOFTMAX)
+    softmax_read_tile(source, constant, &k->tile);
+  else
+    read_tile(source, k->variant.axis[AP_ATTENTION_PASS], k->variant.axis[AP_ATTENTION_ARCH],
+              &k->tile);
   free(source);
   return compile_and_load(k, path, report);
 }
@@ -157,24 +161,40 @@ int kernel_press(kernel *k, const char *stem, const ap_tile *tile, char *report)
   return status;
 }
 
+/* " --hdim 64 --causal ...": a variant, as the generator's command line has it. */
+static void print_options(const ap_variant *v, char *text, size_t bytes) {
+  const ap_family *family = ap_families[v->family];
+  size_t used = (size_t)snprintf(text, bytes, " --family %s", family->name);
+  for (int32_t i = 0; i < family->axis_count && used < bytes; ++i) {
+    const ap_axis *axis = &family->axes[i];
+    const char *word = ap_word_of(v, i);
+    char name[64];
+    snprintf(name, sizeof name, "%s", axis->name);
+    for (char *c = name; *c != '\0'; ++c)
+      *c = *c == '_' ? '-' : *c;
+    if (axis->kind == AP_AXIS_FLAG)
+      used += (size_t)snprintf(text + used, bytes - used, v->axis[i] ? " --%s" : "", name);
+    else if (word != NULL)
+      used += (size_t)snprintf(text + used, bytes - used, " --%s %s", name, word);
+    else
+      used += (size_t)snprintf(text + used, bytes - used, " --%s %s%d", name, axis->shown,
+                               (int)v->axis[i]);
+  }
+}
+
 int kernel_generate(kernel *k, const char *stem, char *report) {
   ap_variant v;
-  char path[PATH_BYTES], command[2048];
+  char path[PATH_BYTES], options[512], command[2048];
   *k = (kernel){0};
   if (ap_variant_parse(stem, &v) != ATTNPRESS_OK || temporary_path(path, stem, ".cu") != 0) {
     snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
     return -1;
   }
+  print_options(&v, options, sizeof options);
   snprintf(command, sizeof command,
            "cd '" EMULATED_SOURCE_DIR "' && '" EMULATED_PYTHON
-           "' -B -m generator --pass %s --hdim %d "
-           "--hdim-v %d --dtype %s%s%s%s --arch sm%d --out '%s' 2>&1 >/dev/null",
-           v.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD ? "fwd" : "fwd_combine",
-           (int)v.axis[AP_ATTENTION_HDIM], (int)v.axis[AP_ATTENTION_HDIM_V],
-           v.axis[AP_ATTENTION_DTYPE] == ATTNPRESS_FP16 ? "fp16" : "bf16",
-           v.axis[AP_ATTENTION_MASK] == ATTNPRESS_CAUSAL ? " --causal" : "",
-           v.axis[AP_ATTENTION_SPLIT] ? " --split" : "",
-           v.axis[AP_ATTENTION_DECODE] ? " --decode" : "", (int)v.axis[AP_ATTENTION_ARCH], folder);
+           "' -B -m generator%s --out '%s' 2>&1 >/dev/null",
+           options, folder);
   FILE *words = popen(command, "r");
   if (words == NULL) {
     snprintf(report, EMULATED_REPORT_BYTES, "the generator could not be started");

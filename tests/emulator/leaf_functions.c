@@ -22,6 +22,7 @@ const leaf_function leaf_functions[] = {
     {"leaf_mma_m16n8k8_bf16", LEAF_MMA_BF16, 4, 8, 0, 0},
     {"leaf_pack_fp16", LEAF_FLOATS, 8, 0, 0, 0},
     {"leaf_pack_bf16", LEAF_FLOATS, 8, 0, 0, 0},
+    {"leaf_widen_fp16", LEAF_FLOATS, LANE_WORDS, 0, 0, 0},
     {"leaf_exp2_approx", LEAF_EXP2, LANE_WORDS, 0, 0, 0},
     {"leaf_log2_approx", LEAF_LOG2, LANE_WORDS, 0, 0, 0},
     {"leaf_reciprocal_approx", LEAF_RECIPROCAL, LANE_WORDS, 0, 0, 0},

@@ -10,6 +10,7 @@
 #include "attnpress/device/ptx_math.cuh"
 #include "attnpress/device/ptx_mma.cuh"
 #include "attnpress/device/ptx_sreg.cuh"
+#include "attnpress/device/ptx_widen.cuh"
 
 constexpr int LANE_WORDS = 16;
 
@@ -105,6 +106,15 @@ MMA(mma_m16n8k8_bf16)
   }
 PACK(pack_fp16)
 PACK(pack_bf16)
+
+// To 16 bits and back; NaN, whose bits are not promised, is 0.
+KERNEL(leaf_widen_fp16) {
+  for (int i = 0; i < LANE_WORDS; ++i) {
+    const float x = ((const float *)args.in)[LANE_OFFSET + i];
+    const float widened = widen_fp16((uint16_t)pack_fp16(x, 0.0f));
+    ((float *)args.out)[LANE_OFFSET + i] = widened == widened ? widened : 0.0f;
+  }
+}
 
 #define FUNCTION(name)                                                                             \
   KERNEL(leaf_##name) {                                                                            \

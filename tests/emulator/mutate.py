@@ -20,6 +20,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import mutations_softmax
 from mutations import MUTATIONS, Mutation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,6 +57,8 @@ that do not, one and several warps a row, overlapping ones, warps with keys of t
 registers, a head dim that is no multiple of 16, an output wider than Q, copies that are spread over
 the products, row sums that wait in shared memory; of sm90, one to three consumers, rings of two and
 three stages, one and several slabs."""
+KERNELS += mutations_softmax.KERNELS
+MUTATIONS += mutations_softmax.MUTATIONS
 
 HEADERS = "include/attnpress/device/"
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "forward.h"
+#include "softmax.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
@@ -193,11 +194,13 @@ static int run_kernel(const char *name, int verbose, FILE *out) {
   kernel k, combine = {0};
   const double begin = seconds();
   int shapes = 0, failed = open_kernel(&k, name, report) != 0;
-  if (!failed && k.variant.axis[AP_ATTENTION_SPLIT])
+  if (!failed && k.variant.family == AP_FAMILY_ATTENTION && k.variant.axis[AP_ATTENTION_SPLIT])
     failed = open_combine(&combine, &k, report) != 0;
   const double compiled = seconds();
   if (failed)
     fprintf(out, "FAILED %s\n  %s\n", name, report);
+  else if (k.variant.family == AP_FAMILY_SOFTMAX)
+    failed = softmax_run_shapes(&k, out, &shapes);
   else
     failed = run_shapes(&k, &combine, out, &shapes);
   if (!failed && verbose)
@@ -351,7 +354,7 @@ static int in_default_set(const ap_variant *v) {
   for (size_t i = 0; i < ap_default_set_count; ++i) {
     ap_variant other;
     if (ap_variant_parse(ap_default_set[i].stem, &other) == ATTNPRESS_OK &&
-        other.axis[AP_ATTENTION_PASS] == v->axis[AP_ATTENTION_PASS] &&
+        other.family == v->family && other.axis[AP_ATTENTION_PASS] == v->axis[AP_ATTENTION_PASS] &&
         other.axis[AP_ATTENTION_HDIM] == v->axis[AP_ATTENTION_HDIM] &&
         other.axis[AP_ATTENTION_HDIM_V] == v->axis[AP_ATTENTION_HDIM_V])
       return 1;

@@ -182,6 +182,10 @@ static void test_functions(void) {
     const char *symbol;
     float x, y;
   } cases[] = {
+      {"leaf_widen_fp16", 2049.0f, 2048.0f},
+      {"leaf_widen_fp16", -0x1p-24f, -0x1p-24f},
+      {"leaf_widen_fp16", 0x1.5p-16f, 0x1.5p-16f},
+      {"leaf_widen_fp16", 65520.0f, INFINITY},
       {"leaf_exp2_approx", 3.0f, 8.0f},
       {"leaf_exp2_approx", -INFINITY, 0.0f},
       {"leaf_exp2_approx", 0.5f, 0x1.6a09e6p0f},

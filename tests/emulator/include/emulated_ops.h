@@ -64,6 +64,7 @@ void emulated_wgmma_wait(int pending);
 
 uint32_t emulated_pack_fp16(float low, float high);
 uint32_t emulated_pack_bf16(float low, float high);
+float emulated_widen_fp16(uint16_t bits);
 float emulated_exp2(float x);
 float emulated_log2(float x);
 float emulated_reciprocal(float x);

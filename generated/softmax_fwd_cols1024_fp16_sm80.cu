@@ -1,0 +1,104 @@
+// softmax_fwd_cols1024_fp16_sm80
+//
+// y = softmax(scale x) over the rows of a matrix of at most COLUMNS columns, fp16, fp32
+// inside. ROW_THREADS threads share a row and hold it in registers: x is read once, y may be x.
+//
+// Each warp takes powers relative to its own maximum of a row; where several warps share the row,
+// they then learn from each other what these amount to, behind one barrier.
+//
+// Pressed from templates/softmax/softmax_fwd.cu.j2 with tile w8t32 by
+//   python -m generator --family softmax --pass fwd --cols 1024 --dtype fp16
+
+#include "attnpress/args/softmax.h"
+#include "attnpress/device/ptx_math.cuh"
+#include "attnpress/device/row_softmax.cuh"
+#include "attnpress/device/row_vector.cuh"
+
+constexpr int COLUMNS = 1024;
+constexpr int SIZE = 2; // bytes of an element
+constexpr int THREADS = 256;
+constexpr int ROW_THREADS = 32;
+constexpr int ROWS = 1; // of a thread
+constexpr int GROUPS = THREADS / ROW_THREADS;
+constexpr int BLOCK_ROWS = GROUPS * ROWS;
+constexpr int ELEMENTS = 16 / SIZE; // of a vector
+constexpr int VECTORS = COLUMNS / (ROW_THREADS * ELEMENTS); // of a thread in a row
+constexpr int EDGES = (2 * ELEMENTS + ROW_THREADS - 1) / ROW_THREADS;
+constexpr int VALUES = VECTORS * ELEMENTS + EDGES; // of a thread in a row, the edges last
+constexpr int LANES = ROW_THREADS < 32 ? ROW_THREADS : 32; // of a warp that share a row
+static_assert(VECTORS * ROW_THREADS * ELEMENTS == COLUMNS, "threads share a row evenly");
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    softmax_fwd_cols1024_fp16_sm80(const __grid_constant__ attnpress_softmax_fwd_args args) {
+  const int thread = threadIdx.x % ROW_THREADS;
+  const int64_t first_row = (int64_t)blockIdx.x * BLOCK_ROWS + threadIdx.x / ROW_THREADS;
+  // What a row does not have counts as -inf after scaling.
+  const uint32_t filler = filler_fp16(args.scale);
+  uint4 vector[ROWS][VECTORS];
+  uint32_t edge[ROWS][EDGES];
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r) {
+    const int64_t row = first_row + r * GROUPS;
+    const unsigned char *x = (const unsigned char *)args.x + row * args.x_row_stride * SIZE;
+    const RowCut cut = cut_row(x, SIZE, row < args.rows ? args.columns : 0);
+    load_own_vectors(x, SIZE, cut, thread, ROW_THREADS, VECTORS, filler, vector[r]);
+    load_edges(x, SIZE, cut, thread, ROW_THREADS, EDGES, filler, edge[r]);
+  }
+  float value[ROWS][VALUES];
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r) {
+#pragma unroll
+    for (int i = 0; i < VECTORS; ++i)
+      widen_vector_fp16(vector[r][i], value[r] + i * ELEMENTS);
+#pragma unroll
+    for (int i = 0; i < EDGES; ++i)
+      value[r][VECTORS * ELEMENTS + i] = widen_element_fp16(edge[r][i]);
+#pragma unroll
+    for (int i = 0; i < VALUES; ++i)
+      value[r][i] *= args.scale;
+  }
+
+  // Powers relative to the maximum of the warp's part of the row, and their sum.
+  RowSum part[ROWS];
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r) {
+    float max = value[r][0];
+#pragma unroll
+    for (int i = 1; i < VALUES; ++i)
+      max = fmaxf(max, value[r][i]);
+    part[r].max = max_lanes(max, LANES);
+  }
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r) {
+    float sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < VALUES; ++i) {
+      value[r][i] = exp_difference(value[r][i], reference_of(part[r].max));
+      sum += value[r][i];
+    }
+    part[r].sum = sum_lanes(sum, LANES);
+  }
+
+  float factor[ROWS];
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r)
+    factor[r] = reciprocal_approx(part[r].sum);
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r) {
+    const int64_t row = first_row + r * GROUPS;
+    const unsigned char *x = (const unsigned char *)args.x + row * args.x_row_stride * SIZE;
+    unsigned char *y = (unsigned char *)args.y + row * args.y_row_stride * SIZE;
+    const RowCut cut = cut_row(x, SIZE, row < args.rows ? args.columns : 0);
+#pragma unroll
+    for (int i = 0; i < VALUES; ++i)
+      value[r][i] *= factor[r];
+#pragma unroll
+    for (int i = 0; i < VECTORS; ++i)
+      store_vector(y, SIZE, cut, i * ROW_THREADS + thread,
+                   narrow_vector_fp16(value[r] + i * ELEMENTS));
+#pragma unroll
+    for (int i = 0; i < EDGES; ++i)
+      store_edge(y, SIZE, cut, i * ROW_THREADS + thread,
+                 narrow_element_fp16(value[r][VECTORS * ELEMENTS + i]));
+  }
+}

@@ -1,0 +1,113 @@
+"""What softmax's data cannot say: threads and shared memory of its tiles, which tiles are legal,
+and the rule that gives a variant one where tiles.toml has none."""
+
+from __future__ import annotations
+
+from generator.family import Family, family_of
+from generator.targets import load_targets
+from generator.tiles import Tile, make_tile, sized
+from generator.variant import Variant
+
+VECTOR_BYTES = 16  # of one access
+WARP = 32
+BLOCK_THREADS_MAX = 1024
+SHORT_BLOCK_THREADS = 128  # of a block whose rows take a warp or less each
+# Registers that a thread's part of its rows may take: below 64 with all else, so that 1024 threads
+# of a block have them; of shorter blocks, more.
+PART_REGISTERS = 36
+PART_REGISTERS_MAX = 72
+LONG_TILE = {"warps": 32, "step": 4}
+
+
+def family() -> Family:
+    return family_of("softmax")
+
+
+def element_bytes(variant: Variant) -> int:
+    return 4 if variant.dtype == "fp32" else 2
+
+
+def row_vectors(variant: Variant) -> int:
+    """Vectors of a row of as many columns as the kernel takes."""
+    return variant.cols * element_bytes(variant) // VECTOR_BYTES
+
+
+def is_long(variant: Variant) -> bool:
+    """Whether rows are read twice."""
+    return variant.cols > family().constants["held_cols_max"]
+
+
+def threads(tile: Tile) -> int:
+    """Of a thread block."""
+    return WARP * tile.warps
+
+
+def smem_bytes(variant: Variant, tile: Tile) -> int:
+    """Dynamic shared memory of a thread block. The kernel asserts the same formula."""
+    groups = threads(tile) // tile.row_threads if tile.row_threads else 0
+    return tile.y_in_shared * groups * variant.cols * element_bytes(variant)
+
+
+def part_registers(variant: Variant, tile: Tile) -> int:
+    """Registers that hold a thread's part of its rows: as fp32 in the forward pass, as they are in
+    the backward pass, of y and dy."""
+    words = row_vectors(variant) // tile.row_threads * 4 * tile.rows
+    if variant["pass"] == "fwd":
+        return words * (4 // element_bytes(variant))
+    return words * (1 if tile.y_in_shared else 2)
+
+
+def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[str]:
+    """What is wrong with a tile for a variant, one sentence each; empty: legal."""
+    if is_long(variant):
+        legal = tile.step > 0 and tile == make_tile(family(), warps=tile.warps, step=tile.step)
+        return [] if legal else ["rows that are read twice need a tile such as w32v4"]
+    if tile.step or tile.row_threads < 1:
+        return ["rows that are read once need a tile such as w4t16r2"]
+    vectors, registers = row_vectors(variant), part_registers(variant, tile)
+    limit = PART_REGISTERS if threads(tile) == BLOCK_THREADS_MAX else PART_REGISTERS_MAX
+    needed = smem_bytes(variant, tile)
+    most = load_targets().archs[variant.arch].block_smem_bytes
+    checks = (
+        (
+            tile.row_threads & (tile.row_threads - 1) == 0 and tile.row_threads >= 4,
+            f"row_threads {tile.row_threads} is not a power of two from 4 on",
+        ),
+        (threads(tile) % tile.row_threads == 0, "row_threads does not divide the threads"),
+        (vectors % tile.row_threads == 0, f"row_threads does not divide {vectors} vectors"),
+        (tile.rows == 1 or tile.row_threads <= WARP, "rows of several warps are one a thread"),
+        (
+            not tile.y_in_shared
+            or (variant["pass"] == "bwd" and tile.row_threads == threads(tile)),
+            "y in shared memory is of the backward pass, of one row a block",
+        ),
+        (not tile.ahead or tile.row_threads > WARP, "only rows of several warps are fetched ahead"),
+        (registers <= limit, f"{registers} registers for a thread's rows are over {limit}"),
+        (needed <= most, f"{needed} bytes of shared memory are over {most}"),
+        (tile.smem_bytes == needed, f"smem_bytes is {tile.smem_bytes}, not {needed}"),
+    )
+    return [sentence for holds, sentence in checks if not holds]
+
+
+def fill(variant: Variant) -> Tile:
+    """The rule's tile. Two vectors of a row a thread (three, where a row has three times a power of
+    two) while a warp is enough, and two rows if that is one vector; else four, or as many as 1024
+    threads leave. The backward pass, which holds two rows, has half of it, until shared memory
+    takes one of them. bench/NOTES.md has the measurements."""
+    if is_long(variant):
+        return make_tile(family(), **LONG_TILE)
+    vectors = row_vectors(variant)
+    each = 3 if vectors % 3 == 0 else 2
+    if vectors // each > WARP and vectors % 3:
+        each = 4 if variant["pass"] == "fwd" or element_bytes(variant) == 4 else 2
+    row_threads = min(max(vectors // each, 4), BLOCK_THREADS_MAX)
+    if row_threads > WARP:
+        warps = max(row_threads, SHORT_BLOCK_THREADS) // WARP
+        rows = 1
+    else:
+        warps = SHORT_BLOCK_THREADS // WARP
+        rows = 2 if vectors // row_threads == 1 else 1
+    tile = sized(variant, make_tile(family(), warps=warps, row_threads=row_threads, rows=rows))
+    if problems(variant, tile):
+        tile = sized(variant, tile.replace(y_in_shared=1))
+    return tile

@@ -1,0 +1,11 @@
+/* Rows of a softmax with AVX2, FMA and F16C. */
+#if defined(__x86_64__)
+#include "cpu/vector_avx2.h"
+
+#define AP_FORWARD  ap_softmax_row_forward_avx2
+#define AP_BACKWARD ap_softmax_row_backward_avx2
+
+#include "softmax/cpu_rows.inc.h"
+#else
+typedef int ap_softmax_avx2_is_for_x86_64; /* ISO C wants a declaration */
+#endif

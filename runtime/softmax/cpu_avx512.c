@@ -1,0 +1,11 @@
+/* Rows of a softmax with AVX-512. */
+#if defined(__x86_64__)
+#include "cpu/vector_avx512.h"
+
+#define AP_FORWARD  ap_softmax_row_forward_avx512
+#define AP_BACKWARD ap_softmax_row_backward_avx512
+
+#include "softmax/cpu_rows.inc.h"
+#else
+typedef int ap_softmax_avx512_is_for_x86_64; /* ISO C wants a declaration */
+#endif

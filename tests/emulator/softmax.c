@@ -1,0 +1,406 @@
+/* Runs softmax kernels under the emulator. */
+#include "softmax.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "attnpress/args/softmax.h"
+#include "memory.h"
+#include "softmax/softmax.h"
+
+enum { TENSORS_MAX = 3, WRONG_WORDS = 2 };
+
+static int64_t element_bytes(const kernel *k) {
+  return k->variant.axis[AP_SOFTMAX_DTYPE] == ATTNPRESS_FP32 ? 4 : 2;
+}
+
+void softmax_read_tile(const char *source, int32_t (*constant)(const char *, const char *),
+                       ap_tile *tile) {
+  *tile = (ap_tile){.threads = constant(source, "THREADS"),
+                    .smem_bytes = constant(source, "SMEM_BYTES")};
+  tile->field[AP_SOFTMAX_TILE_WARPS] = tile->threads / 32;
+  tile->field[AP_SOFTMAX_TILE_ROW_THREADS] = constant(source, "ROW_THREADS");
+  tile->field[AP_SOFTMAX_TILE_ROWS] = constant(source, "ROWS");
+}
+
+static int64_t block_rows(const ap_tile *tile) {
+  const int32_t row_threads = tile->field[AP_SOFTMAX_TILE_ROW_THREADS];
+  return row_threads == 0 ? 1 : tile->threads / row_threads * tile->field[AP_SOFTMAX_TILE_ROWS];
+}
+
+static int64_t most_columns(const kernel *k) {
+  const int64_t takes = k->variant.axis[AP_SOFTMAX_COLS];
+  return takes > AP_SOFTMAX_HELD_COLS_MAX ? ATTNPRESS_SOFTMAX_COLUMNS_MAX : takes;
+}
+
+/* ---- A call ---------------------------------------------------------------------------------- */
+
+/* x, y or y, dy, dx. In place, the output is the input before it, which `before` keeps. */
+typedef struct call {
+  softmax_case c;
+  int count;
+  memory memory[TENSORS_MAX];
+  void *data[TENSORS_MAX], *before;
+  int64_t stride[TENSORS_MAX], bytes[TENSORS_MAX];
+} call;
+
+/* Where tensor `which` begins, in elements behind a multiple of 16 bytes, and its row stride. */
+static void lay_out(const softmax_shape *s, int which, int64_t *offset, int64_t *stride) {
+  const int other = s->layout == SOFTMAX_MIXED ? which : 0;
+  *offset = s->layout == SOFTMAX_ODD ? 3 : other;
+  *stride = s->columns;
+  if (s->layout == SOFTMAX_ODD || s->layout == SOFTMAX_MIXED)
+    *stride += 5 + 2 * other;
+  if (s->layout == SOFTMAX_FAR)
+    *stride = ((int64_t)1 << 31) + 5;
+}
+
+/* -inf, some and throughout, NaN and +inf, each in a row of its own. */
+static void put_specials(call *c) {
+  const double values[] = {-INFINITY, -INFINITY, NAN, INFINITY};
+  softmax_case row = c->c;
+  row.rows = 1;
+  for (int64_t r = 0; r < 4 && r < c->c.rows; ++r) {
+    row.columns = r == 1 ? c->c.columns : 1;
+    const int64_t at = r * c->stride[0] + (r == 1 ? 0 : r * 7 % c->c.columns);
+    for (int64_t i = 0; i < row.columns; ++i)
+      softmax_store(c->data[0], at + i, (float)values[r], c->c.dtype);
+  }
+}
+
+static void call_open(call *c, const kernel *k, const softmax_shape *s, uint64_t seed) {
+  const int64_t size = element_bytes(k);
+  *c = (call){.c = {.backward = k->variant.axis[AP_SOFTMAX_PASS] == AP_SOFTMAX_PASS_BWD,
+                    .dtype = k->variant.axis[AP_SOFTMAX_DTYPE],
+                    .scale = s->scale,
+                    .rows = s->rows,
+                    .columns = s->columns}};
+  c->count = c->c.backward ? 3 : 2;
+  const int output = c->count - 1;
+  for (int i = 0; i < c->count; ++i) {
+    int64_t offset;
+    lay_out(s, i, &offset, &c->stride[i]);
+    c->bytes[i] = softmax_span_bytes(&c->c, c->stride[i]);
+    if (s->in_place && i == output) {
+      c->stride[i] = c->stride[i - 1];
+      c->data[i] = c->data[i - 1];
+      continue;
+    }
+    c->data[i] =
+        (char *)memory_map(&c->memory[i], (size_t)(c->bytes[i] + offset * size)) + offset * size;
+    if (i < output)
+      softmax_fill(c->data[i], &c->c, c->stride[i], c->c.backward ? 1.0 : 3.0,
+                   c->c.backward && i == 0, seed + (uint64_t)i);
+    for (int64_t row = 0; i == output && row < s->rows; ++row)
+      memset((char *)c->data[i] + row * c->stride[i] * size, 0xff, (size_t)(s->columns * size));
+  }
+  if (s->special && !c->c.backward)
+    put_specials(c);
+  for (int i = 0; i < output; ++i) {
+    c->c.input[i] = c->data[i];
+    c->c.input_stride[i] = c->stride[i];
+  }
+  if (s->in_place) {
+    c->before = malloc((size_t)c->bytes[output - 1]);
+    if (c->before == NULL)
+      abort();
+    c->c.input[output - 1] = memcpy(c->before, c->data[output - 1], (size_t)c->bytes[output - 1]);
+  }
+  c->c.output = c->data[output];
+  c->c.output_stride = c->stride[output];
+}
+
+static void call_close(call *c) {
+  for (int i = 0; i < TENSORS_MAX; ++i)
+    memory_unmap(&c->memory[i]);
+  free(c->before);
+}
+
+/* ---- Launches -------------------------------------------------------------------------------- */
+
+static void call_forward(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_softmax_fwd_args))function)(*(const attnpress_softmax_fwd_args *)args);
+}
+
+static void call_backward(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_softmax_bwd_args))function)(*(const attnpress_softmax_bwd_args *)args);
+}
+
+static int launch(const kernel *k, const call *c, int in_place, char *report) {
+  static const char *const names[2][TENSORS_MAX] = {{"x", "y", ""}, {"y", "dy", "dx"}};
+  const attnpress_softmax_fwd_args forward = {.x = c->data[0],
+                                              .y = c->data[1],
+                                              .rows = c->c.rows,
+                                              .x_row_stride = c->stride[0],
+                                              .y_row_stride = c->stride[1],
+                                              .columns = (int32_t)c->c.columns,
+                                              .scale = c->c.scale,
+                                              .rows_ahead = 2};
+  const attnpress_softmax_bwd_args backward = {.y = c->data[0],
+                                               .dy = c->data[1],
+                                               .dx = c->data[2],
+                                               .rows = c->c.rows,
+                                               .y_row_stride = c->stride[0],
+                                               .dy_row_stride = c->stride[1],
+                                               .dx_row_stride = c->stride[2],
+                                               .columns = (int32_t)c->c.columns,
+                                               .scale = c->c.scale,
+                                               .rows_ahead = 2};
+  /* In place, the output alone: what is written may be read. */
+  emulated_tensor tensors[TENSORS_MAX];
+  int given = 0;
+  for (int i = 0; i < c->count; ++i)
+    if (!(in_place && i == c->count - 2))
+      tensors[given++] = (emulated_tensor){.name = names[c->c.backward][i],
+                                           .data = c->data[i],
+                                           .element_bytes = (int)element_bytes(k),
+                                           .writable = i == c->count - 1,
+                                           .shape = {1, 1, c->c.rows, c->c.columns},
+                                           .stride = {0, 0, c->stride[i], 1}};
+  const int64_t each = block_rows(&k->tile);
+  const emulated_launch l = {.module = k->module,
+                             .blocks = (unsigned)((c->c.rows + each - 1) / each),
+                             .threads = (unsigned)k->tile.threads,
+                             .shared_bytes = (size_t)k->tile.smem_bytes,
+                             .args = c->c.backward ? (const void *)&backward : &forward,
+                             .call = c->c.backward ? call_backward : call_forward,
+                             .tensors = tensors,
+                             .tensor_count = given};
+  return emulated_run(&l, report);
+}
+
+int softmax_run(const kernel *k, const softmax_shape *s, uint64_t seed, softmax_error *error,
+                char *report) {
+  call c;
+  call_open(&c, k, s, seed);
+  int status = launch(k, &c, s->in_place, report);
+  if (status == 0) {
+    softmax_check(&c.c, error);
+    if (!(error->ratio <= 1.0)) {
+      snprintf(report, EMULATED_REPORT_BYTES,
+               "out is off by %.3g of the tolerance: row %lld, column %lld is %.9g, expected %.9g",
+               error->ratio, (long long)error->row, (long long)error->column, error->value,
+               error->expected);
+      status = -1;
+    }
+  }
+  call_close(&c);
+  return status;
+}
+
+/* ---- A table of shapes ----------------------------------------------------------------------- */
+
+/* Columns: so many sixteenths of what the kernel takes, and what is added. */
+typedef struct shape_row {
+  int sixteenths, more;
+  int blocks, more_rows; /* thread blocks, and rows beyond */
+  softmax_layout layout;
+  int in_place, special;
+  float scale;
+} shape_row;
+
+static const shape_row shape_rows[] = {
+    {16, 0, 1, 1, SOFTMAX_PACKED, 0, 0, 1.0f},  {0, 1, 1, 0, SOFTMAX_PACKED, 1, 0, 1.0f},
+    {16, -1, 1, 1, SOFTMAX_PACKED, 0, 1, 0.5f}, {8, 3, 2, -1, SOFTMAX_ODD, 1, 0, -0.7f},
+    {0, 9, 0, 3, SOFTMAX_MIXED, 0, 1, 1.0f},    {16, 0, 0, 5, SOFTMAX_MIXED, 0, 0, 3.0f},
+    {11, 5, 1, 2, SOFTMAX_ODD, 0, 1, 1.0f},     {1, 7, 0, 3, SOFTMAX_FAR, 0, 0, 1.0f},
+    {4, 0, 1, 1, SOFTMAX_PACKED, 1, 0, 20.0f},  {0, 7, 1, 1, SOFTMAX_ODD, 0, 0, 1.0f},
+};
+enum { LONG_COLUMNS = 36000, ROWS_MOST = 300, ELEMENTS_MOST = 200000 };
+
+static softmax_shape make_shape(const shape_row *row, const kernel *k) {
+  const int64_t most = most_columns(k), columns = most < LONG_COLUMNS ? most : LONG_COLUMNS;
+  softmax_shape s = {.rows = row->blocks * block_rows(&k->tile) + row->more_rows,
+                     .columns = columns * row->sixteenths / 16 + row->more,
+                     .layout = row->layout,
+                     .in_place = row->in_place,
+                     .special = row->special,
+                     .scale = row->scale};
+  while (s.rows > 2 && (s.rows > ROWS_MOST || s.rows * s.columns > ELEMENTS_MOST))
+    --s.rows;
+  return s;
+}
+
+static void print_softmax_shape(const softmax_shape *s, char *text, size_t bytes) {
+  static const char *const layouts[] = {"packed", "odd", "mixed", "far rows"};
+  snprintf(text, bytes, "%lld rows of %lld columns, %s%s, scale %g", (long long)s->rows,
+           (long long)s->columns, layouts[s->layout], s->in_place ? ", in place" : "",
+           (double)s->scale);
+}
+
+int softmax_run_shapes(const kernel *k, FILE *out, int *shapes) {
+  static char report[EMULATED_REPORT_BYTES];
+  for (size_t i = 0; i < sizeof shape_rows / sizeof *shape_rows; ++i, ++*shapes) {
+    const softmax_shape s = make_shape(&shape_rows[i], k);
+    softmax_error error = {0};
+    char text[128];
+    if (softmax_run(k, &s, 1000u * i + 1, &error, report) == 0)
+      continue;
+    print_softmax_shape(&s, text, sizeof text);
+    fprintf(out, "FAILED %s\n  shape: %s\n  %s\n", k->stem, text, report);
+    return 1;
+  }
+  return 0;
+}
+
+/* ---- One kernel and one shape ---------------------------------------------------------------- */
+
+static const char help[] =
+    "usage: attnpress run softmax --device emulated [OPTION]...\n\n"
+    "Runs a kernel on this machine's CPU, instruction by instruction, on random inputs; watches "
+    "every\naccess to memory, and checks the result against float64.\n\n"
+    "  --rows N (37), --columns N (1000), --dtype TYPE (bf16), --backward, --scale X (1), "
+    "--in-place,\n"
+    "  --layout LAYOUT     packed, odd, mixed or far-rows (packed)\n"
+    "  --stem STEM         this kernel; without it, the one that the library would choose\n"
+    "  --source FILE       this file, named after its stem, such as the generator writes\n"
+    "  --templates         made by the generator from the templates as they stand now\n"
+    "  --seed N            of the random inputs (1)\n\n"
+    "exit status: 0 the check held, 1 it did not or the kernel has a fault, 2 the words were "
+    "wrong\n";
+
+typedef struct run_options {
+  int rows, columns, seed, dtype, layout, backward, in_place, templates;
+  float scale;
+  const char *stem, *source;
+} run_options;
+
+static int choice(const char *word, const char *const *names) {
+  for (int i = 0; names[i] != NULL; ++i)
+    if (strcmp(word, names[i]) == 0)
+      return i;
+  return -1;
+}
+
+static int parse_value(run_options *o, const char *name, const char *value) {
+  static const char *const layouts[] = {"packed", "odd", "mixed", "far-rows", NULL};
+  static const char *const dtypes[] = {"any", "fp16", "bf16", "fp32", NULL};
+  const struct {
+    const char *name;
+    int *value;
+  } numbers[] = {{"--rows", &o->rows}, {"--columns", &o->columns}, {"--seed", &o->seed}};
+  char *end;
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
+    if (strcmp(name, numbers[i].name) == 0) {
+      *numbers[i].value = (int)strtol(value, &end, 10);
+      return *value != '\0' && *end == '\0' && *numbers[i].value >= 0 ? 0 : -1;
+    }
+  if (strcmp(name, "--scale") == 0) {
+    o->scale = strtof(value, &end);
+    return *value != '\0' && *end == '\0' && o->scale != 0.0f ? 0 : -1;
+  }
+  if (strcmp(name, "--stem") == 0)
+    o->stem = value;
+  else if (strcmp(name, "--source") == 0)
+    o->source = value;
+  else if (strcmp(name, "--layout") == 0)
+    return (o->layout = choice(value, layouts)) >= 0 ? 0 : -1;
+  else if (strcmp(name, "--dtype") == 0)
+    return (o->dtype = choice(value, dtypes)) > 0 ? 0 : -1;
+  else
+    return strcmp(name, "--device") == 0 && strcmp(value, "emulated") == 0 ? 0 : -1;
+  return 0;
+}
+
+static int parse(run_options *o, int argc, char **argv) {
+  for (int i = 1; i < argc; ++i) {
+    char name[32];
+    const char *equals = strchr(argv[i], '=');
+    int status = 0;
+    if (strcmp(argv[i], "--backward") == 0)
+      o->backward = 1;
+    else if (strcmp(argv[i], "--in-place") == 0)
+      o->in_place = 1;
+    else if (strcmp(argv[i], "--templates") == 0)
+      o->templates = 1;
+    else if (equals != NULL && equals - argv[i] < (int)sizeof name) {
+      snprintf(name, sizeof name, "%.*s", (int)(equals - argv[i]), argv[i]);
+      status = parse_value(o, name, equals + 1);
+    } else {
+      status = i + 1 == argc ? -1 : parse_value(o, argv[i], argv[i + 1]);
+      ++i;
+    }
+    if (status != 0) {
+      fprintf(stderr,
+              "attnpress run softmax: \"%s\" is not understood; --device emulated --help says "
+              "more\n",
+              argv[i < argc ? i : argc - 1]);
+      return WRONG_WORDS;
+    }
+  }
+  return 0;
+}
+
+/* The kernel that was named, or that the library would run on compute capability 8.0. */
+static int open_kernel(const run_options *o, kernel *k, char *report) {
+  char stem[AP_STEM_MAX];
+  if (o->source != NULL)
+    return kernel_open(k, o->source, report);
+  if (o->stem == NULL) {
+    const ap_device device = {.capability = 80,
+                              .sm_count = 108,
+                              .threads_per_sm = 2048,
+                              .smem_per_sm_bytes = 164 * 1024,
+                              .smem_per_block_bytes = 163 * 1024};
+    const ap_softmax_problem problem = {.pass =
+                                            o->backward ? AP_SOFTMAX_PASS_BWD : AP_SOFTMAX_PASS_FWD,
+                                        .rows = 1,
+                                        .columns = o->columns > 0 ? o->columns : 1,
+                                        .dtype = o->dtype,
+                                        .scale = o->scale};
+    ap_launches plan;
+    if (ap_softmax_plan(&problem, &device, ATTNPRESS_ONE_CALL, &plan) != ATTNPRESS_OK ||
+        ap_variant_print(&plan.launch[0].variant, stem) != ATTNPRESS_OK) {
+      snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
+      return -1;
+    }
+  }
+  const char *name = o->stem != NULL ? o->stem : stem;
+  return o->templates ? kernel_generate(k, name, report) : kernel_press(k, name, NULL, report);
+}
+
+int emulate_run_softmax(int argc, char **argv); /* of run.c's table */
+
+int emulate_run_softmax(int argc, char **argv) {
+  static char report[EMULATED_REPORT_BYTES];
+  run_options o = {.rows = 37, .columns = 1000, .seed = 1, .dtype = ATTNPRESS_BF16, .scale = 1.0f};
+  for (int i = 1; i < argc; ++i)
+    if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+      fputs(help, stdout);
+      return 0;
+    }
+  const int wrong = parse(&o, argc, argv);
+  if (wrong != 0)
+    return wrong;
+  kernel k = {0};
+  if (open_kernel(&o, &k, report) != 0) {
+    fprintf(stderr, "attnpress run softmax: %s\n", report);
+    return 1;
+  }
+  const softmax_shape s = {.rows = o.rows,
+                           .columns = o.columns,
+                           .layout = (softmax_layout)o.layout,
+                           .in_place = o.in_place,
+                           .scale = o.scale};
+  char text[128];
+  softmax_error error = {0};
+  int status = -1;
+  if (k.variant.family != AP_FAMILY_SOFTMAX || o.columns > most_columns(&k))
+    snprintf(report, sizeof report, "%s takes no %d columns", k.stem, o.columns);
+  else if (o.rows == 0 || o.columns == 0)
+    status = 0;
+  else
+    status = softmax_run(&k, &s, (uint64_t)o.seed, &error, report);
+  print_softmax_shape(&s, text, sizeof text);
+  printf("kernel    %s, %d threads, %d bytes of shared memory\nshape     %s\n", k.stem,
+         k.tile.threads, k.tile.smem_bytes, text);
+  if (status == 0)
+    printf("error     %.3f of the tolerance\ncheck     held, over %lld elements, and no fault\n",
+           error.ratio, (long long)error.elements);
+  else
+    printf("check     FAILED: %s\n", report);
+  kernel_close(&k);
+  return status != 0;
+}

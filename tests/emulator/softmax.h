@@ -1,0 +1,35 @@
+/* Softmax kernels under the emulator: a kernel, a shape, random inputs, and the comparison with
+ * float64. */
+#pragma once
+#include <stdint.h>
+#include <stdio.h>
+
+#include "forward.h"
+#include "../../tools/softmax/reference.h"
+
+typedef enum softmax_layout {
+  SOFTMAX_PACKED, /* rows without gaps */
+  SOFTMAX_ODD,    /* rows begin at any element, all tensors at the same ones */
+  SOFTMAX_MIXED,  /* each tensor at others */
+  SOFTMAX_FAR,    /* rows more than 2^31 elements apart */
+  SOFTMAX_LAYOUTS
+} softmax_layout;
+
+typedef struct softmax_shape {
+  int64_t rows, columns;
+  softmax_layout layout;
+  int in_place; /* the output over the last input */
+  int special;  /* some rows hold -inf, nothing but -inf, NaN, inf */
+  float scale;
+} softmax_shape;
+
+/** The fields of a softmax kernel's tile that a launch needs, from its source. constant: the value
+ * of a constant in the source, 0 where it has none. */
+void softmax_read_tile(const char *source, int32_t (*constant)(const char *, const char *),
+                       ap_tile *tile);
+/** Runs a kernel on a shape and compares the result: 0, or -1 with the fault in `report`
+ * (EMULATED_REPORT_BYTES). */
+int softmax_run(const kernel *k, const softmax_shape *s, uint64_t seed, softmax_error *error,
+                char *report);
+/** A table of shapes, up to the first that fails: 0, or 1, and says so. *shapes counts. */
+int softmax_run_shapes(const kernel *k, FILE *out, int *shapes);
