@@ -224,14 +224,13 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
                                ceil_div(problem->seqlen_k, tile.field[AP_ATTENTION_TILE_BLOCK_N]),
                                (int64_t)device->sm_count * split_blocks_per_sm(&tile, device));
   }
-  if (count == 1)
-    FORWARD_IF(ap_find_tile(&plan->variant, plan->target, &tile));
-  else
+  if (count != 1) { /* else the tile of one split stands */
     plan->variant = split;
-  plan->tile = tile;
+    plan->tile = tile;
+  }
   plan->num_splits = count;
-  plan->key_blocks_per_split =
-      (int32_t)ceil_div(ceil_div(problem->seqlen_k, tile.field[AP_ATTENTION_TILE_BLOCK_N]), count);
+  const int32_t block_n = plan->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+  plan->key_blocks_per_split = (int32_t)ceil_div(ceil_div(problem->seqlen_k, block_n), count);
   return ATTNPRESS_OK;
 }
 
