@@ -7,7 +7,7 @@ engine_compile(const attnpress_options *options, const char **sentence);
 
 /** Compiles a kernel twice with one handle: what the second call gives, and its sentence. */
 attnpress_status engine_compile(const attnpress_options *options, const char **sentence) {
-  static const char stem[] = "flash_fwd_hdim64_fp16_sm80";
+  static const char stem[] = "flash_fwd_hdim72_fp16_sm80";
   attnpress_handle *handle;
   attnpress_status status = attnpress_create(&handle, options);
   if (status == ATTNPRESS_OK) {

@@ -36,7 +36,7 @@ struct CUfunc_st {
   CUkernel kernel;
   CUcontext context;
   unsigned long long context_id;
-  int smem_bytes;
+  _Atomic int smem_bytes; /* threads may make a function ready at once */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
