@@ -155,7 +155,7 @@ def decode_cases(
                 yield Case(batch, heads_q, heads_kv, 1, keys, hdim, hdim_v, dtype, decode=True)
 
 
-# ---- Random shapes --------------------------------------------------------------------------------
+# ---- Random shapes -------------------------------------------------------------------------------
 
 RATIOS = (1, 2, 4, 5, 7, 8, 16, 71)  # query heads of a key head
 RANDOM_BYTES = 16 << 30  # of Q and the output, or of K and V, at most

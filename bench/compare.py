@@ -506,9 +506,7 @@ def _measure_all(options: argparse.Namespace, argv: Sequence[str]) -> report.Doc
             json_path=options.json,
         )
         if options.random:
-            repeat_failures(
-                libraries, gpu, document, rounds=rounds, rotate=not options.warm_cache
-            )
+            repeat_failures(libraries, gpu, document, rounds=rounds, rotate=not options.warm_cache)
     return document
 
 

@@ -108,7 +108,7 @@ _build: Path | None = None
 def use_build(path: Path) -> None:
     """Says what the library "build" is: a libattnpress.so, which this checkout's Python package
     drives, or a checkout, whose own package drives what was built in it."""
-    global _build
+    global _build  # noqa: PLW0603
     _build = path.resolve()
     _attnpress_build.cache_clear()
 

@@ -7,9 +7,9 @@ A document is
 A cell is a Case's fields, "flops", "kv_bytes" and "results": for each library that was asked
 {"ms": {"median", "p10", "p90", "min", "max", "rounds"}, "error", "bound"}, with "wrong": true where
 the error is over its bound (an error that is NaN is null); or {"refused": reason} where the library
-does not take such a case, or {"failed": reason}. "kernel" in attnpress's says what it ran. A cell of
-random shapes that was below its bar and measured again has "repeated": the lowest ratio over its bar
-at first, and in each repetition; its results are those of the median repetition.
+does not take such a case, or {"failed": reason}. "kernel" in attnpress's says what it ran. A cell
+of random shapes that was below its bar and measured again has "repeated": the lowest ratio over its
+bar at first, and in each repetition; its results are those of the median repetition.
 """
 
 from __future__ import annotations
@@ -376,7 +376,9 @@ def notes(document: Document) -> list[str]:
     repeated = sum("repeated" in cell for cell in document["cells"])
     if repeated:
         cells = "1 cell was" if repeated == 1 else f"{repeated} cells were"
-        lines.append(f"{cells} below the bar and measured three times more, alone: the median counts")
+        lines.append(
+            f"{cells} below the bar and measured three times more, alone: the median counts"
+        )
     if stopped := document.get("stopped"):
         lines.append(f"the run stopped early: {stopped}")
     return lines

@@ -16,7 +16,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
 
-from attnpress import softmax as s  # noqa: E402
+from attnpress import softmax as s
 
 COLUMNS = (64, 100, 128, 257, 1000, 1024, 4096, 5000, 8192, 16384, 32768, 65536, 1 << 20)
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}

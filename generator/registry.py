@@ -45,6 +45,8 @@ _LONG_LITERALS = """
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 #endif
 """
+
+
 def renderer_c(env: jinja2.Environment, family: Family, template: Template) -> str:
     """generated/render_<template>.c"""
     function = f"ap_render_{template.c_name}"
@@ -68,7 +70,8 @@ def default_set_c(cubins: Iterable[tuple[str, str]]) -> str:
     """generated/default_set.c"""
     rows = [f'    {{"{stem}", "{target}"}},\n' for stem, target in cubins]
     return (
-        HEAD.format(origin="each variants.toml") + INCLUDE
+        HEAD.format(origin="each variants.toml")
+        + INCLUDE
         + "\n/* stem, target: sorted */\n"
         + _table("ap_prebuilt_row", "ap_default_set", rows)
     )
@@ -110,7 +113,8 @@ def device_headers_c(headers: dict[str, str]) -> str:
         lines = [c_literal(line) for line in text.splitlines(keepends=True)] or [c_literal("")]
         rows.append("\n     ".join([f'    {{"{name}",', *lines]) + "},\n")
     return (
-        HEAD.format(origin="include/attnpress") + INCLUDE
+        HEAD.format(origin="include/attnpress")
+        + INCLUDE
         + _LONG_LITERALS
         + "\n/* name, text */\n"
         + _table("ap_device_header", "ap_device_headers", rows)

@@ -40,8 +40,7 @@ def load_sets(family: Family, path: Path | None = None) -> dict[str, VariantSet]
     content = load_toml(path)
     check_keys(path.name, content, required={"set"})
     sets = {
-        name: _read_set(f"{path.name}: {name}", row, family)
-        for name, row in content["set"].items()
+        name: _read_set(f"{path.name}: {name}", row, family) for name, row in content["set"].items()
     }
     if "default" not in sets:
         raise GeneratorError(f"{path.name} has no set named default")

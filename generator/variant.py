@@ -207,14 +207,15 @@ def constants(family: Family) -> dict[str, int]:
     """The family's constants; { max = AXIS, where = ... } is the largest legal value of an axis."""
     result = {}
     for name, given in family.constants.items():
-        if isinstance(given, dict):
-            where = [(axis, (value,)) for axis, value in given["where"].items()]
-            given = max(
-                int(variant[given["max"]])
-                for variant in every_variant(family)
-                if holds(tuple(where), family, variant.values)
-            )
-        result[name] = given
+        if not isinstance(given, dict):
+            result[name] = given
+            continue
+        where = [(axis, (value,)) for axis, value in given["where"].items()]
+        result[name] = max(
+            int(variant[given["max"]])
+            for variant in every_variant(family)
+            if holds(tuple(where), family, variant.values)
+        )
     return result
 
 
@@ -226,4 +227,3 @@ def key_groups(family: Family) -> dict[tuple, list[Variant]]:
         key = tuple(axis.code(variant[axis.name]) for axis in kept)
         groups.setdefault(key, []).append(variant)
     return dict(sorted(groups.items(), key=lambda item: item[0]))
-

@@ -56,8 +56,8 @@ def compile_grammar_cli(folder: Path, **changed: str) -> Path:
     sources = [TESTS / "grammar_cli.c", *(ROOT / "runtime" / name for name in runtime)]
     for name, text in generated_files().items():
         if name.endswith((".c", ".h")):
-            text = changed.get(name.removesuffix(".c"), text)
-            (folder / name).write_text(text, encoding="utf-8")
+            content = changed.get(name.removesuffix(".c"), text)
+            (folder / name).write_text(content, encoding="utf-8")
         if name.endswith(".c"):
             sources.append(folder / name)
     return compile_c(folder / "grammar_cli", sources)

@@ -180,7 +180,9 @@ def test_model_is_whole(name: str) -> None:
         assert re.fullmatch(r"https://(huggingface\.co|arxiv\.org)/\S+", source), source
     for case in model.cases("bf16"):
         assert case.model == model.title and case.label
-        pair = make_variant("fwd", case.hdim, case.hdim_v, case.dtype)  # the library has such a kernel
+        pair = make_variant(
+            "fwd", case.hdim, case.hdim_v, case.dtype
+        )  # the library has such a kernel
         assert pair.hdim == case.hdim
 
 
@@ -849,7 +851,9 @@ def test_own_rows_are_replaced(tiles_toml: Path) -> None:
     tune.write_winners(tiles_toml, [_winner(stem, 1, 'the "second"')])
     assert tiles_toml.read_bytes() == once
     load_tuned.cache_clear()
-    assert tile_of(parse_stem(stem), load_tuned(tune.ATTENTION, tiles_toml)) == _winner(stem, 1).tile
+    assert (
+        tile_of(parse_stem(stem), load_tuned(tune.ATTENTION, tiles_toml)) == _winner(stem, 1).tile
+    )
 
 
 def test_a_more_specific_row_is_an_error_and_the_file_stays(tiles_toml: Path) -> None:

@@ -1,5 +1,6 @@
 """Families are data: a second one, made here, is its folders and one line in a list, and neither
-the generator's core nor the runtime's is touched. What data cannot mean is an error that says where."""
+the generator's core nor the runtime's is touched. What data cannot mean is an error that says
+where."""
 
 from __future__ import annotations
 
@@ -85,7 +86,7 @@ SETS = """
 op = ["copy", "scale"]
 columns = [64, 128]
 """
-RULES = '''
+RULES = """
 from generator.tiles import make_tile, sized
 
 
@@ -103,7 +104,7 @@ def problems(variant, tile, target=None):
 
 def fill(variant):
     return sized(variant, make_tile(variant.family, rows=8 if variant.columns <= 256 else 2))
-'''
+"""
 TILES = """
 [[tile]]
 columns = 96
@@ -267,9 +268,7 @@ def test_on_the_command_line(checkout: Path) -> None:
     assert "--scale needs --columns" in press("--family", "toy", "--scale", status=2)
     assert "unrecognized arguments: --hdim" in press("--family", "toy", "--hdim", "64", status=2)
     out = press("--family", "toys", "--list", status=2)
-    assert out == (
-        "python -m generator: family toys is unknown: it must be attention or toy\n"
-    )
+    assert out == ("python -m generator: family toys is unknown: it must be attention or toy\n")
     # The first family needs no naming; sets are of all.
     assert press("--hdim", "40").split() == ["build/pressed/flash_fwd_hdim40_bf16_sm80.cu"]
     toys = [f"toy_{stem}_sm80" for stem in ("cols128", "cols64", "scale_cols128", "scale_cols64")]

@@ -10,7 +10,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,7 +38,6 @@ from generator.attention.rules import (
     registers,
     smem_bytes,
 )
-from generator.family import load_family
 from generator.registry import (
     HEADERS,
     device_headers,
@@ -49,10 +47,10 @@ from generator.registry import (
     pressed_headers,
 )
 from generator.render import environment, source
-from generator.sets import VariantSet, load_sets, shown_variants, whole_set
+from generator.sets import VariantSet, load_sets, shown_variants
 from generator.tables import tiles_c
 from generator.tiles import Tile, load_tuned, parse_tile, problems, sized, table, tile_of
-from generator.variant import Variant, constants, parse_stem
+from generator.variant import parse_stem
 
 DTYPES = ("fp16", "bf16")
 D128 = make_variant("fwd", 128, 128, "bf16")
@@ -112,9 +110,19 @@ def test_malformed_tile_names(name: str) -> None:
         (256, 256, make_tile(64, 64, 4, 1, 3, 64, 16), 16 * (33 * 64 + 3 * 64 * 9)),
         (256, 256, make_tile(64, 64, 4, 1, 3, 64, 32), 16 * (33 * 64 + 3 * 32 * 33)),
         # P, 64 x 5 chunks, and two floats a row, between two warps
-        (512, 512, make_tile(64, 32, 4, 2, 2, 512, 32), 16 * 65 * (64 + 2 * 32) + 64 * (16 * 5 + 8)),
+        (
+            512,
+            512,
+            make_tile(64, 32, 4, 2, 2, 512, 32),
+            16 * 65 * (64 + 2 * 32) + 64 * (16 * 5 + 8),
+        ),
         # four rings of three slots of 16 rows without padding
-        (128, 128, make_tile(16, 64, 1, 1, 3, 128, 16, warps_k=4), 16 * (16 * 17 + 4 * 3 * 16 * 16)),
+        (
+            128,
+            128,
+            make_tile(16, 64, 1, 1, 3, 128, 16, warps_k=4),
+            16 * (16 * 17 + 4 * 3 * 16 * 16),
+        ),
         # two rings, smaller than 16 rows of O in fp32 and 32 bytes
         (40, 40, make_tile(16, 32, 1, 1, 2, 40, 16, warps_k=2), 16 * 16 * 5 + 2 * 16 * (160 + 32)),
         # the output is larger than all else
@@ -333,9 +341,7 @@ def test_a_target_has_tiles_and_limits_of_its_own(tmp_path: Path) -> None:
     rows = tuned(tmp_path, row + more_keys)
     assert tile_of(d192, rows, "sm_90").name == large  # however many keys the other row has
     assert tile_of(d192, rows).name == "m64n32w4x1s2k192v32"
-    assert tile_of(d192.replace(mask="causal"), rows, "sm_80") == fill(
-        d192.replace(mask="causal")
-    )
+    assert tile_of(d192.replace(mask="causal"), rows, "sm_80") == fill(d192.replace(mask="causal"))
     assert problems(d192, tile_of(d192, rows, "sm_90"), "sm_90") == []
     with pytest.raises(GeneratorError, match="189440 bytes of shared memory are over 166912"):
         tile_of(d192, tuned(tmp_path, row.replace('\ntarget = "sm_90"', "")))

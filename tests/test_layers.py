@@ -16,9 +16,9 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("ATTNPRESS_BUILD_DIR", ROOT / "build"))
 OBJECTS = [BUILD / "CMakeFiles" / f"attnpress_{part}.dir" for part in ("runtime", "generated")]
 
-# From the bottom up; a folder of runtime/, or one file of it, and the longest that fits counts. What
-# is generated stands below press, whose tables it is; the calls stand on all that is general, the
-# families on the calls.
+# From the bottom up; a folder of runtime/, or one file of it, and the longest that fits counts.
+# What is generated stands below press, whose tables it is; the calls stand on all that is general,
+# the families on the calls.
 LAYERS = [
     ["core"],
     ["cuda/driver", "cuda/tensor_map"],
@@ -90,11 +90,11 @@ def find_circle(graph: dict[str, set[str]]) -> list[str]:
 
     def walk(name: str, path: list[str]) -> list[str]:
         if name in path:
-            return path[path.index(name) :] + [name]
+            return [*path[path.index(name) :], name]
         if name in done:
             return []
         for other in sorted(graph[name]):
-            if circle := walk(other, path + [name]):
+            if circle := walk(other, [*path, name]):
                 return circle
         done.add(name)
         return []
@@ -130,8 +130,10 @@ def test_folders_of_the_builder(tmp_path: Path):
     if shutil.which("cmake") is None or shutil.which("ninja") is None:
         pytest.skip("CMake and Ninja are needed")
     configured = subprocess.run(
-        ["cmake", "-S", ROOT, "-B", tmp_path, "-G", "Ninja", "-DATTNPRESS_PREBUILT=ON"]
-        + ["-DATTNPRESS_BUILD_TESTS=OFF", "-DATTNPRESS_NVRTC_DIRS=/a/folder/of/the/builder"],
+        [
+            *("cmake", "-S", ROOT, "-B", tmp_path, "-G", "Ninja", "-DATTNPRESS_PREBUILT=ON"),
+            *("-DATTNPRESS_BUILD_TESTS=OFF", "-DATTNPRESS_NVRTC_DIRS=/a/folder/of/the/builder"),
+        ],
         capture_output=True,
         text=True,
     )

@@ -117,8 +117,8 @@ def test_emulated_command(root, build_dir):
 
 
 def test_commands(tmp_path, root, build_dir):
-    """Softmax, and the section on a new head dim, line by line; build/ is wherever the build is, and writes go
-    to a folder of the test."""
+    """Softmax, and the section on a new head dim, line by line; build/ is wherever the build is,
+    and writes go to a folder of the test."""
     lines = [line for line in commands() if "emulated" not in line]
     assert len(lines) == 5
     outputs = []

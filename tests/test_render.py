@@ -387,8 +387,8 @@ def test_what_an_include_sets_ends_with_it(tmp_path: Path) -> None:
 def test_jinja_names_the_included_text(tmp_path: Path) -> None:
     for text, sentence in (
         ("x\n<% bogus %>", r"^inner\.cu\.j2:2: "),
-        ("x\n//% include \"none.cu.j2\"", r"^template none\.cu\.j2 is missing$"),
-        ("x\n//% include \"outer.cu.j2\"", r"includes itself$"),
+        ('x\n//% include "none.cu.j2"', r"^template none\.cu\.j2 is missing$"),
+        ('x\n//% include "outer.cu.j2"', r"includes itself$"),
         ("x\n\n${ head_dim }", r"^inner\.cu\.j2:3: 'head_dim' is undefined$"),
     ):
         (tmp_path / "inner.cu.j2").write_text(text, encoding="utf-8")

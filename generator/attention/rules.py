@@ -25,7 +25,6 @@ CONSUMER_OTHER_REGISTERS = 32  # all but S, P and O
 SLAB_COLUMNS = 64  # of Q, K and V in shared memory: rows of 128 bytes
 
 
-
 def family() -> Family:
     return family_of("attention")
 
@@ -400,9 +399,7 @@ def _prefill_candidates(variant: Variant) -> Iterator[Tile]:
             )
             for cuts in CUTS:
                 spread = shape.spread if cuts == (1, 1) else 0
-                yield from _cut(
-                    variant, tile.replace(k_unroll=shape.k_unroll, spread=spread), cuts
-                )
+                yield from _cut(variant, tile.replace(k_unroll=shape.k_unroll, spread=spread), cuts)
 
 
 def _decode_candidates(variant: Variant) -> Iterator[Tile]:

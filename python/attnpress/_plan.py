@@ -192,7 +192,7 @@ def new_plans() -> Plans:
 
 def _forget() -> None:
     """In a child after fork. The lock may have been another thread's."""
-    global _lock
+    global _lock  # noqa: PLW0603
     _lock = threading.RLock()
     _handles.clear()
     _pip_tried.clear()

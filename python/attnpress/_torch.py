@@ -142,8 +142,7 @@ def with_plan(q, k, v, softmax_scale: float | None, causal: bool, function, *res
     with torch.cuda.device(q.device) if q.is_cuda else torch.no_grad():
         backend, dtype, shapes = _checked(q, k, v, softmax_scale)
         strides = tuple(
-            strides_read(x.shape, x.stride(), x.stride(), x.data_ptr() % 16 == 0)
-            for x in (q, k, v)
+            strides_read(x.shape, x.stride(), x.stride(), x.data_ptr() % 16 == 0) for x in (q, k, v)
         )
         plan = Plan(backend, dtype, shapes, strides, softmax_scale, causal)
         plan.run(backend, plan.args(), function, *rest)

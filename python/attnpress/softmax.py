@@ -13,6 +13,7 @@ import math
 import sys
 from collections.abc import Sequence
 from ctypes import Structure, byref, c_float, c_int32, c_int64, c_size_t, c_void_p, sizeof
+from operator import attrgetter
 
 from . import _library as c
 from ._plan import handle_of, handle_with_nvrtc
@@ -202,7 +203,7 @@ class _Torch:
 
     def check(self, names, inputs, out) -> None:
         for what in ("shape", "dtype", "device"):
-            _check_same(names, inputs, out, what, lambda value: getattr(value, what))
+            _check_same(names, inputs, out, what, attrgetter(what))
         if inputs[0].device.type not in ("cuda", "cpu"):
             raise ValueError(
                 f"{names[0]} is on {inputs[0].device}; CUDA and CPU tensors are supported"
@@ -255,7 +256,7 @@ class _NumPy:
 
     def check(self, names, inputs, out) -> None:
         for what in ("shape", "dtype"):
-            _check_same(names, inputs, out, what, lambda value: getattr(value, what))
+            _check_same(names, inputs, out, what, attrgetter(what))
         for name, value in (*zip(names, inputs), ("out", out)):
             if isinstance(value, self.numpy.ma.MaskedArray):
                 raise TypeError(f"{name} is a masked array, whose mask would be lost")
