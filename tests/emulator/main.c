@@ -14,6 +14,7 @@ static const char help[] =
     "  sources FILE... these kernels\n"
     "  run             one kernel and one shape (run --help says more)\n\n"
     "  --only GLOB     stems that match\n"
+    "  --one-in N      a sample: one kernel in N, by the hash of its name\n"
     "  --jobs N        processes at a time (one for each core)\n"
     "  --seconds N     that a kernel may take (120)\n"
     "  --verbose       a line for each kernel\n"
@@ -44,6 +45,8 @@ int main(int argc, char **argv) {
       o.only = argv[++i];
     else if (strcmp(argv[i], "--jobs") == 0 && has_value)
       o.jobs = atoi(argv[++i]);
+    else if (strcmp(argv[i], "--one-in") == 0 && has_value)
+      o.one_in = (unsigned)atoi(argv[++i]);
     else if (strcmp(argv[i], "--seconds") == 0 && has_value)
       o.seconds = (unsigned)atoi(argv[++i]);
     else if (strcmp(argv[i], "--include") == 0 && has_value)

@@ -301,8 +301,18 @@ typedef struct names {
   int count;
 } names;
 
+/** FNV-1a (Fowler, Noll, Vo). */
+static unsigned hash_of(const char *name) {
+  unsigned hash = 2166136261u;
+  for (; *name; ++name)
+    hash = (hash ^ (unsigned char)*name) * 16777619u;
+  return hash ^ hash >> 16;
+}
+
 static void add_name(names *n, const char *name, const table_options *o) {
   if (o->only != NULL && fnmatch(o->only, name, 0) != 0)
+    return;
+  if (o->one_in > 1 && hash_of(name) % o->one_in != 0)
     return;
   char **list = realloc(n->list, (size_t)(n->count + 1) * sizeof *list);
   char *copy = strdup(name);

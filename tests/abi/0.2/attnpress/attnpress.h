@@ -48,7 +48,9 @@
  *
  * Processes. After fork() a child may use CPU and compile-only handles that it makes itself, and
  * those of its parent where no thread was inside a call at the fork. A CUDA handle is the parent's
- * alone, as the driver's contexts are.
+ * alone, as the driver's contexts are: in a child, calls that meet a new context or load a kernel
+ * give INVALID_ARGUMENT, others what the driver says, and attnpress_destroy() does nothing. The
+ * parent may fork at any time: a child holds up nobody who waits for a kernel.
  *
  * This version computes the forward pass. */
 #pragma once
@@ -130,8 +132,8 @@ typedef struct attnpress_options {
                         still are */
   int32_t num_threads; /* CPU backend: threads a call may use, 0: all of the process's cores; at
                           most 1024 */
-  /** Path of libnvrtc. NULL: ATTNPRESS_NVRTC, then what the process has loaded, the loader's path,
-   * CUDA_HOME, /usr/local/cuda, and pip's packages where the build found them. */
+  /** Path of libnvrtc (that of pip's nvidia-cuda-nvrtc, say). NULL: ATTNPRESS_NVRTC, then what the
+   * process has loaded, the loader's path, CUDA_HOME and /usr/local/cuda. */
   const char *nvrtc_path;
   /** Directory of the user's cubin cache: created with mode 0700 where missing; owned by the
    * caller, not a symbolic link, not open to others (otherwise calls that need it give
@@ -139,8 +141,9 @@ typedef struct attnpress_options {
    * answer. NULL: ATTNPRESS_CACHE_DIR, then $XDG_CACHE_HOME/attnpress, then ~/.cache/attnpress; in
    * these last two places one that must not be trusted is passed over, with a warning. */
   const char *cache_dir;
-  /** Further cache directories that are only read (owner: root or the caller); NULL-terminated
-   * array, or NULL. */
+  /** Further cache directories that are only read; NULL-terminated array, or NULL. One that is
+   * missing, or that must not be trusted (owner: root or the caller, writable to nobody else), is
+   * passed over with a warning. */
   const char *const *read_only_dirs;
   uint64_t cache_max_bytes; /* bound of the user's cache, least recently used first; 0: 512 MiB */
   /** Hears one line before a kernel is compiled, one for each kernel that is loaded or compiled
