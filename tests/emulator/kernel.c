@@ -3,7 +3,7 @@
  * the generator. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp, popen */
 #include "forward.h"
-#include "softmax.h"
+#include "family.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,40 +36,18 @@ static char *read_text(const char *path) {
   return text;
 }
 
-/* The value of "constexpr int NAME = 64;" in a source; 0 where it has none. */
-static int32_t constant(const char *source, const char *name) {
+const emulated_family *emulated_family_of(const ap_variant *variant) {
+#define FAMILY_ROW(name, NAME) [AP_FAMILY_##NAME] = &emulated_##name,
+  static const emulated_family *const families[] = {AP_FAMILIES(FAMILY_ROW)};
+#undef FAMILY_ROW
+  return families[variant->family];
+}
+
+int32_t source_constant(const char *source, const char *name) {
   char line[128];
   snprintf(line, sizeof line, "constexpr int %s = ", name);
   const char *found = strstr(source, line);
   return found ? (int32_t)strtol(found + strlen(line), NULL, 10) : 0;
-}
-
-/* A combine kernel names its warps and columns; each of its blocks has one row. */
-static void read_tile(const char *source, int pass, int arch, ap_tile *tile) {
-  int32_t *field = tile->field;
-  memset(tile, 0, sizeof *tile);
-  field[AP_ATTENTION_TILE_WARPS_N] = field[AP_ATTENTION_TILE_WARPS_K] = 1;
-  if (pass == AP_ATTENTION_PASS_FWD_COMBINE) {
-    field[AP_ATTENTION_TILE_BLOCK_M] = 1;
-    field[AP_ATTENTION_TILE_BLOCK_N] = constant(source, "COLUMNS");
-    field[AP_ATTENTION_TILE_WARPS_M] = constant(source, "WARPS");
-    tile->threads = 32 * field[AP_ATTENTION_TILE_WARPS_M];
-    return;
-  }
-  field[AP_ATTENTION_TILE_BLOCK_M] = constant(source, "BLOCK_M");
-  field[AP_ATTENTION_TILE_BLOCK_N] = constant(source, "BLOCK_N");
-  tile->smem_bytes = constant(source, "SMEM_BYTES");
-  if (arch == 90) { /* a consumer for each 64 rows, and the producer */
-    field[AP_ATTENTION_TILE_WARPS_M] = field[AP_ATTENTION_TILE_BLOCK_M] / 16;
-    field[AP_ATTENTION_TILE_PRODUCER] = 1;
-  } else {
-    field[AP_ATTENTION_TILE_WARPS_M] = constant(source, "WARPS_M");
-    field[AP_ATTENTION_TILE_WARPS_N] = constant(source, "WARPS_N");
-    field[AP_ATTENTION_TILE_WARPS_K] = constant(source, "WARPS_K");
-  }
-  tile->threads = 32 * field[AP_ATTENTION_TILE_WARPS_M] * field[AP_ATTENTION_TILE_WARPS_N] *
-                      field[AP_ATTENTION_TILE_WARPS_K] +
-                  AP_ATTENTION_PRODUCER_THREADS * field[AP_ATTENTION_TILE_PRODUCER];
 }
 
 /* ---- Files ----------------------------------------------------------------------------------- */
@@ -121,11 +99,7 @@ int kernel_open(kernel *k, const char *path, char *report) {
     snprintf(report, EMULATED_REPORT_BYTES, "%s cannot be read", path);
     return -1;
   }
-  if (k->variant.family == AP_FAMILY_SOFTMAX)
-    softmax_read_tile(source, constant, &k->tile);
-  else
-    read_tile(source, k->variant.axis[AP_ATTENTION_PASS], k->variant.axis[AP_ATTENTION_ARCH],
-              &k->tile);
+  emulated_family_of(&k->variant)->read_tile(source, &k->variant, &k->tile);
   free(source);
   return compile_and_load(k, path, report);
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import importlib
 import os
 import random
 import re
@@ -20,7 +21,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import mutations_softmax
 from mutations import MUTATIONS, Mutation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,8 +57,11 @@ that do not, one and several warps a row, overlapping ones, warps with keys of t
 registers, a head dim that is no multiple of 16, an output wider than Q, copies that are spread over
 the products, row sums that wait in shared memory; of sm90, one to three consumers, rings of two and
 three stages, one and several slabs."""
-KERNELS += mutations_softmax.KERNELS
-MUTATIONS += mutations_softmax.MUTATIONS
+# Those of other families: mutations_<family>.py.
+for path in sorted(Path(__file__).parent.glob("mutations_*.py")):
+    of_family = importlib.import_module(path.stem)
+    KERNELS += of_family.KERNELS
+    MUTATIONS += of_family.MUTATIONS
 
 HEADERS = "include/attnpress/device/"
 

@@ -1,6 +1,8 @@
 /* Runs softmax kernels under the emulator. */
 #include "softmax.h"
 
+#include "family.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +18,13 @@ static int64_t element_bytes(const kernel *k) {
   return k->variant.axis[AP_SOFTMAX_DTYPE] == ATTNPRESS_FP32 ? 4 : 2;
 }
 
-void softmax_read_tile(const char *source, int32_t (*constant)(const char *, const char *),
-                       ap_tile *tile) {
-  *tile = (ap_tile){.threads = constant(source, "THREADS"),
-                    .smem_bytes = constant(source, "SMEM_BYTES")};
+static void read_tile(const char *source, const ap_variant *variant, ap_tile *tile) {
+  (void)variant;
+  *tile = (ap_tile){.threads = source_constant(source, "THREADS"),
+                    .smem_bytes = source_constant(source, "SMEM_BYTES")};
   tile->field[AP_SOFTMAX_TILE_WARPS] = tile->threads / 32;
-  tile->field[AP_SOFTMAX_TILE_ROW_THREADS] = constant(source, "ROW_THREADS");
-  tile->field[AP_SOFTMAX_TILE_ROWS] = constant(source, "ROWS");
+  tile->field[AP_SOFTMAX_TILE_ROW_THREADS] = source_constant(source, "ROW_THREADS");
+  tile->field[AP_SOFTMAX_TILE_ROWS] = source_constant(source, "ROWS");
 }
 
 static int64_t block_rows(const ap_tile *tile) {
@@ -230,7 +232,7 @@ static void print_softmax_shape(const softmax_shape *s, char *text, size_t bytes
            (double)s->scale);
 }
 
-int softmax_run_shapes(const kernel *k, FILE *out, int *shapes) {
+static int run_shapes(const kernel *k, FILE *out, int *shapes) {
   static char report[EMULATED_REPORT_BYTES];
   for (size_t i = 0; i < sizeof shape_rows / sizeof *shape_rows; ++i, ++*shapes) {
     const softmax_shape s = make_shape(&shape_rows[i], k);
@@ -244,6 +246,8 @@ int softmax_run_shapes(const kernel *k, FILE *out, int *shapes) {
   }
   return 0;
 }
+
+const emulated_family emulated_softmax = {read_tile, run_shapes};
 
 /* ---- One kernel and one shape ---------------------------------------------------------------- */
 

@@ -23,13 +23,7 @@ typedef struct softmax_shape {
   float scale;
 } softmax_shape;
 
-/** The fields of a softmax kernel's tile that a launch needs, from its source. constant: the value
- * of a constant in the source, 0 where it has none. */
-void softmax_read_tile(const char *source, int32_t (*constant)(const char *, const char *),
-                       ap_tile *tile);
 /** Runs a kernel on a shape and compares the result: 0, or -1 with the fault in `report`
  * (EMULATED_REPORT_BYTES). */
 int softmax_run(const kernel *k, const softmax_shape *s, uint64_t seed, softmax_error *error,
                 char *report);
-/** A table of shapes, up to the first that fails: 0, or 1, and says so. *shapes counts. */
-int softmax_run_shapes(const kernel *k, FILE *out, int *shapes);

@@ -12,123 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "forward.h"
-#include "softmax.h"
-
-#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
-
-/* ---- Shapes ---------------------------------------------------------------------------------- */
-
-/* Lengths are in tiles and what is added to them. The batch grows until the output has the number
- * of elements that the criterion wants. */
-typedef struct shape_row {
-  struct {
-    int tiles, more;
-  } q, k;
-  int heads_kv, group, packed, splits;
-  layout layout;
-  int without_lse;
-  float scale;
-  int blocks, section_heads, group_sections; /* of sm90 kernels */
-} shape_row;
-
-static const shape_row shape_rows[] = {
-    /* queries, keys, key heads, group, packed, splits, layout, without lse, scale, blocks, heads of
-     * a section, sections of a group */
-    {{0, 0}, {1, 0}, 1, 1, 0, 2, LAYOUT_BSHD, 0, 0.0f, 0, 0, 0},
-    {{0, 3}, {0, 0}, 2, 1, 0, 2, LAYOUT_BHSD, 0, 0.0f, 1, 1, 1},
-    {{0, 1}, {0, 1}, 1, 1, 0, 1, LAYOUT_BSHD, 0, 0.0f, 3, 2, 0},
-    {{0, 1}, {2, 5}, 1, 4, 1, 2, LAYOUT_BSHD, 0, 0.2f, 2, 1, 1},
-    {{1, -1}, {1, -1}, 1, 1, 0, 1, LAYOUT_BSHD, 0, 0.0f, 5, 0, 0},
-    {{1, 0}, {1, 0}, 2, 1, 0, 1, LAYOUT_BHSD, 0, 0.0f, 1, 2, 1},
-    {{1, 1}, {1, 1}, 1, 4, 0, 2, LAYOUT_GAPS, 0, 0.0f, 3, 1, 2},
-    {{0, 2}, {3, 1}, 2, 7, 1, 3, LAYOUT_GAPS, 0, 0.0f, 3, 3, 1},
-    {{0, 23}, {2, 0}, 1, 7, 1, 2, LAYOUT_BHSD, 1, 0.0f, 0, 2, 0},
-    {{1, 9}, {1, -13}, 1, 1, 0, 5, LAYOUT_BSHD, 0, 0.05f, 9, 4, 1},
-    {{2, 5}, {0, 3}, 1, 1, 0, 1, LAYOUT_BHSD, 0, 0.0f, 4, 1, 1},
-    {{2, -3}, {4, 7}, 1, 1, 0, 3, LAYOUT_GAPS, 0, 1.0f, 2, 0, 0},
-    {{1, 3}, {3, -1}, 2, 4, 0, 7, LAYOUT_BSHD, 0, 0.0f, 3, 5, 1},
-    {{1, 2}, {2, -3}, 2, 1, 0, 2, LAYOUT_FAR_ROWS, 0, 0.0f, 1, 2, 1},
-    {{0, 37}, {1, 9}, 2, 4, 1, 2, LAYOUT_FAR_HEADS, 0, 0.0f, 2, 3, 2},
-};
-
-/* For combine kernels: their rows, and splits below and above the lanes of a warp. */
-static const shape combine_shapes[] = {
-    {.batch = 2, .seqlen_q = 5, .heads_kv = 3, .group = 4, .splits = 1, .layout = LAYOUT_BSHD},
-    {.batch = 1, .seqlen_q = 64, .heads_kv = 1, .group = 1, .splits = 2, .layout = LAYOUT_GAPS},
-    {.batch = 3, .seqlen_q = 1, .heads_kv = 24, .group = 1, .splits = 7, .layout = LAYOUT_BHSD},
-    {.batch = 1, .seqlen_q = 33, .heads_kv = 2, .group = 1, .splits = 32, .layout = LAYOUT_BSHD},
-    {.batch = 1, .seqlen_q = 67, .heads_kv = 1, .group = 1, .splits = 33, .layout = LAYOUT_BHSD},
-    {.batch = 2,
-     .seqlen_q = 17,
-     .heads_kv = 2,
-     .group = 1,
-     .splits = 71,
-     .layout = LAYOUT_GAPS,
-     .without_lse = 1},
-    {.batch = 2, .seqlen_q = 9, .heads_kv = 4, .group = 1, .splits = 3, .layout = LAYOUT_FAR_ROWS},
-    {.batch = 2, .seqlen_q = 9, .heads_kv = 4, .group = 1, .splits = 3, .layout = LAYOUT_FAR_HEADS},
-};
-
-enum { FAR_ROWS_MAX = 250 };
-
-static shape make_shape(const shape_row *row, const kernel *k) {
-  shape s = {
-      .batch = 1,
-      .seqlen_q = row->q.tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_M] + row->q.more,
-      .seqlen_k = row->k.tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_N] + row->k.more,
-      .heads_kv = row->heads_kv,
-      .group = row->group,
-      .packed = row->packed,
-      .splits = k->variant.axis[AP_ATTENTION_SPLIT] ? row->splits : 0,
-      .layout = row->layout,
-      .without_lse = row->without_lse,
-      .scale = row->scale,
-      .blocks = row->blocks,
-      .section_heads = row->section_heads,
-      .group_sections = row->group_sections,
-  };
-  /* Strides of 2^40 bytes and more no tensor map can describe. */
-  if (k->variant.axis[AP_ATTENTION_ARCH] == 90 && s.layout == LAYOUT_FAR_ROWS &&
-      s.seqlen_k > FAR_ROWS_MAX)
-    s.seqlen_k = FAR_ROWS_MAX;
-  const int elements = s.seqlen_q * s.heads_kv * s.group * k->variant.axis[AP_ATTENTION_HDIM_V];
-  if (elements > 0 && elements < REFERENCE_MIN_ELEMENTS)
-    s.batch = (REFERENCE_MIN_ELEMENTS + elements - 1) / elements;
-  return s;
-}
-
-static void print_failure(FILE *out, const kernel *k, const shape *s, const verdict *v) {
-  char text[256];
-  print_shape(s, text, sizeof text);
-  fprintf(out, "FAILED %s\n  shape: %s\n  %s\n", k->stem, text, v->report);
-}
-
-/* Stops at the first shape that fails. */
-static int run_shapes(const kernel *k, const kernel *combine, FILE *out, int *shapes) {
-  static verdict v;
-  if (k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_COMBINE) {
-    for (int i = 0; i < COUNT(combine_shapes); ++i, ++*shapes) {
-      v = (verdict){0};
-      run_combine(k, &combine_shapes[i], 1000u * (unsigned)i, &v);
-      if (!v.passed) {
-        print_failure(out, k, &combine_shapes[i], &v);
-        return 1;
-      }
-    }
-    return 0;
-  }
-  for (int i = 0; i < COUNT(shape_rows); ++i, ++*shapes) {
-    const shape s = make_shape(&shape_rows[i], k);
-    v = (verdict){0};
-    run_forward(k, combine, &s, 1000u * (unsigned)i, &v);
-    if (!v.passed) {
-      print_failure(out, k, &s, &v);
-      return 1;
-    }
-  }
-  return 0;
-}
+#include "family.h"
 
 /* ---- Kernels --------------------------------------------------------------------------------- */
 
@@ -155,8 +39,7 @@ static int press_with_other_tile(kernel *k, const char *name, char *report) {
   return kernel_press(k, stem, &tile, report);
 }
 
-/* A kernel by its stem, or by the path of a source that ends in .cu. */
-static int open_kernel(kernel *k, const char *name, char *report) {
+int kernel_find(kernel *k, const char *name, char *report) {
   const size_t size = strlen(name);
   if (size > 3 && strcmp(name + size - 3, ".cu") == 0)
     return kernel_open(k, name, report);
@@ -168,20 +51,6 @@ static int open_kernel(kernel *k, const char *name, char *report) {
                                  : kernel_press(k, name, NULL, report);
 }
 
-/* That adds up the parts of a split kernel. */
-static int open_combine(kernel *combine, const kernel *k, char *report) {
-  const ap_variant variant = {.family = AP_FAMILY_ATTENTION,
-                              .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD_COMBINE,
-                                       [AP_ATTENTION_HDIM] = k->variant.axis[AP_ATTENTION_HDIM_V],
-                                       [AP_ATTENTION_HDIM_V] = k->variant.axis[AP_ATTENTION_HDIM_V],
-                                       [AP_ATTENTION_DTYPE] = k->variant.axis[AP_ATTENTION_DTYPE],
-                                       [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
-  char stem[AP_STEM_MAX];
-  if (ap_variant_print(&variant, stem) != ATTNPRESS_OK)
-    return -1;
-  return open_kernel(combine, stem, report);
-}
-
 static double seconds(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -191,22 +60,17 @@ static double seconds(void) {
 /* One kernel, all its shapes. */
 static int run_kernel(const char *name, int verbose, FILE *out) {
   static char report[EMULATED_REPORT_BYTES];
-  kernel k, combine = {0};
+  kernel k;
   const double begin = seconds();
-  int shapes = 0, failed = open_kernel(&k, name, report) != 0;
-  if (!failed && k.variant.family == AP_FAMILY_ATTENTION && k.variant.axis[AP_ATTENTION_SPLIT])
-    failed = open_combine(&combine, &k, report) != 0;
+  int shapes = 0, failed = kernel_find(&k, name, report) != 0;
   const double compiled = seconds();
   if (failed)
     fprintf(out, "FAILED %s\n  %s\n", name, report);
-  else if (k.variant.family == AP_FAMILY_SOFTMAX)
-    failed = softmax_run_shapes(&k, out, &shapes);
   else
-    failed = run_shapes(&k, &combine, out, &shapes);
+    failed = emulated_family_of(&k.variant)->run_shapes(&k, out, &shapes);
   if (!failed && verbose)
     fprintf(out, "passed %-56s %3d shapes, compiled in %.2f s, run in %.2f s\n", k.stem, shapes,
             compiled - begin, seconds() - compiled);
-  kernel_close(&combine);
   kernel_close(&k);
   return failed;
 }

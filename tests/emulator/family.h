@@ -1,0 +1,26 @@
+/* What the emulator asks of a family: one of these each, emulated_<family>. */
+#pragma once
+#include <stdio.h>
+
+#include "forward.h"
+
+typedef struct emulated_family {
+  /** Reads the fields of the tile that a launch needs from a kernel's source. */
+  void (*read_tile)(const char *source, const ap_variant *variant, ap_tile *tile);
+  /** Runs a kernel over a table of shapes, up to the first that fails: 0, or 1, and says so.
+   * *shapes counts. */
+  int (*run_shapes)(const kernel *k, FILE *out, int *shapes);
+} emulated_family;
+
+#define AP_EMULATED_FAMILY(name, NAME) extern const emulated_family emulated_##name;
+AP_FAMILIES(AP_EMULATED_FAMILY)
+#undef AP_EMULATED_FAMILY
+
+/** That of a kernel. */
+const emulated_family *emulated_family_of(const ap_variant *variant);
+/** The value of "constexpr int NAME = 64;" in a source; 0 where it has none. */
+int32_t source_constant(const char *source, const char *name);
+/** A kernel by its stem, rendered where generated/ does not show it, by a stem, ':' and the target
+ * whose tile it is to have, or by the path of a source that ends in .cu. 0; or -1 with the reason in
+ * `report`. */
+int kernel_find(kernel *k, const char *name, char *report);
