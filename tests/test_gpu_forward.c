@@ -755,7 +755,7 @@ static void add_configs(int hdim, int hdim_v, int dtype, int mask) {
 
 /* Whether a row of the default set is what this device would run. */
 static int is_for_this_device(const ap_prebuilt_row *row, ap_variant *v) {
-  if (ap_variant_parse(row->stem, v) != ATTNPRESS_OK)
+  if (ap_variant_parse(row->stem, v) != ATTNPRESS_OK || v->family != AP_FAMILY_ATTENTION)
     return 0;
   const char *target = ap_target_for(v, g.d.capability);
   return target && strcmp(target, row->target) == 0;
