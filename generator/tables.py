@@ -258,9 +258,9 @@ def tiles_c(family: Family, rows: list[TileRow]) -> str:
 # ---- families.c, targets.c ----------------------------------------------------------------------
 
 
-def families_c() -> str:
-    """generated/families.c"""
-    names = [f"ap_family_{family.name}" for family in families()]
+def families_c(listed: Iterable[Family] | None = None) -> str:
+    """generated/families.c, of all families or of these."""
+    names = [f"ap_family_{family.name}" for family in listed or families()]
     return (
         HEAD.format(origin="generator/families.toml")
         + INCLUDE

@@ -27,7 +27,7 @@ LAYERS = [
     ["cuda"],
     ["cpu"],
     ["call", "press/compile"],
-    ["attention"],
+    [path.parent.name for path in sorted((ROOT / "generator").glob("*/family.toml"))],
     ["handle"],
 ]
 

@@ -107,7 +107,7 @@ def build(folder: Path, env, names: list[str], *flags: str) -> Path:
     family = replace(ATTENTION, templates=templates)
     files = {
         "families.h": families_h(),
-        "families.c": families_c(),
+        "families.c": families_c([family]),
         "targets.c": targets_c(),
         "family_attention.c": family_c(family),
         "tiles_attention.c": tiles_c(family, table(ATTENTION)),
