@@ -1,0 +1,136 @@
+"""Layer norm and RMS norm beside PyTorch and a copy of the same bytes, in one process:
+`python bench/layernorm.py`, on a GPU, from the root of the repository.
+
+Each line is a shape: TB/s of a device-to-device copy, of PyTorch and of attnpress (bytes of x and
+y, or of x, dy and dx, over the median of interleaved rounds), and attnpress over the other two.
+Buffers rotate, so that a tensor of 64 MB does not stay in the L2 cache."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
+
+from attnpress import layernorm as ln
+
+COLUMNS = (64, 100, 128, 256, 768, 1000, 1024, 2048, 4096, 5000, 8192, 12288, 16384, 32768, 65536)
+DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
+EPS = 1e-5
+
+
+def medians(contenders: dict, launches: int, rounds: int) -> dict[str, float]:
+    """Microseconds of a call of each: contenders' values are a call for each set of buffers."""
+    times = {name: [] for name in contenders}
+    for calls in contenders.values():
+        for call in calls:
+            call()
+    for _ in range(rounds):
+        events = []
+        for name, calls in contenders.items():
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            calls[-1]()
+            begin.record()
+            for i in range(launches):
+                calls[i % len(calls)]()
+            end.record()
+            events.append((name, begin, end))
+        torch.cuda.synchronize()
+        for name, begin, end in events:
+            times[name].append(begin.elapsed_time(end) / launches * 1e3)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def theirs_forward(x, weight, bias, rms: bool):
+    if rms:
+        return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, EPS)
+    return torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias, EPS)
+
+
+def theirs_backward(x, dy, weight, bias, rms: bool):
+    """A call of PyTorch's own backward function, alone."""
+    if rms:
+        _, rstd = torch.ops.aten._fused_rms_norm(x, x.shape[-1:], weight, EPS)
+        function = torch.ops.aten._fused_rms_norm_backward
+        return lambda: function(dy, x, x.shape[-1:], rstd, weight, [True, True])
+    _, mean, rstd = torch.ops.aten.native_layer_norm(x, x.shape[-1:], weight, bias, EPS)
+    function = torch.ops.aten.native_layer_norm_backward
+    return lambda: function(dy, x, x.shape[-1:], mean, rstd, weight, bias, [True] * 3)
+
+
+def contenders_of(
+    rows: int, columns: int, dtype, param_dtype, backward: bool, rms: bool, sets: int
+):
+    """Calls of each, for each set of buffers."""
+    result: dict[str, list] = {"copy": [], "torch": [], "attnpress": []}
+    weight, bias = (torch.randn(columns, device="cuda").to(param_dtype) for _ in range(2))
+    own_weight, own_bias = weight.to(dtype), bias.to(dtype)
+    bias = None if rms else bias
+    needs = (True, True, not rms)
+    for _ in range(sets):
+        x, dy, out = (torch.randn(rows, columns, device="cuda", dtype=dtype) for _ in range(3))
+        result["copy"].append(lambda x=x, out=out: out.copy_(x))
+        if backward:
+            _, _, mean, rstd = ln.forward(x, weight, bias, EPS, rms=rms)
+            result["attnpress"].append(
+                lambda x=x, dy=dy, mean=mean, rstd=rstd: ln.backward(
+                    dy, x, rstd, mean, weight, None, needs, rms
+                )
+            )
+            result["torch"].append(theirs_backward(x, dy, own_weight, own_bias, rms))
+        else:
+            result["attnpress"].append(
+                lambda x=x, out=out: ln.forward(x, weight, bias, EPS, None, out, rms)
+            )
+            result["torch"].append(lambda x=x: theirs_forward(x, own_weight, own_bias, rms))
+    return result
+
+
+def measure(
+    columns: int, dtype, param_dtype, megabytes: int, backward: bool, rms: bool, rounds: int
+):
+    """TB/s of each."""
+    size = torch.tensor([], dtype=dtype).element_size()
+    rows = max(1, megabytes * 2**20 // (size * columns))
+    small = megabytes < 200
+    contenders = contenders_of(rows, columns, dtype, param_dtype, backward, rms, 4 if small else 2)
+    times = medians(contenders, 12 if small else 4, rounds)
+    bytes_ = rows * columns * size * (3 if backward else 2)
+    read = {name: bytes_ / time * 1e-6 for name, time in times.items()}
+    read["copy"] = rows * columns * size * 2 / times["copy"] * 1e-6
+    return read
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--columns", type=int, nargs="+", default=COLUMNS)
+    parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=list(DTYPES))
+    parser.add_argument("--param-dtype", choices=DTYPES, help="of weight and bias (--dtypes)")
+    parser.add_argument("--megabytes", type=int, nargs="+", default=[64, 512], help="of a tensor")
+    parser.add_argument("--backward", action="store_true")
+    parser.add_argument("--rms", action="store_true")
+    parser.add_argument("--rounds", type=int, default=9)
+    o = parser.parse_args()
+    what = f"{'RMS' if o.rms else 'layer'} norm, {'backward' if o.backward else 'forward'}"
+    print(f"{torch.cuda.get_device_name()}, {what}")
+    names = ("copy", "torch", "ours")
+    print(f"{'dtype':6}{'columns':>8}{'MB':>5}", *(f"{n:>6}" for n in names), "of copy of torch")
+    for megabytes in o.megabytes:
+        for name in o.dtypes:
+            for columns in o.columns:
+                dtype, param_dtype = DTYPES[name], DTYPES[o.param_dtype or name]
+                r = measure(columns, dtype, param_dtype, megabytes, o.backward, o.rms, o.rounds)
+                print(
+                    f"{name:6}{columns:8}{megabytes:5}{r['copy']:7.2f}{r['torch']:7.2f}"
+                    f"{r['attnpress']:7.2f}{r['attnpress'] / r['copy']:9.3f}"
+                    f"{r['attnpress'] / r['torch']:10.2f}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""What layernorm's data cannot say: threads and shared memory of its tiles, which tiles are legal,
+and the rule that gives a variant one where tiles.toml has none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from generator.family import Family, family_of
+from generator.targets import load_targets
+from generator.tiles import Tile, make_tile, sized
+from generator.variant import Variant
+
+VECTOR_BYTES = 16  # of one access
+WARP = 32
+BLOCK_THREADS_MAX = 1024
+SM_REGISTERS = 65536
+SM_THREADS_MAX = 2048
+# Groups that share a block add up their sums in shared memory, 64 bytes a thread of them.
+GROUPED_THREADS_MAX = 512
+# Registers that kernels take beside what they hold of rows, weights and sums, at the least.
+OTHER_REGISTERS = {"fwd": 26, "bwd": 28}
+SPARE_REGISTERS = 14  # that the rule leaves beyond those
+LONG_TILES = {
+    "fwd": {"warps": 32, "step": 4},
+    "bwd_dx": {"warps": 32, "step": 1},
+    "bwd_params": {"warps": 8, "step": 2},
+    "bwd_reduce": {"warps": 16, "step": 8},
+}
+
+
+def family() -> Family:
+    return family_of("layernorm")
+
+
+def element_bytes(variant: Variant) -> int:
+    return 4 if variant.dtype == "fp32" else 2
+
+
+def row_vectors(variant: Variant) -> int:
+    """Vectors of a row of as many columns as the kernel takes."""
+    return variant.cols * element_bytes(variant) // VECTOR_BYTES
+
+
+def is_held(variant: Variant) -> bool:
+    """Whether the kernel reads a row once."""
+    if variant["pass"] == "fwd":
+        return variant.cols <= family().constants["held_cols_max"]
+    return variant["pass"] == "bwd"
+
+
+def threads(tile: Tile) -> int:
+    """Of a thread block."""
+    return WARP * tile.warps
+
+
+def smem_bytes(variant: Variant, tile: Tile) -> int:
+    """Dynamic shared memory of a thread block. The kernel asserts the same formula."""
+    if not tile.row_threads:
+        return 0
+    groups, matrices = threads(tile) // tile.row_threads, 2 if variant["pass"] == "bwd" else 1
+    row_bytes = variant.cols * element_bytes(variant)
+    return tile.slots * matrices * groups * row_bytes + tile.sums_in_shared * 2 * variant.cols * 4
+
+
+def held_registers(variant: Variant, tile: Tile) -> int:
+    """Registers that hold a thread's part of its rows, and what is kept from row to row."""
+    vectors = row_vectors(variant) // tile.row_threads
+    elements = VECTOR_BYTES // element_bytes(variant)
+    words = tile.weight_held * elements * (4 if variant.params == "fp32" else 2) // 4
+    if variant["pass"] == "fwd":
+        return vectors * (4 * (1 + tile.ahead) + 2 * words)
+    rows = 0 if tile.slots else 8 * (1 + tile.ahead)
+    return vectors * (rows + (0 if tile.sums_in_shared else 2 * elements) + words)
+
+
+def registers_left(variant: Variant, tile: Tile) -> int:
+    """Of those that a thread may have, at the most; negative: they cannot be enough."""
+    limit = min(SM_REGISTERS // (threads(tile) * tile.blocks), 255)
+    return limit - held_registers(variant, tile) - OTHER_REGISTERS[variant["pass"]]
+
+
+def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[str]:
+    """What is wrong with a tile for a variant, one sentence each; empty: legal."""
+    if not is_held(variant):
+        legal = tile.step > 0 and tile == make_tile(family(), warps=tile.warps, step=tile.step)
+        return [] if legal else ["this pass needs a tile such as w32v4"]
+    if tile.step or tile.row_threads < 1:
+        return ["rows that are read once need a tile such as w4t16b8ah"]
+    backward = variant["pass"] == "bwd"
+    vectors, groups = row_vectors(variant), threads(tile) // tile.row_threads
+    needed = smem_bytes(variant, tile)
+    most = load_targets().archs[variant.arch].block_smem_bytes
+    checks = (
+        (
+            tile.row_threads & (tile.row_threads - 1) == 0 and tile.row_threads >= 4,
+            f"row_threads {tile.row_threads} is not a power of two from 4 on",
+        ),
+        (threads(tile) % tile.row_threads == 0, "row_threads does not divide the threads"),
+        (vectors % tile.row_threads == 0, f"row_threads does not divide {vectors} vectors"),
+        (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
+        (backward or not tile.sums_in_shared, "sums are of the backward pass"),
+        (not tile.slots or not tile.ahead, "rows are loaded ahead to one place"),
+        (not tile.sums_in_shared or groups == 1, "sums in shared memory are of one row a block"),
+        (
+            not backward or groups == 1 or threads(tile) <= GROUPED_THREADS_MAX,
+            f"a block of several rows has at most {GROUPED_THREADS_MAX} threads",
+        ),
+        (registers_left(variant, tile) >= 0, "a thread has too few registers"),
+        (needed <= most, f"{needed} bytes of shared memory are over {most}"),
+        (tile.smem_bytes == needed, f"smem_bytes is {tile.smem_bytes}, not {needed}"),
+    )
+    return [sentence for holds, sentence in checks if not holds]
+
+
+def fill(variant: Variant) -> Tile:
+    """The rule's tile. bench/NOTES.md has the measurements."""
+    if not is_held(variant):
+        return make_tile(family(), **LONG_TILES[variant["pass"]])
+    candidates = _forward_tiles(variant) if variant["pass"] == "fwd" else _backward_tiles(variant)
+    for candidate in candidates:
+        tile = sized(variant, candidate)
+        while registers_left(variant, tile) < SPARE_REGISTERS and tile.blocks > 1:
+            tile = tile.replace(blocks=tile.blocks - 1)
+        if registers_left(variant, tile) >= SPARE_REGISTERS and not problems(variant, tile):
+            break
+    return tile
+
+
+def _walking(variant: Variant, each: int, sm_threads: int, short: int, **fields: int) -> Tile:
+    """A tile of `each` vectors a thread, or as many as 1024 threads leave, in blocks of at least
+    `short` threads, and as many blocks as make `sm_threads` threads of an SM."""
+    row_threads = min(max(row_vectors(variant) // each, 4), BLOCK_THREADS_MAX)
+    warps = max(row_threads, short) // WARP
+    blocks = max(sm_threads // (warps * WARP), 1)
+    return make_tile(family(), warps=warps, row_threads=row_threads, blocks=blocks, **fields)
+
+
+def _wide_parameters(variant: Variant) -> bool:
+    return variant.params == "fp32" and variant.dtype != "fp32"
+
+
+def _forward_tiles(variant: Variant) -> Iterator[Tile]:
+    """Two vectors of a row a thread while a quarter of a warp is enough, else four (three, where a
+    row has three times a power of two); the next row is loaded ahead, and weight and bias are kept,
+    where registers are enough for it."""
+    vectors = row_vectors(variant)
+    each = 3 if vectors % 3 == 0 else 2 if vectors < 4 * WARP else 4
+    sm_threads = 512 if each == 4 else 768
+    if not _wide_parameters(variant):
+        yield _walking(variant, each, sm_threads, 128, ahead=1, weight_held=1)
+    yield _walking(variant, each, sm_threads, 128, ahead=1)
+    yield _walking(variant, each, sm_threads, 128, slots=1)
+
+
+def _backward_tiles(variant: Variant) -> Iterator[Tile]:
+    """Two vectors of a row a thread, and the next row is loaded ahead; or three, where a row has
+    three times a power of two, and rows wait in shared memory, as longer ones do."""
+    each = 3 if row_vectors(variant) % 3 == 0 else 2
+    if each == 2 and row_vectors(variant) <= 1024 and not _wide_parameters(variant):
+        yield _walking(variant, each, 512, 256, ahead=1, weight_held=1)
+    sm_threads, short = (384, 128) if each == 3 else (512, 256)
+    for slots in (2, 1):
+        for more in (each, 2 * each):
+            for held in (1, 0):
+                yield _walking(variant, more, sm_threads, short, slots=slots, weight_held=held)

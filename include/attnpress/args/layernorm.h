@@ -1,0 +1,65 @@
+/* The arguments of the layernorm kernels: filled by the runtime, read by the kernels from constant
+ * memory. Host and device compile this same text. */
+#pragma once
+
+#include "attnpress/args/common.h"
+
+/* Row strides are in elements, and may be any; pointers are multiples of an element. A parameter
+ * that is NULL is 1 (weight) or 0 (bias). */
+typedef struct attnpress_layernorm_fwd_args {
+  const void *x;        /* (rows, columns) */
+  const void *residual; /* (rows, columns) or NULL */
+  const void *weight;   /* (columns) or NULL */
+  const void *bias;     /* (columns) or NULL */
+  void *y;              /* (rows, columns); may be x or residual, with its row stride */
+  void *sum;            /* (rows, columns), x + residual, where residual is given; may be either */
+  float *mean;          /* (rows) or NULL */
+  float *rstd;          /* (rows) or NULL */
+  int64_t rows;
+  int64_t x_row_stride, residual_row_stride, y_row_stride, sum_row_stride;
+  int32_t columns;  /* from 1 to the kernel's COLUMNS, if it has them */
+  float eps;        /* added to the variance, or to the mean square */
+  float per_column; /* 1 / columns */
+  int32_t reserved;
+} attnpress_layernorm_fwd_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_layernorm_fwd_args, x_row_stride, 72)
+ATTNPRESS_ASSERT_OFFSET(attnpress_layernorm_fwd_args, columns, 104)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_layernorm_fwd_args) == 120,
+                        "layout of attnpress_layernorm_fwd_args");
+
+/* Of the kernels that read rows of x and dy: dx, the parts of dweight and dbias, or both. */
+typedef struct attnpress_layernorm_bwd_args {
+  const void *x;       /* (rows, columns), what was normalised */
+  const void *dy;      /* (rows, columns) */
+  const void *weight;  /* (columns) or NULL */
+  const void *dsum;    /* (rows, columns) or NULL: added to dx */
+  const float *mean;   /* (rows); not of RMS norm */
+  const float *rstd;   /* (rows) */
+  void *dx;            /* (rows, columns); may be x, dy or dsum, with its row stride */
+  float *weight_parts; /* (parts, columns) or NULL: sums over some rows of dy (x - mean) rstd */
+  float *bias_parts;   /* (parts, columns) or NULL: sums over some rows of dy */
+  int64_t rows;
+  int64_t x_row_stride, dy_row_stride, dsum_row_stride, dx_row_stride;
+  int32_t columns;
+  float per_column; /* 1 / columns */
+  int32_t parts;    /* bwd_params: thread blocks that share the rows; bwd: those of the grid */
+  int32_t reserved;
+} attnpress_layernorm_bwd_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_layernorm_bwd_args, x_row_stride, 80)
+ATTNPRESS_ASSERT_OFFSET(attnpress_layernorm_bwd_args, columns, 112)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_layernorm_bwd_args) == 128,
+                        "layout of attnpress_layernorm_bwd_args");
+
+typedef struct attnpress_layernorm_reduce_args {
+  const float *weight_parts; /* (parts, columns), where dweight is given */
+  const float *bias_parts;   /* (parts, columns), where dbias is given */
+  void *dweight;             /* (columns) or NULL */
+  void *dbias;               /* (columns) or NULL */
+  int32_t columns, parts;
+} attnpress_layernorm_reduce_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_layernorm_reduce_args, columns, 32)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_layernorm_reduce_args) == 40,
+                        "layout of attnpress_layernorm_reduce_args");

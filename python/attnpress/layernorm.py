@@ -1,0 +1,335 @@
+"""Layer norm and RMS norm over the last dimension, and their gradients: PyTorch tensors on a GPU or
+the CPU, with autograd, and NumPy arrays.
+
+    y = attnpress.layernorm.layer_norm(x, weight, bias)
+    y, x = attnpress.layernorm.rms_norm(x, weight, residual=residual)  # of x + residual, and that
+
+Mirrors include/attnpress/layernorm.h.
+"""
+
+from __future__ import annotations
+
+import math
+from ctypes import (
+    Structure,
+    c_float,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_void_p,
+    sizeof,
+)
+
+from . import _library as c
+from ._rows import (
+    PLAN_ARGUMENTS,
+    declared,
+    library_of,
+    readable,
+    row_stride,
+    workspace_bytes,
+)
+
+COLUMNS_MAX = 1 << 20
+"""Of the last dimension."""
+
+
+class LayernormArgs(Structure):
+    """attnpress_layernorm_args"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("x", c_void_p),
+        ("residual", c_void_p),
+        ("weight", c_void_p),
+        ("bias", c_void_p),
+        ("y", c_void_p),
+        ("sum", c_void_p),
+        ("mean", c_void_p),
+        ("rstd", c_void_p),
+        ("rows", c_int64),
+        ("columns", c_int64),
+        ("x_row_stride", c_int64),
+        ("residual_row_stride", c_int64),
+        ("y_row_stride", c_int64),
+        ("sum_row_stride", c_int64),
+        ("dtype", c_int32),
+        ("param_dtype", c_int32),
+        ("rms", c_int32),
+        ("eps", c_float),
+    ]
+
+
+class LayernormBackwardArgs(Structure):
+    """attnpress_layernorm_backward_args"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("x", c_void_p),
+        ("dy", c_void_p),
+        ("weight", c_void_p),
+        ("dsum", c_void_p),
+        ("mean", c_void_p),
+        ("rstd", c_void_p),
+        ("dx", c_void_p),
+        ("dweight", c_void_p),
+        ("dbias", c_void_p),
+        ("rows", c_int64),
+        ("columns", c_int64),
+        ("x_row_stride", c_int64),
+        ("dy_row_stride", c_int64),
+        ("dsum_row_stride", c_int64),
+        ("dx_row_stride", c_int64),
+        ("dtype", c_int32),
+        ("param_dtype", c_int32),
+        ("rms", c_int32),
+        ("reserved", c_int32),
+        ("workspace", c_void_p),
+        ("workspace_bytes", c_size_t),
+    ]
+
+
+_forward = declared("attnpress_layernorm")
+_backward = declared("attnpress_layernorm_backward")
+_plan_backward = declared("attnpress_plan_layernorm_backward", PLAN_ARGUMENTS)
+
+
+def layer_norm(x, weight=None, bias=None, eps: float = 1e-5, residual=None, out=None):
+    """(x - mean) / sqrt(variance + eps) * weight + bias over the last dimension.
+
+    x: a PyTorch tensor (fp16, bf16, fp32; on a CUDA device or the CPU) or a NumPy array (float16,
+    float32, bfloat16 of ml_dtypes), of one dimension or more, the last at most COLUMNS_MAX. Any
+    strides: one whose last dimension is not contiguous, or whose other dimensions are not all one
+    stride apart, is copied first.
+    weight, bias: of x's last dimension, both of one dtype, which need not be x's; None: 1 and 0.
+    eps: positive.
+    residual: of x's shape and dtype: x + residual is normalised.
+    out: where the result goes, of x's shape and dtype, and x itself for in place; a new one where
+    None. Its rows have to lie one stride apart. Not where a gradient is recorded.
+
+    Returns y; with a residual (y, x + residual). On a GPU the work is queued on the current stream
+    of x's device. Gradients of PyTorch tensors are recorded. Raises ValueError or TypeError for
+    arguments that are not allowed, attnpress.Error for a call that failed.
+    """
+    return _norm(x, weight, bias, eps, residual, out, rms=False)
+
+
+def rms_norm(x, weight=None, eps: float = 1e-5, residual=None, out=None):
+    """x / sqrt(mean of squares + eps) * weight over the last dimension. All as in layer_norm()."""
+    return _norm(x, weight, None, eps, residual, out, rms=True)
+
+
+def forward(x, weight=None, bias=None, eps: float = 1e-5, residual=None, out=None, rms=False):
+    """What the norms above are made of, without autograd: (y, sum, mean, rstd). sum is x + residual
+    or, where there is none, x itself; mean, None with rms, and rstd are fp32, of x's leading
+    dimensions."""
+    library = library_of("x", x)
+    _check_parameters(library, x, weight, bias)
+    _check_kinds(library, residual=residual, out=out)
+    library.check(("x", "residual"), (x, x if residual is None else residual), out)
+    eps = float(eps)
+    if not (math.isfinite(eps) and c_float(eps).value > 0.0):
+        raise ValueError(f"eps is {eps}; it must be positive and finite in single precision")
+    rows, columns = _extents(x)
+    y = library.empty_like(x) if out is None else out
+    total = x if residual is None else library.empty_like(x)
+    mean = None if rms else library.empty(x.shape[:-1], "float32", x)
+    rstd = library.empty(x.shape[:-1], "float32", x)
+    if rows == 0 or columns == 0:
+        return y, total, mean, rstd
+    args = LayernormArgs(struct_size=sizeof(LayernormArgs), rows=rows, columns=columns, eps=eps)
+    args.dtype, args.rms = library.dtype(x), int(rms)
+    kept = [  # until the call is made
+        _give_rows(library, args, "x", x),
+        _give_rows(library, args, "residual", residual),
+        _give_output(library, args, "y", y),
+        _give_parameters(library, args, weight=weight, bias=bias),
+    ]
+    if residual is not None:
+        _give_output(library, args, "sum", total)
+    args.mean = None if mean is None else library.address(mean)
+    args.rstd = library.address(rstd)
+    library.run(_forward, args, x)
+    del kept
+    return y, total, mean, rstd
+
+
+def backward(dy, x, rstd, mean=None, weight=None, dsum=None, needs=(True, True, True), rms=False):
+    """The gradients (dx, dweight, dbias) of forward(), whose sum is x here; None for those that
+    `needs` says are not wanted, except dx. dy: the gradient by y; dsum: that by the sum, which is
+    added to dx, the gradient by both x and the residual. dweight and dbias have the weight's dtype,
+    or x's where there is none."""
+    library = library_of("dy", dy)
+    _check_parameters(library, x, weight, None)
+    _check_kinds(library, x=x, dsum=dsum, mean=mean, rstd=rstd)
+    library.check(("dy", "x", "dsum"), (dy, x, dy if dsum is None else dsum), None)
+    if mean is None and not rms:
+        raise ValueError("mean is None; the gradient of layer norm needs what forward() returned")
+    rows, columns = _extents(x)
+    kind = x if weight is None else weight
+    dx = library.empty_like(x)
+    dweight = library.empty(x.shape[-1:], kind.dtype, x) if needs[1] else None
+    dbias = library.empty(x.shape[-1:], kind.dtype, x) if needs[2] else None
+    if columns == 0 or (rows == 0 and dweight is None and dbias is None):
+        return dx, dweight, dbias
+    args = LayernormBackwardArgs(
+        struct_size=sizeof(LayernormBackwardArgs), rows=rows, columns=columns
+    )
+    args.dtype, args.rms = library.dtype(x), int(rms)
+    kept = [  # until the call is made
+        _give_rows(library, args, "x", x),
+        _give_rows(library, args, "dy", dy),
+        _give_rows(library, args, "dsum", dsum),
+        _give_output(library, args, "dx", dx),
+        _give_parameters(library, args, weight=weight),
+        _give_moments(library, args, mean=None if rms else mean, rstd=rstd),
+    ]
+    args.param_dtype = library.dtype(kind)
+    args.dweight = None if dweight is None else library.address(dweight)
+    args.dbias = None if dbias is None else library.address(dbias)
+    with library.on_device(x) as backend:
+        workspace = library.workspace(x, _workspace_bytes(backend, args))
+        if workspace is not None:
+            args.workspace, args.workspace_bytes = library.address(workspace), len(workspace)
+        library.run(_backward, args, x)
+    del kept
+    return dx, dweight, dbias
+
+
+# ---- Arguments -----------------------------------------------------------------------------------
+
+
+def _check_kinds(library, **values) -> None:
+    for name, value in values.items():
+        if value is not None and not isinstance(value, library.kind):
+            raise TypeError(
+                f"{name} is {type(value).__name__}; with x it must be {library.kind.__name__}"
+            )
+
+
+def _check_parameters(library, x, weight, bias) -> None:
+    _check_kinds(library, x=x, weight=weight, bias=bias)
+    given = [(n, v) for n, v in (("weight", weight), ("bias", bias)) if v is not None]
+    for name, value in given:
+        if tuple(value.shape) != tuple(x.shape[-1:]):
+            raise ValueError(
+                f"{name} has shape {tuple(value.shape)}; it must be {tuple(x.shape[-1:])}, x's "
+                "last dimension"
+            )
+        if value.dtype != given[0][1].dtype:
+            raise ValueError(
+                f"weight has dtype {weight.dtype} and bias {bias.dtype}; they must be equal"
+            )
+        library.check_place(name, value, x)
+
+
+def _extents(x) -> tuple[int, int]:
+    """Rows and columns."""
+    if not x.shape:
+        raise ValueError("x has no dimensions; one or more are needed")
+    return math.prod(x.shape[:-1]), x.shape[-1]
+
+
+def _give_rows(library, args: Structure, name: str, value):
+    """Puts an input into the struct; what has to live until the call is made."""
+    if value is None or args.rows == 0:
+        return None
+    value = readable(library, value)
+    setattr(args, name, library.address(value))
+    setattr(args, f"{name}_row_stride", row_stride(value.shape, library.strides(value)))
+    return value
+
+
+def _give_output(library, args: Structure, name: str, value):
+    if args.rows == 0:
+        return None
+    stride = row_stride(value.shape, library.strides(value))
+    if stride is None:
+        raise ValueError(
+            f"out has strides {library.strides(value)}; its last dimension must be contiguous and "
+            "its rows one stride apart"
+        )
+    setattr(args, name, library.address(value))
+    setattr(args, f"{name}_row_stride", stride)
+    return value
+
+
+def _give_parameters(library, args: Structure, **values) -> list:
+    kept = []
+    for name, value in values.items():
+        if value is not None:
+            kept.append(library.contiguous_if_not(value))
+            setattr(args, name, library.address(kept[-1]))
+            args.param_dtype = library.dtype(value)
+    return kept
+
+
+def _give_moments(library, args: Structure, **values) -> list:
+    kept = []
+    for name, value in values.items():
+        if value is None:
+            continue
+        if library.dtype(value) != c.FP32 or math.prod(value.shape) != args.rows:
+            raise ValueError(
+                f"{name} has dtype {value.dtype} and shape {tuple(value.shape)}; it must be fp32, "
+                f"one of each of the {args.rows} rows"
+            )
+        kept.append(library.contiguous_if_not(value))
+        setattr(args, name, library.address(kept[-1]))
+    return kept
+
+
+def _workspace_bytes(backend: int, args: LayernormBackwardArgs) -> int:
+    """What a call on the current device needs."""
+    if backend == c.CPU or not (args.dweight or args.dbias):
+        return 0
+    key = (
+        args.rows, args.columns, args.dtype, args.param_dtype, args.rms, bool(args.dweight),
+        bool(args.dbias),
+    )  # fmt: skip
+    return workspace_bytes(_plan_backward, args, key)
+
+
+# ---- Autograd ------------------------------------------------------------------------------------
+
+_functions: dict[str, type] = {}
+
+
+def _norm(x, weight, bias, eps, residual, out, rms: bool):
+    library = library_of("x", x)
+    _check_kinds(library, weight=weight, bias=bias, residual=residual, out=out)
+    if not library.records(x, weight, bias, residual, out):
+        y, total, _, _ = forward(x, weight, bias, eps, residual, out, rms)
+        return y if residual is None else (y, total)
+    if out is not None:
+        raise ValueError("out is given and a gradient is to be recorded; out must be None then")
+    y, total = _function().apply(x, weight, bias, eps, residual, rms)
+    return y if residual is None else (y, total)
+
+
+def _function() -> type:
+    """The torch.autograd.Function, made when the first gradient is recorded."""
+    if "norm" in _functions:
+        return _functions["norm"]
+    import torch
+
+    class Norm(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, weight, bias, eps, residual, rms):
+            y, total, mean, rstd = forward(x, weight, bias, eps, residual, None, rms)
+            ctx.rms, ctx.has_residual = rms, residual is not None
+            ctx.set_materialize_grads(False)
+            ctx.save_for_backward(total, weight, mean, rstd)
+            return y, (total if ctx.has_residual else None)
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx, dy, dsum):
+            total, weight, mean, rstd = ctx.saved_tensors
+            if dy is None:  # only the sum was used
+                return dsum, None, None, None, dsum if ctx.has_residual else None, None
+            needs = (True, ctx.needs_input_grad[1], ctx.needs_input_grad[2])
+            dx, dweight, dbias = backward(dy, total, rstd, mean, weight, dsum, needs, ctx.rms)
+            return dx, dweight, dbias, None, dx if ctx.has_residual else None, None
+
+    return _functions.setdefault("norm", Norm)

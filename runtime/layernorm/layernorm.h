@@ -1,0 +1,80 @@
+/* The parts of the layernorm family, in the order of a call: validate -> plan -> kernel arguments,
+ * or the CPU backend. operation.c puts them together. */
+#pragma once
+#include "attnpress/args/layernorm.h"
+#include "attnpress/layernorm.h"
+#include "call.h"
+#include "../generated/families.h"
+
+enum { AP_LAYERNORM_TENSORS = 4 };
+
+/** A tensor of a call: (rows, columns), rows `stride` elements apart. */
+typedef struct ap_layernorm_tensor {
+  const char *name, *stride_name; /* in sentences */
+  void *data;                     /* an input's is only read; NULL: it is not there */
+  int64_t stride;
+  int32_t output;   /* 1: it is written */
+  int32_t optional; /* 1: it may be NULL */
+} ap_layernorm_tensor;
+
+/** The places of tensors. */
+enum {
+  AP_LAYERNORM_X = 0,
+  AP_LAYERNORM_RESIDUAL = 1, /* forward */
+  AP_LAYERNORM_Y = 2,
+  AP_LAYERNORM_SUM = 3,
+  AP_LAYERNORM_DY = 1, /* backward */
+  AP_LAYERNORM_DSUM = 2,
+  AP_LAYERNORM_DX = 3
+};
+
+/** A call of either pass, checked. In a range rows and columns are maxima, and 0 stands for any. */
+typedef struct ap_layernorm_problem {
+  int32_t backward;
+  ap_layernorm_tensor tensor[AP_LAYERNORM_TENSORS];
+  const void *weight, *bias;
+  void *dweight, *dbias; /* backward */
+  float *mean, *rstd;    /* backward: only read */
+  int64_t rows, columns;
+  int32_t dtype, param_dtype;
+  int32_t rms;
+  float eps;
+} ap_layernorm_problem;
+
+static inline int64_t ap_layernorm_bytes(int32_t dtype) {
+  return dtype == ATTNPRESS_FP32 ? 4 : 2;
+}
+
+/** Whether sums over the rows are asked for. */
+static inline int ap_layernorm_has_sums(const ap_layernorm_problem *p) {
+  return p->dweight != NULL || p->dbias != NULL;
+}
+
+/** "fp16" */
+const char *ap_layernorm_dtype_name(int32_t dtype);
+
+/* ---- validate.c ------------------------------------------------------------------------------ */
+
+/** Checks a problem that holds what the caller gave, and fills in its defaults. */
+attnpress_status ap_layernorm_validate(ap_layernorm_problem *problem, ap_check how);
+
+/* ---- plan.c ---------------------------------------------------------------------------------- */
+
+/** What a call launches: fwd; or bwd, or bwd_params; bwd_reduce; bwd_dx. In a range, each kernel
+ * that one of its calls may take. */
+typedef struct ap_layernorm_plan {
+  ap_launches base;
+  int32_t parts; /* of dweight and dbias */
+} ap_layernorm_plan;
+
+attnpress_status ap_layernorm_plan_call(const ap_layernorm_problem *problem,
+                                        const ap_device *device, int32_t range,
+                                        ap_layernorm_plan *plan);
+
+/* ---- cpu.c ----------------------------------------------------------------------------------- */
+
+/** num_threads: 0 is all cores. */
+attnpress_status ap_layernorm_cpu(const ap_layernorm_problem *problem, int32_t num_threads);
+/** The same with one instruction set, which the processor has. */
+attnpress_status ap_layernorm_cpu_isa(const ap_layernorm_problem *problem, int32_t num_threads,
+                                      int isa);

@@ -1,0 +1,267 @@
+/* Layer norm, RMS norm and their gradients: the operations that call.c carries out, and their public
+ * functions. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "layernorm/layernorm.h"
+
+/* Sizes in the first version of the header; they never change. */
+enum { ARGS_FIRST_BYTES = 136, BACKWARD_ARGS_FIRST_BYTES = 160 };
+
+/** A checked call. */
+typedef struct layernorm_call {
+  ap_call base;
+  ap_layernorm_problem problem;
+} layernorm_call;
+
+/** A call that is run: the argument block of the launch at hand, beside what it was checked to be. */
+typedef struct layernorm_run {
+  layernorm_call call;
+  union {
+    attnpress_layernorm_fwd_args forward;
+    attnpress_layernorm_bwd_args backward;
+    attnpress_layernorm_reduce_args reduce;
+  } block;
+} layernorm_run;
+
+static const ap_layernorm_problem *problem_of(const ap_call *base) {
+  return &((const layernorm_call *)base)->problem;
+}
+
+/* ---- Check and plan -------------------------------------------------------------------------- */
+
+static ap_layernorm_tensor input(const char *name, const char *stride_name, const void *data,
+                                 int64_t stride, int optional) {
+  return (ap_layernorm_tensor){name, stride_name, ATTNPRESS_DATA(data), stride, 0, optional};
+}
+
+static attnpress_status check_forward(const void *args, ap_check how, ap_call *base) {
+  attnpress_layernorm_args a;
+  FORWARD_IF(ap_copy_struct(args, &a, sizeof a, ARGS_FIRST_BYTES, "args"));
+  ap_layernorm_problem *p = &((layernorm_call *)base)->problem;
+  *base = (ap_call){NULL, 0};
+  *p = (ap_layernorm_problem){
+      .tensor = {[AP_LAYERNORM_X] = input("x", "x_row_stride", a.x, a.x_row_stride, 0),
+                 [AP_LAYERNORM_RESIDUAL] =
+                     input("residual", "residual_row_stride", a.residual, a.residual_row_stride, 1),
+                 [AP_LAYERNORM_Y] = {"y", "y_row_stride", a.y, a.y_row_stride, 1, 0},
+                 [AP_LAYERNORM_SUM] = {"sum", "sum_row_stride", a.sum, a.sum_row_stride, 1, 1}},
+      .weight = a.weight,
+      .bias = a.bias,
+      .mean = a.mean,
+      .rstd = a.rstd,
+      .rows = a.rows,
+      .columns = a.columns,
+      .dtype = a.dtype,
+      .param_dtype = a.param_dtype,
+      .rms = a.rms,
+      .eps = a.eps};
+  return ap_layernorm_validate(p, how);
+}
+
+static attnpress_status check_backward(const void *args, ap_check how, ap_call *base) {
+  attnpress_layernorm_backward_args a;
+  FORWARD_IF(ap_copy_struct(args, &a, sizeof a, BACKWARD_ARGS_FIRST_BYTES, "args"));
+  ap_layernorm_problem *p = &((layernorm_call *)base)->problem;
+  *base = (ap_call){a.workspace, a.workspace_bytes};
+  *p = (ap_layernorm_problem){
+      .backward = 1,
+      .tensor = {[AP_LAYERNORM_X] = input("x", "x_row_stride", a.x, a.x_row_stride, 0),
+                 [AP_LAYERNORM_DY] = input("dy", "dy_row_stride", a.dy, a.dy_row_stride, 0),
+                 [AP_LAYERNORM_DSUM] =
+                     input("dsum", "dsum_row_stride", a.dsum, a.dsum_row_stride, 1),
+                 [AP_LAYERNORM_DX] = {"dx", "dx_row_stride", a.dx, a.dx_row_stride, 1, 0}},
+      .weight = a.weight,
+      .dweight = a.dweight,
+      .dbias = a.dbias,
+      .mean = ATTNPRESS_DATA(a.mean),
+      .rstd = ATTNPRESS_DATA(a.rstd),
+      .rows = a.rows,
+      .columns = a.columns,
+      .dtype = a.dtype,
+      .param_dtype = a.param_dtype,
+      .rms = a.rms};
+  return ap_layernorm_validate(p, how);
+}
+
+static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,
+                             ap_launches *launches) {
+  return ap_layernorm_plan_call(problem_of(base), device, range, (ap_layernorm_plan *)launches);
+}
+
+/* ---- Which calls a plan serves --------------------------------------------------------------- */
+
+static attnpress_status check_extent(const char *name, int64_t value, int64_t planned,
+                                     int32_t range) {
+  if (range == ATTNPRESS_UP_TO)
+    RETURN_IF(planned != 0 && value > planned, ATTNPRESS_INVALID_ARGUMENT,
+              "%s is %" PRId64 "; the plan serves up to %" PRId64, name, value, planned);
+  else
+    RETURN_IF(value != planned, ATTNPRESS_INVALID_ARGUMENT,
+              "%s is %" PRId64 " and was %" PRId64 " when the plan was made", name, value, planned);
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status check_given(const char *name, const void *value, const void *planned,
+                                    int32_t range) {
+  const int more = value != NULL && planned == NULL, fewer = value == NULL && planned != NULL;
+  RETURN_IF(more || (fewer && range == ATTNPRESS_ONE_CALL), ATTNPRESS_INVALID_ARGUMENT,
+            "%s is %s and was %s when the plan was made", name, more ? "given" : "NULL",
+            more ? "NULL" : "given");
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status serves(const ap_call *base, const ap_call *planned_base, int32_t range) {
+  const ap_layernorm_problem *p = problem_of(base), *planned = problem_of(planned_base);
+  FORWARD_IF(check_extent("dtype", p->dtype, planned->dtype, ATTNPRESS_ONE_CALL));
+  FORWARD_IF(check_extent("param_dtype", p->param_dtype, planned->param_dtype, ATTNPRESS_ONE_CALL));
+  FORWARD_IF(check_extent("rms", p->rms, planned->rms, ATTNPRESS_ONE_CALL));
+  FORWARD_IF(check_given("dweight", p->dweight, planned->dweight, range));
+  FORWARD_IF(check_given("dbias", p->dbias, planned->dbias, range));
+  FORWARD_IF(check_extent("rows", p->rows, planned->rows, range));
+  return check_extent("columns", p->columns, planned->columns, range);
+}
+
+/* ---- Kernel arguments ------------------------------------------------------------------------ */
+
+static attnpress_layernorm_fwd_args forward_block(const ap_layernorm_problem *p) {
+  const ap_layernorm_tensor *t = p->tensor;
+  return (attnpress_layernorm_fwd_args){.x = t[AP_LAYERNORM_X].data,
+                                        .residual = t[AP_LAYERNORM_RESIDUAL].data,
+                                        .weight = p->weight,
+                                        .bias = p->bias,
+                                        .y = t[AP_LAYERNORM_Y].data,
+                                        .sum = t[AP_LAYERNORM_SUM].data,
+                                        .mean = p->mean,
+                                        .rstd = p->rstd,
+                                        .rows = p->rows,
+                                        .x_row_stride = t[AP_LAYERNORM_X].stride,
+                                        .residual_row_stride = t[AP_LAYERNORM_RESIDUAL].stride,
+                                        .y_row_stride = t[AP_LAYERNORM_Y].stride,
+                                        .sum_row_stride = t[AP_LAYERNORM_SUM].stride,
+                                        .columns = (int32_t)p->columns,
+                                        .eps = p->eps,
+                                        .per_column = 1.0f / (float)p->columns};
+}
+
+/** The parts of dweight come first in the workspace, those of dbias follow. */
+static void find_parts(const layernorm_call *call, int32_t parts, float **weight, float **bias) {
+  const ap_layernorm_problem *p = &call->problem;
+  float *const first = call->base.workspace;
+  const int64_t each = ((int64_t)parts * p->columns + 3) / 4 * 4; /* aligned to 16 bytes */
+  *weight = p->dweight == NULL ? NULL : first;
+  *bias = p->dbias == NULL || p->dweight == NULL || parts == 0 ? first : first + each;
+  if (p->dbias == NULL)
+    *bias = NULL;
+}
+
+static attnpress_layernorm_bwd_args backward_block(const layernorm_call *call, int32_t pass,
+                                                   int32_t parts) {
+  const ap_layernorm_problem *p = &call->problem;
+  const ap_layernorm_tensor *t = p->tensor;
+  attnpress_layernorm_bwd_args block = {.x = t[AP_LAYERNORM_X].data,
+                                        .dy = t[AP_LAYERNORM_DY].data,
+                                        .weight = p->weight,
+                                        .dsum = t[AP_LAYERNORM_DSUM].data,
+                                        .mean = p->mean,
+                                        .rstd = p->rstd,
+                                        .dx = t[AP_LAYERNORM_DX].data,
+                                        .rows = p->rows,
+                                        .x_row_stride = t[AP_LAYERNORM_X].stride,
+                                        .dy_row_stride = t[AP_LAYERNORM_DY].stride,
+                                        .dsum_row_stride = t[AP_LAYERNORM_DSUM].stride,
+                                        .dx_row_stride = t[AP_LAYERNORM_DX].stride,
+                                        .columns = (int32_t)p->columns,
+                                        .per_column = 1.0f / (float)p->columns,
+                                        .parts = parts};
+  if (pass != AP_LAYERNORM_PASS_BWD_DX)
+    find_parts(call, parts, &block.weight_parts, &block.bias_parts);
+  return block;
+}
+
+static attnpress_layernorm_reduce_args reduce_block(const layernorm_call *call, int32_t parts) {
+  float *weight, *bias;
+  find_parts(call, parts, &weight, &bias);
+  return (attnpress_layernorm_reduce_args){.weight_parts = weight,
+                                           .bias_parts = bias,
+                                           .dweight = call->problem.dweight,
+                                           .dbias = call->problem.dbias,
+                                           .columns = (int32_t)call->problem.columns,
+                                           .parts = parts};
+}
+
+static attnpress_status arguments(const ap_driver *driver, ap_call *base,
+                                  const ap_launches *launches, int index, void **block) {
+  layernorm_run *run = (layernorm_run *)base;
+  const int32_t pass = launches->launch[index].variant.axis[AP_LAYERNORM_PASS];
+  const int32_t parts = ((const ap_layernorm_plan *)launches)->parts;
+  (void)driver;
+  *block = &run->block;
+  if (pass == AP_LAYERNORM_PASS_FWD)
+    run->block.forward = forward_block(&run->call.problem);
+  else if (pass == AP_LAYERNORM_PASS_BWD_REDUCE)
+    run->block.reduce = reduce_block(&run->call, parts);
+  else
+    run->block.backward = backward_block(&run->call, pass, parts);
+  return ATTNPRESS_OK;
+}
+
+/* ---- The CPU --------------------------------------------------------------------------------- */
+
+static attnpress_status run_cpu(const ap_call *base, int32_t num_threads) {
+  return ap_layernorm_cpu(problem_of(base), num_threads);
+}
+
+static void describe_cpu(const ap_call *base, attnpress_info *info) {
+  const ap_layernorm_problem *p = problem_of(base);
+  snprintf(info->stem, sizeof info->stem, "cpu_layernorm_%s%s_%s_w%s", p->backward ? "bwd" : "fwd",
+           p->rms ? "_rms" : "", ap_layernorm_dtype_name(p->dtype),
+           ap_layernorm_dtype_name(p->param_dtype));
+}
+
+/* ---- The operations -------------------------------------------------------------------------- */
+
+static attnpress_status run_planned(const attnpress_plan *planned, const void *args, void *stream) {
+  layernorm_run run;
+  ap_layernorm_plan fresh;
+  return ap_plan_run(planned, args, stream, &run.call.base, &fresh.base);
+}
+
+#define OPERATION(function, check_function)                                                        \
+  {                                                                                                \
+    .name = function, .call_bytes = sizeof(layernorm_call),                                        \
+    .plan_bytes = sizeof(ap_layernorm_plan), .check = check_function, .plan = plan,                \
+    .serves = serves, .arguments = arguments, .run_cpu = run_cpu, .describe_cpu = describe_cpu,    \
+    .run_planned = run_planned                                                                     \
+  }
+static const ap_operation forward = OPERATION("attnpress_layernorm", check_forward);
+static const ap_operation backward = OPERATION("attnpress_layernorm_backward", check_backward);
+
+attnpress_status attnpress_layernorm(attnpress_handle *handle, const attnpress_layernorm_args *args,
+                                     void *stream) {
+  layernorm_run run;
+  ap_layernorm_plan launches;
+  return ap_call_run(handle, &forward, args, stream, &run.call.base, &launches.base);
+}
+
+attnpress_status attnpress_plan_layernorm(attnpress_handle *handle,
+                                          const attnpress_layernorm_args *args,
+                                          const attnpress_plan_options *options,
+                                          attnpress_plan **made) {
+  return ap_plan_make(handle, &forward, args, options, made);
+}
+
+attnpress_status attnpress_layernorm_backward(attnpress_handle *handle,
+                                              const attnpress_layernorm_backward_args *args,
+                                              void *stream) {
+  layernorm_run run;
+  ap_layernorm_plan launches;
+  return ap_call_run(handle, &backward, args, stream, &run.call.base, &launches.base);
+}
+
+attnpress_status attnpress_plan_layernorm_backward(attnpress_handle *handle,
+                                                   const attnpress_layernorm_backward_args *args,
+                                                   const attnpress_plan_options *options,
+                                                   attnpress_plan **made) {
+  return ap_plan_make(handle, &backward, args, options, made);
+}

@@ -1,0 +1,239 @@
+/* Decides how a layer norm is run: the kernel whose rows have room for the columns, what adds up the
+ * sums over the rows, and their grids. Pure: it depends on shapes and the device's numbers, and
+ * touches nothing. */
+#include "layernorm/layernorm.h"
+
+#include <inttypes.h>
+
+#include "press/target.h"
+
+enum {
+  SUM_BLOCK_COLUMNS = 32,      /* of a thread block of bwd_reduce */
+  PARAMS_BLOCKS_OF_SM = 4,     /* thread blocks of bwd_params that an SM is given */
+  OVERLAP_CAPABILITY_MIN = 90, /* where kernels can wait for those before them */
+  PARTS_ALIGNMENT_BYTES = 16,  /* of weight_parts and bias_parts */
+  VECTOR_BYTES = 16
+};
+
+static const ap_set *classes(void) {
+  return &ap_families[AP_FAMILY_LAYERNORM]->axes[AP_LAYERNORM_COLS].domain;
+}
+
+/** The place of the first class of columns that has room for `columns`. */
+static int32_t first_class(int64_t columns) {
+  int32_t i = 0;
+  while (i < classes()->count - 1 && classes()->values[i] < columns)
+    ++i;
+  return i;
+}
+
+/** How many classes have one kernel for dx and the sums. */
+static int32_t backward_classes(void) {
+  return first_class(AP_LAYERNORM_BWD_COLS_MAX) + 1;
+}
+
+/** A kernel of a class on a device. *fits: 0 where there is none, or the device has too little
+ * shared memory. */
+static attnpress_status find_kernel(const ap_layernorm_problem *p, const ap_device *device,
+                                    int32_t pass, int32_t class, ap_launch *launch, int *fits) {
+  const int sums = pass == AP_LAYERNORM_PASS_BWD_REDUCE;
+  ap_variant *v = &launch->variant;
+  *launch = (ap_launch){.variant.family = AP_FAMILY_LAYERNORM, .num_splits = 1};
+  v->axis[AP_LAYERNORM_PASS] = pass;
+  v->axis[AP_LAYERNORM_NORM] = p->rms && !sums ? AP_LAYERNORM_NORM_RMS : AP_LAYERNORM_NORM_LAYER;
+  v->axis[AP_LAYERNORM_COLS] = classes()->values[class];
+  v->axis[AP_LAYERNORM_DTYPE] = sums ? ATTNPRESS_FP32 : p->dtype;
+  v->axis[AP_LAYERNORM_PARAMS] =
+      pass == AP_LAYERNORM_PASS_BWD_PARAMS ? ATTNPRESS_FP32 : p->param_dtype;
+  const ap_route *route = ap_next_route(v, device->capability, NULL);
+  v->axis[AP_LAYERNORM_ARCH] = route->arch;
+  launch->target = route->target;
+  *fits = ap_variant_is_legal(v);
+  if (!*fits)
+    return ATTNPRESS_OK;
+  FORWARD_IF(ap_find_tile(v, launch->target, &launch->tile));
+  *fits = launch->tile.smem_bytes <= ap_find_target(launch->target)->smem_per_block_bytes;
+  return ATTNPRESS_OK;
+}
+
+/** A kernel of rows of any number of columns. */
+static attnpress_status find_long_kernel(const ap_layernorm_problem *p, const ap_device *device,
+                                         int32_t pass, ap_launch *launch) {
+  int fits;
+  return find_kernel(p, device, pass, classes()->count - 1, launch, &fits);
+}
+
+static int32_t field(const ap_launch *launch, int32_t which) {
+  return launch->tile.field[which];
+}
+
+/** Rows that a thread block has at a time. */
+static int64_t block_rows(const ap_launch *launch) {
+  const int32_t row_threads = field(launch, AP_LAYERNORM_TILE_ROW_THREADS);
+  return row_threads == 0 ? 1 : launch->tile.threads / row_threads;
+}
+
+static int64_t divide_up(int64_t a, int64_t b) {
+  return a / b + (a % b != 0);
+}
+
+static int64_t at_most(int64_t value, int64_t most) {
+  return value < most ? value : most;
+}
+
+/** A thread block for every row. */
+static attnpress_status set_grid(const ap_layernorm_problem *p, ap_launch *launch) {
+  RETURN_IF(p->rows > INT32_MAX, ATTNPRESS_NOT_SUPPORTED,
+            "rows is %" PRId64 "; with %" PRId64 " columns a launch has at most %d", p->rows,
+            p->columns, INT32_MAX);
+  launch->grid = (uint32_t)p->rows;
+  return ATTNPRESS_OK;
+}
+
+/** As many thread blocks as the device has room for: they walk over the rows. */
+static void set_walking_grid(const ap_layernorm_problem *p, const ap_device *device,
+                             ap_launch *launch) {
+  launch->grid =
+      (uint32_t)at_most(divide_up(p->rows, block_rows(launch)),
+                        (int64_t)device->sm_count * field(launch, AP_LAYERNORM_TILE_BLOCKS));
+}
+
+/* ---- One call -------------------------------------------------------------------------------- */
+
+static attnpress_status plan_forward(const ap_layernorm_problem *p, const ap_device *device,
+                                     ap_launches *plan) {
+  ap_launch *launch = &plan->launch[0];
+  int fits = 0;
+  /* The last class has no need of shared memory: it runs everywhere. */
+  for (int32_t class = first_class(p->columns); !fits; ++class)
+    FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_FWD, class, launch, &fits));
+  plan->count = 1;
+  if (field(launch, AP_LAYERNORM_TILE_ROW_THREADS) == 0)
+    return set_grid(p, launch);
+  set_walking_grid(p, device, launch);
+  return ATTNPRESS_OK;
+}
+
+/** Bytes of the parts of one or two sums. */
+static size_t parts_bytes(const ap_layernorm_problem *p, int64_t parts_columns) {
+  const size_t each = (size_t)parts_columns * sizeof(float);
+  const size_t aligned =
+      (each + PARTS_ALIGNMENT_BYTES - 1) / PARTS_ALIGNMENT_BYTES * PARTS_ALIGNMENT_BYTES;
+  return aligned * (size_t)((p->dweight != NULL) + (p->dbias != NULL));
+}
+
+/** bwd_reduce, behind what makes the parts. */
+static attnpress_status plan_reduce(const ap_layernorm_problem *p, const ap_device *device,
+                                    ap_layernorm_plan *plan) {
+  ap_launch *launch = &plan->base.launch[plan->base.count++];
+  FORWARD_IF(find_long_kernel(p, device, AP_LAYERNORM_PASS_BWD_REDUCE, launch));
+  launch->grid = (uint32_t)(divide_up(p->columns, SUM_BLOCK_COLUMNS) *
+                            ((p->dweight != NULL) + (p->dbias != NULL)));
+  launch->overlaps = device->capability >= OVERLAP_CAPABILITY_MIN;
+  plan->base.workspace_bytes = parts_bytes(p, plan->parts * p->columns);
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status plan_at_once(const ap_layernorm_problem *p, const ap_device *device,
+                                     ap_layernorm_plan *plan) {
+  ap_launch *launch = &plan->base.launch[0];
+  set_walking_grid(p, device, launch);
+  plan->parts = (int32_t)launch->grid;
+  plan->base.count = 1;
+  return ap_layernorm_has_sums(p) ? plan_reduce(p, device, plan) : ATTNPRESS_OK;
+}
+
+/** Thread blocks of bwd_params beside each other. */
+static int64_t column_blocks(const ap_layernorm_problem *p, int64_t columns) {
+  return divide_up(columns, 32 * (VECTOR_BYTES / ap_layernorm_bytes(p->dtype)));
+}
+
+/** dx comes last: it may lie over what the sums are made of. */
+static attnpress_status plan_in_turn(const ap_layernorm_problem *p, const ap_device *device,
+                                     ap_layernorm_plan *plan) {
+  ap_launches *base = &plan->base;
+  base->count = 0;
+  if (ap_layernorm_has_sums(p)) {
+    ap_launch *launch = &base->launch[base->count++];
+    FORWARD_IF(find_long_kernel(p, device, AP_LAYERNORM_PASS_BWD_PARAMS, launch));
+    const int64_t beside = column_blocks(p, p->columns);
+    const int64_t wanted = (int64_t)device->sm_count * PARAMS_BLOCKS_OF_SM / beside;
+    const int64_t most = divide_up(p->rows, (int64_t)launch->tile.threads / 32 *
+                                                field(launch, AP_LAYERNORM_TILE_STEP));
+    plan->parts = (int32_t)at_most(wanted > 1 ? wanted : 1, most);
+    launch->grid = (uint32_t)(plan->parts * beside);
+    FORWARD_IF(plan_reduce(p, device, plan));
+  }
+  ap_launch *launch = &base->launch[base->count++];
+  FORWARD_IF(find_long_kernel(p, device, AP_LAYERNORM_PASS_BWD_DX, launch));
+  return set_grid(p, launch);
+}
+
+static attnpress_status plan_backward(const ap_layernorm_problem *p, const ap_device *device,
+                                      ap_layernorm_plan *plan) {
+  int fits = 0;
+  if (p->rows == 0) /* the sums of nothing are 0 */
+    return plan_reduce(p, device, plan);
+  for (int32_t class = first_class(p->columns); !fits && class < backward_classes(); ++class)
+    FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_BWD, class, &plan->base.launch[0], &fits));
+  return fits ? plan_at_once(p, device, plan) : plan_in_turn(p, device, plan);
+}
+
+/* ---- A range --------------------------------------------------------------------------------- */
+
+static attnpress_status range_of_pass(const ap_layernorm_problem *p, const ap_device *device,
+                                      int32_t pass, int32_t last_class, ap_launches *plan) {
+  int fits = 0;
+  for (int32_t class = 0; class <= last_class || (pass == AP_LAYERNORM_PASS_FWD && !fits);
+       ++class) {
+    FORWARD_IF(find_kernel(p, device, pass, class, &plan->launch[plan->count], &fits));
+    plan->count += fits;
+  }
+  return ATTNPRESS_OK;
+}
+
+/** What parts take at most, of any number of rows. */
+static size_t range_workspace(const ap_layernorm_problem *p, const ap_device *device, int64_t most,
+                              const ap_launches *plan) {
+  const int64_t in_turn = (int64_t)device->sm_count * PARAMS_BLOCKS_OF_SM * 32 *
+                          (VECTOR_BYTES / ap_layernorm_bytes(p->dtype));
+  int64_t parts_columns = in_turn > most ? in_turn : most;
+  for (int i = 0; i < plan->count; ++i) {
+    const ap_launch *launch = &plan->launch[i];
+    const int64_t columns = at_most(launch->variant.axis[AP_LAYERNORM_COLS], most);
+    const int64_t needed = columns * device->sm_count * field(launch, AP_LAYERNORM_TILE_BLOCKS);
+    if (launch->variant.axis[AP_LAYERNORM_PASS] == AP_LAYERNORM_PASS_BWD && needed > parts_columns)
+      parts_columns = needed;
+  }
+  return parts_bytes(p, parts_columns);
+}
+
+static attnpress_status plan_range(const ap_layernorm_problem *p, const ap_device *device,
+                                   ap_launches *plan) {
+  static const int32_t in_turn[] = {AP_LAYERNORM_PASS_BWD_DX, AP_LAYERNORM_PASS_BWD_PARAMS,
+                                    AP_LAYERNORM_PASS_BWD_REDUCE};
+  const int64_t most = p->columns == 0 ? ATTNPRESS_LAYERNORM_COLUMNS_MAX : p->columns;
+  const int32_t last = first_class(most);
+  if (!p->backward)
+    return range_of_pass(p, device, AP_LAYERNORM_PASS_FWD, last, plan);
+  FORWARD_IF(range_of_pass(p, device, AP_LAYERNORM_PASS_BWD,
+                           last < backward_classes() ? last : backward_classes() - 1, plan));
+  for (int i = 0; i < (ap_layernorm_has_sums(p) ? 3 : 1); ++i)
+    FORWARD_IF(find_long_kernel(p, device, in_turn[i], &plan->launch[plan->count++]));
+  if (ap_layernorm_has_sums(p))
+    plan->workspace_bytes = range_workspace(p, device, most, plan);
+  return ATTNPRESS_OK;
+}
+
+attnpress_status ap_layernorm_plan_call(const ap_layernorm_problem *p, const ap_device *device,
+                                        int32_t range, ap_layernorm_plan *plan) {
+  plan->base.count = 0;
+  plan->base.workspace_bytes = 0;
+  plan->parts = 0;
+  FORWARD_IF(ap_check_capability(device->capability));
+  if (range == ATTNPRESS_UP_TO)
+    return plan_range(p, device, &plan->base);
+  if (p->columns == 0 || (p->rows == 0 && !ap_layernorm_has_sums(p)))
+    return ATTNPRESS_OK;
+  return p->backward ? plan_backward(p, device, plan) : plan_forward(p, device, &plan->base);
+}

@@ -1,0 +1,650 @@
+/* Runs layernorm kernels under the emulator. */
+#include "family.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../tools/layernorm/reference.h"
+#include "../../tools/rows.h"
+#include "attnpress/args/layernorm.h"
+#include "layernorm/layernorm.h"
+#include "memory.h"
+
+enum { MATRICES = 4, VECTORS = 6, WRONG_WORDS = 2, RANGE_BYTES = 160 };
+
+typedef enum layernorm_layout {
+  PACKED, /* rows without gaps */
+  ODD,    /* rows begin at any element, all tensors at the same ones */
+  MIXED,  /* each tensor at others */
+  FAR,    /* rows more than 2^31 elements apart */
+} layernorm_layout;
+
+typedef struct layernorm_shape {
+  int64_t rows, columns;
+  layernorm_layout layout;
+  int in_place;   /* y over x, dx over dy */
+  int more;       /* a residual, or dsum */
+  int parameters; /* weight and bias; 2: at addresses that are multiples of an element alone */
+  int special;    /* one row holds a NaN */
+  int blocks;     /* of kernels that walk over rows, or that share them */
+  float mean;     /* of x */
+} layernorm_shape;
+
+static int32_t pass_of(const kernel *k) {
+  return k->variant.axis[AP_LAYERNORM_PASS];
+}
+
+static void read_tile(const char *source, const ap_variant *variant, ap_tile *tile) {
+  (void)variant;
+  *tile = (ap_tile){.threads = source_constant(source, "THREADS"),
+                    .smem_bytes = source_constant(source, "SMEM_BYTES")};
+  tile->field[AP_LAYERNORM_TILE_WARPS] = tile->threads / 32;
+  tile->field[AP_LAYERNORM_TILE_ROW_THREADS] = source_constant(source, "ROW_THREADS");
+}
+
+static int64_t block_rows(const ap_tile *tile) {
+  const int32_t row_threads = tile->field[AP_LAYERNORM_TILE_ROW_THREADS];
+  return row_threads == 0 ? 1 : tile->threads / row_threads;
+}
+
+static int64_t most_columns(const kernel *k) {
+  const int64_t takes = k->variant.axis[AP_LAYERNORM_COLS];
+  return takes > AP_LAYERNORM_HELD_COLS_MAX ? ATTNPRESS_LAYERNORM_COLUMNS_MAX : takes;
+}
+
+/* ---- A call ---------------------------------------------------------------------------------- */
+
+/* Matrices: x, residual, y, sum or x, dy, dsum, dx. Vectors: weight, bias, mean, rstd, and of the
+ * backward pass the parts of dweight and dbias. */
+typedef struct call {
+  layernorm_case c;
+  int32_t pass;
+  memory memory[MATRICES + VECTORS];
+  void *matrix[MATRICES], *before; /* before: what a call in place writes over */
+  int64_t stride[MATRICES];
+  void *vector[VECTORS];
+  int parts;
+  float *sums[2]; /* (columns), of the parts */
+} call;
+
+enum { WEIGHT, BIAS, MEAN, RSTD, WEIGHT_PARTS, BIAS_PARTS };
+
+static int is_output(const call *c, int which) {
+  return c->c.backward ? which == AP_LAYERNORM_DX
+                       : which == AP_LAYERNORM_Y || which == AP_LAYERNORM_SUM;
+}
+
+/* Whether a matrix takes part at all. */
+static int is_there(const call *c, int which, int more) {
+  if (c->pass == AP_LAYERNORM_PASS_BWD_REDUCE)
+    return 0;
+  if (c->pass == AP_LAYERNORM_PASS_BWD_PARAMS)
+    return which == AP_LAYERNORM_X || which == AP_LAYERNORM_DY;
+  if (c->c.backward)
+    return more || which != AP_LAYERNORM_DSUM;
+  return more || (which != AP_LAYERNORM_RESIDUAL && which != AP_LAYERNORM_SUM);
+}
+
+static void *take_memory(memory *m, int64_t bytes, int64_t offset) {
+  return (char *)memory_map(m, (size_t)(bytes + offset)) + offset;
+}
+
+static void open_matrices(call *c, const layernorm_shape *s, uint64_t seed) {
+  const int64_t size = ap_layernorm_bytes(c->c.dtype);
+  for (int i = 0; i < MATRICES; ++i) {
+    const int other = s->layout == MIXED ? i : 0;
+    if (!is_there(c, i, s->more))
+      continue;
+    c->stride[i] = s->columns + (s->layout == ODD || s->layout == MIXED ? 5 + 2 * other : 0);
+    if (s->layout == FAR)
+      c->stride[i] = ((int64_t)1 << 31) + 5;
+    c->matrix[i] =
+        take_memory(&c->memory[i], rows_span_bytes(s->rows, s->columns, c->stride[i], c->c.dtype),
+                    (s->layout == ODD ? 3 : other) * size);
+    if (!is_output(c, i))
+      rows_fill(c->matrix[i], s->rows, s->columns, c->stride[i], c->c.dtype,
+                i == AP_LAYERNORM_X ? (double)s->mean : 0.1, 1.0, seed + (uint64_t)i);
+    for (int64_t row = 0; is_output(c, i) && row < s->rows; ++row)
+      memset((char *)c->matrix[i] + row * c->stride[i] * size, 0xff, (size_t)(s->columns * size));
+  }
+  if (s->special && c->matrix[AP_LAYERNORM_X] != NULL)
+    rows_store(c->matrix[AP_LAYERNORM_X], (s->rows - 1) * c->stride[AP_LAYERNORM_X], NAN,
+               c->c.dtype);
+}
+
+static void open_vectors(call *c, const layernorm_shape *s, uint64_t seed) {
+  const int32_t dtype = c->c.param_dtype;
+  const int64_t offset = s->parameters == 2 ? ap_layernorm_bytes(dtype) : 0;
+  const int reduces = c->pass == AP_LAYERNORM_PASS_BWD_REDUCE;
+  for (int i = WEIGHT; i <= BIAS && s->parameters; ++i) {
+    c->vector[i] =
+        take_memory(&c->memory[MATRICES + i], s->columns * ap_layernorm_bytes(dtype), offset);
+    rows_fill(c->vector[i], 1, s->columns, s->columns, dtype, i == WEIGHT ? 1.0 : 0.0, 0.5,
+              seed + 50 + (uint64_t)i);
+  }
+  for (int i = MEAN; i <= RSTD && !reduces; ++i)
+    c->vector[i] =
+        i == MEAN && c->c.rms ? NULL : take_memory(&c->memory[MATRICES + i], s->rows * 4, 0);
+  for (int i = WEIGHT_PARTS; i <= BIAS_PARTS && c->c.backward; ++i) {
+    const int64_t count = (int64_t)c->parts * s->columns;
+    if (c->pass == AP_LAYERNORM_PASS_BWD_DX || (i == WEIGHT_PARTS && s->parameters == 0))
+      continue;
+    c->vector[i] = take_memory(&c->memory[MATRICES + i], count * 4, 0);
+    memset(c->vector[i], 0xff, (size_t)count * 4);
+    if (reduces)
+      rows_fill(c->vector[i], c->parts, s->columns, s->columns, ATTNPRESS_FP32, 0.0, 1.0,
+                seed + 60 + (uint64_t)i);
+  }
+}
+
+/* What the reference reads. */
+static void describe(call *c, const layernorm_shape *s) {
+  layernorm_matrix m[MATRICES];
+  for (int i = 0; i < MATRICES; ++i)
+    m[i] = (layernorm_matrix){c->matrix[i], c->stride[i]};
+  c->c.weight = c->vector[WEIGHT];
+  c->c.bias = c->vector[BIAS];
+  c->c.mean = c->vector[MEAN];
+  c->c.rstd = c->vector[RSTD];
+  c->c.x = m[AP_LAYERNORM_X];
+  if (c->c.backward) {
+    c->c.dy = m[AP_LAYERNORM_DY];
+    c->c.dsum = m[AP_LAYERNORM_DSUM];
+    c->c.dx = m[AP_LAYERNORM_DX];
+    for (int64_t row = 0; c->matrix[0] != NULL && row < s->rows; ++row) {
+      float mean, rstd;
+      layernorm_moments(&c->c, row, &mean, &rstd);
+      if (c->vector[MEAN] != NULL)
+        ((float *)c->vector[MEAN])[row] = mean;
+      ((float *)c->vector[RSTD])[row] = rstd;
+    }
+  } else {
+    c->c.residual = m[AP_LAYERNORM_RESIDUAL];
+    c->c.y = m[AP_LAYERNORM_Y];
+    c->c.sum = m[AP_LAYERNORM_SUM];
+    memset(c->vector[RSTD], 0xff, (size_t)s->rows * 4);
+    if (c->vector[MEAN] != NULL)
+      memset(c->vector[MEAN], 0xff, (size_t)s->rows * 4);
+  }
+}
+
+/* The output over an input, of which the reference has a copy. */
+static void put_in_place(call *c, const layernorm_shape *s) {
+  const int out = c->c.backward ? AP_LAYERNORM_DX : AP_LAYERNORM_Y;
+  const int over = c->c.backward ? AP_LAYERNORM_DY : AP_LAYERNORM_X;
+  layernorm_matrix *const input = c->c.backward ? &c->c.dy : &c->c.x;
+  layernorm_matrix *const output = c->c.backward ? &c->c.dx : &c->c.y;
+  const int64_t bytes = rows_span_bytes(s->rows, s->columns, c->stride[over], c->c.dtype);
+  if (!s->in_place || c->matrix[out] == NULL)
+    return;
+  c->before = malloc((size_t)bytes);
+  if (c->before == NULL)
+    abort();
+  input->data = memcpy(c->before, c->matrix[over], (size_t)bytes);
+  c->matrix[out] = c->matrix[over];
+  c->stride[out] = c->stride[over];
+  *output = (layernorm_matrix){c->matrix[over], c->stride[over]};
+}
+
+static void call_open(call *c, const kernel *k, const layernorm_shape *s, uint64_t seed) {
+  const int32_t *axis = k->variant.axis;
+  *c = (call){.c = {.backward = pass_of(k) != AP_LAYERNORM_PASS_FWD,
+                    .rms = axis[AP_LAYERNORM_NORM] == AP_LAYERNORM_NORM_RMS,
+                    .dtype = axis[AP_LAYERNORM_DTYPE],
+                    .param_dtype = axis[AP_LAYERNORM_PARAMS],
+                    .eps = 1e-5f,
+                    .rows = s->rows,
+                    .columns = s->columns},
+              .pass = pass_of(k),
+              .parts = s->blocks};
+  open_matrices(c, s, seed);
+  open_vectors(c, s, seed);
+  describe(c, s);
+  put_in_place(c, s);
+}
+
+static void call_close(call *c) {
+  for (int i = 0; i < MATRICES + VECTORS; ++i)
+    memory_unmap(&c->memory[i]);
+  free(c->before);
+  free(c->sums[0]);
+  free(c->sums[1]);
+}
+
+/* ---- Launches -------------------------------------------------------------------------------- */
+
+static void call_forward(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_layernorm_fwd_args))function)(*(const attnpress_layernorm_fwd_args *)args);
+}
+
+static void call_backward(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_layernorm_bwd_args))function)(*(const attnpress_layernorm_bwd_args *)args);
+}
+
+static void call_reduce(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_layernorm_reduce_args))function)(
+      *(const attnpress_layernorm_reduce_args *)args);
+}
+
+/* What the launch may touch. In place, the output alone: what is written may be read. */
+static int list_tensors(const call *c, emulated_tensor *tensors) {
+  static const char *const names[2][MATRICES] = {{"x", "residual", "y", "sum"},
+                                                 {"x", "dy", "dsum", "dx"}};
+  static const char *const vectors[VECTORS] = {"weight", "bias",         "mean",
+                                               "rstd",   "weight_parts", "bias_parts"};
+  const int over = c->before == NULL ? -1 : c->c.backward ? AP_LAYERNORM_DY : AP_LAYERNORM_X;
+  const int reduces = c->pass == AP_LAYERNORM_PASS_BWD_REDUCE;
+  int count = 0;
+  for (int i = 0; i < MATRICES; ++i)
+    if (c->matrix[i] != NULL && i != over)
+      tensors[count++] = (emulated_tensor){.name = names[c->c.backward][i],
+                                           .data = c->matrix[i],
+                                           .element_bytes = (int)ap_layernorm_bytes(c->c.dtype),
+                                           .writable = is_output(c, i),
+                                           .shape = {1, 1, c->c.rows, c->c.columns},
+                                           .stride = {0, 0, c->stride[i], 1}};
+  for (int i = 0; i < VECTORS; ++i) {
+    const int is_parts = i >= WEIGHT_PARTS, is_moment = i == MEAN || i == RSTD;
+    if (c->vector[i] == NULL)
+      continue;
+    tensors[count++] = (emulated_tensor){
+        .name = vectors[i],
+        .data = c->vector[i],
+        .element_bytes = is_parts || is_moment ? 4 : (int)ap_layernorm_bytes(c->c.param_dtype),
+        .writable = is_parts    ? !reduces
+                    : is_moment ? !c->c.backward
+                                : reduces,
+        .shape = {1, 1, is_parts ? c->parts : 1, is_moment ? c->c.rows : c->c.columns},
+        .stride = {0, 0, c->c.columns, 1}};
+  }
+  return count;
+}
+
+static int launch(const kernel *k, const call *c, char *report) {
+  const attnpress_layernorm_fwd_args forward = {.x = c->matrix[AP_LAYERNORM_X],
+                                                .residual = c->matrix[AP_LAYERNORM_RESIDUAL],
+                                                .weight = c->vector[WEIGHT],
+                                                .bias = c->vector[BIAS],
+                                                .y = c->matrix[AP_LAYERNORM_Y],
+                                                .sum = c->matrix[AP_LAYERNORM_SUM],
+                                                .mean = c->vector[MEAN],
+                                                .rstd = c->vector[RSTD],
+                                                .rows = c->c.rows,
+                                                .x_row_stride = c->stride[AP_LAYERNORM_X],
+                                                .residual_row_stride =
+                                                    c->stride[AP_LAYERNORM_RESIDUAL],
+                                                .y_row_stride = c->stride[AP_LAYERNORM_Y],
+                                                .sum_row_stride = c->stride[AP_LAYERNORM_SUM],
+                                                .columns = (int32_t)c->c.columns,
+                                                .eps = c->c.eps,
+                                                .per_column = 1.0f / (float)c->c.columns};
+  const attnpress_layernorm_bwd_args backward = {.x = c->matrix[AP_LAYERNORM_X],
+                                                 .dy = c->matrix[AP_LAYERNORM_DY],
+                                                 .weight = c->vector[WEIGHT],
+                                                 .dsum = c->matrix[AP_LAYERNORM_DSUM],
+                                                 .mean = c->vector[MEAN],
+                                                 .rstd = c->vector[RSTD],
+                                                 .dx = c->matrix[AP_LAYERNORM_DX],
+                                                 .weight_parts = c->vector[WEIGHT_PARTS],
+                                                 .bias_parts = c->vector[BIAS_PARTS],
+                                                 .rows = c->c.rows,
+                                                 .x_row_stride = c->stride[AP_LAYERNORM_X],
+                                                 .dy_row_stride = c->stride[AP_LAYERNORM_DY],
+                                                 .dsum_row_stride = c->stride[AP_LAYERNORM_DSUM],
+                                                 .dx_row_stride = c->stride[AP_LAYERNORM_DX],
+                                                 .columns = (int32_t)c->c.columns,
+                                                 .per_column = 1.0f / (float)c->c.columns,
+                                                 .parts = c->parts};
+  const attnpress_layernorm_reduce_args reduce = {.weight_parts = c->vector[WEIGHT_PARTS],
+                                                  .bias_parts = c->vector[BIAS_PARTS],
+                                                  .dweight = c->vector[WEIGHT],
+                                                  .dbias = c->vector[BIAS],
+                                                  .columns = (int32_t)c->c.columns,
+                                                  .parts = c->parts};
+  const int64_t each = block_rows(&k->tile), by_rows = (c->c.rows + each - 1) / each;
+  const int64_t lane_columns = 32 * 16 / ap_layernorm_bytes(c->c.dtype);
+  emulated_tensor tensors[MATRICES + VECTORS];
+  emulated_launch l = {.module = k->module,
+                       .blocks = (unsigned)by_rows,
+                       .threads = (unsigned)k->tile.threads,
+                       .shared_bytes = (size_t)k->tile.smem_bytes,
+                       .args = &backward,
+                       .call = call_backward,
+                       .tensors = tensors,
+                       .tensor_count = list_tensors(c, tensors)};
+  if (c->pass == AP_LAYERNORM_PASS_FWD) {
+    l.args = &forward;
+    l.call = call_forward;
+    if (k->tile.field[AP_LAYERNORM_TILE_ROW_THREADS] > 0) /* its blocks walk over rows */
+      l.blocks = (unsigned)(by_rows < c->parts ? by_rows : c->parts);
+  } else if (c->pass == AP_LAYERNORM_PASS_BWD_REDUCE) {
+    l.args = &reduce;
+    l.call = call_reduce;
+    l.blocks = (unsigned)((c->c.columns + 31) / 32 * 2);
+  } else if (c->pass == AP_LAYERNORM_PASS_BWD) {
+    l.blocks = (unsigned)c->parts;
+  } else if (c->pass == AP_LAYERNORM_PASS_BWD_PARAMS) {
+    l.blocks = (unsigned)(c->parts * ((c->c.columns + lane_columns - 1) / lane_columns));
+  }
+  return emulated_run(&l, report);
+}
+
+/* ---- Results --------------------------------------------------------------------------------- */
+
+static double sum_of_parts(const call *c, int which, int64_t column, double *size) {
+  double sum = 0.0;
+  for (int64_t part = 0; part < c->parts; ++part) {
+    const double value = rows_load(c->vector[which], part * c->c.columns + column, ATTNPRESS_FP32);
+    *size += fabs(value);
+    sum += value;
+  }
+  return sum;
+}
+
+/* dweight and dbias against the parts that they are the sums of. */
+static void check_reduced(const call *c, layernorm_error *e) {
+  for (int which = 0; which < 2; ++which)
+    for (int64_t i = 0; i < c->c.columns; ++i) {
+      double size = 0.0;
+      const double expected = sum_of_parts(c, WEIGHT_PARTS + which, i, &size);
+      const double value = rows_load(c->vector[which], i, c->c.param_dtype);
+      const double ratio =
+          fabs(value - expected) / (rows_rounding(expected, c->c.param_dtype) + 1e-6 * size);
+      ++e->elements;
+      if (!(ratio <= e->ratio))
+        *e = (layernorm_error){isnan(ratio) ? INFINITY : ratio,  e->elements, 0,       i,
+                               which == 0 ? "dweight" : "dbias", value,       expected};
+    }
+}
+
+static void check(call *c, layernorm_error *e) {
+  if (c->pass == AP_LAYERNORM_PASS_BWD_REDUCE) {
+    check_reduced(c, e);
+    return;
+  }
+  layernorm_check(&c->c, e);
+  /* The parts, added up. */
+  layernorm_case sums = c->c;
+  sums.param_dtype = ATTNPRESS_FP32;
+  sums.weight = NULL;
+  for (int which = 0; which < 2; ++which) {
+    if (c->vector[WEIGHT_PARTS + which] == NULL)
+      continue;
+    c->sums[which] = malloc((size_t)c->c.columns * sizeof(float));
+    if (c->sums[which] == NULL)
+      abort();
+    for (int64_t i = 0; i < c->c.columns; ++i) {
+      double size = 0.0;
+      c->sums[which][i] = (float)sum_of_parts(c, WEIGHT_PARTS + which, i, &size);
+    }
+  }
+  sums.dweight = c->sums[0];
+  sums.dbias = c->sums[1];
+  if (layernorm_check_sums(&sums, e) != 0)
+    abort();
+}
+
+/* Runs a kernel on a shape and compares the result: 0, or -1 with the fault in `report`. */
+static int run_shape(const kernel *k, const layernorm_shape *s, uint64_t seed,
+                     layernorm_error *error, char *report) {
+  call c;
+  call_open(&c, k, s, seed);
+  int status = launch(k, &c, report);
+  if (status == 0) {
+    check(&c, error);
+    if (!(error->ratio <= 1.0)) {
+      snprintf(report, EMULATED_REPORT_BYTES,
+               "%s is off by %.3g of the tolerance: row %lld, column %lld is %.9g, expected %.9g",
+               error->what, error->ratio, (long long)error->row, (long long)error->column,
+               error->value, error->expected);
+      status = -1;
+    }
+  }
+  call_close(&c);
+  return status;
+}
+
+/* ---- A table of shapes ----------------------------------------------------------------------- */
+
+/* Columns: so many sixteenths of what the kernel takes, and what is added. */
+typedef struct shape_row {
+  int sixteenths, more_columns;
+  int blocks, more_rows; /* thread blocks, and rows beyond */
+  layernorm_layout layout;
+  int in_place, more, parameters, special;
+  float mean;
+} shape_row;
+
+static const shape_row shape_rows[] = {
+    {16, 0, 1, 1, PACKED, 0, 0, 1, 0, 0.5f},  {0, 1, 1, 0, PACKED, 1, 0, 1, 0, 1.0f},
+    {16, -1, 1, 1, PACKED, 0, 1, 0, 1, 0.0f}, {8, 3, 2, -1, ODD, 1, 1, 1, 0, 30.0f},
+    {0, 9, 0, 3, MIXED, 0, 1, 2, 0, -2.0f},   {16, 0, 0, 5, MIXED, 0, 0, 1, 0, 0.0f},
+    {11, 5, 1, 2, ODD, 0, 0, 2, 0, 1.0f},     {1, 7, 0, 3, FAR, 0, 1, 1, 0, 3.0f},
+    {4, 0, 3, 1, PACKED, 1, 1, 1, 0, 100.0f}, {0, 7, 1, 1, ODD, 0, 0, 0, 0, 1.0f},
+    {12, 4, 2, 1, PACKED, 0, 0, 2, 0, 1.0f},
+};
+enum { LONG_COLUMNS = 20000, ROWS_MOST = 300, ELEMENTS_MOST = 120000 };
+
+static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
+  const int64_t most = most_columns(k), columns = most < LONG_COLUMNS ? most : LONG_COLUMNS;
+  const int rows_of_a_block =
+      (int)(pass_of(k) == AP_LAYERNORM_PASS_BWD_PARAMS ? k->tile.threads / 32 * 4
+                                                       : block_rows(&k->tile));
+  layernorm_shape s = {.rows = row->blocks * rows_of_a_block + row->more_rows,
+                       .columns = columns * row->sixteenths / 16 + row->more_columns,
+                       .layout = row->layout,
+                       .in_place = row->in_place,
+                       .more = row->more,
+                       .parameters = row->parameters,
+                       .special = row->special && pass_of(k) == AP_LAYERNORM_PASS_FWD,
+                       .blocks = row->blocks > 0 ? row->blocks : 1,
+                       .mean = row->mean};
+  if (pass_of(k) == AP_LAYERNORM_PASS_BWD_REDUCE) {
+    s.columns = s.columns % 300 + 1;
+    s.blocks = s.columns % 197 + 1; /* parts, a few rounds of them */
+    s.parameters = s.parameters > 0 ? s.parameters : 1;
+  }
+  while (s.rows > 2 && (s.rows > ROWS_MOST || s.rows * s.columns > ELEMENTS_MOST))
+    --s.rows;
+  return s;
+}
+
+static void print_layernorm_shape(const layernorm_shape *s, char *text, size_t bytes) {
+  static const char *const layouts[] = {"packed", "odd", "mixed", "far rows"};
+  snprintf(text, bytes, "%lld rows of %lld columns, %s%s%s%s, %d blocks or parts",
+           (long long)s->rows, (long long)s->columns, layouts[s->layout],
+           s->in_place ? ", in place" : "", s->more ? ", with residual or dsum" : "",
+           s->parameters ? ", with parameters" : "", s->blocks);
+}
+
+static int run_shapes(const kernel *k, FILE *out, int *shapes) {
+  static char report[EMULATED_REPORT_BYTES];
+  for (size_t i = 0; i < sizeof shape_rows / sizeof *shape_rows; ++i, ++*shapes) {
+    const layernorm_shape s = make_shape(&shape_rows[i], k);
+    layernorm_error error = {0};
+    char text[RANGE_BYTES];
+    if (run_shape(k, &s, 1000u * i + 1, &error, report) == 0)
+      continue;
+    print_layernorm_shape(&s, text, sizeof text);
+    fprintf(out, "FAILED %s\n  shape: %s\n  %s\n", k->stem, text, report);
+    return 1;
+  }
+  return 0;
+}
+
+const emulated_family emulated_layernorm = {read_tile, run_shapes};
+
+/* ---- One kernel and one shape ---------------------------------------------------------------- */
+
+static const char help[] =
+    "usage: attnpress run layernorm --device emulated [OPTION]...\n\n"
+    "Runs a kernel on this machine's CPU, instruction by instruction, on random inputs; watches "
+    "every\naccess to memory, and checks the result against float64.\n\n"
+    "  --rows N (37), --columns N (1000), --dtype TYPE (bf16), --param-dtype TYPE (--dtype),\n"
+    "  --backward, --rms, --residual (or dsum, with --backward), --no-parameters, --in-place,\n"
+    "  --layout LAYOUT     packed, odd, mixed or far-rows (packed)\n"
+    "  --blocks N          of kernels that walk over the rows (3)\n"
+    "  --stem STEM         this kernel; without it, the first that the library would choose\n"
+    "  --source FILE       this file, named after its stem, such as the generator writes\n"
+    "  --templates         made by the generator from the templates as they stand now\n"
+    "  --seed N            of the random inputs (1)\n\n"
+    "exit status: 0 the check held, 1 it did not or the kernel has a fault, 2 the words were "
+    "wrong\n";
+
+typedef struct run_options {
+  int rows, columns, seed, blocks, dtype, param_dtype, layout;
+  int backward, rms, residual, no_parameters, in_place, templates;
+  const char *stem, *source;
+} run_options;
+
+static int choice(const char *word, const char *const *names) {
+  for (int i = 0; names[i] != NULL; ++i)
+    if (strcmp(word, names[i]) == 0)
+      return i;
+  return -1;
+}
+
+static int parse_value(run_options *o, const char *name, const char *value) {
+  static const char *const layouts[] = {"packed", "odd", "mixed", "far-rows", NULL};
+  static const char *const dtypes[] = {"any", "fp16", "bf16", "fp32", NULL};
+  const struct {
+    const char *name;
+    int *value;
+  } numbers[] = {{"--rows", &o->rows},
+                 {"--columns", &o->columns},
+                 {"--seed", &o->seed},
+                 {"--blocks", &o->blocks}};
+  char *end;
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
+    if (strcmp(name, numbers[i].name) == 0) {
+      *numbers[i].value = (int)strtol(value, &end, 10);
+      return *value != '\0' && *end == '\0' && *numbers[i].value >= 0 ? 0 : -1;
+    }
+  if (strcmp(name, "--stem") == 0)
+    o->stem = value;
+  else if (strcmp(name, "--source") == 0)
+    o->source = value;
+  else if (strcmp(name, "--layout") == 0)
+    return (o->layout = choice(value, layouts)) >= 0 ? 0 : -1;
+  else if (strcmp(name, "--dtype") == 0)
+    return (o->dtype = choice(value, dtypes)) > 0 ? 0 : -1;
+  else if (strcmp(name, "--param-dtype") == 0)
+    return (o->param_dtype = choice(value, dtypes)) > 0 ? 0 : -1;
+  else
+    return strcmp(name, "--device") == 0 && strcmp(value, "emulated") == 0 ? 0 : -1;
+  return 0;
+}
+
+static int *flag_of(run_options *o, const char *word) {
+  const struct {
+    const char *name;
+    int *flag;
+  } flags[] = {{"--backward", &o->backward},           {"--rms", &o->rms},
+               {"--residual", &o->residual},           {"--in-place", &o->in_place},
+               {"--no-parameters", &o->no_parameters}, {"--templates", &o->templates}};
+  for (size_t i = 0; i < sizeof flags / sizeof *flags; ++i)
+    if (strcmp(word, flags[i].name) == 0)
+      return flags[i].flag;
+  return NULL;
+}
+
+static int parse(run_options *o, int argc, char **argv) {
+  for (int i = 1; i < argc; ++i) {
+    char name[32];
+    const char *equals = strchr(argv[i], '=');
+    int status = 0, *flag = flag_of(o, argv[i]);
+    if (flag != NULL) {
+      *flag = 1;
+    } else if (equals != NULL && equals - argv[i] < (int)sizeof name) {
+      snprintf(name, sizeof name, "%.*s", (int)(equals - argv[i]), argv[i]);
+      status = parse_value(o, name, equals + 1);
+    } else {
+      status = i + 1 == argc ? -1 : parse_value(o, argv[i], argv[i + 1]);
+      ++i;
+    }
+    if (status != 0) {
+      fprintf(stderr,
+              "attnpress run layernorm: \"%s\" is not understood; --device emulated --help says "
+              "more\n",
+              argv[i < argc ? i : argc - 1]);
+      return WRONG_WORDS;
+    }
+  }
+  return 0;
+}
+
+/* The kernel that was named, or the first that the library would run on compute capability 8.0. */
+static int open_kernel(const run_options *o, kernel *k, char *report) {
+  char stem[AP_STEM_MAX];
+  if (o->source != NULL)
+    return kernel_open(k, o->source, report);
+  if (o->stem == NULL) {
+    const ap_device device = {.capability = 80,
+                              .sm_count = 108,
+                              .threads_per_sm = 2048,
+                              .smem_per_sm_bytes = 164 * 1024,
+                              .smem_per_block_bytes = 163 * 1024};
+    const ap_layernorm_problem problem = {.backward = o->backward,
+                                          .rows = 1,
+                                          .columns = o->columns > 0 ? o->columns : 1,
+                                          .dtype = o->dtype,
+                                          .param_dtype = o->param_dtype ? o->param_dtype : o->dtype,
+                                          .rms = o->rms};
+    ap_layernorm_plan plan;
+    if (ap_layernorm_plan_call(&problem, &device, ATTNPRESS_ONE_CALL, &plan) != ATTNPRESS_OK ||
+        ap_variant_print(&plan.base.launch[0].variant, stem) != ATTNPRESS_OK) {
+      snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
+      return -1;
+    }
+  }
+  const char *name = o->stem != NULL ? o->stem : stem;
+  return o->templates ? kernel_generate(k, name, report) : kernel_press(k, name, NULL, report);
+}
+
+int emulate_run_layernorm(int argc, char **argv); /* of run.c's table */
+
+int emulate_run_layernorm(int argc, char **argv) {
+  static char report[EMULATED_REPORT_BYTES];
+  run_options o = {.rows = 37, .columns = 1000, .seed = 1, .blocks = 3, .dtype = ATTNPRESS_BF16};
+  for (int i = 1; i < argc; ++i)
+    if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+      fputs(help, stdout);
+      return 0;
+    }
+  const int wrong = parse(&o, argc, argv);
+  if (wrong != 0)
+    return wrong;
+  kernel k = {0};
+  if (open_kernel(&o, &k, report) != 0) {
+    fprintf(stderr, "attnpress run layernorm: %s\n", report);
+    return 1;
+  }
+  const layernorm_shape s = {.rows = o.rows,
+                             .columns = o.columns,
+                             .layout = (layernorm_layout)o.layout,
+                             .in_place = o.in_place,
+                             .more = o.residual,
+                             .parameters = !o.no_parameters,
+                             .blocks = o.blocks > 0 ? o.blocks : 1,
+                             .mean = 1.0f};
+  char text[RANGE_BYTES];
+  layernorm_error error = {0};
+  int status = -1;
+  if (k.variant.family != AP_FAMILY_LAYERNORM || o.columns > most_columns(&k))
+    snprintf(report, sizeof report, "%s takes no %d columns", k.stem, o.columns);
+  else if (o.rows == 0 || o.columns == 0)
+    status = 0;
+  else
+    status = run_shape(&k, &s, (uint64_t)o.seed, &error, report);
+  print_layernorm_shape(&s, text, sizeof text);
+  printf("kernel    %s, %d threads, %d bytes of shared memory\nshape     %s\n", k.stem,
+         k.tile.threads, k.tile.smem_bytes, text);
+  if (status == 0)
+    printf("error     %.3f of the tolerance\ncheck     held, over %lld elements, and no fault\n",
+           error.ratio, (long long)error.elements);
+  else
+    printf("check     FAILED: %s\n", report);
+  kernel_close(&k);
+  return status != 0;
+}

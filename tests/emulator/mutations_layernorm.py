@@ -1,0 +1,247 @@
+"""Single faults in layernorm's templates and device headers, and the kernels to see them."""
+
+from __future__ import annotations
+
+from mutations import Mutation
+
+FWD = "templates/layernorm/layernorm_fwd.cu.j2"
+FWD_LONG = "templates/layernorm/layernorm_fwd_long.cu.j2"
+BWD = "templates/layernorm/layernorm_bwd.cu.j2"
+DX = "templates/layernorm/layernorm_bwd_dx.cu.j2"
+PARAMS = "templates/layernorm/layernorm_bwd_params.cu.j2"
+REDUCE = "templates/layernorm/layernorm_bwd_reduce.cu.j2"
+NORM = "include/attnpress/device/row_norm.cuh"
+
+KERNELS = [
+    ("layernorm_fwd_cols64_bf16_wbf16_sm80", "w4t4b2ah"),
+    ("layernorm_fwd_cols1024_fp32_wfp16_sm80", "w4t64b2c2"),
+    ("layernorm_fwd_rms_cols512_fp16_wfp32_sm80", "w4t64b2a"),
+    ("layernorm_fwd_cols65536_bf16_wbf16_sm80", "w4v2"),
+    ("layernorm_fwd_rms_cols65536_fp32_wfp32_sm80", "w4v2"),
+    ("layernorm_bwd_cols256_bf16_wbf16_sm80", "w4t8ah"),
+    ("layernorm_bwd_cols1024_fp32_wbf16_sm80", "w4t128c2s"),
+    ("layernorm_bwd_rms_cols512_fp16_wfp32_sm80", "w4t64c1h"),
+    ("layernorm_bwd_dx_cols65536_bf16_wbf16_sm80", "w4v2"),
+    ("layernorm_bwd_params_cols65536_fp32_wfp32_sm80", "w4v2"),
+    ("layernorm_bwd_reduce_cols65536_fp32_wbf16_sm80", "w4v2"),
+]
+"""Rows of a few threads and of several warps, several a block, rows that are loaded ahead to
+registers and to shared memory, weights that are held and that are not, sums in registers and in
+shared memory, rows that are read twice; both norms; each dtype."""
+
+MUTATIONS = [
+    Mutation("no barrier: warps of a row, fwd", FWD, "    __syncthreads();\n", ""),
+    Mutation("no barrier: warps of a row, fwd long", FWD_LONG, "  __syncthreads();\n", ""),
+    Mutation("no barrier: warps of a row, bwd", BWD, "    __syncthreads();\n", ""),
+    Mutation("no barrier: warps of a row, dx", DX, "  __syncthreads();\n", ""),
+    Mutation("no barrier: groups' sums, bwd", BWD, "    __syncthreads();\n", "", 2),
+    Mutation("no barrier: the next vector's sums, bwd", BWD, "    __syncthreads();\n", "", 3),
+    Mutation("no barrier: warps' sums, params", PARAMS, "  __syncthreads();\n", "", 2),
+    Mutation("no barrier: warps' sums, reduce", REDUCE, "  __syncthreads();\n", ""),
+    Mutation("one place for the moments of two rows", FWD, "turn ^= 1", "turn ^= 0"),
+    Mutation("one place for the sums of two rows", BWD, "turn ^= 1", "turn ^= 0"),
+    Mutation(
+        "a row is not waited for, fwd", FWD, "cp_async_wait(SLOTS - 1)", "cp_async_wait(SLOTS)"
+    ),
+    Mutation(
+        "a row is not waited for, bwd", BWD, "cp_async_wait(SLOTS - 1)", "cp_async_wait(SLOTS)"
+    ),
+    Mutation("the next row in the wrong slot, fwd", FWD, "row + SLOTS * step", "row + step"),
+    Mutation("the next row in the wrong slot, bwd", BWD, "row + SLOTS * step", "row + step"),
+    Mutation(
+        "the next row's moments", BWD, "load_moments(&args, row + step)", "load_moments(&args, row)"
+    ),
+    Mutation(
+        "the same row again, ahead", FWD, "row + step, args.x_row_stride", "row, args.x_row_stride"
+    ),
+    Mutation(
+        "rows of a group side by side", FWD, "(int64_t)gridDim.x * GROUPS", "(int64_t)gridDim.x"
+    ),
+    Mutation(
+        "rows past the end are there", FWD, "row < args->rows ? args->columns : 0", "args->columns"
+    ),
+    Mutation(
+        "rows past the end are there, bwd",
+        BWD,
+        "row < args->rows ? args->columns : 0",
+        "args->columns",
+    ),
+    Mutation(
+        "the sum is not written", FWD, "    store_columns(sum", "    if (0) store_columns(sum"
+    ),
+    Mutation(
+        "the sum is not rounded", FWD_LONG, "vector[i] = narrow", "if (i % 2) vector[i] = narrow"
+    ),
+    Mutation(
+        "the mean without a count",
+        FWD,
+        "sum_lanes(sum_values(x), LANES) * args.per_column",
+        "sum_lanes(sum_values(x), LANES) / COLUMNS",
+    ),
+    Mutation("the variance without a count", FWD, "squares * args.per_column", "squares / COLUMNS"),
+    Mutation("eps is forgotten", FWD, "args.per_column + args.eps", "args.per_column"),
+    Mutation("columns that are not there count", FWD, "if (j < left)", "if (true)"),
+    Mutation("the mean's factor", FWD, "(value[j] - mean) * rstd", "value[j] * rstd - mean"),
+    Mutation("the bias is multiplied", FWD, "value[j] += parameter[j]", "value[j] *= parameter[j]"),
+    Mutation(
+        "mean and rstd of the wrong row",
+        FWD,
+        "args.rstd[row] = rstd",
+        "args.rstd[first] = rstd",
+    ),
+    Mutation(
+        "y with the stride of x",
+        FWD,
+        "row_of(args.y, row, args.y_row_stride)",
+        "row_of(args.y, row, args.x_row_stride)",
+    ),
+    Mutation("rows in 32 bits", FWD, "row * stride * SIZE", "(int)(row * stride * SIZE)"),
+    Mutation("rows in 32 bits, bwd", BWD, "row * stride * SIZE", "(int)(row * stride * SIZE)"),
+    Mutation("the count of the wrong warp", FWD, "thread / 32 * 32, 32", "0, 32"),
+    Mutation(
+        "parts' means are not brought together",
+        NORM,
+        "part.count == 0.0f ? 0.0f : part.mean - mean",
+        "0.0f",
+    ),
+    Mutation(
+        "moments that are added without their distance",
+        NORM,
+        "a.squares + b.squares + difference * difference * a.count * share",
+        "a.squares + b.squares",
+    ),
+    Mutation(
+        "a mean of half the values", NORM, "part.mean *= 1.0f / count", "part.mean *= 2.0f / count"
+    ),
+    Mutation(
+        "a vector too many",
+        NORM,
+        "(first + i * stride) * elements < columns",
+        "(first + i * stride) * elements <= columns",
+    ),
+    Mutation(
+        "all rows are aligned", NORM, "(uint64_t)row % 16 == 0 && columns % elements == 0", "true"
+    ),
+    Mutation(
+        "all rows are aligned, stores",
+        NORM,
+        "(uint64_t)row % 16 == 0 && columns % elements == 0",
+        "true",
+        3,
+    ),
+    Mutation(
+        "rows of odd lengths are whole",
+        NORM,
+        "(uint64_t)row % 16 == 0 && columns % elements == 0",
+        "(uint64_t)row % 16 == 0",
+    ),
+    Mutation("copies are not zeros beyond the row", NORM, "has ? 16 : 0", "16"),
+    Mutation("all parameters are aligned", NORM, "% bytes == 0 && column", "% 1 == 0 && column"),
+    Mutation(
+        "halves of a parameter's word change places",
+        NORM,
+        "i % 2 ? word[i / 2] & 0xffff0000 : word[i / 2] << 16",
+        "i % 2 ? word[i / 2] << 16 : word[i / 2] & 0xffff0000",
+    ),
+    Mutation("a parameter's last column", NORM, "at + 1 < columns", "at + 2 < columns"),
+    Mutation("an odd row's last element", NORM, "column + i < columns", "column + i + 1 < columns"),
+    Mutation(
+        "the long row's edge is left out",
+        FWD_LONG,
+        "if (has_edge)\n    part",
+        "if (false)\n    part",
+    ),
+    Mutation("a step too few", FWD_LONG, "step < steps; ++step", "step < steps - 1; ++step"),
+    Mutation(
+        "vectors that are not there count",
+        FWD_LONG,
+        "if (first + i * THREADS < cut.vectors)\n        part",
+        "if (true)\n        part",
+    ),
+    Mutation(
+        "x again, not the sum",
+        FWD_LONG,
+        "    if (args.residual)\n      load_vectors(sum,",
+        "    if (args.residual)\n      load_vectors(x,",
+    ),
+    Mutation(
+        "the weight of the wrong columns",
+        FWD_LONG,
+        "load_parameters(args.weight, column",
+        "load_parameters(args.weight, column / 2",
+    ),
+    Mutation("dx without dsum", BWD, "g[j] += more[j]", "g[j] += 0 * more[j]"),
+    Mutation(
+        "dx of layer norm without the mean of g",
+        BWD,
+        "sum = CENTERED ? sum_lanes(sum, LANES) : 0.0f",
+        "sum = 0.0f",
+    ),
+    Mutation("dx without the dot product", BWD, "g[j] - sum - x[j] * dot", "g[j] - sum"),
+    Mutation(
+        "dweight of g", BWD, "weight_sum[i][j] += dy[j] * x[j]", "weight_sum[i][j] += g[j] * x[j]"
+    ),
+    Mutation("dbias of g", BWD, "bias_sum[i][j] += dy[j]", "bias_sum[i][j] += g[j]"),
+    Mutation(
+        "sums in shared memory begin as they are",
+        BWD,
+        "    weight_sums[i * THREADS] = zero",
+        "    if (i) weight_sums[i * THREADS] = zero",
+    ),
+    Mutation(
+        "the parts of the wrong block",
+        BWD,
+        "(int64_t)blockIdx.x * columns + column",
+        "(int64_t)(blockIdx.x / 2) * columns + column",
+    ),
+    Mutation(
+        "lanes of other rows are left out",
+        BWD,
+        "int distance = LANES; distance < 32",
+        "int distance = LANES; distance < 16",
+    ),
+    Mutation(
+        "warps of other rows are left out",
+        BWD,
+        "from < THREADS; from += STEP",
+        "from < THREADS - STEP; from += STEP",
+    ),
+    Mutation(
+        "rows are stored over each other",
+        BWD,
+        "store_columns(dx, SIZE, columns, i * ROW_THREADS + thread",
+        "store_columns(dx, SIZE, columns, thread",
+    ),
+    Mutation("x in place of x^, dx", DX, "(a[j] - mean) * rstd * dot", "a[j] * rstd * dot"),
+    Mutation("the edge's dx without its weight", DX, "g_edge *= widen", "g_edge += 0 * widen"),
+    Mutation(
+        "back from a step too early, dx",
+        DX,
+        "int step = steps - 1; step",
+        "int step = steps - 2; step",
+    ),
+    Mutation("the edge's dx without dsum", DX, "gradient += widen", "gradient += 0 * widen"),
+    Mutation(
+        "rows of another part",
+        PARAMS,
+        "(int64_t)args.parts * WARPS * STEP",
+        "(int64_t)WARPS * STEP",
+    ),
+    Mutation(
+        "a row's own rstd", PARAMS, "(a[j] - mean[i]) * rstd[i]", "(a[j] - mean[i]) * rstd[0]"
+    ),
+    Mutation(
+        "the last warp is left out", PARAMS, "other < WARPS; ++other", "other < WARPS - 1; ++other"
+    ),
+    Mutation(
+        "the columns of the first block", PARAMS, "blockIdx.x / args.parts * 32 +", "0 * 32 +"
+    ),
+    Mutation("dbias in place of dweight", REDUCE, "(int)blockIdx.x < tiles", "(int)blockIdx.x < 0"),
+    Mutation("a part too few", REDUCE, "if (part < args.parts)", "if (part < args.parts - 1)"),
+    Mutation(
+        "the parts are not waited for by a warp",
+        REDUCE,
+        "other < WARPS; ++other",
+        "other < WARPS - 1; ++other",
+    ),
+]

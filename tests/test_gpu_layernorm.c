@@ -1,0 +1,454 @@
+/* Layer norm on the present GPU, against float64: every class of columns, dtype, norm and pass, rows
+ * that begin anywhere, in place and not, with and without residual and parameters; results that are
+ * read at once, on side streams, again and again; more than 2^31 elements. Ends with status 77 where
+ * there is no CUDA device. */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../tools/cuda_device.h"
+#include "../tools/layernorm/reference.h"
+#include "../tools/rows.h"
+#include "attnpress/layernorm.h"
+
+enum { SKIPPED = 77, MATRICES = 4, VECTORS = 6, OFFSET = 3 /* elements before the first row */ };
+enum { X = 0, RESIDUAL = 1, Y = 2, SUM = 3, DY = 1, DSUM = 2, DX = 3 };
+enum { WEIGHT, BIAS, MEAN, RSTD, DWEIGHT, DBIAS };
+
+static cuda_device gpu;
+static attnpress_handle *handle;
+static int failures, checks;
+
+#define CHECK(condition)                                                                           \
+  do {                                                                                             \
+    ++checks;                                                                                      \
+    if (!(condition)) {                                                                            \
+      ++failures;                                                                                  \
+      printf("FAILED: %s:%d: %s (%s)\n", __func__, __LINE__, #condition, attnpress_last_error());  \
+    }                                                                                              \
+  } while (0)
+#define CHECK_OK(call)   CHECK((call) == ATTNPRESS_OK)
+#define CHECK_CUDA(call) CHECK((call) == CUDA_SUCCESS)
+
+/* How a call is made. */
+typedef struct shape {
+  int64_t rows, columns;
+  int32_t dtype, param_dtype;
+  int backward, rms, more, mixed, in_place; /* more: residual or dsum; mixed: rows begin anywhere */
+} shape;
+
+typedef struct memory {
+  size_t bytes;
+  char *host;
+  CUdeviceptr device;
+} memory;
+
+typedef struct call {
+  shape s;
+  layernorm_case c;
+  int64_t size, stride[MATRICES];
+  memory matrix[MATRICES], vector[VECTORS], workspace;
+  char *before; /* what a call in place writes over */
+} call;
+
+static int is_output(const shape *s, int matrix) {
+  return s->backward ? matrix == DX : matrix == Y || matrix == SUM;
+}
+
+static int is_there(const shape *s, int matrix) {
+  return s->more || (s->backward ? matrix != DSUM : matrix != RESIDUAL && matrix != SUM);
+}
+
+static void open_memory(memory *m, int64_t bytes) {
+  m->bytes = (size_t)bytes;
+  m->host = malloc(m->bytes);
+  memset(m->host, 0xff, m->bytes);
+  CHECK_CUDA(gpu.mem_alloc(&m->device, m->bytes));
+}
+
+static void upload(const memory *m) {
+  if (m->bytes > 0)
+    CHECK_CUDA(gpu.memcpy_htod(m->device, m->host, m->bytes));
+}
+
+static int64_t offset_of(const call *k, int matrix) {
+  return k->s.mixed ? (OFFSET + matrix) * k->size : 0;
+}
+
+/* In place, the output lies where an input does. */
+static int place_of(const call *k, int matrix) {
+  const int out = k->s.backward ? DX : Y;
+  return k->s.in_place && matrix == out ? (k->s.backward ? DY : X) : matrix;
+}
+
+static layernorm_matrix host_matrix(const call *k, int matrix) {
+  const int place = place_of(k, matrix);
+  if (!is_there(&k->s, matrix))
+    return (layernorm_matrix){NULL, 0};
+  return (layernorm_matrix){k->matrix[place].host + offset_of(k, place), k->stride[place]};
+}
+
+static void *device_matrix(const call *k, int matrix) {
+  const int place = place_of(k, matrix);
+  return is_there(&k->s, matrix)
+             ? (void *)(uintptr_t)(k->matrix[place].device + (CUdeviceptr)offset_of(k, place))
+             : NULL;
+}
+
+static void *device_vector(const call *k, int vector) {
+  return k->vector[vector].bytes > 0 ? (void *)(uintptr_t)k->vector[vector].device : NULL;
+}
+
+static void open_vectors(call *k) {
+  const shape *s = &k->s;
+  for (int i = 0; i < VECTORS; ++i) {
+    const int moment = i == MEAN || i == RSTD;
+    if ((s->rms && (i == MEAN || i == BIAS)) || (s->backward ? i == BIAS : i >= DWEIGHT))
+      continue;
+    open_memory(&k->vector[i],
+                moment ? s->rows * 4 : rows_span_bytes(1, s->columns, s->columns, s->param_dtype));
+    if (i <= BIAS)
+      rows_fill(k->vector[i].host, 1, s->columns, s->columns, s->param_dtype, 1.0 - i, 0.5,
+                90u + (unsigned)i);
+  }
+}
+
+static void describe(call *k) {
+  const shape *s = &k->s;
+  k->c = (layernorm_case){.backward = s->backward,
+                          .rms = s->rms,
+                          .dtype = s->dtype,
+                          .param_dtype = s->param_dtype,
+                          .eps = 1e-5f,
+                          .rows = s->rows,
+                          .columns = s->columns,
+                          .weight = k->vector[WEIGHT].host,
+                          .bias = k->vector[BIAS].host,
+                          .x = host_matrix(k, X),
+                          .mean = (const float *)k->vector[MEAN].host,
+                          .rstd = (const float *)k->vector[RSTD].host,
+                          .dweight = k->vector[DWEIGHT].host,
+                          .dbias = k->vector[DBIAS].host};
+  if (s->backward) {
+    k->c.dy = host_matrix(k, DY);
+    k->c.dsum = host_matrix(k, DSUM);
+    k->c.dx = host_matrix(k, DX);
+    for (int64_t row = 0; row < s->rows; ++row) {
+      float mean, rstd;
+      layernorm_moments(&k->c, row, &mean, &rstd);
+      if (!s->rms)
+        ((float *)k->vector[MEAN].host)[row] = mean;
+      ((float *)k->vector[RSTD].host)[row] = rstd;
+    }
+  } else {
+    k->c.residual = host_matrix(k, RESIDUAL);
+    k->c.y = host_matrix(k, Y);
+    k->c.sum = host_matrix(k, SUM);
+  }
+}
+
+static void open_call(call *k, const shape *s) {
+  *k = (call){.s = *s, .size = s->dtype == ATTNPRESS_FP32 ? 4 : 2};
+  for (int i = 0; i < MATRICES; ++i) {
+    if (!is_there(s, i) || place_of(k, i) != i)
+      continue;
+    k->stride[i] = s->columns + (s->mixed ? 5 + i : 0);
+    open_memory(&k->matrix[i], rows_span_bytes(s->rows, s->columns, k->stride[i], s->dtype) +
+                                   (OFFSET + i) * k->size);
+    if (!is_output(s, i))
+      rows_fill(k->matrix[i].host + offset_of(k, i), s->rows, s->columns, k->stride[i], s->dtype,
+                i == X ? 0.5 : 0.0, 1.0, (uint64_t)(i + 1));
+  }
+  open_vectors(k);
+  describe(k);
+  for (int i = 0; i < MATRICES; ++i)
+    upload(&k->matrix[i]);
+  for (int i = 0; i < VECTORS; ++i)
+    upload(&k->vector[i]);
+  if (s->in_place) {
+    const memory *m = &k->matrix[s->backward ? DY : X];
+    k->before = malloc(m->bytes);
+    memcpy(k->before, m->host, m->bytes);
+    layernorm_matrix *input = s->backward ? &k->c.dy : &k->c.x;
+    input->data = k->before + offset_of(k, s->backward ? DY : X);
+  }
+}
+
+static void close_call(call *k) {
+  memory *const all[] = {k->matrix, k->vector, &k->workspace};
+  const int counts[] = {MATRICES, VECTORS, 1};
+  for (int list = 0; list < 3; ++list)
+    for (int i = 0; i < counts[list]; ++i) {
+      free(all[list][i].host);
+      if (all[list][i].device)
+        gpu.mem_free(all[list][i].device);
+    }
+  free(k->before);
+}
+
+static attnpress_layernorm_args forward_args(const call *k) {
+  const shape *s = &k->s;
+  return (attnpress_layernorm_args){.struct_size = sizeof(attnpress_layernorm_args),
+                                    .x = device_matrix(k, X),
+                                    .residual = device_matrix(k, RESIDUAL),
+                                    .weight = device_vector(k, WEIGHT),
+                                    .bias = device_vector(k, BIAS),
+                                    .y = device_matrix(k, Y),
+                                    .sum = device_matrix(k, SUM),
+                                    .mean = device_vector(k, MEAN),
+                                    .rstd = device_vector(k, RSTD),
+                                    .rows = s->rows,
+                                    .columns = s->columns,
+                                    .x_row_stride = k->stride[X],
+                                    .residual_row_stride = k->stride[RESIDUAL],
+                                    .y_row_stride = k->stride[place_of(k, Y)],
+                                    .sum_row_stride = k->stride[SUM],
+                                    .dtype = s->dtype,
+                                    .param_dtype = s->param_dtype,
+                                    .rms = s->rms};
+}
+
+static attnpress_status run_backward(call *k, CUstream stream) {
+  const shape *s = &k->s;
+  attnpress_layernorm_backward_args args = {.struct_size = sizeof args,
+                                            .x = device_matrix(k, X),
+                                            .dy = device_matrix(k, DY),
+                                            .weight = device_vector(k, WEIGHT),
+                                            .dsum = device_matrix(k, DSUM),
+                                            .mean = device_vector(k, MEAN),
+                                            .rstd = device_vector(k, RSTD),
+                                            .dx = device_matrix(k, DX),
+                                            .dweight = device_vector(k, DWEIGHT),
+                                            .dbias = device_vector(k, DBIAS),
+                                            .rows = s->rows,
+                                            .columns = s->columns,
+                                            .x_row_stride = k->stride[X],
+                                            .dy_row_stride = k->stride[DY],
+                                            .dsum_row_stride = k->stride[DSUM],
+                                            .dx_row_stride = k->stride[place_of(k, DX)],
+                                            .dtype = s->dtype,
+                                            .param_dtype = s->param_dtype,
+                                            .rms = s->rms};
+  if (k->workspace.bytes == 0) {
+    attnpress_plan *plan;
+    size_t bytes = 0;
+    CHECK_OK(attnpress_plan_layernorm_backward(handle, &args, NULL, &plan));
+    CHECK_OK(attnpress_plan_workspace_bytes(plan, &bytes));
+    attnpress_plan_destroy(plan);
+    open_memory(&k->workspace, (int64_t)bytes);
+    upload(&k->workspace);
+  }
+  args.workspace = (void *)(uintptr_t)k->workspace.device;
+  args.workspace_bytes = k->workspace.bytes;
+  return attnpress_layernorm_backward(handle, &args, stream);
+}
+
+static attnpress_status run(call *k, CUstream stream) {
+  if (k->s.backward)
+    return run_backward(k, stream);
+  const attnpress_layernorm_args args = forward_args(k);
+  return attnpress_layernorm(handle, &args, stream);
+}
+
+/* Results are fetched at once: the copies come after the kernels on their stream. */
+static void download(call *k) {
+  for (int i = 0; i < MATRICES; ++i)
+    if (k->matrix[i].bytes > 0)
+      CHECK_CUDA(gpu.memcpy_dtoh(k->matrix[i].host, k->matrix[i].device, k->matrix[i].bytes));
+  for (int i = 0; i < VECTORS; ++i)
+    if (k->vector[i].bytes > 0)
+      CHECK_CUDA(gpu.memcpy_dtoh(k->vector[i].host, k->vector[i].device, k->vector[i].bytes));
+}
+
+static void check_result(const call *k, const char *what) {
+  layernorm_error e = {0};
+  layernorm_check(&k->c, &e);
+  ++checks;
+  if (!(e.ratio <= 1.0)) {
+    ++failures;
+    printf("FAILED: %s, %s %s, dtype %d, parameters %d, %lld columns: %s, row %lld, column %lld is "
+           "%.9g, expected %.9g\n",
+           what, k->s.rms ? "rms" : "layer", k->s.backward ? "backward" : "forward",
+           (int)k->s.dtype, (int)k->s.param_dtype, (long long)k->s.columns, e.what,
+           (long long)e.row, (long long)e.column, e.value, e.expected);
+  }
+}
+
+/* ---- Numbers --------------------------------------------------------------------------------- */
+
+static void test_shape(const shape *s, const char *what) {
+  call k;
+  open_call(&k, s);
+  CHECK_OK(run(&k, NULL));
+  download(&k);
+  check_result(&k, what);
+  close_call(&k);
+}
+
+/* Each class of columns and its neighbours; the ways of a call take turns with the columns, so that
+ * each class gets some of all. */
+static void test_table(void) {
+  static const int64_t columns[] = {
+      1,    3,    17,   32,    33,    64,    65,    96,    100,   128,   129,    192,  257,
+      384,  512,  700,  768,   1000,  1024,  1025,  1536,  2048,  3000,  3072,   4096, 5000,
+      6144, 8192, 9000, 12288, 16384, 16385, 20000, 24576, 32768, 40001, 1 << 20};
+  int turn = 0;
+  for (size_t n = 0; n < sizeof columns / sizeof *columns; ++n)
+    for (int dtype = ATTNPRESS_FP16; dtype <= ATTNPRESS_FP32; ++dtype)
+      for (int backward = 0; backward < 2; ++backward)
+        for (int way = 0; way < 3; ++way, ++turn) {
+          const int64_t c = columns[n];
+          const shape s = {.rows = c < 600     ? 4137
+                                   : c < 2000  ? 419
+                                   : c < 50000 ? 41
+                                               : 2,
+                           .columns = c,
+                           .dtype = dtype,
+                           .param_dtype = turn % 4 ? dtype : 1 + (dtype + turn / 4) % 3,
+                           .backward = backward,
+                           .rms = turn / 2 % 2,
+                           .more = turn / 3 % 2,
+                           .mixed = turn / 5 % 2,
+                           .in_place = turn / 7 % 2};
+          test_shape(&s, s.mixed ? "odd rows" : "packed");
+        }
+}
+
+/* ---- Streams, repeats ------------------------------------------------------------------------ */
+
+static void test_side_stream(int backward) {
+  CUstream stream;
+  call k;
+  const shape s = {20000, 1000, ATTNPRESS_BF16, ATTNPRESS_BF16, backward, 0, 0, 0, 0};
+  CHECK_CUDA(gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING));
+  open_call(&k, &s);
+  CHECK_OK(run(&k, stream)); /* compiled and loaded */
+  const memory *out = &k.matrix[backward ? DX : Y];
+  for (int i = 0; i < 20; ++i) {
+    CHECK_CUDA(gpu.memset_d8_async(out->device, 0xff, out->bytes, stream));
+    CHECK_OK(run(&k, stream));
+  }
+  CHECK_CUDA(gpu.stream_synchronize(stream));
+  download(&k);
+  check_result(&k, "on a side stream");
+  close_call(&k);
+  gpu.stream_destroy(stream);
+}
+
+/* The same bits a thousand times, sums over the rows too. */
+static void test_repeats(const shape *s) {
+  call k;
+  open_call(&k, s);
+  const memory *const outputs[] = {&k.matrix[s->backward ? DX : Y], &k.vector[DWEIGHT],
+                                   &k.vector[DBIAS]};
+  char *first[3] = {NULL, NULL, NULL};
+  for (int i = 0; i < 1000; ++i) {
+    CHECK_CUDA(gpu.memset_d8_async(outputs[0]->device, 0xff, outputs[0]->bytes, NULL));
+    CHECK_OK(run(&k, NULL));
+    for (int o = 0; o < 3 && outputs[o]->bytes > 0; ++o) {
+      CHECK_CUDA(gpu.memcpy_dtoh(outputs[o]->host, outputs[o]->device, outputs[o]->bytes));
+      if (i == 0)
+        first[o] = memcpy(malloc(outputs[o]->bytes), outputs[o]->host, outputs[o]->bytes);
+      else if (memcmp(first[o], outputs[o]->host, outputs[o]->bytes) != 0) {
+        CHECK(!"the same bits again");
+        i = 1000;
+      }
+    }
+  }
+  download(&k);
+  check_result(&k, "repeated");
+  for (int o = 0; o < 3; ++o)
+    free(first[o]);
+  close_call(&k);
+}
+
+/* ---- More than 2^31 elements ------------------------------------------------------------------ */
+
+/* Rows of a small call, over and over; the last row is left alone. */
+static void test_large(int backward) {
+  enum { BLOCK_ROWS = 1024, COLUMNS = 1000 };
+  const int64_t blocks = ((INT64_C(1) << 31) / COLUMNS + 1) / BLOCK_ROWS + 2;
+  const size_t bytes = (size_t)BLOCK_ROWS * COLUMNS * 2; /* of a block of rows */
+  const shape s = {BLOCK_ROWS, COLUMNS, ATTNPRESS_FP16, ATTNPRESS_FP16, backward, 0, 0, 0, 0};
+  const int out = backward ? DX : Y;
+  call k;
+  memory small[MATRICES], moments[2];
+  size_t free_bytes = 0, total_bytes;
+  gpu.mem_get_info(&free_bytes, &total_bytes);
+  if (free_bytes < (3 * (size_t)blocks + 64) * bytes + (1u << 30)) {
+    printf("skipped: more than 2^31 elements: too little memory is free\n");
+    return;
+  }
+  open_call(&k, &s);
+  memcpy(small, k.matrix, sizeof small);
+  memcpy(moments, &k.vector[MEAN], sizeof moments);
+  for (int i = 0; i < MATRICES; ++i) {
+    if (small[i].bytes == 0)
+      continue;
+    CHECK_CUDA(gpu.mem_alloc(&k.matrix[i].device, bytes * (size_t)blocks));
+    for (int64_t b = 0; b < blocks; ++b)
+      CHECK_CUDA(gpu.memcpy_dtod_async(k.matrix[i].device + (CUdeviceptr)b * bytes, small[i].device,
+                                       bytes, NULL));
+  }
+  for (int i = 0; i < 2; ++i) {
+    CHECK_CUDA(gpu.mem_alloc(&k.vector[MEAN + i].device, (size_t)blocks * BLOCK_ROWS * 4));
+    for (int64_t b = 0; b < blocks; ++b)
+      CHECK_CUDA(gpu.memcpy_dtod_async(k.vector[MEAN + i].device + (CUdeviceptr)b * BLOCK_ROWS * 4,
+                                       moments[i].device, BLOCK_ROWS * 4, NULL));
+  }
+  k.s.rows = BLOCK_ROWS * blocks - 1;
+  CHECK_OK(run(&k, NULL));
+  for (int64_t b = 0; b < blocks; b += b + 100 < blocks ? 997 : 1) {
+    if (b >= 2 && b < blocks - 2)
+      continue;
+    CHECK_CUDA(
+        gpu.memcpy_dtoh(k.matrix[out].host, k.matrix[out].device + (CUdeviceptr)b * bytes, bytes));
+    CHECK_CUDA(gpu.memcpy_dtoh(k.vector[RSTD].host,
+                               k.vector[RSTD].device + (CUdeviceptr)b * BLOCK_ROWS * 4,
+                               (BLOCK_ROWS - 1) * 4));
+    CHECK_CUDA(gpu.memcpy_dtoh(k.vector[MEAN].host,
+                               k.vector[MEAN].device + (CUdeviceptr)b * BLOCK_ROWS * 4,
+                               (BLOCK_ROWS - 1) * 4));
+    k.c.rows = b == blocks - 1 ? BLOCK_ROWS - 1 : BLOCK_ROWS;
+    k.c.dweight = k.c.dbias = NULL; /* of all rows */
+    check_result(&k, "more than 2^31 elements");
+  }
+  const uint16_t *last = (const uint16_t *)k.matrix[out].host + (BLOCK_ROWS - 1) * COLUMNS;
+  for (int i = 0; i < COLUMNS; ++i)
+    CHECK(last[i] == 0xffff);
+  for (int i = 0; i < MATRICES; ++i)
+    if (small[i].bytes > 0)
+      gpu.mem_free(small[i].device);
+  for (int i = 0; i < 2; ++i)
+    gpu.mem_free(moments[i].device);
+  close_call(&k);
+}
+
+int main(void) {
+  char why[512];
+  if (cuda_device_open(&gpu, 0, why, sizeof why) != 0) {
+    printf("skipped: no CUDA device: %s\n", why);
+    return SKIPPED;
+  }
+  CHECK_OK(attnpress_create(&handle, NULL));
+  if (handle != NULL) {
+    static const shape repeated[] = {
+        {300, 3000, ATTNPRESS_FP16, ATTNPRESS_FP16, 0, 0, 1, 1, 0},
+        {2000, 50, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 0, 0, 1, 0},
+        {700, 4096, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 1, 1, 0, 0},
+        {40, 40000, ATTNPRESS_FP32, ATTNPRESS_FP32, 1, 0, 0, 0, 0},
+    };
+    test_table();
+    test_side_stream(0);
+    test_side_stream(1);
+    for (size_t i = 0; i < sizeof repeated / sizeof *repeated; ++i)
+      test_repeats(&repeated[i]);
+    test_large(0);
+    test_large(1);
+  }
+  attnpress_destroy(handle);
+  cuda_device_close(&gpu);
+  printf("%d checks, %d failed\n", checks, failures);
+  return failures != 0;
+}

@@ -1,0 +1,677 @@
+/* Layer norm without a GPU: numbers on the CPU with every instruction set, what bad input gets, which
+ * kernels a call takes and what they are launched with (the driver and NVRTC are stand-ins). */
+#define _GNU_SOURCE
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "../tools/layernorm/reference.h"
+#include "../tools/rows.h"
+#include "api_support.h"
+#include "attnpress/layernorm.h"
+#include "cpu/isa.h"
+#include "cuda/device.h"
+#include "layernorm/layernorm.h"
+#include "press/target.h"
+
+enum { GUARD = 64 /* elements before and behind each tensor */ };
+static const int32_t dtypes[] = {ATTNPRESS_FP16, ATTNPRESS_BF16, ATTNPRESS_FP32};
+
+/* ---- Numbers on the CPU ---------------------------------------------------------------------- */
+
+typedef struct cpu_case {
+  int64_t rows, columns, gap; /* gap: elements between rows */
+  int rms, more, in_place;    /* more: a residual, or dsum */
+  int parameters;             /* 0: none; 1: of the tensors' dtype; 2: of another */
+  int upside_down;            /* row strides are negative */
+  float mean;
+} cpu_case;
+
+static const cpu_case cpu_cases[] = {
+    {3, 1, 0, 0, 0, 0, 1, 0, 1.0f},      {5, 2, 3, 1, 0, 1, 1, 0, 0.0f},
+    {7, 7, 0, 0, 1, 0, 2, 0, 2.0f},      {4, 8, 1, 1, 1, 1, 1, 1, 1.0f},
+    {6, 9, 0, 0, 0, 1, 0, 0, -30.0f},    {9, 31, 2, 1, 1, 0, 2, 0, 1.0f},
+    {300, 33, 0, 0, 1, 1, 2, 0, 0.0f},   {17, 255, 5, 0, 0, 0, 1, 1, 100.0f},
+    {33, 256, 0, 1, 0, 0, 1, 0, 1.0f},   {65, 257, 0, 0, 1, 0, 1, 0, 1.0f},
+    {3, 2047, 1, 0, 0, 1, 1, 0, 1.0f},   {3, 2048, 0, 1, 1, 0, 2, 0, 1.0f},
+    {3, 2049, 0, 0, 1, 1, 1, 0, 3.0f},   {2, 70001, 0, 0, 1, 0, 1, 0, 1.0f},
+    {1, 1 << 20, 0, 0, 0, 0, 1, 0, 5.0f}};
+
+/* Matrices in memory that is NaN elsewhere; what is written in place has a copy, for the reference. */
+typedef struct tensors {
+  int64_t size, stride, bytes;
+  char *memory[AP_LAYERNORM_TENSORS], *before;
+  void *vector[6]; /* weight, bias, mean, rstd, dweight, dbias */
+  ap_layernorm_problem p;
+  layernorm_case c;
+} tensors;
+
+static void *matrix(const tensors *t, int which) {
+  return t->memory[which] + (GUARD + 1) * t->size; /* aligned to an element, no more */
+}
+
+static int32_t parameter_dtype(const cpu_case *s, int32_t dtype) {
+  return s->parameters < 2 ? dtype : dtype == ATTNPRESS_FP32 ? ATTNPRESS_BF16 : ATTNPRESS_FP32;
+}
+
+static void make_matrices(tensors *t, const cpu_case *s, int backward) {
+  const int64_t last = s->upside_down ? (s->rows - 1) * t->stride * t->size : 0;
+  const int out = backward ? AP_LAYERNORM_DX : AP_LAYERNORM_Y;
+  const int over = backward ? AP_LAYERNORM_DY : AP_LAYERNORM_X;
+  const int other = backward ? AP_LAYERNORM_DSUM : AP_LAYERNORM_RESIDUAL;
+  for (int i = 0; i < AP_LAYERNORM_TENSORS; ++i) {
+    const int output = backward ? i == out : i == out || i == AP_LAYERNORM_SUM;
+    t->memory[i] = malloc((size_t)t->bytes);
+    memset(t->memory[i], 0xff, (size_t)t->bytes);
+    if (!output)
+      rows_fill(matrix(t, i), s->rows, s->columns, t->stride, t->p.dtype,
+                i == AP_LAYERNORM_X ? (double)s->mean : 0.0, 1.0, (uint64_t)(i + 1));
+    const int there = s->more || !(i == other || (!backward && i == AP_LAYERNORM_SUM));
+    t->p.tensor[i] = (ap_layernorm_tensor){"",
+                                           "",
+                                           there ? (char *)matrix(t, i) + last : NULL,
+                                           s->upside_down ? -t->stride : t->stride,
+                                           output,
+                                           0};
+  }
+  t->before = malloc((size_t)t->bytes);
+  memcpy(t->before, t->memory[s->in_place ? over : out], (size_t)t->bytes);
+  if (s->in_place)
+    t->p.tensor[out] = t->p.tensor[over];
+}
+
+static layernorm_matrix known(const tensors *t, const cpu_case *s, int which) {
+  if (t->p.tensor[which].data == NULL)
+    return (layernorm_matrix){NULL, 0};
+  const int over = t->p.backward ? AP_LAYERNORM_DY : AP_LAYERNORM_X;
+  const int is_copied = s->in_place && which == over;
+  return (layernorm_matrix){is_copied ? t->before + (GUARD + 1) * t->size
+                            : s->in_place &&
+                                    which == (t->p.backward ? AP_LAYERNORM_DX : AP_LAYERNORM_Y)
+                                ? matrix(t, over)
+                                : matrix(t, which),
+                            t->stride};
+}
+
+static void make_tensors(tensors *t, const cpu_case *s, int32_t dtype, int backward) {
+  const int32_t param_dtype = parameter_dtype(s, dtype);
+  *t = (tensors){.size = ap_layernorm_bytes(dtype), .stride = s->columns + s->gap};
+  t->bytes = rows_span_bytes(s->rows, s->columns, t->stride, dtype) + 2 * GUARD * t->size;
+  t->p = (ap_layernorm_problem){.backward = backward,
+                                .rows = s->rows,
+                                .columns = s->columns,
+                                .dtype = dtype,
+                                .param_dtype = param_dtype,
+                                .rms = s->rms,
+                                .eps = 1e-5f};
+  make_matrices(t, s, backward);
+  for (int i = 0; i < 6; ++i)
+    t->vector[i] = malloc((size_t)(s->columns + s->rows) * 4);
+  for (int i = 0; i < 2; ++i)
+    rows_fill(t->vector[i], 1, s->columns, s->columns, param_dtype, 1.0 - i, 0.5,
+              77u + (unsigned)i);
+  t->c = (layernorm_case){.backward = backward,
+                          .rms = s->rms,
+                          .dtype = dtype,
+                          .param_dtype = param_dtype,
+                          .eps = 1e-5f,
+                          .rows = s->rows,
+                          .columns = s->columns,
+                          .weight = s->parameters ? t->vector[0] : NULL,
+                          .bias = s->parameters && !backward ? t->vector[1] : NULL,
+                          .x = known(t, s, AP_LAYERNORM_X),
+                          .mean = s->rms ? NULL : t->vector[2],
+                          .rstd = t->vector[3]};
+  t->p.weight = t->c.weight;
+  t->p.bias = t->c.bias;
+  t->p.mean = s->rms ? NULL : t->vector[2];
+  t->p.rstd = t->vector[3];
+  if (backward) {
+    t->c.dy = known(t, s, AP_LAYERNORM_DY);
+    t->c.dsum = known(t, s, AP_LAYERNORM_DSUM);
+    t->c.dx = known(t, s, AP_LAYERNORM_DX);
+    t->p.dweight = ATTNPRESS_DATA(t->c.dweight = t->vector[4]);
+    t->p.dbias = ATTNPRESS_DATA(t->c.dbias = t->vector[5]);
+    float ignored;
+    for (int64_t row = 0; row < s->rows; ++row)
+      layernorm_moments(&t->c, row, s->rms ? &ignored : &((float *)t->vector[2])[row],
+                        &((float *)t->vector[3])[row]);
+    if (s->upside_down) /* the last row comes first */
+      for (int64_t row = 0; row < s->rows / 2; ++row)
+        for (int i = 2; i < 4; ++i) {
+          float *v = t->vector[i], swap = v[row];
+          v[row] = v[s->rows - 1 - row];
+          v[s->rows - 1 - row] = swap;
+        }
+  } else {
+    t->c.residual = known(t, s, AP_LAYERNORM_RESIDUAL);
+    t->c.y = known(t, s, AP_LAYERNORM_Y);
+    t->c.sum = known(t, s, AP_LAYERNORM_SUM);
+  }
+}
+
+static void free_tensors(tensors *t) {
+  for (int i = 0; i < AP_LAYERNORM_TENSORS; ++i)
+    free(t->memory[i]);
+  for (int i = 0; i < 6; ++i)
+    free(t->vector[i]);
+  free(t->before);
+}
+
+/* Vectors of rows are in the order of the call; the reference reads matrices from their begin. */
+static void turn_vectors(tensors *t) {
+  for (int i = 2; i < 4; ++i)
+    for (int64_t row = 0; row < t->p.rows / 2; ++row) {
+      float *v = t->vector[i], swap = v[row];
+      v[row] = v[t->p.rows - 1 - row];
+      v[t->p.rows - 1 - row] = swap;
+    }
+}
+
+/* What lies between rows, before and behind them is as it was. */
+static void check_gaps(const tensors *t, const char *after) {
+  for (int64_t at = 0; at < t->bytes / t->size; ++at) {
+    const int64_t place = at - (GUARD + 1);
+    const int inside =
+        place >= 0 && place / t->stride < t->p.rows && place % t->stride < t->p.columns;
+    if (!inside && memcmp(t->before + at * t->size, after + at * t->size, (size_t)t->size) != 0)
+      fail_msg("element %lld was written", (long long)place);
+  }
+}
+
+static void check_cpu(const cpu_case *s, int32_t dtype, int backward, int isa) {
+  tensors t;
+  make_tensors(&t, s, dtype, backward);
+  assert_ok(ap_layernorm_cpu_isa(&t.p, 1, isa));
+  if (s->upside_down)
+    turn_vectors(&t);
+  layernorm_error e = {0};
+  layernorm_check(&t.c, &e);
+  if (!(e.ratio <= 1.0))
+    fail_msg("%s%s, %s, %s, %lld columns: %s, row %lld, column %lld is %.9g, expected %.9g",
+             backward ? "backward" : "forward", s->rms ? " rms" : "",
+             ap_layernorm_dtype_name(dtype), ap_cpu_isa_name((ap_cpu_isa)isa),
+             (long long)s->columns, e.what, (long long)e.row, (long long)e.column, e.value,
+             e.expected);
+  assert_true(e.elements >= s->rows * s->columns);
+  check_gaps(&t, t.memory[s->in_place ? (backward ? AP_LAYERNORM_DY : AP_LAYERNORM_X)
+                          : backward  ? AP_LAYERNORM_DX
+                                      : AP_LAYERNORM_Y]);
+  free_tensors(&t);
+}
+
+static void test_cpu(void **state) {
+  (void)state;
+  for (int isa = 0; isa < AP_CPU_ISA_COUNT; ++isa)
+    for (size_t d = 0; ap_cpu_isa_usable((ap_cpu_isa)isa) && d < 3; ++d)
+      for (int backward = 0; backward < 2; ++backward)
+        for (size_t i = 0; i < sizeof cpu_cases / sizeof *cpu_cases; ++i)
+          check_cpu(&cpu_cases[i], dtypes[d], backward, isa);
+}
+
+static attnpress_handle *make_cpu_handle(int32_t threads) {
+  attnpress_handle *handle;
+  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
+  options.backend = ATTNPRESS_CPU;
+  options.num_threads = threads;
+  assert_ok(attnpress_create(&handle, &options));
+  return handle;
+}
+
+/* Through the public API, on several threads: the same bits as on one, sums over the rows too. */
+static void test_threads(void **state) {
+  (void)state;
+  enum { ROWS = 3000, COLUMNS = 700, ELEMENTS = ROWS * COLUMNS };
+  float *x = malloc(sizeof(float) * ELEMENTS), *rstd = malloc(sizeof(float) * ROWS);
+  float *out[2], *dweight[2];
+  rows_fill(x, ROWS, COLUMNS, COLUMNS, ATTNPRESS_FP32, 1.0, 2.0, 5);
+  for (int i = 0; i < 2; ++i) {
+    out[i] = malloc(sizeof(float) * ELEMENTS);
+    dweight[i] = malloc(sizeof(float) * COLUMNS);
+    attnpress_handle *handle = make_cpu_handle(1 + 2 * i);
+    attnpress_layernorm_args args = ATTNPRESS_LAYERNORM_ARGS_INIT;
+    args.x = x;
+    args.y = out[i];
+    args.rstd = rstd;
+    args.rows = ROWS;
+    args.columns = COLUMNS;
+    args.dtype = ATTNPRESS_FP32;
+    args.rms = 1;
+    assert_ok(attnpress_layernorm(handle, &args, NULL));
+    attnpress_layernorm_backward_args back = ATTNPRESS_LAYERNORM_BACKWARD_ARGS_INIT;
+    back.x = x;
+    back.dy = back.dx = out[i];
+    back.rstd = rstd;
+    back.dweight = dweight[i];
+    back.rows = ROWS;
+    back.columns = COLUMNS;
+    back.dtype = ATTNPRESS_FP32;
+    back.rms = 1;
+    assert_ok(attnpress_layernorm_backward(handle, &back, NULL));
+    attnpress_destroy(handle);
+  }
+  assert_memory_equal(out[0], out[1], sizeof(float) * ELEMENTS);
+  assert_memory_equal(dweight[0], dweight[1], sizeof(float) * COLUMNS);
+  for (int i = 0; i < 2; ++i)
+    free(out[i]), free(dweight[i]);
+  free(x), free(rstd);
+}
+
+/* Sums over no rows are 0; without columns no pointer is looked at. */
+static void test_nothing(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_cpu_handle(1);
+  uint16_t dweight[3] = {1, 1, 1};
+  float dbias[3] = {1, 1, 1};
+  attnpress_layernorm_backward_args back = ATTNPRESS_LAYERNORM_BACKWARD_ARGS_INIT;
+  back.columns = 3;
+  back.dtype = ATTNPRESS_BF16;
+  back.dweight = dweight;
+  assert_ok(attnpress_layernorm_backward(handle, &back, NULL));
+  assert_true(dweight[0] == 0 && dweight[2] == 0);
+  back.dweight = NULL;
+  back.dbias = dbias;
+  back.param_dtype = ATTNPRESS_FP32;
+  assert_ok(attnpress_layernorm_backward(handle, &back, NULL));
+  assert_true(dbias[0] == 0.0f && dbias[2] == 0.0f);
+  attnpress_layernorm_args args = ATTNPRESS_LAYERNORM_ARGS_INIT;
+  args.rows = 5;
+  args.dtype = ATTNPRESS_FP16;
+  assert_ok(attnpress_layernorm(handle, &args, NULL));
+  attnpress_destroy(handle);
+}
+
+/* ---- Bad input ------------------------------------------------------------------------------- */
+
+static attnpress_layernorm_args legal_forward(void) {
+  attnpress_layernorm_args args = ATTNPRESS_LAYERNORM_ARGS_INIT;
+  args.x = (void *)0x10002;
+  args.weight = (void *)0x50004;
+  args.bias = (void *)0x60004;
+  args.y = (void *)0x20004;
+  args.mean = (void *)0x70004;
+  args.rstd = (void *)0x80004;
+  args.rows = 100;
+  args.columns = 1000;
+  args.x_row_stride = 1003;
+  args.dtype = ATTNPRESS_BF16;
+  args.param_dtype = ATTNPRESS_FP32;
+  return args;
+}
+
+static attnpress_layernorm_backward_args legal_backward(void) {
+  attnpress_layernorm_backward_args args = ATTNPRESS_LAYERNORM_BACKWARD_ARGS_INIT;
+  args.x = (void *)0x10002;
+  args.dy = (void *)0x20004;
+  args.weight = (void *)0x50004;
+  args.mean = (void *)0x70004;
+  args.rstd = (void *)0x80004;
+  args.dx = (void *)0x30006;
+  args.dweight = (void *)0x90002;
+  args.dbias = (void *)0xa0002;
+  args.rows = 10000;
+  args.columns = 1000;
+  args.dtype = ATTNPRESS_FP16;
+  args.workspace = (void *)0x1000000;
+  args.workspace_bytes = 1 << 26;
+  return args;
+}
+
+#define SPOIL(name, statement)                                                                     \
+  static void name(attnpress_layernorm_args *a) {                                                  \
+    statement;                                                                                     \
+  }
+SPOIL(rows_negative, a->rows = -1)
+SPOIL(columns_many, a->columns = (1 << 20) + 1)
+SPOIL(dtype_0, a->dtype = 0)
+SPOIL(param_dtype_9, a->param_dtype = 9)
+SPOIL(rms_2, a->rms = 2)
+SPOIL(eps_nan, a->eps = NAN)
+SPOIL(eps_negative, a->eps = -1e-5f)
+SPOIL(x_null, a->x = NULL)
+SPOIL(y_null, a->y = NULL)
+SPOIL(x_misaligned, a->x = (void *)0x10001)
+SPOIL(weight_misaligned, a->weight = (void *)0x50002)
+SPOIL(rstd_misaligned, a->rstd = (void *)0x80002)
+SPOIL(y_overlaps, a->y_row_stride = 999)
+SPOIL(stride_overflows, a->x_row_stride = INT64_MAX / 2)
+SPOIL(in_place_strides, a->y = (void *)0x10002; a->y_row_stride = 1004)
+SPOIL(residual_alone, a->residual = (void *)0xb0000)
+SPOIL(sum_alone, a->sum = (void *)0xb0000)
+SPOIL(sum_is_y, a->residual = (void *)0xb0000; a->sum = a->y)
+SPOIL(mean_of_rms, a->rms = 1)
+SPOIL(struct_small, a->struct_size = sizeof *a - 8)
+
+static const struct {
+  void (*spoil)(attnpress_layernorm_args *args);
+  const char *says;
+} bad_inputs[] = {
+    {rows_negative, "rows is -1"},
+    {columns_many, "columns is 1048577"},
+    {dtype_0, "dtype is 0"},
+    {param_dtype_9, "param_dtype is 9"},
+    {rms_2, "rms is 2"},
+    {eps_nan, "eps is"},
+    {eps_negative, "eps is -1e-05"},
+    {x_null, "x is NULL"},
+    {y_null, "y is NULL"},
+    {x_misaligned, "x is 0x10001"},
+    {weight_misaligned, "weight is 0x50002"},
+    {rstd_misaligned, "rstd is 0x80002"},
+    {y_overlaps, "y_row_stride is 999"},
+    {stride_overflows, "x_row_stride"},
+    {in_place_strides, "in place"},
+    {residual_alone, "sum is NULL"},
+    {sum_alone, "residual is NULL"},
+    {sum_is_y, "two tensors"},
+    {mean_of_rms, "mean is given with rms"},
+    {struct_small, "struct_size"},
+};
+
+#define SPOIL_BACKWARD(name, statement)                                                            \
+  static void name(attnpress_layernorm_backward_args *a) {                                         \
+    statement;                                                                                     \
+  }
+SPOIL_BACKWARD(mean_null, a->mean = NULL)
+SPOIL_BACKWARD(rstd_null, a->rstd = NULL)
+SPOIL_BACKWARD(dy_null, a->dy = NULL)
+SPOIL_BACKWARD(dx_strides, a->dx = ATTNPRESS_DATA(a->x); a->dx_row_stride = 1008)
+SPOIL_BACKWARD(dweight_misaligned, a->dweight = (void *)0x90001)
+SPOIL_BACKWARD(workspace_misaligned, a->workspace = (void *)0x1000008)
+
+static const struct {
+  void (*spoil)(attnpress_layernorm_backward_args *args);
+  const char *says;
+} bad_backward_inputs[] = {
+    {mean_null, "mean is NULL"},
+    {rstd_null, "rstd is NULL"},
+    {dy_null, "dy is NULL"},
+    {dx_strides, "dx is x"},
+    {dweight_misaligned, "dweight is 0x90001"},
+    {workspace_misaligned, "workspace is 0x1000008"},
+};
+
+static void test_bad_input(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  for (size_t i = 0; i < sizeof bad_inputs / sizeof *bad_inputs; ++i) {
+    attnpress_layernorm_args args = legal_forward();
+    bad_inputs[i].spoil(&args);
+    if (attnpress_layernorm(handle, &args, NULL) != ATTNPRESS_INVALID_ARGUMENT)
+      fail_msg("accepted, though %s", bad_inputs[i].says);
+    assert_error_says(bad_inputs[i].says);
+  }
+  for (size_t i = 0; i < sizeof bad_backward_inputs / sizeof *bad_backward_inputs; ++i) {
+    attnpress_layernorm_backward_args args = legal_backward();
+    bad_backward_inputs[i].spoil(&args);
+    if (attnpress_layernorm_backward(handle, &args, NULL) != ATTNPRESS_INVALID_ARGUMENT)
+      fail_msg("accepted, though %s", bad_backward_inputs[i].says);
+    assert_error_says(bad_backward_inputs[i].says);
+  }
+  attnpress_layernorm_backward_args small = legal_backward();
+  small.workspace_bytes = 16;
+  assert_int_equal(attnpress_layernorm_backward(handle, &small, NULL),
+                   ATTNPRESS_WORKSPACE_TOO_SMALL);
+  assert_error_says("and 16 were given");
+  assert_int_equal(cuda->launches, 0);
+  attnpress_destroy(handle);
+}
+
+/* ---- Launches -------------------------------------------------------------------------------- */
+
+static void test_launch_forward(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_layernorm_args args = legal_forward();
+  args.residual = (void *)0xb0002;
+  args.sum = ATTNPRESS_DATA(args.residual);
+  assert_ok(attnpress_layernorm(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 1);
+  attnpress_layernorm_fwd_args given;
+  memcpy(&given, cuda->launch[0].args, sizeof given);
+  assert_string_equal(cuda->launch[0].symbol, "layernorm_fwd_cols1024_bf16_wfp32_sm80");
+  assert_ptr_equal(given.x, args.x);
+  assert_ptr_equal(given.residual, args.residual);
+  assert_ptr_equal(given.weight, args.weight);
+  assert_ptr_equal(given.bias, args.bias);
+  assert_ptr_equal(given.y, args.y);
+  assert_ptr_equal(given.sum, args.sum);
+  assert_ptr_equal(given.mean, args.mean);
+  assert_ptr_equal(given.rstd, args.rstd);
+  assert_int_equal(given.rows, 100);
+  assert_int_equal(given.columns, 1000);
+  assert_int_equal(given.x_row_stride, 1003);
+  assert_int_equal(given.y_row_stride, 1000);
+  assert_true(given.eps == 1e-5f && given.per_column == 1.0f / 1000.0f);
+  args.rms = 1;
+  args.mean = NULL;
+  args.param_dtype = 0;
+  assert_ok(attnpress_layernorm(handle, &args, NULL));
+  assert_string_equal(cuda->launch[1].symbol, "layernorm_fwd_rms_cols1024_bf16_wbf16_sm80");
+  attnpress_destroy(handle);
+}
+
+/* dx and the parts of the sums, then the sums; the parts are what the workspace holds. */
+static void test_launch_backward(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_layernorm_backward_args args = legal_backward();
+  assert_ok(attnpress_layernorm_backward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 2);
+  attnpress_layernorm_bwd_args given;
+  attnpress_layernorm_reduce_args sums;
+  memcpy(&given, cuda->launch[0].args, sizeof given);
+  memcpy(&sums, cuda->launch[1].args, sizeof sums);
+  assert_string_equal(cuda->launch[0].symbol, "layernorm_bwd_cols1024_fp16_wfp16_sm80");
+  assert_string_equal(cuda->launch[1].symbol, "layernorm_bwd_reduce_cols65536_fp32_wfp16_sm80");
+  assert_false(cuda->launch[0].overlaps);
+  assert_true(cuda->launch[1].overlaps);
+  assert_int_equal(given.parts, cuda->launch[0].grid);
+  assert_int_equal(sums.parts, cuda->launch[0].grid);
+  assert_ptr_equal(given.weight_parts, args.workspace);
+  assert_ptr_equal(given.bias_parts, (float *)args.workspace + (int64_t)given.parts * 1000);
+  assert_ptr_equal(sums.weight_parts, given.weight_parts);
+  assert_ptr_equal(sums.bias_parts, given.bias_parts);
+  assert_ptr_equal(sums.dweight, args.dweight);
+  assert_ptr_equal(sums.dbias, args.dbias);
+  assert_int_equal(cuda->launch[1].grid, 2 * 32);
+  /* dbias alone, and neither. */
+  args.dweight = NULL;
+  assert_ok(attnpress_layernorm_backward(handle, &args, NULL));
+  memcpy(&given, cuda->launch[2].args, sizeof given);
+  assert_null(given.weight_parts);
+  assert_ptr_equal(given.bias_parts, args.workspace);
+  args.dbias = NULL;
+  args.workspace = NULL;
+  args.workspace_bytes = 0;
+  assert_ok(attnpress_layernorm_backward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 5);
+  attnpress_destroy(handle);
+}
+
+/* Long rows: the sums first, as dx may lie over what they are made of. */
+static void test_launch_long(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_layernorm_backward_args args = legal_backward();
+  args.columns = 40000;
+  args.rows = 3000;
+  args.dx = ATTNPRESS_DATA(args.dy);
+  assert_ok(attnpress_layernorm_backward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 3);
+  attnpress_layernorm_bwd_args params, dx;
+  memcpy(&params, cuda->launch[0].args, sizeof params);
+  memcpy(&dx, cuda->launch[2].args, sizeof dx);
+  assert_string_equal(cuda->launch[0].symbol, "layernorm_bwd_params_cols65536_fp16_wfp32_sm80");
+  assert_string_equal(cuda->launch[2].symbol, "layernorm_bwd_dx_cols65536_fp16_wfp16_sm80");
+  assert_int_equal(cuda->launch[0].grid, params.parts * ((40000 + 255) / 256));
+  assert_int_equal(cuda->launch[2].grid, 3000);
+  assert_null(dx.weight_parts);
+  /* No rows: zeros are written. */
+  args.rows = 0;
+  assert_ok(attnpress_layernorm_backward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 4);
+  attnpress_layernorm_reduce_args sums;
+  memcpy(&sums, cuda->launch[3].args, sizeof sums);
+  assert_int_equal(sums.parts, 0);
+  assert_ptr_equal(sums.dweight, args.dweight);
+  attnpress_destroy(handle);
+}
+
+/* ---- Plans ----------------------------------------------------------------------------------- */
+
+static attnpress_handle *make_compile_only(void) {
+  attnpress_handle *handle;
+  attnpress_options options = handle_options();
+  options.backend = ATTNPRESS_COMPILE_ONLY;
+  assert_ok(attnpress_create(&handle, &options));
+  return handle;
+}
+
+/* The kernel of every number of columns has room for them, the next smaller one has not, and its
+ * shared memory is there. */
+static void test_classes(void **state) {
+  (void)state;
+  for (size_t d = 0; d < ap_targets_count; ++d) {
+    ap_device device;
+    assert_ok(ap_device_of_target(ap_targets[d].name, &device));
+    for (int backward = 0; backward < 2; ++backward)
+      for (int64_t columns = 1; columns <= 1 << 20; columns += columns < 600 ? 1 : columns / 9) {
+        float sum;
+        const ap_layernorm_problem p = {.backward = backward,
+                                        .rows = 1,
+                                        .columns = columns,
+                                        .dtype = dtypes[columns % 3],
+                                        .param_dtype = dtypes[columns % 2],
+                                        .rms = columns % 5 == 0,
+                                        .dweight = backward ? &sum : NULL};
+        ap_layernorm_plan plan;
+        assert_ok(ap_layernorm_plan_call(&p, &device, ATTNPRESS_ONE_CALL, &plan));
+        const ap_launch *l = &plan.base.launch[0];
+        const int32_t takes = l->variant.axis[AP_LAYERNORM_COLS];
+        const int held = backward ? l->variant.axis[AP_LAYERNORM_PASS] == AP_LAYERNORM_PASS_BWD
+                                  : takes <= AP_LAYERNORM_HELD_COLS_MAX;
+        assert_int_equal(plan.base.count, !backward ? 1 : held ? 2 : 3);
+        assert_true(takes >= columns || !held);
+        assert_true(columns < 33 || takes < 2 * columns || !held);
+        assert_true(held || columns > 8192);
+        for (int i = 0; i < plan.base.count; ++i)
+          assert_true(plan.base.launch[i].tile.smem_bytes <=
+                      ap_find_target(plan.base.launch[i].target)->smem_per_block_bytes);
+      }
+  }
+}
+
+/* What a range prepares, and the workspace that it names, are enough for every call in it. */
+static void test_range(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_compile_only();
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  static const char *const targets[] = {"sm_80", "sm_86", "sm_90", "sm_120"};
+  uint32_t random = 1;
+  for (int i = 0; i < 400; ++i) {
+    attnpress_layernorm_backward_args args = legal_backward();
+    attnpress_plan *range, *call;
+    random = random * 1664525u + 1013904223u;
+    options.target = targets[random >> 28 & 3];
+    args.rows = 0;
+    args.columns = i % 5 == 0 ? 0 : 1 + (int64_t)(random % (1u << (random >> 8) % 20));
+    args.rms = i % 3 == 0;
+    options.range = ATTNPRESS_UP_TO;
+    assert_ok(attnpress_plan_layernorm_backward(handle, &args, &options, &range));
+    const int64_t most = args.columns == 0 ? 1 << 20 : args.columns;
+    args.rows = 1 + random % 100000;
+    args.columns = 1 + (int64_t)(random >> 4) % most;
+    options.range = ATTNPRESS_ONE_CALL;
+    assert_ok(attnpress_plan_layernorm_backward(handle, &args, &options, &call));
+    for (int k = 0; k < attnpress_plan_launch_count(call); ++k) {
+      attnpress_info info = ATTNPRESS_INFO_INIT, one = ATTNPRESS_INFO_INIT;
+      int found = 0;
+      assert_ok(attnpress_plan_launch(call, k, &one));
+      for (int n = 0; n < attnpress_plan_launch_count(range); ++n) {
+        assert_ok(attnpress_plan_launch(range, n, &info));
+        found += strcmp(info.stem, one.stem) == 0 && strcmp(info.tile, one.tile) == 0;
+      }
+      assert_int_equal(found, 1);
+    }
+    size_t bound = 0, bytes = 0;
+    assert_ok(attnpress_plan_workspace_bytes(range, &bound));
+    assert_ok(attnpress_plan_workspace_bytes(call, &bytes));
+    assert_true(bytes > 0 && bytes <= bound);
+    attnpress_plan_destroy(call);
+    attnpress_plan_destroy(range);
+  }
+  attnpress_destroy(handle);
+}
+
+static void test_plan_run(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  attnpress_layernorm_backward_args args = legal_backward();
+  attnpress_plan *plan;
+  assert_ok(attnpress_plan_layernorm_backward(handle, &args, &options, &plan));
+  args.dx = (void *)0x900000;
+  assert_ok(attnpress_plan_run(plan, &args, NULL));
+  assert_int_equal(cuda->launches, 2);
+  args.dbias = NULL;
+  assert_int_equal(attnpress_plan_run(plan, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("dbias is NULL and was given");
+  args = legal_backward();
+  args.columns = 999;
+  assert_int_equal(attnpress_plan_run(plan, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("columns is 999 and was 1000");
+  attnpress_plan_destroy(plan);
+  options.range = ATTNPRESS_UP_TO;
+  args.columns = 4096;
+  args.rows = 0;
+  assert_ok(attnpress_plan_layernorm_backward(handle, &args, &options, &plan));
+  args.rows = 7;
+  args.columns = 5;
+  args.dbias = NULL;
+  assert_ok(attnpress_plan_run(plan, &args, NULL));
+  assert_string_equal(cuda->launch[2].symbol, "layernorm_bwd_cols32_fp16_wfp16_sm80");
+  args.columns = 4097;
+  assert_int_equal(attnpress_plan_run(plan, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  args.columns = 5;
+  args.dweight = (void *)0x90004;
+  args.param_dtype = ATTNPRESS_FP32;
+  assert_int_equal(attnpress_plan_run(plan, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("param_dtype is 3 and was 1");
+  attnpress_plan_destroy(plan);
+  attnpress_destroy(handle);
+}
+
+static void test_plan_cpu(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_cpu_handle(1);
+  attnpress_layernorm_backward_args args = legal_backward();
+  attnpress_plan *plan;
+  attnpress_info info = ATTNPRESS_INFO_INIT;
+  assert_ok(attnpress_plan_layernorm_backward(handle, &args, NULL, &plan));
+  assert_ok(attnpress_plan_launch(plan, 0, &info));
+  assert_string_equal(info.stem, "cpu_layernorm_bwd_fp16_wfp16");
+  attnpress_plan_destroy(plan);
+  attnpress_destroy(handle);
+}
+
+static int set_up_layernorm(void **state) {
+  const int status = set_up_group(state);
+  cuda->args_of("layernorm_fwd", sizeof(attnpress_layernorm_fwd_args));
+  cuda->args_of("layernorm_bwd", sizeof(attnpress_layernorm_bwd_args));
+  cuda->args_of("layernorm_bwd_reduce", sizeof(attnpress_layernorm_reduce_args));
+  return status;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_cpu), cmocka_unit_test(test_threads),  cmocka_unit_test(test_nothing),
+      TEST(test_bad_input),       TEST(test_launch_forward),       TEST(test_launch_backward),
+      TEST(test_launch_long),     cmocka_unit_test(test_classes),  cmocka_unit_test(test_range),
+      TEST(test_plan_run),        cmocka_unit_test(test_plan_cpu),
+  };
+  return cmocka_run_group_tests_name("layernorm", tests, set_up_layernorm, tear_down_group);
+}
