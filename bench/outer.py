@@ -1,0 +1,94 @@
+"""The outer product beside PyTorch and a fill of the same bytes, in one process: `python
+bench/outer.py`, on a GPU, from the root of the repository.
+
+Each line is a shape: microseconds of a fill of c (forward: the bound of what is only written), of
+torch.einsum and of attnpress, medians of interleaved rounds, and the other two over attnpress. Two
+sets of buffers rotate."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
+
+from attnpress import outer as o
+
+SHAPES = ((32, 1024, 1024), (256, 1024, 1024), (8192, 128, 128), (64, 1000, 1000))
+DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
+
+
+def medians(contenders: dict, launches: int, rounds: int) -> dict[str, float]:
+    """Microseconds of a call of each: contenders' values are a call for each set of buffers."""
+    times = {name: [] for name in contenders}
+    for calls in contenders.values():
+        for call in calls:
+            call()
+    for _ in range(rounds):
+        events = []
+        for name, calls in contenders.items():
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            calls[-1]()
+            begin.record()
+            for i in range(launches):
+                calls[i % len(calls)]()
+            end.record()
+            events.append((name, begin, end))
+        torch.cuda.synchronize()
+        for name, begin, end in events:
+            times[name].append(begin.elapsed_time(end) / launches * 1e3)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def contenders_of(shape: tuple[int, int, int], dtype, summed: bool, backward: bool) -> dict:
+    """Calls of each, for two sets of buffers."""
+    batch, rows, columns = shape
+    of_c = "ij" if summed else "nij"
+    result: dict[str, list] = {"fill": [], "torch": [], "attnpress": []}
+    for _ in range(2):
+        x, y = (torch.randn(batch, n, device="cuda", dtype=dtype) for n in (rows, columns))
+        c = torch.randn(*(() if summed else (batch,)), rows, columns, device="cuda", dtype=dtype)
+        filled = torch.empty_like(c)
+        result["fill"].append(lambda filled=filled: filled.fill_(1.0))
+        if backward:
+            result["torch"].append(
+                lambda x=x, y=y, c=c: (
+                    torch.einsum(f"{of_c},nj->ni", c, y),
+                    torch.einsum(f"{of_c},ni->nj", c, x),
+                )
+            )
+            result["attnpress"].append(lambda x=x, y=y, c=c: o.backward(c, x, y, summed))
+        else:
+            result["torch"].append(lambda x=x, y=y: torch.einsum(f"ni,nj->{of_c}", x, y))
+            result["attnpress"].append(lambda x=x, y=y: o.forward(x, y, summed))
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--shape", type=int, nargs=3, action="append", metavar=("N", "I", "J"))
+    parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=["bf16", "fp32"])
+    parser.add_argument("--summed", action="store_true")
+    parser.add_argument("--backward", action="store_true")
+    parser.add_argument("--rounds", type=int, default=7)
+    options = parser.parse_args()
+    print(torch.cuda.get_device_name())
+    print("dtype  shape                 fill us torch us  ours us of fill of torch")
+    for name in options.dtypes:
+        for shape in options.shape or SHAPES:
+            calls = contenders_of(tuple(shape), DTYPES[name], options.summed, options.backward)
+            t = medians(calls, 6, options.rounds)
+            print(
+                f"{name:6} {'x'.join(map(str, shape)):20}{t['fill']:9.1f}{t['torch']:9.1f}"
+                f"{t['attnpress']:9.1f}{t['fill'] / t['attnpress']:8.3f}"
+                f"{t['torch'] / t['attnpress']:9.2f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""What the outer product's data cannot say: threads and shared memory of its tiles, which tiles are
+legal, and the tile of each pass."""
+
+from __future__ import annotations
+
+from generator.family import Family, family_of
+from generator.tiles import Tile, make_tile
+from generator.variant import Variant
+
+WARP = 32
+TILES = {
+    "fwd": {"warps": 8, "rows": 8},
+    "sum": {"warps": 8, "rows": 4},
+    "bwd": {"warps": 8, "rows": 8},
+    "bwd_reduce": {"warps": 4, "rows": 8},
+}
+
+
+def family() -> Family:
+    return family_of("outer")
+
+
+def threads(tile: Tile) -> int:
+    """Of a thread block."""
+    return WARP * tile.warps
+
+
+def smem_bytes(variant: Variant, tile: Tile) -> int:
+    """Dynamic shared memory of a thread block: none."""
+    return 0
+
+
+def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[str]:
+    """What is wrong with a tile for a variant, one sentence each; empty: legal."""
+    found = []
+    if variant["pass"] == "sum" and (tile.warps not in (2, 8) or tile.rows not in (4, 8)):
+        found.append("sums need a square of 2 or 8 warps, and 4 or 8 rows of a thread")
+    if tile.rows > 16:
+        found.append(f"{tile.rows} rows are more registers than a thread has")
+    if tile.smem_bytes:
+        found.append(f"smem_bytes is {tile.smem_bytes}, not 0")
+    return found
+
+
+def fill(variant: Variant) -> Tile:
+    """The rule's tile."""
+    return make_tile(family(), **TILES[variant["pass"]])

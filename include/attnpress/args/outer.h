@@ -1,0 +1,48 @@
+/* The arguments of the outer product kernels: filled by the runtime, read by the kernels from
+ * constant memory. Host and device compile this same text. */
+#pragma once
+
+#include "attnpress/args/common.h"
+
+/* Strides are in elements, and may be any. */
+typedef struct attnpress_outer_fwd_args {
+  const void *x; /* (batch, rows) */
+  const void *y; /* (batch, columns) */
+  void *c;       /* (batch, rows, columns); sum: (rows, columns) */
+  int64_t x_stride, y_stride, c_batch_stride, c_row_stride;
+  int64_t batch;
+  int32_t rows, columns;
+  int32_t column_shift;              /* fwd: 2^column_shift threads of a block share a row */
+  int32_t column_blocks, row_blocks; /* thread blocks beside and below each other */
+  int32_t reserved;
+} attnpress_outer_fwd_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_outer_fwd_args, rows, 64)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_outer_fwd_args) == 88,
+                        "layout of attnpress_outer_fwd_args");
+
+typedef struct attnpress_outer_bwd_args {
+  const void *x;   /* (batch, rows) */
+  const void *y;   /* (batch, columns) */
+  const void *dc;  /* (batch, rows, columns) */
+  void *dx;        /* (batch, rows) or NULL */
+  float *dy_parts; /* (batch, row_blocks, columns) or NULL: sums over the rows of a thread block */
+  int64_t x_stride, y_stride, dc_batch_stride, dc_row_stride, dx_stride;
+  int32_t rows, columns;
+  int32_t row_blocks, reserved;
+} attnpress_outer_bwd_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_outer_bwd_args, rows, 80)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_outer_bwd_args) == 96,
+                        "layout of attnpress_outer_bwd_args");
+
+typedef struct attnpress_outer_reduce_args {
+  const float *dy_parts;       /* (batch, row_blocks, columns) */
+  void *dy;                    /* (batch, columns) */
+  int64_t dy_stride, elements; /* elements: batch * columns */
+  int32_t columns, row_blocks;
+} attnpress_outer_reduce_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_outer_reduce_args, columns, 32)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_outer_reduce_args) == 40,
+                        "layout of attnpress_outer_reduce_args");

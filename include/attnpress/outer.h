@@ -1,0 +1,98 @@
+/* The outer product, on NVIDIA GPUs and on the CPU: a family of its own beside attention.
+ * attnpress.h has the conventions (status, structs that grow, units, threads, streams), the handle
+ * and plans; they hold here too.
+ *
+ *     c[n, i, j] = x[n, i] * y[n, j], or, summed,  c[i, j] = sum over n of x[n, i] * y[n, j]
+ *
+ *     dx[n, i] = sum over j of dc[n, i, j] * y[n, j],    dy[n, j] = sum over i of dc[n, i, j] * x[n, i]
+ *
+ * Tensors. The last dimension is contiguous. Strides are in elements and may be anything, also
+ * negative, where no two elements of an output overlap; 0 means without gaps. Pointers are aligned to
+ * an element. All tensors of a call have one dtype; arithmetic is fp32, on the CPU fp64. Outputs
+ * overlap no input.
+ *
+ * Results are the same bit for bit whenever shapes, strides, alignment of the pointers to 16 bytes,
+ * options and device are. */
+#pragma once
+#include "attnpress/attnpress.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { ATTNPRESS_OUTER_FP64 = 4 /* a dtype of the CPU backend alone */ };
+
+typedef struct attnpress_outer_args {
+  size_t struct_size;
+  const void *x;          /* (batch, rows) */
+  const void *y;          /* (batch, columns) */
+  void *c;                /* (batch, rows, columns), summed (rows, columns); written */
+  int64_t batch;          /* 0 and more */
+  int64_t rows;           /* 0 to 2^31 - 1 */
+  int64_t columns;        /* 0 to 2^31 - 1 */
+  int64_t x_stride;       /* between entries of the batch; 0: rows */
+  int64_t y_stride;       /* the same; 0: columns */
+  int64_t c_batch_stride; /* 0: rows * c_row_stride; not read where c is summed */
+  int64_t c_row_stride;   /* 0: columns */
+  int32_t dtype;          /* ATTNPRESS_FP16, _BF16, _FP32; on the CPU ATTNPRESS_OUTER_FP64 too */
+  int32_t summed;         /* 1: over the batch */
+} attnpress_outer_args;
+#define ATTNPRESS_OUTER_ARGS_INIT                                                                  \
+  { sizeof(attnpress_outer_args), NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/** The product, asynchronously on `stream` (CUstream or cudaStream_t; NULL: the default stream of the
+ * current context); the CPU backend ignores it and returns when c is there. Needs no workspace.
+ * OK, INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_MEMORY, NO_NVRTC, NO_KERNEL, CAPTURING,
+ * COMPILE_FAILED, DRIVER_ERROR, IO_ERROR. */
+ATTNPRESS_API attnpress_status attnpress_outer(attnpress_handle *handle,
+                                               const attnpress_outer_args *args, void *stream);
+
+/** Plans attnpress_outer(). With ATTNPRESS_UP_TO extents are maxima, 0 any.
+ * OK, INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_MEMORY, DRIVER_ERROR. */
+ATTNPRESS_API attnpress_status attnpress_plan_outer(attnpress_handle *handle,
+                                                    const attnpress_outer_args *args,
+                                                    const attnpress_plan_options *options,
+                                                    attnpress_plan **plan);
+
+typedef struct attnpress_outer_backward_args {
+  size_t struct_size;
+  const void *x;  /* (batch, rows) */
+  const void *y;  /* (batch, columns) */
+  const void *dc; /* (batch, rows, columns), summed (rows, columns) */
+  void *dx;       /* (batch, rows); written; NULL: not needed */
+  void *dy;       /* (batch, columns); written; NULL: not needed */
+  int64_t batch;  /* as above, and so on */
+  int64_t rows;
+  int64_t columns;
+  int64_t x_stride;        /* 0: rows */
+  int64_t y_stride;        /* 0: columns */
+  int64_t dc_batch_stride; /* 0: rows * dc_row_stride; not read where c was summed */
+  int64_t dc_row_stride;   /* 0: columns */
+  int64_t dx_stride;       /* 0: rows */
+  int64_t dy_stride;       /* 0: columns */
+  int32_t dtype;
+  int32_t summed;         /* 1: c was summed over the batch */
+  void *workspace;        /* device memory, 16-byte aligned, where dy is needed */
+  size_t workspace_bytes; /* attnpress_plan_workspace_bytes() tells how much is needed */
+} attnpress_outer_backward_args;
+#define ATTNPRESS_OUTER_BACKWARD_ARGS_INIT                                                         \
+  {                                                                                                \
+    sizeof(attnpress_outer_backward_args), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0,   \
+        0, 0, 0, NULL, 0                                                                           \
+  }
+
+/** dx and dy, summed in a fixed order; stream and statuses as of attnpress_outer(), and
+ * WORKSPACE_TOO_SMALL. The CPU backend needs no workspace. */
+ATTNPRESS_API attnpress_status attnpress_outer_backward(attnpress_handle *handle,
+                                                        const attnpress_outer_backward_args *args,
+                                                        void *stream);
+
+/** Plans attnpress_outer_backward(), as attnpress_plan_outer(). Whether dy is NULL is part of what is
+ * planned. A range names no workspace without bounds of batch, rows and columns: NOT_SUPPORTED. */
+ATTNPRESS_API attnpress_status
+attnpress_plan_outer_backward(attnpress_handle *handle, const attnpress_outer_backward_args *args,
+                              const attnpress_plan_options *options, attnpress_plan **plan);
+
+#ifdef __cplusplus
+}
+#endif

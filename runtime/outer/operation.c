@@ -1,0 +1,227 @@
+/* The outer product and its gradients: the operations that call.c carries out, and their public
+ * functions. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "outer/outer.h"
+
+/* Sizes in the first version of the header; they never change. */
+enum { ARGS_FIRST_BYTES = 96, BACKWARD_ARGS_FIRST_BYTES = 144 };
+
+/** A checked call. */
+typedef struct outer_call {
+  ap_call base;
+  ap_outer_problem problem;
+} outer_call;
+
+/** A call that is run: the argument block of the launch at hand, beside what it was checked to be. */
+typedef struct outer_run {
+  outer_call call;
+  union {
+    attnpress_outer_fwd_args forward;
+    attnpress_outer_bwd_args backward;
+    attnpress_outer_reduce_args reduce;
+  } block;
+} outer_run;
+
+static const ap_outer_problem *problem_of(const ap_call *base) {
+  return &((const outer_call *)base)->problem;
+}
+
+/* ---- Check and plan -------------------------------------------------------------------------- */
+
+static attnpress_status check_forward(const void *args, ap_check how, ap_call *base) {
+  attnpress_outer_args a;
+  FORWARD_IF(ap_copy_struct(args, &a, sizeof a, ARGS_FIRST_BYTES, "args"));
+  ap_outer_problem *p = &((outer_call *)base)->problem;
+  *base = (ap_call){NULL, 0};
+  *p = (ap_outer_problem){.dtype = a.dtype,
+                          .summed = a.summed,
+                          .batch = a.batch,
+                          .rows = a.rows,
+                          .columns = a.columns,
+                          .x = a.x,
+                          .y = a.y,
+                          .c = a.c,
+                          .x_stride = a.x_stride,
+                          .y_stride = a.y_stride,
+                          .c_batch_stride = a.c_batch_stride,
+                          .c_row_stride = a.c_row_stride};
+  return ap_outer_validate(p, how);
+}
+
+static attnpress_status check_backward(const void *args, ap_check how, ap_call *base) {
+  attnpress_outer_backward_args a;
+  FORWARD_IF(ap_copy_struct(args, &a, sizeof a, BACKWARD_ARGS_FIRST_BYTES, "args"));
+  ap_outer_problem *p = &((outer_call *)base)->problem;
+  *base = (ap_call){a.workspace, a.workspace_bytes};
+  *p = (ap_outer_problem){.backward = 1,
+                          .dtype = a.dtype,
+                          .summed = a.summed,
+                          .batch = a.batch,
+                          .rows = a.rows,
+                          .columns = a.columns,
+                          .x = a.x,
+                          .y = a.y,
+                          .c = ATTNPRESS_DATA(a.dc),
+                          .dx = a.dx,
+                          .dy = a.dy,
+                          .x_stride = a.x_stride,
+                          .y_stride = a.y_stride,
+                          .c_batch_stride = a.dc_batch_stride,
+                          .c_row_stride = a.dc_row_stride,
+                          .dx_stride = a.dx_stride,
+                          .dy_stride = a.dy_stride};
+  return ap_outer_validate(p, how);
+}
+
+static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,
+                             ap_launches *launches) {
+  return ap_outer_plan_call(problem_of(base), device, range, (ap_outer_plan *)launches);
+}
+
+/* ---- Which calls a plan serves --------------------------------------------------------------- */
+
+static attnpress_status check_extent(const char *name, int64_t value, int64_t planned,
+                                     int32_t range) {
+  if (range == ATTNPRESS_UP_TO)
+    RETURN_IF(planned != 0 && value > planned, ATTNPRESS_INVALID_ARGUMENT,
+              "%s is %" PRId64 "; the plan serves up to %" PRId64, name, value, planned);
+  else
+    RETURN_IF(value != planned, ATTNPRESS_INVALID_ARGUMENT,
+              "%s is %" PRId64 " and was %" PRId64 " when the plan was made", name, value, planned);
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status serves(const ap_call *base, const ap_call *planned_base, int32_t range) {
+  const ap_outer_problem *p = problem_of(base), *planned = problem_of(planned_base);
+  FORWARD_IF(check_extent("dtype", p->dtype, planned->dtype, ATTNPRESS_ONE_CALL));
+  FORWARD_IF(check_extent("summed", p->summed, planned->summed, ATTNPRESS_ONE_CALL));
+  RETURN_IF((p->dy != NULL) != (planned->dy != NULL), ATTNPRESS_INVALID_ARGUMENT,
+            "dy is %s and was %s when the plan was made", p->dy ? "given" : "NULL",
+            planned->dy ? "given" : "NULL");
+  FORWARD_IF(check_extent("batch", p->batch, planned->batch, range));
+  FORWARD_IF(check_extent("rows", p->rows, planned->rows, range));
+  return check_extent("columns", p->columns, planned->columns, range);
+}
+
+/* ---- Kernel arguments ------------------------------------------------------------------------ */
+
+static attnpress_outer_fwd_args forward_block(const ap_outer_problem *p,
+                                              const ap_outer_plan *plan) {
+  return (attnpress_outer_fwd_args){.x = p->x,
+                                    .y = p->y,
+                                    .c = p->c,
+                                    .x_stride = p->x_stride,
+                                    .y_stride = p->y_stride,
+                                    .c_batch_stride = p->c_batch_stride,
+                                    .c_row_stride = p->c_row_stride,
+                                    .batch = p->batch,
+                                    .rows = (int32_t)p->rows,
+                                    .columns = (int32_t)p->columns,
+                                    .column_shift = plan->column_shift,
+                                    .column_blocks = plan->column_blocks,
+                                    .row_blocks = plan->row_blocks};
+}
+
+static attnpress_outer_bwd_args backward_block(const outer_call *call, const ap_outer_plan *plan) {
+  const ap_outer_problem *p = &call->problem;
+  return (attnpress_outer_bwd_args){.x = p->x,
+                                    .y = p->y,
+                                    .dc = p->c,
+                                    .dx = p->dx,
+                                    .dy_parts = p->dy == NULL ? NULL : call->base.workspace,
+                                    .x_stride = p->x_stride,
+                                    .y_stride = p->y_stride,
+                                    .dc_batch_stride = p->c_batch_stride,
+                                    .dc_row_stride = p->c_row_stride,
+                                    .dx_stride = p->dx_stride,
+                                    .rows = (int32_t)p->rows,
+                                    .columns = (int32_t)p->columns,
+                                    .row_blocks = plan->row_blocks};
+}
+
+static attnpress_outer_reduce_args reduce_block(const outer_call *call, const ap_outer_plan *plan) {
+  const ap_outer_problem *p = &call->problem;
+  return (attnpress_outer_reduce_args){.dy_parts = call->base.workspace,
+                                       .dy = p->dy,
+                                       .dy_stride = p->dy_stride,
+                                       .elements = p->batch * p->columns,
+                                       .columns = (int32_t)p->columns,
+                                       .row_blocks = plan->row_blocks};
+}
+
+static attnpress_status arguments(const ap_driver *driver, ap_call *base,
+                                  const ap_launches *launches, int index, void **block) {
+  outer_run *run = (outer_run *)base;
+  const ap_outer_plan *planned = (const ap_outer_plan *)launches;
+  const int32_t pass = launches->launch[index].variant.axis[AP_OUTER_PASS];
+  (void)driver;
+  *block = &run->block;
+  if (pass == AP_OUTER_PASS_BWD)
+    run->block.backward = backward_block(&run->call, planned);
+  else if (pass == AP_OUTER_PASS_BWD_REDUCE)
+    run->block.reduce = reduce_block(&run->call, planned);
+  else
+    run->block.forward = forward_block(&run->call.problem, planned);
+  return ATTNPRESS_OK;
+}
+
+/* ---- The CPU --------------------------------------------------------------------------------- */
+
+static attnpress_status run_cpu(const ap_call *base, int32_t num_threads) {
+  return ap_outer_cpu(problem_of(base), num_threads);
+}
+
+static void describe_cpu(const ap_call *base, attnpress_info *info) {
+  const ap_outer_problem *p = problem_of(base);
+  snprintf(info->stem, sizeof info->stem, "cpu_outer_%s_%s",
+           p->backward ? "bwd"
+           : p->summed ? "sum"
+                       : "fwd",
+           ap_outer_dtype_name(p->dtype));
+}
+
+/* ---- The operations -------------------------------------------------------------------------- */
+
+static attnpress_status run_planned(const attnpress_plan *planned, const void *args, void *stream) {
+  outer_run run;
+  ap_outer_plan fresh;
+  return ap_plan_run(planned, args, stream, &run.call.base, &fresh.base);
+}
+
+#define OPERATION(function, check_function)                                                        \
+  {                                                                                                \
+    .name = function, .call_bytes = sizeof(outer_call), .plan_bytes = sizeof(ap_outer_plan),       \
+    .check = check_function, .plan = plan, .serves = serves, .arguments = arguments,               \
+    .run_cpu = run_cpu, .describe_cpu = describe_cpu, .run_planned = run_planned                   \
+  }
+static const ap_operation forward = OPERATION("attnpress_outer", check_forward);
+static const ap_operation backward = OPERATION("attnpress_outer_backward", check_backward);
+
+attnpress_status attnpress_outer(attnpress_handle *handle, const attnpress_outer_args *args,
+                                 void *stream) {
+  outer_run run;
+  ap_outer_plan launches;
+  return ap_call_run(handle, &forward, args, stream, &run.call.base, &launches.base);
+}
+
+attnpress_status attnpress_plan_outer(attnpress_handle *handle, const attnpress_outer_args *args,
+                                      const attnpress_plan_options *options,
+                                      attnpress_plan **made) {
+  return ap_plan_make(handle, &forward, args, options, made);
+}
+
+attnpress_status attnpress_outer_backward(attnpress_handle *handle,
+                                          const attnpress_outer_backward_args *args, void *stream) {
+  outer_run run;
+  ap_outer_plan launches;
+  return ap_call_run(handle, &backward, args, stream, &run.call.base, &launches.base);
+}
+
+attnpress_status attnpress_plan_outer_backward(attnpress_handle *handle,
+                                               const attnpress_outer_backward_args *args,
+                                               const attnpress_plan_options *options,
+                                               attnpress_plan **made) {
+  return ap_plan_make(handle, &backward, args, options, made);
+}

@@ -1,0 +1,52 @@
+/* The parts of the outer product's family, in the order of a call: validate -> plan -> kernel
+ * arguments, or the CPU backend. operation.c puts them together. */
+#pragma once
+#include "attnpress/args/outer.h"
+#include "attnpress/outer.h"
+#include "call.h"
+#include "../generated/families.h"
+
+/** A call of either pass, checked. In a range extents are maxima, and 0 stands for any. */
+typedef struct ap_outer_problem {
+  int32_t backward, dtype, summed;
+  int64_t batch, rows, columns;
+  const void *x, *y;
+  void *c; /* forward: written; backward: dc, which is only read */
+  void *dx, *dy;
+  int64_t x_stride, y_stride, c_batch_stride, c_row_stride, dx_stride, dy_stride;
+} ap_outer_problem;
+
+static inline int64_t ap_outer_bytes(const ap_outer_problem *p) {
+  return p->dtype == ATTNPRESS_OUTER_FP64 ? 8 : p->dtype == ATTNPRESS_FP32 ? 4 : 2;
+}
+
+/** Whether nothing is to be written but zeros, or nothing at all. */
+static inline int ap_outer_is_empty(const ap_outer_problem *p) {
+  if (p->backward)
+    return p->batch == 0 || (p->rows == 0 && p->columns == 0);
+  return p->rows == 0 || p->columns == 0 || (p->batch == 0 && !p->summed);
+}
+
+/** "fp16" */
+const char *ap_outer_dtype_name(int32_t dtype);
+
+/* ---- validate.c ------------------------------------------------------------------------------ */
+
+/** Checks a problem that holds what the caller gave, and fills in its defaults. */
+attnpress_status ap_outer_validate(ap_outer_problem *problem, ap_check how);
+
+/* ---- plan.c ---------------------------------------------------------------------------------- */
+
+typedef struct ap_outer_plan {
+  ap_launches base;
+  int32_t column_shift, column_blocks, row_blocks; /* of the first launch */
+} ap_outer_plan;
+
+/** fwd or sum; or bwd, and bwd_reduce where dy is needed. */
+attnpress_status ap_outer_plan_call(const ap_outer_problem *problem, const ap_device *device,
+                                    int32_t range, ap_outer_plan *plan);
+
+/* ---- cpu.c ----------------------------------------------------------------------------------- */
+
+/** num_threads: 0 is all cores. */
+attnpress_status ap_outer_cpu(const ap_outer_problem *problem, int32_t num_threads);

@@ -1,0 +1,123 @@
+/* Decides how an outer product is run: the kernel of its pass, and its grid. Pure: it depends on
+ * shapes and the device's numbers, and touches nothing. */
+#include "outer/outer.h"
+
+#include <inttypes.h>
+
+#include "press/target.h"
+
+enum { VECTOR_BYTES = 16, OVERLAP_CAPABILITY_MIN = 90 };
+
+static int64_t divide_up(int64_t a, int64_t b) {
+  return a / b + (a % b != 0);
+}
+
+static attnpress_status find_kernel(const ap_outer_problem *p, const ap_device *device,
+                                    int32_t pass, ap_launch *launch) {
+  ap_variant *v = &launch->variant;
+  *launch = (ap_launch){.variant.family = AP_FAMILY_OUTER, .num_splits = 1};
+  v->axis[AP_OUTER_PASS] = pass;
+  v->axis[AP_OUTER_DTYPE] = p->dtype;
+  const ap_route *route = ap_next_route(v, device->capability, NULL);
+  v->axis[AP_OUTER_ARCH] = route->arch;
+  launch->target = route->target;
+  return ap_find_tile(v, launch->target, &launch->tile);
+}
+
+/** A grid of batch * row_blocks * column_blocks; *blocks: batch * row_blocks. */
+static attnpress_status set_grid(const ap_outer_problem *p, int64_t batch, int64_t row_blocks,
+                                 int64_t column_blocks, ap_launch *launch) {
+  int64_t blocks;
+  RETURN_IF(__builtin_mul_overflow(batch, row_blocks, &blocks) ||
+                __builtin_mul_overflow(blocks, column_blocks, &blocks) || blocks > INT32_MAX,
+            ATTNPRESS_NOT_SUPPORTED,
+            "batch %" PRId64 " of %" PRId64 " rows and %" PRId64
+            " columns are more thread blocks than a launch has",
+            p->batch, p->rows, p->columns);
+  launch->grid = (uint32_t)blocks;
+  return ATTNPRESS_OK;
+}
+
+/** As many threads share a row as it has vectors, at most those of a block. */
+static attnpress_status plan_product(const ap_outer_problem *p, ap_outer_plan *plan) {
+  ap_launch *launch = &plan->base.launch[0];
+  const int64_t vectors = divide_up(p->columns, VECTOR_BYTES / ap_outer_bytes(p));
+  while (1 << plan->column_shift < vectors && 1 << plan->column_shift < launch->tile.threads)
+    ++plan->column_shift;
+  const int64_t groups = launch->tile.threads >> plan->column_shift;
+  plan->column_blocks = (int32_t)divide_up(vectors, 1 << plan->column_shift);
+  plan->row_blocks = (int32_t)divide_up(p->rows, groups * launch->tile.field[AP_OUTER_TILE_ROWS]);
+  return set_grid(p, p->batch, plan->row_blocks, plan->column_blocks, launch);
+}
+
+static attnpress_status plan_sum(const ap_outer_problem *p, ap_outer_plan *plan) {
+  ap_launch *launch = &plan->base.launch[0];
+  const int32_t side = launch->tile.threads >= 256 ? 16 : 8;
+  const int32_t tile = side * launch->tile.field[AP_OUTER_TILE_ROWS];
+  plan->column_blocks = (int32_t)divide_up(p->columns, tile);
+  plan->row_blocks = (int32_t)divide_up(p->rows, tile);
+  return set_grid(p, 1, plan->row_blocks, plan->column_blocks, launch);
+}
+
+static attnpress_status plan_forward(const ap_outer_problem *p, const ap_device *device,
+                                     ap_outer_plan *plan) {
+  plan->base.count = 1;
+  FORWARD_IF(find_kernel(p, device, p->summed ? AP_OUTER_PASS_SUM : AP_OUTER_PASS_FWD,
+                         &plan->base.launch[0]));
+  return p->summed ? plan_sum(p, plan) : plan_product(p, plan);
+}
+
+/** Without rows or columns there is one block of them all the same: sums of nothing are 0. */
+static attnpress_status plan_backward(const ap_outer_problem *p, const ap_device *device,
+                                      ap_outer_plan *plan) {
+  ap_launch *launch = &plan->base.launch[0];
+  plan->base.count = 1;
+  FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_BWD, launch));
+  const int64_t rows = (int64_t)launch->tile.threads / 32 * launch->tile.field[AP_OUTER_TILE_ROWS];
+  plan->row_blocks = (int32_t)divide_up(p->rows > 0 ? p->rows : 1, rows);
+  FORWARD_IF(set_grid(p, p->batch, plan->row_blocks, 1, launch));
+  if (p->dy == NULL || p->columns == 0)
+    return ATTNPRESS_OK;
+  launch = &plan->base.launch[plan->base.count++];
+  FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_BWD_REDUCE, launch));
+  launch->overlaps = device->capability >= OVERLAP_CAPABILITY_MIN;
+  plan->base.workspace_bytes =
+      (size_t)p->batch * (size_t)plan->row_blocks * (size_t)p->columns * sizeof(float);
+  return set_grid(p, 1, 1, divide_up(p->batch * p->columns, launch->tile.threads), launch);
+}
+
+static attnpress_status plan_range(const ap_outer_problem *p, const ap_device *device,
+                                   ap_outer_plan *plan) {
+  ap_launches *base = &plan->base;
+  const int32_t pass = p->backward ? AP_OUTER_PASS_BWD
+                       : p->summed ? AP_OUTER_PASS_SUM
+                                   : AP_OUTER_PASS_FWD;
+  FORWARD_IF(find_kernel(p, device, pass, &base->launch[base->count++]));
+  if (!p->backward || p->dy == NULL)
+    return ATTNPRESS_OK;
+  FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_BWD_REDUCE, &base->launch[base->count++]));
+  const int64_t rows =
+      (int64_t)base->launch[0].tile.threads / 32 * base->launch[0].tile.field[AP_OUTER_TILE_ROWS];
+  int64_t elements = divide_up(p->rows, rows);
+  if (p->batch == 0 || p->rows == 0 || p->columns == 0 ||
+      __builtin_mul_overflow(elements, p->batch, &elements) ||
+      __builtin_mul_overflow(elements, p->columns, &elements) ||
+      __builtin_mul_overflow(elements, (int64_t)sizeof(float), &elements))
+    base->workspace_bytes = SIZE_MAX; /* no bound */
+  else
+    base->workspace_bytes = (size_t)elements;
+  return ATTNPRESS_OK;
+}
+
+attnpress_status ap_outer_plan_call(const ap_outer_problem *p, const ap_device *device,
+                                    int32_t range, ap_outer_plan *plan) {
+  plan->base.count = 0;
+  plan->base.workspace_bytes = 0;
+  plan->column_shift = plan->column_blocks = plan->row_blocks = 0;
+  FORWARD_IF(ap_check_capability(device->capability));
+  if (range == ATTNPRESS_UP_TO)
+    return plan_range(p, device, plan);
+  if (ap_outer_is_empty(p))
+    return ATTNPRESS_OK;
+  return p->backward ? plan_backward(p, device, plan) : plan_forward(p, device, plan);
+}

@@ -1,0 +1,78 @@
+"""Single faults in the outer product's templates, and the kernels to see them."""
+
+from __future__ import annotations
+
+from mutations import Mutation
+
+FWD = "templates/outer/outer_fwd.cu.j2"
+SUM = "templates/outer/outer_sum.cu.j2"
+BWD = "templates/outer/outer_bwd.cu.j2"
+REDUCE = "templates/outer/outer_bwd_reduce.cu.j2"
+
+KERNELS = [
+    ("outer_fwd_bf16_sm80", ""),
+    ("outer_sum_fp32_sm80", ""),
+    ("outer_bwd_fp16_sm80", ""),
+    ("outer_bwd_reduce_bf16_sm80", ""),
+]
+
+MUTATIONS = [
+    Mutation(
+        "the columns of another block", FWD, "beside * column_threads +", "0 * column_threads +"
+    ),
+    Mutation("the rows of another block", FWD, "below * groups * ROWS", "below * groups"),
+    Mutation(
+        "rows past the end are stored", FWD, "row < args.rows ? args.columns : 0", "args.columns"
+    ),
+    Mutation("x of another entry", FWD, "batch * args.x_stride", "0 * args.x_stride"),
+    Mutation(
+        "c in 32 bits",
+        FWD,
+        "row * args.c_row_stride * SIZE",
+        "(int)(row * args.c_row_stride * SIZE)",
+    ),
+    Mutation("threads of another row", FWD, "(column_threads - 1)", "(column_threads / 2)"),
+    Mutation("no barrier: entries have been read", SUM, "    __syncthreads();\n", "", 1),
+    Mutation("no barrier: entries are there", SUM, "    __syncthreads();\n", "", 2),
+    Mutation("entries past the batch", SUM, "batch + n < batches &&", ""),
+    Mutation("an entry too few", SUM, "n < STEP; ++n", "n < STEP - 1; ++n"),
+    Mutation("y is x", SUM, "y[n][j * SIDE + beside]", "x[n][j * SIDE + beside]"),
+    Mutation("sums begin with one", SUM, "sum[i][j] = 0.0f", "sum[i][j] = 1.0f"),
+    Mutation(
+        "columns past the end", SUM, "row < args.rows && column < args.columns", "row < args.rows"
+    ),
+    Mutation("no barrier: the step before", BWD, "      __syncthreads();\n", "", 1),
+    Mutation("no barrier: warps' sums", BWD, "      __syncthreads();\n", "", 2),
+    Mutation(
+        "dx of the first warp's rows",
+        BWD,
+        "args.row_blocks * WARPS + warp)",
+        "args.row_blocks * WARPS)",
+    ),
+    Mutation(
+        "rows past the end are read",
+        BWD,
+        "first + r < args.rows ? args.columns : 0",
+        "args.columns",
+    ),
+    Mutation(
+        "the last warp is left out", BWD, "other < WARPS; ++other", "other < WARPS - 1; ++other"
+    ),
+    Mutation(
+        "the parts of another block",
+        BWD,
+        "(int64_t)blockIdx.x * args.columns",
+        "(int64_t)batch * args.columns",
+    ),
+    Mutation("half the lanes of dx", BWD, "sum_lanes(dx[r], 32)", "sum_lanes(dx[r], 16)"),
+    Mutation(
+        "dc of another entry", BWD, "batch * args.dc_batch_stride", "batch * args.dc_row_stride"
+    ),
+    Mutation(
+        "a part too few", REDUCE, "first + i < args.row_blocks", "first + i < args.row_blocks - 1"
+    ),
+    Mutation("parts of another entry", REDUCE, "batch * args.row_blocks", "0 * args.row_blocks"),
+    Mutation(
+        "elements past the end", REDUCE, "element >= args.elements", "element > args.elements"
+    ),
+]

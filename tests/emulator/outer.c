@@ -1,0 +1,422 @@
+/* Runs outer product kernels under the emulator. */
+#include "family.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../tools/outer/reference.h"
+#include "../../tools/rows.h"
+#include "attnpress/args/outer.h"
+#include "memory.h"
+#include "outer/outer.h"
+
+enum { WRONG_WORDS = 2, TEXT_BYTES = 128 };
+enum { X, Y, C, DX, DY, PARTS, TENSORS };
+
+typedef struct outer_shape {
+  int64_t batch, rows, columns;
+  int odd;    /* rows begin at any element */
+  int summed; /* dc is */
+  int far;    /* rows of c are more than 2^31 elements apart */
+} outer_shape;
+
+static int32_t pass_of(const kernel *k) {
+  return k->variant.axis[AP_OUTER_PASS];
+}
+
+static void read_tile(const char *source, const ap_variant *variant, ap_tile *tile) {
+  (void)variant;
+  *tile = (ap_tile){.threads = source_constant(source, "THREADS")};
+  tile->field[AP_OUTER_TILE_WARPS] = tile->threads / 32;
+  tile->field[AP_OUTER_TILE_ROWS] = source_constant(
+      source, variant->axis[AP_OUTER_PASS] == AP_OUTER_PASS_BWD_REDUCE ? "STEP" : "ROWS");
+}
+
+/* ---- A call ---------------------------------------------------------------------------------- */
+
+typedef struct call {
+  outer_case c;
+  int32_t pass;
+  memory memory[TENSORS];
+  void *data[TENSORS];
+  int64_t rows[TENSORS], columns[TENSORS], stride[TENSORS], entries; /* entries: of c */
+  int64_t batch_stride;                                              /* of c */
+  ap_outer_plan plan;
+} call;
+
+static int is_output(const call *c, int which) {
+  return which == (c->pass == AP_OUTER_PASS_BWD_REDUCE ? DY
+                   : c->pass == AP_OUTER_PASS_BWD      ? DX
+                                                       : C) ||
+         (c->pass == AP_OUTER_PASS_BWD && which == PARTS);
+}
+
+static int is_there(const call *c, int which) {
+  if (c->pass == AP_OUTER_PASS_BWD_REDUCE)
+    return which == DY || which == PARTS;
+  return c->pass == AP_OUTER_PASS_BWD ? which != DY : which <= C;
+}
+
+static int64_t bytes_of(const call *c, int which) {
+  return which == PARTS || c->c.dtype == ATTNPRESS_FP32 ? 4 : 2;
+}
+
+/* Tensor `which` is a matrix; c's entries are rows of it, too. */
+static void lay_out(call *c, const outer_shape *s) {
+  const int64_t gap = s->odd ? 3 : 0;
+  const int64_t rows[] = {s->batch, s->batch, s->rows,
+                          s->batch, s->batch, s->batch * c->plan.row_blocks};
+  const int64_t columns[] = {s->rows, s->columns, s->columns, s->rows, s->columns, s->columns};
+  for (int i = 0; i < TENSORS; ++i) {
+    c->rows[i] = rows[i];
+    c->columns[i] = columns[i];
+    c->stride[i] = columns[i] + (i == PARTS ? 0 : gap);
+  }
+  if (s->far)
+    c->stride[C] = ((int64_t)1 << 31) + 5;
+  c->entries = c->c.summed ? 1 : s->batch;
+  c->batch_stride = s->rows * c->stride[C] + gap;
+}
+
+static void open_tensors(call *c, const outer_shape *s, uint64_t seed) {
+  for (int i = 0; i < TENSORS; ++i) {
+    const int64_t size = bytes_of(c, i), offset = s->odd && i != PARTS ? size : 0;
+    const int64_t rows = c->rows[i] * (i == C ? c->entries : 1);
+    const int32_t dtype = i == PARTS ? ATTNPRESS_FP32 : c->c.dtype;
+    if (!is_there(c, i))
+      continue;
+    const int64_t bytes = i == C
+                              ? (c->entries - 1) * c->batch_stride * size +
+                                    rows_span_bytes(c->rows[i], c->columns[i], c->stride[i], dtype)
+                              : rows_span_bytes(rows, c->columns[i], c->stride[i], dtype);
+    c->data[i] = (char *)memory_map(&c->memory[i], (size_t)(bytes + offset)) + offset;
+    for (int64_t n = 0; n < (i == C ? c->entries : 1); ++n) {
+      char *entry = (char *)c->data[i] + n * c->batch_stride * size;
+      if (!is_output(c, i))
+        rows_fill(entry, c->rows[i], c->columns[i], c->stride[i], dtype, 0.1, 1.0,
+                  seed + (uint64_t)(i + 10 * n));
+      for (int64_t row = 0; is_output(c, i) && row < c->rows[i]; ++row)
+        memset(entry + row * c->stride[i] * size, 0xff, (size_t)(c->columns[i] * size));
+    }
+  }
+}
+
+static int call_open(call *c, const kernel *k, const outer_shape *s, uint64_t seed, char *report) {
+  const ap_device device = {.capability = 80, .sm_count = 108};
+  const int backward = pass_of(k) >= AP_OUTER_PASS_BWD;
+  float dy;
+  *c = (call){.c = {.backward = backward,
+                    .summed = backward ? s->summed : pass_of(k) == AP_OUTER_PASS_SUM,
+                    .dtype = k->variant.axis[AP_OUTER_DTYPE],
+                    .batch = s->batch,
+                    .rows = s->rows,
+                    .columns = s->columns},
+              .pass = pass_of(k)};
+  const ap_outer_problem problem = {.backward = backward,
+                                    .dtype = c->c.dtype,
+                                    .summed = c->c.summed,
+                                    .batch = s->batch,
+                                    .rows = s->rows,
+                                    .columns = s->columns,
+                                    .dy = backward ? &dy : NULL};
+  if (ap_outer_plan_call(&problem, &device, ATTNPRESS_ONE_CALL, &c->plan) != ATTNPRESS_OK) {
+    snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
+    return -1;
+  }
+  lay_out(c, s);
+  open_tensors(c, s, seed);
+  c->c.x = c->data[X];
+  c->c.y = c->data[Y];
+  c->c.c = c->data[C];
+  c->c.dx = c->data[DX];
+  c->c.x_stride = c->stride[X];
+  c->c.y_stride = c->stride[Y];
+  c->c.c_batch_stride = c->c.summed ? 0 : c->batch_stride;
+  c->c.c_row_stride = c->stride[C];
+  c->c.dx_stride = c->stride[DX];
+  c->c.dy_stride = c->stride[DY];
+  return 0;
+}
+
+static void call_close(call *c) {
+  for (int i = 0; i < TENSORS; ++i)
+    memory_unmap(&c->memory[i]);
+}
+
+/* ---- Launches -------------------------------------------------------------------------------- */
+
+static void call_forward(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_outer_fwd_args))function)(*(const attnpress_outer_fwd_args *)args);
+}
+
+static void call_backward(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_outer_bwd_args))function)(*(const attnpress_outer_bwd_args *)args);
+}
+
+static void call_reduce(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_outer_reduce_args))function)(*(const attnpress_outer_reduce_args *)args);
+}
+
+static int launch(const kernel *k, const call *c, char *report) {
+  static const char *const names[TENSORS] = {"x", "y", "c", "dx", "dy", "dy_parts"};
+  const attnpress_outer_fwd_args forward = {.x = c->data[X],
+                                            .y = c->data[Y],
+                                            .c = c->data[C],
+                                            .x_stride = c->stride[X],
+                                            .y_stride = c->stride[Y],
+                                            .c_batch_stride = c->c.c_batch_stride,
+                                            .c_row_stride = c->stride[C],
+                                            .batch = c->c.batch,
+                                            .rows = (int32_t)c->c.rows,
+                                            .columns = (int32_t)c->c.columns,
+                                            .column_shift = c->plan.column_shift,
+                                            .column_blocks = c->plan.column_blocks,
+                                            .row_blocks = c->plan.row_blocks};
+  const attnpress_outer_bwd_args backward = {.x = c->data[X],
+                                             .y = c->data[Y],
+                                             .dc = c->data[C],
+                                             .dx = c->data[DX],
+                                             .dy_parts = c->data[PARTS],
+                                             .x_stride = c->stride[X],
+                                             .y_stride = c->stride[Y],
+                                             .dc_batch_stride = c->c.c_batch_stride,
+                                             .dc_row_stride = c->stride[C],
+                                             .dx_stride = c->stride[DX],
+                                             .rows = (int32_t)c->c.rows,
+                                             .columns = (int32_t)c->c.columns,
+                                             .row_blocks = c->plan.row_blocks};
+  const attnpress_outer_reduce_args reduce = {.dy_parts = c->data[PARTS],
+                                              .dy = c->data[DY],
+                                              .dy_stride = c->stride[DY],
+                                              .elements = c->c.batch * c->c.columns,
+                                              .columns = (int32_t)c->c.columns,
+                                              .row_blocks = c->plan.row_blocks};
+  const int reduces = c->pass == AP_OUTER_PASS_BWD_REDUCE;
+  emulated_tensor tensors[TENSORS];
+  emulated_launch l = {.module = k->module,
+                       .blocks = c->plan.base.launch[reduces].grid,
+                       .threads = (unsigned)k->tile.threads,
+                       .args = reduces         ? (const void *)&reduce
+                               : c->c.backward ? (const void *)&backward
+                                               : &forward,
+                       .call = reduces         ? call_reduce
+                               : c->c.backward ? call_backward
+                                               : call_forward,
+                       .tensors = tensors};
+  for (int i = 0; i < TENSORS; ++i)
+    if (c->data[i] != NULL)
+      tensors[l.tensor_count++] =
+          (emulated_tensor){.name = names[i],
+                            .data = c->data[i],
+                            .element_bytes = (int)bytes_of(c, i),
+                            .writable = is_output(c, i),
+                            .shape = {1, i == C ? c->entries : 1, c->rows[i], c->columns[i]},
+                            .stride = {0, i == C ? c->batch_stride : 0, c->stride[i], 1}};
+  return emulated_run(&l, report);
+}
+
+/* ---- Results --------------------------------------------------------------------------------- */
+
+/* dy from its parts: by the kernel that adds them up, or here for the one that makes them. */
+static void check_dy(const call *c, outer_error *e) {
+  for (int64_t n = 0; n < c->c.batch; ++n)
+    for (int64_t j = 0; j < c->c.columns; ++j) {
+      double sum = 0.0, size = 0.0, expected = 0.0;
+      for (int64_t block = 0; block < c->plan.row_blocks; ++block) {
+        const double part = rows_load(
+            c->data[PARTS], (n * c->plan.row_blocks + block) * c->c.columns + j, ATTNPRESS_FP32);
+        sum += part;
+        size += fabs(part);
+      }
+      double value = sum, tolerance = 2e-6 * size;
+      if (c->pass == AP_OUTER_PASS_BWD_REDUCE) {
+        expected = sum;
+        value = rows_load(c->data[DY], n * c->stride[DY] + j, c->c.dtype);
+        tolerance += rows_rounding(expected, c->c.dtype);
+      }
+      for (int64_t i = 0; c->pass == AP_OUTER_PASS_BWD && i < c->c.rows; ++i) {
+        const double product =
+            rows_load(c->c.c, n * c->c.c_batch_stride + i * c->c.c_row_stride + j, c->c.dtype) *
+            rows_load(c->c.x, n * c->c.x_stride + i, c->c.dtype);
+        expected += product;
+        tolerance += 2e-6 * fabs(product);
+      }
+      const double ratio = fabs(value - expected) / (tolerance + 1e-30);
+      ++e->elements;
+      if (!(ratio <= e->ratio))
+        *e = (outer_error){
+            isnan(ratio) ? INFINITY : ratio, e->elements, n, 0, j, "dy", value, expected};
+    }
+}
+
+static int run_shape(const kernel *k, const outer_shape *s, uint64_t seed, outer_error *error,
+                     char *report) {
+  call c;
+  int status = call_open(&c, k, s, seed, report);
+  if (status == 0)
+    status = launch(k, &c, report);
+  if (status == 0) {
+    if (c.pass != AP_OUTER_PASS_BWD_REDUCE)
+      outer_check(&c.c, error);
+    if (c.c.backward)
+      check_dy(&c, error);
+    if (!(error->ratio <= 1.0)) {
+      snprintf(report, EMULATED_REPORT_BYTES,
+               "%s is off by %.3g of the tolerance: entry %lld, row %lld, column %lld is %.9g, "
+               "expected %.9g",
+               error->what, error->ratio, (long long)error->batch, (long long)error->row,
+               (long long)error->column, error->value, error->expected);
+      status = -1;
+    }
+  }
+  call_close(&c);
+  return status;
+}
+
+/* ---- A table of shapes ----------------------------------------------------------------------- */
+
+static const outer_shape shapes_table[] = {
+    {1, 1, 1, 0, 0, 0},     {3, 70, 40, 0, 0, 0},  {2, 9, 300, 0, 1, 0},
+    {5, 33, 17, 1, 0, 0},   {17, 65, 64, 0, 1, 0}, {2, 130, 7, 1, 1, 0},
+    {1, 20, 2600, 0, 0, 0}, {2, 4, 50, 0, 0, 1},   {33, 5, 129, 1, 0, 0},
+};
+
+static void print_outer_shape(const outer_shape *s, char *text, size_t bytes) {
+  snprintf(text, bytes, "batch %lld of %lld x %lld%s%s%s", (long long)s->batch, (long long)s->rows,
+           (long long)s->columns, s->odd ? ", odd rows" : "", s->summed ? ", summed" : "",
+           s->far ? ", far rows" : "");
+}
+
+static int run_shapes(const kernel *k, FILE *out, int *shapes) {
+  static char report[EMULATED_REPORT_BYTES];
+  for (size_t i = 0; i < sizeof shapes_table / sizeof *shapes_table; ++i, ++*shapes) {
+    const outer_shape *s = &shapes_table[i];
+    outer_error error = {0};
+    char text[TEXT_BYTES];
+    if (run_shape(k, s, 1000u * i + 1, &error, report) == 0)
+      continue;
+    print_outer_shape(s, text, sizeof text);
+    fprintf(out, "FAILED %s\n  shape: %s\n  %s\n", k->stem, text, report);
+    return 1;
+  }
+  return 0;
+}
+
+const emulated_family emulated_outer = {read_tile, run_shapes};
+
+/* ---- One kernel and one shape ---------------------------------------------------------------- */
+
+static const char help[] =
+    "usage: attnpress run outer --device emulated [OPTION]...\n\n"
+    "Runs a kernel on this machine's CPU, instruction by instruction, on random inputs; watches "
+    "every\naccess to memory, and checks the result against float64.\n\n"
+    "  --batch N (3), --rows N (40), --columns N (300), --dtype TYPE (bf16), --summed, "
+    "--backward,\n"
+    "  --odd               rows begin at any element\n"
+    "  --stem STEM         this kernel; without it, the first that the library would choose\n"
+    "  --templates         made by the generator from the templates as they stand now\n"
+    "  --seed N            of the random inputs (1)\n\n"
+    "exit status: 0 the check held, 1 it did not or the kernel has a fault, 2 the words were "
+    "wrong\n";
+
+typedef struct run_options {
+  outer_shape s;
+  int64_t dtype, seed;
+  int backward, templates;
+  const char *stem;
+} run_options;
+
+static int parse_value(run_options *o, const char *name, const char *value) {
+  static const char *const dtypes[] = {"any", "fp16", "bf16", "fp32"};
+  const struct {
+    const char *name;
+    int64_t *value;
+  } numbers[] = {{"--rows", &o->s.rows},
+                 {"--columns", &o->s.columns},
+                 {"--batch", &o->s.batch},
+                 {"--seed", &o->seed}};
+  char *end;
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
+    if (strcmp(name, numbers[i].name) == 0) {
+      *numbers[i].value = strtol(value, &end, 10);
+      return *value != '\0' && *end == '\0' && *numbers[i].value > 0 ? 0 : -1;
+    }
+  for (int i = 1; strcmp(name, "--dtype") == 0 && i < 4; ++i)
+    if (strcmp(value, dtypes[i]) == 0)
+      return o->dtype = i, 0;
+  if (strcmp(name, "--stem") == 0)
+    return o->stem = value, 0;
+  return strcmp(name, "--device") == 0 && strcmp(value, "emulated") == 0 ? 0 : -1;
+}
+
+static int parse(run_options *o, int argc, char **argv) {
+  for (int i = 1; i < argc; ++i) {
+    const struct {
+      const char *name;
+      int *flag;
+    } flags[] = {{"--summed", &o->s.summed},
+                 {"--odd", &o->s.odd},
+                 {"--backward", &o->backward},
+                 {"--templates", &o->templates}};
+    int found = 0;
+    for (size_t f = 0; f < sizeof flags / sizeof *flags; ++f)
+      if (strcmp(argv[i], flags[f].name) == 0)
+        found = *flags[f].flag = 1;
+    if (found)
+      continue;
+    if (i + 1 == argc || parse_value(o, argv[i], argv[i + 1]) != 0) {
+      fprintf(stderr,
+              "attnpress run outer: \"%s\" is not understood; --device emulated --help says more\n",
+              argv[i]);
+      return WRONG_WORDS;
+    }
+    ++i;
+  }
+  return 0;
+}
+
+int emulate_run_outer(int argc, char **argv); /* of run.c's table */
+
+int emulate_run_outer(int argc, char **argv) {
+  static char report[EMULATED_REPORT_BYTES];
+  run_options o = {
+      .s = {.batch = 3, .rows = 40, .columns = 300}, .dtype = ATTNPRESS_BF16, .seed = 1};
+  for (int i = 1; i < argc; ++i)
+    if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+      fputs(help, stdout);
+      return 0;
+    }
+  const int wrong = parse(&o, argc, argv);
+  if (wrong != 0)
+    return wrong;
+  static const char *const dtypes[] = {"", "fp16", "bf16", "fp32"};
+  char stem[AP_STEM_MAX], text[TEXT_BYTES];
+  snprintf(stem, sizeof stem, "outer_%s_%s_sm80",
+           o.backward   ? "bwd"
+           : o.s.summed ? "sum"
+                        : "fwd",
+           dtypes[o.dtype]);
+  const char *name = o.stem != NULL ? o.stem : stem;
+  kernel k = {0};
+  if ((o.templates ? kernel_generate(&k, name, report) : kernel_press(&k, name, NULL, report)) !=
+      0) {
+    fprintf(stderr, "attnpress run outer: %s\n", report);
+    return 1;
+  }
+  outer_error error = {0};
+  int status = -1;
+  if (k.variant.family == AP_FAMILY_OUTER)
+    status = run_shape(&k, &o.s, (uint64_t)o.seed, &error, report);
+  else
+    snprintf(report, sizeof report, "%s is no outer product", k.stem);
+  print_outer_shape(&o.s, text, sizeof text);
+  printf("kernel    %s, %d threads\nshape     %s\n", k.stem, k.tile.threads, text);
+  if (status == 0)
+    printf("error     %.3f of the tolerance\ncheck     held, over %lld elements, and no fault\n",
+           error.ratio, (long long)error.elements);
+  else
+    printf("check     FAILED: %s\n", report);
+  kernel_close(&k);
+  return status != 0;
+}

@@ -1,0 +1,308 @@
+/* The outer product without a GPU: numbers on the CPU, what bad input gets, and what a call is
+ * launched with (the driver and NVRTC are stand-ins). */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "../tools/outer/reference.h"
+#include "../tools/rows.h"
+#include "api_support.h"
+#include "attnpress/args/outer.h"
+#include "attnpress/outer.h"
+
+/* ---- Numbers on the CPU ---------------------------------------------------------------------- */
+
+static attnpress_handle *make_cpu_handle(int32_t threads) {
+  attnpress_handle *handle;
+  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
+  options.backend = ATTNPRESS_CPU;
+  options.num_threads = threads;
+  assert_ok(attnpress_create(&handle, &options));
+  return handle;
+}
+
+enum { ENTRIES = 5, OUTER_ROWS = 37, OUTER_COLUMNS = 1030, GAP = 3 };
+
+typedef struct buffers {
+  float x[ENTRIES][OUTER_ROWS + GAP], y[ENTRIES][OUTER_COLUMNS + GAP],
+      c[ENTRIES][OUTER_ROWS][OUTER_COLUMNS + GAP];
+  float dx[ENTRIES][OUTER_ROWS + GAP], dy[ENTRIES][OUTER_COLUMNS + GAP];
+} buffers;
+
+static void check_case(const outer_case *c) {
+  outer_error e = {0};
+  outer_check(c, &e);
+  if (!(e.ratio <= 1.0))
+    fail_msg("%s of entry %lld, row %lld, column %lld is %.9g, expected %.9g", e.what,
+             (long long)e.batch, (long long)e.row, (long long)e.column, e.value, e.expected);
+  assert_true(e.elements > 0);
+}
+
+static outer_case case_of(const buffers *b, int32_t dtype, int summed, int backward) {
+  return (outer_case){.backward = backward,
+                      .summed = summed,
+                      .dtype = dtype,
+                      .batch = ENTRIES,
+                      .rows = OUTER_ROWS,
+                      .columns = OUTER_COLUMNS,
+                      .x = b->x,
+                      .y = b->y,
+                      .c = b->c,
+                      .dx = backward ? b->dx : NULL,
+                      .dy = backward ? b->dy : NULL,
+                      .x_stride = OUTER_ROWS + GAP,
+                      .y_stride = OUTER_COLUMNS + GAP,
+                      .c_batch_stride = summed ? 0 : OUTER_ROWS * (OUTER_COLUMNS + GAP),
+                      .c_row_stride = OUTER_COLUMNS + GAP,
+                      .dx_stride = OUTER_ROWS + GAP,
+                      .dy_stride = OUTER_COLUMNS + GAP};
+}
+
+/* Every dtype, on one thread and on several: the same bits. */
+static void test_cpu(void **state) {
+  (void)state;
+  buffers *b = malloc(sizeof *b), *other = malloc(sizeof *other);
+  for (int32_t dtype = ATTNPRESS_FP16; dtype <= ATTNPRESS_FP32; ++dtype)
+    for (int summed = 0; summed < 2; ++summed)
+      for (int threads = 1; threads < 4; threads += 2) {
+        attnpress_handle *handle = make_cpu_handle(threads);
+        memset(b, 0xff, sizeof *b);
+        rows_fill(b->x, ENTRIES, OUTER_ROWS, OUTER_ROWS + GAP, dtype, 0.1, 1.0, 1);
+        rows_fill(b->y, ENTRIES, OUTER_COLUMNS, OUTER_COLUMNS + GAP, dtype, 0.0, 1.0, 2);
+        attnpress_outer_args args = ATTNPRESS_OUTER_ARGS_INIT;
+        args.x = b->x, args.y = b->y, args.c = b->c;
+        args.batch = ENTRIES, args.rows = OUTER_ROWS, args.columns = OUTER_COLUMNS;
+        args.x_stride = OUTER_ROWS + GAP, args.y_stride = OUTER_COLUMNS + GAP,
+        args.c_row_stride = OUTER_COLUMNS + GAP;
+        args.dtype = dtype, args.summed = summed;
+        assert_ok(attnpress_outer(handle, &args, NULL));
+        const outer_case forward = case_of(b, dtype, summed, 0);
+        check_case(&forward);
+        attnpress_outer_backward_args back = ATTNPRESS_OUTER_BACKWARD_ARGS_INIT;
+        back.x = b->x, back.y = b->y, back.dc = b->c, back.dx = b->dx, back.dy = b->dy;
+        back.batch = ENTRIES, back.rows = OUTER_ROWS, back.columns = OUTER_COLUMNS;
+        back.x_stride = back.dx_stride = OUTER_ROWS + GAP;
+        back.y_stride = back.dy_stride = back.dc_row_stride = OUTER_COLUMNS + GAP;
+        back.dtype = dtype, back.summed = summed;
+        assert_ok(attnpress_outer_backward(handle, &back, NULL));
+        const outer_case backward = case_of(b, dtype, summed, 1);
+        check_case(&backward);
+        attnpress_destroy(handle);
+        if (threads == 1)
+          memcpy(other, b, sizeof *b);
+        else
+          assert_memory_equal(other, b, sizeof *b);
+      }
+  free(b), free(other);
+}
+
+static void test_fp64(void **state) {
+  (void)state;
+  const double x[2][2] = {{1, 2}, {3, 4}}, y[2][3] = {{1, 10, 100}, {2, 20, 1e-9}};
+  double c[2][3];
+  attnpress_handle *handle = make_cpu_handle(1);
+  attnpress_outer_args args = ATTNPRESS_OUTER_ARGS_INIT;
+  args.x = x, args.y = y, args.c = c;
+  args.batch = args.rows = 2, args.columns = 3;
+  args.dtype = ATTNPRESS_OUTER_FP64, args.summed = 1;
+  assert_ok(attnpress_outer(handle, &args, NULL));
+  assert_true(c[0][0] == 7.0 && c[1][1] == 100.0 && c[0][2] == 100.0 + 3e-9);
+  args.batch = 0; /* the sum of nothing */
+  assert_ok(attnpress_outer(handle, &args, NULL));
+  assert_true(c[0][0] == 0.0 && c[1][2] == 0.0);
+  attnpress_destroy(handle);
+}
+
+/* ---- Bad input ------------------------------------------------------------------------------- */
+
+static attnpress_outer_args legal_forward(void) {
+  attnpress_outer_args args = ATTNPRESS_OUTER_ARGS_INIT;
+  args.x = (void *)0x10002;
+  args.y = (void *)0x20004;
+  args.c = (void *)0x1000000;
+  args.batch = 10;
+  args.rows = 100;
+  args.columns = 1000;
+  args.dtype = ATTNPRESS_BF16;
+  return args;
+}
+
+static attnpress_outer_backward_args legal_backward(void) {
+  attnpress_outer_backward_args args = ATTNPRESS_OUTER_BACKWARD_ARGS_INIT;
+  args.x = (void *)0x10002;
+  args.y = (void *)0x20004;
+  args.dc = (void *)0x1000000;
+  args.dx = (void *)0x30002;
+  args.dy = (void *)0x40002;
+  args.batch = 10;
+  args.rows = 100;
+  args.columns = 1000;
+  args.dtype = ATTNPRESS_FP16;
+  args.workspace = (void *)0x2000000;
+  args.workspace_bytes = 10 * 2 * 1000 * 4;
+  return args;
+}
+
+#define SPOIL(name, statement)                                                                     \
+  static void name(attnpress_outer_args *a) {                                                      \
+    statement;                                                                                     \
+  }
+SPOIL(batch_negative, a->batch = -1)
+SPOIL(rows_many, a->rows = INT64_C(1) << 31)
+SPOIL(dtype_5, a->dtype = 5)
+SPOIL(summed_2, a->summed = 2)
+SPOIL(x_null, a->x = NULL)
+SPOIL(c_null, a->c = NULL)
+SPOIL(y_misaligned, a->y = (void *)0x20003)
+SPOIL(c_rows_overlap, a->c_row_stride = 999)
+SPOIL(c_entries_overlap, a->c_batch_stride = 99999)
+SPOIL(x_spans_much, a->x_stride = INT64_MAX / 4)
+SPOIL(struct_small, a->struct_size = sizeof *a - 8)
+
+static const struct {
+  void (*spoil)(attnpress_outer_args *args);
+  const char *says;
+} bad_inputs[] = {
+    {batch_negative, "batch is -1"},
+    {rows_many, "rows is 2147483648"},
+    {dtype_5, "dtype is 5"},
+    {summed_2, "summed is 2"},
+    {x_null, "x is NULL"},
+    {c_null, "c is NULL"},
+    {y_misaligned, "y is 0x20003"},
+    {c_rows_overlap, "c_row_stride is 999"},
+    {c_entries_overlap, "c_batch_stride is"},
+    {x_spans_much, "x_stride"},
+    {struct_small, "struct_size"},
+};
+
+static void test_bad_input(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  for (size_t i = 0; i < sizeof bad_inputs / sizeof *bad_inputs; ++i) {
+    attnpress_outer_args args = legal_forward();
+    bad_inputs[i].spoil(&args);
+    if (attnpress_outer(handle, &args, NULL) != ATTNPRESS_INVALID_ARGUMENT)
+      fail_msg("accepted, though %s", bad_inputs[i].says);
+    assert_error_says(bad_inputs[i].says);
+  }
+  attnpress_outer_args args = legal_forward();
+  args.dtype = ATTNPRESS_OUTER_FP64;
+  assert_int_equal(attnpress_outer(handle, &args, NULL), ATTNPRESS_NOT_SUPPORTED);
+  attnpress_outer_backward_args back = legal_backward();
+  back.workspace_bytes -= 1;
+  assert_int_equal(attnpress_outer_backward(handle, &back, NULL), ATTNPRESS_WORKSPACE_TOO_SMALL);
+  assert_int_equal(cuda->launches, 0);
+  attnpress_destroy(handle);
+}
+
+/* ---- Launches -------------------------------------------------------------------------------- */
+
+static void test_launch_forward(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_outer_args args = legal_forward();
+  attnpress_outer_fwd_args given;
+  assert_ok(attnpress_outer(handle, &args, NULL));
+  memcpy(&given, cuda->launch[0].args, sizeof given);
+  assert_string_equal(cuda->launch[0].symbol, "outer_fwd_bf16_sm80");
+  assert_int_equal(cuda->launch[0].grid, 10 * given.row_blocks * given.column_blocks);
+  assert_int_equal(given.column_shift, 7); /* 125 vectors of a row */
+  assert_int_equal(given.c_row_stride, 1000);
+  assert_int_equal(given.c_batch_stride, 100000);
+  args.summed = 1;
+  assert_ok(attnpress_outer(handle, &args, NULL));
+  memcpy(&given, cuda->launch[1].args, sizeof given);
+  assert_string_equal(cuda->launch[1].symbol, "outer_sum_bf16_sm80");
+  assert_int_equal(given.batch, 10);
+  assert_int_equal(given.c_batch_stride, 0);
+  args.rows = 0;
+  args.c = NULL;
+  assert_ok(attnpress_outer(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 2);
+  args = legal_forward();
+  args.batch = INT64_C(1) << 40;
+  assert_int_equal(attnpress_outer(handle, &args, NULL), ATTNPRESS_NOT_SUPPORTED);
+  attnpress_destroy(handle);
+}
+
+static void test_launch_backward(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_outer_backward_args args = legal_backward();
+  attnpress_outer_bwd_args given;
+  attnpress_outer_reduce_args sums;
+  assert_ok(attnpress_outer_backward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 2);
+  memcpy(&given, cuda->launch[0].args, sizeof given);
+  memcpy(&sums, cuda->launch[1].args, sizeof sums);
+  assert_string_equal(cuda->launch[0].symbol, "outer_bwd_fp16_sm80");
+  assert_string_equal(cuda->launch[1].symbol, "outer_bwd_reduce_fp16_sm80");
+  assert_int_equal(cuda->launch[0].grid, 10 * 2);
+  assert_true(cuda->launch[1].overlaps && !cuda->launch[0].overlaps);
+  assert_ptr_equal(given.dy_parts, args.workspace);
+  assert_ptr_equal(sums.dy_parts, args.workspace);
+  assert_int_equal(sums.elements, 10000);
+  assert_int_equal(sums.row_blocks, 2);
+  args.dy = NULL;
+  args.workspace_bytes = 0;
+  assert_ok(attnpress_outer_backward(handle, &args, NULL));
+  memcpy(&given, cuda->launch[2].args, sizeof given);
+  assert_null(given.dy_parts);
+  assert_int_equal(cuda->launches, 3);
+  attnpress_destroy(handle);
+}
+
+static void test_plans(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  attnpress_outer_backward_args args = legal_backward();
+  attnpress_plan *plan;
+  size_t bytes, bound;
+  assert_ok(attnpress_plan_outer_backward(handle, &args, &options, &plan));
+  assert_ok(attnpress_plan_workspace_bytes(plan, &bytes));
+  assert_int_equal(bytes, args.workspace_bytes);
+  assert_ok(attnpress_plan_run(plan, &args, NULL));
+  args.rows = 99;
+  assert_int_equal(attnpress_plan_run(plan, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("rows is 99 and was 100");
+  attnpress_plan_destroy(plan);
+  options.range = ATTNPRESS_UP_TO;
+  args.rows = 1000;
+  assert_ok(attnpress_plan_outer_backward(handle, &args, &options, &plan));
+  assert_ok(attnpress_plan_workspace_bytes(plan, &bound));
+  assert_true(bound >= bytes);
+  args.rows = 7;
+  assert_ok(attnpress_plan_run(plan, &args, NULL));
+  args.dy = NULL;
+  assert_int_equal(attnpress_plan_run(plan, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("dy is NULL and was given");
+  attnpress_plan_destroy(plan);
+  args = legal_backward();
+  args.batch = 0;
+  assert_ok(attnpress_plan_outer_backward(handle, &args, &options, &plan));
+  assert_int_equal(attnpress_plan_workspace_bytes(plan, &bound), ATTNPRESS_NOT_SUPPORTED);
+  attnpress_plan_destroy(plan);
+  attnpress_destroy(handle);
+}
+
+static int set_up_outer(void **state) {
+  const int status = set_up_group(state);
+  cuda->args_of("outer_fwd", sizeof(attnpress_outer_fwd_args));
+  cuda->args_of("outer_sum", sizeof(attnpress_outer_fwd_args));
+  cuda->args_of("outer_bwd", sizeof(attnpress_outer_bwd_args));
+  cuda->args_of("outer_bwd_reduce", sizeof(attnpress_outer_reduce_args));
+  return status;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_cpu), cmocka_unit_test(test_fp64), TEST(test_bad_input),
+      TEST(test_launch_forward),  TEST(test_launch_backward),  TEST(test_plans),
+  };
+  return cmocka_run_group_tests_name("outer", tests, set_up_outer, tear_down_group);
+}

@@ -1,0 +1,145 @@
+"""attnpress.outer: NumPy arrays against float64, PyTorch tensors and their gradients against
+PyTorch and torch's gradcheck, and errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from attnpress import outer as o
+
+try:
+    import ml_dtypes
+except ImportError:
+    ml_dtypes = None
+try:
+    import torch
+except ImportError:
+    torch = None
+
+needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
+DTYPES = [np.float16, np.float32, np.float64] + ([ml_dtypes.bfloat16] if ml_dtypes else [])
+EPSILON = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-20, "float64": 2.0**-50}
+
+
+def check(out, ref, dtype):
+    bound = EPSILON[np.dtype(dtype).name] * 1.1
+    assert out.dtype == dtype and out.shape == ref.shape
+    worst = np.abs(out.astype(np.float64) - ref).max(initial=0.0)
+    assert worst <= bound * np.abs(ref).max(initial=0.0)
+
+
+def normal(shape, dtype, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+LAYOUTS = {
+    "packed": lambda a: a,
+    "rows apart": lambda a: np.concatenate([a, a], axis=-1)[..., : a.shape[-1]],
+    "last dimension apart": lambda a: np.repeat(a, 2, axis=-1)[..., ::2],
+    "upside down": lambda a: a[::-1],
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("summed", [False, True])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("lead, rows, columns", [((), 3, 5), ((7,), 40, 1), ((2, 3), 33, 130)])
+def test_numpy(dtype, summed, layout, lead, rows, columns):
+    x, y = (LAYOUTS[layout](normal((*lead, n), dtype, n)) for n in (rows, columns))
+    exact_x, exact_y = x.astype(np.float64), y.astype(np.float64)
+    ref = np.einsum("...i,...j->...ij", exact_x, exact_y)
+    ref = ref.reshape(-1, rows, columns).sum(axis=0) if summed else ref
+    check(o.outer(x, y, summed), ref, dtype)
+    dc = normal(ref.shape, dtype, 9)
+    exact = np.broadcast_to(dc.astype(np.float64), (*lead, rows, columns))
+    dx, dy = o.backward(dc, x, y, summed)
+    check(dx, np.einsum("...ij,...j->...i", exact, exact_y), dtype)
+    check(dy, np.einsum("...ij,...i->...j", exact, exact_x), dtype)
+    assert o.backward(dc, x, y, summed, (False, True))[0] is None
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 4), (2, 0, 4), (2, 3, 0)])
+def test_empty(shape):
+    """Sums of nothing are 0."""
+    batch, rows, columns = shape
+    x, y = np.ones((batch, rows), np.float32), np.ones((batch, columns), np.float32)
+    assert o.outer(x, y).shape == shape
+    c = o.outer(x, y, summed=True)
+    assert c.shape == (rows, columns) and (c == 0).all() | (batch > 0)
+    dx, dy = o.backward(np.ones(shape, np.float32), x, y)
+    assert dx.shape == x.shape and (dx == 0).all() | (columns > 0)
+    assert dy.shape == y.shape and (dy == 0).all() | (rows > 0)
+
+
+X = np.zeros((2, 3), np.float32)
+
+
+@pytest.mark.parametrize(
+    "arguments, error, says",
+    [
+        (([1.0], X), TypeError, "x is list"),
+        ((X, [1.0]), TypeError, "y is list"),
+        ((X, X[:1]), ValueError, "all but the last"),
+        ((X, X.astype(np.float64)), ValueError, "float64"),
+        ((X.astype(int), X.astype(int)), ValueError, "int64"),
+        ((np.zeros((), np.float32), X), ValueError, "no dimensions"),
+    ],
+)
+def test_errors(arguments, error, says):
+    with pytest.raises(error, match=says):
+        o.outer(*arguments)
+
+
+def test_backward_errors():
+    with pytest.raises(ValueError, match="dc has shape"):
+        o.backward(X, X, X)
+    with pytest.raises(TypeError, match="dc is NoneType"):
+        o.backward(None, X, X)
+
+
+# ---- PyTorch -------------------------------------------------------------------------------------
+
+DEVICES = ["cpu"] + (["cuda"] if torch is not None and torch.cuda.is_available() else [])
+
+
+@needs_torch
+@pytest.mark.parametrize("summed", [False, True])
+def test_gradcheck(summed):
+    x = torch.randn(3, 2, 5, dtype=torch.float64, requires_grad=True)
+    y = torch.randn(3, 2, 4, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda a, b: o.outer(a, b, summed), (x, y))
+
+
+@needs_torch
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("summed", [False, True])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("shape", [(1, 3, 5), (4, 100, 64), (3, 65, 1001), (20, 513, 300)])
+def test_autograd(device, summed, dtype, shape):
+    dtype = getattr(torch, dtype)
+    generator = torch.Generator().manual_seed(1)
+    batch, rows, columns = shape
+    x, y, dc = (
+        torch.randn(size, generator=generator).to(dtype).to(device)
+        for size in ((batch, rows), (batch, columns), (rows, columns) if summed else shape)
+    )
+    ours = [x.clone().requires_grad_(), y.clone().requires_grad_()]
+    exact = [x.double().requires_grad_(), y.double().requires_grad_()]
+    out = o.outer(*ours, summed)
+    ref = torch.einsum("ni,nj->ij" if summed else "ni,nj->nij", *exact)
+    out.backward(dc)
+    ref.backward(dc.double())
+    tolerance = {torch.float16: 2e-3, torch.bfloat16: 1e-2, torch.float32: 2e-6}[dtype]
+    pairs = [(out, ref), (ours[0].grad, exact[0].grad), (ours[1].grad, exact[1].grad)]
+    for got, want in pairs:
+        error = (got.double() - want).abs().max() / want.abs().max()
+        assert error < tolerance
+
+
+@needs_torch
+@pytest.mark.skipif("cuda" not in DEVICES, reason="no GPU")
+def test_fp64_is_the_cpu_s():
+    x = torch.zeros(2, 3, device="cuda", dtype=torch.float64)
+    with pytest.raises(NotImplementedError, match="OUTER_FP64"):
+        o.outer(x, x)

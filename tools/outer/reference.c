@@ -1,0 +1,81 @@
+/* The outer product and its gradients in float64, element by element. */
+#include "reference.h"
+
+#include <math.h>
+
+#include "../rows.h"
+
+static double x_of(const outer_case *c, int64_t n, int64_t i) {
+  return rows_load(c->x, n * c->x_stride + i, c->dtype);
+}
+
+static double y_of(const outer_case *c, int64_t n, int64_t j) {
+  return rows_load(c->y, n * c->y_stride + j, c->dtype);
+}
+
+static double c_of(const outer_case *c, int64_t n, int64_t i, int64_t j) {
+  return rows_load(c->c, n * c->c_batch_stride + i * c->c_row_stride + j, c->dtype);
+}
+
+/** size: the sum of the terms' sizes. */
+static void compare(const outer_case *c, outer_error *e, const char *what, double value,
+                    double expected, double size, int64_t batch, int64_t row, int64_t column) {
+  const double tolerance = rows_rounding(expected, c->dtype) + 2e-6 * size;
+  const double ratio = isnan(value) && isnan(expected) ? 0.0 : fabs(value - expected) / tolerance;
+  ++e->elements;
+  if (!(ratio <= e->ratio))
+    *e = (outer_error){
+        isnan(ratio) ? INFINITY : ratio, e->elements, batch, row, column, what, value, expected};
+}
+
+static void check_c(const outer_case *c, int64_t batch, int64_t row, outer_error *e) {
+  const int64_t first = c->summed ? 0 : batch, last = c->summed ? c->batch : batch + 1;
+  for (int64_t j = 0; j < c->columns; ++j) {
+    double sum = 0.0, size = 0.0;
+    for (int64_t n = first; n < last; ++n) {
+      const double product = x_of(c, n, row) * y_of(c, n, j);
+      sum += product;
+      size += c->summed ? fabs(product) : 0.0;
+    }
+    compare(c, e, "c", c_of(c, first, row, j), sum, size, batch, row, j);
+  }
+}
+
+static void check_dx(const outer_case *c, int64_t batch, int64_t row, outer_error *e) {
+  double sum = 0.0, size = 0.0;
+  for (int64_t j = 0; j < c->columns; ++j) {
+    const double product = c_of(c, batch, row, j) * y_of(c, batch, j);
+    sum += product;
+    size += fabs(product);
+  }
+  compare(c, e, "dx", rows_load(c->dx, batch * c->dx_stride + row, c->dtype), sum, size, batch, row,
+          0);
+}
+
+static void check_dy(const outer_case *c, int64_t batch, outer_error *e) {
+  for (int64_t j = 0; j < c->columns; ++j) {
+    double sum = 0.0, size = 0.0;
+    for (int64_t i = 0; i < c->rows; ++i) {
+      const double product = c_of(c, batch, i, j) * x_of(c, batch, i);
+      sum += product;
+      size += fabs(product);
+    }
+    compare(c, e, "dy", rows_load(c->dy, batch * c->dy_stride + j, c->dtype), sum, size, batch, 0,
+            j);
+  }
+}
+
+void outer_check_row(const outer_case *c, int64_t batch, int64_t row, outer_error *error) {
+  if (!c->backward)
+    check_c(c, batch, row, error);
+  if (c->backward && c->dx && row < c->rows)
+    check_dx(c, batch, row, error);
+  if (c->backward && c->dy && row == 0)
+    check_dy(c, batch, error);
+}
+
+void outer_check(const outer_case *c, outer_error *error) {
+  for (int64_t n = 0; n < (c->summed && !c->backward ? 1 : c->batch); ++n)
+    for (int64_t i = 0; i < c->rows; ++i)
+      outer_check_row(c, n, i, error);
+}
