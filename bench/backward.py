@@ -1,0 +1,214 @@
+"""The backward pass beside its peers, in one process: `python bench/backward.py`, or `python
+bench/compare.py --backward`, on a GPU, from the root of the repository.
+
+Each line is a shape: TFLOP/s of attnpress, of attnpress deterministic, of PyTorch's
+FlashAttention-2 and cuDNN backends and, where flash_attn_interface can be imported, of
+FlashAttention-3. Operations are 2.5 times those of the forward pass, half if causal; kernels before
+and after the main one are in the time. The libraries take turns, in a new random order each round;
+the median of device events counts. The gradients of every line are checked once: on the first
+batch and key head against float64, at twice the error of the plain algorithm in the dtype."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
+
+import attnpress
+
+try:
+    import flash_attn_interface
+except ImportError:
+    flash_attn_interface = None
+
+DIMS = ("64", "96", "128", "192", "256")
+SEQLENS = (512, 1024, 4096, 16384)
+DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
+TOKENS, WIDTH = 16384, 2048  # of a batch; heads * head dim
+CHECKED_SEQLEN = 4096  # float64 scores of one head are at most so many squared
+Call = Callable[[], Sequence[torch.Tensor]]
+
+
+class Shape:
+    """Tensors of one case: (batch, seqlen, heads, head dim), and what the forward pass gave."""
+
+    def __init__(
+        self, batch: int, seqlen: int, heads: int, kv_heads: int, dims: tuple[int, int], dtype,
+        causal: bool,
+    ) -> None:  # fmt: skip
+        make = lambda h, d: torch.randn(batch, seqlen, h, d, device="cuda").to(dtype)  # noqa: E731
+        self.causal = causal
+        self.q, self.k = make(heads, dims[0]), make(kv_heads, dims[0])
+        self.v, self.dout = make(kv_heads, dims[1]), make(heads, dims[1])
+        self.out, self.lse, _ = attnpress.flash_attn_func(
+            self.q, self.k, self.v, causal=causal, return_attn_probs=True
+        )
+        pairs = batch * heads * seqlen * seqlen / (2 if causal else 1)
+        self.flops = 2.5 * 2 * pairs * sum(dims)
+
+
+def ours(s: Shape, deterministic: bool) -> Call:
+    return lambda: attnpress.flash_attn_backward(
+        s.dout, s.q, s.k, s.v, s.out, s.lse, causal=s.causal, deterministic=deterministic
+    )
+
+
+def sdpa(s: Shape, backend) -> Call:
+    """PyTorch's, through autograd, on views in its order of dimensions."""
+    q, k, v = (x.transpose(1, 2).detach().requires_grad_() for x in (s.q, s.k, s.v))
+    with sdpa_kernel(backend):
+        out = scaled_dot_product_attention(
+            q, k, v, is_causal=s.causal, enable_gqa=q.shape[1] != k.shape[1]
+        )
+    dout = s.dout.transpose(1, 2)
+    return lambda: [
+        x.transpose(1, 2) for x in torch.autograd.grad(out, (q, k, v), dout, retain_graph=True)
+    ]
+
+
+def flash3(s: Shape) -> Call:
+    q, k, v = (x.detach().requires_grad_() for x in (s.q, s.k, s.v))
+    out = flash_attn_interface.flash_attn_func(q, k, v, causal=s.causal)
+    out = out[0] if isinstance(out, tuple) else out
+    return lambda: torch.autograd.grad(out, (q, k, v), s.dout, retain_graph=True)
+
+
+def contenders(s: Shape) -> dict[str, Call]:
+    """Those that take the case, after a first call."""
+    makers: dict[str, Callable[[], Call]] = {
+        "attnpress": lambda: ours(s, False),
+        "deterministic": lambda: ours(s, True),
+        "FA2": lambda: sdpa(s, SDPBackend.FLASH_ATTENTION),
+        "cuDNN": lambda: sdpa(s, SDPBackend.CUDNN_ATTENTION),
+    }
+    if flash_attn_interface is not None:
+        makers["FA3"] = lambda: flash3(s)
+    found = {}
+    for name, make in makers.items():
+        try:
+            call = make()
+            call()
+            torch.cuda.synchronize()
+            found[name] = call
+        except RuntimeError:  # refused, as head dims above 256 are by FA2
+            if name in ("attnpress", "deterministic"):
+                raise
+    return found
+
+
+def plain(s: Shape, dtype) -> list[torch.Tensor]:
+    """Gradients of the first batch and key head by PyTorch, in a dtype."""
+    group = s.q.shape[2] // s.k.shape[2]
+    q, dout = s.q[0, :, :group].to(dtype), s.dout[0, :, :group].to(dtype)
+    k, v = s.k[0, :, :1].to(dtype), s.v[0, :, :1].to(dtype)
+    leaves = [x.transpose(0, 1).detach().requires_grad_() for x in (q, k, v)]
+    scores = leaves[0] @ leaves[1].transpose(1, 2) / q.shape[2] ** 0.5
+    if s.causal:
+        rows, keys = scores.shape[1:]
+        seen = torch.ones(rows, keys, dtype=torch.bool, device="cuda").tril(keys - rows)
+        scores = scores.masked_fill(~seen, float("-inf"))
+    out = torch.softmax(scores, 2).to(dtype) @ leaves[2]
+    return [x.transpose(0, 1) for x in torch.autograd.grad(out, leaves, dout.transpose(0, 1))]
+
+
+def worst_ratio(s: Shape, call: Call) -> float:
+    """The largest error, as a part of what is allowed."""
+    exact, low = plain(s, torch.float64), plain(s, s.q.dtype)
+    group = s.q.shape[2] // s.k.shape[2]
+    worst = 0.0
+    for gradient, heads, x, y in zip(call(), (group, 1, 1), exact, low):
+        error = (gradient[0, :, :heads].double() - x).abs().max().item()
+        bound = 2 * (y.double() - x).abs().max().item() + 1e-5
+        worst = max(worst, error / bound)
+    return worst
+
+
+def medians(calls: dict[str, Call], rounds: int) -> dict[str, float]:
+    """Milliseconds of a call of each."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    order = list(calls)
+    for call in calls.values():
+        call()
+    for _ in range(rounds):
+        random.shuffle(order)
+        events = []
+        for name in order:
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            calls[name]()
+            end.record()
+            events.append((name, begin, end))
+        torch.cuda.synchronize()
+        for name, begin, end in events:
+            times[name].append(begin.elapsed_time(end))
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def _dims(text: str) -> tuple[int, int]:
+    first, _, second = text.partition("/")
+    return int(first), int(second or first)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--dims", nargs="+", type=_dims, default=[_dims(d) for d in DIMS])
+    parser.add_argument("--seqlens", nargs="+", type=int, default=SEQLENS)
+    parser.add_argument(
+        "--masks", nargs="+", choices=("full", "causal"), default=["full", "causal"]
+    )
+    parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=["bf16"])
+    parser.add_argument("--group", type=int, default=1, help="query heads of a key head")
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="a list of what was measured")
+    o = parser.parse_args(argv)
+    names = ["attnpress", "deterministic", "FA2", "cuDNN"]
+    names += ["FA3"] if flash_attn_interface is not None else []
+    print(f"{torch.cuda.get_device_name()}, backward, TFLOP/s")
+    print(f"{'dims':>8}{'mask':>8}{'S':>7}", *(f"{n:>14}" for n in names), "  error/bound")
+    lines, wrong = [], False
+    for dims in o.dims:
+        for dtype in o.dtypes:
+            for mask in o.masks:
+                for seqlen in o.seqlens:
+                    heads = max(o.group, WIDTH // dims[0] // o.group * o.group)
+                    s = Shape(
+                        max(1, TOKENS // seqlen), seqlen, heads, heads // o.group, dims,
+                        DTYPES[dtype], mask == "causal",
+                    )  # fmt: skip
+                    calls = contenders(s)
+                    times = medians(calls, o.rounds)
+                    ratio = None
+                    if seqlen <= CHECKED_SEQLEN:
+                        ratio = max(worst_ratio(s, calls[n]) for n in names[:2])
+                        wrong = wrong or not ratio <= 1.0
+                    rates = {n: s.flops / ms * 1e-9 for n, ms in times.items()}
+                    shown = (f"{rates[n]:14.0f}" if n in rates else f"{'-':>14}" for n in names)
+                    print(
+                        f"{dims[0]:>4}/{dims[1]:<3}{mask:>8}{seqlen:7}", *shown,
+                        "" if ratio is None else f"{ratio:13.2f}{'' if ratio <= 1 else ' WRONG'}",
+                        flush=True,
+                    )  # fmt: skip
+                    lines.append(
+                        {"hdim": dims[0], "hdim_v": dims[1], "dtype": dtype, "mask": mask,
+                         "seqlen": seqlen, "heads": heads, "group": o.group, "ms": times,
+                         "tflop_s": rates, "error_of_bound": ratio}
+                    )  # fmt: skip
+                    del s, calls
+    if o.json is not None:
+        document = {"machine": torch.cuda.get_device_name(), "torch": torch.__version__}
+        o.json.write_text(json.dumps({**document, "cells": lines}, indent=1) + "\n")
+    return int(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

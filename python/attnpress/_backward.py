@@ -1,0 +1,96 @@
+"""The gradients of attention: what the adapters of PyTorch and NumPy have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ctypes import byref, c_size_t, sizeof
+from dataclasses import dataclass
+
+from . import _library as c
+from ._plan import dense_stride, handle_of, handle_with_nvrtc
+
+_NAMES = ("q", "k", "v", "out", "dout")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A tensor that the library reads or writes: its address, and its strides in elements."""
+
+    data: int
+    shape: Sequence[int]
+    stride: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Request:
+    """One backward call. The gradients have the shapes of q, k and v, and these strides."""
+
+    backend: int
+    dtype: int
+    q: Layout
+    k: Layout
+    v: Layout
+    out: Layout
+    dout: Layout
+    lse: int  # addresses of (batch, heads_q, seqlen_q) floats without gaps
+    dlse: int  # 0: none
+    softmax_scale: float | None
+    causal: bool
+    deterministic: bool
+
+    def gradient_strides(self) -> tuple[tuple[int, ...], ...]:
+        """Of dq, dk and dv: without gaps, in the order of q, k and v in memory."""
+        return tuple(dense_stride(x.shape, x.stride) for x in (self.q, self.k, self.v))
+
+
+class Call:
+    """A request as the library takes it. `workspace_bytes`: what it needs besides."""
+
+    def __init__(self, request: Request) -> None:
+        args = self._args = c.BackwardArgs(struct_size=sizeof(c.BackwardArgs))
+        self._backend = request.backend
+        inputs = (request.q, request.k, request.v, request.out, request.dout)
+        for name, layout in zip(_NAMES, inputs):
+            _fill(getattr(args, name), request.dtype, layout.shape, layout.stride, layout.data)
+        for name, of, stride in zip(("dq", "dk", "dv"), inputs, request.gradient_strides()):
+            _fill(getattr(args, name), request.dtype, of.shape, stride, 0)
+        args.lse = request.lse
+        args.dlse = request.dlse or None
+        args.scale = request.softmax_scale or 0.0
+        args.mask = c.CAUSAL if request.causal else c.FULL
+        args.deterministic = int(request.deterministic)
+        size = c_size_t()
+        c.check(c.backward_workspace_bytes(handle_of(request.backend), args, size))
+        self.workspace_bytes = args.workspace_bytes = size.value
+
+    def run(self, dq: int, dk: int, dv: int, workspace: int, stream: int | None) -> None:
+        """Runs it, with these addresses. Raises what failed."""
+        args = self._args
+        args.dq.data, args.dk.data, args.dv.data = dq, dk, dv
+        args.workspace = workspace
+        handle = handle_of(self._backend)
+        status = c.library.attnpress_backward(handle, byref(args), stream)
+        if status == c.NO_NVRTC:
+            handle = handle_with_nvrtc(self._backend, handle, c.error_of(status))
+            status = c.library.attnpress_backward(handle, byref(args), stream)
+        c.check(status)
+
+
+def _fill(
+    tensor: c.Tensor, dtype: int, shape: Sequence[int], stride: Sequence[int], data: int
+) -> None:
+    tensor.data = data
+    tensor.shape[:] = shape
+    tensor.stride[:] = stride
+    tensor.dtype = dtype
+
+
+def check_shapes(q: Sequence[int], v: Sequence[int], out, dout, lse) -> None:
+    """ValueError where the shapes of out, dout and lse are not those of a forward call."""
+    expected = (*q[:3], v[3])
+    for name, shape in (("out", out), ("dout", dout)):
+        if tuple(shape) != expected:
+            raise ValueError(f"{name} is {tuple(shape)}; it must be {expected}")
+    rows = (q[0], q[2], q[1])
+    if tuple(lse) != rows:
+        raise ValueError(f"softmax_lse is {tuple(lse)}; it must be {rows}, in fp32")

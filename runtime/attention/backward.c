@@ -1,0 +1,194 @@
+/* The backward pass: the operation that call.c carries out, and its public functions. */
+#include <stdio.h>
+#include <string.h>
+
+#include "attention/attention.h"
+#include "attention/cpu_backward.h"
+#include "attention/defaults.h"
+
+/** The size in the first version of the header; it never changes. */
+enum { BACKWARD_ARGS_FIRST_BYTES = 728 };
+
+/** A checked call. */
+typedef struct backward_call {
+  ap_call base;
+  attnpress_backward_args args;
+  ap_problem problem;
+} backward_call;
+
+/** What a call or a range launches. `how` is of one call alone. */
+typedef struct backward_plan {
+  ap_launches base;
+  ap_backward_plan how;
+} backward_plan;
+
+/** A call that is run: its argument block, beside what it was checked to be. */
+typedef struct backward_run {
+  backward_call call;
+  attnpress_bwd_sm90_args block; /* of which the other kernels take `bwd` */
+} backward_run;
+
+/* ---- Check and plan -------------------------------------------------------------------------- */
+
+static attnpress_status check(const void *args, ap_check how, ap_call *base) {
+  backward_call *call = (backward_call *)base;
+  FORWARD_IF(
+      ap_copy_struct(args, &call->args, sizeof call->args, BACKWARD_ARGS_FIRST_BYTES, "args"));
+  base->workspace = call->args.workspace;
+  base->workspace_bytes = call->args.workspace_bytes;
+  return ap_validate_backward(&call->args, how, &call->problem);
+}
+
+static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,
+                             ap_launches *launches) {
+  const backward_call *call = (const backward_call *)base;
+  if (range == ATTNPRESS_UP_TO)
+    return ap_choose_backward_range(&call->problem, call->args.deterministic, device, launches);
+  return ap_choose_backward(&call->problem, call->args.deterministic, device,
+                            &((backward_plan *)launches)->how, launches);
+}
+
+/* ---- Which calls a plan serves --------------------------------------------------------------- */
+
+static attnpress_status check_extent(const char *name, int32_t value, int32_t planned,
+                                     int32_t range) {
+  if (range == ATTNPRESS_UP_TO)
+    RETURN_IF(planned != 0 && value > planned, ATTNPRESS_INVALID_ARGUMENT,
+              "%s is %d; the plan serves up to %d", name, (int)value, (int)planned);
+  else
+    RETURN_IF(value != planned, ATTNPRESS_INVALID_ARGUMENT,
+              "%s is %d and was %d when the plan was made", name, (int)value, (int)planned);
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status serves(const ap_call *base, const ap_call *planned_base, int32_t range) {
+  const backward_call *call = (const backward_call *)base;
+  const backward_call *planned_call = (const backward_call *)planned_base;
+  const ap_problem *p = &call->problem, *planned = &planned_call->problem;
+  const struct {
+    const char *name;
+    int32_t value, planned;
+  } same[] = {{"heads of q", p->heads_q, planned->heads_q},
+              {"heads of k", p->heads_kv, planned->heads_kv},
+              {"head_dim", p->hdim, planned->hdim},
+              {"head_dim of v", p->hdim_v, planned->hdim_v},
+              {"dtype", p->dtype, planned->dtype},
+              {"mask", p->mask, planned->mask},
+              {"deterministic", call->args.deterministic, planned_call->args.deterministic}};
+  for (size_t i = 0; i < sizeof same / sizeof *same; ++i)
+    FORWARD_IF(check_extent(same[i].name, same[i].value, same[i].planned, ATTNPRESS_ONE_CALL));
+  FORWARD_IF(check_extent("batch", p->batch, planned->batch, range));
+  FORWARD_IF(check_extent("seqlen_q", p->seqlen_q, planned->seqlen_q, range));
+  FORWARD_IF(check_extent("seqlen_k", p->seqlen_k, planned->seqlen_k, range));
+  /* A range has the kernels for strides as they were given. */
+  RETURN_IF(range == ATTNPRESS_UP_TO ? p->tma < planned->tma_min || p->tma > planned->tma_max
+                                     : p->tma != planned->tma,
+            ATTNPRESS_INVALID_ARGUMENT,
+            "a stride is 2^39 elements or more in one of the call and the plan, and less in the "
+            "other; make a plan with the strides of the call");
+  return ATTNPRESS_OK;
+}
+
+/* ---- Kernel arguments ------------------------------------------------------------------------ */
+
+static void fill_block(const backward_call *call, const ap_backward_plan *how,
+                       attnpress_bwd_args *out) {
+  const attnpress_backward_args *a = &call->args;
+  const ap_problem *p = &call->problem;
+  const double scale = ap_scale_of(a->scale, p->hdim);
+  char *workspace = a->workspace;
+  *out = (attnpress_bwd_args){
+      .q = a->q.data,
+      .k = a->k.data,
+      .v = a->v.data,
+      .out = a->out.data,
+      .dout = a->dout.data,
+      .dq = a->dq.data,
+      .dk = a->dk.data,
+      .dv = a->dv.data,
+      .lse = a->lse,
+      .dlse = a->dlse,
+      .lse_log2 = (float *)workspace,
+      .delta = (float *)(workspace + how->delta_offset_bytes),
+      .dq_sum = how->fused ? (float *)(workspace + how->dq_sum_offset_bytes) : NULL,
+      .batch = p->batch,
+      .heads_q = p->heads_q,
+      .heads_kv = p->heads_kv,
+      .seqlen_q = p->seqlen_q,
+      .seqlen_k = p->seqlen_k,
+      .row_tiles = how->row_tiles,
+      .accumulate = a->accumulate,
+      .dq_sum_quads = how->fused ? how->row_tiles * 4 * p->hdim : 0,
+      .scale = (float)scale,
+      .scale_log2 = (float)(scale * 1.4426950408889634074),
+  };
+  const attnpress_tensor *tensors[] = {&a->q,    &a->k,  &a->v,  &a->out,
+                                       &a->dout, &a->dq, &a->dk, &a->dv};
+  int64_t *strides = &out->q_batch_stride; /* batch, row and head of each, in this order */
+  for (size_t i = 0; i < sizeof tensors / sizeof *tensors; ++i)
+    memcpy(strides + 3 * i, tensors[i]->stride, 3 * sizeof *strides);
+  ap_row_strides(&a->q, a->lse_stride, &out->lse_batch_stride, &out->lse_head_stride);
+  ap_row_strides(&a->q, a->dlse_stride, &out->dlse_batch_stride, &out->dlse_head_stride);
+}
+
+static attnpress_status arguments(const ap_driver *driver, ap_call *base,
+                                  const ap_launches *launches, int index, void **block) {
+  backward_run *run = (backward_run *)base;
+  const ap_backward_plan *how = &((const backward_plan *)launches)->how;
+  const ap_launch *launch = &launches->launch[index];
+  if (index == 0)
+    fill_block(&run->call, how, &run->block.bwd);
+  run->block.bwd.blocks = how->blocks[index];
+  *block = &run->block.bwd;
+  if (!launch->tile.field[AP_ATTENTION_TILE_PRODUCER])
+    return ATTNPRESS_OK;
+  *block = &run->block;
+  return ap_backward_maps_encode(driver, &run->call.args, &launch->tile, &run->block);
+}
+
+/* ---- The CPU --------------------------------------------------------------------------------- */
+
+static attnpress_status run_cpu(const ap_call *base, int32_t num_threads) {
+  return ap_cpu_backward(&((const backward_call *)base)->args, num_threads);
+}
+
+static void describe_cpu(const ap_call *base, attnpress_info *info) {
+  const ap_problem *p = &((const backward_call *)base)->problem;
+  snprintf(info->stem, sizeof info->stem, "cpu_bwd_hdim%d_%s%s", (int)p->hdim,
+           ap_dtype_name(p->dtype), p->mask == ATTNPRESS_CAUSAL ? "_causal" : "");
+}
+
+/* ---- The operation --------------------------------------------------------------------------- */
+
+static attnpress_status run_planned(const attnpress_plan *planned, const void *args, void *stream) {
+  backward_run run;
+  backward_plan fresh;
+  return ap_plan_run(planned, args, stream, &run.call.base, &fresh.base);
+}
+
+static const ap_operation backward = {
+    .name = "attnpress_backward",
+    .call_bytes = sizeof(backward_call),
+    .plan_bytes = sizeof(backward_plan),
+    .check = check,
+    .plan = plan,
+    .serves = serves,
+    .arguments = arguments,
+    .run_cpu = run_cpu,
+    .describe_cpu = describe_cpu,
+    .run_planned = run_planned,
+};
+
+attnpress_status attnpress_backward(attnpress_handle *handle, const attnpress_backward_args *args,
+                                    void *stream) {
+  backward_run run;
+  backward_plan launches;
+  return ap_call_run(handle, &backward, args, stream, &run.call.base, &launches.base);
+}
+
+attnpress_status attnpress_plan_backward(attnpress_handle *handle,
+                                         const attnpress_backward_args *args,
+                                         const attnpress_plan_options *options,
+                                         attnpress_plan **planned) {
+  return ap_plan_make(handle, &backward, args, options, planned);
+}

@@ -1,0 +1,162 @@
+/* Decides how a backward call is run: the structure, its kernels, their grids and the workspace.
+ * Pure: it depends on shapes and the device's numbers, and touches nothing.
+ *
+ *     fused    bwd_delta, bwd, bwd_convert    dq is summed in fp32, in any order
+ *     paired   bwd_delta, bwd_dq, bwd_dkv     every bit is the same in every run */
+#include "attention/attention.h"
+
+#include <string.h>
+
+enum { WORKSPACE_ALIGNMENT = 256, TILE_ROWS = 16, PADDED_TILES = 8 };
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+/* ---- Kernels --------------------------------------------------------------------------------- */
+
+/** 1 where kernels of an architecture can run the call: those of sm90 read through tensor maps, and
+ * are not there for all head dims. `variant`: all but the architecture. */
+static int serves(const ap_route *run, const ap_variant *variant, const ap_problem *p,
+                  const ap_device *device) {
+  ap_variant v = *variant;
+  if (device->arch_max != 0 && run->arch > device->arch_max)
+    return 0;
+  v.axis[AP_ATTENTION_ARCH] = run->arch;
+  return run->arch < 90 || (device->tma && p->tma && ap_variant_is_legal(&v));
+}
+
+/** The kernel of a pass, without its grid. */
+static attnpress_status find_kernel(const ap_problem *p, int32_t pass, const ap_device *device,
+                                    ap_launch *launch) {
+  ap_variant *v = &launch->variant;
+  *launch = (ap_launch){.variant.family = AP_FAMILY_ATTENTION, .num_splits = 1};
+  v->axis[AP_ATTENTION_PASS] = pass;
+  v->axis[AP_ATTENTION_HDIM] = pass == AP_ATTENTION_PASS_BWD_DELTA ? p->hdim_v : p->hdim;
+  v->axis[AP_ATTENTION_HDIM_V] = pass == AP_ATTENTION_PASS_BWD_CONVERT ? p->hdim : p->hdim_v;
+  v->axis[AP_ATTENTION_DTYPE] = p->dtype;
+  if (pass != AP_ATTENTION_PASS_BWD_DELTA && pass != AP_ATTENTION_PASS_BWD_CONVERT)
+    v->axis[AP_ATTENTION_MASK] = p->mask;
+  const ap_route *run = ap_next_route(v, device->capability, NULL);
+  if (run == NULL) {
+    FORWARD_IF(ap_check_capability(device->capability));
+    return ap_fail(ATTNPRESS_NOT_SUPPORTED, "no backward kernel runs on compute capability %d.%d",
+                   device->capability / 10, device->capability % 10);
+  }
+  for (const ap_route *next; !serves(run, v, p, device); run = next)
+    if ((next = ap_next_route(v, device->capability, run)) == NULL)
+      break; /* the last one runs every call */
+  v->axis[AP_ATTENTION_ARCH] = run->arch;
+  launch->target = run->target;
+  return ap_find_tile(v, launch->target, &launch->tile);
+}
+
+/** Adds a kernel whose thread blocks take `rows` rows of `heads` heads of each batch in turn; none
+ * where there is nothing to do. */
+static attnpress_status add_kernel(const ap_problem *p, int32_t pass, const ap_device *device,
+                                   ap_backward_plan *plan, ap_launches *launches) {
+  const int keys = pass == AP_ATTENTION_PASS_BWD || pass == AP_ATTENTION_PASS_BWD_DKV;
+  const int padded = pass == AP_ATTENTION_PASS_BWD_DELTA || pass == AP_ATTENTION_PASS_BWD_CONVERT;
+  const int64_t rows = keys     ? p->seqlen_k
+                       : padded ? (int64_t)plan->row_tiles * TILE_ROWS
+                                : p->seqlen_q;
+  const int64_t heads = (int64_t)p->batch * (keys ? p->heads_kv : p->heads_q);
+  if (rows == 0 || heads == 0)
+    return ATTNPRESS_OK;
+  ap_launch *launch = &launches->launch[launches->count];
+  FORWARD_IF(find_kernel(p, pass, device, launch));
+  const int64_t blocks = ceil_div(
+      rows, launch->tile.field[keys ? AP_ATTENTION_TILE_BLOCK_N : AP_ATTENTION_TILE_BLOCK_M]);
+  RETURN_IF(heads > INT32_MAX / blocks, ATTNPRESS_NOT_SUPPORTED,
+            "batch %d x %d heads x %s %d needs more than 2^31 - 1 thread blocks; divide the batch",
+            (int)p->batch, (int)(keys ? p->heads_kv : p->heads_q), keys ? "seqlen_k" : "seqlen_q",
+            (int)(keys ? p->seqlen_k : p->seqlen_q));
+  launch->grid = (uint32_t)(blocks * heads);
+  plan->blocks[launches->count++] = (int32_t)blocks;
+  return ATTNPRESS_OK;
+}
+
+/** Where a problem has kernels that sum dq up in fp32, and may. */
+static int is_fused(const ap_problem *p, int deterministic) {
+  return !deterministic && p->hdim <= AP_ATTENTION_BWD_HDIM_MAX &&
+         p->hdim_v <= AP_ATTENTION_BWD_HDIM_MAX;
+}
+
+/* ---- Workspace ------------------------------------------------------------------------------- */
+
+/** Bytes of `rows` rows of floats, up to a multiple of the alignment; 0: they pass 2^64. */
+static int add_floats(size_t rows, size_t floats, size_t *bytes) {
+  size_t more;
+  return !__builtin_mul_overflow(rows, floats * sizeof(float), &more) &&
+         !__builtin_add_overflow(more, (size_t)WORKSPACE_ALIGNMENT - 1, &more) &&
+         !__builtin_add_overflow(*bytes, more & ~(size_t)(WORKSPACE_ALIGNMENT - 1), bytes);
+}
+
+static attnpress_status plan_workspace(const ap_problem *p, ap_backward_plan *plan, size_t *bytes) {
+  const size_t rows =
+      (size_t)p->batch * (size_t)p->heads_q * (size_t)plan->row_tiles * (size_t)TILE_ROWS;
+  size_t end = 0;
+  int fits = add_floats(rows, 1, &end);
+  plan->delta_offset_bytes = end;
+  fits = fits && add_floats(rows, 1, &end);
+  plan->dq_sum_offset_bytes = end;
+  if (plan->fused)
+    fits = fits && add_floats(rows, (size_t)p->hdim, &end);
+  RETURN_IF(!fits, ATTNPRESS_INVALID_ARGUMENT,
+            "the workspace of batch %d x %d heads x seqlen_q %d passes 2^64 bytes", (int)p->batch,
+            (int)p->heads_q, (int)p->seqlen_q);
+  *bytes = end;
+  return ATTNPRESS_OK;
+}
+
+/* ---- Plans ----------------------------------------------------------------------------------- */
+
+attnpress_status ap_choose_backward(const ap_problem *p, int deterministic, const ap_device *device,
+                                    ap_backward_plan *plan, ap_launches *launches) {
+  memset(plan, 0, sizeof *plan);
+  launches->count = 0;
+  launches->workspace_bytes = 0;
+  plan->row_tiles =
+      (int32_t)(ceil_div(p->seqlen_q, TILE_ROWS * PADDED_TILES) * (int64_t)PADDED_TILES);
+  plan->fused = is_fused(p, deterministic);
+  FORWARD_IF(plan_workspace(p, plan, &launches->workspace_bytes));
+  FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DELTA, device, plan, launches));
+  if (plan->fused) {
+    FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD, device, plan, launches));
+    return add_kernel(p, AP_ATTENTION_PASS_BWD_CONVERT, device, plan, launches);
+  }
+  FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DQ, device, plan, launches));
+  return add_kernel(p, AP_ATTENTION_PASS_BWD_DKV, device, plan, launches);
+}
+
+attnpress_status ap_choose_backward_range(const ap_problem *maxima, int deterministic,
+                                          const ap_device *device, ap_launches *range) {
+  ap_backward_plan plan;
+  ap_launches found;
+  ap_problem probe = *maxima;
+  const int any = maxima->batch == 0 || maxima->seqlen_q == 0;
+  range->count = 0;
+  range->workspace_bytes = 0;
+  probe.batch = maxima->batch ? maxima->batch : 1;
+  probe.seqlen_q = maxima->seqlen_q ? maxima->seqlen_q : 1;
+  probe.seqlen_k = maxima->seqlen_k ? maxima->seqlen_k : 1;
+  for (probe.tma = maxima->tma_min; probe.tma <= maxima->tma_max; ++probe.tma) {
+    FORWARD_IF(ap_choose_backward(&probe, deterministic, device, &plan, &found));
+    for (int i = 0; i < found.count; ++i) {
+      int known = 0;
+      for (int j = 0; j < range->count; ++j)
+        known |=
+            ap_variant_key(&range->launch[j].variant) == ap_variant_key(&found.launch[i].variant);
+      if (known)
+        continue;
+      range->launch[range->count] = found.launch[i];
+      range->launch[range->count].grid = 0;
+      range->launch[range->count++].num_splits = 0;
+    }
+    if (found.workspace_bytes > range->workspace_bytes)
+      range->workspace_bytes = found.workspace_bytes;
+  }
+  if (any && range->count > 0)
+    range->workspace_bytes = SIZE_MAX;
+  return ATTNPRESS_OK;
+}

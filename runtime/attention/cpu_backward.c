@@ -1,0 +1,105 @@
+/* The CPU backend's gradients: turns a call into key blocks, which give dK and dV, and row blocks, which
+ * give dQ: the tasks of its threads. What a block does is in cpu_backward_kernel.inc.h. */
+#include "attention/cpu_backward.h"
+
+#include "attention/cpu_backward_kernel.h"
+#include "attention/defaults.h"
+#include "cpu/threads.h"
+
+typedef struct backward_job {
+  ap_cpu_backward_problem problem;
+  ap_cpu_backward_block *keys, *rows;
+  int64_t key_blocks, row_blocks; /* of a head */
+  int64_t key_tasks;              /* they come first */
+} backward_job;
+
+/* The stride of a dimension of extent 1 may be any number, and is not computed with. */
+static ap_cpu_tensor tensor_of(const attnpress_tensor *t) {
+  return (ap_cpu_tensor){t->data, t->shape[0] > 1 ? t->stride[0] : 0,
+                         t->shape[1] > 1 ? t->stride[1] : 0, t->shape[2] > 1 ? t->stride[2] : 0};
+}
+
+static ap_cpu_backward_problem problem_of(const attnpress_backward_args *a) {
+  const double scale = ap_scale_of(a->scale, a->q.shape[3]);
+  ap_cpu_backward_problem p = {
+      .q = tensor_of(&a->q),
+      .k = tensor_of(&a->k),
+      .v = tensor_of(&a->v),
+      .out = tensor_of(&a->out),
+      .dout = tensor_of(&a->dout),
+      .dq = tensor_of(&a->dq),
+      .dk = tensor_of(&a->dk),
+      .dv = tensor_of(&a->dv),
+      .lse = a->lse,
+      .dlse = a->dlse,
+      .batch = a->q.shape[0],
+      .heads_q = a->q.shape[2],
+      .heads_kv = a->k.shape[2],
+      .seqlen_q = a->q.shape[1],
+      .seqlen_k = a->k.shape[1],
+      .hdim = (int32_t)a->q.shape[3],
+      .hdim_v = (int32_t)a->v.shape[3],
+      .dtype = a->q.dtype,
+      .causal = a->mask == ATTNPRESS_CAUSAL,
+      .accumulate = a->accumulate,
+      .scale = (float)scale,
+      .scale_log2 = (float)(scale * 1.44269504088896340736),
+  };
+  ap_row_strides(&a->q, a->lse_stride, &p.lse_batch_stride, &p.lse_head_stride);
+  ap_row_strides(&a->q, a->dlse_stride, &p.dlse_batch_stride, &p.dlse_head_stride);
+  return p;
+}
+
+static void choose_blocks(backward_job *j, ap_cpu_isa isa) {
+  j->keys = ap_cpu_backward_keys_plain;
+  j->rows = ap_cpu_backward_rows_plain;
+#if defined(__x86_64__)
+  if (isa == AP_CPU_AVX512) {
+    j->keys = ap_cpu_backward_keys_avx512;
+    j->rows = ap_cpu_backward_rows_avx512;
+  } else if (isa == AP_CPU_AVX2) {
+    j->keys = ap_cpu_backward_keys_avx2;
+    j->rows = ap_cpu_backward_rows_avx2;
+  }
+#endif
+  (void)isa;
+}
+
+/* Under a causal mask the first keys are seen by the most rows, and the last rows see the most keys:
+ * they come first. */
+static void run_task(const void *argument, void *scratch, int64_t task) {
+  const backward_job *j = argument;
+  const ap_cpu_backward_problem *p = &j->problem;
+  if (task < j->key_tasks) {
+    const int64_t head = task / j->key_blocks;
+    j->keys(p, scratch, head / p->heads_kv, head % p->heads_kv,
+            task % j->key_blocks * AP_CPU_BACKWARD_KEYS);
+    return;
+  }
+  task -= j->key_tasks;
+  const int64_t head = task / j->row_blocks;
+  j->rows(p, scratch, head / p->heads_q, head % p->heads_q,
+          (j->row_blocks - 1 - task % j->row_blocks) * AP_CPU_BACKWARD_ROWS);
+}
+
+attnpress_status ap_cpu_backward_isa(const attnpress_backward_args *args, int num_threads,
+                                     ap_cpu_isa isa) {
+  backward_job j = {.problem = problem_of(args)};
+  const ap_cpu_backward_problem *p = &j.problem;
+  choose_blocks(&j, isa);
+  j.key_blocks = (p->seqlen_k + AP_CPU_BACKWARD_KEYS - 1) / AP_CPU_BACKWARD_KEYS;
+  j.row_blocks = (p->seqlen_q + AP_CPU_BACKWARD_ROWS - 1) / AP_CPU_BACKWARD_ROWS;
+  j.key_tasks = p->batch * p->heads_kv * j.key_blocks;
+  const double pairs = (double)p->batch * (double)p->heads_q * (double)p->seqlen_q *
+                       (double)p->seqlen_k; /* of a row and a key */
+  const ap_cpu_job work = {.run = run_task,
+                           .job = &j,
+                           .num_tasks = j.key_tasks + p->batch * p->heads_q * j.row_blocks,
+                           .scratch_bytes = sizeof(ap_cpu_backward_scratch),
+                           .operations = pairs * 2.0 * (4 * p->hdim + 3 * p->hdim_v)};
+  return ap_cpu_run(&work, num_threads);
+}
+
+attnpress_status ap_cpu_backward(const attnpress_backward_args *args, int num_threads) {
+  return ap_cpu_backward_isa(args, num_threads, ap_cpu_best_isa());
+}

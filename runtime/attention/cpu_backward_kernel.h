@@ -1,0 +1,51 @@
+/* What cpu_backward.c (blocks, threads) and its kernels (cpu_backward_kernel.inc.h, once per
+ * instruction set) share. */
+#pragma once
+#include <stdint.h>
+
+enum {
+  AP_CPU_BACKWARD_ROWS = 64,         /* query rows of a row block */
+  AP_CPU_BACKWARD_KEYS = 64,         /* keys of a key block; a multiple of every kernel's panel */
+  AP_CPU_BACKWARD_COLUMNS = 512 + 32 /* of a padded head dim, at most */
+};
+
+/** A tensor (batch, row, head, column): its strides in elements, 0 for dimensions of 1. */
+typedef struct ap_cpu_tensor {
+  void *data;
+  int64_t batch_stride, row_stride, head_stride;
+} ap_cpu_tensor;
+
+/** One call, in the kernels' terms. */
+typedef struct ap_cpu_backward_problem {
+  ap_cpu_tensor q, k, v, out, dout, dq, dk, dv;
+  const float *lse, *dlse; /* dlse: or NULL */
+  int64_t lse_batch_stride, lse_head_stride, dlse_batch_stride, dlse_head_stride;
+  int64_t batch, heads_q, heads_kv, seqlen_q, seqlen_k;
+  int32_t hdim, hdim_v, dtype, causal, accumulate;
+  float scale, scale_log2;
+} ap_cpu_backward_problem;
+
+/** Scratch memory of one thread. Rows of a head dim's columns are padded to whole panels. */
+typedef struct ap_cpu_backward_scratch {
+  _Alignas(64) float q[AP_CPU_BACKWARD_ROWS * AP_CPU_BACKWARD_COLUMNS];
+  _Alignas(64) float dout[AP_CPU_BACKWARD_ROWS * AP_CPU_BACKWARD_COLUMNS];
+  _Alignas(64) float k[AP_CPU_BACKWARD_KEYS * AP_CPU_BACKWARD_COLUMNS];
+  _Alignas(64) float k_turned[AP_CPU_BACKWARD_COLUMNS * AP_CPU_BACKWARD_KEYS]; /* (column, key) */
+  _Alignas(64) float v_turned[AP_CPU_BACKWARD_COLUMNS * AP_CPU_BACKWARD_KEYS];
+  _Alignas(64) float sum[AP_CPU_BACKWARD_ROWS * AP_CPU_BACKWARD_COLUMNS];   /* dK or dQ */
+  _Alignas(64) float sum_v[AP_CPU_BACKWARD_KEYS * AP_CPU_BACKWARD_COLUMNS]; /* dV */
+  _Alignas(64) float p[AP_CPU_BACKWARD_ROWS * AP_CPU_BACKWARD_KEYS];  /* S, then P: (row, key) */
+  _Alignas(64) float ds[AP_CPU_BACKWARD_ROWS * AP_CPU_BACKWARD_KEYS]; /* dP, then dS */
+  float lse_log2[AP_CPU_BACKWARD_ROWS], delta[AP_CPU_BACKWARD_ROWS];
+} ap_cpu_backward_scratch;
+
+/** Writes dK and dV of the key block that begins at `begin`, or dQ of the row block; `head` is a key
+ * head or a query head. */
+typedef void ap_cpu_backward_block(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch *x,
+                                   int64_t batch, int64_t head, int64_t begin);
+
+ap_cpu_backward_block ap_cpu_backward_keys_plain, ap_cpu_backward_rows_plain;
+#if defined(__x86_64__)
+ap_cpu_backward_block ap_cpu_backward_keys_avx2, ap_cpu_backward_rows_avx2;
+ap_cpu_backward_block ap_cpu_backward_keys_avx512, ap_cpu_backward_rows_avx512;
+#endif

@@ -1,0 +1,504 @@
+/* Runs backward kernels under the emulator. */
+#include "backward.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../tools/reference_backward.h"
+#include "attention/attention.h"
+#include "attnpress/args/attention.h"
+#include "memory.h"
+
+enum { Q, K, V, OUT, DOUT, DQ, DK, DV, LSE, DLSE, LSE_LOG2, DELTA, DQ_SUM, TENSORS };
+enum { FAR_ROWS_MAX = 250 };
+enum { TILE_ROWS = 16, TILE_COLUMNS = 8, TILE_FLOATS = 128, PADDED_ROWS = 128 };
+
+static int pass_of(const kernel *k) {
+  return k->variant.axis[AP_ATTENTION_PASS];
+}
+
+int is_backward(const kernel *k) {
+  switch (pass_of(k)) {
+  case AP_ATTENTION_PASS_BWD:
+  case AP_ATTENTION_PASS_BWD_DKV:
+  case AP_ATTENTION_PASS_BWD_DQ:
+  case AP_ATTENTION_PASS_BWD_DELTA:
+  case AP_ATTENTION_PASS_BWD_CONVERT:
+    return 1;
+  default:
+    return 0;
+  }
+}
+
+static int owns_keys(const kernel *k) {
+  return pass_of(k) == AP_ATTENTION_PASS_BWD || pass_of(k) == AP_ATTENTION_PASS_BWD_DKV;
+}
+
+/* ---- A call ---------------------------------------------------------------------------------- */
+
+typedef struct call {
+  shape s;
+  int heads, accumulate;
+  int64_t row_tiles, rows; /* of lse_log2 and delta: batch * heads * padded rows */
+  float scale;
+  memory memory[TENSORS];
+  emulated_tensor tensors[TENSORS];
+  attnpress_backward_args args; /* for the reference */
+  float *before[REFERENCE_GRADIENTS];
+} call;
+
+static void add_tensor(call *c, const kernel *k, int which, attnpress_tensor *t, const char *name,
+                       int seqlen, int heads, int hdim) {
+  *t = (attnpress_tensor){.shape = {c->s.batch, seqlen, heads, hdim},
+                          .dtype = k->variant.axis[AP_ATTENTION_DTYPE]};
+  layout_strides(t, c->s.layout);
+  t->data = memory_map(&c->memory[which], (size_t)reference_span(t) * sizeof(uint16_t));
+  emulated_tensor *e = &c->tensors[which];
+  *e = (emulated_tensor){name, t->data, sizeof(uint16_t), which >= DQ, {0}, {0}};
+  memcpy(e->shape, t->shape, sizeof e->shape);
+  memcpy(e->stride, t->stride, sizeof e->stride);
+  poison_tensor(e);
+}
+
+/* lse and its gradient: (batch, heads, seqlen_q). */
+static float *add_rows(call *c, int which, const char *name, int64_t stride[2]) {
+  const int64_t gap = c->s.layout == LAYOUT_GAPS ? which : 0;
+  stride[1] = c->s.seqlen_q + gap;
+  stride[0] = c->heads * stride[1] + gap;
+  float *data = memory_map(&c->memory[which], (size_t)(c->s.batch * stride[0]) * sizeof(float));
+  c->tensors[which] = (emulated_tensor){name,
+                                        data,
+                                        sizeof(float),
+                                        0,
+                                        {c->s.batch, 1, c->heads, c->s.seqlen_q},
+                                        {stride[0], 0, stride[1], 1}};
+  poison_tensor(&c->tensors[which]);
+  return data;
+}
+
+/* A part of the workspace. */
+static float *add_floats(call *c, int which, const char *name, int64_t count, int writable) {
+  float *data = memory_map(&c->memory[which], (size_t)count * sizeof(float));
+  c->tensors[which] =
+      (emulated_tensor){name, data, sizeof(float), writable, {1, 1, 1, count}, {0, 0, 0, 1}};
+  poison_tensor(&c->tensors[which]);
+  return data;
+}
+
+/* Fills a gradient and keeps its values. */
+static float *fill_before(const attnpress_tensor *t, uint64_t seed) {
+  const int64_t count = t->shape[0] * t->shape[1] * t->shape[2] * t->shape[3];
+  float *before = malloc((size_t)(count + 1) * sizeof *before), *to = before;
+  if (before == NULL)
+    abort();
+  reference_fill_normal(t, seed);
+  for (int64_t b = 0; b < t->shape[0]; ++b)
+    for (int64_t r = 0; r < t->shape[1]; ++r)
+      for (int64_t h = 0; h < t->shape[2]; ++h)
+        for (int64_t i = 0; i < t->shape[3]; ++i)
+          *to++ = reference_load(t, b, r, h, i);
+  return before;
+}
+
+static int call_open(call *c, const kernel *k, const shape *s, int with_dlse, int accumulate,
+                     uint64_t seed) {
+  const int hdim = k->variant.axis[AP_ATTENTION_HDIM],
+            hdim_v = k->variant.axis[AP_ATTENTION_HDIM_V];
+  *c = (call){.s = *s, .heads = s->heads_kv * s->group, .accumulate = accumulate};
+  attnpress_backward_args *a = &c->args;
+  *a = (attnpress_backward_args)ATTNPRESS_BACKWARD_ARGS_INIT;
+  a->mask = k->variant.axis[AP_ATTENTION_MASK];
+  a->scale = s->scale;
+  c->scale = s->scale != 0.0f ? s->scale : (float)(1.0 / sqrt((double)hdim));
+  add_tensor(c, k, Q, &a->q, "q", s->seqlen_q, c->heads, hdim);
+  add_tensor(c, k, K, &a->k, "k", s->seqlen_k, s->heads_kv, hdim);
+  add_tensor(c, k, V, &a->v, "v", s->seqlen_k, s->heads_kv, hdim_v);
+  add_tensor(c, k, OUT, &a->out, "out", s->seqlen_q, c->heads, hdim_v);
+  add_tensor(c, k, DOUT, &a->dout, "dout", s->seqlen_q, c->heads, hdim_v);
+  add_tensor(c, k, DQ, &a->dq, "dq", s->seqlen_q, c->heads, hdim);
+  add_tensor(c, k, DK, &a->dk, "dk", s->seqlen_k, s->heads_kv, hdim);
+  add_tensor(c, k, DV, &a->dv, "dv", s->seqlen_k, s->heads_kv, hdim_v);
+  a->lse = add_rows(c, LSE, "lse", a->lse_stride);
+  const attnpress_tensor *inputs[] = {&a->q, &a->k, &a->v, &a->dout};
+  for (int i = 0; i < 4; ++i)
+    reference_fill_normal(inputs[i], seed + (uint64_t)i);
+  const attnpress_tensor *outputs[] = {&a->dq, &a->dk, &a->dv};
+  for (int i = 0; i < REFERENCE_GRADIENTS && accumulate; ++i)
+    c->before[i] = fill_before(outputs[i], seed + 10 + (uint64_t)i);
+  if (with_dlse) {
+    float *dlse = add_rows(c, DLSE, "dlse", a->dlse_stride);
+    for (int64_t i = 0; i < s->batch * a->dlse_stride[0]; ++i)
+      dlse[i] = (float)((int)(i * 7 % 11) - 5) * 0.125f;
+    a->dlse = dlse;
+  }
+  c->row_tiles = (s->seqlen_q + PADDED_ROWS - 1) / PADDED_ROWS * (PADDED_ROWS / TILE_ROWS);
+  c->rows = (int64_t)s->batch * c->heads * c->row_tiles * TILE_ROWS;
+  const int delta = pass_of(k) == AP_ATTENTION_PASS_BWD_DELTA;
+  add_floats(c, LSE_LOG2, "lse_log2", c->rows, delta);
+  add_floats(c, DELTA, "delta", c->rows, delta);
+  if (pass_of(k) != AP_ATTENTION_PASS_BWD_DKV && pass_of(k) != AP_ATTENTION_PASS_BWD_DQ)
+    add_floats(c, DQ_SUM, "dq_sum", c->rows * hdim, pass_of(k) != AP_ATTENTION_PASS_BWD_CONVERT);
+  return reference_fill_forward(a);
+}
+
+static void call_close(call *c) {
+  for (int i = 0; i < TENSORS; ++i)
+    memory_unmap(&c->memory[i]);
+  for (int i = 0; i < REFERENCE_GRADIENTS; ++i)
+    free(c->before[i]);
+}
+
+/* ---- What the host does in place of the kernels around one ----------------------------------- */
+
+typedef struct row_values {
+  double lse_log2, delta;
+} row_values;
+
+/* Of a row that may be past the end. */
+static row_values values_of_row(const call *c, int64_t batch, int64_t head, int64_t row) {
+  const attnpress_backward_args *a = &c->args;
+  if (row >= c->s.seqlen_q)
+    return (row_values){INFINITY, 0.0};
+  const double lse = (double)a->lse[batch * a->lse_stride[0] + head * a->lse_stride[1] + row];
+  double delta = 0.0;
+  for (int64_t i = 0; i < a->out.shape[3]; ++i)
+    delta += (double)reference_load(&a->out, batch, row, head, i) *
+             (double)reference_load(&a->dout, batch, row, head, i);
+  if (a->dlse)
+    delta -= (double)a->dlse[batch * a->dlse_stride[0] + head * a->dlse_stride[1] + row];
+  return (row_values){isinf(lse) ? INFINITY : lse * 1.4426950408889634074, delta};
+}
+
+static row_values values_at(const call *c, int64_t index) {
+  const int64_t rows = c->row_tiles * TILE_ROWS, head = index / rows;
+  return values_of_row(c, head / c->heads, head % c->heads, index % rows);
+}
+
+static void fill_rows(const call *c) {
+  for (int64_t i = 0; i < c->rows; ++i) {
+    const row_values v = values_at(c, i);
+    ((float *)c->tensors[LSE_LOG2].data)[i] = (float)v.lse_log2;
+    ((float *)c->tensors[DELTA].data)[i] = (float)v.delta;
+  }
+}
+
+/* Where an element of dQ lies in its sum: tiles of 16 rows and 8 columns; before compute capability
+ * 9.0, element i of all lanes' accumulators together. */
+static int64_t sum_index(const call *c, int64_t batch, int64_t head, int64_t row, int64_t column) {
+  const int64_t hdim = c->args.q.shape[3];
+  const int64_t tile =
+      (((batch * c->heads + head) * c->row_tiles + row / TILE_ROWS) * (hdim / TILE_COLUMNS) +
+       column / TILE_COLUMNS);
+  const int64_t lane = row % 8 * 4 + column % 8 / 2, i = row % 16 / 8 * 2 + column % 2;
+  return tile * TILE_FLOATS + i * 32 + lane;
+}
+
+/* dQ as bwd_convert makes it. */
+static void convert_sum(const call *c) {
+  const attnpress_tensor *dq = &c->args.dq;
+  const float *sum = c->tensors[DQ_SUM].data;
+  const float *before = c->before[REFERENCE_DQ];
+  for (int64_t b = 0; b < dq->shape[0]; ++b)
+    for (int64_t r = 0; r < dq->shape[1]; ++r)
+      for (int64_t h = 0; h < dq->shape[2]; ++h)
+        for (int64_t i = 0; i < dq->shape[3]; ++i) {
+          const float value =
+              sum[sum_index(c, b, h, r, i)] * c->scale + (before ? *before++ : 0.0f);
+          reference_store(dq, b, r, h, i, value);
+        }
+}
+
+/* ---- Launches -------------------------------------------------------------------------------- */
+
+static void call_bwd(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_bwd_args))function)(*(const attnpress_bwd_args *)args);
+}
+
+static void call_bwd_sm90(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_bwd_sm90_args))function)(*(const attnpress_bwd_sm90_args *)args);
+}
+
+static CUresult no_words(CUresult result, const char **words) {
+  (void)words;
+  return result;
+}
+
+/* The library describes the tensors to what stands in for the driver; the pointers that the kernel
+ * leaves alone are not there. */
+static int fill_sm90(const kernel *k, const call *c, attnpress_bwd_sm90_args *args, char *report) {
+  const ap_driver driver = {.tensor_map_encode_tiled = emulated_encode_tiled,
+                            .get_error_name = no_words,
+                            .get_error_string = no_words};
+  if (ap_backward_maps_encode(&driver, &c->args, &k->tile, args) != ATTNPRESS_OK) {
+    snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
+    return -1;
+  }
+  args->bwd.q = args->bwd.k = args->bwd.v = args->bwd.dout = NULL;
+  return 0;
+}
+
+static int launch(const kernel *k, call *c, unsigned used, char *report) {
+  const attnpress_backward_args *a = &c->args;
+  const shape *s = &c->s;
+  attnpress_bwd_args args = {
+      .q = a->q.data,
+      .k = a->k.data,
+      .v = a->v.data,
+      .out = a->out.data,
+      .dout = a->dout.data,
+      .dq = a->dq.data,
+      .dk = a->dk.data,
+      .dv = a->dv.data,
+      .lse = a->lse,
+      .dlse = a->dlse,
+      .lse_log2 = c->tensors[LSE_LOG2].data,
+      .delta = c->tensors[DELTA].data,
+      .dq_sum = c->tensors[DQ_SUM].data,
+      .lse_batch_stride = a->lse_stride[0],
+      .lse_head_stride = a->lse_stride[1],
+      .dlse_batch_stride = a->dlse_stride[0],
+      .dlse_head_stride = a->dlse_stride[1],
+      .batch = s->batch,
+      .heads_q = c->heads,
+      .heads_kv = s->heads_kv,
+      .seqlen_q = s->seqlen_q,
+      .seqlen_k = s->seqlen_k,
+      .row_tiles = (int32_t)c->row_tiles,
+      .accumulate = c->accumulate,
+      .dq_sum_quads = (int32_t)(c->row_tiles * 4 * a->q.shape[3]),
+      .scale = c->scale,
+      .scale_log2 = (float)((double)c->scale * 1.4426950408889634074),
+  };
+  const attnpress_tensor *tensors[] = {&a->q,    &a->k,  &a->v,  &a->out,
+                                       &a->dout, &a->dq, &a->dk, &a->dv};
+  for (int i = 0; i < 8; ++i)
+    memcpy(&args.q_batch_stride + 3 * i, tensors[i]->stride, 3 * sizeof(int64_t));
+  const int padded =
+      pass_of(k) == AP_ATTENTION_PASS_BWD_DELTA || pass_of(k) == AP_ATTENTION_PASS_BWD_CONVERT;
+  const int rows = owns_keys(k) ? s->seqlen_k : padded ? args.row_tiles * TILE_ROWS : s->seqlen_q;
+  const int block =
+      k->tile.field[owns_keys(k) ? AP_ATTENTION_TILE_BLOCK_N : AP_ATTENTION_TILE_BLOCK_M];
+  args.blocks = (rows + block - 1) / block;
+
+  emulated_tensor given[TENSORS];
+  int count = 0;
+  for (int i = 0; i < TENSORS; ++i)
+    if (used >> i & 1 && c->tensors[i].data != NULL)
+      given[count++] = c->tensors[i];
+  attnpress_bwd_sm90_args sm90 = {.bwd = args};
+  const int is_sm90 = k->variant.axis[AP_ATTENTION_ARCH] == 90;
+  if (is_sm90 && fill_sm90(k, c, &sm90, report) != 0)
+    return -1;
+  const emulated_launch l = {
+      .module = k->module,
+      .blocks = (unsigned)(args.blocks * s->batch * (owns_keys(k) ? s->heads_kv : c->heads)),
+      .threads = (unsigned)k->tile.threads,
+      .shared_bytes = (size_t)k->tile.smem_bytes,
+      .args = is_sm90 ? (const void *)&sm90 : &args,
+      .call = is_sm90 ? call_bwd_sm90 : call_bwd,
+      .tensors = given,
+      .tensor_count = count};
+  char text[EMULATED_REPORT_BYTES];
+  const int status = emulated_run(&l, text);
+  if (status != 0)
+    snprintf(report, EMULATED_REPORT_BYTES, "%.120s: %.7900s", k->stem, text);
+  return status;
+}
+
+/* ---- Each kernel ----------------------------------------------------------------------------- */
+
+/* lse_log2 and delta of every row, padding included, and a sum of zeros. */
+static int check_delta(const call *c, char *report) {
+  const float *lse = c->tensors[LSE_LOG2].data, *delta = c->tensors[DELTA].data;
+  const float *sum = c->tensors[DQ_SUM].data;
+  for (int64_t i = 0; i < c->rows; ++i) {
+    const row_values v = values_at(c, i);
+    const int lse_right = isinf(v.lse_log2) ? (double)lse[i] == v.lse_log2
+                                            : fabs((double)lse[i] - v.lse_log2) <= 1e-5;
+    if (!lse_right || !(fabs((double)delta[i] - v.delta) <= 1e-4)) {
+      snprintf(report, EMULATED_REPORT_BYTES,
+               "row %lld of lse_log2 and delta is %.7g, %.7g, expected %.7g, %.7g", (long long)i,
+               (double)lse[i], (double)delta[i], v.lse_log2, v.delta);
+      return -1;
+    }
+  }
+  for (int64_t i = 0; i < c->rows * c->args.q.shape[3]; ++i)
+    if (!(sum[i] == 0.0f)) {
+      snprintf(report, EMULATED_REPORT_BYTES, "float %lld of dq_sum is %.7g, expected 0",
+               (long long)i, (double)sum[i]);
+      return -1;
+    }
+  return 0;
+}
+
+/* Random sums, converted here and by the kernel: equal bits. */
+static int run_convert(const kernel *k, call *c, char *report) {
+  const attnpress_tensor *dq = &c->args.dq;
+  float *sum = c->tensors[DQ_SUM].data;
+  uint64_t state = 7;
+  for (int64_t i = 0; i < c->rows * dq->shape[3]; ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    sum[i] = (float)((double)(state >> 40) / (double)(1 << 23) - 1.0);
+  }
+  if (launch(k, c, 1u << DQ_SUM | 1u << DQ, report) != 0)
+    return -1;
+  const int64_t count = dq->shape[0] * dq->shape[1] * dq->shape[2] * dq->shape[3];
+  float *given = malloc((size_t)(count + 1) * sizeof *given), *at = given;
+  if (given == NULL)
+    abort();
+  int status = 0;
+  for (int turn = 0; turn < 2; ++turn, at = given) {
+    for (int64_t b = 0; b < dq->shape[0]; ++b)
+      for (int64_t r = 0; r < dq->shape[1]; ++r)
+        for (int64_t h = 0; h < dq->shape[2]; ++h)
+          for (int64_t i = 0; i < dq->shape[3]; ++i, ++at) {
+            const float value = reference_load(dq, b, r, h, i);
+            if (turn == 0) {
+              *at = value;
+            } else if (!(value == *at) && status == 0) {
+              snprintf(report, EMULATED_REPORT_BYTES,
+                       "dq of batch %lld, row %lld, head %lld, column %lld is %.7g, expected %.7g",
+                       (long long)b, (long long)r, (long long)h, (long long)i, (double)*at,
+                       (double)value);
+              status = -1;
+            }
+          }
+    if (turn == 0)
+      convert_sum(c);
+  }
+  free(given);
+  return status;
+}
+
+static int check_gradients(const kernel *k, call *c, char *report) {
+  static const int written[REFERENCE_GRADIENTS][2] = {
+      /* by bwd_dkv, by bwd_dq */ {0, 1}, {1, 0}, {1, 0}};
+  reference_gradient errors[REFERENCE_GRADIENTS] = {0};
+  if (reference_check_backward(&c->args, c->accumulate ? (const float *const *)c->before : NULL,
+                               errors) != 0)
+    abort();
+  for (int i = 0; i < REFERENCE_GRADIENTS; ++i) {
+    const reference_gradient *e = &errors[i];
+    if (pass_of(k) != AP_ATTENTION_PASS_BWD && !written[i][pass_of(k) == AP_ATTENTION_PASS_BWD_DQ])
+      continue;
+    if (!(e->error <= reference_gradient_bound(e))) {
+      snprintf(report, EMULATED_REPORT_BYTES,
+               "%s is off by %.3g, where %.3g is allowed: batch %lld, row %lld, head %lld, column "
+               "%lld is %.6g, expected %.6g",
+               e->name, e->error, reference_gradient_bound(e), (long long)e->at[0],
+               (long long)e->at[1], (long long)e->at[2], (long long)e->at[3], e->value,
+               e->expected);
+      return -1;
+    }
+  }
+  return 0;
+}
+
+static int run_main(const kernel *k, call *c, char *report) {
+  const unsigned inputs = 1u << Q | 1u << K | 1u << V | 1u << DOUT | 1u << LSE_LOG2 | 1u << DELTA;
+  unsigned outputs = 1u << DQ;
+  if (pass_of(k) == AP_ATTENTION_PASS_BWD)
+    outputs = 1u << DQ_SUM | 1u << DK | 1u << DV;
+  else if (pass_of(k) == AP_ATTENTION_PASS_BWD_DKV)
+    outputs = 1u << DK | 1u << DV;
+  fill_rows(c);
+  if (pass_of(k) == AP_ATTENTION_PASS_BWD)
+    memset(c->tensors[DQ_SUM].data, 0, (size_t)(c->rows * c->args.q.shape[3]) * sizeof(float));
+  if (launch(k, c, inputs | outputs, report) != 0)
+    return -1;
+  if (pass_of(k) == AP_ATTENTION_PASS_BWD)
+    convert_sum(c);
+  return check_gradients(k, c, report);
+}
+
+static int run_one(const kernel *k, const shape *s, int with_dlse, int accumulate, uint64_t seed,
+                   char *report) {
+  call c;
+  int status = call_open(&c, k, s, with_dlse, accumulate, seed);
+  if (status != 0) {
+    abort();
+  } else if (pass_of(k) == AP_ATTENTION_PASS_BWD_CONVERT) {
+    status = run_convert(k, &c, report);
+  } else if (pass_of(k) == AP_ATTENTION_PASS_BWD_DELTA) {
+    status = launch(k, &c,
+                    1u << OUT | 1u << DOUT | 1u << LSE | 1u << DLSE | 1u << LSE_LOG2 | 1u << DELTA |
+                        1u << DQ_SUM,
+                    report);
+    status = status == 0 ? check_delta(&c, report) : status;
+  } else {
+    status = run_main(k, &c, report);
+  }
+  call_close(&c);
+  return status;
+}
+
+/* ---- Shapes ---------------------------------------------------------------------------------- */
+
+/* Lengths are in tiles and what is added to them. */
+typedef struct shape_row {
+  struct {
+    int tiles, more;
+  } q, k;
+  int heads_kv, group;
+  layout layout;
+  int with_dlse, accumulate;
+  float scale;
+} shape_row;
+
+static const shape_row shape_rows[] = {
+    {{0, 0}, {1, 3}, 2, 1, LAYOUT_BSHD, 0, 0, 0.0f},
+    {{0, 5}, {0, 0}, 1, 2, LAYOUT_BSHD, 0, 0, 0.0f},
+    {{0, 1}, {0, 1}, 1, 1, LAYOUT_BSHD, 0, 0, 0.0f},
+    {{1, 0}, {1, 0}, 1, 1, LAYOUT_BHSD, 1, 0, 0.0f},
+    {{1, 1}, {1, -1}, 1, 2, LAYOUT_GAPS, 1, 1, 0.0f},
+    {{2, 5}, {0, 7}, 1, 1, LAYOUT_BSHD, 0, 0, 0.3f},
+    {{0, 9}, {2, 5}, 2, 3, LAYOUT_BHSD, 0, 1, 0.0f},
+    {{3, -7}, {2, 1}, 1, 1, LAYOUT_GAPS, 0, 0, 1.0f},
+    {{1, 2}, {1, 9}, 1, 7, LAYOUT_BSHD, 1, 0, 0.0f},
+    {{1, 3}, {1, 2}, 2, 1, LAYOUT_FAR_ROWS, 0, 0, 0.0f},
+    {{0, 17}, {1, 5}, 2, 2, LAYOUT_FAR_HEADS, 0, 1, 0.0f},
+};
+
+/* Kernels of rows alone have tiles of no keys. */
+static shape make_shape(const shape_row *row, const kernel *k) {
+  const int main_pass =
+      pass_of(k) == AP_ATTENTION_PASS_BWD || owns_keys(k) || pass_of(k) == AP_ATTENTION_PASS_BWD_DQ;
+  const int keys = main_pass ? k->tile.field[AP_ATTENTION_TILE_BLOCK_N] : 1;
+  shape s = {.batch = 1,
+             .seqlen_q = row->q.tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_M] + row->q.more,
+             .seqlen_k = row->k.tiles * keys + row->k.more,
+             .heads_kv = row->heads_kv,
+             .group = row->group,
+             .layout = row->layout,
+             .scale = row->scale};
+  /* Strides of 2^40 bytes and more no tensor map can describe. */
+  if (k->variant.axis[AP_ATTENTION_ARCH] == 90 && s.layout == LAYOUT_FAR_ROWS) {
+    s.seqlen_q = s.seqlen_q > FAR_ROWS_MAX ? FAR_ROWS_MAX : s.seqlen_q;
+    s.seqlen_k = s.seqlen_k > FAR_ROWS_MAX ? FAR_ROWS_MAX : s.seqlen_k;
+  }
+  const int hdim = k->variant.axis[AP_ATTENTION_HDIM];
+  const int shorter = s.seqlen_q < s.seqlen_k ? s.seqlen_q : s.seqlen_k;
+  const int elements = shorter * s.heads_kv * hdim;
+  if (s.seqlen_k < 0)
+    s.seqlen_k = 0;
+  if (elements > 0 && elements < REFERENCE_MIN_ELEMENTS)
+    s.batch = (REFERENCE_MIN_ELEMENTS + elements - 1) / elements;
+  return s;
+}
+
+int run_backward_shapes(const kernel *k, FILE *out, int *shapes) {
+  static char report[EMULATED_REPORT_BYTES];
+  for (size_t i = 0; i < sizeof shape_rows / sizeof *shape_rows; ++i, ++*shapes) {
+    const shape_row *row = &shape_rows[i];
+    const shape s = make_shape(row, k);
+    if (run_one(k, &s, row->with_dlse, row->accumulate, 1000u * (unsigned)i, report) != 0) {
+      char text[256];
+      print_shape(&k->variant, &s, text, sizeof text);
+      fprintf(out, "FAILED %s\n  shape: %s%s%s\n  %s\n", k->stem, text,
+              row->with_dlse ? ", dlse" : "", row->accumulate ? ", accumulate" : "", report);
+      return 1;
+    }
+  }
+  return 0;
+}

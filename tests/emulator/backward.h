@@ -1,0 +1,12 @@
+/* Backward kernels under the emulator, each by itself: what the kernels before it give comes from the
+ * host. */
+#pragma once
+#include <stdio.h>
+
+#include "forward.h"
+
+/** Whether a kernel is of a backward pass. */
+int is_backward(const kernel *k);
+/** Runs a kernel over a table of shapes, up to the first that fails: 0, or 1, and says so. *shapes
+ * counts. */
+int run_backward_shapes(const kernel *k, FILE *out, int *shapes);

@@ -1,0 +1,313 @@
+"""Single faults in the backward pass of attention, and the kernels that are to see them."""
+
+from __future__ import annotations
+
+from mutations import Mutation
+
+BWD = "templates/attention/flash_bwd_sm80.cu.j2"
+SM90 = "templates/attention/flash_bwd_sm90.cu.j2"
+DQ_SM90 = "templates/attention/flash_bwd_dq_sm90.cu.j2"
+DELTA = "templates/attention/flash_bwd_delta.cu.j2"
+CONVERT = "templates/attention/flash_bwd_convert.cu.j2"
+GRADIENT = "include/attnpress/device/gradient.cuh"
+STORE = "include/attnpress/device/gradient_store.cuh"
+PRODUCT = "include/attnpress/device/product.cuh"
+
+KERNELS = [
+    ("flash_bwd_delta_hdim72_bf16_sm80", ""),
+    ("flash_bwd_convert_hdim40_fp16_sm80", ""),
+    ("flash_bwd_hdim40_bf16_causal_sm80", "m32n64w1x2a2d2s2c"),
+    ("flash_bwd_hdim72_fp16_sm80", "m32n32w2x2a1d1s2c"),
+    ("flash_bwd_hdim72_bf16_causal_sm80", "m32n32w2x2x2a2d2s2v1"),
+    ("flash_bwd_dkv_hdim24_bf16_sm86", "m32n32w1x2x2a2s1"),
+    ("flash_bwd_dq_hdim40_fp16_causal_sm80", "m32n32w2x1a2s2c"),
+    ("flash_bwd_dq_hdim72_bf16_sm80", "m32n32w2x2a1s2v1"),
+    ("flash_bwd_hdim72_bf16_causal_sm90", ""),
+    ("flash_bwd_hdim64_fp16_sm90", "m64n128s3"),
+    ("flash_bwd_hdim72_fp16_causal_sm90", "m64n128s2d4"),
+    ("flash_bwd_dkv_hdim40_bf16_sm90", ""),
+    ("flash_bwd_dq_hdim72_bf16_causal_sm90", ""),
+]
+"""P and dS in registers and in shared memory, warps that compute the same S, one and two stages, dO
+or V with fewer of them, spread copies, columns that warps share unevenly; of sm90, one and several
+slabs, two and three stages."""
+
+TOP_BARRIER = """\
+    cp_async_wait(STAGES - 2);
+    __syncthreads();
+    const bool loads"""
+
+MUTATIONS = [
+    # ---- Before and after ----
+    Mutation("bwd: delta from the row before", DELTA, "out + row *", "out + max(row - 1, 0) *"),
+    Mutation("bwd: delta of dO alone", DELTA, "widen(DTYPE, pairs[0][i]) *", "1.0f *"),
+    Mutation("bwd: dlse is added", DELTA, "delta -= args.dlse", "delta += args.dlse"),
+    Mutation("bwd: dlse of another head", DELTA, "head * args.dlse_head_stride", "0"),
+    Mutation("bwd: half the lanes of a row", DELTA, "distance < ROW_THREADS", "distance < 2"),
+    Mutation("bwd: natural lse", DELTA, "*\n                              LOG2_E", ""),
+    Mutation("bwd: a row past the end has lse 0", DELTA, "lse_log2 = INF", "lse_log2 = 0.0f"),
+    Mutation("bwd: a part of the sum is not zeroed", DELTA, "i < quads", "i < quads - 1"),
+    Mutation("bwd: rows without keys have lse -inf", GRADIENT, "== -INF ? INF", "== INF ? INF"),
+    Mutation("bwd: dQ is not scaled", CONVERT, "each[k] * args.scale", "each[k]"),
+    Mutation("bwd: halves of a tile of the sum", CONVERT, "value[half * 2][1]", "value[0][1]"),
+    Mutation("bwd: dQ is not added to what was there", CONVERT, "if (args.accumulate)", "if (0)"),
+    # ---- Waits and barriers, mma.sync ----
+    Mutation(
+        "bwd: no wait for a step",
+        BWD,
+        TOP_BARRIER,
+        TOP_BARRIER.replace("    cp_async_wait(STAGES - 2);\n", ""),
+    ),
+    Mutation(
+        "bwd: no barrier of a step",
+        BWD,
+        TOP_BARRIER,
+        TOP_BARRIER.replace("    __syncthreads();\n", ""),
+    ),
+    Mutation("bwd: no wait, one stage", BWD, "    cp_async_wait(0);\n    // All", "    // All"),
+    Mutation(
+        "bwd: no barrier before the only slot is filled",
+        BWD,
+        "read the step before.\n    __syncthreads();",
+        "read the step before.",
+    ),
+    Mutation(
+        "bwd: no barrier between dS and its products",
+        BWD,
+        "and<% endif %> dS.\n    __syncthreads();",
+        "and<% endif %> dS.",
+    ),
+    Mutation(
+        "bwd: no barrier before dO's only slot is filled",
+        BWD,
+        "whose slot the next one takes.\n    __syncthreads();",
+        "whose slot the next one takes.",
+    ),
+    Mutation(
+        "bwd: no barrier before the gradients take the place of K and V",
+        BWD,
+        "  cp_async_wait(0);\n  __syncthreads();",
+        "  cp_async_wait(0);",
+    ),
+    Mutation(
+        "bwd: no barrier before dK and dV leave",
+        BWD,
+        "hands over the tiles of dK and dV.\n  __syncthreads();",
+        "hands over the tiles of dK and dV.",
+    ),
+    Mutation("bwd: the next step into this one's slot", BWD, "(slot_index + STAGES - 1) %", "0 *"),
+    Mutation(
+        "bwd: a half of dO is not loaded",
+        BWD,
+        "      load_step_v(load_slot_v, &args, work, next, 1, 2);",
+        "      load_step_v(load_slot_v, &args, work, next, 0, 2);",
+    ),
+    # ---- What is walked over ----
+    Mutation(
+        "bwd: the last step is left out", BWD, "step < steps; ++step", "step < steps - 1; ++step"
+    ),
+    Mutation("bwd: the last query head of a group", BWD, "head_steps * group", "head_steps"),
+    Mutation(
+        "bwd: a block of rows too few",
+        BWD,
+        "/ WALK_ROWS : 0;",
+        "/ WALK_ROWS + 1 : 0;",
+    ),
+    Mutation(
+        "bwd: lse of another head", BWD, "work.batch * args->heads_q + step.head", "work.batch"
+    ),
+    Mutation("bwd: lse of the first rows", BWD, "step.row + chunk * 4;", "chunk * 4;"),
+    Mutation("bwd: delta in the place of lse", BWD, "= lse_log2 + WALK_ROWS;", "= lse_log2;"),
+    Mutation("bwd: no mask at the end of the keys", BWD, "BLOCK_N > args.seqlen_k", "0 > 1"),
+    Mutation("bwd: no mask, dQ", BWD, "now.row + BLOCK_N >\n", "now.row + 0 >\n"),
+    Mutation("bwd: no mask on the diagonal", BWD, "BLOCK_N - 1<% endif %>", "0<% endif %>"),
+    Mutation("bwd: keys past the end", GRADIENT, "key >= seqlen_k ? seqlen_q", "0 ? seqlen_q"),
+    Mutation("bwd: the diagonal is one off", GRADIENT, "max(0, key +", "max(0, key + 1 +"),
+    # ---- Products and sums ----
+    Mutation("bwd: dS without delta", GRADIENT, "dp[tile * 4 + i] - d)", "dp[tile * 4 + i])"),
+    Mutation("bwd: the columns of a pair", GRADIENT, "i % 2 ? pair.y : pair.x", "pair.x", 0),
+    Mutation("bwd: dK is not scaled", BWD, "args.scale, args.accumulate", "1.0f, args.accumulate"),
+    Mutation(
+        "bwd: columns of dQ are added by two warps",
+        BWD,
+        "if (i >= tiles_of_others(HEAD_DIM / 8, DQ_COLUMN_WARPS, dq_warp))",
+        "if (true)",
+    ),
+    Mutation(
+        "bwd: dQ of rows past the end",
+        BWD,
+        "(dq_row + m) * 16 < args.seqlen_q",
+        "(dq_row + m) * 16 <= args.seqlen_q + BLOCK_M",
+        1,
+        "the sum is padded, and what lies there is never read",
+    ),
+    Mutation(
+        "bwd: dQ of the first key rows", BWD, "ROW_BYTES, BLOCK_N, lane", "ROW_BYTES, 16, lane"
+    ),
+    Mutation("bwd: the last 8 columns of S", PRODUCT, "depth % 16 != 0", "depth % 16 == 1"),
+    Mutation("bwd: an odd column tile", PRODUCT, "n_tiles + 1) / 2", "n_tiles) / 2"),
+    Mutation("bwd: warps' columns overlap, and both store", STORE, "if (n >= first)", "if (true)"),
+    Mutation("bwd: a row too many is stored", STORE, "min(rows, valid)", "min(rows, valid + 1)", 2),
+    Mutation("bwd: rows are added to others", STORE, "accumulate ? *target : 0", "0"),
+    # ---- sm90 ----
+    Mutation(
+        "bwd sm90: Q is not waited for",
+        SM90,
+        "    wait_for_phase(q_full(shared, stage.index), stage.parity);\n    start",
+        "    start",
+    ),
+    Mutation(
+        "bwd sm90: dO is not waited for",
+        SM90,
+        "    wait_for_phase(do_full(shared, stage.index), stage.parity);\n",
+        "",
+    ),
+    Mutation(
+        "bwd sm90: V is not waited for", SM90, "      wait_for_phase(v_full(shared), 0);", "      ;"
+    ),
+    Mutation(
+        "bwd sm90: the dS of all is not waited for",
+        SM90,
+        "  wait_for_phase(ds_full(shared, turn), parity);\n",
+        "",
+    ),
+    Mutation(
+        "bwd sm90: the place of dS is not waited for",
+        SM90,
+        "    wait_for_phase(ds_empty(shared, turn), turn_parity ^ 1);\n",
+        "",
+    ),
+    Mutation(
+        "bwd sm90: lse and delta arrive before all lanes have stored",
+        SM90,
+        "    __syncwarp();\n    arrive_once(q_full",
+        "    arrive_once(q_full",
+    ),
+    Mutation(
+        "bwd sm90: the producer does not wait",
+        SM90,
+        "    wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n"
+        "    const uint32_t q",
+        "    const uint32_t q",
+    ),
+    Mutation(
+        "bwd sm90: a step is handed back before its products are done",
+        SM90,
+        "    wgmma_wait(0);\n    wgmma_order_n${ hdim_v }(dv);\n    wgmma_order_n${ hdim }(dk);\n"
+        "    arrive_once(step_empty(shared, stage.index));\n",
+        "    arrive_once(step_empty(shared, stage.index));\n"
+        "    wgmma_wait(0);\n    wgmma_order_n${ hdim_v }(dv);\n    wgmma_order_n${ hdim }(dk);\n",
+    ),
+    Mutation(
+        "bwd sm90: dP is not waited for",
+        SM90,
+        "    wgmma_wait(0);\n    wgmma_order_n${ block_m }(dp)",
+        "    wgmma_order_n${ block_m }(dp)",
+    ),
+    Mutation(
+        "bwd sm90: the other turn's dS",
+        SM90,
+        "DS_OFFSET + turn * DS_BYTES + warp",
+        "DS_OFFSET + warp",
+    ),
+    Mutation(
+        "bwd sm90: one consumer's keys of dQ",
+        SM90,
+        "first < KEY_STEPS; first",
+        "first < KEY_STEPS / 2; first",
+    ),
+    Mutation("bwd sm90: the other consumer's keys", SM90, "shared + consumer * 64 * 128", "shared"),
+    Mutation(
+        "bwd sm90: lse of the first head", SM90, "args->heads_q + step.head)", "args->heads_q)"
+    ),
+    Mutation(
+        "bwd sm90: the turns change places",
+        SM90,
+        "if (turn == consumer)",
+        "if (turn != consumer)",
+        1,
+        "which consumer takes which turn does not matter",
+    ),
+    Mutation(
+        "bwd sm90: the last step is left out",
+        SM90,
+        "n < work->steps; ++n) {\n//% if sums",
+        "n < work->steps - 1; ++n) {\n//% if sums",
+    ),
+    Mutation(
+        "bwd sm90: no barrier before dK and dV take their place",
+        SM90,
+        "  named_barrier_sync(2, NUM_THREADS - 128);\n  const int thread",
+        "  const int thread",
+    ),
+    Mutation(
+        "bwd sm90: no barrier before dK and dV leave",
+        SM90,
+        "  named_barrier_sync(1, CONSUMER_THREADS);\n  store_gradient",
+        "  store_gradient",
+    ),
+    Mutation(
+        "bwd sm90: no mask at the end of the keys", SM90, "first_key + 64 > args->seqlen_k", "0 > 1"
+    ),
+    Mutation(
+        "bwd sm90: no mask on the diagonal",
+        SM90,
+        "first_key + 63<% endif %>",
+        "first_key<% endif %>",
+    ),
+    Mutation(
+        "bwd sm90: dK is not scaled", SM90, "K_TILES, DTYPE, args->scale", "K_TILES, DTYPE, 1.0f"
+    ),
+    Mutation(
+        "bwd sm90: K is overwritten under dQ",
+        SM90,
+        "named_barrier_sync(2, NUM_THREADS - 128)",
+        "named_barrier_sync(2, CONSUMER_THREADS)",
+    ),
+    Mutation(
+        "bwd sm90: dQ of the second slab onto the first",
+        SM90,
+        "add_columns(sum + 8 * 128, dq",
+        "add_columns(sum, dq",
+    ),
+    Mutation(
+        "bwd sm90: the place of dS is handed back too early",
+        SM90,
+        "        if (first + DQ_STEPS == KEY_STEPS) {",
+        "        if (first == 0) {",
+        0,
+    ),
+    Mutation(
+        "bwd sm90: lse and delta are handed back by one lane for all",
+        SM90,
+        "    __syncwarp();\n//% if sums",
+        "//% if sums",
+    ),
+    Mutation(
+        "bwd_dq sm90: K is not waited for",
+        DQ_SM90,
+        "    wait_for_phase(k_full(shared, stage.index), stage.parity);\n    start",
+        "    start",
+    ),
+    Mutation(
+        "bwd_dq sm90: dO is not waited for", DQ_SM90, "wait_for_phase(do_full(shared), 0)", ""
+    ),
+    Mutation(
+        "bwd_dq sm90: no mask", DQ_SM90, "> key_unmasked", "> key_unmasked + BLOCK_M + BLOCK_N"
+    ),
+    Mutation(
+        "bwd_dq sm90: delta of the first row", DQ_SM90, "args->delta[at]", "args->delta[at - row]"
+    ),
+    Mutation(
+        "bwd_dq sm90: no barrier before dQ takes the place of Q",
+        DQ_SM90,
+        "  named_barrier_sync(1, CONSUMER_THREADS);\n  const int thread",
+        "  const int thread",
+    ),
+    Mutation(
+        "bwd_dq sm90: a step too few",
+        DQ_SM90,
+        "n < work->steps; ++n) {\n    float",
+        "n < work->steps - 1; ++n) {\n    float",
+    ),
+]

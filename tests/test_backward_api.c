@@ -1,0 +1,192 @@
+/* attnpress_backward() and its plans, without a GPU: what is launched where, workspaces, and what is
+ * refused, in which words. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "attnpress/attnpress.h"
+
+enum { BATCH = 2, ROWS = 300, KEYS = 500, HEADS = 8, KV_HEADS = 2 };
+
+static attnpress_handle *handle_for(int32_t backend) {
+  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
+  attnpress_handle *handle;
+  options.backend = backend;
+  options.cache_off = 1;
+  assert_int_equal(attnpress_create(&handle, &options), ATTNPRESS_OK);
+  return handle;
+}
+
+static attnpress_backward_args args_for(int64_t hdim, int64_t hdim_v, int32_t dtype) {
+  static float rows[BATCH * HEADS * ROWS];
+  attnpress_backward_args a = ATTNPRESS_BACKWARD_ARGS_INIT;
+  const void *const data = (void *)0x10000;
+  a.q = a.dq = attnpress_tensor_bshd(data, BATCH, ROWS, HEADS, hdim, dtype);
+  a.k = a.dk = attnpress_tensor_bshd(data, BATCH, KEYS, KV_HEADS, hdim, dtype);
+  a.v = a.dv = attnpress_tensor_bshd(data, BATCH, KEYS, KV_HEADS, hdim_v, dtype);
+  a.out = a.dout = attnpress_tensor_bshd(data, BATCH, ROWS, HEADS, hdim_v, dtype);
+  a.lse = rows;
+  return a;
+}
+
+/* ---- Plans ----------------------------------------------------------------------------------- */
+
+/** The stems and grids of a plan, "stem grid; stem grid". */
+static void say_plan(attnpress_handle *handle, const attnpress_backward_args *args,
+                     const char *target, int32_t range, char *text, size_t bytes,
+                     size_t *workspace_bytes) {
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  attnpress_plan *plan;
+  options.target = target;
+  options.range = range;
+  assert_int_equal(attnpress_plan_backward(handle, args, &options, &plan), ATTNPRESS_OK);
+  size_t length = 0;
+  text[0] = '\0';
+  for (int i = 0; i < attnpress_plan_launch_count(plan); ++i) {
+    attnpress_info info = ATTNPRESS_INFO_INIT;
+    assert_int_equal(attnpress_plan_launch(plan, i, &info), ATTNPRESS_OK);
+    length += (size_t)snprintf(text + length, bytes - length, "%s%s %d", i ? "; " : "", info.stem,
+                               (int)info.grid);
+  }
+  if (workspace_bytes != NULL)
+    assert_int_equal(attnpress_plan_workspace_bytes(plan, workspace_bytes), ATTNPRESS_OK);
+  attnpress_plan_destroy(plan);
+}
+
+static void test_what_is_launched(void **state) {
+  (void)state;
+  attnpress_handle *handle = handle_for(ATTNPRESS_COMPILE_ONLY);
+  const struct {
+    int64_t hdim, hdim_v;
+    int32_t deterministic, mask;
+    const char *target, *plan;
+  } rows[] = {
+      {64, 64, 0, ATTNPRESS_FULL, "sm_90",
+       "flash_bwd_delta_hdim64_bf16_sm80 96; flash_bwd_hdim64_bf16_sm90 16; "
+       "flash_bwd_convert_hdim64_bf16_sm80 96"},
+      {192, 128, 0, ATTNPRESS_CAUSAL, "sm_80",
+       "flash_bwd_delta_hdim128_bf16_sm80 96; flash_bwd_hdim192v128_bf16_causal_sm80 32; "
+       "flash_bwd_convert_hdim192_bf16_sm80 96"},
+      {128, 128, 1, ATTNPRESS_CAUSAL, "sm_90",
+       "flash_bwd_delta_hdim128_bf16_sm80 96; flash_bwd_dq_hdim128_bf16_causal_sm90 48; "
+       "flash_bwd_dkv_hdim128_bf16_causal_sm90 16"},
+      {512, 512, 0, ATTNPRESS_FULL, "sm_86",
+       "flash_bwd_delta_hdim512_bf16_sm80 96; flash_bwd_dq_hdim512_bf16_sm86 304; "
+       "flash_bwd_dkv_hdim512_bf16_sm86 128"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    attnpress_backward_args args = args_for(rows[i].hdim, rows[i].hdim_v, ATTNPRESS_BF16);
+    char text[512];
+    size_t bytes;
+    args.deterministic = rows[i].deterministic;
+    args.mask = rows[i].mask;
+    say_plan(handle, &args, rows[i].target, ATTNPRESS_ONE_CALL, text, sizeof text, &bytes);
+    assert_string_equal(text, rows[i].plan);
+    /* Rows are padded to 384; dq in fp32 where it is summed. */
+    const size_t padded = BATCH * HEADS * 384;
+    const int summed = !rows[i].deterministic && rows[i].hdim <= 256;
+    assert_int_equal(bytes, padded * 4 * (2 + (summed ? (size_t)rows[i].hdim : 0)));
+  }
+  attnpress_destroy(handle);
+}
+
+static void test_empty(void **state) {
+  (void)state;
+  attnpress_handle *handle = handle_for(ATTNPRESS_COMPILE_ONLY);
+  char text[512];
+  for (int deterministic = 0; deterministic < 2; ++deterministic) {
+    attnpress_backward_args args = args_for(64, 64, ATTNPRESS_FP16);
+    args.deterministic = deterministic;
+    args.q.shape[1] = args.dq.shape[1] = args.out.shape[1] = args.dout.shape[1] = 0;
+    say_plan(handle, &args, "sm_80", ATTNPRESS_ONE_CALL, text, sizeof text, NULL);
+    assert_string_equal(text, deterministic ? "flash_bwd_dkv_hdim64_fp16_sm80 16"
+                                            : "flash_bwd_hdim64_fp16_sm80 16");
+    args = args_for(64, 64, ATTNPRESS_FP16);
+    args.deterministic = deterministic;
+    args.k.shape[1] = args.dk.shape[1] = args.v.shape[1] = args.dv.shape[1] = 0;
+    say_plan(handle, &args, "sm_80", ATTNPRESS_ONE_CALL, text, sizeof text, NULL);
+    assert_string_equal(
+        text, deterministic
+                  ? "flash_bwd_delta_hdim64_fp16_sm80 96; flash_bwd_dq_hdim64_fp16_sm80 48"
+                  : "flash_bwd_delta_hdim64_fp16_sm80 96; flash_bwd_convert_hdim64_fp16_sm80 96");
+  }
+  attnpress_destroy(handle);
+}
+
+static void test_ranges(void **state) {
+  (void)state;
+  attnpress_handle *handle = handle_for(ATTNPRESS_COMPILE_ONLY);
+  attnpress_backward_args args = args_for(128, 128, ATTNPRESS_BF16);
+  char text[512];
+  size_t bytes;
+  say_plan(handle, &args, "sm_90", ATTNPRESS_UP_TO, text, sizeof text, &bytes);
+  assert_string_equal(text, "flash_bwd_delta_hdim128_bf16_sm80 0; flash_bwd_hdim128_bf16_sm90 0; "
+                            "flash_bwd_convert_hdim128_bf16_sm80 0");
+  assert_int_equal(bytes, BATCH * HEADS * 384 * 4 * (2 + 128));
+  attnpress_tensor *const rows[] = {&args.q, &args.dq, &args.out, &args.dout};
+  for (int i = 0; i < 4; ++i)
+    rows[i]->shape[1] = 0;
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  attnpress_plan *plan;
+  options.target = "sm_90";
+  options.range = ATTNPRESS_UP_TO;
+  assert_int_equal(attnpress_plan_backward(handle, &args, &options, &plan), ATTNPRESS_OK);
+  assert_int_equal(attnpress_plan_launch_count(plan), 3);
+  assert_int_equal(attnpress_plan_workspace_bytes(plan, &bytes), ATTNPRESS_NOT_SUPPORTED);
+  attnpress_plan_destroy(plan);
+  attnpress_destroy(handle);
+}
+
+/* ---- What is refused ------------------------------------------------------------------------- */
+
+static void refuse(attnpress_handle *handle, const attnpress_backward_args *args,
+                   attnpress_status status, const char *says) {
+  assert_int_equal(attnpress_backward(handle, args, NULL), status);
+  if (strstr(attnpress_last_error(), says) == NULL)
+    fail_msg("\"%s\" does not say \"%s\"", attnpress_last_error(), says);
+}
+
+static void test_bad_input(void **state) {
+  (void)state;
+  attnpress_handle *handle = handle_for(ATTNPRESS_CPU);
+  const attnpress_backward_args good = args_for(64, 64, ATTNPRESS_BF16);
+#define REFUSED(change, says)                                                                      \
+  do {                                                                                             \
+    attnpress_backward_args a = good;                                                              \
+    change;                                                                                        \
+    refuse(handle, &a, ATTNPRESS_INVALID_ARGUMENT, says);                                          \
+  } while (0)
+  REFUSED(a.struct_size = 8, "args.struct_size is 8");
+  REFUSED(a.lse = NULL, "lse is NULL; the backward pass needs what the forward pass wrote there");
+  REFUSED(a.dout.shape[1] = 299, "dout.shape[1] (seqlen) is 299 and out's is 300");
+  REFUSED(a.dq.shape[2] = 4, "dq.shape[2] (heads) is 4 and q's is 8");
+  REFUSED(a.dk.dtype = ATTNPRESS_FP16, "dk.dtype is 1 and k's is 2");
+  REFUSED(a.dv.stride[1] = 60, "dv.stride[1] (seqlen) is 60 elements");
+  REFUSED(a.dv.stride[1] = 64, "dv.stride is");
+  REFUSED(a.dv.data = NULL, "dv.data is NULL");
+  REFUSED(a.dlse = (float *)0x1001, "dlse is 0x1001; it must be aligned to 4 bytes");
+  REFUSED((a.dlse = (float *)0x1000, a.dlse_stride[0] = -8), "dlse_stride[0] (batch) is -8");
+  REFUSED(a.deterministic = 2, "deterministic is 2; it must be 0 or 1");
+  REFUSED(a.accumulate = -1, "accumulate is -1; it must be 0 or 1");
+  REFUSED(a.scale = -1.0f, "scale is -1");
+  REFUSED(a.mask = 7, "mask is 7");
+#undef REFUSED
+  assert_int_equal(attnpress_backward(NULL, &good, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_int_equal(attnpress_backward(handle, NULL, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  attnpress_destroy(handle);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_what_is_launched),
+      cmocka_unit_test(test_empty),
+      cmocka_unit_test(test_ranges),
+      cmocka_unit_test(test_bad_input),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

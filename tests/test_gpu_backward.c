@@ -1,0 +1,356 @@
+/* The backward pass on the present GPU, against float64: every multiple of 8 up to 256 and some
+ * above, both structures, full and causal, groups of query heads, lengths that divide nothing, zero
+ * lengths, gaps between rows, batches more than 2^31 elements apart; equal bits where asked for;
+ * graphs. Rows of the table run in threads of their own, each on a stream of its own. Ends with
+ * status 77 where there is no CUDA device. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../tools/cuda_device.h"
+#include "../tools/reference_backward.h"
+
+enum { SKIPPED = 77, THREADS_MAX = 16 };
+enum { Q, K, V, OUT, DOUT, DQ, DK, DV, TENSORS, LSE = TENSORS, DLSE, WORKSPACE, BUFFERS };
+enum { DENSE, HEADS_FIRST, GAPS, FAR, LAYOUTS };
+
+static cuda_device gpu;
+static attnpress_handle *handle;
+static int failures, checks;
+
+#define CHECK(condition)                                                                           \
+  do {                                                                                             \
+    __atomic_fetch_add(&checks, 1, __ATOMIC_RELAXED);                                              \
+    if (!(condition)) {                                                                            \
+      __atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED);                                          \
+      printf("FAILED: %s:%d: %s (%s)\n", __func__, __LINE__, #condition, attnpress_last_error());  \
+    }                                                                                              \
+  } while (0)
+#define CHECK_OK(call)   CHECK((call) == ATTNPRESS_OK)
+#define CHECK_CUDA(call) CHECK((call) == CUDA_SUCCESS)
+
+typedef struct row {
+  int batch, heads, kv_heads, seqlen_q, seqlen_k, hdim, hdim_v;
+  int dtype, mask, deterministic, layout, with_dlse, accumulate;
+} row;
+
+/* ---- A call ---------------------------------------------------------------------------------- */
+
+typedef struct call {
+  row r;
+  attnpress_backward_args host, device; /* the same except for pointers and batch strides */
+  void *memory[BUFFERS];
+  size_t bytes[BUFFERS]; /* of a batch of a tensor; of all of the others */
+  int64_t far[TENSORS];  /* batch stride on the device, in elements */
+  CUdeviceptr buffer[BUFFERS];
+  float *before[REFERENCE_GRADIENTS];
+  CUstream stream;
+} call;
+
+static attnpress_tensor *tensor_of(attnpress_backward_args *a, int which) {
+  attnpress_tensor *const all[] = {&a->q, &a->k, &a->v, &a->out, &a->dout, &a->dq, &a->dk, &a->dv};
+  return all[which];
+}
+
+static void describe(const row *r, int which, attnpress_tensor *t) {
+  const int keys = which == K || which == V || which == DK || which == DV;
+  const int values = which == V || which == OUT || which == DOUT || which == DV;
+  const int64_t seqlen = keys ? r->seqlen_k : r->seqlen_q, heads = keys ? r->kv_heads : r->heads;
+  const int64_t hdim = values ? r->hdim_v : r->hdim;
+  *t = r->layout == HEADS_FIRST
+           ? attnpress_tensor_bhsd(NULL, r->batch, seqlen, heads, hdim, r->dtype)
+           : attnpress_tensor_bshd(NULL, r->batch, seqlen, heads, hdim, r->dtype);
+  if (r->layout == GAPS) {
+    t->stride[2] = hdim + 8 * (which + 1);
+    t->stride[1] = heads * t->stride[2] + 16;
+    t->stride[0] = seqlen * t->stride[1] + 24;
+  }
+}
+
+static void copy(const call *c, int which, int to_device) {
+  const size_t size = 2;
+  for (int64_t b = 0; b < c->r.batch; ++b) {
+    char *host =
+        (char *)c->memory[which] +
+        (size_t)(b * tensor_of((attnpress_backward_args *)&c->host, which)->stride[0]) * size;
+    const CUdeviceptr device = c->buffer[which] + (CUdeviceptr)(b * c->far[which]) * size;
+    if (c->bytes[which] == 0)
+      continue;
+    if (to_device)
+      CHECK_CUDA(gpu.memcpy_htod(device, host, c->bytes[which]));
+    else
+      CHECK_CUDA(gpu.memcpy_dtoh(host, device, c->bytes[which]));
+  }
+}
+
+static void open_tensor(call *c, int which) {
+  attnpress_tensor *t = tensor_of(&c->host, which);
+  describe(&c->r, which, t);
+  const int64_t span = reference_span(t);
+  c->memory[which] = malloc((size_t)span * 2 + 16);
+  memset(c->memory[which], 0xff, (size_t)span * 2);
+  t->data = c->memory[which];
+  c->bytes[which] = span == 0 ? 0 : (size_t)(span - (t->shape[0] - 1) * t->stride[0]) * 2;
+  c->far[which] = c->r.layout == FAR ? (INT64_C(1) << 31) + 64 : t->stride[0];
+  const size_t last = t->shape[0] > 0 ? (size_t)((t->shape[0] - 1) * c->far[which]) * 2 : 0;
+  CHECK_CUDA(gpu.mem_alloc(&c->buffer[which], last + c->bytes[which] + 16));
+}
+
+static float *open_rows(call *c, int which, int64_t stride[2]) {
+  const int64_t gap = c->r.layout == GAPS ? which : 0;
+  stride[1] = c->r.seqlen_q + gap;
+  stride[0] = c->r.heads * stride[1] + gap;
+  c->bytes[which] = (size_t)(c->r.batch * stride[0]) * sizeof(float);
+  c->memory[which] = malloc(c->bytes[which] + 16);
+  memset(c->memory[which], 0xff, c->bytes[which]);
+  CHECK_CUDA(gpu.mem_alloc(&c->buffer[which], c->bytes[which] + 16));
+  return c->memory[which];
+}
+
+static float *keep(const attnpress_tensor *t) {
+  float *values =
+      malloc((size_t)(t->shape[0] * t->shape[1] * t->shape[2] * t->shape[3] + 1) * sizeof *values);
+  float *to = values;
+  for (int64_t b = 0; b < t->shape[0]; ++b)
+    for (int64_t i = 0; i < t->shape[1]; ++i)
+      for (int64_t h = 0; h < t->shape[2]; ++h)
+        for (int64_t d = 0; d < t->shape[3]; ++d)
+          *to++ = reference_load(t, b, i, h, d);
+  return values;
+}
+
+static void open_call(call *c, const row *r) {
+  *c = (call){.r = *r, .host = ATTNPRESS_BACKWARD_ARGS_INIT};
+  attnpress_backward_args *a = &c->host;
+  CHECK_CUDA(gpu.stream_create(&c->stream, CU_STREAM_NON_BLOCKING));
+  a->mask = r->mask;
+  a->deterministic = r->deterministic;
+  a->accumulate = r->accumulate;
+  for (int i = 0; i < TENSORS; ++i)
+    open_tensor(c, i);
+  a->lse = open_rows(c, LSE, a->lse_stride);
+  reference_fill_normal(&a->q, 1);
+  reference_fill_normal(&a->k, 2);
+  reference_fill_normal(&a->v, 3);
+  reference_fill_normal(&a->dout, 4);
+  CHECK(reference_fill_forward(a) == 0);
+  if (r->with_dlse) {
+    float *dlse = open_rows(c, DLSE, a->dlse_stride);
+    for (size_t i = 0; i < c->bytes[DLSE] / sizeof *dlse; ++i)
+      dlse[i] = (float)((int)(i * 7 % 11) - 5) * 0.125f;
+    a->dlse = dlse;
+  }
+  for (int i = 0; i < REFERENCE_GRADIENTS && r->accumulate; ++i) {
+    reference_fill_normal(tensor_of(a, DQ + i), 60 + (uint64_t)i);
+    c->before[i] = keep(tensor_of(a, DQ + i));
+  }
+  c->device = c->host;
+  for (int i = 0; i < TENSORS; ++i) {
+    tensor_of(&c->device, i)->data = (void *)(uintptr_t)c->buffer[i];
+    if (r->batch > 1)
+      tensor_of(&c->device, i)->stride[0] = c->far[i];
+    copy(c, i, 1);
+  }
+  for (int i = LSE; i <= DLSE; ++i)
+    if (c->buffer[i] && c->bytes[i] > 0)
+      CHECK_CUDA(gpu.memcpy_htod(c->buffer[i], c->memory[i], c->bytes[i]));
+  c->device.lse = (const float *)(uintptr_t)c->buffer[LSE];
+  c->device.dlse = (const float *)(uintptr_t)c->buffer[DLSE];
+
+  attnpress_plan *plan = NULL;
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  options.stream = c->stream;
+  CHECK_OK(attnpress_plan_backward(handle, &c->device, &options, &plan));
+  CHECK_OK(attnpress_plan_workspace_bytes(plan, &c->device.workspace_bytes));
+  attnpress_plan_destroy(plan);
+  c->bytes[WORKSPACE] = c->device.workspace_bytes;
+  CHECK_CUDA(gpu.mem_alloc(&c->buffer[WORKSPACE], c->bytes[WORKSPACE] + 16));
+  CHECK_CUDA(gpu.memset_d8_async(c->buffer[WORKSPACE], 0xff, c->bytes[WORKSPACE] + 16, c->stream));
+  c->device.workspace = (void *)(uintptr_t)c->buffer[WORKSPACE];
+  CHECK_CUDA(gpu.stream_synchronize(c->stream));
+}
+
+static void close_call(call *c) {
+  for (int i = 0; i < BUFFERS; ++i) {
+    free(c->memory[i]);
+    if (c->buffer[i])
+      gpu.mem_free(c->buffer[i]);
+  }
+  for (int i = 0; i < REFERENCE_GRADIENTS; ++i)
+    free(c->before[i]);
+  gpu.stream_destroy(c->stream);
+}
+
+static void fetch(call *c) {
+  CHECK_CUDA(gpu.stream_synchronize(c->stream));
+  for (int i = DQ; i <= DV; ++i)
+    copy(c, i, 0);
+}
+
+static void check_gradients(const call *c, const char *what) {
+  const row *r = &c->r;
+  reference_gradient errors[REFERENCE_GRADIENTS] = {0};
+  CHECK(reference_check_backward(&c->host, r->accumulate ? (const float *const *)c->before : NULL,
+                                 errors) == 0);
+  const reference_gradient *worst = reference_worst_gradient(errors);
+  __atomic_fetch_add(&checks, 1, __ATOMIC_RELAXED);
+  if (worst == NULL)
+    return;
+  __atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED);
+  printf("FAILED: %s: batch %d, %d/%d heads, %d queries, %d keys, head dims %d/%d, dtype %d, mask "
+         "%d, deterministic %d, layout %d: %s is off by %.3g, where %.3g is allowed: batch %d, row "
+         "%d, head %d, column %d is %.6g, expected %.6g\n",
+         what, r->batch, r->heads, r->kv_heads, r->seqlen_q, r->seqlen_k, r->hdim, r->hdim_v,
+         r->dtype, r->mask, r->deterministic, r->layout, worst->name, worst->error,
+         reference_gradient_bound(worst), (int)worst->at[0], (int)worst->at[1], (int)worst->at[2],
+         (int)worst->at[3], worst->value, worst->expected);
+}
+
+static void test_row(const row *r) {
+  call c;
+  open_call(&c, r);
+  CHECK_OK(attnpress_backward(handle, &c.device, c.stream));
+  fetch(&c);
+  check_gradients(&c, "table");
+  close_call(&c);
+}
+
+/* ---- The table ------------------------------------------------------------------------------- */
+
+enum { ROWS_MAX = 256 };
+static row table[ROWS_MAX];
+static int table_rows, next_row;
+
+static void add_row(row r) {
+  if (table_rows < ROWS_MAX)
+    table[table_rows++] = r;
+}
+
+/* Head dims take turns with everything else. */
+static void make_table(void) {
+  static const int lengths[][2] = {{200, 330}, {129, 128}, {64, 257}, {321, 65}};
+  static const int heads[][2] = {{4, 4}, {4, 1}, {7, 1}, {8, 1}};
+  static const int pairs[][2] = {{192, 128}, {64, 128}, {96, 64}, {128, 64}, {256, 128}};
+  static const int large[] = {264, 320, 392, 448, 512};
+  for (int n = 1; n <= 32; ++n)
+    for (int deterministic = 0; deterministic < 2; ++deterministic) {
+      const int turn = n + deterministic;
+      add_row((row){1, heads[n % 4][0], heads[n % 4][1], lengths[turn % 4][0], lengths[turn % 4][1],
+                    8 * n, 8 * n, 1 + turn % 2, (n / 2 + deterministic) % 2, deterministic,
+                    turn % 3, turn % 5 == 0, turn % 4 == 1});
+    }
+  for (int i = 0; i < 5; ++i)
+    for (int deterministic = 0; deterministic < 2; ++deterministic)
+      add_row((row){2, 4, 2, 150, 200, pairs[i][0], pairs[i][1], 1 + i % 2, (i + deterministic) % 2,
+                    deterministic, i % 3, 0, 0});
+  for (int i = 0; i < 5; ++i)
+    add_row((row){1, 2, 1, 70 + i, 130, large[i], large[i], 1 + i % 2, i % 2, 0, i % 3, 1, 0});
+  for (int deterministic = 0; deterministic < 2; ++deterministic) {
+    add_row((row){1, 71, 1, 130, 140, 64, 64, 2, 0, deterministic, 0, 0, 0});
+    add_row((row){1, 2, 2, 0, 140, 64, 64, 2, 0, deterministic, 0, 0, 0});
+    add_row((row){1, 2, 2, 140, 0, 64, 64, 2, 1, deterministic, 0, 0, 0});
+    add_row((row){0, 2, 2, 140, 10, 64, 64, 2, 1, deterministic, 0, 0, 0});
+    add_row((row){3, 2, 2, 1, 1, 64, 64, 2, 1, deterministic, 0, 0, 0});
+    add_row((row){3, 4, 2, 100, 90, 128, 128, 2, 1, deterministic, FAR, 0, 0});
+    add_row((row){1, 1, 1, 700, 900, 128, 128, 1, 1, deterministic, 0, 0, 0});
+  }
+}
+
+static void *work(void *unused) {
+  (void)unused;
+  CHECK_CUDA(gpu.ctx_set_current(gpu.context));
+  for (int i; (i = __atomic_fetch_add(&next_row, 1, __ATOMIC_RELAXED)) < table_rows;)
+    test_row(&table[i]);
+  return NULL;
+}
+
+static void test_table(void) {
+  pthread_t threads[THREADS_MAX];
+  long count = sysconf(_SC_NPROCESSORS_ONLN);
+  count = count > THREADS_MAX ? THREADS_MAX : count < 1 ? 1 : count;
+  make_table();
+  for (long i = 0; i < count; ++i)
+    CHECK(pthread_create(&threads[i], NULL, work, NULL) == 0);
+  for (long i = 0; i < count; ++i)
+    pthread_join(threads[i], NULL);
+}
+
+/* ---- Repeats and graphs ---------------------------------------------------------------------- */
+
+/* Equal bits, run after run, while other work keeps the device busy. */
+static void test_repeats(int hdim, int mask) {
+  const row r = {2, 8, 2, 500, 700, hdim, hdim, ATTNPRESS_BF16, mask, 1, DENSE, 0, 0};
+  call c, other;
+  char *first[3] = {NULL};
+  open_call(&c, &r);
+  open_call(&other, &r);
+  other.device.deterministic = 1;
+  for (int i = 0; i < 1000; ++i) {
+    if (i % 3 == 0)
+      CHECK_OK(attnpress_backward(handle, &other.device, other.stream));
+    CHECK_OK(attnpress_backward(handle, &c.device, c.stream));
+    if (i % 50 != 0 && i != 999)
+      continue;
+    fetch(&c);
+    for (int g = 0; g < 3; ++g) {
+      const size_t bytes = c.bytes[DQ + g] * (size_t)r.batch;
+      if (first[g] == NULL)
+        first[g] = memcpy(malloc(bytes), c.memory[DQ + g], bytes);
+      CHECK(memcmp(first[g], c.memory[DQ + g], bytes) == 0);
+    }
+  }
+  check_gradients(&c, "repeated");
+  CHECK_CUDA(gpu.stream_synchronize(other.stream));
+  for (int g = 0; g < 3; ++g)
+    free(first[g]);
+  close_call(&other);
+  close_call(&c);
+}
+
+/* Captured once, replayed with other data. */
+static void test_graph(int deterministic) {
+  const row r = {1, 4, 2, 300, 280, 96, 96, ATTNPRESS_FP16, 1, deterministic, DENSE, 1, 0};
+  call c;
+  CUgraph graph;
+  CUgraphExec exec;
+  open_call(&c, &r);
+  CHECK_OK(attnpress_backward(handle, &c.device, c.stream)); /* compiled and loaded */
+  CHECK_CUDA(gpu.stream_synchronize(c.stream));
+  CHECK_CUDA(gpu.stream_begin_capture(c.stream, 1));
+  CHECK_OK(attnpress_backward(handle, &c.device, c.stream));
+  CHECK_CUDA(gpu.stream_end_capture(c.stream, &graph));
+  CHECK_CUDA(gpu.graph_instantiate(&exec, graph, 0));
+  reference_fill_normal(&c.host.dout, 77);
+  copy(&c, DOUT, 1);
+  CHECK_CUDA(gpu.memset_d8_async(c.buffer[WORKSPACE], 0xff, c.bytes[WORKSPACE], c.stream));
+  for (int i = 0; i < 3; ++i)
+    CHECK_CUDA(gpu.graph_launch(exec, c.stream));
+  fetch(&c);
+  check_gradients(&c, "replayed");
+  gpu.graph_exec_destroy(exec);
+  gpu.graph_destroy(graph);
+  close_call(&c);
+}
+
+int main(void) {
+  char why[512];
+  if (cuda_device_open(&gpu, 0, why, sizeof why) != 0) {
+    printf("skipped: no CUDA device: %s\n", why);
+    return SKIPPED;
+  }
+  CHECK_OK(attnpress_create(&handle, NULL));
+  if (handle != NULL) {
+    test_table();
+    test_repeats(64, ATTNPRESS_FULL);
+    test_repeats(256, ATTNPRESS_CAUSAL);
+    test_graph(0);
+    test_graph(1);
+  }
+  attnpress_destroy(handle);
+  cuda_device_close(&gpu);
+  printf("%d rows, %d checks, %d failed\n", table_rows, checks, failures);
+  return failures != 0;
+}

@@ -1,0 +1,194 @@
+"""The gradients through Python: NumPy against float64, PyTorch's autograd against its own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BUILD = Path(os.environ.get("ATTNPRESS_BUILD_DIR", Path(__file__).parent.parent / "build"))
+LIBRARY = BUILD / "libattnpress.so"
+if not os.environ.get("ATTNPRESS_LIBRARY"):
+    if not LIBRARY.exists():
+        pytest.skip(f"{LIBRARY} was not built", allow_module_level=True)
+    os.environ["ATTNPRESS_LIBRARY"] = str(LIBRARY)
+
+import attnpress  # noqa: E402
+
+torch = None
+try:
+    import torch
+except ImportError:
+    pass
+needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
+needs_cuda = pytest.mark.skipif(
+    torch is None or not torch.cuda.is_available(), reason="there is no CUDA device"
+)
+
+SHAPES = [  # batch, queries, keys, heads, key heads, head dim, value head dim
+    (2, 40, 70, 4, 2, 64, 64),
+    (1, 65, 33, 3, 1, 72, 72),
+    (2, 30, 30, 2, 2, 192, 128),
+]
+
+
+def exact_gradients(q, k, v, dout, dlse, causal: bool, scale: float):
+    """dq, dk, dv, out and lse in float64, for (batch, seqlen, heads, head_dim) arrays."""
+    q, k, v, dout = (np.float64(x).transpose(0, 2, 1, 3) for x in (q, k, v, dout))
+    group = q.shape[1] // k.shape[1]
+    k, v = (x.repeat(group, axis=1) for x in (k, v))
+    s = q @ k.swapaxes(2, 3) * scale
+    if causal:
+        rows, keys = s.shape[2:]
+        s = np.where(np.arange(keys) > np.arange(rows)[:, None] + keys - rows, -np.inf, s)
+    top = s.max(axis=3, keepdims=True)
+    top = np.where(np.isinf(top), 0.0, top)
+    p = np.exp(s - top)
+    total = p.sum(axis=3, keepdims=True)
+    with np.errstate(divide="ignore"):
+        lse = (top + np.log(total))[..., 0]
+    p = p / np.where(total == 0.0, 1.0, total)
+    out = p @ v
+    dp = dout @ v.swapaxes(2, 3)
+    delta = (p * dp).sum(axis=3, keepdims=True)
+    if dlse is not None:
+        delta = delta - np.float64(dlse)[..., None]
+    ds = p * (dp - delta) * scale
+    shape = (q.shape[0], -1, group, *k.shape[2:3])
+    dq = ds @ k
+    dk = (ds.swapaxes(2, 3) @ q).reshape(*shape, q.shape[3]).sum(axis=2)
+    dv = (p.swapaxes(2, 3) @ dout).reshape(*shape, v.shape[3]).sum(axis=2)
+    return (*(x.transpose(0, 2, 1, 3) for x in (dq, dk, dv, out)), lse)
+
+
+def arrays(seed: int, shape: tuple[int, ...], dtype=np.float32):
+    batch, rows, keys, heads, kv_heads, hdim, hdim_v = shape
+    random = np.random.default_rng(seed)
+    return (
+        random.standard_normal(size).astype(dtype)
+        for size in (
+            (batch, rows, heads, hdim),
+            (batch, keys, kv_heads, hdim),
+            (batch, keys, kv_heads, hdim_v),
+            (batch, rows, heads, hdim_v),
+        )
+    )
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_numpy(shape: tuple[int, ...], causal: bool) -> None:
+    q, k, v, dout = arrays(1, shape)
+    scale = 0.2
+    dlse = np.random.default_rng(2).standard_normal((shape[0], shape[3], shape[1]))
+    *expected, out, lse = exact_gradients(q, k, v, dout, dlse, causal, scale)
+    given = attnpress.flash_attn_backward(
+        dout, q, k, v, out.astype(np.float32), lse.astype(np.float32), scale, causal,
+        dsoftmax_lse=dlse,
+    )  # fmt: skip
+    for gradient, tensor, exact in zip(given, (q, k, v), expected):
+        assert gradient.shape == tensor.shape and gradient.dtype == tensor.dtype
+        np.testing.assert_allclose(gradient, exact, atol=2e-4, rtol=2e-4)
+
+
+def test_numpy_reads_what_it_cannot_read_as_it_lies() -> None:
+    """A gradient that is broadcast, and a tensor that is turned."""
+    q, k, v, dout = arrays(3, SHAPES[0])
+    turned = np.ascontiguousarray(k.transpose(0, 3, 2, 1)).transpose(0, 3, 2, 1)
+    ones = np.broadcast_to(np.float32(1), dout.shape)
+    *expected, out, lse = exact_gradients(q, k, v, ones, None, False, 1 / 8)
+    given = attnpress.flash_attn_backward(
+        ones, q, turned, v, out.astype(np.float32), lse.astype(np.float32)
+    )
+    for gradient, exact in zip(given, expected):
+        np.testing.assert_allclose(gradient, exact, atol=2e-4, rtol=2e-4)
+
+
+def test_what_is_refused() -> None:
+    q, k, v, dout = arrays(4, SHAPES[0])
+    out, lse = np.zeros_like(dout), np.zeros((2, 4, 40), np.float32)
+    with pytest.raises(ValueError, match=r"dout is \(2, 39, 4, 64\); it must be \(2, 40, 4, 64\)"):
+        attnpress.flash_attn_backward(dout[:, :39], q, k, v, out, lse)
+    with pytest.raises(ValueError, match=r"softmax_lse is \(2, 4, 39\)"):
+        attnpress.flash_attn_backward(dout, q, k, v, out, lse[:, :, :39])
+    with pytest.raises(ValueError, match="out is float16; it must be float32"):
+        attnpress.flash_attn_backward(dout, q, k, v, out.astype(np.float16), lse)
+
+
+# ---- PyTorch ----------------------------------------------------------------------------------
+
+
+def plain(q, k, v, causal: bool):
+    """out and lse of (batch, seqlen, heads, head_dim) tensors, by PyTorch, in their dtype."""
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    group = q.shape[1] // k.shape[1]
+    k, v = (x.repeat_interleave(group, 1) for x in (k, v))
+    s = q @ k.transpose(2, 3) / q.shape[3] ** 0.5
+    if causal:
+        rows, keys = s.shape[2:]
+        seen = torch.ones(rows, keys, dtype=torch.bool, device=q.device).tril(keys - rows)
+        s = s.masked_fill(~seen, float("-inf"))
+    lse = torch.logsumexp(s, 3)
+    return (torch.softmax(s, 3).to(v.dtype) @ v).transpose(1, 2), lse
+
+
+def check_autograd(device: str, dtype, deterministic: bool, causal: bool, shape) -> None:
+    """Views of one packed tensor; a loss of out and lse; a gradient that is not contiguous."""
+    batch, rows, _, heads, kv_heads, hdim, _ = shape
+    torch.manual_seed(5)
+    packed = torch.randn(batch, rows, heads + 2 * kv_heads, hdim, device=device).to(dtype)
+    weight = torch.randn(batch, heads, hdim, rows, device=device).to(dtype).permute(0, 3, 1, 2)
+
+    def gradient(function, as_dtype):
+        leaf = packed.detach().to(as_dtype).requires_grad_()
+        q, k, v = leaf.split((heads, kv_heads, kv_heads), dim=2)
+        out, lse = function(q, k, v)
+        return torch.autograd.grad((out * weight.to(as_dtype)).sum() + lse.sum(), leaf)[0]
+
+    ours = gradient(
+        lambda q, k, v: attnpress.flash_attn_func(
+            q, k, v, causal=causal, deterministic=deterministic, return_attn_probs=True
+        )[:2],
+        dtype,
+    )
+    exact = gradient(lambda q, k, v: plain(q, k, v, causal), torch.float64)
+    low = gradient(lambda q, k, v: plain(q, k, v, causal), dtype)
+    error = (ours.double() - exact).abs().max().item()
+    bound = 2 * (low.double() - exact).abs().max().item() + 1e-4
+    assert error <= bound
+
+
+@needs_torch
+@pytest.mark.parametrize("causal", [False, True])
+def test_autograd_on_the_cpu(causal: bool) -> None:
+    check_autograd("cpu", torch.float32, False, causal, (2, 50, 50, 4, 2, 64, 64))
+
+
+@needs_cuda
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("hdim", [64, 72, 128, 256])
+def test_autograd_on_the_gpu(hdim: int, causal: bool, deterministic: bool) -> None:
+    shape = (2, 300, 300, 4, 2, hdim, hdim)
+    check_autograd("cuda", torch.bfloat16, deterministic, causal, shape)
+
+
+@needs_torch
+def test_second_derivatives_are_refused() -> None:
+    q = torch.randn(1, 8, 1, 16, requires_grad=True)
+    out = attnpress.flash_attn_func(q, q, q)
+    (first,) = torch.autograd.grad((out * out).sum(), q, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        first.sum().backward()
+
+
+@needs_torch
+def test_gradients_of_a_part() -> None:
+    """Only one argument requires grad; lse is not used."""
+    q, k, v = (torch.randn(1, 20, 2, 32) for _ in range(3))
+    k.requires_grad_()
+    attnpress.flash_attn_func(q, k, v, causal=True).sum().backward()
+    exact = torch.autograd.grad(plain(q, k, v, True)[0].sum(), k)[0]
+    torch.testing.assert_close(k.grad, exact, atol=1e-4, rtol=1e-4)

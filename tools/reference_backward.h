@@ -1,0 +1,42 @@
+/* The gradients of attention in float64 on the host, and the criterion that results are held to; see
+ * reference.h for that of the forward pass.
+ *
+ *     max |x - ref| <= 2 max |low - ref| + 1e-5    for x each of dq, dk, dv
+ *
+ * low is the plain algorithm in the tensors' precision: it rounds S, P, dP, dS and the gradients to
+ * the dtype and accumulates in fp32. */
+#pragma once
+#include "reference.h"
+
+/** The largest errors of one gradient; NaN counts as infinite. */
+typedef struct reference_gradient {
+  const char *name;  /* "dq" */
+  double error, low; /* max |x - ref|, max |low - ref| */
+  int64_t elements;
+  int64_t at[4];          /* batch, row, head, column of the worst element */
+  double value, expected; /* that element */
+} reference_gradient;
+
+enum { REFERENCE_DQ, REFERENCE_DK, REFERENCE_DV, REFERENCE_GRADIENTS };
+
+/** Writes out and lse, which a backward call reads, as the forward pass would: rounded from float64.
+ * 0, or -1 where memory runs out. */
+int reference_fill_forward(const attnpress_backward_args *args);
+
+/** Compares dq, dk and dv. `before`: what they held where the call was to accumulate, contiguous
+ * floats of each; NULL: nothing. Errors add up: zero-fill them first. 0, or -1 where memory runs out.
+ */
+int reference_check_backward(const attnpress_backward_args *args,
+                             const float *const before[REFERENCE_GRADIENTS],
+                             reference_gradient errors[REFERENCE_GRADIENTS]);
+
+/** The same of one key head, and of the query heads that share it. */
+int reference_check_backward_head(const attnpress_backward_args *args,
+                                  const float *const before[REFERENCE_GRADIENTS], int64_t batch,
+                                  int64_t kv_head, reference_gradient errors[REFERENCE_GRADIENTS]);
+
+/** What error->error may be at most. */
+double reference_gradient_bound(const reference_gradient *error);
+/** The first gradient that is off, or NULL. */
+const reference_gradient *
+reference_worst_gradient(const reference_gradient errors[REFERENCE_GRADIENTS]);

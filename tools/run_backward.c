@@ -1,0 +1,392 @@
+/* attnpress run --backward: random inputs through the forward and the backward pass, the latter timed,
+ * and its gradients checked against float64 (reference_backward.h). */
+#define _GNU_SOURCE
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/cpu.h"
+#include "cuda_device.h"
+#include "reference_backward.h"
+#include "run.h"
+#include "tool.h"
+
+enum { Q, K, V, OUT, DOUT, DQ, DK, DV, TENSORS, LSE = TENSORS, WORKSPACE, BUFFERS };
+enum { LAUNCHES_MAX = 8 };
+#define BACKWARD_FLOPS 2.5 /* of the forward pass's: five products for two */
+
+typedef struct session {
+  const run_options *o;
+  attnpress_handle *handle;
+  attnpress_backward_args host, device;
+  size_t bytes[BUFFERS];
+  void *memory[BUFFERS];
+  cuda_device cuda;
+  int on_cuda;
+  CUdeviceptr buffers[BUFFERS];
+  CUstream stream;
+  CUevent start, end;
+  attnpress_plan *plan;
+  int launches;
+  attnpress_info info[LAUNCHES_MAX];
+  int64_t repeat, differing; /* runs; of those, with other bits than the first one */
+  double first_ms, run_ms;
+  reference_gradient errors[REFERENCE_GRADIENTS];
+} session;
+
+static int cuda_failed(const session *s, CUresult result, const char *what) {
+  fprintf(stderr, "attnpress run: %s: %s\n", what, cuda_device_error(&s->cuda, result));
+  return TOOL_FAILED;
+}
+
+/* Returns TOOL_FAILED from the caller where a driver call fails. */
+#define CUDA_TRY(s, call)                                                                          \
+  do {                                                                                             \
+    const CUresult cuda_result = (s)->cuda.call;                                                   \
+    if (cuda_result != CUDA_SUCCESS)                                                               \
+      return cuda_failed(s, cuda_result, #call);                                                   \
+  } while (0)
+
+static attnpress_tensor *tensor_of(attnpress_backward_args *a, int which) {
+  attnpress_tensor *const all[] = {&a->q, &a->k, &a->v, &a->out, &a->dout, &a->dq, &a->dk, &a->dv};
+  return all[which];
+}
+
+/* ---- Device, plan and data ---- */
+
+static int open_device(session *s) {
+  char why[512];
+  const int any = s->o->device == DEVICE_ANY;
+  if (s->o->device == DEVICE_CUDA || (any && s->o->dtype != ATTNPRESS_FP32)) {
+    if (cuda_device_open(&s->cuda, 0, why, sizeof why) == 0)
+      s->on_cuda = !any || s->cuda.capability >= 80;
+    else if (!any) {
+      fprintf(stderr, "attnpress run: no CUDA device: %s\n", why);
+      return TOOL_FAILED;
+    }
+  }
+  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
+  options.backend = s->on_cuda ? ATTNPRESS_CUDA : ATTNPRESS_CPU;
+  options.num_threads = (int32_t)s->o->threads;
+  const attnpress_status status = attnpress_create(&s->handle, &options);
+  if (status != ATTNPRESS_OK)
+    return tool_fail("run", status);
+  if (s->on_cuda) {
+    CUDA_TRY(s, stream_create(&s->stream, CU_STREAM_NON_BLOCKING));
+    CUDA_TRY(s, event_create(&s->start, CU_EVENT_DEFAULT));
+    CUDA_TRY(s, event_create(&s->end, CU_EVENT_DEFAULT));
+  }
+  return TOOL_OK;
+}
+
+static int describe_plan(session *s) {
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  options.stream = s->stream;
+  attnpress_plan_destroy(s->plan);
+  attnpress_status status = attnpress_plan_backward(s->handle, &s->host, &options, &s->plan);
+  s->launches = attnpress_plan_launch_count(s->plan);
+  for (int i = 0; i < s->launches && i < LAUNCHES_MAX && status == ATTNPRESS_OK; ++i) {
+    s->info[i] = (attnpress_info)ATTNPRESS_INFO_INIT;
+    status = attnpress_plan_launch(s->plan, i, &s->info[i]);
+  }
+  return status == ATTNPRESS_OK ? TOOL_OK : tool_fail("run", status);
+}
+
+/* The call's shapes; the library says what is wrong with them. */
+static int describe_call(session *s) {
+  const run_options *o = s->o;
+  attnpress_tensor (*tensor)(const void *, int64_t, int64_t, int64_t, int64_t, int32_t) =
+      o->layout == 0 ? attnpress_tensor_bshd : attnpress_tensor_bhsd;
+  const double elements = (double)(o->batch + 1) * (double)(o->seqlen_q + o->seqlen_k + 1) *
+                          (double)(o->heads + o->kv_heads) * (double)(o->hdim + o->hdim_v);
+  if (elements > 1e15)
+    return tool_usage("run", "these sizes make tensors of more than 10^15 elements");
+  s->host = (attnpress_backward_args)ATTNPRESS_BACKWARD_ARGS_INIT;
+  for (int i = 0; i < TENSORS; ++i) {
+    const int keys = i == K || i == V || i == DK || i == DV;
+    const int values = i == V || i == OUT || i == DOUT || i == DV;
+    *tensor_of(&s->host, i) =
+        tensor(NULL, o->batch, keys ? o->seqlen_k : o->seqlen_q, keys ? o->kv_heads : o->heads,
+               values ? o->hdim_v : o->hdim, o->dtype);
+  }
+  s->host.mask = o->causal ? ATTNPRESS_CAUSAL : ATTNPRESS_FULL;
+  s->host.deterministic = o->deterministic;
+  return describe_plan(s);
+}
+
+/* Pointers of one side, in the order of the buffers. */
+static void set_pointers(attnpress_backward_args *args, void *const *pointers) {
+  for (int i = 0; i < TENSORS; ++i)
+    tensor_of(args, i)->data = pointers[i];
+  args->lse = pointers[LSE];
+  args->workspace = pointers[WORKSPACE];
+}
+
+static int allocate(session *s) {
+  const size_t size = (size_t)reference_element_bytes(s->o->dtype);
+  void *pointers[BUFFERS] = {NULL};
+  const attnpress_status status = attnpress_plan_workspace_bytes(s->plan, &s->host.workspace_bytes);
+  if (status != ATTNPRESS_OK)
+    return tool_fail("run", status);
+  for (int i = 0; i < BUFFERS; ++i) {
+    s->bytes[i] = i < TENSORS ? (size_t)reference_span(tensor_of(&s->host, i)) * size
+                  : i == LSE  ? (size_t)(s->o->batch * s->o->heads * s->o->seqlen_q) * sizeof(float)
+                              : s->host.workspace_bytes;
+    s->bytes[i] = (s->bytes[i] + 64) / 64 * 64; /* never 0 */
+    if (s->on_cuda) {
+      CUDA_TRY(s, mem_alloc(&s->buffers[i], s->bytes[i]));
+      pointers[i] = (void *)(uintptr_t)s->buffers[i];
+    }
+    if (i != WORKSPACE && (s->memory[i] = aligned_alloc(64, s->bytes[i])) == NULL) {
+      fprintf(stderr, "attnpress run: %.1f GB of host memory could not be had\n",
+              (double)s->bytes[i] * 1e-9);
+      return TOOL_FAILED;
+    }
+  }
+  set_pointers(&s->host, s->memory);
+  s->device = s->host;
+  if (s->on_cuda)
+    set_pointers(&s->device, pointers);
+  return TOOL_OK;
+}
+
+/* Random inputs, what the forward pass makes of them, gradients of NaN. */
+static int fill(session *s) {
+  static const int inputs[] = {Q, K, V, DOUT};
+  for (int i = 0; i < 4; ++i) {
+    reference_fill_normal(tensor_of(&s->host, inputs[i]),
+                          (uint64_t)s->o->seed * 1000003u + (uint64_t)i);
+    if (s->on_cuda)
+      CUDA_TRY(s, memcpy_htod(s->buffers[inputs[i]], s->memory[inputs[i]], s->bytes[inputs[i]]));
+  }
+  for (int i = DQ; i <= DV; ++i) {
+    memset(s->memory[i], 0xff, s->bytes[i]);
+    if (s->on_cuda)
+      CUDA_TRY(s, memset_d8_async(s->buffers[i], 0xff, s->bytes[i], s->stream));
+  }
+  if (s->on_cuda)
+    CUDA_TRY(s, memset_d8_async(s->buffers[WORKSPACE], 0xff, s->bytes[WORKSPACE], s->stream));
+  attnpress_forward_args forward = ATTNPRESS_FORWARD_ARGS_INIT;
+  forward.q = s->device.q;
+  forward.k = s->device.k;
+  forward.v = s->device.v;
+  forward.out = s->device.out;
+  forward.lse = (float *)ATTNPRESS_DATA(s->device.lse);
+  forward.mask = s->device.mask;
+  forward.num_splits = 1;
+  const attnpress_status status = attnpress_forward(s->handle, &forward, s->stream);
+  if (status != ATTNPRESS_OK)
+    return tool_fail("run", status);
+  if (s->on_cuda)
+    CUDA_TRY(s, stream_synchronize(s->stream));
+  return TOOL_OK;
+}
+
+/* ---- Running ---- */
+
+/* One call, until its result is there; *ms is wall time, or the device's own where `by_device`. */
+static int call_once(session *s, int by_device, double *ms) {
+  const double begin = tool_now_ms();
+  if (by_device)
+    CUDA_TRY(s, event_record(s->start, s->stream));
+  const attnpress_status status = attnpress_backward(s->handle, &s->device, s->stream);
+  if (status != ATTNPRESS_OK)
+    return tool_fail("run", status);
+  if (by_device) {
+    float elapsed;
+    CUDA_TRY(s, event_record(s->end, s->stream));
+    CUDA_TRY(s, event_synchronize(s->end));
+    CUDA_TRY(s, event_elapsed_time(&elapsed, s->start, s->end));
+    *ms = elapsed;
+    return TOOL_OK;
+  }
+  if (s->on_cuda)
+    CUDA_TRY(s, stream_synchronize(s->stream));
+  *ms = tool_now_ms() - begin;
+  return TOOL_OK;
+}
+
+static int fetch(session *s, void *const *to) {
+  for (int i = DQ; i <= DV && s->on_cuda; ++i)
+    CUDA_TRY(s, memcpy_dtoh(to[i], s->buffers[i], s->bytes[i]));
+  return TOOL_OK;
+}
+
+static int compare_doubles(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* The median of several runs, each of which is compared with the first where bits are to be the
+ * same. */
+static int time_calls(session *s) {
+  void *again[BUFFERS] = {NULL};
+  s->repeat = s->o->repeat != NOT_GIVEN ? s->o->repeat : s->on_cuda ? 10 : 3;
+  double *times = malloc((size_t)s->repeat * sizeof *times);
+  int status = times ? TOOL_OK : TOOL_FAILED;
+  for (int i = DQ; i <= DV && status == TOOL_OK; ++i) {
+    again[i] = s->on_cuda ? malloc(s->bytes[i]) : s->memory[i];
+    status = again[i] ? TOOL_OK : TOOL_FAILED;
+  }
+  for (int64_t n = 0; n < s->repeat && status == TOOL_OK; ++n) {
+    status = call_once(s, s->on_cuda, &times[n]);
+    if (status != TOOL_OK || !s->o->deterministic || !s->on_cuda)
+      continue;
+    status = fetch(s, again);
+    int differs = 0;
+    for (int i = DQ; i <= DV; ++i)
+      differs |=
+          memcmp(again[i], s->memory[i], (size_t)reference_span(tensor_of(&s->host, i)) * 2) != 0;
+    s->differing += differs;
+  }
+  if (status == TOOL_OK) {
+    qsort(times, (size_t)s->repeat, sizeof *times, compare_doubles);
+    s->run_ms = times[s->repeat / 2];
+  }
+  for (int i = DQ; i <= DV && s->on_cuda; ++i)
+    free(again[i]);
+  free(times);
+  return status;
+}
+
+/* ---- Checking ---- */
+
+/* All key heads, or the first and the last one. */
+static int check(session *s) {
+  const int64_t heads = s->o->batch * s->o->kv_heads;
+  const int64_t step = s->o->check == CHECK_FULL || heads < 2 ? 1 : heads - 1;
+  if (s->o->check == CHECK_NONE)
+    return TOOL_OK;
+  for (int64_t i = 0; i < heads; i += step)
+    if (reference_check_backward_head(&s->host, NULL, i / s->o->kv_heads, i % s->o->kv_heads,
+                                      s->errors) != 0) {
+      fprintf(stderr, "attnpress run: host memory for the reference could not be had\n");
+      return TOOL_FAILED;
+    }
+  return TOOL_OK;
+}
+
+/* ---- Report ---- */
+
+static void print_call(const session *s) {
+  static const char *const dtypes[] = {"any", "fp16", "bf16", "fp32"};
+  const run_options *o = s->o;
+  printf("call      backward, batch %" PRId64 ", %" PRId64 " queries, %" PRId64 " keys, %" PRId64
+         " heads",
+         o->batch, o->seqlen_q, o->seqlen_k, o->heads);
+  if (o->kv_heads != o->heads)
+    printf(" on %" PRId64 " key heads", o->kv_heads);
+  printf(", head dim %" PRId64, o->hdim);
+  if (o->hdim_v != o->hdim)
+    printf("/%" PRId64, o->hdim_v);
+  printf(", %s, %s, %s%s\n", dtypes[o->dtype], o->causal ? "causal" : "full",
+         o->layout == 0 ? "bshd" : "bhsd", o->deterministic ? ", deterministic" : "");
+  if (s->on_cuda)
+    printf("device    %s, compute capability %d.%d\n", s->cuda.name, s->cuda.capability / 10,
+           s->cuda.capability % 10);
+  else
+    printf("device    CPU, %s\n", ap_cpu_isa_name(ap_cpu_best_isa()));
+}
+
+static void print_kernels(const session *s, const attnpress_info *before) {
+  static const char *const origins[] = {
+      "none", "linked in", "disk cache", "compiled now (jit)", "memory", "the library's own code"};
+  for (int i = 0; i < s->launches; ++i) {
+    const attnpress_info *info = &s->info[i];
+    printf("kernel    %s", info->stem);
+    if (*info->tile)
+      printf(", tile %s, %s", info->tile, info->target);
+    if (s->on_cuda)
+      printf(", %d blocks of %d threads", (int)info->grid, (int)info->threads);
+    printf("\norigin    %s\n", origins[before[i].origin]);
+    if (s->on_cuda)
+      printf("compile   %.1f ms\n"
+             "size      %zu bytes, %d registers, %d bytes of local memory, %d bytes of shared "
+             "memory\n",
+             info->compile_ms, info->cubin_bytes, (int)info->registers, (int)info->spill_bytes,
+             (int)info->smem_bytes);
+  }
+  if (s->on_cuda)
+    printf("first     %.2f ms, loading included\nworkspace %zu bytes\n", s->first_ms,
+           s->host.workspace_bytes);
+}
+
+static int print_result(const session *s) {
+  const double flops = BACKWARD_FLOPS * run_flops(s->o);
+  printf("time      %.4f ms, median of %" PRId64 "; %.3f TFLOP/s\n", s->run_ms, s->repeat,
+         s->run_ms > 0 ? flops / s->run_ms * 1e-9 : 0.0);
+  if (s->o->deterministic && s->on_cuda)
+    printf("repeats   %" PRId64 " of %" PRId64 " runs have other bits than the first\n",
+           s->differing, s->repeat);
+  if (s->errors[REFERENCE_DK].name == NULL) {
+    printf("check     none\n");
+    return s->differing ? TOOL_FAILED : TOOL_OK;
+  }
+  printf("error    ");
+  for (int i = 0; i < REFERENCE_GRADIENTS; ++i)
+    printf("%s %s %.3e, bound %.3e", i ? ";" : "", s->errors[i].name, s->errors[i].error,
+           reference_gradient_bound(&s->errors[i]));
+  const reference_gradient *worst = reference_worst_gradient(s->errors);
+  printf("\ncheck     %s, over %" PRId64 " elements of dk\n", worst ? "DID NOT HOLD" : "held",
+         s->errors[REFERENCE_DK].elements);
+  if (worst)
+    printf("worst     %s, batch %" PRId64 ", row %" PRId64 ", head %" PRId64 ", column %" PRId64
+           ": %.6g, expected %.6g\n",
+           worst->name, worst->at[0], worst->at[1], worst->at[2], worst->at[3], worst->value,
+           worst->expected);
+  return worst || s->differing ? TOOL_FAILED : TOOL_OK;
+}
+
+static void close_session(session *s) {
+  attnpress_plan_destroy(s->plan);
+  attnpress_destroy(s->handle);
+  for (int i = 0; i < BUFFERS; ++i) {
+    if (s->buffers[i])
+      s->cuda.mem_free(s->buffers[i]);
+    free(s->memory[i]);
+  }
+  if (s->start)
+    s->cuda.event_destroy(s->start);
+  if (s->end)
+    s->cuda.event_destroy(s->end);
+  if (s->stream)
+    s->cuda.stream_destroy(s->stream);
+  if (s->cuda.library)
+    cuda_device_close(&s->cuda);
+}
+
+static int run(session *s) {
+  attnpress_info before[LAUNCHES_MAX];
+  int status = open_device(s);
+  if (status == TOOL_OK)
+    status = describe_call(s);
+  if (status == TOOL_OK)
+    status = allocate(s);
+  if (status == TOOL_OK)
+    status = fill(s);
+  if (status != TOOL_OK)
+    return status;
+  memcpy(before, s->info, sizeof before);
+  status = call_once(s, 0, &s->first_ms);
+  if (status == TOOL_OK) /* what is known of the kernels once they are loaded */
+    status = describe_plan(s);
+  if (status == TOOL_OK)
+    status = fetch(s, s->memory);
+  if (status == TOOL_OK)
+    status = check(s);
+  if (status == TOOL_OK)
+    status = time_calls(s);
+  if (status != TOOL_OK)
+    return status;
+  print_call(s);
+  print_kernels(s, before);
+  return print_result(s);
+}
+
+int run_backward(const run_options *o) {
+  session s = {.o = o};
+  const int status = run(&s);
+  close_session(&s);
+  return status;
+}
