@@ -1,0 +1,174 @@
+// What is done to scores before the mask: softcap, bias, ALiBi, in this order (their layout:
+// score.cuh). Scores are in units of `scale` or, where they are capped, of the cap, so that the
+// exponent of 2 is one multiplication away whatever was done:
+//
+//   s = tanh(s scale / softcap)   s = s + bias units   s = s - slope units |distance|
+#pragma once
+
+#include "attnpress/args/attention.h"
+#include "attnpress/device/dtype.cuh"
+#include "attnpress/device/ptx_cp_async.cuh"
+#include "attnpress/device/ptx_ldmatrix.cuh"
+#include "attnpress/device/ptx_math.cuh"
+#include "attnpress/device/tile.cuh"
+
+// A row's part in it. A row that is not there has the numbers of one that is.
+struct ScoreRow {
+  const void *bias; // its first key's
+  float slope;      // ALiBi, times the units
+  int center;       // the key that the distance counts from
+};
+
+enum BiasDtype { NO_BIAS, BIAS_FP16, BIAS_BF16, BIAS_FP32 };
+
+__device__ __forceinline__ ScoreRow score_row(const attnpress_fwd_args *args, bool alibi,
+                                              BiasDtype bias, int64_t batch, int head,
+                                              int position) {
+  const attnpress_score_args *score = &args->score;
+  head = min(head, args->heads_q - 1);
+  position = min(position, args->seqlen_q - 1);
+  ScoreRow row = {nullptr, 0.0f, 0};
+  if (bias != NO_BIAS)
+    row.bias = (const unsigned char *)score->bias +
+               (batch * score->bias_batch_stride + head * score->bias_head_stride +
+                position * score->bias_row_stride) *
+                   (bias == BIAS_FP32 ? 4 : 2);
+  if (alibi) {
+    row.slope =
+        score->alibi_slopes[batch * score->alibi_batch_stride + head * score->alibi_head_stride] *
+        score->units_per_natural;
+    row.center = position + args->seqlen_k - args->seqlen_q;
+  }
+  return row;
+}
+
+// Caps all scores of a thread.
+__device__ __forceinline__ void cap_scores(float *score, int tiles,
+                                           const attnpress_score_args *args) {
+#pragma unroll
+  for (int i = 0; i < tiles * 4; ++i)
+    score[i] = tanh_approx(score[i] * args->softcap_scale);
+}
+
+// The bias of one key as bits, and of two neighbours, of which the second may be past the end.
+__device__ __forceinline__ uint32_t load_bias_element(BiasDtype dtype, const void *row,
+                                                      int64_t element) {
+  return dtype == BIAS_FP32 ? ((const uint32_t *)row)[element] : ((const uint16_t *)row)[element];
+}
+
+// Loads the bias of row `half` for the keys of a block, the first of this thread's being `key`:
+// (2 tiles) words of fp32, or (tiles) words of two values of 16 bits. Keys from `seqlen_k` on, which
+// only a block that is not `whole` has, are not read.
+__device__ __forceinline__ void load_bias(uint32_t *bias, BiasDtype dtype, int tiles,
+                                          const attnpress_score_args *args, const void *row,
+                                          int key, int seqlen_k, bool whole) {
+  if (args->bias_alignment > 0 && whole) {
+#pragma unroll
+    for (int tile = 0; tile < tiles; ++tile) {
+      if (dtype == BIAS_FP32) {
+        const uint2 pair = *(const uint2 *)((const float *)row + key + tile * 8);
+        bias[tile * 2] = pair.x;
+        bias[tile * 2 + 1] = pair.y;
+      } else {
+        bias[tile] = *(const uint32_t *)((const uint16_t *)row + key + tile * 8);
+      }
+    }
+    return;
+  }
+#pragma unroll
+  for (int tile = 0; tile < tiles; ++tile) {
+    uint32_t pair[2] = {0, 0};
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int other = key + tile * 8 + i;
+      if (other < seqlen_k)
+        pair[i] = load_bias_element(dtype, row, other * args->bias_key_stride);
+    }
+    if (dtype == BIAS_FP32) {
+      bias[tile * 2] = pair[0];
+      bias[tile * 2 + 1] = pair[1];
+    } else {
+      bias[tile] = pair[0] | pair[1] << 16;
+    }
+  }
+}
+
+// Words of a row's bias in a block.
+__device__ constexpr int bias_words(BiasDtype dtype, int tiles) {
+  return dtype == BIAS_FP32 ? 2 * tiles : tiles;
+}
+
+// Adds what load_bias() loaded.
+__device__ __forceinline__ void add_bias(float *score, const uint32_t *bias, BiasDtype dtype,
+                                         int tiles, int half, float units) {
+  const Dtype narrow = dtype == BIAS_FP16 ? FP16 : BF16;
+#pragma unroll
+  for (int tile = 0; tile < tiles; ++tile) {
+    float *pair = score + tile * 4 + half * 2;
+    if (dtype == BIAS_FP32) {
+      pair[0] += __builtin_bit_cast(float, bias[tile * 2]) * units;
+      pair[1] += __builtin_bit_cast(float, bias[tile * 2 + 1]) * units;
+    } else {
+      pair[0] += widen_low(narrow, bias[tile]) * units;
+      pair[1] += widen_high(narrow, bias[tile]) * units;
+    }
+  }
+}
+
+// The same of 16 bits by way of shared memory, where the bias lies in vectors of 16 bytes: a warp's
+// 16 rows, each `row_bytes` long there, of `keys` keys from `key` on. `bias` is the first row's; rows
+// from `rows` on are the last one again, and keys from `seqlen_k` on zeros. Starts the copies of this
+// lane as a group of their own.
+__device__ __forceinline__ void copy_bias_async(uint32_t shared, int row_bytes,
+                                                const uint16_t *bias, int64_t row_stride, int rows,
+                                                int key, int keys, int seqlen_k, int lane) {
+  const int chunks = keys / 8;
+#pragma unroll
+  for (int first = 0; first < 16 * chunks; first += 32) {
+    const int row = (first + lane) / chunks, chunk = (first + lane) % chunks;
+    const int there = min(max(seqlen_k - key - chunk * 8, 0), 8);
+    const uint16_t *from =
+        bias + min(row, rows - 1) * row_stride + key + (there > 0 ? chunk * 8 : 0);
+    cp_async_16(shared + row * row_bytes + chunk * 16, from, there * 2);
+  }
+  cp_async_commit();
+}
+
+// Adds what copy_bias_async() brought, to both rows of a thread. An ldmatrix gives each lane the
+// keys whose scores it has.
+__device__ __forceinline__ void add_copied_bias(float *score, uint32_t shared, int row_bytes,
+                                                BiasDtype dtype, int tiles, int lane, float units) {
+  const Dtype narrow = dtype == BIAS_FP16 ? FP16 : BF16;
+  const uint32_t from = shared + ldmatrix_rows_first(lane, row_bytes);
+#pragma unroll
+  for (int tile = 0; tile < tiles; tile += 2) {
+    uint32_t word[4];
+    ldmatrix_x4(word, from + tile * 16);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) { // a tile and a half
+      float *pair = score + (tile + i / 2) * 4 + i % 2 * 2;
+      pair[0] += widen_low(narrow, word[i]) * units;
+      pair[1] += widen_high(narrow, word[i]) * units;
+    }
+  }
+}
+
+// Takes slope * |distance| off the scores of row `half`; `key` is this thread's first key.
+__device__ __forceinline__ void add_alibi(float *score, int tiles, int half, ScoreRow row,
+                                          int key) {
+  const float distance = (float)(row.center - key);
+#pragma unroll
+  for (int i = 0; i < tiles * 2; ++i)
+    score[i / 2 * 4 + half * 2 + i % 2] -= row.slope * fabsf(distance - (float)(i / 2 * 8 + i % 2));
+}
+
+// The same where all keys lie on one side of the row's center: `side` is 1 where they come before it,
+// else -1. Returns what is still to be added to each of these scores: every lane has its own.
+__device__ __forceinline__ float add_alibi_beside(float *score, int tiles, int half, ScoreRow row,
+                                                  int key, float side) {
+  const float slope = row.slope * side;
+#pragma unroll
+  for (int i = 0; i < tiles * 2; ++i)
+    score[i / 2 * 4 + half * 2 + i % 2] += slope * (float)(i / 2 * 8 + i % 2);
+  return slope * (float)(key - row.center);
+}

@@ -1,0 +1,18 @@
+/* The optional groups of a forward call. */
+#pragma once
+#include "attention/attention.h"
+
+/** Copies, of the size that this library knows. */
+typedef struct ap_groups {
+  attnpress_window window;
+  attnpress_alibi alibi;
+  attnpress_bias bias;
+  attnpress_sinks sinks;
+  attnpress_dropout dropout;
+} ap_groups;
+
+/** Copies the caller's groups and makes the pointers of `args`, a copy of the caller's struct, name
+ * them: past this, every group has its full size. */
+attnpress_status ap_copy_groups(attnpress_forward_args *args, ap_groups *groups);
+/** Checks them, the softcap, and how they go with the mask. The tensors have been checked. */
+attnpress_status ap_check_groups(const attnpress_forward_args *args, int with_data);

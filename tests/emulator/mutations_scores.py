@@ -1,0 +1,505 @@
+"""Faults in what is done to scores, for mutate.py."""
+
+from __future__ import annotations
+
+from mutations import (
+    BLOCK,
+    COMBINE,
+    EPILOGUE,
+    FWD,
+    FWD_SM90,
+    SCORE,
+    SOFTMAX,
+    WORK,
+    Mutation,
+)
+
+MODIFY = "include/attnpress/device/modify.cuh"
+DROPOUT = "include/attnpress/device/dropout.cuh"
+
+KERNELS = [
+    ("flash_fwd_hdim64_bf16_window_sm80", ""),
+    ("flash_fwd_hdim72_fp16_window_sm90", "m192n48s3"),
+    ("flash_fwd_split_hdim64_fp16_window_decode_sm80", ""),
+    ("flash_fwd_hdim40_fp16_softcap_biasfp16_sm80", ""),
+    ("flash_fwd_hdim72_bf16_softcap_biasfp32_sm90", "m128n80s2"),
+    ("flash_fwd_hdim40_bf16_alibi_biasbf16_sm80", ""),
+    ("flash_fwd_hdim40_fp16_alibi_biasbf16_sm90", "m128n64s2"),
+    ("flash_fwd_hdim64_bf16_causal_dropout_sm80", ""),
+    ("flash_fwd_hdim64_fp16_dropout_sm90", "m128n80s2"),
+    ("flash_fwd_split_hdim72_bf16_window_alibi_dropout_decode_sm80", ""),
+]
+"""Each feature on both architectures; a bias in each dtype; split and not; whole tiles and small
+row blocks; one to three consumers."""
+
+CAP_SM80 = """\
+//% if softcap
+    cap_scores(score[m], S_TILES, &args->score);
+//% endif
+"""
+ADD_SM80 = """\
+      add_alibi(score[m], S_TILES, half, row, first_key + lane % 4 * 2);
+//% endif
+    }
+//% endif
+"""
+CAP_SM90 = """\
+//% if softcap
+  cap_scores(score, S_TILES, &fwd->score);
+//% endif
+"""
+SUM_SM90 = "  take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2);\n"
+
+MUTATIONS = [
+    # ---- Windows ----
+    Mutation(
+        "window: a key too many at the left",
+        SCORE,
+        "center - args->window_left",
+        "center - args->window_left - 1",
+    ),
+    Mutation(
+        "window: a key too few at the left",
+        SCORE,
+        "center - args->window_left",
+        "center - args->window_left + 1",
+    ),
+    Mutation(
+        "window: a key too many at the right", SCORE, "center + 1 + args", "center + 2 + args"
+    ),
+    Mutation("window: a key too few at the right", SCORE, "center + 1 + args", "center + args"),
+    Mutation(
+        "window: the right end in 32 bits",
+        SCORE,
+        "(int64_t)center + 1 + args->window_right",
+        "(int64_t)(int)((uint32_t)center + 1u + (uint32_t)args->window_right)",
+    ),
+    Mutation(
+        "window: begins before the first key",
+        SCORE,
+        "max((int64_t)center - args->window_left, (int64_t)0)",
+        "(int64_t)center - args->window_left",
+    ),
+    Mutation(
+        "window: aligned at the top left", SCORE, "position + args->window_center", "position"
+    ),
+    Mutation(
+        "chunk: one key late",
+        SCORE,
+        "center - center % args->window_chunk",
+        "center - center % args->window_chunk + 1",
+    ),
+    Mutation(
+        "chunk: a key too many",
+        SCORE,
+        "chunk + args->window_chunk",
+        "chunk + args->window_chunk + 1",
+    ),
+    Mutation(
+        "chunk: queries before the first key see one",
+        SCORE,
+        "min(end, center < 0 ? (int64_t)0 : chunk",
+        "min(end, chunk",
+    ),
+    Mutation("window: the left end is not masked", SCORE, "other < row.key_begin", "false"),
+    Mutation(
+        "window: the left end is not masked, by bits",
+        SCORE,
+        "row.key_begin > 0 ? keys_before(row.key_begin - key) : 0",
+        "0",
+    ),
+    Mutation(
+        "window: the left end's blocks count as whole, sm80",
+        FWD,
+        " || n * BLOCK_N < unmasked.begin",
+        "",
+    ),
+    Mutation(
+        "window: the left end's blocks count as whole, sm90",
+        FWD_SM90,
+        " || walk->n * BLOCK_N < walk->unmasked.begin",
+        "",
+    ),
+    Mutation(
+        "window: keys of all begin with the first row's",
+        WORK,
+        "{last.key_begin, first.key_end}",
+        "{first.key_begin, first.key_end}",
+    ),
+    Mutation(
+        "window: keys of some begin with the last row's",
+        WORK,
+        "{first.key_begin, last.key_end}",
+        "{last.key_begin, last.key_end}",
+    ),
+    Mutation("window: all blocks from the first key on", WORK, "{keys.begin / block_n,", "{0,"),
+    Mutation(
+        "window: a block cut off at the left",
+        WORK,
+        "{keys.begin / block_n,",
+        "{ceil_div(keys.begin, block_n),",
+    ),
+    Mutation(
+        "window: splits count from the first key",
+        WORK,
+        "blocks.begin + split * per_split",
+        "split * per_split",
+    ),
+    Mutation(
+        "window: ring from the first key, sm80",
+        FWD,
+        "block_begin = blocks.begin;",
+        "block_begin = 0;",
+    ),
+    Mutation(
+        "consumers do not let the left end's blocks pass",
+        FWD_SM90,
+        "for (; unseen > 0; --unseen)",
+        "for (; unseen > 1000000; --unseen)",
+    ),
+    Mutation(
+        "a block at the left end too few passes",
+        FWD_SM90,
+        "for (; unseen > 0;",
+        "for (; unseen > 1;",
+    ),
+    Mutation(
+        "the stream goes on over blocks that were not let pass",
+        FWD_SM90,
+        "if (unseen > 0 || !more ||",
+        "if (!more ||",
+    ),
+    Mutation(
+        "Q is given back a block late",
+        FWD_SM90,
+        'walk.n == ${ "walk.block_begin" if mask == "window" else "walk.unit.blocks.begin" });\n'
+        "        take_scores",
+        "walk.n == walk.unit.blocks.begin);\n        take_scores",
+    ),
+    # ---- Softcap ----
+    Mutation("softcap is left out, sm80", BLOCK, CAP_SM80, ""),
+    Mutation("softcap is left out, sm90", FWD_SM90, CAP_SM90, ""),
+    Mutation("softcap after the bias, sm80", BLOCK, ADD_SM80, ADD_SM80 + CAP_SM80),
+    Mutation(
+        "softcap after the bias alone, sm90",
+        FWD_SM90,
+        CAP_SM90,
+        '//% if bias != "none"\n  for (int half = 0; half < 2; ++half)\n'
+        "    add_bias(score, bias[half], BIAS, S_TILES, half, 1.0f / fwd->scale);\n//% endif\n"
+        + CAP_SM90
+        + '//% if bias != "none"\n  for (int half = 0; half < 2; ++half)\n'
+        "    add_bias(score, bias[half], BIAS, S_TILES, half, -fwd->score.units_per_natural);\n"
+        "//% endif\n",
+    ),
+    Mutation("the cap is not divided by", MODIFY, "score[i] * args->softcap_scale", "score[i]"),
+    # ---- ALiBi ----
+    Mutation("sign of the slope", MODIFY, "-= row.slope", "+= row.slope"),
+    Mutation(
+        "distance from the wrong row",
+        MODIFY,
+        "row.center = position + args->seqlen_k - args->seqlen_q",
+        "row.center = position",
+    ),
+    Mutation("distance with its sign", MODIFY, "fabsf(distance", "(distance"),
+    Mutation("slope of the first head", MODIFY, "head * score->alibi_head_stride", "0"),
+    Mutation("slope of the first batch", MODIFY, "batch * score->alibi_batch_stride", "0"),
+    Mutation(
+        "slope in natural units", MODIFY, "        score->units_per_natural;", "        1.0f;"
+    ),
+    Mutation(
+        "distance from the tile's first key",
+        BLOCK,
+        "row, first_key + lane % 4 * 2",
+        "row, first_key",
+    ),
+    Mutation(
+        "distance from the wrong block",
+        FWD_SM90,
+        "this_key = first_key + threadIdx.x % 4 * 2",
+        "this_key = first_key + BLOCK_N + threadIdx.x % 4 * 2",
+    ),
+    Mutation(
+        "distance beside the diagonal, on the other side", MODIFY, "row.slope * side", "row.slope"
+    ),
+    Mutation(
+        "distance beside the diagonal, without the row's share",
+        MODIFY,
+        "return slope * (float)(key - row.center)",
+        "return slope * (float)key",
+    ),
+    Mutation(
+        "keys of the diagonal count as beside it",
+        FWD_SM90,
+        "first_key + BLOCK_N - 1 <= walk->centers.begin",
+        "first_key + BLOCK_N - 1 <= walk->centers.end",
+    ),
+    Mutation(
+        "keys behind the first row count as beside the diagonal",
+        FWD_SM90,
+        "first_key >= walk->centers.end",
+        "first_key >= walk->centers.begin",
+    ),
+    Mutation(
+        "scores without their offset",
+        SOFTMAX,
+        "(base - offset[half]) * scale_log2",
+        "base * scale_log2",
+    ),
+    Mutation(
+        "a maximum of lanes that differ in their offsets",
+        SOFTMAX,
+        "quad_max(fmaxf(reference[half], maximum + offset[half]))",
+        "fmaxf(reference[half], quad_max(maximum) + offset[half])",
+    ),
+    Mutation(
+        "the bias of the next block is not copied",
+        FWD_SM90,
+        "      start_block_bias(walk, fwd, shared, consumer, walk->n - 1);",
+        "      start_block_bias(walk, fwd, shared, consumer, walk->n);",
+    ),
+    # ---- Bias ----
+    Mutation(
+        "bias row of the wrong head",
+        MODIFY,
+        "head * score->bias_head_stride",
+        "max(head - 1, 0) * score->bias_head_stride",
+    ),
+    Mutation("bias of the first batch", MODIFY, "batch * score->bias_batch_stride", "0"),
+    Mutation(
+        "bias rows in 32 bits",
+        MODIFY,
+        "position * score->bias_row_stride",
+        "(int)(position * score->bias_row_stride)",
+    ),
+    Mutation(
+        "bias keys in 32 bits",
+        MODIFY,
+        "other * args->bias_key_stride",
+        "(int)(other * args->bias_key_stride)",
+    ),
+    Mutation(
+        "bias of rows that are not there", MODIFY, "min(position, args->seqlen_q - 1)", "position"
+    ),
+    Mutation("bias of keys that are not there", MODIFY, "if (other < seqlen_k)", "if (true)"),
+    Mutation("bias in pairs, always", MODIFY, "args->bias_alignment > 0 && whole", "whole"),
+    Mutation(
+        "bias in pairs past the end",
+        MODIFY,
+        "args->bias_alignment > 0 && whole",
+        "args->bias_alignment > 0",
+    ),
+    Mutation(
+        "bias is copied, always",
+        FWD_SM90,
+        "if (score->bias_alignment < 2)\n    return;",
+        "",
+    ),
+    Mutation("bias is copied past the end", MODIFY, "from, there * 2)", "from, 16)"),
+    Mutation("bias of rows that are not there is copied", MODIFY, "min(row, rows - 1)", "row"),
+    Mutation(
+        "no wait for the copy of the bias",
+        FWD_SM90,
+        "    cp_async_wait(0);\n    __syncwarp();\n    add_copied",
+        "    __syncwarp();\n    add_copied",
+    ),
+    Mutation(
+        "lanes do not wait for each other's copies of the bias",
+        FWD_SM90,
+        "    cp_async_wait(0);\n    __syncwarp();\n    add_copied",
+        "    cp_async_wait(0);\n    add_copied",
+    ),
+    Mutation(
+        "bias is copied over what is still read",
+        FWD_SM90,
+        "  __syncwarp();\n  copy_bias_async",
+        "  copy_bias_async",
+    ),
+    Mutation(
+        "bias of another consumer",
+        FWD_SM90,
+        "(consumer * 64 + threadIdx.x / 32 % 4 * 16) * BIAS_ROW_BYTES",
+        "(threadIdx.x / 32 % 4 * 16) * BIAS_ROW_BYTES",
+    ),
+    Mutation(
+        "copied bias of the wrong half",
+        MODIFY,
+        "score + (tile + i / 2) * 4 + i % 2 * 2",
+        "score + (tile + i / 2) * 4 + (1 - i % 2) * 2",
+    ),
+    Mutation(
+        "copied bias of the first batch",
+        FWD_SM90,
+        "walk->unit.batch * score->bias_batch_stride +",
+        "",
+    ),
+    Mutation(
+        "copied bias of rows in 32 bits",
+        FWD_SM90,
+        "first * score->bias_row_stride;",
+        "(int)(first * score->bias_row_stride);",
+    ),
+    Mutation(
+        "bias of two keys, exchanged", MODIFY, "pair[0] | pair[1] << 16", "pair[1] | pair[0] << 16"
+    ),
+    Mutation("bias of 16 bits, both the lower", MODIFY, "widen_high(narrow", "widen_low(narrow"),
+    Mutation("bias in natural units", MODIFY, "bias[tile]) * units;", "bias[tile]);", 0),
+    Mutation(
+        "bias of the wrong half, sm90",
+        FWD_SM90,
+        "walk->score_rows[half].bias",
+        "walk->score_rows[0].bias",
+    ),
+    Mutation(
+        "bias of the wrong block, sm90",
+        FWD_SM90,
+        "const int key = walk->n * BLOCK_N",
+        "const int key = 0 * BLOCK_N",
+    ),
+    Mutation(
+        "a block of -inf in the bias makes NaN",
+        BLOCK,
+        'if mask == "window" or bias != "none" else',
+        'if mask == "window" else',
+        0,
+    ),
+    # ---- Sinks ----
+    Mutation("sink counted twice", EPILOGUE, "+ exp2_approx(sink", "+ 2.0f * exp2_approx(sink"),
+    Mutation("sink counted in each split", EPILOGUE, "!split && args->sinks", "args->sinks"),
+    Mutation("sink not counted where split", COMBINE, "args.sinks != nullptr", "false"),
+    Mutation("sink of the first head", EPILOGUE, "min(head, heads - 1) * stride", "0"),
+    Mutation(
+        "sinks without their stride",
+        EPILOGUE,
+        "min(head, heads - 1) * stride",
+        "min(head, heads - 1)",
+    ),
+    Mutation("sink in units of log2", EPILOGUE, "[at] * LOG2_E", "[at]"),
+    Mutation("sink of 16 bits in units of log2", EPILOGUE, "<< 16)) * LOG2_E", "<< 16))"),
+    Mutation("sink's dtype", EPILOGUE, "dtype == 1 ?", "dtype == 2 ?"),
+    Mutation(
+        "O is not brought to the sink", EPILOGUE, "normalizer(sum) * factor", "normalizer(sum)"
+    ),
+    Mutation(
+        "lse without the sink's maximum",
+        EPILOGUE,
+        "natural_lse(maximum, sum)",
+        "natural_lse(reference, sum)",
+    ),
+    Mutation(
+        "no keys and no sink make NaN",
+        EPILOGUE,
+        "base = finite_base(maximum)",
+        "base = maximum",
+    ),
+    # ---- Dropout ----
+    Mutation(
+        "decisions by tile, not by position",
+        DROPOUT,
+        "at.counter[0] += (uint32_t)key / 16 * 32;",
+        "",
+    ),
+    Mutation(
+        "decisions by block, sm80",
+        BLOCK,
+        "drop_block(score, place, args, n * BLOCK_N + place",
+        "drop_block(score, place, args, place",
+        0,
+    ),
+    Mutation("decisions of a row block's first rows", DROPOUT, "(uint32_t)row / 16", "0u"),
+    Mutation("decisions of the first head", DROPOUT, "(uint32_t)head", "0u"),
+    Mutation(
+        "decisions of the first batch, sm80",
+        BLOCK,
+        "place->batch * args->heads_q + place->first_head",
+        "(int64_t)place->first_head",
+    ),
+    Mutation(
+        "decisions of the first batch, sm90",
+        FWD_SM90,
+        "walk->unit.batch * (int64_t)fwd->heads_q + walk->unit.tile_head",
+        "(int64_t)walk->unit.tile_head",
+    ),
+    Mutation(
+        "decisions of the next rows, sm90",
+        FWD_SM90,
+        "walk->rows[0].position - threadIdx.x % 32 / 4",
+        "walk->rows[0].position - threadIdx.x % 32 / 4 + 16",
+    ),
+    Mutation(
+        "decisions of the other keys",
+        DROPOUT,
+        "(tile + i / 2) * 4 + i % 2 * 2",
+        "(tile + i % 2) * 4 + i / 2 * 2",
+    ),
+    Mutation("decisions with a round too few", DROPOUT, "round < 7", "round < 6"),
+    Mutation(
+        "decisions with the same key in each round",
+        DROPOUT,
+        "at->key[1] + round * 0xBB67AE85u",
+        "at->key[1]",
+    ),
+    Mutation(
+        "decisions without the offset",
+        DROPOUT,
+        "(uint32_t)head, seed->offset",
+        "(uint32_t)head, 0u",
+    ),
+    Mutation(
+        "decisions without the offset's upper half", DROPOUT, " + (uint32_t)(offset >> 32)", ""
+    ),
+    Mutation(
+        "the seed in memory is not read",
+        DROPOUT,
+        "args->dropout_seed_and_offset != nullptr",
+        "false",
+    ),
+    Mutation(
+        "threshold one too high",
+        DROPOUT,
+        "word[i] << 16 < threshold << 16",
+        "word[i] << 16 <= threshold << 16",
+    ),
+    Mutation(
+        "threshold of a hundredth more, sm80",
+        BLOCK,
+        "args->score.dropout_threshold",
+        "args->score.dropout_threshold + 655",
+    ),
+    Mutation(
+        "threshold of a hundredth more, sm90",
+        FWD_SM90,
+        "fwd->score.dropout_threshold",
+        "fwd->score.dropout_threshold + 655",
+    ),
+    Mutation(
+        "what is kept is not scaled",
+        EPILOGUE,
+        "end.normalize *= args->dropout_scale",
+        "end.normalize *= 1.0f",
+    ),
+    Mutation(
+        "dropout before the sum, sm80",
+        BLOCK,
+        "//% if warps_n > 1\n  online_softmax(",
+        "//% if dropout\n  drop_block(score, place, args, n * BLOCK_N + place->first_key);\n"
+        "  for (int i = 0; i < M_TILES * S_TILES * 4; ++i)\n"
+        "    if (score[i / (S_TILES * 4)][i % (S_TILES * 4)] == 0.0f)\n"
+        "      score[i / (S_TILES * 4)][i % (S_TILES * 4)] = -INF;\n//% endif\n"
+        "//% if warps_n > 1\n  online_softmax(",
+    ),
+    Mutation(
+        "dropout before the sum, sm90",
+        FWD_SM90,
+        SUM_SM90 + "//% endif\n",
+        "//% if dropout\n"
+        "  const Philox early = dropout_rows(\n"
+        "      seed, walk->unit.batch * (int64_t)fwd->heads_q + walk->unit.tile_head,\n"
+        "      walk->rows[0].position - threadIdx.x % 32 / 4, threadIdx.x % 32);\n"
+        "  drop_probabilities(score, S_TILES, early, walk->n * BLOCK_N,\n"
+        "                     fwd->score.dropout_threshold);\n"
+        "  for (int i = 0; i < S_TILES * 4; ++i)\n"
+        "    if (score[i] == 0.0f)\n"
+        "      score[i] = -INF;\n//% endif\n" + SUM_SM90 + "//% endif\n",
+    ),
+    Mutation("decided too early, sm90", FWD_SM90, "at, walk->n * BLOCK_N, fwd", "at, 0, fwd"),
+]
