@@ -1,36 +1,63 @@
 /* attnpress compile. */
 #define _GNU_SOURCE
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "handle.h"
+#include "model.h"
 #include "press/info.h"
 #include "press/registry.h"
 #include "press/target.h"
 #include "tool.h"
 
+/* What the words ask for. */
+typedef struct request {
+  const char *cache_dir;
+  char **stems;
+  int stem_count, dry_run;
+  tool_shape shape;
+} request;
+
 static void print_help(void) {
   printf(
-      "usage: attnpress compile STEM... [--target sm_NN] [--cache-dir DIR]\n\n"
+      "usage: attnpress compile STEM[:TARGET]... [--target sm_NN] [--cache-dir DIR]\n"
+      "       attnpress compile --hdim D --target sm_NN [--dtype bf16] [--causal] [--heads N] ...\n"
+      "       attnpress compile --config config.json --target sm_NN\n\n"
       "Makes sure that kernels are linked in or cached, compiling what is missing, and prints for\n"
       "each where it came from, the time that took, its size, and the registers and spills (local\n"
       "memory, bytes) of a thread.\n\n"
-      "  --target sm_NN   what to compile for; otherwise the present GPU's, or the stem's own\n"
-      "  --cache-dir DIR  another cache than the default one\n\n"
-      "A stem is such as flash_fwd_hdim72_bf16_causal_sm80.\n");
+      "By name: a stem is such as flash_fwd_hdim72_bf16_causal_sm80.\n"
+      "By shape: every kernel that calls of this shape may launch on such a device, with any "
+      "batch\n"
+      "and lengths, is planned as a call plans it. No GPU is needed.\n\n"
+      "  --target sm_NN    what to compile for; otherwise the present GPU's, or a stem's own\n"
+      "  --cache-dir DIR   another cache than the default one\n"
+      "  --hdim D          head dim of Q and K\n"
+      "  --hdim-v D        head dim of V (that of Q and K)\n"
+      "  --dtype fp16|bf16 (bf16)\n"
+      "  --causal          under the causal mask; otherwise every query sees every key\n"
+      "  --heads N         query heads (1), and\n"
+      "  --kv-heads N      key heads (as many)\n"
+      "  --batch N, --seqlen-q N, --seqlen-k N\n"
+      "                    the most that a call has; otherwise any\n"
+      "  --config FILE     head dims, heads, dtype and mask of a transformers model\n"
+      "  --dry-run         only print which kernels these are, and where they are now\n");
 }
 
-static void nvrtc_log(void *user, int level, const char *message) {
+/** Warnings, and a line before each compile begins. */
+static void print_line(void *user, int level, const char *message) {
   (void)user;
-  if (level == ATTNPRESS_LOG_WARNING)
+  if (level == ATTNPRESS_LOG_WARNING || strstr(message, ": compiling") != NULL)
     fprintf(stderr, "attnpress compile: %s\n", message);
 }
 
 /** A handle for the present GPU, or for none. */
-static attnpress_status make_handle(const char *cache_dir, attnpress_handle **handle) {
+static attnpress_status make_handle(const request *r, attnpress_handle **handle) {
   attnpress_options options = ATTNPRESS_OPTIONS_INIT;
-  options.cache_dir = cache_dir;
-  options.log = nvrtc_log;
+  options.cache_dir = r->cache_dir;
+  options.log = print_line;
+  options.backend = r->shape.given ? ATTNPRESS_COMPILE_ONLY : ATTNPRESS_CUDA;
   attnpress_status status = attnpress_create(handle, &options);
   if (status == ATTNPRESS_NO_DRIVER) {
     options.backend = ATTNPRESS_COMPILE_ONLY;
@@ -39,74 +66,167 @@ static attnpress_status make_handle(const char *cache_dir, attnpress_handle **ha
   return status;
 }
 
-static int compile_one(attnpress_handle *handle, const char *stem, const char *target, int width) {
+/* ---- One kernel ------------------------------------------------------------------------------ */
+
+static void print_titles(int width) {
+  printf("%-*s  %-8s  %-9s %9s %9s %10s %7s\n", width, "kernel", "target", "from", "ms", "bytes",
+         "registers", "spills");
+}
+
+static void print_kernel(const attnpress_info *info, double ms, int width) {
+  char spills[16] = "?", registers[16] = "?", bytes[24] = "?", time[24] = "-";
+  if (info->registers > 0)
+    snprintf(registers, sizeof registers, "%d", (int)info->registers);
+  if (info->spill_bytes >= 0)
+    snprintf(spills, sizeof spills, "%d", (int)info->spill_bytes);
+  if (info->cubin_bytes > 0)
+    snprintf(bytes, sizeof bytes, "%zu", info->cubin_bytes);
+  if (ms >= 0)
+    snprintf(time, sizeof time, "%.1f", ms);
+  printf("%-*s  %-8s  %-9s %9s %9s %10s %7s\n", width, info->stem, info->target,
+         ap_origin_name(info->origin), time, bytes, registers, spills);
+  fflush(stdout);
+}
+
+static int compile_one(attnpress_handle *handle, const char *stem, const char *target, int width,
+                       int32_t *origin) {
   attnpress_info info = ATTNPRESS_INFO_INIT;
   const double begin_ms = tool_now_ms();
   const attnpress_status status = attnpress_compile(handle, stem, target, &info);
-  const double ms = tool_now_ms() - begin_ms;
-  if (info.cubin_bytes != 0) {
-    char spills[16] = "?", registers[16] = "?";
-    if (info.registers > 0)
-      snprintf(registers, sizeof registers, "%d", (int)info.registers);
-    if (info.spill_bytes >= 0)
-      snprintf(spills, sizeof spills, "%d", (int)info.spill_bytes);
-    printf("%-*s  %-8s  %-9s %9.1f %9zu %10s %7s\n", width, info.stem, info.target,
-           ap_origin_name(info.origin), ms, info.cubin_bytes, registers, spills);
-    fflush(stdout);
-  }
+  if (info.cubin_bytes != 0)
+    print_kernel(&info, tool_now_ms() - begin_ms, width);
+  *origin = info.origin;
   return status == ATTNPRESS_OK ? TOOL_OK : tool_fail("compile", status);
 }
 
+/* ---- By name --------------------------------------------------------------------------------- */
+
+/** STEM:TARGET is divided where it stands; *target is the second, or what --target says. */
+static int check_stem(char *word, const char *given, const char **target) {
+  ap_variant variant;
+  char *colon = strchr(word, ':');
+  *target = given;
+  if (colon != NULL) {
+    *colon = '\0';
+    *target = colon + 1;
+  }
+  const attnpress_status status = ap_variant_parse(word, &variant);
+  return status == ATTNPRESS_OK ? TOOL_OK : tool_fail("compile", status);
+}
+
+static int compile_stems(attnpress_handle *handle, request *r) {
+  const char *targets[r->stem_count];
+  int width = (int)strlen("kernel"), result = TOOL_OK;
+  for (int i = 0; i < r->stem_count; ++i) {
+    int status = check_stem(r->stems[i], r->shape.target, &targets[i]);
+    if (status == TOOL_OK)
+      status = tool_check_target("compile", targets[i]);
+    if (status != TOOL_OK)
+      return status;
+    width = (int)strlen(r->stems[i]) > width ? (int)strlen(r->stems[i]) : width;
+  }
+  print_titles(width);
+  for (int i = 0; i < r->stem_count; ++i) {
+    int32_t origin;
+    const int one = compile_one(handle, r->stems[i], targets[i], width, &origin);
+    if (one != TOOL_OK)
+      result = one;
+  }
+  return result;
+}
+
+/* ---- By shape -------------------------------------------------------------------------------- */
+
+static attnpress_status plan_shape(attnpress_handle *handle, const request *r,
+                                   attnpress_plan **plan) {
+  const attnpress_forward_args args = tool_shape_args(&r->shape);
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  options.target = r->shape.target;
+  options.range = ATTNPRESS_UP_TO;
+  return attnpress_plan_forward(handle, &args, &options, plan);
+}
+
+static int compile_shape(attnpress_handle *handle, const request *r) {
+  attnpress_plan *plan;
+  int width = (int)strlen("kernel"), result = TOOL_OK, compiled = 0;
+  attnpress_status status = plan_shape(handle, r, &plan);
+  if (status != ATTNPRESS_OK)
+    return tool_fail("compile", status);
+  const int count = attnpress_plan_launch_count(plan);
+  attnpress_info *infos = calloc((size_t)count, sizeof *infos);
+  for (int i = 0; i < count && infos != NULL && status == ATTNPRESS_OK; ++i) {
+    infos[i] = (attnpress_info)ATTNPRESS_INFO_INIT;
+    status = attnpress_plan_launch(plan, i, &infos[i]);
+    width = (int)strlen(infos[i].stem) > width ? (int)strlen(infos[i].stem) : width;
+  }
+  if (infos == NULL || status != ATTNPRESS_OK)
+    result = status != ATTNPRESS_OK ? tool_fail("compile", status) : TOOL_FAILED;
+  if (result == TOOL_OK)
+    print_titles(width);
+  for (int i = 0; i < count && infos != NULL && status == ATTNPRESS_OK; ++i) {
+    int32_t origin = infos[i].origin;
+    int one = TOOL_OK;
+    if (r->dry_run)
+      print_kernel(&infos[i], -1, width);
+    else
+      one = compile_one(handle, infos[i].stem, infos[i].target, width, &origin);
+    result = one != TOOL_OK ? one : result;
+    compiled += origin == ATTNPRESS_ORIGIN_JIT;
+  }
+  if (result == TOOL_OK)
+    printf("%d kernels for %s: %d %s, %d linked in or cached\n", count, r->shape.target, compiled,
+           r->dry_run ? "would be compiled" : "compiled", count - compiled);
+  free(infos);
+  attnpress_plan_destroy(plan);
+  return result;
+}
+
+/* ---- Words ----------------------------------------------------------------------------------- */
+
+/** TOOL_OK where argv[*i] is an option and its value is allowed; TOOL_FAILED: it is no option. */
+static int read_option(int argc, char **argv, int *i, request *r) {
+  const char *value;
+  if ((value = tool_option(argc, argv, i, "--cache-dir")) != NULL) {
+    r->cache_dir = value;
+    return *value ? TOOL_OK : tool_usage("compile", "--cache-dir needs a directory");
+  }
+  if (strcmp(argv[*i], "--dry-run") == 0) {
+    r->dry_run = 1;
+    return TOOL_OK;
+  }
+  return tool_shape_option("compile", argc, argv, i, &r->shape);
+}
+
 int ap_tool_compile(int argc, char **argv) {
-  const char *target = NULL, *cache_dir = NULL, *value;
-  int count = 0, width = (int)strlen("kernel");
+  request r = {.stems = argv + 1};
   for (int i = 1; i < argc; ++i) {
     if (tool_is_help(argv[i])) {
       print_help();
       return TOOL_OK;
     }
-    if ((value = tool_option(argc, argv, &i, "--target")) != NULL) {
-      if (*value == '\0')
-        return tool_usage("compile", "--target needs a value such as sm_90");
-      target = value;
-    } else if ((value = tool_option(argc, argv, &i, "--cache-dir")) != NULL) {
-      if (*value == '\0')
-        return tool_usage("compile", "--cache-dir needs a directory");
-      cache_dir = value;
-    } else if (argv[i][0] == '-') {
+    const int option = read_option(argc, argv, &i, &r);
+    if (option == TOOL_USAGE)
+      return option;
+    if (option == TOOL_OK)
+      continue;
+    if (argv[i][0] == '-')
       return tool_usage("compile", "\"%s\" is not an option", argv[i]);
-    } else {
-      ap_variant variant;
-      const attnpress_status status = ap_variant_parse(argv[i], &variant);
-      if (status != ATTNPRESS_OK)
-        return tool_fail("compile", status);
-      argv[1 + count++] = argv[i]; /* the stems move to the front */
-      if ((int)strlen(argv[count]) > width)
-        width = (int)strlen(argv[count]);
-    }
+    r.stems[r.stem_count++] = argv[i]; /* the stems move to the front */
   }
-  if (count == 0)
-    return tool_usage("compile", "the name of a kernel is missing");
-  if (target != NULL && ap_find_target(target) == NULL) {
-    const char *names[16];
-    char text[128];
-    for (size_t i = 0; i < ap_targets_count; ++i)
-      names[i] = ap_targets[i].name;
-    tool_join(text, sizeof text, names, ap_targets_count);
-    return tool_usage("compile", "target \"%s\" is unknown: targets are %s", target, text);
+  if (r.shape.given && r.stem_count > 0)
+    return tool_usage("compile", "\"%s\" is a name, and a shape was given as well", r.stems[0]);
+  if (!r.shape.given && r.stem_count == 0)
+    return tool_usage("compile", "the name of a kernel is missing, or a shape (--hdim)");
+  if (!r.shape.given && r.dry_run)
+    return tool_usage("compile", "--dry-run goes with a shape");
+  int result = r.shape.given ? tool_shape_complete("compile", &r.shape) : TOOL_OK;
+  attnpress_handle *handle = NULL;
+  if (result == TOOL_OK) {
+    const attnpress_status status = make_handle(&r, &handle);
+    result = status == ATTNPRESS_OK ? TOOL_OK : tool_fail("compile", status);
   }
-  attnpress_handle *handle;
-  const attnpress_status status = make_handle(cache_dir, &handle);
-  if (status != ATTNPRESS_OK)
-    return tool_fail("compile", status);
-  printf("%-*s  %-8s  %-9s %9s %9s %10s %7s\n", width, "kernel", "target", "from", "ms", "bytes",
-         "registers", "spills");
-  int result = TOOL_OK;
-  for (int i = 1; i <= count; ++i) {
-    const int one = compile_one(handle, argv[i], target, width);
-    if (one != TOOL_OK)
-      result = one;
-  }
+  if (result == TOOL_OK)
+    result = r.shape.given ? compile_shape(handle, &r) : compile_stems(handle, &r);
   attnpress_destroy(handle);
   return result;
 }

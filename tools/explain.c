@@ -1,0 +1,377 @@
+/* attnpress explain: what a call runs, why that, and what bounds it. Nothing is compiled or run. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../generated/families.h"
+#include "cuda/device.h"
+#include "handle.h"
+#include "model.h"
+#include "press/info.h"
+#include "press/target.h"
+#include "tool.h"
+
+enum { LAUNCHES_MAX = 4, REASONS_MAX = 12, REASON_BYTES = 256 };
+
+/* What a device gives, where the vendor's data sheet says it: dense products of bf16 with fp32 sums, and
+ * its memory (A100 80 GB SXM, RTX A6000, H100 SXM). */
+static const struct peak {
+  int capability;
+  const char *name;
+  double tflops, gb_s;
+} peaks[] = {{80, "A100 80 GB SXM", 312, 2039},
+             {86, "RTX A6000", 154.8, 768},
+             {90, "H100 SXM", 989.4, 3352}};
+
+typedef struct launch {
+  attnpress_info info;
+  int blocks_per_sm;
+  const char *limited_by;
+  double waves, last_fill; /* of the last wave */
+} launch;
+
+typedef struct explanation {
+  tool_shape shape;
+  ap_device device;
+  int launches;
+  launch launch[LAUNCHES_MAX];
+  size_t workspace_bytes;
+  int reasons;
+  char reason[REASONS_MAX][REASON_BYTES];
+  double flops, bytes, tflops, gb_s; /* the last two 0: not known */
+  const char *peak_name;
+} explanation;
+
+static void print_help(void) {
+  printf(
+      "usage: attnpress explain --hdim D [--seqlen-q N] [--seqlen-k N] [--batch N] [--heads N]\n"
+      "                         [--kv-heads N] [--causal] [--dtype bf16] [--num-splits N]\n"
+      "                         [--config FILE] [--target sm_NN] [--tflops X] [--gb-s X]\n"
+      "                         [--cache-dir DIR] [--json]\n\n"
+      "Says which kernels a forward call launches on a device, why these, where they are now, how\n"
+      "many thread blocks an SM holds and how they fill it, and the time that neither products "
+      "nor\n"
+      "memory allow to be less. Compiles nothing and needs no GPU.\n\n"
+      "  --seqlen-q N   queries (1024), and\n"
+      "  --seqlen-k N   keys (as many)\n"
+      "  --tflops X     products of the device, in TFLOP/s, and\n"
+      "  --gb-s X       its memory, in GB/s; otherwise those of a data sheet, where known\n"
+      "  --json         one JSON object\n"
+      "Other options as in attnpress compile --help.\n");
+}
+
+/* ---- What runs ------------------------------------------------------------------------------- */
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+/** Thread blocks that an SM holds, and what keeps it from more. */
+static void occupy(const ap_device *device, launch *l) {
+  enum { RESERVED_SMEM_BYTES = 1024, SM_REGISTERS = 65536, SM_BLOCKS = 32, GRANULE = 8 };
+  const attnpress_info *info = &l->info;
+  const struct {
+    const char *name;
+    int blocks;
+  } limits[] = {
+      {"thread blocks of an SM", SM_BLOCKS},
+      {"threads", device->threads_per_sm / info->threads},
+      {"shared memory", device->smem_per_sm_bytes / (info->smem_bytes + RESERVED_SMEM_BYTES)},
+      {"registers",
+       info->registers > 0
+           ? SM_REGISTERS / (info->threads * (int)(ceil_div(info->registers, GRANULE) * GRANULE))
+           : SM_BLOCKS},
+  };
+  l->blocks_per_sm = limits[0].blocks;
+  l->limited_by = limits[0].name;
+  for (size_t i = 1; i < sizeof limits / sizeof *limits; ++i)
+    if (limits[i].blocks < l->blocks_per_sm) {
+      l->blocks_per_sm = limits[i].blocks;
+      l->limited_by = limits[i].name;
+    }
+  l->blocks_per_sm = l->blocks_per_sm > 0 ? l->blocks_per_sm : 1;
+  const int64_t slots = (int64_t)device->sm_count * l->blocks_per_sm;
+  const int64_t waves = ceil_div(info->grid, slots);
+  l->waves = (double)info->grid / (double)slots;
+  l->last_fill = waves > 0 ? (double)(info->grid - (waves - 1) * slots) / (double)slots : 0;
+}
+
+static attnpress_status make_plan(attnpress_handle *handle, const tool_shape *shape,
+                                  attnpress_plan **plan) {
+  const attnpress_forward_args args = tool_shape_args(shape);
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  options.target = shape->target;
+  return attnpress_plan_forward(handle, &args, &options, plan);
+}
+
+static attnpress_status describe(attnpress_handle *handle, explanation *e) {
+  attnpress_plan *plan;
+  attnpress_status status = make_plan(handle, &e->shape, &plan);
+  if (status != ATTNPRESS_OK)
+    return status;
+  e->launches = attnpress_plan_launch_count(plan);
+  e->launches = e->launches < LAUNCHES_MAX ? e->launches : LAUNCHES_MAX;
+  status = attnpress_plan_workspace_bytes(plan, &e->workspace_bytes);
+  for (int i = 0; i < e->launches && status == ATTNPRESS_OK; ++i) {
+    e->launch[i].info = (attnpress_info)ATTNPRESS_INFO_INIT;
+    status = attnpress_plan_launch(plan, i, &e->launch[i].info);
+    occupy(&e->device, &e->launch[i]);
+  }
+  attnpress_plan_destroy(plan);
+  return status;
+}
+
+/* ---- Why ------------------------------------------------------------------------------------- */
+
+static void say(explanation *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(explanation *e, const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  if (e->reasons < REASONS_MAX)
+    vsnprintf(e->reason[e->reasons++], REASON_BYTES, format, values);
+  va_end(values);
+}
+
+/** The first launch of the shape with something changed; 0: there is none. */
+static int first_launch(const tool_shape *shape, int32_t arch_max, const char *cache_dir,
+                        attnpress_info *info) {
+  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
+  attnpress_handle *handle;
+  attnpress_plan *plan = NULL;
+  options.backend = ATTNPRESS_COMPILE_ONLY;
+  options.cache_dir = cache_dir;
+  options.arch_max = arch_max;
+  if (attnpress_create(&handle, &options) != ATTNPRESS_OK)
+    return 0;
+  *info = (attnpress_info)ATTNPRESS_INFO_INIT;
+  const int good = make_plan(handle, shape, &plan) == ATTNPRESS_OK &&
+                   attnpress_plan_launch_count(plan) > 0 &&
+                   attnpress_plan_launch(plan, 0, info) == ATTNPRESS_OK;
+  attnpress_plan_destroy(plan);
+  attnpress_destroy(handle);
+  return good;
+}
+
+/** The architecture of the kernel, and why not the other. */
+static void say_arch(explanation *e, const ap_variant *v, const char *cache_dir) {
+  const tool_shape *s = &e->shape;
+  const int32_t arch = v->axis[AP_ATTENTION_ARCH], group = s->heads / s->kv_heads;
+  attnpress_info other;
+  const ap_route *best = ap_next_route(v, e->device.capability, NULL);
+  if (arch == 90 && first_launch(s, 80, cache_dir, &other))
+    say(e, "sm90: Hopper's copy engine and matrix instructions; with arch_max 80 it would be %s",
+        other.stem);
+  if (best == NULL || best->arch == arch)
+    return;
+  if (s->hdim > AP_ATTENTION_SM90_HDIM_MAX || s->hdim_v > AP_ATTENTION_SM90_HDIM_MAX)
+    say(e, "not sm90: its head dims end at %d", AP_ATTENTION_SM90_HDIM_MAX);
+  else if (v->axis[AP_ATTENTION_DECODE])
+    say(e, "not sm90: it has no decode kernels");
+  else if (group > AP_ATTENTION_WARPGROUP_ROWS)
+    say(e, "not sm90: %d heads a key head do not fit a warpgroup's %d rows", (int)group,
+        AP_ATTENTION_WARPGROUP_ROWS);
+}
+
+static void say_rows(explanation *e, const ap_variant *v) {
+  const tool_shape *s = &e->shape;
+  const int32_t group = s->heads / s->kv_heads;
+  if (v->axis[AP_ATTENTION_DECODE])
+    say(e, "decode: %d queries x %d heads a key head are at most %d rows", (int)s->seqlen_q,
+        (int)group, AP_ATTENTION_DECODE_ROWS);
+  if (s->causal && s->seqlen_q == 1)
+    say(e, "full: a single query sees every key under the causal mask as well");
+}
+
+static void say_splits(explanation *e, const char *cache_dir) {
+  const int32_t splits = e->launch[0].info.num_splits;
+  const int64_t slots = (int64_t)e->device.sm_count * e->launch[0].blocks_per_sm;
+  tool_shape one = e->shape;
+  attnpress_info info;
+  one.num_splits = 1;
+  if (e->shape.num_splits != 0)
+    say(e, "%d splits: asked for", (int)splits);
+  else if (splits == 1)
+    say(e, "no splits: %d thread blocks for %lld that run at once, or too few keys to divide",
+        (int)e->launch[0].info.grid, (long long)slots);
+  else if (first_launch(&one, 0, cache_dir, &info))
+    say(e,
+        "%d splits: without them %d thread blocks would leave most of %d SMs idle; a second kernel "
+        "adds up the parts",
+        (int)splits, (int)info.grid, e->device.sm_count);
+}
+
+static void say_why(explanation *e, const char *cache_dir) {
+  ap_variant v;
+  if (e->launches == 0) {
+    say(e, "nothing: the output is empty");
+    return;
+  }
+  if (ap_variant_parse(e->launch[0].info.stem, &v) != ATTNPRESS_OK)
+    return;
+  say_arch(e, &v, cache_dir);
+  say_rows(e, &v);
+  say_splits(e, cache_dir);
+  if (v.axis[AP_ATTENTION_ARCH] == 90 && e->launch[0].info.grid == e->device.sm_count)
+    say(e, "its thread blocks stay, one an SM, and take one unit of work after another");
+}
+
+/* ---- Roofline -------------------------------------------------------------------------------- */
+
+/** Pairs of a query and a key that it sees, of one head. */
+static double visible_pairs(const tool_shape *s) {
+  const double queries = s->seqlen_q, keys = s->seqlen_k;
+  if (!s->causal)
+    return queries * keys;
+  /* Query i sees i + 1 + keys - queries of them, none where that is negative. */
+  const double first = fmax(queries - keys, 0), rows = queries - first;
+  return rows * (2 * keys - rows + 1) / 2;
+}
+
+static void bound(explanation *e) {
+  const tool_shape *s = &e->shape;
+  const double heads = (double)s->batch * s->heads, kv_heads = (double)s->batch * s->kv_heads;
+  e->flops = 2 * heads * visible_pairs(s) * (s->hdim + s->hdim_v);
+  e->bytes = 2 * (heads * s->seqlen_q + kv_heads * s->seqlen_k) * (s->hdim + s->hdim_v);
+  for (size_t i = 0; i < sizeof peaks / sizeof *peaks; ++i)
+    if (peaks[i].capability == e->device.capability) {
+      e->peak_name = e->tflops > 0 || e->gb_s > 0 ? "as given" : peaks[i].name;
+      e->tflops = e->tflops > 0 ? e->tflops : peaks[i].tflops;
+      e->gb_s = e->gb_s > 0 ? e->gb_s : peaks[i].gb_s;
+    }
+}
+
+/* ---- Printing -------------------------------------------------------------------------------- */
+
+static void print_text(const explanation *e) {
+  const tool_shape *s = &e->shape;
+  char text[24];
+  printf("call     batch %d, %d queries x %d heads, %d keys x %d heads, head dim %d/%d, %s, %s\n",
+         (int)s->batch, (int)s->seqlen_q, (int)s->heads, (int)s->seqlen_k, (int)s->kv_heads,
+         (int)s->hdim, (int)s->hdim_v, s->dtype == ATTNPRESS_FP16 ? "fp16" : "bf16",
+         s->causal ? "causal" : "full");
+  printf("device   %s: %d SMs, %d KB of shared memory each\n", s->target, e->device.sm_count,
+         e->device.smem_per_sm_bytes / 1024);
+  for (int i = 0; i < e->launches; ++i) {
+    const launch *l = &e->launch[i];
+    const attnpress_info *info = &l->info;
+    printf("\nlaunch   %s\n", info->stem);
+    printf("         tile %s, for %s, from: %s\n", info->tile, info->target,
+           ap_origin_name(info->origin));
+    printf("         %d thread blocks of %d threads, %d bytes of shared memory, ", (int)info->grid,
+           (int)info->threads, (int)info->smem_bytes);
+    if (info->registers > 0)
+      printf("%d registers a thread\n", (int)info->registers);
+    else
+      printf("registers not known before it is compiled\n");
+    printf("         an SM holds %d (%s): %.2f waves, the last one %.0f%% full\n", l->blocks_per_sm,
+           l->limited_by, l->waves, 100 * l->last_fill);
+  }
+  if (e->workspace_bytes > 0)
+    printf("\nmemory   %s of workspace\n", tool_bytes(e->workspace_bytes, text));
+  printf("\n");
+  for (int i = 0; i < e->reasons; ++i)
+    printf("%-9s%s\n", i == 0 ? "why" : "", e->reason[i]);
+  printf("\nbound    %.3g GFLOP in products, %s read and written at least\n", e->flops * 1e-9,
+         tool_bytes((uint64_t)e->bytes, text));
+  if (e->tflops > 0 && e->gb_s > 0) {
+    const double products = e->flops / e->tflops * 1e-6, memory = e->bytes / e->gb_s * 1e-3;
+    printf("         %.2f us at %.4g TFLOP/s, %.2f us at %.4g GB/s (%s): bound by %s\n", products,
+           e->tflops, memory, e->gb_s, e->peak_name, products > memory ? "products" : "memory");
+  }
+}
+
+static void print_json(const explanation *e) {
+  const tool_shape *s = &e->shape;
+  printf(
+      "{\n  \"batch\": %d, \"seqlen_q\": %d, \"seqlen_k\": %d, \"heads\": %d, \"kv_heads\": %d,\n"
+      "  \"hdim\": %d, \"hdim_v\": %d, \"dtype\": \"%s\", \"causal\": %s,\n"
+      "  \"target\": \"%s\", \"sms\": %d, \"workspace_bytes\": %zu,\n  \"launches\": [",
+      (int)s->batch, (int)s->seqlen_q, (int)s->seqlen_k, (int)s->heads, (int)s->kv_heads,
+      (int)s->hdim, (int)s->hdim_v, s->dtype == ATTNPRESS_FP16 ? "fp16" : "bf16",
+      s->causal ? "true" : "false", s->target, e->device.sm_count, e->workspace_bytes);
+  for (int i = 0; i < e->launches; ++i) {
+    const launch *l = &e->launch[i];
+    printf("%s\n    {\"stem\": \"%s\", \"tile\": \"%s\", \"target\": \"%s\", \"from\": \"%s\",\n"
+           "     \"grid\": %d, \"threads\": %d, \"smem_bytes\": %d, \"registers\": %d,\n"
+           "     \"num_splits\": %d, \"blocks_per_sm\": %d, \"limited_by\": \"%s\",\n"
+           "     \"waves\": %.4f, \"last_wave\": %.4f}",
+           i ? "," : "", l->info.stem, l->info.tile, l->info.target, ap_origin_name(l->info.origin),
+           (int)l->info.grid, (int)l->info.threads, (int)l->info.smem_bytes, (int)l->info.registers,
+           (int)l->info.num_splits, l->blocks_per_sm, l->limited_by, l->waves, l->last_fill);
+  }
+  printf("\n  ],\n  \"why\": [");
+  for (int i = 0; i < e->reasons; ++i) /* no reason has a quote */
+    printf("%s\n    \"%s\"", i ? "," : "", e->reason[i]);
+  printf("\n  ],\n  \"flops\": %.17g, \"bytes\": %.17g, \"tflops\": %.17g, \"gb_s\": %.17g\n}\n",
+         e->flops, e->bytes, e->tflops, e->gb_s);
+}
+
+/* ---- Words ----------------------------------------------------------------------------------- */
+
+/** A positive number; 0: it is none. */
+static double parse_positive(const char *text) {
+  char *end;
+  const double number = strtod(text, &end);
+  return *text >= '0' && *text <= '9' && *end == '\0' && isfinite(number) ? number : 0;
+}
+
+static int explain(explanation *e, const char *cache_dir, int json) {
+  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
+  attnpress_handle *handle;
+  tool_shape *s = &e->shape;
+  int result = tool_shape_complete("explain", s);
+  if (result != TOOL_OK)
+    return result;
+  s->batch = s->batch ? s->batch : 1;
+  s->seqlen_q = s->seqlen_q ? s->seqlen_q : s->seqlen_k ? s->seqlen_k : 1024;
+  s->seqlen_k = s->seqlen_k ? s->seqlen_k : s->seqlen_q;
+  options.backend = ATTNPRESS_COMPILE_ONLY;
+  options.cache_dir = cache_dir;
+  attnpress_status status = ap_device_of_target(s->target, &e->device);
+  if (status == ATTNPRESS_OK)
+    status = attnpress_create(&handle, &options);
+  if (status != ATTNPRESS_OK)
+    return tool_fail("explain", status);
+  status = describe(handle, e);
+  attnpress_destroy(handle);
+  if (status != ATTNPRESS_OK)
+    return tool_fail("explain", status);
+  say_why(e, cache_dir);
+  bound(e);
+  (json ? print_json : print_text)(e);
+  return TOOL_OK;
+}
+
+int ap_tool_explain(int argc, char **argv) {
+  static explanation e;
+  const char *cache_dir = NULL, *value;
+  int json = 0;
+  for (int i = 1; i < argc; ++i) {
+    if (tool_is_help(argv[i])) {
+      print_help();
+      return TOOL_OK;
+    }
+    const int option = tool_shape_option("explain", argc, argv, &i, &e.shape);
+    if (option == TOOL_USAGE)
+      return option;
+    if (option == TOOL_OK)
+      continue;
+    if (strcmp(argv[i], "--json") == 0) {
+      json = 1;
+    } else if ((value = tool_option(argc, argv, &i, "--cache-dir")) != NULL && *value) {
+      cache_dir = value;
+    } else if ((value = tool_option(argc, argv, &i, "--tflops")) != NULL) {
+      if ((e.tflops = parse_positive(value)) <= 0)
+        return tool_usage("explain", "--tflops is \"%s\"; it must be a positive number", value);
+    } else if ((value = tool_option(argc, argv, &i, "--gb-s")) != NULL) {
+      if ((e.gb_s = parse_positive(value)) <= 0)
+        return tool_usage("explain", "--gb-s is \"%s\"; it must be a positive number", value);
+    } else {
+      return tool_usage("explain", "\"%s\" is not an option", argv[i]);
+    }
+  }
+  return explain(&e, cache_dir, json);
+}

@@ -1,0 +1,250 @@
+/* The shape of a call: from words, from a model's config.json, and as arguments. */
+#include "model.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attnpress/attnpress.h"
+#include "handle.h"
+#include "json.h"
+#include "press/target.h"
+#include "tool.h"
+
+enum { FILE_MAX_BYTES = 16 << 20 };
+
+/** The whole file, NUL-terminated; NULL: errno says why. */
+static char *read_file(const char *path) {
+  FILE *file = fopen(path, "rb");
+  char *text = file != NULL ? malloc(FILE_MAX_BYTES + 1) : NULL;
+  if (text != NULL) {
+    errno = 0;
+    const size_t size = fread(text, 1, FILE_MAX_BYTES, file);
+    text[size] = '\0';
+    if (ferror(file)) {
+      const int error = errno;
+      free(text);
+      text = NULL;
+      errno = error;
+    }
+  }
+  if (file != NULL)
+    fclose(file);
+  return text;
+}
+
+/** The first of these members that is a number; -1: none is. names: NULL at the end. */
+static long first_int(json_value object, const char *const *names) {
+  for (; *names != NULL; ++names) {
+    const long number = json_int(json_member(object, *names));
+    if (number >= 0)
+      return number;
+  }
+  return -1;
+}
+
+static int fail(const char *command, const char *path, const char *what) {
+  fprintf(stderr, "attnpress %s: %s %s\n", command, path, what);
+  return 0;
+}
+
+/** Head dims and heads; 0: the sentence is printed. */
+static int read_heads(const char *command, const char *path, json_value model, tool_shape *shape) {
+  static const char *const heads_names[] = {"num_attention_heads", "n_head", "num_heads", NULL};
+  static const char *const kv_names[] = {"num_key_value_heads", "num_kv_heads", "n_head_kv", NULL};
+  static const char *const size_names[] = {"hidden_size", "n_embd", "d_model", NULL};
+  const long heads = first_int(model, heads_names), size = first_int(model, size_names);
+  const long rope = json_int(json_member(model, "qk_rope_head_dim"));
+  const long nope = json_int(json_member(model, "qk_nope_head_dim"));
+  const long value = json_int(json_member(model, "v_head_dim"));
+  long kv_heads = first_int(model, kv_names), hdim = json_int(json_member(model, "head_dim"));
+  if (heads <= 0)
+    return fail(command, path, "has no num_attention_heads: it is no model with attention");
+  if (kv_heads <= 0)
+    kv_heads = json_member(model, "multi_query").kind == JSON_TRUE ? 1 : heads;
+  if (rope >= 0 && nope >= 0) /* multi-head latent attention, as it is computed for long queries */
+    hdim = rope + nope;
+  if (hdim <= 0 && size > 0)
+    hdim = size / heads;
+  if (hdim <= 0)
+    return fail(command, path, "has neither head_dim nor hidden_size");
+  shape->hdim = (int32_t)hdim;
+  shape->hdim_v = (int32_t)(value > 0 ? value : hdim);
+  shape->heads = (int32_t)heads;
+  shape->kv_heads = (int32_t)kv_heads;
+  return 1;
+}
+
+static void read_dtype(json_value root, json_value model, tool_shape *shape) {
+  json_value dtype = json_member(model, "torch_dtype");
+  if (dtype.kind != JSON_STRING)
+    dtype = json_member(model, "dtype");
+  if (dtype.kind != JSON_STRING)
+    dtype = json_member(root, "torch_dtype");
+  if (dtype.kind != JSON_STRING)
+    dtype = json_member(root, "dtype");
+  shape->dtype = json_is(dtype, "float16") ? ATTNPRESS_FP16 : ATTNPRESS_BF16;
+}
+
+/** Decoders have ...ForCausalLM or ...ForConditionalGeneration among their architectures. */
+static int is_decoder(json_value root) {
+  const json_value names = json_member(root, "architectures");
+  if (names.kind != JSON_ARRAY)
+    return 1;
+  for (const char *at = names.begin; at < names.end; ++at)
+    if (strncmp(at, "ForCausalLM", 11) == 0 || strncmp(at, "ForConditionalGeneration", 24) == 0)
+      return 1;
+  return 0;
+}
+
+/** Prints what it found wrong; 0: the file is of no use. */
+static int tool_read_model(const char *command, const char *path, tool_shape *shape) {
+  json_value root;
+  size_t wrong;
+  char *text = read_file(path);
+  if (text == NULL)
+    return fail(command, path, strerror(errno));
+  int good = json_parse(text, &root, &wrong) && root.kind == JSON_OBJECT;
+  if (!good) {
+    fprintf(stderr, "attnpress %s: %s is no JSON object (byte %zu)\n", command, path, wrong);
+  } else {
+    /* Models of several media keep the language model's values apart. */
+    json_value model = json_member(root, "text_config");
+    if (model.kind != JSON_OBJECT)
+      model = root;
+    good = read_heads(command, path, model, shape);
+    read_dtype(root, model, shape);
+    shape->causal = is_decoder(root);
+    const long window = json_int(json_member(model, "sliding_window"));
+    if (good && window > 0 && json_member(model, "use_sliding_window").kind != JSON_FALSE)
+      fprintf(stderr,
+              "attnpress %s: %s has a sliding_window of %ld; kernels are compiled for attention "
+              "without one\n",
+              command, path, window);
+  }
+  free(text);
+  return good;
+}
+
+/* ---- Words ----------------------------------------------------------------------------------- */
+
+int tool_check_target(const char *command, const char *target) {
+  const char *names[16];
+  char text[128];
+  if (target == NULL || ap_find_target(target) != NULL)
+    return TOOL_OK;
+  for (size_t i = 0; i < ap_targets_count; ++i)
+    names[i] = ap_targets[i].name;
+  tool_join(text, sizeof text, names, ap_targets_count);
+  return tool_usage(command, "target \"%s\" is unknown: targets are %s", target, text);
+}
+
+/** The target that stands for the present GPU; NULL: there is none. */
+static const char *present_target(void) {
+  ap_driver driver;
+  ap_device device;
+  CUdevice ordinal;
+  const char *name = NULL;
+  if (ap_driver_open(&driver) != ATTNPRESS_OK)
+    return NULL;
+  if (driver.device_get(&ordinal, 0) == CUDA_SUCCESS &&
+      ap_device_read(&driver, ordinal, &device) == ATTNPRESS_OK)
+    for (size_t i = 0; i < ap_targets_count; ++i)
+      if (ap_targets[i].capability <= device.capability)
+        name = name == NULL || ap_find_target(name)->capability < ap_targets[i].capability
+                   ? ap_targets[i].name
+                   : name;
+  ap_driver_close(&driver);
+  return name;
+}
+
+/** An option with a number; TOOL_FAILED: argv[*i] is something else. */
+static int read_number(const char *command, int argc, char **argv, int *i, tool_shape *s) {
+  const struct {
+    const char *name;
+    int32_t *value;
+  } numbers[] = {{"--hdim", &s->hdim},         {"--hdim-v", &s->hdim_v},
+                 {"--heads", &s->heads},       {"--kv-heads", &s->kv_heads},
+                 {"--batch", &s->batch},       {"--seqlen-q", &s->seqlen_q},
+                 {"--seqlen-k", &s->seqlen_k}, {"--num-splits", &s->num_splits}};
+  for (size_t n = 0; n < sizeof numbers / sizeof *numbers; ++n) {
+    const char *value = tool_option(argc, argv, i, numbers[n].name);
+    char *end;
+    if (value == NULL)
+      continue;
+    const long number = strtol(value, &end, 10);
+    if (*value < '0' || *value > '9' || *end != '\0' || number < 1 || number > 1000000000)
+      return tool_usage(command, "%s is \"%s\"; it must be 1 to 1000000000", numbers[n].name,
+                        value);
+    *numbers[n].value = (int32_t)number;
+    s->given = 1;
+    return TOOL_OK;
+  }
+  return TOOL_FAILED;
+}
+
+int tool_shape_option(const char *command, int argc, char **argv, int *i, tool_shape *shape) {
+  const char *value;
+  if ((value = tool_option(argc, argv, i, "--target")) != NULL) {
+    shape->target = value;
+    return *value ? tool_check_target(command, value)
+                  : tool_usage(command, "--target needs a value such as sm_90");
+  }
+  if ((value = tool_option(argc, argv, i, "--config")) != NULL) {
+    shape->config = value;
+    shape->given = 1;
+    return *value ? TOOL_OK : tool_usage(command, "--config needs a file");
+  }
+  if ((value = tool_option(argc, argv, i, "--dtype")) != NULL) {
+    shape->dtype = strcmp(value, "fp16") == 0   ? ATTNPRESS_FP16
+                   : strcmp(value, "bf16") == 0 ? ATTNPRESS_BF16
+                                                : 0;
+    shape->given = 1;
+    return shape->dtype ? TOOL_OK
+                        : tool_usage(command, "--dtype is \"%s\"; it must be fp16 or bf16", value);
+  }
+  if (strcmp(argv[*i], "--causal") == 0) {
+    shape->given = shape->causal = 1;
+    return TOOL_OK;
+  }
+  return read_number(command, argc, argv, i, shape);
+}
+
+int tool_shape_complete(const char *command, tool_shape *s) {
+  const tool_shape words = *s;
+  if (s->config != NULL) {
+    if (!tool_read_model(command, s->config, s))
+      return TOOL_FAILED;
+    s->hdim = words.hdim ? words.hdim : s->hdim;
+    s->hdim_v = words.hdim_v ? words.hdim_v : s->hdim_v;
+    s->heads = words.heads ? words.heads : s->heads;
+    s->kv_heads = words.kv_heads ? words.kv_heads : s->kv_heads;
+    s->dtype = words.dtype ? words.dtype : s->dtype;
+    s->causal |= words.causal;
+  }
+  if (s->hdim == 0)
+    return tool_usage(command, "--hdim is missing: the head dim, or --config a model's file");
+  s->hdim_v = s->hdim_v ? s->hdim_v : s->hdim;
+  s->kv_heads = s->kv_heads ? s->kv_heads : s->heads ? s->heads : 1;
+  s->heads = s->heads ? s->heads : s->kv_heads;
+  s->dtype = s->dtype ? s->dtype : ATTNPRESS_BF16;
+  if (s->target == NULL && (s->target = present_target()) == NULL)
+    return tool_usage(command, "--target is missing, and there is no GPU whose it could be");
+  if (s->config != NULL)
+    fprintf(stderr, "attnpress %s: %s: head dim %d/%d, %d heads, %d key heads, %s, %s\n", command,
+            s->config, (int)s->hdim, (int)s->hdim_v, (int)s->heads, (int)s->kv_heads,
+            s->dtype == ATTNPRESS_FP16 ? "fp16" : "bf16", s->causal ? "causal" : "full");
+  return TOOL_OK;
+}
+
+attnpress_forward_args tool_shape_args(const tool_shape *s) {
+  attnpress_forward_args args = ATTNPRESS_FORWARD_ARGS_INIT;
+  args.q = attnpress_tensor_bshd(NULL, s->batch, s->seqlen_q, s->heads, s->hdim, s->dtype);
+  args.k = attnpress_tensor_bshd(NULL, s->batch, s->seqlen_k, s->kv_heads, s->hdim, s->dtype);
+  args.v = attnpress_tensor_bshd(NULL, s->batch, s->seqlen_k, s->kv_heads, s->hdim_v, s->dtype);
+  args.out = attnpress_tensor_bshd(NULL, s->batch, s->seqlen_q, s->heads, s->hdim_v, s->dtype);
+  args.mask = s->causal ? ATTNPRESS_CAUSAL : ATTNPRESS_FULL;
+  args.num_splits = s->num_splits;
+  return args;
+}

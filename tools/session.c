@@ -1,0 +1,308 @@
+/* Options, buffers and calls of `attnpress run FAMILY`. */
+#include "session.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/isa.h"
+#include "tool.h"
+
+enum { DEVICE_ANY, DEVICE_CPU, DEVICE_CUDA };
+enum { NOT_GIVEN = -1, REPEAT_MAX = 100000, SAMPLED_ROWS = 64, ALIGNMENT = 64 };
+
+const char *const tool_dtype_names[] = {"any", "fp16", "bf16", "fp32"};
+static const char *const device_names[] = {"any", "cpu", "cuda"};
+static const char *const check_names[] = {"none", "sample", "full"};
+
+/* ---- Options --------------------------------------------------------------------------------- */
+
+static int parse_number(const tool_session *s, const tool_number *n, const char *text) {
+  char *end;
+  errno = 0;
+  const long long number = strtoll(text, &end, 10);
+  if (*text == '\0' || *end != '\0' || errno != 0 || number < n->least || number > n->most)
+    return tool_usage(s->command,
+                      "%s is \"%s\"; it must be a whole number from %" PRId64 " to %" PRId64,
+                      n->name, text, n->least, n->most);
+  *n->value = number;
+  return TOOL_OK;
+}
+
+static int parse_choice(const tool_session *s, const tool_choice *c, const char *text) {
+  char allowed[64];
+  for (int i = c->first; i < c->count; ++i)
+    if (strcmp(text, c->names[i]) == 0) {
+      *c->value = i;
+      return TOOL_OK;
+    }
+  tool_join(allowed, sizeof allowed, c->names + c->first, (size_t)(c->count - c->first));
+  return tool_usage(s->command, "%s is \"%s\"; it can be %s", c->name, text, allowed);
+}
+
+static int parse_real(const tool_session *s, const tool_real *r, const char *text) {
+  char *end;
+  *r->value = strtof(text, &end);
+  return *text != '\0' && *end == '\0'
+             ? TOOL_OK
+             : tool_usage(s->command, "%s is \"%s\"; it must be a number", r->name, text);
+}
+
+static int parse_option(tool_session *s, const tool_options *o, int argc, char **argv, int *i) {
+  const char *value;
+  for (const tool_flag *f = o->flags; f != NULL && f->name != NULL; ++f)
+    if (strcmp(argv[*i], f->name) == 0)
+      return *f->value = 1, TOOL_OK;
+  for (const tool_number *n = o->numbers; n != NULL && n->name != NULL; ++n)
+    if ((value = tool_option(argc, argv, i, n->name)) != NULL)
+      return parse_number(s, n, value);
+  for (const tool_choice *c = o->choices; c != NULL && c->name != NULL; ++c)
+    if ((value = tool_option(argc, argv, i, c->name)) != NULL)
+      return parse_choice(s, c, value);
+  for (const tool_real *r = o->reals; r != NULL && r->name != NULL; ++r)
+    if ((value = tool_option(argc, argv, i, r->name)) != NULL)
+      return parse_real(s, r, value);
+  return NOT_GIVEN;
+}
+
+int tool_session_parse(tool_session *s, const char *command, const tool_options *options, int argc,
+                       char **argv) {
+  const tool_number numbers[] = {{"--repeat", &s->repeat, 1, REPEAT_MAX},
+                                 {"--threads", &s->threads, 0, INT32_MAX},
+                                 {NULL, NULL, 0, 0}};
+  const tool_choice choices[] = {{"--device", device_names, DEVICE_CPU, 3, &s->device},
+                                 {"--check", check_names, TOOL_CHECK_NONE, 3, &s->check},
+                                 {NULL, NULL, 0, 0, NULL}};
+  const tool_options own = {numbers, choices, NULL, NULL};
+  s->command = command;
+  s->check = TOOL_CHECK_SAMPLE;
+  s->repeat = NOT_GIVEN;
+  for (int i = 1; i < argc; ++i) {
+    int status = parse_option(s, &own, argc, argv, &i);
+    if (status == NOT_GIVEN)
+      status = parse_option(s, options, argc, argv, &i);
+    if (status == NOT_GIVEN)
+      status = tool_usage(command, "\"%s\" is not an option", argv[i]);
+    if (status != TOOL_OK)
+      return status;
+  }
+  return TOOL_OK;
+}
+
+/* ---- Device and data ------------------------------------------------------------------------- */
+
+static int cuda_failed(const tool_session *s, CUresult result, const char *what) {
+  fprintf(stderr, "attnpress %s: %s: %s\n", s->command, what, cuda_device_error(&s->cuda, result));
+  return TOOL_FAILED;
+}
+
+/* Returns TOOL_FAILED from the caller where a driver call fails. */
+#define CUDA_TRY(s, call)                                                                          \
+  do {                                                                                             \
+    const CUresult cuda_result = (s)->cuda.call;                                                   \
+    if (cuda_result != CUDA_SUCCESS)                                                               \
+      return cuda_failed(s, cuda_result, #call);                                                   \
+  } while (0)
+
+int tool_session_open(tool_session *s) {
+  char why[512];
+  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
+  const int any = s->device == DEVICE_ANY;
+  if (s->device != DEVICE_CPU) {
+    if (cuda_device_open(&s->cuda, 0, why, sizeof why) == 0)
+      s->on_cuda = !any || s->cuda.capability >= 80;
+    else if (!any) {
+      fprintf(stderr, "attnpress %s: no CUDA device: %s\n", s->command, why);
+      return TOOL_FAILED;
+    }
+  }
+  options.backend = s->on_cuda ? ATTNPRESS_CUDA : ATTNPRESS_CPU;
+  options.num_threads = (int32_t)s->threads;
+  const attnpress_status status = attnpress_create(&s->handle, &options);
+  if (status != ATTNPRESS_OK)
+    return tool_fail(s->command, status);
+  if (s->on_cuda) {
+    CUDA_TRY(s, stream_create(&s->stream, CU_STREAM_NON_BLOCKING));
+    CUDA_TRY(s, event_create(&s->start, CU_EVENT_DEFAULT));
+    CUDA_TRY(s, event_create(&s->end, CU_EVENT_DEFAULT));
+  }
+  return TOOL_OK;
+}
+
+int tool_session_add(tool_session *s, int64_t bytes, int *index) {
+  tool_buffer *b = &s->buffer[s->buffer_count];
+  *index = s->buffer_count++;
+  b->bytes = ((size_t)bytes + ALIGNMENT) / ALIGNMENT * ALIGNMENT; /* never 0 */
+  b->host = aligned_alloc(ALIGNMENT, b->bytes);
+  if (b->host == NULL) {
+    fprintf(stderr, "attnpress %s: %.1f GB of host memory could not be had\n", s->command,
+            (double)b->bytes * 1e-9);
+    return TOOL_FAILED;
+  }
+  memset(b->host, 0xff, b->bytes);
+  if (s->on_cuda)
+    CUDA_TRY(s, mem_alloc(&b->device, b->bytes));
+  return TOOL_OK;
+}
+
+void *tool_session_data(const tool_session *s, int index) {
+  if (index < 0)
+    return NULL;
+  return s->on_cuda ? (void *)(uintptr_t)s->buffer[index].device : s->buffer[index].host;
+}
+
+int tool_session_upload(tool_session *s) {
+  for (int i = 0; s->on_cuda && i < s->buffer_count; ++i)
+    CUDA_TRY(s, memcpy_htod(s->buffer[i].device, s->buffer[i].host, s->buffer[i].bytes));
+  return TOOL_OK;
+}
+
+int tool_session_download(tool_session *s) {
+  for (int i = 0; s->on_cuda && i < s->buffer_count; ++i)
+    CUDA_TRY(s, memcpy_dtoh(s->buffer[i].host, s->buffer[i].device, s->buffer[i].bytes));
+  return TOOL_OK;
+}
+
+/* ---- Calls ----------------------------------------------------------------------------------- */
+
+/* Plans the call, and asks what its first launch is. */
+static int describe(tool_session *s, const tool_call *call, attnpress_info *info) {
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  options.stream = s->stream;
+  attnpress_plan_destroy(s->plan);
+  s->plan = NULL;
+  attnpress_status status = call->plan(s->handle, call->args, &options, &s->plan);
+  *info = (attnpress_info)ATTNPRESS_INFO_INIT;
+  s->launch_count = attnpress_plan_launch_count(s->plan);
+  if (status == ATTNPRESS_OK && s->launch_count > 0)
+    status = attnpress_plan_launch(s->plan, 0, info);
+  return status == ATTNPRESS_OK ? TOOL_OK : tool_fail(s->command, status);
+}
+
+static int give_workspace(tool_session *s, const tool_call *call) {
+  if (!s->on_cuda || call->set_workspace == NULL)
+    return TOOL_OK;
+  const attnpress_status status = attnpress_plan_workspace_bytes(s->plan, &s->workspace_bytes);
+  if (status != ATTNPRESS_OK)
+    return tool_fail(s->command, status);
+  if (s->workspace_bytes > 0)
+    CUDA_TRY(s, mem_alloc(&s->workspace, s->workspace_bytes));
+  call->set_workspace(call->args, (void *)(uintptr_t)s->workspace, s->workspace_bytes);
+  return TOOL_OK;
+}
+
+/* One call, until its result is there; *ms is wall time, or the device's. */
+static int call_once(tool_session *s, const tool_call *call, int on_device_clock, double *ms) {
+  const double begin = tool_now_ms();
+  float elapsed = 0.0f;
+  if (on_device_clock)
+    CUDA_TRY(s, event_record(s->start, s->stream));
+  const attnpress_status status = call->run(s->handle, call->args, s->stream);
+  if (status != ATTNPRESS_OK)
+    return tool_fail(s->command, status);
+  if (on_device_clock) {
+    CUDA_TRY(s, event_record(s->end, s->stream));
+    CUDA_TRY(s, event_synchronize(s->end));
+    CUDA_TRY(s, event_elapsed_time(&elapsed, s->start, s->end));
+  } else if (s->on_cuda) {
+    CUDA_TRY(s, stream_synchronize(s->stream));
+  }
+  *ms = on_device_clock ? (double)elapsed : tool_now_ms() - begin;
+  return TOOL_OK;
+}
+
+int tool_session_first(tool_session *s, const tool_call *call) {
+  int status = tool_session_upload(s);
+  if (status == TOOL_OK)
+    status = describe(s, call, &s->before);
+  if (status == TOOL_OK)
+    status = give_workspace(s, call);
+  if (status == TOOL_OK)
+    status = call_once(s, call, 0, &s->first_ms);
+  if (status == TOOL_OK)
+    status = tool_session_download(s);
+  /* What is known of the kernel once it is loaded. */
+  return status == TOOL_OK ? describe(s, call, &s->info) : status;
+}
+
+static int compare_doubles(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+int tool_session_time(tool_session *s, const tool_call *call) {
+  s->repeat = s->repeat != NOT_GIVEN ? s->repeat : s->on_cuda ? 10 : 3;
+  double *times = malloc((size_t)s->repeat * sizeof *times);
+  int status = times ? TOOL_OK : TOOL_FAILED;
+  for (int64_t i = 0; i < s->repeat && status == TOOL_OK; ++i)
+    status = call_once(s, call, s->on_cuda, &times[i]);
+  if (status == TOOL_OK) {
+    qsort(times, (size_t)s->repeat, sizeof *times, compare_doubles);
+    s->run_ms = times[s->repeat / 2];
+  }
+  free(times);
+  return status;
+}
+
+void tool_session_check_rows(const tool_session *s, int64_t rows,
+                             void (*check)(void *context, int64_t row), void *context) {
+  const int64_t samples = s->check == TOOL_CHECK_FULL || rows < SAMPLED_ROWS ? rows : SAMPLED_ROWS;
+  for (int64_t i = 0; s->check != TOOL_CHECK_NONE && i < samples; ++i)
+    check(context,
+          samples == 1 ? 0 : (int64_t)((double)(rows - 1) * (double)i / (double)(samples - 1)));
+}
+
+/* ---- Report ---------------------------------------------------------------------------------- */
+
+int tool_session_report(const tool_session *s, const char *text, double bytes,
+                        const tool_verdict *verdict) {
+  static const char *const origins[] = {
+      "none", "linked in", "disk cache", "compiled now (jit)", "memory", "the library's own code"};
+  const attnpress_info *info = &s->info;
+  printf("call      %s\n", text);
+  printf("device    %s\n", s->on_cuda ? s->cuda.name : ap_cpu_isa_name(ap_cpu_best_isa()));
+  if (*info->stem)
+    printf("kernel    %s%s%s, %s%s\norigin    %s\n", info->stem, *info->tile ? ", tile " : "",
+           info->tile, info->target, s->launch_count > 1 ? ", the first of several" : "",
+           origins[s->before.origin]);
+  if (s->on_cuda && *info->stem)
+    printf("size      %d blocks of %d threads, %d registers, %d bytes of local memory, %d bytes of "
+           "shared memory, %zu bytes of workspace\nfirst     %.2f ms, loading included\n",
+           (int)info->grid, (int)info->threads, (int)info->registers, (int)info->spill_bytes,
+           (int)info->smem_bytes, s->workspace_bytes, s->first_ms);
+  printf("time      %.4f ms, median of %" PRId64 "; %.1f GB/s\n", s->run_ms, s->repeat,
+         s->run_ms > 0 ? bytes / s->run_ms * 1e-6 : 0.0);
+  if (verdict->elements == 0) {
+    printf("check     none\n");
+    return TOOL_OK;
+  }
+  const int held = verdict->ratio <= 1.0;
+  printf("error     %.3f of the tolerance\n", verdict->ratio);
+  printf("check     %s, over %" PRId64 " elements\n", held ? "held" : "DID NOT HOLD",
+         verdict->elements);
+  if (!held)
+    printf("worst     %s\n", verdict->worst);
+  return held ? TOOL_OK : TOOL_FAILED;
+}
+
+void tool_session_close(tool_session *s) {
+  attnpress_plan_destroy(s->plan);
+  attnpress_destroy(s->handle);
+  for (int i = 0; i < s->buffer_count; ++i) {
+    free(s->buffer[i].host);
+    if (s->buffer[i].device)
+      s->cuda.mem_free(s->buffer[i].device);
+  }
+  if (s->workspace)
+    s->cuda.mem_free(s->workspace);
+  if (s->start)
+    s->cuda.event_destroy(s->start);
+  if (s->end)
+    s->cuda.event_destroy(s->end);
+  if (s->stream)
+    s->cuda.stream_destroy(s->stream);
+  if (s->cuda.library)
+    cuda_device_close(&s->cuda);
+}

@@ -1,0 +1,123 @@
+/* What the `attnpress run FAMILY` commands of families that work on plain buffers have in common:
+ * options, a device, buffers on the host and on the device, a call that is planned, made, timed and
+ * reported. */
+#pragma once
+#include <stdint.h>
+
+#include "attnpress/attnpress.h"
+#include "cuda_device.h"
+
+/* ---- Options --------------------------------------------------------------------------------- */
+
+typedef struct tool_number {
+  const char *name;
+  int64_t *value, least, most;
+} tool_number;
+
+/** One of names[first] to names[count - 1]; the value is its place. */
+typedef struct tool_choice {
+  const char *name;
+  const char *const *names;
+  int first, count, *value;
+} tool_choice;
+
+typedef struct tool_flag {
+  const char *name;
+  int *value;
+} tool_flag;
+
+typedef struct tool_real {
+  const char *name;
+  float *value;
+} tool_real;
+
+/** Tables of options, each ended by one without a name. */
+typedef struct tool_options {
+  const tool_number *numbers;
+  const tool_choice *choices;
+  const tool_flag *flags;
+  const tool_real *reals;
+} tool_options;
+
+extern const char *const tool_dtype_names[]; /* "any", "fp16", "bf16", "fp32": as ATTNPRESS_... */
+
+/* ---- A session ------------------------------------------------------------------------------- */
+
+enum { TOOL_BUFFERS_MAX = 16, TOOL_CHECK_NONE = 0, TOOL_CHECK_SAMPLE = 1, TOOL_CHECK_FULL = 2 };
+
+typedef struct tool_buffer {
+  void *host;
+  CUdeviceptr device;
+  size_t bytes;
+} tool_buffer;
+
+typedef struct tool_session {
+  const char *command; /* "run layernorm" */
+  /* Options. */
+  int device, check; /* TOOL_CHECK_... */
+  int64_t repeat, threads;
+  /* What they led to. */
+  attnpress_handle *handle;
+  int on_cuda, buffer_count;
+  tool_buffer buffer[TOOL_BUFFERS_MAX];
+  CUdeviceptr workspace;
+  size_t workspace_bytes;
+  cuda_device cuda;
+  CUstream stream;
+  CUevent start, end;
+  attnpress_plan *plan;
+  int launch_count;
+  attnpress_info before, info; /* of the first launch: before the first call, and after it */
+  double first_ms, run_ms;
+} tool_session;
+
+/** How a family plans and runs its call. args: its argument struct. */
+typedef struct tool_call {
+  void *args;
+  attnpress_status (*plan)(attnpress_handle *handle, const void *args,
+                           const attnpress_plan_options *options, attnpress_plan **plan);
+  attnpress_status (*run)(attnpress_handle *handle, const void *args, void *stream);
+  void (*set_workspace)(void *args, void *workspace, size_t bytes); /* NULL: it needs none */
+} tool_call;
+
+/** What the result was found to be. */
+typedef struct tool_verdict {
+  double ratio; /* of the error to what is allowed */
+  int64_t elements;
+  char worst[256]; /* the worst element, in words */
+} tool_verdict;
+
+#define TOOL_SESSION_HELP                                                                          \
+  "  --device DEVICE     cpu or cuda (cuda where there is a GPU); emulated: a GPU's kernel\n"      \
+  "                      on the CPU\n"                                                             \
+  "  --threads N         threads on the CPU (0: all cores)\n"                                      \
+  "  --repeat N          runs of which the median time is taken (10; on the CPU 3)\n"              \
+  "  --check WHAT        none; sample: some rows, the first and the last among them; full\n"       \
+  "                      (sample)\n"
+
+/** The session's own options and those of the tables. TOOL_OK, or TOOL_USAGE after it has said what
+ * was wrong. Fills in the session's defaults. */
+int tool_session_parse(tool_session *s, const char *command, const tool_options *options, int argc,
+                       char **argv);
+/** What was asked for, else a GPU that this version runs on, else the CPU. */
+int tool_session_open(tool_session *s);
+/** A buffer of host memory, filled with 0xff (NaN), and on a GPU one of device memory beside it.
+ * *index: its place. */
+int tool_session_add(tool_session *s, int64_t bytes, int *index);
+/** The memory that a call is given: on the device, or on the host. NULL for index -1. */
+void *tool_session_data(const tool_session *s, int index);
+/** Host memory goes to the device, and comes back. */
+int tool_session_upload(tool_session *s);
+int tool_session_download(tool_session *s);
+/** Plans the call, gives it the workspace that it needs, makes it once and fetches the result. */
+int tool_session_first(tool_session *s, const tool_call *call);
+/** Repeats the call. */
+int tool_session_time(tool_session *s, const tool_call *call);
+/** `text`: the call; `bytes`: what it reads and writes. */
+int tool_session_report(const tool_session *s, const char *text, double bytes,
+                        const tool_verdict *verdict);
+void tool_session_close(tool_session *s);
+
+/** Calls `check` for `rows` rows, or some of them, as the session was asked to. */
+void tool_session_check_rows(const tool_session *s, int64_t rows,
+                             void (*check)(void *context, int64_t row), void *context);
