@@ -46,13 +46,14 @@ demo: setup-demo
 	$(build_all)
 	@$(with_nvrtc) $(python) tools/demo.py --build $(BUILD)
 
-# All tests: those in C and sh through ctest, then those in Python through pytest. Both run,
-# whatever the first says.
+# All tests, in C, sh and Python, as many at a time as there are cores; at the end what each of
+# pytest's was skipped for. PYTEST_ARGS="-k NAME" goes to pytest.
 test: setup-test
 	$(build_all)
 	@$(with_nvrtc) status=0; \
-	ctest --test-dir $(BUILD) --output-on-failure --label-exclude pytest || status=1; \
-	ATTNPRESS_BUILD_DIR=$(build_dir) $(python) -m pytest tests $(PYTEST_ARGS) || status=1; \
+	PYTEST_ADDOPTS="-rs $(PYTEST_ARGS)" \
+	ctest --test-dir $(BUILD) -j"$$(nproc)" --output-on-failure || status=1; \
+	sed -n 's/^SKIPPED /skipped: /p' $(BUILD)/Testing/Temporary/LastTest.log; \
 	exit $$status
 
 generate: setup-generate
@@ -61,8 +62,8 @@ generate: setup-generate
 wheel: setup-build
 	$(build_all)
 	@rm -rf $(BUILD)/wheel && mkdir -p $(BUILD)/wheel
-	@cp -R python $(BUILD)/wheel/source && cp LICENSE $(BUILD)/wheel/source/
-	@cp -L $(BUILD)/libattnpress.so $(BUILD)/wheel/source/attnpress/
+	@cp -R python $(BUILD)/wheel/source && cp LICENSE NOTICE $(BUILD)/wheel/source/
+	@cp -L $(BUILD)/libattnpress.so $(BUILD)/attnpress $(BUILD)/wheel/source/attnpress/
 	@$(python) -m pip wheel -q --no-deps -w $(BUILD)/wheel $(BUILD)/wheel/source
 	@rm -rf $(BUILD)/wheel/source
 	@ls $(BUILD)/wheel/*.whl

@@ -7,6 +7,8 @@
     report.py        tables and JSON
     plot.py          PNG and SVG
     tune.py          tries tiles on the GPU and writes generator/attention/tiles.toml
+    softmax.py       softmax beside PyTorch and a copy
+    softmax_tiles.py tiles of softmax beside each other
     kernels.py       compiles and launches a single kernel, for the tuner
 
 NumPy is not needed; PyTorch with CUDA is, and rich; matplotlib for plots.

@@ -5,6 +5,7 @@
     python bench/compare.py --dims 72 80 --causal   a part of it
     python bench/compare.py --models all            shapes of real models
     python bench/compare.py --random 40 --seed 1    shapes that nobody chose
+    python bench/compare.py --backward --help       gradients: bench/backward.py
     python bench/compare.py --from FILE.json --plot FILE.png
 
 The libraries take turns, call by call and in random order, on the same random inputs, after warming
@@ -530,6 +531,10 @@ def _results(options: argparse.Namespace, document: report.Document) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
+    if "--backward" in argv:
+        from bench import backward
+
+        return backward.main([word for word in argv if word != "--backward"])
     options = parser().parse_args(argv)
     try:
         if options.list_models:

@@ -160,6 +160,34 @@ def read_report(log: str) -> tuple[int, int, int]:
 # ---- Argument structs ---------------------------------------------------------------------------
 
 
+class ScoreArgs(ctypes.Structure):
+    """attnpress_score_args"""
+
+    _fields_ = [
+        *(
+            (name, c_void_p)
+            for name in ("bias", "alibi_slopes", "sinks", "dropout_seed_and_offset")
+        ),
+        *(
+            (f"{name}_stride", c_int64)
+            for name in (
+                "bias_batch", "bias_head", "bias_row", "bias_key", "alibi_batch", "alibi_head",
+                "sinks",
+            )
+        ),
+        ("dropout_seed", c_uint64),
+        ("dropout_offset", c_uint64),
+        ("sinks_dtype", c_int32),
+        ("bias_alignment", c_int32),
+        ("units_per_natural", c_float),
+        ("softcap_scale", c_float),
+        ("dropout_threshold", c_uint32),
+        ("dropout_scale", c_float),
+        *((f"window_{name}", c_int32) for name in ("center", "left", "right", "chunk")),
+        ("reserved", c_int32 * 2),
+    ]  # fmt: skip
+
+
 class ForwardArgs(ctypes.Structure):
     """attnpress_fwd_args"""
 
@@ -182,11 +210,12 @@ class ForwardArgs(ctypes.Structure):
         ("scale", c_float),
         ("scale_log2", c_float),
         ("reserved", c_int32),
+        ("score", ScoreArgs),
     ]  # fmt: skip
 
 
 class TensorMap(ctypes.Structure):
-    """attnpress_tensor_map, the driver's CUtensorMap, but for its alignment"""
+    """attnpress_tensor_map, the driver's CUtensorMap, except for its alignment"""
 
     _fields_ = [("words", c_uint64 * 16)]
 
@@ -216,7 +245,7 @@ class ForwardSm90Args(ctypes.Structure):
             )
         ),
         *((name, c_int32) for name in ("heads", "group_units", "rounds", "warpgroup_positions")),
-        ("reserved", c_int32 * 4),
+        ("reserved", c_int32 * 14),
     ]  # fmt: skip
 
 
@@ -224,12 +253,13 @@ class CombineArgs(ctypes.Structure):
     """attnpress_fwd_combine_args"""
 
     _fields_ = [
-        *((name, c_void_p) for name in ("out_partial", "lse_partial", "out", "lse")),
+        *((name, c_void_p) for name in ("out_partial", "lse_partial", "out", "lse", "sinks")),
         *((f"out_{dim}_stride", c_int64) for dim in ("batch", "row", "head")),
         ("lse_batch_stride", c_int64),
         ("lse_head_stride", c_int64),
+        ("sinks_stride", c_int64),
         ("rows", c_int64),
-        *((name, c_int32) for name in ("heads_q", "seqlen_q", "num_splits", "reserved")),
+        *((name, c_int32) for name in ("heads_q", "seqlen_q", "num_splits", "sinks_dtype")),
     ]
 
 
@@ -470,6 +500,8 @@ class Attention:
         args.key_blocks_per_split = _ceil_div(_ceil_div(seqlen_k, self.tile.block_n), num_splits)
         args.scale = hdim**-0.5
         args.scale_log2 = args.scale * LOG2_E
+        args.score.units_per_natural, args.score.dropout_scale = 1 / args.scale, 1.0
+        args.score.window_left = args.score.window_right = 2**31 - 1
         rows = batch * heads_q * seqlen_q
         if self.variant.split:
             device = {"device": q.device, "dtype": torch.float32}

@@ -50,7 +50,8 @@ def medians(contenders: dict, launches: int, rounds: int) -> dict[str, float]:
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def measure(columns: int, dtype, megabytes: int, backward: bool, gap: int, rounds: int) -> dict:
+def buffers(columns: int, dtype, megabytes: int, backward: bool, gap: int) -> tuple:
+    """Sets of x, y or y, dy, dx; as many pairs without gaps, for copies; PyTorch's calls."""
     size = torch.tensor([], dtype=dtype).element_size()
     rows = max(1, megabytes * 2**20 // (size * columns))
     count = 3 if backward else 2
@@ -60,7 +61,6 @@ def measure(columns: int, dtype, megabytes: int, backward: bool, gap: int, round
     ]
     flat = [tensors(2, rows, columns, columns, dtype) for _ in sets]
     if backward:
-        ours = [lambda t=t: s.softmax_backward(t[0], t[1], out=t[2]) for t in sets]
         function = torch.ops.aten._softmax_backward_data
         theirs = [
             (lambda t=t: function.out(t[1], t[0], -1, dtype, grad_input=t[2]))
@@ -69,17 +69,26 @@ def measure(columns: int, dtype, megabytes: int, backward: bool, gap: int, round
             for t in sets
         ]
     else:
-        ours = [lambda t=t: s.softmax(t[0], out=t[1]) for t in sets]
         theirs = [
             (lambda t=t: torch.softmax(t[0], -1, out=t[1]))
             if gap == 0
             else (lambda t=t: torch.softmax(t[0], -1))
             for t in sets
         ]
+    return sets, flat, theirs
+
+
+def measure(columns: int, dtype, megabytes: int, backward: bool, gap: int, rounds: int) -> dict:
+    sets, flat, theirs = buffers(columns, dtype, megabytes, backward, gap)
+    if backward:
+        ours = [lambda t=t: s.softmax_backward(t[0], t[1], out=t[2]) for t in sets]
+    else:
+        ours = [lambda t=t: s.softmax(t[0], out=t[1]) for t in sets]
     copies = [lambda f=f: f[1].copy_(f[0]) for f in flat]
     contenders = {"copy": copies, "torch": theirs, "attnpress": ours}
     times = medians(contenders, 12 if megabytes < 200 else 4, rounds)
-    each = rows * columns * size
+    each = sets[0][0].numel() * sets[0][0].element_size()
+    count = len(sets[0])
     bytes_ = {"copy": 2 * each, "torch": count * each, "attnpress": count * each}
     return {name: bytes_[name] / time * 1e-6 for name, time in times.items()}
 

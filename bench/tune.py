@@ -12,7 +12,7 @@ then
 
 Every tile that the generator finds legal is a candidate, as far as time allows: a coarse grid
 first, then what lies around the best. Tiles that spill a register, or on which the compiler remarks
-that products wait for each other, are passed over. A winner computes what the reference does, beats
+that products wait for each other, are skipped. A winner computes what the reference does, beats
 the present tile by more than noise, and has no such flaw on any of the targets that are prebuilt,
 in either dtype. Where the GPU's target may have rows of its own, the rows are for it alone, and its
 own limits hold.
@@ -37,7 +37,7 @@ if __package__ in (None, ""):  # run as a script: this folder's files are not mo
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from bench import BenchError
-from bench.cases import Case, forward_cases
+from bench.cases import MASKS, Case, forward_cases
 from bench.kernels import Attention, Compiled, CompileError, Driver, Nvrtc
 from generator import GeneratorError
 from generator.attention.rules import (
@@ -57,7 +57,7 @@ from generator.variant import Variant, VariantError, parse_stem
 
 ATTENTION = family_of("attention")
 TILES_TOML = ATTENTION.folder / "tiles.toml"
-ARCHS, DTYPES, MASKS = (ATTENTION.axis(name).domain for name in ("arch", "dtype", "mask"))
+ARCHS, DTYPES = (ATTENTION.axis(name).domain for name in ("arch", "dtype"))
 WORTH = 1.01  # times as fast as the present tile, below which it stays
 FINALISTS = 5
 SEEDS = 6  # tiles around which the search goes on
@@ -73,7 +73,8 @@ CAPABILITY_ARCHS = {
 
 @dataclass(frozen=True)
 class Group:
-    """The variants that one row of tiles.toml serves: all dtypes, and for decoding both masks.
+    """The variants that one row of tiles.toml serves: all dtypes, and for decoding both masks of a
+    case; windows are not tuned.
     `target`: the only one that it serves; None: all of the architecture."""
 
     hdim: int
@@ -306,8 +307,10 @@ class Press:
         target: str,
         deadline: float,
         heard: Callable[[int], None] = lambda count: None,
+        tried: list[Tile] | None = None,
     ) -> dict[Tile, Compiled]:
-        """The tiles that compile without a flaw, of those that the time allows."""
+        """The tiles that compile without a flaw, of those that the time allows, which are appended
+        to `tried`."""
 
         def one(tile: Tile) -> Compiled | str | None:
             return None if time.monotonic() > deadline else self.compile(variant, tile, target)
@@ -318,6 +321,8 @@ class Press:
             for count, (tile, compiled) in enumerate(zip(tiles, pool.map(one, tiles)), start=1):
                 if isinstance(compiled, Compiled) and compiled.flaw is None:
                     found[tile] = compiled
+                if compiled is not None and tried is not None:
+                    tried.append(tile)
                 heard(count)
         return found
 
@@ -759,8 +764,13 @@ def list_candidates(groups: Sequence[Group], options: argparse.Namespace) -> Non
         present = tile_of(variant, load_tuned(ATTENTION, options.tiles))
         tiles = list(dict.fromkeys([present, *coarse_grid(variant, present)]))
         deadline = time.monotonic() + options.seconds
-        clean = press.clean(variant, tiles, target, deadline, Heard("compiled", len(tiles)))
-        print(f"{variant.stem} on {target}: {len(clean)} of {len(tiles)} compile without spills")
+        tried: list[Tile] = []
+        heard = Heard("compiled", len(tiles))
+        clean = press.clean(variant, tiles, target, deadline, heard, tried)
+        left = f"; no time for {len(tiles) - len(tried)} more" if len(tried) < len(tiles) else ""
+        print(
+            f"{variant.stem} on {target}: {len(clean)} of {len(tried)} compile without spills{left}"
+        )
         for tile, compiled in clean.items():
             blocks = f"{tile.smem_bytes:6} bytes of shared memory"
             present_mark = "  (present)" if tile == present else ""

@@ -107,3 +107,8 @@ foreach(source IN LISTS python_tests)
   endif()
   set_tests_properties(pytest_${name} PROPERTIES LABELS pytest)
 endforeach()
+
+# One at a time where there is a GPU: they measure, or take much of its memory.
+foreach(name test_gpu_forward test_gpu_runtime test_gpu_softmax pytest_test_python pytest_test_softmax)
+  set_tests_properties(${name} PROPERTIES RESOURCE_LOCK gpu)
+endforeach()

@@ -3,13 +3,13 @@
 #pragma once
 
 /* The families, in their order: X(name, NAME). */
-#define AP_FAMILIES(X) X(attention, ATTENTION) X(softmax, SOFTMAX)
+#define AP_FAMILIES(X) X(attention, ATTENTION) X(softmax, SOFTMAX) X(layernorm, LAYERNORM) X(dropout, DROPOUT) X(outer, OUTER)
 
-enum { AP_FAMILY_ATTENTION = 0, AP_FAMILY_SOFTMAX = 1, AP_FAMILY_COUNT = 2 };
+enum { AP_FAMILY_ATTENTION = 0, AP_FAMILY_SOFTMAX = 1, AP_FAMILY_LAYERNORM = 2, AP_FAMILY_DROPOUT = 3, AP_FAMILY_OUTER = 4, AP_FAMILY_COUNT = 5 };
 
 /* ---- attention ---- */
 
-/* flash_<fwd|fwd_combine>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal][_decode]_sm<80|86|90> */
+/* flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_decode]_sm<80|86|90> */
 enum { /* axes */
   AP_ATTENTION_PASS = 0,
   AP_ATTENTION_SPLIT = 1,
@@ -17,13 +17,22 @@ enum { /* axes */
   AP_ATTENTION_HDIM_V = 3,
   AP_ATTENTION_DTYPE = 4,
   AP_ATTENTION_MASK = 5,
-  AP_ATTENTION_DECODE = 6,
-  AP_ATTENTION_ARCH = 7,
-  AP_ATTENTION_AXIS_COUNT = 8,
+  AP_ATTENTION_SOFTCAP = 6,
+  AP_ATTENTION_ALIBI = 7,
+  AP_ATTENTION_BIAS = 8,
+  AP_ATTENTION_DROPOUT = 9,
+  AP_ATTENTION_DECODE = 10,
+  AP_ATTENTION_ARCH = 11,
+  AP_ATTENTION_AXIS_COUNT = 12,
 };
 enum { /* pass */
   AP_ATTENTION_PASS_FWD = 0,
   AP_ATTENTION_PASS_FWD_COMBINE = 1,
+  AP_ATTENTION_PASS_BWD = 2,
+  AP_ATTENTION_PASS_BWD_DKV = 3,
+  AP_ATTENTION_PASS_BWD_DQ = 4,
+  AP_ATTENTION_PASS_BWD_DELTA = 5,
+  AP_ATTENTION_PASS_BWD_CONVERT = 6,
 };
 enum { /* hdim */
   AP_ATTENTION_HDIM_MIN = 8,
@@ -42,6 +51,13 @@ enum { /* dtype */
 enum { /* mask */
   AP_ATTENTION_MASK_FULL = 0,
   AP_ATTENTION_MASK_CAUSAL = 1,
+  AP_ATTENTION_MASK_WINDOW = 2,
+};
+enum { /* bias */
+  AP_ATTENTION_BIAS_NONE = 0,
+  AP_ATTENTION_BIAS_FP16 = 1,
+  AP_ATTENTION_BIAS_BF16 = 2,
+  AP_ATTENTION_BIAS_FP32 = 3,
 };
 enum { /* arch */
   AP_ATTENTION_ARCH_MIN = 80,
@@ -61,13 +77,17 @@ enum { /* fields of a tile */
   AP_ATTENTION_TILE_SPREAD = 10,
   AP_ATTENTION_TILE_PRODUCER = 11,
   AP_ATTENTION_TILE_WARPS_K = 12,
-  AP_ATTENTION_TILE_FIELD_COUNT = 13,
+  AP_ATTENTION_TILE_ACC_WARPS = 13,
+  AP_ATTENTION_TILE_DQ_WARPS = 14,
+  AP_ATTENTION_TILE_V_STAGES = 15,
+  AP_ATTENTION_TILE_FIELD_COUNT = 16,
 };
 enum { /* limits */
   AP_ATTENTION_DECODE_ROWS = 16,
   AP_ATTENTION_WARPGROUP_ROWS = 64,
   AP_ATTENTION_PRODUCER_THREADS = 128,
   AP_ATTENTION_COMBINE_ARCH = 80,
+  AP_ATTENTION_BWD_HDIM_MAX = 256,
   AP_ATTENTION_SM90_HDIM_MAX = 256,
   AP_ATTENTION_SM90_DECODE_MAX = 0,
 };
@@ -103,11 +123,121 @@ enum { /* fields of a tile */
   AP_SOFTMAX_TILE_WARPS = 0,
   AP_SOFTMAX_TILE_ROW_THREADS = 1,
   AP_SOFTMAX_TILE_ROWS = 2,
-  AP_SOFTMAX_TILE_Y_IN_SHARED = 3,
-  AP_SOFTMAX_TILE_AHEAD = 4,
-  AP_SOFTMAX_TILE_STEP = 5,
-  AP_SOFTMAX_TILE_FIELD_COUNT = 6,
+  AP_SOFTMAX_TILE_IN_SHARED = 3,
+  AP_SOFTMAX_TILE_HELD = 4,
+  AP_SOFTMAX_TILE_AHEAD = 5,
+  AP_SOFTMAX_TILE_BLOCKS = 6,
+  AP_SOFTMAX_TILE_STEP = 7,
+  AP_SOFTMAX_TILE_FIELD_COUNT = 8,
 };
 enum { /* limits */
   AP_SOFTMAX_HELD_COLS_MAX = 32768,
+};
+
+/* ---- layernorm ---- */
+
+/* layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms]_cols<32|64|96|128|192|256|384|512|768|1024|1536|2048|3072|4096|6144|8192|12288|16384|24576|32768|65536>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80> */
+enum { /* axes */
+  AP_LAYERNORM_PASS = 0,
+  AP_LAYERNORM_NORM = 1,
+  AP_LAYERNORM_COLS = 2,
+  AP_LAYERNORM_DTYPE = 3,
+  AP_LAYERNORM_PARAMS = 4,
+  AP_LAYERNORM_ARCH = 5,
+  AP_LAYERNORM_AXIS_COUNT = 6,
+};
+enum { /* pass */
+  AP_LAYERNORM_PASS_FWD = 0,
+  AP_LAYERNORM_PASS_BWD = 1,
+  AP_LAYERNORM_PASS_BWD_DX = 2,
+  AP_LAYERNORM_PASS_BWD_PARAMS = 3,
+  AP_LAYERNORM_PASS_BWD_REDUCE = 4,
+};
+enum { /* norm */
+  AP_LAYERNORM_NORM_LAYER = 0,
+  AP_LAYERNORM_NORM_RMS = 1,
+};
+enum { /* cols */
+  AP_LAYERNORM_COLS_MIN = 32,
+  AP_LAYERNORM_COLS_MAX = 65536,
+};
+enum { /* dtype */
+  AP_LAYERNORM_DTYPE_FP16 = 1,
+  AP_LAYERNORM_DTYPE_BF16 = 2,
+  AP_LAYERNORM_DTYPE_FP32 = 3,
+};
+enum { /* params */
+  AP_LAYERNORM_PARAMS_FP16 = 1,
+  AP_LAYERNORM_PARAMS_BF16 = 2,
+  AP_LAYERNORM_PARAMS_FP32 = 3,
+};
+enum { /* arch */
+  AP_LAYERNORM_ARCH_MIN = 80,
+  AP_LAYERNORM_ARCH_MAX = 80,
+};
+enum { /* fields of a tile */
+  AP_LAYERNORM_TILE_WARPS = 0,
+  AP_LAYERNORM_TILE_ROW_THREADS = 1,
+  AP_LAYERNORM_TILE_BLOCKS = 2,
+  AP_LAYERNORM_TILE_AHEAD = 3,
+  AP_LAYERNORM_TILE_SLOTS = 4,
+  AP_LAYERNORM_TILE_WEIGHT_HELD = 5,
+  AP_LAYERNORM_TILE_SUMS_IN_SHARED = 6,
+  AP_LAYERNORM_TILE_STEP = 7,
+  AP_LAYERNORM_TILE_FIELD_COUNT = 8,
+};
+enum { /* limits */
+  AP_LAYERNORM_HELD_COLS_MAX = 32768,
+  AP_LAYERNORM_BWD_COLS_MAX = 16384,
+};
+
+/* ---- dropout ---- */
+
+/* dropout_<keep>_sm<80> */
+enum { /* axes */
+  AP_DROPOUT_PASS = 0,
+  AP_DROPOUT_ARCH = 1,
+  AP_DROPOUT_AXIS_COUNT = 2,
+};
+enum { /* pass */
+  AP_DROPOUT_PASS_KEEP = 0,
+};
+enum { /* arch */
+  AP_DROPOUT_ARCH_MIN = 80,
+  AP_DROPOUT_ARCH_MAX = 80,
+};
+enum { /* fields of a tile */
+  AP_DROPOUT_TILE_WARPS = 0,
+  AP_DROPOUT_TILE_BLOCK_N = 1,
+  AP_DROPOUT_TILE_FIELD_COUNT = 2,
+};
+
+/* ---- outer ---- */
+
+/* outer_<fwd|sum|bwd|bwd_reduce>_<fp16|bf16|fp32>_sm<80> */
+enum { /* axes */
+  AP_OUTER_PASS = 0,
+  AP_OUTER_DTYPE = 1,
+  AP_OUTER_ARCH = 2,
+  AP_OUTER_AXIS_COUNT = 3,
+};
+enum { /* pass */
+  AP_OUTER_PASS_FWD = 0,
+  AP_OUTER_PASS_SUM = 1,
+  AP_OUTER_PASS_BWD = 2,
+  AP_OUTER_PASS_BWD_REDUCE = 3,
+};
+enum { /* dtype */
+  AP_OUTER_DTYPE_FP16 = 1,
+  AP_OUTER_DTYPE_BF16 = 2,
+  AP_OUTER_DTYPE_FP32 = 3,
+};
+enum { /* arch */
+  AP_OUTER_ARCH_MIN = 80,
+  AP_OUTER_ARCH_MAX = 80,
+};
+enum { /* fields of a tile */
+  AP_OUTER_TILE_WARPS = 0,
+  AP_OUTER_TILE_ROWS = 1,
+  AP_OUTER_TILE_FIELD_COUNT = 2,
 };

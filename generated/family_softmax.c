@@ -14,8 +14,8 @@ static const int32_t values_2[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 102
 static const ap_word words_3[] = {{"fp16", "_fp16", 1}, {"bf16", "_bf16", 2}, {"fp32", "_fp32", 3}};
 static const int32_t values_4[] = {1, 2, 3};
 static const int32_t values_5[] = {80};
-static const ap_tile_part parts_6[] = {{"w", 0, 0, -1}, {"t", 1, 0, -1}, {"r", 2, 0, 1}, {"s", 3, 1, -1}, {"a", 4, 1, -1}};
-static const ap_tile_part parts_7[] = {{"w", 0, 0, -1}, {"v", 5, 0, -1}};
+static const ap_tile_part parts_6[] = {{"w", 0, 0, -1}, {"t", 1, 0, -1}, {"r", 2, 0, 1}, {"s", 3, 0, 0}, {"h", 4, 0, 0}, {"a", 5, 1, -1}, {"b", 6, 0, 0}};
+static const ap_tile_part parts_7[] = {{"w", 0, 0, -1}, {"v", 7, 0, -1}};
 static const int32_t values_8[] = {1};
 static const int32_t values_9[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
 static const ap_set where_10[] = {{0, 0, 0, 1, values_8, 1}, {1, 0, 0, 1, values_9, 20}};
@@ -41,12 +41,14 @@ static const char *const fields[] = {
     "warps",
     "row_threads",
     "rows",
-    "y_in_shared",
+    "in_shared",
+    "held",
     "ahead",
+    "blocks",
     "step",
 };
 static const ap_tile_form forms[] = {
-    {5, 0, parts_6, 5},
+    {7, 0, parts_6, 7},
     {-1, 0, parts_7, 2},
 };
 /* name, where, renderer */
@@ -56,16 +58,16 @@ static const ap_template templates[] = {
     {"softmax/softmax_fwd.cu.j2", where_14, 2, ap_render_softmax_fwd},
     {"softmax/softmax_fwd_long.cu.j2", where_15, 2, ap_render_softmax_fwd_long},
 };
-/* where, capabilities from and to, arch, target */
+/* where, rows alike, capabilities from and to, arch, target */
 static const ap_route routes[] = {
-    {0, 0, 80, 80, 80, "sm_80"},
-    {0, 0, 86, 86, 80, "sm_86"},
-    {0, 0, 87, 87, 80, "sm_80"},
-    {0, 0, 88, 89, 80, "sm_86"},
-    {0, 0, 90, 90, 80, "sm_90"},
-    {0, 0, 100, 109, 80, "sm_100"},
-    {0, 0, 110, 119, 80, "sm_110"},
-    {0, 0, 120, 129, 80, "sm_120"},
+    {0, 0, 8, 80, 80, 80, "sm_80"},
+    {0, 0, 7, 86, 86, 80, "sm_86"},
+    {0, 0, 6, 87, 87, 80, "sm_80"},
+    {0, 0, 5, 88, 89, 80, "sm_86"},
+    {0, 0, 4, 90, 90, 80, "sm_90"},
+    {0, 0, 3, 100, 109, 80, "sm_100"},
+    {0, 0, 2, 110, 119, 80, "sm_110"},
+    {0, 0, 1, 120, 129, 80, "sm_120"},
 };
 
 extern const ap_family ap_family_softmax;
@@ -74,8 +76,8 @@ const ap_family ap_family_softmax = {
     "softmax_<fwd|bwd>_cols<32|64|96|128|192|256|384|512|768|1024|1536|2048|3072|4096|6144|8192|12288|16384|24576|32768|65536>_<fp16|bf16|fp32>_sm<80>",
     axes, 4, 3,
     {1, 17, 2, 7},
-    {0, 1, 2, 3}, 4,
+    {~0x1u, ~0x1ffffu, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
     0, 0,
-    6, fields, forms, 2,
-    &ap_tiles_softmax, templates, 4, routes, 8,
+    8, fields, forms, 2,
+    0, 0, &ap_tiles_softmax, templates, 4, routes, 8,
 };

@@ -1,7 +1,8 @@
 // flash_fwd_combine_hdim128_bf16_sm80
 //
 // Adds up the splits of a forward pass:
-//   lse = log(sum_i exp(lse_i)), out = sum_i exp(lse_i - lse) out_i.
+//   lse = log(sum_i exp(lse_i)), out = sum_i exp(lse_i - lse) out_i,
+// where a head's sink, if there is one, is one more lse_i, whose out_i is 0.
 // The output is bf16, all else fp32. One thread block computes COLUMNS columns of one row: its
 // threads form groups of COLUMNS / 4 threads, and each group adds up every GROUPS-th split. No
 // address depends on what was loaded before: a step costs one trip to memory.
@@ -25,7 +26,6 @@ constexpr int COLUMN_BLOCKS = ceil_div(HEAD_DIM_V, COLUMNS);
 constexpr int GROUP_THREADS = COLUMNS / 4; // of 4 columns
 constexpr int GROUPS = 32 * WARPS / GROUP_THREADS;
 constexpr int STEP = 4; // splits that a group loads at once
-constexpr float LOG2_E = 1.44269504088896341f;
 static_assert(32 % GROUP_THREADS == 0, "a warp is a number of groups");
 
 // A sum over some of the splits: of 2^(lse - max) and of 2^(lse - max) out, in 4 columns; lse and
@@ -139,16 +139,20 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
     sum = add(sum, part);
   }
 
-  const float normalize = normalizer(sum.weights);
   const int position = row % args.seqlen_q;
   const int head = row / args.seqlen_q % args.heads_q;
+  RowEnd end = {normalizer(sum.weights), natural_lse(sum.max, sum.weights)};
+  if (args.sinks != nullptr)
+    end = end_row_with_sink(
+        sum.max, sum.weights,
+        load_sink(args.sinks, args.sinks_dtype, args.sinks_stride, head, args.heads_q));
   const int batch = row / args.seqlen_q / args.heads_q;
   uint16_t *out = (uint16_t *)args.out + batch * args.out_batch_stride +
                   position * args.out_row_stride + head * args.out_head_stride + column;
-  const uint2 packed = {pack(DTYPE, sum.out.x * normalize, sum.out.y * normalize),
-                        pack(DTYPE, sum.out.z * normalize, sum.out.w * normalize)};
+  const uint2 packed = {pack(DTYPE, sum.out.x * end.normalize, sum.out.y * end.normalize),
+                        pack(DTYPE, sum.out.z * end.normalize, sum.out.w * end.normalize)};
   *(uint2 *)out = packed;
   if (args.lse && column == 0)
     args.lse[batch * args.lse_batch_stride + head * args.lse_head_stride + position] =
-        natural_lse(sum.max, sum.weights);
+        end.lse;
 }

@@ -7,7 +7,6 @@
 //
 // Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m128n96w4x2s2k192v96c by
 //   python -m generator --hdim 192 --dtype fp16 --arch sm80
-
 #include "attnpress/args/attention.h"
 #include "attnpress/device/dtype.cuh"
 #include "attnpress/device/epilogue.cuh"
@@ -25,7 +24,9 @@ constexpr int HEAD_DIM = 192;
 constexpr int HEAD_DIM_V = 192;
 constexpr Dtype DTYPE = FP16;
 constexpr bool CAUSAL = false;
+constexpr bool LAST_FIRST = false; // later rows see more keys, or no fewer
 constexpr bool SPLIT = false;
+constexpr bool DROPOUT = false;
 constexpr int BLOCK_M = 128; // query rows of a thread block
 constexpr int BLOCK_N = 96; // keys of a key block
 constexpr int WARPS_M = 4; // warps that share the rows
@@ -64,6 +65,15 @@ static_assert(SMEM_BYTES >= BLOCK_M * O_ROW_BYTES, "shared memory for the output
 static_assert(BLOCK_M % (16 * WARPS_M) == 0 && BLOCK_N % (16 * WARPS_N * WARPS_K) == 0, "tile");
 static_assert(RING_KEYS % V_SLAB == 0 && V_SLAB % 16 == 0, "slabs of V");
 static_assert(K_SLAB % 16 == 0 || K_SLABS == 1, "slabs of K");
+// The thread block's work, from its index in the grid.
+__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {
+  return find_whole_work(args, block, BLOCK_M, LAST_FIRST);
+}
+
+// The keys that the row at a position sees.
+__device__ __forceinline__ Row find_row(const attnpress_fwd_args *args, int position) {
+  return row_at(position, CAUSAL, args->seqlen_q, args->seqlen_k);
+}
 // The keys and values of one head on their way through the ring.
 //
 // A key block passes as SLABS slabs, first the column slabs of K, then the row slabs of V. The load
@@ -301,9 +311,7 @@ __device__ __forceinline__ void mask_block(float score[M_TILES][S_TILES * 4],
     for (int half = 0; half < 2; ++half) {
       int position, head;
       split_row(first_row + m * 16 + half * 8 + lane / 4, args->heads_per_tile, &position, &head);
-      mask_scores(score[m], S_TILES, half,
-                  row_at(position, CAUSAL, args->seqlen_q, args->seqlen_k),
-                  first_key + lane % 4 * 2);
+      mask_scores(score[m], S_TILES, half, find_row(args, position), first_key + lane % 4 * 2);
     }
   }
 }
@@ -444,11 +452,6 @@ __device__ __forceinline__ void finish_rows(float row_sum[M_TILES][2], const Pla
     }
   }
 }
-// The thread block's work, from its index in the grid.
-__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {
-  return find_whole_work(args, block, BLOCK_M, CAUSAL);
-}
-
 // Starts the copy of a tile of Q. Its rows count heads first: row r is position r / heads of head
 // r % heads. Rows past the end become zeros.
 __device__ __forceinline__ void load_queries(uint32_t shared, const uint16_t *q,
@@ -494,22 +497,22 @@ __device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES * 
   for (int m = 0; m < M_TILES; ++m) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float normalize = normalizer(row_sum[m][half]);
-      const float lse = natural_lse(row_max[m][half] * args->scale_log2, row_sum[m][half]);
       const int row = warp_row + m * 16 + half * 8 + lane / 4; // in the tile
       int position, head;
       split_row(work.row_begin + row, heads, &position, &head);
       head += work.first_head;
+      const RowEnd end = end_row(row_max[m][half] * args->scale_log2, row_sum[m][half], &args->score,
+                                 args->heads_q, head, DROPOUT, SPLIT);
       const bool valid = work.row_begin + row < rows;
       const bool writes_lse = valid && lane % 4 == 0 && warp_n == 0;
       if (args->lse && writes_lse)
-        args->lse[lse_offset(args, work.batch, head, position)] = lse;
+        args->lse[lse_offset(args, work.batch, head, position)] = end.lse;
       unsigned char *out_row = smem + row * O_ROW_BYTES + (warp_columns + lane % 4 * 2) * 2;
 #pragma unroll
       for (int o = 0; o < O_TILES; ++o) {
         if (o >= first_o_tile)
-          *(uint32_t *)(out_row + o * 16) = pack(DTYPE, out[m][o * 4 + half * 2] * normalize,
-                                                 out[m][o * 4 + half * 2 + 1] * normalize);
+          *(uint32_t *)(out_row + o * 16) = pack(DTYPE, out[m][o * 4 + half * 2] * end.normalize,
+                                                 out[m][o * 4 + half * 2 + 1] * end.normalize);
       }
     }
   }
@@ -556,8 +559,8 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   int first_position, last_position, head;
   split_row(work.row_begin, args.heads_per_tile, &first_position, &head);
   split_row(min(work.row_begin + BLOCK_M, rows) - 1, args.heads_per_tile, &last_position, &head);
-  const Row first_row = row_at(first_position, CAUSAL, args.seqlen_q, args.seqlen_k);
-  const Row last_row = row_at(last_position, CAUSAL, args.seqlen_q, args.seqlen_k);
+  const Row first_row = find_row(&args, first_position);
+  const Row last_row = find_row(&args, last_position);
   const Range unmasked = keys_of_all(first_row, last_row);
   Range blocks = key_blocks(keys_of_some(first_row, last_row), BLOCK_N);
   if (SPLIT)
@@ -596,7 +599,6 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   // Key blocks that every row sees whole.
   for (; n >= block_begin; --n)
     attend(out, row_max, row_sum, &pipe, q_tile, &place, &args, smem, n, false);
-
   finish_rows(row_sum, &place, smem);
   // All threads arrive and wait: Q and the ring have been read and no copy is in flight, so that O
   // can take their place.

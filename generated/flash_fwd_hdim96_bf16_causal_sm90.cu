@@ -14,7 +14,6 @@
 //
 // Pressed from templates/attention/flash_fwd_sm90.cu.j2 with tile m192n96s3 by
 //   python -m generator --hdim 96 --dtype bf16 --causal --arch sm90
-
 #include "attnpress/args/attention.h"
 #include "attnpress/device/dtype.cuh"
 #include "attnpress/device/epilogue.cuh"
@@ -34,6 +33,8 @@ constexpr int HEAD_DIM = 96;
 constexpr int HEAD_DIM_V = 96;
 constexpr Dtype DTYPE = BF16;
 constexpr bool CAUSAL = true;
+constexpr bool SPLIT = false;
+constexpr bool DROPOUT = false;
 constexpr int BLOCK_M = 192; // query rows of a thread block
 constexpr int BLOCK_N = 96; // keys of a key block
 constexpr int STAGES = 3; // key blocks of K, and of V, in shared memory
@@ -129,8 +130,8 @@ __device__ __forceinline__ bool find_unit(Unit *unit, const attnpress_fwd_sm90_a
   unit->batch = divide(head, &args->tile_heads);
   unit->tile_head = head - unit->batch * args->tile_heads.value;
   const int positions = CONSUMERS * args->warpgroup_positions;
-  // Causal: later rows see more keys, and the longest units come first.
-  unit->position_begin = (CAUSAL ? fwd->row_blocks - 1 - row_block : row_block) * positions;
+  // Later rows see more keys, or no fewer, and the longest units come first.
+  unit->position_begin = (fwd->row_blocks - 1 - row_block) * positions;
   // Key blocks that no row sees are never loaded.
   unit->blocks = key_blocks(keys_of_some(row_at_begin(fwd, unit->position_begin),
                                          row_at_end(fwd, unit->position_begin + positions)),
@@ -363,15 +364,15 @@ __device__ __forceinline__ void store_output(const float out[O_TILES * 4], const
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const float sum = quad_sum(row_sum[half]);
-    const float normalize = normalizer(sum);
-    const float lse = natural_lse(reference[half] * fwd->scale_log2, sum);
     const int row = threadIdx.x / 32 % 4 * 16 + half * 8 + lane / 4; // of the warpgroup
     const int row_position = divide(row, &args->heads_per_tile);
     const int position = unit->position_begin + consumer * args->warpgroup_positions + row_position;
     const int head = (unit->tile_head - row_position) * fwd->heads_per_tile + row;
     const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q;
+    const RowEnd end = end_row(reference[half] * fwd->scale_log2, sum, &fwd->score, fwd->heads_q,
+                               head, DROPOUT, SPLIT);
     if (fwd->lse && valid && lane % 4 == 0)
-      fwd->lse[lse_offset(fwd, unit->batch, head, position)] = lse;
+      fwd->lse[lse_offset(fwd, unit->batch, head, position)] = end.lse;
     // A quad holds a tile's 8 columns of a row in pieces of two. Two lanes exchange pieces, so that
     // each stores 8 bytes of one tile, and a store fills whole sectors of 32 bytes.
     uint16_t *out_row = (uint16_t *)fwd->out + out_offset(fwd, unit->batch, head, position) +
@@ -381,8 +382,8 @@ __device__ __forceinline__ void store_output(const float out[O_TILES * 4], const
       const float *first = out + tile * 4 + half * 2;
       const float *second = out + min_int(tile + 1, O_TILES - 1) * 4 + half * 2;
       const uint2 pieces =
-          exchange_pieces(pack(DTYPE, first[0] * normalize, first[1] * normalize),
-                          pack(DTYPE, second[0] * normalize, second[1] * normalize));
+          exchange_pieces(pack(DTYPE, first[0] * end.normalize, first[1] * end.normalize),
+                          pack(DTYPE, second[0] * end.normalize, second[1] * end.normalize));
       if (valid && (tile + 1 < O_TILES || lane % 2 == 0))
         *(uint2 *)(out_row + tile * 8) = pieces;
     }

@@ -14,7 +14,6 @@
 // Pressed from templates/attention/flash_fwd_decode_sm80.cu.j2 with tile
 // m16n64w1x1x4s2k128v16qb2 by
 //   python -m generator --hdim 128 --dtype fp16 --split --decode --arch sm86
-
 #include "attnpress/args/attention.h"
 #include "attnpress/device/dtype.cuh"
 #include "attnpress/device/epilogue.cuh"
@@ -33,7 +32,9 @@ constexpr int HEAD_DIM = 128;
 constexpr int HEAD_DIM_V = 128;
 constexpr Dtype DTYPE = FP16;
 constexpr bool CAUSAL = false;
+constexpr bool LAST_FIRST = false; // later rows see more keys, or no fewer
 constexpr bool SPLIT = true;
+constexpr bool DROPOUT = false;
 constexpr int BLOCK_M = 16; // query rows of a thread block
 constexpr int BLOCK_N = 64; // keys of a key block
 constexpr int WARPS_M = 1; // warps that share the rows
@@ -70,6 +71,15 @@ static_assert(RING_THREADS == 32, "a ring is one warp's");
 static_assert(BLOCK_M % (16 * WARPS_M) == 0 && BLOCK_N % (16 * WARPS_N * WARPS_K) == 0, "tile");
 static_assert(RING_KEYS % V_SLAB == 0 && V_SLAB % 16 == 0, "slabs of V");
 static_assert(K_SLAB % 16 == 0 || K_SLABS == 1, "slabs of K");
+// The thread block's work, from its index in the grid.
+__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {
+  return find_split_work(args, block, BLOCK_M, LAST_FIRST, SPLIT);
+}
+
+// The keys that the row at a position sees.
+__device__ __forceinline__ Row find_row(const attnpress_fwd_args *args, int position) {
+  return row_at(position, CAUSAL, args->seqlen_q, args->seqlen_k);
+}
 // The keys and values of one head on their way through a warp's ring.
 //
 // A key block passes as SLABS slabs, first the column slabs of K, then the row slabs of V. The load
@@ -258,9 +268,7 @@ __device__ __forceinline__ void mask_block(float score[M_TILES][S_TILES * 4],
     for (int half = 0; half < 2; ++half) {
       int position, head;
       split_row(first_row + m * 16 + half * 8 + lane / 4, args->heads_per_tile, &position, &head);
-      mask_scores(score[m], S_TILES, half,
-                  row_at(position, CAUSAL, args->seqlen_q, args->seqlen_k),
-                  first_key + lane % 4 * 2);
+      mask_scores(score[m], S_TILES, half, find_row(args, position), first_key + lane % 4 * 2);
     }
   }
 }
@@ -358,11 +366,6 @@ __device__ __forceinline__ void finish_rows(float row_sum[M_TILES][2], const Pla
     row_sum[m][1] = quad_sum(row_sum[m][1]);
   }
 }
-// The thread block's work, from its index in the grid.
-__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {
-  return find_split_work(args, block, BLOCK_M, CAUSAL, SPLIT);
-}
-
 // Starts the copy of a tile of Q. Its rows count heads first: row r is position r / heads of head
 // r % heads. Rows past the end become zeros.
 __device__ __forceinline__ void load_queries(uint32_t shared, const uint16_t *q,
@@ -439,17 +442,17 @@ __device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES * 
       total.z += weight * part.z;
       total.w += weight * part.w;
     }
-    const float normalize = normalizer(sum);
-    const float lse = natural_lse(maximum * args->scale_log2, sum);
     int position, head;
     split_row(work.row_begin + row, heads, &position, &head);
     head += work.first_head;
+    const RowEnd end = end_row(maximum * args->scale_log2, sum, &args->score, args->heads_q, head,
+                               DROPOUT, SPLIT);
     const int64_t partial = partial_row(args, work.split, work.batch, head, position);
-    const float4 scaled = {total.x * normalize, total.y * normalize, total.z * normalize,
-                           total.w * normalize};
+    const float4 scaled = {total.x * end.normalize, total.y * end.normalize,
+                           total.z * end.normalize, total.w * end.normalize};
     *(float4 *)(args->out_partial + partial * HEAD_DIM_V + column) = scaled;
     if (column == 0)
-      args->lse_partial[partial] = lse;
+      args->lse_partial[partial] = end.lse;
   }
 }
 
@@ -471,8 +474,8 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   int first_position, last_position, head;
   split_row(work.row_begin, args.heads_per_tile, &first_position, &head);
   split_row(min(work.row_begin + BLOCK_M, rows) - 1, args.heads_per_tile, &last_position, &head);
-  const Row first_row = row_at(first_position, CAUSAL, args.seqlen_q, args.seqlen_k);
-  const Row last_row = row_at(last_position, CAUSAL, args.seqlen_q, args.seqlen_k);
+  const Row first_row = find_row(&args, first_position);
+  const Row last_row = find_row(&args, last_position);
   const Range unmasked = keys_of_all(first_row, last_row);
   Range blocks = key_blocks(keys_of_some(first_row, last_row), BLOCK_N);
   if (SPLIT)

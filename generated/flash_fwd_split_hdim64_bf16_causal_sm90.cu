@@ -15,7 +15,6 @@
 //
 // Pressed from templates/attention/flash_fwd_sm90.cu.j2 with tile m192n128s3 by
 //   python -m generator --hdim 64 --dtype bf16 --causal --split --arch sm90
-
 #include "attnpress/args/attention.h"
 #include "attnpress/device/dtype.cuh"
 #include "attnpress/device/epilogue.cuh"
@@ -36,6 +35,8 @@ constexpr int HEAD_DIM = 64;
 constexpr int HEAD_DIM_V = 64;
 constexpr Dtype DTYPE = BF16;
 constexpr bool CAUSAL = true;
+constexpr bool SPLIT = true;
+constexpr bool DROPOUT = false;
 constexpr int BLOCK_M = 192; // query rows of a thread block
 constexpr int BLOCK_N = 128; // keys of a key block
 constexpr int STAGES = 3; // key blocks of K, and of V, in shared memory
@@ -133,8 +134,8 @@ __device__ __forceinline__ bool find_unit(Unit *unit, const attnpress_fwd_sm90_a
   unit->batch = divide(head, &args->tile_heads);
   unit->tile_head = head - unit->batch * args->tile_heads.value;
   const int positions = CONSUMERS * args->warpgroup_positions;
-  // Causal: later rows see more keys, and the longest units come first.
-  unit->position_begin = (CAUSAL ? fwd->row_blocks - 1 - row_block : row_block) * positions;
+  // Later rows see more keys, or no fewer, and the longest units come first.
+  unit->position_begin = (fwd->row_blocks - 1 - row_block) * positions;
   // Key blocks that no row sees are never loaded.
   unit->blocks = key_blocks(keys_of_some(row_at_begin(fwd, unit->position_begin),
                                          row_at_end(fwd, unit->position_begin + positions)),
@@ -360,18 +361,18 @@ __device__ __forceinline__ void store_output(const float out[O_TILES * 4], const
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const float sum = quad_sum(row_sum[half]);
-    const float normalize = normalizer(sum);
-    const float lse = natural_lse(reference[half] * fwd->scale_log2, sum);
     const int row = threadIdx.x / 32 % 4 * 16 + half * 8 + lane / 4; // of the warpgroup
     const int row_position = divide(row, &args->heads_per_tile);
     const int position = unit->position_begin + consumer * args->warpgroup_positions + row_position;
     const int head = (unit->tile_head - row_position) * fwd->heads_per_tile + row;
     const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q;
+    const RowEnd end = end_row(reference[half] * fwd->scale_log2, sum, &fwd->score, fwd->heads_q,
+                               head, DROPOUT, SPLIT);
     const int64_t partial = partial_row(fwd, unit->split, unit->batch, head, position);
     if (valid && lane % 4 == 0)
-      fwd->lse_partial[partial] = lse;
+      fwd->lse_partial[partial] = end.lse;
     float *out_row = fwd->out_partial + partial * HEAD_DIM_V + lane % 4 * 2;
-    store_partial_row(out_row, out, 0, O_TILES, half, normalize, valid);
+    store_partial_row(out_row, out, 0, O_TILES, half, end.normalize, valid);
   }
 }
 

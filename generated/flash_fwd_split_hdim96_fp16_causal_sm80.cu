@@ -8,7 +8,6 @@
 //
 // Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m128n64w4x1s2k96v64b2c by
 //   python -m generator --hdim 96 --dtype fp16 --causal --split --arch sm80
-
 #include "attnpress/args/attention.h"
 #include "attnpress/device/dtype.cuh"
 #include "attnpress/device/epilogue.cuh"
@@ -27,7 +26,9 @@ constexpr int HEAD_DIM = 96;
 constexpr int HEAD_DIM_V = 96;
 constexpr Dtype DTYPE = FP16;
 constexpr bool CAUSAL = true;
+constexpr bool LAST_FIRST = true; // later rows see more keys, or no fewer
 constexpr bool SPLIT = true;
+constexpr bool DROPOUT = false;
 constexpr int BLOCK_M = 128; // query rows of a thread block
 constexpr int BLOCK_N = 64; // keys of a key block
 constexpr int WARPS_M = 4; // warps that share the rows
@@ -64,6 +65,15 @@ static_assert(K_SLAB % 16 == 0 || K_SLABS == 1, "slabs of K");
 // Where O and S leave no registers for them, row sums wait in shared memory between key blocks.
 constexpr bool PARKS_SUMS = HEAD_DIM_V + BLOCK_N >= 192 && BLOCK_M == NUM_THREADS && M_TILES == 2 &&
                             Q_ROW_BYTES > HEAD_DIM * 2;
+// The thread block's work, from its index in the grid.
+__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {
+  return find_split_work(args, block, BLOCK_M, LAST_FIRST, SPLIT);
+}
+
+// The keys that the row at a position sees.
+__device__ __forceinline__ Row find_row(const attnpress_fwd_args *args, int position) {
+  return row_at(position, CAUSAL, args->seqlen_q, args->seqlen_k);
+}
 // The keys and values of one head on their way through the ring.
 //
 // A key block passes as SLABS slabs, first the column slabs of K, then the row slabs of V. The load
@@ -275,9 +285,7 @@ __device__ __forceinline__ void mask_block(float score[M_TILES][S_TILES * 4],
     for (int half = 0; half < 2; ++half) {
       int position, head;
       split_row(first_row + m * 16 + half * 8 + lane / 4, args->heads_per_tile, &position, &head);
-      mask_scores(score[m], S_TILES, half,
-                  row_at(position, CAUSAL, args->seqlen_q, args->seqlen_k),
-                  first_key + lane % 4 * 2);
+      mask_scores(score[m], S_TILES, half, find_row(args, position), first_key + lane % 4 * 2);
     }
   }
 }
@@ -401,11 +409,6 @@ __device__ __forceinline__ void finish_rows(float row_sum[M_TILES][2], const Pla
     row_sum[m][1] = quad_sum(row_sum[m][1]);
   }
 }
-// The thread block's work, from its index in the grid.
-__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {
-  return find_split_work(args, block, BLOCK_M, CAUSAL, SPLIT);
-}
-
 // Starts the copy of a tile of Q. Its rows count heads first: row r is position r / heads of head
 // r % heads. Rows past the end become zeros.
 __device__ __forceinline__ void load_queries(uint32_t shared, const uint16_t *q,
@@ -442,19 +445,19 @@ __device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES * 
   for (int m = 0; m < M_TILES; ++m) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float normalize = normalizer(row_sum[m][half]);
-      const float lse = natural_lse(row_max[m][half] * args->scale_log2, row_sum[m][half]);
       const int row = warp_row + m * 16 + half * 8 + lane / 4; // in the tile
       int position, head;
       split_row(work.row_begin + row, heads, &position, &head);
       head += work.first_head;
+      const RowEnd end = end_row(row_max[m][half] * args->scale_log2, row_sum[m][half], &args->score,
+                                 args->heads_q, head, DROPOUT, SPLIT);
       const bool valid = work.row_begin + row < rows;
       const bool writes_lse = valid && lane % 4 == 0 && warp_n == 0;
       const int64_t partial = partial_row(args, work.split, work.batch, head, position);
       if (writes_lse)
-        args->lse_partial[partial] = lse;
+        args->lse_partial[partial] = end.lse;
       float *out_row = args->out_partial + partial * HEAD_DIM_V + warp_columns + lane % 4 * 2;
-      store_partial_row(out_row, out[m], first_o_tile, O_TILES, half, normalize, valid);
+      store_partial_row(out_row, out[m], first_o_tile, O_TILES, half, end.normalize, valid);
     }
   }
 }
@@ -474,8 +477,8 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   int first_position, last_position, head;
   split_row(work.row_begin, args.heads_per_tile, &first_position, &head);
   split_row(min(work.row_begin + BLOCK_M, rows) - 1, args.heads_per_tile, &last_position, &head);
-  const Row first_row = row_at(first_position, CAUSAL, args.seqlen_q, args.seqlen_k);
-  const Row last_row = row_at(last_position, CAUSAL, args.seqlen_q, args.seqlen_k);
+  const Row first_row = find_row(&args, first_position);
+  const Row last_row = find_row(&args, last_position);
   const Range unmasked = keys_of_all(first_row, last_row);
   Range blocks = key_blocks(keys_of_some(first_row, last_row), BLOCK_N);
   if (SPLIT)
@@ -506,7 +509,6 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   // Key blocks that every row sees whole.
   for (; n >= block_begin; --n)
     attend(out, row_max, row_sum, &pipe, q_tile, &place, &args, smem, n, false);
-
   finish_rows(row_sum, &place, smem);
   store_output(out, row_max, row_sum, &args, smem);
 }

@@ -18,6 +18,10 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   const int32_t hdim_v = in->axis[AP_ATTENTION_HDIM_V];
   const int32_t dtype = in->axis[AP_ATTENTION_DTYPE];
   const int32_t mask = in->axis[AP_ATTENTION_MASK];
+  const int32_t softcap = in->axis[AP_ATTENTION_SOFTCAP];
+  const int32_t alibi = in->axis[AP_ATTENTION_ALIBI];
+  const int32_t bias = in->axis[AP_ATTENTION_BIAS];
+  const int32_t dropout = in->axis[AP_ATTENTION_DROPOUT];
   const int32_t decode = in->axis[AP_ATTENTION_DECODE];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
@@ -69,20 +73,42 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT(" --dtype ");
   STRING(in->word[AP_ATTENTION_DTYPE]);
-  if (mask == AP_ATTENTION_MASK_CAUSAL) {
-    TEXT(" --causal");
+  if (mask != AP_ATTENTION_MASK_FULL) {
+    TEXT(" --");
+    STRING(in->word[AP_ATTENTION_MASK]);
+  }
+  if (softcap) {
+    TEXT(" --softcap");
+  }
+  if (alibi) {
+    TEXT(" --alibi");
+  }
+  if (bias != AP_ATTENTION_BIAS_NONE) {
+    TEXT(" --bias ");
+    STRING(in->word[AP_ATTENTION_BIAS]);
+  }
+  if (dropout) {
+    TEXT(" --dropout");
   }
   if (split) {
     TEXT(" --split");
   }
-  TEXT(" --decode --arch sm");
+  if (decode) {
+    TEXT(" --decode");
+  }
+  TEXT(" --arch sm");
   INTEGER(arch);
   TEXT("\n"
-       "\n"
-       "#include \"attnpress/args/attention.h\"\n"
-       "#include \"attnpress/device/dtype.cuh\"\n"
-       "#include \"attnpress/device/epilogue.cuh\"\n"
-       "#include \"attnpress/device/ptx_address.cuh\"\n"
+       "#include \"attnpress/args/attention.h\"\n");
+  if (dropout) {
+    TEXT("#include \"attnpress/device/dropout.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/dtype.cuh\"\n"
+       "#include \"attnpress/device/epilogue.cuh\"\n");
+  if ((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) {
+    TEXT("#include \"attnpress/device/modify.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/ptx_address.cuh\"\n"
        "#include \"attnpress/device/ptx_cp_async.cuh\"\n"
        "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
        "#include \"attnpress/device/ptx_ldmatrix.cuh\"\n"
@@ -105,10 +131,24 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "constexpr bool CAUSAL = ");
   STRING((mask == AP_ATTENTION_MASK_CAUSAL) ? "true" : "false");
   TEXT(";\n"
+       "constexpr bool LAST_FIRST = ");
+  STRING((mask == AP_ATTENTION_MASK_FULL) ? "false" : "true");
+  TEXT("; // later rows see more keys, or no fewer\n"
        "constexpr bool SPLIT = ");
   STRING(split ? "true" : "false");
   TEXT(";\n"
-       "constexpr int BLOCK_M = ");
+       "constexpr bool DROPOUT = ");
+  STRING(dropout ? "true" : "false");
+  TEXT(";\n");
+  if (alibi || (bias != AP_ATTENTION_BIAS_NONE)) {
+    TEXT("constexpr bool ALIBI = ");
+    STRING(alibi ? "true" : "false");
+    TEXT(";\n"
+         "constexpr BiasDtype BIAS = ");
+    STRING((bias == AP_ATTENTION_BIAS_NONE) ? "NO_BIAS" : ((bias == AP_ATTENTION_BIAS_FP16) ? "BIAS_FP16" : ((bias == AP_ATTENTION_BIAS_BF16) ? "BIAS_BF16" : "BIAS_FP32")));
+    TEXT(";\n");
+  }
+  TEXT("constexpr int BLOCK_M = ");
   INTEGER(block_m);
   TEXT("; // query rows of a thread block\n"
        "constexpr int BLOCK_N = ");
@@ -198,7 +238,24 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "constexpr bool PARKS_SUMS = HEAD_DIM_V + BLOCK_N >= 192 && BLOCK_M == NUM_THREADS && M_TILES == 2 &&\n"
          "                            Q_ROW_BYTES > HEAD_DIM * 2;\n");
   }
-  TEXT("// The keys and values of one head on their way through ");
+  TEXT("// The thread block's work, from its index in the grid.\n"
+       "__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {\n");
+  if (split || decode) {
+    TEXT("  return find_split_work(args, block, BLOCK_M, LAST_FIRST, SPLIT);\n");
+  } else {
+    TEXT("  return find_whole_work(args, block, BLOCK_M, LAST_FIRST);\n");
+  }
+  TEXT("}\n"
+       "\n"
+       "// The keys that the row at a position sees.\n"
+       "__device__ __forceinline__ Row find_row(const attnpress_fwd_args *args, int position) {\n");
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("  return window_row(position, &args->score, args->seqlen_k);\n");
+  } else {
+    TEXT("  return row_at(position, CAUSAL, args->seqlen_q, args->seqlen_k);\n");
+  }
+  TEXT("}\n"
+       "// The keys and values of one head on their way through ");
   if (warps_k > 1) {
     TEXT("a warp's");
   } else {
@@ -540,6 +597,10 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "struct Place {\n"
        "  int first_row; // of this warp, counted over the tile's heads\n"
        "  int first_key; // of a key block\n");
+  if ((alibi || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) {
+    TEXT("  int first_head; // of the tile\n"
+         "  int64_t batch;\n");
+  }
   if (warps_n > 1) {
     TEXT("  int warp_n;\n"
          "  int row;           // this lane's first one in the tile\n"
@@ -566,6 +627,43 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
+  if ((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) {
+    TEXT("// Modifies the scores of a key block, whose first key for this warp is `first_key`. `masked`: it may\n"
+         "// pass the end of the keys.\n"
+         "__device__ __forceinline__ void modify_block(float score[M_TILES][S_TILES * 4], const Place *place,\n"
+         "                                             const attnpress_fwd_args *args, int first_key,\n"
+         "                                             bool masked) {\n");
+    if (alibi || (bias != AP_ATTENTION_BIAS_NONE)) {
+      TEXT("  const int lane = threadIdx.x % 32;\n");
+    }
+    TEXT("#pragma unroll\n"
+         "  for (int m = 0; m < M_TILES; ++m) {\n");
+    if (softcap) {
+      TEXT("    cap_scores(score[m], S_TILES, &args->score);\n");
+    }
+    if (alibi || (bias != AP_ATTENTION_BIAS_NONE)) {
+      TEXT("#pragma unroll\n"
+           "    for (int half = 0; half < 2; ++half) {\n"
+           "      int position, head;\n"
+           "      split_row(place->first_row + m * 16 + half * 8 + lane / 4, args->heads_per_tile, &position,\n"
+           "                &head);\n"
+           "      const ScoreRow row = score_row(args, ALIBI, BIAS, place->batch, place->first_head + head,\n"
+           "                                     position);\n");
+      if (bias != AP_ATTENTION_BIAS_NONE) {
+        TEXT("      uint32_t bias[bias_words(BIAS, S_TILES)];\n"
+             "      load_bias(bias, BIAS, S_TILES, &args->score, row.bias, first_key + lane % 4 * 2,\n"
+             "                args->seqlen_k, !masked);\n"
+             "      add_bias(score[m], bias, BIAS, S_TILES, half, args->score.units_per_natural);\n");
+      }
+      if (alibi) {
+        TEXT("      add_alibi(score[m], S_TILES, half, row, first_key + lane % 4 * 2);\n");
+      }
+      TEXT("    }\n");
+    }
+    TEXT("  }\n"
+         "}\n"
+         "\n");
+  }
   TEXT("// Masks the scores of a key block. `first_row` is this warp's first row, counted over the tile's\n"
        "// heads, and `first_key` its first key.\n"
        "__device__ __forceinline__ void mask_block(float score[M_TILES][S_TILES * 4],\n"
@@ -578,14 +676,26 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "    for (int half = 0; half < 2; ++half) {\n"
        "      int position, head;\n"
        "      split_row(first_row + m * 16 + half * 8 + lane / 4, args->heads_per_tile, &position, &head);\n"
-       "      mask_scores(score[m], S_TILES, half,\n"
-       "                  row_at(position, CAUSAL, args->seqlen_q, args->seqlen_k),\n"
-       "                  first_key + lane % 4 * 2);\n"
+       "      mask_scores(score[m], S_TILES, half, find_row(args, position), first_key + lane % 4 * 2);\n"
        "    }\n"
        "  }\n"
        "}\n"
-       "\n"
-       "// Makes P of the scores, with the row maxima as references, and scales O and the row sums to them.\n"
+       "\n");
+  if (dropout) {
+    TEXT("// Drops probabilities of a key block, whose first key for this warp is `first_key`.\n"
+         "__device__ __forceinline__ void drop_block(float score[M_TILES][S_TILES * 4], const Place *place,\n"
+         "                                           const attnpress_fwd_args *args, int first_key) {\n"
+         "#pragma unroll\n"
+         "  for (int m = 0; m < M_TILES; ++m) {\n"
+         "    const DropoutSeed seed = dropout_seed(&args->score);\n"
+         "    const Philox at = dropout_rows(&seed, place->batch * args->heads_q + place->first_head,\n"
+         "                                   place->first_row + m * 16, threadIdx.x % 32);\n"
+         "    drop_probabilities(score[m], S_TILES, at, first_key, args->score.dropout_threshold);\n"
+         "  }\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// Makes P of the scores, with the row maxima as references, and scales O and the row sums to them.\n"
        "__device__ __forceinline__ void online_softmax(float score[M_TILES][S_TILES * 4],\n"
        "                                               float out[M_TILES][O_TILES * 4],\n"
        "                                               float row_max[M_TILES][2], float row_sum[M_TILES][2],\n");
@@ -749,20 +859,33 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   STRING(q_in_regs ? "q_frag" : "q_tile");
   TEXT(", n, ");
   STRING((warps_n > 1) ? "place->first_key" : "0");
-  TEXT(", masked);\n"
-       "  if (masked)\n"
+  TEXT(", masked);\n");
+  if ((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) {
+    TEXT("  modify_block(score, place, args, n * BLOCK_N + place->first_key, masked);\n");
+  }
+  TEXT("  if (masked)\n"
        "    mask_block(score, args, place->first_row, n * BLOCK_N + place->first_key);\n");
   if (warps_n > 1) {
-    TEXT("  online_softmax(score, out, row_max, row_sum, place, args->scale_log2, masked);\n"
-         "  store_probabilities(place, score);\n"
+    TEXT("  online_softmax(score, out, row_max, row_sum, place, args->scale_log2, ");
+    STRING(((mask == AP_ATTENTION_MASK_WINDOW) || (bias != AP_ATTENTION_BIAS_NONE)) ? "true" : "masked");
+    TEXT(");\n");
+    if (dropout) {
+      TEXT("  drop_block(score, place, args, n * BLOCK_N + place->first_key);\n");
+    }
+    TEXT("  store_probabilities(place, score);\n"
          "  accumulate_output(out, pipe, place, n, masked);\n");
   } else {
     if (warps_k == 1) {
       TEXT("  fetch_row_sums(smem, row_sum);\n");
     }
-    TEXT("  online_softmax(score, out, row_max, row_sum, args->scale_log2, masked);\n");
+    TEXT("  online_softmax(score, out, row_max, row_sum, args->scale_log2, ");
+    STRING(((mask == AP_ATTENTION_MASK_WINDOW) || (bias != AP_ATTENTION_BIAS_NONE)) ? "true" : "masked");
+    TEXT(");\n");
     if (warps_k == 1) {
       TEXT("  park_row_sums(smem, row_sum);\n");
+    }
+    if (dropout) {
+      TEXT("  drop_block(score, place, args, n * BLOCK_N + place->first_key);\n");
     }
     TEXT("  uint32_t p_frag[M_TILES][S_TILES * 2];\n"
          "#pragma unroll\n"
@@ -818,15 +941,6 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "  }\n");
   }
   TEXT("}\n"
-       "// The thread block's work, from its index in the grid.\n"
-       "__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {\n");
-  if (split || decode) {
-    TEXT("  return find_split_work(args, block, BLOCK_M, CAUSAL, SPLIT);\n");
-  } else {
-    TEXT("  return find_whole_work(args, block, BLOCK_M, CAUSAL);\n");
-  }
-  TEXT("}\n"
-       "\n"
        "// Starts the copy of a tile of Q. Its rows count heads first: row r is position r / heads of head\n"
        "// r % heads. Rows past the end become zeros.\n"
        "__device__ __forceinline__ void load_queries(uint32_t shared, const uint16_t *q,\n"
@@ -885,29 +999,29 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "  for (int m = 0; m < M_TILES; ++m) {\n"
          "#pragma unroll\n"
          "    for (int half = 0; half < 2; ++half) {\n"
-         "      const float normalize = normalizer(row_sum[m][half]);\n"
-         "      const float lse = natural_lse(row_max[m][half] * args->scale_log2, row_sum[m][half]);\n"
          "      const int row = warp_row + m * 16 + half * 8 + lane / 4; // in the tile\n"
          "      int position, head;\n"
          "      split_row(work.row_begin + row, heads, &position, &head);\n"
          "      head += work.first_head;\n"
+         "      const RowEnd end = end_row(row_max[m][half] * args->scale_log2, row_sum[m][half], &args->score,\n"
+         "                                 args->heads_q, head, DROPOUT, SPLIT);\n"
          "      const bool valid = work.row_begin + row < rows;\n"
          "      const bool writes_lse = valid && lane % 4 == 0 && warp_n == 0;\n");
     if (split) {
       TEXT("      const int64_t partial = partial_row(args, work.split, work.batch, head, position);\n"
            "      if (writes_lse)\n"
-           "        args->lse_partial[partial] = lse;\n"
+           "        args->lse_partial[partial] = end.lse;\n"
            "      float *out_row = args->out_partial + partial * HEAD_DIM_V + warp_columns + lane % 4 * 2;\n"
-           "      store_partial_row(out_row, out[m], first_o_tile, O_TILES, half, normalize, valid);\n");
+           "      store_partial_row(out_row, out[m], first_o_tile, O_TILES, half, end.normalize, valid);\n");
     } else {
       TEXT("      if (args->lse && writes_lse)\n"
-           "        args->lse[lse_offset(args, work.batch, head, position)] = lse;\n"
+           "        args->lse[lse_offset(args, work.batch, head, position)] = end.lse;\n"
            "      unsigned char *out_row = smem + row * O_ROW_BYTES + (warp_columns + lane % 4 * 2) * 2;\n"
            "#pragma unroll\n"
            "      for (int o = 0; o < O_TILES; ++o) {\n"
            "        if (o >= first_o_tile)\n"
-           "          *(uint32_t *)(out_row + o * 16) = pack(DTYPE, out[m][o * 4 + half * 2] * normalize,\n"
-           "                                                 out[m][o * 4 + half * 2 + 1] * normalize);\n"
+           "          *(uint32_t *)(out_row + o * 16) = pack(DTYPE, out[m][o * 4 + half * 2] * end.normalize,\n"
+           "                                                 out[m][o * 4 + half * 2 + 1] * end.normalize);\n"
            "      }\n");
     }
     TEXT("    }\n"
@@ -1008,25 +1122,25 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "      total.z += weight * part.z;\n"
          "      total.w += weight * part.w;\n"
          "    }\n"
-         "    const float normalize = normalizer(sum);\n"
-         "    const float lse = natural_lse(maximum * args->scale_log2, sum);\n"
          "    int position, head;\n"
          "    split_row(work.row_begin + row, heads, &position, &head);\n"
-         "    head += work.first_head;\n");
+         "    head += work.first_head;\n"
+         "    const RowEnd end = end_row(maximum * args->scale_log2, sum, &args->score, args->heads_q, head,\n"
+         "                               DROPOUT, SPLIT);\n");
     if (split) {
       TEXT("    const int64_t partial = partial_row(args, work.split, work.batch, head, position);\n"
-           "    const float4 scaled = {total.x * normalize, total.y * normalize, total.z * normalize,\n"
-           "                           total.w * normalize};\n"
+           "    const float4 scaled = {total.x * end.normalize, total.y * end.normalize,\n"
+           "                           total.z * end.normalize, total.w * end.normalize};\n"
            "    *(float4 *)(args->out_partial + partial * HEAD_DIM_V + column) = scaled;\n"
            "    if (column == 0)\n"
-           "      args->lse_partial[partial] = lse;\n");
+           "      args->lse_partial[partial] = end.lse;\n");
     } else {
-      TEXT("    const uint2 packed = {pack(DTYPE, total.x * normalize, total.y * normalize),\n"
-           "                          pack(DTYPE, total.z * normalize, total.w * normalize)};\n"
+      TEXT("    const uint2 packed = {pack(DTYPE, total.x * end.normalize, total.y * end.normalize),\n"
+           "                          pack(DTYPE, total.z * end.normalize, total.w * end.normalize)};\n"
            "    *(uint2 *)((uint16_t *)args->out + out_offset(args, work.batch, head, position) + column) =\n"
            "        packed;\n"
            "    if (args->lse && column == 0)\n"
-           "      args->lse[lse_offset(args, work.batch, head, position)] = lse;\n");
+           "      args->lse[lse_offset(args, work.batch, head, position)] = end.lse;\n");
     }
     TEXT("  }\n"
          "}\n"
@@ -1054,15 +1168,19 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "  int first_position, last_position, head;\n"
        "  split_row(work.row_begin, args.heads_per_tile, &first_position, &head);\n"
        "  split_row(min(work.row_begin + BLOCK_M, rows) - 1, args.heads_per_tile, &last_position, &head);\n"
-       "  const Row first_row = row_at(first_position, CAUSAL, args.seqlen_q, args.seqlen_k);\n"
-       "  const Row last_row = row_at(last_position, CAUSAL, args.seqlen_q, args.seqlen_k);\n"
+       "  const Row first_row = find_row(&args, first_position);\n"
+       "  const Row last_row = find_row(&args, last_position);\n"
        "  const Range unmasked = keys_of_all(first_row, last_row);\n"
        "  Range blocks = key_blocks(keys_of_some(first_row, last_row), BLOCK_N);\n"
        "  if (SPLIT)\n"
-       "    blocks = split_blocks(blocks, work.split, args.key_blocks_per_split);\n"
-       "  // A constant where it is one: the compiler does not find out in time.\n"
-       "  const int block_begin = SPLIT ? blocks.begin : 0;\n"
-       "  int n = blocks.end - 1; // the key block in work\n"
+       "    blocks = split_blocks(blocks, work.split, args.key_blocks_per_split);\n");
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("  const int block_begin = blocks.begin;\n");
+  } else {
+    TEXT("  // A constant where it is one: the compiler does not find out in time.\n"
+         "  const int block_begin = SPLIT ? blocks.begin : 0;\n");
+  }
+  TEXT("  int n = blocks.end - 1; // the key block in work\n"
        "\n"
        "  const uint32_t shared = shared_address(smem);\n"
        "  const uint16_t *q = (const uint16_t *)args.q + work.batch * args.q_batch_stride +\n"
@@ -1081,6 +1199,10 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "\n"
        "  Place place;\n"
        "  place.first_row = work.row_begin + warp_row;\n");
+  if ((alibi || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) {
+    TEXT("  place.first_head = work.first_head;\n"
+         "  place.batch = work.batch;\n");
+  }
   if (warps_n > 1) {
     TEXT("  place.warp_n = threadIdx.x / 32 / WARPS_M;\n"
          "  place.first_key = place.warp_n * S_TILES * 8;\n"
@@ -1105,14 +1227,18 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  float out[M_TILES][O_TILES * 4], row_max[M_TILES][2], row_sum[M_TILES][2];\n"
        "  start_rows(out, row_max, row_sum, smem);\n");
-  if (warps_k > 1) {
+  if ((warps_k > 1) || (mask == AP_ATTENTION_MASK_WINDOW)) {
     TEXT("  // One loop for all key blocks, whether or not they hold a key which some row does not see: it\n"
          "  // waits for memory anyway.\n"
          "  for (; n >= block_begin; --n)\n"
          "    attend(out, row_max, row_sum, &pipe, ");
     STRING(q_in_regs ? "q_frag" : "q_tile");
-    TEXT(", &place, &args, smem, n,\n"
-         "           (n + 1) * BLOCK_N > unmasked.end);\n");
+    TEXT(", &place, &args, smem, n,\n");
+    if (mask == AP_ATTENTION_MASK_WINDOW) {
+      TEXT("           (n + 1) * BLOCK_N > unmasked.end || n * BLOCK_N < unmasked.begin);\n");
+    } else {
+      TEXT("           (n + 1) * BLOCK_N > unmasked.end);\n");
+    }
   } else {
     if (mask == AP_ATTENTION_MASK_CAUSAL) {
       TEXT("  // Key blocks that hold a key which some row does not see.\n");

@@ -18,6 +18,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   const int32_t hdim_v = in->axis[AP_ATTENTION_HDIM_V];
   const int32_t dtype = in->axis[AP_ATTENTION_DTYPE];
   const int32_t mask = in->axis[AP_ATTENTION_MASK];
+  const int32_t softcap = in->axis[AP_ATTENTION_SOFTCAP];
+  const int32_t alibi = in->axis[AP_ATTENTION_ALIBI];
+  const int32_t bias = in->axis[AP_ATTENTION_BIAS];
+  const int32_t dropout = in->axis[AP_ATTENTION_DROPOUT];
+  const int32_t decode = in->axis[AP_ATTENTION_DECODE];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
   const int32_t block_n = in->field[AP_ATTENTION_TILE_BLOCK_N];
@@ -56,20 +61,42 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT(" --dtype ");
   STRING(in->word[AP_ATTENTION_DTYPE]);
-  if (mask == AP_ATTENTION_MASK_CAUSAL) {
-    TEXT(" --causal");
+  if (mask != AP_ATTENTION_MASK_FULL) {
+    TEXT(" --");
+    STRING(in->word[AP_ATTENTION_MASK]);
+  }
+  if (softcap) {
+    TEXT(" --softcap");
+  }
+  if (alibi) {
+    TEXT(" --alibi");
+  }
+  if (bias != AP_ATTENTION_BIAS_NONE) {
+    TEXT(" --bias ");
+    STRING(in->word[AP_ATTENTION_BIAS]);
+  }
+  if (dropout) {
+    TEXT(" --dropout");
   }
   if (split) {
     TEXT(" --split");
   }
+  if (decode) {
+    TEXT(" --decode");
+  }
   TEXT(" --arch sm");
   INTEGER(arch);
   TEXT("\n"
-       "\n"
-       "#include \"attnpress/args/attention.h\"\n"
-       "#include \"attnpress/device/dtype.cuh\"\n"
-       "#include \"attnpress/device/epilogue.cuh\"\n"
-       "#include \"attnpress/device/pipeline.cuh\"\n"
+       "#include \"attnpress/args/attention.h\"\n");
+  if (dropout) {
+    TEXT("#include \"attnpress/device/dropout.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/dtype.cuh\"\n"
+       "#include \"attnpress/device/epilogue.cuh\"\n");
+  if ((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) {
+    TEXT("#include \"attnpress/device/modify.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/pipeline.cuh\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n"
        "#include \"attnpress/device/ptx_mbarrier.cuh\"\n"
        "#include \"attnpress/device/ptx_tma.cuh\"\n"
@@ -100,7 +127,21 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "constexpr bool CAUSAL = ");
   STRING((mask == AP_ATTENTION_MASK_CAUSAL) ? "true" : "false");
   TEXT(";\n"
-       "constexpr int BLOCK_M = ");
+       "constexpr bool SPLIT = ");
+  STRING(split ? "true" : "false");
+  TEXT(";\n"
+       "constexpr bool DROPOUT = ");
+  STRING(dropout ? "true" : "false");
+  TEXT(";\n");
+  if (alibi || (bias != AP_ATTENTION_BIAS_NONE)) {
+    TEXT("constexpr bool ALIBI = ");
+    STRING(alibi ? "true" : "false");
+    TEXT(";\n"
+         "constexpr BiasDtype BIAS = ");
+    STRING((bias == AP_ATTENTION_BIAS_NONE) ? "NO_BIAS" : ((bias == AP_ATTENTION_BIAS_FP16) ? "BIAS_FP16" : ((bias == AP_ATTENTION_BIAS_BF16) ? "BIAS_BF16" : "BIAS_FP32")));
+    TEXT(";\n");
+  }
+  TEXT("constexpr int BLOCK_M = ");
   INTEGER(block_m);
   TEXT("; // query rows of a thread block\n"
        "constexpr int BLOCK_N = ");
@@ -125,11 +166,17 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "constexpr int V_STEPS = BLOCK_N / 16; // of 16 keys, of P V\n"
        "constexpr int S_TILES = BLOCK_N / 8; // of 8 keys\n"
        "constexpr int O_TILES = HEAD_DIM_V / 8; // of 8 columns\n"
-       "\n"
-       "// Shared memory: Q of each consumer | ring of K | ring of V | barriers. Matrices are stored as\n"
-       "// slabs of 64 columns, rows of 128 bytes in the 128-byte swizzle; columns past the head dim are\n"
-       "// zeros.\n"
-       "constexpr int K_SLABS = ceil_div(HEAD_DIM, 64);\n"
+       "\n");
+  if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
+    TEXT("// Shared memory: Q of each consumer | ring of K | ring of V | bias of a key block, each warp's rows\n"
+         "// its own | barriers. Matrices are stored as slabs of 64 columns, rows of 128 bytes in the 128-byte\n"
+         "// swizzle; columns past the head dim are zeros. Rows of bias are padded.\n");
+  } else {
+    TEXT("// Shared memory: Q of each consumer | ring of K | ring of V | barriers. Matrices are stored as\n"
+         "// slabs of 64 columns, rows of 128 bytes in the 128-byte swizzle; columns past the head dim are\n"
+         "// zeros.\n");
+  }
+  TEXT("constexpr int K_SLABS = ceil_div(HEAD_DIM, 64);\n"
        "constexpr int V_SLABS = ceil_div(HEAD_DIM_V, 64);\n"
        "constexpr int Q_SLAB_BYTES = 64 * 128;\n"
        "constexpr int KEY_SLAB_BYTES = BLOCK_N * 128; // of K and V\n"
@@ -137,9 +184,15 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "constexpr int K_BYTES = K_SLABS * KEY_SLAB_BYTES; // of one key block\n"
        "constexpr int V_BYTES = V_SLABS * KEY_SLAB_BYTES; // of one key block\n"
        "constexpr int K_OFFSET = CONSUMERS * Q_BYTES;\n"
-       "constexpr int V_OFFSET = K_OFFSET + STAGES * K_BYTES;\n"
-       "constexpr int BARRIER_OFFSET = V_OFFSET + STAGES * V_BYTES;\n"
-       "static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (2 * CONSUMERS + 4 * STAGES), \"shared memory\");\n"
+       "constexpr int V_OFFSET = K_OFFSET + STAGES * K_BYTES;\n");
+  if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
+    TEXT("constexpr int BIAS_ROW_BYTES = tile_row_bytes(BLOCK_N);\n"
+         "constexpr int BIAS_OFFSET = V_OFFSET + STAGES * V_BYTES;\n"
+         "constexpr int BARRIER_OFFSET = BIAS_OFFSET + BLOCK_M * BIAS_ROW_BYTES;\n");
+  } else {
+    TEXT("constexpr int BARRIER_OFFSET = V_OFFSET + STAGES * V_BYTES;\n");
+  }
+  TEXT("static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (2 * CONSUMERS + 4 * STAGES), \"shared memory\");\n"
        "static_assert(BLOCK_M % 64 == 0 && BLOCK_N % 16 == 0 && BLOCK_N <= 256, \"tile\");\n"
        "static_assert(KEY_SLAB_BYTES % 1024 == 0, \"atoms of the swizzle\");\n"
        "\n"
@@ -176,9 +229,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "\n"
        "// The first and the last of the rows from a position on, or up to one, past which rows are not\n"
        "// there.\n"
-       "__device__ __forceinline__ Row row_at_begin(const attnpress_fwd_args *fwd, int position) {\n"
-       "  return row_at(position, CAUSAL, fwd->seqlen_q, fwd->seqlen_k);\n"
-       "}\n"
+       "__device__ __forceinline__ Row row_at_begin(const attnpress_fwd_args *fwd, int position) {\n");
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("  return window_row(position, &fwd->score, fwd->seqlen_k);\n");
+  } else {
+    TEXT("  return row_at(position, CAUSAL, fwd->seqlen_q, fwd->seqlen_k);\n");
+  }
+  TEXT("}\n"
        "\n"
        "__device__ __forceinline__ Row row_at_end(const attnpress_fwd_args *fwd, int position_end) {\n"
        "  return row_at_begin(fwd, min(position_end, fwd->seqlen_q) - 1);\n"
@@ -197,8 +254,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  const int group_unit = group_round * blocks + place;\n"
        "  const int number = group * args->group_units + group_unit;\n"
        "  const int section = divide(number, &args->section_units);\n"
-       "  const int section_unit = number - section * args->section_units.value;\n");
-  TEXT("  const int row_block = divide(section_unit, &args->section_heads);\n"
+       "  const int section_unit = number - section * args->section_units.value;\n"
+       "  const int row_block = divide(section_unit, &args->section_heads);\n"
        "  int head = section_unit + (section - row_block) * args->section_heads.value;\n"
        "  if (group_unit >= args->group_units || head >= args->heads)\n"
        "    return false;\n"
@@ -212,10 +269,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  unit->batch = divide(head, &args->tile_heads);\n"
        "  unit->tile_head = head - unit->batch * args->tile_heads.value;\n"
-       "  const int positions = CONSUMERS * args->warpgroup_positions;\n"
-       "  // Causal: later rows see more keys, and the longest units come first.\n"
-       "  unit->position_begin = (CAUSAL ? fwd->row_blocks - 1 - row_block : row_block) * positions;\n"
-       "  // Key blocks that no row sees are never loaded.\n"
+       "  const int positions = CONSUMERS * args->warpgroup_positions;\n");
+  if (mask == AP_ATTENTION_MASK_FULL) {
+    TEXT("  unit->position_begin = row_block * positions;\n");
+  } else {
+    TEXT("  // Later rows see more keys, or no fewer, and the longest units come first.\n"
+         "  unit->position_begin = (fwd->row_blocks - 1 - row_block) * positions;\n");
+  }
+  TEXT("  // Key blocks that no row sees are never loaded.\n"
        "  unit->blocks = key_blocks(keys_of_some(row_at_begin(fwd, unit->position_begin),\n"
        "                                         row_at_end(fwd, unit->position_begin + positions)),\n"
        "                            BLOCK_N);\n");
@@ -300,12 +361,25 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  Unit unit;\n"
        "  int round;\n"
        "  int n;            // the key block\n"
-       "  int block_end;    // this consumer's rows see no key from this key block on\n"
-       "  Row rows[2];      // this thread's\n"
-       "  int key_unmasked; // all rows of the consumer see the keys below\n"
-       "};\n"
-       "\n");
-  TEXT("// Moves on to the next unit; false after the last.\n"
+       "  int block_end;    // this consumer's rows see no key from this key block on\n");
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("  int block_begin; // and none before this one\n");
+  }
+  TEXT("  Row rows[2];      // this thread's\n");
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("  Range unmasked; // all rows of the consumer see these keys\n");
+  } else {
+    TEXT("  int key_unmasked; // all rows of the consumer see the keys below\n");
+  }
+  if (alibi || (bias != AP_ATTENTION_BIAS_NONE)) {
+    TEXT("  ScoreRow score_rows[2]; // this thread's\n");
+  }
+  if (alibi) {
+    TEXT("  Range centers; // where the consumer's first and last row stand\n");
+  }
+  TEXT("};\n"
+       "\n"
+       "// Moves on to the next unit; false after the last.\n"
        "__device__ __forceinline__ bool next_unit(Walk *walk, const attnpress_fwd_sm90_args *args,\n"
        "                                          int consumer) {\n"
        "  const attnpress_fwd_args *fwd = &args->fwd;\n"
@@ -322,18 +396,44 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    walk->rows[half] =\n"
        "        row_at_begin(fwd, position_begin + divide(row + half * 8, &args->heads_per_tile));\n"
        "  const Row first = row_at_begin(fwd, position_begin);\n"
-       "  const Row last = row_at_end(fwd, position_begin + positions);\n"
-       "  walk->key_unmasked = keys_of_all(first, last).end;\n"
-       "  walk->block_end =\n"
-       "      min(walk->unit.blocks.end, key_blocks(keys_of_some(first, last), BLOCK_N).end);\n"
-       "  if (position_begin >= fwd->seqlen_q || walk->block_end < walk->unit.blocks.begin)\n"
-       "    walk->block_end = walk->unit.blocks.begin;\n"
-       "  return true;\n"
+       "  const Row last = row_at_end(fwd, position_begin + positions);\n");
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("  walk->unmasked = keys_of_all(first, last);\n"
+         "  const Range seen = key_blocks(keys_of_some(first, last), BLOCK_N);\n"
+         "  walk->block_end = min(walk->unit.blocks.end, seen.end);\n"
+         "  walk->block_begin = max(walk->unit.blocks.begin, seen.begin);\n"
+         "  if (position_begin >= fwd->seqlen_q || walk->block_end <= walk->block_begin)\n"
+         "    walk->block_end = walk->block_begin = walk->unit.blocks.begin;\n");
+  } else {
+    TEXT("  walk->key_unmasked = keys_of_all(first, last).end;\n"
+         "  walk->block_end =\n"
+         "      min(walk->unit.blocks.end, key_blocks(keys_of_some(first, last), BLOCK_N).end);\n"
+         "  if (position_begin >= fwd->seqlen_q || walk->block_end < walk->unit.blocks.begin)\n"
+         "    walk->block_end = walk->unit.blocks.begin;\n");
+  }
+  if (alibi || (bias != AP_ATTENTION_BIAS_NONE)) {
+    TEXT("#pragma unroll\n"
+         "  for (int half = 0; half < 2; ++half) {\n"
+         "    const int row_position = divide(row + half * 8, &args->heads_per_tile);\n"
+         "    const int head =\n"
+         "        (walk->unit.tile_head - row_position) * fwd->heads_per_tile + row + half * 8;\n"
+         "    walk->score_rows[half] = score_row(fwd, ALIBI, BIAS, walk->unit.batch, head,\n"
+         "                                       position_begin + row_position);\n"
+         "  }\n");
+  }
+  if (alibi) {
+    TEXT("  const int shift = fwd->seqlen_k - fwd->seqlen_q;\n"
+         "  walk->centers = {position_begin + shift,\n"
+         "                   min(position_begin + positions, fwd->seqlen_q) - 1 + shift};\n");
+  }
+  TEXT("  return true;\n"
        "}\n"
        "\n"
        "// Whether this consumer's rows see the unit's last key block, with which the unit begins.\n"
        "__device__ __forceinline__ bool sees_first_block(const Walk *walk) {\n"
-       "  return walk->block_end == walk->unit.blocks.end && walk->block_end > walk->unit.blocks.begin;\n"
+       "  return walk->block_end == walk->unit.blocks.end && walk->block_end > ");
+  STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "walk->block_begin" : "walk->unit.blocks.begin");
+  TEXT(";\n"
        "}\n"
        "\n");
   if (block_m > 64) {
@@ -422,13 +522,86 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   INTEGER(hdim_v);
   TEXT("(out);\n"
        "}\n"
-       "\n"
-       "// Starts S = Q K^T of the key block in `stage` and O += P V of the block before, in `last`, and\n"
+       "\n");
+  if (bias == AP_ATTENTION_BIAS_FP32) {
+    TEXT("constexpr int BIAS_WORDS = bias_words(BIAS, S_TILES); // of a row in a key block\n"
+         "\n"
+         "// Loads the bias of the walk's key block, which arrives while its product runs.\n"
+         "__device__ __forceinline__ void load_block_bias(uint32_t bias[2][BIAS_WORDS], const Walk *walk,\n"
+         "                                                const attnpress_fwd_args *fwd) {\n"
+         "  const int key = walk->n * BLOCK_N;\n"
+         "#pragma unroll\n"
+         "  for (int half = 0; half < 2; ++half)\n"
+         "    load_bias(bias[half], BIAS, S_TILES, &fwd->score, walk->score_rows[half].bias,\n"
+         "              key + threadIdx.x % 4 * 2, fwd->seqlen_k, key + BLOCK_N <= fwd->seqlen_k);\n"
+         "}\n"
+         "\n");
+  } else if (bias != AP_ATTENTION_BIAS_NONE) {
+    TEXT("// Where this warp's bias of a key block is copied to.\n"
+         "__device__ __forceinline__ uint32_t bias_rows(uint32_t shared, int consumer) {\n"
+         "  return shared + BIAS_OFFSET + (consumer * 64 + threadIdx.x / 32 % 4 * 16) * BIAS_ROW_BYTES;\n"
+         "}\n"
+         "\n"
+         "// Starts the copy of the bias of key block `n` of the walk's unit. Heads do not share tiles here:\n"
+         "// rows are positions.\n"
+         "__device__ __forceinline__ void start_block_bias(const Walk *walk, const attnpress_fwd_args *fwd,\n"
+         "                                                 uint32_t shared, int consumer, int n) {\n"
+         "  const attnpress_score_args *score = &fwd->score;\n"
+         "  if (score->bias_alignment < 2)\n"
+         "    return;\n"
+         "  const int position = walk->unit.position_begin + consumer * 64 + threadIdx.x / 32 % 4 * 16;\n"
+         "  const int first = min(position, fwd->seqlen_q - 1);\n"
+         "  const uint16_t *bias = (const uint16_t *)score->bias +\n"
+         "                         walk->unit.batch * score->bias_batch_stride +\n"
+         "                         walk->unit.tile_head * score->bias_head_stride +\n"
+         "                         first * score->bias_row_stride;\n"
+         "  // All lanes arrive and wait: the bias that was here has been read.\n"
+         "  __syncwarp();\n"
+         "  copy_bias_async(bias_rows(shared, consumer), BIAS_ROW_BYTES, bias, score->bias_row_stride,\n"
+         "                  fwd->seqlen_q - first, n * BLOCK_N, BLOCK_N, fwd->seqlen_k,\n"
+         "                  threadIdx.x % 32);\n"
+         "}\n"
+         "\n"
+         "// Adds the bias of the walk's key block to its scores, and starts the copy of the next one's.\n"
+         "__device__ __forceinline__ void add_block_bias(float score[S_TILES * 4], const Walk *walk,\n"
+         "                                               const attnpress_fwd_args *fwd, uint32_t shared,\n"
+         "                                               int consumer) {\n"
+         "  const float units = fwd->score.units_per_natural;\n"
+         "  if (fwd->score.bias_alignment == 2) {\n"
+         "    // All lanes arrive and wait: hands over what each has copied.\n"
+         "    cp_async_wait(0);\n"
+         "    __syncwarp();\n"
+         "    add_copied_bias(score, bias_rows(shared, consumer), BIAS_ROW_BYTES, BIAS, S_TILES,\n"
+         "                    threadIdx.x % 32, units);\n"
+         "    if (walk->n > ");
+    STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "walk->block_begin" : "walk->unit.blocks.begin");
+    TEXT(")\n"
+         "      start_block_bias(walk, fwd, shared, consumer, walk->n - 1);\n"
+         "    return;\n"
+         "  }\n"
+         "  const int key = walk->n * BLOCK_N;\n"
+         "#pragma unroll\n"
+         "  for (int half = 0; half < 2; ++half) {\n"
+         "    uint32_t bias[bias_words(BIAS, S_TILES)];\n"
+         "    load_bias(bias, BIAS, S_TILES, &fwd->score, walk->score_rows[half].bias,\n"
+         "              key + threadIdx.x % 4 * 2, fwd->seqlen_k, key + BLOCK_N <= fwd->seqlen_k);\n"
+         "    add_bias(score, bias, BIAS, S_TILES, half, units);\n"
+         "  }\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// Starts S = Q K^T of the key block in `stage` and O += P V of the block before, in `last`, and\n"
        "// waits for S.\n"
        "__device__ __forceinline__ void exchange_blocks(float score[S_TILES * 4], float out[O_TILES * 4],\n"
        "                                                uint32_t p[V_STEPS][4], uint32_t shared,\n"
-       "                                                int consumer, Stage stage, Stage last,\n"
-       "                                                bool last_block) {\n"
+       "                                                int consumer, Stage stage, Stage last,\n");
+  if (bias == AP_ATTENTION_BIAS_FP32) {
+    TEXT("                                                uint32_t bias[2][BIAS_WORDS],\n");
+  }
+  if (bias == AP_ATTENTION_BIAS_FP32) {
+    TEXT("                                                const Walk *walk, const attnpress_fwd_args *fwd,\n");
+  }
+  TEXT("                                                bool last_block) {\n"
        "  // The copy engine hands over K.\n"
        "  wait_for_phase(k_full(shared, stage.index), stage.parity);\n");
   if (block_m > 64) {
@@ -439,22 +612,82 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (block_m > 64) {
     TEXT("  end_turn(consumer);\n");
   }
+  if (bias == AP_ATTENTION_BIAS_FP32) {
+    TEXT("  load_block_bias(bias, walk, fwd);\n");
+  }
   TEXT("  finish_scores(score, 1, shared, consumer, stage.index, last_block);\n"
        "}\n"
-       "\n"
-       "// Masks the scores of the walk's key block where some row does not see all its keys, and makes P of\n"
-       "// them.\n"
-       "__device__ __forceinline__ void take_scores(float score[S_TILES * 4], float reference[2],\n"
-       "                                            float row_sum[2], float rescale[2], const Walk *walk,\n"
-       "                                            float scale_log2) {\n"
-       "  if ((walk->n + 1) * BLOCK_N > walk->key_unmasked) {\n"
-       "#pragma unroll\n"
+       "\n");
+  if ((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) {
+    TEXT("// Modifies the scores of the walk's key block, masks them where some row does not see all its keys,\n"
+         "// and makes P of them.\n");
+  } else {
+    TEXT("// Masks the scores of the walk's key block where some row does not see all its keys, and makes P of\n"
+         "// them.\n");
+  }
+  TEXT("__device__ __forceinline__ void take_scores(float score[S_TILES * 4], float reference[2],\n"
+       "                                            float row_sum[2], float rescale[2], const Walk *walk,\n");
+  if (dropout) {
+    TEXT("                                            const DropoutSeed *seed,\n");
+  }
+  if (bias == AP_ATTENTION_BIAS_FP32) {
+    TEXT("                                            const uint32_t bias[2][BIAS_WORDS],\n");
+  } else if (bias != AP_ATTENTION_BIAS_NONE) {
+    TEXT("                                            uint32_t shared, int consumer,\n");
+  }
+  if (((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) {
+    TEXT("                                            const attnpress_fwd_args *fwd) {\n"
+         "  const float scale_log2 = fwd->scale_log2;\n");
+  } else {
+    TEXT("                                            float scale_log2) {\n");
+  }
+  if (softcap) {
+    TEXT("  cap_scores(score, S_TILES, &fwd->score);\n");
+  }
+  if (bias == AP_ATTENTION_BIAS_FP32) {
+    TEXT("  add_bias(score, bias[0], BIAS, S_TILES, 0, fwd->score.units_per_natural);\n"
+         "  add_bias(score, bias[1], BIAS, S_TILES, 1, fwd->score.units_per_natural);\n");
+  } else if (bias != AP_ATTENTION_BIAS_NONE) {
+    TEXT("  add_block_bias(score, walk, fwd, shared, consumer);\n");
+  }
+  if (alibi) {
+    TEXT("  // Where all keys lie before the rows, or all behind them, the distance is no absolute value, and\n"
+         "  // the row's share of it is added to what the scores are compared with.\n"
+         "  const int first_key = walk->n * BLOCK_N, this_key = first_key + threadIdx.x % 4 * 2;\n"
+         "  const bool before = first_key + BLOCK_N - 1 <= walk->centers.begin;\n"
+         "  float offset[2] = {0.0f, 0.0f};\n"
+         "  if (before || first_key >= walk->centers.end) {\n"
+         "    const float side = before ? 1.0f : -1.0f;\n"
+         "    offset[0] = add_alibi_beside(score, S_TILES, 0, walk->score_rows[0], this_key, side);\n"
+         "    offset[1] = add_alibi_beside(score, S_TILES, 1, walk->score_rows[1], this_key, side);\n"
+         "  } else {\n"
+         "    add_alibi(score, S_TILES, 0, walk->score_rows[0], this_key);\n"
+         "    add_alibi(score, S_TILES, 1, walk->score_rows[1], this_key);\n"
+         "  }\n");
+  }
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("  if ((walk->n + 1) * BLOCK_N > walk->unmasked.end || walk->n * BLOCK_N < walk->unmasked.begin) {\n");
+  } else {
+    TEXT("  if ((walk->n + 1) * BLOCK_N > walk->key_unmasked) {\n");
+  }
+  TEXT("#pragma unroll\n"
        "    for (int half = 0; half < 2; ++half)\n"
        "      mask_scores_by_bits(score, S_TILES, half, walk->rows[half],\n"
        "                          walk->n * BLOCK_N + threadIdx.x % 4 * 2);\n"
-       "  }\n"
-       "  take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2);\n"
-       "}\n"
+       "  }\n");
+  if (alibi) {
+    TEXT("  take_rows_with_offset(score, S_TILES, reference, row_sum, rescale, scale_log2, offset);\n");
+  } else {
+    TEXT("  take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2);\n");
+  }
+  if (dropout) {
+    TEXT("  // Heads do not share tiles here: rows are positions.\n"
+         "  const Philox at =\n"
+         "      dropout_rows(seed, walk->unit.batch * (int64_t)fwd->heads_q + walk->unit.tile_head,\n"
+         "                   walk->rows[0].position - threadIdx.x % 32 / 4, threadIdx.x % 32);\n"
+         "  drop_probabilities(score, S_TILES, at, walk->n * BLOCK_N, fwd->score.dropout_threshold);\n");
+  }
+  TEXT("}\n"
        "\n");
   if (!split) {
     TEXT("// Of two lanes that hold a piece of each of two tiles, the even one gets both pieces of the first\n"
@@ -476,22 +709,22 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "#pragma unroll\n"
        "  for (int half = 0; half < 2; ++half) {\n"
        "    const float sum = quad_sum(row_sum[half]);\n"
-       "    const float normalize = normalizer(sum);\n"
-       "    const float lse = natural_lse(reference[half] * fwd->scale_log2, sum);\n"
        "    const int row = threadIdx.x / 32 % 4 * 16 + half * 8 + lane / 4; // of the warpgroup\n"
        "    const int row_position = divide(row, &args->heads_per_tile);\n"
        "    const int position = unit->position_begin + consumer * args->warpgroup_positions + row_position;\n"
        "    const int head = (unit->tile_head - row_position) * fwd->heads_per_tile + row;\n"
-       "    const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q;\n");
+       "    const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q;\n"
+       "    const RowEnd end = end_row(reference[half] * fwd->scale_log2, sum, &fwd->score, fwd->heads_q,\n"
+       "                               head, DROPOUT, SPLIT);\n");
   if (split) {
     TEXT("    const int64_t partial = partial_row(fwd, unit->split, unit->batch, head, position);\n"
          "    if (valid && lane % 4 == 0)\n"
-         "      fwd->lse_partial[partial] = lse;\n"
+         "      fwd->lse_partial[partial] = end.lse;\n"
          "    float *out_row = fwd->out_partial + partial * HEAD_DIM_V + lane % 4 * 2;\n"
-         "    store_partial_row(out_row, out, 0, O_TILES, half, normalize, valid);\n");
+         "    store_partial_row(out_row, out, 0, O_TILES, half, end.normalize, valid);\n");
   } else {
     TEXT("    if (fwd->lse && valid && lane % 4 == 0)\n"
-         "      fwd->lse[lse_offset(fwd, unit->batch, head, position)] = lse;\n"
+         "      fwd->lse[lse_offset(fwd, unit->batch, head, position)] = end.lse;\n"
          "    // A quad holds a tile's 8 columns of a row in pieces of two. Two lanes exchange pieces, so that\n"
          "    // each stores 8 bytes of one tile, and a store fills whole sectors of 32 bytes.\n"
          "    uint16_t *out_row = (uint16_t *)fwd->out + out_offset(fwd, unit->batch, head, position) +\n"
@@ -501,8 +734,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "      const float *first = out + tile * 4 + half * 2;\n"
          "      const float *second = out + min_int(tile + 1, O_TILES - 1) * 4 + half * 2;\n"
          "      const uint2 pieces =\n"
-         "          exchange_pieces(pack(DTYPE, first[0] * normalize, first[1] * normalize),\n"
-         "                          pack(DTYPE, second[0] * normalize, second[1] * normalize));\n"
+         "          exchange_pieces(pack(DTYPE, first[0] * end.normalize, first[1] * end.normalize),\n"
+         "                          pack(DTYPE, second[0] * end.normalize, second[1] * end.normalize));\n"
          "      if (valid && (tile + 1 < O_TILES || lane % 2 == 0))\n"
          "        *(uint2 *)(out_row + tile * 8) = pieces;\n"
          "    }\n");
@@ -512,11 +745,18 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "\n"
        "// One consumer: 64 rows of each unit.\n"
        "__device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
-       "                                        int consumer) {\n"
-       "  const float scale_log2 = args->fwd.scale_log2;\n");
+       "                                        int consumer) {\n");
+  if (((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) {
+    TEXT("  const attnpress_fwd_args *fwd = &args->fwd;\n");
+  } else {
+    TEXT("  const float scale_log2 = args->fwd.scale_log2;\n");
+  }
   if (block_m > 64) {
     TEXT("  if (consumer == CONSUMERS - 1)\n"
          "    end_turn(consumer); // the first turn is the first consumer's\n");
+  }
+  if (dropout) {
+    TEXT("  const DropoutSeed seed = dropout_seed(&fwd->score);\n");
   }
   TEXT("  Walk walk;\n"
        "  walk.round = -1;\n"
@@ -535,7 +775,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "      skip_block(shared, consumer, stage);\n"
        "      stage = next_stage(stage, STAGES);\n"
        "    }\n"
-       "    if (walk.n < walk.unit.blocks.begin) { // no row of this consumer sees a key\n"
+       "    if (walk.n < ");
+  STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "walk.block_begin" : "walk.unit.blocks.begin");
+  TEXT(") { // no row of this consumer sees a key\n"
        "      store_output(out, reference, row_sum, args, &walk.unit, consumer);\n"
        "      if (has_keys)\n"
        "        arrive_once(q_empty(shared, consumer));\n"
@@ -546,8 +788,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "\n"
        "    // S = Q K^T of the stream's first block; the copy engine hands over K.\n"
        "    float score[S_TILES * 4];\n"
-       "    uint32_t p[V_STEPS][4];\n"
-       "    wait_for_phase(k_full(shared, stage.index), stage.parity);\n");
+       "    uint32_t p[V_STEPS][4];\n");
+  if (bias == AP_ATTENTION_BIAS_FP32) {
+    TEXT("    uint32_t bias[2][BIAS_WORDS];\n");
+  } else if (bias != AP_ATTENTION_BIAS_NONE) {
+    TEXT("    start_block_bias(&walk, fwd, shared, consumer, walk.n);\n");
+  }
+  TEXT("    wait_for_phase(k_full(shared, stage.index), stage.parity);\n");
   if (block_m > 64) {
     TEXT("    begin_turn(consumer);\n");
   }
@@ -555,13 +802,24 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (block_m > 64) {
     TEXT("    end_turn(consumer);\n");
   }
-  TEXT("    finish_scores(score, 0, shared, consumer, stage.index, walk.n == walk.unit.blocks.begin);\n"
-       "    take_scores(score, reference, row_sum, rescale, &walk, scale_log2);\n"
+  if (bias == AP_ATTENTION_BIAS_FP32) {
+    TEXT("    load_block_bias(bias, &walk, fwd);\n");
+  }
+  TEXT("    finish_scores(score, 0, shared, consumer, stage.index, walk.n == ");
+  STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "walk.block_begin" : "walk.unit.blocks.begin");
+  TEXT(");\n"
+       "    take_scores(score, reference, row_sum, rescale, &walk, ");
+  STRING(dropout ? "&seed, " : "");
+  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, fwd" : (((softcap || alibi) || dropout) ? "fwd" : "scale_log2")));
+  TEXT(");\n"
        "\n"
        "    Unit last_unit; // the unit before, and what it leaves to be stored\n"
        "    float last_reference[2], last_sum[2];\n"
-       "    Stage last = {-1, 0}; // of the P V in flight\n"
-       "    for (;;) {\n"
+       "    Stage last = {-1, 0}; // of the P V in flight\n");
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("    int unseen; // key blocks of the last unit that come after those which this consumer's rows see\n");
+  }
+  TEXT("    for (;;) {\n"
        "      // The unit's first P is in `score`, the last P V of the unit before is in flight. The copy\n"
        "      // engine hands over V; this wait also keeps the compiler from moving exponentials behind the\n"
        "      // next one.\n"
@@ -575,12 +833,21 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "        out[i] = 0.0f;\n"
        "      round_probabilities(p[0], score, S_TILES, DTYPE);\n"
        "\n"
-       "      for (--walk.n; walk.n >= walk.unit.blocks.begin; --walk.n) {\n"
+       "      for (--walk.n; walk.n >= ");
+  STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "walk.block_begin" : "walk.unit.blocks.begin");
+  TEXT("; --walk.n) {\n"
        "        last = stage;\n"
        "        stage = next_stage(stage, STAGES);\n"
-       "        exchange_blocks(score, out, p, shared, consumer, stage, last,\n"
-       "                        walk.n == walk.unit.blocks.begin);\n"
-       "        take_scores(score, reference, row_sum, rescale, &walk, scale_log2);\n"
+       "        exchange_blocks(score, out, p, shared, consumer, stage, last,");
+  STRING((bias == AP_ATTENTION_BIAS_FP32) ? " bias, &walk, fwd," : "");
+  TEXT("\n"
+       "                        walk.n == ");
+  STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "walk.block_begin" : "walk.unit.blocks.begin");
+  TEXT(");\n"
+       "        take_scores(score, reference, row_sum, rescale, &walk, ");
+  STRING(dropout ? "&seed, " : "");
+  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, fwd" : (((softcap || alibi) || dropout) ? "fwd" : "scale_log2")));
+  TEXT(");\n"
        "        // As above.\n"
        "        wait_for_phase(v_full(shared, stage.index), stage.parity);\n"
        "        finish_output(out);\n"
@@ -590,22 +857,39 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "      }\n"
        "\n"
        "      last_unit = walk.unit;\n"
-       "      q_parity ^= 1;\n"
-       "      more = next_unit(&walk, args, consumer);\n"
-       "      if (!more || !sees_first_block(&walk))\n"
-       "        break;\n"
-       "      last = stage;\n"
-       "      stage = next_stage(stage, STAGES);\n"
-       "      wait_for_phase(q_full(shared, consumer), q_parity); // the copy engine hands over Q\n"
-       "      exchange_blocks(score, out, p, shared, consumer, stage, last,\n"
-       "                      walk.n == walk.unit.blocks.begin);\n"
+       "      q_parity ^= 1;\n");
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("      unseen = walk.block_begin - walk.unit.blocks.begin;\n"
+         "      more = next_unit(&walk, args, consumer);\n"
+         "      if (unseen > 0 || !more || !sees_first_block(&walk))\n"
+         "        break;\n");
+  } else {
+    TEXT("      more = next_unit(&walk, args, consumer);\n"
+         "      if (!more || !sees_first_block(&walk))\n"
+         "        break;\n");
+  }
+  TEXT("      last = stage;\n"
+       "      stage = next_stage(stage, STAGES);\n");
+  if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
+    TEXT("      start_block_bias(&walk, fwd, shared, consumer, walk.n);\n");
+  }
+  TEXT("      wait_for_phase(q_full(shared, consumer), q_parity); // the copy engine hands over Q\n"
+       "      exchange_blocks(score, out, p, shared, consumer, stage, last,");
+  STRING((bias == AP_ATTENTION_BIAS_FP32) ? " bias, &walk, fwd," : "");
+  TEXT("\n"
+       "                      walk.n == ");
+  STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "walk.block_begin" : "walk.unit.blocks.begin");
+  TEXT(");\n"
        "      for (int half = 0; half < 2; ++half) {\n"
        "        last_reference[half] = reference[half];\n"
        "        last_sum[half] = row_sum[half];\n"
        "        reference[half] = -INF;\n"
        "        row_sum[half] = 0.0f;\n"
        "      }\n"
-       "      take_scores(score, reference, row_sum, rescale, &walk, scale_log2);\n"
+       "      take_scores(score, reference, row_sum, rescale, &walk, ");
+  STRING(dropout ? "&seed, " : "");
+  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, fwd" : (((softcap || alibi) || dropout) ? "fwd" : "scale_log2")));
+  TEXT(");\n"
        "    }\n"
        "\n"
        "    // O += P V of the stream's last block.\n"
@@ -613,8 +897,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    finish_output(out);\n"
        "    arrive_once(v_empty(shared, stage.index));\n"
        "    stage = next_stage(stage, STAGES);\n"
-       "    store_output(out, reference, row_sum, args, &last_unit, consumer);\n"
-       "  }\n"
+       "    store_output(out, reference, row_sum, args, &last_unit, consumer);\n");
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("    for (; unseen > 0; --unseen) {\n"
+         "      skip_block(shared, consumer, stage);\n"
+         "      stage = next_stage(stage, STAGES);\n"
+         "    }\n");
+  }
+  TEXT("  }\n"
        "}\n"
        "\n"
        "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, 1)\n"

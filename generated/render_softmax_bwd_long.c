@@ -36,6 +36,7 @@ void ap_render_softmax_bwd_long(ap_text *out, const ap_render_input *in) {
   TEXT("\n"
        "\n"
        "#include \"attnpress/args/softmax.h\"\n"
+       "#include \"attnpress/device/lanes.cuh\"\n"
        "#include \"attnpress/device/row_softmax.cuh\"\n"
        "#include \"attnpress/device/row_vector.cuh\"\n"
        "\n"
@@ -123,14 +124,15 @@ void ap_render_softmax_bwd_long(ap_text *out, const ap_render_input *in) {
        "#pragma unroll\n"
        "      for (int j = 0; j < ELEMENTS; ++j)\n"
        "        b[j] = args.scale * a[j] * (b[j] - sum);\n"
-       "      store_vector(dx, SIZE, cut, first + i * THREADS, narrow_vector_");
+       "      dy_vector[i] = narrow_vector_");
   STRING(in->word[AP_SOFTMAX_DTYPE]);
-  TEXT("(b));\n"
+  TEXT("(b);\n"
        "    }\n"
+       "    store_vectors(dx, SIZE, cut, first, THREADS, STEP, dy_vector);\n"
        "  }\n"
-       "  store_edge(dx, SIZE, cut, threadIdx.x,\n"
-       "             narrow_element_");
+       "  edge[0] = narrow_element_");
   STRING(in->word[AP_SOFTMAX_DTYPE]);
-  TEXT("(args.scale * y_edge * (dy_edge - sum)));\n"
+  TEXT("(args.scale * y_edge * (dy_edge - sum));\n"
+       "  store_edges(dx, SIZE, cut, threadIdx.x, THREADS, 1, edge);\n"
        "}\n");
 }

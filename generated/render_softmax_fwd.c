@@ -12,24 +12,37 @@ void ap_render_softmax_fwd(ap_text *out, const ap_render_input *in);
 void ap_render_softmax_fwd(ap_text *out, const ap_render_input *in) {
   const char *const stem = in->stem;
   const char *const tile_name = in->tile_name;
+  const int32_t smem_bytes = in->smem_bytes;
   const int32_t threads = in->threads;
   const int32_t cols = in->axis[AP_SOFTMAX_COLS];
   const int32_t dtype = in->axis[AP_SOFTMAX_DTYPE];
   const int32_t row_threads = in->field[AP_SOFTMAX_TILE_ROW_THREADS];
   const int32_t rows = in->field[AP_SOFTMAX_TILE_ROWS];
+  const int32_t in_shared = in->field[AP_SOFTMAX_TILE_IN_SHARED];
+  const int32_t held = in->field[AP_SOFTMAX_TILE_HELD];
   const int32_t ahead = in->field[AP_SOFTMAX_TILE_AHEAD];
+  const int32_t blocks = in->field[AP_SOFTMAX_TILE_BLOCKS];
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
        "//\n"
        "// y = softmax(scale x) over the rows of a matrix of at most COLUMNS columns, ");
   STRING(in->word[AP_SOFTMAX_DTYPE]);
-  TEXT(", fp32\n"
-       "// inside. ROW_THREADS threads share a row and hold it in registers: x is read once, y may be x.\n"
-       "//\n"
-       "// Each warp takes powers relative to its own maximum of a row; where several warps share the row,\n"
-       "// they then learn from each other what these amount to, behind one barrier.\n"
-       "//\n"
+  TEXT(", fp32\n");
+  if (in_shared) {
+    TEXT("// inside. x is read once, into shared memory, y may be x.\n"
+         "//\n"
+         "// A thread adds up powers of its vectors as they arrive, relative to the maximum so far. The warps\n"
+         "// then learn from each other what their sums amount to, behind one barrier, and take the powers\n"
+         "// again, relative to the maximum of the row: less work than a row in registers is worth, where that\n"
+         "// would leave the SM one block, which has nothing on its way while it computes.\n");
+  } else {
+    TEXT("// inside. ROW_THREADS threads share a row and hold it in registers: x is read once, y may be x.\n"
+         "//\n"
+         "// Each warp takes powers relative to its own maximum of a row; where several warps share the row,\n"
+         "// they then learn from each other what these amount to, behind one barrier.\n");
+  }
+  TEXT("//\n"
        "// Pressed from templates/softmax/softmax_fwd.cu.j2 with tile ");
   STRING(tile_name);
   TEXT(" by\n"
@@ -40,16 +53,22 @@ void ap_render_softmax_fwd(ap_text *out, const ap_render_input *in) {
   TEXT("\n"
        "\n"
        "#include \"attnpress/args/softmax.h\"\n"
-       "#include \"attnpress/device/ptx_math.cuh\"\n"
+       "#include \"attnpress/device/lanes.cuh\"\n");
+  if (in_shared) {
+    TEXT("#include \"attnpress/device/ptx_address.cuh\"\n"
+         "#include \"attnpress/device/ptx_cp_async.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/ptx_math.cuh\"\n"
        "#include \"attnpress/device/row_softmax.cuh\"\n"
        "#include \"attnpress/device/row_vector.cuh\"\n"
        "\n"
-       "constexpr int COLUMNS = ");
-  INTEGER(cols);
-  TEXT(";\n"
        "constexpr int SIZE = ");
   INTEGER((dtype == AP_SOFTMAX_DTYPE_FP32) ? 4 : 2);
   TEXT("; // bytes of an element\n"
+       "constexpr int ELEMENTS = 16 / SIZE; // of a vector\n"
+       "constexpr int COLUMNS = ");
+  INTEGER(cols);
+  TEXT(" + ELEMENTS - 1; // at most: a vector less one of them are edges\n"
        "constexpr int THREADS = ");
   INTEGER(threads);
   TEXT(";\n"
@@ -61,85 +80,78 @@ void ap_render_softmax_fwd(ap_text *out, const ap_render_input *in) {
   TEXT("; // of a thread\n"
        "constexpr int GROUPS = THREADS / ROW_THREADS;\n"
        "constexpr int BLOCK_ROWS = GROUPS * ROWS;\n"
-       "constexpr int ELEMENTS = 16 / SIZE; // of a vector\n"
        "constexpr int VECTORS = COLUMNS / (ROW_THREADS * ELEMENTS); // of a thread in a row\n"
-       "constexpr int EDGES = (2 * ELEMENTS + ROW_THREADS - 1) / ROW_THREADS;\n"
-       "constexpr int VALUES = VECTORS * ELEMENTS + EDGES; // of a thread in a row, the edges last\n"
-       "constexpr int LANES = ROW_THREADS < 32 ? ROW_THREADS : 32; // of a warp that share a row\n"
-       "static_assert(VECTORS * ROW_THREADS * ELEMENTS == COLUMNS, \"threads share a row evenly\");\n"
-       "\n"
-       "extern \"C\" __global__ void __launch_bounds__(THREADS)\n"
-       "    ");
-  STRING(stem);
-  TEXT("(const __grid_constant__ attnpress_softmax_fwd_args args) {\n"
-       "  const int thread = threadIdx.x % ROW_THREADS;\n"
-       "  const int64_t first_row = (int64_t)blockIdx.x * BLOCK_ROWS + threadIdx.x / ROW_THREADS;\n"
-       "  // What a row does not have counts as -inf after scaling.\n"
-       "  const uint32_t filler = filler_");
-  STRING(in->word[AP_SOFTMAX_DTYPE]);
-  TEXT("(args.scale);\n"
-       "  uint4 vector[ROWS][VECTORS];\n"
-       "  uint32_t edge[ROWS][EDGES];\n"
-       "#pragma unroll\n"
-       "  for (int r = 0; r < ROWS; ++r) {\n"
-       "    const int64_t row = first_row + r * GROUPS;\n"
-       "    const unsigned char *x = (const unsigned char *)args.x + row * args.x_row_stride * SIZE;\n"
-       "    const RowCut cut = cut_row(x, SIZE, row < args.rows ? args.columns : 0);\n"
-       "    load_own_vectors(x, SIZE, cut, thread, ROW_THREADS, VECTORS, filler, vector[r]);\n"
-       "    load_edges(x, SIZE, cut, thread, ROW_THREADS, EDGES, filler, edge[r]);\n"
-       "  }\n");
-  if (ahead) {
-    TEXT("  // Blocks begin in the order of their rows: what one will load next, here, is on its way by then.\n"
-         "  const int64_t later = first_row + args.rows_ahead;\n"
-         "  if (later < args.rows)\n"
-         "    prefetch_row((const unsigned char *)args.x + later * args.x_row_stride * SIZE, SIZE,\n"
-         "                 args.columns, thread, ROW_THREADS);\n");
+       "constexpr int EDGES = (2 * ELEMENTS + ROW_THREADS - 1) / ROW_THREADS;\n");
+  if (in_shared) {
+    if (held > 0) {
+      TEXT("constexpr int HELD = ");
+      INTEGER(held);
+      TEXT("; // vectors of a thread that wait in registers, the last ones\n");
+    } else {
+      TEXT("constexpr int HELD = 0; // vectors of a thread that wait in registers\n");
+    }
+    TEXT("constexpr int IN_SHARED = VECTORS - HELD;        // and in shared memory\n"
+         "constexpr int STEP = IN_SHARED % 2 == 0 ? 2 : 1; // vectors that are added at once\n"
+         "constexpr int SMEM_BYTES = ");
+    INTEGER(smem_bytes);
+    TEXT(";\n"
+         "static_assert(SMEM_BYTES == IN_SHARED * THREADS * 16, \"the generator has another formula\");\n"
+         "static_assert(EDGES == 1 && BLOCK_ROWS == 1, \"a thread block has one row\");\n");
+  } else {
+    TEXT("constexpr int VALUES = VECTORS * ELEMENTS + EDGES; // of a thread in a row, the edges last\n");
   }
-  TEXT("  float value[ROWS][VALUES];\n"
-       "#pragma unroll\n"
-       "  for (int r = 0; r < ROWS; ++r) {\n"
-       "#pragma unroll\n"
-       "    for (int i = 0; i < VECTORS; ++i)\n"
-       "      widen_vector_");
-  STRING(in->word[AP_SOFTMAX_DTYPE]);
-  TEXT("(vector[r][i], value[r] + i * ELEMENTS);\n"
-       "#pragma unroll\n"
-       "    for (int i = 0; i < EDGES; ++i)\n"
-       "      value[r][VECTORS * ELEMENTS + i] = widen_element_");
-  STRING(in->word[AP_SOFTMAX_DTYPE]);
-  TEXT("(edge[r][i]);\n"
-       "#pragma unroll\n"
-       "    for (int i = 0; i < VALUES; ++i)\n"
-       "      value[r][i] *= args.scale;\n"
-       "  }\n"
-       "\n"
-       "  // Powers relative to the maximum of the warp's part of the row, and their sum.\n"
-       "  RowSum part[ROWS];\n"
-       "#pragma unroll\n"
-       "  for (int r = 0; r < ROWS; ++r) {\n"
-       "    float max = value[r][0];\n"
-       "#pragma unroll\n"
-       "    for (int i = 1; i < VALUES; ++i)\n"
-       "      max = fmaxf(max, value[r][i]);\n"
-       "    part[r].max = max_lanes(max, LANES);\n"
-       "  }\n"
-       "#pragma unroll\n"
-       "  for (int r = 0; r < ROWS; ++r) {\n"
-       "    float sum = 0.0f;\n"
-       "#pragma unroll\n"
-       "    for (int i = 0; i < VALUES; ++i) {\n"
-       "      value[r][i] = exp_difference(value[r][i], reference_of(part[r].max));\n"
-       "      sum += value[r][i];\n"
-       "    }\n"
-       "    part[r].sum = sum_lanes(sum, LANES);\n"
-       "  }\n"
+  TEXT("constexpr int LANES = ROW_THREADS < 32 ? ROW_THREADS : 32; // of a warp that share a row\n"
+       "static_assert(VECTORS * ROW_THREADS * ELEMENTS + ELEMENTS - 1 == COLUMNS,\n"
+       "              \"threads share a row evenly\");\n"
        "\n");
+  if (in_shared) {
+    TEXT("// The sum with `count` more vectors, of maxima of -x if `negative`.\n"
+         "__device__ __forceinline__ RowSum add_vectors(RowSum part, const uint4 *vector, int count,\n"
+         "                                              bool negative, float power) {\n"
+         "  const float max = fmaxf(part.max, max_vectors_");
+    STRING(in->word[AP_SOFTMAX_DTYPE]);
+    TEXT("(vector, count, negative));\n"
+         "  const float reference = negative ? -reference_of(max) : reference_of(max);\n"
+         "  RowSum all = {max, part.sum * exp_difference(part.max, reference_of(max), fabsf(power))};\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < count; ++i) {\n"
+         "    float value[ELEMENTS];\n"
+         "    widen_vector_");
+    STRING(in->word[AP_SOFTMAX_DTYPE]);
+    TEXT("(vector[i], value);\n"
+         "#pragma unroll\n"
+         "    for (int j = 0; j < ELEMENTS; ++j)\n"
+         "      all.sum += exp_difference(value[j], reference, power);\n"
+         "  }\n"
+         "  return all;\n"
+         "}\n"
+         "\n"
+         "// Vectors of a row on their way to shared memory, each thread's to places of its own: nobody else\n"
+         "// reads them. A group of copies each.\n"
+         "__device__ __forceinline__ void copy_vectors(const void *row, RowCut cut, uint32_t filler,\n"
+         "                                             uint4 *shared) {\n"
+         "  const uint4 nothing = {filler, filler, filler, filler};\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < IN_SHARED; ++i) {\n"
+         "    const int vector = i * THREADS + threadIdx.x;\n"
+         "    if (vector < cut.vectors)\n"
+         "      cp_async_16(shared_address(shared + i * THREADS),\n"
+         "                  (const unsigned char *)row + (int64_t)vector_column(cut, SIZE, vector) * SIZE,\n"
+         "                  16);\n"
+         "    else\n"
+         "      shared[i * THREADS] = nothing;\n"
+         "    cp_async_commit();\n"
+         "  }\n"
+         "}\n"
+         "\n");
+  }
   if (row_threads > 32) {
-    TEXT("  // Over the warps of the row.\n"
+    TEXT("// The sum over the warps of a row.\n"
+         "__device__ __forceinline__ RowSum add_warps(RowSum part, float power) {\n"
          "  constexpr int ROW_WARPS = ROW_THREADS / 32;\n"
          "  __shared__ float2 warp_part[THREADS / 32];\n"
          "  if (threadIdx.x % 32 == 0) {\n"
-         "    const float2 own = {part[0].max, part[0].sum};\n"
+         "    const float2 own = {part.max, part.sum};\n"
          "    warp_part[threadIdx.x / 32] = own;\n"
          "  }\n"
          "  // All threads arrive and wait: hands over the sums of the warps.\n"
@@ -147,34 +159,191 @@ void ap_render_softmax_fwd(ap_text *out, const ap_render_input *in) {
          "  const float2 other =\n"
          "      warp_part[threadIdx.x / ROW_THREADS * ROW_WARPS + threadIdx.x % ROW_WARPS];\n"
          "  const RowSum warps = {other.x, other.y};\n"
-         "  const float factor[ROWS] = {share_factor(part[0].max, add_lanes(warps, ROW_WARPS))};\n");
-  } else {
-    TEXT("  float factor[ROWS];\n"
-         "#pragma unroll\n"
-         "  for (int r = 0; r < ROWS; ++r)\n"
-         "    factor[r] = reciprocal_approx(part[r].sum);\n");
+         "  return add_lanes(warps, ROW_WARPS, power);\n"
+         "}\n"
+         "\n");
   }
-  TEXT("#pragma unroll\n"
-       "  for (int r = 0; r < ROWS; ++r) {\n"
-       "    const int64_t row = first_row + r * GROUPS;\n"
-       "    const unsigned char *x = (const unsigned char *)args.x + row * args.x_row_stride * SIZE;\n"
-       "    unsigned char *y = (unsigned char *)args.y + row * args.y_row_stride * SIZE;\n"
-       "    const RowCut cut = cut_row(x, SIZE, row < args.rows ? args.columns : 0);\n"
-       "#pragma unroll\n"
-       "    for (int i = 0; i < VALUES; ++i)\n"
-       "      value[r][i] *= factor[r];\n"
-       "#pragma unroll\n"
-       "    for (int i = 0; i < VECTORS; ++i)\n"
-       "      store_vector(y, SIZE, cut, i * ROW_THREADS + thread,\n"
-       "                   narrow_vector_");
+  if (blocks > 0) {
+    TEXT("extern \"C\" __global__ void __launch_bounds__(THREADS, ");
+    INTEGER(blocks);
+    TEXT(")\n");
+  } else {
+    TEXT("extern \"C\" __global__ void __launch_bounds__(THREADS)\n");
+  }
+  TEXT("    ");
+  STRING(stem);
+  TEXT("(const __grid_constant__ attnpress_softmax_fwd_args args) {\n"
+       "  // What a row does not have counts as -inf after scaling.\n"
+       "  const uint32_t filler = filler_");
   STRING(in->word[AP_SOFTMAX_DTYPE]);
-  TEXT("(value[r] + i * ELEMENTS));\n"
-       "#pragma unroll\n"
-       "    for (int i = 0; i < EDGES; ++i)\n"
-       "      store_edge(y, SIZE, cut, i * ROW_THREADS + thread,\n"
-       "                 narrow_element_");
-  STRING(in->word[AP_SOFTMAX_DTYPE]);
-  TEXT("(value[r][VECTORS * ELEMENTS + i]));\n"
-       "  }\n"
-       "}\n");
+  TEXT("(args.scale);\n"
+       "  // Where scale is negative, maxima are those of -x.\n"
+       "  const bool negative = args.scale < 0.0f;\n"
+       "  const float power = args.scale * LOG2_E; // of 2, for each 1 that x grows\n");
+  if (in_shared) {
+    TEXT("  extern __shared__ __align__(1024) unsigned char smem[];\n"
+         "  uint4 *waiting = (uint4 *)smem + threadIdx.x; // this thread's vectors, THREADS apart\n"
+         "  const int64_t row = blockIdx.x;\n"
+         "  const unsigned char *x = (const unsigned char *)args.x + row * args.x_row_stride * SIZE;\n"
+         "  const RowCut cut = cut_row(x, SIZE, args.columns);\n"
+         "  uint32_t edge[EDGES];\n"
+         "  load_edges(x, SIZE, cut, threadIdx.x, THREADS, EDGES, filler, edge);\n"
+         "  copy_vectors(x, cut, filler, waiting);\n");
+    if (held > 0) {
+      TEXT("  uint4 held[HELD];\n"
+           "  load_own_vectors(x, SIZE, cut, IN_SHARED * THREADS + threadIdx.x, THREADS, HELD, filler, held);\n");
+    }
+    if (ahead) {
+      TEXT("  // Blocks begin in the order of their rows: what one will load next, here, is on its way by then.\n"
+           "  if (row + args.rows_ahead < args.rows)\n"
+           "    prefetch_row(x + args.rows_ahead * args.x_row_stride * SIZE, SIZE, args.columns, threadIdx.x,\n"
+           "                 THREADS);\n");
+    }
+    TEXT("  const float edge_value = widen_element_");
+    STRING(in->word[AP_SOFTMAX_DTYPE]);
+    TEXT("(edge[0]);\n"
+         "  RowSum part = {negative ? -edge_value : edge_value, 0.0f};\n"
+         "  part.sum = exp_difference(part.max, reference_of(part.max), fabsf(power));\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < IN_SHARED; i += STEP) {\n"
+         "    uint4 vector[STEP];\n"
+         "    cp_async_wait(IN_SHARED - STEP - i);\n"
+         "#pragma unroll\n"
+         "    for (int j = 0; j < STEP; ++j)\n"
+         "      vector[j] = waiting[(i + j) * THREADS];\n"
+         "    part = add_vectors(part, vector, STEP, negative, power);\n"
+         "  }\n");
+    if (held > 0) {
+      TEXT("  part = add_vectors(part, held, HELD, negative, power);\n");
+    }
+    TEXT("  const RowSum all = add_warps(add_lanes(part, LANES, fabsf(power)), fabsf(power));\n"
+         "\n"
+         "  unsigned char *y = (unsigned char *)args.y + row * args.y_row_stride * SIZE;\n"
+         "  const float reference = negative ? -all.max : all.max;\n"
+         "  const float factor = share_factor(all.max, all, fabsf(power));\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < VECTORS; ++i) {\n"
+         "    float value[ELEMENTS];\n");
+    if (held > 0) {
+      TEXT("    widen_vector_");
+      STRING(in->word[AP_SOFTMAX_DTYPE]);
+      TEXT("(i < IN_SHARED ? waiting[i * THREADS] : held[i - IN_SHARED], value);\n");
+    } else {
+      TEXT("    widen_vector_");
+      STRING(in->word[AP_SOFTMAX_DTYPE]);
+      TEXT("(waiting[i * THREADS], value);\n");
+    }
+    TEXT("#pragma unroll\n"
+         "    for (int j = 0; j < ELEMENTS; ++j)\n"
+         "      value[j] = exp_difference(value[j], reference, power) * factor;\n"
+         "    const uint4 vector = narrow_vector_");
+    STRING(in->word[AP_SOFTMAX_DTYPE]);
+    TEXT("(value);\n"
+         "    store_vectors(y, SIZE, cut, i * THREADS + threadIdx.x, THREADS, 1, &vector);\n"
+         "  }\n"
+         "  edge[0] = narrow_element_");
+    STRING(in->word[AP_SOFTMAX_DTYPE]);
+    TEXT("(exp_difference(edge_value, reference, power) * factor);\n"
+         "  store_edges(y, SIZE, cut, threadIdx.x, THREADS, EDGES, edge);\n"
+         "}\n");
+  } else {
+    TEXT("  const int thread = threadIdx.x % ROW_THREADS;\n"
+         "  const int64_t first_row = (int64_t)blockIdx.x * BLOCK_ROWS + threadIdx.x / ROW_THREADS;\n"
+         "  uint4 vector[ROWS][VECTORS];\n"
+         "  uint32_t edge[ROWS][EDGES];\n"
+         "#pragma unroll\n"
+         "  for (int r = 0; r < ROWS; ++r) {\n"
+         "    const int64_t row = first_row + r * GROUPS;\n"
+         "    const unsigned char *x = (const unsigned char *)args.x + row * args.x_row_stride * SIZE;\n"
+         "    const RowCut cut = cut_row(x, SIZE, row < args.rows ? args.columns : 0);\n"
+         "    load_own_vectors(x, SIZE, cut, thread, ROW_THREADS, VECTORS, filler, vector[r]);\n"
+         "    load_edges(x, SIZE, cut, thread, ROW_THREADS, EDGES, filler, edge[r]);\n");
+    if (row_threads <= 32) {
+      TEXT("    if (thread == 0 && row < args.rows && args.y_row_stride != args.columns)\n"
+           "      prefetch_ends((unsigned char *)args.y + row * args.y_row_stride * SIZE, SIZE, args.columns);\n");
+    }
+    TEXT("  }\n"
+         "\n");
+    if (ahead) {
+      TEXT("  // Blocks begin in the order of their rows: what one will load next, here, is on its way by then.\n"
+           "  const int64_t later = first_row + args.rows_ahead;\n"
+           "  if (later < args.rows)\n"
+           "    prefetch_row((const unsigned char *)args.x + later * args.x_row_stride * SIZE, SIZE,\n"
+           "                 args.columns, thread, ROW_THREADS);\n"
+           "\n");
+    }
+    TEXT("  // Powers relative to the maximum of the warp's part of the row, and their sum.\n"
+         "  RowSum part[ROWS];\n"
+         "#pragma unroll\n"
+         "  for (int r = 0; r < ROWS; ++r) {\n"
+         "    float max = max_vectors_");
+    STRING(in->word[AP_SOFTMAX_DTYPE]);
+    TEXT("(vector[r], VECTORS, negative);\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < EDGES; ++i) {\n"
+         "      const float value = widen_element_");
+    STRING(in->word[AP_SOFTMAX_DTYPE]);
+    TEXT("(edge[r][i]);\n"
+         "      max = fmaxf(max, negative ? -value : value);\n"
+         "    }\n"
+         "    part[r].max = max_lanes(max, LANES);\n"
+         "  }\n"
+         "  float value[ROWS][VALUES];\n"
+         "#pragma unroll\n"
+         "  for (int r = 0; r < ROWS; ++r) {\n"
+         "    const float reference = negative ? -reference_of(part[r].max) : reference_of(part[r].max);\n"
+         "    float sum = 0.0f;\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < VECTORS; ++i)\n"
+         "      widen_vector_");
+    STRING(in->word[AP_SOFTMAX_DTYPE]);
+    TEXT("(vector[r][i], value[r] + i * ELEMENTS);\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < EDGES; ++i)\n"
+         "      value[r][VECTORS * ELEMENTS + i] = widen_element_");
+    STRING(in->word[AP_SOFTMAX_DTYPE]);
+    TEXT("(edge[r][i]);\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < VALUES; ++i) {\n"
+         "      value[r][i] = exp_difference(value[r][i], reference, power);\n"
+         "      sum += value[r][i];\n"
+         "    }\n"
+         "    part[r].sum = sum_lanes(sum, LANES);\n"
+         "  }\n"
+         "\n");
+    if (row_threads > 32) {
+      TEXT("  const float factor[ROWS] = {\n"
+           "      share_factor(part[0].max, add_warps(part[0], fabsf(power)), fabsf(power))};\n"
+           "\n");
+    } else {
+      TEXT("  float factor[ROWS];\n"
+           "#pragma unroll\n"
+           "  for (int r = 0; r < ROWS; ++r)\n"
+           "    factor[r] = reciprocal_approx(part[r].sum);\n"
+           "\n");
+    }
+    TEXT("#pragma unroll\n"
+         "  for (int r = 0; r < ROWS; ++r) {\n"
+         "    const int64_t row = first_row + r * GROUPS;\n"
+         "    const unsigned char *x = (const unsigned char *)args.x + row * args.x_row_stride * SIZE;\n"
+         "    unsigned char *y = (unsigned char *)args.y + row * args.y_row_stride * SIZE;\n"
+         "    const RowCut cut = cut_row(x, SIZE, row < args.rows ? args.columns : 0);\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < VALUES; ++i)\n"
+         "      value[r][i] *= factor[r];\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < VECTORS; ++i)\n"
+         "      vector[r][i] = narrow_vector_");
+    STRING(in->word[AP_SOFTMAX_DTYPE]);
+    TEXT("(value[r] + i * ELEMENTS);\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < EDGES; ++i)\n"
+         "      edge[r][i] = narrow_element_");
+    STRING(in->word[AP_SOFTMAX_DTYPE]);
+    TEXT("(value[r][VECTORS * ELEMENTS + i]);\n"
+         "    store_vectors(y, SIZE, cut, thread, ROW_THREADS, VECTORS, vector[r]);\n"
+         "    store_edges(y, SIZE, cut, thread, ROW_THREADS, EDGES, edge[r]);\n"
+         "  }\n"
+         "}\n");
+  }
 }

@@ -4,44 +4,47 @@
 // fp32 inside. ROW_THREADS threads share a row of y and dy and hold it: both are read once, dx may
 // be either.
 //
-// Pressed from templates/softmax/softmax_bwd.cu.j2 with tile w4t64 by
+// Pressed from templates/softmax/softmax_bwd.cu.j2 with tile w8t128 by
 //   python -m generator --family softmax --pass bwd --cols 1024 --dtype bf16
 
 #include "attnpress/args/softmax.h"
+#include "attnpress/device/lanes.cuh"
 #include "attnpress/device/row_softmax.cuh"
 #include "attnpress/device/row_vector.cuh"
 
-constexpr int COLUMNS = 1024;
 constexpr int SIZE = 2; // bytes of an element
-constexpr int THREADS = 128;
-constexpr int ROW_THREADS = 64;
+constexpr int ELEMENTS = 16 / SIZE; // of a vector
+constexpr int COLUMNS = 1024 + ELEMENTS - 1; // at most: a vector less one of them are edges
+constexpr int THREADS = 256;
+constexpr int ROW_THREADS = 128;
 constexpr int ROWS = 1; // of a thread
 constexpr int GROUPS = THREADS / ROW_THREADS;
 constexpr int BLOCK_ROWS = GROUPS * ROWS;
-constexpr int ELEMENTS = 16 / SIZE; // of a vector
 constexpr int VECTORS = COLUMNS / (ROW_THREADS * ELEMENTS); // of a thread in a row
 constexpr int EDGES = (2 * ELEMENTS + ROW_THREADS - 1) / ROW_THREADS;
 constexpr int LANES = ROW_THREADS < 32 ? ROW_THREADS : 32; // of a warp that share a row
-constexpr int Y_STRIDE = 1; // between a thread's vectors of y
-static_assert(VECTORS * ROW_THREADS * ELEMENTS == COLUMNS, "threads share a row evenly");
+constexpr int Y_STRIDE = 1;  // between a thread's vectors of y
+constexpr int DY_STRIDE = 1; // and of dy
+static_assert(VECTORS * ROW_THREADS * ELEMENTS + ELEMENTS - 1 == COLUMNS,
+              "threads share a row evenly");
 
-// The sum of y dy over a thread's part of a row. y: (VECTORS), Y_STRIDE apart; dy: (VECTORS);
-// edges: (EDGES)
+// The sum of y dy over a thread's part of a row. y: (VECTORS), Y_STRIDE apart; dy: (VECTORS),
+// DY_STRIDE apart; edges: (EDGES)
 __device__ __forceinline__ float product_sum(const uint4 *y, const uint4 *dy,
                                              const uint32_t *y_edge, const uint32_t *dy_edge) {
   float sum = 0.0f;
 #pragma unroll
+  for (int i = 0; i < EDGES; ++i)
+    sum += widen_element_bf16(y_edge[i]) * widen_element_bf16(dy_edge[i]);
+#pragma unroll
   for (int i = 0; i < VECTORS; ++i) {
     float a[ELEMENTS], b[ELEMENTS];
     widen_vector_bf16(y[i * Y_STRIDE], a);
-    widen_vector_bf16(dy[i], b);
+    widen_vector_bf16(dy[i * DY_STRIDE], b);
 #pragma unroll
     for (int j = 0; j < ELEMENTS; ++j)
       sum += a[j] * b[j];
   }
-#pragma unroll
-  for (int i = 0; i < EDGES; ++i)
-    sum += widen_element_bf16(y_edge[i]) * widen_element_bf16(dy_edge[i]);
   return sum;
 }
 
@@ -49,23 +52,26 @@ __device__ __forceinline__ float product_sum(const uint4 *y, const uint4 *dy,
 __device__ __forceinline__ void store_gradients(void *row, RowCut cut, int thread, const uint4 *y,
                                                 const uint4 *dy, const uint32_t *y_edge,
                                                 const uint32_t *dy_edge, float sum, float scale) {
+  uint4 gradient[VECTORS];
+  uint32_t edge[EDGES];
 #pragma unroll
   for (int i = 0; i < VECTORS; ++i) {
     float a[ELEMENTS], b[ELEMENTS];
     widen_vector_bf16(y[i * Y_STRIDE], a);
-    widen_vector_bf16(dy[i], b);
+    widen_vector_bf16(dy[i * DY_STRIDE], b);
 #pragma unroll
     for (int j = 0; j < ELEMENTS; ++j)
       b[j] = scale * a[j] * (b[j] - sum);
-    store_vector(row, SIZE, cut, i * ROW_THREADS + thread, narrow_vector_bf16(b));
+    gradient[i] = narrow_vector_bf16(b);
   }
+  store_vectors(row, SIZE, cut, thread, ROW_THREADS, VECTORS, gradient);
 #pragma unroll
   for (int i = 0; i < EDGES; ++i) {
     const float a = widen_element_bf16(y_edge[i]);
     const float b = widen_element_bf16(dy_edge[i]);
-    store_edge(row, SIZE, cut, i * ROW_THREADS + thread,
-               narrow_element_bf16(scale * a * (b - sum)));
+    edge[i] = narrow_element_bf16(scale * a * (b - sum));
   }
+  store_edges(row, SIZE, cut, thread, ROW_THREADS, EDGES, edge);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -83,9 +89,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     // All three rows are dealt to the threads as dy is cut.
     const RowCut cut = cut_row(dy_row, SIZE, row < args.rows ? args.columns : 0);
     load_vectors(y_row, SIZE, cut, thread, ROW_THREADS, VECTORS, 0, y[r]);
-    load_own_vectors(dy_row, SIZE, cut, thread, ROW_THREADS, VECTORS, 0, dy[r]);
     load_edges(y_row, SIZE, cut, thread, ROW_THREADS, EDGES, 0, y_edge[r]);
     load_edges(dy_row, SIZE, cut, thread, ROW_THREADS, EDGES, 0, dy_edge[r]);
+    load_own_vectors(dy_row, SIZE, cut, thread, ROW_THREADS, VECTORS, 0, dy[r]);
   }
   float sum[ROWS];
 #pragma unroll

@@ -191,6 +191,8 @@ class Family:
     shown: tuple[Where, ...]  # what of the default set stands in generated/
     tile_any: tuple[str, ...]
     tile_targets: tuple[str, ...]
+    features: tuple[str, ...]  # axes that add to a kernel; tiles depend on them by class alone
+    tile_classes: tuple[tuple[int, Where], ...]  # the first that holds is a variant's, else 0
     constants: Mapping[str, Any]  # int, or what to take the largest of
 
     @cached_property
@@ -206,6 +208,12 @@ class Family:
     def rules(self) -> ModuleType:
         """The family's module."""
         return importlib.import_module(f"generator.{self.name}.rules")
+
+    def tile_class(self, values: tuple) -> int:
+        """The class by which tiles depend on the features; `values`: of all axes."""
+        return next(
+            (number for number, where in self.tile_classes if holds(where, self, values)), 0
+        )
 
     @property
     def grammar(self) -> str:
@@ -350,6 +358,27 @@ def _read_runs(label: str, axes: Mapping[str, Axis], rows: list[dict]) -> tuple[
     return tuple(runs)
 
 
+def _read_classes(
+    label: str, axes: Mapping[str, Axis], content: dict
+) -> tuple[tuple[int, Where], ...]:
+    """The [[tile_class]]es: what they look at are features, whose defaults are those of class 0."""
+    features = content.get("features", ())
+    for name in features:
+        if name not in axes or axes[name].default is None:
+            raise GeneratorError(f"{label}: features: {name} is not an axis with a default")
+    rows = []
+    for row in content.get("tile_class", ()):
+        check_keys(f"{label}: [[tile_class]]", row, {"class", "where"})
+        where = read_where(f"{label}: [[tile_class]]", axes, row["where"])
+        for name, values in where:
+            if name not in features or axes[name].default in values:
+                raise GeneratorError(
+                    f"{label}: [[tile_class]]: {name} is not a feature that is there"
+                )
+        rows.append((row["class"], where))
+    return tuple(rows)
+
+
 def check_target(label: str, target: str) -> None:
     if target not in load_targets().targets:
         raise GeneratorError(
@@ -358,7 +387,9 @@ def check_target(label: str, target: str) -> None:
 
 
 _KEYS = {"prefix", "axis", "template", "run", "link", "shown"}
-_OPTIONAL_KEYS = {"rule", "field", "tile_name", "tile_any", "tile_targets", "constants"}
+_OPTIONAL_KEYS = {
+    "rule", "field", "tile_name", "tile_any", "tile_targets", "features", "tile_class", "constants",
+}  # fmt: skip
 
 
 @cache
@@ -406,6 +437,8 @@ def load_family(name: str, folder: Path | None = None) -> Family:
         shown=tuple(read_where(f"{label}: [[shown]]", axes, row) for row in content["shown"]),
         tile_any=tuple(content.get("tile_any", ())),
         tile_targets=tuple(content.get("tile_targets", ())),
+        features=tuple(content.get("features", ())),
+        tile_classes=_read_classes(label, axes, content),
         constants=content.get("constants", {}),
     )
     _check_sizes(label, family)

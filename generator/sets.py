@@ -91,6 +91,7 @@ def _read_set(label: str, content: dict, family: Family) -> VariantSet:
         for variant in sorted(variants, key=lambda variant: variant.stem)
         if not _excluded(exclusions, variant, target=None)
     ]
+    _check_needed(label, kept)
     cubins = [
         (variant.stem, target)
         for variant in kept
@@ -98,6 +99,21 @@ def _read_set(label: str, content: dict, family: Family) -> VariantSet:
         if not _excluded(exclusions, variant, target)
     ]
     return VariantSet(tuple(kept), tuple(cubins))
+
+
+def _check_needed(label: str, variants: list[Variant]) -> None:
+    """A set holds what calls of its kernels launch beside them."""
+    here = set(variants)
+    needed = {
+        other.stem
+        for variant in variants
+        for other in getattr(variant.family.rules, "needed", lambda _: ())(variant)
+        if other not in here
+    }
+    if needed:
+        raise GeneratorError(
+            f"{label}: its kernels need others as well: {', '.join(sorted(needed))}"
+        )
 
 
 def _product(label: str, row: dict, family: Family) -> Iterator[Variant]:

@@ -10,9 +10,11 @@ are those of runtime/press/registry.h and target.h.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 
-from generator.family import Axis, Family, Rule, Values, Where, families, key_bits, one_of
+from generator import GeneratorError
+from generator.family import AXES_MAX, Axis, Family, Rule, Values, Where, families, key_bits, one_of
 from generator.targets import load_targets
 from generator.tiles import TileRow
 from generator.to_c import c_literal
@@ -169,17 +171,26 @@ def family_c(family: Family) -> str:
         prototypes.append(f"void {function}(ap_text *out, const ap_render_input *in);\n")
         where = arrays.where(family, template.where)
         templates.append(f"    {{{c_literal(template.name)}, {where}, {function}}},\n")
-    runs = [
-        f"    {{{arrays.where(family, run.where)}, {run.capability_min}, {run.capability_max}, "
-        f"{run.arch}, {c_literal(run.target)}}},\n"
-        for run in family.runs
-    ]
+    runs = []
+    for where, rows in groupby(family.runs, key=lambda run: run.where):
+        alike = list(rows)
+        for place, run in enumerate(alike):
+            runs.append(
+                f"    {{{arrays.where(family, where)}, {len(alike) - place}, {run.capability_min}, "
+                f"{run.capability_max}, {run.arch}, {c_literal(run.target)}}},\n"
+            )
     fields = [f"    {c_literal(field.name)},\n" for field in family.fields]
-    kept = tile_axes(family)
+    no_bits = [f"~{(1 << key_bits(axis)) - 1:#x}u" for axis in family.axes]
+    no_bits += ["~0u"] * (AXES_MAX - len(no_bits))
+    classes = [
+        f"    {{{arrays.where(family, where)}, {number}}},\n"
+        for number, where in family.tile_classes
+    ]
     axis_text, axis_use = _array("ap_axis", "axes", axes)
     rule_text, rule_use = _array("ap_rule", "rules", rules)
     field_text, _ = _array("char *const", "fields", fields)
     form_text, form_use = _array("ap_tile_form", "forms", forms)
+    class_text, class_use = _array("ap_tile_class", "tile_classes", classes)
     template_text, template_use = _array("ap_template", "templates", templates)
     run_text, run_use = _array("ap_route", "routes", runs)
     return (
@@ -195,9 +206,10 @@ def family_c(family: Family) -> str:
         + rule_text
         + field_text
         + form_text
+        + class_text
         + "/* name, where, renderer */\n"
         + template_text
-        + "/* where, capabilities from and to, arch, target */\n"
+        + "/* where, rows alike, capabilities from and to, arch, target */\n"
         + run_text
         + f"\nextern const ap_family ap_family_{family.name};\n"
         + f"const ap_family ap_family_{family.name} = {{\n"
@@ -205,25 +217,38 @@ def family_c(family: Family) -> str:
         + f"    {c_literal(family.grammar)},\n"
         + f"    {axis_use}, {family.index['arch']},\n"
         + f"    {{{commas(key_bits(axis) for axis in family.axes)}}},\n"
-        + f"    {{{commas(family.index[axis.name] for axis in kept)}}}, {len(kept)},\n"
+        + f"    {{{commas(no_bits)}}},\n"
         + f"    {rule_use},\n"
         + f"    {len(fields)}, {'fields' if fields else '0'}, {form_use},\n"
-        + f"    &ap_tiles_{family.name}, {template_use}, {run_use},\n"
+        + f"    {class_use}, &ap_tiles_{family.name}, {template_use}, {run_use},\n"
         + "};\n"
     )
 
 
-def tile_axes(family: Family) -> list[Axis]:
-    """The axes that no row of tiles leaves open."""
-    return [axis for axis in family.axes if axis.name not in family.tile_any]
+def _tile_key(family: Family, codes: Sequence[int | None]) -> tuple[int, int]:
+    """ap_variant_key() of runtime/press/variant.c without the family, where the axes that are open
+    (None) are 0; and a mask of the others."""
+    key = mask = 0
+    for axis, code in zip(family.axes, codes, strict=True):
+        bits = key_bits(axis)
+        key = key << bits | (code or 0)
+        mask = mask << bits | (0 if code is None else (1 << bits) - 1)
+    return key, mask
 
 
-def _tile_key(family: Family, row: TileRow) -> int:
-    """As tile_key() of runtime/press/registry.c has it; keys sort as the axes do."""
-    key = 0
-    for axis in tile_axes(family):
-        key = key << key_bits(axis) | row.codes[family.index[axis.name]]
-    return key
+def _slots(keys: list[int]) -> list[int]:
+    """Where the rows of a key begin, as first_row() of runtime/press/registry.c looks for it."""
+    starts = {key: row for row, key in reversed(list(enumerate(keys, start=1)))}
+    if len(keys) > 0xFFFF:
+        raise GeneratorError(f"{len(keys)} rows of tiles: their places are written in 16 bits")
+    bits = (2 * len(starts) - 1).bit_length()
+    slots = [0] * (1 << bits)
+    for key, row in sorted(starts.items()):
+        slot = (key * 0x9E3779B97F4A7C15 & (1 << 64) - 1) >> (64 - bits)
+        while slots[slot]:
+            slot = (slot + 1) % len(slots)
+        slots[slot] = row
+    return slots
 
 
 def tiles_c(family: Family, rows: list[TileRow]) -> str:
@@ -231,27 +256,34 @@ def tiles_c(family: Family, rows: list[TileRow]) -> str:
     targets = list(load_targets().targets)
     lines = []
     for row in rows:
-        key = ["AP_ANY" if code is None else code for code in row.codes]
+        axes = ["AP_ANY" if code is None else code for code in row.codes]
         target = "AP_ANY" if row.target is None else targets.index(row.target)
-        tile = row.tile
-        values = (*key, tile.threads, tile.smem_bytes, *tile.values, target)
-        lines.append(f"    {commas(values)},\n")
-    kept = [axis.name for axis in tile_axes(family)]
-    keys = [f"    {_tile_key(family, row):#x},\n" for row in rows]
+        tile_class = "AP_ANY" if row.tile_class is None else row.tile_class
+        tile = f"{row.tile.threads}, {row.tile.smem_bytes}, {{{commas(row.tile.values)}}}"
+        lines.append(f"    {{{{{commas(axes)}}}, {{{tile}}}, {tile_class}, {target}}},\n")
+    open_ = {*family.tile_any, *family.features}
+    kept = [axis.name for axis in family.axes if axis.name not in open_]
+    _, mask = _tile_key(family, [0 if axis.name in kept else None for axis in family.axes])
+    keys = [_tile_key(family, row.codes) for row in rows]
+    key_lines = [f"    {{{key:#x}, {own:#x}}},\n" for key, own in keys] + ["    {~0ull, 0},\n"]
+    slots = _slots([key & mask for key, _ in keys])
+    slot_lines = [f"    {commas(slots[at : at + 16])},\n" for at in range(0, len(slots), 16)]
     name = f"generator/{family.name}"
     return (
         HEAD.format(origin=f"{name}/tiles.toml and {name}/rules.py")
         + INCLUDE
-        + f"\n/* A row: {commas(axis.name for axis in family.axes)};\n"
+        + f"\n/* A row: {commas(axis.name for axis in family.axes)}; tile class;\n"
         + f" * threads, smem_bytes, {commas(field.name for field in family.fields)};\n"
         + " * the target's place in ap_targets. AP_ANY: any.\n"
         + f" * Sorted by {commas(kept)}; the first row that matches a variant and a\n"
         + " * target is theirs. */\n"
-        + f"static const int32_t rows[] = {{\n{''.join(lines)}}};\n"
-        + "/* Of each row, for the search. */\n"
-        + f"static const uint64_t keys[] = {{\n{''.join(keys)}}};\n"
+        + f"static const ap_tile_entry rows[] = {{\n{''.join(lines)}}};\n"
+        + "/* Of each row, for the search: key, mask. */\n"
+        + f"static const ap_tile_key keys[] = {{\n{''.join(key_lines)}}};\n"
+        + f"static const uint16_t slots[] = {{\n{''.join(slot_lines)}}};\n"
         + f"extern const ap_tile_table ap_tiles_{family.name};\n"
-        + f"const ap_tile_table ap_tiles_{family.name} = {{rows, keys, {len(lines)}}};\n"
+        + f"const ap_tile_table ap_tiles_{family.name} = {{\n"
+        + f"    rows, keys, {len(lines)}, {mask:#x}, slots, {len(slots).bit_length() - 1},\n}};\n"
     )
 
 

@@ -13,14 +13,13 @@ runtime links. A family's rules.py has
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from generator import GeneratorError, check_keys, load_toml
-from generator.family import Family, Form, Values, Where, holds, one_of, read_where
+from generator.family import Family, Form, Where, holds, one_of, read_where
 from generator.variant import Variant, key_groups
 
 
@@ -160,19 +159,20 @@ class TunedTile:
     where: Where
     tile: str
     targets: tuple[str, ...] | None = None
+    classes: tuple[int, ...] = (0,)  # of the features that the tile is for
 
     def matches(self, variant: Variant, target: str | None) -> bool:
-        """An axis that equals another where it is not named must equal it here, too."""
+        """An axis that equals another where it is not named must equal it here, too. The class
+        is looked at apart."""
+        if self.targets is not None and target not in self.targets:
+            return False
+        if not holds(self.where, variant.family, variant.values):
+            return False
         named = {name for name, _ in self.where}
-        same = all(
+        return all(
             axis.name in named or variant[axis.name] == variant[axis.same_as]
             for axis in variant.family.axes
             if axis.same_as
-        )
-        return (
-            same
-            and (self.targets is None or target in self.targets)
-            and holds(self.where, variant.family, variant.values)
         )
 
 
@@ -190,9 +190,16 @@ def load_tuned(family: Family, path: Path | None = None) -> tuple[TunedTile, ...
     rows = []
     for number, row in enumerate(content.get("tile", ()), start=1):
         label = f"{path.name}: [[tile]] number {number}"
-        check_keys(label, row, {*required, "tile"}, {*axes, "target", "note"})
+        check_keys(label, row, {*required, "tile"}, {*axes, "class", "target", "note"})
         where = read_where(label, axes, row, names=axes)
-        rows.append(TunedTile(where, row["tile"], _row_targets(label, row, family)))
+        rows.append(
+            TunedTile(
+                where,
+                row["tile"],
+                _row_targets(label, row, family),
+                _row_classes(label, row, family),
+            )
+        )
     return tuple(rows)
 
 
@@ -206,6 +213,15 @@ def _row_targets(label: str, row: dict, family: Family) -> tuple[str, ...] | Non
     return tuple(targets)
 
 
+def _row_classes(label: str, row: dict, family: Family) -> tuple[int, ...]:
+    given = row.get("class", 0)
+    classes = tuple(given) if isinstance(given, list) else (given,)
+    for number in classes:
+        if number != 0 and number not in (known for known, _ in family.tile_classes):
+            raise GeneratorError(f"{label}: class {number} is not allowed")
+    return classes
+
+
 def tile_of(
     variant: Variant, tuned: tuple[TunedTile, ...] | None = None, target: str | None = None
 ) -> Tile:
@@ -214,12 +230,15 @@ def tile_of(
     rule's."""
     family = variant.family
     tuned = load_tuned(family) if tuned is None else tuned
-    rows = [row for row in tuned if row.matches(variant, target)]
+    features = family.tile_class(variant.values)
+    rows = [row for row in tuned if features in row.classes and row.matches(variant, target)]
     rows = [row for row in rows if row.targets is not None] or rows
     if not rows:
         return _filled(variant)
     most = max(len(row.where) for row in rows)
     best = [row for row in rows if len(row.where) == most]
+    if len(best) > 1:  # the one whose variants are all among each other's
+        best = [row for row in best if all(_is_within(row, other) for other in best)] or best
     if len(best) > 1:
         raise GeneratorError(
             f"tiles.toml: {best[0].tile} and {best[1].tile} both claim {variant.stem}"
@@ -228,6 +247,11 @@ def tile_of(
     if found := problems(variant, tile, best[0].targets and target):
         raise GeneratorError(f"tiles.toml: {tile.name} is not legal for {variant.stem}: {found[0]}")
     return tile
+
+
+def _is_within(row: TunedTile, other: TunedTile) -> bool:
+    outer = dict(other.where)
+    return all(name in outer and set(some) <= set(outer[name]) for name, some in row.where)
 
 
 @cache
@@ -240,28 +264,46 @@ def _filled(variant: Variant) -> Tile:
 
 @dataclass(frozen=True)
 class TileRow:
-    """A row of the table: a tile and, by code, the axes that it is for; None: any. `target` None:
-    all. Of two rows that match one variant, the one that names the target stands first."""
+    """A row of the table: a tile and, by code, the axes and the tile class that it is for; None:
+    any. `target` None: all. Of two rows that match one variant, the one that names the target
+    stands first."""
 
     codes: tuple[int | None, ...]
     tile: Tile
     target: str | None = None
+    tile_class: int | None = None
 
     def matches(self, variant: Variant) -> bool:
-        return all(
+        return self.tile_class in (None, variant.family.tile_class(variant.values)) and all(
             mine is None or mine == code
             for mine, code in zip(self.codes, variant.codes, strict=True)
         )
+
+    @property
+    def key(self) -> tuple[int | None, ...]:
+        """All that it is for, except the target."""
+        return (*self.codes, self.tile_class)
 
 
 def table(family: Family, tuned: tuple[TunedTile, ...] | None = None) -> list[TileRow]:
     """Rows for every variant, sorted by the axes that rows never leave open; several for the same
     ones where the tile depends on others, or on the target, as well."""
+    tuned = load_tuned(family) if tuned is None else tuned
     rows = []
+    open_ = {*family.tile_any, *family.features}
     for group in key_groups(family).values():
-        of_all = _merged_rows(group, tuned, None)
+        # The rows that axes in which the group does not vary let match: few.
+        near = tuple(
+            row
+            for row in tuned
+            if all(name in open_ or group[0][name] in values for name, values in row.where)
+        )
+        of_all = _merged_rows(group, near, None)
         for target in family.tile_targets:
-            of_one = _merged_rows(group, tuned, target)
+            own = [row for row in near if row.targets is not None and target in row.targets]
+            if not any(row.matches(variant, target) for row in own for variant in group):
+                continue
+            of_one = _merged_rows(group, near, target)
             rows += [row for row in of_one if not _is_among(row, of_all)]
         rows += of_all
     return rows
@@ -272,38 +314,42 @@ def _is_among(row: TileRow, of_all: list[TileRow]) -> bool:
     return all(
         other.tile == row.tile
         for other in of_all
-        if all(
-            a is None or b is None or a == b for a, b in zip(row.codes, other.codes, strict=True)
-        )
+        if all(a is None or b is None or a == b for a, b in zip(row.key, other.key, strict=True))
     )
 
 
 def _merged_rows(
-    group: list[Variant], tuned: tuple[TunedTile, ...] | None, target: str | None
+    group: list[Variant], tuned: tuple[TunedTile, ...], target: str | None
 ) -> list[TileRow]:
-    """Rows of variants that differ only in axes which rows may leave open: an axis is left open
-    where the tile depends on it nowhere, and where there is more than one value to leave open."""
+    """Rows of variants that differ only in axes which rows may leave open, and in their tile class:
+    one of these is left open where the tile depends on it nowhere, and where there is more than one
+    value to leave open. Features are left open always."""
     family = group[0].family
-    tiles = {variant: tile_of(variant, tuned, target) for variant in group}
-    values: Mapping[str, Values] = {
-        name: tuple(dict.fromkeys(variant[name] for variant in group)) for name in family.tile_any
-    }
-    open_ = {
-        name
-        for name in family.tile_any
-        if len(values[name]) > 1
-        and all(
-            tiles[variant] == tiles[other]
-            for variant in group
-            for other in group
-            if all(variant[n] == other[n] for n in family.tile_any if n != name)
-        )
-    }
+    tiles = [tile_of(variant, tuned, target) for variant in group]
+    # What may be left open, of each variant: the axes, and the class under the name "".
+    names = (*family.tile_any, "")
+    parts = [
+        (*(variant[name] for name in family.tile_any), family.tile_class(variant.values))
+        for variant in group
+    ]
+    open_ = set()
+    for place, name in enumerate(names):
+        if len({part[place] for part in parts}) < 2:
+            continue
+        # Of variants that differ in nothing else each has the same tile.
+        alike: dict[tuple, Tile] = {}
+        others = (part[:place] + part[place + 1 :] for part in parts)
+        if all(
+            alike.setdefault(key, tile) == tile for key, tile in zip(others, tiles, strict=True)
+        ):
+            open_.add(name)
     rows: dict[tuple, TileRow] = {}
-    for variant in group:
+    for variant, tile, part in zip(group, tiles, parts, strict=True):
         codes = tuple(
-            None if axis.name in open_ else code
+            None if axis.name in open_ or axis.name in family.features else code
             for axis, code in zip(family.axes, variant.codes, strict=True)
         )
-        rows.setdefault(codes, TileRow(codes, tiles[variant], target))
+        tile_class = None if "" in open_ or not family.tile_classes else part[-1]
+        row = TileRow(codes, tile, target, tile_class)
+        rows.setdefault(row.key, row)
     return list(rows.values())

@@ -114,13 +114,29 @@ def _breach(rule: Rule, family: Family, values: tuple[Value, ...]) -> str:
     return text if axis.kind == "flag" else f"{text}: it must be {axis.allowed(rule.values)}"
 
 
+def with_class(variant: Variant, number: int) -> Variant | None:
+    """The variant with features of a tile class: the first values of its first [[tile_class]]; None
+    where it cannot have them."""
+    for found, where in variant.family.tile_classes:
+        if found == number:
+            try:
+                return variant.replace(**{name: values[0] for name, values in where})
+            except VariantError:
+                return None
+    return None if number else variant
+
+
 @cache
-def every_variant(family: Family) -> tuple[Variant, ...]:
-    """All variants of a family, in the order of their axes."""
+def every_variant(family: Family, with_features: bool = False) -> tuple[Variant, ...]:
+    """All variants of a family, in the order of their axes; those that have features only where
+    these are asked for: they are many."""
     found: list[tuple[Value, ...]] = [()]
     for axis in family.axes:
+        plain = axis.name in family.features and not with_features
         found = [
-            (*values, value) for values in found for value in _candidates(family, axis, values)
+            (*values, value)
+            for values in found
+            for value in ((axis.default,) if plain else _candidates(family, axis, values))
         ]
     return tuple(Variant(family, values) for values in found if illegal(family, values) is None)
 
@@ -220,10 +236,14 @@ def constants(family: Family) -> dict[str, int]:
 
 
 def key_groups(family: Family) -> dict[tuple, list[Variant]]:
-    """The variants by all axes but those that rows of tiles may leave open, sorted by code."""
-    kept = [axis for axis in family.axes if axis.name not in family.tile_any]
+    """The variants by all axes but features and those that rows of tiles may leave open, sorted by
+    code; of each tile class one."""
+    open_ = {*family.tile_any, *family.features}
+    kept = [axis for axis in family.axes if axis.name not in open_]
+    classes = sorted({0, *(number for number, _ in family.tile_classes)})
     groups: dict[tuple, list[Variant]] = {}
-    for variant in every_variant(family):
-        key = tuple(axis.code(variant[axis.name]) for axis in kept)
-        groups.setdefault(key, []).append(variant)
+    for plain in every_variant(family):
+        key = tuple(axis.code(plain[axis.name]) for axis in kept)
+        of_class = (with_class(plain, number) for number in classes)
+        groups.setdefault(key, []).extend(variant for variant in of_class if variant is not None)
     return dict(sorted(groups.items(), key=lambda item: item[0]))

@@ -27,7 +27,7 @@ static attnpress_status check_workspace(const ap_call *call, const ap_launches *
   RETURN_IF(call->workspace == NULL || call->workspace_bytes < plan->workspace_bytes,
             ATTNPRESS_WORKSPACE_TOO_SMALL,
             "the call needs a workspace of %zu bytes, and %zu were given; "
-            "attnpress_plan_workspace_bytes() tells the size, and num_splits 1 needs none",
+            "attnpress_plan_workspace_bytes() tells the size",
             plan->workspace_bytes, call->workspace == NULL ? (size_t)0 : call->workspace_bytes);
   RETURN_IF((uintptr_t)call->workspace % 16 != 0, ATTNPRESS_INVALID_ARGUMENT,
             "workspace is %p; it must be aligned to 16 bytes", call->workspace);
@@ -48,6 +48,54 @@ static attnpress_status launch_all(const ap_driver *driver, const ap_operation *
   return ATTNPRESS_OK;
 }
 
+/* ---- Kernels that are missing ---------------------------------------------------------------- */
+
+/** 1 where a kernel would have to be compiled. Loads nothing. */
+static int is_missing(attnpress_handle *handle, const ap_launch *launch, ap_request *request) {
+  ap_kernel kernel;
+  ap_image image;
+  if (ap_request_init(request, &launch->variant, launch->target) != ATTNPRESS_OK)
+    return 1;
+  if (ap_kernel_loaded(handle, request, &kernel))
+    return 0;
+  const attnpress_status status =
+      ap_find_image(&handle->finder, request, AP_LAYER_PREBUILT | AP_LAYER_DISK, &image, NULL);
+  if (status == ATTNPRESS_OK)
+    ap_image_free(&image);
+  return status == ATTNPRESS_NO_KERNEL;
+}
+
+/** NO_KERNEL of one launch: where others are missing as well, the sentence names all of them. */
+static attnpress_status fail_missing(attnpress_handle *handle, const ap_launches *plan) {
+  char one[AP_SENTENCE_MAX], all[AP_SENTENCE_MAX - 256] = "";
+  size_t used = 0;
+  int missing = 0, left_out = 0;
+  snprintf(one, sizeof one, "%s", attnpress_last_error());
+  for (int i = 0; i < plan->count; ++i) {
+    ap_request request;
+    if (!is_missing(handle, &plan->launch[i], &request))
+      continue;
+    ++missing;
+    const size_t size = strlen(request.stem) + strlen(request.target) + 2;
+    if (left_out > 0 || used + size >= sizeof all)
+      ++left_out;
+    else
+      used +=
+          (size_t)snprintf(all + used, sizeof all - used, " %s:%s", request.stem, request.target);
+  }
+  ap_log_deliver(&handle->log);
+  if (missing < 2)
+    return ap_fail(ATTNPRESS_NO_KERNEL, "%s", one);
+  if (left_out > 0)
+    snprintf(all + used, sizeof all - used, " (and %d more)", left_out);
+  return ap_fail(ATTNPRESS_NO_KERNEL,
+                 "%d kernels are neither linked in nor cached, and compiling is switched off "
+                 "(jit_off); switch it on, or fill the cache with: attnpress compile%s",
+                 missing, all);
+}
+
+/* ---- Running --------------------------------------------------------------------------------- */
+
 /** Every kernel is there before the first is launched. */
 static attnpress_status run_launches(attnpress_handle *handle, ap_context *context,
                                      const ap_operation *operation, ap_call *call,
@@ -56,9 +104,14 @@ static attnpress_status run_launches(attnpress_handle *handle, ap_context *conte
   if (plan->count == 0)
     return ATTNPRESS_OK; /* the output is empty */
   FORWARD_IF(check_workspace(call, plan));
-  for (int i = 0; i < plan->count; ++i)
-    FORWARD_IF(ap_kernel_get(handle, context, &plan->launch[i].variant, plan->launch[i].target,
-                             stream, 0, &bound[i]));
+  for (int i = 0; i < plan->count; ++i) {
+    const ap_launch *launch = &plan->launch[i];
+    const attnpress_status found =
+        ap_kernel_get(handle, context, &launch->variant, launch->target, stream, 0, &bound[i]);
+    if (found == ATTNPRESS_NO_KERNEL)
+      return fail_missing(handle, plan);
+    FORWARD_IF(found);
+  }
   int pushed;
   FORWARD_IF(ap_enter(handle, context->context, &pushed));
   const attnpress_status status = launch_all(&handle->driver, operation, call, plan, bound, stream);
@@ -74,8 +127,8 @@ static attnpress_status check_runs(const attnpress_handle *handle) {
   return ATTNPRESS_OK;
 }
 
-attnpress_status ap_call_run(attnpress_handle *handle, const ap_operation *operation, const void *args,
-                        void *stream, ap_call *call, ap_launches *plan) {
+attnpress_status ap_call_run(attnpress_handle *handle, const ap_operation *operation,
+                             const void *args, void *stream, ap_call *call, ap_launches *plan) {
   ap_context *context;
   FORWARD_IF(check_runs(handle));
   FORWARD_IF(operation->check(args, (ap_check){handle->backend, 1, ATTNPRESS_ONE_CALL}, call));
@@ -178,9 +231,10 @@ attnpress_status attnpress_plan_workspace_bytes(const attnpress_plan *plan, size
   RETURN_IF(bytes == NULL, ATTNPRESS_INVALID_ARGUMENT, "bytes is NULL");
   *bytes = 0;
   RETURN_IF(plan == NULL, ATTNPRESS_INVALID_ARGUMENT, "plan is NULL");
-  RETURN_IF(plan->launches->workspace_bytes == SIZE_MAX, ATTNPRESS_NOT_SUPPORTED,
-            "the workspace has no bound: the number of splits is given, and the batch or a length "
-            "may be any; give maxima, or leave the number to the library");
+  RETURN_IF(
+      plan->launches->workspace_bytes == SIZE_MAX, ATTNPRESS_NOT_SUPPORTED,
+      "the workspace has no bound: the batch or a length may be any, and the number of splits "
+      "is given or the plan is of a backward pass; give maxima");
   *bytes = plan->launches->workspace_bytes;
   return ATTNPRESS_OK;
 }
@@ -288,11 +342,13 @@ attnpress_status attnpress_plan_prepare(const attnpress_plan *plan, void *stream
   for (int i = 0; i < plan->launches->count; ++i) {
     const ap_launch *launch = &plan->launches->launch[i];
     const ap_bound *bound;
-    if (context == NULL)
-      FORWARD_IF(prepare_cubin(handle, launch));
-    else
-      FORWARD_IF(ap_kernel_get(handle, context, &launch->variant, launch->target, stream,
-                               stream == NULL, &bound));
+    const attnpress_status found =
+        context == NULL ? prepare_cubin(handle, launch)
+                        : ap_kernel_get(handle, context, &launch->variant, launch->target, stream,
+                                        stream == NULL, &bound);
+    if (found == ATTNPRESS_NO_KERNEL)
+      return fail_missing(handle, plan->launches);
+    FORWARD_IF(found);
   }
   return ATTNPRESS_OK;
 }

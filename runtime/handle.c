@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/struct.h"
+#include "environment.h"
 
 static attnpress_status check_path(const char *path, const char *name) {
   RETURN_IF(path != NULL && *path == '\0', ATTNPRESS_INVALID_ARGUMENT,
@@ -57,6 +58,24 @@ static attnpress_status open_parts(attnpress_handle *handle, const attnpress_opt
   return ATTNPRESS_OK;
 }
 
+/** A handle with options that are checked. */
+static attnpress_status make_handle(attnpress_handle **handle, const attnpress_options *options) {
+  attnpress_handle *fresh = calloc(1, sizeof *fresh);
+  RETURN_IF(fresh == NULL, ATTNPRESS_OUT_OF_MEMORY, "host memory ran out for a handle");
+  pthread_mutex_init(&fresh->lock, NULL);
+  pthread_cond_init(&fresh->loaded, NULL);
+  atomic_init(&fresh->contexts, NULL);
+  fresh->process = getpid();
+  fresh->backend = options->backend;
+  ap_log_init(&fresh->log, options->log, options->log_user);
+  const attnpress_status status = open_parts(fresh, options);
+  if (status == ATTNPRESS_OK)
+    *handle = fresh;
+  else
+    attnpress_destroy(fresh);
+  return status;
+}
+
 attnpress_status attnpress_create(attnpress_handle **handle, const attnpress_options *options) {
   RETURN_IF(handle == NULL, ATTNPRESS_INVALID_ARGUMENT, "handle is NULL");
   *handle = NULL;
@@ -64,19 +83,13 @@ attnpress_status attnpress_create(attnpress_handle **handle, const attnpress_opt
   if (options != NULL)
     FORWARD_IF(ap_copy_struct(options, &known, sizeof known, AP_OPTIONS_FIRST_BYTES, "options"));
   FORWARD_IF(check_options(&known));
-  attnpress_handle *fresh = calloc(1, sizeof *fresh);
-  RETURN_IF(fresh == NULL, ATTNPRESS_OUT_OF_MEMORY, "host memory ran out for a handle");
-  pthread_mutex_init(&fresh->lock, NULL);
-  pthread_cond_init(&fresh->loaded, NULL);
-  atomic_init(&fresh->contexts, NULL);
-  fresh->process = getpid();
-  fresh->backend = known.backend;
-  ap_log_init(&fresh->log, known.log, known.log_user);
-  const attnpress_status status = open_parts(fresh, &known);
+  ap_environment environment;
+  attnpress_status status = ap_environment_read(&known, &environment);
   if (status == ATTNPRESS_OK)
-    *handle = fresh;
-  else
-    attnpress_destroy(fresh);
+    status = check_options(&known); /* what a variable says is within the same bounds */
+  if (status == ATTNPRESS_OK)
+    status = make_handle(handle, &known);
+  ap_environment_free(&environment);
   return status;
 }
 

@@ -1,10 +1,11 @@
-"""The compiler's report of every legal kernel: registers, spills, remarks, shared memory, time,
-size.
+"""The compiler's report of a sample of the legal kernels: registers, spills, remarks, shared
+memory, time, size.
 
     python tests/compile_table.py [--tool build/attnpress-press] [--jobs N]
     python tests/compile_table.py --only '*_sm90' --table /tmp/some.csv
 
-compiles every legal stem for each target that its architecture is pressed for, and writes
+compiles every stem of the default set, of the others one in three by the hash of its name, and as
+many with features, for each target that its architecture is pressed for, and writes
 tests/data/compiled.csv; half an hour of two cores. Rows that are current are kept, unless --all is
 given; with --only, so are those of other stems, current or not. tests/test_compiled.py holds the
 table to be complete, current and free of spills and remarks, and compiles a sample of it again.
@@ -40,9 +41,9 @@ if __name__ == "__main__":
 from generator.family import families  # noqa: E402
 from generator.registry import device_headers, headers_digest  # noqa: E402
 from generator.render import environment, source  # noqa: E402
-from generator.sets import link_targets  # noqa: E402
+from generator.sets import link_targets, whole_set  # noqa: E402
 from generator.tiles import tile_of  # noqa: E402
-from generator.variant import every_variant, parse_stem  # noqa: E402
+from generator.variant import Variant, VariantError, every_variant, parse_stem  # noqa: E402
 
 TABLE = ROOT / "tests" / "data" / "compiled.csv"
 STEMS_A_RUN = 16
@@ -82,12 +83,48 @@ def included(text: str, headers: dict[str, str]) -> dict[str, str]:
     return found
 
 
-def every_kernel() -> list[Kernel]:
-    """All legal stems with all targets that they are pressed for, sorted."""
+def hash_of(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")
+
+
+def with_features(variant: Variant) -> Variant | None:
+    """The variant with one, two or all of its family's features, by the hash of its name; None for
+    most variants, and where it cannot have them."""
+    hash_ = hash_of(f"features of {variant.stem}")
+    features = variant.family.features
+    if not features or hash_ % 6:
+        return None
+    first, second = hash_ // 6 % len(features), hash_ // 64 % len(features)
+    chosen = features if hash_ // 512 % 8 == 0 else {features[first], features[second]}
+    values = {}
+    for name in chosen:
+        axis = variant.family.axis(name)
+        others = [value for value in axis.domain if value != axis.default]
+        values[name] = others[hash_ // 4096 % len(others)]
+    try:
+        return variant.replace(**values)
+    except VariantError:
+        return None
+
+
+def listed_variants() -> Iterator[Variant]:
+    """Those of the default set, a third of the others, and some of those that have features."""
+    linked = {variant.stem for variant in whole_set("default").variants}
+    for family in families():
+        for variant in every_variant(family):
+            if variant.stem in linked or hash_of(variant.stem) % 3 == 0:
+                yield variant
+            featured = with_features(variant)
+            if featured is not None:
+                yield featured
+
+
+def listed_kernels() -> list[Kernel]:
+    """The listed stems with all targets that they are pressed for, sorted."""
     env = environment()
     headers = device_headers()
     kernels = []
-    for variant in (variant for family in families() for variant in every_variant(family)):
+    for variant in listed_variants():
         for target in link_targets(variant):
             tile = tile_of(variant, target=target)
             text = source(env, variant, tile)
@@ -184,7 +221,7 @@ def main() -> int:
     options = parser.parse_args()
     if not options.tool.exists():
         parser.error(f"{options.tool} does not exist: build it, or name it with --tool")
-    kernels = every_kernel()
+    kernels = listed_kernels()
     wanted = [kernel for kernel in kernels if fnmatch.fnmatchcase(kernel.stem, options.only)]
     others = {(k.stem, k.target) for k in kernels} - {(k.stem, k.target) for k in wanted}
     old = read_table(options.table) if options.table.exists() else []

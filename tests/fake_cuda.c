@@ -107,6 +107,8 @@ static void stream_free(CUstream stream) {
   free(stream);
 }
 
+static void args_of(const char *prefix, size_t bytes);
+
 static void reset(void) {
   fake.loads = fake.unloads = fake.functions = fake.launches = fake.maps = 0;
   fake.refuse_loads = fake.fail_load = fake.fail_launch = fake.stream_capturing = 0;
@@ -145,6 +147,7 @@ API(cuInit, unsigned flags) {
     fake.stream_capture = stream_capture;
     fake.stream_free = stream_free;
     fake.reset = reset;
+    fake.args_of = args_of;
     initialised = 1;
   }
   pthread_mutex_unlock(&lock);
@@ -438,11 +441,34 @@ API(cuTensorMapEncodeTiled, void *map, int data_type, uint32_t rank, void *addre
   return result;
 }
 
-/** The one parameter of a kernel, by its name. */
+static struct {
+  const char *prefix;
+  size_t bytes;
+} args_sizes[FAKE_FAMILIES_MAX];
+
+static void args_of(const char *prefix, size_t bytes) {
+  int i = 0;
+  while (i < FAKE_FAMILIES_MAX - 1 && args_sizes[i].prefix != NULL &&
+         strcmp(args_sizes[i].prefix, prefix) != 0)
+    ++i;
+  if (bytes > sizeof fake.launch->args || i == FAKE_FAMILIES_MAX - 1)
+    abort();
+  args_sizes[i].prefix = prefix;
+  args_sizes[i].bytes = bytes;
+}
+
+/** The one parameter of a kernel, by its name: the longest prefix that is known. */
 static size_t args_bytes(const char *symbol) {
-  if (strncmp(symbol, "softmax_", strlen("softmax_")) == 0)
-    return strstr(symbol, "_bwd_") != NULL ? sizeof(attnpress_softmax_bwd_args)
-                                           : sizeof(attnpress_softmax_fwd_args);
+  size_t bytes = 0, longest = 0;
+  for (int i = 0; i < FAKE_FAMILIES_MAX && args_sizes[i].prefix != NULL; ++i) {
+    const size_t length = strlen(args_sizes[i].prefix);
+    if (length > longest && strncmp(symbol, args_sizes[i].prefix, length) == 0) {
+      longest = length;
+      bytes = args_sizes[i].bytes;
+    }
+  }
+  if (longest > 0 || strncmp(symbol, "flash_", strlen("flash_")) != 0)
+    return bytes;
   if (strstr(symbol, "combine") != NULL)
     return sizeof(attnpress_fwd_combine_args);
   return strstr(symbol, "_sm90") != NULL ? sizeof(attnpress_fwd_sm90_args)
@@ -478,6 +504,7 @@ API(cuLaunchKernelEx, const CUlaunchConfig *config, CUfunction function, void **
     launch->overlaps = overlaps;
     launch->stream = stream;
     launch->context = context;
+    memset(launch->args, 0, sizeof launch->args);
     memcpy(launch->args, parameters[0], args_bytes(launch->symbol));
   }
   if (result == CUDA_SUCCESS)

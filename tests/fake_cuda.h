@@ -8,7 +8,6 @@
 #include <stddef.h>
 
 #include "attnpress/args/attention.h"
-#include "attnpress/args/softmax.h"
 #include "cuda/cuda_api.h"
 
 typedef struct fake_launch {
@@ -17,7 +16,8 @@ typedef struct fake_launch {
   int overlaps; /* programmatic stream serialization was allowed */
   CUstream stream;
   CUcontext context;
-  /* attnpress_fwd_args, attnpress_fwd_sm90_args, attnpress_fwd_combine_args or softmax's */
+  /* attnpress_fwd_args, attnpress_fwd_sm90_args, attnpress_fwd_combine_args, or what args_of() was
+   * told of; zeros of other kernels */
   unsigned char args[sizeof(attnpress_fwd_sm90_args)];
 } fake_launch;
 
@@ -29,7 +29,7 @@ typedef struct fake_map {
   uint8_t data_type, rank;
 } fake_map;
 
-enum { FAKE_LAUNCHES_MAX = 64, FAKE_DEVICES_MAX = 4 };
+enum { FAKE_LAUNCHES_MAX = 64, FAKE_DEVICES_MAX = 4, FAKE_FAMILIES_MAX = 16 };
 
 typedef struct fake_cuda {
   /* What happened. */
@@ -53,6 +53,8 @@ typedef struct fake_cuda {
   CUstream (*stream_new)(CUcontext context);
   void (*stream_capture)(CUstream stream, int capturing);
   void (*stream_free)(CUstream stream);
+  /** The bytes of the argument struct of kernels whose names begin so. */
+  void (*args_of)(const char *prefix, size_t bytes);
   void (*reset)(void); /* forgets what happened */
 } fake_cuda;
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import os
 import random
 import subprocess
@@ -18,7 +20,37 @@ ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
 (ATTENTION,) = (family for family in families() if family.name == "attention")
 EVERY = list(every_variant(ATTENTION))
+"""Without features, of which featured() gives a sample: they are many."""
 C_FLAGS = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
+
+
+def featured(count: int) -> list[Variant]:
+    """`count` variants with features, at random: of the forward pass, which alone has any."""
+    axes = [ATTENTION.axis(name) for name in ATTENTION.features]
+    choices = [
+        dict(zip(ATTENTION.features, values, strict=True))
+        for values in itertools.product(*(axis.domain for axis in axes))
+    ][1:]
+    plain = [variant for variant in EVERY if variant["pass"] == "fwd"]
+    rng = random.Random(20265)
+    found: dict[Variant, None] = {}
+    while len(found) < count:
+        found[rng.choice(plain).replace(**rng.choice(choices))] = None
+    return list(found)
+
+
+def sample_of_pairs(variants: Iterable[Variant]) -> list[Variant]:
+    """Of these variants few in which every two values of two axes still meet that meet in any of
+    them: taken in the order of a hash, where a pair is new."""
+    met: set[tuple] = set()
+    sample = []
+    for variant in sorted(variants, key=lambda v: hashlib.sha256(v.stem.encode()).digest()):
+        values = list(enumerate(variant.codes))
+        pairs = {(*a, *b) for a, b in itertools.combinations(values, 2)}
+        if not pairs <= met:
+            met |= pairs
+            sample.append(variant)
+    return sample
 
 
 def compile_c(program: Path, sources: Iterable[Path], *flags: str) -> Path:
@@ -95,6 +127,8 @@ def random_tile(rng: random.Random, variant: Variant) -> Tile:
     """A legal tile; after some luckless tries, the variant's own."""
     if variant["pass"] == "fwd_combine":
         return tile_of(variant).replace(block_m=rng.randint(1, 64))
+    if variant["pass"] != "fwd":  # too few of those that could be drawn would be legal
+        return tile_of(variant)
     for _ in range(50):
         if variant.arch == 90:
             block_m, block_n = rng.choice((64, 128, 192)), 16 * rng.randint(1, 16)

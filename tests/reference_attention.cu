@@ -1,5 +1,5 @@
-/* Attention in float64, and in the tensors' precision, by plain kernels: what the GPU tests compare
- * with. Compiled by NVRTC when a test starts.
+/* Attention in float64, and in the tensors' precision, by plain kernels, with all that may be done
+ * to scores: what the GPU tests compare with. Compiled by NVRTC when a test starts.
  *
  *   reference_scores   a thread a (sample, key): the scores of sampled query rows
  *   reference_rows     a block a sample: softmax, output, lse, and their differences from what was
@@ -47,20 +47,86 @@ __device__ row_place place_of(const reference_args &a, long long sample) {
   return p;
 }
 
-/* Keys that a row sees; causal masks are aligned bottom-right. */
-__device__ int visible_keys(const reference_args &a, int row) {
-  if (!a.causal)
-    return a.seqlen_k;
-  int keys = row + 1 + a.seqlen_k - a.seqlen_q;
-  return keys < 0 ? 0 : keys;
+/* The keys that a row sees: begin to end - 1. */
+struct key_range {
+  int begin, end;
+};
+
+__device__ bool sees(const reference_args &a, int row, int key) {
+  const reference_scores_args &m = a.modify;
+  if (a.causal)
+    return key <= row + a.seqlen_k - a.seqlen_q;
+  if (!m.window)
+    return true;
+  const long long center = (long long)row + m.center;
+  return key >= center - m.left && key <= center + m.right &&
+         (m.chunk == 0 || (center >= 0 && key / m.chunk == center / m.chunk));
+}
+
+/* Found by bisection, from the rule for one key: the keys that a row sees are neighbours. `inside` is
+ * one of them, or none is. */
+__device__ key_range keys_of(const reference_args &a, int row) {
+  const long long center =
+      a.modify.window ? (long long)row + a.modify.center : (long long)row + a.seqlen_k - a.seqlen_q;
+  const long long last = a.seqlen_k - 1;
+  int inside = (int)(center < 0 ? 0 : center > last ? last : center);
+  if (!a.causal && !a.modify.window)
+    inside = 0;
+  if (a.seqlen_k == 0 || !sees(a, row, inside))
+    return {0, 0};
+  int low = 0, high = inside; /* the first that is seen */
+  while (low < high) {
+    const int middle = (low + high) / 2;
+    if (sees(a, row, middle))
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  key_range keys = {low, 0};
+  low = inside;
+  high = a.seqlen_k - 1; /* the last */
+  while (low < high) {
+    const int middle = (low + high + 1) / 2;
+    if (sees(a, row, middle))
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  keys.end = low + 1;
+  return keys;
+}
+
+__device__ double load_any(const void *data, long long at, int dtype) {
+  return dtype == 3 ? (double)((const float *)data)[at]
+                    : (double)load((const unsigned short *)data + at, dtype);
+}
+
+/* 16 bits of Philox 4x32-7 (Salmon et al. 2011): which, include/attnpress/device/dropout.cuh says. */
+__device__ bool keeps(const reference_args &a, const row_place &p, int key) {
+  const reference_scores_args &m = a.modify;
+  unsigned x[4] = {(unsigned)(key / 16 * 32 + p.row % 8 * 4 + key % 8 / 2), (unsigned)(p.row / 16),
+                   (unsigned)((long long)p.batch * a.heads + p.head), m.dropout_offset};
+  unsigned k[2] = {m.dropout_key[0], m.dropout_key[1]};
+  for (int round = 0; round < 7; ++round) {
+    const unsigned long long first = 0xD2511F53ull * x[0], second = 0xCD9E8D57ull * x[2];
+    const unsigned next[4] = {(unsigned)(second >> 32) ^ x[1] ^ k[0], (unsigned)second,
+                              (unsigned)(first >> 32) ^ x[3] ^ k[1], (unsigned)first};
+    for (int i = 0; i < 4; ++i)
+      x[i] = next[i];
+    k[0] += 0x9E3779B9u;
+    k[1] += 0xBB67AE85u;
+  }
+  const unsigned pair = x[key / 8 % 2 * 2 + p.row / 8 % 2];
+  return (key % 2 ? pair >> 16 : pair & 0xffff) >= m.dropout_threshold;
 }
 
 /* grid: (ceil(seqlen_k / REFERENCE_THREADS), samples) */
 extern "C" __global__ void reference_scores(reference_args a) {
   const long long sample = blockIdx.y;
   const row_place p = place_of(a, sample);
+  const reference_scores_args &m = a.modify;
   const int key = blockIdx.x * REFERENCE_THREADS + threadIdx.x;
-  if (key >= visible_keys(a, p.row))
+  if (key >= a.seqlen_k || !sees(a, p.row, key))
     return;
   const unsigned short *q =
       a.q + p.batch * a.q_stride[0] + p.row * a.q_stride[1] + p.head * a.q_stride[2];
@@ -73,8 +139,30 @@ extern "C" __global__ void reference_scores(reference_args a) {
     dot += (double)x * (double)y;
     low_dot += x * y;
   }
-  a.scores[sample * a.seqlen_k + key] = dot * a.scale;
-  a.low_scores[sample * a.seqlen_k + key] = round_to(low_dot * (float)a.scale, a.dtype);
+  double score = dot * a.scale;
+  float low = round_to(low_dot * (float)a.scale, a.dtype);
+  if (m.softcap > 0.0) {
+    score = m.softcap * tanh(score / m.softcap);
+    low = round_to((float)m.softcap * tanhf(low / (float)m.softcap), a.dtype);
+  }
+  if (m.bias) {
+    const double bias =
+        load_any(m.bias,
+                 p.batch * m.bias_stride[0] + p.head * m.bias_stride[1] +
+                     p.row * m.bias_stride[2] + key * m.bias_stride[3],
+                 m.bias_dtype);
+    score += bias;
+    low = round_to(low + (float)bias, a.dtype);
+  }
+  if (m.slopes) {
+    const double cost =
+        (double)m.slopes[p.batch * m.slopes_stride[0] + p.head * m.slopes_stride[1]] *
+        fabs((double)p.row + a.seqlen_k - a.seqlen_q - key);
+    score -= cost;
+    low = round_to(low - (float)cost, a.dtype);
+  }
+  a.scores[sample * a.seqlen_k + key] = score;
+  a.low_scores[sample * a.seqlen_k + key] = low;
 }
 
 enum { REDUCE_MAX, REDUCE_SUM };
@@ -138,32 +226,42 @@ extern "C" __global__ void reference_rows(reference_args a) {
   __shared__ float low_shared[REFERENCE_THREADS];
   const long long sample = blockIdx.x;
   const row_place p = place_of(a, sample);
-  const int keys = visible_keys(a, p.row), t = threadIdx.x;
+  const key_range keys = keys_of(a, p.row);
+  const reference_scores_args &m = a.modify;
+  const int t = threadIdx.x;
   const double infinity = __longlong_as_double(0x7ff0000000000000ll);
   double *scores = a.scores + sample * a.seqlen_k;
   float *low_scores = a.low_scores + sample * a.seqlen_k;
 
-  double max = -infinity, low_max = -infinity;
-  for (int j = t; j < keys; j += REFERENCE_THREADS) {
+  /* A sink is one score more, whose value is 0. */
+  const double sink =
+      m.sinks ? load_any(m.sinks, p.head * m.sinks_stride, m.sinks_dtype) : -infinity;
+  double max = sink, low_max = sink;
+  for (int j = keys.begin + t; j < keys.end; j += REFERENCE_THREADS) {
     max = fmax(max, scores[j]);
     low_max = fmax(low_max, (double)low_scores[j]);
   }
   max = reduce(max, REDUCE_MAX, shared);
   low_max = reduce(low_max, REDUCE_MAX, shared);
-  double sum = 0.0, low_sum = 0.0;
-  for (int j = t; j < keys; j += REFERENCE_THREADS) {
-    scores[j] = exp(scores[j] - max);
-    low_scores[j] = expf(low_scores[j] - (float)low_max);
+  const bool empty = max == -infinity, low_empty = low_max == -infinity;
+  double sum = t == 0 && !empty ? exp(sink - max) : 0.0;
+  double low_sum = t == 0 && !low_empty ? (double)expf((float)(sink - low_max)) : 0.0;
+  for (int j = keys.begin + t; j < keys.end; j += REFERENCE_THREADS) {
+    scores[j] = empty ? 0.0 : exp(scores[j] - max);
+    low_scores[j] = low_empty ? 0.0f : expf(low_scores[j] - (float)low_max);
     sum += scores[j];
     low_sum += low_scores[j];
   }
   sum = reduce(sum, REDUCE_SUM, shared);
   low_sum = reduce(low_sum, REDUCE_SUM, shared);
-  for (int j = t; j < keys; j += REFERENCE_THREADS)
-    low_scores[j] = round_to(low_scores[j] / (float)low_sum, a.dtype);
+  for (int j = keys.begin + t; j < keys.end; j += REFERENCE_THREADS) {
+    low_scores[j] = low_empty ? 0.0f : round_to(low_scores[j] / (float)low_sum, a.dtype);
+    if (m.dropout_threshold > 0 && !keeps(a, p, j))
+      scores[j] = low_scores[j] = 0.0f;
+  }
   __syncthreads(); /* every thread wrote probabilities that every thread reads */
   if (t == 0)
-    finish_lse(a, p, sample, keys > 0 ? max + log(sum) : -infinity);
+    finish_lse(a, p, sample, empty ? -infinity : max + log(sum));
 
   /* Columns by slices of the keys; the first slice's threads add the slices up. */
   const int slices = a.hdim_v < REFERENCE_THREADS ? REFERENCE_THREADS / a.hdim_v : 1;
@@ -173,7 +271,7 @@ extern "C" __global__ void reference_rows(reference_args a) {
   const unsigned short *v =
       a.v + p.batch * a.v_stride[0] + p.head / a.group * a.v_stride[2] + column;
   if (slice < slices)
-    for (int j = slice; j < keys; j += slices) {
+    for (int j = keys.begin + slice; j < keys.end; j += slices) {
       float x = load(v + j * a.v_stride[1], a.dtype);
       acc += scores[j] * (double)x;
       low_acc += low_scores[j] * x;
@@ -187,7 +285,8 @@ extern "C" __global__ void reference_rows(reference_args a) {
     acc += shared[s * a.hdim_v + column];
     low_acc += low_shared[s * a.hdim_v + column];
   }
-  finish_column(a, p, sample, column, keys > 0 ? acc / sum : 0.0, low_acc);
+  finish_column(a, p, sample, column, empty ? 0.0 : acc / sum * m.dropout_scale,
+                low_acc * m.dropout_scale);
 }
 
 /* ---- Data ---- */
@@ -221,6 +320,51 @@ extern "C" __global__ void fill_normal(fill_args a) {
       to[i] = to_bits((float)(sum - 2 * 0xffff) * (1.7320508f / 65536.0f), a.dtype);
     }
   }
+}
+
+typedef struct fill_bias_args {
+  void *data;
+  long long shape[4], stride[4];
+  unsigned long long seed;
+  int dtype;
+} fill_bias_args;
+
+/* Uniform in [-2, 2); one in 16 is -inf, and so are all keys of every thirteenth query. */
+extern "C" __global__ void fill_bias(fill_bias_args a) {
+  const long long elements = a.shape[0] * a.shape[1] * a.shape[2] * a.shape[3];
+  const long long step = (long long)gridDim.x * REFERENCE_THREADS;
+  for (long long i = (long long)blockIdx.x * REFERENCE_THREADS + threadIdx.x; i < elements;
+       i += step) {
+    const unsigned long long bits = reference_mix(reference_mix(a.seed) + (unsigned long long)i);
+    long long rest = i;
+    long long place[4];
+    for (int d = 3; d >= 0; --d) {
+      place[d] = rest % a.shape[d];
+      rest /= a.shape[d];
+    }
+    float value = (float)(bits >> 40) / (float)(1 << 22) - 2.0f;
+    if (bits % 16 == 0 || (a.stride[2] != 0 && place[2] % 13 == 5))
+      value = -__uint_as_float(0x7f800000);
+    long long at = 0;
+    for (int d = 0; d < 4; ++d)
+      at += place[d] * a.stride[d];
+    if (a.dtype == 3)
+      ((float *)a.data)[at] = value;
+    else
+      ((unsigned short *)a.data)[at] = to_bits(value, a.dtype);
+  }
+}
+
+/* Adds to *count the words of data, (words), that are NaN and not poison. */
+extern "C" __global__ void count_nan_16(const unsigned short *data, long long words, int dtype,
+                                        unsigned long long *count) {
+  const unsigned infinity = dtype == FP16 ? 0x7c00 : 0x7f80;
+  unsigned long long found = 0;
+  const long long step = (long long)gridDim.x * REFERENCE_THREADS;
+  for (long long i = (long long)blockIdx.x * REFERENCE_THREADS + threadIdx.x; i < words; i += step)
+    found += data[i] != 0xffff && (data[i] & 0x7fff) > infinity;
+  if (found)
+    atomicAdd(count, found);
 }
 
 /* Adds to *count the words of data, (words), that are not poison, all bits set. */

@@ -14,7 +14,21 @@ enum {
 typedef long long reference_int64;
 typedef unsigned long long reference_uint64;
 
-/* Strides are in elements; dtype 1 is fp16, 2 is bf16. */
+/* What is done to scores and probabilities, in natural units; a pointer that is null, or a softcap or
+ * threshold of 0: not done. Strides are in elements. */
+typedef struct reference_scores_args {
+  const void *bias; /* (batch, heads, seqlen_q, seqlen_k) */
+  const float *slopes;
+  const void *sinks;
+  reference_int64 bias_stride[4], slopes_stride[2], sinks_stride;
+  double softcap;
+  float dropout_scale;
+  int window, left, right, chunk, center; /* 1: a window; keys before and behind; as ap_mask */
+  unsigned dropout_key[2], dropout_offset, dropout_threshold; /* as ap_dropout */
+  int bias_dtype, sinks_dtype;
+} reference_scores_args;
+
+/* Strides are in elements; dtype 1 is fp16, 2 is bf16, 3 fp32. */
 typedef struct reference_args {
   const unsigned short *q;   /* (batch, seqlen_q, heads, hdim) */
   const unsigned short *k;   /* (batch, seqlen_k, heads / group, hdim) */
@@ -33,6 +47,7 @@ typedef struct reference_args {
   reference_uint64 seed;
   reference_int64 samples, rows; /* rows = batch * heads * seqlen_q; samples <= rows */
   int heads, group, seqlen_q, seqlen_k, hdim, hdim_v, dtype, causal;
+  reference_scores_args modify;
 } reference_args;
 
 /* splitmix64: 64 uniform bits of a counter */

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "api_support.h"
+#include "core/struct.h"
 #include "attention/overlap.h"
 
 /* ---- Bad input ------------------------------------------------------------------------------- */
@@ -88,7 +89,7 @@ SPOIL(reserved_args, a->reserved = 1)
 SPOIL(scale_negative, a->scale = -0.5f)
 SPOIL(scale_nan, a->scale = NAN)
 SPOIL(scale_inf, a->scale = INFINITY)
-SPOIL(mask_2, a->mask = 2)
+SPOIL(mask_3, a->mask = 3)
 SPOIL(splits_negative, a->num_splits = -1)
 SPOIL(splits_257, a->num_splits = 257)
 SPOIL(lse_stride_small, a->lse_stride[0] = 600; a->lse_stride[1] = 99)
@@ -98,7 +99,7 @@ SPOIL(workspace_missing, a->num_splits = 4)
 SPOIL(workspace_small, a->num_splits = 4; a->workspace = (void *)0x60000; a->workspace_bytes = 100)
 SPOIL(workspace_misaligned, a->num_splits = 4; a->workspace = (void *)0x60008;
       a->workspace_bytes = 1 << 30)
-SPOIL(struct_small, a->struct_size = sizeof *a - 8)
+SPOIL(struct_small, a->struct_size = AP_FORWARD_ARGS_FIRST_BYTES - 8)
 SPOIL(struct_zero, a->struct_size = 0)
 SPOIL(struct_absurd, a->struct_size = (size_t)1 << 40)
 
@@ -149,7 +150,7 @@ static const bad_input bad_inputs[] = {
     {"scale -0.5", ATTNPRESS_INVALID_ARGUMENT, "scale is -0.5", scale_negative},
     {"scale nan", ATTNPRESS_INVALID_ARGUMENT, "nan", scale_nan},
     {"scale inf", ATTNPRESS_INVALID_ARGUMENT, "inf", scale_inf},
-    {"mask 2", ATTNPRESS_INVALID_ARGUMENT, "mask is 2", mask_2},
+    {"mask 3", ATTNPRESS_INVALID_ARGUMENT, "mask is 3", mask_3},
     {"-1 splits", ATTNPRESS_INVALID_ARGUMENT, "num_splits is -1", splits_negative},
     {"257 splits", ATTNPRESS_INVALID_ARGUMENT, "num_splits is 257", splits_257},
     {"lse's head stride", ATTNPRESS_INVALID_ARGUMENT, "lse_stride[1] (head) is 99",
@@ -223,7 +224,7 @@ static void test_rows_overlap(void **state) {
       fail_msg("row %zu: %d was expected", i, rows[i].want);
 }
 
-/** The other calls refuse the same, but for what only a launch needs. */
+/** The other calls refuse the same, except for what only a launch needs. */
 static void test_bad_input_without_data(void **state) {
   (void)state;
   attnpress_handle *handle = make_handle();
@@ -1160,17 +1161,17 @@ static void test_cache_trouble(void **state) {
   const attnpress_forward_args args = legal_args();
   attnpress_options options = handle_options();
   attnpress_handle *handle;
-  mkdir(cache_dir, 0755);
-  chmod(cache_dir, 0755);
+  mkdir(cache_dir, 0775);
+  chmod(cache_dir, 0775);
   assert_ok(attnpress_create(&handle, &options));
   assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_IO_ERROR);
-  assert_error_says("open to others (mode 0755)");
+  assert_error_says("can be written by others (mode 0775)");
   assert_error_says(cache_dir);
   assert_int_equal(attnpress_compile(handle, "flash_fwd_hdim72_bf16_sm80", NULL, NULL),
                    ATTNPRESS_IO_ERROR);
   assert_int_equal(cuda->launches, 0);
   assert_int_equal(count_files(cache_dir, ""), 0);
-  chmod(cache_dir, 0700); /* the mend, and the same handle goes on */
+  chmod(cache_dir, 0700); /* the remedy, and the same handle goes on */
   assert_ok(attnpress_forward(handle, &args, NULL));
   attnpress_destroy(handle);
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from bench import BenchError, compare, libraries, report, tune
+from bench import BenchError, compare, libraries, report, softmax_tiles, tune
 from bench.cases import (
     COMMON_DIMS,
     MASKS,
@@ -46,7 +46,7 @@ from bench.kernels import (
 from bench.libraries import LIBRARIES, OURS, Library, Refused
 from generator import GeneratorError
 from generator.attention.rules import make_variant
-from generator.tiles import load_tuned, parse_tile, problems, tile_of
+from generator.tiles import Tile, load_tuned, parse_tile, problems, tile_of
 from generator.variant import Variant, parse_stem
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -1025,7 +1025,11 @@ def test_press_compiles_and_sees_spills() -> None:
     assert press.compile(variant, good, "sm_80") is fits
     crowded = good.replace(min_blocks=8)  # leaves a thread too few registers
     assert set(press.clean(variant, [good, crowded], "sm_80", math.inf)) == {good}
-    assert press.clean(variant, [tile_of(variant, ())], "sm_80", deadline=0.0) == {}
+    tried: list[Tile] = []
+    assert press.clean(variant, [tile_of(variant, ())], "sm_80", deadline=0.0, tried=tried) == {}
+    assert tried == []
+    press.clean(variant, [good, crowded], "sm_80", math.inf, tried=tried)
+    assert tried == [good, crowded]
     assert isinstance(press.compile(variant, good, "sm_1"), str)
 
 
@@ -1144,3 +1148,47 @@ def test_tuner_launches_what_the_library_would(stem: str) -> None:
     assert bench.time([tile], case, 3)[tile] > 0
     bench.attention(tile).tile = tile.replace(block_m=2 * tile.block_m)  # half the rows missing
     assert bench.wrong(tile) is not None or variant.decode
+
+
+# ---- Tiles of softmax ----------------------------------------------------------------------------
+
+
+def test_softmax_args() -> None:
+    text = (ROOT / "include/attnpress/args/softmax.h").read_text()
+    sizes = {n: int(s) for n, s in re.findall(r"sizeof\((\w+)\) == (\d+)", text)}
+    mirrors = [
+        (softmax_tiles.ForwardArgs, "attnpress_softmax_fwd_args"),
+        (softmax_tiles.BackwardArgs, "attnpress_softmax_bwd_args"),
+    ]
+    for mirror, name in mirrors:
+        assert ctypes.sizeof(mirror) == sizes[name]
+        struct = re.search(rf"typedef struct {name} {{(.*?)}} {name};", text, re.S)[1]
+        struct = re.sub(r"/\*.*?\*/", "", struct, flags=re.S)
+        assert re.findall(r"(\w+)[;,]", struct) == [field for field, _ in mirror._fields_]
+
+
+@pytest.mark.parametrize("pass_", ["fwd", "bwd"])
+@pytest.mark.parametrize("dtype", ["fp16", "fp32"])
+def test_softmax_candidates(pass_: str, dtype: str) -> None:
+    for cols in softmax_tiles.COLS:
+        variant = parse_stem(f"softmax_{pass_}_cols{cols}_{dtype}_sm80")
+        tiles = softmax_tiles.candidates(variant, [])
+        assert tiles[0] == tile_of(variant) and len(set(tiles)) == len(tiles) > 3
+        assert not any(problems(variant, tile) for tile in tiles)
+        assert cols < 4096 or any(tile.in_shared for tile in tiles)
+        for columns in softmax_tiles.columns_of(variant):
+            # The kernel takes them, and the next smaller one does not.
+            vector = 4 if dtype == "fp32" else 8
+            assert columns <= cols + vector - 1
+            place = softmax_tiles.COLS.index(cols)
+            assert place == 0 or columns > softmax_tiles.COLS[place - 1] + vector - 1
+
+
+def test_softmax_ranking() -> None:
+    cases = [
+        {"copy": 4.0, "torch": 1.0, "a": 2.0, "b": 4.0},
+        {"copy": 2.0, "torch": 1.0, "a": 2.0, "b": 0.5},
+    ]
+    ranked = softmax_tiles.ranking(cases)
+    assert [name for _, name in ranked] == ["a", "b"]
+    assert ranked[0][0] == pytest.approx(0.5**0.5) and ranked[1][0] == pytest.approx(0.5)

@@ -1,5 +1,5 @@
 /* The CPU backend against float64: every instruction set that the processor has, fp16, bf16 and
- * fp32, full and causal, in three memory layouts. Inputs and outputs lie in buffers of NaN, so that
+ * fp32, every mask, all that is done to scores, in three memory layouts. Inputs and outputs lie in buffers of NaN, so that
  * a read beside a tensor shows in the result and a write beside it in the buffer.
  *
  * ATTNPRESS_TEST_QUICK=1 takes a few rows of the large tables: for runs that instrument each access
@@ -65,6 +65,7 @@ void *aligned_alloc(size_t alignment, size_t bytes) {
 enum { BSHD, BHSD, GAPS, LAYOUTS };
 static const char *const layout_names[] = {"bshd", "bhsd", "gaps"};
 static const char *const dtype_names[] = {"", "fp16", "bf16", "fp32"};
+static const char *const mask_names[] = {"full", "causal", "window"};
 
 enum { GUARD = 64 }; /* elements before and behind each tensor */
 
@@ -72,10 +73,19 @@ typedef struct shape {
   int batch, heads_q, heads_kv, seqlen_q, seqlen_k, hdim, hdim_v;
 } shape;
 
+enum { BIAS = 5, SLOPES, SINKS, BUFFERS };
+
 typedef struct problem {
   attnpress_forward_args args;
-  void *buffers[5]; /* q, k, v, out, lse */
-  size_t bytes[5];
+  void *buffers[BUFFERS]; /* q, k, v, out, lse, and the features' */
+  size_t bytes[BUFFERS];
+  attnpress_window window;
+  attnpress_bias bias;
+  attnpress_alibi alibi;
+  attnpress_sinks sinks;
+  attnpress_dropout dropout;
+  uint64_t seed_and_offset[2];
+  char text[256]; /* the features in words */
 } problem;
 
 static attnpress_tensor make_tensor(problem *p, int slot, int64_t batch, int64_t seqlen,
@@ -129,7 +139,7 @@ static problem make_problem(const shape *s, int dtype, int mask, int layout, int
 }
 
 static void free_problem(problem *p) {
-  for (int i = 0; i < 5; ++i)
+  for (int i = 0; i < BUFFERS; ++i)
     free(p->buffers[i]);
 }
 
@@ -168,12 +178,13 @@ static void run_and_check(problem *p, int num_threads, ap_cpu_isa isa, const cha
   assert_int_equal(reference_init(&r, a), 0);
   reference_check(&r, &e);
   reference_free(&r);
+  e.capped = 0; /* the CPU's tanh is exact */
   if (!reference_holds(&e))
     fail_msg(
-        "%s %s %s %s, batch %d heads %d/%d seqlen %d/%d hdim %d/%d: out error %g (bound %g) at "
+        "%s %s %s %s%s, batch %d heads %d/%d seqlen %d/%d hdim %d/%d: out error %g (bound %g) at "
         "(%d, %d, %d, %d): %.9g, expected %.9g; lse error %g at (%d, %d, %d): %.9g, expected "
         "%.9g",
-        ap_cpu_isa_name(isa), dtype_names[a->q.dtype], a->mask ? "causal" : "full", text,
+        ap_cpu_isa_name(isa), dtype_names[a->q.dtype], mask_names[a->mask], text, p->text,
         (int)a->q.shape[0], (int)a->q.shape[2], (int)a->k.shape[2], (int)a->q.shape[1],
         (int)a->k.shape[1], (int)a->q.shape[3], (int)a->v.shape[3], e.out, reference_bound(&e),
         (int)e.at[0], (int)e.at[1], (int)e.at[2], (int)e.at[3], e.value, e.expected, e.lse,
@@ -496,6 +507,384 @@ static void test_what_a_row_does_not_see(void **state) {
   }
 }
 
+/* ---- What is done to scores ---- */
+
+/* 0, or a row of one of the tables below, from 1 on. */
+typedef struct features {
+  int mask, softcap, alibi, bias, sinks, dropout;
+} features;
+
+static const attnpress_window windows[] = {
+    {.left = -1, .right = -1},
+    {.left = 127, .right = 0},
+    {.left = 0, .right = 0},
+    {.left = 3, .right = 0},
+    {.left = 40, .right = 11},
+    {.left = -1, .right = 5},
+    {.left = 17, .right = -1},
+    {.left = 300, .right = 300},
+    {.left = 20, .right = 0, .top_left = 1},
+    {.left = -1, .right = 0, .top_left = 1},
+    {.left = 0, .right = 9, .top_left = 1},
+    {.left = -1, .right = -1, .chunk = 64},
+    {.left = -1, .right = 0, .chunk = 50},
+    {.left = 30, .right = 0, .chunk = 100},
+    {.left = -1, .right = 0, .chunk = 1, .top_left = 1},
+    {.left = 70, .right = 3, .chunk = 97, .top_left = 1},
+};
+enum { WINDOWS = sizeof windows / sizeof *windows, MASKS = 2 + WINDOWS };
+
+static const float softcaps[] = {0.0f, 30.0f, 1.5f, 1000.0f};
+
+/* Slopes of heads; of batch and heads; of one value for all batches with gaps between heads. */
+enum { NO_ALIBI, OF_HEADS, OF_BATCHES, WITH_GAPS, ALIBIS };
+
+/* Layouts: contiguous; heads and batches share one; rows share one, with a gap between keys; keys
+ * with rows inside, as a transposed tensor lies; some keys and whole rows masked. Three dtypes each.
+ */
+enum { DENSE, SHARED, ONE_ROW, TRANSPOSED, HOLES, BIAS_LAYOUTS, BIASES = 1 + 3 * BIAS_LAYOUTS };
+
+/* Three dtypes, contiguous or not; the last with -inf among them. */
+enum { SINK_KINDS = 1 + 3 * 2 };
+
+static const float dropouts[] = {0.0f, 0.17f, 0.5f};
+
+static uint64_t next_random(uint64_t *state) {
+  *state = *state * 6364136223846793005u + 1442695040888963407u;
+  return *state >> 33;
+}
+
+static void *poisoned(problem *p, int slot, size_t elements, int dtype) {
+  const size_t size = (size_t)reference_element_bytes(dtype);
+  p->bytes[slot] = ((elements + 2 * GUARD) * size + 63) / 64 * 64;
+  p->buffers[slot] = aligned_alloc(64, p->bytes[slot]);
+  assert_non_null(p->buffers[slot]);
+  memset(p->buffers[slot], 0xff, p->bytes[slot]);
+  return (char *)p->buffers[slot] + GUARD * size;
+}
+
+static void store(void *data, int64_t at, float value, int dtype) {
+  if (dtype == ATTNPRESS_FP32)
+    ((float *)data)[at] = value;
+  else
+    ((uint16_t *)data)[at] =
+        dtype == ATTNPRESS_FP16 ? ap_fp16_from_float(value) : ap_bf16_from_float(value);
+}
+
+/* From -2 to 2. */
+static float random_value(uint64_t *state) {
+  return (float)(next_random(state) % 4001) * 1e-3f - 2.0f;
+}
+
+static void add_bias(problem *p, int kind) {
+  const int64_t *q = p->args.q.shape, keys = p->args.k.shape[1];
+  const int layout = (kind - 1) / 3, dtype = ATTNPRESS_FP16 + (kind - 1) % 3;
+  attnpress_bias *b = &p->bias;
+  *b = (attnpress_bias)ATTNPRESS_BIAS_INIT;
+  const int one = layout == SHARED || layout == ONE_ROW;
+  b->dtype = dtype;
+  memcpy(b->shape, (int64_t[]){one ? 1 : q[0], one ? 1 : q[2], q[1], keys}, sizeof b->shape);
+  memcpy(b->stride, (int64_t[]){q[2] * q[1] * keys, q[1] * keys, keys, 1}, sizeof b->stride);
+  if (layout == ONE_ROW)
+    memcpy(b->stride, (int64_t[]){0, 0, 0, 2}, sizeof b->stride);
+  if (layout == SHARED)
+    b->stride[0] = b->stride[1] = INT64_MAX; /* not computed with */
+  if (layout == TRANSPOSED)
+    memcpy(b->stride, (int64_t[]){1, keys * q[1] * q[0], q[0], q[1] * q[0]}, sizeof b->stride);
+  int64_t span = 1;
+  for (int i = 0; i < 4; ++i)
+    span += b->shape[i] > 1 ? (b->shape[i] - 1) * b->stride[i] : 0;
+  void *data = poisoned(p, BIAS, (size_t)span, dtype);
+  uint64_t state = 17;
+  for (int64_t at = 0; at < span; ++at) {
+    float value = random_value(&state);
+    if (layout == HOLES && keys > 0 && (next_random(&state) % 8 == 0 || at / keys % 5 == 3))
+      value = -INFINITY;
+    if (layout != ONE_ROW || at % 2 == 0) /* between the keys there is NaN */
+      store(data, at, value, dtype);
+  }
+  b->data = data;
+  p->args.bias = b;
+}
+
+static void add_alibi(problem *p, int kind) {
+  const int64_t batch = p->args.q.shape[0], heads = p->args.q.shape[2];
+  attnpress_alibi *alibi = &p->alibi;
+  *alibi = (attnpress_alibi)ATTNPRESS_ALIBI_INIT;
+  if (kind == OF_BATCHES)
+    alibi->stride[0] = heads;
+  if (kind != OF_HEADS)
+    alibi->stride[1] = kind == WITH_GAPS ? 3 : 1;
+  const int64_t step = kind == WITH_GAPS ? 3 : 1, rows = kind == OF_BATCHES ? batch : 1;
+  float *slopes = poisoned(p, SLOPES, (size_t)(rows * heads * step), ATTNPRESS_FP32);
+  for (int64_t i = 0; i < rows * heads; ++i)
+    slopes[i * step] = exp2f(-8.0f * (float)(i + 1) / (float)(rows * heads));
+  alibi->slopes = slopes;
+  p->args.alibi = alibi;
+}
+
+static void add_sinks(problem *p, int kind) {
+  const int64_t heads = p->args.q.shape[2];
+  const int dtype = ATTNPRESS_FP16 + (kind - 1) % 3;
+  attnpress_sinks *sinks = &p->sinks;
+  *sinks = (attnpress_sinks)ATTNPRESS_SINKS_INIT;
+  sinks->dtype = dtype;
+  sinks->stride = kind > 3 ? 5 : 0;
+  const int64_t step = kind > 3 ? 5 : 1;
+  void *data = poisoned(p, SINKS, (size_t)(heads * step), dtype);
+  for (int64_t h = 0; h < heads; ++h)
+    store(data, h * step,
+          kind == SINK_KINDS - 1 && h % 2 ? -INFINITY : 1.5f * (float)(h % 5) - 1.0f, dtype);
+  sinks->data = data;
+  p->args.sinks = sinks;
+}
+
+static void add_dropout(problem *p, int kind) {
+  attnpress_dropout *dropout = &p->dropout;
+  *dropout = (attnpress_dropout)ATTNPRESS_DROPOUT_INIT;
+  dropout->probability = dropouts[kind];
+  dropout->seed = 1234;
+  dropout->offset = 5;
+  if (kind == 2) {
+    p->seed_and_offset[0] = UINT64_C(0x123456789abcdef0);
+    p->seed_and_offset[1] = UINT64_C(0xfedcba9876543210);
+    dropout->seed_and_offset = p->seed_and_offset;
+  }
+  p->args.dropout = dropout;
+}
+
+/* What make_problem() made, with features. It does not move from then on. */
+static void add_features(problem *p, const features *f) {
+  attnpress_forward_args *a = &p->args;
+  a->mask = f->mask < 2 ? f->mask : ATTNPRESS_WINDOW;
+  if (f->mask >= 2) {
+    p->window = windows[f->mask - 2];
+    p->window.struct_size = sizeof p->window;
+    a->window = &p->window;
+  }
+  a->softcap = softcaps[f->softcap];
+  if (f->alibi)
+    add_alibi(p, f->alibi);
+  if (f->bias)
+    add_bias(p, f->bias);
+  if (f->sinks)
+    add_sinks(p, f->sinks);
+  if (f->dropout)
+    add_dropout(p, f->dropout);
+  snprintf(p->text, sizeof p->text,
+           ", window %d: left %d right %d chunk %d top_left %d, softcap %g, alibi %d, bias %d, "
+           "sinks %d, dropout %g",
+           f->mask - 2, (int)p->window.left, (int)p->window.right, (int)p->window.chunk,
+           (int)p->window.top_left, (double)a->softcap, f->alibi, f->bias, f->sinks,
+           (double)dropouts[f->dropout]);
+}
+
+static void check_features(const shape *s, const features *f, int dtype, int layout,
+                           ap_cpu_isa isa) {
+  problem p = make_problem(s, dtype, ATTNPRESS_FULL, layout, 1);
+  add_features(&p, f);
+  run_and_check(&p, 1, isa, layout_names[layout]);
+  free_problem(&p);
+}
+
+/* Lengths and ratios of the features' tests; each has enough elements. */
+static const shape feature_shapes[] = {
+    {2, 4, 2, 113, 203, 40, 40}, {1, 3, 3, 203, 113, 64, 64}, {3, 6, 2, 1, 307, 256, 256},
+    {2, 6, 1, 101, 97, 72, 72},  {1, 2, 2, 257, 257, 64, 64}, {4, 8, 2, 3, 200, 64, 64},
+    {2, 2, 2, 96, 192, 24, 24},  {5, 4, 4, 17, 0, 64, 64},    {1, 7, 1, 50, 149, 96, 64},
+};
+enum { FEATURE_SHAPES = sizeof feature_shapes / sizeof *feature_shapes };
+
+/* The usable instruction set that is the n-th, counted round and round. */
+static ap_cpu_isa isa_of(int n) {
+  int usable = 0;
+  for (int isa = 0; isa < AP_CPU_ISA_COUNT; ++isa)
+    usable += ap_cpu_isa_usable((ap_cpu_isa)isa);
+  n %= usable;
+  for (int isa = 0; isa < AP_CPU_ISA_COUNT; ++isa)
+    if (ap_cpu_isa_usable((ap_cpu_isa)isa) && n-- == 0)
+      return (ap_cpu_isa)isa;
+  return AP_CPU_PLAIN;
+}
+
+/* Every kind of every feature by itself, with every mask that is no window, by each instruction
+ * set. */
+static void test_each_feature(void **state) {
+  (void)state;
+  static const int kinds[] = {MASKS, 4, ALIBIS, BIASES, SINK_KINDS, 3};
+  int n = 0;
+  for (int axis = 0; axis < 6; ++axis)
+    for (int kind = 1; kind < kinds[axis]; ++kind)
+      for (int s = 0; s < FEATURE_SHAPES; ++s, ++n) {
+        if (left_out(n))
+          continue;
+        int value[6] = {n % 2}; /* full or causal */
+        value[axis] = kind;
+        const features f = {value[0], value[1], value[2], value[3], value[4], value[5]};
+        for (int i = 0; i < 3; ++i)
+          check_features(&feature_shapes[s], &f, ATTNPRESS_FP16 + (n + i) % 3, n % LAYOUTS,
+                         isa_of(i));
+      }
+}
+
+/* Any of them together. */
+static void test_features_together(void **state) {
+  (void)state;
+  uint64_t random = 2024;
+  for (int n = 0; n < 600; ++n) {
+    const features f = {.mask = (int)(next_random(&random) % MASKS),
+                        .softcap = (int)(next_random(&random) % 4),
+                        .alibi = (int)(next_random(&random) % ALIBIS),
+                        .bias = next_random(&random) % 2 ? (int)(next_random(&random) % BIASES) : 0,
+                        .sinks = (int)(next_random(&random) % SINK_KINDS),
+                        .dropout = (int)(next_random(&random) % 3)};
+    const shape *s = &feature_shapes[next_random(&random) % FEATURE_SHAPES];
+    const int dtype = ATTNPRESS_FP16 + (int)(next_random(&random) % 3);
+    const int layout = (int)(next_random(&random) % LAYOUTS);
+    if (!left_out(n))
+      check_features(s, &f, dtype, layout, isa_of(n));
+  }
+}
+
+/* A window that shows everything, neutral slopes, a bias of 0, sinks of -inf and a probability of 0
+ * change no bit; nor does a window that is the causal mask. */
+static void test_neutral_features(void **state) {
+  (void)state;
+  const shape s = {2, 4, 2, 113, 203, 40, 40};
+  for (int isa = 0; isa < AP_CPU_ISA_COUNT; ++isa) {
+    if (!ap_cpu_isa_usable((ap_cpu_isa)isa))
+      continue;
+    for (int causal = 0; causal < 2; ++causal) {
+      problem plain = make_problem(&s, ATTNPRESS_BF16, causal, BSHD, 1);
+      problem p = make_problem(&s, ATTNPRESS_BF16, causal, BSHD, 1);
+      add_features(&p, &(features){.mask = 2, .alibi = OF_HEADS, .bias = 1 + 2, .sinks = 3});
+      p.window.right = causal ? 0 : -1;
+      memset(p.buffers[BIAS], 0, p.bytes[BIAS]);
+      memset(p.buffers[SLOPES], 0, p.bytes[SLOPES]);
+      for (int h = 0; h < 4; ++h)
+        store(ATTNPRESS_DATA(p.sinks.data), h, -INFINITY, ATTNPRESS_FP32);
+      add_dropout(&p, 0);
+      assert_int_equal(ap_cpu_forward_isa(&plain.args, 1, (ap_cpu_isa)isa), ATTNPRESS_OK);
+      assert_int_equal(ap_cpu_forward_isa(&p.args, 1, (ap_cpu_isa)isa), ATTNPRESS_OK);
+      assert_memory_equal(plain.buffers[3], p.buffers[3], p.bytes[3]);
+      assert_memory_equal(plain.buffers[4], p.buffers[4], p.bytes[4]);
+      free_problem(&plain);
+      free_problem(&p);
+    }
+  }
+}
+
+/* NaN in K and V at a key reaches the rows that see it, and no other, under every window and with
+ * every feature. */
+static void test_what_a_window_hides(void **state) {
+  (void)state;
+  static const shape cases[] = {
+      {1, 2, 1, 150, 200, 40, 40}, {1, 6, 2, 3, 200, 64, 64}, {1, 1, 1, 200, 120, 24, 24}};
+  for (int n = 0; n < 3 * MASKS; ++n) {
+    const shape *s = &cases[n % 3];
+    const features f = {.mask = n / 3,
+                        .softcap = n % 2,
+                        .alibi = n % ALIBIS,
+                        .bias = n % 3,
+                        .sinks = n % 4,
+                        .dropout = 0};
+    const int dtype = ATTNPRESS_FP16 + n / 3 % 3;
+    if (left_out(n))
+      continue;
+    problem clean = make_problem(s, dtype, ATTNPRESS_FULL, BHSD, 1);
+    add_features(&clean, &f);
+    run_and_check(&clean, 1, isa_of(n), "clean");
+    for (int64_t key = n % 7; key < s->seqlen_k; key += 37) {
+      problem p = make_problem(s, dtype, ATTNPRESS_FULL, BHSD, 1);
+      add_features(&p, &f);
+      spoil_key(&p.args.v, key, NAN);
+      if (key % 2)
+        spoil_key(&p.args.k, key, NAN);
+      assert_int_equal(ap_cpu_forward_isa(&p.args, 1, isa_of(n)), ATTNPRESS_OK);
+      for (int64_t i = 0; i < s->seqlen_q; ++i)
+        for (int64_t h = 0; h < s->heads_q; ++h) {
+          const int seen = reference_sees(&p.args, i, key);
+          const float *lse[] = {&clean.args.lse[h * s->seqlen_q + i],
+                                &p.args.lse[h * s->seqlen_q + i]};
+          if (!seen)
+            assert_memory_equal(lse[0], lse[1], sizeof(float));
+          for (int64_t c = 0; c < s->hdim_v; ++c) {
+            const float value = reference_load(&p.args.out, 0, i, h, c);
+            if (seen)
+              assert_true(isnan(value));
+            else
+              assert_true(value == reference_load(&clean.args.out, 0, i, h, c));
+          }
+        }
+      free_problem(&p);
+    }
+    free_problem(&clean);
+  }
+}
+
+/* Rows that a bias masks whole, and rows that a window leaves without keys: 0 and -inf, or the sink.
+ */
+static void test_rows_that_see_nothing(void **state) {
+  (void)state;
+  const shape s = {1, 2, 2, 130, 100, 64, 64};
+  for (int isa = 0; isa < AP_CPU_ISA_COUNT; ++isa) {
+    if (!ap_cpu_isa_usable((ap_cpu_isa)isa))
+      continue;
+    for (int with_sinks = 0; with_sinks < 2; ++with_sinks) {
+      problem p = make_problem(&s, ATTNPRESS_FP16, ATTNPRESS_FULL, BSHD, 1);
+      /* left 3, right 0: rows 0 to 29 see none; row 5 + 100 is masked whole */
+      add_features(&p, &(features){.mask = 2 + 3, .bias = 1, .sinks = with_sinks});
+      for (int j = 0; j < 100; ++j)
+        store(ATTNPRESS_DATA(p.bias.data), (1 * 130 + 105) * 100 + j, -INFINITY, ATTNPRESS_FP16);
+      run_and_check(&p, 1, (ap_cpu_isa)isa, "rows without keys");
+      for (int h = 0; h < 2; ++h)
+        for (int i = 0; i < 130; ++i) {
+          if (i >= 30 && !(h == 1 && i == 105))
+            continue;
+          const float sink = 1.5f * (float)h - 1.0f;
+          assert_true(p.args.lse[h * 130 + i] == (with_sinks ? sink : -INFINITY));
+          for (int c = 0; c < 64; ++c)
+            assert_true(reference_load(&p.args.out, 0, i, h, c) == 0.0f);
+        }
+      free_problem(&p);
+    }
+  }
+}
+
+/* Neither the number of threads nor the rows that share a row block change what is dropped: the
+ * output of a V of unit vectors tells the probabilities. */
+static void test_dropped_by_position(void **state) {
+  (void)state;
+  enum { KEYS = 64 };
+  for (int isa = 0; isa < AP_CPU_ISA_COUNT; ++isa) {
+    if (!ap_cpu_isa_usable((ap_cpu_isa)isa))
+      continue;
+    for (int ratio = 1; ratio <= 3; ++ratio)
+      for (int seqlen_q = 1; seqlen_q <= 131; seqlen_q += 65) {
+        const shape s = {2, 2 * ratio, 2, seqlen_q, KEYS, KEYS, KEYS};
+        problem p = make_problem(&s, ATTNPRESS_FP32, ATTNPRESS_FULL, BSHD, 1);
+        add_features(&p, &(features){.dropout = 1});
+        memset(p.args.q.data, 0, sizeof(float) * 2 * (size_t)(seqlen_q * 2 * ratio * KEYS));
+        for (int64_t b = 0; b < 2; ++b)
+          for (int64_t j = 0; j < KEYS; ++j)
+            for (int64_t h = 0; h < 2; ++h)
+              for (int64_t c = 0; c < KEYS; ++c)
+                ((float *)p.args.v.data)[((b * KEYS + j) * 2 + h) * KEYS + c] = j == c;
+        assert_int_equal(ap_cpu_forward_isa(&p.args, 1, (ap_cpu_isa)isa), ATTNPRESS_OK);
+        const ap_dropout d = ap_dropout_of(&p.dropout);
+        for (int64_t b = 0; b < 2; ++b)
+          for (int64_t h = 0; h < 2 * ratio; ++h)
+            for (int64_t i = 0; i < seqlen_q; ++i)
+              for (int64_t j = 0; j < KEYS; ++j) {
+                const float expected =
+                    ap_dropout_keeps(&d, b * 2 * ratio + h, i, j) ? d.scale / KEYS : 0.0f;
+                assert_true(fabsf(reference_load(&p.args.out, b, i, h, j) - expected) < 1e-7f);
+              }
+        free_problem(&p);
+      }
+  }
+}
+
 /* ---- Strides that nothing is computed with ---- */
 
 /* A dimension of extent 1 may have any stride: an overflow is found by -fsanitize=undefined. */
@@ -681,6 +1070,12 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_fp32_precision),
       cmocka_unit_test(test_nan_stays_in_its_row),
       cmocka_unit_test(test_what_a_row_does_not_see),
+      cmocka_unit_test(test_each_feature),
+      cmocka_unit_test(test_features_together),
+      cmocka_unit_test(test_neutral_features),
+      cmocka_unit_test(test_what_a_window_hides),
+      cmocka_unit_test(test_rows_that_see_nothing),
+      cmocka_unit_test(test_dropped_by_position),
       cmocka_unit_test(test_strides_of_one),
       cmocka_unit_test(test_out_of_memory),
       cmocka_unit_test(test_threads_change_no_bit),

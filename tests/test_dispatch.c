@@ -118,6 +118,25 @@ static void test_hopper(void **state) {
   assert_null(ap_target_for(&v, 75));
 }
 
+/** A tile that a target has not the shared memory for is refused with the architecture that fits. */
+static void test_too_large_for_a_target(void **state) {
+  (void)state;
+  const ap_variant v = {.family = AP_FAMILY_ATTENTION,
+                        .axis = {[AP_ATTENTION_HDIM] = 256,
+                                 [AP_ATTENTION_HDIM_V] = 256,
+                                 [AP_ATTENTION_DTYPE] = AP_ATTENTION_DTYPE_BF16,
+                                 [AP_ATTENTION_ARCH] = 80}};
+  ap_tile tile;
+  assert_ok(ap_find_tile(&v, "sm_80", &tile));
+  tile.smem_bytes = 120000;
+  assert_ok(ap_check_target(&v, &tile, "sm_80"));
+  assert_int_equal(ap_check_target(&v, &tile, "sm_86"), ATTNPRESS_NOT_SUPPORTED);
+  assert_string_equal(attnpress_last_error(),
+                      "flash_fwd_hdim256_bf16_sm80 takes 120000 bytes of shared memory and a "
+                      "thread block on sm_86 has 101376; kernels whose name ends in sm86 stay "
+                      "within that");
+}
+
 /** No tile of an architecture is too large for a device that runs it. */
 static void test_tiles_fit(void **state) {
   (void)state;
@@ -584,7 +603,17 @@ static ap_problem random_problem(int any) {
                                                       : 1 + random_below(5000),
                                     any ? 0 : 1 + random_below(random_below(2) ? 70000 : 700),
                                     8 * (1 + random_below(64)));
-  problem.mask = random_below(2);
+  problem.mask = random_below(3);
+  if (problem.mask == ATTNPRESS_WINDOW) {
+    problem.window_left = random_below(3) ? random_below(random_below(2) ? 5000 : 50) : INT32_MAX;
+    problem.window_right = random_below(3) ? 0 : random_below(200);
+    problem.window_chunk = random_below(3) ? 0 : 1 + random_below(3000);
+    problem.window_top_left = random_below(4) == 0;
+  }
+  problem.softcap = random_below(4) == 0;
+  problem.alibi = random_below(4) == 0;
+  problem.bias = random_below(3) ? 0 : 1 + random_below(3);
+  problem.dropout = random_below(4) == 0;
   problem.num_splits = random_below(3);
   problem.tma_min = random_below(4) > 0;
   problem.tma_max = problem.tma_min + random_below(2 - problem.tma_min);
@@ -686,16 +715,27 @@ static void test_deterministic(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_devices),        cmocka_unit_test(test_hopper),
-      cmocka_unit_test(test_tiles_fit),      cmocka_unit_test(test_rows),
-      cmocka_unit_test(test_packing),        cmocka_unit_test(test_overlap),
-      cmocka_unit_test(test_num_splits),     cmocka_unit_test(test_num_splits_everywhere),
-      cmocka_unit_test(test_blocks_per_sm),  cmocka_unit_test(test_decode_splits),
-      cmocka_unit_test(test_divisors),       cmocka_unit_test(test_sections),
-      cmocka_unit_test(test_small_sections), cmocka_unit_test(test_sections_everywhere),
-      cmocka_unit_test(test_hopper_splits),  cmocka_unit_test(test_split_plan),
-      cmocka_unit_test(test_too_large),      cmocka_unit_test(test_ranges),
-      cmocka_unit_test(test_range_bounds),   cmocka_unit_test(test_deterministic),
+      cmocka_unit_test(test_devices),
+      cmocka_unit_test(test_hopper),
+      cmocka_unit_test(test_too_large_for_a_target),
+      cmocka_unit_test(test_tiles_fit),
+      cmocka_unit_test(test_rows),
+      cmocka_unit_test(test_packing),
+      cmocka_unit_test(test_overlap),
+      cmocka_unit_test(test_num_splits),
+      cmocka_unit_test(test_num_splits_everywhere),
+      cmocka_unit_test(test_blocks_per_sm),
+      cmocka_unit_test(test_decode_splits),
+      cmocka_unit_test(test_divisors),
+      cmocka_unit_test(test_sections),
+      cmocka_unit_test(test_small_sections),
+      cmocka_unit_test(test_sections_everywhere),
+      cmocka_unit_test(test_hopper_splits),
+      cmocka_unit_test(test_split_plan),
+      cmocka_unit_test(test_too_large),
+      cmocka_unit_test(test_ranges),
+      cmocka_unit_test(test_range_bounds),
+      cmocka_unit_test(test_deterministic),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,6 +19,7 @@ from generator_support import (
     ROOT,
     compile_c,
     compile_grammar_cli,
+    featured,
     run_lines,
     tabs,
     tile_fields,
@@ -27,7 +28,7 @@ from generator_support import (
 from generator import GeneratorError
 from generator.__main__ import main
 from generator.attention.rules import (
-    COMBINE_TILE,
+    ROW_TILES,
     consumers,
     fill,
     limits,
@@ -61,7 +62,7 @@ HOPPER = D128.replace(arch=90)
 
 
 def test_every_variant_has_a_legal_tile() -> None:
-    for variant in EVERY:
+    for variant in (*EVERY, *featured(500)):
         tile = tile_of(variant)
         assert problems(variant, tile) == [], f"{variant.stem}: {tile.name}"
         if variant["pass"] == "fwd":
@@ -72,7 +73,7 @@ def test_every_variant_has_a_legal_tile() -> None:
 
 
 def test_tile_names_are_inverses() -> None:
-    for variant in EVERY:
+    for variant in (*EVERY, *featured(500)):
         tile = tile_of(variant)
         assert parse_tile(tile.name, variant) == tile
     for tile, name in (
@@ -214,19 +215,23 @@ def test_tiles_with_a_producer_are_those_of_sm90() -> None:
 def test_illegal_shared_memory_and_combine_tiles() -> None:
     assert problems(D128, make_tile(128, 64, 4, 1, 2, 128, 64)) == ["smem_bytes is 0, not 69632"]
     combine = make_variant("fwd_combine", 128, 128, "bf16")
-    assert problems(combine, COMBINE_TILE) == []
-    assert problems(combine, COMBINE_TILE.replace(stages=2)) != []
+    assert problems(combine, ROW_TILES["fwd_combine"]) == []
+    assert problems(combine, ROW_TILES["fwd_combine"].replace(stages=2)) != []
 
 
 def test_the_table_gives_each_variant_one_tile() -> None:
     rows = table(ATTENTION)
-    kept = [axis.name not in ATTENTION.tile_any for axis in ATTENTION.axes]
+    open_ = {*ATTENTION.tile_any, *ATTENTION.features}
+    kept = [axis.name not in open_ for axis in ATTENTION.axes]
     keys = [tuple(code for code, keep in zip(row.codes, kept, strict=True) if keep) for row in rows]
     assert keys == sorted(keys), "the runtime's search relies on this order"
     by_key: dict[tuple, list] = {}
     for key, row in zip(keys, rows, strict=True):
         by_key.setdefault(key, []).append(row)
-    for variant in EVERY:
+    for row in rows:
+        assert all(row.codes[ATTENTION.index[name]] is None for name in ATTENTION.features)
+    assert {row.tile_class for row in rows} == {None, *range(6)}
+    for variant in (*EVERY, *featured(500)):
         key = tuple(code for code, keep in zip(variant.codes, kept, strict=True) if keep)
         found = [row for row in by_key[key] if row.matches(variant)]
         targets = [row.target for row in found]
@@ -247,8 +252,9 @@ def test_the_runtime_finds_the_same_tiles(tmp_path: Path) -> None:
 def check_tiles(program: Path, rows: tuple | None, target: str | None) -> None:
     """The runtime's answer for every variant on a target."""
     suffix = f":{target}" if target else ""
-    answers = run_lines(program, [tabs("tile", variant.stem + suffix) for variant in EVERY])
-    tiles = [tile_of(variant, rows, target) for variant in EVERY]
+    variants = [*EVERY, *featured(500)]
+    answers = run_lines(program, [tabs("tile", variant.stem + suffix) for variant in variants])
+    tiles = [tile_of(variant, rows, target) for variant in variants]
     expected = [tabs("ok", tile_fields(tile), tile.name) for tile in tiles]
     assert answers.decode().splitlines() == expected
 
@@ -354,7 +360,7 @@ def test_a_target_has_tiles_and_limits_of_its_own(tmp_path: Path) -> None:
         ("[tiles]\n", "tiles is unknown"),
         (ROW.format(hdim=12, more="", tile="x"), "hdim 12 is not allowed"),
         (ROW.format(hdim="128.0", more="", tile="x"), "hdim 128.0 is not allowed"),
-        (ROW.format(hdim=128, more='mask = "window"', tile="x"), "mask window is not allowed"),
+        (ROW.format(hdim=128, more='mask = "sliding"', tile="x"), "mask sliding is not allowed"),
         (ROW.format(hdim=128, more="decode = 1", tile="x"), "decode 1 is not allowed"),
         (ROW.format(hdim=128, more="stages = 3", tile="x"), "stages is unknown"),
         (ROW.format(hdim=128, more='target = "sm_80"', tile="x"), "target sm_80 is not allowed"),
@@ -467,6 +473,11 @@ def test_products_and_exclusions(tmp_path: Path) -> None:
             'nothing matches the exclusion "why"',
         ),
         (CATALOG + "[[set.default.exclude]]\nhdim = 64\n", "reason is missing"),
+        (
+            CATALOG + "split = [false, true]\n",
+            "its kernels need others as well: flash_fwd_combine_hdim128_bf16_sm80, "
+            "flash_fwd_combine_hdim64_bf16_sm80",
+        ),
     ],
 )
 def test_bad_variants_toml(tmp_path: Path, text: str, sentence: str) -> None:
@@ -602,11 +613,17 @@ def copy_generator(folder: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    folder = copy_generator(tmp_path / "checkout")
+@pytest.fixture(scope="module")
+def written_checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Not to be changed."""
+    folder = copy_generator(tmp_path_factory.mktemp("written") / "checkout")
     run(folder)
     return folder
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, written_checkout: Path) -> Path:
+    return Path(shutil.copytree(written_checkout, tmp_path / "checkout"))
 
 
 def run(folder: Path, *arguments: str, status: int = 0, **environ: str) -> tuple[str, str]:
@@ -628,7 +645,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_check_and_write(checkout: Path) -> None:
-    """Finds a missing, a differing and an orphaned file, names each, and mends them; touches
+    """Finds a missing, a differing and an orphaned file, names each, and repairs them; touches
     nothing else."""
     generated = checkout / "generated"
     before = contents(generated)
@@ -878,7 +895,11 @@ def test_the_command_in_a_source_presses_that_source(tmp_path: Path) -> None:
         ("--hdim 64 --arch sm90 --decode", "decode is not supported on sm90"),
         ("--hdim 64 --arch sm90 --tile m128n256s9", "bytes of shared memory are over 232448"),
         ("--hdim 64 --tile m128n64s2", "a tile with a producer needs sm90"),
-        ("--hdim 64 --pass bwd", "pass bwd is unknown: it must be fwd or fwd_combine"),
+        (
+            "--hdim 64 --pass back",
+            "pass back is unknown: it must be fwd, fwd_combine, bwd, bwd_dkv, bwd_dq, bwd_delta or "
+            "bwd_convert",
+        ),
         ("--hdim 64 --pass fwd_combine --split", "split is not supported in the fwd_combine pass"),
         ("--hdim 64 --tile big", '"big" is not the name of a tile'),
         ("--hdim 64 --tile m128n64w4x1s2k128v64", "k_slab is more than the head dim, 64"),

@@ -1,6 +1,6 @@
 /* The forward kernels on the present GPU, against float64.
  *
- *     test_gpu_forward [--quick] [--only GLOB] [--list] [--seed N]
+ *     test_gpu_forward [--quick] [--scores] [--only GLOB] [--list] [--seed N]
  *
  * Which head dims and dtypes are tested comes from the registry: those of the default set that this
  * device runs, and head dims that are only compiled on demand. Each meets every pair of lengths,
@@ -9,15 +9,18 @@
  *
  *   - ref and low (tests/reference_attention.cu) for every row of a small call, for sampled rows of
  * a large one, the first and the last among them: max |out - ref| <= 2 max |low - ref| + 1e-5 over
- * at least 4,096 elements, and lse within 1e-5 max(1, |lse|);
+ * at least 4,096 elements, and lse within 1e-5 max(1, |lse|); with a softcap 3 and 2^-10;
  *   - outputs and workspace are poisoned with NaN before each call, inputs lie in NaN: every
  * element of out and lse must be written, and nothing beside them;
  *   - the name that describe() gives is the name that is counted: at the end
  * every forward and combine kernel of the default set for this device must have run.
  *
+ * What is done to scores (windows, softcap, ALiBi, biases, sinks, dropout) meets each multiple of 8
+ * alone, and is sampled in pairs; dropout's decisions are compared with the host's, one by one.
+ *
  * Further tests: tensors past 2^31 elements, bitwise equality over repeated runs, CUDA graphs,
  * threads.
- * --quick: small lengths only, for compute-sanitizer. --list: counts the calls of the table and
+ * --scores: what is done to scores, and nothing else. --quick: small lengths only, for compute-sanitizer. --list: counts the calls of the table and
  * makes none. --only: calls whose kernel's name matches. Ends with status 77 where there is no CUDA
  * device. */
 #define _GNU_SOURCE
@@ -33,6 +36,10 @@
 #include <unistd.h>
 
 #include "attention/attention.h"
+#include "attention/defaults.h"
+#include "attention/dropout.h"
+#include "attention/rows.h"
+#include "cpu/half.h"
 #include "plans.h"
 #include "../tools/cuda_device.h"
 #include "reference_attention.h"
@@ -137,14 +144,41 @@ enum { BEST, NO_MAPS, DISPATCHES };
 
 typedef struct config {
   int hdim, hdim_v, dtype, mask, dispatch;
+  int softcap; /* of kernels of the default set that have one */
 } config;
+
+enum { BIAS_PADDED, BIAS_CONTIGUOUS, BIAS_OF_HEADS, BIAS_OF_KEYS, BIAS_SPREAD, BIAS_LAYOUTS };
+
+/* What is done to scores; zeros: nothing. */
+typedef struct modifiers {
+  attnpress_window window; /* with ATTNPRESS_WINDOW */
+  float softcap;
+  int alibi;             /* 1: (heads), 2: (batch, heads) */
+  int bias, bias_layout; /* its dtype */
+  int sinks;             /* their dtype */
+  float dropout;
+  int seed_in_memory;
+} modifiers;
+
+#define UNMODIFIED                                                                                 \
+  { .softcap = 0.0f }
 
 typedef struct gpu_case {
   config c;
   int64_t batch, heads_kv, group, seqlen_q, seqlen_k;
   int layout, with_lse, num_splits;
   float scale;
+  modifiers m;
 } gpu_case;
+
+/* The groups that a case's arguments point to. */
+typedef struct groups_of_case {
+  attnpress_window window;
+  attnpress_alibi alibi;
+  attnpress_bias bias;
+  attnpress_sinks sinks;
+  attnpress_dropout dropout;
+} groups_of_case;
 
 /* ---- The device ------------------------------------------------------------------------------ */
 
@@ -155,6 +189,10 @@ enum {
   OUT,
   LSE,
   WORKSPACE,
+  BIAS,
+  SLOPES,
+  SINKS,
+  SEED,
   SAVED,
   SCORES,
   LOW_SCORES,
@@ -164,7 +202,14 @@ enum {
   RESULTS,
   BUFFERS
 };
-enum { COUNT_OUT = REFERENCE_WORSTS, COUNT_LSE, COUNT_GUARD, COUNT_DIFFERENT, RESULT_WORDS };
+enum {
+  COUNT_OUT = REFERENCE_WORSTS,
+  COUNT_LSE,
+  COUNT_NAN,
+  COUNT_GUARD,
+  COUNT_DIFFERENT,
+  RESULT_WORDS
+};
 
 typedef struct buffer {
   CUdeviceptr data;
@@ -177,9 +222,9 @@ static struct {
   attnpress_handle *handles[DISPATCHES];
   buffer buffers[BUFFERS];
   CUmodule module;
-  CUfunction scores, rows, fill_normal, count_16, count_32, count_differences;
+  CUfunction scores, rows, fill_normal, fill_bias, count_16, count_nan, count_32, count_differences;
   const char *only; /* NULL: everything */
-  int quick, list;
+  int quick, list, scores_only;
   uint64_t seed;
   long calls, failures;
   char current[512]; /* the call that is under way */
@@ -302,6 +347,8 @@ static void load_reference(void) {
   CUDA(module_get_function(&g.scores, g.module, "reference_scores"));
   CUDA(module_get_function(&g.rows, g.module, "reference_rows"));
   CUDA(module_get_function(&g.fill_normal, g.module, "fill_normal"));
+  CUDA(module_get_function(&g.fill_bias, g.module, "fill_bias"));
+  CUDA(module_get_function(&g.count_nan, g.module, "count_nan_16"));
   CUDA(module_get_function(&g.count_16, g.module, "count_written_16"));
   CUDA(module_get_function(&g.count_32, g.module, "count_written_32"));
   CUDA(module_get_function(&g.count_differences, g.module, "count_differences"));
@@ -311,6 +358,13 @@ static void count_written_16(CUdeviceptr data, int64_t words, int slot) {
   CUdeviceptr count = g.buffers[RESULTS].data + 8 * (size_t)slot;
   if (words > 0)
     launch(g.count_16, grid_for(words), 1, (void *[]){&data, &words, &count});
+}
+
+/* Of a tensor of 16 bits. */
+static void count_nan(CUdeviceptr data, int64_t words, int32_t dtype) {
+  CUdeviceptr count = g.buffers[RESULTS].data + 8 * (size_t)COUNT_NAN;
+  if (words > 0)
+    launch(g.count_nan, grid_for(words), 1, (void *[]){&data, &words, &dtype, &count});
 }
 
 static void count_written_32(CUdeviceptr data, int64_t words, int slot) {
@@ -409,10 +463,66 @@ static size_t lse_bytes(const gpu_case *c) {
   return ((size_t)(c->batch * (heads * (c->seqlen_q + gap) + gap)) + 2 * GUARD) * 4;
 }
 
+#define DROPOUT_OFFSET UINT64_C(0x500000007)
+
+static uint64_t dropout_seed(void) {
+  return reference_mix(g.seed + 7);
+}
+
+static int element_bytes(int dtype) {
+  return dtype == ATTNPRESS_FP32 ? 4 : 2;
+}
+
+/* The groups that are never the wrong ones for long: those of the case that was described last. */
+static groups_of_case *describe_groups(const gpu_case *c, attnpress_forward_args *a) {
+  static _Thread_local groups_of_case groups;
+  const modifiers *m = &c->m;
+  const int64_t heads = c->heads_kv * c->group;
+  groups = (groups_of_case){m->window, ATTNPRESS_ALIBI_INIT, ATTNPRESS_BIAS_INIT,
+                            ATTNPRESS_SINKS_INIT, ATTNPRESS_DROPOUT_INIT};
+  a->softcap = m->softcap;
+  if (c->c.mask == ATTNPRESS_WINDOW)
+    a->window = &groups.window;
+  if (m->alibi) {
+    a->alibi = &groups.alibi;
+    groups.alibi.stride[0] = m->alibi == 2 ? heads : 0;
+    groups.alibi.stride[1] = m->alibi == 2;
+  }
+  if (m->bias) {
+    attnpress_bias *b = &groups.bias;
+    const int of_keys = m->bias_layout == BIAS_OF_KEYS;
+    const int of_heads = m->bias_layout == BIAS_OF_HEADS;
+    const int64_t shape[4] = {of_keys || of_heads ? 1 : c->batch, of_keys ? 1 : heads, c->seqlen_q,
+                              c->seqlen_k};
+    a->bias = b;
+    b->dtype = m->bias;
+    memcpy(b->shape, shape, sizeof shape);
+    b->stride[3] = m->bias_layout == BIAS_SPREAD ? 2 : 1;
+    b->stride[2] = of_keys                             ? 0
+                   : m->bias_layout == BIAS_CONTIGUOUS ? c->seqlen_k
+                                                       : (c->seqlen_k * b->stride[3] + 15) / 8 * 8;
+    b->stride[1] = shape[1] > 1 ? c->seqlen_q * b->stride[2] : 0;
+    b->stride[0] = shape[0] > 1 ? heads * c->seqlen_q * b->stride[2] : 0;
+  }
+  if (m->sinks) {
+    a->sinks = &groups.sinks;
+    groups.sinks.dtype = m->sinks;
+    groups.sinks.stride = 2;
+  }
+  if (m->dropout > 0.0f) {
+    a->dropout = &groups.dropout;
+    groups.dropout.probability = m->dropout;
+    groups.dropout.seed = dropout_seed();
+    groups.dropout.offset = DROPOUT_OFFSET;
+  }
+  return &groups;
+}
+
 /* The call without data: shapes, strides, options. */
 static attnpress_forward_args describe_case(const gpu_case *c) {
   attnpress_forward_args a = ATTNPRESS_FORWARD_ARGS_INIT;
   const int64_t heads_q = c->heads_kv * c->group;
+  (void)describe_groups(c, &a);
   a.q = describe_tensor(c->batch, c->seqlen_q, heads_q, c->c.hdim, c->c.dtype, c->layout);
   a.k = describe_tensor(c->batch, c->seqlen_k, c->heads_kv, c->c.hdim, c->c.dtype, c->layout);
   a.v = describe_tensor(c->batch, c->seqlen_k, c->heads_kv, c->c.hdim_v, c->c.dtype, c->layout);
@@ -425,6 +535,72 @@ static attnpress_forward_args describe_case(const gpu_case *c) {
     a.lse_stride[0] = heads_q * a.lse_stride[1] + 3;
   }
   return a;
+}
+
+/* A buffer with these bytes. */
+static CUdeviceptr put(int slot, const void *data, size_t bytes) {
+  const CUdeviceptr to = need(slot, bytes);
+  CUDA(stream_synchronize(g.stream)); /* what was launched may still read */
+  CUDA(memcpy_htod(to, data, bytes));
+  CUDA(ctx_synchronize()); /* from pageable memory it may still be under way */
+  return to;
+}
+
+static void place_bias(attnpress_bias *b) {
+  int64_t span = 1;
+  for (int i = 0; i < 4; ++i)
+    span += b->shape[i] > 0 ? (b->shape[i] - 1) * b->stride[i] : 0;
+  const size_t bytes = (size_t)(span + 2 * GUARD) * (size_t)element_bytes(b->dtype);
+  const CUdeviceptr data = need(BIAS, bytes);
+  poison(data, bytes);
+  b->data = (const void *)(uintptr_t)(data + (size_t)(GUARD * element_bytes(b->dtype)));
+  struct {
+    const void *data;
+    int64_t shape[4], stride[4];
+    uint64_t seed;
+    int32_t dtype;
+  } a = {.data = b->data, .seed = g.seed + 5, .dtype = b->dtype};
+  memcpy(a.shape, b->shape, sizeof a.shape);
+  memcpy(a.stride, b->stride, sizeof a.stride);
+  const int64_t elements = b->shape[0] * b->shape[1] * b->shape[2] * b->shape[3];
+  if (elements > 0)
+    launch(g.fill_bias, grid_for(elements), 1, (void *[]){&a});
+}
+
+/* What the groups of described arguments point to. */
+static void place_groups(const gpu_case *c, attnpress_forward_args *a) {
+  groups_of_case *groups = describe_groups(c, a);
+  const int64_t heads = c->heads_kv * c->group;
+  uint64_t state = g.seed + 6;
+  if (a->alibi != NULL) {
+    const int64_t count = c->batch * heads;
+    float *slopes = malloc((size_t)(count + 1) * sizeof *slopes);
+    for (int64_t i = 0; i < count; ++i)
+      slopes[i] = ldexpf(1.0f, -2 - (int)(reference_mix(state++) % 8));
+    groups->alibi.slopes =
+        (const float *)(uintptr_t)put(SLOPES, slopes, (size_t)(count + 1) * sizeof *slopes);
+    free(slopes);
+  }
+  if (a->bias != NULL)
+    place_bias(&groups->bias);
+  if (a->sinks != NULL) {
+    const size_t size = (size_t)element_bytes(groups->sinks.dtype);
+    char *words = calloc((size_t)heads + 1, 2 * size); /* every other element is a sink */
+    for (int64_t i = 0; i < heads; ++i) {
+      const float value =
+          i % 7 == 5 ? -INFINITY : (float)(reference_mix(state++) % 64) / 8.0f - 4.0f;
+      const uint16_t half = groups->sinks.dtype == ATTNPRESS_FP16 ? ap_fp16_from_float(value)
+                                                                  : ap_bf16_from_float(value);
+      memcpy(words + (size_t)i * 2 * size, size == 4 ? (const void *)&value : &half, size);
+    }
+    groups->sinks.data = (const void *)(uintptr_t)put(SINKS, words, (size_t)(heads + 1) * 2 * size);
+    free(words);
+  }
+  if (a->dropout != NULL && c->m.seed_in_memory) {
+    const uint64_t words[2] = {groups->dropout.seed, groups->dropout.offset};
+    groups->dropout.seed_and_offset = (const uint64_t *)(uintptr_t)put(SEED, words, sizeof words);
+    groups->dropout.seed = groups->dropout.offset = 0;
+  }
 }
 
 /* The call with poisoned outputs and workspace and random inputs; `fill` 0 leaves the inputs. */
@@ -442,6 +618,7 @@ static attnpress_forward_args place_case(const gpu_case *c, int fill) {
     a.k.data = (void *)(uintptr_t)(g.buffers[K].data + GUARD * 2);
     a.v.data = (void *)(uintptr_t)(g.buffers[V].data + GUARD * 2);
   }
+  place_groups(c, &a);
   place_tensor(&a.out, OUT);
   if (c->with_lse) {
     poison(need(LSE, lse_bytes(c)), lse_bytes(c));
@@ -485,10 +662,23 @@ static void print_case(const gpu_case *c, char *text, size_t bytes) {
       text, bytes,
       "hdim %d/%d %s %s, batch %lld heads %lld/%lld seqlen %lld/%lld, %s, splits %d, scale %g%s%s",
       c->c.hdim, c->c.hdim_v, c->c.dtype == ATTNPRESS_FP16 ? "fp16" : "bf16",
-      c->c.mask == ATTNPRESS_CAUSAL ? "causal" : "full", (long long)c->batch,
-      (long long)(c->heads_kv * c->group), (long long)c->heads_kv, (long long)c->seqlen_q,
-      (long long)c->seqlen_k, layout_names[c->layout], c->num_splits, (double)c->scale,
-      c->with_lse ? ", lse" : "", c->c.dispatch == NO_MAPS ? ", no tensor maps" : "");
+      c->c.mask == ATTNPRESS_CAUSAL   ? "causal"
+      : c->c.mask == ATTNPRESS_WINDOW ? "window"
+                                      : "full",
+      (long long)c->batch, (long long)(c->heads_kv * c->group), (long long)c->heads_kv,
+      (long long)c->seqlen_q, (long long)c->seqlen_k, layout_names[c->layout], c->num_splits,
+      (double)c->scale, c->with_lse ? ", lse" : "",
+      c->c.dispatch == NO_MAPS ? ", no tensor maps" : "");
+  const modifiers *m = &c->m;
+  const size_t size = strlen(text);
+  if (m->softcap > 0 || m->alibi || m->bias || m->sinks || m->dropout > 0 ||
+      c->c.mask == ATTNPRESS_WINDOW)
+    snprintf(text + size, bytes - size,
+             "; window %lld,%lld chunk %lld top_left %d, softcap %g, alibi %d, bias %d layout %d, "
+             "sinks %d, dropout %g%s",
+             (long long)m->window.left, (long long)m->window.right, (long long)m->window.chunk,
+             (int)m->window.top_left, (double)m->softcap, m->alibi, m->bias, m->bias_layout,
+             m->sinks, (double)m->dropout, m->seed_in_memory ? " seed in memory" : "");
 }
 
 /* Counts a failure and prints it under the call's name. */
@@ -518,6 +708,53 @@ static int64_t sample_count(const gpu_case *c, int64_t rows) {
   return n < rows ? n : rows;
 }
 
+/* A case's dropout; of a call, seed and offset may lie where the host cannot read. */
+static ap_dropout decisions_of(const gpu_case *c) {
+  attnpress_dropout dropout = ATTNPRESS_DROPOUT_INIT;
+  dropout.probability = c->m.dropout;
+  dropout.seed = dropout_seed();
+  dropout.offset = DROPOUT_OFFSET;
+  return ap_dropout_of(&dropout);
+}
+
+static reference_scores_args modify_args(const gpu_case *c, const attnpress_forward_args *a) {
+  const ap_mask mask = ap_mask_of(a);
+  reference_scores_args m = {.softcap = (double)a->softcap,
+                             .dropout_scale = 1.0f,
+                             .window = a->mask == ATTNPRESS_WINDOW,
+                             .left = (int)mask.left,
+                             .right = (int)mask.right,
+                             .chunk = (int)mask.chunk,
+                             .center = (int)mask.center};
+  if (a->bias != NULL) {
+    m.bias = a->bias->data;
+    m.bias_dtype = a->bias->dtype;
+    for (int i = 0; i < 4; ++i)
+      m.bias_stride[i] = ap_bias_stride(a->bias, i);
+  }
+  if (a->alibi != NULL) {
+    int64_t batch, head;
+    ap_alibi_strides(a->alibi, &batch, &head);
+    m.slopes = a->alibi->slopes;
+    m.slopes_stride[0] = batch;
+    m.slopes_stride[1] = head;
+  }
+  if (a->sinks != NULL) {
+    m.sinks = a->sinks->data;
+    m.sinks_dtype = a->sinks->dtype;
+    m.sinks_stride = ap_sinks_stride(a->sinks);
+  }
+  if (a->dropout != NULL) {
+    const ap_dropout d = decisions_of(c);
+    m.dropout_key[0] = d.key[0];
+    m.dropout_key[1] = d.key[1];
+    m.dropout_offset = d.offset;
+    m.dropout_threshold = d.threshold;
+    m.dropout_scale = d.scale;
+  }
+  return m;
+}
+
 static reference_args reference_for(const gpu_case *c, const attnpress_forward_args *a) {
   const int64_t heads = c->heads_kv * c->group, rows = c->batch * heads * c->seqlen_q;
   const int64_t samples = sample_count(c, rows);
@@ -545,7 +782,8 @@ static reference_args reference_for(const gpu_case *c, const attnpress_forward_a
                       .hdim = c->c.hdim,
                       .hdim_v = c->c.hdim_v,
                       .dtype = c->c.dtype,
-                      .causal = c->c.mask == ATTNPRESS_CAUSAL};
+                      .causal = c->c.mask == ATTNPRESS_CAUSAL,
+                      .modify = modify_args(c, a)};
   for (int i = 0; i < 3; ++i) {
     r.q_stride[i] = a->q.stride[i];
     r.k_stride[i] = a->k.stride[i];
@@ -603,7 +841,7 @@ static void report_out(stem_row *row, const reference_args *r, uint64_t word, do
          half_value(out, r->dtype), ref);
 }
 
-static void report_lse(stem_row *row, const reference_args *r, uint64_t word) {
+static void report_lse(stem_row *row, const reference_args *r, uint64_t word, double bound) {
   const int64_t sample = (uint32_t)word;
   const int64_t index = reference_sampled_row(sample, r->samples, r->rows, r->seed);
   double ref = 0;
@@ -616,8 +854,8 @@ static void report_lse(stem_row *row, const reference_args *r, uint64_t word) {
                                             index / r->seqlen_q % r->heads * r->lse_stride[1] +
                                             index % r->seqlen_q),
                    sizeof lse));
-  failed(row, "lse: relative error %.3e, bound 1e-5 at %s: %.9g, expected %.9g",
-         (double)worst_value(word), place_text(r, sample, place), (double)lse, ref);
+  failed(row, "lse: relative error %.3e, bound %.1e at %s: %.9g, expected %.9g",
+         (double)worst_value(word), bound, place_text(r, sample, place), (double)lse, ref);
 }
 
 /* Compares the outputs of a call that is on the stream. */
@@ -634,18 +872,23 @@ static void check_outputs(const gpu_case *c, const attnpress_forward_args *a, st
     launch(g.rows, (unsigned)r.samples, 1, (void *[]){&r});
   }
   count_written_16(g.buffers[OUT].data, (int64_t)(tensor_bytes(&a->out) / 2), COUNT_OUT);
+  count_nan(g.buffers[OUT].data, (int64_t)(tensor_bytes(&a->out) / 2), a->out.dtype);
   if (a->lse)
     count_written_32(g.buffers[LSE].data, (int64_t)(lse_bytes(c) / 4), COUNT_LSE);
   if (a->workspace_bytes)
     count_written_16(g.buffers[WORKSPACE].data + a->workspace_bytes, GUARD, COUNT_GUARD);
   read_results(results);
   const double out = worst_value(results[REFERENCE_WORST_OUT]);
-  const double bound = 2.0 * worst_value(results[REFERENCE_WORST_LOW]) + 1e-5;
+  const int capped = a->softcap > 0.0f;
+  const double factor = capped ? 3.0 : 2.0, lse_bound = capped ? 0x1p-10 : 1e-5;
+  const double bound = factor * worst_value(results[REFERENCE_WORST_LOW]) + 1e-5;
   const double lse = worst_value(results[REFERENCE_WORST_LSE]);
   if (!(out <= bound))
     report_out(row, &r, results[REFERENCE_WORST_OUT], bound);
-  if (!(lse <= 1e-5))
-    report_lse(row, &r, results[REFERENCE_WORST_LSE]);
+  if (!(lse <= lse_bound))
+    report_lse(row, &r, results[REFERENCE_WORST_LSE], lse_bound);
+  if (results[COUNT_NAN] != 0)
+    failed(row, "out: %llu elements are NaN", (unsigned long long)results[COUNT_NAN]);
   if (results[COUNT_OUT] != (uint64_t)elements_of(&a->out))
     failed(row, "out: %llu elements are written (not NaN), the tensor has %lld",
            (unsigned long long)results[COUNT_OUT], (long long)elements_of(&a->out));
@@ -748,9 +991,9 @@ static void add_config(config added) {
   configs.list[configs.count++] = added;
 }
 
-static void add_configs(int hdim, int hdim_v, int dtype, int mask) {
+static void add_configs(int hdim, int hdim_v, int dtype, int mask, int softcap) {
   for (int dispatch = BEST; dispatch < DISPATCHES; ++dispatch)
-    add_config((config){hdim, hdim_v, dtype, mask, dispatch});
+    add_config((config){hdim, hdim_v, dtype, mask, dispatch, softcap});
 }
 
 /* Whether a row of the default set is what this device would run. */
@@ -767,12 +1010,28 @@ static void collect_configs(void) {
     if (is_for_this_device(&ap_default_set[i], &v) &&
         v.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD)
       add_configs(v.axis[AP_ATTENTION_HDIM], v.axis[AP_ATTENTION_HDIM_V],
-                  v.axis[AP_ATTENTION_DTYPE], v.axis[AP_ATTENTION_MASK]);
+                  v.axis[AP_ATTENTION_DTYPE], v.axis[AP_ATTENTION_MASK],
+                  v.axis[AP_ATTENTION_SOFTCAP]);
   }
   for (size_t i = 0; i < sizeof extra_hdims / sizeof *extra_hdims; ++i)
     for (int dtype = ATTNPRESS_FP16; dtype <= ATTNPRESS_BF16; ++dtype)
       for (int mask = ATTNPRESS_FULL; mask <= ATTNPRESS_CAUSAL; ++mask)
-        add_configs(extra_hdims[i][0], extra_hdims[i][1], dtype, mask);
+        add_configs(extra_hdims[i][0], extra_hdims[i][1], dtype, mask, 0);
+}
+
+/* Windows that cut off keys at either end, or none. Keys before and behind, chunk, top-left. */
+static attnpress_window make_window(unsigned turn) {
+  static const int32_t rows[][4] = {
+      {127, 0, 0, 0},  {-1, 0, 0, 0},    {0, 0, 0, 0},   {31, 17, 0, 0},  {-1, -1, 0, 0},
+      {1023, 0, 0, 0}, {-1, 5, 0, 0},    {64, -1, 0, 0}, {-1, 0, 64, 0},  {-1, -1, 53, 0},
+      {-1, 0, 0, 1},   {200, 300, 0, 1}, {1, 0, 0, 0},   {255, 0, 128, 1}};
+  const int32_t *row = rows[turn % (sizeof rows / sizeof *rows)];
+  attnpress_window w = ATTNPRESS_WINDOW_INIT;
+  w.left = row[0];
+  w.right = row[1];
+  w.chunk = row[2];
+  w.top_left = row[3];
+  return w;
 }
 
 /* The call of a configuration, a pair, a split count and a group size: layout, lse and scale take
@@ -791,7 +1050,10 @@ static gpu_case make_case(int config_index, int pair, int split, int group) {
                 .layout = (turn + pair / 16) % LAYOUTS,
                 .with_lse = turn % 3 != 0,
                 .num_splits = split_counts[split],
-                .scale = turn % 5 == 0 ? 0.2f : 0.0f};
+                .scale = turn % 5 == 0 ? 0.2f : 0.0f,
+                .m = {.window = make_window((unsigned)turn + (unsigned)pair),
+                      .softcap = configs.list[config_index].softcap ? 30.0f : 0.0f,
+                      .sinks = turn % 12 == 7 ? 1 + turn / 12 % 3 : 0}};
   const int64_t elements = c.heads_kv * c.group * c.seqlen_q * c.c.hdim_v;
   if (elements > 0 && c.batch * elements < MIN_ELEMENTS)
     c.batch = (MIN_ELEMENTS + elements - 1) / elements;
@@ -849,7 +1111,10 @@ static void *prepare_main(void *unused) {
       return NULL;
     if (!preparation.wanted[i])
       continue;
-    gpu_case c = {configs.list[i], 1, 1, 1, 1, 1, BSHD, 0, 0, 0.0f};
+    gpu_case c = {.c = configs.list[i], .batch = 1, .heads_kv = 1, .group = 1};
+    c.seqlen_q = c.seqlen_k = 1;
+    c.m.window = (attnpress_window)ATTNPRESS_WINDOW_INIT;
+    c.m.softcap = configs.list[i].softcap ? 30.0f : 0.0f;
     attnpress_forward_args a = describe_case(&c);
     /* A failure shows again, with its call, when the kernel is run. */
     (void)prepare_any(handle_of(&c), &a);
@@ -861,25 +1126,263 @@ static int is_wanted(const gpu_case *c) {
   return plan_case(c, &found);
 }
 
-static void prepare_all(void) {
+static void run_on_all_cores(void *(*act)(void *)) {
   pthread_t threads[16];
   int started = 0;
-  long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  for (; started < 16 && started < cores; ++started)
+    if (pthread_create(&threads[started], NULL, act, NULL) != 0)
+      break;
+  for (int i = 0; i < started; ++i)
+    pthread_join(threads[i], NULL);
+}
+
+static void prepare_all(void) {
   for (int i = 0; i < configs.count; ++i)
     preparation.wanted[i] = (unsigned char)for_each_case(i, is_wanted);
   if (g.only || g.list)
     return; /* a few kernels: each is compiled when it is met */
-  for (; started < 16 && started < cores; ++started)
-    if (pthread_create(&threads[started], NULL, prepare_main, NULL) != 0)
-      break;
-  for (int i = 0; i < started; ++i)
-    pthread_join(threads[i], NULL);
+  run_on_all_cores(prepare_main);
 }
 
 static void test_table(void) {
   for (int i = 0; i < configs.count; ++i)
     if (preparation.wanted[i])
       (void)for_each_case(i, run_case);
+}
+
+/* ---- What is done to scores ------------------------------------------------------------------ */
+
+enum { WINDOW, SOFTCAP, ALIBI, WITH_BIAS, DROPOUT, FEATURES };
+enum { SCORE_CASES_MAX = 4096, SCORE_PAIRS = 480 };
+
+static struct {
+  gpu_case list[SCORE_CASES_MAX];
+  int count;
+  int next; /* to be prepared */
+} score_cases;
+
+/* A case with these features, as bits; `bits` decides over their values. */
+static void add_score_case(gpu_case c, unsigned features, uint64_t bits) {
+  static const float caps[] = {30.0f, 5.0f, 1.0f, 50.0f}, rates[] = {0.1f, 0.5f, 0.9f, 0.25f};
+  modifiers *m = &c.m;
+  if (features >> WINDOW & 1) {
+    c.c.mask = ATTNPRESS_WINDOW;
+    m->window = make_window((unsigned)(bits & 255));
+  }
+  m->softcap = features >> SOFTCAP & 1 ? caps[bits >> 8 & 3] : 0.0f;
+  m->alibi = features >> ALIBI & 1 ? 1 + (int)(bits >> 10 & 1) : 0;
+  m->bias = features >> WITH_BIAS & 1 ? ATTNPRESS_FP16 + (int)((bits >> 11 & 255) % 3) : 0;
+  m->bias_layout = (int)((bits >> 19 & 255) % BIAS_LAYOUTS);
+  m->dropout = features >> DROPOUT & 1 ? rates[bits >> 27 & 3] : 0.0f;
+  m->seed_in_memory = (int)(bits >> 29 & 1);
+  m->sinks = (int)(bits >> 30 & 3); /* 0: none */
+  const int64_t elements = c.heads_kv * c.group * c.seqlen_q * c.c.hdim_v;
+  if (elements > 0 && c.batch * elements < MIN_ELEMENTS)
+    c.batch = (MIN_ELEMENTS + elements - 1) / elements;
+  kernels found;
+  if (score_cases.count == SCORE_CASES_MAX)
+    die("more cases than the list holds");
+  if (plan_case(&c, &found))
+    score_cases.list[score_cases.count++] = c;
+}
+
+/* Each feature alone, at every head dim, with tensor maps and without: of two lengths, the second is
+ * short. */
+static void add_single_features(void) {
+  static const int lengths_of[][2] = {{150, 333}, {5, 401}, {257, 129}, {97, 97}};
+  for (int hdim = 8; hdim <= 512; hdim += 8)
+    for (int feature = 0; feature < FEATURES; ++feature)
+      for (int dispatch = BEST; dispatch < DISPATCHES; ++dispatch) {
+        const uint64_t bits = reference_mix((uint64_t)(hdim * 64 + feature));
+        const int *lengths = lengths_of[bits >> 50 & 3];
+        add_score_case(
+            (gpu_case){.c = {hdim, hdim, bits >> 40 & 1 ? ATTNPRESS_BF16 : ATTNPRESS_FP16,
+                             bits >> 41 & 1 ? ATTNPRESS_CAUSAL : ATTNPRESS_FULL, dispatch, 0},
+                       .batch = 1,
+                       .heads_kv = 2,
+                       .group = bits >> 42 & 1 ? 3 : 1,
+                       .seqlen_q = lengths[0],
+                       .seqlen_k = lengths[1],
+                       .layout = (int)(bits >> 44 & 3),
+                       .with_lse = 1,
+                       .num_splits = bits >> 46 & 1 ? 3 : 1},
+            1u << feature, bits);
+      }
+}
+
+/* Pairs of features, and all of them, by chance over everything else. */
+static void add_feature_pairs(void) {
+  static const int hdims[][2] = {{64, 64},   {128, 128}, {96, 96},   {256, 256}, {72, 72},
+                                 {192, 128}, {40, 40},   {128, 128}, {64, 64},   {320, 320}};
+  for (int i = 0; i < SCORE_PAIRS; ++i) {
+    const uint64_t bits = reference_mix((uint64_t)i), more = reference_mix(bits);
+    const unsigned first = i % FEATURES, second = (unsigned)(i / FEATURES) % FEATURES;
+    const int *hdim = hdims[more % (sizeof hdims / sizeof *hdims)];
+    const lengths *l = &pairs[(more >> 8 & 0xffff) % PAIRS];
+    const int large = l->seqlen_k > 5000 || l->seqlen_q > 2100;
+    add_score_case(
+        (gpu_case){.c = {hdim[0], hdim[1], more >> 24 & 1 ? ATTNPRESS_BF16 : ATTNPRESS_FP16,
+                         more >> 25 & 1 ? ATTNPRESS_CAUSAL : ATTNPRESS_FULL,
+                         more >> 26 & 1 ? BEST : NO_MAPS, 0},
+                   .batch = large ? 1 : 2,
+                   .heads_kv = 2,
+                   .group = groups[more >> 28 & 3],
+                   .seqlen_q = l->seqlen_q,
+                   .seqlen_k = l->seqlen_k,
+                   .layout = (int)(more >> 30 & 3),
+                   .with_lse = (more >> 32 & 3) != 0,
+                   .num_splits = split_counts[more >> 34 & 3],
+                   .scale = more >> 36 & 1 ? 0.2f : 0.0f},
+        i % 40 == 39 ? (1u << FEATURES) - 1 : 1u << first | 1u << second, bits);
+  }
+}
+
+static void *prepare_scores_main(void *unused) {
+  (void)unused;
+  g.d.ctx_set_current(g.d.context);
+  for (;;) {
+    pthread_mutex_lock(&preparation.lock);
+    const int i = score_cases.next++;
+    pthread_mutex_unlock(&preparation.lock);
+    if (i >= score_cases.count)
+      return NULL;
+    const gpu_case *c = &score_cases.list[i];
+    attnpress_forward_args a = describe_case(c);
+    attnpress_plan *plan = NULL;
+    if (attnpress_plan_forward(handle_of(c), &a, NULL, &plan) == ATTNPRESS_OK)
+      (void)attnpress_plan_prepare(plan, NULL); /* a failure shows again when the call is made */
+    attnpress_plan_destroy(plan);
+  }
+}
+
+static void prepare_scores(void) {
+  add_single_features();
+  add_feature_pairs();
+  if (!g.list)
+    run_on_all_cores(prepare_scores_main);
+}
+
+static void test_scores(void) {
+  for (int i = 0; i < score_cases.count; ++i)
+    (void)run_case(&score_cases.list[i]);
+}
+
+/* ---- Dropout's decisions --------------------------------------------------------------------- */
+
+/* Where V is the unit matrix, out is P: an element is 0 where the probability was dropped. Of longer
+ * keys, V is that for the last ones, and 0 before. Every decision is compared with the host's. */
+static void check_decisions(const gpu_case *c, stem_row *row) {
+  attnpress_forward_args a = place_case(c, 1);
+  const int64_t heads = c->heads_kv * c->group, columns = c->c.hdim_v;
+  const int64_t first_key = c->seqlen_k - columns;
+  const size_t v_bytes = (size_t)span_of(&a.v) * 2, out_bytes = (size_t)span_of(&a.out) * 2;
+  uint16_t *v = calloc(v_bytes, 1), *out = malloc(out_bytes);
+  const uint16_t one = c->c.dtype == ATTNPRESS_FP16 ? 0x3c00 : 0x3f80;
+  for (int64_t b = 0; b < c->batch; ++b)
+    for (int64_t h = 0; h < c->heads_kv; ++h)
+      for (int64_t i = 0; i < columns; ++i)
+        v[b * a.v.stride[0] + (first_key + i) * a.v.stride[1] + h * a.v.stride[2] + i] = one;
+  CUDA(stream_synchronize(g.stream));
+  CUDA(memcpy_htod((CUdeviceptr)(uintptr_t)a.v.data, v, v_bytes));
+  CUDA(ctx_synchronize()); /* from pageable memory it may still be under way */
+  ++row->calls;
+  if (attnpress_forward(handle_of(c), &a, g.stream) != ATTNPRESS_OK)
+    failed(row, "attnpress_forward: %s", attnpress_last_error());
+  CUDA(stream_synchronize(g.stream));
+  CUDA(memcpy_dtoh(out, (CUdeviceptr)(uintptr_t)a.out.data, out_bytes));
+  const ap_dropout expected = decisions_of(c);
+  int64_t wrong = 0;
+  for (int64_t b = 0; b < c->batch; ++b)
+    for (int64_t h = 0; h < heads; ++h)
+      for (int64_t i = 0; i < c->seqlen_q; ++i)
+        for (int64_t j = 0; j < columns; ++j) {
+          const int kept =
+              (out[b * a.out.stride[0] + i * a.out.stride[1] + h * a.out.stride[2] + j] & 0x7fff) !=
+              0;
+          wrong += kept != ap_dropout_keeps(&expected, b * heads + h, i, first_key + j);
+        }
+  if (wrong != 0)
+    failed(row, "%lld of %lld decisions are not the host's", (long long)wrong,
+           (long long)(c->batch * heads * c->seqlen_q * columns));
+  free(v);
+  free(out);
+}
+
+/* The same decisions by every structure: head dims with other tiles, tensor maps and none, splits,
+ * short queries, groups. Scales are small, so that no probability is 0. */
+static void test_decisions(void) {
+  static const struct {
+    int hdim, dtype, seqlen_q, seqlen_k, group, splits;
+  } rows[] = {{64, ATTNPRESS_FP16, 300, 64, 1, 1},    {64, ATTNPRESS_FP16, 300, 700, 4, 1},
+              {128, ATTNPRESS_FP16, 300, 700, 4, 3},  {128, ATTNPRESS_BF16, 7, 700, 4, 1},
+              {128, ATTNPRESS_BF16, 16, 1500, 1, 5},  {256, ATTNPRESS_BF16, 130, 555, 2, 1},
+              {40, ATTNPRESS_BF16, 77, 333, 7, 2},    {512, ATTNPRESS_FP16, 65, 600, 1, 1},
+              {320, ATTNPRESS_BF16, 3, 600, 8, 3},    {96, ATTNPRESS_FP16, 1, 2047, 8, 17},
+              {192, ATTNPRESS_BF16, 257, 1023, 1, 1}, {8, ATTNPRESS_FP16, 129, 65, 1, 1}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    const gpu_case c = {.c = {rows[i].hdim, rows[i].hdim, rows[i].dtype, ATTNPRESS_FULL, BEST, 0},
+                        .batch = 2,
+                        .heads_kv = 2,
+                        .group = rows[i].group,
+                        .seqlen_q = rows[i].seqlen_q,
+                        .seqlen_k = rows[i].seqlen_k,
+                        .layout = BSHD,
+                        .num_splits = rows[i].splits,
+                        .scale = 0.01f,
+                        .m = {.dropout = 0.3f, .seed_in_memory = (int)i % 2}};
+    for_each_dispatch(&c, 1, check_decisions);
+  }
+}
+
+/* The mask of 2^25 decisions: what share is dropped, how heads agree, and whether it is the host's,
+ * decision by decision. */
+static void test_dropout_mask(void) {
+  enum { HEADS = 8, QUERIES = 2048, KEYS = 2048 };
+  const int64_t draws = (int64_t)HEADS * QUERIES * KEYS;
+  gpu_case c = {.m = {.dropout = 0.1f}};
+  attnpress_dropout dropout = ATTNPRESS_DROPOUT_INIT;
+  attnpress_dropout_mask_args args = ATTNPRESS_DROPOUT_MASK_ARGS_INIT;
+  uint8_t *keep = malloc((size_t)draws);
+  stem_row *row = row_of("dropout_keep_sm80");
+  snprintf(g.current, sizeof g.current, "%lld decisions", (long long)draws);
+  dropout.probability = c.m.dropout;
+  dropout.seed = dropout_seed();
+  dropout.offset = DROPOUT_OFFSET;
+  args.dropout = &dropout;
+  memcpy(args.shape, (int64_t[]){1, HEADS, QUERIES, KEYS}, sizeof args.shape);
+  poison(need(OUT, (size_t)draws), (size_t)draws);
+  args.keep = (uint8_t *)(uintptr_t)g.buffers[OUT].data;
+  OK(attnpress_dropout_mask(g.handles[BEST], &args, g.stream));
+  ++row->calls;
+  CUDA(stream_synchronize(g.stream));
+  CUDA(memcpy_dtoh(keep, g.buffers[OUT].data, (size_t)draws));
+  const ap_dropout expected = decisions_of(&c);
+  const double p = expected.threshold / 65536.0;
+  int64_t dropped = 0, wrong = 0;
+  for (int64_t i = 0; i < draws; ++i) {
+    dropped += keep[i] == 0;
+    wrong +=
+        keep[i] != ap_dropout_keeps(&expected, i / (QUERIES * KEYS), i / KEYS % QUERIES, i % KEYS);
+  }
+  const double deviation =
+      ((double)dropped - p * (double)draws) / sqrt(p * (1 - p) * (double)draws);
+  printf("  %.6f of %lld are dropped, %.2f standard deviations from %.6f\n",
+         (double)dropped / (double)draws, (long long)draws, deviation, p);
+  if (wrong != 0)
+    failed(row, "%lld decisions are not the host's", (long long)wrong);
+  if (!(fabs(deviation) <= 4.0))
+    failed(row, "the share that is dropped is %.2f standard deviations off", deviation);
+  for (int head = 1; head < HEADS; ++head) { /* correlation with the head before */
+    const uint8_t *x = keep + (int64_t)(head - 1) * QUERIES * KEYS, *y = x + QUERIES * KEYS;
+    double sum = 0.0;
+    for (int64_t i = 0; i < QUERIES * KEYS; ++i)
+      sum += ((x[i] == 0) - p) * ((y[i] == 0) - p);
+    const double z = sum / (p * (1 - p)) / sqrt((double)QUERIES * KEYS);
+    if (!(fabs(z) <= 4.5)) /* of seven pairs */
+      failed(row, "heads %d and %d: a correlation of %.2f standard deviations", head - 1, head, z);
+  }
+  free(keep);
 }
 
 /* ---- Past 2^31 elements ---------------------------------------------------------------------- */
@@ -902,15 +1405,75 @@ static void run_large(const gpu_case *c, stem_row *row) {
 static void test_large_tensors(void) {
   static const gpu_case cases[] = {
       /* the offset of a batch passes 2^31 */
-      {{128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST}, 530, 8, 4, 1024, 1024, BSHD, 1, 1, 0.0f},
-      {{64, 64, ATTNPRESS_FP16, ATTNPRESS_FULL, BEST}, 1060, 32, 1, 1024, 512, BHSD, 1, 1, 0.0f},
+      {{128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST, 0},
+       530,
+       8,
+       4,
+       1024,
+       1024,
+       BSHD,
+       1,
+       1,
+       0.0f,
+       UNMODIFIED},
+      {{64, 64, ATTNPRESS_FP16, ATTNPRESS_FULL, BEST, 0},
+       1060,
+       32,
+       1,
+       1024,
+       512,
+       BHSD,
+       1,
+       1,
+       0.0f,
+       UNMODIFIED},
       /* that of a key */
-      {{128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, BEST}, 1, 8, 4, 128, 2100000, BSHD, 1, 1, 0.0f},
-      {{128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST}, 1, 8, 8, 1, 2100000, BSHD, 1, 0, 0.0f},
-      {{96, 96, ATTNPRESS_BF16, ATTNPRESS_FULL, BEST}, 1, 8, 1, 64, 2900000, BSHD, 1, 3, 0.0f},
+      {{128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, BEST, 0},
+       1,
+       8,
+       4,
+       128,
+       2100000,
+       BSHD,
+       1,
+       1,
+       0.0f,
+       UNMODIFIED},
+      {{128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST, 0},
+       1,
+       8,
+       8,
+       1,
+       2100000,
+       BSHD,
+       1,
+       0,
+       0.0f,
+       UNMODIFIED},
+      {{96, 96, ATTNPRESS_BF16, ATTNPRESS_FULL, BEST, 0},
+       1,
+       8,
+       1,
+       64,
+       2900000,
+       BSHD,
+       1,
+       3,
+       0.0f,
+       UNMODIFIED},
       /* that of a query */
-      {{128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, BEST}, 1, 2, 8, 1060000, 64, BSHD, 1, 1, 0.0f},
-      {{256, 256, ATTNPRESS_BF16, ATTNPRESS_FULL, BEST},
+      {{128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, BEST, 0},
+       1,
+       2,
+       8,
+       1060000,
+       64,
+       BSHD,
+       1,
+       1,
+       0.0f,
+       UNMODIFIED},
+      {{256, 256, ATTNPRESS_BF16, ATTNPRESS_FULL, BEST, 0},
        1,
        8,
        1,
@@ -919,10 +1482,41 @@ static void test_large_tensors(void) {
        BHSD_GAPS,
        1,
        1,
-       0.0f},
-      {{192, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST}, 3, 16, 1, 360000, 77, BSHD, 1, 1, 0.0f},
+       0.0f,
+       UNMODIFIED},
+      {{192, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST, 0},
+       3,
+       16,
+       1,
+       360000,
+       77,
+       BSHD,
+       1,
+       1,
+       0.0f,
+       UNMODIFIED},
       /* and that of a split's partial output */
-      {{64, 64, ATTNPRESS_BF16, ATTNPRESS_FULL, BEST}, 4, 4, 4, 40000, 600, BSHD, 1, 17, 0.0f},
+      {{64, 64, ATTNPRESS_BF16, ATTNPRESS_FULL, BEST, 0},
+       4,
+       4,
+       4,
+       40000,
+       600,
+       BSHD,
+       1,
+       17,
+       0.0f,
+       UNMODIFIED},
+      /* that of a bias */
+      {.c = {64, 64, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST, 0},
+       .batch = 1,
+       .heads_kv = 2,
+       .group = 1,
+       .seqlen_q = 40000,
+       .seqlen_k = 40000,
+       .with_lse = 1,
+       .num_splits = 1,
+       .m = {.bias = ATTNPRESS_BF16}},
   };
   for_each_dispatch(cases, sizeof cases / sizeof *cases, run_large);
   free_buffers();
@@ -931,17 +1525,127 @@ static void test_large_tensors(void) {
 /* ---- The same bits every time ---------------------------------------------------------------- */
 
 static const gpu_case steady_cases[] = {
-    {{64, 64, ATTNPRESS_FP16, ATTNPRESS_CAUSAL, BEST}, 4, 4, 2, 1024, 1024, BSHD, 1, 1, 0.0f},
-    {{128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, BEST}, 4, 8, 1, 1000, 1111, BHSD, 1, 1, 0.0f},
-    {{128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST}, 60, 6, 1, 239, 512, BSHD, 1, 1, 0.0f},
-    {{256, 256, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST}, 2, 8, 1, 777, 777, BSHD_GAPS, 1, 1, 0.0f},
-    {{192, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST}, 2, 8, 1, 513, 700, BSHD, 1, 1, 0.0f},
-    {{96, 96, ATTNPRESS_FP16, ATTNPRESS_FULL, BEST}, 2, 2, 7, 3, 799, BSHD, 1, 3, 0.0f},
-    {{64, 64, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST}, 2, 2, 1, 130, 150, BSHD, 1, 1, 0.0f},
-    {{128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, BEST}, 1, 8, 4, 1, 131072, BSHD, 1, 0, 0.0f},
-    {{64, 64, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST}, 2, 2, 4, 16, 20000, BHSD, 1, 17, 0.0f},
-    {{512, 512, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST}, 1, 4, 1, 500, 600, BSHD, 1, 1, 0.0f},
-    {{320, 320, ATTNPRESS_FP16, ATTNPRESS_FULL, BEST}, 1, 4, 1, 500, 600, BSHD, 1, 3, 0.0f},
+    {{64, 64, ATTNPRESS_FP16, ATTNPRESS_CAUSAL, BEST, 0},
+     4,
+     4,
+     2,
+     1024,
+     1024,
+     BSHD,
+     1,
+     1,
+     0.0f,
+     UNMODIFIED},
+    {{128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, BEST, 0},
+     4,
+     8,
+     1,
+     1000,
+     1111,
+     BHSD,
+     1,
+     1,
+     0.0f,
+     UNMODIFIED},
+    {{128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST, 0},
+     60,
+     6,
+     1,
+     239,
+     512,
+     BSHD,
+     1,
+     1,
+     0.0f,
+     UNMODIFIED},
+    {{256, 256, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST, 0},
+     2,
+     8,
+     1,
+     777,
+     777,
+     BSHD_GAPS,
+     1,
+     1,
+     0.0f,
+     UNMODIFIED},
+    {{192, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST, 0},
+     2,
+     8,
+     1,
+     513,
+     700,
+     BSHD,
+     1,
+     1,
+     0.0f,
+     UNMODIFIED},
+    {{96, 96, ATTNPRESS_FP16, ATTNPRESS_FULL, BEST, 0},
+     2,
+     2,
+     7,
+     3,
+     799,
+     BSHD,
+     1,
+     3,
+     0.0f,
+     UNMODIFIED},
+    {{64, 64, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST, 0},
+     2,
+     2,
+     1,
+     130,
+     150,
+     BSHD,
+     1,
+     1,
+     0.0f,
+     UNMODIFIED},
+    {{128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, BEST, 0},
+     1,
+     8,
+     4,
+     1,
+     131072,
+     BSHD,
+     1,
+     0,
+     0.0f,
+     UNMODIFIED},
+    {{64, 64, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST, 0},
+     2,
+     2,
+     4,
+     16,
+     20000,
+     BHSD,
+     1,
+     17,
+     0.0f,
+     UNMODIFIED},
+    {{512, 512, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, BEST, 0},
+     1,
+     4,
+     1,
+     500,
+     600,
+     BSHD,
+     1,
+     1,
+     0.0f,
+     UNMODIFIED},
+    {{320, 320, ATTNPRESS_FP16, ATTNPRESS_FULL, BEST, 0},
+     1,
+     4,
+     1,
+     500,
+     600,
+     BSHD,
+     1,
+     3,
+     0.0f,
+     UNMODIFIED},
 };
 
 static void for_each_steady_case(void (*act)(const gpu_case *c, stem_row *row)) {
@@ -1119,10 +1823,10 @@ static int compare_rows(const void *a, const void *b) {
 
 static void print_summary(void) {
   qsort(summary.rows, (size_t)summary.count, sizeof *summary.rows, compare_rows);
-  printf("\n%-56s %6s %6s %12s %10s\n", "kernel", "calls", "failed", "error/bound", "lse error");
+  printf("\n%-72s %6s %6s %12s %10s\n", "kernel", "calls", "failed", "error/bound", "lse error");
   for (int i = 0; i < summary.count; ++i) {
     const stem_row *r = &summary.rows[i];
-    printf("%-56s %6ld %6ld %12.3f %10.1e\n", r->stem, r->calls, r->failures, r->ratio, r->lse);
+    printf("%-72s %6ld %6ld %12.3f %10.1e\n", r->stem, r->calls, r->failures, r->ratio, r->lse);
   }
 }
 
@@ -1149,8 +1853,9 @@ static int check_reference_compiles(void) {
 }
 
 static int usage(FILE *to, int status) {
-  fputs("usage: test_gpu_forward [--quick] [--only GLOB] [--list] [--seed N]\n"
+  fputs("usage: test_gpu_forward [--quick] [--scores] [--only GLOB] [--list] [--seed N]\n"
         "  --quick      small lengths only, for compute-sanitizer\n"
+        "  --scores     what is done to scores, and nothing else\n"
         "  --only GLOB  only calls whose kernel's name matches, such as '*_hdim128_*'\n"
         "  --list       counts the calls of the table by kernel, and makes none\n"
         "  --seed N     of the random inputs (default 1)\n",
@@ -1164,6 +1869,8 @@ int main(int argc, char **argv) {
   for (int i = 1; i < argc; ++i) {
     if (strcmp(argv[i], "--quick") == 0)
       g.quick = 1;
+    else if (strcmp(argv[i], "--scores") == 0)
+      g.scores_only = 1;
     else if (strcmp(argv[i], "--list") == 0)
       g.list = 1;
     else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
@@ -1186,27 +1893,39 @@ int main(int argc, char **argv) {
   snprintf(g.current, sizeof g.current, "set-up");
   CUDA(stream_create(&g.stream, CU_STREAM_NON_BLOCKING));
   need(RESULTS, 8 * RESULT_WORDS);
-  load_reference();
+  if (!g.list)
+    load_reference();
   for (int dispatch = BEST; dispatch < DISPATCHES; ++dispatch)
     g.handles[dispatch] = make_handle(dispatch);
-  collect_configs();
-  timed("compile what is not linked in", prepare_all);
-  timed("shapes", test_table);
+  if (!g.scores_only) {
+    collect_configs();
+    timed("compile what is not linked in", prepare_all);
+    timed("shapes", test_table);
+  }
+  if (!g.quick) {
+    timed("compile what is done to scores", prepare_scores);
+    timed("what is done to scores", test_scores);
+  }
+  if (!g.list) {
+    timed("dropout's decisions", test_decisions);
+    timed("dropout's mask", test_dropout_mask);
+  }
   if (!g.quick && !g.list)
     timed("tensors past 2^31 elements", test_large_tensors);
-  if (!g.list) {
+  if (!g.list && !g.scores_only) {
     timed("the same bits every time", test_same_bits);
     timed("CUDA graphs", test_capture);
     timed("threads", test_threads);
   }
-  if (!g.quick && !g.only)
+  if (!g.quick && !g.only && !g.scores_only)
     timed("the whole default set ran", check_coverage);
   print_summary();
   printf("%ld calls of the table, %ld failures, %.1f s\n", g.calls, g.failures, seconds() - start);
   for (int dispatch = BEST; dispatch < DISPATCHES; ++dispatch)
     attnpress_destroy(g.handles[dispatch]);
   free_buffers();
-  CUDA(module_unload(g.module));
+  if (g.module)
+    CUDA(module_unload(g.module));
   CUDA(stream_destroy(g.stream));
   cuda_device_close(&g.d);
   return g.failures || g.calls == 0;

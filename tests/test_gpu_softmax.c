@@ -115,10 +115,12 @@ static void check_result(const call *k, const char *what) {
 /* ---- Numbers --------------------------------------------------------------------------------- */
 
 static void test_table(void) {
-  static const int64_t columns[] = {1,    3,    17,    32,    33,    64,    65,    96,    100,
-                                    128,  129,  192,   257,   384,   512,   700,   768,   1000,
-                                    1024, 1025, 1536,  2048,  3000,  3072,  4096,  5000,  6144,
-                                    8192, 9000, 12288, 16384, 20000, 24576, 32768, 40001, 1 << 20};
+  /* Some that fill a kernel's vectors, some with all the edges beside them. */
+  static const int64_t columns[] = {
+      1,     3,     17,    32,    33,    39,    40,    64,    65,     67,   71,    96,
+      100,   128,   129,   192,   257,   384,   512,   700,   768,    1000, 1024,  1025,
+      1031,  1536,  2048,  3000,  3072,  4096,  5000,  6144,  8192,   9000, 12288, 16384,
+      16387, 20000, 24576, 24583, 32768, 32771, 32775, 40001, 1 << 20};
   for (size_t n = 0; n < sizeof columns / sizeof *columns; ++n)
     for (int dtype = ATTNPRESS_FP16; dtype <= ATTNPRESS_FP32; ++dtype)
       for (int backward = 0; backward < 2; ++backward)

@@ -55,12 +55,44 @@ if command -v pkg-config >/dev/null; then
     $(pkg-config --cflags --libs attnpress) -lm
   run "pkg-config, shared" "$folder/shared"
   # shellcheck disable=SC2046,SC2086
-  $cc $flags -o "$folder/static" "$here/install/consumer.c" $(pkg-config --cflags attnpress) \
-    "$libdir/libattnpress.a" $(pkg-config --libs --static attnpress | sed 's/-lattnpress//')
-  run "pkg-config, static" "$folder/static"
+  $cc $flags -o "$folder/static" "$here/install/consumer.c" \
+    $(pkg-config --cflags --libs attnpress-static)
+  readelf -d "$folder/static" | grep -q libattnpress && fail "attnpress-static links the shared library"
+  "$folder/static" || fail "pkg-config, static: the program failed"
+  echo "ok: pkg-config, static"
 else
   echo "left out: pkg-config is not installed"
 fi
+
+# ---- Examples ------------------------------------------------------------------------------------
+says_value() { # NAME PROGRAM: the first row of the result is the first value
+  out=$(LD_LIBRARY_PATH=$libdir "$2") || fail "$1: the program failed"
+  case $out in "out[0] = "*"that key's value: "*) ;; *) fail "$1 printed: $out" ;; esac
+  a=${out#out\[0\] = } && a=${a%%;*}
+  [ "$a" = "${out##*value: }" ] || fail "$1 printed: $out"
+  echo "ok: $1"
+}
+
+quietly cmake -S "$here/../examples" -B "$folder/examples" -G Ninja -DCMAKE_PREFIX_PATH="$prefix"
+quietly cmake --build "$folder/examples"
+says_value "examples, CMake" "$folder/examples/forward_cpu"
+if command -v pkg-config >/dev/null && command -v make >/dev/null; then
+  mkdir "$folder/made"
+  quietly make -C "$here/../examples" PKG_CONFIG_PATH="$libdir/pkgconfig" OUT="$folder/made"
+  says_value "examples, pkg-config" "$folder/made/forward_shared"
+  says_value "examples, pkg-config, static" "$folder/made/forward_static"
+fi
+if command -v rustc >/dev/null; then
+  quietly rustc -D warnings -o "$folder/rust" "$here/../examples/forward.rs" -L "$libdir"
+  says_value "examples, Rust" "$folder/rust"
+else
+  echo "left out: rustc is not installed"
+fi
+
+# ---- Notices -------------------------------------------------------------------------------------
+for notice in LICENSE NOTICE; do
+  [ -n "$(find "$prefix/share" -name $notice)" ] || fail "$notice is not installed"
+done
 
 # ---- The installed tool --------------------------------------------------------------------------
 "$prefix/bin/attnpress" --help >/dev/null || fail "the installed tool"

@@ -28,7 +28,7 @@ LAYERS = [
     ["cpu"],
     ["call", "press/compile"],
     [path.parent.name for path in sorted((ROOT / "generator").glob("*/family.toml"))],
-    ["handle"],
+    ["handle", "environment"],
 ]
 
 # What is still to be turned round: (who, whom). An arrow that is gone must leave this list.

@@ -39,35 +39,68 @@ needs_gpu = pytest.mark.skipif(
 # ---- The reference -------------------------------------------------------------------------------
 
 
-def attention(q, k, v, scale, causal, rounded=None):
+def attention(
+    q,
+    k,
+    v,
+    scale,
+    causal,
+    rounded=None,
+    *,
+    seen=None,
+    softcap=0.0,
+    bias=None,
+    slopes=None,
+    sinks=None,
+    keep=None,
+    dropout_p=0.0,
+):
     """out and lse of (batch, seqlen, heads, dim) arrays, in float64; with `rounded`, a function
     that rounds to the tensors' dtype, the plain algorithm in float32 that rounds scores, P and
-    output (the design's `low`)."""
+    output (the design's `low`). seen: (seqlen_q, seqlen_k), instead of the causal mask."""
     kind = np.float64 if rounded is None else np.float32
     rounded = rounded or (lambda x: x)
     group = q.shape[2] // k.shape[2]
     q, k, v = (np.swapaxes(x.astype(kind), 1, 2) for x in (q, k, v))
     k, v = (np.repeat(x, group, axis=1) for x in (k, v))
     scores = rounded(kind(scale) * (q @ np.swapaxes(k, 2, 3)))
-    if causal:
-        rows, keys = scores.shape[2:]
-        hidden = np.arange(keys)[None, :] > np.arange(rows)[:, None] + keys - rows
-        scores = np.where(hidden, -np.inf, scores)
+    rows, keys = scores.shape[2:]
+    distance = np.arange(rows)[:, None] + keys - rows - np.arange(keys)[None, :]
+    if softcap:
+        scores = rounded(kind(softcap) * np.tanh(scores / kind(softcap)))
+    if bias is not None:
+        scores = rounded(scores + bias.astype(kind))
+    if slopes is not None:
+        slopes = np.atleast_2d(slopes)[:, :, None, None].astype(kind)
+        scores = rounded(scores - slopes * np.abs(distance).astype(kind))
+    if seen is None and causal:
+        seen = distance >= 0
+    if seen is not None:
+        scores = np.where(seen, scores, -np.inf)
     peak = np.max(scores, axis=3, keepdims=True, initial=-np.inf)
+    if sinks is not None:
+        sinks = sinks.astype(kind)[None, :, None, None]
+        peak = np.maximum(peak, sinks)
     peak = np.where(np.isfinite(peak), peak, 0)
     weights = np.exp(scores - peak)
     total = weights.sum(axis=3, keepdims=True)
+    if sinks is not None:
+        total = total + np.exp(sinks - peak)
     with np.errstate(divide="ignore"):
         lse = (np.log(total) + peak)[..., 0]
     p = rounded(weights / np.where(total == 0, 1, total))
+    if keep is not None:
+        p = np.where(keep, p / kind(1 - dropout_p), 0)
     return rounded(np.swapaxes(p @ v, 1, 2)), lse
 
 
-def check(out, lse, q, k, v, causal, scale=None):
+def check(out, lse, q, k, v, causal, scale=None, **features):
     """The design's criterion: at most twice the error of `low`, and lse within 1e-5."""
     scale = q.shape[3] ** -0.5 if scale is None else scale
-    ref, ref_lse = attention(q, k, v, scale, causal)
-    low, _ = attention(q, k, v, scale, causal, lambda x: x.astype(q.dtype).astype(np.float32))
+    ref, ref_lse = attention(q, k, v, scale, causal, **features)
+    low, _ = attention(
+        q, k, v, scale, causal, lambda x: x.astype(q.dtype).astype(np.float32), **features
+    )
     assert out.dtype == q.dtype and out.shape == ref.shape
     assert not np.isnan(out.astype(np.float64)).any()
     if out.size:
@@ -304,34 +337,311 @@ def test_fork():
     np.testing.assert_array_equal(attnpress.flash_attn_func(q, k, v), expected)
 
 
+# ---- What is done to scores ----------------------------------------------------------------------
+
+
+def window_seen(seqlen_q, seqlen_k, left, right, chunk=0, top_left=False):
+    """(seqlen_q, seqlen_k): which keys a query sees."""
+    center = np.arange(seqlen_q)[:, None] + (0 if top_left else seqlen_k - seqlen_q)
+    keys = np.arange(seqlen_k)[None, :]
+    seen = np.ones((seqlen_q, seqlen_k), bool)
+    if left >= 0:
+        seen &= keys >= center - left
+    if right >= 0:
+        seen &= keys <= center + right
+    if chunk:
+        seen &= keys // chunk == center // chunk
+    return seen
+
+
+def feature_inputs(dtype=np.float32):
+    q, k, v = random_inputs(dtype, 2, 61, 83, 4, 2, 40)
+    draw = np.random.default_rng(7)
+    return q, k, v, draw
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("window", [(10, 0), (0, 0), (5, 9), (-1, 3), (20, -1), [7, 2], (500, 500)])
+def test_window_size(window, causal):
+    q, k, v, _ = feature_inputs(np.float16)
+    out, lse, _ = attnpress.flash_attn_func(
+        q, k, v, causal=causal, window_size=window, return_attn_probs=True
+    )
+    seen = window_seen(61, 83, window[0], 0 if causal else window[1])
+    check(out, lse, q, k, v, False, seen=seen)
+
+
+@pytest.mark.parametrize(
+    "request_, window",
+    [
+        ({"chunk": 16}, (-1, -1, 16)),
+        ({"chunk": 30, "causal": True}, (-1, 0, 30)),
+        ({"causal": True, "top_left": True}, (-1, 0, 0, True)),
+        ({"window_size": (9, 4), "top_left": True, "chunk": 25}, (9, 4, 25, True)),
+    ],
+)
+def test_forward_by_the_library_s_names(request_, window):
+    q, k, v, _ = feature_inputs()
+    out, lse = attnpress.forward(q, k, v, **request_)
+    check(out, lse, q, k, v, False, seen=window_seen(61, 83, *window))
+
+
+def test_forward_without_features():
+    q, k, v, _ = feature_inputs()
+    out, lse = attnpress.forward(q, k, v, causal=True, softmax_scale=0.2)
+    check(out, lse, q, k, v, True, 0.2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_softcap(dtype):
+    q, k, v, _ = feature_inputs(dtype_of(dtype))
+    out, lse, _ = attnpress.flash_attn_func(q, k, v, softcap=1.5, return_attn_probs=True)
+    check(out, lse, q, k, v, False, softcap=1.5)
+
+
+@pytest.mark.parametrize("form", ["heads", "batch", "every third", "backwards", "one for all"])
+def test_alibi_slopes(form):
+    q, k, v, draw = feature_inputs()
+    slopes = draw.random((2, 4) if form == "batch" else 4, dtype=np.float32)
+    given = slopes
+    if form == "every third":
+        given = np.repeat(slopes, 3)[::3]
+    elif form == "backwards":
+        given = np.ascontiguousarray(slopes[::-1])[::-1]
+    elif form == "one for all":
+        given = slopes = np.broadcast_to(slopes[:1], 4)
+    out, lse, _ = attnpress.flash_attn_func(
+        q, k, v, causal=True, alibi_slopes=given, return_attn_probs=True
+    )
+    check(out, lse, q, k, v, True, slopes=slopes)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "shape",
+    [(2, 4, 61, 83), (1, 4, 61, 83), (2, 1, 61, 83), (2, 1, 1, 83), (4, 61, 1), (83,), (61, 83)],
+)
+def test_bias(shape, dtype):
+    q, k, v, draw = feature_inputs(np.float16)
+    bias = draw.standard_normal(shape).astype(dtype_of(dtype))
+    out, lse, _ = attnpress.flash_attn_func(q, k, v, bias=bias, return_attn_probs=True)
+    check(out, lse, q, k, v, False, bias=bias.astype(np.float32))
+
+
+def test_bias_layouts_and_masked_rows():
+    q, k, v, draw = feature_inputs()
+    bias = draw.standard_normal((2, 4, 61, 83)).astype(np.float32)
+    bias[draw.random(bias.shape) < 0.2] = -np.inf
+    bias[1, 2, 30] = -np.inf
+    expected, lse = attnpress.forward(q, k, v, bias=bias)
+    check(expected, lse, q, k, v, False, bias=bias)
+    assert (expected[1, 30, 2] == 0).all() and lse[1, 2, 30] == -np.inf
+    wide = np.full((2, 4, 61, 166), np.nan, np.float32)
+    wide[..., ::2] = bias
+    given = {
+        "transposed": np.ascontiguousarray(bias.T).T,
+        "every other": wide[..., ::2],
+        "backwards": np.ascontiguousarray(bias[:, :, ::-1])[:, :, ::-1],
+    }
+    for name, one in given.items():
+        out, _ = attnpress.forward(q, k, v, bias=one)
+        np.testing.assert_array_equal(out, expected, err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["sinks", "s_aux"])
+def test_sinks(name, dtype):
+    q, k, v, draw = feature_inputs(np.float16)
+    sinks = (2 * draw.standard_normal(4)).astype(dtype_of(dtype))
+    sinks[1] = -np.inf
+    out, lse, _ = attnpress.flash_attn_func(
+        q, k, v, window_size=(3, 0), return_attn_probs=True, **{name: sinks}
+    )
+    seen = window_seen(61, 83, 3, 0)
+    check(out, lse, q, k, v, False, seen=seen, sinks=sinks.astype(np.float32))
+    _, lse = attnpress.forward(q, k[:, :0], v[:, :0], sinks=sinks)
+    np.testing.assert_array_equal(
+        lse, np.broadcast_to(sinks.astype(np.float32)[None, :, None], lse.shape)
+    )
+
+
+def test_dropout():
+    q, k, v, _ = feature_inputs()
+    out, lse, dmask = attnpress.flash_attn_func(
+        q, k, v, 0.3, causal=True, return_attn_probs=True, seed=(5, 6)
+    )
+    assert dmask.shape == (2, 4, 61, 83) and dmask.dtype == q.dtype
+    keep = attnpress.dropout_mask(q, k, 0.3, (5, 6))
+    assert keep.dtype == bool and abs((~keep).mean() - 0.3) < 0.02
+    np.testing.assert_array_equal(np.signbit(dmask), ~keep)
+    check(out, lse, q, k, v, True, keep=keep, dropout_p=0.3)
+    for seed in ((5, 6), [5, 6], np.array([5, 6]), np.array([5, 6], np.uint64)):
+        again = attnpress.flash_attn_func(q, k, v, 0.3, causal=True, seed=seed)
+        np.testing.assert_array_equal(again, out)
+    other = attnpress.flash_attn_func(q, k, v, 0.3, causal=True, seed=5)
+    assert not np.array_equal(other, out)
+    np.testing.assert_array_equal(
+        attnpress.dropout_mask(q, k, 0.3, -1), attnpress.dropout_mask(q, k, 0.3, (1 << 64) - 1)
+    )
+
+
+def test_dropout_draws_by_the_global_generator():
+    q, k, v, _ = feature_inputs()
+    np.random.seed(3)
+    first, second = (attnpress.flash_attn_func(q, k, v, 0.3) for _ in range(2))
+    assert not np.array_equal(first, second)
+    np.random.seed(3)
+    odd = np.pad(q, ((0, 0), (0, 0), (0, 0), (0, 3)))[..., :40]  # copied first: draws once as well
+    np.testing.assert_array_equal(attnpress.flash_attn_func(odd, k, v, 0.3), first)
+    np.testing.assert_array_equal(attnpress.flash_attn_func(q, k, v, 0.3), second)
+
+
+def test_features_together():
+    q, k, v, draw = feature_inputs(np.float16)
+    slopes = draw.random(4, dtype=np.float32)
+    bias = draw.standard_normal((1, 4, 61, 83)).astype(np.float16)
+    sinks = draw.standard_normal(4).astype(np.float32)
+    out, lse, dmask = attnpress.flash_attn_func(
+        q,
+        k,
+        v,
+        0.2,
+        0.3,
+        True,
+        (30, 30),
+        4.0,
+        slopes,
+        return_attn_probs=True,
+        bias=bias,
+        sinks=sinks,
+    )
+    features = {
+        "seen": window_seen(61, 83, 30, 0),
+        "softcap": 4.0,
+        "slopes": slopes,
+        "bias": bias.astype(np.float32),
+        "sinks": sinks,
+    }
+    keep = ~np.signbit(dmask)
+    check(out, lse, q, k, v, True, 0.3, **features, keep=keep, dropout_p=0.2)
+    unit = np.broadcast_to(np.eye(83)[None, :, None, :], (2, 83, 2, 83))  # out is P
+    p, _ = attention(q, k, unit, 0.3, True, **features)
+    np.testing.assert_allclose(np.abs(dmask), np.swapaxes(p, 1, 2), atol=1e-3)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_probabilities_of_rows_without_keys(causal):
+    q, k, v = random_inputs(np.float32, 1, 40, 30, 2, 1, 64)
+    _, lse, dmask = attnpress.flash_attn_func(
+        q, k, v, 0.1, causal=causal, window_size=(20, 5), return_attn_probs=True
+    )
+    empty = np.isneginf(lse)
+    assert empty.any() and (dmask[empty] == 0).all()
+    np.testing.assert_allclose(np.abs(dmask).sum(axis=3)[~empty], 1, rtol=1e-5)
+
+
+def test_plans_follow_the_features():
+    """Calls of one signature with other windows, biases and probabilities, one after another."""
+    q, k, v, draw = feature_inputs()
+    for left in (3, 7, 3):
+        out, lse = attnpress.forward(q, k, v, window_size=(left, 0))
+        check(out, lse, q, k, v, False, seen=window_seen(61, 83, left, 0))
+        bias = draw.standard_normal((61, 83)).astype(np.float32)
+        out, lse = attnpress.forward(q, k, v, bias=bias)
+        check(out, lse, q, k, v, False, bias=bias)
+        keep = attnpress.dropout_mask(q, k, left / 10, 9)
+        out, lse = attnpress.forward(q, k, v, dropout_p=left / 10, seed=9)
+        check(out, lse, q, k, v, False, keep=keep, dropout_p=left / 10)
+        out, lse = attnpress.forward(q, k, v)
+        check(out, lse, q, k, v, False)
+
+
+def test_describe_and_prepare_features():
+    q, k, v, draw = feature_inputs(np.float16)
+    bias = draw.standard_normal((4, 61, 83)).astype(np.float16)
+    features = {
+        "window_size": (3, 3),
+        "softcap": 2.0,
+        "alibi_slopes": np.ones(4, np.float32),
+        "bias": bias,
+        "dropout_p": 0.1,
+        "s_aux": np.ones(4, np.float16),
+        "chunk": 64,
+    }
+    assert "window" in attnpress.describe(q, k, v, **features).stem
+    attnpress.prepare(q, k, v, causal=True, **features)
+    with pytest.raises(TypeError, match="windows is not an argument; window_size"):
+        attnpress.describe(q, k, v, windows=(1, 1))
+
+
+def bad_features():
+    ones = np.ones(4, np.float32)
+    yield {"window_size": (-2, 0)}, ValueError, r"window_size is -2.*0 keys or more, or -1"
+    yield {"window_size": (1.5, 0)}, ValueError, r"window_size is 1.5"
+    yield {"window_size": (1, 2, 3)}, ValueError, r"window_size is \(1, 2, 3\); two"
+    yield {"window_size": 5}, TypeError, r"window_size is 5; it must be a pair"
+    yield {"softcap": -1.0}, ValueError, r"softcap is -1.0; it must be positive"
+    yield {"softcap": float("nan")}, ValueError, r"softcap is nan"
+    yield {"softcap": 1e-60}, ValueError, r"softcap is 1e-60; it is 0 in single"
+    yield {"dropout_p": 1.0}, ValueError, r"dropout_p is 1.0; it must be 0 to less than 1"
+    yield {"dropout_p": -0.1}, ValueError, r"dropout_p is -0.1"
+    yield {"dropout_p": 0.99999999999}, ValueError, r"it is 1 in single precision"
+    yield {"dropout_p": 0.1, "seed": "x"}, ValueError, r"seed is 'x'; it must be an int, two"
+    yield {"dropout_p": 0.1, "seed": (1, 2, 3)}, ValueError, r"seed is \(1, 2, 3\)"
+    yield {"dropout_p": 0.1, "seed": np.zeros(3, np.int64)}, ValueError, r"seed is"
+    yield {"alibi_slopes": [1.0]}, TypeError, r"alibi_slopes is list"
+    yield {"alibi_slopes": ones[:3]}, ValueError, r"alibi_slopes has shape \(3,\).*\(4,\).*\(2, 4\)"
+    yield {"alibi_slopes": ones.astype(np.float16)}, ValueError, r"alibi_slopes must be float32"
+    yield {"alibi_slopes": ones.astype(np.float64)}, ValueError, r"alibi_slopes is float64"
+    yield {"bias": np.zeros((3, 4, 61, 83), np.float32)}, ValueError, r"bias has shape \(3, 4, 61"
+    yield {"bias": np.zeros((1, 1, 2, 4, 61, 83), np.float32)}, ValueError, r"bias has shape"
+    yield {"bias": np.zeros((61, 83), bool)}, ValueError, r"bias is bool"
+    yield {"bias": np.zeros((61, 83), ">f4")}, ValueError, r"bias is >f4"
+    yield {"sinks": ones[:2]}, ValueError, r"sinks has shape \(2,\); it must be \(heads,\), \(4,\)"
+    yield {"sinks": ones, "s_aux": ones}, ValueError, r"two names of one argument"
+    yield {"sinks": np.ma.masked_array(ones)}, TypeError, r"sinks is MaskedArray"
+
+
+@pytest.mark.parametrize("features, error, text", list(bad_features()))
+def test_bad_features(features, error, text):
+    q, k, v, _ = feature_inputs()
+    with pytest.raises(error, match=text):
+        attnpress.flash_attn_func(q, k, v, **features)
+
+
+def test_bad_masks():
+    q, k, v, _ = feature_inputs()
+    with pytest.raises(ValueError, match="seed is None"):
+        attnpress.dropout_mask(q, k, 0.1, None)
+    with pytest.raises(ValueError, match="dropout_p is 0"):
+        attnpress.dropout_mask(q, k, 0, 1)
+    with pytest.raises(ValueError, match="chunk is -1; it must be the keys of a chunk"):
+        attnpress.forward(q, k, v, chunk=-1)
+    with pytest.raises(TypeError, match="list"):
+        attnpress.flash_attn_func(q, k.tolist(), v, softcap=1.0)
+
+
 # ---- Signature and errors ------------------------------------------------------------------------
 
 
 def test_signature():
     """flash-attn 2's full positional signature, names, order and defaults."""
-    assert str(inspect.signature(attnpress.flash_attn_func)) == (
+    signature = inspect.signature(attnpress.flash_attn_func)
+    names = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    assert str(inspect.Signature(names)) == (
         "(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1),"
-        " softcap=0.0, alibi_slopes=None, deterministic=False, return_attn_probs=False)"
+        " softcap=0.0, alibi_slopes=None, deterministic=False, return_attn_probs=False,"
+        " *, s_aux=None, sinks=None, bias=None, score_mod=None, seed=None)"
     )
     q, k, v = random_inputs(np.float32, 1, 40, 40, 2, 2, 64)
     result = attnpress.flash_attn_func(q, k, v, 0.0, 0.2, True, (-1, -1), 0.0, None, True, True)
     check(result[0], result[1], q, k, v, True, 0.2)
 
 
-@pytest.mark.parametrize(
-    "name, value",
-    [
-        ("dropout_p", 0.1),
-        ("window_size", (16, 0)),
-        ("window_size", (-1, 5)),
-        ("softcap", 30.0),
-        ("alibi_slopes", [1.0]),
-    ],
-)
-def test_not_implemented_by_name(name, value):
+def test_not_implemented_by_name():
     q, k, v = random_inputs(np.float32, 1, 8, 8, 1, 1, 8)
-    with pytest.raises(NotImplementedError, match=name):
-        attnpress.flash_attn_func(q, k, v, **{name: value})
+    with pytest.raises(NotImplementedError, match="score_mod"):
+        attnpress.flash_attn_func(q, k, v, score_mod="score = 0;")
 
 
 def bad_calls():
@@ -474,9 +784,9 @@ def test_missing_library_says_what_to_do():
 @pytest.mark.parametrize(
     "source, words",
     [
-        ("int attnpress_version(void) { return 207; }", ["0.2.7", "attnpress_last_error", "0.2,"]),
-        ("int attnpress_version(void) { return 100; }", ["is version 0.1, and 0.2 is needed"]),
-        ("int something_else;", ["has no attnpress_version", "0.2 is needed"]),
+        ("int attnpress_version(void) { return 307; }", ["0.3.7", "attnpress_last_error", "0.3,"]),
+        ("int attnpress_version(void) { return 100; }", ["is version 0.1, and 0.3 is needed"]),
+        ("int something_else;", ["has no attnpress_version", "0.3 is needed"]),
     ],
 )
 def test_library_that_does_not_fit(tmp_path, source, words):
@@ -522,6 +832,12 @@ def test_structs_match_the_header(root, tmp_path):
         "attnpress_options": _library.Options,
         "attnpress_tensor": _library.Tensor,
         "attnpress_forward_args": _library.ForwardArgs,
+        "attnpress_window": _library.Window,
+        "attnpress_alibi": _library.Alibi,
+        "attnpress_bias": _library.Bias,
+        "attnpress_sinks": _library.Sinks,
+        "attnpress_dropout": _library.Dropout,
+        "attnpress_dropout_mask_args": _library.DropoutMaskArgs,
         "attnpress_info": _library.Info,
     }
     lines = ['#include "attnpress/attnpress.h"', "#include <stdio.h>", "int main(void) {"]
@@ -532,7 +848,7 @@ def test_structs_match_the_header(root, tmp_path):
         for field, _ in mirror._fields_:
             lines.append(f'printf("%zu\\n", offsetof({name}, {field}));')
             expected.append(getattr(mirror, field).offset)
-    names = "OK INVALID_ARGUMENT NOT_SUPPORTED NO_NVRTC CUDA CPU FP16 BF16 FP32 FULL CAUSAL"
+    names = "OK INVALID_ARGUMENT NOT_SUPPORTED NO_NVRTC CUDA CPU FP16 BF16 FP32 FULL CAUSAL WINDOW"
     for constant in names.split():
         lines.append(f'printf("%d\\n", (int)ATTNPRESS_{constant});')
         expected.append(getattr(_library, constant))
@@ -595,11 +911,10 @@ def test_torch_cpu(dtype):
 def test_torch_errors():
     q, k, v = torch_inputs(torch.float32, "cpu", 1, 16, 16, 2, 2, 64)
     q.requires_grad_()
-    with pytest.raises(NotImplementedError, match="requires grad"):
-        attnpress.flash_attn_func(q, k, v)
+    assert attnpress.flash_attn_func(q, k, v).requires_grad
     with torch.no_grad():
-        attnpress.flash_attn_func(q, k, v)
-    attnpress.flash_attn_func(q.detach(), k, v)
+        assert not attnpress.flash_attn_func(q, k, v).requires_grad
+    assert not attnpress.flash_attn_func(q.detach(), k, v).requires_grad
     q = q.detach()
     with pytest.raises(TypeError, match="ndarray"):
         attnpress.flash_attn_func(q, k.numpy(), v)
@@ -649,7 +964,119 @@ def test_torch_cpu_layouts():
     check_torch_layouts("cpu")
 
 
+def check_torch_features(device, dtype=None):
+    """Everything at once against float64, and each value by another type of tensor."""
+    dtype = dtype or torch.float16
+    q, k, v = torch_inputs(dtype, device, 2, 61, 83, 4, 2, 40)
+    draw = np.random.default_rng(7)
+    slopes = torch.from_numpy(draw.random((2, 4), dtype=np.float32)).to(device)
+    bias = torch.from_numpy(draw.standard_normal((4, 61, 83))).to(device, dtype)
+    sinks = torch.from_numpy(draw.standard_normal(4)).to(device, torch.bfloat16)
+    seed = torch.tensor([11, 12], device=device)
+    features = {"alibi_slopes": slopes, "bias": bias, "sinks": sinks}
+    out, lse, dmask = attnpress.flash_attn_func(
+        q, k, v, 0.2, 0.3, True, (30, 30), 4.0, return_attn_probs=True, seed=seed, **features
+    )
+    keep = attnpress.dropout_mask(q, k, 0.2, (11, 12))
+    assert torch.equal(torch.signbit(dmask), ~keep)
+    assert dmask.dtype == q.dtype and dmask.device == q.device
+    arrays = [x.float().cpu().numpy() for x in (q, k, v)]
+    known = {
+        "seen": window_seen(61, 83, 30, 0),
+        "softcap": 4.0,
+        "slopes": slopes.cpu().numpy(),
+        "bias": bias.float().cpu().numpy(),
+        "sinks": sinks.float().cpu().numpy(),
+        "keep": keep.cpu().numpy(),
+        "dropout_p": 0.2,
+    }
+    ref, ref_lse = attention(*arrays, 0.3, False, **known)
+    low, _ = attention(
+        *arrays,
+        0.3,
+        False,
+        lambda x: torch.from_numpy(np.asarray(x, np.float32)).to(dtype).float().numpy(),
+        **known,
+    )
+    got = out.float().cpu().numpy()
+    assert np.abs(got - ref).max() <= 3 * np.abs(low - ref).max() + 1e-5
+    assert np.abs(lse.cpu().numpy() - ref_lse).max() <= 2**-10 * np.abs(ref_lse).max()
+    again = attnpress.flash_attn_func(
+        q, k, v, 0.2, 0.3, True, (30, 30), 4.0, seed=(11, 12), **features
+    )
+    assert torch.equal(again, out)
+    torch.manual_seed(5)
+    first, second = (attnpress.flash_attn_func(q, k, v, 0.2) for _ in range(2))
+    torch.manual_seed(5)
+    assert torch.equal(attnpress.flash_attn_func(q, k, v, 0.2), first)
+    assert not torch.equal(first, second)
+    shared = slopes[:1, :1].expand(2, 4)  # strides 0, 0
+    for one, other in (
+        ({"alibi_slopes": shared}, {"alibi_slopes": shared.contiguous()}),
+        ({"bias": bias.transpose(1, 2).contiguous().transpose(1, 2)}, {"bias": bias}),
+        ({"bias": bias[:, :1]}, {"bias": bias[:, :1].expand(4, 61, 83).contiguous()}),
+        ({"sinks": sinks[:1].expand(4)}, {"sinks": sinks[:1].repeat(4)}),
+    ):
+        assert torch.equal(
+            attnpress.flash_attn_func(q, k, v, **one), attnpress.flash_attn_func(q, k, v, **other)
+        )
+
+
+@needs_torch
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_torch_cpu_features(dtype):
+    check_torch_features("cpu", getattr(torch, dtype))
+
+
+@needs_torch
+def test_torch_feature_errors():
+    q, k, v = torch_inputs(torch.float32, "cpu", 1, 16, 16, 2, 2, 64)
+    call = attnpress.flash_attn_func
+    with pytest.raises(TypeError, match="sinks is ndarray"):
+        call(q, k, v, sinks=np.ones(2, np.float32))
+    with pytest.raises(ValueError, match="bias is on meta and q on cpu"):
+        call(q, k, v, bias=torch.zeros(16, 16, device="meta"))
+    with pytest.raises(ValueError, match=r"bias is torch\.bool"):
+        call(q, k, v, bias=torch.zeros(16, 16, dtype=torch.bool))
+    with pytest.raises(NotImplementedError, match="requires grad"):
+        call(q, k, v, bias=torch.zeros(16, 16, requires_grad=True))
+    leaf = q.clone().requires_grad_()
+    with pytest.raises(NotImplementedError, match="calls with window_size, softcap, and an arg"):
+        call(leaf, k, v, window_size=(3, 0), softcap=2.0)
+    with pytest.raises(NotImplementedError, match="calls with chunk, top_left, and an arg"):
+        attnpress.forward(leaf, k, v, chunk=4, top_left=True)
+    with torch.no_grad():
+        assert not call(leaf, k, v, softcap=2.0).requires_grad
+    assert call(leaf, k, v, window_size=(-1, 0)).requires_grad  # the causal mask
+    assert attnpress.forward(leaf, k, v, causal=True)[0].requires_grad
+    with pytest.raises(ValueError, match="seed is"):
+        call(q, k, v, 0.5, seed=torch.zeros(2))
+    with pytest.raises(TypeError, match="ndarray"):
+        call(q, k.numpy(), v, softcap=1.0)
+
+
 # ---- PyTorch on a GPU ----------------------------------------------------------------------------
+
+
+@needs_gpu
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_torch_cuda_features(dtype):
+    check_torch_features("cuda", getattr(torch, dtype))
+
+
+@needs_gpu
+def test_torch_cuda_graph_draws_anew():
+    q, k, v = torch_inputs(torch.bfloat16, "cuda", 1, 200, 200, 4, 4, 64)
+    attnpress.prepare(q, k, v, dropout_p=0.3)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = attnpress.flash_attn_func(q, k, v, 0.3)
+    results = []
+    for _ in range(2):
+        graph.replay()
+        torch.cuda.synchronize()
+        results.append(out.clone())
+    assert not torch.equal(*results)
 
 
 @needs_gpu
@@ -684,8 +1111,6 @@ def test_torch_cuda_errors():
         attnpress.flash_attn_func(q, k.cpu(), v)
     with pytest.raises(attnpress.Error):
         attnpress.flash_attn_func(q.float(), k.float(), v.float())
-    with pytest.raises(NotImplementedError, match="requires grad"):
-        attnpress.flash_attn_func(q.requires_grad_(), k, v)
 
 
 @needs_gpu

@@ -64,7 +64,7 @@ def compile_c(source: str, folder: Path, root: Path, build_dir: Path, *flags: st
 
 
 def test_the_readme_has_its_examples():
-    assert len(blocks("c")) == 2 and len(blocks("python")) == 3
+    assert len(blocks("c")) == 2 and len(blocks("python")) >= 5
 
 
 def test_c_on_the_cpu(tmp_path, root, build_dir):
@@ -85,7 +85,7 @@ def test_c_on_the_gpu(tmp_path, root, build_dir):
     assert run([str(program)]) == "done\n"
 
 
-@pytest.mark.parametrize("index", [0, 1, 2])
+@pytest.mark.parametrize("index", range(len(blocks("python"))))
 def test_python(index, root, build_dir):
     example = blocks("python")[index]
     if "torch" in example:
@@ -98,7 +98,14 @@ def test_python(index, root, build_dir):
         "ATTNPRESS_LIBRARY": str(build_dir / "libattnpress.so"),
     }
     out = run([sys.executable, "-c", example], env=environment)
-    assert ("(1, 128, 8, 72) cpu", "[2, 1024, 16, 128]", "(100, 3000)")[index] in out
+    says = (
+        "(1, 128, 8, 72) cpu",
+        "[2, 1024, 16, 128]",
+        "(1, 128, 8, 64) (1, 128, 8, 64) (1, 128, 8, 64)",
+        "(1, 256, 8, 64) (1, 8, 256) (1, 8, 256, 256) cpu_fwd_hdim64_fp32_window",
+        "(100, 3000)",
+    )
+    assert out and (index >= len(says) or says[index] in out)
 
 
 def commands() -> list[str]:
@@ -117,10 +124,12 @@ def test_emulated_command(root, build_dir):
 
 
 def test_commands(tmp_path, root, build_dir):
-    """Softmax, and the section on a new head dim, line by line; build/ is wherever the build is,
-    and writes go to a folder of the test."""
+    """Scores, the other families, new head dims, warm images: line by line; build/ is wherever the
+    build is, and writes go to a folder of the test."""
     lines = [line for line in commands() if "emulated" not in line]
-    assert len(lines) == 5
+    families = [line for line in lines if line.startswith("build/attnpress run ")]
+    lines = [*families, *(line for line in lines if line not in families)]
+    assert families and len(lines) == len(families) + 6
     outputs = []
     for line in lines:
         words = [
@@ -133,7 +142,13 @@ def test_commands(tmp_path, root, build_dir):
             str(build_dir / "attnpress") if word == "build/attnpress" else word for word in words
         ]
         outputs.append(run(words, cwd=root))
-    assert "check     held" in outputs.pop(0)
+    for _ in families:
+        assert "check     held" in outputs.pop(0)
+    printed, pressed, compiled, sizes, first, second = outputs
     stem = "flash_fwd_hdim72_bf16_causal_sm80"
-    assert stem in outputs[0] and stem in outputs[1]
-    assert outputs[2] == (tmp_path / "pressed" / f"{stem}.cu").read_text()
+    assert printed == (tmp_path / "pressed" / f"{stem}.cu").read_text()
+    assert pressed.strip().endswith(f"{stem}.cu")
+    assert re.search(r"^[1-9]\d* kernels for sm_90: ", compiled, flags=re.MULTILINE)
+    assert "sm_90a" in sizes
+    copied = sum(int(line.split()[0]) for line in (first, second))
+    assert copied == len(list((tmp_path / "my-layer").glob("*.entry"))) > 0

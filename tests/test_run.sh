@@ -49,6 +49,22 @@ held --batch 1 --seqlen-q 1 --heads 1 --hdim 8
 grep -q 'in 512 calls' "$work/out" || fail "a small call is not repeated"
 held --seqlen-q 100 --seqlen-k 0
 held --seqlen-q 300 --seqlen-k 100 --causal
+held --backward --seqlen-q 120 --heads 4 --kv-heads 2 --hdim 64
+held --backward --deterministic --seqlen-q 70 --seqlen-k 100 --heads 6 --kv-heads 2 --hdim 72 \
+  --dtype fp32 --causal --check full --layout bhsd
+grep -q '^call      backward, .*deterministic' "$work/out" || fail "--backward says what it runs"
+status 0 --backward --seqlen-q 64 --check none
+grep -q '^check     none' "$work/out" || fail "--backward --check none"
+held --seqlen-q 150 --seqlen-k 170 --heads 4 --kv-heads 2 --hdim 64 --check full --window 20,0
+grep -q 'window 20,0' "$work/out" || fail "--window (not in the call's line)"
+held --seqlen-q 150 --heads 4 --hdim 64 --check full --causal --chunk 40 --softcap 5 --sinks
+grep -q 'window -1,0, chunks of 40, softcap 5, sinks' "$work/out" || fail "--chunk, --softcap, --sinks"
+held --seqlen-q 150 --seqlen-k 90 --heads 4 --hdim 64 --check full --window=3,7 --top-left --alibi
+for dtype in fp16 bf16 fp32; do
+  held --seqlen-q 60 --seqlen-k 101 --heads 4 --hdim 64 --dtype fp16 --check full --bias $dtype
+done
+held --batch 2 --seqlen-q 99 --heads 6 --kv-heads 2 --hdim 72 --check full --causal --window 30,30 \
+  --softcap 20 --alibi --bias bf16 --sinks --dropout 0.2 --seed 5
 status 0 --seqlen-q 64 --check none
 grep -q '^check     none' "$work/out" || fail "--check none"
 status 0 --seqlen-q 0
@@ -63,13 +79,25 @@ wrong '"1.5"' --seqlen-q 1.5
 wrong '"-1"' --seqlen-q -1
 wrong '--repeat' --repeat
 wrong '--frobnicate' --frobnicate
+wrong 'is of --backward' --deterministic
+wrong 'is of the forward pass' --backward --splits 2
+wrong '--softcap has no gradients yet' --backward --softcap 5
+wrong '--sinks has no gradients yet' --sinks --backward
 wrong 'bshd' --layout sbhd
 wrong '300' --splits 300
+wrong '"5"; it must be two whole numbers' --window 5
+wrong '"-2,0"' --window -2,0
+wrong '"3,4x"' --window 3,4x
+wrong '"0"; it must be a whole number from 1' --chunk 0
+wrong '"-3"; it must be a positive number' --softcap -3
+wrong '"int8"; it must be fp16, bf16 or fp32' --bias int8
+wrong '"1"; it must be a number from 0 to less than 1' --dropout 1
+wrong '10^15' --bias fp16 --seqlen-q 2147480000 --hdim 8
 wrong '10^15' --batch 2147483647 --seqlen-q 2147483647
 
 "$tool" run --help >"$work/out" 2>"$work/err" || fail "--help"
 for option in batch seqlen-q seqlen-k heads kv-heads hdim hdim-v dtype causal splits layout device \
-  repeat check; do
+  repeat check backward deterministic window chunk top-left softcap alibi bias sinks dropout; do
   grep -q -- "--$option" "$work/out" || fail "--help (no --$option)"
 done
 

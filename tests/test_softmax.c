@@ -10,6 +10,7 @@
 
 #include "../tools/softmax/reference.h"
 #include "api_support.h"
+#include "attnpress/args/softmax.h"
 #include "attnpress/softmax.h"
 #include "cpu/isa.h"
 #include "cuda/device.h"
@@ -392,8 +393,8 @@ static attnpress_handle *make_compile_only(void) {
   return handle;
 }
 
-/* The kernel of every number of columns has room for them, the next smaller one has not, and its
- * shared memory is there. */
+/* The kernel of every number of columns has room for its vectors, the next smaller one has not, and
+ * its shared memory is there. */
 static void test_classes(void **state) {
   (void)state;
   for (size_t d = 0; d < ap_targets_count; ++d) {
@@ -408,8 +409,11 @@ static void test_classes(void **state) {
         assert_int_equal(plan.count, 1);
         const ap_launch *l = &plan.launch[0];
         const int32_t takes = l->variant.axis[AP_SOFTMAX_COLS];
-        assert_true(takes >= columns || takes > AP_SOFTMAX_HELD_COLS_MAX);
-        assert_true(columns < 33 || takes < 2 * columns || takes > AP_SOFTMAX_HELD_COLS_MAX);
+        const int64_t edges = p.dtype == ATTNPRESS_FP32 ? 3 : 7; /* beyond the vectors */
+        assert_true(takes + edges >= columns || takes > AP_SOFTMAX_HELD_COLS_MAX);
+        assert_true(columns < 40 || takes < 2 * columns || takes > AP_SOFTMAX_HELD_COLS_MAX);
+        assert_true(columns < 72 || 2 * takes < 3 * (columns - edges) ||
+                    takes > AP_SOFTMAX_HELD_COLS_MAX);
         assert_true(l->tile.smem_bytes <= ap_find_target(l->target)->smem_per_block_bytes);
       }
   }
@@ -493,6 +497,13 @@ static void test_plan_cpu(void **state) {
   attnpress_destroy(handle);
 }
 
+static int set_up_softmax(void **state) {
+  const int status = set_up_group(state);
+  cuda->args_of("softmax_fwd", sizeof(attnpress_softmax_fwd_args));
+  cuda->args_of("softmax_bwd", sizeof(attnpress_softmax_bwd_args));
+  return status;
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_cpu),
@@ -508,5 +519,5 @@ int main(void) {
       TEST(test_plan_run),
       cmocka_unit_test(test_plan_cpu),
   };
-  return cmocka_run_group_tests_name("softmax", tests, set_up_group, tear_down_group);
+  return cmocka_run_group_tests_name("softmax", tests, set_up_softmax, tear_down_group);
 }

@@ -78,7 +78,7 @@ check 2
 complains "a command is missing"
 check 2 frobnicate
 complains "there is no command \"frobnicate\""
-for command in list source compile run cache doctor prebuild; do
+for command in list source compile explain run cache doctor prebuild; do
   check 0 $command --help
   says "usage: attnpress $command"
   check 0 $command -h
@@ -118,6 +118,11 @@ check 2 compile flash_fwd_hdim72_bf16_sm90 --target sm_100 --cache-dir "$folder/
 complains "cannot be compiled for sm_100"
 check 2 compile flash_fwd_hdim320_bf16_sm90 --cache-dir "$folder/sm90"
 complains "head dim 320 is not supported on sm90: it must be a multiple of 8 from 8 to 256"
+check 0 compile flash_fwd_hdim48_bf16_sm80:sm_86 flash_fwd_hdim48_bf16_sm80 --cache-dir "$folder/two"
+says "flash_fwd_hdim48_bf16_sm80  sm_86     jit"
+says "flash_fwd_hdim48_bf16_sm80  sm_80     jit"
+check 2 compile flash_fwd_hdim48_bf16_sm80:sm_75 --cache-dir "$folder/two"
+complains 'target "sm_75" is unknown'
 check 2 compile
 complains "the name of a kernel is missing"
 check 2 compile flash_fwd_hdim520_bf16_sm80 --cache-dir "$cache"
@@ -131,16 +136,116 @@ complains "--cache-dir needs a directory"
 check 2 compile flash_fwd_hdim72_bf16_sm86 --target sm_80 --cache-dir "$cache"
 complains "older than its arch"
 ATTNPRESS_NVRTC=$folder/nothing.so check 1 compile flash_fwd_hdim80_bf16_sm80 --cache-dir "$cache"
-complains "$folder/nothing.so"
+grep -qF "$folder/nothing.so" "$folder/err" || broken "NVRTC that is missing is not named"
 ATTNPRESS_LIBCUDA=$build/libfake_cuda.so \
   check 0 compile flash_fwd_hdim72_bf16_sm80 --cache-dir "$cache"
 says "sm_90     jit" # the present GPU's
-mkdir -m 755 "$folder/open"
+mkdir -m 775 "$folder/open"
 check 1 compile flash_fwd_hdim80_bf16_sm80 --cache-dir "$folder/open"
-complains "is open to others (mode 0755)"
+complains "can be written by others (mode 0775)"
 ln -s "$cache" "$folder/link"
 check 1 compile flash_fwd_hdim80_bf16_sm80 --cache-dir "$folder/link"
 complains "is a symbolic link"
+
+# ---- compile, by shape ---------------------------------------------------------------------------
+layer=$folder/shapes
+check 0 compile --hdim 72 --causal --heads 32 --kv-heads 8 --target sm_90 --dry-run --cache-dir "$layer"
+says "7 kernels for sm_90: 7 would be compiled, 0 linked in or cached"
+check 0 compile --hdim 72 --causal --heads 32 --kv-heads 8 --target sm_90 --cache-dir "$layer"
+says "7 kernels for sm_90: 7 compiled, 0 linked in or cached"
+says "flash_fwd_split_hdim72_bf16_causal_sm90         sm_90a    jit"
+[ "$(grep -c ': compiling (usually ' "$folder/err")" -eq 7 ] || broken "no line before each compile"
+# A machine that may not compile then runs any such call.
+ATTNPRESS_JIT_OFF=1 check 0 compile --hdim 72 --causal --heads 8 --seqlen-q 1 --target sm_90 \
+  --cache-dir "$layer"
+says "0 compiled"
+ATTNPRESS_JIT_OFF=1 check 1 compile --hdim 72 --heads 8 --target sm_90 --cache-dir "$layer"
+says "flash_fwd_combine_hdim72_bf16_sm80"
+grep -q "flash_fwd_hdim72_bf16_sm90 for sm_90a is neither linked in nor cached" "$folder/err" ||
+  broken "a kernel that is missing is not named"
+cat >"$folder/config.json" <<'END'
+{"architectures": ["SomeForCausalLM"], "hidden_size": 576, "num_attention_heads": 8,
+ "num_key_value_heads": 2, "torch_dtype": "float16", "rope_scaling": {"factor": [1.5e0, -2]}}
+END
+check 0 compile --config "$folder/config.json" --target sm_80 --dry-run --cache-dir "$layer"
+grep -q "head dim 72/72, 8 heads, 2 key heads, fp16, causal" "$folder/err" || broken "no shape"
+says "flash_fwd_hdim72_fp16_causal_sm80"
+check 0 compile --config "$folder/config.json" --dtype bf16 --target sm_90 --cache-dir "$layer"
+says "7 kernels for sm_90: 0 compiled, 7 linked in or cached"
+cat >"$folder/nested.json" <<'END'
+{"text_config": {"num_attention_heads": 16, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
+ "v_head_dim": 128, "sliding_window": 4096}, "architectures": ["SomeModel"]}
+END
+check 0 compile --config "$folder/nested.json" --target sm_90 --dry-run --cache-dir "$layer"
+grep -q "head dim 192/128, 16 heads, 16 key heads, bf16, full" "$folder/err" || broken "no shape"
+grep -q "has a sliding_window of 4096" "$folder/err" || broken "a window that is left out"
+for text in '{"num_attention_heads": 8' '{"num_attention_heads": 8,}' '[1, 2] 3' '{"a": "b' ''; do
+  printf '%s' "$text" >"$folder/broken.json"
+  check 1 compile --config "$folder/broken.json" --target sm_90
+  complains "is no JSON object (byte "
+done
+echo '{"hidden_size": 10}' >"$folder/broken.json"
+check 1 compile --config "$folder/broken.json" --target sm_90
+complains "has no num_attention_heads"
+echo '{"num_attention_heads": 10}' >"$folder/broken.json"
+check 1 compile --config "$folder/broken.json" --target sm_90
+complains "has neither head_dim nor hidden_size"
+check 1 compile --config "$folder/none.json" --target sm_90
+complains "No such file"
+check 2 compile --hdim 72
+complains "--target is missing, and there is no GPU"
+ATTNPRESS_LIBCUDA=$build/libfake_cuda.so FAKE_CUDA_CAPABILITY=8.9 \
+  check 0 compile --hdim 72 --dry-run --cache-dir "$layer"
+says "kernels for sm_86"
+check 2 compile --hdim 60 --target sm_90
+complains "head dim 60 is not supported: it must be a multiple of 8 from 8 to 512"
+check 2 compile --hdim many --target sm_90
+complains '--hdim is "many"; it must be 1 to'
+check 2 compile --dtype fp32 --target sm_90
+complains '--dtype is "fp32"; it must be fp16 or bf16'
+check 2 compile --causal --target sm_90
+complains "--hdim is missing"
+check 2 compile --hdim 72 flash_fwd_hdim48_bf16_sm80
+complains "is a name, and a shape was given as well"
+check 2 compile flash_fwd_hdim48_bf16_sm80 --dry-run
+complains "--dry-run goes with a shape"
+
+# ---- explain -------------------------------------------------------------------------------------
+explained=$folder/explained
+check 0 explain --hdim 128 --causal --heads 32 --kv-heads 8 --seqlen-q 4096 --target sm_90 \
+  --cache-dir "$explained"
+says "launch   flash_fwd_hdim128_bf16_causal_sm90"
+says "an SM holds 1 (shared memory): 1.00 waves"
+says "with arch_max 80 it would be flash_fwd_hdim128_bf16_causal_sm80"
+says "no splits"
+says "bound    137 GFLOP in products, 80.0 MB read and written at least"
+says "138.95 us at 989.4 TFLOP/s, 25.03 us at 3352 GB/s (H100 SXM): bound by products"
+check 0 explain --hdim 128 --causal --heads 32 --kv-heads 8 --seqlen-q 1 --seqlen-k 8192 \
+  --target sm_90 --gb-s 4800 --cache-dir "$explained"
+says "launch   flash_fwd_split_hdim128_bf16_decode_sm80"
+says "launch   flash_fwd_combine_hdim128_bf16_sm80"
+says "not sm90: it has no decode kernels"
+says "full: a single query sees every key under the causal mask as well"
+says "16 splits: without them 8 thread blocks would leave most of 132 SMs idle"
+says "at 4800 GB/s (as given): bound by memory"
+check 0 explain --hdim 320 --target sm_90 --cache-dir "$explained"
+says "not sm90: its head dims end at 256"
+check 0 explain --hdim 64 --target sm_80 --num-splits 3 --json --cache-dir "$explained"
+says '"num_splits": 3'
+says '"3 splits: asked for"'
+if command -v python3 >"$folder/which"; then
+  python3 -c '
+import json, sys
+found = json.load(sys.stdin)
+assert [launch["stem"] for launch in found["launches"]] == [
+    "flash_fwd_split_hdim64_bf16_sm80", "flash_fwd_combine_hdim64_bf16_sm80"], found
+assert found["flops"] == 4 * 1024 * 1024 * 64' <"$folder/out" || broken "explain --json"
+fi
+[ ! -e "$explained" ] || broken "explain made a cache"
+check 2 explain --hdim 128 --target sm_90 --tflops many
+complains '--tflops is "many"; it must be a positive number'
+check 2 explain --target sm_90
+complains "--hdim is missing"
 
 # ---- list ----------------------------------------------------------------------------------------
 check 0 list --cached --cache-dir "$cache"
@@ -172,6 +277,55 @@ says "damaged: $entry"
 says "3 entries are good, 1 damaged"
 check 0 list --cached --cache-dir "$cache"
 says "1 damaged entries"
+check 0 cache du --cache-dir "$cache"
+says "damaged       1 entries"
+says "all           4 entries"
+says "of 512.0 MB, in $cache"
+check 1 cache export "$folder/layer" --cache-dir "$cache"
+says "3 kernels, "
+grep -q "1 damaged entries were left out" "$folder/err" || broken "a damaged entry is not named"
+(umask 077 && "$tool" cache export "$folder/others/layer" --target sm_80 --only '*hdim48*' \
+  --cache-dir "$folder/two" >"$folder/out") || :
+[ "$(stat -c %a "$folder/others/layer" "$folder/others/layer"/*.entry | sort -u | tr '\n' ' ')" = \
+  "644 755 " ] || broken "a layer that others cannot read"
+check 0 cache verify --cache-dir "$folder/others/layer"
+says "0 damaged"
+check 0 cache import "$folder/others/layer" --cache-dir "$folder/new"
+says "copied to $folder/new"
+check 0 cache du --cache-dir "$folder/new"
+says "sm_80"
+ATTNPRESS_JIT_OFF=1 ATTNPRESS_CACHE_LAYERS=$folder/others/layer ATTNPRESS_CACHE_OFF=1 \
+  check 0 compile flash_fwd_hdim48_bf16_sm80:sm_80
+says "sm_80     cache"
+check 0 cache prune --unused-days 1 --cache-dir "$folder/new"
+says "0 kernels, "
+for entry in "$folder/new"/*.entry; do :; done
+touch -d '3 days ago' "$entry"
+check 0 cache prune --unused-days 1 --cache-dir "$folder/new"
+says "1 kernels, "
+check 0 cache prune --max-bytes 1 --cache-dir "$layer"
+says "removed from $layer"
+check 0 cache list --cache-dir "$layer"
+says ": 0 kernels"
+mkdir -m 777 "$folder/theirs"
+check 1 cache export "$folder/theirs" --cache-dir "$cache"
+complains "can be written by others (mode 0777)"
+check 1 cache import "$folder/theirs" --cache-dir "$folder/new"
+complains "can be written by others (mode 0777)"
+check 1 cache import "$folder/nowhere" --cache-dir "$folder/new"
+complains "No such file"
+check 2 cache export
+complains "export needs a directory"
+check 2 cache export one two
+complains '"two" is a word too many'
+check 2 cache prune --max-bytes 5T
+complains '--max-bytes is "5T"'
+check 2 cache prune --unused-days 0
+complains '--unused-days is "0"'
+check 2 cache list --max-bytes 5M
+complains "go with prune"
+check 2 cache du --only '*'
+complains "go with export and import"
 check 0 cache clear --cache-dir "$cache"
 says "4 files removed"
 check 0 cache verify --cache-dir "$cache"
@@ -179,7 +333,7 @@ says "0 entries are good, 0 damaged"
 check 0 cache clear --cache-dir "$folder/never-made"
 says "0 files removed"
 check 1 cache clear --cache-dir "$folder/open"
-complains "is open to others"
+complains "can be written by others"
 check 2 cache
 complains "the action is missing"
 check 2 cache burn
@@ -190,7 +344,7 @@ HOME= check 1 cache path
 complains "there is no cache directory"
 
 # ---- doctor --------------------------------------------------------------------------------------
-check 0 doctor
+check 1 doctor
 says "driver        none"
 says "NVRTC         13.0, $ATTNPRESS_NVRTC"
 says "compiles for sm_75 sm_80"
@@ -198,21 +352,33 @@ says "$HOME/.cache/attnpress, made when it is first needed"
 says "Missing:"
 says "the CUDA driver is not installed"
 ATTNPRESS_LIBCUDA=$build/libfake_cuda.so FAKE_CUDA_DEVICES=2 FAKE_CUDA_CAPABILITY=8.9 \
-  check 0 doctor
+  check 0 doctor --no-launch
 says "driver        CUDA 13.0"
 says "0: Fake GPU 0, compute capability 8.9, 84 SMs, 80 GB"
 says "1: Fake GPU 1"
 says "runs sm86 kernels compiled for sm_86"
-ATTNPRESS_LIBCUDA=$build/libfake_cuda.so FAKE_CUDA_CAPABILITY=9.0 check 0 doctor
+says "Nothing is missing."
+ATTNPRESS_LIBCUDA=$build/libfake_cuda.so FAKE_CUDA_CAPABILITY=9.0 check 0 doctor --no-launch
 says "runs sm90 kernels compiled for sm_90a"
 says "runs sm80 kernels compiled for sm_90;"
-ATTNPRESS_LIBCUDA=$build/libfake_cuda.so FAKE_CUDA_CAPABILITY=7.5 check 0 doctor
+# A driver on which nothing runs.
+ATTNPRESS_LIBCUDA=$build/libfake_cuda.so FAKE_CUDA_CAPABILITY=9.0 check 1 doctor
+says "A launch that is right: "
+ATTNPRESS_LIBCUDA=$build/libfake_cuda.so FAKE_CUDA_CAPABILITY=7.5 check 1 doctor
 says "compute capability 7.5; 8.0 or newer is needed"
-ATTNPRESS_LIBCUDA=$build/libfake_cuda.so FAKE_CUDA_VERSION=12080 check 0 doctor
+ATTNPRESS_LIBCUDA=$build/libfake_cuda.so FAKE_CUDA_VERSION=12080 check 1 doctor --no-launch
 says "NVRTC         none"
 says "NVRTC 13.0, newer than the driver, which knows CUDA 12.8"
-ATTNPRESS_CACHE_DIR=$folder/open check 0 doctor
+ATTNPRESS_CACHE_DIR=$folder/open check 1 doctor --no-launch
 says "$folder/open, not usable"
+check 1 doctor --json
+says '"driver": ["none"]'
+says '"missing": ["GPUs: the CUDA driver is not installed'
+says '"ok": false'
+if command -v python3 >"$folder/which"; then
+  python3 -c 'import json, sys; json.load(sys.stdin)["NVRTC"][1]' <"$folder/out" ||
+    broken "doctor --json is no JSON"
+fi
 
 # ---- prebuild ------------------------------------------------------------------------------------
 export FAKE_NVRTC_COUNT="$folder/count"

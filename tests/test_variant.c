@@ -20,14 +20,21 @@ static void check_round_trip(const ap_variant *variant) {
   assert_string_equal(stem, again);
 }
 
-/** Each legal variant: those of the rows of tiles, with whatever the rows leave open. */
+static void without_features(ap_variant *variant) {
+  for (int axis = AP_ATTENTION_SOFTCAP; axis <= AP_ATTENTION_DROPOUT; ++axis)
+    variant->axis[axis] = 0;
+}
+
+/** Each legal variant without features: those of the rows of tiles, with whatever the rows leave
+ * open. */
 static size_t each_variant(void (*visit)(const ap_variant *variant)) {
   size_t count = 0;
   for (size_t i = 0; i < ap_families[AP_FAMILY_ATTENTION]->tiles->count; ++i) {
     ap_tile_row row;
     ap_tile_row_read(AP_FAMILY_ATTENTION, i, &row);
-    if (row.target != NULL)
-      continue; /* another row is of all targets */
+    if (row.target != NULL || row.tile_class > 0)
+      continue; /* another row is of all targets, and of variants without features */
+    without_features(&row.variant);
     const int32_t split = row.variant.axis[AP_ATTENTION_SPLIT];
     const int32_t dtype = row.variant.axis[AP_ATTENTION_DTYPE];
     for (int k = 0; k < 4; ++k) {
@@ -50,7 +57,9 @@ static void test_inverses(void **state) {
 #define VARIANT(pass, split, hdim, hdim_v, dtype, mask, decode, arch)                              \
   {                                                                                                \
     AP_FAMILY_ATTENTION, {                                                                         \
-      pass, split, hdim, hdim_v, dtype, mask, decode, arch                                         \
+      [AP_ATTENTION_PASS] = pass, [AP_ATTENTION_SPLIT] = split, [AP_ATTENTION_HDIM] = hdim,        \
+      [AP_ATTENTION_HDIM_V] = hdim_v, [AP_ATTENTION_DTYPE] = dtype, [AP_ATTENTION_MASK] = mask,    \
+      [AP_ATTENTION_DECODE] = decode, [AP_ATTENTION_ARCH] = arch                                   \
     }                                                                                              \
   }
 
@@ -72,6 +81,12 @@ static void test_stems(void **state) {
        VARIANT(AP_ATTENTION_PASS_FWD, 1, 256, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 90)},
       {"flash_fwd_combine_hdim128_bf16_sm80",
        VARIANT(AP_ATTENTION_PASS_FWD_COMBINE, 0, 128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 80)},
+      {"flash_bwd_hdim72_fp16_causal_sm90",
+       VARIANT(AP_ATTENTION_PASS_BWD, 0, 72, 72, ATTNPRESS_FP16, ATTNPRESS_CAUSAL, 0, 90)},
+      {"flash_bwd_dkv_hdim512_bf16_sm86",
+       VARIANT(AP_ATTENTION_PASS_BWD_DKV, 0, 512, 512, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 86)},
+      {"flash_bwd_delta_hdim40_fp16_sm80",
+       VARIANT(AP_ATTENTION_PASS_BWD_DELTA, 0, 40, 40, ATTNPRESS_FP16, ATTNPRESS_FULL, 0, 80)},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     char stem[AP_STEM_MAX];
@@ -90,7 +105,11 @@ static void test_wrong_stems(void **state) {
   } rows[] = {
       {"", "is not the name of a kernel"},
       {"flash", "is not the name of a kernel"},
-      {"flash_bwd_hdim64_fp16_sm80", "is not the name of a kernel"},
+      {"flash_bwd_dv_hdim64_fp16_sm80", "is not the name of a kernel"},
+      {"flash_bwd_hdim264_fp16_sm80", "head dim 264 is not supported in the bwd pass"},
+      {"flash_bwd_hdim136_fp16_sm90", "head dim 136 is not supported in the bwd pass and on sm90"},
+      {"flash_bwd_dq_hdim264_fp16_sm90", "head dim 264 is not supported on sm90"},
+      {"flash_bwd_dkv_split_hdim64_fp16_sm80", "split is not supported in the bwd_dkv pass"},
       {"flash_fwd_hdim64_fp16", "is not the name of a kernel"},
       {"flash_fwd_hdim64_fp16_sm80 ", "is not the name of a kernel"},
       {" flash_fwd_hdim64_fp16_sm80", "is not the name of a kernel"},
@@ -202,6 +221,13 @@ static void test_registry(void **state) {
       variant.axis[AP_ATTENTION_DTYPE] = ATTNPRESS_BF16;
     if (variant.axis[AP_ATTENTION_SPLIT] == AP_ANY)
       variant.axis[AP_ATTENTION_SPLIT] = 1;
+    without_features(&variant);
+    variant.axis[AP_ATTENTION_ALIBI] = row.tile_class == 1;
+    variant.axis[AP_ATTENTION_DROPOUT] = row.tile_class == 2 || row.tile_class == 4;
+    variant.axis[AP_ATTENTION_BIAS] = row.tile_class == 3 || row.tile_class == 4
+                                          ? AP_ATTENTION_BIAS_BF16
+                                      : row.tile_class == 5 ? AP_ATTENTION_BIAS_FP32
+                                                            : AP_ATTENTION_BIAS_NONE;
     assert_ok(ap_find_tile(&variant, row.target, &tile));
     assert_memory_equal(&tile, &row.tile, sizeof tile);
     assert_ok(ap_find_tile(&variant, "sm_1", &tile)); /* a target without rows of its own */
@@ -229,7 +255,7 @@ static void test_registry(void **state) {
 /** A variant with any axis out of its domain has no tile, whatever its key would be. */
 static void test_no_tile(void **state) {
   (void)state;
-  static const int32_t wrong[] = {-1,       3, 7, 12, 1 << 10, 64 + (1 << 10), 128 + (1 << 11),
+  static const int32_t wrong[] = {-1,       99, 7, 12, 1 << 10, 64 + (1 << 10), 128 + (1 << 11),
                                   INT32_MIN};
   const ap_variant legal =
       VARIANT(AP_ATTENTION_PASS_FWD, 0, 64, 64, ATTNPRESS_FP16, ATTNPRESS_FULL, 0, 80);
@@ -245,10 +271,23 @@ static void test_no_tile(void **state) {
     }
 }
 
-static double now_ms(void) {
+/** Time that this thread has run: a loaded machine does not count. */
+static double spent_ms(void) {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+/** The least time of three, as caches are lost to other programs now and then. */
+static double unpack_ms(const ap_cubin *row, unsigned char *cubin) {
+  double least_ms = 0;
+  for (int i = 0; i < 3; ++i) {
+    const double begin = spent_ms();
+    assert_true(ap_unpack_prebuilt(row, cubin));
+    const double ms = spent_ms() - begin;
+    least_ms = i == 0 || ms < least_ms ? ms : least_ms;
+  }
+  return least_ms;
 }
 
 /** Each linked cubin is whole, is what its row says, and is unpacked in a fraction of the 1 ms that
@@ -260,9 +299,7 @@ static void test_linked_cubins(void **state) {
   for (size_t i = 0; i < ap_prebuilt_cubins_count; ++i) {
     const ap_cubin *row = &ap_prebuilt_cubins[i];
     unsigned char *cubin = test_malloc(row->size);
-    const double begin = now_ms();
-    assert_true(ap_unpack_prebuilt(row, cubin));
-    total_ms += now_ms() - begin;
+    total_ms += unpack_ms(row, cubin);
     int32_t registers, local_bytes;
     ap_cubin_resources(cubin, row->size, row->stem, &registers, &local_bytes);
     assert_int_equal(registers, row->registers);

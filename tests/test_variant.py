@@ -42,7 +42,7 @@ MALFORMED = [
     "flash_fwd_hdim128_bf16_sm86sm86",
     "Flash_fwd_hdim128_bf16_sm80",
     "flash_fwd_hdim128_BF16_sm80",
-    "flash_bwd_hdim128_bf16_sm80",
+    "flash_bwd_dv_hdim128_bf16_sm80",
     "flash_fwdcombine_hdim128_bf16_sm80",
     "flash_combine_hdim128_bf16_sm80",
     "flash__fwd_hdim128_bf16_sm80",
@@ -74,7 +74,9 @@ MALFORMED = [
     "flash_fwd_hdim128_fp8_sm80",
     "flash_fwd_hdim128_f16_sm80",
     "flash_fwd_hdim128_bf16_full_sm80",
-    "flash_fwd_hdim128_bf16_window_sm80",
+    "flash_fwd_hdim128_bf16_windows_sm80",
+    "flash_fwd_hdim128_bf16_alibi_softcap_sm80",
+    "flash_fwd_hdim128_bf16_biasint8_sm80",
     "flash_fwd_hdim128_bf16_causal_causal_sm80",
     "flash_fwd_hdim128_bf16_decode_causal_sm80",
     "flash_fwd_hdim128_causal_bf16_sm80",
@@ -126,7 +128,13 @@ def parses(stem: str) -> bool:
 def test_every_variant_is_there_once() -> None:
     head_dims = 64 + len(PAIRS)
     head_dims_sm90 = 32 + len(PAIRS)
-    assert len(EVERY) == head_dims * 2 * 2 * 2 * 2 * 2 + head_dims_sm90 * 2 * 2 * 2 + 64 * 2
+    # Splits, dtypes, three masks, decode and two architectures; features are not counted.
+    forward = head_dims * 2 * 2 * 3 * 2 * 2 + head_dims_sm90 * 2 * 2 * 3 + 64 * 2
+    # dtypes and masks; bwd up to 256, bwd_dkv and bwd_dq up to 512, on sm80 and sm86; on sm90 bwd
+    # and bwd_dkv up to 128, bwd_dq up to 256; bwd_delta and bwd_convert have no mask.
+    small_pairs = sum(max(pair) <= 128 for pair in PAIRS)
+    backward = (head_dims_sm90 + 2 * head_dims) * 2 + 2 * (16 + small_pairs) + head_dims_sm90
+    assert len(EVERY) == forward + backward * 2 * 2 + (64 + 32) * 2
     assert len(set(EVERY)) == len(EVERY)
     assert len({variant.stem for variant in EVERY}) == len(EVERY)
 
@@ -189,7 +197,7 @@ def test_what_parses_prints_the_same() -> None:
             "value head dim 72 is not supported with head dim 64: .*192/128",
         ),
         ({"dtype": "fp32"}, "dtype fp32 is unknown: it must be fp16 or bf16"),
-        ({"mask": "window"}, "mask window is unknown: it must be full or causal"),
+        ({"mask": "band"}, "mask band is unknown: it must be full, causal or window"),
         ({"arch": 75}, "arch sm75 is unknown: it must be sm80, sm86 or sm90"),
         (
             {"arch": 90, "hdim": 264, "hdim_v": 264},
@@ -211,7 +219,11 @@ def test_what_parses_prints_the_same() -> None:
             {"arch": 90, "pass": "fwd_combine"},
             "arch sm90 is not supported in the fwd_combine pass: it must be sm80",
         ),
-        ({"pass": "bwd"}, "pass bwd is unknown: it must be fwd or fwd_combine"),
+        ({"pass": "back"}, "pass back is unknown: it must be fwd, fwd_combine, bwd, bwd_dkv"),
+        (
+            {"arch": 90, "pass": "bwd", "hdim": 136, "hdim_v": 136},
+            "head dim 136 is not supported in the bwd pass and on sm90",
+        ),
         ({"pass": "fwd_combine", "split": True}, "split is not supported in the fwd_combine pass"),
         (
             {"pass": "fwd_combine", "decode": True},
@@ -241,7 +253,7 @@ def test_axes_by_name() -> None:
     variant = make_any_variant(ATTENTION, hdim=64, mask="causal")
     assert (variant["hdim"], variant.hdim_v, variant.arch, variant["pass"]) == (64, 64, 80, "fwd")
     assert variant.replace(arch=86).stem == "flash_fwd_hdim64_bf16_causal_sm86"
-    assert variant.codes == (0, 0, 64, 64, 2, 1, 0, 80)
+    assert variant.codes == (0, 0, 64, 64, 2, 1, 0, 0, 0, 0, 0, 80)
     with pytest.raises(AttributeError):
         variant.stages  # noqa: B018
     with pytest.raises(VariantError, match="hdim is missing"):
@@ -279,7 +291,7 @@ def refusal(stem: str) -> str | None:
 
 
 def test_c_and_python_agree_on_what_does_not_parse(grammar_cli: Path) -> None:
-    """And say the same of it, but for stems so long that C cuts them off."""
+    """And say the same of it, except for stems so long that C cuts them off."""
     stems = MALFORMED + mutations(6000)
     answers = run_lines(grammar_cli, [tabs("parse", stem) for stem in stems]).decode().splitlines()
     assert len(answers) == len(stems)
@@ -298,21 +310,35 @@ def test_c_and_python_agree_on_what_does_not_parse(grammar_cli: Path) -> None:
     assert len(sentences) > 10
 
 
+def random_features(random_: random.Random) -> tuple[int, int, int, int]:
+    """softcap, alibi, bias and dropout: mostly none, and at times a bias that is not there."""
+    if random_.random() < 0.7:
+        return 0, 0, 0, 0
+    return (
+        random_.randint(0, 1),
+        random_.randint(0, 1),
+        random_.randint(-1, 4),
+        random_.randint(0, 1),
+    )
+
+
 def test_c_prints_what_python_allows_and_nothing_else(grammar_cli: Path) -> None:
     """Over a grid with illegal values on every axis; both say the same, where Python has a name for
     the value of a word."""
-    grid = list(
-        itertools.product(
+    random_ = random.Random(11)
+    grid = [
+        (*fields[:6], *random_features(random_), *fields[6:])
+        for fields in itertools.product(
             range(-1, 3),
             (0, 1),
             (-8, 0, 8, 12, 64, 192, 256, 264, 512, 520),
             (-8, 0, 8, 12, 64, 128, 256, 264, 512, 520),
             range(4),
-            range(-1, 3),
+            range(-1, 4),
             (0, 1),
             (0, 75, 80, 86, 90),
         )
-    )
+    ]
     family = number_of(ATTENTION)
     answers = run_lines(grammar_cli, [tabs("print", family, *fields) for fields in grid])
     legal = compared = 0

@@ -13,8 +13,9 @@ static const struct command {
     {"list", "the kernels that are linked in and cached", ap_tool_list},
     {"source", "print the CUDA source of a kernel", ap_tool_source},
     {"compile", "make sure that kernels are linked in or cached", ap_tool_compile},
+    {"explain", "which kernels a call runs, why, and what bounds it", ap_tool_explain},
     {"run", "run attention on random inputs and check the result", ap_tool_run},
-    {"cache", "look at, check or empty the cubin cache", ap_tool_cache},
+    {"cache", "look at, check, bound, empty, export or import the cubin cache", ap_tool_cache},
     {"doctor", "what this machine has, and what is missing", ap_tool_doctor},
     {"prebuild", "compile the default set, for the library's own build", ap_tool_prebuild},
 };

@@ -25,11 +25,10 @@ SHAPES = {  # batch, sequence length, heads
 }
 
 
-def run(command: list[str], show: bool = True) -> str:
+def run(command: list[str]) -> str:
     """The command's output. Ends the demo, with the command's own words, where it fails."""
-    if show:
-        words = [os.path.relpath(word) if word.startswith(str(ROOT)) else word for word in command]
-        print("$", " ".join(words), flush=True)
+    words = [os.path.relpath(word) if word.startswith(str(ROOT)) else word for word in command]
+    print("$", " ".join(words), flush=True)
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{done.stdout}{done.stderr}demo: this command failed: {' '.join(command)}")
@@ -55,7 +54,10 @@ class Machine:
 
 def look_at_machine(tool: str) -> Machine:
     """The first GPU; without one, kernels are compiled for an H100 all the same."""
-    found = re.search(r"runs sm(\d+) kernels compiled for (sm_\w+)", run([tool, "doctor"], False))
+    # Its status says whether something is missing, such as a GPU.
+    command = [tool, "doctor", "--no-launch"]
+    out = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    found = re.search(r"runs sm(\d+) kernels compiled for (sm_\w+)", out)
     return Machine("cuda", found[1], found[2]) if found else Machine("cpu", "90", "sm_90a")
 
 

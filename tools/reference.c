@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attention/defaults.h"
 #include "cpu/half.h"
 
 int reference_element_bytes(int32_t dtype) {
@@ -36,6 +37,16 @@ float reference_load(const attnpress_tensor *t, int64_t batch, int64_t row, int6
   return load_element(t->data, element_offset(t, batch, row, head) + column, t->dtype);
 }
 
+void reference_store(const attnpress_tensor *t, int64_t batch, int64_t row, int64_t head,
+                     int64_t column, float value) {
+  const int64_t at = element_offset(t, batch, row, head) + column;
+  if (t->dtype == ATTNPRESS_FP32)
+    ((float *)t->data)[at] = value;
+  else
+    ((uint16_t *)t->data)[at] =
+        t->dtype == ATTNPRESS_FP16 ? ap_fp16_from_float(value) : ap_bf16_from_float(value);
+}
+
 float reference_round(float value, int32_t dtype) {
   if (dtype == ATTNPRESS_FP16)
     return ap_float_from_fp16(ap_fp16_from_float(value));
@@ -55,7 +66,8 @@ static void load_rows(float *to, const attnpress_tensor *t, int64_t batch, int64
 int reference_init(reference *r, const attnpress_forward_args *args) {
   const size_t keys = (size_t)args->k.shape[1] + 1; /* + 1: malloc(0) may be NULL */
   const size_t hdim = (size_t)args->q.shape[3], hdim_v = (size_t)args->v.shape[3];
-  *r = (reference){.args = args, .batch = -1, .head_kv = -1};
+  *r = (reference){
+      .args = args, .dropout = ap_dropout_of(args->dropout), .batch = -1, .head_kv = -1};
   r->k = malloc(keys * hdim * sizeof(float));
   r->v = malloc(keys * hdim_v * sizeof(float));
   r->q = malloc(hdim * sizeof(float));
@@ -80,13 +92,17 @@ void reference_free(reference *r) {
   *r = (reference){0};
 }
 
-/* Keys that a row sees. */
-static int64_t visible_keys(const attnpress_forward_args *a, int64_t row) {
-  const int64_t seqlen_k = a->k.shape[1];
-  if (a->mask != ATTNPRESS_CAUSAL)
-    return seqlen_k;
-  int64_t keys = row + 1 + seqlen_k - a->q.shape[1];
-  return keys < 0 ? 0 : keys;
+int reference_sees(const attnpress_forward_args *a, int64_t row, int64_t key) {
+  const int64_t diagonal = row + a->k.shape[1] - a->q.shape[1];
+  if (a->mask == ATTNPRESS_CAUSAL)
+    return key <= diagonal;
+  if (a->mask != ATTNPRESS_WINDOW)
+    return 1;
+  const attnpress_window *w = a->window;
+  const int64_t center = w->top_left ? row : diagonal;
+  /* A query that stands before the first key is in no key's chunk. */
+  return (w->left < 0 || center - key <= w->left) && (w->right < 0 || key - center <= w->right) &&
+         (w->chunk == 0 || (center >= 0 && key / w->chunk == center / w->chunk));
 }
 
 /* Products of (n) and (n), n a multiple of 8, summed in eight lanes, which a compiler can
@@ -107,44 +123,117 @@ static float dot_in_fp32(const float *a, const float *b, int64_t n) {
   return lanes[0] + lanes[1] + lanes[2] + lanes[3] + lanes[4] + lanes[5] + lanes[6] + lanes[7];
 }
 
-static void row_in_float64(reference *r, int64_t keys, double scale) {
-  const int64_t hdim = r->args->q.shape[3], hdim_v = r->args->v.shape[3];
-  double max = -INFINITY, sum = 0.0;
+/* One row of the current batch. */
+typedef struct query {
+  int64_t batch, row, head;
+} query;
+
+/* What is added to the score of a key, in natural units. */
+static double bias_of(const attnpress_forward_args *a, query q, int64_t key) {
+  const attnpress_bias *bias = a->bias;
+  if (bias == NULL)
+    return 0.0;
+  const int64_t at = q.batch * ap_bias_stride(bias, 0) + q.head * ap_bias_stride(bias, 1) +
+                     q.row * ap_bias_stride(bias, 2) + key * ap_bias_stride(bias, 3);
+  return (double)load_element(bias->data, at, bias->dtype);
+}
+
+static double alibi_of(const attnpress_forward_args *a, query q, int64_t key) {
+  int64_t batch_stride, head_stride;
+  if (a->alibi == NULL)
+    return 0.0;
+  ap_alibi_strides(a->alibi, &batch_stride, &head_stride);
+  const int64_t distance = q.row + a->k.shape[1] - a->q.shape[1] - key;
+  return -(double)a->alibi->slopes[q.batch * batch_stride + q.head * head_stride] *
+         fabs((double)distance);
+}
+
+/* -inf where there is none. */
+static double sink_of(const attnpress_forward_args *a, query q) {
+  if (a->sinks == NULL)
+    return -INFINITY;
+  return (double)load_element(a->sinks->data, q.head * ap_sinks_stride(a->sinks), a->sinks->dtype);
+}
+
+/* 1 where the probability of a key is kept. */
+static int keeps(const reference *r, query q, int64_t key) {
+  return r->dropout.threshold == 0 ||
+         ap_dropout_keeps(&r->dropout, q.batch * r->args->q.shape[2] + q.head, q.row, key);
+}
+
+static void row_in_float64(reference *r, query q, double scale) {
+  const attnpress_forward_args *a = r->args;
+  const int64_t keys = a->k.shape[1], hdim = a->q.shape[3], hdim_v = a->v.shape[3];
+  const double cap = (double)a->softcap, sink = sink_of(a, q);
+  double max = sink;
+  int empty = sink == -INFINITY;
   for (int64_t j = 0; j < keys; ++j) {
-    r->scores[j] = dot_in_float64(r->q, r->k + j * hdim, hdim) * scale;
+    r->scores[j] = -INFINITY;
+    if (!reference_sees(a, q.row, j))
+      continue;
+    double score = dot_in_float64(r->q, r->k + j * hdim, hdim) * scale;
+    if (cap > 0.0)
+      score = cap * tanh(score / cap);
+    r->scores[j] = score + bias_of(a, q, j) + alibi_of(a, q, j);
     max = fmax(max, r->scores[j]);
+    empty &= r->scores[j] == -INFINITY; /* NaN is something */
   }
   memset(r->out, 0, (size_t)hdim_v * sizeof *r->out);
+  r->lse = -INFINITY;
+  if (empty)
+    return;
+  double sum = exp(sink - max);
   for (int64_t j = 0; j < keys; ++j) {
-    double p = exp(r->scores[j] - max);
+    const double p = exp(r->scores[j] - max);
     sum += p;
+    if (r->scores[j] == -INFINITY || !keeps(r, q, j))
+      continue;
     for (int64_t c = 0; c < hdim_v; ++c)
       r->out[c] += p * (double)r->v[j * hdim_v + c];
   }
-  for (int64_t c = 0; c < hdim_v && keys > 0; ++c)
-    r->out[c] /= sum;
-  r->lse = keys > 0 ? max + log(sum) : -INFINITY;
+  for (int64_t c = 0; c < hdim_v; ++c)
+    r->out[c] *= (double)r->dropout.scale / sum;
+  r->lse = max + log(sum);
 }
 
-static void row_in_low_precision(reference *r, int64_t keys, float scale) {
-  const int64_t hdim = r->args->q.shape[3], hdim_v = r->args->v.shape[3];
-  const int32_t dtype = r->args->q.dtype;
-  float max = -INFINITY, sum = 0.0f;
+static void row_in_low_precision(reference *r, query q, float scale) {
+  const attnpress_forward_args *a = r->args;
+  const int64_t keys = a->k.shape[1], hdim = a->q.shape[3], hdim_v = a->v.shape[3];
+  const int32_t dtype = a->q.dtype;
+  const float sink = (float)sink_of(a, q);
+  float max = sink;
+  int empty = sink == -INFINITY;
   for (int64_t j = 0; j < keys; ++j) {
-    float score = dot_in_fp32(r->q, r->k + j * hdim, hdim) * scale;
-    r->low_scores[j] = reference_round(score, dtype);
-    max = fmaxf(max, r->low_scores[j]);
+    r->low_scores[j] = -INFINITY;
+    if (!reference_sees(a, q.row, j))
+      continue;
+    float score = reference_round(dot_in_fp32(r->q, r->k + j * hdim, hdim) * scale, dtype);
+    if (a->softcap > 0.0f)
+      score = reference_round(a->softcap * tanhf(score / a->softcap), dtype);
+    if (a->bias != NULL)
+      score = reference_round(score + (float)bias_of(a, q, j), dtype);
+    if (a->alibi != NULL)
+      score = reference_round(score + (float)alibi_of(a, q, j), dtype);
+    r->low_scores[j] = score;
+    max = fmaxf(max, score);
+    empty &= score == -INFINITY;
   }
-  for (int64_t j = 0; j < keys; ++j)
-    sum += r->low_scores[j] = expf(r->low_scores[j] - max);
   memset(r->low, 0, (size_t)hdim_v * sizeof *r->low);
+  if (empty)
+    return;
+  float sum = expf(sink - max);
+  for (int64_t j = 0; j < keys; ++j)
+    if (r->low_scores[j] != -INFINITY)
+      sum += r->low_scores[j] = expf(r->low_scores[j] - max);
   for (int64_t j = 0; j < keys; ++j) {
-    float p = reference_round(r->low_scores[j] / sum, dtype);
+    if (r->low_scores[j] == -INFINITY || !keeps(r, q, j))
+      continue;
+    const float p = reference_round(r->low_scores[j] / sum, dtype);
     for (int64_t c = 0; c < hdim_v; ++c)
       r->low[c] += p * r->v[j * hdim_v + c];
   }
   for (int64_t c = 0; c < hdim_v; ++c)
-    r->low[c] = reference_round(r->low[c], dtype);
+    r->low[c] = reference_round(r->low[c] * r->dropout.scale, dtype);
 }
 
 void reference_row(reference *r, int64_t batch, int64_t row, int64_t head) {
@@ -158,9 +247,9 @@ void reference_row(reference *r, int64_t batch, int64_t row, int64_t head) {
   }
   load_rows(r->q, &a->q, batch, row, 1, head);
   const double scale = a->scale > 0.0f ? (double)a->scale : 1.0 / sqrt((double)a->q.shape[3]);
-  const int64_t keys = visible_keys(a, row);
-  row_in_float64(r, keys, scale);
-  row_in_low_precision(r, keys, (float)scale);
+  const query q = {batch, row, head};
+  row_in_float64(r, q, scale);
+  row_in_low_precision(r, q, (float)scale);
 }
 
 /* A difference that orders NaN and mismatched infinities above every number. */
@@ -175,6 +264,7 @@ void reference_check_row(reference *r, int64_t batch, int64_t row, int64_t head,
                          reference_error *e) {
   const attnpress_forward_args *a = r->args;
   reference_row(r, batch, row, head);
+  e->capped = a->softcap > 0.0f;
   for (int64_t c = 0; c < a->out.shape[3]; ++c) {
     const double value = reference_load(&a->out, batch, row, head, c);
     const double error = difference(value, r->out[c]);
@@ -211,11 +301,15 @@ void reference_check(reference *r, reference_error *error) {
 }
 
 double reference_bound(const reference_error *error) {
-  return 2.0 * error->low + 1e-5;
+  return (error->capped ? 3.0 : 2.0) * error->low + 1e-5;
+}
+
+double reference_lse_bound(const reference_error *error) {
+  return error->capped ? 0x1p-10 : 1e-5;
 }
 
 int reference_holds(const reference_error *error) {
-  return error->out <= reference_bound(error) && error->lse <= REFERENCE_LSE_BOUND;
+  return error->out <= reference_bound(error) && error->lse <= reference_lse_bound(error);
 }
 
 /* splitmix64: uniform 64 bits of a counter */

@@ -10,23 +10,19 @@
 
 #include "../generated/families.h"
 #include "attention/cpu.h"
+#include "attention/rows.h"
 #include "cuda_device.h"
 #include "reference.h"
+#include "run.h"
+#include "score_options.h"
 #include "tool.h"
 
-enum { CHECK_NONE, CHECK_SAMPLE, CHECK_FULL };
-enum { DEVICE_ANY, DEVICE_CPU, DEVICE_CUDA };
 enum { REPEAT_MAX = 100000, SAMPLED_ROWS = 64 };
 
 static const char *const check_names[] = {"none", "sample", "full"};
 static const char *const device_names[] = {"any", "cpu", "cuda"};
 static const char *const layout_names[] = {"bshd", "bhsd"};
 static const char *const dtype_names[] = {"any", "fp16", "bf16", "fp32"};
-
-typedef struct run_options {
-  int64_t batch, seqlen_q, seqlen_k, heads, kv_heads, hdim, hdim_v, splits, repeat, threads, seed;
-  int dtype, causal, layout, device, check;
-} run_options;
 
 /* One run: the call with host pointers, and where it is a GPU's, with device pointers. */
 enum { LAUNCHES_MAX = 2 };
@@ -35,6 +31,9 @@ typedef struct session {
   run_options o;
   attnpress_handle *handle;
   attnpress_forward_args host, device;
+  score_data scores;          /* the host's */
+  score_groups device_scores; /* the device's, of whose memory there are these pieces */
+  CUdeviceptr score_buffers[SCORE_BUFFERS];
   size_t bytes[5]; /* of q, k, v, out, lse */
   cuda_device cuda;
   int on_cuda;
@@ -57,7 +56,8 @@ static void print_help(void) {
       "Makes random inputs, runs attention, times it, and checks the result against float64:\n"
       "max|out - ref| must be at most 2 max|low - ref| + 1e-5, where low is plain attention in "
       "the\n"
-      "same precision, and lse must be within 1e-5 max(1, |lse|).\n\n"
+      "same precision, and lse must be within 1e-5 max(1, |lse|); with a softcap 3 times and "
+      "2^-10.\n\n"
       "  --batch N           batches (1)\n"
       "  --seqlen-q N        queries (1024)\n"
       "  --seqlen-k N        keys (as many as queries)\n"
@@ -67,6 +67,10 @@ static void print_help(void) {
       "  --hdim-v N          head dim of V and the output (that of Q and K)\n"
       "  --dtype TYPE        fp16, bf16 or, on the CPU, fp32 (bf16)\n"
       "  --causal            each query sees the keys up to its own position\n"
+      "  --backward          the gradients, of the same call: each of dq, dk and dv is held to\n"
+      "                      the bound of out\n"
+      "  --deterministic     gradients whose bits are the same in every run\n"
+      "%s"
       "  --splits N          parts that the keys are split into (0: chosen)\n"
       "  --layout LAYOUT     bshd or bhsd, the order of batch, seqlen, heads and head dim (bshd)\n"
       "  --device DEVICE     cpu or cuda (cuda where there is a GPU); emulated: a GPU's\n"
@@ -76,7 +80,8 @@ static void print_help(void) {
       "  --check WHAT        none; sample: some rows, the first and the last among them; full\n"
       "                      (sample)\n"
       "  --seed N            of the random inputs (1)\n\n"
-      "exit status: 0 the check held, 1 it did not or the run failed, 2 the words were wrong\n");
+      "exit status: 0 the check held, 1 it did not or the run failed, 2 the words were wrong\n",
+      score_options_help);
 }
 
 /* Parses a whole number; TOOL_USAGE with a sentence where it is none, or out of range. */
@@ -104,8 +109,6 @@ static int parse_choice(const char *option, const char *text, const char *const 
   return tool_usage("run", "%s is \"%s\"; it can be %s", option, text, allowed);
 }
 
-enum { NOT_GIVEN = -1 };
-
 static int parse_options(int argc, char **argv, run_options *o) {
   const struct {
     const char *name;
@@ -128,11 +131,30 @@ static int parse_options(int argc, char **argv, run_options *o) {
       {"--device", device_names, DEVICE_CPU, 3, &o->device},
       {"--check", check_names, 0, 3, &o->check},
   };
+  const struct {
+    const char *name;
+    int *value;
+  } flags[] = {{"--causal", &o->causal},
+               {"--backward", &o->backward},
+               {"--deterministic", &o->deterministic}};
+  const char *score_option = NULL; /* the last one given */
   for (int i = 1; i < argc; ++i) {
     const char *value = NULL;
-    int status = TOOL_OK, known = strcmp(argv[i], "--causal") == 0;
-    if (known)
-      o->causal = 1;
+    int status = TOOL_OK, known = 0;
+    for (size_t n = 0; !known && n < sizeof flags / sizeof *flags; ++n)
+      if ((known = strcmp(argv[i], flags[n].name) == 0))
+        *flags[n].value = 1;
+    if (!known && (known = score_options_flag(&o->scores, argv[i])))
+      score_option = argv[i];
+    for (int n = 0; !known && score_option_names[n] != NULL; ++n)
+      if ((value = tool_option(argc, argv, &i, score_option_names[n])) != NULL) {
+        const char *allowed = score_options_value(&o->scores, score_option_names[n], value);
+        if (allowed != NULL)
+          return tool_usage("run", "%s is \"%s\"; it must be %s", score_option_names[n], value,
+                            allowed);
+        score_option = score_option_names[n];
+        known = 1;
+      }
     for (size_t n = 0; !known && n < sizeof numbers / sizeof *numbers; ++n)
       if ((value = tool_option(argc, argv, &i, numbers[n].name)) != NULL) {
         known = 1;
@@ -156,6 +178,13 @@ static int parse_options(int argc, char **argv, run_options *o) {
     o->kv_heads = o->heads;
   if (o->hdim_v == NOT_GIVEN)
     o->hdim_v = o->hdim;
+  if (o->deterministic && !o->backward)
+    return tool_usage("run", "--deterministic is of --backward; the forward pass always is");
+  if (o->splits && o->backward)
+    return tool_usage("run", "--splits is of the forward pass");
+  if (score_option != NULL && o->backward)
+    return tool_usage("run", "%s has no gradients yet, so it does not go with --backward",
+                      score_option);
   return TOOL_OK;
 }
 
@@ -225,14 +254,17 @@ static int describe_call(session *s) {
   /* Products of the sizes must fit before the tensors are described. */
   const double elements = (double)(o->batch + 1) * (double)(o->seqlen_q + o->seqlen_k + 1) *
                           (double)(o->heads + o->kv_heads) * (double)(o->hdim + o->hdim_v);
-  if (elements > 1e15)
+  const double bias = o->scores.bias ? (double)o->batch * (double)o->heads * (double)o->seqlen_q *
+                                           (double)o->seqlen_k
+                                     : 0.0;
+  if (elements > 1e15 || bias > 1e15)
     return tool_usage("run", "these sizes make tensors of more than 10^15 elements");
   s->host = (attnpress_forward_args)ATTNPRESS_FORWARD_ARGS_INIT;
   s->host.q = tensor(NULL, o->batch, o->seqlen_q, o->heads, o->hdim, o->dtype);
   s->host.k = tensor(NULL, o->batch, o->seqlen_k, o->kv_heads, o->hdim, o->dtype);
   s->host.v = tensor(NULL, o->batch, o->seqlen_k, o->kv_heads, o->hdim_v, o->dtype);
   s->host.out = tensor(NULL, o->batch, o->seqlen_q, o->heads, o->hdim_v, o->dtype);
-  s->host.mask = o->causal ? ATTNPRESS_CAUSAL : ATTNPRESS_FULL;
+  score_data_describe(&s->scores, &o->scores, o->causal, (uint64_t)o->seed, &s->host);
   s->host.num_splits = (int32_t)o->splits;
   return describe_plan(s);
 }
@@ -255,7 +287,25 @@ static int allocate_host(session *s) {
     else
       s->host.lse = data;
   }
+  if (score_data_allocate(&s->scores, (uint64_t)s->o.seed) != 0) {
+    fprintf(stderr, "attnpress run: host memory for bias, slopes or sinks could not be had\n");
+    return TOOL_FAILED;
+  }
   s->device = s->host;
+  return TOOL_OK;
+}
+
+/* Bias, slopes and sinks, filled. */
+static int allocate_device_scores(session *s) {
+  void *pointers[SCORE_BUFFERS] = {NULL};
+  for (int i = 0; i < SCORE_BUFFERS; ++i) {
+    if (s->scores.bytes[i] == 0)
+      continue;
+    CUDA_TRY(s, mem_alloc(&s->score_buffers[i], s->scores.bytes[i]));
+    CUDA_TRY(s, memcpy_htod(s->score_buffers[i], s->scores.buffers[i], s->scores.bytes[i]));
+    pointers[i] = (void *)(uintptr_t)s->score_buffers[i];
+  }
+  score_groups_move(&s->device_scores, &s->scores.host, pointers, &s->device);
   return TOOL_OK;
 }
 
@@ -269,6 +319,8 @@ static int allocate_device(session *s) {
     else
       s->device.lse = (float *)(uintptr_t)s->buffers[i];
   }
+  if (allocate_device_scores(s) != TOOL_OK)
+    return TOOL_FAILED;
   const attnpress_status status =
       attnpress_plan_workspace_bytes(s->plan, &s->device.workspace_bytes);
   if (status != ATTNPRESS_OK)
@@ -413,18 +465,25 @@ static int check(session *s) {
 
 /* ---- Report ---- */
 
-/* Multiplications and additions; causal: of the pairs that are seen. */
-static double flops_of(const run_options *o) {
-  double pairs = (double)o->seqlen_q * (double)o->seqlen_k;
-  if (o->causal) {
-    const double q = (double)o->seqlen_q, k = (double)o->seqlen_k;
-    pairs = k >= q ? q * k - q * (q - 1) / 2 : k * (k + 1) / 2;
+double run_flops(const run_options *o) {
+  const attnpress_window window = score_options_window(&o->scores, o->causal);
+  const attnpress_forward_args args = {.mask = score_options_mask(&o->scores, o->causal),
+                                       .window = &window,
+                                       .q.shape[1] = o->seqlen_q,
+                                       .k.shape[1] = o->seqlen_k};
+  const ap_mask mask = ap_mask_of(&args);
+  double pairs = 0.0;
+  for (int64_t i = 0; i < o->seqlen_q; ++i) {
+    const ap_keys keys = ap_keys_of(&mask, i);
+    pairs += keys.end > keys.begin ? (double)(keys.end - keys.begin) : 0.0;
   }
   return 2.0 * (double)o->batch * (double)o->heads * pairs * (double)(o->hdim + o->hdim_v);
 }
 
 static void print_call(const session *s) {
   const run_options *o = &s->o;
+  char scores[256];
+  score_options_print(&o->scores, o->causal, scores, sizeof scores);
   printf("call      batch %" PRId64 ", %" PRId64 " queries, %" PRId64 " keys, %" PRId64 " heads",
          o->batch, o->seqlen_q, o->seqlen_k, o->heads);
   if (o->kv_heads != o->heads)
@@ -432,8 +491,7 @@ static void print_call(const session *s) {
   printf(", head dim %" PRId64, o->hdim);
   if (o->hdim_v != o->hdim)
     printf("/%" PRId64, o->hdim_v);
-  printf(", %s, %s, %s\n", dtype_names[o->dtype], o->causal ? "causal" : "full",
-         layout_names[o->layout]);
+  printf(", %s, %s, %s\n", dtype_names[o->dtype], scores, layout_names[o->layout]);
   if (s->on_cuda)
     printf("device    %s, compute capability %d.%d\n", s->cuda.name, s->cuda.capability / 10,
            s->cuda.capability % 10);
@@ -468,7 +526,7 @@ static void print_kernels(const session *s, const attnpress_info *before) {
 
 static int print_result(const session *s) {
   printf("time      %.4f ms, median of %" PRId64 "; %.3f TFLOP/s\n", s->run_ms, s->o.repeat,
-         s->run_ms > 0 ? flops_of(&s->o) / s->run_ms * 1e-9 : 0.0);
+         s->run_ms > 0 ? run_flops(&s->o) / s->run_ms * 1e-9 : 0.0);
   if (s->o.check == CHECK_NONE || s->error.elements == 0) {
     printf("check     none\n");
     return TOOL_OK;
@@ -476,7 +534,7 @@ static int print_result(const session *s) {
   const reference_error *e = &s->error;
   const int held = reference_holds(e);
   printf("error     out %.3e, bound %.3e; lse %.3e, bound %.1e\n", e->out, reference_bound(e),
-         e->lse, REFERENCE_LSE_BOUND);
+         e->lse, reference_lse_bound(e));
   printf("check     %s, over %" PRId64 " rows, %" PRId64 " elements",
          held ? "held" : "DID NOT HOLD", s->checked_rows, e->elements);
   if (s->rounds > 1)
@@ -486,7 +544,7 @@ static int print_result(const session *s) {
     printf("worst     batch %" PRId64 ", row %" PRId64 ", head %" PRId64 ", column %" PRId64
            ": %.6g, expected %.6g\n",
            e->at[0], e->at[1], e->at[2], e->at[3], e->value, e->expected);
-  if (!(e->lse <= REFERENCE_LSE_BOUND))
+  if (!(e->lse <= reference_lse_bound(e)))
     printf("worst lse batch %" PRId64 ", row %" PRId64 ", head %" PRId64 ": %.9g, expected %.9g\n",
            e->lse_at[0], e->lse_at[1], e->lse_at[2], e->lse_value, e->lse_expected);
   return held ? TOOL_OK : TOOL_FAILED;
@@ -499,6 +557,9 @@ static void close_session(session *s) {
     for (int i = 0; i < 6; ++i)
       if (s->buffers[i])
         s->cuda.mem_free(s->buffers[i]);
+    for (int i = 0; i < SCORE_BUFFERS; ++i)
+      if (s->score_buffers[i])
+        s->cuda.mem_free(s->score_buffers[i]);
     if (s->start)
       s->cuda.event_destroy(s->start);
     if (s->end)
@@ -513,6 +574,7 @@ static void close_session(session *s) {
   free(s->host.v.data);
   free(s->host.out.data);
   free(s->host.lse);
+  score_data_free(&s->scores);
 }
 
 static int run(session *s) {
@@ -563,6 +625,8 @@ int ap_tool_run_attention(int argc, char **argv) {
   int status = parse_options(argc, argv, &s.o);
   if (status != TOOL_OK)
     return status;
+  if (s.o.backward)
+    return run_backward(&s.o);
   status = run(&s);
   close_session(&s);
   return status;

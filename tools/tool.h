@@ -12,6 +12,7 @@ enum { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2 };
 int ap_tool_list(int argc, char **argv);
 int ap_tool_source(int argc, char **argv);
 int ap_tool_compile(int argc, char **argv);
+int ap_tool_explain(int argc, char **argv);
 int ap_tool_run(int argc, char **argv);
 int ap_tool_run_emulated(int argc, char **argv);
 int ap_tool_cache(int argc, char **argv);
@@ -28,6 +29,9 @@ int tool_fail(const char *command, attnpress_status status);
  * argv[*i] is something else. *i then stands on the last word that was used. A value that is
  * missing is "". */
 const char *tool_option(int argc, char **argv, int *i, const char *name);
+/** Runs a small call on a device and compares it with the CPU's; `text` says how that went. 0: it did
+ * not run, or the result is wrong. */
+int tool_check_device(int ordinal, char *text, size_t size);
 /** 1 where the words ask for `--device emulated`. */
 int tool_is_emulated(int argc, char **argv);
 /** 1 for -h and --help. */

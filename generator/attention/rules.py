@@ -18,9 +18,16 @@ SMEM_RESERVED_BYTES = 1024  # that the driver adds to each block
 SM_REGISTERS = 65536
 THREAD_REGISTERS = 255
 OTHER_REGISTERS = 60  # addresses, loop state, fragments in flight, softmax rows
+# What the features take, by tile class: of sm80's kernels, of those with producers over the bias of
+# a key block. NARROW_CLASS: from here on the compiler fetches as much bias ahead as it finds
+# registers for, and some more, so that sm80's key blocks have few keys.
+FEATURE_REGISTERS = (0, 12, 44, 44, 60, 60)
+CONSUMER_FEATURE_REGISTERS = (0, 0, 32, 32, 48, 48)
+NARROW_CLASS, NARROW_KEYS = 2, 32
 
 # The sm90 template: a warpgroup that copies, the producer, and one for each 64 rows, the consumers.
 CONSUMER_REGISTERS = {1: 240, 2: 240, 3: 160}  # of a thread, by the number of consumers
+BACKWARD_OTHER_REGISTERS = 40  # as OTHER_REGISTERS, of the backward template, at the least
 CONSUMER_OTHER_REGISTERS = 32  # all but S, P and O
 SLAB_COLUMNS = 64  # of Q, K and V in shared memory: rows of 128 bytes
 
@@ -33,6 +40,11 @@ def family() -> Family:
 CONSUMER_ROWS = family().constants["warpgroup_rows"]
 PRODUCER_THREADS = family().constants["producer_threads"]
 DECODE_ROWS = family().constants["decode_rows"]
+
+
+# Passes of the backward template, and those of them whose thread blocks own keys.
+BACKWARD_PASSES = ("bwd", "bwd_dkv", "bwd_dq")
+KEY_PASSES = ("bwd", "bwd_dkv")
 
 
 def make_variant(
@@ -82,10 +94,15 @@ def make_tile(
     return replace(tile, smem_bytes=smem_bytes)
 
 
+def _warps(tile: Tile) -> int:
+    return tile.warps_m * tile.warps_n * tile.warps_k
+
+
 def threads(tile: Tile) -> int:
     """Of a thread block."""
-    warps = tile.warps_m * tile.warps_n * tile.warps_k
-    return 32 * warps + PRODUCER_THREADS * tile.producer
+    # dQ of sm90 may have warps of its own.
+    others = PRODUCER_THREADS + 32 * tile.dq_warps
+    return 32 * _warps(tile) + others * tile.producer
 
 
 def consumers(tile: Tile) -> int:
@@ -93,18 +110,24 @@ def consumers(tile: Tile) -> int:
     return tile.block_m // CONSUMER_ROWS
 
 
-def producer_tile(variant: Variant, block_m: int, block_n: int, stages: int) -> Tile:
-    """A tile of the sm90 template: what its three numbers leave open follows from them."""
-    warps_m = block_m // 16
-    tile = make_tile(block_m, block_n, warps_m, 1, stages, variant.hdim, block_n, producer=1)
+def producer_tile(
+    variant: Variant, block_m: int, block_n: int, stages: int, dq_warps: int = 0
+) -> Tile:
+    """A tile of an sm90 template: what its three numbers leave open follows from them."""
+    warps_m = (block_n if variant["pass"] in KEY_PASSES else block_m) // 16
+    tile = make_tile(
+        block_m, block_n, warps_m, 1, stages, variant.hdim, block_n, producer=1, dq_warps=dq_warps
+    )
     return sized(variant, tile)
 
 
 def complete(variant: Variant, fields: dict[str, int]) -> dict[str, int]:
-    """What the name of a tile with a producer leaves open."""
+    """What the name of a tile with a producer, or of a backward kernel, leaves open."""
     if not fields.get("producer"):
-        return fields
-    tile = producer_tile(variant, fields["block_m"], fields["block_n"], fields["stages"])
+        return {"k_slab": 0, "v_slab": 0, **fields} if fields.get("acc_warps") else fields
+    tile = producer_tile(
+        variant, fields["block_m"], fields["block_n"], fields["stages"], fields["dq_warps"]
+    )
     return {field.name: tile[field.name] for field in tile.family.fields}
 
 
@@ -119,8 +142,12 @@ def row_bytes(columns: int) -> int:
 
 def smem_bytes(variant: Variant, tile: Tile) -> int:
     """Dynamic shared memory of a thread block. The kernel asserts the same formula."""
-    if variant["pass"] == "fwd_combine":
+    if variant["pass"] in ROW_TILES:
         return 0
+    if variant["pass"] in BACKWARD_PASSES and tile.producer:
+        return _backward_producer_smem_bytes(variant, tile)
+    if variant["pass"] in BACKWARD_PASSES:
+        return _backward_smem_bytes(variant, tile)
     if tile.producer:
         return _producer_smem_bytes(variant, tile)
     q_bytes = tile.block_m * row_bytes(variant.hdim)
@@ -144,24 +171,95 @@ def _producer_smem_bytes(variant: Variant, tile: Tile) -> int:
     row_bytes_ = 2 * SLAB_COLUMNS  # of a slab; the 128-byte swizzle needs no padding
     q_bytes = consumers(tile) * CONSUMER_ROWS * k_slabs * row_bytes_
     ring_bytes = tile.stages * tile.block_n * (k_slabs + v_slabs) * row_bytes_
-    return q_bytes + ring_bytes + 8 * (2 * consumers(tile) + 4 * tile.stages)
+    bias_bytes = tile.block_m * row_bytes(tile.block_n) if variant.bias in ("fp16", "bf16") else 0
+    return q_bytes + ring_bytes + bias_bytes + 8 * (2 * consumers(tile) + 4 * tile.stages)
+
+
+@dataclass(frozen=True)
+class Sides:
+    """What a thread block of a backward kernel owns, and what it walks over: keys and queries, or
+    the other way round."""
+
+    own_rows: int
+    own_warps: int  # of S
+    walk_rows: int
+    walk_warps: int
+
+    @classmethod
+    def of(cls, variant: Variant, tile: Tile) -> Sides:
+        queries, keys = (tile.block_m, tile.warps_m), (tile.block_n, tile.warps_n)
+        if variant["pass"] in KEY_PASSES:
+            return cls(*keys, *queries)
+        return cls(*queries, *keys)
+
+    def in_registers(self, tile: Tile) -> bool:
+        """Whether a warp's P and dS are just what its products of them need."""
+        return self.walk_warps == 1 and tile.acc_warps == self.own_warps
+
+
+def _backward_smem_bytes(variant: Variant, tile: Tile) -> int:
+    """K and V, or Q and dO; the ring of what is walked over; P and dS between warps."""
+    sides = Sides.of(variant, tile)
+    rows_bytes = row_bytes(variant.hdim) + row_bytes(variant.hdim_v)
+    slot_bytes = sides.walk_rows * row_bytes(variant.hdim)
+    v_slot_bytes = sides.walk_rows * row_bytes(variant.hdim_v)
+    v_stages = tile.v_stages or tile.stages
+    exchanged = 0 if sides.in_registers(tile) else 1
+    if variant["pass"] in KEY_PASSES:
+        slot_bytes += sides.walk_rows * 8  # lse and delta
+        exchanged *= 2
+    if variant["pass"] == "bwd":
+        exchanged = max(exchanged, 1)
+    exchange_bytes = exchanged * sides.own_rows * row_bytes(sides.walk_rows)
+    ring_bytes = tile.stages * slot_bytes + v_stages * v_slot_bytes
+    return sides.own_rows * rows_bytes + ring_bytes + exchange_bytes
+
+
+def _backward_producer_smem_bytes(variant: Variant, tile: Tile) -> int:
+    """K and V, rings of Q and dO, dS of two steps, a ring of lse and delta, and the barriers: six,
+    and three a stage. Of bwd_dq Q and dO, rings of K and V, and the barriers."""
+    slabs = _ceil_div(variant.hdim, SLAB_COLUMNS) + _ceil_div(variant.hdim_v, SLAB_COLUMNS)
+    if variant["pass"] == "bwd_dq":
+        rows = tile.block_m + tile.stages * tile.block_n
+        return 2 * SLAB_COLUMNS * slabs * rows + 8 * (2 + 3 * tile.stages)
+    rows = tile.block_n + tile.stages * tile.block_m
+    ds_bytes = 2 * tile.block_n * row_bytes(tile.block_m) if variant["pass"] == "bwd" else 0
+    ring_bytes = tile.stages * (8 * tile.block_m + 3 * 8)
+    return 2 * SLAB_COLUMNS * slabs * rows + ds_bytes + ring_bytes + 6 * 8
 
 
 def _ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
 
+def _backward_registers(variant: Variant, tile: Tile) -> int:
+    """dK and dV, or dQ; above them S and dP, or a step's dQ."""
+    sides, warps = Sides.of(variant, tile), _warps(tile)
+    columns = _ceil_div(variant.hdim // 8, warps // tile.acc_warps)
+    if variant["pass"] in KEY_PASSES:
+        columns += _ceil_div(variant.hdim_v // 8, warps // tile.acc_warps)
+    kept = sides.own_rows // (16 * tile.acc_warps) * columns * 4
+    scores = sides.own_rows // (16 * sides.own_warps) * (sides.walk_rows // (8 * sides.walk_warps))
+    dq_columns = _ceil_div(variant.hdim // 8, warps // tile.dq_warps) if tile.dq_warps else 0
+    dq = tile.block_m // (16 * tile.dq_warps) * dq_columns * 4 if tile.dq_warps else 0
+    return kept + max(2 * scores * 4, dq) + BACKWARD_OTHER_REGISTERS
+
+
 def registers(variant: Variant, tile: Tile) -> int:
-    """An estimate of the 32-bit registers of a thread of the forward pass."""
+    """An estimate of the 32-bit registers of a thread."""
+    if variant["pass"] in BACKWARD_PASSES:
+        return _backward_registers(variant, tile)
+    features = family().tile_class(variant.values)
     if tile.producer:  # S and O in fp32, P in 16 bits, over the 128 threads of a consumer
-        return (
-            tile.block_n // 2 + variant.hdim_v // 2 + tile.block_n // 4 + CONSUMER_OTHER_REGISTERS
-        )
+        s_registers, p_registers = tile.block_n // 2, tile.block_n // 4
+        bias = (0, 0, p_registers, p_registers, s_registers, s_registers)[features]
+        bias += CONSUMER_FEATURE_REGISTERS[features]
+        return s_registers + p_registers + variant.hdim_v // 2 + bias + CONSUMER_OTHER_REGISTERS
     rows = tile.block_m // tile.warps_m // 16
     o_registers = rows * _ceil_div(variant.hdim_v // 8, tile.warps_n) * 4
     s_registers = rows * (tile.block_n // 8 // (tile.warps_n * tile.warps_k)) * 4
     q_registers = rows * _ceil_div(variant.hdim, 16) * 4 if tile.q_in_regs else 0
-    return o_registers + s_registers + q_registers + OTHER_REGISTERS
+    return o_registers + s_registers + q_registers + FEATURE_REGISTERS[features] + OTHER_REGISTERS
 
 
 def register_budget(tile: Tile) -> int:
@@ -171,6 +269,13 @@ def register_budget(tile: Tile) -> int:
         return CONSUMER_REGISTERS[consumers(tile)]
     share = SM_REGISTERS // (tile.threads * tile.min_blocks)
     return min(THREAD_REGISTERS, share // 8 * 8)
+
+
+def needed(variant: Variant) -> tuple[Variant, ...]:
+    """The kernels that calls launch after this one: what adds up the parts of a split run."""
+    if variant["pass"] != "fwd" or not variant.split:
+        return ()
+    return (make_variant("fwd_combine", variant.hdim_v, variant.hdim_v, variant.dtype),)
 
 
 def limits(variant: Variant, target: str | None = None) -> Limits:
@@ -184,9 +289,17 @@ def limits(variant: Variant, target: str | None = None) -> Limits:
 def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[str]:
     """What is wrong with a tile for a variant, on one target or (None) on each that its
     architecture serves; one sentence each; empty: legal."""
-    if variant["pass"] == "fwd_combine":
-        legal = tile.block_m > 0 and tile == COMBINE_TILE.replace(block_m=tile.block_m)
-        return [] if legal else [f"a combine tile is {COMBINE_TILE.name} but for its rows"]
+    if variant["pass"] in ROW_TILES:
+        plain = ROW_TILES[variant["pass"]]
+        legal = tile.block_m > 0 and tile == plain.replace(block_m=tile.block_m)
+        name = variant["pass"].removeprefix("fwd_").removeprefix("bwd_")
+        return [] if legal else [f"a {name} tile is {plain.name} except for its rows"]
+    if variant["pass"] in BACKWARD_PASSES and variant.arch == 90:
+        return _backward_producer_problems(variant, tile)
+    if variant["pass"] in BACKWARD_PASSES:
+        return _backward_problems(variant, tile, target)
+    if tile.acc_warps or tile.dq_warps or tile.v_stages:
+        return ["acc_warps, dq_warps and v_stages are of the backward pass"]
     if tile.producer and variant.arch != 90:
         return ["a tile with a producer needs sm90"]
     if variant.arch == 90:
@@ -265,9 +378,87 @@ def _producer_problems(variant: Variant, tile: Tile) -> list[str]:
     return [sentence for holds, sentence in checks if not holds]
 
 
+def _divides(part: int, whole: int) -> bool:
+    return part > 0 and whole > 0 and whole % part == 0
+
+
+def _backward_problems(variant: Variant, tile: Tile, target: str | None) -> list[str]:
+    """problems() of the backward template's tiles."""
+    if tile.producer or not tile.acc_warps:
+        return ["the backward pass needs a tile such as m64n128w1x8a8d2s2"]
+    if min(tile.block_m, tile.block_n, _warps(tile), tile.min_blocks) < 1:
+        return ["block_m, block_n, the warps and min_blocks must be positive"]
+    sides, warps = Sides.of(variant, tile), _warps(tile)
+    fused = variant["pass"] == "bwd"
+    shape = (
+        (_divides(16 * tile.warps_m, tile.block_m), "block_m is not a multiple of 16 * warps_m"),
+        (_divides(16 * tile.warps_n, tile.block_n), "block_n is not a multiple of 16 * warps_n"),
+        (_divides(tile.block_m, 128), "block_m does not divide 128"),
+        (_divides(16 * tile.acc_warps, sides.own_rows), "16 * acc_warps does not divide the rows"),
+        (_divides(tile.acc_warps, warps), "acc_warps does not divide the warps"),
+        (bool(tile.dq_warps) == fused, "dq_warps is of the pass bwd, which needs it"),
+        (not fused or _divides(16 * tile.dq_warps, tile.block_m), "16 * dq_warps, of block_m"),
+        (not fused or _divides(tile.dq_warps, warps), "dq_warps does not divide the warps"),
+        (1 <= tile.stages <= 4, "stages is not 1 to 4"),
+        (tile.threads <= 1024, f"{tile.threads} threads are more than 1024"),
+        (
+            max(variant.hdim, variant.hdim_v) // 8 <= tile.threads,
+            "a row has more chunks of 8 elements than there are threads",
+        ),
+    )
+    found = [sentence for holds, sentence in shape if not holds]
+    if found:
+        return found
+    rest = (tile.k_slab, tile.v_slab, tile.q_in_regs, tile.k_unroll)
+    needed, budget = registers(variant, tile), register_budget(tile)
+    smem_needed, smem_limit = smem_bytes(variant, tile), limits(variant, target).block_smem_bytes
+    checks = (
+        (rest == (0, 0, 0, 0), "the backward pass has no slabs of columns and no Q fragments"),
+        (
+            not tile.v_stages or (tile.stages == 2 and not sides.in_registers(tile)),
+            "fewer slabs of V or dO need two stages, and P and dS in shared memory",
+        ),
+        (not tile.spread or tile.stages > 1, "spread copies need two stages"),
+        (tile.smem_bytes == smem_needed, f"smem_bytes is {tile.smem_bytes}, not {smem_needed}"),
+        (smem_needed <= smem_limit, f"{smem_needed} bytes of shared memory are over {smem_limit}"),
+        (needed <= budget, f"about {needed} registers a thread are over {budget}"),
+    )
+    return [sentence for holds, sentence in checks if not holds]
+
+
+def _backward_producer_problems(variant: Variant, tile: Tile) -> list[str]:
+    """problems() of the backward template of sm90."""
+    if not tile.producer:
+        return ["sm90 needs a tile with a producer, such as m64n128s2"]
+    plain = producer_tile(variant, tile.block_m, tile.block_n, tile.stages, tile.dq_warps)
+    limit = limits(variant).block_smem_bytes
+    sum_of_dims = variant.hdim + variant.hdim_v
+    shapes = [shape[:2] for shape in BACKWARD_PRODUCER_SHAPES[variant["pass"] == "bwd_dq"]]
+    checks = (
+        (
+            tile.dq_warps == 0
+            or (tile.dq_warps == 4 and variant["pass"] == "bwd" and sum_of_dims <= 192),
+            "dq_warps is 0 or, in the pass bwd and for head dims up to 96, 4",
+        ),
+        (
+            (tile.block_m, tile.block_n) in shapes,
+            f"block_m, block_n {tile.block_m}, {tile.block_n} are none of {shapes}",
+        ),
+        (2 <= tile.stages <= 8, "stages is not 2 to 8"),
+        (tile == plain, f"{tile.name} has other fields than {plain}"),
+        (plain.smem_bytes <= limit, f"{plain.smem_bytes} bytes of shared memory are over {limit}"),
+    )
+    return [sentence for holds, sentence in checks if not holds]
+
+
 # ---- The rule -----------------------------------------------------------------------------------
 
-COMBINE_TILE = make_tile(1, 32, 4, 1, 0, 0, 0)
+# Of passes whose thread blocks take rows of the output: `block_m` rows, by `warps_m` warps.
+ROW_TILES = {
+    "fwd_combine": make_tile(1, 32, 4, 1, 0, 0, 0),
+    "bwd_delta": make_tile(64, 16, 8, 1, 0, 0, 0),
+    "bwd_convert": make_tile(64, 16, 8, 1, 0, 0, 0),
+}
 
 
 @dataclass(frozen=True)
@@ -351,6 +542,60 @@ RING_SHAPES = {
 RING_STAGES = (2, 3, 4, 5, 6, 7, 8)
 RING_BYTES = {80: (76 * 1024, 113 * 1024), 86: (33 * 1024, 49 * 1024)}  # more than, up to
 
+
+@dataclass(frozen=True)
+class BackwardShape:
+    """How the backward pass is cut for head dims up to `hdim`."""
+
+    hdim: int  # the largest of the two head dims
+    block_m: int
+    block_n: int
+    warps_m: int
+    warps_n: int
+    acc_warps: int
+    dq_warps: int = 0
+    warps_k: int = 1
+    spread: int = 0  # where there are two stages
+
+
+# Up to 64 columns, a warp has keys of its own (of bwd_dq, up to 128, rows), 32 of them, so that
+# each fragment serves two row tiles, and P and dS stay in its registers. Above, dK and dV of so
+# many rows would not fit them: warps share columns. bench/NOTES.md has the measurements.
+BACKWARD_SHAPES = {
+    "bwd": (
+        BackwardShape(64, 32, 128, 1, 4, 4, 2, spread=1),
+        BackwardShape(128, 64, 128, 2, 4, 4, 2, spread=1),
+        BackwardShape(256, 64, 64, 2, 4, 2, 2, spread=1),
+        BackwardShape(256, 32, 64, 2, 4, 2, 2),
+        BackwardShape(256, 32, 32, 2, 2, 1, 2, warps_k=2),
+    ),
+    "bwd_dkv": (
+        BackwardShape(64, 32, 128, 1, 4, 4),
+        BackwardShape(128, 64, 128, 2, 4, 4, spread=1),
+        BackwardShape(256, 64, 64, 2, 4, 2, spread=1),
+        BackwardShape(256, 32, 64, 2, 4, 2),
+        BackwardShape(256, 32, 32, 2, 2, 1, warps_k=2),
+        BackwardShape(512, 32, 32, 2, 2, 1, warps_k=2),
+        BackwardShape(512, 16, 32, 1, 2, 1, warps_k=4),
+        BackwardShape(512, 16, 16, 1, 1, 1, warps_k=8),
+    ),
+    "bwd_dq": (
+        BackwardShape(64, 128, 64, 4, 1, 4),
+        BackwardShape(128, 128, 32, 4, 1, 4),
+        BackwardShape(256, 64, 64, 4, 2, 2, spread=1),
+        BackwardShape(256, 64, 32, 4, 2, 2),
+        BackwardShape(512, 32, 32, 2, 2, 1),
+        BackwardShape(512, 16, 32, 1, 2, 1),
+    ),
+}
+# (stages, v_stages), deepest first.
+BACKWARD_RINGS = ((2, 0), (2, 1), (1, 0))
+# Of sm90: block_m, block_n, stages, dq_warps. First those of bwd and bwd_dkv, then of bwd_dq.
+BACKWARD_PRODUCER_SHAPES = (
+    ((64, 128, 2, 4), (64, 128, 2, 0)),
+    ((128, 64, 2, 0), (128, 32, 2, 0)),
+)
+
 DECODE_SHAPE = (DECODE_ROWS, 1, 4)
 DECODE_STAGES = (4, 3, 2)
 DECODE_SMEM_BYTES = (48 * 1024, 56 * 1024, 99 * 1024)  # budgets to try; small ones share an SM
@@ -360,9 +605,22 @@ CUTS = ((1, 1), (2, 1), (1, 2), (2, 2), (3, 2), (4, 2), (4, 4), (6, 4), (8, 4))
 
 
 def fill(variant: Variant) -> Tile:
-    """The rule's tile: the first candidate that is legal."""
-    if variant["pass"] == "fwd_combine":
-        return COMBINE_TILE
+    """The rule's tile: the first candidate that is legal. It depends on neither dtype nor mask."""
+    axes = (axis.name for axis in variant.family.axes)
+    alike = tuple(variant[name] for name in axes if name not in ("dtype", "mask"))
+    if alike not in _fills:
+        _fills[alike] = _first_legal(variant)
+    return _fills[alike]
+
+
+_fills: dict[tuple, Tile] = {}
+
+
+def _first_legal(variant: Variant) -> Tile:
+    if variant["pass"] in ROW_TILES:
+        return ROW_TILES[variant["pass"]]
+    if variant["pass"] in BACKWARD_PASSES:
+        return _backward_fill(variant)
     if variant.arch == 90:
         return _producer_fill(variant)
     candidates = _decode_candidates if variant.decode else _prefill_candidates
@@ -375,8 +633,13 @@ def fill(variant: Variant) -> Tile:
 def _producer_fill(variant: Variant) -> Tile:
     largest = max(variant.hdim, variant.hdim_v)
     shape = next(shape for shape in PRODUCER_SHAPES if largest <= shape.hdim)
+    shapes = [(shape.block_m, shape.block_n)]
+    if family().tile_class(variant.values) >= 2:  # no room beside three consumers
+        shapes = [(min(shape.block_m, 128), keys) for keys in range(128, 0, -16)]
     tiles = [
-        producer_tile(variant, shape.block_m, shape.block_n, stages) for stages in PRODUCER_STAGES
+        producer_tile(variant, block_m, block_n, stages)
+        for block_m, block_n in shapes
+        for stages in PRODUCER_STAGES
     ]
     for tile in tiles:
         if not problems(variant, tile):
@@ -386,19 +649,46 @@ def _producer_fill(variant: Variant) -> Tile:
     )
 
 
+def _backward_fill(variant: Variant) -> Tile:
+    """The first shape that fits, with as deep a ring as shared memory holds."""
+    if variant.arch == 90:
+        shapes = BACKWARD_PRODUCER_SHAPES[variant["pass"] == "bwd_dq"]
+        tiles = [producer_tile(variant, *shape) for shape in shapes]
+        return next(tile for tile in tiles if not problems(variant, tile))
+    largest = max(variant.hdim, variant.hdim_v)
+    for shape in BACKWARD_SHAPES[variant["pass"]]:
+        if largest > shape.hdim:
+            continue
+        for stages, v_stages in BACKWARD_RINGS:
+            tile = make_tile(
+                shape.block_m, shape.block_n, shape.warps_m, shape.warps_n, stages, 0, 0,
+                acc_warps=shape.acc_warps, dq_warps=shape.dq_warps, warps_k=shape.warps_k,
+                v_stages=v_stages, spread=shape.spread if stages > 1 else 0,
+            )  # fmt: skip
+            tile = sized(variant, tile)
+            if problems(variant, tile):
+                continue
+            # Threads of larger blocks would be left with 128 registers.
+            return _with_min_blocks(variant, tile) if tile.threads <= 128 else tile
+    raise GeneratorError(f"no tile fits {variant.stem}")
+
+
 def _prefill_candidates(variant: Variant) -> Iterator[Tile]:
     """Whole K and V blocks first, then slabs, then fewer keys, then the shapes of larger head
     dims."""
     largest = max(variant.hdim, variant.hdim_v)
+    features = family().tile_class(variant.values)
     for shape in PREFILL_SHAPES:
         if largest > shape.hdim:
             continue
         for block_n in shape.block_n:
+            if features >= NARROW_CLASS and shape.warps_n == 1 and block_n > NARROW_KEYS:
+                continue
             tile = make_tile(
                 shape.block_m, block_n, shape.warps_m, shape.warps_n, shape.stages, 0, 0
             )
             for cuts in CUTS:
-                spread = shape.spread if cuts == (1, 1) else 0
+                spread = shape.spread if cuts == (1, 1) and not features else 0
                 yield from _cut(variant, tile.replace(k_unroll=shape.k_unroll, spread=spread), cuts)
 
 

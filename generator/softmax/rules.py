@@ -14,6 +14,7 @@ BLOCK_THREADS_MAX = 1024
 SHORT_BLOCK_THREADS = 128  # of a block whose rows take a warp or less each
 # Registers that a thread's part of its rows may take: below 64 with all else, so that 1024 threads
 # of a block have them; of shorter blocks, more.
+SM_THREADS = 1536  # that every SM has at least
 PART_REGISTERS = 36
 PART_REGISTERS_MAX = 72
 LONG_TILE = {"warps": 32, "step": 4}
@@ -44,8 +45,8 @@ def threads(tile: Tile) -> int:
 
 def smem_bytes(variant: Variant, tile: Tile) -> int:
     """Dynamic shared memory of a thread block. The kernel asserts the same formula."""
-    groups = threads(tile) // tile.row_threads if tile.row_threads else 0
-    return tile.y_in_shared * groups * variant.cols * element_bytes(variant)
+    row = variant.cols * element_bytes(variant)
+    return tile.in_shared * row - tile.held * threads(tile) * VECTOR_BYTES
 
 
 def part_registers(variant: Variant, tile: Tile) -> int:
@@ -53,8 +54,8 @@ def part_registers(variant: Variant, tile: Tile) -> int:
     the backward pass, of y and dy."""
     words = row_vectors(variant) // tile.row_threads * 4 * tile.rows
     if variant["pass"] == "fwd":
-        return words * (4 // element_bytes(variant))
-    return words * (1 if tile.y_in_shared else 2)
+        return 4 * tile.held if tile.in_shared else words * (4 // element_bytes(variant))
+    return words * (2 - tile.in_shared)
 
 
 def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[str]:
@@ -77,9 +78,25 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
         (vectors % tile.row_threads == 0, f"row_threads does not divide {vectors} vectors"),
         (tile.rows == 1 or tile.row_threads <= WARP, "rows of several warps are one a thread"),
         (
-            not tile.y_in_shared
-            or (variant["pass"] == "bwd" and tile.row_threads == threads(tile)),
-            "y in shared memory is of the backward pass, of one row a block",
+            not tile.in_shared or (tile.row_threads == threads(tile) and tile.row_threads > WARP),
+            "rows in shared memory are one a block, of several warps",
+        ),
+        (
+            not tile.held
+            or (
+                tile.in_shared
+                and variant["pass"] == "fwd"
+                and tile.held < vectors // tile.row_threads
+            ),
+            f"held {tile.held} is of the forward pass with x in shared memory, and not all of it",
+        ),
+        (
+            tile.in_shared <= (1 if variant["pass"] == "fwd" else 2),
+            f"in_shared {tile.in_shared} is of the backward pass, which has two rows",
+        ),
+        (
+            tile.blocks * threads(tile) <= SM_THREADS,
+            f"{tile.blocks} blocks of {threads(tile)} threads are over {SM_THREADS}",
         ),
         (not tile.ahead or tile.row_threads > WARP, "only rows of several warps are fetched ahead"),
         (registers <= limit, f"{registers} registers for a thread's rows are over {limit}"),
@@ -109,5 +126,5 @@ def fill(variant: Variant) -> Tile:
         rows = 2 if vectors // row_threads == 1 else 1
     tile = sized(variant, make_tile(family(), warps=warps, row_threads=row_threads, rows=rows))
     if problems(variant, tile):
-        tile = sized(variant, tile.replace(y_in_shared=1))
+        tile = sized(variant, tile.replace(in_shared=1))
     return tile

@@ -39,12 +39,16 @@
  * Buffers. Outputs and workspace must not overlap each other or an input, unless a function says
  * that they may; that is not checked. Inputs may overlap each other.
  *
- * Work. GPU calls are asynchronous on the caller's stream. Nothing here prints, exits,
- * synchronises, or allocates device memory. Kernels load on first use, and attnpress_plan_prepare()
- * loads them ahead of time.
+ * Work. GPU calls are asynchronous on the caller's stream. Nothing here exits, synchronises, or
+ * allocates device memory, and nothing prints, with one exception: where ATTNPRESS_LOG asks for it.
+ * Kernels load on first use, and attnpress_plan_prepare() loads them ahead of time.
+ *
+ * Values. A NaN that a row sees makes that row NaN; what it does not see, such as masked keys and
+ * what lies between strided rows, never reaches it.
  *
  * Threads. All functions are thread-safe; attnpress_destroy() alone needs the handle to itself. A
- * plan is immutable and may be used by many threads at once.
+ * plan is immutable and may be used by many threads at once. A call on the CPU starts its threads
+ * and joins them before it returns.
  *
  * Processes. After fork() a child may use CPU and compile-only handles that it makes itself, and
  * those of its parent where no thread was inside a call at the fork. A CUDA handle is the parent's
@@ -68,7 +72,7 @@ extern "C" {
 #endif
 
 #define ATTNPRESS_VERSION_MAJOR 0
-#define ATTNPRESS_VERSION_MINOR 2
+#define ATTNPRESS_VERSION_MINOR 3
 #define ATTNPRESS_VERSION_PATCH 0
 /** 10000 * major + 100 * minor + patch. */
 #define ATTNPRESS_VERSION                                                                          \
@@ -124,6 +128,14 @@ enum {
 /** attnpress_options.log: severity of a message */
 enum { ATTNPRESS_LOG_INFO = 0, ATTNPRESS_LOG_WARNING = 1 };
 
+/** An option that is at its default, 0 or NULL, takes the value of its environment variable, which is
+ * read once, in attnpress_create(): jit_off ATTNPRESS_JIT_OFF, cache_off ATTNPRESS_CACHE_OFF,
+ * num_threads ATTNPRESS_NUM_THREADS, nvrtc_path ATTNPRESS_NVRTC, cache_dir ATTNPRESS_CACHE_DIR,
+ * read_only_dirs ATTNPRESS_CACHE_LAYERS (with ':' between directories), cache_max_bytes
+ * ATTNPRESS_CACHE_MAX_BYTES (512M, say), arch_max ATTNPRESS_ARCH_MAX, and log ATTNPRESS_LOG, which is
+ * info or warning: messages from that level on go to stderr. A value that is not allowed is
+ * INVALID_ARGUMENT. ATTNPRESS_LIBCUDA names the driver's library. A program that runs with more
+ * rights than its caller reads none of them. */
 typedef struct attnpress_options {
   size_t struct_size;
   int32_t backend;   /* ATTNPRESS_CUDA, _CPU or _COMPILE_ONLY */
@@ -136,26 +148,26 @@ typedef struct attnpress_options {
    * process has loaded, the loader's path, CUDA_HOME and /usr/local/cuda. */
   const char *nvrtc_path;
   /** Directory of the user's cubin cache: created with mode 0700 where missing; owned by the
-   * caller, not a symbolic link, not open to others (otherwise calls that need it give
+   * caller, not a symbolic link, not writable by others (otherwise calls that need it give
    * ATTNPRESS_IO_ERROR). One that is full, read-only or cannot be made costs speed, never an
    * answer. NULL: ATTNPRESS_CACHE_DIR, then $XDG_CACHE_HOME/attnpress, then ~/.cache/attnpress; in
-   * these last two places one that must not be trusted is passed over, with a warning. */
+   * these last two places one that must not be trusted is skipped, with a warning. */
   const char *cache_dir;
   /** Further cache directories that are only read; NULL-terminated array, or NULL. One that is
    * missing, or that must not be trusted (owner: root or the caller, writable to nobody else), is
-   * passed over with a warning. */
+   * skipped with a warning. */
   const char *const *read_only_dirs;
   uint64_t cache_max_bytes; /* bound of the user's cache, least recently used first; 0: 512 MiB */
   /** Hears one line before a kernel is compiled, one for each kernel that is loaded or compiled
-   * (stem, tile, target, origin, milliseconds) and each cache entry that is replaced, and NVRTC's
-   * log where there is one. Called from threads that are in a call of this handle's, possibly
+   * (stem, tile, target, origin, milliseconds) and each cache entry that is replaced or evicted, and
+   * NVRTC's log where there is one. Called from threads that are in a call of this handle's, possibly
    * several at once, with no lock held and no other thread waiting: it may use the handle, and it
-   * need not return. Lines of a kernel that is being fetched come when that is done. NULL: silent.
-   */
+   * need not return. Lines of a kernel that is being fetched come when that is done. NULL: silent,
+   * unless ATTNPRESS_LOG is set. */
   void (*log)(void *user, int level, const char *message);
   void *log_user;
   /** Kernels that were written for a newer architecture than this (80, 86 or 90; 0: no limit) are
-   * passed over where a device can run others: to compare, or to go round a fault. */
+   * skipped where a device can run others: to compare, or to work around a fault. */
   int32_t arch_max;
   int32_t reserved; /* 0 */
 } attnpress_options;
@@ -179,7 +191,8 @@ enum { ATTNPRESS_FP16 = 1, ATTNPRESS_BF16 = 2, ATTNPRESS_FP32 = 3 /* attention: 
 /** attnpress_forward_args.mask */
 enum {
   ATTNPRESS_FULL = 0,
-  ATTNPRESS_CAUSAL = 1 /* bottom-right aligned: query i sees keys j <= i + seqlen_k - seqlen_q */
+  ATTNPRESS_CAUSAL = 1, /* bottom-right aligned: query i sees keys j <= i + seqlen_k - seqlen_q */
+  ATTNPRESS_WINDOW = 2  /* what attnpress_forward_args.window says */
 };
 
 /** A 4-D tensor (batch, seqlen, heads, head_dim). stride[3] must be 1, the other strides multiples
@@ -229,6 +242,81 @@ static inline attnpress_tensor attnpress_tensor_bhsd(const void *data, int64_t b
   return t;
 }
 
+/* Optional groups of the forward call. The score of query i and key j is
+ *
+ *     s = softcap(scale * <q_i, k_j>) + bias_ij - slope * |i + seqlen_k - seqlen_q - j|
+ *
+ * in natural units; then the mask takes keys out; a sink adds exp(sink) to the row's sum of exp(s);
+ * dropout acts on the probabilities, after the sum. lse is that of the sum, sink included, dropout
+ * not. All of them combine with each other, with every head dim and with splits. */
+
+/** Which keys a query sees under ATTNPRESS_WINDOW. Query i stands at key c = i + seqlen_k -
+ * seqlen_q, or, with top_left, at c = i. It sees keys c - left to c + right, and of these, with
+ * chunk, those of c's own chunk, the keys [n * chunk, (n + 1) * chunk) with n = floor(c / chunk).
+ * Key blocks that no query of a tile sees are neither loaded nor computed. */
+typedef struct attnpress_window {
+  size_t struct_size;
+  int64_t left, right; /* keys before and behind c, 0 or more; -1: all */
+  int64_t chunk;       /* keys of a chunk, as Llama 4's attention_chunk; 0: no chunks */
+  int32_t top_left;    /* 1: c = i */
+  int32_t reserved;    /* 0 */
+} attnpress_window;
+/** Every key: left and right unbounded. */
+#define ATTNPRESS_WINDOW_INIT                                                                      \
+  { sizeof(attnpress_window), -1, -1, 0, 0, 0 }
+
+/** ALiBi (Press et al. 2021): a distance costs its head's slope, whatever the mask's alignment. */
+typedef struct attnpress_alibi {
+  size_t struct_size;
+  const float *slopes; /* (batch, heads_q) by the strides; finite */
+  int64_t stride[2];   /* batch, head, in elements; 0 broadcasts; both 0: (heads_q) contiguous */
+} attnpress_alibi;
+#define ATTNPRESS_ALIBI_INIT                                                                       \
+  {                                                                                                \
+    sizeof(attnpress_alibi), NULL, {                                                               \
+      0, 0                                                                                         \
+    }                                                                                              \
+  }
+
+/** Added to the scores. -inf masks a key; a row that it masks whole has out 0 and lse -inf. */
+typedef struct attnpress_bias {
+  size_t struct_size;
+  const void *data;  /* aligned to its elements */
+  int64_t shape[4];  /* batch or 1, heads_q or 1, seqlen_q, seqlen_k */
+  int64_t stride[4]; /* in elements, not negative; 0 broadcasts; any where the extent is 1 */
+  int32_t dtype;     /* ATTNPRESS_FP16, _BF16 or _FP32, whatever q's is */
+  int32_t reserved;  /* 0 */
+} attnpress_bias;
+#define ATTNPRESS_BIAS_INIT                                                                        \
+  { sizeof(attnpress_bias), NULL, {0, 0, 0, 0}, {0, 0, 0, 0}, 0, 0 }
+
+/** One more score a head, whose value is 0: it takes part in the sum alone, neither scaled nor
+ * capped. A row without keys then has out 0 and lse = sink. */
+typedef struct attnpress_sinks {
+  size_t struct_size;
+  const void *data; /* (heads_q), aligned to its elements; finite, or -inf for none */
+  int64_t stride;   /* in elements; 0: contiguous */
+  int32_t dtype;    /* ATTNPRESS_FP16, _BF16 or _FP32 */
+  int32_t reserved; /* 0 */
+} attnpress_sinks;
+#define ATTNPRESS_SINKS_INIT                                                                       \
+  { sizeof(attnpress_sinks), NULL, 0, 0, 0 }
+
+/** Each probability becomes 0 with this probability, and else 1 / (1 - probability) times itself.
+ * Which do depends on batch, head, query, key, seed and offset alone: Philox 4x32-7 (Salmon et al.
+ * 2011), 16 bits a decision, so that the share is probability rounded to a multiple of 2^-16. */
+typedef struct attnpress_dropout {
+  size_t struct_size;
+  float probability; /* 0 to less than 1 */
+  int32_t reserved;  /* 0 */
+  uint64_t seed, offset;
+  /** Device memory (with the CPU backend: host memory): seed and offset, which count instead of the
+   * two above, so that a captured call draws anew on each replay. NULL: those above. */
+  const uint64_t *seed_and_offset;
+} attnpress_dropout;
+#define ATTNPRESS_DROPOUT_INIT                                                                     \
+  { sizeof(attnpress_dropout), 0.0f, 0, 0, 0, NULL }
+
 typedef struct attnpress_forward_args {
   size_t struct_size;
   attnpress_tensor q; /* (batch, seqlen_q, heads_q, head_dim) */
@@ -242,7 +330,7 @@ typedef struct attnpress_forward_args {
   float *lse;
   int64_t lse_stride[2]; /* batch, head, in elements; both 0: contiguous */
   float scale;           /* positive and finite; 0: 1 / sqrt(head_dim) */
-  int32_t mask;          /* ATTNPRESS_FULL or ATTNPRESS_CAUSAL */
+  int32_t mask;          /* ATTNPRESS_FULL, ATTNPRESS_CAUSAL or ATTNPRESS_WINDOW */
   /** Parts that the keys of each row are split into, each part a thread block of its own, combined
    * by a second kernel: 1 to 256; 0: chosen from shapes and device, never from device data. The CPU
    * backend ignores it. */
@@ -251,11 +339,22 @@ typedef struct attnpress_forward_args {
   /** Device memory, 16-byte aligned, private to this call until it is done; needed for splits. */
   void *workspace;
   size_t workspace_bytes; /* at least attnpress_plan_workspace_bytes() */
+  /** Since 0.3. Each NULL where it is not used; read during the call alone. */
+  const attnpress_window *window; /* with ATTNPRESS_WINDOW, and only then */
+  const attnpress_alibi *alibi;
+  const attnpress_bias *bias;
+  const attnpress_sinks *sinks;
+  const attnpress_dropout *dropout;
+  /** Scores become softcap * tanh(score / softcap), by the device's approximate tanh: lse is then
+   * within 2^-10 of its size. Positive and finite; 0: none. */
+  float softcap;
+  int32_t reserved_2; /* 0 */
 } attnpress_forward_args;
 #define ATTNPRESS_FORWARD_ARGS_INIT                                                                \
   {                                                                                                \
     sizeof(attnpress_forward_args), ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT,                  \
-        ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT, NULL, {0, 0}, 0.0f, 0, 0, 0, NULL, 0         \
+        ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT, NULL, {0, 0}, 0.0f, 0, 0, 0, NULL, 0, NULL,  \
+        NULL, NULL, NULL, NULL, 0.0f, 0                                                            \
   }
 
 /** Head dimensions: multiples of 8 from 8 to 512; head_dim_v equal to head_dim, or head_dim /
@@ -271,6 +370,70 @@ typedef struct attnpress_forward_args {
  * CAPTURING, COMPILE_FAILED, DRIVER_ERROR, IO_ERROR. */
 ATTNPRESS_API attnpress_status attnpress_forward(attnpress_handle *handle,
                                                  const attnpress_forward_args *args, void *stream);
+
+/** What attnpress_dropout_mask() writes. */
+typedef struct attnpress_dropout_mask_args {
+  size_t struct_size;
+  const attnpress_dropout *dropout;
+  int64_t shape[4];  /* batch, heads_q, seqlen_q, seqlen_k */
+  int64_t stride[4]; /* of `keep`, in bytes; all 0: contiguous */
+  uint8_t *keep;     /* written: 1 where the probability is kept, 0 where it is dropped */
+} attnpress_dropout_mask_args;
+#define ATTNPRESS_DROPOUT_MASK_ARGS_INIT                                                           \
+  { sizeof(attnpress_dropout_mask_args), NULL, {0, 0, 0, 0}, {0, 0, 0, 0}, NULL }
+
+/** Writes which probabilities a forward call with this dropout keeps: for tests, and for
+ * flash-attn's S_dmask. Statuses as attnpress_forward(), without WORKSPACE_TOO_SMALL. */
+ATTNPRESS_API attnpress_status attnpress_dropout_mask(attnpress_handle *handle,
+                                                      const attnpress_dropout_mask_args *args,
+                                                      void *stream);
+
+/* ---- Backward -------------------------------------------------------------------------------- */
+
+/** The gradients of a loss by q, k and v, from its gradient by out. Strides of each tensor are its
+ * own, as in the forward pass; gradients are written, so their rows may not overlap. */
+typedef struct attnpress_backward_args {
+  size_t struct_size;
+  /** As in the forward call, with what it gave: out, and lse. Their shapes are said there. */
+  attnpress_tensor q, k, v, out;
+  attnpress_tensor dout; /* (batch, seqlen_q, heads_q, head_dim_v): the gradient by out */
+  attnpress_tensor dq;   /* (batch, seqlen_q, heads_q, head_dim); written */
+  attnpress_tensor dk;   /* (batch, seqlen_k, heads_kv, head_dim); written: summed over the heads
+                            that share a key head */
+  attnpress_tensor dv;   /* (batch, seqlen_k, heads_kv, head_dim_v); written */
+  const float *lse;      /* (batch, heads_q, seqlen_q), last dimension contiguous; needed */
+  int64_t lse_stride[2]; /* batch, head, in elements; both 0: contiguous */
+  /** The gradient by lse, where that is part of the loss: (batch, heads_q, seqlen_q). NULL: 0. */
+  const float *dlse;
+  int64_t dlse_stride[2]; /* batch, head, in elements; both 0: contiguous */
+  float scale;            /* as in the forward call */
+  int32_t mask;           /* as in the forward call */
+  /** 1: every bit of the gradients is the same in every run. 0: dq may be summed in any order, which
+   * is faster. dk and dv are always the same. */
+  int32_t deterministic;
+  /** 1: the gradients are added to what dq, dk and dv hold, in fp32, and rounded once. */
+  int32_t accumulate;
+  /** Device memory, 16-byte aligned, private to this call until it is done. */
+  void *workspace;
+  size_t workspace_bytes; /* at least attnpress_plan_workspace_bytes() */
+} attnpress_backward_args;
+#define ATTNPRESS_BACKWARD_ARGS_INIT                                                               \
+  {                                                                                                \
+    sizeof(attnpress_backward_args), ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT,                 \
+        ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT,                       \
+        ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT, NULL, {0, 0}, NULL,   \
+        {0, 0}, 0.0f, 0, 0, 0, NULL, 0                                                             \
+  }
+
+/** Head dimensions, lengths, stream and kernels as in attnpress_forward(); fp32 on the CPU alone.
+ * Rows that saw no key, and keys that no row saw, get gradients of 0. The workspace holds two floats a
+ * query row and head and, where dq is summed in any order, dq in fp32; none on the CPU.
+ *
+ * OK, INVALID_ARGUMENT, NOT_SUPPORTED, WORKSPACE_TOO_SMALL, OUT_OF_MEMORY, NO_NVRTC, NO_KERNEL,
+ * CAPTURING, COMPILE_FAILED, DRIVER_ERROR, IO_ERROR. */
+ATTNPRESS_API attnpress_status attnpress_backward(attnpress_handle *handle,
+                                                  const attnpress_backward_args *args,
+                                                  void *stream);
 
 /* ---- Plans ----------------------------------------------------------------------------------- */
 
@@ -305,12 +468,19 @@ typedef struct attnpress_plan_options {
   { sizeof(attnpress_plan_options), NULL, NULL, 0, 0 }
 
 /** Plans attnpress_forward(): loads, compiles and launches nothing. Data pointers and the workspace
- * are ignored, but for whether lse is NULL. `options` may be NULL. On failure *plan is NULL.
+ * are ignored, except for whether lse is NULL. `options` may be NULL. On failure *plan is NULL.
  * OK, INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_MEMORY, DRIVER_ERROR. */
 ATTNPRESS_API attnpress_status attnpress_plan_forward(attnpress_handle *handle,
                                                       const attnpress_forward_args *args,
                                                       const attnpress_plan_options *options,
                                                       attnpress_plan **plan);
+
+/** Plans attnpress_backward(), likewise: of lse and dlse, too, only whether they are NULL matters.
+ * OK, INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_MEMORY, DRIVER_ERROR. */
+ATTNPRESS_API attnpress_status attnpress_plan_backward(attnpress_handle *handle,
+                                                       const attnpress_backward_args *args,
+                                                       const attnpress_plan_options *options,
+                                                       attnpress_plan **plan);
 
 /** Frees a plan; NULL is fine. Its kernels stay loaded. */
 ATTNPRESS_API void attnpress_plan_destroy(attnpress_plan *plan);

@@ -12,18 +12,32 @@ had run. CUDA itself does not survive a fork: a child of a parent that used a GP
 (PyTorch says so), and worker processes are to be started with "spawn".
 """
 
-from ._attention import Description, Launch, describe, flash_attn_func, prepare
+from ._attention import (
+    Description,
+    Launch,
+    describe,
+    dropout_mask,
+    flash_attn_backward,
+    flash_attn_func,
+    forward,
+    prepare,
+)
 from ._library import Error, InvalidArgumentError, NotSupportedError, library_path
+from ._settings import configure
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = [
     "Description",
     "Error",
     "InvalidArgumentError",
     "Launch",
     "NotSupportedError",
+    "configure",
     "describe",
+    "dropout_mask",
+    "flash_attn_backward",
     "flash_attn_func",
+    "forward",
     "library_path",
     "prepare",
 ]

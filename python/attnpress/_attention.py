@@ -3,11 +3,25 @@ chosen."""
 
 from __future__ import annotations
 
+import functools
 import sys
 from dataclasses import dataclass
 from types import ModuleType
+from typing import Any, Literal, TypeVar, overload
 
 from . import _library as c
+from ._scores import (
+    Groups,
+    Request,
+    groups_of,
+    mask_of,
+    probabilities,
+    probability_of,
+    softcap_of,
+)
+
+Array = TypeVar("Array")
+"""torch.Tensor or numpy.ndarray: what comes in goes out."""
 
 _ORIGINS = ("none", "prebuilt", "disk", "jit", "memory", "cpu")
 
@@ -67,38 +81,115 @@ def _adapter_of(q: object) -> ModuleType:
     return _adapters.setdefault(type(q), adapter)
 
 
-def _causal_of(dropout_p, causal, window_size, softcap, alibi_slopes) -> bool:
-    """The mask that is asked for; NotImplementedError, by name, for what is not built."""
-    if dropout_p:
-        raise NotImplementedError(f"dropout_p={dropout_p} is not implemented; only 0.0 is")
-    if softcap:
-        raise NotImplementedError(f"softcap={softcap} is not implemented; only 0.0 is")
-    if alibi_slopes is not None:
-        raise NotImplementedError("alibi_slopes is not implemented; only None is")
-    window = tuple(window_size)
-    if window == (-1, 0):  # nothing to the right of the diagonal: this is the causal mask
-        return True
-    if window != (-1, -1):
-        raise NotImplementedError(
-            f"window_size={window} is not implemented; only (-1, -1) and (-1, 0) are"
-        )
-    return bool(causal)
+def _request_of(
+    causal: bool,
+    window_size: Any,
+    softcap: float,
+    alibi_slopes: object,
+    bias: object,
+    sinks: object,
+    dropout_p: float,
+    seed: object,
+    chunk: int = 0,
+    top_left: bool = False,
+) -> tuple[bool, Request | None]:
+    """Whether the mask is causal, and what else is asked for."""
+    causal, window = mask_of(bool(causal), window_size, chunk, top_left)
+    request = Request(
+        window=window,
+        softcap=softcap_of(softcap),
+        alibi_slopes=alibi_slopes,
+        bias=bias,
+        sinks=sinks,
+        dropout_p=probability_of(dropout_p),
+        seed=seed,
+    )
+    return causal, request if request.asks() else None
 
 
+def _sinks_of(s_aux: Any, sinks: Any) -> Any:
+    if s_aux is not None and sinks is not None:
+        raise ValueError("s_aux and sinks are both given; they are two names of one argument")
+    return sinks if s_aux is None else s_aux
+
+
+@functools.lru_cache(maxsize=256)
+def _without_tensors(causal: bool, window_size: Any, softcap: float) -> tuple[bool, Groups | None]:
+    """The mask and the groups of calls that have a window or a softcap alone: many calls share
+    them."""
+    causal, request = _request_of(causal, window_size, softcap, None, None, None, 0.0, None)
+    return causal, None if request is None else groups_of(None, request, None, None)
+
+
+def _groups_of(adapter: ModuleType, request: Request | None, q, k, v, scale) -> Groups | None:
+    if request is None:
+        return None
+    adapter.check_no_grad(request)
+    adapter.checked(q, k, v, scale)
+    return groups_of(adapter, request, q, k)
+
+
+@overload
 def flash_attn_func(
-    q,
-    k,
-    v,
-    dropout_p=0.0,
-    softmax_scale=None,
-    causal=False,
-    window_size=(-1, -1),
-    softcap=0.0,
-    alibi_slopes=None,
-    deterministic=False,
-    return_attn_probs=False,
-):
-    """softmax(softmax_scale * Q K^T) V, with the signature of flash-attn 2's function of this name.
+    q: Array,
+    k: Array,
+    v: Array,
+    dropout_p: float = ...,
+    softmax_scale: float | None = ...,
+    causal: bool = ...,
+    window_size: tuple[int, int] = ...,
+    softcap: float = ...,
+    alibi_slopes: Array | None = ...,
+    deterministic: bool = ...,
+    return_attn_probs: Literal[False] = ...,
+    *,
+    s_aux: Array | None = ...,
+    sinks: Array | None = ...,
+    bias: Array | None = ...,
+    score_mod: str | None = ...,
+    seed: int | tuple[int, int] | Array | None = ...,
+) -> Array: ...
+@overload
+def flash_attn_func(
+    q: Array,
+    k: Array,
+    v: Array,
+    dropout_p: float = ...,
+    softmax_scale: float | None = ...,
+    causal: bool = ...,
+    window_size: tuple[int, int] = ...,
+    softcap: float = ...,
+    alibi_slopes: Array | None = ...,
+    deterministic: bool = ...,
+    *,
+    return_attn_probs: Literal[True],
+    s_aux: Array | None = ...,
+    sinks: Array | None = ...,
+    bias: Array | None = ...,
+    score_mod: str | None = ...,
+    seed: int | tuple[int, int] | Array | None = ...,
+) -> tuple[Array, Array, Array]: ...
+def flash_attn_func(
+    q: Array,
+    k: Array,
+    v: Array,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    alibi_slopes: Array | None = None,
+    deterministic: bool = False,
+    return_attn_probs: bool = False,
+    *,
+    s_aux: Array | None = None,
+    sinks: Array | None = None,
+    bias: Array | None = None,
+    score_mod: str | None = None,
+    seed: int | tuple[int, int] | Array | None = None,
+) -> Any:
+    """softmax(softmax_scale * Q K^T) V, with the signature of flash-attn 2's function of this name,
+    and more by keyword.
 
     q: (batch, seqlen_q, heads_q, head_dim), k: (batch, seqlen_k, heads_kv, head_dim), v: (batch,
     seqlen_k, heads_kv, head_dim_v): PyTorch tensors on one CUDA device (fp16, bf16) or on the CPU,
@@ -107,37 +198,205 @@ def flash_attn_func(
     (last dimension not contiguous, another stride not a multiple of 8 elements, data not 16-byte
     aligned) is copied first.
 
+    The score of query i and key j is softcap(softmax_scale <q_i, k_j>) + bias + ALiBi; then the
+    mask takes keys out, the sink enters the sum, and dropout acts on the probabilities.
+
+    dropout_p: each probability becomes 0 with this probability, else 1 / (1 - dropout_p) of itself.
     softmax_scale: 1 / sqrt(head_dim) where None.
     causal: query i sees keys j <= i + seqlen_k - seqlen_q.
-    deterministic: accepted either way; the result always is.
-    return_attn_probs: returns (out, softmax_lse, an empty tensor), as flash-attn does without
-    dropout; softmax_lse is (batch, heads_q, seqlen_q) in fp32, -inf for rows that see no key.
+    window_size: (left, right): query i sees keys from i + seqlen_k - seqlen_q - left to i +
+        seqlen_k - seqlen_q + right; -1: all on that side. With causal right is 0.
+    softcap: scores become softcap * tanh(score / softcap); 0: they do not.
+    alibi_slopes: (heads_q) or (batch, heads_q), fp32: -slope * |i + seqlen_k - seqlen_q - j| is
+        added.
+    deterministic: whether the backward pass gives the same bits in every run, which costs speed;
+        the forward pass always does.
+    return_attn_probs: returns (out, softmax_lse, S_dmask); softmax_lse is (batch, heads_q,
+        seqlen_q) in fp32, -inf for rows that see no key. S_dmask is empty without dropout, as in
+        flash-attn; with it it holds, for tests, the probabilities before dropout, (batch, heads_q,
+        seqlen_q, seqlen_k) of q's dtype, negative where they were dropped.
+    s_aux, sinks: (heads_q), fp16, bf16 or fp32, two names of one argument: a score a head that
+        takes part in the sum alone.
+    bias: (batch, heads_q, seqlen_q, seqlen_k), or what broadcasts to it; fp16, bf16 or fp32; -inf
+        masks a key.
+    score_mod: not built yet.
+    seed: of dropout: an int, two (seed, offset), or a tensor of these two on q's device, which a
+        captured graph reads at each replay. None: drawn by PyTorch's or NumPy's own generator.
 
     Returns out: (batch, seqlen_q, heads_q, head_dim_v), its dimensions in memory in q's order. On a
-    GPU the work is queued on the current stream of q's device, and nothing waits for it.
+    GPU the work is queued on the current stream of q's device, and nothing waits for it. Where a
+    PyTorch tensor requires grad, out and softmax_lse have gradients by q, k and v, and no second
+    ones; flash_attn_backward gives them without autograd.
 
-    Raises NotImplementedError for dropout, a window, softcap, alibi_slopes and tensors that require
-    grad; ValueError or TypeError for arguments that are not allowed; attnpress.Error (both of these
+    Raises NotImplementedError for score_mod, and for tensors that require grad in a call with a
+    window, chunks, softcap, ALiBi, bias, sinks or dropout, which the backward pass does not know
+    yet; ValueError or TypeError for arguments that are not allowed; attnpress.Error (both of these
     too, where the library found the fault) for a call that failed.
     """
-    if dropout_p or softcap or alibi_slopes is not None or window_size != (-1, -1):
-        causal = _causal_of(dropout_p, causal, window_size, softcap, alibi_slopes)
     adapter = _adapters.get(type(q)) or _adapter_of(q)
-    return adapter.forward(q, k, v, softmax_scale, causal, return_attn_probs)
+    groups = None
+    if (
+        dropout_p
+        or alibi_slopes is not None
+        or bias is not None
+        or sinks is not None
+        or s_aux is not None
+        or score_mod is not None
+    ):
+        if score_mod is not None:
+            raise NotImplementedError("score_mod is not implemented; only None is")
+        sinks = _sinks_of(s_aux, sinks)
+        causal, request = _request_of(
+            causal, window_size, softcap, alibi_slopes, bias, sinks, dropout_p, seed
+        )
+        groups = _groups_of(adapter, request, q, k, v, softmax_scale)
+    elif softcap or window_size != (-1, -1):
+        if isinstance(window_size, list):
+            window_size = tuple(window_size)
+        causal, groups = _without_tensors(bool(causal), window_size, softcap)
+    result = adapter.forward(
+        q, k, v, softmax_scale, causal, return_attn_probs, groups, bool(deterministic)
+    )
+    if groups is None or not (return_attn_probs and groups.dropout_p):
+        return result
+    out, lse, _ = result
+    keep = adapter.dropout_mask(q, k.shape[1], groups)
+    p = probabilities(adapter, request, causal, softmax_scale, q, k, lse)
+    return out, lse, adapter.signed(p, keep, q)
 
 
-def prepare(q, k, v, softmax_scale=None, causal=False) -> None:
+def flash_attn_backward(
+    dout: Array,
+    q: Array,
+    k: Array,
+    v: Array,
+    out: Array,
+    softmax_lse: Array,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    deterministic: bool = False,
+    dsoftmax_lse: Array | None = None,
+) -> tuple[Array, Array, Array]:
+    """The gradients by q, k and v of a loss whose gradient by out is dout.
+
+    q, k, v, softmax_scale and causal are those of flash_attn_func, out and softmax_lse, (batch,
+    heads_q, seqlen_q) in fp32, what it returned; PyTorch tensors or NumPy arrays. Any strides, as
+    there. There are no gradients yet of calls with a window, chunks, softcap, ALiBi, bias, sinks or
+    dropout.
+
+    deterministic: whether every bit is the same in every run; dq may else be summed in any order.
+    dsoftmax_lse: the gradient by softmax_lse, where that is part of the loss.
+
+    Returns dq, dk, dv: the shapes and the dtype of q, k, v, and their order of dimensions in
+    memory.
+
+    Raises ValueError or TypeError for arguments that are not allowed; attnpress.Error for a call
+    that failed.
+    """
+    adapter = _adapters.get(type(q)) or _adapter_of(q)
+    return adapter.backward(
+        dout, q, k, v, out, softmax_lse, softmax_scale, bool(causal), bool(deterministic),
+        dsoftmax_lse,
+    )  # fmt: skip
+
+
+def forward(
+    q: Array,
+    k: Array,
+    v: Array,
+    *,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: tuple[int, int] = (-1, -1),
+    chunk: int = 0,
+    top_left: bool = False,
+    softcap: float = 0.0,
+    alibi_slopes: Array | None = None,
+    bias: Array | None = None,
+    sinks: Array | None = None,
+    dropout_p: float = 0.0,
+    seed: int | tuple[int, int] | Array | None = None,
+    deterministic: bool = False,
+) -> tuple[Array, Array]:
+    """(out, lse) of what the library's forward call does, by its names: flash_attn_func() and
+
+    chunk: keys of a chunk; a query sees those of its own alone (Llama 4's attention_chunk). 0: no
+        chunks.
+    top_left: the mask (causal, window_size, chunk) counts from the first key: query i stands at key
+        i, not at i + seqlen_k - seqlen_q. ALiBi's distance does not follow it.
+    """
+    adapter = _adapters.get(type(q)) or _adapter_of(q)
+    causal, request = _request_of(
+        causal, window_size, softcap, alibi_slopes, bias, sinks, dropout_p, seed, chunk, top_left
+    )
+    groups = _groups_of(adapter, request, q, k, v, softmax_scale)
+    return adapter.forward(q, k, v, softmax_scale, causal, True, groups, bool(deterministic))[:2]
+
+
+def dropout_mask(
+    q: Array, k: Array, dropout_p: float, seed: int | tuple[int, int] | Array
+) -> Array:
+    """Which probabilities a call on q and k with this dropout and seed keeps: a bool tensor or
+    array (batch, heads_q, seqlen_q, seqlen_k). seed: as in flash_attn_func(), not None."""
+    adapter = _adapters.get(type(q)) or _adapter_of(q)
+    if seed is None:
+        raise ValueError("seed is None; the mask of a seed that was not kept cannot be told")
+    if probability_of(dropout_p) == 0.0:
+        raise ValueError(f"dropout_p is {dropout_p}; nothing is dropped, so there is no mask")
+    groups = _groups_of(adapter, Request(dropout_p=float(dropout_p), seed=seed), q, k, k, None)
+    return adapter.dropout_mask(q, k.shape[1], groups)
+
+
+def _ask(function, q, k, v, softmax_scale, causal, features, *rest) -> None:
+    """function(handle, args, *rest) of the library for a call that is not made."""
+    adapter = _adapter_of(q)
+    s_aux, sinks = features.pop("s_aux", None), features.pop("sinks", None)
+    known = {
+        "window_size": (-1, -1),
+        "softcap": 0.0,
+        "alibi_slopes": None,
+        "bias": None,
+        "dropout_p": 0.0,
+        "seed": (0, 0),
+        "chunk": 0,
+        "top_left": False,
+    }
+    for name in features:
+        if name not in known:
+            raise TypeError(f"{name} is not an argument; {', '.join(known)} and sinks are")
+    causal, request = _request_of(
+        causal=causal, sinks=_sinks_of(s_aux, sinks), **{**known, **features}
+    )
+    groups = _groups_of(adapter, request, q, k, v, softmax_scale)
+    adapter.with_plan(q, k, v, softmax_scale, causal, groups, function, *rest)
+
+
+def prepare(
+    q: Array,
+    k: Array,
+    v: Array,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    **features: Any,
+) -> None:
     """Loads every kernel that flash_attn_func may choose for such tensors and any batch or length,
     compiling where needed: later calls neither wait nor fail under CUDA graph capture. The data is
-    not read."""
-    _adapter_of(q).with_plan(q, k, v, softmax_scale, causal, c.prepare_any)
+    not read. features: further arguments of flash_attn_func and forward, by their names."""
+    _ask(c.prepare_any, q, k, v, softmax_scale, causal, features)
 
 
-def describe(q, k, v, softmax_scale=None, causal=False) -> Description:
+def describe(
+    q: Array,
+    k: Array,
+    v: Array,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    **features: Any,
+) -> Description:
     """Says what flash_attn_func would run for such tensors, without running it. The data is not
-    read."""
+    read. features: further arguments of flash_attn_func and forward, by their names."""
     records: list[c.Info] = []
-    _adapter_of(q).with_plan(q, k, v, softmax_scale, causal, c.describe_launches, records)
+    _ask(c.describe_launches, q, k, v, softmax_scale, causal, features, records)
     return Description(
         tuple(
             Launch(

@@ -28,7 +28,7 @@ from ctypes import (
 )
 from pathlib import Path
 
-VERSION = (0, 2)  # major and minor of the header that this file mirrors
+VERSION = (0, 3)  # major and minor of the header that this file mirrors
 
 OK = 0
 INVALID_ARGUMENT = 1
@@ -37,6 +37,7 @@ NO_NVRTC = 6
 
 CUDA = 0
 CPU = 1
+COMPILE_ONLY = 2
 
 FP16 = 1
 BF16 = 2
@@ -44,6 +45,7 @@ FP32 = 3
 
 FULL = 0
 CAUSAL = 1
+WINDOW = 2
 
 ONE_CALL = 0
 UP_TO = 1
@@ -81,6 +83,75 @@ class Tensor(Structure):
     ]
 
 
+class Window(Structure):
+    """attnpress_window"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("left", c_int64),
+        ("right", c_int64),
+        ("chunk", c_int64),
+        ("top_left", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class Alibi(Structure):
+    """attnpress_alibi"""
+
+    _fields_ = [("struct_size", c_size_t), ("slopes", c_void_p), ("stride", c_int64 * 2)]
+
+
+class Bias(Structure):
+    """attnpress_bias"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("data", c_void_p),
+        ("shape", c_int64 * 4),
+        ("stride", c_int64 * 4),
+        ("dtype", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class Sinks(Structure):
+    """attnpress_sinks"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("data", c_void_p),
+        ("stride", c_int64),
+        ("dtype", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class Dropout(Structure):
+    """attnpress_dropout"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("probability", c_float),
+        ("reserved", c_int32),
+        ("seed", c_uint64),
+        ("offset", c_uint64),
+        ("seed_and_offset", c_void_p),
+    ]
+
+
+class DropoutMaskArgs(Structure):
+    """attnpress_dropout_mask_args"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("dropout", c_void_p),
+        ("shape", c_int64 * 4),
+        ("stride", c_int64 * 4),
+        ("keep", c_void_p),
+    ]
+
+
 class ForwardArgs(Structure):
     """attnpress_forward_args"""
 
@@ -96,6 +167,39 @@ class ForwardArgs(Structure):
         ("mask", c_int32),
         ("num_splits", c_int32),
         ("reserved", c_int32),
+        ("workspace", c_void_p),
+        ("workspace_bytes", c_size_t),
+        ("window", c_void_p),
+        ("alibi", c_void_p),
+        ("bias", c_void_p),
+        ("sinks", c_void_p),
+        ("dropout", c_void_p),
+        ("softcap", c_float),
+        ("reserved_2", c_int32),
+    ]
+
+
+class BackwardArgs(Structure):
+    """attnpress_backward_args"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("q", Tensor),
+        ("k", Tensor),
+        ("v", Tensor),
+        ("out", Tensor),
+        ("dout", Tensor),
+        ("dq", Tensor),
+        ("dk", Tensor),
+        ("dv", Tensor),
+        ("lse", c_void_p),
+        ("lse_stride", c_int64 * 2),
+        ("dlse", c_void_p),
+        ("dlse_stride", c_int64 * 2),
+        ("scale", c_float),
+        ("mask", c_int32),
+        ("deterministic", c_int32),
+        ("accumulate", c_int32),
         ("workspace", c_void_p),
         ("workspace_bytes", c_size_t),
     ]
@@ -176,7 +280,13 @@ _SIGNATURES = {  # result and argument types of every function that is used
     "attnpress_destroy": (None, [c_void_p]),
     # Argument structs go by address, as an int or as bytes.
     "attnpress_forward": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "attnpress_dropout_mask": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "attnpress_plan_forward": (
+        c_int32,
+        [c_void_p, c_void_p, POINTER(PlanOptions), POINTER(c_void_p)],
+    ),
+    "attnpress_backward": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "attnpress_plan_backward": (
         c_int32,
         [c_void_p, c_void_p, POINTER(PlanOptions), POINTER(c_void_p)],
     ),
@@ -242,14 +352,13 @@ def check(status: int) -> None:
         raise error_of(status)
 
 
-def create(backend: int, nvrtc_path: str | None = None) -> int:
-    """A new handle, as an integer. It lives as long as the process: kernels that are in flight use
-    it. ATTNPRESS_ARCH_MAX in the environment is its option arch_max."""
-    options = Options(struct_size=ctypes.sizeof(Options), backend=backend)
-    arch_max = os.environ.get("ATTNPRESS_ARCH_MAX", "0")
-    if not arch_max.isdecimal():
-        raise ValueError(f"ATTNPRESS_ARCH_MAX is {arch_max!r}; it must be 80, 86, 90 or 0")
-    options.arch_max = int(arch_max)
+def create(backend: int, given: Options | None = None, nvrtc_path: str | None = None) -> int:
+    """A new handle with the given options, as an integer. It lives as long as the process: kernels
+    that are in flight use it."""
+    options = Options(struct_size=ctypes.sizeof(Options))
+    if given is not None:
+        ctypes.pointer(options)[0] = given
+    options.backend = backend
     if nvrtc_path is not None:
         options.nvrtc_path = os.fsencode(nvrtc_path)
     handle = c_void_p()
@@ -283,11 +392,26 @@ def workspace_bytes(handle: int, args: bytes, size: c_size_t) -> int:
     )
 
 
+def backward_workspace_bytes(handle: int, args: BackwardArgs, size: c_size_t) -> int:
+    """The same of a backward call."""
+    plan = c_void_p()
+    status = library.attnpress_plan_backward(handle, byref(args), None, byref(plan))
+    if status == OK:
+        status = library.attnpress_plan_workspace_bytes(plan, byref(size))
+        library.attnpress_plan_destroy(plan)
+    return status
+
+
 def prepare_any(handle: int, args: bytes) -> int:
     """Loads all that calls with these strides, any batch and any lengths may run."""
     any_length = ForwardArgs.from_buffer_copy(args)
     for tensor in (any_length.q, any_length.k, any_length.v, any_length.out):
         tensor.shape[0] = tensor.shape[1] = 0
+    if any_length.bias:
+        bias = Bias.from_buffer_copy(ctypes.string_at(any_length.bias, ctypes.sizeof(Bias)))
+        bias.shape[0] = 0
+        bias.shape[2] = bias.shape[3] = 0
+        any_length.bias = ctypes.addressof(bias)
     return _ask(
         handle,
         ctypes.addressof(any_length),

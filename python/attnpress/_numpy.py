@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from ctypes import addressof
+
 import numpy as np
 
 from . import _library as c
-from ._plan import Plan, check_request, dense_stride, is_allowed, new_plans, strides_read
+from ._backward import Call, Layout, Request, check_shapes
+from ._plan import (
+    Plan,
+    check_request,
+    dense_stride,
+    handle_of,
+    is_allowed,
+    new_plans,
+    strides_read,
+)
+from ._scores import Groups, View, mask_args
+from ._scores import Request as ScoreRequest
 
 _DTYPES = {
     "float16": c.FP16,
@@ -46,14 +59,14 @@ def _readable(array: np.ndarray) -> np.ndarray:
     return copy
 
 
-def _key(q, k, v, softmax_scale: float | None, causal: bool) -> tuple:
+def _key(q, k, v, softmax_scale: float | None, causal: bool, groups: Groups | None) -> tuple:
     """Everything that a plan depends on."""
     for value in (q, k, v):
         if type(value) is not np.ndarray:
             _check_type(q, k, v)
     return (
         q.dtype, k.dtype, v.dtype, q.shape, k.shape, v.shape, q.strides, k.strides, v.strides,
-        softmax_scale, causal,
+        softmax_scale, causal, None if groups is None else groups.key,
     )  # fmt: skip
 
 
@@ -87,31 +100,74 @@ def _dtype_of(q, k, v) -> int:
     return _DTYPES[q.dtype.name]
 
 
-def _checked(q, k, v, softmax_scale: float | None) -> tuple[int, tuple]:
+def checked(q, k, v, softmax_scale: float | None) -> tuple[int, tuple]:
     """The attnpress_dtype and the shapes; raises for what is not allowed."""
+    _check_type(q, k, v)
     dtype = _dtype_of(q, k, v)
     shapes = (q.shape, k.shape, v.shape)
     check_request(shapes, softmax_scale)
     return dtype, shapes
 
 
-def _new_plan(key: tuple, q, k, v, softmax_scale: float | None, causal: bool) -> Plan | None:
+def _new_plan(
+    key: tuple, q, k, v, softmax_scale: float | None, causal: bool, groups: Groups | None
+) -> Plan | None:
     """The plan of a signature, or None where an array has to be copied first."""
-    dtype, shapes = _checked(q, k, v, softmax_scale)
+    dtype, shapes = checked(q, k, v, softmax_scale)
     strides = (_strides(q), _strides(k), _strides(v))
     if not all(is_allowed(*one) for one in zip(shapes, strides)):
         return None
-    plan = Plan(c.CPU, dtype, shapes, strides, softmax_scale, causal)
+    plan = Plan(c.CPU, dtype, shapes, strides, softmax_scale, causal, groups)
     _plans.add(key, plan)
     return plan
 
 
-def forward(q, k, v, softmax_scale: float | None, causal: bool, with_lse: bool):
+def _layout(array: np.ndarray) -> Layout:
+    return Layout(array.ctypes.data, array.shape, _strides(array))
+
+
+def backward(
+    dout, q, k, v, out, lse, softmax_scale: float | None, causal: bool, deterministic: bool, dlse
+):
+    """dq, dk and dv."""
+    _check_type(q, k, v)
+    dtype, _ = checked(q, k, v, softmax_scale)
+    for name, array, wanted in (("dout", dout, q.dtype), ("out", out, q.dtype)):
+        if array.dtype != wanted:
+            raise ValueError(f"{name} is {array.dtype}; it must be {wanted}")
+    check_shapes(q.shape, v.shape, out.shape, dout.shape, lse.shape)
+    q, k, v, out, dout = (_readable(array) for array in (q, k, v, out, dout))
+    lse = np.ascontiguousarray(lse, dtype=np.float32)
+    dlse = None if dlse is None else np.ascontiguousarray(dlse, dtype=np.float32)
+    request = Request(
+        c.CPU, dtype, _layout(q), _layout(k), _layout(v), _layout(out), _layout(dout),
+        lse.ctypes.data, 0 if dlse is None else dlse.ctypes.data, softmax_scale, causal,
+        deterministic,
+    )  # fmt: skip
+    call = Call(request)
+    dq, dk, dv = (
+        _empty(x.shape, stride, q.dtype) for x, stride in zip((q, k, v), request.gradient_strides())
+    )
+    call.run(dq.ctypes.data, dk.ctypes.data, dv.ctypes.data, 0, None)
+    return dq, dk, dv
+
+
+def forward(
+    q,
+    k,
+    v,
+    softmax_scale: float | None,
+    causal: bool,
+    with_lse: bool,
+    groups: Groups | None = None,
+    deterministic: bool = False,  # it always is
+):
     """out, or (out, lse, an empty array) where with_lse."""
-    key = _key(q, k, v, softmax_scale, causal)
-    plan = _plans.by_key.get(key) or _new_plan(key, q, k, v, softmax_scale, causal)
+    key = _key(q, k, v, softmax_scale, causal, groups)
+    plan = _plans.by_key.get(key) or _new_plan(key, q, k, v, softmax_scale, causal, groups)
     if plan is None or not (_is_aligned(q) and _is_aligned(k) and _is_aligned(v)):
-        return forward(_readable(q), _readable(k), _readable(v), softmax_scale, causal, with_lse)
+        copies = (_readable(q), _readable(k), _readable(v))
+        return forward(*copies, softmax_scale, causal, with_lse, groups)
     out = _empty(plan.out_shape, plan.out_stride, q.dtype)
     lse = np.empty(plan.lse_shape, dtype=np.float32) if with_lse else None
     args = plan.args(
@@ -121,17 +177,103 @@ def forward(q, k, v, softmax_scale: float | None, causal: bool, with_lse: bool):
         out.ctypes.data,
         0 if lse is None else lse.ctypes.data,
     )
+    if groups is not None:
+        args = groups.point_from(args)
     plan.run(c.CPU, args, c.library.attnpress_forward, None)
     return out if lse is None else (out, lse, np.empty(0, dtype=q.dtype))
 
 
-def with_plan(q, k, v, softmax_scale: float | None, causal: bool, function, *rest: object) -> None:
+def with_plan(
+    q,
+    k,
+    v,
+    softmax_scale: float | None,
+    causal: bool,
+    groups: Groups | None,
+    function,
+    *rest: object,
+) -> None:
     """function(handle, args, *rest) of the library for these arrays, which are neither read nor
     copied."""
-    _check_type(q, k, v)
-    dtype, shapes = _checked(q, k, v, softmax_scale)
+    dtype, shapes = checked(q, k, v, softmax_scale)
     strides = tuple(
         strides_read(x.shape, _strides(x), x.strides, _is_aligned(x)) for x in (q, k, v)
     )
-    plan = Plan(c.CPU, dtype, shapes, strides, softmax_scale, causal)
-    plan.run(c.CPU, plan.args(), function, *rest)
+    plan = Plan(c.CPU, dtype, shapes, strides, softmax_scale, causal, groups)
+    args = plan.args() if groups is None else groups.point_from(plan.args())
+    plan.run(c.CPU, args, function, *rest)
+
+
+# ---- What is done to scores ----------------------------------------------------------------------
+
+
+def check_no_grad(request: ScoreRequest) -> None:
+    """Arrays never require a gradient."""
+
+
+def view(name: str, value, like: np.ndarray) -> View:
+    """An array of a feature's; copied where the library cannot read it as it lies."""
+    if not isinstance(value, np.ndarray) or isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} is {type(value).__name__}; with q it must be a NumPy array")
+    if value.dtype.name not in _DTYPES or not value.dtype.isnative:
+        raise ValueError(
+            f"{name} is {value.dtype.str if not value.dtype.isnative else value.dtype}; float16, "
+            "float32 and ml_dtypes.bfloat16 are supported, in this machine's byte order"
+        )
+    stride = _strides(value)
+    if any(s < 0 for s in stride) or value.ctypes.data % value.itemsize:
+        return contiguous_view(value)
+    return View(value, value.ctypes.data, value.shape, stride, _DTYPES[value.dtype.name])
+
+
+def contiguous_view(value: np.ndarray) -> View:
+    """Of a copy."""
+    copy = np.array(value, order="C", copy=True)
+    return View(copy, copy.ctypes.data, copy.shape, _strides(copy), _DTYPES[copy.dtype.name])
+
+
+def draw_seed(like: np.ndarray) -> tuple[int, int]:
+    """By NumPy's global generator, which np.random.seed() sets."""
+    low, high = np.random.randint(0, 1 << 32, 2, dtype=np.uint64)
+    return (int(low) | int(high) << 32, 0)
+
+
+def seed_address(seed, like: np.ndarray) -> int:
+    """Of an array that holds seed and offset."""
+    if (
+        not isinstance(seed, np.ndarray)
+        or seed.shape != (2,)
+        or seed.dtype not in (np.int64, np.uint64)
+        or not seed.flags.c_contiguous
+        or seed.ctypes.data % 8
+    ):
+        raise ValueError(
+            f"seed is {seed!r}; it must be an int, two ints (seed, offset), or a contiguous array "
+            "of these two, int64 or uint64"
+        )
+    return seed.ctypes.data
+
+
+def dropout_mask(q: np.ndarray, seqlen_k: int, groups: Groups) -> np.ndarray:
+    """(batch, heads, seqlen_q, seqlen_k): True where a probability is kept."""
+    keep = np.empty((q.shape[0], q.shape[2], q.shape[1], seqlen_k), dtype=np.uint8)
+    args = mask_args(keep.shape, keep.ctypes.data, groups)
+    c.check(c.library.attnpress_dropout_mask(handle_of(c.CPU), addressof(args), None))
+    return keep.view(np.bool_)
+
+
+# What probabilities() is computed with.
+library = np
+
+
+def floats(value: np.ndarray) -> np.ndarray:
+    return value.astype(np.float32)
+
+
+def positions(count: int, like: np.ndarray) -> np.ndarray:
+    return np.arange(count)
+
+
+def signed(p: np.ndarray, keep: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """p in q's dtype, negative where it was dropped."""
+    return np.where(keep, p, -p).astype(q.dtype)

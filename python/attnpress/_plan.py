@@ -16,12 +16,30 @@ from collections.abc import Sequence
 from ctypes import c_size_t, sizeof
 
 from . import _library as c
+from ._scores import Groups
 
 _MAX_PLANS = 1024  # per thread; all are dropped when there are more
 
 _lock = threading.RLock()  # a signal handler may ask for a handle while one is made
 _handles: dict[int, int] = {}  # backend -> handle
+_options: c.Options | None = None  # of handles that are made
+_kept: list[object] = []  # what options point to, and handles made with them
 _pip_tried: set[int] = set()  # backends whose handle was made again with NVRTC from pip
+
+
+def set_options(options: c.Options, kept: object) -> None:
+    """Options of all handles, and what they point to. RuntimeError where one was made already."""
+    global _options  # noqa: PLW0603
+    with _lock:
+        if _handles:
+            raise RuntimeError(
+                "attnpress.configure comes too late: a call was made before it, and its handle "
+                "keeps the options that it was made with"
+            )
+        probe = c.create(c.COMPILE_ONLY, options)  # says what is not allowed
+        c.library.attnpress_destroy(probe)
+        _kept.append(kept)
+        _options = options
 
 
 def handle_of(backend: int) -> int:
@@ -29,7 +47,7 @@ def handle_of(backend: int) -> int:
     with _lock:
         handle = _handles.get(backend)
         if handle is None:
-            handle = _handles.setdefault(backend, c.create(backend))
+            handle = _handles.setdefault(backend, c.create(backend, _options))
         return handle
 
 
@@ -42,7 +60,7 @@ def handle_with_nvrtc(backend: int, failed: int, error: c.Error) -> int:
             if backend in _pip_tried or not paths:
                 raise error
             _pip_tried.add(backend)
-            _handles[backend] = c.create(backend, paths[0])
+            _handles[backend] = c.create(backend, _options, paths[0])
         return handle_of(backend)
 
 
@@ -118,6 +136,7 @@ class Plan:
         strides: tuple[Sequence[int], Sequence[int], Sequence[int]],
         softmax_scale: float | None,
         causal: bool,
+        groups: Groups | None = None,
     ) -> None:
         args = c.ForwardArgs()
         args.struct_size = sizeof(c.ForwardArgs)
@@ -125,6 +144,8 @@ class Plan:
         if softmax_scale is not None and args.scale == 0.0:  # which would mean the default
             raise ValueError(f"softmax_scale is {softmax_scale}; it is 0 in single precision")
         args.mask = c.CAUSAL if causal else c.FULL
+        if groups is not None:
+            groups.put_into(args)
         self.out_shape = (*shapes[0][:3], shapes[2][3])
         self.out_stride = dense_stride(self.out_shape, strides[0])
         self.lse_shape = (shapes[0][0], shapes[0][2], shapes[0][1])
@@ -140,11 +161,12 @@ class Plan:
         size = c_size_t()
         c.check(c.workspace_bytes(self.handle, bytes(args), size))
         self.workspace_bytes = args.workspace_bytes = size.value
+        args.window = args.alibi = args.bias = args.sinks = args.dropout = None
         whole = bytes(args)
         self.parts = (whole[_HEAD], *(whole[part] for part in _BETWEEN))
 
     def args(self, q=0, k=0, v=0, out=0, lse=0, workspace=0) -> bytes:
-        """The call's own attnpress_forward_args, with these addresses."""
+        """The call's own attnpress_forward_args, with these addresses and no groups."""
         head, of_q, of_k, of_v, of_out, of_lse, tail = self.parts
         return _pack(
             head, q, of_q, k, of_k, v, of_v, out, of_out, lse, of_lse, workspace, tail

@@ -4,11 +4,25 @@ has PyTorch."""
 from __future__ import annotations
 
 import threading
+from ctypes import addressof
+from typing import NoReturn
 
 import torch
 
 from . import _library as c
-from ._plan import Plan, check_request, dense_stride, is_allowed, new_plans, strides_read
+from ._backward import Call, Layout, Request, check_shapes
+from ._plan import (
+    Plan,
+    check_request,
+    dense_stride,
+    handle_of,
+    handle_with_nvrtc,
+    is_allowed,
+    new_plans,
+    strides_read,
+)
+from ._scores import Groups, View, mask_args
+from ._scores import Request as ScoreRequest
 
 _DTYPES = {torch.float16: c.FP16, torch.bfloat16: c.BF16, torch.float32: c.FP32}
 _plans = new_plans()
@@ -23,12 +37,13 @@ _raw_stream = getattr(
 )
 
 
-def _key(q, k, v, softmax_scale: float | None, causal: bool) -> tuple:
+def _key(q, k, v, softmax_scale: float | None, causal: bool, groups: Groups | None) -> tuple:
     """Everything that a plan depends on."""
     try:
         return (
             q.device, k.device, v.device, q.dtype, k.dtype, v.dtype,
             q.shape, k.shape, v.shape, q.stride(), k.stride(), v.stride(), softmax_scale, causal,
+            None if groups is None else groups.key,
         )  # fmt: skip
     except AttributeError:
         raise TypeError(
@@ -38,6 +53,13 @@ def _key(q, k, v, softmax_scale: float | None, causal: bool) -> tuple:
 
 def _types(*values) -> str:
     return ", ".join(type(value).__name__ for value in values)
+
+
+def _refuse_grad(features: tuple[str, ...]) -> NoReturn:
+    raise NotImplementedError(
+        f"there is no backward pass yet of calls with {', '.join(features)}, and an argument "
+        "requires grad: detach it, or call under torch.no_grad()"
+    )
 
 
 _thread = threading.local()
@@ -51,8 +73,10 @@ def _has_context() -> bool:
     return known
 
 
-def _checked(q, k, v, softmax_scale: float | None) -> tuple[int, int, tuple]:
+def checked(q, k, v, softmax_scale: float | None) -> tuple[int, int, tuple]:
     """Backend, attnpress_dtype and shapes; raises for what is not allowed."""
+    if not (isinstance(k, torch.Tensor) and isinstance(v, torch.Tensor)):
+        raise TypeError(f"q, k and v are {_types(q, k, v)}; all three must be PyTorch tensors")
     if not q.device == k.device == v.device:
         raise ValueError(
             f"q is on {q.device}, k on {k.device}, v on {v.device}; one device is needed"
@@ -73,13 +97,15 @@ def _checked(q, k, v, softmax_scale: float | None) -> tuple[int, int, tuple]:
     return c.CUDA if q.is_cuda else c.CPU, _DTYPES[q.dtype], shapes
 
 
-def _new_plan(key: tuple, q, k, v, softmax_scale: float | None, causal: bool) -> Plan | None:
+def _new_plan(
+    key: tuple, q, k, v, softmax_scale: float | None, causal: bool, groups: Groups | None
+) -> Plan | None:
     """The plan of a signature, or None where a tensor has to be copied first."""
-    backend, dtype, shapes = _checked(q, k, v, softmax_scale)
+    backend, dtype, shapes = checked(q, k, v, softmax_scale)
     strides = (q.stride(), k.stride(), v.stride())
     if not all(is_allowed(*one) for one in zip(shapes, strides)):
         return None
-    plan = Plan(backend, dtype, shapes, strides, softmax_scale, causal)
+    plan = Plan(backend, dtype, shapes, strides, softmax_scale, causal, groups)
     _plans.add(key, plan)
     return plan
 
@@ -98,25 +124,99 @@ def _readable(tensor):
     return copy.copy_(tensor)
 
 
-def forward(q, k, v, softmax_scale: float | None, causal: bool, with_lse: bool):
+class _Attention(torch.autograd.Function):
+    """(out, lse), of which both have gradients. A second derivative is not there: asking for one
+    raises."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, softmax_scale, causal, deterministic):
+        out, lse, _ = forward(q, k, v, softmax_scale, causal, True)
+        ctx.save_for_backward(q, k, v, out, lse)
+        ctx.options = softmax_scale, causal, deterministic
+        ctx.set_materialize_grads(False)
+        return out, lse
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, dout, dlse):
+        if dout is None and dlse is None:
+            return (None,) * 6
+        q, k, v, out, lse = ctx.saved_tensors
+        if dout is None:
+            dout = torch.zeros_like(out)
+        return (*backward(dout, q, k, v, out, lse, *ctx.options, dlse), None, None, None)
+
+
+def _layout(tensor) -> Layout:
+    return Layout(tensor.data_ptr(), tensor.shape, tensor.stride())
+
+
+def backward(
+    dout, q, k, v, out, lse, softmax_scale: float | None, causal: bool, deterministic: bool, dlse
+):
+    """dq, dk and dv. Queues the work on q's device's current stream."""
+    _key(q, k, v, softmax_scale, causal, None)  # all three are tensors
+    if q.is_cuda and _get_device() != q.device.index:
+        with torch.cuda.device(q.device):
+            return backward(dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse)
+    backend, dtype, _ = checked(q, k, v, softmax_scale)
+    for name, tensor, wanted in (
+        ("dout", dout, q.dtype), ("out", out, q.dtype), ("softmax_lse", lse, torch.float32),
+    ):  # fmt: skip
+        if tensor.dtype != wanted or tensor.device != q.device:
+            raise ValueError(
+                f"{name} is {tensor.dtype} on {tensor.device}; it must be {wanted} on {q.device}"
+            )
+    check_shapes(q.shape, v.shape, out.shape, dout.shape, lse.shape)
+    q, k, v, out, dout = (_readable(tensor) for tensor in (q, k, v, out, dout))
+    lse = lse.contiguous()
+    dlse = None if dlse is None else dlse.to(torch.float32).contiguous()
+    request = Request(
+        backend, dtype, _layout(q), _layout(k), _layout(v), _layout(out), _layout(dout),
+        lse.data_ptr(), 0 if dlse is None else dlse.data_ptr(), softmax_scale, causal,
+        deterministic,
+    )  # fmt: skip
+    call = Call(request)
+    gradients = [
+        _empty_strided(x.shape, stride, dtype=q.dtype, device=q.device)
+        for x, stride in zip((q, k, v), request.gradient_strides())
+    ]
+    # Freed when this function returns; the allocator gives it to later work of this stream.
+    workspace = _empty(call.workspace_bytes, dtype=torch.uint8, device=q.device)
+    stream = _raw_stream(q.device.index) if q.is_cuda else None
+    call.run(*(x.data_ptr() for x in gradients), workspace.data_ptr(), stream)
+    return tuple(gradients)
+
+
+def forward(
+    q,
+    k,
+    v,
+    softmax_scale: float | None,
+    causal: bool,
+    with_lse: bool,
+    groups: Groups | None = None,
+    deterministic: bool = False,
+):
     """out, or (out, lse, an empty tensor) where with_lse. Queues the work on q's device's current
-    stream."""
-    key = _key(q, k, v, softmax_scale, causal)
+    stream. Where an argument requires grad, the outputs have a backward pass."""
+    key = _key(q, k, v, softmax_scale, causal, groups)
     if (q.requires_grad or k.requires_grad or v.requires_grad) and torch.is_grad_enabled():
-        raise NotImplementedError(
-            "flash_attn_func has no backward yet, and an argument requires grad: "
-            "detach it, or call under torch.no_grad()"
-        )
+        if groups is not None:
+            _refuse_grad(groups.features)
+        out, lse = _Attention.apply(q, k, v, softmax_scale, causal, deterministic)
+        return (out, lse, _empty(0, dtype=q.dtype, device=key[0])) if with_lse else out
     device = key[0]
     on_gpu = device.type == "cuda"
     index = device.index
     if on_gpu and _get_device() != index:
         with torch.cuda.device(index):
-            return forward(q, k, v, softmax_scale, causal, with_lse)
-    plan = _plans.by_key.get(key) or _new_plan(key, q, k, v, softmax_scale, causal)
+            return forward(q, k, v, softmax_scale, causal, with_lse, groups)
+    plan = _plans.by_key.get(key) or _new_plan(key, q, k, v, softmax_scale, causal, groups)
     q_data, k_data, v_data = q.data_ptr(), k.data_ptr(), v.data_ptr()
     if plan is None or (q_data | k_data | v_data) & 15:
-        return forward(_readable(q), _readable(k), _readable(v), softmax_scale, causal, with_lse)
+        copies = (_readable(q), _readable(k), _readable(v))
+        return forward(*copies, softmax_scale, causal, with_lse, groups)
 
     out = _empty_strided(plan.out_shape, plan.out_stride, dtype=key[3], device=device)
     lse = _empty(plan.lse_shape, dtype=torch.float32, device=device) if with_lse else None
@@ -127,6 +227,8 @@ def forward(q, k, v, softmax_scale: float | None, causal: bool, with_lse: bool):
         workspace = _empty(plan.workspace_bytes, dtype=torch.uint8, device=device)
         workspace_data = workspace.data_ptr()
     args = plan.args(q_data, k_data, v_data, out.data_ptr(), lse_data, workspace_data)
+    if groups is not None:
+        args = groups.point_from(args)
     stream = _raw_stream(index) if on_gpu else None
     handle = plan.handle
     status = _forward(handle, args, stream)
@@ -135,14 +237,110 @@ def forward(q, k, v, softmax_scale: float | None, causal: bool, with_lse: bool):
     return out if lse is None else (out, lse, _empty(0, dtype=q.dtype, device=device))
 
 
-def with_plan(q, k, v, softmax_scale: float | None, causal: bool, function, *rest: object) -> None:
+def with_plan(
+    q,
+    k,
+    v,
+    softmax_scale: float | None,
+    causal: bool,
+    groups: Groups | None,
+    function,
+    *rest: object,
+) -> None:
     """function(handle, args, *rest) of the library for these tensors, which are neither read nor
     copied."""
-    _key(q, k, v, softmax_scale, causal)  # all three are tensors
     with torch.cuda.device(q.device) if q.is_cuda else torch.no_grad():
-        backend, dtype, shapes = _checked(q, k, v, softmax_scale)
+        backend, dtype, shapes = checked(q, k, v, softmax_scale)
         strides = tuple(
             strides_read(x.shape, x.stride(), x.stride(), x.data_ptr() % 16 == 0) for x in (q, k, v)
         )
-        plan = Plan(backend, dtype, shapes, strides, softmax_scale, causal)
-        plan.run(backend, plan.args(), function, *rest)
+        plan = Plan(backend, dtype, shapes, strides, softmax_scale, causal, groups)
+        args = plan.args() if groups is None else groups.point_from(plan.args())
+        plan.run(backend, args, function, *rest)
+
+
+# ---- What is done to scores ----------------------------------------------------------------------
+
+
+def check_no_grad(request: ScoreRequest) -> None:
+    """NotImplementedError for a tensor of a feature's that requires grad."""
+    if torch.is_grad_enabled() and any(
+        isinstance(value, torch.Tensor) and value.requires_grad for value in request.tensors
+    ):
+        _refuse_grad(request.features)
+
+
+def view(name: str, value, like) -> View:
+    """A tensor of a feature's."""
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(f"{name} is {type(value).__name__}; with q it must be a PyTorch tensor")
+    if value.device != like.device:
+        raise ValueError(f"{name} is on {value.device} and q on {like.device}; one is needed")
+    if value.dtype not in _DTYPES:
+        raise ValueError(
+            f"{name} is {value.dtype}; torch.float16, torch.bfloat16 and torch.float32 are "
+            "supported"
+        )
+    return View(value, value.data_ptr(), value.shape, value.stride(), _DTYPES[value.dtype])
+
+
+def contiguous_view(value) -> View:
+    """Of a copy."""
+    copy = value.contiguous()
+    return View(copy, copy.data_ptr(), copy.shape, copy.stride(), _DTYPES[copy.dtype])
+
+
+def draw_seed(like):
+    """By PyTorch's generator of q's device, and in its memory: a graph that captured the call draws
+    anew at each replay."""
+    return torch.randint(-(1 << 63), (1 << 63) - 1, (2,), dtype=torch.int64, device=like.device)
+
+
+def seed_address(seed, like) -> int:
+    """Of a tensor that holds seed and offset."""
+    if (
+        not isinstance(seed, torch.Tensor)
+        or tuple(seed.shape) != (2,)
+        or seed.dtype != torch.int64
+        or not seed.is_contiguous()
+        or seed.device != like.device
+    ):
+        raise ValueError(
+            f"seed is {seed!r}; it must be an int, two ints (seed, offset), or a contiguous int64 "
+            "tensor of these two on q's device"
+        )
+    return seed.data_ptr()
+
+
+def dropout_mask(q, seqlen_k: int, groups: Groups):
+    """(batch, heads, seqlen_q, seqlen_k): True where a probability is kept."""
+    shape = (q.shape[0], q.shape[2], q.shape[1], seqlen_k)
+    keep = _empty(shape, dtype=torch.uint8, device=q.device)
+    args = mask_args(shape, keep.data_ptr(), groups)
+    backend = c.CUDA if q.is_cuda else c.CPU
+    with torch.cuda.device(q.device) if q.is_cuda else torch.no_grad():
+        stream = torch.cuda.current_stream().cuda_stream if q.is_cuda else None
+        handle = handle_of(backend)
+        status = c.library.attnpress_dropout_mask(handle, addressof(args), stream)
+        if status == c.NO_NVRTC:
+            handle = handle_with_nvrtc(backend, handle, c.error_of(status))
+            status = c.library.attnpress_dropout_mask(handle, addressof(args), stream)
+        c.check(status)
+    return keep.view(torch.bool)
+
+
+# What probabilities() is computed with.
+library = torch
+
+
+def floats(value):
+    return value.float()
+
+
+def positions(count: int, like):
+    return torch.arange(count, device=like.device)
+
+
+def signed(p, keep, q):
+    """p in q's dtype, negative where it was dropped."""
+    return torch.where(keep, p, -p).to(q.dtype)

@@ -2,6 +2,7 @@
  * CPU backend. forward.c puts them together. */
 #pragma once
 #include "../generated/families.h"
+#include "attention/rows.h"
 #include "attnpress/args/attention.h"
 #include "call.h"
 #include "press/target.h"
@@ -13,17 +14,55 @@
 typedef struct ap_problem {
   int32_t batch, heads_q, heads_kv, seqlen_q, seqlen_k, hdim, hdim_v;
   int32_t dtype, mask;
-  int32_t num_splits;       /* as asked for; 0: to be chosen */
-  int32_t tma;              /* 1: tensor maps can describe Q, K and V */
-  int32_t tma_min, tma_max; /* the least and the most that `tma` is within the range */
+  int64_t window_left, window_right, window_chunk; /* as in ap_mask */
+  int32_t window_top_left;
+  int32_t softcap, alibi, dropout; /* 1: the call has it */
+  int32_t bias;                    /* its dtype; 0: the call has none */
+  int32_t num_splits;              /* as asked for; 0: to be chosen */
+  int32_t tma;                     /* 1: tensor maps can describe Q, K and V */
+  int32_t tma_min, tma_max;        /* the least and the most that `tma` is within the range */
 } ap_problem;
 
 enum { AP_SPLITS_MAX = 256 };
+
+/** The problem's mask in full, as that of a kernel. */
+static inline ap_mask ap_problem_mask(const ap_problem *p, int32_t kind) {
+  return (ap_mask){.kind = kind,
+                   .seqlen_q = p->seqlen_q,
+                   .seqlen_k = p->seqlen_k,
+                   .left = p->window_left,
+                   .right = p->window_right,
+                   .chunk = p->window_chunk,
+                   .center = p->window_top_left ? 0 : (int64_t)p->seqlen_k - p->seqlen_q};
+}
 
 const char *ap_dtype_name(int32_t dtype); /* "fp16" */
 /** Checks all of a call's arguments. The workspace is not looked at. */
 attnpress_status ap_validate_forward(const attnpress_forward_args *args, ap_check how,
                                      ap_problem *problem);
+
+/** The same of a backward call; num_splits is 0, and the masks of tensor maps are the forward's. */
+attnpress_status ap_validate_backward(const attnpress_backward_args *args, ap_check how,
+                                      ap_problem *problem);
+
+/* ---- choose_backward.c ----------------------------------------------------------------------- */
+
+/** What a backward call launches, and where its workspace holds what. `launches` is filled, too. */
+typedef struct ap_backward_plan {
+  int32_t row_tiles;               /* as in attnpress_bwd_args */
+  int32_t fused;                   /* 1: dq is summed in fp32 in the workspace */
+  size_t delta_offset_bytes;       /* behind lse_log2 */
+  size_t dq_sum_offset_bytes;      /* behind delta; only where fused */
+  int32_t blocks[AP_LAUNCHES_MAX]; /* of each launch: the argument of that name */
+} ap_backward_plan;
+
+attnpress_status ap_choose_backward(const ap_problem *problem, int deterministic,
+                                    const ap_device *device, ap_backward_plan *plan,
+                                    ap_launches *launches);
+/** Every kernel that ap_choose_backward() may return for a problem within these maxima, and the bound
+ * of the workspace: SIZE_MAX where there is none. */
+attnpress_status ap_choose_backward_range(const ap_problem *maxima, int deterministic,
+                                          const ap_device *device, ap_launches *range);
 
 /* ---- choose.c -------------------------------------------------------------------------------- */
 
@@ -69,3 +108,9 @@ int ap_tensor_maps_fit(const attnpress_forward_args *args, int64_t batch, int64_
 /** Writes the maps of a call whose problem has `tma` and whose output is not empty. */
 attnpress_status ap_tensor_maps_encode(const ap_driver *driver, const attnpress_forward_args *args,
                                        const ap_plan *plan, attnpress_fwd_sm90_args *kernel_args);
+/** The same of a backward call, of Q, K, V and dO. */
+int ap_backward_maps_fit(const attnpress_backward_args *args, int64_t batch, int64_t seqlen_q,
+                         int64_t seqlen_k);
+attnpress_status ap_backward_maps_encode(const ap_driver *driver,
+                                         const attnpress_backward_args *args, const ap_tile *tile,
+                                         attnpress_bwd_sm90_args *kernel_args);

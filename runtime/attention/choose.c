@@ -3,6 +3,7 @@
  * the device's numbers, never on data, and touches nothing. */
 #include "attention/schedule.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -63,9 +64,53 @@ attnpress_divisor ap_divisor(int32_t value) {
 
 /** Heads of a group are packed into one tile where that leaves less than this share of the tiles.
  */
-#define PACKING_GAIN 0.9
+#define PACKING_GAIN        0.9
+#define WINDOW_PACKING_GAIN 0.97 /* the same of what they take, which is known better */
 /** A length beyond all points where the choice changes. */
 enum { SEQLEN_PROBED = 4096 };
+
+/** The mask that the kernel has. A single query sees every key under a causal mask, and a window
+ * may be so wide that it hides no key, or none that a causal mask does not hide. */
+static int32_t choose_mask(const ap_problem *problem) {
+  if (problem->seqlen_q <= 1 && problem->mask == ATTNPRESS_CAUSAL)
+    return ATTNPRESS_FULL;
+  if (problem->mask != ATTNPRESS_WINDOW || problem->seqlen_q == 0)
+    return problem->mask;
+  const ap_mask m = ap_problem_mask(problem, ATTNPRESS_WINDOW);
+  const ap_keys first = ap_keys_of(&m, 0), last = ap_keys_of(&m, problem->seqlen_q - 1);
+  if (first.begin == 0 && last.begin == 0 && first.end == m.seqlen_k && last.end == m.seqlen_k)
+    return ATTNPRESS_FULL;
+  const int aligned = m.center == m.seqlen_k - m.seqlen_q;
+  const int whole = m.chunk == 0 || m.chunk >= m.seqlen_k;
+  return aligned && whole && m.right == 0 && last.begin == 0 ? ATTNPRESS_CAUSAL : ATTNPRESS_WINDOW;
+}
+
+/** The keys that a query sees, at most. */
+static int64_t keys_of_a_row(const ap_problem *problem) {
+  int64_t keys = problem->seqlen_k;
+  if (problem->mask != ATTNPRESS_WINDOW)
+    return keys;
+  if (problem->window_left + problem->window_right + 1 < keys)
+    keys = problem->window_left + problem->window_right + 1;
+  return problem->window_chunk > 0 && problem->window_chunk < keys ? problem->window_chunk : keys;
+}
+
+/** Key blocks that the rows of `positions` positions see together, at most. */
+static int64_t count_key_blocks(const ap_problem *problem, int64_t positions, int64_t block_n) {
+  const int64_t all = ceil_div(problem->seqlen_k, block_n);
+  if (problem->mask != ATTNPRESS_WINDOW || problem->seqlen_q == 0)
+    return all;
+  if (positions >= problem->seqlen_q) { /* one row block: as it is */
+    const ap_mask m = ap_problem_mask(problem, ATTNPRESS_WINDOW);
+    const ap_keys first = ap_keys_of(&m, 0), last = ap_keys_of(&m, problem->seqlen_q - 1);
+    const int64_t blocks = ceil_div(last.end, block_n) - first.begin / block_n;
+    return blocks > 0 ? blocks : 0;
+  }
+  /* From anywhere in a key block. A chunk's rows see less, those of two chunks both. */
+  const int64_t keys = problem->window_left + problem->window_right + positions;
+  const int64_t blocks = ceil_div(keys - 1, block_n) + 1;
+  return blocks < all ? blocks : all;
+}
 
 /** Tiles with a producer hold whole positions in each warpgroup. */
 static int64_t count_row_blocks(const ap_problem *problem, const ap_tile *tile,
@@ -79,24 +124,48 @@ static int64_t count_row_blocks(const ap_problem *problem, const ap_tile *tile,
                   tile->field[AP_ATTENTION_TILE_BLOCK_M]);
 }
 
+/** Positions of a row block. */
+static int64_t positions_of(const ap_tile *tile, int32_t heads_per_tile) {
+  const int32_t block_m = tile->field[AP_ATTENTION_TILE_BLOCK_M];
+  if (tile->field[AP_ATTENTION_TILE_PRODUCER])
+    return block_m / AP_ATTENTION_WARPGROUP_ROWS * (AP_ATTENTION_WARPGROUP_ROWS / heads_per_tile);
+  return ceil_div(block_m, heads_per_tile) + (block_m % heads_per_tile != 0);
+}
+
+/** What the row blocks of a group's heads take, in key blocks; one more a row block for what is its
+ * own. A window that is no longer than a tile is where packing pays: fewer positions lie closer. */
+static double cost_of_packing(const ap_problem *problem, const ap_tile *tile,
+                              int32_t heads_per_tile) {
+  const double block_n = tile->field[AP_ATTENTION_TILE_BLOCK_N];
+  const double positions = (double)positions_of(tile, heads_per_tile);
+  double keys = (double)keys_of_a_row(problem) + positions;
+  if (keys > (double)problem->seqlen_k)
+    keys = (double)problem->seqlen_k;
+  const double blocks =
+      problem->mask == ATTNPRESS_WINDOW ? keys / block_n + 2 : ceil(keys / block_n);
+  return (double)count_row_blocks(problem, tile, heads_per_tile) *
+         (group_of(problem) / heads_per_tile) * blocks;
+}
+
 /** Query heads that share a tile: all of a group, or one. */
 static int32_t choose_packing(const ap_problem *problem, const ap_tile *tile) {
   const int32_t group = group_of(problem);
-  if (group <= 1 ||
+  if (group <= 1 || problem->dropout || /* whose rows are positions, as are those of a bias of 16 */
+      (tile->field[AP_ATTENTION_TILE_PRODUCER] && /* bits that is copied */
+       (problem->bias == ATTNPRESS_FP16 || problem->bias == ATTNPRESS_BF16)) ||
       (tile->field[AP_ATTENTION_TILE_PRODUCER] && group > AP_ATTENTION_WARPGROUP_ROWS) ||
       (int64_t)problem->seqlen_q * group > INT32_MAX - AP_ATTENTION_HDIM_MAX)
     return 1;
-  const int64_t packed = count_row_blocks(problem, tile, group);
-  const int64_t single = count_row_blocks(problem, tile, 1) * group;
-  return (double)packed < PACKING_GAIN * (double)single ? group : 1;
+  const double gain = problem->mask == ATTNPRESS_WINDOW ? WINDOW_PACKING_GAIN : PACKING_GAIN;
+  return cost_of_packing(problem, tile, group) < gain * cost_of_packing(problem, tile, 1) ? group
+                                                                                          : 1;
 }
 
 /** Fills mask, decode, architecture and packing; the tile stays that of one split. */
 static attnpress_status choose_rows(const ap_problem *problem, const ap_device *device,
                                     ap_plan *plan) {
   ap_variant *v = &plan->variant;
-  /* A single query sees every key under either mask. */
-  v->axis[AP_ATTENTION_MASK] = problem->seqlen_q == 1 ? ATTNPRESS_FULL : problem->mask;
+  v->axis[AP_ATTENTION_MASK] = choose_mask(problem);
   v->axis[AP_ATTENTION_DECODE] =
       (int64_t)problem->seqlen_q * group_of(problem) <= AP_ATTENTION_DECODE_ROWS;
   FORWARD_IF(choose_arch(problem, device, v, &plan->target));
@@ -221,7 +290,8 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
     if (count == 0)
       count =
           ap_choose_num_splits(count_tiles(problem, plan, &tile),
-                               ceil_div(problem->seqlen_k, tile.field[AP_ATTENTION_TILE_BLOCK_N]),
+                               count_key_blocks(problem, positions_of(&tile, plan->heads_per_tile),
+                                                tile.field[AP_ATTENTION_TILE_BLOCK_N]),
                                (int64_t)device->sm_count * split_blocks_per_sm(&tile, device));
   }
   if (count != 1) { /* else the tile of one split stands */
@@ -230,7 +300,9 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
   }
   plan->num_splits = count;
   const int32_t block_n = plan->tile.field[AP_ATTENTION_TILE_BLOCK_N];
-  plan->key_blocks_per_split = (int32_t)ceil_div(ceil_div(problem->seqlen_k, block_n), count);
+  const int64_t key_blocks =
+      count_key_blocks(problem, positions_of(&plan->tile, plan->heads_per_tile), block_n);
+  plan->key_blocks_per_split = (int32_t)ceil_div(key_blocks, count);
   return ATTNPRESS_OK;
 }
 
@@ -305,7 +377,11 @@ attnpress_status ap_choose(const ap_problem *problem, const ap_device *device, a
                                .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD,
                                         [AP_ATTENTION_HDIM] = problem->hdim,
                                         [AP_ATTENTION_HDIM_V] = problem->hdim_v,
-                                        [AP_ATTENTION_DTYPE] = problem->dtype}};
+                                        [AP_ATTENTION_DTYPE] = problem->dtype,
+                                        [AP_ATTENTION_SOFTCAP] = problem->softcap,
+                                        [AP_ATTENTION_ALIBI] = problem->alibi,
+                                        [AP_ATTENTION_BIAS] = problem->bias,
+                                        [AP_ATTENTION_DROPOUT] = problem->dropout}};
   FORWARD_IF(choose_rows(problem, device, plan));
   FORWARD_IF(choose_splits(problem, device, plan));
   int64_t units;
@@ -389,13 +465,16 @@ static attnpress_status add_choice(const ap_problem *problem, const ap_problem *
   return add_workspace(maxima, most_partial_rows(maxima, device, &plan.tile), range);
 }
 
-/** The choices for one length of the queries: split or not, with tensor maps or without. */
-static attnpress_status add_length(const ap_problem *maxima, const ap_device *device,
-                                   int32_t seqlen_q, ap_launches *range) {
+/** The choices for one length of the queries and one mask: split or not, with tensor maps or
+ * without. */
+static attnpress_status add_mask(const ap_problem *maxima, const ap_device *device,
+                                 int32_t seqlen_q, int32_t kind, ap_launches *range) {
   ap_problem probe = *maxima;
   probe.batch = 1;
   probe.seqlen_q = seqlen_q;
   probe.seqlen_k = maxima->seqlen_k > 0 ? maxima->seqlen_k : SEQLEN_PROBED;
+  probe.mask = kind; /* a window of one key, which hides others whatever the lengths */
+  probe.window_left = probe.window_right = probe.window_chunk = 0;
   for (probe.tma = maxima->tma_min; probe.tma <= maxima->tma_max; ++probe.tma)
     for (probe.num_splits = 1; probe.num_splits <= 2; ++probe.num_splits) {
       if (maxima->num_splits != 0 && (maxima->num_splits > 1) != (probe.num_splits > 1))
@@ -403,6 +482,18 @@ static attnpress_status add_length(const ap_problem *maxima, const ap_device *de
       FORWARD_IF(add_choice(&probe, maxima, device, range));
     }
   return ATTNPRESS_OK;
+}
+
+/** The choices for one length of the queries. A window that hides nothing runs other masks'
+ * kernels. */
+static attnpress_status add_length(const ap_problem *maxima, const ap_device *device,
+                                   int32_t seqlen_q, ap_launches *range) {
+  const int32_t kind = maxima->mask;
+  FORWARD_IF(add_mask(maxima, device, seqlen_q, kind, range));
+  if (kind != ATTNPRESS_WINDOW)
+    return ATTNPRESS_OK;
+  FORWARD_IF(add_mask(maxima, device, seqlen_q, ATTNPRESS_CAUSAL, range));
+  return add_mask(maxima, device, seqlen_q, ATTNPRESS_FULL, range);
 }
 
 attnpress_status ap_choose_range(const ap_problem *maxima, const ap_device *device,

@@ -24,6 +24,32 @@ static int64_t stride_of(const attnpress_tensor *t, int dimension) {
   return t->shape[dimension] > 1 ? t->stride[dimension] : 0;
 }
 
+/* What is done to scores and probabilities. */
+static void describe_features(const attnpress_forward_args *a, ap_cpu_problem *p) {
+  const double log2_e = 1.44269504088896340736, scale = ap_scale(a);
+  p->q_scale = (float)(a->softcap > 0.0f ? scale / (double)a->softcap : scale * log2_e);
+  p->softcap_log2 = (float)((double)a->softcap * log2_e);
+  p->mask = ap_mask_of(a);
+  if (a->bias != NULL) {
+    p->bias = a->bias->data;
+    p->bias_dtype = a->bias->dtype;
+    p->bias_batch_stride = ap_bias_stride(a->bias, 0);
+    p->bias_head_stride = ap_bias_stride(a->bias, 1);
+    p->bias_row_stride = ap_bias_stride(a->bias, 2);
+    p->bias_key_stride = ap_bias_stride(a->bias, 3);
+  }
+  if (a->alibi != NULL) {
+    p->alibi_slopes = a->alibi->slopes;
+    ap_alibi_strides(a->alibi, &p->alibi_batch_stride, &p->alibi_head_stride);
+  }
+  if (a->sinks != NULL) {
+    p->sinks = a->sinks->data;
+    p->sinks_dtype = a->sinks->dtype;
+    p->sinks_stride = ap_sinks_stride(a->sinks);
+  }
+  p->dropout = ap_dropout_of(a->dropout);
+}
+
 static ap_cpu_problem problem_of(const attnpress_forward_args *a) {
   const int64_t seqlen_q = a->q.shape[1], heads_q = a->q.shape[2], heads_kv = a->k.shape[2];
   ap_cpu_problem p = {
@@ -52,9 +78,8 @@ static ap_cpu_problem problem_of(const attnpress_forward_args *a) {
       .hdim = (int32_t)a->q.shape[3],
       .hdim_v = (int32_t)a->v.shape[3],
       .dtype = a->q.dtype,
-      .causal = a->mask == ATTNPRESS_CAUSAL,
-      .scale_log2 = (float)(ap_scale(a) * 1.44269504088896340736),
   };
+  describe_features(a, &p);
   ap_lse_strides(a, &p.lse_batch_stride, &p.lse_head_stride);
   p.row_blocks = (p.seqlen_q * p.group + AP_CPU_ROWS - 1) / AP_CPU_ROWS;
   return p;

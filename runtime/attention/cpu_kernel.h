@@ -8,10 +8,13 @@
 #pragma once
 #include <stdint.h>
 
+#include "attention/dropout.h"
+#include "attention/rows.h"
+
 enum {
-  AP_CPU_ROWS = 96,        /* query rows of a row block; a multiple of every kernel's tile */
-  AP_CPU_KEYS = 96,        /* keys of a key block; likewise */
-  AP_CPU_HDIM_MAX = 512,   /* of head_dim and head_dim_v */
+  AP_CPU_ROWS = 96,      /* query rows of a row block; a multiple of every kernel's tile */
+  AP_CPU_KEYS = 96,      /* keys of a key block; likewise, and of 16, as dropout's decisions are */
+  AP_CPU_HDIM_MAX = 512, /* of head_dim and head_dim_v */
   AP_CPU_NUM_PADDING = 32, /* floats that a padded head dim may exceed the head dim by */
   /* Rows of K lie this many floats apart in scratch memory, whatever the head dim: a constant that
    * addressing modes can hold, and an odd number of cache lines, so that rows spread over the
@@ -33,8 +36,19 @@ typedef struct ap_cpu_problem {
   int64_t lse_batch_stride, lse_head_stride;
   int64_t batch, heads_kv, group, seqlen_q, seqlen_k;
   int64_t row_blocks; /* of one batch and key head */
-  int32_t hdim, hdim_v, dtype, causal;
-  float scale_log2; /* scale * log2(e) */
+  int32_t hdim, hdim_v, dtype;
+  float q_scale; /* what Q is multiplied by: scale * log2(e), or scale / softcap */
+  ap_mask mask;
+  /* What is done to scores, in units of log2, and to probabilities; NULL or 0: nothing. */
+  float softcap_log2;        /* softcap * log2(e) */
+  const void *bias;          /* (batch, heads_kv * group, seqlen_q, seqlen_k) by its strides */
+  const float *alibi_slopes; /* (batch, heads_kv * group) by its strides */
+  const void *sinks;         /* (heads_kv * group) by its stride */
+  int64_t bias_batch_stride, bias_head_stride, bias_row_stride, bias_key_stride;
+  int64_t alibi_batch_stride, alibi_head_stride;
+  int64_t sinks_stride;
+  int32_t bias_dtype, sinks_dtype;
+  ap_dropout dropout;
 } ap_cpu_problem;
 
 /** Scratch memory of one thread. Panels are as wide as two vectors of the kernel. */
@@ -44,12 +58,24 @@ typedef struct ap_cpu_scratch {
   _Alignas(64) float v[AP_CPU_KEYS * (AP_CPU_HDIM_MAX + AP_CPU_NUM_PADDING)];
   _Alignas(64) float o[AP_CPU_ROWS * (AP_CPU_HDIM_MAX + AP_CPU_NUM_PADDING)];
   _Alignas(64) float s[AP_CPU_KEYS * AP_CPU_ROWS]; /* scores, then P: (key, row) */
-  _Alignas(64) float row_max[AP_CPU_ROWS];         /* of scale_log2 * score */
+  _Alignas(64) float row_max[AP_CPU_ROWS];         /* of the scores, in units of log2 */
   _Alignas(64) float row_sum[AP_CPU_ROWS];
   _Alignas(64) float row_scale[AP_CPU_ROWS]; /* what a new maximum multiplies O with */
-  int64_t key_limit[AP_CPU_ROWS];            /* keys below it are visible to the row */
-  /* Of the current key block: how many keys, its first ones, the row sees. */
-  _Alignas(64) int32_t visible[AP_CPU_ROWS];
+  ap_keys seen[AP_CPU_ROWS];                 /* the keys that the row sees */
+  /* Of the current key block, whose keys are counted from 0: the row sees first to end - 1. Of two
+   * rows, neither of the later one comes before that of the other; none are first = end. */
+  _Alignas(64) int32_t first[AP_CPU_ROWS];
+  _Alignas(64) int32_t end[AP_CPU_ROWS];
+  int64_t bias_at[AP_CPU_ROWS]; /* element of the bias of key 0 */
+  /* ALiBi: the slope in units of log2; the key that the row's distances count from, and how far it
+   * is behind the current key block's first. */
+  _Alignas(64) float slope[AP_CPU_ROWS];
+  int64_t center[AP_CPU_ROWS];
+  _Alignas(64) float distance[AP_CPU_ROWS];
+  /* Dropout: the row's part in the words 0 to 2 of its counters, and whether the second word of two
+   * is its: all bits, or none. */
+  _Alignas(64) uint32_t counter[3][AP_CPU_ROWS];
+  _Alignas(64) uint32_t half[AP_CPU_ROWS];
 } ap_cpu_scratch;
 
 /** Writes the rows [row_begin, row_begin + rows) of a batch and key head, where 1 <= rows <=

@@ -21,6 +21,8 @@ _Static_assert(AP_CPU_ROWS % PANEL == 0, "panels fill the row block");
 _Static_assert(AP_CPU_NUM_PADDING >= (int)PANEL, "room for a padded head dim");
 _Static_assert(AP_CPU_KEYS % DOT_KEYS == 0, "dot tiles fill the key block");
 
+#define LOG2_E 1.44269504f
+
 static inline int round_up(int value, int multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
@@ -72,7 +74,7 @@ AP_TARGET static void load_q(const ap_cpu_problem *p, ap_cpu_scratch *x, int64_t
       float q[8];
       load_8(q, p->q, at + d, p->dtype);
       for (int i = 0; i < 8; ++i) {
-        float scaled = q[i] * p->scale_log2;
+        float scaled = q[i] * p->q_scale;
         if (rows > DOT_ROWS)
           x->q[(r / PANEL * p->hdim + d + i) * PANEL + r % PANEL] = scaled;
         else
@@ -163,27 +165,104 @@ AP_TARGET static void dot_scores(ap_cpu_scratch *x, int hdim_padded, int keys, i
   }
 }
 
-/* ---- P = exp2(S - max), row maxima and sums ---- */
+/* ---- What is done to scores: softcap, bias, ALiBi, mask ---- */
 
-/* How many keys of the block [key_begin, key_begin + keys) each row sees. */
-static void find_visible(ap_cpu_scratch *x, int64_t key_begin, int keys, int rows_padded) {
-  for (int r = 0; r < rows_padded; ++r) {
-    int64_t limit = x->key_limit[r] - key_begin;
-    x->visible[r] = limit < 0 ? 0 : limit > keys ? keys : (int32_t)limit;
+/* Which keys of the block [key_begin, key_begin + keys) each row sees; `whole`: all. */
+static void find_visible(ap_cpu_scratch *x, int64_t key_begin, int keys, int rows_padded,
+                         int whole) {
+  for (int r = 0; r < rows_padded && whole; ++r) {
+    x->first[r] = 0;
+    x->end[r] = keys;
+  }
+  for (int r = 0; r < rows_padded && !whole; ++r) {
+    const int64_t first = x->seen[r].begin - key_begin, end = x->seen[r].end - key_begin;
+    x->first[r] = first < 0 ? 0 : first > keys ? keys : (int32_t)first;
+    x->end[r] = end < x->first[r] ? x->first[r] : end > keys ? keys : (int32_t)end;
   }
 }
 
-/* Hides the keys that a row does not see, in a key block that the causal diagonal crosses. */
-AP_TARGET static void mask_scores(ap_cpu_scratch *x, int keys, int rows_padded) {
+AP_TARGET static void cap_scores(const ap_cpu_problem *p, ap_cpu_scratch *x, int keys,
+                                 int rows_padded) {
+  const vec cap = v_set1(p->softcap_log2);
+  for (int n = 0; n < keys; ++n)
+    for (int r = 0; r < rows_padded; r += LANES) {
+      float *s = x->s + n * AP_CPU_ROWS + r;
+      v_store(s, cap * v_tanh(v_load(s)));
+    }
+}
+
+/* One element as a float. */
+static inline float load_element(const void *data, int64_t at, int dtype) {
+  if (dtype == ATTNPRESS_FP32)
+    return ((const float *)data)[at];
+  const uint16_t half = ((const uint16_t *)data)[at];
+  return dtype == ATTNPRESS_FP16 ? ap_float_from_fp16(half) : ap_float_from_bf16(half);
+}
+
+/* That of `keys` keys, `stride` elements apart, from element `at` on. */
+AP_INLINE void load_bias(float *to, const void *bias, int64_t at, int64_t stride, int keys,
+                         int dtype) {
+  int n = 0;
+  for (; stride == 1 && n + LANES <= keys; n += LANES)
+    v_store(to + n, load_vector(bias, at + n, dtype));
+  for (; n < keys; ++n)
+    to[n] = load_element(bias, at + n * stride, dtype);
+}
+
+/* Adds the bias of the keys that each row sees. */
+AP_TARGET static void add_bias(const ap_cpu_problem *p, ap_cpu_scratch *x, int64_t key_begin,
+                               int rows) {
+  const int64_t stride = p->bias_key_stride;
+  for (int r = 0; r < rows; ++r) {
+    const int first = x->first[r], keys = x->end[r] - first;
+    const int64_t at = x->bias_at[r] + (key_begin + first) * stride;
+    float *s = x->s + first * AP_CPU_ROWS + r, bias[AP_CPU_KEYS];
+    if (p->bias_dtype == ATTNPRESS_FP32)
+      load_bias(bias, p->bias, at, stride, keys, ATTNPRESS_FP32);
+    else if (p->bias_dtype == ATTNPRESS_FP16)
+      load_bias(bias, p->bias, at, stride, keys, ATTNPRESS_FP16);
+    else
+      load_bias(bias, p->bias, at, stride, keys, ATTNPRESS_BF16);
+    for (int n = 0; n < keys; ++n)
+      s[n * AP_CPU_ROWS] += bias[n] * LOG2_E;
+  }
+}
+
+/* Takes slope * |distance| off the scores. */
+AP_TARGET static void add_alibi(ap_cpu_scratch *x, int64_t key_begin, int keys, int rows_padded) {
+  for (int r = 0; r < rows_padded; ++r)
+    x->distance[r] = (float)(x->center[r] - key_begin);
+  for (int n = 0; n < keys; ++n)
+    for (int r = 0; r < rows_padded; r += LANES) {
+      float *s = x->s + n * AP_CPU_ROWS + r;
+      const vec distance = v_load(x->distance + r) - v_set1((float)n);
+      v_store(s, v_load(s) - v_load(x->slope + r) * (vec)((ivec)distance & INT32_MAX));
+    }
+}
+
+/* Hides the keys that a row does not see, in a key block that is not seen whole by every row;
+ * `from_first`: that they all see from its first key on. */
+AP_INLINE void mask_rows(ap_cpu_scratch *x, int keys, int rows_padded, int from_first) {
   for (int r = 0; r < rows_padded; r += LANES) {
-    ivec visible;
-    memcpy(&visible, x->visible + r, sizeof visible);
+    ivec first, end;
+    memcpy(&first, x->first + r, sizeof first);
+    memcpy(&end, x->end + r, sizeof end);
     for (int n = 0; n < keys; ++n) {
       float *s = x->s + n * AP_CPU_ROWS + r;
-      v_store(s, v_select((ivec)(visible > n), v_load(s), v_set1(-INFINITY)));
+      const ivec seen = from_first ? (ivec)(end > n) : (ivec)(end > n) & (ivec)(first <= n);
+      v_store(s, v_select(seen, v_load(s), v_set1(-INFINITY)));
     }
   }
 }
+
+AP_TARGET static void mask_scores(ap_cpu_scratch *x, int keys, int rows_padded, int from_first) {
+  if (from_first)
+    mask_rows(x, keys, rows_padded, 1);
+  else
+    mask_rows(x, keys, rows_padded, 0);
+}
+
+/* ---- P = exp2(S - max), row maxima and sums ---- */
 
 AP_TARGET static void softmax(ap_cpu_scratch *x, int keys, int rows_padded) {
   for (int r = 0; r < rows_padded; r += LANES) {
@@ -223,11 +302,68 @@ AP_TARGET static void softmax(ap_cpu_scratch *x, int keys, int rows_padded) {
   }
 }
 
+/* ---- Dropout, after the sum ---- */
+
+AP_INLINE uvec load_words(const uint32_t *p) {
+  uvec r;
+  memcpy(&r, p, sizeof r);
+  return r;
+}
+
+/* LANES rows' Philox calls over keys of the 16 whose counters begin at `counter`: of their four
+ * words the two of the row's half, over keys 2 t and 2 t + 1, and over those 8 behind them. */
+AP_INLINE void draw(const ap_dropout *d, const ap_cpu_scratch *x, int r, uint32_t counter,
+                    uvec words[2]) {
+  const uvec of_half = load_words(x->half + r);
+  uvec word[4] = {load_words(x->counter[0] + r) + counter, load_words(x->counter[1] + r),
+                  load_words(x->counter[2] + r), (uvec){0} + d->offset};
+  uint32_t key[2] = {d->key[0], d->key[1]};
+  AP_UNROLL for (int round = 0; round < AP_DROPOUT_ROUNDS; ++round) {
+    uvec high[2], low[2];
+    v_mul_wide(word[0], 0xD2511F53u, &high[0], &low[0]);
+    v_mul_wide(word[2], 0xCD9E8D57u, &high[1], &low[1]);
+    word[0] = high[1] ^ word[1] ^ key[0];
+    word[1] = low[1];
+    word[2] = high[0] ^ word[3] ^ key[1];
+    word[3] = low[0];
+    key[0] += 0x9E3779B9u;
+    key[1] += 0xBB67AE85u;
+  }
+  for (int i = 0; i < 2; ++i)
+    words[i] = (word[2 * i] & ~of_half) | (word[2 * i + 1] & of_half);
+}
+
+/* The probabilities of LANES rows and a key become 0 where the 16-bit decisions drop them. */
+AP_INLINE void drop_key(float *p, uvec decisions, uint32_t threshold) {
+  const ivec kept = (ivec)decisions >= (ivec)((uvec){0} + threshold); /* below 2^16 */
+  v_store(p, v_select(kept, v_load(p), (vec){0}));
+}
+
+/* The probabilities that are dropped become 0. key_begin: a multiple of 16. */
+AP_TARGET static void drop(const ap_cpu_problem *p, ap_cpu_scratch *x, int64_t key_begin, int keys,
+                           int rows_padded) {
+  const uint32_t threshold = p->dropout.threshold;
+  for (int begin = 0; begin < keys; begin += 16)
+    for (int pair = 0; pair < 4; ++pair)
+      for (int r = 0; r < rows_padded; r += LANES) {
+        uvec words[2];
+        draw(&p->dropout, x, r, (uint32_t)((key_begin + begin) / 16 * 32 + pair), words);
+        for (int tile = 0; tile < 2; ++tile) {
+          const int n = begin + tile * 8 + pair * 2;
+          float *s = x->s + n * AP_CPU_ROWS + r;
+          if (n < keys)
+            drop_key(s, words[tile] & 0xffff, threshold);
+          if (n + 1 < keys)
+            drop_key(s + AP_CPU_ROWS, words[tile] >> 16, threshold);
+        }
+      }
+}
+
 /* ---- O = row_scale O + P V ----
  *
  * A row takes the keys that it sees and no others: P is 0 at the others, but 0 times a NaN or an
- * infinity in V is NaN. Later rows see no fewer keys than earlier ones. A tile therefore takes the
- * keys that its first row sees, and then each row by itself the few that it sees beyond those. */
+ * infinity in V is NaN. A tile takes the keys that all its rows see, from the last row's first key
+ * to the first row's end, and then each row by itself the few that it sees on either side. */
 
 /* `rows` rows by `vectors` vectors. p: (keys, rows), rows AP_CPU_ROWS apart; v: (keys, PANEL); o:
  * (rows, PANEL). */
@@ -253,23 +389,36 @@ static inline int tile_rows(int rows) {
   return rows >= TILE ? TILE : rows >= 4 ? 4 : rows >= 2 ? 2 : 1;
 }
 
+/* One row's part of the keys from `first` to `end` - 1; O is not scaled. */
+AP_INLINE void output_row(int vectors, const ap_cpu_scratch *x, int r, int first, int end,
+                          const float *v, float *o) {
+  static const float unscaled = 1.0f;
+  if (first < end)
+    output_tile(1, vectors, x->s + first * AP_CPU_ROWS + r, v + first * PANEL, end - first,
+                &unscaled, o + r * PANEL);
+}
+
 AP_INLINE void output_panel(int vectors, ap_cpu_scratch *x, const float *v, float *o, int rows) {
   for (int r = 0, tile; r < rows; r += tile) {
-    const int keys = x->visible[r];
     tile = tile_rows(rows - r);
+    /* The keys that all rows see; where there are none, a row's own part is all that it sees. */
+    const int begin = x->first[r + tile - 1], end = x->end[r] > begin ? x->end[r] : begin;
+    const int keys = end - begin;
+    const float *p = x->s + begin * AP_CPU_ROWS + r, *v_begin = v + begin * PANEL;
     if (tile == TILE)
-      output_tile(TILE, vectors, x->s + r, v, keys, x->row_scale + r, o + r * PANEL);
+      output_tile(TILE, vectors, p, v_begin, keys, x->row_scale + r, o + r * PANEL);
     else if (tile == 4)
-      output_tile(4, vectors, x->s + r, v, keys, x->row_scale + r, o + r * PANEL);
+      output_tile(4, vectors, p, v_begin, keys, x->row_scale + r, o + r * PANEL);
     else if (tile == 2)
-      output_tile(2, vectors, x->s + r, v, keys, x->row_scale + r, o + r * PANEL);
+      output_tile(2, vectors, p, v_begin, keys, x->row_scale + r, o + r * PANEL);
     else
-      output_tile(1, vectors, x->s + r, v, keys, x->row_scale + r, o + r * PANEL);
-    static const float unscaled = 1.0f;
-    for (int i = r + 1; i < r + tile; ++i)
-      if (x->visible[i] > keys)
-        output_tile(1, vectors, x->s + keys * AP_CPU_ROWS + i, v + keys * PANEL,
-                    x->visible[i] - keys, &unscaled, o + i * PANEL);
+      output_tile(1, vectors, p, v_begin, keys, x->row_scale + r, o + r * PANEL);
+    if (x->first[r] < begin)
+      for (int i = r; i < r + tile; ++i)
+        output_row(vectors, x, i, x->first[i], x->end[i] < begin ? x->end[i] : begin, v, o);
+    if (x->end[r + tile - 1] > end)
+      for (int i = r; i < r + tile; ++i)
+        output_row(vectors, x, i, x->first[i] > end ? x->first[i] : end, x->end[i], v, o);
   }
 }
 
@@ -284,26 +433,70 @@ AP_TARGET static void outputs(ap_cpu_scratch *x, int hdim_v, int rows) {
   }
 }
 
-/* out = O / row_sum, lse; 0 and -inf for a row that saw no key. */
+/* What a row's O is multiplied by, and its lse. */
+typedef struct row_end {
+  float factor, lse;
+} row_end;
+
+/* The end of a row of a query head, whose sum of exp2(score - max) over the keys is `sum`; 0 and
+ * -inf for a row that saw no key. */
+static row_end end_row(const ap_cpu_problem *p, float max, float sum, int64_t head) {
+  const double ln_2 = 0.69314718055994530942;
+  double base = (double)max, total = (double)sum, part = 1.0;
+  if (p->sinks != NULL) {
+    const double sink =
+        (double)load_element(p->sinks, head * p->sinks_stride, p->sinks_dtype) / ln_2;
+    base = sink > base ? sink : base;
+    part = base == -INFINITY ? 1.0 : exp2((double)max - base);
+    total = total * part + (sink == -INFINITY ? 0.0 : exp2(sink - base));
+  }
+  return (row_end){.factor = total == 0.0 ? 0.0f : (float)(part / total) * p->dropout.scale,
+                   .lse = (float)(base * ln_2 + log(total))};
+}
+
+/* out = O / sum, lse. */
 AP_TARGET static void store_out(const ap_cpu_problem *p, const ap_cpu_scratch *x, int64_t batch,
                                 int64_t head_kv, int64_t row_begin, int rows) {
   for (int r = 0; r < rows; ++r) {
-    const int64_t row = row_begin + r;
-    const float sum = x->row_sum[r];
-    const float factor = sum == 0.0f ? 0.0f : 1.0f / sum;
+    const int64_t row = row_begin + r, head = head_kv * p->group + row % p->group;
+    const row_end end = end_row(p, x->row_max[r], x->row_sum[r], head);
     int64_t at = batch * p->out_batch_stride +
                  row_offset(p, row, head_kv, p->out_row_stride, p->out_head_stride);
     for (int c = 0; c < p->hdim_v; c += 8) {
       const float *o = x->o + c / PANEL * PANEL * AP_CPU_ROWS + r * PANEL + c % PANEL;
       float normalised[8];
       for (int i = 0; i < 8; ++i)
-        normalised[i] = o[i] * factor;
+        normalised[i] = o[i] * end.factor;
       store_8(p->out, at + c, normalised, p->dtype);
     }
     if (p->lse)
-      p->lse[batch * p->lse_batch_stride +
-             (head_kv * p->group + row % p->group) * p->lse_head_stride + row / p->group] =
-          (float)(x->row_max[r] * 0.69314718055994530942 + log((double)sum));
+      p->lse[batch * p->lse_batch_stride + head * p->lse_head_stride + row / p->group] = end.lse;
+  }
+}
+
+/* ---- The row block ---- */
+
+/* What the features need to know of each row. Rows that are not there get what harms nobody. */
+static void describe_rows(const ap_cpu_problem *p, ap_cpu_scratch *x, int64_t batch,
+                          int64_t head_kv, int64_t row_begin, int rows, int rows_padded) {
+  for (int r = 0; r < rows_padded; ++r) {
+    const int64_t row = row_begin + (r < rows ? r : 0), position = row / p->group;
+    const int64_t head = head_kv * p->group + row % p->group;
+    x->bias_at[r] =
+        batch * p->bias_batch_stride + head * p->bias_head_stride + position * p->bias_row_stride;
+    if (p->alibi_slopes != NULL) {
+      x->slope[r] =
+          r < rows ? p->alibi_slopes[batch * p->alibi_batch_stride + head * p->alibi_head_stride] *
+                         LOG2_E
+                   : 0.0f;
+      x->center[r] = position + p->seqlen_k - p->seqlen_q;
+    }
+    if (p->dropout.threshold > 0) {
+      x->counter[0][r] = (uint32_t)(position % 8 * 4);
+      x->counter[1][r] = (uint32_t)(position / 16);
+      x->counter[2][r] = (uint32_t)(batch * p->heads_kv * p->group + head);
+      x->half[r] = position / 8 % 2 ? UINT32_MAX : 0;
+    }
   }
 }
 
@@ -311,25 +504,30 @@ AP_TARGET void AP_KERNEL(const ap_cpu_problem *p, ap_cpu_scratch *x, int64_t bat
                          int64_t row_begin, int rows) {
   const int few = rows <= DOT_ROWS;
   const int rows_padded = round_up(rows, LANES);
-  int64_t key_end = 0;            /* one past the last key that any row sees */
-  int64_t key_full = p->seqlen_k; /* keys below it are seen by every row */
+  ap_keys some = {p->seqlen_k, 0},
+          all = {0, p->seqlen_k}; /* keys that some row sees, that all do */
   for (int r = 0; r < rows_padded; ++r) {
-    int64_t limit = p->seqlen_k;
-    if (p->causal && r < rows)
-      limit = (row_begin + r) / p->group + 1 + p->seqlen_k - p->seqlen_q;
-    limit = limit < 0 ? 0 : limit > p->seqlen_k ? p->seqlen_k : limit;
-    x->key_limit[r] = limit;
+    x->seen[r] = (ap_keys){0, p->seqlen_k};
     x->row_max[r] = -INFINITY;
     x->row_sum[r] = 0.0f;
-    if (r < rows && limit > key_end)
-      key_end = limit;
-    if (limit < key_full)
-      key_full = limit;
+    if (r >= rows)
+      continue;
+    if (p->mask.kind != ATTNPRESS_FULL)
+      x->seen[r] = ap_keys_of(&p->mask, (row_begin + r) / p->group);
+    const ap_keys seen = x->seen[r];
+    if (seen.begin < seen.end) {
+      some.begin = seen.begin < some.begin ? seen.begin : some.begin;
+      some.end = seen.end > some.end ? seen.end : some.end;
+    }
+    all.begin = seen.begin > all.begin ? seen.begin : all.begin;
+    all.end = seen.end < all.end ? seen.end : all.end;
   }
+  if (p->bias != NULL || p->alibi_slopes != NULL || p->dropout.threshold > 0)
+    describe_rows(p, x, batch, head_kv, row_begin, rows, rows_padded);
   memset(x->o, 0, (size_t)round_up(p->hdim_v, PANEL) * AP_CPU_ROWS * sizeof(float));
   load_q(p, x, batch, head_kv, row_begin, rows, rows_padded);
-  for (int64_t key_begin = 0; key_begin < key_end; key_begin += AP_CPU_KEYS) {
-    const int keys = key_end - key_begin < AP_CPU_KEYS ? (int)(key_end - key_begin) : AP_CPU_KEYS;
+  for (int64_t key_begin = some.begin / 16 * 16; key_begin < some.end; key_begin += AP_CPU_KEYS) {
+    const int keys = some.end - key_begin < AP_CPU_KEYS ? (int)(some.end - key_begin) : AP_CPU_KEYS;
     load_kv(p, x, batch, head_kv, key_begin, keys);
     if (few) {
       memset(x->s, 0, (size_t)AP_CPU_ROWS * keys * sizeof(float));
@@ -337,10 +535,19 @@ AP_TARGET void AP_KERNEL(const ap_cpu_problem *p, ap_cpu_scratch *x, int64_t bat
     } else {
       scores(x, p->hdim, keys, rows_padded);
     }
-    find_visible(x, key_begin, keys, rows_padded);
-    if (key_begin + keys > key_full)
-      mask_scores(x, keys, rows_padded);
+    const int whole = key_begin >= all.begin && key_begin + keys <= all.end;
+    find_visible(x, key_begin, keys, rows_padded, whole);
+    if (p->softcap_log2 > 0.0f)
+      cap_scores(p, x, keys, rows_padded);
+    if (p->bias != NULL)
+      add_bias(p, x, key_begin, rows);
+    if (p->alibi_slopes != NULL)
+      add_alibi(x, key_begin, keys, rows_padded);
+    if (!whole)
+      mask_scores(x, keys, rows_padded, key_begin >= all.begin);
     softmax(x, keys, rows_padded);
+    if (p->dropout.threshold > 0)
+      drop(p, x, key_begin, keys, rows_padded);
     outputs(x, p->hdim_v, rows);
   }
   store_out(p, x, batch, head_kv, row_begin, rows);

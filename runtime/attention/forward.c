@@ -5,11 +5,14 @@
 #include "attention/attention.h"
 #include "attention/cpu.h"
 #include "attention/defaults.h"
+#include "attention/groups.h"
+#include "attention/score_args.h"
 
 /** A checked call. */
 typedef struct forward_call {
   ap_call base;
   attnpress_forward_args args;
+  ap_groups groups; /* that args names */
   ap_problem problem;
 } forward_call;
 
@@ -32,6 +35,7 @@ static attnpress_status check(const void *args, ap_check how, ap_call *base) {
   forward_call *call = (forward_call *)base;
   FORWARD_IF(
       ap_copy_struct(args, &call->args, sizeof call->args, AP_FORWARD_ARGS_FIRST_BYTES, "args"));
+  FORWARD_IF(ap_copy_groups(&call->args, &call->groups));
   base->workspace = call->args.workspace;
   base->workspace_bytes = call->args.workspace_bytes;
   return ap_validate_forward(&call->args, how, &call->problem);
@@ -90,12 +94,22 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
               {"head_dim of v", p->hdim_v, planned->hdim_v},
               {"dtype", p->dtype, planned->dtype},
               {"mask", p->mask, planned->mask},
+              {"softcap given", p->softcap, planned->softcap},
+              {"alibi given", p->alibi, planned->alibi},
+              {"dropout given", p->dropout, planned->dropout},
+              {"bias.dtype (0: no bias)", p->bias, planned->bias},
               {"num_splits", p->num_splits, planned->num_splits}};
   for (size_t i = 0; i < sizeof same / sizeof *same; ++i)
     FORWARD_IF(check_extent(same[i].name, same[i].value, same[i].planned, ATTNPRESS_ONE_CALL));
   FORWARD_IF(check_extent("batch", p->batch, planned->batch, range));
   FORWARD_IF(check_extent("seqlen_q", p->seqlen_q, planned->seqlen_q, range));
   FORWARD_IF(check_extent("seqlen_k", p->seqlen_k, planned->seqlen_k, range));
+  if (range != ATTNPRESS_UP_TO)
+    RETURN_IF(p->window_left != planned->window_left || p->window_right != planned->window_right ||
+                  p->window_chunk != planned->window_chunk ||
+                  p->window_top_left != planned->window_top_left,
+              ATTNPRESS_INVALID_ARGUMENT,
+              "the window is not that of the plan; make a plan of it, or one of a range");
   /* A range has the kernels for strides as they were given. */
   RETURN_IF(range == ATTNPRESS_UP_TO ? p->tma < planned->tma_min || p->tma > planned->tma_max
                                      : p->tma != planned->tma,
@@ -110,7 +124,6 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
 static void fill_forward(const forward_call *call, const ap_plan *how, attnpress_fwd_args *out) {
   const attnpress_forward_args *a = &call->args;
   const ap_problem *p = &call->problem;
-  const float scale = (float)ap_scale(a);
   *out = (attnpress_fwd_args){
       .q = a->q.data,
       .k = a->k.data,
@@ -138,9 +151,10 @@ static void fill_forward(const forward_call *call, const ap_plan *how, attnpress
       .row_blocks = how->row_blocks,
       .num_splits = how->num_splits,
       .key_blocks_per_split = how->key_blocks_per_split,
-      .scale = scale,
-      .scale_log2 = (float)((double)scale * 1.4426950408889634074),
+      .scale = (float)ap_scale(a),
+      .scale_log2 = ap_scale_log2(a),
   };
+  ap_fill_score_args(a, &out->score);
   ap_lse_strides(a, &out->lse_batch_stride, &out->lse_head_stride);
   if (how->variant.axis[AP_ATTENTION_SPLIT]) {
     out->out_partial = a->workspace;
@@ -172,6 +186,7 @@ static void fill_combine(const attnpress_fwd_args *a, attnpress_fwd_combine_args
       .lse_partial = a->lse_partial,
       .out = a->out,
       .lse = a->lse,
+      .sinks = a->score.sinks,
       .out_batch_stride = a->out_batch_stride,
       .out_row_stride = a->out_row_stride,
       .out_head_stride = a->out_head_stride,
@@ -181,6 +196,8 @@ static void fill_combine(const attnpress_fwd_args *a, attnpress_fwd_combine_args
       .heads_q = a->heads_q,
       .seqlen_q = a->seqlen_q,
       .num_splits = a->num_splits,
+      .sinks_stride = a->score.sinks_stride,
+      .sinks_dtype = a->score.sinks_dtype,
   };
 }
 
@@ -210,8 +227,10 @@ static attnpress_status run_cpu(const ap_call *base, int32_t num_threads) {
 
 static void describe_cpu(const ap_call *base, attnpress_info *info) {
   const ap_problem *p = &((const forward_call *)base)->problem;
-  snprintf(info->stem, sizeof info->stem, "cpu_fwd_hdim%d_%s%s", (int)p->hdim,
-           ap_dtype_name(p->dtype), p->mask == ATTNPRESS_CAUSAL ? "_causal" : "");
+  static const char *const masks[] = {"", "_causal", "_window"};
+  snprintf(info->stem, sizeof info->stem, "cpu_fwd_hdim%d_%s%s%s%s%s%s", (int)p->hdim,
+           ap_dtype_name(p->dtype), masks[p->mask], p->softcap ? "_softcap" : "",
+           p->alibi ? "_alibi" : "", p->bias ? "_bias" : "", p->dropout ? "_dropout" : "");
 }
 
 /* ---- The operation --------------------------------------------------------------------------- */

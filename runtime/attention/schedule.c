@@ -36,7 +36,8 @@ typedef struct work {
   int32_t blocks;    /* thread blocks */
   int32_t consumers; /* of a thread block */
   int32_t positions; /* query positions of a consumer's rows */
-  int32_t seqlen_q, seqlen_k, keys_per_block, splits, causal;
+  int32_t seqlen_q, seqlen_k, keys_per_block, splits;
+  ap_mask mask;                         /* that of the kernel */
   double key_head_bytes;                /* K and V of a key head */
   int64_t time[AP_SCHEDULE_ROW_BLOCKS]; /* of a unit, by row block in the order of dealing */
   int64_t head_time;                    /* of a head's row blocks together */
@@ -70,24 +71,25 @@ static void describe(const ap_problem *problem, int32_t units, const ap_plan *pl
   w->key_head_bytes = 2.0 * ((double)problem->hdim + problem->hdim_v) * problem->seqlen_k;
   w->seqlen_q = problem->seqlen_q;
   w->seqlen_k = problem->seqlen_k;
-  w->causal = plan->variant.axis[AP_ATTENTION_MASK] == ATTNPRESS_CAUSAL;
+  w->mask = ap_problem_mask(problem, plan->variant.axis[AP_ATTENTION_MASK]);
 }
 
-/** The time of a unit whose rows begin at a query position. */
+/** The time of a unit whose rows begin at a query position: its key blocks are those of all its
+ * consumers, and each takes longer where more of them have rows that see it. */
 static int64_t unit_time(const work *w, int64_t position) {
-  int64_t time = 0, done = 0;
-  /* From the consumer that sees the fewest keys to the one that sees all of the unit's. */
-  for (int32_t i = 0; i < w->consumers && position < w->seqlen_q; ++i) {
-    const int64_t end = smaller(position + w->positions, w->seqlen_q);
-    const int64_t keys =
-        w->causal ? smaller(larger(end + w->seqlen_k - w->seqlen_q, 0), w->seqlen_k) : w->seqlen_k;
-    const int64_t rest = ceil_div(w->seqlen_q - position, w->positions);
-    const int64_t active = smaller(w->consumers - i, rest);
-    const int64_t key_blocks = ceil_div(keys, w->keys_per_block);
-    time += (key_blocks - done) * (KEY_BLOCK_TIME * w->consumers + CONSUMER_TIME * active);
-    done = key_blocks;
-    position = end;
+  int64_t first = INT64_MAX, end = 0, seen = 0;
+  for (int32_t i = 0; i < w->consumers && position < w->seqlen_q; ++i, position += w->positions) {
+    const int64_t last = smaller(position + w->positions, w->seqlen_q) - 1;
+    const int64_t begin = ap_keys_of(&w->mask, position).begin / w->keys_per_block;
+    const int64_t stop = ceil_div(ap_keys_of(&w->mask, last).end, w->keys_per_block);
+    if (stop <= begin)
+      continue;
+    first = smaller(first, begin);
+    end = larger(end, stop);
+    seen += stop - begin;
   }
+  const int64_t blocks = end > 0 ? end - first : 0;
+  const int64_t time = KEY_BLOCK_TIME * w->consumers * blocks + CONSUMER_TIME * seen;
   return time / w->splits + UNIT_TIME * w->consumers;
 }
 
@@ -95,7 +97,8 @@ static void measure(work *w) {
   const int64_t step = (int64_t)w->positions * w->consumers;
   w->head_time = 0;
   for (int64_t i = 0; i < w->row_blocks; ++i) {
-    const int64_t row_block = w->causal ? w->row_blocks - 1 - i : i; /* later rows see more keys */
+    /* Later rows see more keys. */
+    const int64_t row_block = w->mask.kind != ATTNPRESS_FULL ? w->row_blocks - 1 - i : i;
     w->time[i] = unit_time(w, row_block * step);
     w->head_time += w->time[i];
   }
@@ -224,7 +227,7 @@ static double cost(const work *w, order o) {
 
 /* ---- Choosing --------------------------------------------------------------------------------- */
 
-/* Orders that would take longer than this to look at are passed over: of so many units, others come
+/* Orders that would take longer than this to look at are skipped: of so many units, others come
  * out as even. An order is taken instead of one before it, of fewer heads, if it is better by GAIN. */
 enum { FIRST_LOOK_UNITS_MAX = 1 << 13, LOOK_UNITS_MAX = 1 << 9 };
 enum { HEADS_MAX = (1 << 14) - 1, GROUP_KEY_HEADS_MAX = 64 };
@@ -300,18 +303,23 @@ static order choose(work *w) {
 /** 1 where all units take as long as each other, or each thread block has one. */
 static int is_simple(const work *w) {
   return w->units <= w->blocks || w->row_blocks == 1 || w->heads == 1 ||
-         (!w->causal && w->seqlen_q == (int64_t)w->row_blocks * w->positions * w->consumers);
+         (w->mask.kind == ATTNPRESS_FULL &&
+          w->seqlen_q == (int64_t)w->row_blocks * w->positions * w->consumers);
 }
 
 /** The same as choose(), which is asked once a shape. */
 static order remember(work *w, const ap_problem *problem, ap_memo *memo) {
   uint64_t key = ap_memo_key(0, (uint64_t)w->seqlen_q << 32 | (uint32_t)w->seqlen_k);
   key = ap_memo_key(key, (uint64_t)w->heads << 32 | (uint32_t)w->sharing);
-  key =
-      ap_memo_key(key, (uint64_t)w->blocks << 32 | (uint32_t)w->splits << 1 | (uint32_t)w->causal);
+  key = ap_memo_key(key,
+                    (uint64_t)w->blocks << 32 | (uint32_t)w->splits << 2 | (uint32_t)w->mask.kind);
   key = ap_memo_key(key, (uint64_t)w->positions << 48 | (uint64_t)w->consumers << 40 |
                              (uint64_t)w->keys_per_block << 20 |
                              (uint64_t)(problem->hdim + problem->hdim_v));
+  if (w->mask.kind == ATTNPRESS_WINDOW) {
+    key = ap_memo_key(key, (uint64_t)w->mask.left << 32 | (uint64_t)w->mask.right);
+    key = ap_memo_key(key, (uint64_t)w->mask.chunk << 32 | (uint32_t)w->mask.center);
+  }
   const uint16_t known = memo != NULL ? ap_memo_find(memo, key) : 0;
   if (known != 0 && (known & HEADS_MAX) <= w->heads)
     return (order){known & HEADS_MAX, (dealing)(known / (HEADS_MAX + 1))};

@@ -1,5 +1,6 @@
 /* Checks what callers hand in. Nothing here looks at a device or at memory that a pointer names. */
 #include "attention/attention.h"
+#include "attention/groups.h"
 #include "attention/overlap.h"
 
 #include <inttypes.h>
@@ -175,9 +176,11 @@ static attnpress_status check_scalars(const attnpress_forward_args *args) {
   RETURN_IF(!isfinite(args->scale) || args->scale < 0.0f, ATTNPRESS_INVALID_ARGUMENT,
             "scale is %g; it must be positive and finite, or 0 for 1 / sqrt(head_dim)",
             (double)args->scale);
-  RETURN_IF(args->mask != ATTNPRESS_FULL && args->mask != ATTNPRESS_CAUSAL,
+  RETURN_IF(args->mask < ATTNPRESS_FULL || args->mask > ATTNPRESS_WINDOW,
             ATTNPRESS_INVALID_ARGUMENT,
-            "mask is %d; it must be ATTNPRESS_FULL (0) or ATTNPRESS_CAUSAL (1)", (int)args->mask);
+            "mask is %d; it must be ATTNPRESS_FULL (0), ATTNPRESS_CAUSAL (1) or ATTNPRESS_WINDOW "
+            "(2)",
+            (int)args->mask);
   RETURN_IF(args->num_splits < 0 || args->num_splits > AP_SPLITS_MAX, ATTNPRESS_INVALID_ARGUMENT,
             "num_splits is %d; it must be 1 to %d, or 0 to have it chosen", (int)args->num_splits,
             AP_SPLITS_MAX);
@@ -242,6 +245,7 @@ attnpress_status ap_validate_forward(const attnpress_forward_args *args, ap_chec
             args->out.stride[0], args->out.stride[1], args->out.stride[2]);
   FORWARD_IF(check_lse(args, with_data));
   FORWARD_IF(check_scalars(args));
+  FORWARD_IF(ap_check_groups(args, with_data));
   *problem = (ap_problem){
       .batch = (int32_t)args->q.shape[0],
       .heads_q = (int32_t)args->q.shape[2],
@@ -252,10 +256,105 @@ attnpress_status ap_validate_forward(const attnpress_forward_args *args, ap_chec
       .hdim_v = (int32_t)args->v.shape[3],
       .dtype = args->q.dtype,
       .mask = args->mask,
+      .softcap = args->softcap > 0.0f,
+      .alibi = args->alibi != NULL,
+      .dropout = args->dropout != NULL && args->dropout->probability > 0.0f,
+      .bias = args->bias != NULL ? args->bias->dtype : 0,
       .num_splits = args->num_splits,
       .tma = ap_tensor_maps_fit(args, args->q.shape[0], args->q.shape[1], args->k.shape[1]),
   };
+  if (args->mask == ATTNPRESS_WINDOW) {
+    const ap_mask mask = ap_mask_of(args);
+    problem->window_left = mask.left;
+    problem->window_right = mask.right;
+    problem->window_chunk = mask.chunk;
+    problem->window_top_left = args->window->top_left;
+  }
   problem->tma_min = range ? maps_fit_range(args) : problem->tma;
   problem->tma_max = range ? ap_tensor_maps_fit(args, 1, 1, 1) : problem->tma;
   return ATTNPRESS_OK;
+}
+
+/* ---- Backward -------------------------------------------------------------------------------- */
+
+/** What a backward call and the forward call before it have in common. */
+static attnpress_forward_args forward_of(const attnpress_backward_args *args) {
+  attnpress_forward_args forward = ATTNPRESS_FORWARD_ARGS_INIT;
+  forward.q = args->q;
+  forward.k = args->k;
+  forward.v = args->v;
+  forward.out = args->out;
+  forward.lse = (float *)ATTNPRESS_DATA(args->lse);
+  forward.lse_stride[0] = args->lse_stride[0];
+  forward.lse_stride[1] = args->lse_stride[1];
+  forward.scale = args->scale;
+  forward.mask = args->mask;
+  return forward;
+}
+
+/** A gradient: the shape and dtype of what it is the gradient by. */
+static attnpress_status check_gradient(const attnpress_tensor *t, const char *name,
+                                       const attnpress_tensor *of, const char *of_name,
+                                       ap_check how, int written) {
+  FORWARD_IF(check_tensor(t, name, how.backend, how.with_data, written));
+  for (int i = 0; i < 4; ++i)
+    FORWARD_IF(check_same(of, of_name, i, t, name));
+  RETURN_IF(t->dtype != of->dtype, ATTNPRESS_INVALID_ARGUMENT,
+            "%s.dtype is %d and %s's is %d; all tensors of a call have the same dtype", name,
+            (int)t->dtype, of_name, (int)of->dtype);
+  RETURN_IF(written && ap_rows_overlap(3, t->shape, t->stride, t->shape[3]),
+            ATTNPRESS_INVALID_ARGUMENT,
+            "%s.stride is %" PRId64 ", %" PRId64 ", %" PRId64
+            ", so that rows overlap; sorted, each stride must be at least the span below it",
+            name, t->stride[0], t->stride[1], t->stride[2]);
+  return ATTNPRESS_OK;
+}
+
+/** Strides of the gradient of lse, which is only read: any that are not negative. */
+static attnpress_status check_dlse(const attnpress_backward_args *args, int with_data) {
+  const int64_t extents[] = {args->q.shape[0], args->q.shape[2]};
+  if (args->dlse == NULL)
+    return ATTNPRESS_OK;
+  RETURN_IF(with_data && (uintptr_t)args->dlse % sizeof(float) != 0, ATTNPRESS_INVALID_ARGUMENT,
+            "dlse is %p; it must be aligned to 4 bytes", (const void *)args->dlse);
+  for (int i = 0; i < 2; ++i) {
+    int64_t last;
+    RETURN_IF(extents[i] > 1 && (args->dlse_stride[i] < 0 ||
+                                 __builtin_mul_overflow(extents[i], args->dlse_stride[i], &last) ||
+                                 last > INT64_MAX / 16),
+              ATTNPRESS_INVALID_ARGUMENT,
+              "dlse_stride[%d] (%s) is %" PRId64
+              "; it must not be negative, nor overflow times its extent",
+              i, i == 0 ? "batch" : "head", args->dlse_stride[i]);
+  }
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status check_flag(const char *name, int32_t value) {
+  RETURN_IF(value != 0 && value != 1, ATTNPRESS_INVALID_ARGUMENT, "%s is %d; it must be 0 or 1",
+            name, (int)value);
+  return ATTNPRESS_OK;
+}
+
+attnpress_status ap_validate_backward(const attnpress_backward_args *args, ap_check how,
+                                      ap_problem *problem) {
+  const attnpress_forward_args forward = forward_of(args);
+  FORWARD_IF(ap_validate_forward(&forward, how, problem));
+  FORWARD_IF(check_gradient(&args->dout, "dout", &args->out, "out", how, 0));
+  FORWARD_IF(check_gradient(&args->dq, "dq", &args->q, "q", how, 1));
+  FORWARD_IF(check_gradient(&args->dk, "dk", &args->k, "k", how, 1));
+  FORWARD_IF(check_gradient(&args->dv, "dv", &args->v, "v", how, 1));
+  RETURN_IF(how.with_data && args->lse == NULL && !is_empty(&args->q), ATTNPRESS_INVALID_ARGUMENT,
+            "lse is NULL; the backward pass needs what the forward pass wrote there");
+  FORWARD_IF(check_dlse(args, how.with_data));
+  FORWARD_IF(check_flag("deterministic", args->deterministic));
+  problem->tma = problem->tma_min = problem->tma_max =
+      ap_backward_maps_fit(args, args->q.shape[0], args->q.shape[1], args->k.shape[1]);
+  if (how.range == ATTNPRESS_UP_TO) { /* as in a range of the forward pass */
+    problem->tma_min =
+        ap_backward_maps_fit(args, args->q.shape[0] == 1 ? 1 : 2, args->q.shape[1] == 1 ? 1 : 2,
+                             args->k.shape[1] == 1 ? 1 : 2);
+    problem->tma_max = ap_backward_maps_fit(args, 1, 1, 1);
+  }
+  return check_flag("accumulate", args->accumulate);
 }

@@ -21,7 +21,7 @@ attnpress_status ap_cache_lookup_read_only(const ap_cache *cache, const ap_key *
     int dir;
     const attnpress_status status = ap_cache_open_dir(*path, AP_DIR_READ_ONLY, &dir);
     if (dir < 0) { /* one that is missing, or not to be trusted, must not stand before the next */
-      ap_log_line(cache->log, ATTNPRESS_LOG_WARNING, "cache layer %s is passed over: %s", *path,
+      ap_log_line(cache->log, ATTNPRESS_LOG_WARNING, "cache layer %s is skipped: %s", *path,
                   status == ATTNPRESS_OK ? strerror(errno) : attnpress_last_error());
       continue;
     }
@@ -76,7 +76,7 @@ attnpress_status ap_cache_publish(const ap_cache *cache, const ap_key *key,
         ap_fail(ATTNPRESS_IO_ERROR, "%s takes %zu bytes, and the cache in %s is bounded to %llu",
                 info->stem, (size_t)ap_entry_bytes(info), cache->user_dir,
                 (unsigned long long)cache->max_bytes);
-  else if (!ap_entry_write(dir, key, cubin, info))
+  else if (!ap_entry_write(dir, 0, key, cubin, info))
     status = ap_fail(ATTNPRESS_IO_ERROR, "%s could not be written to the cache in %s: %s",
                      info->stem, cache->user_dir, strerror(errno));
   else

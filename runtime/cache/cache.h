@@ -3,8 +3,8 @@
  * An entry is a header and the cubin, checked in full when it is read: one that is damaged, or was
  * written for another key, is removed and compiled again. It is published by writing a temporary
  * file in the same directory and renaming it, so that readers see all of an entry or nothing. A
- * cubin is code: the user's directory is owned by the caller, mode 0700 and no symbolic link, and
- * layers that are only read belong to root or the caller and are writable to nobody else. */
+ * cubin is code: the user's directory is owned by the caller, layers that are only read by root or
+ * the caller, and none of them is a symbolic link or can be written by others. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -80,6 +80,26 @@ attnpress_status ap_cache_scan(const char *dir, int (*visit)(void *user, const a
                                void *user);
 /** Removes every entry and every temporary file of the user's directory; other files stay. */
 attnpress_status ap_cache_clear(const ap_cache *cache, size_t *files, uint64_t *bytes);
+/** What a copy or a removal of entries did. */
+typedef struct ap_cache_tally {
+  size_t files, damaged; /* damaged: left out */
+  uint64_t bytes;
+} ap_cache_tally;
+
+/** Copies entries of the user's directory for which `wanted` gives 1 (NULL: all) to `dir`, which is
+ * made where it is missing: a layer that others may read (0755, its entries 0644). */
+attnpress_status ap_cache_export(const ap_cache *cache, const char *dir,
+                                 int (*wanted)(void *user, const ap_entry_info *info), void *user,
+                                 ap_cache_tally *tally);
+/** Copies the entries of `dir`, which must be as trustworthy as a layer, to the user's directory,
+ * which stays within its bound. */
+attnpress_status ap_cache_import(const ap_cache *cache, const char *dir,
+                                 int (*wanted)(void *user, const ap_entry_info *info), void *user,
+                                 ap_cache_tally *tally);
+/** Removes the user's entries that were not used for `seconds` (0: any time), then those that were
+ * used least recently until the rest takes at most `max_bytes`. */
+attnpress_status ap_cache_prune(const ap_cache *cache, uint64_t max_bytes, int64_t seconds,
+                                ap_cache_tally *tally);
 /** OK where the user's directory is there and may be used, or is not there yet; otherwise the
  * sentence says what is wrong. */
 attnpress_status ap_cache_check(const ap_cache *cache, int *exists);

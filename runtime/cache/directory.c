@@ -103,10 +103,10 @@ static attnpress_status check_trust(int fd, const char *path, ap_dir_use use) {
   RETURN_IF(s.st_uid != geteuid() && !root_is_fine, ATTNPRESS_IO_ERROR,
             "cache directory %s belongs to user %u, not to user %u who uses it; name another one",
             path, (unsigned)s.st_uid, (unsigned)geteuid());
-  const unsigned forbidden = use == AP_DIR_USER ? 077 : 022;
-  RETURN_IF((s.st_mode & forbidden) != 0, ATTNPRESS_IO_ERROR,
-            "cache directory %s is open to others (mode %04o): kernels are code; chmod %s it", path,
-            (unsigned)(s.st_mode & 07777), use == AP_DIR_USER ? "700" : "go-w");
+  RETURN_IF((s.st_mode & 022) != 0, ATTNPRESS_IO_ERROR,
+            "cache directory %s can be written by others (mode %04o): kernels are code; chmod go-w "
+            "it",
+            path, (unsigned)(s.st_mode & 07777));
   return ATTNPRESS_OK;
 }
 
@@ -136,17 +136,24 @@ attnpress_status ap_cache_open_dir(const char *path, ap_dir_use use, int *fd) {
   return status;
 }
 
-/** mkdir -p with mode 0700; 0, or the error of the last one. */
-static int make_dirs(const char *path) {
+/** mkdir with this mode, whatever the process masks out; 0, or the error. */
+static int make_dir(const char *path, mode_t mode) {
+  if (mkdir(path, mode) != 0)
+    return errno == EEXIST ? 0 : errno;
+  return chmod(path, mode) == 0 ? 0 : errno;
+}
+
+/** mkdir -p; 0, or the error of the last one. */
+static int make_dirs(const char *path, mode_t mode) {
   char *partial = strdup(path);
   if (partial == NULL)
     return ENOMEM;
   for (char *slash = strchr(partial + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
     *slash = '\0';
-    mkdir(partial, 0700);
+    make_dir(partial, mode);
     *slash = '/';
   }
-  const int error = mkdir(partial, 0700) == 0 || errno == EEXIST ? 0 : errno;
+  const int error = make_dir(partial, mode);
   free(partial);
   return error;
 }
@@ -162,7 +169,7 @@ attnpress_status ap_cache_open_user_dir(const ap_cache *cache, int *fd) {
             cache->user_dir);
   FORWARD_IF(ap_cache_open_dir(cache->user_dir, AP_DIR_USER, fd));
   if (*fd < 0 && errno == ENOENT) {
-    const int error = make_dirs(cache->user_dir);
+    const int error = make_dirs(cache->user_dir, 0700);
     RETURN_IF(error != 0, ATTNPRESS_IO_ERROR, "cache directory %s cannot be made: %s",
               cache->user_dir, strerror(error));
     FORWARD_IF(ap_cache_open_dir(cache->user_dir, AP_DIR_USER, fd));
@@ -170,6 +177,23 @@ attnpress_status ap_cache_open_user_dir(const ap_cache *cache, int *fd) {
   RETURN_IF(*fd < 0, ATTNPRESS_IO_ERROR, "cache directory %s cannot be used: %s", cache->user_dir,
             strerror(errno));
   return ATTNPRESS_OK;
+}
+
+attnpress_status ap_cache_open_layer(const char *path, int make, int *fd) {
+  char *absolute = make_path(path, "");
+  *fd = -1;
+  RETURN_IF(absolute == NULL, ATTNPRESS_OUT_OF_MEMORY, "host memory ran out for the name of %s",
+            path);
+  const int error = make ? make_dirs(absolute, 0755) : 0;
+  attnpress_status status =
+      error != 0 ? ap_fail(ATTNPRESS_IO_ERROR, "cache directory %s cannot be made: %s", absolute,
+                           strerror(error))
+                 : ap_cache_open_dir(absolute, make ? AP_DIR_USER : AP_DIR_READ_ONLY, fd);
+  if (status == ATTNPRESS_OK && *fd < 0)
+    status = ap_fail(ATTNPRESS_IO_ERROR, "cache directory %s cannot be used: %s", absolute,
+                     strerror(errno));
+  free(absolute);
+  return status;
 }
 
 attnpress_status ap_cache_check(const ap_cache *cache, int *exists) {

@@ -214,14 +214,15 @@ static int write_limited(int fd, const void *buffer, size_t size) {
 }
 
 /** Writes a temporary and renames it to `name`; on failure errno says why and nothing is left. */
-static int write_file(int dir, const char *name, const entry_header *header,
+static int write_file(int dir, int shared, const char *name, const entry_header *header,
                       const unsigned char *cubin) {
   char temporary[NAME_MAX_BYTES];
   const int fd = open_temporary(dir, name, temporary);
   if (fd < 0)
     return 0;
   int good = write_limited(fd, header, sizeof *header) &&
-             write_limited(fd, cubin, header->info.cubin_bytes) && fsync(fd) == 0;
+             write_limited(fd, cubin, header->info.cubin_bytes) &&
+             (!shared || fchmod(fd, 0644) == 0) && fsync(fd) == 0;
   int error = errno;
   if (close(fd) != 0 && good) {
     good = 0;
@@ -238,7 +239,7 @@ static int write_file(int dir, const char *name, const entry_header *header,
   return good;
 }
 
-int ap_entry_write(int dir, const ap_key *key, const unsigned char *cubin,
+int ap_entry_write(int dir, int shared, const ap_key *key, const unsigned char *cubin,
                    const ap_entry_info *info) {
   entry_header header;
   char name[NAME_MAX_BYTES];
@@ -250,7 +251,7 @@ int ap_entry_write(int dir, const ap_key *key, const unsigned char *cubin,
   header.info = *info;
   checksum(&header, cubin, header.checksum);
   ap_entry_name(key, name);
-  return write_file(dir, name, &header, cubin);
+  return write_file(dir, shared, name, &header, cubin);
 }
 
 uint64_t ap_entry_bytes(const ap_entry_info *info) {

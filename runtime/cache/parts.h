@@ -20,6 +20,10 @@ typedef enum ap_dir_use { AP_DIR_USER, AP_DIR_READ_ONLY } ap_dir_use;
 attnpress_status ap_cache_open_dir(const char *path, ap_dir_use use, int *fd);
 /** The user's directory, made where it is missing. IO_ERROR where that fails, or there is none. */
 attnpress_status ap_cache_open_user_dir(const ap_cache *cache, int *fd);
+/** A directory that is copied from; make: 1 for one that is copied to and that others are to read,
+ * made with mode 0755 where it is missing. A relative path is fine. IO_ERROR where it cannot be
+ * opened or made, or must not be trusted. */
+attnpress_status ap_cache_open_layer(const char *path, int make, int *fd);
 
 /* ---- entry.c --------------------------------------------------------------------------------- */
 
@@ -42,8 +46,9 @@ ap_entry_state ap_entry_read(int fd, ap_dir_use use, const ap_key *key, unsigned
 /** The same by its key; an entry of the user's is marked as used now. */
 ap_entry_state ap_entry_find(int dir, ap_dir_use use, const ap_key *key, unsigned char **cubin,
                              ap_entry_info *info);
-/** Writes an entry, all of it or nothing; 0: errno says why, and nothing is left behind. */
-int ap_entry_write(int dir, const ap_key *key, const unsigned char *cubin,
+/** Writes an entry, all of it or nothing, with mode 0600, or 0644 where it is `shared`; 0: errno says
+ * why, and nothing is left behind. */
+int ap_entry_write(int dir, int shared, const ap_key *key, const unsigned char *cubin,
                    const ap_entry_info *info);
 /** Bytes of its file. */
 uint64_t ap_entry_bytes(const ap_entry_info *info);

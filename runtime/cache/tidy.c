@@ -90,7 +90,7 @@ static int is_ahead(const struct timespec *used, time_t now) {
   return used->tv_sec > now + STALE_SECONDS;
 }
 
-/** Bytes of all temporaries, but for those whose writers died, which are removed. */
+/** Bytes of all temporaries, except those whose writers died, which are removed. */
 static uint64_t sweep_temporaries(int dir, const file_list *temporaries, time_t now) {
   uint64_t bytes = 0;
   for (size_t i = 0; i < temporaries->count; ++i) {
@@ -117,8 +117,13 @@ void ap_cache_tidy(const ap_cache *cache, int dir, const char *keep) {
   for (size_t i = 0; i < entries.count && total > cache->max_bytes; ++i) {
     if (strcmp(entries.files[i].name, keep) == 0)
       continue;
-    if (unlinkat(dir, entries.files[i].name, 0) == 0)
-      total -= entries.files[i].bytes;
+    if (unlinkat(dir, entries.files[i].name, 0) != 0)
+      continue;
+    total -= entries.files[i].bytes;
+    ap_log_line(cache->log, ATTNPRESS_LOG_INFO,
+                "cache entry %s/%s, %llu bytes, is evicted: the bound is %llu bytes",
+                cache->user_dir, entries.files[i].name, (unsigned long long)entries.files[i].bytes,
+                (unsigned long long)cache->max_bytes);
   }
   free(entries.files);
   free(temporaries.files);
@@ -145,8 +150,7 @@ static int describe_entry(int dir, const listed_file *listed, ap_cache_file *fil
   ap_entry_name_parse(listed->name, &key);
   const int fd = openat(dir, listed->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   const ap_entry_state state =
-      fd < 0 ? AP_ENTRY_DAMAGED
-             : ap_entry_read(fd, AP_DIR_READ_ONLY, &key, &cubin, &file->info);
+      fd < 0 ? AP_ENTRY_DAMAGED : ap_entry_read(fd, AP_DIR_READ_ONLY, &key, &cubin, &file->info);
   file->damaged = state != AP_ENTRY_GOOD;
   if (fd >= 0)
     close(fd);
@@ -210,4 +214,117 @@ attnpress_status ap_cache_clear(const ap_cache *cache, size_t *files, uint64_t *
   RETURN_IF(error != 0, ATTNPRESS_IO_ERROR, "cache directory %s could not be emptied: %s",
             cache->user_dir, strerror(error));
   return list_error ? fail_listing(cache->user_dir, list_error) : ATTNPRESS_OK;
+}
+
+/* ---- Copies ---------------------------------------------------------------------------------- */
+
+typedef struct copy {
+  int from, to;
+  const char *from_path, *to_path;
+  int shared;
+  int (*wanted)(void *user, const ap_entry_info *info);
+  void *user;
+} copy;
+
+static attnpress_status copy_entry(const copy *c, const char *name, ap_cache_tally *tally) {
+  ap_key key;
+  ap_entry_info info;
+  unsigned char *cubin = NULL;
+  ap_entry_name_parse(name, &key);
+  const ap_entry_state state = ap_entry_find(c->from, AP_DIR_READ_ONLY, &key, &cubin, &info);
+  RETURN_IF(state == AP_ENTRY_UNREAD, ATTNPRESS_OUT_OF_MEMORY,
+            "host memory ran out while a kernel was read from %s", c->from_path);
+  attnpress_status status = ATTNPRESS_OK;
+  if (state == AP_ENTRY_DAMAGED)
+    ++tally->damaged;
+  if (state == AP_ENTRY_GOOD && (c->wanted == NULL || c->wanted(c->user, &info))) {
+    if (ap_entry_write(c->to, c->shared, &key, cubin, &info)) {
+      ++tally->files;
+      tally->bytes += ap_entry_bytes(&info);
+    } else {
+      status = ap_fail(ATTNPRESS_IO_ERROR, "%s could not be written to %s: %s", info.stem,
+                       c->to_path, strerror(errno));
+    }
+  }
+  free(cubin);
+  return status;
+}
+
+static attnpress_status copy_all(const copy *c, ap_cache_tally *tally) {
+  file_list entries = {NULL, 0, 0}, temporaries = {NULL, 0, 0};
+  const int error = list_dir(c->from, &entries, &temporaries);
+  attnpress_status status = error ? fail_listing(c->from_path, error) : ATTNPRESS_OK;
+  for (size_t i = 0; status == ATTNPRESS_OK && i < entries.count; ++i)
+    status = copy_entry(c, entries.files[i].name, tally);
+  free(entries.files);
+  free(temporaries.files);
+  return status;
+}
+
+/** The user's directory, which is there. */
+static attnpress_status open_existing(const ap_cache *cache, int *dir) {
+  FORWARD_IF(ap_cache_open_dir(cache->user_dir, AP_DIR_USER, dir));
+  RETURN_IF(*dir < 0, ATTNPRESS_IO_ERROR, "cache directory %s cannot be read: %s", cache->user_dir,
+            strerror(errno));
+  return ATTNPRESS_OK;
+}
+
+attnpress_status ap_cache_export(const ap_cache *cache, const char *dir,
+                                 int (*wanted)(void *user, const ap_entry_info *info), void *user,
+                                 ap_cache_tally *tally) {
+  copy c = {-1, -1, cache->user_dir, dir, 1, wanted, user};
+  *tally = (ap_cache_tally){0, 0, 0};
+  FORWARD_IF(open_existing(cache, &c.from));
+  attnpress_status status = ap_cache_open_layer(dir, 1, &c.to);
+  if (status == ATTNPRESS_OK)
+    status = copy_all(&c, tally);
+  close(c.from);
+  if (c.to >= 0)
+    close(c.to);
+  return status;
+}
+
+attnpress_status ap_cache_import(const ap_cache *cache, const char *dir,
+                                 int (*wanted)(void *user, const ap_entry_info *info), void *user,
+                                 ap_cache_tally *tally) {
+  copy c = {-1, -1, dir, cache->user_dir, 0, wanted, user};
+  *tally = (ap_cache_tally){0, 0, 0};
+  FORWARD_IF(ap_cache_open_user_dir(cache, &c.to));
+  attnpress_status status = ap_cache_open_layer(dir, 0, &c.from);
+  if (status == ATTNPRESS_OK)
+    status = copy_all(&c, tally);
+  if (status == ATTNPRESS_OK)
+    ap_cache_tidy(cache, c.to, "");
+  if (c.from >= 0)
+    close(c.from);
+  close(c.to);
+  return status;
+}
+
+attnpress_status ap_cache_prune(const ap_cache *cache, uint64_t max_bytes, int64_t seconds,
+                                ap_cache_tally *tally) {
+  int dir;
+  *tally = (ap_cache_tally){0, 0, 0};
+  FORWARD_IF(open_existing(cache, &dir));
+  file_list entries = {NULL, 0, 0}, temporaries = {NULL, 0, 0};
+  const int error = list_dir(dir, &entries, &temporaries);
+  const time_t now = time(NULL);
+  uint64_t total = sweep_temporaries(dir, &temporaries, now);
+  for (size_t i = 0; i < entries.count; ++i)
+    total += entries.files[i].bytes;
+  if (entries.count > 0)
+    qsort(entries.files, entries.count, sizeof *entries.files, compare_used);
+  for (size_t i = 0; i < entries.count; ++i) {
+    const listed_file *file = &entries.files[i];
+    const int old = seconds > 0 && file->used.tv_sec < now - seconds;
+    if ((!old && total <= max_bytes) || unlinkat(dir, file->name, 0) != 0)
+      continue;
+    total -= file->bytes;
+    ++tally->files;
+    tally->bytes += file->bytes;
+  }
+  close(dir);
+  free(entries.files);
+  free(temporaries.files);
+  return error ? fail_listing(cache->user_dir, error) : ATTNPRESS_OK;
 }

@@ -2,11 +2,12 @@
 #pragma once
 #include "attnpress/attnpress.h"
 
-enum { AP_SENTENCE_MAX = 1024 };
+enum { AP_SENTENCE_MAX = 2048 };
 
-/** Sets the thread's sentence and returns `status`. */
+/** Sets the thread's sentence and returns `status`. Cold: what leads here is kept out of the way of
+ * calls that succeed. */
 attnpress_status ap_fail(attnpress_status status, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+    __attribute__((format(printf, 2, 3), cold));
 
 /** Fails with `status` and the sentence of the printf-like rest. */
 #define RETURN_IF(condition, status, ...)                                                          \

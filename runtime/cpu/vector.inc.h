@@ -3,12 +3,14 @@
  *
  *   AP_TARGET              attribute that lets a function use the instruction set
  *   AP_INLINE              the same for a function that is always inlined
- *   vec, ivec              LANES floats, LANES int32_t (GCC vector types)
+ *   vec, ivec, uvec        LANES floats, int32_t, uint32_t (GCC vector types)
  *   v_fma, v_max, v_sum    a * b + c; max(a, b), b where one is a NaN; the sum of the lanes
+ *   v_mul_wide             the upper and the lower 32 bits of a * b
  *   load_fp16, load_bf16   LANES 16-bit values as floats; load_*_8: eight, into memory
  *   store_fp16_8, _bf16_8  eight floats, rounded to nearest even
  *
- * and then include this file, which builds the rest on those. */
+ * and then include this file, which builds the rest on those: v_load, v_store, v_set1, v_select,
+ * v_exp2, v_tanh, load_8, store_8, load_vector. */
 #include <stdint.h>
 #include <string.h>
 
@@ -56,6 +58,22 @@ AP_INLINE vec v_exp2(vec x) {
   p = v_fma(p, f, v_set1(1.0f));
   p *= (vec)(((ivec)biased - exponent_bias) << 23);
   return v_select((ivec)(x < v_set1(-126.0f)), (vec){0}, p);
+}
+
+/* Any number, relative error below 2e-7; NaN stays NaN. Near 0 the polynomial of Cephes (Moshier,
+ * tanhf.c), elsewhere by the exponential. */
+AP_INLINE vec v_tanh(vec x) {
+  const ivec sign = (ivec)x & INT32_MIN;
+  const vec size = (vec)((ivec)x & INT32_MAX), square = x * x;
+  vec p = v_set1(-5.70498872745e-3f);
+  p = v_fma(p, square, v_set1(2.06390887954e-2f));
+  p = v_fma(p, square, v_set1(-5.37397155531e-2f));
+  p = v_fma(p, square, v_set1(1.33314422036e-1f));
+  p = v_fma(p, square, v_set1(-3.33332819422e-1f));
+  const vec near_0 = v_fma(p * square, x, x);
+  const vec e = v_exp2(size * v_set1(-2.0f * 1.44269504f));
+  const vec one = v_set1(1.0f), far = (one - e) / (one + e);
+  return v_select((ivec)(size < v_set1(0.625f)), near_0, (vec)((ivec)far | sign));
 }
 
 /* ---- Values of any dtype ---- */

@@ -9,6 +9,7 @@
 
 typedef float vec __attribute__((vector_size(32)));
 typedef int32_t ivec __attribute__((vector_size(32)));
+typedef uint32_t uvec __attribute__((vector_size(32)));
 enum { LANES = 8 };
 
 AP_INLINE vec v_fma(vec a, vec b, vec c) {
@@ -23,6 +24,13 @@ AP_INLINE float v_sum(vec a) {
   __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
   s = _mm_add_ps(s, _mm_movehl_ps(s, s));
   return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+
+AP_INLINE void v_mul_wide(uvec a, uint32_t b, uvec *high, uvec *low) {
+  const __m256i factor = _mm256_set1_epi64x(b), even = _mm256_mul_epu32((__m256i)a, factor);
+  const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64((__m256i)a, 32), factor);
+  *high = (uvec)_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+  *low = (uvec)_mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
 }
 
 AP_INLINE vec load_fp16(const uint16_t *from) {

@@ -10,6 +10,7 @@
 
 typedef float vec __attribute__((vector_size(64)));
 typedef int32_t ivec __attribute__((vector_size(64)));
+typedef uint32_t uvec __attribute__((vector_size(64)));
 enum { LANES = 16 };
 
 AP_INLINE vec v_fma(vec a, vec b, vec c) {
@@ -22,6 +23,13 @@ AP_INLINE vec v_max(vec a, vec b) {
 
 AP_INLINE float v_sum(vec a) {
   return _mm512_reduce_add_ps(a);
+}
+
+AP_INLINE void v_mul_wide(uvec a, uint32_t b, uvec *high, uvec *low) {
+  const __m512i factor = _mm512_set1_epi64(b), even = _mm512_mul_epu32((__m512i)a, factor);
+  const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64((__m512i)a, 32), factor);
+  *high = (uvec)_mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
+  *low = (uvec)_mm512_mask_blend_epi32(0xaaaa, even, _mm512_slli_epi64(odd, 32));
 }
 
 AP_INLINE vec load_fp16(const uint16_t *from) {

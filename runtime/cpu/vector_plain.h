@@ -11,6 +11,7 @@
 
 typedef float vec __attribute__((vector_size(16)));
 typedef int32_t ivec __attribute__((vector_size(16)));
+typedef uint32_t uvec __attribute__((vector_size(16)));
 
 enum { LANES = 4 };
 
@@ -26,6 +27,13 @@ static inline vec v_fma(vec a, vec b, vec c) {
 static inline vec v_max(vec a, vec b) {
   ivec greater = (ivec)(a > b);
   return (vec)((greater & (ivec)a) | (~greater & (ivec)b));
+}
+
+static inline void v_mul_wide(uvec a, uint32_t b, uvec *high, uvec *low) {
+  typedef uint64_t wide __attribute__((vector_size(16)));
+  const wide even = ((wide)a & UINT32_MAX) * b, odd = ((wide)a >> 32) * b;
+  *high = (uvec)(even >> 32 | (odd & ~(uint64_t)UINT32_MAX));
+  *low = (uvec)((even & UINT32_MAX) | odd << 32);
 }
 
 static inline float v_sum(vec a) {

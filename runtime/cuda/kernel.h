@@ -11,7 +11,7 @@ typedef enum ap_kernel_state {
 } ap_kernel_state;
 
 /** A cubin that is, or is to be, loaded; one for each variant and target. Guarded by handle->lock
- * but for the fields of the thread that has made it BUSY; never freed before the handle. */
+ * except the fields of the thread that has made it BUSY; never freed before the handle. */
 struct ap_kernel {
   struct ap_kernel *next;
   ap_request request;

@@ -1,11 +1,14 @@
-/* Tensor maps: what the copy engine (TMA) of compute capability 9.0 is told of a tensor. */
+/* Tensor maps: what the copy engine (TMA) of compute capability 9.0 is told of a tensor. The limits
+ * are those of cuTensorMapEncodeTiled (CUDA Driver API, "Tensor Map Object Management"). Functions
+ * that each call comes through several times are inline. */
 #pragma once
 #include <stdint.h>
 
 #include "attnpress/attnpress.h"
 #include "cuda/driver.h"
 
-enum { AP_VIEW_RANK_MAX = 5 };
+enum { AP_VIEW_RANK_MAX = 5, AP_VIEW_ELEMENT_BYTES = 2 };
+#define AP_VIEW_STRIDE_MAX_BYTES ((INT64_C(1) << 40) - 1)
 
 /** A tensor of 16-bit elements as the driver wants it: the fastest dimension first, which is
  * contiguous, and the box of it that one copy takes. */
@@ -18,12 +21,33 @@ typedef struct ap_view {
 } ap_view;
 
 /** A view of `extent` contiguous elements. */
-ap_view ap_view_begin(void *data, int data_type, int64_t extent, int32_t box);
+static inline ap_view ap_view_begin(void *data, int data_type, int64_t extent, int32_t box) {
+  ap_view view;
+  view.data = data;
+  view.data_type = data_type;
+  view.rank = 1;
+  view.extents[0] = (uint64_t)extent;
+  view.box[0] = (uint32_t)box;
+  return view;
+}
+
 /** Adds the next slower dimension; stride in elements, ignored where the extent is 1. */
-void ap_view_add(ap_view *view, int64_t extent, int64_t stride, int32_t box);
+static inline void ap_view_add(ap_view *view, int64_t extent, int64_t stride, int32_t box) {
+  const uint64_t row_bytes = view->extents[0] * AP_VIEW_ELEMENT_BYTES;
+  view->strides_bytes[view->rank - 1] =
+      extent > 1 ? (uint64_t)stride * AP_VIEW_ELEMENT_BYTES : row_bytes;
+  view->extents[view->rank] = (uint64_t)extent;
+  view->box[view->rank++] = (uint32_t)box;
+}
+
 /** 1 where the driver takes `times` such a stride, in elements, of a dimension of this extent. A
  * stride of 0, which broadcasts, and one that makes rows overlap are fine. */
-int ap_view_stride_fits(int64_t extent, int64_t stride, int64_t times);
+static inline int ap_view_stride_fits(int64_t extent, int64_t stride, int64_t times) {
+  int64_t bytes;
+  return extent <= 1 || (stride >= 0 && !__builtin_mul_overflow(stride, times, &bytes) &&
+                         bytes <= AP_VIEW_STRIDE_MAX_BYTES / AP_VIEW_ELEMENT_BYTES);
+}
+
 /** Writes the map of a view: 128-byte swizzle, and zeros for what lies outside. `map`: 128 bytes,
  * 64-byte aligned; `name` is for the sentence of a failure. */
 attnpress_status ap_view_encode(const ap_driver *driver, const ap_view *view, const char *name,

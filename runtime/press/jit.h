@@ -26,7 +26,7 @@ typedef struct ap_request {
 attnpress_status ap_request_init(ap_request *request, const ap_variant *variant,
                                  const char *target);
 
-/** The options that decide what NVRTC makes, but for the target; the rest is in jit.c. */
+/** The options that decide what NVRTC makes, except the target; the rest is in jit.c. */
 const char *const *ap_jit_options(size_t *count);
 
 attnpress_status ap_jit_compile(ap_nvrtc *nvrtc, ap_log *log, const ap_request *request,

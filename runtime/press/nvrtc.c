@@ -17,19 +17,19 @@
 
 enum { MAJOR_MIN = 12, MAJOR_NEWEST = 13 };
 
-/** The search, and what it passed over, for the sentence of a failure. */
+/** The search, and what it skipped, for the sentence of a failure. */
 typedef struct search {
   ap_nvrtc *nvrtc;
   int driver_version;
   int refused; /* 1: one was opened that is of no use, now and later */
-  char passed_over[512];
+  char skipped[512];
 } search;
 
 static void pass_over(search *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void pass_over(search *s, const char *format, ...) {
-  const size_t used = strlen(s->passed_over);
-  char *end = s->passed_over + used;
-  const size_t room = sizeof s->passed_over - used;
+  const size_t used = strlen(s->skipped);
+  char *end = s->skipped + used;
+  const size_t room = sizeof s->skipped - used;
   int printed = snprintf(end, room, "%s", used ? "; " : "");
   va_list values;
   va_start(values, format);
@@ -160,7 +160,7 @@ static int can_open_files(void) {
   return fd >= 0;
 }
 
-/** The search in its order; NO_NVRTC with all that was passed over. */
+/** The search in its order; NO_NVRTC with all that was skipped. */
 static attnpress_status find_library(search *s, const char *path) {
   const char *asked_by = "the option nvrtc_path";
   if (path == NULL) {
@@ -169,7 +169,7 @@ static attnpress_status find_library(search *s, const char *path) {
   }
   if (path != NULL && *path) {
     RETURN_IF(!try_name(s, path, 0, 0), ATTNPRESS_NO_NVRTC,
-              "NVRTC cannot be used, as %s names one: %s", asked_by, s->passed_over);
+              "NVRTC cannot be used, as %s names one: %s", asked_by, s->skipped);
     return ATTNPRESS_OK;
   }
   if (try_folder(s, NULL, 0, RTLD_NOLOAD) || try_folder(s, NULL, 0, 0) ||
@@ -178,8 +178,7 @@ static attnpress_status find_library(search *s, const char *path) {
   return ap_fail(ATTNPRESS_NO_NVRTC,
                  "NVRTC %d or newer was not found%s%s%s; install the CUDA toolkit, or set "
                  "ATTNPRESS_NVRTC to the path of libnvrtc.so, that of pip's nvidia-cuda-nvrtc say",
-                 MAJOR_MIN, *s->passed_over ? " (passed over: " : "", s->passed_over,
-                 *s->passed_over ? ")" : "");
+                 MAJOR_MIN, *s->skipped ? " (skipped: " : "", s->skipped, *s->skipped ? ")" : "");
 }
 
 attnpress_status ap_nvrtc_open(ap_nvrtc *nvrtc, const char *path, int driver_version) {

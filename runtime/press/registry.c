@@ -9,83 +9,73 @@
 
 /* ---- Tiles ----------------------------------------------------------------------------------- */
 
-/** Integers of a row: the axes, threads, smem_bytes, the fields, the target. */
-static size_t row_size(const ap_family *family) {
-  return (size_t)family->axis_count + 2 + (size_t)family->field_count + 1;
+/** 1 where the key of a variant is no other's. All axes are looked at, that the family has and that
+ * it does not have, as the compiler then takes several at once. */
+static int has_key(const ap_family *family, const ap_variant *variant) {
+  uint32_t beyond = 0;
+  for (int32_t i = 0; i < AP_AXES_MAX; ++i)
+    beyond |= (uint32_t)variant->axis[i] & family->no_bits[i];
+  return beyond == 0;
 }
 
-/** Where a variant's rows stand: the axes that no row leaves open, as one number. Two variants have
- * one key only where an axis of one is out of its domain. */
-static uint64_t tile_key(const ap_family *family, const ap_variant *variant) {
-  uint64_t key = 0;
-  for (int32_t i = 0; i < family->tile_axis_count; ++i) {
-    const uint8_t axis = family->tile_axes[i];
-    key = key << family->key_bits[axis] | (uint64_t)variant->axis[axis];
-  }
-  return key;
+/** The first row for the axes of a key that no row leaves open; NULL where there is none.
+ * generator/tables.py fills the slots. */
+static const ap_tile_key *first_row(const ap_tile_table *tiles, uint64_t key) {
+  const size_t last = ((size_t)1 << tiles->slot_bits) - 1;
+  size_t slot = (size_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> (64 - tiles->slot_bits));
+  for (size_t row; (row = tiles->slots[slot]) != 0; slot = (slot + 1) & last)
+    if ((tiles->keys[row - 1].key & tiles->mask) == key)
+      return &tiles->keys[row - 1];
+  return NULL;
 }
 
-/** The first row whose key is not smaller; count where all are. */
-static size_t first_row(const ap_tile_table *tiles, uint64_t key) {
-  size_t low = 0, high = tiles->count;
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    if (tiles->keys[middle] < key)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
-
-static const char *row_target(const ap_family *family, const int32_t *row) {
-  const int32_t target = row[row_size(family) - 1];
-  return target == AP_ANY ? NULL : ap_targets[target].name;
-}
-
-static void read_tile(const ap_family *family, const int32_t *row, ap_tile *tile) {
-  const int32_t *at = row + family->axis_count;
-  memset(tile, 0, sizeof *tile);
-  tile->threads = at[0];
-  tile->smem_bytes = at[1];
-  memcpy(tile->field, at + 2, (size_t)family->field_count * sizeof *at);
+static const char *row_target(const ap_tile_entry *row) {
+  return row->target == AP_ANY ? NULL : ap_targets[row->target].name;
 }
 
 void ap_tile_row_read(int32_t family, size_t row, ap_tile_row *read) {
-  const ap_family *f = ap_families[family];
-  const int32_t *values = f->tiles->rows + row * row_size(f);
-  memset(read, 0, sizeof *read);
-  read->variant.family = family;
-  memcpy(read->variant.axis, values, (size_t)f->axis_count * sizeof *values);
-  read_tile(f, values, &read->tile);
-  read->target = row_target(f, values);
+  const ap_tile_entry *entry = &ap_families[family]->tiles->rows[row];
+  *read = (ap_tile_row){.variant = {.family = family}, .tile = entry->tile};
+  memcpy(read->variant.axis, entry->axis, sizeof entry->axis);
+  read->tile_class = entry->tile_class;
+  read->target = row_target(entry);
 }
 
-/** 1 where a row of the variant's own key is for it and for the target. */
-static int is_for(const ap_family *family, const int32_t *row, const ap_variant *variant,
-                  const char *target) {
-  for (int32_t i = 0; i < family->axis_count; ++i)
-    if (row[i] != AP_ANY && row[i] != variant->axis[i])
-      return 0;
-  const char *own = row_target(family, row);
+/** By which tiles depend on features. */
+static int32_t tile_class_of(const ap_family *family, const ap_variant *variant) {
+  for (int32_t i = 0; i < family->tile_class_count; ++i)
+    if (ap_sets_hold(family->tile_classes[i].where, family->tile_classes[i].where_count, variant))
+      return family->tile_classes[i].number;
+  return 0;
+}
+
+static int is_for_target(const ap_tile_entry *row, const char *target) {
+  const char *own = row_target(row);
   return own == NULL || (target != NULL && strcmp(own, target) == 0);
+}
+
+/** Apart from the search, which each call makes and which needs no room for a stem. */
+__attribute__((noinline)) static attnpress_status fail_tile(const ap_variant *variant) {
+  char stem[AP_STEM_MAX];
+  FORWARD_IF(ap_variant_print(variant, stem)); /* says what is wrong with an illegal variant */
+  return ap_fail(ATTNPRESS_NOT_SUPPORTED, "%s has no tile: generated/ is not whole", stem);
 }
 
 attnpress_status ap_find_tile(const ap_variant *variant, const char *target, ap_tile *tile) {
   const ap_family *family = ap_families[variant->family];
   const ap_tile_table *tiles = family->tiles;
-  const uint64_t key = tile_key(family, variant);
-  for (size_t i = first_row(tiles, key); i < tiles->count && tiles->keys[i] == key; ++i) {
-    const int32_t *row = tiles->rows + i * row_size(family);
-    if (is_for(family, row, variant, target)) {
-      read_tile(family, row, tile);
+  const uint64_t all = ap_variant_key(variant), key = all & tiles->mask;
+  const ap_tile_key *row = has_key(family, variant) ? first_row(tiles, key) : NULL;
+  const int32_t tile_class = tile_class_of(family, variant);
+  for (; row != NULL && (row->key & tiles->mask) == key; ++row) {
+    const ap_tile_entry *entry = &tiles->rows[row - tiles->keys];
+    if (row->key == (all & row->mask) && is_for_target(entry, target) &&
+        (entry->tile_class == AP_ANY || entry->tile_class == tile_class)) {
+      *tile = entry->tile;
       return ATTNPRESS_OK;
     }
   }
-  char stem[AP_STEM_MAX];
-  FORWARD_IF(
-      ap_variant_print(variant, stem)); /* says what is wrong with a variant that is illegal */
-  return ap_fail(ATTNPRESS_NOT_SUPPORTED, "%s has no tile: generated/ is not whole", stem);
+  return fail_tile(variant);
 }
 
 /* ---- Linked cubins --------------------------------------------------------------------------- */

@@ -80,6 +80,14 @@ typedef struct ap_tile_form {
   int32_t part_count;
 } ap_tile_form;
 
+/** Variants for which all of `where` hold are of this class; the first row that holds counts, and
+ * where none does the class is 0. */
+typedef struct ap_tile_class {
+  const ap_set *where;
+  int32_t where_count;
+  int32_t number;
+} ap_tile_class;
+
 /** What a renderer gets. */
 typedef struct ap_render_input {
   const char *stem; /* file name without .cu, and the extern "C" symbol */
@@ -102,33 +110,53 @@ typedef struct ap_template {
 typedef struct ap_route {
   const ap_set *where;
   int32_t where_count;
+  int32_t alike; /* rows from this one on that have the same `where` */
   int32_t capability_min, capability_max;
   int32_t arch;
   const char *target;
 } ap_route;
 
-/** The tiles of a family. A row: the axes (AP_ANY: any), threads, smem_bytes, the fields, and the
- * target's place in ap_targets (AP_ANY: any); see ap_tile_row_read(). Sorted by `keys`, which pack
- * the axes that no row leaves open; the first row that matches a variant and a target is theirs. */
+/** A row of a family's tiles; see ap_tile_row_read(). */
+typedef struct ap_tile_entry {
+  int32_t axis[AP_AXES_MAX]; /* AP_ANY: any */
+  ap_tile tile;
+  int32_t tile_class; /* AP_ANY: any */
+  int32_t target;     /* its place in ap_targets; AP_ANY: any */
+} ap_tile_entry;
+
+/** The variants of a row of tiles: ap_variant_key() without the family, which is the highest. */
+typedef struct ap_tile_key {
+  uint64_t key;  /* 0 where an axis may be any */
+  uint64_t mask; /* all ones but there */
+} ap_tile_key;
+
+/** The tiles of a family. Sorted by the axes that no row leaves open, which are those of `mask`; the
+ * first row that matches a variant and a target is theirs. `slots` is a hash table of these axes,
+ * with open addressing and linear probing, at most half full: where their rows begin, counted from
+ * 1; 0: empty. */
 typedef struct ap_tile_table {
-  const int32_t *rows;
-  const uint64_t *keys; /* of each row: those axes, each in its key_bits, the first one highest */
+  const ap_tile_entry *rows;
+  const ap_tile_key *keys; /* of each row, and one behind them that is of none: {~0, 0} */
   size_t count;
+  uint64_t mask;
+  const uint16_t *slots;
+  int32_t slot_bits; /* there are 2^slot_bits */
 } ap_tile_table;
 
 typedef struct ap_family {
   const char *name, *prefix, *grammar;
   const ap_axis *axes;
-  int32_t axis_count, arch_axis;  /* arch_axis: the place of the axis that is the architecture */
-  uint8_t key_bits[AP_AXES_MAX];  /* by axis: bits that hold every value */
-  uint8_t tile_axes[AP_AXES_MAX]; /* places of the axes that no row of tiles leaves open */
-  int32_t tile_axis_count;
+  int32_t axis_count, arch_axis; /* arch_axis: the place of the axis that is the architecture */
+  uint8_t key_bits[AP_AXES_MAX]; /* by axis: bits that hold every value */
+  uint32_t no_bits[AP_AXES_MAX]; /* by axis: the bits that no value has */
   const ap_rule *rules;
   int32_t rule_count;
   int32_t field_count;
   const char *const *field_names;
   const ap_tile_form *forms;
   int32_t form_count;
+  const ap_tile_class *tile_classes;
+  int32_t tile_class_count;
   const ap_tile_table *tiles;
   const ap_template *templates;
   int32_t template_count;
@@ -195,6 +223,7 @@ const char *ap_word_of(const ap_variant *variant, int32_t axis);
 
 typedef struct ap_tile_row {
   ap_variant variant; /* AP_ANY: any */
+  int32_t tile_class; /* likewise */
   ap_tile tile;
   const char *target; /* NULL: any */
 } ap_tile_row;

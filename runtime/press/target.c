@@ -32,11 +32,17 @@ const ap_arch *ap_find_arch(int arch) {
 
 const ap_route *ap_next_route(const ap_variant *variant, int capability, const ap_route *last) {
   const ap_family *family = ap_families[variant->family];
-  const ap_route *end = family->routes + family->route_count;
-  for (const ap_route *run = last == NULL ? family->routes : last + 1; run < end; ++run)
-    if (run->capability_min <= capability && capability <= run->capability_max &&
-        ap_sets_hold(run->where, run->where_count, variant))
-      return run;
+  const ap_route *run = last == NULL ? family->routes : last + 1;
+  while (run < family->routes + family->route_count) {
+    const ap_route *end = run + run->alike;
+    if (!ap_sets_hold(run->where, run->where_count, variant)) {
+      run = end;
+      continue;
+    }
+    for (; run < end; ++run)
+      if (run->capability_min <= capability && capability <= run->capability_max)
+        return run;
+  }
   return NULL;
 }
 
@@ -70,6 +76,18 @@ attnpress_status ap_check_capability(int capability) {
   return ATTNPRESS_OK;
 }
 
+/** The arch whose kernels a target runs and which may count on no more shared memory than it has: of
+ * several the one with the most; 0: none. */
+static int arch_within(const ap_target *target) {
+  const ap_arch *best = NULL;
+  for (const ap_arch *arch = ap_archs; arch < ap_archs + ap_archs_count; ++arch)
+    if (arch->arch <= target->capability && arch->only == NULL &&
+        arch->smem_per_block_bytes <= target->smem_per_block_bytes &&
+        (best == NULL || best->smem_per_block_bytes < arch->smem_per_block_bytes))
+      best = arch;
+  return best != NULL ? best->arch : 0;
+}
+
 attnpress_status ap_check_target(const ap_variant *variant, const ap_tile *tile,
                                  const char *target) {
   const ap_target *found = ap_find_target(target);
@@ -84,8 +102,10 @@ attnpress_status ap_check_target(const ap_variant *variant, const ap_tile *tile,
   RETURN_IF(arch->only != NULL && strcmp(target, arch->only) != 0, ATTNPRESS_INVALID_ARGUMENT,
             "%s cannot be compiled for %s: the instructions of sm%d kernels exist on %s alone",
             stem, target, arch->arch, arch->only);
-  RETURN_IF(tile->smem_bytes > found->smem_per_block_bytes, ATTNPRESS_NOT_SUPPORTED,
-            "%s takes %d bytes of shared memory and a thread block on %s has %d; use the sm86 stem",
-            stem, (int)tile->smem_bytes, target, found->smem_per_block_bytes);
+  RETURN_IF(
+      tile->smem_bytes > found->smem_per_block_bytes, ATTNPRESS_NOT_SUPPORTED,
+      "%s takes %d bytes of shared memory and a thread block on %s has %d; kernels whose name "
+      "ends in sm%d stay within that",
+      stem, (int)tile->smem_bytes, target, found->smem_per_block_bytes, arch_within(found));
   return ATTNPRESS_OK;
 }

@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "press/registry.h"
 
-enum { GRAMMARS_MAX_BYTES = 512, SENTENCE_BYTES = 512 };
+enum { GRAMMARS_MAX_BYTES = 1024, SENTENCE_BYTES = 512 };
 
 static const ap_family *family_of(const ap_variant *variant) {
   return ap_families[variant->family];
@@ -17,8 +17,9 @@ static int in_set(const ap_set *set, int64_t value) {
   for (int32_t i = 0; i < set->count; ++i)
     if (set->values[i] == value)
       return 1;
+  /* In 32 bits, as dividing takes longer in 64 and each call comes through here. */
   return set->count == 0 && set->low <= value && value <= set->high &&
-         (value - set->low) % set->step == 0;
+         (uint32_t)(value - set->low) % (uint32_t)set->step == 0;
 }
 
 int ap_sets_hold(const ap_set *sets, int32_t count, const ap_variant *variant) {

@@ -100,8 +100,8 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
 
 /* ---- Kernel arguments ------------------------------------------------------------------------ */
 
-/** Blocks of kernels that fetch ahead fill an SM each and have one row: the row that is read next
- * on it is as many rows behind as there are SMs. */
+/** Blocks of kernels that fetch ahead have one row, and an SM holds one or two of them, which begin in
+ * the order of their rows: the row that is as many behind as there are SMs begins soon, but not yet. */
 static int32_t rows_ahead(const ap_launches *launches) {
   return ((const softmax_plan *)launches)->sm_count;
 }

@@ -6,11 +6,15 @@
 
 #include "press/target.h"
 
-/** The place of the first class of columns that has room for `columns`. */
-static int32_t first_class(int64_t columns) {
+enum { VECTOR_BYTES = 16 };
+
+/** The place of the first class of columns that has room for `columns`: for the vectors of such a
+ * row, wherever it begins. */
+static int32_t first_class(const ap_softmax_problem *p, int64_t columns) {
   const ap_set *classes = &ap_families[AP_FAMILY_SOFTMAX]->axes[AP_SOFTMAX_COLS].domain;
+  const int64_t edges = VECTOR_BYTES / ap_softmax_element_bytes(p) - 1;
   int32_t i = 0;
-  while (i < classes->count - 1 && classes->values[i] < columns)
+  while (i < classes->count - 1 && classes->values[i] + edges < columns)
     ++i;
   return i;
 }
@@ -53,7 +57,7 @@ static attnpress_status plan_call(const ap_softmax_problem *p, const ap_device *
   int fits = 0;
   if (p->rows == 0 || p->columns == 0)
     return ATTNPRESS_OK;
-  for (int32_t class = first_class(p->columns); !fits; ++class)
+  for (int32_t class = first_class(p, p->columns); !fits; ++class)
     FORWARD_IF(find_kernel(p, device, class, &plan->launch[0], &fits));
   plan->count = 1;
   return set_grid(p, &plan->launch[0]);
@@ -63,7 +67,7 @@ static attnpress_status plan_range(const ap_softmax_problem *p, const ap_device 
                                    ap_launches *plan) {
   int fits = 0;
   const int64_t most = p->columns == 0 ? ATTNPRESS_SOFTMAX_COLUMNS_MAX : p->columns;
-  for (int32_t class = 0; class <= first_class(most) || !fits; ++class) {
+  for (int32_t class = 0; class <= first_class(p, most) || !fits; ++class) {
     FORWARD_IF(find_kernel(p, device, class, &plan->launch[plan->count], &fits));
     plan->count += fits;
   }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backward.h"
 #include "family.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
@@ -25,16 +26,26 @@ static void read_tile(const char *source, const ap_variant *variant, ap_tile *ti
   field[AP_ATTENTION_TILE_BLOCK_N] = source_constant(source, "BLOCK_N");
   tile->smem_bytes = source_constant(source, "SMEM_BYTES");
   if (variant->axis[AP_ATTENTION_ARCH] == 90) { /* a consumer for each 64 rows, and the producer */
-    field[AP_ATTENTION_TILE_WARPS_M] = field[AP_ATTENTION_TILE_BLOCK_M] / 16;
+    const int backward = variant->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD ||
+                         variant->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD_DKV;
+    field[AP_ATTENTION_TILE_WARPS_M] =
+        field[backward ? AP_ATTENTION_TILE_BLOCK_N : AP_ATTENTION_TILE_BLOCK_M] / 16;
     field[AP_ATTENTION_TILE_PRODUCER] = 1;
   } else {
     field[AP_ATTENTION_TILE_WARPS_M] = source_constant(source, "WARPS_M");
     field[AP_ATTENTION_TILE_WARPS_N] = source_constant(source, "WARPS_N");
     field[AP_ATTENTION_TILE_WARPS_K] = source_constant(source, "WARPS_K");
   }
+  if (variant->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD_DELTA ||
+      variant->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD_CONVERT) {
+    field[AP_ATTENTION_TILE_WARPS_N] = field[AP_ATTENTION_TILE_WARPS_K] = 1;
+    field[AP_ATTENTION_TILE_WARPS_M] = source_constant(source, "NUM_THREADS") / 32;
+  }
   tile->threads = 32 * field[AP_ATTENTION_TILE_WARPS_M] * field[AP_ATTENTION_TILE_WARPS_N] *
                       field[AP_ATTENTION_TILE_WARPS_K] +
                   AP_ATTENTION_PRODUCER_THREADS * field[AP_ATTENTION_TILE_PRODUCER];
+  if (source_constant(source, "DQ_REGISTERS") > 0) /* a warpgroup of its own for dQ */
+    tile->threads += 128;
 }
 
 /* ---- Shapes ---------------------------------------------------------------------------------- */
@@ -90,16 +101,84 @@ static const shape combine_shapes[] = {
     {.batch = 2, .seqlen_q = 9, .heads_kv = 4, .group = 1, .splits = 3, .layout = LAYOUT_FAR_HEADS},
 };
 
+/* ---- Scores ---------------------------------------------------------------------------------- */
+
+/* Keys of a window or a chunk: tiles of keys and what is added to them, or all of them. */
+typedef struct extent {
+  int tiles, more;
+} extent;
+#define ALL                                                                                        \
+  { 0, -1 }
+
+static const struct window_row {
+  extent left, right, chunk;
+  int top_left;
+} window_rows[] = {
+    {{0, 3}, {0, 0}, {0, 0}, 0}, {{0, 0}, {0, 0}, {0, 0}, 0},    {ALL, {0, 0}, {0, 0}, 0},
+    {{0, 1}, {0, 5}, {0, 0}, 0}, {{1, 0}, {0, 0}, {0, 0}, 0},    {ALL, ALL, {0, 0}, 0},
+    {{0, 17}, ALL, {0, 0}, 0},   {{1, -1}, {1, 1}, {0, 0}, 0},   {ALL, ALL, {0, 7}, 0},
+    {ALL, {0, 0}, {1, 5}, 0},    {ALL, {0, 0}, {0, 0}, 1},       {{0, 20}, {0, 3}, {0, 0}, 1},
+    {{2, 1}, {0, 9}, {0, 0}, 0}, {{1000, 0}, {0, 0}, {0, 0}, 0}, {ALL, {0, 2}, {0, 32}, 1},
+};
+
+/* Further shapes of kernels with a window, whose bounds are narrow against the rows of a tile: each
+ * warp and each consumer has key blocks at either end that others of its tile do not see, and work
+ * that follows. */
+static const struct {
+  shape_row shape;
+  struct window_row window;
+} window_shapes[] = {
+    {{{2, 5}, {9, 3}, 1, 1, 0, 2, LAYOUT_BSHD, 0, 0.0f, 1, 0, 0}, {{0, 10}, {0, 0}, {0, 0}, 0}},
+    {{{0, 77}, {6, 1}, 1, 4, 1, 3, LAYOUT_BHSD, 0, 0.0f, 1, 1, 1}, {{0, 30}, {0, 5}, {0, 0}, 0}},
+    {{{2, 1}, {5, 0}, 1, 2, 0, 2, LAYOUT_BSHD, 0, 0.0f, 1, 2, 0}, {ALL, ALL, {0, 33}, 1}},
+    {{{1, 9}, {0, 37}, 1, 2, 0, 1, LAYOUT_GAPS, 0, 0.0f, 2, 0, 0}, {ALL, ALL, {0, 7}, 0}},
+};
+
+static int keys_of(extent e, const kernel *k) {
+  return e.tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_N] + e.more;
+}
+
+/* What shape number `i` does to its scores: everything takes turns, from shape to shape and from
+ * kernel to kernel. Steps that have no factor in common with a table's length meet all its rows. */
+static score_shape make_scores(const kernel *k, int i) {
+  static const float caps[] = {1.0f, 30.0f, 3.0f, 0.5f}, rates[] = {0.1f, 0.5f, 0.9f, 0.0f, 0.3f};
+  const unsigned turn = hash_of_name(k->stem) + (unsigned)i;
+  const struct window_row *w = i < COUNT(shape_rows)
+                                   ? &window_rows[(turn + 6u * (unsigned)i) % COUNT(window_rows)]
+                                   : &window_shapes[i - COUNT(shape_rows)].window;
+  return (score_shape){.left = keys_of(w->left, k),
+                       .right = keys_of(w->right, k),
+                       .chunk = keys_of(w->chunk, k),
+                       .top_left = w->top_left,
+                       .softcap = caps[turn % COUNT(caps)],
+                       .slopes = (slopes_layout)(turn % SLOPES_LAYOUTS),
+                       .bias = (bias_layout)((turn + (unsigned)i) % BIAS_LAYOUTS),
+                       .sinks = (int)(turn % 4), /* 0: none */
+                       .sinks_stride = (int)(turn % 3),
+                       .dropout = rates[turn % COUNT(rates)],
+                       .seed_in_memory = i % 2};
+}
+
 enum { FAR_ROWS_MAX = 250 };
 
-static shape make_shape(const shape_row *row, const kernel *k) {
+/* Whether heads may share a tile: of dropout, and of a bias that sm90 copies, rows are positions. */
+static int may_pack(const ap_variant *v) {
+  const int32_t bias = v->axis[AP_ATTENTION_BIAS];
+  return !v->axis[AP_ATTENTION_DROPOUT] &&
+         (v->axis[AP_ATTENTION_ARCH] != 90 || bias == AP_ATTENTION_BIAS_NONE ||
+          bias == AP_ATTENTION_BIAS_FP32);
+}
+
+static shape make_shape(int i, const kernel *k) {
+  const shape_row *row =
+      i < COUNT(shape_rows) ? &shape_rows[i] : &window_shapes[i - COUNT(shape_rows)].shape;
   shape s = {
       .batch = 1,
       .seqlen_q = row->q.tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_M] + row->q.more,
       .seqlen_k = row->k.tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_N] + row->k.more,
       .heads_kv = row->heads_kv,
       .group = row->group,
-      .packed = row->packed,
+      .packed = row->packed && may_pack(&k->variant),
       .splits = k->variant.axis[AP_ATTENTION_SPLIT] ? row->splits : 0,
       .layout = row->layout,
       .without_lse = row->without_lse,
@@ -107,6 +186,7 @@ static shape make_shape(const shape_row *row, const kernel *k) {
       .blocks = row->blocks,
       .section_heads = row->section_heads,
       .group_sections = row->group_sections,
+      .scores = make_scores(k, i),
   };
   /* Strides of 2^40 bytes and more no tensor map can describe. */
   if (k->variant.axis[AP_ATTENTION_ARCH] == 90 && s.layout == LAYOUT_FAR_ROWS &&
@@ -119,8 +199,8 @@ static shape make_shape(const shape_row *row, const kernel *k) {
 }
 
 static void print_failure(FILE *out, const kernel *k, const shape *s, const verdict *v) {
-  char text[256];
-  print_shape(s, text, sizeof text);
+  char text[512];
+  print_shape(&k->variant, s, text, sizeof text);
   fprintf(out, "FAILED %s\n  shape: %s\n  %s\n", k->stem, text, v->report);
 }
 
@@ -129,17 +209,20 @@ static int run_all_shapes(const kernel *k, const kernel *combine, FILE *out, int
   static verdict v;
   if (k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_COMBINE) {
     for (int i = 0; i < COUNT(combine_shapes); ++i, ++*shapes) {
+      shape s = combine_shapes[i];
+      s.scores = make_scores(k, i);
       v = (verdict){0};
-      run_combine(k, &combine_shapes[i], 1000u * (unsigned)i, &v);
+      run_combine(k, &s, 1000u * (unsigned)i, &v);
       if (!v.passed) {
-        print_failure(out, k, &combine_shapes[i], &v);
+        print_failure(out, k, &s, &v);
         return 1;
       }
     }
     return 0;
   }
-  for (int i = 0; i < COUNT(shape_rows); ++i, ++*shapes) {
-    const shape s = make_shape(&shape_rows[i], k);
+  const int windows = k->variant.axis[AP_ATTENTION_MASK] == ATTNPRESS_WINDOW;
+  for (int i = 0; i < COUNT(shape_rows) + windows * COUNT(window_shapes); ++i, ++*shapes) {
+    const shape s = make_shape(i, k);
     v = (verdict){0};
     run_forward(k, combine, &s, 1000u * (unsigned)i, &v);
     if (!v.passed) {
@@ -166,6 +249,8 @@ static int open_combine(kernel *combine, const kernel *k, char *report) {
 
 static int run_shapes(const kernel *k, FILE *out, int *shapes) {
   static char report[EMULATED_REPORT_BYTES];
+  if (is_backward(k))
+    return run_backward_shapes(k, out, shapes);
   kernel combine = {0};
   int failed = 0;
   if (k->variant.axis[AP_ATTENTION_SPLIT] && open_combine(&combine, k, report) != 0) {

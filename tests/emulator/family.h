@@ -18,6 +18,8 @@ AP_FAMILIES(AP_EMULATED_FAMILY)
 
 /** That of a kernel. */
 const emulated_family *emulated_family_of(const ap_variant *variant);
+/** Of a stem: what takes turns from kernel to kernel. */
+unsigned hash_of_name(const char *name);
 /** The value of "constexpr int NAME = 64;" in a source; 0 where it has none. */
 int32_t source_constant(const char *source, const char *name);
 /** A kernel by its stem, rendered where generated/ does not show it, by a stem, ':' and the target

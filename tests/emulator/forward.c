@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "attention/attention.h"
+#include "attention/rows.h"
+#include "attention/score_args.h"
 #include "memory.h"
 #include "attnpress/args/attention.h"
 
@@ -28,10 +30,11 @@ typedef struct call {
   int64_t rows; /* of out: batch * heads * seqlen_q */
   memory memory[TENSORS];
   emulated_tensor tensors[TENSORS];
+  scores scores;
   attnpress_forward_args args; /* for the reference */
 } call;
 
-static void set_strides(attnpress_tensor *t, layout layout) {
+void layout_strides(attnpress_tensor *t, layout layout) {
   const int64_t *n = t->shape;
   const int64_t gap =
       layout == LAYOUT_GAPS ? 24 : 0; /* in elements, like all here: a multiple of 8 */
@@ -48,8 +51,7 @@ static void set_strides(attnpress_tensor *t, layout layout) {
   }
 }
 
-/* Every element becomes NaN. */
-static void poison(const emulated_tensor *t) {
+void poison_tensor(const emulated_tensor *t) {
   for (int64_t i = 0; i < t->shape[0]; ++i)
     for (int64_t j = 0; j < t->shape[1]; ++j)
       for (int64_t k = 0; k < t->shape[2]; ++k)
@@ -61,13 +63,13 @@ static void poison(const emulated_tensor *t) {
 static void add_tensor(call *c, int which, attnpress_tensor *t, const char *name, int seqlen,
                        int heads, int hdim) {
   *t = (attnpress_tensor){.shape = {c->s->batch, seqlen, heads, hdim}, .dtype = c->dtype};
-  set_strides(t, c->s->layout);
+  layout_strides(t, c->s->layout);
   t->data = memory_map(&c->memory[which], (size_t)reference_span(t) * sizeof(uint16_t));
   emulated_tensor *e = &c->tensors[which];
   *e = (emulated_tensor){name, t->data, sizeof(uint16_t), which == OUT, {0}, {0}};
   memcpy(e->shape, t->shape, sizeof e->shape);
   memcpy(e->stride, t->stride, sizeof e->stride);
-  poison(e);
+  poison_tensor(e);
 }
 
 /* lse: (batch, heads, seqlen_q). */
@@ -83,7 +85,7 @@ static void add_lse(call *c) {
                                       1,
                                       {c->s->batch, 1, c->heads, c->s->seqlen_q},
                                       {stride[0], 0, stride[1], 1}};
-  poison(&c->tensors[LSE]);
+  poison_tensor(&c->tensors[LSE]);
 }
 
 /* One of fp32 without gaps. */
@@ -91,7 +93,7 @@ static float *add_floats(call *c, int which, const char *name, int64_t count) {
   float *data = memory_map(&c->memory[which], (size_t)count * sizeof(float));
   c->tensors[which] =
       (emulated_tensor){name, data, sizeof(float), 1, {1, 1, 1, count}, {0, 0, 0, 1}};
-  poison(&c->tensors[which]);
+  poison_tensor(&c->tensors[which]);
   return data;
 }
 
@@ -115,6 +117,7 @@ static void call_open(call *c, const ap_variant *variant, const shape *s) {
 }
 
 static void call_close(call *c) {
+  scores_close(&c->scores);
   for (int i = 0; i < TENSORS; ++i)
     memory_unmap(&c->memory[i]);
 }
@@ -133,7 +136,50 @@ static void call_combine(void (*function)(void), const void *args) {
   ((void (*)(attnpress_fwd_combine_args))function)(*(const attnpress_fwd_combine_args *)args);
 }
 
-/* As runtime/dispatch.c fills them. */
+static int row_blocks(const call *c, const kernel *k) {
+  const int block_m = k->tile.field[AP_ATTENTION_TILE_BLOCK_M];
+  const int heads = c->s->packed ? c->s->group : 1;
+  return k->variant.axis[AP_ATTENTION_ARCH] == 90
+             ? ceil_div(c->s->seqlen_q, block_m / 64 * (64 / heads))
+             : ceil_div((int64_t)c->s->seqlen_q * heads, block_m);
+}
+
+/* The key blocks that the rows of a row block see. */
+static ap_keys key_blocks(const call *c, const kernel *k, int row_block) {
+  const int block_m = k->tile.field[AP_ATTENTION_TILE_BLOCK_M],
+            block_n = k->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+  const int heads = c->s->packed ? c->s->group : 1;
+  const ap_mask mask = ap_mask_of(&c->args);
+  int64_t first = (int64_t)row_block * block_m / heads,
+          last = (((int64_t)row_block + 1) * block_m - 1) / heads;
+  if (k->variant.axis[AP_ATTENTION_ARCH] == 90) {
+    first = (int64_t)row_block * (block_m / 64 * (64 / heads));
+    last = first + block_m / 64 * (64 / heads) - 1;
+  }
+  last = last < c->s->seqlen_q ? last : c->s->seqlen_q - 1;
+  const ap_keys keys = {ap_keys_of(&mask, first).begin, ap_keys_of(&mask, last).end};
+  return (ap_keys){keys.begin / block_n, ceil_div(keys.end, block_n)};
+}
+
+/* Those of all row blocks: of keys outside nothing is read. */
+static ap_keys all_key_blocks(const call *c, const kernel *k) {
+  const int blocks = row_blocks(c, k);
+  if (blocks == 0 || c->s->seqlen_k == 0)
+    return (ap_keys){0, 0};
+  return (ap_keys){key_blocks(c, k, 0).begin, key_blocks(c, k, blocks - 1).end};
+}
+
+/* The most that a row block sees, in equal parts. */
+static int key_blocks_per_split(const call *c, const kernel *k, int splits) {
+  int64_t longest = 0;
+  for (int i = 0; i < row_blocks(c, k); ++i) {
+    const ap_keys blocks = key_blocks(c, k, i);
+    longest = blocks.end - blocks.begin > longest ? blocks.end - blocks.begin : longest;
+  }
+  return ceil_div(longest, splits);
+}
+
+/* As runtime/attention/forward.c fills them. */
 static attnpress_fwd_args fwd_args(const call *c, const kernel *k) {
   const attnpress_forward_args *a = &c->args;
   const shape *s = c->s;
@@ -167,16 +213,12 @@ static attnpress_fwd_args fwd_args(const call *c, const kernel *k) {
       .seqlen_k = s->seqlen_k,
       .heads_per_tile = s->packed ? s->group : 1,
       .num_splits = k->variant.axis[AP_ATTENTION_SPLIT] ? s->splits : 1,
+      .row_blocks = row_blocks(c, k),
       .scale = scale,
-      .scale_log2 = (float)((double)scale * 1.4426950408889634074),
+      .scale_log2 = ap_scale_log2(a),
   };
-  args.row_blocks = k->variant.axis[AP_ATTENTION_ARCH] == 90
-                        ? ceil_div(s->seqlen_q, k->tile.field[AP_ATTENTION_TILE_BLOCK_M] / 64 *
-                                                    (64 / args.heads_per_tile))
-                        : ceil_div((int64_t)s->seqlen_q * args.heads_per_tile,
-                                   k->tile.field[AP_ATTENTION_TILE_BLOCK_M]);
-  args.key_blocks_per_split =
-      ceil_div(ceil_div(s->seqlen_k, k->tile.field[AP_ATTENTION_TILE_BLOCK_N]), args.num_splits);
+  args.key_blocks_per_split = key_blocks_per_split(c, k, args.num_splits);
+  ap_fill_score_args(a, &args.score);
   return args;
 }
 
@@ -231,16 +273,31 @@ static attnpress_fwd_sm90_args sm90_args(const call *c, const kernel *k, int blo
   return args;
 }
 
-/* `used`: the tensors that the kernel may touch, as bits; the others are as if they were not there.
- */
+/* Takes the keys that are outside of these key blocks out of a tensor. */
+static void restrict_keys(emulated_tensor *t, ap_keys blocks, int block_n) {
+  const int64_t begin = blocks.begin * block_n, end = blocks.end * block_n;
+  t->data = (char *)t->data + begin * t->stride[1] * t->element_bytes;
+  t->shape[1] = (end < t->shape[1] ? end : t->shape[1]) - begin;
+  if (t->shape[1] <= 0)
+    t->data = NULL;
+}
+
+/* `used`: the tensors that the kernel may touch, as bits, those of the scores behind the others; the
+ * others are as if they were not there. Of K and V, what a forward kernel has to load. */
 static int launch(const kernel *k, unsigned blocks, const void *args,
                   void (*typed_call)(void (*)(void), const void *), const call *c, unsigned used,
                   char *report) {
-  emulated_tensor given[TENSORS];
+  emulated_tensor given[TENSORS + SCORE_TENSORS];
   int count = 0;
-  for (int i = 0; i < TENSORS; ++i)
-    if (used >> i & 1 && c->tensors[i].data != NULL)
-      given[count++] = c->tensors[i];
+  for (int i = 0; i < TENSORS + SCORE_TENSORS; ++i) {
+    const emulated_tensor *t = i < TENSORS ? &c->tensors[i] : &c->scores.tensors[i - TENSORS];
+    if (!(used >> i & 1) || t->data == NULL)
+      continue;
+    given[count++] = *t;
+    if (i == K || i == V)
+      restrict_keys(&given[count - 1], all_key_blocks(c, k),
+                    k->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
+  }
   const emulated_launch l = {.module = k->module,
                              .blocks = blocks,
                              .threads = (unsigned)k->tile.threads,
@@ -275,6 +332,8 @@ static int launch_fwd_sm90(const kernel *k, const call *c, unsigned used, char *
 
 static int launch_combine(const kernel *k, const call *c, int splits, char *report) {
   const attnpress_forward_args *a = &c->args;
+  attnpress_score_args score;
+  ap_fill_score_args(a, &score);
   const attnpress_fwd_combine_args args = {
       .out_partial = c->tensors[OUT_PARTIAL].data,
       .lse_partial = c->tensors[LSE_PARTIAL].data,
@@ -289,8 +348,12 @@ static int launch_combine(const kernel *k, const call *c, int splits, char *repo
       .heads_q = c->heads,
       .seqlen_q = c->s->seqlen_q,
       .num_splits = splits,
+      .sinks = score.sinks,
+      .sinks_stride = score.sinks_stride,
+      .sinks_dtype = score.sinks_dtype,
   };
-  const unsigned used = 1u << OUT | 1u << LSE | 1u << OUT_PARTIAL | 1u << LSE_PARTIAL;
+  const unsigned used = 1u << OUT | 1u << LSE | 1u << OUT_PARTIAL | 1u << LSE_PARTIAL |
+                        1u << (TENSORS + TENSOR_SINKS);
   return launch(k,
                 (unsigned)(ceil_div(c->rows, k->tile.field[AP_ATTENTION_TILE_BLOCK_M]) *
                            ceil_div(c->hdim_v, k->tile.field[AP_ATTENTION_TILE_BLOCK_N])),
@@ -299,7 +362,7 @@ static int launch_combine(const kernel *k, const call *c, int splits, char *repo
 
 /* ---- Verdicts -------------------------------------------------------------------------------- */
 
-void print_shape(const shape *s, char *text, int text_bytes) {
+void print_shape(const ap_variant *variant, const shape *s, char *text, int text_bytes) {
   static const char *const layouts[] = {"bshd", "bhsd", "bshd with gaps", "bshd, rows far apart",
                                         "bhsd, heads far apart"};
   int size = snprintf(text, (size_t)text_bytes, "batch %d, %d queries, %d keys, %d heads", s->batch,
@@ -309,8 +372,9 @@ void print_shape(const shape *s, char *text, int text_bytes) {
                      s->heads_kv > 1 ? "s" : "", s->packed ? ", packed" : "");
   if (s->splits > 0)
     size += snprintf(text + size, (size_t)(text_bytes - size), ", %d splits", s->splits);
-  snprintf(text + size, (size_t)(text_bytes - size), ", %s%s", layouts[s->layout],
-           s->without_lse ? ", without lse" : "");
+  size += snprintf(text + size, (size_t)(text_bytes - size), ", %s%s", layouts[s->layout],
+                   s->without_lse ? ", without lse" : "");
+  scores_print(variant, &s->scores, text + size, text_bytes - size);
 }
 
 /* "row 17 of row block 2, warp row 1": where a row of the output lies in its tile. */
@@ -361,7 +425,7 @@ static void judge(const kernel *k, const shape *s, verdict *v) {
         e->out, reference_bound(e), (long long)e->at[0], (long long)e->at[1], (long long)e->at[2],
         (long long)e->at[3], e->value, e->expected, place);
   }
-  if (!(e->lse <= REFERENCE_LSE_BOUND)) {
+  if (!(e->lse <= reference_lse_bound(e))) {
     print_tile_place(k, s, (int64_t[]){e->lse_at[0], e->lse_at[1], e->lse_at[2], 0}, place,
                      sizeof place);
     snprintf(
@@ -370,6 +434,20 @@ static void judge(const kernel *k, const shape *s, verdict *v) {
         size ? "\n  " : "", e->lse, (long long)e->lse_at[0], (long long)e->lse_at[1],
         (long long)e->lse_at[2], e->lse_value, e->lse_expected, place);
   }
+}
+
+/* K of keys that no query sees becomes NaN. V of them is what a probability of 0 meets, where they
+ * share a key block with others. */
+static void poison_unseen_keys(const call *c) {
+  const ap_mask mask = ap_mask_of(&c->args);
+  const int64_t begin = c->s->seqlen_q > 0 ? ap_keys_of(&mask, 0).begin : 0,
+                end = c->s->seqlen_q > 0 ? ap_keys_of(&mask, c->s->seqlen_q - 1).end : 0;
+  emulated_tensor before = c->tensors[K], behind = before;
+  before.shape[1] = begin;
+  poison_tensor(&before);
+  behind.data = (char *)before.data + end * before.stride[1] * before.element_bytes;
+  behind.shape[1] = c->s->seqlen_k - end;
+  poison_tensor(&behind);
 }
 
 void run_forward(const kernel *forward, const kernel *combine, const shape *s, uint64_t seed,
@@ -381,13 +459,18 @@ void run_forward(const kernel *forward, const kernel *combine, const shape *s, u
   reference_fill_normal(&c.args.q, seed);
   reference_fill_normal(&c.args.k, seed + 1);
   reference_fill_normal(&c.args.v, seed + 2);
+  scores_open(&c.scores, &forward->variant, &s->scores, &c.args, seed + 3);
+  poison_unseen_keys(&c);
   const int split = forward->variant.axis[AP_ATTENTION_SPLIT];
   if (split) {
     add_floats(&c, OUT_PARTIAL, "out_partial", s->splits * c.rows * c.hdim_v);
     add_floats(&c, LSE_PARTIAL, "lse_partial", s->splits * c.rows);
   }
   const unsigned outputs = split ? 1u << OUT_PARTIAL | 1u << LSE_PARTIAL : 1u << OUT | 1u << LSE;
-  const unsigned used = 1u << Q | 1u << K | 1u << V | outputs;
+  const unsigned sinks = split ? 0 : 1u << (TENSORS + TENSOR_SINKS);
+  const unsigned used = 1u << Q | 1u << K | 1u << V | outputs | sinks |
+                        1u << (TENSORS + TENSOR_BIAS) | 1u << (TENSORS + TENSOR_SLOPES) |
+                        1u << (TENSORS + TENSOR_SEED);
   int status = forward->variant.axis[AP_ATTENTION_ARCH] == 90
                    ? launch_fwd_sm90(forward, &c, used, v->report)
                    : launch_fwd(forward, &c, used, v->report);
@@ -425,11 +508,14 @@ static void check_combined_row(const call *c, int splits, int64_t row, reference
   const float *out = c->tensors[OUT_PARTIAL].data, *lse = c->tensors[LSE_PARTIAL].data;
   const int64_t at[3] = {row / c->s->seqlen_q / c->heads, row % c->s->seqlen_q,
                          row / c->s->seqlen_q % c->heads};
-  double max = -INFINITY, sum = 0.0;
+  const double sink = scores_sink(&c->args, at[2]);
+  double max = sink, sum = 0.0;
   for (int i = 0; i < splits; ++i)
     max = fmax(max, (double)lse[i * c->rows + row]);
   for (int i = 0; i < splits && max != -INFINITY; ++i)
     sum += exp((double)lse[i * c->rows + row] - max);
+  if (max != -INFINITY)
+    sum += exp(sink - max);
   for (int column = 0; column < c->hdim_v; ++column) {
     double expected = 0.0;
     for (int i = 0; i < splits && sum > 0.0; ++i)
@@ -471,6 +557,7 @@ void run_combine(const kernel *combine, const shape *s, uint64_t seed, verdict *
   add_floats(&c, OUT_PARTIAL, "out_partial", s->splits * c.rows * c.hdim_v);
   add_floats(&c, LSE_PARTIAL, "lse_partial", s->splits * c.rows);
   fill_parts(&c, s->splits, seed);
+  scores_add_sinks(&c.scores, &s->scores, &c.args, seed);
   if (launch_combine(combine, &c, s->splits, v->report) == 0) {
     for (int64_t row = 0; row < c.rows; ++row)
       check_combined_row(&c, s->splits, row, &v->error);

@@ -7,6 +7,7 @@
 #include "press/registry.h"
 #include "../../tools/reference.h"
 #include "emulator.h"
+#include "scores.h"
 
 /** A kernel, compiled for the host and loaded. */
 typedef struct kernel {
@@ -45,6 +46,7 @@ typedef struct shape {
   /* Of sm90 kernels: the grid's blocks, which share the units of work (0: two), heads of a section
    * (0: all), sections of a group of units (0: all). */
   int blocks, section_heads, group_sections;
+  score_shape scores;
 } shape;
 
 /** What came of one call, or of several: errors add up. Zero-fill it first. */
@@ -61,5 +63,10 @@ void run_forward(const kernel *forward, const kernel *combine, const shape *s, u
  * heads, seqlen_q). */
 void run_combine(const kernel *combine, const shape *s, uint64_t seed, verdict *v);
 
-/** "batch 2, 33 queries, 65 keys, 4 heads on 1 key head, packed, bhsd" */
-void print_shape(const shape *s, char *text, int text_bytes);
+/** "batch 2, 33 queries, 65 keys, 4 heads on 1 key head, packed, bhsd, window 7,0": of a kernel. */
+void print_shape(const ap_variant *variant, const shape *s, char *text, int text_bytes);
+
+/** Fills a tensor's strides. */
+void layout_strides(attnpress_tensor *t, layout layout);
+/** Every element becomes NaN. */
+void poison_tensor(const emulated_tensor *t);

@@ -9,21 +9,29 @@
 
 static machine *const m = &the_machine;
 
-/* Who has written a granule of a writable tensor in this launch. */
+/* Who has written a granule of a writable tensor in this launch, or added to it. */
 typedef struct writer {
   uint32_t block, site; /* site: from the module's begin */
   uint16_t thread;
-  uint8_t written;
+  uint8_t written; /* an access_kind */
 } writer;
 
-enum { GRANULE_BYTES = 2, TENSORS_MAX = 16 };
+typedef enum access_kind { READ = 0, WRITE = 1, REDUCTION = 2 } access_kind;
+
+enum { GRANULE_BYTES_MAX = 2, TENSORS_MAX = 16 };
+
+static uint64_t granule_bytes(const emulated_tensor *t) {
+  return t->element_bytes < GRANULE_BYTES_MAX ? 1 : GRANULE_BYTES_MAX;
+}
 
 /* Of the launch's tensors. Pages that are not touched cost nothing. */
 static writer *writers[TENSORS_MAX];
 static size_t writers_bytes[TENSORS_MAX];
 
 /* Whether `bytes` from byte `offset` of the tensor are elements of one row of it, and not what lies
- * between rows. Dimensions are taken from the longest stride to the shortest. */
+ * between rows: neighbours where the last dimension is contiguous, else one element. Dimensions are
+ * taken from the longest stride to the shortest; of an extent of 1, or a stride of 0, there is
+ * nothing to find out. */
 static int lies_in_rows(const emulated_tensor *t, uint64_t offset, int bytes) {
   int order[4] = {0, 1, 2, 3};
   for (int i = 1; i < 4; ++i)
@@ -32,19 +40,24 @@ static int lies_in_rows(const emulated_tensor *t, uint64_t offset, int bytes) {
       order[j] = order[j - 1];
       order[j - 1] = swap;
     }
+  uint64_t run_bytes = (uint64_t)t->element_bytes;
   for (int i = 0; i < 4; ++i) {
     const int d = order[i];
     const uint64_t stride = (uint64_t)t->stride[d] * (uint64_t)t->element_bytes;
     if (t->shape[d] == 0)
       return 0;
-    if (d == 3) /* contiguous */
-      return offset + (uint64_t)bytes <= (uint64_t)t->shape[3] * stride;
-    uint64_t index = stride == 0 ? 0 : offset / stride;
+    if (d == 3 && t->stride[d] == 1) {
+      run_bytes *= (uint64_t)t->shape[d];
+      continue;
+    }
+    if (t->shape[d] == 1 || stride == 0)
+      continue;
+    uint64_t index = offset / stride;
     if (index >= (uint64_t)t->shape[d])
       index = (uint64_t)t->shape[d] - 1;
     offset -= index * stride;
   }
-  return 0;
+  return offset + (uint64_t)bytes <= run_bytes;
 }
 
 static int64_t last_byte(const emulated_tensor *t) {
@@ -65,7 +78,7 @@ void global_reset(void) {
     if (t->data == NULL || !t->writable)
       continue;
     const int64_t bytes = last_byte(t);
-    writers_bytes[i] = ((size_t)(bytes > 0 ? bytes : 0) / GRANULE_BYTES + 1) * sizeof(writer);
+    writers_bytes[i] = ((size_t)(bytes > 0 ? bytes : 0) / granule_bytes(t) + 1) * sizeof(writer);
     writers[i] = mmap(NULL, writers_bytes[i], PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (writers[i] == MAP_FAILED)
@@ -74,16 +87,19 @@ void global_reset(void) {
 }
 
 /* `first` to `last`: granules of a tensor that the current thread reads or writes. */
-static void check_writers(const emulated_tensor *t, writer *first, writer *last, int is_write,
+static void check_writers(const emulated_tensor *t, writer *first, writer *last, access_kind kind,
                           const void *site) {
+  static const char *const verbs[] = {"reads", "writes", "adds to"};
   const writer self = {m->block, (uint32_t)((uintptr_t)site - m->launch->module->begin),
-                       (uint16_t)m->current, 1};
+                       (uint16_t)m->current, (uint8_t)kind};
   for (writer *w = first; w <= last; ++w) {
-    if (w->written && (w->block != self.block || w->thread != self.thread))
-      machine_fail("race: %s an element of %s at %s;\n  thread %d of block %u has written it at %s",
-                   is_write ? "writes" : "reads", t->name, site_text(site), w->thread, w->block,
+    const int alone = w->block == self.block && w->thread == self.thread;
+    if (w->written && !alone && !(kind == REDUCTION && w->written == REDUCTION))
+      machine_fail("race: %s an element of %s at %s;\n  thread %d of block %u has %s it at %s",
+                   verbs[kind], t->name, site_text(site), w->thread, w->block,
+                   w->written == WRITE ? "written" : "added to",
                    site_text((const void *)(m->launch->module->begin + w->site)));
-    if (is_write)
+    if (kind != READ)
       *w = self;
   }
 }
@@ -117,20 +133,31 @@ static _Noreturn void fail_access(uintptr_t address, int bytes, int is_write, co
       site_text(site));
 }
 
-void global_access(uintptr_t address, int bytes, int is_write, const void *site) {
+static void access_element(uintptr_t address, int bytes, access_kind kind, const void *site) {
   for (int i = 0; i < m->launch->tensor_count; ++i) {
     const emulated_tensor *t = &m->launch->tensors[i];
-    if (t->data != NULL && address >= (uintptr_t)t->data && (t->writable || !is_write) &&
+    if (t->data != NULL && address >= (uintptr_t)t->data && (t->writable || kind == READ) &&
         lies_in_rows(t, address - (uintptr_t)t->data, bytes)) {
       const uint64_t offset = address - (uintptr_t)t->data;
       if (i < TENSORS_MAX && writers[i] != NULL)
-        check_writers(t, writers[i] + offset / GRANULE_BYTES,
-                      writers[i] + (offset + (uint64_t)bytes - 1) / GRANULE_BYTES, is_write, site);
+        check_writers(t, writers[i] + offset / granule_bytes(t),
+                      writers[i] + (offset + (uint64_t)bytes - 1) / granule_bytes(t), kind, site);
       return;
     }
   }
   const emulated_module *module = m->launch->module;
-  if (!is_write && address >= module->begin && address + (uintptr_t)bytes <= module->end)
+  if (kind == READ && address >= module->begin && address + (uintptr_t)bytes <= module->end)
     return; /* a constant of the kernel's */
-  fail_access(address, bytes, is_write, site);
+  fail_access(address, bytes, kind != READ, site);
+}
+
+void global_access(uintptr_t address, int bytes, int is_write, const void *site) {
+  access_element(address, bytes, is_write ? WRITE : READ, site);
+}
+
+void global_reduction(uintptr_t address, int bytes, const void *site) {
+  if (address % (uintptr_t)bytes != 0)
+    machine_fail("adds to %d bytes at address 0x%llx, which is not a multiple of that, at %s",
+                 bytes, (unsigned long long)address, site_text(site));
+  access_element(address, bytes, REDUCTION, site);
 }

@@ -10,6 +10,7 @@ const leaf_function leaf_functions[] = {
     {"leaf_shared_address", LEAF_BITS, 1, 0, 0, 0},
     {"leaf_cp_async_16", LEAF_BITS, 4, 0, 0, 0},
     {"leaf_cp_async_groups", LEAF_BITS, 12, 0, 0, 0},
+    {"leaf_global_if", LEAF_BITS, 14, 0, 0, 0},
     {"leaf_ldmatrix_x1", LEAF_BITS, 1, 0, 0, 0},
     {"leaf_ldmatrix_x1_trans", LEAF_BITS, 1, 0, 0, 0},
     {"leaf_ldmatrix_x2", LEAF_BITS, 2, 0, 0, 0},
@@ -23,12 +24,18 @@ const leaf_function leaf_functions[] = {
     {"leaf_pack_fp16", LEAF_FLOATS, 8, 0, 0, 0},
     {"leaf_pack_bf16", LEAF_FLOATS, 8, 0, 0, 0},
     {"leaf_widen_fp16", LEAF_FLOATS, LANE_WORDS, 0, 0, 0},
+    {"leaf_max_fp16x2", LEAF_BITS, 8, 0, 0, 0},
+    {"leaf_min_fp16x2", LEAF_BITS, 8, 0, 0, 0},
+    {"leaf_max_bf16x2", LEAF_BITS, 8, 0, 0, 0},
+    {"leaf_min_bf16x2", LEAF_BITS, 8, 0, 0, 0},
     {"leaf_exp2_approx", LEAF_EXP2, LANE_WORDS, 0, 0, 0},
     {"leaf_log2_approx", LEAF_LOG2, LANE_WORDS, 0, 0, 0},
     {"leaf_reciprocal_approx", LEAF_RECIPROCAL, LANE_WORDS, 0, 0, 0},
+    {"leaf_reciprocal_sqrt_approx", LEAF_RECIPROCAL_SQRT, LANE_WORDS, 0, 0, 0},
+    {"leaf_tanh_approx", LEAF_TANH, LANE_WORDS, 0, 0, 0},
     {"leaf_special_registers", LEAF_BITS, 4, 0, 0, 0},
     {"leaf_shuffle_xor", LEAF_FLOATS, 5, 0, 0, 0},
-    {"leaf_minimum_maximum", LEAF_FLOATS, 4, 0, 0, 0},
+    {"leaf_minimum_maximum", LEAF_FLOATS, 5, 0, 0, 0},
 };
 const int leaf_functions_count = sizeof leaf_functions / sizeof *leaf_functions;
 
@@ -102,6 +109,10 @@ static uint32_t random_word(leaf_kind kind, int word, uint64_t *state) {
   case LEAF_EXP2:
     if (random_bits(state) % 8 != 0)
       return ap_bits_from_float(130.0f * random_uniform(state));
+    break;
+  case LEAF_TANH:
+    if (random_bits(state) % 8 != 0)
+      return ap_bits_from_float(6.0f * random_uniform(state));
     break;
   default:
     break;
@@ -252,6 +263,10 @@ static double bound(const leaf_function *f, const uint32_t *in, int lane, int wo
     return 0x1.4p-22 * fmax(1.0, fabs(result));
   case LEAF_RECIPROCAL:
     return 0x1.8p-23 * fabs(result) + 0x1p-126;
+  case LEAF_RECIPROCAL_SQRT:
+    return 0x1.cp-23 * fabs(result);
+  case LEAF_TANH:
+    return 0x1p-11 * fabs(result) + 0x1p-126;
   default:
     return 0.0;
   }

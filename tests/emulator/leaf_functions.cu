@@ -6,8 +6,10 @@
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_cp_async.cuh"
 #include "attnpress/device/ptx_cvt.cuh"
+#include "attnpress/device/ptx_global.cuh"
 #include "attnpress/device/ptx_ldmatrix.cuh"
 #include "attnpress/device/ptx_math.cuh"
+#include "attnpress/device/ptx_min_max.cuh"
 #include "attnpress/device/ptx_mma.cuh"
 #include "attnpress/device/ptx_sreg.cuh"
 #include "attnpress/device/ptx_widen.cuh"
@@ -59,6 +61,20 @@ KERNEL(leaf_cp_async_groups) {
   cp_async_wait(0);
   __syncthreads();
   out[2] = memory[2][threadIdx.x ^ 1];
+}
+
+// Bits of word 4 of the input say which accesses happen.
+KERNEL(leaf_global_if) {
+  const uint32_t *in = args.in + LANE_OFFSET;
+  uint32_t *out = args.out + LANE_OFFSET;
+  *(uint4 *)out = load_16_if(in[4] % 2 != 0, in, in[5]);
+  out[4] = load_4_if(in[4] / 2 % 2 != 0, in + 6, in[5]);
+  out[5] = load_2_if(in[4] / 4 % 2 != 0, in + 7, in[5]);
+  for (int i = 6; i < 14; ++i)
+    out[i] = 0;
+  store_16_if(in[4] / 8 % 2 != 0, out + 8, *(const uint4 *)(in + 8));
+  store_4_if(in[4] / 16 % 2 != 0, out + 12, in[12]);
+  store_2_if(in[4] / 32 % 2 != 0, out + 13, in[13]);
 }
 
 // ---- Matrices ----
@@ -116,6 +132,17 @@ KERNEL(leaf_widen_fp16) {
   }
 }
 
+#define PAIRS(name)                                                                                \
+  KERNEL(leaf_##name) {                                                                            \
+    for (int i = 0; i < 8; ++i)                                                                    \
+      args.out[LANE_OFFSET + i] =                                                                  \
+          name(args.in[LANE_OFFSET + 2 * i], args.in[LANE_OFFSET + 2 * i + 1]);                    \
+  }
+PAIRS(max_fp16x2)
+PAIRS(min_fp16x2)
+PAIRS(max_bf16x2)
+PAIRS(min_bf16x2)
+
 #define FUNCTION(name)                                                                             \
   KERNEL(leaf_##name) {                                                                            \
     for (int i = 0; i < LANE_WORDS; ++i)                                                           \
@@ -124,6 +151,8 @@ KERNEL(leaf_widen_fp16) {
 FUNCTION(exp2_approx)
 FUNCTION(log2_approx)
 FUNCTION(reciprocal_approx)
+FUNCTION(reciprocal_sqrt_approx)
+FUNCTION(tanh_approx)
 
 // ---- What is not in a leaf header, and emulated all the same ----
 
@@ -147,4 +176,5 @@ KERNEL(leaf_minimum_maximum) {
   ((float *)args.out)[LANE_OFFSET + 1] = fmaxf(x[2], x[3]);
   args.out[LANE_OFFSET + 2] = min(n[0], n[1]);
   args.out[LANE_OFFSET + 3] = max(n[0], n[1]);
+  ((float *)args.out)[LANE_OFFSET + 4] = x[4] == x[4] ? fabsf(x[4]) : 0.0f;
 }

@@ -18,6 +18,8 @@ typedef enum leaf_kind {
   LEAF_EXP2,       /* relative error 2^-22, and rounding */
   LEAF_LOG2,       /* error 2^-22 max(1, |result|), and rounding */
   LEAF_RECIPROCAL, /* relative error 2^-23, and rounding */
+  LEAF_RECIPROCAL_SQRT, /* relative error 2^-22.9, and rounding */
+  LEAF_TANH,            /* relative error 2^-11 */
 } leaf_kind;
 
 typedef struct leaf_function {

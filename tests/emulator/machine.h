@@ -183,6 +183,8 @@ const unsigned char *shared_product_read(product_reader *r, uint32_t address);
 void global_reset(void); /* before a launch */
 /** A read or a write by the current thread. */
 void global_access(uintptr_t address, int bytes, int is_write, const void *site);
+/** An addition in place, which other threads' additions to the same bytes need no order with. */
+void global_reduction(uintptr_t address, int bytes, const void *site);
 
 /* ---- cp_async.c ---- */
 

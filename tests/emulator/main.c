@@ -10,11 +10,13 @@
 static const char help[] =
     "usage: attnpress-emulate COMMAND [OPTION]...\n\n"
     "  default         every kernel of the default set, from generated/, over the table of shapes\n"
-    "  sweep           head dims that are not in the default set, rendered by the library\n"
+    "  sweep           head dims that are not in the default set, and what is done to scores,\n"
+    "                  rendered by the library\n"
     "  sources FILE... these kernels\n"
     "  run             one kernel and one shape (run --help says more)\n\n"
     "  --only GLOB     stems that match\n"
     "  --one-in N      a sample: one kernel in N, by the hash of its name\n"
+    "  --pairs         a sample in which each two values of two axes meet\n"
     "  --jobs N        processes at a time (one for each core)\n"
     "  --seconds N     that a kernel may take (120)\n"
     "  --verbose       a line for each kernel\n"
@@ -47,6 +49,8 @@ int main(int argc, char **argv) {
       o.jobs = atoi(argv[++i]);
     else if (strcmp(argv[i], "--one-in") == 0 && has_value)
       o.one_in = (unsigned)atoi(argv[++i]);
+    else if (strcmp(argv[i], "--pairs") == 0)
+      o.pairs = 1;
     else if (strcmp(argv[i], "--seconds") == 0 && has_value)
       o.seconds = (unsigned)atoi(argv[++i]);
     else if (strcmp(argv[i], "--include") == 0 && has_value)

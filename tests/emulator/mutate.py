@@ -57,11 +57,14 @@ that do not, one and several warps a row, overlapping ones, warps with keys of t
 registers, a head dim that is no multiple of 16, an output wider than Q, copies that are spread over
 the products, row sums that wait in shared memory; of sm90, one to three consumers, rings of two and
 three stages, one and several slabs."""
-# Those of other families: mutations_<family>.py.
+FIRST: dict[str, int] = {}
+"""The place in KERNELS of a mutation's own kernels, with which its run begins, by its name."""
+# Those of other families, and of features: mutations_<name>.py.
 for path in sorted(Path(__file__).parent.glob("mutations_*.py")):
-    of_family = importlib.import_module(path.stem)
-    KERNELS += of_family.KERNELS
-    MUTATIONS += of_family.MUTATIONS
+    other = importlib.import_module(path.stem)
+    FIRST |= {mutation.name: len(KERNELS) for mutation in other.MUTATIONS}
+    KERNELS += other.KERNELS
+    MUTATIONS += other.MUTATIONS
 
 HEADERS = "include/attnpress/device/"
 
@@ -78,6 +81,11 @@ def render(templates: Path) -> dict[str, str]:
         tile = parse_tile(tile_name, variant) if tile_name else tile_of(variant)
         texts[f"{i}/{stem}.cu"] = source(env, variant, tile)
     return texts
+
+
+def place_of(path: str) -> int:
+    """In KERNELS, of a source."""
+    return int(path.partition("/")[0])
 
 
 @dataclass(frozen=True)
@@ -114,6 +122,8 @@ def classify(report: str) -> str:
         (r"ended with signal", "crash"),
         (r"out is off", "wrong output"),
         (r"lse is off", "wrong lse"),
+        (r"d[qkv] is off|dq of batch", "wrong gradient"),
+        (r"of lse_log2 and delta is|of dq_sum is", "wrong delta"),
     ]
     return next((kind for pattern, kind in kinds if re.search(pattern, report)), "failure")
 
@@ -130,7 +140,8 @@ def run_mutation(
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(mutation.apply((ROOT / mutation.file).read_text()))
         texts = render(folder / "templates")
-        for path, text in texts.items():
+        first = FIRST.get(mutation.name, 0)
+        for path, text in sorted(texts.items(), key=lambda item: place_of(item[0]) < first):
             if mutation.file.startswith(HEADERS):
                 if Path(mutation.file).name not in text:
                     continue

@@ -720,8 +720,8 @@ MUTATIONS = [
     Mutation(
         "row sum is not rescaled",
         SOFTMAX,
-        "*row_sum * rescale + sum",
-        "*row_sum + sum",
+        "*row_sum * rescale + exponentials",
+        "*row_sum + exponentials",
     ),
     Mutation(
         "rescale of products, whose rounding a GPU fuses away on one side",
@@ -782,7 +782,7 @@ MUTATIONS = [
     Mutation(
         "combine: sums not normalised",
         COMBINE,
-        "sum.out.x * normalize, sum.out.y * normalize",
+        "sum.out.x * end.normalize, sum.out.y * end.normalize",
         "sum.out.x, sum.out.y",
     ),
     Mutation(
@@ -899,8 +899,8 @@ MUTATIONS = [
     Mutation(
         "sm90: Q is released a key block early",
         FWD_SM90,
-        "walk.n == walk.unit.blocks.begin);",
-        "walk.n == walk.unit.blocks.begin + 1);",
+        'walk.n == ${ "walk.block_begin" if mask == "window" else "walk.unit.blocks.begin" });',
+        'walk.n == ${ "walk.block_begin" if mask == "window" else "walk.unit.blocks.begin" } + 1);',
         place=2,
     ),
     Mutation(
@@ -1172,16 +1172,14 @@ MUTATIONS = [
     Mutation(
         "sm90: O is rescaled while P V runs",
         FWD_SM90,
-        "row_sum, rescale, &walk, scale_log2);",
-        "row_sum, rescale, &walk, scale_log2); rescale_rows(out, O_TILES, rescale);",
-        place=2,
+        "        // As above.\n",
+        "        rescale_rows(out, O_TILES, rescale);\n        // As above.\n",
     ),
     Mutation(
         "sm90: P is overwritten while P V runs",
         FWD_SM90,
-        "row_sum, rescale, &walk, scale_log2);",
-        "row_sum, rescale, &walk, scale_log2); round_probabilities(p, score);",
-        place=2,
+        "        // As above.\n",
+        "        round_probabilities(p[0], score, S_TILES, DTYPE);\n        // As above.\n",
     ),
     Mutation(
         "sm90: O is not rescaled",

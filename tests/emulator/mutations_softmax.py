@@ -8,42 +8,49 @@ FWD = "templates/softmax/softmax_fwd.cu.j2"
 FWD_LONG = "templates/softmax/softmax_fwd_long.cu.j2"
 BWD = "templates/softmax/softmax_bwd.cu.j2"
 BWD_LONG = "templates/softmax/softmax_bwd_long.cu.j2"
+ADD = "templates/softmax/parts/add_vectors.cu.j2"
 ROW = "include/attnpress/device/row_softmax.cuh"
+LANES = "include/attnpress/device/lanes.cuh"
 VECTOR = "include/attnpress/device/row_vector.cuh"
 
 KERNELS = [
     ("softmax_fwd_cols64_fp16_sm80", ""),
     ("softmax_fwd_cols256_fp32_sm80", "w4t16r2"),
     ("softmax_fwd_cols1024_bf16_sm80", "w8t64"),
+    ("softmax_fwd_cols1024_fp16_sm80", "w2t64s1"),
+    ("softmax_fwd_cols2048_fp32_sm80", "w2t64s1h3a"),
     ("softmax_fwd_cols65536_fp32_sm80", "w4v2"),
     ("softmax_bwd_cols128_bf16_sm80", "w4t8r2"),
     ("softmax_bwd_cols1024_fp32_sm80", "w4t64"),
-    ("softmax_bwd_cols2048_fp16_sm80", "w2t64sa"),
+    ("softmax_bwd_cols2048_fp16_sm80", "w2t64s1a"),
+    ("softmax_bwd_cols1024_fp16_sm80", "w2t64s2"),
     ("softmax_bwd_cols65536_bf16_sm80", "w4v2"),
 ]
-"""Rows of a few threads and of several warps, several a thread and a block, y in shared memory,
-rows that are read twice; each dtype."""
+"""Rows of a few threads and of several warps, several a thread and a block, rows in shared memory,
+all of them or not, rows that are read twice; each dtype."""
 
 MUTATIONS = [
     Mutation("no barrier: warps of a row, fwd", FWD, "  __syncthreads();\n", ""),
     Mutation("no barrier: warps of a row, fwd long", FWD_LONG, "  __syncthreads();\n", ""),
     Mutation("no barrier: warps of a row, bwd", BWD, "  __syncthreads();\n", ""),
     Mutation("no barrier: warps of a row, bwd long", BWD_LONG, "  __syncthreads();\n", ""),
-    Mutation("half the lanes of a shuffle", ROW, "0xffffffff, value", "0x0000ffff, value", 0),
+    Mutation("half the lanes of a shuffle", LANES, "0xffffffff, value", "0x0000ffff, value", 0),
     Mutation(
         "the last distance is left out, max",
-        ROW,
+        LANES,
         "distance < lanes",
         "2 * distance < lanes",
     ),
     Mutation(
         "the last distance is left out, sum",
-        ROW,
+        LANES,
         "distance < lanes",
         "2 * distance < lanes",
         2,
     ),
-    Mutation("the maximum of the lanes is their minimum", ROW, "fmaxf(value,", "-fmaxf(-value, -"),
+    Mutation(
+        "the maximum of the lanes is their minimum", LANES, "fmaxf(value,", "-fmaxf(-value, -"
+    ),
     Mutation("an empty part has the reference -inf", ROW, "max == -INF ? 0.0f : max", "max"),
     Mutation(
         "parts are not brought to one maximum",
@@ -54,10 +61,10 @@ MUTATIONS = [
     Mutation(
         "a share is not relative to the row's maximum",
         ROW,
-        "reference_of(all.max)) * rec",
-        "reference_of(max)) * rec",
+        "reference_of(all.max), power) * rec",
+        "reference_of(max), power) * rec",
     ),
-    Mutation("log2(e) is forgotten", ROW, "(t - reference) * LOG2_E", "(t - reference)"),
+    Mutation("log2(e) is forgotten", ROW, "(x - reference) * power", "(x - reference)"),
     Mutation("the wrong row", FWD, "blockIdx.x * BLOCK_ROWS", "blockIdx.x * (BLOCK_ROWS - 1)"),
     Mutation("rows of a thread side by side", FWD, "first_row + r * GROUPS", "first_row + r", 1),
     Mutation(
@@ -89,19 +96,81 @@ MUTATIONS = [
         "row * args.y_row_stride * SIZE",
         "(int)(row * args.y_row_stride * SIZE)",
     ),
-    Mutation("values are not scaled", FWD, "value[r][i] *= args.scale", "value[r][i] *= 1.0f"),
+    Mutation("values are not scaled", FWD, "args.scale * LOG2_E", "LOG2_E"),
+    Mutation("edges keep their sign", FWD, "negative ? -value : value", "value"),
+    Mutation(
+        "the reference keeps its sign",
+        FWD,
+        "negative ? -reference_of(part[r].max)",
+        "negative ? reference_of(part[r].max)",
+    ),
+    Mutation("x is not waited for", FWD, "cp_async_wait(IN_SHARED - STEP - i)", "cp_async_wait(7)"),
+    Mutation(
+        "x is waited for a group too late",
+        FWD,
+        "cp_async_wait(IN_SHARED - STEP - i)",
+        "cp_async_wait(IN_SHARED - i)",
+    ),
+    Mutation(
+        "threads share their places of x",
+        FWD,
+        "(uint4 *)smem + threadIdx.x",
+        "(uint4 *)smem + threadIdx.x / 2",
+    ),
+    Mutation(
+        "nothing stands where x has no vector",
+        FWD,
+        "      shared[i * THREADS] = nothing;\n",
+        "      ;\n",
+    ),
+    Mutation(
+        "held vectors are not added",
+        FWD,
+        "  part = add_vectors(part, held, HELD, negative, power);\n",
+        "",
+    ),
+    Mutation(
+        "held vectors one off",
+        FWD,
+        "IN_SHARED * THREADS + threadIdx.x, THREADS, HELD",
+        "IN_SHARED * THREADS + threadIdx.x + 1, THREADS, HELD",
+    ),
+    Mutation(
+        "the edge beside shared memory is left out",
+        FWD,
+        "  part.sum = exp_difference(part.max, reference_of(part.max), fabsf(power));\n",
+        "",
+    ),
     Mutation(
         "the long row's edge is left out",
         FWD_LONG,
-        "add_values(nothing, &edge_value, 1)",
-        "nothing",
+        "  part.sum = exp_difference(part.max, reference_of(part.max), fabsf(power));\n",
+        "",
+    ),
+    Mutation(
+        "a sum takes the largest of -x for the largest of x",
+        ADD,
+        "negative ? -reference_of(max)",
+        "negative ? reference_of(max)",
     ),
     Mutation("a step too few", FWD_LONG, "step < steps; ++step", "step < steps - 1; ++step"),
     Mutation(
         "sums are not rescaled",
-        FWD_LONG,
-        "part.sum * exp_difference(part.max, reference)",
+        ADD,
+        "part.sum * exp_difference(part.max, reference_of(max), fabsf(power))",
         "part.sum",
+    ),
+    Mutation(
+        "a pair of vectors is waited for too late",
+        BWD,
+        "cp_async_wait(VECTORS - 1 - i)",
+        "cp_async_wait(VECTORS - i)",
+    ),
+    Mutation(
+        "y and dy in one place",
+        BWD,
+        "{y[0] + VECTORS * THREADS}",
+        "{y[0] + (VECTORS - 1) * THREADS}",
     ),
     Mutation("dx without scale", BWD, "scale * a[j] *", "a[j] *"),
     Mutation("an edge's dx without scale", BWD, "scale * a * (b - sum)", "a * (b - sum)"),
@@ -135,8 +204,8 @@ MUTATIONS = [
     Mutation(
         "the long row's edges are not stored",
         BWD_LONG,
-        "  store_edge(dx",
-        "  if (0)\n    store_edge(dx",
+        "  store_edges(dx",
+        "  if (0)\n    store_edges(dx",
     ),
     Mutation(
         "a row is cut where it begins",
@@ -153,9 +222,8 @@ MUTATIONS = [
     Mutation(
         "a vector too many",
         VECTOR,
-        "first + i * stride < cut.vectors",
-        "first + i * stride <= cut.vectors",
-        1,
+        "load_16_if(\n        index < cut.vectors",
+        "load_16_if(\n        index <= cut.vectors",
     ),
     Mutation(
         "all rows are cut alike",
@@ -163,6 +231,28 @@ MUTATIONS = [
         "((uint64_t)row + cut.head * size) % 16 == 0",
         "true",
     ),
+    Mutation(
+        "a vector too few is stored",
+        VECTOR,
+        "store_16_if(index < cut.vectors",
+        "store_16_if(index < cut.vectors - 1",
+    ),
+    Mutation(
+        "an edge too many", VECTOR, "load_2_if(index < cut.edges", "load_2_if(index <= cut.edges"
+    ),
+    Mutation(
+        "the upper half is not compared",
+        VECTOR,
+        "fmaxf(widen_element_fp16(pair & 0xffff)",
+        "fmaxf(-INF",
+    ),
+    Mutation(
+        "the smallest of bf16 keeps its sign",
+        VECTOR,
+        "return -fminf(widen_element_bf16",
+        "return fminf(widen_element_bf16",
+    ),
+    Mutation("largest for smallest, fp32", VECTOR, "value = fminf(value", "value = fmaxf(value"),
     Mutation(
         "the halves of a word change places",
         VECTOR,

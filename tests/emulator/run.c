@@ -8,6 +8,7 @@
 
 #include "attention/attention.h"
 #include "forward.h"
+#include "../../tools/score_options.h"
 
 enum { WRONG_WORDS = 2, NOT_GIVEN = -1 };
 
@@ -26,7 +27,11 @@ static const char help[] =
     "Which shape, as for other devices:\n\n"
     "  --batch N, --seqlen-q N, --seqlen-k N (256), --heads N, --kv-heads N (1), --hdim N, "
     "--hdim-v N\n"
-    "  (128), --dtype TYPE (bf16), --causal, --splits N, --layout LAYOUT (bshd), --seed N\n\n"
+    "  (128), --dtype TYPE (bf16), --causal, --splits N, --layout LAYOUT (bshd), --seed N, and "
+    "what "
+    "is\n"
+    "  done to scores:\n\n"
+    "%s\n"
     "exit status: 0 the check held, 1 it did not or the kernel has a fault, 2 the words were "
     "wrong\n";
 
@@ -34,6 +39,7 @@ typedef struct run_options {
   int batch, seqlen_q, seqlen_k, heads, kv_heads, hdim, hdim_v, splits, seed, arch;
   int dtype, layout, causal, packed, templates;
   const char *stem, *source;
+  score_options scores;
 } run_options;
 
 static int wrong(const char *word) {
@@ -60,6 +66,9 @@ static int parse_value(run_options *o, const char *name, const char *value) {
       {"--batch", &o->batch},   {"--seqlen-q", &o->seqlen_q}, {"--seqlen-k", &o->seqlen_k},
       {"--heads", &o->heads},   {"--kv-heads", &o->kv_heads}, {"--hdim", &o->hdim},
       {"--hdim-v", &o->hdim_v}, {"--splits", &o->splits},     {"--seed", &o->seed}};
+  for (int n = 0; score_option_names[n] != NULL; ++n)
+    if (strcmp(name, score_option_names[n]) == 0)
+      return score_options_value(&o->scores, name, value) == NULL ? 0 : -1;
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
     if (strcmp(name, numbers[i].name) == 0) {
       char *end;
@@ -96,6 +105,8 @@ static int parse(run_options *o, int argc, char **argv) {
       o->packed = 1;
     else if (strcmp(argv[i], "--templates") == 0)
       o->templates = 1;
+    else if (score_options_flag(&o->scores, argv[i]))
+      continue;
     else if (equals != NULL && equals - argv[i] < (int)sizeof name) {
       snprintf(name, sizeof name, "%.*s", (int)(equals - argv[i]), argv[i]);
       if (parse_value(o, name, equals + 1) != 0)
@@ -115,6 +126,22 @@ static int parse(run_options *o, int argc, char **argv) {
   return o->kv_heads > 0 && o->heads % o->kv_heads == 0 ? 0 : wrong("--kv-heads");
 }
 
+/* What a kernel whose name has the features is given. */
+static score_shape scores_of(const run_options *o) {
+  score_options options = o->scores;
+  if (!options.windowed)
+    options.left = options.right = -1;
+  const attnpress_window window = score_options_window(&options, o->causal);
+  return (score_shape){.left = (int)window.left,
+                       .right = (int)window.right,
+                       .chunk = (int)window.chunk,
+                       .top_left = window.top_left,
+                       .softcap = options.softcap > 0.0f ? options.softcap : 30.0f,
+                       .bias = BIAS_CONTIGUOUS,
+                       .sinks = options.sinks ? o->dtype : 0,
+                       .dropout = options.dropout > 0.0f ? options.dropout : 0.1f};
+}
+
 /* What the library would run on a device of compute capability 8.0, 8.6 or 9.0. */
 static int choose(const run_options *o, ap_plan *plan, char stem[AP_STEM_MAX], char *report) {
   static const struct {
@@ -129,6 +156,7 @@ static int choose(const run_options *o, ap_plan *plan, char stem[AP_STEM_MAX], c
                             .smem_per_sm_bytes = devices[d].smem_kilobytes * 1024,
                             .smem_per_block_bytes = (devices[d].smem_kilobytes - 1) * 1024,
                             .tma = o->arch == 90};
+  const attnpress_window window = score_options_window(&o->scores, o->causal);
   const ap_problem problem = {.batch = o->batch,
                               .heads_q = o->heads,
                               .heads_kv = o->kv_heads,
@@ -137,7 +165,15 @@ static int choose(const run_options *o, ap_plan *plan, char stem[AP_STEM_MAX], c
                               .hdim = o->hdim,
                               .hdim_v = o->hdim_v,
                               .dtype = o->dtype,
-                              .mask = o->causal ? ATTNPRESS_CAUSAL : ATTNPRESS_FULL,
+                              .mask = score_options_mask(&o->scores, o->causal),
+                              .window_left = ap_window_side(window.left),
+                              .window_right = ap_window_side(window.right),
+                              .window_chunk = window.chunk,
+                              .window_top_left = window.top_left,
+                              .softcap = o->scores.softcap > 0.0f,
+                              .alibi = o->scores.alibi,
+                              .bias = o->scores.bias,
+                              .dropout = o->scores.dropout > 0.0f,
                               .num_splits = o->splits,
                               .tma = 1,
                               .tma_min = 1,
@@ -199,9 +235,9 @@ static double seconds(void) {
 
 static void print_verdict(const kernel *k, const shape *s, const verdict *v, double compile_seconds,
                           double run_seconds) {
-  char text[256];
+  char text[512];
   const reference_error *e = &v->error;
-  print_shape(s, text, sizeof text);
+  print_shape(&k->variant, s, text, sizeof text);
   printf("kernel    %s, tile %d x %d, %d bytes of shared memory\n", k->stem,
          k->tile.field[AP_ATTENTION_TILE_BLOCK_M], k->tile.field[AP_ATTENTION_TILE_BLOCK_N],
          k->tile.smem_bytes);
@@ -209,7 +245,7 @@ static void print_verdict(const kernel *k, const shape *s, const verdict *v, dou
   printf("time      compiled in %.2f s, run and checked in %.2f s\n", compile_seconds, run_seconds);
   if (e->elements > 0)
     printf("error     out %.3e, bound %.3e; lse %.3e, bound %.1e\n", e->out, reference_bound(e),
-           e->lse, REFERENCE_LSE_BOUND);
+           e->lse, reference_lse_bound(e));
   if (v->passed)
     printf("check     held, over %lld elements, and no fault\n", (long long)e->elements);
   else
@@ -244,7 +280,7 @@ int emulate_run_attention(int argc, char **argv) {
                    .arch = 80};
   for (int i = 1; i < argc; ++i)
     if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-      fputs(help, stdout);
+      printf(help, score_options_help);
       return 0;
     }
   if (parse(&o, argc, argv) != 0)
@@ -256,7 +292,8 @@ int emulate_run_attention(int argc, char **argv) {
              .seqlen_k = o.seqlen_k,
              .heads_kv = o.kv_heads,
              .group = o.heads / o.kv_heads,
-             .layout = (layout)o.layout};
+             .layout = (layout)o.layout,
+             .scores = scores_of(&o)};
   const double begin = seconds();
   if (open_kernels(&o, &k, &combine, &s, v.report) != 0) {
     fprintf(stderr, "attnpress run: %s\n", v.report);

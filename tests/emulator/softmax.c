@@ -32,9 +32,11 @@ static int64_t block_rows(const ap_tile *tile) {
   return row_threads == 0 ? 1 : tile->threads / row_threads * tile->field[AP_SOFTMAX_TILE_ROWS];
 }
 
+/* A row's edges make up to a vector less an element more than its vectors have room for. */
 static int64_t most_columns(const kernel *k) {
   const int64_t takes = k->variant.axis[AP_SOFTMAX_COLS];
-  return takes > AP_SOFTMAX_HELD_COLS_MAX ? ATTNPRESS_SOFTMAX_COLUMNS_MAX : takes;
+  return takes > AP_SOFTMAX_HELD_COLS_MAX ? ATTNPRESS_SOFTMAX_COLUMNS_MAX
+                                          : takes + 16 / element_bytes(k) - 1;
 }
 
 /* ---- A call ---------------------------------------------------------------------------------- */
@@ -194,7 +196,7 @@ int softmax_run(const kernel *k, const softmax_shape *s, uint64_t seed, softmax_
 
 /* ---- A table of shapes ----------------------------------------------------------------------- */
 
-/* Columns: so many sixteenths of what the kernel takes, and what is added. */
+/* Columns: so many sixteenths of the kernel's vectors', and what is added; at most what it takes. */
 typedef struct shape_row {
   int sixteenths, more;
   int blocks, more_rows; /* thread blocks, and rows beyond */
@@ -209,17 +211,21 @@ static const shape_row shape_rows[] = {
     {0, 9, 0, 3, SOFTMAX_MIXED, 0, 1, 1.0f},    {16, 0, 0, 5, SOFTMAX_MIXED, 0, 0, 3.0f},
     {11, 5, 1, 2, SOFTMAX_ODD, 0, 1, 1.0f},     {1, 7, 0, 3, SOFTMAX_FAR, 0, 0, 1.0f},
     {4, 0, 1, 1, SOFTMAX_PACKED, 1, 0, 20.0f},  {0, 7, 1, 1, SOFTMAX_ODD, 0, 0, 1.0f},
+    {16, 7, 1, 3, SOFTMAX_PACKED, 0, 1, -2.0f}, {16, 7, 0, 3, SOFTMAX_MIXED, 1, 0, 1.0f},
 };
 enum { LONG_COLUMNS = 36000, ROWS_MOST = 300, ELEMENTS_MOST = 200000 };
 
 static softmax_shape make_shape(const shape_row *row, const kernel *k) {
-  const int64_t most = most_columns(k), columns = most < LONG_COLUMNS ? most : LONG_COLUMNS;
+  const int64_t takes = k->variant.axis[AP_SOFTMAX_COLS];
+  const int64_t most = most_columns(k) < LONG_COLUMNS ? most_columns(k) : LONG_COLUMNS;
+  const int64_t columns = takes > AP_SOFTMAX_HELD_COLS_MAX ? LONG_COLUMNS : takes;
   softmax_shape s = {.rows = row->blocks * block_rows(&k->tile) + row->more_rows,
                      .columns = columns * row->sixteenths / 16 + row->more,
                      .layout = row->layout,
                      .in_place = row->in_place,
                      .special = row->special,
                      .scale = row->scale};
+  s.columns = s.columns < most ? s.columns : most;
   while (s.rows > 2 && (s.rows > ROWS_MOST || s.rows * s.columns > ELEMENTS_MOST))
     --s.rows;
   return s;

@@ -1,6 +1,6 @@
-/* ex2, lg2 and rcp with .approx.ftz.f32 (PTX ISA, Floating Point Instructions): here rounded to
- * nearest, hardware comes within the errors that PTX states. Subnormal inputs and results are
- * zeros. */
+/* ex2, lg2, rcp and rsqrt with .approx.ftz.f32, tanh with .approx.f32 (PTX ISA, Floating Point
+ * Instructions): here rounded to nearest, hardware comes within the errors that PTX states. Of all
+ * but tanh, subnormal inputs and results are zeros. */
 #include "machine.h"
 
 #include <float.h>
@@ -20,4 +20,12 @@ float emulated_log2(float x) {
 
 float emulated_reciprocal(float x) {
   return flush((float)(1.0 / (double)flush(x)));
+}
+
+float emulated_reciprocal_sqrt(float x) {
+  return (float)(1.0 / sqrt((double)flush(x)));
+}
+
+float emulated_tanh(float x) {
+  return (float)tanh((double)x);
 }

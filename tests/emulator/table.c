@@ -165,8 +165,8 @@ typedef struct names {
   int count;
 } names;
 
-/** FNV-1a (Fowler, Noll, Vo). */
-static unsigned hash_of(const char *name) {
+/* FNV-1a (Fowler, Noll, Vo). */
+unsigned hash_of_name(const char *name) {
   unsigned hash = 2166136261u;
   for (; *name; ++name)
     hash = (hash ^ (unsigned char)*name) * 16777619u;
@@ -176,7 +176,7 @@ static unsigned hash_of(const char *name) {
 static void add_name(names *n, const char *name, const table_options *o) {
   if (o->only != NULL && fnmatch(o->only, name, 0) != 0)
     return;
-  if (o->one_in > 1 && hash_of(name) % o->one_in != 0)
+  if (o->one_in > 1 && hash_of_name(name) % o->one_in != 0)
     return;
   char **list = realloc(n->list, (size_t)(n->count + 1) * sizeof *list);
   char *copy = strdup(name);
@@ -186,7 +186,84 @@ static void add_name(names *n, const char *name, const table_options *o) {
   n->list[n->count++] = copy;
 }
 
+/* ---- Samples --------------------------------------------------------------------------------- */
+
+static int by_hash(const void *a, const void *b) {
+  const char *const *x = a, *const *y = b;
+  const unsigned i = hash_of_name(*x), j = hash_of_name(*y);
+  return i != j ? (i > j) - (i < j) : strcmp(*x, *y);
+}
+
+static int by_name(const void *a, const void *b) {
+  const char *const *x = a, *const *y = b;
+  return strcmp(*x, *y);
+}
+
+/* Two values of two axes that have met in a kernel. The axis behind the last is the suffix of a name
+ * (Q_IN_REGS or a target), by its hash. */
+typedef struct pair {
+  int32_t family, axis[2], value[2];
+} pair;
+
+typedef struct pairs {
+  pair *list;
+  int count;
+} pairs;
+
+/* 1 where the pair is new. */
+static int meet(pairs *met, const pair *p) {
+  for (int i = 0; i < met->count; ++i)
+    if (memcmp(&met->list[i], p, sizeof *p) == 0)
+      return 0;
+  pair *list = realloc(met->list, (size_t)(met->count + 1) * sizeof *list);
+  if (list == NULL)
+    abort();
+  met->list = list;
+  met->list[met->count++] = *p;
+  return 1;
+}
+
+/* How many pairs of a kernel are new. */
+static int meet_all(pairs *met, const char *name) {
+  char stem[AP_STEM_MAX];
+  ap_variant v;
+  int32_t values[AP_AXES_MAX + 1];
+  const size_t size = strcspn(name, ":");
+  snprintf(stem, sizeof stem, "%.*s", (int)size, name);
+  if (ap_variant_parse(stem, &v) != ATTNPRESS_OK)
+    return 1; /* running it says why */
+  const int32_t count = ap_families[v.family]->axis_count;
+  memcpy(values, v.axis, (size_t)count * sizeof *values);
+  values[count] = (int32_t)hash_of_name(name + size);
+  int found = 0;
+  for (int32_t i = 0; i <= count; ++i)
+    for (int32_t j = 0; j < i; ++j)
+      found += meet(met, &(pair){v.family, {i, j}, {values[i], values[j]}});
+  return found;
+}
+
+/* Leaves few of the names in which each two values of two axes still meet that meet in any: in the
+ * order of their hashes, those that bring a new pair. */
+static void keep_pairs(names *n) {
+  pairs met = {NULL, 0};
+  int kept = 0;
+  if (n->count > 0)
+    qsort(n->list, (size_t)n->count, sizeof *n->list, by_hash);
+  for (int i = 0; i < n->count; ++i) {
+    if (meet_all(&met, n->list[i]) > 0)
+      n->list[kept++] = n->list[i];
+    else
+      free(n->list[i]);
+  }
+  n->count = kept;
+  if (kept > 0)
+    qsort(n->list, (size_t)kept, sizeof *n->list, by_name);
+  free(met.list);
+}
+
 static int run_names(names *n, const table_options *o) {
+  if (o->pairs)
+    keep_pairs(n);
   const int status = run_all(o, n->list, n->count);
   for (int i = 0; i < n->count; ++i)
     free(n->list[i]);
@@ -236,9 +313,76 @@ static int in_default_set(const ap_variant *v) {
   return 0;
 }
 
-/* Each row of the table of tiles has one kernel of the sweep. What the row leaves open, and whether
- * the row is taken at all where it is no target's own, goes round with the head dim, so that each
- * head dim gets three of its eight tiles or more, and neighbours get others. */
+/* ---- What is done to scores ------------------------------------------------------------------ */
+
+enum { WINDOW, SOFTCAP, ALIBI, WITH_BIAS, DROPOUT, FEATURES };
+
+/* A kernel with these features, as bits. Its other axes are drawn from the hash of what is asked
+ * for. */
+static void add_features(names *n, const table_options *o, unsigned features, int arch,
+                         int decode) {
+  char text[64], stem[AP_STEM_MAX];
+  snprintf(text, sizeof text, "features %u, arch %d, decode %d", features, arch, decode);
+  const unsigned hash = hash_of_name(text);
+  const int hdim = 8 * (1 + (int)(hash % 20));
+  ap_variant v = {
+      .family = AP_FAMILY_ATTENTION,
+      .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD,
+               [AP_ATTENTION_SPLIT] = hash >> 5 & 1,
+               [AP_ATTENTION_HDIM] = hdim,
+               [AP_ATTENTION_HDIM_V] = hdim,
+               [AP_ATTENTION_DTYPE] = hash >> 6 & 1 ? ATTNPRESS_BF16 : ATTNPRESS_FP16,
+               [AP_ATTENTION_MASK] = features >> WINDOW & 1 ? ATTNPRESS_WINDOW
+                                     : hash >> 7 & 1        ? ATTNPRESS_CAUSAL
+                                                            : ATTNPRESS_FULL,
+               [AP_ATTENTION_SOFTCAP] = features >> SOFTCAP & 1,
+               [AP_ATTENTION_ALIBI] = features >> ALIBI & 1,
+               [AP_ATTENTION_BIAS] = features >> WITH_BIAS & 1 ? 1 + (int)(hash >> 8) % 3 : 0,
+               [AP_ATTENTION_DROPOUT] = features >> DROPOUT & 1,
+               [AP_ATTENTION_DECODE] = decode,
+               [AP_ATTENTION_ARCH] = arch == 80 && hash >> 10 & 1 ? 86 : arch}};
+  if (ap_variant_print(&v, stem) == ATTNPRESS_OK)
+    add_name(n, stem, o);
+}
+
+/* Each feature alone, each pair, and all of them, on both kinds of kernels; small row blocks with
+ * each alone. */
+static void add_all_features(names *n, const table_options *o) {
+  for (int arch = 80; arch <= 90; arch += 10) {
+    for (int i = 0; i < FEATURES; ++i)
+      for (int j = i; j < FEATURES; ++j)
+        add_features(n, o, 1u << i | 1u << j, arch, 0);
+    add_features(n, o, (1u << FEATURES) - 1, arch, 0);
+  }
+  for (int i = 0; i < FEATURES; ++i)
+    add_features(n, o, 1u << i, 80, 1);
+}
+
+/* ---- Head dims ------------------------------------------------------------------------------- */
+
+/* Of the backward kernels, each head dim has two: one of a pass, mask and architecture, which take
+ * turns with it, and one that comes before or after. */
+static int takes_backward(const ap_variant *v, int turn) {
+  switch (v->axis[AP_ATTENTION_PASS]) {
+  case AP_ATTENTION_PASS_BWD:
+    return turn % 12 == 0;
+  case AP_ATTENTION_PASS_BWD_DKV:
+    return turn % 12 == 4;
+  case AP_ATTENTION_PASS_BWD_DQ:
+    return turn % 12 == 8;
+  case AP_ATTENTION_PASS_BWD_DELTA:
+    return turn % 4 == 1;
+  case AP_ATTENTION_PASS_BWD_CONVERT:
+    return turn % 4 == 3;
+  default:
+    return 1;
+  }
+}
+
+/* Each row of the table of tiles has one kernel of the sweep, except those of features. What the row
+ * leaves open, and whether the row is taken at all where it is no target's own, rotates with the
+ * head dim, so that each head dim gets three of its eight tiles or more, and neighbours get
+ * others. */
 int table_of_other_head_dims(const table_options *o) {
   names n = {NULL, 0};
   for (size_t i = 0; i < ap_families[AP_FAMILY_ATTENTION]->tiles->count; ++i) {
@@ -248,10 +392,14 @@ int table_of_other_head_dims(const table_options *o) {
     const int turn = v.axis[AP_ATTENTION_HDIM] / 8 + v.axis[AP_ATTENTION_HDIM_V] / 8;
     const int place = (v.axis[AP_ATTENTION_MASK] == ATTNPRESS_CAUSAL) +
                       2 * v.axis[AP_ATTENTION_DECODE] + 4 * (v.axis[AP_ATTENTION_ARCH] == 86);
-    if (in_default_set(&v))
+    if (in_default_set(&v) || row.tile_class > 0 || !takes_backward(&v, turn + place))
       continue;
+    for (int axis = AP_ATTENTION_SOFTCAP; axis <= AP_ATTENTION_DROPOUT; ++axis)
+      v.axis[axis] = 0;
     if (v.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD && (place + turn * 3 / 2) % 8 > 2 &&
         row.target == NULL)
+      continue;
+    if (v.axis[AP_ATTENTION_MASK] == ATTNPRESS_WINDOW && turn % 4 != place % 4)
       continue;
     if (v.axis[AP_ATTENTION_SPLIT] == AP_ANY)
       v.axis[AP_ATTENTION_SPLIT] = (turn / 2 + place / 2) % 2;
@@ -266,5 +414,6 @@ int table_of_other_head_dims(const table_options *o) {
   add_name(&n, "flash_fwd_hdim40_fp16_causal_sm80" Q_IN_REGS, o);
   add_name(&n, "flash_fwd_hdim64_bf16_sm80" Q_IN_REGS, o);
   add_name(&n, "flash_fwd_split_hdim128_bf16_causal_sm80" Q_IN_REGS, o);
+  add_all_features(&n, o);
   return run_names(&n, o);
 }

@@ -4,6 +4,7 @@
 typedef struct table_options {
   const char *only; /* of the stems; NULL: all */
   unsigned one_in;  /* takes a sample of one kernel in so many, by the hash of its name; 0: all */
+  int pairs;        /* takes a sample in which each two values of two axes meet */
   int jobs;         /* processes at a time; 0: one for each core */
   unsigned seconds; /* that a kernel may take; 0: 120 */
   int verbose;      /* a line for each kernel, not only for those that fail */

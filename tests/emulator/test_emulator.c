@@ -201,6 +201,17 @@ static void test_functions(void) {
       {"leaf_reciprocal_approx", -0.0f, -INFINITY},
       {"leaf_reciprocal_approx", 0x1p127f, 0.0f},
       {"leaf_reciprocal_approx", 3.0f, 0x1.555556p-2f},
+      {"leaf_reciprocal_sqrt_approx", 4.0f, 0.5f},
+      {"leaf_reciprocal_sqrt_approx", 2.0f, 0x1.6a09e6p-1f},
+      {"leaf_reciprocal_sqrt_approx", 0.0f, INFINITY},
+      {"leaf_reciprocal_sqrt_approx", -1.0f, NAN},
+      {"leaf_tanh_approx", 0.0f, 0.0f},
+      {"leaf_tanh_approx", 1.0f, 0x1.85efacp-1f},
+      {"leaf_tanh_approx", -0.5f, -0x1.d9353ep-2f},
+      {"leaf_tanh_approx", 20.0f, 1.0f},
+      {"leaf_tanh_approx", -INFINITY, -1.0f},
+      {"leaf_tanh_approx", 0x1p-20f, 0x1p-20f},
+      {"leaf_tanh_approx", NAN, NAN},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     set_float(7, 2, cases[i].x);
@@ -220,11 +231,65 @@ static void test_minimum_maximum(void) {
   set_float(2, 3, -NAN);
   set_float(3, 2, -0.0f);
   set_float(3, 3, 0.0f);
+  set_float(4, 4, -2.5f);
+  set_float(5, 4, -INFINITY);
   emulate("leaf_minimum_maximum");
   CHECK(out[2 * LANE_WORDS + 1] == 0x7fffffff, "the canonical NaN of two");
   CHECK(out[3 * LANE_WORDS + 1] == 0, "+0 of both zeros");
   CHECK(floats(out, 0, 1) == -1.0f, "the number, not NaN");
   CHECK(out[LANE_WORDS + 2] == 0xfffffffb && out[LANE_WORDS + 3] == 3, "signed");
+  CHECK(floats(out, 4, 4) == 2.5f && floats(out, 5, 4) == INFINITY, "without the sign");
+}
+
+/* Lane 0 has every condition, lane 1 none. */
+static void test_global_if(void) {
+  for (int i = 0; i < 2 * LANE_WORDS; ++i)
+    in[i] = 0x10001u * (uint32_t)(i + 1);
+  in[4] = 63;
+  in[LANE_WORDS + 4] = 0;
+  emulate("leaf_global_if");
+  for (int i = 0; i < 14; ++i) {
+    const uint32_t otherwise = i < 4 || i == 4 ? in[LANE_WORDS + 5] : 0;
+    const uint32_t none = i == 5 ? in[LANE_WORDS + 5] & 0xffff : otherwise;
+    const uint32_t all = i == 4             ? in[6]
+                         : i == 5           ? in[7] & 0xffff
+                         : i == 6 || i == 7 ? 0
+                         : i == 13          ? in[13] & 0xffff
+                                            : in[i];
+    CHECK(out[i] == all, "word %d where all happens is %08x", i, out[i]);
+    CHECK(out[LANE_WORDS + i] == none, "word %d where nothing does is %08x", i,
+          out[LANE_WORDS + i]);
+  }
+}
+
+/* Both halves of a word by themselves. */
+static void test_pairs(void) {
+  static const struct {
+    uint32_t a, b;
+    uint32_t fp16_max, fp16_min, bf16_max, bf16_min;
+  } cases[] = {
+      {0x3c004000, 0x4000bc00, 0x40004000, 0x3c00bc00, 0x40004000, 0x3c00bc00},
+      {0xc0008000, 0x3c000000, 0x3c000000, 0xc0008000, 0x3c000000, 0xc0008000},
+      {0xfc007c00, 0x00010001, 0x00017c00, 0xfc000001, 0x00017c00, 0xfc000001},
+      {0x7c018001, 0x3c008002, 0x3c008001, 0x3c008002, 0x7c018001, 0x3c008002},
+      {0xffc1ff81, 0x7fc03f80, 0x7fff3f80, 0x7fff3f80, 0x7fff3f80, 0x7fff3f80},
+  };
+  enum { COUNT = sizeof cases / sizeof *cases };
+  static const char *const symbols[] = {"leaf_max_fp16x2", "leaf_min_fp16x2", "leaf_max_bf16x2",
+                                        "leaf_min_bf16x2"};
+  for (int i = 0; i < COUNT; ++i) {
+    in[2 * i] = cases[i].a;
+    in[2 * i + 1] = cases[i].b;
+  }
+  for (int s = 0; s < 4; ++s) {
+    emulate(symbols[s]);
+    for (int i = 0; i < COUNT; ++i) {
+      const uint32_t expected[] = {cases[i].fp16_max, cases[i].fp16_min, cases[i].bf16_max,
+                                   cases[i].bf16_min};
+      CHECK(out[i] == expected[s], "%s(%08x, %08x) is %08x", symbols[s], cases[i].a, cases[i].b,
+            out[i]);
+    }
+  }
 }
 
 /* A row sees an interval of keys, which may begin before, in and after a thread's keys. */
@@ -612,6 +677,8 @@ int main(void) {
     test_conversions();
     test_functions();
     test_minimum_maximum();
+    test_global_if();
+    test_pairs();
     test_random_inputs(leaf_functions, leaf_functions_count);
   }
   if (compile("row_functions.cu") == 0)

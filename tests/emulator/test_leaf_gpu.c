@@ -1,5 +1,5 @@
 /* Every leaf function here and on the present GPU, on the same random inputs: moves, copies and
- * conversions give equal bits, mma, wgmma, ex2, lg2 and rcp come within the bounds of
+ * conversions give equal bits, mma, wgmma, ex2, lg2, rcp and tanh come within the bounds of
  * leaf_functions.c.
  *
  *     test_leaf_gpu [MODULE [FOLDER]]

@@ -4,6 +4,34 @@
 
 #include "attnpress/args/common.h"
 
+/* What is done to scores and probabilities. A kernel reads the fields of the features in its name,
+ * and the sinks, which have no name. A score in a kernel is in units of `scale` or, where it is
+ * capped, of the cap. Strides are in elements. */
+typedef struct attnpress_score_args {
+  const void *bias;                        /* (batch, heads_q, seqlen_q, seqlen_k) by its strides */
+  const float *alibi_slopes;               /* (batch, heads_q) by its strides */
+  const void *sinks;                       /* (heads_q) by its stride, natural units; or NULL */
+  const uint64_t *dropout_seed_and_offset; /* instead of the two below; or NULL */
+  int64_t bias_batch_stride, bias_head_stride, bias_row_stride, bias_key_stride;
+  int64_t alibi_batch_stride, alibi_head_stride;
+  int64_t sinks_stride;
+  uint64_t dropout_seed, dropout_offset;
+  int32_t sinks_dtype;    /* 1 fp16, 2 bf16, 3 fp32 */
+  int32_t bias_alignment; /* 1: the bias of keys 2 n and 2 n + 1 is one aligned load; 2: of 16 bits,
+                             that of keys 8 n to 8 n + 7; 0: neither */
+  float units_per_natural;    /* 1 / scale, or 1 / softcap: what bias and slopes are scaled by */
+  float softcap_scale;        /* scale / softcap */
+  uint32_t dropout_threshold; /* 65536 * probability: smaller decisions of 16 bits drop */
+  float dropout_scale;        /* 1 / (1 - probability); 1 without dropout */
+  int32_t window_center;      /* the key that a query at position 0 stands at */
+  int32_t window_left, window_right; /* keys before and behind; 2^31 - 1: all */
+  int32_t window_chunk;              /* keys of a chunk; 0: no chunks */
+  int32_t reserved[2];
+} attnpress_score_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_score_args, sinks_dtype, 104)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_score_args) == 152, "layout of attnpress_score_args");
+
 /* Strides are in elements of the tensor's dtype; the last dimension is contiguous. */
 typedef struct attnpress_fwd_args {
   const void *q; /* (batch, seqlen_q, heads_q, HEAD_DIM) */
@@ -27,15 +55,16 @@ typedef struct attnpress_fwd_args {
                              positions: ceil(seqlen_q / (BLOCK_M / 64 * (64 / heads_per_tile))) */
   int32_t num_splits;     /* 1 in kernels that do not split */
   int32_t key_blocks_per_split; /* key blocks of BLOCK_N keys that one split covers, counted from
-                                   key 0 */
+                                   the first that a row of the row block sees */
   float scale;                  /* of the scores, positive */
-  float scale_log2;             /* scale * log2(e) */
+  float scale_log2; /* what makes scores exponents of 2: log2(e) * scale, or * softcap */
   int32_t reserved;
+  attnpress_score_args score;
 } attnpress_fwd_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_args, q_batch_stride, 56)
 ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_args, batch, 168)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_args) == 216, "layout of attnpress_fwd_args");
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_args) == 368, "layout of attnpress_fwd_args");
 
 /* The grid of a forward kernel is one-dimensional: row blocks, splits, tile heads (heads_q /
  * heads_per_tile) and batch, in an order that is the kernel's own; blocks have 32 * WARPS_M *
@@ -68,11 +97,11 @@ typedef struct attnpress_fwd_sm90_args {
   int32_t group_units;              /* units of a group, a whole number of sections */
   int32_t rounds;                   /* group_rounds times the number of groups */
   int32_t warpgroup_positions;      /* 64 / heads_per_tile */
-  int32_t reserved[4];
+  int32_t reserved[14];
 } attnpress_fwd_sm90_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_sm90_args, fwd, 384)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_sm90_args) == 704,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_sm90_args) == 896,
                         "layout of attnpress_fwd_sm90_args");
 
 typedef struct attnpress_fwd_combine_args {
@@ -81,15 +110,79 @@ typedef struct attnpress_fwd_combine_args {
   const float *lse_partial; /* (num_splits, rows) contiguous, natural log */
   void *out;                /* (batch, seqlen_q, heads_q, HEAD_DIM_V) */
   float *lse;               /* (batch, heads_q, seqlen_q), natural log, or NULL */
+  const void *sinks;        /* (heads_q) by its stride, natural units; or NULL */
   int64_t out_batch_stride, out_row_stride, out_head_stride;
   int64_t lse_batch_stride, lse_head_stride;
+  int64_t sinks_stride;
   int64_t rows;
-  int32_t heads_q, seqlen_q, num_splits, reserved;
+  int32_t heads_q, seqlen_q, num_splits;
+  int32_t sinks_dtype; /* 1 fp16, 2 bf16, 3 fp32 */
 } attnpress_fwd_combine_args;
 
-ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_combine_args, rows, 72)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_combine_args) == 96,
+ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_combine_args, rows, 88)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_combine_args) == 112,
                         "layout of attnpress_fwd_combine_args");
 
 /* The grid of the combine kernel is ceil(HEAD_DIM_V / BLOCK_N) * ceil(rows / BLOCK_M) blocks,
  * fastest first, of 32 * WARPS_M threads; BLOCK_N are columns here. */
+
+/* The arguments of the backward kernels, all of them: each reads what it needs. */
+typedef struct attnpress_bwd_args {
+  const void *q;     /* (batch, seqlen_q, heads_q, HEAD_DIM) */
+  const void *k;     /* (batch, seqlen_k, heads_kv, HEAD_DIM) */
+  const void *v;     /* (batch, seqlen_k, heads_kv, HEAD_DIM_V) */
+  const void *out;   /* (batch, seqlen_q, heads_q, HEAD_DIM_V) */
+  const void *dout;  /* (batch, seqlen_q, heads_q, HEAD_DIM_V) */
+  void *dq;          /* (batch, seqlen_q, heads_q, HEAD_DIM) */
+  void *dk;          /* (batch, seqlen_k, heads_kv, HEAD_DIM) */
+  void *dv;          /* (batch, seqlen_k, heads_kv, HEAD_DIM_V) */
+  const float *lse;  /* (batch, heads_q, seqlen_q), natural log; -inf: the row sees no key */
+  const float *dlse; /* the same shape: the gradient of lse, or NULL */
+  float *lse_log2;   /* (batch, heads_q, row_tiles * 16) contiguous: lse * log2(e); rows that see no
+                        key, and rows past the end: inf */
+  float *delta;      /* the same shape: sum of dout * out over a row, less dlse; past the end 0 */
+  float *dq_sum;     /* (batch, heads_q, row_tiles, HEAD_DIM / 8, 128) contiguous: dQ / scale in
+                        fp32, or NULL; gradient.cuh says in which order a tile lies */
+  int64_t q_batch_stride, q_row_stride, q_head_stride;
+  int64_t k_batch_stride, k_row_stride, k_head_stride;
+  int64_t v_batch_stride, v_row_stride, v_head_stride;
+  int64_t out_batch_stride, out_row_stride, out_head_stride;
+  int64_t dout_batch_stride, dout_row_stride, dout_head_stride;
+  int64_t dq_batch_stride, dq_row_stride, dq_head_stride;
+  int64_t dk_batch_stride, dk_row_stride, dk_head_stride;
+  int64_t dv_batch_stride, dv_row_stride, dv_head_stride;
+  int64_t lse_batch_stride, lse_head_stride;
+  int64_t dlse_batch_stride, dlse_head_stride;
+  int32_t batch, heads_q, heads_kv, seqlen_q, seqlen_k;
+  int32_t row_tiles;    /* ceil(seqlen_q / 16), rounded up to a multiple of 8 */
+  int32_t blocks;       /* of a head: key blocks, of bwd_dq row blocks */
+  int32_t accumulate;   /* 1: dq, dk and dv are added to */
+  int32_t dq_sum_quads; /* 16-byte parts of a head's dq_sum; 0: there is none */
+  float scale;          /* of the scores, positive */
+  float scale_log2;     /* scale * log2(e) */
+  int32_t reserved;
+} attnpress_bwd_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_args, q_batch_stride, 104)
+ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_args, batch, 328)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_args) == 376, "layout of attnpress_bwd_args");
+
+/* The arguments of the backward kernel for compute capability 9.0, which reads Q, K, V and dO through
+ * tensor maps and leaves those pointers and strides in `bwd` alone. Boxes have 64 columns, in the
+ * 128-byte swizzle. */
+typedef struct attnpress_bwd_sm90_args {
+  attnpress_tensor_map q;    /* (batch, heads_q, seqlen_q, HEAD_DIM), boxes of (1, 1, BLOCK_M, 64) */
+  attnpress_tensor_map dout; /* (batch, heads_q, seqlen_q, HEAD_DIM_V), the same boxes */
+  attnpress_tensor_map k;    /* (batch, heads_kv, seqlen_k, HEAD_DIM), boxes of (1, 1, BLOCK_N, 64) */
+  attnpress_tensor_map v;    /* (batch, heads_kv, seqlen_k, HEAD_DIM_V), the same boxes */
+  attnpress_bwd_args bwd;
+  int64_t reserved;
+} attnpress_bwd_sm90_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_sm90_args, bwd, 512)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_sm90_args) == 896,
+                        "layout of attnpress_bwd_sm90_args");
+
+/* The grids of the backward kernels are one-dimensional. bwd and bwd_dkv: key block (fastest), key
+ * head, batch; bwd_dq: row block (fastest), query head, batch. bwd_delta and bwd_convert: BLOCK_M rows
+ * of row_tiles * 16 (fastest), query head, batch. */

@@ -1,9 +1,10 @@
-// The end of a row: out = O / row sum, lse = scale * reference + log(row sum). Rows without keys
-// give 0 and -inf.
+// The end of a row: out = O / row sum, lse = scale * reference + log(row sum). A sink is one more
+// term of the sum. Rows without either give 0 and -inf.
 #pragma once
 
 #include "attnpress/args/attention.h"
 #include "attnpress/device/ptx_math.cuh"
+#include "attnpress/device/ptx_widen.cuh"
 #include "attnpress/device/softmax.cuh"
 
 // What O is multiplied by.
@@ -14,6 +15,42 @@ __device__ __forceinline__ float normalizer(float sum) {
 // The natural logarithm of sum * 2^reference_log2.
 __device__ __forceinline__ float natural_lse(float reference_log2, float sum) {
   return (reference_log2 + log2_approx(sum)) * LN_2;
+}
+
+// A head's sink in units of log2. Heads are clamped: rows that are not there may have any.
+__device__ __forceinline__ float load_sink(const void *sinks, int dtype, int64_t stride, int head,
+                                           int heads) {
+  const int64_t at = min(head, heads - 1) * stride;
+  if (dtype == 3)
+    return ((const float *)sinks)[at] * LOG2_E;
+  const uint16_t bits = ((const uint16_t *)sinks)[at];
+  return (dtype == 1 ? widen_fp16(bits) : __builtin_bit_cast(float, (uint32_t)bits << 16)) * LOG2_E;
+}
+
+// What a row's O is multiplied by, and its lse.
+struct RowEnd {
+  float normalize, lse;
+};
+
+// Of a sum of 2^(score - reference) over the keys, and one sink more; in units of log2.
+__device__ __forceinline__ RowEnd end_row_with_sink(float reference, float sum, float sink) {
+  const float maximum = fmaxf(reference, sink), base = finite_base(maximum);
+  const float factor = exp2_approx(reference - base);
+  sum = sum * factor + exp2_approx(sink - base);
+  return {normalizer(sum) * factor, natural_lse(maximum, sum)};
+}
+
+// The end of a row. Where it is a split's, the combine kernel adds the sink.
+__device__ __forceinline__ RowEnd end_row(float reference, float sum,
+                                          const attnpress_score_args *args, int heads, int head,
+                                          bool dropout, bool split) {
+  RowEnd end = {normalizer(sum), natural_lse(reference, sum)};
+  if (!split && args->sinks != nullptr)
+    end = end_row_with_sink(
+        reference, sum, load_sink(args->sinks, args->sinks_dtype, args->sinks_stride, head, heads));
+  if (dropout)
+    end.normalize *= args->dropout_scale;
+  return end;
 }
 
 // Offset of a row's lse, and of its first column of the output.

@@ -17,9 +17,23 @@ __device__ __forceinline__ float log2_approx(float x) {
   return y;
 }
 
+// rsqrt.approx.ftz.f32: 1 / sqrt(x), relative error 2^-22.9; rsqrt(+0) = inf.
+__device__ __forceinline__ float reciprocal_sqrt_approx(float x) {
+  float y;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // rcp.approx.ftz.f32: 1 / x, relative error 2^-23.
 __device__ __forceinline__ float reciprocal_approx(float x) {
   float y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// tanh.approx.f32: the hyperbolic tangent, relative error 2^-11.
+__device__ __forceinline__ float tanh_approx(float x) {
+  float y;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }

@@ -7,6 +7,8 @@
 
 #include "attnpress/args/common.h"
 #include "attnpress/device/ptx_cvt.cuh"
+#include "attnpress/device/ptx_global.cuh"
+#include "attnpress/device/ptx_min_max.cuh"
 #include "attnpress/device/ptx_prefetch.cuh"
 #include "attnpress/device/ptx_widen.cuh"
 
@@ -52,11 +54,12 @@ __device__ __forceinline__ bool is_cut_alike(const void *row, int size, RowCut c
   return ((uint64_t)row + cut.head * size) % 16 == 0;
 }
 
-// A vector of a row that is cut alike, and of any row, by elements.
+// A vector of a row that is cut alike.
 __device__ __forceinline__ uint4 load_vector(const void *row, int size, int column) {
   return *(const uint4 *)((const unsigned char *)row + (int64_t)column * size);
 }
 
+// A vector of a row that is not cut alike, by elements.
 __device__ __forceinline__ uint4 load_vector_by_elements(const void *row, int size, int column) {
   uint32_t word[4];
 #pragma unroll
@@ -92,10 +95,10 @@ __device__ __forceinline__ void load_own_vectors(const void *row, int size, RowC
                                                  uint4 *vector) {
 #pragma unroll
   for (int i = 0; i < count; ++i) {
-    const uint4 nothing = {filler, filler, filler, filler};
-    vector[i] = nothing;
-    if (first + i * stride < cut.vectors)
-      vector[i] = load_vector(row, size, vector_column(cut, size, first + i * stride));
+    const int index = first + i * stride;
+    vector[i] = load_16_if(
+        index < cut.vectors,
+        (const unsigned char *)row + (int64_t)vector_column(cut, size, index) * size, filler);
   }
 }
 
@@ -122,29 +125,68 @@ __device__ __forceinline__ void load_edges(const void *row, int size, RowCut cut
                                            int stride, int count, uint32_t filler, uint32_t *edge) {
 #pragma unroll
   for (int i = 0; i < count; ++i) {
-    edge[i] = filler;
-    if (first + i * stride < cut.edges)
-      edge[i] = load_element(row, size, edge_column(cut, first + i * stride));
+    const int index = first + i * stride;
+    const unsigned char *element =
+        (const unsigned char *)row + (int64_t)edge_column(cut, index) * size;
+    edge[i] = size == 2 ? load_2_if(index < cut.edges, element, filler)
+                        : load_4_if(index < cut.edges, element, filler);
   }
+}
+
+// Stores vectors `first`, `first` + stride ..., those that the row has. vector: (count)
+__device__ __forceinline__ void store_vectors(void *row, int size, RowCut cut, int first,
+                                              int stride, int count, const uint4 *vector) {
+  if (is_cut_alike(row, size, cut)) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      const int index = first + i * stride;
+      store_16_if(index < cut.vectors,
+                  (unsigned char *)row + (int64_t)vector_column(cut, size, index) * size,
+                  vector[i]);
+    }
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < count; ++i)
+    if (first + i * stride < cut.vectors)
+      store_vector_by_elements(row, size, vector_column(cut, size, first + i * stride), vector[i]);
 }
 
 // Stores vector number `index`, if the row has it.
 __device__ __forceinline__ void store_vector(void *row, int size, RowCut cut, int index,
                                              uint4 vector) {
-  if (index >= cut.vectors)
-    return;
-  const int column = vector_column(cut, size, index);
-  if (is_cut_alike(row, size, cut))
-    *(uint4 *)((unsigned char *)row + (int64_t)column * size) = vector;
-  else
-    store_vector_by_elements(row, size, column, vector);
+  store_vectors(row, size, cut, index, 0, 1, &vector);
+}
+
+// Stores edge elements likewise. edge: (count)
+__device__ __forceinline__ void store_edges(void *row, int size, RowCut cut, int first, int stride,
+                                            int count, const uint32_t *edge) {
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    const int index = first + i * stride;
+    unsigned char *element = (unsigned char *)row + (int64_t)edge_column(cut, index) * size;
+    if (size == 2)
+      store_2_if(index < cut.edges, element, edge[i]);
+    else
+      store_4_if(index < cut.edges, element, edge[i]);
+  }
 }
 
 // Stores edge element number `index`, if the row has it.
 __device__ __forceinline__ void store_edge(void *row, int size, RowCut cut, int index,
                                            uint32_t bits) {
-  if (index < cut.edges)
-    store_element(row, size, edge_column(cut, index), bits);
+  store_edges(row, size, cut, index, 0, 1, &bits);
+}
+
+// Rows that are to be written lie apart, and what lies between them stays as it is: brings the
+// sectors of 32 bytes to the L2 cache that this row has but a part of. Written in part and evicted,
+// they would be fetched then, at a higher price.
+__device__ __forceinline__ void prefetch_ends(const void *row, int size, int columns) {
+  const unsigned char *begin = (const unsigned char *)row, *end = begin + (int64_t)columns * size;
+  if ((uint64_t)begin % 32 != 0)
+    prefetch_l2(begin);
+  if ((uint64_t)end % 32 != 0)
+    prefetch_l2(end - size);
 }
 
 // Brings a row to the L2 cache that another block will soon read: a line of 128 bytes each, from
@@ -193,6 +235,59 @@ __device__ __forceinline__ uint32_t filler_bf16(float scale) {
 __device__ __forceinline__ uint32_t filler_fp32(float scale) {
   return scale < 0.0f ? 0x7f800000 : 0xff800000;
 }
+
+// ---- The largest element, or, if `negative`, the largest of the elements times -1 ----------------
+
+__device__ __forceinline__ uint32_t word_of(uint4 vector, int word) {
+  return word == 0 ? vector.x : word == 1 ? vector.y : word == 2 ? vector.z : vector.w;
+}
+
+// vector: (count)
+__device__ __forceinline__ float max_vectors_fp16(const uint4 *vector, int count, bool negative) {
+  uint32_t pair = vector[0].x;
+  if (negative) {
+#pragma unroll
+    for (int i = 1; i < 4 * count; ++i)
+      pair = min_fp16x2(pair, word_of(vector[i / 4], i % 4));
+    return -fminf(widen_element_fp16(pair & 0xffff), widen_element_fp16(pair >> 16));
+  }
+#pragma unroll
+  for (int i = 1; i < 4 * count; ++i)
+    pair = max_fp16x2(pair, word_of(vector[i / 4], i % 4));
+  return fmaxf(widen_element_fp16(pair & 0xffff), widen_element_fp16(pair >> 16));
+}
+
+// vector: (count)
+__device__ __forceinline__ float max_vectors_bf16(const uint4 *vector, int count, bool negative) {
+  uint32_t pair = vector[0].x;
+  if (negative) {
+#pragma unroll
+    for (int i = 1; i < 4 * count; ++i)
+      pair = min_bf16x2(pair, word_of(vector[i / 4], i % 4));
+    return -fminf(widen_element_bf16(pair), __builtin_bit_cast(float, pair & 0xffff0000));
+  }
+#pragma unroll
+  for (int i = 1; i < 4 * count; ++i)
+    pair = max_bf16x2(pair, word_of(vector[i / 4], i % 4));
+  return fmaxf(widen_element_bf16(pair), __builtin_bit_cast(float, pair & 0xffff0000));
+}
+
+// vector: (count)
+__device__ __forceinline__ float max_vectors_fp32(const uint4 *vector, int count, bool negative) {
+  float value = widen_element_fp32(vector[0].x);
+  if (negative) {
+#pragma unroll
+    for (int i = 1; i < 4 * count; ++i)
+      value = fminf(value, widen_element_fp32(word_of(vector[i / 4], i % 4)));
+    return -value;
+  }
+#pragma unroll
+  for (int i = 1; i < 4 * count; ++i)
+    value = fmaxf(value, widen_element_fp32(word_of(vector[i / 4], i % 4)));
+  return value;
+}
+
+// ---- Vectors of values ---------------------------------------------------------------------------
 
 // value: (8)
 __device__ __forceinline__ void widen_vector_fp16(uint4 vector, float *value) {

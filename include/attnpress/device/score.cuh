@@ -4,7 +4,7 @@
 // share a row.
 #pragma once
 
-#include "attnpress/args/common.h"
+#include "attnpress/args/attention.h"
 #include "attnpress/device/softmax.cuh"
 #include "attnpress/device/tile.cuh"
 
@@ -19,6 +19,21 @@ struct Row {
 __device__ __forceinline__ Row row_at(int position, bool causal, int seqlen_q, int seqlen_k) {
   const int key_end = causal ? min(seqlen_k, position + 1 + seqlen_k - seqlen_q) : seqlen_k;
   return {position, 0, key_end};
+}
+
+// The row at a position under a window. It stands at key `center`, below 0 where there are more
+// queries than keys before it; a chunk below 0 has no keys.
+__device__ __forceinline__ Row window_row(int position, const attnpress_score_args *args,
+                                          int seqlen_k) {
+  const int center = position + args->window_center;
+  int64_t begin = max((int64_t)center - args->window_left, (int64_t)0);
+  int64_t end = min((int64_t)center + 1 + args->window_right, (int64_t)seqlen_k);
+  if (args->window_chunk > 0) {
+    const int64_t chunk = center < 0 ? 0 : center - center % args->window_chunk;
+    begin = max(begin, chunk);
+    end = min(end, center < 0 ? (int64_t)0 : chunk + args->window_chunk);
+  }
+  return {position, (int)min(begin, (int64_t)seqlen_k), (int)max(end, (int64_t)0)};
 }
 
 // Scores of keys that row `half` does not see become -inf; `key` is this thread's first key. A

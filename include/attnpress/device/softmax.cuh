@@ -7,6 +7,7 @@
 #include "attnpress/device/ptx_math.cuh"
 
 constexpr float LN_2 = 0.693147180559945309f;
+constexpr float LOG2_E = 1.44269504088896341f;
 constexpr float INF = __builtin_bit_cast(float, 0x7f800000);
 
 // Maximum, and sum, over the four lanes that share a row.
@@ -34,17 +35,9 @@ __device__ __forceinline__ float row_maximum(const float *score, int tiles, int 
   return quad_max(x);
 }
 
-// Takes a key block's scores of row `half` in: they become P, with `maximum` as the reference.
-// Returns the factor for what was summed before, row_sum included, which is this thread's share.
-// `masked`: the row may have seen no key yet.
-__device__ __forceinline__ float take_row(float *score, int tiles, int half, float maximum,
-                                          float *reference, float *row_sum, float scale_log2,
-                                          bool masked) {
-  const float base = masked ? finite_base(maximum) : maximum;
-  const float shift = base * scale_log2;
-  // Of the difference: exactly 1 while the reference stays, over however many key blocks.
-  const float rescale = exp2_approx((*reference - base) * scale_log2);
-  *reference = maximum;
+// Makes P of the scores of row `half`, and returns this thread's sum of them.
+__device__ __forceinline__ float exponentials(float *score, int tiles, int half, float scale_log2,
+                                              float shift) {
   // Of this block alone: a long row's small terms would vanish in the whole. Adding to -0 changes
   // nothing, and the compiler knows.
   float sum = -0.0f;
@@ -56,7 +49,21 @@ __device__ __forceinline__ float take_row(float *score, int tiles, int half, flo
       sum += score[i];
     }
   }
-  *row_sum = *row_sum * rescale + sum;
+  return sum;
+}
+
+// Takes a key block's scores of row `half` in: they become P, with `maximum` as the reference.
+// Returns the factor for what was summed before, row_sum included, which is this thread's share.
+// `masked`: the row may have seen no key yet.
+__device__ __forceinline__ float take_row(float *score, int tiles, int half, float maximum,
+                                          float *reference, float *row_sum, float scale_log2,
+                                          bool masked) {
+  const float base = masked ? finite_base(maximum) : maximum;
+  const float shift = base * scale_log2;
+  // Of the difference: exactly 1 while the reference stays, over however many key blocks.
+  const float rescale = exp2_approx((*reference - base) * scale_log2);
+  *reference = maximum;
+  *row_sum = *row_sum * rescale + exponentials(score, tiles, half, scale_log2, shift);
   return rescale;
 }
 
@@ -73,6 +80,28 @@ __device__ __forceinline__ void take_rows_lazily(float *score, int tiles, float 
       maximum = reference[half];
     rescale[half] =
         take_row(score, tiles, half, maximum, &reference[half], &row_sum[half], scale_log2, true);
+  }
+}
+
+// The same of scores that are `offset` short of what they stand for, by row; lanes differ in it.
+__device__ __forceinline__ void take_rows_with_offset(float *score, int tiles, float reference[2],
+                                                      float row_sum[2], float rescale[2],
+                                                      float scale_log2, const float offset[2]) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    float maximum = fmaxf(score[half * 2], score[half * 2 + 1]);
+#pragma unroll
+    for (int tile = 1; tile < tiles; ++tile)
+      maximum = fmaxf(maximum, fmaxf(score[tile * 4 + half * 2], score[tile * 4 + half * 2 + 1]));
+    maximum = quad_max(fmaxf(reference[half], maximum + offset[half]));
+    if ((maximum - reference[half]) * scale_log2 <= 8.0f)
+      maximum = reference[half];
+    const float base = finite_base(maximum);
+    rescale[half] = exp2_approx((reference[half] - base) * scale_log2);
+    reference[half] = maximum;
+    row_sum[half] =
+        row_sum[half] * rescale[half] +
+        exponentials(score, tiles, half, scale_log2, (base - offset[half]) * scale_log2);
   }
 }
 

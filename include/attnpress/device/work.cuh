@@ -19,18 +19,18 @@ struct Work {
   int64_t batch;
 };
 
-// First row of row block `n`. `causal`: later rows see more keys, and the longest row blocks come
-// first.
+// First row of row block `n`. `last_first`: later rows see more keys, or no fewer, and the longest
+// row blocks come first.
 __device__ __forceinline__ int row_block_begin(const attnpress_fwd_args *args, int n, int block_m,
-                                               bool causal) {
-  return (causal ? args->row_blocks - 1 - n : n) * block_m;
+                                               bool last_first) {
+  return (last_first ? args->row_blocks - 1 - n : n) * block_m;
 }
 
 // A grid that is, fastest first: row block, split, tile head, batch.
 __device__ __forceinline__ Work find_split_work(const attnpress_fwd_args *args, int block,
-                                                int block_m, bool causal, bool split) {
+                                                int block_m, bool last_first, bool split) {
   Work work;
-  work.row_begin = row_block_begin(args, block % args->row_blocks, block_m, causal);
+  work.row_begin = row_block_begin(args, block % args->row_blocks, block_m, last_first);
   block /= args->row_blocks;
   work.split = split ? block % args->num_splits : 0;
   if (split)
@@ -45,13 +45,13 @@ __device__ __forceinline__ Work find_split_work(const attnpress_fwd_args *args, 
 // are read at the same time, and causal row blocks of all heads start with the longest ones, so
 // that the short ones fill the gaps at the end.
 __device__ __forceinline__ Work find_whole_work(const attnpress_fwd_args *args, int block,
-                                                int block_m, bool causal) {
+                                                int block_m, bool last_first) {
   Work work;
   const int heads = args->heads_per_tile;
   const int tile_heads = heads == 1 ? args->heads_q : args->heads_q / heads;
   const int tiles = (uint32_t)block / tile_heads;
   const int batch = (uint32_t)tiles / args->row_blocks;
-  work.row_begin = row_block_begin(args, tiles - batch * args->row_blocks, block_m, causal);
+  work.row_begin = row_block_begin(args, tiles - batch * args->row_blocks, block_m, last_first);
   work.split = 0;
   work.first_head = (block - tiles * tile_heads) * heads;
   work.batch = batch;
@@ -83,10 +83,10 @@ __device__ __forceinline__ Range key_blocks(Range keys, int block_n) {
   return {keys.begin / block_n, ceil_div(keys.end, block_n)};
 }
 
-// Those of them that are one split's, which covers `per_split` key blocks, counted from key 0.
+// Those of them that are one split's, which covers `per_split` key blocks.
 __device__ __forceinline__ Range split_blocks(Range blocks, int split, int per_split) {
-  const int begin = split * per_split;
-  return {max(blocks.begin, begin), min(blocks.end, begin + per_split)};
+  const int begin = blocks.begin + split * per_split;
+  return {begin, min(blocks.end, begin + per_split)};
 }
 
 // Row of out_partial and lse_partial: (split, batch, head, position).

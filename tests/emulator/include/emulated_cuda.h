@@ -90,3 +90,12 @@ static inline float fmaxf(float a, float b) {
     return a != a ? b : a;
   return a > b || (a == b && !__builtin_signbit(a)) ? a : b;
 }
+
+static inline float fminf(float a, float b) {
+  return a != a && b != b ? fmaxf(a, b) : -fmaxf(-a, -b);
+}
+
+// abs.f32: the sign bit goes.
+static inline float fabsf(float x) {
+  return __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, x) & 0x7fffffff);
+}

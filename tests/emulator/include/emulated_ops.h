@@ -37,6 +37,8 @@ void emulated_ldmatrix(uint32_t *fragment, uint32_t shared, int matrices, int tr
 /* d: (4), a: (k / 4), b: (k / 8) registers; k is 8 or 16 */
 void emulated_mma_m16n8(float *d, const uint32_t *a, const uint32_t *b, int k, int format);
 
+void emulated_red_add(float *global, float x);
+
 void emulated_mbarrier_init(uint32_t barrier, int count);
 void emulated_fence_mbarrier_init(void);
 void emulated_mbarrier_arrive(uint32_t barrier);
@@ -65,9 +67,13 @@ void emulated_wgmma_wait(int pending);
 uint32_t emulated_pack_fp16(float low, float high);
 uint32_t emulated_pack_bf16(float low, float high);
 float emulated_widen_fp16(uint16_t bits);
+/* of both halves; format: EMULATED_FP16 or EMULATED_BF16; largest: 1, or 0 for the smallest */
+uint32_t emulated_min_max(uint32_t a, uint32_t b, int format, int largest);
 float emulated_exp2(float x);
 float emulated_log2(float x);
 float emulated_reciprocal(float x);
+float emulated_reciprocal_sqrt(float x);
+float emulated_tanh(float x);
 
 /* site: where the kernel called from */
 void *emulated_memcpy(void *to, const void *from, size_t bytes, const void *site);

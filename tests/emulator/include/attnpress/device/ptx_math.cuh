@@ -13,7 +13,16 @@ __device__ __forceinline__ float log2_approx(float x) {
   return emulated_log2(x);
 }
 
+// rsqrt.approx.ftz.f32 (PTX ISA, rsqrt).
+__device__ __forceinline__ float reciprocal_sqrt_approx(float x) {
+  return emulated_reciprocal_sqrt(x);
+}
+
 // rcp.approx.ftz.f32 (PTX ISA, rcp).
 __device__ __forceinline__ float reciprocal_approx(float x) {
   return emulated_reciprocal(x);
+}
+
+__device__ __forceinline__ float tanh_approx(float x) {
+  return emulated_tanh(x);
 }

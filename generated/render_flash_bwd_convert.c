@@ -1,0 +1,104 @@
+/* Written by `python -m generator` from templates/attention/flash_bwd_convert.cu.j2; do not edit. */
+/* clang-format off */
+#include "../runtime/press/registry.h"
+#include "families.h"
+
+#define TEXT(literal) ap_text_append(out, literal, sizeof(literal) - 1)
+#define INTEGER(value) ap_text_append_int(out, value)
+#define STRING(value) ap_text_append_string(out, value)
+
+void ap_render_flash_bwd_convert(ap_text *out, const ap_render_input *in);
+
+void ap_render_flash_bwd_convert(ap_text *out, const ap_render_input *in) {
+  const char *const stem = in->stem;
+  const char *const tile_name = in->tile_name;
+  const int32_t hdim = in->axis[AP_ATTENTION_HDIM];
+  const int32_t dtype = in->axis[AP_ATTENTION_DTYPE];
+  const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
+  const int32_t warps_m = in->field[AP_ATTENTION_TILE_WARPS_M];
+  TEXT("// ");
+  STRING(stem);
+  TEXT("\n"
+       "//\n"
+       "// After the backward pass: dQ = scale times its sum, ");
+  STRING(in->word[AP_ATTENTION_DTYPE]);
+  TEXT(". A thread takes two rows, 8 apart, of a tile\n"
+       "// of the sum: those of a quad of lanes that added to it.\n"
+       "//\n"
+       "// Pressed from templates/attention/flash_bwd_convert.cu.j2 with tile ");
+  STRING(tile_name);
+  TEXT(" by\n"
+       "//   python -m generator --pass bwd_convert --hdim ");
+  INTEGER(hdim);
+  TEXT(" --dtype ");
+  STRING(in->word[AP_ATTENTION_DTYPE]);
+  TEXT("\n"
+       "\n"
+       "#include \"attnpress/args/attention.h\"\n"
+       "#include \"attnpress/device/dtype.cuh\"\n"
+       "#include \"attnpress/device/gradient.cuh\"\n"
+       "#include \"attnpress/device/gradient_store.cuh\"\n"
+       "\n"
+       "constexpr int HEAD_DIM = ");
+  INTEGER(hdim);
+  TEXT(";\n"
+       "constexpr Dtype DTYPE = ");
+  STRING((dtype == AP_ATTENTION_DTYPE_BF16) ? "BF16" : "FP16");
+  TEXT(";\n"
+       "constexpr int BLOCK_M = ");
+  INTEGER(block_m);
+  TEXT("; // rows of a thread block\n"
+       "constexpr int NUM_THREADS = ");
+  INTEGER(32 * warps_m);
+  TEXT(";\n"
+       "constexpr int CHUNKS = HEAD_DIM / 8; // of a row\n"
+       "\n"
+       "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS)\n"
+       "    ");
+  STRING(stem);
+  TEXT("(\n"
+       "        const __grid_constant__ attnpress_bwd_args args) {\n"
+       "  const int row_blocks = args.row_tiles * 16 / BLOCK_M;\n"
+       "  const int first_row = blockIdx.x % row_blocks * BLOCK_M;\n"
+       "  const int64_t head_index = blockIdx.x / row_blocks; // batch and query head\n"
+       "  const int head = (int)(head_index % args.heads_q);\n"
+       "  const int64_t batch = head_index / args.heads_q;\n"
+       "  uint16_t *dq = (uint16_t *)args.dq + batch * args.dq_batch_stride + head * args.dq_head_stride;\n"
+       "  const float *sum = args.dq_sum + sum_offset(&args, batch, head, first_row / 16, HEAD_DIM);\n"
+       "\n"
+       "  const int rows = args.seqlen_q - first_row; // that are there\n"
+       "#pragma unroll 2\n"
+       "  for (int index = threadIdx.x; index < BLOCK_M / 16 * CHUNKS * 8; index += NUM_THREADS) {\n"
+       "    const int quad = index % 8, chunk = index / 8 % CHUNKS, row = index / (8 * CHUNKS) * 16 + quad;\n"
+       "    const float4 *tile = (const float4 *)(sum + (row / 16 * CHUNKS + chunk) * 128);\n"
+       "    // Element i of the quad's lane t.\n"
+       "    float value[4][4];\n"
+       "#pragma unroll\n"
+       "    for (int j = 0; j < 4; ++j) {\n"
+       "      const float4 four = tile[SUM_BY_FOURS ? quad * 4 + j : j * 8 + quad];\n"
+       "      const float each[4] = {four.x, four.y, four.z, four.w};\n"
+       "#pragma unroll\n"
+       "      for (int k = 0; k < 4; ++k)\n"
+       "        value[SUM_BY_FOURS ? k : j][SUM_BY_FOURS ? j : k] = each[k] * args.scale;\n"
+       "    }\n"
+       "#pragma unroll\n"
+       "    for (int half = 0; half < 2; ++half) {\n"
+       "      if (row + half * 8 >= rows)\n"
+       "        continue;\n"
+       "      uint4 *target =\n"
+       "          (uint4 *)(dq + (first_row + row + half * 8) * args.dq_row_stride + chunk * 8);\n"
+       "      uint4 there = {0, 0, 0, 0};\n"
+       "      if (args.accumulate)\n"
+       "        there = *target;\n"
+       "      *target = {round_pair(DTYPE, value[half * 2][0], value[half * 2 + 1][0], there.x,\n"
+       "                            args.accumulate),\n"
+       "                 round_pair(DTYPE, value[half * 2][1], value[half * 2 + 1][1], there.y,\n"
+       "                            args.accumulate),\n"
+       "                 round_pair(DTYPE, value[half * 2][2], value[half * 2 + 1][2], there.z,\n"
+       "                            args.accumulate),\n"
+       "                 round_pair(DTYPE, value[half * 2][3], value[half * 2 + 1][3], there.w,\n"
+       "                            args.accumulate)};\n"
+       "    }\n"
+       "  }\n"
+       "}\n");
+}

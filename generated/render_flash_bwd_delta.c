@@ -1,0 +1,124 @@
+/* Written by `python -m generator` from templates/attention/flash_bwd_delta.cu.j2; do not edit. */
+/* clang-format off */
+#include "../runtime/press/registry.h"
+#include "families.h"
+
+#define TEXT(literal) ap_text_append(out, literal, sizeof(literal) - 1)
+#define INTEGER(value) ap_text_append_int(out, value)
+#define STRING(value) ap_text_append_string(out, value)
+
+void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in);
+
+void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
+  const char *const stem = in->stem;
+  const char *const tile_name = in->tile_name;
+  const int32_t hdim = in->axis[AP_ATTENTION_HDIM];
+  const int32_t hdim_v = in->axis[AP_ATTENTION_HDIM_V];
+  const int32_t dtype = in->axis[AP_ATTENTION_DTYPE];
+  const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
+  const int32_t warps_m = in->field[AP_ATTENTION_TILE_WARPS_M];
+  TEXT("// ");
+  STRING(stem);
+  TEXT("\n"
+       "//\n"
+       "// Before the backward pass: of each query row delta = rowsum(dO out) - dlse and log2(e) lse, and the\n"
+       "// sum of dQ starts at zero. dO and out are ");
+  STRING(in->word[AP_ATTENTION_DTYPE]);
+  TEXT(". ROW_THREADS threads share a row.\n"
+       "//\n"
+       "// Pressed from templates/attention/flash_bwd_delta.cu.j2 with tile ");
+  STRING(tile_name);
+  TEXT(" by\n"
+       "//   python -m generator --pass bwd_delta --hdim ");
+  INTEGER(hdim);
+  TEXT(" --dtype ");
+  STRING(in->word[AP_ATTENTION_DTYPE]);
+  TEXT("\n"
+       "\n"
+       "#include \"attnpress/args/attention.h\"\n"
+       "#include \"attnpress/device/dtype.cuh\"\n"
+       "#include \"attnpress/device/gradient.cuh\"\n"
+       "#include \"attnpress/device/gradient_store.cuh\"\n"
+       "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
+       "\n"
+       "constexpr int HEAD_DIM_V = ");
+  INTEGER(hdim_v);
+  TEXT(";\n"
+       "constexpr Dtype DTYPE = ");
+  STRING((dtype == AP_ATTENTION_DTYPE_BF16) ? "BF16" : "FP16");
+  TEXT(";\n"
+       "constexpr int BLOCK_M = ");
+  INTEGER(block_m);
+  TEXT("; // rows of a thread block\n"
+       "constexpr int NUM_THREADS = ");
+  INTEGER(32 * warps_m);
+  TEXT(";\n"
+       "constexpr int CHUNKS = HEAD_DIM_V / 8; // of 16 bytes, of a row\n"
+       "constexpr int ROW_THREADS = CHUNKS > 16 ? 32 : CHUNKS > 8 ? 16 : CHUNKS > 4 ? 8 : 4;\n"
+       "\n"
+       "// Sum of the products of eight pairs of elements.\n"
+       "__device__ __forceinline__ float multiply_chunks(const uint16_t *a, const uint16_t *b) {\n"
+       "  const uint4 x = *(const uint4 *)a, y = *(const uint4 *)b;\n"
+       "  const uint32_t pairs[2][4] = {{x.x, x.y, x.z, x.w}, {y.x, y.y, y.z, y.w}};\n"
+       "  float sum = 0.0f;\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < 4; ++i) {\n"
+       "    sum += widen(DTYPE, pairs[0][i]) * widen(DTYPE, pairs[1][i]);\n"
+       "    sum += widen(DTYPE, pairs[0][i] >> 16) * widen(DTYPE, pairs[1][i] >> 16);\n"
+       "  }\n"
+       "  return sum;\n"
+       "}\n"
+       "\n"
+       "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS)\n"
+       "    ");
+  STRING(stem);
+  TEXT("(\n"
+       "        const __grid_constant__ attnpress_bwd_args args) {\n"
+       "  const int rows = args.row_tiles * 16; // of a head, padded\n"
+       "  const int row_blocks = rows / BLOCK_M;\n"
+       "  const int first_row = blockIdx.x % row_blocks * BLOCK_M;\n"
+       "  const int64_t head_index = blockIdx.x / row_blocks; // batch and query head\n"
+       "  const int head = (int)(head_index % args.heads_q);\n"
+       "  const int64_t batch = head_index / args.heads_q;\n"
+       "  const uint16_t *out =\n"
+       "      (const uint16_t *)args.out + batch * args.out_batch_stride + head * args.out_head_stride;\n"
+       "  const uint16_t *dout =\n"
+       "      (const uint16_t *)args.dout + batch * args.dout_batch_stride + head * args.dout_head_stride;\n"
+       "\n"
+       "  const int part = threadIdx.x % ROW_THREADS;\n"
+       "  // All lanes of a warp come through here as often: they add up their parts together.\n"
+       "#pragma unroll 2\n"
+       "  for (int r = threadIdx.x / ROW_THREADS; r < BLOCK_M; r += NUM_THREADS / ROW_THREADS) {\n"
+       "    const int row = first_row + r;\n"
+       "    float delta = 0.0f, lse_log2 = INF;\n"
+       "    if (row < args.seqlen_q) {\n"
+       "#pragma unroll\n"
+       "      for (int chunk = 0; chunk < CHUNKS; chunk += ROW_THREADS) {\n"
+       "        if (chunk + ROW_THREADS <= CHUNKS || chunk + part < CHUNKS)\n"
+       "          delta += multiply_chunks(out + row * args.out_row_stride + (chunk + part) * 8,\n"
+       "                                   dout + row * args.dout_row_stride + (chunk + part) * 8);\n"
+       "      }\n"
+       "    }\n"
+       "#pragma unroll\n"
+       "    for (int distance = 1; distance < ROW_THREADS; distance *= 2)\n"
+       "      delta += __shfl_xor_sync(0xffffffff, delta, distance);\n"
+       "    if (part == 0) {\n"
+       "      if (row < args.seqlen_q) {\n"
+       "        lse_log2 = lse_or_inf(args.lse[batch * args.lse_batch_stride +\n"
+       "                                       head * args.lse_head_stride + row] *\n"
+       "                              LOG2_E);\n"
+       "        if (args.dlse)\n"
+       "          delta -= args.dlse[batch * args.dlse_batch_stride + head * args.dlse_head_stride + row];\n"
+       "      }\n"
+       "      args.lse_log2[head_index * rows + row] = lse_log2;\n"
+       "      args.delta[head_index * rows + row] = delta;\n"
+       "    }\n"
+       "  }\n"
+       "\n"
+       "  // This block's rows of the sum, which lie together.\n"
+       "  const int quads = args.dq_sum_quads / row_blocks;\n"
+       "  float4 *sum = (float4 *)args.dq_sum + (int64_t)blockIdx.x * quads;\n"
+       "  for (int i = threadIdx.x; i < quads; i += NUM_THREADS)\n"
+       "    sum[i] = {0.0f, 0.0f, 0.0f, 0.0f};\n"
+       "}\n");
+}

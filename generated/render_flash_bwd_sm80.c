@@ -1,0 +1,758 @@
+/* Written by `python -m generator` from templates/attention/flash_bwd_sm80.cu.j2; do not edit. */
+/* clang-format off */
+#include "../runtime/press/registry.h"
+#include "families.h"
+
+#define TEXT(literal) ap_text_append(out, literal, sizeof(literal) - 1)
+#define INTEGER(value) ap_text_append_int(out, value)
+#define STRING(value) ap_text_append_string(out, value)
+
+void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in);
+
+void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
+  const char *const stem = in->stem;
+  const char *const tile_name = in->tile_name;
+  const int32_t smem_bytes = in->smem_bytes;
+  const int32_t pass = in->axis[AP_ATTENTION_PASS];
+  const int32_t hdim = in->axis[AP_ATTENTION_HDIM];
+  const int32_t hdim_v = in->axis[AP_ATTENTION_HDIM_V];
+  const int32_t dtype = in->axis[AP_ATTENTION_DTYPE];
+  const int32_t mask = in->axis[AP_ATTENTION_MASK];
+  const int32_t arch = in->axis[AP_ATTENTION_ARCH];
+  const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
+  const int32_t block_n = in->field[AP_ATTENTION_TILE_BLOCK_N];
+  const int32_t warps_m = in->field[AP_ATTENTION_TILE_WARPS_M];
+  const int32_t warps_n = in->field[AP_ATTENTION_TILE_WARPS_N];
+  const int32_t stages = in->field[AP_ATTENTION_TILE_STAGES];
+  const int32_t min_blocks = in->field[AP_ATTENTION_TILE_MIN_BLOCKS];
+  const int32_t spread = in->field[AP_ATTENTION_TILE_SPREAD];
+  const int32_t warps_k = in->field[AP_ATTENTION_TILE_WARPS_K];
+  const int32_t acc_warps = in->field[AP_ATTENTION_TILE_ACC_WARPS];
+  const int32_t dq_warps = in->field[AP_ATTENTION_TILE_DQ_WARPS];
+  const int32_t v_stages = in->field[AP_ATTENTION_TILE_V_STAGES];
+  int32_t owns_keys = (pass == AP_ATTENTION_PASS_BWD_DQ) ? 0 : 1;
+  int32_t own_warps = owns_keys ? warps_n : warps_m;
+  int32_t walk_warps = owns_keys ? warps_m : warps_n;
+  int32_t v_slots = (v_stages > 0) ? v_stages : stages;
+  int32_t in_registers = ((walk_warps == 1) && (acc_warps == own_warps)) ? 1 : 0;
+  TEXT("// ");
+  STRING(stem);
+  TEXT("\n"
+       "//\n");
+  if (pass == AP_ATTENTION_PASS_BWD) {
+    TEXT("// The backward pass: dV = P^T dO, dK = scale dS^T Q, and dQ / scale = dS K, which is added up in fp32\n");
+  } else if (pass == AP_ATTENTION_PASS_BWD_DKV) {
+    TEXT("// Half of the backward pass: dV = P^T dO and dK = scale dS^T Q,\n");
+  } else {
+    TEXT("// Half of the backward pass: dQ = scale dS K,\n");
+  }
+  TEXT("// where P = softmax(scale Q K^T) is computed anew from the forward pass's lse, dP = dO V^T and\n"
+       "// dS = P (dP - delta), delta = rowsum(dO out).\n");
+  if (owns_keys) {
+    TEXT("// One thread block owns BLOCK_N keys of one head and walks over the query rows that see them, of all\n"
+         "// query heads that share the key head, BLOCK_M at a time. S and dP are computed transposed: keys are\n"
+         "// rows, so that P^T and dS^T are A of the products that they go into.\n");
+  } else {
+    TEXT("// One thread block owns BLOCK_M query rows of one head and walks over the keys that they see, BLOCK_N\n"
+         "// at a time.\n");
+  }
+  TEXT("//\n"
+       "// Pressed from templates/attention/flash_bwd_sm80.cu.j2 with tile ");
+  STRING(tile_name);
+  TEXT(" by\n"
+       "//   python -m generator --pass ");
+  STRING(in->word[AP_ATTENTION_PASS]);
+  TEXT(" --hdim ");
+  INTEGER(hdim);
+  if (hdim_v != hdim) {
+    TEXT(" --hdim-v ");
+    INTEGER(hdim_v);
+  }
+  TEXT(" --dtype ");
+  STRING(in->word[AP_ATTENTION_DTYPE]);
+  if (mask == AP_ATTENTION_MASK_CAUSAL) {
+    TEXT(" --causal");
+  }
+  TEXT(" --arch sm");
+  INTEGER(arch);
+  TEXT("\n"
+       "\n"
+       "#include \"attnpress/args/attention.h\"\n"
+       "#include \"attnpress/device/dtype.cuh\"\n"
+       "#include \"attnpress/device/gradient.cuh\"\n"
+       "#include \"attnpress/device/gradient_store.cuh\"\n"
+       "#include \"attnpress/device/product.cuh\"\n"
+       "#include \"attnpress/device/ptx_address.cuh\"\n"
+       "#include \"attnpress/device/ptx_cp_async.cuh\"\n"
+       "#include \"attnpress/device/score.cuh\"\n"
+       "#include \"attnpress/device/tile.cuh\"\n"
+       "\n"
+       "constexpr int HEAD_DIM = ");
+  INTEGER(hdim);
+  TEXT(";\n"
+       "constexpr int HEAD_DIM_V = ");
+  INTEGER(hdim_v);
+  TEXT(";\n"
+       "constexpr Dtype DTYPE = ");
+  STRING((dtype == AP_ATTENTION_DTYPE_BF16) ? "BF16" : "FP16");
+  TEXT(";\n"
+       "constexpr bool CAUSAL = ");
+  STRING((mask == AP_ATTENTION_MASK_CAUSAL) ? "true" : "false");
+  TEXT(";\n"
+       "constexpr int BLOCK_M = ");
+  INTEGER(block_m);
+  TEXT("; // query rows of a block or a step\n"
+       "constexpr int BLOCK_N = ");
+  INTEGER(block_n);
+  TEXT("; // keys of a step or a block\n"
+       "constexpr int WARPS_M = ");
+  INTEGER(warps_m);
+  TEXT("; // warps that share the queries of S\n"
+       "constexpr int WARPS_N = ");
+  INTEGER(warps_n);
+  TEXT("; // warps that share the keys of S\n"
+       "constexpr int WARPS_K = ");
+  INTEGER(warps_k);
+  TEXT("; // warps that compute the same part of S\n");
+  if (owns_keys) {
+    TEXT("constexpr int ACC_WARPS = ");
+    INTEGER(acc_warps);
+    TEXT("; // warps that share the keys of dK and dV; the others share their columns\n");
+  } else {
+    TEXT("constexpr int ACC_WARPS = ");
+    INTEGER(acc_warps);
+    TEXT("; // warps that share the rows of dQ; the others share its columns\n");
+  }
+  if (pass == AP_ATTENTION_PASS_BWD) {
+    TEXT("constexpr int DQ_WARPS = ");
+    INTEGER(dq_warps);
+    TEXT("; // warps that share the rows of dQ; the others share its columns\n");
+  }
+  TEXT("constexpr int STAGES = ");
+  INTEGER(stages);
+  TEXT("; // slots of the ring that a step's ");
+  STRING(owns_keys ? "Q" : "K");
+  TEXT(" passes through\n"
+       "constexpr int V_STAGES = ");
+  INTEGER(v_slots);
+  TEXT("; // the same of ");
+  STRING(owns_keys ? "dO" : "V");
+  TEXT("\n"
+       "constexpr int MIN_BLOCKS = ");
+  INTEGER(min_blocks);
+  TEXT("; // thread blocks that an SM is to hold\n"
+       "constexpr int SMEM_BYTES = ");
+  INTEGER(smem_bytes);
+  TEXT(";\n"
+       "\n"
+       "constexpr int NUM_WARPS = WARPS_M * WARPS_N * WARPS_K;\n"
+       "constexpr int NUM_THREADS = 32 * NUM_WARPS;\n");
+  if (owns_keys) {
+    TEXT("constexpr int OWN_ROWS = BLOCK_N, OWN_WARPS = WARPS_N; // of K and V\n"
+         "constexpr int WALK_ROWS = BLOCK_M, WALK_WARPS = WARPS_M; // of Q and dO\n");
+  } else {
+    TEXT("constexpr int OWN_ROWS = BLOCK_M, OWN_WARPS = WARPS_M; // of Q and dO\n"
+         "constexpr int WALK_ROWS = BLOCK_N, WALK_WARPS = WARPS_N; // of K and V\n");
+  }
+  TEXT("constexpr int S_ROWS = OWN_ROWS / (16 * OWN_WARPS); // tiles of 16 rows of S, of a warp\n"
+       "constexpr int S_COLUMNS = WALK_ROWS / (8 * WALK_WARPS); // tiles of 8 columns\n"
+       "constexpr int ACC_ROWS = OWN_ROWS / (16 * ACC_WARPS); // the same of the gradients\n"
+       "constexpr int ACC_COLUMN_WARPS = NUM_WARPS / ACC_WARPS;\n"
+       "constexpr int ACC_COLUMNS = column_share(HEAD_DIM / 8, ACC_COLUMN_WARPS);\n");
+  if (owns_keys) {
+    TEXT("constexpr int ACC_COLUMNS_V = column_share(HEAD_DIM_V / 8, ACC_COLUMN_WARPS);\n");
+  }
+  if (pass == AP_ATTENTION_PASS_BWD) {
+    TEXT("constexpr int DQ_ROWS = BLOCK_M / (16 * DQ_WARPS);\n"
+         "constexpr int DQ_COLUMN_WARPS = NUM_WARPS / DQ_WARPS;\n"
+         "constexpr int DQ_COLUMNS = column_share(HEAD_DIM / 8, DQ_COLUMN_WARPS);\n");
+  }
+  TEXT("\n"
+       "// Bytes of a row in shared memory.\n"
+       "constexpr int ROW_BYTES = tile_row_bytes(HEAD_DIM); // of Q and K\n"
+       "constexpr int ROW_BYTES_V = tile_row_bytes(HEAD_DIM_V); // of V and dO\n");
+  if (!in_registers || (pass == AP_ATTENTION_PASS_BWD)) {
+    TEXT("constexpr int S_ROW_BYTES = tile_row_bytes(WALK_ROWS); // of P and dS\n");
+  }
+  TEXT("\n"
+       "// Shared memory: ");
+  STRING(owns_keys ? "K | V" : "Q | dO");
+  TEXT(" | ring of ");
+  STRING(owns_keys ? "Q, lse and delta | ring of dO" : "K | ring of V");
+  if (!in_registers && owns_keys) {
+    TEXT(" | P");
+  }
+  if (!in_registers || (pass == AP_ATTENTION_PASS_BWD)) {
+    TEXT(" | dS");
+  }
+  TEXT(".\n"
+       "constexpr int OWN_V_OFFSET = OWN_ROWS * ROW_BYTES;\n"
+       "constexpr int RING_OFFSET = OWN_V_OFFSET + OWN_ROWS * ROW_BYTES_V;\n");
+  if (owns_keys) {
+    TEXT("constexpr int LSE_OFFSET = WALK_ROWS * ROW_BYTES; // in a slot\n"
+         "constexpr int DELTA_OFFSET = LSE_OFFSET + WALK_ROWS * 4;\n"
+         "constexpr int SLOT_BYTES = DELTA_OFFSET + WALK_ROWS * 4;\n");
+  } else {
+    TEXT("constexpr int SLOT_BYTES = WALK_ROWS * ROW_BYTES;\n");
+  }
+  TEXT("constexpr int RING_V_OFFSET = RING_OFFSET + STAGES * SLOT_BYTES;\n"
+       "constexpr int SLOT_BYTES_V = WALK_ROWS * ROW_BYTES_V;\n"
+       "constexpr int S_OFFSET = RING_V_OFFSET + V_STAGES * SLOT_BYTES_V;\n");
+  if (!in_registers && owns_keys) {
+    TEXT("constexpr int DS_OFFSET = S_OFFSET + OWN_ROWS * S_ROW_BYTES;\n");
+  } else if (!in_registers || (pass == AP_ATTENTION_PASS_BWD)) {
+    TEXT("constexpr int DS_OFFSET = S_OFFSET;\n");
+  }
+  if (!in_registers || (pass == AP_ATTENTION_PASS_BWD)) {
+    TEXT("static_assert(SMEM_BYTES >= DS_OFFSET + OWN_ROWS * S_ROW_BYTES, \"shared memory\");\n");
+  } else {
+    TEXT("static_assert(SMEM_BYTES >= S_OFFSET, \"shared memory\");\n");
+  }
+  TEXT("static_assert(OWN_ROWS % (16 * OWN_WARPS) == 0 && OWN_ROWS % (16 * ACC_WARPS) == 0, \"tile\");\n"
+       "static_assert(WALK_ROWS % (16 * WALK_WARPS) == 0 && NUM_WARPS % ACC_WARPS == 0, \"tile\");\n"
+       "static_assert(128 % BLOCK_M == 0, \"lse and delta are padded to a multiple of 128 rows\");\n"
+       "\n"
+       "// What a thread block computes, and what it walks over.\n"
+       "struct Work {\n"
+       "  int64_t batch;\n");
+  if (owns_keys) {
+    TEXT("  int kv_head;\n"
+         "  int begin; // first key\n");
+  } else {
+    TEXT("  int head;\n"
+         "  int begin; // first row\n");
+  }
+  TEXT("};\n"
+       "\n"
+       "__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n"
+       "  Work work;\n");
+  if (owns_keys) {
+    TEXT("  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
+         "  work.begin = block % args->blocks * BLOCK_N;\n"
+         "  const int head = block / args->blocks;\n"
+         "  work.kv_head = head % args->heads_kv;\n"
+         "  work.batch = head / args->heads_kv;\n");
+  } else if (mask == AP_ATTENTION_MASK_CAUSAL) {
+    TEXT("  // The last rows see the most keys, and the longest row blocks come first.\n"
+         "  work.begin = (args->blocks - 1 - block % args->blocks) * BLOCK_M;\n"
+         "  const int head = block / args->blocks;\n"
+         "  work.head = head % args->heads_q;\n"
+         "  work.batch = head / args->heads_q;\n");
+  } else {
+    TEXT("  work.begin = block % args->blocks * BLOCK_M;\n"
+         "  const int head = block / args->blocks;\n"
+         "  work.head = head % args->heads_q;\n"
+         "  work.batch = head / args->heads_q;\n");
+  }
+  TEXT("  return work;\n"
+       "}\n"
+       "\n"
+       "// Starts part `part` of `parts` of the copy of `rows` rows of a tensor whose first row is at `offset`;\n"
+       "// rows from `valid` on become zeros.\n"
+       "__device__ __forceinline__ void load_rows(uint32_t shared, const void *global, int64_t offset,\n"
+       "                                          int64_t row_stride, int rows, int columns, int valid,\n"
+       "                                          int part, int parts) {\n"
+       "  const int thread = threadIdx.x, passes = copy_passes(rows, columns, NUM_THREADS);\n"
+       "  const int each = ceil_div(passes, parts), first = part * each;\n"
+       "  const int row = first * (NUM_THREADS / (columns / 8)) + copy_row(columns, thread);\n"
+       "  copy_rows_async(shared, tile_row_bytes(columns),\n"
+       "                  (const uint16_t *)global + offset + row * row_stride +\n"
+       "                      copy_column(columns, thread),\n"
+       "                  row_stride, rows, columns, valid, first, min_int(first + each, passes), thread,\n"
+       "                  NUM_THREADS);\n"
+       "}\n"
+       "\n");
+  if (owns_keys) {
+    TEXT("// Starts the load of K and V of the block's keys.\n"
+         "__device__ __forceinline__ void load_own(uint32_t shared, const attnpress_bwd_args *args,\n"
+         "                                         Work work) {\n"
+         "  const int valid = args->seqlen_k - work.begin;\n"
+         "  load_rows(shared, args->k,\n"
+         "            work.batch * args->k_batch_stride + work.kv_head * args->k_head_stride +\n"
+         "                work.begin * args->k_row_stride,\n"
+         "            args->k_row_stride, OWN_ROWS, HEAD_DIM, valid, 0, 1);\n"
+         "  load_rows(shared + OWN_V_OFFSET, args->v,\n"
+         "            work.batch * args->v_batch_stride + work.kv_head * args->v_head_stride +\n"
+         "                work.begin * args->v_row_stride,\n"
+         "            args->v_row_stride, OWN_ROWS, HEAD_DIM_V, valid, 0, 1);\n"
+         "}\n"
+         "\n"
+         "// A step: BLOCK_M rows of a query head.\n"
+         "struct Step {\n"
+         "  int head, row;\n"
+         "};\n"
+         "\n"
+         "// Starts a part of the load of Q of a step, and with the first part that of lse and delta.\n"
+         "__device__ __forceinline__ void load_step(uint32_t slot, const attnpress_bwd_args *args, Work work,\n"
+         "                                          Step step, int part, int parts) {\n"
+         "  load_rows(slot, args->q,\n"
+         "            work.batch * args->q_batch_stride + step.head * args->q_head_stride +\n"
+         "                step.row * args->q_row_stride,\n"
+         "            args->q_row_stride, WALK_ROWS, HEAD_DIM, args->seqlen_q - step.row, part, parts);\n"
+         "  const int chunk = threadIdx.x; // of 4 rows\n"
+         "  if (part == 0 && chunk < WALK_ROWS / 4) {\n"
+         "    const int64_t from = (work.batch * args->heads_q + step.head) * args->row_tiles * 16 +\n"
+         "                         step.row + chunk * 4;\n"
+         "    cp_async_16(slot + LSE_OFFSET + chunk * 16, args->lse_log2 + from, 16);\n"
+         "    cp_async_16(slot + DELTA_OFFSET + chunk * 16, args->delta + from, 16);\n"
+         "  }\n"
+         "}\n"
+         "\n"
+         "// The same of dO.\n"
+         "__device__ __forceinline__ void load_step_v(uint32_t slot, const attnpress_bwd_args *args, Work work,\n"
+         "                                            Step step, int part, int parts) {\n"
+         "  load_rows(slot, args->dout,\n"
+         "            work.batch * args->dout_batch_stride + step.head * args->dout_head_stride +\n"
+         "                step.row * args->dout_row_stride,\n"
+         "            args->dout_row_stride, WALK_ROWS, HEAD_DIM_V, args->seqlen_q - step.row, part, parts);\n"
+         "}\n");
+  } else {
+    TEXT("// Starts the load of Q and dO of the block's rows.\n"
+         "__device__ __forceinline__ void load_own(uint32_t shared, const attnpress_bwd_args *args,\n"
+         "                                         Work work) {\n"
+         "  const int valid = args->seqlen_q - work.begin;\n"
+         "  load_rows(shared, args->q,\n"
+         "            work.batch * args->q_batch_stride + work.head * args->q_head_stride +\n"
+         "                work.begin * args->q_row_stride,\n"
+         "            args->q_row_stride, OWN_ROWS, HEAD_DIM, valid, 0, 1);\n"
+         "  load_rows(shared + OWN_V_OFFSET, args->dout,\n"
+         "            work.batch * args->dout_batch_stride + work.head * args->dout_head_stride +\n"
+         "                work.begin * args->dout_row_stride,\n"
+         "            args->dout_row_stride, OWN_ROWS, HEAD_DIM_V, valid, 0, 1);\n"
+         "}\n"
+         "\n"
+         "// A step: BLOCK_N keys of the key head.\n"
+         "struct Step {\n"
+         "  int head, row;\n"
+         "};\n"
+         "\n"
+         "// Starts a part of the load of K of a step.\n"
+         "__device__ __forceinline__ void load_step(uint32_t slot, const attnpress_bwd_args *args, Work work,\n"
+         "                                          Step step, int part, int parts) {\n"
+         "  load_rows(slot, args->k,\n"
+         "            work.batch * args->k_batch_stride + step.head * args->k_head_stride +\n"
+         "                step.row * args->k_row_stride,\n"
+         "            args->k_row_stride, WALK_ROWS, HEAD_DIM, args->seqlen_k - step.row, part, parts);\n"
+         "}\n"
+         "\n"
+         "// The same of V.\n"
+         "__device__ __forceinline__ void load_step_v(uint32_t slot, const attnpress_bwd_args *args, Work work,\n"
+         "                                            Step step, int part, int parts) {\n"
+         "  load_rows(slot, args->v,\n"
+         "            work.batch * args->v_batch_stride + step.head * args->v_head_stride +\n"
+         "                step.row * args->v_row_stride,\n"
+         "            args->v_row_stride, WALK_ROWS, HEAD_DIM_V, args->seqlen_k - step.row, part, parts);\n"
+         "}\n");
+  }
+  TEXT("\n"
+       "// The step after one: heads have rows `begin` to `end` - 1.\n"
+       "__device__ __forceinline__ Step step_after(Step step, int begin, int end) {\n"
+       "  step.row += WALK_ROWS;\n"
+       "  return step.row == end ? Step{step.head + 1, begin} : step;\n"
+       "}\n"
+       "\n"
+       "// Scores that do not count become -inf. `own`, `walk`: this warp's first row and column.\n"
+       "__device__ __forceinline__ void mask_block(float score[S_ROWS][S_COLUMNS * 4],\n"
+       "                                           const attnpress_bwd_args *args, int own, int walk) {\n"
+       "  const int lane = threadIdx.x % 32;\n"
+       "#pragma unroll\n"
+       "  for (int m = 0; m < S_ROWS; ++m) {\n"
+       "#pragma unroll\n"
+       "    for (int half = 0; half < 2; ++half) {\n"
+       "      const int row = own + m * 16 + half * 8 + lane / 4;\n");
+  if (owns_keys) {
+    TEXT("      mask_scores(score[m], S_COLUMNS, half, queries_at(row, CAUSAL, args->seqlen_q, args->seqlen_k),\n"
+         "                  walk + lane % 4 * 2);\n");
+  } else {
+    TEXT("      mask_scores(score[m], S_COLUMNS, half, row_at(row, CAUSAL, args->seqlen_q, args->seqlen_k),\n"
+         "                  walk + lane % 4 * 2);\n");
+  }
+  TEXT("    }\n"
+       "  }\n"
+       "}\n"
+       "\n");
+  if (!in_registers || (pass == AP_ATTENTION_PASS_BWD)) {
+    TEXT("// Rounds scores into a tile of shared memory; `place`: this thread's first element of it.\n"
+         "__device__ __forceinline__ void store_scores(unsigned char *place,\n"
+         "                                             const uint32_t rounded[S_ROWS][S_COLUMNS * 2]) {\n"
+         "#pragma unroll\n"
+         "  for (int m = 0; m < S_ROWS; ++m) {\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < S_COLUMNS * 2; ++i)\n"
+         "      *(uint32_t *)(place + (m * 16 + i % 2 * 8) * S_ROW_BYTES + i / 2 * 16) = rounded[m][i];\n"
+         "  }\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)\n"
+       "    ");
+  STRING(stem);
+  TEXT("(\n"
+       "        const __grid_constant__ attnpress_bwd_args args) {\n"
+       "  extern __shared__ __align__(128) unsigned char smem[];\n"
+       "  const uint32_t shared = shared_address(smem);\n"
+       "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;\n"
+       "  const int own_row = warp / (WALK_WARPS * WARPS_K) * S_ROWS * 16; // this warp's part of S\n"
+       "  const int walk_row = warp / WARPS_K % WALK_WARPS * S_COLUMNS * 8;\n"
+       "  const int acc_row = warp / ACC_COLUMN_WARPS * ACC_ROWS * 16; // and of the gradients\n"
+       "  const int acc_warp = warp % ACC_COLUMN_WARPS;\n"
+       "  const int acc_column = first_column_tile(HEAD_DIM / 8, ACC_COLUMN_WARPS, acc_warp) * 8;\n");
+  if (owns_keys) {
+    TEXT("  const int acc_column_v = first_column_tile(HEAD_DIM_V / 8, ACC_COLUMN_WARPS, acc_warp) * 8;\n");
+  }
+  TEXT("  const Work work = find_work(&args, blockIdx.x);\n"
+       "\n");
+  if (owns_keys) {
+    TEXT("  // Rows before the first that sees one of the keys are passed over; group heads come one after the\n"
+         "  // other.\n"
+         "  const int group = args.heads_q / args.heads_kv;\n"
+         "  const int first_step =\n"
+         "      CAUSAL ? max(0, work.begin - args.seqlen_k + args.seqlen_q) / WALK_ROWS : 0;\n"
+         "  const int head_steps = max(0, ceil_div(args.seqlen_q, WALK_ROWS) - first_step);\n"
+         "  const int steps = head_steps * group;\n"
+         "  const int first_head = work.kv_head * group;\n");
+  } else {
+    TEXT("  // Keys that no row sees are never loaded.\n"
+         "  const int last_position = min(work.begin + BLOCK_M, args.seqlen_q) - 1;\n"
+         "  const int key_end = row_at(last_position, CAUSAL, args.seqlen_q, args.seqlen_k).key_end;\n"
+         "  const int first_step = 0;\n"
+         "  const int head_steps = max(0, ceil_div(key_end, WALK_ROWS));\n"
+         "  const int steps = head_steps;\n"
+         "  const int first_head = work.head / (args.heads_q / args.heads_kv);\n");
+  }
+  TEXT("\n"
+       "  load_own(shared, &args, work);\n");
+  if (stages == 1) {
+    TEXT("  cp_async_commit();\n");
+  }
+  TEXT("  // What is loaded next.\n"
+       "  Step next = {first_head, first_step * WALK_ROWS};\n"
+       "  const int end_row = (first_step + head_steps) * WALK_ROWS;\n"
+       "#pragma unroll\n"
+       "  for (int stage = 0; stage < STAGES - 1; ++stage) {\n"
+       "    if (stage < steps) {\n"
+       "      load_step(shared + RING_OFFSET + stage * SLOT_BYTES, &args, work, next, 0, 1);\n");
+  if (v_stages > 0) {
+    TEXT("      if (stage < V_STAGES)\n"
+         "        load_step_v(shared + RING_V_OFFSET, &args, work, next, 0, 1);\n");
+  } else {
+    TEXT("      load_step_v(shared + RING_V_OFFSET + stage * SLOT_BYTES_V, &args, work, next, 0, 1);\n");
+  }
+  TEXT("    }\n"
+       "    next = step_after(next, first_step * WALK_ROWS, end_row);\n"
+       "    cp_async_commit();\n"
+       "  }\n"
+       "\n");
+  if (owns_keys) {
+    TEXT("  float dk[ACC_ROWS][ACC_COLUMNS * 4], dv[ACC_ROWS][ACC_COLUMNS_V * 4];\n"
+         "#pragma unroll\n"
+         "  for (int m = 0; m < ACC_ROWS; ++m) {\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < ACC_COLUMNS_V * 4; ++i)\n"
+         "      dv[m][i] = 0.0f;\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < ACC_COLUMNS * 4; ++i)\n"
+         "      dk[m][i] = 0.0f;\n"
+         "  }\n");
+  } else {
+    TEXT("  float dq[ACC_ROWS][ACC_COLUMNS * 4];\n"
+         "  float lse_log2[S_ROWS][2], delta[S_ROWS][2];\n"
+         "#pragma unroll\n"
+         "  for (int m = 0; m < ACC_ROWS; ++m)\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < ACC_COLUMNS * 4; ++i)\n"
+         "      dq[m][i] = 0.0f;\n"
+         "#pragma unroll\n"
+         "  for (int m = 0; m < S_ROWS; ++m) {\n"
+         "#pragma unroll\n"
+         "    for (int half = 0; half < 2; ++half) {\n"
+         "      const int64_t row = (work.batch * args.heads_q + work.head) * args.row_tiles * 16 +\n"
+         "                          work.begin + own_row + m * 16 + half * 8 + lane / 4;\n"
+         "      lse_log2[m][half] = args.lse_log2[row];\n"
+         "      delta[m][half] = args.delta[row];\n"
+         "    }\n"
+         "  }\n");
+  }
+  if (!in_registers || (pass == AP_ATTENTION_PASS_BWD)) {
+    TEXT("  unsigned char *const place =\n"
+         "      smem + S_OFFSET + (own_row + lane / 4) * S_ROW_BYTES + (walk_row + lane % 4 * 2) * 2;\n");
+  }
+  TEXT("\n"
+       "  Step now = {first_head, first_step * WALK_ROWS};\n"
+       "  int slot_index = 0;\n"
+       "  for (int step = 0; step < steps; ++step, now = step_after(now, first_step * WALK_ROWS, end_row)) {\n"
+       "    const uint32_t slot = shared + RING_OFFSET + slot_index * SLOT_BYTES;\n");
+  if (v_stages > 0) {
+    TEXT("    const uint32_t slot_v = shared + RING_V_OFFSET;\n");
+  } else {
+    TEXT("    const uint32_t slot_v = shared + RING_V_OFFSET + slot_index * SLOT_BYTES_V;\n");
+  }
+  if (stages == 1) {
+    TEXT("    // All threads arrive and wait: everyone has read the step before.\n"
+         "    __syncthreads();\n"
+         "    load_step(slot, &args, work, now, 0, 1);\n"
+         "    load_step_v(slot_v, &args, work, now, 0, 1);\n"
+         "    cp_async_commit();\n"
+         "    cp_async_wait(0);\n"
+         "    // All threads arrive and wait: hands over what everyone's copies brought.\n"
+         "    __syncthreads();\n");
+  } else {
+    TEXT("    // All threads arrive and wait. Hands over the step that everyone's copies brought, and frees the\n"
+         "    // slot of the step before, which everyone has read.\n"
+         "    cp_async_wait(STAGES - 2);\n"
+         "    __syncthreads();\n"
+         "    const bool loads = step + STAGES - 1 < steps;\n"
+         "    const int load_index = (slot_index + STAGES - 1) % STAGES;\n"
+         "    const uint32_t load_slot = shared + RING_OFFSET + load_index * SLOT_BYTES;\n");
+    if (v_stages == 0) {
+      TEXT("    const uint32_t load_slot_v = shared + RING_V_OFFSET + load_index * SLOT_BYTES_V;\n");
+    }
+    TEXT("    if (loads) {\n"
+         "      load_step(load_slot, &args, work, next, 0, ");
+    INTEGER(spread ? 2 : 1);
+    TEXT(");\n");
+    if ((v_stages == 0) && !spread) {
+      TEXT("      load_step_v(load_slot_v, &args, work, next, 0, 1);\n");
+    }
+    TEXT("    }\n");
+  }
+  TEXT("\n"
+       "    // S");
+  if (owns_keys) {
+    TEXT("^T = K Q^T");
+  } else {
+    TEXT(" = Q K^T");
+  }
+  TEXT(", then P.\n"
+       "    float score[S_ROWS][S_COLUMNS * 4];\n"
+       "#pragma unroll\n"
+       "    for (int m = 0; m < S_ROWS; ++m)\n"
+       "#pragma unroll\n"
+       "      for (int i = 0; i < S_COLUMNS * 4; ++i)\n"
+       "        score[m][i] = 0.0f;\n"
+       "    multiply_rows(score[0], S_ROWS, S_COLUMNS, DTYPE, shared + own_row * ROW_BYTES, ROW_BYTES,\n"
+       "                  slot + walk_row * ROW_BYTES, ROW_BYTES, HEAD_DIM, lane);\n"
+       "    // Steps that hold a pair of query and key which does not count.\n");
+  if (owns_keys) {
+    TEXT("    const bool masked = work.begin + BLOCK_N > args.seqlen_k");
+    if (mask == AP_ATTENTION_MASK_CAUSAL) {
+      TEXT(" ||\n"
+           "                        now.row - args.seqlen_q + args.seqlen_k < work.begin + BLOCK_N - 1");
+    }
+    TEXT(";\n");
+  } else {
+    TEXT("    const bool masked = now.row + BLOCK_N >\n"
+         "                        row_at(work.begin, CAUSAL, args.seqlen_q, args.seqlen_k).key_end;\n");
+  }
+  TEXT("    if (masked)\n"
+       "      mask_block(score, &args, work.begin + own_row, now.row + walk_row);\n");
+  if (owns_keys) {
+    TEXT("    const float *const lse_log2 = (const float *)(smem + RING_OFFSET + slot_index * SLOT_BYTES +\n"
+         "                                                  LSE_OFFSET) +\n"
+         "                                  walk_row + lane % 4 * 2;\n"
+         "    const float *const delta = lse_log2 + WALK_ROWS;\n");
+  }
+  TEXT("    uint32_t p[S_ROWS][S_COLUMNS * 2], ds[S_ROWS][S_COLUMNS * 2];\n"
+       "#pragma unroll\n"
+       "    for (int m = 0; m < S_ROWS; ++m) {\n"
+       "      recompute_probabilities(score[m], S_COLUMNS, ");
+  STRING(owns_keys ? "true, lse_log2" : "false, lse_log2[m]");
+  TEXT(",\n"
+       "                              args.scale_log2);\n");
+  if (owns_keys) {
+    TEXT("      round_probabilities(p[m], score[m], S_COLUMNS, DTYPE);\n");
+  }
+  TEXT("    }\n"
+       "\n");
+  if (spread) {
+    TEXT("    if (loads)\n"
+         "      load_step(load_slot, &args, work, next, 1, 2);\n");
+  }
+  TEXT("    // dP");
+  if (owns_keys) {
+    TEXT("^T = V dO^T");
+  } else {
+    TEXT(" = dO V^T");
+  }
+  TEXT(", then dS.\n"
+       "    float grad[S_ROWS][S_COLUMNS * 4];\n"
+       "#pragma unroll\n"
+       "    for (int m = 0; m < S_ROWS; ++m)\n"
+       "#pragma unroll\n"
+       "      for (int i = 0; i < S_COLUMNS * 4; ++i)\n"
+       "        grad[m][i] = 0.0f;\n"
+       "    multiply_rows(grad[0], S_ROWS, S_COLUMNS, DTYPE, shared + OWN_V_OFFSET + own_row * ROW_BYTES_V,\n"
+       "                  ROW_BYTES_V, slot_v + walk_row * ROW_BYTES_V, ROW_BYTES_V,\n"
+       "                  HEAD_DIM_V, lane);\n"
+       "#pragma unroll\n"
+       "    for (int m = 0; m < S_ROWS; ++m) {\n"
+       "      differentiate_scores(grad[m], score[m], S_COLUMNS, ");
+  STRING(owns_keys ? "true, delta" : "false, delta[m]");
+  TEXT(");\n"
+       "      round_probabilities(ds[m], grad[m], S_COLUMNS, DTYPE);\n"
+       "    }\n");
+  if (!in_registers || (pass == AP_ATTENTION_PASS_BWD)) {
+    if (warps_k > 1) {
+      TEXT("    if (warp % WARPS_K == 0) {\n");
+    } else {
+      TEXT("    {\n");
+    }
+    if (!in_registers && owns_keys) {
+      TEXT("      store_scores(place, p);\n"
+           "      store_scores(place + (DS_OFFSET - S_OFFSET), ds);\n");
+    } else {
+      TEXT("      store_scores(place, ds);\n");
+    }
+    TEXT("    }\n");
+  }
+  if (in_registers && owns_keys) {
+    TEXT("\n"
+         "    // dV += P^T dO, dK += dS^T Q.\n");
+    if (spread) {
+      TEXT("    if (loads)\n"
+           "      load_step_v(load_slot_v, &args, work, next, 0, 2);\n");
+    }
+    TEXT("    multiply_columns(dv[0], ACC_ROWS, ACC_COLUMNS_V, DTYPE, LEFT_FRAGMENTS, p[0], 0, 0,\n"
+         "                     slot_v + acc_column_v * 2, ROW_BYTES_V, WALK_ROWS, lane);\n");
+    if (spread) {
+      TEXT("    if (loads)\n"
+           "      load_step_v(load_slot_v, &args, work, next, 1, 2);\n");
+    }
+    TEXT("    multiply_columns(dk[0], ACC_ROWS, ACC_COLUMNS, DTYPE, LEFT_FRAGMENTS, ds[0], 0, 0,\n"
+         "                     slot + acc_column * 2, ROW_BYTES, WALK_ROWS, lane);\n");
+  } else if (in_registers) {
+    TEXT("\n"
+         "    // dQ += dS K.\n");
+    if (spread) {
+      TEXT("    if (loads)\n"
+           "      load_step_v(load_slot_v, &args, work, next, 0, 1);\n");
+    }
+    TEXT("    multiply_columns(dq[0], ACC_ROWS, ACC_COLUMNS, DTYPE, LEFT_FRAGMENTS, ds[0], 0, 0,\n"
+         "                     slot + acc_column * 2, ROW_BYTES, WALK_ROWS, lane);\n");
+  }
+  if (!in_registers || (pass == AP_ATTENTION_PASS_BWD)) {
+    TEXT("    // All threads arrive and wait: hands over");
+    if (!in_registers && owns_keys) {
+      TEXT(" P and");
+    }
+    TEXT(" dS.\n"
+         "    __syncthreads();\n");
+  }
+  if (!in_registers && owns_keys) {
+    TEXT("\n"
+         "    // dV += P^T dO, dK += dS^T Q.\n");
+    if (spread && (v_stages == 0)) {
+      TEXT("    if (loads)\n"
+           "      load_step_v(load_slot_v, &args, work, next, 0, 2);\n");
+    }
+    TEXT("    multiply_columns(dv[0], ACC_ROWS, ACC_COLUMNS_V, DTYPE, LEFT_ROWS, 0,\n"
+         "                     shared + S_OFFSET + acc_row * S_ROW_BYTES, S_ROW_BYTES,\n"
+         "                     slot_v + acc_column_v * 2, ROW_BYTES_V, WALK_ROWS, lane);\n");
+    if (v_stages > 0) {
+      TEXT("    // All threads arrive and wait: everyone has read dO, whose slot the next one takes.\n"
+           "    __syncthreads();\n"
+           "    if (loads)\n"
+           "      load_step_v(slot_v, &args, work, next, 0, 1);\n");
+    } else if (spread) {
+      TEXT("    if (loads)\n"
+           "      load_step_v(load_slot_v, &args, work, next, 1, 2);\n");
+    }
+    TEXT("    multiply_columns(dk[0], ACC_ROWS, ACC_COLUMNS, DTYPE, LEFT_ROWS, 0,\n"
+         "                     shared + DS_OFFSET + acc_row * S_ROW_BYTES, S_ROW_BYTES,\n"
+         "                     slot + acc_column * 2, ROW_BYTES, WALK_ROWS, lane);\n");
+  } else if (!in_registers) {
+    TEXT("\n"
+         "    // dQ += dS K.\n");
+    if (v_stages > 0) {
+      TEXT("    if (loads) // everyone has read V\n"
+           "      load_step_v(slot_v, &args, work, next, 0, 1);\n");
+    } else if (spread) {
+      TEXT("    if (loads)\n"
+           "      load_step_v(load_slot_v, &args, work, next, 0, 1);\n");
+    }
+    TEXT("    multiply_columns(dq[0], ACC_ROWS, ACC_COLUMNS, DTYPE, LEFT_ROWS, 0,\n"
+         "                     shared + DS_OFFSET + acc_row * S_ROW_BYTES, S_ROW_BYTES,\n"
+         "                     slot + acc_column * 2, ROW_BYTES, WALK_ROWS, lane);\n");
+  }
+  if (pass == AP_ATTENTION_PASS_BWD) {
+    TEXT("\n"
+         "    // dQ += dS K, of this block's keys.\n"
+         "    {\n"
+         "      const int dq_row = warp / DQ_COLUMN_WARPS * DQ_ROWS, dq_warp = warp % DQ_COLUMN_WARPS;\n"
+         "      const int first = first_column_tile(HEAD_DIM / 8, DQ_COLUMN_WARPS, dq_warp);\n"
+         "      float dq[DQ_ROWS][DQ_COLUMNS * 4];\n"
+         "#pragma unroll\n"
+         "      for (int m = 0; m < DQ_ROWS; ++m)\n"
+         "#pragma unroll\n"
+         "        for (int i = 0; i < DQ_COLUMNS * 4; ++i)\n"
+         "          dq[m][i] = 0.0f;\n"
+         "      multiply_columns(dq[0], DQ_ROWS, DQ_COLUMNS, DTYPE, LEFT_COLUMNS, 0,\n"
+         "                       shared + DS_OFFSET + dq_row * 32, S_ROW_BYTES, shared + first * 16,\n"
+         "                       ROW_BYTES, BLOCK_N, lane);\n"
+         "      float *sum = args.dq_sum +\n"
+         "                   sum_offset(&args, work.batch, now.head, now.row / 16 + dq_row, HEAD_DIM) +\n"
+         "                   first * 128;\n"
+         "#pragma unroll\n"
+         "      for (int m = 0; m < DQ_ROWS; ++m) {\n"
+         "        if (now.row + (dq_row + m) * 16 < args.seqlen_q) {\n"
+         "#pragma unroll\n"
+         "          for (int i = 0; i < DQ_COLUMNS; ++i)\n"
+         "            if (i >= tiles_of_others(HEAD_DIM / 8, DQ_COLUMN_WARPS, dq_warp))\n"
+         "              add_to_sum(sum + (m * (HEAD_DIM / 8) + i) * 128, dq[m] + i * 4, lane);\n"
+         "        }\n"
+         "      }\n"
+         "    }\n");
+  }
+  if (stages > 1) {
+    TEXT("    cp_async_commit();\n"
+         "    next = step_after(next, first_step * WALK_ROWS, end_row);\n");
+  }
+  TEXT("    slot_index = slot_index + 1 == STAGES ? 0 : slot_index + 1;\n"
+       "  }\n"
+       "\n"
+       "  // All threads arrive and wait: all that was loaded has been read and no copy is in flight, so that\n"
+       "  // the gradients can take the place of the block's own rows.\n"
+       "  cp_async_wait(0);\n"
+       "  __syncthreads();\n");
+  if (owns_keys) {
+    TEXT("  const int valid = args.seqlen_k - work.begin;\n"
+         "  uint16_t *const dk_rows = (uint16_t *)args.dk + work.batch * args.dk_batch_stride +\n"
+         "                            work.kv_head * args.dk_head_stride + work.begin * args.dk_row_stride;\n"
+         "  uint16_t *const dv_rows = (uint16_t *)args.dv + work.batch * args.dv_batch_stride +\n"
+         "                            work.kv_head * args.dv_head_stride + work.begin * args.dv_row_stride;\n"
+         "  if (args.accumulate) {\n"
+         "    load_gradient(smem, dk_rows, args.dk_row_stride, OWN_ROWS, HEAD_DIM, valid, threadIdx.x, NUM_THREADS);\n"
+         "    load_gradient(smem + OWN_V_OFFSET, dv_rows, args.dv_row_stride, OWN_ROWS, HEAD_DIM_V, valid,\n"
+         "                  threadIdx.x, NUM_THREADS);\n"
+         "    // All threads arrive and wait: hands over what dK and dV are added to.\n"
+         "    __syncthreads();\n"
+         "  }\n"
+         "  round_gradient(smem + acc_row * ROW_BYTES + acc_column * 2, ROW_BYTES, dk[0], ACC_ROWS,\n"
+         "                 tiles_of_others(HEAD_DIM / 8, ACC_COLUMN_WARPS, acc_warp), ACC_COLUMNS, DTYPE,\n"
+         "                 args.scale, args.accumulate, lane);\n"
+         "  round_gradient(smem + OWN_V_OFFSET + acc_row * ROW_BYTES_V + acc_column_v * 2, ROW_BYTES_V, dv[0],\n"
+         "                 ACC_ROWS, tiles_of_others(HEAD_DIM_V / 8, ACC_COLUMN_WARPS, acc_warp),\n"
+         "                 ACC_COLUMNS_V, DTYPE, 1.0f, args.accumulate, lane);\n"
+         "  // All threads arrive and wait: hands over the tiles of dK and dV.\n"
+         "  __syncthreads();\n"
+         "  store_gradient(dk_rows, args.dk_row_stride, smem, OWN_ROWS, HEAD_DIM, valid, threadIdx.x, NUM_THREADS);\n"
+         "  store_gradient(dv_rows, args.dv_row_stride, smem + OWN_V_OFFSET, OWN_ROWS, HEAD_DIM_V, valid,\n"
+         "                 threadIdx.x, NUM_THREADS);\n");
+  } else {
+    TEXT("  const int valid = args.seqlen_q - work.begin;\n"
+         "  uint16_t *const dq_rows = (uint16_t *)args.dq + work.batch * args.dq_batch_stride +\n"
+         "                            work.head * args.dq_head_stride + work.begin * args.dq_row_stride;\n"
+         "  if (args.accumulate) {\n"
+         "    load_gradient(smem, dq_rows, args.dq_row_stride, OWN_ROWS, HEAD_DIM, valid, threadIdx.x, NUM_THREADS);\n"
+         "    // All threads arrive and wait: hands over what dQ is added to.\n"
+         "    __syncthreads();\n"
+         "  }\n"
+         "  round_gradient(smem + acc_row * ROW_BYTES + acc_column * 2, ROW_BYTES, dq[0], ACC_ROWS,\n"
+         "                 tiles_of_others(HEAD_DIM / 8, ACC_COLUMN_WARPS, acc_warp), ACC_COLUMNS, DTYPE,\n"
+         "                 args.scale, args.accumulate, lane);\n"
+         "  // All threads arrive and wait: hands over the tile of dQ.\n"
+         "  __syncthreads();\n"
+         "  store_gradient(dq_rows, args.dq_row_stride, smem, OWN_ROWS, HEAD_DIM, valid, threadIdx.x, NUM_THREADS);\n");
+  }
+  TEXT("}\n");
+}

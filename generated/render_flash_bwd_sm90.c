@@ -1,0 +1,746 @@
+/* Written by `python -m generator` from templates/attention/flash_bwd_sm90.cu.j2; do not edit. */
+/* clang-format off */
+#include "../runtime/press/registry.h"
+#include "families.h"
+
+#define TEXT(literal) ap_text_append(out, literal, sizeof(literal) - 1)
+#define INTEGER(value) ap_text_append_int(out, value)
+#define STRING(value) ap_text_append_string(out, value)
+
+void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in);
+
+void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
+  const char *const stem = in->stem;
+  const char *const tile_name = in->tile_name;
+  const int32_t smem_bytes = in->smem_bytes;
+  const int32_t pass = in->axis[AP_ATTENTION_PASS];
+  const int32_t hdim = in->axis[AP_ATTENTION_HDIM];
+  const int32_t hdim_v = in->axis[AP_ATTENTION_HDIM_V];
+  const int32_t dtype = in->axis[AP_ATTENTION_DTYPE];
+  const int32_t mask = in->axis[AP_ATTENTION_MASK];
+  const int32_t arch = in->axis[AP_ATTENTION_ARCH];
+  const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
+  const int32_t block_n = in->field[AP_ATTENTION_TILE_BLOCK_N];
+  const int32_t stages = in->field[AP_ATTENTION_TILE_STAGES];
+  const int32_t dq_warps = in->field[AP_ATTENTION_TILE_DQ_WARPS];
+  int32_t sums = (pass == AP_ATTENTION_PASS_BWD) ? 1 : 0;
+  TEXT("// ");
+  STRING(stem);
+  TEXT("\n"
+       "//\n");
+  if (sums) {
+    TEXT("// The backward pass: dV = P^T dO, dK = scale dS^T Q, and dQ / scale = dS K, which is added up in fp32,\n");
+  } else {
+    TEXT("// Half of the backward pass: dV = P^T dO and dK = scale dS^T Q,\n");
+  }
+  TEXT("// where P = softmax(scale Q K^T) is computed anew from the forward pass's lse, dP = dO V^T and\n"
+       "// dS = P (dP - delta), delta = rowsum(dO out).\n"
+       "//\n"
+       "// One thread block owns BLOCK_N keys of one head and walks over the query rows that see them, of all\n"
+       "// query heads that share the key head, BLOCK_M at a time. Warpgroup 0 is the producer: one thread of\n"
+       "// it keeps the copy engine (TMA) busy, and a warp brings lse and delta. The others, the consumers,\n"
+       "// have 64 keys each. S and dP are computed transposed, so that P^T and dS^T are A of the products\n"
+       "// that they go into, from registers.\n");
+  if (dq_warps > 0) {
+    TEXT("// dQ needs the dS of all keys, which passes through shared memory: a warpgroup of its own computes it,\n"
+         "// and adds it to its sum, while the consumers go on.\n");
+  } else if (sums) {
+    TEXT("// dQ needs the dS of all keys, which passes through shared memory: consumers compute dQ of a step in\n"
+         "// turn, under the next step of the others.\n");
+  }
+  TEXT("//\n"
+       "// Pressed from templates/attention/flash_bwd_sm90.cu.j2 with tile ");
+  STRING(tile_name);
+  TEXT(" by\n"
+       "//   python -m generator --pass ");
+  STRING(in->word[AP_ATTENTION_PASS]);
+  TEXT(" --hdim ");
+  INTEGER(hdim);
+  if (hdim_v != hdim) {
+    TEXT(" --hdim-v ");
+    INTEGER(hdim_v);
+  }
+  TEXT(" --dtype ");
+  STRING(in->word[AP_ATTENTION_DTYPE]);
+  if (mask == AP_ATTENTION_MASK_CAUSAL) {
+    TEXT(" --causal");
+  }
+  TEXT(" --arch sm");
+  INTEGER(arch);
+  TEXT("\n"
+       "\n"
+       "#include \"attnpress/args/attention.h\"\n"
+       "#include \"attnpress/device/dtype.cuh\"\n"
+       "#include \"attnpress/device/gradient.cuh\"\n"
+       "#include \"attnpress/device/gradient_store.cuh\"\n"
+       "#include \"attnpress/device/pipeline.cuh\"\n"
+       "#include \"attnpress/device/ptx_address.cuh\"\n");
+  if (sums) {
+    TEXT("#include \"attnpress/device/ptx_ldmatrix.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/ptx_mbarrier.cuh\"\n"
+       "#include \"attnpress/device/ptx_tma.cuh\"\n"
+       "#include \"attnpress/device/ptx_warpgroup.cuh\"\n"
+       "#include \"attnpress/device/ptx_wgmma.cuh\"\n"
+       "#include \"attnpress/device/wgmma/ptx_wgmma_n");
+  INTEGER(block_m);
+  TEXT(".cuh\"\n");
+  if (hdim != block_m) {
+    TEXT("#include \"attnpress/device/wgmma/ptx_wgmma_n");
+    INTEGER(hdim);
+    TEXT(".cuh\"\n");
+  }
+  if ((hdim_v != block_m) && (hdim_v != hdim)) {
+    TEXT("#include \"attnpress/device/wgmma/ptx_wgmma_n");
+    INTEGER(hdim_v);
+    TEXT(".cuh\"\n");
+  }
+  if (((dq_warps > 0) && (hdim > 64)) && ((hdim - 64) != hdim_v)) {
+    TEXT("#include \"attnpress/device/wgmma/ptx_wgmma_n");
+    INTEGER(hdim - 64);
+    TEXT(".cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/score.cuh\"\n"
+       "#include \"attnpress/device/tile.cuh\"\n"
+       "\n"
+       "constexpr int HEAD_DIM = ");
+  INTEGER(hdim);
+  TEXT(";\n"
+       "constexpr int HEAD_DIM_V = ");
+  INTEGER(hdim_v);
+  TEXT(";\n"
+       "constexpr Dtype DTYPE = ");
+  STRING((dtype == AP_ATTENTION_DTYPE_BF16) ? "BF16" : "FP16");
+  TEXT(";\n"
+       "constexpr bool CAUSAL = ");
+  STRING((mask == AP_ATTENTION_MASK_CAUSAL) ? "true" : "false");
+  TEXT(";\n"
+       "constexpr int BLOCK_M = ");
+  INTEGER(block_m);
+  TEXT("; // query rows of a step\n"
+       "constexpr int BLOCK_N = ");
+  INTEGER(block_n);
+  TEXT("; // keys of a thread block\n"
+       "constexpr int STAGES = ");
+  INTEGER(stages);
+  TEXT("; // steps of Q, dO, lse and delta in shared memory\n"
+       "constexpr int SMEM_BYTES = ");
+  INTEGER(smem_bytes);
+  TEXT(";\n"
+       "constexpr int PRODUCER_REGISTERS = 24; // of a thread\n");
+  if (dq_warps > 0) {
+    TEXT("constexpr int DQ_REGISTERS = ");
+    INTEGER(((hdim + hdim_v) > 192) ? 72 : 88);
+    TEXT(";\n"
+         "constexpr int CONSUMER_REGISTERS = ");
+    INTEGER(((hdim + hdim_v) > 192) ? 208 : 200);
+    TEXT(";\n");
+  } else {
+    TEXT("constexpr int CONSUMER_REGISTERS = 240;\n");
+  }
+  TEXT("\n"
+       "constexpr int CONSUMERS = BLOCK_N / 64;\n"
+       "constexpr int CONSUMER_THREADS = 128 * CONSUMERS;\n"
+       "constexpr int NUM_THREADS = 128 + CONSUMER_THREADS");
+  STRING((dq_warps > 0) ? " + 128" : "");
+  TEXT(";\n"
+       "constexpr int S_TILES = BLOCK_M / 8; // of 8 queries\n"
+       "constexpr int S_STEPS = ceil_div(HEAD_DIM, 16); // of 16 columns, of K Q^T\n"
+       "constexpr int DP_STEPS = ceil_div(HEAD_DIM_V, 16); // of V dO^T\n"
+       "constexpr int ROW_STEPS = BLOCK_M / 16; // of 16 queries, of P^T dO and dS^T Q\n");
+  if (sums) {
+    TEXT("constexpr int KEY_STEPS = BLOCK_N / 16; // of 16 keys, of dS K\n"
+         "// Of those, how many have their fragments of dS in registers at once: as many as there are registers for.\n");
+    if (dq_warps > 0) {
+      TEXT("constexpr int DQ_STEPS = KEY_STEPS / 2;\n");
+    } else {
+      TEXT("constexpr int DQ_STEPS = HEAD_DIM + HEAD_DIM_V / 2 > 168 ? KEY_STEPS / 2 : KEY_STEPS;\n");
+    }
+  }
+  TEXT("constexpr int K_TILES = HEAD_DIM / 8; // of 8 columns\n"
+       "constexpr int V_TILES = HEAD_DIM_V / 8;\n"
+       "\n"
+       "// Shared memory: K | V | ring of Q | ring of dO | ");
+  if (sums) {
+    TEXT("dS^T of two steps, in padded rows | ");
+  }
+  TEXT("ring of lse and\n"
+       "// delta | barriers. Matrices are stored as slabs of 64 columns, rows of 128 bytes in the 128-byte\n"
+       "// swizzle; columns past the head dim are zeros. At the end dK and dV, in padded rows, take the place\n"
+       "// of all but the barriers.\n"
+       "constexpr int K_SLABS = ceil_div(HEAD_DIM, 64);\n"
+       "constexpr int V_SLABS = ceil_div(HEAD_DIM_V, 64);\n"
+       "constexpr int KEY_SLAB_BYTES = BLOCK_N * 128; // of K and V\n"
+       "constexpr int ROW_SLAB_BYTES = BLOCK_M * 128; // of Q and dO\n"
+       "constexpr int Q_BYTES = K_SLABS * ROW_SLAB_BYTES; // of one step\n"
+       "constexpr int DO_BYTES = V_SLABS * ROW_SLAB_BYTES;\n"
+       "constexpr int V_OFFSET = K_SLABS * KEY_SLAB_BYTES;\n"
+       "constexpr int Q_OFFSET = V_OFFSET + V_SLABS * KEY_SLAB_BYTES;\n"
+       "constexpr int DO_OFFSET = Q_OFFSET + STAGES * Q_BYTES;\n");
+  if (sums) {
+    TEXT("constexpr int DS_OFFSET = DO_OFFSET + STAGES * DO_BYTES;\n"
+         "constexpr int DS_ROW_BYTES = tile_row_bytes(BLOCK_M);\n"
+         "constexpr int DS_BYTES = BLOCK_N * DS_ROW_BYTES; // of one step\n"
+         "constexpr int ROWS_OFFSET = DS_OFFSET + 2 * DS_BYTES;\n");
+  } else {
+    TEXT("constexpr int ROWS_OFFSET = DO_OFFSET + STAGES * DO_BYTES;\n");
+  }
+  TEXT("constexpr int ROWS_BYTES = BLOCK_M * 8; // lse, then delta, of one step\n"
+       "constexpr int BARRIER_OFFSET = ROWS_OFFSET + STAGES * ROWS_BYTES;\n"
+       "constexpr int DK_ROW_BYTES = tile_row_bytes(HEAD_DIM);\n"
+       "constexpr int DV_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);\n"
+       "static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (6 + 3 * STAGES), \"shared memory\");\n"
+       "static_assert(BARRIER_OFFSET >= BLOCK_N * (DK_ROW_BYTES + DV_ROW_BYTES), \"dK and dV\");\n"
+       "static_assert(BLOCK_M == 64 && BLOCK_N == 128, \"a warpgroup has 64 rows, and dQ two turns\");\n"
+       "\n"
+       "// The barriers, by their shared addresses. At a \"full\" one the producer's arrivals, and the bytes of\n"
+       "// the copy engine, hand what they brought to the consumers, which wait. At an \"empty\" one each warp\n"
+       "// that has read arrives, the producer waits, and it hands the space back");
+  if (sums) {
+    TEXT("; dS goes from all\n"
+         "// consumers to the warps that compute dQ");
+  }
+  TEXT(".\n"
+       "__device__ __forceinline__ uint32_t k_full(uint32_t shared) {\n"
+       "  return shared + BARRIER_OFFSET;\n"
+       "}\n"
+       "__device__ __forceinline__ uint32_t v_full(uint32_t shared) {\n"
+       "  return shared + BARRIER_OFFSET + 8;\n"
+       "}\n");
+  if (sums) {
+    TEXT("__device__ __forceinline__ uint32_t ds_full(uint32_t shared, int turn) {\n"
+         "  return shared + BARRIER_OFFSET + 16 + 8 * turn;\n"
+         "}\n"
+         "__device__ __forceinline__ uint32_t ds_empty(uint32_t shared, int turn) {\n"
+         "  return shared + BARRIER_OFFSET + 32 + 8 * turn;\n"
+         "}\n");
+  }
+  TEXT("__device__ __forceinline__ uint32_t q_full(uint32_t shared, int stage) {\n"
+       "  return shared + BARRIER_OFFSET + 48 + 8 * stage;\n"
+       "}\n"
+       "__device__ __forceinline__ uint32_t do_full(uint32_t shared, int stage) {\n"
+       "  return q_full(shared, STAGES + stage);\n"
+       "}\n"
+       "__device__ __forceinline__ uint32_t step_empty(uint32_t shared, int stage) {\n"
+       "  return q_full(shared, 2 * STAGES + stage);\n"
+       "}\n"
+       "\n"
+       "// A thread block's keys, and the steps of its walk: `steps` of them, rows `row_begin` to `row_end` - 1\n"
+       "// of each of the query heads from `first_head` on.\n"
+       "struct Work {\n"
+       "  int batch, kv_head, key_begin, first_head;\n"
+       "  int row_begin, row_end, steps;\n"
+       "};\n"
+       "\n"
+       "__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n"
+       "  Work work;\n"
+       "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
+       "  work.key_begin = block % args->blocks * BLOCK_N;\n"
+       "  const int head = block / args->blocks;\n"
+       "  work.kv_head = head % args->heads_kv;\n"
+       "  work.batch = head / args->heads_kv;\n"
+       "  const int group = args->heads_q / args->heads_kv;\n"
+       "  work.first_head = work.kv_head * group;\n"
+       "  // Rows before the first that sees one of the keys are passed over.\n"
+       "  const int first_block =\n"
+       "      CAUSAL ? max(0, work.key_begin - args->seqlen_k + args->seqlen_q) / BLOCK_M : 0;\n"
+       "  const int blocks = max(0, ceil_div(args->seqlen_q, BLOCK_M) - first_block);\n"
+       "  work.row_begin = first_block * BLOCK_M;\n"
+       "  work.row_end = work.row_begin + blocks * BLOCK_M;\n"
+       "  work.steps = blocks * group;\n"
+       "  return work;\n"
+       "}\n"
+       "\n"
+       "// A step of the walk.\n"
+       "struct Step {\n"
+       "  int head, row;\n"
+       "};\n"
+       "\n"
+       "__device__ __forceinline__ Step step_after(Step step, const Work *work) {\n"
+       "  step.row += BLOCK_M;\n"
+       "  return step.row == work->row_end ? Step{step.head + 1, work->row_begin} : step;\n"
+       "}\n"
+       "\n"
+       "// ---- The producer ----\n"
+       "\n"
+       "// One thread: K and V of the block's keys, then Q and dO of each step.\n"
+       "__device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
+       "                                        const Work *work) {\n"
+       "  mbarrier_arrive_expect(k_full(shared), K_SLABS * KEY_SLAB_BYTES);\n"
+       "#pragma unroll\n"
+       "  for (int slab = 0; slab < K_SLABS; ++slab)\n"
+       "    tma_load_4d(shared + slab * KEY_SLAB_BYTES, &args->k, k_full(shared), slab * 64,\n"
+       "                work->key_begin, work->kv_head, work->batch);\n"
+       "  Step step = {work->first_head, work->row_begin};\n"
+       "  Stage stage = {0, 0};\n"
+       "  for (int n = 0; n < work->steps; ++n) {\n"
+       "    // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
+       "    wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n"
+       "    const uint32_t q = q_full(shared, stage.index), dout = do_full(shared, stage.index);\n"
+       "    mbarrier_arrive_expect(q, Q_BYTES);\n"
+       "#pragma unroll\n"
+       "    for (int slab = 0; slab < K_SLABS; ++slab)\n"
+       "      tma_load_4d(shared + Q_OFFSET + stage.index * Q_BYTES + slab * ROW_SLAB_BYTES, &args->q, q,\n"
+       "                  slab * 64, step.row, step.head, work->batch);\n"
+       "    if (n == 0) {\n"
+       "      mbarrier_arrive_expect(v_full(shared), V_SLABS * KEY_SLAB_BYTES);\n"
+       "#pragma unroll\n"
+       "      for (int slab = 0; slab < V_SLABS; ++slab)\n"
+       "        tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v_full(shared), slab * 64,\n"
+       "                    work->key_begin, work->kv_head, work->batch);\n"
+       "    }\n"
+       "    mbarrier_arrive_expect(dout, DO_BYTES);\n"
+       "#pragma unroll\n"
+       "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
+       "      tma_load_4d(shared + DO_OFFSET + stage.index * DO_BYTES + slab * ROW_SLAB_BYTES, &args->dout,\n"
+       "                  dout, slab * 64, step.row, step.head, work->batch);\n"
+       "    stage = next_stage(stage, STAGES);\n"
+       "    step = step_after(step, work);\n"
+       "  }\n"
+       "}\n"
+       "\n"
+       "// One warp: lse and delta of each step, four rows a lane.\n"
+       "__device__ __forceinline__ void produce_rows(const attnpress_bwd_args *args, unsigned char *smem,\n"
+       "                                             uint32_t shared, const Work *work) {\n"
+       "  const int lane = threadIdx.x % 32;\n"
+       "  const float *rows = lane < 16 ? args->lse_log2 : args->delta;\n"
+       "  Step step = {work->first_head, work->row_begin};\n"
+       "  Stage stage = {0, 0};\n");
+  TEXT("  for (int n = 0; n < work->steps; ++n) {\n"
+       "    const int64_t from =\n"
+       "        ((int64_t)work->batch * args->heads_q + step.head) * args->row_tiles * 16 + step.row;\n"
+       "    const float4 four = *(const float4 *)(rows + from + lane % 16 * 4);\n"
+       "    // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
+       "    wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n"
+       "    *(float4 *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES + lane * 16) = four;\n"
+       "    // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+       "    __syncwarp();\n"
+       "    arrive_once(q_full(shared, stage.index));\n"
+       "    stage = next_stage(stage, STAGES);\n"
+       "    step = step_after(step, work);\n"
+       "  }\n"
+       "}\n"
+       "\n"
+       "// ---- The consumers ----\n"
+       "\n"
+       "// Starts S^T = K Q^T, (64, BLOCK_M), as a group of its own.\n"
+       "__device__ __forceinline__ void start_scores(float score[S_TILES * 4], uint32_t shared,\n"
+       "                                             int consumer, int stage) {\n"
+       "  const uint64_t k = wgmma_descriptor(shared + consumer * 64 * 128, 1024, 0);\n"
+       "  const uint64_t q = wgmma_descriptor(shared + Q_OFFSET, 1024, 0) + stage * (Q_BYTES / 16);\n"
+       "  wgmma_order_n");
+  INTEGER(block_m);
+  TEXT("(score);\n"
+       "  wgmma_fence();\n"
+       "#pragma unroll\n"
+       "  for (int step = 0; step < S_STEPS; ++step)\n"
+       "    wgmma_m64n");
+  INTEGER(block_m);
+  TEXT("k16_");
+  STRING(in->word[AP_ATTENTION_DTYPE]);
+  TEXT("_ss(score, k + (step / 4 * KEY_SLAB_BYTES + step % 4 * 32) / 16,\n"
+       "                             q + (step / 4 * ROW_SLAB_BYTES + step % 4 * 32) / 16, step > 0);\n"
+       "  wgmma_commit();\n"
+       "}\n"
+       "\n"
+       "// Starts dP^T = V dO^T, (64, BLOCK_M), as a group of its own.\n"
+       "__device__ __forceinline__ void start_dp(float dp[S_TILES * 4], uint32_t shared, int consumer,\n"
+       "                                         int stage) {\n"
+       "  const uint64_t v = wgmma_descriptor(shared + V_OFFSET + consumer * 64 * 128, 1024, 0);\n"
+       "  const uint64_t dout = wgmma_descriptor(shared + DO_OFFSET, 1024, 0) + stage * (DO_BYTES / 16);\n"
+       "  wgmma_order_n");
+  INTEGER(block_m);
+  TEXT("(dp);\n"
+       "  wgmma_fence();\n"
+       "#pragma unroll\n"
+       "  for (int step = 0; step < DP_STEPS; ++step)\n"
+       "    wgmma_m64n");
+  INTEGER(block_m);
+  TEXT("k16_");
+  STRING(in->word[AP_ATTENTION_DTYPE]);
+  TEXT("_ss(dp, v + (step / 4 * KEY_SLAB_BYTES + step % 4 * 32) / 16,\n"
+       "                             dout + (step / 4 * ROW_SLAB_BYTES + step % 4 * 32) / 16, step > 0);\n"
+       "  wgmma_commit();\n"
+       "}\n"
+       "\n"
+       "// Starts dV += P^T dO, (64, HEAD_DIM_V), as a group of its own.\n"
+       "__device__ __forceinline__ void start_dv(float dv[V_TILES * 4], const uint32_t p[ROW_STEPS][4],\n"
+       "                                         uint32_t shared, int stage) {\n"
+       "  const uint64_t dout =\n"
+       "      wgmma_descriptor(shared + DO_OFFSET, 1024, ROW_SLAB_BYTES) + stage * (DO_BYTES / 16);\n"
+       "  wgmma_order_n");
+  INTEGER(hdim_v);
+  TEXT("(dv);\n"
+       "  wgmma_fence();\n"
+       "#pragma unroll\n"
+       "  for (int step = 0; step < ROW_STEPS; ++step)\n"
+       "    wgmma_m64n");
+  INTEGER(hdim_v);
+  TEXT("k16_");
+  STRING(in->word[AP_ATTENTION_DTYPE]);
+  TEXT("_rs_trans(dv, p[step], dout + step * 16 * 128 / 16, 1);\n"
+       "  wgmma_commit();\n"
+       "}\n"
+       "\n"
+       "// Starts dK += dS^T Q, (64, HEAD_DIM), as a group of its own.\n"
+       "__device__ __forceinline__ void start_dk(float dk[K_TILES * 4], const uint32_t ds[ROW_STEPS][4],\n"
+       "                                         uint32_t shared, int stage) {\n"
+       "  const uint64_t q =\n"
+       "      wgmma_descriptor(shared + Q_OFFSET, 1024, ROW_SLAB_BYTES) + stage * (Q_BYTES / 16);\n"
+       "  wgmma_order_n");
+  INTEGER(hdim);
+  TEXT("(dk);\n"
+       "  wgmma_fence();\n"
+       "#pragma unroll\n"
+       "  for (int step = 0; step < ROW_STEPS; ++step)\n"
+       "    wgmma_m64n");
+  INTEGER(hdim);
+  TEXT("k16_");
+  STRING(in->word[AP_ATTENTION_DTYPE]);
+  TEXT("_rs_trans(dk, ds[step], q + step * 16 * 128 / 16, 1);\n"
+       "  wgmma_commit();\n"
+       "}\n"
+       "\n");
+  if (dq_warps > 0) {
+    TEXT("// Fragments of dS, as A: DQ_STEPS times 16 keys, from `tile` on.\n"
+         "__device__ __forceinline__ void load_ds(uint32_t ds[DQ_STEPS][4], uint32_t tile) {\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < DQ_STEPS; ++i)\n"
+         "    ldmatrix_x4_trans(ds[i], tile + i * 16 * DS_ROW_BYTES);\n"
+         "}\n"
+         "\n"
+         "// Adds 8 `tiles` columns of dQ to their sum.\n"
+         "__device__ __forceinline__ void add_columns(float *sum, const float *dq, int tiles, int lane) {\n"
+         "#pragma unroll\n"
+         "  for (int tile = 0; tile < tiles; ++tile)\n"
+         "    add_to_sum(sum + tile * 128, dq + tile * 4, lane);\n"
+         "}\n"
+         "\n"
+         "// dQ = dS K of each step, (BLOCK_M, HEAD_DIM), of all keys of the block, slab by slab of K.\n"
+         "__device__ __forceinline__ void sum_dq(const attnpress_bwd_args *args, uint32_t shared,\n"
+         "                                       const Work *work) {\n"
+         "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
+         "  const uint64_t k = wgmma_descriptor(shared, 1024, KEY_SLAB_BYTES);\n"
+         "  Step step = {work->first_head, work->row_begin};\n"
+         "  if (work->steps > 0) // the copy engine hands over K\n"
+         "    wait_for_phase(k_full(shared), 0);\n"
+         "  for (int n = 0; n < work->steps; ++n, step = step_after(step, work)) {\n"
+         "    const int turn = n % 2;\n"
+         "    // All consumers' warps arrived: hands over their dS.\n"
+         "    wait_for_phase(ds_full(shared, turn), n / 2 % 2);\n"
+         "    const uint32_t tile = shared + DS_OFFSET + turn * DS_BYTES + warp * 32 +\n"
+         "                          ldmatrix_columns_first(lane, DS_ROW_BYTES);\n"
+         "    float *sum = args->dq_sum + sum_offset(args, work->batch, step.head, step.row / 16 + warp,\n"
+         "                                           HEAD_DIM);\n"
+         "    const bool valid = step.row + warp * 16 < args->seqlen_q;\n"
+         "    uint32_t ds[DQ_STEPS][4];\n"
+         "    {\n"
+         "      float dq[");
+    INTEGER(((hdim < 64) ? hdim : 64) / 2);
+    TEXT("];\n"
+         "#pragma unroll\n"
+         "      for (int first = 0; first < KEY_STEPS; first += DQ_STEPS) {\n"
+         "        load_ds(ds, tile + first * 16 * DS_ROW_BYTES);\n"
+         "        wgmma_order_n");
+    INTEGER((hdim < 64) ? hdim : 64);
+    TEXT("(dq);\n"
+         "        wgmma_fence();\n"
+         "#pragma unroll\n"
+         "        for (int i = 0; i < DQ_STEPS; ++i)\n"
+         "          wgmma_m64n");
+    INTEGER((hdim < 64) ? hdim : 64);
+    TEXT("k16_");
+    STRING(in->word[AP_ATTENTION_DTYPE]);
+    TEXT("_rs_trans(\n"
+         "              dq, ds[i], k + ((first + i) * 16 * 128) / 16, first + i > 0);\n"
+         "        wgmma_commit();\n");
+    if (hdim <= 64) {
+      TEXT("        if (first + DQ_STEPS == KEY_STEPS) {\n"
+           "          // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+           "          __syncwarp();\n"
+           "          arrive_once(ds_empty(shared, turn));\n"
+           "        }\n");
+    }
+    TEXT("        wgmma_wait(0);\n"
+         "        wgmma_order_n");
+    INTEGER((hdim < 64) ? hdim : 64);
+    TEXT("(dq);\n"
+         "      }\n"
+         "      if (valid)\n"
+         "        add_columns(sum, dq, ");
+    INTEGER(((hdim < 64) ? hdim : 64) / 8);
+    TEXT(", lane);\n"
+         "    }\n");
+    if (hdim > 64) {
+      TEXT("    {\n"
+           "      float dq[");
+      INTEGER((hdim / 2) - 32);
+      TEXT("];\n"
+           "#pragma unroll\n"
+           "      for (int first = 0; first < KEY_STEPS; first += DQ_STEPS) {\n"
+           "        load_ds(ds, tile + first * 16 * DS_ROW_BYTES);\n"
+           "        wgmma_order_n");
+      INTEGER(hdim - 64);
+      TEXT("(dq);\n"
+           "        wgmma_fence();\n"
+           "#pragma unroll\n"
+           "        for (int i = 0; i < DQ_STEPS; ++i)\n"
+           "          wgmma_m64n");
+      INTEGER(hdim - 64);
+      TEXT("k16_");
+      STRING(in->word[AP_ATTENTION_DTYPE]);
+      TEXT("_rs_trans(\n"
+           "              dq, ds[i], k + (KEY_SLAB_BYTES + (first + i) * 16 * 128) / 16, first + i > 0);\n"
+           "        wgmma_commit();\n"
+           "        if (first + DQ_STEPS == KEY_STEPS) {\n"
+           "          // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+           "          __syncwarp();\n"
+           "          arrive_once(ds_empty(shared, turn));\n"
+           "        }\n"
+           "        wgmma_wait(0);\n"
+           "        wgmma_order_n");
+      INTEGER(hdim - 64);
+      TEXT("(dq);\n"
+           "      }\n"
+           "      if (valid)\n"
+           "        add_columns(sum + 8 * 128, dq, ");
+      INTEGER((hdim / 8) - 8);
+      TEXT(", lane);\n"
+           "    }\n");
+    }
+    TEXT("  }\n"
+         "  named_barrier_arrive(2, NUM_THREADS - 128); // K has been read\n"
+         "}\n");
+  } else if (sums) {
+    TEXT("// dQ = dS K of a step, (BLOCK_M, HEAD_DIM), of all keys of the block, added to its sum. `turn`: the\n"
+         "// dS that it takes, `parity` of its barriers.\n"
+         "__device__ __forceinline__ void add_dq(const attnpress_bwd_args *args, uint32_t shared, int turn,\n"
+         "                                       int parity, const Work *work, Step step) {\n"
+         "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
+         "  // All consumers' warps arrived: hands over their dS.\n"
+         "  wait_for_phase(ds_full(shared, turn), parity);\n"
+         "  const uint32_t tile = shared + DS_OFFSET + turn * DS_BYTES + warp * 32 +\n"
+         "                        ldmatrix_columns_first(lane, DS_ROW_BYTES);\n"
+         "  const uint64_t k = wgmma_descriptor(shared, 1024, KEY_SLAB_BYTES);\n"
+         "  float dq[K_TILES * 4];\n"
+         "#pragma unroll\n"
+         "  for (int first = 0; first < KEY_STEPS; first += DQ_STEPS) {\n"
+         "    uint32_t ds[DQ_STEPS][4];\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < DQ_STEPS; ++i)\n"
+         "      ldmatrix_x4_trans(ds[i], tile + (first + i) * 16 * DS_ROW_BYTES);\n"
+         "    wgmma_order_n");
+    INTEGER(hdim);
+    TEXT("(dq);\n"
+         "    wgmma_fence();\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < DQ_STEPS; ++i)\n"
+         "      wgmma_m64n");
+    INTEGER(hdim);
+    TEXT("k16_");
+    STRING(in->word[AP_ATTENTION_DTYPE]);
+    TEXT("_rs_trans(dq, ds[i], k + (first + i) * 16 * 128 / 16,\n"
+         "                                      first + i > 0);\n"
+         "    wgmma_commit();\n"
+         "    if (first + DQ_STEPS == KEY_STEPS) {\n"
+         "      // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+         "      __syncwarp();\n"
+         "      arrive_once(ds_empty(shared, turn));\n"
+         "    }\n"
+         "    wgmma_wait(0);\n"
+         "    wgmma_order_n");
+    INTEGER(hdim);
+    TEXT("(dq);\n"
+         "  }\n"
+         "  if (step.row + warp * 16 < args->seqlen_q) {\n"
+         "    float *sum = args->dq_sum + sum_offset(args, work->batch, step.head, step.row / 16 + warp,\n"
+         "                                           HEAD_DIM);\n"
+         "#pragma unroll\n"
+         "    for (int tile_index = 0; tile_index < K_TILES; ++tile_index)\n"
+         "      add_to_sum(sum + tile_index * 128, dq + tile_index * 4, lane);\n"
+         "  }\n"
+         "}\n");
+  }
+  TEXT("// Scores that do not count become -inf.\n"
+       "__device__ __forceinline__ void mask_block(float score[S_TILES * 4],\n"
+       "                                           const attnpress_bwd_args *args, int key, int row) {\n"
+       "  const int lane = threadIdx.x % 32;\n"
+       "#pragma unroll\n"
+       "  for (int half = 0; half < 2; ++half)\n"
+       "    mask_scores(score, S_TILES, half,\n"
+       "                queries_at(key + half * 8 + lane / 4, CAUSAL, args->seqlen_q, args->seqlen_k),\n"
+       "                row + lane % 4 * 2);\n"
+       "}\n"
+       "\n"
+       "// One consumer: 64 keys.\n"
+       "__device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned char *smem,\n"
+       "                                        uint32_t shared, const Work *work, int consumer) {\n"
+       "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
+       "  const int first_key = work->key_begin + consumer * 64;\n"
+       "  float dk[K_TILES * 4] = {}, dv[V_TILES * 4] = {};\n");
+  if (sums) {
+    TEXT("  unsigned char *const ds_place = smem + DS_OFFSET +\n"
+         "                                  (consumer * 64 + warp * 16 + lane / 4) * DS_ROW_BYTES +\n"
+         "                                  lane % 4 * 4;\n");
+  }
+  TEXT("  Step step = {work->first_head, work->row_begin};\n"
+       "  Stage stage = {0, 0};\n"
+       "  if (work->steps > 0) // the copy engine hands over K\n"
+       "    wait_for_phase(k_full(shared), 0);\n"
+       "  for (int n = 0; n < work->steps; ++n) {\n");
+  if (sums) {
+    TEXT("    const int turn = n % 2, turn_parity = n / 2 % 2;\n");
+  }
+  TEXT("    float score[S_TILES * 4], dp[S_TILES * 4];\n"
+       "    uint32_t p[ROW_STEPS][4], ds[ROW_STEPS][4];\n"
+       "    // The producer and the copy engine hand over Q, lse and delta.\n"
+       "    wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
+       "    start_scores(score, shared, consumer, stage.index);\n"
+       "    // The copy engine hands over dO, and V with the first.\n"
+       "    wait_for_phase(do_full(shared, stage.index), stage.parity);\n"
+       "    if (n == 0)\n"
+       "      wait_for_phase(v_full(shared), 0);\n"
+       "    start_dp(dp, shared, consumer, stage.index);\n"
+       "    wgmma_wait(1);\n"
+       "    wgmma_order_n");
+  INTEGER(block_m);
+  TEXT("(score);\n"
+       "\n"
+       "    const bool masked = first_key + 64 > args->seqlen_k");
+  if (mask == AP_ATTENTION_MASK_CAUSAL) {
+    TEXT(" ||\n"
+         "                        step.row - args->seqlen_q + args->seqlen_k < first_key + 63");
+  }
+  TEXT(";\n"
+       "    if (masked)\n"
+       "      mask_block(score, args, first_key + warp * 16, step.row);\n"
+       "    const float *const lse_log2 =\n"
+       "        (const float *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES) + lane % 4 * 2;\n"
+       "    recompute_probabilities(score, S_TILES, true, lse_log2, args->scale_log2);\n"
+       "    round_probabilities(p[0], score, S_TILES, DTYPE);\n"
+       "    wgmma_wait(0);\n"
+       "    wgmma_order_n");
+  INTEGER(block_m);
+  TEXT("(dp);\n"
+       "    differentiate_scores(dp, score, S_TILES, true, lse_log2 + BLOCK_M);\n"
+       "    round_probabilities(ds[0], dp, S_TILES, DTYPE);\n"
+       "\n");
+  if (sums) {
+    TEXT("    // ");
+    STRING((dq_warps > 0) ? "dQ's warps" : "The consumer whose turn it was");
+    TEXT(" arrived: hands over the place of dS of the step before last.\n"
+         "    wait_for_phase(ds_empty(shared, turn), turn_parity ^ 1);\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < S_TILES * 2; ++i)\n"
+         "      *(uint32_t *)(ds_place + turn * DS_BYTES + i % 2 * 8 * DS_ROW_BYTES + i / 2 * 16) =\n"
+         "          ds[0][i];\n");
+  }
+  TEXT("    start_dv(dv, p, shared, stage.index);\n"
+       "    start_dk(dk, ds, shared, stage.index);\n"
+       "    // The warp's lanes arrive and wait, so that one arrival stands for all: here and below.\n"
+       "    __syncwarp();\n");
+  if (sums) {
+    TEXT("    arrive_once(ds_full(shared, turn));\n");
+  }
+  TEXT("    wgmma_wait(0);\n"
+       "    wgmma_order_n");
+  INTEGER(hdim_v);
+  TEXT("(dv);\n"
+       "    wgmma_order_n");
+  INTEGER(hdim);
+  TEXT("(dk);\n"
+       "    arrive_once(step_empty(shared, stage.index));\n");
+  if (sums && (dq_warps == 0)) {
+    TEXT("    if (turn == consumer)\n"
+         "      add_dq(args, shared, turn, turn_parity, work, step);\n");
+  }
+  TEXT("    stage = next_stage(stage, STAGES);\n"
+       "    step = step_after(step, work);\n"
+       "  }\n"
+       "\n"
+       "  // All consumers arrive and wait");
+  if (dq_warps > 0) {
+    TEXT(", and the warps of dQ arrive");
+  }
+  TEXT(": K, V and all steps have been read.\n"
+       "  named_barrier_sync(2, NUM_THREADS - 128);\n"
+       "  const int thread = threadIdx.x - 128;\n"
+       "  const int valid = args->seqlen_k - work->key_begin;\n"
+       "  unsigned char *const dv_tile = smem + BLOCK_N * DK_ROW_BYTES;\n"
+       "  uint16_t *const dk_rows = (uint16_t *)args->dk + work->batch * args->dk_batch_stride +\n"
+       "                            work->kv_head * args->dk_head_stride +\n"
+       "                            work->key_begin * args->dk_row_stride;\n"
+       "  uint16_t *const dv_rows = (uint16_t *)args->dv + work->batch * args->dv_batch_stride +\n"
+       "                            work->kv_head * args->dv_head_stride +\n"
+       "                            work->key_begin * args->dv_row_stride;\n"
+       "  if (args->accumulate) {\n"
+       "    load_gradient(smem, dk_rows, args->dk_row_stride, BLOCK_N, HEAD_DIM, valid, thread,\n"
+       "                  CONSUMER_THREADS);\n"
+       "    load_gradient(dv_tile, dv_rows, args->dv_row_stride, BLOCK_N, HEAD_DIM_V, valid, thread,\n"
+       "                  CONSUMER_THREADS);\n"
+       "    // All consumers arrive and wait: hands over what dK and dV are added to.\n"
+       "    named_barrier_sync(1, CONSUMER_THREADS);\n"
+       "  }\n"
+       "  const int row = consumer * 64 + warp * 16;\n"
+       "  round_gradient(smem + row * DK_ROW_BYTES, DK_ROW_BYTES, dk, 1, 0, K_TILES, DTYPE, args->scale,\n"
+       "                 args->accumulate, lane);\n"
+       "  round_gradient(dv_tile + row * DV_ROW_BYTES, DV_ROW_BYTES, dv, 1, 0, V_TILES, DTYPE, 1.0f,\n"
+       "                 args->accumulate, lane);\n"
+       "  // All consumers arrive and wait: hands over the tiles of dK and dV.\n"
+       "  named_barrier_sync(1, CONSUMER_THREADS);\n"
+       "  store_gradient(dk_rows, args->dk_row_stride, smem, BLOCK_N, HEAD_DIM, valid, thread,\n"
+       "                 CONSUMER_THREADS);\n"
+       "  store_gradient(dv_rows, args->dv_row_stride, dv_tile, BLOCK_N, HEAD_DIM_V, valid, thread,\n"
+       "                 CONSUMER_THREADS);\n"
+       "}\n"
+       "\n"
+       "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, 1)\n"
+       "    ");
+  STRING(stem);
+  TEXT("(\n"
+       "        const __grid_constant__ attnpress_bwd_sm90_args args) {\n"
+       "  extern __shared__ __align__(1024) unsigned char smem[];\n"
+       "  const uint32_t shared = shared_address(smem);\n"
+       "  if (threadIdx.x == 0) {\n"
+       "    prefetch_tensor_map(&args.q);\n"
+       "    prefetch_tensor_map(&args.dout);\n"
+       "    prefetch_tensor_map(&args.k);\n"
+       "    prefetch_tensor_map(&args.v);\n"
+       "    mbarrier_init(k_full(shared), 1);\n"
+       "    mbarrier_init(v_full(shared), 1);\n");
+  if (sums) {
+    TEXT("    for (int turn = 0; turn < 2; ++turn) {\n"
+         "      mbarrier_init(ds_full(shared, turn), 4 * CONSUMERS);\n"
+         "      mbarrier_init(ds_empty(shared, turn), 4);\n"
+         "    }\n");
+  }
+  TEXT("    for (int stage = 0; stage < STAGES; ++stage) {\n"
+       "      mbarrier_init(q_full(shared, stage), 2);\n"
+       "      mbarrier_init(do_full(shared, stage), 1);\n"
+       "      mbarrier_init(step_empty(shared, stage), 4 * CONSUMERS);\n"
+       "    }\n"
+       "    fence_mbarrier_init();\n"
+       "  }\n"
+       "  // All threads arrive and wait: hands over the barriers.\n"
+       "  __syncthreads();\n"
+       "\n"
+       "  const Work work = find_work(&args.bwd, blockIdx.x);\n"
+       "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
+       "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);\n"
+       "  if (warp < 4) {\n"
+       "    decrease_registers(PRODUCER_REGISTERS);\n"
+       "    if (threadIdx.x == 0 && work.steps > 0)\n"
+       "      produce(&args, shared, &work);\n"
+       "    if (warp == 1)\n"
+       "      produce_rows(&args.bwd, smem, shared, &work);\n");
+  if (dq_warps > 0) {
+    TEXT("  } else if (warp >= 4 + 4 * CONSUMERS) {\n"
+         "    decrease_registers(DQ_REGISTERS);\n"
+         "    sum_dq(&args.bwd, shared, &work);\n");
+  }
+  TEXT("  } else {\n"
+       "    increase_registers(CONSUMER_REGISTERS);\n"
+       "    consume(&args.bwd, smem, shared, &work, warp / 4 - 1);\n"
+       "  }\n"
+       "}\n");
+}

@@ -1,0 +1,371 @@
+/* Written by `python -m generator` from templates/layernorm/layernorm_fwd.cu.j2; do not edit. */
+/* clang-format off */
+#include "../runtime/press/registry.h"
+#include "families.h"
+
+#define TEXT(literal) ap_text_append(out, literal, sizeof(literal) - 1)
+#define INTEGER(value) ap_text_append_int(out, value)
+#define STRING(value) ap_text_append_string(out, value)
+
+void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in);
+
+void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
+  const char *const stem = in->stem;
+  const char *const tile_name = in->tile_name;
+  const int32_t smem_bytes = in->smem_bytes;
+  const int32_t threads = in->threads;
+  const int32_t norm = in->axis[AP_LAYERNORM_NORM];
+  const int32_t cols = in->axis[AP_LAYERNORM_COLS];
+  const int32_t dtype = in->axis[AP_LAYERNORM_DTYPE];
+  const int32_t params = in->axis[AP_LAYERNORM_PARAMS];
+  const int32_t row_threads = in->field[AP_LAYERNORM_TILE_ROW_THREADS];
+  const int32_t blocks = in->field[AP_LAYERNORM_TILE_BLOCKS];
+  const int32_t ahead = in->field[AP_LAYERNORM_TILE_AHEAD];
+  const int32_t slots = in->field[AP_LAYERNORM_TILE_SLOTS];
+  const int32_t weight_held = in->field[AP_LAYERNORM_TILE_WEIGHT_HELD];
+  TEXT("// ");
+  STRING(stem);
+  TEXT("\n"
+       "//\n");
+  if (norm == AP_LAYERNORM_NORM_LAYER) {
+    TEXT("// y = (x - mean) rstd weight + bias over the rows of a matrix of at most COLUMNS columns, rstd =\n"
+         "// 1 / sqrt(variance + eps), of x + residual where there is one.\n");
+  } else {
+    TEXT("// y = x rstd weight + bias over the rows of a matrix of at most COLUMNS columns, rstd =\n"
+         "// 1 / sqrt(mean square + eps), of x + residual where there is one.\n");
+  }
+  TEXT("// ");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT(", parameters ");
+  STRING(in->word[AP_LAYERNORM_PARAMS]);
+  TEXT(", fp32 inside. ROW_THREADS threads share a row and hold it in registers, as\n"
+       "// it was: x is read once, y may be x. A thread block walks over rows, gridDim.x * GROUPS apart.\n"
+       "//\n"
+       "// Pressed from templates/layernorm/layernorm_fwd.cu.j2 with tile ");
+  STRING(tile_name);
+  TEXT(" by\n"
+       "//   python -m generator --family layernorm --pass fwd --norm ");
+  STRING(in->word[AP_LAYERNORM_NORM]);
+  TEXT(" --cols ");
+  INTEGER(cols);
+  TEXT(" \\\n"
+       "//     --dtype ");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT(" --params ");
+  STRING(in->word[AP_LAYERNORM_PARAMS]);
+  TEXT("\n"
+       "\n"
+       "#include \"attnpress/args/layernorm.h\"\n"
+       "#include \"attnpress/device/lanes.cuh\"\n");
+  if (slots > 0) {
+    TEXT("#include \"attnpress/device/ptx_cp_async.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/ptx_math.cuh\"\n"
+       "#include \"attnpress/device/row_norm.cuh\"\n"
+       "#include \"attnpress/device/row_vector.cuh\"\n"
+       "\n"
+       "constexpr bool CENTERED = ");
+  STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "true" : "false");
+  TEXT("; // the mean is taken off\n"
+       "constexpr int COLUMNS = ");
+  INTEGER(cols);
+  TEXT(";\n"
+       "constexpr int SIZE = ");
+  INTEGER((dtype == AP_LAYERNORM_DTYPE_FP32) ? 4 : 2);
+  TEXT("; // bytes of an element\n"
+       "constexpr int PARAMETER_SIZE = ");
+  INTEGER((params == AP_LAYERNORM_PARAMS_FP32) ? 4 : 2);
+  TEXT("; // bytes of a parameter's element\n"
+       "constexpr int THREADS = ");
+  INTEGER(threads);
+  TEXT(";\n"
+       "constexpr int BLOCKS = ");
+  INTEGER(blocks);
+  TEXT("; // of an SM\n"
+       "constexpr int ROW_THREADS = ");
+  INTEGER(row_threads);
+  TEXT(";\n"
+       "constexpr int GROUPS = THREADS / ROW_THREADS;\n"
+       "constexpr int ELEMENTS = 16 / SIZE; // of a vector\n"
+       "constexpr int VECTORS = COLUMNS / (ROW_THREADS * ELEMENTS); // of a thread in a row\n"
+       "constexpr int LANES = ROW_THREADS < 32 ? ROW_THREADS : 32; // of a warp that share a row\n"
+       "constexpr int WORDS = ELEMENTS * PARAMETER_SIZE / 4; // of a vector's parameters\n"
+       "static_assert(VECTORS * ROW_THREADS * ELEMENTS == COLUMNS, \"threads share a row evenly\");\n");
+  if (slots > 0) {
+    TEXT("constexpr int SLOTS = ");
+    INTEGER(slots);
+    TEXT("; // rows that wait in shared memory\n"
+         "constexpr int SMEM_BYTES = ");
+    INTEGER(smem_bytes);
+    TEXT(";\n"
+         "static_assert(SMEM_BYTES == SLOTS * GROUPS * COLUMNS * SIZE, \"the generator has another formula\");\n");
+  }
+  TEXT("// Row number `row` of a matrix.\n"
+       "__device__ __forceinline__ unsigned char *row_of(const void *matrix, int64_t row, int64_t stride) {\n"
+       "  return (unsigned char *)matrix + row * stride * SIZE;\n"
+       "}\n"
+       "\n"
+       "// The columns of rows that exist.\n"
+       "__device__ __forceinline__ int columns_of(const attnpress_layernorm_fwd_args *args, int64_t row) {\n"
+       "  return row < args->rows ? args->columns : 0;\n"
+       "}\n"
+       "\n"
+       "// x + residual, rounded, of a thread's part of a row; written back. x: (VECTORS), then the sum\n"
+       "__device__ __forceinline__ void add_residual(const void *residual, void *sum, int columns,\n"
+       "                                             int thread, uint4 *x) {\n"
+       "  uint4 other[VECTORS];\n"
+       "  load_columns(residual, SIZE, columns, thread, ROW_THREADS, VECTORS, other);\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < VECTORS; ++i) {\n"
+       "    float a[ELEMENTS], b[ELEMENTS];\n"
+       "    widen_vector_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(x[i], a);\n"
+       "    widen_vector_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(other[i], b);\n"
+       "#pragma unroll\n"
+       "    for (int j = 0; j < ELEMENTS; ++j)\n"
+       "      a[j] += b[j];\n"
+       "    x[i] = narrow_vector_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(a);\n"
+       "    store_columns(sum, SIZE, columns, i * ROW_THREADS + thread, x[i]);\n"
+       "  }\n"
+       "}\n"
+       "\n");
+  if (norm == AP_LAYERNORM_NORM_LAYER) {
+    TEXT("// The sum of a thread's part of a row.\n"
+         "__device__ __forceinline__ float sum_values(const uint4 *x) {\n"
+         "  float sum = 0.0f;\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < VECTORS; ++i) {\n"
+         "    float value[ELEMENTS];\n"
+         "    widen_vector_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(x[i], value);\n"
+         "#pragma unroll\n"
+         "    for (int j = 0; j < ELEMENTS; ++j)\n"
+         "      sum += value[j];\n"
+         "  }\n"
+         "  return sum;\n"
+         "}\n"
+         "\n"
+         "// The sum of squared differences to `mean` of a thread's part of a row.\n"
+         "__device__ __forceinline__ float sum_squares(const uint4 *x, int columns, int thread, float mean) {\n"
+         "  float sum = 0.0f;\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < VECTORS; ++i) {\n"
+         "    const int left = columns - (i * ROW_THREADS + thread) * ELEMENTS; // columns from here on\n"
+         "    float value[ELEMENTS];\n"
+         "    widen_vector_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(x[i], value);\n"
+         "    if (left >= ELEMENTS) {\n"
+         "#pragma unroll\n"
+         "      for (int j = 0; j < ELEMENTS; ++j)\n"
+         "        sum += (value[j] - mean) * (value[j] - mean);\n"
+         "    } else {\n"
+         "#pragma unroll\n"
+         "      for (int j = 0; j < ELEMENTS; ++j)\n"
+         "        if (j < left)\n"
+         "          sum += (value[j] - mean) * (value[j] - mean);\n"
+         "    }\n"
+         "  }\n"
+         "  return sum;\n"
+         "}\n");
+  } else {
+    TEXT("// The sum of squares of a thread's part of a row.\n"
+         "__device__ __forceinline__ float sum_squares(const uint4 *x) {\n"
+         "  float sum = 0.0f;\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < VECTORS; ++i) {\n"
+         "    float value[ELEMENTS];\n"
+         "    widen_vector_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(x[i], value);\n"
+         "#pragma unroll\n"
+         "    for (int j = 0; j < ELEMENTS; ++j)\n"
+         "      sum += value[j] * value[j];\n"
+         "  }\n"
+         "  return sum;\n"
+         "}\n");
+  }
+  TEXT("// The words of a parameter of a vector's columns; 0 beyond the row. word: (WORDS)\n"
+       "__device__ __forceinline__ void load_words(const void *parameter, int columns, int index,\n"
+       "                                           uint32_t *word) {\n"
+       "  const bool whole = is_parameter_whole(parameter, PARAMETER_SIZE, 0, columns, ELEMENTS) &&\n"
+       "                     columns % ELEMENTS == 0;\n"
+       "#pragma unroll\n"
+       "  for (int j = 0; j < WORDS; ++j)\n"
+       "    word[j] = 0;\n"
+       "  if (index * ELEMENTS < columns)\n"
+       "    load_parameter_words(parameter, PARAMETER_SIZE, index * ELEMENTS, columns, ELEMENTS, whole,\n"
+       "                         word);\n"
+       "}\n"
+       "\n"
+       "extern \"C\" __global__ void __launch_bounds__(THREADS, BLOCKS)\n"
+       "    ");
+  STRING(stem);
+  TEXT("(\n"
+       "        const __grid_constant__ attnpress_layernorm_fwd_args args) {\n"
+       "  const int thread = threadIdx.x % ROW_THREADS;\n");
+  if (weight_held) {
+    TEXT("  uint32_t weight_word[VECTORS][WORDS], bias_word[VECTORS][WORDS];\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < VECTORS; ++i) {\n"
+         "    if (args.weight)\n"
+         "      load_words(args.weight, args.columns, i * ROW_THREADS + thread, weight_word[i]);\n"
+         "    if (args.bias)\n"
+         "      load_words(args.bias, args.columns, i * ROW_THREADS + thread, bias_word[i]);\n"
+         "  }\n");
+  }
+  if (row_threads > 32) {
+    TEXT("  constexpr int ROW_WARPS = ROW_THREADS / 32;\n"
+         "  const int other = threadIdx.x / ROW_THREADS * ROW_WARPS + threadIdx.x % ROW_WARPS;\n"
+         "  int turn = 0; // in turn: one barrier a row is enough\n");
+    if (norm == AP_LAYERNORM_NORM_LAYER) {
+      TEXT("  __shared__ Moments warp_part[2][THREADS / 32];\n"
+           "  // Of the warp's part of a row.\n"
+           "  const float count = (float)count_columns(args.columns, ELEMENTS, thread / 32 * 32, 32,\n"
+           "                                           ROW_THREADS, VECTORS);\n");
+    } else {
+      TEXT("  __shared__ float warp_squares[2][THREADS / 32];\n");
+    }
+  }
+  TEXT("  const int64_t step = (int64_t)gridDim.x * GROUPS;\n"
+       "  int64_t row = (int64_t)blockIdx.x * GROUPS + threadIdx.x / ROW_THREADS;\n");
+  if (slots > 0) {
+    TEXT("  extern __shared__ __align__(1024) unsigned char smem[];\n"
+         "  // Each thread has its own places: nobody else reads them.\n"
+         "  uint4 *const slots = (uint4 *)smem + threadIdx.x;\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < SLOTS; ++i) {\n"
+         "    copy_columns(row_of(args.x, row + i * step, args.x_row_stride), SIZE,\n"
+         "                 columns_of(&args, row + i * step), thread, ROW_THREADS, VECTORS,\n"
+         "                 slots + i * VECTORS * THREADS, THREADS);\n"
+         "    cp_async_commit();\n"
+         "  }\n"
+         "  int slot = 0;\n");
+  } else if (ahead) {
+    TEXT("  uint4 next[VECTORS];\n"
+         "  load_columns(row_of(args.x, row, args.x_row_stride), SIZE, columns_of(&args, row), thread,\n"
+         "               ROW_THREADS, VECTORS, next);\n");
+  }
+  TEXT("  // As often as the block's first group has a row; others then may have none.\n"
+       "  for (int64_t first = (int64_t)blockIdx.x * GROUPS; first < args.rows; first += step) {\n"
+       "    const int columns = columns_of(&args, row);\n"
+       "    uint4 x[VECTORS];\n");
+  if (slots > 0) {
+    TEXT("    cp_async_wait(SLOTS - 1);\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < VECTORS; ++i)\n"
+         "      x[i] = slots[(slot * VECTORS + i) * THREADS];\n"
+         "    // The row that comes SLOTS later takes its place.\n"
+         "    copy_columns(row_of(args.x, row + SLOTS * step, args.x_row_stride), SIZE,\n"
+         "                 columns_of(&args, row + SLOTS * step), thread, ROW_THREADS, VECTORS,\n"
+         "                 slots + slot * VECTORS * THREADS, THREADS);\n"
+         "    cp_async_commit();\n"
+         "    slot = slot + 1 == SLOTS ? 0 : slot + 1;\n");
+  } else if (ahead) {
+    TEXT("#pragma unroll\n"
+         "    for (int i = 0; i < VECTORS; ++i)\n"
+         "      x[i] = next[i];\n"
+         "    load_columns(row_of(args.x, row + step, args.x_row_stride), SIZE,\n"
+         "                 columns_of(&args, row + step), thread, ROW_THREADS, VECTORS, next);\n");
+  } else {
+    TEXT("    load_columns(row_of(args.x, row, args.x_row_stride), SIZE, columns, thread, ROW_THREADS,\n"
+         "                 VECTORS, x);\n");
+  }
+  TEXT("    if (args.residual)\n"
+       "      add_residual(row_of(args.residual, row, args.residual_row_stride),\n"
+       "                   row_of(args.sum, row, args.sum_row_stride), columns, thread, x);\n"
+       "\n"
+       "    // Mean and sum of squares: over the warp's part of the row, then over its warps.\n");
+  if (norm == AP_LAYERNORM_NORM_LAYER) {
+    if (row_threads > 32) {
+      TEXT("    const float own_mean = sum_lanes(sum_values(x), LANES) / fmaxf(count, 1.0f);\n"
+           "    renew_vectors(x, VECTORS);\n"
+           "    const float own_squares = sum_lanes(sum_squares(x, columns, thread, own_mean), LANES);\n"
+           "    if (threadIdx.x % 32 == 0) {\n"
+           "      const Moments own = {count, own_mean, own_squares};\n"
+           "      warp_part[turn][threadIdx.x / 32] = own;\n"
+           "    }\n"
+           "    // All threads arrive and wait: hands over the moments of the warps.\n"
+           "    __syncthreads();\n"
+           "    const Moments all = add_moments_of_lanes(warp_part[turn][other], ROW_WARPS);\n"
+           "    const float mean = all.mean, squares = all.squares;\n"
+           "    turn ^= 1;\n");
+    } else {
+      TEXT("    const float mean = sum_lanes(sum_values(x), LANES) * args.per_column;\n"
+           "    renew_vectors(x, VECTORS);\n"
+           "    const float squares = sum_lanes(sum_squares(x, columns, thread, mean), LANES);\n");
+    }
+  } else {
+    TEXT("    constexpr float mean = 0.0f;\n"
+         "    float squares = sum_lanes(sum_squares(x), LANES);\n");
+    if (row_threads > 32) {
+      TEXT("    if (threadIdx.x % 32 == 0)\n"
+           "      warp_squares[turn][threadIdx.x / 32] = squares;\n"
+           "    // All threads arrive and wait: hands over the sums of the warps.\n"
+           "    __syncthreads();\n"
+           "    squares = sum_lanes(warp_squares[turn][other], ROW_WARPS);\n"
+           "    turn ^= 1;\n");
+    }
+  }
+  TEXT("    renew_vectors(x, VECTORS);\n"
+       "    const float rstd = reciprocal_sqrt_approx(squares * args.per_column + args.eps);\n"
+       "\n"
+       "    unsigned char *y = row_of(args.y, row, args.y_row_stride);\n"
+       "#pragma unroll\n"
+       "    for (int i = 0; i < VECTORS; ++i) {\n"
+       "      const int index = i * ROW_THREADS + thread;\n"
+       "      float value[ELEMENTS], parameter[ELEMENTS];\n"
+       "      widen_vector_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(x[i], value);\n"
+       "#pragma unroll\n"
+       "      for (int j = 0; j < ELEMENTS; ++j)\n"
+       "        value[j] = (value[j] - mean) * rstd;\n"
+       "      if (args.weight) {\n"
+       "        uint32_t word[WORDS];\n");
+  if (weight_held) {
+    TEXT("        renew_words(weight_word[i], WORDS, word);\n");
+  } else {
+    TEXT("        load_words(args.weight, args.columns, index, word);\n");
+  }
+  TEXT("        widen_words_");
+  STRING(in->word[AP_LAYERNORM_PARAMS]);
+  TEXT("(word, ELEMENTS, parameter);\n"
+       "#pragma unroll\n"
+       "        for (int j = 0; j < ELEMENTS; ++j)\n"
+       "          value[j] *= parameter[j];\n"
+       "      }\n"
+       "      if (args.bias) {\n"
+       "        uint32_t word[WORDS];\n");
+  if (weight_held) {
+    TEXT("        renew_words(bias_word[i], WORDS, word);\n");
+  } else {
+    TEXT("        load_words(args.bias, args.columns, index, word);\n");
+  }
+  TEXT("        widen_words_");
+  STRING(in->word[AP_LAYERNORM_PARAMS]);
+  TEXT("(word, ELEMENTS, parameter);\n"
+       "#pragma unroll\n"
+       "        for (int j = 0; j < ELEMENTS; ++j)\n"
+       "          value[j] += parameter[j];\n"
+       "      }\n"
+       "      store_columns(y, SIZE, columns, index, narrow_vector_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(value));\n"
+       "    }\n"
+       "    if (thread == 0 && row < args.rows) {\n"
+       "      if (CENTERED && args.mean)\n"
+       "        args.mean[row] = mean;\n"
+       "      if (args.rstd)\n"
+       "        args.rstd[row] = rstd;\n"
+       "    }\n"
+       "    row += step;\n"
+       "  }\n"
+       "}\n");
+}

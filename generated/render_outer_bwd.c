@@ -1,0 +1,131 @@
+/* Written by `python -m generator` from templates/outer/outer_bwd.cu.j2; do not edit. */
+/* clang-format off */
+#include "../runtime/press/registry.h"
+#include "families.h"
+
+#define TEXT(literal) ap_text_append(out, literal, sizeof(literal) - 1)
+#define INTEGER(value) ap_text_append_int(out, value)
+#define STRING(value) ap_text_append_string(out, value)
+
+void ap_render_outer_bwd(ap_text *out, const ap_render_input *in);
+
+void ap_render_outer_bwd(ap_text *out, const ap_render_input *in) {
+  const char *const stem = in->stem;
+  const char *const tile_name = in->tile_name;
+  const int32_t threads = in->threads;
+  const int32_t dtype = in->axis[AP_OUTER_DTYPE];
+  const int32_t rows = in->field[AP_OUTER_TILE_ROWS];
+  TEXT("// ");
+  STRING(stem);
+  TEXT("\n"
+       "//\n"
+       "// dx[n, i] = sum over j of dc[n, i, j] y[n, j], and sums over the rows of a thread block of\n"
+       "// dc[n, i, j] x[n, i], which another kernel adds up to dy; ");
+  STRING(in->word[AP_OUTER_DTYPE]);
+  TEXT(", fp32 inside. dc is read once: each\n"
+       "// warp has ROWS rows, and walks over the columns, a vector of each lane at a time.\n"
+       "//\n"
+       "// Pressed from templates/outer/outer_bwd.cu.j2 with tile ");
+  STRING(tile_name);
+  TEXT(" by\n"
+       "//   python -m generator --family outer --pass bwd --dtype ");
+  STRING(in->word[AP_OUTER_DTYPE]);
+  TEXT("\n"
+       "\n"
+       "#include \"attnpress/args/outer.h\"\n"
+       "#include \"attnpress/device/lanes.cuh\"\n"
+       "#include \"attnpress/device/row_norm.cuh\"\n"
+       "#include \"attnpress/device/row_vector.cuh\"\n"
+       "\n"
+       "constexpr int SIZE = ");
+  INTEGER((dtype == AP_OUTER_DTYPE_FP32) ? 4 : 2);
+  TEXT("; // bytes of an element\n"
+       "constexpr int THREADS = ");
+  INTEGER(threads);
+  TEXT(";\n"
+       "constexpr int ROWS = ");
+  INTEGER(rows);
+  TEXT(";     // of a warp\n"
+       "constexpr int ELEMENTS = 16 / SIZE; // of a vector\n"
+       "constexpr int WARPS = THREADS / 32;\n"
+       "constexpr int COLUMNS = 32 * ELEMENTS; // of a step\n"
+       "\n"
+       "extern \"C\" __global__ void __launch_bounds__(THREADS)\n"
+       "    ");
+  STRING(stem);
+  TEXT("(const __grid_constant__ attnpress_outer_bwd_args args) {\n"
+       "  __shared__ float warp_sum[WARPS][ELEMENTS][32];\n"
+       "  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;\n"
+       "  const int64_t batch = blockIdx.x / args.row_blocks;\n"
+       "  const int first = (blockIdx.x % args.row_blocks * WARPS + warp) * ROWS;\n"
+       "  const unsigned char *x = (const unsigned char *)args.x + batch * args.x_stride * SIZE;\n"
+       "  const unsigned char *y = (const unsigned char *)args.y + batch * args.y_stride * SIZE;\n"
+       "  const unsigned char *dc = (const unsigned char *)args.dc + batch * args.dc_batch_stride * SIZE;\n"
+       "  float factor[ROWS], dx[ROWS];\n"
+       "#pragma unroll\n"
+       "  for (int r = 0; r < ROWS; ++r) {\n"
+       "    factor[r] = dx[r] = 0.0f;\n"
+       "    if (first + r < args.rows)\n"
+       "      factor[r] = widen_element_");
+  STRING(in->word[AP_OUTER_DTYPE]);
+  TEXT("(load_element(x, SIZE, first + r));\n"
+       "  }\n"
+       "\n"
+       "  for (int column = 0; column < args.columns; column += COLUMNS) {\n"
+       "    const int index = column / ELEMENTS + lane; // of vectors\n"
+       "    uint4 vector[ROWS], y_vector;\n"
+       "    float value[ELEMENTS], y_value[ELEMENTS], dy[ELEMENTS];\n"
+       "    load_columns(y, SIZE, args.columns, index, 0, 1, &y_vector);\n"
+       "#pragma unroll\n"
+       "    for (int r = 0; r < ROWS; ++r)\n"
+       "      load_columns(dc + (first + r) * args.dc_row_stride * SIZE, SIZE,\n"
+       "                   first + r < args.rows ? args.columns : 0, index, 0, 1, &vector[r]);\n"
+       "    widen_vector_");
+  STRING(in->word[AP_OUTER_DTYPE]);
+  TEXT("(y_vector, y_value);\n"
+       "#pragma unroll\n"
+       "    for (int j = 0; j < ELEMENTS; ++j)\n"
+       "      dy[j] = 0.0f;\n"
+       "#pragma unroll\n"
+       "    for (int r = 0; r < ROWS; ++r) {\n"
+       "      widen_vector_");
+  STRING(in->word[AP_OUTER_DTYPE]);
+  TEXT("(vector[r], value);\n"
+       "#pragma unroll\n"
+       "      for (int j = 0; j < ELEMENTS; ++j) {\n"
+       "        dx[r] += value[j] * y_value[j];\n"
+       "        dy[j] += value[j] * factor[r];\n"
+       "      }\n"
+       "    }\n"
+       "    if (args.dy_parts) {\n"
+       "      // All threads arrive and wait: the step before has been added up.\n"
+       "      __syncthreads();\n"
+       "#pragma unroll\n"
+       "      for (int j = 0; j < ELEMENTS; ++j)\n"
+       "        warp_sum[warp][j][lane] = dy[j];\n"
+       "      // All threads arrive and wait: hands over the sums of the warps.\n"
+       "      __syncthreads();\n"
+       "      // Each thread adds up some columns over the warps.\n"
+       "      float *parts = args.dy_parts + (int64_t)blockIdx.x * args.columns + column;\n"
+       "      for (int at = threadIdx.x; at < COLUMNS && column + at < args.columns; at += THREADS) {\n"
+       "        float sum = 0.0f;\n"
+       "#pragma unroll\n"
+       "        for (int other = 0; other < WARPS; ++other)\n"
+       "          sum += warp_sum[other][at % ELEMENTS][at / ELEMENTS];\n"
+       "        parts[at] = sum;\n"
+       "      }\n"
+       "    }\n"
+       "  }\n"
+       "  if (!args.dx)\n"
+       "    return;\n"
+       "#pragma unroll\n"
+       "  for (int r = 0; r < ROWS; ++r) {\n"
+       "    dx[r] = sum_lanes(dx[r], 32);\n"
+       "    if (lane == 0 && first + r < args.rows)\n"
+       "      store_element((unsigned char *)args.dx + batch * args.dx_stride * SIZE, SIZE, first + r,\n"
+       "                    narrow_element_");
+  STRING(in->word[AP_OUTER_DTYPE]);
+  TEXT("(dx[r]));\n"
+       "  }\n"
+       "}\n");
+}

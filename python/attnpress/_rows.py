@@ -1,0 +1,257 @@
+"""PyTorch tensors and NumPy arrays for the modules of families that work on rows: what they are
+checked for, how they lie in memory, and how a function of the library is called with them.
+
+Neither PyTorch nor NumPy is imported unless the caller has it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Sequence
+from ctypes import POINTER, Structure, byref, c_int32, c_size_t, c_void_p, sizeof
+from operator import attrgetter
+
+from . import _library as c
+from ._plan import handle_of, handle_with_nvrtc
+
+PLAN_ARGUMENTS = (c_void_p, POINTER(c.PlanOptions), POINTER(c_void_p))
+"""Of functions that make a plan, behind the handle."""
+
+
+def declared(name: str, extra: Sequence = ()):
+    """A function of the library that takes (handle, args, stream), or (handle, args, *extra)."""
+    try:
+        function = getattr(c.library, name)
+    except AttributeError:
+        raise ImportError(f"{c.library_path} has no {name}: it is older than this module") from None
+    function.restype = c_int32
+    function.argtypes = [c_void_p, c_void_p, *(extra or [c_void_p])]
+    return function
+
+
+def row_stride(shape: Sequence[int], stride: Sequence[int]) -> int | None:
+    """Elements between rows, where all leading dimensions amount to one; else None."""
+    if stride[-1] != 1 and (shape[-1] > 1 or stride[-1] == 0):
+        return None
+    found = None  # of the innermost dimension that has several entries
+    count = 1  # of rows so far
+    for extent, step in zip(reversed(shape[:-1]), reversed(stride[:-1])):
+        if extent == 1:
+            continue
+        if found is None:
+            found = step
+        elif step != found * count:
+            return None
+        count *= extent
+    if found == 0 and count > 1:
+        return None  # rows that repeat: 0 would mean contiguous rows
+    return shape[-1] if found is None else found
+
+
+def readable(library, value):
+    if row_stride(value.shape, library.strides(value)) is None:
+        return library.contiguous(value)
+    return value
+
+
+def call(backend: int, function, args: Structure, stream: int | None) -> None:
+    """function(handle, args, stream) of the library. Raises what failed."""
+    handle = handle_of(backend)
+    status = function(handle, byref(args), stream)
+    if status == c.NO_NVRTC:
+        handle = handle_with_nvrtc(backend, handle, c.error_of(status))
+        status = function(handle, byref(args), stream)
+    c.check(status)
+
+
+_workspaces: dict[tuple, int] = {}  # bytes, by what they depend on
+_WORKSPACES_MAX = 1024
+
+
+def workspace_bytes(plan_function, args: Structure, key: tuple) -> int:
+    """What a call on the current GPU needs. key: all of `args` that it depends on."""
+    import torch  # only its tensors are on GPUs
+
+    handle = handle_of(c.CUDA)
+    key = (plan_function.__name__, handle, torch.cuda.current_device(), *key)
+    size = _workspaces.get(key)
+    if size is None:
+        plan, found = c_void_p(), c_size_t()
+        options = c.PlanOptions(struct_size=sizeof(c.PlanOptions))
+        c.check(plan_function(handle, byref(args), byref(options), byref(plan)))
+        status = c.library.attnpress_plan_workspace_bytes(plan, byref(found))
+        c.library.attnpress_plan_destroy(plan)
+        c.check(status)
+        if len(_workspaces) >= _WORKSPACES_MAX:
+            _workspaces.clear()
+        size = _workspaces[key] = found.value
+    return size
+
+
+# ---- The two libraries --------------------------------------------------------------------------
+
+
+def library_of(name: str, value):
+    """What handles such a value. Neither library is imported unless the caller has it."""
+    torch = sys.modules.get("torch")
+    numpy = sys.modules.get("numpy")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return Torch(torch)
+    if numpy is not None and isinstance(value, numpy.ndarray):
+        return NumPy(numpy)
+    raise TypeError(
+        f"{name} is {type(value).__name__}; PyTorch tensors and NumPy arrays are supported"
+    )
+
+
+def check_same(names, inputs, out, what: str, of) -> None:
+    for name, value in (*zip(names[1:], inputs[1:]), ("out", out)):
+        if value is not None and of(value) != of(inputs[0]):
+            raise ValueError(
+                f"{name} has {what} {of(value)} and {names[0]} {of(inputs[0])}; they must be equal"
+            )
+
+
+class Torch:
+    def __init__(self, torch) -> None:
+        self.torch = torch
+        self.kind = torch.Tensor
+        self.dtypes = {torch.float16: c.FP16, torch.bfloat16: c.BF16, torch.float32: c.FP32}
+
+    def check(self, names, inputs, out) -> None:
+        for what in ("shape", "dtype", "device"):
+            check_same(names, inputs, out, what, attrgetter(what))
+        if inputs[0].device.type not in ("cuda", "cpu"):
+            raise ValueError(
+                f"{names[0]} is on {inputs[0].device}; CUDA and CPU tensors are supported"
+            )
+
+    def check_place(self, name: str, value, x) -> None:
+        if value.device != x.device:
+            raise ValueError(f"{name} is on {value.device} and x on {x.device}")
+
+    def records(self, *values) -> bool:
+        """Whether a gradient by one of them is to be recorded."""
+        return self.torch.is_grad_enabled() and any(
+            value is not None and value.requires_grad for value in values
+        )
+
+    def dtype(self, value) -> int:
+        if value.dtype not in self.dtypes:
+            raise ValueError(
+                f"dtype {value.dtype} is not supported; torch.float16, torch.bfloat16 and "
+                "torch.float32 are"
+            )
+        return self.dtypes[value.dtype]
+
+    def strides(self, value) -> Sequence[int]:
+        return value.stride()
+
+    def address(self, value) -> int:
+        return value.data_ptr()
+
+    def empty_like(self, value):
+        return self.torch.empty(value.shape, dtype=value.dtype, device=value.device)
+
+    def empty(self, shape: Sequence[int], dtype, like):
+        """dtype: the library's own, or a name."""
+        if isinstance(dtype, str):
+            dtype = getattr(self.torch, dtype)
+        return self.torch.empty(shape, dtype=dtype, device=like.device)
+
+    def workspace(self, like, size: int):
+        """Memory of this many bytes; None for none. Freed when its last name goes: the allocator
+        gives it to later work of this stream."""
+        if size == 0:
+            return None
+        return self.torch.empty(size, dtype=self.torch.uint8, device=like.device)
+
+    def contiguous(self, value):
+        return value.contiguous()
+
+    def contiguous_if_not(self, value):
+        return value.contiguous()
+
+    @contextlib.contextmanager
+    def on_device(self, value):
+        """The backend of a tensor, whose device is the current one meanwhile."""
+        if not value.is_cuda:
+            yield c.CPU
+            return
+        from ._torch import _has_context
+
+        with self.torch.cuda.device(value.device):
+            if not _has_context():
+                self.torch.cuda.mem_get_info(value.device)  # binds the context to this thread
+            yield c.CUDA
+
+    def run(self, function, args: Structure, value) -> None:
+        with self.on_device(value) as backend:
+            stream = None
+            if backend == c.CUDA:
+                stream = self.torch.cuda.current_stream().cuda_stream
+            call(backend, function, args, stream)
+
+
+class NumPy:
+    def __init__(self, numpy) -> None:
+        self.numpy = numpy
+        self.kind = numpy.ndarray
+        self.dtypes = {"float16": c.FP16, "bfloat16": c.BF16, "float32": c.FP32}
+
+    def check(self, names, inputs, out) -> None:
+        for what in ("shape", "dtype"):
+            check_same(names, inputs, out, what, attrgetter(what))
+        for name, value in (*zip(names, inputs), ("out", out)):
+            if isinstance(value, self.numpy.ma.MaskedArray):
+                raise TypeError(f"{name} is a masked array, whose mask would be lost")
+        if out is not None and not out.flags.writeable:
+            raise ValueError("out is read-only")
+
+    def check_place(self, name: str, value, x) -> None:
+        if isinstance(value, self.numpy.ma.MaskedArray):
+            raise TypeError(f"{name} is a masked array, whose mask would be lost")
+
+    def records(self, *values) -> bool:
+        return False
+
+    def dtype(self, value) -> int:
+        if value.dtype.name not in self.dtypes or not value.dtype.isnative:
+            raise ValueError(
+                f"dtype {value.dtype} is not supported; float16, float32 and ml_dtypes.bfloat16 "
+                "are, in native byte order"
+            )
+        return self.dtypes[value.dtype.name]
+
+    def strides(self, value) -> Sequence[int]:
+        """In elements; 0, which only a copy or an error follows, where they are no whole number."""
+        size = value.itemsize
+        aligned = value.ctypes.data % size == 0
+        return [step // size if aligned and step % size == 0 else 0 for step in value.strides]
+
+    def address(self, value) -> int:
+        return value.ctypes.data
+
+    def empty_like(self, value):
+        return self.numpy.empty(value.shape, dtype=value.dtype)
+
+    def empty(self, shape: Sequence[int], dtype, like):
+        return self.numpy.empty(shape, dtype=dtype)
+
+    def workspace(self, like, size: int):
+        return None if size == 0 else self.numpy.empty(size, dtype=self.numpy.uint8)
+
+    def contiguous(self, value):
+        return self.numpy.array(value, order="C", copy=True)
+
+    def contiguous_if_not(self, value):
+        flags = value.flags
+        return value if flags.c_contiguous and flags.aligned else self.contiguous(value)
+
+    @contextlib.contextmanager
+    def on_device(self, value):
+        yield c.CPU
+
+    def run(self, function, args: Structure, value) -> None:
+        call(c.CPU, function, args, None)

@@ -1,0 +1,20 @@
+/* What the forward and the backward part of `attnpress run` share. */
+#pragma once
+#include <stdint.h>
+
+#include "score_options.h"
+
+enum { CHECK_NONE, CHECK_SAMPLE, CHECK_FULL };
+enum { DEVICE_ANY, DEVICE_CPU, DEVICE_CUDA };
+enum { NOT_GIVEN = -1 };
+
+typedef struct run_options {
+  int64_t batch, seqlen_q, seqlen_k, heads, kv_heads, hdim, hdim_v, splits, repeat, threads, seed;
+  int dtype, causal, layout, device, check, backward, deterministic;
+  score_options scores;
+} run_options;
+
+/** Multiplications and additions of a forward pass, of the pairs that are seen. */
+double run_flops(const run_options *o);
+/** `attnpress run --backward`. */
+int run_backward(const run_options *o);
