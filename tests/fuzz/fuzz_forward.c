@@ -10,6 +10,7 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <stddef.h>
 
 #include "../fake_cuda.h"
 #include "attnpress/attnpress.h"
@@ -52,10 +53,24 @@ static void open_driver(void) {
 
 /* ---- A call ---------------------------------------------------------------------------------- */
 
+enum { TAIL_BYTES = 4096 }; /* the most that a struct_size may claim beyond what is known */
+
 typedef struct tailed_args {
   attnpress_forward_args args;
-  unsigned char tail[4096]; /* the most that a struct_size may claim beyond what is known */
+  unsigned char tail[TAIL_BYTES];
 } tailed_args;
+
+/** The groups that the arguments may point to, and what one of them points to in turn. */
+typedef struct tailed_groups {
+  attnpress_window window;
+  attnpress_alibi alibi;
+  attnpress_bias bias;
+  attnpress_sinks sinks;
+  attnpress_dropout dropout;
+  unsigned char tail[TAIL_BYTES];
+} tailed_groups;
+
+static const uint64_t seed_and_offset[2] = {7, 11};
 
 static attnpress_tensor make_tensor(fuzz_input *input, int64_t batch, int64_t seqlen, int64_t heads,
                                     int64_t hdim, int32_t dtype) {
@@ -84,6 +99,47 @@ static void make_legal(fuzz_input *input, attnpress_forward_args *args) {
   args->workspace_bytes = SIZE_MAX;
 }
 
+/** Groups that fit the call; those that `which` has a bit for are part of it. */
+static void make_groups(fuzz_input *input, attnpress_forward_args *args, tailed_groups *groups) {
+  const int64_t *q = args->q.shape, keys = args->k.shape[1];
+  const int which = (int)fuzz_take(input, 1), sides = (int)fuzz_take(input, 1);
+  groups->window = (attnpress_window)ATTNPRESS_WINDOW_INIT;
+  groups->window.left = sides % 8 - 1;
+  groups->window.right = sides / 8 % 4 - 1;
+  groups->window.chunk = sides / 32 % 4 * 5;
+  groups->window.top_left = sides / 128;
+  groups->alibi = (attnpress_alibi)ATTNPRESS_ALIBI_INIT;
+  groups->alibi.slopes = (const float *)0x40000;
+  groups->bias = (attnpress_bias){.struct_size = sizeof groups->bias,
+                                  .data = (void *)0x50000,
+                                  .shape = {q[0], q[2], q[1], keys},
+                                  .stride = {q[2] * q[1] * keys, q[1] * keys, keys, 1},
+                                  .dtype = 1 + which / 32 % 3};
+  groups->sinks = (attnpress_sinks)ATTNPRESS_SINKS_INIT;
+  groups->sinks.data = (void *)0x60000;
+  groups->sinks.dtype = 1 + which / 32 % 3;
+  groups->dropout = (attnpress_dropout)ATTNPRESS_DROPOUT_INIT;
+  groups->dropout.probability = 0.25f;
+  if (which & 1)
+    args->mask = ATTNPRESS_WINDOW;
+  args->window = which & 1 ? &groups->window : NULL;
+  args->alibi = which & 2 ? &groups->alibi : NULL;
+  args->bias = which & 4 ? &groups->bias : NULL;
+  args->sinks = which & 8 ? &groups->sinks : NULL;
+  args->dropout = which & 16 ? &groups->dropout : NULL;
+}
+
+/** Pointers that the library follows: what was written over is NULL, or there. */
+static void mend_pointers(attnpress_forward_args *args, tailed_groups *groups) {
+  args->window = args->window ? &groups->window : NULL;
+  args->alibi = args->alibi ? &groups->alibi : NULL;
+  args->bias = args->bias ? &groups->bias : NULL;
+  args->sinks = args->sinks ? &groups->sinks : NULL;
+  args->dropout = args->dropout ? &groups->dropout : NULL;
+  if (groups->dropout.seed_and_offset != NULL)
+    groups->dropout.seed_and_offset = seed_and_offset;
+}
+
 static uint64_t take_value(fuzz_input *input) {
   static const uint64_t edges[] = {0,
                                    1,
@@ -103,11 +159,13 @@ static uint64_t take_value(fuzz_input *input) {
 }
 
 /** Writes over fields, or parts of two, with the rest of the input. */
-static void write_over(fuzz_input *input, tailed_args *call) {
+static void write_over(fuzz_input *input, tailed_args *call, tailed_groups *groups) {
+  enum { ARGS = sizeof call->args, ALL = ARGS + offsetof(tailed_groups, tail) };
   while (input->size > 0) {
-    const size_t at = (size_t)fuzz_take(input, 1) * 4 % sizeof call->args;
+    const size_t at = (size_t)fuzz_take(input, 2) * 4 % ALL;
     const uint64_t value = take_value(input);
-    memcpy((char *)call + at, &value, fuzz_take(input, 1) % 2 ? 8 : 4);
+    char *field = at < ARGS ? (char *)call + at : (char *)groups + (at - ARGS);
+    memcpy(field, &value, fuzz_take(input, 1) % 2 ? 8 : 4);
   }
 }
 
@@ -156,27 +214,85 @@ static attnpress_tensor lse_tensor(const attnpress_forward_args *a) {
   return t;
 }
 
+/* A group's data as tensors, for their spans. */
+static attnpress_tensor slopes_tensor(const attnpress_forward_args *a) {
+  const int contiguous = a->alibi->stride[0] == 0 && a->alibi->stride[1] == 0;
+  return (attnpress_tensor){
+      .shape = {1, a->q.shape[0], a->q.shape[2], 1},
+      .stride = {0, a->alibi->stride[0], contiguous ? 1 : a->alibi->stride[1], 1},
+      .dtype = ATTNPRESS_FP32};
+}
+
+/** span_bytes() takes the last dimension as contiguous: here it is the elements that it spans. */
+static attnpress_tensor bias_tensor(const attnpress_forward_args *a) {
+  const attnpress_bias *b = a->bias;
+  const span_t keys = b->shape[3] > 0 ? (span_t)(b->shape[3] - 1) * b->stride[3] + 1 : 0;
+  return (attnpress_tensor){.shape = {b->shape[0], b->shape[1], b->shape[2],
+                                      keys < INT32_MAX ? (int64_t)keys : INT32_MAX},
+                            .stride = {b->stride[0], b->stride[1], b->stride[2], 1},
+                            .dtype = b->dtype};
+}
+
+static attnpress_tensor sinks_tensor(const attnpress_forward_args *a) {
+  return (attnpress_tensor){.shape = {1, 1, a->q.shape[2], 1},
+                            .stride = {0, 0, a->sinks->stride == 0 ? 1 : a->sinks->stride, 1},
+                            .dtype = a->sinks->dtype};
+}
+
+/** Gives the groups, and lse, buffers of their very size, if all are small. */
+static int make_small_buffers(attnpress_forward_args *a, tailed_groups *groups, int byte) {
+  enum { LSE, SLOPES, BIAS, SINKS, COUNT };
+  int64_t bytes[COUNT] = {0};
+  attnpress_tensor t;
+  if (a->lse != NULL)
+    t = lse_tensor(a), bytes[LSE] = span_bytes(&t);
+  if (a->alibi != NULL)
+    t = slopes_tensor(a), bytes[SLOPES] = span_bytes(&t);
+  if (a->bias != NULL)
+    t = bias_tensor(a), bytes[BIAS] = span_bytes(&t);
+  if (a->sinks != NULL)
+    t = sinks_tensor(a), bytes[SINKS] = span_bytes(&t);
+  for (int i = 0; i < COUNT; ++i)
+    if (bytes[i] < 0)
+      return 0;
+  if (a->lse != NULL)
+    a->lse = make_buffer(bytes[LSE], 0xff);
+  if (a->alibi != NULL)
+    groups->alibi.slopes = make_buffer(bytes[SLOPES], byte);
+  if (a->bias != NULL)
+    groups->bias.data = make_buffer(bytes[BIAS], byte);
+  if (a->sinks != NULL)
+    groups->sinks.data = make_buffer(bytes[SINKS], byte);
+  return 1;
+}
+
+static void free_small_buffers(attnpress_forward_args *a, tailed_groups *groups) {
+  free(a->lse);
+  if (a->alibi != NULL)
+    free((void *)(uintptr_t)groups->alibi.slopes);
+  if (a->bias != NULL)
+    free((void *)(uintptr_t)groups->bias.data);
+  if (a->sinks != NULL)
+    free((void *)(uintptr_t)groups->sinks.data);
+}
+
 /** Runs a call that the queries allow, unless it is too large. */
-static void run_on_cpu(attnpress_forward_args *a) {
+static void run_on_cpu(attnpress_forward_args *a, tailed_groups *groups) {
   enum { FINITE = 0x3c }; /* as every byte: about 1 in fp16, 0.01 in the others */
   attnpress_tensor *tensors[] = {&a->q, &a->k, &a->v, &a->out};
   if (!is_small(a))
     return;
-  const attnpress_tensor lse = lse_tensor(a);
-  const int64_t lse_bytes = span_bytes(&lse);
-  if (a->lse != NULL && lse_bytes < 0)
+  if (!make_small_buffers(a, groups, FINITE))
     return;
   for (int i = 0; i < 4; ++i)
     tensors[i]->data = make_buffer(span_bytes(tensors[i]), i < 3 ? FINITE : 0xff);
-  if (a->lse != NULL)
-    a->lse = make_buffer(lse_bytes, 0xff);
   HOLDS(attnpress_forward(cpu, a, NULL) == ATTNPRESS_OK);
   static const unsigned char unwritten[8] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
   if (span_bytes(&a->out) > 0)
     HOLDS(memcmp(a->out.data, unwritten, sizeof unwritten) != 0);
   for (int i = 0; i < 4; ++i)
     free(tensors[i]->data);
-  free(a->lse);
+  free_small_buffers(a, groups);
 }
 
 static int is_refusal(attnpress_status status) {
@@ -211,11 +327,11 @@ static void try_range(attnpress_handle *handle, const attnpress_forward_args *ar
   attnpress_plan_destroy(plan);
 }
 
-static void try_cpu(attnpress_forward_args *args) {
+static void try_cpu(attnpress_forward_args *args, tailed_groups *groups) {
   const attnpress_status status = query(cpu, args);
   try_range(cpu, args);
   if (status == ATTNPRESS_OK)
-    run_on_cpu(args);
+    run_on_cpu(args, groups);
   else
     HOLDS(is_refusal(attnpress_forward(cpu, args, NULL)));
 }
@@ -238,6 +354,7 @@ static void try_gpu(attnpress_forward_args *args, int device) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   fuzz_input input = {data, size};
   tailed_args call = {.args = ATTNPRESS_FORWARD_ARGS_INIT};
+  tailed_groups groups = {.window = ATTNPRESS_WINDOW_INIT};
   if (cpu == NULL) {
     cpu = make_handle(ATTNPRESS_CPU);
     compiler = make_handle(ATTNPRESS_COMPILE_ONLY);
@@ -245,12 +362,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   const int where = (int)(fuzz_take(&input, 1) % 16);
   make_legal(&input, &call.args);
-  write_over(&input, &call);
+  make_groups(&input, &call.args, &groups);
+  write_over(&input, &call, &groups);
+  mend_pointers(&call.args, &groups);
   if (where < DEVICES)
     try_gpu(&call.args, where);
   else if (where == DEVICES)
     HOLDS(is_refusal(attnpress_forward(compiler, &call.args, NULL)));
   else
-    try_cpu(&call.args);
+    try_cpu(&call.args, &groups);
   return 0;
 }
