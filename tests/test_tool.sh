@@ -432,13 +432,22 @@ FAKE_NVRTC_MS=20 timeout -s KILL 0.5 "$tool" prebuild --out "$out" --jobs 2 >"$f
 done_before=$(grep -c '^[0-9a-f]' "$out/prebuilt_manifest.txt")
 [ "$done_before" -gt 0 ] || broken "nothing was done in time"
 [ ! -e "$out/prebuilt_cubins.c" ] || broken "a table of a build that was killed"
-: >"$out/left.999999999.tmp"
+: >"$out/left.tmp"
 FAKE_NVRTC_MODE=fail check 1 prebuild --out "$out" --jobs 2
 [ ! -e "$out/prebuilt_cubins.c" ] || broken "a table of a build that failed"
 grep -q "could not compile" "$folder/err" || broken "no reason"
 check 0 prebuild --out "$out"
 says "$cubins kernels, $((cubins - done_before)) to compile"
 [ -z "$(find "$out" -name '*.tmp')" ] || broken "temporaries are left"
+# Two builds of one folder take turns.
+rm -r "$out"
+: >"$folder/count"
+FAKE_NVRTC_MS=5 "$tool" prebuild --out "$out" >"$folder/beside" 2>&1 &
+FAKE_NVRTC_MS=5 "$tool" prebuild --out "$out" >"$folder/out" 2>&1 ||
+  broken "beside another build: $(cat "$folder/out")"
+wait $! || broken "beside another build: $(cat "$folder/beside")"
+[ "$(wc -c <"$folder/count" | tr -d ' ')" -eq "$cubins" ] ||
+  broken "two builds compiled $(wc -c <"$folder/count") times, $cubins expected"
 
 # Folders for NVRTC are looked at last, and never where ATTNPRESS_NVRTC names one.
 mkdir "$folder/pip"

@@ -4,17 +4,19 @@
  * prebuilt_cubins.c that lists them for runtime/press/registry.h, and prebuilt_manifest.txt. The
  * manifest says for each cubin the key of what it was made from and the checksum of what came out:
  * a cubin for which both still hold is not compiled again. Every file is written beside its place
- * and renamed, so that a build that was interrupted goes on where it was. */
+ * and renamed, so that a build that was interrupted goes on where it was. A second build of the
+ * same folder waits for the first. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -85,8 +87,8 @@ static char *read_file(const char *path, size_t *size) {
 
 /** Writes a file beside its place and renames it. */
 static int write_file(const char *path, const void *data, size_t size) {
-  char temporary[PATH_BYTES + 32];
-  snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
+  char temporary[PATH_BYTES + 8];
+  snprintf(temporary, sizeof temporary, "%s.tmp", path);
   FILE *file = fopen(temporary, "wb");
   int good = file != NULL && fwrite(data, 1, size, file) == size;
   int error = errno;
@@ -323,18 +325,13 @@ static int write_tables(const press *p) {
   return write_text(p, "prebuilt_cubins.c", &table) && good;
 }
 
-/** Removes files that a build wrote which is no longer there. */
+/** Removes what builds left that were killed: the folder is this build's alone. */
 static void remove_temporaries(const char *dir) {
   DIR *stream = opendir(dir);
   for (struct dirent *file; stream != NULL && (file = readdir(stream)) != NULL;) {
     char path[PATH_BYTES];
-    const char *dot = strrchr(file->d_name, '.'), *number = dot;
+    const char *dot = strrchr(file->d_name, '.');
     if (dot == NULL || strcmp(dot, ".tmp") != 0)
-      continue;
-    while (number > file->d_name && number[-1] != '.')
-      --number;
-    const long writer = strtol(number, NULL, 10);
-    if (writer <= 0 || kill((pid_t)writer, 0) == 0 || errno != ESRCH)
       continue;
     snprintf(path, sizeof path, "%s/%s", dir, file->d_name);
     unlink(path);
@@ -424,11 +421,26 @@ static int open_handle(press *p, const char *dirs) {
   return 1; /* compiling says what is missing */
 }
 
+/** Opens a folder, made where it is not there, and waits until no other build has it; -1 and errno
+ * where that fails. It is this build's until the descriptor is closed or the process ends; a file
+ * system without locks is trusted. */
+static int own_folder(const char *dir) {
+  if (mkdir(dir, 0777) != 0 && errno != EEXIST)
+    return -1;
+  const int folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  while (folder >= 0 && flock(folder, LOCK_EX) != 0 && errno == EINTR)
+    ;
+  return folder;
+}
+
 static int prebuild(const char *out, int jobs, const char *nvrtc_dirs) {
   press p = {.count = ap_default_set_count};
-  char *dir = NULL;
-  if ((mkdir(out, 0777) != 0 && errno != EEXIST) || (dir = realpath(out, NULL)) == NULL) {
+  const int folder = own_folder(out);
+  char *dir = folder >= 0 ? realpath(out, NULL) : NULL;
+  if (dir == NULL) {
     fprintf(stderr, "attnpress prebuild: %s: %s\n", out, strerror(errno));
+    if (folder >= 0)
+      close(folder);
     return TOOL_FAILED;
   }
   p.dir = dir;
@@ -445,6 +457,7 @@ static int prebuild(const char *out, int jobs, const char *nvrtc_dirs) {
     free(p.items[i].source);
   free(p.items);
   pthread_mutex_destroy(&p.lock);
+  close(folder);
   free(dir);
   return good ? TOOL_OK : TOOL_FAILED;
 }
