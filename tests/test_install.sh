@@ -82,11 +82,11 @@ if command -v pkg-config >/dev/null && command -v make >/dev/null; then
   says_value "examples, pkg-config" "$folder/made/forward_shared"
   says_value "examples, pkg-config, static" "$folder/made/forward_static"
 fi
-if command -v rustc >/dev/null; then
+if rustc --version >"$folder/rustc" 2>&1; then # a rustup without a toolchain is not one
   quietly rustc -D warnings -o "$folder/rust" "$here/../examples/forward.rs" -L "$libdir"
   says_value "examples, Rust" "$folder/rust"
 else
-  echo "left out: rustc is not installed"
+  echo "left out: no rustc that works"
 fi
 
 # ---- Notices -------------------------------------------------------------------------------------
