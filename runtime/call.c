@@ -1,6 +1,7 @@
 /* Runs operations and keeps plans of them; call.h says how. */
 #include "call.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -304,6 +305,18 @@ attnpress_status attnpress_plan_launch(const attnpress_plan *plan, int index,
     FORWARD_IF(describe_launch(plan->handle, &plan->launches->launch[index], &found));
   }
   ap_write_info(&found, info);
+  return ATTNPRESS_OK;
+}
+
+/* ---- Which calls a plan serves --------------------------------------------------------------- */
+
+attnpress_status ap_check_extent(const char *name, int64_t value, int64_t planned, int32_t range) {
+  if (range == ATTNPRESS_UP_TO)
+    RETURN_IF(planned != 0 && value > planned, ATTNPRESS_INVALID_ARGUMENT,
+              "%s is %" PRId64 "; the plan serves up to %" PRId64, name, value, planned);
+  else
+    RETURN_IF(value != planned, ATTNPRESS_INVALID_ARGUMENT,
+              "%s is %" PRId64 " and was %" PRId64 " when the plan was made", name, value, planned);
   return ATTNPRESS_OK;
 }
 

@@ -68,11 +68,17 @@ typedef struct ap_operation {
   attnpress_status (*run_planned)(const attnpress_plan *plan, const void *args, void *stream);
 } ap_operation;
 
+/* ---- What `serves` functions call ------------------------------------------------------------- */
+
+/** Whether a field of a call is that of the plan, or, in a range (ATTNPRESS_UP_TO), at most as
+ * large; there a planned 0 is any. */
+attnpress_status ap_check_extent(const char *name, int64_t value, int64_t planned, int32_t range);
+
 /* ---- What a public function calls ------------------------------------------------------------ */
 
 /** Runs an operation. `call` and `plan` are memory of the operation's own structs. */
-attnpress_status ap_call_run(attnpress_handle *handle, const ap_operation *operation, const void *args,
-                        void *stream, ap_call *call, ap_launches *plan);
+attnpress_status ap_call_run(attnpress_handle *handle, const ap_operation *operation,
+                             const void *args, void *stream, ap_call *call, ap_launches *plan);
 /** Makes a plan object. */
 attnpress_status ap_plan_make(attnpress_handle *handle, const ap_operation *operation,
                               const void *args, const attnpress_plan_options *options,

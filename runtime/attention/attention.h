@@ -45,6 +45,10 @@ attnpress_status ap_validate_forward(const attnpress_forward_args *args, ap_chec
 attnpress_status ap_validate_backward(const attnpress_backward_args *args, ap_check how,
                                       ap_problem *problem);
 
+/** Whether a plan of the problem `planned`, of the same pass, serves the problem `p`; the sentence
+ * says what differs. What a backward problem cannot have is 0 in both. */
+attnpress_status ap_check_served(const ap_problem *p, const ap_problem *planned, int32_t range);
+
 /* ---- choose_backward.c ----------------------------------------------------------------------- */
 
 /** What a backward call launches, and where its workspace holds what. `launches` is filled, too. */
