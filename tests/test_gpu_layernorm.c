@@ -3,33 +3,17 @@
  * read at once, on side streams, again and again; more than 2^31 elements. Ends with status 77 where
  * there is no CUDA device. */
 #define _GNU_SOURCE
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../tools/cuda_device.h"
 #include "../tools/layernorm/reference.h"
 #include "../tools/rows.h"
 #include "attnpress/layernorm.h"
+#include "gpu_support.h"
 
-enum { SKIPPED = 77, MATRICES = 4, VECTORS = 6, OFFSET = 3 /* elements before the first row */ };
+enum { MATRICES = 4, VECTORS = 6, OFFSET = 3 /* elements before the first row */ };
 enum { X = 0, RESIDUAL = 1, Y = 2, SUM = 3, DY = 1, DSUM = 2, DX = 3 };
 enum { WEIGHT, BIAS, MEAN, RSTD, DWEIGHT, DBIAS };
-
-static cuda_device gpu;
-static attnpress_handle *handle;
-static int failures, checks;
-
-#define CHECK(condition)                                                                           \
-  do {                                                                                             \
-    ++checks;                                                                                      \
-    if (!(condition)) {                                                                            \
-      ++failures;                                                                                  \
-      printf("FAILED: %s:%d: %s (%s)\n", __func__, __LINE__, #condition, attnpress_last_error());  \
-    }                                                                                              \
-  } while (0)
-#define CHECK_OK(call)   CHECK((call) == ATTNPRESS_OK)
-#define CHECK_CUDA(call) CHECK((call) == CUDA_SUCCESS)
 
 /* How a call is made. */
 typedef struct shape {
@@ -424,30 +408,22 @@ static void test_large(int backward) {
   close_call(&k);
 }
 
+static void tests(void) {
+  static const shape repeated[] = {
+      {300, 3000, ATTNPRESS_FP16, ATTNPRESS_FP16, 0, 0, 1, 1, 0},
+      {2000, 50, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 0, 0, 1, 0},
+      {700, 4096, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 1, 1, 0, 0},
+      {40, 40000, ATTNPRESS_FP32, ATTNPRESS_FP32, 1, 0, 0, 0, 0},
+  };
+  test_table();
+  test_side_stream(0);
+  test_side_stream(1);
+  for (size_t i = 0; i < sizeof repeated / sizeof *repeated; ++i)
+    test_repeats(&repeated[i]);
+  test_large(0);
+  test_large(1);
+}
+
 int main(void) {
-  char why[512];
-  if (cuda_device_open(&gpu, 0, why, sizeof why) != 0) {
-    printf("skipped: no CUDA device: %s\n", why);
-    return SKIPPED;
-  }
-  CHECK_OK(attnpress_create(&handle, NULL));
-  if (handle != NULL) {
-    static const shape repeated[] = {
-        {300, 3000, ATTNPRESS_FP16, ATTNPRESS_FP16, 0, 0, 1, 1, 0},
-        {2000, 50, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 0, 0, 1, 0},
-        {700, 4096, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 1, 1, 0, 0},
-        {40, 40000, ATTNPRESS_FP32, ATTNPRESS_FP32, 1, 0, 0, 0, 0},
-    };
-    test_table();
-    test_side_stream(0);
-    test_side_stream(1);
-    for (size_t i = 0; i < sizeof repeated / sizeof *repeated; ++i)
-      test_repeats(&repeated[i]);
-    test_large(0);
-    test_large(1);
-  }
-  attnpress_destroy(handle);
-  cuda_device_close(&gpu);
-  printf("%d checks, %d failed\n", checks, failures);
-  return failures != 0;
+  return run_on_gpu(tests);
 }
