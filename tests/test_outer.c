@@ -15,15 +15,6 @@
 
 /* ---- Numbers on the CPU ---------------------------------------------------------------------- */
 
-static attnpress_handle *make_cpu_handle(int32_t threads) {
-  attnpress_handle *handle;
-  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
-  options.backend = ATTNPRESS_CPU;
-  options.num_threads = threads;
-  assert_ok(attnpress_create(&handle, &options));
-  return handle;
-}
-
 enum { ENTRIES = 5, OUTER_ROWS = 37, OUTER_COLUMNS = 1030, GAP = 3 };
 
 typedef struct buffers {
