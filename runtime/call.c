@@ -20,6 +20,17 @@ struct attnpress_plan {
   ap_launches *launches; /* not for the CPU */
 };
 
+/* ---- Variants of launches -------------------------------------------------------------------- */
+
+static uint64_t key_of(const ap_launch *launch) {
+  return launch->variant_key != 0 ? launch->variant_key : ap_variant_key(&launch->variant);
+}
+
+attnpress_status ap_find_launch_tile(ap_launch *launch) {
+  launch->variant_key = ap_variant_key(&launch->variant);
+  return ap_find_tile_by_key(&launch->variant, launch->variant_key, launch->target, &launch->tile);
+}
+
 /* ---- Launching ------------------------------------------------------------------------------- */
 
 static attnpress_status check_workspace(const ap_call *call, const ap_launches *plan) {
@@ -107,6 +118,9 @@ static attnpress_status run_launches(attnpress_handle *handle, ap_context *conte
   FORWARD_IF(check_workspace(call, plan));
   for (int i = 0; i < plan->count; ++i) {
     const ap_launch *launch = &plan->launch[i];
+    bound[i] = ap_bound_find(context, key_of(launch));
+    if (bound[i] != NULL)
+      continue;
     const attnpress_status found =
         ap_kernel_get(handle, context, &launch->variant, launch->target, stream, 0, &bound[i]);
     if (found == ATTNPRESS_NO_KERNEL)

@@ -28,6 +28,7 @@ enum { AP_LAUNCHES_MAX = 32 };
 /** One kernel, and how it is launched. */
 typedef struct ap_launch {
   ap_variant variant;
+  uint64_t variant_key; /* its ap_variant_key(); 0: not known yet */
   ap_tile tile;
   const char *target;
   uint32_t grid;    /* thread blocks; 0: depends on the call (ranges only) */
@@ -67,6 +68,11 @@ typedef struct ap_operation {
   /** ap_plan_run() with memory for a call and a plan of this operation. */
   attnpress_status (*run_planned)(const attnpress_plan *plan, const void *args, void *stream);
 } ap_operation;
+
+/* ---- What `plan` functions call --------------------------------------------------------------- */
+
+/** The key and the tile of a launch whose variant and target stand; as ap_find_tile(). */
+attnpress_status ap_find_launch_tile(ap_launch *launch);
 
 /* ---- What `serves` functions call ------------------------------------------------------------- */
 

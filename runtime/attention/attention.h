@@ -73,6 +73,7 @@ attnpress_status ap_choose_backward_range(const ap_problem *maxima, int determin
 /** How a problem is run on a device. */
 typedef struct ap_plan {
   ap_variant variant;
+  uint64_t variant_key; /* as in ap_launch */
   ap_tile tile;
   const char *target;
   int32_t heads_per_tile, row_blocks, num_splits, key_blocks_per_split;
@@ -84,6 +85,7 @@ typedef struct ap_plan {
   int32_t heads, section_heads, group_units, group_rounds, rounds;
   /* Only where the variant is split: */
   ap_variant combine;
+  uint64_t combine_key;
   ap_tile combine_tile;
   const char *combine_target;
   unsigned combine_grid;

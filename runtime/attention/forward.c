@@ -54,6 +54,7 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
     return ATTNPRESS_OK;
   launches->workspace_bytes = how->workspace_bytes;
   launches->launch[launches->count++] = (ap_launch){.variant = how->variant,
+                                                    .variant_key = how->variant_key,
                                                     .tile = how->tile,
                                                     .target = how->target,
                                                     .grid = how->grid,
@@ -61,6 +62,7 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
                                                     .num_splits = how->num_splits};
   if (how->variant.axis[AP_ATTENTION_SPLIT])
     launches->launch[launches->count++] = (ap_launch){.variant = how->combine,
+                                                      .variant_key = how->combine_key,
                                                       .tile = how->combine_tile,
                                                       .target = how->combine_target,
                                                       .grid = how->combine_grid,
