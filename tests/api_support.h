@@ -51,6 +51,17 @@ static UNUSED attnpress_handle *make_compile_only(void) {
   return handle;
 }
 
+/** Each row's `spoil` makes of the arguments that `legal` gives some that `function` refuses, and the
+ * sentence has the words that the row `says`. */
+#define assert_refused(handle, function, args_type, legal, rows)                                   \
+  for (size_t row = 0; row < sizeof(rows) / sizeof *(rows); ++row) {                               \
+    args_type spoiled = legal();                                                                   \
+    (rows)[row].spoil(&spoiled);                                                                   \
+    if (function(handle, &spoiled, NULL) != ATTNPRESS_INVALID_ARGUMENT)                            \
+      fail_msg("accepted, though %s", (rows)[row].says);                                           \
+    assert_error_says((rows)[row].says);                                                           \
+  }
+
 /** Each kernel that a call launches is one of those that the range prepares, and there once. */
 static UNUSED void assert_prepared(const attnpress_plan *range, const attnpress_plan *call) {
   for (int k = 0; k < attnpress_plan_launch_count(call); ++k) {

@@ -379,20 +379,9 @@ static const struct {
 static void test_bad_input(void **state) {
   (void)state;
   attnpress_handle *handle = make_handle();
-  for (size_t i = 0; i < sizeof bad_inputs / sizeof *bad_inputs; ++i) {
-    attnpress_layernorm_args args = legal_forward();
-    bad_inputs[i].spoil(&args);
-    if (attnpress_layernorm(handle, &args, NULL) != ATTNPRESS_INVALID_ARGUMENT)
-      fail_msg("accepted, though %s", bad_inputs[i].says);
-    assert_error_says(bad_inputs[i].says);
-  }
-  for (size_t i = 0; i < sizeof bad_backward_inputs / sizeof *bad_backward_inputs; ++i) {
-    attnpress_layernorm_backward_args args = legal_backward();
-    bad_backward_inputs[i].spoil(&args);
-    if (attnpress_layernorm_backward(handle, &args, NULL) != ATTNPRESS_INVALID_ARGUMENT)
-      fail_msg("accepted, though %s", bad_backward_inputs[i].says);
-    assert_error_says(bad_backward_inputs[i].says);
-  }
+  assert_refused(handle, attnpress_layernorm, attnpress_layernorm_args, legal_forward, bad_inputs);
+  assert_refused(handle, attnpress_layernorm_backward, attnpress_layernorm_backward_args,
+                 legal_backward, bad_backward_inputs);
   attnpress_layernorm_backward_args small = legal_backward();
   small.workspace_bytes = 16;
   assert_int_equal(attnpress_layernorm_backward(handle, &small, NULL),

@@ -173,13 +173,7 @@ static const struct {
 static void test_bad_input(void **state) {
   (void)state;
   attnpress_handle *handle = make_handle();
-  for (size_t i = 0; i < sizeof bad_inputs / sizeof *bad_inputs; ++i) {
-    attnpress_outer_args args = legal_forward();
-    bad_inputs[i].spoil(&args);
-    if (attnpress_outer(handle, &args, NULL) != ATTNPRESS_INVALID_ARGUMENT)
-      fail_msg("accepted, though %s", bad_inputs[i].says);
-    assert_error_says(bad_inputs[i].says);
-  }
+  assert_refused(handle, attnpress_outer, attnpress_outer_args, legal_forward, bad_inputs);
   attnpress_outer_args args = legal_forward();
   args.dtype = ATTNPRESS_OUTER_FP64;
   assert_int_equal(attnpress_outer(handle, &args, NULL), ATTNPRESS_NOT_SUPPORTED);

@@ -261,13 +261,7 @@ static const struct {
 static void test_bad_input(void **state) {
   (void)state;
   attnpress_handle *handle = make_handle();
-  for (size_t i = 0; i < sizeof bad_inputs / sizeof *bad_inputs; ++i) {
-    attnpress_softmax_args args = legal_forward();
-    bad_inputs[i].spoil(&args);
-    if (attnpress_softmax(handle, &args, NULL) != ATTNPRESS_INVALID_ARGUMENT)
-      fail_msg("accepted, though %s", bad_inputs[i].says);
-    assert_error_says(bad_inputs[i].says);
-  }
+  assert_refused(handle, attnpress_softmax, attnpress_softmax_args, legal_forward, bad_inputs);
   const attnpress_softmax_args args = legal_forward();
   assert_int_equal(attnpress_softmax(NULL, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
   assert_int_equal(attnpress_softmax(handle, NULL, NULL), ATTNPRESS_INVALID_ARGUMENT);
