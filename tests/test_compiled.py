@@ -68,8 +68,8 @@ def test_few_kernels_spill_little(rows: list[Row]) -> None:
 
 def test_the_compiler_has_no_remarks(rows: list[Row]) -> None:
     """Such as C7508, C7510, C7511 and C7512: products of a warpgroup wait for each other."""
-    # 177: a constant that a variant has no use for. The rows that say so are of sources that had
-    # one; those of today have none, to which the test of a sample holds them.
+    # 177: a constant that a variant has no use for. The rows that say so were compiled when their
+    # sources had one; today's have none, to which the test of a sample holds them.
     assert [(row.stem, row.remarks) for row in rows if row.remarks not in ("", "#177")] == []
 
 
