@@ -1,6 +1,7 @@
 /* Runs operations and keeps plans of them; call.h says how. */
 #include "call.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,17 @@ struct attnpress_plan {
   ap_call *call;         /* as it was checked, without its data */
   ap_launches *launches; /* not for the CPU */
 };
+
+/* ---- Variants of launches -------------------------------------------------------------------- */
+
+static uint64_t key_of(const ap_launch *launch) {
+  return launch->variant_key != 0 ? launch->variant_key : ap_variant_key(&launch->variant);
+}
+
+attnpress_status ap_find_launch_tile(ap_launch *launch) {
+  launch->variant_key = ap_variant_key(&launch->variant);
+  return ap_find_tile_by_key(&launch->variant, launch->variant_key, launch->target, &launch->tile);
+}
 
 /* ---- Launching ------------------------------------------------------------------------------- */
 
@@ -106,6 +118,9 @@ static attnpress_status run_launches(attnpress_handle *handle, ap_context *conte
   FORWARD_IF(check_workspace(call, plan));
   for (int i = 0; i < plan->count; ++i) {
     const ap_launch *launch = &plan->launch[i];
+    bound[i] = ap_bound_find(context, key_of(launch));
+    if (bound[i] != NULL)
+      continue;
     const attnpress_status found =
         ap_kernel_get(handle, context, &launch->variant, launch->target, stream, 0, &bound[i]);
     if (found == ATTNPRESS_NO_KERNEL)
@@ -304,6 +319,18 @@ attnpress_status attnpress_plan_launch(const attnpress_plan *plan, int index,
     FORWARD_IF(describe_launch(plan->handle, &plan->launches->launch[index], &found));
   }
   ap_write_info(&found, info);
+  return ATTNPRESS_OK;
+}
+
+/* ---- Which calls a plan serves --------------------------------------------------------------- */
+
+attnpress_status ap_check_extent(const char *name, int64_t value, int64_t planned, int32_t range) {
+  if (range == ATTNPRESS_UP_TO)
+    RETURN_IF(planned != 0 && value > planned, ATTNPRESS_INVALID_ARGUMENT,
+              "%s is %" PRId64 "; the plan serves up to %" PRId64, name, value, planned);
+  else
+    RETURN_IF(value != planned, ATTNPRESS_INVALID_ARGUMENT,
+              "%s is %" PRId64 " and was %" PRId64 " when the plan was made", name, value, planned);
   return ATTNPRESS_OK;
 }
 

@@ -68,7 +68,8 @@ def test_few_kernels_spill_little(rows: list[Row]) -> None:
 
 def test_the_compiler_has_no_remarks(rows: list[Row]) -> None:
     """Such as C7508, C7510, C7511 and C7512: products of a warpgroup wait for each other."""
-    # 177: a constant of the tile that a variant has no use for.
+    # 177: a constant that a variant has no use for. The rows that say so were compiled when their
+    # sources had one; today's have none, to which the test of a sample holds them.
     assert [(row.stem, row.remarks) for row in rows if row.remarks not in ("", "#177")] == []
 
 
@@ -101,16 +102,19 @@ def test_listed_kernels_fits_its_target(rows: list[Row]) -> None:
 
 
 def test_a_sample_compiles_as_recorded(rows: list[Row], build_dir: Path) -> None:
-    """Another sample each time the kernels change; the compiler may be another release, so that
-    only what must hold is compared."""
+    """Another sample each time the kernels change, half of it of kernels that had remarks when the
+    table was made; the compiler may be another release, so that only what must hold is compared."""
     tool = build_dir / "attnpress-press"
     if not tool.exists():
         pytest.skip("a build without linked kernels has no attnpress-press")
-    chosen = random.Random(rows[0].digest).sample(rows, SAMPLE)
+    rng = random.Random(rows[0].digest)
+    remarked = [row for row in rows if row.remarks]
+    chosen = rng.sample(remarked, min(SAMPLE // 2, len(remarked)))
+    chosen += rng.sample([row for row in rows if row not in chosen], SAMPLE - len(chosen))
     kernels = [kernel_of(row) for row in chosen]
     check_tool(tool, kernels)
     for row in compile_kernels(tool, kernels, jobs=2):
         assert row.spill_bytes <= SPILL_BYTES, row
-        assert row.remarks in ("", "#177"), row
+        assert row.remarks == "", row
         assert 0 < row.registers <= REGISTERS, row
         assert row.cubin_bytes > 0, row

@@ -15,6 +15,7 @@
 #include "reference.h"
 #include "run.h"
 #include "score_options.h"
+#include "session.h"
 #include "tool.h"
 
 enum { REPEAT_MAX = 100000, SAMPLED_ROWS = 64 };
@@ -190,18 +191,7 @@ static int parse_options(int argc, char **argv, run_options *o) {
 
 /* ---- Device and handle ---- */
 
-static int cuda_failed(const session *s, CUresult result, const char *what) {
-  fprintf(stderr, "attnpress run: %s: %s\n", what, cuda_device_error(&s->cuda, result));
-  return TOOL_FAILED;
-}
-
-/* Returns TOOL_FAILED from the caller where a driver call fails. */
-#define CUDA_TRY(s, call)                                                                          \
-  do {                                                                                             \
-    const CUresult cuda_result = (s)->cuda.call;                                                   \
-    if (cuda_result != CUDA_SUCCESS)                                                               \
-      return cuda_failed(s, cuda_result, #call);                                                   \
-  } while (0)
+#define CUDA_TRY(s, call) TOOL_CUDA_TRY("run", &(s)->cuda, call)
 
 /* Chooses the device: what was asked for, else a GPU that this version runs on, else the CPU. */
 static int open_device(session *s) {
@@ -374,11 +364,6 @@ static int fetch_outputs(session *s) {
   return TOOL_OK;
 }
 
-static int compare_doubles(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* The time of a call on the device, by its own clock. */
 static int time_on_device(session *s, double *ms) {
   float elapsed;
@@ -400,8 +385,7 @@ static int time_calls(session *s) {
   for (int64_t i = 0; i < repeat && status == TOOL_OK; ++i)
     status = s->on_cuda ? time_on_device(s, &times[i]) : call_once(s, &times[i]);
   if (status == TOOL_OK) {
-    qsort(times, (size_t)repeat, sizeof *times, compare_doubles);
-    s->run_ms = times[repeat / 2];
+    s->run_ms = tool_median(times, repeat);
     s->o.repeat = repeat;
   }
   free(times);
@@ -499,29 +483,24 @@ static void print_call(const session *s) {
     printf("device    CPU, %s\n", ap_cpu_isa_name(ap_cpu_best_isa()));
 }
 
-/* `before`: what the plan said before the first call, with the origins; s->info: after it. */
-static void print_kernels(const session *s, const attnpress_info *before) {
-  static const char *const origins[] = {
-      "none", "linked in", "disk cache", "compiled now (jit)", "memory", "the library's own code"};
-  for (int i = 0; i < s->launches; ++i) {
-    const attnpress_info *info = &s->info[i];
+void run_print_kernels(const attnpress_info *info, const attnpress_info *before, int count,
+                       int on_cuda) {
+  for (int i = 0; i < count; ++i, ++info) {
     printf("kernel    %s", info->stem);
     if (*info->tile)
       printf(", tile %s, %s", info->tile, info->target);
-    if (s->on_cuda)
+    if (on_cuda)
       printf(", %d blocks of %d threads", (int)info->grid, (int)info->threads);
     if (info->num_splits > 1)
       printf(", %d splits", (int)info->num_splits);
-    printf("\norigin    %s\n", origins[before[i].origin]);
-    if (s->on_cuda)
+    printf("\norigin    %s\n", tool_origin(before[i].origin));
+    if (on_cuda)
       printf("compile   %.1f ms\n"
              "size      %zu bytes, %d registers, %d bytes of local memory, %d bytes of shared "
              "memory\n",
              info->compile_ms, info->cubin_bytes, (int)info->registers, (int)info->spill_bytes,
              (int)info->smem_bytes);
   }
-  if (s->on_cuda)
-    printf("first     %.2f ms, loading included\n", s->first_ms);
 }
 
 static int print_result(const session *s) {
@@ -601,7 +580,9 @@ static int run(session *s) {
   if (status != TOOL_OK)
     return status;
   print_call(s);
-  print_kernels(s, before);
+  run_print_kernels(s->info, before, s->launches, s->on_cuda);
+  if (s->on_cuda)
+    printf("first     %.2f ms, loading included\n", s->first_ms);
   return print_result(s);
 }
 

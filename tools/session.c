@@ -91,20 +91,33 @@ int tool_session_parse(tool_session *s, const char *command, const tool_options 
   return TOOL_OK;
 }
 
-/* ---- Device and data ------------------------------------------------------------------------- */
+/* ---- Devices, times, origins ----------------------------------------------------------------- */
 
-static int cuda_failed(const tool_session *s, CUresult result, const char *what) {
-  fprintf(stderr, "attnpress %s: %s: %s\n", s->command, what, cuda_device_error(&s->cuda, result));
+int tool_cuda_failed(const char *command, const cuda_device *cuda, CUresult result,
+                     const char *what) {
+  fprintf(stderr, "attnpress %s: %s: %s\n", command, what, cuda_device_error(cuda, result));
   return TOOL_FAILED;
 }
 
-/* Returns TOOL_FAILED from the caller where a driver call fails. */
-#define CUDA_TRY(s, call)                                                                          \
-  do {                                                                                             \
-    const CUresult cuda_result = (s)->cuda.call;                                                   \
-    if (cuda_result != CUDA_SUCCESS)                                                               \
-      return cuda_failed(s, cuda_result, #call);                                                   \
-  } while (0)
+static int compare_doubles(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+double tool_median(double *times, int64_t count) {
+  qsort(times, (size_t)count, sizeof *times, compare_doubles);
+  return times[count / 2];
+}
+
+const char *tool_origin(int32_t origin) {
+  static const char *const origins[] = {
+      "none", "linked in", "disk cache", "compiled now (jit)", "memory", "the library's own code"};
+  return origins[origin];
+}
+
+/* ---- Device and data ------------------------------------------------------------------------- */
+
+#define CUDA_TRY(s, call) TOOL_CUDA_TRY((s)->command, &(s)->cuda, call)
 
 int tool_session_open(tool_session *s) {
   char why[512];
@@ -227,21 +240,14 @@ int tool_session_first(tool_session *s, const tool_call *call) {
   return status == TOOL_OK ? describe(s, call, &s->info) : status;
 }
 
-static int compare_doubles(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 int tool_session_time(tool_session *s, const tool_call *call) {
   s->repeat = s->repeat != NOT_GIVEN ? s->repeat : s->on_cuda ? 10 : 3;
   double *times = malloc((size_t)s->repeat * sizeof *times);
   int status = times ? TOOL_OK : TOOL_FAILED;
   for (int64_t i = 0; i < s->repeat && status == TOOL_OK; ++i)
     status = call_once(s, call, s->on_cuda, &times[i]);
-  if (status == TOOL_OK) {
-    qsort(times, (size_t)s->repeat, sizeof *times, compare_doubles);
-    s->run_ms = times[s->repeat / 2];
-  }
+  if (status == TOOL_OK)
+    s->run_ms = tool_median(times, s->repeat);
   free(times);
   return status;
 }
@@ -258,15 +264,13 @@ void tool_session_check_rows(const tool_session *s, int64_t rows,
 
 int tool_session_report(const tool_session *s, const char *text, double bytes,
                         const tool_verdict *verdict) {
-  static const char *const origins[] = {
-      "none", "linked in", "disk cache", "compiled now (jit)", "memory", "the library's own code"};
   const attnpress_info *info = &s->info;
   printf("call      %s\n", text);
   printf("device    %s\n", s->on_cuda ? s->cuda.name : ap_cpu_isa_name(ap_cpu_best_isa()));
   if (*info->stem)
     printf("kernel    %s%s%s, %s%s\norigin    %s\n", info->stem, *info->tile ? ", tile " : "",
            info->tile, info->target, s->launch_count > 1 ? ", the first of several" : "",
-           origins[s->before.origin]);
+           tool_origin(s->before.origin));
   if (s->on_cuda && *info->stem)
     printf("size      %d blocks of %d threads, %d registers, %d bytes of local memory, %d bytes of "
            "shared memory, %zu bytes of workspace\nfirst     %.2f ms, loading included\n",

@@ -41,6 +41,24 @@ typedef struct tool_options {
 
 extern const char *const tool_dtype_names[]; /* "any", "fp16", "bf16", "fp32": as ATTNPRESS_... */
 
+/* ---- Devices, times, origins ----------------------------------------------------------------- */
+
+/** Says which call of the driver failed, and how; TOOL_FAILED. */
+int tool_cuda_failed(const char *command, const cuda_device *cuda, CUresult result,
+                     const char *what);
+/** Returns TOOL_FAILED from the caller where a driver call fails. */
+#define TOOL_CUDA_TRY(command, device, call)                                                       \
+  do {                                                                                             \
+    const CUresult cuda_result = (device)->call;                                                   \
+    if (cuda_result != CUDA_SUCCESS)                                                               \
+      return tool_cuda_failed(command, device, cuda_result, #call);                                \
+  } while (0)
+
+/** The median of times, which are sorted. */
+double tool_median(double *times, int64_t count);
+/** Where a kernel came from, ATTNPRESS_ORIGIN_..., in words. */
+const char *tool_origin(int32_t origin);
+
 /* ---- A session ------------------------------------------------------------------------------- */
 
 enum { TOOL_BUFFERS_MAX = 16, TOOL_CHECK_NONE = 0, TOOL_CHECK_SAMPLE = 1, TOOL_CHECK_FULL = 2 };
