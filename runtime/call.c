@@ -118,11 +118,8 @@ static attnpress_status run_launches(attnpress_handle *handle, ap_context *conte
   FORWARD_IF(check_workspace(call, plan));
   for (int i = 0; i < plan->count; ++i) {
     const ap_launch *launch = &plan->launch[i];
-    bound[i] = ap_bound_find(context, key_of(launch));
-    if (bound[i] != NULL)
-      continue;
-    const attnpress_status found =
-        ap_kernel_get(handle, context, &launch->variant, launch->target, stream, 0, &bound[i]);
+    const attnpress_status found = ap_kernel_get(handle, context, &launch->variant, key_of(launch),
+                                                 launch->target, stream, 0, &bound[i]);
     if (found == ATTNPRESS_NO_KERNEL)
       return fail_missing(handle, plan);
     FORWARD_IF(found);
@@ -371,8 +368,8 @@ attnpress_status attnpress_plan_prepare(const attnpress_plan *plan, void *stream
     const ap_bound *bound;
     const attnpress_status found =
         context == NULL ? prepare_cubin(handle, launch)
-                        : ap_kernel_get(handle, context, &launch->variant, launch->target, stream,
-                                        stream == NULL, &bound);
+                        : ap_kernel_get(handle, context, &launch->variant, key_of(launch),
+                                        launch->target, stream, stream == NULL, &bound);
     if (found == ATTNPRESS_NO_KERNEL)
       return fail_missing(handle, plan->launches);
     FORWARD_IF(found);
