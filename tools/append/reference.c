@@ -59,13 +59,13 @@ void append_lay_out(append_problem *p, const append_shape *s) {
   a->batch = s->batch;
   p->bytes[APPEND_CU_SEQLENS] = s->ragged ? (s->batch + 1) * 4 : 0;
   p->bytes[APPEND_SEQUSED] = s->batch * 4;
-  p->bytes[APPEND_KV_BATCH_IDX] = s->places == APPEND_BATCH_IDX ? s->batch * 4 : 0;
-  if (s->places == APPEND_PAGES) {
+  p->bytes[APPEND_KV_BATCH_IDX] = heads > 0 && s->places == APPEND_BATCH_IDX ? s->batch * 4 : 0;
+  if (heads > 0 && s->places == APPEND_PAGES) {
     a->max_pages = pages;
     a->page_table_stride = pages + 1;
     p->bytes[APPEND_PAGE_TABLE] = s->batch * (pages + 1) * 4;
   }
-  p->bytes[APPEND_SLOT_MAPPING] = s->places == APPEND_SLOTS ? tokens * 8 : 0;
+  p->bytes[APPEND_SLOT_MAPPING] = heads > 0 && s->places == APPEND_SLOTS ? tokens * 8 : 0;
   if (s->rotary_dim == 0)
     return;
   p->bytes[APPEND_POSITIONS] = s->own_positions ? tokens * 4 : 0;
