@@ -12,6 +12,7 @@ had run. CUDA itself does not survive a fork: a child of a parent that used a GP
 (PyTorch says so), and worker processes are to be started with "spawn".
 """
 
+from ._append import append
 from ._attention import (
     Description,
     Launch,
@@ -23,6 +24,7 @@ from ._attention import (
     prepare,
 )
 from ._library import Error, InvalidArgumentError, NotSupportedError, library_path
+from ._merge import merge
 from ._settings import configure
 
 __version__ = "0.3.0"
@@ -32,6 +34,7 @@ __all__ = [
     "InvalidArgumentError",
     "Launch",
     "NotSupportedError",
+    "append",
     "configure",
     "describe",
     "dropout_mask",
@@ -39,5 +42,6 @@ __all__ = [
     "flash_attn_func",
     "forward",
     "library_path",
+    "merge",
     "prepare",
 ]
