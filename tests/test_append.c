@@ -14,15 +14,6 @@
 
 /* ---- On the CPU ------------------------------------------------------------------------------ */
 
-static attnpress_handle *make_cpu_handle(int32_t threads) {
-  attnpress_handle *handle;
-  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
-  options.backend = ATTNPRESS_CPU;
-  options.num_threads = threads;
-  assert_ok(attnpress_create(&handle, &options));
-  return handle;
-}
-
 /** Row (entry, row) of what may be written as it was before. */
 static void restore_row(const attnpress_tensor *t, const attnpress_tensor *before, int64_t entry,
                         int64_t row) {

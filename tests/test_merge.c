@@ -16,15 +16,6 @@
 
 /* ---- Numbers on the CPU ---------------------------------------------------------------------- */
 
-static attnpress_handle *make_cpu_handle(int32_t threads) {
-  attnpress_handle *handle;
-  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
-  options.backend = ATTNPRESS_CPU;
-  options.num_threads = threads;
-  assert_ok(attnpress_create(&handle, &options));
-  return handle;
-}
-
 /* batch, seqlen, heads, head_dim; then, by name */
 static const merge_shape shapes[] = {
     {1, 1, 1, 1, .num_parts = 1},
