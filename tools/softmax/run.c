@@ -266,7 +266,7 @@ static int describe(session *s) {
 }
 
 /* One call, until its result is there; *ms is wall time, or the device's. */
-static int call_once(session *s, int on_device_clock, double *ms) {
+static int one_call(session *s, int on_device_clock, double *ms) {
   const call_args args = args_of(s);
   const double begin = tool_now_ms();
   float elapsed = 0.0f;
@@ -298,7 +298,7 @@ static int time_calls(session *s) {
   double *times = malloc((size_t)s->o.repeat * sizeof *times);
   int status = times ? TOOL_OK : TOOL_FAILED;
   for (int64_t i = 0; i < s->o.repeat && status == TOOL_OK; ++i)
-    status = call_once(s, s->on_cuda, &times[i]);
+    status = one_call(s, s->on_cuda, &times[i]);
   if (status == TOOL_OK) {
     qsort(times, (size_t)s->o.repeat, sizeof *times, compare_doubles);
     s->run_ms = times[s->o.repeat / 2];
@@ -388,7 +388,7 @@ static int run(session *s) {
     status = describe(s);
   const attnpress_info before = s->info;
   if (status == TOOL_OK)
-    status = call_once(s, 0, &s->first_ms);
+    status = one_call(s, 0, &s->first_ms);
   if (status == TOOL_OK)
     status = check(s); /* before calls in place have gone over it again */
   if (status == TOOL_OK)
