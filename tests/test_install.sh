@@ -47,7 +47,7 @@ done
 # ---- pkg-config ----------------------------------------------------------------------------------
 if command -v pkg-config >/dev/null; then
   export PKG_CONFIG_PATH="$libdir/pkgconfig"
-  flags="-std=c11 -Wall -Wextra -Wpedantic -Werror"
+  flags="-std=c11 -Wall -Wextra -Wpedantic -Wcast-qual -Werror"
   version=$(pkg-config --modversion attnpress)
   [ -n "$version" ] || fail "pkg-config --modversion"
   # shellcheck disable=SC2046,SC2086
