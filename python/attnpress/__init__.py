@@ -22,7 +22,13 @@ from ._attention import (
     forward,
     prepare,
 )
-from ._library import Error, InvalidArgumentError, NotSupportedError, library_path
+from ._library import (
+    Error,
+    InvalidArgumentError,
+    NotSupportedError,
+    get_include,
+    library_path,
+)
 from ._settings import configure
 
 __version__ = "0.3.0"
@@ -38,6 +44,7 @@ __all__ = [
     "flash_attn_backward",
     "flash_attn_func",
     "forward",
+    "get_include",
     "library_path",
     "prepare",
 ]

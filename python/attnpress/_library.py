@@ -268,10 +268,23 @@ def candidates() -> list[str]:
     if named:
         return [named]
     package = Path(__file__).resolve().parent
-    folders = [package, package.parent.parent / "build"]
-    return [str(path) for folder in folders if (path := folder / "libattnpress.so").exists()] + [
-        "libattnpress.so.0"
+    files = [
+        package / "libattnpress.so.0",
+        package / "libattnpress.so",
+        package.parent.parent / "build" / "libattnpress.so",
     ]
+    return [*(str(path) for path in files if path.exists()), "libattnpress.so.0"]
+
+
+def get_include() -> str:
+    """The folder of the C headers, for `cc -I`: the wheel's or the checkout's. A program that links
+    `library_path` by that path runs with it, given its folder as an rpath."""
+    package = Path(__file__).resolve().parent
+    folders = [package / "include", package.parent.parent / "include"]
+    for folder in folders:
+        if (folder / "attnpress" / "attnpress.h").exists():
+            return str(folder)
+    raise FileNotFoundError(f"attnpress: no C headers in {' or '.join(map(str, folders))}")
 
 
 _SIGNATURES = {  # result and argument types of every function that is used
