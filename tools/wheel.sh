@@ -5,7 +5,7 @@
 #                                the headers, the common kernels linked in
 #   tools/wheel.sh BUILD sdist   attnpress-VERSION.tar.gz: the sources and xxHash's header
 #
-# .venv has scikit-build-core, and for the wheel ziglang and auditwheel (tools/setup.sh wheel). The
+# .venv (or the Python that PYTHON names) has scikit-build-core, and for the wheel ziglang and auditwheel (tools/setup.sh wheel). The
 # kernels are those of BUILD/prebuilt/, compiled where they are missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,7 +15,7 @@ goal=${2:-wheel}
 mkdir -p "$build/wheel"
 out=$(cd "$build/wheel" && pwd)
 prebuilt=$(cd "$build" && pwd)/prebuilt
-python=$PWD/.venv/bin/python
+python=${PYTHON:-$PWD/.venv/bin/python}
 compiler=${CC:-cc}
 fail() {
   echo "tools/wheel.sh: $*" >&2
