@@ -1,9 +1,10 @@
-"""The wheel and the sdist, as pip sees them. A wheel of this build (ATTNPRESS_WHEEL_FROM), and that of
-`make wheel` where the build folder has one, are installed to a folder and used from another, neither
-of which is the checkout."""
+"""The wheel and the sdist, as pip sees them. A wheel of this build (ATTNPRESS_WHEEL_FROM), and that
+of `make wheel` where the build folder has one, are installed to a folder and used from another,
+neither of which is the checkout."""
 
 from __future__ import annotations
 
+import ast
 import email
 import functools
 import json
@@ -14,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import venv
 import zipfile
 from pathlib import Path
 
@@ -89,7 +91,7 @@ def test_contents(wheel, root):
     modules = {
         str(path.relative_to(sources))
         for path in sources.rglob("*")
-        if path.is_file() and path.suffix in (".py", ".typed")
+        if path.is_file() and "__pycache__" not in path.parts
     }
     headers = {
         f"include/attnpress/{path.name}" for path in (root / "include/attnpress").glob("*.h")
@@ -103,6 +105,11 @@ def test_contents(wheel, root):
     needed = metadata.get_all("Requires-Dist")
     assert any(re.match(r"nvidia-cuda-nvrtc\b(?!-).*extra == .jit\b", line) for line in needed)
     assert all("extra ==" in line for line in needed)  # and nothing else
+
+
+def test_syntax_of_python_3_9(root):
+    for path in (root / "python").rglob("*.py"):
+        ast.parse(path.read_text(), str(path), feature_version=(3, 9))
 
 
 def test_notices(wheel):
@@ -165,6 +172,23 @@ def test_a_c_program(user, installed, tmp_path):
     flags = ("-std=c11", "-I", folder / "include", f"-Wl,-rpath,{folder}", "-o", "example")
     user("cc", "example.c", *flags, folder / "libattnpress.so.0")
     assert user("./example").startswith("out[0] = ")
+
+
+def test_types(installed, mypy, tmp_path):
+    """mypy finds py.typed beside what is installed."""
+    environment = tmp_path / "environment"
+    venv.create(environment, symlinks=True)
+    (site,) = environment.glob("lib/python3*/site-packages")
+    (site / "wheel.pth").write_text(f"{installed}\n")
+    lines = (
+        "import attnpress",
+        "x: str = attnpress.get_include()",
+        "y: int = attnpress.library_path",
+    )
+    (tmp_path / "user.py").write_text("\n".join(lines) + "\n")
+    python = environment / "bin" / "python"
+    found = mypy("--strict", "--python-executable", python, "user.py", cwd=tmp_path)
+    assert found.count("error:") == 1 and found.startswith("user.py:3: error: Incompatible"), found
 
 
 def test_a_build_that_is_not_there(root, tmp_path):

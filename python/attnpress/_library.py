@@ -388,7 +388,7 @@ def _ask(handle: int, args: bytes | int, range_: int, question: Callable[[c_void
     """question(plan) of a plan of the arguments, as bytes or at an address."""
     plan = c_void_p()
     options = PlanOptions(struct_size=ctypes.sizeof(PlanOptions), range=range_)
-    status = library.attnpress_plan_forward(handle, args, byref(options), byref(plan))
+    status: int = library.attnpress_plan_forward(handle, args, byref(options), byref(plan))
     if status == OK:
         status = question(plan)
         library.attnpress_plan_destroy(plan)
@@ -408,7 +408,7 @@ def workspace_bytes(handle: int, args: bytes, size: c_size_t) -> int:
 def backward_workspace_bytes(handle: int, args: BackwardArgs, size: c_size_t) -> int:
     """The same of a backward call."""
     plan = c_void_p()
-    status = library.attnpress_plan_backward(handle, byref(args), None, byref(plan))
+    status: int = library.attnpress_plan_backward(handle, byref(args), None, byref(plan))
     if status == OK:
         status = library.attnpress_plan_workspace_bytes(plan, byref(size))
         library.attnpress_plan_destroy(plan)
@@ -439,7 +439,7 @@ def describe_launches(handle: int, args: bytes, records: list[Info]) -> int:
     def question(plan: c_void_p) -> int:
         for index in range(library.attnpress_plan_launch_count(plan)):
             info = Info(struct_size=ctypes.sizeof(Info))
-            status = library.attnpress_plan_launch(plan, index, byref(info))
+            status: int = library.attnpress_plan_launch(plan, index, byref(info))
             if status != OK:
                 return status
             records.append(info)
