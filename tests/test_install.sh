@@ -47,7 +47,7 @@ done
 # ---- pkg-config ----------------------------------------------------------------------------------
 if command -v pkg-config >/dev/null; then
   export PKG_CONFIG_PATH="$libdir/pkgconfig"
-  flags="-std=c11 -Wall -Wextra -Wpedantic -Werror"
+  flags="-std=c11 -Wall -Wextra -Wpedantic -Wcast-qual -Werror"
   version=$(pkg-config --modversion attnpress)
   [ -n "$version" ] || fail "pkg-config --modversion"
   # shellcheck disable=SC2046,SC2086
@@ -60,6 +60,32 @@ if command -v pkg-config >/dev/null; then
   readelf -d "$folder/static" | grep -q libattnpress && fail "attnpress-static links the shared library"
   "$folder/static" || fail "pkg-config, static: the program failed"
   echo "ok: pkg-config, static"
+
+  # --static adds what the archive needs: for a program that is all static, and for a prefix that
+  # holds no shared library.
+  # shellcheck disable=SC2046,SC2086
+  if echo 'int main(void) { return 0; }' | $cc -static -x c -o "$folder/probe" - 2>"$folder/log"; then
+    $cc $flags -static -o "$folder/all_static" "$here/install/consumer.c" \
+      $(pkg-config --static --cflags --libs attnpress) 2>"$folder/log" ||
+      { cat "$folder/log" >&2; fail "pkg-config --static, all static"; }
+    readelf -d "$folder/all_static" | grep -q NEEDED && fail "-static left a shared library"
+    "$folder/all_static" || fail "pkg-config --static, all static: the program failed"
+    echo "ok: pkg-config --static, all static"
+  else
+    echo "left out: this machine has no static libc"
+  fi
+  mkdir "$folder/archive"
+  cp -R "$prefix/." "$folder/archive"
+  find "$folder/archive" -name 'libattnpress.so*' -delete
+  # shellcheck disable=SC2046,SC2086
+  (
+    export PKG_CONFIG_PATH="$folder/archive/${libdir#"$prefix"/}/pkgconfig"
+    $cc $flags -o "$folder/archive_only" "$here/install/consumer.c" \
+      $(pkg-config --static --cflags --libs attnpress)
+  ) || fail "pkg-config --static, archive alone"
+  readelf -d "$folder/archive_only" | grep -q libattnpress && fail "the archive was not linked"
+  "$folder/archive_only" || fail "pkg-config --static, archive alone: the program failed"
+  echo "ok: pkg-config --static, archive alone"
 else
   echo "left out: pkg-config is not installed"
 fi

@@ -55,27 +55,19 @@ def test_a_program_with_settings(root):
     ]
 
 
-def test_types_of_a_program(root, tmp_path):
-    if (
-        shutil.which("mypy") is None
-        and subprocess.run(
-            [sys.executable, "-m", "mypy", "--version"], capture_output=True, check=False
-        ).returncode
-    ):
-        pytest.skip("mypy is not installed")
+def test_types_of_the_package(mypy, root):
+    """mypy --strict, as pyproject.toml says."""
+    assert mypy(cwd=root).startswith("Success: no issues found in ")
+
+
+def test_types_of_a_program(mypy, root, tmp_path):
     (tmp_path / "user.py").write_text(USER)
     (tmp_path / "wrong.py").write_text(USER + "softmax(q, scale='x')\nout.nothing()\n")
-    command = ["mypy"] if shutil.which("mypy") else [sys.executable, "-m", "mypy"]
-    for name, errors in (("user.py", 0), ("wrong.py", 2)):
-        done = subprocess.run(
-            [*command, "--strict", "--follow-imports=silent", str(tmp_path / name)],
-            env={**os.environ, "MYPYPATH": str(root / "python")},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.stdout.count("error:") == errors, done.stdout
+    found = mypy(
+        "--config-file", root / "pyproject.toml", "user.py", "wrong.py",
+        env={**os.environ, "MYPYPATH": str(root / "python")}, cwd=tmp_path,
+    )  # fmt: skip
+    assert found.count("error:") == found.count("wrong.py:") == 2, found
 
 
 @pytest.mark.parametrize(

@@ -345,7 +345,7 @@ static int fill(session *s, int64_t round) {
 /* ---- Running ---- */
 
 /* One call, until its result is there; *ms is wall time. */
-static int call_once(session *s, double *ms) {
+static int one_call(session *s, double *ms) {
   const double begin = tool_now_ms();
   const attnpress_status status = attnpress_forward(s->handle, &s->device, s->stream);
   if (status != ATTNPRESS_OK)
@@ -383,7 +383,7 @@ static int time_calls(session *s) {
   double *times = malloc((size_t)repeat * sizeof *times);
   int status = times ? TOOL_OK : TOOL_FAILED;
   for (int64_t i = 0; i < repeat && status == TOOL_OK; ++i)
-    status = s->on_cuda ? time_on_device(s, &times[i]) : call_once(s, &times[i]);
+    status = s->on_cuda ? time_on_device(s, &times[i]) : one_call(s, &times[i]);
   if (status == TOOL_OK) {
     s->run_ms = tool_median(times, repeat);
     s->o.repeat = repeat;
@@ -437,7 +437,7 @@ static int check(session *s) {
     r.batch = -1; /* K and V change */
     status = fill(s, s->rounds);
     if (status == TOOL_OK)
-      status = call_once(s, &ms);
+      status = one_call(s, &ms);
     if (status == TOOL_OK)
       status = fetch_outputs(s);
     if (status == TOOL_OK)
@@ -570,7 +570,7 @@ static int run(session *s) {
     return status;
   attnpress_info before[LAUNCHES_MAX];
   memcpy(before, s->info, sizeof before);
-  status = call_once(s, &s->first_ms);
+  status = one_call(s, &s->first_ms);
   if (status == TOOL_OK) /* what is known of the kernels once they are loaded */
     status = describe_plan(s);
   if (status == TOOL_OK)

@@ -176,7 +176,7 @@ static int fill(session *s) {
 /* ---- Running ---- */
 
 /* One call, until its result is there; *ms is wall time, or the device's own where `by_device`. */
-static int call_once(session *s, int by_device, double *ms) {
+static int one_call(session *s, int by_device, double *ms) {
   const double begin = tool_now_ms();
   if (by_device)
     CUDA_TRY(s, event_record(s->start, s->stream));
@@ -215,7 +215,7 @@ static int time_calls(session *s) {
     status = again[i] ? TOOL_OK : TOOL_FAILED;
   }
   for (int64_t n = 0; n < s->repeat && status == TOOL_OK; ++n) {
-    status = call_once(s, s->on_cuda, &times[n]);
+    status = one_call(s, s->on_cuda, &times[n]);
     if (status != TOOL_OK || !s->o->deterministic || !s->on_cuda)
       continue;
     status = fetch(s, again);
@@ -328,7 +328,7 @@ static int run(session *s) {
   if (status != TOOL_OK)
     return status;
   memcpy(before, s->info, sizeof before);
-  status = call_once(s, 0, &s->first_ms);
+  status = one_call(s, 0, &s->first_ms);
   if (status == TOOL_OK) /* what is known of the kernels once they are loaded */
     status = describe_plan(s);
   if (status == TOOL_OK)

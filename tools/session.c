@@ -207,7 +207,7 @@ static int give_workspace(tool_session *s, const tool_call *call) {
 }
 
 /* One call, until its result is there; *ms is wall time, or the device's. */
-static int call_once(tool_session *s, const tool_call *call, int on_device_clock, double *ms) {
+static int one_call(tool_session *s, const tool_call *call, int on_device_clock, double *ms) {
   const double begin = tool_now_ms();
   float elapsed = 0.0f;
   if (on_device_clock)
@@ -233,7 +233,7 @@ int tool_session_first(tool_session *s, const tool_call *call) {
   if (status == TOOL_OK)
     status = give_workspace(s, call);
   if (status == TOOL_OK)
-    status = call_once(s, call, 0, &s->first_ms);
+    status = one_call(s, call, 0, &s->first_ms);
   if (status == TOOL_OK)
     status = tool_session_download(s);
   /* What is known of the kernel once it is loaded. */
@@ -245,7 +245,7 @@ int tool_session_time(tool_session *s, const tool_call *call) {
   double *times = malloc((size_t)s->repeat * sizeof *times);
   int status = times ? TOOL_OK : TOOL_FAILED;
   for (int64_t i = 0; i < s->repeat && status == TOOL_OK; ++i)
-    status = call_once(s, call, s->on_cuda, &times[i]);
+    status = one_call(s, call, s->on_cuda, &times[i]);
   if (status == TOOL_OK)
     s->run_ms = tool_median(times, s->repeat);
   free(times);

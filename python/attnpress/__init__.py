@@ -23,7 +23,13 @@ from ._attention import (
     forward,
     prepare,
 )
-from ._library import Error, InvalidArgumentError, NotSupportedError, library_path
+from ._library import (
+    Error,
+    InvalidArgumentError,
+    NotSupportedError,
+    get_include,
+    library_path,
+)
 from ._merge import merge
 from ._settings import configure
 
@@ -41,6 +47,7 @@ __all__ = [
     "flash_attn_backward",
     "flash_attn_func",
     "forward",
+    "get_include",
     "library_path",
     "merge",
     "prepare",

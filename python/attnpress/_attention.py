@@ -72,10 +72,15 @@ def _adapter_of(q: object) -> ModuleType:
     it."""
     torch = sys.modules.get("torch")
     numpy = sys.modules.get("numpy")
+    adapter: ModuleType
     if torch is not None and isinstance(q, torch.Tensor):
-        from . import _torch as adapter
+        from . import _torch
+
+        adapter = _torch
     elif numpy is not None and isinstance(q, numpy.ndarray):
-        from . import _numpy as adapter
+        from . import _numpy
+
+        adapter = _numpy
     else:
         raise TypeError(f"q is {type(q).__name__}; PyTorch tensors and NumPy arrays are supported")
     return _adapters.setdefault(type(q), adapter)
@@ -260,7 +265,8 @@ def flash_attn_func(
     if groups is None or not (return_attn_probs and groups.dropout_p):
         return result
     out, lse, _ = result
-    keep = adapter.dropout_mask(q, k.shape[1], groups)
+    assert request is not None
+    keep = adapter.dropout_mask(q, k.shape[1], groups)  # type: ignore[attr-defined]
     p = probabilities(adapter, request, causal, softmax_scale, q, k, lse)
     return out, lse, adapter.signed(p, keep, q)
 
@@ -344,7 +350,7 @@ def dropout_mask(
     if probability_of(dropout_p) == 0.0:
         raise ValueError(f"dropout_p is {dropout_p}; nothing is dropped, so there is no mask")
     groups = _groups_of(adapter, Request(dropout_p=float(dropout_p), seed=seed), q, k, k, None)
-    return adapter.dropout_mask(q, k.shape[1], groups)
+    return adapter.dropout_mask(q, k.shape[1], groups)  # type: ignore[attr-defined]
 
 
 def _ask(function, q, k, v, softmax_scale, causal, features, *rest) -> None:

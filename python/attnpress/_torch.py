@@ -144,7 +144,9 @@ class _Attention(torch.autograd.Function):
         q, k, v, out, lse = ctx.saved_tensors
         if dout is None:
             dout = torch.zeros_like(out)
-        return (*backward(dout, q, k, v, out, lse, *ctx.options, dlse), None, None, None)
+        scale, causal, deterministic = ctx.options
+        gradients = backward(dout, q, k, v, out, lse, scale, causal, deterministic, dlse)
+        return (*gradients, None, None, None)
 
 
 def _layout(tensor) -> Layout:
@@ -184,8 +186,9 @@ def backward(
     # Freed when this function returns; the allocator gives it to later work of this stream.
     workspace = _empty(call.workspace_bytes, dtype=torch.uint8, device=q.device)
     stream = _raw_stream(q.device.index) if q.is_cuda else None
-    call.run(*(x.data_ptr() for x in gradients), workspace.data_ptr(), stream)
-    return tuple(gradients)
+    dq, dk, dv = gradients
+    call.run(dq.data_ptr(), dk.data_ptr(), dv.data_ptr(), workspace.data_ptr(), stream)
+    return dq, dk, dv
 
 
 def forward(
