@@ -1,6 +1,6 @@
 """python -m attnpress: the command-line tool, from beside this package or from a checkout's build.
-See `python -m attnpress --help`; `python -m attnpress doctor` says what is missing. Two commands are
-Python's own, and take --out FOLDER:
+See `python -m attnpress --help`; `python -m attnpress doctor` says what is missing. Two commands
+are Python's own, and take --out FOLDER:
 
     shim       writes a wheel that puts attnpress in flash-attn's place, and prints its path
     hf-kernel  writes a folder that LOCAL_KERNELS takes, and prints its path

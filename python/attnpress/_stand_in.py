@@ -10,18 +10,20 @@ import hashlib
 import importlib.machinery
 import importlib.metadata
 import importlib.util
+import json
 import os
 import sys
 import zipfile
 from collections.abc import Iterable
 from importlib.abc import MetaPathFinder
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import attnpress
 
 NAME = "flash-attn"
-VERSION = "2.8.3+attnpress"
+_STANDS_FOR = "2.8.3"
+VERSION = f"{_STANDS_FOR}+attnpress"
 FORCE_VARIABLE = "ATTNPRESS_AS_FLASH_ATTN"  # "force": in the place of an installed flash-attn
 
 _FOLDER = Path(__file__).resolve().parent
@@ -49,7 +51,7 @@ Tag: py3-none-any
 class Distribution(importlib.metadata.Distribution):
     """flash-attn's, as importlib.metadata shows it."""
 
-    _files = {
+    _files: ClassVar = {
         "METADATA": _METADATA,
         "INSTALLER": "attnpress\n",
         "top_level.txt": "".join(f"{name}\n" for name in _MODULES),
@@ -84,15 +86,16 @@ def _finder() -> Finder | None:
 
 
 def installed() -> str | None:
-    """What stands under flash-attn's name beside this module's finder, in words; None for nothing."""
+    """What else stands under flash-attn's name, in words; None for nothing."""
     finder = _finder()
     others = [one for one in sys.meta_path if one is not finder]
     kept, sys.meta_path[:] = list(sys.meta_path), others
     try:
-        for name in _MODULES:
+        for name, own in _MODULES.items():
             module = sys.modules.get(name)
-            if module is not None and getattr(module, "__file__", None) != str(_MODULES[name]):
-                return f"{name} from {getattr(module, '__file__', None)} is imported"
+            file = getattr(module, "__file__", None)
+            if module is not None and file != str(own):
+                return f"{name} from {file} is imported"
         try:
             version = importlib.metadata.version(NAME)
         except importlib.metadata.PackageNotFoundError:
@@ -112,9 +115,9 @@ def installed() -> str | None:
 def install(force: bool | None = None, quiet: bool = False) -> None:
     """Makes flash_attn importable, and says so in one line on stderr.
 
-    force: also where a real flash-attn is installed; None: what ATTNPRESS_AS_FLASH_ATTN says. Raises
-    ImportError for one that is installed otherwise. To be called before what looks for flash-attn,
-    as transformers does when it is imported."""
+    force: also where a real flash-attn is installed; None: what ATTNPRESS_AS_FLASH_ATTN says.
+    Raises ImportError for one that is installed otherwise. To be called before what looks for
+    flash-attn, as transformers does when it is imported."""
     if _finder() is not None:
         return
     if force is None:
@@ -125,8 +128,8 @@ def install(force: bool | None = None, quiet: bool = False) -> None:
     if found is not None and not force:
         raise ImportError(
             f"attnpress does not stand in for flash-attn: {found}. Uninstall it, or set "
-            f"{FORCE_VARIABLE}=force, or use `python -m attnpress.run --force`, to have attnpress in "
-            "its place",
+            f"{FORCE_VARIABLE}=force, or use `python -m attnpress.run --force`, to have attnpress "
+            "in its place",
             name="flash_attn",
         )
     for name in [one for one in sys.modules if one.split(".")[0] in _MODULES]:
@@ -135,7 +138,7 @@ def install(force: bool | None = None, quiet: bool = False) -> None:
     importlib.invalidate_caches()
     if quiet:
         return
-    line = f"attnpress {attnpress.__version__} stands in for flash-attn {VERSION.split('+')[0]}"
+    line = f"attnpress {attnpress.__version__} stands in for flash-attn {_STANDS_FOR}"
     if found is not None:
         line += f", although {found}"
     if "transformers" in sys.modules:
@@ -233,11 +236,15 @@ def write_kernel(folder: Path) -> Path:
         variant = folder / "build" / f"torch-{backend}"
         variant.mkdir(parents=True, exist_ok=True)
         (variant / "__init__.py").write_text(_KERNEL.format(site=str(_FOLDER.parent)))
-        (variant / "metadata.json").write_text(
-            '{"id": "attnpress_flash_attn_%s", "name": "flash-attn", "version": 1, '
-            '"license": "BSD-3-Clause", "python-depends": [], "backend": {"type": "%s"}}\n'
-            % (backend, backend)
-        )
+        metadata = {
+            "id": f"attnpress_flash_attn_{backend}",
+            "name": "flash-attn",
+            "version": 1,
+            "license": "BSD-3-Clause",
+            "python-depends": [],
+            "backend": {"type": backend},
+        }
+        (variant / "metadata.json").write_text(json.dumps(metadata) + "\n")
     return folder
 
 

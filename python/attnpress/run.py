@@ -1,8 +1,8 @@
 """python -m attnpress.run [--force] SCRIPT [ARGUMENTS ...]
 python -m attnpress.run [--force] -m MODULE [ARGUMENTS ...]
 
-Runs a script or a module with attnpress in flash-attn's place. --force: also where a real flash-attn
-is installed, which it refuses otherwise.
+Runs a script or a module with attnpress in flash-attn's place. --force: also where a real
+flash-attn is installed, which it refuses otherwise.
 """
 
 from __future__ import annotations

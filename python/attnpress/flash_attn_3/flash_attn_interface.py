@@ -1,8 +1,8 @@
 """FlashAttention-3's module of this name, with its literal signatures, on attnpress's kernels.
 
 Refused by name: fp8 and its q_descale, k_descale, v_descale; qv; what attnpress does not do yet,
-such as ragged lengths where `attnpress` has no function for them. num_splits, pack_gqa, sm_margin and
-scheduler_metadata change no result: attnpress chooses them itself.
+such as ragged lengths where `attnpress` has no function for them. num_splits, pack_gqa, sm_margin
+and scheduler_metadata change no result: attnpress chooses them itself.
 
 Errors are RuntimeErrors, and ValueErrors or NotImplementedErrors with them.
 """
@@ -48,7 +48,7 @@ def _check(*tensors: torch.Tensor | None, **refused: Any) -> None:
     """NotImplementedError for fp8 tensors and for what is refused by name."""
     for tensor in tensors:
         if tensor is not None and tensor.dtype in _FP8:
-            not_here("fp8", f"a tensor is {tensor.dtype}; torch.float16 and torch.bfloat16 are had")
+            not_here("fp8", f"a tensor is {tensor.dtype}; torch.float16 and torch.bfloat16 are supported")
     for name, value in refused.items():
         if value is not None:
             not_here(name, f"{name} is a {type(value).__name__}; only None is allowed")

@@ -25,7 +25,7 @@ class CrossEntropyLoss(nn.Module):
         super().__init__()
         if reduction not in ("mean", "none", "sum"):
             raise NotImplementedError(
-                f'reduction is {reduction!r}; "mean", "none" and "sum" are had'
+                f'reduction is {reduction!r}; "mean", "none" and "sum" are supported'
             )
         self.ignore_index = ignore_index
         self.reduction = reduction
