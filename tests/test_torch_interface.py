@@ -69,11 +69,12 @@ EXTENSION = {  # flash_attn_2_cuda: by position
     "fwd": f"q, k, v, out, alibi_slopes, p_dropout, softmax_scale, {MASK}, return_softmax, gen",
     "varlen_fwd": (
         "q, k, v, out, cu_seqlens_q, cu_seqlens_k, seqused_k, leftpad_k, block_table, "
-        f"alibi_slopes, max_seqlen_q, max_seqlen_k, p_dropout, softmax_scale, zero_tensors, {MASK}, "
-        "return_softmax, gen"
+        f"alibi_slopes, max_seqlen_q, max_seqlen_k, p_dropout, softmax_scale, zero_tensors, "
+        f"{MASK}, return_softmax, gen"
     ),
     "bwd": (
-        f"{GRADIENTS}, alibi_slopes, p_dropout, softmax_scale, {MASK}, deterministic, gen, rng_state"
+        f"{GRADIENTS}, alibi_slopes, p_dropout, softmax_scale, {MASK}, deterministic, gen, "
+        "rng_state"
     ),
     "varlen_bwd": (
         f"{GRADIENTS}, cu_seqlens_q, cu_seqlens_k, alibi_slopes, max_seqlen_q, max_seqlen_k, "
@@ -108,17 +109,17 @@ THIRD = {  # FlashAttention-3
         f"scheduler_metadata=None, {LATE.format(0)}sm_margin=0, return_softmax_lse=False"
     ),
     "get_scheduler_metadata": (
-        "batch_size, max_seqlen_q, max_seqlen_k, num_heads_q, num_heads_kv, headdim, cache_seqlens, "
-        "qkv_dtype=torch.bfloat16, headdim_v=None, cu_seqlens_q=None, cu_seqlens_k_new=None, "
-        "cache_leftpad=None, page_size=None, max_seqlen_k_new=0, causal=False, "
-        f"{WINDOW}has_softcap=False, {LATE.format(0)}sm_margin=0"
+        "batch_size, max_seqlen_q, max_seqlen_k, num_heads_q, num_heads_kv, headdim, "
+        "cache_seqlens, qkv_dtype=torch.bfloat16, headdim_v=None, cu_seqlens_q=None, "
+        "cu_seqlens_k_new=None, cache_leftpad=None, page_size=None, max_seqlen_k_new=0, "
+        f"causal=False, {WINDOW}has_softcap=False, {LATE.format(0)}sm_margin=0"
     ),
     "_flash_attn_forward": (
-        "q, k, v, k_new=None, v_new=None, qv=None, out_=None, cu_seqlens_q=None, cu_seqlens_k=None, "
-        "cu_seqlens_k_new=None, seqused_q=None, seqused_k=None, max_seqlen_q=None, "
-        "max_seqlen_k=None, page_table=None, kv_batch_idx=None, leftpad_k=None, rotary_cos=None, "
-        f"rotary_sin=None, seqlens_rotary=None, {DESCALE}, softmax_scale=None, causal=False, "
-        "window_size_left=-1, window_size_right=-1, attention_chunk=0, softcap=0.0, "
+        "q, k, v, k_new=None, v_new=None, qv=None, out_=None, cu_seqlens_q=None, "
+        "cu_seqlens_k=None, cu_seqlens_k_new=None, seqused_q=None, seqused_k=None, "
+        "max_seqlen_q=None, max_seqlen_k=None, page_table=None, kv_batch_idx=None, leftpad_k=None, "
+        f"rotary_cos=None, rotary_sin=None, seqlens_rotary=None, {DESCALE}, softmax_scale=None, "
+        "causal=False, window_size_left=-1, window_size_right=-1, attention_chunk=0, softcap=0.0, "
         f"rotary_interleaved=True, scheduler_metadata=None, {LATE.format(1)}sm_margin=0"
     ),
     "_flash_attn_backward": (

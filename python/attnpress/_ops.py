@@ -73,6 +73,7 @@ def _attention(
         softcap, dropout_p,
     )  # fmt: skip
     groups = None
+    softcap_of(softcap), probability_of(dropout_p)  # numbers here, which a graph may not know
     if request.asks():
         direct.checked(q, k, v, softmax_scale)
         groups = groups_of(direct, request, q, k)
@@ -171,8 +172,6 @@ def attention(
 ):  # fmt: skip
     """(out, lse) of a call in a graph."""
     q, k, v = direct.autocast(q, k, v)
-    dropout_p = probability_of(dropout_p)
-    softcap = softcap_of(softcap)
     left, right = window_of(window_size)
     if torch.is_grad_enabled():
         _, request = _request(

@@ -48,7 +48,7 @@ def _check(*tensors: torch.Tensor | None, **refused: Any) -> None:
     """NotImplementedError for fp8 tensors and for what is refused by name."""
     for tensor in tensors:
         if tensor is not None and tensor.dtype in _FP8:
-            not_here("fp8", f"a tensor is {tensor.dtype}; torch.float16 and torch.bfloat16 are supported")
+            not_here("fp8", f"a tensor is {tensor.dtype}; float16 and bfloat16 are supported")
     for name, value in refused.items():
         if value is not None:
             not_here(name, f"{name} is a {type(value).__name__}; only None is allowed")
