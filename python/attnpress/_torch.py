@@ -78,11 +78,16 @@ def _check_no_tangent(*tensors) -> None:
         _refuse_transforms()
 
 
+def _autocasts(device) -> bool:
+    """Whether torch.autocast is on for a device that calls run on."""
+    return device.type in ("cuda", "cpu") and torch.is_autocast_enabled(device.type)
+
+
 def autocast(q, k, v):
     """q, k and v as torch.autocast has them: in its dtype where it is on for their device."""
-    kind = q.device.type
-    if not torch.is_autocast_enabled(kind):
+    if not _autocasts(q.device):
         return q, k, v
+    kind = q.device.type
     dtype = torch.get_autocast_dtype(kind)
     return q.to(dtype), k.to(dtype), v.to(dtype)
 
@@ -229,9 +234,7 @@ def forward(
     stream. Where an argument requires grad, the outputs have a backward pass."""
     key = _key(q, k, v, softmax_scale, causal, groups)
     dtype = key[3]
-    if (dtype is _FLOAT32 or dtype is not key[4] or dtype is not key[5]) and (
-        torch.is_autocast_enabled(key[0].type)
-    ):
+    if (dtype is _FLOAT32 or dtype is not key[4] or dtype is not key[5]) and _autocasts(key[0]):
         q, k, v = autocast(q, k, v)
         with torch.autocast(key[0].type, enabled=False):
             return forward(q, k, v, softmax_scale, causal, with_lse, groups, deterministic)
