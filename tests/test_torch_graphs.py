@@ -353,6 +353,61 @@ def test_second_derivatives_are_refused():
             torch.autograd.grad(first.square().sum(), qkv[0])
 
 
+# ---- DTensors ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def mesh():
+    """Of two devices, of which this process is the second; nothing is sent."""
+    distributed = pytest.importorskip("torch.distributed.tensor", reason="PyTorch has no DTensor")
+    fake = pytest.importorskip("torch.testing._internal.distributed.fake_pg")
+    torch.distributed.init_process_group("fake", store=fake.FakeStore(), rank=1, world_size=2)
+    yield distributed.init_device_mesh(DEVICE, (2,))
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("dim", [0, 2])
+def test_split_tensors_stay_split(mesh, dim):
+    from torch.distributed.tensor import DTensor, Shard
+
+    own = tensors(grad=True)
+    split = [DTensor.from_local(x.detach().requires_grad_(), mesh, [Shard(dim)]) for x in own]
+    out, lse, _ = attnpress.flash_attn_func(*split, causal=True, return_attn_probs=True)
+    wanted, wanted_lse, _ = attnpress.flash_attn_func(*own, causal=True, return_attn_probs=True)
+    assert out.placements == (Shard(dim),)
+    assert lse.placements == (Shard({0: 0, 2: 1}[dim]),)
+    assert torch.equal(out.to_local(), wanted) and torch.equal(lse.to_local(), wanted_lse)
+    dout = torch.randn_like(wanted)
+    got = torch.autograd.grad(out, split, DTensor.from_local(dout, mesh, [Shard(dim)]))
+    for a, b in zip(got, torch.autograd.grad(wanted, own, dout)):
+        assert a.placements == (Shard(dim),) and torch.equal(a.to_local(), b)
+
+
+def test_split_features(mesh):
+    from torch.distributed.tensor import DTensor, Replicate, Shard
+
+    own = tensors()
+    split = [DTensor.from_local(x, mesh, [Shard(2)]) for x in own]
+    slopes, sinks = torch.rand(4, device=DEVICE), torch.rand(4, device=DEVICE)
+    out = attnpress.flash_attn_func(
+        *split, softcap=3.0, window_size=(4, 1),
+        alibi_slopes=DTensor.from_local(slopes, mesh, [Shard(0)]),
+        sinks=DTensor.from_local(sinks, mesh, [Shard(0)]),
+    )  # fmt: skip
+    wanted = attnpress.flash_attn_func(
+        *own, softcap=3.0, window_size=(4, 1), alibi_slopes=slopes, sinks=sinks
+    )
+    assert out.placements == (Shard(2),) and torch.equal(out.to_local(), wanted)
+    # One key head for all cannot be split, nor can dropout, whose mask knows the heads' numbers.
+    one = [DTensor.from_local(x[:, :, :1], mesh, [Replicate()]) for x in own[1:]]
+    assert attnpress.flash_attn_func(split[0], *one).placements == (Replicate(),)
+    seed = DTensor.from_local(
+        torch.tensor([1, 2], dtype=torch.int64, device=DEVICE), mesh, [Replicate()]
+    )
+    out = attnpress.flash_attn_func(*split, dropout_p=0.5, seed=seed)
+    assert out.placements == (Replicate(),)
+
+
 # ---- Copies --------------------------------------------------------------------------------------
 
 WIDE = (2, 24, 4, 40)

@@ -77,6 +77,8 @@ def _adapter_of(q: object) -> ModuleType:
             from . import _torch as adapter
         else:  # a fake tensor, a DTensor: without data of its own, the dispatcher knows what to do
             from . import _ops as adapter
+
+            adapter.learn_sharding()
     elif numpy is not None and isinstance(q, numpy.ndarray):
         from . import _numpy as adapter
     else:

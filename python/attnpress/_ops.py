@@ -9,6 +9,8 @@ is changed in place, and no result is a view of an argument.
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from typing import Any, NoReturn
 
 import torch
@@ -158,6 +160,23 @@ torch.library.register_autograd(
 def __getattr__(name: str) -> Any:
     """What is not traced is asked of the tensors' own adapter, or refused by it."""
     return getattr(direct, name)
+
+
+_is_sharding_known = False
+
+
+def learn_sharding() -> None:
+    """How DTensors go in, where PyTorch has imported them."""
+    global _is_sharding_known  # noqa: PLW0603
+    if not _is_sharding_known and "torch.distributed.tensor" in sys.modules:
+        _is_sharding_known = True
+        with contextlib.suppress(ImportError):  # a PyTorch whose DTensors have no such interface
+            from . import _sharding
+
+            _sharding.register()
+
+
+learn_sharding()
 
 
 def flash_attn_func(q, k, v, *, return_attn_probs, **options):
