@@ -74,9 +74,15 @@ def _adapter_of(q: object) -> ModuleType:
     numpy = sys.modules.get("numpy")
     adapter: ModuleType
     if torch is not None and isinstance(q, torch.Tensor):
-        from . import _torch
+        if type(q).__torch_dispatch__ is torch.Tensor.__torch_dispatch__:
+            from . import _torch
 
-        adapter = _torch
+            adapter = _torch
+        else:  # a fake tensor, a DTensor: without data of its own, the dispatcher knows what to do
+            from . import _ops
+
+            _ops.learn_sharding()
+            adapter = _ops
     elif numpy is not None and isinstance(q, numpy.ndarray):
         from . import _numpy
 
@@ -84,6 +90,17 @@ def _adapter_of(q: object) -> ModuleType:
     else:
         raise TypeError(f"q is {type(q).__name__}; PyTorch tensors and NumPy arrays are supported")
     return _adapters.setdefault(type(q), adapter)
+
+
+def _tracing() -> ModuleType | None:
+    """The adapter of calls that go into a graph, while PyTorch makes one. It is asked for first: a
+    graph is made anew when something changes that Dynamo has read on the way to it."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.compiler.is_compiling():
+        return None
+    from . import _ops as adapter
+
+    return adapter
 
 
 def _request_of(
@@ -238,7 +255,16 @@ def flash_attn_func(
     yet; ValueError or TypeError for arguments that are not allowed; attnpress.Error (both of these
     too, where the library found the fault) for a call that failed.
     """
-    adapter = _adapters.get(type(q)) or _adapter_of(q)
+    adapter = _tracing() or _adapters.get(type(q)) or _adapter_of(q)
+    if adapter.IS_TRACED:
+        if score_mod is not None:
+            raise NotImplementedError("score_mod is not implemented; only None is")
+        return adapter.flash_attn_func(
+            q, k, v, softmax_scale=softmax_scale, causal=causal, window_size=window_size,
+            softcap=softcap, alibi_slopes=alibi_slopes, bias=bias, sinks=_sinks_of(s_aux, sinks),
+            dropout_p=dropout_p, seed=seed, deterministic=deterministic,
+            return_attn_probs=return_attn_probs,
+        )  # fmt: skip
     groups = None
     if (
         dropout_p
@@ -299,7 +325,7 @@ def flash_attn_backward(
     Raises ValueError or TypeError for arguments that are not allowed; attnpress.Error for a call
     that failed.
     """
-    adapter = _adapters.get(type(q)) or _adapter_of(q)
+    adapter = _tracing() or _adapters.get(type(q)) or _adapter_of(q)
     return adapter.backward(
         dout, q, k, v, out, softmax_lse, softmax_scale, bool(causal), bool(deterministic),
         dsoftmax_lse,
@@ -331,7 +357,13 @@ def forward(
     top_left: the mask (causal, window_size, chunk) counts from the first key: query i stands at key
         i, not at i + seqlen_k - seqlen_q. ALiBi's distance does not follow it.
     """
-    adapter = _adapters.get(type(q)) or _adapter_of(q)
+    adapter = _tracing() or _adapters.get(type(q)) or _adapter_of(q)
+    if adapter.IS_TRACED:
+        return adapter.attention(
+            q, k, v, softmax_scale=softmax_scale, causal=causal, window_size=window_size,
+            softcap=softcap, alibi_slopes=alibi_slopes, bias=bias, sinks=sinks, dropout_p=dropout_p,
+            seed=seed, deterministic=deterministic, chunk=chunk, top_left=top_left,
+        )  # fmt: skip
     causal, request = _request_of(
         causal, window_size, softcap, alibi_slopes, bias, sinks, dropout_p, seed, chunk, top_left
     )

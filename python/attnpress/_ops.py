@@ -1,0 +1,225 @@
+"""Attention as operators of PyTorch's dispatcher: what torch.compile, torch.export, make_fx and
+fake tensors see of it. Imported when one of these first meets a call; an eager call goes the direct
+way of _torch.py, which costs a fraction of the dispatcher's time.
+
+attnpress::attention and attnpress::attention_backward, each with a fake kernel (shapes, dtypes and
+strides without data) and one kernel for the CPU and CUDA. The number of results is fixed. Nothing
+is changed in place, and no result is a view of an argument.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import Any, NoReturn
+
+import torch
+
+from . import _torch as direct
+from ._plan import dense_stride
+from ._scores import Request, groups_of, mask_of, probability_of, softcap_of
+from ._scores import _window_of as window_of
+
+_NAMESPACE = "attnpress"
+IS_TRACED = True
+library = torch.library.Library(_NAMESPACE, "FRAGMENT")  # as long as this lives, the operators do
+
+# In graphs the strides that the fake kernel saw are those that the kernel gets, since its results'
+# order of dimensions follows them.
+_tags = [torch.Tag.pt2_compliant_tag]
+if hasattr(torch.Tag, "needs_exact_strides"):
+    _tags.append(torch.Tag.needs_exact_strides)
+elif hasattr(torch.Tag, "needs_fixed_stride_order"):
+    _tags.append(torch.Tag.needs_fixed_stride_order)
+
+library.define(
+    "attention(Tensor q, Tensor k, Tensor v, Tensor? alibi_slopes, Tensor? bias, Tensor? sinks, "
+    "Tensor? seed, float? softmax_scale, bool causal, int window_left, int window_right, "
+    "int chunk, bool top_left, float softcap, float dropout_p, bool deterministic) "
+    "-> (Tensor out, Tensor softmax_lse)",
+    tags=tuple(_tags),
+)
+library.define(
+    "attention_backward(Tensor dout, Tensor? dsoftmax_lse, Tensor q, Tensor k, Tensor v, "
+    "Tensor out, Tensor softmax_lse, float? softmax_scale, bool causal, bool deterministic) "
+    "-> (Tensor dq, Tensor dk, Tensor dv)",
+    tags=tuple(_tags),
+)
+
+
+def _new(like: torch.Tensor, shape, stride) -> torch.Tensor:
+    return torch.empty_strided(shape, stride, dtype=like.dtype, device=like.device)
+
+
+def _dense(like: torch.Tensor, shape) -> tuple[int, ...]:
+    return dense_stride(shape, like.stride())
+
+
+# ---- Forward -------------------------------------------------------------------------------------
+
+
+def _request(
+    alibi_slopes, bias, sinks, seed, causal, window_left, window_right, chunk, top_left, softcap,
+    dropout_p,
+) -> tuple[bool, Request]:  # fmt: skip
+    causal, window = mask_of(causal, (window_left, window_right), chunk, top_left)
+    return causal, Request(window, softcap, alibi_slopes, bias, sinks, dropout_p, seed)
+
+
+def _attention(
+    q, k, v, alibi_slopes, bias, sinks, seed, softmax_scale, causal, window_left, window_right,
+    chunk, top_left, softcap, dropout_p, deterministic,
+):  # fmt: skip
+    causal, request = _request(
+        alibi_slopes, bias, sinks, seed, causal, window_left, window_right, chunk, top_left,
+        softcap, dropout_p,
+    )  # fmt: skip
+    groups = None
+    softcap_of(softcap), probability_of(dropout_p)  # numbers here, which a graph may not know
+    if request.asks():
+        direct.checked(q, k, v, softmax_scale)
+        groups = groups_of(direct, request, q, k)
+    with torch.no_grad():  # autograd's formula is the operator's
+        return direct.forward(q, k, v, softmax_scale, causal, True, groups)[:2]
+
+
+def _attention_fake(q, k, v, *options):
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.dim() != 4:
+            raise ValueError(
+                f"{name} has {x.dim()} dimensions; (batch, seqlen, heads, head_dim) is needed"
+            )
+    if not q.dtype == k.dtype == v.dtype:
+        raise ValueError(f"q is {q.dtype}, k {k.dtype}, v {v.dtype}; one dtype is needed")
+    shape = (*q.shape[:3], v.shape[3])
+    out = _new(q, shape, _dense(q, shape))
+    lse = q.new_empty((q.shape[0], q.shape[2], q.shape[1]), dtype=torch.float32)
+    return out, lse
+
+
+# ---- Backward ------------------------------------------------------------------------------------
+
+
+def _attention_backward(dout, dlse, q, k, v, out, lse, softmax_scale, causal, deterministic):
+    return direct.backward(dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse)
+
+
+def _attention_backward_fake(dout, dlse, q, k, v, out, lse, softmax_scale, causal, deterministic):
+    return tuple(_new(q, x.shape, _dense(x, x.shape)) for x in (q, k, v))
+
+
+def _save(ctx, inputs, output) -> None:
+    q, k, v, alibi_slopes, bias, sinks, seed, scale, causal, left, right, *rest = inputs
+    chunk, top_left, softcap, dropout_p, deterministic = rest
+    causal, request = _request(
+        alibi_slopes, bias, sinks, seed, causal, left, right, chunk, top_left, softcap, dropout_p
+    )
+    ctx.features = request.features
+    ctx.save_for_backward(q, k, v, *output)
+    ctx.options = scale, causal, deterministic
+    ctx.count = len(inputs)
+    ctx.set_materialize_grads(False)
+
+
+def _gradients(ctx, dout, dlse):
+    if ctx.features:
+        direct._refuse_grad(ctx.features)
+    if dout is None and dlse is None:
+        return (None,) * ctx.count
+    q, k, v, out, lse = ctx.saved_tensors
+    if dout is None:
+        dout = torch.zeros_like(out)
+    gradients = torch.ops.attnpress.attention_backward.default(
+        dout, dlse, q, k, v, out, lse, *ctx.options
+    )
+    return (*gradients, *(None,) * (ctx.count - 3))
+
+
+def _no_second_gradients(ctx, *gradients) -> NoReturn:
+    raise NotImplementedError("there are no second derivatives of attention")
+
+
+for _name, _kernel, _fake in (
+    ("attention", _attention, _attention_fake),
+    ("attention_backward", _attention_backward, _attention_backward_fake),
+):
+    library.impl(_name, _kernel, "CPU")
+    library.impl(_name, _kernel, "CUDA")
+    torch.library.register_fake(f"{_NAMESPACE}::{_name}", _fake, lib=library)
+torch.library.register_autograd(
+    f"{_NAMESPACE}::attention", _gradients, setup_context=_save, lib=library
+)
+torch.library.register_autograd(
+    f"{_NAMESPACE}::attention_backward", _no_second_gradients, lib=library
+)
+
+
+# ---- The public functions, where they are traced -------------------------------------------------
+
+
+def __getattr__(name: str) -> Any:
+    """What is not traced is asked of the tensors' own adapter, or refused by it."""
+    return getattr(direct, name)
+
+
+_is_sharding_known = False
+
+
+def learn_sharding() -> None:
+    """How DTensors go in, where PyTorch has imported them."""
+    global _is_sharding_known  # noqa: PLW0603
+    if not _is_sharding_known and "torch.distributed.tensor" in sys.modules:
+        _is_sharding_known = True
+        with contextlib.suppress(ImportError):  # a PyTorch whose DTensors have no such interface
+            from . import _sharding
+
+            _sharding.register()
+
+
+learn_sharding()
+
+
+def flash_attn_func(q, k, v, *, return_attn_probs, **options):
+    """attnpress.flash_attn_func() in a graph."""
+    out, lse = attention(q, k, v, return_mask=return_attn_probs, **options)
+    return (out, lse, q.new_empty((0,))) if return_attn_probs else out
+
+
+def attention(
+    q, k, v, softmax_scale, causal, window_size, softcap, alibi_slopes, bias, sinks, dropout_p,
+    seed, deterministic, chunk=0, top_left=False, return_mask=False,
+):  # fmt: skip
+    """(out, lse) of a call in a graph."""
+    q, k, v = direct.autocast(q, k, v)
+    left, right = window_of(window_size)
+    if torch.is_grad_enabled():
+        _, request = _request(
+            alibi_slopes, bias, sinks, seed, bool(causal), left, right, chunk, top_left, softcap,
+            dropout_p,
+        )  # fmt: skip
+        wanted = (q, k, v, alibi_slopes, bias, sinks)
+        if request.asks() and any(x is not None and x.requires_grad for x in wanted):
+            direct._refuse_grad(request.features)
+    if dropout_p and return_mask:
+        raise NotImplementedError(
+            "return_attn_probs with dropout_p is for tests, and not in compiled graphs: call it "
+            "eagerly"
+        )
+    if not dropout_p:
+        seed = None
+    elif seed is None:
+        seed = direct.draw_seed(q)
+    elif not isinstance(seed, torch.Tensor):
+        pair = (seed, 0) if isinstance(seed, int) else tuple(seed)
+        seed = torch.tensor(pair, dtype=torch.int64, device=q.device)
+    return torch.ops.attnpress.attention.default(
+        q, k, v, alibi_slopes, bias, sinks, seed, softmax_scale, bool(causal), left, right, chunk,
+        bool(top_left), softcap, dropout_p, bool(deterministic),
+    )  # fmt: skip
+
+
+def backward(dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse):
+    """dq, dk and dv of a call in a graph."""
+    return torch.ops.attnpress.attention_backward.default(
+        dout, dlse, q, k, v, out, lse, softmax_scale, causal, deterministic
+    )
