@@ -19,32 +19,6 @@ typedef struct request {
   tool_shape shape;
 } request;
 
-static void print_help(void) {
-  printf(
-      "usage: attnpress compile STEM[:TARGET]... [--target sm_NN] [--cache-dir DIR]\n"
-      "       attnpress compile --hdim D --target sm_NN [--dtype bf16] [--causal] [--heads N] ...\n"
-      "       attnpress compile --config config.json --target sm_NN\n\n"
-      "Makes sure that kernels are linked in or cached, compiling what is missing, and prints for\n"
-      "each where it came from, the time that took, its size, and the registers and spills (local\n"
-      "memory, bytes) of a thread.\n\n"
-      "By name: a stem is such as flash_fwd_hdim72_bf16_causal_sm80.\n"
-      "By shape: every kernel that calls of this shape may launch on such a device, with any "
-      "batch\n"
-      "and lengths, is planned as a call plans it. No GPU is needed.\n\n"
-      "  --target sm_NN    what to compile for; otherwise the present GPU's, or a stem's own\n"
-      "  --cache-dir DIR   another cache than the default one\n"
-      "  --hdim D          head dim of Q and K\n"
-      "  --hdim-v D        head dim of V (that of Q and K)\n"
-      "  --dtype fp16|bf16 (bf16)\n"
-      "  --causal          under the causal mask; otherwise every query sees every key\n"
-      "  --heads N         query heads (1), and\n"
-      "  --kv-heads N      key heads (as many)\n"
-      "  --batch N, --seqlen-q N, --seqlen-k N\n"
-      "                    the most that a call has; otherwise any\n"
-      "  --config FILE     head dims, heads, dtype and mask of a transformers model\n"
-      "  --dry-run         only print which kernels these are, and where they are now\n");
-}
-
 /** Warnings, and a line before each compile begins. */
 static void print_line(void *user, int level, const char *message) {
   (void)user;
@@ -197,13 +171,9 @@ static int read_option(int argc, char **argv, int *i, request *r) {
   return tool_shape_option("compile", argc, argv, i, &r->shape);
 }
 
-int ap_tool_compile(int argc, char **argv) {
+static int run_compile(int argc, char **argv) {
   request r = {.stems = argv + 1};
   for (int i = 1; i < argc; ++i) {
-    if (tool_is_help(argv[i])) {
-      print_help();
-      return TOOL_OK;
-    }
     const int option = read_option(argc, argv, &i, &r);
     if (option == TOOL_USAGE)
       return option;
@@ -230,3 +200,25 @@ int ap_tool_compile(int argc, char **argv) {
   attnpress_destroy(handle);
   return result;
 }
+
+const tool_command ap_tool_compile = {
+    .name = "compile",
+    .summary = "make sure that kernels are linked in or cached",
+    .usage = "STEM[:TARGET]... [--target sm_NN] [--cache-dir DIR]\n"
+             "--hdim D --target sm_NN [--dtype bf16] [--causal] [--heads N] ...\n"
+             "--config config.json --target sm_NN",
+    .about =
+        "Makes sure that kernels are linked in or cached, compiling what is missing, and "
+        "prints for each where it came from, the time that took, its size, and the registers "
+        "and spills (local memory, bytes) of a thread.\n\n"
+        "By name: a stem is such as flash_fwd_hdim72_bf16_causal_sm80.\n"
+        "By shape: every kernel that calls of this shape may launch on such a device, with any "
+        "batch and lengths, is planned as a call plans it. No GPU is needed. Batch and lengths "
+        "that are given are the most that a call has.",
+    .options = {tool_shape_options,
+                (const tool_opt[]){{"--cache-dir", "DIR", "another cache than the default one"},
+                                   {"--dry-run", NULL,
+                                    "only print which kernels these are, and where they are now"},
+                                   {NULL, NULL, NULL}}},
+    .run = run_compile,
+};

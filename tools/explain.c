@@ -45,24 +45,6 @@ typedef struct explanation {
   const char *peak_name;
 } explanation;
 
-static void print_help(void) {
-  printf(
-      "usage: attnpress explain --hdim D [--seqlen-q N] [--seqlen-k N] [--batch N] [--heads N]\n"
-      "                         [--kv-heads N] [--causal] [--dtype bf16] [--num-splits N]\n"
-      "                         [--config FILE] [--target sm_NN] [--tflops X] [--gb-s X]\n"
-      "                         [--cache-dir DIR] [--json]\n\n"
-      "Says which kernels a forward call launches on a device, why these, where they are now, how\n"
-      "many thread blocks an SM holds and how they fill it, and the time that neither products "
-      "nor\n"
-      "memory allow to be less. Compiles nothing and needs no GPU.\n\n"
-      "  --seqlen-q N   queries (1024), and\n"
-      "  --seqlen-k N   keys (as many)\n"
-      "  --tflops X     products of the device, in TFLOP/s, and\n"
-      "  --gb-s X       its memory, in GB/s; otherwise those of a data sheet, where known\n"
-      "  --json         one JSON object\n"
-      "Other options as in attnpress compile --help.\n");
-}
-
 /* ---- What runs ------------------------------------------------------------------------------- */
 
 static int64_t ceil_div(int64_t a, int64_t b) {
@@ -345,15 +327,11 @@ static int explain(explanation *e, const char *cache_dir, int json) {
   return TOOL_OK;
 }
 
-int ap_tool_explain(int argc, char **argv) {
+static int run_explain(int argc, char **argv) {
   static explanation e;
   const char *cache_dir = NULL, *value;
   int json = 0;
   for (int i = 1; i < argc; ++i) {
-    if (tool_is_help(argv[i])) {
-      print_help();
-      return TOOL_OK;
-    }
     const int option = tool_shape_option("explain", argc, argv, &i, &e.shape);
     if (option == TOOL_USAGE)
       return option;
@@ -375,3 +353,23 @@ int ap_tool_explain(int argc, char **argv) {
   }
   return explain(&e, cache_dir, json);
 }
+
+const tool_command ap_tool_explain = {
+    .name = "explain",
+    .summary = "which kernels a call runs, why, and what bounds it",
+    .usage = "--hdim D [--seqlen-q N] [--causal] [--target sm_NN] [OPTION]...",
+    .about =
+        "Says which kernels a forward call launches on a device, why these, where they are now, "
+        "how many thread blocks an SM holds and how they fill it, and the time that neither "
+        "products nor memory allow to be less. Compiles nothing and needs no GPU. Where they are "
+        "not given there is 1 batch, and there are 1024 queries and as many keys.",
+    .options = {tool_shape_options,
+                (const tool_opt[]){
+                    {"--tflops", "X", "products of the device, in TFLOP/s, and"},
+                    {"--gb-s", "X",
+                     "its memory, in GB/s; otherwise those of a data sheet, where known"},
+                    {"--cache-dir", "DIR", "another cache than the default one"},
+                    {"--json", NULL, "one JSON object"},
+                    {NULL, NULL, NULL}}},
+    .run = run_explain,
+};

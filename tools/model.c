@@ -140,6 +140,21 @@ int tool_check_target(const char *command, const char *target) {
   return tool_usage(command, "target \"%s\" is unknown: targets are %s", target, text);
 }
 
+const tool_opt tool_shape_options[] = {
+    {"--target", "sm_NN", "the device; otherwise the present GPU"},
+    {"--hdim", "N", "head dim of Q and K"},
+    {"--hdim-v", "N", "head dim of V (that of Q and K)"},
+    {"--dtype", "fp16|bf16", "(bf16)"},
+    {"--causal", NULL, "under the causal mask; otherwise every query sees every key"},
+    {"--heads", "N", "query heads (1), and"},
+    {"--kv-heads", "N", "key heads (as many)"},
+    {"--batch", "N", "batches"},
+    {"--seqlen-q", "N", "queries, and"},
+    {"--seqlen-k", "N", "keys"},
+    {"--num-splits", "N", "parts that the keys are split into; otherwise chosen"},
+    {"--config", "FILE", "head dims, heads, dtype and mask of a transformers model's config.json"},
+    {NULL, NULL, NULL}};
+
 /** The target that stands for the present GPU; NULL: there is none. */
 static const char *present_target(void) {
   ap_driver driver;

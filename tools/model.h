@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "attnpress/attnpress.h"
+#include "options.h"
 
 typedef struct tool_shape {
   int32_t hdim, hdim_v, heads, kv_heads;
@@ -14,6 +15,8 @@ typedef struct tool_shape {
   int given;                         /* 1: words gave any of these but the target */
 } tool_shape;
 
+/** The options of a shape. */
+extern const tool_opt tool_shape_options[];
 /** TOOL_OK where argv[*i] is an option of a shape and its value is allowed, TOOL_FAILED where it is no
  * such option, TOOL_USAGE after a sentence where the value is wrong. */
 int tool_shape_option(const char *command, int argc, char **argv, int *i, tool_shape *shape);

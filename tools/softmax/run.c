@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../cuda_device.h"
+#include "../session.h"
 #include "../tool.h"
 #include "attnpress/softmax.h"
 #include "cpu/isa.h"
@@ -43,27 +44,6 @@ typedef struct session {
   double first_ms, run_ms;
   softmax_error error;
 } session;
-
-static void print_help(void) {
-  printf("usage: attnpress run softmax --rows R --columns C [OPTION]...\n\n"
-         "Makes random inputs, runs softmax over the rows of a matrix or, with --backward, its\n"
-         "gradient, times it, and checks the result against float64.\n\n"
-         "  --rows N            rows (4096)\n"
-         "  --columns N         columns, up to 1048576 (4096)\n"
-         "  --dtype TYPE        fp16, bf16 or fp32 (bf16)\n"
-         "  --backward          dx = scale y (dy - sum(dy y)) of y and dy\n"
-         "  --scale X           of y = softmax(scale x) (1)\n"
-         "  --stride N          elements from row to row (as many as columns)\n"
-         "  --in-place          y over x, dx over dy\n"
-         "  --device DEVICE     cpu or cuda (cuda where there is a GPU); emulated: a GPU's kernel\n"
-         "                      on the CPU\n"
-         "  --threads N         threads on the CPU (0: all cores)\n"
-         "  --repeat N          runs of which the median time is taken (10; on the CPU 3)\n"
-         "  --check WHAT        none; sample: some rows, the first and the last among them; full\n"
-         "                      (sample)\n"
-         "  --seed N            of the random inputs (1)\n\n"
-         "exit status: 0 the check held, 1 it did not or the run failed, 2 the words were wrong\n");
-}
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
@@ -398,9 +378,7 @@ static int run(session *s) {
   return status == TOOL_OK ? print_result(s, &before) : status;
 }
 
-int ap_tool_run_softmax(int argc, char **argv); /* of tools/run.c's table */
-
-int ap_tool_run_softmax(int argc, char **argv) {
+static int run_words(int argc, char **argv) {
   session s = {.o = {.rows = 4096,
                      .columns = 4096,
                      .stride = NOT_GIVEN,
@@ -409,11 +387,6 @@ int ap_tool_run_softmax(int argc, char **argv) {
                      .dtype = ATTNPRESS_BF16,
                      .check = CHECK_SAMPLE,
                      .scale = 1.0f}};
-  for (int i = 1; i < argc; ++i)
-    if (tool_is_help(argv[i])) {
-      print_help();
-      return TOOL_OK;
-    }
   for (int i = 1; i < argc; ++i) {
     const int status = parse_option(&s.o, argc, argv, &i);
     if (status != TOOL_OK)
@@ -431,3 +404,23 @@ int ap_tool_run_softmax(int argc, char **argv) {
   close_session(&s);
   return status;
 }
+
+const tool_command ap_tool_run_softmax = {
+    .name = "run softmax",
+    .summary = "softmax over the rows of a matrix",
+    .usage = "--rows R --columns C [OPTION]...",
+    .about = "Makes random inputs, runs softmax over the rows of a matrix or, with --backward, its "
+             "gradient, times it, and checks the result against float64.",
+    .options = {(const tool_opt[]){
+                    {"--rows", "N", "rows (4096)"},
+                    {"--columns", "N", "columns, up to 1048576 (4096)"},
+                    {"--dtype", "fp16|bf16|fp32", "(bf16)"},
+                    {"--backward", NULL, "dx = scale y (dy - sum(dy y)) of y and dy"},
+                    {"--scale", "X", "of y = softmax(scale x) (1)"},
+                    {"--stride", "N", "elements from row to row (as many as columns)"},
+                    {"--in-place", NULL, "y over x, dx over dy"},
+                    {NULL, NULL, NULL}},
+                tool_session_options},
+    .more = TOOL_RUN_STATUS,
+    .run = run_words,
+};
