@@ -78,7 +78,7 @@ check 2
 complains "a command is missing"
 check 2 frobnicate
 complains "there is no command \"frobnicate\""
-for command in list source compile explain run cache doctor manual completions prebuild; do
+for command in list source compile explain report run cache doctor manual completions prebuild; do
   check 0 $command --help
   says "usage: attnpress $command"
   check 0 $command -h

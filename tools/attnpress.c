@@ -7,7 +7,7 @@
 
 const tool_command *const ap_tool_commands[] = {
     &ap_tool_list,   &ap_tool_source,      &ap_tool_compile,  &ap_tool_explain,
- &ap_tool_run,         &ap_tool_cache,    &ap_tool_doctor,
+    &ap_tool_report, &ap_tool_run,         &ap_tool_cache,    &ap_tool_doctor,
     &ap_tool_manual, &ap_tool_completions, &ap_tool_prebuild, NULL,
 };
 

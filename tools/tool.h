@@ -11,7 +11,7 @@ enum { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2 };
 
 /* Commands. */
 extern const tool_command ap_tool_list, ap_tool_source, ap_tool_compile, ap_tool_explain,
-    ap_tool_run, ap_tool_cache, ap_tool_doctor, ap_tool_manual, ap_tool_completions,
+    ap_tool_report, ap_tool_run, ap_tool_cache, ap_tool_doctor, ap_tool_manual, ap_tool_completions,
     ap_tool_prebuild;
 /** All of them, in the order of --help; NULL at the end. */
 extern const tool_command *const ap_tool_commands[];
