@@ -111,33 +111,52 @@ static int compile_stems(attnpress_handle *handle, request *r) {
 
 /* ---- By shape -------------------------------------------------------------------------------- */
 
-static attnpress_status plan_shape(attnpress_handle *handle, const request *r,
-                                   attnpress_plan **plan) {
-  const attnpress_forward_args args = tool_shape_args(&r->shape);
+/** The kernels that calls of a shape may launch: those that are not in the list are added to it. */
+static attnpress_status add_kernels(attnpress_handle *handle, tool_shape *shape,
+                                    attnpress_info **infos, int *count) {
+  attnpress_plan *plan;
   attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
-  options.target = r->shape.target;
+  options.target = shape->target;
   options.range = ATTNPRESS_UP_TO;
-  return attnpress_plan_forward(handle, &args, &options, plan);
+  attnpress_status status = tool_shape_plan(handle, shape, &options, &plan);
+  if (status != ATTNPRESS_OK)
+    return status;
+  const int launches = attnpress_plan_launch_count(plan);
+  attnpress_info *grown = realloc(*infos, (size_t)(*count + launches + 1) * sizeof *grown);
+  *infos = grown != NULL ? grown : *infos;
+  for (int i = 0; i < launches && grown != NULL && status == ATTNPRESS_OK; ++i) {
+    attnpress_info *info = &grown[*count];
+    *info = (attnpress_info)ATTNPRESS_INFO_INIT;
+    status = attnpress_plan_launch(plan, i, info);
+    int known = 0;
+    for (int j = 0; j < *count; ++j)
+      known |= strcmp(grown[j].stem, info->stem) == 0 && strcmp(grown[j].target, info->target) == 0;
+    *count += !known;
+  }
+  attnpress_plan_destroy(plan);
+  return grown != NULL ? status : ATTNPRESS_OUT_OF_MEMORY;
 }
 
-static int compile_shape(attnpress_handle *handle, const request *r) {
-  attnpress_plan *plan;
-  int width = (int)strlen("kernel"), result = TOOL_OK, compiled = 0;
-  attnpress_status status = plan_shape(handle, r, &plan);
-  if (status != ATTNPRESS_OK)
-    return tool_fail("compile", status);
-  const int count = attnpress_plan_launch_count(plan);
-  attnpress_info *infos = calloc((size_t)count, sizeof *infos);
-  for (int i = 0; i < count && infos != NULL && status == ATTNPRESS_OK; ++i) {
-    infos[i] = (attnpress_info)ATTNPRESS_INFO_INIT;
-    status = attnpress_plan_launch(plan, i, &infos[i]);
-    width = (int)strlen(infos[i].stem) > width ? (int)strlen(infos[i].stem) : width;
+static int compile_shape(attnpress_handle *handle, request *r) {
+  attnpress_info *infos = NULL;
+  int width = (int)strlen("kernel"), result = TOOL_OK, compiled = 0, count = 0;
+  attnpress_status status = add_kernels(handle, &r->shape, &infos, &count);
+  if (status == ATTNPRESS_OK && r->shape.model_window > 0) {
+    /* Most such models have layers with the window and layers without. */
+    fprintf(stderr,
+            "attnpress compile: %s has a sliding_window of %d: kernels with and without it\n",
+            r->shape.config, (int)r->shape.model_window);
+    tool_shape_take_window(&r->shape);
+    status = add_kernels(handle, &r->shape, &infos, &count);
   }
-  if (infos == NULL || status != ATTNPRESS_OK)
-    result = status != ATTNPRESS_OK ? tool_fail("compile", status) : TOOL_FAILED;
-  if (result == TOOL_OK)
-    print_titles(width);
-  for (int i = 0; i < count && infos != NULL && status == ATTNPRESS_OK; ++i) {
+  if (status != ATTNPRESS_OK) {
+    free(infos);
+    return tool_fail("compile", status);
+  }
+  for (int i = 0; i < count; ++i)
+    width = (int)strlen(infos[i].stem) > width ? (int)strlen(infos[i].stem) : width;
+  print_titles(width);
+  for (int i = 0; i < count; ++i) {
     int32_t origin = infos[i].origin;
     int one = TOOL_OK;
     if (r->dry_run)
@@ -151,7 +170,6 @@ static int compile_shape(attnpress_handle *handle, const request *r) {
     printf("%d kernels for %s: %d %s, %d linked in or cached\n", count, r->shape.target, compiled,
            r->dry_run ? "would be compiled" : "compiled", count - compiled);
   free(infos);
-  attnpress_plan_destroy(plan);
   return result;
 }
 
@@ -215,7 +233,7 @@ const tool_command ap_tool_compile = {
         "By shape: every kernel that calls of this shape may launch on such a device, with any "
         "batch and lengths, is planned as a call plans it. No GPU is needed. Batch and lengths "
         "that are given are the most that a call has.",
-    .options = {tool_shape_options,
+    .options = {tool_shape_options, score_options_table,
                 (const tool_opt[]){{"--cache-dir", "DIR", "another cache than the default one"},
                                    {"--dry-run", NULL,
                                     "only print which kernels these are, and where they are now"},

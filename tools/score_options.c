@@ -15,9 +15,9 @@ const tool_opt score_options_table[] = {
     {"--top-left", NULL, "the first query stands at the first key, not the last at the last"},
     {"--softcap", "X", "scores become X tanh(score / X)"},
     {"--alibi", NULL, "slopes of 2^(-8 h / heads) times the distance are taken off"},
-    {"--bias", "fp16|bf16|fp32", "a random bias (batch, heads, queries, keys)"},
-    {"--sinks", NULL, "a random sink a head"},
-    {"--dropout", "P", "probabilities are dropped with probability P, by --seed"},
+    {"--bias", "fp16|bf16|fp32", "a bias (batch, heads, queries, keys)"},
+    {"--sinks", NULL, "a sink a head"},
+    {"--dropout", "P", "probabilities are dropped with probability P"},
     {NULL, NULL, NULL}};
 
 static const char *const dtype_names[] = {"none", "fp16", "bf16", "fp32"};
