@@ -165,7 +165,7 @@ def test_zsh(tool, tmp_path):
     script.write_text(printed(tool, "completions", "zsh"))
     completed = {
         "attnpress comple": "attnpress completions",
-        "attnpress compile --dr": "attnpress compile --dry-run",
+        "attnpress compile --dry": "attnpress compile --dry-run",
         "attnpress compile --dtype b": "attnpress compile --dtype bf16",
         "attnpress run layernorm --rm": "attnpress run layernorm --rms",
         "attnpress run so": "attnpress run softmax",

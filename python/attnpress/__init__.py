@@ -22,19 +22,24 @@ from ._attention import (
     forward,
     prepare,
 )
+from ._explain import Alternative, ExplainedLaunch, Explanation, explain
 from ._library import Error, InvalidArgumentError, NotSupportedError, library_path
 from ._settings import configure
 
 __version__ = "0.3.0"
 __all__ = [
+    "Alternative",
     "Description",
     "Error",
+    "ExplainedLaunch",
+    "Explanation",
     "InvalidArgumentError",
     "Launch",
     "NotSupportedError",
     "configure",
     "describe",
     "dropout_mask",
+    "explain",
     "flash_attn_backward",
     "flash_attn_func",
     "forward",
