@@ -1,6 +1,6 @@
 /* A command and its options as data: --help, the completions of shells and the manual page are
  * printed from them, and a word that begins with "--" and is in none of a command's tables is refused
- * before the command sees it. So none of them can say anything else than the tool does. */
+ * before the command sees it. So none of them drifts from what the tool does. */
 #pragma once
 #include <stdio.h>
 
