@@ -33,7 +33,7 @@ NOT_RUN = {
     "python bench/compare.py --decode": GPU,
 }  # by how they begin
 SHORTER = {  # what takes minutes, a sample of it
-    "build/attnpress-emulate default --only '*sm90'": "--one-in 40",
+    "build/attnpress-emulate default --only '*sm90'": "--one-in 100",
     "build/attnpress-emulate default --only 'outer*' --verbose": "--one-in 6",
 }
 
@@ -80,7 +80,7 @@ def test_command(line: str, build_dir: Path, tmp_path: Path):
         cwd=ROOT, capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, f"{command}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-    assert "DID NOT HOLD" not in done.stdout
+    assert "DID NOT HOLD" not in done.stdout and not done.stdout.startswith("0 kernels")
 
 
 def tables(build_dir: Path) -> dict[str, set[str]]:
