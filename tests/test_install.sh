@@ -122,6 +122,11 @@ done
 
 # ---- The installed tool --------------------------------------------------------------------------
 "$prefix/bin/attnpress" --help >/dev/null || fail "the installed tool"
+"$prefix/bin/attnpress" manual | cmp - "$prefix/share/man/man1/attnpress.1" || fail "the manual page"
+for file in bash-completion/completions/attnpress zsh/site-functions/_attnpress \
+  fish/vendor_completions.d/attnpress.fish; do
+  grep -q -e "--kv-heads\|-l kv-heads" "$prefix/share/$file" || fail "no completions in $file"
+done
 echo "ok: the installed tool"
 
 # ---- Exported symbols ----------------------------------------------------------------------------

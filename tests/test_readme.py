@@ -110,9 +110,10 @@ def test_python(index, root, build_dir):
 
 
 def commands() -> list[str]:
-    """Lines of shell blocks that run the tool or the generator."""
+    """Lines of shell blocks that run the tool or the generator; others: test_documents.py."""
     lines = [line for block in blocks("sh") for line in block.splitlines()]
-    return [line for line in lines if line.startswith(("build/attnpress", ".venv/bin/python"))]
+    tool = tuple(f"build/attnpress {word} " for word in ("run", "source", "compile", "cache"))
+    return [line for line in lines if line.startswith((*tool, ".venv/bin/python"))]
 
 
 def test_emulated_command(root, build_dir):

@@ -30,6 +30,11 @@ both = attnpress.flash_attn_func(q, q, q, return_attn_probs=True)
 print(len(both), both[1].shape)
 description: attnpress.Description = attnpress.describe(q, q, q)
 stem: str = description.launches[0].stem
+half = q.astype(np.float16)
+explanation = attnpress.explain(half, half, half, causal=True, target="sm_90")
+bound: float | None = explanation.bound_us
+split: int = explanation.alternatives[0].launch.num_splits
+print(explanation.launches[0].stem, split, bound is not None)
 print(stem, softmax_backward(softmax(q, scale=0.5), q).shape)
 """
 
@@ -51,6 +56,7 @@ def test_a_program_with_settings(root):
     assert out.splitlines() == [
         "(1, 2, 2, 8)",
         "3 (1, 2, 2)",
+        "flash_fwd_hdim8_fp16_causal_decode_sm80 2 True",
         "cpu_fwd_hdim8_fp32 (1, 2, 2, 8)",
     ]
 

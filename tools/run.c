@@ -51,40 +51,6 @@ typedef struct session {
 
 /* ---- Words ---- */
 
-static void print_help(void) {
-  printf(
-      "usage: attnpress run [OPTION]...\n\n"
-      "Makes random inputs, runs attention, times it, and checks the result against float64:\n"
-      "max|out - ref| must be at most 2 max|low - ref| + 1e-5, where low is plain attention in "
-      "the\n"
-      "same precision, and lse must be within 1e-5 max(1, |lse|); with a softcap 3 times and "
-      "2^-10.\n\n"
-      "  --batch N           batches (1)\n"
-      "  --seqlen-q N        queries (1024)\n"
-      "  --seqlen-k N        keys (as many as queries)\n"
-      "  --heads N           query heads (8)\n"
-      "  --kv-heads N        key heads (as many as query heads)\n"
-      "  --hdim N            head dim of Q and K, a multiple of 8 up to 512 (128)\n"
-      "  --hdim-v N          head dim of V and the output (that of Q and K)\n"
-      "  --dtype TYPE        fp16, bf16 or, on the CPU, fp32 (bf16)\n"
-      "  --causal            each query sees the keys up to its own position\n"
-      "  --backward          the gradients, of the same call: each of dq, dk and dv is held to\n"
-      "                      the bound of out\n"
-      "  --deterministic     gradients whose bits are the same in every run\n"
-      "%s"
-      "  --splits N          parts that the keys are split into (0: chosen)\n"
-      "  --layout LAYOUT     bshd or bhsd, the order of batch, seqlen, heads and head dim (bshd)\n"
-      "  --device DEVICE     cpu or cuda (cuda where there is a GPU); emulated: a GPU's\n"
-      "                      kernel on the CPU (--device emulated --help says more)\n"
-      "  --threads N         threads on the CPU (0: all cores)\n"
-      "  --repeat N          runs of which the median time is taken (10; on the CPU 3)\n"
-      "  --check WHAT        none; sample: some rows, the first and the last among them; full\n"
-      "                      (sample)\n"
-      "  --seed N            of the random inputs (1)\n\n"
-      "exit status: 0 the check held, 1 it did not or the run failed, 2 the words were wrong\n",
-      score_options_help);
-}
-
 /* Parses a whole number; TOOL_USAGE with a sentence where it is none, or out of range. */
 static int parse_number(const char *option, const char *text, int64_t least, int64_t most,
                         int64_t *value) {
@@ -586,7 +552,7 @@ static int run(session *s) {
   return print_result(s);
 }
 
-int ap_tool_run_attention(int argc, char **argv) {
+static int run_words(int argc, char **argv) {
   session s = {.o = {.batch = 1,
                      .seqlen_q = 1024,
                      .seqlen_k = NOT_GIVEN,
@@ -598,11 +564,6 @@ int ap_tool_run_attention(int argc, char **argv) {
                      .seed = 1,
                      .dtype = ATTNPRESS_BF16,
                      .check = CHECK_SAMPLE}};
-  for (int i = 1; i < argc; ++i)
-    if (tool_is_help(argv[i])) {
-      print_help();
-      return TOOL_OK;
-    }
   int status = parse_options(argc, argv, &s.o);
   if (status != TOOL_OK)
     return status;
@@ -613,22 +574,82 @@ int ap_tool_run_attention(int argc, char **argv) {
   return status;
 }
 
+/** Of attnpress-emulate, which has them itself: they go with --device emulated. */
+static const tool_opt emulated_options[] = {
+    {"--stem", "STEM", "--device emulated: this kernel, not the one that the library chooses"},
+    {"--source", "FILE", "--device emulated: this file, such as the generator writes"},
+    {"--templates", NULL, "--device emulated: from the templates as they stand now"},
+    {"--arch", "sm80|sm86|sm90", "--device emulated: where the library chooses (sm80)"},
+    {"--packed", NULL, "--device emulated: the query heads of a key head share a tile"},
+    {NULL, NULL, NULL}};
+
 /* ---- Families -------------------------------------------------------------------------------- */
 
-#define FAMILY_FUNCTION(name, NAME) int ap_tool_run_##name(int argc, char **argv);
-AP_FAMILIES(FAMILY_FUNCTION)
+const tool_command ap_tool_run_attention = {
+    .name = "run attention",
+    .summary = "attention, forward or backward",
+    .usage = "[OPTION]...",
+    .about =
+        "Makes random inputs, runs attention, times it, and checks the result against float64: "
+        "max|out - ref| must be at most 2 max|low - ref| + 1e-5, where low is plain attention in "
+        "the same precision, and lse must be within 1e-5 max(1, |lse|); with a softcap 3 times "
+        "and 2^-10.",
+    .options = {(const tool_opt[]){
+                    {"--batch", "N", "batches (1)"},
+                    {"--seqlen-q", "N", "queries (1024)"},
+                    {"--seqlen-k", "N", "keys (as many as queries)"},
+                    {"--heads", "N", "query heads (8)"},
+                    {"--kv-heads", "N", "key heads (as many as query heads)"},
+                    {"--hdim", "N", "head dim of Q and K, a multiple of 8 up to 512 (128)"},
+                    {"--hdim-v", "N", "head dim of V and the output (that of Q and K)"},
+                    {"--dtype", "fp16|bf16|fp32", "fp32 on the CPU (bf16)"},
+                    {"--causal", NULL, "each query sees the keys up to its own position"},
+                    {"--backward", NULL,
+                     "the gradients, of the same call: each of dq, dk and dv is "
+                     "held to the bound of out"},
+                    {"--deterministic", NULL, "gradients whose bits are the same in every run"},
+                    {"--splits", "N", "parts that the keys are split into (0: chosen)"},
+                    {"--layout", "bshd|bhsd",
+                     "the order of batch, seqlen, heads and head dim (bshd)"},
+                    {NULL, NULL, NULL}},
+                score_options_table, tool_session_options, emulated_options},
+    .more = TOOL_RUN_STATUS,
+    .run = run_words,
+};
+
+#define FAMILY_COMMAND(name, NAME) extern const tool_command ap_tool_run_##name;
+AP_FAMILIES(FAMILY_COMMAND)
+
+#define FAMILY_ROW(name, NAME) &ap_tool_run_##name,
+const tool_command *const ap_tool_run_families[] = {AP_FAMILIES(FAMILY_ROW) NULL};
 
 /* `attnpress run FAMILY ...`; attention where none is named. */
-int ap_tool_run(int argc, char **argv) {
-#define FAMILY_ROW(name, NAME) {#name, ap_tool_run_##name},
-  static const struct {
-    const char *name;
-    int (*run)(int argc, char **argv);
-  } families[] = {AP_FAMILIES(FAMILY_ROW)};
+static int run_family(int argc, char **argv) {
   if (tool_is_emulated(argc, argv))
     return ap_tool_run_emulated(argc, argv);
-  for (size_t i = 0; argc > 1 && i < sizeof families / sizeof *families; ++i)
-    if (strcmp(argv[1], families[i].name) == 0)
-      return families[i].run(argc - 1, argv + 1);
-  return ap_tool_run_attention(argc, argv);
+  for (const tool_command *const *f = ap_tool_run_families; argc > 1 && *f != NULL; ++f)
+    if (strcmp(argv[1], (*f)->name + strlen("run ")) == 0)
+      return tool_dispatch(*f, argc - 1, argv + 1);
+  tool_command any = ap_tool_run_attention;
+  char about[1024];
+  snprintf(about, sizeof about, "%s\n\n%s", any.about, ap_tool_run.about);
+  any.name = ap_tool_run.name;
+  any.usage = ap_tool_run.usage;
+  any.about = about;
+  return tool_dispatch(&any, argc, argv);
 }
+
+#define FAMILY_WORD(name, NAME) "|" #name
+static const char family_words[] = "" AP_FAMILIES(FAMILY_WORD);
+
+#define FAMILY_LISTED(name, NAME) " " #name
+const tool_command ap_tool_run = {
+    .name = "run",
+    .summary = "run kernels on random inputs and check the result",
+    .usage = "[OPTION]...\nFAMILY [OPTION]...",
+    .words = family_words + 1,
+    .about = "Families:" AP_FAMILIES(
+        FAMILY_LISTED) "; where none is named, attention is meant. Each "
+                       "has options of its own: attnpress run FAMILY --help.",
+    .run = run_family,
+};

@@ -17,6 +17,16 @@ const char *const tool_dtype_names[] = {"any", "fp16", "bf16", "fp32"};
 static const char *const device_names[] = {"any", "cpu", "cuda"};
 static const char *const check_names[] = {"none", "sample", "full"};
 
+const tool_opt tool_session_options[] = {
+    {"--device", "cpu|cuda|emulated",
+     "cuda where there is a GPU; emulated: a GPU's kernel on the CPU"},
+    {"--threads", "N", "threads on the CPU (0: all cores)"},
+    {"--repeat", "N", "runs of which the median time is taken (10; on the CPU 3)"},
+    {"--check", "none|sample|full",
+     "sample: some rows, the first and the last among them (sample)"},
+    {"--seed", "N", "of the random inputs (1)"},
+    {NULL, NULL, NULL}};
+
 /* ---- Options --------------------------------------------------------------------------------- */
 
 static int parse_number(const tool_session *s, const tool_number *n, const char *text) {

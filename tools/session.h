@@ -6,6 +6,7 @@
 
 #include "attnpress/attnpress.h"
 #include "cuda_device.h"
+#include "options.h"
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
@@ -105,13 +106,10 @@ typedef struct tool_verdict {
   char worst[256]; /* the worst element, in words */
 } tool_verdict;
 
-#define TOOL_SESSION_HELP                                                                          \
-  "  --device DEVICE     cpu or cuda (cuda where there is a GPU); emulated: a GPU's kernel\n"      \
-  "                      on the CPU\n"                                                             \
-  "  --threads N         threads on the CPU (0: all cores)\n"                                      \
-  "  --repeat N          runs of which the median time is taken (10; on the CPU 3)\n"              \
-  "  --check WHAT        none; sample: some rows, the first and the last among them; full\n"       \
-  "                      (sample)\n"
+/** The options that all of these commands have. */
+extern const tool_opt tool_session_options[];
+#define TOOL_RUN_STATUS                                                                            \
+  "exit status: 0 the check held, 1 it did not or the run failed, 2 the words were wrong"
 
 /** The session's own options and those of the tables. TOOL_OK, or TOOL_USAGE after it has said what
  * was wrong. Fills in the session's defaults. */

@@ -23,6 +23,7 @@ from ._attention import (
     forward,
     prepare,
 )
+from ._explain import Alternative, ExplainedLaunch, Explanation, explain
 from ._library import (
     Error,
     InvalidArgumentError,
@@ -35,8 +36,11 @@ from ._settings import configure
 
 __version__ = "0.3.0"
 __all__ = [
+    "Alternative",
     "Description",
     "Error",
+    "ExplainedLaunch",
+    "Explanation",
     "InvalidArgumentError",
     "Launch",
     "NotSupportedError",
@@ -44,6 +48,7 @@ __all__ = [
     "configure",
     "describe",
     "dropout_mask",
+    "explain",
     "flash_attn_backward",
     "flash_attn_func",
     "forward",

@@ -25,31 +25,6 @@ static const char *const layout_names[] = {"bshd", "bhsd", "odd"};
 static const char *const place_names[] = {"dense", "batch-idx", "pages", "slots"};
 static const char *const style_names[] = {"none", "neox", "interleaved"};
 
-static void print_help(void) {
-  printf(
-      "usage: attnpress run append --batch N --new N --cache-rows N [OPTION]...\n\n"
-      "Makes random new keys, values and queries, writes them to their place in a cache with\n"
-      "rotary embeddings, times that, and checks cache and queries against float64.\n\n"
-      "  --batch N (32), --new N (1): new tokens of a sequence\n"
-      "  --heads N (32), --kv-heads N (8), --head-dim N (128), --head-dim-v N (that of K)\n"
-      "  --cache-rows N      of a sequence, or of a page (1024; pages and slots: 16)\n"
-      "  --places WHERE      dense; batch-idx: by kv_batch_idx; pages: by page_table; slots: by\n"
-      "                      slot_mapping (dense)\n"
-      "  --rotary STYLE      none, neox or interleaved (neox)\n"
-      "  --rotary-dim N      columns that are rotated (the head dim)\n"
-      "  --dtype TYPE        fp16, bf16 or fp32 (bf16)\n"
-      "  --layout LAYOUT     bshd; bhsd: heads outside of rows; odd: rows begin at any element\n"
-      "                      (bshd)\n"
-      "  --ragged            sequences of different lengths, one behind the other\n"
-      "  --positions         a position for each token\n"
-      "  --tables-own        cos and sin of the tensors' dtype, side by side\n"
-      "  --q-out             rotated queries are written to another tensor\n"
-      "  --bad               some indices are out of range\n"
-      "  --seed N            of the random inputs (1)\n" TOOL_SESSION_HELP
-      "\nexit status: 0 the check held, 1 it did not or the run failed, 2 the words were "
-      "wrong\n");
-}
-
 static attnpress_status plan_call(attnpress_handle *handle, const void *args,
                                   const attnpress_plan_options *options, attnpress_plan **plan) {
   return attnpress_plan_append(handle, args, options, plan);
@@ -163,9 +138,7 @@ static int set_shape(append_shape *s, int64_t rotary_dim, int64_t head_dim_v, in
   return TOOL_OK;
 }
 
-int ap_tool_run_append(int argc, char **argv); /* of tools/run.c's table */
-
-int ap_tool_run_append(int argc, char **argv) {
+static int run_words(int argc, char **argv) {
   run_state s = {
       .shape = {.batch = 32, .new_tokens = 1, .heads_kv = 8, .heads_q = 32, .head_dim = 128}};
   append_shape *p = &s.shape;
@@ -191,11 +164,6 @@ int ap_tool_run_append(int argc, char **argv) {
                              {"--tables-own", &own}, {"--q-out", &q_out},
                              {"--bad", &bad},        {NULL, NULL}};
   const tool_options options = {numbers, choices, flags, NULL};
-  for (int i = 1; i < argc; ++i)
-    if (tool_is_help(argv[i])) {
-      print_help();
-      return TOOL_OK;
-    }
   int status = tool_session_parse(&s.session, "run append", &options, argc, argv);
   if (status != TOOL_OK)
     return status;
@@ -216,3 +184,35 @@ int ap_tool_run_append(int argc, char **argv) {
   tool_session_close(&s.session);
   return status;
 }
+
+const tool_command ap_tool_run_append = {
+    .name = "run append",
+    .summary = "new keys and values into a cache, with rotary embeddings",
+    .usage = "--batch N --new N --cache-rows N [OPTION]...",
+    .about = "Makes random new keys, values and queries, writes them to their place in a cache with "
+             "rotary embeddings, times that, and checks cache and queries against float64.",
+    .options = {(const tool_opt[]){
+                    {"--batch", "N", "sequences (32)"},
+                    {"--new", "N", "new tokens of a sequence (1)"},
+                    {"--heads", "N", "heads of q; 0: no queries (32)"},
+                    {"--kv-heads", "N", "heads of k and v (8)"},
+                    {"--head-dim", "N", "of q and k (128)"},
+                    {"--head-dim-v", "N", "of v (that of K)"},
+                    {"--cache-rows", "N", "of a sequence, or of a page (1024; pages and slots: 16)"},
+                    {"--places", "dense|batch-idx|pages|slots",
+                     "by sequence, by kv_batch_idx, by page_table or by slot_mapping (dense)"},
+                    {"--rotary", "none|neox|interleaved", "(neox)"},
+                    {"--rotary-dim", "N", "columns that are rotated (the head dim)"},
+                    {"--dtype", "fp16|bf16|fp32", "(bf16)"},
+                    {"--layout", "bshd|bhsd|odd",
+                     "bhsd: heads outside of rows; odd: rows begin at any element (bshd)"},
+                    {"--ragged", NULL, "sequences of different lengths, one behind the other"},
+                    {"--positions", NULL, "a position for each token"},
+                    {"--tables-own", NULL, "cos and sin of the tensors' dtype, side by side"},
+                    {"--q-out", NULL, "rotated queries are written to another tensor"},
+                    {"--bad", NULL, "some indices are out of range"},
+                    {NULL, NULL, NULL}},
+                tool_session_options},
+    .more = TOOL_RUN_STATUS,
+    .run = run_words,
+};

@@ -21,25 +21,6 @@ typedef struct run_state {
 
 static const char *const layout_names[] = {"bshd", "bhsd", "odd"};
 
-static void print_help(void) {
-  printf("usage: attnpress run merge --parts N --batch N --seqlen N --heads N --head-dim N "
-         "[OPTION]...\n\n"
-         "Makes random results of attention over parts of the keys, merges them into one, times\n"
-         "that, and checks the result against float64.\n\n"
-         "  --parts N           1 to %d (2)\n"
-         "  --batch N (2), --seqlen N (1024), --heads N (32), --head-dim N (128)\n"
-         "  --dtype TYPE        of the parts: fp16, bf16 or fp32 (bf16)\n"
-         "  --out-dtype TYPE    of the result (that of the parts)\n"
-         "  --layout LAYOUT     bshd; bhsd: heads outside of rows; odd: rows begin at any element\n"
-         "                      (bshd)\n"
-         "  --log2              lse is to base 2\n"
-         "  --in-place          the result is written over the last part\n"
-         "  --seed N            of the random inputs (1)\n" TOOL_SESSION_HELP
-         "\nexit status: 0 the check held, 1 it did not or the run failed, 2 the words were "
-         "wrong\n",
-         (int)ATTNPRESS_MERGE_PARTS_MAX);
-}
-
 static attnpress_status plan_call(attnpress_handle *handle, const void *args,
                                   const attnpress_plan_options *options, attnpress_plan **plan) {
   return attnpress_plan_merge(handle, args, options, plan);
@@ -125,9 +106,7 @@ static int run(run_state *s, uint64_t seed) {
   return status;
 }
 
-int ap_tool_run_merge(int argc, char **argv); /* of tools/run.c's table */
-
-int ap_tool_run_merge(int argc, char **argv) {
+static int run_words(int argc, char **argv) {
   run_state s = {.shape = {.batch = 2, .seqlen = 1024, .heads = 32, .head_dim = 128}};
   int64_t parts = 2, seed = 1;
   int dtype = ATTNPRESS_BF16, out_dtype = 0, layout = MERGE_PACKED, log2 = 0, in_place = 0;
@@ -144,11 +123,6 @@ int ap_tool_run_merge(int argc, char **argv) {
                                  {NULL, NULL, 0, 0, NULL}};
   const tool_flag flags[] = {{"--log2", &log2}, {"--in-place", &in_place}, {NULL, NULL}};
   const tool_options options = {numbers, choices, flags, NULL};
-  for (int i = 1; i < argc; ++i)
-    if (tool_is_help(argv[i])) {
-      print_help();
-      return TOOL_OK;
-    }
   int status = tool_session_parse(&s.session, "run merge", &options, argc, argv);
   if (status != TOOL_OK)
     return status;
@@ -173,3 +147,27 @@ int ap_tool_run_merge(int argc, char **argv) {
   tool_session_close(&s.session);
   return status;
 }
+
+const tool_command ap_tool_run_merge = {
+    .name = "run merge",
+    .summary = "results of attention over parts of the keys into one",
+    .usage = "--parts N --batch N --seqlen N --heads N --head-dim N [OPTION]...",
+    .about = "Makes random results of attention over parts of the keys, merges them into one, times "
+             "that, and checks the result against float64.",
+    .options = {(const tool_opt[]){
+                    {"--parts", "N", "results to merge, 1 to 16 (2)"},
+                    {"--batch", "N", "(2)"},
+                    {"--seqlen", "N", "(1024)"},
+                    {"--heads", "N", "(32)"},
+                    {"--head-dim", "N", "(128)"},
+                    {"--dtype", "fp16|bf16|fp32", "of the parts (bf16)"},
+                    {"--out-dtype", "fp16|bf16|fp32", "of the result (that of the parts)"},
+                    {"--layout", "bshd|bhsd|odd",
+                     "bhsd: heads outside of rows; odd: rows begin at any element (bshd)"},
+                    {"--log2", NULL, "lse is to base 2"},
+                    {"--in-place", NULL, "the result is written over the last part"},
+                    {NULL, NULL, NULL}},
+                tool_session_options},
+    .more = TOOL_RUN_STATUS,
+    .run = run_words,
+};

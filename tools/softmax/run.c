@@ -32,22 +32,6 @@ typedef struct run_state {
   } args;
 } run_state;
 
-static void print_help(void) {
-  printf(
-      "usage: attnpress run softmax --rows R --columns C [OPTION]...\n\n"
-      "Makes random inputs, runs softmax over the rows of a matrix or, with --backward, its\n"
-      "gradient, times it, and checks the result against float64.\n\n"
-      "  --rows N            rows (4096)\n"
-      "  --columns N         columns, up to 1048576 (4096)\n"
-      "  --dtype TYPE        fp16, bf16 or fp32 (bf16)\n"
-      "  --backward          dx = scale y (dy - sum(dy y)) of y and dy\n"
-      "  --scale X           of y = softmax(scale x) (1)\n"
-      "  --stride N          elements from row to row (as many as columns)\n"
-      "  --in-place          y over x, dx over dy\n"
-      "  --seed N            of the random inputs (1)\n" TOOL_SESSION_HELP
-      "\nexit status: 0 the check held, 1 it did not or the run failed, 2 the words were wrong\n");
-}
-
 /* ---- Data ------------------------------------------------------------------------------------ */
 
 /* What the reference reads; the buffers, filled with NaN. */
@@ -187,9 +171,7 @@ static int run(run_state *s) {
   return status == TOOL_OK ? report(s) : status;
 }
 
-int ap_tool_run_softmax(int argc, char **argv); /* of tools/run.c's table */
-
-int ap_tool_run_softmax(int argc, char **argv) {
+static int run_words(int argc, char **argv) {
   run_state s = {.o = {.rows = 4096,
                        .columns = 4096,
                        .stride = NOT_GIVEN,
@@ -208,11 +190,6 @@ int ap_tool_run_softmax(int argc, char **argv) {
       {"--backward", &o->backward}, {"--in-place", &o->in_place}, {NULL, NULL}};
   const tool_real reals[] = {{"--scale", &o->scale}, {NULL, NULL}};
   const tool_options options = {numbers, choices, flags, reals};
-  for (int i = 1; i < argc; ++i)
-    if (tool_is_help(argv[i])) {
-      print_help();
-      return TOOL_OK;
-    }
   int status = tool_session_parse(&s.session, "run softmax", &options, argc, argv);
   if (status != TOOL_OK)
     return status;
@@ -229,3 +206,23 @@ int ap_tool_run_softmax(int argc, char **argv) {
   free(s.before);
   return status;
 }
+
+const tool_command ap_tool_run_softmax = {
+    .name = "run softmax",
+    .summary = "softmax over the rows of a matrix",
+    .usage = "--rows R --columns C [OPTION]...",
+    .about = "Makes random inputs, runs softmax over the rows of a matrix or, with --backward, its "
+             "gradient, times it, and checks the result against float64.",
+    .options = {(const tool_opt[]){
+                    {"--rows", "N", "rows (4096)"},
+                    {"--columns", "N", "columns, up to 1048576 (4096)"},
+                    {"--dtype", "fp16|bf16|fp32", "(bf16)"},
+                    {"--backward", NULL, "dx = scale y (dy - sum(dy y)) of y and dy"},
+                    {"--scale", "X", "of y = softmax(scale x) (1)"},
+                    {"--stride", "N", "elements from row to row (as many as columns)"},
+                    {"--in-place", NULL, "y over x, dx over dy"},
+                    {NULL, NULL, NULL}},
+                tool_session_options},
+    .more = TOOL_RUN_STATUS,
+    .run = run_words,
+};
