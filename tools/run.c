@@ -68,7 +68,7 @@ static void print_help(void) {
       "  --dtype TYPE        fp16, bf16 or, on the CPU, fp32 (bf16)\n"
       "  --causal            each query sees the keys up to its own position\n"
       "  --backward          the gradients, of the same call: each of dq, dk and dv is held to\n"
-      "                      the bound of out\n"
+      "                      the bound of out, and with --sinks those by the sinks too\n"
       "  --deterministic     gradients whose bits are the same in every run\n"
       "%s"
       "  --splits N          parts that the keys are split into (0: chosen)\n"
@@ -137,22 +137,20 @@ static int parse_options(int argc, char **argv, run_options *o) {
   } flags[] = {{"--causal", &o->causal},
                {"--backward", &o->backward},
                {"--deterministic", &o->deterministic}};
-  const char *score_option = NULL; /* the last one given */
   for (int i = 1; i < argc; ++i) {
     const char *value = NULL;
     int status = TOOL_OK, known = 0;
     for (size_t n = 0; !known && n < sizeof flags / sizeof *flags; ++n)
       if ((known = strcmp(argv[i], flags[n].name) == 0))
         *flags[n].value = 1;
-    if (!known && (known = score_options_flag(&o->scores, argv[i])))
-      score_option = argv[i];
+    if (!known)
+      known = score_options_flag(&o->scores, argv[i]);
     for (int n = 0; !known && score_option_names[n] != NULL; ++n)
       if ((value = tool_option(argc, argv, &i, score_option_names[n])) != NULL) {
         const char *allowed = score_options_value(&o->scores, score_option_names[n], value);
         if (allowed != NULL)
           return tool_usage("run", "%s is \"%s\"; it must be %s", score_option_names[n], value,
                             allowed);
-        score_option = score_option_names[n];
         known = 1;
       }
     for (size_t n = 0; !known && n < sizeof numbers / sizeof *numbers; ++n)
@@ -182,9 +180,6 @@ static int parse_options(int argc, char **argv, run_options *o) {
     return tool_usage("run", "--deterministic is of --backward; the forward pass always is");
   if (o->splits && o->backward)
     return tool_usage("run", "--splits is of the forward pass");
-  if (score_option != NULL && o->backward)
-    return tool_usage("run", "%s has no gradients yet, so it does not go with --backward",
-                      score_option);
   return TOOL_OK;
 }
 
