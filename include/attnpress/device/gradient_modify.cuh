@@ -54,24 +54,36 @@ __device__ __forceinline__ void multiply_derivatives(float *ds, const uint32_t *
   }
 }
 
-// Adds the bias to the scores of row `half`. What is past an end is not read.
+// Adds the bias to the scores of row `half`. What is past an end is not read. One address is stepped
+// from tile to tile: an address of its own for each element would take more registers than there are.
 __device__ __forceinline__ void add_bias_at(float *score, BiasDtype dtype, int tiles, int half,
                                             bool by_column, const attnpress_bwd_args *args,
                                             int64_t batch, int head, int row, int column) {
   const attnpress_score_args *score_args = &args->score;
-  const int64_t first = batch * score_args->bias_batch_stride + head * score_args->bias_head_stride;
+  const int bytes = dtype == BIAS_FP32 ? 4 : 2;
+  const int64_t step =
+      (by_column ? score_args->bias_row_stride : score_args->bias_key_stride) * bytes;
+  const int64_t across = by_column ? score_args->bias_key_stride : score_args->bias_row_stride;
+  const unsigned char *at = (const unsigned char *)score_args->bias +
+                            (batch * score_args->bias_batch_stride +
+                             head * score_args->bias_head_stride + row * across) *
+                                bytes +
+                            column * step;
+  // Columns that are there.
+  const int columns = row >= (by_column ? args->seqlen_k : args->seqlen_q)
+                          ? 0
+                          : (by_column ? args->seqlen_q : args->seqlen_k) - column;
 #pragma unroll
-  for (int i = 0; i < tiles * 2; ++i) {
-    const int other = column + i / 2 * 8 + i % 2;
-    const int query = by_column ? other : row, key = by_column ? row : other;
-    if (query >= args->seqlen_q || key >= args->seqlen_k)
-      continue;
-    const uint32_t bits = load_bias_element(dtype, score_args->bias,
-                                            first + query * score_args->bias_row_stride +
-                                                key * score_args->bias_key_stride);
-    const float value = dtype == BIAS_FP32 ? __builtin_bit_cast(float, bits)
-                                           : widen_low(dtype == BIAS_FP16 ? FP16 : BF16, bits);
-    score[i / 2 * 4 + half * 2 + i % 2] += value * score_args->units_per_natural;
+  for (int tile = 0; tile < tiles; ++tile, at += 8 * step) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      if (tile * 8 + i >= columns)
+        continue;
+      const uint32_t bits = load_bias_element(dtype, at + i * step, 0);
+      const float value = dtype == BIAS_FP32 ? __builtin_bit_cast(float, bits)
+                                             : widen_low(dtype == BIAS_FP16 ? FP16 : BF16, bits);
+      score[tile * 4 + half * 2 + i] += value * score_args->units_per_natural;
+    }
   }
 }
 
