@@ -95,7 +95,7 @@ static void test_what_is_launched(void **state) {
   attnpress_destroy(handle);
 }
 
-/* What is done to scores is in the names; 9.0 runs the sm80 kernels then. */
+/* What is done to scores is in the names; but for a mask, 9.0 runs the sm80 kernels then. */
 static void test_scores(void **state) {
   (void)state;
   static const float slopes[HEADS] = {0.0f};
@@ -120,10 +120,14 @@ static void test_scores(void **state) {
   dropout.probability = 0.5f;
   args.mask = ATTNPRESS_WINDOW;
   args.window = &window;
-  args.alibi = &alibi;
   args.sinks = &sinks;
-  args.softcap = 30.0f;
   args.deterministic = 1;
+  say_plan(handle, &args, "sm_90", ATTNPRESS_ONE_CALL, text, sizeof text, &bytes);
+  assert_string_equal(text, "flash_bwd_delta_hdim64_bf16_sm80 96; "
+                            "flash_bwd_dq_hdim64_bf16_window_sm90 48; "
+                            "flash_bwd_dkv_hdim64_bf16_window_sm90 16");
+  args.alibi = &alibi;
+  args.softcap = 30.0f;
   say_plan(handle, &args, "sm_90", ATTNPRESS_ONE_CALL, text, sizeof text, &bytes);
   assert_string_equal(text, "flash_bwd_delta_hdim64_bf16_sm80 96; "
                             "flash_bwd_dq_hdim64_bf16_window_softcap_alibi_sm80 48; "

@@ -5,6 +5,8 @@ from __future__ import annotations
 from mutations import SCORE, Mutation
 
 BWD = "templates/attention/flash_bwd_sm80.cu.j2"
+SM90 = "templates/attention/flash_bwd_sm90.cu.j2"
+DQ_SM90 = "templates/attention/flash_bwd_dq_sm90.cu.j2"
 SINKS = "templates/attention/flash_bwd_sinks.cu.j2"
 MODIFY = "include/attnpress/device/gradient_modify.cuh"
 
@@ -19,8 +21,10 @@ KERNELS = [
     ("flash_bwd_dkv_hdim24_bf16_biasbf16_sm80", "m32n32w1x2a2s2"),
     ("flash_bwd_hdim40_bf16_causal_dropout_sm80", "m32n32w2x2a1d1s2c"),
     ("flash_bwd_dq_hdim40_fp16_dropout_sm80", "m32n32w2x1a2s2"),
+    ("flash_bwd_dkv_hdim40_bf16_window_sm90", ""),
+    ("flash_bwd_dq_hdim40_fp16_window_sm90", ""),
 ]
-"""Each feature with keys and with queries as rows; a bias in each dtype; two architectures."""
+"""Each feature with keys and with queries as rows; a bias in each dtype; each architecture."""
 
 MUTATIONS = [
     # ---- Windows ----
@@ -111,6 +115,57 @@ MUTATIONS = [
         SCORE,
         "center + 1 + args->window_right",
         "center + 2 + args->window_right",
+    ),
+    Mutation(
+        "bwd window sm90: a step too few",
+        SM90,
+        "ceil_div(row_end, BLOCK_M) - first_block",
+        "ceil_div(row_end, BLOCK_M) - first_block - 1",
+    ),
+    Mutation(
+        "bwd window sm90: rows of the last key alone",
+        SM90,
+        "queries_in_window(work.key_begin, &args->score",
+        "queries_in_window(last_key, &args->score",
+    ),
+    Mutation(
+        "bwd window sm90: no mask at the begin", SM90, "|| step.row < unmasked_begin ||", "||"
+    ),
+    Mutation(
+        "bwd window sm90: no mask at the end",
+        SM90,
+        "step.row + BLOCK_M > unmasked_end<",
+        "step.row > unmasked_end<",
+    ),
+    Mutation(
+        "bwd window sm90: the second consumer's mask is the first's",
+        SM90,
+        "queries_in_window(first_key + 63, &args",
+        "queries_in_window(work->key_begin, &args",
+    ),
+    Mutation(
+        "bwd_dq window sm90: loads begin at the first key",
+        DQ_SM90,
+        'KEY_SLAB_BYTES, ${ "(work->first_step + n)" if mask == "window" else "n" }',
+        "KEY_SLAB_BYTES, n",
+    ),
+    Mutation(
+        "bwd_dq window sm90: the mask counts from the first step",
+        DQ_SM90,
+        'rows[half], ${ "(work->first_step + n)" if mask == "window" else "n" }',
+        "rows[half], n",
+    ),
+    Mutation(
+        "bwd_dq window sm90: no mask at the begin",
+        DQ_SM90,
+        "* BLOCK_N < unmasked_begin",
+        "* BLOCK_N < 0",
+    ),
+    Mutation(
+        "bwd_dq window sm90: a step too few",
+        DQ_SM90,
+        "ceil_div(key_end, BLOCK_N) - work.first_step",
+        "ceil_div(key_end, BLOCK_N) - work.first_step - 1",
     ),
     # ---- Scores ----
     Mutation(
