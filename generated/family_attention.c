@@ -118,7 +118,6 @@ static const ap_rule rules[] = {
     {where_17, 1, {4, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_19, 1, {1, 0, 0, 1, values_10, 1}, -1, 0, 0},
     {where_19, 1, {10, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_21, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
     {where_21, 2, {6, 0, 0, 1, values_10, 1}, -1, 0, 0},
     {where_21, 2, {7, 0, 0, 1, values_10, 1}, -1, 0, 0},
     {where_21, 2, {8, 0, 0, 1, values_10, 1}, -1, 0, 0},
@@ -213,7 +212,7 @@ const ap_family ap_family_attention = {
     axes, 12, 11,
     {3, 1, 10, 10, 2, 2, 1, 1, 2, 1, 1, 7},
     {~0x7u, ~0x1u, ~0x3ffu, ~0x3ffu, ~0x3u, ~0x3u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x7fu, ~0u, ~0u, ~0u, ~0u},
-    rules, 35,
+    rules, 34,
     16, fields, forms, 3,
     tile_classes, 6, &ap_tiles_attention, templates, 10, routes, 26,
 };
