@@ -146,20 +146,20 @@ MUTATIONS = [
     Mutation(
         "bwd_dq window sm90: loads begin at the first key",
         DQ_SM90,
-        'KEY_SLAB_BYTES, ${ "(work->first_step + n)" if mask == "window" else "n" }',
-        "KEY_SLAB_BYTES, n",
+        'KEY_SLAB_BYTES, ${ "key" if mask',
+        'KEY_SLAB_BYTES, ${ "n * BLOCK_N" if mask',
     ),
     Mutation(
         "bwd_dq window sm90: the mask counts from the first step",
         DQ_SM90,
-        'rows[half], ${ "(work->first_step + n)" if mask == "window" else "n" }',
-        "rows[half], n",
+        'rows[half], ${ "key" if mask',
+        'rows[half], ${ "n * BLOCK_N" if mask',
     ),
     Mutation(
         "bwd_dq window sm90: no mask at the begin",
         DQ_SM90,
-        "* BLOCK_N < unmasked_begin",
-        "* BLOCK_N < 0",
+        "key < unmasked_begin",
+        "key < 0",
     ),
     Mutation(
         "bwd_dq window sm90: a step too few",
