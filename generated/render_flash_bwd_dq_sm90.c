@@ -199,23 +199,26 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
        "__device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
        "                                        const Work *work) {\n"
        "  Stage stage = {0, 0};\n"
-       "  for (int n = 0; n < work->steps; ++n) {\n"
-       "    if (n == 0)\n"
+       "  for (int n = 0; n < work->steps; ++n) {\n");
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("    const int key = (work->first_step + n) * BLOCK_N; // the step's first\n");
+  }
+  TEXT("    if (n == 0)\n"
        "      load_slabs(shared, &args->q, q_full(shared), K_SLABS, ROW_SLAB_BYTES, work->row_begin,\n"
        "                 work->head, work->batch);\n"
        "    // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
        "    wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n"
        "    load_slabs(shared + K_OFFSET + stage.index * K_BYTES, &args->k, k_full(shared, stage.index),\n"
        "               K_SLABS, KEY_SLAB_BYTES, ");
-  STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "(work->first_step + n)" : "n");
-  TEXT(" * BLOCK_N, work->kv_head, work->batch);\n"
+  STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "key" : "n * BLOCK_N");
+  TEXT(", work->kv_head, work->batch);\n"
        "    if (n == 0)\n"
        "      load_slabs(shared + DO_OFFSET, &args->dout, do_full(shared), V_SLABS, ROW_SLAB_BYTES,\n"
        "                 work->row_begin, work->head, work->batch);\n"
        "    load_slabs(shared + V_OFFSET + stage.index * V_BYTES, &args->v, v_full(shared, stage.index),\n"
        "               V_SLABS, KEY_SLAB_BYTES, ");
-  STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "(work->first_step + n)" : "n");
-  TEXT(" * BLOCK_N, work->kv_head, work->batch);\n"
+  STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "key" : "n * BLOCK_N");
+  TEXT(", work->kv_head, work->batch);\n"
        "    stage = next_stage(stage, STAGES);\n"
        "  }\n"
        "}\n"
@@ -271,8 +274,11 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("  Stage stage = {0, 0};\n"
        "  if (work->steps > 0) // the copy engine hands over Q\n"
        "    wait_for_phase(q_full(shared), 0);\n"
-       "  for (int n = 0; n < work->steps; ++n) {\n"
-       "    float score[S_TILES * 4], dp[S_TILES * 4];\n"
+       "  for (int n = 0; n < work->steps; ++n) {\n");
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("    const int key = (work->first_step + n) * BLOCK_N; // the step's first\n");
+  }
+  TEXT("    float score[S_TILES * 4], dp[S_TILES * 4];\n"
        "    uint32_t ds[KEY_STEPS][4];\n"
        "    const uint32_t k = shared + K_OFFSET + stage.index * K_BYTES;\n"
        "    // S = Q K^T; the copy engine hands over K.\n"
@@ -289,19 +295,13 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
   INTEGER(block_n);
   TEXT("(score);\n"
        "    if (");
-  STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "(work->first_step + n + 1)" : "(n + 1)");
-  TEXT(" * BLOCK_N > key_unmasked");
-  if (mask == AP_ATTENTION_MASK_WINDOW) {
-    TEXT(" || ");
-    STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "(work->first_step + n)" : "n");
-    TEXT(" * BLOCK_N < unmasked_begin");
-  }
+  STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "key + BLOCK_N > key_unmasked || key < unmasked_begin" : "(n + 1) * BLOCK_N > key_unmasked");
   TEXT(") {\n"
        "#pragma unroll\n"
        "      for (int half = 0; half < 2; ++half)\n"
        "        mask_scores(score, S_TILES, half, rows[half], ");
-  STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "(work->first_step + n)" : "n");
-  TEXT(" * BLOCK_N + lane % 4 * 2);\n"
+  STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "key" : "n * BLOCK_N");
+  TEXT(" + lane % 4 * 2);\n"
        "    }\n"
        "    recompute_probabilities(score, S_TILES, false, lse_log2, args->scale_log2);\n"
        "    wgmma_wait(0);\n"

@@ -413,7 +413,7 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n");
   if (modifies) {
-    TEXT("// Modifies the scores of a step of query head `head`. `own`, `walk`: this warp's first row and column.\n"
+    TEXT("// Modifies the scores of a step of a query head. `own`, `walk`: this warp's first row and column.\n"
          "__device__ __forceinline__ void modify_block(float score[S_ROWS][S_COLUMNS * 4],\n");
     if (softcap) {
       TEXT("                                             uint32_t derivative[S_ROWS][S_COLUMNS * 2],\n");
