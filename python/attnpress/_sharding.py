@@ -5,7 +5,7 @@ part, and nothing is sent. A call that is split otherwise is gathered first.
 from __future__ import annotations
 
 import torch
-from torch.distributed.tensor import Replicate, Shard
+from torch.distributed.tensor import Partial, Replicate, Shard
 from torch.distributed.tensor.experimental import register_sharding
 
 
@@ -38,19 +38,19 @@ def _forward(q, k, v, alibi_slopes, bias, sinks, seed, *numbers):
     return found
 
 
-def _backward(dout, dlse, q, k, v, out, lse, *numbers):
-    """The same of the gradients."""
-    numbers = [None] * len(numbers)
-
-    def inputs(of_tensors, of_rows):
-        rows = None if dlse is None else of_rows
-        return [of_tensors, rows, *[of_tensors] * 4, of_rows, *numbers]
-
-    found = [
-        ([placement] * 3, inputs(placement, placement)) for placement in (Replicate(), Shard(0))
-    ]
-    if _heads_divide(q, k):
-        found.append(([Shard(2)] * 3, inputs(Shard(2), Shard(1))))
+def _backward(dout, dlse, q, k, v, out, lse, *others):
+    """The same of the gradients: split as the forward call may be."""
+    sinks = others[2]
+    found = []
+    for (of_out, of_lse), inputs in _forward(q, k, v, *others):
+        rows = None if dlse is None else of_lse
+        dsinks = Replicate()
+        if sinks is not None and of_out == Shard(0):
+            dsinks = Partial()  # each device sums over its own batches
+        elif sinks is not None and of_out == Shard(2):
+            dsinks = Shard(0)
+        tensors = [of_out, rows, *inputs[:3], of_out, of_lse]
+        found.append(([*inputs[:3], dsinks], tensors + inputs[3:]))
     return found
 
 
