@@ -334,8 +334,6 @@ def run_backward(
     """(dq, dk, dv, softmax_d); the first three are written where they are given."""
     left, right = window_of(window_size_left, window_size_right)
     window = None if left < 0 and (right < 0 or causal) else (left, right)
-    if causal and window is None:
-        right = 0
     features = only_known(
         attnpress.flash_attn_backward,
         {
