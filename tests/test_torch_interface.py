@@ -356,12 +356,23 @@ FORWARDED = [name for name in SECOND if not name.startswith("_") and name != "fl
 @pytest.mark.parametrize("name", FORWARDED)
 def test_functions_of_the_package_are_asked_or_missed_by_name(monkeypatch, name):
     """Each argument arrives at the place that it has in flash-attn."""
-    parameters = list(inspect.signature(getattr(interface, name)).parameters)
+    signature = inspect.signature(getattr(interface, name))
+    values = {parameter: object() for parameter in signature.parameters}
+    for tensor in {"q", "k", "v", "kv", "qkv", "k_cache", "v_cache"} & set(values):
+        values[tensor] = torch.zeros(2, 8)
+    values.update(window_size=(3, 1), softcap=2.0)
     monkeypatch.setattr(attnpress, name, lambda *args: args, raising=False)
-    assert getattr(interface, name)(*parameters) == tuple(parameters)
+    found = getattr(interface, name)(*values.values())
+    assert len(found) == len(values) and all(
+        a is b or a == b for a, b in zip(found, values.values()) if not torch.is_tensor(b)
+    )
+    assert all(a is b for a, b in zip(found, values.values()) if torch.is_tensor(b))
+    values.update(window_size=(-4, 1), softcap=-1.0)
+    place = list(values).index("window_size")
+    assert getattr(interface, name)(*values.values())[place : place + 2] == ((-1, 1), 0.0)
     monkeypatch.delattr(attnpress, name)
     with pytest.raises(NotImplementedError, match=f"has no {name}"):
-        getattr(interface, name)(*parameters)
+        getattr(interface, name)(*values.values())
 
 
 def test_third_functions_ask_the_packages_ragged_ones(monkeypatch):
