@@ -571,7 +571,8 @@ def _fake_backward(dout, q, *rest):
 
 def _fake_varlen_forward(
     q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p, softmax_scale,
-    causal, window_size_left, window_size_right, softcap, alibi_slopes, return_softmax, *rest,
+    causal, window_size_left=-1, window_size_right=-1, softcap=0.0, alibi_slopes=None,
+    return_softmax=False, *rest,
 ):  # fmt: skip
     shape = (1, *q.shape[:2], v.shape[-1])
     out = q.new_empty_strided(shape[1:], _ops._dense(q[None], shape)[1:])
@@ -585,8 +586,17 @@ def _kernel_backward(*args):
     return run_backward(*args)[3]
 
 
-def _kernel_varlen_forward(*args):
-    return run_varlen_forward(*args[:-1])  # without zero_tensors
+def _kernel_varlen_forward(
+    q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p, softmax_scale,
+    causal, window_size_left=-1, window_size_right=-1, softcap=0.0, alibi_slopes=None,
+    return_softmax=False, block_table=None, leftpad_k=None, seqused_k=None, zero_tensors=False,
+):  # fmt: skip
+    """The dispatcher leaves trailing arguments out that have their defaults."""
+    return run_varlen_forward(
+        q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p, softmax_scale,
+        causal, window_size_left, window_size_right, softcap, alibi_slopes, return_softmax,
+        block_table, leftpad_k, seqused_k,
+    )  # fmt: skip
 
 
 def _define() -> None:
