@@ -319,6 +319,10 @@ def flash_attn_backward(
     that failed.
     """
     adapter = _tracing() or _adapters.get(type(q)) or _adapter_of(q)
+    if adapter.IS_TRACED:
+        return adapter.flash_attn_backward(
+            dout, q, k, v, out, softmax_lse, softmax_scale, causal, deterministic, dsoftmax_lse
+        )
     return adapter.backward(
         dout, q, k, v, out, softmax_lse, softmax_scale, bool(causal), bool(deterministic),
         dsoftmax_lse,

@@ -10,6 +10,7 @@ is changed in place, and no result is a view of an argument.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import sys
 from typing import Any, NoReturn
 
@@ -41,10 +42,15 @@ library.define(
 )
 library.define(
     "attention_backward(Tensor dout, Tensor? dsoftmax_lse, Tensor q, Tensor k, Tensor v, "
-    "Tensor out, Tensor softmax_lse, float? softmax_scale, bool causal, bool deterministic) "
-    "-> (Tensor dq, Tensor dk, Tensor dv)",
+    "Tensor out, Tensor softmax_lse, Tensor? alibi_slopes, Tensor? bias, Tensor? sinks, "
+    "Tensor? seed, float? softmax_scale, bool causal, int window_left, int window_right, "
+    "int chunk, bool top_left, float softcap, float dropout_p, bool deterministic) "
+    "-> (Tensor dq, Tensor dk, Tensor dv, Tensor dsinks)",
     tags=tuple(_tags),
 )
+
+# Whether the adapter has gradients of calls with a window, softcap, and so on.
+_FEATURES_HAVE_GRADIENTS = "groups" in inspect.signature(direct.backward).parameters
 
 
 def _new(like: torch.Tensor, shape, stride) -> torch.Tensor:
@@ -100,39 +106,56 @@ def _attention_fake(q, k, v, *options):
 # ---- Backward ------------------------------------------------------------------------------------
 
 
-def _attention_backward(dout, dlse, q, k, v, out, lse, softmax_scale, causal, deterministic):
-    return direct.backward(dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse)
+def _attention_backward(
+    dout, dlse, q, k, v, out, lse, alibi_slopes, bias, sinks, seed, softmax_scale, causal,
+    window_left, window_right, chunk, top_left, softcap, dropout_p, deterministic,
+):  # fmt: skip
+    causal, request = _request(
+        alibi_slopes, bias, sinks, seed, causal, window_left, window_right, chunk, top_left,
+        softcap, dropout_p,
+    )  # fmt: skip
+    args = (dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse)
+    if not request.asks():
+        found = direct.backward(*args)
+    elif not _FEATURES_HAVE_GRADIENTS:
+        direct._refuse_grad(request.features)
+    else:
+        direct.checked(q, k, v, softmax_scale)
+        found = direct.backward(*args, groups_of(direct, request, q, k))
+    dsinks = found[3] if len(found) > 3 else q.new_empty((0,), dtype=torch.float32)
+    return (*found[:3], dsinks)
 
 
-def _attention_backward_fake(dout, dlse, q, k, v, out, lse, softmax_scale, causal, deterministic):
-    return tuple(_new(q, x.shape, _dense(x, x.shape)) for x in (q, k, v))
+def _attention_backward_fake(
+    dout, dlse, q, k, v, out, lse, alibi_slopes, bias, sinks, *numbers
+):  # fmt: skip
+    gradients = (_new(q, x.shape, _dense(x, x.shape)) for x in (q, k, v))
+    if sinks is None:
+        return (*gradients, q.new_empty((0,), dtype=torch.float32))
+    return (*gradients, sinks.new_empty(sinks.shape))
 
 
 def _save(ctx, inputs, output) -> None:
-    q, k, v, alibi_slopes, bias, sinks, seed, scale, causal, left, right, *rest = inputs
-    chunk, top_left, softcap, dropout_p, deterministic = rest
-    causal, request = _request(
-        alibi_slopes, bias, sinks, seed, causal, left, right, chunk, top_left, softcap, dropout_p
-    )
-    ctx.features = request.features
-    ctx.save_for_backward(q, k, v, *output)
-    ctx.options = scale, causal, deterministic
-    ctx.count = len(inputs)
+    q, k, v, alibi_slopes, bias, sinks, seed, *numbers = inputs
+    ctx.save_for_backward(q, k, v, *output, alibi_slopes, bias, sinks, seed)
+    ctx.numbers = numbers
     ctx.set_materialize_grads(False)
 
 
 def _gradients(ctx, dout, dlse):
-    if ctx.features:
-        direct._refuse_grad(ctx.features)
+    rest = (None,) * (1 + len(ctx.numbers))  # of the seed and the numbers
     if dout is None and dlse is None:
-        return (None,) * ctx.count
-    q, k, v, out, lse = ctx.saved_tensors
+        return (*(None,) * 6, *rest)
+    q, k, v, out, lse, alibi_slopes, bias, sinks, seed = ctx.saved_tensors
+    for place, name in ((3, "alibi_slopes"), (4, "bias")):
+        if ctx.needs_input_grad[place]:
+            raise NotImplementedError(f"{name} requires grad, and there is no gradient by it")
     if dout is None:
         dout = torch.zeros_like(out)
-    gradients = torch.ops.attnpress.attention_backward.default(
-        dout, dlse, q, k, v, out, lse, *ctx.options
+    *gradients, dsinks = torch.ops.attnpress.attention_backward.default(
+        dout, dlse, q, k, v, out, lse, alibi_slopes, bias, sinks, seed, *ctx.numbers
     )
-    return (*gradients, *(None,) * (ctx.count - 3))
+    return (*gradients, None, None, None if sinks is None else dsinks, *rest)
 
 
 def _no_second_gradients(ctx, *gradients) -> NoReturn:
@@ -193,13 +216,10 @@ def attention(
     q, k, v = direct.autocast(q, k, v)
     left, right = window_of(window_size)
     if torch.is_grad_enabled():
-        _, request = _request(
-            alibi_slopes, bias, sinks, seed, bool(causal), left, right, chunk, top_left, softcap,
-            dropout_p,
+        _refuse_gradients(
+            q, k, v, alibi_slopes, bias, sinks, seed, bool(causal), left, right, chunk, top_left,
+            softcap, dropout_p,
         )  # fmt: skip
-        wanted = (q, k, v, alibi_slopes, bias, sinks)
-        if request.asks() and any(x is not None and x.requires_grad for x in wanted):
-            direct._refuse_grad(request.features)
     if dropout_p and return_mask:
         raise NotImplementedError(
             "return_attn_probs with dropout_p is for tests, and not in compiled graphs: call it "
@@ -218,8 +238,31 @@ def attention(
     )  # fmt: skip
 
 
-def backward(dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse):
-    """dq, dk and dv of a call in a graph."""
-    return torch.ops.attnpress.attention_backward.default(
-        dout, dlse, q, k, v, out, lse, softmax_scale, causal, deterministic
-    )
+def _refuse_gradients(q, k, v, alibi_slopes, bias, sinks, *options) -> None:
+    """NotImplementedError for a tensor that requires grad and has no gradient."""
+    _, request = _request(alibi_slopes, bias, sinks, *options)
+    without: tuple[Any, ...] = (alibi_slopes, bias)
+    if not _FEATURES_HAVE_GRADIENTS and request.asks():
+        without = (q, k, v, alibi_slopes, bias, sinks)
+    if any(x is not None and x.requires_grad for x in without):
+        raise NotImplementedError(
+            f"there is no backward pass yet of calls with {', '.join(request.features)}, and an "
+            "argument requires grad: detach it, or call under torch.no_grad()"
+        )
+
+
+def flash_attn_backward(
+    dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse, window_size=(-1, -1),
+    chunk=0, top_left=False, softcap=0.0, alibi_slopes=None, bias=None, sinks=None, dropout_p=0.0,
+    seed=None,
+):  # fmt: skip
+    """attnpress.flash_attn_backward() in a graph."""
+    left, right = window_of(window_size)
+    if seed is not None and not isinstance(seed, torch.Tensor):
+        pair = (seed, 0) if isinstance(seed, int) else tuple(seed)
+        seed = torch.tensor(pair, dtype=torch.int64, device=q.device)
+    found = torch.ops.attnpress.attention_backward.default(
+        dout, dlse, q, k, v, out, lse, alibi_slopes, bias, sinks, seed, softmax_scale,
+        bool(causal), left, right, chunk, bool(top_left), softcap, dropout_p, bool(deterministic),
+    )  # fmt: skip
+    return tuple(found[:3] if sinks is None else found)

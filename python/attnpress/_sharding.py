@@ -38,19 +38,22 @@ def _forward(q, k, v, alibi_slopes, bias, sinks, seed, *numbers):
     return found
 
 
-def _backward(dout, dlse, q, k, v, out, lse, *numbers):
-    """The same of the gradients."""
-    numbers = [None] * len(numbers)
+def _backward(dout, dlse, q, k, v, out, lse, alibi_slopes, bias, sinks, seed, *numbers):
+    """The same of the gradients; those of features are computed everywhere."""
+    features = [None if x is None else Replicate() for x in (alibi_slopes, bias, sinks, seed)]
+    numbers_placed = [None] * len(numbers)
 
-    def inputs(of_tensors, of_rows):
+    def strategy(of_tensors, of_rows):
         rows = None if dlse is None else of_rows
-        return [of_tensors, rows, *[of_tensors] * 4, of_rows, *numbers]
+        inputs = [of_tensors, rows, *[of_tensors] * 4, of_rows, *features, *numbers_placed]
+        return [*[of_tensors] * 3, Replicate()], inputs
 
-    found = [
-        ([placement] * 3, inputs(placement, placement)) for placement in (Replicate(), Shard(0))
-    ]
+    found = [strategy(Replicate(), Replicate())]
+    if numbers[-2] or any(x is not None for x in features):  # dropout_p
+        return found
+    found.append(strategy(Shard(0), Shard(0)))
     if _heads_divide(q, k):
-        found.append(([Shard(2)] * 3, inputs(Shard(2), Shard(1))))
+        found.append(strategy(Shard(2), Shard(1)))
     return found
 
 
