@@ -138,6 +138,9 @@ def _gradients(ctx, dout, dlse):
     if dout is None and dlse is None:
         return (None, None, None, *none)
     q, k, v, out, lse, alibi_slopes, bias, sinks, seed = ctx.saved_tensors
+    for place, name in ((3, "alibi_slopes"), (4, "bias")):
+        if ctx.needs_input_grad[place]:
+            direct._refuse_grad(name)
     if dout is None:
         dout = torch.zeros_like(out)
     dq, dk, dv, dsinks = torch.ops.attnpress.attention_backward.default(
