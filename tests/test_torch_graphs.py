@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import attnpress  # noqa: E402
 import attnpress.torch as behind  # noqa: E402
+from attnpress import _ops  # noqa: E402
 from attnpress import _torch as direct  # noqa: E402
 from attnpress import flash_attn_interface as interface  # noqa: E402
 
@@ -149,6 +150,30 @@ def test_features_in_graphs(name):
     assert torch.equal(compiled(*qkv), call(*qkv))
 
 
+@pytest.mark.skipif(
+    not _ops._FEATURES_HAVE_GRADIENTS, reason="calls with these features have no gradients yet"
+)
+@pytest.mark.parametrize("name", FEATURES)
+def test_gradients_of_features_in_graphs(name):
+    qkv = tensors(grad=True)
+    options = {
+        key: value.to(DEVICE) if isinstance(value, torch.Tensor) else value
+        for key, value in FEATURES[name].items()
+    }
+    wanted = list(qkv)
+    if "sinks" in options:
+        options["sinks"].requires_grad_()
+        wanted.append(options["sinks"])
+
+    def call(q, k, v):
+        return attnpress.flash_attn_func(q, k, v, **options)
+
+    compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
+    found, right = (torch.autograd.grad(f(*qkv).square().sum(), wanted) for f in (compiled, call))
+    for got, want in zip(found, right, strict=True):
+        assert torch.equal(got, want)
+
+
 def test_forward_with_chunks_and_backward_in_graphs():
     q, k, v = tensors()
 
@@ -192,17 +217,18 @@ def test_dropout_draws_anew_in_each_run_of_a_graph():
 
 def test_what_a_graph_cannot_have_is_an_error():
     qkv = tensors(grad=True)
+    bias = torch.zeros(1, 4, 24, 24, device=DEVICE, requires_grad=True)
 
     def call(q, k, v):
-        return attnpress.flash_attn_func(q, k, v, window_size=(3, 3))
+        return attnpress.flash_attn_func(q, k, v, bias=bias)
 
-    with pytest.raises(Exception, match="window_size"):
+    with pytest.raises(Exception, match="bias"):
         torch.compile(call, fullgraph=True, backend="aot_eager")(*qkv)
-    with pytest.raises(NotImplementedError, match="window_size"):  # outside of graphs too
+    with pytest.raises(NotImplementedError, match="bias"):  # outside of graphs too
         torch.compile(call, backend="aot_eager")(*qkv)
     op = torch.ops.attnpress.attention.default
-    out, _ = op(*qkv, *(None,) * 5, False, 3, 3, 0, False, 0.0, 0.0, False)
-    with pytest.raises(NotImplementedError, match="window_size"):
+    out, _ = op(*qkv, None, bias, None, None, None, False, -1, -1, 0, False, 0.0, 0.0, False)
+    with pytest.raises(NotImplementedError, match="bias"):
         out.sum().backward()
 
 
