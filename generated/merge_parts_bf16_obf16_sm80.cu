@@ -1,8 +1,8 @@
 // merge_parts_bf16_obf16_sm80
 //
-// out = sum over parts of exp(lse_i - lse) out_i with lse = log(sum of exp(lse_i)): parts of bf16 to
-// bf16, fp32 inside. 2^lane_shift lanes of a warp share a row (one query of one head), a vector of
-// 16 bytes of each part at a time. A part whose lse is infinite had no keys, and counts for nothing.
+// out = sum of exp(lse_i - lse) out_i with lse = log(sum of exp(lse_i)) over parts i: bf16 to
+// bf16, fp32 inside. 2^lane_shift lanes of a warp share a row (one query of one head), a vector
+// of 16 bytes of each part at a time. A part whose lse is infinite had no keys: it does not count.
 //
 // Pressed from templates/merge/merge_parts.cu.j2 with tile w8p4 by
 //   python -m generator --family merge --dtype bf16 --result bf16

@@ -20,13 +20,13 @@ void ap_render_merge_parts(ap_text *out, const ap_render_input *in) {
   STRING(stem);
   TEXT("\n"
        "//\n"
-       "// out = sum over parts of exp(lse_i - lse) out_i with lse = log(sum of exp(lse_i)): parts of ");
+       "// out = sum of exp(lse_i - lse) out_i with lse = log(sum of exp(lse_i)) over parts i: ");
   STRING(in->word[AP_MERGE_DTYPE]);
   TEXT(" to\n"
        "// ");
   STRING(in->word[AP_MERGE_RESULT]);
-  TEXT(", fp32 inside. 2^lane_shift lanes of a warp share a row (one query of one head), a vector of\n"
-       "// 16 bytes of each part at a time. A part whose lse is infinite had no keys, and counts for nothing.\n"
+  TEXT(", fp32 inside. 2^lane_shift lanes of a warp share a row (one query of one head), a vector\n"
+       "// of 16 bytes of each part at a time. A part whose lse is infinite had no keys: it does not count.\n"
        "//\n"
        "// Pressed from templates/merge/merge_parts.cu.j2 with tile ");
   STRING(tile_name);

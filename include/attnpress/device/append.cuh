@@ -19,8 +19,8 @@ struct AppendPlace {
   int entry, row;
 };
 
-// The last sequence that begins at `token` or before it: of sequences without tokens that begin where
-// another does, that one. Some sequence, where cu_seqlens does not ascend.
+// The last sequence that begins at `token` or before it, which is the one that has it, whatever
+// sequences without tokens begin there too. Some sequence, where cu_seqlens does not ascend.
 __device__ __forceinline__ int find_sequence(const int32_t *cu_seqlens, int batch, int token) {
   int low = 0, high = batch;
   while (high - low > 1) {
