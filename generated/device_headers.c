@@ -11,8 +11,8 @@
 /* name, text */
 const ap_device_header ap_device_headers[] = {
     {"attnpress/args/append.h",
-     "/* The arguments of the kernel that writes new keys and values to their place: filled by the runtime,\n"
-     " * read by the kernel from constant memory. Host and device compile this same text. */\n"
+     "/* The arguments of the kernel that writes new keys and values to their place: filled by the\n"
+     " * runtime, read by the kernel from constant memory. Host and device compile this same text. */\n"
      "#pragma once\n"
      "\n"
      "#include \"attnpress/args/common.h\"\n"
@@ -59,9 +59,10 @@ const ap_device_header ap_device_headers[] = {
      "ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_append_write_args) == 400,\n"
      "                        \"layout of attnpress_append_write_args\");\n"
      "\n"
-     "/* Thread number t of the grid has token t / token_threads, and of that token a part of a row of q, K\n"
-     " * or V, in this order. A part is a vector of 16 bytes, or, where columns i and i + rotary_dim / 2 are\n"
-     " * pairs, two: the columns of the first half with their partners, then those that are not rotated. */\n"},
+     "/* Thread number t of the grid has token t / token_threads, and of that token a part of a row of q,\n"
+     " * K or V, in this order. A part is a vector of 16 bytes, or, where columns i and i + rotary_dim / 2\n"
+     " * are a pair, two: first the columns of the first half with their partners, then those that are not\n"
+     " * rotated. */\n"},
     {"attnpress/args/attention.h",
      "/* The arguments of the attention kernels: one struct a pass, filled by the runtime, read by the\n"
      " * kernel from constant memory. Host and device compile this same text. */\n"
@@ -536,8 +537,8 @@ const ap_device_header ap_device_headers[] = {
      "  int entry, row;\n"
      "};\n"
      "\n"
-     "// The last sequence that begins at `token` or before it: of sequences without tokens that begin where\n"
-     "// another does, that one. Some sequence, where cu_seqlens does not ascend.\n"
+     "// The last sequence that begins at `token` or before it, which is the one that has it, whatever\n"
+     "// sequences without tokens begin there too. Some sequence, where cu_seqlens does not ascend.\n"
      "__device__ __forceinline__ int find_sequence(const int32_t *cu_seqlens, int batch, int token) {\n"
      "  int low = 0, high = batch;\n"
      "  while (high - low > 1) {\n"
@@ -581,22 +582,28 @@ const ap_device_header ap_device_headers[] = {
      "  return args->positions == nullptr ? append_row(token, args) : args->positions[token.number];\n"
      "}\n"
      "\n"
+     "// The entry of a row of all entries, 0 or more. Divisions of 64 bits take their time: almost every\n"
+     "// row is a number of 31.\n"
+     "__device__ __forceinline__ int64_t entry_of(int64_t row, int entry_rows) {\n"
+     "  return row >> 31 == 0 ? (int)row / entry_rows : row / entry_rows;\n"
+     "}\n"
+     "\n"
      "// Of K and V of a token that exists.\n"
      "__device__ __forceinline__ AppendPlace append_place(AppendToken token,\n"
      "                                                    const attnpress_append_write_args *args) {\n"
      "  int64_t entry = token.sequence, row;\n"
      "  if (args->slots != nullptr) {\n"
      "    row = args->slots[token.number];\n"
-     "    entry = row < 0 ? -1 : row / args->entry_rows;\n"
+     "    entry = row < 0 ? -1 : entry_of(row, args->entry_rows);\n"
      "    row -= entry * args->entry_rows;\n"
      "  } else {\n"
      "    row = append_row(token, args);\n"
      "    if (args->kv_batch_idx != nullptr)\n"
      "      entry = args->kv_batch_idx[token.sequence];\n"
      "    if (args->page_table != nullptr) {\n"
-     "      const int64_t page = row / args->entry_rows;\n"
+     "      const int64_t page = row < 0 ? -1 : entry_of(row, args->entry_rows);\n"
      "      entry = -1;\n"
-     "      if (row >= 0 && page < args->pages)\n"
+     "      if (page >= 0 && page < args->pages)\n"
      "        entry = args->page_table[token.sequence * args->page_table_stride + page];\n"
      "      row -= page * args->entry_rows;\n"
      "    }\n"
@@ -2143,8 +2150,8 @@ const ap_device_header ap_device_headers[] = {
      "  return value;\n"
      "}\n"},
     {"attnpress/device/rotary.cuh",
-     "// Rotary position embeddings (Su et al. 2021): columns of a row are rotated in pairs, by angles that\n"
-     "// depend on the position and the pair, and whose cos and sin are read from tables.\n"
+     "// Rotary position embeddings (Su et al. 2021): columns of a row are rotated in pairs, by angles\n"
+     "// that depend on the position and the pair, and whose cos and sin are read from tables.\n"
      "#pragma once\n"
      "\n"
      "#include \"attnpress/device/row_span.cuh\"\n"
@@ -2413,9 +2420,9 @@ const ap_device_header ap_device_headers[] = {
      "}\n"},
     {"attnpress/device/row_span.cuh",
      "// Spans of a row: `count` neighbouring elements of `size` bytes from any column on, as words. They\n"
-     "// are read and written at once where they lie at a multiple of their size, 16 bytes at most, and one\n"
-     "// by one elsewhere. Elements at `columns` and beyond are no part of the row: they are read as 0, and\n"
-     "// not written.\n"
+     "// are read and written at once where they lie at a multiple of their size, 16 bytes at most, and\n"
+     "// one by one elsewhere. Elements at `columns` and beyond are no part of the row: they are read as 0\n"
+     "// and not written.\n"
      "#pragma once\n"
      "\n"
      "#include \"attnpress/args/common.h\"\n"
@@ -2454,7 +2461,7 @@ const ap_device_header ap_device_headers[] = {
      "                    size == 2 ? word[i / 2] >> i % 2 * 16 & 0xffff : word[i]);\n"
      "}\n"
      "\n"
-     "// ---- Words of values -----------------------------------------------------------------------------\n"
+     "// ---- Words of values ----------------------------------------------------------------------------\n"
      "\n"
      "// value: (count), word: (count / 2)\n"
      "__device__ __forceinline__ void narrow_words_fp16(const float *value, int count, uint32_t *word) {\n"
@@ -10398,4 +10405,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "9b72e7f98d7fbd907cd4dd08eed972120d0c003bcfd4f90087054699cfdec2cd";
+    "82327ccb215ead67f31e3dbc6233aeabd6fe843aee7a39eff2ea92a400a0e5b7";

@@ -301,6 +301,3 @@ enum { /* fields of a tile */
   AP_MERGE_TILE_STEP = 1,
   AP_MERGE_TILE_FIELD_COUNT = 2,
 };
-enum { /* limits */
-  AP_MERGE_PARTS_MAX = 16,
-};
