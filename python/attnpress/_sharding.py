@@ -4,6 +4,8 @@ part, and nothing is sent. A call that is split otherwise is gathered first.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch.distributed.tensor import Partial, Replicate, Shard
 from torch.distributed.tensor.experimental import register_sharding
@@ -19,13 +21,13 @@ def _forward(q, k, v, alibi_slopes, bias, sinks, seed, *numbers):
     """(placements of out and lse, of the arguments) that need nothing sent."""
     dropout_p = numbers[-2]
     features = (alibi_slopes, bias, sinks, seed)
-    numbers = [None] * len(numbers)
-    everywhere = [None if x is None else Replicate() for x in features]
-    found = [([Replicate(), Replicate()], [Replicate()] * 3 + everywhere + numbers)]
+    rest: list[Any] = [None] * len(numbers)
+    everywhere: list[Any] = [None if x is None else Replicate() for x in features]
+    found = [([Replicate(), Replicate()], [Replicate()] * 3 + everywhere + rest)]
     if dropout_p:  # which entries are dropped depends on the batch's and the head's own number
         return found
     if alibi_slopes is None and bias is None:
-        found.append(([Shard(0), Shard(0)], [Shard(0)] * 3 + everywhere + numbers))
+        found.append(([Shard(0), Shard(0)], [Shard(0)] * 3 + everywhere + rest))
     if _heads_divide(q, k):
         of_heads = [
             None if alibi_slopes is None else Shard(len(alibi_slopes.shape) - 1),
@@ -34,7 +36,7 @@ def _forward(q, k, v, alibi_slopes, bias, sinks, seed, *numbers):
             None,
         ]
         if bias is None or (len(bias.shape) == 4 and bias.shape[1] == q.shape[2]):
-            found.append(([Shard(2), Shard(1)], [Shard(2)] * 3 + of_heads + numbers))
+            found.append(([Shard(2), Shard(1)], [Shard(2)] * 3 + of_heads + rest))
     return found
 
 

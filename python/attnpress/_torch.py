@@ -179,7 +179,10 @@ class _Attention(torch.autograd.Function):
         q, k, v, out, lse = ctx.saved_tensors[:5]
         if dout is None:
             dout = torch.zeros_like(out)
-        gradients = backward(dout, q, k, v, out, lse, *ctx.options, dlse, ctx.groups)
+        scale, causal, deterministic = ctx.options
+        gradients = backward(
+            dout, q, k, v, out, lse, scale, causal, deterministic, dlse, ctx.groups
+        )
         return (*gradients, *(None,) * (8 - len(gradients)))
 
 
@@ -223,11 +226,11 @@ def backward(
     sinks = None if groups is None else groups.sinks
     if sinks is not None:
         gradients.append(_empty(q.shape[2], dtype=torch.float32, device=q.device))
-    addresses = [x.data_ptr() for x in gradients] + [0] * (4 - len(gradients))
+    dq, dk, dv, dsinks = [x.data_ptr() for x in gradients] + [0] * (4 - len(gradients))
     # Freed when this function returns; the allocator gives it to later work of this stream.
     workspace = _empty(call.workspace_bytes, dtype=torch.uint8, device=q.device)
     stream = _raw_stream(q.device.index) if q.is_cuda else None
-    call.run(*addresses, workspace.data_ptr(), stream)
+    call.run(dq, dk, dv, dsinks, workspace.data_ptr(), stream)
     if sinks is not None:
         gradients[3] = gradients[3].to(sinks.dtype)
     return tuple(gradients)
