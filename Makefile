@@ -12,14 +12,15 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 python := .venv/bin/python
 build_dir = $(abspath $(BUILD))
 
-.PHONY: help demo test build generate wheel clean setup-%
+.PHONY: help demo test build generate wheel sdist clean setup-%
 
 help:
 	@echo "make demo      build everything, press two head dims that are not linked in, and run them"
 	@echo "make test      build everything and run all tests"
 	@echo "make build     the library and the tool, in $(BUILD)/"
 	@echo "make generate  write generated/ again, after a change in its inputs"
-	@echo "make wheel     a Python wheel with the library inside, in $(BUILD)/wheel/"
+	@echo "make wheel     a Python wheel for every Linux of glibc 2.28, in $(BUILD)/wheel/"
+	@echo "make sdist     the sources as pip takes them, in $(BUILD)/wheel/"
 	@echo "make clean     remove $(BUILD)/ (.venv stays)"
 
 setup-%:
@@ -59,14 +60,12 @@ test: setup-test
 generate: setup-generate
 	$(python) -m generator
 
-wheel: setup-build
-	$(build_all)
-	@rm -rf $(BUILD)/wheel && mkdir -p $(BUILD)/wheel
-	@cp -R python $(BUILD)/wheel/source && cp LICENSE NOTICE $(BUILD)/wheel/source/
-	@cp -L $(BUILD)/libattnpress.so $(BUILD)/attnpress $(BUILD)/wheel/source/attnpress/
-	@$(python) -m pip wheel -q --no-deps -w $(BUILD)/wheel $(BUILD)/wheel/source
-	@rm -rf $(BUILD)/wheel/source
-	@ls $(BUILD)/wheel/*.whl
+# The kernels of $(BUILD)/prebuilt/ are linked in; those that are not there are compiled.
+wheel: setup-wheel
+	@tools/wheel.sh $(BUILD) wheel
+
+sdist: setup-sdist
+	@tools/wheel.sh $(BUILD) sdist
 
 clean:
 	rm -rf $(BUILD)

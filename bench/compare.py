@@ -157,15 +157,15 @@ class Progress:
     """Says on stderr what is being measured: a bar on a terminal, else a line for each case."""
 
     def __init__(self, total: int) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
-
         self.total, self.done = total, 0
         self.begin = time.perf_counter()
-        self.console = Console(stderr=True)
         self.bar = None
-        if self.console.is_terminal:
+        if report.has_rich() and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
+            self.console = Console(stderr=True)
             columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
             self.bar = Bar(*columns, TextColumn("{task.description}"), console=self.console)
             self.task = self.bar.add_task("", total=total)
@@ -512,14 +512,17 @@ def _measure_all(options: argparse.Namespace, argv: Sequence[str]) -> report.Doc
 
 
 def _results(options: argparse.Namespace, document: report.Document) -> None:
-    from rich.console import Console
-
     if options.json is not None and options.recorded is None:
         report.save(document, options.json)
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=240)  # a table takes what it needs
-    report.show(document, console)
+    if report.has_rich():
+        from rich.console import Console
+
+        console = Console()
+        if not console.is_terminal:
+            console = Console(width=240)  # a table takes what it needs
+        report.show(document, console)
+    else:
+        print(report.plain(document), end="")
     if options.markdown is not None:
         options.markdown.write_text(report.markdown(document), encoding="utf-8")
     if options.plot is not None:

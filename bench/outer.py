@@ -8,40 +8,20 @@ sets of buffers rotate."""
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 from pathlib import Path
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
+if __package__ in (None, ""):  # run as a script: this folder's files are not modules of their own
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "python"))
 
 from attnpress import outer as o
+from bench.timing import medians
 
 SHAPES = ((32, 1024, 1024), (256, 1024, 1024), (8192, 128, 128), (64, 1000, 1000))
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
-
-
-def medians(contenders: dict, launches: int, rounds: int) -> dict[str, float]:
-    """Microseconds of a call of each: contenders' values are a call for each set of buffers."""
-    times = {name: [] for name in contenders}
-    for calls in contenders.values():
-        for call in calls:
-            call()
-    for _ in range(rounds):
-        events = []
-        for name, calls in contenders.items():
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            calls[-1]()
-            begin.record()
-            for i in range(launches):
-                calls[i % len(calls)]()
-            end.record()
-            events.append((name, begin, end))
-        torch.cuda.synchronize()
-        for name, begin, end in events:
-            times[name].append(begin.elapsed_time(end) / launches * 1e3)
-    return {name: statistics.median(values) for name, values in times.items()}
 
 
 def contenders_of(shape: tuple[int, int, int], dtype, summed: bool, backward: bool) -> dict:

@@ -14,6 +14,7 @@ bar at first, and in each repetition; its results are those of the median repeti
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import os
@@ -424,6 +425,27 @@ def _range(values: Sequence[float]) -> str:
 
 
 # ---- Showing ------------------------------------------------------------------------------------
+
+
+def has_rich() -> bool:
+    return importlib.util.find_spec("rich") is not None
+
+
+def plain(document: Document) -> str:
+    """The same as show(), for a machine without rich."""
+    lines = []
+    for table in tables(document):
+        rows = [table.columns, *table.rows]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(table.columns))]
+        lines += [table.title, ""]
+        for row in rows:
+            cells = (
+                text.ljust(width) if i < table.text_columns else text.rjust(width)
+                for i, (text, width) in enumerate(zip(row, widths, strict=True))
+            )
+            lines.append("  ".join(cells).rstrip())
+        lines.append("")
+    return "\n".join([*lines, *notes(document), *machine_lines(document)]) + "\n"
 
 
 def show(document: Document, console: Any) -> None:

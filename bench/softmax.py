@@ -8,15 +8,17 @@ that a tensor of 64 MB does not stay in the L2 cache."""
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 from pathlib import Path
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
+if __package__ in (None, ""):  # run as a script: this folder's files are not modules of their own
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "python"))
 
 from attnpress import softmax as s
+from bench.timing import medians
 
 COLUMNS = (64, 100, 128, 257, 1000, 1024, 4096, 5000, 8192, 16384, 32768, 65536, 1 << 20)
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
@@ -26,28 +28,6 @@ def tensors(count: int, rows: int, columns: int, stride: int, dtype) -> list[tor
     """Random ones, rows `stride` elements apart."""
     whole = [torch.randn(rows * stride, device="cuda").to(dtype) for _ in range(count)]
     return [torch.as_strided(each, (rows, columns), (stride, 1)) for each in whole]
-
-
-def medians(contenders: dict, launches: int, rounds: int) -> dict[str, float]:
-    """Microseconds of a call of each: contenders' values are a call for each set of buffers."""
-    times = {name: [] for name in contenders}
-    for calls in contenders.values():
-        for call in calls:
-            call()
-    for _ in range(rounds):
-        events = []
-        for name, calls in contenders.items():
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            calls[-1]()
-            begin.record()
-            for i in range(launches):
-                calls[i % len(calls)]()
-            end.record()
-            events.append((name, begin, end))
-        torch.cuda.synchronize()
-        for name, begin, end in events:
-            times[name].append(begin.elapsed_time(end) / launches * 1e3)
-    return {name: statistics.median(values) for name, values in times.items()}
 
 
 def buffers(columns: int, dtype, megabytes: int, backward: bool, gap: int) -> tuple:

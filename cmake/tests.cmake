@@ -108,6 +108,11 @@ foreach(source IN LISTS python_tests)
   set_tests_properties(pytest_${name} PROPERTIES LABELS pytest)
 endforeach()
 
+# The longest begin first, so that the others run beside them.
+foreach(name pytest_test_generator pytest_test_render test_cpu)
+  set_tests_properties(${name} PROPERTIES COST 100)
+endforeach()
+
 # One at a time where there is a GPU: they measure, or take much of its memory.
 foreach(name test_gpu_forward test_gpu_runtime test_gpu_softmax pytest_test_python pytest_test_softmax)
   set_tests_properties(${name} PROPERTIES RESOURCE_LOCK gpu)

@@ -3,9 +3,9 @@
 #pragma once
 
 /* The families, in their order: X(name, NAME). */
-#define AP_FAMILIES(X) X(attention, ATTENTION) X(softmax, SOFTMAX) X(layernorm, LAYERNORM) X(dropout, DROPOUT) X(outer, OUTER)
+#define AP_FAMILIES(X) X(attention, ATTENTION) X(softmax, SOFTMAX) X(layernorm, LAYERNORM) X(dropout, DROPOUT) X(outer, OUTER) X(append, APPEND) X(merge, MERGE)
 
-enum { AP_FAMILY_ATTENTION = 0, AP_FAMILY_SOFTMAX = 1, AP_FAMILY_LAYERNORM = 2, AP_FAMILY_DROPOUT = 3, AP_FAMILY_OUTER = 4, AP_FAMILY_COUNT = 5 };
+enum { AP_FAMILY_ATTENTION = 0, AP_FAMILY_SOFTMAX = 1, AP_FAMILY_LAYERNORM = 2, AP_FAMILY_DROPOUT = 3, AP_FAMILY_OUTER = 4, AP_FAMILY_APPEND = 5, AP_FAMILY_MERGE = 6, AP_FAMILY_COUNT = 7 };
 
 /* ---- attention ---- */
 
@@ -241,4 +241,66 @@ enum { /* fields of a tile */
   AP_OUTER_TILE_WARPS = 0,
   AP_OUTER_TILE_ROWS = 1,
   AP_OUTER_TILE_FIELD_COUNT = 2,
+};
+
+/* ---- append ---- */
+
+/* append_<write>_<fp16|bf16|fp32>_sm<80> */
+enum { /* axes */
+  AP_APPEND_PASS = 0,
+  AP_APPEND_DTYPE = 1,
+  AP_APPEND_ARCH = 2,
+  AP_APPEND_AXIS_COUNT = 3,
+};
+enum { /* pass */
+  AP_APPEND_PASS_WRITE = 0,
+};
+enum { /* dtype */
+  AP_APPEND_DTYPE_FP16 = 1,
+  AP_APPEND_DTYPE_BF16 = 2,
+  AP_APPEND_DTYPE_FP32 = 3,
+};
+enum { /* arch */
+  AP_APPEND_ARCH_MIN = 80,
+  AP_APPEND_ARCH_MAX = 80,
+};
+enum { /* fields of a tile */
+  AP_APPEND_TILE_WARPS = 0,
+  AP_APPEND_TILE_FIELD_COUNT = 1,
+};
+
+/* ---- merge ---- */
+
+/* merge_<parts>_<fp16|bf16|fp32>_<ofp16|obf16|ofp32>_sm<80> */
+enum { /* axes */
+  AP_MERGE_PASS = 0,
+  AP_MERGE_DTYPE = 1,
+  AP_MERGE_RESULT = 2,
+  AP_MERGE_ARCH = 3,
+  AP_MERGE_AXIS_COUNT = 4,
+};
+enum { /* pass */
+  AP_MERGE_PASS_PARTS = 0,
+};
+enum { /* dtype */
+  AP_MERGE_DTYPE_FP16 = 1,
+  AP_MERGE_DTYPE_BF16 = 2,
+  AP_MERGE_DTYPE_FP32 = 3,
+};
+enum { /* result */
+  AP_MERGE_RESULT_FP16 = 1,
+  AP_MERGE_RESULT_BF16 = 2,
+  AP_MERGE_RESULT_FP32 = 3,
+};
+enum { /* arch */
+  AP_MERGE_ARCH_MIN = 80,
+  AP_MERGE_ARCH_MAX = 80,
+};
+enum { /* fields of a tile */
+  AP_MERGE_TILE_WARPS = 0,
+  AP_MERGE_TILE_STEP = 1,
+  AP_MERGE_TILE_FIELD_COUNT = 2,
+};
+enum { /* limits */
+  AP_MERGE_PARTS_MAX = 16,
 };

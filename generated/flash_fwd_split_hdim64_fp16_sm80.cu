@@ -416,8 +416,8 @@ __device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES * 
       int position, head;
       split_row(work.row_begin + row, heads, &position, &head);
       head += work.first_head;
-      const RowEnd end = end_row(row_max[m][half] * args->scale_log2, row_sum[m][half], &args->score,
-                                 args->heads_q, head, DROPOUT, SPLIT);
+      const RowEnd end = end_row(row_max[m][half] * args->scale_log2, row_sum[m][half],
+                                 &args->score, args->heads_q, head, DROPOUT, SPLIT);
       const bool valid = work.row_begin + row < rows;
       const bool writes_lse = valid && lane % 4 == 0 && warp_n == 0;
       const int64_t partial = partial_row(args, work.split, work.batch, head, position);

@@ -3,8 +3,8 @@
 // With x^ = (x - mean) rstd and g = dy weight, over rows of at most COLUMNS columns:
 //   dx = rstd (g - mean(g) - x^ mean(g x^)) + dsum,    dweight = sum(dy x^),    dbias = sum(dy).
 // bf16, weight bf16, fp32 inside. ROW_THREADS threads share a row of x and dy and hold it: both
-// are read once, dx may be either. A thread block walks over rows, gridDim.x * GROUPS apart, and adds
-// up its columns of dweight and dbias, which another kernel then adds up over the blocks.
+// are read once, dx may be either. A thread block walks over rows, gridDim.x * GROUPS apart, and
+// adds up its columns of dweight and dbias, which another kernel then adds up over the blocks.
 //
 // Pressed from templates/layernorm/layernorm_bwd.cu.j2 with tile w8t64b2ah by
 //   python -m generator --family layernorm --pass bwd --norm layer --cols 1024 \
@@ -84,8 +84,8 @@ __device__ __forceinline__ void load_weight(const attnpress_layernorm_bwd_args *
                          whole, word);
 }
 
-// Vector number `index` of x^, of dy and of g = dy weight. `part`: x, then dy; `weight`: the words of
-// the weight, where there is one.
+// Vector number `index` of x^, of dy and of g = dy weight. `part`: x, then dy; `weight`: the words
+// of the weight, where there is one.
 __device__ __forceinline__ void widen_row(const uint4 *part, int index, RowMoments moments,
                                           bool has_weight, const uint32_t *weight, float *x,
                                           float *dy, float *g) {

@@ -22,8 +22,8 @@ void ap_render_flash_bwd_convert(ap_text *out, const ap_render_input *in) {
        "//\n"
        "// After the backward pass: dQ = scale times its sum, ");
   STRING(in->word[AP_ATTENTION_DTYPE]);
-  TEXT(". A thread takes two rows, 8 apart, of a tile\n"
-       "// of the sum: those of a quad of lanes that added to it.\n"
+  TEXT(". A thread takes two rows, 8 apart, of a\n"
+       "// tile of the sum: those of a quad of lanes that added to it.\n"
        "//\n"
        "// Pressed from templates/attention/flash_bwd_convert.cu.j2 with tile ");
   STRING(tile_name);

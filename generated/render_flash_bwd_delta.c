@@ -21,8 +21,8 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
   STRING(stem);
   TEXT("\n"
        "//\n"
-       "// Before the backward pass: of each query row delta = rowsum(dO out) - dlse and log2(e) lse, and the\n"
-       "// sum of dQ starts at zero. dO and out are ");
+       "// Before the backward pass: of each query row delta = rowsum(dO out) - dlse and log2(e) lse, and\n"
+       "// the sum of dQ starts at zero. dO and out are ");
   STRING(in->word[AP_ATTENTION_DTYPE]);
   TEXT(". ROW_THREADS threads share a row.\n"
        "//\n"

@@ -45,7 +45,7 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   TEXT("\n"
        "//\n");
   if (pass == AP_ATTENTION_PASS_BWD) {
-    TEXT("// The backward pass: dV = P^T dO, dK = scale dS^T Q, and dQ / scale = dS K, which is added up in fp32\n");
+    TEXT("// The backward pass: dV = P^T dO, dK = scale dS^T Q, and dQ / scale = dS K, added up in fp32,\n");
   } else if (pass == AP_ATTENTION_PASS_BWD_DKV) {
     TEXT("// Half of the backward pass: dV = P^T dO and dK = scale dS^T Q,\n");
   } else {
@@ -54,12 +54,12 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   TEXT("// where P = softmax(scale Q K^T) is computed anew from the forward pass's lse, dP = dO V^T and\n"
        "// dS = P (dP - delta), delta = rowsum(dO out).\n");
   if (owns_keys) {
-    TEXT("// One thread block owns BLOCK_N keys of one head and walks over the query rows that see them, of all\n"
-         "// query heads that share the key head, BLOCK_M at a time. S and dP are computed transposed: keys are\n"
-         "// rows, so that P^T and dS^T are A of the products that they go into.\n");
+    TEXT("// One thread block owns BLOCK_N keys of one head and walks over the query rows that see them, of\n"
+         "// all query heads that share the key head, BLOCK_M at a time. S and dP are computed transposed:\n"
+         "// keys are rows, so that P^T and dS^T are A of the products that they go into.\n");
   } else {
-    TEXT("// One thread block owns BLOCK_M query rows of one head and walks over the keys that they see, BLOCK_N\n"
-         "// at a time.\n");
+    TEXT("// One thread block owns BLOCK_M query rows of one head and walks over the keys that they see,\n"
+         "// BLOCK_N at a time.\n");
   }
   TEXT("//\n"
        "// Pressed from templates/attention/flash_bwd_sm80.cu.j2 with tile ");
@@ -151,16 +151,16 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   if (owns_keys) {
     TEXT("constexpr int ACC_WARPS = ");
     INTEGER(acc_warps);
-    TEXT("; // warps that share the keys of dK and dV; the others share their columns\n");
+    TEXT("; // warps that share the keys of dK and dV; the others their columns\n");
   } else {
     TEXT("constexpr int ACC_WARPS = ");
     INTEGER(acc_warps);
-    TEXT("; // warps that share the rows of dQ; the others share its columns\n");
+    TEXT("; // warps that share the rows of dQ; the others its columns\n");
   }
   if (pass == AP_ATTENTION_PASS_BWD) {
     TEXT("constexpr int DQ_WARPS = ");
     INTEGER(dq_warps);
-    TEXT("; // warps that share the rows of dQ; the others share its columns\n");
+    TEXT("; // warps that share the rows of dQ; the others its columns\n");
   }
   TEXT("constexpr int STAGES = ");
   INTEGER(stages);
@@ -281,8 +281,8 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   TEXT("  return work;\n"
        "}\n"
        "\n"
-       "// Starts part `part` of `parts` of the copy of `rows` rows of a tensor whose first row is at `offset`;\n"
-       "// rows from `valid` on become zeros.\n"
+       "// Starts part `part` of `parts` of the copy of `rows` rows of a tensor whose first row is at\n"
+       "// `offset`; rows from `valid` on become zeros.\n"
        "__device__ __forceinline__ void load_rows(uint32_t shared, const void *global, int64_t offset,\n"
        "                                          int64_t row_stride, int rows, int columns, int valid,\n"
        "                                          int part, int parts) {\n"
@@ -333,8 +333,8 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n"
          "// The same of dO.\n"
-         "__device__ __forceinline__ void load_step_v(uint32_t slot, const attnpress_bwd_args *args, Work work,\n"
-         "                                            Step step, int part, int parts) {\n"
+         "__device__ __forceinline__ void load_step_v(uint32_t slot, const attnpress_bwd_args *args,\n"
+         "                                            Work work, Step step, int part, int parts) {\n"
          "  load_rows(slot, args->dout,\n"
          "            work.batch * args->dout_batch_stride + step.head * args->dout_head_stride +\n"
          "                step.row * args->dout_row_stride,\n"
@@ -370,8 +370,8 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n"
          "// The same of V.\n"
-         "__device__ __forceinline__ void load_step_v(uint32_t slot, const attnpress_bwd_args *args, Work work,\n"
-         "                                            Step step, int part, int parts) {\n"
+         "__device__ __forceinline__ void load_step_v(uint32_t slot, const attnpress_bwd_args *args,\n"
+         "                                            Work work, Step step, int part, int parts) {\n"
          "  load_rows(slot, args->v,\n"
          "            work.batch * args->v_batch_stride + step.head * args->v_head_stride +\n"
          "                step.row * args->v_row_stride,\n"
@@ -399,8 +399,8 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "                  queries_in_window(row, &args->score, args->seqlen_q, args->seqlen_k),\n"
          "                  walk + lane % 4 * 2);\n");
   } else if (owns_keys) {
-    TEXT("      mask_scores(score[m], S_COLUMNS, half, queries_at(row, CAUSAL, args->seqlen_q, args->seqlen_k),\n"
-         "                  walk + lane % 4 * 2);\n");
+    TEXT("      mask_scores(score[m], S_COLUMNS, half,\n"
+         "                  queries_at(row, CAUSAL, args->seqlen_q, args->seqlen_k), walk + lane % 4 * 2);\n");
   } else if (mask == AP_ATTENTION_MASK_WINDOW) {
     TEXT("      mask_scores(score[m], S_COLUMNS, half, window_row(row, &args->score, args->seqlen_k),\n"
          "                  walk + lane % 4 * 2);\n");
@@ -483,7 +483,7 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   TEXT("  const Work work = find_work(&args, blockIdx.x);\n"
        "\n");
   if (owns_keys && (mask == AP_ATTENTION_MASK_WINDOW)) {
-    TEXT("  // Rows that see none of the keys are passed over; group heads come one after the other.\n"
+    TEXT("  // Rows that see none of the keys are skipped; group heads come one after the other.\n"
          "  const int group = args.heads_q / args.heads_kv;\n"
          "  const Row first_own = queries_in_window(work.begin, &args.score, args.seqlen_q, args.seqlen_k);\n"
          "  const Row last_own = queries_in_window(min(work.begin + BLOCK_N, args.seqlen_k) - 1, &args.score,\n"
@@ -493,7 +493,7 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "  const int steps = head_steps * group;\n"
          "  const int first_head = work.kv_head * group;\n");
   } else if (owns_keys) {
-    TEXT("  // Rows before the first that sees one of the keys are passed over; group heads come one after the\n"
+    TEXT("  // Rows before the first that sees one of the keys are skipped; group heads come one after the\n"
          "  // other.\n"
          "  const int group = args.heads_q / args.heads_kv;\n"
          "  const int first_step =\n"
@@ -599,8 +599,8 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "    // All threads arrive and wait: hands over what everyone's copies brought.\n"
          "    __syncthreads();\n");
   } else {
-    TEXT("    // All threads arrive and wait. Hands over the step that everyone's copies brought, and frees the\n"
-         "    // slot of the step before, which everyone has read.\n"
+    TEXT("    // All threads arrive and wait. Hands over the step that everyone's copies brought, and frees\n"
+         "    // the slot of the step before, which everyone has read.\n"
          "    cp_async_wait(STAGES - 2);\n"
          "    __syncthreads();\n"
          "    const bool loads = step + STAGES - 1 < steps;\n"
@@ -674,7 +674,10 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "                                  walk_row + lane % 4 * 2;\n"
          "    const float *const delta = lse_log2 + WALK_ROWS;\n");
   }
-  TEXT("    uint32_t p[S_ROWS][S_COLUMNS * 2], ds[S_ROWS][S_COLUMNS * 2];\n"
+  if (owns_keys) {
+    TEXT("    uint32_t p[S_ROWS][S_COLUMNS * 2];\n");
+  }
+  TEXT("    uint32_t ds[S_ROWS][S_COLUMNS * 2];\n"
        "#pragma unroll\n"
        "    for (int m = 0; m < S_ROWS; ++m) {\n"
        "      recompute_probabilities(score[m], S_COLUMNS, ");
@@ -851,8 +854,8 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   TEXT("    slot_index = slot_index + 1 == STAGES ? 0 : slot_index + 1;\n"
        "  }\n"
        "\n"
-       "  // All threads arrive and wait: all that was loaded has been read and no copy is in flight, so that\n"
-       "  // the gradients can take the place of the block's own rows.\n"
+       "  // All threads arrive and wait: all that was loaded has been read and no copy is in flight, so\n"
+       "  // that the gradients can take the place of the block's own rows.\n"
        "  cp_async_wait(0);\n"
        "  __syncthreads();\n");
   if (owns_keys) {
@@ -862,7 +865,8 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "  uint16_t *const dv_rows = (uint16_t *)args.dv + work.batch * args.dv_batch_stride +\n"
          "                            work.kv_head * args.dv_head_stride + work.begin * args.dv_row_stride;\n"
          "  if (args.accumulate) {\n"
-         "    load_gradient(smem, dk_rows, args.dk_row_stride, OWN_ROWS, HEAD_DIM, valid, threadIdx.x, NUM_THREADS);\n"
+         "    load_gradient(smem, dk_rows, args.dk_row_stride, OWN_ROWS, HEAD_DIM, valid, threadIdx.x,\n"
+         "                  NUM_THREADS);\n"
          "    load_gradient(smem + OWN_V_OFFSET, dv_rows, args.dv_row_stride, OWN_ROWS, HEAD_DIM_V, valid,\n"
          "                  threadIdx.x, NUM_THREADS);\n"
          "    // All threads arrive and wait: hands over what dK and dV are added to.\n"
@@ -878,7 +882,8 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT(", args.accumulate, lane);\n"
          "  // All threads arrive and wait: hands over the tiles of dK and dV.\n"
          "  __syncthreads();\n"
-         "  store_gradient(dk_rows, args.dk_row_stride, smem, OWN_ROWS, HEAD_DIM, valid, threadIdx.x, NUM_THREADS);\n"
+         "  store_gradient(dk_rows, args.dk_row_stride, smem, OWN_ROWS, HEAD_DIM, valid, threadIdx.x,\n"
+         "                 NUM_THREADS);\n"
          "  store_gradient(dv_rows, args.dv_row_stride, smem + OWN_V_OFFSET, OWN_ROWS, HEAD_DIM_V, valid,\n"
          "                 threadIdx.x, NUM_THREADS);\n");
   } else {
@@ -886,7 +891,8 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "  uint16_t *const dq_rows = (uint16_t *)args.dq + work.batch * args.dq_batch_stride +\n"
          "                            work.head * args.dq_head_stride + work.begin * args.dq_row_stride;\n"
          "  if (args.accumulate) {\n"
-         "    load_gradient(smem, dq_rows, args.dq_row_stride, OWN_ROWS, HEAD_DIM, valid, threadIdx.x, NUM_THREADS);\n"
+         "    load_gradient(smem, dq_rows, args.dq_row_stride, OWN_ROWS, HEAD_DIM, valid, threadIdx.x,\n"
+         "                  NUM_THREADS);\n"
          "    // All threads arrive and wait: hands over what dQ is added to.\n"
          "    __syncthreads();\n"
          "  }\n"
@@ -895,7 +901,8 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "                 args.scale, args.accumulate, lane);\n"
          "  // All threads arrive and wait: hands over the tile of dQ.\n"
          "  __syncthreads();\n"
-         "  store_gradient(dq_rows, args.dq_row_stride, smem, OWN_ROWS, HEAD_DIM, valid, threadIdx.x, NUM_THREADS);\n");
+         "  store_gradient(dq_rows, args.dq_row_stride, smem, OWN_ROWS, HEAD_DIM, valid, threadIdx.x,\n"
+         "                 NUM_THREADS);\n");
   }
   TEXT("}\n");
 }

@@ -29,24 +29,24 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("\n"
        "//\n");
   if (sums) {
-    TEXT("// The backward pass: dV = P^T dO, dK = scale dS^T Q, and dQ / scale = dS K, which is added up in fp32,\n");
+    TEXT("// The backward pass: dV = P^T dO, dK = scale dS^T Q, and dQ / scale = dS K, added up in fp32,\n");
   } else {
     TEXT("// Half of the backward pass: dV = P^T dO and dK = scale dS^T Q,\n");
   }
   TEXT("// where P = softmax(scale Q K^T) is computed anew from the forward pass's lse, dP = dO V^T and\n"
        "// dS = P (dP - delta), delta = rowsum(dO out).\n"
        "//\n"
-       "// One thread block owns BLOCK_N keys of one head and walks over the query rows that see them, of all\n"
-       "// query heads that share the key head, BLOCK_M at a time. Warpgroup 0 is the producer: one thread of\n"
-       "// it keeps the copy engine (TMA) busy, and a warp brings lse and delta. The others, the consumers,\n"
-       "// have 64 keys each. S and dP are computed transposed, so that P^T and dS^T are A of the products\n"
-       "// that they go into, from registers.\n");
+       "// One thread block owns BLOCK_N keys of one head and walks over the query rows that see them, of\n"
+       "// all query heads that share the key head, BLOCK_M at a time. Warpgroup 0 is the producer: one\n"
+       "// thread of it keeps the copy engine (TMA) busy, and a warp brings lse and delta. The others, the\n"
+       "// consumers, have 64 keys each. S and dP are computed transposed, so that P^T and dS^T are A of the\n"
+       "// products that they go into, from registers.\n");
   if (dq_warps > 0) {
-    TEXT("// dQ needs the dS of all keys, which passes through shared memory: a warpgroup of its own computes it,\n"
-         "// and adds it to its sum, while the consumers go on.\n");
+    TEXT("// dQ needs the dS of all keys, which passes through shared memory: a warpgroup of its own computes\n"
+         "// it, and adds it to its sum, while the consumers go on.\n");
   } else if (sums) {
-    TEXT("// dQ needs the dS of all keys, which passes through shared memory: consumers compute dQ of a step in\n"
-         "// turn, under the next step of the others.\n");
+    TEXT("// dQ needs the dS of all keys, which passes through shared memory: consumers compute dQ of a step\n"
+         "// in turn, under the next step of the others.\n");
   }
   TEXT("//\n"
        "// Pressed from templates/attention/flash_bwd_sm90.cu.j2 with tile ");
@@ -156,7 +156,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "constexpr int ROW_STEPS = BLOCK_M / 16; // of 16 queries, of P^T dO and dS^T Q\n");
   if (sums) {
     TEXT("constexpr int KEY_STEPS = BLOCK_N / 16; // of 16 keys, of dS K\n"
-         "// Of those, how many have their fragments of dS in registers at once: as many as there are registers for.\n");
+         "// Of those, how many have their fragments of dS in registers at once: as many as find room.\n");
     if (dq_warps > 0) {
       TEXT("constexpr int DQ_STEPS = KEY_STEPS / 2;\n");
     } else {
@@ -166,14 +166,15 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("constexpr int K_TILES = HEAD_DIM / 8; // of 8 columns\n"
        "constexpr int V_TILES = HEAD_DIM_V / 8;\n"
        "\n"
-       "// Shared memory: K | V | ring of Q | ring of dO | ");
+       "// Shared memory: K | V | ring of Q | ring of dO |\n"
+       "// ");
   if (sums) {
     TEXT("dS^T of two steps, in padded rows | ");
   }
-  TEXT("ring of lse and\n"
-       "// delta | barriers. Matrices are stored as slabs of 64 columns, rows of 128 bytes in the 128-byte\n"
-       "// swizzle; columns past the head dim are zeros. At the end dK and dV, in padded rows, take the place\n"
-       "// of all but the barriers.\n"
+  TEXT("ring of lse and delta | barriers.\n"
+       "// Matrices are stored as slabs of 64 columns, rows of 128 bytes in the 128-byte swizzle; columns\n"
+       "// past the head dim are zeros. At the end dK and dV, in padded rows, take the place of all but the\n"
+       "// barriers.\n"
        "constexpr int K_SLABS = ceil_div(HEAD_DIM, 64);\n"
        "constexpr int V_SLABS = ceil_div(HEAD_DIM_V, 64);\n"
        "constexpr int KEY_SLAB_BYTES = BLOCK_N * 128; // of K and V\n"
@@ -199,9 +200,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "static_assert(BARRIER_OFFSET >= BLOCK_N * (DK_ROW_BYTES + DV_ROW_BYTES), \"dK and dV\");\n"
        "static_assert(BLOCK_M == 64 && BLOCK_N == 128, \"a warpgroup has 64 rows, and dQ two turns\");\n"
        "\n"
-       "// The barriers, by their shared addresses. At a \"full\" one the producer's arrivals, and the bytes of\n"
-       "// the copy engine, hand what they brought to the consumers, which wait. At an \"empty\" one each warp\n"
-       "// that has read arrives, the producer waits, and it hands the space back");
+       "// The barriers, by their shared addresses. At a \"full\" one the producer's arrivals, and the bytes\n"
+       "// of the copy engine, hand what they brought to the consumers, which wait. At an \"empty\" one each\n"
+       "// warp that has read arrives, the producer waits, and it hands the space back");
   if (sums) {
     TEXT("; dS goes from all\n"
          "// consumers to the warps that compute dQ");
@@ -231,8 +232,8 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "  return q_full(shared, 2 * STAGES + stage);\n"
        "}\n"
        "\n"
-       "// A thread block's keys, and the steps of its walk: `steps` of them, rows `row_begin` to `row_end` - 1\n"
-       "// of each of the query heads from `first_head` on.\n"
+       "// A thread block's keys, and the steps of its walk: `steps` of them, rows `row_begin` to\n"
+       "// `row_end` - 1 of each of the query heads from `first_head` on.\n"
        "struct Work {\n"
        "  int batch, kv_head, key_begin, first_head;\n"
        "  int row_begin, row_end, steps;\n"
@@ -248,7 +249,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "  const int group = args->heads_q / args->heads_kv;\n"
        "  work.first_head = work.kv_head * group;\n");
   if (mask == AP_ATTENTION_MASK_WINDOW) {
-    TEXT("  // Rows that see none of the keys are passed over.\n"
+    TEXT("  // Rows that see none of the keys are skipped.\n"
          "  const int last_key = min(work.key_begin + BLOCK_N, args->seqlen_k) - 1;\n"
          "  const int row_end =\n"
          "      queries_in_window(last_key, &args->score, args->seqlen_q, args->seqlen_k).key_end;\n"
@@ -257,7 +258,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "      BLOCK_M;\n"
          "  const int blocks = max(0, ceil_div(row_end, BLOCK_M) - first_block);\n");
   } else {
-    TEXT("  // Rows before the first that sees one of the keys are passed over.\n"
+    TEXT("  // Rows before the first that sees one of the keys are skipped.\n"
          "  const int first_block =\n"
          "      CAUSAL ? max(0, work.key_begin - args->seqlen_k + args->seqlen_q) / BLOCK_M : 0;\n"
          "  const int blocks = max(0, ceil_div(args->seqlen_q, BLOCK_M) - first_block);\n");

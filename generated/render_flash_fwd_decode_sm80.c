@@ -127,11 +127,13 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   TEXT(";\n"
        "constexpr Dtype DTYPE = ");
   STRING((dtype == AP_ATTENTION_DTYPE_BF16) ? "BF16" : "FP16");
-  TEXT(";\n"
-       "constexpr bool CAUSAL = ");
-  STRING((mask == AP_ATTENTION_MASK_CAUSAL) ? "true" : "false");
-  TEXT(";\n"
-       "constexpr bool LAST_FIRST = ");
+  TEXT(";\n");
+  if (mask != AP_ATTENTION_MASK_WINDOW) {
+    TEXT("constexpr bool CAUSAL = ");
+    STRING((mask == AP_ATTENTION_MASK_CAUSAL) ? "true" : "false");
+    TEXT(";\n");
+  }
+  TEXT("constexpr bool LAST_FIRST = ");
   STRING((mask == AP_ATTENTION_MASK_FULL) ? "false" : "true");
   TEXT("; // later rows see more keys, or no fewer\n"
        "constexpr bool SPLIT = ");
@@ -628,8 +630,8 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "\n");
   }
   if ((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) {
-    TEXT("// Modifies the scores of a key block, whose first key for this warp is `first_key`. `masked`: it may\n"
-         "// pass the end of the keys.\n"
+    TEXT("// Modifies the scores of a key block, whose first key for this warp is `first_key`. `masked`: it\n"
+         "// may pass the end of the keys.\n"
          "__device__ __forceinline__ void modify_block(float score[M_TILES][S_TILES * 4], const Place *place,\n"
          "                                             const attnpress_fwd_args *args, int first_key,\n"
          "                                             bool masked) {\n");
@@ -1003,8 +1005,8 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "      int position, head;\n"
          "      split_row(work.row_begin + row, heads, &position, &head);\n"
          "      head += work.first_head;\n"
-         "      const RowEnd end = end_row(row_max[m][half] * args->scale_log2, row_sum[m][half], &args->score,\n"
-         "                                 args->heads_q, head, DROPOUT, SPLIT);\n"
+         "      const RowEnd end = end_row(row_max[m][half] * args->scale_log2, row_sum[m][half],\n"
+         "                                 &args->score, args->heads_q, head, DROPOUT, SPLIT);\n"
          "      const bool valid = work.row_begin + row < rows;\n"
          "      const bool writes_lse = valid && lane % 4 == 0 && warp_n == 0;\n");
     if (split) {

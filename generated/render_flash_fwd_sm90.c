@@ -123,11 +123,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT(";\n"
        "constexpr Dtype DTYPE = ");
   STRING((dtype == AP_ATTENTION_DTYPE_BF16) ? "BF16" : "FP16");
-  TEXT(";\n"
-       "constexpr bool CAUSAL = ");
-  STRING((mask == AP_ATTENTION_MASK_CAUSAL) ? "true" : "false");
-  TEXT(";\n"
-       "constexpr bool SPLIT = ");
+  TEXT(";\n");
+  if (mask != AP_ATTENTION_MASK_WINDOW) {
+    TEXT("constexpr bool CAUSAL = ");
+    STRING((mask == AP_ATTENTION_MASK_CAUSAL) ? "true" : "false");
+    TEXT(";\n");
+  }
+  TEXT("constexpr bool SPLIT = ");
   STRING(split ? "true" : "false");
   TEXT(";\n"
        "constexpr bool DROPOUT = ");

@@ -39,8 +39,8 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
   TEXT(", weight ");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
   TEXT(", fp32 inside. ROW_THREADS threads share a row of x and dy and hold it: both\n"
-       "// are read once, dx may be either. A thread block walks over rows, gridDim.x * GROUPS apart, and adds\n"
-       "// up its columns of dweight and dbias, which another kernel then adds up over the blocks.\n"
+       "// are read once, dx may be either. A thread block walks over rows, gridDim.x * GROUPS apart, and\n"
+       "// adds up its columns of dweight and dbias, which another kernel then adds up over the blocks.\n"
        "//\n"
        "// Pressed from templates/layernorm/layernorm_bwd.cu.j2 with tile ");
   STRING(tile_name);
@@ -169,8 +169,8 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
        "                         whole, word);\n"
        "}\n"
        "\n"
-       "// Vector number `index` of x^, of dy and of g = dy weight. `part`: x, then dy; `weight`: the words of\n"
-       "// the weight, where there is one.\n"
+       "// Vector number `index` of x^, of dy and of g = dy weight. `part`: x, then dy; `weight`: the words\n"
+       "// of the weight, where there is one.\n"
        "__device__ __forceinline__ void widen_row(const uint4 *part, int index, RowMoments moments,\n"
        "                                          bool has_weight, const uint32_t *weight, float *x,\n"
        "                                          float *dy, float *g) {\n"

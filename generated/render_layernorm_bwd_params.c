@@ -26,7 +26,7 @@ void ap_render_layernorm_bwd_params(ap_text *out, const ap_render_input *in) {
   TEXT(";\n"
        "// ");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT(", fp32 inside. A thread block has COLUMNS columns, a vector of each lane, and every\n"
+  TEXT(", fp32 inside. A thread block has 32 ELEMENTS columns, a vector of each lane, and every\n"
        "// args.parts-th group of WARPS * STEP rows; another kernel then adds up the parts.\n"
        "//\n"
        "// Pressed from templates/layernorm/layernorm_bwd_params.cu.j2 with tile ");
@@ -62,7 +62,6 @@ void ap_render_layernorm_bwd_params(ap_text *out, const ap_render_input *in) {
   TEXT(";     // rows that a thread loads at once\n"
        "constexpr int ELEMENTS = 16 / SIZE; // of a vector\n"
        "constexpr int WARPS = THREADS / 32;\n"
-       "constexpr int COLUMNS = 32 * ELEMENTS; // of a thread block\n"
        "\n"
        "// The first warp adds up what the others have, and writes it.\n"
        "__device__ __forceinline__ void store_sums(float *parts, int part, int column, int columns,\n"

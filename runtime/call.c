@@ -1,6 +1,7 @@
 /* Runs operations and keeps plans of them; call.h says how. */
 #include "call.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,17 @@ struct attnpress_plan {
   ap_call *call;         /* as it was checked, without its data */
   ap_launches *launches; /* not for the CPU */
 };
+
+/* ---- Variants of launches -------------------------------------------------------------------- */
+
+static uint64_t key_of(const ap_launch *launch) {
+  return launch->variant_key != 0 ? launch->variant_key : ap_variant_key(&launch->variant);
+}
+
+attnpress_status ap_find_launch_tile(ap_launch *launch) {
+  launch->variant_key = ap_variant_key(&launch->variant);
+  return ap_find_tile_by_key(&launch->variant, launch->variant_key, launch->target, &launch->tile);
+}
 
 /* ---- Launching ------------------------------------------------------------------------------- */
 
@@ -106,8 +118,8 @@ static attnpress_status run_launches(attnpress_handle *handle, ap_context *conte
   FORWARD_IF(check_workspace(call, plan));
   for (int i = 0; i < plan->count; ++i) {
     const ap_launch *launch = &plan->launch[i];
-    const attnpress_status found =
-        ap_kernel_get(handle, context, &launch->variant, launch->target, stream, 0, &bound[i]);
+    const attnpress_status found = ap_kernel_get(handle, context, &launch->variant, key_of(launch),
+                                                 launch->target, stream, 0, &bound[i]);
     if (found == ATTNPRESS_NO_KERNEL)
       return fail_missing(handle, plan);
     FORWARD_IF(found);
@@ -307,6 +319,18 @@ attnpress_status attnpress_plan_launch(const attnpress_plan *plan, int index,
   return ATTNPRESS_OK;
 }
 
+/* ---- Which calls a plan serves --------------------------------------------------------------- */
+
+attnpress_status ap_check_extent(const char *name, int64_t value, int64_t planned, int32_t range) {
+  if (range == ATTNPRESS_UP_TO)
+    RETURN_IF(planned != 0 && value > planned, ATTNPRESS_INVALID_ARGUMENT,
+              "%s is %" PRId64 "; the plan serves up to %" PRId64, name, value, planned);
+  else
+    RETURN_IF(value != planned, ATTNPRESS_INVALID_ARGUMENT,
+              "%s is %" PRId64 " and was %" PRId64 " when the plan was made", name, value, planned);
+  return ATTNPRESS_OK;
+}
+
 /* ---- Preparing and running plans ------------------------------------------------------------- */
 
 /** The context of a stream, which must be on the plan's device. */
@@ -344,8 +368,8 @@ attnpress_status attnpress_plan_prepare(const attnpress_plan *plan, void *stream
     const ap_bound *bound;
     const attnpress_status found =
         context == NULL ? prepare_cubin(handle, launch)
-                        : ap_kernel_get(handle, context, &launch->variant, launch->target, stream,
-                                        stream == NULL, &bound);
+                        : ap_kernel_get(handle, context, &launch->variant, key_of(launch),
+                                        launch->target, stream, stream == NULL, &bound);
     if (found == ATTNPRESS_NO_KERNEL)
       return fail_missing(handle, plan->launches);
     FORWARD_IF(found);

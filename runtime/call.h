@@ -28,6 +28,7 @@ enum { AP_LAUNCHES_MAX = 32 };
 /** One kernel, and how it is launched. */
 typedef struct ap_launch {
   ap_variant variant;
+  uint64_t variant_key; /* its ap_variant_key(); 0: not known yet */
   ap_tile tile;
   const char *target;
   uint32_t grid;    /* thread blocks; 0: depends on the call (ranges only) */
@@ -68,11 +69,22 @@ typedef struct ap_operation {
   attnpress_status (*run_planned)(const attnpress_plan *plan, const void *args, void *stream);
 } ap_operation;
 
+/* ---- What `plan` functions call --------------------------------------------------------------- */
+
+/** The key and the tile of a launch whose variant and target stand; as ap_find_tile(). */
+attnpress_status ap_find_launch_tile(ap_launch *launch);
+
+/* ---- What `serves` functions call ------------------------------------------------------------- */
+
+/** Whether a field of a call is that of the plan, or, in a range (ATTNPRESS_UP_TO), at most as
+ * large; there a planned 0 is any. */
+attnpress_status ap_check_extent(const char *name, int64_t value, int64_t planned, int32_t range);
+
 /* ---- What a public function calls ------------------------------------------------------------ */
 
 /** Runs an operation. `call` and `plan` are memory of the operation's own structs. */
-attnpress_status ap_call_run(attnpress_handle *handle, const ap_operation *operation, const void *args,
-                        void *stream, ap_call *call, ap_launches *plan);
+attnpress_status ap_call_run(attnpress_handle *handle, const ap_operation *operation,
+                             const void *args, void *stream, ap_call *call, ap_launches *plan);
 /** Makes a plan object. */
 attnpress_status ap_plan_make(attnpress_handle *handle, const ap_operation *operation,
                               const void *args, const attnpress_plan_options *options,

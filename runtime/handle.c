@@ -11,6 +11,10 @@
 #include "core/struct.h"
 #include "environment.h"
 
+#if !defined(__linux__) || UINTPTR_MAX != UINT64_MAX || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "attnpress is for Linux on 64-bit little-endian processors (attnpress.h, Platforms)"
+#endif
+
 static attnpress_status check_path(const char *path, const char *name) {
   RETURN_IF(path != NULL && *path == '\0', ATTNPRESS_INVALID_ARGUMENT,
             "options.%s is an empty text; NULL means the default", name);

@@ -34,6 +34,48 @@ static UNUSED attnpress_handle *make_handle(void) {
   return handle;
 }
 
+static UNUSED attnpress_handle *make_cpu_handle(int32_t threads) {
+  attnpress_handle *handle;
+  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
+  options.backend = ATTNPRESS_CPU;
+  options.num_threads = threads;
+  assert_ok(attnpress_create(&handle, &options));
+  return handle;
+}
+
+static UNUSED attnpress_handle *make_compile_only(void) {
+  attnpress_handle *handle;
+  attnpress_options options = handle_options();
+  options.backend = ATTNPRESS_COMPILE_ONLY;
+  assert_ok(attnpress_create(&handle, &options));
+  return handle;
+}
+
+/** Each row's `spoil` makes of the arguments that `legal` gives some that `function` refuses, and the
+ * sentence has the words that the row `says`. */
+#define assert_refused(handle, function, args_type, legal, rows)                                   \
+  for (size_t row = 0; row < sizeof(rows) / sizeof *(rows); ++row) {                               \
+    args_type spoiled = legal();                                                                   \
+    (rows)[row].spoil(&spoiled);                                                                   \
+    if (function(handle, &spoiled, NULL) != ATTNPRESS_INVALID_ARGUMENT)                            \
+      fail_msg("accepted, though %s", (rows)[row].says);                                           \
+    assert_error_says((rows)[row].says);                                                           \
+  }
+
+/** Each kernel that a call launches is one of those that the range prepares, and there once. */
+static UNUSED void assert_prepared(const attnpress_plan *range, const attnpress_plan *call) {
+  for (int k = 0; k < attnpress_plan_launch_count(call); ++k) {
+    attnpress_info info = ATTNPRESS_INFO_INIT, one = ATTNPRESS_INFO_INIT;
+    int found = 0;
+    assert_ok(attnpress_plan_launch(call, k, &one));
+    for (int n = 0; n < attnpress_plan_launch_count(range); ++n) {
+      assert_ok(attnpress_plan_launch(range, n, &info));
+      found += strcmp(info.stem, one.stem) == 0 && strcmp(info.tile, one.tile) == 0;
+    }
+    assert_int_equal(found, 1);
+  }
+}
+
 static UNUSED int compiles(void) {
   return (int)file_size(count_file);
 }

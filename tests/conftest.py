@@ -5,9 +5,13 @@ test run, never the user's."""
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,3 +51,23 @@ def build_dir() -> Path:
 def root() -> Path:
     """The repository."""
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def mypy(build_dir: Path) -> Callable[..., str]:
+    """Runs it; what it knows of NumPy is kept in the build folder."""
+    command = ["mypy"] if shutil.which("mypy") else [sys.executable, "-m", "mypy"]
+    version = subprocess.run([*command, "--version"], capture_output=True, check=False)
+    if version.returncode:
+        pytest.skip("mypy is not installed")
+
+    def run(*arguments: object, **keywords: Any) -> str:
+        return subprocess.run(
+            [*command, "--cache-dir", str(build_dir / "mypy-cache"), *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            check=False,
+            **keywords,
+        ).stdout
+
+    return run

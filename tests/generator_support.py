@@ -21,7 +21,7 @@ TESTS = ROOT / "tests"
 (ATTENTION,) = (family for family in families() if family.name == "attention")
 EVERY = list(every_variant(ATTENTION))
 """Without features, of which featured() gives a sample: they are many."""
-C_FLAGS = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
+C_FLAGS = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wcast-qual", "-Werror")
 
 
 def featured(count: int) -> list[Variant]:

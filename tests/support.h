@@ -87,6 +87,19 @@ static UNUSED void copy_file(const char *from, const char *to) {
   free(data);
 }
 
+/** What lies between the rows of a matrix, before and behind them, is as it was. Sizes and strides in
+ * elements of `size` bytes, of which `count` are looked at; the first row begins at `begin`. */
+static UNUSED void assert_gaps_kept(const char *before, const char *after, int64_t size,
+                                    int64_t count, int64_t begin, int64_t rows, int64_t columns,
+                                    int64_t stride) {
+  for (int64_t at = 0; at < count; ++at) {
+    const int64_t place = at - begin;
+    const int inside = place >= 0 && place / stride < rows && place % stride < columns;
+    if (!inside && memcmp(before + at * size, after + at * size, (size_t)size) != 0)
+      fail_msg("element %lld was written", (long long)place);
+  }
+}
+
 /** Files of a folder whose names end in `suffix` ("": all). */
 static UNUSED int count_files(const char *folder, const char *suffix) {
   DIR *dir = opendir(folder);

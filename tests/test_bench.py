@@ -12,7 +12,9 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -1192,3 +1194,37 @@ def test_softmax_ranking() -> None:
     ranked = softmax_tiles.ranking(cases)
     assert [name for _, name in ranked] == ["a", "b"]
     assert ranked[0][0] == pytest.approx(0.5**0.5) and ranked[1][0] == pytest.approx(0.5)
+
+
+def test_medians_of_calls_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Buffers rotate, the call before the events is not timed, and the median is that of a call."""
+    clock, made = [0.0], []
+
+    class Event:
+        def __init__(self, enable_timing: bool) -> None:
+            assert enable_timing
+
+        def record(self) -> None:
+            self.at_ms = clock[0]
+
+        def elapsed_time(self, end: Event) -> float:
+            return end.at_ms - self.at_ms
+
+    cuda = SimpleNamespace(Event=Event, synchronize=lambda: None)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    monkeypatch.delitem(sys.modules, "bench.timing", raising=False)
+    from bench.timing import medians
+
+    def call(name: str, buffers: int, us: float) -> None:
+        made.append((name, buffers))
+        slow = 10 if len(made) > 40 else 1  # a few rounds of many
+        clock[0] += us * slow * 1e-3
+
+    contenders = {
+        name: [partial(call, name, i, us) for i in range(2)] for name, us in (("a", 3), ("b", 5))
+    }
+    assert medians(contenders, 4, 5) == pytest.approx({"a": 3.0, "b": 5.0})
+    turn = [("a", 1), ("a", 0), ("a", 1), ("a", 0), ("a", 1)]
+    assert made[4:14] == turn + [("b", i) for _, i in turn]
+    assert len(made) == 4 + 5 * 10
+    monkeypatch.delitem(sys.modules, "bench.timing")

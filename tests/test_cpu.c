@@ -274,6 +274,39 @@ static void check_shape(shape s, int dtype, int mask, int layout, int with_lse) 
   free_problem(&p);
 }
 
+/* What the processor can do, as Linux sees it: each flag stands between spaces in /proc/cpuinfo. */
+static int linux_sees(const char *const *flags) {
+  static char text[1 << 16];
+  FILE *file = fopen("/proc/cpuinfo", "r");
+  assert_non_null(file);
+  const size_t size = fread(text, 1, sizeof text - 1, file);
+  fclose(file);
+  text[size] = 0;
+  for (char *c = text; *c != 0; ++c)
+    if (*c == '\n')
+      *c = ' ';
+  for (; *flags != NULL; ++flags) {
+    char word[32];
+    snprintf(word, sizeof word, " %s ", *flags);
+    if (strstr(text, word) == NULL)
+      return 0;
+  }
+  return 1;
+}
+
+/* A wrong no costs speed and nothing else, so that no other test sees it. */
+static void test_instruction_sets(void **state) {
+  (void)state;
+#if defined(__x86_64__)
+  const char *const avx2[] = {"avx2", "fma", "f16c", NULL};
+  const char *const avx512[] = {"avx512f", "avx512bw", "avx512dq", "avx512vl", NULL};
+  assert_int_equal(ap_cpu_isa_usable(AP_CPU_AVX2), linux_sees(avx2));
+  assert_int_equal(ap_cpu_isa_usable(AP_CPU_AVX512), linux_sees(avx2) && linux_sees(avx512));
+#else
+  assert_int_equal(ap_cpu_best_isa(), AP_CPU_PLAIN);
+#endif
+}
+
 static void test_table(void **state) {
   (void)state;
   for (int isa = 0; isa < AP_CPU_ISA_COUNT; ++isa)
@@ -1060,6 +1093,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_half_conversions),
       cmocka_unit_test(test_every_half),
+      cmocka_unit_test(test_instruction_sets),
       cmocka_unit_test(test_table),
       cmocka_unit_test(test_every_layout),
       cmocka_unit_test(test_shared_keys),

@@ -623,7 +623,8 @@ static ap_problem random_problem(int any) {
 
 static int range_has(const ap_launches *range, const ap_variant *variant, const char *target) {
   for (int i = 0; i < range->count; ++i)
-    if (memcmp(&range->launch[i].variant, variant, sizeof *variant) == 0 &&
+    if (range->launch[i].variant_key == ap_variant_key(variant) &&
+        memcmp(&range->launch[i].variant, variant, sizeof *variant) == 0 &&
         strcmp(range->launch[i].target, target) == 0)
       return 1;
   return 0;
@@ -654,6 +655,9 @@ static void test_ranges(void **state) {
       problem.tma = random_below(2) ? maxima.tma_min : maxima.tma_max;
       if (ap_choose(&problem, device, &plan) == ATTNPRESS_NOT_SUPPORTED)
         continue; /* more rows than can be split */
+      assert_true(plan.variant_key == ap_variant_key(&plan.variant));
+      if (plan.variant.axis[AP_ATTENTION_SPLIT])
+        assert_true(plan.combine_key == ap_variant_key(&plan.combine));
       if (!range_has(&range, &plan.variant, plan.target) ||
           (plan.variant.axis[AP_ATTENTION_SPLIT] &&
            !range_has(&range, &plan.combine, plan.combine_target)))

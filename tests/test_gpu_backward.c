@@ -75,12 +75,11 @@ static void describe(const row *r, int which, attnpress_tensor *t) {
   }
 }
 
-static void copy(const call *c, int which, int to_device) {
+static void copy(call *c, int which, int to_device) {
   const size_t size = 2;
   for (int64_t b = 0; b < c->r.batch; ++b) {
-    char *host =
-        (char *)c->memory[which] +
-        (size_t)(b * tensor_of((attnpress_backward_args *)&c->host, which)->stride[0]) * size;
+    char *host = (char *)c->memory[which] +
+                 (size_t)(b * tensor_of(&c->host, which)->stride[0]) * size;
     const CUdeviceptr device = c->buffer[which] + (CUdeviceptr)(b * c->far[which]) * size;
     if (c->bytes[which] == 0)
       continue;

@@ -2,32 +2,15 @@
  * not, forward and backward; results that are read at once, again and again; more than 2^31 elements.
  * Ends with status 77 where there is no CUDA device. */
 #define _GNU_SOURCE
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../tools/cuda_device.h"
 #include "../tools/outer/reference.h"
 #include "../tools/rows.h"
 #include "attnpress/outer.h"
+#include "gpu_support.h"
 
-enum { SKIPPED = 77 };
 enum { X, Y, C, DX, DY, TENSORS };
-
-static cuda_device gpu;
-static attnpress_handle *handle;
-static int failures, checks;
-
-#define CHECK(condition)                                                                           \
-  do {                                                                                             \
-    ++checks;                                                                                      \
-    if (!(condition)) {                                                                            \
-      ++failures;                                                                                  \
-      printf("FAILED: %s:%d: %s (%s)\n", __func__, __LINE__, #condition, attnpress_last_error());  \
-    }                                                                                              \
-  } while (0)
-#define CHECK_OK(call)   CHECK((call) == ATTNPRESS_OK)
-#define CHECK_CUDA(call) CHECK((call) == CUDA_SUCCESS)
 
 typedef struct call {
   outer_case c;
@@ -209,21 +192,13 @@ static void test_large(void) {
   close_call(&k);
 }
 
+static void tests(void) {
+  test_table();
+  for (int way = 0; way < 4; ++way)
+    test_repeats(way & 1, way >> 1);
+  test_large();
+}
+
 int main(void) {
-  char why[512];
-  if (cuda_device_open(&gpu, 0, why, sizeof why) != 0) {
-    printf("skipped: no CUDA device: %s\n", why);
-    return SKIPPED;
-  }
-  CHECK_OK(attnpress_create(&handle, NULL));
-  if (handle != NULL) {
-    test_table();
-    for (int way = 0; way < 4; ++way)
-      test_repeats(way & 1, way >> 1);
-    test_large();
-  }
-  attnpress_destroy(handle);
-  cuda_device_close(&gpu);
-  printf("%d checks, %d failed\n", checks, failures);
-  return failures != 0;
+  return run_on_gpu(tests);
 }

@@ -113,7 +113,8 @@ static void test_resources(void) {
     const char *target = ap_target_for(&variant, gpu.capability);
     if (target == NULL)
       continue;
-    CHECK_OK(ap_kernel_get(handle, context, &variant, target, NULL, 1, &bound));
+    CHECK_OK(ap_kernel_get(handle, context, &variant, ap_variant_key(&variant), target, NULL, 1,
+                           &bound));
     if (bound == NULL)
       continue;
     CHECK_CUDA(

@@ -2,30 +2,14 @@
  * begin anywhere, in place and not; results that are read at once, on side streams, again and again;
  * more than 2^31 elements. Ends with status 77 where there is no CUDA device. */
 #define _GNU_SOURCE
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../tools/cuda_device.h"
 #include "../tools/softmax/reference.h"
 #include "attnpress/softmax.h"
+#include "gpu_support.h"
 
-enum { SKIPPED = 77, TENSORS = 3, OFFSET = 3 /* elements before the first row */ };
-
-static cuda_device gpu;
-static attnpress_handle *handle;
-static int failures, checks;
-
-#define CHECK(condition)                                                                           \
-  do {                                                                                             \
-    ++checks;                                                                                      \
-    if (!(condition)) {                                                                            \
-      ++failures;                                                                                  \
-      printf("FAILED: %s:%d: %s (%s)\n", __func__, __LINE__, #condition, attnpress_last_error());  \
-    }                                                                                              \
-  } while (0)
-#define CHECK_OK(call)   CHECK((call) == ATTNPRESS_OK)
-#define CHECK_CUDA(call) CHECK((call) == CUDA_SUCCESS)
+enum { TENSORS = 3, OFFSET = 3 /* elements before the first row */ };
 
 /* x, y or y, dy, dx, on the host and the device; the output is last. In place the output's device
  * memory is that of the input before it. */
@@ -222,24 +206,16 @@ static void test_large(int backward) {
   close_call(&k);
 }
 
+static void tests(void) {
+  test_table();
+  test_side_stream();
+  test_repeats(0, ATTNPRESS_FP16, 300, 3000);
+  test_repeats(1, ATTNPRESS_FP32, 40, 32768);
+  test_repeats(0, ATTNPRESS_BF16, 2000, 50);
+  test_large(0);
+  test_large(1);
+}
+
 int main(void) {
-  char why[512];
-  if (cuda_device_open(&gpu, 0, why, sizeof why) != 0) {
-    printf("skipped: no CUDA device: %s\n", why);
-    return SKIPPED;
-  }
-  CHECK_OK(attnpress_create(&handle, NULL));
-  if (handle != NULL) {
-    test_table();
-    test_side_stream();
-    test_repeats(0, ATTNPRESS_FP16, 300, 3000);
-    test_repeats(1, ATTNPRESS_FP32, 40, 32768);
-    test_repeats(0, ATTNPRESS_BF16, 2000, 50);
-    test_large(0);
-    test_large(1);
-  }
-  attnpress_destroy(handle);
-  cuda_device_close(&gpu);
-  printf("%d checks, %d failed\n", checks, failures);
-  return failures != 0;
+  return run_on_gpu(tests);
 }

@@ -47,7 +47,7 @@ done
 # ---- pkg-config ----------------------------------------------------------------------------------
 if command -v pkg-config >/dev/null; then
   export PKG_CONFIG_PATH="$libdir/pkgconfig"
-  flags="-std=c11 -Wall -Wextra -Wpedantic -Werror"
+  flags="-std=c11 -Wall -Wextra -Wpedantic -Wcast-qual -Werror"
   version=$(pkg-config --modversion attnpress)
   [ -n "$version" ] || fail "pkg-config --modversion"
   # shellcheck disable=SC2046,SC2086
@@ -60,6 +60,32 @@ if command -v pkg-config >/dev/null; then
   readelf -d "$folder/static" | grep -q libattnpress && fail "attnpress-static links the shared library"
   "$folder/static" || fail "pkg-config, static: the program failed"
   echo "ok: pkg-config, static"
+
+  # --static adds what the archive needs: for a program that is all static, and for a prefix that
+  # holds no shared library.
+  # shellcheck disable=SC2046,SC2086
+  if echo 'int main(void) { return 0; }' | $cc -static -x c -o "$folder/probe" - 2>"$folder/log"; then
+    $cc $flags -static -o "$folder/all_static" "$here/install/consumer.c" \
+      $(pkg-config --static --cflags --libs attnpress) 2>"$folder/log" ||
+      { cat "$folder/log" >&2; fail "pkg-config --static, all static"; }
+    readelf -d "$folder/all_static" | grep -q NEEDED && fail "-static left a shared library"
+    "$folder/all_static" || fail "pkg-config --static, all static: the program failed"
+    echo "ok: pkg-config --static, all static"
+  else
+    echo "left out: this machine has no static libc"
+  fi
+  mkdir "$folder/archive"
+  cp -R "$prefix/." "$folder/archive"
+  find "$folder/archive" -name 'libattnpress.so*' -delete
+  # shellcheck disable=SC2046,SC2086
+  (
+    export PKG_CONFIG_PATH="$folder/archive/${libdir#"$prefix"/}/pkgconfig"
+    $cc $flags -o "$folder/archive_only" "$here/install/consumer.c" \
+      $(pkg-config --static --cflags --libs attnpress)
+  ) || fail "pkg-config --static, archive alone"
+  readelf -d "$folder/archive_only" | grep -q libattnpress && fail "the archive was not linked"
+  "$folder/archive_only" || fail "pkg-config --static, archive alone: the program failed"
+  echo "ok: pkg-config --static, archive alone"
 else
   echo "left out: pkg-config is not installed"
 fi
@@ -82,11 +108,11 @@ if command -v pkg-config >/dev/null && command -v make >/dev/null; then
   says_value "examples, pkg-config" "$folder/made/forward_shared"
   says_value "examples, pkg-config, static" "$folder/made/forward_static"
 fi
-if command -v rustc >/dev/null; then
+if rustc --version >"$folder/rustc" 2>&1; then # a rustup without a toolchain is not one
   quietly rustc -D warnings -o "$folder/rust" "$here/../examples/forward.rs" -L "$libdir"
   says_value "examples, Rust" "$folder/rust"
 else
-  echo "left out: rustc is not installed"
+  echo "left out: no rustc that works"
 fi
 
 # ---- Notices -------------------------------------------------------------------------------------
@@ -96,6 +122,11 @@ done
 
 # ---- The installed tool --------------------------------------------------------------------------
 "$prefix/bin/attnpress" --help >/dev/null || fail "the installed tool"
+"$prefix/bin/attnpress" manual | cmp - "$prefix/share/man/man1/attnpress.1" || fail "the manual page"
+for file in bash-completion/completions/attnpress zsh/site-functions/_attnpress \
+  fish/vendor_completions.d/attnpress.fish; do
+  grep -q -e "--kv-heads\|-l kv-heads" "$prefix/share/$file" || fail "no completions in $file"
+done
 echo "ok: the installed tool"
 
 # ---- Exported symbols ----------------------------------------------------------------------------

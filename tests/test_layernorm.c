@@ -171,17 +171,6 @@ static void turn_vectors(tensors *t) {
     }
 }
 
-/* What lies between rows, before and behind them is as it was. */
-static void check_gaps(const tensors *t, const char *after) {
-  for (int64_t at = 0; at < t->bytes / t->size; ++at) {
-    const int64_t place = at - (GUARD + 1);
-    const int inside =
-        place >= 0 && place / t->stride < t->p.rows && place % t->stride < t->p.columns;
-    if (!inside && memcmp(t->before + at * t->size, after + at * t->size, (size_t)t->size) != 0)
-      fail_msg("element %lld was written", (long long)place);
-  }
-}
-
 static void check_cpu(const cpu_case *s, int32_t dtype, int backward, int isa) {
   tensors t;
   make_tensors(&t, s, dtype, backward);
@@ -197,9 +186,11 @@ static void check_cpu(const cpu_case *s, int32_t dtype, int backward, int isa) {
              (long long)s->columns, e.what, (long long)e.row, (long long)e.column, e.value,
              e.expected);
   assert_true(e.elements >= s->rows * s->columns);
-  check_gaps(&t, t.memory[s->in_place ? (backward ? AP_LAYERNORM_DY : AP_LAYERNORM_X)
-                          : backward  ? AP_LAYERNORM_DX
-                                      : AP_LAYERNORM_Y]);
+  const int written = s->in_place ? (backward ? AP_LAYERNORM_DY : AP_LAYERNORM_X)
+                      : backward  ? AP_LAYERNORM_DX
+                                  : AP_LAYERNORM_Y;
+  assert_gaps_kept(t.before, t.memory[written], t.size, t.bytes / t.size, GUARD + 1, s->rows,
+                   s->columns, t.stride);
   free_tensors(&t);
 }
 
@@ -210,15 +201,6 @@ static void test_cpu(void **state) {
       for (int backward = 0; backward < 2; ++backward)
         for (size_t i = 0; i < sizeof cpu_cases / sizeof *cpu_cases; ++i)
           check_cpu(&cpu_cases[i], dtypes[d], backward, isa);
-}
-
-static attnpress_handle *make_cpu_handle(int32_t threads) {
-  attnpress_handle *handle;
-  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
-  options.backend = ATTNPRESS_CPU;
-  options.num_threads = threads;
-  assert_ok(attnpress_create(&handle, &options));
-  return handle;
 }
 
 /* Through the public API, on several threads: the same bits as on one, sums over the rows too. */
@@ -397,20 +379,9 @@ static const struct {
 static void test_bad_input(void **state) {
   (void)state;
   attnpress_handle *handle = make_handle();
-  for (size_t i = 0; i < sizeof bad_inputs / sizeof *bad_inputs; ++i) {
-    attnpress_layernorm_args args = legal_forward();
-    bad_inputs[i].spoil(&args);
-    if (attnpress_layernorm(handle, &args, NULL) != ATTNPRESS_INVALID_ARGUMENT)
-      fail_msg("accepted, though %s", bad_inputs[i].says);
-    assert_error_says(bad_inputs[i].says);
-  }
-  for (size_t i = 0; i < sizeof bad_backward_inputs / sizeof *bad_backward_inputs; ++i) {
-    attnpress_layernorm_backward_args args = legal_backward();
-    bad_backward_inputs[i].spoil(&args);
-    if (attnpress_layernorm_backward(handle, &args, NULL) != ATTNPRESS_INVALID_ARGUMENT)
-      fail_msg("accepted, though %s", bad_backward_inputs[i].says);
-    assert_error_says(bad_backward_inputs[i].says);
-  }
+  assert_refused(handle, attnpress_layernorm, attnpress_layernorm_args, legal_forward, bad_inputs);
+  assert_refused(handle, attnpress_layernorm_backward, attnpress_layernorm_backward_args,
+                 legal_backward, bad_backward_inputs);
   attnpress_layernorm_backward_args small = legal_backward();
   small.workspace_bytes = 16;
   assert_int_equal(attnpress_layernorm_backward(handle, &small, NULL),
@@ -523,14 +494,6 @@ static void test_launch_long(void **state) {
 
 /* ---- Plans ----------------------------------------------------------------------------------- */
 
-static attnpress_handle *make_compile_only(void) {
-  attnpress_handle *handle;
-  attnpress_options options = handle_options();
-  options.backend = ATTNPRESS_COMPILE_ONLY;
-  assert_ok(attnpress_create(&handle, &options));
-  return handle;
-}
-
 /* The kernel of every number of columns has room for them, the next smaller one has not, and its
  * shared memory is there. */
 static void test_classes(void **state) {
@@ -587,16 +550,7 @@ static void test_range(void **state) {
     args.columns = 1 + (int64_t)(random >> 4) % most;
     options.range = ATTNPRESS_ONE_CALL;
     assert_ok(attnpress_plan_layernorm_backward(handle, &args, &options, &call));
-    for (int k = 0; k < attnpress_plan_launch_count(call); ++k) {
-      attnpress_info info = ATTNPRESS_INFO_INIT, one = ATTNPRESS_INFO_INIT;
-      int found = 0;
-      assert_ok(attnpress_plan_launch(call, k, &one));
-      for (int n = 0; n < attnpress_plan_launch_count(range); ++n) {
-        assert_ok(attnpress_plan_launch(range, n, &info));
-        found += strcmp(info.stem, one.stem) == 0 && strcmp(info.tile, one.tile) == 0;
-      }
-      assert_int_equal(found, 1);
-    }
+    assert_prepared(range, call);
     size_t bound = 0, bytes = 0;
     assert_ok(attnpress_plan_workspace_bytes(range, &bound));
     assert_ok(attnpress_plan_workspace_bytes(call, &bytes));

@@ -15,15 +15,6 @@
 
 /* ---- Numbers on the CPU ---------------------------------------------------------------------- */
 
-static attnpress_handle *make_cpu_handle(int32_t threads) {
-  attnpress_handle *handle;
-  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
-  options.backend = ATTNPRESS_CPU;
-  options.num_threads = threads;
-  assert_ok(attnpress_create(&handle, &options));
-  return handle;
-}
-
 enum { ENTRIES = 5, OUTER_ROWS = 37, OUTER_COLUMNS = 1030, GAP = 3 };
 
 typedef struct buffers {
@@ -182,13 +173,7 @@ static const struct {
 static void test_bad_input(void **state) {
   (void)state;
   attnpress_handle *handle = make_handle();
-  for (size_t i = 0; i < sizeof bad_inputs / sizeof *bad_inputs; ++i) {
-    attnpress_outer_args args = legal_forward();
-    bad_inputs[i].spoil(&args);
-    if (attnpress_outer(handle, &args, NULL) != ATTNPRESS_INVALID_ARGUMENT)
-      fail_msg("accepted, though %s", bad_inputs[i].says);
-    assert_error_says(bad_inputs[i].says);
-  }
+  assert_refused(handle, attnpress_outer, attnpress_outer_args, legal_forward, bad_inputs);
   attnpress_outer_args args = legal_forward();
   args.dtype = ATTNPRESS_OUTER_FP64;
   assert_int_equal(attnpress_outer(handle, &args, NULL), ATTNPRESS_NOT_SUPPORTED);

@@ -103,15 +103,17 @@ def test_python(index, root, build_dir):
         "[2, 1024, 16, 128]",
         "(1, 128, 8, 64) (1, 128, 8, 64) (1, 128, 8, 64)",
         "(1, 256, 8, 64) (1, 8, 256) (1, 8, 256, 256) cpu_fwd_hdim64_fp32_window",
+        "(2, 1, 8, 64) (2, 8, 1)",
         "(100, 3000)",
     )
     assert out and (index >= len(says) or says[index] in out)
 
 
 def commands() -> list[str]:
-    """Lines of shell blocks that run the tool or the generator."""
+    """Lines of shell blocks that run the tool or the generator; others: test_documents.py."""
     lines = [line for block in blocks("sh") for line in block.splitlines()]
-    return [line for line in lines if line.startswith(("build/attnpress", ".venv/bin/python"))]
+    tool = tuple(f"build/attnpress {word} " for word in ("run", "source", "compile", "cache"))
+    return [line for line in lines if line.startswith((*tool, ".venv/bin/python"))]
 
 
 def test_emulated_command(root, build_dir):

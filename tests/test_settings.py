@@ -30,6 +30,11 @@ both = attnpress.flash_attn_func(q, q, q, return_attn_probs=True)
 print(len(both), both[1].shape)
 description: attnpress.Description = attnpress.describe(q, q, q)
 stem: str = description.launches[0].stem
+half = q.astype(np.float16)
+explanation = attnpress.explain(half, half, half, causal=True, target="sm_90")
+bound: float | None = explanation.bound_us
+split: int = explanation.alternatives[0].launch.num_splits
+print(explanation.launches[0].stem, split, bound is not None)
 print(stem, softmax_backward(softmax(q, scale=0.5), q).shape)
 """
 
@@ -51,31 +56,24 @@ def test_a_program_with_settings(root):
     assert out.splitlines() == [
         "(1, 2, 2, 8)",
         "3 (1, 2, 2)",
+        "flash_fwd_hdim8_fp16_causal_decode_sm80 2 True",
         "cpu_fwd_hdim8_fp32 (1, 2, 2, 8)",
     ]
 
 
-def test_types_of_a_program(root, tmp_path):
-    if (
-        shutil.which("mypy") is None
-        and subprocess.run(
-            [sys.executable, "-m", "mypy", "--version"], capture_output=True, check=False
-        ).returncode
-    ):
-        pytest.skip("mypy is not installed")
+def test_types_of_the_package(mypy, root):
+    """mypy --strict, as pyproject.toml says."""
+    assert mypy(cwd=root).startswith("Success: no issues found in ")
+
+
+def test_types_of_a_program(mypy, root, tmp_path):
     (tmp_path / "user.py").write_text(USER)
     (tmp_path / "wrong.py").write_text(USER + "softmax(q, scale='x')\nout.nothing()\n")
-    command = ["mypy"] if shutil.which("mypy") else [sys.executable, "-m", "mypy"]
-    for name, errors in (("user.py", 0), ("wrong.py", 2)):
-        done = subprocess.run(
-            [*command, "--strict", "--follow-imports=silent", str(tmp_path / name)],
-            env={**os.environ, "MYPYPATH": str(root / "python")},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.stdout.count("error:") == errors, done.stdout
+    found = mypy(
+        "--config-file", root / "pyproject.toml", "user.py", "wrong.py",
+        env={**os.environ, "MYPYPATH": str(root / "python")}, cwd=tmp_path,
+    )  # fmt: skip
+    assert found.count("error:") == found.count("wrong.py:") == 2, found
 
 
 @pytest.mark.parametrize(

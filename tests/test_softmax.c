@@ -71,17 +71,6 @@ static void free_tensors(tensors *t) {
     free(t->memory[i]);
 }
 
-/* What lies between rows, before and behind them is as it was. */
-static void check_gaps(const tensors *t, const char *before, const char *after) {
-  for (int64_t at = 0; at < t->bytes / t->size; ++at) {
-    const int64_t place = at - (GUARD + 1);
-    const int inside =
-        place >= 0 && place / t->stride < t->c.rows && place % t->stride < t->c.columns;
-    if (!inside && memcmp(before + at * t->size, after + at * t->size, (size_t)t->size) != 0)
-      fail_msg("element %lld was written", (long long)place);
-  }
-}
-
 static ap_softmax_problem problem_of(const tensors *t, const cpu_case *s, void *output) {
   ap_softmax_problem p = {.pass = t->c.backward ? AP_SOFTMAX_PASS_BWD : AP_SOFTMAX_PASS_FWD,
                           .tensor_count = t->count,
@@ -120,7 +109,8 @@ static void check_cpu(const cpu_case *s, int32_t dtype, int backward, int isa, i
              ap_cpu_isa_name((ap_cpu_isa)isa), (long long)s->columns, (long long)e.row,
              (long long)e.column, e.value, e.expected);
   assert_int_equal(e.elements, s->rows * s->columns);
-  check_gaps(&t, copy, t.memory[over]);
+  assert_gaps_kept(copy, t.memory[over], t.size, t.bytes / t.size, GUARD + 1, s->rows, s->columns,
+                   t.stride);
   free(copy);
   free_tensors(&t);
 }
@@ -162,15 +152,6 @@ static void test_special_values(void **state) {
       assert_true(y[4][i] == (i == 2999 ? 1.0f : 0.0f));
     }
   }
-}
-
-static attnpress_handle *make_cpu_handle(int32_t threads) {
-  attnpress_handle *handle;
-  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
-  options.backend = ATTNPRESS_CPU;
-  options.num_threads = threads;
-  assert_ok(attnpress_create(&handle, &options));
-  return handle;
 }
 
 /* Through the public API, on several threads: the same bits as on one. */
@@ -280,13 +261,7 @@ static const struct {
 static void test_bad_input(void **state) {
   (void)state;
   attnpress_handle *handle = make_handle();
-  for (size_t i = 0; i < sizeof bad_inputs / sizeof *bad_inputs; ++i) {
-    attnpress_softmax_args args = legal_forward();
-    bad_inputs[i].spoil(&args);
-    if (attnpress_softmax(handle, &args, NULL) != ATTNPRESS_INVALID_ARGUMENT)
-      fail_msg("accepted, though %s", bad_inputs[i].says);
-    assert_error_says(bad_inputs[i].says);
-  }
+  assert_refused(handle, attnpress_softmax, attnpress_softmax_args, legal_forward, bad_inputs);
   const attnpress_softmax_args args = legal_forward();
   assert_int_equal(attnpress_softmax(NULL, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
   assert_int_equal(attnpress_softmax(handle, NULL, NULL), ATTNPRESS_INVALID_ARGUMENT);
@@ -385,14 +360,6 @@ static void test_many_rows(void **state) {
 
 /* ---- Plans ----------------------------------------------------------------------------------- */
 
-static attnpress_handle *make_compile_only(void) {
-  attnpress_handle *handle;
-  attnpress_options options = handle_options();
-  options.backend = ATTNPRESS_COMPILE_ONLY;
-  assert_ok(attnpress_create(&handle, &options));
-  return handle;
-}
-
 /* The kernel of every number of columns has room for its vectors, the next smaller one has not, and
  * its shared memory is there. */
 static void test_classes(void **state) {
@@ -428,7 +395,6 @@ static void test_range(void **state) {
   for (int i = 0; i < 400; ++i) {
     attnpress_softmax_args args = legal_forward();
     attnpress_plan *range, *call;
-    attnpress_info info = ATTNPRESS_INFO_INIT, one = ATTNPRESS_INFO_INIT;
     random = random * 1664525u + 1013904223u;
     options.target = targets[random >> 28 & 3];
     args.rows = 0;
@@ -441,13 +407,7 @@ static void test_range(void **state) {
     args.columns = 1 + (int64_t)(random >> 4) % most;
     options.range = ATTNPRESS_ONE_CALL;
     assert_ok(attnpress_plan_softmax(handle, &args, &options, &call));
-    assert_ok(attnpress_plan_launch(call, 0, &one));
-    int found = 0;
-    for (int n = 0; n < attnpress_plan_launch_count(range); ++n) {
-      assert_ok(attnpress_plan_launch(range, n, &info));
-      found += strcmp(info.stem, one.stem) == 0 && strcmp(info.tile, one.tile) == 0;
-    }
-    assert_int_equal(found, 1);
+    assert_prepared(range, call);
     size_t bytes = 1;
     assert_ok(attnpress_plan_workspace_bytes(range, &bytes));
     assert_int_equal(bytes, 0);

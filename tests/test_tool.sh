@@ -78,7 +78,7 @@ check 2
 complains "a command is missing"
 check 2 frobnicate
 complains "there is no command \"frobnicate\""
-for command in list source compile explain run cache doctor prebuild; do
+for command in list source compile explain report run cache doctor manual completions prebuild; do
   check 0 $command --help
   says "usage: attnpress $command"
   check 0 $command -h
@@ -178,7 +178,17 @@ cat >"$folder/nested.json" <<'END'
 END
 check 0 compile --config "$folder/nested.json" --target sm_90 --dry-run --cache-dir "$layer"
 grep -q "head dim 192/128, 16 heads, 16 key heads, bf16, full" "$folder/err" || broken "no shape"
-grep -q "has a sliding_window of 4096" "$folder/err" || broken "a window that is left out"
+grep -q "has a sliding_window of 4096: kernels with and without it" "$folder/err" || broken "no window"
+says "flash_fwd_hdim192v128_bf16_sm90 "
+says "flash_fwd_hdim192v128_bf16_window_sm90 "
+echo '{"num_attention_heads": 8, "head_dim": 256, "attn_logit_softcapping": 50.0}' >"$folder/cap.json"
+check 0 compile --config "$folder/cap.json" --target sm_90 --dry-run --cache-dir "$layer"
+grep -q "bf16, causal, softcap 50" "$folder/err" || broken "no softcap"
+says "flash_fwd_hdim256_bf16_causal_softcap_sm90 "
+check 0 compile --hdim 64 --backward --causal --target sm_90 --dry-run --cache-dir "$layer"
+says "flash_bwd_hdim64_bf16_causal_sm90 "
+check 0 compile --hdim 64 --chunk 128 --alibi --target sm_80 --dry-run --cache-dir "$layer"
+says "flash_fwd_hdim64_bf16_window_alibi_sm80 "
 for text in '{"num_attention_heads": 8' '{"num_attention_heads": 8,}' '[1, 2] 3' '{"a": "b' ''; do
   printf '%s' "$text" >"$folder/broken.json"
   check 1 compile --config "$folder/broken.json" --target sm_90
@@ -216,7 +226,8 @@ check 0 explain --hdim 128 --causal --heads 32 --kv-heads 8 --seqlen-q 4096 --ta
   --cache-dir "$explained"
 says "launch   flash_fwd_hdim128_bf16_causal_sm90"
 says "an SM holds 1 (shared memory): 1.00 waves"
-says "with arch_max 80 it would be flash_fwd_hdim128_bf16_causal_sm80"
+says "instead  flash_fwd_hdim128_bf16_causal_sm80, 2.59 waves of 1024 thread blocks"
+says "arch_max 80 asks for it"
 says "no splits"
 says "bound    137 GFLOP in products, 80.0 MB read and written at least"
 says "138.95 us at 989.4 TFLOP/s, 25.03 us at 3352 GB/s (H100 SXM): bound by products"
@@ -226,7 +237,9 @@ says "launch   flash_fwd_split_hdim128_bf16_decode_sm80"
 says "launch   flash_fwd_combine_hdim128_bf16_sm80"
 says "not sm90: it has no decode kernels"
 says "full: a single query sees every key under the causal mask as well"
-says "16 splits: without them 8 thread blocks would leave most of 132 SMs idle"
+says "16 splits: more thread blocks for 132 SMs"
+says "no splits: 8 thread blocks would leave most of 132 SMs idle"
+says "32 splits: 128 of 132 SMs have work already"
 says "at 4800 GB/s (as given): bound by memory"
 check 0 explain --hdim 320 --target sm_90 --cache-dir "$explained"
 says "not sm90: its head dims end at 256"
@@ -241,6 +254,27 @@ assert [launch["stem"] for launch in found["launches"]] == [
     "flash_fwd_split_hdim64_bf16_sm80", "flash_fwd_combine_hdim64_bf16_sm80"], found
 assert found["flops"] == 4 * 1024 * 1024 * 64' <"$folder/out" || broken "explain --json"
 fi
+check 0 explain --hdim 128 --causal --window 511,0 --softcap 30 --bias fp16 --sinks --dropout 0.1 \
+  --alibi --heads 8 --target sm_80 --cache-dir "$explained"
+says "bf16, window 511,0, softcap 30, ALiBi, bias fp16, sinks, dropout 0.1"
+says "launch   flash_fwd_split_hdim128_bf16_window_softcap_alibi_biasfp16_dropout_sm80"
+says "bound    1.61 GFLOP in products, 14.0 MB read and written at least" # 393,344 pairs a head
+check 0 explain --hdim 128 --backward --causal --heads 32 --target sm_90 --cache-dir "$explained"
+says "call     backward, "
+says "launch   flash_bwd_hdim128_bf16_causal_sm90"
+says "fused: one kernel computes dk and dv"
+says "bound    21.5 GFLOP"
+check 0 explain --hdim 128 --backward --deterministic --target sm_90 --cache-dir "$explained"
+says "launch   flash_bwd_dkv_hdim128_bf16_sm"
+says "paired: a kernel for dq and one for dk and dv, as deterministic gradients were asked for"
+check 0 explain --hdim 320 --backward --target sm_90 --cache-dir "$explained"
+says "the fused one ends at head dim 256"
+check 2 explain --hdim 128 --backward --softcap 3 --target sm_90
+complains "has no gradients yet"
+check 2 explain --hdim 128 --deterministic --target sm_90
+complains "--deterministic is of --backward"
+check 2 explain --hdim 128 --window 5 --target sm_90
+complains '--window is "5"; it must be two whole numbers'
 [ ! -e "$explained" ] || broken "explain made a cache"
 check 2 explain --hdim 128 --target sm_90 --tflops many
 complains '--tflops is "many"; it must be a positive number'

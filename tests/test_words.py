@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 from pathlib import Path
@@ -22,7 +23,6 @@ LEFT_AS_THEY_ARE = (
     "tests/abi/",
     "bench/results/",
     "tests/test_words.py",
-    "templates/attention/flash_bwd_sm",  # until tests/data/compiled.csv is made again
 )
 DOCUMENTS = (
     "README.md",
@@ -30,6 +30,7 @@ DOCUMENTS = (
     "CHANGELOG.md",
     "SECURITY.md",
     "docs/hopper.md",
+    "docs/python.md",
     "docs/sm80.md",
 )
 
@@ -77,6 +78,33 @@ def test_links(name: str):
         assert other.exists(), f"{name} links to {target}"
         if anchor:
             assert anchor in anchors(other.read_text(encoding="utf-8")), f"{name}: {target}"
+
+
+def public_names() -> set[str]:
+    """Of the Python package: what its modules define without an underscore, or name in __all__."""
+    found = set()
+    for path in sorted((ROOT / "python/attnpress").glob("*.py")):
+        if path.name.startswith("__main__") or path.name == "run.py":
+            continue
+        nodes = ast.parse(path.read_text(encoding="utf-8")).body
+        lists = [
+            ast.literal_eval(node.value)
+            for node in nodes
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
+        ]
+        if lists:
+            found.update(lists[0])
+        elif not path.name.startswith("_"):
+            functions = (node.name for node in nodes if isinstance(node, ast.FunctionDef))
+            found.update(name for name in functions if not name.startswith("_"))
+    return found
+
+
+def test_python_functions_are_documented():
+    text = (ROOT / "docs/python.md").read_text(encoding="utf-8")
+    names = public_names()
+    assert {"flash_attn_func", "rms_norm", "varlen_bwd", "install", "activate"} <= names
+    assert not sorted(name for name in names if not re.search(rf"\b{name}\b", text))
 
 
 def test_every_section_is_in_the_contents():

@@ -5,24 +5,13 @@
 #include "press/registry.h"
 #include "tool.h"
 
-static const struct command {
-  const char *name;
-  const char *summary;
-  int (*run)(int argc, char **argv);
-} commands[] = {
-    {"list", "the kernels that are linked in and cached", ap_tool_list},
-    {"source", "print the CUDA source of a kernel", ap_tool_source},
-    {"compile", "make sure that kernels are linked in or cached", ap_tool_compile},
-    {"explain", "which kernels a call runs, why, and what bounds it", ap_tool_explain},
-    {"run", "run attention on random inputs and check the result", ap_tool_run},
-    {"cache", "look at, check, bound, empty, export or import the cubin cache", ap_tool_cache},
-    {"doctor", "what this machine has, and what is missing", ap_tool_doctor},
-    {"prebuild", "compile the default set, for the library's own build", ap_tool_prebuild},
+const tool_command *const ap_tool_commands[] = {
+    &ap_tool_list,   &ap_tool_source,      &ap_tool_compile,  &ap_tool_explain,
+    &ap_tool_report, &ap_tool_run,         &ap_tool_cache,    &ap_tool_doctor,
+    &ap_tool_manual, &ap_tool_completions, &ap_tool_prebuild, NULL,
 };
-enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
 
-/* The names of kernels, as the library itself says them about a word that is none. */
-static const char *grammar(void) {
+const char *tool_grammar(void) {
   static const char before[] = "names are ";
   ap_variant none;
   ap_variant_parse("", &none);
@@ -34,19 +23,20 @@ static void print_help(void) {
   printf("attnpress %d.%d.%d: exact attention, pressed from templates\n\n"
          "usage: attnpress COMMAND [OPTION]... (attnpress COMMAND --help says more)\n\n",
          ATTNPRESS_VERSION_MAJOR, ATTNPRESS_VERSION_MINOR, ATTNPRESS_VERSION_PATCH);
-  for (int i = 0; i < COMMAND_COUNT; ++i)
-    printf("  %-10s%s\n", commands[i].name, commands[i].summary);
+  for (const tool_command *const *c = ap_tool_commands; *c != NULL; ++c)
+    printf("  %-13s%s\n", (*c)->name, (*c)->summary);
   printf("\nKernels are named\n  %s\n"
          "with D and DV the head dims. `attnpress source NAME` prints one, or says what is "
          "allowed.\n\n"
          "exit status: 0 success, 1 it did not work, 2 the words were wrong\n",
-         grammar());
+         tool_grammar());
 }
 
 int main(int argc, char **argv) {
   if (argc < 2)
     return tool_usage("", "a command is missing");
-  if (tool_is_help(argv[1]) || strcmp(argv[1], "help") == 0) {
+  if (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0 ||
+      strcmp(argv[1], "help") == 0) {
     print_help();
     return TOOL_OK;
   }
@@ -55,9 +45,11 @@ int main(int argc, char **argv) {
            ATTNPRESS_VERSION_PATCH);
     return TOOL_OK;
   }
-  for (int i = 0; i < COMMAND_COUNT; ++i)
-    if (strcmp(argv[1], commands[i].name) == 0) {
-      const int status = commands[i].run(argc - 1, argv + 1);
+  for (const tool_command *const *c = ap_tool_commands; *c != NULL; ++c)
+    if (strcmp(argv[1], (*c)->name) == 0) {
+      /* `run` looks for the family first. */
+      const int status = (*c == &ap_tool_run ? ap_tool_run.run(argc - 1, argv + 1)
+                                             : tool_dispatch(*c, argc - 1, argv + 1));
       /* A full disk behind stdout is a failure too. */
       return status == TOOL_OK && (fflush(stdout) != 0 || ferror(stdout)) ? TOOL_FAILED : status;
     }

@@ -20,29 +20,6 @@ typedef struct request {
   int64_t seconds;    /* of --unused-days; 0: any time */
 } request;
 
-static void print_help(void) {
-  printf("usage: attnpress cache path|list|du|verify|clear [--cache-dir DIR]\n"
-         "       attnpress cache prune [--max-bytes N] [--unused-days N] [--cache-dir DIR]\n"
-         "       attnpress cache export|import DIR [--target sm_NN] [--only GLOB] "
-         "[--cache-dir DIR]\n\n"
-         "  path     print the cache's directory\n"
-         "  list     list its entries\n"
-         "  du       their sizes, by target\n"
-         "  verify   read every entry in full; status 1 where one is damaged (it is replaced when\n"
-         "           it is needed)\n"
-         "  prune    remove the entries that were used least recently\n"
-         "  clear    remove every entry\n"
-         "  export   copy entries to DIR, which others may then read: a layer for\n"
-         "           ATTNPRESS_CACHE_LAYERS and attnpress_options.read_only_dirs\n"
-         "  import   copy entries of DIR into the cache\n\n"
-         "  --target sm_NN    only entries for that target\n"
-         "  --only GLOB       only kernels whose names match\n"
-         "  --max-bytes N     what may stay (512M: the library's own bound), with K, M or G\n"
-         "  --unused-days N   remove what was not used for so long, whatever it takes\n\n"
-         "The directory is --cache-dir, ATTNPRESS_CACHE_DIR, $XDG_CACHE_HOME/attnpress, or\n"
-         "~/.cache/attnpress.\n");
-}
-
 typedef struct tally {
   const char *dir;
   size_t good, damaged;
@@ -242,13 +219,9 @@ static int check_request(const request *r) {
   return TOOL_OK;
 }
 
-int ap_tool_cache(int argc, char **argv) {
+static int run_cache(int argc, char **argv) {
   request r = {0};
   for (int i = 1; i < argc; ++i) {
-    if (tool_is_help(argv[i])) {
-      print_help();
-      return TOOL_OK;
-    }
     const int option = read_option(argc, argv, &i, &r);
     if (option == TOOL_USAGE)
       return option;
@@ -276,3 +249,33 @@ int ap_tool_cache(int argc, char **argv) {
   ap_cache_free(&cache);
   return result;
 }
+
+const tool_command ap_tool_cache = {
+    .name = "cache",
+    .summary = "look at, check, bound, empty, export or import the cubin cache",
+    .usage = "path|list|du|verify|clear [--cache-dir DIR]\n"
+             "prune [--max-bytes N] [--unused-days N] [--cache-dir DIR]\n"
+             "export|import DIR [--target sm_NN] [--only GLOB] [--cache-dir DIR]",
+    .words = "path|list|du|verify|prune|clear|export|import",
+    .about =
+        "path: print the cache's directory\n"
+        "list: list its entries\n"
+        "du: their sizes, by target\n"
+        "verify: read every entry in full; status 1 where one is damaged (it is replaced when it "
+        "is needed)\n"
+        "prune: remove the entries that were used least recently\n"
+        "clear: remove every entry\n"
+        "export: copy entries to DIR, which others may then read: a layer for "
+        "ATTNPRESS_CACHE_LAYERS and attnpress_options.read_only_dirs\n"
+        "import: copy entries of DIR into the cache",
+    .options = {(const tool_opt[]){
+        {"--target", "sm_NN", "only entries for that target"},
+        {"--only", "GLOB", "only kernels whose names match"},
+        {"--max-bytes", "N", "what may stay (512M: the library's own bound), with K, M or G"},
+        {"--unused-days", "N", "remove what was not used for so long, whatever it takes"},
+        {"--cache-dir", "DIR",
+         "otherwise ATTNPRESS_CACHE_DIR, $XDG_CACHE_HOME/attnpress, or "
+         "~/.cache/attnpress"},
+        {NULL, NULL, NULL}}},
+    .run = run_cache,
+};

@@ -19,32 +19,6 @@ typedef struct request {
   tool_shape shape;
 } request;
 
-static void print_help(void) {
-  printf(
-      "usage: attnpress compile STEM[:TARGET]... [--target sm_NN] [--cache-dir DIR]\n"
-      "       attnpress compile --hdim D --target sm_NN [--dtype bf16] [--causal] [--heads N] ...\n"
-      "       attnpress compile --config config.json --target sm_NN\n\n"
-      "Makes sure that kernels are linked in or cached, compiling what is missing, and prints for\n"
-      "each where it came from, the time that took, its size, and the registers and spills (local\n"
-      "memory, bytes) of a thread.\n\n"
-      "By name: a stem is such as flash_fwd_hdim72_bf16_causal_sm80.\n"
-      "By shape: every kernel that calls of this shape may launch on such a device, with any "
-      "batch\n"
-      "and lengths, is planned as a call plans it. No GPU is needed.\n\n"
-      "  --target sm_NN    what to compile for; otherwise the present GPU's, or a stem's own\n"
-      "  --cache-dir DIR   another cache than the default one\n"
-      "  --hdim D          head dim of Q and K\n"
-      "  --hdim-v D        head dim of V (that of Q and K)\n"
-      "  --dtype fp16|bf16 (bf16)\n"
-      "  --causal          under the causal mask; otherwise every query sees every key\n"
-      "  --heads N         query heads (1), and\n"
-      "  --kv-heads N      key heads (as many)\n"
-      "  --batch N, --seqlen-q N, --seqlen-k N\n"
-      "                    the most that a call has; otherwise any\n"
-      "  --config FILE     head dims, heads, dtype and mask of a transformers model\n"
-      "  --dry-run         only print which kernels these are, and where they are now\n");
-}
-
 /** Warnings, and a line before each compile begins. */
 static void print_line(void *user, int level, const char *message) {
   (void)user;
@@ -137,33 +111,52 @@ static int compile_stems(attnpress_handle *handle, request *r) {
 
 /* ---- By shape -------------------------------------------------------------------------------- */
 
-static attnpress_status plan_shape(attnpress_handle *handle, const request *r,
-                                   attnpress_plan **plan) {
-  const attnpress_forward_args args = tool_shape_args(&r->shape);
+/** The kernels that calls of a shape may launch: those that are not in the list are added to it. */
+static attnpress_status add_kernels(attnpress_handle *handle, tool_shape *shape,
+                                    attnpress_info **infos, int *count) {
+  attnpress_plan *plan;
   attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
-  options.target = r->shape.target;
+  options.target = shape->target;
   options.range = ATTNPRESS_UP_TO;
-  return attnpress_plan_forward(handle, &args, &options, plan);
+  attnpress_status status = tool_shape_plan(handle, shape, &options, &plan);
+  if (status != ATTNPRESS_OK)
+    return status;
+  const int launches = attnpress_plan_launch_count(plan);
+  attnpress_info *grown = realloc(*infos, (size_t)(*count + launches + 1) * sizeof *grown);
+  *infos = grown != NULL ? grown : *infos;
+  for (int i = 0; i < launches && grown != NULL && status == ATTNPRESS_OK; ++i) {
+    attnpress_info *info = &grown[*count];
+    *info = (attnpress_info)ATTNPRESS_INFO_INIT;
+    status = attnpress_plan_launch(plan, i, info);
+    int known = 0;
+    for (int j = 0; j < *count; ++j)
+      known |= strcmp(grown[j].stem, info->stem) == 0 && strcmp(grown[j].target, info->target) == 0;
+    *count += !known;
+  }
+  attnpress_plan_destroy(plan);
+  return grown != NULL ? status : ATTNPRESS_OUT_OF_MEMORY;
 }
 
-static int compile_shape(attnpress_handle *handle, const request *r) {
-  attnpress_plan *plan;
-  int width = (int)strlen("kernel"), result = TOOL_OK, compiled = 0;
-  attnpress_status status = plan_shape(handle, r, &plan);
-  if (status != ATTNPRESS_OK)
-    return tool_fail("compile", status);
-  const int count = attnpress_plan_launch_count(plan);
-  attnpress_info *infos = calloc((size_t)count, sizeof *infos);
-  for (int i = 0; i < count && infos != NULL && status == ATTNPRESS_OK; ++i) {
-    infos[i] = (attnpress_info)ATTNPRESS_INFO_INIT;
-    status = attnpress_plan_launch(plan, i, &infos[i]);
-    width = (int)strlen(infos[i].stem) > width ? (int)strlen(infos[i].stem) : width;
+static int compile_shape(attnpress_handle *handle, request *r) {
+  attnpress_info *infos = NULL;
+  int width = (int)strlen("kernel"), result = TOOL_OK, compiled = 0, count = 0;
+  attnpress_status status = add_kernels(handle, &r->shape, &infos, &count);
+  if (status == ATTNPRESS_OK && r->shape.model_window > 0) {
+    /* Most such models have layers with the window and layers without. */
+    fprintf(stderr,
+            "attnpress compile: %s has a sliding_window of %d: kernels with and without it\n",
+            r->shape.config, (int)r->shape.model_window);
+    tool_shape_take_window(&r->shape);
+    status = add_kernels(handle, &r->shape, &infos, &count);
   }
-  if (infos == NULL || status != ATTNPRESS_OK)
-    result = status != ATTNPRESS_OK ? tool_fail("compile", status) : TOOL_FAILED;
-  if (result == TOOL_OK)
-    print_titles(width);
-  for (int i = 0; i < count && infos != NULL && status == ATTNPRESS_OK; ++i) {
+  if (status != ATTNPRESS_OK) {
+    free(infos);
+    return tool_fail("compile", status);
+  }
+  for (int i = 0; i < count; ++i)
+    width = (int)strlen(infos[i].stem) > width ? (int)strlen(infos[i].stem) : width;
+  print_titles(width);
+  for (int i = 0; i < count; ++i) {
     int32_t origin = infos[i].origin;
     int one = TOOL_OK;
     if (r->dry_run)
@@ -177,7 +170,6 @@ static int compile_shape(attnpress_handle *handle, const request *r) {
     printf("%d kernels for %s: %d %s, %d linked in or cached\n", count, r->shape.target, compiled,
            r->dry_run ? "would be compiled" : "compiled", count - compiled);
   free(infos);
-  attnpress_plan_destroy(plan);
   return result;
 }
 
@@ -197,13 +189,9 @@ static int read_option(int argc, char **argv, int *i, request *r) {
   return tool_shape_option("compile", argc, argv, i, &r->shape);
 }
 
-int ap_tool_compile(int argc, char **argv) {
+static int run_compile(int argc, char **argv) {
   request r = {.stems = argv + 1};
   for (int i = 1; i < argc; ++i) {
-    if (tool_is_help(argv[i])) {
-      print_help();
-      return TOOL_OK;
-    }
     const int option = read_option(argc, argv, &i, &r);
     if (option == TOOL_USAGE)
       return option;
@@ -230,3 +218,25 @@ int ap_tool_compile(int argc, char **argv) {
   attnpress_destroy(handle);
   return result;
 }
+
+const tool_command ap_tool_compile = {
+    .name = "compile",
+    .summary = "make sure that kernels are linked in or cached",
+    .usage = "STEM[:TARGET]... [--target sm_NN] [--cache-dir DIR]\n"
+             "--hdim D --target sm_NN [--dtype bf16] [--causal] [--heads N] ...\n"
+             "--config config.json --target sm_NN",
+    .about =
+        "Makes sure that kernels are linked in or cached, compiling what is missing, and "
+        "prints for each where it came from, the time that took, its size, and the registers "
+        "and spills (local memory, bytes) of a thread.\n\n"
+        "By name: a stem is such as flash_fwd_hdim72_bf16_causal_sm80.\n"
+        "By shape: every kernel that calls of this shape may launch on such a device, with any "
+        "batch and lengths, is planned as a call plans it. No GPU is needed. Batch and lengths "
+        "that are given are the most that a call has.",
+    .options = {tool_shape_options, score_options_table,
+                (const tool_opt[]){{"--cache-dir", "DIR", "another cache than the default one"},
+                                   {"--dry-run", NULL,
+                                    "only print which kernels these are, and where they are now"},
+                                   {NULL, NULL, NULL}}},
+    .run = run_compile,
+};

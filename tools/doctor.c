@@ -249,20 +249,9 @@ static void report_prebuilt(report *r) {
   line(r, "linked in", text);
 }
 
-int ap_tool_doctor(int argc, char **argv) {
+static int run_doctor(int argc, char **argv) {
   int json = 0, launch = 1;
   for (int i = 1; i < argc; ++i) {
-    if (tool_is_help(argv[i])) {
-      printf("usage: attnpress doctor [--json] [--no-launch]\n\n"
-             "Says what this machine has: the driver and its devices, NVRTC, the cubin cache, the\n"
-             "kernels that are linked in, the CPU backend; runs a small call on each device and\n"
-             "compares it with the CPU's; and says what is missing: then its status is 1.\n\n"
-             "  --json       the same as one JSON object: \"ok\", \"missing\", \"notes\", and an "
-             "array of\n"
-             "               lines for each name\n"
-             "  --no-launch  run nothing on the devices\n");
-      return TOOL_OK;
-    }
     if (strcmp(argv[i], "--json") == 0)
       json = 1;
     else if (strcmp(argv[i], "--no-launch") == 0)
@@ -285,3 +274,19 @@ int ap_tool_doctor(int argc, char **argv) {
   (json ? print_json : print_text)(&r);
   return r.missing ? TOOL_FAILED : TOOL_OK;
 }
+
+const tool_command ap_tool_doctor = {
+    .name = "doctor",
+    .summary = "what this machine has, and what is missing",
+    .usage = "[--json] [--no-launch]",
+    .about = "Says what this machine has: the driver and its devices, NVRTC, the cubin cache, the "
+             "kernels that are linked in, the CPU backend; runs a small call on each device and "
+             "compares it with the CPU's; and says what is missing: then its status is 1.",
+    .options = {(const tool_opt[]){
+        {"--json", NULL,
+         "the same as one JSON object: \"ok\", \"missing\", \"notes\", and an array of "
+         "lines for each name"},
+        {"--no-launch", NULL, "run nothing on the devices"},
+        {NULL, NULL, NULL}}},
+    .run = run_doctor,
+};

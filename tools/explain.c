@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../generated/families.h"
+#include "attention/rows.h"
 #include "cuda/device.h"
 #include "handle.h"
 #include "model.h"
@@ -14,7 +15,7 @@
 #include "press/target.h"
 #include "tool.h"
 
-enum { LAUNCHES_MAX = 4, REASONS_MAX = 12, REASON_BYTES = 256 };
+enum { LAUNCHES_MAX = 8, REASONS_MAX = 12, REASON_BYTES = 256, ALTERNATIVES_MAX = 6 };
 
 /* What a device gives, where the vendor's data sheet says it: dense products of bf16 with fp32 sums, and
  * its memory (A100 80 GB SXM, RTX A6000, H100 SXM). */
@@ -33,6 +34,12 @@ typedef struct launch {
   double waves, last_fill; /* of the last wave */
 } launch;
 
+/** What would run with something changed, and why it does not. */
+typedef struct alternative {
+  launch launch; /* the first */
+  char reason[REASON_BYTES];
+} alternative;
+
 typedef struct explanation {
   tool_shape shape;
   ap_device device;
@@ -41,27 +48,11 @@ typedef struct explanation {
   size_t workspace_bytes;
   int reasons;
   char reason[REASONS_MAX][REASON_BYTES];
+  int alternatives;
+  alternative alternative[ALTERNATIVES_MAX];
   double flops, bytes, tflops, gb_s; /* the last two 0: not known */
   const char *peak_name;
 } explanation;
-
-static void print_help(void) {
-  printf(
-      "usage: attnpress explain --hdim D [--seqlen-q N] [--seqlen-k N] [--batch N] [--heads N]\n"
-      "                         [--kv-heads N] [--causal] [--dtype bf16] [--num-splits N]\n"
-      "                         [--config FILE] [--target sm_NN] [--tflops X] [--gb-s X]\n"
-      "                         [--cache-dir DIR] [--json]\n\n"
-      "Says which kernels a forward call launches on a device, why these, where they are now, how\n"
-      "many thread blocks an SM holds and how they fill it, and the time that neither products "
-      "nor\n"
-      "memory allow to be less. Compiles nothing and needs no GPU.\n\n"
-      "  --seqlen-q N   queries (1024), and\n"
-      "  --seqlen-k N   keys (as many)\n"
-      "  --tflops X     products of the device, in TFLOP/s, and\n"
-      "  --gb-s X       its memory, in GB/s; otherwise those of a data sheet, where known\n"
-      "  --json         one JSON object\n"
-      "Other options as in attnpress compile --help.\n");
-}
 
 /* ---- What runs ------------------------------------------------------------------------------- */
 
@@ -99,12 +90,11 @@ static void occupy(const ap_device *device, launch *l) {
   l->last_fill = waves > 0 ? (double)(info->grid - (waves - 1) * slots) / (double)slots : 0;
 }
 
-static attnpress_status make_plan(attnpress_handle *handle, const tool_shape *shape,
+static attnpress_status make_plan(attnpress_handle *handle, tool_shape *shape,
                                   attnpress_plan **plan) {
-  const attnpress_forward_args args = tool_shape_args(shape);
   attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
   options.target = shape->target;
-  return attnpress_plan_forward(handle, &args, &options, plan);
+  return tool_shape_plan(handle, shape, &options, plan);
 }
 
 static attnpress_status describe(attnpress_handle *handle, explanation *e) {
@@ -136,7 +126,7 @@ static void say(explanation *e, const char *format, ...) {
 }
 
 /** The first launch of the shape with something changed; 0: there is none. */
-static int first_launch(const tool_shape *shape, int32_t arch_max, const char *cache_dir,
+static int first_launch(tool_shape *shape, int32_t arch_max, const char *cache_dir,
                         attnpress_info *info) {
   attnpress_options options = ATTNPRESS_OPTIONS_INIT;
   attnpress_handle *handle;
@@ -155,15 +145,43 @@ static int first_launch(const tool_shape *shape, int32_t arch_max, const char *c
   return good;
 }
 
+/** Adds what runs with a shape or an architecture changed; 0: that runs nothing, or the same. */
+static alternative *add_alternative(explanation *e, tool_shape *shape, int32_t arch_max,
+                                    const char *cache_dir) {
+  if (e->alternatives == ALTERNATIVES_MAX)
+    return NULL;
+  alternative *a = &e->alternative[e->alternatives];
+  const attnpress_info *runs = &e->launch[0].info;
+  if (!first_launch(shape, arch_max, cache_dir, &a->launch.info) ||
+      (strcmp(a->launch.info.stem, runs->stem) == 0 &&
+       a->launch.info.num_splits == runs->num_splits))
+    return NULL;
+  occupy(&e->device, &a->launch);
+  ++e->alternatives;
+  return a;
+}
+
+static void give_reason(alternative *a, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void give_reason(alternative *a, const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  if (a != NULL)
+    vsnprintf(a->reason, REASON_BYTES, format, values);
+  va_end(values);
+}
+
 /** The architecture of the kernel, and why not the other. */
 static void say_arch(explanation *e, const ap_variant *v, const char *cache_dir) {
   const tool_shape *s = &e->shape;
   const int32_t arch = v->axis[AP_ATTENTION_ARCH], group = s->heads / s->kv_heads;
-  attnpress_info other;
   const ap_route *best = ap_next_route(v, e->device.capability, NULL);
-  if (arch == 90 && first_launch(s, 80, cache_dir, &other))
-    say(e, "sm90: Hopper's copy engine and matrix instructions; with arch_max 80 it would be %s",
-        other.stem);
+  if (arch == 90) {
+    say(e, "sm90: Hopper's copy engine and matrix instructions");
+    give_reason(
+        add_alternative(e, &e->shape, 80, cache_dir),
+        "sm80: without Hopper's copy engine and matrix instructions; arch_max 80 asks for it");
+  }
   if (best == NULL || best->arch == arch)
     return;
   if (s->hdim > AP_ATTENTION_SM90_HDIM_MAX || s->hdim_v > AP_ATTENTION_SM90_HDIM_MAX)
@@ -181,26 +199,56 @@ static void say_rows(explanation *e, const ap_variant *v) {
   if (v->axis[AP_ATTENTION_DECODE])
     say(e, "decode: %d queries x %d heads a key head are at most %d rows", (int)s->seqlen_q,
         (int)group, AP_ATTENTION_DECODE_ROWS);
-  if (s->causal && s->seqlen_q == 1)
+  if (s->causal && s->seqlen_q == 1 && v->axis[AP_ATTENTION_MASK] == AP_ATTENTION_MASK_FULL)
     say(e, "full: a single query sees every key under the causal mask as well");
 }
 
 static void say_splits(explanation *e, const char *cache_dir) {
-  const int32_t splits = e->launch[0].info.num_splits;
-  const int64_t slots = (int64_t)e->device.sm_count * e->launch[0].blocks_per_sm;
-  tool_shape one = e->shape;
-  attnpress_info info;
-  one.num_splits = 1;
+  const launch *l = &e->launch[0];
+  const int32_t splits = l->info.num_splits;
+  const int64_t slots = (int64_t)e->device.sm_count * l->blocks_per_sm;
+  tool_shape other = e->shape;
   if (e->shape.num_splits != 0)
     say(e, "%d splits: asked for", (int)splits);
   else if (splits == 1)
     say(e, "no splits: %d thread blocks for %lld that run at once, or too few keys to divide",
-        (int)e->launch[0].info.grid, (long long)slots);
-  else if (first_launch(&one, 0, cache_dir, &info))
+        (int)l->info.grid, (long long)slots);
+  else
+    say(e, "%d splits: more thread blocks for %d SMs; a second kernel adds up the parts",
+        (int)splits, e->device.sm_count);
+  if (splits > 1) {
+    other.num_splits = 1;
+    alternative *a = add_alternative(e, &other, 0, cache_dir);
+    if (a != NULL)
+      give_reason(a, "no splits: %d thread blocks would leave most of %d SMs idle",
+                  (int)a->launch.info.grid, e->device.sm_count);
+  }
+  other.num_splits = 2 * splits;
+  const int busy = l->info.grid < e->device.sm_count ? (int)l->info.grid : e->device.sm_count;
+  if (e->shape.num_splits == 0)
+    give_reason(
+        add_alternative(e, &other, 0, cache_dir),
+        "%d splits: %d of %d SMs have work already, and the parts would have to be added up",
+        (int)(2 * splits), busy, e->device.sm_count);
+}
+
+/** What the backward pass is made of. */
+static void say_backward(explanation *e) {
+  int fused = 0;
+  for (int i = 0; i < e->launches; ++i) {
+    ap_variant each;
+    fused |= ap_variant_parse(e->launch[i].info.stem, &each) == ATTNPRESS_OK &&
+             each.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD;
+  }
+  if (fused)
+    say(e, "fused: one kernel computes dk and dv and adds dq up in fp32, in any order; "
+           "--deterministic takes two instead");
+  else if (e->shape.deterministic)
     say(e,
-        "%d splits: without them %d thread blocks would leave most of %d SMs idle; a second kernel "
-        "adds up the parts",
-        (int)splits, (int)info.grid, e->device.sm_count);
+        "paired: a kernel for dq and one for dk and dv, as deterministic gradients were asked for");
+  else
+    say(e, "paired: a kernel for dq and one for dk and dv; the fused one ends at head dim %d",
+        AP_ATTENTION_BWD_HDIM_MAX);
 }
 
 static void say_why(explanation *e, const char *cache_dir) {
@@ -211,6 +259,10 @@ static void say_why(explanation *e, const char *cache_dir) {
   }
   if (ap_variant_parse(e->launch[0].info.stem, &v) != ATTNPRESS_OK)
     return;
+  if (e->shape.backward) {
+    say_backward(e);
+    return;
+  }
   say_arch(e, &v, cache_dir);
   say_rows(e, &v);
   say_splits(e, cache_dir);
@@ -222,19 +274,34 @@ static void say_why(explanation *e, const char *cache_dir) {
 
 /** Pairs of a query and a key that it sees, of one head. */
 static double visible_pairs(const tool_shape *s) {
-  const double queries = s->seqlen_q, keys = s->seqlen_k;
-  if (!s->causal)
-    return queries * keys;
-  /* Query i sees i + 1 + keys - queries of them, none where that is negative. */
-  const double first = fmax(queries - keys, 0), rows = queries - first;
-  return rows * (2 * keys - rows + 1) / 2;
+  const attnpress_window window = score_options_window(&s->scores, s->causal);
+  const attnpress_forward_args args = {.mask = score_options_mask(&s->scores, s->causal),
+                                       .window = &window,
+                                       .q.shape[1] = s->seqlen_q,
+                                       .k.shape[1] = s->seqlen_k};
+  const ap_mask mask = ap_mask_of(&args);
+  double pairs = 0;
+  for (int64_t i = 0; i < s->seqlen_q; ++i) {
+    const ap_keys keys = ap_keys_of(&mask, i);
+    pairs += keys.end > keys.begin ? (double)(keys.end - keys.begin) : 0;
+  }
+  return pairs;
 }
 
+/** Two products forward and five backward; the least that is read and written: q, k, v and out, with
+ * the gradients of all four, and a bias where it is seen. */
 static void bound(explanation *e) {
   const tool_shape *s = &e->shape;
   const double heads = (double)s->batch * s->heads, kv_heads = (double)s->batch * s->kv_heads;
-  e->flops = 2 * heads * visible_pairs(s) * (s->hdim + s->hdim_v);
+  const double pairs = visible_pairs(s);
+  e->flops = 2 * heads * pairs * (s->hdim + s->hdim_v);
   e->bytes = 2 * (heads * s->seqlen_q + kv_heads * s->seqlen_k) * (s->hdim + s->hdim_v);
+  if (s->backward) {
+    e->flops = 2 * heads * pairs * (3.0 * s->hdim + 2.0 * s->hdim_v);
+    e->bytes *= 2;
+  }
+  if (s->scores.bias)
+    e->bytes += heads * pairs * (s->scores.bias == ATTNPRESS_FP32 ? 4 : 2);
   for (size_t i = 0; i < sizeof peaks / sizeof *peaks; ++i)
     if (peaks[i].capability == e->device.capability) {
       e->peak_name = e->tflops > 0 || e->gb_s > 0 ? "as given" : peaks[i].name;
@@ -247,11 +314,12 @@ static void bound(explanation *e) {
 
 static void print_text(const explanation *e) {
   const tool_shape *s = &e->shape;
-  char text[24];
-  printf("call     batch %d, %d queries x %d heads, %d keys x %d heads, head dim %d/%d, %s, %s\n",
-         (int)s->batch, (int)s->seqlen_q, (int)s->heads, (int)s->seqlen_k, (int)s->kv_heads,
-         (int)s->hdim, (int)s->hdim_v, s->dtype == ATTNPRESS_FP16 ? "fp16" : "bf16",
-         s->causal ? "causal" : "full");
+  char text[24], scores[256];
+  tool_shape_print(s, scores, sizeof scores);
+  printf("call     %sbatch %d, %d queries x %d heads, %d keys x %d heads, head dim %d/%d, %s, %s\n",
+         s->backward ? "backward, " : "", (int)s->batch, (int)s->seqlen_q, (int)s->heads,
+         (int)s->seqlen_k, (int)s->kv_heads, (int)s->hdim, (int)s->hdim_v,
+         s->dtype == ATTNPRESS_FP16 ? "fp16" : "bf16", scores);
   printf("device   %s: %d SMs, %d KB of shared memory each\n", s->target, e->device.sm_count,
          e->device.smem_per_sm_bytes / 1024);
   for (int i = 0; i < e->launches; ++i) {
@@ -274,6 +342,11 @@ static void print_text(const explanation *e) {
   printf("\n");
   for (int i = 0; i < e->reasons; ++i)
     printf("%-9s%s\n", i == 0 ? "why" : "", e->reason[i]);
+  for (int i = 0; i < e->alternatives; ++i) {
+    const launch *l = &e->alternative[i].launch;
+    printf("\ninstead  %s, %.2f waves of %d thread blocks\n         %s\n", l->info.stem, l->waves,
+           (int)l->info.grid, e->alternative[i].reason);
+  }
   printf("\nbound    %.3g GFLOP in products, %s read and written at least\n", e->flops * 1e-9,
          tool_bytes((uint64_t)e->bytes, text));
   if (e->tflops > 0 && e->gb_s > 0) {
@@ -283,30 +356,47 @@ static void print_text(const explanation *e) {
   }
 }
 
+/** A launch as members of an object, without the braces. */
+static void print_launch(const launch *l) {
+  printf("\"stem\": \"%s\", \"tile\": \"%s\", \"target\": \"%s\", \"from\": \"%s\",\n"
+         "     \"grid\": %d, \"threads\": %d, \"smem_bytes\": %d, \"registers\": %d,\n"
+         "     \"num_splits\": %d, \"blocks_per_sm\": %d, \"limited_by\": \"%s\",\n"
+         "     \"waves\": %.4f, \"last_wave\": %.4f",
+         l->info.stem, l->info.tile, l->info.target, ap_origin_name(l->info.origin),
+         (int)l->info.grid, (int)l->info.threads, (int)l->info.smem_bytes, (int)l->info.registers,
+         (int)l->info.num_splits, l->blocks_per_sm, l->limited_by, l->waves, l->last_fill);
+}
+
 static void print_json(const explanation *e) {
   const tool_shape *s = &e->shape;
+  char scores[256];
+  tool_shape_print(s, scores, sizeof scores);
   printf(
       "{\n  \"batch\": %d, \"seqlen_q\": %d, \"seqlen_k\": %d, \"heads\": %d, \"kv_heads\": %d,\n"
-      "  \"hdim\": %d, \"hdim_v\": %d, \"dtype\": \"%s\", \"causal\": %s,\n"
-      "  \"target\": \"%s\", \"sms\": %d, \"workspace_bytes\": %zu,\n  \"launches\": [",
+      "  \"hdim\": %d, \"hdim_v\": %d, \"dtype\": \"%s\", \"causal\": %s, \"scores\": \"%s\",\n"
+      "  \"backward\": %s, \"target\": \"%s\", \"sms\": %d, \"workspace_bytes\": %zu,\n"
+      "  \"launches\": [",
       (int)s->batch, (int)s->seqlen_q, (int)s->seqlen_k, (int)s->heads, (int)s->kv_heads,
       (int)s->hdim, (int)s->hdim_v, s->dtype == ATTNPRESS_FP16 ? "fp16" : "bf16",
-      s->causal ? "true" : "false", s->target, e->device.sm_count, e->workspace_bytes);
+      s->causal ? "true" : "false", scores, s->backward ? "true" : "false", s->target,
+      e->device.sm_count, e->workspace_bytes);
   for (int i = 0; i < e->launches; ++i) {
-    const launch *l = &e->launch[i];
-    printf("%s\n    {\"stem\": \"%s\", \"tile\": \"%s\", \"target\": \"%s\", \"from\": \"%s\",\n"
-           "     \"grid\": %d, \"threads\": %d, \"smem_bytes\": %d, \"registers\": %d,\n"
-           "     \"num_splits\": %d, \"blocks_per_sm\": %d, \"limited_by\": \"%s\",\n"
-           "     \"waves\": %.4f, \"last_wave\": %.4f}",
-           i ? "," : "", l->info.stem, l->info.tile, l->info.target, ap_origin_name(l->info.origin),
-           (int)l->info.grid, (int)l->info.threads, (int)l->info.smem_bytes, (int)l->info.registers,
-           (int)l->info.num_splits, l->blocks_per_sm, l->limited_by, l->waves, l->last_fill);
+    printf("%s\n    {", i ? "," : "");
+    print_launch(&e->launch[i]);
+    printf("}");
   }
   printf("\n  ],\n  \"why\": [");
   for (int i = 0; i < e->reasons; ++i) /* no reason has a quote */
     printf("%s\n    \"%s\"", i ? "," : "", e->reason[i]);
-  printf("\n  ],\n  \"flops\": %.17g, \"bytes\": %.17g, \"tflops\": %.17g, \"gb_s\": %.17g\n}\n",
-         e->flops, e->bytes, e->tflops, e->gb_s);
+  printf("\n  ],\n  \"alternatives\": [");
+  for (int i = 0; i < e->alternatives; ++i) {
+    printf("%s\n    {\"reason\": \"%s\",\n     ", i ? "," : "", e->alternative[i].reason);
+    print_launch(&e->alternative[i].launch);
+    printf("}");
+  }
+  printf("\n  ],\n  \"flops\": %.17g, \"bytes\": %.17g, \"tflops\": %.17g, \"gb_s\": %.17g,\n"
+         "  \"peak\": \"%s\"\n}\n",
+         e->flops, e->bytes, e->tflops, e->gb_s, e->peak_name != NULL ? e->peak_name : "");
 }
 
 /* ---- Words ----------------------------------------------------------------------------------- */
@@ -325,6 +415,9 @@ static int explain(explanation *e, const char *cache_dir, int json) {
   int result = tool_shape_complete("explain", s);
   if (result != TOOL_OK)
     return result;
+  if (s->model_window > 0)
+    fprintf(stderr, "attnpress explain: %s has a sliding_window of %d; --window %d,0 is with it\n",
+            s->config, (int)s->model_window, (int)s->model_window - 1);
   s->batch = s->batch ? s->batch : 1;
   s->seqlen_q = s->seqlen_q ? s->seqlen_q : s->seqlen_k ? s->seqlen_k : 1024;
   s->seqlen_k = s->seqlen_k ? s->seqlen_k : s->seqlen_q;
@@ -345,15 +438,11 @@ static int explain(explanation *e, const char *cache_dir, int json) {
   return TOOL_OK;
 }
 
-int ap_tool_explain(int argc, char **argv) {
+static int run_explain(int argc, char **argv) {
   static explanation e;
   const char *cache_dir = NULL, *value;
   int json = 0;
   for (int i = 1; i < argc; ++i) {
-    if (tool_is_help(argv[i])) {
-      print_help();
-      return TOOL_OK;
-    }
     const int option = tool_shape_option("explain", argc, argv, &i, &e.shape);
     if (option == TOOL_USAGE)
       return option;
@@ -375,3 +464,23 @@ int ap_tool_explain(int argc, char **argv) {
   }
   return explain(&e, cache_dir, json);
 }
+
+const tool_command ap_tool_explain = {
+    .name = "explain",
+    .summary = "which kernels a call runs, why, and what bounds it",
+    .usage = "--hdim D [--seqlen-q N] [--causal] [--target sm_NN] [OPTION]...",
+    .about =
+        "Says which kernels a call launches on a device, why these, where they are now, "
+        "how many thread blocks an SM holds and how they fill it, and the time that neither "
+        "products nor memory allow to be less. Compiles nothing and needs no GPU. Where they are "
+        "not given there is 1 batch, and there are 1024 queries and as many keys.",
+    .options = {tool_shape_options, score_options_table,
+                (const tool_opt[]){
+                    {"--tflops", "X", "products of the device, in TFLOP/s, and"},
+                    {"--gb-s", "X",
+                     "its memory, in GB/s; otherwise those of a data sheet, where known"},
+                    {"--cache-dir", "DIR", "another cache than the default one"},
+                    {"--json", NULL, "one JSON object"},
+                    {NULL, NULL, NULL}}},
+    .run = run_explain,
+};

@@ -86,18 +86,10 @@ int tool_list_cached(const char *command, const char *dir) {
   return TOOL_OK;
 }
 
-int ap_tool_list(int argc, char **argv) {
+static int run_list(int argc, char **argv) {
   int prebuilt = 0, disk = 0;
   const char *cache_dir = NULL, *value;
   for (int i = 1; i < argc; ++i) {
-    if (tool_is_help(argv[i])) {
-      printf("usage: attnpress list [--prebuilt] [--cached] [--cache-dir DIR]\n\n"
-             "Lists the kernels that are linked into the library and those in the cubin cache.\n\n"
-             "  --prebuilt       only those that are linked in\n"
-             "  --cached         only those in the cache\n"
-             "  --cache-dir DIR  another cache than the default one\n");
-      return TOOL_OK;
-    }
     if (strcmp(argv[i], "--prebuilt") == 0)
       prebuilt = 1;
     else if (strcmp(argv[i], "--cached") == 0)
@@ -128,17 +120,21 @@ int ap_tool_list(int argc, char **argv) {
   return result;
 }
 
-int ap_tool_source(int argc, char **argv) {
+const tool_command ap_tool_list = {
+    .name = "list",
+    .summary = "the kernels that are linked in and cached",
+    .usage = "[--prebuilt] [--cached] [--cache-dir DIR]",
+    .about = "Lists the kernels that are linked into the library and those in the cubin cache.",
+    .options = {(const tool_opt[]){{"--prebuilt", NULL, "only those that are linked in"},
+                                   {"--cached", NULL, "only those in the cache"},
+                                   {"--cache-dir", "DIR", "another cache than the default one"},
+                                   {NULL, NULL, NULL}}},
+    .run = run_list,
+};
+
+static int run_source(int argc, char **argv) {
   const char *stem = NULL, *target = NULL, *value;
   for (int i = 1; i < argc; ++i) {
-    if (tool_is_help(argv[i])) {
-      printf("usage: attnpress source STEM [--target TARGET]\n\n"
-             "Prints the CUDA source of a kernel, as NVRTC gets it; STEM such as\n"
-             "flash_fwd_hdim72_bf16_causal_sm80.\n\n"
-             "  --target TARGET  such as sm_90: some stems have another tile there; otherwise the\n"
-             "                   target that the stem's arch is named after\n");
-      return TOOL_OK;
-    }
     if ((value = tool_option(argc, argv, &i, "--target")) != NULL) {
       if (*value == '\0')
         return tool_usage("source", "--target needs a target");
@@ -161,3 +157,17 @@ int ap_tool_source(int argc, char **argv) {
   attnpress_free_source(source);
   return TOOL_OK;
 }
+
+const tool_command ap_tool_source = {
+    .name = "source",
+    .summary = "print the CUDA source of a kernel",
+    .usage = "STEM [--target sm_NN]",
+    .about = "Prints the CUDA source of a kernel, as NVRTC gets it; STEM such as "
+             "flash_fwd_hdim72_bf16_causal_sm80.",
+    .options = {(const tool_opt[]){
+        {"--target", "sm_NN",
+         "such as sm_90: some stems have another tile there; otherwise the "
+         "target that the stem's arch is named after"},
+        {NULL, NULL, NULL}}},
+    .run = run_source,
+};

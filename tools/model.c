@@ -116,12 +116,12 @@ static int tool_read_model(const char *command, const char *path, tool_shape *sh
     good = read_heads(command, path, model, shape);
     read_dtype(root, model, shape);
     shape->causal = is_decoder(root);
+    const json_value softcap = json_member(model, "attn_logit_softcapping");
+    if (softcap.kind == JSON_NUMBER)
+      shape->scores.softcap = strtof(softcap.begin, NULL);
     const long window = json_int(json_member(model, "sliding_window"));
     if (good && window > 0 && json_member(model, "use_sliding_window").kind != JSON_FALSE)
-      fprintf(stderr,
-              "attnpress %s: %s has a sliding_window of %ld; kernels are compiled for attention "
-              "without one\n",
-              command, path, window);
+      shape->model_window = (int32_t)window;
   }
   free(text);
   return good;
@@ -139,6 +139,23 @@ int tool_check_target(const char *command, const char *target) {
   tool_join(text, sizeof text, names, ap_targets_count);
   return tool_usage(command, "target \"%s\" is unknown: targets are %s", target, text);
 }
+
+const tool_opt tool_shape_options[] = {
+    {"--target", "sm_NN", "the device; otherwise the present GPU"},
+    {"--hdim", "N", "head dim of Q and K"},
+    {"--hdim-v", "N", "head dim of V (that of Q and K)"},
+    {"--dtype", "fp16|bf16", "(bf16)"},
+    {"--causal", NULL, "under the causal mask; otherwise every query sees every key"},
+    {"--heads", "N", "query heads (1), and"},
+    {"--kv-heads", "N", "key heads (as many)"},
+    {"--batch", "N", "batches"},
+    {"--seqlen-q", "N", "queries, and"},
+    {"--seqlen-k", "N", "keys"},
+    {"--num-splits", "N", "parts that the keys are split into; otherwise chosen"},
+    {"--backward", NULL, "the gradients of such a call"},
+    {"--deterministic", NULL, "gradients whose bits are the same in every run"},
+    {"--config", "FILE", "head dims, heads, dtype and mask of a transformers model's config.json"},
+    {NULL, NULL, NULL}};
 
 /** The target that stands for the present GPU; NULL: there is none. */
 static const char *present_target(void) {
@@ -208,6 +225,26 @@ int tool_shape_option(const char *command, int argc, char **argv, int *i, tool_s
     shape->given = shape->causal = 1;
     return TOOL_OK;
   }
+  if (strcmp(argv[*i], "--backward") == 0) {
+    shape->given = shape->backward = 1;
+    return TOOL_OK;
+  }
+  if (strcmp(argv[*i], "--deterministic") == 0) {
+    shape->given = shape->deterministic = 1;
+    return TOOL_OK;
+  }
+  if (score_options_flag(&shape->scores, argv[*i])) {
+    shape->given = 1;
+    return TOOL_OK;
+  }
+  for (int n = 0; score_option_names[n] != NULL; ++n)
+    if ((value = tool_option(argc, argv, i, score_option_names[n])) != NULL) {
+      const char *allowed = score_options_value(&shape->scores, score_option_names[n], value);
+      shape->given = 1;
+      return allowed == NULL ? TOOL_OK
+                             : tool_usage(command, "%s is \"%s\"; it must be %s",
+                                          score_option_names[n], value, allowed);
+    }
   return read_number(command, argc, argv, i, shape);
 }
 
@@ -222,29 +259,71 @@ int tool_shape_complete(const char *command, tool_shape *s) {
     s->kv_heads = words.kv_heads ? words.kv_heads : s->kv_heads;
     s->dtype = words.dtype ? words.dtype : s->dtype;
     s->causal |= words.causal;
+    s->scores.softcap = words.scores.softcap > 0 ? words.scores.softcap : s->scores.softcap;
   }
   if (s->hdim == 0)
     return tool_usage(command, "--hdim is missing: the head dim, or --config a model's file");
+  const score_options *scores = &s->scores;
+  if (s->deterministic && !s->backward)
+    return tool_usage(command, "--deterministic is of --backward; the forward pass always is");
+  if (s->num_splits && s->backward)
+    return tool_usage(command, "--num-splits is of the forward pass");
+  if (s->backward && (scores->windowed || scores->softcap > 0 || scores->dropout > 0 ||
+                      scores->alibi || scores->sinks || scores->bias))
+    return tool_usage(command,
+                      "what is done to scores has no gradients yet, so it does not go with "
+                      "--backward");
   s->hdim_v = s->hdim_v ? s->hdim_v : s->hdim;
   s->kv_heads = s->kv_heads ? s->kv_heads : s->heads ? s->heads : 1;
   s->heads = s->heads ? s->heads : s->kv_heads;
   s->dtype = s->dtype ? s->dtype : ATTNPRESS_BF16;
   if (s->target == NULL && (s->target = present_target()) == NULL)
     return tool_usage(command, "--target is missing, and there is no GPU whose it could be");
-  if (s->config != NULL)
+  if (s->config != NULL) {
+    char text[256];
+    tool_shape_print(s, text, sizeof text);
     fprintf(stderr, "attnpress %s: %s: head dim %d/%d, %d heads, %d key heads, %s, %s\n", command,
             s->config, (int)s->hdim, (int)s->hdim_v, (int)s->heads, (int)s->kv_heads,
-            s->dtype == ATTNPRESS_FP16 ? "fp16" : "bf16", s->causal ? "causal" : "full");
+            s->dtype == ATTNPRESS_FP16 ? "fp16" : "bf16", text);
+  }
+  if (s->model_window > 0 && (s->scores.windowed || s->backward))
+    s->model_window = 0; /* the words go before, or there is no such call */
   return TOOL_OK;
 }
 
-attnpress_forward_args tool_shape_args(const tool_shape *s) {
+void tool_shape_print(const tool_shape *s, char *text, size_t text_bytes) {
+  score_options_print(&s->scores, s->causal, text, text_bytes);
+}
+
+void tool_shape_take_window(tool_shape *s) {
+  s->scores.windowed = 1;
+  s->scores.left = s->model_window - 1;
+  s->scores.right = s->causal ? 0 : s->model_window - 1;
+}
+
+static attnpress_status plan_backward(attnpress_handle *handle, const attnpress_forward_args *f,
+                                      int32_t deterministic, const attnpress_plan_options *options,
+                                      attnpress_plan **plan) {
+  attnpress_backward_args args = ATTNPRESS_BACKWARD_ARGS_INIT;
+  args.q = args.dq = f->q;
+  args.k = args.dk = f->k;
+  args.v = args.dv = f->v;
+  args.out = args.dout = f->out;
+  args.mask = f->mask;
+  args.deterministic = deterministic;
+  return attnpress_plan_backward(handle, &args, options, plan);
+}
+
+attnpress_status tool_shape_plan(attnpress_handle *handle, tool_shape *s,
+                                 const attnpress_plan_options *options, attnpress_plan **plan) {
   attnpress_forward_args args = ATTNPRESS_FORWARD_ARGS_INIT;
   args.q = attnpress_tensor_bshd(NULL, s->batch, s->seqlen_q, s->heads, s->hdim, s->dtype);
   args.k = attnpress_tensor_bshd(NULL, s->batch, s->seqlen_k, s->kv_heads, s->hdim, s->dtype);
   args.v = attnpress_tensor_bshd(NULL, s->batch, s->seqlen_k, s->kv_heads, s->hdim_v, s->dtype);
   args.out = attnpress_tensor_bshd(NULL, s->batch, s->seqlen_q, s->heads, s->hdim_v, s->dtype);
-  args.mask = s->causal ? ATTNPRESS_CAUSAL : ATTNPRESS_FULL;
   args.num_splits = s->num_splits;
-  return args;
+  score_data_describe(&s->groups, &s->scores, s->causal, 1, &args);
+  if (s->backward)
+    return plan_backward(handle, &args, s->deterministic, options, plan);
+  return attnpress_plan_forward(handle, &args, options, plan);
 }

@@ -4,24 +4,37 @@
 #include <stdint.h>
 
 #include "attnpress/attnpress.h"
+#include "options.h"
+#include "score_options.h"
 
 typedef struct tool_shape {
   int32_t hdim, hdim_v, heads, kv_heads;
   int32_t dtype, causal;
   int32_t batch, seqlen_q, seqlen_k; /* 0: not given */
   int32_t num_splits;                /* 0: chosen */
-  const char *config, *target;       /* NULL: not given */
-  int given;                         /* 1: words gave any of these but the target */
+  int32_t backward, deterministic;   /* 1: the gradients */
+  score_options scores;
+  int32_t model_window;        /* keys of a config's sliding window; 0: it has none */
+  const char *config, *target; /* NULL: not given */
+  int given;                   /* 1: words gave any of these but the target */
+  score_data groups;           /* what its arguments point to */
 } tool_shape;
 
+/** The options of a shape; those of score_options_table are its too. */
+extern const tool_opt tool_shape_options[];
 /** TOOL_OK where argv[*i] is an option of a shape and its value is allowed, TOOL_FAILED where it is no
  * such option, TOOL_USAGE after a sentence where the value is wrong. */
 int tool_shape_option(const char *command, int argc, char **argv, int *i, tool_shape *shape);
 /** Completes a shape: by its config, whose values the words go before; a head dim of V, heads and dtype
  * that were not given; the present GPU's target. TOOL_OK, or another status after a sentence. */
 int tool_shape_complete(const char *command, tool_shape *shape);
-/** The arguments of a forward call of a shape, without data. */
-attnpress_forward_args tool_shape_args(const tool_shape *shape);
+/** Plans the call of a shape, without data. The shape holds what the plan's arguments point to. */
+attnpress_status tool_shape_plan(attnpress_handle *handle, tool_shape *shape,
+                                 const attnpress_plan_options *options, attnpress_plan **plan);
+/** "causal, window 127,0, softcap 30": the mask and all else. */
+void tool_shape_print(const tool_shape *shape, char *text, size_t text_bytes);
+/** Puts a config's sliding window into force: each query sees as many keys, its own the last. */
+void tool_shape_take_window(tool_shape *shape);
 
 /** TOOL_USAGE, naming what is allowed, where a target is unknown; NULL is fine. */
 int tool_check_target(const char *command, const char *target);

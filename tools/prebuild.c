@@ -462,21 +462,10 @@ static int prebuild(const char *out, int jobs, const char *nvrtc_dirs) {
   return good ? TOOL_OK : TOOL_FAILED;
 }
 
-int ap_tool_prebuild(int argc, char **argv) {
+static int run_prebuild(int argc, char **argv) {
   const char *out = NULL, *nvrtc_dirs = "", *value;
   long jobs = sysconf(_SC_NPROCESSORS_ONLN);
   for (int i = 1; i < argc; ++i) {
-    if (tool_is_help(argv[i])) {
-      printf("usage: attnpress prebuild --out DIR [--jobs N] [--nvrtc-dirs A:B...]\n\n"
-             "Compiles the default set of kernels and writes the cubins and the files that link\n"
-             "them: the library's own build does this. What has not changed is not compiled\n"
-             "again.\n\n"
-             "  --out DIR           where to write\n"
-             "  --jobs N            threads that compile, 1 to %d; otherwise one a core\n"
-             "  --nvrtc-dirs A:B    folders where NVRTC is looked for last\n",
-             JOBS_MAX);
-      return TOOL_OK;
-    }
     if ((value = tool_option(argc, argv, &i, "--out")) != NULL) {
       if (*value == '\0')
         return tool_usage("prebuild", "--out needs a directory");
@@ -496,3 +485,18 @@ int ap_tool_prebuild(int argc, char **argv) {
     return tool_usage("prebuild", "--out DIR is missing");
   return prebuild(out, jobs > JOBS_MAX ? JOBS_MAX : jobs < 1 ? 1 : (int)jobs, nvrtc_dirs);
 }
+
+const tool_command ap_tool_prebuild = {
+    .name = "prebuild",
+    .summary = "compile the default set, for the library's own build",
+    .usage = "--out DIR [--jobs N] [--nvrtc-dirs A:B...]",
+    .about =
+        "Compiles the default set of kernels and writes the cubins and the files that link them: "
+        "the library's own build does this. What has not changed is not compiled again.",
+    .options = {(const tool_opt[]){
+        {"--out", "DIR", "where to write"},
+        {"--jobs", "N", "threads that compile, 1 to 256; otherwise one a core"},
+        {"--nvrtc-dirs", "A:B", "folders where NVRTC is looked for last"},
+        {NULL, NULL, NULL}}},
+    .run = run_prebuild,
+};

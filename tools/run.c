@@ -15,6 +15,7 @@
 #include "reference.h"
 #include "run.h"
 #include "score_options.h"
+#include "session.h"
 #include "tool.h"
 
 enum { REPEAT_MAX = 100000, SAMPLED_ROWS = 64 };
@@ -49,40 +50,6 @@ typedef struct session {
 } session;
 
 /* ---- Words ---- */
-
-static void print_help(void) {
-  printf(
-      "usage: attnpress run [OPTION]...\n\n"
-      "Makes random inputs, runs attention, times it, and checks the result against float64:\n"
-      "max|out - ref| must be at most 2 max|low - ref| + 1e-5, where low is plain attention in "
-      "the\n"
-      "same precision, and lse must be within 1e-5 max(1, |lse|); with a softcap 3 times and "
-      "2^-10.\n\n"
-      "  --batch N           batches (1)\n"
-      "  --seqlen-q N        queries (1024)\n"
-      "  --seqlen-k N        keys (as many as queries)\n"
-      "  --heads N           query heads (8)\n"
-      "  --kv-heads N        key heads (as many as query heads)\n"
-      "  --hdim N            head dim of Q and K, a multiple of 8 up to 512 (128)\n"
-      "  --hdim-v N          head dim of V and the output (that of Q and K)\n"
-      "  --dtype TYPE        fp16, bf16 or, on the CPU, fp32 (bf16)\n"
-      "  --causal            each query sees the keys up to its own position\n"
-      "  --backward          the gradients, of the same call: each of dq, dk and dv is held to\n"
-      "                      the bound of out, and with --sinks those by the sinks too\n"
-      "  --deterministic     gradients whose bits are the same in every run\n"
-      "%s"
-      "  --splits N          parts that the keys are split into (0: chosen)\n"
-      "  --layout LAYOUT     bshd or bhsd, the order of batch, seqlen, heads and head dim (bshd)\n"
-      "  --device DEVICE     cpu or cuda (cuda where there is a GPU); emulated: a GPU's\n"
-      "                      kernel on the CPU (--device emulated --help says more)\n"
-      "  --threads N         threads on the CPU (0: all cores)\n"
-      "  --repeat N          runs of which the median time is taken (10; on the CPU 3)\n"
-      "  --check WHAT        none; sample: some rows, the first and the last among them; full\n"
-      "                      (sample)\n"
-      "  --seed N            of the random inputs (1)\n\n"
-      "exit status: 0 the check held, 1 it did not or the run failed, 2 the words were wrong\n",
-      score_options_help);
-}
 
 /* Parses a whole number; TOOL_USAGE with a sentence where it is none, or out of range. */
 static int parse_number(const char *option, const char *text, int64_t least, int64_t most,
@@ -185,18 +152,7 @@ static int parse_options(int argc, char **argv, run_options *o) {
 
 /* ---- Device and handle ---- */
 
-static int cuda_failed(const session *s, CUresult result, const char *what) {
-  fprintf(stderr, "attnpress run: %s: %s\n", what, cuda_device_error(&s->cuda, result));
-  return TOOL_FAILED;
-}
-
-/* Returns TOOL_FAILED from the caller where a driver call fails. */
-#define CUDA_TRY(s, call)                                                                          \
-  do {                                                                                             \
-    const CUresult cuda_result = (s)->cuda.call;                                                   \
-    if (cuda_result != CUDA_SUCCESS)                                                               \
-      return cuda_failed(s, cuda_result, #call);                                                   \
-  } while (0)
+#define CUDA_TRY(s, call) TOOL_CUDA_TRY("run", &(s)->cuda, call)
 
 /* Chooses the device: what was asked for, else a GPU that this version runs on, else the CPU. */
 static int open_device(session *s) {
@@ -350,7 +306,7 @@ static int fill(session *s, int64_t round) {
 /* ---- Running ---- */
 
 /* One call, until its result is there; *ms is wall time. */
-static int call_once(session *s, double *ms) {
+static int one_call(session *s, double *ms) {
   const double begin = tool_now_ms();
   const attnpress_status status = attnpress_forward(s->handle, &s->device, s->stream);
   if (status != ATTNPRESS_OK)
@@ -367,11 +323,6 @@ static int fetch_outputs(session *s) {
   CUDA_TRY(s, memcpy_dtoh(s->host.out.data, s->buffers[3], s->bytes[3]));
   CUDA_TRY(s, memcpy_dtoh(s->host.lse, s->buffers[4], s->bytes[4]));
   return TOOL_OK;
-}
-
-static int compare_doubles(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
 }
 
 /* The time of a call on the device, by its own clock. */
@@ -393,10 +344,9 @@ static int time_calls(session *s) {
   double *times = malloc((size_t)repeat * sizeof *times);
   int status = times ? TOOL_OK : TOOL_FAILED;
   for (int64_t i = 0; i < repeat && status == TOOL_OK; ++i)
-    status = s->on_cuda ? time_on_device(s, &times[i]) : call_once(s, &times[i]);
+    status = s->on_cuda ? time_on_device(s, &times[i]) : one_call(s, &times[i]);
   if (status == TOOL_OK) {
-    qsort(times, (size_t)repeat, sizeof *times, compare_doubles);
-    s->run_ms = times[repeat / 2];
+    s->run_ms = tool_median(times, repeat);
     s->o.repeat = repeat;
   }
   free(times);
@@ -448,7 +398,7 @@ static int check(session *s) {
     r.batch = -1; /* K and V change */
     status = fill(s, s->rounds);
     if (status == TOOL_OK)
-      status = call_once(s, &ms);
+      status = one_call(s, &ms);
     if (status == TOOL_OK)
       status = fetch_outputs(s);
     if (status == TOOL_OK)
@@ -494,29 +444,24 @@ static void print_call(const session *s) {
     printf("device    CPU, %s\n", ap_cpu_isa_name(ap_cpu_best_isa()));
 }
 
-/* `before`: what the plan said before the first call, with the origins; s->info: after it. */
-static void print_kernels(const session *s, const attnpress_info *before) {
-  static const char *const origins[] = {
-      "none", "linked in", "disk cache", "compiled now (jit)", "memory", "the library's own code"};
-  for (int i = 0; i < s->launches; ++i) {
-    const attnpress_info *info = &s->info[i];
+void run_print_kernels(const attnpress_info *info, const attnpress_info *before, int count,
+                       int on_cuda) {
+  for (int i = 0; i < count; ++i, ++info) {
     printf("kernel    %s", info->stem);
     if (*info->tile)
       printf(", tile %s, %s", info->tile, info->target);
-    if (s->on_cuda)
+    if (on_cuda)
       printf(", %d blocks of %d threads", (int)info->grid, (int)info->threads);
     if (info->num_splits > 1)
       printf(", %d splits", (int)info->num_splits);
-    printf("\norigin    %s\n", origins[before[i].origin]);
-    if (s->on_cuda)
+    printf("\norigin    %s\n", tool_origin(before[i].origin));
+    if (on_cuda)
       printf("compile   %.1f ms\n"
              "size      %zu bytes, %d registers, %d bytes of local memory, %d bytes of shared "
              "memory\n",
              info->compile_ms, info->cubin_bytes, (int)info->registers, (int)info->spill_bytes,
              (int)info->smem_bytes);
   }
-  if (s->on_cuda)
-    printf("first     %.2f ms, loading included\n", s->first_ms);
 }
 
 static int print_result(const session *s) {
@@ -586,7 +531,7 @@ static int run(session *s) {
     return status;
   attnpress_info before[LAUNCHES_MAX];
   memcpy(before, s->info, sizeof before);
-  status = call_once(s, &s->first_ms);
+  status = one_call(s, &s->first_ms);
   if (status == TOOL_OK) /* what is known of the kernels once they are loaded */
     status = describe_plan(s);
   if (status == TOOL_OK)
@@ -596,11 +541,13 @@ static int run(session *s) {
   if (status != TOOL_OK)
     return status;
   print_call(s);
-  print_kernels(s, before);
+  run_print_kernels(s->info, before, s->launches, s->on_cuda);
+  if (s->on_cuda)
+    printf("first     %.2f ms, loading included\n", s->first_ms);
   return print_result(s);
 }
 
-int ap_tool_run_attention(int argc, char **argv) {
+static int run_words(int argc, char **argv) {
   session s = {.o = {.batch = 1,
                      .seqlen_q = 1024,
                      .seqlen_k = NOT_GIVEN,
@@ -612,11 +559,6 @@ int ap_tool_run_attention(int argc, char **argv) {
                      .seed = 1,
                      .dtype = ATTNPRESS_BF16,
                      .check = CHECK_SAMPLE}};
-  for (int i = 1; i < argc; ++i)
-    if (tool_is_help(argv[i])) {
-      print_help();
-      return TOOL_OK;
-    }
   int status = parse_options(argc, argv, &s.o);
   if (status != TOOL_OK)
     return status;
@@ -627,22 +569,82 @@ int ap_tool_run_attention(int argc, char **argv) {
   return status;
 }
 
+/** Of attnpress-emulate, which has them itself: they go with --device emulated. */
+static const tool_opt emulated_options[] = {
+    {"--stem", "STEM", "--device emulated: this kernel, not the one that the library chooses"},
+    {"--source", "FILE", "--device emulated: this file, such as the generator writes"},
+    {"--templates", NULL, "--device emulated: from the templates as they stand now"},
+    {"--arch", "sm80|sm86|sm90", "--device emulated: where the library chooses (sm80)"},
+    {"--packed", NULL, "--device emulated: the query heads of a key head share a tile"},
+    {NULL, NULL, NULL}};
+
 /* ---- Families -------------------------------------------------------------------------------- */
 
-#define FAMILY_FUNCTION(name, NAME) int ap_tool_run_##name(int argc, char **argv);
-AP_FAMILIES(FAMILY_FUNCTION)
+const tool_command ap_tool_run_attention = {
+    .name = "run attention",
+    .summary = "attention, forward or backward",
+    .usage = "[OPTION]...",
+    .about =
+        "Makes random inputs, runs attention, times it, and checks the result against float64: "
+        "max|out - ref| must be at most 2 max|low - ref| + 1e-5, where low is plain attention in "
+        "the same precision, and lse must be within 1e-5 max(1, |lse|); with a softcap 3 times "
+        "and 2^-10.",
+    .options = {(const tool_opt[]){
+                    {"--batch", "N", "batches (1)"},
+                    {"--seqlen-q", "N", "queries (1024)"},
+                    {"--seqlen-k", "N", "keys (as many as queries)"},
+                    {"--heads", "N", "query heads (8)"},
+                    {"--kv-heads", "N", "key heads (as many as query heads)"},
+                    {"--hdim", "N", "head dim of Q and K, a multiple of 8 up to 512 (128)"},
+                    {"--hdim-v", "N", "head dim of V and the output (that of Q and K)"},
+                    {"--dtype", "fp16|bf16|fp32", "fp32 on the CPU (bf16)"},
+                    {"--causal", NULL, "each query sees the keys up to its own position"},
+                    {"--backward", NULL,
+                     "the gradients, of the same call: each of dq, dk and dv is "
+                     "held to the bound of out"},
+                    {"--deterministic", NULL, "gradients whose bits are the same in every run"},
+                    {"--splits", "N", "parts that the keys are split into (0: chosen)"},
+                    {"--layout", "bshd|bhsd",
+                     "the order of batch, seqlen, heads and head dim (bshd)"},
+                    {NULL, NULL, NULL}},
+                score_options_table, tool_session_options, emulated_options},
+    .more = TOOL_RUN_STATUS,
+    .run = run_words,
+};
+
+#define FAMILY_COMMAND(name, NAME) extern const tool_command ap_tool_run_##name;
+AP_FAMILIES(FAMILY_COMMAND)
+
+#define FAMILY_ROW(name, NAME) &ap_tool_run_##name,
+const tool_command *const ap_tool_run_families[] = {AP_FAMILIES(FAMILY_ROW) NULL};
 
 /* `attnpress run FAMILY ...`; attention where none is named. */
-int ap_tool_run(int argc, char **argv) {
-#define FAMILY_ROW(name, NAME) {#name, ap_tool_run_##name},
-  static const struct {
-    const char *name;
-    int (*run)(int argc, char **argv);
-  } families[] = {AP_FAMILIES(FAMILY_ROW)};
+static int run_family(int argc, char **argv) {
   if (tool_is_emulated(argc, argv))
     return ap_tool_run_emulated(argc, argv);
-  for (size_t i = 0; argc > 1 && i < sizeof families / sizeof *families; ++i)
-    if (strcmp(argv[1], families[i].name) == 0)
-      return families[i].run(argc - 1, argv + 1);
-  return ap_tool_run_attention(argc, argv);
+  for (const tool_command *const *f = ap_tool_run_families; argc > 1 && *f != NULL; ++f)
+    if (strcmp(argv[1], (*f)->name + strlen("run ")) == 0)
+      return tool_dispatch(*f, argc - 1, argv + 1);
+  tool_command any = ap_tool_run_attention;
+  char about[1024];
+  snprintf(about, sizeof about, "%s\n\n%s", any.about, ap_tool_run.about);
+  any.name = ap_tool_run.name;
+  any.usage = ap_tool_run.usage;
+  any.about = about;
+  return tool_dispatch(&any, argc, argv);
 }
+
+#define FAMILY_WORD(name, NAME) "|" #name
+static const char family_words[] = "" AP_FAMILIES(FAMILY_WORD);
+
+#define FAMILY_LISTED(name, NAME) " " #name
+const tool_command ap_tool_run = {
+    .name = "run",
+    .summary = "run kernels on random inputs and check the result",
+    .usage = "[OPTION]...\nFAMILY [OPTION]...",
+    .words = family_words + 1,
+    .about = "Families:" AP_FAMILIES(
+        FAMILY_LISTED) "; where none is named, attention is meant. Each "
+                       "has options of its own: attnpress run FAMILY --help.",
+    .run = run_family,
+};

@@ -14,6 +14,10 @@ typedef struct run_options {
   score_options scores;
 } run_options;
 
+/** The lines about each kernel. `before`: what the plan said before the first call, with the origins;
+ * `info`: after it. */
+void run_print_kernels(const attnpress_info *info, const attnpress_info *before, int count,
+                       int on_cuda);
 /** Multiplications and additions of a forward pass, of the pairs that are seen. */
 double run_flops(const run_options *o);
 /** `attnpress run --backward`. */

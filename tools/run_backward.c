@@ -11,6 +11,7 @@
 #include "cuda_device.h"
 #include "reference_backward.h"
 #include "run.h"
+#include "session.h"
 #include "tool.h"
 
 enum { Q, K, V, OUT, DOUT, DQ, DK, DV, TENSORS, LSE = TENSORS, DSINKS, WORKSPACE, BUFFERS };
@@ -38,18 +39,7 @@ typedef struct session {
   reference_gradient errors[REFERENCE_GRADIENTS], sinks_error;
 } session;
 
-static int cuda_failed(const session *s, CUresult result, const char *what) {
-  fprintf(stderr, "attnpress run: %s: %s\n", what, cuda_device_error(&s->cuda, result));
-  return TOOL_FAILED;
-}
-
-/* Returns TOOL_FAILED from the caller where a driver call fails. */
-#define CUDA_TRY(s, call)                                                                          \
-  do {                                                                                             \
-    const CUresult cuda_result = (s)->cuda.call;                                                   \
-    if (cuda_result != CUDA_SUCCESS)                                                               \
-      return cuda_failed(s, cuda_result, #call);                                                   \
-  } while (0)
+#define CUDA_TRY(s, call) TOOL_CUDA_TRY("run", &(s)->cuda, call)
 
 static attnpress_tensor *tensor_of(attnpress_backward_args *a, int which) {
   attnpress_tensor *const all[] = {&a->q, &a->k, &a->v, &a->out, &a->dout, &a->dq, &a->dk, &a->dv};
@@ -232,7 +222,7 @@ static int fill(session *s) {
 /* ---- Running ---- */
 
 /* One call, until its result is there; *ms is wall time, or the device's own where `by_device`. */
-static int call_once(session *s, int by_device, double *ms) {
+static int one_call(session *s, int by_device, double *ms) {
   const double begin = tool_now_ms();
   if (by_device)
     CUDA_TRY(s, event_record(s->start, s->stream));
@@ -260,11 +250,6 @@ static int fetch(session *s, void *const *to) {
   return TOOL_OK;
 }
 
-static int compare_doubles(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* The median of several runs, each of which is compared with the first where bits are to be the
  * same. */
 static int time_calls(session *s) {
@@ -277,7 +262,7 @@ static int time_calls(session *s) {
     status = again[i] ? TOOL_OK : TOOL_FAILED;
   }
   for (int64_t n = 0; n < s->repeat && status == TOOL_OK; ++n) {
-    status = call_once(s, s->on_cuda, &times[n]);
+    status = one_call(s, s->on_cuda, &times[n]);
     if (status != TOOL_OK || !s->o->deterministic || !s->on_cuda)
       continue;
     status = fetch(s, again);
@@ -289,10 +274,8 @@ static int time_calls(session *s) {
       differs |= memcmp(again[DSINKS], s->memory[DSINKS], (size_t)s->o->heads * sizeof(float)) != 0;
     s->differing += differs;
   }
-  if (status == TOOL_OK) {
-    qsort(times, (size_t)s->repeat, sizeof *times, compare_doubles);
-    s->run_ms = times[s->repeat / 2];
-  }
+  if (status == TOOL_OK)
+    s->run_ms = tool_median(times, s->repeat);
   for (int i = DQ; i <= DSINKS && s->on_cuda; ++i)
     free(again[i]);
   free(times);
@@ -347,29 +330,6 @@ static void print_call(const session *s) {
            s->cuda.capability % 10);
   else
     printf("device    CPU, %s\n", ap_cpu_isa_name(ap_cpu_best_isa()));
-}
-
-static void print_kernels(const session *s, const attnpress_info *before) {
-  static const char *const origins[] = {
-      "none", "linked in", "disk cache", "compiled now (jit)", "memory", "the library's own code"};
-  for (int i = 0; i < s->launches; ++i) {
-    const attnpress_info *info = &s->info[i];
-    printf("kernel    %s", info->stem);
-    if (*info->tile)
-      printf(", tile %s, %s", info->tile, info->target);
-    if (s->on_cuda)
-      printf(", %d blocks of %d threads", (int)info->grid, (int)info->threads);
-    printf("\norigin    %s\n", origins[before[i].origin]);
-    if (s->on_cuda)
-      printf("compile   %.1f ms\n"
-             "size      %zu bytes, %d registers, %d bytes of local memory, %d bytes of shared "
-             "memory\n",
-             info->compile_ms, info->cubin_bytes, (int)info->registers, (int)info->spill_bytes,
-             (int)info->smem_bytes);
-  }
-  if (s->on_cuda)
-    printf("first     %.2f ms, loading included\nworkspace %zu bytes\n", s->first_ms,
-           s->host.workspace_bytes);
 }
 
 static int print_result(const session *s) {
@@ -436,7 +396,7 @@ static int run(session *s) {
   if (status != TOOL_OK)
     return status;
   memcpy(before, s->info, sizeof before);
-  status = call_once(s, 0, &s->first_ms);
+  status = one_call(s, 0, &s->first_ms);
   if (status == TOOL_OK) /* what is known of the kernels once they are loaded */
     status = describe_plan(s);
   if (status == TOOL_OK)
@@ -448,7 +408,10 @@ static int run(session *s) {
   if (status != TOOL_OK)
     return status;
   print_call(s);
-  print_kernels(s, before);
+  run_print_kernels(s->info, before, s->launches, s->on_cuda);
+  if (s->on_cuda)
+    printf("first     %.2f ms, loading included\nworkspace %zu bytes\n", s->first_ms,
+           s->host.workspace_bytes);
   return print_result(s);
 }
 

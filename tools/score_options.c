@@ -9,15 +9,16 @@
 
 #include "reference.h"
 
-const char score_options_help[] =
-    "  --window L,R        each query sees L keys before its own and R behind it; -1: all\n"
-    "  --chunk N           and only those of its own chunk of N keys\n"
-    "  --top-left          the first query stands at the first key, not the last at the last\n"
-    "  --softcap X         scores become X tanh(score / X)\n"
-    "  --alibi             slopes of 2^(-8 h / heads) times the distance are taken off\n"
-    "  --bias DTYPE        a random bias (batch, heads, queries, keys) of fp16, bf16 or fp32\n"
-    "  --sinks             a random sink a head\n"
-    "  --dropout P         probabilities are dropped with probability P, by --seed\n";
+const tool_opt score_options_table[] = {
+    {"--window", "L,R", "each query sees L keys before its own and R behind it; -1: all"},
+    {"--chunk", "N", "and only those of its own chunk of N keys"},
+    {"--top-left", NULL, "the first query stands at the first key, not the last at the last"},
+    {"--softcap", "X", "scores become X tanh(score / X)"},
+    {"--alibi", NULL, "slopes of 2^(-8 h / heads) times the distance are taken off"},
+    {"--bias", "fp16|bf16|fp32", "a bias (batch, heads, queries, keys)"},
+    {"--sinks", NULL, "a sink a head"},
+    {"--dropout", "P", "probabilities are dropped with probability P"},
+    {NULL, NULL, NULL}};
 
 static const char *const dtype_names[] = {"none", "fp16", "bf16", "fp32"};
 

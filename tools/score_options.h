@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "attnpress/attnpress.h"
+#include "options.h"
 
 /** As the words have it; zero-fill it first. */
 typedef struct score_options {
@@ -22,8 +23,8 @@ int score_options_flag(score_options *o, const char *word);
 extern const char *const score_option_names[];
 /** Sets the option of that name; NULL, or what its value must be where it is something else. */
 const char *score_options_value(score_options *o, const char *name, const char *value);
-/** The lines of --help. */
-extern const char score_options_help[];
+/** The rows of --help. */
+extern const tool_opt score_options_table[];
 /** ATTNPRESS_FULL, _CAUSAL or _WINDOW. */
 int32_t score_options_mask(const score_options *o, int causal);
 /** The window of ATTNPRESS_WINDOW; a causal one sees nothing behind the query. */

@@ -17,6 +17,16 @@ const char *const tool_dtype_names[] = {"any", "fp16", "bf16", "fp32"};
 static const char *const device_names[] = {"any", "cpu", "cuda"};
 static const char *const check_names[] = {"none", "sample", "full"};
 
+const tool_opt tool_session_options[] = {
+    {"--device", "cpu|cuda|emulated",
+     "cuda where there is a GPU; emulated: a GPU's kernel on the CPU"},
+    {"--threads", "N", "threads on the CPU (0: all cores)"},
+    {"--repeat", "N", "runs of which the median time is taken (10; on the CPU 3)"},
+    {"--check", "none|sample|full",
+     "sample: some rows, the first and the last among them (sample)"},
+    {"--seed", "N", "of the random inputs (1)"},
+    {NULL, NULL, NULL}};
+
 /* ---- Options --------------------------------------------------------------------------------- */
 
 static int parse_number(const tool_session *s, const tool_number *n, const char *text) {
@@ -91,20 +101,33 @@ int tool_session_parse(tool_session *s, const char *command, const tool_options 
   return TOOL_OK;
 }
 
-/* ---- Device and data ------------------------------------------------------------------------- */
+/* ---- Devices, times, origins ----------------------------------------------------------------- */
 
-static int cuda_failed(const tool_session *s, CUresult result, const char *what) {
-  fprintf(stderr, "attnpress %s: %s: %s\n", s->command, what, cuda_device_error(&s->cuda, result));
+int tool_cuda_failed(const char *command, const cuda_device *cuda, CUresult result,
+                     const char *what) {
+  fprintf(stderr, "attnpress %s: %s: %s\n", command, what, cuda_device_error(cuda, result));
   return TOOL_FAILED;
 }
 
-/* Returns TOOL_FAILED from the caller where a driver call fails. */
-#define CUDA_TRY(s, call)                                                                          \
-  do {                                                                                             \
-    const CUresult cuda_result = (s)->cuda.call;                                                   \
-    if (cuda_result != CUDA_SUCCESS)                                                               \
-      return cuda_failed(s, cuda_result, #call);                                                   \
-  } while (0)
+static int compare_doubles(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+double tool_median(double *times, int64_t count) {
+  qsort(times, (size_t)count, sizeof *times, compare_doubles);
+  return times[count / 2];
+}
+
+const char *tool_origin(int32_t origin) {
+  static const char *const origins[] = {
+      "none", "linked in", "disk cache", "compiled now (jit)", "memory", "the library's own code"};
+  return origins[origin];
+}
+
+/* ---- Device and data ------------------------------------------------------------------------- */
+
+#define CUDA_TRY(s, call) TOOL_CUDA_TRY((s)->command, &(s)->cuda, call)
 
 int tool_session_open(tool_session *s) {
   char why[512];
@@ -194,7 +217,7 @@ static int give_workspace(tool_session *s, const tool_call *call) {
 }
 
 /* One call, until its result is there; *ms is wall time, or the device's. */
-static int call_once(tool_session *s, const tool_call *call, int on_device_clock, double *ms) {
+static int one_call(tool_session *s, const tool_call *call, int on_device_clock, double *ms) {
   const double begin = tool_now_ms();
   float elapsed = 0.0f;
   if (on_device_clock)
@@ -220,16 +243,11 @@ int tool_session_first(tool_session *s, const tool_call *call) {
   if (status == TOOL_OK)
     status = give_workspace(s, call);
   if (status == TOOL_OK)
-    status = call_once(s, call, 0, &s->first_ms);
+    status = one_call(s, call, 0, &s->first_ms);
   if (status == TOOL_OK)
     status = tool_session_download(s);
   /* What is known of the kernel once it is loaded. */
   return status == TOOL_OK ? describe(s, call, &s->info) : status;
-}
-
-static int compare_doubles(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
 }
 
 int tool_session_time(tool_session *s, const tool_call *call) {
@@ -237,11 +255,9 @@ int tool_session_time(tool_session *s, const tool_call *call) {
   double *times = malloc((size_t)s->repeat * sizeof *times);
   int status = times ? TOOL_OK : TOOL_FAILED;
   for (int64_t i = 0; i < s->repeat && status == TOOL_OK; ++i)
-    status = call_once(s, call, s->on_cuda, &times[i]);
-  if (status == TOOL_OK) {
-    qsort(times, (size_t)s->repeat, sizeof *times, compare_doubles);
-    s->run_ms = times[s->repeat / 2];
-  }
+    status = one_call(s, call, s->on_cuda, &times[i]);
+  if (status == TOOL_OK)
+    s->run_ms = tool_median(times, s->repeat);
   free(times);
   return status;
 }
@@ -258,15 +274,13 @@ void tool_session_check_rows(const tool_session *s, int64_t rows,
 
 int tool_session_report(const tool_session *s, const char *text, double bytes,
                         const tool_verdict *verdict) {
-  static const char *const origins[] = {
-      "none", "linked in", "disk cache", "compiled now (jit)", "memory", "the library's own code"};
   const attnpress_info *info = &s->info;
   printf("call      %s\n", text);
   printf("device    %s\n", s->on_cuda ? s->cuda.name : ap_cpu_isa_name(ap_cpu_best_isa()));
   if (*info->stem)
     printf("kernel    %s%s%s, %s%s\norigin    %s\n", info->stem, *info->tile ? ", tile " : "",
            info->tile, info->target, s->launch_count > 1 ? ", the first of several" : "",
-           origins[s->before.origin]);
+           tool_origin(s->before.origin));
   if (s->on_cuda && *info->stem)
     printf("size      %d blocks of %d threads, %d registers, %d bytes of local memory, %d bytes of "
            "shared memory, %zu bytes of workspace\nfirst     %.2f ms, loading included\n",

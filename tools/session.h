@@ -6,6 +6,7 @@
 
 #include "attnpress/attnpress.h"
 #include "cuda_device.h"
+#include "options.h"
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
@@ -40,6 +41,24 @@ typedef struct tool_options {
 } tool_options;
 
 extern const char *const tool_dtype_names[]; /* "any", "fp16", "bf16", "fp32": as ATTNPRESS_... */
+
+/* ---- Devices, times, origins ----------------------------------------------------------------- */
+
+/** Says which call of the driver failed, and how; TOOL_FAILED. */
+int tool_cuda_failed(const char *command, const cuda_device *cuda, CUresult result,
+                     const char *what);
+/** Returns TOOL_FAILED from the caller where a driver call fails. */
+#define TOOL_CUDA_TRY(command, device, call)                                                       \
+  do {                                                                                             \
+    const CUresult cuda_result = (device)->call;                                                   \
+    if (cuda_result != CUDA_SUCCESS)                                                               \
+      return tool_cuda_failed(command, device, cuda_result, #call);                                \
+  } while (0)
+
+/** The median of times, which are sorted. */
+double tool_median(double *times, int64_t count);
+/** Where a kernel came from, ATTNPRESS_ORIGIN_..., in words. */
+const char *tool_origin(int32_t origin);
 
 /* ---- A session ------------------------------------------------------------------------------- */
 
@@ -87,13 +106,10 @@ typedef struct tool_verdict {
   char worst[256]; /* the worst element, in words */
 } tool_verdict;
 
-#define TOOL_SESSION_HELP                                                                          \
-  "  --device DEVICE     cpu or cuda (cuda where there is a GPU); emulated: a GPU's kernel\n"      \
-  "                      on the CPU\n"                                                             \
-  "  --threads N         threads on the CPU (0: all cores)\n"                                      \
-  "  --repeat N          runs of which the median time is taken (10; on the CPU 3)\n"              \
-  "  --check WHAT        none; sample: some rows, the first and the last among them; full\n"       \
-  "                      (sample)\n"
+/** The options that all of these commands have. */
+extern const tool_opt tool_session_options[];
+#define TOOL_RUN_STATUS                                                                            \
+  "exit status: 0 the check held, 1 it did not or the run failed, 2 the words were wrong"
 
 /** The session's own options and those of the tables. TOOL_OK, or TOOL_USAGE after it has said what
  * was wrong. Fills in the session's defaults. */

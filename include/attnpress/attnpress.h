@@ -56,7 +56,8 @@
  * give INVALID_ARGUMENT, others what the driver says, and attnpress_destroy() does nothing. The
  * parent may fork at any time: a child holds up nobody who waits for a kernel.
  *
- * This version computes the forward pass. */
+ * Platforms. Linux on 64-bit little-endian processors: x86-64, and aarch64, where the code for the CPU
+ * is plain C. The build refuses others, Windows and macOS among them. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

@@ -12,6 +12,7 @@ had run. CUDA itself does not survive a fork: a child of a parent that used a GP
 (PyTorch says so), and worker processes are to be started with "spawn".
 """
 
+from ._append import append
 from ._attention import (
     Description,
     Launch,
@@ -22,22 +23,37 @@ from ._attention import (
     forward,
     prepare,
 )
-from ._library import Error, InvalidArgumentError, NotSupportedError, library_path
+from ._explain import Alternative, ExplainedLaunch, Explanation, explain
+from ._library import (
+    Error,
+    InvalidArgumentError,
+    NotSupportedError,
+    get_include,
+    library_path,
+)
+from ._merge import merge
 from ._settings import configure
 
 __version__ = "0.3.0"
 __all__ = [
+    "Alternative",
     "Description",
     "Error",
+    "ExplainedLaunch",
+    "Explanation",
     "InvalidArgumentError",
     "Launch",
     "NotSupportedError",
+    "append",
     "configure",
     "describe",
     "dropout_mask",
+    "explain",
     "flash_attn_backward",
     "flash_attn_func",
     "forward",
+    "get_include",
     "library_path",
+    "merge",
     "prepare",
 ]

@@ -1,33 +1,63 @@
 """python -m attnpress: the command-line tool, from beside this package or from a checkout's build.
-See `python -m attnpress --help`; `python -m attnpress doctor` says what is missing."""
+See `python -m attnpress --help`; `python -m attnpress doctor` says what is missing. Two commands
+are Python's own, and take --out FOLDER:
+
+    shim       writes a wheel that puts attnpress in flash-attn's place, and prints its path
+    hf-kernel  writes a folder that LOCAL_KERNELS takes, and prints its path
+"""
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from pathlib import Path
 
-from . import _library as c
+from ._tool import environment, find_tool, missing
 
 
-def find_tool() -> Path | None:
-    """Beside the package, as in a wheel, or beside the library."""
-    folders = [Path(__file__).resolve().parent, Path(c.library_path).resolve().parent]
-    folders.append(folders[1].parent / "bin")  # an installed prefix
-    tools = (folder / "attnpress" for folder in folders)
-    return next((tool for tool in tools if tool.is_file() and os.access(tool, os.X_OK)), None)
+def shim(arguments: list[str]) -> None:
+    """The command of this name."""
+    from ._stand_in import write_wheel
+
+    parser = argparse.ArgumentParser(
+        prog="attnpress shim",
+        description="Writes a wheel of flash-attn 2.8.3 that runs on attnpress. It is for this "
+        "machine: the name flash-attn on PyPI is another project's.",
+    )
+    parser.add_argument("--out", type=Path, default=Path(), help="its folder (default: this one)")
+    print(write_wheel(parser.parse_args(arguments).out))
+
+
+def hf_kernel(arguments: list[str]) -> None:
+    """The command of this name."""
+    from ._stand_in import kernel_folder, write_kernel
+
+    parser = argparse.ArgumentParser(
+        prog="attnpress hf-kernel",
+        description="Writes attnpress as a kernel of Hugging Face's `kernels`, and prints its "
+        'folder: LOCAL_KERNELS="kernels-community/flash-attn2=$(attnpress hf-kernel)" gives it to '
+        "transformers and diffusers.",
+    )
+    parser.add_argument("--out", type=Path, help="the folder (default: one in attnpress's cache)")
+    folder = (parser.parse_args(arguments).out or kernel_folder()).absolute()
+    if ":" in str(folder):
+        sys.exit(f"attnpress hf-kernel: {folder} has a colon, at which LOCAL_KERNELS ends a path")
+    print(write_kernel(folder))
+
+
+_COMMANDS = {"shim": shim, "hf-kernel": hf_kernel}
 
 
 def main() -> None:
+    if len(sys.argv) > 1 and sys.argv[1] in _COMMANDS:
+        _COMMANDS[sys.argv[1]](sys.argv[2:])
+        return
     tool = find_tool()
     if tool is None:
-        sys.exit(f"attnpress: the tool is neither beside the package nor beside {c.library_path}")
-    if "ATTNPRESS_NVRTC" not in os.environ and (paths := c.nvrtc_of_pip()):
-        # After the loader's own path, where the tool looks first.
-        folders = [os.environ.get("LD_LIBRARY_PATH", ""), str(Path(paths[0]).parent)]
-        os.environ["LD_LIBRARY_PATH"] = ":".join(filter(None, folders))
+        sys.exit(f"attnpress: {missing()}")
     sys.stdout.flush()
-    os.execv(tool, [str(tool), *sys.argv[1:]])
+    os.execve(tool, [str(tool), *sys.argv[1:]], environment())
 
 
 if __name__ == "__main__":

@@ -72,13 +72,35 @@ def _adapter_of(q: object) -> ModuleType:
     it."""
     torch = sys.modules.get("torch")
     numpy = sys.modules.get("numpy")
+    adapter: ModuleType
     if torch is not None and isinstance(q, torch.Tensor):
-        from . import _torch as adapter
+        if type(q).__torch_dispatch__ is torch.Tensor.__torch_dispatch__:
+            from . import _torch
+
+            adapter = _torch
+        else:  # a fake tensor, a DTensor: without data of its own, the dispatcher knows what to do
+            from . import _ops
+
+            _ops.learn_sharding()
+            adapter = _ops
     elif numpy is not None and isinstance(q, numpy.ndarray):
-        from . import _numpy as adapter
+        from . import _numpy
+
+        adapter = _numpy
     else:
         raise TypeError(f"q is {type(q).__name__}; PyTorch tensors and NumPy arrays are supported")
     return _adapters.setdefault(type(q), adapter)
+
+
+def _tracing() -> ModuleType | None:
+    """The adapter of calls that go into a graph, while PyTorch makes one. It is asked for first: a
+    graph is made anew when something changes that Dynamo has read on the way to it."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.compiler.is_compiling():
+        return None
+    from . import _ops as adapter
+
+    return adapter
 
 
 def _request_of(
@@ -232,7 +254,16 @@ def flash_attn_func(
     which there are no gradients yet; ValueError or TypeError for arguments that are not allowed;
     attnpress.Error (both of these too, where the library found the fault) for a call that failed.
     """
-    adapter = _adapters.get(type(q)) or _adapter_of(q)
+    adapter = _tracing() or _adapters.get(type(q)) or _adapter_of(q)
+    if adapter.IS_TRACED:
+        if score_mod is not None:
+            raise NotImplementedError("score_mod is not implemented; only None is")
+        return adapter.flash_attn_func(
+            q, k, v, softmax_scale=softmax_scale, causal=causal, window_size=window_size,
+            softcap=softcap, alibi_slopes=alibi_slopes, bias=bias, sinks=_sinks_of(s_aux, sinks),
+            dropout_p=dropout_p, seed=seed, deterministic=deterministic,
+            return_attn_probs=return_attn_probs,
+        )  # fmt: skip
     groups = None
     if (
         dropout_p
@@ -259,7 +290,8 @@ def flash_attn_func(
     if groups is None or not (return_attn_probs and groups.dropout_p):
         return result
     out, lse, _ = result
-    keep = adapter.dropout_mask(q, k.shape[1], groups)
+    assert request is not None
+    keep = adapter.dropout_mask(q, k.shape[1], groups)  # type: ignore[attr-defined]
     p = probabilities(adapter, request, causal, softmax_scale, q, k, lse)
     return out, lse, adapter.signed(p, keep, q)
 
@@ -302,14 +334,20 @@ def flash_attn_backward(
     Raises ValueError or TypeError for arguments that are not allowed; attnpress.Error for a call
     that failed.
     """
-    adapter = _adapters.get(type(q)) or _adapter_of(q)
-    causal, request = _request_of(
-        causal, window_size, softcap, alibi_slopes, bias, sinks, dropout_p, seed, chunk, top_left
-    )
+    adapter = _tracing() or _adapters.get(type(q)) or _adapter_of(q)
     if dropout_p and seed is None:
         raise ValueError(
             f"dropout_p is {dropout_p} and seed is None; the gradients need the seed of the call"
         )
+    if adapter.IS_TRACED:
+        return adapter.flash_attn_backward(
+            dout, q, k, v, out, softmax_lse, softmax_scale, causal, deterministic, dsoftmax_lse,
+            window_size=window_size, chunk=chunk, top_left=top_left, softcap=softcap,
+            alibi_slopes=alibi_slopes, bias=bias, sinks=sinks, dropout_p=dropout_p, seed=seed,
+        )  # fmt: skip
+    causal, request = _request_of(
+        causal, window_size, softcap, alibi_slopes, bias, sinks, dropout_p, seed, chunk, top_left
+    )
     groups = _groups_of(adapter, request, q, k, v, softmax_scale)
     return adapter.backward(
         dout, q, k, v, out, softmax_lse, softmax_scale, causal, bool(deterministic), dsoftmax_lse,
@@ -342,7 +380,13 @@ def forward(
     top_left: the mask (causal, window_size, chunk) counts from the first key: query i stands at key
         i, not at i + seqlen_k - seqlen_q. ALiBi's distance does not follow it.
     """
-    adapter = _adapters.get(type(q)) or _adapter_of(q)
+    adapter = _tracing() or _adapters.get(type(q)) or _adapter_of(q)
+    if adapter.IS_TRACED:
+        return adapter.attention(
+            q, k, v, softmax_scale=softmax_scale, causal=causal, window_size=window_size,
+            softcap=softcap, alibi_slopes=alibi_slopes, bias=bias, sinks=sinks, dropout_p=dropout_p,
+            seed=seed, deterministic=deterministic, chunk=chunk, top_left=top_left,
+        )  # fmt: skip
     causal, request = _request_of(
         causal, window_size, softcap, alibi_slopes, bias, sinks, dropout_p, seed, chunk, top_left
     )
@@ -361,7 +405,7 @@ def dropout_mask(
     if probability_of(dropout_p) == 0.0:
         raise ValueError(f"dropout_p is {dropout_p}; nothing is dropped, so there is no mask")
     groups = _groups_of(adapter, Request(dropout_p=float(dropout_p), seed=seed), q, k, k, None)
-    return adapter.dropout_mask(q, k.shape[1], groups)
+    return adapter.dropout_mask(q, k.shape[1], groups)  # type: ignore[attr-defined]
 
 
 def _ask(function, q, k, v, softmax_scale, causal, features, *rest) -> None:

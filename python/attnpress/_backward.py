@@ -96,7 +96,13 @@ def _fill(
     tensor.dtype = dtype
 
 
-def check_shapes(q: Sequence[int], v: Sequence[int], out, dout, lse) -> None:
+def check_shapes(
+    q: Sequence[int],
+    v: Sequence[int],
+    out: Sequence[int],
+    dout: Sequence[int],
+    lse: Sequence[int],
+) -> None:
     """ValueError where the shapes of out, dout and lse are not those of a forward call."""
     expected = (*q[:3], v[3])
     for name, shape in (("out", out), ("dout", dout)):

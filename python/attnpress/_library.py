@@ -276,10 +276,23 @@ def candidates() -> list[str]:
     if named:
         return [named]
     package = Path(__file__).resolve().parent
-    folders = [package, package.parent.parent / "build"]
-    return [str(path) for folder in folders if (path := folder / "libattnpress.so").exists()] + [
-        "libattnpress.so.0"
+    files = [
+        package / "libattnpress.so.0",
+        package / "libattnpress.so",
+        package.parent.parent / "build" / "libattnpress.so",
     ]
+    return [*(str(path) for path in files if path.exists()), "libattnpress.so.0"]
+
+
+def get_include() -> str:
+    """The folder of the C headers, for `cc -I`: the wheel's or the checkout's. A program that links
+    `library_path` by that path runs with it, given its folder as an rpath."""
+    package = Path(__file__).resolve().parent
+    folders = [package / "include", package.parent.parent / "include"]
+    for folder in folders:
+        if (folder / "attnpress" / "attnpress.h").exists():
+            return str(folder)
+    raise FileNotFoundError(f"attnpress: no C headers in {' or '.join(map(str, folders))}")
 
 
 _SIGNATURES = {  # result and argument types of every function that is used
@@ -383,7 +396,7 @@ def _ask(handle: int, args: bytes | int, range_: int, question: Callable[[c_void
     """question(plan) of a plan of the arguments, as bytes or at an address."""
     plan = c_void_p()
     options = PlanOptions(struct_size=ctypes.sizeof(PlanOptions), range=range_)
-    status = library.attnpress_plan_forward(handle, args, byref(options), byref(plan))
+    status: int = library.attnpress_plan_forward(handle, args, byref(options), byref(plan))
     if status == OK:
         status = question(plan)
         library.attnpress_plan_destroy(plan)
@@ -403,7 +416,7 @@ def workspace_bytes(handle: int, args: bytes, size: c_size_t) -> int:
 def backward_workspace_bytes(handle: int, args: BackwardArgs, size: c_size_t) -> int:
     """The same of a backward call."""
     plan = c_void_p()
-    status = library.attnpress_plan_backward(handle, byref(args), None, byref(plan))
+    status: int = library.attnpress_plan_backward(handle, byref(args), None, byref(plan))
     if status == OK:
         status = library.attnpress_plan_workspace_bytes(plan, byref(size))
         library.attnpress_plan_destroy(plan)
@@ -434,7 +447,7 @@ def describe_launches(handle: int, args: bytes, records: list[Info]) -> int:
     def question(plan: c_void_p) -> int:
         for index in range(library.attnpress_plan_launch_count(plan)):
             info = Info(struct_size=ctypes.sizeof(Info))
-            status = library.attnpress_plan_launch(plan, index, byref(info))
+            status: int = library.attnpress_plan_launch(plan, index, byref(info))
             if status != OK:
                 return status
             records.append(info)

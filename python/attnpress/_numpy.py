@@ -26,6 +26,7 @@ _DTYPES = {
     "float32": c.FP32,
 }  # bfloat16: the dtype of ml_dtypes
 _plans = new_plans()
+IS_TRACED = False
 
 
 def _strides(array: np.ndarray) -> tuple[int, ...]:

@@ -133,7 +133,7 @@ class Plan:
         backend: int,
         dtype: int,
         shapes: tuple[Sequence[int], Sequence[int], Sequence[int]],
-        strides: tuple[Sequence[int], Sequence[int], Sequence[int]],
+        strides: Sequence[Sequence[int]],  # of the same three
         softmax_scale: float | None,
         causal: bool,
         groups: Groups | None = None,

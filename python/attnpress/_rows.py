@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from ctypes import POINTER, Structure, byref, c_int32, c_size_t, c_void_p, sizeof
 from operator import attrgetter
+from typing import Any, Union
 
 from . import _library as c
 from ._plan import handle_of, handle_with_nvrtc
@@ -19,7 +20,7 @@ PLAN_ARGUMENTS = (c_void_p, POINTER(c.PlanOptions), POINTER(c_void_p))
 """Of functions that make a plan, behind the handle."""
 
 
-def declared(name: str, extra: Sequence = ()):
+def declared(name: str, extra: Sequence[object] = ()) -> Any:
     """A function of the library that takes (handle, args, stream), or (handle, args, *extra)."""
     try:
         function = getattr(c.library, name)
@@ -49,13 +50,13 @@ def row_stride(shape: Sequence[int], stride: Sequence[int]) -> int | None:
     return shape[-1] if found is None else found
 
 
-def readable(library, value):
+def readable(library: Library, value: Any) -> Any:
     if row_stride(value.shape, library.strides(value)) is None:
         return library.contiguous(value)
     return value
 
 
-def call(backend: int, function, args: Structure, stream: int | None) -> None:
+def call(backend: int, function: Callable[..., int], args: Structure, stream: int | None) -> None:
     """function(handle, args, stream) of the library. Raises what failed."""
     handle = handle_of(backend)
     status = function(handle, byref(args), stream)
@@ -65,11 +66,11 @@ def call(backend: int, function, args: Structure, stream: int | None) -> None:
     c.check(status)
 
 
-_workspaces: dict[tuple, int] = {}  # bytes, by what they depend on
+_workspaces: dict[tuple[Any, ...], int] = {}  # bytes, by what they depend on
 _WORKSPACES_MAX = 1024
 
 
-def workspace_bytes(plan_function, args: Structure, key: tuple) -> int:
+def workspace_bytes(plan_function: Any, args: Structure, key: tuple[Any, ...]) -> int:
     """What a call on the current GPU needs. key: all of `args` that it depends on."""
     import torch  # only its tensors are on GPUs
 
@@ -92,7 +93,7 @@ def workspace_bytes(plan_function, args: Structure, key: tuple) -> int:
 # ---- The two libraries --------------------------------------------------------------------------
 
 
-def library_of(name: str, value):
+def library_of(name: str, value: Any) -> Library:
     """What handles such a value. Neither library is imported unless the caller has it."""
     torch = sys.modules.get("torch")
     numpy = sys.modules.get("numpy")
@@ -105,7 +106,9 @@ def library_of(name: str, value):
     )
 
 
-def check_same(names, inputs, out, what: str, of) -> None:
+def check_same(
+    names: Sequence[str], inputs: Any, out: Any, what: str, of: Callable[[Any], object]
+) -> None:
     for name, value in (*zip(names[1:], inputs[1:]), ("out", out)):
         if value is not None and of(value) != of(inputs[0]):
             raise ValueError(
@@ -114,12 +117,12 @@ def check_same(names, inputs, out, what: str, of) -> None:
 
 
 class Torch:
-    def __init__(self, torch) -> None:
+    def __init__(self, torch: Any) -> None:
         self.torch = torch
         self.kind = torch.Tensor
         self.dtypes = {torch.float16: c.FP16, torch.bfloat16: c.BF16, torch.float32: c.FP32}
 
-    def check(self, names, inputs, out) -> None:
+    def check(self, names: Sequence[str], inputs: Any, out: Any) -> None:
         for what in ("shape", "dtype", "device"):
             check_same(names, inputs, out, what, attrgetter(what))
         if inputs[0].device.type not in ("cuda", "cpu"):
@@ -127,17 +130,17 @@ class Torch:
                 f"{names[0]} is on {inputs[0].device}; CUDA and CPU tensors are supported"
             )
 
-    def check_place(self, name: str, value, x) -> None:
+    def check_place(self, name: str, value: Any, x: Any) -> None:
         if value.device != x.device:
             raise ValueError(f"{name} is on {value.device} and x on {x.device}")
 
-    def records(self, *values) -> bool:
+    def records(self, *values: Any) -> bool:
         """Whether a gradient by one of them is to be recorded."""
         return self.torch.is_grad_enabled() and any(
             value is not None and value.requires_grad for value in values
         )
 
-    def dtype(self, value) -> int:
+    def dtype(self, value: Any) -> int:
         if value.dtype not in self.dtypes:
             raise ValueError(
                 f"dtype {value.dtype} is not supported; torch.float16, torch.bfloat16 and "
@@ -145,36 +148,38 @@ class Torch:
             )
         return self.dtypes[value.dtype]
 
-    def strides(self, value) -> Sequence[int]:
-        return value.stride()
+    def strides(self, value: Any) -> Sequence[int]:
+        found: Sequence[int] = value.stride()
+        return found
 
-    def address(self, value) -> int:
-        return value.data_ptr()
+    def address(self, value: Any) -> int:
+        address: int = value.data_ptr()
+        return address
 
-    def empty_like(self, value):
+    def empty_like(self, value: Any) -> Any:
         return self.torch.empty(value.shape, dtype=value.dtype, device=value.device)
 
-    def empty(self, shape: Sequence[int], dtype, like):
+    def empty(self, shape: Sequence[int], dtype: Any, like: Any) -> Any:
         """dtype: the library's own, or a name."""
         if isinstance(dtype, str):
             dtype = getattr(self.torch, dtype)
         return self.torch.empty(shape, dtype=dtype, device=like.device)
 
-    def workspace(self, like, size: int):
+    def workspace(self, like: Any, size: int) -> Any:
         """Memory of this many bytes; None for none. Freed when its last name goes: the allocator
         gives it to later work of this stream."""
         if size == 0:
             return None
         return self.torch.empty(size, dtype=self.torch.uint8, device=like.device)
 
-    def contiguous(self, value):
+    def contiguous(self, value: Any) -> Any:
         return value.contiguous()
 
-    def contiguous_if_not(self, value):
+    def contiguous_if_not(self, value: Any) -> Any:
         return value.contiguous()
 
     @contextlib.contextmanager
-    def on_device(self, value):
+    def on_device(self, value: Any) -> Iterator[int]:
         """The backend of a tensor, whose device is the current one meanwhile."""
         if not value.is_cuda:
             yield c.CPU
@@ -186,7 +191,7 @@ class Torch:
                 self.torch.cuda.mem_get_info(value.device)  # binds the context to this thread
             yield c.CUDA
 
-    def run(self, function, args: Structure, value) -> None:
+    def run(self, function: Callable[..., int], args: Structure, value: Any) -> None:
         with self.on_device(value) as backend:
             stream = None
             if backend == c.CUDA:
@@ -195,12 +200,12 @@ class Torch:
 
 
 class NumPy:
-    def __init__(self, numpy) -> None:
+    def __init__(self, numpy: Any) -> None:
         self.numpy = numpy
         self.kind = numpy.ndarray
         self.dtypes = {"float16": c.FP16, "bfloat16": c.BF16, "float32": c.FP32}
 
-    def check(self, names, inputs, out) -> None:
+    def check(self, names: Sequence[str], inputs: Any, out: Any) -> None:
         for what in ("shape", "dtype"):
             check_same(names, inputs, out, what, attrgetter(what))
         for name, value in (*zip(names, inputs), ("out", out)):
@@ -209,14 +214,14 @@ class NumPy:
         if out is not None and not out.flags.writeable:
             raise ValueError("out is read-only")
 
-    def check_place(self, name: str, value, x) -> None:
+    def check_place(self, name: str, value: Any, x: Any) -> None:
         if isinstance(value, self.numpy.ma.MaskedArray):
             raise TypeError(f"{name} is a masked array, whose mask would be lost")
 
-    def records(self, *values) -> bool:
+    def records(self, *values: Any) -> bool:
         return False
 
-    def dtype(self, value) -> int:
+    def dtype(self, value: Any) -> int:
         if value.dtype.name not in self.dtypes or not value.dtype.isnative:
             raise ValueError(
                 f"dtype {value.dtype} is not supported; float16, float32 and ml_dtypes.bfloat16 "
@@ -224,34 +229,38 @@ class NumPy:
             )
         return self.dtypes[value.dtype.name]
 
-    def strides(self, value) -> Sequence[int]:
+    def strides(self, value: Any) -> Sequence[int]:
         """In elements; 0, which only a copy or an error follows, where they are no whole number."""
         size = value.itemsize
         aligned = value.ctypes.data % size == 0
         return [step // size if aligned and step % size == 0 else 0 for step in value.strides]
 
-    def address(self, value) -> int:
-        return value.ctypes.data
+    def address(self, value: Any) -> int:
+        address: int = value.ctypes.data
+        return address
 
-    def empty_like(self, value):
+    def empty_like(self, value: Any) -> Any:
         return self.numpy.empty(value.shape, dtype=value.dtype)
 
-    def empty(self, shape: Sequence[int], dtype, like):
+    def empty(self, shape: Sequence[int], dtype: Any, like: Any) -> Any:
         return self.numpy.empty(shape, dtype=dtype)
 
-    def workspace(self, like, size: int):
+    def workspace(self, like: Any, size: int) -> Any:
         return None if size == 0 else self.numpy.empty(size, dtype=self.numpy.uint8)
 
-    def contiguous(self, value):
+    def contiguous(self, value: Any) -> Any:
         return self.numpy.array(value, order="C", copy=True)
 
-    def contiguous_if_not(self, value):
+    def contiguous_if_not(self, value: Any) -> Any:
         flags = value.flags
         return value if flags.c_contiguous and flags.aligned else self.contiguous(value)
 
     @contextlib.contextmanager
-    def on_device(self, value):
+    def on_device(self, value: Any) -> Iterator[int]:
         yield c.CPU
 
-    def run(self, function, args: Structure, value) -> None:
+    def run(self, function: Callable[..., int], args: Structure, value: Any) -> None:
         call(c.CPU, function, args, None)
+
+
+Library = Union[Torch, NumPy]

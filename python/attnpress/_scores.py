@@ -64,7 +64,7 @@ class View(NamedTuple):
 # ---- Numbers -------------------------------------------------------------------------------------
 
 
-def _whole(name: str, value: object, least: int, allowed: str) -> int:
+def _whole(name: str, value: Any, least: int, allowed: str) -> int:
     try:
         number = operator.index(value)
     except TypeError:
@@ -74,7 +74,7 @@ def _whole(name: str, value: object, least: int, allowed: str) -> int:
     return number
 
 
-def _window_of(window_size: object) -> tuple[int, int]:
+def _window_of(window_size: Any) -> tuple[int, int]:
     allowed = "two whole numbers are needed, each 0 keys or more, or -1 for all"
     try:
         sides = tuple(window_size)

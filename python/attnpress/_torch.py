@@ -8,6 +8,7 @@ from ctypes import addressof
 from typing import NoReturn
 
 import torch
+from torch.autograd import forward_ad as _forward_mode
 
 from . import _library as c
 from ._backward import Call, Layout, Request, check_shapes
@@ -29,6 +30,9 @@ _plans = new_plans()
 _forward = c.library.attnpress_forward
 _empty = torch.empty
 _empty_strided = torch.empty_strided
+IS_TRACED = False  # calls are run, and do not become operators in a graph
+_transformed = torch._C._are_functorch_transforms_active
+_FLOAT32 = torch.float32
 _get_device = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
 _raw_stream = getattr(
     torch._C,
@@ -62,6 +66,32 @@ def _refuse_grad(name: str) -> NoReturn:
     )
 
 
+def _refuse_transforms() -> NoReturn:
+    raise NotImplementedError(
+        "torch.func's transforms and forward-mode gradients do not know attnpress's kernels: for "
+        "vmap, make the mapped dimension part of the batch; for gradients, call autograd"
+    )
+
+
+def _check_no_tangent(*tensors) -> None:
+    if any(_forward_mode.unpack_dual(x).tangent is not None for x in tensors):
+        _refuse_transforms()
+
+
+def _autocasts(device) -> bool:
+    """Whether torch.autocast is on for a device that calls run on."""
+    return device.type in ("cuda", "cpu") and torch.is_autocast_enabled(device.type)
+
+
+def autocast(q, k, v):
+    """q, k and v as torch.autocast has them: in its dtype where it is on for their device."""
+    if not _autocasts(q.device):
+        return q, k, v
+    kind = q.device.type
+    dtype = torch.get_autocast_dtype(kind)
+    return q.to(dtype), k.to(dtype), v.to(dtype)
+
+
 _thread = threading.local()
 
 
@@ -77,6 +107,8 @@ def checked(q, k, v, softmax_scale: float | None) -> tuple[int, int, tuple]:
     """Backend, attnpress_dtype and shapes; raises for what is not allowed."""
     if not (isinstance(k, torch.Tensor) and isinstance(v, torch.Tensor)):
         raise TypeError(f"q, k and v are {_types(q, k, v)}; all three must be PyTorch tensors")
+    if _transformed():
+        _refuse_transforms()
     if not q.device == k.device == v.device:
         raise ValueError(
             f"q is on {q.device}, k on {k.device}, v on {v.device}; one device is needed"
@@ -214,6 +246,13 @@ def forward(
     """out, or (out, lse, an empty tensor) where with_lse. Queues the work on q's device's current
     stream. Where an argument requires grad, the outputs have a backward pass."""
     key = _key(q, k, v, softmax_scale, causal, groups)
+    dtype = key[3]
+    if (dtype is _FLOAT32 or dtype is not key[4] or dtype is not key[5]) and _autocasts(key[0]):
+        q, k, v = autocast(q, k, v)
+        with torch.autocast(key[0].type, enabled=False):
+            return forward(q, k, v, softmax_scale, causal, with_lse, groups, deterministic)
+    if _forward_mode._current_level >= 0:
+        _check_no_tangent(q, k, v)
     sinks = None if groups is None else groups.sinks
     if (
         q.requires_grad
@@ -221,6 +260,8 @@ def forward(
         or v.requires_grad
         or (sinks is not None and sinks.requires_grad)
     ) and torch.is_grad_enabled():
+        if _transformed():
+            _refuse_transforms()
         if groups is not None and torch.is_tensor(groups.seed):
             _keep_seed(groups)
         out, lse = _Attention.apply(q, k, v, sinks, softmax_scale, causal, deterministic, groups)
@@ -232,7 +273,12 @@ def forward(
         with torch.cuda.device(index):
             return forward(q, k, v, softmax_scale, causal, with_lse, groups)
     plan = _plans.by_key.get(key) or _new_plan(key, q, k, v, softmax_scale, causal, groups)
-    q_data, k_data, v_data = q.data_ptr(), k.data_ptr(), v.data_ptr()
+    try:
+        q_data, k_data, v_data = q.data_ptr(), k.data_ptr(), v.data_ptr()
+    except RuntimeError:
+        if _transformed():
+            _refuse_transforms()
+        raise
     if plan is None or (q_data | k_data | v_data) & 15:
         copies = (_readable(q), _readable(k), _readable(v))
         return forward(*copies, softmax_scale, causal, with_lse, groups)

@@ -10,6 +10,7 @@ Mirrors include/attnpress/layernorm.h.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from ctypes import (
     Structure,
     c_float,
@@ -19,16 +20,21 @@ from ctypes import (
     c_void_p,
     sizeof,
 )
+from typing import Any, TypeVar, overload
 
 from . import _library as c
 from ._rows import (
     PLAN_ARGUMENTS,
+    Library,
     declared,
     library_of,
     readable,
     row_stride,
     workspace_bytes,
 )
+
+Array = TypeVar("Array")
+"""torch.Tensor or numpy.ndarray."""
 
 COLUMNS_MAX = 1 << 20
 """Of the last dimension."""
@@ -94,7 +100,37 @@ _backward = declared("attnpress_layernorm_backward")
 _plan_backward = declared("attnpress_plan_layernorm_backward", PLAN_ARGUMENTS)
 
 
-def layer_norm(x, weight=None, bias=None, eps: float = 1e-5, residual=None, out=None):
+@overload
+def layer_norm(
+    x: Array,
+    weight: Array | None = ...,
+    bias: Array | None = ...,
+    eps: float = ...,
+    residual: None = ...,
+    out: Array | None = ...,
+) -> Array: ...
+
+
+@overload
+def layer_norm(
+    x: Array,
+    weight: Array | None = ...,
+    bias: Array | None = ...,
+    eps: float = ...,
+    *,
+    residual: Array,
+    out: Array | None = ...,
+) -> tuple[Array, Array]: ...
+
+
+def layer_norm(
+    x: Any,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
+    residual: Any = None,
+    out: Any = None,
+) -> Any:
     """(x - mean) / sqrt(variance + eps) * weight + bias over the last dimension.
 
     x: a PyTorch tensor (fp16, bf16, fp32; on a CUDA device or the CPU) or a NumPy array (float16,
@@ -114,12 +150,43 @@ def layer_norm(x, weight=None, bias=None, eps: float = 1e-5, residual=None, out=
     return _norm(x, weight, bias, eps, residual, out, rms=False)
 
 
-def rms_norm(x, weight=None, eps: float = 1e-5, residual=None, out=None):
+@overload
+def rms_norm(
+    x: Array,
+    weight: Array | None = ...,
+    eps: float = ...,
+    residual: None = ...,
+    out: Array | None = ...,
+) -> Array: ...
+
+
+@overload
+def rms_norm(
+    x: Array,
+    weight: Array | None = ...,
+    eps: float = ...,
+    *,
+    residual: Array,
+    out: Array | None = ...,
+) -> tuple[Array, Array]: ...
+
+
+def rms_norm(
+    x: Any, weight: Any = None, eps: float = 1e-5, residual: Any = None, out: Any = None
+) -> Any:
     """x / sqrt(mean of squares + eps) * weight over the last dimension. All as in layer_norm()."""
     return _norm(x, weight, None, eps, residual, out, rms=True)
 
 
-def forward(x, weight=None, bias=None, eps: float = 1e-5, residual=None, out=None, rms=False):
+def forward(
+    x: Any,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
+    residual: Any = None,
+    out: Any = None,
+    rms: bool = False,
+) -> tuple[Any, Any, Any, Any]:
     """What the norms above are made of, without autograd: (y, sum, mean, rstd). sum is x + residual
     or, where there is none, x itself; mean, None with rms, and rstd are fp32, of x's leading
     dimensions."""
@@ -154,7 +221,16 @@ def forward(x, weight=None, bias=None, eps: float = 1e-5, residual=None, out=Non
     return y, total, mean, rstd
 
 
-def backward(dy, x, rstd, mean=None, weight=None, dsum=None, needs=(True, True, True), rms=False):
+def backward(
+    dy: Any,
+    x: Any,
+    rstd: Any,
+    mean: Any = None,
+    weight: Any = None,
+    dsum: Any = None,
+    needs: Sequence[bool] = (True, True, True),
+    rms: bool = False,
+) -> tuple[Any, Any, Any]:
     """The gradients (dx, dweight, dbias) of forward(), whose sum is x here; None for those that
     `needs` says are not wanted, except dx. dy: the gradient by y; dsum: that by the sum, which is
     added to dx, the gradient by both x and the residual. dweight and dbias have the weight's dtype,
@@ -199,7 +275,7 @@ def backward(dy, x, rstd, mean=None, weight=None, dsum=None, needs=(True, True, 
 # ---- Arguments -----------------------------------------------------------------------------------
 
 
-def _check_kinds(library, **values) -> None:
+def _check_kinds(library: Library, **values: Any) -> None:
     for name, value in values.items():
         if value is not None and not isinstance(value, library.kind):
             raise TypeError(
@@ -207,7 +283,7 @@ def _check_kinds(library, **values) -> None:
             )
 
 
-def _check_parameters(library, x, weight, bias) -> None:
+def _check_parameters(library: Library, x: Any, weight: Any, bias: Any) -> None:
     _check_kinds(library, x=x, weight=weight, bias=bias)
     given = [(n, v) for n, v in (("weight", weight), ("bias", bias)) if v is not None]
     for name, value in given:
@@ -223,14 +299,14 @@ def _check_parameters(library, x, weight, bias) -> None:
         library.check_place(name, value, x)
 
 
-def _extents(x) -> tuple[int, int]:
+def _extents(x: Any) -> tuple[int, int]:
     """Rows and columns."""
     if not x.shape:
         raise ValueError("x has no dimensions; one or more are needed")
     return math.prod(x.shape[:-1]), x.shape[-1]
 
 
-def _give_rows(library, args: Structure, name: str, value):
+def _give_rows(library: Library, args: Structure, name: str, value: Any) -> Any:
     """Puts an input into the struct; what has to live until the call is made."""
     if value is None or args.rows == 0:
         return None
@@ -240,7 +316,7 @@ def _give_rows(library, args: Structure, name: str, value):
     return value
 
 
-def _give_output(library, args: Structure, name: str, value):
+def _give_output(library: Library, args: Structure, name: str, value: Any) -> Any:
     if args.rows == 0:
         return None
     stride = row_stride(value.shape, library.strides(value))
@@ -254,7 +330,7 @@ def _give_output(library, args: Structure, name: str, value):
     return value
 
 
-def _give_parameters(library, args: Structure, **values) -> list:
+def _give_parameters(library: Library, args: Structure, **values: Any) -> list[Any]:
     kept = []
     for name, value in values.items():
         if value is not None:
@@ -264,7 +340,7 @@ def _give_parameters(library, args: Structure, **values) -> list:
     return kept
 
 
-def _give_moments(library, args: Structure, **values) -> list:
+def _give_moments(library: Library, args: Structure, **values: Any) -> list[Any]:
     kept = []
     for name, value in values.items():
         if value is None:
@@ -292,10 +368,10 @@ def _workspace_bytes(backend: int, args: LayernormBackwardArgs) -> int:
 
 # ---- Autograd ------------------------------------------------------------------------------------
 
-_functions: dict[str, type] = {}
+_functions: dict[str, Any] = {}
 
 
-def _norm(x, weight, bias, eps, residual, out, rms: bool):
+def _norm(x: Any, weight: Any, bias: Any, eps: float, residual: Any, out: Any, rms: bool) -> Any:
     library = library_of("x", x)
     _check_kinds(library, weight=weight, bias=bias, residual=residual, out=out)
     if not library.records(x, weight, bias, residual, out):
@@ -307,15 +383,17 @@ def _norm(x, weight, bias, eps, residual, out, rms: bool):
     return y if residual is None else (y, total)
 
 
-def _function() -> type:
+def _function() -> Any:
     """The torch.autograd.Function, made when the first gradient is recorded."""
     if "norm" in _functions:
         return _functions["norm"]
     import torch
 
-    class Norm(torch.autograd.Function):
+    class Norm(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
-        def forward(ctx, x, weight, bias, eps, residual, rms):
+        def forward(
+            ctx: Any, x: Any, weight: Any, bias: Any, eps: float, residual: Any, rms: bool
+        ) -> Any:
             y, total, mean, rstd = forward(x, weight, bias, eps, residual, None, rms)
             ctx.rms, ctx.has_residual = rms, residual is not None
             ctx.set_materialize_grads(False)
@@ -323,8 +401,8 @@ def _function() -> type:
             return y, (total if ctx.has_residual else None)
 
         @staticmethod
-        @torch.autograd.function.once_differentiable
-        def backward(ctx, dy, dsum):
+        @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+        def backward(ctx: Any, dy: Any, dsum: Any) -> Any:
             total, weight, mean, rstd = ctx.saved_tensors
             if dy is None:  # only the sum was used
                 return dsum, None, None, None, dsum if ctx.has_residual else None, None

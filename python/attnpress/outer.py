@@ -10,17 +10,23 @@ Mirrors include/attnpress/outer.h.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from ctypes import Structure, c_int32, c_int64, c_size_t, c_void_p, sizeof
+from typing import Any, TypeVar
 
 from . import _library as c
 from ._rows import (
     PLAN_ARGUMENTS,
+    Library,
     declared,
     library_of,
     readable,
     row_stride,
     workspace_bytes,
 )
+
+Array = TypeVar("Array")
+"""torch.Tensor or numpy.ndarray."""
 
 FP64 = 4
 """ATTNPRESS_OUTER_FP64"""
@@ -78,7 +84,7 @@ _backward = declared("attnpress_outer_backward")
 _plan_backward = declared("attnpress_plan_outer_backward", PLAN_ARGUMENTS)
 
 
-def outer(x, y, summed: bool = False):
+def outer(x: Array, y: Array, summed: bool = False) -> Array:
     """c[..., i, j] = x[..., i] * y[..., j], or with `summed` c[i, j], summed over all others.
 
     x, y: PyTorch tensors (fp16, bf16, fp32, and fp64 on the CPU) or NumPy arrays (float16, float32,
@@ -94,11 +100,13 @@ def outer(x, y, summed: bool = False):
     if not isinstance(y, library.kind):
         raise TypeError(f"y is {type(y).__name__}; with x it must be {library.kind.__name__}")
     if library.records(x, y):
-        return _function().apply(x, y, bool(summed))
-    return forward(x, y, summed)
+        recorded: Array = _function().apply(x, y, bool(summed))
+        return recorded
+    result: Array = forward(x, y, summed)
+    return result
 
 
-def forward(x, y, summed: bool = False):
+def forward(x: Any, y: Any, summed: bool = False) -> Any:
     """outer() without autograd."""
     library, batch = _checked(x, y)
     rows, columns = x.shape[-1], y.shape[-1]
@@ -113,7 +121,9 @@ def forward(x, y, summed: bool = False):
     return result
 
 
-def backward(dc, x, y, summed: bool = False, needs=(True, True)):
+def backward(
+    dc: Any, x: Any, y: Any, summed: bool = False, needs: Sequence[bool] = (True, True)
+) -> tuple[Any, Any]:
     """The gradients (dx, dy) by x and y, of dc, that by c; None for those that `needs` says are not
     wanted."""
     library, batch = _checked(x, y)
@@ -154,7 +164,7 @@ def backward(dc, x, y, summed: bool = False, needs=(True, True)):
 # ---- Arguments -----------------------------------------------------------------------------------
 
 
-def _checked(x, y):
+def _checked(x: Any, y: Any) -> tuple[Library, int]:
     """The library of both, and the entries of the batch."""
     library = library_of("x", x)
     for name, value in (("x", x), ("y", y)):
@@ -173,13 +183,13 @@ def _checked(x, y):
     return library, math.prod(x.shape[:-1])
 
 
-def _dtype(library, value) -> int:
+def _dtype(library: Library, value: Any) -> int:
     """As library.dtype(), and fp64."""
     name = str(value.dtype).rpartition(".")[2]
     return FP64 if name == "float64" else library.dtype(value)
 
 
-def _give(library, args: Structure, name: str, value):
+def _give(library: Library, args: Structure, name: str, value: Any) -> Any:
     """Puts an input into the struct; what has to live until the call is made."""
     if math.prod(value.shape) == 0:
         return None
@@ -191,25 +201,25 @@ def _give(library, args: Structure, name: str, value):
 
 # ---- Autograd ------------------------------------------------------------------------------------
 
-_functions: dict[str, type] = {}
+_functions: dict[str, Any] = {}
 
 
-def _function() -> type:
+def _function() -> Any:
     """The torch.autograd.Function, made when the first gradient is recorded."""
     if "outer" in _functions:
         return _functions["outer"]
     import torch
 
-    class Outer(torch.autograd.Function):
+    class Outer(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
-        def forward(ctx, x, y, summed):
+        def forward(ctx: Any, x: Any, y: Any, summed: bool) -> Any:
             ctx.summed = summed
             ctx.save_for_backward(x, y)
             return forward(x, y, summed)
 
         @staticmethod
-        @torch.autograd.function.once_differentiable
-        def backward(ctx, dc):
+        @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+        def backward(ctx: Any, dc: Any) -> Any:
             x, y = ctx.saved_tensors
             return (*backward(dc, x, y, ctx.summed, ctx.needs_input_grad[:2]), None)
 

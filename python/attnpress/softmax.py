@@ -10,7 +10,7 @@ Mirrors include/attnpress/softmax.h.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import Structure, c_float, c_int32, c_int64, c_size_t, c_void_p, sizeof
 from typing import Any, TypeVar
 
@@ -76,20 +76,28 @@ def softmax(x: Array, scale: float = 1.0, out: Array | None = None) -> Array:
     or TypeError for arguments that are not allowed, NotImplementedError for a tensor that requires
     grad, attnpress.Error for a call that failed.
     """
-    return _call(_forward, SoftmaxArgs, ("x",), "y", (x,), scale, out)
+    y: Array = _call(_forward, SoftmaxArgs, ("x",), "y", (x,), scale, out)
+    return y
 
 
 def softmax_backward(y: Array, dy: Array, scale: float = 1.0, out: Array | None = None) -> Array:
     """The gradient of softmax() by x: scale * y * (dy - sum(dy * y)), where y is what softmax()
     returned and dy the gradient by y. Everything else as in softmax(); out may be dy or y."""
-    return _call(_backward, SoftmaxBackwardArgs, ("y", "dy"), "dx", (y, dy), scale, out)
+    dx: Array = _call(_backward, SoftmaxBackwardArgs, ("y", "dy"), "dx", (y, dy), scale, out)
+    return dx
 
 
 # ---- What both are ------------------------------------------------------------------------------
 
 
 def _call(
-    function, struct: type[Structure], names, out_name: str, inputs, scale: float, out
+    function: Callable[..., int],
+    struct: type[Structure],
+    names: Sequence[str],
+    out_name: str,
+    inputs: Any,
+    scale: float,
+    out: Any,
 ) -> Any:
     library = library_of(names[0], inputs[0])
     for name, value in (*zip(names, inputs), ("out", out)):

@@ -46,6 +46,10 @@ attnpress_status ap_validate_forward(const attnpress_forward_args *args, ap_chec
 attnpress_status ap_validate_backward(const attnpress_backward_args *args, ap_check how,
                                       ap_problem *problem);
 
+/** Whether a plan of the problem `planned`, of the same pass, serves the problem `p`; the sentence
+ * says what differs. What a backward problem cannot have is 0 in both. */
+attnpress_status ap_check_served(const ap_problem *p, const ap_problem *planned, int32_t range);
+
 /* ---- choose_backward.c ----------------------------------------------------------------------- */
 
 /** What a backward call launches, and where its workspace holds what. `launches` is filled, too. */
@@ -70,6 +74,7 @@ attnpress_status ap_choose_backward_range(const ap_problem *maxima, int determin
 /** How a problem is run on a device. */
 typedef struct ap_plan {
   ap_variant variant;
+  uint64_t variant_key; /* as in ap_launch */
   ap_tile tile;
   const char *target;
   int32_t heads_per_tile, row_blocks, num_splits, key_blocks_per_split;
@@ -81,6 +86,7 @@ typedef struct ap_plan {
   int32_t heads, section_heads, group_units, group_rounds, rounds;
   /* Only where the variant is split: */
   ap_variant combine;
+  uint64_t combine_key;
   ap_tile combine_tile;
   const char *combine_target;
   unsigned combine_grid;

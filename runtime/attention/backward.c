@@ -54,48 +54,14 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
 
 /* ---- Which calls a plan serves --------------------------------------------------------------- */
 
-static attnpress_status check_extent(const char *name, int32_t value, int32_t planned,
-                                     int32_t range) {
-  if (range == ATTNPRESS_UP_TO)
-    RETURN_IF(planned != 0 && value > planned, ATTNPRESS_INVALID_ARGUMENT,
-              "%s is %d; the plan serves up to %d", name, (int)value, (int)planned);
-  else
-    RETURN_IF(value != planned, ATTNPRESS_INVALID_ARGUMENT,
-              "%s is %d and was %d when the plan was made", name, (int)value, (int)planned);
-  return ATTNPRESS_OK;
-}
-
 static attnpress_status serves(const ap_call *base, const ap_call *planned_base, int32_t range) {
   const backward_call *call = (const backward_call *)base;
-  const backward_call *planned_call = (const backward_call *)planned_base;
-  const ap_problem *p = &call->problem, *planned = &planned_call->problem;
-  const struct {
-    const char *name;
-    int32_t value, planned;
-  } same[] = {{"heads of q", p->heads_q, planned->heads_q},
-              {"heads of k", p->heads_kv, planned->heads_kv},
-              {"head_dim", p->hdim, planned->hdim},
-              {"head_dim of v", p->hdim_v, planned->hdim_v},
-              {"dtype", p->dtype, planned->dtype},
-              {"mask", p->mask, planned->mask},
-              {"softcap given", p->softcap, planned->softcap},
-              {"alibi given", p->alibi, planned->alibi},
-              {"dropout given", p->dropout, planned->dropout},
-              {"bias.dtype (0: no bias)", p->bias, planned->bias},
-              {"dsinks given", p->dsinks, planned->dsinks},
-              {"deterministic", call->args.deterministic, planned_call->args.deterministic}};
-  for (size_t i = 0; i < sizeof same / sizeof *same; ++i)
-    FORWARD_IF(check_extent(same[i].name, same[i].value, same[i].planned, ATTNPRESS_ONE_CALL));
-  FORWARD_IF(check_extent("batch", p->batch, planned->batch, range));
-  FORWARD_IF(check_extent("seqlen_q", p->seqlen_q, planned->seqlen_q, range));
-  FORWARD_IF(check_extent("seqlen_k", p->seqlen_k, planned->seqlen_k, range));
-  /* A range has the kernels for strides as they were given. */
-  RETURN_IF(range == ATTNPRESS_UP_TO ? p->tma < planned->tma_min || p->tma > planned->tma_max
-                                     : p->tma != planned->tma,
-            ATTNPRESS_INVALID_ARGUMENT,
-            "a stride is 2^39 elements or more in one of the call and the plan, and less in the "
-            "other; make a plan with the strides of the call");
-  return ATTNPRESS_OK;
+  const backward_call *planned = (const backward_call *)planned_base;
+  FORWARD_IF(ap_check_extent("dsinks given", call->problem.dsinks, planned->problem.dsinks,
+                             ATTNPRESS_ONE_CALL));
+  FORWARD_IF(ap_check_extent("deterministic", call->args.deterministic, planned->args.deterministic,
+                             ATTNPRESS_ONE_CALL));
+  return ap_check_served(&call->problem, &planned->problem, range);
 }
 
 /* ---- Kernel arguments ------------------------------------------------------------------------ */

@@ -169,7 +169,8 @@ static attnpress_status choose_rows(const ap_problem *problem, const ap_device *
   v->axis[AP_ATTENTION_DECODE] =
       (int64_t)problem->seqlen_q * group_of(problem) <= AP_ATTENTION_DECODE_ROWS;
   FORWARD_IF(choose_arch(problem, device, v, &plan->target));
-  FORWARD_IF(ap_find_tile(v, plan->target, &plan->tile));
+  plan->variant_key = ap_variant_key(v);
+  FORWARD_IF(ap_find_tile_by_key(v, plan->variant_key, plan->target, &plan->tile));
   plan->heads_per_tile = choose_packing(problem, &plan->tile);
   return ATTNPRESS_OK;
 }
@@ -282,11 +283,13 @@ static int split_blocks_per_sm(const ap_tile *tile, const ap_device *device) {
 static attnpress_status choose_splits(const ap_problem *problem, const ap_device *device,
                                       ap_plan *plan) {
   ap_variant split = plan->variant;
+  uint64_t split_key = 0;
   ap_tile tile;
   split.axis[AP_ATTENTION_SPLIT] = 1;
   int32_t count = problem->num_splits;
   if (count != 1) {
-    FORWARD_IF(ap_find_tile(&split, plan->target, &tile));
+    split_key = ap_variant_key(&split);
+    FORWARD_IF(ap_find_tile_by_key(&split, split_key, plan->target, &tile));
     if (count == 0)
       count =
           ap_choose_num_splits(count_tiles(problem, plan, &tile),
@@ -296,6 +299,7 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
   }
   if (count != 1) { /* else the tile of one split stands */
     plan->variant = split;
+    plan->variant_key = split_key;
     plan->tile = tile;
   }
   plan->num_splits = count;
@@ -331,7 +335,9 @@ static attnpress_status plan_combine(const ap_problem *problem, const ap_device 
                                         [AP_ATTENTION_DTYPE] = problem->dtype,
                                         [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
   plan->combine_target = ap_target_for(&plan->combine, device->capability);
-  FORWARD_IF(ap_find_tile(&plan->combine, plan->combine_target, &plan->combine_tile));
+  plan->combine_key = ap_variant_key(&plan->combine);
+  FORWARD_IF(ap_find_tile_by_key(&plan->combine, plan->combine_key, plan->combine_target,
+                                 &plan->combine_tile));
   const size_t rows = (size_t)problem->batch * (size_t)problem->heads_q * (size_t)problem->seqlen_q;
   size_t all;
   const int fits = !__builtin_mul_overflow(rows, (size_t)plan->num_splits, &all) &&
@@ -405,14 +411,15 @@ attnpress_status ap_choose(const ap_problem *problem, const ap_device *device, a
  * are depends on the batch and the lengths of the keys through splitting alone, and on the length of
  * the queries at a few points: a single query, the decode rows, a warpgroup's rows. */
 
-static attnpress_status add_launch(const ap_variant *variant, const ap_tile *tile,
-                                   const char *target, ap_launches *range) {
+static attnpress_status add_launch(const ap_variant *variant, uint64_t variant_key,
+                                   const ap_tile *tile, const char *target, ap_launches *range) {
   for (int i = 0; i < range->count; ++i)
-    if (ap_variant_key(&range->launch[i].variant) == ap_variant_key(variant))
+    if (range->launch[i].variant_key == variant_key)
       return ATTNPRESS_OK;
   RETURN_IF(range->count == AP_LAUNCHES_MAX, ATTNPRESS_NOT_SUPPORTED,
             "more than %d kernels serve one range of shapes", AP_LAUNCHES_MAX);
-  range->launch[range->count++] = (ap_launch){.variant = *variant, .tile = *tile, .target = target};
+  range->launch[range->count++] =
+      (ap_launch){.variant = *variant, .variant_key = variant_key, .tile = *tile, .target = target};
   return ATTNPRESS_OK;
 }
 
@@ -458,10 +465,11 @@ static attnpress_status add_choice(const ap_problem *problem, const ap_problem *
   if (plan.variant.axis[AP_ATTENTION_SPLIT] && chosen &&
       ceil_div(maxima->seqlen_k, plan.tile.field[AP_ATTENTION_TILE_BLOCK_N]) < SPLIT_KEY_BLOCKS_MIN)
     return ATTNPRESS_OK; /* never with so few keys */
-  FORWARD_IF(add_launch(&plan.variant, &plan.tile, plan.target, range));
+  FORWARD_IF(add_launch(&plan.variant, plan.variant_key, &plan.tile, plan.target, range));
   if (!plan.variant.axis[AP_ATTENTION_SPLIT])
     return ATTNPRESS_OK;
-  FORWARD_IF(add_launch(&plan.combine, &plan.combine_tile, plan.combine_target, range));
+  FORWARD_IF(
+      add_launch(&plan.combine, plan.combine_key, &plan.combine_tile, plan.combine_target, range));
   return add_workspace(maxima, most_partial_rows(maxima, device, &plan.tile), range);
 }
 

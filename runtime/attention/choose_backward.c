@@ -58,7 +58,7 @@ static attnpress_status find_kernel(const ap_problem *p, int32_t pass, const ap_
       break; /* the last one runs every call */
   v->axis[AP_ATTENTION_ARCH] = run->arch;
   launch->target = run->target;
-  return ap_find_tile(v, launch->target, &launch->tile);
+  return ap_find_launch_tile(launch);
 }
 
 /** Adds a kernel whose thread blocks take `rows` rows of `heads` heads of each batch in turn; none
@@ -169,8 +169,7 @@ attnpress_status ap_choose_backward_range(const ap_problem *maxima, int determin
     for (int i = 0; i < found.count; ++i) {
       int known = 0;
       for (int j = 0; j < range->count; ++j)
-        known |=
-            ap_variant_key(&range->launch[j].variant) == ap_variant_key(&found.launch[i].variant);
+        known |= range->launch[j].variant_key == found.launch[i].variant_key;
       if (known)
         continue;
       range->launch[range->count] = found.launch[i];

@@ -193,7 +193,7 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
   const ap_route *route = ap_next_route(&launch->variant, device->capability, NULL);
   launch->variant.axis[AP_DROPOUT_ARCH] = route->arch;
   launch->target = route->target;
-  FORWARD_IF(ap_find_tile(&launch->variant, launch->target, &launch->tile));
+  FORWARD_IF(ap_find_launch_tile(launch));
   const int64_t tiles = blocks_of(a->shape[2], block_rows(&launch->tile)) *
                         blocks_of(a->shape[3], block_keys(&launch->tile));
   RETURN_IF(__builtin_mul_overflow(a->shape[0] * a->shape[1], tiles, &blocks) || blocks > INT32_MAX,

@@ -360,3 +360,40 @@ attnpress_status ap_validate_backward(const attnpress_backward_args *args, ap_ch
   }
   return check_flag("accumulate", args->accumulate);
 }
+
+/* ---- Which calls a plan serves --------------------------------------------------------------- */
+
+attnpress_status ap_check_served(const ap_problem *p, const ap_problem *planned, int32_t range) {
+  const struct {
+    const char *name;
+    int32_t value, planned;
+  } same[] = {{"heads of q", p->heads_q, planned->heads_q},
+              {"heads of k", p->heads_kv, planned->heads_kv},
+              {"head_dim", p->hdim, planned->hdim},
+              {"head_dim of v", p->hdim_v, planned->hdim_v},
+              {"dtype", p->dtype, planned->dtype},
+              {"mask", p->mask, planned->mask},
+              {"softcap given", p->softcap, planned->softcap},
+              {"alibi given", p->alibi, planned->alibi},
+              {"dropout given", p->dropout, planned->dropout},
+              {"bias.dtype (0: no bias)", p->bias, planned->bias},
+              {"num_splits", p->num_splits, planned->num_splits}};
+  for (size_t i = 0; i < sizeof same / sizeof *same; ++i)
+    FORWARD_IF(ap_check_extent(same[i].name, same[i].value, same[i].planned, ATTNPRESS_ONE_CALL));
+  FORWARD_IF(ap_check_extent("batch", p->batch, planned->batch, range));
+  FORWARD_IF(ap_check_extent("seqlen_q", p->seqlen_q, planned->seqlen_q, range));
+  FORWARD_IF(ap_check_extent("seqlen_k", p->seqlen_k, planned->seqlen_k, range));
+  if (range != ATTNPRESS_UP_TO)
+    RETURN_IF(p->window_left != planned->window_left || p->window_right != planned->window_right ||
+                  p->window_chunk != planned->window_chunk ||
+                  p->window_top_left != planned->window_top_left,
+              ATTNPRESS_INVALID_ARGUMENT,
+              "the window is not that of the plan; make a plan of it, or one of a range");
+  /* A range has the kernels for strides as they were given. */
+  RETURN_IF(range == ATTNPRESS_UP_TO ? p->tma < planned->tma_min || p->tma > planned->tma_max
+                                     : p->tma != planned->tma,
+            ATTNPRESS_INVALID_ARGUMENT,
+            "a stride is 2^39 elements or more in one of the call and the plan, and less in the "
+            "other; make a plan with the strides of the call");
+  return ATTNPRESS_OK;
+}

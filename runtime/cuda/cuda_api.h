@@ -137,5 +137,7 @@ enum { NVRTC_SUCCESS = 0, NVRTC_ERROR_OUT_OF_MEMORY = 1, NVRTC_ERROR_COMPILATION
     (nvrtcProgram program, int num_options, const char *const *options))                           \
   X(get_cubin_size, "nvrtcGetCUBINSize", (nvrtcProgram program, size_t * bytes))                   \
   X(get_cubin, "nvrtcGetCUBIN", (nvrtcProgram program, char *cubin))                               \
+  X(get_ptx_size, "nvrtcGetPTXSize", (nvrtcProgram program, size_t * bytes))                       \
+  X(get_ptx, "nvrtcGetPTX", (nvrtcProgram program, char *ptx))                                     \
   X(get_log_size, "nvrtcGetProgramLogSize", (nvrtcProgram program, size_t * bytes))                \
   X(get_log, "nvrtcGetProgramLog", (nvrtcProgram program, char *log))

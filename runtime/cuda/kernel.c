@@ -275,9 +275,9 @@ static attnpress_status get_missing(attnpress_handle *handle, ap_context *contex
 }
 
 attnpress_status ap_kernel_get(attnpress_handle *handle, ap_context *context,
-                               const ap_variant *variant, const char *target, CUstream stream,
-                               int no_stream, const ap_bound **bound) {
-  *bound = ap_bound_find(context, ap_variant_key(variant));
+                               const ap_variant *variant, uint64_t variant_key, const char *target,
+                               CUstream stream, int no_stream, const ap_bound **bound) {
+  *bound = ap_bound_find(context, variant_key);
   if (*bound != NULL)
     return ATTNPRESS_OK;
   ap_request request;

@@ -1,6 +1,5 @@
 /* Layer norm, RMS norm and their gradients: the operations that call.c carries out, and their public
  * functions. */
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "layernorm/layernorm.h"
@@ -91,17 +90,6 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
 
 /* ---- Which calls a plan serves --------------------------------------------------------------- */
 
-static attnpress_status check_extent(const char *name, int64_t value, int64_t planned,
-                                     int32_t range) {
-  if (range == ATTNPRESS_UP_TO)
-    RETURN_IF(planned != 0 && value > planned, ATTNPRESS_INVALID_ARGUMENT,
-              "%s is %" PRId64 "; the plan serves up to %" PRId64, name, value, planned);
-  else
-    RETURN_IF(value != planned, ATTNPRESS_INVALID_ARGUMENT,
-              "%s is %" PRId64 " and was %" PRId64 " when the plan was made", name, value, planned);
-  return ATTNPRESS_OK;
-}
-
 static attnpress_status check_given(const char *name, const void *value, const void *planned,
                                     int32_t range) {
   const int more = value != NULL && planned == NULL, fewer = value == NULL && planned != NULL;
@@ -113,13 +101,14 @@ static attnpress_status check_given(const char *name, const void *value, const v
 
 static attnpress_status serves(const ap_call *base, const ap_call *planned_base, int32_t range) {
   const ap_layernorm_problem *p = problem_of(base), *planned = problem_of(planned_base);
-  FORWARD_IF(check_extent("dtype", p->dtype, planned->dtype, ATTNPRESS_ONE_CALL));
-  FORWARD_IF(check_extent("param_dtype", p->param_dtype, planned->param_dtype, ATTNPRESS_ONE_CALL));
-  FORWARD_IF(check_extent("rms", p->rms, planned->rms, ATTNPRESS_ONE_CALL));
+  FORWARD_IF(ap_check_extent("dtype", p->dtype, planned->dtype, ATTNPRESS_ONE_CALL));
+  FORWARD_IF(
+      ap_check_extent("param_dtype", p->param_dtype, planned->param_dtype, ATTNPRESS_ONE_CALL));
+  FORWARD_IF(ap_check_extent("rms", p->rms, planned->rms, ATTNPRESS_ONE_CALL));
   FORWARD_IF(check_given("dweight", p->dweight, planned->dweight, range));
   FORWARD_IF(check_given("dbias", p->dbias, planned->dbias, range));
-  FORWARD_IF(check_extent("rows", p->rows, planned->rows, range));
-  return check_extent("columns", p->columns, planned->columns, range);
+  FORWARD_IF(ap_check_extent("rows", p->rows, planned->rows, range));
+  return ap_check_extent("columns", p->columns, planned->columns, range);
 }
 
 /* ---- Kernel arguments ------------------------------------------------------------------------ */

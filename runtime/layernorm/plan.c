@@ -51,7 +51,7 @@ static attnpress_status find_kernel(const ap_layernorm_problem *p, const ap_devi
   *fits = ap_variant_is_legal(v);
   if (!*fits)
     return ATTNPRESS_OK;
-  FORWARD_IF(ap_find_tile(v, launch->target, &launch->tile));
+  FORWARD_IF(ap_find_launch_tile(launch));
   *fits = launch->tile.smem_bytes <= ap_find_target(launch->target)->smem_per_block_bytes;
   return ATTNPRESS_OK;
 }

@@ -21,7 +21,7 @@ static attnpress_status find_kernel(const ap_outer_problem *p, const ap_device *
   const ap_route *route = ap_next_route(v, device->capability, NULL);
   v->axis[AP_OUTER_ARCH] = route->arch;
   launch->target = route->target;
-  return ap_find_tile(v, launch->target, &launch->tile);
+  return ap_find_launch_tile(launch);
 }
 
 /** A grid of batch * row_blocks * column_blocks; *blocks: batch * row_blocks. */

@@ -78,18 +78,22 @@ attnpress_status attnpress_compile(attnpress_handle *handle, const char *stem, c
   return published; /* the call's promise is that the cubin is linked in or cached */
 }
 
-attnpress_status attnpress_render_source(const char *stem, const char *target, char **source) {
-  RETURN_IF(source == NULL, ATTNPRESS_INVALID_ARGUMENT, "source is NULL");
-  *source = NULL;
+attnpress_status ap_request_of_stem(ap_request *request, const char *stem, const char *target) {
   ap_variant variant;
-  ap_request request;
-  size_t size;
   char name[AP_TARGET_MAX];
   FORWARD_IF(ap_variant_parse(stem, &variant));
   own_target(&variant, name);
-  FORWARD_IF(ap_request_init(&request, &variant, target != NULL ? target : name));
-  FORWARD_IF(ap_check_target(&variant, &request.tile, request.target));
-  return ap_render(&variant, &request.tile, source, &size);
+  FORWARD_IF(ap_request_init(request, &variant, target != NULL ? target : name));
+  return ap_check_target(&variant, &request->tile, request->target);
+}
+
+attnpress_status attnpress_render_source(const char *stem, const char *target, char **source) {
+  RETURN_IF(source == NULL, ATTNPRESS_INVALID_ARGUMENT, "source is NULL");
+  *source = NULL;
+  ap_request request;
+  size_t size;
+  FORWARD_IF(ap_request_of_stem(&request, stem, target));
+  return ap_render(&request.variant, &request.tile, source, &size);
 }
 
 void attnpress_free_source(char *source) {

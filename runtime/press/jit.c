@@ -14,7 +14,7 @@
 /* Options that decide what comes out; they are part of a cubin's key. --gpu-architecture is not
  * among them since the target is a part of its own. */
 static const char *const options[] = {"--std=c++17"};
-enum { OPTION_COUNT = sizeof options / sizeof *options, OPTIONS_MAX = OPTION_COUNT + 2 };
+enum { OPTION_COUNT = sizeof options / sizeof *options, OPTIONS_MAX = OPTION_COUNT + 3 };
 
 enum { HEADERS_MAX = 128, ARCHS_MAX = 64 };
 
@@ -75,8 +75,9 @@ static const char *first_error(const char *log, int *length) {
   return line;
 }
 
+/** with_lines: the cubin says of each instruction where in the source it is from. */
 static attnpress_status compile(ap_nvrtc *nvrtc, nvrtcProgram program, ap_log *log,
-                                const ap_request *request) {
+                                const ap_request *request, int with_lines) {
   char arch[48];
   snprintf(arch, sizeof arch, "--gpu-architecture=%s", request->target);
   const char *given[OPTIONS_MAX] = {arch};
@@ -86,6 +87,8 @@ static attnpress_status compile(ap_nvrtc *nvrtc, nvrtcProgram program, ap_log *l
   /* NVRTC 12.9 and newer keep a cache of their own, in the driver's; ours is enough. */
   if (nvrtc->major > 12 || (nvrtc->major == 12 && nvrtc->minor >= 9))
     given[count++] = "--no-cache";
+  if (with_lines)
+    given[count++] = "-lineinfo";
   const nvrtcResult result = nvrtc->compile_program(program, count, given);
   char *text = read_log(nvrtc, program);
   attnpress_status status = ATTNPRESS_OK;
@@ -124,6 +127,23 @@ static attnpress_status take_cubin(ap_nvrtc *nvrtc, nvrtcProgram program, const 
   return ATTNPRESS_OK;
 }
 
+/** The PTX, to be freed. */
+static attnpress_status take_ptx(ap_nvrtc *nvrtc, nvrtcProgram program, const ap_request *request,
+                                 char **ptx) {
+  size_t size = 0;
+  const nvrtcResult result = nvrtc->get_ptx_size(program, &size);
+  RETURN_IF(result != NVRTC_SUCCESS || size < 2, ATTNPRESS_COMPILE_FAILED,
+            "NVRTC %d.%d gave no PTX of %s for %s (result %d, %zu bytes)", nvrtc->major,
+            nvrtc->minor, request->stem, request->target, result, size);
+  *ptx = calloc(1, size + 1);
+  RETURN_IF(*ptx == NULL, ATTNPRESS_OUT_OF_MEMORY, "host memory ran out for PTX of %zu bytes",
+            size);
+  RETURN_IF(nvrtc->get_ptx(program, *ptx) != NVRTC_SUCCESS, ATTNPRESS_COMPILE_FAILED,
+            "NVRTC %d.%d gave no PTX of %s for %s", nvrtc->major, nvrtc->minor, request->stem,
+            request->target);
+  return ATTNPRESS_OK;
+}
+
 static attnpress_status create_program(ap_nvrtc *nvrtc, const ap_request *request,
                                        const char *source, nvrtcProgram *program) {
   const char *texts[HEADERS_MAX], *names[HEADERS_MAX];
@@ -145,16 +165,19 @@ static attnpress_status create_program(ap_nvrtc *nvrtc, const ap_request *reques
   return ATTNPRESS_OK;
 }
 
-attnpress_status ap_jit_compile(ap_nvrtc *nvrtc, ap_log *log, const ap_request *request,
-                                const char *source, ap_image *image) {
+/** ptx: NULL, or what gets it; then the cubin says where its instructions are from. */
+static attnpress_status compile_into(ap_nvrtc *nvrtc, ap_log *log, const ap_request *request,
+                                     const char *source, ap_image *image, char **ptx) {
   memset(image, 0, sizeof *image);
   FORWARD_IF(check_target(nvrtc, request));
   const double begin_ms = now_ms();
   nvrtcProgram program = NULL;
   FORWARD_IF(create_program(nvrtc, request, source, &program));
-  attnpress_status status = compile(nvrtc, program, log, request);
+  attnpress_status status = compile(nvrtc, program, log, request, ptx != NULL);
   if (status == ATTNPRESS_OK)
     status = take_cubin(nvrtc, program, request, image);
+  if (status == ATTNPRESS_OK && ptx != NULL)
+    status = take_ptx(nvrtc, program, request, ptx);
   nvrtc->destroy_program(&program);
   if (status != ATTNPRESS_OK) {
     ap_image_free(image);
@@ -166,4 +189,15 @@ attnpress_status ap_jit_compile(ap_nvrtc *nvrtc, ap_log *log, const ap_request *
   ap_cubin_resources(image->data, image->size, request->stem, &image->registers,
                      &image->spill_bytes);
   return ATTNPRESS_OK;
+}
+
+attnpress_status ap_jit_compile(ap_nvrtc *nvrtc, ap_log *log, const ap_request *request,
+                                const char *source, ap_image *image) {
+  return compile_into(nvrtc, log, request, source, image, NULL);
+}
+
+attnpress_status ap_jit_compile_with_lines(ap_nvrtc *nvrtc, ap_log *log, const ap_request *request,
+                                           const char *source, ap_image *image, char **ptx) {
+  *ptx = NULL;
+  return compile_into(nvrtc, log, request, source, image, ptx);
 }

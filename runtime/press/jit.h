@@ -26,8 +26,15 @@ typedef struct ap_request {
 attnpress_status ap_request_init(ap_request *request, const ap_variant *variant,
                                  const char *target);
 
+/** Of a stem's words. target NULL: the one that the stem's arch is named after. */
+attnpress_status ap_request_of_stem(ap_request *request, const char *stem, const char *target);
+
 /** The options that decide what NVRTC makes, except the target; the rest is in jit.c. */
 const char *const *ap_jit_options(size_t *count);
 
 attnpress_status ap_jit_compile(ap_nvrtc *nvrtc, ap_log *log, const ap_request *request,
                                 const char *source, ap_image *image);
+/** The same kernel for people: the cubin has a table of lines, and its PTX is *ptx, to be freed. Neither
+ * is what is linked in or cached. */
+attnpress_status ap_jit_compile_with_lines(ap_nvrtc *nvrtc, ap_log *log, const ap_request *request,
+                                           const char *source, ap_image *image, char **ptx);

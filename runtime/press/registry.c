@@ -61,21 +61,26 @@ __attribute__((noinline)) static attnpress_status fail_tile(const ap_variant *va
   return ap_fail(ATTNPRESS_NOT_SUPPORTED, "%s has no tile: generated/ is not whole", stem);
 }
 
-attnpress_status ap_find_tile(const ap_variant *variant, const char *target, ap_tile *tile) {
+attnpress_status ap_find_tile_by_key(const ap_variant *variant, uint64_t variant_key,
+                                     const char *target, ap_tile *tile) {
   const ap_family *family = ap_families[variant->family];
   const ap_tile_table *tiles = family->tiles;
-  const uint64_t all = ap_variant_key(variant), key = all & tiles->mask;
+  const uint64_t key = variant_key & tiles->mask;
   const ap_tile_key *row = has_key(family, variant) ? first_row(tiles, key) : NULL;
   const int32_t tile_class = tile_class_of(family, variant);
   for (; row != NULL && (row->key & tiles->mask) == key; ++row) {
     const ap_tile_entry *entry = &tiles->rows[row - tiles->keys];
-    if (row->key == (all & row->mask) && is_for_target(entry, target) &&
+    if (row->key == (variant_key & row->mask) && is_for_target(entry, target) &&
         (entry->tile_class == AP_ANY || entry->tile_class == tile_class)) {
       *tile = entry->tile;
       return ATTNPRESS_OK;
     }
   }
   return fail_tile(variant);
+}
+
+attnpress_status ap_find_tile(const ap_variant *variant, const char *target, ap_tile *tile) {
+  return ap_find_tile_by_key(variant, ap_variant_key(variant), target, tile);
 }
 
 /* ---- Linked cubins --------------------------------------------------------------------------- */

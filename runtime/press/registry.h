@@ -232,6 +232,9 @@ void ap_tile_row_read(int32_t family, size_t row, ap_tile_row *read);
 /** The tile of a variant on a target, or where target is NULL on those that have none of their own;
  * NOT_SUPPORTED, naming what is allowed, where there is none. */
 attnpress_status ap_find_tile(const ap_variant *variant, const char *target, ap_tile *tile);
+/** The same, for a caller that has the variant's key. */
+attnpress_status ap_find_tile_by_key(const ap_variant *variant, uint64_t variant_key,
+                                     const char *target, ap_tile *tile);
 /** The linked cubin, or NULL. */
 const ap_cubin *ap_find_prebuilt(const char *stem, const char *tile_name, const char *target);
 /** The source of (variant, tile), NUL-terminated, freed by the caller. */

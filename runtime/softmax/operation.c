@@ -1,5 +1,4 @@
 /* Softmax and its gradient: the operations that call.c carries out, and their public functions. */
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "softmax/softmax.h"
@@ -80,22 +79,11 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
 
 /* ---- Which calls a plan serves --------------------------------------------------------------- */
 
-static attnpress_status check_extent(const char *name, int64_t value, int64_t planned,
-                                     int32_t range) {
-  if (range == ATTNPRESS_UP_TO)
-    RETURN_IF(planned != 0 && value > planned, ATTNPRESS_INVALID_ARGUMENT,
-              "%s is %" PRId64 "; the plan serves up to %" PRId64, name, value, planned);
-  else
-    RETURN_IF(value != planned, ATTNPRESS_INVALID_ARGUMENT,
-              "%s is %" PRId64 " and was %" PRId64 " when the plan was made", name, value, planned);
-  return ATTNPRESS_OK;
-}
-
 static attnpress_status serves(const ap_call *base, const ap_call *planned_base, int32_t range) {
   const ap_softmax_problem *p = problem_of(base), *planned = problem_of(planned_base);
-  FORWARD_IF(check_extent("dtype", p->dtype, planned->dtype, ATTNPRESS_ONE_CALL));
-  FORWARD_IF(check_extent("rows", p->rows, planned->rows, range));
-  return check_extent("columns", p->columns, planned->columns, range);
+  FORWARD_IF(ap_check_extent("dtype", p->dtype, planned->dtype, ATTNPRESS_ONE_CALL));
+  FORWARD_IF(ap_check_extent("rows", p->rows, planned->rows, range));
+  return ap_check_extent("columns", p->columns, planned->columns, range);
 }
 
 /* ---- Kernel arguments ------------------------------------------------------------------------ */

@@ -31,7 +31,7 @@ static attnpress_status find_kernel(const ap_softmax_problem *p, const ap_device
   const ap_route *route = ap_next_route(v, device->capability, NULL);
   v->axis[AP_SOFTMAX_ARCH] = route->arch;
   launch->target = route->target;
-  FORWARD_IF(ap_find_tile(v, launch->target, &launch->tile));
+  FORWARD_IF(ap_find_launch_tile(launch));
   *fits = launch->tile.smem_bytes <= ap_find_target(launch->target)->smem_per_block_bytes;
   return ATTNPRESS_OK;
 }

@@ -1,14 +1,12 @@
 /* The kernel that writes dropout's mask, under the emulator: every byte is compared with the host's
  * decision. */
-#include "family.h"
+#include "family_run.h"
 
 #include <string.h>
 
 #include "attention/dropout.h"
 #include "attnpress/args/dropout.h"
 #include "memory.h"
-
-enum { WRONG_WORDS = 2 };
 
 typedef enum mask_layout {
   MASK_CONTIGUOUS,
@@ -164,30 +162,15 @@ static const char help[] =
 int emulate_run_dropout(int argc, char **argv); /* of run.c's table */
 
 int emulate_run_dropout(int argc, char **argv) {
-  static const char stem[] = "dropout_keep_sm80";
   static char report[EMULATED_REPORT_BYTES];
-  int templates = 0;
-  for (int i = 1; i < argc; ++i) {
-    if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-      fputs(help, stdout);
-      return 0;
-    }
-    if (strcmp(argv[i], "--templates") == 0) {
-      templates = 1;
-    } else if (strcmp(argv[i], "--device") == 0 && i + 1 < argc &&
-               strcmp(argv[i + 1], "emulated") == 0) {
-      ++i;
-    } else if (strcmp(argv[i], "--device=emulated") != 0) {
-      fprintf(stderr,
-              "attnpress run dropout: \"%s\" is not understood; --device emulated --help says "
-              "more\n",
-              argv[i]);
-      return WRONG_WORDS;
-    }
-  }
+  run_kernel meant = {"dropout_keep_sm80", NULL, 0};
+  const run_words words = {"dropout", help, NULL, NULL, NULL, NULL, &meant};
+  const int status = run_parse(&words, argc, argv);
+  if (status != RUN_GOES_ON)
+    return status;
   kernel k = {0};
   int shapes = 0;
-  if ((templates ? kernel_generate(&k, stem, report) : kernel_press(&k, stem, NULL, report)) != 0) {
+  if (run_open(&meant, NULL, &k, report) != 0) {
     fprintf(stderr, "attnpress run dropout: %s\n", report);
     return 1;
   }

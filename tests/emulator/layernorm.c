@@ -1,5 +1,5 @@
 /* Runs layernorm kernels under the emulator. */
-#include "family.h"
+#include "family_run.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "layernorm/layernorm.h"
 #include "memory.h"
 
-enum { MATRICES = 4, VECTORS = 6, WRONG_WORDS = 2, RANGE_BYTES = 160 };
+enum { MATRICES = 4, VECTORS = 6, RANGE_BYTES = 160 };
 
 typedef enum layernorm_layout {
   PACKED, /* rows without gaps */
@@ -492,159 +492,59 @@ static const char help[] =
     "exit status: 0 the check held, 1 it did not or the kernel has a fault, 2 the words were "
     "wrong\n";
 
-typedef struct run_options {
-  int rows, columns, seed, blocks, dtype, param_dtype, layout;
-  int backward, rms, residual, no_parameters, in_place, templates;
-  const char *stem, *source;
-} run_options;
-
-static int choice(const char *word, const char *const *names) {
-  for (int i = 0; names[i] != NULL; ++i)
-    if (strcmp(word, names[i]) == 0)
-      return i;
-  return -1;
-}
-
-static int parse_value(run_options *o, const char *name, const char *value) {
-  static const char *const layouts[] = {"packed", "odd", "mixed", "far-rows", NULL};
-  static const char *const dtypes[] = {"any", "fp16", "bf16", "fp32", NULL};
-  const struct {
-    const char *name;
-    int *value;
-  } numbers[] = {{"--rows", &o->rows},
-                 {"--columns", &o->columns},
-                 {"--seed", &o->seed},
-                 {"--blocks", &o->blocks}};
-  char *end;
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
-    if (strcmp(name, numbers[i].name) == 0) {
-      *numbers[i].value = (int)strtol(value, &end, 10);
-      return *value != '\0' && *end == '\0' && *numbers[i].value >= 0 ? 0 : -1;
-    }
-  if (strcmp(name, "--stem") == 0)
-    o->stem = value;
-  else if (strcmp(name, "--source") == 0)
-    o->source = value;
-  else if (strcmp(name, "--layout") == 0)
-    return (o->layout = choice(value, layouts)) >= 0 ? 0 : -1;
-  else if (strcmp(name, "--dtype") == 0)
-    return (o->dtype = choice(value, dtypes)) > 0 ? 0 : -1;
-  else if (strcmp(name, "--param-dtype") == 0)
-    return (o->param_dtype = choice(value, dtypes)) > 0 ? 0 : -1;
-  else
-    return strcmp(name, "--device") == 0 && strcmp(value, "emulated") == 0 ? 0 : -1;
-  return 0;
-}
-
-static int *flag_of(run_options *o, const char *word) {
-  const struct {
-    const char *name;
-    int *flag;
-  } flags[] = {{"--backward", &o->backward},           {"--rms", &o->rms},
-               {"--residual", &o->residual},           {"--in-place", &o->in_place},
-               {"--no-parameters", &o->no_parameters}, {"--templates", &o->templates}};
-  for (size_t i = 0; i < sizeof flags / sizeof *flags; ++i)
-    if (strcmp(word, flags[i].name) == 0)
-      return flags[i].flag;
-  return NULL;
-}
-
-static int parse(run_options *o, int argc, char **argv) {
-  for (int i = 1; i < argc; ++i) {
-    char name[32];
-    const char *equals = strchr(argv[i], '=');
-    int status = 0, *flag = flag_of(o, argv[i]);
-    if (flag != NULL) {
-      *flag = 1;
-    } else if (equals != NULL && equals - argv[i] < (int)sizeof name) {
-      snprintf(name, sizeof name, "%.*s", (int)(equals - argv[i]), argv[i]);
-      status = parse_value(o, name, equals + 1);
-    } else {
-      status = i + 1 == argc ? -1 : parse_value(o, argv[i], argv[i + 1]);
-      ++i;
-    }
-    if (status != 0) {
-      fprintf(stderr,
-              "attnpress run layernorm: \"%s\" is not understood; --device emulated --help says "
-              "more\n",
-              argv[i < argc ? i : argc - 1]);
-      return WRONG_WORDS;
-    }
-  }
-  return 0;
-}
-
-/* The kernel that was named, or the first that the library would run on compute capability 8.0. */
-static int open_kernel(const run_options *o, kernel *k, char *report) {
-  char stem[AP_STEM_MAX];
-  if (o->source != NULL)
-    return kernel_open(k, o->source, report);
-  if (o->stem == NULL) {
-    const ap_device device = {.capability = 80,
-                              .sm_count = 108,
-                              .threads_per_sm = 2048,
-                              .smem_per_sm_bytes = 164 * 1024,
-                              .smem_per_block_bytes = 163 * 1024};
-    const ap_layernorm_problem problem = {.backward = o->backward,
-                                          .rows = 1,
-                                          .columns = o->columns > 0 ? o->columns : 1,
-                                          .dtype = o->dtype,
-                                          .param_dtype = o->param_dtype ? o->param_dtype : o->dtype,
-                                          .rms = o->rms};
-    ap_layernorm_plan plan;
-    if (ap_layernorm_plan_call(&problem, &device, ATTNPRESS_ONE_CALL, &plan) != ATTNPRESS_OK ||
-        ap_variant_print(&plan.base.launch[0].variant, stem) != ATTNPRESS_OK) {
-      snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
-      return -1;
-    }
-  }
-  const char *name = o->stem != NULL ? o->stem : stem;
-  return o->templates ? kernel_generate(k, name, report) : kernel_press(k, name, NULL, report);
-}
-
 int emulate_run_layernorm(int argc, char **argv); /* of run.c's table */
 
 int emulate_run_layernorm(int argc, char **argv) {
+  static const char *const layouts[] = {"packed", "odd", "mixed", "far-rows", NULL};
   static char report[EMULATED_REPORT_BYTES];
-  run_options o = {.rows = 37, .columns = 1000, .seed = 1, .blocks = 3, .dtype = ATTNPRESS_BF16};
-  for (int i = 1; i < argc; ++i)
-    if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-      fputs(help, stdout);
-      return 0;
-    }
-  const int wrong = parse(&o, argc, argv);
-  if (wrong != 0)
-    return wrong;
+  layernorm_shape s = {.rows = 37, .columns = 1000, .mean = 1.0f};
+  int64_t seed = 1, blocks = 3;
+  int dtype = ATTNPRESS_BF16, param_dtype = 0, layout = 0, backward = 0, rms = 0, bare = 0;
+  run_kernel meant = {NULL, NULL, 0};
+  const run_number numbers[] = {{"--rows", &s.rows, 0},
+                                {"--columns", &s.columns, 0},
+                                {"--seed", &seed, 0},
+                                {"--blocks", &blocks, 0},
+                                {NULL, NULL, 0}};
+  const run_choice choices[] = {{"--layout", layouts, 0, &layout},
+                                {"--dtype", run_dtype_names, ATTNPRESS_FP16, &dtype},
+                                {"--param-dtype", run_dtype_names, ATTNPRESS_FP16, &param_dtype},
+                                {NULL, NULL, 0, NULL}};
+  const run_flag flags[] = {{"--backward", &backward},   {"--rms", &rms},
+                            {"--residual", &s.more},     {"--no-parameters", &bare},
+                            {"--in-place", &s.in_place}, {NULL, NULL}};
+  const run_words words = {"layernorm", help, numbers, choices, NULL, flags, &meant};
+  int status = run_parse(&words, argc, argv);
+  if (status != RUN_GOES_ON)
+    return status;
+  s.layout = (layernorm_layout)layout;
+  s.parameters = !bare;
+  s.blocks = blocks > 0 && blocks <= INT32_MAX ? (int)blocks : 1;
+  const ap_layernorm_problem problem = {.backward = backward,
+                                        .rows = 1,
+                                        .columns = s.columns > 0 ? s.columns : 1,
+                                        .dtype = dtype,
+                                        .param_dtype = param_dtype ? param_dtype : dtype,
+                                        .rms = rms};
+  ap_layernorm_plan plan;
   kernel k = {0};
-  if (open_kernel(&o, &k, report) != 0) {
+  if (ap_layernorm_plan_call(&problem, &run_device, ATTNPRESS_ONE_CALL, &plan) != ATTNPRESS_OK) {
+    fprintf(stderr, "attnpress run layernorm: %s\n", attnpress_last_error());
+    return 1;
+  }
+  if (run_open(&meant, &plan.base.launch[0].variant, &k, report) != 0) {
     fprintf(stderr, "attnpress run layernorm: %s\n", report);
     return 1;
   }
-  const layernorm_shape s = {.rows = o.rows,
-                             .columns = o.columns,
-                             .layout = (layernorm_layout)o.layout,
-                             .in_place = o.in_place,
-                             .more = o.residual,
-                             .parameters = !o.no_parameters,
-                             .blocks = o.blocks > 0 ? o.blocks : 1,
-                             .mean = 1.0f};
   char text[RANGE_BYTES];
   layernorm_error error = {0};
-  int status = -1;
-  if (k.variant.family != AP_FAMILY_LAYERNORM || o.columns > most_columns(&k))
-    snprintf(report, sizeof report, "%s takes no %d columns", k.stem, o.columns);
-  else if (o.rows == 0 || o.columns == 0)
-    status = 0;
+  int failed = -1;
+  if (k.variant.family != AP_FAMILY_LAYERNORM || s.columns > most_columns(&k))
+    snprintf(report, sizeof report, "%s takes no %lld columns", k.stem, (long long)s.columns);
   else
-    status = run_shape(&k, &s, (uint64_t)o.seed, &error, report);
+    failed = s.rows == 0 || s.columns == 0 ? 0 : run_shape(&k, &s, (uint64_t)seed, &error, report);
   print_layernorm_shape(&s, text, sizeof text);
-  printf("kernel    %s, %d threads, %d bytes of shared memory\nshape     %s\n", k.stem,
-         k.tile.threads, k.tile.smem_bytes, text);
-  if (status == 0)
-    printf("error     %.3f of the tolerance\ncheck     held, over %lld elements, and no fault\n",
-           error.ratio, (long long)error.elements);
-  else
-    printf("check     FAILED: %s\n", report);
+  status = run_print(&k, text, failed, error.ratio, error.elements, report);
   kernel_close(&k);
-  return status != 0;
+  return status;
 }

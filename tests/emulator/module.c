@@ -64,7 +64,7 @@ void emulated_include(const char *folder) {
 }
 
 int emulated_compile(const char *source_path, const char *module_path, char *report) {
-  const char *words[COMMAND_WORDS + 8];
+  const char *words[COMMAND_WORDS + 8] = {NULL};
   int count = 0;
   while (count < COMMAND_WORDS) {
     words[count] = compile_command[count];
@@ -90,7 +90,9 @@ int emulated_compile(const char *source_path, const char *module_path, char *rep
     dup2(ends[1], STDERR_FILENO);
     close(ends[0]);
     close(ends[1]);
-    execvp(words[0], (char *const *)words);
+    char *command[sizeof words / sizeof *words]; /* execvp() promises not to write to them */
+    memcpy(command, words, sizeof command);
+    execvp(command[0], command);
     _exit(127);
   }
   close(ends[1]);

@@ -120,7 +120,7 @@ def classify(report: str) -> str:
         (r"not a multiple of", "misaligned access"),
         (r"took too long", "too long"),
         (r"ended with signal", "crash"),
-        (r"out is off", "wrong output"),
+        (r"out is off|_cache is off|\bq is off", "wrong output"),
         (r"lse is off", "wrong lse"),
         (r"d[qkv] is off|dq of batch|dsinks is off", "wrong gradient"),
         (r"of lse_log2 and delta is|of dq_sum is", "wrong delta"),

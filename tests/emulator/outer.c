@@ -1,5 +1,5 @@
 /* Runs outer product kernels under the emulator. */
-#include "family.h"
+#include "family_run.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "memory.h"
 #include "outer/outer.h"
 
-enum { WRONG_WORDS = 2, TEXT_BYTES = 128 };
+enum { TEXT_BYTES = 128 };
 enum { X, Y, C, DX, DY, PARTS, TENSORS };
 
 typedef struct outer_shape {
@@ -315,108 +315,53 @@ static const char help[] =
     "--backward,\n"
     "  --odd               rows begin at any element\n"
     "  --stem STEM         this kernel; without it, the first that the library would choose\n"
+    "  --source FILE       this file, named after its stem, such as the generator writes\n"
     "  --templates         made by the generator from the templates as they stand now\n"
     "  --seed N            of the random inputs (1)\n\n"
     "exit status: 0 the check held, 1 it did not or the kernel has a fault, 2 the words were "
     "wrong\n";
 
-typedef struct run_options {
-  outer_shape s;
-  int64_t dtype, seed;
-  int backward, templates;
-  const char *stem;
-} run_options;
-
-static int parse_value(run_options *o, const char *name, const char *value) {
-  static const char *const dtypes[] = {"any", "fp16", "bf16", "fp32"};
-  const struct {
-    const char *name;
-    int64_t *value;
-  } numbers[] = {{"--rows", &o->s.rows},
-                 {"--columns", &o->s.columns},
-                 {"--batch", &o->s.batch},
-                 {"--seed", &o->seed}};
-  char *end;
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
-    if (strcmp(name, numbers[i].name) == 0) {
-      *numbers[i].value = strtol(value, &end, 10);
-      return *value != '\0' && *end == '\0' && *numbers[i].value > 0 ? 0 : -1;
-    }
-  for (int i = 1; strcmp(name, "--dtype") == 0 && i < 4; ++i)
-    if (strcmp(value, dtypes[i]) == 0)
-      return o->dtype = i, 0;
-  if (strcmp(name, "--stem") == 0)
-    return o->stem = value, 0;
-  return strcmp(name, "--device") == 0 && strcmp(value, "emulated") == 0 ? 0 : -1;
-}
-
-static int parse(run_options *o, int argc, char **argv) {
-  for (int i = 1; i < argc; ++i) {
-    const struct {
-      const char *name;
-      int *flag;
-    } flags[] = {{"--summed", &o->s.summed},
-                 {"--odd", &o->s.odd},
-                 {"--backward", &o->backward},
-                 {"--templates", &o->templates}};
-    int found = 0;
-    for (size_t f = 0; f < sizeof flags / sizeof *flags; ++f)
-      if (strcmp(argv[i], flags[f].name) == 0)
-        found = *flags[f].flag = 1;
-    if (found)
-      continue;
-    if (i + 1 == argc || parse_value(o, argv[i], argv[i + 1]) != 0) {
-      fprintf(stderr,
-              "attnpress run outer: \"%s\" is not understood; --device emulated --help says more\n",
-              argv[i]);
-      return WRONG_WORDS;
-    }
-    ++i;
-  }
-  return 0;
-}
-
 int emulate_run_outer(int argc, char **argv); /* of run.c's table */
 
 int emulate_run_outer(int argc, char **argv) {
   static char report[EMULATED_REPORT_BYTES];
-  run_options o = {
-      .s = {.batch = 3, .rows = 40, .columns = 300}, .dtype = ATTNPRESS_BF16, .seed = 1};
-  for (int i = 1; i < argc; ++i)
-    if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-      fputs(help, stdout);
-      return 0;
-    }
-  const int wrong = parse(&o, argc, argv);
-  if (wrong != 0)
-    return wrong;
-  static const char *const dtypes[] = {"", "fp16", "bf16", "fp32"};
-  char stem[AP_STEM_MAX], text[TEXT_BYTES];
-  snprintf(stem, sizeof stem, "outer_%s_%s_sm80",
-           o.backward   ? "bwd"
-           : o.s.summed ? "sum"
-                        : "fwd",
-           dtypes[o.dtype]);
-  const char *name = o.stem != NULL ? o.stem : stem;
+  outer_shape s = {.batch = 3, .rows = 40, .columns = 300};
+  int64_t seed = 1;
+  int dtype = ATTNPRESS_BF16, backward = 0;
+  run_kernel meant = {NULL, NULL, 0};
+  const run_number numbers[] = {{"--rows", &s.rows, 1},
+                                {"--columns", &s.columns, 1},
+                                {"--batch", &s.batch, 1},
+                                {"--seed", &seed, 1},
+                                {NULL, NULL, 0}};
+  const run_choice choices[] = {{"--dtype", run_dtype_names, ATTNPRESS_FP16, &dtype},
+                                {NULL, NULL, 0, NULL}};
+  const run_flag flags[] = {
+      {"--summed", &s.summed}, {"--odd", &s.odd}, {"--backward", &backward}, {NULL, NULL}};
+  const run_words words = {"outer", help, numbers, choices, NULL, flags, &meant};
+  int status = run_parse(&words, argc, argv);
+  if (status != RUN_GOES_ON)
+    return status;
+  const ap_variant chosen = {.family = AP_FAMILY_OUTER,
+                             .axis = {[AP_OUTER_PASS] = backward   ? AP_OUTER_PASS_BWD
+                                                        : s.summed ? AP_OUTER_PASS_SUM
+                                                                   : AP_OUTER_PASS_FWD,
+                                      [AP_OUTER_DTYPE] = dtype,
+                                      [AP_OUTER_ARCH] = run_device.capability}};
   kernel k = {0};
-  if ((o.templates ? kernel_generate(&k, name, report) : kernel_press(&k, name, NULL, report)) !=
-      0) {
+  if (run_open(&meant, &chosen, &k, report) != 0) {
     fprintf(stderr, "attnpress run outer: %s\n", report);
     return 1;
   }
+  char text[TEXT_BYTES];
   outer_error error = {0};
-  int status = -1;
+  int failed = -1;
   if (k.variant.family == AP_FAMILY_OUTER)
-    status = run_shape(&k, &o.s, (uint64_t)o.seed, &error, report);
+    failed = run_shape(&k, &s, (uint64_t)seed, &error, report);
   else
     snprintf(report, sizeof report, "%s is no outer product", k.stem);
-  print_outer_shape(&o.s, text, sizeof text);
-  printf("kernel    %s, %d threads\nshape     %s\n", k.stem, k.tile.threads, text);
-  if (status == 0)
-    printf("error     %.3f of the tolerance\ncheck     held, over %lld elements, and no fault\n",
-           error.ratio, (long long)error.elements);
-  else
-    printf("check     FAILED: %s\n", report);
+  print_outer_shape(&s, text, sizeof text);
+  status = run_print(&k, text, failed, error.ratio, error.elements, report);
   kernel_close(&k);
-  return status != 0;
+  return status;
 }

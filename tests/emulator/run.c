@@ -30,9 +30,10 @@ static const char help[] =
     "  (128), --dtype TYPE (bf16), --causal, --splits N, --layout LAYOUT (bshd), --seed N, and "
     "what "
     "is\n"
-    "  done to scores:\n\n"
-    "%s\n"
-    "exit status: 0 the check held, 1 it did not or the kernel has a fault, 2 the words were "
+    "  done to scores:\n\n";
+
+static const char exit_status[] =
+    "\nexit status: 0 the check held, 1 it did not or the kernel has a fault, 2 the words were "
     "wrong\n";
 
 typedef struct run_options {
@@ -280,7 +281,9 @@ int emulate_run_attention(int argc, char **argv) {
                    .arch = 80};
   for (int i = 1; i < argc; ++i)
     if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-      printf(help, score_options_help);
+      printf(help);
+      tool_print_options(stdout, score_options_table);
+      printf(exit_status);
       return 0;
     }
   if (parse(&o, argc, argv) != 0)

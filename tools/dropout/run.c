@@ -7,28 +7,15 @@
 #include <string.h>
 
 #include "../cuda_device.h"
+#include "../session.h"
 #include "../tool.h"
 #include "attention/dropout.h"
-
-int ap_tool_run_dropout(int argc, char **argv); /* of run.c's table */
 
 typedef struct run_options {
   int64_t batch, heads, seqlen_q, seqlen_k, seed, offset;
   float probability;
   int on_cpu, on_cuda; /* neither: a GPU where there is one */
 } run_options;
-
-static void print_help(void) {
-  printf("usage: attnpress run dropout [OPTION]...\n\n"
-         "Writes which probabilities dropout keeps, and compares every byte with the host's\n"
-         "decision.\n\n"
-         "  --batch N (1), --heads N (8), --seqlen-q N (1024), --seqlen-k N (1024)\n"
-         "  --probability P     of being dropped, 0 to less than 1 (0.1)\n"
-         "  --seed N, --offset N  (1, 0)\n"
-         "  --device DEVICE     cpu or cuda (cuda where there is a GPU); emulated: a GPU's kernel\n"
-         "                      on the CPU\n\n"
-         "exit status: 0 the check held, 1 it did not or the run failed, 2 the words were wrong\n");
-}
 
 static int parse_number(const char *name, const char *text, int64_t least, int64_t most,
                         int64_t *value) {
@@ -175,17 +162,34 @@ static int run(const run_options *o) {
   return status;
 }
 
-int ap_tool_run_dropout(int argc, char **argv) {
+static int run_words(int argc, char **argv) {
   run_options o = {
       .batch = 1, .heads = 8, .seqlen_q = 1024, .seqlen_k = 1024, .seed = 1, .probability = 0.1f};
   for (int i = 1; i < argc; ++i) {
-    if (tool_is_help(argv[i])) {
-      print_help();
-      return TOOL_OK;
-    }
     const int status = parse_option(&o, argc, argv, &i);
     if (status != TOOL_OK)
       return status;
   }
   return run(&o);
 }
+
+const tool_command ap_tool_run_dropout = {
+    .name = "run dropout",
+    .summary = "the mask of what dropout keeps",
+    .usage = "[OPTION]...",
+    .about = "Writes which probabilities dropout keeps, and compares every byte with the host's "
+             "decision.",
+    .options = {(const tool_opt[]){
+        {"--batch", "N", "batches (1)"},
+        {"--heads", "N", "heads (8)"},
+        {"--seqlen-q", "N", "queries (1024)"},
+        {"--seqlen-k", "N", "keys (1024)"},
+        {"--probability", "P", "of being dropped, 0 to less than 1 (0.1)"},
+        {"--seed", "N", "(1)"},
+        {"--offset", "N", "(0)"},
+        {"--device", "cpu|cuda|emulated",
+         "cuda where there is a GPU; emulated: a GPU's kernel on the CPU"},
+        {NULL, NULL, NULL}}},
+    .more = TOOL_RUN_STATUS,
+    .run = run_words,
+};

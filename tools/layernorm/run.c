@@ -37,26 +37,6 @@ typedef struct run_state {
 enum { X = 0, RESIDUAL = 1, Y = 2, SUM = 3, DY = 1, DSUM = 2, DX = 3 };
 enum { WEIGHT, BIAS, MEAN, RSTD, DWEIGHT, DBIAS };
 
-static void print_help(void) {
-  printf("usage: attnpress run layernorm --rows R --columns C [OPTION]...\n\n"
-         "Makes random inputs, runs layer norm over the rows of a matrix or, with --backward, its\n"
-         "gradients, times it, and checks the result against float64.\n\n"
-         "  --rows N            rows (4096)\n"
-         "  --columns N         columns, up to 1048576 (4096)\n"
-         "  --dtype TYPE        fp16, bf16 or fp32 (bf16)\n"
-         "  --param-dtype TYPE  of weight and bias (as --dtype)\n"
-         "  --rms               RMS norm, without bias\n"
-         "  --backward          dx, dweight and dbias of x and dy\n"
-         "  --residual          of x + residual, which is written too; backward: dsum is added\n"
-         "  --no-parameters     without weight and bias\n"
-         "  --eps X             added to the variance (1e-5)\n"
-         "  --stride N          elements from row to row (as many as columns)\n"
-         "  --in-place          y over x, dx over dy\n"
-         "  --seed N            of the random inputs (1)\n" TOOL_SESSION_HELP
-         "\nexit status: 0 the check held, 1 it did not or the run failed, 2 the words were "
-         "wrong\n");
-}
-
 /* ---- Data ------------------------------------------------------------------------------------ */
 
 static int is_there(const run_options *o, int matrix) {
@@ -283,9 +263,7 @@ static int run(run_state *s) {
   return status == TOOL_OK ? report(s) : status;
 }
 
-int ap_tool_run_layernorm(int argc, char **argv); /* of tools/run.c's table */
-
-int ap_tool_run_layernorm(int argc, char **argv) {
+static int run_words(int argc, char **argv) {
   run_state s = {
       .o = {
           .rows = 4096, .columns = 4096, .stride = NOT_GIVEN, .seed = 1, .dtype = ATTNPRESS_BF16}};
@@ -304,11 +282,6 @@ int ap_tool_run_layernorm(int argc, char **argv) {
                              {"--in-place", &o->in_place}, {NULL, NULL}};
   const tool_real reals[] = {{"--eps", &o->eps}, {NULL, NULL}};
   const tool_options options = {numbers, choices, flags, reals};
-  for (int i = 1; i < argc; ++i)
-    if (tool_is_help(argv[i])) {
-      print_help();
-      return TOOL_OK;
-    }
   int status = tool_session_parse(&s.session, "run layernorm", &options, argc, argv);
   if (status != TOOL_OK)
     return status;
@@ -326,3 +299,29 @@ int ap_tool_run_layernorm(int argc, char **argv) {
   free(s.before);
   return status;
 }
+
+const tool_command ap_tool_run_layernorm = {
+    .name = "run layernorm",
+    .summary = "layer norm and RMS norm over the rows of a matrix",
+    .usage = "--rows R --columns C [OPTION]...",
+    .about =
+        "Makes random inputs, runs layer norm over the rows of a matrix or, with --backward, its "
+        "gradients, times it, and checks the result against float64.",
+    .options = {(const tool_opt[]){
+                    {"--rows", "N", "rows (4096)"},
+                    {"--columns", "N", "columns, up to 1048576 (4096)"},
+                    {"--dtype", "fp16|bf16|fp32", "(bf16)"},
+                    {"--param-dtype", "fp16|bf16|fp32", "of weight and bias (as --dtype)"},
+                    {"--rms", NULL, "RMS norm, without bias"},
+                    {"--backward", NULL, "dx, dweight and dbias of x and dy"},
+                    {"--residual", NULL,
+                     "of x + residual, which is written too; backward: dsum is added"},
+                    {"--no-parameters", NULL, "without weight and bias"},
+                    {"--eps", "X", "added to the variance (1e-5)"},
+                    {"--stride", "N", "elements from row to row (as many as columns)"},
+                    {"--in-place", NULL, "y over x, dx over dy"},
+                    {NULL, NULL, NULL}},
+                tool_session_options},
+    .more = TOOL_RUN_STATUS,
+    .run = run_words,
+};

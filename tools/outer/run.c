@@ -29,21 +29,6 @@ typedef struct run_state {
   } args;
 } run_state;
 
-static void print_help(void) {
-  printf("usage: attnpress run outer --batch N --rows I --columns J [OPTION]...\n\n"
-         "Makes random inputs, runs the outer product c[n, i, j] = x[n, i] y[n, j] or, with\n"
-         "--backward, its gradients, times it, and checks the result against float64.\n\n"
-         "  --batch N           entries of the batch (32)\n"
-         "  --rows N            of c (1024)\n"
-         "  --columns N         of c (1024)\n"
-         "  --dtype TYPE        fp16, bf16 or fp32 (bf16)\n"
-         "  --summed            c is summed over the batch\n"
-         "  --backward          dx and dy of dc\n"
-         "  --seed N            of the random inputs (1)\n" TOOL_SESSION_HELP
-         "\nexit status: 0 the check held, 1 it did not or the run failed, 2 the words were "
-         "wrong\n");
-}
-
 static int add_buffers(run_state *s) {
   const run_options *o = &s->o;
   const int64_t entries = o->summed ? 1 : o->batch;
@@ -169,9 +154,7 @@ static int run(run_state *s) {
                              &verdict);
 }
 
-int ap_tool_run_outer(int argc, char **argv); /* of tools/run.c's table */
-
-int ap_tool_run_outer(int argc, char **argv) {
+static int run_words(int argc, char **argv) {
   run_state s = {
       .o = {.batch = 32, .rows = 1024, .columns = 1024, .seed = 1, .dtype = ATTNPRESS_BF16}};
   run_options *o = &s.o;
@@ -184,11 +167,6 @@ int ap_tool_run_outer(int argc, char **argv) {
                                  {NULL, NULL, 0, 0, NULL}};
   const tool_flag flags[] = {{"--summed", &o->summed}, {"--backward", &o->backward}, {NULL, NULL}};
   const tool_options options = {numbers, choices, flags, NULL};
-  for (int i = 1; i < argc; ++i)
-    if (tool_is_help(argv[i])) {
-      print_help();
-      return TOOL_OK;
-    }
   int status = tool_session_parse(&s.session, "run outer", &options, argc, argv);
   if (status != TOOL_OK)
     return status;
@@ -199,3 +177,21 @@ int ap_tool_run_outer(int argc, char **argv) {
   tool_session_close(&s.session);
   return status;
 }
+
+const tool_command ap_tool_run_outer = {
+    .name = "run outer",
+    .summary = "outer products",
+    .usage = "--batch N --rows I --columns J [OPTION]...",
+    .about = "Makes random inputs, runs the outer product c[n, i, j] = x[n, i] y[n, j] or, with "
+             "--backward, its gradients, times it, and checks the result against float64.",
+    .options = {(const tool_opt[]){{"--batch", "N", "entries of the batch (32)"},
+                                   {"--rows", "N", "of c (1024)"},
+                                   {"--columns", "N", "of c (1024)"},
+                                   {"--dtype", "fp16|bf16|fp32", "(bf16)"},
+                                   {"--summed", NULL, "c is summed over the batch"},
+                                   {"--backward", NULL, "dx and dy of dc"},
+                                   {NULL, NULL, NULL}},
+                tool_session_options},
+    .more = TOOL_RUN_STATUS,
+    .run = run_words,
+};

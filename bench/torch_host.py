@@ -1,0 +1,132 @@
+"""What a call from PyTorch costs on the host: the time from Python's call to the library's entry
+and back, for attention forward, and forward with backward.
+
+    python bench/torch_host.py [--device cpu|cuda] [--calls 10000] [--json]
+
+On a GPU nothing waits for the kernels. On the CPU the library computes within the call: its
+entries are replaced by one that returns at once, through ctypes as the true ones, so that what is
+left is the host's part; `--whole` leaves them in place, on one token of one head, and times the
+whole call.
+
+Prints the median, the least, and the 90th percentile of the calls, in microseconds. A row that this
+version of the package or of PyTorch does not have is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
+
+import attnpress
+from attnpress import _backward, _torch
+from attnpress import _library as c
+
+BATCH, SEQLEN, HEADS, HDIM = 2, 128, 8, 64
+
+
+def without_library() -> None:
+    """Entries that return ATTNPRESS_OK (0) at once: libc's abs(0), called through ctypes."""
+    absolute = ctypes.CDLL(None).abs
+    absolute.argtypes = [ctypes.c_int]
+    absolute.restype = ctypes.c_int32
+
+    def entry(handle: int, args: object, stream: object) -> int:
+        return absolute(0)
+
+    _torch._forward = entry
+
+    class Library:
+        def __getattr__(self, name: str) -> object:
+            return entry if name == "attnpress_backward" else getattr(c.library, name)
+
+    _backward.c = type("c", (), {**vars(c), "library": Library()})
+
+
+def timed(call: Callable[[], object], count: int, synchronize: Callable[[], object]) -> list[float]:
+    """Microseconds of each call, after warming up."""
+    for _ in range(max(count // 10, 20)):
+        call()
+    synchronize()
+    clock = time.perf_counter_ns
+    found = []
+    for _ in range(count):
+        begin = clock()
+        call()
+        found.append((clock() - begin) * 1e-3)
+    synchronize()
+    return found
+
+
+def rows(device: str, whole: bool) -> dict[str, Callable[[], object]]:
+    """What is timed, by name."""
+    shape = (1, 1, 1, 8) if whole else (BATCH, SEQLEN, HEADS, HDIM)
+    q, k, v = (torch.randn(shape, dtype=torch.bfloat16, device=device) for _ in range(3))
+    with_grad = [x.clone().requires_grad_() for x in (q, k, v)]
+    dout = torch.randn_like(q)
+    found: dict[str, Callable[[], object]] = {
+        "forward": lambda: attnpress.flash_attn_func(q, k, v, causal=True),
+        "forward, window": lambda: attnpress.flash_attn_func(
+            q, k, v, causal=True, window_size=(63, 0)
+        ),
+        "forward that records": lambda: attnpress.flash_attn_func(*with_grad, causal=True),
+        "forward and backward": lambda: torch.autograd.grad(
+            attnpress.flash_attn_func(*with_grad, causal=True), with_grad, dout
+        ),
+    }
+    try:
+        from attnpress import flash_attn_interface as interface
+    except ImportError:
+        return found
+    found["flash_attn_interface, forward"] = lambda: interface.flash_attn_func(q, k, v, causal=True)
+    scale = shape[-1] ** -0.5
+    found["_wrapped_flash_attn_forward (an op)"] = lambda: interface._wrapped_flash_attn_forward(
+        q, k, v, 0.0, scale, True, -1, -1, 0.0, None, False
+    )
+    found["_flash_attn_forward"] = lambda: interface._flash_attn_forward(
+        q, k, v, 0.0, scale, True, -1, -1, 0.0, None, False
+    )
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--calls", type=int, default=10000)
+    parser.add_argument("--whole", action="store_true", help="the library's own time too (CPU)")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    if options.device == "cpu":
+        torch.set_num_threads(1)
+        if not options.whole:
+            without_library()
+    synchronize = torch.cuda.synchronize if options.device != "cpu" else lambda: None
+    result = {}
+    for name, call in rows(options.device, options.whole).items():
+        found = timed(call, options.calls, synchronize)
+        result[name] = {
+            "median": statistics.median(found),
+            "least": min(found),
+            "p90": statistics.quantiles(found, n=10)[8],
+        }
+    if options.json:
+        print(json.dumps({"device": options.device, "torch": torch.__version__, "us": result}))
+        return
+    print(
+        f"torch {torch.__version__}, {options.device}, {options.calls} calls, us: median [p10, p90]"
+    )
+    for name, one in result.items():
+        print(f"{name:38} {one['median']:7.2f}  [{one['least']:.2f}, {one['p90']:.2f}]")
+
+
+if __name__ == "__main__":
+    main()

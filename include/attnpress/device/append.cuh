@@ -1,0 +1,90 @@
+// New tokens of sequences: which there are, and their places in a cache. Whatever the index arrays
+// hold, a place that exists lies in the cache.
+#pragma once
+
+#include "attnpress/args/append.h"
+#include "attnpress/device/pipeline.cuh"
+
+// A token, and its place among the tensors of new rows.
+struct AppendToken {
+  bool exists;
+  int number, sequence;
+  int index; // in its sequence
+  int entry, row;
+};
+
+// An entry of the cache (a sequence's, or a page), and a row of it.
+struct AppendPlace {
+  bool exists;
+  int entry, row;
+};
+
+// The last sequence that begins at `token` or before it: of sequences without tokens that begin where
+// another does, that one. Some sequence, where cu_seqlens does not ascend.
+__device__ __forceinline__ int find_sequence(const int32_t *cu_seqlens, int batch, int token) {
+  int low = 0, high = batch;
+  while (high - low > 1) {
+    const int middle = low + (high - low) / 2;
+    if (cu_seqlens[middle] <= token)
+      low = middle;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+__device__ __forceinline__ AppendToken append_token(int number,
+                                                    const attnpress_append_write_args *args) {
+  AppendToken token = {true, number, 0, 0, 0, number};
+  if (args->cu_seqlens == nullptr) {
+    token.sequence = token.entry = divide(number, &args->new_tokens);
+    token.index = token.row = number - token.sequence * args->new_tokens.value;
+    return token;
+  }
+  token.exists = false; // tokens before the first sequence and behind the last
+  if (args->batch > 0) {
+    token.sequence = find_sequence(args->cu_seqlens, args->batch, number);
+    const int begin = args->cu_seqlens[token.sequence];
+    token.index = number - begin;
+    token.exists = begin >= 0 && begin <= number && number < args->cu_seqlens[token.sequence + 1];
+  }
+  return token;
+}
+
+// Behind the tokens that the cache has of the sequence.
+__device__ __forceinline__ int64_t append_row(AppendToken token,
+                                              const attnpress_append_write_args *args) {
+  const int64_t used = args->seqused == nullptr ? 0 : args->seqused[token.sequence];
+  return used + token.index;
+}
+
+// Of cos and sin.
+__device__ __forceinline__ int64_t append_position(AppendToken token,
+                                                   const attnpress_append_write_args *args) {
+  return args->positions == nullptr ? append_row(token, args) : args->positions[token.number];
+}
+
+// Of K and V of a token that exists.
+__device__ __forceinline__ AppendPlace append_place(AppendToken token,
+                                                    const attnpress_append_write_args *args) {
+  int64_t entry = token.sequence, row;
+  if (args->slots != nullptr) {
+    row = args->slots[token.number];
+    entry = row < 0 ? -1 : row / args->entry_rows;
+    row -= entry * args->entry_rows;
+  } else {
+    row = append_row(token, args);
+    if (args->kv_batch_idx != nullptr)
+      entry = args->kv_batch_idx[token.sequence];
+    if (args->page_table != nullptr) {
+      const int64_t page = row / args->entry_rows;
+      entry = -1;
+      if (row >= 0 && page < args->pages)
+        entry = args->page_table[token.sequence * args->page_table_stride + page];
+      row -= page * args->entry_rows;
+    }
+  }
+  const bool exists = entry >= 0 && entry < args->entries && row >= 0 && row < args->entry_rows;
+  const AppendPlace place = {exists, (int)entry, (int)row};
+  return place;
+}

@@ -1,0 +1,190 @@
+"""New keys and values, written to their place in a cache, with rotary embeddings. Mirrors
+include/attnpress/append.h."""
+
+from __future__ import annotations
+
+import functools
+from ctypes import POINTER, Structure, c_int32, c_int64, c_size_t, c_void_p, pointer, sizeof
+
+from . import _library as c
+from ._rows import declared
+from ._strided import Arguments
+
+
+class Rotary(Structure):
+    """attnpress_rotary"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("cos", c_void_p),
+        ("sin", c_void_p),
+        ("num_positions", c_int64),
+        ("stride", c_int64),
+        ("positions", c_void_p),
+        ("rotary_dim", c_int32),
+        ("dtype", c_int32),
+        ("interleaved", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class AppendArgs(Structure):
+    """attnpress_append_args"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("k_new", c.Tensor),
+        ("v_new", c.Tensor),
+        ("k_cache", c.Tensor),
+        ("v_cache", c.Tensor),
+        ("q", c.Tensor),
+        ("q_out", c.Tensor),
+        ("cu_seqlens_new", c_void_p),
+        ("batch", c_int64),
+        ("seqused_k", c_void_p),
+        ("kv_batch_idx", c_void_p),
+        ("page_table", c_void_p),
+        ("max_pages", c_int64),
+        ("page_table_stride", c_int64),
+        ("slot_mapping", c_void_p),
+        ("rotary", POINTER(Rotary)),
+    ]
+
+
+@functools.cache
+def _function():
+    return declared("attnpress_append")
+
+
+def append(
+    k,
+    v,
+    k_cache,
+    v_cache,
+    *,
+    q=None,
+    q_out=None,
+    seqused_k=None,
+    cu_seqlens=None,
+    kv_batch_idx=None,
+    page_table=None,
+    slot_mapping=None,
+    cos=None,
+    sin=None,
+    positions=None,
+    interleaved: bool = False,
+):
+    """Writes new keys and values to their place in a cache; with `cos` and `sin`, k is rotated, and
+    q too, which then is what is returned.
+
+    k, v: PyTorch tensors (fp16, bf16, fp32, on a GPU or the CPU) or NumPy arrays (float16, float32,
+    bfloat16 of ml_dtypes), (batch, new, heads, head_dim), or (total, heads, head_dim) of ragged
+    sequences; k and k_cache, or v and v_cache, may be None. q: the same tokens, rotated where it
+    lies, or into q_out. All have one dtype, and any strides that leave the last dimension
+    contiguous.
+
+    Token i of sequence b stands at n = seqused_k[b] + i, or i without seqused_k. It is written
+
+    - to k_cache[b, n], or k_cache[kv_batch_idx[b], n]: (entries, rows, heads, head_dim);
+    - with page_table (batch, pages) to k_cache[page_table[b, n // page_size], n % page_size]:
+      (pages, page_size, heads, head_dim);
+    - with slot_mapping, (batch, new) or (total), to row slot_mapping of either, counted through.
+
+    A token whose place is not in the cache (a negative slot, say) is not written. cu_seqlens,
+    (batch + 1): where ragged sequences begin; without it they are one.
+
+    cos, sin: (positions, rotary_dim / 2), float32 or of k's dtype; the first rotary_dim columns are
+    rotated in pairs, i and i + rotary_dim / 2, or, if `interleaved`, 2 i and 2 i + 1. positions:
+    (batch, new) or (total); None: n. A token whose position is not in the tables is skipped.
+
+    Index arrays are int32, slot_mapping int64, all where k is. On a GPU the work is queued on the
+    current stream. Returns the rotated q, or None. Raises ValueError or TypeError for arguments
+    that are not allowed, attnpress.Error for a call that failed, NotImplementedError where
+    gradients would be recorded.
+    """
+    name, first = next(
+        ((name, value) for name, value in (("k", k), ("v", v), ("q", q)) if value is not None),
+        ("k", None),
+    )
+    if first is None:
+        raise ValueError("k, v and q are None; there is nothing to do")
+    given = Arguments(name, first)
+    ragged = len(getattr(first, "shape", ())) == 3
+    tokens = tuple(first.shape[: 1 if ragged else 2])
+    given.refuse_grad(k, v, k_cache, v_cache, q, q_out)
+    args = AppendArgs(struct_size=sizeof(AppendArgs))
+    for field, label, value in (("k_new", "k", k), ("v_new", "v", v)):
+        if value is not None:
+            setattr(args, field, given.tensor(label, value, ragged=ragged))
+    for field, value in (("k_cache", k_cache), ("v_cache", v_cache)):
+        if value is not None:
+            setattr(args, field, given.tensor(field, value, written=True))
+    _give_q(given, args, q, q_out, ragged)
+    batch = _give_sequences(given, args, tokens, cu_seqlens, ragged)
+    args.seqused_k = given.numbers("seqused_k", seqused_k, "int32", (batch,))
+    args.kv_batch_idx = given.numbers("kv_batch_idx", kv_batch_idx, "int32", (batch,))
+    args.slot_mapping = given.numbers("slot_mapping", slot_mapping, "int64", tokens)
+    if page_table is not None:
+        args.page_table = given.numbers("page_table", page_table, "int32", (batch, None))
+        args.max_pages = page_table.shape[1]
+    rotary = _rotary_of(given, cos, sin, positions, tokens, interleaved)
+    if rotary is not None:
+        args.rotary = pointer(rotary)
+    given.library.run(_function(), args, first)
+    return q if q_out is None else q_out
+
+
+def _give_q(given: Arguments, args: AppendArgs, q, q_out, ragged: bool) -> None:
+    if q is not None:
+        args.q = given.tensor("q", q, written=q_out is None, ragged=ragged)
+    if q_out is not None:
+        args.q_out = given.tensor("q_out", q_out, written=True, ragged=ragged)
+
+
+def _give_sequences(given: Arguments, args: AppendArgs, tokens, cu_seqlens, ragged: bool) -> int:
+    """The number of sequences."""
+    if cu_seqlens is None:
+        return 1 if ragged else tokens[0]
+    if not ragged:
+        raise ValueError(
+            f"cu_seqlens is given and {given.name} has shape {tuple(given.first.shape)}; ragged "
+            "tensors are (total, heads, head_dim)"
+        )
+    args.cu_seqlens_new = given.numbers("cu_seqlens", cu_seqlens, "int32", (None,))
+    if cu_seqlens.shape[0] == 0:
+        raise ValueError("cu_seqlens is empty; it has one entry more than there are sequences")
+    args.batch = cu_seqlens.shape[0] - 1
+    return args.batch
+
+
+def _rotary_of(given: Arguments, cos, sin, positions, tokens, interleaved: bool) -> Rotary | None:
+    if cos is None and sin is None:
+        if positions is not None:
+            raise ValueError("positions is given and cos and sin are not")
+        return None
+    if cos is None or sin is None:
+        raise ValueError(f"{'sin' if cos is None else 'cos'} is given alone; both are needed")
+    library = given.library
+    for name, table in (("cos", cos), ("sin", sin)):
+        given.check_kind(name, table)
+        if len(table.shape) != 2 or tuple(table.shape) != tuple(cos.shape):
+            raise ValueError(
+                f"{name} has shape {tuple(table.shape)}; cos and sin must both be (positions, "
+                "rotary_dim / 2)"
+            )
+        if table.dtype != cos.dtype:
+            raise ValueError(f"sin is {sin.dtype} and cos {cos.dtype}; they must be equal")
+    strides = [tuple(library.strides(table)) for table in (cos, sin)]
+    alike = strides[0] == strides[1] and strides[0][1] == 1 and strides[0][0] > 0
+    if not (
+        alike and all(getattr(t, "flags", None) is None or t.flags.aligned for t in (cos, sin))
+    ):
+        cos, sin = library.contiguous(cos), library.contiguous(sin)
+    given.kept += [cos, sin]
+    rotary = Rotary(struct_size=sizeof(Rotary), interleaved=int(bool(interleaved)))
+    rotary.cos, rotary.sin = library.address(cos) or None, library.address(sin) or None
+    rotary.num_positions, rotary.rotary_dim = cos.shape[0], 2 * cos.shape[1]
+    rotary.stride = library.strides(cos)[0]
+    rotary.dtype = library.dtype(cos)
+    rotary.positions = given.numbers("positions", positions, "int32", tokens)
+    return rotary

@@ -1,0 +1,38 @@
+/* The parts of append's family, in the order of a call: validate -> plan -> kernel arguments, or the
+ * CPU backend. operation.c puts them together. */
+#pragma once
+#include "attnpress/append.h"
+#include "attnpress/args/append.h"
+#include "call.h"
+#include "../generated/families.h"
+
+/** A call, checked: its defaults are filled in. */
+typedef struct ap_append_problem {
+  int32_t dtype;
+  attnpress_append_args args; /* tensors whose dtype is 0 are not there; q_out is where q goes */
+  attnpress_rotary rotary;    /* rotary_dim 0: none; args.rotary is not read */
+  int32_t in_place;           /* 1: q is rotated where it lies, as there is no q_out */
+  int64_t new_tokens;         /* of a dense sequence */
+  int64_t tokens;             /* of all */
+} ap_append_problem;
+
+static inline int ap_append_has(const attnpress_tensor *tensor) {
+  return tensor->dtype != 0;
+}
+
+/* ---- validate.c ------------------------------------------------------------------------------ */
+
+attnpress_status ap_append_validate(const attnpress_append_args *args, ap_check how,
+                                    ap_append_problem *problem);
+
+/* ---- plan.c ---------------------------------------------------------------------------------- */
+
+attnpress_status ap_append_plan_call(const ap_append_problem *problem, const ap_device *device,
+                                     int32_t range, ap_launches *plan);
+/** Of the launch. */
+void ap_append_fill_args(const ap_append_problem *problem, attnpress_append_write_args *args);
+
+/* ---- cpu.c ----------------------------------------------------------------------------------- */
+
+/** num_threads: 0 is all cores. */
+attnpress_status ap_append_cpu(const ap_append_problem *problem, int32_t num_threads);

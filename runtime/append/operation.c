@@ -1,0 +1,112 @@
+/* Appending to a cache: the operation that call.c carries out, and its public functions. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "append/append.h"
+
+/* Size in the first version of the header; it never changes. */
+enum { ARGS_FIRST_BYTES = 560 };
+
+/** A checked call. */
+typedef struct append_call {
+  ap_call base;
+  ap_append_problem problem;
+} append_call;
+
+/** A call that is run: its argument block, beside what it was checked to be. */
+typedef struct append_run {
+  append_call call;
+  attnpress_append_write_args block;
+} append_run;
+
+static const ap_append_problem *problem_of(const ap_call *base) {
+  return &((const append_call *)base)->problem;
+}
+
+static attnpress_status check(const void *args, ap_check how, ap_call *base) {
+  attnpress_append_args a;
+  FORWARD_IF(ap_copy_struct(args, &a, sizeof a, ARGS_FIRST_BYTES, "args"));
+  *base = (ap_call){NULL, 0};
+  return ap_append_validate(&a, how, &((append_call *)base)->problem);
+}
+
+static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,
+                             ap_launches *launches) {
+  return ap_append_plan_call(problem_of(base), device, range, launches);
+}
+
+/** A launch depends on the threads that a call needs: on what is given, its extents, what is
+ * rotated, and whether q stays where it is. */
+static attnpress_status serves(const ap_call *base, const ap_call *planned_base, int32_t range) {
+  const ap_append_problem *p = problem_of(base), *q = problem_of(planned_base);
+  const struct {
+    const char *name;
+    int64_t value, planned;
+  } fields[] = {{"dtype", p->dtype, q->dtype},
+                {"tokens", p->tokens, q->tokens}, /* from here on: of one call */
+                {"k_new.shape[2] (heads)", p->args.k_new.shape[2], q->args.k_new.shape[2]},
+                {"k_new.shape[3] (head_dim)", p->args.k_new.shape[3], q->args.k_new.shape[3]},
+                {"v_new.shape[2] (heads)", p->args.v_new.shape[2], q->args.v_new.shape[2]},
+                {"v_new.shape[3] (head_dim)", p->args.v_new.shape[3], q->args.v_new.shape[3]},
+                {"q.shape[2] (heads)", p->args.q.shape[2], q->args.q.shape[2]},
+                {"q.shape[3] (head_dim)", p->args.q.shape[3], q->args.q.shape[3]},
+                {"rotary.rotary_dim", p->rotary.rotary_dim, q->rotary.rotary_dim},
+                {"rotary.interleaved", p->rotary.interleaved, q->rotary.interleaved},
+                {"whether q is rotated in place", p->in_place, q->in_place}};
+  const size_t count = range == ATTNPRESS_UP_TO ? 1 : sizeof fields / sizeof *fields;
+  for (size_t i = 0; i < count; ++i)
+    RETURN_IF(fields[i].value != fields[i].planned, ATTNPRESS_INVALID_ARGUMENT,
+              "%s is %" PRId64 " and was %" PRId64 " when the plan was made", fields[i].name,
+              fields[i].value, fields[i].planned);
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status arguments(const ap_driver *driver, ap_call *base,
+                                  const ap_launches *launches, int index, void **block) {
+  append_run *run = (append_run *)base;
+  (void)driver, (void)launches, (void)index;
+  ap_append_fill_args(problem_of(base), &run->block);
+  *block = &run->block;
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status run_cpu(const ap_call *base, int32_t num_threads) {
+  return ap_append_cpu(problem_of(base), num_threads);
+}
+
+static void describe_cpu(const ap_call *base, attnpress_info *info) {
+  const ap_variant variant = {.family = AP_FAMILY_APPEND,
+                              .axis = {[AP_APPEND_DTYPE] = problem_of(base)->dtype}};
+  snprintf(info->stem, sizeof info->stem, "cpu_append_write_%s",
+           ap_word_of(&variant, AP_APPEND_DTYPE));
+}
+
+static attnpress_status run_planned(const attnpress_plan *planned, const void *args, void *stream) {
+  append_run run;
+  ap_launches fresh;
+  return ap_plan_run(planned, args, stream, &run.call.base, &fresh);
+}
+
+static const ap_operation append = {.name = "attnpress_append",
+                                    .call_bytes = sizeof(append_call),
+                                    .plan_bytes = sizeof(ap_launches),
+                                    .check = check,
+                                    .plan = plan,
+                                    .serves = serves,
+                                    .arguments = arguments,
+                                    .run_cpu = run_cpu,
+                                    .describe_cpu = describe_cpu,
+                                    .run_planned = run_planned};
+
+attnpress_status attnpress_append(attnpress_handle *handle, const attnpress_append_args *args,
+                                  void *stream) {
+  append_run run;
+  ap_launches launches;
+  return ap_call_run(handle, &append, args, stream, &run.call.base, &launches);
+}
+
+attnpress_status attnpress_plan_append(attnpress_handle *handle, const attnpress_append_args *args,
+                                       const attnpress_plan_options *options,
+                                       attnpress_plan **made) {
+  return ap_plan_make(handle, &append, args, options, made);
+}

@@ -1,0 +1,121 @@
+/* Words, kernel and report of `attnpress run FAMILY --device emulated`. */
+#include "family_run.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WRONG_WORDS = 2, NOT_KNOWN = 1 };
+
+const char *const run_dtype_names[] = {"any", "fp16", "bf16", "fp32", NULL};
+
+const ap_device run_device = {.capability = 80,
+                              .sm_count = 108,
+                              .threads_per_sm = 2048,
+                              .smem_per_sm_bytes = 164 * 1024,
+                              .smem_per_block_bytes = 163 * 1024};
+
+/* ---- Words ----------------------------------------------------------------------------------- */
+
+static int parse_number(const run_number *n, const char *text) {
+  char *end;
+  errno = 0;
+  *n->value = strtoll(text, &end, 10);
+  return *text != '\0' && *end == '\0' && errno == 0 && *n->value >= n->least ? 0 : -1;
+}
+
+static int parse_choice(const run_choice *c, const char *text) {
+  for (int i = c->first; c->names[i] != NULL; ++i)
+    if (strcmp(text, c->names[i]) == 0)
+      return *c->value = i, 0;
+  return -1;
+}
+
+static int parse_real(const run_real *r, const char *text) {
+  char *end;
+  *r->value = strtof(text, &end);
+  return *text != '\0' && *end == '\0' && *r->value != 0.0f ? 0 : -1;
+}
+
+/* 0, or -1 where the name is not known or the value is none of its. */
+static int parse_value(const run_words *w, const char *name, const char *value) {
+  for (const run_number *n = w->numbers; n != NULL && n->name != NULL; ++n)
+    if (strcmp(name, n->name) == 0)
+      return parse_number(n, value);
+  for (const run_choice *c = w->choices; c != NULL && c->name != NULL; ++c)
+    if (strcmp(name, c->name) == 0)
+      return parse_choice(c, value);
+  for (const run_real *r = w->reals; r != NULL && r->name != NULL; ++r)
+    if (strcmp(name, r->name) == 0)
+      return parse_real(r, value);
+  if (strcmp(name, "--stem") == 0)
+    return w->kernel->stem = value, 0;
+  if (strcmp(name, "--source") == 0)
+    return w->kernel->source = value, 0;
+  return strcmp(name, "--device") == 0 && strcmp(value, "emulated") == 0 ? 0 : -1;
+}
+
+static int parse_flag(const run_words *w, const char *word) {
+  for (const run_flag *f = w->flags; f != NULL && f->name != NULL; ++f)
+    if (strcmp(word, f->name) == 0)
+      return *f->value = 1, 0;
+  if (strcmp(word, "--templates") == 0)
+    return w->kernel->templates = 1, 0;
+  return NOT_KNOWN;
+}
+
+int run_parse(const run_words *words, int argc, char **argv) {
+  for (int i = 1; i < argc; ++i)
+    if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+      fputs(words->help, stdout);
+      return 0;
+    }
+  for (int i = 1; i < argc; ++i) {
+    char name[32];
+    const char *equals = strchr(argv[i], '=');
+    int status = parse_flag(words, argv[i]);
+    if (status == NOT_KNOWN && equals != NULL && equals - argv[i] < (int)sizeof name) {
+      snprintf(name, sizeof name, "%.*s", (int)(equals - argv[i]), argv[i]);
+      status = parse_value(words, name, equals + 1);
+    } else if (status == NOT_KNOWN) {
+      status = i + 1 == argc ? -1 : parse_value(words, argv[i], argv[i + 1]);
+      ++i;
+    }
+    if (status != 0) {
+      fprintf(stderr,
+              "attnpress run %s: \"%s\" is not understood; --device emulated --help says more\n",
+              words->family, argv[i < argc ? i : argc - 1]);
+      return WRONG_WORDS;
+    }
+  }
+  return RUN_GOES_ON;
+}
+
+/* ---- Kernel and report ----------------------------------------------------------------------- */
+
+int run_open(const run_kernel *meant, const ap_variant *chosen, kernel *k, char *report) {
+  char stem[AP_STEM_MAX];
+  const char *name = meant->stem;
+  if (meant->source != NULL)
+    return kernel_open(k, meant->source, report);
+  if (name == NULL) {
+    if (ap_variant_print(chosen, stem) != ATTNPRESS_OK) {
+      snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
+      return -1;
+    }
+    name = stem;
+  }
+  return meant->templates ? kernel_generate(k, name, report) : kernel_press(k, name, NULL, report);
+}
+
+int run_print(const kernel *k, const char *shape, int failed, double ratio, int64_t elements,
+              const char *report) {
+  printf("kernel    %s, %d threads, %d bytes of shared memory\nshape     %s\n", k->stem,
+         k->tile.threads, k->tile.smem_bytes, shape);
+  if (failed)
+    printf("check     FAILED: %s\n", report);
+  else
+    printf("error     %.3f of the tolerance\ncheck     held, over %lld elements, and no fault\n",
+           ratio, (long long)elements);
+  return failed != 0;
+}

@@ -1,0 +1,61 @@
+/* What the commands `attnpress run FAMILY --device emulated` have in common: their words, the kernel
+ * that is named or chosen, and the report. */
+#pragma once
+#include <stdint.h>
+
+#include "family.h"
+#include "cuda/driver.h"
+
+typedef struct run_number {
+  const char *name;
+  int64_t *value, least;
+} run_number;
+
+/** One of `names`, which end with NULL, from names[first] on; the value is its place. */
+typedef struct run_choice {
+  const char *name;
+  const char *const *names;
+  int first, *value;
+} run_choice;
+
+typedef struct run_real { /* not 0 */
+  const char *name;
+  float *value;
+} run_real;
+
+typedef struct run_flag {
+  const char *name;
+  int *value;
+} run_flag;
+
+/** The kernel that is meant; all NULL: the one that the library would choose. */
+typedef struct run_kernel {
+  const char *stem, *source;
+  int templates; /* 1: made by the generator from the templates as they stand now */
+} run_kernel;
+
+/** A command's words. Tables end with a row without a name; NULL: there are none of the kind. */
+typedef struct run_words {
+  const char *family, *help;
+  const run_number *numbers;
+  const run_choice *choices;
+  const run_real *reals;
+  const run_flag *flags;
+  run_kernel *kernel;
+} run_words;
+
+enum { RUN_GOES_ON = -1 };
+
+extern const char *const run_dtype_names[]; /* "any", "fp16", "bf16", "fp32": as ATTNPRESS_... */
+
+/** Of the device whose kernels are chosen: compute capability 8.0. */
+extern const ap_device run_device;
+
+/** Reads the words: RUN_GOES_ON, or the status to end with. */
+int run_parse(const run_words *words, int argc, char **argv);
+/** The kernel that is meant, or that of the variant `chosen`: 0, or -1 with the reason in `report`. */
+int run_open(const run_kernel *meant, const ap_variant *chosen, kernel *k, char *report);
+/** Prints what came of a shape, of which `failed` is -1 and `report` says why, or 0; returns the
+ * status to end with. */
+int run_print(const kernel *k, const char *shape, int failed, double ratio, int64_t elements,
+              const char *report);

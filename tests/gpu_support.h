@@ -1,0 +1,43 @@
+/* What the tests on the present GPU share: the device, a handle, checks that are counted. Included by
+ * one file of a program, whose main() is
+ *
+ *     return run_on_gpu(tests);
+ */
+#pragma once
+#include <stdio.h>
+
+#include "../tools/cuda_device.h"
+#include "attnpress/attnpress.h"
+
+enum { SKIPPED = 77 /* the status of a test that cannot run */ };
+
+static cuda_device gpu;
+static attnpress_handle *handle;
+static int failures, checks;
+
+#define CHECK(condition)                                                                           \
+  do {                                                                                             \
+    ++checks;                                                                                      \
+    if (!(condition)) {                                                                            \
+      ++failures;                                                                                  \
+      printf("FAILED: %s:%d: %s (%s)\n", __func__, __LINE__, #condition, attnpress_last_error());  \
+    }                                                                                              \
+  } while (0)
+#define CHECK_OK(call)   CHECK((call) == ATTNPRESS_OK)
+#define CHECK_CUDA(call) CHECK((call) == CUDA_SUCCESS)
+
+/** Runs `tests` with the first device and a handle of default options; the program's status. */
+static int run_on_gpu(void (*tests)(void)) {
+  char why[512];
+  if (cuda_device_open(&gpu, 0, why, sizeof why) != 0) {
+    printf("skipped: no CUDA device: %s\n", why);
+    return SKIPPED;
+  }
+  CHECK_OK(attnpress_create(&handle, NULL));
+  if (handle != NULL)
+    tests();
+  attnpress_destroy(handle);
+  cuda_device_close(&gpu);
+  printf("%d checks, %d failed\n", checks, failures);
+  return failures != 0;
+}

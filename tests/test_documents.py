@@ -1,0 +1,130 @@
+"""Every command of the documents: it is run, or it is named here with the reason why not; and what
+is said of the tool between the lines is what it takes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_readme import commands as commands_of_readme
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = (
+    "README.md", "CONTRIBUTING.md", "docs/backward.md", "docs/families.md", "docs/hopper.md",
+    "docs/sm80.md", "tests/emulator/README.md",
+)  # fmt: skip
+
+WHOLE_BUILD = "it is the build that this test is part of"
+GPU = "it measures on a GPU"
+NOT_RUN = {
+    "make demo": WHOLE_BUILD,
+    "make test": WHOLE_BUILD,
+    "make generate && make build": WHOLE_BUILD,
+    "cmake -S . -B build -G Ninja": WHOLE_BUILD,
+    "cmake --build build": WHOLE_BUILD,
+    "ctest --test-dir build": WHOLE_BUILD,
+    "python bench/compare.py --forward": GPU,
+    "python bench/compare.py --decode": GPU,
+}  # by how they begin
+SHORTER = {  # what takes minutes, a sample of it
+    "build/attnpress-emulate default --only '*sm90'": "--one-in 100",
+    "build/attnpress-emulate default --only 'outer*' --verbose": "--one-in 6",
+}
+
+
+def lines_of(name: str) -> list[str]:
+    """The lines of a document's shell blocks, without comments."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    lines = [re.sub(r"\s+# .*", "", line) for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line.strip()]
+
+
+def all_lines() -> list[str]:
+    by_readme = set(commands_of_readme())
+    lines = dict.fromkeys(line for name in DOCUMENTS for line in lines_of(name))
+    return [line for line in lines if line not in by_readme]
+
+
+def test_there_are_commands():
+    found = all_lines()
+    assert len(found) > 15
+    for begin in (*NOT_RUN, *SHORTER):  # none is kept for a command that is gone
+        assert any(line.startswith(begin) for line in found), begin
+
+
+LINES = [line for line in all_lines() if not line.startswith(tuple(NOT_RUN))]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_command(line: str, build_dir: Path, tmp_path: Path):
+    if "emulate" in line and not (build_dir / "attnpress-emulate").exists():
+        pytest.skip("attnpress-emulate was not built: it needs clang")
+    if "man -l" in line and shutil.which("man") is None:
+        pytest.skip("man is not installed")
+    command = f"{line} {SHORTER.get(line, '')}"
+    if "mutate.py" in command:
+        command += f" --emulate {build_dir}/attnpress-emulate"
+    command = re.sub(r"\bbuild/(?=attnpress)", f"{build_dir}/", command)
+    command = re.sub(r"(?<=\s)build/", f"{tmp_path}/", command)
+    command = re.sub(r"^(\.venv/bin/)?python\b", shlex.quote(sys.executable), command)
+    done = subprocess.run(
+        ["bash", "-c", command],
+        env={**os.environ, "ATTNPRESS_CACHE_DIR": str(tmp_path / "cache")},
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{command}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+    assert "DID NOT HOLD" not in done.stdout and not done.stdout.startswith("0 kernels")
+
+
+def tables(build_dir: Path) -> dict[str, set[str]]:
+    """The options of each command of the tool, as fish is told of them."""
+    done = subprocess.run(
+        [str(build_dir / "attnpress"), "completions", "fish"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    found: dict[str, set[str]] = {}
+    pattern = r"^complete -c attnpress -n '__attnpress_is ([a-z ]+)' -l (\S+)"
+    for command, option in re.findall(pattern, done.stdout, flags=re.MULTILINE):
+        found.setdefault(command, set()).add(f"--{option}")
+    return found
+
+
+@pytest.mark.parametrize("name", [*DOCUMENTS, "CHANGELOG.md", "SECURITY.md"])
+def test_what_is_said_of_the_tool(name: str, build_dir: Path):
+    """`attnpress COMMAND --option` in the text: both exist."""
+    known = tables(build_dir)
+    commands = {command.split()[0] for command in known} | {"run", "manual", "completions"}
+    text = (ROOT / name).read_text(encoding="utf-8")
+    for code in re.findall(r"`(?:build/)?attnpress ([^`]+)`", text):
+        words = code.split()
+        assert words[0] in commands, f"{name}: attnpress {code}"
+        family = f"run {words[1]}" if len(words) > 1 and f"run {words[1]}" in known else None
+        command = family or ("run attention" if words[0] == "run" else words[0])
+        options = {word.split("=")[0] for word in words if word.startswith("--")}
+        unknown = options - known.get(command, set()) - {"--help"}
+        assert not unknown, f"{name}: attnpress {code}: {unknown}"
+
+
+def test_figures_without_rich(tmp_path: Path):
+    """What was measured is shown on a machine that lacks rich."""
+    (tmp_path / "rich.py").write_text("raise ImportError('rich is not here')\n")
+    hidden = (
+        "import importlib.util, runpy, sys; find = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda n, *a: None if n == 'rich' else find(n, *a)\n"
+        "sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    (line,) = (line for line in all_lines() if "--from" in line and "--dims" in line)
+    done = subprocess.run(
+        [sys.executable, "-c", hidden, *shlex.split(line)[1:]],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "Forward, bf16" in done.stdout and "NVIDIA H200" in done.stdout
