@@ -274,13 +274,13 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("  Stage stage = {0, 0};\n"
        "  if (work->steps > 0) // the copy engine hands over Q\n"
        "    wait_for_phase(q_full(shared), 0);\n"
-       "  for (int n = 0; n < work->steps; ++n) {\n");
+       "  for (int n = 0; n < work->steps; ++n) {\n"
+       "    float score[S_TILES * 4], dp[S_TILES * 4];\n"
+       "    uint32_t ds[KEY_STEPS][4];\n");
   if (mask == AP_ATTENTION_MASK_WINDOW) {
     TEXT("    const int key = (work->first_step + n) * BLOCK_N; // the step's first\n");
   }
-  TEXT("    float score[S_TILES * 4], dp[S_TILES * 4];\n"
-       "    uint32_t ds[KEY_STEPS][4];\n"
-       "    const uint32_t k = shared + K_OFFSET + stage.index * K_BYTES;\n"
+  TEXT("    const uint32_t k = shared + K_OFFSET + stage.index * K_BYTES;\n"
        "    // S = Q K^T; the copy engine hands over K.\n"
        "    wait_for_phase(k_full(shared, stage.index), stage.parity);\n"
        "    start_rows(score, shared + consumer * 64 * 128, k, S_STEPS);\n"

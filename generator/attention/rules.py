@@ -28,7 +28,7 @@ NARROW_CLASS, NARROW_KEYS = 2, 32
 # The sm90 template: a warpgroup that copies, the producer, and one for each 64 rows, the consumers.
 CONSUMER_REGISTERS = {1: 240, 2: 240, 3: 160}  # of a thread, by the number of consumers
 BACKWARD_OTHER_REGISTERS = 40  # as OTHER_REGISTERS, of the backward template, at the least
-BACKWARD_FEATURE_REGISTERS = (0, 8, 24, 32, 32, 32)  # by tile class, beside softcap's derivative
+BACKWARD_FEATURE_REGISTERS = (0, 8, 24, 64, 64, 64)  # beside softcap's derivative, by tile class
 CONSUMER_OTHER_REGISTERS = 32  # all but S, P and O
 SLAB_COLUMNS = 64  # of Q, K and V in shared memory: rows of 128 bytes
 

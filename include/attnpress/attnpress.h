@@ -489,7 +489,8 @@ ATTNPRESS_API attnpress_status attnpress_plan_forward(attnpress_handle *handle,
                                                       const attnpress_plan_options *options,
                                                       attnpress_plan **plan);
 
-/** Plans attnpress_backward(), likewise: of lse and dlse, too, only whether they are NULL matters.
+/** Plans attnpress_backward(), likewise: of lse, dlse and dsinks, too, only whether they are NULL
+ * matters.
  * OK, INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_MEMORY, DRIVER_ERROR. */
 ATTNPRESS_API attnpress_status attnpress_plan_backward(attnpress_handle *handle,
                                                        const attnpress_backward_args *args,
