@@ -91,7 +91,9 @@ def with_features(variant: Variant) -> Variant | None:
     """The variant with one, two or all of its family's features, by the hash of its name; None for
     most variants, and where it cannot have them."""
     hash_ = hash_of(f"features of {variant.stem}")
-    features = variant.family.features
+    # Kernels with a snippet have no source without one.
+    of_snippets = {name for where in variant.family.snippets for name, _ in where}
+    features = tuple(name for name in variant.family.features if name not in of_snippets)
     if not features or hash_ % 6:
         return None
     first, second = hash_ // 6 % len(features), hash_ // 64 % len(features)
@@ -112,6 +114,8 @@ def listed_variants() -> Iterator[Variant]:
     linked = {variant.stem for variant in whole_set("default").variants}
     for family in families():
         for variant in every_variant(family):
+            if variant.takes_snippet:
+                continue
             if variant.stem in linked or hash_of(variant.stem) % 3 == 0:
                 yield variant
             featured = with_features(variant)
