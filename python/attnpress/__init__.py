@@ -23,6 +23,7 @@ from ._attention import (
     prepare,
 )
 from ._library import Error, InvalidArgumentError, NotSupportedError, library_path
+from ._score_mod import ScoreMod
 from ._settings import configure
 
 __version__ = "0.3.0"
@@ -32,6 +33,7 @@ __all__ = [
     "InvalidArgumentError",
     "Launch",
     "NotSupportedError",
+    "ScoreMod",
     "configure",
     "describe",
     "dropout_mask",

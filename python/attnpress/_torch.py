@@ -270,16 +270,18 @@ def check_no_grad(request: ScoreRequest) -> None:
         _refuse_grad(request.features)
 
 
-def view(name: str, value, like) -> View:
-    """A tensor of a feature's."""
+def view(name: str, value, like, whole: bool = False) -> View:
+    """A tensor of a feature's; whole: of int32 as well."""
     if not isinstance(value, torch.Tensor):
         raise TypeError(f"{name} is {type(value).__name__}; with q it must be a PyTorch tensor")
     if value.device != like.device:
         raise ValueError(f"{name} is on {value.device} and q on {like.device}; one is needed")
+    if whole and value.dtype == torch.int32:
+        return View(value, value.data_ptr(), value.shape, value.stride(), c.INT32)
     if value.dtype not in _DTYPES:
         raise ValueError(
             f"{name} is {value.dtype}; torch.float16, torch.bfloat16 and torch.float32 are "
-            "supported"
+            f"supported{', and torch.int32' if whole else ''}"
         )
     return View(value, value.data_ptr(), value.shape, value.stride(), _DTYPES[value.dtype])
 
