@@ -9,7 +9,7 @@ enum { AP_FAMILY_ATTENTION = 0, AP_FAMILY_SOFTMAX = 1, AP_FAMILY_LAYERNORM = 2, 
 
 /* ---- attention ---- */
 
-/* flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_decode]_sm<80|86|90> */
+/* flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_decode]_sm<80|86|90> */
 enum { /* axes */
   AP_ATTENTION_PASS = 0,
   AP_ATTENTION_SPLIT = 1,
@@ -21,9 +21,11 @@ enum { /* axes */
   AP_ATTENTION_ALIBI = 7,
   AP_ATTENTION_BIAS = 8,
   AP_ATTENTION_DROPOUT = 9,
-  AP_ATTENTION_DECODE = 10,
-  AP_ATTENTION_ARCH = 11,
-  AP_ATTENTION_AXIS_COUNT = 12,
+  AP_ATTENTION_MOD_SCORE = 10,
+  AP_ATTENTION_MOD_MASK = 11,
+  AP_ATTENTION_DECODE = 12,
+  AP_ATTENTION_ARCH = 13,
+  AP_ATTENTION_AXIS_COUNT = 14,
 };
 enum { /* pass */
   AP_ATTENTION_PASS_FWD = 0,
@@ -34,6 +36,7 @@ enum { /* pass */
   AP_ATTENTION_PASS_BWD_DELTA = 5,
   AP_ATTENTION_PASS_BWD_CONVERT = 6,
   AP_ATTENTION_PASS_BWD_SINKS = 7,
+  AP_ATTENTION_PASS_FWD_MAP = 8,
 };
 enum { /* hdim */
   AP_ATTENTION_HDIM_MIN = 8,

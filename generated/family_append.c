@@ -54,4 +54,5 @@ const ap_family ap_family_append = {
     0, 0,
     1, fields, forms, 1,
     0, 0, &ap_tiles_append, templates, 1, routes, 8,
+    0, 0,
 };

@@ -51,4 +51,5 @@ const ap_family ap_family_dropout = {
     0, 0,
     2, fields, forms, 1,
     0, 0, &ap_tiles_dropout, templates, 1, routes, 8,
+    0, 0,
 };

@@ -112,4 +112,5 @@ const ap_family ap_family_layernorm = {
     rules, 7,
     8, fields, forms, 2,
     0, 0, &ap_tiles_layernorm, templates, 6, routes, 8,
+    0, 0,
 };

@@ -58,4 +58,5 @@ const ap_family ap_family_merge = {
     0, 0,
     2, fields, forms, 1,
     0, 0, &ap_tiles_merge, templates, 1, routes, 8,
+    0, 0,
 };

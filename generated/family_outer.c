@@ -69,4 +69,5 @@ const ap_family ap_family_outer = {
     0, 0,
     2, fields, forms, 1,
     0, 0, &ap_tiles_outer, templates, 4, routes, 8,
+    0, 0,
 };

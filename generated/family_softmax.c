@@ -80,4 +80,5 @@ const ap_family ap_family_softmax = {
     0, 0,
     8, fields, forms, 2,
     0, 0, &ap_tiles_softmax, templates, 4, routes, 8,
+    0, 0,
 };

@@ -22,6 +22,8 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   const int32_t alibi = in->axis[AP_ATTENTION_ALIBI];
   const int32_t bias = in->axis[AP_ATTENTION_BIAS];
   const int32_t dropout = in->axis[AP_ATTENTION_DROPOUT];
+  const int32_t mod_score = in->axis[AP_ATTENTION_MOD_SCORE];
+  const int32_t mod_mask = in->axis[AP_ATTENTION_MOD_MASK];
   const int32_t decode = in->axis[AP_ATTENTION_DECODE];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
@@ -90,6 +92,12 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   if (dropout) {
     TEXT(" --dropout");
   }
+  if (mod_score) {
+    TEXT(" --mod-score");
+  }
+  if (mod_mask) {
+    TEXT(" --mod-mask");
+  }
   if (split) {
     TEXT(" --split");
   }
@@ -114,8 +122,11 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "#include \"attnpress/device/ptx_ldmatrix.cuh\"\n"
        "#include \"attnpress/device/ptx_mma.cuh\"\n"
        "#include \"attnpress/device/ptx_sreg.cuh\"\n"
-       "#include \"attnpress/device/score.cuh\"\n"
-       "#include \"attnpress/device/softmax.cuh\"\n"
+       "#include \"attnpress/device/score.cuh\"\n");
+  if (mod_score || mod_mask) {
+    TEXT("#include \"attnpress/device/score_mod.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/softmax.cuh\"\n"
        "#include \"attnpress/device/tile.cuh\"\n"
        "#include \"attnpress/device/work.cuh\"\n"
        "\n"
@@ -256,8 +267,47 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("  return row_at(position, CAUSAL, args->seqlen_q, args->seqlen_k);\n");
   }
-  TEXT("}\n"
-       "// The keys and values of one head on their way through ");
+  TEXT("}\n");
+  if (mod_score || mod_mask) {
+    if (mod_score) {
+      TEXT("// The snippet's score of query row and key `k`: `score` is the one so far, in natural units.\n"
+           "__device__ __forceinline__ float snippet_score(const attnpress_mod_args *mod, float score,\n"
+           "                                               SnippetRow row, int k, int q_len, int k_len);\n"
+           "\n"
+           "// Passes the scores of row `half` through it; `key` is this thread's first key. They come in units\n"
+           "// of `scale` or of the cap, and leave in natural units.\n"
+           "__device__ __forceinline__ void pass_scores(float *score, int half, const attnpress_mod_args *mod,\n"
+           "                                            const attnpress_fwd_args *args, SnippetRow row,\n"
+           "                                            int key) {\n"
+           "#pragma unroll\n"
+           "  for (int i = 0; i < S_TILES * 2; ++i) {\n"
+           "    float *one = &score[i / 2 * 4 + half * 2 + i % 2];\n"
+           "    *one = snippet_score(mod, *one * mod->natural_per_unit, row, key + i / 2 * 8 + i % 2,\n"
+           "                         args->seqlen_q, args->seqlen_k);\n"
+           "  }\n"
+           "}\n"
+           "\n");
+    }
+    if (mod_mask) {
+      TEXT("// Whether the snippet lets query row see key `k`.\n"
+           "__device__ __forceinline__ bool snippet_keeps(const attnpress_mod_args *mod, SnippetRow row, int k,\n"
+           "                                              int q_len, int k_len);\n"
+           "\n"
+           "// Scores of row `half` that it takes out become -inf; `key` is this thread's first key.\n"
+           "__device__ __forceinline__ void mask_by_snippet(float *score, int half,\n"
+           "                                                const attnpress_mod_args *mod,\n"
+           "                                                const attnpress_fwd_args *args, SnippetRow row,\n"
+           "                                                int key) {\n"
+           "#pragma unroll\n"
+           "  for (int i = 0; i < S_TILES * 2; ++i) {\n"
+           "    if (!snippet_keeps(mod, row, key + i / 2 * 8 + i % 2, args->seqlen_q, args->seqlen_k))\n"
+           "      score[i / 2 * 4 + half * 2 + i % 2] = -INF;\n"
+           "  }\n"
+           "}\n"
+           "\n");
+    }
+  }
+  TEXT("// The keys and values of one head on their way through ");
   if (warps_k > 1) {
     TEXT("a warp's");
   } else {
@@ -276,8 +326,12 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "  int seqlen_k;    // less the first key of a key block that passes through this ring\n"
        "  int block_begin; // the last key block that is walked over\n"
        "  uint32_t ring;   // shared address of slot 0\n"
-       "  int slot;        // of the slab in use, where a key block is not a whole number of rounds\n"
-       "};\n"
+       "  int slot;        // of the slab in use, where a key block is not a whole number of rounds\n");
+  if (mod_mask) {
+    TEXT("  const uint32_t *map; // of the row block\n"
+         "  int k_block, v_block; // whose K, and whose V, is loaded next\n");
+  }
+  TEXT("};\n"
        "\n"
        "// This thread among those that fill the ring. A macro, because the compiler finds fewer registers\n"
        "// for a function of the same text.\n");
@@ -328,14 +382,34 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "    const int key = (slab - K_SLABS) * V_SLAB;\n"
        "    load_rows(slot, HEAD_DIM_V, pipe->v + key * pipe->v_row_stride, pipe->v_row_stride, V_SLAB,\n"
        "              HEAD_DIM_V, keys - key);\n"
-       "  }\n"
-       "  if (slab == K_SLABS - 1)\n"
-       "    pipe->k -= BLOCK_N * pipe->k_row_stride;\n"
-       "  if (slab == SLABS - 1)\n"
-       "    pipe->v -= BLOCK_N * pipe->v_row_stride;\n"
-       "}\n"
-       "\n"
-       "// Shared address of the slot `ahead` slabs after the one in use, the first slab being slab `slab`.\n"
+       "  }\n");
+  if (!mod_mask) {
+    TEXT("  if (slab == K_SLABS - 1)\n"
+         "    pipe->k -= BLOCK_N * pipe->k_row_stride;\n"
+         "  if (slab == SLABS - 1)\n"
+         "    pipe->v -= BLOCK_N * pipe->v_row_stride;\n");
+  } else {
+    TEXT("  // On to the next key block of which the mask leaves something.\n"
+         "  const int next = block_before(pipe->map, n, pipe->block_begin);\n"
+         "  if (slab == K_SLABS - 1) {\n"
+         "    pipe->k -= (n - next) * (BLOCK_N * pipe->k_row_stride);\n"
+         "    pipe->k_block = next;\n"
+         "  }\n"
+         "  if (slab == SLABS - 1) {\n"
+         "    pipe->v -= (n - next) * (BLOCK_N * pipe->v_row_stride);\n"
+         "    pipe->v_block = next;\n"
+         "  }\n");
+  }
+  TEXT("}\n"
+       "\n");
+  if (mod_mask) {
+    TEXT("// The key block that slab number `slab` of those to come is loaded of.\n"
+         "__device__ __forceinline__ int block_to_load(const KeyPipeline *pipe, int slab) {\n"
+         "  return slab % SLABS < K_SLABS ? pipe->k_block : pipe->v_block;\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// Shared address of the slot `ahead` slabs after the one in use, the first slab being slab `slab`.\n"
        "__device__ __forceinline__ uint32_t ring_slot(const KeyPipeline *pipe, int slab, int ahead) {\n"
        "  if (SLABS % STAGES == 0)\n"
        "    return pipe->ring + (slab + ahead) % STAGES * SLOT_BYTES;\n"
@@ -347,11 +421,17 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "// is a group of its own; the first one also holds this thread's copies of Q.\n"
        "__device__ __forceinline__ void fill_ring(KeyPipeline *pipe, int n) {\n"
        "#pragma unroll\n"
-       "  for (int slab = 0; slab < STAGES - 1; ++slab) {\n"
-       "    if (n - slab / SLABS >= pipe->block_begin)\n"
-       "      load_slab(pipe, n - slab / SLABS, slab % SLABS, pipe->ring + slab * SLOT_BYTES,\n"
-       "                true);\n"
-       "    cp_async_commit();\n"
+       "  for (int slab = 0; slab < STAGES - 1; ++slab) {\n");
+  if (!mod_mask) {
+    TEXT("    if (n - slab / SLABS >= pipe->block_begin)\n"
+         "      load_slab(pipe, n - slab / SLABS, slab % SLABS, pipe->ring + slab * SLOT_BYTES,\n"
+         "                true);\n");
+  } else {
+    TEXT("    if (block_to_load(pipe, slab) >= pipe->block_begin)\n"
+         "      load_slab(pipe, block_to_load(pipe, slab), slab % SLABS, pipe->ring + slab * SLOT_BYTES,\n"
+         "                true);\n");
+  }
+  TEXT("    cp_async_commit();\n"
        "  }\n"
        "}\n"
        "\n"
@@ -362,9 +442,15 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "  cp_async_wait(STAGES - 2);\n"
        "  ring_barrier();\n");
   if (!spread) {
-    TEXT("  const int ahead = slab + STAGES - 1;\n"
-         "  if (n - ahead / SLABS >= pipe->block_begin)\n"
-         "    load_slab(pipe, n - ahead / SLABS, ahead % SLABS, ring_slot(pipe, slab, STAGES - 1), masked);\n");
+    TEXT("  const int ahead = slab + STAGES - 1;\n");
+    if (!mod_mask) {
+      TEXT("  if (n - ahead / SLABS >= pipe->block_begin)\n"
+           "    load_slab(pipe, n - ahead / SLABS, ahead % SLABS, ring_slot(pipe, slab, STAGES - 1), masked);\n");
+    } else {
+      TEXT("  const int block = block_to_load(pipe, ahead);\n"
+           "  if (block >= pipe->block_begin)\n"
+           "    load_slab(pipe, block, ahead % SLABS, ring_slot(pipe, slab, STAGES - 1), masked);\n");
+    }
   }
   TEXT("  return ring_slot(pipe, slab, 0);\n"
        "}\n"
@@ -431,8 +517,12 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "  pipe.seqlen_k = args->seqlen_k - key_begin;\n"
        "  pipe.block_begin = block_begin;\n"
        "  pipe.ring = ring;\n"
-       "  pipe.slot = 0;\n"
-       "  return pipe;\n"
+       "  pipe.slot = 0;\n");
+  if (mod_mask) {
+    TEXT("  pipe.map = nullptr; // the caller's to set\n"
+         "  pipe.k_block = pipe.v_block = n;\n");
+  }
+  TEXT("  return pipe;\n"
        "}\n");
   if (q_in_regs) {
     TEXT("// Q fragments of a warp's rows, from `q_tile`, which includes this lane's offset.\n"
@@ -599,9 +689,12 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "struct Place {\n"
        "  int first_row; // of this warp, counted over the tile's heads\n"
        "  int first_key; // of a key block\n");
-  if ((alibi || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) {
+  if ((((alibi || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) || mod_score) || mod_mask) {
     TEXT("  int first_head; // of the tile\n"
          "  int64_t batch;\n");
+  }
+  if (mod_mask) {
+    TEXT("  const uint32_t *map; // of the row block\n");
   }
   if (warps_n > 1) {
     TEXT("  int warp_n;\n"
@@ -629,13 +722,23 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
-  if ((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) {
-    TEXT("// Modifies the scores of a key block, whose first key for this warp is `first_key`. `masked`: it\n"
-         "// may pass the end of the keys.\n"
-         "__device__ __forceinline__ void modify_block(float score[M_TILES][S_TILES * 4], const Place *place,\n"
-         "                                             const attnpress_fwd_args *args, int first_key,\n"
-         "                                             bool masked) {\n");
-    if (alibi || (bias != AP_ATTENTION_BIAS_NONE)) {
+  if ((((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || mod_score) || mod_mask) {
+    if (mod_mask) {
+      TEXT("// Modifies the scores of a key block, whose first key for this warp is `first_key`, and takes out\n"
+           "// what the snippet's mask takes out; `some`: it is not known to take out nothing. `masked`: the\n"
+           "// block may pass the end of the keys.\n");
+    } else {
+      TEXT("// Modifies the scores of a key block, whose first key for this warp is `first_key`. `masked`: it\n"
+           "// may pass the end of the keys.\n");
+    }
+    TEXT("__device__ __forceinline__ void modify_block(float score[M_TILES][S_TILES * 4], const Place *place,\n"
+         "                                             const attnpress_fwd_args *args, int first_key,\n");
+    if (mod_mask) {
+      TEXT("                                             bool masked, bool some) {\n");
+    } else {
+      TEXT("                                             bool masked) {\n");
+    }
+    if (((alibi || (bias != AP_ATTENTION_BIAS_NONE)) || mod_score) || mod_mask) {
       TEXT("  const int lane = threadIdx.x % 32;\n");
     }
     TEXT("#pragma unroll\n"
@@ -643,14 +746,26 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
     if (softcap) {
       TEXT("    cap_scores(score[m], S_TILES, &args->score);\n");
     }
-    if (alibi || (bias != AP_ATTENTION_BIAS_NONE)) {
+    if (((alibi || (bias != AP_ATTENTION_BIAS_NONE)) || mod_score) || mod_mask) {
       TEXT("#pragma unroll\n"
            "    for (int half = 0; half < 2; ++half) {\n"
            "      int position, head;\n"
            "      split_row(place->first_row + m * 16 + half * 8 + lane / 4, args->heads_per_tile, &position,\n"
-           "                &head);\n"
-           "      const ScoreRow row = score_row(args, ALIBI, BIAS, place->batch, place->first_head + head,\n"
-           "                                     position);\n");
+           "                &head);\n");
+      if (mod_score || mod_mask) {
+        TEXT("      const SnippetRow at =\n"
+             "          snippet_row(args, place->batch, place->first_head + head, position);\n");
+      } else {
+        TEXT("      const ScoreRow row = score_row(args, ALIBI, BIAS, place->batch, place->first_head + head,\n"
+             "                                     position);\n");
+      }
+      if (mod_score) {
+        TEXT("      pass_scores(score[m], half, snippet_args(args), args, at, first_key + lane % 4 * 2);\n");
+      }
+      if (mod_mask) {
+        TEXT("      if (some)\n"
+             "        mask_by_snippet(score[m], half, snippet_args(args), args, at, first_key + lane % 4 * 2);\n");
+      }
       if (bias != AP_ATTENTION_BIAS_NONE) {
         TEXT("      uint32_t bias[bias_words(BIAS, S_TILES)];\n"
              "      load_bias(bias, BIAS, S_TILES, &args->score, row.bias, first_key + lane % 4 * 2,\n"
@@ -862,14 +977,17 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   TEXT(", n, ");
   STRING((warps_n > 1) ? "place->first_key" : "0");
   TEXT(", masked);\n");
-  if ((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) {
+  if (mod_mask) {
+    TEXT("  modify_block(score, place, args, n * BLOCK_N + place->first_key, masked,\n"
+         "               tile_state(place->map, n) != ALL_SCORES);\n");
+  } else if (((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || mod_score) {
     TEXT("  modify_block(score, place, args, n * BLOCK_N + place->first_key, masked);\n");
   }
   TEXT("  if (masked)\n"
        "    mask_block(score, args, place->first_row, n * BLOCK_N + place->first_key);\n");
   if (warps_n > 1) {
     TEXT("  online_softmax(score, out, row_max, row_sum, place, args->scale_log2, ");
-    STRING(((mask == AP_ATTENTION_MASK_WINDOW) || (bias != AP_ATTENTION_BIAS_NONE)) ? "true" : "masked");
+    STRING(((((mask == AP_ATTENTION_MASK_WINDOW) || (bias != AP_ATTENTION_BIAS_NONE)) || mod_score) || mod_mask) ? "true" : "masked");
     TEXT(");\n");
     if (dropout) {
       TEXT("  drop_block(score, place, args, n * BLOCK_N + place->first_key);\n");
@@ -881,7 +999,7 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
       TEXT("  fetch_row_sums(smem, row_sum);\n");
     }
     TEXT("  online_softmax(score, out, row_max, row_sum, args->scale_log2, ");
-    STRING(((mask == AP_ATTENTION_MASK_WINDOW) || (bias != AP_ATTENTION_BIAS_NONE)) ? "true" : "masked");
+    STRING(((((mask == AP_ATTENTION_MASK_WINDOW) || (bias != AP_ATTENTION_BIAS_NONE)) || mod_score) || mod_mask) ? "true" : "masked");
     TEXT(");\n");
     if (warps_k == 1) {
       TEXT("  park_row_sums(smem, row_sum);\n");
@@ -1151,9 +1269,14 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   TEXT("extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)\n"
        "    ");
   STRING(stem);
-  TEXT("(\n"
-       "        const __grid_constant__ attnpress_fwd_args args) {\n"
-       "  extern __shared__ __align__(128) unsigned char smem[];\n"
+  TEXT("(\n");
+  if (mod_score || mod_mask) {
+    TEXT("        const __grid_constant__ attnpress_fwd_mod_args given) {\n"
+         "  const attnpress_fwd_args &args = given.fwd;\n");
+  } else {
+    TEXT("        const __grid_constant__ attnpress_fwd_args args) {\n");
+  }
+  TEXT("  extern __shared__ __align__(128) unsigned char smem[];\n"
        "  const int lane = threadIdx.x % 32;\n"
        "  const int warp_row = threadIdx.x / 32 % WARPS_M * M_TILES * 16;\n");
   if (warps_k > 1) {
@@ -1176,15 +1299,23 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "  Range blocks = key_blocks(keys_of_some(first_row, last_row), BLOCK_N);\n"
        "  if (SPLIT)\n"
        "    blocks = split_blocks(blocks, work.split, args.key_blocks_per_split);\n");
-  if (mask == AP_ATTENTION_MASK_WINDOW) {
+  if ((mask == AP_ATTENTION_MASK_WINDOW) || mod_mask) {
     TEXT("  const int block_begin = blocks.begin;\n");
   } else {
     TEXT("  // A constant where it is one: the compiler does not find out in time.\n"
          "  const int block_begin = SPLIT ? blocks.begin : 0;\n");
   }
-  TEXT("  int n = blocks.end - 1; // the key block in work\n"
-       "\n"
-       "  const uint32_t shared = shared_address(smem);\n"
+  if (mod_mask) {
+    TEXT("  // Of the others the snippet's mask leaves nothing: they are not loaded either.\n"
+         "  const uint32_t *map = map_row(&given.mod, work.batch, work.first_head / args.heads_per_tile,\n"
+         "                                work.row_begin / BLOCK_M);\n"
+         "  int n = block_before(map, blocks.end, block_begin); // the key block in work\n"
+         "\n");
+  } else {
+    TEXT("  int n = blocks.end - 1; // the key block in work\n"
+         "\n");
+  }
+  TEXT("  const uint32_t shared = shared_address(smem);\n"
        "  const uint16_t *q = (const uint16_t *)args.q + work.batch * args.q_batch_stride +\n"
        "                      work.first_head * args.q_head_stride;\n"
        "  load_queries(shared, q, &args, work.row_begin, rows);\n");
@@ -1196,14 +1327,20 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "  const uint32_t ring = shared + RING_OFFSET;\n");
   }
   TEXT("  KeyPipeline pipe = open_ring(&args, work.batch, key_head(&args, work.first_head), n,\n"
-       "                               block_begin, ring, first_key);\n"
-       "  fill_ring(&pipe, n);\n"
+       "                               block_begin, ring, first_key);\n");
+  if (mod_mask) {
+    TEXT("  pipe.map = map;\n");
+  }
+  TEXT("  fill_ring(&pipe, n);\n"
        "\n"
        "  Place place;\n"
        "  place.first_row = work.row_begin + warp_row;\n");
-  if ((alibi || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) {
+  if ((((alibi || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) || mod_score) || mod_mask) {
     TEXT("  place.first_head = work.first_head;\n"
          "  place.batch = work.batch;\n");
+  }
+  if (mod_mask) {
+    TEXT("  place.map = map;\n");
   }
   if (warps_n > 1) {
     TEXT("  place.warp_n = threadIdx.x / 32 / WARPS_M;\n"
@@ -1229,11 +1366,15 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  float out[M_TILES][O_TILES * 4], row_max[M_TILES][2], row_sum[M_TILES][2];\n"
        "  start_rows(out, row_max, row_sum, smem);\n");
-  if ((warps_k > 1) || (mask == AP_ATTENTION_MASK_WINDOW)) {
+  if (((warps_k > 1) || (mask == AP_ATTENTION_MASK_WINDOW)) || mod_mask) {
     TEXT("  // One loop for all key blocks, whether or not they hold a key which some row does not see: it\n"
-         "  // waits for memory anyway.\n"
-         "  for (; n >= block_begin; --n)\n"
-         "    attend(out, row_max, row_sum, &pipe, ");
+         "  // waits for memory anyway.\n");
+    if (mod_mask) {
+      TEXT("  for (; n >= block_begin; n = block_before(map, n, block_begin))\n");
+    } else {
+      TEXT("  for (; n >= block_begin; --n)\n");
+    }
+    TEXT("    attend(out, row_max, row_sum, &pipe, ");
     STRING(q_in_regs ? "q_frag" : "q_tile");
     TEXT(", &place, &args, smem, n,\n");
     if (mask == AP_ATTENTION_MASK_WINDOW) {

@@ -22,6 +22,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   const int32_t alibi = in->axis[AP_ATTENTION_ALIBI];
   const int32_t bias = in->axis[AP_ATTENTION_BIAS];
   const int32_t dropout = in->axis[AP_ATTENTION_DROPOUT];
+  const int32_t mod_score = in->axis[AP_ATTENTION_MOD_SCORE];
+  const int32_t mod_mask = in->axis[AP_ATTENTION_MOD_MASK];
   const int32_t decode = in->axis[AP_ATTENTION_DECODE];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
@@ -78,6 +80,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (dropout) {
     TEXT(" --dropout");
   }
+  if (mod_score) {
+    TEXT(" --mod-score");
+  }
+  if (mod_mask) {
+    TEXT(" --mod-mask");
+  }
   if (split) {
     TEXT(" --split");
   }
@@ -110,8 +118,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     INTEGER(hdim_v);
     TEXT(".cuh\"\n");
   }
-  TEXT("#include \"attnpress/device/score.cuh\"\n"
-       "#include \"attnpress/device/softmax.cuh\"\n"
+  TEXT("#include \"attnpress/device/score.cuh\"\n");
+  if (mod_score || mod_mask) {
+    TEXT("#include \"attnpress/device/score_mod.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/softmax.cuh\"\n"
        "#include \"attnpress/device/tile.cuh\"\n"
        "#include \"attnpress/device/work.cuh\"\n"
        "\n"
@@ -197,8 +208,53 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (2 * CONSUMERS + 4 * STAGES), \"shared memory\");\n"
        "static_assert(BLOCK_M % 64 == 0 && BLOCK_N % 16 == 0 && BLOCK_N <= 256, \"tile\");\n"
        "static_assert(KEY_SLAB_BYTES % 1024 == 0, \"atoms of the swizzle\");\n"
-       "\n"
-       "// The barriers, by their shared addresses. At a \"full\" one the producer arrives once and names the\n"
+       "\n");
+  if (mod_score || mod_mask) {
+    if (mod_score) {
+      TEXT("// The snippet's score of query row and key `k`: `score` is the one so far, in natural units.\n"
+           "__device__ __forceinline__ float snippet_score(const attnpress_mod_args *mod, float score,\n"
+           "                                               SnippetRow row, int k, int q_len, int k_len);\n"
+           "\n"
+           "// Passes the scores of row `half` through it; `key` is this thread's first key. They come in units\n"
+           "// of `scale` or of the cap, and leave in natural units.\n"
+           "__device__ __forceinline__ void pass_scores(float *score, int half, const attnpress_mod_args *mod,\n"
+           "                                            const attnpress_fwd_args *args, SnippetRow row,\n"
+           "                                            int key) {\n"
+           "#pragma unroll\n"
+           "  for (int i = 0; i < S_TILES * 2; ++i) {\n"
+           "    float *one = &score[i / 2 * 4 + half * 2 + i % 2];\n"
+           "    *one = snippet_score(mod, *one * mod->natural_per_unit, row, key + i / 2 * 8 + i % 2,\n"
+           "                         args->seqlen_q, args->seqlen_k);\n"
+           "  }\n"
+           "}\n"
+           "\n");
+    }
+    if (mod_mask) {
+      TEXT("// Whether the snippet lets query row see key `k`.\n"
+           "__device__ __forceinline__ bool snippet_keeps(const attnpress_mod_args *mod, SnippetRow row, int k,\n"
+           "                                              int q_len, int k_len);\n"
+           "\n"
+           "// Scores of row `half` that it takes out become -inf; `key` is this thread's first key.\n"
+           "__device__ __forceinline__ void mask_by_snippet(float *score, int half,\n"
+           "                                                const attnpress_mod_args *mod,\n"
+           "                                                const attnpress_fwd_args *args, SnippetRow row,\n"
+           "                                                int key) {\n"
+           "#pragma unroll\n"
+           "  for (int i = 0; i < S_TILES * 2; ++i) {\n"
+           "    if (!snippet_keeps(mod, row, key + i / 2 * 8 + i % 2, args->seqlen_q, args->seqlen_k))\n"
+           "      score[i / 2 * 4 + half * 2 + i % 2] = -INF;\n"
+           "  }\n"
+           "}\n"
+           "\n");
+    }
+    TEXT("// What it is given stands behind the kernel's own arguments.\n"
+         "__device__ __forceinline__ const attnpress_mod_args *\n"
+         "snippet_args_sm90(const attnpress_fwd_sm90_args *args) {\n"
+         "  return &((const attnpress_fwd_sm90_mod_args *)args)->mod;\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// The barriers, by their shared addresses. At a \"full\" one the producer arrives once and names the\n"
        "// bytes, consumers wait, and it hands them what the copy engine has written. At an \"empty\" one each\n"
        "// warp that has read arrives, the producer waits, and it hands the space back.\n"
        "__device__ __forceinline__ uint32_t q_full(uint32_t shared, int consumer) {\n"
@@ -226,8 +282,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  int split;          // 0 where the keys are not split\n"
        "  int tile_head;      // of heads_q / heads_per_tile\n"
        "  int batch;\n"
-       "  Range blocks; // key blocks\n"
-       "};\n"
+       "  Range blocks; // key blocks\n");
+  if (mod_mask) {
+    TEXT("  const uint32_t *map; // of the row block: what the snippet's mask leaves of them\n");
+  }
+  TEXT("};\n"
        "\n"
        "// The first and the last of the rows from a position on, or up to one, past which rows are not\n"
        "// there.\n"
@@ -285,10 +344,24 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (split) {
     TEXT("  unit->blocks = split_blocks(unit->blocks, unit->split, fwd->key_blocks_per_split);\n");
   }
+  if (mod_mask) {
+    TEXT("  // From the first to the last of which the snippet's mask leaves something.\n"
+         "  unit->map = map_row(snippet_args_sm90(args), unit->batch, unit->tile_head,\n"
+         "                      unit->position_begin / positions);\n"
+         "  unit->blocks.end = block_before(unit->map, unit->blocks.end, unit->blocks.begin) + 1;\n"
+         "  unit->blocks.begin = block_from(unit->map, unit->blocks.begin, unit->blocks.end);\n");
+  }
   TEXT("  return true;\n"
        "}\n"
-       "\n"
-       "// ---- The producer ----\n"
+       "\n");
+  if (mod_mask) {
+    TEXT("// The key block that a unit goes on with after key block `n`; before its first one after the last.\n"
+         "__device__ __forceinline__ int block_after(const Unit *unit, int n) {\n"
+         "  return block_before(unit->map, n, unit->blocks.begin);\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// ---- The producer ----\n"
        "\n"
        "// Loads key block `n` of K or V, `slabs` slabs, into `target`, once `empty` is in `parity`.\n"
        "__device__ __forceinline__ void load_keys(uint32_t target, const attnpress_tensor_map *map,\n"
@@ -347,13 +420,23 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    const int kv_head = unit.tile_head / group;\n"
        "    load_k(args, shared, &k_stage, unit.blocks.end - 1, kv_head, unit.batch);\n"
        "    load_q(args, shared, q_parity, &unit);\n"
-       "    q_parity ^= 1;\n"
-       "    for (int n = unit.blocks.end - 1; n >= unit.blocks.begin; --n) {\n"
-       "      if (n > unit.blocks.begin)\n"
-       "        load_k(args, shared, &k_stage, n - 1, kv_head, unit.batch);\n"
-       "      load_v(args, shared, &v_stage, n, kv_head, unit.batch);\n"
-       "    }\n"
-       "  }\n"
+       "    q_parity ^= 1;\n");
+  if (!mod_mask) {
+    TEXT("    for (int n = unit.blocks.end - 1; n >= unit.blocks.begin; --n) {\n"
+         "      if (n > unit.blocks.begin)\n"
+         "        load_k(args, shared, &k_stage, n - 1, kv_head, unit.batch);\n"
+         "      load_v(args, shared, &v_stage, n, kv_head, unit.batch);\n"
+         "    }\n");
+  } else {
+    TEXT("    for (int n = unit.blocks.end - 1; n >= unit.blocks.begin;) {\n"
+         "      const int next = block_after(&unit, n);\n"
+         "      if (next >= unit.blocks.begin)\n"
+         "        load_k(args, shared, &k_stage, next, kv_head, unit.batch);\n"
+         "      load_v(args, shared, &v_stage, n, kv_head, unit.batch);\n"
+         "      n = next;\n"
+         "    }\n");
+  }
+  TEXT("  }\n"
        "}\n"
        "\n"
        "// ---- The consumers ----\n"
@@ -364,7 +447,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  int round;\n"
        "  int n;            // the key block\n"
        "  int block_end;    // this consumer's rows see no key from this key block on\n");
-  if (mask == AP_ATTENTION_MASK_WINDOW) {
+  if ((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) {
     TEXT("  int block_begin; // and none before this one\n");
   }
   TEXT("  Row rows[2];      // this thread's\n");
@@ -375,6 +458,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   if (alibi || (bias != AP_ATTENTION_BIAS_NONE)) {
     TEXT("  ScoreRow score_rows[2]; // this thread's\n");
+  }
+  if (mod_score || mod_mask) {
+    TEXT("  SnippetRow snippet_rows[2]; // this thread's\n");
   }
   if (alibi) {
     TEXT("  Range centers; // where the consumer's first and last row stand\n");
@@ -400,12 +486,19 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  const Row first = row_at_begin(fwd, position_begin);\n"
        "  const Row last = row_at_end(fwd, position_begin + positions);\n");
   if (mask == AP_ATTENTION_MASK_WINDOW) {
-    TEXT("  walk->unmasked = keys_of_all(first, last);\n"
-         "  const Range seen = key_blocks(keys_of_some(first, last), BLOCK_N);\n"
-         "  walk->block_end = min(walk->unit.blocks.end, seen.end);\n"
-         "  walk->block_begin = max(walk->unit.blocks.begin, seen.begin);\n"
-         "  if (position_begin >= fwd->seqlen_q || walk->block_end <= walk->block_begin)\n"
-         "    walk->block_end = walk->block_begin = walk->unit.blocks.begin;\n");
+    TEXT("  walk->unmasked = keys_of_all(first, last);\n");
+    if (!mod_mask) {
+      TEXT("  const Range seen = key_blocks(keys_of_some(first, last), BLOCK_N);\n"
+           "  walk->block_end = min(walk->unit.blocks.end, seen.end);\n"
+           "  walk->block_begin = max(walk->unit.blocks.begin, seen.begin);\n"
+           "  if (position_begin >= fwd->seqlen_q || walk->block_end <= walk->block_begin)\n"
+           "    walk->block_end = walk->block_begin = walk->unit.blocks.begin;\n");
+    } else {
+      TEXT("  walk->block_end =\n"
+           "      min(walk->unit.blocks.end, key_blocks(keys_of_some(first, last), BLOCK_N).end);\n"
+           "  if (position_begin >= fwd->seqlen_q || walk->block_end < walk->unit.blocks.begin)\n"
+           "    walk->block_end = walk->unit.blocks.begin;\n");
+    }
   } else {
     TEXT("  walk->key_unmasked = keys_of_all(first, last).end;\n"
          "  walk->block_end =\n"
@@ -413,15 +506,20 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  if (position_begin >= fwd->seqlen_q || walk->block_end < walk->unit.blocks.begin)\n"
          "    walk->block_end = walk->unit.blocks.begin;\n");
   }
-  if (alibi || (bias != AP_ATTENTION_BIAS_NONE)) {
+  if (((alibi || (bias != AP_ATTENTION_BIAS_NONE)) || mod_score) || mod_mask) {
     TEXT("#pragma unroll\n"
          "  for (int half = 0; half < 2; ++half) {\n"
          "    const int row_position = divide(row + half * 8, &args->heads_per_tile);\n"
          "    const int head =\n"
-         "        (walk->unit.tile_head - row_position) * fwd->heads_per_tile + row + half * 8;\n"
-         "    walk->score_rows[half] = score_row(fwd, ALIBI, BIAS, walk->unit.batch, head,\n"
-         "                                       position_begin + row_position);\n"
-         "  }\n");
+         "        (walk->unit.tile_head - row_position) * fwd->heads_per_tile + row + half * 8;\n");
+    if (mod_score || mod_mask) {
+      TEXT("    walk->snippet_rows[half] =\n"
+           "        snippet_row(fwd, walk->unit.batch, head, position_begin + row_position);\n");
+    } else {
+      TEXT("    walk->score_rows[half] = score_row(fwd, ALIBI, BIAS, walk->unit.batch, head,\n"
+           "                                       position_begin + row_position);\n");
+    }
+    TEXT("  }\n");
   }
   if (alibi) {
     TEXT("  const int shift = fwd->seqlen_k - fwd->seqlen_q;\n"
@@ -434,7 +532,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "// Whether this consumer's rows see the unit's last key block, with which the unit begins.\n"
        "__device__ __forceinline__ bool sees_first_block(const Walk *walk) {\n"
        "  return walk->block_end == walk->unit.blocks.end && walk->block_end > ");
-  STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "walk->block_begin" : "walk->unit.blocks.begin");
+  STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) ? "walk->block_begin" : "walk->unit.blocks.begin");
   TEXT(";\n"
        "}\n"
        "\n");
@@ -576,7 +674,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "    add_copied_bias(score, bias_rows(shared, consumer), BIAS_ROW_BYTES, BIAS, S_TILES,\n"
          "                    threadIdx.x % 32, units);\n"
          "    if (walk->n > ");
-    STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "walk->block_begin" : "walk->unit.blocks.begin");
+    STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) ? "walk->block_begin" : "walk->unit.blocks.begin");
     TEXT(")\n"
          "      start_block_bias(walk, fwd, shared, consumer, walk->n - 1);\n"
          "    return;\n"
@@ -620,7 +718,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("  finish_scores(score, 1, shared, consumer, stage.index, last_block);\n"
        "}\n"
        "\n");
-  if ((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) {
+  if ((((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || mod_score) || mod_mask) {
     TEXT("// Modifies the scores of the walk's key block, masks them where some row does not see all its keys,\n"
          "// and makes P of them.\n");
   } else {
@@ -632,12 +730,15 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (dropout) {
     TEXT("                                            const DropoutSeed *seed,\n");
   }
+  if (mod_score || mod_mask) {
+    TEXT("                                            const attnpress_mod_args *mod,\n");
+  }
   if (bias == AP_ATTENTION_BIAS_FP32) {
     TEXT("                                            const uint32_t bias[2][BIAS_WORDS],\n");
   } else if (bias != AP_ATTENTION_BIAS_NONE) {
     TEXT("                                            uint32_t shared, int consumer,\n");
   }
-  if (((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) {
+  if (((((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) || mod_score) || mod_mask) {
     TEXT("                                            const attnpress_fwd_args *fwd) {\n"
          "  const float scale_log2 = fwd->scale_log2;\n");
   } else {
@@ -645,6 +746,20 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   if (softcap) {
     TEXT("  cap_scores(score, S_TILES, &fwd->score);\n");
+  }
+  if (mod_score) {
+    TEXT("#pragma unroll\n"
+         "  for (int half = 0; half < 2; ++half)\n"
+         "    pass_scores(score, half, mod, fwd, walk->snippet_rows[half],\n"
+         "                walk->n * BLOCK_N + threadIdx.x % 4 * 2);\n");
+  }
+  if (mod_mask) {
+    TEXT("  if (tile_state(walk->unit.map, walk->n) != ALL_SCORES) {\n"
+         "#pragma unroll\n"
+         "    for (int half = 0; half < 2; ++half)\n"
+         "      mask_by_snippet(score, half, mod, fwd, walk->snippet_rows[half],\n"
+         "                      walk->n * BLOCK_N + threadIdx.x % 4 * 2);\n"
+         "  }\n");
   }
   if (bias == AP_ATTENTION_BIAS_FP32) {
     TEXT("  add_bias(score, bias[0], BIAS, S_TILES, 0, fwd->score.units_per_natural);\n"
@@ -748,7 +863,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "// One consumer: 64 rows of each unit.\n"
        "__device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
        "                                        int consumer) {\n");
-  if (((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) {
+  if (((((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) || mod_score) || mod_mask) {
     TEXT("  const attnpress_fwd_args *fwd = &args->fwd;\n");
   } else {
     TEXT("  const float scale_log2 = args->fwd.scale_log2;\n");
@@ -759,6 +874,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   if (dropout) {
     TEXT("  const DropoutSeed seed = dropout_seed(&fwd->score);\n");
+  }
+  if (mod_score || mod_mask) {
+    TEXT("  const attnpress_mod_args *mod = snippet_args_sm90(args);\n");
   }
   TEXT("  Walk walk;\n"
        "  walk.round = -1;\n"
@@ -772,13 +890,17 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    float reference[2] = {-INF, -INF}, row_sum[2] = {0.0f, 0.0f}, rescale[2];\n"
        "    const bool has_keys = walk.unit.blocks.begin < walk.unit.blocks.end;\n"
        "    if (has_keys) // the copy engine hands over Q\n"
-       "      wait_for_phase(q_full(shared, consumer), q_parity);\n"
-       "    for (; walk.n >= walk.block_end && has_keys; --walk.n) {\n"
-       "      skip_block(shared, consumer, stage);\n"
+       "      wait_for_phase(q_full(shared, consumer), q_parity);\n");
+  if (mod_mask) {
+    TEXT("    for (; walk.n >= walk.block_end && has_keys; walk.n = block_after(&walk.unit, walk.n)) {\n");
+  } else {
+    TEXT("    for (; walk.n >= walk.block_end && has_keys; --walk.n) {\n");
+  }
+  TEXT("      skip_block(shared, consumer, stage);\n"
        "      stage = next_stage(stage, STAGES);\n"
        "    }\n"
        "    if (walk.n < ");
-  STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "walk.block_begin" : "walk.unit.blocks.begin");
+  STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) ? "walk.block_begin" : "walk.unit.blocks.begin");
   TEXT(") { // no row of this consumer sees a key\n"
        "      store_output(out, reference, row_sum, args, &walk.unit, consumer);\n"
        "      if (has_keys)\n"
@@ -808,17 +930,18 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("    load_block_bias(bias, &walk, fwd);\n");
   }
   TEXT("    finish_scores(score, 0, shared, consumer, stage.index, walk.n == ");
-  STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "walk.block_begin" : "walk.unit.blocks.begin");
+  STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) ? "walk.block_begin" : "walk.unit.blocks.begin");
   TEXT(");\n"
        "    take_scores(score, reference, row_sum, rescale, &walk, ");
   STRING(dropout ? "&seed, " : "");
-  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, fwd" : (((softcap || alibi) || dropout) ? "fwd" : "scale_log2")));
+  STRING((mod_score || mod_mask) ? "mod, " : "");
+  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
   TEXT(");\n"
        "\n"
        "    Unit last_unit; // the unit before, and what it leaves to be stored\n"
        "    float last_reference[2], last_sum[2];\n"
        "    Stage last = {-1, 0}; // of the P V in flight\n");
-  if (mask == AP_ATTENTION_MASK_WINDOW) {
+  if ((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) {
     TEXT("    int unseen; // key blocks of the last unit that come after those which this consumer's rows see\n");
   }
   TEXT("    for (;;) {\n"
@@ -834,21 +957,29 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "      for (int i = 0; i < O_TILES * 4; ++i)\n"
        "        out[i] = 0.0f;\n"
        "      round_probabilities(p[0], score, S_TILES, DTYPE);\n"
-       "\n"
-       "      for (--walk.n; walk.n >= ");
-  STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "walk.block_begin" : "walk.unit.blocks.begin");
-  TEXT("; --walk.n) {\n"
-       "        last = stage;\n"
+       "\n");
+  if (mod_mask) {
+    TEXT("      for (;;) {\n"
+         "        walk.n = block_after(&walk.unit, walk.n);\n"
+         "        if (walk.n < walk.unit.blocks.begin)\n"
+         "          break;\n");
+  } else {
+    TEXT("      for (--walk.n; walk.n >= ");
+    STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) ? "walk.block_begin" : "walk.unit.blocks.begin");
+    TEXT("; --walk.n) {\n");
+  }
+  TEXT("        last = stage;\n"
        "        stage = next_stage(stage, STAGES);\n"
        "        exchange_blocks(score, out, p, shared, consumer, stage, last,");
   STRING((bias == AP_ATTENTION_BIAS_FP32) ? " bias, &walk, fwd," : "");
   TEXT("\n"
        "                        walk.n == ");
-  STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "walk.block_begin" : "walk.unit.blocks.begin");
+  STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) ? "walk.block_begin" : "walk.unit.blocks.begin");
   TEXT(");\n"
        "        take_scores(score, reference, row_sum, rescale, &walk, ");
   STRING(dropout ? "&seed, " : "");
-  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, fwd" : (((softcap || alibi) || dropout) ? "fwd" : "scale_log2")));
+  STRING((mod_score || mod_mask) ? "mod, " : "");
+  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
   TEXT(");\n"
        "        // As above.\n"
        "        wait_for_phase(v_full(shared, stage.index), stage.parity);\n"
@@ -860,7 +991,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "\n"
        "      last_unit = walk.unit;\n"
        "      q_parity ^= 1;\n");
-  if (mask == AP_ATTENTION_MASK_WINDOW) {
+  if ((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) {
     TEXT("      unseen = walk.block_begin - walk.unit.blocks.begin;\n"
          "      more = next_unit(&walk, args, consumer);\n"
          "      if (unseen > 0 || !more || !sees_first_block(&walk))\n"
@@ -880,7 +1011,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   STRING((bias == AP_ATTENTION_BIAS_FP32) ? " bias, &walk, fwd," : "");
   TEXT("\n"
        "                      walk.n == ");
-  STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "walk.block_begin" : "walk.unit.blocks.begin");
+  STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) ? "walk.block_begin" : "walk.unit.blocks.begin");
   TEXT(");\n"
        "      for (int half = 0; half < 2; ++half) {\n"
        "        last_reference[half] = reference[half];\n"
@@ -890,7 +1021,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "      }\n"
        "      take_scores(score, reference, row_sum, rescale, &walk, ");
   STRING(dropout ? "&seed, " : "");
-  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, fwd" : (((softcap || alibi) || dropout) ? "fwd" : "scale_log2")));
+  STRING((mod_score || mod_mask) ? "mod, " : "");
+  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
   TEXT(");\n"
        "    }\n"
        "\n"
@@ -900,7 +1032,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    arrive_once(v_empty(shared, stage.index));\n"
        "    stage = next_stage(stage, STAGES);\n"
        "    store_output(out, reference, row_sum, args, &last_unit, consumer);\n");
-  if (mask == AP_ATTENTION_MASK_WINDOW) {
+  if ((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) {
     TEXT("    for (; unseen > 0; --unseen) {\n"
          "      skip_block(shared, consumer, stage);\n"
          "      stage = next_stage(stage, STAGES);\n"
@@ -912,9 +1044,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, 1)\n"
        "    ");
   STRING(stem);
-  TEXT("(\n"
-       "        const __grid_constant__ attnpress_fwd_sm90_args args) {\n"
-       "  extern __shared__ __align__(1024) unsigned char smem[];\n"
+  TEXT("(\n");
+  if (mod_score || mod_mask) {
+    TEXT("        const __grid_constant__ attnpress_fwd_sm90_mod_args given) {\n"
+         "  const attnpress_fwd_sm90_args &args = given.sm90;\n");
+  } else {
+    TEXT("        const __grid_constant__ attnpress_fwd_sm90_args args) {\n");
+  }
+  TEXT("  extern __shared__ __align__(1024) unsigned char smem[];\n"
        "  const uint32_t shared = shared_address(smem);\n"
        "  if (threadIdx.x == 0) {\n"
        "    prefetch_tensor_map(&args.q);\n"

@@ -193,6 +193,7 @@ class Family:
     tile_targets: tuple[str, ...]
     features: tuple[str, ...]  # axes that add to a kernel; tiles depend on them by class alone
     tile_classes: tuple[tuple[int, Where], ...]  # the first that holds is a variant's, else 0
+    snippets: tuple[Where, ...]  # whose sources end with a text of the caller's
     constants: Mapping[str, Any]  # int, or what to take the largest of
 
     @cached_property
@@ -388,7 +389,8 @@ def check_target(label: str, target: str) -> None:
 
 _KEYS = {"prefix", "axis", "template", "run", "link", "shown"}
 _OPTIONAL_KEYS = {
-    "rule", "field", "tile_name", "tile_any", "tile_targets", "features", "tile_class", "constants",
+    "rule", "field", "tile_name", "tile_any", "tile_targets", "features", "tile_class", "snippet",
+    "constants",
 }  # fmt: skip
 
 
@@ -439,6 +441,10 @@ def load_family(name: str, folder: Path | None = None) -> Family:
         tile_targets=tuple(content.get("tile_targets", ())),
         features=tuple(content.get("features", ())),
         tile_classes=_read_classes(label, axes, content),
+        snippets=tuple(
+            read_where(f"{label}: [[snippet]]", axes, row["where"])
+            for row in content.get("snippet", ())
+        ),
         constants=content.get("constants", {}),
     )
     _check_sizes(label, family)

@@ -86,6 +86,9 @@ def _read_set(label: str, content: dict, family: Family) -> VariantSet:
     for exclusion in exclusions:
         if not any(holds(exclusion.where, family, variant.values) for variant in variants):
             raise GeneratorError(f'{label}: nothing matches the exclusion "{exclusion.reason}"')
+    for variant in variants:
+        if variant.takes_snippet:
+            raise GeneratorError(f"{label}: {variant.stem} is compiled with a text of the caller's")
     kept = [
         variant
         for variant in sorted(variants, key=lambda variant: variant.stem)

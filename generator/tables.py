@@ -186,6 +186,7 @@ def family_c(family: Family) -> str:
         f"    {{{arrays.where(family, where)}, {number}}},\n"
         for number, where in family.tile_classes
     ]
+    snippets = [f"    {{{arrays.where(family, where)}}},\n" for where in family.snippets]
     axis_text, axis_use = _array("ap_axis", "axes", axes)
     rule_text, rule_use = _array("ap_rule", "rules", rules)
     field_text, _ = _array("char *const", "fields", fields)
@@ -193,6 +194,7 @@ def family_c(family: Family) -> str:
     class_text, class_use = _array("ap_tile_class", "tile_classes", classes)
     template_text, template_use = _array("ap_template", "templates", templates)
     run_text, run_use = _array("ap_route", "routes", runs)
+    snippet_text, snippet_use = _array("ap_snippet_rule", "snippets", snippets)
     return (
         HEAD.format(origin=f"generator/{family.name}/family.toml")
         + INCLUDE
@@ -207,6 +209,7 @@ def family_c(family: Family) -> str:
         + field_text
         + form_text
         + class_text
+        + snippet_text
         + "/* name, where, renderer */\n"
         + template_text
         + "/* where, rows alike, capabilities from and to, arch, target */\n"
@@ -221,6 +224,7 @@ def family_c(family: Family) -> str:
         + f"    {rule_use},\n"
         + f"    {len(fields)}, {'fields' if fields else '0'}, {form_use},\n"
         + f"    {class_use}, &ap_tiles_{family.name}, {template_use}, {run_use},\n"
+        + f"    {snippet_use},\n"
         + "};\n"
     )
 

@@ -53,6 +53,11 @@ class Variant:
         )
 
     @property
+    def takes_snippet(self) -> bool:
+        """Whether its source ends with a text of the caller's; without it, it does not compile."""
+        return any(holds(where, self.family, self.values) for where in self.family.snippets)
+
+    @property
     def codes(self) -> tuple[int, ...]:
         """The values as integers, as ap_variant has them."""
         return tuple(

@@ -16,8 +16,9 @@ struct attnpress_plan {
   const ap_operation *operation;
   ap_device device; /* not for the CPU */
   int32_t range;
-  ap_call *call;         /* as it was checked, without its data */
-  ap_launches *launches; /* not for the CPU */
+  ap_call *call;             /* as it was checked, without its data */
+  ap_launches *launches;     /* not for the CPU */
+  const ap_snippet *snippet; /* of the call; NULL: none */
 };
 
 /* ---- Variants of launches -------------------------------------------------------------------- */
@@ -29,6 +30,50 @@ static uint64_t key_of(const ap_launch *launch) {
 attnpress_status ap_find_launch_tile(ap_launch *launch) {
   launch->variant_key = ap_variant_key(&launch->variant);
   return ap_find_tile_by_key(&launch->variant, launch->variant_key, launch->target, &launch->tile);
+}
+
+/* ---- Snippets -------------------------------------------------------------------------------- */
+
+/** The snippet of a call, kept from now on; NULL: it has none. */
+static attnpress_status get_snippet(attnpress_handle *handle, const ap_operation *operation,
+                                    const ap_call *call, const ap_snippet **found) {
+  *found = NULL;
+  if (!call->has_snippet)
+    return ATTNPRESS_OK;
+  *found = ap_snippet_find(&handle->snippets, call->snippet_key);
+  if (*found != NULL)
+    return ATTNPRESS_OK;
+  ap_snippet *fresh = calloc(1, sizeof *fresh);
+  RETURN_IF(fresh == NULL, ATTNPRESS_OUT_OF_MEMORY, "host memory ran out for a snippet");
+  memcpy(fresh->key, call->snippet_key, sizeof fresh->key);
+  attnpress_status status = operation->snippet(call, fresh);
+  if (status == ATTNPRESS_OK && (fresh->text.failed || fresh->scope.failed))
+    status = ap_fail(ATTNPRESS_OUT_OF_MEMORY, "host memory ran out for a snippet");
+  if (status != ATTNPRESS_OK) {
+    ap_snippet_free(fresh);
+    return status;
+  }
+  pthread_mutex_lock(&handle->lock);
+  *found = ap_snippet_find(&handle->snippets, call->snippet_key);
+  const int kept = *found == NULL && ap_snippet_keep(&handle->snippets, fresh);
+  pthread_mutex_unlock(&handle->lock);
+  if (kept)
+    *found = fresh;
+  else
+    ap_snippet_free(fresh);
+  RETURN_IF(
+      *found == NULL, ATTNPRESS_NOT_SUPPORTED,
+      "the handle has met %d different snippets, which is the most: numbers that change belong "
+      "into scalars and buffers",
+      AP_SNIPPETS_MAX);
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status init_request(ap_request *request, const ap_launch *launch,
+                                     const ap_snippet *snippet) {
+  FORWARD_IF(ap_request_init(request, &launch->variant, launch->target));
+  request->snippet = launch->snippet ? snippet : NULL;
+  return ATTNPRESS_OK;
 }
 
 /* ---- Launching ------------------------------------------------------------------------------- */
@@ -63,10 +108,11 @@ static attnpress_status launch_all(const ap_driver *driver, const ap_operation *
 /* ---- Kernels that are missing ---------------------------------------------------------------- */
 
 /** 1 where a kernel would have to be compiled. Loads nothing. */
-static int is_missing(attnpress_handle *handle, const ap_launch *launch, ap_request *request) {
+static int is_missing(attnpress_handle *handle, const ap_launch *launch, const ap_snippet *snippet,
+                      ap_request *request) {
   ap_kernel kernel;
   ap_image image;
-  if (ap_request_init(request, &launch->variant, launch->target) != ATTNPRESS_OK)
+  if (init_request(request, launch, snippet) != ATTNPRESS_OK)
     return 1;
   if (ap_kernel_loaded(handle, request, &kernel))
     return 0;
@@ -78,14 +124,15 @@ static int is_missing(attnpress_handle *handle, const ap_launch *launch, ap_requ
 }
 
 /** NO_KERNEL of one launch: where others are missing as well, the sentence names all of them. */
-static attnpress_status fail_missing(attnpress_handle *handle, const ap_launches *plan) {
+static attnpress_status fail_missing(attnpress_handle *handle, const ap_launches *plan,
+                                     const ap_snippet *snippet) {
   char one[AP_SENTENCE_MAX], all[AP_SENTENCE_MAX - 256] = "";
   size_t used = 0;
   int missing = 0, left_out = 0;
   snprintf(one, sizeof one, "%s", attnpress_last_error());
   for (int i = 0; i < plan->count; ++i) {
     ap_request request;
-    if (!is_missing(handle, &plan->launch[i], &request))
+    if (!is_missing(handle, &plan->launch[i], snippet, &request))
       continue;
     ++missing;
     const size_t size = strlen(request.stem) + strlen(request.target) + 2;
@@ -96,7 +143,7 @@ static attnpress_status fail_missing(attnpress_handle *handle, const ap_launches
           (size_t)snprintf(all + used, sizeof all - used, " %s:%s", request.stem, request.target);
   }
   ap_log_deliver(&handle->log);
-  if (missing < 2)
+  if (missing < 2 || snippet != NULL)
     return ap_fail(ATTNPRESS_NO_KERNEL, "%s", one);
   if (left_out > 0)
     snprintf(all + used, sizeof all - used, " (and %d more)", left_out);
@@ -111,17 +158,19 @@ static attnpress_status fail_missing(attnpress_handle *handle, const ap_launches
 /** Every kernel is there before the first is launched. */
 static attnpress_status run_launches(attnpress_handle *handle, ap_context *context,
                                      const ap_operation *operation, ap_call *call,
-                                     const ap_launches *plan, CUstream stream) {
+                                     const ap_launches *plan, const ap_snippet *snippet,
+                                     CUstream stream) {
   const ap_bound *bound[AP_LAUNCHES_MAX];
   if (plan->count == 0)
     return ATTNPRESS_OK; /* the output is empty */
   FORWARD_IF(check_workspace(call, plan));
   for (int i = 0; i < plan->count; ++i) {
     const ap_launch *launch = &plan->launch[i];
-    const attnpress_status found = ap_kernel_get(handle, context, &launch->variant, key_of(launch),
-                                                 launch->target, stream, 0, &bound[i]);
+    const attnpress_status found =
+        ap_kernel_get(handle, context, &launch->variant, key_of(launch),
+                      launch->snippet ? snippet : NULL, launch->target, stream, 0, &bound[i]);
     if (found == ATTNPRESS_NO_KERNEL)
-      return fail_missing(handle, plan);
+      return fail_missing(handle, plan, snippet);
     FORWARD_IF(found);
   }
   int pushed;
@@ -143,12 +192,15 @@ attnpress_status ap_call_run(attnpress_handle *handle, const ap_operation *opera
                              const void *args, void *stream, ap_call *call, ap_launches *plan) {
   ap_context *context;
   FORWARD_IF(check_runs(handle));
+  call->has_snippet = 0;
   FORWARD_IF(operation->check(args, (ap_check){handle->backend, 1, ATTNPRESS_ONE_CALL}, call));
   if (handle->backend == ATTNPRESS_CPU)
     return operation->run_cpu(call, handle->num_threads);
   FORWARD_IF(ap_context_of(handle, stream, &context));
   FORWARD_IF(operation->plan(call, &context->device, ATTNPRESS_ONE_CALL, plan));
-  return run_launches(handle, context, operation, call, plan, stream);
+  const ap_snippet *snippet;
+  FORWARD_IF(get_snippet(handle, operation, call, &snippet));
+  return run_launches(handle, context, operation, call, plan, snippet, stream);
 }
 
 /* ---- Making plans ---------------------------------------------------------------------------- */
@@ -197,6 +249,7 @@ static attnpress_status fill_plan(attnpress_plan *plan, const void *args,
   if (handle->backend == ATTNPRESS_CPU)
     return ATTNPRESS_OK;
   FORWARD_IF(find_device(handle, options, &plan->device));
+  FORWARD_IF(get_snippet(handle, plan->operation, plan->call, &plan->snippet));
   return plan->operation->plan(plan->call, &plan->device, options->range, plan->launches);
 }
 
@@ -289,9 +342,9 @@ static attnpress_status describe_kernel(attnpress_handle *handle, const ap_reque
 }
 
 static attnpress_status describe_launch(attnpress_handle *handle, const ap_launch *launch,
-                                        attnpress_info *info) {
+                                        const ap_snippet *snippet, attnpress_info *info) {
   ap_request request;
-  FORWARD_IF(ap_request_init(&request, &launch->variant, launch->target));
+  FORWARD_IF(init_request(&request, launch, snippet));
   ap_request_describe(&request, info);
   info->grid = (int32_t)launch->grid;
   info->num_splits = launch->num_splits;
@@ -313,7 +366,8 @@ attnpress_status attnpress_plan_launch(const attnpress_plan *plan, int index,
     snprintf(found.target, sizeof found.target, "cpu");
     plan->operation->describe_cpu(plan->call, &found);
   } else {
-    FORWARD_IF(describe_launch(plan->handle, &plan->launches->launch[index], &found));
+    FORWARD_IF(
+        describe_launch(plan->handle, &plan->launches->launch[index], plan->snippet, &found));
   }
   ap_write_info(&found, info);
   return ATTNPRESS_OK;
@@ -344,11 +398,12 @@ static attnpress_status enter_device(const attnpress_plan *plan, CUstream stream
 }
 
 /** Makes sure that a cubin is linked in or cached. */
-static attnpress_status prepare_cubin(attnpress_handle *handle, const ap_launch *launch) {
+static attnpress_status prepare_cubin(attnpress_handle *handle, const ap_launch *launch,
+                                      const ap_snippet *snippet) {
   ap_request request;
   ap_image image;
   attnpress_status published;
-  FORWARD_IF(ap_request_init(&request, &launch->variant, launch->target));
+  FORWARD_IF(init_request(&request, launch, snippet));
   FORWARD_IF(ap_find_image_aloud(&handle->finder, &request, &image, &published));
   ap_image_free(&image);
   ap_log_deliver(&handle->log);
@@ -367,11 +422,12 @@ attnpress_status attnpress_plan_prepare(const attnpress_plan *plan, void *stream
     const ap_launch *launch = &plan->launches->launch[i];
     const ap_bound *bound;
     const attnpress_status found =
-        context == NULL ? prepare_cubin(handle, launch)
+        context == NULL ? prepare_cubin(handle, launch, plan->snippet)
                         : ap_kernel_get(handle, context, &launch->variant, key_of(launch),
-                                        launch->target, stream, stream == NULL, &bound);
+                                        launch->snippet ? plan->snippet : NULL, launch->target,
+                                        stream, stream == NULL, &bound);
     if (found == ATTNPRESS_NO_KERNEL)
-      return fail_missing(handle, plan->launches);
+      return fail_missing(handle, plan->launches, plan->snippet);
     FORWARD_IF(found);
   }
   return ATTNPRESS_OK;
@@ -388,6 +444,7 @@ attnpress_status ap_plan_run(const attnpress_plan *plan, const void *args, void 
   attnpress_handle *handle = plan->handle;
   ap_context *context;
   FORWARD_IF(check_runs(handle));
+  call->has_snippet = 0;
   FORWARD_IF(operation->check(args, (ap_check){handle->backend, 1, ATTNPRESS_ONE_CALL}, call));
   FORWARD_IF(operation->serves(call, plan->call, plan->range));
   if (handle->backend == ATTNPRESS_CPU)
@@ -398,5 +455,6 @@ attnpress_status ap_plan_run(const attnpress_plan *plan, const void *args, void 
     FORWARD_IF(operation->plan(call, &context->device, ATTNPRESS_ONE_CALL, fresh));
     launches = fresh;
   }
-  return run_launches(handle, context, operation, call, launches, stream);
+  /* Calls that it serves have its snippet. */
+  return run_launches(handle, context, operation, call, launches, plan->snippet, stream);
 }

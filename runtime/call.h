@@ -21,6 +21,8 @@
 typedef struct ap_call {
   void *workspace; /* as the caller gave it */
   size_t workspace_bytes;
+  int32_t has_snippet; /* 1: kernels whose launches say so end with a text of the caller's */
+  unsigned char snippet_key[AP_SNIPPET_KEY_BYTES]; /* of all that this text is made of */
 } ap_call;
 
 enum { AP_LAUNCHES_MAX = 32 };
@@ -34,6 +36,7 @@ typedef struct ap_launch {
   uint32_t grid;    /* thread blocks; 0: depends on the call (ranges only) */
   int32_t overlaps; /* 1: may begin before what was launched before it has ended; it waits itself */
   int32_t num_splits; /* parts that the work of one output is split into; 0: depends on the call */
+  int32_t snippet;    /* 1: its source ends with the call's text */
 } ap_launch;
 
 /** The head of an operation's plan: its launches in order. Not initialised beyond `count`. */
@@ -55,6 +58,9 @@ typedef struct ap_operation {
   size_t call_bytes, plan_bytes; /* of its own structs, whose heads are ap_call and ap_launches */
   /** Checks a caller's arguments and fills `call`. */
   attnpress_status (*check)(const void *args, ap_check how, ap_call *call);
+  /** Writes the text of a call that has one, and what is said of its errors: name, text, scope and
+   * explain. While the caller's arguments are there. NULL: no call has one. */
+  attnpress_status (*snippet)(const ap_call *call, ap_snippet *fresh);
   /** Chooses what is launched; pure. */
   attnpress_status (*plan)(const ap_call *call, const ap_device *device, int32_t range,
                            ap_launches *plan);

@@ -69,6 +69,7 @@ static attnpress_status make_handle(attnpress_handle **handle, const attnpress_o
   pthread_mutex_init(&fresh->lock, NULL);
   pthread_cond_init(&fresh->loaded, NULL);
   atomic_init(&fresh->contexts, NULL);
+  atomic_init(&fresh->snippets, NULL);
   fresh->process = getpid();
   fresh->backend = options->backend;
   ap_log_init(&fresh->log, options->log, options->log_user);
@@ -103,6 +104,7 @@ void attnpress_destroy(attnpress_handle *handle) {
   ap_log_deliver(&handle->log);
   ap_contexts_free(handle);
   ap_kernels_free(handle);
+  ap_snippets_free(&handle->snippets);
   ap_compiler_free(&handle->finder.compiler);
   ap_cache_free(&handle->finder.cache);
   ap_driver_close(&handle->driver);

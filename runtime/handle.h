@@ -23,4 +23,5 @@ struct attnpress_handle {
   pthread_cond_t loaded; /* a kernel stopped being BUSY */
   ap_kernel *kernels;
   _Atomic(ap_context *) contexts;
+  ap_snippets snippets; /* kept until the handle goes: kernels name them */
 };

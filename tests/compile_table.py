@@ -91,7 +91,9 @@ def with_features(variant: Variant) -> Variant | None:
     """The variant with one, two or all of its family's features, by the hash of its name; None for
     most variants, and where it cannot have them."""
     hash_ = hash_of(f"features of {variant.stem}")
-    features = variant.family.features
+    # Kernels with a snippet have no source without one.
+    of_snippets = {name for where in variant.family.snippets for name, _ in where}
+    features = tuple(name for name in variant.family.features if name not in of_snippets)
     if not features or hash_ % 6:
         return None
     first, second = hash_ // 6 % len(features), hash_ // 64 % len(features)
@@ -111,6 +113,8 @@ def sampled_variants() -> Iterator[Variant]:
     """A third of all, and some of those that have features: whatever the default set is."""
     for family in families():
         for variant in every_variant(family):
+            if variant.takes_snippet:
+                continue
             if hash_of(variant.stem) % 3 == 0:
                 yield variant
             featured = with_features(variant)

@@ -471,6 +471,11 @@ static size_t args_bytes(const char *symbol) {
     return bytes;
   if (strstr(symbol, "combine") != NULL)
     return sizeof(attnpress_fwd_combine_args);
+  if (strstr(symbol, "fwd_map") != NULL)
+    return sizeof(attnpress_fwd_map_args);
+  if (strstr(symbol, "_mod") != NULL)
+    return strstr(symbol, "_sm90") != NULL ? sizeof(attnpress_fwd_sm90_mod_args)
+                                           : sizeof(attnpress_fwd_mod_args);
   return strstr(symbol, "_sm90") != NULL ? sizeof(attnpress_fwd_sm90_args)
                                          : sizeof(attnpress_fwd_args);
 }

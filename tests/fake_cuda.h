@@ -7,7 +7,7 @@
 #pragma once
 #include <stddef.h>
 
-#include "attnpress/args/attention.h"
+#include "attnpress/args/score_mod.h"
 #include "cuda/cuda_api.h"
 
 typedef struct fake_launch {
@@ -16,9 +16,9 @@ typedef struct fake_launch {
   int overlaps; /* programmatic stream serialization was allowed */
   CUstream stream;
   CUcontext context;
-  /* attnpress_fwd_args, attnpress_fwd_sm90_args, attnpress_fwd_combine_args, or what args_of() was
-   * told of; zeros of other kernels */
-  unsigned char args[2048]; /* of any family */
+  /* attnpress_fwd_args, attnpress_fwd_sm90_args, attnpress_fwd_combine_args, those with a snippet, or
+   * what args_of() was told of; zeros of other kernels */
+  unsigned char args[2048 + sizeof(attnpress_fwd_sm90_mod_args)]; /* of any family */
 } fake_launch;
 
 /* What cuTensorMapEncodeTiled was asked for, which is also what is in the map. */

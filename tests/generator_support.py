@@ -24,12 +24,19 @@ EVERY = list(every_variant(ATTENTION))
 C_FLAGS = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wcast-qual", "-Werror")
 
 
+def any_legal(features: dict[str, object]) -> bool:
+    """Whether these go together: a snippet goes with neither bias nor ALiBi."""
+    snippet = features["mod_score"] or features["mod_mask"]
+    return not snippet or (not features["alibi"] and features["bias"] == "none")
+
+
 def featured(count: int) -> list[Variant]:
     """`count` variants with features, at random: of the forward pass, which alone has any."""
     axes = [ATTENTION.axis(name) for name in ATTENTION.features]
     choices = [
-        dict(zip(ATTENTION.features, values, strict=True))
+        choice
         for values in itertools.product(*(axis.domain for axis in axes))
+        if (choice := dict(zip(ATTENTION.features, values, strict=True))) and any_legal(choice)
     ][1:]
     plain = [variant for variant in EVERY if variant["pass"] == "fwd"]
     rng = random.Random(20265)

@@ -103,7 +103,7 @@ static void command_render(char *words) {
   size_t size = 0;
   attnpress_status status = ap_variant_parse(words, &v);
   if (status == ATTNPRESS_OK)
-    status = ap_render(&v, &t, &source, &size);
+    status = ap_render(&v, &t, NULL, &source, &size);
   if (status != ATTNPRESS_OK) {
     print_error(status);
     return;

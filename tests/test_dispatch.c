@@ -248,7 +248,7 @@ static void test_packing(void **state) {
 static int waits(const ap_variant *variant, const ap_tile *tile) {
   char *source;
   size_t size;
-  assert_ok(ap_render(variant, tile, &source, &size));
+  assert_ok(ap_render(variant, tile, NULL, &source, &size));
   const int found = strstr(source, "griddepcontrol_wait()") != NULL;
   free(source);
   return found;

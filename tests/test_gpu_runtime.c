@@ -113,8 +113,8 @@ static void test_resources(void) {
     const char *target = ap_target_for(&variant, gpu.capability);
     if (target == NULL)
       continue;
-    CHECK_OK(ap_kernel_get(handle, context, &variant, ap_variant_key(&variant), target, NULL, 1,
-                           &bound));
+    CHECK_OK(ap_kernel_get(handle, context, &variant, ap_variant_key(&variant), NULL, target, NULL,
+                           1, &bound));
     if (bound == NULL)
       continue;
     CHECK_CUDA(
@@ -142,7 +142,7 @@ static void plant(attnpress_handle *handle, const small_call *c, const unsigned 
   CHECK_OK(describe(handle, &c->args, &info));
   CHECK_OK(ap_variant_parse(info.stem, &variant));
   CHECK_OK(ap_request_init(&request, &variant, info.target));
-  CHECK_OK(ap_render(&variant, &request.tile, &source, &source_size));
+  CHECK_OK(ap_render(&variant, &request.tile, NULL, &source, &source_size));
   ap_cubin_key(source, source_size, info.target, &key);
   free(source);
   memset(&entry, 0, sizeof entry);

@@ -79,7 +79,7 @@ static attnpress_status get(attnpress_handle *handle) {
   ap_context *context;
   const ap_bound *bound;
   FORWARD_IF(ap_context_of(handle, NULL, &context));
-  return ap_kernel_get(handle, context, &variant, ap_variant_key(&variant), "sm_90", NULL, 1,
+  return ap_kernel_get(handle, context, &variant, ap_variant_key(&variant), NULL, "sm_90", NULL, 1,
                        &bound);
 }
 
@@ -274,11 +274,11 @@ static void test_contexts_come_and_go(void **state) {
     const ap_bound *bound, *again;
     assert_ok(ap_context_of(handle, NULL, &context));
     assert_int_equal(count_bounds(context), 0);
-    assert_ok(ap_kernel_get(handle, context, &variant, ap_variant_key(&variant), "sm_90", NULL, 1,
-                            &bound));
+    assert_ok(ap_kernel_get(handle, context, &variant, ap_variant_key(&variant), NULL, "sm_90",
+                            NULL, 1, &bound));
     assert_int_equal(cuda->functions, made + 1);
-    assert_ok(ap_kernel_get(handle, context, &variant, ap_variant_key(&variant), "sm_90", NULL, 1,
-                            &again));
+    assert_ok(ap_kernel_get(handle, context, &variant, ap_variant_key(&variant), NULL, "sm_90",
+                            NULL, 1, &again));
     assert_ptr_equal(bound, again);
     assert_true(count_records(handle) <= ALIVE);
   }
@@ -319,7 +319,7 @@ static void test_mixed_devices(void **state) {
       assert_int_equal(context->device.ordinal, d);
       assert_int_equal(context->device.capability, capabilities[d]);
       assert_int_equal(context->device.sm_count, sm_counts[d]);
-      assert_ok(ap_kernel_get(handle, context, &variants[d], ap_variant_key(&variants[d]),
+      assert_ok(ap_kernel_get(handle, context, &variants[d], ap_variant_key(&variants[d]), NULL,
                               targets[d], stream, 0, &bound));
       assert_string_equal(bound->kernel->request.target, targets[d]);
       cuda->context_set(contexts[d]);
@@ -349,7 +349,7 @@ static void test_mixed_devices(void **state) {
   ap_context *context;
   const ap_bound *bound;
   assert_ok(ap_context_of(handle, NULL, &context));
-  assert_int_equal(ap_kernel_get(handle, context, &variants[1], ap_variant_key(&variants[1]),
+  assert_int_equal(ap_kernel_get(handle, context, &variants[1], ap_variant_key(&variants[1]), NULL,
                                  "sm_86", NULL, 1, &bound),
                    ATTNPRESS_DRIVER_ERROR);
   assert_int_equal(count_bounds(context), 0);

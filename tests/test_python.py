@@ -641,7 +641,7 @@ def test_signature():
 def test_not_implemented_by_name():
     q, k, v = random_inputs(np.float32, 1, 8, 8, 1, 1, 8)
     with pytest.raises(NotImplementedError, match="score_mod"):
-        attnpress.flash_attn_func(q, k, v, score_mod="score = 0;")
+        attnpress.flash_attn_func(q, k, v, score_mod=attnpress.ScoreMod("score = 0;"))
 
 
 def bad_calls():

@@ -94,12 +94,22 @@ wrong '"0"; it must be a whole number from 1' --chunk 0
 wrong '"-3"; it must be a positive number' --softcap -3
 wrong '"int8"; it must be fp16, bf16 or fp32' --bias int8
 wrong '"1"; it must be a number from 0 to less than 1' --dropout 1
+mods=$(cd "$(dirname "$0")/.." && pwd)/python/attnpress/mods
+status 1 --mod "$mods/window.mod"
+grep -q 'is compiled for a GPU; the CPU backend cannot run it' "$work/err" || fail "--mod on the CPU"
+wrong 'cannot be read' --mod "$work/none.mod"
+wrong 'of a scalar of softcap, which has cap' --mod "$mods/softcap.mod" --mod-scalar caps=20
+wrong 'has no number behind the =' --mod "$mods/softcap.mod" --mod-scalar cap=x
+wrong 'is given without --mod' --mod-scalar cap=20
+wrong "\"20\"; it must be a scalar's name" --mod "$mods/softcap.mod" --mod-scalar 20
+wrong '--mod has no gradients yet' --backward --mod "$mods/softcap.mod"
 wrong '10^15' --bias fp16 --seqlen-q 2147480000 --hdim 8
 wrong '10^15' --batch 2147483647 --seqlen-q 2147483647
 
 "$tool" run --help >"$work/out" 2>"$work/err" || fail "--help"
 for option in batch seqlen-q seqlen-k heads kv-heads hdim hdim-v dtype causal splits layout device \
-  repeat check backward deterministic window chunk top-left softcap alibi bias sinks dropout; do
+  repeat check backward deterministic window chunk top-left softcap alibi bias sinks dropout mod \
+  mod-scalar; do
   grep -q -- "--$option" "$work/out" || fail "--help (no --$option)"
 done
 

@@ -21,7 +21,7 @@ static void check_round_trip(const ap_variant *variant) {
 }
 
 static void without_features(ap_variant *variant) {
-  for (int axis = AP_ATTENTION_SOFTCAP; axis <= AP_ATTENTION_DROPOUT; ++axis)
+  for (int axis = AP_ATTENTION_SOFTCAP; axis <= AP_ATTENTION_MOD_MASK; ++axis)
     variant->axis[axis] = 0;
 }
 
@@ -207,6 +207,7 @@ static void test_keys(void **state) {
   assert_true(keys[0] != 0);
   for (size_t i = 1; i < key_count; ++i)
     assert_true(keys[i - 1] != keys[i]);
+  assert_true(keys[key_count - 1] >> 48 == 0); /* where the number of a snippet goes */
 }
 
 /** Every variant has one tile, its own, and every template's source names it. */

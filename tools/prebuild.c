@@ -196,7 +196,7 @@ static attnpress_status prepare_items(press *p) {
     ap_key key;
     FORWARD_IF(ap_variant_parse(ap_default_set[i].stem, &variant));
     FORWARD_IF(ap_request_init(&it->request, &variant, ap_default_set[i].target));
-    FORWARD_IF(ap_render(&variant, &it->request.tile, &it->source, &it->source_size));
+    FORWARD_IF(ap_render(&variant, &it->request.tile, NULL, &it->source, &it->source_size));
     ap_cubin_key(it->source, it->source_size, it->request.target, &key);
     ap_key_print(&key, it->key);
   }

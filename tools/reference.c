@@ -1,6 +1,7 @@
 #include "reference.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,7 +76,11 @@ int reference_init(reference *r, const attnpress_forward_args *args) {
   r->out = malloc(hdim_v * sizeof(double));
   r->scores = malloc(keys * sizeof(double));
   r->low_scores = malloc(keys * sizeof(float));
-  if (r->k && r->v && r->q && r->low && r->out && r->scores && r->low_scores)
+  snprintf(r->why, sizeof r->why, "memory ran out");
+  if (args->score_mod != NULL)
+    r->mod = snippet_parse(args->score_mod, r->why, sizeof r->why);
+  if (r->k && r->v && r->q && r->low && r->out && r->scores && r->low_scores &&
+      (args->score_mod == NULL || r->mod != NULL))
     return 0;
   reference_free(r);
   return -1;
@@ -89,7 +94,11 @@ void reference_free(reference *r) {
   free(r->out);
   free(r->scores);
   free(r->low_scores);
+  snippet_free(r->mod);
+  char why[sizeof r->why];
+  memcpy(why, r->why, sizeof why);
   *r = (reference){0};
+  memcpy(r->why, why, sizeof why);
 }
 
 int reference_sees(const attnpress_forward_args *a, int64_t row, int64_t key) {
@@ -125,6 +134,26 @@ static float dot_in_fp32(const float *a, const float *b, int64_t n) {
 
 /* One row of the current batch. */
 typedef reference_query query;
+
+static snippet_place place_of(const attnpress_forward_args *a, query q, int64_t key) {
+  return (snippet_place){q.batch,      q.head, q.head / (a->q.shape[2] / a->k.shape[2]),
+                         q.row,        key,    a->q.shape[1],
+                         a->k.shape[1]};
+}
+
+/* Whether a query sees a key: by the mask, and by a snippet's. */
+static int sees(const reference *r, query q, int64_t key) {
+  if (!reference_sees(r->args, q.row, key))
+    return 0;
+  const snippet_place place = place_of(r->args, q, key);
+  return r->mod == NULL || snippet_keeps(r->mod, &place);
+}
+
+/* What a snippet makes of a score. */
+static double modified(const reference *r, query q, int64_t key, double score) {
+  const snippet_place place = place_of(r->args, q, key);
+  return r->mod == NULL ? score : snippet_score(r->mod, score, &place);
+}
 
 double reference_bias(const attnpress_forward_args *a, query q, int64_t key) {
   const attnpress_bias *bias = a->bias;
@@ -165,12 +194,12 @@ static void row_in_float64(reference *r, query q, double scale) {
   int empty = sink == -INFINITY;
   for (int64_t j = 0; j < keys; ++j) {
     r->scores[j] = -INFINITY;
-    if (!reference_sees(a, q.row, j))
+    if (!sees(r, q, j))
       continue;
     double score = dot_in_float64(r->q, r->k + j * hdim, hdim) * scale;
     if (cap > 0.0)
       score = cap * tanh(score / cap);
-    r->scores[j] = score + reference_bias(a, q, j) + reference_alibi(a, q, j);
+    r->scores[j] = modified(r, q, j, score) + reference_bias(a, q, j) + reference_alibi(a, q, j);
     max = fmax(max, r->scores[j]);
     empty &= r->scores[j] == -INFINITY; /* NaN is something */
   }
@@ -201,11 +230,13 @@ static void row_in_low_precision(reference *r, query q, float scale) {
   int empty = sink == -INFINITY;
   for (int64_t j = 0; j < keys; ++j) {
     r->low_scores[j] = -INFINITY;
-    if (!reference_sees(a, q.row, j))
+    if (!sees(r, q, j))
       continue;
     float score = reference_round(dot_in_fp32(r->q, r->k + j * hdim, hdim) * scale, dtype);
     if (a->softcap > 0.0f)
       score = reference_round(a->softcap * tanhf(score / a->softcap), dtype);
+    if (r->mod != NULL)
+      score = reference_round((float)modified(r, q, j, (double)score), dtype);
     if (a->bias != NULL)
       score = reference_round(score + (float)reference_bias(a, q, j), dtype);
     if (a->alibi != NULL)

@@ -8,12 +8,14 @@
  * ref is attention in float64; low is the plain algorithm in the tensors' precision: it rounds
  * scores, after each step that changes them, P and output to the dtype and accumulates in fp32. The
  * maxima say something once they are taken over a few thousand elements: REFERENCE_MIN_ELEMENTS. A
- * row reads neither K nor V of keys that it does not see, nor V where the bias is -inf. */
+ * row reads neither K nor V of keys that it does not see, nor V where the bias is -inf. A score_mod is
+ * interpreted (snippet.h). */
 #pragma once
 #include <stdint.h>
 
 #include "attention/dropout.h"
 #include "attnpress/attnpress.h"
+#include "snippet.h"
 
 enum { REFERENCE_MIN_ELEMENTS = 4096 };
 
@@ -28,9 +30,12 @@ typedef struct reference {
   double *scores;         /* (seqlen_k), -inf for keys that the row does not see */
   float *low_scores;      /* (seqlen_k), likewise, or numerators of P */
   double lse;             /* of the last row */
+  snippet *mod;           /* of a score_mod; NULL: none */
+  char why[256];          /* what is wrong, where reference_init() fails */
 } reference;
 
-/** 0, or -1 where memory runs out (nothing to free then). Reads the seed of dropout. */
+/** 0, or -1 where memory runs out or a score_mod is more than snippet.h knows (nothing to free then).
+ * Reads the seed of dropout. */
 int reference_init(reference *r, const attnpress_forward_args *args);
 void reference_free(reference *r);
 

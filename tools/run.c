@@ -26,7 +26,7 @@ static const char *const layout_names[] = {"bshd", "bhsd"};
 static const char *const dtype_names[] = {"any", "fp16", "bf16", "fp32"};
 
 /* One run: the call with host pointers, and where it is a GPU's, with device pointers. */
-enum { LAUNCHES_MAX = 2 };
+enum { LAUNCHES_MAX = 3 };
 
 typedef struct session {
   run_options o;
@@ -200,6 +200,7 @@ static int describe_plan(session *s) {
 /* The call's shapes; the library says what is wrong with them. */
 static int describe_call(session *s) {
   const run_options *o = &s->o;
+  char why[512];
   attnpress_tensor (*tensor)(const void *, int64_t, int64_t, int64_t, int64_t, int32_t) =
       o->layout == 0 ? attnpress_tensor_bshd : attnpress_tensor_bhsd;
   /* Products of the sizes must fit before the tensors are described. */
@@ -215,6 +216,8 @@ static int describe_call(session *s) {
   s->host.k = tensor(NULL, o->batch, o->seqlen_k, o->kv_heads, o->hdim, o->dtype);
   s->host.v = tensor(NULL, o->batch, o->seqlen_k, o->kv_heads, o->hdim_v, o->dtype);
   s->host.out = tensor(NULL, o->batch, o->seqlen_q, o->heads, o->hdim_v, o->dtype);
+  if (score_data_read(&s->scores, &o->scores, why, sizeof why) != 0)
+    return tool_usage("run", "%s", why);
   score_data_describe(&s->scores, &o->scores, o->causal, (uint64_t)o->seed, &s->host);
   s->host.num_splits = (int32_t)o->splits;
   return describe_plan(s);
@@ -239,7 +242,8 @@ static int allocate_host(session *s) {
       s->host.lse = data;
   }
   if (score_data_allocate(&s->scores, (uint64_t)s->o.seed) != 0) {
-    fprintf(stderr, "attnpress run: host memory for bias, slopes or sinks could not be had\n");
+    fprintf(stderr,
+            "attnpress run: host memory for bias, slopes, sinks or a snippet could not be had\n");
     return TOOL_FAILED;
   }
   s->device = s->host;
@@ -386,7 +390,7 @@ static int check(session *s) {
   if (s->o.check == CHECK_NONE || rows == 0)
     return TOOL_OK;
   if (reference_init(&r, &s->host) != 0) {
-    fprintf(stderr, "attnpress run: host memory for the reference could not be had\n");
+    fprintf(stderr, "attnpress run: no reference: %s\n", r.why);
     return TOOL_FAILED;
   }
   int status = fetch_outputs(s);

@@ -18,6 +18,8 @@ const tool_opt score_options_table[] = {
     {"--bias", "fp16|bf16|fp32", "a bias (batch, heads, queries, keys)"},
     {"--sinks", NULL, "a sink a head"},
     {"--dropout", "P", "probabilities are dropped with probability P"},
+    {"--mod", "FILE", "a snippet for scores and masks (docs/score-mods.md), with random buffers"},
+    {"--mod-scalar", "N=X", "its scalar N is X"},
     {NULL, NULL, NULL}};
 
 static const char *const dtype_names[] = {"none", "fp16", "bf16", "fp32"};
@@ -72,8 +74,8 @@ int score_options_flag(score_options *o, const char *word) {
   return o->top_left = 1;
 }
 
-const char *const score_option_names[] = {"--window", "--chunk",   "--softcap",
-                                          "--bias",   "--dropout", NULL};
+const char *const score_option_names[] = {"--window",  "--chunk", "--softcap",    "--bias",
+                                          "--dropout", "--mod",   "--mod-scalar", NULL};
 
 const char *score_options_value(score_options *o, const char *name, const char *value) {
   if (strcmp(name, "--window") == 0) {
@@ -86,6 +88,19 @@ const char *score_options_value(score_options *o, const char *name, const char *
   }
   if (strcmp(name, "--softcap") == 0)
     return parse_float(value, 0x1p-126, 0x1p127, &o->softcap) ? NULL : "a positive number";
+  if (strcmp(name, "--mod") == 0) {
+    o->mod = value;
+    return *value != '\0' ? NULL : "the path of a file";
+  }
+  if (strcmp(name, "--mod-scalar") == 0) {
+    int count = 0;
+    while (o->mod_scalars[count] != NULL)
+      ++count;
+    if (count == 16)
+      return "one of 16 at the most";
+    o->mod_scalars[count] = value;
+    return strchr(value, '=') != NULL ? NULL : "a scalar's name, = and a number, such as cap=20";
+  }
   if (strcmp(name, "--bias") == 0)
     return parse_dtype(value, &o->bias) ? NULL : "fp16, bf16 or fp32";
   return parse_float(value, 0.0, 1.0, &o->dropout) ? NULL : "a number from 0 to less than 1";
@@ -128,10 +143,27 @@ void score_options_print(const score_options *o, int causal, char *text, size_t 
     ADD(", sinks");
   if (o->dropout > 0.0f)
     ADD(", dropout %g", (double)o->dropout);
+  if (o->mod != NULL)
+    ADD(", snippet %s", o->mod);
 #undef ADD
 }
 
 /* ---- Data ---- */
+
+int score_data_read(score_data *data, const score_options *o, char *why, int why_bytes) {
+  if (o->mod == NULL) {
+    if (o->mod_scalars[0] == NULL)
+      return 0;
+    snprintf(why, (size_t)why_bytes, "--mod-scalar %s is given without --mod", o->mod_scalars[0]);
+    return -1;
+  }
+  if (snippet_file_read(&data->file, o->mod, why, why_bytes) != 0)
+    return -1;
+  for (int i = 0; o->mod_scalars[i] != NULL; ++i)
+    if (snippet_file_set(&data->file, o->mod_scalars[i], why, why_bytes) != 0)
+      return -1;
+  return 0;
+}
 
 void score_data_describe(score_data *data, const score_options *o, int causal, uint64_t seed,
                          attnpress_forward_args *args) {
@@ -172,12 +204,26 @@ void score_data_describe(score_data *data, const score_options *o, int causal, u
     g->dropout.seed = seed;
     args->dropout = &g->dropout;
   }
+  if (data->file.text != NULL) {
+    int64_t bytes[SNIPPET_BUFFERS];
+    snippet_file_describe(&data->file, args, bytes);
+    for (int i = 0; i < SNIPPET_BUFFERS; ++i)
+      data->bytes[SCORE_MOD + i] = (size_t)bytes[i];
+    data->seqlen_k = seqlen_k;
+    g->mod = data->file.mod;
+    memcpy(g->mod_buffers, data->file.buffers, sizeof g->mod_buffers);
+    g->mod.buffers = g->mod_buffers;
+    args->score_mod = &g->mod;
+  }
 }
 
 static void place(score_groups *g, void *const buffers[SCORE_BUFFERS]) {
   g->bias.data = buffers[SCORE_BIAS];
   g->alibi.slopes = buffers[SCORE_SLOPES];
   g->sinks.data = buffers[SCORE_SINKS];
+  for (int i = 0; i < SNIPPET_BUFFERS; ++i)
+    g->mod_buffers[i].data = buffers[SCORE_MOD + i];
+  g->mod.buffers = g->mod_buffers;
 }
 
 int score_data_allocate(score_data *data, uint64_t seed) {
@@ -209,12 +255,16 @@ int score_data_allocate(score_data *data, uint64_t seed) {
         attnpress_tensor_bshd(data->buffers[SCORE_SINKS], 1, 1, 1, heads, g->sinks.dtype);
     reference_fill_normal(&t, seed + 1);
   }
+  for (int i = 0; i < g->mod.buffer_count; ++i)
+    snippet_file_fill(&data->file, i, data->buffers[SCORE_MOD + i], data->seqlen_k,
+                      seed + 2 + (uint64_t)i);
   return 0;
 }
 
 void score_data_free(score_data *data) {
   for (int i = 0; i < SCORE_BUFFERS; ++i)
     free(data->buffers[i]);
+  snippet_file_free(&data->file);
 }
 
 void score_groups_move(score_groups *to, const score_groups *from,
@@ -226,4 +276,5 @@ void score_groups_move(score_groups *to, const score_groups *from,
   args->bias = args->bias != NULL ? &to->bias : NULL;
   args->sinks = args->sinks != NULL ? &to->sinks : NULL;
   args->dropout = args->dropout != NULL ? &to->dropout : NULL;
+  args->score_mod = args->score_mod != NULL ? &to->mod : NULL;
 }

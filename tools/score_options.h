@@ -6,6 +6,7 @@
 
 #include "attnpress/attnpress.h"
 #include "options.h"
+#include "snippet.h"
 
 /** As the words have it; zero-fill it first. */
 typedef struct score_options {
@@ -14,7 +15,9 @@ typedef struct score_options {
   int top_left;
   float softcap, dropout;
   int alibi, sinks;
-  int bias; /* its dtype; 0: none */
+  int bias;                    /* its dtype; 0: none */
+  const char *mod;             /* the file of a snippet; NULL: none */
+  const char *mod_scalars[17]; /* "name=value", NULL at the end */
 } score_options;
 
 /** 1 where the word is an option without a value, which is then set. */
@@ -39,17 +42,29 @@ typedef struct score_groups {
   attnpress_bias bias;
   attnpress_sinks sinks;
   attnpress_dropout dropout;
+  attnpress_score_mod mod;
+  attnpress_score_buffer mod_buffers[SNIPPET_BUFFERS];
 } score_groups;
 
 /** Memory of a group's: host memory, and where it is in the group. */
-enum { SCORE_BIAS, SCORE_SLOPES, SCORE_SINKS, SCORE_BUFFERS };
+enum {
+  SCORE_BIAS,
+  SCORE_SLOPES,
+  SCORE_SINKS,
+  SCORE_MOD,
+  SCORE_BUFFERS = SCORE_MOD + SNIPPET_BUFFERS
+};
 
 typedef struct score_data {
   score_groups host;
+  snippet_file file; /* of --mod; zeros: none */
+  int64_t seqlen_k;
   void *buffers[SCORE_BUFFERS];
   size_t bytes[SCORE_BUFFERS]; /* 0: not used */
 } score_data;
 
+/** Reads the snippet, if one is asked for: 0, or -1 with a sentence. */
+int score_data_read(score_data *data, const score_options *o, char *why, int why_bytes);
 /** Describes the groups in `args`, whose tensors and dtype are described; the groups lie in `data`,
  * and their pointers are NULL. */
 void score_data_describe(score_data *data, const score_options *o, int causal, uint64_t seed,

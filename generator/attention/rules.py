@@ -328,6 +328,10 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
             tile.warps_k == 1 or (tile.warps_m == tile.warps_n == 1 and not tile.spread),
             "warps with keys of their own need warps_m 1, warps_n 1 and no spread copies",
         ),
+        (
+            not (tile.spread and variant.mod_mask),
+            "spread copies walk over every key block: they go with no snippet's mask",
+        ),
         (tile.warps_k == 1 or variant.decode, "warps with keys of their own need decode"),
         (
             tile.warps_k == 1 or max(variant.hdim, variant.hdim_v) <= 256,
@@ -461,6 +465,7 @@ def _backward_producer_problems(variant: Variant, tile: Tile) -> list[str]:
 # Of passes whose thread blocks take rows of the output: `block_m` rows, by `warps_m` warps.
 ROW_TILES = {
     "fwd_combine": make_tile(1, 32, 4, 1, 0, 0, 0),
+    "fwd_map": make_tile(1, 16, 4, 1, 0, 0, 0),  # a word of 16 key blocks of one row block
     "bwd_delta": make_tile(64, 16, 8, 1, 0, 0, 0),
     "bwd_convert": make_tile(64, 16, 8, 1, 0, 0, 0),
     "bwd_sinks": make_tile(64, 16, 8, 1, 0, 0, 0),

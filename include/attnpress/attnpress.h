@@ -248,9 +248,10 @@ static inline attnpress_tensor attnpress_tensor_bhsd(const void *data, int64_t b
  *
  *     s = softcap(scale * <q_i, k_j>) + bias_ij - slope * |i + seqlen_k - seqlen_q - j|
  *
- * in natural units; then the mask takes keys out; a sink adds exp(sink) to the row's sum of exp(s);
+ * in natural units, or what score_mod makes of the first term; then the mask takes keys out; a sink adds exp(sink) to the row's sum of exp(s);
  * dropout acts on the probabilities, after the sum. lse is that of the sum, sink included, dropout
- * not. All of them combine with each other, with every head dim and with splits. */
+ * not. All of them combine with each other, with every head dim and with splits, but for a score_mod
+ * with bias or ALiBi. */
 
 /** Which keys a query sees under ATTNPRESS_WINDOW. Query i stands at key c = i + seqlen_k -
  * seqlen_q, or, with top_left, at c = i. It sees keys c - left to c + right, and of these, with
@@ -319,6 +320,57 @@ typedef struct attnpress_dropout {
 #define ATTNPRESS_DROPOUT_INIT                                                                     \
   { sizeof(attnpress_dropout), 0.0f, 0, 0, 0, NULL }
 
+/** attnpress_score_buffer.dtype and attnpress_score_scalar.dtype, beside ATTNPRESS_FP16 ... */
+enum { ATTNPRESS_INT32 = 4 };
+
+/** A number that a snippet may use: an argument of the launch, so that another value compiles
+ * nothing. */
+typedef struct attnpress_score_scalar {
+  const char *name;
+  int32_t dtype; /* ATTNPRESS_FP32: `value` counts; ATTNPRESS_INT32: `int_value` does */
+  float value;
+  int32_t int_value;
+  int32_t reserved; /* 0 */
+} attnpress_score_scalar;
+
+/** A tensor that a snippet may use, as name(i, j) with as many indices as it has dimensions. Each
+ * index is clamped to its extent. fp16 and bf16 are read as floats. */
+typedef struct attnpress_score_buffer {
+  const char *name;
+  const void *data;  /* device memory, aligned to its elements */
+  int64_t shape[4];  /* of the first `rank`: 1 to 2^31 - 1 */
+  int64_t stride[4]; /* in elements, not negative; 0 broadcasts */
+  int32_t dtype;     /* ATTNPRESS_FP16, _BF16, _FP32 or _INT32 */
+  int32_t rank;      /* 1 to 4 */
+} attnpress_score_buffer;
+
+/** A text in C that changes scores, or masks keys, in the inner loop: compiled by NVRTC on first use,
+ * and kept in the cache by what it says. Names in scope, all but `score` constants:
+ *
+ *     float score        the score so far, in natural units: scaled, and capped where there is a cap
+ *     int b, h, h_kv     batch, query head, key head
+ *     int q, k           query and key, from 0; a causal mask is k <= q + k_len - q_len
+ *     int q_len, k_len   seqlen_q, seqlen_k
+ *     clampi(x, low, high), INFINITY, C's math functions in single precision, scalars and buffers
+ *
+ * Names in it that begin with snippet_ or attnpress_ are the library's. */
+typedef struct attnpress_score_mod {
+  size_t struct_size;
+  const char *name; /* in errors of its lines: letters, digits, '_', '-', '.'; NULL: "mod" */
+  /** Statements that may assign to `score`; NULL: none. At least one of the two is given. */
+  const char *score;
+  /** One expression, true where query q sees key k; NULL: none. Key blocks of which no score is left
+   * are neither loaded nor computed: a kernel of its own sorts them, into the workspace, before the
+   * others. */
+  const char *mask;
+  const attnpress_score_scalar *scalars; /* (scalar_count) */
+  const attnpress_score_buffer *buffers; /* (buffer_count) */
+  int32_t scalar_count;                  /* 0 to 16 */
+  int32_t buffer_count;                  /* 0 to 8 */
+} attnpress_score_mod;
+#define ATTNPRESS_SCORE_MOD_INIT                                                                   \
+  { sizeof(attnpress_score_mod), NULL, NULL, NULL, NULL, NULL, 0, 0 }
+
 typedef struct attnpress_forward_args {
   size_t struct_size;
   attnpress_tensor q; /* (batch, seqlen_q, heads_q, head_dim) */
@@ -351,12 +403,16 @@ typedef struct attnpress_forward_args {
    * within 2^-10 of its size. Positive and finite; 0: none. */
   float softcap;
   int32_t reserved_2; /* 0 */
+  /** A text of one's own for scores and masks, on a GPU. It takes the place of alibi and bias, which
+   * do not go with it; it changes scores after the softcap, and its mask and `mask` both hold. NULL
+   * where it is not used; its texts and arrays are read during the call alone. */
+  const attnpress_score_mod *score_mod;
 } attnpress_forward_args;
 #define ATTNPRESS_FORWARD_ARGS_INIT                                                                \
   {                                                                                                \
     sizeof(attnpress_forward_args), ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT,                  \
         ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT, NULL, {0, 0}, 0.0f, 0, 0, 0, NULL, 0, NULL,  \
-        NULL, NULL, NULL, NULL, 0.0f, 0                                                            \
+        NULL, NULL, NULL, NULL, 0.0f, 0, NULL                                                      \
   }
 
 /** Head dimensions: multiples of 8 from 8 to 512; head_dim_v equal to head_dim, or head_dim /

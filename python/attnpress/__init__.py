@@ -32,6 +32,7 @@ from ._library import (
     library_path,
 )
 from ._merge import merge
+from ._score_mod import ScoreMod
 from ._settings import configure
 
 __version__ = "0.3.0"
@@ -44,6 +45,7 @@ __all__ = [
     "InvalidArgumentError",
     "Launch",
     "NotSupportedError",
+    "ScoreMod",
     "append",
     "configure",
     "describe",

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any, Literal, TypeVar, overload
 
 from . import _library as c
+from ._score_mod import ScoreMod
 from ._scores import (
     Groups,
     Request,
@@ -114,9 +115,14 @@ def _request_of(
     seed: object,
     chunk: int = 0,
     top_left: bool = False,
+    score_mod: ScoreMod | None = None,
 ) -> tuple[bool, Request | None]:
     """Whether the mask is causal, and what else is asked for."""
     causal, window = mask_of(bool(causal), window_size, chunk, top_left)
+    if score_mod is not None and not isinstance(score_mod, ScoreMod):
+        raise TypeError(
+            f"score_mod is {type(score_mod).__name__}; it must be an attnpress.ScoreMod"
+        )
     request = Request(
         window=window,
         softcap=softcap_of(softcap),
@@ -125,6 +131,7 @@ def _request_of(
         sinks=sinks,
         dropout_p=probability_of(dropout_p),
         seed=seed,
+        score_mod=score_mod,
     )
     return causal, request if request.asks() else None
 
@@ -168,7 +175,7 @@ def flash_attn_func(
     s_aux: Array | None = ...,
     sinks: Array | None = ...,
     bias: Array | None = ...,
-    score_mod: str | None = ...,
+    score_mod: ScoreMod | None = ...,
     seed: int | tuple[int, int] | Array | None = ...,
 ) -> Array: ...
 @overload
@@ -188,7 +195,7 @@ def flash_attn_func(
     s_aux: Array | None = ...,
     sinks: Array | None = ...,
     bias: Array | None = ...,
-    score_mod: str | None = ...,
+    score_mod: ScoreMod | None = ...,
     seed: int | tuple[int, int] | Array | None = ...,
 ) -> tuple[Array, Array, Array]: ...
 def flash_attn_func(
@@ -207,7 +214,7 @@ def flash_attn_func(
     s_aux: Array | None = None,
     sinks: Array | None = None,
     bias: Array | None = None,
-    score_mod: str | None = None,
+    score_mod: ScoreMod | None = None,
     seed: int | tuple[int, int] | Array | None = None,
 ) -> Any:
     """softmax(softmax_scale * Q K^T) V, with the signature of flash-attn 2's function of this name,
@@ -241,7 +248,8 @@ def flash_attn_func(
         takes part in the sum alone.
     bias: (batch, heads_q, seqlen_q, seqlen_k), or what broadcasts to it; fp16, bf16 or fp32; -inf
         masks a key.
-    score_mod: not built yet.
+    score_mod: an attnpress.ScoreMod, one's own C text for scores and masks, on a GPU; scores come
+        to it after the softcap. It goes with neither alibi_slopes nor bias.
     seed: of dropout: an int, two (seed, offset), or a tensor of these two on q's device, which a
         captured graph reads at each replay. None: drawn by PyTorch's or NumPy's own generator.
 
@@ -250,14 +258,18 @@ def flash_attn_func(
     PyTorch tensor requires grad, out and softmax_lse have gradients by q, k, v and sinks, and no
     second ones; flash_attn_backward gives them without autograd.
 
-    Raises NotImplementedError for score_mod, and for alibi_slopes or a bias that requires grad, by
-    which there are no gradients yet; ValueError or TypeError for arguments that are not allowed;
+    Raises NotImplementedError for alibi_slopes or a bias that requires grad, by which there are no
+    gradients yet, and for a score_mod where a tensor requires grad; attnpress.NotSupportedError for
+    a score_mod on the CPU; ValueError or TypeError for arguments that are not allowed;
     attnpress.Error (both of these too, where the library found the fault) for a call that failed.
     """
     adapter = _tracing() or _adapters.get(type(q)) or _adapter_of(q)
     if adapter.IS_TRACED:
         if score_mod is not None:
-            raise NotImplementedError("score_mod is not implemented; only None is")
+            raise NotImplementedError(
+                "score_mod is not known in graphs (torch.compile, export, fake tensors): call it "
+                "eagerly"
+            )
         return adapter.flash_attn_func(
             q, k, v, softmax_scale=softmax_scale, causal=causal, window_size=window_size,
             softcap=softcap, alibi_slopes=alibi_slopes, bias=bias, sinks=_sinks_of(s_aux, sinks),
@@ -273,12 +285,16 @@ def flash_attn_func(
         or s_aux is not None
         or score_mod is not None
     ):
-        if score_mod is not None:
-            raise NotImplementedError("score_mod is not implemented; only None is")
         sinks = _sinks_of(s_aux, sinks)
         causal, request = _request_of(
-            causal, window_size, softcap, alibi_slopes, bias, sinks, dropout_p, seed
-        )
+            causal, window_size, softcap, alibi_slopes, bias, sinks, dropout_p, seed,
+            score_mod=score_mod,
+        )  # fmt: skip
+        if score_mod is not None and dropout_p and return_attn_probs:
+            raise NotImplementedError(
+                "return_attn_probs with dropout and score_mod: S_dmask is computed anew by PyTorch,"
+                " which runs no snippet; call without return_attn_probs, or use forward()"
+            )
         groups = _groups_of(adapter, request, q, k, v, softmax_scale)
     elif softcap or window_size != (-1, -1):
         if isinstance(window_size, list):
@@ -372,6 +388,7 @@ def forward(
     dropout_p: float = 0.0,
     seed: int | tuple[int, int] | Array | None = None,
     deterministic: bool = False,
+    score_mod: ScoreMod | None = None,
 ) -> tuple[Array, Array]:
     """(out, lse) of what the library's forward call does, by its names: flash_attn_func() and
 
@@ -388,8 +405,9 @@ def forward(
             seed=seed, deterministic=deterministic, chunk=chunk, top_left=top_left,
         )  # fmt: skip
     causal, request = _request_of(
-        causal, window_size, softcap, alibi_slopes, bias, sinks, dropout_p, seed, chunk, top_left
-    )
+        causal, window_size, softcap, alibi_slopes, bias, sinks, dropout_p, seed, chunk, top_left,
+        score_mod,
+    )  # fmt: skip
     groups = _groups_of(adapter, request, q, k, v, softmax_scale)
     return adapter.forward(q, k, v, softmax_scale, causal, True, groups, bool(deterministic))[:2]
 
@@ -421,6 +439,7 @@ def _ask(function, q, k, v, softmax_scale, causal, features, *rest) -> None:
         "seed": (0, 0),
         "chunk": 0,
         "top_left": False,
+        "score_mod": None,
     }
     for name in features:
         if name not in known:

@@ -42,6 +42,7 @@ COMPILE_ONLY = 2
 FP16 = 1
 BF16 = 2
 FP32 = 3
+INT32 = 4  # of a snippet's numbers and buffers
 
 FULL = 0
 CAUSAL = 1
@@ -140,6 +141,46 @@ class Dropout(Structure):
     ]
 
 
+class ScoreScalar(Structure):
+    """attnpress_score_scalar"""
+
+    _fields_ = [
+        ("name", c_void_p),
+        ("dtype", c_int32),
+        ("value", c_float),
+        ("int_value", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class ScoreBuffer(Structure):
+    """attnpress_score_buffer"""
+
+    _fields_ = [
+        ("name", c_void_p),
+        ("data", c_void_p),
+        ("shape", c_int64 * 4),
+        ("stride", c_int64 * 4),
+        ("dtype", c_int32),
+        ("rank", c_int32),
+    ]
+
+
+class ScoreMod(Structure):
+    """attnpress_score_mod"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("name", c_void_p),
+        ("score", c_void_p),
+        ("mask", c_void_p),
+        ("scalars", c_void_p),
+        ("buffers", c_void_p),
+        ("scalar_count", c_int32),
+        ("buffer_count", c_int32),
+    ]
+
+
 class DropoutMaskArgs(Structure):
     """attnpress_dropout_mask_args"""
 
@@ -176,6 +217,7 @@ class ForwardArgs(Structure):
         ("dropout", c_void_p),
         ("softcap", c_float),
         ("reserved_2", c_int32),
+        ("score_mod", c_void_p),
     ]
 
 

@@ -217,14 +217,19 @@ def check_no_grad(request: ScoreRequest) -> None:
     """Arrays never require a gradient."""
 
 
-def view(name: str, value, like: np.ndarray) -> View:
-    """An array of a feature's; copied where the library cannot read it as it lies."""
+def view(name: str, value, like: np.ndarray, whole: bool = False) -> View:
+    """An array of a feature's, copied where the library cannot read it as it lies; whole: of int32
+    as well."""
     if not isinstance(value, np.ndarray) or isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} is {type(value).__name__}; with q it must be a NumPy array")
+    if whole and value.dtype == np.int32:
+        copy = np.ascontiguousarray(value)
+        return View(copy, copy.ctypes.data, copy.shape, _strides(copy), c.INT32)
     if value.dtype.name not in _DTYPES or not value.dtype.isnative:
         raise ValueError(
             f"{name} is {value.dtype.str if not value.dtype.isnative else value.dtype}; float16, "
             "float32 and ml_dtypes.bfloat16 are supported, in this machine's byte order"
+            f"{', and int32' if whole else ''}"
         )
     stride = _strides(value)
     if any(s < 0 for s in stride) or value.ctypes.data % value.itemsize:

@@ -162,6 +162,7 @@ class Plan:
         c.check(c.workspace_bytes(self.handle, bytes(args), size))
         self.workspace_bytes = args.workspace_bytes = size.value
         args.window = args.alibi = args.bias = args.sinks = args.dropout = None
+        args.score_mod = None
         whole = bytes(args)
         self.parts = (whole[_HEAD], *(whole[part] for part in _BETWEEN))
 

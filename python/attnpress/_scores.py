@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from . import _library as c
+from ._score_mod import ScoreMod, fill
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Request:
     sinks: Any = None
     dropout_p: float = 0.0
     seed: Any = None  # an int, a pair, a tensor of two, or None: drawn
+    score_mod: ScoreMod | None = None
 
     def asks(self) -> bool:
         """False where it is plain attention."""
@@ -43,12 +45,14 @@ class Request:
             "bias": self.bias is not None,
             "sinks": self.sinks is not None,
             "dropout_p": self.dropout_p > 0,
+            "score_mod": self.score_mod is not None,
         }
         return tuple(name for name, is_asked in asked.items() if is_asked)
 
     @property
     def tensors(self) -> tuple:
-        return (self.alibi_slopes, self.bias, self.sinks)
+        own = () if self.score_mod is None else self.score_mod.tensors
+        return (self.alibi_slopes, self.bias, self.sinks, *own)
 
 
 class View(NamedTuple):
@@ -121,6 +125,8 @@ _MASK_64 = (1 << 64) - 1
 _OFFSET = c.ForwardArgs.window.offset  # of the pointers to the groups, which lie together
 _POINTERS = struct.Struct("5P")
 _NAMES = ("window", "alibi", "bias", "sinks", "dropout")
+_MOD_OFFSET = c.ForwardArgs.score_mod.offset  # of the one that lies apart
+_MOD_POINTER = struct.Struct("P")
 
 
 class Groups:
@@ -149,11 +155,20 @@ class Groups:
             args.mask = c.WINDOW
         for name, address in zip(_NAMES, self.addresses()):
             setattr(args, name, address or None)
+        if isinstance(args, c.ForwardArgs):
+            args.score_mod = self._mod_address() or None
+
+    def _mod_address(self) -> int:
+        return addressof(self.structs["score_mod"]) if "score_mod" in self.structs else 0
 
     def point_from(self, args: bytes) -> bytes:
         """A call's own argument struct, whose groups are these."""
         end = _OFFSET + _POINTERS.size
-        return args[:_OFFSET] + _POINTERS.pack(*self.addresses()) + args[end:]
+        args = args[:_OFFSET] + _POINTERS.pack(*self.addresses()) + args[end:]
+        if "score_mod" not in self.structs:
+            return args
+        mod = _MOD_POINTER.pack(self._mod_address())
+        return args[:_MOD_OFFSET] + mod + args[_MOD_OFFSET + _MOD_POINTER.size :]
 
 
 def _group(groups: Groups, name: str, kind: type, **fields: Any) -> Any:
@@ -259,6 +274,13 @@ def groups_of(adapter, request: Request, q, k) -> Groups:
         groups.sinks = request.sinks
     if request.dropout_p:
         _add_dropout(groups, adapter, request, q)
+    mod_key = None
+    if request.score_mod is not None:
+        group, kept, mod_key = fill(
+            request.score_mod, lambda name, value: adapter.view(name, value, q, True)
+        )
+        groups.structs["score_mod"] = group
+        groups.kept += kept
     bias = groups.structs.get("bias")
     groups.key = (
         request.window,
@@ -267,6 +289,7 @@ def groups_of(adapter, request: Request, q, k) -> Groups:
         None if bias is None else bias.dtype,
         request.sinks is not None,
         request.dropout_p > 0,
+        mod_key,
     )
     return groups
 

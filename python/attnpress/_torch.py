@@ -265,6 +265,11 @@ def forward(
     ) and torch.is_grad_enabled():
         if _transformed():
             _refuse_transforms()
+        if groups is not None and "score_mod" in groups.structs:
+            raise NotImplementedError(
+                "there are no gradients of a call with score_mod yet, and a tensor requires grad: "
+                "call it under torch.no_grad()"
+            )
         if groups is not None and torch.is_tensor(groups.seed):
             _keep_seed(groups)
         out, lse = _Attention.apply(q, k, v, sinks, softmax_scale, causal, deterministic, groups)
@@ -344,16 +349,18 @@ def _keep_seed(groups: Groups) -> None:
     groups.structs["dropout"].seed_and_offset = seed.data_ptr()
 
 
-def view(name: str, value, like) -> View:
-    """A tensor of a feature's."""
+def view(name: str, value, like, whole: bool = False) -> View:
+    """A tensor of a feature's; whole: of int32 as well."""
     if not isinstance(value, torch.Tensor):
         raise TypeError(f"{name} is {type(value).__name__}; with q it must be a PyTorch tensor")
     if value.device != like.device:
         raise ValueError(f"{name} is on {value.device} and q on {like.device}; one is needed")
+    if whole and value.dtype == torch.int32:
+        return View(value, value.data_ptr(), value.shape, value.stride(), c.INT32)
     if value.dtype not in _DTYPES:
         raise ValueError(
             f"{name} is {value.dtype}; torch.float16, torch.bfloat16 and torch.float32 are "
-            "supported"
+            f"supported{', and torch.int32' if whole else ''}"
         )
     return View(value, value.data_ptr(), value.shape, value.stride(), _DTYPES[value.dtype])
 

@@ -26,7 +26,7 @@ static const ap_append_problem *problem_of(const ap_call *base) {
 static attnpress_status check(const void *args, ap_check how, ap_call *base) {
   attnpress_append_args a;
   FORWARD_IF(ap_copy_struct(args, &a, sizeof a, ARGS_FIRST_BYTES, "args"));
-  *base = (ap_call){NULL, 0};
+  *base = (ap_call){.workspace = NULL};
   return ap_append_validate(&a, how, &((append_call *)base)->problem);
 }
 

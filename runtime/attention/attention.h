@@ -3,7 +3,7 @@
 #pragma once
 #include "../generated/families.h"
 #include "attention/rows.h"
-#include "attnpress/args/attention.h"
+#include "attnpress/args/score_mod.h"
 #include "call.h"
 #include "press/target.h"
 
@@ -16,12 +16,15 @@ typedef struct ap_problem {
   int32_t dtype, mask;
   int64_t window_left, window_right, window_chunk; /* as in ap_mask */
   int32_t window_top_left;
-  int32_t softcap, alibi, dropout; /* 1: the call has it */
-  int32_t bias;                    /* its dtype; 0: the call has none */
-  int32_t dsinks;                  /* 1: of a backward call, the gradient by the sinks is wanted */
-  int32_t num_splits;              /* as asked for; 0: to be chosen */
-  int32_t tma;                     /* 1: tensor maps can describe Q, K and V */
-  int32_t tma_min, tma_max;        /* the least and the most that `tma` is within the range */
+  int32_t softcap, alibi, dropout;             /* 1: the call has it */
+  int32_t bias;                                /* its dtype; 0: the call has none */
+  int32_t mod_score, mod_mask;                 /* 1: a snippet has it */
+  int32_t mod_mask_uses;                       /* AP_MOD_USES_...: what its mask depends on */
+  unsigned char mod_key[AP_SNIPPET_KEY_BYTES]; /* of the snippet */
+  int32_t dsinks; /* 1: of a backward call, the gradient by the sinks is wanted */
+  int32_t num_splits;                          /* as asked for; 0: to be chosen */
+  int32_t tma;                                 /* 1: tensor maps can describe Q, K and V */
+  int32_t tma_min, tma_max; /* the least and the most that `tma` is within the range */
 } ap_problem;
 
 enum { AP_SPLITS_MAX = 256 };
@@ -91,6 +94,15 @@ typedef struct ap_plan {
   const char *combine_target;
   unsigned combine_grid;
   size_t lse_partial_offset_bytes; /* in the workspace, behind out_partial */
+  /* Only where a snippet has a mask: */
+  ap_variant map;
+  ap_tile map_tile;
+  const char *map_target;
+  unsigned map_grid;
+  int32_t map_batch,
+      map_heads;           /* batches, and tile heads, that have maps of their own: all, or 1 */
+  int32_t map_words;       /* of a row block */
+  size_t map_offset_bytes; /* in the workspace, behind the splits' */
   size_t workspace_bytes;
 } ap_plan;
 
@@ -99,6 +111,10 @@ attnpress_status ap_choose(const ap_problem *problem, const ap_device *device, a
  * bound of the workspace: SIZE_MAX where there is none. */
 attnpress_status ap_choose_range(const ap_problem *maxima, const ap_device *device,
                                  ap_launches *range);
+/** Words of the map of a snippet's mask for the row blocks of a tile, of how many batches and tile
+ * heads, and how many of a row block; -1: they pass 2^31 - 1. */
+int64_t ap_count_map_words(const ap_problem *problem, const ap_tile *tile, int32_t heads_per_tile,
+                           int32_t *batches, int32_t *heads, int32_t *words);
 /** How a kernel divides integers from 0 to 2^31 - 1 by a positive one. */
 attnpress_divisor ap_divisor(int32_t value);
 /** The split count for `blocks` thread blocks of one split over `key_blocks` key blocks, on a

@@ -2,6 +2,7 @@
  * grid and workspace; the order of the work is schedule.c's. Pure: it depends on shapes, strides and
  * the device's numbers, never on data, and touches nothing. */
 #include "attention/schedule.h"
+#include "attention/score_mod.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -357,6 +358,56 @@ static attnpress_status plan_combine(const ap_problem *problem, const ap_device 
   return ATTNPRESS_OK;
 }
 
+/* ---- The map of a snippet's mask ---- */
+
+enum { MAP_BLOCKS_PER_WORD = 16 };
+
+int64_t ap_count_map_words(const ap_problem *problem, const ap_tile *tile, int32_t heads_per_tile,
+                           int32_t *batches, int32_t *heads, int32_t *words) {
+  const int uses = problem->mod_mask_uses;
+  int64_t all = count_row_blocks(problem, tile, heads_per_tile);
+  *batches = uses & AP_MOD_USES_BATCH ? problem->batch : 1;
+  *heads = uses & AP_MOD_USES_HEAD ? problem->heads_q / heads_per_tile : 1;
+  *words = (int32_t)ceil_div(ceil_div(problem->seqlen_k, tile->field[AP_ATTENTION_TILE_BLOCK_N]),
+                             MAP_BLOCKS_PER_WORD);
+  if (*words == 0) /* no keys: the kernels read none of it */
+    *words = 1;
+  return __builtin_mul_overflow(all, *batches, &all) || __builtin_mul_overflow(all, *heads, &all) ||
+                 __builtin_mul_overflow(all, *words, &all) || all > INT32_MAX
+             ? -1
+             : all;
+}
+
+static size_t align_workspace(size_t bytes) {
+  return (bytes + WORKSPACE_ALIGNMENT - 1) & ~(size_t)(WORKSPACE_ALIGNMENT - 1);
+}
+
+/** What writes the map, and where it lies: behind the splits' parts. */
+static attnpress_status plan_map(const ap_problem *problem, const ap_device *device,
+                                 ap_plan *plan) {
+  plan->map = (ap_variant){.family = AP_FAMILY_ATTENTION,
+                           .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD_MAP,
+                                    [AP_ATTENTION_HDIM] = AP_ATTENTION_HDIM_MIN,
+                                    [AP_ATTENTION_HDIM_V] = AP_ATTENTION_HDIM_MIN,
+                                    [AP_ATTENTION_DTYPE] = AP_ATTENTION_DTYPE_BF16,
+                                    [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
+  plan->map_target = ap_target_for(&plan->map, device->capability);
+  FORWARD_IF(ap_find_tile(&plan->map, plan->map_target, &plan->map_tile));
+  const int64_t words = ap_count_map_words(problem, &plan->tile, plan->heads_per_tile,
+                                           &plan->map_batch, &plan->map_heads, &plan->map_words);
+  RETURN_IF(words < 0, ATTNPRESS_NOT_SUPPORTED,
+            "the map of a mask that depends on%s%s has more than 2^31 - 1 words for batch %d x %d "
+            "heads x seqlen_q %d x seqlen_k %d; divide the batch",
+            problem->mod_mask_uses & AP_MOD_USES_BATCH ? " the batch" : "",
+            problem->mod_mask_uses & AP_MOD_USES_HEAD ? " the head" : " the positions",
+            (int)problem->batch, (int)problem->heads_q, (int)problem->seqlen_q,
+            (int)problem->seqlen_k);
+  plan->map_grid = (unsigned)words;
+  plan->map_offset_bytes = align_workspace(plan->workspace_bytes);
+  plan->workspace_bytes = plan->map_offset_bytes + (size_t)words * sizeof(uint32_t);
+  return ATTNPRESS_OK;
+}
+
 /** Fills row_blocks and grid; *units: row blocks of all heads, batches and splits. */
 static attnpress_status plan_grid(const ap_problem *problem, const ap_device *device, ap_plan *plan,
                                   int64_t *units) {
@@ -387,7 +438,9 @@ attnpress_status ap_choose(const ap_problem *problem, const ap_device *device, a
                                         [AP_ATTENTION_SOFTCAP] = problem->softcap,
                                         [AP_ATTENTION_ALIBI] = problem->alibi,
                                         [AP_ATTENTION_BIAS] = problem->bias,
-                                        [AP_ATTENTION_DROPOUT] = problem->dropout}};
+                                        [AP_ATTENTION_DROPOUT] = problem->dropout,
+                                        [AP_ATTENTION_MOD_SCORE] = problem->mod_score,
+                                        [AP_ATTENTION_MOD_MASK] = problem->mod_mask}};
   FORWARD_IF(choose_rows(problem, device, plan));
   FORWARD_IF(choose_splits(problem, device, plan));
   int64_t units;
@@ -401,8 +454,9 @@ attnpress_status ap_choose(const ap_problem *problem, const ap_device *device, a
   plan->overlaps =
       (plan->variant.axis[AP_ATTENTION_SPLIT] || plan->variant.axis[AP_ATTENTION_DECODE]) &&
       !plan->tile.field[AP_ATTENTION_TILE_PRODUCER] && device->capability >= OVERLAP_CAPABILITY_MIN;
-  return plan->variant.axis[AP_ATTENTION_SPLIT] ? plan_combine(problem, device, plan)
-                                                : ATTNPRESS_OK;
+  if (plan->variant.axis[AP_ATTENTION_SPLIT])
+    FORWARD_IF(plan_combine(problem, device, plan));
+  return problem->mod_mask && plan->grid > 0 ? plan_map(problem, device, plan) : ATTNPRESS_OK;
 }
 
 /* ---- Ranges ---------------------------------------------------------------------------------- */
@@ -412,14 +466,19 @@ attnpress_status ap_choose(const ap_problem *problem, const ap_device *device, a
  * the queries at a few points: a single query, the decode rows, a warpgroup's rows. */
 
 static attnpress_status add_launch(const ap_variant *variant, uint64_t variant_key,
-                                   const ap_tile *tile, const char *target, ap_launches *range) {
+                                   const ap_tile *tile, const char *target, int snippet,
+                                   ap_launches *range) {
   for (int i = 0; i < range->count; ++i)
     if (range->launch[i].variant_key == variant_key)
       return ATTNPRESS_OK;
   RETURN_IF(range->count == AP_LAUNCHES_MAX, ATTNPRESS_NOT_SUPPORTED,
             "more than %d kernels serve one range of shapes", AP_LAUNCHES_MAX);
   range->launch[range->count++] =
-      (ap_launch){.variant = *variant, .variant_key = variant_key, .tile = *tile, .target = target};
+      (ap_launch){.variant = *variant,
+                  .variant_key = variant_key,
+                  .tile = *tile,
+                  .target = target,
+                  .snippet = snippet};
   return ATTNPRESS_OK;
 }
 
@@ -441,9 +500,31 @@ static size_t most_partial_rows(const ap_problem *maxima, const ap_device *devic
   return by_rows < by_slots ? by_rows : by_slots;
 }
 
-static attnpress_status add_workspace(const ap_problem *maxima, size_t rows, ap_launches *range) {
+/** Bytes of the map, at most, of problems that a tile serves: those of small row blocks have few
+ * queries. SIZE_MAX: there is no bound. */
+static size_t most_map_bytes(const ap_problem *problem, const ap_problem *maxima,
+                             const ap_tile *tile) {
+  ap_problem most = *maxima;
+  int32_t batches, heads, words;
+  const int few = tile->field[AP_ATTENTION_TILE_BLOCK_M] <= AP_ATTENTION_DECODE_ROWS;
+  if (few)
+    most.seqlen_q = problem->seqlen_q;
+  const int any = most.seqlen_q == 0 || maxima->seqlen_k == 0 ||
+                  (maxima->batch == 0 && maxima->mod_mask_uses & AP_MOD_USES_BATCH);
+  const int64_t alone = ap_count_map_words(&most, tile, 1, &batches, &heads, &words);
+  const int64_t packed =
+      group_of(&most) > AP_ATTENTION_WARPGROUP_ROWS
+          ? 0
+          : ap_count_map_words(&most, tile, group_of(&most), &batches, &heads, &words);
+  if (any || alone < 0 || packed < 0)
+    return SIZE_MAX;
+  return WORKSPACE_ALIGNMENT + (size_t)(alone > packed ? alone : packed) * sizeof(uint32_t);
+}
+
+static attnpress_status add_workspace(const ap_problem *maxima, size_t rows, size_t more_bytes,
+                                      ap_launches *range) {
   size_t lse_offset_bytes, bytes;
-  if (rows == SIZE_MAX) {
+  if (rows == SIZE_MAX || more_bytes == SIZE_MAX) {
     range->workspace_bytes = SIZE_MAX;
     return ATTNPRESS_OK;
   }
@@ -451,6 +532,7 @@ static attnpress_status add_workspace(const ap_problem *maxima, size_t rows, ap_
             ATTNPRESS_INVALID_ARGUMENT,
             "the workspace of %d splits passes 2^64 bytes; ask for fewer splits",
             (int)maxima->num_splits);
+  bytes += more_bytes;
   if (bytes > range->workspace_bytes)
     range->workspace_bytes = bytes;
   return ATTNPRESS_OK;
@@ -465,12 +547,19 @@ static attnpress_status add_choice(const ap_problem *problem, const ap_problem *
   if (plan.variant.axis[AP_ATTENTION_SPLIT] && chosen &&
       ceil_div(maxima->seqlen_k, plan.tile.field[AP_ATTENTION_TILE_BLOCK_N]) < SPLIT_KEY_BLOCKS_MIN)
     return ATTNPRESS_OK; /* never with so few keys */
-  FORWARD_IF(add_launch(&plan.variant, plan.variant_key, &plan.tile, plan.target, range));
-  if (!plan.variant.axis[AP_ATTENTION_SPLIT])
-    return ATTNPRESS_OK;
-  FORWARD_IF(
-      add_launch(&plan.combine, plan.combine_key, &plan.combine_tile, plan.combine_target, range));
-  return add_workspace(maxima, most_partial_rows(maxima, device, &plan.tile), range);
+  if (problem->mod_mask)
+    FORWARD_IF(add_launch(&plan.map, ap_variant_key(&plan.map), &plan.map_tile, plan.map_target, 1,
+                          range));
+  FORWARD_IF(add_launch(&plan.variant, plan.variant_key, &plan.tile, plan.target,
+                        problem->mod_score || problem->mod_mask, range));
+  const size_t map_bytes = problem->mod_mask ? most_map_bytes(problem, maxima, &plan.tile) : 0;
+  size_t rows = 0;
+  if (plan.variant.axis[AP_ATTENTION_SPLIT]) {
+    FORWARD_IF(add_launch(&plan.combine, plan.combine_key, &plan.combine_tile, plan.combine_target,
+                          0, range));
+    rows = most_partial_rows(maxima, device, &plan.tile);
+  }
+  return add_workspace(maxima, rows, map_bytes, range);
 }
 
 /** The choices for one length of the queries and one mask: split or not, with tensor maps or

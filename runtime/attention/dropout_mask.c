@@ -101,7 +101,7 @@ static attnpress_status check_strides(const attnpress_dropout_mask_args *a) {
 static attnpress_status check(const void *args, ap_check how, ap_call *base) {
   mask_call *call = (mask_call *)base;
   FORWARD_IF(ap_copy_struct(args, &call->args, sizeof call->args, ARGS_FIRST_BYTES, "args"));
-  *base = (ap_call){NULL, 0};
+  *base = (ap_call){.workspace = NULL};
   FORWARD_IF(check_group(call, how.with_data));
   FORWARD_IF(check_shape(&call->args));
   if (is_empty(&call->args))

@@ -7,6 +7,7 @@
 #include "attention/defaults.h"
 #include "attention/groups.h"
 #include "attention/score_args.h"
+#include "attention/score_mod.h"
 
 /** A checked call. */
 typedef struct forward_call {
@@ -25,7 +26,9 @@ typedef struct forward_plan {
 /** A call that is run: its argument blocks, beside what it was checked to be. */
 typedef struct forward_run {
   forward_call call;
-  attnpress_fwd_sm90_args main; /* of which the other kernels take `fwd` */
+  attnpress_fwd_sm90_mod_args main; /* of which most kernels take a part: sm90, or its `fwd` */
+  attnpress_fwd_mod_args with_mod;  /* sm80's, with a snippet */
+  attnpress_fwd_map_args map;
   attnpress_fwd_combine_args combine;
 } forward_run;
 
@@ -38,7 +41,14 @@ static attnpress_status check(const void *args, ap_check how, ap_call *base) {
   FORWARD_IF(ap_copy_groups(&call->args, &call->groups));
   base->workspace = call->args.workspace;
   base->workspace_bytes = call->args.workspace_bytes;
-  return ap_validate_forward(&call->args, how, &call->problem);
+  FORWARD_IF(ap_validate_forward(&call->args, how, &call->problem));
+  base->has_snippet = call->problem.mod_score || call->problem.mod_mask;
+  memcpy(base->snippet_key, call->problem.mod_key, sizeof base->snippet_key);
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status snippet(const ap_call *base, ap_snippet *fresh) {
+  return ap_score_mod_write(((const forward_call *)base)->args.score_mod, fresh);
 }
 
 static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,
@@ -53,13 +63,21 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
   if (how->grid == 0)
     return ATTNPRESS_OK;
   launches->workspace_bytes = how->workspace_bytes;
+  if (problem->mod_mask)
+    launches->launch[launches->count++] = (ap_launch){.variant = how->map,
+                                                      .tile = how->map_tile,
+                                                      .target = how->map_target,
+                                                      .grid = how->map_grid,
+                                                      .num_splits = how->num_splits,
+                                                      .snippet = 1};
   launches->launch[launches->count++] = (ap_launch){.variant = how->variant,
                                                     .variant_key = how->variant_key,
                                                     .tile = how->tile,
                                                     .target = how->target,
                                                     .grid = how->grid,
                                                     .overlaps = how->overlaps,
-                                                    .num_splits = how->num_splits};
+                                                    .num_splits = how->num_splits,
+                                                    .snippet = base->has_snippet};
   if (how->variant.axis[AP_ATTENTION_SPLIT])
     launches->launch[launches->count++] = (ap_launch){.variant = how->combine,
                                                       .variant_key = how->combine_key,
@@ -160,20 +178,43 @@ static void fill_combine(const attnpress_fwd_args *a, attnpress_fwd_combine_args
   };
 }
 
+/** The map kernel's, which comes first, and which has those of the forward kernel in it. */
+static void fill_map(const forward_call *call, const ap_plan *how, const attnpress_fwd_args *fwd,
+                     attnpress_fwd_map_args *out) {
+  out->call.fwd = *fwd;
+  ap_score_mod_fill(&call->args, how, &out->call.mod);
+  ap_score_mod_fill_map(&call->problem, how, out);
+}
+
 static attnpress_status arguments(const ap_driver *driver, ap_call *base,
                                   const ap_launches *launches, int index, void **block) {
   forward_run *run = (forward_run *)base;
   const ap_plan *how = &((const forward_plan *)launches)->how;
-  if (index > 0) { /* the forward kernel's stand */
-    fill_combine(&run->main.fwd, &run->combine);
+  const int maps = run->call.problem.mod_mask;
+  attnpress_fwd_args *fwd = &run->main.sm90.fwd;
+  if (index > maps) { /* the forward kernel's stand */
+    fill_combine(fwd, &run->combine);
     *block = &run->combine;
     return ATTNPRESS_OK;
   }
-  fill_forward(&run->call, how, &run->main.fwd);
-  *block = &run->main.fwd;
+  if (index == 0)
+    fill_forward(&run->call, how, fwd);
+  if (index < maps) {
+    fill_map(&run->call, how, fwd, &run->map);
+    *block = &run->map;
+    return ATTNPRESS_OK;
+  }
+  *block = fwd;
   if (how->tile.field[AP_ATTENTION_TILE_PRODUCER]) {
+    if (base->has_snippet)
+      ap_score_mod_fill(&run->call.args, how, &run->main.mod);
     *block = &run->main;
-    return fill_sm90(driver, &run->call, how, &run->main);
+    return fill_sm90(driver, &run->call, how, &run->main.sm90);
+  }
+  if (base->has_snippet) {
+    run->with_mod.fwd = *fwd;
+    ap_score_mod_fill(&run->call.args, how, &run->with_mod.mod);
+    *block = &run->with_mod;
   }
   return ATTNPRESS_OK;
 }
@@ -205,6 +246,7 @@ static const ap_operation forward = {
     .call_bytes = sizeof(forward_call),
     .plan_bytes = sizeof(forward_plan),
     .check = check,
+    .snippet = snippet,
     .plan = plan,
     .serves = serves,
     .arguments = arguments,

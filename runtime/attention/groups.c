@@ -6,6 +6,7 @@
 
 #include "attention/attention.h"
 #include "attention/defaults.h"
+#include "attention/score_mod.h"
 
 /* Sizes in the version that brought them, 0.3; they never change. */
 enum {
@@ -13,13 +14,15 @@ enum {
   ALIBI_FIRST_BYTES = 32,
   BIAS_FIRST_BYTES = 88,
   SINKS_FIRST_BYTES = 32,
-  DROPOUT_FIRST_BYTES = 40
+  DROPOUT_FIRST_BYTES = 40,
+  SCORE_MOD_FIRST_BYTES = 56
 };
 _Static_assert(sizeof(attnpress_window) >= WINDOW_FIRST_BYTES &&
                    sizeof(attnpress_alibi) >= ALIBI_FIRST_BYTES &&
                    sizeof(attnpress_bias) >= BIAS_FIRST_BYTES &&
                    sizeof(attnpress_sinks) >= SINKS_FIRST_BYTES &&
-                   sizeof(attnpress_dropout) >= DROPOUT_FIRST_BYTES,
+                   sizeof(attnpress_dropout) >= DROPOUT_FIRST_BYTES &&
+                   sizeof(attnpress_score_mod) >= SCORE_MOD_FIRST_BYTES,
                "structs only grow");
 
 attnpress_status ap_copy_groups(attnpress_forward_args *args, ap_groups *groups) {
@@ -47,6 +50,11 @@ attnpress_status ap_copy_groups(attnpress_forward_args *args, ap_groups *groups)
     FORWARD_IF(ap_copy_struct(args->dropout, &groups->dropout, sizeof groups->dropout,
                               DROPOUT_FIRST_BYTES, "dropout"));
     args->dropout = &groups->dropout;
+  }
+  if (args->score_mod != NULL) {
+    FORWARD_IF(ap_copy_struct(args->score_mod, &groups->score_mod, sizeof groups->score_mod,
+                              SCORE_MOD_FIRST_BYTES, "score_mod"));
+    args->score_mod = &groups->score_mod;
   }
   return ATTNPRESS_OK;
 }
@@ -184,5 +192,7 @@ attnpress_status ap_check_groups(const attnpress_forward_args *args, int with_da
             "softcap is %g; it must be positive and finite, or 0 for none", (double)args->softcap);
   RETURN_IF(args->reserved_2 != 0, ATTNPRESS_INVALID_ARGUMENT, "reserved_2 is %d; it must be 0",
             (int)args->reserved_2);
+  if (args->score_mod != NULL)
+    FORWARD_IF(ap_check_score_mod(args, with_data));
   return ATTNPRESS_OK;
 }

@@ -8,3 +8,5 @@
 void ap_fill_score_args(const attnpress_forward_args *args, attnpress_score_args *score);
 /** attnpress_fwd_args.scale_log2 of a checked call. */
 float ap_scale_log2(const attnpress_forward_args *args);
+/** What a kernel's scores, before a snippet, are natural units by. */
+float ap_natural_per_unit(const attnpress_forward_args *args);

@@ -3,6 +3,7 @@
 #include "attention/defaults.h"
 #include "attention/groups.h"
 #include "attention/overlap.h"
+#include "attention/score_mod.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -264,6 +265,14 @@ attnpress_status ap_validate_forward(const attnpress_forward_args *args, ap_chec
       .num_splits = args->num_splits,
       .tma = ap_tensor_maps_fit(args, args->q.shape[0], args->q.shape[1], args->k.shape[1]),
   };
+  if (args->score_mod != NULL) {
+    RETURN_IF(
+        backend == ATTNPRESS_CPU, ATTNPRESS_NOT_SUPPORTED,
+        "score_mod \"%s\" is a text that is compiled for a GPU; the CPU backend cannot run it: it "
+        "has window, softcap, alibi, bias, sinks and dropout",
+        ap_score_mod_name(args->score_mod));
+    ap_score_mod_describe(args->score_mod, problem);
+  }
   if (args->mask == ATTNPRESS_WINDOW) {
     const ap_mask mask = ap_mask_of(args);
     problem->window_left = mask.left;

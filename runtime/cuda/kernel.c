@@ -129,7 +129,8 @@ static void forget_progress(ap_kernel *kernel) {
 static ap_kernel *find_kernel(attnpress_handle *handle, const ap_request *request, int make) {
   ap_kernel *k = handle->kernels;
   while (k != NULL && (strcmp(k->request.stem, request->stem) != 0 ||
-                       strcmp(k->request.target, request->target) != 0))
+                       strcmp(k->request.target, request->target) != 0 ||
+                       k->request.snippet != request->snippet))
     k = k->next;
   if (k == NULL && make) {
     k = calloc(1, sizeof *k);
@@ -204,6 +205,13 @@ static attnpress_status load_kernel(attnpress_handle *handle, const ap_request *
   return status;
 }
 
+/** What bound kernels are found by: a variant and, in bits that no variant has, a snippet. */
+static uint64_t bound_key(uint64_t variant_key, const ap_snippet *snippet) {
+  enum { SNIPPET_BIT = 48 };
+  _Static_assert(AP_SNIPPETS_MAX < 1 << (64 - SNIPPET_BIT), "numbers of snippets");
+  return snippet == NULL ? variant_key : variant_key ^ (uint64_t)snippet->number << SNIPPET_BIT;
+}
+
 /** Makes the function of a loaded kernel ready in a context, which is current. */
 static attnpress_status bind(attnpress_handle *handle, ap_context *context, ap_kernel *kernel,
                              const ap_bound **bound) {
@@ -226,7 +234,8 @@ static attnpress_status bind(attnpress_handle *handle, ap_context *context, ap_k
   }
   ap_bound *fresh = malloc(sizeof *fresh);
   RETURN_IF(fresh == NULL, ATTNPRESS_OUT_OF_MEMORY, "host memory ran out for a kernel");
-  *fresh = (ap_bound){ap_variant_key(&kernel->request.variant), function, kernel};
+  *fresh = (ap_bound){
+      bound_key(ap_variant_key(&kernel->request.variant), kernel->request.snippet), function, kernel};
 
   pthread_mutex_lock(&handle->lock);
   const ap_bound *known = ap_bound_find(context, fresh->variant_key);
@@ -275,14 +284,16 @@ static attnpress_status get_missing(attnpress_handle *handle, ap_context *contex
 }
 
 attnpress_status ap_kernel_get(attnpress_handle *handle, ap_context *context,
-                               const ap_variant *variant, uint64_t variant_key, const char *target,
-                               CUstream stream, int no_stream, const ap_bound **bound) {
-  *bound = ap_bound_find(context, variant_key);
+                               const ap_variant *variant, uint64_t variant_key,
+                               const ap_snippet *snippet, const char *target, CUstream stream,
+                               int no_stream, const ap_bound **bound) {
+  *bound = ap_bound_find(context, bound_key(variant_key, snippet));
   if (*bound != NULL)
     return ATTNPRESS_OK;
   ap_request request;
   FORWARD_IF(ap_check_process(handle));
   FORWARD_IF(ap_request_init(&request, variant, target));
+  request.snippet = snippet;
   attnpress_status status;
   int announce;
   do { /* twice where it must be compiled */

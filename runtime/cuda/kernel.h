@@ -27,12 +27,14 @@ struct ap_kernel {
   char sentence[AP_SENTENCE_MAX];
 };
 
-/** The kernel of a variant in a context, loaded and compiled where needed. `variant_key`: the
- * variant's ap_variant_key(), which a warm call has from its plan. `stream` is asked whether it is
- * being captured before anything is loaded; no_stream: 1 where the call has none. */
+/** The kernel of a variant and a snippet (NULL: none) in a context, loaded and compiled where needed.
+ * `variant_key`: the variant's ap_variant_key(), which a warm call has from its plan. `stream` is
+ * asked whether it is being captured before anything is loaded; no_stream: 1 where the call has
+ * none. */
 attnpress_status ap_kernel_get(attnpress_handle *handle, ap_context *context,
-                               const ap_variant *variant, uint64_t variant_key, const char *target,
-                               CUstream stream, int no_stream, const ap_bound **bound);
+                               const ap_variant *variant, uint64_t variant_key,
+                               const ap_snippet *snippet, const char *target, CUstream stream,
+                               int no_stream, const ap_bound **bound);
 /** The loaded kernel of (variant, target), with a copy of what is known of it; 0: not loaded. */
 int ap_kernel_loaded(attnpress_handle *handle, const ap_request *request, ap_kernel *copy);
 void ap_kernels_free(attnpress_handle *handle);

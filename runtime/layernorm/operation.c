@@ -38,7 +38,7 @@ static attnpress_status check_forward(const void *args, ap_check how, ap_call *b
   attnpress_layernorm_args a;
   FORWARD_IF(ap_copy_struct(args, &a, sizeof a, ARGS_FIRST_BYTES, "args"));
   ap_layernorm_problem *p = &((layernorm_call *)base)->problem;
-  *base = (ap_call){NULL, 0};
+  *base = (ap_call){.workspace = NULL};
   *p = (ap_layernorm_problem){
       .tensor = {[AP_LAYERNORM_X] = input("x", "x_row_stride", a.x, a.x_row_stride, 0),
                  [AP_LAYERNORM_RESIDUAL] =
@@ -62,7 +62,7 @@ static attnpress_status check_backward(const void *args, ap_check how, ap_call *
   attnpress_layernorm_backward_args a;
   FORWARD_IF(ap_copy_struct(args, &a, sizeof a, BACKWARD_ARGS_FIRST_BYTES, "args"));
   ap_layernorm_problem *p = &((layernorm_call *)base)->problem;
-  *base = (ap_call){a.workspace, a.workspace_bytes};
+  *base = (ap_call){.workspace = a.workspace, .workspace_bytes = a.workspace_bytes};
   *p = (ap_layernorm_problem){
       .backward = 1,
       .tensor = {[AP_LAYERNORM_X] = input("x", "x_row_stride", a.x, a.x_row_stride, 0),

@@ -33,7 +33,7 @@ static attnpress_status check_forward(const void *args, ap_check how, ap_call *b
   attnpress_outer_args a;
   FORWARD_IF(ap_copy_struct(args, &a, sizeof a, ARGS_FIRST_BYTES, "args"));
   ap_outer_problem *p = &((outer_call *)base)->problem;
-  *base = (ap_call){NULL, 0};
+  *base = (ap_call){.workspace = NULL};
   *p = (ap_outer_problem){.dtype = a.dtype,
                           .summed = a.summed,
                           .batch = a.batch,
@@ -53,7 +53,7 @@ static attnpress_status check_backward(const void *args, ap_check how, ap_call *
   attnpress_outer_backward_args a;
   FORWARD_IF(ap_copy_struct(args, &a, sizeof a, BACKWARD_ARGS_FIRST_BYTES, "args"));
   ap_outer_problem *p = &((outer_call *)base)->problem;
-  *base = (ap_call){a.workspace, a.workspace_bytes};
+  *base = (ap_call){.workspace = a.workspace, .workspace_bytes = a.workspace_bytes};
   *p = (ap_outer_problem){.backward = 1,
                           .dtype = a.dtype,
                           .summed = a.summed,

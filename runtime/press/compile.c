@@ -54,6 +54,10 @@ attnpress_status attnpress_compile(attnpress_handle *handle, const char *stem, c
   ap_request request;
   char name[AP_TARGET_MAX];
   FORWARD_IF(ap_variant_parse(stem, &variant));
+  RETURN_IF(
+      ap_takes_snippet(&variant), ATTNPRESS_NOT_SUPPORTED,
+      "%s is compiled with a snippet's text; make a plan of a call with score_mod and prepare it",
+      stem);
   if (target == NULL)
     default_target(handle, &variant, name);
   FORWARD_IF(ap_request_init(&request, &variant, target != NULL ? target : name));
@@ -93,7 +97,7 @@ attnpress_status attnpress_render_source(const char *stem, const char *target, c
   ap_request request;
   size_t size;
   FORWARD_IF(ap_request_of_stem(&request, stem, target));
-  return ap_render(&request.variant, &request.tile, source, &size);
+  return ap_render(&request.variant, &request.tile, NULL, source, &size);
 }
 
 void attnpress_free_source(char *source) {

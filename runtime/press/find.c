@@ -31,6 +31,7 @@ const char *ap_origin_name(int32_t origin) {
 attnpress_status ap_request_init(ap_request *request, const ap_variant *variant,
                                  const char *target) {
   request->variant = *variant;
+  request->snippet = NULL;
   FORWARD_IF(ap_variant_print(variant, request->stem));
   FORWARD_IF(ap_find_tile(variant, target, &request->tile));
   ap_tile_print(variant, &request->tile, request->tile_name);
@@ -165,7 +166,7 @@ attnpress_status ap_find_image(ap_finder *finder, const ap_request *request, int
     char *source;
     size_t size;
     ap_key key;
-    FORWARD_IF(ap_render(&request->variant, &request->tile, &source, &size));
+    FORWARD_IF(ap_render(&request->variant, &request->tile, request->snippet, &source, &size));
     ap_cubin_key(source, size, request->target, &key);
     status = find_on_disk(finder, &key, layers, image);
     if (status == ATTNPRESS_OK && image->data == NULL && (layers & AP_LAYER_JIT) &&
@@ -174,6 +175,10 @@ attnpress_status ap_find_image(ap_finder *finder, const ap_request *request, int
     free(source);
   }
   FORWARD_IF(status);
+  RETURN_IF(image->data == NULL && request->snippet != NULL, ATTNPRESS_NO_KERNEL,
+            "%s for %s with the snippet \"%s\" is not cached, and compiling is switched off "
+            "(jit_off); switch it on, or fill the cache by attnpress_plan_prepare() where it is on",
+            request->stem, request->target, request->snippet->name);
   RETURN_IF(image->data == NULL, ATTNPRESS_NO_KERNEL,
             "%s for %s is neither linked in nor cached, and compiling is switched off (jit_off); "
             "switch it on, or fill the cache with: attnpress compile %s --target %s",
@@ -204,7 +209,8 @@ void ap_forget_image(const ap_finder *finder, const ap_request *request) {
   char *source;
   size_t size;
   ap_key key;
-  if (ap_render(&request->variant, &request->tile, &source, &size) != ATTNPRESS_OK)
+  if (ap_render(&request->variant, &request->tile, request->snippet, &source, &size) !=
+      ATTNPRESS_OK)
     return;
   ap_cubin_key(source, size, request->target, &key);
   ap_cache_remove(&finder->cache, &key);

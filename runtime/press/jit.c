@@ -16,7 +16,7 @@
 static const char *const options[] = {"--std=c++17"};
 enum { OPTION_COUNT = sizeof options / sizeof *options, OPTIONS_MAX = OPTION_COUNT + 3 };
 
-enum { HEADERS_MAX = 128, ARCHS_MAX = 64 };
+enum { HEADERS_MAX = 128, ARCHS_MAX = 64, HINTS_MAX = 1024 };
 
 void ap_image_free(ap_image *image) {
   free(image->owned);
@@ -75,6 +75,18 @@ static const char *first_error(const char *log, int *length) {
   return line;
 }
 
+/** What is to be said of an error in a caller's text: "" where it is in ours. */
+static void hint(const ap_request *request, const char *line, int length, char *text,
+                 size_t bytes) {
+  const ap_snippet *snippet = request->snippet;
+  text[0] = '\0';
+  if (snippet == NULL || strncmp(line, snippet->name, strlen(snippet->name)) != 0)
+    return;
+  const char *meant = snippet->explain != NULL ? snippet->explain(line, length) : NULL;
+  snprintf(text, bytes, "; %s%s%s", meant != NULL ? meant : "", meant != NULL ? "; " : "",
+           snippet->scope.data != NULL ? snippet->scope.data : "");
+}
+
 /** with_lines: the cubin says of each instruction where in the source it is from. */
 static attnpress_status compile(ap_nvrtc *nvrtc, nvrtcProgram program, ap_log *log,
                                 const ap_request *request, int with_lines) {
@@ -95,10 +107,12 @@ static attnpress_status compile(ap_nvrtc *nvrtc, nvrtcProgram program, ap_log *l
   if (result != NVRTC_SUCCESS) {
     int length;
     const char *line = first_error(text, &length);
+    char hints[HINTS_MAX];
+    hint(request, line, length, hints, sizeof hints);
     status = ap_fail(result == NVRTC_ERROR_OUT_OF_MEMORY ? ATTNPRESS_OUT_OF_MEMORY
                                                          : ATTNPRESS_COMPILE_FAILED,
-                     "NVRTC %d.%d could not compile %s for %s (result %d): %.*s", nvrtc->major,
-                     nvrtc->minor, request->stem, request->target, result, length, line);
+                     "NVRTC %d.%d could not compile %s for %s (result %d): %.*s%s", nvrtc->major,
+                     nvrtc->minor, request->stem, request->target, result, length, line, hints);
   }
   if (text != NULL)
     ap_log_line(log, ATTNPRESS_LOG_WARNING, "NVRTC %d.%d on %s for %s:\n%s", nvrtc->major,

@@ -22,6 +22,7 @@ typedef struct ap_request {
   ap_variant variant;
   ap_tile tile;
   char stem[AP_STEM_MAX], tile_name[AP_TILE_NAME_MAX], target[AP_TARGET_MAX];
+  const ap_snippet *snippet; /* what its source ends with; NULL: none. The handle's. */
 } ap_request;
 attnpress_status ap_request_init(ap_request *request, const ap_variant *variant,
                                  const char *target);

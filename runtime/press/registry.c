@@ -106,8 +106,16 @@ const ap_cubin *ap_find_prebuilt(const char *stem, const char *tile_name, const 
 
 /* ---- Rendering ------------------------------------------------------------------------------- */
 
-attnpress_status ap_render(const ap_variant *variant, const ap_tile *tile, char **source,
-                           size_t *size) {
+int ap_takes_snippet(const ap_variant *variant) {
+  const ap_family *family = ap_families[variant->family];
+  for (int32_t i = 0; i < family->snippet_count; ++i)
+    if (ap_sets_hold(family->snippets[i].where, family->snippets[i].where_count, variant))
+      return 1;
+  return 0;
+}
+
+attnpress_status ap_render(const ap_variant *variant, const ap_tile *tile,
+                           const ap_snippet *snippet, char **source, size_t *size) {
   char stem[AP_STEM_MAX], tile_name[AP_TILE_NAME_MAX];
   const char *words[AP_AXES_MAX] = {NULL};
   *source = NULL;
@@ -130,6 +138,8 @@ attnpress_status ap_render(const ap_variant *variant, const ap_tile *tile, char 
                                  .smem_bytes = tile->smem_bytes};
   ap_text text = {NULL, 0, 0, 0};
   found->render(&text, &input);
+  if (snippet != NULL)
+    ap_text_append(&text, snippet->text.data, snippet->text.size);
   if (text.failed || text.data == NULL) {
     free(text.data);
     return ap_fail(ATTNPRESS_OUT_OF_MEMORY, "host memory ran out while %s was rendered", stem);

@@ -7,6 +7,7 @@
 
 #include "attnpress/attnpress.h"
 #include "core/text.h"
+#include "press/snippet.h"
 
 enum { AP_STEM_MAX = 128, AP_TILE_NAME_MAX = 64, AP_TARGET_MAX = 16 };
 enum { AP_AXES_MAX = 16, AP_TILE_FIELDS_MAX = 16 };
@@ -143,6 +144,12 @@ typedef struct ap_tile_table {
   int32_t slot_bits; /* there are 2^slot_bits */
 } ap_tile_table;
 
+/** Variants for which all of `where` hold have sources that end with a caller's text. */
+typedef struct ap_snippet_rule {
+  const ap_set *where;
+  int32_t where_count;
+} ap_snippet_rule;
+
 typedef struct ap_family {
   const char *name, *prefix, *grammar;
   const ap_axis *axes;
@@ -162,6 +169,8 @@ typedef struct ap_family {
   int32_t template_count;
   const ap_route *routes;
   int32_t route_count;
+  const ap_snippet_rule *snippets;
+  int32_t snippet_count;
 } ap_family;
 
 extern const ap_family *const ap_families[]; /* by AP_FAMILY_... */
@@ -237,6 +246,9 @@ attnpress_status ap_find_tile_by_key(const ap_variant *variant, uint64_t variant
                                      const char *target, ap_tile *tile);
 /** The linked cubin, or NULL. */
 const ap_cubin *ap_find_prebuilt(const char *stem, const char *tile_name, const char *target);
-/** The source of (variant, tile), NUL-terminated, freed by the caller. */
-attnpress_status ap_render(const ap_variant *variant, const ap_tile *tile, char **source,
-                           size_t *size);
+/** 1 where the source of a variant ends with a caller's text. */
+int ap_takes_snippet(const ap_variant *variant);
+/** The source of (variant, tile), NUL-terminated, freed by the caller. snippet: the text that it ends
+ * with; NULL: none, so that one that takes a snippet does not compile. */
+attnpress_status ap_render(const ap_variant *variant, const ap_tile *tile,
+                           const ap_snippet *snippet, char **source, size_t *size);

@@ -42,7 +42,7 @@ static attnpress_status check_forward(const void *args, ap_check how, ap_call *b
   attnpress_softmax_args a;
   FORWARD_IF(ap_copy_struct(args, &a, sizeof a, ARGS_FIRST_BYTES, "args"));
   ap_softmax_problem *p = &((softmax_call *)base)->problem;
-  *base = (ap_call){NULL, 0};
+  *base = (ap_call){.workspace = NULL};
   *p = (ap_softmax_problem){.pass = AP_SOFTMAX_PASS_FWD,
                             .tensor = {input("x", "x_row_stride", a.x, a.x_row_stride),
                                        {"y", "y_row_stride", a.y, a.y_row_stride}},
@@ -58,7 +58,7 @@ static attnpress_status check_backward(const void *args, ap_check how, ap_call *
   attnpress_softmax_backward_args a;
   FORWARD_IF(ap_copy_struct(args, &a, sizeof a, BACKWARD_ARGS_FIRST_BYTES, "args"));
   ap_softmax_problem *p = &((softmax_call *)base)->problem;
-  *base = (ap_call){NULL, 0};
+  *base = (ap_call){.workspace = NULL};
   *p = (ap_softmax_problem){.pass = AP_SOFTMAX_PASS_BWD,
                             .tensor = {input("y", "y_row_stride", a.y, a.y_row_stride),
                                        input("dy", "dy_row_stride", a.dy, a.dy_row_stride),

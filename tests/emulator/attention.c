@@ -22,6 +22,10 @@ static void read_tile(const char *source, const ap_variant *variant, ap_tile *ti
     tile->threads = 32 * field[AP_ATTENTION_TILE_WARPS_M];
     return;
   }
+  if (variant->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_MAP) {
+    tile->threads = 32 * source_constant(source, "WARPS");
+    return;
+  }
   field[AP_ATTENTION_TILE_BLOCK_M] = source_constant(source, "BLOCK_M");
   field[AP_ATTENTION_TILE_BLOCK_N] = source_constant(source, "BLOCK_N");
   tile->smem_bytes = source_constant(source, "SMEM_BYTES");
@@ -67,6 +71,8 @@ typedef struct shape_row {
   float scale;
   int blocks, section_heads, group_sections; /* of sm90 kernels */
 } shape_row;
+
+static const char map_stem[] = "flash_fwd_map_hdim8_bf16_sm80";
 
 static const shape_row shape_rows[] = {
     /* queries, keys, key heads, group, packed, splits, layout, without lse, scale, blocks, heads of
@@ -139,6 +145,22 @@ static const struct {
     {{{1, 9}, {0, 37}, 1, 2, 0, 1, LAYOUT_GAPS, 0, 0.0f, 2, 0, 0}, {ALL, ALL, {0, 7}, 0}},
 };
 
+/* The last one of kernels with a snippet's mask: the map of a row block has two words. */
+static const shape_row map_shape = {{2, 5}, {17, 3}, 1, 1, 0, 2, LAYOUT_BSHD, 0, 0.0f, 1, 0, 0};
+
+/* How many shapes a kernel has, and which window shape number `i` is; -1: none. */
+static int count_shapes(const kernel *k) {
+  return COUNT(shape_rows) +
+         (k->variant.axis[AP_ATTENTION_MASK] == ATTNPRESS_WINDOW) * COUNT(window_shapes) +
+         k->variant.axis[AP_ATTENTION_MOD_MASK];
+}
+
+static int window_shape_of(const kernel *k, int i) {
+  const int n = i - COUNT(shape_rows);
+  return k->variant.axis[AP_ATTENTION_MASK] == ATTNPRESS_WINDOW && n < COUNT(window_shapes) ? n
+                                                                                            : -1;
+}
+
 static int keys_of(extent e, const kernel *k) {
   return e.tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_N] + e.more;
 }
@@ -148,9 +170,10 @@ static int keys_of(extent e, const kernel *k) {
 static score_shape make_scores(const kernel *k, int i) {
   static const float caps[] = {1.0f, 30.0f, 3.0f, 0.5f}, rates[] = {0.1f, 0.5f, 0.9f, 0.0f, 0.3f};
   const unsigned turn = hash_of_name(k->stem) + (unsigned)i;
-  const struct window_row *w = i < COUNT(shape_rows)
+  const int of_window = window_shape_of(k, i);
+  const struct window_row *w = of_window < 0
                                    ? &window_rows[(turn + 6u * (unsigned)i) % COUNT(window_rows)]
-                                   : &window_shapes[i - COUNT(shape_rows)].window;
+                                   : &window_shapes[of_window].window;
   return (score_shape){.left = keys_of(w->left, k),
                        .right = keys_of(w->right, k),
                        .chunk = keys_of(w->chunk, k),
@@ -175,8 +198,10 @@ static int may_pack(const ap_variant *v) {
 }
 
 static shape make_shape(int i, const kernel *k) {
-  const shape_row *row =
-      i < COUNT(shape_rows) ? &shape_rows[i] : &window_shapes[i - COUNT(shape_rows)].shape;
+  const int of_window = window_shape_of(k, i);
+  const shape_row *row = i < COUNT(shape_rows) ? &shape_rows[i]
+                         : of_window >= 0      ? &window_shapes[of_window].shape
+                                               : &map_shape;
   shape s = {
       .batch = 1,
       .seqlen_q = row->q.tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_M] + row->q.more,
@@ -210,7 +235,7 @@ static void print_failure(FILE *out, const kernel *k, const shape *s, const verd
 }
 
 /* With the kernel that adds up the parts, of a split one. */
-static int run_all_shapes(const kernel *k, const kernel *combine, FILE *out, int *shapes) {
+static int run_all_shapes(const kernel *k, const companions *others, FILE *out, int *shapes) {
   static verdict v;
   if (k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_COMBINE) {
     for (int i = 0; i < COUNT(combine_shapes); ++i, ++*shapes) {
@@ -225,11 +250,10 @@ static int run_all_shapes(const kernel *k, const kernel *combine, FILE *out, int
     }
     return 0;
   }
-  const int windows = k->variant.axis[AP_ATTENTION_MASK] == ATTNPRESS_WINDOW;
-  for (int i = 0; i < COUNT(shape_rows) + windows * COUNT(window_shapes); ++i, ++*shapes) {
+  for (int i = 0; i < count_shapes(k); ++i, ++*shapes) {
     const shape s = make_shape(i, k);
     v = (verdict){0};
-    run_forward(k, combine, &s, 1000u * (unsigned)i, &v);
+    run_forward(k, others, &s, 1000u * (unsigned)i, &v);
     if (!v.passed) {
       print_failure(out, k, &s, &v);
       return 1;
@@ -238,33 +262,66 @@ static int run_all_shapes(const kernel *k, const kernel *combine, FILE *out, int
   return 0;
 }
 
-/* That adds up the parts of a split kernel. */
-static int open_combine(kernel *combine, const kernel *k, char *report) {
+/* What a forward kernel is launched with. */
+int companions_open(companions *c, const kernel *k, char *report) {
+  char stem[AP_STEM_MAX];
   const ap_variant variant = {.family = AP_FAMILY_ATTENTION,
                               .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD_COMBINE,
                                        [AP_ATTENTION_HDIM] = k->variant.axis[AP_ATTENTION_HDIM_V],
                                        [AP_ATTENTION_HDIM_V] = k->variant.axis[AP_ATTENTION_HDIM_V],
                                        [AP_ATTENTION_DTYPE] = k->variant.axis[AP_ATTENTION_DTYPE],
                                        [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
-  char stem[AP_STEM_MAX];
-  if (ap_variant_print(&variant, stem) != ATTNPRESS_OK)
-    return -1;
-  return kernel_find(combine, stem, report);
+  /* The snippet is the forward kernel's own. */
+  if (k->variant.axis[AP_ATTENTION_MOD_MASK] && c->map.module == NULL) {
+    const int found = kernel_find_with_mod(&c->map, map_stem, k->mod, report);
+    if (found != 0)
+      return -1;
+  }
+  if (!k->variant.axis[AP_ATTENTION_SPLIT])
+    return 0;
+  return ap_variant_print(&variant, stem) == ATTNPRESS_OK ? kernel_find(&c->combine, stem, report)
+                                                          : -1;
+}
+
+void companions_close(companions *c) {
+  kernel_close(&c->combine);
+  kernel_close(&c->map);
+}
+
+/* A map kernel is seen by what a forward kernel makes of its map. */
+static int run_map_shapes(const kernel *map, FILE *out, int *shapes) {
+  static const char *const stems[] = {"flash_fwd_hdim40_fp16_causal_modscore_modmask_sm80",
+                                      "flash_fwd_hdim64_bf16_window_modscore_modmask_sm90"};
+  static char report[EMULATED_REPORT_BYTES];
+  int failed = 0;
+  for (int i = 0; i < COUNT(stems) && !failed; ++i) {
+    kernel forward = {0};
+    companions others = {.map = *map};
+    if (kernel_find(&forward, stems[i], report) != 0) {
+      fprintf(out, "FAILED %s\n  %s\n", stems[i], report);
+      failed = 1;
+    } else {
+      failed = run_all_shapes(&forward, &others, out, shapes);
+    }
+    kernel_close(&forward);
+  }
+  return failed;
 }
 
 static int run_shapes(const kernel *k, FILE *out, int *shapes) {
   static char report[EMULATED_REPORT_BYTES];
   if (is_backward(k))
     return run_backward_shapes(k, out, shapes);
-  kernel combine = {0};
-  int failed = 0;
-  if (k->variant.axis[AP_ATTENTION_SPLIT] && open_combine(&combine, k, report) != 0) {
+  if (k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_MAP)
+    return run_map_shapes(k, out, shapes);
+  companions others = {0};
+  int failed = companions_open(&others, k, report) != 0;
+  if (failed) {
     fprintf(out, "FAILED %s\n  %s\n", k->stem, report);
-    failed = 1;
+  } else {
+    failed = run_all_shapes(k, &others, out, shapes);
   }
-  if (!failed)
-    failed = run_all_shapes(k, &combine, out, shapes);
-  kernel_close(&combine);
+  companions_close(&others);
   return failed;
 }
 

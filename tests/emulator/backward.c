@@ -117,7 +117,7 @@ static void add_scores(call *c, const kernel *k, const score_shape *s, uint64_t 
   const int sums_sinks = pass_of(k) == AP_ATTENTION_PASS_BWD_SINKS;
   if (sums_sinks && s->sinks == 0)
     with_sinks.sinks = ATTNPRESS_FP32;
-  scores_open(&c->scores, &k->variant, &with_sinks, &forward, seed);
+  scores_open(&c->scores, &k->variant, &with_sinks, NULL, &forward, seed);
   a->window = forward.window;
   a->alibi = forward.alibi;
   a->bias = forward.bias;

@@ -26,3 +26,5 @@ int32_t source_constant(const char *source, const char *name);
  * whose tile it is to have, or by the path of a source that ends in .cu. 0; or -1 with the reason in
  * `report`. */
 int kernel_find(kernel *k, const char *name, char *report);
+/** The same, with the snippet of another. */
+int kernel_find_with_mod(kernel *k, const char *name, const snippet_file *mod, char *report);

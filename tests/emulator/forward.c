@@ -132,6 +132,18 @@ static void call_fwd_sm90(void (*function)(void), const void *args) {
   ((void (*)(attnpress_fwd_sm90_args))function)(*(const attnpress_fwd_sm90_args *)args);
 }
 
+static void call_fwd_mod(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_fwd_mod_args))function)(*(const attnpress_fwd_mod_args *)args);
+}
+
+static void call_fwd_sm90_mod(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_fwd_sm90_mod_args))function)(*(const attnpress_fwd_sm90_mod_args *)args);
+}
+
+static void call_map(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_fwd_map_args))function)(*(const attnpress_fwd_map_args *)args);
+}
+
 static void call_combine(void (*function)(void), const void *args) {
   ((void (*)(attnpress_fwd_combine_args))function)(*(const attnpress_fwd_combine_args *)args);
 }
@@ -313,20 +325,111 @@ static int launch(const kernel *k, unsigned blocks, const void *args,
   return status;
 }
 
-static int launch_fwd(const kernel *k, const call *c, unsigned used, char *report) {
-  const attnpress_fwd_args args = fwd_args(c, k);
-  const unsigned blocks = (unsigned)(args.row_blocks * args.num_splits * c->s->batch *
-                                     (c->heads / args.heads_per_tile));
-  return launch(k, blocks, &args, call_fwd, c, used, report);
+/* ---- Snippets ---- */
+
+/* As runtime/attention/choose.c plans what concerns the map; the workspace is the map. */
+static ap_plan plan_of(const call *c, const kernel *k, const attnpress_fwd_args *fwd,
+                       ap_problem *problem, int64_t *words) {
+  ap_plan how = {.variant = k->variant,
+                 .tile = k->tile,
+                 .heads_per_tile = fwd->heads_per_tile,
+                 .row_blocks = fwd->row_blocks};
+  *problem = (ap_problem){.batch = c->s->batch,
+                          .heads_q = c->heads,
+                          .heads_kv = c->s->heads_kv,
+                          .seqlen_q = c->s->seqlen_q,
+                          .seqlen_k = c->s->seqlen_k,
+                          .hdim = c->hdim};
+  ap_score_mod_describe(c->args.score_mod, problem);
+  *words = ap_count_map_words(problem, &how.tile, how.heads_per_tile, &how.map_batch,
+                              &how.map_heads, &how.map_words);
+  return how;
 }
 
-static int launch_fwd_sm90(const kernel *k, const call *c, unsigned used, char *report) {
+static unsigned buffers_used(void) {
+  return ((1u << SNIPPET_BUFFERS) - 1) << (TENSORS + TENSOR_BUFFERS);
+}
+
+/* Writes the map of the forward kernel `k` and fills `mod`, what the snippet is given. */
+static int launch_map(const kernel *map, const kernel *k, call *c, const attnpress_fwd_args *fwd,
+                      attnpress_mod_args *mod, char *report) {
+  int64_t words;
+  ap_problem problem;
+  const ap_plan how = plan_of(c, k, fwd, &problem, &words);
+  attnpress_fwd_map_args args = {.call.fwd = *fwd};
+  if (!k->variant.axis[AP_ATTENTION_MOD_MASK] || c->rows == 0) {
+    ap_score_mod_fill(&c->args, &how, mod);
+    return 0;
+  }
+  c->args.workspace = scores_add_map(&c->scores, words);
+  ap_score_mod_fill(&c->args, &how, mod);
+  args.call.mod = *mod;
+  ap_score_mod_fill_map(&problem, &how, &args);
+  const int status = launch(map, (unsigned)words, &args, call_map, c,
+                            buffers_used() | 1u << (TENSORS + TENSOR_MAP), report);
+  c->scores.tensors[TENSOR_MAP].writable = 0;
+  return status;
+}
+
+/* K and V of the keys of a key block that no query of a batch and a key head sees become NaN: it is
+ * neither loaded nor computed by any of them. */
+static void poison_unseen_blocks(const call *c, const kernel *k) {
+  char why[256];
+  const int block_n = k->tile.field[AP_ATTENTION_TILE_BLOCK_N], group = c->s->group;
+  snippet *text = snippet_parse(c->args.score_mod, why, sizeof why);
+  if (text == NULL)
+    return; /* the reference says why */
+  for (int b = 0; b < c->s->batch; ++b)
+    for (int head = 0; head < c->s->heads_kv; ++head)
+      for (int begin = 0; begin < c->s->seqlen_k; begin += block_n) {
+        const int end = begin + block_n < c->s->seqlen_k ? begin + block_n : c->s->seqlen_k;
+        int seen = 0;
+        for (int key = begin; key < end && !seen; ++key)
+          for (int q = 0; q < c->s->seqlen_q && !seen; ++q)
+            for (int h = 0; h < group && !seen; ++h)
+              seen = reference_sees(&c->args, q, key) &&
+                     snippet_keeps(text, &(snippet_place){b, head * group + h, head, q, key,
+                                                          c->s->seqlen_q, c->s->seqlen_k});
+        for (int i = K; i <= V && !seen; ++i) {
+          emulated_tensor part = c->tensors[i];
+          part.data = (char *)part.data +
+                      (b * part.stride[0] + begin * part.stride[1] + head * part.stride[2]) *
+                          part.element_bytes;
+          part.shape[0] = part.shape[2] = 1;
+          part.shape[1] = end - begin;
+          poison_tensor(&part);
+        }
+      }
+  snippet_free(text);
+}
+
+static int launch_fwd(const kernel *k, const kernel *map, call *c, unsigned used, char *report) {
+  const attnpress_fwd_args args = fwd_args(c, k);
+  const unsigned grid = (unsigned)(args.row_blocks * args.num_splits * c->s->batch *
+                                   (c->heads / args.heads_per_tile));
+  if (k->mod != NULL) {
+    attnpress_fwd_mod_args with_mod = {.fwd = args};
+    if (launch_map(map, k, c, &args, &with_mod.mod, report) != 0)
+      return -1;
+    return launch(k, grid, &with_mod, call_fwd_mod, c, used, report);
+  }
+  return launch(k, grid, &args, call_fwd, c, used, report);
+}
+
+static int launch_fwd_sm90(const kernel *k, const kernel *map, call *c, unsigned used,
+                           char *report) {
   const int blocks = c->s->blocks > 0 ? c->s->blocks : 2;
   attnpress_fwd_sm90_args args = sm90_args(c, k, blocks);
   if (c->rows == 0)
     return 0;
   if (encode_maps(c, k, &args, report) != 0)
     return -1;
+  if (k->mod != NULL) {
+    attnpress_fwd_sm90_mod_args with_mod = {.sm90 = args};
+    if (launch_map(map, k, c, &args.fwd, &with_mod.mod, report) != 0)
+      return -1;
+    return launch(k, (unsigned)blocks, &with_mod, call_fwd_sm90_mod, c, used, report);
+  }
   return launch(k, (unsigned)blocks, &args, call_fwd_sm90, c, used, report);
 }
 
@@ -450,7 +553,7 @@ static void poison_unseen_keys(const call *c) {
   poison_tensor(&behind);
 }
 
-void run_forward(const kernel *forward, const kernel *combine, const shape *s, uint64_t seed,
+void run_forward(const kernel *forward, const companions *others, const shape *s, uint64_t seed,
                  verdict *v) {
   call c;
   reference r;
@@ -459,8 +562,10 @@ void run_forward(const kernel *forward, const kernel *combine, const shape *s, u
   reference_fill_normal(&c.args.q, seed);
   reference_fill_normal(&c.args.k, seed + 1);
   reference_fill_normal(&c.args.v, seed + 2);
-  scores_open(&c.scores, &forward->variant, &s->scores, &c.args, seed + 3);
+  scores_open(&c.scores, &forward->variant, &s->scores, forward->mod, &c.args, seed + 3);
   poison_unseen_keys(&c);
+  if (forward->variant.axis[AP_ATTENTION_MOD_MASK])
+    poison_unseen_blocks(&c, forward);
   const int split = forward->variant.axis[AP_ATTENTION_SPLIT];
   if (split) {
     add_floats(&c, OUT_PARTIAL, "out_partial", s->splits * c.rows * c.hdim_v);
@@ -470,16 +575,19 @@ void run_forward(const kernel *forward, const kernel *combine, const shape *s, u
   const unsigned sinks = split ? 0 : 1u << (TENSORS + TENSOR_SINKS);
   const unsigned used = 1u << Q | 1u << K | 1u << V | outputs | sinks |
                         1u << (TENSORS + TENSOR_BIAS) | 1u << (TENSORS + TENSOR_SLOPES) |
-                        1u << (TENSORS + TENSOR_SEED);
+                        1u << (TENSORS + TENSOR_SEED) | 1u << (TENSORS + TENSOR_MAP) |
+                        buffers_used();
   int status = forward->variant.axis[AP_ATTENTION_ARCH] == 90
-                   ? launch_fwd_sm90(forward, &c, used, v->report)
-                   : launch_fwd(forward, &c, used, v->report);
+                   ? launch_fwd_sm90(forward, &others->map, &c, used, v->report)
+                   : launch_fwd(forward, &others->map, &c, used, v->report);
   if (status == 0 && split)
-    status = launch_combine(combine, &c, s->splits, v->report);
+    status = launch_combine(&others->combine, &c, s->splits, v->report);
   if (status == 0 && reference_init(&r, &c.args) == 0) {
     reference_check(&r, &v->error);
     reference_free(&r);
     judge(forward, s, v);
+  } else if (status == 0) {
+    snprintf(v->report, sizeof v->report, "the reference: %s", r.why);
   }
   call_close(&c);
 }

@@ -15,6 +15,7 @@ typedef struct kernel {
   ap_tile tile;
   char stem[AP_STEM_MAX];
   emulated_module *module;
+  snippet_file *mod; /* the snippet that its source ends with; NULL: none. Kept by kernel.c. */
 } kernel;
 
 /** Compiles and loads the kernel in `source`, whose file name is its stem. The fields of the tile
@@ -26,6 +27,11 @@ int kernel_press(kernel *k, const char *stem, const ap_tile *tile, char *report)
 /** The same of a source that the Python generator makes from the templates as they stand now. */
 int kernel_generate(kernel *k, const char *stem, char *report);
 void kernel_close(kernel *k);
+/** The file of the snippet that kernels which take one end with from now on, and scalars to set in
+ * it as "name=value", NULL at the end; NULL: each has one of its own, by its name. 0; or -1 with
+ * the reason in `report`. */
+int kernel_use_mod(const char *path, const char *const *scalars, char *report);
+const snippet_file *kernel_mod(void); /* that one; NULL: none */
 
 typedef enum layout {
   LAYOUT_BSHD,
@@ -56,8 +62,20 @@ typedef struct verdict {
   char report[EMULATED_REPORT_BYTES]; /* where it did not pass */
 } verdict;
 
-/** Runs `forward`, and after a split kernel `combine`, and compares out and lse with float64. */
-void run_forward(const kernel *forward, const kernel *combine, const shape *s, uint64_t seed,
+/** The kernels that a forward kernel is launched with: what adds up its splits, and what writes the
+ * map of its snippet's mask. Those that it does not need are zeros. */
+typedef struct companions {
+  kernel combine, map;
+} companions;
+
+/** Opens those that a kernel needs, from what the library renders. 0; or -1 with the reason in
+ * `report`. */
+int companions_open(companions *c, const kernel *forward, char *report);
+void companions_close(companions *c);
+
+/** Runs `forward`, before it the map kernel and after a split kernel the one that adds up, and
+ * compares out and lse with float64. */
+void run_forward(const kernel *forward, const companions *others, const shape *s, uint64_t seed,
                  verdict *v);
 /** Runs a combine kernel on random parts of `splits` splits, some of them empty: rows of (batch,
  * heads, seqlen_q). */

@@ -73,6 +73,67 @@ static int temporary_path(char path[PATH_BYTES], const char *stem, const char *s
   return 0;
 }
 
+/* ---- Snippets -------------------------------------------------------------------------------- */
+
+static snippet_file mods[8]; /* those that were read, kept until the process ends */
+static ap_text mod_texts[8];
+static char mod_paths[8][PATH_BYTES];
+static int mod_count;
+static int mod_in_use = -1; /* of all kernels; -1: each has its own */
+
+/* The place of a file's snippet, which is read once; -1 with the reason in `report`. */
+static int read_mod(const char *path, char *report) {
+  for (int i = 0; i < mod_count; ++i)
+    if (strcmp(mod_paths[i], path) == 0)
+      return i;
+  if (mod_count == (int)(sizeof mods / sizeof *mods) ||
+      snippet_file_read(&mods[mod_count], path, report, EMULATED_REPORT_BYTES) != 0)
+    return -1;
+  ap_snippet fresh = {0};
+  ap_score_mod_write(&mods[mod_count].mod, &fresh);
+  mod_texts[mod_count] = fresh.text;
+  free(fresh.scope.data);
+  snprintf(mod_paths[mod_count], PATH_BYTES, "%s", path);
+  return mod_count++;
+}
+
+int kernel_use_mod(const char *path, const char *const *scalars, char *report) {
+  mod_in_use = path != NULL ? read_mod(path, report) : -1;
+  if (path != NULL && mod_in_use < 0)
+    return -1;
+  for (; path != NULL && *scalars != NULL; ++scalars)
+    if (snippet_file_set(&mods[mod_in_use], *scalars, report, EMULATED_REPORT_BYTES) != 0)
+      return -1;
+  return 0;
+}
+
+const snippet_file *kernel_mod(void) {
+  return mod_in_use < 0 ? NULL : &mods[mod_in_use];
+}
+
+/* Which snippet a kernel has of its own, by its name. */
+static const char *mod_of(const ap_variant *v, const char *stem) {
+#define SHIPPED(name) EMULATED_SOURCE_DIR "/python/attnpress/mods/" name ".mod"
+  static const char *const scores[] = {SHIPPED("alibi"), SHIPPED("softcap"), SHIPPED("t5_bias")};
+  static const char *const masks[] = {SHIPPED("window"), SHIPPED("prefix_lm"), SHIPPED("document")};
+#undef SHIPPED
+  const unsigned turn = hash_of_name(stem) % 3;
+  if (v->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_MAP ||
+      (v->axis[AP_ATTENTION_MOD_SCORE] && v->axis[AP_ATTENTION_MOD_MASK]))
+    return EMULATED_SOURCE_DIR "/tests/emulator/mods/both.mod";
+  return v->axis[AP_ATTENTION_MOD_SCORE] ? scores[turn] : masks[turn];
+}
+
+int kernel_find_with_mod(kernel *k, const char *name, const snippet_file *mod, char *report) {
+  const int before = mod_in_use;
+  mod_in_use = (int)(mod - mods);
+  const int status = kernel_find(k, name, report);
+  mod_in_use = before;
+  return status;
+}
+
+static int write_text(const char *path, const char *text, size_t size);
+
 static int compile_and_load(kernel *k, const char *source_path, char *report) {
   char module[PATH_BYTES];
   if (temporary_path(module, k->stem, ".so") != 0) {
@@ -83,6 +144,31 @@ static int compile_and_load(kernel *k, const char *source_path, char *report) {
     k->module = emulated_load(module, k->stem, report);
   unlink(module);
   return k->module ? 0 : -1;
+}
+
+/* The source, with the snippet's text behind it. */
+static int compile_with_mod(kernel *k, const char *source, char *report) {
+  char path[PATH_BYTES];
+  int mod = mod_in_use;
+  if (mod < 0)
+    mod = read_mod(mod_of(&k->variant, k->stem), report);
+  if (mod < 0)
+    return -1;
+  k->mod = &mods[mod];
+  ap_text whole = {0};
+  ap_text_append_string(&whole, source);
+  ap_text_append(&whole, mod_texts[mod].data, mod_texts[mod].size);
+  char name[AP_STEM_MAX + 8];
+  snprintf(name, sizeof name, "%s-mod", k->stem); /* beside the source that is without */
+  int status = -1;
+  if (!whole.failed && temporary_path(path, name, ".cu") == 0 &&
+      write_text(path, whole.data, whole.size) == 0)
+    status = compile_and_load(k, path, report);
+  else
+    snprintf(report, EMULATED_REPORT_BYTES, "%s.cu could not be written in /tmp", name);
+  unlink(path);
+  free(whole.data);
+  return status;
 }
 
 int kernel_open(kernel *k, const char *path, char *report) {
@@ -100,8 +186,10 @@ int kernel_open(kernel *k, const char *path, char *report) {
     return -1;
   }
   emulated_family_of(&k->variant)->read_tile(source, &k->variant, &k->tile);
+  const int status = ap_takes_snippet(&k->variant) ? compile_with_mod(k, source, report)
+                                                   : compile_and_load(k, path, report);
   free(source);
-  return compile_and_load(k, path, report);
+  return status;
 }
 
 static int write_text(const char *path, const char *text, size_t size) {
@@ -120,7 +208,7 @@ int kernel_press(kernel *k, const char *stem, const ap_tile *tile, char *report)
   *k = (kernel){0};
   if (ap_variant_parse(stem, &variant) != ATTNPRESS_OK ||
       (tile == NULL && ap_find_tile(&variant, NULL, &own) != ATTNPRESS_OK) ||
-      ap_render(&variant, tile ? tile : &own, &source, &size) != ATTNPRESS_OK) {
+      ap_render(&variant, tile ? tile : &own, NULL, &source, &size) != ATTNPRESS_OK) {
     snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
     return -1;
   }

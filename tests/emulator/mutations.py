@@ -53,10 +53,21 @@ BARRIER_OF_SLAB = """\
 LOAD_OF_SLAB = """\
 //% if not spread
   const int ahead = slab + STAGES - 1;
+//% if not mod_mask
   if (n - ahead / SLABS >= pipe->block_begin)
     load_slab(pipe, n - ahead / SLABS, ahead % SLABS, ring_slot(pipe, slab, STAGES - 1), masked);
+//% else
+  const int block = block_to_load(pipe, ahead);
+  if (block >= pipe->block_begin)
+    load_slab(pipe, block, ahead % SLABS, ring_slot(pipe, slab, STAGES - 1), masked);
+//% endif
 //% endif
 """
+
+FIRST_BLOCK = (
+    'walk.n == ${ "walk.block_begin" if mask == "window" and not mod_mask'
+    ' else "walk.unit.blocks.begin"'
+)
 
 MUTATIONS = [
     # ---- Waits, barriers and the ring ----
@@ -326,6 +337,7 @@ MUTATIONS = [
         BLOCK,
         "first_key + lane % 4 * 2",
         "first_key + lane % 4",
+        place=5,
     ),
     Mutation(
         "mask for the wrong rows of a lane",
@@ -899,8 +911,8 @@ MUTATIONS = [
     Mutation(
         "sm90: Q is released a key block early",
         FWD_SM90,
-        'walk.n == ${ "walk.block_begin" if mask == "window" else "walk.unit.blocks.begin" });',
-        'walk.n == ${ "walk.block_begin" if mask == "window" else "walk.unit.blocks.begin" } + 1);',
+        FIRST_BLOCK + " });",
+        FIRST_BLOCK + " } + 1);",
         place=2,
     ),
     Mutation(

@@ -6,6 +6,7 @@ from mutations import (
     BLOCK,
     COMBINE,
     EPILOGUE,
+    FIRST_BLOCK,
     FWD,
     FWD_SM90,
     SCORE,
@@ -172,8 +173,7 @@ MUTATIONS = [
     Mutation(
         "Q is given back a block late",
         FWD_SM90,
-        'walk.n == ${ "walk.block_begin" if mask == "window" else "walk.unit.blocks.begin" });\n'
-        "        take_scores",
+        FIRST_BLOCK + " });\n        take_scores",
         "walk.n == walk.unit.blocks.begin);\n        take_scores",
     ),
     # ---- Softcap ----
@@ -358,8 +358,8 @@ MUTATIONS = [
     Mutation(
         "a block of -inf in the bias makes NaN",
         BLOCK,
-        'if mask == "window" or bias != "none" else',
-        'if mask == "window" else',
+        'if mask == "window" or bias != "none" or mod_score',
+        'if mask == "window" or mod_score',
         0,
     ),
     # ---- Sinks ----

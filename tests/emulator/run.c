@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "attention/attention.h"
+#include "attention/score_mod.h"
 #include "forward.h"
 #include "../../tools/score_options.h"
 
@@ -158,27 +159,29 @@ static int choose(const run_options *o, ap_plan *plan, char stem[AP_STEM_MAX], c
                             .smem_per_block_bytes = (devices[d].smem_kilobytes - 1) * 1024,
                             .tma = o->arch == 90};
   const attnpress_window window = score_options_window(&o->scores, o->causal);
-  const ap_problem problem = {.batch = o->batch,
-                              .heads_q = o->heads,
-                              .heads_kv = o->kv_heads,
-                              .seqlen_q = o->seqlen_q,
-                              .seqlen_k = o->seqlen_k,
-                              .hdim = o->hdim,
-                              .hdim_v = o->hdim_v,
-                              .dtype = o->dtype,
-                              .mask = score_options_mask(&o->scores, o->causal),
-                              .window_left = ap_window_side(window.left),
-                              .window_right = ap_window_side(window.right),
-                              .window_chunk = window.chunk,
-                              .window_top_left = window.top_left,
-                              .softcap = o->scores.softcap > 0.0f,
-                              .alibi = o->scores.alibi,
-                              .bias = o->scores.bias,
-                              .dropout = o->scores.dropout > 0.0f,
-                              .num_splits = o->splits,
-                              .tma = 1,
-                              .tma_min = 1,
-                              .tma_max = 1};
+  ap_problem problem = {.batch = o->batch,
+                        .heads_q = o->heads,
+                        .heads_kv = o->kv_heads,
+                        .seqlen_q = o->seqlen_q,
+                        .seqlen_k = o->seqlen_k,
+                        .hdim = o->hdim,
+                        .hdim_v = o->hdim_v,
+                        .dtype = o->dtype,
+                        .mask = score_options_mask(&o->scores, o->causal),
+                        .window_left = ap_window_side(window.left),
+                        .window_right = ap_window_side(window.right),
+                        .window_chunk = window.chunk,
+                        .window_top_left = window.top_left,
+                        .softcap = o->scores.softcap > 0.0f,
+                        .alibi = o->scores.alibi,
+                        .bias = o->scores.bias,
+                        .dropout = o->scores.dropout > 0.0f,
+                        .num_splits = o->splits,
+                        .tma = 1,
+                        .tma_min = 1,
+                        .tma_max = 1};
+  if (kernel_mod() != NULL)
+    ap_score_mod_describe(&kernel_mod()->mod, &problem);
   if (ap_choose(&problem, &device, plan) != ATTNPRESS_OK ||
       ap_variant_print(&plan->variant, stem) != ATTNPRESS_OK) {
     snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
@@ -192,10 +195,18 @@ static int open_stem(const run_options *o, const char *stem, kernel *k, char *re
 }
 
 /* The kernel, what adds up its splits, and what the library would say about both. */
-static int open_kernels(const run_options *o, kernel *k, kernel *combine, shape *s, char *report) {
+static int open_kernels(const run_options *o, kernel *k, companions *others, shape *s,
+                        char *report) {
   char stem[AP_STEM_MAX];
   ap_plan plan;
   int status;
+  if (o->scores.mod != NULL && (o->scores.bias || o->scores.alibi)) {
+    snprintf(report, EMULATED_REPORT_BYTES, "--mod does not go with %s",
+             o->scores.bias ? "--bias" : "--alibi");
+    return -1;
+  }
+  if (o->scores.mod != NULL && kernel_use_mod(o->scores.mod, o->scores.mod_scalars, report) != 0)
+    return -1;
   s->packed = o->packed;
   s->splits = o->splits;
   if (o->source != NULL) {
@@ -217,6 +228,8 @@ static int open_kernels(const run_options *o, kernel *k, kernel *combine, shape 
   if (s->splits < 1 && (k->variant.axis[AP_ATTENTION_SPLIT] ||
                         k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_COMBINE))
     s->splits = 2;
+  if (status == 0 && k->variant.axis[AP_ATTENTION_MOD_MASK])
+    status = open_stem(o, "flash_fwd_map_hdim8_bf16_sm80", &others->map, report);
   if (status != 0 || !k->variant.axis[AP_ATTENTION_SPLIT])
     return status;
   const ap_variant v = {.family = AP_FAMILY_ATTENTION,
@@ -225,7 +238,8 @@ static int open_kernels(const run_options *o, kernel *k, kernel *combine, shape 
                                  [AP_ATTENTION_HDIM_V] = k->variant.axis[AP_ATTENTION_HDIM_V],
                                  [AP_ATTENTION_DTYPE] = k->variant.axis[AP_ATTENTION_DTYPE],
                                  [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
-  return ap_variant_print(&v, stem) == ATTNPRESS_OK ? open_stem(o, stem, combine, report) : -1;
+  return ap_variant_print(&v, stem) == ATTNPRESS_OK ? open_stem(o, stem, &others->combine, report)
+                                                    : -1;
 }
 
 static double seconds(void) {
@@ -255,15 +269,15 @@ static void print_verdict(const kernel *k, const shape *s, const verdict *v, dou
 
 /* Calls with few elements are made again with other inputs, until there are as many as the
  * criterion wants. */
-static void run_until_enough(const kernel *k, const kernel *combine, const shape *s, uint64_t seed,
-                             verdict *v) {
+static void run_until_enough(const kernel *k, const companions *others, const shape *s,
+                             uint64_t seed, verdict *v) {
   int64_t before;
   do {
     before = v->error.elements;
     if (k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_COMBINE)
       run_combine(k, s, seed, v);
     else
-      run_forward(k, combine, s, seed, v);
+      run_forward(k, others, s, seed, v);
     seed += 3;
   } while (v->passed && v->error.elements > before && v->error.elements < REFERENCE_MIN_ELEMENTS);
 }
@@ -289,7 +303,8 @@ int emulate_run_attention(int argc, char **argv) {
   if (parse(&o, argc, argv) != 0)
     return WRONG_WORDS;
   static verdict v;
-  kernel k = {0}, combine = {0};
+  kernel k = {0};
+  companions others = {0};
   shape s = {.batch = o.batch,
              .seqlen_q = o.seqlen_q,
              .seqlen_k = o.seqlen_k,
@@ -298,15 +313,15 @@ int emulate_run_attention(int argc, char **argv) {
              .layout = (layout)o.layout,
              .scores = scores_of(&o)};
   const double begin = seconds();
-  if (open_kernels(&o, &k, &combine, &s, v.report) != 0) {
+  if (open_kernels(&o, &k, &others, &s, v.report) != 0) {
     fprintf(stderr, "attnpress run: %s\n", v.report);
     kernel_close(&k);
     return 1;
   }
   const double compiled = seconds();
-  run_until_enough(&k, &combine, &s, (uint64_t)o.seed, &v);
+  run_until_enough(&k, &others, &s, (uint64_t)o.seed, &v);
   print_verdict(&k, &s, &v, compiled - begin, seconds() - compiled);
-  kernel_close(&combine);
+  companions_close(&others);
   kernel_close(&k);
   return !v.passed;
 }

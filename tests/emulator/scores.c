@@ -198,7 +198,37 @@ static void add_dropout(scores *x, const score_shape *s, attnpress_forward_args 
   args->dropout = &x->dropout;
 }
 
-void scores_open(scores *x, const ap_variant *variant, const score_shape *s,
+/* Extents of one have any stride, the others a gap behind each row. */
+static void add_snippet(scores *x, snippet_file *f, attnpress_forward_args *args, uint64_t seed) {
+  int64_t bytes[SNIPPET_BUFFERS];
+  snippet_file_describe(f, args, bytes);
+  for (int i = 0; i < f->mod.buffer_count; ++i) {
+    attnpress_score_buffer *b = &f->buffers[i];
+    const int element_bytes = b->dtype == ATTNPRESS_INT32 ? 4 : bytes_of(b->dtype);
+    int64_t shape[4] = {1, 1, 1, 1}, stride[4] = {0, 0, 0, 0}, step = 1 + i % 2;
+    for (int d = b->rank - 1; d >= 0; --d) {
+      shape[4 - b->rank + d] = b->shape[d];
+      stride[4 - b->rank + d] = b->stride[d] = step;
+      step = step * b->shape[d] + 3;
+    }
+    b->data = add_memory(x, TENSOR_BUFFERS + i, b->name, element_bytes, shape, stride, i % 3);
+    snippet_file_fill(f, i, (void *)(uintptr_t)b->data, args->k.shape[1], seed + (uint64_t)i);
+    for (int d = 0; d < b->rank; ++d)
+      if (b->shape[d] == 1)
+        b->stride[d] = 12345;
+  }
+  x->file = f;
+  args->score_mod = &f->mod;
+}
+
+uint32_t *scores_add_map(scores *x, int64_t words) {
+  const int64_t shape[4] = {1, 1, 1, words}, stride[4] = {0, 0, 0, 1};
+  uint32_t *map = add_memory(x, TENSOR_MAP, "map", sizeof(uint32_t), shape, stride, 0);
+  x->tensors[TENSOR_MAP].writable = 1;
+  return map;
+}
+
+void scores_open(scores *x, const ap_variant *variant, const score_shape *s, snippet_file *file,
                  attnpress_forward_args *args, uint64_t seed) {
   const int32_t *axis = variant->axis;
   if (axis[AP_ATTENTION_MASK] == ATTNPRESS_WINDOW)
@@ -211,6 +241,8 @@ void scores_open(scores *x, const ap_variant *variant, const score_shape *s,
     add_bias(x, axis[AP_ATTENTION_BIAS], s->bias, args, seed + 2);
   if (axis[AP_ATTENTION_DROPOUT])
     add_dropout(x, s, args, seed + 3);
+  if (file != NULL)
+    add_snippet(x, file, args, seed + 5);
   scores_add_sinks(x, s, args, seed + 4);
 }
 

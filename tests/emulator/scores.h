@@ -4,9 +4,11 @@
 #include <stdint.h>
 
 #include "attnpress/attnpress.h"
+#include "attention/score_mod.h"
 #include "press/registry.h"
 #include "emulator.h"
 #include "memory.h"
+#include "../../tools/snippet.h"
 
 /* Extents and strides of a bias. */
 typedef enum bias_layout {
@@ -41,7 +43,15 @@ typedef struct score_shape {
   int seed_in_memory;
 } score_shape;
 
-enum { TENSOR_BIAS, TENSOR_SLOPES, TENSOR_SINKS, TENSOR_SEED, SCORE_TENSORS };
+enum {
+  TENSOR_BIAS,
+  TENSOR_SLOPES,
+  TENSOR_SINKS,
+  TENSOR_SEED,
+  TENSOR_MAP, /* of a snippet's mask */
+  TENSOR_BUFFERS,
+  SCORE_TENSORS = TENSOR_BUFFERS + SNIPPET_BUFFERS
+};
 
 typedef struct scores {
   attnpress_window window;
@@ -49,14 +59,17 @@ typedef struct scores {
   attnpress_bias bias;
   attnpress_sinks sinks;
   attnpress_dropout dropout;
+  snippet_file *file; /* of the kernel's snippet, whose buffers are described for this call */
   memory memory[SCORE_TENSORS];
   emulated_tensor tensors[SCORE_TENSORS];
 } scores;
 
 /** Makes what a kernel of `variant` takes part of `args`, whose tensors are described. What is
  * between the elements is NaN, and so is the bias of keys that a query does not see. */
-void scores_open(scores *x, const ap_variant *variant, const score_shape *s,
+void scores_open(scores *x, const ap_variant *variant, const score_shape *s, snippet_file *file,
                  attnpress_forward_args *args, uint64_t seed);
+/** Memory of the map that a kernel before writes: words; NaN until then. */
+uint32_t *scores_add_map(scores *x, int64_t words);
 void scores_close(scores *x); /* of zeros: nothing */
 
 /** ", window 3,0, softcap 5": of what a call has. */

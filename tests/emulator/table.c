@@ -315,7 +315,7 @@ static int in_default_set(const ap_variant *v) {
 
 /* ---- What is done to scores ------------------------------------------------------------------ */
 
-enum { WINDOW, SOFTCAP, ALIBI, WITH_BIAS, DROPOUT, FEATURES };
+enum { WINDOW, SOFTCAP, ALIBI, WITH_BIAS, DROPOUT, MOD_SCORE, MOD_MASK, FEATURES };
 
 /* A kernel with these features, as bits. Its other axes are drawn from the hash of what is asked
  * for. */
@@ -339,20 +339,26 @@ static void add_features(names *n, const table_options *o, unsigned features, in
                [AP_ATTENTION_ALIBI] = features >> ALIBI & 1,
                [AP_ATTENTION_BIAS] = features >> WITH_BIAS & 1 ? 1 + (int)(hash >> 8) % 3 : 0,
                [AP_ATTENTION_DROPOUT] = features >> DROPOUT & 1,
+               [AP_ATTENTION_MOD_SCORE] = features >> MOD_SCORE & 1,
+               [AP_ATTENTION_MOD_MASK] = features >> MOD_MASK & 1,
                [AP_ATTENTION_DECODE] = decode,
                [AP_ATTENTION_ARCH] = arch == 80 && hash >> 10 & 1 ? 86 : arch}};
   if (ap_variant_print(&v, stem) == ATTNPRESS_OK)
     add_name(n, stem, o);
 }
 
-/* Each feature alone, each pair, and all of them, on both kinds of kernels; small row blocks with
- * each alone. */
+/* Each feature alone, each pair that goes together, and as many as do, on both kinds of kernels;
+ * small row blocks with each alone. */
 static void add_all_features(names *n, const table_options *o) {
   for (int arch = 80; arch <= 90; arch += 10) {
     for (int i = 0; i < FEATURES; ++i)
       for (int j = i; j < FEATURES; ++j)
         add_features(n, o, 1u << i | 1u << j, arch, 0);
-    add_features(n, o, (1u << FEATURES) - 1, arch, 0);
+    add_features(n, o, 1u << WINDOW | 1u << SOFTCAP | 1u << ALIBI | 1u << WITH_BIAS | 1u << DROPOUT,
+                 arch, 0);
+    add_features(n, o,
+                 1u << WINDOW | 1u << SOFTCAP | 1u << DROPOUT | 1u << MOD_SCORE | 1u << MOD_MASK,
+                 arch, 0);
   }
   for (int i = 0; i < FEATURES; ++i)
     add_features(n, o, 1u << i, 80, 1);
@@ -437,7 +443,7 @@ int table_of_other_head_dims(const table_options *o) {
     if (v.axis[AP_ATTENTION_PASS] != AP_ATTENTION_PASS_FWD &&
         v.axis[AP_ATTENTION_MASK] == ATTNPRESS_WINDOW)
       continue; /* windows of the backward pass are taken with other features */
-    for (int axis = AP_ATTENTION_SOFTCAP; axis <= AP_ATTENTION_DROPOUT; ++axis)
+    for (int axis = AP_ATTENTION_SOFTCAP; axis <= AP_ATTENTION_MOD_MASK; ++axis)
       v.axis[axis] = 0;
     if (v.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD && (place + turn * 3 / 2) % 8 > 2 &&
         row.target == NULL)

@@ -67,8 +67,22 @@ typedef struct tailed_groups {
   attnpress_bias bias;
   attnpress_sinks sinks;
   attnpress_dropout dropout;
+  attnpress_score_mod score_mod;
   unsigned char tail[TAIL_BYTES];
 } tailed_groups;
+
+/* As many as a snippet may have. */
+#define SCALAR(name)                                                                               \
+  { name, ATTNPRESS_INT32, 0.0f, 1, 0 }
+#define BUFFER(name)                                                                               \
+  { name, (void *)0x70000, {3, 5}, {5, 1}, ATTNPRESS_FP32, 2 }
+static const attnpress_score_scalar mod_scalars[16] = {
+    SCALAR("s0"),  SCALAR("s1"),  SCALAR("s2"),  SCALAR("s3"), SCALAR("s4"),  SCALAR("s5"),
+    SCALAR("s6"),  SCALAR("s7"),  SCALAR("s8"),  SCALAR("s9"), SCALAR("s10"), SCALAR("s11"),
+    SCALAR("s12"), SCALAR("s13"), SCALAR("s14"), SCALAR("s15")};
+static const attnpress_score_buffer mod_buffers[8] = {BUFFER("t0"), BUFFER("t1"), BUFFER("t2"),
+                                                      BUFFER("t3"), BUFFER("t4"), BUFFER("t5"),
+                                                      BUFFER("t6"), BUFFER("t7")};
 
 static const uint64_t seed_and_offset[2] = {7, 11};
 
@@ -127,6 +141,17 @@ static void make_groups(fuzz_input *input, attnpress_forward_args *args, tailed_
   args->bias = which & 4 ? &groups->bias : NULL;
   args->sinks = which & 8 ? &groups->sinks : NULL;
   args->dropout = which & 16 ? &groups->dropout : NULL;
+  const int snippet = (int)fuzz_take(input, 1);
+  groups->score_mod = (attnpress_score_mod)ATTNPRESS_SCORE_MOD_INIT;
+  groups->score_mod.score = snippet & 1 ? "score *= s0;" : NULL;
+  groups->score_mod.mask = snippet & 2 ? "k <= q + b" : snippet & 4 ? "h_kv < t0(h, k)" : NULL;
+  groups->score_mod.scalar_count = 1 + snippet / 16;
+  groups->score_mod.buffer_count = 1 + snippet / 32;
+  if (snippet % 3 == 0) { /* which do not go with it */
+    args->score_mod = &groups->score_mod;
+    args->alibi = NULL;
+    args->bias = NULL;
+  }
 }
 
 /** Pointers that the library follows: what was written over is NULL, or there. */
@@ -136,6 +161,13 @@ static void mend_pointers(attnpress_forward_args *args, tailed_groups *groups) {
   args->bias = args->bias ? &groups->bias : NULL;
   args->sinks = args->sinks ? &groups->sinks : NULL;
   args->dropout = args->dropout ? &groups->dropout : NULL;
+  args->score_mod = args->score_mod ? &groups->score_mod : NULL;
+  attnpress_score_mod *mod = &groups->score_mod;
+  mod->name = mod->name ? "own" : NULL;
+  mod->score = mod->score ? "score *= s0;" : NULL;
+  mod->mask = mod->mask ? (uintptr_t)mod->mask % 2 ? "k <= q + b" : "h_kv < t0(h, k)" : NULL;
+  mod->scalars = mod_scalars;
+  mod->buffers = mod_buffers;
   if (groups->dropout.seed_and_offset != NULL)
     groups->dropout.seed_and_offset = seed_and_offset;
 }

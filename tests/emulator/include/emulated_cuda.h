@@ -38,6 +38,9 @@ struct emulated_index {
 static inline void __syncwarp() {
   emulated_warp_barrier();
 }
+static inline int __clz(int x) {
+  return x == 0 ? 32 : __builtin_clz((unsigned)x);
+}
 static inline int __any_sync(uint32_t lanes, int predicate) {
   return emulated_any(lanes, predicate);
 }
@@ -67,6 +70,7 @@ EMULATED_MIN_MAX(int)
 EMULATED_MIN_MAX(unsigned)
 EMULATED_MIN_MAX(long)
 EMULATED_MIN_MAX(long long)
+EMULATED_MIN_MAX(float)
 #undef EMULATED_MIN_MAX
 
 // What the compiler makes of copies of structs and initial values of arrays.
@@ -79,6 +83,26 @@ __attribute__((used, visibility("hidden"), no_sanitize("thread"))) void *
 memset(void *to, int value, __SIZE_TYPE__ bytes) {
   return emulated_memset(to, value, bytes, __builtin_return_address(0));
 }
+}
+
+// C's, for snippets: those of the host's library.
+extern "C" {
+#define EMULATED_MATH(name) float name(float) noexcept;
+EMULATED_MATH(tanhf)
+EMULATED_MATH(expf)
+EMULATED_MATH(exp2f)
+EMULATED_MATH(logf)
+EMULATED_MATH(log2f)
+EMULATED_MATH(log1pf)
+EMULATED_MATH(sqrtf)
+EMULATED_MATH(floorf)
+EMULATED_MATH(ceilf)
+EMULATED_MATH(sinf)
+EMULATED_MATH(cosf)
+EMULATED_MATH(erff)
+#undef EMULATED_MATH
+float powf(float, float) noexcept;
+int abs(int) noexcept;
 }
 
 // max.f32 (PTX ISA, Floating Point Instructions): the operand that is a number, where

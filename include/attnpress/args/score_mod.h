@@ -1,0 +1,63 @@
+/* The arguments of kernels that end with a caller's snippet, behind those that they have without
+ * it. Host and device compile this same text. */
+#pragma once
+
+#include "attnpress/args/attention.h"
+
+/* What a snippet may use (attnpress_score_mod). A kernel whose name has one is given this behind
+ * its own arguments. */
+enum { ATTNPRESS_MOD_SCALARS_MAX = 16, ATTNPRESS_MOD_BUFFERS_MAX = 8 };
+
+typedef struct attnpress_mod_buffer {
+  const void *data;
+  int64_t stride[4]; /* in elements */
+  int32_t extent[4]; /* positive; indices are clamped to it */
+} attnpress_mod_buffer;
+
+typedef struct attnpress_mod_args {
+  /* Two bits a key block of each row block of the forward kernel, 16 to a word, key block n in bits
+   * 2 * (n % 16): 0 the mask leaves none of its scores, 1 some, 2 all of them. (batch or 1, tile
+   * heads or 1, row_blocks, map_words); written by the map kernel, where there is a mask. */
+  uint32_t *map;
+  int64_t map_batch_stride, map_head_stride;  /* in words; 0: one serves all */
+  int32_t map_words;                          /* of a row block: ceil(key blocks / 16) */
+  float natural_per_unit;                     /* what a score is multiplied by before the snippet */
+  uint32_t scalar[ATTNPRESS_MOD_SCALARS_MAX]; /* the bits of a float or an int */
+  attnpress_mod_buffer buffer[ATTNPRESS_MOD_BUFFERS_MAX];
+} attnpress_mod_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_mod_args, scalar, 32)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_mod_args) == 544, "layout of attnpress_mod_args");
+
+typedef struct attnpress_fwd_mod_args {
+  attnpress_fwd_args fwd; /* scores leave a snippet's score in natural units: scale_log2 is then
+                             log2(e) */
+  attnpress_mod_args mod;
+} attnpress_fwd_mod_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_mod_args, mod, 368)
+
+typedef struct attnpress_fwd_sm90_mod_args {
+  attnpress_fwd_sm90_args sm90;
+  attnpress_mod_args mod;
+  int64_t reserved[4];
+} attnpress_fwd_sm90_mod_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_sm90_mod_args, mod, 896)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_sm90_mod_args) == 1472,
+                        "layout of attnpress_fwd_sm90_mod_args");
+
+/* The arguments of the kernel that writes the map. Its grid is one-dimensional: word of a row block
+ * (fastest), row block, tile head or 1, batch or 1. */
+typedef struct attnpress_fwd_map_args {
+  attnpress_fwd_mod_args call; /* the forward kernel's; of `fwd` only numbers are read */
+  int32_t block_n;             /* keys of a key block */
+  int32_t row_block_rows;      /* rows of a row block, counted over the heads of a tile */
+  int32_t heads;               /* of a tile that differ: heads_per_tile, or 1 where none does */
+  int32_t mask;                /* the forward kernel's: 0 full, 1 causal, 2 window */
+  int32_t map_heads;           /* tile heads, or 1 */
+  int32_t reserved;
+} attnpress_fwd_map_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_map_args, block_n, 912)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_map_args) == 936, "layout of attnpress_fwd_map_args");

@@ -1,0 +1,140 @@
+// A caller's snippet: what its text may use, and how scores pass through it. The text itself, as
+// the functions snippet_score() and snippet_keeps(), is the end of a kernel's source.
+#pragma once
+
+#include "attnpress/args/score_mod.h"
+#include "attnpress/device/ptx_widen.cuh"
+#include "attnpress/device/work.cuh"
+
+// ---- What a text may use ------------------------------------------------------------------------
+
+// `score`: a float that no comparison may be assigned to.
+struct SnippetScore {
+  float value;
+  __device__ __forceinline__ operator float() const {
+    return value;
+  }
+  __device__ __forceinline__ void operator=(float x) {
+    value = x;
+  }
+  __device__ __forceinline__ void operator=(double x) {
+    value = (float)x;
+  }
+  __device__ __forceinline__ void operator=(int x) {
+    value = (float)x;
+  }
+  __device__ __forceinline__ void operator+=(float x) {
+    value += x;
+  }
+  __device__ __forceinline__ void operator-=(float x) {
+    value -= x;
+  }
+  __device__ __forceinline__ void operator*=(float x) {
+    value *= x;
+  }
+  __device__ __forceinline__ void operator/=(float x) {
+    value /= x;
+  }
+  void operator=(bool) = delete;
+};
+
+__device__ __forceinline__ int clampi(int x, int low, int high) {
+  return min(max(x, low), high);
+}
+
+__device__ __forceinline__ float snippet_float(const attnpress_mod_args *mod, int scalar) {
+  return __builtin_bit_cast(float, mod->scalar[scalar]);
+}
+
+__device__ __forceinline__ int snippet_int(const attnpress_mod_args *mod, int scalar) {
+  return (int)mod->scalar[scalar];
+}
+
+// Elements from the start of a buffer to an index of dimension `dim`, which is clamped.
+__device__ __forceinline__ int64_t snippet_step(const attnpress_mod_args *mod, int buffer, int dim,
+                                                int index) {
+  const attnpress_mod_buffer *from = &mod->buffer[buffer];
+  return clampi(index, 0, from->extent[dim] - 1) * from->stride[dim];
+}
+
+__device__ __forceinline__ float snippet_fp16(const attnpress_mod_args *mod, int buffer,
+                                              int64_t at) {
+  return widen_fp16(((const uint16_t *)mod->buffer[buffer].data)[at]);
+}
+
+__device__ __forceinline__ float snippet_bf16(const attnpress_mod_args *mod, int buffer,
+                                              int64_t at) {
+  const uint32_t bits = ((const uint16_t *)mod->buffer[buffer].data)[at];
+  return __builtin_bit_cast(float, bits << 16);
+}
+
+__device__ __forceinline__ float snippet_fp32(const attnpress_mod_args *mod, int buffer,
+                                              int64_t at) {
+  return ((const float *)mod->buffer[buffer].data)[at];
+}
+
+__device__ __forceinline__ int snippet_int32(const attnpress_mod_args *mod, int buffer,
+                                             int64_t at) {
+  return ((const int *)mod->buffer[buffer].data)[at];
+}
+
+// ---- Rows ---------------------------------------------------------------------------------------
+
+// A row as a text knows it: batch, query head, key head, query. One that is not there has the
+// numbers of one that is.
+struct SnippetRow {
+  int b, h, h_kv, q;
+};
+
+__device__ __forceinline__ SnippetRow snippet_row(const attnpress_fwd_args *args, int64_t batch,
+                                                  int head, int position) {
+  head = min(head, args->heads_q - 1);
+  return {(int)batch, head, key_head(args, head), min(position, args->seqlen_q - 1)};
+}
+
+// The snippet's arguments are behind those of an sm80 kernel.
+__device__ __forceinline__ const attnpress_mod_args *snippet_args(const attnpress_fwd_args *args) {
+  return &((const attnpress_fwd_mod_args *)args)->mod;
+}
+
+// ---- The map ------------------------------------------------------------------------------------
+
+// What the mask leaves of the scores of a key block.
+enum TileState { NO_SCORES, SOME_SCORES, ALL_SCORES };
+
+// The map of a row block: two bits a key block.
+__device__ __forceinline__ const uint32_t *map_row(const attnpress_mod_args *mod, int64_t batch,
+                                                   int tile_head, int row_block) {
+  return mod->map + batch * mod->map_batch_stride + tile_head * mod->map_head_stride +
+         (int64_t)row_block * mod->map_words;
+}
+
+__device__ __forceinline__ TileState tile_state(const uint32_t *map, int n) {
+  return (TileState)(map[n / 16] >> n % 16 * 2 & 3);
+}
+
+// The last key block before `end`, and from `begin` on, of which the mask leaves something; begin -
+// 1 where there is none.
+__device__ __forceinline__ int block_before(const uint32_t *map, int end, int begin) {
+  while (end > begin) {
+    const int first = (end - 1) / 16 * 16; // of the word
+    const uint32_t states = map[first / 16] & 0xffffffff >> 2 * (first + 16 - end);
+    if (states != 0)
+      return max(first + (31 - __clz((int)states)) / 2, begin - 1);
+    end = first;
+  }
+  return begin - 1;
+}
+
+// The first key block from `begin` on, and before `end`, of which the mask leaves something; `end`
+// where there is none.
+__device__ __forceinline__ int block_from(const uint32_t *map, int begin, int end) {
+  while (begin < end) {
+    const int first = begin / 16 * 16;
+    const uint32_t states = map[first / 16] & 0xffffffff << 2 * (begin - first);
+    if (states != 0)
+      return min(first + (31 - __clz((int)(states & -states))) / 2, end);
+    begin = first + 16;
+  }
+  return end;
+}

@@ -1,0 +1,172 @@
+"""A caller's own text for scores and masks: attnpress_score_mod."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from ctypes import addressof, c_char_p, c_void_p, cast, sizeof
+from pathlib import Path
+from typing import Any
+
+from . import _library as c
+
+_MODS = Path(__file__).parent / "mods"
+_SCALAR = re.compile(r"scalar\s+(int|float)\s+(\w+)\s*=\s*(\S+)")
+_BUFFER = re.compile(r"buffer\s+\w+\s+(\w+)\s*\(")
+
+
+class ScoreMod:
+    """C text that a GPU's kernels are compiled with, on first use, and numbers and tensors that it
+    may name.
+
+        cap = attnpress.ScoreMod(score="score = cap * tanhf(score / cap);", cap=30.0)
+        own = attnpress.ScoreMod(mask="k <= q && doc(b, q) == doc(b, k)", doc=doc)
+        out = attnpress.flash_attn_func(q, k, v, score_mod=own)
+
+    score: statements that may assign to `score`, the score so far in natural units. mask: an
+    expression, true where query q sees key k. Both may name b, h, h_kv (batch, query head, key
+    head), q, k (query, key), q_len, k_len, clampi(x, low, high), INFINITY, C's math functions, and
+    what `values` has:
+
+    values: a float or an int is a number of that name, another value of which compiles nothing; a
+        tensor on q's device (fp16, bf16, fp32, int32, 1 to 4 dimensions) is read as name(i, j),
+        whose indices are clamped to its extents.
+    name: what errors call it.
+
+    Errors of the text come with the first call that uses it, and name its line.
+    """
+
+    __slots__ = ("mask", "name", "score", "values")
+
+    def __init__(
+        self,
+        score: str | None = None,
+        mask: str | None = None,
+        *,
+        name: str = "mod",
+        **values: Any,
+    ) -> None:
+        for what, text in (("score", score), ("mask", mask)):
+            if text is not None and not isinstance(text, str):
+                raise TypeError(f"{what} is {type(text).__name__}; it must be C text, a str")
+        if not (score or "").strip() and not (mask or "").strip():
+            raise ValueError("neither score nor mask is given; one of the two texts is needed")
+        for key, value in values.items():
+            _check_value(key, value)
+        self.score = score
+        self.mask = mask
+        self.name = name
+        self.values = values
+
+    @classmethod
+    def shipped(cls, name: str, **values: Any) -> ScoreMod:
+        """One that comes with the package: alibi, softcap, window, prefix_lm, document, t5_bias.
+        values: its buffers, all of them, and scalars that are to differ from its file's."""
+        names = sorted(path.stem for path in _MODS.glob("*.mod"))
+        if name not in names:
+            raise ValueError(f"there is no snippet {name!r}; there are {', '.join(names)}")
+        head, score, mask = _split((_MODS / f"{name}.mod").read_text(encoding="utf-8"))
+        known = {
+            match[2]: int(match[3]) if match[1] == "int" else float(match[3])
+            for match in _SCALAR.finditer(head)
+        }
+        buffers = _BUFFER.findall(head)
+        for key, value in values.items():
+            if key not in known and key not in buffers:
+                raise TypeError(f"{name} has no {key}; it has {', '.join([*known, *buffers])}")
+            if key in known:
+                values[key] = type(known[key])(value)
+        for key in buffers:
+            if key not in values:
+                raise TypeError(f"{name} needs {key}, a tensor")
+        return cls(score, mask, name=name, **{**known, **values})
+
+    def __repr__(self) -> str:
+        return f"ScoreMod({self.name!r}, {', '.join(self.values)})"
+
+    @property
+    def tensors(self) -> tuple[Any, ...]:
+        return tuple(value for value in self.values.values() if not _is_number(value))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _check_value(name: str, value: object) -> None:
+    if isinstance(value, bool):
+        raise TypeError(f"{name} is a bool; a snippet's numbers are ints and floats")
+    if isinstance(value, int) and not -(1 << 31) <= value < 1 << 31:
+        raise ValueError(f"{name} is {value}; an int of a snippet has 32 bits")
+    if isinstance(value, float) and math.isfinite(value) and abs(value) > 3.5e38:
+        raise ValueError(f"{name} is {value}; a float of a snippet has single precision")
+    if not _is_number(value) and not hasattr(value, "shape"):
+        raise TypeError(
+            f"{name} is {type(value).__name__}; a snippet takes ints, floats and tensors"
+        )
+
+
+def _split(text: str) -> tuple[str, str | None, str | None]:
+    """Declarations, score and mask of a file."""
+    parts = re.split(r"^(score|mask):[^\n]*\n", text, flags=re.MULTILINE)
+    texts = dict(zip(parts[1::2], parts[2::2]))
+    return parts[0], texts.get("score"), texts.get("mask")
+
+
+def fill(mod: ScoreMod, view) -> tuple[c.ScoreMod, list[Any], tuple]:
+    """The C struct, what it points to, and what a plan depends on. view: (name, tensor) -> View."""
+    scalars: list[c.ScoreScalar] = []
+    buffers: list[c.ScoreBuffer] = []
+    kept: list[Any] = []
+    kinds: list[tuple] = []
+
+    def text(value: str | None) -> c_void_p | None:
+        if value is None:
+            return None
+        kept.append(c_char_p(value.encode()))
+        return cast(kept[-1], c_void_p)
+
+    for name, value in mod.values.items():
+        if isinstance(value, int):
+            scalars.append(c.ScoreScalar(name=text(name), dtype=c.INT32, int_value=value))
+            kinds.append((name, c.INT32))
+        elif isinstance(value, float):
+            scalars.append(c.ScoreScalar(name=text(name), dtype=c.FP32, value=value))
+            kinds.append((name, c.FP32))
+        else:
+            seen = view(name, value)
+            _check_rank(name, seen.shape)
+            buffer = c.ScoreBuffer(
+                name=text(name), data=seen.address, dtype=seen.dtype, rank=len(seen.shape)
+            )
+            buffer.shape[: buffer.rank] = seen.shape
+            buffer.stride[: buffer.rank] = seen.stride
+            buffers.append(buffer)
+            kept.append(seen.value)
+            kinds.append((name, seen.dtype, buffer.rank))
+    group = c.ScoreMod(
+        struct_size=sizeof(c.ScoreMod),
+        name=text(mod.name),
+        score=text(mod.score),
+        mask=text(mod.mask),
+        scalar_count=len(scalars),
+        buffer_count=len(buffers),
+    )
+    for field, kind, rows in (
+        ("scalars", c.ScoreScalar, scalars),
+        ("buffers", c.ScoreBuffer, buffers),
+    ):
+        if rows:
+            array = (kind * len(rows))(*rows)
+            kept.append(array)
+            setattr(group, field, addressof(array))
+    return group, kept, (mod.name, mod.score, mod.mask, tuple(kinds))
+
+
+def _check_rank(name: str, shape: Sequence[int]) -> None:
+    if not 1 <= len(shape) <= 4:
+        raise ValueError(
+            f"{name} has {len(shape)} dimensions; a snippet's buffer has 1 to 4 (a number is an "
+            "int or a float)"
+        )

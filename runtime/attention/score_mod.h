@@ -1,0 +1,23 @@
+/* A caller's snippet: attnpress_score_mod from its check to the text that ends a kernel's source
+ * and the arguments that go with it. */
+#pragma once
+#include "attention/attention.h"
+
+enum { AP_MOD_USES_BATCH = 1, AP_MOD_USES_HEAD = 2 }; /* ap_problem.mod_mask_uses */
+
+/** Checks the struct, its arrays, and that nothing is given that does not go with it. */
+attnpress_status ap_check_score_mod(const attnpress_forward_args *args, int with_data);
+/** "mod" where it has none. */
+const char *ap_score_mod_name(const attnpress_score_mod *mod);
+/** Whether it has a text for scores that is not blank. */
+int ap_score_mod_has_score(const attnpress_score_mod *mod);
+/** Fills what the problem is told of a checked one. */
+void ap_score_mod_describe(const attnpress_score_mod *mod, ap_problem *problem);
+/** Writes its text, as attnpress_score_mod has it and the device headers call it, and its scope. */
+attnpress_status ap_score_mod_write(const attnpress_score_mod *mod, ap_snippet *fresh);
+/** What a kernel is given, of a call that has one. */
+void ap_score_mod_fill(const attnpress_forward_args *args, const ap_plan *how,
+                       attnpress_mod_args *out);
+/** What the map kernel is given beside the forward kernel's arguments. */
+void ap_score_mod_fill_map(const ap_problem *problem, const ap_plan *how,
+                           attnpress_fwd_map_args *out);

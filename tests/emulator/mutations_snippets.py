@@ -1,0 +1,168 @@
+"""Faults in what a caller's snippet does to scores and masks, for mutate.py. The emulator puts the
+snippets' texts behind the sources."""
+
+from __future__ import annotations
+
+from mutations import FWD, FWD_SM90, Mutation
+
+HEADER = "include/attnpress/device/score_mod.cuh"
+MAP = "templates/attention/flash_fwd_map.cu.j2"
+PARTS = "templates/attention/parts/"
+PASS = PARTS + "snippet.cu.j2"
+BLOCK = PARTS + "key_block.cu.j2"
+RING = PARTS + "key_ring.cu.j2"
+
+KERNELS = [
+    ("flash_fwd_map_hdim8_bf16_sm80", ""),
+    ("flash_fwd_hdim64_bf16_modscore_modmask_sm80", ""),
+    ("flash_fwd_hdim72_fp16_causal_modscore_modmask_sm90", "m128n80s2"),
+    ("flash_fwd_split_hdim64_fp16_softcap_modscore_modmask_decode_sm80", ""),
+    ("flash_fwd_hdim40_bf16_window_modscore_modmask_sm90", "m192n48s3"),
+]
+"""Scores and masks on both architectures; warps with keys of their own; one to three consumers."""
+
+MUTATIONS = [
+    Mutation("snippet: before the scale", PASS, "*one * mod->natural_per_unit", "*one"),
+    Mutation(
+        "snippet: its score is a pair late",
+        PASS,
+        "row, key + i / 2 * 8",
+        "row, key + 8 + i / 2 * 8",
+    ),
+    Mutation(
+        "snippet: its mask takes out what it keeps", PASS, "if (!snippet_keeps", "if (snippet_keeps"
+    ),
+    Mutation(
+        "snippet: its mask is a key late",
+        PASS,
+        "snippet_keeps(mod, row, key +",
+        "snippet_keeps(mod, row, key + 1 +",
+    ),
+    Mutation(
+        "snippet: the query of a packed row",
+        BLOCK,
+        "snippet_row(args, place->batch, place->first_head + head, position)",
+        "snippet_row(args, place->batch, place->first_head + head,"
+        " position * args->heads_per_tile)",
+    ),
+    Mutation(
+        "snippet: the head of a packed row",
+        BLOCK,
+        "snippet_row(args, place->batch, place->first_head + head, position)",
+        "snippet_row(args, place->batch, place->first_head, position)",
+    ),
+    Mutation(
+        "snippet, sm90: the query of a packed row",
+        FWD_SM90,
+        "snippet_row(fwd, walk->unit.batch, head, position_begin + row_position)",
+        "snippet_row(fwd, walk->unit.batch, head, position_begin + row + half * 8)",
+    ),
+    Mutation(
+        "snippet: the key head is the query head",
+        HEADER,
+        "head, key_head(args, head), min",
+        "head, head, min",
+    ),
+    Mutation(
+        "snippet: indices are not clamped",
+        HEADER,
+        "clampi(index, 0, from->extent[dim] - 1)",
+        "index",
+    ),
+    Mutation(
+        "snippet: the last index is beyond", HEADER, "from->extent[dim] - 1", "from->extent[dim]"
+    ),
+    # ---- The map ----
+    Mutation(
+        "map: a tile late",
+        HEADER,
+        "map[n / 16] >> n % 16 * 2",
+        "map[(n + 1) / 16] >> (n + 1) % 16 * 2",
+    ),
+    Mutation(
+        "map: inverted, all is some taken out",
+        MAP,
+        "(0xffffffff, found & 2) ? ALL_SCORES : NO_SCORES",
+        "(0xffffffff, found & 2) ? NO_SCORES : ALL_SCORES",
+    ),
+    Mutation("map: what is some is all", MAP, "return SOME_SCORES;", "return ALL_SCORES;"),
+    Mutation("map: its words are a block off", MAP, "<< 2 * i;", "<< 2 * (i ^ 1);"),
+    Mutation(
+        "map: only the first position counts", MAP, "position <= last && !both", "position == first"
+    ),
+    Mutation("map: only the first head counts", MAP, "head < args->heads", "head < 1"),
+    Mutation(
+        "map: the head of the first tile",
+        MAP,
+        "tile_head * fwd->heads_per_tile, first, last",
+        "0, first, last",
+    ),
+    Mutation(
+        "map: keys past the block",
+        MAP,
+        "min(row.key_end, key_end)",
+        "min(row.key_end, key_end - 1)",
+    ),
+    Mutation(
+        "map: one warp's part is lost",
+        MAP,
+        "int warp = 1; warp < WARPS",
+        "int warp = 2; warp < WARPS",
+    ),
+    Mutation("map: no barrier before it is put together", MAP, "  __syncthreads();\n", ""),
+    Mutation(
+        "map: the block before is found too far on",
+        HEADER,
+        "2 * (first + 16 - end)",
+        "2 * (first + 15 - end)",
+    ),
+    Mutation(
+        "map: the first block is passed over",
+        HEADER,
+        "2 * (begin - first);",
+        "2 * (begin - first + 1);",
+    ),
+    Mutation("map: the walk stays in its word", HEADER, "    end = first;\n", "    end = begin;\n"),
+    Mutation(
+        "map: K walks on by one block",
+        RING,
+        "pipe->k -= (n - next) * (BLOCK_N * pipe->k_row_stride);",
+        "pipe->k -= BLOCK_N * pipe->k_row_stride;",
+    ),
+    Mutation(
+        "map: V walks on by one block",
+        RING,
+        "pipe->v -= (n - next) * (BLOCK_N * pipe->v_row_stride);",
+        "pipe->v -= BLOCK_N * pipe->v_row_stride;",
+    ),
+    Mutation(
+        "map: of the first row block",
+        FWD,
+        "work.row_begin / BLOCK_M);",
+        "0);",
+    ),
+    Mutation(
+        "map, sm90: of the first row block",
+        FWD_SM90,
+        "unit->position_begin / positions);",
+        "0);",
+    ),
+    Mutation(
+        "map, sm90: K of every block is loaded",
+        FWD_SM90,
+        "const int next = block_after(&unit, n);",
+        "const int next = n - 1;",
+    ),
+    Mutation(
+        "map, sm90: the mask is never asked",
+        FWD_SM90,
+        "tile_state(walk->unit.map, walk->n) != ALL_SCORES",
+        "tile_state(walk->unit.map, walk->n) == NO_SCORES",
+    ),
+    Mutation(
+        "map: the mask is never asked",
+        BLOCK,
+        "tile_state(place->map, n) != ALL_SCORES",
+        "tile_state(place->map, n) == NO_SCORES",
+    ),
+]

@@ -1,0 +1,586 @@
+/* Snippets: what is refused, what is launched with what (the driver and NVRTC are stand-ins), when
+ * something is compiled, what is said of a text's errors (where there is an NVRTC), and the
+ * interpreter that results are compared with. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "api_support.h"
+#include "../tools/reference.h"
+#include "../tools/snippet.h"
+
+static attnpress_score_scalar scalars[2];
+static attnpress_score_buffer buffers[2];
+static attnpress_score_mod mod;
+
+/* A cap, a gap, biases of heads, and documents. */
+static attnpress_forward_args mod_args(void) {
+  attnpress_forward_args args = legal_args();
+  scalars[0] = (attnpress_score_scalar){"cap", ATTNPRESS_FP32, 30.0f, 0, 0};
+  scalars[1] = (attnpress_score_scalar){"gap", ATTNPRESS_INT32, 0.0f, -7, 0};
+  buffers[0] = (attnpress_score_buffer){"bias",   (void *)0x60000, {HEADS_Q, 128},
+                                        {128, 1}, ATTNPRESS_BF16,  2};
+  buffers[1] = (attnpress_score_buffer){"doc",         (void *)0x70000, {BATCH, SEQLEN_K},
+                                        {SEQLEN_K, 1}, ATTNPRESS_INT32, 2};
+  mod = (attnpress_score_mod)ATTNPRESS_SCORE_MOD_INIT;
+  mod.name = "own";
+  mod.score = "score = cap * tanhf((score + bias(h, q - k + gap)) / cap);";
+  mod.mask = "k <= q && doc(b, q) == doc(b, k)";
+  mod.scalars = scalars;
+  mod.scalar_count = 2;
+  mod.buffers = buffers;
+  mod.buffer_count = 2;
+  args.score_mod = &mod;
+  args.workspace = (void *)0x800000;
+  args.workspace_bytes = 1 << 24;
+  return args;
+}
+
+/* ---- What is refused ------------------------------------------------------------------------- */
+
+static void refused(attnpress_handle *handle, const attnpress_forward_args *args,
+                    attnpress_status status, const char *words) {
+  assert_int_equal(attnpress_forward(handle, args, NULL), status);
+  assert_error_says(words);
+  assert_int_equal(cuda->launches, 0);
+}
+
+static void test_refusals(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = mod_args();
+  attnpress_alibi alibi = ATTNPRESS_ALIBI_INIT;
+  attnpress_bias bias = {sizeof bias,    (void *)0x10000, {1, 1, SEQLEN_Q, SEQLEN_K},
+                         {0, 0, 304, 1}, ATTNPRESS_FP16,  0};
+  alibi.slopes = (const float *)0x10000;
+#define REFUSED(change, status, words)                                                             \
+  do {                                                                                             \
+    args = mod_args();                                                                             \
+    change;                                                                                        \
+    refused(handle, &args, ATTNPRESS_##status, words);                                             \
+  } while (0)
+  REFUSED(args.alibi = &alibi, NOT_SUPPORTED,
+          "score_mod \"own\" is given together with alibi, which does not go with a snippet");
+  REFUSED(args.bias = &bias, NOT_SUPPORTED, "together with bias");
+  REFUSED(mod.score = mod.mask = NULL, INVALID_ARGUMENT, "has neither a score nor a mask");
+  REFUSED((mod.score = " \n", mod.mask = ""), INVALID_ARGUMENT, "has neither a score nor a mask");
+  REFUSED(mod.name = "a b", INVALID_ARGUMENT, "score_mod.name is \"a b\"; it must be 1 to 63");
+  REFUSED(mod.name = "", INVALID_ARGUMENT, "score_mod.name is \"\"");
+  REFUSED(mod.scalar_count = 17, INVALID_ARGUMENT, "scalar_count is 17; it must be 0 to 16");
+  REFUSED(mod.buffer_count = -1, INVALID_ARGUMENT, "buffer_count is -1; it must be 0 to 8");
+  REFUSED(mod.buffers = NULL, INVALID_ARGUMENT, "score_mod.buffers is NULL and buffer_count is 2");
+  REFUSED(scalars[1].name = NULL, INVALID_ARGUMENT, "score_mod.scalars[1].name is NULL");
+  REFUSED(scalars[0].name = "2x", INVALID_ARGUMENT, "is \"2x\"; it must be a name of C");
+  REFUSED(scalars[0].name = "q_len", INVALID_ARGUMENT, "\"q_len\", which means something else");
+  REFUSED(scalars[0].name = "snippet_x", INVALID_ARGUMENT, "which means something else");
+  REFUSED(scalars[0].name = "return", INVALID_ARGUMENT, "which means something else");
+  REFUSED(buffers[1].name = "cap", INVALID_ARGUMENT, "two scalars or buffers of the name \"cap\"");
+  REFUSED(scalars[0].dtype = ATTNPRESS_FP16, INVALID_ARGUMENT,
+          "score_mod.scalars[0] (cap).dtype is 1; it must be ATTNPRESS_FP32 (3) or");
+  REFUSED(scalars[0].reserved = 1, INVALID_ARGUMENT, "(cap).reserved is 1");
+  REFUSED(buffers[0].dtype = 5, INVALID_ARGUMENT, "(bias).dtype is 5; it must be");
+  REFUSED(buffers[0].rank = 0, INVALID_ARGUMENT, "(bias).rank is 0; it must be 1 to 4");
+  REFUSED(buffers[0].shape[1] = 0, INVALID_ARGUMENT, "(bias).shape[1] is 0; it must be 1 to 2^31");
+  REFUSED(buffers[1].stride[0] = -1, INVALID_ARGUMENT, "(doc).stride[0] is -1 elements");
+  REFUSED(buffers[1].stride[0] = INT64_MAX, INVALID_ARGUMENT, "times its extent overflows");
+  REFUSED(buffers[1].data = NULL, INVALID_ARGUMENT, "(doc).data is NULL");
+  REFUSED(buffers[1].data = (void *)0x70002, INVALID_ARGUMENT, "aligned to its elements, 4 bytes");
+  REFUSED(mod.struct_size = 40, INVALID_ARGUMENT, "score_mod");
+  REFUSED(args.workspace_bytes = 0, WORKSPACE_TOO_SMALL, "needs a workspace of");
+  char *long_text = malloc(20000);
+  memset(long_text, ' ', 19999);
+  memcpy(long_text, "k", 1);
+  long_text[19999] = '\0';
+  REFUSED(mod.mask = long_text, INVALID_ARGUMENT, "score_mod.mask has 19999 bytes; it may have");
+  free(long_text);
+#undef REFUSED
+  assert_int_equal(compiles(), 0);
+  attnpress_destroy(handle);
+
+  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
+  options.backend = ATTNPRESS_CPU;
+  assert_ok(attnpress_create(&handle, &options));
+  args = mod_args();
+  assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_NOT_SUPPORTED);
+  assert_error_says(
+      "score_mod \"own\" is a text that is compiled for a GPU; the CPU backend cannot");
+  attnpress_destroy(handle);
+}
+
+static void test_kernels_by_name(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  char *source;
+  assert_int_equal(attnpress_compile(handle, "flash_fwd_hdim72_bf16_modscore_sm80", "sm_80", NULL),
+                   ATTNPRESS_NOT_SUPPORTED);
+  assert_error_says("is compiled with a snippet's text");
+  assert_ok(attnpress_render_source("flash_fwd_hdim72_bf16_modscore_sm80", "sm_80", &source));
+  assert_non_null(strstr(source, "float snippet_score("));
+  attnpress_free_source(source);
+  for (size_t i = 0; i < ap_default_set_count; ++i)
+    assert_null(strstr(ap_default_set[i].stem, "_mod"));
+  attnpress_destroy(handle);
+}
+
+/* ---- What is launched ------------------------------------------------------------------------ */
+
+static float bits_of(uint32_t bits) {
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+static void check_mod(const attnpress_mod_args *given, uintptr_t map) {
+  assert_int_equal((uintptr_t)given->map, map);
+  assert_true(bits_of(given->scalar[0]) == 30.0f);
+  assert_int_equal((int32_t)given->scalar[1], -7);
+  assert_int_equal((uintptr_t)given->buffer[0].data, 0x60000);
+  assert_int_equal(given->buffer[0].extent[0], HEADS_Q);
+  assert_int_equal(given->buffer[0].stride[0], 128);
+  assert_int_equal(given->buffer[1].extent[1], SEQLEN_K);
+  assert_int_equal(given->buffer[1].stride[1], 1);
+  assert_true(given->natural_per_unit == (float)(1.0 / sqrt((double)HDIM)));
+}
+
+static void test_launches(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = mod_args();
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 2);
+  assert_string_equal(cuda->launch[0].symbol, "flash_fwd_map_hdim8_bf16_sm80");
+  assert_string_equal(cuda->launch[1].symbol, "flash_fwd_hdim72_bf16_modscore_modmask_sm90");
+  const attnpress_fwd_map_args *map = (const void *)cuda->launch[0].args;
+  const attnpress_fwd_sm90_mod_args *forward = (const void *)cuda->launch[1].args;
+  check_mod(&map->call.mod, 0x800000);
+  check_mod(&forward->mod, 0x800000);
+  assert_true(forward->sm90.fwd.scale_log2 == 1.4426950408889634f); /* natural units */
+  const int row_blocks = forward->sm90.fwd.row_blocks;
+  assert_int_equal(map->call.fwd.row_blocks, row_blocks);
+  assert_int_equal(map->heads, 1); /* the mask knows batches, and no heads */
+  assert_int_equal(map->map_heads, 1);
+  assert_int_equal(forward->mod.map_head_stride, 0);
+  assert_int_equal(forward->mod.map_batch_stride, row_blocks * forward->mod.map_words);
+  const int key_blocks = (SEQLEN_K + map->block_n - 1) / map->block_n;
+  assert_int_equal(forward->mod.map_words, (key_blocks + 15) / 16);
+  assert_int_equal(cuda->launch[0].grid, BATCH * row_blocks * forward->mod.map_words);
+
+  /* A mask that knows heads, in splits, behind whose parts the map lies. */
+  args = mod_args();
+  mod.score = NULL;
+  mod.mask = "k + h_kv > q // b";
+  args.num_splits = 2;
+  args.mask = ATTNPRESS_CAUSAL;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 5);
+  assert_non_null(strstr(cuda->launch[3].symbol, "flash_fwd_split_hdim72_bf16_causal_modmask"));
+  assert_non_null(strstr(cuda->launch[4].symbol, "combine"));
+  map = (const void *)cuda->launch[2].args;
+  assert_int_equal(map->mask, 1);
+  assert_int_equal(map->map_heads, HEADS_Q / map->call.fwd.heads_per_tile);
+  assert_int_equal(map->heads, map->call.fwd.heads_per_tile);
+  assert_int_equal(map->call.mod.map_batch_stride, 0);
+  assert_true((uintptr_t)map->call.mod.map >= 0x800000 + 2 * 4 * BATCH * SEQLEN_Q * HEADS_Q * HDIM);
+
+  /* Scores alone: no map, no workspace; short queries, whose kernel is sm80's. */
+  args = mod_args();
+  mod.mask = NULL;
+  args.workspace = NULL;
+  args.workspace_bytes = 0;
+  args.q.shape[1] = args.out.shape[1] = 1;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 6);
+  assert_string_equal(cuda->launch[5].symbol, "flash_fwd_hdim72_bf16_modscore_decode_sm80");
+  check_mod(&((const attnpress_fwd_mod_args *)cuda->launch[5].args)->mod, 0);
+  attnpress_destroy(handle);
+}
+
+/* Neither numbers nor lengths nor pointers compile anything; another text does, and so do other
+ * types. */
+static void test_compiles(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = mod_args();
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(compiles(), 2);
+  scalars[0].value = 7.0f;
+  buffers[0].data = (void *)0x90000;
+  buffers[0].shape[1] = 64;
+  args.k.shape[1] = args.v.shape[1] = 1234;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(compiles(), 2);
+  assert_int_equal(cuda->loads, 2);
+  const attnpress_fwd_sm90_mod_args *second = (const void *)cuda->launch[3].args;
+  assert_true(bits_of(second->mod.scalar[0]) == 7.0f);
+  assert_int_equal(second->mod.buffer[0].extent[1], 64);
+
+  mod.score = "score = cap * tanhf((score + bias(h, q - k)) / cap);";
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(compiles(), 4);
+  assert_int_equal(cuda->loads, 4);
+  buffers[1].dtype = ATTNPRESS_FP32;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(compiles(), 6);
+  args = mod_args(); /* the first again: nothing is looked for */
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(compiles(), 6);
+  assert_int_equal(cuda->loads, 6);
+  attnpress_destroy(handle);
+
+  handle = make_handle(); /* they were cached, by what they say */
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(compiles(), 6);
+  attnpress_destroy(handle);
+}
+
+/* ---- Plans ----------------------------------------------------------------------------------- */
+
+static void test_plans(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = mod_args();
+  attnpress_plan *plan, *range;
+  attnpress_plan_options up_to = ATTNPRESS_PLAN_OPTIONS_INIT;
+  up_to.range = ATTNPRESS_UP_TO;
+  size_t bytes, most;
+  assert_ok(attnpress_plan_forward(handle, &args, NULL, &plan));
+  assert_int_equal(attnpress_plan_launch_count(plan), 2);
+  assert_ok(attnpress_plan_workspace_bytes(plan, &bytes));
+  assert_in_range(bytes, 4, 4096);
+  args.num_splits = 0;
+  assert_ok(attnpress_plan_forward(handle, &args, &up_to, &range));
+  assert_ok(attnpress_plan_workspace_bytes(range, &most));
+  assert_true(most >= bytes);
+  assert_ok(attnpress_plan_prepare(range, NULL));
+  const int prepared = compiles();
+  assert_true(prepared > 2);
+  args.num_splits = 1;
+  assert_ok(attnpress_plan_run(plan, &args, NULL));
+  args.num_splits = 0;
+  for (int queries = 1; queries <= SEQLEN_Q; queries += 9) { /* of the range: within its bounds */
+    args.q.shape[1] = args.out.shape[1] = queries;
+    args.workspace_bytes = most;
+    assert_ok(attnpress_plan_run(range, &args, NULL));
+  }
+  assert_int_equal(compiles(), prepared);
+  args = mod_args();
+  mod.mask = "true";
+  assert_int_equal(attnpress_plan_run(plan, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("score_mod is not that of the plan");
+  args.score_mod = NULL;
+  assert_int_equal(attnpress_plan_run(plan, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("score_mod is not that of the plan");
+  attnpress_plan_destroy(range);
+  attnpress_plan_destroy(plan);
+  attnpress_destroy(handle);
+}
+
+/* ---- A real NVRTC ---------------------------------------------------------------------------- */
+
+static attnpress_status prepare(attnpress_handle *handle, const char *score, const char *mask) {
+  attnpress_plan *plan;
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  attnpress_forward_args args = mod_args();
+  mod.score = score;
+  mod.mask = mask;
+  options.target = "sm_80";
+  assert_ok(attnpress_plan_forward(handle, &args, &options, &plan));
+  const attnpress_status status = attnpress_plan_prepare(plan, NULL);
+  attnpress_plan_destroy(plan);
+  return status;
+}
+
+static void test_errors_of_a_text(void **state) {
+  (void)state;
+  static const struct {
+    const char *score, *mask, *line, *hint;
+  } rows[] = {
+      {"score = k <= q;", NULL, "own.score(1): error",
+       "a comparison is no score: make it the mask"},
+      {"score += 1;\nscore += foo;", NULL, "own.score(2): error: identifier \"foo\" is undefined",
+       "there is no such name; names in scope are score"},
+      {"// one\nscore += bias(h);", NULL, "own.score(2): error", "as many indices as it has"},
+      {NULL, "doc(b, q, k) == 1", "own.mask(1): error", "bias(i, j), doc(i, j)"},
+      {NULL, "k <= q;", "own.mask(1): error", "a mask is one expression, without a ';'"},
+      {"q = 1;", NULL, "own.score(1): error", "names in scope are"},
+      {NULL, "score > 0", "own.mask(1): error", "there is no such name"},
+  };
+  attnpress_handle *handle;
+  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
+  options.backend = ATTNPRESS_COMPILE_ONLY;
+  options.cache_off = 1;
+  assert_ok(attnpress_create(&handle, &options));
+  ap_nvrtc *nvrtc;
+  if (ap_compiler_get(&handle->finder.compiler, &nvrtc) != ATTNPRESS_OK) {
+    print_message("skipped: %s\n", attnpress_last_error());
+    attnpress_destroy(handle);
+    skip();
+  }
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    assert_int_equal(prepare(handle, rows[i].score, rows[i].mask), ATTNPRESS_COMPILE_FAILED);
+    assert_error_says(rows[i].line);
+    assert_error_says(rows[i].hint);
+  }
+  /* What a score may be assigned. */
+  assert_ok(prepare(handle,
+                    "score = 1; score = 2.0; score *= 2; score -= score; score = -score;\n"
+                    "float x = score * 2.0f + fabsf(score);\n"
+                    "score = x > score ? x : -INFINITY; if (score > cap) score = (q - k) * 2;",
+                    "!(k_len > q_len) || clampi(k, b, h) > h_kv"));
+  attnpress_destroy(handle);
+}
+
+/* ---- The interpreter ------------------------------------------------------------------------- */
+
+static void test_interpreter(void **state) {
+  (void)state;
+  static const float table[] = {1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f};
+  static const int32_t documents[] = {0, 0, 7};
+  attnpress_score_scalar given[] = {{"cap", ATTNPRESS_FP32, 4.0f, 0, 0},
+                                    {"n", ATTNPRESS_INT32, 0.0f, 3, 0}};
+  attnpress_score_buffer read[] = {{"t", table, {2, 3}, {3, 1}, ATTNPRESS_FP32, 2},
+                                   {"d", documents, {3}, {1}, ATTNPRESS_INT32, 1}};
+  static const struct {
+    const char *score;
+    double expected;
+  } scores[] = {
+      {"score = cap * tanhf(score / cap);", 4.0 * 0.46211715726000979},
+      {"score += t(h, k) - t(9, -9);", 2.0 + 4.0 - 4.0},
+      {"score = 7 / 2; score += 7 / 2.0f;", 6.5},
+      {"int i = 7; i /= 2; float x = i; { int i = 5; x += i; } score = x + i;", 11.0},
+      {"if (k < q) score = 1; else if (k == 0) score = 9; else score = -3; // last", 9.0},
+      {"score = k != q ? 1.0f : d(2) > 6 && !(h == 0) ? 5 : 6; /* none */", 5.0},
+      {"score -= 2 + 3 * 4 % 5 - (1 << n);", 2.0 - (2 + 12 % 5 - 8)},
+      {"score = fmaxf(score, 3) * min(2, n) + abs(-2) + clampi(99, 0, 4) + (int)2.9f;", 14.0},
+      {"score = -INFINITY;", (double)-INFINITY},
+      {"const float a = 1, b2 = a + 1; auto c = q_len - k_len; score = b2 * c;", 2.0 * (11 - 13)},
+  };
+  attnpress_score_mod m = ATTNPRESS_SCORE_MOD_INIT;
+  m.scalars = given;
+  m.scalar_count = 2;
+  m.buffers = read;
+  m.buffer_count = 2;
+  const snippet_place place = {.b = 0, .h = 1, .q = 0, .k = 0, .q_len = 11, .k_len = 13};
+  char why[256];
+  for (size_t i = 0; i < sizeof scores / sizeof *scores; ++i) {
+    m.score = scores[i].score;
+    snippet *s = snippet_parse(&m, why, sizeof why);
+    if (s == NULL)
+      fail_msg("%s: %s", m.score, why);
+    const double value = snippet_score(s, 2.0, &place);
+    if (value != scores[i].expected && !(fabs(value - scores[i].expected) < 1e-12))
+      fail_msg("%s gives %.17g, not %.17g", m.score, value, scores[i].expected);
+    assert_int_equal(snippet_keeps(s, &place), 1);
+    snippet_free(s);
+  }
+  m.score = NULL;
+  m.mask = "k <= q && d(k) == d(q) && // a comment\n (h + 1) % 2 == 0";
+  snippet *s = snippet_parse(&m, why, sizeof why);
+  assert_non_null(s);
+  assert_int_equal(snippet_keeps(s, &place), 1);
+  const snippet_place other = {.h = 2};
+  assert_int_equal(snippet_keeps(s, &other), 0);
+  assert_true(snippet_score(s, 2.5, &place) == 2.5);
+  snippet_free(s);
+  static const struct {
+    const char *score, *mask, *why;
+  } unknown[] = {{"score = foo;", NULL, "score:1: \"foo\" is not known"},
+                 {"\nfor (;;) ;", NULL, "score:2: "},
+                 {"score = t(1);", NULL, "',' is missing"},
+                 {"score = 1", NULL, "';' is missing"},
+                 {"q = 1;", NULL, "no statement that the reference knows"},
+                 {NULL, "k < q;", "mask:1: \";\" follows"}};
+  for (size_t i = 0; i < sizeof unknown / sizeof *unknown; ++i) {
+    m.score = unknown[i].score;
+    m.mask = unknown[i].mask;
+    assert_null(snippet_parse(&m, why, sizeof why));
+    if (strstr(why, unknown[i].why) == NULL)
+      fail_msg("\"%s\" does not say \"%s\"", why, unknown[i].why);
+  }
+}
+
+/* ---- What is shipped ------------------------------------------------------------------------- */
+
+/* A call on host memory, small enough for every row. */
+enum { ROWS = 9, KEYS = 14, SMALL_HEADS = 4, SMALL_DIM = 8 };
+
+typedef struct small_call {
+  attnpress_forward_args args;
+  float q[2 * ROWS * SMALL_HEADS * SMALL_DIM], k[2 * KEYS * SMALL_HEADS * SMALL_DIM];
+  snippet_file file;
+  void *data[SNIPPET_BUFFERS];
+} small_call;
+
+static void small_open(small_call *c, const char *name) {
+  char path[PATH_MAX], why[256];
+  int64_t bytes[SNIPPET_BUFFERS];
+  *c = (small_call){.args = ATTNPRESS_FORWARD_ARGS_INIT};
+  attnpress_forward_args *a = &c->args;
+  a->q = attnpress_tensor_bshd(c->q, 2, ROWS, SMALL_HEADS, SMALL_DIM, ATTNPRESS_FP32);
+  a->k = attnpress_tensor_bshd(c->k, 2, KEYS, 2, SMALL_DIM, ATTNPRESS_FP32);
+  a->v = a->k;
+  a->out = a->q;
+  reference_fill_normal(&a->q, 1);
+  reference_fill_normal(&a->k, 2);
+  snprintf(path, sizeof path, ATTNPRESS_TESTS_DIR "/../python/attnpress/mods/%s.mod", name);
+  if (snippet_file_read(&c->file, path, why, sizeof why) != 0)
+    fail_msg("%s", why);
+  snippet_file_describe(&c->file, a, bytes);
+  for (int i = 0; i < c->file.mod.buffer_count; ++i) {
+    c->data[i] = malloc((size_t)bytes[i]);
+    c->file.buffers[i].data = c->data[i];
+    snippet_file_fill(&c->file, i, c->data[i], KEYS, 3 + (uint64_t)i);
+  }
+}
+
+static void small_close(small_call *c) {
+  for (int i = 0; i < SNIPPET_BUFFERS; ++i)
+    free(c->data[i]);
+  snippet_file_free(&c->file);
+}
+
+/* Each row's lse and output in float64, with the snippet and with what is built in. */
+static void check_same(const small_call *c, const attnpress_forward_args *built_in) {
+  attnpress_forward_args own = c->args;
+  own.score_mod = &c->file.mod;
+  reference x, y;
+  assert_int_equal(reference_init(&x, &own), 0);
+  assert_int_equal(reference_init(&y, built_in), 0);
+  double most = 0.0;
+  for (int64_t b = 0; b < 2; ++b)
+    for (int64_t h = 0; h < SMALL_HEADS; ++h)
+      for (int64_t row = 0; row < ROWS; ++row) {
+        reference_row(&x, b, row, h);
+        reference_row(&y, b, row, h);
+        assert_true(x.lse == y.lse || fabs(x.lse - y.lse) < 1e-12);
+        for (int i = 0; i < SMALL_DIM; ++i) {
+          assert_true(fabs(x.out[i] - y.out[i]) < 1e-12);
+          most = fmax(most, fabs(y.out[i]));
+        }
+      }
+  assert_true(most > 0.1);
+  reference_free(&x);
+  reference_free(&y);
+}
+
+static void test_shipped_are_the_built_in(void **state) {
+  (void)state;
+  small_call c;
+  char why[256];
+  small_open(&c, "alibi");
+  attnpress_forward_args built_in = c.args;
+  attnpress_alibi alibi = ATTNPRESS_ALIBI_INIT;
+  alibi.slopes = c.data[0];
+  built_in.alibi = &alibi;
+  check_same(&c, &built_in);
+  small_close(&c);
+
+  small_open(&c, "softcap");
+  assert_int_equal(snippet_file_set(&c.file, "cap=0.75", why, sizeof why), 0);
+  built_in = c.args;
+  built_in.softcap = 0.75f;
+  check_same(&c, &built_in);
+  small_close(&c);
+
+  small_open(&c, "window");
+  assert_int_equal(snippet_file_set(&c.file, "left=3", why, sizeof why), 0);
+  assert_int_equal(snippet_file_set(&c.file, "right=1", why, sizeof why), 0);
+  attnpress_window window = ATTNPRESS_WINDOW_INIT;
+  window.left = 3;
+  window.right = 1;
+  built_in = c.args;
+  built_in.mask = ATTNPRESS_WINDOW;
+  built_in.window = &window;
+  check_same(&c, &built_in);
+  small_close(&c);
+}
+
+/* T5's buckets of distances to keys before, as its authors' code has them. */
+static int t5_bucket(int distance) {
+  if (distance < 16)
+    return distance;
+  const int bucket = 16 + (int)(log(distance / 16.0) / log(128.0 / 16.0) * 16.0);
+  return bucket < 31 ? bucket : 31;
+}
+
+/* Those that nothing built in has a counterpart of, value by value. */
+static void test_other_shipped(void **state) {
+  (void)state;
+  small_call c;
+  char why[256];
+  static const char *const names[] = {"prefix_lm", "document", "t5_bias"};
+  for (int n = 0; n < 3; ++n) {
+    small_open(&c, names[n]);
+    snippet *s = snippet_parse(&c.file.mod, why, sizeof why);
+    assert_non_null(s);
+    const int length = n == 2 ? 400 : KEYS; /* T5's beyond all buckets */
+    int kept = 0;
+    for (int b = 0; b < 2; ++b)
+      for (int q = 0; q < ROWS; ++q)
+        for (int k = 0; k < length; ++k) {
+          const snippet_place at = {b, 3, 1, q, k, ROWS, length};
+          const int center = q + length - ROWS;
+          if (n == 2) {
+            const int distance = k < center ? center - k : 0;
+            const float *bias = c.data[0];
+            assert_true(snippet_score(s, 1.5, &at) ==
+                        1.5 + (double)bias[3 * 32 + t5_bucket(distance)]);
+            continue;
+          }
+          const int32_t *table = c.data[0];
+          const int expected = n == 0
+                                   ? k < table[b] || k <= center
+                                   : k <= center && table[b * KEYS + center] == table[b * KEYS + k];
+          assert_int_equal(snippet_keeps(s, &at), expected);
+          kept += expected;
+        }
+    assert_true(n == 2 || (kept > 0 && kept < 2 * ROWS * KEYS));
+    snippet_free(s);
+    small_close(&c);
+  }
+}
+
+static void test_files(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *why;
+  } rows[] = {
+      {"scalar double x = 1\nmask:\n1", ":1: the type of a scalar is float or int"},
+      {"# a comment\nscalar int x = 1.5\nmask:\n1", ":2: the value of a scalar is no number"},
+      {"buffer fp64 x(3)\nmask:\n1", ":1: the dtype of a buffer is"},
+      {"buffer fp32 x(3, rows)\nmask:\n1", ":1: an extent is a number from 1, batch"},
+      {"buffer fp32 x(1,1,1,1,1)\nmask:\n1", ":1: a buffer has 1 to 4 dimensions"},
+      {"buffer fp32 x(3) = documents\nmask:\n1", ":1: a buffer is filled with"},
+      {"mask:\n1\nmask:\n2", ":3: there are two masks"},
+      {"scalar int x = 1", "there is neither score: nor mask:"},
+      {"k <= q", ":1: the line begins with none of"},
+  };
+  char why[512];
+  snippet_file f;
+  const char *path = in(folder, "a.mod");
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    write_file(path, rows[i].text, strlen(rows[i].text), 0600);
+    assert_int_equal(snippet_file_read(&f, path, why, sizeof why), -1);
+    if (strstr(why, rows[i].why) == NULL)
+      fail_msg("\"%s\" does not say \"%s\"", why, rows[i].why);
+    snippet_file_free(&f);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(test_refusals),      TEST(test_kernels_by_name),
+      TEST(test_launches),      TEST(test_compiles),
+      TEST(test_plans),         TEST(test_errors_of_a_text),
+      TEST(test_interpreter),   TEST(test_shipped_are_the_built_in),
+      TEST(test_other_shipped), TEST(test_files),
+  };
+  return cmocka_run_group_tests(tests, set_up_group, tear_down_group);
+}
