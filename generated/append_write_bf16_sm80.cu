@@ -2,7 +2,7 @@
 //
 // Writes rows of new K and V, bf16, to their place in a cache, K rotated by its position, and q's
 // rows, rotated, over themselves or to another tensor. A thread has a vector of 16 bytes; where
-// columns i and i + rotary_dim / 2 are a pair, it has both, so that rows can be rotated where they lie.
+// columns i and i + rotary_dim / 2 are a pair, it has both, so that rows can be rotated in place.
 //
 // Pressed from templates/append/append_write.cu.j2 with tile w4 by
 //   python -m generator --family append --dtype bf16
@@ -31,7 +31,7 @@ __device__ __forceinline__ void load_rotary(const void *table, int64_t position,
   widen_words_fp32(word, count, value);
 }
 
-// Columns `column` to `column` + ELEMENTS - 1 of the first half of those that are rotated, and their
+// ELEMENTS columns from `column` on, of the first half of those that are rotated, and their
 // partners in the second.
 __device__ __forceinline__ void rotate_halves(const void *from, void *to, int column, int half,
                                               int64_t position,
@@ -51,8 +51,8 @@ __device__ __forceinline__ void rotate_halves(const void *from, void *to, int co
   store_span((unsigned char *)to + half * SIZE, SIZE, column, half, ELEMENTS, word[1]);
 }
 
-// The pairs of neighbours among columns `column` to `column` + ELEMENTS - 1 that are rotated: those
-// below `rotary_dim`; the others keep their bits. word: (4)
+// The pairs of neighbours among ELEMENTS columns from `column` on that are rotated: those below
+// `rotary_dim`; the others keep their bits. word: (4)
 __device__ __forceinline__ void rotate_neighbours(int column, int rotary_dim, int64_t position,
                                                   const attnpress_append_write_args *args,
                                                   uint32_t *word) {

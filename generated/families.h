@@ -9,7 +9,7 @@ enum { AP_FAMILY_ATTENTION = 0, AP_FAMILY_SOFTMAX = 1, AP_FAMILY_LAYERNORM = 2, 
 
 /* ---- attention ---- */
 
-/* flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_decode]_sm<80|86|90> */
+/* flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_decode]_sm<80|86|90> */
 enum { /* axes */
   AP_ATTENTION_PASS = 0,
   AP_ATTENTION_SPLIT = 1,
@@ -33,6 +33,7 @@ enum { /* pass */
   AP_ATTENTION_PASS_BWD_DQ = 4,
   AP_ATTENTION_PASS_BWD_DELTA = 5,
   AP_ATTENTION_PASS_BWD_CONVERT = 6,
+  AP_ATTENTION_PASS_BWD_SINKS = 7,
 };
 enum { /* hdim */
   AP_ATTENTION_HDIM_MIN = 8,
@@ -299,7 +300,4 @@ enum { /* fields of a tile */
   AP_MERGE_TILE_WARPS = 0,
   AP_MERGE_TILE_STEP = 1,
   AP_MERGE_TILE_FIELD_COUNT = 2,
-};
-enum { /* limits */
-  AP_MERGE_PARTS_MAX = 16,
 };

@@ -22,7 +22,7 @@ void ap_render_append_write(ap_text *out, const ap_render_input *in) {
   STRING(in->word[AP_APPEND_DTYPE]);
   TEXT(", to their place in a cache, K rotated by its position, and q's\n"
        "// rows, rotated, over themselves or to another tensor. A thread has a vector of 16 bytes; where\n"
-       "// columns i and i + rotary_dim / 2 are a pair, it has both, so that rows can be rotated where they lie.\n"
+       "// columns i and i + rotary_dim / 2 are a pair, it has both, so that rows can be rotated in place.\n"
        "//\n"
        "// Pressed from templates/append/append_write.cu.j2 with tile ");
   STRING(tile_name);
@@ -63,7 +63,7 @@ void ap_render_append_write(ap_text *out, const ap_render_input *in) {
        "  widen_words_fp32(word, count, value);\n"
        "}\n"
        "\n"
-       "// Columns `column` to `column` + ELEMENTS - 1 of the first half of those that are rotated, and their\n"
+       "// ELEMENTS columns from `column` on, of the first half of those that are rotated, and their\n"
        "// partners in the second.\n"
        "__device__ __forceinline__ void rotate_halves(const void *from, void *to, int column, int half,\n"
        "                                              int64_t position,\n"
@@ -91,8 +91,8 @@ void ap_render_append_write(ap_text *out, const ap_render_input *in) {
        "  store_span((unsigned char *)to + half * SIZE, SIZE, column, half, ELEMENTS, word[1]);\n"
        "}\n"
        "\n"
-       "// The pairs of neighbours among columns `column` to `column` + ELEMENTS - 1 that are rotated: those\n"
-       "// below `rotary_dim`; the others keep their bits. word: (4)\n"
+       "// The pairs of neighbours among ELEMENTS columns from `column` on that are rotated: those below\n"
+       "// `rotary_dim`; the others keep their bits. word: (4)\n"
        "__device__ __forceinline__ void rotate_neighbours(int column, int rotary_dim, int64_t position,\n"
        "                                                  const attnpress_append_write_args *args,\n"
        "                                                  uint32_t *word) {\n"

@@ -44,8 +44,9 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT(" --dtype ");
   STRING(in->word[AP_ATTENTION_DTYPE]);
-  if (mask == AP_ATTENTION_MASK_CAUSAL) {
-    TEXT(" --causal");
+  if (mask != AP_ATTENTION_MASK_FULL) {
+    TEXT(" --");
+    STRING(in->word[AP_ATTENTION_MASK]);
   }
   TEXT(" --arch sm");
   INTEGER(arch);
@@ -53,8 +54,11 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
        "\n"
        "#include \"attnpress/args/attention.h\"\n"
        "#include \"attnpress/device/dtype.cuh\"\n"
-       "#include \"attnpress/device/gradient.cuh\"\n"
-       "#include \"attnpress/device/gradient_store.cuh\"\n"
+       "#include \"attnpress/device/gradient.cuh\"\n");
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("#include \"attnpress/device/gradient_modify.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/gradient_store.cuh\"\n"
        "#include \"attnpress/device/pipeline.cuh\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n"
        "#include \"attnpress/device/ptx_mbarrier.cuh\"\n"
@@ -80,11 +84,13 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
   TEXT(";\n"
        "constexpr Dtype DTYPE = ");
   STRING((dtype == AP_ATTENTION_DTYPE_BF16) ? "BF16" : "FP16");
-  TEXT(";\n"
-       "constexpr bool CAUSAL = ");
-  STRING((mask == AP_ATTENTION_MASK_CAUSAL) ? "true" : "false");
-  TEXT(";\n"
-       "constexpr int BLOCK_M = ");
+  TEXT(";\n");
+  if (mask != AP_ATTENTION_MASK_WINDOW) {
+    TEXT("constexpr bool CAUSAL = ");
+    STRING((mask == AP_ATTENTION_MASK_CAUSAL) ? "true" : "false");
+    TEXT(";\n");
+  }
+  TEXT("constexpr int BLOCK_M = ");
   INTEGER(block_m);
   TEXT("; // query rows of a thread block\n"
        "constexpr int BLOCK_N = ");
@@ -146,23 +152,37 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n"
        "// A thread block's rows, and the steps of its walk over the keys.\n"
-       "struct Work {\n"
-       "  int batch, head, kv_head, row_begin, steps;\n"
-       "};\n"
+       "struct Work {\n");
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("  int batch, head, kv_head, row_begin, first_step, steps;\n");
+  } else {
+    TEXT("  int batch, head, kv_head, row_begin, steps;\n");
+  }
+  TEXT("};\n"
        "\n"
        "__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n"
        "  Work work;\n"
-       "  const int row_block = block % args->blocks, head = block / args->blocks;\n"
-       "  // Causal: the last rows see the most keys, and the longest row blocks come first.\n"
-       "  work.row_begin = (CAUSAL ? args->blocks - 1 - row_block : row_block) * BLOCK_M;\n"
-       "  work.head = head % args->heads_q;\n"
+       "  const int row_block = block % args->blocks, head = block / args->blocks;\n");
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("  work.row_begin = row_block * BLOCK_M;\n");
+  } else {
+    TEXT("  // Causal: the last rows see the most keys, and the longest row blocks come first.\n"
+         "  work.row_begin = (CAUSAL ? args->blocks - 1 - row_block : row_block) * BLOCK_M;\n");
+  }
+  TEXT("  work.head = head % args->heads_q;\n"
        "  work.batch = head / args->heads_q;\n"
        "  work.kv_head = work.head / (args->heads_q / args->heads_kv);\n"
        "  // Keys that no row sees are never loaded.\n"
-       "  const int last = min(work.row_begin + BLOCK_M, args->seqlen_q) - 1;\n"
-       "  work.steps =\n"
-       "      max(0, ceil_div(row_at(last, CAUSAL, args->seqlen_q, args->seqlen_k).key_end, BLOCK_N));\n"
-       "  return work;\n"
+       "  const int last = min(work.row_begin + BLOCK_M, args->seqlen_q) - 1;\n");
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("  const int key_end = window_row(last, &args->score, args->seqlen_k).key_end;\n"
+         "  work.first_step = window_row(work.row_begin, &args->score, args->seqlen_k).key_begin / BLOCK_N;\n"
+         "  work.steps = max(0, ceil_div(key_end, BLOCK_N) - work.first_step);\n");
+  } else {
+    TEXT("  work.steps =\n"
+         "      max(0, ceil_div(row_at(last, CAUSAL, args->seqlen_q, args->seqlen_k).key_end, BLOCK_N));\n");
+  }
+  TEXT("  return work;\n"
        "}\n"
        "\n"
        "// Loads `slabs` slabs of rows of a head, and counts them at `full`.\n"
@@ -175,23 +195,30 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
        "    tma_load_4d(target + slab * slab_bytes, map, full, slab * 64, row, head, batch);\n"
        "}\n"
        "\n"
-       "// The producer's one thread: Q and dO of the block's rows, K and V of each step.\n");
-  TEXT("__device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
+       "// The producer's one thread: Q and dO of the block's rows, K and V of each step.\n"
+       "__device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
        "                                        const Work *work) {\n"
        "  Stage stage = {0, 0};\n"
-       "  for (int n = 0; n < work->steps; ++n) {\n"
-       "    if (n == 0)\n"
+       "  for (int n = 0; n < work->steps; ++n) {\n");
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("    const int key = (work->first_step + n) * BLOCK_N; // the step's first\n");
+  }
+  TEXT("    if (n == 0)\n"
        "      load_slabs(shared, &args->q, q_full(shared), K_SLABS, ROW_SLAB_BYTES, work->row_begin,\n"
        "                 work->head, work->batch);\n"
        "    // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
        "    wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n"
        "    load_slabs(shared + K_OFFSET + stage.index * K_BYTES, &args->k, k_full(shared, stage.index),\n"
-       "               K_SLABS, KEY_SLAB_BYTES, n * BLOCK_N, work->kv_head, work->batch);\n"
+       "               K_SLABS, KEY_SLAB_BYTES, ");
+  STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "key" : "n * BLOCK_N");
+  TEXT(", work->kv_head, work->batch);\n"
        "    if (n == 0)\n"
        "      load_slabs(shared + DO_OFFSET, &args->dout, do_full(shared), V_SLABS, ROW_SLAB_BYTES,\n"
        "                 work->row_begin, work->head, work->batch);\n"
        "    load_slabs(shared + V_OFFSET + stage.index * V_BYTES, &args->v, v_full(shared, stage.index),\n"
-       "               V_SLABS, KEY_SLAB_BYTES, n * BLOCK_N, work->kv_head, work->batch);\n"
+       "               V_SLABS, KEY_SLAB_BYTES, ");
+  STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "key" : "n * BLOCK_N");
+  TEXT(", work->kv_head, work->batch);\n"
        "    stage = next_stage(stage, STAGES);\n"
        "  }\n"
        "}\n"
@@ -228,19 +255,32 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
        "  for (int half = 0; half < 2; ++half) {\n"
        "    const int row = first_row + warp * 16 + half * 8 + lane / 4;\n"
        "    const int64_t at =\n"
-       "        ((int64_t)work->batch * args->heads_q + work->head) * args->row_tiles * 16 + row;\n"
-       "    rows[half] = row_at(row, CAUSAL, args->seqlen_q, args->seqlen_k);\n"
-       "    lse_log2[half] = args->lse_log2[at];\n"
+       "        ((int64_t)work->batch * args->heads_q + work->head) * args->row_tiles * 16 + row;\n");
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("    rows[half] = window_row(row, &args->score, args->seqlen_k);\n");
+  } else {
+    TEXT("    rows[half] = row_at(row, CAUSAL, args->seqlen_q, args->seqlen_k);\n");
+  }
+  TEXT("    lse_log2[half] = args->lse_log2[at];\n"
        "    delta[half] = args->delta[at];\n"
-       "  }\n"
-       "  const int key_unmasked = row_at(first_row, CAUSAL, args->seqlen_q, args->seqlen_k).key_end;\n"
-       "  Stage stage = {0, 0};\n"
+       "  }\n");
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("  // The keys that all of the consumer's rows see.\n"
+         "  const int key_unmasked = window_row(first_row, &args->score, args->seqlen_k).key_end;\n"
+         "  const int unmasked_begin = window_row(first_row + 63, &args->score, args->seqlen_k).key_begin;\n");
+  } else {
+    TEXT("  const int key_unmasked = row_at(first_row, CAUSAL, args->seqlen_q, args->seqlen_k).key_end;\n");
+  }
+  TEXT("  Stage stage = {0, 0};\n"
        "  if (work->steps > 0) // the copy engine hands over Q\n"
        "    wait_for_phase(q_full(shared), 0);\n"
        "  for (int n = 0; n < work->steps; ++n) {\n"
        "    float score[S_TILES * 4], dp[S_TILES * 4];\n"
-       "    uint32_t ds[KEY_STEPS][4];\n"
-       "    const uint32_t k = shared + K_OFFSET + stage.index * K_BYTES;\n"
+       "    uint32_t ds[KEY_STEPS][4];\n");
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("    const int key = (work->first_step + n) * BLOCK_N; // the step's first\n");
+  }
+  TEXT("    const uint32_t k = shared + K_OFFSET + stage.index * K_BYTES;\n"
        "    // S = Q K^T; the copy engine hands over K.\n"
        "    wait_for_phase(k_full(shared, stage.index), stage.parity);\n"
        "    start_rows(score, shared + consumer * 64 * 128, k, S_STEPS);\n"
@@ -254,10 +294,14 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
        "    wgmma_order_n");
   INTEGER(block_n);
   TEXT("(score);\n"
-       "    if ((n + 1) * BLOCK_N > key_unmasked) {\n"
+       "    if (");
+  STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "key + BLOCK_N > key_unmasked || key < unmasked_begin" : "(n + 1) * BLOCK_N > key_unmasked");
+  TEXT(") {\n"
        "#pragma unroll\n"
        "      for (int half = 0; half < 2; ++half)\n"
-       "        mask_scores(score, S_TILES, half, rows[half], n * BLOCK_N + lane % 4 * 2);\n"
+       "        mask_scores(score, S_TILES, half, rows[half], ");
+  STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "key" : "n * BLOCK_N");
+  TEXT(" + lane % 4 * 2);\n"
        "    }\n"
        "    recompute_probabilities(score, S_TILES, false, lse_log2, args->scale_log2);\n"
        "    wgmma_wait(0);\n"

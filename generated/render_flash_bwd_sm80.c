@@ -18,6 +18,10 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   const int32_t hdim_v = in->axis[AP_ATTENTION_HDIM_V];
   const int32_t dtype = in->axis[AP_ATTENTION_DTYPE];
   const int32_t mask = in->axis[AP_ATTENTION_MASK];
+  const int32_t softcap = in->axis[AP_ATTENTION_SOFTCAP];
+  const int32_t alibi = in->axis[AP_ATTENTION_ALIBI];
+  const int32_t bias = in->axis[AP_ATTENTION_BIAS];
+  const int32_t dropout = in->axis[AP_ATTENTION_DROPOUT];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
   const int32_t block_n = in->field[AP_ATTENTION_TILE_BLOCK_N];
@@ -35,6 +39,7 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   int32_t walk_warps = owns_keys ? warps_m : warps_n;
   int32_t v_slots = (v_stages > 0) ? v_stages : stages;
   int32_t in_registers = ((walk_warps == 1) && (acc_warps == own_warps)) ? 1 : 0;
+  int32_t modifies = ((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
@@ -70,17 +75,37 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT(" --dtype ");
   STRING(in->word[AP_ATTENTION_DTYPE]);
-  if (mask == AP_ATTENTION_MASK_CAUSAL) {
-    TEXT(" --causal");
+  if (mask != AP_ATTENTION_MASK_FULL) {
+    TEXT(" --");
+    STRING(in->word[AP_ATTENTION_MASK]);
+  }
+  if (softcap) {
+    TEXT(" --softcap");
+  }
+  if (alibi) {
+    TEXT(" --alibi");
+  }
+  if (bias != AP_ATTENTION_BIAS_NONE) {
+    TEXT(" --bias ");
+    STRING(in->word[AP_ATTENTION_BIAS]);
+  }
+  if (dropout) {
+    TEXT(" --dropout");
   }
   TEXT(" --arch sm");
   INTEGER(arch);
   TEXT("\n"
        "\n"
-       "#include \"attnpress/args/attention.h\"\n"
-       "#include \"attnpress/device/dtype.cuh\"\n"
-       "#include \"attnpress/device/gradient.cuh\"\n"
-       "#include \"attnpress/device/gradient_store.cuh\"\n"
+       "#include \"attnpress/args/attention.h\"\n");
+  if (dropout) {
+    TEXT("#include \"attnpress/device/dropout.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/dtype.cuh\"\n"
+       "#include \"attnpress/device/gradient.cuh\"\n");
+  if ((modifies || dropout) || (mask == AP_ATTENTION_MASK_WINDOW)) {
+    TEXT("#include \"attnpress/device/gradient_modify.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/gradient_store.cuh\"\n"
        "#include \"attnpress/device/product.cuh\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n"
        "#include \"attnpress/device/ptx_cp_async.cuh\"\n"
@@ -95,11 +120,20 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   TEXT(";\n"
        "constexpr Dtype DTYPE = ");
   STRING((dtype == AP_ATTENTION_DTYPE_BF16) ? "BF16" : "FP16");
-  TEXT(";\n"
-       "constexpr bool CAUSAL = ");
-  STRING((mask == AP_ATTENTION_MASK_CAUSAL) ? "true" : "false");
-  TEXT(";\n"
-       "constexpr int BLOCK_M = ");
+  TEXT(";\n");
+  if (mask != AP_ATTENTION_MASK_WINDOW) {
+    TEXT("constexpr bool CAUSAL = ");
+    STRING((mask == AP_ATTENTION_MASK_CAUSAL) ? "true" : "false");
+    TEXT(";\n");
+  }
+  if (bias == AP_ATTENTION_BIAS_FP16) {
+    TEXT("constexpr BiasDtype BIAS = BIAS_FP16;\n");
+  } else if (bias == AP_ATTENTION_BIAS_BF16) {
+    TEXT("constexpr BiasDtype BIAS = BIAS_BF16;\n");
+  } else if (bias == AP_ATTENTION_BIAS_FP32) {
+    TEXT("constexpr BiasDtype BIAS = BIAS_FP32;\n");
+  }
+  TEXT("constexpr int BLOCK_M = ");
   INTEGER(block_m);
   TEXT("; // query rows of a block or a step\n"
        "constexpr int BLOCK_N = ");
@@ -360,9 +394,16 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
        "#pragma unroll\n"
        "    for (int half = 0; half < 2; ++half) {\n"
        "      const int row = own + m * 16 + half * 8 + lane / 4;\n");
-  if (owns_keys) {
+  if (owns_keys && (mask == AP_ATTENTION_MASK_WINDOW)) {
+    TEXT("      mask_scores(score[m], S_COLUMNS, half,\n"
+         "                  queries_in_window(row, &args->score, args->seqlen_q, args->seqlen_k),\n"
+         "                  walk + lane % 4 * 2);\n");
+  } else if (owns_keys) {
     TEXT("      mask_scores(score[m], S_COLUMNS, half,\n"
          "                  queries_at(row, CAUSAL, args->seqlen_q, args->seqlen_k), walk + lane % 4 * 2);\n");
+  } else if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("      mask_scores(score[m], S_COLUMNS, half, window_row(row, &args->score, args->seqlen_k),\n"
+         "                  walk + lane % 4 * 2);\n");
   } else {
     TEXT("      mask_scores(score[m], S_COLUMNS, half, row_at(row, CAUSAL, args->seqlen_q, args->seqlen_k),\n"
          "                  walk + lane % 4 * 2);\n");
@@ -371,6 +412,45 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
        "  }\n"
        "}\n"
        "\n");
+  if (modifies) {
+    TEXT("// Modifies the scores of a step of a query head. `own`, `walk`: this warp's first row and column.\n"
+         "__device__ __forceinline__ void modify_block(float score[S_ROWS][S_COLUMNS * 4],\n");
+    if (softcap) {
+      TEXT("                                             uint32_t derivative[S_ROWS][S_COLUMNS * 2],\n");
+    }
+    TEXT("                                             const attnpress_bwd_args *args, int64_t batch,\n"
+         "                                             int head, int own, int walk) {\n");
+    if (alibi || (bias != AP_ATTENTION_BIAS_NONE)) {
+      TEXT("  const int lane = threadIdx.x % 32;\n");
+    }
+    if (alibi) {
+      TEXT("  const float slope = load_slope(&args->score, batch, head);\n");
+    }
+    TEXT("#pragma unroll\n"
+         "  for (int m = 0; m < S_ROWS; ++m) {\n");
+    if (softcap) {
+      TEXT("    cap_and_differentiate(score[m], derivative[m], S_COLUMNS, &args->score);\n");
+    }
+    if (alibi || (bias != AP_ATTENTION_BIAS_NONE)) {
+      TEXT("#pragma unroll\n"
+           "    for (int half = 0; half < 2; ++half) {\n"
+           "      const int row = own + m * 16 + half * 8 + lane / 4, column = walk + lane % 4 * 2;\n");
+      if (bias != AP_ATTENTION_BIAS_NONE) {
+        TEXT("      add_bias_at(score[m], BIAS, S_COLUMNS, half, ");
+        STRING(owns_keys ? "true" : "false");
+        TEXT(", args, batch, head, row, column);\n");
+      }
+      if (alibi) {
+        TEXT("      add_alibi_at(score[m], S_COLUMNS, half, ");
+        STRING(owns_keys ? "true" : "false");
+        TEXT(", args, slope, row, column);\n");
+      }
+      TEXT("    }\n");
+    }
+    TEXT("  }\n"
+         "}\n"
+         "\n");
+  }
   if (!in_registers || (pass == AP_ATTENTION_PASS_BWD)) {
     TEXT("// Rounds scores into a tile of shared memory; `place`: this thread's first element of it.\n"
          "__device__ __forceinline__ void store_scores(unsigned char *place,\n"
@@ -402,7 +482,17 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  const Work work = find_work(&args, blockIdx.x);\n"
        "\n");
-  if (owns_keys) {
+  if (owns_keys && (mask == AP_ATTENTION_MASK_WINDOW)) {
+    TEXT("  // Rows that see none of the keys are skipped; group heads come one after the other.\n"
+         "  const int group = args.heads_q / args.heads_kv;\n"
+         "  const Row first_own = queries_in_window(work.begin, &args.score, args.seqlen_q, args.seqlen_k);\n"
+         "  const Row last_own = queries_in_window(min(work.begin + BLOCK_N, args.seqlen_k) - 1, &args.score,\n"
+         "                                         args.seqlen_q, args.seqlen_k);\n"
+         "  const int first_step = first_own.key_begin / WALK_ROWS;\n"
+         "  const int head_steps = max(0, ceil_div(last_own.key_end, WALK_ROWS) - first_step);\n"
+         "  const int steps = head_steps * group;\n"
+         "  const int first_head = work.kv_head * group;\n");
+  } else if (owns_keys) {
     TEXT("  // Rows before the first that sees one of the keys are skipped; group heads come one after the\n"
          "  // other.\n"
          "  const int group = args.heads_q / args.heads_kv;\n"
@@ -411,6 +501,15 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "  const int head_steps = max(0, ceil_div(args.seqlen_q, WALK_ROWS) - first_step);\n"
          "  const int steps = head_steps * group;\n"
          "  const int first_head = work.kv_head * group;\n");
+  } else if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("  // Keys that no row sees are never loaded.\n"
+         "  const Row first_own = window_row(work.begin, &args.score, args.seqlen_k);\n"
+         "  const Row last_own = window_row(min(work.begin + BLOCK_M, args.seqlen_q) - 1, &args.score,\n"
+         "                                  args.seqlen_k);\n"
+         "  const int first_step = first_own.key_begin / WALK_ROWS;\n"
+         "  const int head_steps = max(0, ceil_div(last_own.key_end, WALK_ROWS) - first_step);\n"
+         "  const int steps = head_steps;\n"
+         "  const int first_head = work.head / (args.heads_q / args.heads_kv);\n");
   } else {
     TEXT("  // Keys that no row sees are never loaded.\n"
          "  const int last_position = min(work.begin + BLOCK_M, args.seqlen_q) - 1;\n"
@@ -477,8 +576,11 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("  unsigned char *const place =\n"
          "      smem + S_OFFSET + (own_row + lane / 4) * S_ROW_BYTES + (walk_row + lane % 4 * 2) * 2;\n");
   }
-  TEXT("\n"
-       "  Step now = {first_head, first_step * WALK_ROWS};\n"
+  TEXT("\n");
+  if (dropout) {
+    TEXT("  const DropoutSeed seed = dropout_seed(&args.score);\n");
+  }
+  TEXT("  Step now = {first_head, first_step * WALK_ROWS};\n"
        "  int slot_index = 0;\n"
        "  for (int step = 0; step < steps; ++step, now = step_after(now, first_step * WALK_ROWS, end_row)) {\n"
        "    const uint32_t slot = shared + RING_OFFSET + slot_index * SLOT_BYTES;\n");
@@ -531,9 +633,29 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
        "      for (int i = 0; i < S_COLUMNS * 4; ++i)\n"
        "        score[m][i] = 0.0f;\n"
        "    multiply_rows(score[0], S_ROWS, S_COLUMNS, DTYPE, shared + own_row * ROW_BYTES, ROW_BYTES,\n"
-       "                  slot + walk_row * ROW_BYTES, ROW_BYTES, HEAD_DIM, lane);\n"
-       "    // Steps that hold a pair of query and key which does not count.\n");
-  if (owns_keys) {
+       "                  slot + walk_row * ROW_BYTES, ROW_BYTES, HEAD_DIM, lane);\n");
+  if (modifies) {
+    if (softcap) {
+      TEXT("    uint32_t derivative[S_ROWS][S_COLUMNS * 2];\n");
+    }
+    TEXT("    modify_block(score, ");
+    if (softcap) {
+      TEXT("derivative, ");
+    }
+    TEXT("&args, work.batch, ");
+    STRING(owns_keys ? "now.head" : "work.head");
+    TEXT(", work.begin + own_row,\n"
+         "                 now.row + walk_row);\n");
+  }
+  TEXT("    // Steps that hold a pair of query and key which does not count.\n");
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("    const bool masked = ");
+    if (owns_keys) {
+      TEXT("work.begin + BLOCK_N > args.seqlen_k || ");
+    }
+    TEXT("now.row < last_own.key_begin ||\n"
+         "                        now.row + WALK_ROWS > first_own.key_end;\n");
+  } else if (owns_keys) {
     TEXT("    const bool masked = work.begin + BLOCK_N > args.seqlen_k");
     if (mask == AP_ATTENTION_MASK_CAUSAL) {
       TEXT(" ||\n"
@@ -562,7 +684,16 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   STRING(owns_keys ? "true, lse_log2" : "false, lse_log2[m]");
   TEXT(",\n"
        "                              args.scale_log2);\n");
-  if (owns_keys) {
+  if (dropout && owns_keys) {
+    TEXT("      mark_dropped_by_column(score[m], S_COLUMNS, &seed, work.batch * args.heads_q + now.head,\n"
+         "                             now.row + walk_row, work.begin + own_row + m * 16, lane,\n"
+         "                             args.score.dropout_threshold);\n"
+         "      round_kept(p[m], score[m], S_COLUMNS, DTYPE);\n");
+  } else if (dropout) {
+    TEXT("      mark_dropped(score[m], S_COLUMNS, &seed, work.batch * args.heads_q + work.head,\n"
+         "                   work.begin + own_row + m * 16, now.row + walk_row, lane,\n"
+         "                   args.score.dropout_threshold);\n");
+  } else if (owns_keys) {
     TEXT("      round_probabilities(p[m], score[m], S_COLUMNS, DTYPE);\n");
   }
   TEXT("    }\n"
@@ -588,11 +719,21 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
        "                  ROW_BYTES_V, slot_v + walk_row * ROW_BYTES_V, ROW_BYTES_V,\n"
        "                  HEAD_DIM_V, lane);\n"
        "#pragma unroll\n"
-       "    for (int m = 0; m < S_ROWS; ++m) {\n"
-       "      differentiate_scores(grad[m], score[m], S_COLUMNS, ");
-  STRING(owns_keys ? "true, delta" : "false, delta[m]");
-  TEXT(");\n"
-       "      round_probabilities(ds[m], grad[m], S_COLUMNS, DTYPE);\n"
+       "    for (int m = 0; m < S_ROWS; ++m) {\n");
+  if (dropout) {
+    TEXT("      differentiate_kept(grad[m], score[m], S_COLUMNS, ");
+    STRING(owns_keys ? "true, delta" : "false, delta[m]");
+    TEXT(",\n"
+         "                         args.score.dropout_scale);\n");
+  } else {
+    TEXT("      differentiate_scores(grad[m], score[m], S_COLUMNS, ");
+    STRING(owns_keys ? "true, delta" : "false, delta[m]");
+    TEXT(");\n");
+  }
+  if (softcap) {
+    TEXT("      multiply_derivatives(grad[m], derivative[m], S_COLUMNS);\n");
+  }
+  TEXT("      round_probabilities(ds[m], grad[m], S_COLUMNS, DTYPE);\n"
        "    }\n");
   if (!in_registers || (pass == AP_ATTENTION_PASS_BWD)) {
     if (warps_k > 1) {
@@ -736,7 +877,9 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "                 args.scale, args.accumulate, lane);\n"
          "  round_gradient(smem + OWN_V_OFFSET + acc_row * ROW_BYTES_V + acc_column_v * 2, ROW_BYTES_V, dv[0],\n"
          "                 ACC_ROWS, tiles_of_others(HEAD_DIM_V / 8, ACC_COLUMN_WARPS, acc_warp),\n"
-         "                 ACC_COLUMNS_V, DTYPE, 1.0f, args.accumulate, lane);\n"
+         "                 ACC_COLUMNS_V, DTYPE, ");
+    STRING(dropout ? "args.score.dropout_scale" : "1.0f");
+    TEXT(", args.accumulate, lane);\n"
          "  // All threads arrive and wait: hands over the tiles of dK and dV.\n"
          "  __syncthreads();\n"
          "  store_gradient(dk_rows, args.dk_row_stride, smem, OWN_ROWS, HEAD_DIM, valid, threadIdx.x,\n"

@@ -62,8 +62,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT(" --dtype ");
   STRING(in->word[AP_ATTENTION_DTYPE]);
-  if (mask == AP_ATTENTION_MASK_CAUSAL) {
-    TEXT(" --causal");
+  if (mask != AP_ATTENTION_MASK_FULL) {
+    TEXT(" --");
+    STRING(in->word[AP_ATTENTION_MASK]);
   }
   TEXT(" --arch sm");
   INTEGER(arch);
@@ -71,8 +72,11 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "\n"
        "#include \"attnpress/args/attention.h\"\n"
        "#include \"attnpress/device/dtype.cuh\"\n"
-       "#include \"attnpress/device/gradient.cuh\"\n"
-       "#include \"attnpress/device/gradient_store.cuh\"\n"
+       "#include \"attnpress/device/gradient.cuh\"\n");
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("#include \"attnpress/device/gradient_modify.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/gradient_store.cuh\"\n"
        "#include \"attnpress/device/pipeline.cuh\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n");
   if (sums) {
@@ -111,11 +115,13 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT(";\n"
        "constexpr Dtype DTYPE = ");
   STRING((dtype == AP_ATTENTION_DTYPE_BF16) ? "BF16" : "FP16");
-  TEXT(";\n"
-       "constexpr bool CAUSAL = ");
-  STRING((mask == AP_ATTENTION_MASK_CAUSAL) ? "true" : "false");
-  TEXT(";\n"
-       "constexpr int BLOCK_M = ");
+  TEXT(";\n");
+  if (mask != AP_ATTENTION_MASK_WINDOW) {
+    TEXT("constexpr bool CAUSAL = ");
+    STRING((mask == AP_ATTENTION_MASK_CAUSAL) ? "true" : "false");
+    TEXT(";\n");
+  }
+  TEXT("constexpr int BLOCK_M = ");
   INTEGER(block_m);
   TEXT("; // query rows of a step\n"
        "constexpr int BLOCK_N = ");
@@ -241,12 +247,23 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "  work.kv_head = head % args->heads_kv;\n"
        "  work.batch = head / args->heads_kv;\n"
        "  const int group = args->heads_q / args->heads_kv;\n"
-       "  work.first_head = work.kv_head * group;\n"
-       "  // Rows before the first that sees one of the keys are skipped.\n"
-       "  const int first_block =\n"
-       "      CAUSAL ? max(0, work.key_begin - args->seqlen_k + args->seqlen_q) / BLOCK_M : 0;\n"
-       "  const int blocks = max(0, ceil_div(args->seqlen_q, BLOCK_M) - first_block);\n"
-       "  work.row_begin = first_block * BLOCK_M;\n"
+       "  work.first_head = work.kv_head * group;\n");
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("  // Rows that see none of the keys are skipped.\n"
+         "  const int last_key = min(work.key_begin + BLOCK_N, args->seqlen_k) - 1;\n"
+         "  const int row_end =\n"
+         "      queries_in_window(last_key, &args->score, args->seqlen_q, args->seqlen_k).key_end;\n"
+         "  const int first_block =\n"
+         "      queries_in_window(work.key_begin, &args->score, args->seqlen_q, args->seqlen_k).key_begin /\n"
+         "      BLOCK_M;\n"
+         "  const int blocks = max(0, ceil_div(row_end, BLOCK_M) - first_block);\n");
+  } else {
+    TEXT("  // Rows before the first that sees one of the keys are skipped.\n"
+         "  const int first_block =\n"
+         "      CAUSAL ? max(0, work.key_begin - args->seqlen_k + args->seqlen_q) / BLOCK_M : 0;\n"
+         "  const int blocks = max(0, ceil_div(args->seqlen_q, BLOCK_M) - first_block);\n");
+  }
+  TEXT("  work.row_begin = first_block * BLOCK_M;\n"
        "  work.row_end = work.row_begin + blocks * BLOCK_M;\n"
        "  work.steps = blocks * group;\n"
        "  return work;\n"
@@ -306,8 +323,8 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "  const int lane = threadIdx.x % 32;\n"
        "  const float *rows = lane < 16 ? args->lse_log2 : args->delta;\n"
        "  Step step = {work->first_head, work->row_begin};\n"
-       "  Stage stage = {0, 0};\n");
-  TEXT("  for (int n = 0; n < work->steps; ++n) {\n"
+       "  Stage stage = {0, 0};\n"
+       "  for (int n = 0; n < work->steps; ++n) {\n"
        "    const int64_t from =\n"
        "        ((int64_t)work->batch * args->heads_q + step.head) * args->row_tiles * 16 + step.row;\n"
        "    const float4 four = *(const float4 *)(rows + from + lane % 16 * 4);\n"
@@ -567,11 +584,18 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "                                           const attnpress_bwd_args *args, int key, int row) {\n"
        "  const int lane = threadIdx.x % 32;\n"
        "#pragma unroll\n"
-       "  for (int half = 0; half < 2; ++half)\n"
-       "    mask_scores(score, S_TILES, half,\n"
-       "                queries_at(key + half * 8 + lane / 4, CAUSAL, args->seqlen_q, args->seqlen_k),\n"
-       "                row + lane % 4 * 2);\n"
-       "}\n"
+       "  for (int half = 0; half < 2; ++half)\n");
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("    mask_scores(score, S_TILES, half,\n"
+         "                queries_in_window(key + half * 8 + lane / 4, &args->score, args->seqlen_q,\n"
+         "                                  args->seqlen_k),\n"
+         "                row + lane % 4 * 2);\n");
+  } else {
+    TEXT("    mask_scores(score, S_TILES, half,\n"
+         "                queries_at(key + half * 8 + lane / 4, CAUSAL, args->seqlen_q, args->seqlen_k),\n"
+         "                row + lane % 4 * 2);\n");
+  }
+  TEXT("}\n"
        "\n"
        "// One consumer: 64 keys.\n"
        "__device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned char *smem,\n"
@@ -579,6 +603,13 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
        "  const int first_key = work->key_begin + consumer * 64;\n"
        "  float dk[K_TILES * 4] = {}, dv[V_TILES * 4] = {};\n");
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("  // The rows that see all of the consumer's keys.\n"
+         "  const int unmasked_begin =\n"
+         "      queries_in_window(first_key + 63, &args->score, args->seqlen_q, args->seqlen_k).key_begin;\n"
+         "  const int unmasked_end =\n"
+         "      queries_in_window(first_key, &args->score, args->seqlen_q, args->seqlen_k).key_end;\n");
+  }
   if (sums) {
     TEXT("  unsigned char *const ds_place = smem + DS_OFFSET +\n"
          "                                  (consumer * 64 + warp * 16 + lane / 4) * DS_ROW_BYTES +\n"
@@ -608,7 +639,10 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("(score);\n"
        "\n"
        "    const bool masked = first_key + 64 > args->seqlen_k");
-  if (mask == AP_ATTENTION_MASK_CAUSAL) {
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT(" || step.row < unmasked_begin ||\n"
+         "                        step.row + BLOCK_M > unmasked_end");
+  } else if (mask == AP_ATTENTION_MASK_CAUSAL) {
     TEXT(" ||\n"
          "                        step.row - args->seqlen_q + args->seqlen_k < first_key + 63");
   }

@@ -1,5 +1,5 @@
-/* Appending to a cache without a GPU: what is written on the CPU and what is not, what bad input gets,
- * and what a call is launched with (the driver and NVRTC are stand-ins). */
+/* Appending to a cache without a GPU: what is written on the CPU and what is not, what bad input
+ * gets, and what a call is launched with (the driver and NVRTC are stand-ins). */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,8 +24,8 @@ static void restore_row(const attnpress_tensor *t, const attnpress_tensor *befor
   }
 }
 
-/** Where it was not written, memory has every byte that it had: `at` and `other` are all of it, after
- * the call and before. */
+/** Where it was not written, memory has every byte that it had: `at` and `other` are all of it,
+ * after the call and before. */
 static void check_the_rest(const append_check *c, unsigned char *at, const unsigned char *other,
                            int64_t bytes) {
   const attnpress_append_args *a = c->args, *b = c->before;
@@ -82,8 +82,8 @@ static uint64_t run_shape(const append_shape *s, int32_t threads) {
   return hash;
 }
 
-/* Every way to a place, both styles, tables of both dtypes, good indices and bad: taken in turn by the
- * number of the shape, each with each dtype. On one thread and on several the same bits. */
+/* Every way to a place, both styles, tables of both dtypes, good indices and bad: taken in turn by
+ * the number of the shape, each with each dtype. On one thread and on several the same bits. */
 static void test_cpu(void **state) {
   (void)state;
   for (int32_t i = 0; i < 48; ++i) {

@@ -95,6 +95,76 @@ static void test_what_is_launched(void **state) {
   attnpress_destroy(handle);
 }
 
+/* What is done to scores is in the names; but for a mask, 9.0 runs the sm80 kernels then. */
+static void test_scores(void **state) {
+  (void)state;
+  static const float slopes[HEADS] = {0.0f};
+  static float dsinks[HEADS];
+  attnpress_handle *handle = handle_for(ATTNPRESS_COMPILE_ONLY);
+  attnpress_backward_args args = args_for(64, 64, ATTNPRESS_BF16);
+  attnpress_window window = ATTNPRESS_WINDOW_INIT;
+  attnpress_alibi alibi = ATTNPRESS_ALIBI_INIT;
+  attnpress_bias bias = ATTNPRESS_BIAS_INIT;
+  attnpress_sinks sinks = ATTNPRESS_SINKS_INIT;
+  attnpress_dropout dropout = ATTNPRESS_DROPOUT_INIT;
+  char text[512];
+  size_t bytes;
+  window.left = 127;
+  alibi.slopes = slopes;
+  bias.data = (void *)0x10000;
+  bias.dtype = ATTNPRESS_FP16;
+  memcpy(bias.shape, (int64_t[]){1, 1, ROWS, KEYS}, sizeof bias.shape);
+  memcpy(bias.stride, (int64_t[]){0, 0, KEYS, 1}, sizeof bias.stride);
+  sinks.data = slopes;
+  sinks.dtype = ATTNPRESS_FP32;
+  dropout.probability = 0.5f;
+  args.mask = ATTNPRESS_WINDOW;
+  args.window = &window;
+  args.sinks = &sinks;
+  args.deterministic = 1;
+  say_plan(handle, &args, "sm_90", ATTNPRESS_ONE_CALL, text, sizeof text, &bytes);
+  assert_string_equal(text, "flash_bwd_delta_hdim64_bf16_sm80 96; "
+                            "flash_bwd_dq_hdim64_bf16_window_sm90 48; "
+                            "flash_bwd_dkv_hdim64_bf16_window_sm90 16");
+  args.alibi = &alibi;
+  args.softcap = 30.0f;
+  say_plan(handle, &args, "sm_90", ATTNPRESS_ONE_CALL, text, sizeof text, &bytes);
+  assert_string_equal(text, "flash_bwd_delta_hdim64_bf16_sm80 96; "
+                            "flash_bwd_dq_hdim64_bf16_window_softcap_alibi_sm80 48; "
+                            "flash_bwd_dkv_hdim64_bf16_window_softcap_alibi_sm80 16");
+  args.bias = &bias;
+  args.dropout = &dropout;
+  args.dsinks = dsinks;
+  args.deterministic = 0;
+  say_plan(handle, &args, "sm_86", ATTNPRESS_ONE_CALL, text, sizeof text, &bytes);
+  assert_string_equal(text,
+                      "flash_bwd_delta_hdim64_bf16_sm80 96; flash_bwd_sinks_hdim8_fp16_sm80 8; "
+                      "flash_bwd_hdim64_bf16_window_softcap_alibi_biasfp16_dropout_sm86 16; "
+                      "flash_bwd_convert_hdim64_bf16_sm80 96");
+  /* A head's rows are none: its gradient is 0, and somebody has to write it. */
+  args.q.shape[1] = args.dq.shape[1] = args.out.shape[1] = args.dout.shape[1] = bias.shape[2] = 0;
+  args.k.shape[1] = args.dk.shape[1] = args.v.shape[1] = args.dv.shape[1] = bias.shape[3] = 0;
+  say_plan(handle, &args, "sm_80", ATTNPRESS_ONE_CALL, text, sizeof text, NULL);
+  assert_string_equal(text, "flash_bwd_sinks_hdim8_fp16_sm80 8");
+  attnpress_destroy(handle);
+}
+
+/* A plan serves calls with the same groups. */
+static void test_what_a_plan_serves(void **state) {
+  (void)state;
+  attnpress_handle *handle = handle_for(ATTNPRESS_CPU);
+  attnpress_backward_args args = args_for(64, 64, ATTNPRESS_BF16);
+  attnpress_plan *plan;
+  args.q.data = NULL; /* it would not be run */
+  assert_int_equal(attnpress_plan_backward(handle, &args, NULL, &plan), ATTNPRESS_OK);
+  args = args_for(64, 64, ATTNPRESS_BF16);
+  args.softcap = 3.0f;
+  assert_int_equal(attnpress_plan_run(plan, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_non_null(strstr(attnpress_last_error(), "softcap given is 1 and was 0"));
+  attnpress_plan_destroy(plan);
+  attnpress_destroy(handle);
+}
+
 static void test_empty(void **state) {
   (void)state;
   attnpress_handle *handle = handle_for(ATTNPRESS_COMPILE_ONLY);
@@ -175,6 +245,24 @@ static void test_bad_input(void **state) {
   REFUSED(a.accumulate = -1, "accumulate is -1; it must be 0 or 1");
   REFUSED(a.scale = -1.0f, "scale is -1");
   REFUSED(a.mask = 7, "mask is 7");
+  REFUSED(a.mask = ATTNPRESS_WINDOW, "mask is ATTNPRESS_WINDOW and window is NULL");
+  REFUSED(a.softcap = -2.0f, "softcap is -2; it must be positive and finite, or 0 for none");
+  REFUSED(a.reserved = 5, "reserved is 5; it must be 0");
+  attnpress_window window = ATTNPRESS_WINDOW_INIT;
+  attnpress_sinks sinks = ATTNPRESS_SINKS_INIT;
+  attnpress_dropout dropout = ATTNPRESS_DROPOUT_INIT;
+  window.left = -5;
+  dropout.probability = 1.0f;
+  sinks.dtype = ATTNPRESS_FP32;
+  REFUSED((a.mask = ATTNPRESS_WINDOW, a.window = &window), "window.left is -5; it must be 0 or");
+  REFUSED(a.window = &window, "window is given and mask is 0");
+  REFUSED(a.dropout = &dropout, "dropout.probability is 1; it must be 0 to less than 1");
+  REFUSED(a.sinks = &sinks, "sinks.data is NULL; leave the group out instead");
+  REFUSED(a.dsinks = (float *)0x1000, "dsinks is given and sinks is NULL");
+  sinks.data = (void *)0x1000;
+  REFUSED((a.sinks = &sinks, a.dsinks = (float *)0x1002), "dsinks is 0x1002; it must be aligned");
+  sinks.struct_size = 8;
+  REFUSED(a.sinks = &sinks, "sinks.struct_size is 8");
 #undef REFUSED
   assert_int_equal(attnpress_backward(NULL, &good, NULL), ATTNPRESS_INVALID_ARGUMENT);
   assert_int_equal(attnpress_backward(handle, NULL, NULL), ATTNPRESS_INVALID_ARGUMENT);
@@ -184,6 +272,8 @@ static void test_bad_input(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_what_is_launched),
+      cmocka_unit_test(test_scores),
+      cmocka_unit_test(test_what_a_plan_serves),
       cmocka_unit_test(test_empty),
       cmocka_unit_test(test_ranges),
       cmocka_unit_test(test_bad_input),

@@ -1,5 +1,5 @@
 /* The CPU backend's gradients against float64: every instruction set that the processor has, fp16,
- * bf16 and fp32, full and causal, in three memory layouts. Tensors lie in buffers of NaN, so that a
+ * bf16 and fp32, every mask and what else is done to scores, in three memory layouts. Tensors lie in buffers of NaN, so that a
  * read beside one shows in the result and a write beside it in the buffer. */
 #include <math.h>
 #include <setjmp.h>
@@ -13,7 +13,9 @@
 #include <cmocka.h>
 
 #include "../tools/reference_backward.h"
+#include "../tools/score_options.h"
 #include "attention/cpu_backward.h"
+#include "attention/defaults.h"
 
 enum { BSHD, BHSD, GAPS, LAYOUTS };
 static const char *const dtype_names[] = {"", "fp16", "bf16", "fp32"};
@@ -65,7 +67,8 @@ static float *make_rows(problem *p, int slot, const shape *s, int layout, int64_
   return data + GUARD;
 }
 
-static problem make_problem(const shape *s, int dtype, int mask, int layout, int with_dlse) {
+/* Tensors of poison. */
+static problem describe_problem(const shape *s, int dtype, int mask, int layout) {
   problem p = {.args = ATTNPRESS_BACKWARD_ARGS_INIT};
   attnpress_backward_args *a = &p.args;
   attnpress_tensor *const of_q[] = {&a->q, &a->dq}, *const of_k[] = {&a->k, &a->dk};
@@ -83,17 +86,28 @@ static problem make_problem(const shape *s, int dtype, int mask, int layout, int
   }
   a->mask = mask;
   a->lse = make_rows(&p, LSE, s, layout, a->lse_stride);
+  return p;
+}
+
+/* Random inputs, and what the forward pass makes of them. */
+static void fill_problem(problem *p, const shape *s, int layout, int with_dlse) {
+  attnpress_backward_args *a = &p->args;
   reference_fill_normal(&a->q, 1);
   reference_fill_normal(&a->k, 2);
   reference_fill_normal(&a->v, 3);
   reference_fill_normal(&a->dout, 4);
   assert_int_equal(reference_fill_forward(a), 0);
   if (with_dlse) {
-    float *dlse = make_rows(&p, DLSE, s, layout, a->dlse_stride);
-    for (size_t i = 0; i < p.bytes[DLSE] / sizeof(float) - 2 * GUARD; ++i)
+    float *dlse = make_rows(p, DLSE, s, layout, a->dlse_stride);
+    for (size_t i = 0; i < p->bytes[DLSE] / sizeof(float) - 2 * GUARD; ++i)
       dlse[i] = (float)((int)(i * 7 % 11) - 5) * 0.125f;
     a->dlse = dlse;
   }
+}
+
+static problem make_problem(const shape *s, int dtype, int mask, int layout, int with_dlse) {
+  problem p = describe_problem(s, dtype, mask, layout);
+  fill_problem(&p, s, layout, with_dlse);
   return p;
 }
 
@@ -160,6 +174,115 @@ static void test_gradients(void **state) {
         }
 }
 
+/* ---- Scores ---------------------------------------------------------------------------------- */
+
+static const score_options all_scores[] = {
+    {.windowed = 1, .left = 20, .right = 3},
+    {.windowed = 1, .left = 70, .right = 0, .top_left = 1},
+    {.windowed = 1, .left = -1, .right = 5, .chunk = 33},
+    {.windowed = 1, .left = 2, .right = -1},
+    {.softcap = 2.0f},
+    {.alibi = 1},
+    {.bias = ATTNPRESS_FP16},
+    {.bias = ATTNPRESS_BF16, .softcap = 5.0f},
+    {.bias = ATTNPRESS_FP32, .alibi = 1},
+    {.sinks = 1},
+    {.dropout = 0.3f},
+    {.windowed = 1, .left = 40, .right = 9, .dropout = 0.6f, .softcap = 1.0f, .sinks = 1},
+    {.bias = ATTNPRESS_FP32, .alibi = 1, .softcap = 20.0f, .dropout = 0.1f, .sinks = 1},
+};
+
+/* The call's groups; `scores` holds them and what they point to. */
+static void add_scores(problem *p, score_data *scores, const score_options *o, int causal) {
+  attnpress_forward_args forward = ap_forward_of(&p->args);
+  *scores = (score_data){0};
+  score_data_describe(scores, o, causal, 77, &forward);
+  assert_int_equal(score_data_allocate(scores, 5), 0);
+  p->args.mask = forward.mask;
+  p->args.window = forward.window;
+  p->args.alibi = forward.alibi;
+  p->args.bias = forward.bias;
+  p->args.sinks = forward.sinks;
+  p->args.dropout = forward.dropout;
+  p->args.softcap = forward.softcap;
+}
+
+enum { HEADS_MAX = 8 };
+
+static void check_dsinks(const problem *p, const float *dsinks, float before, const char *what) {
+  reference_gradient error = {0};
+  for (int64_t h = 0; h < p->args.q.shape[2]; ++h)
+    assert_int_equal(reference_check_dsinks(&p->args, h, before, &error), 0);
+  if (!(error.error <= reference_gradient_bound(&error)))
+    fail_msg("%s: dsinks of head %d is %.6g, expected %.6g, where %.3g is allowed", what,
+             (int)error.at[2], error.value, error.expected, reference_gradient_bound(&error));
+  assert_true(isnan(dsinks[-1]) && isnan(dsinks[p->args.q.shape[2]]));
+}
+
+static void run_scores(const shape *s, const score_options *o, int dtype, int layout, int isa,
+                       int turn, const char *what) {
+  problem p = describe_problem(s, dtype, ATTNPRESS_FULL, layout);
+  score_data scores;
+  float dsinks[HEADS_MAX + 2];
+  add_scores(&p, &scores, o, turn % 3 == 0);
+  fill_problem(&p, s, layout, turn % 2);
+  memset(dsinks, 0xff, sizeof dsinks);
+  if (o->sinks)
+    p.args.dsinks = dsinks + 1;
+  assert_int_equal(ap_cpu_backward_isa(&p.args, 2, (ap_cpu_isa)isa), ATTNPRESS_OK);
+  check_result(&p, NULL, what);
+  if (o->sinks)
+    check_dsinks(&p, dsinks + 1, 0.0f, what);
+  free_problem(&p);
+  score_data_free(&scores);
+}
+
+static void test_scores(void **state) {
+  (void)state;
+  static const shape score_shapes[] = {
+      {1, 4, 2, 130, 150, 64, 64}, {2, 2, 1, 90, 71, 40, 40}, {1, 3, 3, 65, 129, 192, 128},
+      {2, 2, 2, 30, 0, 16, 16},    {2, 3, 1, 0, 20, 16, 16},
+  };
+  int turn = 0;
+  for (size_t i = 0; i < sizeof score_shapes / sizeof *score_shapes; ++i)
+    for (size_t o = 0; o < sizeof all_scores / sizeof *all_scores; ++o, ++turn)
+      for (int isa = AP_CPU_PLAIN; isa <= (int)ap_cpu_best_isa(); ++isa) {
+        const int dtype = ATTNPRESS_FP16 + turn % 3, layout = turn / 3 % LAYOUTS;
+        char what[128];
+        snprintf(what, sizeof what, "shape %zu, scores %zu, %s, layout %d, isa %d", i, o,
+                 dtype_names[dtype], layout, isa);
+        run_scores(&score_shapes[i], &all_scores[o], dtype, layout, isa, turn, what);
+      }
+}
+
+/* A bias that broadcasts, keys of which are masked, some for whole rows; slopes of batches. */
+static void test_broadcasts(void **state) {
+  (void)state;
+  const shape s = {2, 4, 2, 40, 70, 64, 64};
+  enum { ROWS = 40, KEYS = 70, GAP = 3 };
+  float values[2 * (KEYS + GAP) * ROWS], slopes[2 * 9];
+  problem p = describe_problem(&s, ATTNPRESS_FP32, ATTNPRESS_CAUSAL, GAPS);
+  attnpress_bias bias = ATTNPRESS_BIAS_INIT;
+  attnpress_alibi alibi = ATTNPRESS_ALIBI_INIT;
+  for (int i = 0; i < (int)(sizeof values / sizeof *values); ++i)
+    values[i] = i % 5 == 2 || i / (KEYS + GAP) == 7 ? -INFINITY : (float)(i % 17) * 0.25f - 2.0f;
+  for (int i = 0; i < 2 * 9; ++i)
+    slopes[i] = (float)(i + 1) * 0.01f;
+  bias.data = values;
+  bias.dtype = ATTNPRESS_FP32;
+  memcpy(bias.shape, (int64_t[]){2, 1, ROWS, KEYS}, sizeof bias.shape);
+  memcpy(bias.stride, (int64_t[]){(KEYS + GAP) * ROWS, 12345, KEYS + GAP, 1}, sizeof bias.stride);
+  alibi.slopes = slopes;
+  alibi.stride[0] = 9;
+  alibi.stride[1] = 2;
+  p.args.bias = &bias;
+  p.args.alibi = &alibi;
+  fill_problem(&p, &s, GAPS, 1);
+  assert_int_equal(ap_cpu_backward(&p.args, 2), ATTNPRESS_OK);
+  check_result(&p, NULL, "a bias that broadcasts");
+  free_problem(&p);
+}
+
 /* Through the public function: the gradients are added to what is there. */
 static void test_accumulate(void **state) {
   (void)state;
@@ -210,8 +333,8 @@ static void test_threads(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_gradients),
-      cmocka_unit_test(test_accumulate),
+      cmocka_unit_test(test_gradients),  cmocka_unit_test(test_scores),
+      cmocka_unit_test(test_broadcasts), cmocka_unit_test(test_accumulate),
       cmocka_unit_test(test_threads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

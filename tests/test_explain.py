@@ -82,7 +82,6 @@ def test_gradients():
         ({"target": "sm_75"}, ValueError, 'target "sm_75" is unknown: targets are sm_80'),
         ({"window_size": 4}, TypeError, "it must be a pair"),
         ({"frobnicate": 4}, TypeError, "frobnicate is not an argument; window_size"),
-        ({"backward": True, "softcap": 3.0}, ValueError, "has no gradients yet"),
         ({"deterministic": True}, ValueError, "--deterministic is of --backward"),
         ({"tflops": -1}, ValueError, '--tflops is "-1"; it must be a positive number'),
         ({"measure": True}, ValueError, "measure is of PyTorch tensors on a GPU"),

@@ -1,7 +1,7 @@
 /* Appending to a cache on the present GPU, against float64: every way to a place, both styles of
  * rotary embeddings, every dtype, good indices and bad, single tokens of many sequences and many
- * tokens of few; results that are read at once, again and again. Ends with status 77 where there is no
- * CUDA device. */
+ * tokens of few; results that are read at once, again and again. Ends with status 77 where there is
+ * no CUDA device. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

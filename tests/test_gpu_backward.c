@@ -1,7 +1,7 @@
 /* The backward pass on the present GPU, against float64: every multiple of 8 up to 256 and some
- * above, both structures, full and causal, groups of query heads, lengths that divide nothing, zero
- * lengths, gaps between rows, batches more than 2^31 elements apart; equal bits where asked for;
- * graphs. Rows of the table run in threads of their own, each on a stream of its own. Ends with
+ * above, both structures, every mask and what else is done to scores, groups of query heads, lengths
+ * that divide nothing, zero lengths, gaps between rows, batches more than 2^31 elements apart; equal
+ * bits where asked for; graphs. Rows of the table run in threads of their own, each on a stream of its own. Ends with
  * status 77 where there is no CUDA device. */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -12,9 +12,11 @@
 
 #include "../tools/cuda_device.h"
 #include "../tools/reference_backward.h"
+#include "../tools/score_options.h"
+#include "attention/defaults.h"
 
 enum { SKIPPED = 77, THREADS_MAX = 16 };
-enum { Q, K, V, OUT, DOUT, DQ, DK, DV, TENSORS, LSE = TENSORS, DLSE, WORKSPACE, BUFFERS };
+enum { Q, K, V, OUT, DOUT, DQ, DK, DV, TENSORS, LSE = TENSORS, DLSE, DSINKS, WORKSPACE, BUFFERS };
 enum { DENSE, HEADS_FIRST, GAPS, FAR, LAYOUTS };
 
 static cuda_device gpu;
@@ -35,6 +37,7 @@ static int failures, checks;
 typedef struct row {
   int batch, heads, kv_heads, seqlen_q, seqlen_k, hdim, hdim_v;
   int dtype, mask, deterministic, layout, with_dlse, accumulate;
+  const score_options *scores; /* NULL: nothing */
 } row;
 
 /* ---- A call ---------------------------------------------------------------------------------- */
@@ -45,7 +48,9 @@ typedef struct call {
   void *memory[BUFFERS];
   size_t bytes[BUFFERS]; /* of a batch of a tensor; of all of the others */
   int64_t far[TENSORS];  /* batch stride on the device, in elements */
-  CUdeviceptr buffer[BUFFERS];
+  CUdeviceptr buffer[BUFFERS], score_buffer[SCORE_BUFFERS];
+  score_data scores;
+  score_groups device_scores;
   float *before[REFERENCE_GRADIENTS];
   CUstream stream;
 } call;
@@ -121,6 +126,48 @@ static float *keep(const attnpress_tensor *t) {
   return values;
 }
 
+static void put_groups(attnpress_backward_args *a, const attnpress_forward_args *forward) {
+  a->mask = forward->mask;
+  a->window = forward->window;
+  a->alibi = forward->alibi;
+  a->bias = forward->bias;
+  a->sinks = forward->sinks;
+  a->dropout = forward->dropout;
+  a->softcap = forward->softcap;
+}
+
+/* What the row does to scores, on the host; with sinks, room for the gradient by them. */
+static void open_scores(call *c) {
+  attnpress_forward_args forward = ap_forward_of(&c->host);
+  if (c->r.scores == NULL)
+    return;
+  score_data_describe(&c->scores, c->r.scores, c->r.mask == ATTNPRESS_CAUSAL, 5, &forward);
+  put_groups(&c->host, &forward);
+  CHECK(score_data_allocate(&c->scores, 6) == 0);
+  if (c->r.scores->sinks) {
+    c->bytes[DSINKS] = (size_t)c->r.heads * sizeof(float);
+    c->host.dsinks = c->memory[DSINKS] = calloc((size_t)c->r.heads, sizeof(float));
+    CHECK_CUDA(gpu.mem_alloc(&c->buffer[DSINKS], c->bytes[DSINKS]));
+    CHECK_CUDA(gpu.memcpy_htod(c->buffer[DSINKS], c->memory[DSINKS], c->bytes[DSINKS]));
+  }
+}
+
+/* The same on the device. */
+static void move_scores(call *c) {
+  void *pointers[SCORE_BUFFERS] = {NULL};
+  attnpress_forward_args forward = ap_forward_of(&c->device);
+  for (int i = 0; i < SCORE_BUFFERS; ++i) {
+    if (c->scores.bytes[i] == 0)
+      continue;
+    CHECK_CUDA(gpu.mem_alloc(&c->score_buffer[i], c->scores.bytes[i]));
+    CHECK_CUDA(gpu.memcpy_htod(c->score_buffer[i], c->scores.buffers[i], c->scores.bytes[i]));
+    pointers[i] = (void *)(uintptr_t)c->score_buffer[i];
+  }
+  score_groups_move(&c->device_scores, &c->scores.host, pointers, &forward);
+  put_groups(&c->device, &forward);
+  c->device.dsinks = (float *)(uintptr_t)c->buffer[DSINKS];
+}
+
 static void open_call(call *c, const row *r) {
   *c = (call){.r = *r, .host = ATTNPRESS_BACKWARD_ARGS_INIT};
   attnpress_backward_args *a = &c->host;
@@ -131,6 +178,7 @@ static void open_call(call *c, const row *r) {
   for (int i = 0; i < TENSORS; ++i)
     open_tensor(c, i);
   a->lse = open_rows(c, LSE, a->lse_stride);
+  open_scores(c);
   reference_fill_normal(&a->q, 1);
   reference_fill_normal(&a->k, 2);
   reference_fill_normal(&a->v, 3);
@@ -158,6 +206,7 @@ static void open_call(call *c, const row *r) {
       CHECK_CUDA(gpu.memcpy_htod(c->buffer[i], c->memory[i], c->bytes[i]));
   c->device.lse = (const float *)(uintptr_t)c->buffer[LSE];
   c->device.dlse = (const float *)(uintptr_t)c->buffer[DLSE];
+  move_scores(c);
 
   attnpress_plan *plan = NULL;
   attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
@@ -178,6 +227,10 @@ static void close_call(call *c) {
     if (c->buffer[i])
       gpu.mem_free(c->buffer[i]);
   }
+  for (int i = 0; i < SCORE_BUFFERS; ++i)
+    if (c->score_buffer[i])
+      gpu.mem_free(c->score_buffer[i]);
+  score_data_free(&c->scores);
   for (int i = 0; i < REFERENCE_GRADIENTS; ++i)
     free(c->before[i]);
   gpu.stream_destroy(c->stream);
@@ -187,6 +240,20 @@ static void fetch(call *c) {
   CHECK_CUDA(gpu.stream_synchronize(c->stream));
   for (int i = DQ; i <= DV; ++i)
     copy(c, i, 0);
+  if (c->buffer[DSINKS])
+    CHECK_CUDA(gpu.memcpy_dtoh(c->memory[DSINKS], c->buffer[DSINKS], c->bytes[DSINKS]));
+}
+
+static void check_dsinks(const call *c) {
+  reference_gradient e = {0};
+  for (int h = 0; h < c->r.heads; ++h)
+    CHECK(reference_check_dsinks(&c->host, h, 0.0f, &e) == 0);
+  __atomic_fetch_add(&checks, 1, __ATOMIC_RELAXED);
+  if (e.error <= reference_gradient_bound(&e))
+    return;
+  __atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED);
+  printf("FAILED: dsinks of head %d is %.6g, expected %.6g, where %.3g is allowed\n", (int)e.at[2],
+         e.value, e.expected, reference_gradient_bound(&e));
 }
 
 static void check_gradients(const call *c, const char *what) {
@@ -214,6 +281,8 @@ static void test_row(const row *r) {
   CHECK_OK(attnpress_backward(handle, &c.device, c.stream));
   fetch(&c);
   check_gradients(&c, "table");
+  if (c.host.dsinks != NULL)
+    check_dsinks(&c);
   close_call(&c);
 }
 
@@ -228,6 +297,31 @@ static void add_row(row r) {
     table[table_rows++] = r;
 }
 
+/* What is done to scores takes turns with the rest, on all head dims of the sm80 template. */
+static void add_scores(void) {
+  static const score_options all[] = {
+      {.windowed = 1, .left = 60, .right = 3},
+      {.windowed = 1, .left = -1, .right = 0, .top_left = 1},
+      {.windowed = 1, .left = -1, .right = -1, .chunk = 70},
+      {.softcap = 3.0f},
+      {.alibi = 1},
+      {.bias = ATTNPRESS_BF16},
+      {.bias = ATTNPRESS_FP32, .softcap = 10.0f},
+      {.sinks = 1},
+      {.dropout = 0.2f},
+      {.windowed = 1, .left = 90, .right = 0, .softcap = 5.0f, .sinks = 1, .dropout = 0.5f},
+      {.bias = ATTNPRESS_FP16, .alibi = 1, .dropout = 0.1f, .softcap = 8.0f},
+  };
+  static const int hdims[] = {8, 40, 64, 72, 96, 128, 160, 192, 256, 320, 512};
+  enum { SCORES = sizeof all / sizeof *all, HDIMS = sizeof hdims / sizeof *hdims };
+  for (int i = 0; i < SCORES; ++i)
+    for (int n = 0; n < 4; ++n) {
+      const int hdim = hdims[(3 * i + n * 4) % HDIMS], turn = i + n;
+      add_row((row){1, 4, 2, 150 + i, 190 - n, hdim, hdim, 1 + turn % 2, turn % 3 == 0, n % 2,
+                    turn % 3, turn % 4 == 0, 0, &all[i]});
+    }
+}
+
 /* Head dims take turns with everything else. */
 static void make_table(void) {
   static const int lengths[][2] = {{200, 330}, {129, 128}, {64, 257}, {321, 65}};
@@ -239,23 +333,25 @@ static void make_table(void) {
       const int turn = n + deterministic;
       add_row((row){1, heads[n % 4][0], heads[n % 4][1], lengths[turn % 4][0], lengths[turn % 4][1],
                     8 * n, 8 * n, 1 + turn % 2, (n / 2 + deterministic) % 2, deterministic,
-                    turn % 3, turn % 5 == 0, turn % 4 == 1});
+                    turn % 3, turn % 5 == 0, turn % 4 == 1, NULL});
     }
   for (int i = 0; i < 5; ++i)
     for (int deterministic = 0; deterministic < 2; ++deterministic)
       add_row((row){2, 4, 2, 150, 200, pairs[i][0], pairs[i][1], 1 + i % 2, (i + deterministic) % 2,
-                    deterministic, i % 3, 0, 0});
+                    deterministic, i % 3, 0, 0, NULL});
   for (int i = 0; i < 5; ++i)
-    add_row((row){1, 2, 1, 70 + i, 130, large[i], large[i], 1 + i % 2, i % 2, 0, i % 3, 1, 0});
+    add_row(
+        (row){1, 2, 1, 70 + i, 130, large[i], large[i], 1 + i % 2, i % 2, 0, i % 3, 1, 0, NULL});
   for (int deterministic = 0; deterministic < 2; ++deterministic) {
-    add_row((row){1, 71, 1, 130, 140, 64, 64, 2, 0, deterministic, 0, 0, 0});
-    add_row((row){1, 2, 2, 0, 140, 64, 64, 2, 0, deterministic, 0, 0, 0});
-    add_row((row){1, 2, 2, 140, 0, 64, 64, 2, 1, deterministic, 0, 0, 0});
-    add_row((row){0, 2, 2, 140, 10, 64, 64, 2, 1, deterministic, 0, 0, 0});
-    add_row((row){3, 2, 2, 1, 1, 64, 64, 2, 1, deterministic, 0, 0, 0});
-    add_row((row){3, 4, 2, 100, 90, 128, 128, 2, 1, deterministic, FAR, 0, 0});
-    add_row((row){1, 1, 1, 700, 900, 128, 128, 1, 1, deterministic, 0, 0, 0});
+    add_row((row){1, 71, 1, 130, 140, 64, 64, 2, 0, deterministic, 0, 0, 0, NULL});
+    add_row((row){1, 2, 2, 0, 140, 64, 64, 2, 0, deterministic, 0, 0, 0, NULL});
+    add_row((row){1, 2, 2, 140, 0, 64, 64, 2, 1, deterministic, 0, 0, 0, NULL});
+    add_row((row){0, 2, 2, 140, 10, 64, 64, 2, 1, deterministic, 0, 0, 0, NULL});
+    add_row((row){3, 2, 2, 1, 1, 64, 64, 2, 1, deterministic, 0, 0, 0, NULL});
+    add_row((row){3, 4, 2, 100, 90, 128, 128, 2, 1, deterministic, FAR, 0, 0, NULL});
+    add_row((row){1, 1, 1, 700, 900, 128, 128, 1, 1, deterministic, 0, 0, 0, NULL});
   }
+  add_scores();
 }
 
 static void *work(void *unused) {
@@ -281,7 +377,7 @@ static void test_table(void) {
 
 /* Equal bits, run after run, while other work keeps the device busy. */
 static void test_repeats(int hdim, int mask) {
-  const row r = {2, 8, 2, 500, 700, hdim, hdim, ATTNPRESS_BF16, mask, 1, DENSE, 0, 0};
+  const row r = {2, 8, 2, 500, 700, hdim, hdim, ATTNPRESS_BF16, mask, 1, DENSE, 0, 0, NULL};
   call c, other;
   char *first[3] = {NULL};
   open_call(&c, &r);
@@ -311,7 +407,7 @@ static void test_repeats(int hdim, int mask) {
 
 /* Captured once, replayed with other data. */
 static void test_graph(int deterministic) {
-  const row r = {1, 4, 2, 300, 280, 96, 96, ATTNPRESS_FP16, 1, deterministic, DENSE, 1, 0};
+  const row r = {1, 4, 2, 300, 280, 96, 96, ATTNPRESS_FP16, 1, deterministic, DENSE, 1, 0, NULL};
   call c;
   CUgraph graph;
   CUgraphExec exec;

@@ -1,6 +1,6 @@
-/* Merging parts of attention on the present GPU, against float64: shapes of all kinds, every pair of
- * dtypes, in place and not; results that are read at once, again and again. Ends with status 77 where
- * there is no CUDA device. */
+/* Merging parts of attention on the present GPU, against float64: shapes of all kinds, every pair
+ * of dtypes, in place and not; results that are read at once, again and again. Ends with status 77
+ * where there is no CUDA device. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Merging parts of attention without a GPU: numbers on the CPU, what bad input gets, and what a call is
- * launched with (the driver and NVRTC are stand-ins). */
+/* Merging parts of attention without a GPU: numbers on the CPU, what bad input gets, and what a
+ * call is launched with (the driver and NVRTC are stand-ins). */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@ static const merge_shape shapes[] = {
     {2, 9, 2, 520, .num_parts = 5, .no_lse = 1},
 };
 
-/** The call, on so many threads; `result`: what is in its buffers then, and is freed by the caller. */
+/** The call, on so many threads; `result`: what is in its buffers then, freed by the caller. */
 static void run_shape(const merge_shape *s, int32_t threads, unsigned char **result,
                       int64_t *bytes) {
   merge_problem problem, before;
@@ -85,7 +85,7 @@ static attnpress_merge_part part_of(const void *out, const float *lse, int32_t d
   return part;
 }
 
-/* Numbers that can be told by hand: two parts of one weight, parts far apart, parts without keys. */
+/* Numbers that can be told by hand: parts of one weight, parts far apart, parts without keys. */
 static void test_by_hand(void **state) {
   (void)state;
   const float first[2] = {1, -2}, second[2] = {3, 4};

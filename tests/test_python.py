@@ -1038,13 +1038,13 @@ def test_torch_feature_errors():
         call(q, k, v, bias=torch.zeros(16, 16, device="meta"))
     with pytest.raises(ValueError, match=r"bias is torch\.bool"):
         call(q, k, v, bias=torch.zeros(16, 16, dtype=torch.bool))
-    with pytest.raises(NotImplementedError, match="requires grad"):
+    with pytest.raises(NotImplementedError, match="no gradient by bias yet, and bias requires"):
         call(q, k, v, bias=torch.zeros(16, 16, requires_grad=True))
+    with pytest.raises(NotImplementedError, match="no gradient by alibi_slopes yet"):
+        call(q, k, v, alibi_slopes=torch.zeros(2, requires_grad=True))
     leaf = q.clone().requires_grad_()
-    with pytest.raises(NotImplementedError, match="calls with window_size, softcap, and an arg"):
-        call(leaf, k, v, window_size=(3, 0), softcap=2.0)
-    with pytest.raises(NotImplementedError, match="calls with chunk, top_left, and an arg"):
-        attnpress.forward(leaf, k, v, chunk=4, top_left=True)
+    assert call(leaf, k, v, window_size=(3, 0), softcap=2.0).requires_grad
+    assert attnpress.forward(leaf, k, v, chunk=4, top_left=True)[0].requires_grad
     with torch.no_grad():
         assert not call(leaf, k, v, softcap=2.0).requires_grad
     assert call(leaf, k, v, window_size=(-1, 0)).requires_grad  # the causal mask

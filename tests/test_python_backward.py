@@ -34,33 +34,51 @@ SHAPES = [  # batch, queries, keys, heads, key heads, head dim, value head dim
 ]
 
 
-def exact_gradients(q, k, v, dout, dlse, causal: bool, scale: float):
-    """dq, dk, dv, out and lse in float64, for (batch, seqlen, heads, head_dim) arrays."""
+def exact_gradients(q, k, v, dout, dlse, causal: bool, scale: float, **features):
+    """dq, dk, dv, out and lse in float64, for (batch, seqlen, heads, head_dim) arrays; with sinks
+    dsinks last. features: left, right, softcap, slopes, bias, sinks, and keep, what dropout makes
+    of each probability."""
     q, k, v, dout = (np.float64(x).transpose(0, 2, 1, 3) for x in (q, k, v, dout))
     group = q.shape[1] // k.shape[1]
     k, v = (x.repeat(group, axis=1) for x in (k, v))
     s = q @ k.swapaxes(2, 3) * scale
+    rows, keys = s.shape[2:]
+    distance = np.arange(rows)[:, None] + keys - rows - np.arange(keys)
+    slope = 1.0
+    if softcap := features.get("softcap"):
+        t = np.tanh(s / softcap)
+        s, slope = softcap * t, 1 - t * t
+    s = s + features.get("bias", 0.0)
+    if "slopes" in features:
+        s = s - features["slopes"][:, None, None] * abs(distance)
     if causal:
-        rows, keys = s.shape[2:]
-        s = np.where(np.arange(keys) > np.arange(rows)[:, None] + keys - rows, -np.inf, s)
-    top = s.max(axis=3, keepdims=True)
+        s = np.where(distance < 0, -np.inf, s)
+    if "left" in features:
+        seen = (distance <= features["left"]) & (-distance <= features["right"])
+        s = np.where(seen, s, -np.inf)
+    sink = np.float64(features.get("sinks", np.full(s.shape[1], -np.inf)))[:, None, None]
+    top = np.maximum(s.max(axis=3, keepdims=True), sink)
     top = np.where(np.isinf(top), 0.0, top)
     p = np.exp(s - top)
-    total = p.sum(axis=3, keepdims=True)
+    p_sink = np.exp(sink - top)
+    total = p.sum(axis=3, keepdims=True) + p_sink
     with np.errstate(divide="ignore"):
         lse = (top + np.log(total))[..., 0]
     p = p / np.where(total == 0.0, 1.0, total)
-    out = p @ v
-    dp = dout @ v.swapaxes(2, 3)
+    keep = features.get("keep", 1.0)
+    out = (p * keep) @ v
+    dp = dout @ v.swapaxes(2, 3) * keep
     delta = (p * dp).sum(axis=3, keepdims=True)
     if dlse is not None:
         delta = delta - np.float64(dlse)[..., None]
-    ds = p * (dp - delta) * scale
+    dsinks = -(p_sink / np.where(total == 0.0, 1.0, total) * delta).sum(axis=(0, 2, 3))
+    ds = p * (dp - delta) * slope * scale
     shape = (q.shape[0], -1, group, *k.shape[2:3])
     dq = ds @ k
     dk = (ds.swapaxes(2, 3) @ q).reshape(*shape, q.shape[3]).sum(axis=2)
-    dv = (p.swapaxes(2, 3) @ dout).reshape(*shape, v.shape[3]).sum(axis=2)
-    return (*(x.transpose(0, 2, 1, 3) for x in (dq, dk, dv, out)), lse)
+    dv = ((p * keep).swapaxes(2, 3) @ dout).reshape(*shape, v.shape[3]).sum(axis=2)
+    result = (*(x.transpose(0, 2, 1, 3) for x in (dq, dk, dv, out)), lse)
+    return (*result, dsinks) if "sinks" in features else result
 
 
 def arrays(seed: int, shape: tuple[int, ...], dtype=np.float32):
@@ -93,6 +111,50 @@ def test_numpy(shape: tuple[int, ...], causal: bool) -> None:
         np.testing.assert_allclose(gradient, exact, atol=2e-4, rtol=2e-4)
 
 
+SCORES = ["window", "softcap", "alibi", "bias", "sinks", "dropout", "all"]
+
+
+def score_arguments(which: str, shape: tuple[int, ...], q, k):
+    """Keywords of flash_attn_func, and what exact_gradients() calls them."""
+    batch, rows, keys, heads = shape[:4]
+    random = np.random.default_rng(11)
+    given, exact = {}, {}
+    if which in ("window", "all"):
+        given["window_size"] = (9, 2)
+        exact.update(left=9, right=2)
+    if which in ("softcap", "all"):
+        given["softcap"] = exact["softcap"] = 1.5
+    if which in ("alibi", "all"):
+        given["alibi_slopes"] = exact["slopes"] = np.linspace(0.1, 0.5, heads).astype(np.float32)
+    if which in ("bias", "all"):  # broadcast over heads
+        bias = random.standard_normal((batch, 1, rows, keys)).astype(np.float32)
+        given["bias"] = exact["bias"] = bias
+    if which in ("sinks", "all"):
+        given["sinks"] = exact["sinks"] = np.linspace(-1, 1, heads).astype(np.float32)
+    if which in ("dropout", "all"):
+        given.update(dropout_p=0.25, seed=(7, 9))
+        exact["keep"] = attnpress.dropout_mask(q, k, 0.25, (7, 9)) / 0.75
+    return given, exact
+
+
+@pytest.mark.parametrize("which", SCORES)
+@pytest.mark.parametrize("shape", SHAPES[:2])
+def test_numpy_with_scores(shape: tuple[int, ...], which: str) -> None:
+    q, k, v, dout = arrays(6, shape)
+    dlse = np.random.default_rng(8).standard_normal((shape[0], shape[3], shape[1]))
+    given, exact_names = score_arguments(which, shape, q, k)
+    dq, dk, dv, out, _, *dsinks = exact_gradients(q, k, v, dout, dlse, False, 0.2, **exact_names)
+    found, found_lse, _ = attnpress.flash_attn_func(
+        q, k, v, softmax_scale=0.2, return_attn_probs=True, **given
+    )
+    np.testing.assert_allclose(found, out, atol=1e-4, rtol=1e-4)
+    gradients = attnpress.flash_attn_backward(
+        dout, q, k, v, found, found_lse, 0.2, dsoftmax_lse=dlse, **given
+    )
+    for gradient, exact in zip(gradients, (dq, dk, dv, *dsinks), strict=True):
+        np.testing.assert_allclose(gradient, exact, atol=5e-4, rtol=5e-4)
+
+
 def test_numpy_reads_what_it_cannot_read_as_it_lies() -> None:
     """A gradient that is broadcast, and a tensor that is turned."""
     q, k, v, dout = arrays(3, SHAPES[0])
@@ -113,6 +175,8 @@ def test_what_is_refused() -> None:
         attnpress.flash_attn_backward(dout[:, :39], q, k, v, out, lse)
     with pytest.raises(ValueError, match=r"softmax_lse is \(2, 4, 39\)"):
         attnpress.flash_attn_backward(dout, q, k, v, out, lse[:, :, :39])
+    with pytest.raises(ValueError, match=r"dropout_p is 0\.5 and seed is None"):
+        attnpress.flash_attn_backward(dout, q, k, v, out, lse, dropout_p=0.5)
     with pytest.raises(ValueError, match="out is float16; it must be float32"):
         attnpress.flash_attn_backward(dout, q, k, v, out.astype(np.float16), lse)
 
@@ -192,3 +256,52 @@ def test_gradients_of_a_part() -> None:
     attnpress.flash_attn_func(q, k, v, causal=True).sum().backward()
     exact = torch.autograd.grad(plain(q, k, v, True)[0].sum(), k)[0]
     torch.testing.assert_close(k.grad, exact, atol=1e-4, rtol=1e-4)
+
+
+@needs_torch
+@pytest.mark.parametrize("which", SCORES)
+def test_autograd_with_scores(which: str) -> None:
+    """Of q, k, v and sinks, against NumPy's."""
+    shape = (2, 40, 40, 4, 2, 64, 64)
+    q, k, v, dout = arrays(9, shape)
+    given, _ = score_arguments(which, shape, q, k)
+    out, lse, _ = attnpress.flash_attn_func(q, k, v, return_attn_probs=True, **given)
+    expected = attnpress.flash_attn_backward(dout, q, k, v, out, lse, **given)
+    leaves = [torch.from_numpy(x).requires_grad_() for x in (q, k, v)]
+    tensors = {
+        name: torch.from_numpy(x) if isinstance(x, np.ndarray) else x for name, x in given.items()
+    }
+    if "sinks" in tensors:
+        leaves.append(tensors["sinks"].requires_grad_())
+    found = attnpress.flash_attn_func(*leaves[:3], **tensors)
+    gradients = torch.autograd.grad(found, leaves, torch.from_numpy(dout))
+    for gradient, exact in zip(gradients, expected, strict=True):
+        np.testing.assert_allclose(gradient.numpy(), exact, atol=1e-5, rtol=1e-5)
+
+
+@needs_torch
+def test_autograd_keeps_the_seed() -> None:
+    """Another seed is drawn into the caller's tensor before the backward pass; a bias that changes
+    is found out."""
+    q, k, v = (torch.randn(1, 30, 2, 32) for _ in range(3))
+    q.requires_grad_()
+    seed = torch.tensor([3, 4])
+    out = attnpress.flash_attn_func(q, k, v, dropout_p=0.5, seed=seed)
+    seed.add_(1)
+    (found,) = torch.autograd.grad(out.sum(), q)
+    out = attnpress.flash_attn_func(q, k, v, dropout_p=0.5, seed=(3, 4))
+    (expected,) = torch.autograd.grad(out.sum(), q)
+    assert torch.equal(found, expected)
+    bias = torch.zeros(30, 30)
+    out = attnpress.flash_attn_func(q, k, v, bias=bias)
+    bias.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+@needs_torch
+def test_only_the_sinks_require_grad() -> None:
+    q, k, v = (torch.randn(1, 30, 2, 32, dtype=torch.float32) for _ in range(3))
+    sinks = torch.zeros(2, dtype=torch.float16, requires_grad=True)
+    attnpress.flash_attn_func(q, k, v, sinks=sinks).sum().backward()
+    assert sinks.grad.dtype == torch.float16 and sinks.grad.abs().max() > 0

@@ -53,6 +53,10 @@ held --backward --seqlen-q 120 --heads 4 --kv-heads 2 --hdim 64
 held --backward --deterministic --seqlen-q 70 --seqlen-k 100 --heads 6 --kv-heads 2 --hdim 72 \
   --dtype fp32 --causal --check full --layout bhsd
 grep -q '^call      backward, .*deterministic' "$work/out" || fail "--backward says what it runs"
+held --backward --seqlen-q 90 --seqlen-k 130 --heads 4 --kv-heads 2 --hdim 40 --window 20,3 \
+  --softcap 5 --alibi --bias fp16 --sinks --dropout 0.2 --check full
+grep -q '^error .*dsinks' "$work/out" || fail "--backward --sinks checks the gradient by sinks"
+grep -q 'window 20,3, softcap 5' "$work/out" || fail "--backward says what is done to scores"
 status 0 --backward --seqlen-q 64 --check none
 grep -q '^check     none' "$work/out" || fail "--backward --check none"
 held --seqlen-q 150 --seqlen-k 170 --heads 4 --kv-heads 2 --hdim 64 --check full --window 20,0
@@ -81,8 +85,6 @@ wrong '--repeat' --repeat
 wrong '--frobnicate' --frobnicate
 wrong 'is of --backward' --deterministic
 wrong 'is of the forward pass' --backward --splits 2
-wrong '--softcap has no gradients yet' --backward --softcap 5
-wrong '--sinks has no gradients yet' --sinks --backward
 wrong 'bshd' --layout sbhd
 wrong '300' --splits 300
 wrong '"5"; it must be two whole numbers' --window 5

@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import attnpress  # noqa: E402
 import attnpress.torch as behind  # noqa: E402
+from attnpress import _ops  # noqa: E402
 from attnpress import _torch as direct  # noqa: E402
 from attnpress import flash_attn_interface as interface  # noqa: E402
 
@@ -105,7 +106,11 @@ def test_dynamic_from_the_start_makes_no_graph_anew():
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor's compiler g++ is not installed")
-def test_inductor_gives_the_same_bits():
+def test_inductor_gives_the_same_bits(monkeypatch):
+    from torch._inductor import config as inductor
+
+    config = getattr(torch.compiler, "config", inductor)  # PyTorch 2.4 has it there
+    monkeypatch.setattr(config, "force_disable_caches", True)
     torch.manual_seed(1)
     block = Block().to(DEVICE, DTYPE)
 
@@ -146,6 +151,30 @@ def test_features_in_graphs(name):
 
     compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
     assert torch.equal(compiled(*qkv), call(*qkv))
+
+
+@pytest.mark.skipif(
+    not _ops._FEATURES_HAVE_GRADIENTS, reason="calls with these features have no gradients yet"
+)
+@pytest.mark.parametrize("name", FEATURES)
+def test_gradients_of_features_in_graphs(name):
+    qkv = tensors(grad=True)
+    options = {
+        key: value.to(DEVICE) if isinstance(value, torch.Tensor) else value
+        for key, value in FEATURES[name].items()
+    }
+    wanted = list(qkv)
+    if "sinks" in options:
+        options["sinks"].requires_grad_()
+        wanted.append(options["sinks"])
+
+    def call(q, k, v):
+        return attnpress.flash_attn_func(q, k, v, **options)
+
+    compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
+    found, right = (torch.autograd.grad(f(*qkv).square().sum(), wanted) for f in (compiled, call))
+    for got, want in zip(found, right, strict=True):
+        assert torch.equal(got, want)
 
 
 def test_forward_with_chunks_and_backward_in_graphs():
@@ -191,17 +220,18 @@ def test_dropout_draws_anew_in_each_run_of_a_graph():
 
 def test_what_a_graph_cannot_have_is_an_error():
     qkv = tensors(grad=True)
+    bias = torch.zeros(1, 4, 24, 24, device=DEVICE, requires_grad=True)
 
     def call(q, k, v):
-        return attnpress.flash_attn_func(q, k, v, window_size=(3, 3))
+        return attnpress.flash_attn_func(q, k, v, bias=bias)
 
-    with pytest.raises(Exception, match="window_size"):
+    with pytest.raises(Exception, match="bias"):
         torch.compile(call, fullgraph=True, backend="aot_eager")(*qkv)
-    with pytest.raises(NotImplementedError, match="window_size"):  # outside of graphs too
+    with pytest.raises(NotImplementedError, match="bias"):  # outside of graphs too
         torch.compile(call, backend="aot_eager")(*qkv)
     op = torch.ops.attnpress.attention.default
-    out, _ = op(*qkv, *(None,) * 5, False, 3, 3, 0, False, 0.0, 0.0, False)
-    with pytest.raises(NotImplementedError, match="window_size"):
+    out, _ = op(*qkv, None, bias, None, None, None, False, -1, -1, 0, False, 0.0, 0.0, False)
+    with pytest.raises(NotImplementedError, match="bias"):
         out.sum().backward()
 
 
@@ -227,7 +257,27 @@ def test_opcheck_of_the_others():
             ops.attention.default,
             (q, k, v, slopes, None, None, None, 0.3, True, 4, 0, 0, False, 2.0, 0.0, False),
         ),
-        (ops.attention_backward.default, (out, lse, q, k, v, out, lse, None, False, True)),
+        (
+            ops.attention_backward.default,
+            (
+                out,
+                lse,
+                q,
+                k,
+                v,
+                out,
+                lse,
+                *(None,) * 5,
+                False,
+                -1,
+                -1,
+                0,
+                False,
+                0.0,
+                0.0,
+                True,
+            ),
+        ),
         (
             ops._flash_attn_forward.default,
             (q, k, v, 0.0, 0.3, True, -1, -1, 0.0, None, False),
@@ -360,6 +410,8 @@ def test_second_derivatives_are_refused():
 def mesh():
     """Of two devices, of which this process is the second; nothing is sent."""
     distributed = pytest.importorskip("torch.distributed.tensor", reason="PyTorch has no DTensor")
+    if not hasattr(distributed, "DTensor"):
+        pytest.skip(f"PyTorch {torch.__version__} keeps its DTensors to itself")
     fake = pytest.importorskip("torch.testing._internal.distributed.fake_pg")
     torch.distributed.init_process_group("fake", store=fake.FakeStore(), rank=1, world_size=2)
     yield distributed.init_device_mesh(DEVICE, (2,))

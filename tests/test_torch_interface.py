@@ -356,12 +356,75 @@ FORWARDED = [name for name in SECOND if not name.startswith("_") and name != "fl
 @pytest.mark.parametrize("name", FORWARDED)
 def test_functions_of_the_package_are_asked_or_missed_by_name(monkeypatch, name):
     """Each argument arrives at the place that it has in flash-attn."""
-    parameters = list(inspect.signature(getattr(interface, name)).parameters)
+    signature = inspect.signature(getattr(interface, name))
+    values = {parameter: object() for parameter in signature.parameters}
+    for tensor in {"q", "k", "v", "kv", "qkv", "k_cache", "v_cache"} & set(values):
+        values[tensor] = torch.zeros(2, 8)
+    values.update(window_size=(3, 1), softcap=2.0)
     monkeypatch.setattr(attnpress, name, lambda *args: args, raising=False)
-    assert getattr(interface, name)(*parameters) == tuple(parameters)
+    found = getattr(interface, name)(*values.values())
+    assert len(found) == len(values) and all(
+        a is b or a == b for a, b in zip(found, values.values()) if not torch.is_tensor(b)
+    )
+    assert all(a is b for a, b in zip(found, values.values()) if torch.is_tensor(b))
+    values.update(window_size=(-4, 1), softcap=-1.0)
+    place = list(values).index("window_size")
+    assert getattr(interface, name)(*values.values())[place : place + 2] == ((-1, 1), 0.0)
     monkeypatch.delattr(attnpress, name)
     with pytest.raises(NotImplementedError, match=f"has no {name}"):
-        getattr(interface, name)(*parameters)
+        getattr(interface, name)(*values.values())
+
+
+def test_private_ragged_functions(monkeypatch):
+    """On a function of the package's that takes one sequence."""
+    seen = []
+
+    def varlen(
+        q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p, softmax_scale,
+        causal, window_size, softcap, alibi_slopes, deterministic, return_attn_probs, block_table,
+        *, seqused_k=None, seed=None,
+    ):  # fmt: skip
+        seen.append((max_seqlen_q, max_seqlen_k, block_table, seqused_k, seed))
+        out, lse, p = attnpress.flash_attn_func(
+            q[None], k[None], v[None], dropout_p, softmax_scale, causal, window_size, softcap,
+            alibi_slopes, deterministic, return_attn_probs, seed=seed,
+        )  # fmt: skip
+        return out[0], lse[0], p
+
+    monkeypatch.setattr(attnpress, "flash_attn_varlen_func", varlen, raising=False)
+    q, k, v = (x[0] for x in tensors(batch=1))
+    cu_seqlens = torch.tensor([0, 40], dtype=torch.int32)
+    lengths = (cu_seqlens, cu_seqlens, 40, 41)
+    out, lse = (x[0] for x in attnpress.forward(q[None], k[None], v[None], softmax_scale=0.2))
+    for function in (
+        interface._flash_attn_varlen_forward,
+        interface._wrapped_flash_attn_varlen_forward,
+    ):
+        found = function(q, k, v, *lengths, 0.0, 0.2, False, seqused_k=cu_seqlens)
+        assert torch.equal(found[0], out) and torch.equal(found[1], lse)
+        assert found[2].numel() == 0 and found[3].shape == (2,)
+        max_seqlen_q, max_seqlen_k, block_table, seqused_k, seed = seen.pop()
+        assert (max_seqlen_q, max_seqlen_k, block_table, seed) == (40, 41, None, None)
+        assert torch.equal(seqused_k, cu_seqlens)
+        with pytest.raises(NotImplementedError, match="no leftpad_k in varlen"):
+            function(q, k, v, *lengths, 0.0, 0.2, False, leftpad_k=cu_seqlens)
+    memory = torch.empty_like(q)
+    found = extension.varlen_fwd(
+        q, k, v, memory, *lengths[:2], None, None, None, None, *lengths[2:], 0.5, 0.2, False, False,
+        -1, -1, 0.0, True, None,
+    )  # fmt: skip
+    assert found[0] is memory and torch.equal(seen.pop()[-1], found[3])
+    again = attnpress.flash_attn_func(q[None], k[None], v[None], 0.5, 0.2, seed=found[3])
+    assert torch.equal(memory, again[0])
+    compiled = torch.compile(
+        lambda q, k, v: interface.flash_attn_varlen_func(q, k, v, *lengths, softmax_scale=0.2),
+        fullgraph=True, backend="aot_eager",
+    )  # fmt: skip
+    assert torch.equal(compiled(q, k, v), out)
+    check = torch.library.opcheck(
+        torch.ops.attnpress._flash_attn_varlen_forward.default, (q, k, v, *lengths, 0.0, 0.2, True)
+    )
+    assert set(check.values()) == {"SUCCESS"}
 
 
 def test_third_functions_ask_the_packages_ragged_ones(monkeypatch):

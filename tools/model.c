@@ -263,16 +263,10 @@ int tool_shape_complete(const char *command, tool_shape *s) {
   }
   if (s->hdim == 0)
     return tool_usage(command, "--hdim is missing: the head dim, or --config a model's file");
-  const score_options *scores = &s->scores;
   if (s->deterministic && !s->backward)
     return tool_usage(command, "--deterministic is of --backward; the forward pass always is");
   if (s->num_splits && s->backward)
     return tool_usage(command, "--num-splits is of the forward pass");
-  if (s->backward && (scores->windowed || scores->softcap > 0 || scores->dropout > 0 ||
-                      scores->alibi || scores->sinks || scores->bias))
-    return tool_usage(command,
-                      "what is done to scores has no gradients yet, so it does not go with "
-                      "--backward");
   s->hdim_v = s->hdim_v ? s->hdim_v : s->hdim;
   s->kv_heads = s->kv_heads ? s->kv_heads : s->heads ? s->heads : 1;
   s->heads = s->heads ? s->heads : s->kv_heads;
@@ -286,8 +280,8 @@ int tool_shape_complete(const char *command, tool_shape *s) {
             s->config, (int)s->hdim, (int)s->hdim_v, (int)s->heads, (int)s->kv_heads,
             s->dtype == ATTNPRESS_FP16 ? "fp16" : "bf16", text);
   }
-  if (s->model_window > 0 && (s->scores.windowed || s->backward))
-    s->model_window = 0; /* the words go before, or there is no such call */
+  if (s->model_window > 0 && s->scores.windowed)
+    s->model_window = 0; /* the words go before */
   return TOOL_OK;
 }
 
@@ -310,6 +304,14 @@ static attnpress_status plan_backward(attnpress_handle *handle, const attnpress_
   args.v = args.dv = f->v;
   args.out = args.dout = f->out;
   args.mask = f->mask;
+  args.window = f->window;
+  args.alibi = f->alibi;
+  args.bias = f->bias;
+  args.sinks = f->sinks;
+  args.dropout = f->dropout;
+  args.softcap = f->softcap;
+  static float place; /* a plan asks whether it is NULL */
+  args.dsinks = f->sinks != NULL ? &place : NULL;
   args.deterministic = deterministic;
   return attnpress_plan_backward(handle, &args, options, plan);
 }

@@ -124,12 +124,9 @@ static float dot_in_fp32(const float *a, const float *b, int64_t n) {
 }
 
 /* One row of the current batch. */
-typedef struct query {
-  int64_t batch, row, head;
-} query;
+typedef reference_query query;
 
-/* What is added to the score of a key, in natural units. */
-static double bias_of(const attnpress_forward_args *a, query q, int64_t key) {
+double reference_bias(const attnpress_forward_args *a, query q, int64_t key) {
   const attnpress_bias *bias = a->bias;
   if (bias == NULL)
     return 0.0;
@@ -138,7 +135,7 @@ static double bias_of(const attnpress_forward_args *a, query q, int64_t key) {
   return (double)load_element(bias->data, at, bias->dtype);
 }
 
-static double alibi_of(const attnpress_forward_args *a, query q, int64_t key) {
+double reference_alibi(const attnpress_forward_args *a, query q, int64_t key) {
   int64_t batch_stride, head_stride;
   if (a->alibi == NULL)
     return 0.0;
@@ -148,8 +145,7 @@ static double alibi_of(const attnpress_forward_args *a, query q, int64_t key) {
          fabs((double)distance);
 }
 
-/* -inf where there is none. */
-static double sink_of(const attnpress_forward_args *a, query q) {
+double reference_sink(const attnpress_forward_args *a, query q) {
   if (a->sinks == NULL)
     return -INFINITY;
   return (double)load_element(a->sinks->data, q.head * ap_sinks_stride(a->sinks), a->sinks->dtype);
@@ -164,7 +160,7 @@ static int keeps(const reference *r, query q, int64_t key) {
 static void row_in_float64(reference *r, query q, double scale) {
   const attnpress_forward_args *a = r->args;
   const int64_t keys = a->k.shape[1], hdim = a->q.shape[3], hdim_v = a->v.shape[3];
-  const double cap = (double)a->softcap, sink = sink_of(a, q);
+  const double cap = (double)a->softcap, sink = reference_sink(a, q);
   double max = sink;
   int empty = sink == -INFINITY;
   for (int64_t j = 0; j < keys; ++j) {
@@ -174,7 +170,7 @@ static void row_in_float64(reference *r, query q, double scale) {
     double score = dot_in_float64(r->q, r->k + j * hdim, hdim) * scale;
     if (cap > 0.0)
       score = cap * tanh(score / cap);
-    r->scores[j] = score + bias_of(a, q, j) + alibi_of(a, q, j);
+    r->scores[j] = score + reference_bias(a, q, j) + reference_alibi(a, q, j);
     max = fmax(max, r->scores[j]);
     empty &= r->scores[j] == -INFINITY; /* NaN is something */
   }
@@ -200,7 +196,7 @@ static void row_in_low_precision(reference *r, query q, float scale) {
   const attnpress_forward_args *a = r->args;
   const int64_t keys = a->k.shape[1], hdim = a->q.shape[3], hdim_v = a->v.shape[3];
   const int32_t dtype = a->q.dtype;
-  const float sink = (float)sink_of(a, q);
+  const float sink = (float)reference_sink(a, q);
   float max = sink;
   int empty = sink == -INFINITY;
   for (int64_t j = 0; j < keys; ++j) {
@@ -211,9 +207,9 @@ static void row_in_low_precision(reference *r, query q, float scale) {
     if (a->softcap > 0.0f)
       score = reference_round(a->softcap * tanhf(score / a->softcap), dtype);
     if (a->bias != NULL)
-      score = reference_round(score + (float)bias_of(a, q, j), dtype);
+      score = reference_round(score + (float)reference_bias(a, q, j), dtype);
     if (a->alibi != NULL)
-      score = reference_round(score + (float)alibi_of(a, q, j), dtype);
+      score = reference_round(score + (float)reference_alibi(a, q, j), dtype);
     r->low_scores[j] = score;
     max = fmaxf(max, score);
     empty &= score == -INFINITY;

@@ -41,6 +41,17 @@ void reference_row(reference *r, int64_t batch, int64_t row, int64_t head);
  * in it. */
 int reference_sees(const attnpress_forward_args *args, int64_t row, int64_t key);
 
+/** A query row. */
+typedef struct reference_query {
+  int64_t batch, row, head;
+} reference_query;
+
+/** What is added to the score of a key, in natural units; 0 where there is none. */
+double reference_bias(const attnpress_forward_args *args, reference_query q, int64_t key);
+double reference_alibi(const attnpress_forward_args *args, reference_query q, int64_t key);
+/** A head's sink; -inf where there is none. */
+double reference_sink(const attnpress_forward_args *args, reference_query q);
+
 /** Largest errors of the rows checked so far; zero-fill it first. NaN counts as infinite. */
 typedef struct reference_error {
   double out, low;        /* max |out - ref|, max |low - ref| */

@@ -4,18 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- The forward pass ------------------------------------------------------------------------ */
+#include "attention/defaults.h"
 
-static attnpress_forward_args forward_of(const attnpress_backward_args *args) {
-  attnpress_forward_args forward = ATTNPRESS_FORWARD_ARGS_INIT;
-  forward.q = args->q;
-  forward.k = args->k;
-  forward.v = args->v;
-  forward.out = args->out;
-  forward.scale = args->scale;
-  forward.mask = args->mask;
-  return forward;
-}
+/* ---- The forward pass ------------------------------------------------------------------------ */
 
 static int64_t row_offset(const attnpress_backward_args *a, const int64_t stride[2], int64_t batch,
                           int64_t row, int64_t head) {
@@ -26,7 +17,7 @@ static int64_t row_offset(const attnpress_backward_args *a, const int64_t stride
 }
 
 int reference_fill_forward(const attnpress_backward_args *args) {
-  const attnpress_forward_args forward = forward_of(args);
+  const attnpress_forward_args forward = ap_forward_of(args);
   const attnpress_tensor *out = &args->out;
   reference r;
   if (reference_init(&r, &forward) != 0)
@@ -49,13 +40,15 @@ int reference_fill_forward(const attnpress_backward_args *args) {
 /* Rows of float64 and of the low precision; of a query row, and of all keys of a key head. */
 typedef struct gradients {
   const attnpress_backward_args *args;
+  attnpress_forward_args forward; /* the call before */
+  ap_dropout dropout;
   int64_t keys, hdim, hdim_v, group;
   double scale;
-  float *k, *v, *q, *dout;         /* (keys, hdim), (keys, hdim_v), (hdim), (hdim_v) */
-  double *dk, *dv, *dq;            /* as k, v, q */
-  float *low_dk, *low_dv, *low_dq; /* the same */
-  double *p, *dp;                  /* (keys) */
-  float *low_p, *low_dp;           /* (keys) */
+  float *k, *v, *q, *dout;           /* (keys, hdim), (keys, hdim_v), (hdim), (hdim_v) */
+  double *dk, *dv, *dq;              /* as k, v, q */
+  float *low_dk, *low_dv, *low_dq;   /* the same */
+  double *p, *dp, *slope;            /* (keys) */
+  float *low_p, *low_dp, *low_slope; /* (keys) */
 } gradients;
 
 static void *floats(int64_t count, size_t bytes) {
@@ -63,8 +56,8 @@ static void *floats(int64_t count, size_t bytes) {
 }
 
 static void gradients_free(gradients *g) {
-  void *all[] = {g->k,      g->v,      g->q,      g->dout, g->dk, g->dv,    g->dq,
-                 g->low_dk, g->low_dv, g->low_dq, g->p,    g->dp, g->low_p, g->low_dp};
+  void *all[] = {g->k,      g->v,      g->q, g->dout, g->dk,    g->dv,     g->dq,    g->low_dk,
+                 g->low_dv, g->low_dq, g->p, g->dp,   g->low_p, g->low_dp, g->slope, g->low_slope};
   for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
     free(all[i]);
 }
@@ -72,6 +65,8 @@ static void gradients_free(gradients *g) {
 static int gradients_init(gradients *g, const attnpress_backward_args *a) {
   const int64_t n = a->k.shape[1], hdim = a->q.shape[3], hdim_v = a->v.shape[3];
   *g = (gradients){.args = a,
+                   .forward = ap_forward_of(a),
+                   .dropout = ap_dropout_of(a->dropout),
                    .keys = n,
                    .hdim = hdim,
                    .hdim_v = hdim_v,
@@ -91,8 +86,10 @@ static int gradients_init(gradients *g, const attnpress_backward_args *a) {
   g->dp = floats(n, sizeof(double));
   g->low_p = floats(n, sizeof(float));
   g->low_dp = floats(n, sizeof(float));
+  g->slope = floats(n, sizeof(double));
+  g->low_slope = floats(n, sizeof(float));
   if (g->k && g->v && g->q && g->dout && g->dk && g->dv && g->dq && g->low_dk && g->low_dv &&
-      g->low_dq && g->p && g->dp && g->low_p && g->low_dp)
+      g->low_dq && g->p && g->dp && g->low_p && g->low_dp && g->slope && g->low_slope)
     return 0;
   gradients_free(g);
   return -1;
@@ -121,56 +118,122 @@ static float low_dot(const float *a, const float *b, int64_t n) {
   return lanes[0] + lanes[1] + lanes[2] + lanes[3] + lanes[4] + lanes[5] + lanes[6] + lanes[7];
 }
 
-/* One row's share of dK and dV, and its dQ, in float64. */
-static void row_in_float64(gradients *g, int64_t keys, double dlse) {
-  double max = -INFINITY, sum = 0.0, delta = -dlse;
-  for (int64_t j = 0; j < keys; ++j) {
-    g->p[j] = dot(g->q, g->k + j * g->hdim, g->hdim) * g->scale;
+/* What dropout makes of the probability of a key: 0, or 1 / (1 - probability). */
+static double kept(const gradients *g, reference_query q, int64_t key) {
+  const ap_dropout *d = &g->dropout;
+  return d->threshold == 0 ||
+                 ap_dropout_keeps(d, q.batch * g->args->q.shape[2] + q.head, q.row, key)
+             ? (double)d->scale
+             : 0.0;
+}
+
+/* One row's share of dK and dV, and its dQ, in float64; its share of the gradient by the sink is
+ * returned. A softcap's derivative waits in `slope`. */
+static double row_in_float64(gradients *g, reference_query q, double dlse) {
+  const attnpress_forward_args *a = &g->forward;
+  const double cap = (double)a->softcap, sink = reference_sink(a, q);
+  double max = sink, sum = 0.0, delta = -dlse;
+  for (int64_t j = 0; j < g->keys; ++j) {
+    g->p[j] = -INFINITY;
+    if (!reference_sees(a, q.row, j))
+      continue;
+    double score = dot(g->q, g->k + j * g->hdim, g->hdim) * g->scale, t = 0.0;
+    if (cap > 0.0)
+      score = cap * (t = tanh(score / cap));
+    g->slope[j] = 1.0 - t * t;
+    g->p[j] = score + reference_bias(a, q, j) + reference_alibi(a, q, j);
     max = fmax(max, g->p[j]);
   }
-  for (int64_t j = 0; j < keys; ++j)
+  memset(g->dq, 0, (size_t)g->hdim * sizeof *g->dq);
+  if (max == -INFINITY)
+    return 0.0;
+  sum = exp(sink - max);
+  for (int64_t j = 0; j < g->keys; ++j)
     sum += g->p[j] = exp(g->p[j] - max);
-  for (int64_t j = 0; j < keys; ++j) {
+  for (int64_t j = 0; j < g->keys; ++j) {
     g->p[j] /= sum;
-    g->dp[j] = dot(g->dout, g->v + j * g->hdim_v, g->hdim_v);
+    if (g->p[j] == 0.0) /* V of keys that are not seen may be anything */
+      continue;
+    g->dp[j] = dot(g->dout, g->v + j * g->hdim_v, g->hdim_v) * kept(g, q, j);
     delta += g->p[j] * g->dp[j];
   }
-  memset(g->dq, 0, (size_t)g->hdim * sizeof *g->dq);
-  for (int64_t j = 0; j < keys; ++j) {
-    const double ds = g->p[j] * (g->dp[j] - delta) * g->scale;
+  for (int64_t j = 0; j < g->keys; ++j) {
+    if (g->p[j] == 0.0)
+      continue;
+    const double ds = g->p[j] * (g->dp[j] - delta) * g->slope[j] * g->scale;
+    const double p = g->p[j] * kept(g, q, j);
     for (int64_t c = 0; c < g->hdim; ++c) {
       g->dq[c] += ds * (double)g->k[j * g->hdim + c];
       g->dk[j * g->hdim + c] += ds * (double)g->q[c];
     }
     for (int64_t c = 0; c < g->hdim_v; ++c)
-      g->dv[j * g->hdim_v + c] += g->p[j] * (double)g->dout[c];
+      g->dv[j * g->hdim_v + c] += p * (double)g->dout[c];
   }
+  return -exp(sink - max) / sum * delta;
 }
 
-static void row_in_low_precision(gradients *g, int64_t keys, float dlse) {
-  const int32_t dtype = g->args->q.dtype;
-  const float scale = (float)g->scale;
-  float max = -INFINITY, sum = 0.0f, delta = -dlse;
-  for (int64_t j = 0; j < keys; ++j) {
-    g->low_p[j] = reference_round(low_dot(g->q, g->k + j * g->hdim, g->hdim) * scale, dtype);
-    max = fmaxf(max, g->low_p[j]);
-  }
-  for (int64_t j = 0; j < keys; ++j)
-    sum += g->low_p[j] = expf(g->low_p[j] - max);
-  for (int64_t j = 0; j < keys; ++j) {
-    g->low_p[j] = reference_round(g->low_p[j] / sum, dtype);
-    g->low_dp[j] = reference_round(low_dot(g->dout, g->v + j * g->hdim_v, g->hdim_v), dtype);
-    delta += g->low_p[j] * g->low_dp[j];
+/* rowsum(dO out) of the rounded output. Dropout makes few terms of it large; where they are all of a
+ * row, dS is what this rounding leaves of it. */
+static float low_delta_of_out(const gradients *g, reference_query q) {
+  float delta = 0.0f;
+  for (int64_t c = 0; c < g->hdim_v; ++c)
+    delta += reference_load(&g->args->out, q.batch, q.row, q.head, c) * g->dout[c];
+  return delta;
+}
+
+static void row_in_low_precision(gradients *g, reference_query q, float dlse) {
+  const attnpress_forward_args *a = &g->forward;
+  const int32_t dtype = a->q.dtype;
+  const float scale = (float)g->scale, sink = (float)reference_sink(a, q);
+  float max = sink, sum = 0.0f, delta = -dlse;
+  for (int64_t j = 0; j < g->keys; ++j) {
+    g->low_p[j] = -INFINITY;
+    if (!reference_sees(a, q.row, j))
+      continue;
+    float score = reference_round(low_dot(g->q, g->k + j * g->hdim, g->hdim) * scale, dtype);
+    float t = 0.0f;
+    if (a->softcap > 0.0f) {
+      t = tanhf(score / a->softcap);
+      score = reference_round(a->softcap * t, dtype);
+    }
+    g->low_slope[j] = 1.0f - t * t;
+    if (a->bias != NULL)
+      score = reference_round(score + (float)reference_bias(a, q, j), dtype);
+    if (a->alibi != NULL)
+      score = reference_round(score + (float)reference_alibi(a, q, j), dtype);
+    g->low_p[j] = score;
+    max = fmaxf(max, score);
   }
   memset(g->low_dq, 0, (size_t)g->hdim * sizeof *g->low_dq);
-  for (int64_t j = 0; j < keys; ++j) {
-    const float ds = reference_round(g->low_p[j] * (g->low_dp[j] - delta), dtype) * scale;
+  if (max == -INFINITY)
+    return;
+  sum = expf(sink - max);
+  for (int64_t j = 0; j < g->keys; ++j)
+    sum += g->low_p[j] = expf(g->low_p[j] - max);
+  for (int64_t j = 0; j < g->keys; ++j) {
+    if (g->low_p[j] == 0.0f)
+      continue;
+    g->low_p[j] = reference_round(g->low_p[j] / sum, dtype);
+    g->low_dp[j] = reference_round(
+        low_dot(g->dout, g->v + j * g->hdim_v, g->hdim_v) * (float)kept(g, q, j), dtype);
+    delta += g->low_p[j] * g->low_dp[j];
+  }
+  if (g->dropout.threshold > 0)
+    delta = low_delta_of_out(g, q) - dlse;
+  for (int64_t j = 0; j < g->keys; ++j) {
+    if (g->low_p[j] == 0.0f)
+      continue;
+    float ds = reference_round(g->low_p[j] * (g->low_dp[j] - delta), dtype);
+    if (a->softcap > 0.0f)
+      ds = reference_round(ds * g->low_slope[j], dtype);
+    ds *= scale;
+    const float p = g->low_p[j] * (float)kept(g, q, j);
     for (int64_t c = 0; c < g->hdim; ++c) {
       g->low_dq[c] += ds * g->k[j * g->hdim + c];
       g->low_dk[j * g->hdim + c] += ds * g->q[c];
     }
     for (int64_t c = 0; c < g->hdim_v; ++c)
-      g->low_dv[j * g->hdim_v + c] += g->low_p[j] * g->dout[c];
+      g->low_dv[j * g->hdim_v + c] += p * g->dout[c];
   }
 }
 
@@ -206,13 +269,6 @@ static void check_row(reference_gradient *e, const attnpress_tensor *t, const fl
   }
 }
 
-static int64_t keys_of_row(const attnpress_backward_args *a, int64_t row) {
-  if (a->mask != ATTNPRESS_CAUSAL)
-    return a->k.shape[1];
-  const int64_t keys = row + 1 + a->k.shape[1] - a->q.shape[1];
-  return keys < 0 ? 0 : keys;
-}
-
 static void check_key_head(gradients *g, const float *const *before, int64_t batch, int64_t kv_head,
                            reference_gradient *errors) {
   const attnpress_backward_args *a = g->args;
@@ -227,8 +283,9 @@ static void check_key_head(gradients *g, const float *const *before, int64_t bat
       const float dlse = a->dlse ? a->dlse[row_offset(a, a->dlse_stride, batch, row, head)] : 0.0f;
       load(g->q, &a->q, batch, row, 1, head);
       load(g->dout, &a->dout, batch, row, 1, head);
-      row_in_float64(g, keys_of_row(a, row), (double)dlse);
-      row_in_low_precision(g, keys_of_row(a, row), dlse);
+      const reference_query q = {batch, row, head};
+      row_in_float64(g, q, (double)dlse);
+      row_in_low_precision(g, q, dlse);
       check_row(&errors[REFERENCE_DQ], &a->dq, before ? before[REFERENCE_DQ] : NULL, g->dq,
                 g->low_dq, batch, row, head);
     }
@@ -246,6 +303,8 @@ int reference_check_backward_head(const attnpress_backward_args *args,
   gradients g;
   if (gradients_init(&g, args) != 0)
     return -1;
+  for (int i = 0; i < REFERENCE_GRADIENTS; ++i)
+    errors[i].capped = args->softcap > 0.0f;
   errors[REFERENCE_DQ].name = "dq";
   errors[REFERENCE_DK].name = "dk";
   errors[REFERENCE_DV].name = "dv";
@@ -265,7 +324,7 @@ int reference_check_backward(const attnpress_backward_args *args,
 }
 
 double reference_gradient_bound(const reference_gradient *error) {
-  return 2.0 * error->low + 1e-5;
+  return (error->capped ? 3.0 : 2.0) * error->low + 1e-5;
 }
 
 const reference_gradient *
@@ -274,4 +333,56 @@ reference_worst_gradient(const reference_gradient errors[REFERENCE_GRADIENTS]) {
     if (!(errors[i].error <= reference_gradient_bound(&errors[i])))
       return &errors[i];
   return NULL;
+}
+
+/* ---- The gradient by a sink ------------------------------------------------------------------ */
+
+/* The largest part of its own that rounding is allowed: of out, by which delta is made, half a unit in
+ * the last place; of lse, 1e-5, or 2^-10 under a softcap; and as much again of the sum. */
+static double rounding_of(const attnpress_backward_args *a) {
+  const double of_out = a->q.dtype == ATTNPRESS_BF16   ? 0x1p-8
+                        : a->q.dtype == ATTNPRESS_FP16 ? 0x1p-11
+                                                       : 0x1p-23;
+  return of_out + 2.0 * (a->softcap > 0.0f ? 0x1p-10 : 1e-5);
+}
+
+int reference_check_dsinks(const attnpress_backward_args *a, int64_t head, float before,
+                           reference_gradient *e) {
+  gradients g;
+  if (gradients_init(&g, a) != 0)
+    return -1;
+  double expected = (double)before, size = fabs((double)before);
+  memset(g.dk, 0, (size_t)(g.keys * g.hdim) * sizeof *g.dk);
+  memset(g.dv, 0, (size_t)(g.keys * g.hdim_v) * sizeof *g.dv);
+  for (int64_t batch = 0; batch < a->q.shape[0]; ++batch) {
+    load(g.k, &a->k, batch, 0, g.keys, head / g.group);
+    load(g.v, &a->v, batch, 0, g.keys, head / g.group);
+    for (int64_t row = 0; row < a->q.shape[1]; ++row) {
+      const int64_t at = row_offset(a, a->lse_stride, batch, row, head);
+      const float dlse = a->dlse ? a->dlse[row_offset(a, a->dlse_stride, batch, row, head)] : 0.0f;
+      const reference_query q = {batch, row, head};
+      const double sink = reference_sink(&g.forward, q);
+      load(g.q, &a->q, batch, row, 1, head);
+      load(g.dout, &a->dout, batch, row, 1, head);
+      expected += row_in_float64(&g, q, (double)dlse);
+      double parts = fabs((double)dlse);
+      for (int64_t c = 0; c < g.hdim_v; ++c)
+        parts += fabs((double)reference_load(&a->out, batch, row, head, c) * (double)g.dout[c]);
+      size += sink == -INFINITY ? 0.0 : exp(sink - (double)a->lse[at]) * parts;
+    }
+  }
+  const double error = difference((double)a->dsinks[head], expected);
+  const double bound = rounding_of(a) * size / 2.0; /* which is doubled */
+  if (e->elements == 0 || error - 2.0 * bound > e->error - 2.0 * e->low) {
+    *e = (reference_gradient){.name = "dsinks",
+                              .error = error,
+                              .low = bound,
+                              .elements = e->elements,
+                              .at = {0, 0, head, 0},
+                              .value = (double)a->dsinks[head],
+                              .expected = expected};
+  }
+  ++e->elements;
+  gradients_free(&g);
+  return 0;
 }

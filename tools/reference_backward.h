@@ -3,8 +3,9 @@
  *
  *     max |x - ref| <= 2 max |low - ref| + 1e-5    for x each of dq, dk, dv
  *
- * low is the plain algorithm in the tensors' precision: it rounds S, P, dP, dS and the gradients to
- * the dtype and accumulates in fp32. */
+ * and 3 instead of 2 with a softcap. low is the plain algorithm in the tensors' precision: it rounds
+ * S, P, dP, dS and the gradients to the dtype and accumulates in fp32; under dropout it takes delta
+ * from the rounded out. */
 #pragma once
 #include "reference.h"
 
@@ -15,6 +16,7 @@ typedef struct reference_gradient {
   int64_t elements;
   int64_t at[4];          /* batch, row, head, column of the worst element */
   double value, expected; /* that element */
+  int32_t capped;         /* 1: by a softcap */
 } reference_gradient;
 
 enum { REFERENCE_DQ, REFERENCE_DK, REFERENCE_DV, REFERENCE_GRADIENTS };
@@ -34,6 +36,12 @@ int reference_check_backward(const attnpress_backward_args *args,
 int reference_check_backward_head(const attnpress_backward_args *args,
                                   const float *const before[REFERENCE_GRADIENTS], int64_t batch,
                                   int64_t kv_head, reference_gradient errors[REFERENCE_GRADIENTS]);
+
+/** Compares the gradient by the sink of one query head, a sum over batch and rows, with `before` what
+ * it held where the call was to accumulate. It is held to what the rounding of out and lse can make
+ * of it: `low` is then half of what is allowed. */
+int reference_check_dsinks(const attnpress_backward_args *args, int64_t head, float before,
+                           reference_gradient *error);
 
 /** What error->error may be at most. */
 double reference_gradient_bound(const reference_gradient *error);

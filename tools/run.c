@@ -104,22 +104,20 @@ static int parse_options(int argc, char **argv, run_options *o) {
   } flags[] = {{"--causal", &o->causal},
                {"--backward", &o->backward},
                {"--deterministic", &o->deterministic}};
-  const char *score_option = NULL; /* the last one given */
   for (int i = 1; i < argc; ++i) {
     const char *value = NULL;
     int status = TOOL_OK, known = 0;
     for (size_t n = 0; !known && n < sizeof flags / sizeof *flags; ++n)
       if ((known = strcmp(argv[i], flags[n].name) == 0))
         *flags[n].value = 1;
-    if (!known && (known = score_options_flag(&o->scores, argv[i])))
-      score_option = argv[i];
+    if (!known)
+      known = score_options_flag(&o->scores, argv[i]);
     for (int n = 0; !known && score_option_names[n] != NULL; ++n)
       if ((value = tool_option(argc, argv, &i, score_option_names[n])) != NULL) {
         const char *allowed = score_options_value(&o->scores, score_option_names[n], value);
         if (allowed != NULL)
           return tool_usage("run", "%s is \"%s\"; it must be %s", score_option_names[n], value,
                             allowed);
-        score_option = score_option_names[n];
         known = 1;
       }
     for (size_t n = 0; !known && n < sizeof numbers / sizeof *numbers; ++n)
@@ -149,9 +147,6 @@ static int parse_options(int argc, char **argv, run_options *o) {
     return tool_usage("run", "--deterministic is of --backward; the forward pass always is");
   if (o->splits && o->backward)
     return tool_usage("run", "--splits is of the forward pass");
-  if (score_option != NULL && o->backward)
-    return tool_usage("run", "%s has no gradients yet, so it does not go with --backward",
-                      score_option);
   return TOOL_OK;
 }
 

@@ -7,13 +7,14 @@
 #include <string.h>
 
 #include "attention/cpu.h"
+#include "attention/defaults.h"
 #include "cuda_device.h"
 #include "reference_backward.h"
 #include "run.h"
 #include "session.h"
 #include "tool.h"
 
-enum { Q, K, V, OUT, DOUT, DQ, DK, DV, TENSORS, LSE = TENSORS, WORKSPACE, BUFFERS };
+enum { Q, K, V, OUT, DOUT, DQ, DK, DV, TENSORS, LSE = TENSORS, DSINKS, WORKSPACE, BUFFERS };
 enum { LAUNCHES_MAX = 8 };
 #define BACKWARD_FLOPS 2.5 /* of the forward pass's: five products for two */
 
@@ -25,7 +26,9 @@ typedef struct session {
   void *memory[BUFFERS];
   cuda_device cuda;
   int on_cuda;
-  CUdeviceptr buffers[BUFFERS];
+  CUdeviceptr buffers[BUFFERS], score_buffers[SCORE_BUFFERS];
+  score_data scores;          /* of host */
+  score_groups device_scores; /* of device */
   CUstream stream;
   CUevent start, end;
   attnpress_plan *plan;
@@ -33,7 +36,7 @@ typedef struct session {
   attnpress_info info[LAUNCHES_MAX];
   int64_t repeat, differing; /* runs; of those, with other bits than the first one */
   double first_ms, run_ms;
-  reference_gradient errors[REFERENCE_GRADIENTS];
+  reference_gradient errors[REFERENCE_GRADIENTS], sinks_error;
 } session;
 
 #define CUDA_TRY(s, call) TOOL_CUDA_TRY("run", &(s)->cuda, call)
@@ -70,6 +73,17 @@ static int open_device(session *s) {
   return TOOL_OK;
 }
 
+/* The groups of a forward call become those of the backward call after it. */
+static void put_groups(attnpress_backward_args *args, const attnpress_forward_args *forward) {
+  args->mask = forward->mask;
+  args->window = forward->window;
+  args->alibi = forward->alibi;
+  args->bias = forward->bias;
+  args->sinks = forward->sinks;
+  args->dropout = forward->dropout;
+  args->softcap = forward->softcap;
+}
+
 static int describe_plan(session *s) {
   attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
   options.stream = s->stream;
@@ -90,7 +104,10 @@ static int describe_call(session *s) {
       o->layout == 0 ? attnpress_tensor_bshd : attnpress_tensor_bhsd;
   const double elements = (double)(o->batch + 1) * (double)(o->seqlen_q + o->seqlen_k + 1) *
                           (double)(o->heads + o->kv_heads) * (double)(o->hdim + o->hdim_v);
-  if (elements > 1e15)
+  const double bias = o->scores.bias ? (double)o->batch * (double)o->heads * (double)o->seqlen_q *
+                                           (double)o->seqlen_k
+                                     : 0.0;
+  if (elements > 1e15 || bias > 1e15)
     return tool_usage("run", "these sizes make tensors of more than 10^15 elements");
   s->host = (attnpress_backward_args)ATTNPRESS_BACKWARD_ARGS_INIT;
   for (int i = 0; i < TENSORS; ++i) {
@@ -100,7 +117,11 @@ static int describe_call(session *s) {
         tensor(NULL, o->batch, keys ? o->seqlen_k : o->seqlen_q, keys ? o->kv_heads : o->heads,
                values ? o->hdim_v : o->hdim, o->dtype);
   }
-  s->host.mask = o->causal ? ATTNPRESS_CAUSAL : ATTNPRESS_FULL;
+  attnpress_forward_args forward = ap_forward_of(&s->host);
+  score_data_describe(&s->scores, &o->scores, o->causal, (uint64_t)o->seed, &forward);
+  put_groups(&s->host, &forward);
+  static float place; /* a plan asks whether it is NULL */
+  s->host.dsinks = o->scores.sinks ? &place : NULL;
   s->host.deterministic = o->deterministic;
   return describe_plan(s);
 }
@@ -110,7 +131,31 @@ static void set_pointers(attnpress_backward_args *args, void *const *pointers) {
   for (int i = 0; i < TENSORS; ++i)
     tensor_of(args, i)->data = pointers[i];
   args->lse = pointers[LSE];
+  if (args->dsinks != NULL)
+    args->dsinks = pointers[DSINKS];
   args->workspace = pointers[WORKSPACE];
+}
+
+/* Bias, slopes and sinks: on the host, and, filled, on the device. */
+static int allocate_scores(session *s) {
+  void *pointers[SCORE_BUFFERS] = {NULL};
+  if (score_data_allocate(&s->scores, (uint64_t)s->o->seed) != 0) {
+    fprintf(stderr, "attnpress run: host memory for bias, slopes or sinks could not be had\n");
+    return TOOL_FAILED;
+  }
+  for (int i = 0; i < SCORE_BUFFERS && s->on_cuda; ++i) {
+    if (s->scores.bytes[i] == 0)
+      continue;
+    CUDA_TRY(s, mem_alloc(&s->score_buffers[i], s->scores.bytes[i]));
+    CUDA_TRY(s, memcpy_htod(s->score_buffers[i], s->scores.buffers[i], s->scores.bytes[i]));
+    pointers[i] = (void *)(uintptr_t)s->score_buffers[i];
+  }
+  if (s->on_cuda) {
+    attnpress_forward_args forward = ap_forward_of(&s->device);
+    score_groups_move(&s->device_scores, &s->scores.host, pointers, &forward);
+    put_groups(&s->device, &forward);
+  }
+  return TOOL_OK;
 }
 
 static int allocate(session *s) {
@@ -122,7 +167,8 @@ static int allocate(session *s) {
   for (int i = 0; i < BUFFERS; ++i) {
     s->bytes[i] = i < TENSORS ? (size_t)reference_span(tensor_of(&s->host, i)) * size
                   : i == LSE  ? (size_t)(s->o->batch * s->o->heads * s->o->seqlen_q) * sizeof(float)
-                              : s->host.workspace_bytes;
+                  : i == DSINKS ? (size_t)s->o->heads * sizeof(float)
+                                : s->host.workspace_bytes;
     s->bytes[i] = (s->bytes[i] + 64) / 64 * 64; /* never 0 */
     if (s->on_cuda) {
       CUDA_TRY(s, mem_alloc(&s->buffers[i], s->bytes[i]));
@@ -138,7 +184,7 @@ static int allocate(session *s) {
   s->device = s->host;
   if (s->on_cuda)
     set_pointers(&s->device, pointers);
-  return TOOL_OK;
+  return allocate_scores(s);
 }
 
 /* Random inputs, what the forward pass makes of them, gradients of NaN. */
@@ -150,26 +196,26 @@ static int fill(session *s) {
     if (s->on_cuda)
       CUDA_TRY(s, memcpy_htod(s->buffers[inputs[i]], s->memory[inputs[i]], s->bytes[inputs[i]]));
   }
-  for (int i = DQ; i <= DV; ++i) {
+  for (int i = DQ; i <= DSINKS; ++i) {
+    if (i == LSE)
+      continue;
     memset(s->memory[i], 0xff, s->bytes[i]);
     if (s->on_cuda)
       CUDA_TRY(s, memset_d8_async(s->buffers[i], 0xff, s->bytes[i], s->stream));
   }
   if (s->on_cuda)
     CUDA_TRY(s, memset_d8_async(s->buffers[WORKSPACE], 0xff, s->bytes[WORKSPACE], s->stream));
-  attnpress_forward_args forward = ATTNPRESS_FORWARD_ARGS_INIT;
-  forward.q = s->device.q;
-  forward.k = s->device.k;
-  forward.v = s->device.v;
-  forward.out = s->device.out;
-  forward.lse = (float *)ATTNPRESS_DATA(s->device.lse);
-  forward.mask = s->device.mask;
+  attnpress_forward_args forward = ap_forward_of(&s->device);
   forward.num_splits = 1;
   const attnpress_status status = attnpress_forward(s->handle, &forward, s->stream);
   if (status != ATTNPRESS_OK)
     return tool_fail("run", status);
   if (s->on_cuda)
     CUDA_TRY(s, stream_synchronize(s->stream));
+  for (int i = 0; i < 2 && s->on_cuda; ++i) { /* which the reference of dsinks and dropout reads */
+    const int which = i == 0 ? OUT : LSE;
+    CUDA_TRY(s, memcpy_dtoh(s->memory[which], s->buffers[which], s->bytes[which]));
+  }
   return TOOL_OK;
 }
 
@@ -198,8 +244,9 @@ static int one_call(session *s, int by_device, double *ms) {
 }
 
 static int fetch(session *s, void *const *to) {
-  for (int i = DQ; i <= DV && s->on_cuda; ++i)
-    CUDA_TRY(s, memcpy_dtoh(to[i], s->buffers[i], s->bytes[i]));
+  for (int i = DQ; i <= DSINKS && s->on_cuda; ++i)
+    if (i != LSE)
+      CUDA_TRY(s, memcpy_dtoh(to[i], s->buffers[i], s->bytes[i]));
   return TOOL_OK;
 }
 
@@ -210,7 +257,7 @@ static int time_calls(session *s) {
   s->repeat = s->o->repeat != NOT_GIVEN ? s->o->repeat : s->on_cuda ? 10 : 3;
   double *times = malloc((size_t)s->repeat * sizeof *times);
   int status = times ? TOOL_OK : TOOL_FAILED;
-  for (int i = DQ; i <= DV && status == TOOL_OK; ++i) {
+  for (int i = DQ; i <= DSINKS && status == TOOL_OK; ++i) {
     again[i] = s->on_cuda ? malloc(s->bytes[i]) : s->memory[i];
     status = again[i] ? TOOL_OK : TOOL_FAILED;
   }
@@ -223,11 +270,13 @@ static int time_calls(session *s) {
     for (int i = DQ; i <= DV; ++i)
       differs |=
           memcmp(again[i], s->memory[i], (size_t)reference_span(tensor_of(&s->host, i)) * 2) != 0;
+    if (s->host.dsinks != NULL)
+      differs |= memcmp(again[DSINKS], s->memory[DSINKS], (size_t)s->o->heads * sizeof(float)) != 0;
     s->differing += differs;
   }
   if (status == TOOL_OK)
     s->run_ms = tool_median(times, s->repeat);
-  for (int i = DQ; i <= DV && s->on_cuda; ++i)
+  for (int i = DQ; i <= DSINKS && s->on_cuda; ++i)
     free(again[i]);
   free(times);
   return status;
@@ -235,7 +284,13 @@ static int time_calls(session *s) {
 
 /* ---- Checking ---- */
 
-/* All key heads, or the first and the last one. */
+static int no_memory(void) {
+  fprintf(stderr, "attnpress run: host memory for the reference could not be had\n");
+  return TOOL_FAILED;
+}
+
+/* All key heads, or the first and the last one; of the gradient by sinks, all query heads, or these
+ * two. */
 static int check(session *s) {
   const int64_t heads = s->o->batch * s->o->kv_heads;
   const int64_t step = s->o->check == CHECK_FULL || heads < 2 ? 1 : heads - 1;
@@ -243,10 +298,13 @@ static int check(session *s) {
     return TOOL_OK;
   for (int64_t i = 0; i < heads; i += step)
     if (reference_check_backward_head(&s->host, NULL, i / s->o->kv_heads, i % s->o->kv_heads,
-                                      s->errors) != 0) {
-      fprintf(stderr, "attnpress run: host memory for the reference could not be had\n");
-      return TOOL_FAILED;
-    }
+                                      s->errors) != 0)
+      return no_memory();
+  const int64_t sinks = s->host.dsinks != NULL ? s->o->heads : 0;
+  const int64_t sinks_step = s->o->check == CHECK_FULL || sinks < 2 ? 1 : sinks - 1;
+  for (int64_t h = 0; h < sinks; h += sinks_step)
+    if (reference_check_dsinks(&s->host, h, 0.0f, &s->sinks_error) != 0)
+      return no_memory();
   return TOOL_OK;
 }
 
@@ -255,6 +313,8 @@ static int check(session *s) {
 static void print_call(const session *s) {
   static const char *const dtypes[] = {"any", "fp16", "bf16", "fp32"};
   const run_options *o = s->o;
+  char scores[256];
+  score_options_print(&o->scores, o->causal, scores, sizeof scores);
   printf("call      backward, batch %" PRId64 ", %" PRId64 " queries, %" PRId64 " keys, %" PRId64
          " heads",
          o->batch, o->seqlen_q, o->seqlen_k, o->heads);
@@ -263,8 +323,8 @@ static void print_call(const session *s) {
   printf(", head dim %" PRId64, o->hdim);
   if (o->hdim_v != o->hdim)
     printf("/%" PRId64, o->hdim_v);
-  printf(", %s, %s, %s%s\n", dtypes[o->dtype], o->causal ? "causal" : "full",
-         o->layout == 0 ? "bshd" : "bhsd", o->deterministic ? ", deterministic" : "");
+  printf(", %s, %s, %s%s\n", dtypes[o->dtype], scores, o->layout == 0 ? "bshd" : "bhsd",
+         o->deterministic ? ", deterministic" : "");
   if (s->on_cuda)
     printf("device    %s, compute capability %d.%d\n", s->cuda.name, s->cuda.capability / 10,
            s->cuda.capability % 10);
@@ -287,7 +347,11 @@ static int print_result(const session *s) {
   for (int i = 0; i < REFERENCE_GRADIENTS; ++i)
     printf("%s %s %.3e, bound %.3e", i ? ";" : "", s->errors[i].name, s->errors[i].error,
            reference_gradient_bound(&s->errors[i]));
-  const reference_gradient *worst = reference_worst_gradient(s->errors);
+  const reference_gradient *worst = reference_worst_gradient(s->errors), *sinks = &s->sinks_error;
+  if (sinks->name != NULL)
+    printf("; %s %.3e, bound %.3e", sinks->name, sinks->error, reference_gradient_bound(sinks));
+  if (sinks->name != NULL && !(sinks->error <= reference_gradient_bound(sinks)))
+    worst = worst != NULL ? worst : sinks;
   printf("\ncheck     %s, over %" PRId64 " elements of dk\n", worst ? "DID NOT HOLD" : "held",
          s->errors[REFERENCE_DK].elements);
   if (worst)
@@ -306,6 +370,10 @@ static void close_session(session *s) {
       s->cuda.mem_free(s->buffers[i]);
     free(s->memory[i]);
   }
+  for (int i = 0; i < SCORE_BUFFERS; ++i)
+    if (s->score_buffers[i])
+      s->cuda.mem_free(s->score_buffers[i]);
+  score_data_free(&s->scores);
   if (s->start)
     s->cuda.event_destroy(s->start);
   if (s->end)

@@ -204,7 +204,7 @@ missing_from_pip() {
 # What a few tests need, which are otherwise skipped.
 optional_from_pip() { # PYTHON
   [ "$goal" = test ] || return 0
-  has_module "$1" mypy || echo "mypy>=1.10"
+  has_module "$1" mypy || echo "mypy>=1.10,<3"
   has_module "$1" scikit_build_core || echo "scikit-build-core>=0.10"
 }
 

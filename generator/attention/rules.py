@@ -28,6 +28,7 @@ NARROW_CLASS, NARROW_KEYS = 2, 32
 # The sm90 template: a warpgroup that copies, the producer, and one for each 64 rows, the consumers.
 CONSUMER_REGISTERS = {1: 240, 2: 240, 3: 160}  # of a thread, by the number of consumers
 BACKWARD_OTHER_REGISTERS = 40  # as OTHER_REGISTERS, of the backward template, at the least
+BACKWARD_FEATURE_REGISTERS = (0, 8, 24, 64, 64, 64)  # beside softcap's derivative, by tile class
 CONSUMER_OTHER_REGISTERS = 32  # all but S, P and O
 SLAB_COLUMNS = 64  # of Q, K and V in shared memory: rows of 128 bytes
 
@@ -242,7 +243,11 @@ def _backward_registers(variant: Variant, tile: Tile) -> int:
     scores = sides.own_rows // (16 * sides.own_warps) * (sides.walk_rows // (8 * sides.walk_warps))
     dq_columns = _ceil_div(variant.hdim // 8, warps // tile.dq_warps) if tile.dq_warps else 0
     dq = tile.block_m // (16 * tile.dq_warps) * dq_columns * 4 if tile.dq_warps else 0
-    return kept + max(2 * scores * 4, dq) + BACKWARD_OTHER_REGISTERS
+    tile_class = family().tile_class(variant.values)
+    features = BACKWARD_FEATURE_REGISTERS[tile_class]
+    if tile_class:  # the derivative of a softcap may be among them, in 16 bits
+        features += 2 * scores
+    return kept + max(2 * scores * 4 + features, dq) + BACKWARD_OTHER_REGISTERS
 
 
 def registers(variant: Variant, tile: Tile) -> int:
@@ -458,6 +463,7 @@ ROW_TILES = {
     "fwd_combine": make_tile(1, 32, 4, 1, 0, 0, 0),
     "bwd_delta": make_tile(64, 16, 8, 1, 0, 0, 0),
     "bwd_convert": make_tile(64, 16, 8, 1, 0, 0, 0),
+    "bwd_sinks": make_tile(64, 16, 8, 1, 0, 0, 0),
 }
 
 

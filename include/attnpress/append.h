@@ -3,26 +3,27 @@
  * grow, units, threads, streams), the handle and plans; they hold here too.
  *
  * Tokens. k_new, v_new and q are dense, (batch, new, heads, head_dim), or ragged, (1, total, heads,
- * head_dim) with cu_seqlens_new; heads and head_dim are each tensor's own. "Token t" counts both ways
- * through: t = b * new + i of dense tensors.
+ * head_dim) with cu_seqlens_new; heads and head_dim are each tensor's own. "Token t" counts both
+ * ways through: t = b * new + i of dense tensors.
  *
- * Places. Token i of sequence b stands at n = seqused_k[b] + i, behind the tokens that the cache has,
- * and its K and V go
+ * Places. Token i of sequence b stands at n = seqused_k[b] + i, behind the tokens that the cache
+ * has, and its K and V go
  *
- *     dense cache (batch_k, S, heads, head_dim)       to k_cache[kv_batch_idx[b] or b, n]
- *     pages (pages, page_size, heads, head_dim)       to k_cache[page_table[b, n / page_size], n % page_size]
- *     either, with slot_mapping                       to row slot_mapping[t], entries one behind the other
+ *     dense, (batch_k, S, heads, head_dim):        to k_cache[kv_batch_idx[b] or b, n];
+ *     paged, (pages, page_size, heads, head_dim):  to k_cache[page, n % page_size] with
+ *                                                  page = page_table[b, n / page_size];
+ *     either, with slot_mapping:                   to row slot_mapping[t] of all entries
  *
- * Index arrays lie on the device (with the CPU backend: on the host) and are never read by the host, so
- * that a call may be captured in a graph and replayed with others. Whatever they hold, nothing outside
- * of the tensors is read or written: K and V of a token whose place is not in the cache (a row past the
- * end, a page that is not there, a negative slot) are not written. Two tokens with one place leave
- * either there.
+ * Index arrays lie on the device (with the CPU backend: on the host) and are never read by the
+ * host, so that a call may be captured in a graph and replayed with others. Whatever they hold,
+ * nothing outside of the tensors is read or written: K and V of a token whose place is not in the
+ * cache (a row past the end, a page that is not there, a negative slot) are not written. Two tokens
+ * with one place leave either there.
  *
- * Tensors are attnpress_tensor, with strides that may be any that are not negative, also no multiples
- * of 8 (K and V packed side by side, heads outside of tokens); the last dimension is contiguous,
- * pointers are aligned to an element. All have one dtype: fp16, bf16 or fp32. What is not rotated is
- * copied bit for bit; rotation is fp32, rounded once. The cache overlaps no input. */
+ * Tensors are attnpress_tensor, with strides that may be any that are not negative, also no
+ * multiples of 8 (K and V packed side by side, heads outside of tokens); the last dimension is
+ * contiguous, pointers are aligned to an element. All have one dtype: fp16, bf16 or fp32. What is
+ * not rotated is copied bit for bit; rotation is fp32, rounded once. Caches overlap no input. */
 #pragma once
 #include "attnpress/attnpress.h"
 
@@ -30,15 +31,15 @@
 extern "C" {
 #endif
 
-/** Rotary position embeddings (Su et al. 2021) of k_new and q: the first rotary_dim columns of a row
- * are rotated in pairs, (x, y) to (x cos - y sin, y cos + x sin). V is not, and what is in the cache
- * already is not touched. */
+/** Rotary position embeddings (Su et al. 2021) of k_new and q: the first rotary_dim columns of a
+ * row are rotated in pairs, (x, y) to (x cos - y sin, y cos + x sin). V is not, and what is in the
+ * cache already is not touched. */
 typedef struct attnpress_rotary {
   size_t struct_size;
   const void *cos, *sin; /* (num_positions, rotary_dim / 2), aligned to an element */
   int64_t num_positions; /* 1 to 2^31 - 1 */
-  /** In elements, between positions of cos and of sin; 0: rotary_dim / 2. One table with rows of cos
-   * and sin side by side has rotary_dim. */
+  /** In elements, between positions of cos and of sin; 0: rotary_dim / 2. One table with rows of
+   * cos and sin side by side has rotary_dim. */
   int64_t stride;
   /** Position of each token: (batch, new) or (total), contiguous. NULL: seqused_k[b] + i. A token
    * whose position is not in the tables is skipped: neither its K and V nor its q are written. */
@@ -63,19 +64,19 @@ typedef struct attnpress_append_args {
                                written, where the new tokens go */
   attnpress_tensor v_cache; /* the same entries and rows */
   attnpress_tensor q;       /* the same tokens; rotated where it lies, unless q_out is there */
-  attnpress_tensor q_out;   /* q's shape; written */
-  const int32_t *cu_seqlens_new; /* (batch + 1), ascending from 0: sequence b has the tokens
-                                    cu[b] to cu[b + 1] - 1; those behind the last sequence are skipped.
-                                    NULL: dense */
-  int64_t batch;                 /* sequences; read with cu_seqlens_new alone */
-  const int32_t *seqused_k;      /* (batch): tokens that the cache has; NULL: none */
-  const int32_t *kv_batch_idx;   /* (batch): entry of the cache; NULL: 0, 1, 2 ... Not with the two
-                                    below */
-  const int32_t *page_table;     /* (batch, max_pages), rows page_table_stride apart; or NULL */
-  int64_t max_pages;             /* of a sequence; read with page_table alone, 1 to 2^31 - 1 */
-  int64_t page_table_stride;     /* in elements; 0: max_pages */
-  const int64_t *slot_mapping;   /* (batch, new) or (total): entry * S + row; negative: the token is
-                                    not written; or NULL. Not with page_table */
+  attnpress_tensor q_out;   /* q's shape; written; may be q itself, at the same strides */
+  /** (batch + 1), ascending from 0: sequence b has the tokens cu[b] to cu[b + 1] - 1, and those
+   * behind the last sequence are skipped. NULL: dense; then (1, total) is one sequence. */
+  const int32_t *cu_seqlens_new;
+  int64_t batch;               /* sequences; read with cu_seqlens_new alone */
+  const int32_t *seqused_k;    /* (batch): tokens that the cache has; NULL: none */
+  const int32_t *kv_batch_idx; /* (batch): entry of the cache; NULL: 0, 1, 2 ... Not with the two
+                                  below */
+  const int32_t *page_table;   /* (batch, max_pages), rows page_table_stride apart; or NULL */
+  int64_t max_pages;           /* of a sequence; read with page_table alone, 1 to 2^31 - 1 */
+  int64_t page_table_stride;   /* in elements; 0: max_pages */
+  const int64_t *slot_mapping; /* (batch, new) or (total): entry * S + row; negative: the token is
+                                  not written; or NULL. Not with page_table */
   const attnpress_rotary *rotary; /* NULL: K is copied as V is */
 } attnpress_append_args;
 #define ATTNPRESS_APPEND_ARGS_INIT                                                                 \
@@ -86,8 +87,8 @@ typedef struct attnpress_append_args {
   }
 
 /** Writes, asynchronously on `stream` (CUstream or cudaStream_t; NULL: the default stream of the
- * current context); the CPU backend ignores it and returns when it is done. Needs no workspace. A call
- * has at most 2^31 - 1 vectors of 16 bytes to move.
+ * current context); the CPU backend ignores it and returns when it is done. Needs no workspace. A
+ * call has at most 2^31 - 1 vectors of 16 bytes to move.
  * OK, INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_MEMORY, NO_NVRTC, NO_KERNEL, CAPTURING,
  * COMPILE_FAILED, DRIVER_ERROR, IO_ERROR. */
 ATTNPRESS_API attnpress_status attnpress_append(attnpress_handle *handle,

@@ -243,7 +243,8 @@ static inline attnpress_tensor attnpress_tensor_bhsd(const void *data, int64_t b
   return t;
 }
 
-/* Optional groups of the forward call. The score of query i and key j is
+/* Optional groups of the forward call, and of the backward call after it. The score of query i and
+ * key j is
  *
  *     s = softcap(scale * <q_i, k_j>) + bias_ij - slope * |i + seqlen_k - seqlen_q - j|
  *
@@ -392,7 +393,8 @@ ATTNPRESS_API attnpress_status attnpress_dropout_mask(attnpress_handle *handle,
 /* ---- Backward -------------------------------------------------------------------------------- */
 
 /** The gradients of a loss by q, k and v, from its gradient by out. Strides of each tensor are its
- * own, as in the forward pass; gradients are written, so their rows may not overlap. */
+ * own, as in the forward pass; gradients are written, so their rows may not overlap. Slopes and bias
+ * have no gradients. */
 typedef struct attnpress_backward_args {
   size_t struct_size;
   /** As in the forward call, with what it gave: out, and lse. Their shapes are said there. */
@@ -412,18 +414,29 @@ typedef struct attnpress_backward_args {
   /** 1: every bit of the gradients is the same in every run. 0: dq may be summed in any order, which
    * is faster. dk and dv are always the same. */
   int32_t deterministic;
-  /** 1: the gradients are added to what dq, dk and dv hold, in fp32, and rounded once. */
+  /** 1: the gradients are added to what dq, dk, dv and dsinks hold, in fp32, and rounded once. */
   int32_t accumulate;
   /** Device memory, 16-byte aligned, private to this call until it is done. */
   void *workspace;
   size_t workspace_bytes; /* at least attnpress_plan_workspace_bytes() */
+  /** All as in the forward call: the same window, the same sinks, the seed that it drew from. */
+  const attnpress_window *window;
+  const attnpress_alibi *alibi;
+  const attnpress_bias *bias;
+  const attnpress_sinks *sinks;
+  const attnpress_dropout *dropout;
+  float softcap;
+  int32_t reserved; /* 0 */
+  /** (heads_q) contiguous: the gradient by the sinks, summed over batch and rows; written, or added
+   * to where `accumulate`. NULL: not wanted. */
+  float *dsinks;
 } attnpress_backward_args;
 #define ATTNPRESS_BACKWARD_ARGS_INIT                                                               \
   {                                                                                                \
     sizeof(attnpress_backward_args), ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT,                 \
         ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT,                       \
         ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT, NULL, {0, 0}, NULL,   \
-        {0, 0}, 0.0f, 0, 0, 0, NULL, 0                                                             \
+        {0, 0}, 0.0f, 0, 0, 0, NULL, 0, NULL, NULL, NULL, NULL, NULL, 0.0f, 0, NULL                \
   }
 
 /** Head dimensions, lengths, stream and kernels as in attnpress_forward(); fp32 on the CPU alone.
@@ -476,7 +489,8 @@ ATTNPRESS_API attnpress_status attnpress_plan_forward(attnpress_handle *handle,
                                                       const attnpress_plan_options *options,
                                                       attnpress_plan **plan);
 
-/** Plans attnpress_backward(), likewise: of lse and dlse, too, only whether they are NULL matters.
+/** Plans attnpress_backward(), likewise: of lse, dlse and dsinks, too, only whether they are NULL
+ * matters.
  * OK, INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_MEMORY, DRIVER_ERROR. */
 ATTNPRESS_API attnpress_status attnpress_plan_backward(attnpress_handle *handle,
                                                        const attnpress_backward_args *args,

@@ -1,21 +1,21 @@
-/* Attention over parts of the keys, made into attention over all of them: for prefixes that requests
- * share, for keys that lie on several devices, for any split of a caller's own. attnpress.h has the
- * conventions (status, structs that grow, units, threads, streams), the handle and plans; they hold
- * here too.
+/* Attention over parts of the keys, made into attention over all of them: for prefixes that
+ * requests share, for keys that lie on several devices, for any split of a caller's own.
+ * attnpress.h has the conventions (status, structs that grow, units, threads, streams), the handle
+ * and plans; they hold here too.
  *
  *     lse = log(sum over i of exp(lse_i)),     out = sum over i of exp(lse_i - lse) * out_i
  *
- * where part i is what attnpress_forward() gives for a part of the keys: out_i and lse_i. The order of
- * the parts changes nothing but rounding.
+ * where part i is what attnpress_forward() gives for a part of the keys: out_i and lse_i. The order
+ * of the parts changes nothing but rounding.
  *
- * A part whose lse_i is -inf had no key that the row sees, and counts for nothing, whatever its row of
- * out_i holds, NaN included; so does one of +inf, which flash-attn writes for such rows. A row without
- * keys in any part becomes out = 0 and lse = -inf. NaN comes from NaN alone.
+ * A part whose lse_i is -inf had no key that the row sees, and counts for nothing, whatever its row
+ * of out_i holds, NaN included; so does one of +inf, which flash-attn writes for such rows. A row
+ * without keys in any part becomes out = 0 and lse = -inf. NaN comes from NaN alone.
  *
  * Tensors are (batch, seqlen, heads, head_dim) by their strides, which may be any that are not
- * negative, also no multiples of 8; ragged sequences are one entry, (1, total, heads, head_dim). The
- * last dimension is contiguous, pointers are aligned to an element. Extents are 0 to 2^31 - 1 each, and
- * batch * seqlen * heads is at most 2^31 - 1.
+ * negative, also no multiples of 8; ragged sequences are one entry, (1, total, heads, head_dim).
+ * The last dimension is contiguous, pointers are aligned to an element. Extents are 0 to 2^31 - 1
+ * each, and batch * seqlen * heads is at most 2^31 - 1.
  *
  * Results are the same bit for bit whenever shapes, dtypes, the parts' order and the device are. */
 #pragma once

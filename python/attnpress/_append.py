@@ -4,11 +4,16 @@ include/attnpress/append.h."""
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
 from ctypes import POINTER, Structure, c_int32, c_int64, c_size_t, c_void_p, pointer, sizeof
+from typing import Any, TypeVar
 
 from . import _library as c
 from ._rows import declared
 from ._strided import Arguments
+
+Array = TypeVar("Array")
+"""torch.Tensor or numpy.ndarray."""
 
 
 class Rotary(Structure):
@@ -52,28 +57,28 @@ class AppendArgs(Structure):
 
 
 @functools.cache
-def _function():
+def _function() -> Callable[..., int]:
     return declared("attnpress_append")
 
 
 def append(
-    k,
-    v,
-    k_cache,
-    v_cache,
+    k: Array | None,
+    v: Array | None,
+    k_cache: Array | None,
+    v_cache: Array | None,
     *,
-    q=None,
-    q_out=None,
-    seqused_k=None,
-    cu_seqlens=None,
-    kv_batch_idx=None,
-    page_table=None,
-    slot_mapping=None,
-    cos=None,
-    sin=None,
-    positions=None,
+    q: Array | None = None,
+    q_out: Array | None = None,
+    seqused_k: Array | None = None,
+    cu_seqlens: Array | None = None,
+    kv_batch_idx: Array | None = None,
+    page_table: Any = None,
+    slot_mapping: Array | None = None,
+    cos: Array | None = None,
+    sin: Array | None = None,
+    positions: Array | None = None,
     interleaved: bool = False,
-):
+) -> Array | None:
     """Writes new keys and values to their place in a cache; with `cos` and `sin`, k is rotated, and
     q too, which then is what is returned.
 
@@ -102,6 +107,8 @@ def append(
     that are not allowed, attnpress.Error for a call that failed, NotImplementedError where
     gradients would be recorded.
     """
+    name: str
+    first: Any
     name, first = next(
         ((name, value) for name, value in (("k", k), ("v", v), ("q", q)) if value is not None),
         ("k", None),
@@ -134,14 +141,16 @@ def append(
     return q if q_out is None else q_out
 
 
-def _give_q(given: Arguments, args: AppendArgs, q, q_out, ragged: bool) -> None:
+def _give_q(given: Arguments, args: AppendArgs, q: Any, q_out: Any, ragged: bool) -> None:
     if q is not None:
         args.q = given.tensor("q", q, written=q_out is None, ragged=ragged)
     if q_out is not None:
         args.q_out = given.tensor("q_out", q_out, written=True, ragged=ragged)
 
 
-def _give_sequences(given: Arguments, args: AppendArgs, tokens, cu_seqlens, ragged: bool) -> int:
+def _give_sequences(
+    given: Arguments, args: AppendArgs, tokens: Sequence[int], cu_seqlens: Any, ragged: bool
+) -> int:
     """The number of sequences."""
     if cu_seqlens is None:
         return 1 if ragged else tokens[0]
@@ -153,11 +162,19 @@ def _give_sequences(given: Arguments, args: AppendArgs, tokens, cu_seqlens, ragg
     args.cu_seqlens_new = given.numbers("cu_seqlens", cu_seqlens, "int32", (None,))
     if cu_seqlens.shape[0] == 0:
         raise ValueError("cu_seqlens is empty; it has one entry more than there are sequences")
-    args.batch = cu_seqlens.shape[0] - 1
-    return args.batch
+    batch: int = cu_seqlens.shape[0] - 1
+    args.batch = batch
+    return batch
 
 
-def _rotary_of(given: Arguments, cos, sin, positions, tokens, interleaved: bool) -> Rotary | None:
+def _rotary_of(
+    given: Arguments,
+    cos: Any,
+    sin: Any,
+    positions: Any,
+    tokens: Sequence[int],
+    interleaved: bool,
+) -> Rotary | None:
     if cos is None and sin is None:
         if positions is not None:
             raise ValueError("positions is given and cos and sin are not")

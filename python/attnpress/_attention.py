@@ -247,13 +247,12 @@ def flash_attn_func(
 
     Returns out: (batch, seqlen_q, heads_q, head_dim_v), its dimensions in memory in q's order. On a
     GPU the work is queued on the current stream of q's device, and nothing waits for it. Where a
-    PyTorch tensor requires grad, out and softmax_lse have gradients by q, k and v, and no second
-    ones; flash_attn_backward gives them without autograd.
+    PyTorch tensor requires grad, out and softmax_lse have gradients by q, k, v and sinks, and no
+    second ones; flash_attn_backward gives them without autograd.
 
-    Raises NotImplementedError for score_mod, and for tensors that require grad in a call with a
-    window, chunks, softcap, ALiBi, bias, sinks or dropout, which the backward pass does not know
-    yet; ValueError or TypeError for arguments that are not allowed; attnpress.Error (both of these
-    too, where the library found the fault) for a call that failed.
+    Raises NotImplementedError for score_mod, and for alibi_slopes or a bias that requires grad, by
+    which there are no gradients yet; ValueError or TypeError for arguments that are not allowed;
+    attnpress.Error (both of these too, where the library found the fault) for a call that failed.
     """
     adapter = _tracing() or _adapters.get(type(q)) or _adapter_of(q)
     if adapter.IS_TRACED:
@@ -308,27 +307,51 @@ def flash_attn_backward(
     causal: bool = False,
     deterministic: bool = False,
     dsoftmax_lse: Array | None = None,
-) -> tuple[Array, Array, Array]:
-    """The gradients by q, k and v of a loss whose gradient by out is dout.
+    *,
+    window_size: tuple[int, int] = (-1, -1),
+    chunk: int = 0,
+    top_left: bool = False,
+    softcap: float = 0.0,
+    alibi_slopes: Array | None = None,
+    bias: Array | None = None,
+    sinks: Array | None = None,
+    dropout_p: float = 0.0,
+    seed: int | tuple[int, int] | Array | None = None,
+) -> tuple[Array, ...]:
+    """The gradients by q, k and v, and by sinks, of a loss whose gradient by out is dout.
 
-    q, k, v, softmax_scale and causal are those of flash_attn_func, out and softmax_lse, (batch,
-    heads_q, seqlen_q) in fp32, what it returned; PyTorch tensors or NumPy arrays. Any strides, as
-    there. There are no gradients yet of calls with a window, chunks, softcap, ALiBi, bias, sinks or
-    dropout.
+    q, k, v, softmax_scale, causal and what comes by keyword are those of flash_attn_func and
+    forward, out and softmax_lse, (batch, heads_q, seqlen_q) in fp32, what they returned; PyTorch
+    tensors or NumPy arrays. Any strides, as there. seed: that of the call; None is refused where
+    there is dropout.
 
     deterministic: whether every bit is the same in every run; dq may else be summed in any order.
     dsoftmax_lse: the gradient by softmax_lse, where that is part of the loss.
 
     Returns dq, dk, dv: the shapes and the dtype of q, k, v, and their order of dimensions in
-    memory.
+    memory; with sinks dsinks behind them, (heads_q) of the dtype of sinks.
 
     Raises ValueError or TypeError for arguments that are not allowed; attnpress.Error for a call
     that failed.
     """
     adapter = _tracing() or _adapters.get(type(q)) or _adapter_of(q)
+    if dropout_p and seed is None:
+        raise ValueError(
+            f"dropout_p is {dropout_p} and seed is None; the gradients need the seed of the call"
+        )
+    if adapter.IS_TRACED:
+        return adapter.flash_attn_backward(
+            dout, q, k, v, out, softmax_lse, softmax_scale, causal, deterministic, dsoftmax_lse,
+            window_size=window_size, chunk=chunk, top_left=top_left, softcap=softcap,
+            alibi_slopes=alibi_slopes, bias=bias, sinks=sinks, dropout_p=dropout_p, seed=seed,
+        )  # fmt: skip
+    causal, request = _request_of(
+        causal, window_size, softcap, alibi_slopes, bias, sinks, dropout_p, seed, chunk, top_left
+    )
+    groups = _groups_of(adapter, request, q, k, v, softmax_scale)
     return adapter.backward(
-        dout, q, k, v, out, softmax_lse, softmax_scale, bool(causal), bool(deterministic),
-        dsoftmax_lse,
+        dout, q, k, v, out, softmax_lse, softmax_scale, causal, bool(deterministic), dsoftmax_lse,
+        groups,
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from . import _library as c
 from ._plan import dense_stride, handle_of, handle_with_nvrtc
+from ._scores import Groups
 
 _NAMES = ("q", "k", "v", "out", "dout")
 
@@ -37,6 +38,7 @@ class Request:
     softmax_scale: float | None
     causal: bool
     deterministic: bool
+    groups: Groups | None = None
 
     def gradient_strides(self) -> tuple[tuple[int, ...], ...]:
         """Of dq, dk and dv: without gaps, in the order of q, k and v in memory."""
@@ -58,15 +60,24 @@ class Call:
         args.dlse = request.dlse or None
         args.scale = request.softmax_scale or 0.0
         args.mask = c.CAUSAL if request.causal else c.FULL
+        self._groups = request.groups
+        if request.groups is not None:
+            request.groups.put_into(args)
+            if request.groups.sinks is not None:
+                args.dsinks = 16  # a plan asks whether it is NULL
         args.deterministic = int(request.deterministic)
         size = c_size_t()
         c.check(c.backward_workspace_bytes(handle_of(request.backend), args, size))
         self.workspace_bytes = args.workspace_bytes = size.value
 
-    def run(self, dq: int, dk: int, dv: int, workspace: int, stream: int | None) -> None:
-        """Runs it, with these addresses. Raises what failed."""
+    def run(
+        self, dq: int, dk: int, dv: int, dsinks: int, workspace: int, stream: int | None
+    ) -> None:
+        """Runs it, with these addresses; dsinks: of (heads_q) floats, 0 without sinks. Raises what
+        failed."""
         args = self._args
         args.dq.data, args.dk.data, args.dv.data = dq, dk, dv
+        args.dsinks = dsinks or None
         args.workspace = workspace
         handle = handle_of(self._backend)
         status = c.library.attnpress_backward(handle, byref(args), stream)

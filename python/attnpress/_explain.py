@@ -148,7 +148,8 @@ def _measure(call: Callable[[], Any], q: Any) -> float:
             call()
             end.record()
         torch.cuda.synchronize()
-    return 1e3 * sorted(begin.elapsed_time(end) for begin, end in events)[len(events) // 2]
+    times: list[float] = sorted(begin.elapsed_time(end) for begin, end in events)
+    return 1e3 * times[len(times) // 2]
 
 
 def explain(

@@ -202,6 +202,14 @@ class BackwardArgs(Structure):
         ("accumulate", c_int32),
         ("workspace", c_void_p),
         ("workspace_bytes", c_size_t),
+        ("window", c_void_p),
+        ("alibi", c_void_p),
+        ("bias", c_void_p),
+        ("sinks", c_void_p),
+        ("dropout", c_void_p),
+        ("softcap", c_float),
+        ("reserved", c_int32),
+        ("dsinks", c_void_p),
     ]
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import POINTER, Structure, c_int32, c_int64, c_size_t, c_void_p, cast, sizeof
+from typing import Any, TypeVar
 
 from . import _library as c
 from ._rows import declared
 from ._strided import Arguments
+
+Array = TypeVar("Array")
+"""torch.Tensor or numpy.ndarray."""
 
 PARTS_MAX = 16
 """ATTNPRESS_MERGE_PARTS_MAX"""
@@ -35,11 +39,19 @@ class MergeArgs(Structure):
 
 
 @functools.cache
-def _function():
+def _function() -> Callable[..., int]:
     return declared("attnpress_merge")
 
 
-def merge(outs: Sequence, lses: Sequence, *, out=None, lse=None, dtype=None, log2: bool = False):
+def merge(
+    outs: Sequence[Array],
+    lses: Sequence[Array],
+    *,
+    out: Array | None = None,
+    lse: Array | None = None,
+    dtype: Any = None,
+    log2: bool = False,
+) -> tuple[Array, Array]:
     """Attention over all keys, from attention over parts of them.
 
     outs: 1 to 16 PyTorch tensors (fp16, bf16, fp32, on a GPU or the CPU) or NumPy arrays (float16,
@@ -61,10 +73,11 @@ def merge(outs: Sequence, lses: Sequence, *, out=None, lse=None, dtype=None, log
         raise ValueError(f"outs has {len(outs)} parts; 1 to {PARTS_MAX} are merged in one call")
     if len(lses) != len(outs):
         raise ValueError(f"lses has {len(lses)} parts and outs {len(outs)}; they must be as many")
-    given = Arguments("outs[0]", outs[0])
+    first: Any = outs[0]
+    given = Arguments("outs[0]", first)
     library = given.library
-    ragged = len(outs[0].shape) == 3
-    shape = tuple(outs[0].shape)
+    ragged = len(first.shape) == 3
+    shape = tuple(first.shape)
     if len(shape) not in (3, 4):
         raise ValueError(
             f"outs[0] has shape {shape}; it must be (batch, seqlen, heads, head_dim) or (total, "
@@ -77,20 +90,27 @@ def merge(outs: Sequence, lses: Sequence, *, out=None, lse=None, dtype=None, log
         _give_lse(given, parts[i], f"lses[{i}]", part_lse, rows)
     given.refuse_grad(*outs, *lses, out, lse)
     if out is None:
-        out = library.empty(shape, outs[0].dtype if dtype is None else dtype, outs[0])
+        out = library.empty(shape, first.dtype if dtype is None else dtype, first)
     elif dtype is not None:
         raise ValueError("out and dtype are given; either says what is written")
     if lse is None:
-        lse = library.empty(rows, "float32", outs[0])
+        lse = library.empty(rows, "float32", first)
     args = MergeArgs(struct_size=sizeof(MergeArgs), num_parts=len(outs), lse_log2=int(bool(log2)))
     args.parts = cast(parts, POINTER(MergePart))
     args.out = given.tensor("out", out, written=True, ragged=ragged)
     _give_lse(given, args, "lse", lse, rows, written=True)
-    library.run(_function(), args, outs[0])
+    library.run(_function(), args, first)
     return out, lse
 
 
-def _give_lse(given: Arguments, struct, name: str, value, rows, written: bool = False) -> None:
+def _give_lse(
+    given: Arguments,
+    struct: Any,
+    name: str,
+    value: Any,
+    rows: Sequence[int],
+    written: bool = False,
+) -> None:
     """Puts an lse with its strides into the struct."""
     given.check_array(name, value, "float32", rows)
     strides = tuple(given.library.strides(value))

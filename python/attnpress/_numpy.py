@@ -128,9 +128,10 @@ def _layout(array: np.ndarray) -> Layout:
 
 
 def backward(
-    dout, q, k, v, out, lse, softmax_scale: float | None, causal: bool, deterministic: bool, dlse
-):
-    """dq, dk and dv."""
+    dout, q, k, v, out, lse, softmax_scale: float | None, causal: bool, deterministic: bool, dlse,
+    groups: Groups | None = None,
+):  # fmt: skip
+    """dq, dk and dv, and with sinks dsinks."""
     _check_type(q, k, v)
     dtype, _ = checked(q, k, v, softmax_scale)
     for name, array, wanted in (("dout", dout, q.dtype), ("out", out, q.dtype)):
@@ -143,14 +144,18 @@ def backward(
     request = Request(
         c.CPU, dtype, _layout(q), _layout(k), _layout(v), _layout(out), _layout(dout),
         lse.ctypes.data, 0 if dlse is None else dlse.ctypes.data, softmax_scale, causal,
-        deterministic,
+        deterministic, groups,
     )  # fmt: skip
     call = Call(request)
     dq, dk, dv = (
         _empty(x.shape, stride, q.dtype) for x, stride in zip((q, k, v), request.gradient_strides())
     )
-    call.run(dq.ctypes.data, dk.ctypes.data, dv.ctypes.data, 0, None)
-    return dq, dk, dv
+    if groups is None or groups.sinks is None:
+        call.run(dq.ctypes.data, dk.ctypes.data, dv.ctypes.data, 0, 0, None)
+        return dq, dk, dv
+    dsinks = np.empty(q.shape[2], dtype=np.float32)
+    call.run(dq.ctypes.data, dk.ctypes.data, dv.ctypes.data, dsinks.ctypes.data, 0, None)
+    return dq, dk, dv, dsinks.astype(groups.sinks.dtype)
 
 
 def forward(

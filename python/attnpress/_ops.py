@@ -41,8 +41,10 @@ library.define(
 )
 library.define(
     "attention_backward(Tensor dout, Tensor? dsoftmax_lse, Tensor q, Tensor k, Tensor v, "
-    "Tensor out, Tensor softmax_lse, float? softmax_scale, bool causal, bool deterministic) "
-    "-> (Tensor dq, Tensor dk, Tensor dv)",
+    "Tensor out, Tensor softmax_lse, Tensor? alibi_slopes, Tensor? bias, Tensor? sinks, "
+    "Tensor? seed, float? softmax_scale, bool causal, int window_left, int window_right, "
+    "int chunk, bool top_left, float softcap, float dropout_p, bool deterministic) "
+    "-> (Tensor dq, Tensor dk, Tensor dv, Tensor dsinks)",
     tags=tuple(_tags),
 )
 
@@ -66,6 +68,14 @@ def _request(
     return causal, Request(window, softcap, alibi_slopes, bias, sinks, dropout_p, seed)
 
 
+def _groups(request: Request, q, k, v, softmax_scale, softcap, dropout_p):
+    softcap_of(softcap), probability_of(dropout_p)  # numbers here, which a graph may not know
+    if not request.asks():
+        return None
+    direct.checked(q, k, v, softmax_scale)
+    return groups_of(direct, request, q, k)
+
+
 def _attention(
     q, k, v, alibi_slopes, bias, sinks, seed, softmax_scale, causal, window_left, window_right,
     chunk, top_left, softcap, dropout_p, deterministic,
@@ -74,11 +84,7 @@ def _attention(
         alibi_slopes, bias, sinks, seed, causal, window_left, window_right, chunk, top_left,
         softcap, dropout_p,
     )  # fmt: skip
-    groups = None
-    softcap_of(softcap), probability_of(dropout_p)  # numbers here, which a graph may not know
-    if request.asks():
-        direct.checked(q, k, v, softmax_scale)
-        groups = groups_of(direct, request, q, k)
+    groups = _groups(request, q, k, v, softmax_scale, softcap, dropout_p)
     with torch.no_grad():  # autograd's formula is the operator's
         return direct.forward(q, k, v, softmax_scale, causal, True, groups)[:2]
 
@@ -100,39 +106,47 @@ def _attention_fake(q, k, v, *options):
 # ---- Backward ------------------------------------------------------------------------------------
 
 
-def _attention_backward(dout, dlse, q, k, v, out, lse, softmax_scale, causal, deterministic):
-    return direct.backward(dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse)
+def _attention_backward(
+    dout, dlse, q, k, v, out, lse, alibi_slopes, bias, sinks, seed, softmax_scale, causal,
+    window_left, window_right, chunk, top_left, softcap, dropout_p, deterministic,
+):  # fmt: skip
+    causal, request = _request(
+        alibi_slopes, bias, sinks, seed, causal, window_left, window_right, chunk, top_left,
+        softcap, dropout_p,
+    )  # fmt: skip
+    groups = _groups(request, q, k, v, softmax_scale, softcap, dropout_p)
+    gradients = direct.backward(
+        dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse, groups
+    )
+    return gradients if sinks is not None else (*gradients, q.new_empty((0,)))
 
 
-def _attention_backward_fake(dout, dlse, q, k, v, out, lse, softmax_scale, causal, deterministic):
-    return tuple(_new(q, x.shape, _dense(x, x.shape)) for x in (q, k, v))
+def _attention_backward_fake(dout, dlse, q, k, v, out, lse, alibi_slopes, bias, sinks, *options):
+    dsinks = q.new_empty((0,)) if sinks is None else sinks.new_empty((q.shape[2],))
+    return (*(_new(q, x.shape, _dense(x, x.shape)) for x in (q, k, v)), dsinks)
 
 
 def _save(ctx, inputs, output) -> None:
-    q, k, v, alibi_slopes, bias, sinks, seed, scale, causal, left, right, *rest = inputs
-    chunk, top_left, softcap, dropout_p, deterministic = rest
-    causal, request = _request(
-        alibi_slopes, bias, sinks, seed, causal, left, right, chunk, top_left, softcap, dropout_p
-    )
-    ctx.features = request.features
-    ctx.save_for_backward(q, k, v, *output)
-    ctx.options = scale, causal, deterministic
-    ctx.count = len(inputs)
+    q, k, v, *features = inputs
+    ctx.save_for_backward(q, k, v, *output, *features[:4])
+    ctx.options = features[4:]
     ctx.set_materialize_grads(False)
 
 
 def _gradients(ctx, dout, dlse):
-    if ctx.features:
-        direct._refuse_grad(ctx.features)
+    none = (None,) * (4 + len(ctx.options))
     if dout is None and dlse is None:
-        return (None,) * ctx.count
-    q, k, v, out, lse = ctx.saved_tensors
+        return (None, None, None, *none)
+    q, k, v, out, lse, alibi_slopes, bias, sinks, seed = ctx.saved_tensors
+    for place, name in ((3, "alibi_slopes"), (4, "bias")):
+        if ctx.needs_input_grad[place]:
+            direct._refuse_grad(name)
     if dout is None:
         dout = torch.zeros_like(out)
-    gradients = torch.ops.attnpress.attention_backward.default(
-        dout, dlse, q, k, v, out, lse, *ctx.options
+    dq, dk, dv, dsinks = torch.ops.attnpress.attention_backward.default(
+        dout, dlse, q, k, v, out, lse, alibi_slopes, bias, sinks, seed, *ctx.options
     )
-    return (*gradients, *(None,) * (ctx.count - 3))
+    return (dq, dk, dv, None, None, None if sinks is None else dsinks, *none[3:])
 
 
 def _no_second_gradients(ctx, *gradients) -> NoReturn:
@@ -179,6 +193,16 @@ def learn_sharding() -> None:
 learn_sharding()
 
 
+def _seed_tensor(q, dropout_p, seed):
+    """Seed and offset as a tensor on q's device, or None without dropout."""
+    if not dropout_p:
+        return None
+    if isinstance(seed, torch.Tensor):
+        return seed
+    pair = (seed, 0) if isinstance(seed, int) else tuple(seed)
+    return torch.tensor(pair, dtype=torch.int64, device=q.device)
+
+
 def flash_attn_func(q, k, v, *, return_attn_probs, **options):
     """attnpress.flash_attn_func() in a graph."""
     out, lse = attention(q, k, v, return_mask=return_attn_probs, **options)
@@ -192,34 +216,30 @@ def attention(
     """(out, lse) of a call in a graph."""
     q, k, v = direct.autocast(q, k, v)
     left, right = window_of(window_size)
-    if torch.is_grad_enabled():
-        _, request = _request(
-            alibi_slopes, bias, sinks, seed, bool(causal), left, right, chunk, top_left, softcap,
-            dropout_p,
-        )  # fmt: skip
-        wanted = (q, k, v, alibi_slopes, bias, sinks)
-        if request.asks() and any(x is not None and x.requires_grad for x in wanted):
-            direct._refuse_grad(request.features)
+    direct.check_no_grad(Request(None, softcap, alibi_slopes, bias, sinks, dropout_p, seed))
     if dropout_p and return_mask:
         raise NotImplementedError(
             "return_attn_probs with dropout_p is for tests, and not in compiled graphs: call it "
             "eagerly"
         )
-    if not dropout_p:
-        seed = None
-    elif seed is None:
+    if dropout_p and seed is None:
         seed = direct.draw_seed(q)
-    elif not isinstance(seed, torch.Tensor):
-        pair = (seed, 0) if isinstance(seed, int) else tuple(seed)
-        seed = torch.tensor(pair, dtype=torch.int64, device=q.device)
+    seed = _seed_tensor(q, dropout_p, seed)
     return torch.ops.attnpress.attention.default(
         q, k, v, alibi_slopes, bias, sinks, seed, softmax_scale, bool(causal), left, right, chunk,
         bool(top_left), softcap, dropout_p, bool(deterministic),
     )  # fmt: skip
 
 
-def backward(dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse):
-    """dq, dk and dv of a call in a graph."""
-    return torch.ops.attnpress.attention_backward.default(
-        dout, dlse, q, k, v, out, lse, softmax_scale, causal, deterministic
-    )
+def flash_attn_backward(
+    dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse, *, window_size, chunk,
+    top_left, softcap, alibi_slopes, bias, sinks, dropout_p, seed,
+):  # fmt: skip
+    """attnpress.flash_attn_backward() in a graph."""
+    left, right = window_of(window_size)
+    gradients = torch.ops.attnpress.attention_backward.default(
+        dout, dlse, q, k, v, out, lse, alibi_slopes, bias, sinks,
+        _seed_tensor(q, dropout_p, seed), softmax_scale, bool(causal), left, right, chunk,
+        bool(top_left), softcap, dropout_p, bool(deterministic),
+    )  # fmt: skip
+    return gradients if sinks is not None else gradients[:3]

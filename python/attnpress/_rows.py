@@ -20,15 +20,16 @@ PLAN_ARGUMENTS = (c_void_p, POINTER(c.PlanOptions), POINTER(c_void_p))
 """Of functions that make a plan, behind the handle."""
 
 
-def declared(name: str, extra: Sequence[object] = ()) -> Any:
+def declared(name: str, extra: Sequence[object] = ()) -> Callable[..., int]:
     """A function of the library that takes (handle, args, stream), or (handle, args, *extra)."""
     try:
-        function = getattr(c.library, name)
+        function: Any = getattr(c.library, name)
     except AttributeError:
         raise ImportError(f"{c.library_path} has no {name}: it is older than this module") from None
     function.restype = c_int32
     function.argtypes = [c_void_p, c_void_p, *(extra or [c_void_p])]
-    return function
+    typed: Callable[..., int] = function
+    return typed
 
 
 def row_stride(shape: Sequence[int], stride: Sequence[int]) -> int | None:

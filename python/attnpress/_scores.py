@@ -126,20 +126,21 @@ _NAMES = ("window", "alibi", "bias", "sinks", "dropout")
 class Groups:
     """The groups of one call as C structs, alive as long as this is."""
 
-    __slots__ = ("dropout_p", "features", "key", "kept", "softcap", "structs")
+    __slots__ = ("dropout_p", "key", "kept", "seed", "sinks", "softcap", "structs")
 
     def __init__(self) -> None:
         self.structs: dict[str, Any] = {}
         self.kept: list[Any] = []  # what they point to
         self.key: tuple = ()  # what a plan depends on
-        self.features: tuple[str, ...] = ()  # what they are, by the callers' names
         self.softcap = 0.0
         self.dropout_p = 0.0
+        self.sinks: Any = None  # as they were given
+        self.seed: Any = None  # a tensor of the caller's, which may change after the call
 
     def addresses(self) -> list[int]:
         return [addressof(self.structs[n]) if n in self.structs else 0 for n in _NAMES]
 
-    def put_into(self, args: c.ForwardArgs) -> None:
+    def put_into(self, args: c.ForwardArgs | c.BackwardArgs) -> None:
         """Mask, softcap, and pointers to the groups."""
         args.softcap = self.softcap
         if self.softcap and args.softcap == 0.0:
@@ -226,6 +227,7 @@ def _add_dropout(groups: Groups, adapter, request: Request, like) -> None:
         group.seed, group.offset = (part & _MASK_64 for part in pair)
     else:
         group.seed_and_offset = adapter.seed_address(seed, like)
+        groups.seed = request.seed
         groups.kept.append(seed)
 
 
@@ -233,7 +235,6 @@ def groups_of(adapter, request: Request, q, k) -> Groups:
     """The groups of a call on q and k, which were checked; None where the request has neither
     tensors nor dropout. A tensor that the library cannot read as it lies is copied."""
     groups = Groups()
-    groups.features = request.features
     groups.softcap = request.softcap
     if q is not None:
         batch, seqlen_q, heads = q.shape[:3]
@@ -255,6 +256,7 @@ def groups_of(adapter, request: Request, q, k) -> Groups:
         _add_bias(groups, view("bias", request.bias), (batch, heads, seqlen_q, seqlen_k))
     if request.sinks is not None:
         _add_sinks(groups, view("sinks", request.sinks), heads, readable)
+        groups.sinks = request.sinks
     if request.dropout_p:
         _add_dropout(groups, adapter, request, q)
     bias = groups.structs.get("bias")

@@ -4,8 +4,10 @@ part, and nothing is sent. A call that is split otherwise is gathered first.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
-from torch.distributed.tensor import Replicate, Shard
+from torch.distributed.tensor import Partial, Replicate, Shard
 from torch.distributed.tensor.experimental import register_sharding
 
 
@@ -19,13 +21,13 @@ def _forward(q, k, v, alibi_slopes, bias, sinks, seed, *numbers):
     """(placements of out and lse, of the arguments) that need nothing sent."""
     dropout_p = numbers[-2]
     features = (alibi_slopes, bias, sinks, seed)
-    numbers = [None] * len(numbers)
-    everywhere = [None if x is None else Replicate() for x in features]
-    found = [([Replicate(), Replicate()], [Replicate()] * 3 + everywhere + numbers)]
+    rest: list[Any] = [None] * len(numbers)
+    everywhere: list[Any] = [None if x is None else Replicate() for x in features]
+    found = [([Replicate(), Replicate()], [Replicate()] * 3 + everywhere + rest)]
     if dropout_p:  # which entries are dropped depends on the batch's and the head's own number
         return found
     if alibi_slopes is None and bias is None:
-        found.append(([Shard(0), Shard(0)], [Shard(0)] * 3 + everywhere + numbers))
+        found.append(([Shard(0), Shard(0)], [Shard(0)] * 3 + everywhere + rest))
     if _heads_divide(q, k):
         of_heads = [
             None if alibi_slopes is None else Shard(len(alibi_slopes.shape) - 1),
@@ -34,23 +36,23 @@ def _forward(q, k, v, alibi_slopes, bias, sinks, seed, *numbers):
             None,
         ]
         if bias is None or (len(bias.shape) == 4 and bias.shape[1] == q.shape[2]):
-            found.append(([Shard(2), Shard(1)], [Shard(2)] * 3 + of_heads + numbers))
+            found.append(([Shard(2), Shard(1)], [Shard(2)] * 3 + of_heads + rest))
     return found
 
 
-def _backward(dout, dlse, q, k, v, out, lse, *numbers):
-    """The same of the gradients."""
-    numbers = [None] * len(numbers)
-
-    def inputs(of_tensors, of_rows):
-        rows = None if dlse is None else of_rows
-        return [of_tensors, rows, *[of_tensors] * 4, of_rows, *numbers]
-
-    found = [
-        ([placement] * 3, inputs(placement, placement)) for placement in (Replicate(), Shard(0))
-    ]
-    if _heads_divide(q, k):
-        found.append(([Shard(2)] * 3, inputs(Shard(2), Shard(1))))
+def _backward(dout, dlse, q, k, v, out, lse, *others):
+    """The same of the gradients: split as the forward call may be."""
+    sinks = others[2]
+    found = []
+    for (of_out, of_lse), inputs in _forward(q, k, v, *others):
+        rows = None if dlse is None else of_lse
+        dsinks = Replicate()
+        if sinks is not None and of_out == Shard(0):
+            dsinks = Partial()  # each device sums over its own batches
+        elif sinks is not None and of_out == Shard(2):
+            dsinks = Shard(0)
+        tensors = [of_out, rows, *inputs[:3], of_out, of_lse]
+        found.append(([*inputs[:3], dsinks], tensors + inputs[3:]))
     return found
 
 

@@ -61,7 +61,7 @@ class Distribution(importlib.metadata.Distribution):
         return self._files.get(str(filename))
 
     def locate_file(self, path: Any) -> Path:
-        return _FOLDER / path
+        return _FOLDER / str(path)
 
 
 class Finder(MetaPathFinder):

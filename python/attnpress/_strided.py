@@ -47,7 +47,9 @@ class Arguments:
         whole = all(s >= 0 or n <= 1 for s, n in zip(strides, value.shape))
         return aligned and whole and (value.shape[-1] <= 1 or strides[-1] == 1)
 
-    def tensor(self, name: str, value: Any, written: bool = False, ragged: bool = False):
+    def tensor(
+        self, name: str, value: Any, written: bool = False, ragged: bool = False
+    ) -> c.Tensor:
         """The struct of a (batch, seqlen, heads, head_dim) tensor, or, where `ragged`, of a (total,
         heads, head_dim) one. An input that the library cannot read as it lies is copied; an output
         is an error then."""

@@ -59,10 +59,10 @@ def _types(*values) -> str:
     return ", ".join(type(value).__name__ for value in values)
 
 
-def _refuse_grad(features: tuple[str, ...]) -> NoReturn:
+def _refuse_grad(name: str) -> NoReturn:
     raise NotImplementedError(
-        f"there is no backward pass yet of calls with {', '.join(features)}, and an argument "
-        "requires grad: detach it, or call under torch.no_grad()"
+        f"there is no gradient by {name} yet, and {name} requires grad; q, k, v and sinks have "
+        f"gradients: detach {name}, or call under torch.no_grad()"
     )
 
 
@@ -161,10 +161,13 @@ class _Attention(torch.autograd.Function):
     raises."""
 
     @staticmethod
-    def forward(ctx, q, k, v, softmax_scale, causal, deterministic):
-        out, lse, _ = forward(q, k, v, softmax_scale, causal, True)
-        ctx.save_for_backward(q, k, v, out, lse)
+    def forward(ctx, q, k, v, sinks, softmax_scale, causal, deterministic, groups):
+        out, lse, _ = forward(q, k, v, softmax_scale, causal, True, groups)
+        # With them what the groups point to, so that a change in place is found out.
+        kept = () if groups is None else groups.kept
+        ctx.save_for_backward(q, k, v, out, lse, *(x for x in kept if torch.is_tensor(x)))
         ctx.options = softmax_scale, causal, deterministic
+        ctx.groups = groups
         ctx.set_materialize_grads(False)
         return out, lse
 
@@ -172,13 +175,15 @@ class _Attention(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, dout, dlse):
         if dout is None and dlse is None:
-            return (None,) * 6
-        q, k, v, out, lse = ctx.saved_tensors
+            return (None,) * 8
+        q, k, v, out, lse = ctx.saved_tensors[:5]
         if dout is None:
             dout = torch.zeros_like(out)
         scale, causal, deterministic = ctx.options
-        gradients = backward(dout, q, k, v, out, lse, scale, causal, deterministic, dlse)
-        return (*gradients, None, None, None)
+        gradients = backward(
+            dout, q, k, v, out, lse, scale, causal, deterministic, dlse, ctx.groups
+        )
+        return (*gradients, *(None,) * (8 - len(gradients)))
 
 
 def _layout(tensor) -> Layout:
@@ -186,13 +191,16 @@ def _layout(tensor) -> Layout:
 
 
 def backward(
-    dout, q, k, v, out, lse, softmax_scale: float | None, causal: bool, deterministic: bool, dlse
-):
-    """dq, dk and dv. Queues the work on q's device's current stream."""
+    dout, q, k, v, out, lse, softmax_scale: float | None, causal: bool, deterministic: bool, dlse,
+    groups: Groups | None = None,
+):  # fmt: skip
+    """dq, dk and dv, and with sinks dsinks. Queues the work on q's device's current stream."""
     _key(q, k, v, softmax_scale, causal, None)  # all three are tensors
     if q.is_cuda and _get_device() != q.device.index:
         with torch.cuda.device(q.device):
-            return backward(dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse)
+            return backward(
+                dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse, groups
+            )
     backend, dtype, _ = checked(q, k, v, softmax_scale)
     for name, tensor, wanted in (
         ("dout", dout, q.dtype), ("out", out, q.dtype), ("softmax_lse", lse, torch.float32),
@@ -208,19 +216,24 @@ def backward(
     request = Request(
         backend, dtype, _layout(q), _layout(k), _layout(v), _layout(out), _layout(dout),
         lse.data_ptr(), 0 if dlse is None else dlse.data_ptr(), softmax_scale, causal,
-        deterministic,
+        deterministic, groups,
     )  # fmt: skip
     call = Call(request)
     gradients = [
         _empty_strided(x.shape, stride, dtype=q.dtype, device=q.device)
         for x, stride in zip((q, k, v), request.gradient_strides())
     ]
+    sinks = None if groups is None else groups.sinks
+    if sinks is not None:
+        gradients.append(_empty(q.shape[2], dtype=torch.float32, device=q.device))
+    dq, dk, dv, dsinks = [x.data_ptr() for x in gradients] + [0] * (4 - len(gradients))
     # Freed when this function returns; the allocator gives it to later work of this stream.
     workspace = _empty(call.workspace_bytes, dtype=torch.uint8, device=q.device)
     stream = _raw_stream(q.device.index) if q.is_cuda else None
-    dq, dk, dv = gradients
-    call.run(dq.data_ptr(), dk.data_ptr(), dv.data_ptr(), workspace.data_ptr(), stream)
-    return dq, dk, dv
+    call.run(dq, dk, dv, dsinks, workspace.data_ptr(), stream)
+    if sinks is not None:
+        gradients[3] = gradients[3].to(sinks.dtype)
+    return tuple(gradients)
 
 
 def forward(
@@ -243,12 +256,18 @@ def forward(
             return forward(q, k, v, softmax_scale, causal, with_lse, groups, deterministic)
     if _forward_mode._current_level >= 0:
         _check_no_tangent(q, k, v)
-    if (q.requires_grad or k.requires_grad or v.requires_grad) and torch.is_grad_enabled():
-        if groups is not None:
-            _refuse_grad(groups.features)
+    sinks = None if groups is None else groups.sinks
+    if (
+        q.requires_grad
+        or k.requires_grad
+        or v.requires_grad
+        or (sinks is not None and sinks.requires_grad)
+    ) and torch.is_grad_enabled():
         if _transformed():
             _refuse_transforms()
-        out, lse = _Attention.apply(q, k, v, softmax_scale, causal, deterministic)
+        if groups is not None and torch.is_tensor(groups.seed):
+            _keep_seed(groups)
+        out, lse = _Attention.apply(q, k, v, sinks, softmax_scale, causal, deterministic, groups)
         return (out, lse, _empty(0, dtype=q.dtype, device=key[0])) if with_lse else out
     device = key[0]
     on_gpu = device.type == "cuda"
@@ -312,11 +331,17 @@ def with_plan(
 
 
 def check_no_grad(request: ScoreRequest) -> None:
-    """NotImplementedError for a tensor of a feature's that requires grad."""
-    if torch.is_grad_enabled() and any(
-        isinstance(value, torch.Tensor) and value.requires_grad for value in request.tensors
-    ):
-        _refuse_grad(request.features)
+    """NotImplementedError for a tensor that requires grad and has no gradient."""
+    for name, value in (("alibi_slopes", request.alibi_slopes), ("bias", request.bias)):
+        if isinstance(value, torch.Tensor) and value.requires_grad and torch.is_grad_enabled():
+            _refuse_grad(name)
+
+
+def _keep_seed(groups: Groups) -> None:
+    """Copies a seed of the caller's, who may draw another into it before the backward pass."""
+    seed = groups.seed.clone()
+    groups.kept = [seed if value is groups.seed else value for value in groups.kept]
+    groups.structs["dropout"].seed_and_offset = seed.data_ptr()
 
 
 def view(name: str, value, like) -> View:

@@ -86,6 +86,34 @@ def window_of(left: int, right: int) -> tuple[int, int]:
     return (left if left >= 0 else -1, right if right >= 0 else -1)
 
 
+def plain(window_size: Any, softcap: float) -> tuple[Any, float]:
+    """Both as attnpress has them."""
+    if window_size != (-1, -1):
+        window_size = window_of(*window_size)
+    return window_size, softcap if softcap > 0 else 0.0
+
+
+def padded(
+    softmax_scale: float | None, *tensors: torch.Tensor
+) -> tuple[float | None, int | None, tuple[torch.Tensor, ...]]:
+    """(the scale of the first one's true head dim, the last one's where that is cut off again, the
+    tensors with head dims that are multiples of 8, behind which zeros stand)."""
+    if all(x.shape[-1] % 8 == 0 for x in tensors):
+        return softmax_scale, None, tensors
+    scale = tensors[0].shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
+    found = tuple(torch.nn.functional.pad(x, (0, -x.shape[-1] % 8)) for x in tensors)
+    return scale, tensors[-1].shape[-1], found
+
+
+def unpadded(result: Any, hdim_v: int | None) -> Any:
+    """out, or a tuple that begins with it, without the zeros."""
+    if hdim_v is None:
+        return result
+    if isinstance(result, tuple):
+        return (result[0][..., :hdim_v], *result[1:])
+    return result[..., :hdim_v]
+
+
 def maybe_contiguous(x: torch.Tensor | None) -> torch.Tensor | None:
     return x.contiguous() if x is not None and x.stride(-1) != 1 else x
 
@@ -118,27 +146,20 @@ def flash_attn_func(
 
     Returns out, or (out, softmax_lse, S_dmask) where return_attn_probs.
     """
-    if window_size != (-1, -1):
-        window_size = window_of(*window_size)
-    pads = q.shape[-1] % 8 or v.shape[-1] % 8
-    hdim_v = v.shape[-1]
-    if pads:
-        softmax_scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
-        q, k, v = (torch.nn.functional.pad(x, (0, -x.shape[-1] % 8)) for x in (q, k, v))
+    window_size, softcap = plain(window_size, softcap)
+    hdim_v = None
+    if q.shape[-1] % 8 or v.shape[-1] % 8:
+        softmax_scale, hdim_v, (q, k, v) = padded(softmax_scale, q, k, v)
     try:
         result = attnpress.flash_attn_func(
-            q, k, v, dropout_p, softmax_scale, causal, window_size, softcap if softcap > 0 else 0.0,
-            alibi_slopes, deterministic, return_attn_probs,
+            q, k, v, dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes,
+            deterministic, return_attn_probs,
         )  # fmt: skip
     except RuntimeError:
         raise
     except (TypeError, ValueError) as error:
         raise attnpress.InvalidArgumentError(c.INVALID_ARGUMENT, str(error)) from error
-    if not pads:
-        return result
-    if return_attn_probs:
-        return (result[0][..., :hdim_v], *result[1:])
-    return result[..., :hdim_v]
+    return result if hdim_v is None else unpadded(result, hdim_v)
 
 
 def flash_attn_qkvpacked_func(
@@ -153,10 +174,13 @@ def flash_attn_qkvpacked_func(
     return_attn_probs=False,
 ):
     """flash_attn_func of qkv's three parts. qkv: (batch, seqlen, 3, heads, head_dim)."""
-    return run(
-        of_attnpress("flash_attn_qkvpacked_func"), qkv, dropout_p, softmax_scale, causal,
-        window_size, softcap, alibi_slopes, deterministic, return_attn_probs,
+    function = of_attnpress("flash_attn_qkvpacked_func")
+    scale, hdim, (qkv,) = padded(softmax_scale, qkv)
+    result = run(
+        function, qkv, dropout_p, scale, causal, *plain(window_size, softcap), alibi_slopes,
+        deterministic, return_attn_probs,
     )  # fmt: skip
+    return unpadded(result, hdim)
 
 
 def flash_attn_kvpacked_func(
@@ -173,10 +197,13 @@ def flash_attn_kvpacked_func(
 ):
     """flash_attn_func of q and kv's two parts. q: (batch, seqlen_q, heads_q, head_dim), kv: (batch,
     seqlen_k, 2, heads_kv, head_dim)."""
-    return run(
-        of_attnpress("flash_attn_kvpacked_func"), q, kv, dropout_p, softmax_scale, causal,
-        window_size, softcap, alibi_slopes, deterministic, return_attn_probs,
+    function = of_attnpress("flash_attn_kvpacked_func")
+    scale, hdim, (q, kv) = padded(softmax_scale, q, kv)
+    result = run(
+        function, q, kv, dropout_p, scale, causal, *plain(window_size, softcap), alibi_slopes,
+        deterministic, return_attn_probs,
     )  # fmt: skip
+    return unpadded(result, hdim)
 
 
 # ---- Ragged --------------------------------------------------------------------------------------
@@ -203,11 +230,24 @@ def flash_attn_varlen_func(
     """Attention of sequences that lie one behind the other. q: (total_q, heads_q, head_dim), k, v:
     (total_k, heads_kv, head_dim), or with block_table pages; cu_seqlens: (batch + 1,), int32, where
     each begins; out as q, softmax_lse: (heads_q, total_q)."""
-    return run(
-        of_attnpress("flash_attn_varlen_func"), q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q,
-        max_seqlen_k, dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes,
-        deterministic, return_attn_probs, block_table,
-    )  # fmt: skip
+    function = of_attnpress("flash_attn_varlen_func")
+    scale, hdim_v, tensors = padded(softmax_scale, q, k, v)
+    if torch.compiler.is_compiling() and not (
+        dropout_p or (torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v)))
+    ):
+        out, lse, s_dmask, _ = _wrapped_flash_attn_varlen_forward(
+            *tensors, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, 0.0,
+            q.shape[-1] ** -0.5 if scale is None else scale, bool(causal), *window_size,
+            float(softcap), alibi_slopes, False, block_table,
+        )  # fmt: skip
+        result = (out, lse, s_dmask) if return_attn_probs else out
+    else:
+        result = run(
+            function, *tensors, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p,
+            scale, causal, *plain(window_size, softcap), alibi_slopes, deterministic,
+            return_attn_probs, block_table,
+        )  # fmt: skip
+    return unpadded(result, hdim_v)
 
 
 def flash_attn_varlen_qkvpacked_func(
@@ -224,11 +264,13 @@ def flash_attn_varlen_qkvpacked_func(
     return_attn_probs=False,
 ):
     """flash_attn_varlen_func of qkv's three parts. qkv: (total, 3, heads, head_dim)."""
-    return run(
-        of_attnpress("flash_attn_varlen_qkvpacked_func"), qkv, cu_seqlens, max_seqlen, dropout_p,
-        softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic,
-        return_attn_probs,
+    function = of_attnpress("flash_attn_varlen_qkvpacked_func")
+    scale, hdim, (qkv,) = padded(softmax_scale, qkv)
+    result = run(
+        function, qkv, cu_seqlens, max_seqlen, dropout_p, scale, causal,
+        *plain(window_size, softcap), alibi_slopes, deterministic, return_attn_probs,
     )  # fmt: skip
+    return unpadded(result, hdim)
 
 
 def flash_attn_varlen_kvpacked_func(
@@ -248,11 +290,13 @@ def flash_attn_varlen_kvpacked_func(
     return_attn_probs=False,
 ):
     """flash_attn_varlen_func of q and kv's two parts. kv: (total_k, 2, heads_kv, head_dim)."""
-    return run(
-        of_attnpress("flash_attn_varlen_kvpacked_func"), q, kv, cu_seqlens_q, cu_seqlens_k,
-        max_seqlen_q, max_seqlen_k, dropout_p, softmax_scale, causal, window_size, softcap,
-        alibi_slopes, deterministic, return_attn_probs,
+    function = of_attnpress("flash_attn_varlen_kvpacked_func")
+    scale, hdim, (q, kv) = padded(softmax_scale, q, kv)
+    result = run(
+        function, q, kv, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p, scale,
+        causal, *plain(window_size, softcap), alibi_slopes, deterministic, return_attn_probs,
     )  # fmt: skip
+    return unpadded(result, hdim)
 
 
 def flash_attn_with_kvcache(
@@ -282,7 +326,8 @@ def flash_attn_with_kvcache(
     return run(
         of_attnpress("flash_attn_with_kvcache"), q, k_cache, v_cache, k, v, rotary_cos, rotary_sin,
         cache_seqlens, cache_batch_idx, cache_leftpad, block_table, softmax_scale, causal,
-        window_size, softcap, rotary_interleaved, alibi_slopes, num_splits, return_softmax_lse,
+        *plain(window_size, softcap), rotary_interleaved, alibi_slopes, num_splits,
+        return_softmax_lse,
     )  # fmt: skip
 
 
@@ -299,8 +344,7 @@ def run_forward(
         refuse(f"return_softmax needs dropout_p > 0, and dropout_p is {dropout_p}")
     if q.shape[-1] % 8:
         refuse(f"the head dim is {q.shape[-1]}; it must be a multiple of 8")
-    window = window_of(window_size_left, window_size_right)
-    softcap = softcap if softcap > 0 else 0.0
+    window, softcap = plain((window_size_left, window_size_right), softcap)
     seed = None
     if dropout_p:
         seed = torch.randint(
@@ -334,8 +378,6 @@ def run_backward(
     """(dq, dk, dv, softmax_d); the first three are written where they are given."""
     left, right = window_of(window_size_left, window_size_right)
     window = None if left < 0 and (right < 0 or causal) else (left, right)
-    if causal and window is None:
-        right = 0
     features = only_known(
         attnpress.flash_attn_backward,
         {
@@ -380,8 +422,8 @@ def run_varlen_forward(
     with torch.no_grad():
         out, lse, p = run(
             function, q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p,
-            softmax_scale, causal, window_of(window_size_left, window_size_right),
-            softcap if softcap > 0 else 0.0, alibi_slopes, False, True, block_table, **options,
+            softmax_scale, causal, *plain((window_size_left, window_size_right), softcap),
+            alibi_slopes, False, True, block_table, **options,
         )  # fmt: skip
     if p is None or (dropout_p and not return_softmax):
         p = q.new_empty((0,))
@@ -529,9 +571,11 @@ def _fake_backward(dout, q, *rest):
 
 def _fake_varlen_forward(
     q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p, softmax_scale,
-    causal, window_size_left, window_size_right, softcap, alibi_slopes, return_softmax, *rest,
+    causal, window_size_left=-1, window_size_right=-1, softcap=0.0, alibi_slopes=None,
+    return_softmax=False, *rest,
 ):  # fmt: skip
-    out = torch.empty_like(q)
+    shape = (1, *q.shape[:2], v.shape[-1])
+    out = q.new_empty_strided(shape[1:], _ops._dense(q[None], shape)[1:])
     lse = q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32)
     rows = (cu_seqlens_q.numel() - 1, q.shape[1], max_seqlen_q, max_seqlen_k)
     p = q.new_empty(rows if return_softmax else (0,))
@@ -542,8 +586,17 @@ def _kernel_backward(*args):
     return run_backward(*args)[3]
 
 
-def _kernel_varlen_forward(*args):
-    return run_varlen_forward(*args[:-1])  # without zero_tensors
+def _kernel_varlen_forward(
+    q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p, softmax_scale,
+    causal, window_size_left=-1, window_size_right=-1, softcap=0.0, alibi_slopes=None,
+    return_softmax=False, block_table=None, leftpad_k=None, seqused_k=None, zero_tensors=False,
+):  # fmt: skip
+    """The dispatcher leaves trailing arguments out that have their defaults."""
+    return run_varlen_forward(
+        q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p, softmax_scale,
+        causal, window_size_left, window_size_right, softcap, alibi_slopes, return_softmax,
+        block_table, leftpad_k, seqused_k,
+    )  # fmt: skip
 
 
 def _define() -> None:

@@ -47,7 +47,9 @@ def _auxiliary(query: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.T
     )
 
 
-def _forward(query, key, value, is_causal, scale):
+def _forward(
+    query: Any, key: Any, value: Any, is_causal: bool, scale: float | None
+) -> tuple[Any, Any]:
     """(out, lse); all (batch, heads, seqlen, head_dim)."""
     q, k, v = (x.transpose(1, 2) for x in (query, key, value))
     with torch.no_grad():
@@ -55,7 +57,16 @@ def _forward(query, key, value, is_causal, scale):
     return out.transpose(1, 2), lse
 
 
-def _backward(grad_out, query, key, value, out, lse, is_causal, scale):
+def _backward(
+    grad_out: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    out: Any,
+    lse: Any,
+    is_causal: bool,
+    scale: float | None,
+) -> tuple[Any, ...]:
     dout, q, k, v, out = (x.transpose(1, 2) for x in (grad_out, query, key, value, out))
     deterministic = torch.are_deterministic_algorithms_enabled()
     found = direct.backward(dout, q, k, v, out, lse, scale, is_causal, deterministic, None)
@@ -82,9 +93,17 @@ class Overrides:
             library._destroy()
 
     def forward(
-        self, keys, query, key, value, dropout_p=0.0, is_causal=False, return_debug_mask=False, *,
-        scale=None,
-    ):  # fmt: skip
+        self,
+        keys: Any,
+        query: Any,
+        key: Any,
+        value: Any,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        return_debug_mask: bool = False,
+        *,
+        scale: float | None = None,
+    ) -> Any:
         if dropout_p != 0.0 or return_debug_mask:
             own = self._own["aten::_scaled_dot_product_flash_attention"]
             return own.call_boxed(
@@ -95,9 +114,25 @@ class Overrides:
         return (out, lse, None, None, *lengths, *_auxiliary(query))
 
     def backward(
-        self, keys, grad_out, query, key, value, out, logsumexp, cum_seq_q, cum_seq_k, max_q, max_k,
-        dropout_p, is_causal, philox_seed, philox_offset, *, scale=None,
-    ):  # fmt: skip
+        self,
+        keys: Any,
+        grad_out: Any,
+        query: Any,
+        key: Any,
+        value: Any,
+        out: Any,
+        logsumexp: Any,
+        cum_seq_q: Any,
+        cum_seq_k: Any,
+        max_q: Any,
+        max_k: Any,
+        dropout_p: float,
+        is_causal: bool,
+        philox_seed: Any,
+        philox_offset: Any,
+        *,
+        scale: float | None = None,
+    ) -> Any:
         if dropout_p != 0.0:
             own = self._own["aten::_scaled_dot_product_flash_attention_backward"]
             return own.call_boxed(
@@ -146,7 +181,7 @@ def deactivate() -> None:
 def is_active() -> bool:
     """Whether activate() holds."""
     if activate_flash_attention_impl is not None:
-        return current_flash_attention_impl() == NAME
+        return bool(current_flash_attention_impl() == NAME)
     return _overrides is not None
 
 

@@ -1,5 +1,5 @@
-/* The parts of append's family, in the order of a call: validate -> plan -> kernel arguments, or the
- * CPU backend. operation.c puts them together. */
+/* The parts of append's family, in the order of a call: validate -> plan -> kernel arguments, or
+ * the CPU backend. operation.c puts them together. */
 #pragma once
 #include "attnpress/append.h"
 #include "attnpress/args/append.h"

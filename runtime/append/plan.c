@@ -1,5 +1,5 @@
-/* Decides how tokens are appended: the kernel of the dtype, and how many threads. Pure: it depends on
- * shapes and the device's numbers, and touches nothing. */
+/* Decides how tokens are appended: the kernel of the dtype, and how many threads. Pure: it depends
+ * on shapes and the device's numbers, and touches nothing. */
 #include "append/append.h"
 
 #include <inttypes.h>
@@ -26,8 +26,8 @@ static attnpress_status find_kernel(const ap_append_problem *p, const ap_device 
 
 /* ---- Threads --------------------------------------------------------------------------------- */
 
-/** That share a row: a vector of 16 bytes each, or two whose columns are pairs. Columns that are not
- * rotated are left out where the row stays where it is. */
+/** That share a row: a vector of 16 bytes each, or two whose columns are pairs. Columns that are
+ * not rotated are left out where the row stays where it is. */
 static int64_t head_threads_of(const ap_append_problem *p, int64_t head_dim, int64_t rotary_dim,
                                int in_place) {
   const int64_t elements = p->dtype == ATTNPRESS_FP32 ? 4 : 8;

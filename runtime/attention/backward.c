@@ -5,6 +5,8 @@
 #include "attention/attention.h"
 #include "attention/cpu_backward.h"
 #include "attention/defaults.h"
+#include "attention/groups.h"
+#include "attention/score_args.h"
 
 /** The size in the first version of the header; it never changes. */
 enum { BACKWARD_ARGS_FIRST_BYTES = 728 };
@@ -13,6 +15,7 @@ enum { BACKWARD_ARGS_FIRST_BYTES = 728 };
 typedef struct backward_call {
   ap_call base;
   attnpress_backward_args args;
+  ap_groups groups; /* that args names */
   ap_problem problem;
 } backward_call;
 
@@ -34,6 +37,7 @@ static attnpress_status check(const void *args, ap_check how, ap_call *base) {
   backward_call *call = (backward_call *)base;
   FORWARD_IF(
       ap_copy_struct(args, &call->args, sizeof call->args, BACKWARD_ARGS_FIRST_BYTES, "args"));
+  FORWARD_IF(ap_copy_backward_groups(&call->args, &call->groups));
   base->workspace = call->args.workspace;
   base->workspace_bytes = call->args.workspace_bytes;
   return ap_validate_backward(&call->args, how, &call->problem);
@@ -53,6 +57,8 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
 static attnpress_status serves(const ap_call *base, const ap_call *planned_base, int32_t range) {
   const backward_call *call = (const backward_call *)base;
   const backward_call *planned = (const backward_call *)planned_base;
+  FORWARD_IF(ap_check_extent("dsinks given", call->problem.dsinks, planned->problem.dsinks,
+                             ATTNPRESS_ONE_CALL));
   FORWARD_IF(ap_check_extent("deterministic", call->args.deterministic, planned->args.deterministic,
                              ATTNPRESS_ONE_CALL));
   return ap_check_served(&call->problem, &planned->problem, range);
@@ -64,7 +70,7 @@ static void fill_block(const backward_call *call, const ap_backward_plan *how,
                        attnpress_bwd_args *out) {
   const attnpress_backward_args *a = &call->args;
   const ap_problem *p = &call->problem;
-  const double scale = ap_scale_of(a->scale, p->hdim);
+  const attnpress_forward_args forward = ap_forward_of(a);
   char *workspace = a->workspace;
   *out = (attnpress_bwd_args){
       .q = a->q.data,
@@ -88,9 +94,11 @@ static void fill_block(const backward_call *call, const ap_backward_plan *how,
       .row_tiles = how->row_tiles,
       .accumulate = a->accumulate,
       .dq_sum_quads = how->fused ? how->row_tiles * 4 * p->hdim : 0,
-      .scale = (float)scale,
-      .scale_log2 = (float)(scale * 1.4426950408889634074),
+      .scale = (float)ap_scale(&forward),
+      .scale_log2 = ap_scale_log2(&forward),
+      .dsinks = a->dsinks,
   };
+  ap_fill_score_args(&forward, &out->score);
   const attnpress_tensor *tensors[] = {&a->q,    &a->k,  &a->v,  &a->out,
                                        &a->dout, &a->dq, &a->dk, &a->dv};
   int64_t *strides = &out->q_batch_stride; /* batch, row and head of each, in this order */
@@ -123,8 +131,10 @@ static attnpress_status run_cpu(const ap_call *base, int32_t num_threads) {
 
 static void describe_cpu(const ap_call *base, attnpress_info *info) {
   const ap_problem *p = &((const backward_call *)base)->problem;
-  snprintf(info->stem, sizeof info->stem, "cpu_bwd_hdim%d_%s%s", (int)p->hdim,
-           ap_dtype_name(p->dtype), p->mask == ATTNPRESS_CAUSAL ? "_causal" : "");
+  static const char *const masks[] = {"", "_causal", "_window"};
+  snprintf(info->stem, sizeof info->stem, "cpu_bwd_hdim%d_%s%s%s%s%s%s", (int)p->hdim,
+           ap_dtype_name(p->dtype), masks[p->mask], p->softcap ? "_softcap" : "",
+           p->alibi ? "_alibi" : "", p->bias ? "_bias" : "", p->dropout ? "_dropout" : "");
 }
 
 /* ---- The operation --------------------------------------------------------------------------- */

@@ -2,7 +2,9 @@
  * Pure: it depends on shapes and the device's numbers, and touches nothing.
  *
  *     fused    bwd_delta, bwd, bwd_convert    dq is summed in fp32, in any order
- *     paired   bwd_delta, bwd_dq, bwd_dkv     every bit is the same in every run */
+ *     paired   bwd_delta, bwd_dq, bwd_dkv     every bit is the same in every run
+ *
+ * and, where the gradient by the sinks is wanted, bwd_sinks behind bwd_delta. */
 #include "attention/attention.h"
 
 #include <string.h>
@@ -35,8 +37,16 @@ static attnpress_status find_kernel(const ap_problem *p, int32_t pass, const ap_
   v->axis[AP_ATTENTION_HDIM] = pass == AP_ATTENTION_PASS_BWD_DELTA ? p->hdim_v : p->hdim;
   v->axis[AP_ATTENTION_HDIM_V] = pass == AP_ATTENTION_PASS_BWD_CONVERT ? p->hdim : p->hdim_v;
   v->axis[AP_ATTENTION_DTYPE] = p->dtype;
-  if (pass != AP_ATTENTION_PASS_BWD_DELTA && pass != AP_ATTENTION_PASS_BWD_CONVERT)
+  if (pass == AP_ATTENTION_PASS_BWD_SINKS) { /* one kernel for all */
+    v->axis[AP_ATTENTION_HDIM] = v->axis[AP_ATTENTION_HDIM_V] = AP_ATTENTION_HDIM_MIN;
+    v->axis[AP_ATTENTION_DTYPE] = AP_ATTENTION_DTYPE_FP16;
+  } else if (pass != AP_ATTENTION_PASS_BWD_DELTA && pass != AP_ATTENTION_PASS_BWD_CONVERT) {
     v->axis[AP_ATTENTION_MASK] = p->mask;
+    v->axis[AP_ATTENTION_SOFTCAP] = p->softcap;
+    v->axis[AP_ATTENTION_ALIBI] = p->alibi;
+    v->axis[AP_ATTENTION_BIAS] = p->bias;
+    v->axis[AP_ATTENTION_DROPOUT] = p->dropout;
+  }
   const ap_route *run = ap_next_route(v, device->capability, NULL);
   if (run == NULL) {
     FORWARD_IF(ap_check_capability(device->capability));
@@ -73,6 +83,19 @@ static attnpress_status add_kernel(const ap_problem *p, int32_t pass, const ap_d
             (int)(keys ? p->seqlen_k : p->seqlen_q));
   launch->grid = (uint32_t)(blocks * heads);
   plan->blocks[launches->count++] = (int32_t)blocks;
+  return ATTNPRESS_OK;
+}
+
+/** Adds the kernel that sums up the gradient by the sinks, a thread block a head; where there are no
+ * rows it writes zeros. */
+static attnpress_status add_sinks(const ap_problem *p, const ap_device *device,
+                                  ap_launches *launches) {
+  if (!p->dsinks || p->heads_q == 0)
+    return ATTNPRESS_OK;
+  ap_launch *launch = &launches->launch[launches->count];
+  FORWARD_IF(find_kernel(p, AP_ATTENTION_PASS_BWD_SINKS, device, launch));
+  launch->grid = (uint32_t)p->heads_q;
+  ++launches->count;
   return ATTNPRESS_OK;
 }
 
@@ -121,6 +144,7 @@ attnpress_status ap_choose_backward(const ap_problem *p, int deterministic, cons
   plan->fused = is_fused(p, deterministic);
   FORWARD_IF(plan_workspace(p, plan, &launches->workspace_bytes));
   FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DELTA, device, plan, launches));
+  FORWARD_IF(add_sinks(p, device, launches));
   if (plan->fused) {
     FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD, device, plan, launches));
     return add_kernel(p, AP_ATTENTION_PASS_BWD_CONVERT, device, plan, launches);

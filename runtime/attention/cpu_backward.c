@@ -1,16 +1,18 @@
-/* The CPU backend's gradients: turns a call into key blocks, which give dK and dV, and row blocks, which
- * give dQ: the tasks of its threads. What a block does is in cpu_backward_kernel.inc.h. */
+/* The CPU backend's gradients: turns a call into key blocks, which give dK and dV, row blocks, which
+ * give dQ, and, where they are wanted, heads, which give the gradients by sinks: the tasks of its
+ * threads. What a block does is in cpu_backward_kernel.inc.h. */
 #include "attention/cpu_backward.h"
 
 #include "attention/cpu_backward_kernel.h"
 #include "attention/defaults.h"
+#include "attention/score_args.h"
 #include "cpu/threads.h"
 
 typedef struct backward_job {
   ap_cpu_backward_problem problem;
-  ap_cpu_backward_block *keys, *rows;
+  ap_cpu_backward_block *keys, *rows, *sink;
   int64_t key_blocks, row_blocks; /* of a head */
-  int64_t key_tasks;              /* they come first */
+  int64_t key_tasks, row_tasks;   /* they come first and second */
 } backward_job;
 
 /* The stride of a dimension of extent 1 may be any number, and is not computed with. */
@@ -19,8 +21,30 @@ static ap_cpu_tensor tensor_of(const attnpress_tensor *t) {
                          t->shape[1] > 1 ? t->stride[1] : 0, t->shape[2] > 1 ? t->stride[2] : 0};
 }
 
+static void fill_scores(const attnpress_backward_args *a, ap_cpu_backward_problem *p) {
+  if (a->softcap > 0.0f)
+    p->softcap_scale = (float)((double)p->scale / (double)a->softcap);
+  if (a->bias != NULL) {
+    p->bias = a->bias->data;
+    p->bias_dtype = a->bias->dtype;
+    for (int i = 0; i < 4; ++i)
+      p->bias_stride[i] = ap_bias_stride(a->bias, i);
+  }
+  if (a->alibi != NULL) {
+    p->alibi_slopes = a->alibi->slopes;
+    ap_alibi_strides(a->alibi, &p->alibi_batch_stride, &p->alibi_head_stride);
+  }
+  if (a->dsinks != NULL) {
+    p->sinks = a->sinks->data;
+    p->sinks_stride = ap_sinks_stride(a->sinks);
+    p->sinks_dtype = a->sinks->dtype;
+    p->dsinks = a->dsinks;
+  }
+  p->dropout = ap_dropout_of(a->dropout);
+}
+
 static ap_cpu_backward_problem problem_of(const attnpress_backward_args *a) {
-  const double scale = ap_scale_of(a->scale, a->q.shape[3]);
+  const attnpress_forward_args forward = ap_forward_of(a);
   ap_cpu_backward_problem p = {
       .q = tensor_of(&a->q),
       .k = tensor_of(&a->k),
@@ -40,11 +64,12 @@ static ap_cpu_backward_problem problem_of(const attnpress_backward_args *a) {
       .hdim = (int32_t)a->q.shape[3],
       .hdim_v = (int32_t)a->v.shape[3],
       .dtype = a->q.dtype,
-      .causal = a->mask == ATTNPRESS_CAUSAL,
       .accumulate = a->accumulate,
-      .scale = (float)scale,
-      .scale_log2 = (float)(scale * 1.44269504088896340736),
+      .scale = (float)ap_scale(&forward),
+      .scale_log2 = ap_scale_log2(&forward),
+      .mask = ap_mask_of(&forward),
   };
+  fill_scores(a, &p);
   ap_row_strides(&a->q, a->lse_stride, &p.lse_batch_stride, &p.lse_head_stride);
   ap_row_strides(&a->q, a->dlse_stride, &p.dlse_batch_stride, &p.dlse_head_stride);
   return p;
@@ -53,13 +78,16 @@ static ap_cpu_backward_problem problem_of(const attnpress_backward_args *a) {
 static void choose_blocks(backward_job *j, ap_cpu_isa isa) {
   j->keys = ap_cpu_backward_keys_plain;
   j->rows = ap_cpu_backward_rows_plain;
+  j->sink = ap_cpu_backward_sink_plain;
 #if defined(__x86_64__)
   if (isa == AP_CPU_AVX512) {
     j->keys = ap_cpu_backward_keys_avx512;
     j->rows = ap_cpu_backward_rows_avx512;
+    j->sink = ap_cpu_backward_sink_avx512;
   } else if (isa == AP_CPU_AVX2) {
     j->keys = ap_cpu_backward_keys_avx2;
     j->rows = ap_cpu_backward_rows_avx2;
+    j->sink = ap_cpu_backward_sink_avx2;
   }
 #endif
   (void)isa;
@@ -77,6 +105,10 @@ static void run_task(const void *argument, void *scratch, int64_t task) {
     return;
   }
   task -= j->key_tasks;
+  if (task >= j->row_tasks) {
+    j->sink(p, scratch, 0, task - j->row_tasks, 0);
+    return;
+  }
   const int64_t head = task / j->row_blocks;
   j->rows(p, scratch, head / p->heads_q, head % p->heads_q,
           (j->row_blocks - 1 - task % j->row_blocks) * AP_CPU_BACKWARD_ROWS);
@@ -90,11 +122,13 @@ attnpress_status ap_cpu_backward_isa(const attnpress_backward_args *args, int nu
   j.key_blocks = (p->seqlen_k + AP_CPU_BACKWARD_KEYS - 1) / AP_CPU_BACKWARD_KEYS;
   j.row_blocks = (p->seqlen_q + AP_CPU_BACKWARD_ROWS - 1) / AP_CPU_BACKWARD_ROWS;
   j.key_tasks = p->batch * p->heads_kv * j.key_blocks;
+  j.row_tasks = p->batch * p->heads_q * j.row_blocks;
   const double pairs = (double)p->batch * (double)p->heads_q * (double)p->seqlen_q *
                        (double)p->seqlen_k; /* of a row and a key */
   const ap_cpu_job work = {.run = run_task,
                            .job = &j,
-                           .num_tasks = j.key_tasks + p->batch * p->heads_q * j.row_blocks,
+                           .num_tasks =
+                               j.key_tasks + j.row_tasks + (p->dsinks != NULL ? p->heads_q : 0),
                            .scratch_bytes = sizeof(ap_cpu_backward_scratch),
                            .operations = pairs * 2.0 * (4 * p->hdim + 3 * p->hdim_v)};
   return ap_cpu_run(&work, num_threads);

@@ -3,6 +3,9 @@
 #pragma once
 #include <stdint.h>
 
+#include "attention/dropout.h"
+#include "attention/rows.h"
+
 enum {
   AP_CPU_BACKWARD_ROWS = 64,         /* query rows of a row block */
   AP_CPU_BACKWARD_KEYS = 64,         /* keys of a key block; a multiple of every kernel's panel */
@@ -21,8 +24,20 @@ typedef struct ap_cpu_backward_problem {
   const float *lse, *dlse; /* dlse: or NULL */
   int64_t lse_batch_stride, lse_head_stride, dlse_batch_stride, dlse_head_stride;
   int64_t batch, heads_q, heads_kv, seqlen_q, seqlen_k;
-  int32_t hdim, hdim_v, dtype, causal, accumulate;
-  float scale, scale_log2;
+  int32_t hdim, hdim_v, dtype, accumulate;
+  float scale, scale_log2; /* scale_log2: what makes scores exponents of 2 */
+  ap_mask mask;
+  /* What is done to scores and to probabilities; NULL or 0: nothing. */
+  float softcap_scale;       /* scale / softcap; scale_log2 is then log2(e) * softcap */
+  const void *bias;          /* (batch, heads_q, seqlen_q, seqlen_k) by its strides */
+  const float *alibi_slopes; /* (batch, heads_q) by its strides */
+  const void *sinks;         /* (heads_q) by its stride */
+  float *dsinks;             /* (heads_q) */
+  int64_t bias_stride[4];
+  int64_t alibi_batch_stride, alibi_head_stride;
+  int64_t sinks_stride;
+  int32_t bias_dtype, sinks_dtype;
+  ap_dropout dropout;
 } ap_cpu_backward_problem;
 
 /** Scratch memory of one thread. Rows of a head dim's columns are padded to whole panels. */
@@ -37,15 +52,20 @@ typedef struct ap_cpu_backward_scratch {
   _Alignas(64) float p[AP_CPU_BACKWARD_ROWS * AP_CPU_BACKWARD_KEYS];  /* S, then P: (row, key) */
   _Alignas(64) float ds[AP_CPU_BACKWARD_ROWS * AP_CPU_BACKWARD_KEYS]; /* dP, then dS */
   float lse_log2[AP_CPU_BACKWARD_ROWS], delta[AP_CPU_BACKWARD_ROWS];
+  /* Of a row and the keys of a block: bias and ALiBi in units of log2, and what dropout makes of
+   * probabilities, 0 or 1 / (1 - probability). */
+  _Alignas(64) float added[AP_CPU_BACKWARD_KEYS], kept[AP_CPU_BACKWARD_KEYS];
 } ap_cpu_backward_scratch;
 
-/** Writes dK and dV of the key block that begins at `begin`, or dQ of the row block; `head` is a key
- * head or a query head. */
+/** Writes dK and dV of the key block that begins at `begin`, or dQ of the row block, or the gradient
+ * by the sink of a query head; `head` is a key head or a query head. */
 typedef void ap_cpu_backward_block(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch *x,
                                    int64_t batch, int64_t head, int64_t begin);
 
 ap_cpu_backward_block ap_cpu_backward_keys_plain, ap_cpu_backward_rows_plain;
+ap_cpu_backward_block ap_cpu_backward_sink_plain;
 #if defined(__x86_64__)
 ap_cpu_backward_block ap_cpu_backward_keys_avx2, ap_cpu_backward_rows_avx2;
 ap_cpu_backward_block ap_cpu_backward_keys_avx512, ap_cpu_backward_rows_avx512;
+ap_cpu_backward_block ap_cpu_backward_sink_avx2, ap_cpu_backward_sink_avx512;
 #endif

@@ -1,9 +1,9 @@
-/* The gradients of a key block and of a row block, included once per instruction set by
+/* The gradients of a key block, of a row block and of a sink, included once per instruction set by
  * cpu_backward_plain.c, cpu_backward_avx2.c and cpu_backward_avx512.c, which include the vectors of
  * cpu/ and define before:
  *
- *   AP_KEYS, AP_ROWS   names of the two functions
- *   TILE               rows of a register tile, which is two vectors wide
+ *   AP_KEYS, AP_ROWS, AP_SINK   names of the three functions
+ *   TILE                        rows of a register tile, which is two vectors wide
  *
  * Blocks are converted to fp32 and all products are of one form, C += A B with rows of B as vectors;
  * K and V are turned for the two that contract the head dim. */
@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "attention/cpu_backward_kernel.h"
+#include "cpu/half.h"
 
 enum { PANEL = 2 * LANES, ROWS = AP_CPU_BACKWARD_ROWS, KEYS = AP_CPU_BACKWARD_KEYS };
 _Static_assert(KEYS % (int)PANEL == 0, "panels fill the key block");
@@ -114,11 +115,12 @@ AP_TARGET static void store_rows(const ap_cpu_backward_problem *p, const ap_cpu_
 
 /* ---- Rows of a step -------------------------------------------------------------------------- */
 
-/* Q and dO of a row block, log2(e) lse, and delta = rowsum(dO out) - dlse. */
-AP_TARGET static void load_step(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch *x,
-                                int64_t batch, int64_t first, int count, int64_t head) {
-  const int hdim = round_up(p->hdim, PANEL), hdim_v = round_up(p->hdim_v, PANEL);
-  load_rows(x->q, &p->q, batch, first, count, head, p->hdim, hdim, p->dtype);
+static const float LOG2_E = 1.44269504088896341f;
+
+/* dO of a row block, log2(e) lse, and delta = rowsum(dO out) - dlse. */
+AP_TARGET static void load_row_values(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch *x,
+                                      int64_t batch, int64_t first, int count, int64_t head) {
+  const int hdim_v = round_up(p->hdim_v, PANEL);
   load_rows(x->dout, &p->dout, batch, first, count, head, p->hdim_v, hdim_v, p->dtype);
   for (int r = 0; r < count; ++r) {
     const int64_t at = offset_of(&p->out, batch, first + r, head);
@@ -132,15 +134,104 @@ AP_TARGET static void load_step(const ap_cpu_backward_problem *p, ap_cpu_backwar
     if (p->dlse != NULL)
       delta -= p->dlse[batch * p->dlse_batch_stride + head * p->dlse_head_stride + first + r];
     x->delta[r] = delta;
-    x->lse_log2[r] = p->lse[batch * p->lse_batch_stride + head * p->lse_head_stride + first + r] *
-                     1.44269504088896341f;
+    x->lse_log2[r] =
+        p->lse[batch * p->lse_batch_stride + head * p->lse_head_stride + first + r] * LOG2_E;
+  }
+}
+
+/* The same, and Q. */
+AP_TARGET static void load_step(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch *x,
+                                int64_t batch, int64_t first, int count, int64_t head) {
+  load_rows(x->q, &p->q, batch, first, count, head, p->hdim, round_up(p->hdim, PANEL), p->dtype);
+  load_row_values(p, x, batch, first, count, head);
+}
+
+/* One element of a bias or of the sinks. */
+static inline float load_element(const void *data, int64_t at, int dtype) {
+  if (dtype == ATTNPRESS_FP32)
+    return ((const float *)data)[at];
+  const uint16_t half = ((const uint16_t *)data)[at];
+  return dtype == ATTNPRESS_FP16 ? ap_float_from_fp16(half) : ap_float_from_bf16(half);
+}
+
+/* A row of a head, and the keys of a block from key_begin on that it sees: first to end - 1. */
+typedef struct row_keys {
+  int64_t batch, head, row, key_begin;
+  int first, end;
+} row_keys;
+
+/* x->added: bias and ALiBi. */
+static void find_added(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch *x, row_keys at) {
+  memset(x->added, 0, sizeof x->added);
+  if (p->bias != NULL) {
+    const int64_t *stride = p->bias_stride;
+    const int64_t from = at.batch * stride[0] + at.head * stride[1] + at.row * stride[2];
+    for (int c = at.first; c < at.end; ++c)
+      x->added[c] =
+          load_element(p->bias, from + (at.key_begin + c) * stride[3], p->bias_dtype) * LOG2_E;
+  }
+  if (p->alibi_slopes != NULL) {
+    const float slope =
+        p->alibi_slopes[at.batch * p->alibi_batch_stride + at.head * p->alibi_head_stride] * LOG2_E;
+    const int64_t distance = at.row + p->seqlen_k - p->seqlen_q - at.key_begin;
+    for (int c = at.first; c < at.end; ++c)
+      x->added[c] -= slope * fabsf((float)(distance - c));
+  }
+}
+
+/* x->kept. A Philox call decides over four of a row's 16 keys. */
+static void find_kept(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch *x, row_keys at) {
+  const ap_dropout *d = &p->dropout;
+  for (int c = at.first / 16 * 16; c < at.end; c += 16)
+    for (int pair = 0; pair < 8; pair += 2) {
+      uint32_t counter[4], word[4];
+      ap_dropout_counter(counter, d, at.batch * p->heads_q + at.head, at.row,
+                         at.key_begin + c + pair);
+      ap_philox(word, counter, d->key, AP_DROPOUT_ROUNDS);
+      for (int i = 0; i < 4; ++i) { /* key and its neighbour, and those 8 behind them */
+        const uint32_t both = word[i / 2 * 2 + at.row / 8 % 2];
+        const uint32_t decision = i % 2 != 0 ? both >> 16 : both & 0xffff;
+        x->kept[c + pair + i / 2 * 8 + i % 2] = decision >= d->threshold ? d->scale : 0.0f;
+      }
+    }
+}
+
+/* P and dS of one row: S and dP become what dV takes of P, and dS. */
+AP_TARGET static void score_row(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch *x, int r,
+                                row_keys at) {
+  float *row = x->p + r * KEYS, *grad = x->ds + r * KEYS;
+  const int adds = p->bias != NULL || p->alibi_slopes != NULL, drops = p->dropout.threshold > 0;
+  const vec lse = v_set1(x->lse_log2[r]), delta = v_set1(x->delta[r]);
+  const vec scale = v_set1(p->scale_log2), cap_scale = v_set1(p->softcap_scale);
+  if (adds)
+    find_added(p, x, at);
+  if (drops)
+    find_kept(p, x, at);
+  for (int c = at.first / LANES * LANES; c < at.end; c += LANES) {
+    vec score = v_load(row + c), slope = v_set1(1.0f);
+    if (p->softcap_scale > 0.0f) {
+      score = v_tanh(score * cap_scale);
+      slope -= score * score;
+    }
+    score *= scale;
+    if (adds)
+      score += v_load(x->added + c);
+    const vec probability = v_exp2(score - lse);
+    vec dp = v_load(grad + c), kept = probability;
+    if (drops) {
+      dp *= v_load(x->kept + c);
+      kept *= v_load(x->kept + c);
+    }
+    v_store(row + c, kept);
+    v_store(grad + c, probability * (dp - delta) * slope);
   }
 }
 
 /* P and dS, (count, KEYS), of the rows of a step and the keys of a block; zero where a row does not
  * see a key. */
 AP_TARGET static void score_step(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch *x,
-                                 int64_t row_begin, int count, int64_t key_begin, int keys) {
+                                 int64_t batch, int64_t head, int64_t row_begin, int count,
+                                 int64_t key_begin, int keys) {
   const int hdim = round_up(p->hdim, PANEL), hdim_v = round_up(p->hdim_v, PANEL);
   const int columns = round_up(keys, PANEL);
   memset(x->p, 0, (size_t)count * KEYS * sizeof *x->p);
@@ -150,19 +241,15 @@ AP_TARGET static void score_step(const ap_cpu_backward_problem *p, ap_cpu_backwa
       (product){x->ds, x->dout, x->v_turned, count, columns, p->hdim_v, hdim_v, 1, KEYS, KEYS});
   for (int r = 0; r < count; ++r) {
     float *row = x->p + r * KEYS, *grad = x->ds + r * KEYS;
-    int64_t seen = p->seqlen_k - key_begin;
-    if (p->causal && row_begin + r + 1 + p->seqlen_k - p->seqlen_q - key_begin < seen)
-      seen = row_begin + r + 1 + p->seqlen_k - p->seqlen_q - key_begin;
-    if (seen < 0 || x->lse_log2[r] == -INFINITY)
-      seen = 0;
-    const vec lse = v_set1(x->lse_log2[r]), delta = v_set1(x->delta[r]);
-    const vec scale = v_set1(p->scale_log2);
-    for (int c = 0; c < columns && c < seen; c += LANES) {
-      const vec probability = v_exp2(v_load(row + c) * scale - lse);
-      v_store(row + c, probability);
-      v_store(grad + c, probability * (v_load(grad + c) - delta));
-    }
-    for (int64_t c = seen; c < columns; ++c)
+    const ap_keys seen = ap_keys_of(&p->mask, row_begin + r);
+    int64_t first = seen.begin - key_begin, end = seen.end - key_begin;
+    first = first < 0 ? 0 : first > keys ? keys : first;
+    end = end < first || x->lse_log2[r] == -INFINITY ? first : end > keys ? keys : end;
+    if (first < end)
+      score_row(p, x, r, (row_keys){batch, head, row_begin + r, key_begin, (int)first, (int)end});
+    for (int64_t c = 0; c < first; ++c)
+      row[c] = grad[c] = 0.0f;
+    for (int64_t c = end; c < columns; ++c)
       row[c] = grad[c] = 0.0f;
   }
 }
@@ -182,14 +269,13 @@ AP_TARGET void AP_KEYS(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch
   load_turned(x->v_turned, &p->v, batch, begin, keys, head, p->hdim_v, p->dtype);
   memset(x->sum, 0, (size_t)keys * (size_t)hdim * sizeof *x->sum);
   memset(x->sum_v, 0, (size_t)keys * (size_t)hdim_v * sizeof *x->sum_v);
-  int64_t first_row = p->causal ? begin - p->seqlen_k + p->seqlen_q : 0;
-  if (first_row < 0)
-    first_row = 0;
+  const int64_t first_row = ap_queries_of(&p->mask, begin).begin;
+  const int64_t end_row = ap_queries_of(&p->mask, begin + keys - 1).end;
   for (int64_t h = head * group; h < (head + 1) * group; ++h)
-    for (int64_t row = first_row; row < p->seqlen_q; row += ROWS) {
-      const int rows = at_most(p->seqlen_q - row, ROWS);
+    for (int64_t row = first_row; row < end_row; row += ROWS) {
+      const int rows = at_most(end_row - row, ROWS);
       load_step(p, x, batch, row, rows, h);
-      score_step(p, x, row, rows, begin, keys);
+      score_step(p, x, batch, h, row, rows, begin, keys);
       multiply((product){x->sum_v, x->p, x->dout, keys, hdim_v, rows, 1, KEYS, hdim_v, hdim_v});
       multiply((product){x->sum, x->ds, x->q, keys, hdim, rows, 1, KEYS, hdim, hdim});
     }
@@ -202,18 +288,34 @@ AP_TARGET void AP_ROWS(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch
   const int hdim = round_up(p->hdim, PANEL);
   const int rows = at_most(p->seqlen_q - begin, ROWS);
   const int64_t kv_head = head / (p->heads_q / p->heads_kv);
-  int64_t key_end = p->seqlen_k;
-  if (p->causal && begin + rows + p->seqlen_k - p->seqlen_q < key_end)
-    key_end = begin + rows + p->seqlen_k - p->seqlen_q;
+  const int64_t key_end = ap_keys_of(&p->mask, begin + rows - 1).end;
+  /* Dropout's decisions want a multiple of 16. */
+  const int64_t first_key = ap_keys_of(&p->mask, begin).begin / KEYS * KEYS;
   load_step(p, x, batch, begin, rows, head);
   memset(x->sum, 0, (size_t)rows * (size_t)hdim * sizeof *x->sum);
-  for (int64_t key = 0; key < key_end; key += KEYS) {
+  for (int64_t key = first_key; key < key_end; key += KEYS) {
     const int keys = at_most(p->seqlen_k - key, KEYS);
     load_rows(x->k, &p->k, batch, key, keys, kv_head, p->hdim, hdim, p->dtype);
     load_turned(x->k_turned, &p->k, batch, key, keys, kv_head, p->hdim, p->dtype);
     load_turned(x->v_turned, &p->v, batch, key, keys, kv_head, p->hdim_v, p->dtype);
-    score_step(p, x, begin, rows, key, keys);
+    score_step(p, x, batch, head, begin, rows, key, keys);
     multiply((product){x->sum, x->ds, x->k, rows, hdim, keys, KEYS, 1, hdim, hdim});
   }
   store_rows(p, &p->dq, x->sum, batch, begin, rows, head, p->hdim, hdim, p->scale);
+}
+
+/* dsink = -sum of P delta, P = exp(sink - lse), over batch and rows. */
+AP_TARGET void AP_SINK(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch *x, int64_t batch,
+                       int64_t head, int64_t begin) {
+  const float sink = load_element(p->sinks, head * p->sinks_stride, p->sinks_dtype) * LOG2_E;
+  double sum = 0.0;
+  for (; batch < p->batch; ++batch)
+    for (int64_t row = begin; row < p->seqlen_q; row += ROWS) {
+      const int rows = at_most(p->seqlen_q - row, ROWS);
+      load_row_values(p, x, batch, row, rows, head);
+      for (int r = 0; r < rows; ++r)
+        if (x->lse_log2[r] != -INFINITY)
+          sum -= (double)(exp2f(sink - x->lse_log2[r]) * x->delta[r]);
+    }
+  p->dsinks[head] = (float)(sum + (p->accumulate ? (double)p->dsinks[head] : 0.0));
 }

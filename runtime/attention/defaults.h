@@ -9,6 +9,27 @@ static inline double ap_scale_of(float scale, int64_t hdim) {
   return scale != 0.0f ? (double)scale : 1.0 / sqrt((double)hdim);
 }
 
+/** What a backward call and the forward call before it have in common, its groups included. */
+static inline attnpress_forward_args ap_forward_of(const attnpress_backward_args *args) {
+  attnpress_forward_args forward = ATTNPRESS_FORWARD_ARGS_INIT;
+  forward.q = args->q;
+  forward.k = args->k;
+  forward.v = args->v;
+  forward.out = args->out;
+  forward.lse = (float *)ATTNPRESS_DATA(args->lse);
+  forward.lse_stride[0] = args->lse_stride[0];
+  forward.lse_stride[1] = args->lse_stride[1];
+  forward.scale = args->scale;
+  forward.mask = args->mask;
+  forward.window = args->window;
+  forward.alibi = args->alibi;
+  forward.bias = args->bias;
+  forward.sinks = args->sinks;
+  forward.dropout = args->dropout;
+  forward.softcap = args->softcap;
+  return forward;
+}
+
 static inline double ap_scale(const attnpress_forward_args *args) {
   return ap_scale_of(args->scale, args->q.shape[3]);
 }

@@ -1,10 +1,11 @@
-/* Copies and checks the optional groups of a forward call. */
+/* Copies and checks the optional groups of a forward or a backward call. */
 #include "attention/groups.h"
 
 #include <inttypes.h>
 #include <math.h>
 
 #include "attention/attention.h"
+#include "attention/defaults.h"
 
 /* Sizes in the version that brought them, 0.3; they never change. */
 enum {
@@ -47,6 +48,17 @@ attnpress_status ap_copy_groups(attnpress_forward_args *args, ap_groups *groups)
                               DROPOUT_FIRST_BYTES, "dropout"));
     args->dropout = &groups->dropout;
   }
+  return ATTNPRESS_OK;
+}
+
+attnpress_status ap_copy_backward_groups(attnpress_backward_args *args, ap_groups *groups) {
+  attnpress_forward_args forward = ap_forward_of(args);
+  FORWARD_IF(ap_copy_groups(&forward, groups));
+  args->window = forward.window;
+  args->alibi = forward.alibi;
+  args->bias = forward.bias;
+  args->sinks = forward.sinks;
+  args->dropout = forward.dropout;
   return ATTNPRESS_OK;
 }
 

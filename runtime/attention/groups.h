@@ -1,4 +1,4 @@
-/* The optional groups of a forward call. */
+/* The optional groups of a forward or a backward call. */
 #pragma once
 #include "attention/attention.h"
 
@@ -14,5 +14,7 @@ typedef struct ap_groups {
 /** Copies the caller's groups and makes the pointers of `args`, a copy of the caller's struct, name
  * them: past this, every group has its full size. */
 attnpress_status ap_copy_groups(attnpress_forward_args *args, ap_groups *groups);
+/** The same of a backward call. */
+attnpress_status ap_copy_backward_groups(attnpress_backward_args *args, ap_groups *groups);
 /** Checks them, the softcap, and how they go with the mask. The tensors have been checked. */
 attnpress_status ap_check_groups(const attnpress_forward_args *args, int with_data);

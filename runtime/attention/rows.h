@@ -53,3 +53,24 @@ static inline ap_keys ap_keys_of(const ap_mask *m, int64_t position) {
   keys.end = keys.end < 0 ? 0 : keys.end > m->seqlen_k ? m->seqlen_k : keys.end;
   return keys;
 }
+
+/** The queries begin to end - 1 that see a key which is there; none where end <= begin. Of two keys,
+ * neither bound of the later one comes before that of the other. */
+static inline ap_keys ap_queries_of(const ap_mask *m, int64_t key) {
+  ap_keys rows = {0, m->seqlen_q};
+  if (m->kind == ATTNPRESS_CAUSAL)
+    rows.begin = key - m->seqlen_k + m->seqlen_q;
+  if (m->kind == ATTNPRESS_WINDOW) {
+    rows = (ap_keys){key - m->right, key + m->left + 1};
+    if (m->chunk > 0) {
+      const int64_t begin = key - key % m->chunk, end = begin + m->chunk;
+      rows.begin = rows.begin > begin ? rows.begin : begin;
+      rows.end = rows.end < end ? rows.end : end;
+    }
+    rows.begin -= m->center;
+    rows.end -= m->center;
+  }
+  rows.begin = rows.begin < 0 ? 0 : rows.begin;
+  rows.end = rows.end < 0 ? 0 : rows.end > m->seqlen_q ? m->seqlen_q : rows.end;
+  return rows;
+}

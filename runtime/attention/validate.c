@@ -1,5 +1,6 @@
 /* Checks what callers hand in. Nothing here looks at a device or at memory that a pointer names. */
 #include "attention/attention.h"
+#include "attention/defaults.h"
 #include "attention/groups.h"
 #include "attention/overlap.h"
 
@@ -277,21 +278,6 @@ attnpress_status ap_validate_forward(const attnpress_forward_args *args, ap_chec
 
 /* ---- Backward -------------------------------------------------------------------------------- */
 
-/** What a backward call and the forward call before it have in common. */
-static attnpress_forward_args forward_of(const attnpress_backward_args *args) {
-  attnpress_forward_args forward = ATTNPRESS_FORWARD_ARGS_INIT;
-  forward.q = args->q;
-  forward.k = args->k;
-  forward.v = args->v;
-  forward.out = args->out;
-  forward.lse = (float *)ATTNPRESS_DATA(args->lse);
-  forward.lse_stride[0] = args->lse_stride[0];
-  forward.lse_stride[1] = args->lse_stride[1];
-  forward.scale = args->scale;
-  forward.mask = args->mask;
-  return forward;
-}
-
 /** A gradient: the shape and dtype of what it is the gradient by. */
 static attnpress_status check_gradient(const attnpress_tensor *t, const char *name,
                                        const attnpress_tensor *of, const char *of_name,
@@ -336,9 +322,21 @@ static attnpress_status check_flag(const char *name, int32_t value) {
   return ATTNPRESS_OK;
 }
 
+/** The gradient by the sinks, where it is wanted. */
+static attnpress_status check_dsinks(const attnpress_backward_args *args, int with_data) {
+  if (args->dsinks == NULL)
+    return ATTNPRESS_OK;
+  RETURN_IF(
+      args->sinks == NULL, ATTNPRESS_INVALID_ARGUMENT,
+      "dsinks is given and sinks is NULL; the gradient is by what the forward call was given");
+  RETURN_IF(with_data && (uintptr_t)args->dsinks % sizeof(float) != 0, ATTNPRESS_INVALID_ARGUMENT,
+            "dsinks is %p; it must be aligned to 4 bytes", (void *)args->dsinks);
+  return ATTNPRESS_OK;
+}
+
 attnpress_status ap_validate_backward(const attnpress_backward_args *args, ap_check how,
                                       ap_problem *problem) {
-  const attnpress_forward_args forward = forward_of(args);
+  const attnpress_forward_args forward = ap_forward_of(args);
   FORWARD_IF(ap_validate_forward(&forward, how, problem));
   FORWARD_IF(check_gradient(&args->dout, "dout", &args->out, "out", how, 0));
   FORWARD_IF(check_gradient(&args->dq, "dq", &args->q, "q", how, 1));
@@ -347,6 +345,10 @@ attnpress_status ap_validate_backward(const attnpress_backward_args *args, ap_ch
   RETURN_IF(how.with_data && args->lse == NULL && !is_empty(&args->q), ATTNPRESS_INVALID_ARGUMENT,
             "lse is NULL; the backward pass needs what the forward pass wrote there");
   FORWARD_IF(check_dlse(args, how.with_data));
+  FORWARD_IF(check_dsinks(args, how.with_data));
+  problem->dsinks = args->dsinks != NULL;
+  RETURN_IF(args->reserved != 0, ATTNPRESS_INVALID_ARGUMENT, "reserved is %d; it must be 0",
+            (int)args->reserved);
   FORWARD_IF(check_flag("deterministic", args->deterministic));
   problem->tma = problem->tma_min = problem->tma_max =
       ap_backward_maps_fit(args, args->q.shape[0], args->q.shape[1], args->k.shape[1]);

@@ -63,7 +63,7 @@ static void merge_row(const void *job, void *scratch, int64_t task) {
   const ap_merge_problem *p = job;
   const int64_t head = task % p->heads, row = task / p->heads % p->seqlen,
                 batch = task / p->heads / p->seqlen;
-  double weight[AP_MERGE_PARTS_MAX], *sum = scratch;
+  double weight[ATTNPRESS_MERGE_PARTS_MAX], *sum = scratch;
   const double lse = weigh(p, batch, row, head, weight);
   for (int64_t column = 0; column < p->head_dim; ++column)
     sum[column] = 0.0;

@@ -6,15 +6,14 @@
 #include "call.h"
 #include "../generated/families.h"
 
-_Static_assert(ATTNPRESS_MERGE_PARTS_ARGS_MAX == AP_MERGE_PARTS_MAX &&
-                   (int)ATTNPRESS_MERGE_PARTS_MAX == (int)AP_MERGE_PARTS_MAX,
-               "the most parts of a call");
+_Static_assert((int)ATTNPRESS_MERGE_PARTS_ARGS_MAX == (int)ATTNPRESS_MERGE_PARTS_MAX,
+               "the kernel has room for the most parts of a call");
 
 /** A call, checked: its defaults are filled in. */
 typedef struct ap_merge_problem {
   int32_t num_parts, dtype, out_dtype, lse_log2;
   int64_t batch, seqlen, heads, head_dim;
-  attnpress_merge_part part[AP_MERGE_PARTS_MAX];
+  attnpress_merge_part part[ATTNPRESS_MERGE_PARTS_MAX];
   attnpress_tensor out;
   float *lse; /* or NULL */
   int64_t lse_stride[3];

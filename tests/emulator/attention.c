@@ -41,6 +41,11 @@ static void read_tile(const char *source, const ap_variant *variant, ap_tile *ti
     field[AP_ATTENTION_TILE_WARPS_N] = field[AP_ATTENTION_TILE_WARPS_K] = 1;
     field[AP_ATTENTION_TILE_WARPS_M] = source_constant(source, "NUM_THREADS") / 32;
   }
+  if (variant->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD_SINKS) { /* it takes all rows */
+    field[AP_ATTENTION_TILE_BLOCK_M] = 64;
+    field[AP_ATTENTION_TILE_WARPS_M] = source_constant(source, "NUM_WARPS");
+    field[AP_ATTENTION_TILE_WARPS_N] = field[AP_ATTENTION_TILE_WARPS_K] = 1;
+  }
   tile->threads = 32 * field[AP_ATTENTION_TILE_WARPS_M] * field[AP_ATTENTION_TILE_WARPS_N] *
                       field[AP_ATTENTION_TILE_WARPS_K] +
                   AP_ATTENTION_PRODUCER_THREADS * field[AP_ATTENTION_TILE_PRODUCER];

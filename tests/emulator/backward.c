@@ -7,10 +7,15 @@
 
 #include "../../tools/reference_backward.h"
 #include "attention/attention.h"
+#include "attention/defaults.h"
+#include "attention/score_args.h"
 #include "attnpress/args/attention.h"
+#include "family.h"
 #include "memory.h"
 
-enum { Q, K, V, OUT, DOUT, DQ, DK, DV, LSE, DLSE, LSE_LOG2, DELTA, DQ_SUM, TENSORS };
+#define COUNT(array) ((sizeof(array) / sizeof *(array)))
+
+enum { Q, K, V, OUT, DOUT, DQ, DK, DV, LSE, DLSE, LSE_LOG2, DELTA, DQ_SUM, DSINKS, TENSORS };
 enum { FAR_ROWS_MAX = 250 };
 enum { TILE_ROWS = 16, TILE_COLUMNS = 8, TILE_FLOATS = 128, PADDED_ROWS = 128 };
 
@@ -25,6 +30,7 @@ int is_backward(const kernel *k) {
   case AP_ATTENTION_PASS_BWD_DQ:
   case AP_ATTENTION_PASS_BWD_DELTA:
   case AP_ATTENTION_PASS_BWD_CONVERT:
+  case AP_ATTENTION_PASS_BWD_SINKS:
     return 1;
   default:
     return 0;
@@ -45,6 +51,7 @@ typedef struct call {
   memory memory[TENSORS];
   emulated_tensor tensors[TENSORS];
   attnpress_backward_args args; /* for the reference */
+  scores scores;
   float *before[REFERENCE_GRADIENTS];
 } call;
 
@@ -101,6 +108,29 @@ static float *fill_before(const attnpress_tensor *t, uint64_t seed) {
   return before;
 }
 
+/* What the kernel's name says is done to scores, and sinks; a kernel for the gradient by sinks has
+ * some. */
+static void add_scores(call *c, const kernel *k, const score_shape *s, uint64_t seed) {
+  attnpress_backward_args *a = &c->args;
+  attnpress_forward_args forward = ap_forward_of(a);
+  score_shape with_sinks = *s;
+  const int sums_sinks = pass_of(k) == AP_ATTENTION_PASS_BWD_SINKS;
+  if (sums_sinks && s->sinks == 0)
+    with_sinks.sinks = ATTNPRESS_FP32;
+  scores_open(&c->scores, &k->variant, &with_sinks, &forward, seed);
+  a->window = forward.window;
+  a->alibi = forward.alibi;
+  a->bias = forward.bias;
+  a->sinks = forward.sinks;
+  a->dropout = forward.dropout;
+  a->softcap = forward.softcap;
+  if (sums_sinks) {
+    a->dsinks = add_floats(c, DSINKS, "dsinks", c->heads, 1);
+    for (int h = 0; h < c->heads && c->accumulate; ++h)
+      a->dsinks[h] = (float)h - 1.5f;
+  }
+}
+
 static int call_open(call *c, const kernel *k, const shape *s, int with_dlse, int accumulate,
                      uint64_t seed) {
   const int hdim = k->variant.axis[AP_ATTENTION_HDIM],
@@ -120,6 +150,7 @@ static int call_open(call *c, const kernel *k, const shape *s, int with_dlse, in
   add_tensor(c, k, DK, &a->dk, "dk", s->seqlen_k, s->heads_kv, hdim);
   add_tensor(c, k, DV, &a->dv, "dv", s->seqlen_k, s->heads_kv, hdim_v);
   a->lse = add_rows(c, LSE, "lse", a->lse_stride);
+  add_scores(c, k, &s->scores, seed + 20);
   const attnpress_tensor *inputs[] = {&a->q, &a->k, &a->v, &a->dout};
   for (int i = 0; i < 4; ++i)
     reference_fill_normal(inputs[i], seed + (uint64_t)i);
@@ -137,7 +168,8 @@ static int call_open(call *c, const kernel *k, const shape *s, int with_dlse, in
   const int delta = pass_of(k) == AP_ATTENTION_PASS_BWD_DELTA;
   add_floats(c, LSE_LOG2, "lse_log2", c->rows, delta);
   add_floats(c, DELTA, "delta", c->rows, delta);
-  if (pass_of(k) != AP_ATTENTION_PASS_BWD_DKV && pass_of(k) != AP_ATTENTION_PASS_BWD_DQ)
+  if (pass_of(k) != AP_ATTENTION_PASS_BWD_DKV && pass_of(k) != AP_ATTENTION_PASS_BWD_DQ &&
+      pass_of(k) != AP_ATTENTION_PASS_BWD_SINKS)
     add_floats(c, DQ_SUM, "dq_sum", c->rows * hdim, pass_of(k) != AP_ATTENTION_PASS_BWD_CONVERT);
   return reference_fill_forward(a);
 }
@@ -145,6 +177,7 @@ static int call_open(call *c, const kernel *k, const shape *s, int with_dlse, in
 static void call_close(call *c) {
   for (int i = 0; i < TENSORS; ++i)
     memory_unmap(&c->memory[i]);
+  scores_close(&c->scores);
   for (int i = 0; i < REFERENCE_GRADIENTS; ++i)
     free(c->before[i]);
 }
@@ -240,6 +273,7 @@ static int fill_sm90(const kernel *k, const call *c, attnpress_bwd_sm90_args *ar
 
 static int launch(const kernel *k, call *c, unsigned used, char *report) {
   const attnpress_backward_args *a = &c->args;
+  const attnpress_forward_args forward = ap_forward_of(a);
   const shape *s = &c->s;
   attnpress_bwd_args args = {
       .q = a->q.data,
@@ -268,8 +302,10 @@ static int launch(const kernel *k, call *c, unsigned used, char *report) {
       .accumulate = c->accumulate,
       .dq_sum_quads = (int32_t)(c->row_tiles * 4 * a->q.shape[3]),
       .scale = c->scale,
-      .scale_log2 = (float)((double)c->scale * 1.4426950408889634074),
+      .scale_log2 = ap_scale_log2(&forward),
+      .dsinks = a->dsinks,
   };
+  ap_fill_score_args(&forward, &args.score);
   const attnpress_tensor *tensors[] = {&a->q,    &a->k,  &a->v,  &a->out,
                                        &a->dout, &a->dq, &a->dk, &a->dv};
   for (int i = 0; i < 8; ++i)
@@ -280,25 +316,30 @@ static int launch(const kernel *k, call *c, unsigned used, char *report) {
   const int block =
       k->tile.field[owns_keys(k) ? AP_ATTENTION_TILE_BLOCK_N : AP_ATTENTION_TILE_BLOCK_M];
   args.blocks = (rows + block - 1) / block;
+  int64_t blocks = (int64_t)args.blocks * s->batch * (owns_keys(k) ? s->heads_kv : c->heads);
+  if (pass_of(k) == AP_ATTENTION_PASS_BWD_SINKS)
+    blocks = c->heads;
 
-  emulated_tensor given[TENSORS];
+  emulated_tensor given[TENSORS + SCORE_TENSORS];
   int count = 0;
   for (int i = 0; i < TENSORS; ++i)
     if (used >> i & 1 && c->tensors[i].data != NULL)
       given[count++] = c->tensors[i];
+  for (int i = 0; i < SCORE_TENSORS; ++i)
+    if (c->scores.tensors[i].data != NULL)
+      given[count++] = c->scores.tensors[i];
   attnpress_bwd_sm90_args sm90 = {.bwd = args};
   const int is_sm90 = k->variant.axis[AP_ATTENTION_ARCH] == 90;
   if (is_sm90 && fill_sm90(k, c, &sm90, report) != 0)
     return -1;
-  const emulated_launch l = {
-      .module = k->module,
-      .blocks = (unsigned)(args.blocks * s->batch * (owns_keys(k) ? s->heads_kv : c->heads)),
-      .threads = (unsigned)k->tile.threads,
-      .shared_bytes = (size_t)k->tile.smem_bytes,
-      .args = is_sm90 ? (const void *)&sm90 : &args,
-      .call = is_sm90 ? call_bwd_sm90 : call_bwd,
-      .tensors = given,
-      .tensor_count = count};
+  const emulated_launch l = {.module = k->module,
+                             .blocks = (unsigned)blocks,
+                             .threads = (unsigned)k->tile.threads,
+                             .shared_bytes = (size_t)k->tile.smem_bytes,
+                             .args = is_sm90 ? (const void *)&sm90 : &args,
+                             .call = is_sm90 ? call_bwd_sm90 : call_bwd,
+                             .tensors = given,
+                             .tensor_count = count};
   char text[EMULATED_REPORT_BYTES];
   const int status = emulated_run(&l, text);
   if (status != 0)
@@ -412,6 +453,23 @@ static int run_main(const kernel *k, call *c, char *report) {
   return check_gradients(k, c, report);
 }
 
+/* The gradient by the sinks; that of a head whose sink is -inf is 0. */
+static int run_sinks(const kernel *k, call *c, char *report) {
+  reference_gradient e = {0};
+  fill_rows(c);
+  if (launch(k, c, 1u << LSE_LOG2 | 1u << DELTA | 1u << DSINKS, report) != 0)
+    return -1;
+  for (int h = 0; h < c->heads; ++h)
+    if (reference_check_dsinks(&c->args, h, c->accumulate ? (float)h - 1.5f : 0.0f, &e) != 0)
+      abort();
+  if (e.error <= reference_gradient_bound(&e))
+    return 0;
+  snprintf(report, EMULATED_REPORT_BYTES,
+           "dsinks is off by %.3g, where %.3g is allowed: head %lld is %.6g, expected %.6g",
+           e.error, reference_gradient_bound(&e), (long long)e.at[2], e.value, e.expected);
+  return -1;
+}
+
 static int run_one(const kernel *k, const shape *s, int with_dlse, int accumulate, uint64_t seed,
                    char *report) {
   call c;
@@ -420,6 +478,8 @@ static int run_one(const kernel *k, const shape *s, int with_dlse, int accumulat
     abort();
   } else if (pass_of(k) == AP_ATTENTION_PASS_BWD_CONVERT) {
     status = run_convert(k, &c, report);
+  } else if (pass_of(k) == AP_ATTENTION_PASS_BWD_SINKS) {
+    status = run_sinks(k, &c, report);
   } else if (pass_of(k) == AP_ATTENTION_PASS_BWD_DELTA) {
     status = launch(k, &c,
                     1u << OUT | 1u << DOUT | 1u << LSE | 1u << DLSE | 1u << LSE_LOG2 | 1u << DELTA |
@@ -458,10 +518,50 @@ static const shape_row shape_rows[] = {
     {{1, 2}, {1, 9}, 1, 7, LAYOUT_BSHD, 1, 0, 0.0f},
     {{1, 3}, {1, 2}, 2, 1, LAYOUT_FAR_ROWS, 0, 0, 0.0f},
     {{0, 17}, {1, 5}, 2, 2, LAYOUT_FAR_HEADS, 0, 1, 0.0f},
+    /* Of kernels whose names say what is done to scores alone: */
+    {{4, 3}, {5, 1}, 1, 1, LAYOUT_BSHD, 0, 0, 0.0f},
+    {{7, 1}, {3, -3}, 1, 2, LAYOUT_GAPS, 1, 0, 0.0f},
+};
+enum { PLAIN_SHAPES = 11 };
+
+/* Keys of a window or a chunk; -1: all of them. */
+static const struct {
+  int left, right, chunk, top_left;
+} windows[] = {
+    {3, 0, 0, 0},   {0, 0, 0, 0},   {-1, 5, 0, 0},  {20, 7, 0, 0}, {-1, -1, 7, 0},
+    {45, -1, 0, 1}, {-1, 0, 37, 0}, {5, 40, 0, 0},  {9, 2, 64, 1}, {100, 0, 0, 1},
+    {33, 1, 0, 0},  {-1, -1, 0, 0}, {17, 0, 16, 0},
 };
 
+/* What shape number `i` does to its scores: everything takes turns, from shape to shape and from
+ * kernel to kernel. */
+static score_shape make_scores(const kernel *k, unsigned i) {
+  static const float caps[] = {1.0f, 30.0f, 3.0f, 0.5f}, rates[] = {0.1f, 0.5f, 0.9f, 0.0f, 0.3f};
+  const unsigned turn = hash_of_name(k->stem) + i, window = turn % COUNT(windows);
+  return (score_shape){.left = windows[window].left,
+                       .right = windows[window].right,
+                       .chunk = windows[window].chunk,
+                       .top_left = windows[window].top_left,
+                       .softcap = caps[turn % COUNT(caps)],
+                       .slopes = (slopes_layout)(turn % SLOPES_LAYOUTS),
+                       .bias = (bias_layout)((turn + i) % BIAS_LAYOUTS),
+                       .sinks = (int)(turn % 4), /* 0: none */
+                       .sinks_stride = (int)(turn % 3),
+                       .dropout = rates[turn % COUNT(rates)],
+                       .seed_in_memory = (int)(i % 2)};
+}
+
+/* 1 where a kernel's name says that something is done to scores. */
+static int has_scores(const kernel *k) {
+  const int32_t *axis = k->variant.axis;
+  return axis[AP_ATTENTION_MASK] == ATTNPRESS_WINDOW || axis[AP_ATTENTION_SOFTCAP] ||
+         axis[AP_ATTENTION_ALIBI] || axis[AP_ATTENTION_DROPOUT] ||
+         axis[AP_ATTENTION_BIAS] != AP_ATTENTION_BIAS_NONE;
+}
+
 /* Kernels of rows alone have tiles of no keys. */
-static shape make_shape(const shape_row *row, const kernel *k) {
+static shape make_shape(unsigned i, const kernel *k) {
+  const shape_row *row = &shape_rows[i];
   const int main_pass =
       pass_of(k) == AP_ATTENTION_PASS_BWD || owns_keys(k) || pass_of(k) == AP_ATTENTION_PASS_BWD_DQ;
   const int keys = main_pass ? k->tile.field[AP_ATTENTION_TILE_BLOCK_N] : 1;
@@ -471,7 +571,8 @@ static shape make_shape(const shape_row *row, const kernel *k) {
              .heads_kv = row->heads_kv,
              .group = row->group,
              .layout = row->layout,
-             .scale = row->scale};
+             .scale = row->scale,
+             .scores = make_scores(k, i)};
   /* Strides of 2^40 bytes and more no tensor map can describe. */
   if (k->variant.axis[AP_ATTENTION_ARCH] == 90 && s.layout == LAYOUT_FAR_ROWS) {
     s.seqlen_q = s.seqlen_q > FAR_ROWS_MAX ? FAR_ROWS_MAX : s.seqlen_q;
@@ -489,10 +590,11 @@ static shape make_shape(const shape_row *row, const kernel *k) {
 
 int run_backward_shapes(const kernel *k, FILE *out, int *shapes) {
   static char report[EMULATED_REPORT_BYTES];
-  for (size_t i = 0; i < sizeof shape_rows / sizeof *shape_rows; ++i, ++*shapes) {
+  const unsigned count = has_scores(k) ? (unsigned)COUNT(shape_rows) : PLAIN_SHAPES;
+  for (unsigned i = 0; i < count; ++i, ++*shapes) {
     const shape_row *row = &shape_rows[i];
-    const shape s = make_shape(row, k);
-    if (run_one(k, &s, row->with_dlse, row->accumulate, 1000u * (unsigned)i, report) != 0) {
+    const shape s = make_shape(i, k);
+    if (run_one(k, &s, row->with_dlse, row->accumulate, 1000u * i, report) != 0) {
       char text[256];
       print_shape(&k->variant, &s, text, sizeof text);
       fprintf(out, "FAILED %s\n  shape: %s%s%s\n  %s\n", k->stem, text,

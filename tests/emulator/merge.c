@@ -9,7 +9,7 @@
 #include "memory.h"
 #include "merge/merge.h"
 
-enum { WRONG_WORDS = 2, TEXT_BYTES = 160, TENSORS_MAX = 2 * AP_MERGE_PARTS_MAX + 2 };
+enum { WRONG_WORDS = 2, TEXT_BYTES = 160, TENSORS_MAX = 2 * ATTNPRESS_MERGE_PARTS_MAX + 2 };
 
 static void read_tile(const char *source, const ap_variant *variant, ap_tile *tile) {
   (void)variant;
@@ -284,11 +284,12 @@ int emulate_run_merge(int argc, char **argv) {
   const int wrong = parse(&o, argc, argv);
   if (wrong != 0)
     return wrong;
-  if (o.parts > AP_MERGE_PARTS_MAX || (o.in_place && o.out_dtype != 0 && o.out_dtype != o.dtype)) {
+  if (o.parts > ATTNPRESS_MERGE_PARTS_MAX ||
+      (o.in_place && o.out_dtype != 0 && o.out_dtype != o.dtype)) {
     fprintf(stderr,
             "attnpress run merge: --parts is %" PRId64
             "; at most %d are merged, in place only to their own dtype\n",
-            o.parts, (int)AP_MERGE_PARTS_MAX);
+            o.parts, (int)ATTNPRESS_MERGE_PARTS_MAX);
     return WRONG_WORDS;
   }
   const merge_shape s = {.batch = o.batch,

@@ -62,8 +62,8 @@ MUTATIONS = [
     Mutation(
         "append: negative slots",
         APPEND,
-        "entry = row < 0 ? -1 : row / args->entry_rows",
-        "entry = (row + 9) / args->entry_rows",
+        "entry = row < 0 ? -1 : entry_of(row, args->entry_rows)",
+        "entry = entry_of(row + 9, args->entry_rows)",
     ),
     Mutation(
         "append: the sequence is the entry",
@@ -71,11 +71,11 @@ MUTATIONS = [
         "args->kv_batch_idx[token.sequence]",
         "token.sequence",
     ),
-    Mutation("append: pages past the table", APPEND, "row >= 0 && page < args->pages", "row >= 0"),
+    Mutation("append: pages past the table", APPEND, "page >= 0 && page < args->pages", "row >= 0"),
     Mutation(
         "append: rows before the first page",
         APPEND,
-        "row >= 0 && page < args->pages",
+        "page >= 0 && page < args->pages",
         "page < args->pages",
     ),
     Mutation(

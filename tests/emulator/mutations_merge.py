@@ -22,14 +22,15 @@ MUTATIONS = [
         "0 *",
     ),
     Mutation("merge: rows past the end are merged", PARTS, "index < args.rows", "true"),
+    Mutation("merge: a part too few", PARTS, "i < args.parts;", "i + 1 < args.parts;", 2),
     Mutation(
-        "merge: a part too few", PARTS, "has_row && i < args.parts", "has_row && i + 1 < args.parts"
+        "merge: the largest of all but one", PARTS, "i < args.parts;", "i + 1 < args.parts;", 1
     ),
     Mutation(
         "merge: the largest lse is that of a part without keys",
         PARTS,
-        "has_no_keys(lse[i]) ? maximum : fmaxf(maximum, lse[i])",
-        "fmaxf(maximum, lse[i])",
+        "has_no_keys(lse) ? maximum : fmaxf(maximum, lse)",
+        "fmaxf(maximum, lse)",
     ),
     Mutation("merge: weights are not shares", PARTS, "share * part_weight", "part_weight"),
     Mutation("merge: no keys at all is a division by 0", PARTS, "sum == 0.0f ? 0.0f :", ""),
@@ -46,17 +47,30 @@ MUTATIONS = [
         "column += 2 * lanes * ELEMENTS",
     ),
     Mutation(
-        "merge: the last part twice",
+        "merge: later parts are the first ones",
         PARTS,
-        "        if (first + i < args.parts)\n          weight",
-        "          weight",
+        "&args.part[first + i];",
+        "&args.part[i];",
     ),
-    Mutation("merge: later parts are the first ones", PARTS, "min(first + i, args", "min(i, args"),
+    Mutation(
+        "merge: later weights are the first ones",
+        PARTS,
+        "&args.part[first + i];",
+        "&args.part[i];",
+        2,
+    ),
+    Mutation(
+        "merge: a part too few in the last step",
+        PARTS,
+        "if (first + i >= args.parts)",
+        "if (first + i + 1 >= args.parts)",
+        2,
+    ),
     Mutation(
         "merge: NaN of a part without keys",
         PARTS,
-        "weight[i] == 0.0f ? 0.0f : weight[i] * value[j]",
-        "weight[i] * value[j]",
+        "weight == 0.0f ? 0.0f : weight * value[j]",
+        "weight * value[j]",
     ),
     Mutation("merge: out of the previous step", PARTS, "total[j] = 0.0f;", "total[j] = 1.0f;"),
     Mutation(

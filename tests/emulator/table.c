@@ -358,6 +358,44 @@ static void add_all_features(names *n, const table_options *o) {
     add_features(n, o, 1u << i, 80, 1);
 }
 
+/* Of the backward pass: each feature, by one of the three passes that know it, and all of them, by each
+ * pass; windows on compute capability 9.0; the gradient by sinks. */
+static void add_backward_features(names *n, const table_options *o, unsigned features, int pass,
+                                  int arch) {
+  char text[64], stem[AP_STEM_MAX];
+  snprintf(text, sizeof text, "backward features %u, pass %d, arch %d", features, pass, arch);
+  const unsigned hash = hash_of_name(text);
+  const int hdim = 8 * (1 + (int)(hash % 12));
+  const ap_variant v = {
+      .family = AP_FAMILY_ATTENTION,
+      .axis = {[AP_ATTENTION_PASS] = pass,
+               [AP_ATTENTION_HDIM] = hdim,
+               [AP_ATTENTION_HDIM_V] = hdim,
+               [AP_ATTENTION_DTYPE] = hash >> 6 & 1 ? ATTNPRESS_BF16 : ATTNPRESS_FP16,
+               [AP_ATTENTION_MASK] = features >> WINDOW & 1 ? ATTNPRESS_WINDOW
+                                     : hash >> 7 & 1        ? ATTNPRESS_CAUSAL
+                                                            : ATTNPRESS_FULL,
+               [AP_ATTENTION_SOFTCAP] = features >> SOFTCAP & 1,
+               [AP_ATTENTION_ALIBI] = features >> ALIBI & 1,
+               [AP_ATTENTION_BIAS] = features >> WITH_BIAS & 1 ? 1 + (int)(hash >> 8) % 3 : 0,
+               [AP_ATTENTION_DROPOUT] = features >> DROPOUT & 1,
+               [AP_ATTENTION_ARCH] = arch == 80 && hash >> 10 & 1 ? 86 : arch}};
+  if (ap_variant_print(&v, stem) == ATTNPRESS_OK)
+    add_name(n, stem, o);
+}
+
+static void add_all_backward_features(names *n, const table_options *o) {
+  static const int passes[] = {AP_ATTENTION_PASS_BWD, AP_ATTENTION_PASS_BWD_DKV,
+                               AP_ATTENTION_PASS_BWD_DQ};
+  for (int i = 0; i < FEATURES; ++i)
+    add_backward_features(n, o, 1u << i, passes[i % 3], 80);
+  for (int i = 0; i < 3; ++i) {
+    add_backward_features(n, o, (1u << FEATURES) - 1, passes[i], 80);
+    add_backward_features(n, o, 1u << WINDOW, passes[i], 90);
+  }
+  add_name(n, "flash_bwd_sinks_hdim8_fp16_sm80", o);
+}
+
 /* ---- Head dims ------------------------------------------------------------------------------- */
 
 /* Of the backward kernels, each head dim has two: one of a pass, mask and architecture, which take
@@ -374,6 +412,8 @@ static int takes_backward(const ap_variant *v, int turn) {
     return turn % 4 == 1;
   case AP_ATTENTION_PASS_BWD_CONVERT:
     return turn % 4 == 3;
+  case AP_ATTENTION_PASS_BWD_SINKS:
+    return 0; /* it is taken by name */
   default:
     return 1;
   }
@@ -394,6 +434,9 @@ int table_of_other_head_dims(const table_options *o) {
                       2 * v.axis[AP_ATTENTION_DECODE] + 4 * (v.axis[AP_ATTENTION_ARCH] == 86);
     if (in_default_set(&v) || row.tile_class > 0 || !takes_backward(&v, turn + place))
       continue;
+    if (v.axis[AP_ATTENTION_PASS] != AP_ATTENTION_PASS_FWD &&
+        v.axis[AP_ATTENTION_MASK] == ATTNPRESS_WINDOW)
+      continue; /* windows of the backward pass are taken with other features */
     for (int axis = AP_ATTENTION_SOFTCAP; axis <= AP_ATTENTION_DROPOUT; ++axis)
       v.axis[axis] = 0;
     if (v.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD && (place + turn * 3 / 2) % 8 > 2 &&
@@ -415,5 +458,6 @@ int table_of_other_head_dims(const table_options *o) {
   add_name(&n, "flash_fwd_hdim64_bf16_sm80" Q_IN_REGS, o);
   add_name(&n, "flash_fwd_split_hdim128_bf16_causal_sm80" Q_IN_REGS, o);
   add_all_features(&n, o);
+  add_all_backward_features(&n, o);
   return run_names(&n, o);
 }

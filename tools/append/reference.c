@@ -13,7 +13,7 @@ static int64_t bytes_of(int32_t dtype) {
   return dtype == ATTNPRESS_FP32 ? 4 : 2;
 }
 
-/** Strides in a layout; the bytes from the first element of the buffer to behind the tensor's last. */
+/** Strides in a layout; the bytes from the buffer's first element to behind the tensor's last. */
 static int64_t lay_out_tensor(const append_shape *s, attnpress_tensor *t, int64_t entries,
                               int64_t rows, int64_t heads, int64_t head_dim, int far) {
   const int64_t gap = s->layout == APPEND_ODD ? 3 : 0, row = head_dim + gap;
@@ -145,8 +145,8 @@ static void fill_tables(const append_problem *p, const append_shape *s) {
     }
 }
 
-/* With `bad`: a sequence that begins before or behind its cache, pages and entries that are not there,
- * slots past the end, positions past the tables, tokens behind the last sequence. */
+/* With `bad`: a sequence that begins before or behind its cache, pages and entries that are not
+ * there, slots past the end, positions past the tables, tokens behind the last sequence. */
 static void fill_indices(const append_problem *p, const append_shape *s) {
   const attnpress_append_args *a = &p->args;
   const int64_t tokens = s->batch * s->new_tokens;
@@ -205,7 +205,7 @@ static const attnpress_tensor *cache_of(const attnpress_append_args *a) {
   return a->k_cache.dtype != 0 ? &a->k_cache : &a->v_cache;
 }
 
-/** Sequence and index of token t; 0 where it is in none. By looking at one sequence after the other. */
+/** Sequence and index of token t; 0 where it is in none. Looks at one sequence after the other. */
 static int find_token(const attnpress_append_args *a, int64_t t, int64_t *sequence,
                       int64_t *index) {
   const int64_t rows = tokens_of(a)->shape[1];

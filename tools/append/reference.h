@@ -1,8 +1,8 @@
 /* What a call of attnpress_append() has to leave in a cache and in q, in float64 on the host; calls
  * with random tokens. `attnpress run append`, the emulator and the tests use them. Slow and simple.
  *
- * What is not rotated, and what is not written, must hold its bits; rotated elements may be off by what
- * rounding them to their dtype costs, and by a few roundings of fp32. */
+ * What is not rotated, and what is not written, must hold its bits; rotated elements may be off by
+ * what rounding them to their dtype costs, and by a few roundings of fp32. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -57,8 +57,8 @@ typedef struct append_problem {
 void append_lay_out(append_problem *p, const append_shape *s);
 /** Addresses, in buffers of p->bytes bytes. */
 void append_point(append_problem *p, const append_shape *s, void *const buffer[APPEND_BUFFERS]);
-/** Random tokens, tables and caches, in host memory that `p` points to. No two tokens have one place.
- */
+/** Random tokens, tables and caches, in host memory that `p` points to. No two tokens have one
+ * place. */
 void append_fill(append_problem *p, const append_shape *s, uint64_t seed);
 
 /* ---- Results --------------------------------------------------------------------------------- */

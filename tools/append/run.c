@@ -34,7 +34,8 @@ static attnpress_status run_call(attnpress_handle *handle, const void *args, voi
   return attnpress_append(handle, args, stream);
 }
 
-/* Buffers with random tokens, three times: where the call is made, in host memory, and a copy there. */
+/* Buffers with random tokens, three times: where the call is made, in host memory, and a copy
+ * there. */
 static int make_problem(run_state *s, uint64_t seed) {
   void *host[APPEND_BUFFERS] = {NULL}, *data[APPEND_BUFFERS] = {NULL};
   append_lay_out(&s->host, &s->shape);

@@ -66,7 +66,8 @@ void merge_point(merge_problem *p, const merge_shape *s, void *const buffer[MERG
   p->args.lse = s->no_lse ? NULL : s->in_place ? (float *)(uintptr_t)last->lse : buffer[MERGE_LSE];
 }
 
-/* A part has no keys in one of five rows, all have none in one of nine. Parts differ by up to e^20. */
+/* A part has no keys in one of five rows, all have none in one of nine. Parts differ by up to e^20.
+ */
 static void fill_row(merge_problem *p, uint64_t seed, int64_t b, int64_t i, int64_t h) {
   const int64_t *shape = p->args.out.shape;
   const uint64_t index = (uint64_t)((b * shape[1] + i) * shape[2] + h);

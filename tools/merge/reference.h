@@ -37,7 +37,7 @@ typedef struct merge_problem {
 void merge_lay_out(merge_problem *p, const merge_shape *s);
 /** Addresses, in buffers of p->bytes bytes. */
 void merge_point(merge_problem *p, const merge_shape *s, void *const buffer[MERGE_BUFFERS]);
-/** Random parts, in host memory that `p` points to: some without keys, whose rows are NaN, some rows
+/** Random parts, in host memory that `p` points to: some without keys, whose rows are NaN, and rows
  * without keys in any part. */
 void merge_fill(merge_problem *p, uint64_t seed);
 
@@ -51,8 +51,8 @@ typedef struct merge_error {
   double value, expected; /* of the worst element */
 } merge_error;
 
-/** Row number `index` of batch * seqlen * heads. args: of host memory; parts: as they were before the
- * call, which differs where it wrote over one. */
+/** Row number `index` of batch * seqlen * heads. args: of host memory; parts: as they were before
+ * the call, which differs where it wrote over one. */
 void merge_check_row(const attnpress_merge_args *args, const attnpress_merge_part *parts,
                      int64_t index, merge_error *error);
 /** Every row. */

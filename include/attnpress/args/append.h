@@ -1,5 +1,5 @@
-/* The arguments of the kernel that writes new keys and values to their place: filled by the runtime,
- * read by the kernel from constant memory. Host and device compile this same text. */
+/* The arguments of the kernel that writes new keys and values to their place: filled by the
+ * runtime, read by the kernel from constant memory. Host and device compile this same text. */
 #pragma once
 
 #include "attnpress/args/common.h"
@@ -46,6 +46,7 @@ ATTNPRESS_ASSERT_OFFSET(attnpress_append_write_args, token_threads, 344)
 ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_append_write_args) == 400,
                         "layout of attnpress_append_write_args");
 
-/* Thread number t of the grid has token t / token_threads, and of that token a part of a row of q, K
- * or V, in this order. A part is a vector of 16 bytes, or, where columns i and i + rotary_dim / 2 are
- * pairs, two: the columns of the first half with their partners, then those that are not rotated. */
+/* Thread number t of the grid has token t / token_threads, and of that token a part of a row of q,
+ * K or V, in this order. A part is a vector of 16 bytes, or, where columns i and i + rotary_dim / 2
+ * are a pair, two: first the columns of the first half with their partners, then those that are not
+ * rotated. */

@@ -159,13 +159,16 @@ typedef struct attnpress_bwd_args {
   int32_t accumulate;   /* 1: dq, dk and dv are added to */
   int32_t dq_sum_quads; /* 16-byte parts of a head's dq_sum; 0: there is none */
   float scale;          /* of the scores, positive */
-  float scale_log2;     /* scale * log2(e) */
+  float scale_log2;     /* what makes scores exponents of 2: log2(e) * scale, or * softcap */
   int32_t reserved;
+  float *dsinks; /* (heads_q) contiguous: the gradient by score.sinks; bwd_sinks alone */
+  attnpress_score_args score;
 } attnpress_bwd_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_args, q_batch_stride, 104)
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_args, batch, 328)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_args) == 376, "layout of attnpress_bwd_args");
+ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_args, score, 384)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_args) == 536, "layout of attnpress_bwd_args");
 
 /* The arguments of the backward kernel for compute capability 9.0, which reads Q, K, V and dO through
  * tensor maps and leaves those pointers and strides in `bwd` alone. Boxes have 64 columns, in the
@@ -176,13 +179,13 @@ typedef struct attnpress_bwd_sm90_args {
   attnpress_tensor_map k;    /* (batch, heads_kv, seqlen_k, HEAD_DIM), boxes of (1, 1, BLOCK_N, 64) */
   attnpress_tensor_map v;    /* (batch, heads_kv, seqlen_k, HEAD_DIM_V), the same boxes */
   attnpress_bwd_args bwd;
-  int64_t reserved;
+  int64_t reserved[5];
 } attnpress_bwd_sm90_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_sm90_args, bwd, 512)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_sm90_args) == 896,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_sm90_args) == 1088,
                         "layout of attnpress_bwd_sm90_args");
 
 /* The grids of the backward kernels are one-dimensional. bwd and bwd_dkv: key block (fastest), key
  * head, batch; bwd_dq: row block (fastest), query head, batch. bwd_delta and bwd_convert: BLOCK_M rows
- * of row_tiles * 16 (fastest), query head, batch. */
+ * of row_tiles * 16 (fastest), query head, batch. bwd_sinks: query head. */

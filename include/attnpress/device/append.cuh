@@ -19,8 +19,8 @@ struct AppendPlace {
   int entry, row;
 };
 
-// The last sequence that begins at `token` or before it: of sequences without tokens that begin where
-// another does, that one. Some sequence, where cu_seqlens does not ascend.
+// The last sequence that begins at `token` or before it, which is the one that has it, whatever
+// sequences without tokens begin there too. Some sequence, where cu_seqlens does not ascend.
 __device__ __forceinline__ int find_sequence(const int32_t *cu_seqlens, int batch, int token) {
   int low = 0, high = batch;
   while (high - low > 1) {
@@ -64,22 +64,28 @@ __device__ __forceinline__ int64_t append_position(AppendToken token,
   return args->positions == nullptr ? append_row(token, args) : args->positions[token.number];
 }
 
+// The entry of a row of all entries, 0 or more. Divisions of 64 bits take their time: almost every
+// row is a number of 31.
+__device__ __forceinline__ int64_t entry_of(int64_t row, int entry_rows) {
+  return row >> 31 == 0 ? (int)row / entry_rows : row / entry_rows;
+}
+
 // Of K and V of a token that exists.
 __device__ __forceinline__ AppendPlace append_place(AppendToken token,
                                                     const attnpress_append_write_args *args) {
   int64_t entry = token.sequence, row;
   if (args->slots != nullptr) {
     row = args->slots[token.number];
-    entry = row < 0 ? -1 : row / args->entry_rows;
+    entry = row < 0 ? -1 : entry_of(row, args->entry_rows);
     row -= entry * args->entry_rows;
   } else {
     row = append_row(token, args);
     if (args->kv_batch_idx != nullptr)
       entry = args->kv_batch_idx[token.sequence];
     if (args->page_table != nullptr) {
-      const int64_t page = row / args->entry_rows;
+      const int64_t page = row < 0 ? -1 : entry_of(row, args->entry_rows);
       entry = -1;
-      if (row >= 0 && page < args->pages)
+      if (page >= 0 && page < args->pages)
         entry = args->page_table[token.sequence * args->page_table_stride + page];
       row -= page * args->entry_rows;
     }

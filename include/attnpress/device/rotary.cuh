@@ -1,5 +1,5 @@
-// Rotary position embeddings (Su et al. 2021): columns of a row are rotated in pairs, by angles that
-// depend on the position and the pair, and whose cos and sin are read from tables.
+// Rotary position embeddings (Su et al. 2021): columns of a row are rotated in pairs, by angles
+// that depend on the position and the pair, and whose cos and sin are read from tables.
 #pragma once
 
 #include "attnpress/device/row_span.cuh"

@@ -1,7 +1,7 @@
 // Spans of a row: `count` neighbouring elements of `size` bytes from any column on, as words. They
-// are read and written at once where they lie at a multiple of their size, 16 bytes at most, and one
-// by one elsewhere. Elements at `columns` and beyond are no part of the row: they are read as 0, and
-// not written.
+// are read and written at once where they lie at a multiple of their size, 16 bytes at most, and
+// one by one elsewhere. Elements at `columns` and beyond are no part of the row: they are read as 0
+// and not written.
 #pragma once
 
 #include "attnpress/args/common.h"
@@ -40,7 +40,7 @@ __device__ __forceinline__ void store_span(void *row, int size, int column, int 
                     size == 2 ? word[i / 2] >> i % 2 * 16 & 0xffff : word[i]);
 }
 
-// ---- Words of values -----------------------------------------------------------------------------
+// ---- Words of values ----------------------------------------------------------------------------
 
 // value: (count), word: (count / 2)
 __device__ __forceinline__ void narrow_words_fp16(const float *value, int count, uint32_t *word) {

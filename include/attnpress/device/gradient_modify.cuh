@@ -1,0 +1,192 @@
+// What is done to scores (modify.cuh, dropout.cuh) in the backward pass, in the layout of
+// accumulators. Rows are queries and columns keys or, `by_column`, the other way round, as in
+// gradient.cuh; `row` and `column` are a thread's first ones.
+//
+// The derivative by S of what comes out is 1 but for the softcap. A probability that dropout drops
+// has the sign bit set: it still has a part in dS, and none in dV.
+#pragma once
+
+#include "attnpress/args/attention.h"
+#include "attnpress/device/dropout.cuh"
+#include "attnpress/device/dtype.cuh"
+#include "attnpress/device/gradient.cuh"
+#include "attnpress/device/modify.cuh"
+#include "attnpress/device/score.cuh"
+
+// The queries that see a key under a window, as queries_at(): those that stand at the keys from
+// `key - right` to `key + left` and, with chunks, in the key's own.
+__device__ __forceinline__ Row queries_in_window(int key, const attnpress_score_args *args,
+                                                 int seqlen_q, int seqlen_k) {
+  int64_t begin = (int64_t)key - args->window_right;
+  int64_t end = (int64_t)key + args->window_left + 1;
+  if (args->window_chunk > 0) {
+    const int64_t chunk = key - key % args->window_chunk;
+    begin = max(begin, chunk);
+    end = min(end, chunk + args->window_chunk);
+  }
+  begin = max(begin - args->window_center, (int64_t)0);
+  end = min(end - args->window_center, (int64_t)seqlen_q);
+  if (key >= seqlen_k)
+    begin = seqlen_q;
+  return {key, (int)min(begin, (int64_t)seqlen_q), (int)max(end, (int64_t)0)};
+}
+
+// ---- Scores --------------------------------------------------------------------------------------
+
+// Caps all scores of a thread and keeps the derivatives, 1 - tanh^2, pairs of fp16. A score that is
+// masked later has one, too.
+__device__ __forceinline__ void cap_and_differentiate(float *score, uint32_t *derivative, int tiles,
+                                                      const attnpress_score_args *args) {
+  cap_scores(score, tiles, args);
+#pragma unroll
+  for (int i = 0; i < tiles * 2; ++i)
+    derivative[i] =
+        pack(FP16, 1.0f - score[i * 2] * score[i * 2], 1.0f - score[i * 2 + 1] * score[i * 2 + 1]);
+}
+
+// Multiplies gradients by the derivatives that belong to them.
+__device__ __forceinline__ void multiply_derivatives(float *ds, const uint32_t *derivative,
+                                                     int tiles) {
+#pragma unroll
+  for (int i = 0; i < tiles * 2; ++i) {
+    ds[i * 2] *= widen_low(FP16, derivative[i]);
+    ds[i * 2 + 1] *= widen_high(FP16, derivative[i]);
+  }
+}
+
+// Adds the bias to the scores of row `half`. What is past an end is not read. One address is stepped
+// from tile to tile: an address of its own for each element would take more registers than there are.
+__device__ __forceinline__ void add_bias_at(float *score, BiasDtype dtype, int tiles, int half,
+                                            bool by_column, const attnpress_bwd_args *args,
+                                            int64_t batch, int head, int row, int column) {
+  const attnpress_score_args *score_args = &args->score;
+  const int bytes = dtype == BIAS_FP32 ? 4 : 2;
+  const int64_t step =
+      (by_column ? score_args->bias_row_stride : score_args->bias_key_stride) * bytes;
+  const int64_t across = by_column ? score_args->bias_key_stride : score_args->bias_row_stride;
+  const unsigned char *at = (const unsigned char *)score_args->bias +
+                            (batch * score_args->bias_batch_stride +
+                             head * score_args->bias_head_stride + row * across) *
+                                bytes +
+                            column * step;
+  // Columns that are there.
+  const int columns = row >= (by_column ? args->seqlen_k : args->seqlen_q)
+                          ? 0
+                          : (by_column ? args->seqlen_q : args->seqlen_k) - column;
+#pragma unroll
+  for (int tile = 0; tile < tiles; ++tile, at += 8 * step) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      if (tile * 8 + i >= columns)
+        continue;
+      const uint32_t bits = load_bias_element(dtype, at + i * step, 0);
+      const float value = dtype == BIAS_FP32 ? __builtin_bit_cast(float, bits)
+                                             : widen_low(dtype == BIAS_FP16 ? FP16 : BF16, bits);
+      score[tile * 4 + half * 2 + i] += value * score_args->units_per_natural;
+    }
+  }
+}
+
+// A head's slope, in units of the scores.
+__device__ __forceinline__ float load_slope(const attnpress_score_args *args, int64_t batch,
+                                            int head) {
+  return args->alibi_slopes[batch * args->alibi_batch_stride + head * args->alibi_head_stride] *
+         args->units_per_natural;
+}
+
+// Takes slope * |distance| off the scores of row `half`.
+__device__ __forceinline__ void add_alibi_at(float *score, int tiles, int half, bool by_column,
+                                             const attnpress_bwd_args *args, float slope, int row,
+                                             int column) {
+  const int query = by_column ? column : row, key = by_column ? row : column;
+  const float distance = (float)(query + args->seqlen_k - args->seqlen_q - key);
+#pragma unroll
+  for (int i = 0; i < tiles * 2; ++i) {
+    const float offset = (float)(i / 2 * 8 + i % 2);
+    score[i / 2 * 4 + half * 2 + i % 2] -=
+        slope * fabsf(by_column ? distance + offset : distance - offset);
+  }
+}
+
+// ---- Dropout -------------------------------------------------------------------------------------
+
+// Sets the sign of the probabilities that are dropped, in (tiles) tiles from the 16 queries `query`
+// and the key `key` on, both multiples of 16. `head`: batch * heads + head.
+__device__ __forceinline__ void mark_dropped(float *p, int tiles, const DropoutSeed *seed,
+                                             int64_t head, int query, int key, int lane,
+                                             uint32_t threshold) {
+  Philox at = dropout_rows(seed, head, query, lane);
+  at.counter[0] += (uint32_t)key / 16 * 32;
+#pragma unroll
+  for (int tile = 0; tile < tiles; tile += 2) {
+    uint32_t word[4];
+    philox(word, &at);
+    at.counter[0] += 32;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) { // two keys of a tile and of one half
+      float *pair = p + (tile + i / 2) * 4 + i % 2 * 2;
+      if (word[i] << 16 < threshold << 16)
+        pair[0] = -pair[0];
+      if (word[i] < threshold << 16)
+        pair[1] = -pair[1];
+    }
+  }
+}
+
+// The same where columns are queries: (tiles) tiles from the 16 keys `key` and the query `query` on.
+// The decisions over a lane's two queries and two keys, 8 apart each, are halves of two Philox calls
+// which it shares with the lane of the neighbouring key: each makes one.
+__device__ __forceinline__ void mark_dropped_by_column(float *p, int tiles, const DropoutSeed *seed,
+                                                       int64_t head, int query, int key, int lane,
+                                                       uint32_t threshold) {
+  const int odd =
+      lane / 4 % 2; // the key's parity, and that of the queries whose call is this lane's
+  Philox at = dropout_rows(seed, head, query, (lane % 4 * 2 + odd) * 4 + lane / 8);
+  at.counter[0] += (uint32_t)key / 16 * 32;
+#pragma unroll
+  for (int tile = 0; tile < tiles; tile += 2) {
+    uint32_t word[4], dropped = 0; // bit 2 w + k: word w, the keys of parity k
+    philox(word, &at);
+    ++at.counter[1];
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {
+      dropped |= (uint32_t)(word[w] << 16 < threshold << 16) << 2 * w;
+      dropped |= (uint32_t)(word[w] < threshold << 16) << (2 * w + 1);
+    }
+    const uint32_t others = __shfl_xor_sync(0xffffffff, dropped, 4);
+    const uint32_t of_parity[2] = {(odd ? others : dropped) >> odd,
+                                   (odd ? dropped : others) >> odd};
+#pragma unroll
+    for (int i = 0; i < 8; ++i) { // tile, half and query
+      const int w = i / 2 % 2 * 2 + i / 4;
+      if (of_parity[i % 2] >> 2 * w & 1)
+        p[tile * 4 + i] = -p[tile * 4 + i];
+    }
+  }
+}
+
+// Rounds the probabilities that are kept, as round_probabilities(); the others become 0.
+__device__ __forceinline__ void round_kept(uint32_t *rounded, const float *p, int tiles,
+                                           Dtype dtype) {
+#pragma unroll
+  for (int i = 0; i < tiles * 2; ++i)
+    rounded[i] = pack(dtype, fmaxf(p[i * 2], 0.0f), fmaxf(p[i * 2 + 1], 0.0f));
+}
+
+// differentiate_scores() of probabilities that may be dropped: dP of those that are kept is times
+// `scale`, 1 / (1 - probability), that of the others 0.
+__device__ __forceinline__ void differentiate_kept(float *dp, const float *p, int tiles,
+                                                   bool by_column, const float *delta,
+                                                   float scale) {
+#pragma unroll
+  for (int tile = 0; tile < tiles; ++tile) {
+    const float2 pair = by_column ? *(const float2 *)(delta + tile * 8) : float2{};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float d = by_column ? (i % 2 ? pair.y : pair.x) : delta[i / 2];
+      const float probability = p[tile * 4 + i];
+      const float kept = probability > 0.0f ? dp[tile * 4 + i] * scale : 0.0f;
+      dp[tile * 4 + i] = fabsf(probability) * (kept - d);
+    }
+  }
+}

@@ -1,0 +1,347 @@
+"""Single faults in what the backward pass does to scores, and the kernels that are to see them."""
+
+from __future__ import annotations
+
+from mutations import SCORE, Mutation
+
+BWD = "templates/attention/flash_bwd_sm80.cu.j2"
+SM90 = "templates/attention/flash_bwd_sm90.cu.j2"
+DQ_SM90 = "templates/attention/flash_bwd_dq_sm90.cu.j2"
+SINKS = "templates/attention/flash_bwd_sinks.cu.j2"
+MODIFY = "include/attnpress/device/gradient_modify.cuh"
+
+KERNELS = [
+    ("flash_bwd_sinks_hdim8_fp16_sm80", ""),
+    ("flash_bwd_hdim40_fp16_window_sm80", "m32n32w1x2a2d2s2c"),
+    ("flash_bwd_dq_hdim40_bf16_window_sm80", "m32n32w2x1a2s2c"),
+    ("flash_bwd_dkv_hdim24_bf16_window_softcap_sm80", "m32n32w1x2x2a2s1"),
+    ("flash_bwd_dq_hdim24_fp16_softcap_sm86", "m32n32w2x1a2s2"),
+    ("flash_bwd_dkv_hdim40_fp16_alibi_biasfp16_sm80", "m32n32w1x2a2s2"),
+    ("flash_bwd_dq_hdim40_bf16_causal_alibi_biasfp32_sm80", "m32n32w2x1a2s2"),
+    ("flash_bwd_dkv_hdim24_bf16_biasbf16_sm80", "m32n32w1x2a2s2"),
+    ("flash_bwd_hdim40_bf16_causal_dropout_sm80", "m32n64w1x2a2d2s2c"),
+    ("flash_bwd_dq_hdim40_fp16_dropout_sm80", "m32n32w2x1a2s2"),
+    ("flash_bwd_dkv_hdim40_bf16_window_sm90", ""),
+    ("flash_bwd_dq_hdim40_fp16_window_sm90", ""),
+]
+"""Each feature with keys and with queries as rows; a bias in each dtype; each architecture."""
+
+MUTATIONS = [
+    # ---- Windows ----
+    Mutation(
+        "bwd window: a query too few", MODIFY, "+ args->window_left + 1;", "+ args->window_left;"
+    ),
+    Mutation(
+        "bwd window: a query too many",
+        MODIFY,
+        "key - args->window_right;",
+        "key - args->window_right - 1;",
+    ),
+    Mutation(
+        "bwd window: left and right", MODIFY, "key - args->window_right", "key - args->window_left"
+    ),
+    Mutation("bwd window: no chunks", MODIFY, "if (args->window_chunk > 0)", "if (false)"),
+    Mutation(
+        "bwd window: chunks begin at any key", MODIFY, "key - key % args->window_chunk", "key"
+    ),
+    Mutation(
+        "bwd window: a chunk goes on", MODIFY, "end = min(end, chunk + args->window_chunk);", ""
+    ),
+    Mutation(
+        "bwd window: always from the last key",
+        MODIFY,
+        "begin - args->window_center",
+        "begin - (seqlen_k - seqlen_q)",
+    ),
+    Mutation(
+        "bwd window: keys past the end",
+        MODIFY,
+        "if (key >= seqlen_k)",
+        "if (false)",
+        1,
+        "K is zero there and nothing of it is stored, so that only a dS that overflows would show",
+    ),
+    Mutation(
+        "bwd window: the first steps are left out",
+        BWD,
+        "first_step = first_own.key_begin / WALK_ROWS;",
+        "first_step = first_own.key_begin / WALK_ROWS + 1;",
+        0,
+    ),
+    Mutation(
+        "bwd window: steps of the first key alone",
+        BWD,
+        "ceil_div(last_own.key_end, WALK_ROWS)",
+        "ceil_div(first_own.key_end, WALK_ROWS)",
+        0,
+    ),
+    Mutation(
+        "bwd window: steps of the last key alone",
+        BWD,
+        "first_step = first_own.key_begin",
+        "first_step = last_own.key_begin",
+        0,
+    ),
+    Mutation(
+        "bwd window: steps that nothing sees are computed",
+        BWD,
+        "first_step = first_own.key_begin / WALK_ROWS;",
+        "first_step = 0;",
+        0,
+        "they cost time only: what they hold is masked",
+    ),
+    Mutation(
+        "bwd window: no mask at the begin",
+        BWD,
+        "now.row < last_own.key_begin ||",
+        "now.row < first_own.key_begin - WALK_ROWS ||",
+    ),
+    Mutation(
+        "bwd window: no mask at the end",
+        BWD,
+        "now.row + WALK_ROWS > first_own.key_end;",
+        "now.row > last_own.key_end;",
+    ),
+    Mutation(
+        "bwd window: no mask at the end of the keys",
+        BWD,
+        "work.begin + BLOCK_N > args.seqlen_k || <% endif %>now",
+        "<% endif %>now",
+        1,
+        "keys past the end see no query, so that the last one's begin asks for the mask",
+    ),
+    Mutation(
+        "bwd window: rows see a key too many",
+        SCORE,
+        "center + 1 + args->window_right",
+        "center + 2 + args->window_right",
+    ),
+    Mutation(
+        "bwd window sm90: a step too few",
+        SM90,
+        "ceil_div(row_end, BLOCK_M) - first_block",
+        "ceil_div(row_end, BLOCK_M) - first_block - 1",
+    ),
+    Mutation(
+        "bwd window sm90: rows of the last key alone",
+        SM90,
+        "queries_in_window(work.key_begin, &args->score",
+        "queries_in_window(last_key, &args->score",
+    ),
+    Mutation(
+        "bwd window sm90: no mask at the begin", SM90, "|| step.row < unmasked_begin ||", "||"
+    ),
+    Mutation(
+        "bwd window sm90: no mask at the end",
+        SM90,
+        "step.row + BLOCK_M > unmasked_end<",
+        "step.row > unmasked_end<",
+    ),
+    Mutation(
+        "bwd window sm90: the second consumer's mask is the first's",
+        SM90,
+        "queries_in_window(first_key + 63, &args",
+        "queries_in_window(work->key_begin, &args",
+    ),
+    Mutation(
+        "bwd_dq window sm90: loads begin at the first key",
+        DQ_SM90,
+        'KEY_SLAB_BYTES, ${ "key" if mask',
+        'KEY_SLAB_BYTES, ${ "n * BLOCK_N" if mask',
+    ),
+    Mutation(
+        "bwd_dq window sm90: the mask counts from the first step",
+        DQ_SM90,
+        'rows[half], ${ "key" if mask',
+        'rows[half], ${ "n * BLOCK_N" if mask',
+    ),
+    Mutation(
+        "bwd_dq window sm90: no mask at the begin",
+        DQ_SM90,
+        "key < unmasked_begin",
+        "key < 0",
+    ),
+    Mutation(
+        "bwd_dq window sm90: a step too few",
+        DQ_SM90,
+        "ceil_div(key_end, BLOCK_N) - work.first_step",
+        "ceil_div(key_end, BLOCK_N) - work.first_step - 1",
+    ),
+    # ---- Scores ----
+    Mutation(
+        "bwd softcap: the derivative after the mask is 1",
+        MODIFY,
+        "1.0f - score[i * 2] * score[i * 2],",
+        "1.0f,",
+    ),
+    Mutation(
+        "bwd softcap: neighbours' derivatives",
+        MODIFY,
+        "ds[i * 2 + 1] *= widen_high(",
+        "ds[i * 2 + 1] *= widen_low(",
+    ),
+    Mutation(
+        "bwd softcap: no derivative", MODIFY, "ds[i * 2] *= widen_low(FP16, derivative[i]);", ""
+    ),
+    Mutation(
+        "bwd softcap: scores are not capped", MODIFY, "  cap_scores(score, tiles, args);\n", ""
+    ),
+    Mutation("bwd bias: of the first batch", MODIFY, "batch * score_args->bias_batch_stride +", ""),
+    Mutation("bwd bias: of the first head", MODIFY, "head * score_args->bias_head_stride", "0"),
+    Mutation(
+        "bwd bias: a key head's", BWD, '"now.head" if owns_keys', '"work.kv_head" if owns_keys'
+    ),
+    Mutation(
+        "bwd bias: transposed",
+        MODIFY,
+        "by_column ? score_args->bias_row_stride",
+        "!by_column ? score_args->bias_row_stride",
+    ),
+    Mutation(
+        "bwd bias: rows past the end",
+        MODIFY,
+        "row >= (by_column ? args->seqlen_k : args->seqlen_q)",
+        "false",
+    ),
+    Mutation(
+        "bwd bias: columns past the end",
+        MODIFY,
+        "if (tile * 8 + i >= columns)",
+        "if (columns == 0)",
+    ),
+    Mutation("bwd bias: one of two neighbours", MODIFY, "at + i * step, 0", "at, 0"),
+    Mutation("bwd bias: the first tile's", MODIFY, "++tile, at += 8 * step)", "++tile)"),
+    Mutation(
+        "bwd bias: in natural units", MODIFY, "value * score_args->units_per_natural", "value"
+    ),
+    Mutation(
+        "bwd bias: rows in 32 bits",
+        MODIFY,
+        "column * step;",
+        "(int)(column * step);",
+    ),
+    Mutation(
+        "bwd ALiBi: slopes of the first batch", MODIFY, "batch * args->alibi_batch_stride +", ""
+    ),
+    Mutation("bwd ALiBi: slopes side by side", MODIFY, "head * args->alibi_head_stride", "head"),
+    Mutation(
+        "bwd ALiBi: in natural units",
+        MODIFY,
+        "args->alibi_head_stride] *\n         args->units_per_natural;",
+        "args->alibi_head_stride];",
+    ),
+    Mutation(
+        "bwd ALiBi: the distance grows with keys",
+        MODIFY,
+        "by_column ? distance + offset",
+        "by_column ? distance - offset",
+    ),
+    Mutation(
+        "bwd ALiBi: from the first key",
+        MODIFY,
+        "(float)(query + args->seqlen_k - args->seqlen_q - key)",
+        "(float)(query - key)",
+    ),
+    Mutation("bwd ALiBi: signed", MODIFY, "slope * fabsf(", "slope * ("),
+    # ---- Dropout ----
+    Mutation(
+        "bwd dropout: of the first batch", BWD, "work.batch * args.heads_q + now.head", "now.head"
+    ),
+    Mutation(
+        "bwd dropout: of the key head",
+        BWD,
+        "work.batch * args.heads_q + work.head",
+        "work.batch * args.heads_q + first_head",
+    ),
+    Mutation(
+        "bwd dropout: of the warp's first keys",
+        BWD,
+        "work.begin + own_row + m * 16, lane,\n                             args",
+        "work.begin + own_row, lane,\n                             args",
+    ),
+    Mutation(
+        "bwd dropout: of the step's first queries",
+        BWD,
+        "now.row + walk_row, work.begin + own_row + m * 16, lane",
+        "now.row, work.begin + own_row + m * 16, lane",
+    ),
+    Mutation(
+        "bwd dropout: rows' decisions by columns",
+        MODIFY,
+        "(lane % 4 * 2 + odd) * 4 + lane / 8",
+        "lane",
+    ),
+    Mutation(
+        "bwd dropout: the neighbour's decisions",
+        MODIFY,
+        "(odd ? others : dropped) >> odd,",
+        "(odd ? dropped : others) >> odd,",
+    ),
+    Mutation(
+        "bwd dropout: the other key's half",
+        MODIFY,
+        "dropped : others) >> odd}",
+        "dropped : others)}",
+    ),
+    Mutation(
+        "bwd dropout: halves and tiles exchanged",
+        MODIFY,
+        "i / 2 % 2 * 2 + i / 4",
+        "i / 4 * 2 + i / 2 % 2",
+    ),
+    Mutation("bwd dropout: the next queries have the same", MODIFY, "++at.counter[1];", ""),
+    Mutation(
+        "bwd dropout: the next keys have the same",
+        MODIFY,
+        "    philox(word, &at);\n    at.counter[0] += 32;",
+        "    philox(word, &at);",
+    ),
+    Mutation(
+        "bwd dropout: dV of what was dropped",
+        MODIFY,
+        "pack(dtype, fmaxf(p[i * 2], 0.0f)",
+        "pack(dtype, fabsf(p[i * 2])",
+    ),
+    Mutation(
+        "bwd dropout: dP of what was dropped",
+        MODIFY,
+        "probability > 0.0f ? dp[tile * 4 + i] * scale : 0.0f",
+        "dp[tile * 4 + i] * scale",
+    ),
+    Mutation(
+        "bwd dropout: what was dropped has no part in dS",
+        MODIFY,
+        "fabsf(probability) * (kept - d)",
+        "fmaxf(probability, 0.0f) * (kept - d)",
+    ),
+    Mutation(
+        "bwd dropout: dV is not scaled",
+        BWD,
+        '"args.score.dropout_scale" if dropout',
+        '"1.0f" if dropout',
+    ),
+    # ---- Sinks ----
+    Mutation(
+        "bwd sinks: of the next head",
+        SINKS,
+        "sinks_stride, head, args",
+        "sinks_stride, head + 1, args",
+    ),
+    Mutation("bwd sinks: the first batch alone", SINKS, "batch < args.batch;", "batch < 1;"),
+    Mutation("bwd sinks: the sign", SINKS, "sum -= exp2", "sum += exp2"),
+    Mutation(
+        "bwd sinks: delta of another head", SINKS, "args.delta[first + row]", "args.delta[row]"
+    ),
+    Mutation("bwd sinks: the last rows", SINKS, "row < rows; row", "row < rows - 100; row"),
+    Mutation(
+        "bwd sinks: no barrier between the parts and their sum", SINKS, "  __syncthreads();\n", ""
+    ),
+    Mutation("bwd sinks: the first warp alone", SINKS, "i < NUM_WARPS; ++i", "i < 1; ++i"),
+    Mutation("bwd sinks: half of the lanes", SINKS, "distance = 16", "distance = 8"),
+    Mutation(
+        "bwd sinks: not added to what was there",
+        SINKS,
+        "args.accumulate ? args.dsinks[head] : 0.0f",
+        "0.0f",
+    ),
+]
