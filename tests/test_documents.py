@@ -17,15 +17,24 @@ from test_readme import commands as commands_of_readme
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = (
     "README.md", "CONTRIBUTING.md", "docs/backward.md", "docs/families.md", "docs/hopper.md",
-    "docs/sm80.md", "tests/emulator/README.md",
+    "docs/python.md", "docs/sm80.md", "tests/emulator/README.md",
 )  # fmt: skip
 
 WHOLE_BUILD = "it is the build that this test is part of"
 GPU = "it measures on a GPU"
+WHEEL = "tests/test_wheel.py makes it"
+STAND_IN = "tests/test_torch_stand_in.py runs it"
 NOT_RUN = {
     "make demo": WHOLE_BUILD,
     "make test": WHOLE_BUILD,
     "make generate && make build": WHOLE_BUILD,
+    "make wheel": WHEEL,
+    "make sdist": WHEEL,
+    "python -m attnpress.run train.py": STAND_IN,
+    "python -m attnpress shim": STAND_IN,
+    "python -m attnpress hf-kernel": STAND_IN,
+    "export LOCAL_KERNELS=": STAND_IN,
+    "ATTNPRESS_BUILD_DIR=build python -m pytest": "these are tests of their own",
     "cmake -S . -B build -G Ninja": WHOLE_BUILD,
     "cmake --build build": WHOLE_BUILD,
     "ctest --test-dir build": WHOLE_BUILD,
