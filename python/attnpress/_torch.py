@@ -66,6 +66,13 @@ def _refuse_grad(name: str) -> NoReturn:
     )
 
 
+def _refuse_grad_of_mod() -> NoReturn:
+    raise NotImplementedError(
+        "there is no backward pass yet of calls with score_mod, and an argument requires grad: "
+        "detach it, or call under torch.no_grad()"
+    )
+
+
 def _refuse_transforms() -> NoReturn:
     raise NotImplementedError(
         "torch.func's transforms and forward-mode gradients do not know attnpress's kernels: for "
@@ -266,10 +273,7 @@ def forward(
         if _transformed():
             _refuse_transforms()
         if groups is not None and "score_mod" in groups.structs:
-            raise NotImplementedError(
-                "there are no gradients of a call with score_mod yet, and a tensor requires grad: "
-                "call it under torch.no_grad()"
-            )
+            _refuse_grad_of_mod()
         if groups is not None and torch.is_tensor(groups.seed):
             _keep_seed(groups)
         out, lse = _Attention.apply(q, k, v, sinks, softmax_scale, causal, deterministic, groups)
@@ -340,6 +344,11 @@ def check_no_grad(request: ScoreRequest) -> None:
     for name, value in (("alibi_slopes", request.alibi_slopes), ("bias", request.bias)):
         if isinstance(value, torch.Tensor) and value.requires_grad and torch.is_grad_enabled():
             _refuse_grad(name)
+    mod = request.score_mod
+    if mod is not None and torch.is_grad_enabled():
+        for value in mod.tensors:
+            if isinstance(value, torch.Tensor) and value.requires_grad:
+                _refuse_grad_of_mod()
 
 
 def _keep_seed(groups: Groups) -> None:
