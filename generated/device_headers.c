@@ -878,7 +878,7 @@ const ap_device_header ap_device_headers[] = {
      "// accumulators. Rows are queries and columns keys or, `by_column`, the other way round, as in\n"
      "// gradient.cuh; `row` and `column` are a thread's first ones.\n"
      "//\n"
-     "// The derivative by S of what comes out is 1 but for the softcap. A probability that dropout drops\n"
+     "// The derivative by S of what comes out is 1 except with a softcap. A probability that dropout drops\n"
      "// has the sign bit set: it still has a part in dS, and none in dV.\n"
      "#pragma once\n"
      "\n"
@@ -10398,4 +10398,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "9b72e7f98d7fbd907cd4dd08eed972120d0c003bcfd4f90087054699cfdec2cd";
+    "04afc4069ebd72fb237c748854bda54fac244f6b2fd84a241a4a4c2312cb4d80";

@@ -2,7 +2,7 @@
 // accumulators. Rows are queries and columns keys or, `by_column`, the other way round, as in
 // gradient.cuh; `row` and `column` are a thread's first ones.
 //
-// The derivative by S of what comes out is 1 but for the softcap. A probability that dropout drops
+// The derivative by S of what comes out is 1 except with a softcap. A probability that dropout drops
 // has the sign bit set: it still has a part in dS, and none in dV.
 #pragma once
 
