@@ -940,11 +940,11 @@ const ap_device_header ap_device_headers[] = {
      "  const int64_t step =\n"
      "      (by_column ? score_args->bias_row_stride : score_args->bias_key_stride) * bytes;\n"
      "  const int64_t across = by_column ? score_args->bias_key_stride : score_args->bias_row_stride;\n"
-     "  const unsigned char *at = (const unsigned char *)score_args->bias +\n"
-     "                            (batch * score_args->bias_batch_stride +\n"
-     "                             head * score_args->bias_head_stride + row * across) *\n"
-     "                                bytes +\n"
-     "                            column * step;\n"
+     "  const unsigned char *at =\n"
+     "      (const unsigned char *)score_args->bias +\n"
+     "      (batch * score_args->bias_batch_stride + head * score_args->bias_head_stride + row * across) *\n"
+     "          bytes +\n"
+     "      column * step;\n"
      "  // Columns that are there.\n"
      "  const int columns = row >= (by_column ? args->seqlen_k : args->seqlen_q)\n"
      "                          ? 0\n"
@@ -10398,4 +10398,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "04afc4069ebd72fb237c748854bda54fac244f6b2fd84a241a4a4c2312cb4d80";
+    "4b6104c42b3de872ab96a9475f01256f0a3c84932e866fd677e118f88e9fd02c";
