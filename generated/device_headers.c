@@ -949,7 +949,7 @@ const ap_device_header ap_device_headers[] = {
      "// accumulators. Rows are queries and columns keys or, `by_column`, the other way round, as in\n"
      "// gradient.cuh; `row` and `column` are a thread's first ones.\n"
      "//\n"
-     "// The derivative by S of what comes out is 1 but for the softcap. A probability that dropout drops\n"
+     "// The derivative by S of what comes out is 1 except with a softcap. A probability that dropout drops\n"
      "// has the sign bit set: it still has a part in dS, and none in dV.\n"
      "#pragma once\n"
      "\n"
@@ -1011,11 +1011,11 @@ const ap_device_header ap_device_headers[] = {
      "  const int64_t step =\n"
      "      (by_column ? score_args->bias_row_stride : score_args->bias_key_stride) * bytes;\n"
      "  const int64_t across = by_column ? score_args->bias_key_stride : score_args->bias_row_stride;\n"
-     "  const unsigned char *at = (const unsigned char *)score_args->bias +\n"
-     "                            (batch * score_args->bias_batch_stride +\n"
-     "                             head * score_args->bias_head_stride + row * across) *\n"
-     "                                bytes +\n"
-     "                            column * step;\n"
+     "  const unsigned char *at =\n"
+     "      (const unsigned char *)score_args->bias +\n"
+     "      (batch * score_args->bias_batch_stride + head * score_args->bias_head_stride + row * across) *\n"
+     "          bytes +\n"
+     "      column * step;\n"
      "  // Columns that are there.\n"
      "  const int columns = row >= (by_column ? args->seqlen_k : args->seqlen_q)\n"
      "                          ? 0\n"
@@ -10610,4 +10610,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "d6081b0841cf58a96de8424c0fa2ea8907dc1213d88313468c2a670c9debfd91";
+    "43018633f77457b625f4100754de03573cdf6d80ed5703fef8b3c192767dff5a";

@@ -95,7 +95,7 @@ static void test_what_is_launched(void **state) {
   attnpress_destroy(handle);
 }
 
-/* What is done to scores is in the names; except for a mask, 9.0 runs the sm80 kernels then. */
+/* What is done to scores is in the names; with more than a mask, 9.0 runs the sm80 kernels then. */
 static void test_scores(void **state) {
   (void)state;
   static const float slopes[HEADS] = {0.0f};

@@ -2,7 +2,7 @@
 // accumulators. Rows are queries and columns keys or, `by_column`, the other way round, as in
 // gradient.cuh; `row` and `column` are a thread's first ones.
 //
-// The derivative by S of what comes out is 1 but for the softcap. A probability that dropout drops
+// The derivative by S of what comes out is 1 except with a softcap. A probability that dropout drops
 // has the sign bit set: it still has a part in dS, and none in dV.
 #pragma once
 
@@ -64,11 +64,11 @@ __device__ __forceinline__ void add_bias_at(float *score, BiasDtype dtype, int t
   const int64_t step =
       (by_column ? score_args->bias_row_stride : score_args->bias_key_stride) * bytes;
   const int64_t across = by_column ? score_args->bias_key_stride : score_args->bias_row_stride;
-  const unsigned char *at = (const unsigned char *)score_args->bias +
-                            (batch * score_args->bias_batch_stride +
-                             head * score_args->bias_head_stride + row * across) *
-                                bytes +
-                            column * step;
+  const unsigned char *at =
+      (const unsigned char *)score_args->bias +
+      (batch * score_args->bias_batch_stride + head * score_args->bias_head_stride + row * across) *
+          bytes +
+      column * step;
   // Columns that are there.
   const int columns = row >= (by_column ? args->seqlen_k : args->seqlen_q)
                           ? 0
