@@ -9,7 +9,7 @@ enum { AP_FAMILY_ATTENTION = 0, AP_FAMILY_SOFTMAX = 1, AP_FAMILY_LAYERNORM = 2, 
 
 /* ---- attention ---- */
 
-/* flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_decode]_sm<80|86|90> */
+/* flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_ragged|_paged][_decode]_sm<80|86|90> */
 enum { /* axes */
   AP_ATTENTION_PASS = 0,
   AP_ATTENTION_SPLIT = 1,
@@ -21,9 +21,10 @@ enum { /* axes */
   AP_ATTENTION_ALIBI = 7,
   AP_ATTENTION_BIAS = 8,
   AP_ATTENTION_DROPOUT = 9,
-  AP_ATTENTION_DECODE = 10,
-  AP_ATTENTION_ARCH = 11,
-  AP_ATTENTION_AXIS_COUNT = 12,
+  AP_ATTENTION_SEQUENCES = 10,
+  AP_ATTENTION_DECODE = 11,
+  AP_ATTENTION_ARCH = 12,
+  AP_ATTENTION_AXIS_COUNT = 13,
 };
 enum { /* pass */
   AP_ATTENTION_PASS_FWD = 0,
@@ -58,6 +59,11 @@ enum { /* bias */
   AP_ATTENTION_BIAS_FP16 = 1,
   AP_ATTENTION_BIAS_BF16 = 2,
   AP_ATTENTION_BIAS_FP32 = 3,
+};
+enum { /* sequences */
+  AP_ATTENTION_SEQUENCES_DENSE = 0,
+  AP_ATTENTION_SEQUENCES_RAGGED = 1,
+  AP_ATTENTION_SEQUENCES_PAGED = 2,
 };
 enum { /* arch */
   AP_ATTENTION_ARCH_MIN = 80,

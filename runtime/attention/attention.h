@@ -18,6 +18,8 @@ typedef struct ap_problem {
   int32_t window_top_left;
   int32_t softcap, alibi, dropout; /* 1: the call has it */
   int32_t bias;                    /* its dtype; 0: the call has none */
+  int32_t sequences;               /* AP_ATTENTION_SEQUENCES_...; of others than DENSE, the lengths
+                                      are bounds */
   int32_t num_splits;              /* as asked for; 0: to be chosen */
   int32_t tma;                     /* 1: tensor maps can describe Q, K and V */
   int32_t tma_min, tma_max;        /* the least and the most that `tma` is within the range */

@@ -6,6 +6,7 @@
 #include "attention/cpu.h"
 #include "attention/defaults.h"
 #include "attention/groups.h"
+#include "attention/ragged.h"
 #include "attention/score_args.h"
 
 /** A checked call. */
@@ -26,7 +27,8 @@ typedef struct forward_plan {
 typedef struct forward_run {
   forward_call call;
   attnpress_fwd_sm90_args main; /* of which the other kernels take `fwd` */
-  attnpress_fwd_combine_args combine;
+  attnpress_fwd_ragged_args ragged;
+  attnpress_fwd_combine_ragged_args combine; /* of which those without sequences take the first */
 } forward_run;
 
 /* ---- Check and plan -------------------------------------------------------------------------- */
@@ -98,6 +100,7 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
               {"alibi given", p->alibi, planned->alibi},
               {"dropout given", p->dropout, planned->dropout},
               {"bias.dtype (0: no bias)", p->bias, planned->bias},
+              {"sequences (1: ragged, 2: paged)", p->sequences, planned->sequences},
               {"num_splits", p->num_splits, planned->num_splits}};
   for (size_t i = 0; i < sizeof same / sizeof *same; ++i)
     FORWARD_IF(check_extent(same[i].name, same[i].value, same[i].planned, ATTNPRESS_ONE_CALL));
@@ -155,7 +158,15 @@ static void fill_forward(const forward_call *call, const ap_plan *how, attnpress
       .scale_log2 = ap_scale_log2(a),
   };
   ap_fill_score_args(a, &out->score);
-  ap_lse_strides(a, &out->lse_batch_stride, &out->lse_head_stride);
+  if (a->ragged == NULL) {
+    ap_lse_strides(a, &out->lse_batch_stride, &out->lse_head_stride);
+  } else {
+    int64_t stride[3];
+    int packed;
+    ap_ragged_lse_strides(a, stride, &packed);
+    out->lse_batch_stride = stride[0];
+    out->lse_head_stride = stride[1];
+  }
   if (how->variant.axis[AP_ATTENTION_SPLIT]) {
     out->out_partial = a->workspace;
     out->lse_partial = (float *)((char *)a->workspace + how->lse_partial_offset_bytes);
@@ -206,12 +217,19 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
   forward_run *run = (forward_run *)base;
   const ap_plan *how = &((const forward_plan *)launches)->how;
   if (index > 0) { /* the forward kernel's stand */
-    fill_combine(&run->main.fwd, &run->combine);
+    fill_combine(&run->main.fwd, &run->combine.combine);
+    if (run->call.args.ragged != NULL)
+      run->combine.ragged = run->ragged.ragged;
     *block = &run->combine;
     return ATTNPRESS_OK;
   }
   fill_forward(&run->call, how, &run->main.fwd);
   *block = &run->main.fwd;
+  if (run->call.args.ragged != NULL) {
+    run->ragged.fwd = run->main.fwd;
+    run->ragged.ragged = ap_fill_ragged_args(&run->call.args);
+    *block = &run->ragged;
+  }
   if (how->tile.field[AP_ATTENTION_TILE_PRODUCER]) {
     *block = &run->main;
     return fill_sm90(driver, &run->call, how, &run->main);
@@ -228,9 +246,11 @@ static attnpress_status run_cpu(const ap_call *base, int32_t num_threads) {
 static void describe_cpu(const ap_call *base, attnpress_info *info) {
   const ap_problem *p = &((const forward_call *)base)->problem;
   static const char *const masks[] = {"", "_causal", "_window"};
-  snprintf(info->stem, sizeof info->stem, "cpu_fwd_hdim%d_%s%s%s%s%s%s", (int)p->hdim,
+  static const char *const sequences[] = {"", "_ragged", "_paged"};
+  snprintf(info->stem, sizeof info->stem, "cpu_fwd_hdim%d_%s%s%s%s%s%s%s", (int)p->hdim,
            ap_dtype_name(p->dtype), masks[p->mask], p->softcap ? "_softcap" : "",
-           p->alibi ? "_alibi" : "", p->bias ? "_bias" : "", p->dropout ? "_dropout" : "");
+           p->alibi ? "_alibi" : "", p->bias ? "_bias" : "", p->dropout ? "_dropout" : "",
+           sequences[p->sequences]);
 }
 
 /* ---- The operation --------------------------------------------------------------------------- */

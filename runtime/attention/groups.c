@@ -12,13 +12,15 @@ enum {
   ALIBI_FIRST_BYTES = 32,
   BIAS_FIRST_BYTES = 88,
   SINKS_FIRST_BYTES = 32,
-  DROPOUT_FIRST_BYTES = 40
+  DROPOUT_FIRST_BYTES = 40,
+  RAGGED_FIRST_BYTES = 128
 };
 _Static_assert(sizeof(attnpress_window) >= WINDOW_FIRST_BYTES &&
                    sizeof(attnpress_alibi) >= ALIBI_FIRST_BYTES &&
                    sizeof(attnpress_bias) >= BIAS_FIRST_BYTES &&
                    sizeof(attnpress_sinks) >= SINKS_FIRST_BYTES &&
-                   sizeof(attnpress_dropout) >= DROPOUT_FIRST_BYTES,
+                   sizeof(attnpress_dropout) >= DROPOUT_FIRST_BYTES &&
+                   sizeof(attnpress_ragged) >= RAGGED_FIRST_BYTES,
                "structs only grow");
 
 attnpress_status ap_copy_groups(attnpress_forward_args *args, ap_groups *groups) {
@@ -46,6 +48,11 @@ attnpress_status ap_copy_groups(attnpress_forward_args *args, ap_groups *groups)
     FORWARD_IF(ap_copy_struct(args->dropout, &groups->dropout, sizeof groups->dropout,
                               DROPOUT_FIRST_BYTES, "dropout"));
     args->dropout = &groups->dropout;
+  }
+  if (args->ragged != NULL) {
+    FORWARD_IF(ap_copy_struct(args->ragged, &groups->ragged, sizeof groups->ragged,
+                              RAGGED_FIRST_BYTES, "ragged"));
+    args->ragged = &groups->ragged;
   }
   return ATTNPRESS_OK;
 }
@@ -172,5 +179,7 @@ attnpress_status ap_check_groups(const attnpress_forward_args *args, int with_da
             "softcap is %g; it must be positive and finite, or 0 for none", (double)args->softcap);
   RETURN_IF(args->reserved_2 != 0, ATTNPRESS_INVALID_ARGUMENT, "reserved_2 is %d; it must be 0",
             (int)args->reserved_2);
+  RETURN_IF(args->score_mod != NULL, ATTNPRESS_NOT_SUPPORTED, "score_mod is %p; it must be NULL",
+            args->score_mod);
   return ATTNPRESS_OK;
 }

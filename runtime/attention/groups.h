@@ -9,6 +9,7 @@ typedef struct ap_groups {
   attnpress_bias bias;
   attnpress_sinks sinks;
   attnpress_dropout dropout;
+  attnpress_ragged ragged;
 } ap_groups;
 
 /** Copies the caller's groups and makes the pointers of `args`, a copy of the caller's struct, name

@@ -5,6 +5,7 @@
 
 #include "backward.h"
 #include "family.h"
+#include "ragged.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
@@ -207,6 +208,12 @@ static void print_failure(FILE *out, const kernel *k, const shape *s, const verd
 /* With the kernel that adds up the parts, of a split one. */
 static int run_all_shapes(const kernel *k, const kernel *combine, FILE *out, int *shapes) {
   static verdict v;
+  if (k->variant.axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE) {
+    score_shape scores[COUNT(shape_rows)];
+    for (int i = 0; i < COUNT(shape_rows); ++i)
+      scores[i] = make_scores(k, i);
+    return run_ragged_shapes(k, combine, scores, out, shapes);
+  }
   if (k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_COMBINE) {
     for (int i = 0; i < COUNT(combine_shapes); ++i, ++*shapes) {
       shape s = combine_shapes[i];
@@ -235,12 +242,15 @@ static int run_all_shapes(const kernel *k, const kernel *combine, FILE *out, int
 
 /* That adds up the parts of a split kernel. */
 static int open_combine(kernel *combine, const kernel *k, char *report) {
-  const ap_variant variant = {.family = AP_FAMILY_ATTENTION,
-                              .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD_COMBINE,
-                                       [AP_ATTENTION_HDIM] = k->variant.axis[AP_ATTENTION_HDIM_V],
-                                       [AP_ATTENTION_HDIM_V] = k->variant.axis[AP_ATTENTION_HDIM_V],
-                                       [AP_ATTENTION_DTYPE] = k->variant.axis[AP_ATTENTION_DTYPE],
-                                       [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
+  const ap_variant variant = {
+      .family = AP_FAMILY_ATTENTION,
+      .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD_COMBINE,
+               [AP_ATTENTION_HDIM] = k->variant.axis[AP_ATTENTION_HDIM_V],
+               [AP_ATTENTION_HDIM_V] = k->variant.axis[AP_ATTENTION_HDIM_V],
+               [AP_ATTENTION_DTYPE] = k->variant.axis[AP_ATTENTION_DTYPE],
+               [AP_ATTENTION_SEQUENCES] =
+                   k->variant.axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE,
+               [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
   char stem[AP_STEM_MAX];
   if (ap_variant_print(&variant, stem) != ATTNPRESS_OK)
     return -1;

@@ -394,7 +394,7 @@ int table_of_other_head_dims(const table_options *o) {
                       2 * v.axis[AP_ATTENTION_DECODE] + 4 * (v.axis[AP_ATTENTION_ARCH] == 86);
     if (in_default_set(&v) || row.tile_class > 0 || !takes_backward(&v, turn + place))
       continue;
-    for (int axis = AP_ATTENTION_SOFTCAP; axis <= AP_ATTENTION_DROPOUT; ++axis)
+    for (int axis = AP_ATTENTION_SOFTCAP; axis <= AP_ATTENTION_SEQUENCES; ++axis)
       v.axis[axis] = 0;
     if (v.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD && (place + turn * 3 / 2) % 8 > 2 &&
         row.target == NULL)
