@@ -106,8 +106,8 @@ static void show_rows(attnpress_tensor *t, int64_t b, int64_t batch, int64_t beg
 }
 
 static float told_lse(const attnpress_ragged *r, float lse) {
-  if (r->lse_empty_pos_inf && lse == INFINITY)
-    return -INFINITY;
+  if (r->lse_empty_pos_inf && isinf(lse))
+    return lse > 0.0f ? -INFINITY : NAN;
   return r->lse_log2 ? (float)((double)lse * 0.69314718055994530942) : lse;
 }
 

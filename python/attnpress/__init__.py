@@ -24,6 +24,14 @@ from ._attention import (
 )
 from ._library import Error, InvalidArgumentError, NotSupportedError, library_path
 from ._settings import configure
+from ._varlen import (
+    flash_attn_kvpacked_func,
+    flash_attn_qkvpacked_func,
+    flash_attn_varlen_func,
+    flash_attn_varlen_kvpacked_func,
+    flash_attn_varlen_qkvpacked_func,
+    flash_attn_with_kvcache,
+)
 
 __version__ = "0.3.0"
 __all__ = [
@@ -37,6 +45,12 @@ __all__ = [
     "dropout_mask",
     "flash_attn_backward",
     "flash_attn_func",
+    "flash_attn_kvpacked_func",
+    "flash_attn_qkvpacked_func",
+    "flash_attn_varlen_func",
+    "flash_attn_varlen_kvpacked_func",
+    "flash_attn_varlen_qkvpacked_func",
+    "flash_attn_with_kvcache",
     "forward",
     "library_path",
     "prepare",

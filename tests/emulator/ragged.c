@@ -28,7 +28,7 @@ typedef enum lse_place { LSE_HEADS_FIRST, LSE_ROWS_FIRST, LSE_BATCHES, LSE_NONE 
 /* What is wrong with the contents of the arrays. */
 typedef enum wrong { NOTHING, LENGTHS, INDICES } wrong;
 
-enum { LENGTHS_MAX = 6, FIRST_ROW = 2, LAST_ROWS = 3 };
+enum { LENGTHS_MAX = 6, FIRST_ROW = 2, LAST_ROWS = 1 };
 
 /* Lengths are in tiles and what is added to them; a batch ends with a row of zeros. */
 typedef struct extent {
@@ -338,8 +338,8 @@ static void spoil(call *c, const batch_row *row) {
   int32_t *pad = (int32_t *)(uintptr_t)c->ragged.leftpad_k;
   int32_t *table = (int32_t *)(uintptr_t)c->ragged.page_table;
   if (row->wrong == LENGTHS && cu_q) {
-    cu_q[3] = (int32_t)c->args.q.shape[1] + 1; /* sequence 2 ends too late, 3 before its begin */
-    cu_q[6] = -5;
+    cu_q[3] = -5; /* before its begin, and the begin of the next */
+    cu_q[6] = (int32_t)c->args.q.shape[1] + 1;
   }
   if (row->wrong == LENGTHS && used_q) {
     used_q[1] = -1;
@@ -347,7 +347,7 @@ static void spoil(call *c, const batch_row *row) {
   }
   if (row->wrong == LENGTHS && used_k) {
     used_k[0] = -1;
-    used_k[4] = INT32_MAX;
+    used_k[4] = 1 + (int32_t)(c->args.k.shape[1] * (table ? c->ragged.page_table_pages : 1));
   }
   if (row->wrong == LENGTHS && cu_k)
     cu_k[1] = INT32_MIN;
@@ -711,8 +711,6 @@ int run_ragged_shapes(const kernel *k, const kernel *combine, const score_shape 
                       int *shapes) {
   static verdict v;
   const int paged = k->variant.axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_PAGED;
-  if (k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_COMBINE)
-    return 0;
   for (int i = 0; i < COUNT(batch_rows); ++i, ++*shapes) {
     batch_row row = batch_rows[i];
     int queries[LENGTHS_MAX], keys[LENGTHS_MAX];
@@ -733,8 +731,8 @@ int run_ragged_shapes(const kernel *k, const kernel *combine, const score_shape 
   return 0;
 }
 
-void run_ragged(const kernel *k, const kernel *combine, const ragged_run *r,
-                const score_shape *scores, uint64_t seed, verdict *v) {
+void run_ragged_batch(const kernel *k, const kernel *combine, const ragged_run *r,
+                      const score_shape *scores, uint64_t seed, verdict *v) {
   int queries[RAGGED_SEQUENCES_MAX];
   const batch_row row = {.count = r->count,
                          .queries_packed = 1,

@@ -6,7 +6,7 @@
 #include "forward.h"
 
 /** Runs a kernel, and after a split one `combine`, over the table of batches, up to the first that
- * fails: 0, or 1, and says so. *shapes counts. Of a combine kernel: nothing, it runs behind others. */
+ * fails: 0, or 1, and says so. *shapes counts. */
 int run_ragged_shapes(const kernel *k, const kernel *combine, const score_shape *scores, FILE *out,
                       int *shapes);
 
@@ -20,5 +20,5 @@ typedef struct ragged_run {
   int heads_kv, group, packed, splits;
 } ragged_run;
 /** Runs one batch. */
-void run_ragged(const kernel *k, const kernel *combine, const ragged_run *r,
-                const score_shape *scores, uint64_t seed, verdict *v);
+void run_ragged_batch(const kernel *k, const kernel *combine, const ragged_run *r,
+                      const score_shape *scores, uint64_t seed, verdict *v);
