@@ -91,7 +91,7 @@ def with_features(variant: Variant) -> Variant | None:
     """The variant with one, two or all of its family's features, by the hash of its name; None for
     most variants, and where it cannot have them."""
     hash_ = hash_of(f"features of {variant.stem}")
-    features = variant.family.features
+    features = [name for name in variant.family.features if name != "sequences"]
     if not features or hash_ % 6:
         return None
     first, second = hash_ // 6 % len(features), hash_ // 64 % len(features)
@@ -107,6 +107,18 @@ def with_features(variant: Variant) -> Variant | None:
         return None
 
 
+def with_sequences(variant: Variant) -> Variant | None:
+    """The variant of sequences of their own lengths, by the hash of its name; None for most
+    variants, and where it cannot have them."""
+    hash_ = hash_of(f"sequences of {variant.stem}")
+    if "sequences" not in variant.family.features or hash_ % 12:
+        return None
+    try:
+        return variant.replace(sequences=("ragged", "paged")[hash_ // 12 % 2])
+    except VariantError:
+        return None
+
+
 def listed_variants() -> Iterator[Variant]:
     """Those of the default set, a third of the others, and some of those that have features."""
     linked = {variant.stem for variant in whole_set("default").variants}
@@ -117,6 +129,9 @@ def listed_variants() -> Iterator[Variant]:
             featured = with_features(variant)
             if featured is not None:
                 yield featured
+            ragged = with_sequences(variant)
+            if ragged is not None:
+                yield ragged
 
 
 def listed_kernels() -> list[Kernel]:

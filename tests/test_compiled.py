@@ -54,7 +54,7 @@ def is_plain_forward(row: Row) -> bool:
     return plain and variant.mask != "window"
 
 
-FEATURES = ("softcap", "alibi", "bias", "dropout")
+FEATURES = ("softcap", "alibi", "bias", "dropout", "sequences")
 SPILL_BYTES, SPILLING_SHARE = 48, 0.01
 
 

@@ -19,7 +19,7 @@ KERNELS = [
     ("flash_fwd_hdim264_bf16_paged_decode_sm80", ""),
     ("flash_fwd_combine_hdim40_bf16_ragged_sm80", ""),
 ]
-"""Both places of the keys in both kinds of kernels, split and not, with one slab of V and several."""
+"""Both places of the keys in both kinds of kernels, split and not; one slab of V and several."""
 
 MUTATIONS = [
     Mutation(
