@@ -61,8 +61,8 @@ def whole_set(name: str) -> VariantSet:
 
 
 def shown_variants() -> list[Variant]:
-    """The variants whose sources stand in generated/: of the default sets those that [[shown]] says,
-    and sets named shown, whose kernels are not linked in."""
+    """The variants whose sources stand in generated/: of the default sets those that [[shown]]
+    says, and sets named shown, whose kernels are not linked in."""
     linked = [
         variant
         for variant in whole_set("default").variants

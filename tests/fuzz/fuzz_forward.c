@@ -67,6 +67,7 @@ typedef struct tailed_groups {
   attnpress_bias bias;
   attnpress_sinks sinks;
   attnpress_dropout dropout;
+  attnpress_ragged ragged;
   unsigned char tail[TAIL_BYTES];
 } tailed_groups;
 
@@ -120,6 +121,14 @@ static void make_groups(fuzz_input *input, attnpress_forward_args *args, tailed_
   groups->sinks.dtype = 1 + which / 32 % 3;
   groups->dropout = (attnpress_dropout)ATTNPRESS_DROPOUT_INIT;
   groups->dropout.probability = 0.25f;
+  groups->ragged = (attnpress_ragged)ATTNPRESS_RAGGED_INIT;
+  groups->ragged.batch = q[0];
+  groups->ragged.max_seqlen_q = sides % 16;
+  groups->ragged.seqused_q = groups->ragged.seqused_k = (const int32_t *)0x70000;
+  if (sides % 3 == 0 && keys > 0) {
+    groups->ragged.page_table = (const int32_t *)0x80000;
+    groups->ragged.page_table_pages = 1 + sides % 5;
+  }
   if (which & 1)
     args->mask = ATTNPRESS_WINDOW;
   args->window = which & 1 ? &groups->window : NULL;
@@ -127,10 +136,13 @@ static void make_groups(fuzz_input *input, attnpress_forward_args *args, tailed_
   args->bias = which & 4 ? &groups->bias : NULL;
   args->sinks = which & 8 ? &groups->sinks : NULL;
   args->dropout = which & 16 ? &groups->dropout : NULL;
+  args->ragged = which & 32 ? &groups->ragged : NULL;
 }
 
-/** Pointers that the library follows: what was written over is NULL, or there. */
-static void mend_pointers(attnpress_forward_args *args, tailed_groups *groups) {
+/** Pointers that the library follows: what was written over is NULL, or there. Arrays of lengths are
+ * read where the call runs: on the CPU there are none. */
+static void mend_pointers(attnpress_forward_args *args, tailed_groups *groups, int on_cpu) {
+  args->ragged = args->ragged && !on_cpu ? &groups->ragged : NULL;
   args->window = args->window ? &groups->window : NULL;
   args->alibi = args->alibi ? &groups->alibi : NULL;
   args->bias = args->bias ? &groups->bias : NULL;
@@ -364,7 +376,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   make_legal(&input, &call.args);
   make_groups(&input, &call.args, &groups);
   write_over(&input, &call, &groups);
-  mend_pointers(&call.args, &groups);
+  mend_pointers(&call.args, &groups, where > DEVICES);
   if (where < DEVICES)
     try_gpu(&call.args, where);
   else if (where == DEVICES)
