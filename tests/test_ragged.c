@@ -354,6 +354,27 @@ static void test_contents(void **state) {
   }
 }
 
+/** Bounds that are larger than the lengths change no bit. */
+static void test_bounds(void **state) {
+  (void)state;
+  for (int seed = 0; seed < 60; ++seed) {
+    batch b = make_batch(seed);
+    settle(&b);
+    fill_batch(&b);
+    b.ragged.max_seqlen_q = longest(b.queries, b.count);
+    b.ragged.max_seqlen_k = longest(b.keys, b.count);
+    assert_ok(ap_cpu_forward_isa(&b.args, 1, ap_cpu_best_isa()));
+    void *out = allocate(&b, b.out_bytes);
+    memcpy(out, b.args.out.data, b.out_bytes);
+    memset(b.args.out.data, 0xff, b.out_bytes);
+    b.ragged.max_seqlen_q = seed % 2 ? 0 : b.ragged.max_seqlen_q + 1000;
+    b.ragged.max_seqlen_k = seed % 2 ? 0 : b.ragged.max_seqlen_k + 1000;
+    assert_ok(ap_cpu_forward_isa(&b.args, 2, ap_cpu_best_isa()));
+    assert_memory_equal(out, b.args.out.data, b.out_bytes);
+    free_batch(&b);
+  }
+}
+
 /** A page that is not there harms its own sequence alone. */
 static void test_bad_page(void **state) {
   (void)state;
@@ -612,8 +633,9 @@ static void test_empty(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_cpu),      TEST(test_contents), TEST(test_bad_page), TEST(test_refusals),
-      TEST(test_launches), TEST(test_splits),   TEST(test_masks),    TEST(test_empty),
+      TEST(test_cpu),      TEST(test_contents), TEST(test_bounds),
+      TEST(test_bad_page), TEST(test_refusals), TEST(test_launches),
+      TEST(test_splits),   TEST(test_masks),    TEST(test_empty),
   };
   return cmocka_run_group_tests(tests, set_up_group, tear_down_group);
 }
