@@ -9,7 +9,7 @@ enum { AP_FAMILY_ATTENTION = 0, AP_FAMILY_SOFTMAX = 1, AP_FAMILY_LAYERNORM = 2, 
 
 /* ---- attention ---- */
 
-/* flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_decode]_sm<80|86|90> */
+/* flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_ragged|_paged][_decode]_sm<80|86|90> */
 enum { /* axes */
   AP_ATTENTION_PASS = 0,
   AP_ATTENTION_SPLIT = 1,
@@ -23,9 +23,10 @@ enum { /* axes */
   AP_ATTENTION_DROPOUT = 9,
   AP_ATTENTION_MOD_SCORE = 10,
   AP_ATTENTION_MOD_MASK = 11,
-  AP_ATTENTION_DECODE = 12,
-  AP_ATTENTION_ARCH = 13,
-  AP_ATTENTION_AXIS_COUNT = 14,
+  AP_ATTENTION_SEQUENCES = 12,
+  AP_ATTENTION_DECODE = 13,
+  AP_ATTENTION_ARCH = 14,
+  AP_ATTENTION_AXIS_COUNT = 15,
 };
 enum { /* pass */
   AP_ATTENTION_PASS_FWD = 0,
@@ -62,6 +63,11 @@ enum { /* bias */
   AP_ATTENTION_BIAS_FP16 = 1,
   AP_ATTENTION_BIAS_BF16 = 2,
   AP_ATTENTION_BIAS_FP32 = 3,
+};
+enum { /* sequences */
+  AP_ATTENTION_SEQUENCES_DENSE = 0,
+  AP_ATTENTION_SEQUENCES_RAGGED = 1,
+  AP_ATTENTION_SEQUENCES_PAGED = 2,
 };
 enum { /* arch */
   AP_ATTENTION_ARCH_MIN = 80,

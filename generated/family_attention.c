@@ -24,56 +24,59 @@ static const ap_word words_5[] = {{"full", "", 0}, {"causal", "_causal", 1}, {"w
 static const int32_t values_6[] = {0, 1, 2};
 static const ap_word words_7[] = {{"none", "", 0}, {"fp16", "_biasfp16", 1}, {"bf16", "_biasbf16", 2}, {"fp32", "_biasfp32", 3}};
 static const int32_t values_8[] = {0, 1, 2, 3};
-static const int32_t values_9[] = {80, 86, 90};
-static const int32_t values_10[] = {0};
-static const int32_t values_11[] = {1};
-static const ap_set where_12[] = {{0, 0, 0, 1, values_11, 1}};
-static const int32_t values_13[] = {80};
-static const int32_t values_14[] = {8};
-static const ap_set where_15[] = {{0, 0, 0, 1, values_14, 1}};
-static const int32_t values_16[] = {2};
-static const ap_set where_17[] = {{10, 0, 0, 1, values_11, 1}};
-static const ap_set where_18[] = {{11, 0, 0, 1, values_11, 1}};
-static const int32_t values_19[] = {5, 6, 7};
-static const ap_set where_20[] = {{0, 0, 0, 1, values_19, 3}};
-static const int32_t values_21[] = {7};
-static const ap_set where_22[] = {{0, 0, 0, 1, values_21, 1}};
-static const int32_t values_23[] = {2, 3, 4};
-static const ap_set where_24[] = {{0, 0, 0, 1, values_23, 3}};
-static const int32_t values_25[] = {90};
-static const ap_set where_26[] = {{0, 0, 0, 1, values_23, 3}, {13, 0, 0, 1, values_25, 1}};
-static const int32_t values_27[] = {2, 3, 4, 5, 6, 7};
-static const ap_set where_28[] = {{0, 0, 0, 1, values_27, 6}};
-static const int32_t values_29[] = {2, 3};
-static const ap_set where_30[] = {{0, 0, 0, 1, values_29, 2}, {13, 0, 0, 1, values_25, 1}};
-static const int32_t values_31[] = {2, 6};
-static const ap_set where_32[] = {{0, 0, 0, 1, values_31, 2}};
-static const ap_set where_33[] = {{13, 0, 0, 1, values_25, 1}};
-static const int32_t pairs_34[][2] = {{64, 128}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
-static const ap_tile_part parts_35[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"d", 14, 0, 0}};
-static const ap_tile_part parts_36[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
-static const ap_tile_part parts_37[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
-static const int32_t values_38[] = {6};
-static const ap_set where_39[] = {{0, 0, 0, 1, values_38, 1}};
-static const int32_t values_40[] = {5};
+static const ap_word words_9[] = {{"dense", "", 0}, {"ragged", "_ragged", 1}, {"paged", "_paged", 2}};
+static const int32_t values_10[] = {80, 86, 90};
+static const int32_t values_11[] = {0};
+static const int32_t values_12[] = {1};
+static const ap_set where_13[] = {{0, 0, 0, 1, values_12, 1}};
+static const int32_t values_14[] = {80};
+static const int32_t values_15[] = {8};
+static const ap_set where_16[] = {{0, 0, 0, 1, values_15, 1}};
+static const int32_t values_17[] = {2};
+static const ap_set where_18[] = {{10, 0, 0, 1, values_12, 1}};
+static const ap_set where_19[] = {{11, 0, 0, 1, values_12, 1}};
+static const int32_t values_20[] = {5, 6, 7};
+static const ap_set where_21[] = {{0, 0, 0, 1, values_20, 3}};
+static const int32_t values_22[] = {7};
+static const ap_set where_23[] = {{0, 0, 0, 1, values_22, 1}};
+static const int32_t values_24[] = {2, 3, 4};
+static const ap_set where_25[] = {{0, 0, 0, 1, values_24, 3}};
+static const int32_t values_26[] = {90};
+static const ap_set where_27[] = {{0, 0, 0, 1, values_24, 3}, {14, 0, 0, 1, values_26, 1}};
+static const int32_t values_28[] = {2, 3, 4, 5, 6, 7};
+static const ap_set where_29[] = {{0, 0, 0, 1, values_28, 6}};
+static const int32_t values_30[] = {2, 3};
+static const ap_set where_31[] = {{0, 0, 0, 1, values_30, 2}, {14, 0, 0, 1, values_26, 1}};
+static const int32_t values_32[] = {2, 6};
+static const ap_set where_33[] = {{0, 0, 0, 1, values_32, 2}};
+static const ap_set where_34[] = {{14, 0, 0, 1, values_26, 1}};
+static const ap_set where_35[] = {{12, 0, 0, 1, values_4, 2}};
+static const int32_t pairs_36[][2] = {{64, 128}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
+static const ap_tile_part parts_37[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"d", 14, 0, 0}};
+static const ap_tile_part parts_38[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
+static const ap_tile_part parts_39[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
+static const int32_t values_40[] = {6};
 static const ap_set where_41[] = {{0, 0, 0, 1, values_40, 1}};
-static const int32_t values_42[] = {4};
-static const ap_set where_43[] = {{0, 0, 0, 1, values_42, 1}, {13, 0, 0, 1, values_25, 1}};
-static const int32_t values_44[] = {80, 86};
-static const ap_set where_45[] = {{0, 0, 0, 1, values_23, 3}, {13, 0, 0, 1, values_44, 2}};
-static const ap_set where_46[] = {{0, 0, 0, 1, values_10, 1}, {13, 0, 0, 1, values_44, 2}, {12, 0, 0, 1, values_11, 1}};
-static const ap_set where_47[] = {{0, 0, 0, 1, values_10, 1}, {13, 0, 0, 1, values_44, 2}, {12, 0, 0, 1, values_10, 1}};
-static const ap_set where_48[] = {{0, 0, 0, 1, values_10, 1}, {13, 0, 0, 1, values_25, 1}};
-static const ap_set where_49[] = {{0, 0, 0, 1, values_10, 1}};
-static const int32_t values_50[] = {1, 8, 5, 6, 7};
-static const ap_set where_51[] = {{0, 0, 0, 1, values_50, 5}};
-static const int32_t values_52[] = {3};
-static const ap_set where_53[] = {{8, 0, 0, 1, values_52, 1}};
-static const ap_set where_54[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_11, 1}};
-static const ap_set where_55[] = {{8, 0, 0, 1, values_4, 2}};
-static const ap_set where_56[] = {{9, 0, 0, 1, values_11, 1}};
-static const ap_set where_57[] = {{7, 0, 0, 1, values_11, 1}};
-static const ap_set where_58[] = {{6, 0, 0, 1, values_11, 1}};
+static const int32_t values_42[] = {5};
+static const ap_set where_43[] = {{0, 0, 0, 1, values_42, 1}};
+static const int32_t values_44[] = {4};
+static const ap_set where_45[] = {{0, 0, 0, 1, values_44, 1}, {14, 0, 0, 1, values_26, 1}};
+static const int32_t values_46[] = {80, 86};
+static const ap_set where_47[] = {{0, 0, 0, 1, values_24, 3}, {14, 0, 0, 1, values_46, 2}};
+static const ap_set where_48[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_46, 2}, {13, 0, 0, 1, values_12, 1}};
+static const ap_set where_49[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_46, 2}, {13, 0, 0, 1, values_11, 1}};
+static const ap_set where_50[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_26, 1}};
+static const ap_set where_51[] = {{0, 0, 0, 1, values_11, 1}};
+static const int32_t values_52[] = {1, 8, 5, 6, 7};
+static const ap_set where_53[] = {{0, 0, 0, 1, values_52, 5}};
+static const int32_t values_54[] = {3};
+static const ap_set where_55[] = {{8, 0, 0, 1, values_54, 1}};
+static const ap_set where_56[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_12, 1}};
+static const ap_set where_57[] = {{8, 0, 0, 1, values_4, 2}};
+static const ap_set where_58[] = {{9, 0, 0, 1, values_12, 1}};
+static const ap_set where_59[] = {{7, 0, 0, 1, values_12, 1}};
+static const ap_set where_60[] = {{6, 0, 0, 1, values_12, 1}};
+static const ap_set where_61[] = {{12, 0, 0, 1, values_17, 1}};
 
 /* name, label, kind, token, shown before, phrase; same as, domain, words */
 static const ap_axis axes[] = {
@@ -101,68 +104,77 @@ static const ap_axis axes[] = {
      -1, {10, 0, 0, 1, values_2, 2}, 0},
     {"mod_mask", "a snippet's mask", AP_AXIS_FLAG, "_modmask", "", "with a snippet's mask ", "",
      -1, {11, 0, 0, 1, values_2, 2}, 0},
+    {"sequences", "sequences", AP_AXIS_WORD, "", "", "with ", " sequences",
+     -1, {12, 0, 0, 1, values_6, 3}, words_9},
     {"decode", "decode", AP_AXIS_FLAG, "_decode", "", "with decode ", "",
-     -1, {12, 0, 0, 1, values_2, 2}, 0},
+     -1, {13, 0, 0, 1, values_2, 2}, 0},
     {"arch", "arch", AP_AXIS_NUMBER, "_sm", "sm", "on ", "",
-     -1, {13, 0, 0, 1, values_9, 3}, 0},
+     -1, {14, 0, 0, 1, values_10, 3}, 0},
 };
 /* where, must, same as, pairs */
 static const ap_rule rules[] = {
-    {where_12, 1, {1, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_12, 1, {5, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_12, 1, {6, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_12, 1, {7, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_12, 1, {8, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_12, 1, {9, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_12, 1, {12, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_12, 1, {13, 0, 0, 1, values_13, 1}, -1, 0, 0},
-    {where_12, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
-    {where_12, 1, {10, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_12, 1, {11, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_15, 1, {1, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_15, 1, {2, 0, 0, 1, values_14, 1}, -1, 0, 0},
-    {where_15, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
-    {where_15, 1, {4, 0, 0, 1, values_16, 1}, -1, 0, 0},
-    {where_15, 1, {5, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_15, 1, {6, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_15, 1, {7, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_15, 1, {8, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_15, 1, {9, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_15, 1, {10, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_15, 1, {11, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_15, 1, {12, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_15, 1, {13, 0, 0, 1, values_13, 1}, -1, 0, 0},
-    {where_17, 1, {7, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_17, 1, {8, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_18, 1, {7, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_18, 1, {8, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_20, 1, {1, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_20, 1, {5, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_20, 1, {6, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_20, 1, {7, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_20, 1, {8, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_20, 1, {9, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_20, 1, {12, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_20, 1, {13, 0, 0, 1, values_13, 1}, -1, 0, 0},
-    {where_20, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
-    {where_22, 1, {2, 8, 8, 8, 0, 0}, -1, 0, 0},
-    {where_22, 1, {4, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_24, 1, {1, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_24, 1, {12, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_26, 2, {6, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_26, 2, {7, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_26, 2, {8, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_26, 2, {9, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_28, 1, {10, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_28, 1, {11, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_30, 2, {2, 8, 128, 8, 0, 0}, -1, 0, 0},
-    {where_30, 2, {3, 8, 128, 8, 0, 0}, -1, 0, 0},
-    {where_32, 1, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_32, 1, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_13, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_13, 1, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_13, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_13, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_13, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_13, 1, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_13, 1, {12, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_13, 1, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_13, 1, {14, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_13, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_13, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_13, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_16, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_16, 1, {2, 0, 0, 1, values_15, 1}, -1, 0, 0},
+    {where_16, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_16, 1, {4, 0, 0, 1, values_17, 1}, -1, 0, 0},
+    {where_16, 1, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_16, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_16, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_16, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_16, 1, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_16, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_16, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_16, 1, {12, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_16, 1, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_16, 1, {14, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_18, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_18, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_18, 1, {12, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_19, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_19, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_19, 1, {12, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_21, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_21, 1, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_21, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_21, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_21, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_21, 1, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_21, 1, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_21, 1, {14, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_21, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_23, 1, {2, 8, 8, 8, 0, 0}, -1, 0, 0},
+    {where_23, 1, {4, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_25, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_25, 1, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_27, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_27, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_27, 2, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_27, 2, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_29, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_29, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_29, 1, {12, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_31, 2, {2, 8, 128, 8, 0, 0}, -1, 0, 0},
+    {where_31, 2, {3, 8, 128, 8, 0, 0}, -1, 0, 0},
     {where_33, 1, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
     {where_33, 1, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_33, 1, {12, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {0, 0, {3, 0, 0, 1, 0, 0}, 2, pairs_34, 5},
+    {where_34, 1, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_34, 1, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_34, 1, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_34, 1, {12, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_35, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {0, 0, {3, 0, 0, 1, 0, 0}, 2, pairs_36, 5},
 };
 static const char *const fields[] = {
     "block_m",
@@ -183,78 +195,79 @@ static const char *const fields[] = {
     "v_stages",
 };
 static const ap_tile_form forms[] = {
-    {11, 1, parts_35, 4},
-    {13, 0, parts_36, 12},
-    {-1, 0, parts_37, 11},
+    {11, 1, parts_37, 4},
+    {13, 0, parts_38, 12},
+    {-1, 0, parts_39, 11},
 };
 static const ap_tile_class tile_classes[] = {
-    {where_53, 1, 5},
-    {where_54, 2, 4},
-    {where_55, 1, 3},
-    {where_56, 1, 2},
-    {where_17, 1, 2},
+    {where_55, 1, 5},
+    {where_56, 2, 4},
+    {where_57, 1, 3},
+    {where_58, 1, 2},
     {where_18, 1, 2},
-    {where_57, 1, 1},
-    {where_58, 1, 1},
+    {where_19, 1, 2},
+    {where_59, 1, 1},
+    {where_60, 1, 1},
+    {where_61, 1, 1},
 };
 static const ap_snippet_rule snippets[] = {
-    {where_17, 1},
     {where_18, 1},
-    {where_15, 1},
+    {where_19, 1},
+    {where_16, 1},
 };
 /* name, where, renderer */
 static const ap_template templates[] = {
-    {"attention/flash_bwd_convert.cu.j2", where_39, 1, ap_render_flash_bwd_convert},
-    {"attention/flash_bwd_delta.cu.j2", where_41, 1, ap_render_flash_bwd_delta},
-    {"attention/flash_bwd_dq_sm90.cu.j2", where_43, 2, ap_render_flash_bwd_dq_sm90},
-    {"attention/flash_bwd_sinks.cu.j2", where_22, 1, ap_render_flash_bwd_sinks},
-    {"attention/flash_bwd_sm80.cu.j2", where_45, 2, ap_render_flash_bwd_sm80},
-    {"attention/flash_bwd_sm90.cu.j2", where_30, 2, ap_render_flash_bwd_sm90},
-    {"attention/flash_fwd_combine.cu.j2", where_12, 1, ap_render_flash_fwd_combine},
-    {"attention/flash_fwd_decode_sm80.cu.j2", where_46, 3, ap_render_flash_fwd_decode_sm80},
-    {"attention/flash_fwd_map.cu.j2", where_15, 1, ap_render_flash_fwd_map},
-    {"attention/flash_fwd_sm80.cu.j2", where_47, 3, ap_render_flash_fwd_sm80},
-    {"attention/flash_fwd_sm90.cu.j2", where_48, 2, ap_render_flash_fwd_sm90},
+    {"attention/flash_bwd_convert.cu.j2", where_41, 1, ap_render_flash_bwd_convert},
+    {"attention/flash_bwd_delta.cu.j2", where_43, 1, ap_render_flash_bwd_delta},
+    {"attention/flash_bwd_dq_sm90.cu.j2", where_45, 2, ap_render_flash_bwd_dq_sm90},
+    {"attention/flash_bwd_sinks.cu.j2", where_23, 1, ap_render_flash_bwd_sinks},
+    {"attention/flash_bwd_sm80.cu.j2", where_47, 2, ap_render_flash_bwd_sm80},
+    {"attention/flash_bwd_sm90.cu.j2", where_31, 2, ap_render_flash_bwd_sm90},
+    {"attention/flash_fwd_combine.cu.j2", where_13, 1, ap_render_flash_fwd_combine},
+    {"attention/flash_fwd_decode_sm80.cu.j2", where_48, 3, ap_render_flash_fwd_decode_sm80},
+    {"attention/flash_fwd_map.cu.j2", where_16, 1, ap_render_flash_fwd_map},
+    {"attention/flash_fwd_sm80.cu.j2", where_49, 3, ap_render_flash_fwd_sm80},
+    {"attention/flash_fwd_sm90.cu.j2", where_50, 2, ap_render_flash_fwd_sm90},
 };
 /* where, rows alike, capabilities from and to, arch, target */
 static const ap_route routes[] = {
-    {where_49, 1, 9, 80, 80, 80, "sm_80"},
-    {where_49, 1, 8, 86, 86, 86, "sm_86"},
-    {where_49, 1, 7, 87, 87, 80, "sm_80"},
-    {where_49, 1, 6, 88, 89, 86, "sm_86"},
-    {where_49, 1, 5, 90, 90, 90, "sm_90a"},
-    {where_49, 1, 4, 90, 90, 80, "sm_90"},
-    {where_49, 1, 3, 100, 109, 80, "sm_100"},
-    {where_49, 1, 2, 110, 119, 80, "sm_110"},
-    {where_49, 1, 1, 120, 129, 86, "sm_120"},
-    {where_24, 1, 9, 80, 80, 80, "sm_80"},
-    {where_24, 1, 8, 86, 86, 86, "sm_86"},
-    {where_24, 1, 7, 87, 87, 80, "sm_80"},
-    {where_24, 1, 6, 88, 89, 86, "sm_86"},
-    {where_24, 1, 5, 90, 90, 90, "sm_90a"},
-    {where_24, 1, 4, 90, 90, 80, "sm_90"},
-    {where_24, 1, 3, 100, 109, 80, "sm_100"},
-    {where_24, 1, 2, 110, 119, 80, "sm_110"},
-    {where_24, 1, 1, 120, 129, 86, "sm_120"},
-    {where_51, 1, 8, 80, 80, 80, "sm_80"},
-    {where_51, 1, 7, 86, 86, 80, "sm_86"},
-    {where_51, 1, 6, 87, 87, 80, "sm_80"},
-    {where_51, 1, 5, 88, 89, 80, "sm_86"},
+    {where_51, 1, 9, 80, 80, 80, "sm_80"},
+    {where_51, 1, 8, 86, 86, 86, "sm_86"},
+    {where_51, 1, 7, 87, 87, 80, "sm_80"},
+    {where_51, 1, 6, 88, 89, 86, "sm_86"},
+    {where_51, 1, 5, 90, 90, 90, "sm_90a"},
     {where_51, 1, 4, 90, 90, 80, "sm_90"},
     {where_51, 1, 3, 100, 109, 80, "sm_100"},
     {where_51, 1, 2, 110, 119, 80, "sm_110"},
-    {where_51, 1, 1, 120, 129, 80, "sm_120"},
+    {where_51, 1, 1, 120, 129, 86, "sm_120"},
+    {where_25, 1, 9, 80, 80, 80, "sm_80"},
+    {where_25, 1, 8, 86, 86, 86, "sm_86"},
+    {where_25, 1, 7, 87, 87, 80, "sm_80"},
+    {where_25, 1, 6, 88, 89, 86, "sm_86"},
+    {where_25, 1, 5, 90, 90, 90, "sm_90a"},
+    {where_25, 1, 4, 90, 90, 80, "sm_90"},
+    {where_25, 1, 3, 100, 109, 80, "sm_100"},
+    {where_25, 1, 2, 110, 119, 80, "sm_110"},
+    {where_25, 1, 1, 120, 129, 86, "sm_120"},
+    {where_53, 1, 8, 80, 80, 80, "sm_80"},
+    {where_53, 1, 7, 86, 86, 80, "sm_86"},
+    {where_53, 1, 6, 87, 87, 80, "sm_80"},
+    {where_53, 1, 5, 88, 89, 80, "sm_86"},
+    {where_53, 1, 4, 90, 90, 80, "sm_90"},
+    {where_53, 1, 3, 100, 109, 80, "sm_100"},
+    {where_53, 1, 2, 110, 119, 80, "sm_110"},
+    {where_53, 1, 1, 120, 129, 80, "sm_120"},
 };
 
 extern const ap_family ap_family_attention;
 const ap_family ap_family_attention = {
     "attention", "flash",
-    "flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_decode]_sm<80|86|90>",
-    axes, 14, 13,
-    {4, 1, 10, 10, 2, 2, 1, 1, 2, 1, 1, 1, 1, 7},
-    {~0xfu, ~0x1u, ~0x3ffu, ~0x3ffu, ~0x3u, ~0x3u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x7fu, ~0u, ~0u},
-    rules, 55,
+    "flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_ragged|_paged][_decode]_sm<80|86|90>",
+    axes, 15, 14,
+    {4, 1, 10, 10, 2, 2, 1, 1, 2, 1, 1, 1, 2, 1, 7},
+    {~0xfu, ~0x1u, ~0x3ffu, ~0x3ffu, ~0x3u, ~0x3u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x7fu, ~0u},
+    rules, 62,
     16, fields, forms, 3,
-    tile_classes, 8, &ap_tiles_attention, templates, 11, routes, 26,
+    tile_classes, 9, &ap_tiles_attention, templates, 11, routes, 26,
     snippets, 3,
 };

@@ -14,6 +14,7 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
   const char *const tile_name = in->tile_name;
   const int32_t hdim_v = in->axis[AP_ATTENTION_HDIM_V];
   const int32_t dtype = in->axis[AP_ATTENTION_DTYPE];
+  const int32_t sequences = in->axis[AP_ATTENTION_SEQUENCES];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t block_n = in->field[AP_ATTENTION_TILE_BLOCK_N];
   const int32_t warps_m = in->field[AP_ATTENTION_TILE_WARPS_M];
@@ -37,6 +38,10 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
   INTEGER(hdim_v);
   TEXT(" --dtype ");
   STRING(in->word[AP_ATTENTION_DTYPE]);
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT(" --");
+    STRING(in->word[AP_ATTENTION_SEQUENCES]);
+  }
   TEXT(" --arch sm");
   INTEGER(arch);
   TEXT("\n"
@@ -45,8 +50,11 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "#include \"attnpress/device/dtype.cuh\"\n"
        "#include \"attnpress/device/epilogue.cuh\"\n"
        "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
-       "#include \"attnpress/device/ptx_math.cuh\"\n"
-       "#include \"attnpress/device/softmax.cuh\"\n"
+       "#include \"attnpress/device/ptx_math.cuh\"\n");
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("#include \"attnpress/device/sequence.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/softmax.cuh\"\n"
        "#include \"attnpress/device/tile.cuh\"\n"
        "\n"
        "constexpr int HEAD_DIM_V = ");
@@ -146,16 +154,31 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "extern \"C\" __global__ void __launch_bounds__(32 * WARPS)\n"
        "    ");
   STRING(stem);
-  TEXT("(\n"
-       "        const __grid_constant__ attnpress_fwd_combine_args args) {\n"
-       "  __shared__ float4 warp_out[WARPS][GROUP_THREADS];\n"
+  TEXT("(\n");
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("        const __grid_constant__ attnpress_fwd_combine_ragged_args batch_args) {\n");
+  } else {
+    TEXT("        const __grid_constant__ attnpress_fwd_combine_args args) {\n");
+  }
+  TEXT("  __shared__ float4 warp_out[WARPS][GROUP_THREADS];\n"
        "  __shared__ float2 warp_weights[WARPS][GROUP_THREADS]; // maximum, sum of the weights\n"
        "  // The parts are there when the split kernel has ended; what comes next may begin to wait too.\n"
        "  griddepcontrol_wait();\n"
        "  griddepcontrol_launch_dependents();\n"
-       "\n"
-       "  const int row = blockIdx.x / COLUMN_BLOCKS; // of (batch, heads_q, seqlen_q)\n"
-       "  const int thread = threadIdx.x % GROUP_THREADS;\n"
+       "\n");
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("  const attnpress_fwd_combine_args &args = batch_args.combine;\n");
+  }
+  TEXT("  const int row = blockIdx.x / COLUMN_BLOCKS; // of (batch, heads_q, seqlen_q)\n");
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("  const int position = row % args.seqlen_q;\n"
+         "  const int head = row / args.seqlen_q % args.heads_q;\n"
+         "  const int batch = row / args.seqlen_q / args.heads_q;\n"
+         "  const Rows rows = query_rows(&batch_args.ragged, batch, args.seqlen_q);\n"
+         "  if (position >= rows.count) // no split has written it\n"
+         "    return;\n");
+  }
+  TEXT("  const int thread = threadIdx.x % GROUP_THREADS;\n"
        "  const int column = blockIdx.x % COLUMN_BLOCKS * COLUMNS + thread * 4;\n"
        "  const bool valid = HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V;\n"
        "  Sum sum = add_splits(&args, row, threadIdx.x / GROUP_THREADS, valid ? column : 0);\n"
@@ -179,22 +202,38 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "    const Sum part = {weights.x, weights.y, warp_out[warp][thread]};\n"
        "    sum = add(sum, part);\n"
        "  }\n"
-       "\n"
-       "  const int position = row % args.seqlen_q;\n"
-       "  const int head = row / args.seqlen_q % args.heads_q;\n"
-       "  RowEnd end = {normalizer(sum.weights), natural_lse(sum.max, sum.weights)};\n"
+       "\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("  const int position = row % args.seqlen_q;\n"
+         "  const int head = row / args.seqlen_q % args.heads_q;\n");
+  }
+  TEXT("  RowEnd end = {normalizer(sum.weights), natural_lse(sum.max, sum.weights)};\n"
        "  if (args.sinks != nullptr)\n"
        "    end = end_row_with_sink(\n"
        "        sum.max, sum.weights,\n"
-       "        load_sink(args.sinks, args.sinks_dtype, args.sinks_stride, head, args.heads_q));\n"
-       "  const int batch = row / args.seqlen_q / args.heads_q;\n"
-       "  uint16_t *out = (uint16_t *)args.out + batch * args.out_batch_stride +\n"
-       "                  position * args.out_row_stride + head * args.out_head_stride + column;\n"
-       "  const uint2 packed = {pack(DTYPE, sum.out.x * end.normalize, sum.out.y * end.normalize),\n"
+       "        load_sink(args.sinks, args.sinks_dtype, args.sinks_stride, head, args.heads_q));\n");
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("  const int64_t out_batch = batch_args.ragged.cu_seqlens_q != nullptr ? 0 : batch;\n"
+         "  uint16_t *out = (uint16_t *)args.out + out_batch * args.out_batch_stride +\n"
+         "                  (rows.begin + position) * args.out_row_stride + head * args.out_head_stride +\n"
+         "                  column;\n");
+  } else {
+    TEXT("  const int batch = row / args.seqlen_q / args.heads_q;\n"
+         "  uint16_t *out = (uint16_t *)args.out + batch * args.out_batch_stride +\n"
+         "                  position * args.out_row_stride + head * args.out_head_stride + column;\n");
+  }
+  TEXT("  const uint2 packed = {pack(DTYPE, sum.out.x * end.normalize, sum.out.y * end.normalize),\n"
        "                        pack(DTYPE, sum.out.z * end.normalize, sum.out.w * end.normalize)};\n"
-       "  *(uint2 *)out = packed;\n"
-       "  if (args.lse && column == 0)\n"
-       "    args.lse[batch * args.lse_batch_stride + head * args.lse_head_stride + position] =\n"
-       "        end.lse;\n"
-       "}\n");
+       "  *(uint2 *)out = packed;\n");
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("  if (args.lse && column == 0)\n"
+         "    args.lse[lse_of_sequence(&batch_args.ragged, rows, batch, args.lse_batch_stride) +\n"
+         "             head * args.lse_head_stride + position * batch_args.ragged.lse_row_stride] =\n"
+         "        stored_lse(&batch_args.ragged, end.lse);\n");
+  } else {
+    TEXT("  if (args.lse && column == 0)\n"
+         "    args.lse[batch * args.lse_batch_stride + head * args.lse_head_stride + position] =\n"
+         "        end.lse;\n");
+  }
+  TEXT("}\n");
 }

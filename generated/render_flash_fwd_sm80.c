@@ -24,6 +24,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   const int32_t dropout = in->axis[AP_ATTENTION_DROPOUT];
   const int32_t mod_score = in->axis[AP_ATTENTION_MOD_SCORE];
   const int32_t mod_mask = in->axis[AP_ATTENTION_MOD_MASK];
+  const int32_t sequences = in->axis[AP_ATTENTION_SEQUENCES];
   const int32_t decode = in->axis[AP_ATTENTION_DECODE];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
@@ -88,6 +89,10 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   if (mod_mask) {
     TEXT(" --mod-mask");
   }
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT(" --");
+    STRING(in->word[AP_ATTENTION_SEQUENCES]);
+  }
   if (split) {
     TEXT(" --split");
   }
@@ -117,6 +122,9 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "#include \"attnpress/device/score.cuh\"\n");
   if (mod_score || mod_mask) {
     TEXT("#include \"attnpress/device/score_mod.cuh\"\n");
+  }
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("#include \"attnpress/device/sequence.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/softmax.cuh\"\n"
        "#include \"attnpress/device/tile.cuh\"\n"
@@ -309,13 +317,21 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "//\n"
        "// A key block passes as SLABS slabs, first the column slabs of K, then the row slabs of V. The load\n"
        "// of a slab starts STAGES - 1 slabs ahead of its use.\n"
-       "struct KeyPipeline {\n"
-       "  // This thread's first chunk of the next key block to load. The pointers walk along, because\n"
-       "  // addresses computed from the key block's number would take twice as many registers.\n"
-       "  const uint16_t *k; // of this head's (seqlen_k, HEAD_DIM)\n"
-       "  const uint16_t *v; // of this head's (seqlen_k, HEAD_DIM_V)\n"
-       "  int64_t k_row_stride, v_row_stride;\n"
-       "  int seqlen_k;    // less the first key of a key block that passes through this ring\n"
+       "struct KeyPipeline {\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+    TEXT("  const attnpress_fwd_ragged_args *batch;\n"
+         "  const uint16_t *k; // of this head's rows in page 0\n"
+         "  const uint16_t *v;\n"
+         "  Pages pages;\n"
+         "  int key_begin; // the first key of a key block that passes through this ring\n");
+  } else {
+    TEXT("  // This thread's first chunk of the next key block to load. The pointers walk along, because\n"
+         "  // addresses computed from the key block's number would take twice as many registers.\n"
+         "  const uint16_t *k; // of this head's (seqlen_k, HEAD_DIM)\n"
+         "  const uint16_t *v; // of this head's (seqlen_k, HEAD_DIM_V)\n"
+         "  int64_t k_row_stride, v_row_stride;\n");
+  }
+  TEXT("  int seqlen_k;    // less the first key of a key block that passes through this ring\n"
        "  int block_begin; // the last key block that is walked over\n"
        "  uint32_t ring;   // shared address of slot 0\n"
        "  int slot;        // of the slab in use, where a key block is not a whole number of rounds\n");
@@ -340,66 +356,128 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("  __syncthreads();\n");
   }
   TEXT("}\n"
-       "\n"
-       "// Starts the copy of `rows` keys of `columns` columns, of which `keys` are there, into a slot whose\n"
-       "// rows have `slab_columns`.\n"
-       "__device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const uint16_t *global,\n"
-       "                                          int64_t row_stride, int rows, int columns, int keys) {\n");
-  if (warps_k > 1) {
-    TEXT("  copy_rows_swizzled_async(slot, slab_columns, global, row_stride, rows, columns, keys,\n"
-         "                           RING_THREAD, RING_THREADS);\n");
-  } else {
-    TEXT("  copy_rows_async(slot, tile_row_bytes(slab_columns), global, row_stride, rows, columns, keys, 0,\n"
-         "                  copy_passes(rows, columns, RING_THREADS), RING_THREAD, RING_THREADS);\n");
-  }
-  TEXT("}\n"
-       "\n"
-       "// Starts the load of slab `slab` of key block `n` into `slot`; slabs are loaded in the order of\n"
-       "// their use. Keys past the end, which only a `masked` key block can have, become zeros.\n"
-       "__device__ __forceinline__ void load_slab(KeyPipeline *pipe, int n, int slab, uint32_t slot,\n"
-       "                                          bool masked) {\n"
-       "  const int keys = masked ? pipe->seqlen_k - n * BLOCK_N : BLOCK_N; // from the first to the end\n"
-       "  if (slab < K_SLABS - 1 || (slab < K_SLABS && HEAD_DIM % K_SLAB == 0)) {\n"
-       "    load_rows(slot, K_SLAB, pipe->k + slab * K_SLAB, pipe->k_row_stride, RING_KEYS, K_SLAB, keys);\n");
-  if ((hdim % k_slab) != 0) {
-    TEXT("  } else if (slab < K_SLABS) {\n"
-         "    // The last slab is narrower, and its chunks are shared out differently.\n"
-         "    const int columns = HEAD_DIM % K_SLAB;\n"
-         "    const int64_t rows = copy_row(columns, RING_THREAD) - copy_row(K_SLAB, RING_THREAD);\n"
-         "    const int offset = copy_column(columns, RING_THREAD) - copy_column(K_SLAB, RING_THREAD);\n"
-         "    load_rows(slot, K_SLAB, pipe->k + rows * pipe->k_row_stride + slab * K_SLAB + offset,\n"
-         "              pipe->k_row_stride, RING_KEYS, columns, keys);\n");
-  }
-  TEXT("  } else {\n"
-       "    const int key = (slab - K_SLABS) * V_SLAB;\n"
-       "    load_rows(slot, HEAD_DIM_V, pipe->v + key * pipe->v_row_stride, pipe->v_row_stride, V_SLAB,\n"
-       "              HEAD_DIM_V, keys - key);\n"
-       "  }\n");
-  if (!mod_mask) {
-    TEXT("  if (slab == K_SLABS - 1)\n"
-         "    pipe->k -= BLOCK_N * pipe->k_row_stride;\n"
-         "  if (slab == SLABS - 1)\n"
-         "    pipe->v -= BLOCK_N * pipe->v_row_stride;\n");
-  } else {
-    TEXT("  // On to the next key block of which the mask leaves something.\n"
-         "  const int next = block_before(pipe->map, n, pipe->block_begin);\n"
-         "  if (slab == K_SLABS - 1) {\n"
-         "    pipe->k -= (n - next) * (BLOCK_N * pipe->k_row_stride);\n"
-         "    pipe->k_block = next;\n"
-         "  }\n"
-         "  if (slab == SLABS - 1) {\n"
-         "    pipe->v -= (n - next) * (BLOCK_N * pipe->v_row_stride);\n"
-         "    pipe->v_block = next;\n"
-         "  }\n");
-  }
-  TEXT("}\n"
        "\n");
-  if (mod_mask) {
-    TEXT("// The key block that slab number `slab` of those to come is loaded of.\n"
-         "__device__ __forceinline__ int block_to_load(const KeyPipeline *pipe, int slab) {\n"
-         "  return slab % SLABS < K_SLABS ? pipe->k_block : pipe->v_block;\n"
+  if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+    TEXT("// Starts passes `first_pass` to `end_pass` - 1 of the copy of `rows` keys from `first_key` on, of\n"
+         "// `columns` columns, into a slot whose rows have `slab_columns`; `global`: their first column in page\n"
+         "// 0. Keys from `keys` on, counted from the first, become zeros. The row of each is looked up in the\n"
+         "// page table.\n"
+         "__device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const KeyPipeline *pipe,\n"
+         "                                          const uint16_t *global, int64_t page_stride,\n"
+         "                                          int64_t row_stride, int first_key, int rows, int columns,\n"
+         "                                          int keys, int first_pass, int end_pass) {\n"
+         "  const int pass_rows = RING_THREADS / (columns / 8);\n"
+         "  const int column = copy_column(columns, RING_THREAD);\n"
+         "  if (RING_THREADS % (columns / 8) == 0 || copy_row(columns, RING_THREAD) < pass_rows) {\n"
+         "#pragma unroll\n"
+         "    for (int pass = first_pass; pass < end_pass; ++pass) {\n"
+         "      const int row = pass * pass_rows + copy_row(columns, RING_THREAD);\n");
+    if (warps_k > 1) {
+      TEXT("      const uint32_t target = slot + row * slab_columns * 2 +\n"
+           "                              (column * 2 ^ swizzle_of_row(slab_columns, row));\n");
+    } else {
+      TEXT("      const uint32_t target = slot + row * tile_row_bytes(slab_columns) + column * 2;\n");
+    }
+    TEXT("      if (pass * pass_rows + pass_rows <= rows || row < rows)\n"
+         "        cp_async_16(target,\n"
+         "                    global + column + page_row(&pipe->pages, &pipe->batch->ragged, first_key + row,\n"
+         "                                               page_stride, row_stride),\n"
+         "                    rows <= keys || row < keys ? 16 : 0);\n"
+         "    }\n"
+         "  }\n"
+         "}\n"
+         "\n"
+         "// Starts passes of the load of slab `slab` of key block `n` into `slot`: all of them, or part `step`\n"
+         "// of `steps`. Keys past the end, which only a `masked` key block can have, become zeros.\n"
+         "__device__ __forceinline__ void load_slab_part(KeyPipeline *pipe, int n, int slab, uint32_t slot,\n"
+         "                                               bool masked, int step, int steps) {\n"
+         "  const attnpress_fwd_args *args = &pipe->batch->fwd;\n"
+         "  const int keys = masked ? pipe->seqlen_k - n * BLOCK_N : BLOCK_N; // from the first to the end\n"
+         "  const int first_key = n * BLOCK_N + pipe->key_begin;\n"
+         "  const int columns = slab >= K_SLABS ? HEAD_DIM_V\n"
+         "                      : slab < K_SLABS - 1 || HEAD_DIM % K_SLAB == 0 ? K_SLAB\n"
+         "                                                                     : HEAD_DIM % K_SLAB;\n"
+         "  const int rows = slab >= K_SLABS ? V_SLAB : RING_KEYS;\n"
+         "  const int passes = copy_passes(rows, columns, RING_THREADS);\n"
+         "  const int part = steps == 1 ? passes : max_int(2, ceil_div(passes, steps));\n"
+         "  const int first = min_int(passes, step * part), end = min_int(passes, first + part);\n"
+         "  if (slab < K_SLABS) {\n"
+         "    load_rows(slot, K_SLAB, pipe, pipe->k + slab * K_SLAB, args->k_batch_stride,\n"
+         "              args->k_row_stride, first_key, rows, columns, keys, first, end);\n"
+         "  } else {\n"
+         "    const int key = (slab - K_SLABS) * V_SLAB;\n"
+         "    load_rows(slot, HEAD_DIM_V, pipe, pipe->v, args->v_batch_stride, args->v_row_stride,\n"
+         "              first_key + key, rows, columns, keys - key, first, end);\n"
+         "  }\n"
+         "}\n"
+         "\n"
+         "// The same of a whole slab.\n"
+         "__device__ __forceinline__ void load_slab(KeyPipeline *pipe, int n, int slab, uint32_t slot,\n"
+         "                                          bool masked) {\n"
+         "  load_slab_part(pipe, n, slab, slot, masked, 0, 1);\n"
          "}\n"
          "\n");
+  } else {
+    TEXT("// Starts the copy of `rows` keys of `columns` columns, of which `keys` are there, into a slot whose\n"
+         "// rows have `slab_columns`.\n"
+         "__device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const uint16_t *global,\n"
+         "                                          int64_t row_stride, int rows, int columns, int keys) {\n");
+    if (warps_k > 1) {
+      TEXT("  copy_rows_swizzled_async(slot, slab_columns, global, row_stride, rows, columns, keys,\n"
+           "                           RING_THREAD, RING_THREADS);\n");
+    } else {
+      TEXT("  copy_rows_async(slot, tile_row_bytes(slab_columns), global, row_stride, rows, columns, keys, 0,\n"
+           "                  copy_passes(rows, columns, RING_THREADS), RING_THREAD, RING_THREADS);\n");
+    }
+    TEXT("}\n"
+         "\n"
+         "// Starts the load of slab `slab` of key block `n` into `slot`; slabs are loaded in the order of\n"
+         "// their use. Keys past the end, which only a `masked` key block can have, become zeros.\n"
+         "__device__ __forceinline__ void load_slab(KeyPipeline *pipe, int n, int slab, uint32_t slot,\n"
+         "                                          bool masked) {\n"
+         "  const int keys = masked ? pipe->seqlen_k - n * BLOCK_N : BLOCK_N; // from the first to the end\n"
+         "  if (slab < K_SLABS - 1 || (slab < K_SLABS && HEAD_DIM % K_SLAB == 0)) {\n"
+         "    load_rows(slot, K_SLAB, pipe->k + slab * K_SLAB, pipe->k_row_stride, RING_KEYS, K_SLAB, keys);\n");
+    if ((hdim % k_slab) != 0) {
+      TEXT("  } else if (slab < K_SLABS) {\n"
+           "    // The last slab is narrower, and its chunks are shared out differently.\n"
+           "    const int columns = HEAD_DIM % K_SLAB;\n"
+           "    const int64_t rows = copy_row(columns, RING_THREAD) - copy_row(K_SLAB, RING_THREAD);\n"
+           "    const int offset = copy_column(columns, RING_THREAD) - copy_column(K_SLAB, RING_THREAD);\n"
+           "    load_rows(slot, K_SLAB, pipe->k + rows * pipe->k_row_stride + slab * K_SLAB + offset,\n"
+           "              pipe->k_row_stride, RING_KEYS, columns, keys);\n");
+    }
+    TEXT("  } else {\n"
+         "    const int key = (slab - K_SLABS) * V_SLAB;\n"
+         "    load_rows(slot, HEAD_DIM_V, pipe->v + key * pipe->v_row_stride, pipe->v_row_stride, V_SLAB,\n"
+         "              HEAD_DIM_V, keys - key);\n"
+         "  }\n");
+    if (!mod_mask) {
+      TEXT("  if (slab == K_SLABS - 1)\n"
+           "    pipe->k -= BLOCK_N * pipe->k_row_stride;\n"
+           "  if (slab == SLABS - 1)\n"
+           "    pipe->v -= BLOCK_N * pipe->v_row_stride;\n");
+    } else {
+      TEXT("  // On to the next key block of which the mask leaves something.\n"
+           "  const int next = block_before(pipe->map, n, pipe->block_begin);\n"
+           "  if (slab == K_SLABS - 1) {\n"
+           "    pipe->k -= (n - next) * (BLOCK_N * pipe->k_row_stride);\n"
+           "    pipe->k_block = next;\n"
+           "  }\n"
+           "  if (slab == SLABS - 1) {\n"
+           "    pipe->v -= (n - next) * (BLOCK_N * pipe->v_row_stride);\n"
+           "    pipe->v_block = next;\n"
+           "  }\n");
+    }
+    TEXT("}\n"
+         "\n");
+    if (mod_mask) {
+      TEXT("// The key block that slab number `slab` of those to come is loaded of.\n"
+           "__device__ __forceinline__ int block_to_load(const KeyPipeline *pipe, int slab) {\n"
+           "  return slab % SLABS < K_SLABS ? pipe->k_block : pipe->v_block;\n"
+           "}\n"
+           "\n");
+    }
   }
   TEXT("// Shared address of the slot `ahead` slabs after the one in use, the first slab being slab `slab`.\n"
        "__device__ __forceinline__ uint32_t ring_slot(const KeyPipeline *pipe, int slab, int ahead) {\n"
@@ -448,21 +526,23 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n");
   if (spread) {
-    TEXT("// Starts part `step` of `steps` of the load of K or V.\n"
-         "__device__ __forceinline__ const uint16_t *load_part(uint32_t slot, int row_bytes,\n"
-         "                                                     const uint16_t *global, int64_t row_stride,\n"
-         "                                                     int columns, int keys, int step, int steps) {\n"
-         "  const int passes = copy_passes(BLOCK_N, columns, NUM_THREADS);\n"
-         "  const int part = max_int(2, ceil_div(passes, steps));\n"
-         "  const int first = min_int(passes, step * part), end = min_int(passes, first + part);\n"
-         "  global = copy_rows_async(slot, row_bytes, global, row_stride, BLOCK_N, columns, keys, first, end,\n"
-         "                           threadIdx.x, NUM_THREADS);\n"
-         "  if (first < end && end == passes) // on to the next key block\n"
-         "    global -= (passes * (NUM_THREADS / (columns / 8)) + BLOCK_N) * row_stride;\n"
-         "  return global;\n"
-         "}\n"
-         "\n"
-         "// Starts part `step` of `steps` of the load that runs STAGES - 1 slabs ahead of slab `slab` of key\n"
+    if (sequences != AP_ATTENTION_SEQUENCES_PAGED) {
+      TEXT("// Starts part `step` of `steps` of the load of K or V.\n"
+           "__device__ __forceinline__ const uint16_t *load_part(uint32_t slot, int row_bytes,\n"
+           "                                                     const uint16_t *global, int64_t row_stride,\n"
+           "                                                     int columns, int keys, int step, int steps) {\n"
+           "  const int passes = copy_passes(BLOCK_N, columns, NUM_THREADS);\n"
+           "  const int part = max_int(2, ceil_div(passes, steps));\n"
+           "  const int first = min_int(passes, step * part), end = min_int(passes, first + part);\n"
+           "  global = copy_rows_async(slot, row_bytes, global, row_stride, BLOCK_N, columns, keys, first, end,\n"
+           "                           threadIdx.x, NUM_THREADS);\n"
+           "  if (first < end && end == passes) // on to the next key block\n"
+           "    global -= (passes * (NUM_THREADS / (columns / 8)) + BLOCK_N) * row_stride;\n"
+           "  return global;\n"
+           "}\n"
+           "\n");
+    }
+    TEXT("// Starts part `step` of `steps` of the load that runs STAGES - 1 slabs ahead of slab `slab` of key\n"
          "// block `n`. Copies that start all at once hold up the ldmatrix behind them, so these are spread\n"
          "// over the steps of the product.\n"
          "__device__ __forceinline__ void load_ahead(KeyPipeline *pipe, int n, int slab, bool masked,\n"
@@ -471,15 +551,19 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "  const int block = n - ahead / SLABS;\n"
          "  if (block < pipe->block_begin)\n"
          "    return;\n"
-         "  const uint32_t slot = ring_slot(pipe, slab, STAGES - 1);\n"
-         "  const int keys = masked ? pipe->seqlen_k - block * BLOCK_N : BLOCK_N;\n"
-         "  if (ahead % SLABS == 0)\n"
-         "    pipe->k =\n"
-         "        load_part(slot, K_ROW_BYTES, pipe->k, pipe->k_row_stride, HEAD_DIM, keys, step, steps);\n"
-         "  else\n"
-         "    pipe->v =\n"
-         "        load_part(slot, V_ROW_BYTES, pipe->v, pipe->v_row_stride, HEAD_DIM_V, keys, step, steps);\n"
-         "}\n"
+         "  const uint32_t slot = ring_slot(pipe, slab, STAGES - 1);\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+      TEXT("  load_slab_part(pipe, block, ahead % SLABS, slot, masked, step, steps);\n");
+    } else {
+      TEXT("  const int keys = masked ? pipe->seqlen_k - block * BLOCK_N : BLOCK_N;\n"
+           "  if (ahead % SLABS == 0)\n"
+           "    pipe->k =\n"
+           "        load_part(slot, K_ROW_BYTES, pipe->k, pipe->k_row_stride, HEAD_DIM, keys, step, steps);\n"
+           "  else\n"
+           "    pipe->v =\n"
+           "        load_part(slot, V_ROW_BYTES, pipe->v, pipe->v_row_stride, HEAD_DIM_V, keys, step, steps);\n");
+    }
+    TEXT("}\n"
          "\n");
   }
   TEXT("// Closes the group of the loads that started during a slab's use, and moves on.\n"
@@ -488,25 +572,40 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "  if (SLABS % STAGES != 0)\n"
        "    pipe->slot = pipe->slot + 1 == STAGES ? 0 : pipe->slot + 1;\n"
        "}\n"
-       "\n"
-       "// A pipeline over the key blocks of a head from `n` down to `block_begin`, whose ring is at the\n"
-       "// shared address `ring`. `key_begin`: the first key of a key block that passes through it.\n"
-       "__device__ __forceinline__ KeyPipeline open_ring(const attnpress_fwd_args *args, int64_t batch,\n"
-       "                                                 int kv_head, int n, int block_begin, uint32_t ring,\n"
-       "                                                 int key_begin) {\n"
-       "  const int64_t first_key = (int64_t)n * BLOCK_N + key_begin;\n"
-       "  const int64_t k_row = first_key + copy_row(K_SLAB, RING_THREAD);\n"
-       "  const int64_t v_row = first_key + copy_row(HEAD_DIM_V, RING_THREAD);\n"
-       "  KeyPipeline pipe;\n"
-       "  pipe.k = (const uint16_t *)args->k + batch * args->k_batch_stride +\n"
-       "           kv_head * args->k_head_stride + k_row * args->k_row_stride +\n"
-       "           copy_column(K_SLAB, RING_THREAD);\n"
-       "  pipe.v = (const uint16_t *)args->v + batch * args->v_batch_stride +\n"
-       "           kv_head * args->v_head_stride + v_row * args->v_row_stride +\n"
-       "           copy_column(HEAD_DIM_V, RING_THREAD);\n"
-       "  pipe.k_row_stride = args->k_row_stride;\n"
-       "  pipe.v_row_stride = args->v_row_stride;\n"
-       "  pipe.seqlen_k = args->seqlen_k - key_begin;\n"
+       "\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+    TEXT("// A pipeline over the key blocks of a head down to `block_begin`, whose ring is at the shared address\n"
+         "// `ring`. `args`: of sequence `b`; `key_begin`: the first key of a key block that passes through it.\n"
+         "__device__ __forceinline__ KeyPipeline open_ring(const attnpress_fwd_ragged_args *batch,\n"
+         "                                                 const attnpress_fwd_args *args, int64_t b,\n"
+         "                                                 int kv_head, int block_begin, uint32_t ring,\n"
+         "                                                 int key_begin) {\n"
+         "  KeyPipeline pipe;\n"
+         "  pipe.batch = batch;\n"
+         "  pipe.k = (const uint16_t *)args->k + kv_head * args->k_head_stride;\n"
+         "  pipe.v = (const uint16_t *)args->v + kv_head * args->v_head_stride;\n"
+         "  pipe.pages = pages_of_sequence(&batch->ragged, b, args->seqlen_k);\n"
+         "  pipe.key_begin = key_begin;\n");
+  } else {
+    TEXT("// A pipeline over the key blocks of a head from `n` down to `block_begin`, whose ring is at the\n"
+         "// shared address `ring`. `key_begin`: the first key of a key block that passes through it.\n"
+         "__device__ __forceinline__ KeyPipeline open_ring(const attnpress_fwd_args *args, int64_t batch,\n"
+         "                                                 int kv_head, int n, int block_begin, uint32_t ring,\n"
+         "                                                 int key_begin) {\n"
+         "  const int64_t first_key = (int64_t)n * BLOCK_N + key_begin;\n"
+         "  const int64_t k_row = first_key + copy_row(K_SLAB, RING_THREAD);\n"
+         "  const int64_t v_row = first_key + copy_row(HEAD_DIM_V, RING_THREAD);\n"
+         "  KeyPipeline pipe;\n"
+         "  pipe.k = (const uint16_t *)args->k + batch * args->k_batch_stride +\n"
+         "           kv_head * args->k_head_stride + k_row * args->k_row_stride +\n"
+         "           copy_column(K_SLAB, RING_THREAD);\n"
+         "  pipe.v = (const uint16_t *)args->v + batch * args->v_batch_stride +\n"
+         "           kv_head * args->v_head_stride + v_row * args->v_row_stride +\n"
+         "           copy_column(HEAD_DIM_V, RING_THREAD);\n"
+         "  pipe.k_row_stride = args->k_row_stride;\n"
+         "  pipe.v_row_stride = args->v_row_stride;\n");
+  }
+  TEXT("  pipe.seqlen_k = args->seqlen_k - key_begin;\n"
        "  pipe.block_begin = block_begin;\n"
        "  pipe.ring = ring;\n"
        "  pipe.slot = 0;\n");
@@ -1087,11 +1186,19 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("// out = O / row sum, lse = scale * row maximum + log(row sum). Rows without keys: 0 and -inf.\n"
          "__device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES * 4],\n"
          "                                             const float row_max[M_TILES][2],\n"
-         "                                             const float row_sum[M_TILES][2],\n"
-         "                                             const attnpress_fwd_args *args, unsigned char *smem) {\n"
-         "  // Found anew rather than kept in registers over the loops.\n"
-         "  const Work work = find_work(args, read_block_index());\n"
-         "  const int thread = read_thread_index();\n"
+         "                                             const float row_sum[M_TILES][2],\n");
+    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+      TEXT("                                             const attnpress_fwd_ragged_args *batch,\n"
+           "                                             unsigned char *smem) {\n"
+           "  // Found anew rather than kept in registers over the loops.\n"
+           "  const Work work = find_work(&batch->fwd, read_block_index());\n"
+           "  const attnpress_fwd_args sequence = args_of_sequence(batch, work.batch), *args = &sequence;\n");
+    } else {
+      TEXT("                                             const attnpress_fwd_args *args, unsigned char *smem) {\n"
+           "  // Found anew rather than kept in registers over the loops.\n"
+           "  const Work work = find_work(args, read_block_index());\n");
+    }
+    TEXT("  const int thread = read_thread_index();\n"
          "  const int heads = args->heads_per_tile;\n"
          "  const int rows = args->seqlen_q * heads;\n"
          "  const int lane = thread % 32;\n"
@@ -1120,15 +1227,21 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "      const bool valid = work.row_begin + row < rows;\n"
          "      const bool writes_lse = valid && lane % 4 == 0 && warp_n == 0;\n");
     if (split) {
-      TEXT("      const int64_t partial = partial_row(args, work.split, work.batch, head, position);\n"
+      TEXT("      const int64_t partial = partial_row(");
+      STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "args" : "&batch->fwd");
+      TEXT(", work.split, work.batch, head, position);\n"
            "      if (writes_lse)\n"
            "        args->lse_partial[partial] = end.lse;\n"
            "      float *out_row = args->out_partial + partial * HEAD_DIM_V + warp_columns + lane % 4 * 2;\n"
            "      store_partial_row(out_row, out[m], first_o_tile, O_TILES, half, end.normalize, valid);\n");
     } else {
-      TEXT("      if (args->lse && writes_lse)\n"
-           "        args->lse[lse_offset(args, work.batch, head, position)] = end.lse;\n"
-           "      unsigned char *out_row = smem + row * O_ROW_BYTES + (warp_columns + lane % 4 * 2) * 2;\n"
+      TEXT("      if (args->lse && writes_lse)\n");
+      if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+        TEXT("        store_lse(batch, args, head, position, end.lse);\n");
+      } else {
+        TEXT("        args->lse[lse_offset(args, work.batch, head, position)] = end.lse;\n");
+      }
+      TEXT("      unsigned char *out_row = smem + row * O_ROW_BYTES + (warp_columns + lane % 4 * 2) * 2;\n"
            "#pragma unroll\n"
            "      for (int o = 0; o < O_TILES; ++o) {\n"
            "        if (o >= first_o_tile)\n"
@@ -1182,6 +1295,8 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   if (mod_score || mod_mask) {
     TEXT("        const __grid_constant__ attnpress_fwd_mod_args given) {\n"
          "  const attnpress_fwd_args &args = given.fwd;\n");
+  } else if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("        const __grid_constant__ attnpress_fwd_ragged_args batch) {\n");
   } else {
     TEXT("        const __grid_constant__ attnpress_fwd_args args) {\n");
   }
@@ -1193,19 +1308,34 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "  griddepcontrol_wait();\n"
          "  griddepcontrol_launch_dependents();\n");
   }
-  TEXT("  const Work work = find_work(&args, blockIdx.x);\n"
-       "  const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads\n"
-       "\n"
-       "  // Key blocks that no row sees are never loaded; those that all rows see whole need no mask.\n"
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("  const Work work = find_work(&batch.fwd, blockIdx.x);\n"
+         "  const attnpress_fwd_args args = args_of_sequence(&batch, work.batch);\n"
+         "  const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads\n"
+         "  if (work.row_begin >= rows) // the grid is laid out for the longest sequence\n"
+         "    return;\n"
+         "\n");
+  } else {
+    TEXT("  const Work work = find_work(&args, blockIdx.x);\n"
+         "  const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads\n"
+         "\n");
+  }
+  TEXT("  // Key blocks that no row sees are never loaded; those that all rows see whole need no mask.\n"
        "  int first_position, last_position, head;\n"
        "  split_row(work.row_begin, args.heads_per_tile, &first_position, &head);\n"
        "  split_row(min(work.row_begin + BLOCK_M, rows) - 1, args.heads_per_tile, &last_position, &head);\n"
        "  const Row first_row = find_row(&args, first_position);\n"
        "  const Row last_row = find_row(&args, last_position);\n"
        "  const Range unmasked = keys_of_all(first_row, last_row);\n"
-       "  Range blocks = key_blocks(keys_of_some(first_row, last_row), BLOCK_N);\n"
-       "  if (SPLIT)\n"
-       "    blocks = split_blocks(blocks, work.split, args.key_blocks_per_split);\n");
+       "  Range blocks = key_blocks(keys_of_some(first_row, last_row), BLOCK_N);\n");
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("  if (SPLIT) // of what these rows see: no bound of the lengths has a part in it\n"
+         "    blocks = split_blocks(blocks, work.split,\n"
+         "                          ceil_div(max(blocks.end - blocks.begin, 0), args.num_splits));\n");
+  } else {
+    TEXT("  if (SPLIT)\n"
+         "    blocks = split_blocks(blocks, work.split, args.key_blocks_per_split);\n");
+  }
   if ((mask == AP_ATTENTION_MASK_WINDOW) || mod_mask) {
     TEXT("  const int block_begin = blocks.begin;\n");
   } else {
@@ -1225,9 +1355,14 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   TEXT("  const uint32_t shared = shared_address(smem);\n"
        "  const uint16_t *q = (const uint16_t *)args.q + work.batch * args.q_batch_stride +\n"
        "                      work.first_head * args.q_head_stride;\n"
-       "  load_queries(shared, q, &args, work.row_begin, rows);\n"
-       "  KeyPipeline pipe = open_ring(&args, work.batch, key_head(&args, work.first_head), n,\n"
-       "                               block_begin, shared + RING_OFFSET, 0);\n");
+       "  load_queries(shared, q, &args, work.row_begin, rows);\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+    TEXT("  KeyPipeline pipe = open_ring(&batch, &args, work.batch, key_head(&args, work.first_head),\n"
+         "                               block_begin, shared + RING_OFFSET, 0);\n");
+  } else {
+    TEXT("  KeyPipeline pipe = open_ring(&args, work.batch, key_head(&args, work.first_head), n,\n"
+         "                               block_begin, shared + RING_OFFSET, 0);\n");
+  }
   if (mod_mask) {
     TEXT("  pipe.map = map;\n");
   }
@@ -1307,6 +1442,8 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "  cp_async_wait(0);\n"
          "  __syncthreads();\n");
   }
-  TEXT("  store_output(out, row_max, row_sum, &args, smem);\n"
+  TEXT("  store_output(out, row_max, row_sum, &");
+  STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "args" : "batch");
+  TEXT(", smem);\n"
        "}\n");
 }

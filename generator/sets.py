@@ -61,12 +61,16 @@ def whole_set(name: str) -> VariantSet:
 
 
 def shown_variants() -> list[Variant]:
-    """The variants of the default sets whose sources stand in generated/."""
-    return [
+    """The variants whose sources stand in generated/: of the default sets those that [[shown]]
+    says, and sets named shown, whose kernels are not linked in."""
+    linked = [
         variant
         for variant in whole_set("default").variants
         if any(holds(where, variant.family, variant.values) for where in variant.family.shown)
     ]
+    sets = [load_sets(family).get("shown") for family in families()]
+    others = {variant for found in sets if found for variant in found.variants}
+    return sorted({*linked, *others}, key=lambda variant: variant.stem)
 
 
 def link_targets(variant: Variant) -> tuple[str, ...]:

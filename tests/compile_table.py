@@ -5,10 +5,11 @@ memory, time, size.
     python tests/compile_table.py --only '*_sm90' --table /tmp/some.csv
 
 compiles every stem of the default set, of the others one in three by the hash of its name, and as
-many with features, for each target that its architecture is pressed for, and writes
-tests/data/compiled.csv; half an hour of two cores. Rows that are current are kept, unless --all is
-given; with --only, so are those of other stems, current or not. tests/test_compiled.py holds the
-table to be complete, current and free of spills and remarks, and compiles a sample of it again.
+many with features, and some of ragged sequences, for each target that its architecture is pressed
+for, and writes tests/data/compiled.csv; half an hour of two cores. Rows that are current are kept,
+unless --all is given; with --only, so are those of other stems, current or not.
+tests/test_compiled.py holds the table to be complete, current and free of spills and remarks, and
+compiles a sample of it again.
 
 Remarks are the codes of what the compiler says in its log, such as C7510: products of a warpgroup
 that wait for each other, at a third of the speed and without an error.
@@ -91,9 +92,13 @@ def with_features(variant: Variant) -> Variant | None:
     """The variant with one, two or all of its family's features, by the hash of its name; None for
     most variants, and where it cannot have them."""
     hash_ = hash_of(f"features of {variant.stem}")
-    # Kernels with a snippet have no source without one.
+    # Kernels with a snippet have no source without one; those of sequences are sampled by themselves.
     of_snippets = {name for where in variant.family.snippets for name, _ in where}
-    features = tuple(name for name in variant.family.features if name not in of_snippets)
+    features = tuple(
+        name
+        for name in variant.family.features
+        if name not in of_snippets and name != "sequences"
+    )
     if not features or hash_ % 6:
         return None
     first, second = hash_ // 6 % len(features), hash_ // 64 % len(features)
@@ -109,6 +114,18 @@ def with_features(variant: Variant) -> Variant | None:
         return None
 
 
+def with_sequences(variant: Variant) -> Variant | None:
+    """The variant of sequences of their own lengths, by the hash of its name; None for most
+    variants, and where it cannot have them."""
+    hash_ = hash_of(f"sequences of {variant.stem}")
+    if "sequences" not in variant.family.features or hash_ % 36:
+        return None
+    try:
+        return variant.replace(sequences=("ragged", "paged")[hash_ // 12 % 2])
+    except VariantError:
+        return None
+
+
 def sampled_variants() -> Iterator[Variant]:
     """A third of all, and some of those that have features: whatever the default set is."""
     for family in families():
@@ -120,6 +137,9 @@ def sampled_variants() -> Iterator[Variant]:
             featured = with_features(variant)
             if featured is not None:
                 yield featured
+            ragged = with_sequences(variant)
+            if ragged is not None:
+                yield ragged
 
 
 def listed_variants() -> Iterator[Variant]:

@@ -14,7 +14,7 @@ from generator.attention.rules import make_tile, producer_tile
 from generator.family import Family, families
 from generator.registry import generated_files
 from generator.tiles import Tile, problems, sized, tile_of
-from generator.variant import Variant, every_variant
+from generator.variant import Variant, VariantError, every_variant
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
@@ -42,7 +42,10 @@ def featured(count: int) -> list[Variant]:
     rng = random.Random(20265)
     found: dict[Variant, None] = {}
     while len(found) < count:
-        found[rng.choice(plain).replace(**rng.choice(choices))] = None
+        try:
+            found[rng.choice(plain).replace(**rng.choice(choices))] = None
+        except VariantError:  # some features do not go together, or with an architecture
+            continue
     return list(found)
 
 

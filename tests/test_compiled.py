@@ -66,7 +66,7 @@ def is_plain_forward(row: Row) -> bool:
     return plain and variant.mask != "window"
 
 
-FEATURES = ("softcap", "alibi", "bias", "dropout", "mod_score", "mod_mask")
+FEATURES = ("softcap", "alibi", "bias", "dropout", "mod_score", "mod_mask", "sequences")
 SPILL_BYTES, SPILLING_SHARE = 48, 0.01
 
 

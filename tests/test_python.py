@@ -838,6 +838,7 @@ def test_structs_match_the_header(root, tmp_path):
         "attnpress_sinks": _library.Sinks,
         "attnpress_dropout": _library.Dropout,
         "attnpress_dropout_mask_args": _library.DropoutMaskArgs,
+        "attnpress_ragged": _library.Ragged,
         "attnpress_info": _library.Info,
     }
     lines = ['#include "attnpress/attnpress.h"', "#include <stdio.h>", "int main(void) {"]

@@ -59,6 +59,11 @@ grep -q '^error .*dsinks' "$work/out" || fail "--backward --sinks checks the gra
 grep -q 'window 20,3, softcap 5' "$work/out" || fail "--backward says what is done to scores"
 status 0 --backward --seqlen-q 64 --check none
 grep -q '^check     none' "$work/out" || fail "--backward --check none"
+held --lengths 5,0,77,130 --heads 4 --kv-heads 2 --hdim 64 --check full --causal
+grep -q '4 sequences, 212 queries (at most 130 of one), 212 keys (130)' "$work/out" || fail "--lengths"
+held --lengths lognormal:9:40:1 --page-size 3 --seqlen-q 2 --heads 4 --hdim 40 --check full --alibi
+grep -q 'pages of 3' "$work/out" || fail "--page-size (not in the call's line)"
+grep -q '_paged' "$work/out" || fail "--page-size (not in the kernel's name)"
 held --seqlen-q 150 --seqlen-k 170 --heads 4 --kv-heads 2 --hdim 64 --check full --window 20,0
 grep -q 'window 20,0' "$work/out" || fail "--window (not in the call's line)"
 held --seqlen-q 150 --heads 4 --hdim 64 --check full --causal --chunk 40 --softcap 5 --sinks
@@ -87,6 +92,12 @@ wrong 'is of --backward' --deterministic
 wrong 'is of the forward pass' --backward --splits 2
 wrong 'bshd' --layout sbhd
 wrong '300' --splits 300
+wrong '"5,x"; it must be lengths of the keys' --lengths 5,x
+wrong '"lognormal:0:9:1"; it must be lengths' --lengths lognormal:0:9:1
+wrong 'page-size is of --lengths' --page-size 16
+wrong 'leave --batch and --seqlen-k out' --lengths 5,6 --batch 2
+wrong 'bias does not go with --lengths' --lengths 5,6 --bias fp16
+wrong 'lengths has no gradients yet' --lengths 5,6 --backward
 wrong '"5"; it must be two whole numbers' --window 5
 wrong '"-2,0"' --window -2,0
 wrong '"3,4x"' --window 3,4x

@@ -14,6 +14,7 @@
 #include "cuda_device.h"
 #include "reference.h"
 #include "run.h"
+#include "sequences.h"
 #include "score_options.h"
 #include "session.h"
 #include "tool.h"
@@ -39,6 +40,8 @@ typedef struct session {
   cuda_device cuda;
   int on_cuda;
   CUdeviceptr buffers[6]; /* q, k, v, out, lse, workspace */
+  CUdeviceptr arrays;     /* of the lengths */
+  attnpress_ragged device_ragged;
   CUstream stream;
   CUevent start, end;
   attnpress_plan *plan;
@@ -76,17 +79,41 @@ static int parse_choice(const char *option, const char *text, const char *const 
   return tool_usage("run", "%s is \"%s\"; it can be %s", option, text, allowed);
 }
 
+/* What goes with --lengths; batch and lengths become those of the call. */
+static int check_lengths(run_options *o) {
+  if (o->seqlen_k != NOT_GIVEN || o->batch != 1)
+    return tool_usage("run", "--lengths says how many sequences and keys there are: leave --batch "
+                             "and --seqlen-k out");
+  if (o->scores.bias)
+    return tool_usage("run", "--bias does not go with --lengths");
+  if (o->backward)
+    return tool_usage("run", "--lengths has no gradients yet, so it does not go with --backward");
+  o->lengths.seqlen_q = o->seqlen_q == NOT_GIVEN ? 0 : o->seqlen_q;
+  if (lengths_describe(&o->lengths) != 0)
+    return tool_usage("run", "the lengths add up to 2^31 or more, or memory ran out");
+  o->batch = o->lengths.count;
+  o->seqlen_q = o->lengths.longest_q;
+  o->seqlen_k = o->lengths.longest_k;
+  return TOOL_OK;
+}
+
 static int parse_options(int argc, char **argv, run_options *o) {
   const struct {
     const char *name;
     int64_t *value, least, most;
   } numbers[] = {
-      {"--batch", &o->batch, 0, INT32_MAX},       {"--seqlen-q", &o->seqlen_q, 0, INT32_MAX},
-      {"--seqlen-k", &o->seqlen_k, 0, INT32_MAX}, {"--heads", &o->heads, 1, INT32_MAX},
-      {"--kv-heads", &o->kv_heads, 1, INT32_MAX}, {"--hdim", &o->hdim, 1, INT32_MAX},
-      {"--hdim-v", &o->hdim_v, 1, INT32_MAX},     {"--splits", &o->splits, 0, INT32_MAX},
-      {"--repeat", &o->repeat, 1, REPEAT_MAX},    {"--threads", &o->threads, 0, INT32_MAX},
+      {"--batch", &o->batch, 0, INT32_MAX},
+      {"--seqlen-q", &o->seqlen_q, 0, INT32_MAX},
+      {"--seqlen-k", &o->seqlen_k, 0, INT32_MAX},
+      {"--heads", &o->heads, 1, INT32_MAX},
+      {"--kv-heads", &o->kv_heads, 1, INT32_MAX},
+      {"--hdim", &o->hdim, 1, INT32_MAX},
+      {"--hdim-v", &o->hdim_v, 1, INT32_MAX},
+      {"--splits", &o->splits, 0, INT32_MAX},
+      {"--repeat", &o->repeat, 1, REPEAT_MAX},
+      {"--threads", &o->threads, 0, INT32_MAX},
       {"--seed", &o->seed, 0, INT64_MAX},
+      {"--page-size", &o->lengths.page_size, 1, 1 << 24},
   };
   const struct {
     const char *name;
@@ -110,6 +137,15 @@ static int parse_options(int argc, char **argv, run_options *o) {
     for (size_t n = 0; !known && n < sizeof flags / sizeof *flags; ++n)
       if ((known = strcmp(argv[i], flags[n].name) == 0))
         *flags[n].value = 1;
+    if (!known && (value = tool_option(argc, argv, &i, "--lengths")) != NULL) {
+      int32_t *lengths;
+      const char *allowed = lengths_parse(value, &lengths, &o->lengths.count);
+      if (allowed != NULL)
+        return tool_usage("run", "--lengths is \"%s\"; it must be %s", value, allowed);
+      free((void *)(uintptr_t)o->lengths.lengths);
+      o->lengths.lengths = lengths;
+      known = 1;
+    }
     if (!known)
       known = score_options_flag(&o->scores, argv[i]);
     for (int n = 0; !known && score_option_names[n] != NULL; ++n)
@@ -137,6 +173,15 @@ static int parse_options(int argc, char **argv, run_options *o) {
     if (status != TOOL_OK)
       return status;
   }
+  if (o->lengths.count > 0) {
+    const int status = check_lengths(o);
+    if (status != TOOL_OK)
+      return status;
+  } else if (o->lengths.page_size > 0) {
+    return tool_usage("run", "--page-size is of --lengths, which is not given");
+  }
+  if (o->seqlen_q == NOT_GIVEN)
+    o->seqlen_q = 1024;
   if (o->seqlen_k == NOT_GIVEN)
     o->seqlen_k = o->seqlen_q;
   if (o->kv_heads == NOT_GIVEN)
@@ -218,6 +263,16 @@ static int describe_call(session *s) {
   s->host.out = tensor(NULL, o->batch, o->seqlen_q, o->heads, o->hdim_v, o->dtype);
   if (score_data_read(&s->scores, &o->scores, why, sizeof why) != 0)
     return tool_usage("run", "%s", why);
+  if (o->lengths.count > 0) {
+    const lengths_batch *b = &o->lengths;
+    const int64_t pages = b->page_size > 0 ? b->pages : 1;
+    const int64_t rows = b->page_size > 0 ? b->page_size : b->total_k;
+    s->host.q = tensor(NULL, 1, b->total_q, o->heads, o->hdim, o->dtype);
+    s->host.k = tensor(NULL, pages, rows, o->kv_heads, o->hdim, o->dtype);
+    s->host.v = tensor(NULL, pages, rows, o->kv_heads, o->hdim_v, o->dtype);
+    s->host.out = tensor(NULL, 1, b->total_q, o->heads, o->hdim_v, o->dtype);
+    s->host.ragged = &b->ragged;
+  }
   score_data_describe(&s->scores, &o->scores, o->causal, (uint64_t)o->seed, &s->host);
   s->host.num_splits = (int32_t)o->splits;
   return describe_plan(s);
@@ -227,8 +282,9 @@ static int allocate_host(session *s) {
   attnpress_tensor *tensors[] = {&s->host.q, &s->host.k, &s->host.v, &s->host.out};
   const size_t size = (size_t)reference_element_bytes(s->o.dtype);
   for (int i = 0; i < 5; ++i) {
-    s->bytes[i] = i < 4 ? (size_t)reference_span(tensors[i]) * size
-                        : (size_t)(s->o.batch * s->o.heads * s->o.seqlen_q) * sizeof(float);
+    s->bytes[i] =
+        i < 4 ? (size_t)reference_span(tensors[i]) * size
+              : (size_t)(s->host.q.shape[0] * s->o.heads * s->host.q.shape[1]) * sizeof(float);
     s->bytes[i] = (s->bytes[i] + 64) / 64 * 64; /* never 0 */
     void *data = aligned_alloc(64, s->bytes[i]);
     if (data == NULL) {
@@ -276,6 +332,13 @@ static int allocate_device(session *s) {
   }
   if (allocate_device_scores(s) != TOOL_OK)
     return TOOL_FAILED;
+  if (s->o.lengths.count > 0) {
+    const lengths_batch *b = &s->o.lengths;
+    CUDA_TRY(s, mem_alloc(&s->arrays, b->arrays_bytes));
+    CUDA_TRY(s, memcpy_htod(s->arrays, b->arrays, b->arrays_bytes));
+    s->device_ragged = lengths_move(b, (uintptr_t)s->arrays);
+    s->device.ragged = &s->device_ragged;
+  }
   const attnpress_status status =
       attnpress_plan_workspace_bytes(s->plan, &s->device.workspace_bytes);
   if (status != ATTNPRESS_OK)
@@ -382,20 +445,56 @@ static void check_rows(session *s, reference *r, int64_t rows) {
   s->checked_rows += samples;
 }
 
+/* The same of sequences, each a call of its own: every row, or of each sequence the first one, the
+ * last one and one between them, of heads that take turns. */
+static int check_sequences(session *s) {
+  const int64_t heads = s->o.heads;
+  for (int64_t b = 0; b < s->o.lengths.count; ++b) {
+    sequence one;
+    reference r;
+    if (sequence_open(&one, &s->host, b) != 0 || reference_init(&r, &one.args) != 0) {
+      sequence_close(&one);
+      return -1;
+    }
+    const int64_t queries = one.args.q.shape[1], rows = queries * heads;
+    const int whole = s->o.check == CHECK_FULL || rows <= 3;
+    for (int64_t i = 0; i < (whole ? rows : 3); ++i) {
+      const int64_t query = whole ? i % queries : i == 0 ? 0 : i == 1 ? queries - 1 : queries / 2;
+      reference_check_row(&r, b, query, whole ? i / queries : (b + i) % heads, &s->error);
+      ++s->checked_rows;
+    }
+    reference_free(&r);
+    sequence_close(&one);
+  }
+  return 0;
+}
+
 /* Checks the outputs of the first call; a call with few elements is made again with other inputs,
  * until the maxima are over as many as the criterion wants. */
+static int check_once(session *s, reference *r, int64_t rows) {
+  if (s->o.lengths.count == 0) {
+    check_rows(s, r, rows);
+    return TOOL_OK;
+  }
+  if (check_sequences(s) == 0)
+    return TOOL_OK;
+  fprintf(stderr, "attnpress run: host memory for the reference could not be had\n");
+  return TOOL_FAILED;
+}
+
 static int check(session *s) {
-  const int64_t rows = s->o.batch * s->o.heads * s->o.seqlen_q;
-  reference r;
+  const int64_t rows = s->host.q.shape[0] * s->o.heads * s->host.q.shape[1];
+  const int sequences = s->o.lengths.count > 0;
+  reference r = {0};
   if (s->o.check == CHECK_NONE || rows == 0)
     return TOOL_OK;
-  if (reference_init(&r, &s->host) != 0) {
+  if (!sequences && reference_init(&r, &s->host) != 0) {
     fprintf(stderr, "attnpress run: no reference: %s\n", r.why);
     return TOOL_FAILED;
   }
   int status = fetch_outputs(s);
   if (status == TOOL_OK)
-    check_rows(s, &r, rows);
+    status = check_once(s, &r, rows);
   for (s->rounds = 1; status == TOOL_OK && s->error.elements < REFERENCE_MIN_ELEMENTS;
        ++s->rounds) {
     double ms;
@@ -406,7 +505,7 @@ static int check(session *s) {
     if (status == TOOL_OK)
       status = fetch_outputs(s);
     if (status == TOOL_OK)
-      check_rows(s, &r, rows);
+      status = check_once(s, &r, rows);
   }
   reference_free(&r);
   return status;
@@ -414,27 +513,48 @@ static int check(session *s) {
 
 /* ---- Report ---- */
 
-double run_flops(const run_options *o) {
+/* Of one sequence. */
+static double pairs_of(const run_options *o, int64_t seqlen_q, int64_t seqlen_k) {
   const attnpress_window window = score_options_window(&o->scores, o->causal);
   const attnpress_forward_args args = {.mask = score_options_mask(&o->scores, o->causal),
                                        .window = &window,
-                                       .q.shape[1] = o->seqlen_q,
-                                       .k.shape[1] = o->seqlen_k};
+                                       .q.shape[1] = seqlen_q,
+                                       .k.shape[1] = seqlen_k};
   const ap_mask mask = ap_mask_of(&args);
   double pairs = 0.0;
-  for (int64_t i = 0; i < o->seqlen_q; ++i) {
+  for (int64_t i = 0; i < seqlen_q; ++i) {
     const ap_keys keys = ap_keys_of(&mask, i);
     pairs += keys.end > keys.begin ? (double)(keys.end - keys.begin) : 0.0;
   }
-  return 2.0 * (double)o->batch * (double)o->heads * pairs * (double)(o->hdim + o->hdim_v);
+  return pairs;
+}
+
+double run_flops(const run_options *o) {
+  const lengths_batch *b = &o->lengths;
+  double pairs = 0.0;
+  if (b->count == 0)
+    pairs = (double)o->batch * pairs_of(o, o->seqlen_q, o->seqlen_k);
+  for (int64_t i = 0; i < b->count; ++i)
+    pairs += pairs_of(o, b->seqlen_q > 0 ? b->seqlen_q : b->lengths[i], b->lengths[i]);
+  return 2.0 * (double)o->heads * pairs * (double)(o->hdim + o->hdim_v);
 }
 
 static void print_call(const session *s) {
   const run_options *o = &s->o;
   char scores[256];
   score_options_print(&o->scores, o->causal, scores, sizeof scores);
-  printf("call      batch %" PRId64 ", %" PRId64 " queries, %" PRId64 " keys, %" PRId64 " heads",
-         o->batch, o->seqlen_q, o->seqlen_k, o->heads);
+  if (o->lengths.count > 0) {
+    printf("call      %" PRId64 " sequences, %" PRId64 " queries (at most %" PRId64
+           " of one), %" PRId64 " keys (%" PRId64 ")",
+           o->lengths.count, o->lengths.total_q, o->lengths.longest_q, o->lengths.total_k,
+           o->lengths.longest_k);
+    if (o->lengths.page_size > 0)
+      printf(" in %" PRId64 " pages of %" PRId64, o->lengths.pages, o->lengths.page_size);
+    printf(", %" PRId64 " heads", o->heads);
+  } else {
+    printf("call      batch %" PRId64 ", %" PRId64 " queries, %" PRId64 " keys, %" PRId64 " heads",
+           o->batch, o->seqlen_q, o->seqlen_k, o->heads);
+  }
   if (o->kv_heads != o->heads)
     printf(" on %" PRId64 " key heads", o->kv_heads);
   printf(", head dim %" PRId64, o->hdim);
@@ -504,6 +624,8 @@ static void close_session(session *s) {
     for (int i = 0; i < SCORE_BUFFERS; ++i)
       if (s->score_buffers[i])
         s->cuda.mem_free(s->score_buffers[i]);
+    if (s->arrays)
+      s->cuda.mem_free(s->arrays);
     if (s->start)
       s->cuda.event_destroy(s->start);
     if (s->end)
@@ -519,6 +641,7 @@ static void close_session(session *s) {
   free(s->host.out.data);
   free(s->host.lse);
   score_data_free(&s->scores);
+  lengths_free(&s->o.lengths);
 }
 
 static int run(session *s) {
@@ -553,7 +676,7 @@ static int run(session *s) {
 
 static int run_words(int argc, char **argv) {
   session s = {.o = {.batch = 1,
-                     .seqlen_q = 1024,
+                     .seqlen_q = NOT_GIVEN,
                      .seqlen_k = NOT_GIVEN,
                      .heads = 8,
                      .kv_heads = NOT_GIVEN,
@@ -564,8 +687,10 @@ static int run_words(int argc, char **argv) {
                      .dtype = ATTNPRESS_BF16,
                      .check = CHECK_SAMPLE}};
   int status = parse_options(argc, argv, &s.o);
-  if (status != TOOL_OK)
+  if (status != TOOL_OK) {
+    lengths_free(&s.o.lengths);
     return status;
+  }
   if (s.o.backward)
     return run_backward(&s.o);
   status = run(&s);
@@ -607,6 +732,11 @@ const tool_command ap_tool_run_attention = {
                      "the gradients, of the same call: each of dq, dk and dv is "
                      "held to the bound of out"},
                     {"--deterministic", NULL, "gradients whose bits are the same in every run"},
+                    {"--lengths", "LIST",
+                     "sequences of their own lengths in one call: 5,300,77 keys, or "
+                     "lognormal:COUNT:MEAN:SEED; queries as many, or --seqlen-q of each"},
+                    {"--page-size", "N",
+                     "with --lengths: keys lie in pages of N rows, in any order"},
                     {"--splits", "N", "parts that the keys are split into (0: chosen)"},
                     {"--layout", "bshd|bhsd",
                      "the order of batch, seqlen, heads and head dim (bshd)"},

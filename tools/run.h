@@ -2,6 +2,7 @@
 #pragma once
 #include <stdint.h>
 
+#include "lengths.h"
 #include "score_options.h"
 
 enum { CHECK_NONE, CHECK_SAMPLE, CHECK_FULL };
@@ -12,6 +13,7 @@ typedef struct run_options {
   int64_t batch, seqlen_q, seqlen_k, heads, kv_heads, hdim, hdim_v, splits, repeat, threads, seed;
   int dtype, causal, layout, device, check, backward, deterministic;
   score_options scores;
+  lengths_batch lengths; /* count 0: --lengths was not given */
 } run_options;
 
 /** The lines about each kernel. `before`: what the plan said before the first call, with the origins;

@@ -280,7 +280,8 @@ def needed(variant: Variant) -> tuple[Variant, ...]:
     """The kernels that calls launch after this one: what adds up the parts of a split run."""
     if variant["pass"] != "fwd" or not variant.split:
         return ()
-    return (make_variant("fwd_combine", variant.hdim_v, variant.hdim_v, variant.dtype),)
+    combine = make_variant("fwd_combine", variant.hdim_v, variant.hdim_v, variant.dtype)
+    return (combine if variant.sequences == "dense" else combine.replace(sequences="ragged"),)
 
 
 def limits(variant: Variant, target: str | None = None) -> Limits:

@@ -370,9 +370,61 @@ typedef struct attnpress_score_mod {
 } attnpress_score_mod;
 #define ATTNPRESS_SCORE_MOD_INIT                                                                   \
   { sizeof(attnpress_score_mod), NULL, NULL, NULL, NULL, NULL, 0, 0 }
+/** Sequences of different lengths in one call, and keys in pages. Every array is device memory (with
+ * the CPU backend: host memory) that the call reads when it runs, never the host: lengths may change
+ * between replays of a captured call. NULL: not used. Of sequence b
+ *
+ *     queries   rows cu_seqlens_q[b] to cu_seqlens_q[b + 1] - 1 of q and out, which are then (1,
+ *               total_q, heads_q, head_dim); without it batch b of q. With seqused_q the first
+ *               seqused_q[b] of them.
+ *     keys      rows cu_seqlens_k[b] to cu_seqlens_k[b + 1] - 1 of k and v, which are then (1,
+ *               total_k, heads_kv, head_dim); without it batch b of k, or with kv_batch_idx batch
+ *               kv_batch_idx[b]. With seqused_k the first seqused_k[b] of them; with leftpad_k less
+ *               the first leftpad_k[b].
+ *     pages     with page_table, k and v are (pages, page_size, heads_kv, head_dim), and row r of the
+ *               sequence is row r % page_size of page page_table[b][r / page_size] (with
+ *               kv_batch_idx: of row kv_batch_idx[b] of the table). cu_seqlens_k then gives lengths
+ *               alone, cu_seqlens_k[b + 1] - cu_seqlens_k[b].
+ *
+ * seqlen_q and seqlen_k in masks, windows, ALiBi and dropout are the sequence's own; `batch` there is
+ * b, and a query's number counts from its sequence's first. Rows that belong to no sequence are not
+ * written, and nothing that lies outside of a sequence reaches its result, NaN included.
+ *
+ * What only the device can see is not reported: a sequence whose entries are out of order, negative,
+ * or reach past its tensor has no queries or, where they are those of the keys, no keys; a page
+ * number out of range leaves that sequence's result unspecified. Neither reads or writes outside of
+ * the tensors. A bias is not supported. */
+typedef struct attnpress_ragged {
+  size_t struct_size;
+  int64_t
+      batch; /* sequences; without cu_seqlens_q q.shape[0], without cu_seqlens_k, kv_batch_idx and
+                    page_table k.shape[0] */
+  /** Bounds of the lengths, by which the call is laid out; 0, or more than the tensor has: what the
+   * tensor has. A sequence with more than max_seqlen_q queries counts as one with none. max_seqlen_k
+   * guides the choice of splits alone. */
+  int64_t max_seqlen_q, max_seqlen_k;
+  const int32_t *cu_seqlens_q, *cu_seqlens_k; /* (batch + 1) */
+  const int32_t *seqused_q, *seqused_k;       /* (batch) */
+  const int32_t *leftpad_k;    /* (batch): the first key's row, counted in seqused_k */
+  const int32_t *kv_batch_idx; /* (batch) */
+  const int32_t *page_table;   /* (page_table_rows, pages), the last dimension contiguous */
+  int64_t page_table_rows;     /* with kv_batch_idx; 0: batch */
+  int64_t page_table_pages;    /* pages of a sequence, at most; needed with page_table */
+  int64_t page_table_stride;   /* from row to row, in elements; 0: page_table_pages */
+  /** Of lse, from query to query, in elements; 0: 1. With cu_seqlens_q, lse_stride[0] is 0 for a
+   * packed lse, (heads_q, total_q) or (total_q, heads_q) by its strides, whose rows are q's;
+   * otherwise b * lse_stride[0] + head * lse_stride[1] + query * lse_row_stride. All strides 0: (heads_q,
+   * total_q) contiguous with cu_seqlens_q, else (batch, heads_q, seqlen_q). */
+  int64_t lse_row_stride;
+  int32_t lse_log2;          /* 1: the logarithm is to the base 2 */
+  int32_t lse_empty_pos_inf; /* 1: lse of rows that see no key is +inf */
+} attnpress_ragged;
+#define ATTNPRESS_RAGGED_INIT                                                                      \
+  { sizeof(attnpress_ragged), 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0 }
 
 typedef struct attnpress_forward_args {
   size_t struct_size;
+  /** Shapes of a call without `ragged`, which says what they are with it. */
   attnpress_tensor q; /* (batch, seqlen_q, heads_q, head_dim) */
   attnpress_tensor k; /* (batch, seqlen_k, heads_kv, head_dim); heads_q is a multiple of heads_kv */
   attnpress_tensor v; /* (batch, seqlen_k, heads_kv, head_dim_v) */
@@ -407,12 +459,13 @@ typedef struct attnpress_forward_args {
    * do not go with it; it changes scores after the softcap, and its mask and `mask` both hold. NULL
    * where it is not used; its texts and arrays are read during the call alone. */
   const attnpress_score_mod *score_mod;
+  const attnpress_ragged *ragged;
 } attnpress_forward_args;
 #define ATTNPRESS_FORWARD_ARGS_INIT                                                                \
   {                                                                                                \
     sizeof(attnpress_forward_args), ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT,                  \
         ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT, NULL, {0, 0}, 0.0f, 0, 0, 0, NULL, 0, NULL,  \
-        NULL, NULL, NULL, NULL, 0.0f, 0, NULL                                                      \
+        NULL, NULL, NULL, NULL, 0.0f, 0, NULL, NULL                                                \
   }
 
 /** Head dimensions: multiples of 8 from 8 to 512; head_dim_v equal to head_dim, or head_dim /

@@ -34,6 +34,14 @@ from ._library import (
 from ._merge import merge
 from ._score_mod import ScoreMod
 from ._settings import configure
+from ._varlen import (
+    flash_attn_kvpacked_func,
+    flash_attn_qkvpacked_func,
+    flash_attn_varlen_func,
+    flash_attn_varlen_kvpacked_func,
+    flash_attn_varlen_qkvpacked_func,
+    flash_attn_with_kvcache,
+)
 
 __version__ = "0.3.0"
 __all__ = [
@@ -53,6 +61,12 @@ __all__ = [
     "explain",
     "flash_attn_backward",
     "flash_attn_func",
+    "flash_attn_kvpacked_func",
+    "flash_attn_qkvpacked_func",
+    "flash_attn_varlen_func",
+    "flash_attn_varlen_kvpacked_func",
+    "flash_attn_varlen_qkvpacked_func",
+    "flash_attn_with_kvcache",
     "forward",
     "get_include",
     "library_path",

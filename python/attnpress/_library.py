@@ -218,6 +218,31 @@ class ForwardArgs(Structure):
         ("softcap", c_float),
         ("reserved_2", c_int32),
         ("score_mod", c_void_p),
+        ("ragged", c_void_p),
+    ]
+
+
+class Ragged(Structure):
+    """attnpress_ragged"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("batch", c_int64),
+        ("max_seqlen_q", c_int64),
+        ("max_seqlen_k", c_int64),
+        ("cu_seqlens_q", c_void_p),
+        ("cu_seqlens_k", c_void_p),
+        ("seqused_q", c_void_p),
+        ("seqused_k", c_void_p),
+        ("leftpad_k", c_void_p),
+        ("kv_batch_idx", c_void_p),
+        ("page_table", c_void_p),
+        ("page_table_rows", c_int64),
+        ("page_table_pages", c_int64),
+        ("page_table_stride", c_int64),
+        ("lse_row_stride", c_int64),
+        ("lse_log2", c_int32),
+        ("lse_empty_pos_inf", c_int32),
     ]
 
 

@@ -17,6 +17,8 @@ from ._plan import (
     new_plans,
     strides_read,
 )
+from ._ragged import Call as RaggedCall
+from ._ragged import Ragged
 from ._scores import Groups, View, mask_args
 from ._scores import Request as ScoreRequest
 
@@ -208,6 +210,62 @@ def with_plan(
     plan = Plan(c.CPU, dtype, shapes, strides, softmax_scale, causal, groups)
     args = plan.args() if groups is None else groups.point_from(plan.args())
     plan.run(c.CPU, args, function, *rest)
+
+
+# ---- Sequences of their own lengths --------------------------------------------------------------
+
+
+def int32_array(name: str, value, like: np.ndarray) -> np.ndarray:
+    """An array of lengths or indices, checked."""
+    if not isinstance(value, np.ndarray) or isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} is {type(value).__name__}; with q it must be a NumPy array")
+    if value.dtype != np.int32 or not value.dtype.isnative:
+        raise ValueError(f"{name} is {value.dtype}; int32 is needed: {name}.astype(np.int32)")
+    return value if value.ndim < 1 or value.strides[-1] == 4 else np.ascontiguousarray(value)
+
+
+def int32_full(count: int, value: int, like: np.ndarray) -> np.ndarray:
+    return np.full(count, value, dtype=np.int32)
+
+
+def refuse_grad(names: tuple[str, ...], *values) -> None:
+    """Arrays never require a gradient."""
+
+
+def ragged(
+    q, k, v, out, request: Ragged, softmax_scale, causal, groups, num_splits, lse_shape
+):  # fmt: skip
+    """(out, lse); of q, k, v (batch, seqlen, heads, head_dim); lse where lse_shape is not None."""
+    dtype, _ = checked(q, k, v, softmax_scale)
+    out_shape = (*q.shape[:3], v.shape[3])
+    q, k, v = (_readable(x) for x in (q, k, v))
+    if out is None:
+        out = _empty(out_shape, dense_stride(out_shape, _strides(q)), q.dtype)
+    elif not isinstance(out, np.ndarray) or out.shape != out_shape or out.dtype != q.dtype:
+        raise ValueError(
+            f"out is {getattr(out, 'dtype', type(out).__name__)} of shape "
+            f"{getattr(out, 'shape', None)}; it must be {q.dtype} of shape {out_shape}"
+        )
+    elif not (is_allowed(out_shape, _strides(out)) and _is_aligned(out)):
+        raise ValueError(
+            f"out has strides {_strides(out)}; the last dimension must be contiguous, the others "
+            "multiples of 8 elements, and the data aligned to 16 bytes"
+        )
+    lse = None if lse_shape is None else np.empty(lse_shape, dtype=np.float32)
+    arrays = {name: request.arrays[name] for name in request.names()}
+    layouts = [(x.ctypes.data, x.shape, _strides(x)) for x in (q, k, v, out)]
+    call = RaggedCall(
+        handle_of(c.CPU), dtype, layouts, 0 if lse is None else lse.ctypes.data, request,
+        {name: (x.ctypes.data, x.shape, _strides(x)) for name, x in arrays.items()},
+        softmax_scale, causal, groups, num_splits,
+    )  # fmt: skip
+    c.check(call.run(0, 0, None))
+    return out, lse
+
+
+def empty_like(q: np.ndarray) -> np.ndarray:
+    """An array without elements."""
+    return np.empty(0, dtype=q.dtype)
 
 
 # ---- What is done to scores ----------------------------------------------------------------------

@@ -246,13 +246,15 @@ def _add_dropout(groups: Groups, adapter, request: Request, like) -> None:
         groups.kept.append(seed)
 
 
-def groups_of(adapter, request: Request, q, k) -> Groups:
+def groups_of(adapter, request: Request, q, k, sequences: int | None = None) -> Groups:
     """The groups of a call on q and k, which were checked; None where the request has neither
-    tensors nor dropout. A tensor that the library cannot read as it lies is copied."""
+    tensors nor dropout. A tensor that the library cannot read as it lies is copied. sequences: of a
+    ragged call, the batch."""
     groups = Groups()
     groups.softcap = request.softcap
     if q is not None:
         batch, seqlen_q, heads = q.shape[:3]
+        batch = batch if sequences is None else sequences
         seqlen_k = k.shape[1]
 
     def view(name: str, value) -> View:

@@ -22,6 +22,8 @@ from ._plan import (
     new_plans,
     strides_read,
 )
+from ._ragged import Call as RaggedCall
+from ._ragged import Ragged
 from ._scores import Groups, View, mask_args
 from ._scores import Request as ScoreRequest
 
@@ -334,6 +336,92 @@ def with_plan(
         plan = Plan(backend, dtype, shapes, strides, softmax_scale, causal, groups)
         args = plan.args() if groups is None else groups.point_from(plan.args())
         plan.run(backend, args, function, *rest)
+
+
+# ---- Sequences of their own lengths --------------------------------------------------------------
+
+
+def int32_array(name: str, value, like):
+    """A tensor of lengths or indices, checked."""
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(f"{name} is {type(value).__name__}; with q it must be a PyTorch tensor")
+    if value.device != like.device:
+        raise ValueError(f"{name} is on {value.device} and q on {like.device}; one is needed")
+    if value.dtype != torch.int32:
+        raise ValueError(f"{name} is {value.dtype}; torch.int32 is needed: {name}.int()")
+    return value if value.dim() < 1 or value.stride(-1) == 1 else value.contiguous()
+
+
+def int32_full(count: int, value: int, like):
+    return torch.full((count,), value, dtype=torch.int32, device=like.device)
+
+
+def refuse_grad(names: tuple[str, ...], *values) -> None:
+    """NotImplementedError where a tensor requires grad."""
+    if torch.is_grad_enabled() and any(
+        isinstance(value, torch.Tensor) and value.requires_grad for value in values
+    ):
+        _refuse_grad(names)
+
+
+def ragged(
+    q, k, v, out, request: Ragged, softmax_scale, causal, groups, num_splits, lse_shape
+):  # fmt: skip
+    """(out, lse); of q, k, v (batch, seqlen, heads, head_dim); lse where lse_shape is not None.
+    Queues the work on q's device's current stream."""
+    backend, dtype, _ = checked(q, k, v, softmax_scale)
+    on_gpu = backend == c.CUDA
+    if on_gpu and _get_device() != q.device.index:
+        with torch.cuda.device(q.device):
+            return ragged(
+                q, k, v, out, request, softmax_scale, causal, groups, num_splits, lse_shape
+            )
+    out_shape = (*q.shape[:3], v.shape[3])
+    q, k, v = (_readable(x) for x in (q, k, v))
+    if out is None:
+        stride = dense_stride(out_shape, q.stride())
+        out = _empty_strided(out_shape, stride, dtype=q.dtype, device=q.device)
+    elif (
+        not isinstance(out, torch.Tensor)
+        or out.shape != out_shape
+        or out.dtype != q.dtype
+        or out.device != q.device
+    ):
+        raise ValueError(
+            f"out is {getattr(out, 'dtype', type(out).__name__)} of shape "
+            f"{tuple(getattr(out, 'shape', ()))}; it must be {q.dtype} of shape {out_shape} on "
+            f"{q.device}"
+        )
+    elif not is_allowed(out_shape, out.stride()) or out.data_ptr() % 16:
+        raise ValueError(
+            f"out has strides {out.stride()}; the last dimension must be contiguous, the others "
+            "multiples of 8 elements, and the data aligned to 16 bytes"
+        )
+    lse = None
+    if lse_shape is not None:
+        lse = _empty(lse_shape, dtype=torch.float32, device=q.device)
+    arrays = {name: request.arrays[name] for name in request.names()}
+    layouts = [(x.data_ptr(), x.shape, x.stride()) for x in (q, k, v, out)]
+    call = RaggedCall(
+        handle_of(backend), dtype, layouts, 0 if lse is None else lse.data_ptr(), request,
+        {name: (x.data_ptr(), x.shape, x.stride()) for name, x in arrays.items()},
+        softmax_scale, causal, groups, num_splits,
+    )  # fmt: skip
+    size = call.workspace_bytes() if on_gpu and num_splits != 1 else 0
+    # Freed when this function returns; the allocator gives it to later work of this stream.
+    workspace = _empty(size, dtype=torch.uint8, device=q.device)
+    stream = _raw_stream(q.device.index) if on_gpu else None
+    status = call.run(workspace.data_ptr(), size, stream)
+    if status == c.NO_NVRTC:
+        call.handle = handle_with_nvrtc(backend, call.handle, c.error_of(status))
+        status = call.run(workspace.data_ptr(), size, stream)
+    c.check(status)
+    return out, lse
+
+
+def empty_like(q):
+    """A tensor without elements."""
+    return _empty(0, dtype=q.dtype, device=q.device)
 
 
 # ---- What is done to scores ----------------------------------------------------------------------

@@ -24,6 +24,8 @@ static int serves(const ap_route *run, const ap_problem *problem, const ap_devic
     return 0;
   if (run->arch < 90)
     return 1;
+  if (problem->sequences != AP_ATTENTION_SEQUENCES_DENSE)
+    return 0;
   return problem->hdim <= AP_ATTENTION_SM90_HDIM_MAX &&
          problem->hdim_v <= AP_ATTENTION_SM90_HDIM_MAX && decode <= AP_ATTENTION_SM90_DECODE_MAX &&
          device->tma && problem->tma &&
@@ -70,11 +72,23 @@ attnpress_divisor ap_divisor(int32_t value) {
 /** A length beyond all points where the choice changes. */
 enum { SEQLEN_PROBED = 4096 };
 
+/** The mask of the kernel where lengths are bounds: what a window hides, some length may show. */
+static int32_t choose_mask_of_any_length(const ap_problem *problem) {
+  if (problem->window_left < INT32_MAX || problem->window_chunk > 0)
+    return ATTNPRESS_WINDOW;
+  if (problem->window_right == INT32_MAX)
+    return ATTNPRESS_FULL;
+  return problem->window_right == 0 && !problem->window_top_left ? ATTNPRESS_CAUSAL
+                                                                 : ATTNPRESS_WINDOW;
+}
+
 /** The mask that the kernel has. A single query sees every key under a causal mask, and a window
  * may be so wide that it hides no key, or none that a causal mask does not hide. */
 static int32_t choose_mask(const ap_problem *problem) {
   if (problem->seqlen_q <= 1 && problem->mask == ATTNPRESS_CAUSAL)
     return ATTNPRESS_FULL;
+  if (problem->mask == ATTNPRESS_WINDOW && problem->sequences != AP_ATTENTION_SEQUENCES_DENSE)
+    return choose_mask_of_any_length(problem);
   if (problem->mask != ATTNPRESS_WINDOW || problem->seqlen_q == 0)
     return problem->mask;
   const ap_mask m = ap_problem_mask(problem, ATTNPRESS_WINDOW);
@@ -101,7 +115,8 @@ static int64_t count_key_blocks(const ap_problem *problem, int64_t positions, in
   const int64_t all = ceil_div(problem->seqlen_k, block_n);
   if (problem->mask != ATTNPRESS_WINDOW || problem->seqlen_q == 0)
     return all;
-  if (positions >= problem->seqlen_q) { /* one row block: as it is */
+  if (positions >= problem->seqlen_q && /* one row block: as it is */
+      problem->sequences == AP_ATTENTION_SEQUENCES_DENSE) {
     const ap_mask m = ap_problem_mask(problem, ATTNPRESS_WINDOW);
     const ap_keys first = ap_keys_of(&m, 0), last = ap_keys_of(&m, problem->seqlen_q - 1);
     const int64_t blocks = ceil_div(last.end, block_n) - first.begin / block_n;
@@ -329,12 +344,15 @@ static int partial_bytes(size_t rows, size_t hdim_v, size_t *lse_offset_bytes, s
 
 static attnpress_status plan_combine(const ap_problem *problem, const ap_device *device,
                                      ap_plan *plan) {
-  plan->combine = (ap_variant){.family = AP_FAMILY_ATTENTION,
-                               .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD_COMBINE,
-                                        [AP_ATTENTION_HDIM] = problem->hdim_v,
-                                        [AP_ATTENTION_HDIM_V] = problem->hdim_v,
-                                        [AP_ATTENTION_DTYPE] = problem->dtype,
-                                        [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
+  plan->combine = (ap_variant){
+      .family = AP_FAMILY_ATTENTION,
+      .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD_COMBINE,
+               [AP_ATTENTION_HDIM] = problem->hdim_v,
+               [AP_ATTENTION_HDIM_V] = problem->hdim_v,
+               [AP_ATTENTION_DTYPE] = problem->dtype,
+               [AP_ATTENTION_SEQUENCES] = problem->sequences != AP_ATTENTION_SEQUENCES_DENSE,
+               [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
+  _Static_assert(AP_ATTENTION_SEQUENCES_RAGGED == 1, "pages are of the keys alone");
   plan->combine_target = ap_target_for(&plan->combine, device->capability);
   plan->combine_key = ap_variant_key(&plan->combine);
   FORWARD_IF(ap_find_tile_by_key(&plan->combine, plan->combine_key, plan->combine_target,
@@ -440,7 +458,8 @@ attnpress_status ap_choose(const ap_problem *problem, const ap_device *device, a
                                         [AP_ATTENTION_BIAS] = problem->bias,
                                         [AP_ATTENTION_DROPOUT] = problem->dropout,
                                         [AP_ATTENTION_MOD_SCORE] = problem->mod_score,
-                                        [AP_ATTENTION_MOD_MASK] = problem->mod_mask}};
+                                        [AP_ATTENTION_MOD_MASK] = problem->mod_mask,
+                                        [AP_ATTENTION_SEQUENCES] = problem->sequences}};
   FORWARD_IF(choose_rows(problem, device, plan));
   FORWARD_IF(choose_splits(problem, device, plan));
   int64_t units;

@@ -33,7 +33,7 @@ typedef struct ap_cpu_problem {
   int64_t k_batch_stride, k_row_stride, k_head_stride;
   int64_t v_batch_stride, v_row_stride, v_head_stride;
   int64_t out_batch_stride, out_row_stride, out_head_stride;
-  int64_t lse_batch_stride, lse_head_stride;
+  int64_t lse_batch_stride, lse_head_stride, lse_row_stride;
   int64_t batch, heads_kv, group, seqlen_q, seqlen_k;
   int64_t row_blocks; /* of one batch and key head */
   int32_t hdim, hdim_v, dtype;
@@ -49,6 +49,11 @@ typedef struct ap_cpu_problem {
   int64_t sinks_stride;
   int32_t bias_dtype, sinks_dtype;
   ap_dropout dropout;
+  /* Where K and V lie in pages: key j is row (first_key + j) % page_size of a page that the table
+   * names; NULL: row j of the batch. The number of a page is within num_pages, or the last one's. */
+  const int32_t *page_table; /* the sequence's row */
+  int64_t first_key, page_size, num_pages;
+  int32_t lse_log2, lse_empty_pos_inf; /* as in attnpress_ragged */
 } ap_cpu_problem;
 
 /** Scratch memory of one thread. Panels are as wide as two vectors of the kernel. */

@@ -84,17 +84,30 @@ AP_TARGET static void load_q(const ap_cpu_problem *p, ap_cpu_scratch *x, int64_t
   }
 }
 
+/* Offset in elements of a key's row, by the strides of batches, or pages, and rows. */
+static inline int64_t key_offset(const ap_cpu_problem *p, int64_t batch, int64_t key,
+                                 int64_t batch_stride, int64_t row_stride) {
+  if (p->page_table == NULL)
+    return batch * batch_stride + key * row_stride;
+  const int64_t row = p->first_key + key;
+  int64_t page = p->page_table[row / p->page_size];
+  page = page < 0 ? 0 : page < p->num_pages ? page : p->num_pages - 1;
+  return page * batch_stride + row % p->page_size * row_stride;
+}
+
 /* Keys [key_begin, key_begin + keys) of K and V; keys up to the next full tile are zero in K. */
 AP_TARGET static void load_kv(const ap_cpu_problem *p, ap_cpu_scratch *x, int64_t batch,
                               int64_t head_kv, int64_t key_begin, int keys) {
-  int64_t k_at =
-      batch * p->k_batch_stride + key_begin * p->k_row_stride + head_kv * p->k_head_stride;
-  int64_t v_at =
-      batch * p->v_batch_stride + key_begin * p->v_row_stride + head_kv * p->v_head_stride;
-  for (int n = 0; n < keys; ++n, k_at += p->k_row_stride)
-    convert_row(x->k + n * AP_CPU_K_STRIDE, AP_CPU_K_STRIDE, 0, p->k, k_at, p->hdim, p->dtype);
-  for (int n = 0; n < keys; ++n, v_at += p->v_row_stride)
-    convert_row(x->v + n * PANEL, PANEL, AP_CPU_KEYS * PANEL, p->v, v_at, p->hdim_v, p->dtype);
+  for (int n = 0; n < keys; ++n) {
+    const int64_t at = key_offset(p, batch, key_begin + n, p->k_batch_stride, p->k_row_stride) +
+                       head_kv * p->k_head_stride;
+    convert_row(x->k + n * AP_CPU_K_STRIDE, AP_CPU_K_STRIDE, 0, p->k, at, p->hdim, p->dtype);
+  }
+  for (int n = 0; n < keys; ++n) {
+    const int64_t at = key_offset(p, batch, key_begin + n, p->v_batch_stride, p->v_row_stride) +
+                       head_kv * p->v_head_stride;
+    convert_row(x->v + n * PANEL, PANEL, AP_CPU_KEYS * PANEL, p->v, at, p->hdim_v, p->dtype);
+  }
   for (int n = keys; n < AP_CPU_KEYS && n < keys + TILE + DOT_KEYS; ++n)
     memset(x->k + n * AP_CPU_K_STRIDE, 0, (size_t)round_up(p->hdim, LANES) * sizeof(float));
 }
@@ -454,6 +467,13 @@ static row_end end_row(const ap_cpu_problem *p, float max, float sum, int64_t he
                    .lse = (float)(base * ln_2 + log(total))};
 }
 
+/* What is stored for a natural lse. */
+static float stored_lse(const ap_cpu_problem *p, float lse) {
+  if (p->lse_empty_pos_inf && lse == -INFINITY)
+    return INFINITY;
+  return p->lse_log2 ? lse * LOG2_E : lse;
+}
+
 /* out = O / sum, lse. */
 AP_TARGET static void store_out(const ap_cpu_problem *p, const ap_cpu_scratch *x, int64_t batch,
                                 int64_t head_kv, int64_t row_begin, int rows) {
@@ -470,7 +490,8 @@ AP_TARGET static void store_out(const ap_cpu_problem *p, const ap_cpu_scratch *x
       store_8(p->out, at + c, normalised, p->dtype);
     }
     if (p->lse)
-      p->lse[batch * p->lse_batch_stride + head * p->lse_head_stride + row / p->group] = end.lse;
+      p->lse[batch * p->lse_batch_stride + head * p->lse_head_stride +
+             row / p->group * p->lse_row_stride] = stored_lse(p, end.lse);
   }
 }
 

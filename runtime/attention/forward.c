@@ -6,6 +6,7 @@
 #include "attention/cpu.h"
 #include "attention/defaults.h"
 #include "attention/groups.h"
+#include "attention/ragged.h"
 #include "attention/score_args.h"
 #include "attention/score_mod.h"
 
@@ -28,8 +29,9 @@ typedef struct forward_run {
   forward_call call;
   attnpress_fwd_sm90_mod_args main; /* of which most kernels take a part: sm90, or its `fwd` */
   attnpress_fwd_mod_args with_mod;  /* sm80's, with a snippet */
+  attnpress_fwd_ragged_args ragged; /* sm80's, of sequences */
   attnpress_fwd_map_args map;
-  attnpress_fwd_combine_args combine;
+  attnpress_fwd_combine_ragged_args combine; /* of which those without sequences take the first */
 } forward_run;
 
 /* ---- Check and plan -------------------------------------------------------------------------- */
@@ -132,7 +134,15 @@ static void fill_forward(const forward_call *call, const ap_plan *how, attnpress
       .scale_log2 = ap_scale_log2(a),
   };
   ap_fill_score_args(a, &out->score);
-  ap_lse_strides(a, &out->lse_batch_stride, &out->lse_head_stride);
+  if (a->ragged == NULL) {
+    ap_lse_strides(a, &out->lse_batch_stride, &out->lse_head_stride);
+  } else {
+    int64_t stride[3];
+    int packed;
+    ap_ragged_lse_strides(a, stride, &packed);
+    out->lse_batch_stride = stride[0];
+    out->lse_head_stride = stride[1];
+  }
   if (how->variant.axis[AP_ATTENTION_SPLIT]) {
     out->out_partial = a->workspace;
     out->lse_partial = (float *)((char *)a->workspace + how->lse_partial_offset_bytes);
@@ -193,7 +203,9 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
   const int maps = run->call.problem.mod_mask;
   attnpress_fwd_args *fwd = &run->main.sm90.fwd;
   if (index > maps) { /* the forward kernel's stand */
-    fill_combine(fwd, &run->combine);
+    fill_combine(fwd, &run->combine.combine);
+    if (run->call.args.ragged != NULL)
+      run->combine.ragged = run->ragged.ragged;
     *block = &run->combine;
     return ATTNPRESS_OK;
   }
@@ -205,6 +217,11 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
     return ATTNPRESS_OK;
   }
   *block = fwd;
+  if (run->call.args.ragged != NULL) {
+    run->ragged.fwd = *fwd;
+    run->ragged.ragged = ap_fill_ragged_args(&run->call.args);
+    *block = &run->ragged;
+  }
   if (how->tile.field[AP_ATTENTION_TILE_PRODUCER]) {
     if (base->has_snippet)
       ap_score_mod_fill(&run->call.args, how, &run->main.mod);
@@ -228,9 +245,11 @@ static attnpress_status run_cpu(const ap_call *base, int32_t num_threads) {
 static void describe_cpu(const ap_call *base, attnpress_info *info) {
   const ap_problem *p = &((const forward_call *)base)->problem;
   static const char *const masks[] = {"", "_causal", "_window"};
-  snprintf(info->stem, sizeof info->stem, "cpu_fwd_hdim%d_%s%s%s%s%s%s", (int)p->hdim,
+  static const char *const sequences[] = {"", "_ragged", "_paged"};
+  snprintf(info->stem, sizeof info->stem, "cpu_fwd_hdim%d_%s%s%s%s%s%s%s", (int)p->hdim,
            ap_dtype_name(p->dtype), masks[p->mask], p->softcap ? "_softcap" : "",
-           p->alibi ? "_alibi" : "", p->bias ? "_bias" : "", p->dropout ? "_dropout" : "");
+           p->alibi ? "_alibi" : "", p->bias ? "_bias" : "", p->dropout ? "_dropout" : "",
+           sequences[p->sequences]);
 }
 
 /* ---- The operation --------------------------------------------------------------------------- */

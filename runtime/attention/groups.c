@@ -15,14 +15,16 @@ enum {
   BIAS_FIRST_BYTES = 88,
   SINKS_FIRST_BYTES = 32,
   DROPOUT_FIRST_BYTES = 40,
-  SCORE_MOD_FIRST_BYTES = 56
+  SCORE_MOD_FIRST_BYTES = 56,
+  RAGGED_FIRST_BYTES = 128
 };
 _Static_assert(sizeof(attnpress_window) >= WINDOW_FIRST_BYTES &&
                    sizeof(attnpress_alibi) >= ALIBI_FIRST_BYTES &&
                    sizeof(attnpress_bias) >= BIAS_FIRST_BYTES &&
                    sizeof(attnpress_sinks) >= SINKS_FIRST_BYTES &&
                    sizeof(attnpress_dropout) >= DROPOUT_FIRST_BYTES &&
-                   sizeof(attnpress_score_mod) >= SCORE_MOD_FIRST_BYTES,
+                   sizeof(attnpress_score_mod) >= SCORE_MOD_FIRST_BYTES &&
+                   sizeof(attnpress_ragged) >= RAGGED_FIRST_BYTES,
                "structs only grow");
 
 attnpress_status ap_copy_groups(attnpress_forward_args *args, ap_groups *groups) {
@@ -55,6 +57,11 @@ attnpress_status ap_copy_groups(attnpress_forward_args *args, ap_groups *groups)
     FORWARD_IF(ap_copy_struct(args->score_mod, &groups->score_mod, sizeof groups->score_mod,
                               SCORE_MOD_FIRST_BYTES, "score_mod"));
     args->score_mod = &groups->score_mod;
+  }
+  if (args->ragged != NULL) {
+    FORWARD_IF(ap_copy_struct(args->ragged, &groups->ragged, sizeof groups->ragged,
+                              RAGGED_FIRST_BYTES, "ragged"));
+    args->ragged = &groups->ragged;
   }
   return ATTNPRESS_OK;
 }
@@ -192,6 +199,8 @@ attnpress_status ap_check_groups(const attnpress_forward_args *args, int with_da
             "softcap is %g; it must be positive and finite, or 0 for none", (double)args->softcap);
   RETURN_IF(args->reserved_2 != 0, ATTNPRESS_INVALID_ARGUMENT, "reserved_2 is %d; it must be 0",
             (int)args->reserved_2);
+  RETURN_IF(args->score_mod != NULL && args->ragged != NULL, ATTNPRESS_NOT_SUPPORTED,
+            "score_mod together with ragged is not supported: a snippet counts dense rows");
   if (args->score_mod != NULL)
     FORWARD_IF(ap_check_score_mod(args, with_data));
   return ATTNPRESS_OK;

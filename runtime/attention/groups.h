@@ -10,6 +10,7 @@ typedef struct ap_groups {
   attnpress_sinks sinks;
   attnpress_dropout dropout;
   attnpress_score_mod score_mod;
+  attnpress_ragged ragged;
 } ap_groups;
 
 /** Copies the caller's groups and makes the pointers of `args`, a copy of the caller's struct, name

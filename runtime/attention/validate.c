@@ -3,6 +3,7 @@
 #include "attention/defaults.h"
 #include "attention/groups.h"
 #include "attention/overlap.h"
+#include "attention/ragged.h"
 #include "attention/score_mod.h"
 
 #include <inttypes.h>
@@ -128,7 +129,12 @@ static attnpress_status check_shapes(const attnpress_forward_args *args) {
     RETURN_IF(others[i].tensor->dtype != q->dtype, ATTNPRESS_INVALID_ARGUMENT,
               "%s.dtype is %s and q's is %s; they must be equal", others[i].name,
               ap_dtype_name(others[i].tensor->dtype), ap_dtype_name(q->dtype));
-    FORWARD_IF(check_same(q, "q", 0, others[i].tensor, others[i].name));
+    if (args->ragged == NULL)
+      FORWARD_IF(check_same(q, "q", 0, others[i].tensor, others[i].name));
+  }
+  if (args->ragged != NULL) { /* which says how q's batch and k's belong together */
+    FORWARD_IF(check_same(q, "q", 0, out, "out"));
+    FORWARD_IF(check_same(k, "k", 0, v, "v"));
   }
   FORWARD_IF(check_same(k, "k", 1, v, "v"));
   FORWARD_IF(check_same(k, "k", 2, v, "v"));
@@ -195,12 +201,14 @@ static attnpress_status check_scalars(const attnpress_forward_args *args) {
  */
 static attnpress_status check_rows(const attnpress_forward_args *args) {
   int64_t rows;
-  RETURN_IF(__builtin_mul_overflow(args->q.shape[0], args->q.shape[1], &rows) ||
+  const int64_t batch = args->ragged != NULL ? args->ragged->batch : args->q.shape[0];
+  const int64_t seqlen_q = args->ragged != NULL ? ap_ragged_queries(args) : args->q.shape[1];
+  RETURN_IF(__builtin_mul_overflow(batch, seqlen_q, &rows) ||
                 __builtin_mul_overflow(rows, args->q.shape[2], &rows) ||
                 rows > INT64_MAX / (AP_ATTENTION_HDIM_MAX * 4 * (int64_t)AP_SPLITS_MAX),
             ATTNPRESS_INVALID_ARGUMENT,
-            "batch %" PRId64 " x seqlen_q %" PRId64 " x heads %" PRId64 " overflows",
-            args->q.shape[0], args->q.shape[1], args->q.shape[2]);
+            "batch %" PRId64 " x seqlen_q %" PRId64 " x heads %" PRId64 " overflows", batch,
+            seqlen_q, args->q.shape[2]);
   return ATTNPRESS_OK;
 }
 
@@ -239,13 +247,16 @@ attnpress_status ap_validate_forward(const attnpress_forward_args *args, ap_chec
   FORWARD_IF(check_tensor(&args->v, "v", backend, with_data, 0));
   FORWARD_IF(check_tensor(&args->out, "out", backend, with_data, 1));
   FORWARD_IF(check_shapes(args));
+  if (args->ragged != NULL)
+    FORWARD_IF(ap_check_ragged(args, with_data));
   FORWARD_IF(check_rows(args));
   RETURN_IF(ap_rows_overlap(3, args->out.shape, args->out.stride, args->out.shape[3]),
             ATTNPRESS_INVALID_ARGUMENT,
             "out.stride is %" PRId64 ", %" PRId64 ", %" PRId64
             ", so that rows overlap; sorted, each stride must be at least the span below it",
             args->out.stride[0], args->out.stride[1], args->out.stride[2]);
-  FORWARD_IF(check_lse(args, with_data));
+  if (args->ragged == NULL)
+    FORWARD_IF(check_lse(args, with_data));
   FORWARD_IF(check_scalars(args));
   FORWARD_IF(ap_check_groups(args, with_data));
   *problem = (ap_problem){
@@ -279,6 +290,11 @@ attnpress_status ap_validate_forward(const attnpress_forward_args *args, ap_chec
     problem->window_right = mask.right;
     problem->window_chunk = mask.chunk;
     problem->window_top_left = args->window->top_left;
+  }
+  if (args->ragged != NULL) {
+    ap_ragged_problem(args, problem);
+    problem->tma_min = problem->tma_max = problem->tma;
+    return ATTNPRESS_OK;
   }
   problem->tma_min = range ? maps_fit_range(args) : problem->tma;
   problem->tma_max = range ? ap_tensor_maps_fit(args, 1, 1, 1) : problem->tma;
@@ -386,6 +402,7 @@ attnpress_status ap_check_served(const ap_problem *p, const ap_problem *planned,
               {"alibi given", p->alibi, planned->alibi},
               {"dropout given", p->dropout, planned->dropout},
               {"bias.dtype (0: no bias)", p->bias, planned->bias},
+              {"sequences (1: ragged, 2: paged)", p->sequences, planned->sequences},
               {"num_splits", p->num_splits, planned->num_splits}};
   for (size_t i = 0; i < sizeof same / sizeof *same; ++i)
     FORWARD_IF(ap_check_extent(same[i].name, same[i].value, same[i].planned, ATTNPRESS_ONE_CALL));

@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "press/registry.h"
 
-enum { GRAMMARS_MAX_BYTES = 1024, SENTENCE_BYTES = 512 };
+enum { GRAMMARS_MAX_BYTES = 1536, SENTENCE_BYTES = 512 };
 
 static const ap_family *family_of(const ap_variant *variant) {
   return ap_families[variant->family];

@@ -5,6 +5,7 @@
 
 #include "backward.h"
 #include "family.h"
+#include "ragged.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
@@ -234,9 +235,38 @@ static void print_failure(FILE *out, const kernel *k, const shape *s, const verd
   fprintf(out, "FAILED %s\n  shape: %s\n  %s\n", k->stem, text, v->report);
 }
 
+/* A split kernel whose parts a combine kernel adds up. */
+static int open_split(kernel *split, const kernel *combine, char *report) {
+  ap_variant variant = combine->variant;
+  char stem[AP_STEM_MAX];
+  variant.axis[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD;
+  variant.axis[AP_ATTENTION_SPLIT] = variant.axis[AP_ATTENTION_DECODE] = 1;
+  return ap_variant_print(&variant, stem) == ATTNPRESS_OK ? kernel_find(split, stem, report) : -1;
+}
+
+/* Of sequences of their own lengths. A combine kernel runs behind a split one. */
+static int run_ragged(const kernel *k, const kernel *combine, FILE *out, int *shapes) {
+  static char report[EMULATED_REPORT_BYTES];
+  score_shape scores[COUNT(shape_rows)];
+  kernel split = {0};
+  int failed;
+  for (int i = 0; i < COUNT(shape_rows); ++i)
+    scores[i] = make_scores(k, i);
+  if (k->variant.axis[AP_ATTENTION_PASS] != AP_ATTENTION_PASS_FWD_COMBINE)
+    return run_ragged_shapes(k, combine, scores, out, shapes);
+  if ((failed = open_split(&split, k, report) != 0))
+    fprintf(out, "FAILED %s\n  %s\n", k->stem, report);
+  else
+    failed = run_ragged_shapes(&split, k, scores, out, shapes);
+  kernel_close(&split);
+  return failed;
+}
+
 /* With the kernel that adds up the parts, of a split one. */
 static int run_all_shapes(const kernel *k, const companions *others, FILE *out, int *shapes) {
   static verdict v;
+  if (k->variant.axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE)
+    return run_ragged(k, &others->combine, out, shapes);
   if (k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_COMBINE) {
     for (int i = 0; i < COUNT(combine_shapes); ++i, ++*shapes) {
       shape s = combine_shapes[i];
@@ -270,6 +300,9 @@ int companions_open(companions *c, const kernel *k, char *report) {
                                        [AP_ATTENTION_HDIM] = k->variant.axis[AP_ATTENTION_HDIM_V],
                                        [AP_ATTENTION_HDIM_V] = k->variant.axis[AP_ATTENTION_HDIM_V],
                                        [AP_ATTENTION_DTYPE] = k->variant.axis[AP_ATTENTION_DTYPE],
+                                       [AP_ATTENTION_SEQUENCES] =
+                                           k->variant.axis[AP_ATTENTION_SEQUENCES] !=
+                                           AP_ATTENTION_SEQUENCES_DENSE,
                                        [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
   /* The snippet is the forward kernel's own. */
   if (k->variant.axis[AP_ATTENTION_MOD_MASK] && c->map.module == NULL) {

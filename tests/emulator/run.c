@@ -9,6 +9,8 @@
 #include "attention/attention.h"
 #include "attention/score_mod.h"
 #include "forward.h"
+#include "ragged.h"
+#include "../../tools/lengths.h"
 #include "../../tools/score_options.h"
 
 enum { WRONG_WORDS = 2, NOT_GIVEN = -1 };
@@ -28,7 +30,8 @@ static const char help[] =
     "Which shape, as for other devices:\n\n"
     "  --batch N, --seqlen-q N, --seqlen-k N (256), --heads N, --kv-heads N (1), --hdim N, "
     "--hdim-v N\n"
-    "  (128), --dtype TYPE (bf16), --causal, --splits N, --layout LAYOUT (bshd), --seed N, and "
+    "  (128), --lengths LIST and --page-size N of sequences of their own lengths (at most 64), "
+    "--dtype TYPE (bf16), --causal, --splits N, --layout LAYOUT (bshd), --seed N, and "
     "what "
     "is\n"
     "  done to scores:\n\n";
@@ -41,6 +44,9 @@ typedef struct run_options {
   int batch, seqlen_q, seqlen_k, heads, kv_heads, hdim, hdim_v, splits, seed, arch;
   int dtype, layout, causal, packed, templates;
   const char *stem, *source;
+  int32_t *lengths;
+  int64_t length_count;
+  int page_size;
   score_options scores;
 } run_options;
 
@@ -64,10 +70,16 @@ static int parse_value(run_options *o, const char *name, const char *value) {
   const struct {
     const char *name;
     int *value;
-  } numbers[] = {
-      {"--batch", &o->batch},   {"--seqlen-q", &o->seqlen_q}, {"--seqlen-k", &o->seqlen_k},
-      {"--heads", &o->heads},   {"--kv-heads", &o->kv_heads}, {"--hdim", &o->hdim},
-      {"--hdim-v", &o->hdim_v}, {"--splits", &o->splits},     {"--seed", &o->seed}};
+  } numbers[] = {{"--batch", &o->batch},       {"--seqlen-q", &o->seqlen_q},
+                 {"--seqlen-k", &o->seqlen_k}, {"--heads", &o->heads},
+                 {"--kv-heads", &o->kv_heads}, {"--hdim", &o->hdim},
+                 {"--hdim-v", &o->hdim_v},     {"--splits", &o->splits},
+                 {"--seed", &o->seed},         {"--page-size", &o->page_size}};
+  if (strcmp(name, "--lengths") == 0)
+    return o->lengths == NULL && lengths_parse(value, &o->lengths, &o->length_count) == NULL &&
+                   o->length_count <= RAGGED_SEQUENCES_MAX
+               ? 0
+               : -1;
   for (int n = 0; score_option_names[n] != NULL; ++n)
     if (strcmp(name, score_option_names[n]) == 0)
       return score_options_value(&o->scores, name, value) == NULL ? 0 : -1;
@@ -119,6 +131,10 @@ static int parse(run_options *o, int argc, char **argv) {
       ++i;
     }
   }
+  if (o->seqlen_q == NOT_GIVEN && o->lengths == NULL)
+    o->seqlen_q = 256;
+  if (o->page_size > 0 && o->lengths == NULL)
+    return wrong("--page-size");
   if (o->seqlen_k == NOT_GIVEN)
     o->seqlen_k = o->seqlen_q;
   if (o->kv_heads == NOT_GIVEN)
@@ -142,6 +158,13 @@ static score_shape scores_of(const run_options *o) {
                        .bias = BIAS_CONTIGUOUS,
                        .sinks = options.sinks ? o->dtype : 0,
                        .dropout = options.dropout > 0.0f ? options.dropout : 0.1f};
+}
+
+static int longest(const run_options *o) {
+  int most = 0;
+  for (int64_t i = 0; i < o->length_count; ++i)
+    most = o->lengths[i] > most ? o->lengths[i] : most;
+  return most;
 }
 
 /* What the library would run on a device of compute capability 8.0, 8.6 or 9.0. */
@@ -182,6 +205,13 @@ static int choose(const run_options *o, ap_plan *plan, char stem[AP_STEM_MAX], c
                         .tma_max = 1};
   if (kernel_mod() != NULL)
     ap_score_mod_describe(&kernel_mod()->mod, &problem);
+  if (o->lengths != NULL) {
+    problem.sequences =
+        o->page_size > 0 ? AP_ATTENTION_SEQUENCES_PAGED : AP_ATTENTION_SEQUENCES_RAGGED;
+    problem.batch = (int32_t)o->length_count;
+    problem.seqlen_k = longest(o);
+    problem.seqlen_q = o->seqlen_q == NOT_GIVEN ? problem.seqlen_k : o->seqlen_q;
+  }
   if (ap_choose(&problem, &device, plan) != ATTNPRESS_OK ||
       ap_variant_print(&plan->variant, stem) != ATTNPRESS_OK) {
     snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
@@ -232,12 +262,15 @@ static int open_kernels(const run_options *o, kernel *k, companions *others, sha
     status = open_stem(o, "flash_fwd_map_hdim8_bf16_sm80", &others->map, report);
   if (status != 0 || !k->variant.axis[AP_ATTENTION_SPLIT])
     return status;
-  const ap_variant v = {.family = AP_FAMILY_ATTENTION,
-                        .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD_COMBINE,
-                                 [AP_ATTENTION_HDIM] = k->variant.axis[AP_ATTENTION_HDIM_V],
-                                 [AP_ATTENTION_HDIM_V] = k->variant.axis[AP_ATTENTION_HDIM_V],
-                                 [AP_ATTENTION_DTYPE] = k->variant.axis[AP_ATTENTION_DTYPE],
-                                 [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
+  const ap_variant v = {
+      .family = AP_FAMILY_ATTENTION,
+      .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD_COMBINE,
+               [AP_ATTENTION_HDIM] = k->variant.axis[AP_ATTENTION_HDIM_V],
+               [AP_ATTENTION_HDIM_V] = k->variant.axis[AP_ATTENTION_HDIM_V],
+               [AP_ATTENTION_DTYPE] = k->variant.axis[AP_ATTENTION_DTYPE],
+               [AP_ATTENTION_SEQUENCES] =
+                   k->variant.axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE,
+               [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
   return ap_variant_print(&v, stem) == ATTNPRESS_OK ? open_stem(o, stem, &others->combine, report)
                                                     : -1;
 }
@@ -248,15 +281,20 @@ static double seconds(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void print_verdict(const kernel *k, const shape *s, const verdict *v, double compile_seconds,
-                          double run_seconds) {
+static void print_verdict(const kernel *k, const shape *s, const ragged_run *ragged,
+                          const verdict *v, double compile_seconds, double run_seconds) {
   char text[512];
   const reference_error *e = &v->error;
   print_shape(&k->variant, s, text, sizeof text);
   printf("kernel    %s, tile %d x %d, %d bytes of shared memory\n", k->stem,
          k->tile.field[AP_ATTENTION_TILE_BLOCK_M], k->tile.field[AP_ATTENTION_TILE_BLOCK_N],
          k->tile.smem_bytes);
-  printf("shape     %s\n", text);
+  if (ragged->count > 0)
+    printf("shape     %d sequences, %s%.0d%s%d heads on %d\n", ragged->count,
+           ragged->page_size > 0 ? "pages of " : "", ragged->page_size,
+           ragged->page_size > 0 ? ", " : "", ragged->heads_kv * ragged->group, ragged->heads_kv);
+  else
+    printf("shape     %s\n", text);
   printf("time      compiled in %.2f s, run and checked in %.2f s\n", compile_seconds, run_seconds);
   if (e->elements > 0)
     printf("error     out %.3e, bound %.3e; lse %.3e, bound %.1e\n", e->out, reference_bound(e),
@@ -267,14 +305,20 @@ static void print_verdict(const kernel *k, const shape *s, const verdict *v, dou
     printf("check     FAILED: %s\n", v->report);
 }
 
+static int is_ragged(const kernel *k) {
+  return k->variant.axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE;
+}
+
 /* Calls with few elements are made again with other inputs, until there are as many as the
  * criterion wants. */
 static void run_until_enough(const kernel *k, const companions *others, const shape *s,
-                             uint64_t seed, verdict *v) {
+                             const ragged_run *ragged, uint64_t seed, verdict *v) {
   int64_t before;
   do {
     before = v->error.elements;
-    if (k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_COMBINE)
+    if (ragged->count > 0)
+      run_ragged_batch(k, &others->combine, ragged, &s->scores, seed, v);
+    else if (k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_COMBINE)
       run_combine(k, s, seed, v);
     else
       run_forward(k, others, s, seed, v);
@@ -284,7 +328,7 @@ static void run_until_enough(const kernel *k, const companions *others, const sh
 
 int emulate_run_attention(int argc, char **argv) {
   run_options o = {.batch = 1,
-                   .seqlen_q = 256,
+                   .seqlen_q = NOT_GIVEN,
                    .seqlen_k = NOT_GIVEN,
                    .heads = 1,
                    .kv_heads = NOT_GIVEN,
@@ -319,8 +363,23 @@ int emulate_run_attention(int argc, char **argv) {
     return 1;
   }
   const double compiled = seconds();
-  run_until_enough(&k, &others, &s, (uint64_t)o.seed, &v);
-  print_verdict(&k, &s, &v, compiled - begin, seconds() - compiled);
+  ragged_run ragged = {.count = (int)o.length_count,
+                       .seqlen_q = o.seqlen_q == NOT_GIVEN ? 0 : o.seqlen_q,
+                       .page_size = o.page_size,
+                       .heads_kv = s.heads_kv,
+                       .group = s.group,
+                       .packed = s.packed,
+                       .splits = s.splits};
+  for (int i = 0; i < ragged.count; ++i)
+    ragged.keys[i] = o.lengths[i];
+  free(o.lengths);
+  if (is_ragged(&k) != (ragged.count > 0)) {
+    fprintf(stderr, "attnpress run: %s needs %s\n", k.stem,
+            is_ragged(&k) ? "--lengths" : "a call without --lengths");
+    return WRONG_WORDS;
+  }
+  run_until_enough(&k, &others, &s, &ragged, (uint64_t)o.seed, &v);
+  print_verdict(&k, &s, &ragged, &v, compiled - begin, seconds() - compiled);
   companions_close(&others);
   kernel_close(&k);
   return !v.passed;

@@ -402,6 +402,24 @@ static void add_all_backward_features(names *n, const table_options *o) {
   add_name(n, "flash_bwd_sinks_hdim8_fp16_sm80", o);
 }
 
+/* Of sequences of their own lengths: both places of the keys in both kinds of kernels, split and not,
+ * with several slabs, copies that are spread, warps with keys of their own, and each mask. */
+static void add_sequences(names *n, const table_options *o) {
+  static const char *const stems[] = {
+      "flash_fwd_hdim128_bf16_causal_ragged_sm80",
+      "flash_fwd_split_hdim64_fp16_ragged_decode_sm80",
+      "flash_fwd_split_hdim168_bf16_window_ragged_sm86",
+      "flash_fwd_hdim72_bf16_window_softcap_paged_sm86",
+      "flash_fwd_split_hdim40_fp16_causal_alibi_paged_decode_sm80",
+      "flash_fwd_hdim96_fp16_dropout_paged_sm80",
+      "flash_fwd_split_hdim192v128_bf16_causal_paged_sm80",
+      "flash_fwd_hdim264_fp16_causal_paged_decode_sm86",
+      "flash_fwd_combine_hdim72_bf16_ragged_sm80",
+  };
+  for (size_t i = 0; i < sizeof stems / sizeof *stems; ++i)
+    add_name(n, stems[i], o);
+}
+
 /* ---- Head dims ------------------------------------------------------------------------------- */
 
 /* Of the backward kernels, each head dim has two: one of a pass, mask and architecture, which take
@@ -443,7 +461,7 @@ int table_of_other_head_dims(const table_options *o) {
     if (v.axis[AP_ATTENTION_PASS] != AP_ATTENTION_PASS_FWD &&
         v.axis[AP_ATTENTION_MASK] == ATTNPRESS_WINDOW)
       continue; /* windows of the backward pass are taken with other features */
-    for (int axis = AP_ATTENTION_SOFTCAP; axis <= AP_ATTENTION_MOD_MASK; ++axis)
+    for (int axis = AP_ATTENTION_SOFTCAP; axis <= AP_ATTENTION_SEQUENCES; ++axis)
       v.axis[axis] = 0;
     if (v.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD && (place + turn * 3 / 2) % 8 > 2 &&
         row.target == NULL)
@@ -465,5 +483,6 @@ int table_of_other_head_dims(const table_options *o) {
   add_name(&n, "flash_fwd_split_hdim128_bf16_causal_sm80" Q_IN_REGS, o);
   add_all_features(&n, o);
   add_all_backward_features(&n, o);
+  add_sequences(&n, o);
   return run_names(&n, o);
 }

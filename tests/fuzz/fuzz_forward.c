@@ -68,6 +68,7 @@ typedef struct tailed_groups {
   attnpress_sinks sinks;
   attnpress_dropout dropout;
   attnpress_score_mod score_mod;
+  attnpress_ragged ragged;
   unsigned char tail[TAIL_BYTES];
 } tailed_groups;
 
@@ -134,6 +135,14 @@ static void make_groups(fuzz_input *input, attnpress_forward_args *args, tailed_
   groups->sinks.dtype = 1 + which / 32 % 3;
   groups->dropout = (attnpress_dropout)ATTNPRESS_DROPOUT_INIT;
   groups->dropout.probability = 0.25f;
+  groups->ragged = (attnpress_ragged)ATTNPRESS_RAGGED_INIT;
+  groups->ragged.batch = q[0];
+  groups->ragged.max_seqlen_q = sides % 16;
+  groups->ragged.seqused_q = groups->ragged.seqused_k = (const int32_t *)0x70000;
+  if (sides % 3 == 0 && keys > 0) {
+    groups->ragged.page_table = (const int32_t *)0x80000;
+    groups->ragged.page_table_pages = 1 + sides % 5;
+  }
   if (which & 1)
     args->mask = ATTNPRESS_WINDOW;
   args->window = which & 1 ? &groups->window : NULL;
@@ -152,10 +161,13 @@ static void make_groups(fuzz_input *input, attnpress_forward_args *args, tailed_
     args->alibi = NULL;
     args->bias = NULL;
   }
+  args->ragged = which & 32 ? &groups->ragged : NULL;
 }
 
-/** Pointers that the library follows: what was written over is NULL, or there. */
-static void mend_pointers(attnpress_forward_args *args, tailed_groups *groups) {
+/** Pointers that the library follows: what was written over is NULL, or there. Arrays of lengths are
+ * read where the call runs: on the CPU there are none. */
+static void mend_pointers(attnpress_forward_args *args, tailed_groups *groups, int on_cpu) {
+  args->ragged = args->ragged && !on_cpu ? &groups->ragged : NULL;
   args->window = args->window ? &groups->window : NULL;
   args->alibi = args->alibi ? &groups->alibi : NULL;
   args->bias = args->bias ? &groups->bias : NULL;
@@ -396,7 +408,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   make_legal(&input, &call.args);
   make_groups(&input, &call.args, &groups);
   write_over(&input, &call, &groups);
-  mend_pointers(&call.args, &groups);
+  mend_pointers(&call.args, &groups, where > DEVICES);
   if (where < DEVICES)
     try_gpu(&call.args, where);
   else if (where == DEVICES)

@@ -1,0 +1,49 @@
+/* The arguments of the attention kernels whose sequences have lengths of their own: those of the others,
+ * and where each sequence lies. */
+#pragma once
+
+#include "attnpress/args/attention.h"
+
+/* Where the sequences of a ragged batch lie. Arrays are of int32 and of the batch's length, or NULL;
+ * fwd.batch is the number of sequences, fwd.seqlen_q and fwd.seqlen_k are bounds, and the workspace
+ * of splits is laid out by the bound. What a length or an index says is checked by who reads it. */
+typedef struct attnpress_ragged_args {
+  const int32_t *cu_seqlens_q; /* (batch + 1): rows of q and out, whose batch is then 1 */
+  const int32_t *cu_seqlens_k; /* (batch + 1): rows of k and v; with pages, lengths alone */
+  const int32_t *seqused_q, *seqused_k, *leftpad_k;
+  const int32_t *kv_batch_idx;
+  const int32_t *page_table; /* (kv_batches, table_pages) by its stride */
+  int64_t page_table_stride;
+  int64_t lse_row_stride;
+  int32_t rows_q;              /* rows of q in all that its sequence can lie in: shape[1] */
+  int32_t rows_k;              /* of k likewise; with pages those of table_pages pages */
+  int32_t kv_batches;          /* batches of k; with pages rows of the table */
+  int32_t num_pages;           /* of k, where it is in pages */
+  attnpress_divisor page_size; /* rows of a page */
+  int32_t lse_packed;          /* 1: rows of lse are those of q */
+  int32_t lse_log2;            /* 1: base 2 */
+  int32_t lse_empty_pos_inf;   /* 1: +inf where a row sees no key */
+  int32_t window_top_left;     /* 1: a window's query at position 0 stands at key 0 */
+  int32_t reserved;
+} attnpress_ragged_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_ragged_args, rows_q, 72)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_ragged_args) == 120, "layout of attnpress_ragged_args");
+
+/* The arguments of the kernels that have `ragged` or `paged` in their names. K and V of pages are
+ * (num_pages, page_size, heads_kv, head dim). */
+typedef struct attnpress_fwd_ragged_args {
+  attnpress_fwd_args fwd;
+  attnpress_ragged_args ragged;
+} attnpress_fwd_ragged_args;
+
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_ragged_args) == 488,
+                        "layout of attnpress_fwd_ragged_args");
+
+typedef struct attnpress_fwd_combine_ragged_args {
+  attnpress_fwd_combine_args combine;
+  attnpress_ragged_args ragged;
+} attnpress_fwd_combine_ragged_args;
+
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_combine_ragged_args) == 232,
+                        "layout of attnpress_fwd_combine_ragged_args");

@@ -1,0 +1,141 @@
+// Sequences of their own lengths: where the rows and the keys of one lie, from the arrays of a call.
+//
+// The arrays are written by whoever calls, on the device, and nobody has seen them: a length or an
+// index that does not fit its tensor makes the sequence empty, and a page's number is clamped, so
+// that nothing outside of the tensors is read or written whatever they say.
+#pragma once
+
+#include "attnpress/args/ragged.h"
+#include "attnpress/device/ptx_math.cuh"
+#include "attnpress/device/softmax.cuh"
+
+// Rows of one tensor: `begin` to begin + count - 1.
+struct Rows {
+  int begin, count;
+};
+
+// Entries b and b + 1 of prefix sums, within `rows` rows; else none.
+__device__ __forceinline__ Rows rows_between(const int32_t *sums, int64_t b, int rows) {
+  const int begin = sums[b], end = sums[b + 1];
+  if (begin < 0 || end < begin || end > rows)
+    return {0, 0};
+  return {begin, end - begin};
+}
+
+// The first `used` of these rows; none where there are not as many.
+__device__ __forceinline__ Rows rows_used(Rows rows, int used) {
+  return {rows.begin, 0 <= used && used <= rows.count ? used : 0};
+}
+
+// The rows of q of sequence b, of its batch; at most `bound`, or none.
+__device__ __forceinline__ Rows query_rows(const attnpress_ragged_args *args, int64_t b,
+                                           int bound) {
+  Rows rows = {0, args->rows_q};
+  if (args->cu_seqlens_q != nullptr)
+    rows = rows_between(args->cu_seqlens_q, b, args->rows_q);
+  if (args->seqused_q != nullptr)
+    rows = rows_used(rows, args->seqused_q[b]);
+  return {rows.begin, rows.count <= bound ? rows.count : 0};
+}
+
+// The batch of k, or the row of the page table, of sequence b; -1 where there is no such.
+__device__ __forceinline__ int key_batch(const attnpress_ragged_args *args, int64_t b) {
+  if (args->kv_batch_idx != nullptr) {
+    const int batch = args->kv_batch_idx[b];
+    return 0 <= batch && batch < args->kv_batches ? batch : -1;
+  }
+  return args->cu_seqlens_k != nullptr && args->page_table == nullptr ? 0 : (int)b;
+}
+
+// The rows of k and v of sequence b, of its batch, or of its pages one after the other.
+__device__ __forceinline__ Rows key_rows(const attnpress_ragged_args *args, int64_t b) {
+  Rows rows = {0, args->rows_k};
+  if (args->cu_seqlens_k != nullptr) {
+    const bool lengths_alone = args->page_table != nullptr;
+    rows = rows_between(args->cu_seqlens_k, b, lengths_alone ? 0x7fffffff : args->rows_k);
+    if (lengths_alone)
+      rows = {0, rows.count <= args->rows_k ? rows.count : 0};
+  }
+  if (args->seqused_k != nullptr)
+    rows = rows_used(rows, args->seqused_k[b]);
+  if (args->leftpad_k != nullptr) {
+    const int pad = args->leftpad_k[b];
+    const bool fits = 0 <= pad && pad <= rows.count;
+    rows = {rows.begin + (fits ? pad : 0), fits ? rows.count - pad : 0};
+  }
+  return rows;
+}
+
+// Offset of a sequence's first row in lse, in head 0; `queries`: its rows.
+__device__ __forceinline__ int64_t lse_of_sequence(const attnpress_ragged_args *args, Rows queries,
+                                                   int64_t b, int64_t batch_stride) {
+  return args->lse_packed ? queries.begin * args->lse_row_stride : b * batch_stride;
+}
+
+// The arguments of sequence b alone: lengths and addresses are its own, and batch strides are 0.
+// The rows of a split's output remain those of the batch.
+__device__ __forceinline__ attnpress_fwd_args
+args_of_sequence(const attnpress_fwd_ragged_args *batch, int64_t b) {
+  const attnpress_ragged_args *ragged = &batch->ragged;
+  attnpress_fwd_args args = batch->fwd;
+  const Rows queries = query_rows(ragged, b, batch->fwd.seqlen_q);
+  const int k_batch = key_batch(ragged, b);
+  const Rows keys = k_batch < 0 ? Rows{0, 0} : key_rows(ragged, b);
+  const int64_t q_batch = ragged->cu_seqlens_q != nullptr ? 0 : b;
+  args.seqlen_q = queries.count;
+  args.seqlen_k = keys.count;
+  args.q = (const uint16_t *)args.q + q_batch * args.q_batch_stride +
+           queries.begin * args.q_row_stride;
+  args.out =
+      (uint16_t *)args.out + q_batch * args.out_batch_stride + queries.begin * args.out_row_stride;
+  if (args.lse != nullptr)
+    args.lse += lse_of_sequence(ragged, queries, b, args.lse_batch_stride);
+  if (ragged->page_table == nullptr) {
+    const int64_t from = max(k_batch, 0);
+    args.k = (const uint16_t *)args.k + from * args.k_batch_stride + keys.begin * args.k_row_stride;
+    args.v = (const uint16_t *)args.v + from * args.v_batch_stride + keys.begin * args.v_row_stride;
+    args.k_batch_stride = args.v_batch_stride = 0;
+  }
+  args.q_batch_stride = args.out_batch_stride = args.lse_batch_stride = 0;
+  args.score.window_center = ragged->window_top_left ? 0 : args.seqlen_k - args.seqlen_q;
+  return args;
+}
+
+// What is stored for a row's natural lse.
+__device__ __forceinline__ float stored_lse(const attnpress_ragged_args *args, float lse) {
+  if (args->lse_empty_pos_inf && lse == -INF)
+    return INF;
+  return args->lse_log2 ? lse * LOG2_E : lse;
+}
+
+// Stores a row's lse; `args`: the sequence's.
+__device__ __forceinline__ void store_lse(const attnpress_fwd_ragged_args *batch,
+                                          const attnpress_fwd_args *args, int head, int position,
+                                          float lse) {
+  args->lse[head * args->lse_head_stride + position * batch->ragged.lse_row_stride] =
+      stored_lse(&batch->ragged, lse);
+}
+
+// The keys of a sequence that lie in pages.
+struct Pages {
+  const int32_t *table; // the sequence's row
+  int first;            // row of its key 0, over its pages one after the other
+  int last_key;         // 0 or more
+};
+
+__device__ __forceinline__ Pages pages_of_sequence(const attnpress_ragged_args *args, int64_t b,
+                                                   int seqlen_k) {
+  return {args->page_table + max(key_batch(args, b), 0) * args->page_table_stride,
+          key_rows(args, b).begin, max(seqlen_k - 1, 0)};
+}
+
+// Offset of a key's row, by the strides of pages and rows. Keys past the last one are that one:
+// somebody may ask for the row of a key that is then not read.
+__device__ __forceinline__ int64_t page_row(const Pages *pages, const attnpress_ragged_args *args,
+                                            int key, int64_t page_stride, int64_t row_stride) {
+  const int row = pages->first + min(key, pages->last_key);
+  const attnpress_divisor *size = &args->page_size;
+  const int page = (int)((uint64_t)row * size->multiplier >> size->shift);
+  const int number = min(max(pages->table[page], 0), args->num_pages - 1);
+  return number * page_stride + (row - page * size->value) * row_stride;
+}

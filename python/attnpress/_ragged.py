@@ -1,0 +1,115 @@
+"""Sequences of their own lengths: the arguments of one call, filled from what the adapters say of
+tensors. Knows neither NumPy nor PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ctypes import addressof, c_size_t, sizeof
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import _library as c
+from ._scores import Groups
+
+
+@dataclass
+class Ragged:
+    """What a call says of its sequences, by attnpress_ragged's names; tensors of int32 or None."""
+
+    batch: int
+    max_seqlen_q: int = 0
+    max_seqlen_k: int = 0
+    arrays: dict[str, Any] = field(default_factory=dict)
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, value in self.arrays.items() if value is not None)
+
+
+def checked_length(name: str, value: object) -> int:
+    """A bound of lengths: an int, or a tensor of one, whose value is fetched."""
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is {value!r}; it must be a whole number") from None
+    if number < 0:
+        raise ValueError(f"{name} is {number}; it must be 0 or more")
+    return number
+
+
+def shapes_of(ragged: Ragged) -> dict[str, tuple]:
+    """The shape of each array; None where any extent will do."""
+    batch = ragged.batch
+    rows = None if ragged.arrays.get("kv_batch_idx") is not None else batch
+    return {
+        "cu_seqlens_q": (batch + 1,),
+        "cu_seqlens_k": (batch + 1,),
+        "seqused_k": (batch,),
+        "leftpad_k": (batch,),
+        "kv_batch_idx": (batch,),
+        "page_table": (rows, None),
+    }
+
+
+def check_array(name: str, shape: Sequence[int], allowed: Sequence[int | None]) -> None:
+    """ValueError unless the shape is the allowed one."""
+    fits = len(shape) == len(allowed) and all(
+        want in (None, have) for have, want in zip(shape, allowed)
+    )
+    if not fits:
+        said = ", ".join("any" if want is None else str(want) for want in allowed)
+        raise ValueError(f"{name} has shape {tuple(shape)}; it must be ({said})")
+
+
+class Call:
+    """One call: its argument struct and all that it points to."""
+
+    def __init__(
+        self,
+        handle: int,
+        dtype: int,
+        layouts: Sequence[tuple[int, Sequence[int], Sequence[int]]],
+        lse: int,
+        ragged: Ragged,
+        arrays: dict[str, tuple[int, Sequence[int], Sequence[int]]],
+        scale: float | None,
+        causal: bool,
+        groups: Groups | None,
+        num_splits: int,
+    ) -> None:
+        """layouts: address, shape and stride of q, k, v and out; arrays: the same of the arrays."""
+        self.groups = groups  # kept as long as the call
+        self.handle = handle
+        args = self.struct = c.ForwardArgs(struct_size=sizeof(c.ForwardArgs))
+        args.scale = scale or 0.0
+        if scale is not None and args.scale == 0.0:
+            raise ValueError(f"softmax_scale is {scale}; it is 0 in single precision")
+        args.mask = c.CAUSAL if causal else c.FULL
+        args.num_splits = num_splits
+        args.lse = lse or None
+        if groups is not None:
+            groups.put_into(args)
+        for tensor, (address, shape, stride) in zip((args.q, args.k, args.v, args.out), layouts):
+            tensor.data = address or None
+            tensor.dtype = dtype
+            tensor.shape[:] = shape
+            tensor.stride[:] = stride
+        group = self.ragged = c.Ragged(struct_size=sizeof(c.Ragged), batch=ragged.batch)
+        group.max_seqlen_q = ragged.max_seqlen_q
+        group.max_seqlen_k = ragged.max_seqlen_k
+        for name, (address, shape, stride) in arrays.items():
+            setattr(group, name, address or None)
+            if name == "page_table":
+                group.page_table_rows, group.page_table_pages = shape
+                group.page_table_stride = stride[0] if shape[0] > 1 else 0
+        args.ragged = addressof(group)
+
+    def workspace_bytes(self) -> int:
+        size = c_size_t()
+        c.check(c.workspace_bytes(self.handle, bytes(self.struct), size))
+        return size.value
+
+    def run(self, workspace: int, workspace_bytes: int, stream: int | None) -> int:
+        """The status."""
+        self.struct.workspace = workspace or None
+        self.struct.workspace_bytes = workspace_bytes
+        return c.library.attnpress_forward(self.handle, bytes(self.struct), stream)

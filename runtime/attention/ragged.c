@@ -1,0 +1,284 @@
+#include "attention/ragged.h"
+
+#include <inttypes.h>
+
+#include "attention/overlap.h"
+
+enum { KEYS_MAX = INT32_MAX - 1023 }; /* of a sequence, as of a tensor */
+
+/* ---- What stands for what -------------------------------------------------------------------- */
+
+static int64_t bounded(int64_t bound, int64_t most) {
+  return bound > 0 && bound < most ? bound : most;
+}
+
+int64_t ap_ragged_queries(const attnpress_forward_args *args) {
+  return bounded(args->ragged->max_seqlen_q, args->q.shape[1]);
+}
+
+/** Rows that a sequence's keys can lie in. */
+static int64_t key_capacity(const attnpress_forward_args *args) {
+  const attnpress_ragged *r = args->ragged;
+  if (r->page_table == NULL)
+    return args->k.shape[0] > 0 ? args->k.shape[1] : 0;
+  return args->k.shape[0] > 0 ? r->page_table_pages * args->k.shape[1] : 0;
+}
+
+int64_t ap_ragged_keys(const attnpress_forward_args *args) {
+  return bounded(args->ragged->max_seqlen_k, key_capacity(args));
+}
+
+static int64_t table_rows(const attnpress_ragged *r) {
+  return r->page_table_rows > 0 ? r->page_table_rows : r->batch;
+}
+
+static int64_t table_stride(const attnpress_ragged *r) {
+  return r->page_table_stride > 0 ? r->page_table_stride : r->page_table_pages;
+}
+
+void ap_ragged_lse_strides(const attnpress_forward_args *args, int64_t stride[3], int *packed) {
+  const attnpress_ragged *r = args->ragged;
+  const int one = r->cu_seqlens_q != NULL; /* batch of q */
+  stride[0] = args->lse_stride[0];
+  stride[1] = args->lse_stride[1];
+  stride[2] = r->lse_row_stride > 0 ? r->lse_row_stride : 1;
+  if (stride[0] == 0 && stride[1] == 0 && r->lse_row_stride == 0) {
+    stride[0] = one ? 0 : args->q.shape[1] * args->q.shape[2];
+    stride[1] = args->q.shape[1];
+  }
+  *packed = one && stride[0] == 0;
+}
+
+void ap_ragged_problem(const attnpress_forward_args *args, ap_problem *problem) {
+  problem->sequences = args->ragged->page_table != NULL ? AP_ATTENTION_SEQUENCES_PAGED
+                                                        : AP_ATTENTION_SEQUENCES_RAGGED;
+  problem->batch = (int32_t)args->ragged->batch;
+  problem->seqlen_q = (int32_t)ap_ragged_queries(args);
+  problem->seqlen_k = (int32_t)ap_ragged_keys(args);
+  problem->tma = 0; /* no tensor map describes sequences */
+}
+
+attnpress_ragged_args ap_fill_ragged_args(const attnpress_forward_args *args) {
+  const attnpress_ragged *r = args->ragged;
+  const int paged = r->page_table != NULL;
+  int64_t lse[3];
+  int packed;
+  ap_ragged_lse_strides(args, lse, &packed);
+  return (attnpress_ragged_args){
+      .cu_seqlens_q = r->cu_seqlens_q,
+      .cu_seqlens_k = r->cu_seqlens_k,
+      .seqused_q = r->seqused_q,
+      .seqused_k = r->seqused_k,
+      .leftpad_k = r->leftpad_k,
+      .kv_batch_idx = r->kv_batch_idx,
+      .page_table = r->page_table,
+      .page_table_stride = table_stride(r),
+      .lse_row_stride = lse[2],
+      .rows_q = (int32_t)args->q.shape[1],
+      .rows_k = (int32_t)key_capacity(args),
+      .kv_batches = (int32_t)(paged ? table_rows(r) : args->k.shape[0]),
+      .num_pages = paged ? (int32_t)args->k.shape[0] : 0,
+      .page_size = ap_divisor(paged && args->k.shape[1] > 0 ? (int32_t)args->k.shape[1] : 1),
+      .lse_packed = packed,
+      .lse_log2 = r->lse_log2,
+      .lse_empty_pos_inf = r->lse_empty_pos_inf,
+      .window_top_left = args->window != NULL && args->window->top_left,
+  };
+}
+
+/* ---- A sequence ------------------------------------------------------------------------------ */
+
+/** Entries b and b + 1 of prefix sums, within `rows` rows; else none. */
+static void take_rows(const int32_t *sums, int64_t b, int64_t rows, int64_t *begin,
+                      int64_t *count) {
+  const int64_t first = sums[b], end = sums[b + 1];
+  const int fits = first >= 0 && end >= first && end <= rows;
+  *begin = fits ? first : 0;
+  *count = fits ? end - first : 0;
+}
+
+static int64_t used_of(int64_t count, int64_t used) {
+  return used >= 0 && used <= count ? used : 0;
+}
+
+ap_sequence ap_sequence_of(const attnpress_ragged_args *args, int64_t b, int64_t bound) {
+  ap_sequence s = {.q_batch = b, .seqlen_q = args->rows_q, .k_batch = b, .seqlen_k = args->rows_k};
+  if (args->cu_seqlens_q != NULL) {
+    s.q_batch = 0;
+    take_rows(args->cu_seqlens_q, b, args->rows_q, &s.q_begin, &s.seqlen_q);
+  }
+  if (args->seqused_q != NULL)
+    s.seqlen_q = used_of(s.seqlen_q, args->seqused_q[b]);
+  if (s.seqlen_q > bound)
+    s.seqlen_q = 0;
+  if (args->kv_batch_idx != NULL)
+    s.k_batch = args->kv_batch_idx[b];
+  else if (args->cu_seqlens_k != NULL && args->page_table == NULL)
+    s.k_batch = 0;
+  if (args->cu_seqlens_k != NULL && args->page_table == NULL) {
+    take_rows(args->cu_seqlens_k, b, args->rows_k, &s.k_begin, &s.seqlen_k);
+  } else if (args->cu_seqlens_k != NULL) {
+    take_rows(args->cu_seqlens_k, b, INT32_MAX, &s.k_begin, &s.seqlen_k);
+    s.k_begin = 0;
+    s.seqlen_k = used_of(args->rows_k, s.seqlen_k);
+  }
+  if (args->seqused_k != NULL)
+    s.seqlen_k = used_of(s.seqlen_k, args->seqused_k[b]);
+  if (args->leftpad_k != NULL) {
+    const int64_t pad = args->leftpad_k[b];
+    const int fits = pad >= 0 && pad <= s.seqlen_k;
+    s.seqlen_k = fits ? s.seqlen_k - pad : 0;
+    s.k_begin += fits ? pad : 0;
+  }
+  if (s.k_batch < 0 || s.k_batch >= args->kv_batches) {
+    s.k_batch = 0;
+    s.seqlen_k = 0;
+  }
+  return s;
+}
+
+/* ---- Checks ---------------------------------------------------------------------------------- */
+
+static attnpress_status check_array(const char *name, const int32_t *data, int with_data) {
+  RETURN_IF(with_data && (uintptr_t)data % sizeof(int32_t) != 0, ATTNPRESS_INVALID_ARGUMENT,
+            "ragged.%s is %p; it must be aligned to 4 bytes", name, (const void *)data);
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status check_arrays(const attnpress_ragged *r, int with_data) {
+  const struct {
+    const char *name;
+    const int32_t *data;
+  } arrays[] = {{"cu_seqlens_q", r->cu_seqlens_q}, {"cu_seqlens_k", r->cu_seqlens_k},
+                {"seqused_q", r->seqused_q},       {"seqused_k", r->seqused_k},
+                {"leftpad_k", r->leftpad_k},       {"kv_batch_idx", r->kv_batch_idx},
+                {"page_table", r->page_table}};
+  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; ++i)
+    FORWARD_IF(check_array(arrays[i].name, arrays[i].data, with_data));
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status check_numbers(const attnpress_ragged *r) {
+  const struct {
+    const char *name;
+    int64_t value, most;
+  } numbers[] = {{"batch", r->batch, INT32_MAX},
+                 {"max_seqlen_q", r->max_seqlen_q, INT64_MAX},
+                 {"max_seqlen_k", r->max_seqlen_k, INT64_MAX},
+                 {"page_table_rows", r->page_table_rows, INT32_MAX},
+                 {"page_table_pages", r->page_table_pages, INT32_MAX},
+                 {"page_table_stride", r->page_table_stride, INT64_MAX / INT32_MAX / 4},
+                 {"lse_row_stride", r->lse_row_stride, INT64_MAX / INT32_MAX / 4},
+                 {"lse_log2", r->lse_log2, 1},
+                 {"lse_empty_pos_inf", r->lse_empty_pos_inf, 1}};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
+    RETURN_IF(numbers[i].value < 0 || numbers[i].value > numbers[i].most,
+              ATTNPRESS_INVALID_ARGUMENT, "ragged.%s is %" PRId64 "; it must be 0 to %" PRId64,
+              numbers[i].name, numbers[i].value, numbers[i].most);
+  return ATTNPRESS_OK;
+}
+
+/** Batches of q and of k. */
+static attnpress_status check_batches(const attnpress_forward_args *args) {
+  const attnpress_ragged *r = args->ragged;
+  const int64_t q = args->q.shape[0], k = args->k.shape[0];
+  RETURN_IF(r->cu_seqlens_q != NULL && q != 1, ATTNPRESS_INVALID_ARGUMENT,
+            "q.shape[0] (batch) is %" PRId64
+            "; with ragged.cu_seqlens_q it must be 1: the sequences lie one after the other",
+            q);
+  RETURN_IF(r->cu_seqlens_q == NULL && q != r->batch, ATTNPRESS_INVALID_ARGUMENT,
+            "q.shape[0] (batch) is %" PRId64 " and ragged.batch %" PRId64
+            "; without ragged.cu_seqlens_q they must be equal",
+            q, r->batch);
+  if (r->page_table != NULL)
+    return ATTNPRESS_OK;
+  RETURN_IF(r->cu_seqlens_k != NULL && r->kv_batch_idx != NULL, ATTNPRESS_INVALID_ARGUMENT,
+            "ragged.cu_seqlens_k and ragged.kv_batch_idx are both given; keys that lie one after "
+            "the other have one batch: leave one of them NULL");
+  RETURN_IF(r->cu_seqlens_k != NULL && k != 1, ATTNPRESS_INVALID_ARGUMENT,
+            "k.shape[0] (batch) is %" PRId64
+            "; with ragged.cu_seqlens_k it must be 1: the sequences lie one after the other",
+            k);
+  RETURN_IF(r->cu_seqlens_k == NULL && r->kv_batch_idx == NULL && k != r->batch,
+            ATTNPRESS_INVALID_ARGUMENT,
+            "k.shape[0] (batch) is %" PRId64 " and ragged.batch %" PRId64
+            "; without ragged.cu_seqlens_k, kv_batch_idx and page_table they must be equal",
+            k, r->batch);
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status check_pages(const attnpress_forward_args *args) {
+  const attnpress_ragged *r = args->ragged;
+  if (r->page_table == NULL) {
+    RETURN_IF(r->page_table_rows != 0 || r->page_table_pages != 0 || r->page_table_stride != 0,
+              ATTNPRESS_INVALID_ARGUMENT,
+              "ragged.page_table is NULL and its rows, pages and stride are %" PRId64 ", %" PRId64
+              " and %" PRId64 "; without a table they must be 0",
+              r->page_table_rows, r->page_table_pages, r->page_table_stride);
+    return ATTNPRESS_OK;
+  }
+  RETURN_IF(args->k.shape[1] == 0, ATTNPRESS_INVALID_ARGUMENT,
+            "k.shape[1] is 0; with ragged.page_table it is the size of a page, at least 1");
+  RETURN_IF(r->page_table_pages == 0, ATTNPRESS_INVALID_ARGUMENT,
+            "ragged.page_table_pages is 0; it must be the pages that a row of page_table names, at "
+            "least 1");
+  RETURN_IF(r->page_table_pages > KEYS_MAX / args->k.shape[1], ATTNPRESS_INVALID_ARGUMENT,
+            "ragged.page_table_pages is %" PRId64 " and a page has %" PRId64
+            " rows; together they may be at most %d",
+            r->page_table_pages, args->k.shape[1], KEYS_MAX);
+  RETURN_IF(r->page_table_stride != 0 && r->page_table_stride < r->page_table_pages &&
+                table_rows(r) > 1,
+            ATTNPRESS_INVALID_ARGUMENT,
+            "ragged.page_table_stride is %" PRId64
+            "; it must be at least page_table_pages, %" PRId64 ", or 0 for contiguous rows",
+            r->page_table_stride, r->page_table_pages);
+  RETURN_IF(r->page_table_rows != 0 && r->page_table_rows < r->batch && r->kv_batch_idx == NULL,
+            ATTNPRESS_INVALID_ARGUMENT,
+            "ragged.page_table_rows is %" PRId64 " for %" PRId64
+            " sequences; without kv_batch_idx each has a row of its own",
+            r->page_table_rows, r->batch);
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status check_lse(const attnpress_forward_args *args, int with_data) {
+  int64_t stride[3];
+  int packed;
+  if (args->lse == NULL)
+    return ATTNPRESS_OK;
+  RETURN_IF(with_data && (uintptr_t)args->lse % sizeof(float) != 0, ATTNPRESS_INVALID_ARGUMENT,
+            "lse is %p; it must be aligned to 4 bytes", (void *)args->lse);
+  ap_ragged_lse_strides(args, stride, &packed);
+  const int64_t extent[3] = {packed ? 1 : args->ragged->batch, args->q.shape[2],
+                             packed ? args->q.shape[1] : ap_ragged_queries(args)};
+  int64_t last = 0;
+  for (int i = 0; i < 3; ++i) {
+    int64_t span;
+    RETURN_IF(extent[i] > 1 &&
+                  (stride[i] < 0 || __builtin_mul_overflow(extent[i], stride[i], &span) ||
+                   __builtin_add_overflow(last, span, &last) || last > INT64_MAX / 16),
+              ATTNPRESS_INVALID_ARGUMENT,
+              "lse's strides %" PRId64 ", %" PRId64 ", %" PRId64
+              " (batch, head, row) must not be negative, nor overflow times their extents",
+              stride[0], stride[1], stride[2]);
+  }
+  RETURN_IF(
+      ap_rows_overlap(3, extent, stride, 1), ATTNPRESS_INVALID_ARGUMENT,
+      "lse's strides are %" PRId64 ", %" PRId64 ", %" PRId64 " for %s%" PRId64 ", heads %" PRId64
+      " and %" PRId64
+      " rows, so that entries overlap; sorted, each stride must be at least the span below it",
+      stride[0], stride[1], stride[2], packed ? "one packed batch of " : "batch ",
+      args->ragged->batch, extent[1], extent[2]);
+  return ATTNPRESS_OK;
+}
+
+attnpress_status ap_check_ragged(const attnpress_forward_args *args, int with_data) {
+  RETURN_IF(
+      args->bias != NULL, ATTNPRESS_NOT_SUPPORTED,
+      "bias and ragged are both given; a bias is of one length of queries and keys: leave one "
+      "of them NULL");
+  FORWARD_IF(check_numbers(args->ragged));
+  FORWARD_IF(check_arrays(args->ragged, with_data));
+  FORWARD_IF(check_batches(args));
+  FORWARD_IF(check_pages(args));
+  return check_lse(args, with_data);
+}

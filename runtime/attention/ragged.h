@@ -1,0 +1,29 @@
+/* Sequences of their own lengths: what the host can check, and what kernels are told. Nothing here
+ * looks at device memory. */
+#pragma once
+#include "attention/attention.h"
+#include "attnpress/args/ragged.h"
+
+/** Checks the group, whose tensors have been checked one by one, and how it goes with the rest of
+ * the call. */
+attnpress_status ap_check_ragged(const attnpress_forward_args *args, int with_data);
+/** What of the problem a checked group says: the batch, the bounds of the lengths, the kernels. */
+void ap_ragged_problem(const attnpress_forward_args *args, ap_problem *problem);
+
+/** The most rows that a sequence's queries can have, and its keys. */
+int64_t ap_ragged_queries(const attnpress_forward_args *args);
+int64_t ap_ragged_keys(const attnpress_forward_args *args);
+/** Strides of lse in elements: batch, head, row; *packed: its rows are those of q. */
+void ap_ragged_lse_strides(const attnpress_forward_args *args, int64_t stride[3], int *packed);
+/** Where a sequence lies, on the host: include/attnpress/device/sequence.cuh is its twin. */
+typedef struct ap_sequence {
+  int64_t q_batch, q_begin, seqlen_q; /* rows of q and out */
+  int64_t k_batch, k_begin,
+      seqlen_k; /* rows of k and v; with pages over those of table row k_batch */
+} ap_sequence;
+
+/** Sequence b of arrays in host memory; `bound`: the most queries that it may have. */
+ap_sequence ap_sequence_of(const attnpress_ragged_args *args, int64_t b, int64_t bound);
+
+/** What kernels are told beside the call's own arguments. */
+attnpress_ragged_args ap_fill_ragged_args(const attnpress_forward_args *args);

@@ -1,0 +1,748 @@
+/* Runs kernels of ragged batches under the emulator. All that lies outside of the sequences is NaN,
+ * and a kernel is given the rows of the sequences alone: to touch another is a fault. */
+#include "ragged.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../tools/sequences.h"
+#include "attention/ragged.h"
+#include "attention/score_args.h"
+#include "memory.h"
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
+
+/* ---- Batches --------------------------------------------------------------------------------- */
+
+typedef enum key_place {
+  KEYS_PACKED,      /* one after the other, by cu_seqlens_k */
+  KEYS_CACHED,      /* a batch each, of which some rows are used */
+  KEYS_PICKED,      /* likewise, by kv_batch_idx, behind a pad */
+  KEYS_PAGED,       /* in pages, lengths by cu_seqlens_k */
+  KEYS_PAGED_CACHE, /* in pages, lengths by seqused_k, rows of the table picked, behind a pad */
+} key_place;
+
+typedef enum lse_place { LSE_HEADS_FIRST, LSE_ROWS_FIRST, LSE_BATCHES, LSE_NONE } lse_place;
+
+/* What is wrong with the contents of the arrays. */
+typedef enum wrong { NOTHING, LENGTHS, INDICES } wrong;
+
+enum { LENGTHS_MAX = 6, FIRST_ROW = 2, LAST_ROWS = 1 };
+
+/* Lengths are in tiles and what is added to them; a batch ends with a row of zeros. */
+typedef struct extent {
+  int tiles, more;
+} extent;
+
+typedef struct batch_row {
+  int count;
+  extent q[LENGTHS_MAX], k[LENGTHS_MAX];
+  int queries_packed;
+  key_place keys;
+  int page_size;
+  int heads_kv, group, packed, splits;
+  lse_place lse;
+  int log2, pos_inf;
+  wrong wrong;
+} batch_row;
+
+static const batch_row batch_rows[] = {
+    /* sequences, queries, keys, packed queries, place of the keys, page, key heads, group, packed
+     * heads, splits, lse, log2, +inf, what is wrong */
+    {5,
+     {{0, 3}, {0, 0}, {1, 1}, {0, 0}, {0, 17}},
+     {{1, 5}, {0, 7}, {0, 0}, {0, 0}, {2, 0}},
+     1,
+     KEYS_PACKED,
+     16,
+     1,
+     2,
+     0,
+     2,
+     LSE_HEADS_FIRST,
+     0,
+     0,
+     NOTHING},
+    {4,
+     {{0, 9}, {0, 1}, {0, 20}, {0, 2}},
+     {{0, 31}, {3, 1}, {0, 9}, {1, 0}},
+     0,
+     KEYS_CACHED,
+     3,
+     1,
+     4,
+     1,
+     3,
+     LSE_BATCHES,
+     1,
+     1,
+     NOTHING},
+    {4,
+     {{0, 5}, {1, -1}, {0, 4}, {0, 8}},
+     {{1, -1}, {0, 0}, {0, 40}, {2, 3}},
+     1,
+     KEYS_PICKED,
+     64,
+     2,
+     3,
+     1,
+     2,
+     LSE_ROWS_FIRST,
+     0,
+     1,
+     NOTHING},
+    {6,
+     {{0, 7}, {0, 3}, {0, 9}, {0, 5}, {0, 4}, {0, 6}},
+     {{0, 33}, {1, 2}, {0, 19}, {1, 0}, {0, 25}, {0, 8}},
+     1,
+     KEYS_CACHED,
+     1,
+     2,
+     1,
+     0,
+     2,
+     LSE_HEADS_FIRST,
+     1,
+     0,
+     LENGTHS},
+    {5,
+     {{0, 6}, {0, 12}, {0, 1}, {0, 9}, {0, 3}},
+     {{0, 21}, {1, 7}, {0, 50}, {0, 13}, {1, 1}},
+     0,
+     KEYS_PICKED,
+     7,
+     1,
+     2,
+     1,
+     4,
+     LSE_ROWS_FIRST,
+     0,
+     0,
+     INDICES},
+    {2,
+     {{1, 3}, {0, 1}},
+     {{0, 2}, {4, 9}},
+     1,
+     KEYS_PACKED,
+     24,
+     1,
+     1,
+     0,
+     5,
+     LSE_NONE,
+     0,
+     0,
+     NOTHING},
+};
+
+/* One call and all of its memory. */
+enum {
+  Q,
+  K,
+  V,
+  OUT,
+  LSE,
+  OUT_PARTIAL,
+  LSE_PARTIAL,
+  CU_Q,
+  CU_K,
+  USED_Q,
+  USED_K,
+  PAD,
+  INDEX,
+  TABLE,
+  TENSORS
+};
+
+enum { GIVEN_MAX = 1024, ARRAY_MAX = RAGGED_SEQUENCES_MAX + 1 };
+
+typedef struct call {
+  memory memory[TENSORS];
+  unsigned char *data[TENSORS]; /* in it */
+  size_t bytes[TENSORS];
+  attnpress_forward_args args;
+  attnpress_ragged ragged;
+  scores scores;
+  const kernel *kernel;
+  int count, packed, splits, unspecified; /* unspecified: a sequence, or -1 */
+  emulated_tensor given[GIVEN_MAX];
+  int given_count;
+} call;
+
+static int ceil_div(int64_t a, int64_t b) {
+  return (int)((a + b - 1) / b);
+}
+
+static void *add_memory(call *c, int which, size_t bytes) {
+  c->bytes[which] = bytes > 0 ? bytes : 1;
+  c->data[which] = memory_map(&c->memory[which], c->bytes[which]);
+  memset(c->data[which], 0xff, c->bytes[which]);
+  return c->data[which];
+}
+
+static int32_t *add_array(call *c, int which, int count) {
+  return add_memory(c, which, (size_t)count * sizeof(int32_t));
+}
+
+/* (batch, rows, heads, head dim) with gaps between rows. */
+static void add_tensor(call *c, int which, attnpress_tensor *t, int64_t batch, int64_t rows,
+                       int64_t heads, int64_t hdim, int32_t dtype) {
+  *t = (attnpress_tensor){.shape = {batch, rows, heads, hdim}, .dtype = dtype};
+  layout_strides(t, which == K || which == V ? LAYOUT_BHSD : LAYOUT_GAPS);
+  t->data = add_memory(c, which, (size_t)reference_span(t) * sizeof(uint16_t));
+}
+
+/* ---- Sequences ------------------------------------------------------------------------------- */
+
+static int longest(const int *lengths, int count) {
+  int most = 0;
+  for (int i = 0; i < count; ++i)
+    most = lengths[i] > most ? lengths[i] : most;
+  return most;
+}
+
+static int32_t *add_sums(call *c, int which, const int *lengths, int first, int *end) {
+  int32_t *sums = add_array(c, which, c->count + 1);
+  sums[0] = first;
+  for (int i = 0; i < c->count; ++i)
+    sums[i + 1] = sums[i] + lengths[i];
+  *end = sums[c->count];
+  return sums;
+}
+
+static int32_t *add_lengths(call *c, int which, const int *lengths, int more) {
+  int32_t *array = add_array(c, which, c->count);
+  for (int i = 0; i < c->count; ++i)
+    array[i] = lengths[i] + more;
+  return array;
+}
+
+static void add_queries(call *c, const batch_row *row, const int *lengths) {
+  const int32_t *axis = c->kernel->variant.axis;
+  const int heads = row->heads_kv * row->group;
+  int64_t batch = c->count, rows = longest(lengths, c->count) + 1;
+  if (row->queries_packed) {
+    int end;
+    c->ragged.cu_seqlens_q = add_sums(c, CU_Q, lengths, FIRST_ROW, &end);
+    batch = 1;
+    rows = end + LAST_ROWS;
+  } else {
+    c->ragged.seqused_q = add_lengths(c, USED_Q, lengths, 0);
+  }
+  add_tensor(c, Q, &c->args.q, batch, rows, heads, axis[AP_ATTENTION_HDIM],
+             axis[AP_ATTENTION_DTYPE]);
+  add_tensor(c, OUT, &c->args.out, batch, rows, heads, axis[AP_ATTENTION_HDIM_V],
+             axis[AP_ATTENTION_DTYPE]);
+}
+
+/* A permutation of the pages; entries that nobody needs are no pages. */
+static void add_pages(call *c, const int *lengths, int pad, int picked, int page_size,
+                      int64_t *pages) {
+  const int per_row = ceil_div(longest(lengths, c->count) + pad, page_size) + 1;
+  const int rows = c->count + 2 * picked, stride = per_row + 1;
+  int32_t *table = add_array(c, TABLE, rows * stride);
+  int used = 0, total = 3;
+  for (int i = 0; i < c->count; ++i)
+    total += ceil_div(lengths[i] + pad, page_size);
+  int step = total / 2 + 1; /* with no factor in common with the total */
+  for (int divisor = 2; divisor <= step; ++divisor)
+    if (total % divisor == 0 && step % divisor == 0) {
+      ++step;
+      divisor = 1;
+    }
+  for (int i = 0; i < rows * stride; ++i)
+    table[i] = i % 2 ? -7 : 1 << 30;
+  for (int i = 0; i < c->count; ++i) {
+    const int at = (c->ragged.kv_batch_idx ? c->ragged.kv_batch_idx[i] : i) * stride;
+    for (int p = 0; p < ceil_div(lengths[i] + pad, page_size); ++p)
+      table[at + p] = used++ * step % total;
+  }
+  c->ragged.page_table = table;
+  c->ragged.page_table_rows = picked ? rows : 0;
+  c->ragged.page_table_pages = per_row;
+  c->ragged.page_table_stride = stride;
+  *pages = total;
+}
+
+static void add_keys(call *c, const batch_row *row, const int *lengths) {
+  const int32_t *axis = c->kernel->variant.axis;
+  const int picked = row->keys == KEYS_PICKED || row->keys == KEYS_PAGED_CACHE;
+  const int paged = row->keys == KEYS_PAGED || row->keys == KEYS_PAGED_CACHE;
+  const int pad = picked ? 3 : 0;
+  int64_t batch = c->count + 2 * picked, rows = longest(lengths, c->count) + pad + 1;
+  int end;
+  if (row->keys == KEYS_PACKED || row->keys == KEYS_PAGED) {
+    c->ragged.cu_seqlens_k = add_sums(c, CU_K, lengths, FIRST_ROW, &end);
+    batch = 1;
+    rows = end + LAST_ROWS;
+  } else {
+    c->ragged.seqused_k = add_lengths(c, USED_K, lengths, pad);
+  }
+  if (picked) {
+    int32_t *index = add_array(c, INDEX, c->count);
+    c->ragged.leftpad_k = add_array(c, PAD, c->count);
+    for (int i = 0; i < c->count; ++i) {
+      index[i] = (c->count + 1 - 2 * i % (c->count + 2) + c->count + 2) % (c->count + 2);
+      ((int32_t *)(uintptr_t)c->ragged.leftpad_k)[i] = pad;
+    }
+    for (int i = 0; i < c->count; ++i) /* each its own */
+      index[i] = c->count + 1 - i;
+    c->ragged.kv_batch_idx = index;
+  }
+  if (paged) {
+    add_pages(c, lengths, pad, picked, row->page_size, &batch);
+    rows = row->page_size;
+  }
+  add_tensor(c, K, &c->args.k, batch, rows, row->heads_kv, axis[AP_ATTENTION_HDIM],
+             axis[AP_ATTENTION_DTYPE]);
+  add_tensor(c, V, &c->args.v, batch, rows, row->heads_kv, axis[AP_ATTENTION_HDIM_V],
+             axis[AP_ATTENTION_DTYPE]);
+}
+
+static void add_lse(call *c, const batch_row *row) {
+  const int64_t heads = c->args.q.shape[2], rows = c->args.q.shape[1];
+  const int64_t bound = ap_ragged_queries(&c->args);
+  int64_t *stride = c->args.lse_stride, count = heads * rows;
+  lse_place place = row->lse;
+  if (!row->queries_packed && place != LSE_NONE)
+    place = LSE_BATCHES;
+  switch (place) {
+  case LSE_HEADS_FIRST: /* by strides of 0 */
+    break;
+  case LSE_ROWS_FIRST:
+    stride[1] = 1;
+    c->ragged.lse_row_stride = heads;
+    break;
+  case LSE_BATCHES: /* every other element of a row */
+    stride[1] = 2 * bound;
+    stride[0] = heads * stride[1] + 1;
+    c->ragged.lse_row_stride = 2;
+    count = c->count * stride[0];
+    break;
+  default:
+    return;
+  }
+  c->args.lse = add_memory(c, LSE, (size_t)count * sizeof(float));
+  c->ragged.lse_log2 = row->log2;
+  c->ragged.lse_empty_pos_inf = row->pos_inf;
+}
+
+/* Contents that make some sequences empty, and leave the others as they are. */
+static void spoil(call *c, const batch_row *row) {
+  int32_t *cu_q = (int32_t *)(uintptr_t)c->ragged.cu_seqlens_q;
+  int32_t *used_q = (int32_t *)(uintptr_t)c->ragged.seqused_q;
+  int32_t *cu_k = (int32_t *)(uintptr_t)c->ragged.cu_seqlens_k;
+  int32_t *used_k = (int32_t *)(uintptr_t)c->ragged.seqused_k;
+  int32_t *index = (int32_t *)(uintptr_t)c->ragged.kv_batch_idx;
+  int32_t *pad = (int32_t *)(uintptr_t)c->ragged.leftpad_k;
+  int32_t *table = (int32_t *)(uintptr_t)c->ragged.page_table;
+  if (row->wrong == LENGTHS && cu_q) {
+    cu_q[3] = -5; /* before its begin, and the begin of the next */
+    cu_q[6] = (int32_t)c->args.q.shape[1] + 1;
+  }
+  if (row->wrong == LENGTHS && used_q) {
+    used_q[1] = -1;
+    used_q[2] = (int32_t)c->args.q.shape[1] + 1;
+  }
+  if (row->wrong == LENGTHS && used_k) {
+    used_k[0] = -1;
+    used_k[4] = 1 + (int32_t)(c->args.k.shape[1] * (table ? c->ragged.page_table_pages : 1));
+  }
+  if (row->wrong == LENGTHS && cu_k)
+    cu_k[1] = INT32_MIN;
+  if (row->wrong == INDICES && index && !table) {
+    index[0] = -1;
+    index[1] = (int32_t)c->args.k.shape[0];
+  }
+  if (row->wrong == INDICES && pad)
+    pad[2] = 1 << 20;
+  if (row->wrong == INDICES && table) {
+    c->unspecified = 3;
+    table[index[3] * c->ragged.page_table_stride] = (int32_t)c->args.k.shape[0];
+    table[index[3] * c->ragged.page_table_stride + 1] = -1;
+  }
+}
+
+/* The rows of a batch of a tensor from `begin` on. */
+static void give(call *c, const char *name, const attnpress_tensor *t, int64_t batch, int64_t begin,
+                 int64_t rows, int writable) {
+  if (rows == 0 || t->shape[2] == 0)
+    return;
+  if (c->given_count == GIVEN_MAX)
+    abort();
+  emulated_tensor *e = &c->given[c->given_count++];
+  *e = (emulated_tensor){.name = name,
+                         .data = (uint16_t *)t->data + batch * t->stride[0] + begin * t->stride[1],
+                         .element_bytes = sizeof(uint16_t),
+                         .writable = writable,
+                         .shape = {1, rows, t->shape[2], t->shape[3]},
+                         .stride = {0, t->stride[1], t->stride[2], 1}};
+}
+
+static void give_array(call *c, const char *name, const void *data, int64_t count) {
+  if (data != NULL)
+    c->given[c->given_count++] = (emulated_tensor){name, (void *)(uintptr_t)data, sizeof(int32_t),
+                                                   0,    {1, 1, 1, count},        {0, 0, 0, 1}};
+}
+
+/* The keys of a sequence, page by page. */
+static void give_keys(call *c, const char *name, const attnpress_tensor *t,
+                      const sequence_rows *rows) {
+  for (int64_t row = 0, count; row < rows->keys; row += count) {
+    int64_t page, in_page;
+    sequence_key_place(&c->args, rows, rows->k_begin + row, &page, &in_page);
+    count = rows->keys - row;
+    if (c->ragged.page_table && count > t->shape[1] - in_page)
+      count = t->shape[1] - in_page;
+    give(c, name, t, page, in_page, count, 0);
+  }
+}
+
+/* Fills the rows of the sequences; all else stays NaN. */
+static void fill(call *c, uint64_t seed) {
+  for (int b = 0; b < c->count; ++b) {
+    const sequence_rows rows = sequence_rows_of(&c->args, b);
+    attnpress_tensor *tensors[] = {&c->args.q, &c->args.k, &c->args.v};
+    for (int i = 0; i < 3; ++i) {
+      attnpress_tensor row = *tensors[i];
+      row.shape[0] = row.shape[1] = 1;
+      for (int64_t n = 0; n < (i == 0 ? rows.queries : rows.keys); ++n) {
+        int64_t page = rows.q_batch, at = rows.q_begin + n;
+        if (i > 0)
+          sequence_key_place(&c->args, &rows, rows.k_begin + n, &page, &at);
+        if (page < 0 || page >= tensors[i]->shape[0])
+          continue;
+        row.data = (uint16_t *)tensors[i]->data + page * row.stride[0] + at * row.stride[1];
+        reference_fill_normal(&row, seed + (uint64_t)(b * 3 + i) * 100000 + (uint64_t)n);
+      }
+    }
+  }
+}
+
+/* What a kernel may touch; `combines`: as the kernel that adds up splits. */
+static void give_all(call *c, int splits, int combines) {
+  const int64_t heads = c->args.q.shape[2];
+  const int whole = c->unspecified >= 0 || (c->ragged.page_table && c->args.k.shape[1] < 8);
+  c->given_count = 0;
+  const int64_t partial_rows = (int64_t)splits * c->count * heads * ap_ragged_queries(&c->args);
+  if (splits > 0) {
+    const attnpress_tensor *out = &c->args.out;
+    c->given[c->given_count++] = (emulated_tensor){"out_partial",
+                                                   c->data[OUT_PARTIAL],
+                                                   sizeof(float),
+                                                   !combines,
+                                                   {1, 1, partial_rows, out->shape[3]},
+                                                   {0, 0, out->shape[3], 1}};
+    c->given[c->given_count++] =
+        (emulated_tensor){"lse_partial", c->data[LSE_PARTIAL],    sizeof(float),
+                          !combines,     {1, 1, 1, partial_rows}, {0, 0, 0, 1}};
+  }
+  for (int b = 0; b < c->count; ++b) {
+    const sequence_rows rows = sequence_rows_of(&c->args, b);
+    if (splits == 0 || combines)
+      give(c, "out of a sequence", &c->args.out, rows.q_batch, rows.q_begin, rows.queries, 1);
+    if ((splits == 0 || combines) && c->args.lse && rows.queries > 0) {
+      const int64_t first = sequence_lse_at(&c->args, &rows, b, 0, 0);
+      c->given[c->given_count++] =
+          (emulated_tensor){"lse of a sequence",
+                            c->args.lse + first,
+                            sizeof(float),
+                            1,
+                            {1, rows.queries, heads, 1},
+                            {0, sequence_lse_at(&c->args, &rows, b, 0, 1) - first,
+                             sequence_lse_at(&c->args, &rows, b, 1, 0) - first, 1}};
+    }
+  }
+  give_array(c, "cu_seqlens_q", c->ragged.cu_seqlens_q, c->count + 1);
+  give_array(c, "seqused_q", c->ragged.seqused_q, c->count);
+  if (combines || splits == 0)
+    c->given[c->given_count++] = c->scores.tensors[TENSOR_SINKS];
+  if (combines)
+    return;
+  give_array(c, "cu_seqlens_k", c->ragged.cu_seqlens_k, c->count + 1);
+  give_array(c, "seqused_k", c->ragged.seqused_k, c->count);
+  give_array(c, "leftpad_k", c->ragged.leftpad_k, c->count);
+  give_array(c, "kv_batch_idx", c->ragged.kv_batch_idx, c->count);
+  give_array(c, "page_table", c->ragged.page_table, (int64_t)(c->bytes[TABLE] / sizeof(int32_t)));
+  c->given[c->given_count++] = c->scores.tensors[TENSOR_SLOPES];
+  c->given[c->given_count++] = c->scores.tensors[TENSOR_SEED];
+  for (int b = 0; b < c->count; ++b) {
+    const sequence_rows rows = sequence_rows_of(&c->args, b);
+    give(c, "q of a sequence", &c->args.q, rows.q_batch, rows.q_begin, rows.queries, 0);
+    if (whole || rows.queries == 0)
+      continue;
+    give_keys(c, "k of a sequence", &c->args.k, &rows);
+    give_keys(c, "v of a sequence", &c->args.v, &rows);
+  }
+  for (int64_t page = 0; whole && page < c->args.k.shape[0]; ++page) {
+    give(c, "k", &c->args.k, page, 0, c->args.k.shape[1], 0);
+    give(c, "v", &c->args.v, page, 0, c->args.v.shape[1], 0);
+  }
+}
+
+/* ---- Launches -------------------------------------------------------------------------------- */
+
+static void call_fwd(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_fwd_ragged_args))function)(*(const attnpress_fwd_ragged_args *)args);
+}
+
+static void call_combine(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_fwd_combine_ragged_args))function)(
+      *(const attnpress_fwd_combine_ragged_args *)args);
+}
+
+/* As runtime/attention/forward.c fills them. */
+static attnpress_fwd_ragged_args fwd_args(const call *c, const batch_row *row) {
+  const attnpress_forward_args *a = &c->args;
+  const int bound = (int)ap_ragged_queries(a), heads = row->packed ? row->group : 1;
+  int64_t lse[3];
+  int packed;
+  ap_ragged_lse_strides(a, lse, &packed);
+  attnpress_fwd_ragged_args args = {
+      .fwd =
+          {
+              .q = a->q.data,
+              .k = a->k.data,
+              .v = a->v.data,
+              .out = a->out.data,
+              .lse = a->lse,
+              .out_partial = (float *)c->data[OUT_PARTIAL],
+              .lse_partial = (float *)c->data[LSE_PARTIAL],
+              .q_batch_stride = a->q.stride[0],
+              .q_row_stride = a->q.stride[1],
+              .q_head_stride = a->q.stride[2],
+              .k_batch_stride = a->k.stride[0],
+              .k_row_stride = a->k.stride[1],
+              .k_head_stride = a->k.stride[2],
+              .v_batch_stride = a->v.stride[0],
+              .v_row_stride = a->v.stride[1],
+              .v_head_stride = a->v.stride[2],
+              .out_batch_stride = a->out.stride[0],
+              .out_row_stride = a->out.stride[1],
+              .out_head_stride = a->out.stride[2],
+              .lse_batch_stride = lse[0],
+              .lse_head_stride = lse[1],
+              .batch = c->count,
+              .heads_q = row->heads_kv * row->group,
+              .heads_kv = row->heads_kv,
+              .seqlen_q = bound,
+              .seqlen_k = (int)ap_ragged_keys(a),
+              .heads_per_tile = heads,
+              .row_blocks = ceil_div((int64_t)bound * heads,
+                                     c->kernel->tile.field[AP_ATTENTION_TILE_BLOCK_M]),
+              .num_splits = c->splits > 0 ? c->splits : 1,
+              .key_blocks_per_split = -1, /* nobody's */
+              .scale = (float)(1.0 / sqrt((double)a->q.shape[3])),
+              .scale_log2 = ap_scale_log2(a),
+          },
+      .ragged = ap_fill_ragged_args(a),
+  };
+  ap_fill_score_args(a, &args.fwd.score);
+  return args;
+}
+
+static int launch(const kernel *k, unsigned blocks, const void *args,
+                  void (*typed_call)(void (*)(void), const void *), const call *c, char *report) {
+  const emulated_launch l = {.module = k->module,
+                             .blocks = blocks,
+                             .threads = (unsigned)k->tile.threads,
+                             .shared_bytes = (size_t)k->tile.smem_bytes,
+                             .args = args,
+                             .call = typed_call,
+                             .tensors = c->given,
+                             .tensor_count = c->given_count};
+  char text[EMULATED_REPORT_BYTES];
+  const int status = emulated_run(&l, text);
+  if (status != 0)
+    snprintf(report, EMULATED_REPORT_BYTES, "%.120s: %.7900s", k->stem, text);
+  return status;
+}
+
+static int launch_all(const kernel *combine, call *c, const batch_row *row, char *report) {
+  const attnpress_fwd_ragged_args args = fwd_args(c, row);
+  const attnpress_fwd_args *fwd = &args.fwd;
+  give_all(c, c->splits, 0);
+  const unsigned blocks = (unsigned)(fwd->row_blocks * fwd->num_splits * fwd->batch *
+                                     (fwd->heads_q / fwd->heads_per_tile));
+  if (blocks == 0 || launch(c->kernel, blocks, &args, call_fwd, c, report) != 0)
+    return blocks == 0 ? 0 : -1;
+  if (c->splits == 0)
+    return 0;
+  give_all(c, c->splits, 1);
+  const attnpress_fwd_combine_ragged_args adds = {
+      .combine =
+          {
+              .out_partial = fwd->out_partial,
+              .lse_partial = fwd->lse_partial,
+              .out = fwd->out,
+              .lse = fwd->lse,
+              .sinks = fwd->score.sinks,
+              .out_batch_stride = fwd->out_batch_stride,
+              .out_row_stride = fwd->out_row_stride,
+              .out_head_stride = fwd->out_head_stride,
+              .lse_batch_stride = fwd->lse_batch_stride,
+              .lse_head_stride = fwd->lse_head_stride,
+              .sinks_stride = fwd->score.sinks_stride,
+              .rows = (int64_t)fwd->batch * fwd->heads_q * fwd->seqlen_q,
+              .heads_q = fwd->heads_q,
+              .seqlen_q = fwd->seqlen_q,
+              .num_splits = fwd->num_splits,
+              .sinks_dtype = fwd->score.sinks_dtype,
+          },
+      .ragged = args.ragged,
+  };
+  const int columns =
+      ceil_div(c->args.out.shape[3], combine->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
+  return launch(combine, (unsigned)(adds.combine.rows * columns), &adds, call_combine, c, report);
+}
+
+/* ---- Verdicts -------------------------------------------------------------------------------- */
+
+/* Every sequence against its own dense call. What was checked becomes NaN again. */
+static int check_sequence(call *c, int b, verdict *v) {
+  const sequence_rows rows = sequence_rows_of(&c->args, b);
+  sequence one;
+  reference r;
+  if (sequence_open(&one, &c->args, b) != 0 || reference_init(&r, &one.args) != 0)
+    abort();
+  for (int64_t h = 0; h < c->args.q.shape[2]; ++h)
+    for (int64_t i = 0; i < rows.queries; ++i) {
+      if (b != c->unspecified)
+        reference_check_row(&r, b, i, h, &v->error);
+      const attnpress_tensor *out = &c->args.out;
+      memset((uint16_t *)out->data + rows.q_batch * out->stride[0] +
+                 (rows.q_begin + i) * out->stride[1] + h * out->stride[2],
+             0xff, (size_t)out->shape[3] * sizeof(uint16_t));
+      if (c->args.lse)
+        memset(c->args.lse + sequence_lse_at(&c->args, &rows, b, h, i), 0xff, sizeof(float));
+    }
+  reference_free(&r);
+  sequence_close(&one);
+  return 0;
+}
+
+static int is_untouched(const call *c, int which) {
+  for (size_t i = 0; i < c->bytes[which]; ++i)
+    if (c->data[which][i] != 0xff)
+      return 0;
+  return 1;
+}
+
+static void judge(call *c, verdict *v) {
+  for (int b = 0; b < c->count; ++b)
+    check_sequence(c, b, v);
+  const reference_error *e = &v->error;
+  if (!is_untouched(c, OUT) || !is_untouched(c, LSE))
+    snprintf(v->report, sizeof v->report, "rows of no sequence were written in %s",
+             is_untouched(c, OUT) ? "lse" : "out");
+  else if (e->elements >= REFERENCE_MIN_ELEMENTS && !(e->out <= reference_bound(e)))
+    snprintf(v->report, sizeof v->report,
+             "out is off by %.3g, where %.3g is allowed: sequence %lld, query %lld, head %lld, "
+             "column %lld is %.6g, expected %.6g",
+             e->out, reference_bound(e), (long long)e->at[0], (long long)e->at[1],
+             (long long)e->at[2], (long long)e->at[3], e->value, e->expected);
+  else if (e->elements >= REFERENCE_MIN_ELEMENTS && !(e->lse <= reference_lse_bound(e)))
+    snprintf(v->report, sizeof v->report,
+             "lse is off by %.3g: sequence %lld, query %lld, head %lld is %.9g, expected %.9g",
+             e->lse, (long long)e->lse_at[0], (long long)e->lse_at[1], (long long)e->lse_at[2],
+             e->lse_value, e->lse_expected);
+  else
+    v->passed = 1;
+}
+
+static void run_batch(const kernel *k, const kernel *combine, const batch_row *row,
+                      const int *queries, const int *keys, const score_shape *scores, uint64_t seed,
+                      verdict *v) {
+  static call c;
+  const int split = k->variant.axis[AP_ATTENTION_SPLIT];
+  memset(&c, 0, sizeof c);
+  v->passed = 0;
+  c.kernel = k;
+  c.count = row->count;
+  c.splits = split ? row->splits : 0;
+  c.unspecified = -1;
+  c.args = (attnpress_forward_args)ATTNPRESS_FORWARD_ARGS_INIT;
+  c.args.mask = k->variant.axis[AP_ATTENTION_MASK];
+  c.ragged = (attnpress_ragged)ATTNPRESS_RAGGED_INIT;
+  c.ragged.batch = row->count;
+  c.ragged.max_seqlen_q = longest(queries, row->count) + (row->count % 2 ? 19 : 0);
+  c.ragged.max_seqlen_k = longest(keys, row->count) + (row->count % 2 ? 0 : 70);
+  c.args.ragged = &c.ragged;
+  add_queries(&c, row, queries);
+  add_keys(&c, row, keys);
+  add_lse(&c, row);
+  spoil(&c, row);
+  /* Slopes are those of the sequences' batch. */
+  attnpress_forward_args batch = c.args;
+  batch.q.shape[0] = row->count;
+  scores_open(&c.scores, &k->variant, scores, NULL, &batch, seed + 7);
+  batch.q.shape[0] = c.args.q.shape[0];
+  c.args = batch;
+  fill(&c, seed);
+  if (split) {
+    const size_t rows =
+        (size_t)(c.splits * c.count) * (size_t)(c.args.q.shape[2] * ap_ragged_queries(&c.args));
+    add_memory(&c, OUT_PARTIAL, rows * (size_t)c.args.out.shape[3] * sizeof(float));
+    add_memory(&c, LSE_PARTIAL, rows * sizeof(float));
+  }
+  ap_problem problem;
+  const ap_check how = {ATTNPRESS_CUDA, 1, ATTNPRESS_ONE_CALL};
+  if (ap_validate_forward(&c.args, how, &problem) != ATTNPRESS_OK)
+    snprintf(v->report, sizeof v->report, "%s", attnpress_last_error());
+  else if (launch_all(combine, &c, row, v->report) == 0)
+    judge(&c, v);
+  scores_close(&c.scores);
+  for (int i = 0; i < TENSORS; ++i)
+    memory_unmap(&c.memory[i]);
+}
+
+/* ---- The table ------------------------------------------------------------------------------- */
+
+static int may_pack(const kernel *k) {
+  return !k->variant.axis[AP_ATTENTION_DROPOUT];
+}
+
+static void print_failure(FILE *out, const kernel *k, int i, const verdict *v) {
+  fprintf(out, "FAILED %s\n  ragged batch %d\n  %s\n", k->stem, i, v->report);
+}
+
+int run_ragged_shapes(const kernel *k, const kernel *combine, const score_shape *scores, FILE *out,
+                      int *shapes) {
+  static verdict v;
+  const int paged = k->variant.axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_PAGED;
+  for (int i = 0; i < COUNT(batch_rows); ++i, ++*shapes) {
+    batch_row row = batch_rows[i];
+    int queries[LENGTHS_MAX], keys[LENGTHS_MAX];
+    if (paged)
+      row.keys = row.keys == KEYS_PACKED ? KEYS_PAGED : KEYS_PAGED_CACHE;
+    row.packed = row.packed && may_pack(k);
+    for (int b = 0; b < row.count; ++b) {
+      queries[b] = row.q[b].tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_M] + row.q[b].more;
+      keys[b] = row.k[b].tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_N] + row.k[b].more;
+    }
+    v = (verdict){0};
+    run_batch(k, combine, &row, queries, keys, &scores[i], 1000u * (unsigned)i, &v);
+    if (!v.passed) {
+      print_failure(out, k, i, &v);
+      return 1;
+    }
+  }
+  return 0;
+}
+
+void run_ragged_batch(const kernel *k, const kernel *combine, const ragged_run *r,
+                      const score_shape *scores, uint64_t seed, verdict *v) {
+  int queries[RAGGED_SEQUENCES_MAX];
+  const batch_row row = {.count = r->count,
+                         .queries_packed = 1,
+                         .keys = r->page_size > 0 ? KEYS_PAGED : KEYS_PACKED,
+                         .page_size = r->page_size,
+                         .heads_kv = r->heads_kv,
+                         .group = r->group,
+                         .packed = r->packed,
+                         .splits = r->splits};
+  for (int i = 0; i < r->count; ++i)
+    queries[i] = r->seqlen_q > 0 ? r->seqlen_q : r->keys[i];
+  run_batch(k, combine, &row, queries, r->keys, scores, seed, v);
+}

@@ -1,0 +1,24 @@
+/* Sequences of their own lengths under the emulator: kernels that have `ragged` or `paged` in their
+ * names. */
+#pragma once
+#include <stdio.h>
+
+#include "forward.h"
+
+/** Runs a kernel, and after a split one `combine`, over the table of batches, up to the first that
+ * fails: 0, or 1, and says so. *shapes counts. */
+int run_ragged_shapes(const kernel *k, const kernel *combine, const score_shape *scores, FILE *out,
+                      int *shapes);
+
+enum { RAGGED_SEQUENCES_MAX = 64 };
+
+/** Lengths of the keys, queries as many or `seqlen_q` of each, for `attnpress run`. */
+typedef struct ragged_run {
+  int count, keys[RAGGED_SEQUENCES_MAX];
+  int seqlen_q;  /* 0: as many as keys */
+  int page_size; /* 0: the keys lie one after the other */
+  int heads_kv, group, packed, splits;
+} ragged_run;
+/** Runs one batch. */
+void run_ragged_batch(const kernel *k, const kernel *combine, const ragged_run *r,
+                      const score_shape *scores, uint64_t seed, verdict *v);

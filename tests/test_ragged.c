@@ -1,0 +1,641 @@
+/* Sequences of their own lengths and keys in pages: the CPU backend against float64, what is refused,
+ * and what a GPU would be asked to run. All that lies outside of the sequences is NaN. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "api_support.h"
+#include "attention/cpu.h"
+#include "attention/ragged.h"
+#include "../tools/reference.h"
+#include "../tools/sequences.h"
+
+/* ---- Random batches -------------------------------------------------------------------------- */
+
+static uint64_t state_of_random;
+
+/* splitmix64, below `count` */
+static int draw(int count) {
+  uint64_t x = state_of_random += 0x9e3779b97f4a7c15u;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return (int)((x ^ x >> 31) >> 33) % count;
+}
+
+enum { SEQUENCES_MAX = 6, ARRAYS = 8, MEMORIES = 16, HEADS_MAX = 6 };
+
+typedef struct batch {
+  attnpress_forward_args args;
+  attnpress_ragged ragged;
+  attnpress_window window;
+  attnpress_alibi alibi;
+  attnpress_sinks sinks;
+  attnpress_dropout dropout;
+  float slopes[SEQUENCES_MAX * HEADS_MAX], sink_values[HEADS_MAX];
+  void *memory[MEMORIES];
+  int memories;
+  size_t out_bytes, lse_bytes;
+  int queries[SEQUENCES_MAX], keys[SEQUENCES_MAX], count;
+} batch;
+
+static void *allocate(batch *b, size_t bytes) {
+  void *data = aligned_alloc(64, (bytes + 64) / 64 * 64);
+  assert_non_null(data);
+  assert_true(b->memories < MEMORIES);
+  memset(data, 0xff, (bytes + 64) / 64 * 64);
+  b->memory[b->memories++] = data;
+  return data;
+}
+
+static void free_batch(batch *b) {
+  for (int i = 0; i < b->memories; ++i)
+    free(b->memory[i]);
+}
+
+static attnpress_tensor allocate_tensor(batch *b, int64_t batches, int64_t rows, int64_t heads,
+                                        int64_t hdim, int dtype, size_t *bytes) {
+  attnpress_tensor t =
+      draw(2) ? attnpress_tensor_bshd(NULL, batches, rows, heads, hdim, (int32_t)dtype)
+              : attnpress_tensor_bhsd(NULL, batches, rows, heads, hdim, (int32_t)dtype);
+  *bytes = (size_t)reference_span(&t) * (size_t)reference_element_bytes((int32_t)dtype);
+  t.data = allocate(b, *bytes);
+  return t;
+}
+
+static int longest(const int *lengths, int count) {
+  int most = 0;
+  for (int i = 0; i < count; ++i)
+    most = lengths[i] > most ? lengths[i] : most;
+  return most;
+}
+
+static int32_t *sums_of(batch *b, const int *lengths, int first) {
+  int32_t *sums = allocate(b, sizeof(int32_t) * (size_t)(b->count + 1));
+  sums[0] = first;
+  for (int i = 0; i < b->count; ++i)
+    sums[i + 1] = sums[i] + lengths[i];
+  return sums;
+}
+
+static int32_t *lengths_of(batch *b, const int *lengths, int more) {
+  int32_t *array = allocate(b, sizeof(int32_t) * (size_t)(b->count + 1));
+  for (int i = 0; i < b->count; ++i)
+    array[i] = lengths[i] + more;
+  return array;
+}
+
+static void make_queries(batch *b, int heads, int hdim, int hdim_v, int dtype) {
+  size_t bytes;
+  int64_t batches = b->count, rows = longest(b->queries, b->count) + draw(3);
+  if (draw(3)) {
+    b->ragged.cu_seqlens_q = sums_of(b, b->queries, draw(3));
+    batches = 1;
+    rows = b->ragged.cu_seqlens_q[b->count] + draw(3);
+  } else {
+    b->ragged.seqused_q = lengths_of(b, b->queries, 0);
+  }
+  b->args.q = allocate_tensor(b, batches, rows, heads, hdim, dtype, &bytes);
+  b->args.out = allocate_tensor(b, batches, rows, heads, hdim_v, dtype, &b->out_bytes);
+}
+
+static void make_pages(batch *b, int pad, int rows, int64_t *pages, int64_t *page_size) {
+  static const int sizes[] = {1, 3, 16, 64};
+  *page_size = sizes[draw(4)];
+  const int most = (int)((longest(b->keys, b->count) + pad) / *page_size) + 1;
+  const int stride = most + draw(2);
+  int32_t *table = allocate(b, sizeof(int32_t) * (size_t)(rows * stride + 1));
+  int used = 0;
+  for (int i = 0; i < rows * stride; ++i)
+    table[i] = draw(2) ? -1 : 1 << 30;
+  for (int i = 0; i < b->count; ++i)
+    used += (int)((b->keys[i] + pad + *page_size - 1) / *page_size);
+  *pages = used + 2;
+  int next = (int)*pages - 1; /* downwards */
+  for (int i = 0; i < b->count; ++i)
+    for (int p = 0; p < (b->keys[i] + pad + *page_size - 1) / *page_size; ++p)
+      table[(b->ragged.kv_batch_idx ? b->ragged.kv_batch_idx[i] : i) * stride + p] = next--;
+  b->ragged.page_table = table;
+  b->ragged.page_table_rows = rows;
+  b->ragged.page_table_pages = most;
+  b->ragged.page_table_stride = stride;
+}
+
+static void make_keys(batch *b, int heads, int hdim, int hdim_v, int dtype, int paged) {
+  size_t bytes;
+  const int picked = draw(2), pad = picked ? draw(5) : 0, rows_of_table = b->count + picked;
+  int64_t batches = b->count + picked, rows = longest(b->keys, b->count) + pad + draw(4);
+  if (draw(2) && !picked) {
+    b->ragged.cu_seqlens_k = sums_of(b, b->keys, draw(3));
+    batches = 1;
+    rows = b->ragged.cu_seqlens_k[b->count] + draw(3);
+  } else {
+    b->ragged.seqused_k = lengths_of(b, b->keys, pad);
+  }
+  if (picked) {
+    int32_t *index = lengths_of(b, b->keys, 0), *pads = lengths_of(b, b->keys, 0);
+    for (int i = 0; i < b->count; ++i) {
+      index[i] = b->count - i;
+      pads[i] = pad;
+    }
+    b->ragged.kv_batch_idx = index;
+    b->ragged.leftpad_k = pads;
+  }
+  if (paged)
+    make_pages(b, pad, rows_of_table, &batches, &rows);
+  b->args.k = allocate_tensor(b, batches, rows, heads, hdim, dtype, &bytes);
+  b->args.v = allocate_tensor(b, batches, rows, heads, hdim_v, dtype, &bytes);
+}
+
+static void make_lse(batch *b) {
+  const int64_t heads = b->args.q.shape[2], rows = b->args.q.shape[1];
+  const int64_t bound = ap_ragged_queries(&b->args);
+  size_t count = (size_t)(heads * rows * b->args.q.shape[0]);
+  const int kind = draw(3);
+  if (kind == 1 && b->ragged.cu_seqlens_q) { /* (total, heads) */
+    b->args.lse_stride[1] = 1;
+    b->ragged.lse_row_stride = heads;
+  } else if (kind == 2) { /* (batch, heads, bound) */
+    b->args.lse_stride[1] = bound + 1;
+    b->args.lse_stride[0] = heads * (bound + 1);
+    count = (size_t)(b->count * b->args.lse_stride[0]);
+  }
+  b->lse_bytes = count * sizeof(float);
+  b->args.lse = allocate(b, b->lse_bytes);
+  b->ragged.lse_log2 = draw(2);
+  b->ragged.lse_empty_pos_inf = draw(2);
+}
+
+static void make_scores(batch *b, int heads) {
+  attnpress_forward_args *a = &b->args;
+  a->mask = draw(3);
+  b->window = (attnpress_window)ATTNPRESS_WINDOW_INIT;
+  if (a->mask == ATTNPRESS_WINDOW) {
+    b->window.left = draw(40) - 1;
+    b->window.right = draw(10) - 1;
+    b->window.chunk = draw(3) ? 0 : 11;
+    b->window.top_left = draw(2);
+    a->window = &b->window;
+  }
+  if (draw(4) == 0)
+    a->softcap = 3.0f;
+  if (draw(3) == 0) {
+    for (int i = 0; i < b->count * heads; ++i)
+      b->slopes[i] = 0.02f * (float)(1 + draw(10));
+    b->alibi = (attnpress_alibi)ATTNPRESS_ALIBI_INIT;
+    b->alibi.slopes = b->slopes;
+    b->alibi.stride[0] = heads;
+    b->alibi.stride[1] = 1;
+    a->alibi = &b->alibi;
+  }
+  if (draw(3) == 0) {
+    for (int i = 0; i < heads; ++i)
+      b->sink_values[i] = (float)draw(5) - 2.0f;
+    b->sinks = (attnpress_sinks)ATTNPRESS_SINKS_INIT;
+    b->sinks.data = b->sink_values;
+    b->sinks.dtype = ATTNPRESS_FP32;
+    a->sinks = &b->sinks;
+  }
+  if (draw(4) == 0) {
+    b->dropout = (attnpress_dropout)ATTNPRESS_DROPOUT_INIT;
+    b->dropout.probability = 0.3f;
+    b->dropout.seed = 5;
+    a->dropout = &b->dropout;
+  }
+}
+
+static void fill_batch(batch *b) {
+  for (int s = 0; s < b->count; ++s) {
+    const sequence_rows rows = sequence_rows_of(&b->args, s);
+    attnpress_tensor *tensors[] = {&b->args.q, &b->args.k, &b->args.v};
+    for (int i = 0; i < 3; ++i) {
+      attnpress_tensor row = *tensors[i];
+      row.shape[0] = row.shape[1] = 1;
+      for (int64_t n = 0; n < (i == 0 ? rows.queries : rows.keys); ++n) {
+        int64_t page = rows.q_batch, at = rows.q_begin + n;
+        if (i > 0)
+          sequence_key_place(&b->args, &rows, rows.k_begin + n, &page, &at);
+        row.data = (char *)tensors[i]->data +
+                   (page * row.stride[0] + at * row.stride[1]) * reference_element_bytes(row.dtype);
+        reference_fill_normal(&row, (uint64_t)(s * 3 + i) * 1000 + (uint64_t)n);
+      }
+    }
+  }
+}
+
+static batch make_batch(int seed) {
+  static const int hdims[] = {8, 40, 64, 136};
+  batch b = {.args = ATTNPRESS_FORWARD_ARGS_INIT, .ragged = ATTNPRESS_RAGGED_INIT};
+  state_of_random = (uint64_t)seed;
+  const int dtype = 1 + draw(3), heads_kv = 1 + draw(2), group = 1 + draw(3);
+  const int hdim = hdims[draw(4)], hdim_v = hdim == 64 && draw(2) ? 128 : hdim;
+  b.count = 1 + draw(SEQUENCES_MAX);
+  for (int i = 0; i < b.count; ++i) {
+    b.queries[i] = draw(4) ? draw(70) : draw(4);
+    b.keys[i] = draw(4) ? draw(150) : draw(2) * 20;
+  }
+  b.ragged.batch = b.count;
+  make_queries(&b, heads_kv * group, hdim, hdim_v, dtype);
+  make_keys(&b, heads_kv, hdim, hdim_v, dtype, draw(2));
+  b.ragged.max_seqlen_q = draw(2) ? longest(b.queries, b.count) + draw(100) : 0;
+  b.ragged.max_seqlen_k = draw(2) ? longest(b.keys, b.count) + draw(100) : 0;
+  b.args.ragged = &b.ragged;
+  make_scores(&b, heads_kv * group);
+  make_lse(&b);
+  return b;
+}
+
+/* Pointers to the batch's own members, after it was copied. */
+static void settle(batch *b) {
+  b->args.ragged = &b->ragged;
+  b->args.window = b->args.window ? &b->window : NULL;
+  b->args.alibi = b->args.alibi ? &b->alibi : NULL;
+  b->args.sinks = b->args.sinks ? &b->sinks : NULL;
+  b->args.dropout = b->args.dropout ? &b->dropout : NULL;
+  b->alibi.slopes = b->slopes;
+  b->sinks.data = b->sink_values;
+}
+
+/* Checks the sequences; what was checked becomes NaN again, and then all must be. */
+static void check_batch(batch *b, reference_error *e, int seed) {
+  const attnpress_tensor *out = &b->args.out;
+  for (int s = 0; s < b->count; ++s) {
+    const sequence_rows rows = sequence_rows_of(&b->args, s);
+    sequence one;
+    reference r;
+    assert_int_equal(sequence_open(&one, &b->args, s), 0);
+    assert_int_equal(reference_init(&r, &one.args), 0);
+    for (int64_t h = 0; h < out->shape[2]; ++h)
+      for (int64_t i = 0; i < rows.queries; ++i) {
+        reference_check_row(&r, s, i, h, e);
+        const int bytes = reference_element_bytes(out->dtype);
+        memset((char *)out->data + (rows.q_batch * out->stride[0] +
+                                    (rows.q_begin + i) * out->stride[1] + h * out->stride[2]) *
+                                       bytes,
+               0xff, (size_t)(out->shape[3] * bytes));
+        memset(b->args.lse + sequence_lse_at(&b->args, &rows, s, h, i), 0xff, sizeof(float));
+      }
+    reference_free(&r);
+    sequence_close(&one);
+  }
+  for (size_t i = 0; i < b->out_bytes; ++i)
+    if (((unsigned char *)out->data)[i] != 0xff)
+      fail_msg("batch %d: out was written outside of the sequences", seed);
+  for (size_t i = 0; i < b->lse_bytes; ++i)
+    if (((unsigned char *)b->args.lse)[i] != 0xff)
+      fail_msg("batch %d: lse was written outside of the sequences", seed);
+}
+
+enum { BATCHES = 240, GROUP = 8 };
+
+/** Errors of several batches add up, as the criterion is of many elements. */
+static void test_cpu(void **state) {
+  (void)state;
+  int paged = 0;
+  for (int isa = 0; isa <= (int)ap_cpu_best_isa(); ++isa)
+    for (int seed = isa; seed < BATCHES; seed += GROUP) {
+      reference_error e[4] = {{0}};
+      for (int i = 0; i < GROUP; ++i) {
+        batch b = make_batch(seed * GROUP + i);
+        settle(&b);
+        fill_batch(&b);
+        ap_problem problem;
+        const ap_check how = {ATTNPRESS_CPU, 1, ATTNPRESS_ONE_CALL};
+        assert_ok(ap_validate_forward(&b.args, how, &problem));
+        assert_ok(ap_cpu_forward_isa(&b.args, 1, (ap_cpu_isa)isa));
+        check_batch(&b, &e[b.args.softcap > 0.0f ? 0 : b.args.q.dtype], seed * GROUP + i);
+        paged += b.ragged.page_table != NULL;
+        free_batch(&b);
+      }
+      for (int i = 0; i < 4; ++i)
+        if (e[i].elements >= REFERENCE_MIN_ELEMENTS && !reference_holds(&e[i]))
+          fail_msg("batches from %d, isa %d, kind %d: out %g of %g at %lld %lld %lld %lld, lse %g",
+                   seed * GROUP, isa, i, e[i].out, reference_bound(&e[i]), (long long)e[i].at[0],
+                   (long long)e[i].at[1], (long long)e[i].at[2], (long long)e[i].at[3], e[i].lse);
+    }
+  assert_true(paged > 50);
+}
+
+/** Contents that do not fit make a sequence empty; the others are as they were, bit for bit. */
+static void test_contents(void **state) {
+  (void)state;
+  enum { WRONG = 10 };
+  for (int wrong = 0; wrong < WRONG; ++wrong) {
+    int seed = 0, found = 0;
+    for (; seed < 2000 && !found; ++seed) {
+      batch b = make_batch(seed);
+      settle(&b);
+      int32_t *arrays[WRONG] = {
+          (int32_t *)(uintptr_t)b.ragged.cu_seqlens_q, (int32_t *)(uintptr_t)b.ragged.seqused_q,
+          (int32_t *)(uintptr_t)b.ragged.cu_seqlens_k, (int32_t *)(uintptr_t)b.ragged.seqused_k,
+          (int32_t *)(uintptr_t)b.ragged.seqused_k,    (int32_t *)(uintptr_t)b.ragged.leftpad_k,
+          (int32_t *)(uintptr_t)b.ragged.leftpad_k,    (int32_t *)(uintptr_t)b.ragged.kv_batch_idx,
+          (int32_t *)(uintptr_t)b.ragged.kv_batch_idx, (int32_t *)(uintptr_t)b.ragged.cu_seqlens_k};
+      const int32_t behind_q = (int32_t)b.args.q.shape[1] + 1;
+      const int32_t values[WRONG] = {behind_q, -1,        INT32_MIN, -3,        INT32_MAX,
+                                     -1,       INT32_MAX, -1,        INT32_MAX, INT32_MAX};
+      if (b.count >= 3 && arrays[wrong] != NULL && b.queries[0] > 3 && b.queries[2] > 3 &&
+          b.keys[1] > 3) {
+        reference_error e = {0};
+        fill_batch(&b);
+        arrays[wrong][1] = values[wrong]; /* of prefix sums: the end of 0 and the begin of 1 */
+        assert_ok(ap_cpu_forward_isa(&b.args, 1, ap_cpu_best_isa()));
+        check_batch(&b, &e, seed);
+        assert_true(e.elements > 0);
+        assert_true(e.lse <= reference_lse_bound(&e));
+        found = 1;
+      }
+      free_batch(&b);
+    }
+    assert_true(found);
+  }
+}
+
+/** Bounds that are larger than the lengths change no bit. */
+static void test_bounds(void **state) {
+  (void)state;
+  for (int seed = 0; seed < 60; ++seed) {
+    batch b = make_batch(seed);
+    settle(&b);
+    fill_batch(&b);
+    b.ragged.max_seqlen_q = longest(b.queries, b.count);
+    b.ragged.max_seqlen_k = longest(b.keys, b.count);
+    assert_ok(ap_cpu_forward_isa(&b.args, 1, ap_cpu_best_isa()));
+    void *out = allocate(&b, b.out_bytes);
+    memcpy(out, b.args.out.data, b.out_bytes);
+    memset(b.args.out.data, 0xff, b.out_bytes);
+    b.ragged.max_seqlen_q = seed % 2 ? 0 : b.ragged.max_seqlen_q + 1000;
+    b.ragged.max_seqlen_k = seed % 2 ? 0 : b.ragged.max_seqlen_k + 1000;
+    assert_ok(ap_cpu_forward_isa(&b.args, 2, ap_cpu_best_isa()));
+    assert_memory_equal(out, b.args.out.data, b.out_bytes);
+    free_batch(&b);
+  }
+}
+
+/** A page that is not there harms its own sequence alone. */
+static void test_bad_page(void **state) {
+  (void)state;
+  static const int32_t numbers[] = {-1, INT32_MIN, INT32_MAX, 1 << 20};
+  int checked = 0;
+  for (int seed = 0; seed < 400; ++seed) {
+    batch b = make_batch(seed);
+    settle(&b);
+    if (b.ragged.page_table != NULL && b.count >= 2 && b.keys[0] > 0) {
+      fill_batch(&b);
+      int32_t *table = (int32_t *)(uintptr_t)b.ragged.page_table;
+      const sequence_rows rows = sequence_rows_of(&b.args, 0);
+      table[rows.k_batch * b.ragged.page_table_stride] = numbers[seed % 4];
+      assert_ok(ap_cpu_forward_isa(&b.args, 1, ap_cpu_best_isa()));
+      for (int64_t h = 0; h < b.args.q.shape[2]; ++h)
+        for (int64_t i = 0; i < rows.queries; ++i)
+          for (int s = 1; s < b.count; ++s) {
+            const sequence_rows other = sequence_rows_of(&b.args, s);
+            if (i >= other.queries)
+              continue;
+            for (int64_t c = 0; c < b.args.out.shape[3]; ++c)
+              assert_false(
+                  isnan(reference_load(&b.args.out, other.q_batch, other.q_begin + i, h, c)));
+            ++checked;
+          }
+    }
+    free_batch(&b);
+  }
+  assert_true(checked > 100);
+}
+
+/* ---- What is refused ------------------------------------------------------------------------- */
+
+static const int32_t some[8] = {0, 20, 40, 60, 80, 100, 120, 140};
+static attnpress_ragged ragged;
+
+/** Three sequences, queries and keys one after the other; the pointers are only looked at. */
+static attnpress_forward_args ragged_args(void) {
+  attnpress_forward_args args = legal_args();
+  args.q = attnpress_tensor_bshd((void *)0x10000, 1, 100, HEADS_Q, HDIM, ATTNPRESS_BF16);
+  args.k = attnpress_tensor_bshd((void *)0x20000, 1, 300, HEADS_KV, HDIM, ATTNPRESS_BF16);
+  args.v = attnpress_tensor_bshd((void *)0x30000, 1, 300, HEADS_KV, HDIM, ATTNPRESS_BF16);
+  args.out = attnpress_tensor_bshd((void *)0x40000, 1, 100, HEADS_Q, HDIM, ATTNPRESS_BF16);
+  ragged = (attnpress_ragged)ATTNPRESS_RAGGED_INIT;
+  ragged.batch = 3;
+  ragged.cu_seqlens_q = ragged.cu_seqlens_k = some;
+  args.ragged = &ragged;
+  return args;
+}
+
+/** The same with keys in pages of 16 rows. */
+static attnpress_forward_args paged_args(void) {
+  attnpress_forward_args args = ragged_args();
+  args.k = attnpress_tensor_bshd((void *)0x20000, 40, 16, HEADS_KV, HDIM, ATTNPRESS_BF16);
+  args.v = attnpress_tensor_bshd((void *)0x30000, 40, 16, HEADS_KV, HDIM, ATTNPRESS_BF16);
+  ragged.cu_seqlens_k = NULL;
+  ragged.seqused_k = some;
+  ragged.page_table = some;
+  ragged.page_table_pages = 2;
+  return args;
+}
+
+static void refuse(const attnpress_forward_args *args, attnpress_status status, const char *says) {
+  attnpress_handle *handle = make_handle();
+  assert_int_equal(attnpress_forward(handle, args, NULL), status);
+  assert_error_says(says);
+  assert_int_equal(cuda->launches, 0);
+  attnpress_destroy(handle);
+}
+
+static void test_refusals(void **state) {
+  (void)state;
+#define REFUSE(make, change, status, says)                                                         \
+  do {                                                                                             \
+    attnpress_forward_args args = make();                                                          \
+    change;                                                                                        \
+    refuse(&args, status, says);                                                                   \
+  } while (0)
+#define INVALID(make, change, says) REFUSE(make, change, ATTNPRESS_INVALID_ARGUMENT, says)
+  INVALID(ragged_args, ragged.struct_size = 8, "ragged.struct_size is 8");
+  INVALID(ragged_args, ragged.batch = -1, "ragged.batch is -1");
+  INVALID(ragged_args, ragged.max_seqlen_q = -2, "ragged.max_seqlen_q is -2");
+  INVALID(ragged_args, ragged.max_seqlen_k = -2, "ragged.max_seqlen_k is -2");
+  INVALID(ragged_args, ragged.lse_log2 = 2, "ragged.lse_log2 is 2; it must be 0 to 1");
+  INVALID(ragged_args, ragged.lse_empty_pos_inf = -1, "ragged.lse_empty_pos_inf is -1");
+  INVALID(ragged_args, ragged.lse_row_stride = -1, "ragged.lse_row_stride is -1");
+  INVALID(ragged_args, args.q.shape[0] = args.out.shape[0] = 2, "q.shape[0] (batch) is 2; with");
+  INVALID(ragged_args, ragged.cu_seqlens_q = NULL, "q.shape[0] (batch) is 1 and ragged.batch 3");
+  INVALID(ragged_args, args.k.shape[0] = args.v.shape[0] = 2, "k.shape[0] (batch) is 2; with");
+  INVALID(ragged_args, ragged.cu_seqlens_k = NULL, "k.shape[0] (batch) is 1 and ragged.batch 3");
+  INVALID(ragged_args, ragged.kv_batch_idx = some, "ragged.kv_batch_idx are both given");
+  INVALID(ragged_args, args.v.shape[0] = 2, "v.shape[0] (batch) is 2 and k's is 1");
+  INVALID(ragged_args, ragged.page_table_pages = 4, "without a table they must be 0");
+  INVALID(ragged_args, ragged.cu_seqlens_q = (const int32_t *)((const char *)some + 2),
+          "it must be aligned to 4 bytes");
+  INVALID(ragged_args, args.lse_stride[1] = 50, "so that entries overlap");
+  INVALID(ragged_args, args.lse_stride[0] = 8, "so that entries overlap");
+  INVALID(paged_args, ragged.page_table_pages = 0, "ragged.page_table_pages is 0");
+  INVALID(paged_args, ragged.page_table_stride = 1, "ragged.page_table_stride is 1");
+  INVALID(paged_args, ragged.page_table_rows = 2, "ragged.page_table_rows is 2 for 3 sequences");
+  INVALID(paged_args, ragged.page_table_pages = 1 << 30, "together they may be at most");
+  INVALID(paged_args, args.k.shape[1] = args.v.shape[1] = 0, "it is the size of a page");
+  attnpress_bias bias = ATTNPRESS_BIAS_INIT;
+  REFUSE(ragged_args, args.bias = &bias, ATTNPRESS_NOT_SUPPORTED, "bias and ragged are both given");
+}
+
+/* ---- What a GPU runs ------------------------------------------------------------------------- */
+
+static void test_launches(void **state) {
+  (void)state;
+  cuda->args_of("flash_fwd_hdim72_bf16_ragged", sizeof(attnpress_fwd_ragged_args));
+  cuda->args_of("flash_fwd_hdim72_bf16_paged_decode", sizeof(attnpress_fwd_ragged_args));
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = ragged_args();
+  ragged.max_seqlen_q = 60;
+  ragged.lse_log2 = 1;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 1);
+  assert_string_equal(cuda->launch[0].symbol, "flash_fwd_hdim72_bf16_ragged_sm80");
+  attnpress_fwd_ragged_args given;
+  memcpy(&given, cuda->launch[0].args, sizeof given);
+  assert_int_equal(given.fwd.batch, 3);
+  assert_int_equal(given.fwd.seqlen_q, 60);
+  assert_int_equal(given.fwd.seqlen_k, 300);
+  assert_int_equal(given.fwd.lse_batch_stride, 0);
+  assert_int_equal(given.fwd.lse_head_stride, 100);
+  assert_int_equal(given.ragged.lse_row_stride, 1);
+  assert_int_equal(given.ragged.lse_packed, 1);
+  assert_int_equal(given.ragged.lse_log2, 1);
+  assert_int_equal(given.ragged.rows_q, 100);
+  assert_int_equal(given.ragged.rows_k, 300);
+  assert_ptr_equal(given.ragged.cu_seqlens_q, some);
+  /* A row block of each sequence and head, as many as the longest may have. */
+  assert_int_equal(cuda->launch[0].grid % (3 * HEADS_KV), 0);
+  const unsigned grid = cuda->launch[0].grid;
+  ragged.max_seqlen_q = 0;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_true(cuda->launch[1].grid >= grid);
+
+  args = paged_args();
+  ragged.max_seqlen_q = 1;
+  ragged.kv_batch_idx = some;
+  ragged.page_table_rows = 9;
+  args.num_splits = 1;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_string_equal(cuda->launch[2].symbol, "flash_fwd_hdim72_bf16_paged_decode_sm80");
+  memcpy(&given, cuda->launch[2].args, sizeof given);
+  assert_int_equal(given.fwd.seqlen_k, 32);
+  assert_int_equal(given.ragged.rows_k, 32);
+  assert_int_equal(given.ragged.page_size.value, 16);
+  assert_int_equal(given.ragged.num_pages, 40);
+  assert_int_equal(given.ragged.kv_batches, 9);
+  assert_int_equal(given.ragged.page_table_stride, 2);
+  attnpress_destroy(handle);
+}
+
+/** Splits: the second kernel knows the sequences too, and the workspace is that of the bounds. */
+static void test_splits(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = ragged_args();
+  attnpress_plan *plan, *range;
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  size_t bytes, most;
+  ragged.max_seqlen_q = 60;
+  args.num_splits = 4;
+  assert_ok(attnpress_plan_forward(handle, &args, NULL, &plan));
+  assert_ok(attnpress_plan_workspace_bytes(plan, &bytes));
+  assert_true(bytes >= (size_t)4 * 3 * HEADS_Q * 60 * (HDIM + 1) * sizeof(float));
+  assert_true(bytes < (size_t)4 * 3 * HEADS_Q * 61 * (HDIM + 1) * sizeof(float));
+  assert_int_equal(attnpress_plan_launch_count(plan), 2);
+  args.workspace = (void *)0x60000;
+  args.workspace_bytes = bytes - 1;
+  assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_WORKSPACE_TOO_SMALL);
+  args.workspace_bytes = bytes;
+  assert_ok(attnpress_plan_run(plan, &args, NULL));
+  assert_int_equal(cuda->launches, 2);
+  assert_string_equal(cuda->launch[0].symbol, "flash_fwd_split_hdim72_bf16_ragged_sm80");
+  assert_string_equal(cuda->launch[1].symbol, "flash_fwd_combine_hdim72_bf16_ragged_sm80");
+
+  /* A plan of dense calls does not serve them, nor one of other bounds. */
+  ragged.max_seqlen_q = 61;
+  assert_int_equal(attnpress_plan_run(plan, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("seqlen_q is 61");
+  options.range = ATTNPRESS_UP_TO;
+  assert_ok(attnpress_plan_forward(handle, &args, &options, &range));
+  assert_ok(attnpress_plan_workspace_bytes(range, &most));
+  assert_true(most >= bytes);
+  ragged.max_seqlen_q = 60;
+  assert_ok(attnpress_plan_run(range, &args, NULL));
+  args = paged_args();
+  args.num_splits = 4;
+  assert_int_equal(attnpress_plan_run(range, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("sequences (1: ragged, 2: paged) is 2 and was 1");
+  attnpress_plan_destroy(plan);
+  attnpress_plan_destroy(range);
+  attnpress_destroy(handle);
+}
+
+/** The mask of a kernel may not hang on lengths that nobody has seen. */
+static void test_masks(void **state) {
+  (void)state;
+  static const struct {
+    int64_t left, right, chunk;
+    int top_left;
+    int64_t max_seqlen_q;
+    int mask; /* what was asked for */
+    const char *stem;
+  } rows[] = {
+      {0, 0, 0, 0, 1, ATTNPRESS_CAUSAL, "flash_fwd_hdim72_bf16_ragged_decode_sm80"},
+      {0, 0, 0, 0, 60, ATTNPRESS_CAUSAL, "flash_fwd_hdim72_bf16_causal_ragged_sm80"},
+      {-1, -1, 0, 0, 60, ATTNPRESS_WINDOW, "flash_fwd_hdim72_bf16_ragged_sm80"},
+      {-1, 0, 0, 0, 60, ATTNPRESS_WINDOW, "flash_fwd_hdim72_bf16_causal_ragged_sm80"},
+      {-1, 0, 0, 1, 60, ATTNPRESS_WINDOW, "flash_fwd_hdim72_bf16_window_ragged_sm80"},
+      {100000, 100000, 0, 0, 60, ATTNPRESS_WINDOW, "flash_fwd_hdim72_bf16_window_ragged_sm80"},
+      {-1, -1, 9, 0, 60, ATTNPRESS_WINDOW, "flash_fwd_hdim72_bf16_window_ragged_sm80"},
+  };
+  attnpress_handle *handle = make_handle();
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    attnpress_forward_args args = ragged_args();
+    attnpress_window window = ATTNPRESS_WINDOW_INIT;
+    attnpress_plan *plan;
+    attnpress_info info = ATTNPRESS_INFO_INIT;
+    window.left = rows[i].left;
+    window.right = rows[i].right;
+    window.chunk = rows[i].chunk;
+    window.top_left = rows[i].top_left;
+    args.mask = rows[i].mask;
+    args.window = rows[i].mask == ATTNPRESS_WINDOW ? &window : NULL;
+    ragged.max_seqlen_q = rows[i].max_seqlen_q;
+    assert_ok(attnpress_plan_forward(handle, &args, NULL, &plan));
+    assert_ok(attnpress_plan_launch(plan, 0, &info));
+    assert_string_equal(info.stem, rows[i].stem);
+    attnpress_plan_destroy(plan);
+  }
+  attnpress_destroy(handle);
+}
+
+/** No sequences, no queries, no keys. */
+static void test_empty(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = ragged_args();
+  ragged.batch = 0;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  args = ragged_args();
+  args.q.shape[1] = args.out.shape[1] = 0;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 0);
+  args = ragged_args();
+  args.k.shape[1] = args.v.shape[1] = 0;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 1);
+  attnpress_destroy(handle);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(test_cpu),      TEST(test_contents), TEST(test_bounds),
+      TEST(test_bad_page), TEST(test_refusals), TEST(test_launches),
+      TEST(test_splits),   TEST(test_masks),    TEST(test_empty),
+  };
+  return cmocka_run_group_tests(tests, set_up_group, tear_down_group);
+}

@@ -1,0 +1,325 @@
+"""flash-attn's functions of packed tensors, ragged batches and caches: each sequence is what
+flash_attn_func gives of it alone, bit for bit, and everything outside of the sequences is NaN."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+
+import numpy as np
+import pytest
+
+import attnpress
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+LENGTHS_Q = [5, 0, 77, 1, 30]
+LENGTHS_K = [40, 7, 100, 0, 30]
+DIM = 40
+
+
+def sums(lengths: list[int], first: int = 0) -> np.ndarray:
+    return np.cumsum([first, *lengths]).astype(np.int32)
+
+
+def normal(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def ragged(lengths: list[int], heads: int, first: int, seed: int) -> np.ndarray:
+    """Sequences one after the other, with NaN before and behind them."""
+    x = normal(sum(lengths) + first + 2, heads, DIM, seed=seed)
+    x[:first] = x[first + sum(lengths) :] = np.nan
+    return x
+
+
+def paged(
+    keys: list[np.ndarray], page_size: int, pad: int = 0
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """A cache of pages in any order, NaN where there is no key, and its table."""
+    counts = [-(-(len(one) + pad) // page_size) for one in keys]
+    order = np.random.default_rng(page_size).permutation(sum(counts) + 2)
+    cache = np.full((len(order), page_size, *keys[0].shape[1:]), np.nan, dtype=np.float32)
+    table = np.full((len(keys), max(counts) + 1), -1, dtype=np.int32)
+    used = iter(order)
+    for b, one in enumerate(keys):
+        for page in range(counts[b]):
+            table[b, page] = next(used)
+        for row, value in enumerate(one, start=pad):
+            cache[table[b, row // page_size], row % page_size] = value
+    return cache, table, max(counts)
+
+
+FEATURES = {
+    "plain": {},
+    "causal": {"causal": True},
+    "window": {"window_size": (9, 3)},
+    "causal window": {"causal": True, "window_size": (9, -1)},
+    "softcap": {"softcap": 2.0},
+    "scale": {"softmax_scale": 0.3, "causal": True},
+}
+
+
+def alone(q, k, v, **features) -> tuple[np.ndarray, np.ndarray]:
+    out, lse, _ = attnpress.flash_attn_func(
+        q[None], k[None], v[None], return_attn_probs=True, **features
+    )
+    return out[0], lse[0]
+
+
+def sequences(x: np.ndarray, lengths: list[int], first: int = 0) -> list[np.ndarray]:
+    ends = sums(lengths, first)
+    return [x[begin:end] for begin, end in itertools.pairwise(ends)]
+
+
+def check(out, lse, q, k, v, lengths_q, first, **features) -> None:
+    """out and lse of packed queries against each sequence alone; k, v: a list of each."""
+    for b, one in enumerate(sequences(q, lengths_q, first)):
+        place = slice(*sums(lengths_q, first)[b : b + 2])
+        want, want_lse = alone(one, k[b], v[b], **features)
+        np.testing.assert_array_equal(out[place], want)
+        np.testing.assert_array_equal(lse[:, place], want_lse)
+
+
+@pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
+def test_varlen(features) -> None:
+    q = ragged(LENGTHS_Q, 6, 2, seed=1)
+    k, v = ragged(LENGTHS_K, 2, 1, seed=2), ragged(LENGTHS_K, 2, 1, seed=3)
+    out = np.full_like(q, np.nan)
+    got, lse, probabilities = attnpress.flash_attn_varlen_func(
+        q, k, v, sums(LENGTHS_Q, 2), sums(LENGTHS_K, 1), 90, 100, return_attn_probs=True, out=out,
+        **features,
+    )  # fmt: skip
+    assert got is out and probabilities.size == 0 and lse.shape == (6, len(q))
+    check(
+        out, lse, q, sequences(k, LENGTHS_K, 1), sequences(v, LENGTHS_K, 1), LENGTHS_Q, 2,
+        **features,
+    )  # fmt: skip
+    assert np.isnan(out[:2]).all() and np.isnan(out[-2:]).all()
+
+
+@pytest.mark.parametrize("page_size", [1, 3, 16, 64])
+def test_varlen_of_pages(page_size: int) -> None:
+    q = ragged(LENGTHS_Q, 4, 0, seed=1)
+    keys = sequences(ragged(LENGTHS_K, 2, 0, seed=2), LENGTHS_K)
+    values = sequences(ragged(LENGTHS_K, 2, 0, seed=3), LENGTHS_K)
+    k, table, _ = paged(keys, page_size)
+    v, _, _ = paged(values, page_size)
+    results = [
+        attnpress.flash_attn_varlen_func(
+            q, k, v, sums(LENGTHS_Q), cu_k, 77, 0, causal=True, return_attn_probs=True,
+            block_table=table, seqused_k=used,
+        )
+        for cu_k, used in ((sums(LENGTHS_K), None), (None, np.array(LENGTHS_K, dtype=np.int32)))
+    ]  # fmt: skip
+    for out, lse, _ in results:
+        check(out, lse, q, keys, values, LENGTHS_Q, 0, causal=True)
+
+
+def test_slopes_sinks_and_dropout_count_by_sequence() -> None:
+    q = ragged(LENGTHS_Q, 4, 0, seed=1)
+    k, v = ragged(LENGTHS_K, 2, 0, seed=2), ragged(LENGTHS_K, 2, 0, seed=3)
+    slopes = np.abs(normal(len(LENGTHS_Q), 4, seed=4))
+    sinks = normal(4, seed=5)
+    arguments = (q, k, v, sums(LENGTHS_Q), sums(LENGTHS_K), 77, 100)
+    out, lse, _ = attnpress.flash_attn_varlen_func(
+        *arguments, alibi_slopes=slopes, s_aux=sinks, return_attn_probs=True
+    )
+    for b in range(len(LENGTHS_Q)):
+        place, keys = slice(*sums(LENGTHS_Q)[b : b + 2]), slice(*sums(LENGTHS_K)[b : b + 2])
+        want, want_lse = alone(q[place], k[keys], v[keys], alibi_slopes=slopes[b], s_aux=sinks)
+        np.testing.assert_array_equal(out[place], want)
+        np.testing.assert_array_equal(lse[:, place], want_lse)
+    first = slice(*sums(LENGTHS_Q)[:2]), slice(*sums(LENGTHS_K)[:2])
+    dropped = attnpress.flash_attn_varlen_func(*arguments, 0.4, seed=7)
+    want = attnpress.flash_attn_func(
+        q[None, first[0]], k[None, first[1]], v[None, first[1]], 0.4, seed=7
+    )
+    np.testing.assert_array_equal(dropped[first[0]], want[0])
+    assert (dropped != out).any()
+
+
+def test_packed() -> None:
+    qkv = normal(2, 30, 3, 4, DIM)
+    q, k, v = (qkv[:, :, i] for i in range(3))
+    want = attnpress.flash_attn_func(q, k, v, causal=True)
+    np.testing.assert_array_equal(attnpress.flash_attn_qkvpacked_func(qkv, causal=True), want)
+    kv = qkv[:, :, 1:]
+    np.testing.assert_array_equal(attnpress.flash_attn_kvpacked_func(q, kv, causal=True), want)
+    flat, cu = qkv.reshape(60, 3, 4, DIM), sums([30, 30])
+    got = attnpress.flash_attn_varlen_qkvpacked_func(flat, cu, 30, causal=True)
+    np.testing.assert_array_equal(got.reshape(want.shape), want)
+    got = attnpress.flash_attn_varlen_kvpacked_func(
+        flat[:, 0], flat[:, 1:], cu, cu, 30, 30, causal=True
+    )
+    np.testing.assert_array_equal(got.reshape(want.shape), want)
+
+
+@pytest.mark.parametrize("place", ["dense", "picked", "pages of 1", "pages of 16"])
+@pytest.mark.parametrize("seqlen_q", [1, 7])
+def test_with_kvcache(place: str, seqlen_q: int) -> None:
+    lengths, pad = [40, 7, 100, 0], 3 if place == "picked" else 0
+    q = normal(4, seqlen_q, 6, DIM, seed=1)
+    keys = sequences(ragged(lengths, 2, 0, seed=2), lengths)
+    values = sequences(ragged(lengths, 2, 0, seed=3), lengths)
+    options = {"cache_seqlens": np.array(lengths, dtype=np.int32) + np.int32(pad)}
+    if place.startswith("pages"):
+        page_size = int(place.rsplit(maxsplit=1)[-1])
+        k, options["block_table"], _ = paged(keys, page_size)
+        v = paged(values, page_size)[0]
+    else:
+        k, v = (np.full((6, 110, 2, DIM), np.nan, dtype=np.float32) for _ in range(2))
+        index = [4, 1, 0, 5] if place == "picked" else range(4)
+        for b, at in enumerate(index):
+            k[at, pad : pad + lengths[b]] = keys[b]
+            v[at, pad : pad + lengths[b]] = values[b]
+        if place == "picked":
+            options["cache_batch_idx"] = np.array(index, dtype=np.int32)
+            options["cache_leftpad"] = np.full(4, pad, dtype=np.int32)
+        else:
+            k, v = k[:4], v[:4]
+    out, lse = attnpress.flash_attn_with_kvcache(
+        q, k, v, causal=True, return_softmax_lse=True, **options
+    )
+    for b in range(4):
+        want, want_lse = alone(q[b], keys[b], values[b], causal=True)
+        np.testing.assert_array_equal(out[b], want)
+        np.testing.assert_array_equal(lse[b], want_lse)
+
+
+def test_with_kvcache_of_one_length() -> None:
+    q, k, v = (normal(2, n, 4, DIM, seed=n) for n in (3, 50, 50))
+    whole = attnpress.flash_attn_with_kvcache(q, k, v)
+    np.testing.assert_array_equal(whole, attnpress.flash_attn_func(q, k, v))
+    part = attnpress.flash_attn_with_kvcache(q, k, v, cache_seqlens=20)
+    np.testing.assert_array_equal(part, attnpress.flash_attn_func(q, k[:, :20], v[:, :20]))
+
+
+# flash-attn 2.8's: names, order and defaults.
+SIGNATURES = {
+    "flash_attn_qkvpacked_func": "qkv, dropout_p=0.0, softmax_scale=None, causal=False, "
+    "window_size=(-1, -1), softcap=0.0, alibi_slopes=None, deterministic=False, "
+    "return_attn_probs=False",
+    "flash_attn_kvpacked_func": "q, kv, dropout_p=0.0, softmax_scale=None, causal=False, "
+    "window_size=(-1, -1), softcap=0.0, alibi_slopes=None, deterministic=False, "
+    "return_attn_probs=False",
+    "flash_attn_varlen_qkvpacked_func": "qkv, cu_seqlens, max_seqlen, dropout_p=0.0, "
+    "softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None, "
+    "deterministic=False, return_attn_probs=False",
+    "flash_attn_varlen_kvpacked_func": "q, kv, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, "
+    "max_seqlen_k, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), "
+    "softcap=0.0, alibi_slopes=None, deterministic=False, return_attn_probs=False",
+    "flash_attn_varlen_func": "q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, "
+    "dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, "
+    "alibi_slopes=None, deterministic=False, return_attn_probs=False, block_table=None",
+    "flash_attn_with_kvcache": "q, k_cache, v_cache, k=None, v=None, rotary_cos=None, "
+    "rotary_sin=None, cache_seqlens=None, cache_batch_idx=None, cache_leftpad=None, "
+    "block_table=None, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, "
+    "rotary_interleaved=True, alibi_slopes=None, num_splits=0, return_softmax_lse=False",
+}
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_signatures(name: str) -> None:
+    parameters = inspect.signature(getattr(attnpress, name)).parameters.values()
+    said = [
+        p.name if p.default is p.empty else f"{p.name}={p.default!r}"
+        for p in parameters
+        if p.kind is p.POSITIONAL_OR_KEYWORD
+    ]
+    assert ", ".join(said) == SIGNATURES[name]
+    assert name in attnpress.__all__
+
+
+Q, CU = normal(20, 4, DIM), sums([10, 10])
+CACHE = normal(2, 10, 4, DIM)
+TABLE = np.zeros((2, 1), dtype=np.int32)
+
+
+def varlen(**changes):
+    arguments = {
+        "q": Q, "k": Q, "v": Q, "cu_seqlens_q": CU, "cu_seqlens_k": CU, "max_seqlen_q": 10,
+        "max_seqlen_k": 10,
+    }  # fmt: skip
+    return attnpress.flash_attn_varlen_func(**{**arguments, **changes})
+
+
+def kvcache(**changes):
+    return attnpress.flash_attn_with_kvcache(
+        **{"q": CACHE, "k_cache": CACHE, "v_cache": CACHE, **changes}
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "changes", "error", "says"),
+    [
+        (varlen, {"q": Q[None]}, ValueError, "q has 4 dimensions"),
+        (varlen, {"k": Q[None]}, ValueError, "k has 4 dimensions"),
+        (varlen, {"block_table": TABLE}, ValueError, "k has 3 dimensions"),
+        (varlen, {"cu_seqlens_q": CU.astype(np.int64)}, ValueError, "cu_seqlens_q is int64"),
+        (varlen, {"cu_seqlens_q": CU.tolist()}, (TypeError, AttributeError), "list"),
+        (varlen, {"cu_seqlens_k": CU[:2]}, ValueError, "cu_seqlens_k has shape"),
+        (varlen, {"cu_seqlens_q": None}, ValueError, "cu_seqlens_q is None"),
+        (varlen, {"cu_seqlens_k": None}, ValueError, "cu_seqlens_k is None"),
+        (varlen, {"seqused_k": CU}, ValueError, "seqused_k has shape"),
+        (varlen, {"max_seqlen_q": -1}, ValueError, "max_seqlen_q is -1"),
+        (varlen, {"max_seqlen_q": "ten"}, TypeError, "max_seqlen_q is 'ten'"),
+        (varlen, {"out": Q[:5]}, ValueError, "out is float32 of shape"),
+        (varlen, {"alibi_slopes": normal(3, 4)}, ValueError, "alibi_slopes has shape"),
+        (varlen, {"num_splits": 999}, ValueError, "num_splits is 999"),
+        (kvcache, {"k": CACHE}, NotImplementedError, "k is given"),
+        (kvcache, {"rotary_cos": CACHE}, NotImplementedError, "rotary_cos is given"),
+        (kvcache, {"q": CACHE[:1]}, ValueError, "k_cache has batch 2 and q 1"),
+        (kvcache, {"q": CACHE[0]}, ValueError, "q has 3 dimensions"),
+        (kvcache, {"cache_seqlens": -2}, ValueError, "cache_seqlens is -2"),
+        (kvcache, {"cache_seqlens": CU}, ValueError, "seqused_k has shape"),
+        (kvcache, {"block_table": TABLE[0]}, ValueError, "page_table has shape"),
+    ],
+)
+def test_refusals(function, changes, error, says) -> None:
+    with pytest.raises(error, match=says):
+        function(**changes)
+
+
+def test_packed_of_another_shape_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"qkv has shape .*; \(batch, seqlen, 3, heads, head_dim"):
+        attnpress.flash_attn_qkvpacked_func(normal(2, 10, 2, 4, DIM))
+    with pytest.raises(ValueError, match="kv has 3 dimensions"):
+        attnpress.flash_attn_varlen_kvpacked_func(Q, Q, CU, CU, 10, 10)
+
+
+def test_strided_inputs_are_read_as_they_are() -> None:
+    """A slice of a packed tensor, an array that must be copied, and a table with gaps."""
+    wide = normal(20, 4, 2 * DIM)
+    odd = np.asfortranarray(Q)
+    want = varlen(k=np.ascontiguousarray(wide[..., :DIM]))
+    np.testing.assert_array_equal(varlen(q=odd, k=wide[..., :DIM]), want)
+    pages, table, _ = paged(sequences(Q, [10, 10]), 4)
+    spread = np.full((2, table.shape[1] * 2), -1, dtype=np.int32)
+    spread[:, : table.shape[1]] = table
+    got = varlen(k=pages, v=pages, block_table=spread[:, : table.shape[1]])
+    np.testing.assert_array_equal(got, varlen())
+
+
+@pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
+def test_torch() -> None:
+    q = torch.from_numpy(Q)
+    cu = torch.from_numpy(CU)
+    out = attnpress.flash_attn_varlen_func(q, q, q, cu, cu, torch.tensor(10), 10, causal=True)
+    np.testing.assert_array_equal(out.numpy(), varlen(causal=True))
+    cache = torch.from_numpy(CACHE)
+    out, lse = attnpress.flash_attn_with_kvcache(
+        cache, cache, cache, cache_seqlens=torch.tensor([4, 9], dtype=torch.int32),
+        return_softmax_lse=True,
+    )  # fmt: skip
+    want = kvcache(cache_seqlens=np.array([4, 9], dtype=np.int32), return_softmax_lse=True)
+    np.testing.assert_array_equal(out.numpy(), want[0])
+    np.testing.assert_array_equal(lse.numpy(), want[1])
+    with pytest.raises(NotImplementedError, match="cu_seqlens_q"):
+        attnpress.flash_attn_varlen_func(q.clone().requires_grad_(), q, q, cu, cu, 10, 10)
+    qkv = torch.randn(2, 10, 3, 4, DIM, requires_grad=True)
+    attnpress.flash_attn_qkvpacked_func(qkv, causal=True).sum().backward()
+    assert qkv.grad is not None and bool(qkv.grad.isfinite().all())

@@ -1,0 +1,145 @@
+#include "lengths.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char allowed[] =
+    "lengths of the keys such as 5,300,77, or lognormal:COUNT:MEAN:SEED, at most 65536 of them, "
+    "each below 2^24";
+enum { LENGTH_MAX = (1 << 24) - 1 };
+
+/* Uniform in (0, 1). */
+static double next_uniform(uint64_t *state) {
+  uint64_t x = *state += 0x9e3779b97f4a7c15u;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return ((double)((x ^ x >> 31) >> 12) + 0.5) / 0x1p52;
+}
+
+/* A whole number from `least` to `most` up to `end`; -1: it is none. */
+static int64_t number(const char **text, char end, int64_t least, int64_t most) {
+  char *stop;
+  errno = 0;
+  const long long value = strtoll(*text, &stop, 10);
+  if (stop == *text || errno != 0 || value < least || value > most || *stop != end)
+    return -1;
+  *text = stop + (end != '\0');
+  return value;
+}
+
+static const char *draw(const char *text, int32_t **lengths, int64_t *count) {
+  const int64_t n = number(&text, ':', 1, LENGTHS_MAX_COUNT);
+  const int64_t mean = n < 0 ? -1 : number(&text, ':', 1, LENGTH_MAX / 64);
+  const int64_t seed = mean < 0 ? -1 : number(&text, '\0', 0, INT64_MAX);
+  if (seed < 0 || (*lengths = malloc((size_t)n * sizeof **lengths)) == NULL)
+    return allowed;
+  uint64_t state = (uint64_t)seed;
+  for (int64_t i = 0; i < n; ++i) { /* Box and Muller 1958 */
+    const double normal =
+        sqrt(-2.0 * log(next_uniform(&state))) * cos(6.28318530717958647693 * next_uniform(&state));
+    const double length = (double)mean * exp(normal - 0.5);
+    (*lengths)[i] = length < 1.0 ? 1 : length > LENGTH_MAX ? LENGTH_MAX : (int32_t)length;
+  }
+  *count = n;
+  return NULL;
+}
+
+const char *lengths_parse(const char *text, int32_t **lengths, int64_t *count) {
+  static const char prefix[] = "lognormal:";
+  *lengths = NULL;
+  if (strncmp(text, prefix, sizeof prefix - 1) == 0)
+    return draw(text + sizeof prefix - 1, lengths, count);
+  int64_t n = 1;
+  for (const char *at = text; *at != '\0'; ++at)
+    n += *at == ',';
+  if (n > LENGTHS_MAX_COUNT || (*lengths = malloc((size_t)n * sizeof **lengths)) == NULL)
+    return allowed;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t length = number(&text, i + 1 < n ? ',' : '\0', 0, LENGTH_MAX);
+    if (length < 0) {
+      free(*lengths);
+      *lengths = NULL;
+      return allowed;
+    }
+    (*lengths)[i] = (int32_t)length;
+  }
+  *count = n;
+  return NULL;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+/* A number without a factor in common with `total`. */
+static int64_t step_through(int64_t total) {
+  for (int64_t step = total / 2 + 1;; ++step) {
+    int64_t a = total, b = step;
+    while (b != 0) {
+      const int64_t rest = a % b;
+      a = b;
+      b = rest;
+    }
+    if (a == 1)
+      return step;
+  }
+}
+
+int lengths_describe(lengths_batch *b) {
+  int64_t most_pages = 1;
+  b->total_q = b->total_k = b->longest_q = b->longest_k = b->pages = 0;
+  for (int64_t i = 0; i < b->count; ++i) {
+    const int64_t keys = b->lengths[i], queries = b->seqlen_q > 0 ? b->seqlen_q : keys;
+    const int64_t pages = b->page_size > 0 ? ceil_div(keys, b->page_size) : 0;
+    b->total_k += keys;
+    b->total_q += queries;
+    b->pages += pages;
+    b->longest_k = keys > b->longest_k ? keys : b->longest_k;
+    b->longest_q = queries > b->longest_q ? queries : b->longest_q;
+    most_pages = pages > most_pages ? pages : most_pages;
+  }
+  if (b->total_q > INT32_MAX - 1023 || b->total_k > INT32_MAX - 1023 ||
+      (b->page_size > 0 && b->page_size > (INT32_MAX - 1023) / most_pages))
+    return -1;
+  const size_t table = b->page_size > 0 ? (size_t)(b->count * most_pages) : 0;
+  b->arrays_bytes = ((size_t)(2 * (b->count + 1)) + table) * sizeof(int32_t);
+  b->arrays = malloc(b->arrays_bytes);
+  if (b->arrays == NULL)
+    return -1;
+  int32_t *queries = b->arrays, *keys = queries + b->count + 1, *pages = keys + b->count + 1;
+  queries[0] = keys[0] = 0;
+  int64_t used = 0;
+  const int64_t step = b->pages > 0 ? step_through(b->pages) : 0;
+  for (int64_t i = 0; i < b->count; ++i) {
+    queries[i + 1] = queries[i] + (int32_t)(b->seqlen_q > 0 ? b->seqlen_q : b->lengths[i]);
+    keys[i + 1] = keys[i] + b->lengths[i];
+    for (int64_t p = 0; p < most_pages && table > 0; ++p)
+      pages[i * most_pages + p] =
+          p * b->page_size < b->lengths[i] ? (int32_t)(used++ * step % b->pages) : 0;
+  }
+  b->ragged = (attnpress_ragged)ATTNPRESS_RAGGED_INIT;
+  b->ragged.batch = b->count;
+  b->ragged.max_seqlen_q = b->longest_q;
+  b->ragged.max_seqlen_k = b->longest_k;
+  b->ragged.page_table_pages = table > 0 ? most_pages : 0;
+  b->ragged = lengths_move(b, (uintptr_t)b->arrays);
+  return 0;
+}
+
+attnpress_ragged lengths_move(const lengths_batch *b, uintptr_t arrays) {
+  attnpress_ragged ragged = b->ragged;
+  const uintptr_t sums = (uintptr_t)(b->count + 1) * sizeof(int32_t);
+  ragged.cu_seqlens_q = (const int32_t *)arrays;
+  ragged.cu_seqlens_k = (const int32_t *)(arrays + sums);
+  ragged.page_table = b->page_size > 0 ? (const int32_t *)(arrays + 2 * sums) : NULL;
+  return ragged;
+}
+
+void lengths_free(lengths_batch *b) {
+  free(b->arrays);
+  free((void *)(uintptr_t)b->lengths);
+  b->arrays = NULL;
+  b->lengths = NULL;
+}

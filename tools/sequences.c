@@ -1,0 +1,149 @@
+#include "sequences.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reference.h"
+
+/* Entries b and b + 1 of sums, within `rows`. */
+static void take_sums(const int32_t *sums, int64_t b, int64_t rows, int64_t *begin,
+                      int64_t *count) {
+  const int fits = 0 <= sums[b] && sums[b] <= sums[b + 1] && sums[b + 1] <= rows;
+  *begin = fits ? sums[b] : 0;
+  *count = fits ? (int64_t)sums[b + 1] - sums[b] : 0;
+}
+
+sequence_rows sequence_rows_of(const attnpress_forward_args *args, int64_t b) {
+  const attnpress_ragged *r = args->ragged;
+  sequence_rows x = {.q_batch = r->cu_seqlens_q ? 0 : b, .queries = args->q.shape[1]};
+  if (r->cu_seqlens_q)
+    take_sums(r->cu_seqlens_q, b, args->q.shape[1], &x.q_begin, &x.queries);
+  if (r->seqused_q)
+    x.queries = r->seqused_q[b] >= 0 && r->seqused_q[b] <= x.queries ? r->seqused_q[b] : 0;
+  if (r->max_seqlen_q > 0 && x.queries > r->max_seqlen_q)
+    x.queries = 0;
+
+  const int64_t batches = !r->page_table       ? args->k.shape[0]
+                          : r->page_table_rows ? r->page_table_rows
+                                               : r->batch;
+  const int64_t room =
+      args->k.shape[0] == 0 ? 0 : args->k.shape[1] * (r->page_table ? r->page_table_pages : 1);
+  x.keys = room;
+  x.k_batch = r->cu_seqlens_k && !r->page_table ? 0 : b;
+  if (r->kv_batch_idx)
+    x.k_batch = r->kv_batch_idx[b];
+  if (r->cu_seqlens_k)
+    take_sums(r->cu_seqlens_k, b, r->page_table ? INT32_MAX : room, &x.k_begin, &x.keys);
+  if (r->page_table) { /* sums are lengths alone */
+    x.k_begin = 0;
+    x.keys = x.keys <= room ? x.keys : 0;
+  }
+  if (r->seqused_k)
+    x.keys = r->seqused_k[b] >= 0 && r->seqused_k[b] <= x.keys ? r->seqused_k[b] : 0;
+  if (r->leftpad_k) {
+    const int64_t pad = r->leftpad_k[b];
+    const int fits = pad >= 0 && pad <= x.keys;
+    x.keys = fits ? x.keys - pad : 0;
+    x.k_begin += fits ? pad : 0;
+  }
+  if (x.k_batch < 0 || x.k_batch >= batches)
+    x.k_batch = x.keys = 0;
+  return x;
+}
+
+void sequence_key_place(const attnpress_forward_args *args, const sequence_rows *rows, int64_t row,
+                        int64_t *page, int64_t *row_of_page) {
+  const attnpress_ragged *r = args->ragged;
+  *page = rows->k_batch;
+  *row_of_page = row;
+  if (r->page_table) {
+    const int64_t stride = r->page_table_stride ? r->page_table_stride : r->page_table_pages;
+    *page = r->page_table[rows->k_batch * stride + row / args->k.shape[1]];
+    *row_of_page = row % args->k.shape[1];
+  }
+}
+
+int64_t sequence_lse_at(const attnpress_forward_args *args, const sequence_rows *rows, int64_t b,
+                        int64_t head, int64_t query) {
+  const attnpress_ragged *r = args->ragged;
+  const int64_t *stride = args->lse_stride;
+  const int contiguous = stride[0] == 0 && stride[1] == 0 && r->lse_row_stride == 0;
+  const int64_t row_stride = r->lse_row_stride ? r->lse_row_stride : 1;
+  const int64_t head_stride = contiguous ? args->q.shape[1] : stride[1];
+  const int64_t batch_stride =
+      contiguous && !r->cu_seqlens_q ? args->q.shape[1] * args->q.shape[2] : stride[0];
+  const int64_t begin =
+      r->cu_seqlens_q && batch_stride == 0 ? rows->q_begin * row_stride : b * batch_stride;
+  return begin + head * head_stride + query * row_stride;
+}
+
+/* The keys one after the other, (keys, heads, head dim); a page that is not there is left out. */
+static void *gather(const attnpress_forward_args *args, const attnpress_tensor *t,
+                    const sequence_rows *rows) {
+  const size_t row_bytes = (size_t)t->shape[3] * (size_t)reference_element_bytes(t->dtype);
+  char *to = calloc((size_t)(rows->keys * t->shape[2]) + 1, row_bytes), *next = to;
+  for (int64_t i = 0; to != NULL && i < rows->keys; ++i)
+    for (int64_t h = 0; h < t->shape[2]; ++h, next += row_bytes) {
+      int64_t page, row;
+      sequence_key_place(args, rows, rows->k_begin + i, &page, &row);
+      if (page < 0 || page >= t->shape[0])
+        continue;
+      const int64_t at = page * t->stride[0] + row * t->stride[1] + h * t->stride[2];
+      memcpy(next, (const char *)t->data + at * reference_element_bytes(t->dtype), row_bytes);
+    }
+  return to;
+}
+
+/* The rows of a tensor, as batch b of it. */
+static void show_rows(attnpress_tensor *t, int64_t b, int64_t batch, int64_t begin, int64_t rows) {
+  if (t->data != NULL)
+    t->data = (char *)t->data +
+              (batch * t->stride[0] + begin * t->stride[1]) * reference_element_bytes(t->dtype);
+  t->shape[0] = b + 1;
+  t->stride[0] = 0;
+  t->shape[1] = rows;
+}
+
+static float told_lse(const attnpress_ragged *r, float lse) {
+  if (r->lse_empty_pos_inf && isinf(lse))
+    return lse > 0.0f ? -INFINITY : NAN;
+  return r->lse_log2 ? (float)((double)lse * 0.69314718055994530942) : lse;
+}
+
+int sequence_open(sequence *x, const attnpress_forward_args *args, int64_t b) {
+  const sequence_rows rows = sequence_rows_of(args, b);
+  const int64_t heads = args->q.shape[2];
+  *x = (sequence){
+      .args = *args, .k = gather(args, &args->k, &rows), .v = gather(args, &args->v, &rows)};
+  if (args->lse != NULL)
+    x->lse = malloc((size_t)(heads * rows.queries + 1) * sizeof *x->lse);
+  if (x->k == NULL || x->v == NULL || (args->lse != NULL && x->lse == NULL)) {
+    sequence_close(x);
+    return -1;
+  }
+  attnpress_forward_args *a = &x->args;
+  a->ragged = NULL;
+  show_rows(&a->q, b, rows.q_batch, rows.q_begin, rows.queries);
+  show_rows(&a->out, b, rows.q_batch, rows.q_begin, rows.queries);
+  a->k = attnpress_tensor_bshd(x->k, b + 1, rows.keys, args->k.shape[2], args->k.shape[3],
+                               args->k.dtype);
+  a->v = attnpress_tensor_bshd(x->v, b + 1, rows.keys, args->v.shape[2], args->v.shape[3],
+                               args->v.dtype);
+  a->k.stride[0] = a->v.stride[0] = 0;
+  a->lse = x->lse;
+  a->lse_stride[0] = 0;
+  a->lse_stride[1] = rows.queries;
+  for (int64_t h = 0; args->lse != NULL && h < heads; ++h)
+    for (int64_t i = 0; i < rows.queries; ++i)
+      x->lse[h * rows.queries + i] =
+          told_lse(args->ragged, args->lse[sequence_lse_at(args, &rows, b, h, i)]);
+  return 0;
+}
+
+void sequence_close(sequence *x) {
+  free(x->k);
+  free(x->v);
+  free(x->lse);
+  *x = (sequence){0};
+}

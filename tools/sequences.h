@@ -1,0 +1,35 @@
+/* One sequence of a ragged call in host memory, as a dense call of its own: what reference.h checks.
+ * Says again, slowly and by attnpress.h's words alone, where the rows and the keys of a sequence lie;
+ * `attnpress run` and the tests use it. */
+#pragma once
+#include <stdint.h>
+
+#include "attnpress/attnpress.h"
+
+/** Rows of q, and of k over the sequence's pages, that are sequence b's. */
+typedef struct sequence_rows {
+  int64_t q_batch, q_begin, queries;
+  int64_t k_batch, k_begin, keys; /* k_batch: the row of the page table, where there is one */
+} sequence_rows;
+
+/** An entry that does not fit its tensor makes the sequence empty. */
+sequence_rows sequence_rows_of(const attnpress_forward_args *args, int64_t b);
+/** Where key row `row` (k_begin and more) of a sequence lies in k and v: page (or batch), and row of
+ * it. */
+void sequence_key_place(const attnpress_forward_args *args, const sequence_rows *rows, int64_t row,
+                        int64_t *page, int64_t *row_of_page);
+/** Where a query's lse lies, from args->lse, in elements. */
+int64_t sequence_lse_at(const attnpress_forward_args *args, const sequence_rows *rows, int64_t b,
+                        int64_t head, int64_t query);
+
+/** A sequence's own call. Its batch is b + 1, so that slopes and dropout, which go by the number of
+ * the sequence, are those of `b`; only batch b may be looked at. */
+typedef struct sequence {
+  attnpress_forward_args args; /* q and out are the call's own memory, k, v and lse are copies */
+  void *k, *v;
+  float *lse; /* natural, -inf for rows without keys */
+} sequence;
+
+/** 0, or -1 where memory runs out. */
+int sequence_open(sequence *x, const attnpress_forward_args *args, int64_t b);
+void sequence_close(sequence *x);
