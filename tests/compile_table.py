@@ -99,9 +99,9 @@ def with_features(variant: Variant) -> Variant | None:
         for name in variant.family.features
         if name not in of_snippets and name != "sequences"
     )
-    if not features or hash_ % 6:
+    if not features or hash_ % 48:
         return None
-    first, second = hash_ // 6 % len(features), hash_ // 64 % len(features)
+    first, second = hash_ // 48 % len(features), hash_ // 64 % len(features)
     chosen = features if hash_ // 512 % 8 == 0 else {features[first], features[second]}
     values = {}
     for name in chosen:
@@ -118,21 +118,21 @@ def with_sequences(variant: Variant) -> Variant | None:
     """The variant of sequences of their own lengths, by the hash of its name; None for most
     variants, and where it cannot have them."""
     hash_ = hash_of(f"sequences of {variant.stem}")
-    if "sequences" not in variant.family.features or hash_ % 36:
+    if "sequences" not in variant.family.features or hash_ % 144:
         return None
     try:
-        return variant.replace(sequences=("ragged", "paged")[hash_ // 12 % 2])
+        return variant.replace(sequences=("ragged", "paged")[hash_ // 144 % 2])
     except VariantError:
         return None
 
 
 def sampled_variants() -> Iterator[Variant]:
-    """A third of all, and some of those that have features: whatever the default set is."""
+    """One in 24 of all, and some of those that have features: whatever the default set is."""
     for family in families():
         for variant in every_variant(family):
             if variant.takes_snippet:
                 continue
-            if hash_of(variant.stem) % 3 == 0:
+            if hash_of(variant.stem) % 24 == 0:
                 yield variant
             featured = with_features(variant)
             if featured is not None:
@@ -142,16 +142,10 @@ def sampled_variants() -> Iterator[Variant]:
                 yield ragged
 
 
-def listed_variants() -> Iterator[Variant]:
-    """Those of the default set, and the sample of the others."""
-    sampled = {variant.stem: variant for variant in sampled_variants()}
-    yield from sampled.values()
-    yield from (v for v in whole_set("default").variants if v.stem not in sampled)
-
-
 def listed_kernels() -> list[Kernel]:
-    """The listed stems with all targets that they are pressed for, sorted."""
-    return kernels_of(listed_variants())
+    """The sampled stems with all targets that they are pressed for, sorted."""
+    variants = {variant.stem: variant for variant in sampled_variants()}
+    return kernels_of(variants.values())
 
 
 def kernels_of(variants: Iterable[Variant]) -> list[Kernel]:

@@ -79,7 +79,7 @@ def test_command(line: str, build_dir: Path, tmp_path: Path):
         pytest.skip("man is not installed")
     command = f"{line} {SHORTER.get(line, '')}"
     if "mutate.py" in command:
-        command += f" --emulate {build_dir}/attnpress-emulate"
+        command += " --emulate build/attnpress-emulate"
     command = re.sub(r"\bbuild/(?=attnpress)", f"{build_dir}/", command)
     command = re.sub(r"(?<=\s)build/", f"{tmp_path}/", command)
     command = re.sub(r"^(\.venv/bin/)?python\b", shlex.quote(sys.executable), command)

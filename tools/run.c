@@ -190,6 +190,10 @@ static int parse_options(int argc, char **argv, run_options *o) {
     o->hdim_v = o->hdim;
   if (o->deterministic && !o->backward)
     return tool_usage("run", "--deterministic is of --backward; the forward pass always is");
+  if (o->scores.mod != NULL && (o->backward || o->lengths.count > 0))
+    return tool_usage("run", "--mod %s, so it does not go with %s",
+                      o->backward ? "has no gradients yet" : "counts dense rows",
+                      o->backward ? "--backward" : "--lengths");
   if (o->splits && o->backward)
     return tool_usage("run", "--splits is of the forward pass");
   return TOOL_OK;

@@ -248,10 +248,10 @@ static inline attnpress_tensor attnpress_tensor_bhsd(const void *data, int64_t b
  *
  *     s = softcap(scale * <q_i, k_j>) + bias_ij - slope * |i + seqlen_k - seqlen_q - j|
  *
- * in natural units, or what score_mod makes of the first term; then the mask takes keys out; a sink adds exp(sink) to the row's sum of exp(s);
- * dropout acts on the probabilities, after the sum. lse is that of the sum, sink included, dropout
- * not. All of them combine with each other, with every head dim and with splits, but for a score_mod
- * with bias or ALiBi. */
+ * in natural units, or what score_mod makes of the first term; then the mask takes keys out; a sink
+ * adds exp(sink) to the row's sum of exp(s); dropout acts on the probabilities, after the sum. lse is
+ * that of the sum, sink included, dropout not. All of them combine with each other, with every head
+ * dim and with splits, except for a score_mod with bias or ALiBi. */
 
 /** Which keys a query sees under ATTNPRESS_WINDOW. Query i stands at key c = i + seqlen_k -
  * seqlen_q, or, with top_left, at c = i. It sees keys c - left to c + right, and of these, with

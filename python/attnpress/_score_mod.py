@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import addressof, c_char_p, c_void_p, cast, sizeof
 from pathlib import Path
 from typing import Any
@@ -114,12 +114,14 @@ def _split(text: str) -> tuple[str, str | None, str | None]:
     return parts[0], texts.get("score"), texts.get("mask")
 
 
-def fill(mod: ScoreMod, view) -> tuple[c.ScoreMod, list[Any], tuple]:
+def fill(
+    mod: ScoreMod, view: Callable[[str, Any], Any]
+) -> tuple[c.ScoreMod, list[Any], tuple[Any, ...]]:
     """The C struct, what it points to, and what a plan depends on. view: (name, tensor) -> View."""
     scalars: list[c.ScoreScalar] = []
     buffers: list[c.ScoreBuffer] = []
     kept: list[Any] = []
-    kinds: list[tuple] = []
+    kinds: list[tuple[Any, ...]] = []
 
     def text(value: str | None) -> c_void_p | None:
         if value is None:
@@ -153,14 +155,12 @@ def fill(mod: ScoreMod, view) -> tuple[c.ScoreMod, list[Any], tuple]:
         scalar_count=len(scalars),
         buffer_count=len(buffers),
     )
-    for field, kind, rows in (
-        ("scalars", c.ScoreScalar, scalars),
-        ("buffers", c.ScoreBuffer, buffers),
-    ):
-        if rows:
-            array = (kind * len(rows))(*rows)
-            kept.append(array)
-            setattr(group, field, addressof(array))
+    if scalars:
+        kept.append((c.ScoreScalar * len(scalars))(*scalars))
+        group.scalars = addressof(kept[-1])
+    if buffers:
+        kept.append((c.ScoreBuffer * len(buffers))(*buffers))
+        group.buffers = addressof(kept[-1])
     return group, kept, (mod.name, mod.score, mod.mask, tuple(kinds))
 
 

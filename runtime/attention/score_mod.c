@@ -1,4 +1,4 @@
-/* Snippets for scores and masks. Their texts are C that this file does not understand, but for the
+/* Snippets for scores and masks. Their texts are C that this file does not understand, except for the
  * names that they use. */
 #include "attention/score_mod.h"
 
@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attention/defaults.h"
 #include "attention/score_args.h"
 #include "core/hash.h"
 
@@ -61,17 +62,8 @@ static int uses(const char *text, const char *name) {
   return 0;
 }
 
-/** A text of blanks is none. */
-static int is_given(const char *text) {
-  return text != NULL && text[strspn(text, " \t\r\n")] != '\0';
-}
-
 const char *ap_score_mod_name(const attnpress_score_mod *mod) {
   return mod->name != NULL ? mod->name : "mod";
-}
-
-int ap_score_mod_has_score(const attnpress_score_mod *mod) {
-  return is_given(mod->score);
 }
 
 /* What a text may use beside its scalars and buffers, in the order of the sentence. */
@@ -120,7 +112,7 @@ static attnpress_status check_texts(const attnpress_score_mod *m) {
             ATTNPRESS_INVALID_ARGUMENT,
             "score_mod.name is \"%.80s\"; it must be 1 to %d letters, digits, '_', '-' and '.'",
             name, AP_SNIPPET_NAME_MAX - 1);
-  RETURN_IF(!is_given(m->score) && !is_given(m->mask), ATTNPRESS_INVALID_ARGUMENT,
+  RETURN_IF(!ap_text_is_given(m->score) && !ap_text_is_given(m->mask), ATTNPRESS_INVALID_ARGUMENT,
             "score_mod \"%s\" has neither a score nor a mask; give at least one of the two texts",
             name);
   const char *texts[] = {m->score, m->mask};
@@ -225,8 +217,8 @@ static void hash_name(ap_hasher *hasher, const char *name, int32_t dtype, int32_
 
 void ap_score_mod_describe(const attnpress_score_mod *mod, ap_problem *problem) {
   ap_hasher hasher;
-  problem->mod_score = is_given(mod->score);
-  problem->mod_mask = is_given(mod->mask);
+  problem->mod_score = ap_text_is_given(mod->score);
+  problem->mod_mask = ap_text_is_given(mod->mask);
   if (problem->mod_mask)
     problem->mod_mask_uses =
         (uses(mod->mask, "b") ? AP_MOD_USES_BATCH : 0) |
@@ -315,7 +307,7 @@ static void write_text(ap_text *out, const attnpress_score_mod *m) {
   add(out, "\n// The snippet \"");
   add(out, ap_score_mod_name(m));
   add(out, "\".\n");
-  if (is_given(m->score)) {
+  if (ap_text_is_given(m->score)) {
     add(out,
         "__device__ __forceinline__ float snippet_score(const attnpress_mod_args *snippet_mod,\n"
         "                                               float snippet_given, SnippetRow "
@@ -327,7 +319,7 @@ static void write_text(ap_text *out, const attnpress_score_mod *m) {
     add_lines(out, m, ".score", m->score);
     add(out, "  return score;\n}\n");
   }
-  if (is_given(m->mask)) {
+  if (ap_text_is_given(m->mask)) {
     add(out,
         "\n__device__ __forceinline__ bool snippet_keeps(const attnpress_mod_args *snippet_mod,\n"
         "                                              SnippetRow snippet_at, const int k,\n"
@@ -411,7 +403,7 @@ void ap_score_mod_fill(const attnpress_forward_args *args, const ap_plan *how,
       out->buffer[i].stride[d] = b->shape[d] > 1 ? b->stride[d] : 0;
     }
   }
-  if (!is_given(m->mask))
+  if (!ap_text_is_given(m->mask))
     return;
   out->map = (uint32_t *)(void *)((char *)args->workspace + how->map_offset_bytes);
   out->map_words = how->map_words;

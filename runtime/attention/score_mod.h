@@ -9,8 +9,6 @@ enum { AP_MOD_USES_BATCH = 1, AP_MOD_USES_HEAD = 2 }; /* ap_problem.mod_mask_use
 attnpress_status ap_check_score_mod(const attnpress_forward_args *args, int with_data);
 /** "mod" where it has none. */
 const char *ap_score_mod_name(const attnpress_score_mod *mod);
-/** Whether it has a text for scores that is not blank. */
-int ap_score_mod_has_score(const attnpress_score_mod *mod);
 /** Fills what the problem is told of a checked one. */
 void ap_score_mod_describe(const attnpress_score_mod *mod, ap_problem *problem);
 /** Writes its text, as attnpress_score_mod has it and the device headers call it, and its scope. */

@@ -406,6 +406,9 @@ attnpress_status ap_check_served(const ap_problem *p, const ap_problem *planned,
               {"num_splits", p->num_splits, planned->num_splits}};
   for (size_t i = 0; i < sizeof same / sizeof *same; ++i)
     FORWARD_IF(ap_check_extent(same[i].name, same[i].value, same[i].planned, ATTNPRESS_ONE_CALL));
+  RETURN_IF(
+      memcmp(p->mod_key, planned->mod_key, sizeof p->mod_key) != 0, ATTNPRESS_INVALID_ARGUMENT,
+      "score_mod is not that of the plan: its texts, its names, dtypes and ranks must be the same");
   FORWARD_IF(ap_check_extent("batch", p->batch, planned->batch, range));
   FORWARD_IF(ap_check_extent("seqlen_q", p->seqlen_q, planned->seqlen_q, range));
   FORWARD_IF(ap_check_extent("seqlen_k", p->seqlen_k, planned->seqlen_k, range));

@@ -117,7 +117,7 @@ MUTATIONS = [
         "2 * (first + 15 - end)",
     ),
     Mutation(
-        "map: the first block is passed over",
+        "map: the first block is skipped",
         HEADER,
         "2 * (begin - first);",
         "2 * (begin - first + 1);",
