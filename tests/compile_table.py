@@ -4,10 +4,10 @@ memory, time, size.
     python tests/compile_table.py [--tool build/attnpress-press] [--jobs N]
     python tests/compile_table.py --only '*_sm90' --table /tmp/some.csv
 
-compiles every stem of the default set, of the others one in three by the hash of its name, and as
-many with features, and some of ragged sequences, for each target that its architecture is pressed
-for, and writes tests/data/compiled.csv; half an hour of two cores. Rows that are current are kept,
-unless --all is given; with --only, so are those of other stems, current or not.
+compiles one stem in 24 by the hash of its name, some with features and some of ragged sequences,
+for each target that its architecture is pressed for, and writes tests/data/compiled.csv; ten minutes
+of two cores. Rows that are current are kept, unless --all is given; with --only, so are those of other
+stems, current or not. What the build links it compiles, and reports, itself.
 tests/test_compiled.py holds the table to be complete, current and free of spills and remarks, and
 compiles a sample of it again.
 
@@ -92,12 +92,11 @@ def with_features(variant: Variant) -> Variant | None:
     """The variant with one, two or all of its family's features, by the hash of its name; None for
     most variants, and where it cannot have them."""
     hash_ = hash_of(f"features of {variant.stem}")
-    # Kernels with a snippet have no source without one; those of sequences are sampled by themselves.
+    # Kernels with a snippet have no source without one; those of sequences have a sample of their
+    # own.
     of_snippets = {name for where in variant.family.snippets for name, _ in where}
     features = tuple(
-        name
-        for name in variant.family.features
-        if name not in of_snippets and name != "sequences"
+        name for name in variant.family.features if name not in of_snippets and name != "sequences"
     )
     if not features or hash_ % 48:
         return None

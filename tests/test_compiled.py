@@ -18,9 +18,9 @@ from compile_table import (
     listed_kernels,
     read_table,
     remarks_of,
-    sampled_variants,
 )
 
+from generator.sets import whole_set
 from generator.variant import parse_stem
 
 HINT = "run python tests/compile_table.py"
@@ -41,18 +41,9 @@ def rows() -> list[Row]:
     return read_table()
 
 
-@pytest.fixture(scope="module")
-def added(rows: list[Row]) -> list[Kernel]:
-    """Kernels that somebody added to the default set, of which the table knows nothing."""
-    known = {row.stem for row in rows} | {variant.stem for variant in sampled_variants()}
-    return [kernel for kernel in listed_kernels() if kernel.stem not in known]
-
-
-def test_table_is_complete_and_current(rows: list[Row], added: list[Kernel]) -> None:
-    """A head dim that is added to the default set needs no row; its kernels are compiled below."""
+def test_table_is_complete_and_current(rows: list[Row]) -> None:
     recorded = {kernel_of(row) for row in rows}
-    expected = set(listed_kernels()) - set(added)
-    differing = sorted({(kernel.stem, kernel.target) for kernel in expected ^ recorded})
+    differing = sorted({(k.stem, k.target) for k in set(listed_kernels()) ^ recorded})
     assert not differing, f"{len(differing)} rows differ, {differing[0][0]} among them: {HINT}"
     assert len(recorded) == len(rows)
 
@@ -67,7 +58,7 @@ def is_plain_forward(row: Row) -> bool:
 
 
 FEATURES = ("softcap", "alibi", "bias", "dropout", "mod_score", "mod_mask", "sequences")
-SPILL_BYTES, SPILLING_SHARE = 48, 0.01
+SPILL_BYTES, SPILLING_SHARE = 48, 0.02
 
 
 def test_few_kernels_spill_little(rows: list[Row]) -> None:
@@ -80,9 +71,7 @@ def test_few_kernels_spill_little(rows: list[Row]) -> None:
 
 def test_the_compiler_has_no_remarks(rows: list[Row]) -> None:
     """Such as C7508, C7510, C7511 and C7512: products of a warpgroup wait for each other."""
-    # 177: a constant that a variant has no use for. The rows that say so were compiled when their
-    # sources had one; today's have none, to which the test of a sample holds them.
-    assert [(row.stem, row.remarks) for row in rows if row.remarks not in ("", "#177")] == []
+    assert [(row.stem, row.remarks) for row in rows if row.remarks] == []
 
 
 def test_remarks_are_seen() -> None:
@@ -135,23 +124,22 @@ def has_nvrtc(tool: Path) -> bool:
 
 
 def test_a_sample_compiles_as_recorded(rows: list[Row], build_dir: Path) -> None:
-    """Another sample each time the kernels change, half of it of kernels that had remarks when the
-    table was made; the compiler may be another release, so that only what must hold is compared."""
+    """Another sample each time the kernels change; the compiler may be another release, so that
+    only what must hold is compared."""
     tool = tool_of(build_dir)
     if not has_nvrtc(tool):
         pytest.skip("no NVRTC")
-    rng = random.Random(rows[0].digest)
-    remarked = [row for row in rows if row.remarks]
-    chosen = rng.sample(remarked, min(SAMPLE // 2, len(remarked)))
-    chosen += rng.sample([row for row in rows if row not in chosen], SAMPLE - len(chosen))
+    chosen = random.Random(rows[0].digest).sample(rows, SAMPLE)
     check_compiled(tool, [kernel_of(row) for row in chosen])
 
 
-def test_what_was_added_compiles(added: list[Kernel], build_dir: Path) -> None:
-    tool = tool_of(build_dir)
-    if not added:
-        pytest.skip("the table has all of the default set")
-    if not has_nvrtc(tool):
-        pytest.skip("no NVRTC")
-    print(f"{len(added)} kernels have no row yet, {added[0].stem} among them: {HINT}")
-    check_compiled(tool, random.Random(0).sample(added, min(SAMPLE, len(added))))
+def test_linked_kernels_do_not_spill(build_dir: Path) -> None:
+    """All that the build has compiled, by its own account; a line ends with registers, bytes of
+    local memory, stem and target."""
+    manifest = build_dir / "prebuilt" / "prebuilt_manifest.txt"
+    if not manifest.exists():
+        pytest.skip("a build without linked kernels")
+    lines = [line.split() for line in manifest.read_text(encoding="utf-8").splitlines()]
+    linked = [line for line in lines if line and not line[0].startswith("#")]
+    assert {line[5] for line in linked} == {v.stem for v in whole_set("default").variants}
+    assert [line[5:] for line in linked if int(line[4]) > 0 or int(line[3]) > REGISTERS] == []
