@@ -5,11 +5,11 @@ memory, time, size.
     python tests/compile_table.py --only '*_sm90' --table /tmp/some.csv
 
 compiles one stem in 24 by the hash of its name, some with features and some of ragged sequences,
-for each target that its architecture is pressed for, and writes tests/data/compiled.csv; ten minutes
-of two cores. Rows that are current are kept, unless --all is given; with --only, so are those of other
-stems, current or not. What the build links it compiles, and reports, itself.
-tests/test_compiled.py holds the table to be complete, current and free of spills and remarks, and
-compiles a sample of it again.
+for each target that its architecture is pressed for, and writes tests/data/compiled.csv; ten
+minutes of two cores. Rows that are current are kept, unless --all is given; with --only, so are
+those of other stems, current or not. What the build links it compiles, and reports, itself.
+tests/test_compiled.py holds the table to be complete, current, nearly free of spills and free of
+remarks, and compiles a sample of it again.
 
 Remarks are the codes of what the compiler says in its log, such as C7510: products of a warpgroup
 that wait for each other, at a third of the speed and without an error.
@@ -42,7 +42,7 @@ if __name__ == "__main__":
 from generator.family import families  # noqa: E402
 from generator.registry import device_headers, headers_digest  # noqa: E402
 from generator.render import environment, source  # noqa: E402
-from generator.sets import link_targets, whole_set  # noqa: E402
+from generator.sets import link_targets  # noqa: E402
 from generator.tiles import tile_of  # noqa: E402
 from generator.variant import Variant, VariantError, every_variant, parse_stem  # noqa: E402
 
