@@ -105,9 +105,9 @@ __device__ __forceinline__ void ring_barrier() {
 }
 
 // Starts passes `first_pass` to `end_pass` - 1 of the copy of `rows` keys from `first_key` on, of
-// `columns` columns, into a slot whose rows have `slab_columns`; `global`: their first column in page
-// 0. Keys from `keys` on, counted from the first, become zeros. The row of each is looked up in the
-// page table.
+// `columns` columns, into a slot whose rows have `slab_columns`; `global`: their first column in
+// page 0. Keys from `keys` on, counted from the first, become zeros. The row of each is looked up in
+// the page table.
 __device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const KeyPipeline *pipe,
                                           const uint16_t *global, int64_t page_stride,
                                           int64_t row_stride, int first_key, int rows, int columns,
@@ -129,8 +129,8 @@ __device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const
   }
 }
 
-// Starts passes of the load of slab `slab` of key block `n` into `slot`: all of them, or part `step`
-// of `steps`. Keys past the end, which only a `masked` key block can have, become zeros.
+// Starts passes of the load of slab `slab` of key block `n` into `slot`: all of them, or part
+// `step` of `steps`. Keys past the end, which only a `masked` key block can have, become zeros.
 __device__ __forceinline__ void load_slab_part(KeyPipeline *pipe, int n, int slab, uint32_t slot,
                                                bool masked, int step, int steps) {
   const attnpress_fwd_args *args = &pipe->batch->fwd;
@@ -198,8 +198,9 @@ __device__ __forceinline__ void end_slab(KeyPipeline *pipe) {
     pipe->slot = pipe->slot + 1 == STAGES ? 0 : pipe->slot + 1;
 }
 
-// A pipeline over the key blocks of a head down to `block_begin`, whose ring is at the shared address
-// `ring`. `args`: of sequence `b`; `key_begin`: the first key of a key block that passes through it.
+// A pipeline over the key blocks of a head down to `block_begin`, whose ring is at the shared
+// address `ring`. `args`: of sequence `b`; `key_begin`: the first key of a key block that passes
+// through it.
 __device__ __forceinline__ KeyPipeline open_ring(const attnpress_fwd_ragged_args *batch,
                                                  const attnpress_fwd_args *args, int64_t b,
                                                  int kv_head, int block_begin, uint32_t ring,

@@ -367,9 +367,9 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "\n");
   if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
     TEXT("// Starts passes `first_pass` to `end_pass` - 1 of the copy of `rows` keys from `first_key` on, of\n"
-         "// `columns` columns, into a slot whose rows have `slab_columns`; `global`: their first column in page\n"
-         "// 0. Keys from `keys` on, counted from the first, become zeros. The row of each is looked up in the\n"
-         "// page table.\n"
+         "// `columns` columns, into a slot whose rows have `slab_columns`; `global`: their first column in\n"
+         "// page 0. Keys from `keys` on, counted from the first, become zeros. The row of each is looked up in\n"
+         "// the page table.\n"
          "__device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const KeyPipeline *pipe,\n"
          "                                          const uint16_t *global, int64_t page_stride,\n"
          "                                          int64_t row_stride, int first_key, int rows, int columns,\n"
@@ -395,8 +395,8 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "  }\n"
          "}\n"
          "\n"
-         "// Starts passes of the load of slab `slab` of key block `n` into `slot`: all of them, or part `step`\n"
-         "// of `steps`. Keys past the end, which only a `masked` key block can have, become zeros.\n"
+         "// Starts passes of the load of slab `slab` of key block `n` into `slot`: all of them, or part\n"
+         "// `step` of `steps`. Keys past the end, which only a `masked` key block can have, become zeros.\n"
          "__device__ __forceinline__ void load_slab_part(KeyPipeline *pipe, int n, int slab, uint32_t slot,\n"
          "                                               bool masked, int step, int steps) {\n"
          "  const attnpress_fwd_args *args = &pipe->batch->fwd;\n"
@@ -582,8 +582,9 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n");
   if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
-    TEXT("// A pipeline over the key blocks of a head down to `block_begin`, whose ring is at the shared address\n"
-         "// `ring`. `args`: of sequence `b`; `key_begin`: the first key of a key block that passes through it.\n"
+    TEXT("// A pipeline over the key blocks of a head down to `block_begin`, whose ring is at the shared\n"
+         "// address `ring`. `args`: of sequence `b`; `key_begin`: the first key of a key block that passes\n"
+         "// through it.\n"
          "__device__ __forceinline__ KeyPipeline open_ring(const attnpress_fwd_ragged_args *batch,\n"
          "                                                 const attnpress_fwd_args *args, int64_t b,\n"
          "                                                 int kv_head, int block_begin, uint32_t ring,\n"

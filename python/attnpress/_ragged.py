@@ -25,7 +25,7 @@ class Ragged:
         return tuple(name for name, value in self.arrays.items() if value is not None)
 
 
-def checked_length(name: str, value: object) -> int:
+def checked_length(name: str, value: Any) -> int:
     """A bound of lengths: an int, or a tensor of one, whose value is fetched."""
     try:
         number = int(value)
@@ -36,7 +36,7 @@ def checked_length(name: str, value: object) -> int:
     return number
 
 
-def shapes_of(ragged: Ragged) -> dict[str, tuple]:
+def shapes_of(ragged: Ragged) -> dict[str, tuple[Any, ...]]:
     """The shape of each array; None where any extent will do."""
     batch = ragged.batch
     rows = None if ragged.arrays.get("kv_batch_idx") is not None else batch
@@ -112,4 +112,5 @@ class Call:
         """The status."""
         self.struct.workspace = workspace or None
         self.struct.workspace_bytes = workspace_bytes
-        return c.library.attnpress_forward(self.handle, bytes(self.struct), stream)
+        status: int = c.library.attnpress_forward(self.handle, bytes(self.struct), stream)
+        return status

@@ -361,7 +361,10 @@ def refuse_grad(names: tuple[str, ...], *values) -> None:
     if torch.is_grad_enabled() and any(
         isinstance(value, torch.Tensor) and value.requires_grad for value in values
     ):
-        _refuse_grad(names)
+        raise NotImplementedError(
+            f"there is no backward pass yet of calls with {', '.join(names)}, and an argument "
+            "requires grad: detach it, or call under torch.no_grad()"
+        )
 
 
 def ragged(

@@ -9,8 +9,10 @@ from ._attention import _adapter_of, _adapters, _request_of, flash_attn_func
 from ._ragged import Ragged, check_array, checked_length, shapes_of
 from ._scores import groups_of
 
-Array = TypeVar("Array")
+Array = TypeVar("Array", bound=Any)
 """torch.Tensor or numpy.ndarray: what comes in goes out."""
+
+_dense: Any = flash_attn_func  # without its overloads, which tell what return_attn_probs gives
 
 
 def _dimensions(name: str, value: Any, count: int, wanted: str) -> None:
@@ -42,7 +44,7 @@ def flash_attn_qkvpacked_func(
     heads, head_dim). Nothing is copied, and gradients are as there."""
     _adapter_of(qkv)
     q, k, v = _part("qkv", qkv, 2, 3, "(batch, seqlen, 3, heads, head_dim)")
-    return flash_attn_func(
+    return _dense(
         q, k, v, dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes,
         deterministic, return_attn_probs,
     )  # fmt: skip
@@ -64,7 +66,7 @@ def flash_attn_kvpacked_func(
     head_dim). Nothing is copied, and gradients are as there."""
     _adapter_of(q)
     k, v = _part("kv", kv, 2, 2, "(batch, seqlen_k, 2, heads_kv, head_dim)")
-    return flash_attn_func(
+    return _dense(
         q, k, v, dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes,
         deterministic, return_attn_probs,
     )  # fmt: skip
@@ -87,9 +89,10 @@ def _forward(
         causal, window_size, softcap, alibi_slopes, None, s_aux, dropout_p, seed
     )
     groups = None if request is None else groups_of(adapter, request, q, k, ragged.batch)
-    return adapter.ragged(
+    result: tuple[Any, Any] = adapter.ragged(
         q, k, v, out, ragged, softmax_scale, causal, groups, num_splits, lse_shape
     )
+    return result
 
 
 def flash_attn_varlen_func(
@@ -267,8 +270,8 @@ def flash_attn_with_kvcache(
     for name, value in (("k", k), ("v", v), ("rotary_cos", rotary_cos), ("rotary_sin", rotary_sin)):
         if value is not None:
             raise NotImplementedError(
-                f"{name} is given; appending to the cache and rotary embedding are not built yet: "
-                "only None is"
+                f"{name} is given; only None is supported: attnpress.append() writes new keys and "
+                "values, with rotary embedding, before this call"
             )
     for name, value in (("q", q), ("k_cache", k_cache), ("v_cache", v_cache)):
         _dimensions(name, value, 4, "(batch, seqlen, heads, head_dim)")
