@@ -106,8 +106,8 @@ __device__ __forceinline__ void ring_barrier() {
 
 // Starts passes `first_pass` to `end_pass` - 1 of the copy of `rows` keys from `first_key` on, of
 // `columns` columns, into a slot whose rows have `slab_columns`; `global`: their first column in
-// page 0. Keys from `keys` on, counted from the first, become zeros. The row of each is looked up in
-// the page table.
+// page 0. Keys from `keys` on, counted from the first, become zeros. The row of each is looked up
+// in the page table.
 __device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const KeyPipeline *pipe,
                                           const uint16_t *global, int64_t page_stride,
                                           int64_t row_stride, int first_key, int rows, int columns,

@@ -360,8 +360,8 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
     TEXT("// Starts passes `first_pass` to `end_pass` - 1 of the copy of `rows` keys from `first_key` on, of\n"
          "// `columns` columns, into a slot whose rows have `slab_columns`; `global`: their first column in\n"
-         "// page 0. Keys from `keys` on, counted from the first, become zeros. The row of each is looked up in\n"
-         "// the page table.\n"
+         "// page 0. Keys from `keys` on, counted from the first, become zeros. The row of each is looked up\n"
+         "// in the page table.\n"
          "__device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const KeyPipeline *pipe,\n"
          "                                          const uint16_t *global, int64_t page_stride,\n"
          "                                          int64_t row_stride, int first_key, int rows, int columns,\n"
