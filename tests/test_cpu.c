@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "attention/cpu.h"
-#include "cpu/half.h"
+#include "cpu/element.h"
 #include "../tools/reference.h"
 
 /* ---- pthread_create, counted, and made to fail on demand ---- */
@@ -471,11 +471,7 @@ static void spoil_key(const attnpress_tensor *t, int64_t key, float value) {
     for (int64_t h = 0; h < t->shape[2]; ++h)
       for (int64_t c = 0; c < t->shape[3]; ++c) {
         const int64_t at = b * t->stride[0] + key * t->stride[1] + h * t->stride[2] + c;
-        if (t->dtype == ATTNPRESS_FP32)
-          ((float *)t->data)[at] = value;
-        else
-          ((uint16_t *)t->data)[at] =
-              t->dtype == ATTNPRESS_FP16 ? ap_fp16_from_float(value) : ap_bf16_from_float(value);
+        ap_store_element(t->data, at, value, t->dtype);
       }
 }
 
@@ -596,14 +592,6 @@ static void *poisoned(problem *p, int slot, size_t elements, int dtype) {
   return (char *)p->buffers[slot] + GUARD * size;
 }
 
-static void store(void *data, int64_t at, float value, int dtype) {
-  if (dtype == ATTNPRESS_FP32)
-    ((float *)data)[at] = value;
-  else
-    ((uint16_t *)data)[at] =
-        dtype == ATTNPRESS_FP16 ? ap_fp16_from_float(value) : ap_bf16_from_float(value);
-}
-
 /* From -2 to 2. */
 static float random_value(uint64_t *state) {
   return (float)(next_random(state) % 4001) * 1e-3f - 2.0f;
@@ -634,7 +622,7 @@ static void add_bias(problem *p, int kind) {
     if (layout == HOLES && keys > 0 && (next_random(&state) % 8 == 0 || at / keys % 5 == 3))
       value = -INFINITY;
     if (layout != ONE_ROW || at % 2 == 0) /* between the keys there is NaN */
-      store(data, at, value, dtype);
+      ap_store_element(data, at, value, dtype);
   }
   b->data = data;
   p->args.bias = b;
@@ -666,8 +654,9 @@ static void add_sinks(problem *p, int kind) {
   const int64_t step = kind > 3 ? 5 : 1;
   void *data = poisoned(p, SINKS, (size_t)(heads * step), dtype);
   for (int64_t h = 0; h < heads; ++h)
-    store(data, h * step,
-          kind == SINK_KINDS - 1 && h % 2 ? -INFINITY : 1.5f * (float)(h % 5) - 1.0f, dtype);
+    ap_store_element(data, h * step,
+                     kind == SINK_KINDS - 1 && h % 2 ? -INFINITY : 1.5f * (float)(h % 5) - 1.0f,
+                     dtype);
   sinks->data = data;
   p->args.sinks = sinks;
 }
@@ -795,7 +784,7 @@ static void test_neutral_features(void **state) {
       memset(p.buffers[BIAS], 0, p.bytes[BIAS]);
       memset(p.buffers[SLOPES], 0, p.bytes[SLOPES]);
       for (int h = 0; h < 4; ++h)
-        store(ATTNPRESS_DATA(p.sinks.data), h, -INFINITY, ATTNPRESS_FP32);
+        ap_store_element(ATTNPRESS_DATA(p.sinks.data), h, -INFINITY, ATTNPRESS_FP32);
       add_dropout(&p, 0);
       assert_int_equal(ap_cpu_forward_isa(&plain.args, 1, (ap_cpu_isa)isa), ATTNPRESS_OK);
       assert_int_equal(ap_cpu_forward_isa(&p.args, 1, (ap_cpu_isa)isa), ATTNPRESS_OK);
@@ -868,7 +857,8 @@ static void test_rows_that_see_nothing(void **state) {
       /* left 3, right 0: rows 0 to 29 see none; row 5 + 100 is masked whole */
       add_features(&p, &(features){.mask = 2 + 3, .bias = 1, .sinks = with_sinks});
       for (int j = 0; j < 100; ++j)
-        store(ATTNPRESS_DATA(p.bias.data), (1 * 130 + 105) * 100 + j, -INFINITY, ATTNPRESS_FP16);
+        ap_store_element(ATTNPRESS_DATA(p.bias.data), (1 * 130 + 105) * 100 + j, -INFINITY,
+                         ATTNPRESS_FP16);
       run_and_check(&p, 1, (ap_cpu_isa)isa, "rows without keys");
       for (int h = 0; h < 2; ++h)
         for (int i = 0; i < 130; ++i) {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "attention/defaults.h"
-#include "cpu/half.h"
+#include "cpu/element.h"
 
 int reference_element_bytes(int32_t dtype) {
   return dtype == ATTNPRESS_FP32 ? 4 : 2;
@@ -22,30 +22,18 @@ int64_t reference_span(const attnpress_tensor *t) {
   return span;
 }
 
-static float load_element(const void *data, int64_t at, int32_t dtype) {
-  if (dtype == ATTNPRESS_FP32)
-    return ((const float *)data)[at];
-  uint16_t half = ((const uint16_t *)data)[at];
-  return dtype == ATTNPRESS_FP16 ? ap_float_from_fp16(half) : ap_float_from_bf16(half);
-}
-
 static int64_t element_offset(const attnpress_tensor *t, int64_t batch, int64_t row, int64_t head) {
   return batch * t->stride[0] + row * t->stride[1] + head * t->stride[2];
 }
 
 float reference_load(const attnpress_tensor *t, int64_t batch, int64_t row, int64_t head,
                      int64_t column) {
-  return load_element(t->data, element_offset(t, batch, row, head) + column, t->dtype);
+  return ap_load_element(t->data, element_offset(t, batch, row, head) + column, t->dtype);
 }
 
 void reference_store(const attnpress_tensor *t, int64_t batch, int64_t row, int64_t head,
                      int64_t column, float value) {
-  const int64_t at = element_offset(t, batch, row, head) + column;
-  if (t->dtype == ATTNPRESS_FP32)
-    ((float *)t->data)[at] = value;
-  else
-    ((uint16_t *)t->data)[at] =
-        t->dtype == ATTNPRESS_FP16 ? ap_fp16_from_float(value) : ap_bf16_from_float(value);
+  ap_store_element(t->data, element_offset(t, batch, row, head) + column, value, t->dtype);
 }
 
 float reference_round(float value, int32_t dtype) {
@@ -60,7 +48,7 @@ static void load_rows(float *to, const attnpress_tensor *t, int64_t batch, int64
   for (int64_t row = row_begin; row < row_begin + rows; ++row) {
     int64_t at = element_offset(t, batch, row, head);
     for (int64_t c = 0; c < t->shape[3]; ++c)
-      *to++ = load_element(t->data, at + c, t->dtype);
+      *to++ = ap_load_element(t->data, at + c, t->dtype);
   }
 }
 
@@ -161,7 +149,7 @@ double reference_bias(const attnpress_forward_args *a, query q, int64_t key) {
     return 0.0;
   const int64_t at = q.batch * ap_bias_stride(bias, 0) + q.head * ap_bias_stride(bias, 1) +
                      q.row * ap_bias_stride(bias, 2) + key * ap_bias_stride(bias, 3);
-  return (double)load_element(bias->data, at, bias->dtype);
+  return (double)ap_load_element(bias->data, at, bias->dtype);
 }
 
 double reference_alibi(const attnpress_forward_args *a, query q, int64_t key) {
@@ -177,7 +165,8 @@ double reference_alibi(const attnpress_forward_args *a, query q, int64_t key) {
 double reference_sink(const attnpress_forward_args *a, query q) {
   if (a->sinks == NULL)
     return -INFINITY;
-  return (double)load_element(a->sinks->data, q.head * ap_sinks_stride(a->sinks), a->sinks->dtype);
+  return (double)ap_load_element(a->sinks->data, q.head * ap_sinks_stride(a->sinks),
+                                 a->sinks->dtype);
 }
 
 /* 1 where the probability of a key is kept. */
@@ -361,13 +350,7 @@ void reference_fill_normal(const attnpress_tensor *t, uint64_t seed) {
     for (int64_t i = 0; i < t->shape[1]; ++i)
       for (int64_t h = 0; h < t->shape[2]; ++h) {
         const int64_t at = element_offset(t, b, i, h);
-        for (int64_t d = 0; d < t->shape[3]; ++d) {
-          const float value = normal(mix(index++));
-          if (t->dtype == ATTNPRESS_FP32)
-            ((float *)t->data)[at + d] = value;
-          else
-            ((uint16_t *)t->data)[at + d] =
-                t->dtype == ATTNPRESS_FP16 ? ap_fp16_from_float(value) : ap_bf16_from_float(value);
-        }
+        for (int64_t d = 0; d < t->shape[3]; ++d)
+          ap_store_element(t->data, at + d, normal(mix(index++)), t->dtype);
       }
 }

@@ -4,22 +4,14 @@
 #include <math.h>
 
 #include "attnpress/attnpress.h"
-#include "cpu/half.h"
+#include "cpu/element.h"
 
 double rows_load(const void *data, int64_t at, int32_t dtype) {
-  if (dtype == ATTNPRESS_FP32)
-    return (double)((const float *)data)[at];
-  const uint16_t bits = ((const uint16_t *)data)[at];
-  return (double)(dtype == ATTNPRESS_FP16 ? ap_float_from_fp16(bits) : ap_float_from_bf16(bits));
+  return (double)ap_load_element(data, at, dtype);
 }
 
 void rows_store(void *data, int64_t at, double value, int32_t dtype) {
-  const float rounded = (float)value;
-  if (dtype == ATTNPRESS_FP32)
-    ((float *)data)[at] = rounded;
-  else
-    ((uint16_t *)data)[at] =
-        dtype == ATTNPRESS_FP16 ? ap_fp16_from_float(rounded) : ap_bf16_from_float(rounded);
+  ap_store_element(data, at, (float)value, dtype);
 }
 
 double rows_rounding(double value, int32_t dtype) {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/half.h"
+#include "cpu/element.h"
 #include "reference.h"
 #include "snippet.h"
 
@@ -212,11 +212,8 @@ static uint64_t next_bits(uint64_t *state) {
 static void store(const attnpress_score_buffer *b, void *data, int64_t at, double x) {
   if (b->dtype == ATTNPRESS_INT32)
     ((int32_t *)data)[at] = (int32_t)x;
-  else if (b->dtype == ATTNPRESS_FP32)
-    ((float *)data)[at] = (float)x;
   else
-    ((uint16_t *)data)[at] =
-        b->dtype == ATTNPRESS_FP16 ? ap_fp16_from_float((float)x) : ap_bf16_from_float((float)x);
+    ap_store_element(data, at, (float)x, b->dtype);
 }
 
 void snippet_file_fill(const snippet_file *f, int i, void *data, int64_t seqlen_k, uint64_t seed) {

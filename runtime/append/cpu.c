@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "attention/strided.h"
-#include "cpu/half.h"
+#include "cpu/element.h"
 #include "cpu/threads.h"
 
 /** A token, and where it is among the tensors of new rows. */
@@ -14,21 +14,6 @@ typedef struct new_token {
 
 static size_t bytes_of(int32_t dtype) {
   return dtype == ATTNPRESS_FP32 ? 4 : 2;
-}
-
-static float load(const void *data, int64_t at, int32_t dtype) {
-  if (dtype == ATTNPRESS_FP32)
-    return ((const float *)data)[at];
-  const uint16_t bits = ((const uint16_t *)data)[at];
-  return dtype == ATTNPRESS_FP16 ? ap_float_from_fp16(bits) : ap_float_from_bf16(bits);
-}
-
-static void store(void *data, int64_t at, int32_t dtype, float value) {
-  if (dtype == ATTNPRESS_FP32)
-    ((float *)data)[at] = value;
-  else
-    ((uint16_t *)data)[at] =
-        dtype == ATTNPRESS_FP16 ? ap_fp16_from_float(value) : ap_bf16_from_float(value);
 }
 
 /* ---- Tokens and places ----------------------------------------------------------------------- */
@@ -97,11 +82,12 @@ static void write_row(const ap_append_problem *p, const void *from, void *to, in
   const size_t bytes = bytes_of(p->dtype);
   for (int64_t i = 0; i < half; ++i) {
     const int64_t x = r->interleaved ? 2 * i : i, y = r->interleaved ? 2 * i + 1 : i + half;
-    const double cosine = (double)load(r->cos, position * r->stride + i, r->dtype),
-                 sine = (double)load(r->sin, position * r->stride + i, r->dtype),
-                 first = (double)load(from, x, p->dtype), second = (double)load(from, y, p->dtype);
-    store(to, x, p->dtype, (float)(first * cosine - second * sine));
-    store(to, y, p->dtype, (float)(second * cosine + first * sine));
+    const double cosine = (double)ap_load_element(r->cos, position * r->stride + i, r->dtype),
+                 sine = (double)ap_load_element(r->sin, position * r->stride + i, r->dtype),
+                 first = (double)ap_load_element(from, x, p->dtype),
+                 second = (double)ap_load_element(from, y, p->dtype);
+    ap_store_element(to, x, (float)(first * cosine - second * sine), p->dtype);
+    ap_store_element(to, y, (float)(second * cosine + first * sine), p->dtype);
   }
   if (to != from && head_dim > rotary_dim)
     memcpy((char *)to + (size_t)rotary_dim * bytes, (const char *)from + (size_t)rotary_dim * bytes,

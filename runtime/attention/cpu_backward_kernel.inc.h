@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "attention/cpu_backward_kernel.h"
-#include "cpu/half.h"
+#include "cpu/element.h"
 
 enum { PANEL = 2 * LANES, ROWS = AP_CPU_BACKWARD_ROWS, KEYS = AP_CPU_BACKWARD_KEYS };
 _Static_assert(KEYS % (int)PANEL == 0, "panels fill the key block");
@@ -146,14 +146,6 @@ AP_TARGET static void load_step(const ap_cpu_backward_problem *p, ap_cpu_backwar
   load_row_values(p, x, batch, first, count, head);
 }
 
-/* One element of a bias or of the sinks. */
-static inline float load_element(const void *data, int64_t at, int dtype) {
-  if (dtype == ATTNPRESS_FP32)
-    return ((const float *)data)[at];
-  const uint16_t half = ((const uint16_t *)data)[at];
-  return dtype == ATTNPRESS_FP16 ? ap_float_from_fp16(half) : ap_float_from_bf16(half);
-}
-
 /* A row of a head, and the keys of a block from key_begin on that it sees: first to end - 1. */
 typedef struct row_keys {
   int64_t batch, head, row, key_begin;
@@ -168,7 +160,7 @@ static void find_added(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch
     const int64_t from = at.batch * stride[0] + at.head * stride[1] + at.row * stride[2];
     for (int c = at.first; c < at.end; ++c)
       x->added[c] =
-          load_element(p->bias, from + (at.key_begin + c) * stride[3], p->bias_dtype) * LOG2_E;
+          ap_load_element(p->bias, from + (at.key_begin + c) * stride[3], p->bias_dtype) * LOG2_E;
   }
   if (p->alibi_slopes != NULL) {
     const float slope =
@@ -307,7 +299,7 @@ AP_TARGET void AP_ROWS(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch
 /* dsink = -sum of P delta, P = exp(sink - lse), over batch and rows. */
 AP_TARGET void AP_SINK(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch *x, int64_t batch,
                        int64_t head, int64_t begin) {
-  const float sink = load_element(p->sinks, head * p->sinks_stride, p->sinks_dtype) * LOG2_E;
+  const float sink = ap_load_element(p->sinks, head * p->sinks_stride, p->sinks_dtype) * LOG2_E;
   double sum = 0.0;
   for (; batch < p->batch; ++batch)
     for (int64_t row = begin; row < p->seqlen_q; row += ROWS) {

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "attention/cpu_kernel.h"
+#include "cpu/element.h"
 
 enum { PANEL = 2 * LANES, DOT_ROWS = 4, DOT_KEYS = 4 };
 _Static_assert(AP_CPU_ROWS % TILE == 0 && AP_CPU_KEYS % TILE == 0, "tiles fill the blocks");
@@ -204,14 +205,6 @@ AP_TARGET static void cap_scores(const ap_cpu_problem *p, ap_cpu_scratch *x, int
     }
 }
 
-/* One element as a float. */
-static inline float load_element(const void *data, int64_t at, int dtype) {
-  if (dtype == ATTNPRESS_FP32)
-    return ((const float *)data)[at];
-  const uint16_t half = ((const uint16_t *)data)[at];
-  return dtype == ATTNPRESS_FP16 ? ap_float_from_fp16(half) : ap_float_from_bf16(half);
-}
-
 /* That of `keys` keys, `stride` elements apart, from element `at` on. */
 AP_INLINE void load_bias(float *to, const void *bias, int64_t at, int64_t stride, int keys,
                          int dtype) {
@@ -219,7 +212,7 @@ AP_INLINE void load_bias(float *to, const void *bias, int64_t at, int64_t stride
   for (; stride == 1 && n + LANES <= keys; n += LANES)
     v_store(to + n, load_vector(bias, at + n, dtype));
   for (; n < keys; ++n)
-    to[n] = load_element(bias, at + n * stride, dtype);
+    to[n] = ap_load_element(bias, at + n * stride, dtype);
 }
 
 /* Adds the bias of the keys that each row sees. */
@@ -458,7 +451,7 @@ static row_end end_row(const ap_cpu_problem *p, float max, float sum, int64_t he
   double base = (double)max, total = (double)sum, part = 1.0;
   if (p->sinks != NULL) {
     const double sink =
-        (double)load_element(p->sinks, head * p->sinks_stride, p->sinks_dtype) / ln_2;
+        (double)ap_load_element(p->sinks, head * p->sinks_stride, p->sinks_dtype) / ln_2;
     base = sink > base ? sink : base;
     part = base == -INFINITY ? 1.0 : exp2((double)max - base);
     total = total * part + (sink == -INFINITY ? 0.0 : exp2(sink - base));

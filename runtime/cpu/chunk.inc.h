@@ -1,23 +1,8 @@
 /* Rows of any length and dtype, a chunk at a time in fp32: included behind one of cpu/vector_*.h by
  * what is built for each instruction set. */
-#include "cpu/half.h"
+#include "cpu/element.h"
 
 enum { CHUNK = 2048 }; /* elements */
-
-static float load_one(const void *from, int64_t at, int dtype) {
-  if (dtype == ATTNPRESS_FP32)
-    return ((const float *)from)[at];
-  const uint16_t bits = ((const uint16_t *)from)[at];
-  return dtype == ATTNPRESS_FP16 ? ap_float_from_fp16(bits) : ap_float_from_bf16(bits);
-}
-
-static void store_one(void *to, int64_t at, float value, int dtype) {
-  if (dtype == ATTNPRESS_FP32)
-    ((float *)to)[at] = value;
-  else
-    ((uint16_t *)to)[at] =
-        dtype == ATTNPRESS_FP16 ? ap_fp16_from_float(value) : ap_bf16_from_float(value);
-}
 
 /* `count` elements from `at` on, times `scale`, and `filler` up to a whole vector; returns how many
  * there are with those. */
@@ -27,7 +12,7 @@ AP_INLINE int load_chunk(float *to, const void *from, int64_t at, int count, int
   for (; i + LANES <= count; i += LANES)
     v_store(to + i, load_vector(from, at + i, dtype) * v_set1(scale));
   for (; i < count; ++i)
-    to[i] = load_one(from, at + i, dtype) * scale;
+    to[i] = ap_load_element(from, at + i, dtype) * scale;
   for (; i % LANES != 0; ++i)
     to[i] = filler;
   return i;
@@ -38,7 +23,7 @@ AP_INLINE void store_chunk(void *to, int64_t at, const float *from, int count, i
   for (; i + 8 <= count; i += 8)
     store_8(to, at + i, from + i, dtype);
   for (; i < count; ++i)
-    store_one(to, at + i, from[i], dtype);
+    ap_store_element(to, at + i, from[i], dtype);
 }
 
 AP_INLINE int chunk_count(int64_t columns, int64_t at) {

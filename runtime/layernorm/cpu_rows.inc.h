@@ -169,9 +169,9 @@ AP_INLINE void add_columns(const ap_layernorm_problem *p, int64_t first, int dty
              &all);
   for (int i = 0; i < count; ++i) {
     if (p->dweight != NULL)
-      store_one(p->dweight, first + i, (float)all.weight[i], p->param_dtype);
+      ap_store_element(p->dweight, first + i, (float)all.weight[i], p->param_dtype);
     if (p->dbias != NULL)
-      store_one(p->dbias, first + i, (float)all.bias[i], p->param_dtype);
+      ap_store_element(p->dbias, first + i, (float)all.bias[i], p->param_dtype);
   }
 }
 

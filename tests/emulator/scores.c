@@ -8,20 +8,12 @@
 #include "../generated/families.h"
 #include "attention/defaults.h"
 #include "attention/rows.h"
-#include "cpu/half.h"
+#include "cpu/element.h"
 
 static const int64_t far = ((int64_t)1 << 31) + 8;
 
 static int bytes_of(int32_t dtype) {
   return dtype == ATTNPRESS_FP32 ? 4 : 2;
-}
-
-static void store(void *data, int64_t at, float value, int32_t dtype) {
-  if (dtype == ATTNPRESS_FP32)
-    ((float *)data)[at] = value;
-  else
-    ((uint16_t *)data)[at] =
-        dtype == ATTNPRESS_FP16 ? ap_fp16_from_float(value) : ap_bf16_from_float(value);
 }
 
 /* splitmix64 */
@@ -102,9 +94,9 @@ static void fill_bias(const attnpress_bias *bias, const attnpress_forward_args *
         if (stride[2] == 0) /* by any query */
           seen.end = ap_keys_of(&mask, queries - 1).end;
         for (int64_t j = seen.begin; j < seen.end; ++j)
-          store((void *)(uintptr_t)bias->data,
-                b * stride[0] + h * stride[1] + i * stride[2] + j * stride[3],
-                bias_value(bias, h, i, &seed), bias->dtype);
+          ap_store_element((void *)(uintptr_t)bias->data,
+                           b * stride[0] + h * stride[1] + i * stride[2] + j * stride[3],
+                           bias_value(bias, h, i, &seed), bias->dtype);
       }
 }
 
@@ -160,7 +152,8 @@ void scores_add_sinks(scores *x, const score_shape *s, attnpress_forward_args *a
     return;
   void *sinks = add_memory(x, TENSOR_SINKS, "sinks", bytes_of(s->sinks), shape, stride, 1);
   for (int64_t h = 0; h < heads; ++h)
-    store(sinks, h * step, h % 6 == 4 ? -INFINITY : 1.0f + 2.0f * next_uniform(&seed), s->sinks);
+    ap_store_element(sinks, h * step, h % 6 == 4 ? -INFINITY : 1.0f + 2.0f * next_uniform(&seed),
+                     s->sinks);
   x->sinks = (attnpress_sinks)ATTNPRESS_SINKS_INIT;
   x->sinks.data = sinks;
   x->sinks.stride = s->sinks_stride;
@@ -172,12 +165,7 @@ double scores_sink(const attnpress_forward_args *args, int64_t head) {
   const attnpress_sinks *sinks = args->sinks;
   if (sinks == NULL)
     return -INFINITY;
-  const int64_t at = head * ap_sinks_stride(sinks);
-  if (sinks->dtype == ATTNPRESS_FP32)
-    return (double)((const float *)sinks->data)[at];
-  const uint16_t bits = ((const uint16_t *)sinks->data)[at];
-  return (double)(sinks->dtype == ATTNPRESS_FP16 ? ap_float_from_fp16(bits)
-                                                 : ap_float_from_bf16(bits));
+  return (double)ap_load_element(sinks->data, head * ap_sinks_stride(sinks), sinks->dtype);
 }
 
 /* Where seed and offset are in memory, those beside the pointer are others. */
