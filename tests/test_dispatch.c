@@ -596,6 +596,9 @@ static void test_splits_of_sequences(void **state) {
     assert_ok(ap_choose(&problem, &h200, &plan));
     assert_true(plan.num_splits > 8);
     assert_int_equal(plan.key_blocks_per_split, 1);
+    problem.batch = 256;
+    assert_ok(ap_choose(&problem, &h200, &plan));
+    assert_int_equal(plan.num_splits, 1);
     problem.batch = 64;
   }
 }

@@ -204,7 +204,9 @@ enum {
    * V, however long its sequence is, so that no thread block has much more to do than another. */
   SEQUENCE_SPLIT_BYTES = 512 * 1024,
   /* As SPLIT_WAVES_MAX: thread blocks that find no keys cost time, too. */
-  SEQUENCE_WAVES_MAX = 32
+  SEQUENCE_WAVES_MAX = 64,
+  /* So many without splits, and the others make up for the longest. */
+  SEQUENCE_WAVES_WHOLE = 8
 };
 #define SPLIT_FILL       0.8  /* of the device's slots, from which on splitting does not pay */
 #define SPLIT_EFFICIENCY 0.85 /* of the best one, that the chosen count reaches */
@@ -312,6 +314,8 @@ static int64_t sequence_split_blocks(const ap_problem *problem, const ap_tile *t
 /** Splits of sequences whose longest may have `key_blocks`, for `blocks` thread blocks of one split. */
 static int64_t sequence_splits(int64_t blocks, int64_t key_blocks, int64_t split_blocks,
                                int64_t slots) {
+  if (blocks >= SEQUENCE_WAVES_WHOLE * slots)
+    return 1;
   int64_t count = ceil_div(key_blocks, split_blocks);
   if (count > SPLITS_CHOSEN_MAX)
     count = SPLITS_CHOSEN_MAX;
