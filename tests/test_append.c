@@ -32,11 +32,13 @@ static void check_the_rest(const append_check *c, unsigned char *at, const unsig
   const attnpress_tensor *q = a->q_out.dtype != 0 ? &a->q_out : &a->q;
   const attnpress_tensor *old = b->q_out.dtype != 0 ? &b->q_out : &b->q;
   const attnpress_tensor *cache = a->k_cache.dtype != 0 ? &a->k_cache : &a->v_cache;
-  for (int64_t i = 0; i < cache->shape[0] * cache->shape[1]; ++i)
-    if (c->owner[i] >= 0) {
+  const int64_t places = cache->shape[0] * cache->shape[1];
+  for (int64_t i = 0; i < places; ++i) {
+    if (c->owner[i] >= 0)
       restore_row(&a->k_cache, &b->k_cache, i / cache->shape[1], i % cache->shape[1]);
+    if (c->owner[places + i] >= 0)
       restore_row(&a->v_cache, &b->v_cache, i / cache->shape[1], i % cache->shape[1]);
-    }
+  }
   for (int64_t t = 0; t < q->shape[0] * q->shape[1]; ++t)
     restore_row(q, old, t / q->shape[1], t % q->shape[1]);
   assert_memory_equal(at, other, bytes);
@@ -86,7 +88,7 @@ static uint64_t run_shape(const append_shape *s, int32_t threads) {
  * the number of the shape, each with each dtype. On one thread and on several the same bits. */
 static void test_cpu(void **state) {
   (void)state;
-  for (int32_t i = 0; i < 48; ++i) {
+  for (int32_t i = 0; i < 96; ++i) {
     const append_shape s = {
         .batch = 1 + i % 6,
         .new_tokens = 1 + i * 5 % 7,
@@ -106,7 +108,9 @@ static void test_cpu(void **state) {
                                                  : 8 * (1 + i % 9) / 4 * 2,
         .interleaved = i / 2 % 2,
         .rotary_own = i / 4 % 2,
-        .own_positions = i / 5 % 2,
+        .own_positions = i % 5 == 2,
+        .own_first = i % 5 == 3,
+        .q_at_first = i % 5 > 2 && i % 2,
         .ragged = i / 6 % 2,
         .q_out = i / 8 % 2,
         .layout = i / 4 % APPEND_LAYOUTS,
@@ -205,7 +209,22 @@ SPOIL(q_out_shape, (a->q_out = a->q, a->q_out.shape[2] = 4))
 SPOIL(q_out_strides, (a->q_out = a->q, a->q_out.stride[0] *= 2))
 SPOIL(ragged_batch, (a->cu_seqlens_new = (int32_t *)0x700000, a->batch = 3))
 SPOIL(two_places, (a->page_table = (int32_t *)0x700000, a->slot_mapping = (int64_t *)0x800000))
-SPOIL(idx_and_pages, (a->page_table = (int32_t *)0x700000, a->kv_batch_idx = (int32_t *)0x800000))
+SPOIL(idx_and_indptr, (a->page_table = a->page_indptr = (int32_t *)0x700000, a->max_pages = 3,
+                       a->kv_batch_idx = (int32_t *)0x800000))
+SPOIL(indptr_alone, a->page_indptr = (int32_t *)0x700000)
+SPOIL(table_v_alone, a->page_table_v = (int32_t *)0x700000)
+SPOIL(table_rows, (a->page_table = (int32_t *)0x700000, a->max_pages = 3, a->page_table_rows = 2))
+SPOIL(indptr_rows, (a->page_table = a->page_indptr = (int32_t *)0x700000, a->max_pages = 3,
+                    a->page_table_stride = 3))
+SPOIL(table_rows_negative,
+      (a->page_table = (int32_t *)0x700000, a->max_pages = 3, a->page_table_rows = -1))
+SPOIL(table_v_misaligned, (a->page_table = (int32_t *)0x700000, a->max_pages = 3,
+                           a->page_table_v = (int32_t *)0x700002))
+SPOIL(rotary_reserved_2, legal_rotary.reserved_2 = 7)
+SPOIL(rotary_q_at_first, legal_rotary.q_at_first = 2)
+SPOIL(rotary_two_first, (legal_rotary.positions = (int32_t *)0x700000,
+                         legal_rotary.first_positions = (int32_t *)0x800000))
+SPOIL(rotary_two_q, (legal_rotary.positions = (int32_t *)0x700000, legal_rotary.q_at_first = 1))
 SPOIL(idx_and_slots, (a->slot_mapping = (int64_t *)0x700000, a->kv_batch_idx = (int32_t *)0x800000))
 SPOIL(pages_none, a->page_table = (int32_t *)0x700000)
 SPOIL(page_stride,
@@ -254,7 +273,17 @@ static const struct {
     {q_out_strides, "q_out lies over q, whose stride[0] is 2880"},
     {ragged_batch, "k_new.shape[0] is 3 with cu_seqlens_new"},
     {two_places, "page_table and slot_mapping are given"},
-    {idx_and_pages, "kv_batch_idx and page_table are given"},
+    {idx_and_indptr, "kv_batch_idx and page_indptr are given"},
+    {indptr_alone, "page_indptr is given and page_table is NULL"},
+    {table_v_alone, "page_table_v is given and page_table is NULL"},
+    {table_rows, "page_table_rows is 2 and batch 3"},
+    {indptr_rows, "page_table_rows is 0 and page_table_stride 3 with page_indptr"},
+    {table_rows_negative, "page_table_rows is -1"},
+    {table_v_misaligned, "page_table_v is 0x700002; it must be aligned to 4 bytes"},
+    {rotary_reserved_2, "rotary.reserved_2 is 7"},
+    {rotary_q_at_first, "rotary.q_at_first is 2"},
+    {rotary_two_first, "rotary.positions and first_positions are given"},
+    {rotary_two_q, "rotary.positions and q_at_first are given"},
     {idx_and_slots, "kv_batch_idx and slot_mapping are given"},
     {pages_none, "max_pages is 0"},
     {page_stride, "page_table_stride is -3"},
@@ -329,6 +358,8 @@ static void test_launch(void **state) {
   assert_int_equal(given.rows[ATTNPRESS_APPEND_Q].threads, 0);
   assert_int_equal(given.token_threads.value, 2 * 9 + 2 * 8);
   assert_int_equal(given.page_table_stride, 7);
+  assert_int_equal(given.table_rows, 3);
+  assert_ptr_equal(given.page_table_v, args.page_table);
   assert_int_equal(given.num_positions, 0);
   args.k_new.shape[1] = args.v_new.shape[1] = 0;
   assert_ok(attnpress_append(handle, &args, NULL)); /* nothing to do */
