@@ -19,7 +19,8 @@ void ap_ragged_lse_strides(const attnpress_forward_args *args, int64_t stride[3]
 typedef struct ap_sequence {
   int64_t q_batch, q_begin, seqlen_q; /* rows of q and out */
   int64_t k_batch, k_begin,
-      seqlen_k; /* rows of k and v; with pages over those of table row k_batch */
+      seqlen_k;       /* rows of k and v; with pages over those of the table from first_page on */
+  int64_t first_page; /* entry of the table */
 } ap_sequence;
 
 /** Sequence b of arrays in host memory; `bound`: the most queries that it may have. */
