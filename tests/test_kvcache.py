@@ -4,6 +4,7 @@ All of the cache that no sequence uses is NaN. On a GPU where there is one."""
 
 from __future__ import annotations
 
+import inspect
 import itertools
 
 import pytest
@@ -11,6 +12,11 @@ import pytest
 import attnpress
 
 torch = pytest.importorskip("torch")
+
+from attnpress import flash_attn_2_cuda as extension  # noqa: E402
+from attnpress import flash_attn_interface as interface  # noqa: E402
+from attnpress import vllm  # noqa: E402
+from attnpress.flash_attn_3 import flash_attn_interface as third  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 DTYPES = [torch.float16, torch.bfloat16] + ([torch.float32] if DEVICE == "cpu" else [])
@@ -305,3 +311,221 @@ def test_a_captured_call_at_other_lengths() -> None:
         graph.replay()
         torch.cuda.synchronize()
         check(cache, before, q, out, lse, list(zip(k, v)), rotary, True, (-1, -1))
+
+
+# ---- The other names of it -----------------------------------------------------------------------
+
+
+def test_the_same_by_every_name() -> None:
+    """flash-attn 2's function, its extension module's, and FlashAttention-3's two."""
+    rotary = (*tables(32, torch.float16), False)
+    q, k, v = (normal(3, 4, n, 64, dtype=torch.float16, seed=n) for n in (4, 2, 2))
+
+    def caches():
+        made = Cache("pages of 5", [30, 0, 12], 40, 2, 64, torch.float16)
+        table, used = made.options["block_table"], made.options["cache_seqlens"]
+        return made.k, made.v, table, used
+
+    k_cache, v_cache, table, used = caches()
+    want = attnpress.flash_attn_with_kvcache(
+        q, k_cache, v_cache, k, v, *rotary[:2], used, None, None, table, 0.2, True, (9, 0), 2.0,
+        False, None, 1, True,
+    )  # fmt: skip
+
+    def second(k_cache, v_cache, table, used):
+        return interface.flash_attn_with_kvcache(
+            q, k_cache, v_cache, k, v, *rotary[:2], used, None, None, table, 0.2, True, (9, 0),
+            2.0, False, None, 1, True,
+        )  # fmt: skip
+
+    def of_extension(k_cache, v_cache, table, used):
+        out = torch.empty_like(q)
+        found = extension.fwd_kvcache(
+            q, k_cache, v_cache, k, v, used, *rotary[:2], None, None, table, None, out, 0.2, True,
+            9, 0, 2.0, False, 1,
+        )  # fmt: skip
+        assert isinstance(found, list) and found[0] is out
+        return found
+
+    def of_third(k_cache, v_cache, table, used):
+        metadata = third.get_scheduler_metadata(3, 4, 40, 4, 2, 64, used, page_size=5)
+        return third.flash_attn_with_kvcache(
+            q, k_cache, v_cache, k, v, None, *rotary[:2], used, page_table=table,
+            softmax_scale=0.2, causal=True, window_size=(9, 0), softcap=2.0,
+            rotary_interleaved=False, scheduler_metadata=metadata.clone(), num_splits=1,
+            pack_gqa=True, sm_margin=4, return_softmax_lse=True,
+        )  # fmt: skip
+
+    def private(k_cache, v_cache, table, used):
+        return third._flash_attn_forward(
+            q, k_cache, v_cache, k, v, seqused_k=used, page_table=table, rotary_cos=rotary[0],
+            rotary_sin=rotary[1], softmax_scale=0.2, causal=True, window_size_left=9,
+            window_size_right=0, softcap=2.0, rotary_interleaved=False,
+        )  # fmt: skip
+
+    for function in (second, of_extension, of_third, private):
+        memory = caches()
+        out, lse, *_ = function(*memory)
+        assert torch.equal(out, want[0]) and torch.equal(lse, want[1]), function.__name__
+        for got, expected in zip(memory, (k_cache, v_cache)):
+            assert torch.equal(got.view(torch.uint8), expected.view(torch.uint8))
+
+
+def test_ragged_by_the_third() -> None:
+    cache, q, k, v, options, _, _, _ = packed_call(True, False)
+    rotary = tables(32, torch.float32)
+    table = cache.options["block_table"]
+    again = cache.k.clone(), cache.v.clone()
+    want = attnpress.flash_attn_with_kvcache(
+        q, cache.k, cache.v, k, v, *rotary, block_table=table, chunk=16, return_softmax_lse=True,
+        **options,
+    )  # fmt: skip
+    found = third.flash_attn_with_kvcache(
+        q, *again, k, v, None, *rotary, page_table=table, attention_chunk=16,
+        return_softmax_lse=True, **options,
+    )  # fmt: skip
+    assert torch.equal(found[0], want[0]) and torch.equal(found[1], want[1])
+    # SGLang says cu_seqlens_k_new without k.
+    del options["rotary_seqlens"]
+    found = third.flash_attn_with_kvcache(q, *again, page_table=table, **options)
+    del options["cu_seqlens_k_new"]
+    want = attnpress.flash_attn_with_kvcache(q, *again, block_table=table, **options)
+    assert torch.equal(found, want)
+
+
+def test_refused_by_the_third() -> None:
+    q, cache = (torch.zeros(1, n, 2, 64, dtype=torch.float16, device=DEVICE) for n in (1, 8))
+    for changes, error, says in (
+        ({"qv": q}, NotImplementedError, "no qv"),
+        ({"k_descale": q}, NotImplementedError, "no k_descale"),
+        ({"scheduler_metadata": q}, ValueError, r"scheduler_metadata is torch.float16"),
+        ({"scheduler_metadata": 3}, ValueError, r"scheduler_metadata is 3"),
+        ({"attention_chunk": -2}, ValueError, "attention_chunk is -2"),
+        ({"rotary_cos": q[0, 0]}, ValueError, "rotary_cos is given and k is None"),
+    ):
+        with pytest.raises(error, match=says) as caught:
+            third.flash_attn_with_kvcache(q, cache, cache, **changes)
+        assert isinstance(caught.value, RuntimeError)
+
+
+# ---- vLLM's --------------------------------------------------------------------------------------
+
+VLLM = (
+    "q, k, v, max_seqlen_q, cu_seqlens_q, max_seqlen_k, cu_seqlens_k=None, seqused_k=None, "
+    "q_v=None, dropout_p=0.0, softmax_scale=None, causal=False, window_size=None, softcap=0.0, "
+    "alibi_slopes=None, deterministic=False, return_attn_probs=False, block_table=None, "
+    "return_softmax_lse=False, out=None, scheduler_metadata=None, q_descale=None, k_descale=None, "
+    "v_descale=None, num_splits=0, fa_version=2, s_aux=None, cp_world_size=1, cp_rank=0, "
+    "cp_tot_seqused_k=None"
+)
+METADATA = (
+    "batch_size, max_seqlen_q, max_seqlen_k, num_heads_q, num_heads_kv, headdim, cache_seqlens, "
+    "qkv_dtype=torch.bfloat16, headdim_v=None, cu_seqlens_q=None, cu_seqlens_k_new=None, "
+    "cache_leftpad=None, page_size=None, max_seqlen_k_new=0, causal=False, window_size=(-1, -1), "
+    "has_softcap=False, num_splits=0, pack_gqa=None, sm_margin=0"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("flash_attn_varlen_func", VLLM), ("get_scheduler_metadata", METADATA)]
+)
+def test_signatures_of_vllm(name, said) -> None:
+    parameters = inspect.signature(getattr(vllm, name)).parameters.values()
+    found = [p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in parameters]
+    assert ", ".join(found) == said
+
+
+def vllm_call(**changes):
+    """vLLM's own way: slices of wider tensors, K and V of a token side by side, heads outside of
+    tokens, and the table of a longer batch."""
+    lengths_q, lengths = [3, 1, 8], [30, 17, 8]
+    qkv = normal(14, 4 * 64 + 64, dtype=torch.bfloat16, seed=1)
+    q = qkv[:12, : 4 * 64].unflatten(1, (4, 64))
+    size, heads = 16, 2
+    cache = torch.full((9, heads, size, 2 * 64), torch.nan, dtype=torch.bfloat16, device=DEVICE)
+    table = int32([[4, 2], [8, 1], [6, -1], [-1, -1]])
+    k, v = (cache[..., i * 64 : (i + 1) * 64].transpose(1, 2) for i in range(2))
+    keys, values = [], []
+    for b, length in enumerate(lengths):
+        keys.append(normal(length, heads, 64, dtype=torch.bfloat16, seed=10 + b))
+        values.append(normal(length, heads, 64, dtype=torch.bfloat16, seed=20 + b))
+        for n in range(length):
+            at = int(table[b, n // size]), n % size
+            k[at], v[at] = keys[-1][n], values[-1][n]
+    used = int32([*lengths, 0])[:3]
+    arguments = {
+        "q": q,
+        "k": k,
+        "v": v,
+        "max_seqlen_q": 8,
+        "cu_seqlens_q": sums(lengths_q),
+        "max_seqlen_k": 30,
+        "seqused_k": used,
+        "block_table": table[:3],
+        "causal": True,
+    }
+    return {**arguments, **changes}, keys, values, lengths_q
+
+
+@pytest.mark.parametrize("fa_version", [2, 3])
+@pytest.mark.parametrize("num_splits", [0, 1, 32])
+@pytest.mark.parametrize("window", [None, [9, 0]])
+def test_vllm(fa_version, num_splits, window) -> None:
+    used = vllm_call()[0]["seqused_k"]
+    buffer = torch.full((17,), 7, dtype=torch.int32, device=DEVICE)
+    metadata = vllm.get_scheduler_metadata(3, 8, 30, 4, 2, 64, used, page_size=16, causal=True)
+    assert metadata.dtype == torch.int32 and metadata.dim() == 1 and metadata.device == used.device
+    buffer[: metadata.shape[0]] = metadata
+    memory = torch.full((14, 4, 64), torch.nan, dtype=torch.bfloat16, device=DEVICE)
+    scale = torch.ones(1, device=DEVICE).expand(3, 2)
+    arguments, keys, values, lengths_q = vllm_call(
+        out=memory[:12], window_size=window, return_softmax_lse=True, fa_version=fa_version,
+        num_splits=num_splits, scheduler_metadata=buffer[: metadata.shape[0]], k_descale=scale,
+        v_descale=scale,
+    )  # fmt: skip
+    out, lse = vllm.flash_attn_varlen_func(**arguments)
+    assert out.data_ptr() == memory.data_ptr() and bool(memory[12:].isnan().all())
+    assert lse.shape == (4, 12)
+    for q, k, v, got, got_lse in zip(
+        arguments["q"].split(lengths_q), keys, values, out.split(lengths_q),
+        lse.split(lengths_q, dim=1),
+    ):  # fmt: skip
+        want, want_lse = attention(
+            *(x.cpu().double() for x in (q, k, v)), True, (-1, -1) if window is None else window
+        )
+        assert (got.cpu().double() - want).abs().max() <= 3 * EPSILON[torch.bfloat16]
+        assert (got_lse.cpu().double() - want_lse).abs().max() <= 1e-4 * 8
+    without = vllm.flash_attn_varlen_func(**{**arguments, "return_softmax_lse": False})
+    assert torch.equal(without, out)
+
+
+def test_vllm_of_packed_keys() -> None:
+    q, k = (normal(12, n, 64, dtype=torch.bfloat16, seed=n) for n in (4, 2))
+    cu = sums([5, 7])
+    sinks = normal(4, dtype=torch.bfloat16, seed=9)
+    found = vllm.flash_attn_varlen_func(q, k, k, 7, cu, 7, cu, s_aux=sinks, softcap=3.0)
+    want = attnpress.flash_attn_varlen_func(q, k, k, cu, cu, 7, 7, s_aux=sinks, softcap=3.0)
+    assert torch.equal(found, want)
+
+
+def test_vllm_refuses_by_name() -> None:
+    cu = sums([3, 1, 8])
+    for changes, error, says in (
+        ({"q_v": cu}, NotImplementedError, "no q_v"),
+        ({"cp_world_size": 2}, NotImplementedError, "cp_world_size is 2"),
+        ({"fa_version": 4}, ValueError, "fa_version is 4"),
+        ({"seqused_k": None}, ValueError, "cu_seqlens_k and seqused_k are not given"),
+        ({"cu_seqlens_k": cu}, ValueError, "cu_seqlens_k and seqused_k are both given"),
+        ({"seqused_k": None, "cu_seqlens_k": cu}, ValueError, "block_table is given and seqused_k"),
+        ({"block_table": None}, ValueError, "without pages cu_seqlens_k is needed"),
+        ({"window_size": [3]}, ValueError, r"window_size is \[3\]"),
+        ({"scheduler_metadata": 0.5}, ValueError, "scheduler_metadata is 0.5"),
+    ):
+        with pytest.raises(error, match=says) as caught:
+            vllm.flash_attn_varlen_func(**vllm_call(**changes)[0])
+        assert isinstance(caught.value, RuntimeError)
+    for version in (2, 3):
+        assert vllm.is_fa_version_supported(version) is (DEVICE == "cuda")
+    assert not vllm.is_fa_version_supported(4)
+    with pytest.raises(ValueError, match="fa_version is 7"):
+        vllm.fa_version_unsupported_reason(7)

@@ -341,10 +341,13 @@ def flash_attn_with_kvcache(
     if packed and max_seqlen_q is not None:
         ragged.max_seqlen_q = checked_length("max_seqlen_q", max_seqlen_q)
     if k is None:
-        for name, value in (("v", v), ("rotary_cos", rotary_cos), ("rotary_sin", rotary_sin)):
-            if value is not None:
+        alone: tuple[tuple[str, Any], ...] = (
+            ("v", v), ("rotary_cos", rotary_cos), ("rotary_sin", rotary_sin),
+        )  # fmt: skip
+        for name, given in alone:
+            if given is not None:
                 raise ValueError(f"{name} is given and k is None; it goes with new keys alone")
-        read = q
+        read: Any = q
     else:
         masked = any(mask_of(bool(causal), window_size, chunk))
         read = _append_before(
