@@ -413,6 +413,109 @@ static void test_plans(void **state) {
   attnpress_destroy(handle);
 }
 
+/* ---- The checking mode ----------------------------------------------------------------------- */
+
+/** The arrays of a call of three sequences, of which each row below spoils one number. */
+typedef struct checked {
+  int32_t used[3], index[3], cu[4], indptr[4], table[8], table_v[8], positions[15], first[3];
+  int64_t slots[15];
+} checked;
+
+enum { BY_INDEX, BY_PAGES, BY_FLAT_PAGES, BY_SLOTS, BY_POSITIONS, RAGGED };
+
+static const struct {
+  int kind;
+  size_t at, bytes;
+  int64_t value;
+  const char *says;
+} contents[] = {
+    {BY_INDEX, offsetof(checked, used[1]), 4, -2, "sequence 1: token 0 has the position -2"},
+    {BY_INDEX, offsetof(checked, used[2]), 4, 16,
+     "sequence 2: token 4 stands at 20, and the cache has room for 20"},
+    {BY_INDEX, offsetof(checked, index[2]), 4, 4,
+     "sequence 2: kv_batch_idx is 4; it must be 0 to 3"},
+    {BY_PAGES, offsetof(checked, table[2]), 4, 4, "sequence 1: page 0 of page_table is 4"},
+    {BY_PAGES, offsetof(checked, used[0]), 4, 36,
+     "sequence 0: token 4 stands at 40, and its pages have room for 40"},
+    {BY_FLAT_PAGES, offsetof(checked, indptr[2]), 4, 9, "sequence 1: page_indptr[1] is 2"},
+    {BY_FLAT_PAGES, offsetof(checked, table_v[0]), 4, -1,
+     "sequence 0: page 0 of page_table_v is -1"},
+    {BY_SLOTS, offsetof(checked, slots[7]), 8, 80,
+     "token 2 of sequence 1: slot_mapping is 80; it must be at most 79, or negative"},
+    {BY_POSITIONS, offsetof(checked, positions[14]), 4, 100,
+     "sequence 2: token 4 has the position 100; cos and sin have 0 to 99"},
+    {BY_POSITIONS + 100, offsetof(checked, first[1]), 4, 97,
+     "sequence 1: token 3 has the position 100; cos and sin have 0 to 99"},
+    {RAGGED, offsetof(checked, cu[1]), 4, 16, "sequence 0: cu_seqlens_new[0] is 0 and the next 16"},
+};
+
+static attnpress_append_args checked_call(checked *x, int kind) {
+  attnpress_append_args args = legal_append();
+  args.k_cache.shape[1] = args.v_cache.shape[1] = 20;
+  args.seqused_k = x->used;
+  if (kind == BY_INDEX)
+    args.kv_batch_idx = x->index;
+  if (kind == BY_PAGES || kind == BY_FLAT_PAGES) {
+    args.page_table = x->table;
+    args.max_pages = kind == BY_PAGES ? 2 : 8;
+  }
+  if (kind == BY_FLAT_PAGES) {
+    args.page_table_v = x->table_v;
+    args.page_indptr = x->indptr;
+  }
+  if (kind == BY_SLOTS)
+    args.slot_mapping = x->slots;
+  if (kind == BY_POSITIONS)
+    legal_rotary.positions = x->positions;
+  if (kind == BY_POSITIONS + 100)
+    legal_rotary.first_positions = x->first;
+  if (kind == RAGGED) {
+    args.k_new.shape[0] = args.v_new.shape[0] = args.q.shape[0] = 1;
+    args.k_new.shape[1] = args.v_new.shape[1] = args.q.shape[1] = 15;
+    args.cu_seqlens_new = x->cu;
+    args.batch = 3;
+  }
+  return args;
+}
+
+/** The first token without a place is named, and nothing is launched; without the mode nobody
+ * looks. */
+static void test_checking(void **state) {
+  (void)state;
+  attnpress_handle *handle, *plain = make_handle();
+  attnpress_options options = handle_options();
+  options.check = 1;
+  assert_ok(attnpress_create(&handle, &options));
+  for (size_t i = 0; i < sizeof contents / sizeof *contents; ++i) {
+    checked x = {.used = {3, 15, 0},
+                 .index = {3, 0, 1},
+                 .cu = {0, 4, 4, 15},
+                 .indptr = {0, 2, 4, 6},
+                 .table = {0, 1, 2, 3, 0, 1, 9, 9},
+                 .table_v = {3, 2, 1, 0, 3, 2, 9, 9},
+                 .first = {0, 95, 3}};
+    for (int t = 0; t < 15; ++t) {
+      x.slots[t] = t % 4 == 3 ? -1 : t * 5;
+      x.positions[t] = 99 - t;
+    }
+    attnpress_append_args args = checked_call(&x, contents[i].kind);
+    const int launches = cuda->launches;
+    assert_ok(attnpress_append(handle, &args, NULL));
+    assert_int_equal(cuda->launches, launches + 1);
+    if (contents[i].bytes == 8)
+      *(int64_t *)((char *)&x + contents[i].at) = contents[i].value;
+    else
+      *(int32_t *)((char *)&x + contents[i].at) = (int32_t)contents[i].value;
+    if (attnpress_append(handle, &args, NULL) != ATTNPRESS_INVALID_ARGUMENT)
+      fail_msg("accepted, though %s", contents[i].says);
+    assert_error_says(contents[i].says);
+    assert_int_equal(cuda->launches, launches + 1);
+    assert_ok(attnpress_append(plain, &args, NULL));
+  }
+  attnpress_destroy(handle);
+  attnpress_destroy(plain);
+}
+
 static int set_up_append(void **state) {
   const int status = set_up_group(state);
   cuda->args_of("append_write", sizeof(attnpress_append_write_args));
@@ -424,6 +527,7 @@ int main(void) {
       cmocka_unit_test(test_cpu), cmocka_unit_test(test_by_hand),
       TEST(test_bad_input),       TEST(test_launch),
       TEST(test_q_out),           TEST(test_plans),
+      TEST(test_checking),
   };
   return cmocka_run_group_tests_name("append", tests, set_up_append, tear_down_group);
 }

@@ -707,11 +707,155 @@ static void test_empty(void **state) {
   attnpress_destroy(handle);
 }
 
+/* ---- The checking mode ----------------------------------------------------------------------- */
+
+static attnpress_handle *make_checking(int32_t backend) {
+  attnpress_handle *handle;
+  attnpress_options options = handle_options();
+  options.backend = backend;
+  options.check = 1;
+  assert_ok(attnpress_create(&handle, &options));
+  return handle;
+}
+
+/** What of a call may be spoiled: three sequences, of 20 queries each. */
+typedef struct checked {
+  attnpress_forward_args args;
+  int32_t cu_q[4], cu_k[4], used_q[3], used_k[3], cu_new[4], pad[3], index[3], indptr[4], table[10],
+      table_v[10];
+} checked;
+
+static checked sound(int paged) {
+  checked x = {.args = paged ? paged_args() : ragged_args(),
+               .cu_q = {0, 20, 40, 60},
+               .cu_k = {10, 110, 110, 300},
+               .used_q = {20, 0, 5},
+               .used_k = {17, 32, 0},
+               .cu_new = {4, 9, 9, 12},
+               .pad = {3, 0, 0},
+               .index = {4, 1, 0},
+               .indptr = {1, 3, 5, 6},
+               .table = {-1, 39, 0, 7, 3, 12, -9, -9, 5, 6},
+               .table_v = {-1, 1, 2, 3, 4, 5, 6, 7, 8, 9}};
+  return x;
+}
+
+/** The group names arrays that lie where they stay. */
+static void point(checked *x, int paged, int flat) {
+  ragged.cu_seqlens_q = x->cu_q;
+  ragged.seqused_q = x->used_q;
+  ragged.leftpad_k = x->pad;
+  ragged.cu_seqlens_k = paged ? NULL : x->cu_k;
+  ragged.seqused_k = x->used_k;
+  x->args.ragged = &ragged;
+  if (!paged) {
+    ragged.cu_seqlens_k_new = x->cu_new;
+    x->used_k[1] = 0;
+    return;
+  }
+  ragged.page_table = x->table + (flat ? 0 : 2);
+  ragged.page_table_v = x->table_v + (flat ? 0 : 2);
+  ragged.page_table_pages = flat ? 10 : 2;
+  if (flat) {
+    ragged.page_indptr = x->indptr;
+    return;
+  }
+  ragged.kv_batch_idx = x->index;
+  ragged.page_table_rows = 4;
+  x->index[0] = 3;
+}
+
+static const struct {
+  int paged, flat;
+  size_t at; /* of the number that is spoiled */
+  int32_t value;
+  const char *says;
+} contents[] = {
+    {0, 0, offsetof(checked, cu_q[1]), -1,
+     "sequence 0: ragged.cu_seqlens_q[0] is 0 and the next -1; they must ascend, within 0 to 100"},
+    {0, 0, offsetof(checked, cu_q[3]), 101, "sequence 2: ragged.cu_seqlens_q[2] is 40"},
+    {0, 0, offsetof(checked, used_q[2]), 21, "sequence 2: ragged.seqused_q is 21; it must be 0 to"},
+    {0, 0, offsetof(checked, cu_k[2]), 109, "sequence 1: ragged.cu_seqlens_k[1] is 110 and the"},
+    {0, 0, offsetof(checked, used_k[0]), 96,
+     "sequence 0: ragged.seqused_k is 96, and 5 keys were appended; together they must be 0 to "
+     "100"},
+    {0, 0, offsetof(checked, cu_new[3]), 8, "sequence 2: ragged.cu_seqlens_k_new[2] is 9"},
+    {0, 0, offsetof(checked, pad[0]), 23, "sequence 0: ragged.leftpad_k is 23; it must be 0 to 22"},
+    {1, 0, offsetof(checked, used_k[1]), 33, "sequence 1: ragged.seqused_k is 33"},
+    {1, 0, offsetof(checked, index[1]), 4,
+     "sequence 1: ragged.kv_batch_idx is 4; it must be 0 to 3"},
+    {1, 0, offsetof(checked, table[5]), 40, "sequence 1: page 1 of ragged.page_table is 40"},
+    {1, 0, offsetof(checked, table[8]), -1, "sequence 0: page 0 of ragged.page_table is -1"},
+    {1, 0, offsetof(checked, table_v[9]), 77, "sequence 0: page 1 of ragged.page_table_v is 77"},
+    {1, 1, offsetof(checked, indptr[3]), 11, "sequence 2: ragged.page_indptr[2] is 5"},
+    {1, 1, offsetof(checked, indptr[2]), 4, "sequence 1: ragged.seqused_k is 32, and 0 keys"},
+    {1, 1, offsetof(checked, table[4]), -2, "sequence 1: page 1 of ragged.page_table is -2"},
+};
+
+/** The first entry that does not fit is named, on both backends, and nothing is launched; without
+ * the mode, and in a capture, nobody looks. */
+static void test_checking(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_checking(ATTNPRESS_CUDA), *plain = make_handle();
+  for (size_t i = 0; i < sizeof contents / sizeof *contents; ++i) {
+    checked x = sound(contents[i].paged);
+    point(&x, contents[i].paged, contents[i].flat);
+    const int launches = cuda->launches, copies = cuda->copies;
+    assert_ok(attnpress_forward(handle, &x.args, NULL));
+    assert_true(cuda->launches > launches && cuda->copies > copies && cuda->waits > 0);
+    *(int32_t *)((char *)&x + contents[i].at) = contents[i].value;
+    const int before = cuda->launches;
+    assert_int_equal(attnpress_forward(handle, &x.args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+    assert_error_says(contents[i].says);
+    assert_int_equal(cuda->launches, before);
+    const int looked_at = cuda->copies;
+    assert_ok(attnpress_forward(plain, &x.args, NULL));
+    cuda->stream_capturing = 1;
+    assert_ok(attnpress_forward(handle, &x.args, NULL));
+    cuda->stream_capturing = 0;
+    assert_int_equal(cuda->copies, looked_at);
+  }
+  checked x = sound(0);
+  point(&x, 0, 0);
+  ragged.max_seqlen_q = 19;
+  assert_int_equal(attnpress_forward(handle, &x.args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("sequence 0: it has 20 queries and ragged.max_seqlen_q is 19");
+  attnpress_plan *plan;
+  assert_ok(attnpress_plan_forward(handle, &x.args, NULL, &plan));
+  assert_int_equal(attnpress_plan_run(plan, &x.args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  attnpress_plan_destroy(plan);
+  attnpress_destroy(handle);
+  attnpress_destroy(plain);
+}
+
+/** Batches that are sound pass, on the CPU. */
+static void test_checking_sound(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_checking(ATTNPRESS_CPU);
+  int spoiled = 0;
+  for (int seed = 0; seed < 200; ++seed) {
+    batch b = make_batch(seed);
+    settle(&b);
+    fill_batch(&b);
+    assert_ok(attnpress_forward(handle, &b.args, NULL));
+    int32_t *used = (int32_t *)(uintptr_t)b.ragged.seqused_k;
+    if (used != NULL) {
+      used[b.count - 1] = -1;
+      assert_int_equal(attnpress_forward(handle, &b.args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+      assert_error_says("ragged.seqused_k is -1");
+      ++spoiled;
+    }
+    free_batch(&b);
+  }
+  assert_true(spoiled > 50);
+  attnpress_destroy(handle);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_cpu),      TEST(test_contents), TEST(test_bounds),
-      TEST(test_bad_page), TEST(test_refusals), TEST(test_launches),
-      TEST(test_splits),   TEST(test_masks),    TEST(test_empty),
+      TEST(test_cpu),      TEST(test_contents), TEST(test_bounds),         TEST(test_bad_page),
+      TEST(test_refusals), TEST(test_launches), TEST(test_splits),         TEST(test_masks),
+      TEST(test_empty),    TEST(test_checking), TEST(test_checking_sound),
   };
   return cmocka_run_group_tests(tests, set_up_group, tear_down_group);
 }

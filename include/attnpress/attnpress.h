@@ -133,8 +133,8 @@ enum { ATTNPRESS_LOG_INFO = 0, ATTNPRESS_LOG_WARNING = 1 };
  * read once, in attnpress_create(): jit_off ATTNPRESS_JIT_OFF, cache_off ATTNPRESS_CACHE_OFF,
  * num_threads ATTNPRESS_NUM_THREADS, nvrtc_path ATTNPRESS_NVRTC, cache_dir ATTNPRESS_CACHE_DIR,
  * read_only_dirs ATTNPRESS_CACHE_LAYERS (with ':' between directories), cache_max_bytes
- * ATTNPRESS_CACHE_MAX_BYTES (512M, say), arch_max ATTNPRESS_ARCH_MAX, and log ATTNPRESS_LOG, which is
- * info or warning: messages from that level on go to stderr. A value that is not allowed is
+ * ATTNPRESS_CACHE_MAX_BYTES (512M, say), arch_max ATTNPRESS_ARCH_MAX, check ATTNPRESS_CHECK, and log
+ * ATTNPRESS_LOG, which is info or warning: messages from that level on go to stderr. A value that is not allowed is
  * INVALID_ARGUMENT. ATTNPRESS_LIBCUDA names the driver's library. A program that runs with more
  * rights than its caller reads none of them. */
 typedef struct attnpress_options {
@@ -170,7 +170,11 @@ typedef struct attnpress_options {
   /** Kernels that were written for a newer architecture than this (80, 86 or 90; 0: no limit) are
    * skipped where a device can run others: to compare, or to work around a fault. */
   int32_t arch_max;
-  int32_t reserved; /* 0 */
+  /** 1: to find faults. Before a call is launched, what its index arrays hold is looked at: lengths,
+   * page numbers, batch indices, slots, positions. The first that does not fit makes the call
+   * INVALID_ARGUMENT, with sequence and value, and nothing runs. Each such call copies the arrays to
+   * the host and waits for its stream; one that is captured is not looked at. */
+  int32_t check;
 } attnpress_options;
 #define ATTNPRESS_OPTIONS_INIT                                                                     \
   { sizeof(attnpress_options), 0, 0, 0, 0, NULL, NULL, NULL, 0, NULL, NULL, 0, 0 }

@@ -68,7 +68,7 @@ class Options(Structure):
         ("log", c_void_p),
         ("log_user", c_void_p),
         ("arch_max", c_int32),
-        ("reserved", c_int32),
+        ("check", c_int32),
     ]
 
 

@@ -26,5 +26,10 @@ typedef struct ap_sequence {
 /** Sequence b of arrays in host memory; `bound`: the most queries that it may have. */
 ap_sequence ap_sequence_of(const attnpress_ragged_args *args, int64_t b, int64_t bound);
 
+struct ap_inspection; /* inspect.h */
+/** Looks at what the arrays of a checked call hold. */
+attnpress_status ap_inspect_ragged(const attnpress_forward_args *args,
+                                   struct ap_inspection *inspection);
+
 /** What kernels are told beside the call's own arguments. */
 attnpress_ragged_args ap_fill_ragged_args(const attnpress_forward_args *args);
