@@ -220,7 +220,7 @@ static const char help[] =
     "every\naccess to memory, and checks cache and queries against float64.\n\n"
     "  --batch N (3), --new N (5), --heads N (4), --kv-heads N (2), --head-dim N (128)\n"
     "  --head-dim-v N (that of K), --cache-rows N (64): of a sequence, or of a page\n"
-    "  --places WHERE      dense, batch-idx, pages, slots, pages-picked or pages-flat (dense)\n"
+    "  --places WHERE      dense, batch-idx, pages, slots, picked or flat (dense)\n"
     "  --rotary STYLE      none, neox or interleaved (neox), --rotary-dim N (the head dim)\n"
     "  --dtype TYPE (bf16), --layout LAYOUT: bshd, bhsd or odd (bshd)\n"
     "  --ragged, --positions, --first-positions, --q-at-first, --q-out, --tables-own, --bad\n"
@@ -246,8 +246,8 @@ static int place_of(const char *const *words, const char *word) {
 static int parse_value(run_options *o, const char *name, const char *value) {
   static const char *const dtypes[] = {"", "fp16", "bf16", "fp32", NULL},
                            *const layouts[] = {"bshd", "bhsd", "odd", NULL},
-                           *const places[] = {"dense",        "batch-idx",  "pages", "slots",
-                                              "pages-picked", "pages-flat", NULL},
+                           *const places[] = {"dense",  "batch-idx", "pages", "slots",
+                                              "picked", "flat",      NULL},
                            *const styles[] = {"none", "neox", "interleaved", NULL};
   append_shape *s = &o->s;
   const struct {

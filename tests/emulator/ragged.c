@@ -801,7 +801,9 @@ void run_ragged_batch(const kernel *k, const kernel *combine, const ragged_run *
   int queries[RAGGED_SEQUENCES_MAX];
   const batch_row row = {.count = r->count,
                          .queries_packed = 1,
-                         .keys = r->page_size > 0 ? KEYS_PAGED : KEYS_PACKED,
+                         .keys = r->page_size == 0 ? KEYS_PACKED
+                                 : r->flat_pages   ? KEYS_PAGED_FLAT
+                                                   : KEYS_PAGED,
                          .page_size = r->page_size,
                          .heads_kv = r->heads_kv,
                          .group = r->group,

@@ -22,8 +22,7 @@ typedef struct run_state {
 } run_state;
 
 static const char *const layout_names[] = {"bshd", "bhsd", "odd"};
-static const char *const place_names[] = {"dense", "batch-idx",    "pages",
-                                          "slots", "pages-picked", "pages-flat"};
+static const char *const place_names[] = {"dense", "batch-idx", "pages", "slots", "picked", "flat"};
 static const char *const style_names[] = {"none", "neox", "interleaved"};
 
 static attnpress_status plan_call(attnpress_handle *handle, const void *args,
@@ -201,32 +200,32 @@ const tool_command ap_tool_run_append = {
     .about =
         "Makes random new keys, values and queries, writes them to their place in a cache with "
         "rotary embeddings, times that, and checks cache and queries against float64.",
-    .options =
-        {(const tool_opt[]){
-             {"--batch", "N", "sequences (32)"},
-             {"--new", "N", "new tokens of a sequence (1)"},
-             {"--heads", "N", "heads of q; 0: no queries (32)"},
-             {"--kv-heads", "N", "heads of k and v (8)"},
-             {"--head-dim", "N", "of q and k (128)"},
-             {"--head-dim-v", "N", "of v (that of K)"},
-             {"--cache-rows", "N", "of a sequence, or of a page (1024; pages and slots: 16)"},
-             {"--places", "dense|batch-idx|pages|slots|pages-picked|pages-flat",
-              "by sequence, by kv_batch_idx, by page_table, by slot_mapping, by both the first "
-              "two, or by page_indptr with tables of K and of V (dense)"},
-             {"--rotary", "none|neox|interleaved", "(neox)"},
-             {"--rotary-dim", "N", "columns that are rotated (the head dim)"},
-             {"--dtype", "fp16|bf16|fp32", "(bf16)"},
-             {"--layout", "bshd|bhsd|odd",
-              "bhsd: heads outside of rows; odd: rows begin at any element (bshd)"},
-             {"--ragged", NULL, "sequences of different lengths, one behind the other"},
-             {"--positions", NULL, "a position for each token"},
-             {"--first-positions", NULL, "a position for each sequence's first token"},
-             {"--q-at-first", NULL, "queries stand at their sequence's first token"},
-             {"--tables-own", NULL, "cos and sin of the tensors' dtype, side by side"},
-             {"--q-out", NULL, "rotated queries are written to another tensor"},
-             {"--bad", NULL, "some indices are out of range"},
-             {NULL, NULL, NULL}},
-         tool_session_options},
+    .options = {(const tool_opt[]){
+                    {"--batch", "N", "sequences (32)"},
+                    {"--new", "N", "new tokens of a sequence (1)"},
+                    {"--heads", "N", "heads of q; 0: no queries (32)"},
+                    {"--kv-heads", "N", "heads of k and v (8)"},
+                    {"--head-dim", "N", "of q and k (128)"},
+                    {"--head-dim-v", "N", "of v (that of K)"},
+                    {"--cache-rows", "N",
+                     "of a sequence, or of a page (1024; pages and slots: 16)"},
+                    {"--places", "dense|batch-idx|pages|slots|picked|flat",
+                     "by sequence, kv_batch_idx, page_table, slot_mapping, the second and third, "
+                     "or flat tables of K and of V (dense)"},
+                    {"--rotary", "none|neox|interleaved", "(neox)"},
+                    {"--rotary-dim", "N", "columns that are rotated (the head dim)"},
+                    {"--dtype", "fp16|bf16|fp32", "(bf16)"},
+                    {"--layout", "bshd|bhsd|odd",
+                     "bhsd: heads outside of rows; odd: rows begin at any element (bshd)"},
+                    {"--ragged", NULL, "sequences of different lengths, one behind the other"},
+                    {"--positions", NULL, "a position for each token"},
+                    {"--first-positions", NULL, "a position for each sequence's first token"},
+                    {"--q-at-first", NULL, "queries stand at their sequence's first token"},
+                    {"--tables-own", NULL, "cos and sin of the tensors' dtype, side by side"},
+                    {"--q-out", NULL, "rotated queries are written to another tensor"},
+                    {"--bad", NULL, "some indices are out of range"},
+                    {NULL, NULL, NULL}},
+                tool_session_options},
     .more = TOOL_RUN_STATUS,
     .run = run_words,
 };
