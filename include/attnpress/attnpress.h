@@ -134,9 +134,9 @@ enum { ATTNPRESS_LOG_INFO = 0, ATTNPRESS_LOG_WARNING = 1 };
  * num_threads ATTNPRESS_NUM_THREADS, nvrtc_path ATTNPRESS_NVRTC, cache_dir ATTNPRESS_CACHE_DIR,
  * read_only_dirs ATTNPRESS_CACHE_LAYERS (with ':' between directories), cache_max_bytes
  * ATTNPRESS_CACHE_MAX_BYTES (512M, say), arch_max ATTNPRESS_ARCH_MAX, check ATTNPRESS_CHECK, and log
- * ATTNPRESS_LOG, which is info or warning: messages from that level on go to stderr. A value that is not allowed is
- * INVALID_ARGUMENT. ATTNPRESS_LIBCUDA names the driver's library. A program that runs with more
- * rights than its caller reads none of them. */
+ * ATTNPRESS_LOG, which is info or warning: messages from that level on go to stderr. A value that is
+ * not allowed is INVALID_ARGUMENT. ATTNPRESS_LIBCUDA names the driver's library. A program that runs
+ * with more rights than its caller reads none of them. */
 typedef struct attnpress_options {
   size_t struct_size;
   int32_t backend;   /* ATTNPRESS_CUDA, _CPU or _COMPILE_ONLY */
