@@ -112,6 +112,7 @@ static void args_of(const char *prefix, size_t bytes);
 static void reset(void) {
   fake.loads = fake.unloads = fake.functions = fake.launches = fake.maps = 0;
   fake.refuse_loads = fake.fail_load = fake.fail_launch = fake.stream_capturing = 0;
+  fake.copies = fake.waits = 0;
   fake.fail_map = 0;
   memset(fake.capability_of, 0, sizeof fake.capability_of);
   memset(fake.launch, 0, sizeof fake.launch);
@@ -263,6 +264,19 @@ API(cuStreamGetCtx, CUstream stream, CUcontext *context) {
     return *context != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
   }
   *context = stream->context;
+  return CUDA_SUCCESS;
+}
+
+API(cuMemcpyDtoHAsync_v2, void *to, unsigned long long from, size_t bytes, CUstream stream) {
+  (void)stream;
+  ++fake.copies;
+  memcpy(to, (const void *)(uintptr_t)from, bytes);
+  return CUDA_SUCCESS;
+}
+
+API(cuStreamSynchronize, CUstream stream) {
+  (void)stream;
+  ++fake.waits;
   return CUDA_SUCCESS;
 }
 

@@ -45,6 +45,7 @@ typedef struct fake_cuda {
   int fail_launch;                     /* result of the next launch; 0: success */
   int fail_map;                        /* result of the next cuTensorMapEncodeTiled; 0: success */
   int stream_capturing;                /* 1: the default stream is being captured */
+  int copies, waits;                   /* to the host, and for a stream */
 
   CUcontext (*context_new)(int device);
   void (*context_free)(CUcontext context); /* the next new one has the same address */

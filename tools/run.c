@@ -24,6 +24,7 @@ enum { REPEAT_MAX = 100000, SAMPLED_ROWS = 64 };
 static const char *const check_names[] = {"none", "sample", "full"};
 static const char *const device_names[] = {"any", "cpu", "cuda"};
 static const char *const layout_names[] = {"bshd", "bhsd"};
+static const char *const page_table_names[] = {"rows", "flat"};
 static const char *const dtype_names[] = {"any", "fp16", "bf16", "fp32"};
 
 /* One run: the call with host pointers, and where it is a GPU's, with device pointers. */
@@ -86,6 +87,8 @@ static int check_lengths(run_options *o) {
                              "and --seqlen-k out");
   if (o->scores.bias)
     return tool_usage("run", "--bias does not go with --lengths");
+  if (o->lengths.flat && o->lengths.page_size == 0)
+    return tool_usage("run", "--page-tables is of --page-size, which is not given");
   if (o->backward)
     return tool_usage("run", "--lengths has no gradients yet, so it does not go with --backward");
   o->lengths.seqlen_q = o->seqlen_q == NOT_GIVEN ? 0 : o->seqlen_q;
@@ -124,6 +127,7 @@ static int parse_options(int argc, char **argv, run_options *o) {
       {"--layout", layout_names, 0, 2, &o->layout},
       {"--device", device_names, DEVICE_CPU, 3, &o->device},
       {"--check", check_names, 0, 3, &o->check},
+      {"--page-tables", page_table_names, 0, 2, &o->lengths.flat},
   };
   const struct {
     const char *name;
@@ -179,6 +183,8 @@ static int parse_options(int argc, char **argv, run_options *o) {
       return status;
   } else if (o->lengths.page_size > 0) {
     return tool_usage("run", "--page-size is of --lengths, which is not given");
+  } else if (o->lengths.flat) {
+    return tool_usage("run", "--page-tables is of --lengths, which is not given");
   }
   if (o->seqlen_q == NOT_GIVEN)
     o->seqlen_q = 1024;
@@ -741,6 +747,8 @@ const tool_command ap_tool_run_attention = {
                      "lognormal:COUNT:MEAN:SEED; queries as many, or --seqlen-q of each"},
                     {"--page-size", "N",
                      "with --lengths: keys lie in pages of N rows, in any order"},
+                    {"--page-tables", "rows|flat",
+                     "with --page-size: a row for each sequence, or flat, K and V apart (rows)"},
                     {"--splits", "N", "parts that the keys are split into (0: chosen)"},
                     {"--layout", "bshd|bhsd",
                      "the order of batch, seqlen, heads and head dim (bshd)"},

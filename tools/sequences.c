@@ -27,8 +27,12 @@ sequence_rows sequence_rows_of(const attnpress_forward_args *args, int64_t b) {
   const int64_t batches = !r->page_table       ? args->k.shape[0]
                           : r->page_table_rows ? r->page_table_rows
                                                : r->batch;
-  const int64_t room =
+  int64_t room =
       args->k.shape[0] == 0 ? 0 : args->k.shape[1] * (r->page_table ? r->page_table_pages : 1);
+  if (r->page_indptr) { /* the sequence's own pages alone */
+    take_sums(r->page_indptr, b, r->page_table_pages, &x.first_page, &room);
+    room *= args->k.shape[1];
+  }
   x.keys = room;
   x.k_batch = r->cu_seqlens_k && !r->page_table ? 0 : b;
   if (r->kv_batch_idx)
@@ -39,8 +43,14 @@ sequence_rows sequence_rows_of(const attnpress_forward_args *args, int64_t b) {
     x.k_begin = 0;
     x.keys = x.keys <= room ? x.keys : 0;
   }
-  if (r->seqused_k)
-    x.keys = r->seqused_k[b] >= 0 && r->seqused_k[b] <= x.keys ? r->seqused_k[b] : 0;
+  if (r->seqused_k) {
+    int64_t begin, appended = r->seqlen_k_new;
+    const int32_t *sums = r->cu_seqlens_k_new;
+    if (sums)
+      take_sums(sums, b, INT32_MAX, &begin, &appended);
+    const int sound = r->seqused_k[b] >= 0 && (!sums || (sums[b] >= 0 && sums[b] <= sums[b + 1]));
+    x.keys = sound && r->seqused_k[b] + appended <= x.keys ? r->seqused_k[b] + appended : 0;
+  }
   if (r->leftpad_k) {
     const int64_t pad = r->leftpad_k[b];
     const int fits = pad >= 0 && pad <= x.keys;
@@ -49,17 +59,19 @@ sequence_rows sequence_rows_of(const attnpress_forward_args *args, int64_t b) {
   }
   if (x.k_batch < 0 || x.k_batch >= batches)
     x.k_batch = x.keys = 0;
+  if (!r->page_indptr)
+    x.first_page = x.k_batch * (r->page_table_stride ? r->page_table_stride : r->page_table_pages);
   return x;
 }
 
 void sequence_key_place(const attnpress_forward_args *args, const sequence_rows *rows, int64_t row,
-                        int64_t *page, int64_t *row_of_page) {
+                        int of_v, int64_t *page, int64_t *row_of_page) {
   const attnpress_ragged *r = args->ragged;
   *page = rows->k_batch;
   *row_of_page = row;
   if (r->page_table) {
-    const int64_t stride = r->page_table_stride ? r->page_table_stride : r->page_table_pages;
-    *page = r->page_table[rows->k_batch * stride + row / args->k.shape[1]];
+    const int32_t *table = of_v && r->page_table_v ? r->page_table_v : r->page_table;
+    *page = table[rows->first_page + row / args->k.shape[1]];
     *row_of_page = row % args->k.shape[1];
   }
 }
@@ -86,7 +98,7 @@ static void *gather(const attnpress_forward_args *args, const attnpress_tensor *
   for (int64_t i = 0; to != NULL && i < rows->keys; ++i)
     for (int64_t h = 0; h < t->shape[2]; ++h, next += row_bytes) {
       int64_t page, row;
-      sequence_key_place(args, rows, rows->k_begin + i, &page, &row);
+      sequence_key_place(args, rows, rows->k_begin + i, t == &args->v, &page, &row);
       if (page < 0 || page >= t->shape[0])
         continue;
       const int64_t at = page * t->stride[0] + row * t->stride[1] + h * t->stride[2];

@@ -133,10 +133,10 @@ enum { ATTNPRESS_LOG_INFO = 0, ATTNPRESS_LOG_WARNING = 1 };
  * read once, in attnpress_create(): jit_off ATTNPRESS_JIT_OFF, cache_off ATTNPRESS_CACHE_OFF,
  * num_threads ATTNPRESS_NUM_THREADS, nvrtc_path ATTNPRESS_NVRTC, cache_dir ATTNPRESS_CACHE_DIR,
  * read_only_dirs ATTNPRESS_CACHE_LAYERS (with ':' between directories), cache_max_bytes
- * ATTNPRESS_CACHE_MAX_BYTES (512M, say), arch_max ATTNPRESS_ARCH_MAX, and log ATTNPRESS_LOG, which is
- * info or warning: messages from that level on go to stderr. A value that is not allowed is
- * INVALID_ARGUMENT. ATTNPRESS_LIBCUDA names the driver's library. A program that runs with more
- * rights than its caller reads none of them. */
+ * ATTNPRESS_CACHE_MAX_BYTES (512M, say), arch_max ATTNPRESS_ARCH_MAX, check ATTNPRESS_CHECK, and log
+ * ATTNPRESS_LOG, which is info or warning: messages from that level on go to stderr. A value that is
+ * not allowed is INVALID_ARGUMENT. ATTNPRESS_LIBCUDA names the driver's library. A program that runs
+ * with more rights than its caller reads none of them. */
 typedef struct attnpress_options {
   size_t struct_size;
   int32_t backend;   /* ATTNPRESS_CUDA, _CPU or _COMPILE_ONLY */
@@ -170,7 +170,11 @@ typedef struct attnpress_options {
   /** Kernels that were written for a newer architecture than this (80, 86 or 90; 0: no limit) are
    * skipped where a device can run others: to compare, or to work around a fault. */
   int32_t arch_max;
-  int32_t reserved; /* 0 */
+  /** 1: to find faults. Before a call is launched, what its index arrays hold is looked at: lengths,
+   * page numbers, batch indices, slots, positions. The first that does not fit makes the call
+   * INVALID_ARGUMENT, with sequence and value, and nothing runs. Each such call copies the arrays to
+   * the host and waits for its stream; one that is captured is not looked at. */
+  int32_t check;
 } attnpress_options;
 #define ATTNPRESS_OPTIONS_INIT                                                                     \
   { sizeof(attnpress_options), 0, 0, 0, 0, NULL, NULL, NULL, 0, NULL, NULL, 0, 0 }
@@ -384,7 +388,10 @@ typedef struct attnpress_score_mod {
  *     pages     with page_table, k and v are (pages, page_size, heads_kv, head_dim), and row r of the
  *               sequence is row r % page_size of page page_table[b][r / page_size] (with
  *               kv_batch_idx: of row kv_batch_idx[b] of the table). cu_seqlens_k then gives lengths
- *               alone, cu_seqlens_k[b + 1] - cu_seqlens_k[b].
+ *               alone, cu_seqlens_k[b + 1] - cu_seqlens_k[b]. With page_indptr the table is flat: the
+ *               sequence's pages are its entries page_indptr[b] to page_indptr[b + 1] - 1.
+ *     appended  with seqlen_k_new or cu_seqlens_k_new, as many more keys behind those that seqused_k
+ *               counts: what attnpress_append() has written there with the same seqused_k.
  *
  * seqlen_q and seqlen_k in masks, windows, ALiBi and dropout are the sequence's own; `batch` there is
  * b, and a query's number counts from its sequence's first. Rows that belong to no sequence are not
@@ -409,7 +416,8 @@ typedef struct attnpress_ragged {
   const int32_t *kv_batch_idx; /* (batch) */
   const int32_t *page_table;   /* (page_table_rows, pages), the last dimension contiguous */
   int64_t page_table_rows;     /* with kv_batch_idx; 0: batch */
-  int64_t page_table_pages;    /* pages of a sequence, at most; needed with page_table */
+  int64_t page_table_pages;    /* pages of a sequence, at most; with page_indptr entries of the whole
+                                  table; needed with page_table */
   int64_t page_table_stride;   /* from row to row, in elements; 0: page_table_pages */
   /** Of lse, from query to query, in elements; 0: 1. With cu_seqlens_q, lse_stride[0] is 0 for a
    * packed lse, (heads_q, total_q) or (total_q, heads_q) by its strides, whose rows are q's;
@@ -418,9 +426,17 @@ typedef struct attnpress_ragged {
   int64_t lse_row_stride;
   int32_t lse_log2;          /* 1: the logarithm is to the base 2 */
   int32_t lse_empty_pos_inf; /* 1: lse of rows that see no key is +inf */
+  int64_t seqlen_k_new;      /* appended keys of every sequence; with seqused_k */
+  const int32_t *cu_seqlens_k_new; /* (batch + 1): of sequence b cu_seqlens_k_new[b + 1] -
+                                      cu_seqlens_k_new[b] appended keys; with seqused_k */
+  const int32_t *page_table_v;     /* V's pages, laid out as page_table is; NULL: they are K's */
+  const int32_t *page_indptr;      /* (batch + 1) */
 } attnpress_ragged;
 #define ATTNPRESS_RAGGED_INIT                                                                      \
-  { sizeof(attnpress_ragged), 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0 }
+  {                                                                                                \
+    sizeof(attnpress_ragged), 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, \
+        0, NULL, NULL, NULL                                                                        \
+  }
 
 typedef struct attnpress_forward_args {
   size_t struct_size;

@@ -68,7 +68,7 @@ class Options(Structure):
         ("log", c_void_p),
         ("log_user", c_void_p),
         ("arch_max", c_int32),
-        ("reserved", c_int32),
+        ("check", c_int32),
     ]
 
 
@@ -243,6 +243,10 @@ class Ragged(Structure):
         ("lse_row_stride", c_int64),
         ("lse_log2", c_int32),
         ("lse_empty_pos_inf", c_int32),
+        ("seqlen_k_new", c_int64),
+        ("cu_seqlens_k_new", c_void_p),
+        ("page_table_v", c_void_p),
+        ("page_indptr", c_void_p),
     ]
 
 

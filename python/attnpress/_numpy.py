@@ -18,7 +18,7 @@ from ._plan import (
     strides_read,
 )
 from ._ragged import Call as RaggedCall
-from ._ragged import Ragged
+from ._ragged import Ragged, check_in_place
 from ._scores import Groups, View, mask_args
 from ._scores import Request as ScoreRequest
 
@@ -238,7 +238,10 @@ def ragged(
     """(out, lse); of q, k, v (batch, seqlen, heads, head_dim); lse where lse_shape is not None."""
     dtype, _ = checked(q, k, v, softmax_scale)
     out_shape = (*q.shape[:3], v.shape[3])
+    cache = k, v
     q, k, v = (_readable(x) for x in (q, k, v))
+    if request.before is not None:
+        check_in_place(("k_cache", cache[0], k), ("v_cache", cache[1], v))
     if out is None:
         out = _empty(out_shape, dense_stride(out_shape, _strides(q)), q.dtype)
     elif not isinstance(out, np.ndarray) or out.shape != out_shape or out.dtype != q.dtype:
@@ -259,6 +262,9 @@ def ragged(
         {name: (x.ctypes.data, x.shape, _strides(x)) for name, x in arrays.items()},
         softmax_scale, causal, groups, num_splits,
     )  # fmt: skip
+    if request.before is not None:
+        call.workspace_bytes()
+        request.before()
     c.check(call.run(0, 0, None))
     return out, lse
 

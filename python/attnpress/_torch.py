@@ -23,7 +23,7 @@ from ._plan import (
     strides_read,
 )
 from ._ragged import Call as RaggedCall
-from ._ragged import Ragged
+from ._ragged import Ragged, check_in_place
 from ._scores import Groups, View, mask_args
 from ._scores import Request as ScoreRequest
 
@@ -380,7 +380,10 @@ def ragged(
                 q, k, v, out, request, softmax_scale, causal, groups, num_splits, lse_shape
             )
     out_shape = (*q.shape[:3], v.shape[3])
+    cache = k, v
     q, k, v = (_readable(x) for x in (q, k, v))
+    if request.before is not None:
+        check_in_place(("k_cache", cache[0], k), ("v_cache", cache[1], v))
     if out is None:
         stride = dense_stride(out_shape, q.stride())
         out = _empty_strided(out_shape, stride, dtype=q.dtype, device=q.device)
@@ -410,7 +413,11 @@ def ragged(
         {name: (x.data_ptr(), x.shape, x.stride()) for name, x in arrays.items()},
         softmax_scale, causal, groups, num_splits,
     )  # fmt: skip
-    size = call.workspace_bytes() if on_gpu and num_splits != 1 else 0
+    size = 0
+    if request.before is not None or (on_gpu and num_splits != 1):
+        size = call.workspace_bytes()
+    if request.before is not None:
+        request.before()
     # Freed when this function returns; the allocator gives it to later work of this stream.
     workspace = _empty(size, dtype=torch.uint8, device=q.device)
     stream = _raw_stream(q.device.index) if on_gpu else None

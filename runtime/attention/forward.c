@@ -238,6 +238,10 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
 
 /* ---- The CPU --------------------------------------------------------------------------------- */
 
+static attnpress_status inspect(const ap_call *base, struct ap_inspection *inspection) {
+  return ap_inspect_ragged(&((const forward_call *)base)->args, inspection);
+}
+
 static attnpress_status run_cpu(const ap_call *base, int32_t num_threads) {
   return ap_cpu_forward(&((const forward_call *)base)->args, num_threads);
 }
@@ -269,6 +273,7 @@ static const ap_operation forward = {
     .plan = plan,
     .serves = serves,
     .arguments = arguments,
+    .inspect = inspect,
     .run_cpu = run_cpu,
     .describe_cpu = describe_cpu,
     .run_planned = run_planned,

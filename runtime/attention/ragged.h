@@ -19,11 +19,17 @@ void ap_ragged_lse_strides(const attnpress_forward_args *args, int64_t stride[3]
 typedef struct ap_sequence {
   int64_t q_batch, q_begin, seqlen_q; /* rows of q and out */
   int64_t k_batch, k_begin,
-      seqlen_k; /* rows of k and v; with pages over those of table row k_batch */
+      seqlen_k;       /* rows of k and v; with pages over those of the table from first_page on */
+  int64_t first_page; /* entry of the table */
 } ap_sequence;
 
 /** Sequence b of arrays in host memory; `bound`: the most queries that it may have. */
 ap_sequence ap_sequence_of(const attnpress_ragged_args *args, int64_t b, int64_t bound);
+
+struct ap_inspection; /* inspect.h */
+/** Looks at what the arrays of a checked call hold. */
+attnpress_status ap_inspect_ragged(const attnpress_forward_args *args,
+                                   struct ap_inspection *inspection);
 
 /** What kernels are told beside the call's own arguments. */
 attnpress_ragged_args ap_fill_ragged_args(const attnpress_forward_args *args);

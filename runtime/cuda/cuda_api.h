@@ -98,6 +98,9 @@ _Static_assert(sizeof(CUlaunchAttribute) == 72 && sizeof(CUlaunchConfig) == 56, 
   X(ctx_push_current, "cuCtxPushCurrent_v2", (CUcontext context))                                  \
   X(ctx_pop_current, "cuCtxPopCurrent_v2", (CUcontext * context))                                  \
   X(stream_get_ctx, "cuStreamGetCtx", (CUstream stream, CUcontext * context))                      \
+  X(memcpy_dtoh_async, "cuMemcpyDtoHAsync_v2",                                                     \
+    (void *to, unsigned long long from, size_t bytes, CUstream stream))                            \
+  X(stream_synchronize, "cuStreamSynchronize", (CUstream stream))                                  \
   X(stream_is_capturing, "cuStreamIsCapturing", (CUstream stream, int *status))                    \
   X(thread_exchange_capture_mode, "cuThreadExchangeStreamCaptureMode", (int *mode))                \
   X(library_load_data, "cuLibraryLoadData",                                                        \

@@ -43,17 +43,38 @@ MUTATIONS = [
     Mutation(
         "ragged: the length of the first sequence",
         SEQUENCE,
-        "rows_used(rows, args->seqused_k[b])",
-        "rows_used(rows, args->seqused_k[0])",
+        "rows_used(rows, args->seqused_k[b],",
+        "rows_used(rows, args->seqused_k[0],",
     ),
     Mutation(
         "ragged: as many queries as keys",
         SEQUENCE,
-        "rows_used(rows, args->seqused_q[b])",
-        "rows_used(rows, args->seqused_k[b])",
+        "rows_used(rows, args->seqused_q[b],",
+        "rows_used(rows, args->seqused_k[b],",
     ),
     Mutation("ragged: an end behind the tensor", SEQUENCE, " || end > rows", ""),
-    Mutation("ragged: a length above all", SEQUENCE, " && used <= rows.count ? used", " ? used"),
+    Mutation("ragged: a length above all", SEQUENCE, " && used <= rows.count - more;", ";"),
+    Mutation(
+        "ragged: appended keys are not counted", SEQUENCE, "fits ? used + more", "fits ? used"
+    ),
+    Mutation(
+        "ragged: room for what was appended",
+        SEQUENCE,
+        "used <= rows.count - more",
+        "used <= rows.count",
+    ),
+    Mutation(
+        "ragged: sums of what was appended that do not ascend",
+        SEQUENCE,
+        "0 <= begin && begin <= end ? end - begin : -1",
+        "end - begin < 0 ? 0 : end - begin",
+    ),
+    Mutation(
+        "ragged: what was appended to the next sequence",
+        SEQUENCE,
+        "end = args->cu_seqlens_k_new[b + 1];",
+        "end = args->cu_seqlens_k_new[b + 1] + 1;",
+    ),
     Mutation(
         "ragged: an index that is no batch",
         SEQUENCE,
@@ -116,7 +137,12 @@ MUTATIONS = [
         "lse_of_sequence(&batch_args.ragged, rows, batch, args.lse_batch_stride) +",
         "0 +",
     ),
-    Mutation("pages: the next one", SEQUENCE, "pages->table[page]", "pages->table[page + 1]"),
+    Mutation(
+        "pages: the next one",
+        SEQUENCE,
+        "pages->table[table + page]",
+        "pages->table[table + page + 1]",
+    ),
     Mutation(
         "pages: the row in the page is off by one",
         SEQUENCE,
@@ -129,9 +155,37 @@ MUTATIONS = [
         "max(key_batch(args, b), 0) * args->page_table_stride",
         "0",
     ),
+    Mutation("pages: V's are K's", RING, "pipe->batch->ragged.page_table_v", "0"),
+    Mutation(
+        "pages: K's are V's",
+        RING,
+        "slab * K_SLAB, 0, args",
+        "slab * K_SLAB, pipe->batch->ragged.page_table_v, args",
+    ),
+    Mutation(
+        "pages: a flat table from its front",
+        SEQUENCE,
+        "? rows_between(args->page_indptr, b, args->table_pages).begin",
+        "? 0",
+    ),
+    Mutation(
+        "pages: room of the whole flat table",
+        SEQUENCE,
+        "if (args->page_indptr != nullptr)\n    rows.count",
+        "if (args->page_indptr == nullptr)\n    rows.count",
+    ),
+    Mutation(
+        "pages: a flat table's end is not looked at",
+        SEQUENCE,
+        "rows_between(args->page_indptr, b, args->table_pages).count",
+        "rows_between(args->page_indptr, b, 0x7fffffff).count",
+    ),
     Mutation("pages: a number above all", SEQUENCE, ", args->num_pages - 1);", ", 0x7fffffff);"),
     Mutation(
-        "pages: a number below 0", SEQUENCE, "max(pages->table[page], 0)", "pages->table[page]"
+        "pages: a number below 0",
+        SEQUENCE,
+        "max(pages->table[table + page], 0)",
+        "pages->table[table + page]",
     ),
     Mutation(
         "pages: entries behind the last key's",
@@ -149,8 +203,8 @@ MUTATIONS = [
     Mutation(
         "pages: V is that of the first slab",
         RING,
-        "              first_key + key, rows, columns",
-        "              first_key, rows, columns",
+        "args->v_row_stride, first_key + key, rows",
+        "args->v_row_stride, first_key, rows",
     ),
     Mutation(
         "pages: all warps have the first one's keys",

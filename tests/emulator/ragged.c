@@ -21,6 +21,7 @@ typedef enum key_place {
   KEYS_PICKED,      /* likewise, by kv_batch_idx, behind a pad */
   KEYS_PAGED,       /* in pages, lengths by cu_seqlens_k */
   KEYS_PAGED_CACHE, /* in pages, lengths by seqused_k, rows of the table picked, behind a pad */
+  KEYS_PAGED_FLAT,  /* in pages of flat tables, one of K's and one of V's, lengths by seqused_k */
 } key_place;
 
 typedef enum lse_place { LSE_HEADS_FIRST, LSE_ROWS_FIRST, LSE_BATCHES, LSE_NONE } lse_place;
@@ -46,11 +47,13 @@ typedef struct batch_row {
   int log2, pos_inf;
   wrong wrong;
   int split_blocks; /* key blocks of a split, at least */
+  int appended; /* of the keys of each sequence; -1: as many as its number, by sums */
 } batch_row;
 
 static const batch_row batch_rows[] = {
     /* sequences, queries, keys, packed queries, place of the keys, page, key heads, group, packed
-     * heads, splits, lse, log2, +inf, what is wrong, key blocks of a split at least (0: 1) */
+     * heads, splits, lse, log2, +inf, what is wrong, key blocks of a split at least (0: 1),
+     * appended keys */
     {5,
      {{0, 3}, {0, 0}, {1, 1}, {0, 0}, {0, 17}},
      {{1, 5}, {0, 7}, {0, 0}, {0, 0}, {2, 0}},
@@ -80,7 +83,8 @@ static const batch_row batch_rows[] = {
      1,
      1,
      NOTHING,
-     3},
+     3,
+     -1},
     {4,
      {{0, 5}, {1, -1}, {0, 4}, {0, 8}},
      {{1, -1}, {0, 0}, {0, 40}, {2, 3}},
@@ -95,7 +99,8 @@ static const batch_row batch_rows[] = {
      0,
      1,
      NOTHING,
-     0},
+     0,
+     2},
     {6,
      {{0, 7}, {0, 3}, {0, 9}, {0, 5}, {0, 4}, {0, 6}},
      {{0, 33}, {1, 2}, {0, 19}, {1, 0}, {0, 25}, {0, 8}},
@@ -110,7 +115,8 @@ static const batch_row batch_rows[] = {
      1,
      0,
      LENGTHS,
-     0},
+     0,
+     3},
     {5,
      {{0, 6}, {0, 12}, {0, 1}, {0, 9}, {0, 3}},
      {{0, 21}, {1, 7}, {0, 50}, {0, 13}, {1, 1}},
@@ -125,7 +131,8 @@ static const batch_row batch_rows[] = {
      0,
      0,
      INDICES,
-     2},
+     2,
+     -1},
     {2,
      {{1, 3}, {0, 1}},
      {{0, 2}, {4, 9}},
@@ -159,6 +166,9 @@ enum {
   PAD,
   INDEX,
   TABLE,
+  TABLE_V,
+  INDPTR,
+  CU_NEW,
   TENSORS
 };
 
@@ -272,10 +282,44 @@ static void add_pages(call *c, const int *lengths, int pad, int picked, int page
   *pages = total;
 }
 
+/* Makes the table a flat one, and V's another, a page further on. */
+static void flatten_pages(call *c, int pages) {
+  const int stride = (int)c->ragged.page_table_stride, count = (int)(c->bytes[TABLE] / 4);
+  int32_t *table_v = add_array(c, TABLE_V, count), *indptr = add_array(c, INDPTR, c->count + 1);
+  for (int i = 0; i < count; ++i) {
+    const int32_t page = c->ragged.page_table[i];
+    table_v[i] = page >= 0 && page < pages ? (page + 1) % pages : page;
+  }
+  for (int i = 0; i <= c->count; ++i)
+    indptr[i] = i * stride;
+  c->ragged.page_table_v = table_v;
+  c->ragged.page_indptr = indptr;
+  c->ragged.page_table_rows = c->ragged.page_table_stride = 0;
+  c->ragged.page_table_pages = count;
+}
+
+/* Some of the keys that seqused_k counts are appended ones. */
+static void append_keys(call *c, int appended) {
+  int32_t *used = (int32_t *)(uintptr_t)c->ragged.seqused_k, *sums = NULL;
+  if (used == NULL || appended == 0)
+    return;
+  if (appended < 0) {
+    c->ragged.cu_seqlens_k_new = sums = add_array(c, CU_NEW, c->count + 1);
+    sums[0] = 3;
+  } else {
+    c->ragged.seqlen_k_new = appended;
+  }
+  for (int i = 0; i < c->count; ++i) {
+    used[i] -= sums != NULL ? i : appended;
+    if (sums != NULL)
+      sums[i + 1] = sums[i] + i;
+  }
+}
+
 static void add_keys(call *c, const batch_row *row, const int *lengths) {
   const int32_t *axis = c->kernel->variant.axis;
   const int picked = row->keys == KEYS_PICKED || row->keys == KEYS_PAGED_CACHE;
-  const int paged = row->keys == KEYS_PAGED || row->keys == KEYS_PAGED_CACHE;
+  const int paged = row->keys >= KEYS_PAGED;
   const int pad = picked ? 3 : 0;
   int64_t batch = c->count + 2 * picked, rows = longest(lengths, c->count) + pad + 1;
   int end;
@@ -301,6 +345,9 @@ static void add_keys(call *c, const batch_row *row, const int *lengths) {
     add_pages(c, lengths, pad, picked, row->page_size, &batch);
     rows = row->page_size;
   }
+  if (row->keys == KEYS_PAGED_FLAT)
+    flatten_pages(c, (int)batch);
+  append_keys(c, row->appended);
   add_tensor(c, K, &c->args.k, batch, rows, row->heads_kv, axis[AP_ATTENTION_HDIM],
              axis[AP_ATTENTION_DTYPE]);
   add_tensor(c, V, &c->args.v, batch, rows, row->heads_kv, axis[AP_ATTENTION_HDIM_V],
@@ -344,6 +391,8 @@ static void spoil(call *c, const batch_row *row) {
   int32_t *index = (int32_t *)(uintptr_t)c->ragged.kv_batch_idx;
   int32_t *pad = (int32_t *)(uintptr_t)c->ragged.leftpad_k;
   int32_t *table = (int32_t *)(uintptr_t)c->ragged.page_table;
+  int32_t *indptr = (int32_t *)(uintptr_t)c->ragged.page_indptr;
+  int32_t *cu_new = (int32_t *)(uintptr_t)c->ragged.cu_seqlens_k_new;
   if (row->wrong == LENGTHS && cu_q) {
     cu_q[3] = -5; /* before its begin, and the begin of the next */
     cu_q[6] = (int32_t)c->args.q.shape[1] + 1;
@@ -354,7 +403,16 @@ static void spoil(call *c, const batch_row *row) {
   }
   if (row->wrong == LENGTHS && used_k) {
     used_k[0] = -1;
-    used_k[4] = 1 + (int32_t)(c->args.k.shape[1] * (table ? c->ragged.page_table_pages : 1));
+    used_k[4] = 1 - (int32_t)c->ragged.seqlen_k_new +
+                (int32_t)(c->args.k.shape[1] * (indptr  ? indptr[5] - indptr[4]
+                                                : table ? (int32_t)c->ragged.page_table_pages
+                                                        : 1));
+  }
+  if (row->wrong == LENGTHS && indptr)
+    indptr[2] = (int32_t)c->ragged.page_table_pages + 1; /* of sequence 1; 2 has no queries */
+  if (row->wrong == INDICES && cu_new) {
+    cu_new[5] = cu_new[4] - 1;
+    used_k[1] = 1 + (int32_t)(c->args.k.shape[1] * (table ? c->ragged.page_table_pages : 1));
   }
   if (row->wrong == LENGTHS && cu_k)
     cu_k[1] = INT32_MIN;
@@ -398,7 +456,7 @@ static void give_keys(call *c, const char *name, const attnpress_tensor *t,
                       const sequence_rows *rows) {
   for (int64_t row = 0, count; row < rows->keys; row += count) {
     int64_t page, in_page;
-    sequence_key_place(&c->args, rows, rows->k_begin + row, &page, &in_page);
+    sequence_key_place(&c->args, rows, rows->k_begin + row, t == &c->args.v, &page, &in_page);
     count = rows->keys - row;
     if (c->ragged.page_table && count > t->shape[1] - in_page)
       count = t->shape[1] - in_page;
@@ -417,7 +475,7 @@ static void fill(call *c, uint64_t seed) {
       for (int64_t n = 0; n < (i == 0 ? rows.queries : rows.keys); ++n) {
         int64_t page = rows.q_batch, at = rows.q_begin + n;
         if (i > 0)
-          sequence_key_place(&c->args, &rows, rows.k_begin + n, &page, &at);
+          sequence_key_place(&c->args, &rows, rows.k_begin + n, i == 2, &page, &at);
         if (page < 0 || page >= tensors[i]->shape[0])
           continue;
         row.data = (uint16_t *)tensors[i]->data + page * row.stride[0] + at * row.stride[1];
@@ -472,6 +530,10 @@ static void give_all(call *c, int splits, int combines) {
   give_array(c, "leftpad_k", c->ragged.leftpad_k, c->count);
   give_array(c, "kv_batch_idx", c->ragged.kv_batch_idx, c->count);
   give_array(c, "page_table", c->ragged.page_table, (int64_t)(c->bytes[TABLE] / sizeof(int32_t)));
+  give_array(c, "page_table_v", c->ragged.page_table_v,
+             (int64_t)(c->bytes[TABLE_V] / sizeof(int32_t)));
+  give_array(c, "page_indptr", c->ragged.page_indptr, c->count + 1);
+  give_array(c, "cu_seqlens_k_new", c->ragged.cu_seqlens_k_new, c->count + 1);
   c->given[c->given_count++] = c->scores.tensors[TENSOR_SLOPES];
   c->given[c->given_count++] = c->scores.tensors[TENSOR_SEED];
   for (int b = 0; b < c->count; ++b) {
@@ -723,7 +785,9 @@ int run_ragged_shapes(const kernel *k, const kernel *combine, const score_shape 
     batch_row row = batch_rows[i];
     int queries[LENGTHS_MAX], keys[LENGTHS_MAX];
     if (paged)
-      row.keys = row.keys == KEYS_PACKED ? KEYS_PAGED : KEYS_PAGED_CACHE;
+      row.keys = row.keys == KEYS_PACKED   ? KEYS_PAGED
+                 : row.keys == KEYS_CACHED ? KEYS_PAGED_FLAT
+                                           : KEYS_PAGED_CACHE;
     row.packed = row.packed && may_pack(k);
     for (int b = 0; b < row.count; ++b) {
       queries[b] = row.q[b].tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_M] + row.q[b].more;
@@ -744,7 +808,9 @@ void run_ragged_batch(const kernel *k, const kernel *combine, const ragged_run *
   int queries[RAGGED_SEQUENCES_MAX];
   const batch_row row = {.count = r->count,
                          .queries_packed = 1,
-                         .keys = r->page_size > 0 ? KEYS_PAGED : KEYS_PACKED,
+                         .keys = r->page_size == 0 ? KEYS_PACKED
+                                 : r->flat_pages   ? KEYS_PAGED_FLAT
+                                                   : KEYS_PAGED,
                          .page_size = r->page_size,
                          .heads_kv = r->heads_kv,
                          .group = r->group,

@@ -15,8 +15,9 @@ enum { RAGGED_SEQUENCES_MAX = 64 };
 /** Lengths of the keys, queries as many or `seqlen_q` of each, for `attnpress run`. */
 typedef struct ragged_run {
   int count, keys[RAGGED_SEQUENCES_MAX];
-  int seqlen_q;  /* 0: as many as keys */
-  int page_size; /* 0: the keys lie one after the other */
+  int seqlen_q;   /* 0: as many as keys */
+  int page_size;  /* 0: the keys lie one after the other */
+  int flat_pages; /* 1: flat tables, one of V's own */
   int heads_kv, group, packed, splits;
 } ragged_run;
 /** Runs one batch. */

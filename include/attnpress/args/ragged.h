@@ -12,23 +12,28 @@ typedef struct attnpress_ragged_args {
   const int32_t *cu_seqlens_k; /* (batch + 1): rows of k and v; with pages, lengths alone */
   const int32_t *seqused_q, *seqused_k, *leftpad_k;
   const int32_t *kv_batch_idx;
-  const int32_t *page_table; /* (kv_batches, table_pages) by its stride */
+  const int32_t *cu_seqlens_k_new; /* (batch + 1): lengths of what was appended */
+  const int32_t *page_table;  /* (kv_batches, table_pages) by its stride; or flat, (table_pages) */
+  const int32_t *page_indptr; /* (batch + 1): first entries of a flat table */
   int64_t page_table_stride;
+  int64_t page_table_v; /* entries from page_table to that of V's pages; 0: they are K's */
   int64_t lse_row_stride;
   int32_t rows_q;              /* rows of q in all that its sequence can lie in: shape[1] */
   int32_t rows_k;              /* of k likewise; with pages those of table_pages pages */
   int32_t kv_batches;          /* batches of k; with pages rows of the table */
   int32_t num_pages;           /* of k, where it is in pages */
+  int32_t table_pages;         /* entries of a flat table */
   attnpress_divisor page_size; /* rows of a page */
   int32_t lse_packed;          /* 1: rows of lse are those of q */
   int32_t lse_log2;            /* 1: base 2 */
   int32_t lse_empty_pos_inf;   /* 1: +inf where a row sees no key */
   int32_t window_top_left;     /* 1: a window's query at position 0 stands at key 0 */
+  int32_t seqlen_k_new;        /* keys that were appended to each sequence */
   int32_t reserved;
 } attnpress_ragged_args;
 
-ATTNPRESS_ASSERT_OFFSET(attnpress_ragged_args, rows_q, 72)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_ragged_args) == 120, "layout of attnpress_ragged_args");
+ATTNPRESS_ASSERT_OFFSET(attnpress_ragged_args, rows_q, 96)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_ragged_args) == 152, "layout of attnpress_ragged_args");
 
 /* The arguments of the kernels that have `ragged` or `paged` in their names. K and V of pages are
  * (num_pages, page_size, heads_kv, head dim). */
@@ -37,7 +42,7 @@ typedef struct attnpress_fwd_ragged_args {
   attnpress_ragged_args ragged;
 } attnpress_fwd_ragged_args;
 
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_ragged_args) == 488,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_ragged_args) == 520,
                         "layout of attnpress_fwd_ragged_args");
 
 typedef struct attnpress_fwd_combine_ragged_args {
@@ -45,5 +50,5 @@ typedef struct attnpress_fwd_combine_ragged_args {
   attnpress_ragged_args ragged;
 } attnpress_fwd_combine_ragged_args;
 
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_combine_ragged_args) == 232,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_combine_ragged_args) == 264,
                         "layout of attnpress_fwd_combine_ragged_args");
