@@ -114,7 +114,10 @@ MUTATIONS = [
         "/ WALK_ROWS + 1 : 0;",
     ),
     Mutation(
-        "bwd: lse of another head", BWD, "work.batch * args->heads_q + step.head", "work.batch"
+        "bwd: lse of another head",
+        BWD,
+        "args, work, step.head) + step.row +",
+        "args, work, 0) + step.row +",
     ),
     Mutation("bwd: lse of the first rows", BWD, "step.row + chunk * 4;", "chunk * 4;"),
     Mutation("bwd: delta in the place of lse", BWD, "= lse_log2 + WALK_ROWS;", "= lse_log2;"),
