@@ -139,10 +139,8 @@ MUTATIONS = [
     Mutation(
         "bwd: dQ of rows past the end",
         BWD,
-        "(dq_row + m) * 16 < args.seqlen_q",
-        "(dq_row + m) * 16 <= args.seqlen_q + BLOCK_M",
-        1,
-        "the sum is padded, and what lies there is never read",
+        "if (now.row + (dq_row + m) * 16 <",
+        "if (now.row + (dq_row + m) * 16 <= BLOCK_M +",
     ),
     Mutation(
         "bwd: dQ of the first key rows", BWD, "ROW_BYTES, BLOCK_N, lane", "ROW_BYTES, 16, lane"

@@ -46,8 +46,8 @@ MUTATIONS = [
     Mutation(
         "ragged bwd: the window's center is the batch's",
         PLACE,
-        "args.score.window_center =",
-        "(void)",
+        "? 0 : args.seqlen_k - args.seqlen_q;",
+        "? 0 : args.seqlen_k;",
     ),
     # ---- The main kernels ----
     Mutation(

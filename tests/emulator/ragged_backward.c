@@ -17,7 +17,7 @@
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
 enum { TILE_ROWS = 16, TILE_COLUMNS = 8, TILE_FLOATS = 128, PADDED_ROWS = 128 };
-enum { LENGTHS_MAX = 6, FIRST_ROW = 2, LAST_ROWS = 1, GIVEN_MAX = 1024 };
+enum { LENGTHS_MAX = 10, FIRST_ROW = 2, LAST_ROWS = 1, GIVEN_MAX = 1024 };
 
 /* ---- Batches --------------------------------------------------------------------------------- */
 
@@ -123,6 +123,20 @@ static const batch_row batch_rows[] = {
      1,
      0,
      1},
+    {10,
+     {{0, 4}, {0, 1}, {0, 6}, {0, 2}, {0, 9}, {0, 3}, {0, 0}, {0, 5}, {0, 33}, {0, 20}},
+     {{0, 9}, {0, 5}, {0, 6}, {0, 0}, {0, 17}, {0, 2}, {0, 8}, {0, 20}, {0, 40}, {0, 31}},
+     1,
+     1,
+     0,
+     1,
+     2,
+     HEADS_FIRST,
+     0,
+     0,
+     0,
+     0,
+     0},
 };
 
 enum {
@@ -369,9 +383,9 @@ static int for_all_values(call *c, char *report) {
                    !(fabs((double)delta[at] - expected) <= 1e-4)) {
           snprintf(
               report, EMULATED_REPORT_BYTES,
-              "lse_log2 and delta of sequence %d, head %lld, row %lld are %.7g, %.7g, expected "
+              "row %lld of lse_log2 and delta is %.7g, %.7g in sequence %d, head %lld, expected "
               "%.7g, %.7g",
-              b, (long long)h, (long long)i, (double)lse[at], (double)delta[at], lse_log2,
+              (long long)i, (double)lse[at], (double)delta[at], b, (long long)h, lse_log2,
               expected);
           status = -1;
         }
@@ -740,7 +754,7 @@ static int run_delta(call *c, char *report) {
   for_all_sums(c, find_set_sum);
   if (c->given_count == 0)
     return 0;
-  snprintf(report, EMULATED_REPORT_BYTES, "%d floats of dq_sum are not 0", c->given_count);
+  snprintf(report, EMULATED_REPORT_BYTES, "a float of dq_sum is not 0: %d of them", c->given_count);
   return -1;
 }
 
