@@ -60,6 +60,21 @@ def check_array(name: str, shape: Sequence[int], allowed: Sequence[int | None]) 
         raise ValueError(f"{name} has shape {tuple(shape)}; it must be ({said})")
 
 
+def struct_of(
+    ragged: Ragged, arrays: dict[str, tuple[int, Sequence[int], Sequence[int]]]
+) -> c.Ragged:
+    """The group as the library takes it; arrays: address, shape and stride of each."""
+    group = c.Ragged(struct_size=sizeof(c.Ragged), batch=ragged.batch)
+    group.max_seqlen_q = ragged.max_seqlen_q
+    group.max_seqlen_k = ragged.max_seqlen_k
+    for name, (address, shape, stride) in arrays.items():
+        setattr(group, name, address or None)
+        if name == "page_table":
+            group.page_table_rows, group.page_table_pages = shape
+            group.page_table_stride = stride[0] if shape[0] > 1 else 0
+    return group
+
+
 class Call:
     """One call: its argument struct and all that it points to."""
 
@@ -93,15 +108,8 @@ class Call:
             tensor.dtype = dtype
             tensor.shape[:] = shape
             tensor.stride[:] = stride
-        group = self.ragged = c.Ragged(struct_size=sizeof(c.Ragged), batch=ragged.batch)
-        group.max_seqlen_q = ragged.max_seqlen_q
-        group.max_seqlen_k = ragged.max_seqlen_k
-        for name, (address, shape, stride) in arrays.items():
-            setattr(group, name, address or None)
-            if name == "page_table":
-                group.page_table_rows, group.page_table_pages = shape
-                group.page_table_stride = stride[0] if shape[0] > 1 else 0
-        args.ragged = addressof(group)
+        self.ragged = struct_of(ragged, arrays)
+        args.ragged = addressof(self.ragged)
 
     def workspace_bytes(self) -> int:
         size = c_size_t()
