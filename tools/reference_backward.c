@@ -16,22 +16,28 @@ static int64_t row_offset(const attnpress_backward_args *a, const int64_t stride
   return batch * by_batch + head * by_head + row;
 }
 
-int reference_fill_forward(const attnpress_backward_args *args) {
+int reference_fill_forward_batch(const attnpress_backward_args *args, int64_t b) {
   const attnpress_forward_args forward = ap_forward_of(args);
   const attnpress_tensor *out = &args->out;
   reference r;
   if (reference_init(&r, &forward) != 0)
     return -1;
-  for (int64_t b = 0; b < out->shape[0]; ++b)
-    for (int64_t h = 0; h < out->shape[2]; ++h)
-      for (int64_t i = 0; i < out->shape[1]; ++i) {
-        reference_row(&r, b, i, h);
-        for (int64_t c = 0; c < out->shape[3]; ++c)
-          reference_store(out, b, i, h, c, (float)r.out[c]);
-        ((float *)ATTNPRESS_DATA(args->lse))[row_offset(args, args->lse_stride, b, i, h)] =
-            (float)r.lse;
-      }
+  for (int64_t h = 0; h < out->shape[2]; ++h)
+    for (int64_t i = 0; i < out->shape[1]; ++i) {
+      reference_row(&r, b, i, h);
+      for (int64_t c = 0; c < out->shape[3]; ++c)
+        reference_store(out, b, i, h, c, (float)r.out[c]);
+      ((float *)ATTNPRESS_DATA(args->lse))[row_offset(args, args->lse_stride, b, i, h)] =
+          (float)r.lse;
+    }
   reference_free(&r);
+  return 0;
+}
+
+int reference_fill_forward(const attnpress_backward_args *args) {
+  for (int64_t b = 0; b < args->out.shape[0]; ++b)
+    if (reference_fill_forward_batch(args, b) != 0)
+      return -1;
   return 0;
 }
 
@@ -346,33 +352,36 @@ static double rounding_of(const attnpress_backward_args *a) {
   return of_out + 2.0 * (a->softcap > 0.0f ? 0x1p-10 : 1e-5);
 }
 
-int reference_check_dsinks(const attnpress_backward_args *a, int64_t head, float before,
-                           reference_gradient *e) {
+int reference_add_dsink(const attnpress_backward_args *a, int64_t batch, int64_t head,
+                        reference_dsink *sum) {
   gradients g;
   if (gradients_init(&g, a) != 0)
     return -1;
-  double expected = (double)before, size = fabs((double)before);
   memset(g.dk, 0, (size_t)(g.keys * g.hdim) * sizeof *g.dk);
   memset(g.dv, 0, (size_t)(g.keys * g.hdim_v) * sizeof *g.dv);
-  for (int64_t batch = 0; batch < a->q.shape[0]; ++batch) {
-    load(g.k, &a->k, batch, 0, g.keys, head / g.group);
-    load(g.v, &a->v, batch, 0, g.keys, head / g.group);
-    for (int64_t row = 0; row < a->q.shape[1]; ++row) {
-      const int64_t at = row_offset(a, a->lse_stride, batch, row, head);
-      const float dlse = a->dlse ? a->dlse[row_offset(a, a->dlse_stride, batch, row, head)] : 0.0f;
-      const reference_query q = {batch, row, head};
-      const double sink = reference_sink(&g.forward, q);
-      load(g.q, &a->q, batch, row, 1, head);
-      load(g.dout, &a->dout, batch, row, 1, head);
-      expected += row_in_float64(&g, q, (double)dlse);
-      double parts = fabs((double)dlse);
-      for (int64_t c = 0; c < g.hdim_v; ++c)
-        parts += fabs((double)reference_load(&a->out, batch, row, head, c) * (double)g.dout[c]);
-      size += sink == -INFINITY ? 0.0 : exp(sink - (double)a->lse[at]) * parts;
-    }
+  load(g.k, &a->k, batch, 0, g.keys, head / g.group);
+  load(g.v, &a->v, batch, 0, g.keys, head / g.group);
+  for (int64_t row = 0; row < a->q.shape[1]; ++row) {
+    const int64_t at = row_offset(a, a->lse_stride, batch, row, head);
+    const float dlse = a->dlse ? a->dlse[row_offset(a, a->dlse_stride, batch, row, head)] : 0.0f;
+    const reference_query q = {batch, row, head};
+    const double sink = reference_sink(&g.forward, q);
+    load(g.q, &a->q, batch, row, 1, head);
+    load(g.dout, &a->dout, batch, row, 1, head);
+    sum->expected += row_in_float64(&g, q, (double)dlse);
+    double parts = fabs((double)dlse);
+    for (int64_t c = 0; c < g.hdim_v; ++c)
+      parts += fabs((double)reference_load(&a->out, batch, row, head, c) * (double)g.dout[c]);
+    sum->size += sink == -INFINITY ? 0.0 : exp(sink - (double)a->lse[at]) * parts;
   }
-  const double error = difference((double)a->dsinks[head], expected);
-  const double bound = rounding_of(a) * size / 2.0; /* which is doubled */
+  gradients_free(&g);
+  return 0;
+}
+
+void reference_compare_dsink(const attnpress_backward_args *a, int64_t head,
+                             const reference_dsink *sum, reference_gradient *e) {
+  const double error = difference((double)a->dsinks[head], sum->expected);
+  const double bound = rounding_of(a) * sum->size / 2.0; /* which is doubled */
   if (e->elements == 0 || error - 2.0 * bound > e->error - 2.0 * e->low) {
     *e = (reference_gradient){.name = "dsinks",
                               .error = error,
@@ -380,9 +389,17 @@ int reference_check_dsinks(const attnpress_backward_args *a, int64_t head, float
                               .elements = e->elements,
                               .at = {0, 0, head, 0},
                               .value = (double)a->dsinks[head],
-                              .expected = expected};
+                              .expected = sum->expected};
   }
   ++e->elements;
-  gradients_free(&g);
+}
+
+int reference_check_dsinks(const attnpress_backward_args *a, int64_t head, float before,
+                           reference_gradient *e) {
+  reference_dsink sum = {(double)before, fabs((double)before)};
+  for (int64_t batch = 0; batch < a->q.shape[0]; ++batch)
+    if (reference_add_dsink(a, batch, head, &sum) != 0)
+      return -1;
+  reference_compare_dsink(a, head, &sum, e);
   return 0;
 }

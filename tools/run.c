@@ -89,8 +89,8 @@ static int check_lengths(run_options *o) {
     return tool_usage("run", "--bias does not go with --lengths");
   if (o->lengths.flat && o->lengths.page_size == 0)
     return tool_usage("run", "--page-tables is of --page-size, which is not given");
-  if (o->backward)
-    return tool_usage("run", "--lengths has no gradients yet, so it does not go with --backward");
+  if (o->backward && o->lengths.page_size > 0)
+    return tool_usage("run", "keys in pages have no gradients: leave --page-size or --backward out");
   o->lengths.seqlen_q = o->seqlen_q == NOT_GIVEN ? 0 : o->seqlen_q;
   if (lengths_describe(&o->lengths) != 0)
     return tool_usage("run", "the lengths add up to 2^31 or more, or memory ran out");

@@ -11,6 +11,7 @@
 #include "cuda_device.h"
 #include "reference_backward.h"
 #include "run.h"
+#include "sequences.h"
 #include "session.h"
 #include "tool.h"
 
@@ -27,6 +28,8 @@ typedef struct session {
   cuda_device cuda;
   int on_cuda;
   CUdeviceptr buffers[BUFFERS], score_buffers[SCORE_BUFFERS];
+  CUdeviceptr arrays; /* of the lengths */
+  attnpress_ragged device_ragged;
   score_data scores;          /* of host */
   score_groups device_scores; /* of device */
   CUstream stream;
@@ -110,13 +113,18 @@ static int describe_call(session *s) {
   if (elements > 1e15 || bias > 1e15)
     return tool_usage("run", "these sizes make tensors of more than 10^15 elements");
   s->host = (attnpress_backward_args)ATTNPRESS_BACKWARD_ARGS_INIT;
+  const lengths_batch *b = &o->lengths;
+  const int ragged = b->count > 0;
+  const int64_t batch = ragged ? 1 : o->batch, rows_q = ragged ? b->total_q : o->seqlen_q,
+                rows_k = ragged ? b->total_k : o->seqlen_k;
   for (int i = 0; i < TENSORS; ++i) {
     const int keys = i == K || i == V || i == DK || i == DV;
     const int values = i == V || i == OUT || i == DOUT || i == DV;
     *tensor_of(&s->host, i) =
-        tensor(NULL, o->batch, keys ? o->seqlen_k : o->seqlen_q, keys ? o->kv_heads : o->heads,
+        tensor(NULL, batch, keys ? rows_k : rows_q, keys ? o->kv_heads : o->heads,
                values ? o->hdim_v : o->hdim, o->dtype);
   }
+  s->host.ragged = ragged ? &b->ragged : NULL;
   attnpress_forward_args forward = ap_forward_of(&s->host);
   score_data_describe(&s->scores, &o->scores, o->causal, (uint64_t)o->seed, &forward);
   put_groups(&s->host, &forward);
@@ -165,10 +173,11 @@ static int allocate(session *s) {
   if (status != ATTNPRESS_OK)
     return tool_fail("run", status);
   for (int i = 0; i < BUFFERS; ++i) {
-    s->bytes[i] = i < TENSORS ? (size_t)reference_span(tensor_of(&s->host, i)) * size
-                  : i == LSE  ? (size_t)(s->o->batch * s->o->heads * s->o->seqlen_q) * sizeof(float)
-                  : i == DSINKS ? (size_t)s->o->heads * sizeof(float)
-                                : s->host.workspace_bytes;
+    s->bytes[i] =
+        i < TENSORS ? (size_t)reference_span(tensor_of(&s->host, i)) * size
+        : i == LSE ? (size_t)(s->host.q.shape[0] * s->o->heads * s->host.q.shape[1]) * sizeof(float)
+        : i == DSINKS ? (size_t)s->o->heads * sizeof(float)
+                      : s->host.workspace_bytes;
     s->bytes[i] = (s->bytes[i] + 64) / 64 * 64; /* never 0 */
     if (s->on_cuda) {
       CUDA_TRY(s, mem_alloc(&s->buffers[i], s->bytes[i]));
@@ -184,6 +193,13 @@ static int allocate(session *s) {
   s->device = s->host;
   if (s->on_cuda)
     set_pointers(&s->device, pointers);
+  const lengths_batch *b = &s->o->lengths;
+  if (s->on_cuda && b->count > 0) {
+    CUDA_TRY(s, mem_alloc(&s->arrays, b->arrays_bytes));
+    CUDA_TRY(s, memcpy_htod(s->arrays, b->arrays, b->arrays_bytes));
+    s->device_ragged = lengths_move(b, (uintptr_t)s->arrays);
+    s->device.ragged = &s->device_ragged;
+  }
   return allocate_scores(s);
 }
 
@@ -289,21 +305,64 @@ static int no_memory(void) {
   return TOOL_FAILED;
 }
 
+enum { SEQUENCES_CHECKED = 8 };
+
+/* Sequences, each a call of its own: all of them, or some from the first to the last, of which one key
+ * head, in turns. */
+static int check_sequences(session *s) {
+  const int64_t count = s->o->lengths.count, kv_heads = s->o->kv_heads;
+  const int full = s->o->check == CHECK_FULL;
+  const int64_t checked = full || count < SEQUENCES_CHECKED ? count : SEQUENCES_CHECKED;
+  for (int64_t i = 0; i < checked; ++i) {
+    const int64_t b = checked > 1 ? i * (count - 1) / (checked - 1) : 0;
+    backward_sequence one;
+    if (backward_sequence_open(&one, &s->host, b) != 0)
+      return -1;
+    int status = 0;
+    for (int64_t h = full ? 0 : i % kv_heads; h < kv_heads && status == 0; h += full ? 1 : kv_heads)
+      status = reference_check_backward_head(&one.args, NULL, b, h, s->errors);
+    backward_sequence_close(&one);
+    if (status != 0)
+      return -1;
+  }
+  return 0;
+}
+
+/* The gradient by the sink of a head, over all sequences. */
+static int check_dsink(session *s, int64_t head) {
+  reference_dsink sum = {0.0, 0.0};
+  for (int64_t b = 0; b < s->o->lengths.count; ++b) {
+    backward_sequence one;
+    if (backward_sequence_open(&one, &s->host, b) != 0)
+      return -1;
+    const int status = reference_add_dsink(&one.args, b, head, &sum);
+    backward_sequence_close(&one);
+    if (status != 0)
+      return -1;
+  }
+  reference_compare_dsink(&s->host, head, &sum, &s->sinks_error);
+  return 0;
+}
+
 /* All key heads, or the first and the last one; of the gradient by sinks, all query heads, or these
  * two. */
 static int check(session *s) {
+  const int ragged = s->o->lengths.count > 0;
   const int64_t heads = s->o->batch * s->o->kv_heads;
   const int64_t step = s->o->check == CHECK_FULL || heads < 2 ? 1 : heads - 1;
   if (s->o->check == CHECK_NONE)
     return TOOL_OK;
-  for (int64_t i = 0; i < heads; i += step)
+  if (ragged && check_sequences(s) != 0)
+    return no_memory();
+  for (int64_t i = 0; i < heads && !ragged; i += step)
     if (reference_check_backward_head(&s->host, NULL, i / s->o->kv_heads, i % s->o->kv_heads,
                                       s->errors) != 0)
       return no_memory();
   const int64_t sinks = s->host.dsinks != NULL ? s->o->heads : 0;
   const int64_t sinks_step = s->o->check == CHECK_FULL || sinks < 2 ? 1 : sinks - 1;
   for (int64_t h = 0; h < sinks; h += sinks_step)
-    if (reference_check_dsinks(&s->host, h, 0.0f, &s->sinks_error) != 0)
+    if ((ragged ? check_dsink(s, h) : reference_check_dsinks(&s->host, h, 0.0f, &s->sinks_error)) !=
+        0)
       return no_memory();
   return TOOL_OK;
 }
@@ -315,9 +374,15 @@ static void print_call(const session *s) {
   const run_options *o = s->o;
   char scores[256];
   score_options_print(&o->scores, o->causal, scores, sizeof scores);
-  printf("call      backward, batch %" PRId64 ", %" PRId64 " queries, %" PRId64 " keys, %" PRId64
-         " heads",
-         o->batch, o->seqlen_q, o->seqlen_k, o->heads);
+  if (o->lengths.count > 0)
+    printf("call      backward, %" PRId64 " sequences, %" PRId64 " queries (at most %" PRId64
+           " of one), %" PRId64 " keys (%" PRId64 "), %" PRId64 " heads",
+           o->lengths.count, o->lengths.total_q, o->lengths.longest_q, o->lengths.total_k,
+           o->lengths.longest_k, o->heads);
+  else
+    printf("call      backward, batch %" PRId64 ", %" PRId64 " queries, %" PRId64 " keys, %" PRId64
+           " heads",
+           o->batch, o->seqlen_q, o->seqlen_k, o->heads);
   if (o->kv_heads != o->heads)
     printf(" on %" PRId64 " key heads", o->kv_heads);
   printf(", head dim %" PRId64, o->hdim);
@@ -374,6 +439,8 @@ static void close_session(session *s) {
     if (s->score_buffers[i])
       s->cuda.mem_free(s->score_buffers[i]);
   score_data_free(&s->scores);
+  if (s->arrays)
+    s->cuda.mem_free(s->arrays);
   if (s->start)
     s->cuda.event_destroy(s->start);
   if (s->end)

@@ -34,3 +34,19 @@ typedef struct sequence {
 /** 0, or -1 where memory runs out. */
 int sequence_open(sequence *x, const attnpress_forward_args *args, int64_t b);
 void sequence_close(sequence *x);
+
+/** The same of a backward call: its tensors are the call's own memory, lse and dlse are copies. */
+typedef struct backward_sequence {
+  attnpress_backward_args args; /* of which only batch b may be looked at; dsinks are the call's */
+  sequence_rows rows;
+  float *lse, *dlse; /* natural, -inf for rows without keys; the gradient by it, or NULL */
+} backward_sequence;
+
+/** The rows of a sequence of a backward call, whose keys have a bound, too. */
+sequence_rows backward_sequence_rows_of(const attnpress_backward_args *args, int64_t b);
+/** 0, or -1 where memory runs out. */
+int backward_sequence_open(backward_sequence *x, const attnpress_backward_args *args, int64_t b);
+/** Writes a sequence's out and lse, which a backward call reads, as the forward pass would: rounded
+ * from float64. 0, or -1 where memory runs out. */
+int backward_sequence_fill_forward(const attnpress_backward_args *args, int64_t b);
+void backward_sequence_close(backward_sequence *x);

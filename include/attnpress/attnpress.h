@@ -408,7 +408,7 @@ typedef struct attnpress_ragged {
                     page_table k.shape[0] */
   /** Bounds of the lengths, by which the call is laid out; 0, or more than the tensor has: what the
    * tensor has. A sequence with more than max_seqlen_q queries counts as one with none. max_seqlen_k
-   * guides the choice of splits alone. */
+   * guides the choice of splits alone; of a backward call it is a bound likewise. */
   int64_t max_seqlen_q, max_seqlen_k;
   const int32_t *cu_seqlens_q, *cu_seqlens_k; /* (batch + 1) */
   const int32_t *seqused_q, *seqused_k;       /* (batch) */
@@ -555,18 +555,27 @@ typedef struct attnpress_backward_args {
   /** (heads_q) contiguous: the gradient by the sinks, summed over batch and rows; written, or added
    * to where `accumulate`. NULL: not wanted. */
   float *dsinks;
+  /** As in the forward call: dout and dq have the rows of q, dk and dv those of k. Gradients of rows
+   * that belong to no sequence are not written, those of keys without queries are 0. leftpad_k,
+   * kv_batch_idx and page_table are not supported. A sequence with more than max_seqlen_k keys counts
+   * as one with none. */
+  const attnpress_ragged *ragged;
+  /** Of dlse with `ragged`, from query to query, in elements: its strides are read as those of lse
+   * are, with lse_row_stride. The base of the logarithm is that of lse. */
+  int64_t dlse_row_stride;
 } attnpress_backward_args;
 #define ATTNPRESS_BACKWARD_ARGS_INIT                                                               \
   {                                                                                                \
     sizeof(attnpress_backward_args), ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT,                 \
         ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT,                       \
         ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT, NULL, {0, 0}, NULL,   \
-        {0, 0}, 0.0f, 0, 0, 0, NULL, 0, NULL, NULL, NULL, NULL, NULL, 0.0f, 0, NULL                \
+        {0, 0}, 0.0f, 0, 0, 0, NULL, 0, NULL, NULL, NULL, NULL, NULL, 0.0f, 0, NULL, NULL, 0       \
   }
 
 /** Head dimensions, lengths, stream and kernels as in attnpress_forward(); fp32 on the CPU alone.
  * Rows that saw no key, and keys that no row saw, get gradients of 0. The workspace holds two floats a
- * query row and head and, where dq is summed in any order, dq in fp32; none on the CPU.
+ * query row and head and, where dq is summed in any order, dq in fp32; with `ragged` as much for the
+ * rows that all of its sequences can have, and for up to 127 and 15 rows more of each; none on the CPU.
  *
  * OK, INVALID_ARGUMENT, NOT_SUPPORTED, WORKSPACE_TOO_SMALL, OUT_OF_MEMORY, NO_NVRTC, NO_KERNEL,
  * CAPTURING, COMPILE_FAILED, DRIVER_ERROR, IO_ERROR. */

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ctypes import byref, c_size_t, sizeof
+from ctypes import addressof, byref, c_size_t, sizeof
 from dataclasses import dataclass
 
 from . import _library as c
@@ -39,9 +39,13 @@ class Request:
     causal: bool
     deterministic: bool
     groups: Groups | None = None
+    ragged: c.Ragged | None = None  # then lse and dlse are (heads_q, total_q)
+    given: tuple[Sequence[int], ...] | None = None  # strides of gradients that are there already
 
     def gradient_strides(self) -> tuple[tuple[int, ...], ...]:
         """Of dq, dk and dv: without gaps, in the order of q, k and v in memory."""
+        if self.given is not None:
+            return tuple(tuple(stride) for stride in self.given)
         return tuple(dense_stride(x.shape, x.stride) for x in (self.q, self.k, self.v))
 
 
@@ -66,6 +70,9 @@ class Call:
             if request.groups.sinks is not None:
                 args.dsinks = 16  # a plan asks whether it is NULL
         args.deterministic = int(request.deterministic)
+        self._ragged = request.ragged  # as long as the call
+        if request.ragged is not None:
+            args.ragged = addressof(request.ragged)
         size = c_size_t()
         c.check(c.backward_workspace_bytes(handle_of(request.backend), args, size))
         self.workspace_bytes = args.workspace_bytes = size.value
@@ -102,12 +109,13 @@ def check_shapes(
     out: Sequence[int],
     dout: Sequence[int],
     lse: Sequence[int],
+    is_ragged: bool = False,
 ) -> None:
     """ValueError where the shapes of out, dout and lse are not those of a forward call."""
     expected = (*q[:3], v[3])
     for name, shape in (("out", out), ("dout", dout)):
         if tuple(shape) != expected:
             raise ValueError(f"{name} is {tuple(shape)}; it must be {expected}")
-    rows = (q[0], q[2], q[1])
+    rows = (q[2], q[1]) if is_ragged else (q[0], q[2], q[1])
     if tuple(lse) != rows:
         raise ValueError(f"softmax_lse is {tuple(lse)}; it must be {rows}, in fp32")

@@ -281,6 +281,8 @@ class BackwardArgs(Structure):
         ("softcap", c_float),
         ("reserved", c_int32),
         ("dsinks", c_void_p),
+        ("ragged", c_void_p),
+        ("dlse_row_stride", c_int64),
     ]
 
 

@@ -81,6 +81,31 @@ def check_in_place(*tensors: tuple[str, Any, Any]) -> None:
             )
 
 
+def struct_of(
+    ragged: Ragged, arrays: dict[str, tuple[int, Sequence[int], Sequence[int]]]
+) -> c.Ragged:
+    """The group as the library takes it; arrays: address, shape and stride of each."""
+    group = c.Ragged(struct_size=sizeof(c.Ragged), batch=ragged.batch)
+    group.max_seqlen_q = ragged.max_seqlen_q
+    group.max_seqlen_k = ragged.max_seqlen_k
+    group.seqlen_k_new = ragged.seqlen_k_new
+    for name, (address, shape, stride) in arrays.items():
+        setattr(group, name, address or None)
+        if name == "page_table" and len(shape) == 2:
+            group.page_table_rows, group.page_table_pages = shape
+            group.page_table_stride = stride[0] if shape[0] > 1 else 0
+        elif name == "page_table":
+            group.page_table_pages = shape[0]
+    if "page_table_v" in arrays:
+        (_, shape, stride), other = arrays["page_table"], arrays["page_table_v"][2]
+        if len(shape) == 2 and shape[0] > 1 and stride[0] != other[0]:
+            raise ValueError(
+                f"page_table_v has rows {other[0]} apart and page_table {stride[0]}; they must "
+                "be equal"
+            )
+    return group
+
+
 class Call:
     """One call: its argument struct and all that it points to."""
 
@@ -114,25 +139,8 @@ class Call:
             tensor.dtype = dtype
             tensor.shape[:] = shape
             tensor.stride[:] = stride
-        group = self.ragged = c.Ragged(struct_size=sizeof(c.Ragged), batch=ragged.batch)
-        group.max_seqlen_q = ragged.max_seqlen_q
-        group.max_seqlen_k = ragged.max_seqlen_k
-        group.seqlen_k_new = ragged.seqlen_k_new
-        for name, (address, shape, stride) in arrays.items():
-            setattr(group, name, address or None)
-            if name == "page_table" and len(shape) == 2:
-                group.page_table_rows, group.page_table_pages = shape
-                group.page_table_stride = stride[0] if shape[0] > 1 else 0
-            elif name == "page_table":
-                group.page_table_pages = shape[0]
-        if "page_table_v" in arrays:
-            (_, shape, stride), other = arrays["page_table"], arrays["page_table_v"][2]
-            if len(shape) == 2 and shape[0] > 1 and stride[0] != other[0]:
-                raise ValueError(
-                    f"page_table_v has rows {other[0]} apart and page_table {stride[0]}; they must "
-                    "be equal"
-                )
-        args.ragged = addressof(group)
+        self.ragged = struct_of(ragged, arrays)
+        args.ragged = addressof(self.ragged)
 
     def workspace_bytes(self) -> int:
         """Checks the call, too."""

@@ -23,7 +23,7 @@ from ._plan import (
     strides_read,
 )
 from ._ragged import Call as RaggedCall
-from ._ragged import Ragged, check_in_place
+from ._ragged import Ragged, check_in_place, struct_of
 from ._scores import Groups, View, mask_args
 from ._scores import Request as ScoreRequest
 
@@ -199,17 +199,93 @@ def _layout(tensor) -> Layout:
     return Layout(tensor.data_ptr(), tensor.shape, tensor.stride())
 
 
+class _RaggedAttention(torch.autograd.Function):
+    """The same of sequences of their own lengths: lse is (heads_q, total_q)."""
+
+    @staticmethod
+    def forward(
+        ctx, q, k, v, sinks, softmax_scale, causal, deterministic, groups, request, num_splits
+    ):
+        lse_shape = (q.shape[2], q.shape[1])
+        out, lse = ragged(
+            q, k, v, None, request, softmax_scale, causal, groups, num_splits, lse_shape
+        )
+        names = request.names()
+        arrays = [request.arrays[name] for name in names]
+        kept = () if groups is None else groups.kept
+        ctx.save_for_backward(q, k, v, out, lse, *arrays, *(x for x in kept if torch.is_tensor(x)))
+        ctx.options = softmax_scale, causal, deterministic
+        ctx.groups = groups
+        ctx.bounds = request.batch, request.max_seqlen_q, request.max_seqlen_k, names
+        ctx.set_materialize_grads(False)
+        return out, lse
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, dout, dlse):
+        if dout is None and dlse is None:
+            return (None,) * 10
+        q, k, v, out, lse, *arrays = ctx.saved_tensors
+        if dout is None:
+            dout = torch.zeros_like(out)
+        batch, max_seqlen_q, max_seqlen_k, names = ctx.bounds
+        request = Ragged(batch, max_seqlen_q, max_seqlen_k, dict(zip(names, arrays)))
+        gradients = backward(dout, q, k, v, out, lse, *ctx.options, dlse, ctx.groups, request)
+        return (*gradients, *(None,) * (10 - len(gradients)))
+
+
+def needs_grad(*values) -> bool:
+    """Whether a gradient by one of them is to be recorded."""
+    return torch.is_grad_enabled() and any(
+        isinstance(value, torch.Tensor) and value.requires_grad for value in values
+    )
+
+
+def recorded_ragged(
+    q, k, v, request: Ragged, softmax_scale, causal, groups: Groups | None, num_splits,
+    deterministic: bool,
+):  # fmt: skip
+    """(out, lse) as ragged(), with a backward pass."""
+    if _transformed():
+        _refuse_transforms()
+    if groups is not None and torch.is_tensor(groups.seed):
+        _keep_seed(groups)
+    sinks = None if groups is None else groups.sinks
+    return _RaggedAttention.apply(
+        q, k, v, sinks, softmax_scale, causal, deterministic, groups, request, num_splits
+    )
+
+
+def _is_writable(given, like) -> bool:
+    """Whether a gradient can be written where the caller has room for it."""
+    stride = given.stride()
+    spans = sorted((stride[i], given.shape[i]) for i in range(3) if given.shape[i] > 1)
+    disjoint = all(
+        outer >= inner * count for (inner, count), (outer, _) in zip(spans, spans[1:])
+    ) and (not spans or spans[0][0] >= given.shape[3])
+    return (
+        given.shape == like.shape
+        and is_allowed(given.shape, stride)
+        and given.data_ptr() % 16 == 0
+        and disjoint
+    )
+
+
 def backward(
     dout, q, k, v, out, lse, softmax_scale: float | None, causal: bool, deterministic: bool, dlse,
-    groups: Groups | None = None,
+    groups: Groups | None = None, sequences: Ragged | None = None, given=None,
 ):  # fmt: skip
-    """dq, dk and dv, and with sinks dsinks. Queues the work on q's device's current stream."""
+    """dq, dk and dv, and with sinks dsinks. With `sequences` tensors are those of ragged() and lse
+    is (heads_q, total_q); gradients of rows that belong to no sequence are 0, or, with `given`,
+    three tensors to write dq, dk and dv to, left as they are. Queues the work on q's device's
+    current stream."""
     _key(q, k, v, softmax_scale, causal, None)  # all three are tensors
     if q.is_cuda and _get_device() != q.device.index:
         with torch.cuda.device(q.device):
             return backward(
-                dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse, groups
-            )
+                dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse, groups,
+                sequences, given,
+            )  # fmt: skip
     backend, dtype, _ = checked(q, k, v, softmax_scale)
     for name, tensor, wanted in (
         ("dout", dout, q.dtype), ("out", out, q.dtype), ("softmax_lse", lse, torch.float32),
@@ -218,20 +294,34 @@ def backward(
             raise ValueError(
                 f"{name} is {tensor.dtype} on {tensor.device}; it must be {wanted} on {q.device}"
             )
-    check_shapes(q.shape, v.shape, out.shape, dout.shape, lse.shape)
+    check_shapes(q.shape, v.shape, out.shape, dout.shape, lse.shape, sequences is not None)
+    if given is not None and not all(map(_is_writable, given, (q, k, v))):
+        found = backward(
+            dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse, groups, sequences
+        )
+        return (*(to.copy_(x) for to, x in zip(given, found)), *found[3:])
     q, k, v, out, dout = (_readable(tensor) for tensor in (q, k, v, out, dout))
     lse = lse.contiguous()
+    group = None
+    if sequences is not None:
+        arrays = {name: sequences.arrays[name] for name in sequences.names()}
+        group = struct_of(
+            sequences, {name: (x.data_ptr(), x.shape, x.stride()) for name, x in arrays.items()}
+        )
     dlse = None if dlse is None else dlse.to(torch.float32).contiguous()
     request = Request(
         backend, dtype, _layout(q), _layout(k), _layout(v), _layout(out), _layout(dout),
         lse.data_ptr(), 0 if dlse is None else dlse.data_ptr(), softmax_scale, causal,
-        deterministic, groups,
+        deterministic, groups, group, None if given is None else tuple(x.stride() for x in given),
     )  # fmt: skip
     call = Call(request)
-    gradients = [
+    gradients = list(given or ()) or [
         _empty_strided(x.shape, stride, dtype=q.dtype, device=q.device)
         for x, stride in zip((q, k, v), request.gradient_strides())
     ]
+    if sequences is not None and given is None:
+        for gradient in gradients:
+            gradient.zero_()
     sinks = None if groups is None else groups.sinks
     if sinks is not None:
         gradients.append(_empty(q.shape[2], dtype=torch.float32, device=q.device))

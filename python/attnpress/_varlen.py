@@ -7,7 +7,7 @@ import functools
 from typing import Any, TypeVar
 
 from ._append import append
-from ._attention import _adapter_of, _adapters, _request_of, flash_attn_func
+from ._attention import _adapter_of, _adapters, _request_of, _tracing, flash_attn_func
 from ._ragged import Ragged, check_array, checked_length, shapes_of
 from ._rows import library_of
 from ._scores import groups_of, mask_of
@@ -75,23 +75,39 @@ def flash_attn_kvpacked_func(
     )  # fmt: skip
 
 
-def _forward(
-    q: Any, k: Any, v: Any, ragged: Ragged, causal: bool, window_size: Any, softcap: float,
-    alibi_slopes: Any, s_aux: Any, dropout_p: float, seed: Any, softmax_scale: float | None,
-    out: Any, num_splits: int, lse_shape: tuple[int, ...] | None, chunk: int = 0,
-) -> tuple[Any, Any]:  # fmt: skip
-    """(out, lse) of q, k, v with a batch dimension each; lse is None where lse_shape is."""
-    adapter = _adapters.get(type(q)) or _adapter_of(q)
-    adapter.checked(q, k, v, softmax_scale)
-    adapter.refuse_grad(ragged.names() or ("a cache",), q, k, v, alibi_slopes, s_aux)
+def _check_arrays(adapter: Any, q: Any, ragged: Ragged) -> None:
     shapes = shapes_of(ragged)
     for name in ragged.names():
         value = ragged.arrays[name] = adapter.int32_array(name, ragged.arrays[name], q)
         check_array(name, value.shape, shapes[name])
+
+
+def _forward(
+    q: Any, k: Any, v: Any, ragged: Ragged, causal: bool, window_size: Any, softcap: float,
+    alibi_slopes: Any, s_aux: Any, dropout_p: float, seed: Any, softmax_scale: float | None,
+    out: Any, num_splits: int, lse_shape: tuple[int, ...] | None, chunk: int = 0,
+    deterministic: bool | None = None,
+) -> tuple[Any, Any]:  # fmt: skip
+    """(out, lse) of q, k, v with a batch dimension each; lse is None where lse_shape is.
+    deterministic: None where the call has no gradients."""
+    adapter = _adapters.get(type(q)) or _adapter_of(q)
+    adapter.checked(q, k, v, softmax_scale)
+    records = adapter.needs_grad(q, k, v, s_aux)
+    if deterministic is None or "page_table" in ragged.names() or out is not None:
+        names = ("out",) if out is not None and deterministic is not None else ragged.names()
+        adapter.refuse_grad(names or ("a cache",), q, k, v, alibi_slopes, s_aux)
+    _check_arrays(adapter, q, ragged)
     causal, request = _request_of(
         causal, window_size, softcap, alibi_slopes, None, s_aux, dropout_p, seed, chunk
     )
+    if request is not None:
+        adapter.check_no_grad(request)
     groups = None if request is None else groups_of(adapter, request, q, k, ragged.batch)
+    if records:
+        recorded: tuple[Any, Any] = adapter.recorded_ragged(
+            q, k, v, ragged, softmax_scale, causal, groups, num_splits, bool(deterministic)
+        )
+        return recorded
     result: tuple[Any, Any] = adapter.ragged(
         q, k, v, out, ragged, softmax_scale, causal, groups, num_splits, lse_shape
     )
@@ -156,10 +172,12 @@ def flash_attn_varlen_func(
     The others as in flash_attn_func; a mask, ALiBi and dropout count within the sequence.
 
     Returns out, or (out, softmax_lse, S_dmask) with return_attn_probs: softmax_lse is (heads_q,
-    total_q), S_dmask is empty. Rows that belong to no sequence are not written. There is no
-    backward pass yet: a tensor that requires grad raises NotImplementedError.
+    total_q), S_dmask is empty. Rows that belong to no sequence are not written. Where a PyTorch
+    tensor requires grad, out and softmax_lse have gradients by q, k, v and s_aux, which are 0 in
+    rows that belong to no sequence; with block_table, or with out, NotImplementedError is
+    raised then.
     """
-    _adapter_of(q)
+    adapter = _tracing() or _adapter_of(q)
     _dimensions("q", q, 3, "(total_q, heads_q, head_dim)")
     paged = block_table is not None
     wanted = "(pages, page_size, heads_kv, head_dim)" if paged else "(total_k, heads_kv, head_dim)"
@@ -172,6 +190,13 @@ def flash_attn_varlen_func(
             "cu_seqlens_k is None; it can be only where block_table and seqused_k are given"
         )
     _dimensions("cu_seqlens_q", cu_seqlens_q, 1, "(batch + 1)")
+    if adapter.IS_TRACED and not paged and out is None:
+        result, lse = adapter.varlen(
+            q, k, v, cu_seqlens_q, cu_seqlens_k, seqused_k, max_seqlen_q, max_seqlen_k,
+            softmax_scale, causal, window_size, softcap, alibi_slopes, s_aux, dropout_p, seed,
+            deterministic, num_splits,
+        )  # fmt: skip
+        return (result, lse, adapter.empty_like(q)) if return_attn_probs else result
     ragged = Ragged(
         batch=max(cu_seqlens_q.shape[0] - 1, 0),
         max_seqlen_q=checked_length("max_seqlen_q", max_seqlen_q),
@@ -192,10 +217,87 @@ def flash_attn_varlen_func(
     result, lse = _forward(
         q[None], k if paged else k[None], v if paged else v[None], ragged, causal, window_size,
         softcap, alibi_slopes, s_aux, dropout_p, seed, softmax_scale,
-        None if out is None else out[None], num_splits, lse_shape, chunk,
+        None if out is None else out[None], num_splits, lse_shape, chunk, deterministic,
     )  # fmt: skip
     result = result[0] if out is None else out
     return (result, lse, _adapter_of(q).empty_like(q)) if return_attn_probs else result
+
+
+def flash_attn_varlen_backward(
+    dout: Array,
+    q: Array,
+    k: Array,
+    v: Array,
+    out: Array,
+    softmax_lse: Array,
+    cu_seqlens_q: Array,
+    cu_seqlens_k: Array,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    deterministic: bool = False,
+    dsoftmax_lse: Array | None = None,
+    *,
+    window_size: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    alibi_slopes: Array | None = None,
+    s_aux: Array | None = None,
+    seqused_k: Array | None = None,
+    dropout_p: float = 0.0,
+    seed: int | tuple[int, int] | Array | None = None,
+    gradients: tuple[Array, Array, Array] | None = None,
+) -> tuple[Array, ...]:
+    """The gradients by q, k and v, and by s_aux, of a loss whose gradient by out is dout: what
+    autograd gives after flash_attn_varlen_func, whose arguments these are, with what it returned.
+
+    softmax_lse, dsoftmax_lse: (heads_q, total_q), fp32. A sequence with more keys than max_seqlen_k
+    counts as one with none. seed: that of the call; None is refused where there is dropout.
+    gradients: three PyTorch tensors that dq, dk and dv are written to, where rows that belong to no
+    sequence are left as they are. None: new ones, with zeros there.
+
+    Returns dq, dk, dv, and with s_aux its gradient, (heads_q). Raises what flash_attn_backward
+    does.
+    """
+    adapter = _tracing() or _adapter_of(q)
+    tensors = {"dout": dout, "q": q, "k": k, "v": v, "out": out}
+    for name, value in tensors.items():
+        _dimensions(name, value, 3, "(total, heads, head_dim)")
+    if dropout_p and seed is None:
+        raise ValueError(
+            f"dropout_p is {dropout_p} and seed is None; the gradients need the seed of the call"
+        )
+    if adapter.IS_TRACED and gradients is None:
+        return adapter.varlen_backward(  # type: ignore[no-any-return]
+            dout, dsoftmax_lse, q, k, v, out, softmax_lse, cu_seqlens_q, cu_seqlens_k, seqused_k,
+            max_seqlen_q, max_seqlen_k, softmax_scale, causal, window_size, softcap, alibi_slopes,
+            s_aux, dropout_p, seed, deterministic,
+        )  # fmt: skip
+    ragged = Ragged(
+        batch=max(cu_seqlens_q.shape[0] - 1, 0),
+        max_seqlen_q=checked_length("max_seqlen_q", max_seqlen_q),
+        max_seqlen_k=checked_length("max_seqlen_k", max_seqlen_k),
+        arrays={
+            "cu_seqlens_q": cu_seqlens_q,
+            "cu_seqlens_k": cu_seqlens_k,
+            "seqused_k": seqused_k,
+        },
+    )
+    dout, q, k, v, out = (x[None] for x in tensors.values())
+    adapter.checked(q, k, v, softmax_scale)
+    _check_arrays(adapter, q, ragged)
+    causal, request = _request_of(
+        causal, window_size, softcap, alibi_slopes, None, s_aux, dropout_p, seed
+    )
+    groups = None if request is None else groups_of(adapter, request, q, k, ragged.batch)
+    options: dict[str, Any] = {}
+    if gradients is not None:
+        options["given"] = tuple(x[None] for x in gradients)
+    found = adapter.backward(
+        dout, q, k, v, out, softmax_lse, softmax_scale, causal, bool(deterministic), dsoftmax_lse,
+        groups, ragged, **options,
+    )  # fmt: skip
+    return (*(x[0] for x in found[:3]), *found[3:])
 
 
 def flash_attn_varlen_qkvpacked_func(

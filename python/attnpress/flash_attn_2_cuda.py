@@ -133,10 +133,12 @@ def varlen_bwd(
     rng_state,
 ):
     """[dq, dk, dv, softmax_d] of sequences that lie one behind the other."""
-    return interface.run_varlen_backward(
-        dout, q, k, v, out, softmax_lse, dq, dk, dv, cu_seqlens_q, cu_seqlens_k, max_seqlen_q,
-        max_seqlen_k, p_dropout, softmax_scale, is_causal, window_size_left, window_size_right,
-        softcap, alibi_slopes, deterministic, rng_state,
+    return list(
+        interface.run_varlen_backward(
+            dout, q, k, v, out, softmax_lse, dq, dk, dv, cu_seqlens_q, cu_seqlens_k, max_seqlen_q,
+            max_seqlen_k, p_dropout, softmax_scale, is_causal, window_size_left, window_size_right,
+            softcap, alibi_slopes, deterministic, rng_state,
+        )
     )  # fmt: skip
 
 

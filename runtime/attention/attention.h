@@ -21,14 +21,16 @@ typedef struct ap_problem {
   int32_t mod_score, mod_mask;                 /* 1: a snippet has it */
   int32_t mod_mask_uses;                       /* AP_MOD_USES_...: what its mask depends on */
   unsigned char mod_key[AP_SNIPPET_KEY_BYTES]; /* of the snippet */
-  int32_t sequences; /* AP_ATTENTION_SEQUENCES_...; of others than DENSE, the lengths are bounds */
-  int32_t dsinks; /* 1: of a backward call, the gradient by the sinks is wanted */
-  int32_t num_splits;                          /* as asked for; 0: to be chosen */
-  int32_t tma;                                 /* 1: tensor maps can describe Q, K and V */
+  int32_t sequences;  /* AP_ATTENTION_SEQUENCES_...; of others than DENSE, the lengths are bounds */
+  int32_t rows_q;     /* of a backward call of these, the query rows of all sequences; else 0 */
+  int32_t dsinks;     /* 1: of a backward call, the gradient by the sinks is wanted */
+  int32_t num_splits; /* as asked for; 0: to be chosen */
+  int32_t tma;        /* 1: tensor maps can describe Q, K and V */
   int32_t tma_min, tma_max; /* the least and the most that `tma` is within the range */
 } ap_problem;
 
 enum { AP_SPLITS_MAX = 256 };
+enum { AP_PADDED_ROWS = 128 }; /* of lse_log2 and delta, of which a sequence has a multiple */
 
 /** The problem's mask in full, as that of a kernel. */
 static inline ap_mask ap_problem_mask(const ap_problem *p, int32_t kind) {
@@ -58,7 +60,7 @@ attnpress_status ap_check_served(const ap_problem *p, const ap_problem *planned,
 
 /** What a backward call launches, and where its workspace holds what. `launches` is filled, too. */
 typedef struct ap_backward_plan {
-  int32_t row_tiles;               /* as in attnpress_bwd_args */
+  int32_t row_tiles, sum_tiles;    /* as in attnpress_bwd_args */
   int32_t fused;                   /* 1: dq is summed in fp32 in the workspace */
   size_t delta_offset_bytes;       /* behind lse_log2 */
   size_t dq_sum_offset_bytes;      /* behind delta; only where fused */

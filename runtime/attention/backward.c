@@ -6,6 +6,7 @@
 #include "attention/cpu_backward.h"
 #include "attention/defaults.h"
 #include "attention/groups.h"
+#include "attention/ragged.h"
 #include "attention/score_args.h"
 
 /** The size in the first version of the header; it never changes. */
@@ -28,7 +29,10 @@ typedef struct backward_plan {
 /** A call that is run: its argument block, beside what it was checked to be. */
 typedef struct backward_run {
   backward_call call;
-  attnpress_bwd_sm90_args block; /* of which the other kernels take `bwd` */
+  union {
+    attnpress_bwd_sm90_args block; /* of which the other kernels take `bwd` */
+    attnpress_bwd_ragged_args ragged;
+  };
 } backward_run;
 
 /* ---- Check and plan -------------------------------------------------------------------------- */
@@ -61,6 +65,7 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
                              ATTNPRESS_ONE_CALL));
   FORWARD_IF(ap_check_extent("deterministic", call->args.deterministic, planned->args.deterministic,
                              ATTNPRESS_ONE_CALL));
+  FORWARD_IF(ap_check_extent("rows of q", call->problem.rows_q, planned->problem.rows_q, range));
   return ap_check_served(&call->problem, &planned->problem, range);
 }
 
@@ -92,6 +97,7 @@ static void fill_block(const backward_call *call, const ap_backward_plan *how,
       .seqlen_q = p->seqlen_q,
       .seqlen_k = p->seqlen_k,
       .row_tiles = how->row_tiles,
+      .sum_tiles = how->sum_tiles,
       .accumulate = a->accumulate,
       .dq_sum_quads = how->fused ? how->row_tiles * 4 * p->hdim : 0,
       .scale = (float)ap_scale(&forward),
@@ -108,11 +114,39 @@ static void fill_block(const backward_call *call, const ap_backward_plan *how,
   ap_row_strides(&a->q, a->dlse_stride, &out->dlse_batch_stride, &out->dlse_head_stride);
 }
 
+/** The same where sequences have lengths of their own. */
+static void fill_ragged(const backward_call *call, const ap_backward_plan *how,
+                        attnpress_bwd_ragged_args *out) {
+  const attnpress_backward_args *a = &call->args;
+  const attnpress_forward_args forward = ap_forward_of(a);
+  int64_t lse[3], dlse[3];
+  int packed;
+  fill_block(call, how, &out->bwd);
+  out->ragged = ap_fill_ragged_args(&forward);
+  out->reserved = 0;
+  ap_ragged_lse_strides(&forward, lse, &packed);
+  out->bwd.lse_batch_stride = lse[0];
+  out->bwd.lse_head_stride = lse[1];
+  ap_ragged_row_strides(&forward, a->dlse_stride, a->dlse_row_stride, dlse, &packed);
+  out->bwd.dlse_batch_stride = dlse[0];
+  out->bwd.dlse_head_stride = dlse[1];
+  out->dlse_row_stride = dlse[2];
+  out->dlse_packed = packed;
+  out->bwd.dq_sum_quads = how->fused ? 4 * call->problem.hdim : 0;
+}
+
 static attnpress_status arguments(const ap_driver *driver, ap_call *base,
                                   const ap_launches *launches, int index, void **block) {
   backward_run *run = (backward_run *)base;
   const ap_backward_plan *how = &((const backward_plan *)launches)->how;
   const ap_launch *launch = &launches->launch[index];
+  if (run->call.args.ragged != NULL) {
+    if (index == 0)
+      fill_ragged(&run->call, how, &run->ragged);
+    run->ragged.bwd.blocks = how->blocks[index];
+    *block = &run->ragged;
+    return ATTNPRESS_OK;
+  }
   if (index == 0)
     fill_block(&run->call, how, &run->block.bwd);
   run->block.bwd.blocks = how->blocks[index];
@@ -132,9 +166,10 @@ static attnpress_status run_cpu(const ap_call *base, int32_t num_threads) {
 static void describe_cpu(const ap_call *base, attnpress_info *info) {
   const ap_problem *p = &((const backward_call *)base)->problem;
   static const char *const masks[] = {"", "_causal", "_window"};
-  snprintf(info->stem, sizeof info->stem, "cpu_bwd_hdim%d_%s%s%s%s%s%s", (int)p->hdim,
+  snprintf(info->stem, sizeof info->stem, "cpu_bwd_hdim%d_%s%s%s%s%s%s%s", (int)p->hdim,
            ap_dtype_name(p->dtype), masks[p->mask], p->softcap ? "_softcap" : "",
-           p->alibi ? "_alibi" : "", p->bias ? "_bias" : "", p->dropout ? "_dropout" : "");
+           p->alibi ? "_alibi" : "", p->bias ? "_bias" : "", p->dropout ? "_dropout" : "",
+           p->sequences ? "_ragged" : "");
 }
 
 /* ---- The operation --------------------------------------------------------------------------- */

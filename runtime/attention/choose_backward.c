@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { WORKSPACE_ALIGNMENT = 256, TILE_ROWS = 16, PADDED_TILES = 8 };
+enum { WORKSPACE_ALIGNMENT = 256, TILE_ROWS = 16, PADDED_TILES = AP_PADDED_ROWS / TILE_ROWS };
 
 static int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -47,6 +47,7 @@ static attnpress_status find_kernel(const ap_problem *p, int32_t pass, const ap_
     v->axis[AP_ATTENTION_BIAS] = p->bias;
     v->axis[AP_ATTENTION_DROPOUT] = p->dropout;
   }
+  v->axis[AP_ATTENTION_SEQUENCES] = p->sequences;
   const ap_route *run = ap_next_route(v, device->capability, NULL);
   if (run == NULL) {
     FORWARD_IF(ap_check_capability(device->capability));
@@ -61,15 +62,18 @@ static attnpress_status find_kernel(const ap_problem *p, int32_t pass, const ap_
   return ap_find_launch_tile(launch);
 }
 
-/** Adds a kernel whose thread blocks take `rows` rows of `heads` heads of each batch in turn; none
- * where there is nothing to do. */
+/** Row tiles of a head of one batch or of the longest sequence, padded. */
+static int64_t padded_tiles(const ap_problem *p) {
+  return ceil_div(p->seqlen_q, AP_PADDED_ROWS) * (int64_t)PADDED_TILES;
+}
+
+/** Adds a kernel whose thread blocks take `rows` rows of `heads` heads of each batch in turn, up to the
+ * bounds of the lengths; none where there is nothing to do. */
 static attnpress_status add_kernel(const ap_problem *p, int32_t pass, const ap_device *device,
                                    ap_backward_plan *plan, ap_launches *launches) {
   const int keys = pass == AP_ATTENTION_PASS_BWD || pass == AP_ATTENTION_PASS_BWD_DKV;
   const int padded = pass == AP_ATTENTION_PASS_BWD_DELTA || pass == AP_ATTENTION_PASS_BWD_CONVERT;
-  const int64_t rows = keys     ? p->seqlen_k
-                       : padded ? (int64_t)plan->row_tiles * TILE_ROWS
-                                : p->seqlen_q;
+  const int64_t rows = keys ? p->seqlen_k : padded ? padded_tiles(p) * TILE_ROWS : p->seqlen_q;
   const int64_t heads = (int64_t)p->batch * (keys ? p->heads_kv : p->heads_q);
   if (rows == 0 || heads == 0)
     return ATTNPRESS_OK;
@@ -116,15 +120,17 @@ static int add_floats(size_t rows, size_t floats, size_t *bytes) {
 }
 
 static attnpress_status plan_workspace(const ap_problem *p, ap_backward_plan *plan, size_t *bytes) {
-  const size_t rows =
-      (size_t)p->batch * (size_t)p->heads_q * (size_t)plan->row_tiles * (size_t)TILE_ROWS;
+  /* Of ragged calls the rows of all sequences are those of one batch. */
+  const size_t batch = p->sequences == AP_ATTENTION_SEQUENCES_DENSE ? (size_t)p->batch : 1;
+  const size_t tile_rows = batch * (size_t)p->heads_q * (size_t)TILE_ROWS;
+  const size_t rows = tile_rows * (size_t)plan->row_tiles;
   size_t end = 0;
   int fits = add_floats(rows, 1, &end);
   plan->delta_offset_bytes = end;
   fits = fits && add_floats(rows, 1, &end);
   plan->dq_sum_offset_bytes = end;
   if (plan->fused)
-    fits = fits && add_floats(rows, (size_t)p->hdim, &end);
+    fits = fits && add_floats(tile_rows * (size_t)plan->sum_tiles, (size_t)p->hdim, &end);
   RETURN_IF(!fits, ATTNPRESS_INVALID_ARGUMENT,
             "the workspace of batch %d x %d heads x seqlen_q %d passes 2^64 bytes", (int)p->batch,
             (int)p->heads_q, (int)p->seqlen_q);
@@ -139,8 +145,11 @@ attnpress_status ap_choose_backward(const ap_problem *p, int deterministic, cons
   memset(plan, 0, sizeof *plan);
   launches->count = 0;
   launches->workspace_bytes = 0;
-  plan->row_tiles =
-      (int32_t)(ceil_div(p->seqlen_q, TILE_ROWS * PADDED_TILES) * (int64_t)PADDED_TILES);
+  plan->row_tiles = plan->sum_tiles = (int32_t)padded_tiles(p);
+  if (p->sequences != AP_ATTENTION_SEQUENCES_DENSE) { /* as attnpress_bwd_ragged_args says */
+    plan->row_tiles = (p->rows_q / AP_PADDED_ROWS + p->batch) * PADDED_TILES;
+    plan->sum_tiles = p->rows_q / TILE_ROWS + p->batch;
+  }
   plan->fused = is_fused(p, deterministic);
   FORWARD_IF(plan_workspace(p, plan, &launches->workspace_bytes));
   FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DELTA, device, plan, launches));

@@ -22,7 +22,9 @@ typedef struct ap_cpu_tensor {
 typedef struct ap_cpu_backward_problem {
   ap_cpu_tensor q, k, v, out, dout, dq, dk, dv;
   const float *lse, *dlse; /* dlse: or NULL */
-  int64_t lse_batch_stride, lse_head_stride, dlse_batch_stride, dlse_head_stride;
+  int64_t lse_batch_stride, lse_head_stride, lse_row_stride;
+  int64_t dlse_batch_stride, dlse_head_stride, dlse_row_stride;
+  int32_t lse_log2; /* 1: lse is to the base 2 */
   int64_t batch, heads_q, heads_kv, seqlen_q, seqlen_k;
   int32_t hdim, hdim_v, dtype, accumulate;
   float scale, scale_log2; /* scale_log2: what makes scores exponents of 2 */

@@ -132,10 +132,13 @@ AP_TARGET static void load_row_values(const ap_cpu_backward_problem *p, ap_cpu_b
         delta += out[i] * x->dout[r * hdim_v + c + i];
     }
     if (p->dlse != NULL)
-      delta -= p->dlse[batch * p->dlse_batch_stride + head * p->dlse_head_stride + first + r];
+      delta -= p->dlse[batch * p->dlse_batch_stride + head * p->dlse_head_stride +
+                       (first + r) * p->dlse_row_stride] *
+               (p->lse_log2 ? LOG2_E : 1.0f);
     x->delta[r] = delta;
-    x->lse_log2[r] =
-        p->lse[batch * p->lse_batch_stride + head * p->lse_head_stride + first + r] * LOG2_E;
+    x->lse_log2[r] = p->lse[batch * p->lse_batch_stride + head * p->lse_head_stride +
+                            (first + r) * p->lse_row_stride] *
+                     (p->lse_log2 ? 1.0f : LOG2_E);
   }
 }
 

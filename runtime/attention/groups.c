@@ -74,6 +74,7 @@ attnpress_status ap_copy_backward_groups(attnpress_backward_args *args, ap_group
   args->bias = forward.bias;
   args->sinks = forward.sinks;
   args->dropout = forward.dropout;
+  args->ragged = forward.ragged;
   return ATTNPRESS_OK;
 }
 

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "attention/defaults.h"
 #include "attention/overlap.h"
 
 enum { KEYS_MAX = INT32_MAX - 1023 }; /* of a sequence, as of a tensor */
@@ -36,17 +37,21 @@ static int64_t table_stride(const attnpress_ragged *r) {
   return r->page_table_stride > 0 ? r->page_table_stride : r->page_table_pages;
 }
 
-void ap_ragged_lse_strides(const attnpress_forward_args *args, int64_t stride[3], int *packed) {
-  const attnpress_ragged *r = args->ragged;
-  const int one = r->cu_seqlens_q != NULL; /* batch of q */
-  stride[0] = args->lse_stride[0];
-  stride[1] = args->lse_stride[1];
-  stride[2] = r->lse_row_stride > 0 ? r->lse_row_stride : 1;
-  if (stride[0] == 0 && stride[1] == 0 && r->lse_row_stride == 0) {
+void ap_ragged_row_strides(const attnpress_forward_args *args, const int64_t given[2],
+                           int64_t row_stride, int64_t stride[3], int *packed) {
+  const int one = args->ragged->cu_seqlens_q != NULL; /* batch of q */
+  stride[0] = given[0];
+  stride[1] = given[1];
+  stride[2] = row_stride > 0 ? row_stride : 1;
+  if (stride[0] == 0 && stride[1] == 0 && row_stride == 0) {
     stride[0] = one ? 0 : args->q.shape[1] * args->q.shape[2];
     stride[1] = args->q.shape[1];
   }
   *packed = one && stride[0] == 0;
+}
+
+void ap_ragged_lse_strides(const attnpress_forward_args *args, int64_t stride[3], int *packed) {
+  ap_ragged_row_strides(args, args->lse_stride, args->ragged->lse_row_stride, stride, packed);
 }
 
 void ap_ragged_problem(const attnpress_forward_args *args, ap_problem *problem) {
@@ -330,4 +335,58 @@ attnpress_status ap_check_ragged(const attnpress_forward_args *args, int with_da
   FORWARD_IF(check_pages(args));
   FORWARD_IF(check_appended(args->ragged));
   return check_lse(args, with_data);
+}
+
+/* ---- Backward -------------------------------------------------------------------------------- */
+
+/** The gradient of lse, which is only read: any strides that are not negative. */
+static attnpress_status check_dlse(const attnpress_backward_args *args, int with_data) {
+  const attnpress_forward_args forward = ap_forward_of(args);
+  int64_t stride[3], last = 0;
+  int packed;
+  if (args->dlse == NULL)
+    return ATTNPRESS_OK;
+  RETURN_IF(with_data && (uintptr_t)args->dlse % sizeof(float) != 0, ATTNPRESS_INVALID_ARGUMENT,
+            "dlse is %p; it must be aligned to 4 bytes", (const void *)args->dlse);
+  RETURN_IF(args->dlse_row_stride < 0, ATTNPRESS_INVALID_ARGUMENT,
+            "dlse_row_stride is %" PRId64 "; it must not be negative", args->dlse_row_stride);
+  ap_ragged_row_strides(&forward, args->dlse_stride, args->dlse_row_stride, stride, &packed);
+  const int64_t extent[3] = {packed ? 1 : args->ragged->batch, args->q.shape[2], args->q.shape[1]};
+  for (int i = 0; i < 3; ++i) {
+    int64_t span;
+    RETURN_IF(extent[i] > 1 &&
+                  (stride[i] < 0 || __builtin_mul_overflow(extent[i], stride[i], &span) ||
+                   __builtin_add_overflow(last, span, &last) || last > INT64_MAX / 16),
+              ATTNPRESS_INVALID_ARGUMENT,
+              "dlse's strides %" PRId64 ", %" PRId64 ", %" PRId64
+              " (batch, head, row) must not be negative, nor overflow times their extents",
+              stride[0], stride[1], stride[2]);
+  }
+  return ATTNPRESS_OK;
+}
+
+attnpress_status ap_check_ragged_backward(const attnpress_backward_args *args, int with_data,
+                                          ap_problem *problem) {
+  const attnpress_ragged *r = args->ragged;
+  const struct {
+    const char *name;
+    const int32_t *data;
+  } refused[] = {{"leftpad_k", r->leftpad_k},
+                 {"kv_batch_idx", r->kv_batch_idx},
+                 {"page_table", r->page_table}};
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; ++i)
+    RETURN_IF(refused[i].data != NULL, ATTNPRESS_NOT_SUPPORTED,
+              "ragged.%s is given, by which the backward pass has no gradients; it takes "
+              "cu_seqlens_q, cu_seqlens_k, seqused_q and seqused_k",
+              refused[i].name);
+  FORWARD_IF(check_dlse(args, with_data));
+  const int64_t rows = r->cu_seqlens_q != NULL ? args->q.shape[1] : r->batch * args->q.shape[1];
+  RETURN_IF(rows > INT32_MAX - 1023 || r->batch > (INT32_MAX - 1023 - rows) / AP_PADDED_ROWS,
+            ATTNPRESS_NOT_SUPPORTED,
+            "%" PRId64 " sequences with %" PRId64
+            " query rows in all are more than the workspace of a backward call can be laid out "
+            "for, 2^31 - 1024 rows of which each sequence takes a multiple of %d; divide the batch",
+            r->batch, rows, AP_PADDED_ROWS);
+  problem->rows_q = (int32_t)rows;
+  return ATTNPRESS_OK;
 }

@@ -369,12 +369,19 @@ attnpress_status ap_validate_backward(const attnpress_backward_args *args, ap_ch
   FORWARD_IF(check_gradient(&args->dv, "dv", &args->v, "v", how, 1));
   RETURN_IF(how.with_data && args->lse == NULL && !is_empty(&args->q), ATTNPRESS_INVALID_ARGUMENT,
             "lse is NULL; the backward pass needs what the forward pass wrote there");
-  FORWARD_IF(check_dlse(args, how.with_data));
+  if (args->ragged != NULL)
+    FORWARD_IF(ap_check_ragged_backward(args, how.with_data, problem));
+  else
+    FORWARD_IF(check_dlse(args, how.with_data));
+  RETURN_IF(args->ragged == NULL && args->dlse_row_stride != 0, ATTNPRESS_INVALID_ARGUMENT,
+            "dlse_row_stride is %" PRId64 "; without ragged it must be 0", args->dlse_row_stride);
   FORWARD_IF(check_dsinks(args, how.with_data));
   problem->dsinks = args->dsinks != NULL;
   RETURN_IF(args->reserved != 0, ATTNPRESS_INVALID_ARGUMENT, "reserved is %d; it must be 0",
             (int)args->reserved);
   FORWARD_IF(check_flag("deterministic", args->deterministic));
+  if (args->ragged != NULL) /* no tensor map describes sequences */
+    return check_flag("accumulate", args->accumulate);
   problem->tma = problem->tma_min = problem->tma_max =
       ap_backward_maps_fit(args, args->q.shape[0], args->q.shape[1], args->k.shape[1]);
   if (how.range == ATTNPRESS_UP_TO) { /* as in a range of the forward pass */

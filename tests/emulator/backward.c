@@ -12,6 +12,7 @@
 #include "attnpress/args/attention.h"
 #include "family.h"
 #include "memory.h"
+#include "ragged_backward.h"
 
 #define COUNT(array) ((sizeof(array) / sizeof *(array)))
 
@@ -299,6 +300,7 @@ static int launch(const kernel *k, call *c, unsigned used, char *report) {
       .seqlen_q = s->seqlen_q,
       .seqlen_k = s->seqlen_k,
       .row_tiles = (int32_t)c->row_tiles,
+      .sum_tiles = (int32_t)c->row_tiles,
       .accumulate = c->accumulate,
       .dq_sum_quads = (int32_t)(c->row_tiles * 4 * a->q.shape[3]),
       .scale = c->scale,
@@ -588,8 +590,17 @@ static shape make_shape(unsigned i, const kernel *k) {
   return s;
 }
 
+static int run_ragged(const kernel *k, FILE *out, int *shapes) {
+  score_shape scores[COUNT(shape_rows)];
+  for (unsigned i = 0; i < COUNT(shape_rows); ++i)
+    scores[i] = make_scores(k, i);
+  return run_ragged_backward_shapes(k, scores, out, shapes);
+}
+
 int run_backward_shapes(const kernel *k, FILE *out, int *shapes) {
   static char report[EMULATED_REPORT_BYTES];
+  if (k->variant.axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE)
+    return run_ragged(k, out, shapes);
   const unsigned count = has_scores(k) ? (unsigned)COUNT(shape_rows) : PLAIN_SHAPES;
   for (unsigned i = 0; i < count; ++i, ++*shapes) {
     const shape_row *row = &shape_rows[i];

@@ -415,6 +415,16 @@ static void add_sequences(names *n, const table_options *o) {
       "flash_fwd_split_hdim192v128_bf16_causal_paged_sm80",
       "flash_fwd_hdim264_fp16_causal_paged_decode_sm86",
       "flash_fwd_combine_hdim72_bf16_ragged_sm80",
+      "flash_bwd_hdim40_bf16_causal_ragged_sm80",
+      "flash_bwd_hdim72_fp16_window_ragged_sm86",
+      "flash_bwd_hdim136_bf16_dropout_ragged_sm80",
+      "flash_bwd_dkv_hdim64v128_bf16_alibi_ragged_sm80",
+      "flash_bwd_dkv_hdim264_fp16_ragged_sm80",
+      "flash_bwd_dq_hdim72_bf16_causal_softcap_ragged_sm80",
+      "flash_bwd_dq_hdim40_fp16_window_alibi_dropout_ragged_sm86",
+      "flash_bwd_delta_hdim72_bf16_ragged_sm80",
+      "flash_bwd_convert_hdim40_fp16_ragged_sm80",
+      "flash_bwd_sinks_hdim8_fp16_ragged_sm80",
   };
   for (size_t i = 0; i < sizeof stems / sizeof *stems; ++i)
     add_name(n, stems[i], o);

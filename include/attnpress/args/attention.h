@@ -142,7 +142,7 @@ typedef struct attnpress_bwd_args {
   float *lse_log2;   /* (batch, heads_q, row_tiles * 16) contiguous: lse * log2(e); rows that see no
                         key, and rows past the end: inf */
   float *delta;      /* the same shape: sum of dout * out over a row, less dlse; past the end 0 */
-  float *dq_sum;     /* (batch, heads_q, row_tiles, HEAD_DIM / 8, 128) contiguous: dQ / scale in
+  float *dq_sum;     /* (batch, heads_q, sum_tiles, HEAD_DIM / 8, 128) contiguous: dQ / scale in
                         fp32, or NULL; gradient.cuh says in which order a tile lies */
   int64_t q_batch_stride, q_row_stride, q_head_stride;
   int64_t k_batch_stride, k_row_stride, k_head_stride;
@@ -155,14 +155,17 @@ typedef struct attnpress_bwd_args {
   int64_t lse_batch_stride, lse_head_stride;
   int64_t dlse_batch_stride, dlse_head_stride;
   int32_t batch, heads_q, heads_kv, seqlen_q, seqlen_k;
-  int32_t row_tiles;    /* ceil(seqlen_q / 16), rounded up to a multiple of 8 */
-  int32_t blocks;       /* of a head: key blocks, of bwd_dq row blocks */
-  int32_t accumulate;   /* 1: dq, dk and dv are added to */
-  int32_t dq_sum_quads; /* 16-byte parts of a head's dq_sum; 0: there is none */
-  float scale;          /* of the scores, positive */
-  float scale_log2;     /* what makes scores exponents of 2: log2(e) * scale, or * softcap */
-  int32_t reserved;
-  float *dsinks; /* (heads_q) contiguous: the gradient by score.sinks; bwd_sinks alone */
+  int32_t row_tiles;  /* ceil(seqlen_q / 16), rounded up to a multiple of 8 */
+  int32_t blocks;     /* of a head: key blocks, of bwd_dq row blocks */
+  int32_t accumulate; /* 1: dq, dk and dv are added to */
+  int32_t
+      dq_sum_quads;  /* 16-byte parts of a head's dq_sum, or, where sequences have lengths of their
+                           own, of a row tile's; 0: there is none */
+  float scale;       /* of the scores, positive */
+  float scale_log2;  /* what makes scores exponents of 2: log2(e) * scale, or * softcap */
+  int32_t sum_tiles; /* row tiles of a head of dq_sum: row_tiles, or, where sequences have lengths
+                           of their own, fewer */
+  float *dsinks;     /* (heads_q) contiguous: the gradient by score.sinks; bwd_sinks alone */
   attnpress_score_args score;
 } attnpress_bwd_args;
 

@@ -52,3 +52,22 @@ typedef struct attnpress_fwd_combine_ragged_args {
 
 ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_combine_ragged_args) == 264,
                         "layout of attnpress_fwd_combine_ragged_args");
+
+/* The arguments of the backward kernels that have `ragged` in their names. bwd.batch is the number of
+ * sequences; bwd.seqlen_q and bwd.seqlen_k are bounds, by which the grid is laid out: a sequence with
+ * more keys counts as one with none, as one with more queries does.
+ *
+ * The workspace is (heads_q, rows) with the rows of one sequence after those of another, from a
+ * multiple of 128 rows of lse_log2 and delta, and of 16 rows of dq_sum, on: sequence b's begin at
+ * (n + 128 b) / 128 * 128 and at (n + 16 b) / 16 * 16, n being the rows of q before it. So row_tiles *
+ * 16 rows of lse_log2 and delta, and sum_tiles row tiles of dq_sum, are those of a head. */
+typedef struct attnpress_bwd_ragged_args {
+  attnpress_bwd_args bwd;
+  attnpress_ragged_args ragged; /* lse_row_stride, lse_packed and lse_log2: of bwd.lse */
+  int64_t dlse_row_stride;
+  int32_t dlse_packed; /* 1: rows of dlse are those of q */
+  int32_t reserved;
+} attnpress_bwd_ragged_args;
+
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_args) == 672,
+                        "layout of attnpress_bwd_ragged_args");
