@@ -556,7 +556,6 @@ static void test_hopper_launches(void **state) {
   assert_int_equal(schedule.batch, 3);
   assert_int_equal(schedule.seqlen_q, 60);
   assert_int_equal(schedule.key_bytes, 4 * HDIM);
-  assert_int_equal(schedule.row_keys_most, INT32_MAX);
   assert_int_equal(schedule.ragged.rows_q, 100);
   assert_int_equal(schedule.ragged.rows_k, 300);
   attnpress_fwd_sm90_ragged_args given;

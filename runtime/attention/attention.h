@@ -128,8 +128,6 @@ static inline int ap_is_scheduled(const ap_plan *plan) {
   return plan->tile.field[AP_ATTENTION_TILE_PRODUCER] &&
          plan->variant.axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_RAGGED;
 }
-/** Keys that the rows of a row block of the plan see, at most, whatever the sequence's length. */
-int32_t ap_row_keys_most(const ap_problem *problem, const ap_plan *plan);
 /** How a kernel divides integers from 0 to 2^31 - 1 by a positive one. */
 attnpress_divisor ap_divisor(int32_t value);
 /** The split count for `blocks` thread blocks of one split over `key_blocks` key blocks, on a

@@ -461,11 +461,6 @@ static attnpress_status plan_map(const ap_problem *problem, const ap_device *dev
   return ATTNPRESS_OK;
 }
 
-int32_t ap_row_keys_most(const ap_problem *problem, const ap_plan *plan) {
-  const int64_t keys = keys_of_a_row(problem) + positions_of(&plan->tile, plan->heads_per_tile);
-  return problem->mask == ATTNPRESS_WINDOW && keys < INT32_MAX ? (int32_t)keys : INT32_MAX;
-}
-
 /** What the schedule kernel leaves to the forward kernel: the ticket, units, sequences. */
 static size_t schedule_bytes(size_t batch, size_t *first_unit, size_t *sequences) {
   *first_unit = WORKSPACE_ALIGNMENT;

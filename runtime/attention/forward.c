@@ -220,7 +220,6 @@ static void fill_schedule(const forward_call *call, const ap_plan *how,
                    (AP_ATTENTION_WARPGROUP_ROWS / fwd->heads_per_tile),
       .tile_heads = fwd->heads_q / fwd->heads_per_tile,
       .sharing = fwd->heads_q / (fwd->heads_kv * fwd->heads_per_tile),
-      .row_keys_most = ap_row_keys_most(p, how),
       .key_bytes = 2 * (p->hdim + p->hdim_v),
   };
 }

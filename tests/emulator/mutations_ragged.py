@@ -355,12 +355,6 @@ MUTATIONS = [
         "mine > others : mine < others",
     ),
     Mutation(
-        "schedule: by the lengths alone, whatever a row block sees",
-        SCHEDULE,
-        "min(of.keys.count, args->row_keys_most)".replace("->", "."),
-        "of.keys.count",
-    ),
-    Mutation(
         "schedule: keys of the place, not the sequence",
         SCHEDULE,
         "      of = lengths_of(&args, sequence);",
@@ -377,12 +371,6 @@ MUTATIONS = [
         "schedule: keys are not handed over",
         SCHEDULE,
         "      // All threads arrive and wait: hands over the keys.\n      __syncthreads();",
-        "",
-    ),
-    Mutation(
-        "schedule: keys and sums are overwritten too early",
-        SCHEDULE,
-        "    // All threads arrive and wait: keys and sums have been read.\n    __syncthreads();",
         "",
     ),
     Mutation(

@@ -135,6 +135,20 @@ static const batch_row batch_rows[] = {
      0,
      0,
      NOTHING},
+    {3,
+     {{1, 5}, {0, 40}, {0, 9}},
+     {{0, 50}, {1, 20}, {0, 7}},
+     1,
+     KEYS_PACKED,
+     8,
+     3,
+     2,
+     0,
+     3,
+     LSE_ROWS_FIRST,
+     0,
+     0,
+     NOTHING},
 };
 
 /* One call and all of its memory. */
@@ -591,8 +605,8 @@ static CUresult no_words(CUresult result, const char **words) {
 
 enum { ORDERED_TOGETHER = 1024 };
 
-/* The order: each sequence once, in its part of the batch after those whose units are as long or
- * longer, and units that count what came before. */
+/* The order: each sequence once, in its part of the batch after those with as many keys or more, and
+ * units that count what came before. */
 static int check_order(const call *c, const attnpress_fwd_schedule_args *args, char *report) {
   int units = 0, last_keys = 0;
   for (int i = 0; i < c->count; ++i) {
@@ -602,9 +616,7 @@ static int check_order(const call *c, const attnpress_fwd_schedule_args *args, c
                 u->seqlen_k != (rows.queries > 0 ? rows.keys : u->seqlen_k);
     for (int before = i / ORDERED_TOGETHER * ORDERED_TOGETHER; before < i; ++before)
       wrong |= args->sequences[before].sequence == u->sequence;
-    const int keys = u->seqlen_q == 0                    ? 0
-                     : u->seqlen_k < args->row_keys_most ? u->seqlen_k
-                                                         : args->row_keys_most;
+    const int keys = u->seqlen_q == 0 ? 0 : u->seqlen_k;
     wrong |= u->sequence / ORDERED_TOGETHER != i / ORDERED_TOGETHER;
     wrong |= i % ORDERED_TOGETHER > 0 && keys / 16 > last_keys / 16;
     last_keys = keys;
@@ -635,10 +647,7 @@ static int launch_sm90(const kernel *schedule, call *c, const batch_row *row, ch
   attnpress_fwd_args *fwd = &args.sm90.fwd;
   const int heads = fwd->heads_per_tile, tile_heads = fwd->heads_q / heads;
   const int positions = c->kernel->tile.field[AP_ATTENTION_TILE_BLOCK_M] / 64 * (64 / heads);
-  ap_problem problem;
-  const ap_check how = {ATTNPRESS_CUDA, 1, ATTNPRESS_ONE_CALL};
-  if (ap_validate_forward(&c->args, how, &problem) != ATTNPRESS_OK ||
-      ap_tensor_maps_encode(&driver, &c->args, &plan, &args.sm90) != ATTNPRESS_OK) {
+  if (ap_tensor_maps_encode(&driver, &c->args, &plan, &args.sm90) != ATTNPRESS_OK) {
     snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
     return -1;
   }
@@ -658,9 +667,8 @@ static int launch_sm90(const kernel *schedule, call *c, const batch_row *row, ch
       .positions = positions,
       .tile_heads = tile_heads,
       .sharing = tile_heads / fwd->heads_kv,
-      .row_keys_most = ap_row_keys_most(&problem, &plan),
-      /* Long sequences have a section for each key head. */
-      .key_bytes = row->splits % 2 ? 1 << 19 : 1,
+      /* Of several key heads, long sequences have a section each. */
+      .key_bytes = fwd->heads_kv > 1 ? 1 << 17 : 1,
   };
   fwd->q = fwd->k = fwd->v = NULL;
   fwd->q_batch_stride = fwd->q_row_stride = fwd->q_head_stride = -1;
@@ -908,7 +916,6 @@ int run_schedule_alone(const kernel *schedule, FILE *out, int *shapes) {
       .positions = 128,
       .tile_heads = 8,
       .sharing = 4,
-      .row_keys_most = 500,
       .key_bytes = 512,
   };
   give_written(&c, "the ticket", TICKET, 1);

@@ -71,17 +71,15 @@ typedef struct attnpress_fwd_schedule_args {
   int32_t *first_unit;                 /* (batch + 1): units before those of each place in the order */
   attnpress_sequence_units *sequences; /* (batch), in that order */
   int32_t batch;
-  int32_t seqlen_q;      /* the most queries of a sequence; one with more has none */
-  int32_t positions;     /* of a row block */
-  int32_t tile_heads;    /* heads_q / heads_per_tile */
-  int32_t sharing;       /* tile heads of a key head */
-  int32_t row_keys_most; /* keys that a row block sees, at most, whatever the sequence's length */
-  int32_t key_bytes;     /* of K and V of a key in one head */
-  int32_t reserved;
+  int32_t seqlen_q;   /* the most queries of a sequence; one with more has none */
+  int32_t positions;  /* of a row block */
+  int32_t tile_heads; /* heads_q / heads_per_tile */
+  int32_t sharing;    /* tile heads of a key head */
+  int32_t key_bytes;  /* of K and V of a key in one head */
 } attnpress_fwd_schedule_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_schedule_args, batch, 144)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_schedule_args) == 176,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_schedule_args) == 168,
                         "layout of attnpress_fwd_schedule_args");
 
 /* The arguments of ragged kernels for compute capability 9.0. Tensor maps describe q, k and v as a
