@@ -327,14 +327,14 @@ MUTATIONS = [
     Mutation(
         "ragged sm90: the output of the unit that follows",
         SM90,
-        "store_unit(out, last_reference, last_sum, args, walk.turn - 1, consumer)",
-        "store_unit(out, last_reference, last_sum, args, walk.turn, consumer)",
+        "store_unit(out, last_reference, last_sum, args, walk.place.index + UNITS - 1, consumer)",
+        "store_unit(out, last_reference, last_sum, args, walk.place.index, consumer)",
     ),
     Mutation(
         "ragged sm90: a place is handed back while lanes store",
         SM90,
-        "  __syncwarp();\n  arrive_once(unit_empty(turn % UNITS));",
-        "  arrive_once(unit_empty(turn % UNITS));",
+        "  __syncwarp();\n  arrive_once(unit_empty(n % UNITS));",
+        "  arrive_once(unit_empty(n % UNITS));",
     ),
     Mutation(
         "schedule: units count from each part's begin",
