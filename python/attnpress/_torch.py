@@ -410,7 +410,7 @@ def ragged(
         {name: (x.data_ptr(), x.shape, x.stride()) for name, x in arrays.items()},
         softmax_scale, causal, groups, num_splits,
     )  # fmt: skip
-    size = call.workspace_bytes() if on_gpu and num_splits != 1 else 0
+    size = call.workspace_bytes() if on_gpu else 0
     # Freed when this function returns; the allocator gives it to later work of this stream.
     workspace = _empty(size, dtype=torch.uint8, device=q.device)
     stream = _raw_stream(q.device.index) if on_gpu else None
