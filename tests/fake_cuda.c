@@ -487,6 +487,11 @@ static size_t args_bytes(const char *symbol) {
     return sizeof(attnpress_fwd_combine_args);
   if (strstr(symbol, "fwd_map") != NULL)
     return sizeof(attnpress_fwd_map_args);
+  if (strstr(symbol, "fwd_schedule") != NULL)
+    return sizeof(attnpress_fwd_schedule_args);
+  if (strstr(symbol, "_ragged") != NULL || strstr(symbol, "_paged") != NULL)
+    return strstr(symbol, "_sm90") != NULL ? sizeof(attnpress_fwd_sm90_ragged_args)
+                                           : sizeof(attnpress_fwd_ragged_args);
   if (strstr(symbol, "_mod") != NULL)
     return strstr(symbol, "_sm90") != NULL ? sizeof(attnpress_fwd_sm90_mod_args)
                                            : sizeof(attnpress_fwd_mod_args);

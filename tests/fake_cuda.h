@@ -7,6 +7,7 @@
 #pragma once
 #include <stddef.h>
 
+#include "attnpress/args/ragged.h"
 #include "attnpress/args/score_mod.h"
 #include "cuda/cuda_api.h"
 

@@ -545,8 +545,7 @@ static void test_refusals(void **state) {
 
 static void test_launches(void **state) {
   (void)state;
-  cuda->args_of("flash_fwd_hdim72_bf16_ragged", sizeof(attnpress_fwd_ragged_args));
-  cuda->args_of("flash_fwd_hdim72_bf16_paged_decode", sizeof(attnpress_fwd_ragged_args));
+  cuda->capability = 80;
   attnpress_handle *handle = make_handle();
   attnpress_forward_args args = ragged_args();
   ragged.max_seqlen_q = 60;
@@ -604,6 +603,137 @@ static void test_launches(void **state) {
   assert_int_equal(given.ragged.rows_k, 7 * 16);
   assert_int_equal(given.ragged.seqlen_k_new, 5);
   assert_ptr_equal(given.ragged.page_indptr, some);
+  attnpress_destroy(handle);
+}
+
+/** Compute capability 9.0: a schedule, and the kernel that works through it by tensor maps. */
+static void test_hopper_launches(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = ragged_args();
+  attnpress_plan *plan;
+  size_t bytes;
+  ragged.max_seqlen_q = 60;
+  assert_ok(attnpress_plan_forward(handle, &args, NULL, &plan));
+  assert_ok(attnpress_plan_workspace_bytes(plan, &bytes));
+  assert_int_equal(bytes, 512 + 3 * sizeof(attnpress_sequence_units));
+  assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_WORKSPACE_TOO_SMALL);
+  args.workspace = (void *)0x60000;
+  args.workspace_bytes = bytes;
+  assert_ok(attnpress_plan_run(plan, &args, NULL));
+  assert_int_equal(cuda->launches, 2);
+  assert_string_equal(cuda->launch[0].symbol, "flash_fwd_schedule_hdim8_bf16_sm80");
+  assert_string_equal(cuda->launch[1].symbol, "flash_fwd_hdim72_bf16_ragged_sm90");
+  assert_int_equal(cuda->launch[0].grid, 1);
+  assert_int_equal(cuda->launch[0].overlaps, 0);
+  assert_int_equal(cuda->launch[1].overlaps, 1);
+  attnpress_fwd_schedule_args schedule;
+  memcpy(&schedule, cuda->launch[0].args, sizeof schedule);
+  assert_int_equal(schedule.batch, 3);
+  assert_int_equal(schedule.seqlen_q, 60);
+  assert_int_equal(schedule.key_bytes, 4 * HDIM);
+  assert_int_equal(schedule.ragged.rows_q, 100);
+  assert_int_equal(schedule.ragged.rows_k, 300);
+  attnpress_fwd_sm90_ragged_args given;
+  memcpy(&given, cuda->launch[1].args, sizeof given);
+  assert_ptr_equal(given.ticket, 0x60000);
+  assert_ptr_equal(given.ticket, schedule.ticket);
+  assert_ptr_equal(given.first_unit, schedule.first_unit);
+  assert_ptr_equal(given.first_unit, 0x60100);
+  assert_ptr_equal(given.sequences, schedule.sequences);
+  assert_ptr_equal(given.sequences, 0x60200);
+  assert_ptr_equal(given.ragged.cu_seqlens_q, some);
+  assert_int_equal(given.sm90.fwd.batch, 3);
+  assert_int_equal(given.sm90.tile_heads.value * given.sm90.heads_per_tile.value, HEADS_Q);
+  assert_int_equal(schedule.tile_heads, given.sm90.tile_heads.value);
+  assert_int_equal(schedule.sharing * HEADS_KV, schedule.tile_heads);
+  assert_int_equal(schedule.positions % given.sm90.warpgroup_positions, 0);
+  attnpress_plan_destroy(plan);
+
+  /* Row blocks of 100 rows in all, not of three times the bound. */
+  ragged.max_seqlen_q = 0;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  memcpy(&schedule, cuda->launch[2].args, sizeof schedule);
+  assert_int_equal(cuda->launch[3].grid, (100 / schedule.positions + 3) * schedule.tile_heads);
+  attnpress_destroy(handle);
+}
+
+/** What runs the kernels of compute capability 8.0 on 9.0: pages, splits, what is done to scores. */
+static void test_hopper_choices(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_alibi alibi = ATTNPRESS_ALIBI_INIT;
+  attnpress_dropout dropout = ATTNPRESS_DROPOUT_INIT;
+  attnpress_sinks sinks = ATTNPRESS_SINKS_INIT;
+  alibi.slopes = sinks.data = (const float *)(const void *)some;
+  sinks.dtype = ATTNPRESS_FP32;
+  dropout.probability = 0.5f;
+#define RUNS(make, change, name)                                                                   \
+  do {                                                                                             \
+    attnpress_forward_args args = make();                                                          \
+    attnpress_plan *plan;                                                                          \
+    attnpress_info info = ATTNPRESS_INFO_INIT;                                                     \
+    ragged.max_seqlen_q = 60;                                                                      \
+    change;                                                                                        \
+    assert_ok(attnpress_plan_forward(handle, &args, NULL, &plan));                                 \
+    assert_ok(attnpress_plan_launch(plan, attnpress_plan_launch_count(plan) - 1, &info));          \
+    assert_string_equal(info.stem, name);                                                          \
+    attnpress_plan_destroy(plan);                                                                  \
+  } while (0)
+  RUNS(ragged_args, args.sinks = &sinks, "flash_fwd_hdim72_bf16_ragged_sm90");
+  RUNS(ragged_args, args.num_splits = 1, "flash_fwd_hdim72_bf16_ragged_sm90");
+  RUNS(ragged_args, args.mask = ATTNPRESS_CAUSAL, "flash_fwd_hdim72_bf16_causal_ragged_sm90");
+  RUNS(ragged_args, args.num_splits = 2, "flash_fwd_combine_hdim72_bf16_ragged_sm80");
+  RUNS(ragged_args, args.softcap = 3.0f, "flash_fwd_hdim72_bf16_softcap_ragged_sm80");
+  RUNS(ragged_args, args.alibi = &alibi, "flash_fwd_hdim72_bf16_alibi_ragged_sm80");
+  RUNS(ragged_args, args.dropout = &dropout, "flash_fwd_hdim72_bf16_dropout_ragged_sm80");
+  RUNS(paged_args, (void)0, "flash_fwd_hdim72_bf16_paged_sm80");
+  RUNS(ragged_args, ragged.max_seqlen_q = 1, "flash_fwd_hdim72_bf16_ragged_decode_sm80");
+  /* Few queries of many keys: splits pay. */
+  RUNS(ragged_args, args.num_splits = 0, "flash_fwd_hdim72_bf16_ragged_sm90");
+  RUNS(ragged_args, args.k.shape[1] = args.v.shape[1] = 1 << 17;
+       args.num_splits = 0, "flash_fwd_combine_hdim72_bf16_ragged_sm80");
+  RUNS(ragged_args, args.k.shape[1] = args.v.shape[1] = 1 << 17,
+       "flash_fwd_hdim72_bf16_ragged_sm90");
+  /* Not in a tensor map: rows that are too far apart. */
+  RUNS(ragged_args, args.k.stride[1] = INT64_C(1) << 39, "flash_fwd_hdim72_bf16_ragged_sm80");
+#undef RUNS
+  attnpress_destroy(handle);
+}
+
+/** A range has the kernels of both, and room for the schedule of its batch. */
+static void test_hopper_range(void **state) {
+  (void)state;
+  static const char *const stems[] = {
+      "flash_fwd_schedule_hdim8_bf16_sm80", "flash_fwd_hdim72_bf16_ragged_sm90",
+      "flash_fwd_split_hdim72_bf16_ragged_sm80", "flash_fwd_hdim72_bf16_ragged_decode_sm80"};
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = ragged_args();
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  attnpress_plan *range;
+  size_t bytes;
+  args.k.shape[1] = args.v.shape[1] = 1 << 17;
+  args.num_splits = 0;
+  options.range = ATTNPRESS_UP_TO;
+  assert_ok(attnpress_plan_forward(handle, &args, &options, &range));
+  for (size_t i = 0; i < sizeof stems / sizeof *stems; ++i) {
+    attnpress_info info = ATTNPRESS_INFO_INIT;
+    int found = 0;
+    for (int n = 0; n < attnpress_plan_launch_count(range); ++n) {
+      assert_ok(attnpress_plan_launch(range, n, &info));
+      found |= strcmp(info.stem, stems[i]) == 0;
+    }
+    if (!found)
+      fail_msg("%s is not in the range", stems[i]);
+  }
+  assert_ok(attnpress_plan_workspace_bytes(range, &bytes));
+  assert_true(bytes >= 512 + 3 * sizeof(attnpress_sequence_units));
+  args.workspace = (void *)0x60000;
+  args.workspace_bytes = bytes;
+  args.k.shape[1] = args.v.shape[1] = 300;
+  assert_ok(attnpress_plan_run(range, &args, NULL));
+  assert_string_equal(cuda->launch[1].symbol, "flash_fwd_hdim72_bf16_ragged_sm90");
+  attnpress_plan_destroy(range);
   attnpress_destroy(handle);
 }
 
@@ -668,8 +798,10 @@ static void test_masks(void **state) {
       {100000, 100000, 0, 0, 60, ATTNPRESS_WINDOW, "flash_fwd_hdim72_bf16_window_ragged_sm80"},
       {-1, -1, 9, 0, 60, ATTNPRESS_WINDOW, "flash_fwd_hdim72_bf16_window_ragged_sm80"},
   };
-  attnpress_handle *handle = make_handle();
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+  for (size_t n = 0; n < 2 * sizeof rows / sizeof *rows; ++n) {
+    const size_t i = n / 2;
+    cuda->capability = n % 2 ? 90 : 80;
+    attnpress_handle *handle = make_handle();
     attnpress_forward_args args = ragged_args();
     attnpress_window window = ATTNPRESS_WINDOW_INIT;
     attnpress_plan *plan;
@@ -682,11 +814,15 @@ static void test_masks(void **state) {
     args.window = rows[i].mask == ATTNPRESS_WINDOW ? &window : NULL;
     ragged.max_seqlen_q = rows[i].max_seqlen_q;
     assert_ok(attnpress_plan_forward(handle, &args, NULL, &plan));
-    assert_ok(attnpress_plan_launch(plan, 0, &info));
-    assert_string_equal(info.stem, rows[i].stem);
+    assert_ok(attnpress_plan_launch(plan, attnpress_plan_launch_count(plan) - 1, &info));
+    char stem[AP_STEM_MAX];
+    snprintf(stem, sizeof stem, "%s", rows[i].stem);
+    if (n % 2 && strstr(stem, "_decode") == NULL)
+      memcpy(stem + strlen(stem) - 2, "90", 2);
+    assert_string_equal(info.stem, stem);
     attnpress_plan_destroy(plan);
+    attnpress_destroy(handle);
   }
-  attnpress_destroy(handle);
 }
 
 /** No sequences, no queries, no keys. */
@@ -702,8 +838,10 @@ static void test_empty(void **state) {
   assert_int_equal(cuda->launches, 0);
   args = ragged_args();
   args.k.shape[1] = args.v.shape[1] = 0;
+  args.workspace = (void *)0x60000;
+  args.workspace_bytes = 1 << 12;
   assert_ok(attnpress_forward(handle, &args, NULL));
-  assert_int_equal(cuda->launches, 1);
+  assert_int_equal(cuda->launches, 2);
   attnpress_destroy(handle);
 }
 
@@ -853,9 +991,20 @@ static void test_checking_sound(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_cpu),      TEST(test_contents), TEST(test_bounds),         TEST(test_bad_page),
-      TEST(test_refusals), TEST(test_launches), TEST(test_splits),         TEST(test_masks),
-      TEST(test_empty),    TEST(test_checking), TEST(test_checking_sound),
+      TEST(test_cpu),
+      TEST(test_contents),
+      TEST(test_bounds),
+      TEST(test_bad_page),
+      TEST(test_refusals),
+      TEST(test_launches),
+      TEST(test_splits),
+      TEST(test_masks),
+      TEST(test_empty),
+      TEST(test_hopper_launches),
+      TEST(test_hopper_choices),
+      TEST(test_hopper_range),
+      TEST(test_checking),
+      TEST(test_checking_sound),
   };
   return cmocka_run_group_tests(tests, set_up_group, tear_down_group);
 }

@@ -400,7 +400,10 @@ typedef struct attnpress_score_mod {
  * What only the device can see is not reported: a sequence whose entries are out of order, negative,
  * or reach past its tensor has no queries or, where they are those of the keys, no keys; a page
  * number out of range leaves that sequence's result unspecified. Neither reads or writes outside of
- * the tensors. A bias is not supported. */
+ * the tensors. A bias is not supported.
+ *
+ * A call may need a workspace for the order of its sequences, where it is not split, too:
+ * attnpress_plan_workspace_bytes(). */
 typedef struct attnpress_ragged {
   size_t struct_size;
   int64_t

@@ -504,7 +504,7 @@ def ragged(
         softmax_scale, causal, groups, num_splits,
     )  # fmt: skip
     size = 0
-    if request.before is not None or (on_gpu and num_splits != 1):
+    if request.before is not None or on_gpu:
         size = call.workspace_bytes()
     if request.before is not None:
         request.before()

@@ -16,15 +16,17 @@ static int32_t group_of(const ap_problem *problem) {
 }
 
 /** 1 where kernels of an architecture can run the call, and it is not one for the next in line:
- * those of sm90 read through tensor maps, and short queries of more heads than a warpgroup has rows
- * would leave their tiles empty. */
+ * those of sm90 read through tensor maps, short queries of more heads than a warpgroup has rows would
+ * leave their tiles empty, and their ragged kernels are neither split nor modify scores. */
 static int serves(const ap_route *run, const ap_problem *problem, const ap_device *device,
                   int decode) {
   if (device->arch_max != 0 && run->arch > device->arch_max)
     return 0;
   if (run->arch < 90)
     return 1;
-  if (problem->sequences != AP_ATTENTION_SEQUENCES_DENSE)
+  if (problem->sequences == AP_ATTENTION_SEQUENCES_PAGED ||
+      (problem->sequences == AP_ATTENTION_SEQUENCES_RAGGED &&
+       (problem->softcap || problem->alibi || problem->dropout || problem->num_splits > 1)))
     return 0;
   return problem->hdim <= AP_ATTENTION_SM90_HDIM_MAX &&
          problem->hdim_v <= AP_ATTENTION_SM90_HDIM_MAX && decode <= AP_ATTENTION_SM90_DECODE_MAX &&
@@ -291,10 +293,16 @@ int ap_blocks_per_sm(const ap_tile *tile, const ap_device *device) {
   return blocks > 1 ? blocks : 1;
 }
 
-/** Tiles of rows, of all heads and batches: what a split has to compute. */
+/** Tiles of rows, of all heads and batches: what a split has to compute. Of ragged sequences that lie
+ * one after the other, tiles with a producer count what is there, not the bound. */
 static int64_t count_tiles(const ap_problem *problem, const ap_plan *plan, const ap_tile *tile) {
-  return count_row_blocks(problem, tile, plan->heads_per_tile) *
-         (problem->heads_q / plan->heads_per_tile) * problem->batch;
+  int64_t row_blocks = count_row_blocks(problem, tile, plan->heads_per_tile) * problem->batch;
+  if (problem->packed_rows > 0 && tile->field[AP_ATTENTION_TILE_PRODUCER]) {
+    const int64_t most =
+        problem->packed_rows / positions_of(tile, plan->heads_per_tile) + problem->batch;
+    row_blocks = row_blocks < most ? row_blocks : most;
+  }
+  return row_blocks * (problem->heads_q / plan->heads_per_tile);
 }
 
 /** Thread blocks of an SM that splitting aims at: as many as it holds, but one where warps have
@@ -371,6 +379,33 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
   plan->key_blocks_per_split = problem->sequences == AP_ATTENTION_SEQUENCES_DENSE
                                    ? (int32_t)ceil_div(key_blocks, count)
                                    : (int32_t)least;
+  return ATTNPRESS_OK;
+}
+
+/** Rows and splits. Kernels of sm90 have no splits of ragged sequences: where splitting pays, other
+ * kernels run. */
+static attnpress_status choose_kernel(const ap_problem *problem, const ap_device *device,
+                                      ap_plan *plan) {
+  FORWARD_IF(choose_rows(problem, device, plan));
+  if (!ap_is_scheduled(plan))
+    return choose_splits(problem, device, plan);
+  const int64_t key_blocks =
+      count_key_blocks(problem, positions_of(&plan->tile, plan->heads_per_tile),
+                       plan->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
+  const int64_t tiles = count_tiles(problem, plan, &plan->tile);
+  if (problem->num_splits == 0 && ap_choose_num_splits(tiles, key_blocks, device->sm_count) > 1) {
+    ap_problem other = *problem;
+    ap_plan split = *plan;
+    other.tma = 0;
+    FORWARD_IF(choose_rows(&other, device, &split));
+    FORWARD_IF(choose_splits(&other, device, &split));
+    if (split.num_splits > 1) {
+      *plan = split;
+      return ATTNPRESS_OK;
+    }
+  }
+  plan->num_splits = 1;
+  plan->key_blocks_per_split = (int32_t)key_blocks;
   return ATTNPRESS_OK;
 }
 
@@ -474,6 +509,28 @@ static attnpress_status plan_map(const ap_problem *problem, const ap_device *dev
   return ATTNPRESS_OK;
 }
 
+/** What the schedule kernel leaves to the forward kernel: the ticket, units, sequences. */
+static size_t schedule_bytes(size_t batch, size_t *first_unit, size_t *sequences) {
+  *first_unit = WORKSPACE_ALIGNMENT;
+  *sequences = align_workspace(*first_unit + (batch + 1) * sizeof(int32_t));
+  return *sequences + batch * sizeof(attnpress_sequence_units);
+}
+
+static attnpress_status plan_schedule(const ap_problem *problem, const ap_device *device,
+                                      ap_plan *plan) {
+  plan->schedule = (ap_variant){.family = AP_FAMILY_ATTENTION,
+                                .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD_SCHEDULE,
+                                         [AP_ATTENTION_HDIM] = AP_ATTENTION_HDIM_MIN,
+                                         [AP_ATTENTION_HDIM_V] = AP_ATTENTION_HDIM_MIN,
+                                         [AP_ATTENTION_DTYPE] = AP_ATTENTION_DTYPE_BF16,
+                                         [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
+  plan->schedule_target = ap_target_for(&plan->schedule, device->capability);
+  FORWARD_IF(ap_find_tile(&plan->schedule, plan->schedule_target, &plan->schedule_tile));
+  plan->workspace_bytes = schedule_bytes((size_t)problem->batch, &plan->first_unit_offset_bytes,
+                                         &plan->sequences_offset_bytes);
+  return ATTNPRESS_OK;
+}
+
 /** Fills row_blocks and grid; *units: row blocks of all heads, batches and splits. */
 static attnpress_status plan_grid(const ap_problem *problem, const ap_device *device, ap_plan *plan,
                                   int64_t *units) {
@@ -508,10 +565,14 @@ attnpress_status ap_choose(const ap_problem *problem, const ap_device *device, a
                                         [AP_ATTENTION_MOD_SCORE] = problem->mod_score,
                                         [AP_ATTENTION_MOD_MASK] = problem->mod_mask,
                                         [AP_ATTENTION_SEQUENCES] = problem->sequences}};
-  FORWARD_IF(choose_rows(problem, device, plan));
-  FORWARD_IF(choose_splits(problem, device, plan));
+  FORWARD_IF(choose_kernel(problem, device, plan));
   int64_t units;
   FORWARD_IF(plan_grid(problem, device, plan, &units));
+  if (ap_is_scheduled(plan)) {
+    plan->overlaps = device->capability >= OVERLAP_CAPABILITY_MIN;
+    plan->section_heads = plan->group_rounds = 1; /* they mean nothing there */
+    return plan->grid > 0 ? plan_schedule(problem, device, plan) : ATTNPRESS_OK;
+  }
   if (plan->tile.field[AP_ATTENTION_TILE_PRODUCER] && units > 0)
     ap_schedule(problem, device->memo, (int32_t)units, plan);
   /* Those kernels wait themselves, where the device can (include/attnpress/device/
@@ -619,16 +680,24 @@ static attnpress_status add_choice(const ap_problem *problem, const ap_problem *
   if (problem->mod_mask)
     FORWARD_IF(add_launch(&plan.map, ap_variant_key(&plan.map), &plan.map_tile, plan.map_target, 1,
                           range));
+  size_t more_bytes = problem->mod_mask ? most_map_bytes(problem, maxima, &plan.tile) : 0;
+  if (ap_is_scheduled(&plan)) {
+    size_t first_unit, sequences;
+    FORWARD_IF(add_launch(&plan.schedule, ap_variant_key(&plan.schedule), &plan.schedule_tile,
+                          plan.schedule_target, 0, range));
+    more_bytes = maxima->batch == 0
+                     ? SIZE_MAX
+                     : schedule_bytes((size_t)maxima->batch, &first_unit, &sequences);
+  }
   FORWARD_IF(add_launch(&plan.variant, plan.variant_key, &plan.tile, plan.target,
                         problem->mod_score || problem->mod_mask, range));
-  const size_t map_bytes = problem->mod_mask ? most_map_bytes(problem, maxima, &plan.tile) : 0;
   size_t rows = 0;
   if (plan.variant.axis[AP_ATTENTION_SPLIT]) {
     FORWARD_IF(add_launch(&plan.combine, plan.combine_key, &plan.combine_tile, plan.combine_target,
                           0, range));
     rows = most_partial_rows(maxima, device, &plan.tile);
   }
-  return add_workspace(maxima, rows, map_bytes, range);
+  return add_workspace(maxima, rows, more_bytes, range);
 }
 
 /** The choices for one length of the queries and one mask: split or not, with tensor maps or

@@ -60,7 +60,8 @@ void ap_ragged_problem(const attnpress_forward_args *args, ap_problem *problem) 
   problem->batch = (int32_t)args->ragged->batch;
   problem->seqlen_q = (int32_t)ap_ragged_queries(args);
   problem->seqlen_k = (int32_t)ap_ragged_keys(args);
-  problem->tma = 0; /* no tensor map describes sequences */
+  problem->packed_rows = args->ragged->cu_seqlens_q != NULL ? (int32_t)args->q.shape[1] : 0;
+  problem->tma = args->ragged->page_table == NULL && ap_ragged_maps_fit(args);
 }
 
 attnpress_ragged_args ap_fill_ragged_args(const attnpress_forward_args *args) {

@@ -267,6 +267,8 @@ static int open_kernels(const run_options *o, kernel *k, companions *others, sha
     s->splits = 2;
   if (status == 0 && k->variant.axis[AP_ATTENTION_MOD_MASK])
     status = open_stem(o, "flash_fwd_map_hdim8_bf16_sm80", &others->map, report);
+  if (status == 0 && needs_schedule(&k->variant))
+    status = open_stem(o, SCHEDULE_STEM, &others->schedule, report);
   if (status != 0 || !k->variant.axis[AP_ATTENTION_SPLIT])
     return status;
   const ap_variant v = {
@@ -324,7 +326,7 @@ static void run_until_enough(const kernel *k, const companions *others, const sh
   do {
     before = v->error.elements;
     if (ragged->count > 0)
-      run_ragged_batch(k, &others->combine, ragged, &s->scores, seed, v);
+      run_ragged_batch(k, companion_of_ragged(others, &k->variant), ragged, &s->scores, seed, v);
     else if (k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_COMBINE)
       run_combine(k, s, seed, v);
     else

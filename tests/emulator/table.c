@@ -425,6 +425,11 @@ static void add_sequences(names *n, const table_options *o) {
       "flash_bwd_delta_hdim72_bf16_ragged_sm80",
       "flash_bwd_convert_hdim40_fp16_ragged_sm80",
       "flash_bwd_sinks_hdim8_fp16_ragged_sm80",
+      "flash_fwd_hdim128_bf16_ragged_sm90",
+      "flash_fwd_hdim64_fp16_causal_ragged_sm90",
+      "flash_fwd_hdim192v128_bf16_window_ragged_sm90",
+      "flash_fwd_hdim72_bf16_causal_ragged_sm90",
+      "flash_fwd_schedule_hdim8_bf16_sm80",
   };
   for (size_t i = 0; i < sizeof stems / sizeof *stems; ++i)
     add_name(n, stems[i], o);

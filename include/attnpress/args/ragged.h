@@ -69,5 +69,57 @@ typedef struct attnpress_bwd_ragged_args {
   int32_t reserved;
 } attnpress_bwd_ragged_args;
 
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_args) == 672,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_args) == 704,
                         "layout of attnpress_bwd_ragged_args");
+
+/* A sequence as the schedule kernel hands it to those of compute capability 9.0. */
+typedef struct attnpress_sequence_units {
+  int32_t sequence;
+  int32_t seqlen_q, seqlen_k;
+  int32_t q_batch, q_row; /* of its first query: batch of q and out, and row in it */
+  int32_t k_batch, k_row; /* of its first key */
+  int32_t row_blocks;
+  int32_t section_heads; /* tile heads whose row blocks are taken together; the last section may have
+                            fewer */
+  int32_t reserved[3];
+} attnpress_sequence_units;
+
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_sequence_units) == 48,
+                        "layout of attnpress_sequence_units");
+
+/* The arguments of the schedule kernel, which runs before a ragged kernel of compute capability 9.0
+ * and writes what is not const: the units of work, in the order in which they are taken. */
+typedef struct attnpress_fwd_schedule_args {
+  attnpress_ragged_args ragged;
+  uint32_t *ticket;                    /* set to 0 */
+  int32_t *first_unit;                 /* (batch + 1): units before those of each place in the order */
+  attnpress_sequence_units *sequences; /* (batch), in that order */
+  int32_t batch;
+  int32_t seqlen_q;   /* the most queries of a sequence; one with more has none */
+  int32_t positions;  /* of a row block */
+  int32_t tile_heads; /* heads_q / heads_per_tile */
+  int32_t sharing;    /* tile heads of a key head */
+  int32_t key_bytes;  /* of K and V of a key in one head */
+} attnpress_fwd_schedule_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_schedule_args, batch, 176)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_schedule_args) == 200,
+                        "layout of attnpress_fwd_schedule_args");
+
+/* The arguments of ragged kernels for compute capability 9.0. Tensor maps describe q, k and v as a
+ * whole: of `sm90` the fields that number units mean nothing here. Thread block b takes unit b first,
+ * then each unit that the ticket names, plus the thread blocks of the grid. A sequence's units are
+ * numbered section by section; in a section, row blocks first to last (causal and window: last to
+ * first), each with the section's heads. */
+typedef struct attnpress_fwd_sm90_ragged_args {
+  attnpress_fwd_sm90_args sm90;
+  attnpress_ragged_args ragged;
+  uint32_t *ticket;
+  const int32_t *first_unit;
+  const attnpress_sequence_units *sequences;
+  int64_t reserved[6];
+} attnpress_fwd_sm90_ragged_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_sm90_ragged_args, ragged, 896)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_sm90_ragged_args) == 1152,
+                        "layout of attnpress_fwd_sm90_ragged_args");
