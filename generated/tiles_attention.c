@@ -5985,6 +5985,7 @@ static const ap_tile_entry rows[] = {
     {{6, 0, 256, 256, AP_ANY, 0, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 80}, {256, 0, {64, 16, 8, 1, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0}}, 0, AP_ANY},
     {{7, 0, 8, 8, 1, 0, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 80}, {256, 0, {64, 16, 8, 1, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0}}, 0, AP_ANY},
     {{8, 0, 8, 8, 2, 0, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 80}, {128, 0, {1, 16, 4, 1, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0}}, 0, AP_ANY},
+    {{9, 0, 8, 8, 2, 0, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 80}, {1024, 0, {1, 16, 32, 1, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0}}, 0, AP_ANY},
 };
 /* Of each row, for the search: key, mask. */
 static const ap_tile_key keys[] = {
@@ -11965,6 +11966,7 @@ static const ap_tile_key keys[] = {
     {0x188020000050, 0x3fffffe600ff},
     {0x1c0401080050, 0x3ffffffe00ff},
     {0x200401100050, 0x3ffffffe00ff},
+    {0x240401100050, 0x3ffffffe00ff},
     {~0ull, 0},
 };
 static const uint16_t slots[] = {
@@ -12290,7 +12292,7 @@ static const uint16_t slots[] = {
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3180, 0, 0, 0, 0,
     0, 0, 0, 0, 0, 0, 341, 0, 0, 0, 4402, 4515, 1174, 1766, 2996, 0,
     0, 0, 0, 0, 0, 0, 4245, 0, 0, 5767, 5814, 0, 0, 0, 0, 0,
-    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5978, 0,
     0, 0, 0, 0, 0, 0, 4284, 4407, 580, 1245, 2862, 3017, 0, 0, 0, 2447,
     0, 0, 3964, 0, 0, 5725, 5772, 0, 0, 0, 0, 0, 0, 0, 0, 0,
     0, 5650, 0, 0, 0, 0, 0, 0, 0, 0, 4349, 0, 0, 0, 0, 0,
@@ -12483,5 +12485,5 @@ static const uint16_t slots[] = {
 };
 extern const ap_tile_table ap_tiles_attention;
 const ap_tile_table ap_tiles_attention = {
-    rows, keys, 5977, 0x3dffffe600ff, slots, 13,
+    rows, keys, 5978, 0x3dffffe600ff, slots, 13,
 };

@@ -1,7 +1,7 @@
-// flash_fwd_hdim256_fp16_causal_sm90
+// flash_fwd_hdim128_bf16_causal_ragged_sm90
 //
 // The forward pass: out = softmax(scale * Q K^T) V.
-// Q, K, V and out are fp16, sums are fp32. docs/hopper.md explains the pipeline with a picture.
+// Q, K, V and out are bf16, sums are fp32. docs/hopper.md explains the pipeline with a picture.
 //
 // Warpgroup 0 is the producer: one thread of it keeps the copy engine (TMA) busy. Each of the other
 // warpgroups, the consumers, computes 64 query rows, of one head or of heads that share their keys;
@@ -12,36 +12,38 @@
 // blocks are one stream: where a consumer's rows see a unit's first block, its product runs with
 // the last one of the unit before.
 //
-// Pressed from templates/attention/flash_fwd_sm90.cu.j2 with tile m128n64s2 by
-//   python -m generator --hdim 256 --dtype fp16 --causal --arch sm90
-#include "attnpress/args/attention.h"
+// Pressed from templates/attention/flash_fwd_sm90.cu.j2 with tile m128n128s3 by
+//   python -m generator --hdim 128 --dtype bf16 --causal --ragged --arch sm90
+#include "attnpress/args/ragged.h"
 #include "attnpress/device/dtype.cuh"
 #include "attnpress/device/epilogue.cuh"
 #include "attnpress/device/pipeline.cuh"
 #include "attnpress/device/ptx_address.cuh"
+#include "attnpress/device/ptx_atom.cuh"
+#include "attnpress/device/ptx_griddepcontrol.cuh"
 #include "attnpress/device/ptx_mbarrier.cuh"
 #include "attnpress/device/ptx_tma.cuh"
 #include "attnpress/device/ptx_warpgroup.cuh"
 #include "attnpress/device/ptx_wgmma.cuh"
-#include "attnpress/device/wgmma/ptx_wgmma_n64.cuh"
-#include "attnpress/device/wgmma/ptx_wgmma_n256.cuh"
+#include "attnpress/device/wgmma/ptx_wgmma_n128.cuh"
 #include "attnpress/device/score.cuh"
+#include "attnpress/device/sequence.cuh"
 #include "attnpress/device/softmax.cuh"
 #include "attnpress/device/tile.cuh"
 #include "attnpress/device/work.cuh"
 
-constexpr int HEAD_DIM = 256;
-constexpr int HEAD_DIM_V = 256;
-constexpr Dtype DTYPE = FP16;
+constexpr int HEAD_DIM = 128;
+constexpr int HEAD_DIM_V = 128;
+constexpr Dtype DTYPE = BF16;
 constexpr bool CAUSAL = true;
 constexpr bool SPLIT = false;
 constexpr bool DROPOUT = false;
 constexpr int BLOCK_M = 128; // query rows of a thread block
-constexpr int BLOCK_N = 64; // keys of a key block
-constexpr int STAGES = 2; // key blocks of K, and of V, in shared memory
-constexpr int SMEM_BYTES = 196704;
-constexpr int PRODUCER_REGISTERS = 24; // of a thread
-constexpr int CONSUMER_REGISTERS = 240;
+constexpr int BLOCK_N = 128; // keys of a key block
+constexpr int STAGES = 3; // key blocks of K, and of V, in shared memory
+constexpr int SMEM_BYTES = 229504;
+constexpr int PRODUCER_REGISTERS = 40; // of a thread
+constexpr int CONSUMER_REGISTERS = 232;
 
 constexpr int CONSUMERS = BLOCK_M / 64;
 constexpr int NUM_THREADS = 128 * (1 + CONSUMERS);
@@ -89,87 +91,148 @@ __device__ __forceinline__ uint32_t v_empty(uint32_t shared, int stage) {
   return k_full(shared, 3 * STAGES + stage);
 }
 
-// A unit of work: a row block of one head and one split of its keys.
+// A unit of work: a row block of one head of a sequence.
 struct Unit {
-  int position_begin; // first query position
-  int split;          // 0 where the keys are not split
+  int position_begin; // first query position; -1: there are no more units
   int tile_head;      // of heads_q / heads_per_tile
-  int batch;
-  Range blocks; // key blocks
+  Range blocks;       // key blocks
+  int seqlen_q, seqlen_k;
+  int center;         // the key at which a window's query at position 0 stands
+  int q_batch, q_row; // of position 0
+  int k_batch, k_row; // of key 0
+  int sequence;
 };
+
+// Places of units that are known and not yet stored, each with two barriers: at its "full" one the
+// producer's third warp arrives, at its "empty" one each warp that has read the unit for the last
+// time. Behind them a barrier a stage: V is there, before what follows a sequence's last key was
+// made zeros.
+constexpr int UNITS = 4;
+__shared__ Unit units[UNITS];
+__shared__ uint64_t unit_barriers[2 * UNITS + STAGES];
+static_assert(sizeof units + sizeof unit_barriers <= 1024, "shared memory");
+
+__device__ __forceinline__ uint32_t unit_full(int place) {
+  return shared_address(&unit_barriers[place]);
+}
+__device__ __forceinline__ uint32_t unit_empty(int place) {
+  return shared_address(&unit_barriers[UNITS + place]);
+}
+__device__ __forceinline__ uint32_t v_loaded(int stage) {
+  return shared_address(&unit_barriers[2 * UNITS + stage]);
+}
+
+// What stands behind the arguments of dense kernels.
+__device__ __forceinline__ const attnpress_fwd_sm90_ragged_args *
+ragged_args(const attnpress_fwd_sm90_args *args) {
+  return (const attnpress_fwd_sm90_ragged_args *)args;
+}
 
 // The first and the last of the rows from a position on, or up to one, past which rows are not
 // there.
-__device__ __forceinline__ Row row_at_begin(const attnpress_fwd_args *fwd, int position) {
-  return row_at(position, CAUSAL, fwd->seqlen_q, fwd->seqlen_k);
+__device__ __forceinline__ Row row_at_begin(const attnpress_fwd_args *fwd, const Unit *unit,
+                                            int position) {
+  return row_at(position, CAUSAL, unit->seqlen_q, unit->seqlen_k);
 }
 
-__device__ __forceinline__ Row row_at_end(const attnpress_fwd_args *fwd, int position_end) {
-  return row_at_begin(fwd, min(position_end, fwd->seqlen_q) - 1);
+__device__ __forceinline__ Row row_at_end(const attnpress_fwd_args *fwd, const Unit *unit,
+                                          int position_end) {
+  return row_at_begin(fwd, unit, min(position_end, unit->seqlen_q) - 1);
 }
 
-// Finds this thread block's unit of work of round `round`; false where there is none. Causal units
-// differ in length, which the change of direction from round to round evens out; each group begins
-// with a new pair of rounds.
-__device__ __forceinline__ bool find_unit(Unit *unit, const attnpress_fwd_sm90_args *args,
-                                          int round) {
-  const attnpress_fwd_args *fwd = &args->fwd;
-  const int blocks = gridDim.x;
-  const int group = divide(round, &args->group_rounds);
-  const int group_round = round - group * args->group_rounds.value;
-  const int place = group_round % 2 == 0 ? blockIdx.x : blocks - 1 - blockIdx.x;
-  const int group_unit = group_round * blocks + place;
-  const int number = group * args->group_units + group_unit;
-  const int section = divide(number, &args->section_units);
-  const int section_unit = number - section * args->section_units.value;
-  const int row_block = divide(section_unit, &args->section_heads);
-  int head = section_unit + (section - row_block) * args->section_heads.value;
-  if (group_unit >= args->group_units || head >= args->heads)
-    return false;
+// Offset of a row's lse.
+__device__ __forceinline__ int64_t lse_of_unit(const attnpress_fwd_sm90_args *args,
+                                               const Unit *unit, int head, int position) {
+  const attnpress_ragged_args *ragged = &ragged_args(args)->ragged;
+  return lse_of_sequence(ragged, {unit->q_row, 0}, unit->sequence, args->fwd.lse_batch_stride) +
+         head * args->fwd.lse_head_stride + position * ragged->lse_row_stride;
+}
 
-  unit->split = 0;
-  unit->batch = divide(head, &args->tile_heads);
-  unit->tile_head = head - unit->batch * args->tile_heads.value;
+// The place in the schedule's order of the sequence that unit `number` is of, if it is that of `at`
+// or one behind it. All lanes arrive; each looks at one sequence.
+__device__ __forceinline__ int find_sequence(const int32_t *first_unit, int batch, int number,
+                                             int at) {
+  for (;;) {
+    const int next = at + 1 + threadIdx.x % 32;
+    const bool passed = next < batch && first_unit[next] <= number;
+    const int count = __popc(__ballot_sync(0xffffffff, passed));
+    at += count;
+    if (count < 32)
+      return at;
+  }
+}
+
+// Writes down unit `number`, of the sequence at place `at` of the order.
+__device__ __forceinline__ void write_unit(Unit *unit, const attnpress_fwd_sm90_args *args,
+                                           int number, int at) {
+  const attnpress_sequence_units *of = &ragged_args(args)->sequences[at];
+  const int row_blocks = of->row_blocks, section_heads = of->section_heads;
+  const int of_sequence = number - ragged_args(args)->first_unit[at];
+  const int first_head = of_sequence / (section_heads * row_blocks) * section_heads;
+  const int of_section = of_sequence - first_head * row_blocks;
+  const int heads = min(section_heads, args->tile_heads.value - first_head);
+  const int row_block = of_section / heads;
   const int positions = CONSUMERS * args->warpgroup_positions;
+  unit->tile_head = first_head + of_section - row_block * heads;
   // Later rows see more keys, or no fewer, and the longest units come first.
-  unit->position_begin = (fwd->row_blocks - 1 - row_block) * positions;
+  unit->position_begin = (row_blocks - 1 - row_block) * positions;
+  unit->sequence = of->sequence;
+  unit->q_batch = of->q_batch;
+  unit->q_row = of->q_row;
+  unit->k_batch = of->k_batch;
+  unit->k_row = of->k_row;
+  unit->seqlen_q = of->seqlen_q;
+  unit->seqlen_k = of->seqlen_k;
+  unit->center = ragged_args(args)->ragged.window_top_left ? 0 : of->seqlen_k - of->seqlen_q;
   // Key blocks that no row sees are never loaded.
-  unit->blocks = key_blocks(keys_of_some(row_at_begin(fwd, unit->position_begin),
-                                         row_at_end(fwd, unit->position_begin + positions)),
-                            BLOCK_N);
-  return true;
+  unit->blocks =
+      key_blocks(keys_of_some(row_at_begin(&args->fwd, unit, unit->position_begin),
+                              row_at_end(&args->fwd, unit, unit->position_begin + positions)),
+                 BLOCK_N);
 }
-
 // ---- The producer ----
 
-// Loads key block `n` of K or V, `slabs` slabs, into `target`, once `empty` is in `parity`.
+// Loads the key block of K or V that begins at `row`, `slabs` slabs, into `target`, once `empty` is
+// in `parity`.
 __device__ __forceinline__ void load_keys(uint32_t target, const attnpress_tensor_map *map,
                                           uint32_t full, uint32_t empty, int parity, int slabs,
-                                          int n, int kv_head, int batch) {
+                                          int row, int kv_head, int batch) {
   // The consumers' warps arrived; hands over the space of the key block that was here a round ago.
   wait_for_phase(empty, parity);
   mbarrier_arrive_expect(full, slabs * KEY_SLAB_BYTES);
 #pragma unroll
   for (int slab = 0; slab < slabs; ++slab)
-    tma_load_4d(target + slab * KEY_SLAB_BYTES, map, full, slab * 64, n * BLOCK_N, kv_head, batch);
+    tma_load_4d(target + slab * KEY_SLAB_BYTES, map, full, slab * 64, row, kv_head, batch);
+}
+
+// The keys that the last key block of a unit holds, if they are not all of the block: behind them
+// other rows follow, whose V is made zeros, as 0 times what they hold may be NaN.
+__device__ __forceinline__ int tail_keys(const Unit *unit) {
+  return unit->seqlen_k - (unit->blocks.end - 1) * BLOCK_N;
 }
 
 __device__ __forceinline__ void load_k(const attnpress_fwd_sm90_args *args, uint32_t shared,
-                                       Stage *stage, int n, int kv_head, int batch) {
+                                       Stage *stage, const Unit *unit, int n, int kv_head) {
   load_keys(shared + K_OFFSET + stage->index * K_BYTES, &args->k, k_full(shared, stage->index),
-            k_empty(shared, stage->index), stage->parity ^ 1, K_SLABS, n, kv_head, batch);
+            k_empty(shared, stage->index), stage->parity ^ 1, K_SLABS, unit->k_row + n * BLOCK_N,
+            kv_head, unit->k_batch);
   *stage = next_stage(*stage, STAGES);
 }
 
+// V of a block that is not whole comes by way of clear_tails().
 __device__ __forceinline__ void load_v(const attnpress_fwd_sm90_args *args, uint32_t shared,
-                                       Stage *stage, int n, int kv_head, int batch) {
-  load_keys(shared + V_OFFSET + stage->index * V_BYTES, &args->v, v_full(shared, stage->index),
-            v_empty(shared, stage->index), stage->parity ^ 1, V_SLABS, n, kv_head, batch);
+                                       Stage *stage, const Unit *unit, int n, int kv_head) {
+  const bool whole = n < unit->blocks.end - 1 || tail_keys(unit) >= BLOCK_N;
+  load_keys(shared + V_OFFSET + stage->index * V_BYTES, &args->v,
+            whole ? v_full(shared, stage->index) : v_loaded(stage->index),
+            v_empty(shared, stage->index), stage->parity ^ 1, V_SLABS, unit->k_row + n * BLOCK_N,
+            kv_head, unit->k_batch);
   *stage = next_stage(*stage, STAGES);
 }
 
 // Loads the consumers' rows of Q, each once its consumer has no more use for those of the unit
-// before. Rows that no position fills keep what was there: they make rows of S that are not stored.
+// before. Rows past the sequence's end are others' or zeros, rows that no position fills keep what
+// was there: they make rows of S that are not stored.
 __device__ __forceinline__ void load_q(const attnpress_fwd_sm90_args *args, uint32_t shared,
                                        int parity, const Unit *unit) {
   const int positions = args->warpgroup_positions;
@@ -181,30 +244,104 @@ __device__ __forceinline__ void load_q(const attnpress_fwd_sm90_args *args, uint
 #pragma unroll
     for (int slab = 0; slab < K_SLABS; ++slab)
       tma_load_5d(shared + consumer * Q_BYTES + slab * Q_SLAB_BYTES, &args->q, full, slab * 64, 0,
-                  unit->position_begin + consumer * positions, unit->tile_head, unit->batch);
+                  unit->q_row + unit->position_begin + consumer * positions, unit->tile_head,
+                  unit->q_batch);
   }
 }
 
-// The producer's one thread: loads each unit's Q, and K and V of its key blocks in the order of
+// The producer's first thread: loads each unit's Q, and K and V of its key blocks in the order of
 // their use, K of one block before V of the block before.
 __device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {
   const attnpress_fwd_args *fwd = &args->fwd;
   const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head
-  Stage k_stage = {0, 0}, v_stage = {0, 0};
+  Stage k_stage = {0, 0}, v_stage = {0, 0}, place = {0, 0};
   int q_parity = 0;
-  for (int round = 0; round < args->rounds; ++round) {
-    Unit unit;
-    if (!find_unit(&unit, args, round) || unit.blocks.end <= unit.blocks.begin)
-      continue;
-    const int kv_head = unit.tile_head / group;
-    load_k(args, shared, &k_stage, unit.blocks.end - 1, kv_head, unit.batch);
-    load_q(args, shared, q_parity, &unit);
-    q_parity ^= 1;
-    for (int n = unit.blocks.end - 1; n >= unit.blocks.begin; --n) {
-      if (n > unit.blocks.begin)
-        load_k(args, shared, &k_stage, n - 1, kv_head, unit.batch);
-      load_v(args, shared, &v_stage, n, kv_head, unit.batch);
+  for (;; place = next_stage(place, UNITS)) {
+    // Hands over the unit.
+    wait_for_phase(unit_full(place.index), place.parity);
+    const Unit *unit = &units[place.index];
+    if (unit->position_begin < 0)
+      return;
+    if (unit->blocks.end > unit->blocks.begin) {
+      const int kv_head = unit->tile_head / group;
+      int n = unit->blocks.end - 1;
+      load_k(args, shared, &k_stage, unit, n, kv_head);
+      load_q(args, shared, q_parity, unit);
+      q_parity ^= 1;
+      for (; n >= unit->blocks.begin; --n) {
+        if (n > unit->blocks.begin)
+          load_k(args, shared, &k_stage, unit, n - 1, kv_head);
+        load_v(args, shared, &v_stage, unit, n, kv_head);
+      }
     }
+    mbarrier_arrive(unit_empty(place.index));
+  }
+}
+
+// The producer's third warp: finds the units and writes them down for all others, as far ahead as
+// there are places. Tickets are asked for one unit ahead.
+__device__ __forceinline__ void find_units(const attnpress_fwd_sm90_args *args) {
+  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);
+  const int lane = threadIdx.x % 32, batch = args->fwd.batch;
+  const int count = ragged->first_unit[batch];
+  Stage place = {0, 0};
+  int at = 0, number = blockIdx.x;
+  for (;; place = next_stage(place, UNITS)) {
+    // All who read the unit that was here arrived; hands over the place.
+    wait_for_phase(unit_empty(place.index), place.parity ^ 1);
+    if (number >= count)
+      break;
+    int next = 0;
+    if (lane == 0)
+      next = (int)(gridDim.x + atomic_add(ragged->ticket, 1));
+    at = find_sequence(ragged->first_unit, batch, number, at);
+    if (lane == 0) {
+      write_unit(&units[place.index], args, number, at);
+      mbarrier_arrive(unit_full(place.index));
+    }
+    // From the lane that asked for it.
+    number = __shfl_sync(0xffffffff, next, 0);
+  }
+  if (lane == 0) {
+    units[place.index].position_begin = -1;
+    mbarrier_arrive(unit_full(place.index));
+  }
+}
+
+// The producer's second warp: makes zeros of what a unit's last key block of V holds past the
+// sequence's end, once it is there, and hands it over in the copy engine's place.
+__device__ __forceinline__ void clear_tails(uint32_t shared, unsigned char *smem) {
+  const int lane = threadIdx.x % 32;
+  Stage v_stage = {0, 0}, place = {0, 0};
+  uint32_t parities = 0; // of the stages' next phase of v_loaded, a bit each
+  for (;; place = next_stage(place, UNITS)) {
+    // Hands over the unit.
+    wait_for_phase(unit_full(place.index), place.parity);
+    const Unit *unit = &units[place.index];
+    if (unit->position_begin < 0)
+      return;
+    const int blocks = unit->blocks.end - unit->blocks.begin, keys = tail_keys(unit);
+    // All lanes arrive and wait: they have read the unit.
+    __syncwarp();
+    arrive_once(unit_empty(place.index));
+    if (blocks <= 0)
+      continue;
+    if (keys < BLOCK_N) {
+      // The copy engine hands over V.
+      wait_for_phase(v_loaded(v_stage.index), parities >> v_stage.index & 1);
+      parities ^= 1u << v_stage.index;
+      unsigned char *v = smem + V_OFFSET + v_stage.index * V_BYTES;
+      for (int slab = 0; slab < V_SLABS; ++slab)
+        for (int chunk = keys * 8 + lane; chunk < BLOCK_N * 8; chunk += 32)
+          *(uint4 *)(v + slab * KEY_SLAB_BYTES + chunk * 16) = uint4{0, 0, 0, 0};
+      // Products see the zeros once all lanes have come through here, and the first has arrived.
+      fence_proxy_async();
+      __syncwarp();
+      arrive_once(v_full(shared, v_stage.index));
+    }
+    v_stage.index += blocks;
+    v_stage.parity ^= v_stage.index / STAGES % 2;
+    v_stage.index %= STAGES;
   }
 }
 
@@ -213,7 +350,7 @@ __device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uin
 // A consumer's walk over the key blocks of its units.
 struct Walk {
   Unit unit;
-  int round;
+  Stage place; // of the unit
   int n;            // the key block
   int block_end;    // this consumer's rows see no key from this key block on
   Row rows[2];      // this thread's
@@ -224,24 +361,26 @@ struct Walk {
 __device__ __forceinline__ bool next_unit(Walk *walk, const attnpress_fwd_sm90_args *args,
                                           int consumer) {
   const attnpress_fwd_args *fwd = &args->fwd;
-  do {
-    if (++walk->round >= args->rounds)
-      return false;
-  } while (!find_unit(&walk->unit, args, walk->round));
+  walk->place = next_stage(walk->place, UNITS);
+  // The producer's third warp hands over the unit.
+  wait_for_phase(unit_full(walk->place.index), walk->place.parity);
+  if (units[walk->place.index].position_begin < 0)
+    return false;
+  walk->unit = units[walk->place.index];
   walk->n = walk->unit.blocks.end - 1;
   const int positions = args->warpgroup_positions;
   const int position_begin = walk->unit.position_begin + consumer * positions;
   const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
 #pragma unroll
   for (int half = 0; half < 2; ++half)
-    walk->rows[half] =
-        row_at_begin(fwd, position_begin + divide(row + half * 8, &args->heads_per_tile));
-  const Row first = row_at_begin(fwd, position_begin);
-  const Row last = row_at_end(fwd, position_begin + positions);
+    walk->rows[half] = row_at_begin(fwd, &walk->unit,
+                                    position_begin + divide(row + half * 8, &args->heads_per_tile));
+  const Row first = row_at_begin(fwd, &walk->unit, position_begin);
+  const Row last = row_at_end(fwd, &walk->unit, position_begin + positions);
   walk->key_unmasked = keys_of_all(first, last).end;
   walk->block_end =
       min(walk->unit.blocks.end, key_blocks(keys_of_some(first, last), BLOCK_N).end);
-  if (position_begin >= fwd->seqlen_q || walk->block_end < walk->unit.blocks.begin)
+  if (position_begin >= walk->unit.seqlen_q || walk->block_end < walk->unit.blocks.begin)
     walk->block_end = walk->unit.blocks.begin;
   return true;
 }
@@ -277,13 +416,13 @@ __device__ __forceinline__ void start_scores(float score[S_TILES * 4], uint32_t 
                                              int consumer, int stage) {
   const uint64_t q = wgmma_descriptor(shared + consumer * Q_BYTES, 1024, 0);
   const uint64_t k = wgmma_descriptor(shared + K_OFFSET, 1024, 0) + stage * (K_BYTES / 16);
-  wgmma_order_n64(score);
+  wgmma_order_n128(score);
   wgmma_fence();
 #pragma unroll
   for (int step = 0; step < K_STEPS; ++step) {
     const uint64_t q_step = q + (step / 4 * Q_SLAB_BYTES + step % 4 * 32) / 16;
     const uint64_t k_step = k + (step / 4 * KEY_SLAB_BYTES + step % 4 * 32) / 16;
-    wgmma_m64n64k16_fp16_ss(score, q_step, k_step, step > 0);
+    wgmma_m64n128k16_bf16_ss(score, q_step, k_step, step > 0);
   }
   wgmma_commit();
 }
@@ -293,11 +432,11 @@ __device__ __forceinline__ void start_output(float out[O_TILES * 4], uint32_t p[
                                              uint32_t shared, int stage) {
   const uint64_t v =
       wgmma_descriptor(shared + V_OFFSET, 1024, KEY_SLAB_BYTES) + stage * (V_BYTES / 16);
-  wgmma_order_n256(out);
+  wgmma_order_n128(out);
   wgmma_fence();
 #pragma unroll
   for (int step = 0; step < V_STEPS; ++step)
-    wgmma_m64n256k16_fp16_rs_trans(out, p[step], v + step * 16 * 128 / 16, 1);
+    wgmma_m64n128k16_bf16_rs_trans(out, p[step], v + step * 16 * 128 / 16, 1);
   wgmma_commit();
 }
 
@@ -306,7 +445,7 @@ __device__ __forceinline__ void finish_scores(float score[S_TILES * 4], int pend
                                               uint32_t shared, int consumer, int stage,
                                               bool last_block) {
   wgmma_wait(pending);
-  wgmma_order_n64(score);
+  wgmma_order_n128(score);
   arrive_once(k_empty(shared, stage));
   if (last_block)
     arrive_once(q_empty(shared, consumer));
@@ -315,7 +454,7 @@ __device__ __forceinline__ void finish_scores(float score[S_TILES * 4], int pend
 // Waits for O += P V.
 __device__ __forceinline__ void finish_output(float out[O_TILES * 4]) {
   wgmma_wait(0);
-  wgmma_order_n256(out);
+  wgmma_order_n128(out);
 }
 
 // Starts S = Q K^T of the key block in `stage` and O += P V of the block before, in `last`, and
@@ -369,14 +508,16 @@ __device__ __forceinline__ void store_output(const float out[O_TILES * 4], const
     const int row_position = divide(row, &args->heads_per_tile);
     const int position = unit->position_begin + consumer * args->warpgroup_positions + row_position;
     const int head = (unit->tile_head - row_position) * fwd->heads_per_tile + row;
-    const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q;
+    const bool valid = row_position < args->warpgroup_positions && position < unit->seqlen_q;
     const RowEnd end = end_row(reference[half] * fwd->scale_log2, sum, &fwd->score, fwd->heads_q,
                                head, DROPOUT, SPLIT);
     if (fwd->lse && valid && lane % 4 == 0)
-      fwd->lse[lse_offset(fwd, unit->batch, head, position)] = end.lse;
+      fwd->lse[lse_of_unit(args, unit, head, position)] =
+          stored_lse(&ragged_args(args)->ragged, end.lse);
     // A quad holds a tile's 8 columns of a row in pieces of two. Two lanes exchange pieces, so that
     // each stores 8 bytes of one tile, and a store fills whole sectors of 32 bytes.
-    uint16_t *out_row = (uint16_t *)fwd->out + out_offset(fwd, unit->batch, head, position) +
+    uint16_t *out_row = (uint16_t *)fwd->out +
+                        out_offset(fwd, unit->q_batch, head, unit->q_row + position) +
                         lane % 2 * 8 + lane / 2 % 2 * 4;
 #pragma unroll
     for (int tile = 0; tile < O_TILES; tile += 2) {
@@ -391,6 +532,17 @@ __device__ __forceinline__ void store_output(const float out[O_TILES * 4], const
   }
 }
 
+// Stores the output of the unit at place `n` % UNITS, and hands the place back.
+__device__ __forceinline__ void store_unit(const float out[O_TILES * 4], const float reference[2],
+                                           const float row_sum[2],
+                                           const attnpress_fwd_sm90_args *args, int n,
+                                           int consumer) {
+  store_output(out, reference, row_sum, args, &units[n % UNITS], consumer);
+  // All lanes arrive and wait: they have read the unit.
+  __syncwarp();
+  arrive_once(unit_empty(n % UNITS));
+}
+
 // One consumer: 64 rows of each unit.
 __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uint32_t shared,
                                         int consumer) {
@@ -398,7 +550,7 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
   if (consumer == CONSUMERS - 1)
     end_turn(consumer); // the first turn is the first consumer's
   Walk walk;
-  walk.round = -1;
+  walk.place = {-1, 0};
   bool more = next_unit(&walk, args, consumer);
   Stage stage = {0, 0}; // of the key block in `score`
   int q_parity = 0;
@@ -415,7 +567,7 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
       stage = next_stage(stage, STAGES);
     }
     if (walk.n < walk.unit.blocks.begin) { // no row of this consumer sees a key
-      store_output(out, reference, row_sum, args, &walk.unit, consumer);
+      store_unit(out, reference, row_sum, args, walk.place.index, consumer);
       if (has_keys)
         arrive_once(q_empty(shared, consumer));
       q_parity ^= has_keys;
@@ -433,7 +585,6 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
     finish_scores(score, 0, shared, consumer, stage.index, walk.n == walk.unit.blocks.begin);
     take_scores(score, reference, row_sum, rescale, &walk, scale_log2);
 
-    Unit last_unit; // the unit before, and what it leaves to be stored
     float last_reference[2], last_sum[2];
     Stage last = {-1, 0}; // of the P V in flight
     for (;;) {
@@ -444,7 +595,7 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
       finish_output(out);
       if (last.index >= 0) {
         arrive_once(v_empty(shared, last.index));
-        store_output(out, last_reference, last_sum, args, &last_unit, consumer);
+        store_unit(out, last_reference, last_sum, args, walk.place.index + UNITS - 1, consumer);
       }
       for (int i = 0; i < O_TILES * 4; ++i)
         out[i] = 0.0f;
@@ -464,7 +615,6 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
         round_probabilities(p[0], score, S_TILES, DTYPE);
       }
 
-      last_unit = walk.unit;
       q_parity ^= 1;
       more = next_unit(&walk, args, consumer);
       if (!more || !sees_first_block(&walk))
@@ -488,13 +638,14 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
     finish_output(out);
     arrive_once(v_empty(shared, stage.index));
     stage = next_stage(stage, STAGES);
-    store_output(out, reference, row_sum, args, &last_unit, consumer);
+    store_unit(out, reference, row_sum, args, walk.place.index + UNITS - 1, consumer);
   }
 }
 
 extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
-    flash_fwd_hdim256_fp16_causal_sm90(
-        const __grid_constant__ attnpress_fwd_sm90_args args) {
+    flash_fwd_hdim128_bf16_causal_ragged_sm90(
+        const __grid_constant__ attnpress_fwd_sm90_ragged_args given) {
+  const attnpress_fwd_sm90_args &args = given.sm90;
   extern __shared__ __align__(1024) unsigned char smem[];
   const uint32_t shared = shared_address(smem);
   if (threadIdx.x == 0) {
@@ -510,16 +661,27 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
       mbarrier_init(k_empty(shared, stage), 4 * CONSUMERS);
       mbarrier_init(v_full(shared, stage), 1);
       mbarrier_init(v_empty(shared, stage), 4 * CONSUMERS);
+      mbarrier_init(v_loaded(stage), 1);
+    }
+    for (int place = 0; place < UNITS; ++place) {
+      mbarrier_init(unit_full(place), 1);
+      mbarrier_init(unit_empty(place), 4 * CONSUMERS + 2);
     }
     fence_mbarrier_init();
   }
   // All threads arrive and wait: hands over the barriers.
   __syncthreads();
+  // The schedule kernel hands over the units.
+  griddepcontrol_wait();
 
   if (threadIdx.x < 128) {
     decrease_registers(PRODUCER_REGISTERS);
     if (threadIdx.x == 0)
       produce(&args, shared);
+    else if (threadIdx.x / 32 == 1)
+      clear_tails(shared, smem);
+    else if (threadIdx.x / 32 == 2)
+      find_units(&args);
   } else {
     increase_registers(CONSUMER_REGISTERS);
     // Read from lane 0, so that the compiler knows it to be the same in the whole warp.
