@@ -1490,14 +1490,14 @@ MUTATIONS = [
     Mutation(
         "sm90: rows past the last whole position",
         FWD_SM90,
-        "row_position < args->warpgroup_positions &&\n",
-        "\n",
+        "row_position < args->warpgroup_positions && ",
+        "",
     ),
     Mutation(
         "sm90: rows past the last query",
         FWD_SM90,
-        '"unit->seqlen_q" if sequences == "ragged" else "fwd->seqlen_q" };',
-        '"unit->seqlen_q" if sequences == "ragged" else "0x7fffffff" };',
+        " && position < fwd->seqlen_q",
+        "",
     ),
     Mutation(
         "sm90: pieces: the wrong one is sent",

@@ -393,8 +393,8 @@ MUTATIONS = [
     Mutation(
         "ragged sm90: rows behind the end are stored",
         SM90,
-        'position < ${ "unit->seqlen_q"',
-        'position < ${ "fwd->seqlen_q"',
+        "position < unit->seqlen_q;",
+        "position < fwd->seqlen_q;",
     ),
     Mutation(
         "ragged sm90: out of the batch's first row",

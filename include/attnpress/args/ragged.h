@@ -79,8 +79,8 @@ typedef struct attnpress_sequence_units {
   int32_t q_batch, q_row; /* of its first query: batch of q and out, and row in it */
   int32_t k_batch, k_row; /* of its first key */
   int32_t row_blocks;
-  int32_t section_heads; /* tile heads whose row blocks are taken together; the last section may have
-                            fewer */
+  int32_t section_heads; /* tile heads whose row blocks are taken together; the last section may
+                            have fewer */
   int32_t reserved[3];
 } attnpress_sequence_units;
 
@@ -92,7 +92,7 @@ ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_sequence_units) == 48,
 typedef struct attnpress_fwd_schedule_args {
   attnpress_ragged_args ragged;
   uint32_t *ticket;                    /* set to 0 */
-  int32_t *first_unit;                 /* (batch + 1): units before those of each place in the order */
+  int32_t *first_unit;                 /* (batch + 1): units before each place in the order */
   attnpress_sequence_units *sequences; /* (batch), in that order */
   int32_t batch;
   int32_t seqlen_q;   /* the most queries of a sequence; one with more has none */
@@ -107,8 +107,8 @@ ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_schedule_args) == 200,
                         "layout of attnpress_fwd_schedule_args");
 
 /* The arguments of ragged kernels for compute capability 9.0. Tensor maps describe q, k and v as a
- * whole: of `sm90` the fields that number units mean nothing here. Thread block b takes unit b first,
- * then each unit that the ticket names, plus the thread blocks of the grid. A sequence's units are
+ * whole: of `sm90` the fields that number units mean nothing here. Thread block b takes unit b, then
+ * each unit that is the ticket's number plus the thread blocks of the grid. A sequence's units are
  * numbered section by section; in a section, row blocks first to last (causal and window: last to
  * first), each with the section's heads. */
 typedef struct attnpress_fwd_sm90_ragged_args {
