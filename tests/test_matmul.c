@@ -12,6 +12,7 @@
 #include "api_support.h"
 #include "attnpress/args/matmul.h"
 #include "attnpress/matmul.h"
+#include "matmul/matmul.h"
 
 /* ---- Numbers on the CPU ---------------------------------------------------------------------- */
 
@@ -207,6 +208,100 @@ static void test_launch(void **state) {
   attnpress_destroy(handle);
 }
 
+/* Clusters of compute capability 9.0: a thread block for each 256 columns. */
+static void test_launch_clusters(void **state) {
+  (void)state;
+  static const struct {
+    int64_t rows, n;
+    unsigned cluster;
+    int32_t share; /* row blocks of a cluster */
+  } cases[] = {
+      {1, 8, 1, 1},          {128, 256, 1, 1},    {129, 264, 2, 1},
+      {65536, 512, 2, 8},    {65536, 1024, 4, 4}, {65536, 2048, 8, 8},
+      {65536, 4096, 16, 16}, {1000, 1032, 5, 1},  {300, 2056, 9, 1},
+  };
+  attnpress_handle *handle = make_handle();
+  for (int i = 0; i < (int)(sizeof cases / sizeof *cases); ++i) {
+    attnpress_matmul_args args = legal();
+    attnpress_matmul_args_sm90 given;
+    fake_map map;
+    args.rows = cases[i].rows;
+    args.n = cases[i].n;
+    args.x_stride = args.n + 8;
+    args.transposed = i % 2;
+    assert_ok(attnpress_matmul(handle, &args, NULL));
+    const fake_launch *launch = &cuda->launch[i];
+    memcpy(&given, launch->args, sizeof given);
+    assert_string_equal(launch->symbol,
+                        i % 2 ? "matmul_nt_cols4096_bf16_sm90" : "matmul_nn_cols4096_bf16_sm90");
+    assert_int_equal(launch->cluster, cases[i].cluster > 1 ? cases[i].cluster : 0);
+    assert_int_equal(given.cluster, cases[i].cluster);
+    assert_int_equal(given.cluster_share, cases[i].share);
+    assert_int_equal(given.row_blocks, (cases[i].rows + 127) / 128);
+    assert_int_equal(launch->grid, (given.row_blocks + given.cluster_share - 1) /
+                                       given.cluster_share * given.cluster);
+    assert_ptr_equal(given.out, args.x);
+    assert_int_equal(given.x_stride, args.n + 8);
+    memcpy(&map, &given.x, sizeof map);
+    assert_int_equal(map.address, args.x);
+    assert_int_equal(map.extents[0], args.n);
+    assert_int_equal(map.extents[1], args.rows);
+    assert_int_equal(map.box[1], 128);
+    memcpy(&map, &given.w, sizeof map);
+    assert_int_equal(map.address, args.w);
+    assert_int_equal(map.extents[1], args.n);
+    assert_int_equal(map.box[1], i % 2 ? 256 : 64);
+  }
+  attnpress_destroy(handle);
+}
+
+/* What tensor maps cannot describe: rows that are too far apart, or too many. */
+static void test_launch_without_maps(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_matmul_args args = legal();
+  args.x_stride = INT64_C(1) << 40;
+  assert_ok(attnpress_matmul(handle, &args, NULL));
+  assert_string_equal(cuda->launch[0].symbol, "matmul_nn_cols512_bf16_sm80");
+  assert_int_equal(cuda->launch[0].cluster, 0);
+  args = legal();
+  args.rows = INT64_C(1) << 31;
+  assert_ok(attnpress_matmul(handle, &args, NULL));
+  assert_string_equal(cuda->launch[1].symbol, "matmul_nn_cols512_bf16_sm80");
+  attnpress_destroy(handle);
+}
+
+/* A device with few SMs may have no room for 9 to 16 thread blocks beside each other; a driver, no
+ * tensor maps. */
+static void test_devices(void **state) {
+  (void)state;
+  static const struct {
+    ap_device device;
+    int64_t n;
+    int32_t arch;
+  } cases[] = {
+      {{.capability = 90, .sm_count = 132, .tma = 1}, 4096, 90},
+      {{.capability = 90, .sm_count = 112, .tma = 1}, 2056, 80},
+      {{.capability = 90, .sm_count = 112, .tma = 1}, 2048, 90},
+      {{.capability = 90, .sm_count = 14, .tma = 1}, 2048, 90},
+      {{.capability = 90, .sm_count = 132, .tma = 0}, 512, 80},
+      {{.capability = 90, .sm_count = 132, .tma = 1, .arch_max = 80}, 512, 80},
+      {{.capability = 86, .sm_count = 84, .tma = 1}, 512, 86},
+      {{.capability = 100, .sm_count = 148, .tma = 1}, 512, 80},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    const ap_matmul_problem problem = {.rows = 1000,
+                                       .n = cases[i].n,
+                                       .x_stride = cases[i].n,
+                                       .w_stride = cases[i].n,
+                                       .dtype = ATTNPRESS_BF16,
+                                       .w_dtype = ATTNPRESS_BF16};
+    ap_matmul_plan plan;
+    assert_ok(ap_matmul_plan_call(&problem, &cases[i].device, ATTNPRESS_ONE_CALL, &plan));
+    assert_int_equal(plan.base.launch[0].variant.axis[AP_MATMUL_ARCH], cases[i].arch);
+  }
+}
+
 static void test_plans(void **state) {
   (void)state;
   attnpress_handle *handle = make_handle();
@@ -243,6 +338,8 @@ static int set_up_matmul(void **state) {
   const int status = set_up_group(state);
   cuda->args_of("matmul_nn", sizeof(attnpress_matmul_args_sm80));
   cuda->args_of("matmul_nt", sizeof(attnpress_matmul_args_sm80));
+  cuda->args_of("matmul_nn_cols4096_bf16_sm90", sizeof(attnpress_matmul_args_sm90));
+  cuda->args_of("matmul_nt_cols4096_bf16_sm90", sizeof(attnpress_matmul_args_sm90));
   return status;
 }
 
@@ -250,7 +347,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_cpu), cmocka_unit_test(test_permutation),
       TEST(test_bad_input),       TEST(test_launch),
-      TEST(test_plans),
+      TEST(test_launch_clusters), TEST(test_launch_without_maps),
+      TEST(test_devices),         TEST(test_plans),
   };
   return cmocka_run_group_tests_name("matmul", tests, set_up_matmul, tear_down_group);
 }

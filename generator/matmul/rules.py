@@ -14,6 +14,9 @@ BLOCK_K = 32  # depth of a tile of W; the template has the same number
 # fewer rows would read W, which comes from the L2 cache, more often.
 HELD = {80: 65536, 86: 32768}
 BLOCK_M_MAX = 128
+SM90_ROW_BYTES = 128  # of the swizzle, which is the depth of a stage
+BARRIERS_BYTES = 16  # of a stage: one that it is full, one that it is empty
+SM90_TILE = {"block_m": 128, "block_n": 256, "warps": 12, "row_warps": 8, "stages": 4}
 
 
 def family() -> Family:
@@ -32,6 +35,9 @@ def row_bytes(columns: int) -> int:
 
 def smem_bytes(variant: Variant, tile: Tile) -> int:
     """Dynamic shared memory of a thread block. The kernel asserts the same formula."""
+    if variant.arch == 90:
+        stage = SM90_ROW_BYTES * (tile.block_m + tile.block_n)
+        return tile.stages * (stage + BARRIERS_BYTES)
     if variant["pass"] == "nt":
         stage = tile.block_n * row_bytes(BLOCK_K)
     else:
@@ -41,6 +47,9 @@ def smem_bytes(variant: Variant, tile: Tile) -> int:
 
 def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[str]:
     """What is wrong with a tile for a variant, one sentence each; empty: legal."""
+    if variant.arch == 90:
+        legal = tile == sized(variant, make_tile(family(), **SM90_TILE | {"stages": tile.stages}))
+        return [] if legal else ["sm90 needs a tile such as m128n256w12x8s4"]
     needed = smem_bytes(variant, tile)
     most = load_targets().archs[variant.arch].block_smem_bytes
     rows = max(tile.block_m, 16)
@@ -62,6 +71,8 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
 def fill(variant: Variant) -> Tile:
     """The rule's tile: as many rows as shared memory holds, at most 128, for W is read once for all
     of them; up to four warps below each other, so that a warp has 32 rows or fewer."""
+    if variant.arch == 90:
+        return sized(variant, make_tile(family(), **SM90_TILE))
     block_m = min(HELD[variant.arch] // variant.cols, BLOCK_M_MAX)
     row_warps = {128: 4, 64: 2, 32: 2}.get(block_m, 1)
     return sized(

@@ -28,9 +28,22 @@ attnpress_status ap_matmul_validate(ap_matmul_problem *problem, ap_check how);
 
 /* ---- plan.c ---------------------------------------------------------------------------------- */
 
+typedef struct ap_matmul_plan {
+  ap_launches base;
+  int32_t cluster_share; /* sm90: row blocks of a cluster, one after the other */
+} ap_matmul_plan;
+
 /** The one launch of a call, or in a range each kernel that one of its calls may take. */
-attnpress_status ap_matmul_plan(const ap_matmul_problem *problem, const ap_device *device,
-                                int32_t range, ap_launches *plan);
+attnpress_status ap_matmul_plan_call(const ap_matmul_problem *problem, const ap_device *device,
+                                     int32_t range, ap_matmul_plan *plan);
+
+/* ---- tensor_maps.c --------------------------------------------------------------------------- */
+
+/** 1 where x and W of a call can have tensor maps. */
+int ap_matmul_maps_fit(const ap_matmul_problem *problem);
+/** Writes those of a call. */
+attnpress_status ap_matmul_maps_encode(const ap_driver *driver, const ap_matmul_problem *problem,
+                                       const ap_tile *tile, attnpress_matmul_args_sm90 *block);
 
 /* ---- cpu.c ----------------------------------------------------------------------------------- */
 

@@ -14,7 +14,10 @@ typedef struct matmul_call {
 /** A call that is run: its argument block, beside what it was checked to be. */
 typedef struct matmul_run {
   matmul_call call;
-  attnpress_matmul_args_sm80 block;
+  union {
+    attnpress_matmul_args_sm80 sm80;
+    attnpress_matmul_args_sm90 sm90;
+  } block;
 } matmul_run;
 
 static const ap_matmul_problem *problem_of(const ap_call *base) {
@@ -44,7 +47,7 @@ static attnpress_status check(const void *args, ap_check how, ap_call *base) {
 
 static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,
                              ap_launches *launches) {
-  return ap_matmul_plan(problem_of(base), device, range, launches);
+  return ap_matmul_plan_call(problem_of(base), device, range, (ap_matmul_plan *)launches);
 }
 
 /* ---- Which calls a plan serves --------------------------------------------------------------- */
@@ -60,18 +63,35 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
 
 /* ---- Kernel arguments ------------------------------------------------------------------------ */
 
+static attnpress_status fill_sm90(const ap_driver *driver, const ap_matmul_problem *p,
+                                  const ap_matmul_plan *plan, attnpress_matmul_args_sm90 *block) {
+  const ap_launch *launch = &plan->base.launch[0];
+  const int64_t block_m = launch->tile.field[AP_MATMUL_TILE_BLOCK_M];
+  *block = (attnpress_matmul_args_sm90){
+      .out = p->x,
+      .x_stride = p->x_stride,
+      .rows = (int32_t)p->rows,
+      .n = (int32_t)p->n,
+      .cluster = (int32_t)launch->cluster,
+      .row_blocks = (int32_t)((p->rows + block_m - 1) / block_m),
+      .cluster_share = plan->cluster_share,
+  };
+  return ap_matmul_maps_encode(driver, p, &launch->tile, block);
+}
+
 static attnpress_status arguments(const ap_driver *driver, ap_call *base,
                                   const ap_launches *launches, int index, void **block) {
   matmul_run *run = (matmul_run *)base;
   const ap_matmul_problem *p = &run->call.problem;
-  (void)driver, (void)launches, (void)index;
   *block = &run->block;
-  run->block = (attnpress_matmul_args_sm80){.x = p->x,
-                                            .w = p->w,
-                                            .rows = p->rows,
-                                            .x_stride = p->x_stride,
-                                            .w_stride = p->w_stride,
-                                            .n = (int32_t)p->n};
+  if (launches->launch[index].cluster > 0)
+    return fill_sm90(driver, p, (const ap_matmul_plan *)launches, &run->block.sm90);
+  run->block.sm80 = (attnpress_matmul_args_sm80){.x = p->x,
+                                                 .w = p->w,
+                                                 .rows = p->rows,
+                                                 .x_stride = p->x_stride,
+                                                 .w_stride = p->w_stride,
+                                                 .n = (int32_t)p->n};
   return ATTNPRESS_OK;
 }
 
@@ -91,13 +111,13 @@ static void describe_cpu(const ap_call *base, attnpress_info *info) {
 
 static attnpress_status run_planned(const attnpress_plan *planned, const void *args, void *stream) {
   matmul_run run;
-  ap_launches fresh;
-  return ap_plan_run(planned, args, stream, &run.call.base, &fresh);
+  ap_matmul_plan fresh;
+  return ap_plan_run(planned, args, stream, &run.call.base, &fresh.base);
 }
 
 static const ap_operation operation = {.name = "attnpress_matmul",
                                        .call_bytes = sizeof(matmul_call),
-                                       .plan_bytes = sizeof(ap_launches),
+                                       .plan_bytes = sizeof(ap_matmul_plan),
                                        .check = check,
                                        .plan = plan,
                                        .serves = serves,
@@ -109,8 +129,8 @@ static const ap_operation operation = {.name = "attnpress_matmul",
 attnpress_status attnpress_matmul(attnpress_handle *handle, const attnpress_matmul_args *args,
                                   void *stream) {
   matmul_run run;
-  ap_launches launches;
-  return ap_call_run(handle, &operation, args, stream, &run.call.base, &launches);
+  ap_matmul_plan launches;
+  return ap_call_run(handle, &operation, args, stream, &run.call.base, &launches.base);
 }
 
 attnpress_status attnpress_plan_matmul(attnpress_handle *handle, const attnpress_matmul_args *args,

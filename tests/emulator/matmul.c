@@ -50,7 +50,8 @@ static void call_open(call *c, const kernel *k, const matmul_shape *s, uint64_t 
                     .before_stride = n,
                     .x_stride = s->far ? ((int64_t)1 << 31) + 8 : n + (s->gaps ? 24 : 0),
                     .w_stride = n + (s->gaps ? 8 : 0)}};
-  void *x = memory_map(&c->x, (size_t)rows_span_bytes(s->rows, n, c->c.x_stride, c->c.dtype));
+  void *x =
+      memory_map_shared(&c->x, (size_t)rows_span_bytes(s->rows, n, c->c.x_stride, c->c.dtype));
   void *w = memory_map(&c->w, (size_t)rows_span_bytes(n, n, c->c.w_stride, c->c.w_dtype));
   c->before = malloc((size_t)(s->rows * n) * 2);
   rows_fill(x, s->rows, n, c->c.x_stride, c->c.dtype, 0.1, 1.0, seed);
@@ -74,9 +75,55 @@ static void call_sm80(void (*function)(void), const void *args) {
   ((void (*)(attnpress_matmul_args_sm80))function)(*(const attnpress_matmul_args_sm80 *)args);
 }
 
+static void call_sm90(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_matmul_args_sm90))function)(*(const attnpress_matmul_args_sm90 *)args);
+}
+
+static int is_sm90(const kernel *k) {
+  return k->variant.axis[AP_MATMUL_ARCH] == 90;
+}
+
+static CUresult no_words(CUresult result, const char **words) {
+  (void)words;
+  return result;
+}
+
+/* Clusters have two row blocks each, so that the next one's x is loaded while one is stored. */
+static int fill_sm90(const kernel *k, const matmul_case *m, int64_t row_blocks,
+                     attnpress_matmul_args_sm90 *args, char *report) {
+  const ap_driver driver = {.tensor_map_encode_tiled = emulated_encode_tiled,
+                            .get_error_name = no_words,
+                            .get_error_string = no_words};
+  const int64_t block_n = k->tile.field[AP_MATMUL_TILE_BLOCK_N];
+  const ap_matmul_problem problem = {.x = ATTNPRESS_DATA(m->x),
+                                     .w = m->w,
+                                     .rows = m->rows,
+                                     .n = m->n,
+                                     .x_stride = m->x_stride,
+                                     .w_stride = m->w_stride,
+                                     .dtype = m->dtype,
+                                     .w_dtype = m->w_dtype,
+                                     .transposed = m->transposed};
+  *args = (attnpress_matmul_args_sm90){.out = ATTNPRESS_DATA(m->x),
+                                       .x_stride = m->x_stride,
+                                       .rows = (int32_t)m->rows,
+                                       .n = (int32_t)m->n,
+                                       .cluster = (int32_t)((m->n + block_n - 1) / block_n),
+                                       .row_blocks = (int32_t)row_blocks,
+                                       .cluster_share = 2};
+  if (ap_matmul_maps_encode(&driver, &problem, &k->tile, args) == ATTNPRESS_OK)
+    return 0;
+  snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
+  return -1;
+}
+
 static int launch(const kernel *k, const call *c, char *report) {
   const matmul_case *m = &c->c;
   const int64_t block_m = k->tile.field[AP_MATMUL_TILE_BLOCK_M];
+  const int64_t row_blocks = (m->rows + block_m - 1) / block_m;
+  _Alignas(64) attnpress_matmul_args_sm90 sm90;
+  if (is_sm90(k) && fill_sm90(k, m, row_blocks, &sm90, report) != 0)
+    return -1;
   const attnpress_matmul_args_sm80 args = {.x = ATTNPRESS_DATA(m->x),
                                            .w = m->w,
                                            .rows = m->rows,
@@ -95,11 +142,13 @@ static int launch(const kernel *k, const call *c, char *report) {
                                       .shape = {1, 1, m->n, m->n},
                                       .stride = {0, 0, m->w_stride, 1}}};
   const emulated_launch l = {.module = k->module,
-                             .blocks = (unsigned)((m->rows + block_m - 1) / block_m),
+                             .blocks = is_sm90(k) ? (unsigned)((row_blocks + 1) / 2 * sm90.cluster)
+                                                  : (unsigned)row_blocks,
+                             .cluster = is_sm90(k) ? (unsigned)sm90.cluster : 0,
                              .threads = (unsigned)k->tile.threads,
                              .shared_bytes = (size_t)k->tile.smem_bytes,
-                             .args = &args,
-                             .call = call_sm80,
+                             .args = is_sm90(k) ? (const void *)&sm90 : &args,
+                             .call = is_sm90(k) ? call_sm90 : call_sm80,
                              .tensors = tensors,
                              .tensor_count = 2};
   return emulated_run(&l, report);
@@ -131,6 +180,16 @@ static int shapes_of(const kernel *k, matmul_shape *shapes) {
   const int64_t block_m = k->tile.field[AP_MATMUL_TILE_BLOCK_M];
   const int64_t most = k->variant.axis[AP_MATMUL_COLS];
   const int64_t widest = most > 512 ? 520 : most; /* of many rows: wider ones take a while here */
+  /* Three, four and five row blocks of clusters of two, three and 16 thread blocks, which work through
+   * two each; one alone. */
+  const matmul_shape sm90[] = {
+      {1, 8, 0, 0},     {129, 40, 0, 0},  {300, 256, 1, 0},  {3, 136, 0, 1}, {500, 264, 1, 0},
+      {257, 512, 0, 0}, {650, 520, 0, 0}, {127, 1000, 1, 0}, {3, 776, 0, 1}, {3, 3856, 0, 0},
+  };
+  if (is_sm90(k)) {
+    memcpy(shapes, sm90, sizeof sm90);
+    return (int)(sizeof sm90 / sizeof *sm90);
+  }
   const matmul_shape table[] = {
       {1, 8, 0, 0},
       {block_m + 1, 40, 0, 0},

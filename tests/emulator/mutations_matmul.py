@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutations import Mutation
 
 SM80 = "templates/matmul/matmul_sm80.cu.j2"
+SM90 = "templates/matmul/matmul_sm90.cu.j2"
 SHARED = "include/attnpress/device/matmul.cuh"
 
 KERNELS = [
@@ -13,6 +14,8 @@ KERNELS = [
     ("matmul_nn_cols512_fp16_wfp32_sm86", ""),
     ("matmul_nt_cols256_bf16_wfp32_sm80", ""),
     ("matmul_nn_cols4096_bf16_sm86", ""),
+    ("matmul_nt_cols4096_bf16_sm90", ""),
+    ("matmul_nn_cols4096_fp16_sm90", ""),
 ]
 
 MUTATIONS = [
@@ -111,4 +114,86 @@ MUTATIONS = [
     Mutation(
         "matmul: a result's row in 32 bits", SHARED, "row * x_stride", "(int)(row * x_stride)"
     ),
+    Mutation(
+        "matmul: nobody waits for the cluster",
+        SM90,
+        "      cluster_wait();\n    const",
+        "      ;\n    const",
+    ),
+    Mutation(
+        "matmul: the cluster's barrier before the last piece of x",
+        SM90,
+        "depth + BLOCK_K >= n && args",
+        "depth == 0 && args",
+    ),
+    Mutation(
+        "matmul: the producer does not meet the cluster",
+        SM90,
+        "      cluster_arrive();\n      cluster_wait();\n",
+        "      ;\n",
+    ),
+    Mutation(
+        "matmul: the producer does not wait for the cluster",
+        SM90,
+        "      cluster_arrive();\n      cluster_wait();\n",
+        "      cluster_arrive();\n",
+    ),
+    Mutation(
+        "matmul: the first columns", SM90, "% args->cluster) * BLOCK_N", "% args->cluster) * 0"
+    ),
+    Mutation(
+        "matmul: the row blocks of another cluster",
+        SM90,
+        "blockIdx.x / args->cluster *",
+        "blockIdx.x *",
+    ),
+    Mutation(
+        "matmul: a row block too few",
+        SM90,
+        "cluster_share, args->row_blocks)",
+        "cluster_share, args->row_blocks - 1)",
+    ),
+    Mutation(
+        "matmul: the stage is not empty yet",
+        SM90,
+        "  wait_for_phase(empty(shared, stage.index), stage.parity ^ 1);\n",
+        "",
+    ),
+    Mutation("matmul: bytes of x alone", SM90, "X_BYTES + W_BYTES);", "X_BYTES);"),
+    Mutation(
+        "matmul: x of the first step", SM90, "barrier, depth, row, 0, 0", "barrier, 0, row, 0, 0"
+    ),
+    Mutation(
+        "matmul: W^T of the first columns",
+        SM90,
+        "barrier, depth, column, 0, 0",
+        "barrier, depth, 0, 0, 0",
+    ),
+    Mutation("matmul: a slab of W twice", SM90, "column + slab * 64, depth", "column, depth"),
+    Mutation(
+        "matmul: the copy engine is not waited for",
+        SM90,
+        "      wait_for_phase(full(shared, stage.index), stage.parity);\n",
+        "",
+    ),
+    Mutation("matmul: the first consumer's rows", SM90, "consumer * (64 * 128)", "0 * (64 * 128)"),
+    Mutation("matmul: slabs of W in one place", SM90, "1024, SLAB_BYTES)", "1024, 0)"),
+    Mutation(
+        "matmul: sums of the row block before",
+        SM90,
+        "stage.index, depth == 0)",
+        "stage.index, false)",
+    ),
+    Mutation("matmul: steps of x in one place", SM90, "x + step * 32 / 16", "x"),
+    Mutation(
+        "matmul: a stage is given back too early",
+        SM90,
+        "shared, last, 1)",
+        "shared, stage.index, 1)",
+    ),
+    Mutation("matmul: products are not waited for", SM90, "shared, last, 0)", "shared, last, 1)"),
+    Mutation("matmul: no fence before products", SM90, "  wgmma_fence();\n", ""),
+    Mutation("matmul: consumers of one warp", SM90, "4 * CONSUMERS)", "1 * CONSUMERS)"),
+    Mutation("matmul: rows of the first warp", SM90, "threadIdx.x / 32 % 4 * 16", "0"),
+    Mutation("matmul: barriers are not handed over", SM90, "  __syncthreads();\n", ""),
 ]
