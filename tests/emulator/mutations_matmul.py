@@ -115,6 +115,26 @@ MUTATIONS = [
         "matmul: a result's row in 32 bits", SHARED, "row * x_stride", "(int)(row * x_stride)"
     ),
     Mutation(
+        "matmul: half rows of four tiles change places",
+        SHARED,
+        "upper ? low.x : high.x, 2",
+        "upper ? high.x : low.x, 2",
+    ),
+    Mutation(
+        "matmul: rows past the end are stored, four tiles",
+        SHARED,
+        "row < rows && column < columns",
+        "column < columns",
+        2,
+    ),
+    Mutation(
+        "matmul: columns past the end are stored, four tiles",
+        SHARED,
+        "row < rows && column < columns",
+        "row < rows",
+        2,
+    ),
+    Mutation(
         "matmul: nobody waits for the cluster",
         SM90,
         "      cluster_wait();\n    const",
