@@ -66,12 +66,15 @@ def matmul_(x: Array, w: Any, transposed: bool = False) -> Array:
             "call matmul(), which copies x first, or detach the tensor, or call under "
             "torch.no_grad()"
         )
-    result: Array = _run(library, x, w, transposed)
+    result: Any = _run(library, x, w, transposed)
     torch = getattr(library, "torch", None)
-    if torch is not None and not x.is_inference():
+    if torch is not None and not result.is_inference():
         # Others may have saved x for their own gradient: PyTorch then knows that it has changed.
-        torch.autograd.graph.increment_version(x)
-    return result
+        increment = getattr(torch.autograd.graph, "increment_version", None)  # newer versions
+        if increment is not None:
+            increment(result)
+    written: Array = result
+    return written
 
 
 def matmul(x: Array, w: Any, transposed: bool = False) -> Array:
