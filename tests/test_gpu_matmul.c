@@ -1,6 +1,7 @@
-/* The matrix product in place on the present GPU, against float64: columns of every class, each dtype,
- * both products, room between rows; results that are read at once, on a side stream, again and again;
- * device memory; more than 2^31 elements. Ends with status 77 where there is no CUDA device. */
+/* The matrix product in place on the present GPU, against float64: columns of every class, each
+ * dtype, both products, room between rows; results that are read at once, on a side stream, again
+ * and again; device memory; more than 2^31 elements. Ends with status 77 where there is no CUDA
+ * device. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>

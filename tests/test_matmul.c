@@ -1,5 +1,5 @@
-/* The matrix product in place without a GPU: numbers on the CPU, what bad input gets, and what a call
- * is launched with (the driver and NVRTC are stand-ins). */
+/* The matrix product in place without a GPU: numbers on the CPU, what bad input gets, and what a
+ * call is launched with (the driver and NVRTC are stand-ins). */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,8 +23,8 @@ typedef struct buffers {
   _Alignas(16) float w[MATMUL_N][MATMUL_N + GAP]; /* 16-bit W lies at its begin */
 } buffers;
 
-/* Both products, W of each dtype, on one thread and on several: the same bits; what lies between the
- * rows of x stays. */
+/* Both products, W of each dtype, on one thread and on several: the same bits; what lies between
+ * the rows of x stays. */
 static void check_cpu(int32_t dtype, int32_t w_dtype, int transposed) {
   buffers *b = malloc(sizeof *b), *before = malloc(sizeof *b), *other = malloc(sizeof *b);
   const int64_t stride = MATMUL_N + GAP;

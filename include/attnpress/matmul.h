@@ -4,13 +4,13 @@
  *
  *     x = x W, or x = x W^T, for a square W
  *
- * There is no second x: no workspace, and nothing is allocated on the device. Rows of x wait in shared
- * memory or in registers until nobody reads their place any longer.
+ * There is no second x: no workspace, and nothing is allocated on the device. Rows of x wait in
+ * shared memory or in registers until nobody reads their place any longer.
  *
- * Tensors. The last dimension is contiguous. Pointers are 16-byte aligned, and strides, in elements,
- * amount to a multiple of 16 bytes; 0 means without gaps. Rows of x do not overlap one another, nor W.
- * x is fp16 or bf16; W is of x's dtype or fp32, and is then rounded to x's dtype where it is read.
- * Sums are fp32, and what they come to is rounded to x's dtype once.
+ * Tensors. The last dimension is contiguous. Pointers are 16-byte aligned, and strides, in
+ * elements, amount to a multiple of 16 bytes; 0 means without gaps. Rows of x do not overlap one
+ * another, nor W. x is fp16 or bf16; W is of x's dtype or fp32, and is then rounded to x's dtype
+ * where it is read. Sums are fp32, and what they come to is rounded to x's dtype once.
  *
  * Results are the same bit for bit whenever shapes, strides, options and device are. A row's result
  * does not depend on the other rows, nor on how many there are. */
@@ -39,11 +39,10 @@ typedef struct attnpress_matmul_args {
 #define ATTNPRESS_MATMUL_ARGS_INIT                                                                 \
   { sizeof(attnpress_matmul_args), NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/** The product, asynchronously on `stream` (CUstream or cudaStream_t; NULL: the default stream of the
- * current context); the CPU backend ignores it and returns when x is written. Needs no workspace. A
- * call that fails has not touched x.
- * OK, INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_MEMORY, NO_NVRTC, NO_KERNEL, CAPTURING,
- * COMPILE_FAILED, DRIVER_ERROR, IO_ERROR. */
+/** The product, asynchronously on `stream` (CUstream or cudaStream_t; NULL: the default stream of
+ * the current context); the CPU backend ignores it and returns when x is written. Needs no
+ * workspace. A call that fails has not touched x. OK, INVALID_ARGUMENT, NOT_SUPPORTED,
+ * OUT_OF_MEMORY, NO_NVRTC, NO_KERNEL, CAPTURING, COMPILE_FAILED, DRIVER_ERROR, IO_ERROR. */
 ATTNPRESS_API attnpress_status attnpress_matmul(attnpress_handle *handle,
                                                 const attnpress_matmul_args *args, void *stream);
 

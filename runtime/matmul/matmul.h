@@ -1,5 +1,5 @@
-/* The parts of the in-place matrix product's family, in the order of a call: validate -> plan -> kernel
- * arguments, or the CPU backend. operation.c puts them together. */
+/* The parts of the in-place matrix product's family, in the order of a call: validate -> plan ->
+ * kernel arguments, or the CPU backend. operation.c puts them together. */
 #pragma once
 #include "attnpress/args/matmul.h"
 #include "attnpress/matmul.h"

@@ -1,5 +1,5 @@
-/* Decides how a matrix product is run: the kernel that has room for the columns, and its grid. Pure:
- * it depends on shapes and the device's numbers, and touches nothing. */
+/* Decides how a matrix product is run: the kernel that has room for the columns, and its grid.
+ * Pure: it depends on shapes and the device's numbers, and touches nothing. */
 #include "matmul/matmul.h"
 
 #include <inttypes.h>
@@ -35,16 +35,17 @@ static int32_t cluster_of(int64_t n, const ap_tile *tile) {
   return divide_up(n, tile->field[AP_MATMUL_TILE_BLOCK_N]);
 }
 
-/** Whether the device surely has room for a cluster: one of its groups of SMs, of which there are at
- * most GROUPS_MAX with an even number of SMs, then has as many. */
+/** Whether the device surely has room for a cluster: one of its groups of SMs, of which there are
+ * at most GROUPS_MAX with an even number of SMs, then has as many. */
 static int cluster_fits(const ap_device *device, int32_t cluster) {
   return cluster <= CLUSTER_PORTABLE_MAX ||
          device->sm_count > GROUPS_MAX * (GROUP_SMS - GROUP_SMS_STEP);
 }
 
-/** The row blocks that a cluster works through: as many as cost least, since while one is stored the
- * next is loaded already. How many clusters of three thread blocks and more fit at a time differs from
- * chip to chip: they get a quarter of what would be one wave of them, so that none waits for long. */
+/** The row blocks that a cluster works through: as many as cost least, since while one is stored
+ * the next is loaded already. How many clusters of three thread blocks and more fit at a time
+ * differs from chip to chip: they get a quarter of what would be one wave of them, so that none
+ * waits for long. */
 static int32_t share_of(int32_t row_blocks, int64_t n, int32_t cluster, int32_t sm_count) {
   enum { WAVES_MIN = 4, PAIR = 2 };
   enum { STORE = 4, START = 4 }; /* of a row block, of a cluster: in stages' products, about */

@@ -2,11 +2,12 @@
  * Synchronization and Communication Instructions: barrier.cluster). They do not reach into each
  * other's shared memory here.
  *
- * The machine is one block's, so each block of a cluster is a process, forked from the one that runs
- * the launch. One of them runs at a time, until none of its threads can go on; then it is the next
- * block's turn. The copy engine does its work only where no block can go on without it. So whatever a
- * block may do before it has to wait is done before another one begins, and what it must not do yet
- * is seen: a write to global memory that another block, or its copies, read later is a race. Global memory, and who has written it, is shared by the processes. */
+ * The machine is one block's, so each block of a cluster is a process, forked from the one that
+ * runs the launch. One of them runs at a time, until none of its threads can go on; then it is the
+ * next block's turn. The copy engine does its work only where no block can go on without it. So
+ * whatever a block may do before it has to wait is done before another one begins, and what it must
+ * not do yet is seen: a write to global memory that another block, or its copies, read later is a
+ * race. Global memory, and who has written it, is shared by the processes. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include "machine.h"
 

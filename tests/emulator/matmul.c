@@ -180,8 +180,8 @@ static int shapes_of(const kernel *k, matmul_shape *shapes) {
   const int64_t block_m = k->tile.field[AP_MATMUL_TILE_BLOCK_M];
   const int64_t most = k->variant.axis[AP_MATMUL_COLS];
   const int64_t widest = most > 512 ? 520 : most; /* of many rows: wider ones take a while here */
-  /* Three, four and five row blocks of clusters of two, three and 16 thread blocks, which work through
-   * two each; one alone. */
+  /* Three, four and five row blocks of clusters of two, three and 16 thread blocks, which work
+   * through two each; one alone. */
   const matmul_shape sm90[] = {
       {1, 8, 0, 0},     {129, 40, 0, 0},  {300, 256, 1, 0},  {3, 136, 0, 1}, {500, 264, 1, 0},
       {257, 512, 0, 0}, {650, 520, 0, 0}, {127, 1000, 1, 0}, {3, 776, 0, 1}, {3, 3856, 0, 0},

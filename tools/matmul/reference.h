@@ -1,5 +1,5 @@
-/* The matrix product in float64 on the host, and what results are held to; `attnpress run matmul`, the
- * emulator and the tests use it. Slow and simple.
+/* The matrix product in float64 on the host, and what results are held to; `attnpress run matmul`,
+ * the emulator and the tests use it. Slow and simple.
  *
  * Each element may be off by what rounding it to its dtype costs, and by a few roundings of fp32 in
  * what it is the sum of. */
