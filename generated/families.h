@@ -3,9 +3,9 @@
 #pragma once
 
 /* The families, in their order: X(name, NAME). */
-#define AP_FAMILIES(X) X(attention, ATTENTION) X(softmax, SOFTMAX) X(layernorm, LAYERNORM) X(dropout, DROPOUT) X(outer, OUTER) X(append, APPEND) X(merge, MERGE)
+#define AP_FAMILIES(X) X(attention, ATTENTION) X(softmax, SOFTMAX) X(layernorm, LAYERNORM) X(dropout, DROPOUT) X(outer, OUTER) X(append, APPEND) X(merge, MERGE) X(matmul, MATMUL)
 
-enum { AP_FAMILY_ATTENTION = 0, AP_FAMILY_SOFTMAX = 1, AP_FAMILY_LAYERNORM = 2, AP_FAMILY_DROPOUT = 3, AP_FAMILY_OUTER = 4, AP_FAMILY_APPEND = 5, AP_FAMILY_MERGE = 6, AP_FAMILY_COUNT = 7 };
+enum { AP_FAMILY_ATTENTION = 0, AP_FAMILY_SOFTMAX = 1, AP_FAMILY_LAYERNORM = 2, AP_FAMILY_DROPOUT = 3, AP_FAMILY_OUTER = 4, AP_FAMILY_APPEND = 5, AP_FAMILY_MERGE = 6, AP_FAMILY_MATMUL = 7, AP_FAMILY_COUNT = 8 };
 
 /* ---- attention ---- */
 
@@ -310,4 +310,47 @@ enum { /* fields of a tile */
   AP_MERGE_TILE_WARPS = 0,
   AP_MERGE_TILE_STEP = 1,
   AP_MERGE_TILE_FIELD_COUNT = 2,
+};
+
+/* ---- matmul ---- */
+
+/* matmul_<nn|nt>_cols<256|512|1024|2048|4096>_<fp16|bf16>[_wfp32]_sm<80|86|90> */
+enum { /* axes */
+  AP_MATMUL_PASS = 0,
+  AP_MATMUL_COLS = 1,
+  AP_MATMUL_DTYPE = 2,
+  AP_MATMUL_WEIGHT = 3,
+  AP_MATMUL_ARCH = 4,
+  AP_MATMUL_AXIS_COUNT = 5,
+};
+enum { /* pass */
+  AP_MATMUL_PASS_NN = 0,
+  AP_MATMUL_PASS_NT = 1,
+};
+enum { /* cols */
+  AP_MATMUL_COLS_MIN = 256,
+  AP_MATMUL_COLS_MAX = 4096,
+};
+enum { /* dtype */
+  AP_MATMUL_DTYPE_FP16 = 1,
+  AP_MATMUL_DTYPE_BF16 = 2,
+};
+enum { /* weight */
+  AP_MATMUL_WEIGHT_SAME = 0,
+  AP_MATMUL_WEIGHT_FP32 = 1,
+};
+enum { /* arch */
+  AP_MATMUL_ARCH_MIN = 80,
+  AP_MATMUL_ARCH_MAX = 90,
+};
+enum { /* fields of a tile */
+  AP_MATMUL_TILE_BLOCK_M = 0,
+  AP_MATMUL_TILE_BLOCK_N = 1,
+  AP_MATMUL_TILE_WARPS = 2,
+  AP_MATMUL_TILE_ROW_WARPS = 3,
+  AP_MATMUL_TILE_STAGES = 4,
+  AP_MATMUL_TILE_FIELD_COUNT = 5,
+};
+enum { /* limits */
+  AP_MATMUL_SM90_BLOCK_K = 64,
 };

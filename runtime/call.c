@@ -100,8 +100,8 @@ static attnpress_status launch_all(const ap_driver *driver, const ap_operation *
     const ap_launch *launch = &plan->launch[i];
     void *block;
     FORWARD_IF(operation->arguments(driver, call, plan, i, &block));
-    FORWARD_IF(ap_launch_kernel(driver, bound[i], launch->grid, &launch->tile, launch->overlaps,
-                                block, stream));
+    const ap_launch_shape shape = {launch->grid, launch->cluster, launch->overlaps};
+    FORWARD_IF(ap_launch_kernel(driver, bound[i], &shape, &launch->tile, block, stream));
   }
   return ATTNPRESS_OK;
 }

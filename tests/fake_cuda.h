@@ -14,7 +14,8 @@
 typedef struct fake_launch {
   char symbol[128];
   unsigned grid, block, smem_bytes;
-  int overlaps; /* programmatic stream serialization was allowed */
+  int overlaps;     /* programmatic stream serialization was allowed */
+  unsigned cluster; /* thread blocks of a cluster; 0: none was asked for */
   CUstream stream;
   CUcontext context;
   /* attnpress_fwd_args, attnpress_fwd_sm90_args, attnpress_fwd_combine_args, those with a snippet, or

@@ -58,6 +58,9 @@ void emulated_named_barrier_sync(int barrier, int threads);
 void emulated_named_barrier_arrive(int barrier, int threads);
 void emulated_set_registers(int registers, int increase);
 
+void emulated_cluster_arrive(void);
+void emulated_cluster_wait(void);
+
 /* d: (columns / 2) registers; a: the descriptor of A, or, where fragment is not NULL, unused;
  * fragment: (4) registers; b_transposed: B's columns are contiguous */
 void emulated_wgmma(float *d, const uint32_t *fragment, uint64_t a, uint64_t b, int columns,
