@@ -4,8 +4,8 @@ a GPU or the CPU, with autograd, and NumPy arrays.
     out = attnpress.conv2d.conv2d(x, weight, bias, stride=2, padding=1, relu=True)
 
 Shapes are those of torch.nn.functional.conv2d: x (N, C, H, W), weight (K, C, R, S), out
-(N, K, P, Q). In memory the channels come last (torch.channels_last): results always are so laid out,
-and inputs that are not, such as contiguous ones, are copied first.
+(N, K, P, Q). In memory the channels come last (torch.channels_last): results always are so laid
+out, and inputs that are not, such as contiguous ones, are copied first.
 
 Mirrors include/attnpress/conv2d.h.
 """
