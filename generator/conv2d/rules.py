@@ -48,12 +48,14 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
         return [] if legal else ["kernels without a product have 8 warps"]
     most = load_targets().archs[variant.arch].block_smem_bytes
     rows, columns = tile.block_m // tile.warps_m, tile.block_n // tile.warps_n
+    if variant.arch == 90:
+        shape_holds = (rows, tile.warps_n) == (16, 1)
+        shape = "a warpgroup's product has 64 rows and all columns"
+    else:
+        shape_holds = rows in (16, 32, 64) and columns in (16, 32, 64) and threads(tile) == 128
+        shape = f"4 warps with products of {rows} x {columns} are not of 16, 32 or 64"
     checks = (
-        (
-            rows in (16, 32, 64) and columns in (16, 32, 64),
-            f"a warp's product of {rows} x {columns} is not of 16, 32 or 64 rows and columns",
-        ),
-        (threads(tile) == 128, f"{threads(tile)} threads are not 128"),
+        (shape_holds, shape),
         (2 <= tile.stages, f"a ring of {tile.stages} stages has no room for a copy"),
         (needed <= most, f"{needed} bytes of shared memory are over {most}"),
         (tile.smem_bytes == needed, f"smem_bytes is {tile.smem_bytes}, not {needed}"),
@@ -67,5 +69,9 @@ def fill(variant: Variant) -> Tile:
         return make_tile(family(), warps_m=8, warps_n=1)
     block_m, block_n = block_of(variant)
     fields = {"stages": STAGES[variant.block], "min_blocks": MIN_BLOCKS[variant.block]}
-    tile = make_tile(family(), block_m=block_m, block_n=block_n, warps_m=2, warps_n=2, **fields)
+    if variant["pass"] == "wgrad" and variant.arch == 90 and block_m == 128:
+        fields["min_blocks"] = 2  # three would leave 80 registers, and spills
+    warps_m, warps_n = (block_m // 16, 1) if variant.arch == 90 else (2, 2)
+    fields |= {"block_m": block_m, "block_n": block_n, "warps_m": warps_m, "warps_n": warps_n}
+    tile = make_tile(family(), **fields)
     return sized(variant, tile)

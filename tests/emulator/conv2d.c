@@ -20,6 +20,7 @@ typedef struct conv2d_row {
   int bias, relu;
   int gaps; /* between pixels, lines and images */
   int far;  /* images are more than 2^32 elements apart */
+  int nan;  /* a pixel in the middle of x and dout is NaN */
 } conv2d_row;
 
 static int32_t pass_of(const kernel *k) {
@@ -126,8 +127,8 @@ static void lay_out(call *c, const conv2d_row *s) {
   memcpy(c->c.dout_stride, c->stride[DOUT], sizeof c->c.dout_stride);
 }
 
-/* Inputs are random, outputs NaN. */
-static void open_tensor(call *c, int which, uint64_t seed) {
+/* Inputs are random, outputs NaN. Of what ReLU made, every fifth row has a 0 and a NaN. */
+static void open_tensor(call *c, const conv2d_row *s, int which, uint64_t seed) {
   const int64_t *n = c->shape[which], *stride = c->stride[which], size = bytes_of(c, which);
   const int32_t dtype = which == PARTS ? ATTNPRESS_FP32 : c->c.shape.dtype;
   int64_t last = n[3];
@@ -142,6 +143,14 @@ static void open_tensor(call *c, int which, uint64_t seed) {
       memset(data, 0xff, (size_t)(n[3] * size));
     else
       rows_fill(data, 1, n[3], n[3], dtype, 0.1, 1.0, seed + (uint64_t)(which + 100 * row));
+    if (which == OUT && !is_output(c, which) && row % 5 == 0) {
+      rows_store(data, 1, 0.0, dtype);
+      rows_store(data, 2, NAN, dtype);
+    }
+    /* For dweight, dout is multiplied by the padding's zeros, too. */
+    if (s->nan && (which == X || (which == DOUT && c->pass != AP_CONV2D_PASS_WGRAD)) &&
+        row == n[0] * n[1] * n[2] / 2)
+      rows_store(data, 3, NAN, dtype);
   }
 }
 
@@ -238,7 +247,7 @@ static int call_open(call *c, const kernel *k, const conv2d_row *s, uint64_t see
   lay_out(c, s);
   for (int i = 0; i < TENSORS; ++i)
     if (is_there(c, s, i))
-      open_tensor(c, i, seed);
+      open_tensor(c, s, i, seed);
   c->c.x = c->data[X];
   c->c.weight = c->data[WEIGHT];
   c->c.bias = c->data[BIAS];
@@ -399,31 +408,32 @@ static int run_shape(const kernel *k, const conv2d_row *s, uint64_t seed, conv2d
 
 /* One pixel; filters of several taps; strides and dilations with and without a common divisor, so
  * that some pixels of dx have no tap; fewer channels than a slab, and more; rows and columns of
- * several blocks; a depth that goes around the ring; gaps; far apart. */
+ * several blocks; a depth that goes around the ring; gaps; far apart; NaN, which may reach no result
+ * that it is not a term of. */
 static const conv2d_row rows_table[] = {
-    {1, 1, 1, 8, 8, 1, 1, {1, 1}, {0, 0}, {1, 1}, 1, 0, 0, 0, 0},
-    {2, 7, 9, 16, 24, 3, 3, {1, 1}, {1, 1}, {1, 1}, 2, 1, 1, 0, 0},
-    {1, 12, 13, 24, 136, 3, 3, {2, 2}, {1, 1}, {1, 1}, 1, 1, 0, 1, 0},
-    {2, 9, 8, 72, 80, 1, 1, {1, 1}, {0, 0}, {1, 1}, 3, 0, 1, 0, 0},
-    {1, 11, 10, 8, 16, 5, 3, {2, 3}, {2, 0}, {1, 2}, 1, 1, 0, 0, 0},
-    {3, 6, 5, 136, 72, 2, 2, {2, 2}, {0, 0}, {1, 1}, 1, 0, 0, 0, 0},
-    {1, 16, 17, 40, 8, 3, 3, {1, 1}, {2, 2}, {2, 2}, 5, 0, 1, 1, 0},
-    {1, 9, 9, 16, 16, 1, 1, {2, 2}, {0, 0}, {1, 1}, 1, 0, 0, 0, 0},
-    {2, 3, 3, 8, 8, 3, 3, {1, 1}, {1, 1}, {1, 1}, 1, 0, 1, 0, 1},
-    {1, 10, 11, 16, 8, 3, 3, {4, 2}, {1, 3}, {2, 2}, 1, 0, 0, 1, 0},
-    {1, 20, 20, 16, 16, 3, 2, {1, 1}, {1, 0}, {1, 1}, 11, 1, 0, 0, 0},
+    {1, 1, 1, 8, 8, 1, 1, {1, 1}, {0, 0}, {1, 1}, 1, 0, 0, 0, 0, 0},
+    {2, 7, 9, 16, 24, 3, 3, {1, 1}, {1, 1}, {1, 1}, 2, 1, 1, 0, 0, 1},
+    {1, 12, 13, 24, 136, 3, 3, {2, 2}, {1, 1}, {1, 1}, 1, 1, 0, 1, 0, 0},
+    {2, 9, 8, 72, 80, 1, 1, {1, 1}, {0, 0}, {1, 1}, 3, 0, 1, 0, 0, 0},
+    {1, 11, 10, 8, 16, 5, 3, {2, 3}, {2, 0}, {1, 2}, 1, 1, 0, 0, 0, 0},
+    {3, 6, 5, 136, 72, 2, 2, {2, 2}, {0, 0}, {1, 1}, 1, 0, 0, 0, 0, 0},
+    {1, 16, 17, 40, 8, 3, 3, {1, 1}, {2, 2}, {2, 2}, 5, 0, 1, 1, 0, 0},
+    {1, 9, 9, 16, 16, 1, 1, {2, 2}, {0, 0}, {1, 1}, 1, 0, 0, 0, 0, 0},
+    {2, 3, 3, 8, 8, 3, 3, {1, 1}, {1, 1}, {1, 1}, 1, 0, 1, 0, 1, 0},
+    {1, 10, 11, 16, 8, 3, 3, {4, 2}, {1, 3}, {2, 2}, 1, 0, 0, 1, 0, 0},
+    {1, 20, 20, 16, 16, 3, 2, {1, 1}, {1, 0}, {1, 1}, 4, 1, 0, 0, 0, 1},
 };
 
 static void print_row(const conv2d_row *s, char *text, size_t bytes) {
   snprintf(
       text, bytes,
       "batch %lld of %lld x %lld x %lld, %lld filters of %lld x %lld, stride %d %d, padding %d "
-      "%d, dilation %d %d, splits %lld%s%s%s%s",
+      "%d, dilation %d %d, splits %lld%s%s%s%s%s",
       (long long)s->batch, (long long)s->height, (long long)s->width, (long long)s->channels,
       (long long)s->filters, (long long)s->filter_height, (long long)s->filter_width, s->stride[0],
       s->stride[1], s->padding[0], s->padding[1], s->dilation[0], s->dilation[1],
       (long long)s->splits, s->bias ? ", bias" : "", s->relu ? ", relu" : "",
-      s->gaps ? ", gaps" : "", s->far ? ", far" : "");
+      s->gaps ? ", gaps" : "", s->far ? ", far" : "", s->nan ? ", NaN" : "");
 }
 
 static int run_shapes(const kernel *k, FILE *out, int *shapes) {
@@ -451,6 +461,7 @@ static const char help[] =
     "every\naccess to memory, and checks the result against float64.\n\n"
     "  --pass PASS         fprop, dgrad, wgrad, dout or reduce (fprop)\n"
     "  --block BLOCK       m128n128, m128n64, m64n128 or m64n64 (m128n128)\n"
+    "  --arch ARCH         sm80 or sm90 (sm80)\n"
     "  --batch N (1), --height N (9), --width N (9), --channels N (16), --filters N (24),\n"
     "  --filter N (3), --stride N (1), --padding N (1), --dilation N (1),\n"
     "  --splits N          of the pixels of wgrad; parts of reduce (1)\n"
@@ -467,10 +478,12 @@ int emulate_run_conv2d(int argc, char **argv); /* of run.c's table */
 int emulate_run_conv2d(int argc, char **argv) {
   static char report[EMULATED_REPORT_BYTES];
   static const char *const passes[] = {"fprop", "dgrad", "wgrad", "dout", "reduce", NULL};
+  static const char *const archs[] = {"sm80", "sm90", NULL};
   static const char *const blocks[] = {"none", "m128n128", "m128n64", "m64n128", "m64n64", NULL};
   conv2d_row s = {.batch = 1, .height = 9, .width = 9, .channels = 16, .filters = 24, .splits = 1};
   int64_t filter = 3, stride = 1, padding = 1, dilation = 1, seed = 1;
   int dtype = ATTNPRESS_BF16, pass = AP_CONV2D_PASS_FPROP, block = AP_CONV2D_BLOCK_M128N128;
+  int arch = 0;
   run_kernel meant = {NULL, NULL, 0};
   const run_number numbers[] = {
       {"--batch", &s.batch, 1},       {"--height", &s.height, 1},   {"--width", &s.width, 1},
@@ -480,6 +493,7 @@ int emulate_run_conv2d(int argc, char **argv) {
   const run_choice choices[] = {{"--dtype", run_dtype_names, ATTNPRESS_FP16, &dtype},
                                 {"--pass", passes, 0, &pass},
                                 {"--block", blocks, 1, &block},
+                                {"--arch", archs, 0, &arch},
                                 {NULL, NULL, 0, NULL}};
   const run_flag flags[] = {
       {"--bias", &s.bias}, {"--relu", &s.relu}, {"--gaps", &s.gaps}, {NULL, NULL}};
@@ -498,7 +512,7 @@ int emulate_run_conv2d(int argc, char **argv) {
                              .axis = {[AP_CONV2D_PASS] = pass,
                                       [AP_CONV2D_BLOCK] = product ? block : AP_CONV2D_BLOCK_NONE,
                                       [AP_CONV2D_DTYPE] = dtype,
-                                      [AP_CONV2D_ARCH] = run_device.capability}};
+                                      [AP_CONV2D_ARCH] = arch ? 90 : 80}};
   kernel k = {0};
   if (run_open(&meant, &chosen, &k, report) != 0) {
     fprintf(stderr, "attnpress run conv2d: %s\n", report);

@@ -161,7 +161,6 @@ MUTATIONS = [
         WGRAD,
         "b->is_there && inside && b->left > 0",
         "b->is_there && inside",
-        harmless="dout's are zero there, and x's belong to another split",
     ),
     Mutation("conv2d: pixels of x outside", WGRAD, "b->is_there && inside &&", "b->is_there &&"),
     Mutation(
