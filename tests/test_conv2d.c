@@ -265,10 +265,18 @@ static void test_launch_forward(void **state) {
   args.shape.filters = 64;
   assert_ok(attnpress_conv2d(handle, &args, NULL)); /* 64 columns: no block of 128 */
   assert_non_null(strstr(cuda->launch[1].symbol, "n64_bf16"));
+  assert_non_null(strstr(cuda->launch[1].symbol, "_sm90"));
   args.shape.batch = 0;
   args.x = args.out = NULL;
   assert_ok(attnpress_conv2d(handle, &args, NULL));
   assert_int_equal(cuda->launches, 2);
+  attnpress_destroy(handle);
+  attnpress_options options = handle_options();
+  options.arch_max = 80;
+  assert_ok(attnpress_create(&handle, &options));
+  args = legal_forward();
+  assert_ok(attnpress_conv2d(handle, &args, NULL));
+  assert_non_null(strstr(cuda->launch[2].symbol, "_sm80"));
   attnpress_destroy(handle);
 }
 
