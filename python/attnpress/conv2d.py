@@ -12,6 +12,7 @@ Mirrors include/attnpress/conv2d.h.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from ctypes import Structure, c_int32, c_int64, c_size_t, c_void_p, sizeof
@@ -207,8 +208,8 @@ def backward(
 # ---- Arguments -----------------------------------------------------------------------------------
 
 
-def _pair(name: str, value: Pair) -> tuple[int, int]:
-    """The numbers of the height and the width."""
+@functools.lru_cache(maxsize=256)
+def _numbers(name: str, value: Any) -> tuple[int, int]:
     if isinstance(value, str):
         raise ValueError(
             f'{name} is "{value}"; it must be a number or two: words are not supported'
@@ -224,6 +225,16 @@ def _pair(name: str, value: Pair) -> tuple[int, int]:
     return pair[0], pair[1]
 
 
+def _pair(name: str, value: Pair) -> tuple[int, int]:
+    """The numbers of the height and the width."""
+    return _numbers(name, tuple(value) if isinstance(value, list) else value)
+
+
+_Known = tuple[Conv2dShape, tuple[int, int, int, int]]
+_known: dict[tuple[Any, ...], _Known] = {}  # the shape and the output's, by what they follow from
+_KNOWN_MAX = 1024
+
+
 def _checked(
     x: Any, weight: Any, stride: Pair, padding: Pair, dilation: Pair, relu: bool
 ) -> tuple[Library, Conv2dShape, tuple[int, int, int, int]]:
@@ -234,6 +245,22 @@ def _checked(
             raise TypeError(
                 f"{name} is {type(value).__name__}; both must be {library.kind.__name__}"
             )
+    library.check_place("weight", weight, x)
+    steps = _pair("stride", stride), _pair("padding", padding), _pair("dilation", dilation)
+    key = (tuple(x.shape), x.dtype, tuple(weight.shape), weight.dtype, steps, bool(relu))
+    found = _known.get(key)
+    if found is None:
+        found = _shape_of(library, x, weight, steps, relu)
+        if len(_known) >= _KNOWN_MAX:
+            _known.clear()
+        _known[key] = found
+    return (library, *found)
+
+
+def _shape_of(
+    library: Library, x: Any, weight: Any, steps: tuple[tuple[int, int], ...], relu: bool
+) -> _Known:
+    for name, value in (("x", x), ("weight", weight)):
         if len(value.shape) != 4:
             raise ValueError(f"{name} has {len(value.shape)} dimensions; it must have 4")
     if weight.shape[1] != x.shape[1] or weight.dtype != x.dtype:
@@ -247,7 +274,6 @@ def _checked(
                 f"{name} are {count}; they must be a multiple of {_VECTOR}: zeros may fill "
                 "what is missing"
             )
-    library.check_place("weight", weight, x)
     shape = Conv2dShape(
         batch=x.shape[0],
         height=x.shape[2],
@@ -261,7 +287,6 @@ def _checked(
     )
     output = []
     for i in range(2):
-        steps = (_pair("stride", stride), _pair("padding", padding), _pair("dilation", dilation))
         shape.stride[i], shape.padding[i], shape.dilation[i] = (pair[i] for pair in steps)
         reach = shape.dilation[i] * (weight.shape[2 + i] - 1) + 1
         room = x.shape[2 + i] + 2 * shape.padding[i] - reach
@@ -272,7 +297,7 @@ def _checked(
                 "is no output"
             )
         output.append(room // shape.stride[i] + 1)
-    return library, shape, (x.shape[0], weight.shape[0], output[0], output[1])
+    return shape, (x.shape[0], weight.shape[0], output[0], output[1])
 
 
 def _check_bias(library: Library, bias: Any, x: Any, weight: Any) -> None:
@@ -384,6 +409,8 @@ def _function() -> Any:
         def backward(ctx: Any, dout: Any) -> Any:
             x, weight, out = ctx.saved_tensors
             needs = ctx.needs_input_grad[:3]
-            return (*backward(dout, x, weight, out, *ctx.call, needs), None, None, None, None)
+            stride, padding, dilation, relu = ctx.call
+            grads = backward(dout, x, weight, out, stride, padding, dilation, relu, needs)
+            return (*grads, None, None, None, None)
 
     return _functions.setdefault("conv2d", Conv2d)
