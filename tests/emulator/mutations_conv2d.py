@@ -181,7 +181,7 @@ MUTATIONS = [
     Mutation(
         "conv2d: pixels past the split: dout",
         WGRAD_COPIES,
-        "a->is_there && a->left > 0",
+        "a->is_there && left > 0",
         "a->is_there",
     ),
     Mutation(
@@ -196,8 +196,8 @@ MUTATIONS = [
     Mutation(
         "conv2d: filters past the last: dout",
         WGRAD_COPIES,
-        "a->is_there && a->left > 0",
-        "a->left > 0",
+        "a->is_there && left > 0",
+        "left > 0",
     ),
     Mutation(
         "conv2d: pixels stay",
