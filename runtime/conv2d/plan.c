@@ -29,6 +29,8 @@ static const struct {
               {AP_CONV2D_BLOCK_M64N64, 64, 64, 1.0}};
 enum { BLOCKS = sizeof blocks / sizeof *blocks };
 static const double PART_BYTES_PER_UNIT = 4e5, BLOCK_UNITS = 4.0;
+/* An SM that has no more than a block of 128 x 128 waits for copies and products in between. */
+static const double FEW = 4.0, FEW_LOSS = 1.4;
 
 static int64_t divide_up(int64_t a, int64_t b) {
   return a / b + (a % b != 0);
@@ -84,7 +86,9 @@ static double time_of(int i, int64_t rows, int64_t columns, int64_t copies, doub
   const int64_t count =
       copies * divide_up(rows, blocks[i].rows) * divide_up(columns, blocks[i].columns);
   const double size = (double)(blocks[i].rows * blocks[i].columns) / (64 * 64);
-  return (double)divide_up(count, device->sm_count) * size * (slabs / blocks[i].gain + BLOCK_UNITS);
+  const int64_t most = divide_up(count, device->sm_count);
+  const double work = (double)most * size;
+  return work * (work <= FEW ? FEW_LOSS : 1.0) * (slabs / blocks[i].gain + BLOCK_UNITS);
 }
 
 /** fprop, and dgrad: `classes` products of at most `rows` rows each. */
