@@ -558,7 +558,7 @@ static void test_files(void **state) {
       {"buffer fp32 x(3, rows)\nmask:\n1", ":1: an extent is a number from 1, batch"},
       {"buffer fp32 x(1,1,1,1,1)\nmask:\n1", ":1: a buffer has 1 to 4 dimensions"},
       {"buffer fp32 x(3) = documents\nmask:\n1", ":1: a buffer is filled with"},
-      {"mask:\n1\nmask:\n2", ":3: there are two masks"},
+      {"mask:\n1\nmask:\n2", ":3: it is the second text of its kind"},
       {"scalar int x = 1", "there is neither score: nor mask:"},
       {"k <= q", ":1: the line begins with none of"},
   };

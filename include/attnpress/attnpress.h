@@ -367,9 +367,13 @@ typedef struct attnpress_score_mod {
   const attnpress_score_buffer *buffers; /* (buffer_count) */
   int32_t scalar_count;                  /* 0 to 16 */
   int32_t buffer_count;                  /* 0 to 8 */
+  /** One expression, the derivative of the score's text by `score`, which is then the score that the
+   * text is given. NULL: the library differentiates the text, in whose copy for the backward pass
+   * floats are numbers with a derivative (device/dual.cuh). */
+  const char *score_grad;
 } attnpress_score_mod;
 #define ATTNPRESS_SCORE_MOD_INIT                                                                   \
-  { sizeof(attnpress_score_mod), NULL, NULL, NULL, NULL, NULL, 0, 0 }
+  { sizeof(attnpress_score_mod), NULL, NULL, NULL, NULL, NULL, 0, 0, NULL }
 /** Sequences of different lengths in one call, and keys in pages. Every array is device memory (with
  * the CPU backend: host memory) that the call reads when it runs, never the host: lengths may change
  * between replays of a captured call. NULL: not used. Of sequence b

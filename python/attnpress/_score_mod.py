@@ -53,7 +53,7 @@ class ScoreMod:
         if not (score or "").strip() and not (mask or "").strip():
             raise ValueError("neither score nor mask is given; one of the two texts is needed")
         for key, value in values.items():
-            _check_value(key, value)
+            check_value(key, value)
         self.score = score
         self.mask = mask
         self.name = name
@@ -87,21 +87,23 @@ class ScoreMod:
 
     @property
     def tensors(self) -> tuple[Any, ...]:
-        return tuple(value for value in self.values.values() if not _is_number(value))
+        return tuple(value for value in self.values.values() if not is_number(value))
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Whether a snippet's value is a scalar."""
     return isinstance(value, (int, float))
 
 
-def _check_value(name: str, value: object) -> None:
+def check_value(name: str, value: object) -> None:
+    """Raises TypeError or ValueError for what no snippet takes."""
     if isinstance(value, bool):
         raise TypeError(f"{name} is a bool; a snippet's numbers are ints and floats")
     if isinstance(value, int) and not -(1 << 31) <= value < 1 << 31:
         raise ValueError(f"{name} is {value}; an int of a snippet has 32 bits")
     if isinstance(value, float) and math.isfinite(value) and abs(value) > 3.5e38:
         raise ValueError(f"{name} is {value}; a float of a snippet has single precision")
-    if not _is_number(value) and not hasattr(value, "shape"):
+    if not is_number(value) and not hasattr(value, "shape"):
         raise TypeError(
             f"{name} is {type(value).__name__}; a snippet takes ints, floats and tensors"
         )

@@ -282,7 +282,7 @@ attnpress_status ap_validate_forward(const attnpress_forward_args *args, ap_chec
         "score_mod \"%s\" is a text that is compiled for a GPU; the CPU backend cannot run it: it "
         "has window, softcap, alibi, bias, sinks and dropout",
         ap_score_mod_name(args->score_mod));
-    ap_score_mod_describe(args->score_mod, problem);
+    ap_score_mod_describe(args->score_mod, 0, problem);
   }
   if (args->mask == ATTNPRESS_WINDOW) {
     const ap_mask mask = ap_mask_of(args);

@@ -295,15 +295,15 @@ static int run_all_shapes(const kernel *k, const companions *others, FILE *out, 
 /* What a forward kernel is launched with. */
 int companions_open(companions *c, const kernel *k, char *report) {
   char stem[AP_STEM_MAX];
-  const ap_variant variant = {.family = AP_FAMILY_ATTENTION,
-                              .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD_COMBINE,
-                                       [AP_ATTENTION_HDIM] = k->variant.axis[AP_ATTENTION_HDIM_V],
-                                       [AP_ATTENTION_HDIM_V] = k->variant.axis[AP_ATTENTION_HDIM_V],
-                                       [AP_ATTENTION_DTYPE] = k->variant.axis[AP_ATTENTION_DTYPE],
-                                       [AP_ATTENTION_SEQUENCES] =
-                                           k->variant.axis[AP_ATTENTION_SEQUENCES] !=
-                                           AP_ATTENTION_SEQUENCES_DENSE,
-                                       [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
+  const ap_variant variant = {
+      .family = AP_FAMILY_ATTENTION,
+      .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD_COMBINE,
+               [AP_ATTENTION_HDIM] = k->variant.axis[AP_ATTENTION_HDIM_V],
+               [AP_ATTENTION_HDIM_V] = k->variant.axis[AP_ATTENTION_HDIM_V],
+               [AP_ATTENTION_DTYPE] = k->variant.axis[AP_ATTENTION_DTYPE],
+               [AP_ATTENTION_SEQUENCES] =
+                   k->variant.axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE,
+               [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
   /* The snippet is the forward kernel's own. */
   if (k->variant.axis[AP_ATTENTION_MOD_MASK] && c->map.module == NULL) {
     const int found = kernel_find_with_mod(&c->map, map_stem, k->mod, report);
@@ -358,4 +358,30 @@ static int run_shapes(const kernel *k, FILE *out, int *shapes) {
   return failed;
 }
 
-const emulated_family emulated_attention = {read_tile, run_shapes};
+/* ---- Snippets -------------------------------------------------------------------------------- */
+
+static const char *mod_of(const ap_variant *v, const char *stem) {
+#define SHIPPED(name) EMULATED_SOURCE_DIR "/python/attnpress/mods/" name ".mod"
+  static const char *const scores[] = {SHIPPED("alibi"), SHIPPED("softcap"), SHIPPED("t5_bias")};
+  static const char *const masks[] = {SHIPPED("window"), SHIPPED("prefix_lm"), SHIPPED("document")};
+#undef SHIPPED
+  const unsigned turn = hash_of_name(stem) % 3;
+  if (v->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_MAP ||
+      (v->axis[AP_ATTENTION_MOD_SCORE] && v->axis[AP_ATTENTION_MOD_MASK]))
+    return EMULATED_SOURCE_DIR "/tests/emulator/mods/both.mod";
+  return v->axis[AP_ATTENTION_MOD_SCORE] ? scores[turn] : masks[turn];
+}
+
+static int write_mod(snippet_file *mod, const ap_variant *v, ap_text *text, char *report) {
+  ap_snippet fresh = {0};
+  const int32_t pass = v->axis[AP_ATTENTION_PASS];
+  (void)report;
+  ap_score_mod_write(&mod->mod, pass != AP_ATTENTION_PASS_FWD && pass != AP_ATTENTION_PASS_FWD_MAP,
+                     &fresh);
+  ap_text_append(text, fresh.text.data, fresh.text.size);
+  free(fresh.text.data);
+  free(fresh.scope.data);
+  return 0;
+}
+
+const emulated_family emulated_attention = {read_tile, run_shapes, mod_of, write_mod};

@@ -420,6 +420,15 @@ static void add_sequences(names *n, const table_options *o) {
     add_name(n, stems[i], o);
 }
 
+/* Of the outer product: a snippet in each kernel that takes one. */
+static void add_outer_snippets(names *n, const table_options *o) {
+  static const char *const stems[] = {"outer_fwd_bf16_mod_sm80", "outer_fwd_fp32_mod_sm80",
+                                      "outer_sum_fp16_mod_sm80", "outer_sum_fp32_mod_sm80",
+                                      "outer_bwd_bf16_mod_sm80", "outer_bwd_fp32_mod_sm80"};
+  for (size_t i = 0; i < sizeof stems / sizeof *stems; ++i)
+    add_name(n, stems[i], o);
+}
+
 /* ---- Head dims ------------------------------------------------------------------------------- */
 
 /* Of the backward kernels, each head dim has two: one of a pass, mask and architecture, which take
@@ -484,5 +493,6 @@ int table_of_other_head_dims(const table_options *o) {
   add_all_features(&n, o);
   add_all_backward_features(&n, o);
   add_sequences(&n, o);
+  add_outer_snippets(&n, o);
   return run_names(&n, o);
 }

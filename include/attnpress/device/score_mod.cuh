@@ -4,6 +4,7 @@
 
 #include "attnpress/args/score_mod.h"
 #include "attnpress/device/ptx_widen.cuh"
+#include "attnpress/device/snippet.cuh"
 #include "attnpress/device/work.cuh"
 
 // ---- What a text may use ------------------------------------------------------------------------
@@ -37,18 +38,6 @@ struct SnippetScore {
   }
   void operator=(bool) = delete;
 };
-
-__device__ __forceinline__ int clampi(int x, int low, int high) {
-  return min(max(x, low), high);
-}
-
-__device__ __forceinline__ float snippet_float(const attnpress_mod_args *mod, int scalar) {
-  return __builtin_bit_cast(float, mod->scalar[scalar]);
-}
-
-__device__ __forceinline__ int snippet_int(const attnpress_mod_args *mod, int scalar) {
-  return (int)mod->scalar[scalar];
-}
 
 // Elements from the start of a buffer to an index of dimension `dim`, which is clamped.
 __device__ __forceinline__ int64_t snippet_step(const attnpress_mod_args *mod, int buffer, int dim,
