@@ -14,8 +14,8 @@ TILES = {
     "bwd": {"warps": 8, "rows": 8},
     "bwd_reduce": {"warps": 4, "rows": 8},
 }
-MOD_ROWS = {"fwd": 4, "sum": 4, "bwd": 4}
-"""A snippet is compiled once for each element that a thread has at a time, and takes registers."""
+MOD_ROWS = {"fwd": 8, "sum": 4, "bwd": 4}
+"""Where a snippet takes registers too."""
 
 
 def family() -> Family:

@@ -26,7 +26,7 @@ def of(function: str, right: str, wrong: str) -> Mutation:
 
 
 MUTATIONS = [
-    Mutation("function: x and y change places", FWD, "factor[r], y[j]);", "y[j], factor[r]);"),
+    Mutation("function: x and y change places", FWD, "factor[0], y[j]);", "y[j], factor[0]);"),
     Mutation(
         "function: entries past the batch count",
         SUM,
@@ -45,6 +45,15 @@ MUTATIONS = [
         "first + r >= args.rows || index * ELEMENTS + j >= args.columns",
         "first + r >= args.rows",
     ),
+    Mutation("function: a row's x stays", FWD, "factor[i] = factor[i + 1];", "factor[i] = factor[i];"),
+    Mutation("function: dx moves up too late", BWD, "dx[ROWS - 1] = dx_sum;", "dx[0] = dx_sum;"),
+    Mutation(
+        "function: x does not come round",
+        BWD,
+        "factor[ROWS - 1] = x_value;",
+        "",
+    ),
+    Mutation("function: dc of the row before", BWD, "vector[i] = vector[i + 1];", ""),
     Mutation(
         "function: dx by y",
         BWD,
