@@ -113,7 +113,7 @@ wrong 'of a scalar of softcap, which has cap' --mod "$mods/softcap.mod" --mod-sc
 wrong 'has no number behind the =' --mod "$mods/softcap.mod" --mod-scalar cap=x
 wrong 'is given without --mod' --mod-scalar cap=20
 wrong "\"20\"; it must be a scalar's name" --mod "$mods/softcap.mod" --mod-scalar 20
-wrong '--mod has no gradients yet' --backward --mod "$mods/softcap.mod"
+wrong '--mod counts dense rows' --lengths 5,6 --mod "$mods/softcap.mod"
 wrong '10^15' --bias fp16 --seqlen-q 2147480000 --hdim 8
 wrong '10^15' --batch 2147483647 --seqlen-q 2147483647
 

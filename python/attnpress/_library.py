@@ -178,6 +178,7 @@ class ScoreMod(Structure):
         ("buffers", c_void_p),
         ("scalar_count", c_int32),
         ("buffer_count", c_int32),
+        ("score_grad", c_void_p),
     ]
 
 
@@ -277,6 +278,7 @@ class BackwardArgs(Structure):
         ("softcap", c_float),
         ("reserved", c_int32),
         ("dsinks", c_void_p),
+        ("score_mod", c_void_p),
     ]
 
 

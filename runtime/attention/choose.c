@@ -492,12 +492,11 @@ static attnpress_status add_launch(const ap_variant *variant, uint64_t variant_k
       return ATTNPRESS_OK;
   RETURN_IF(range->count == AP_LAUNCHES_MAX, ATTNPRESS_NOT_SUPPORTED,
             "more than %d kernels serve one range of shapes", AP_LAUNCHES_MAX);
-  range->launch[range->count++] =
-      (ap_launch){.variant = *variant,
-                  .variant_key = variant_key,
-                  .tile = *tile,
-                  .target = target,
-                  .snippet = snippet};
+  range->launch[range->count++] = (ap_launch){.variant = *variant,
+                                              .variant_key = variant_key,
+                                              .tile = *tile,
+                                              .target = target,
+                                              .snippet = snippet};
   return ATTNPRESS_OK;
 }
 

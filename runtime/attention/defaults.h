@@ -27,6 +27,7 @@ static inline attnpress_forward_args ap_forward_of(const attnpress_backward_args
   forward.sinks = args->sinks;
   forward.dropout = args->dropout;
   forward.softcap = args->softcap;
+  forward.score_mod = args->score_mod;
   return forward;
 }
 

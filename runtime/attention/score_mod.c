@@ -149,7 +149,8 @@ static void add_names(ap_text *out, const attnpress_score_mod *m, const char *te
     }
   if (ap_snippet_uses(text, "INFINITY"))
     add(out, "  constexpr float INFINITY = SNIPPET_INFINITY;\n");
-  ap_snippet_add_scalars(out, text, m->scalars, m->scalar_count, "snippet_float(snippet_mod->scalar, ",
+  ap_snippet_add_scalars(out, text, m->scalars, m->scalar_count,
+                         "snippet_float(snippet_mod->scalar, ",
                          "snippet_int(snippet_mod->scalar, ");
   for (int i = 0; i < m->buffer_count; ++i) {
     const attnpress_score_buffer *b = &m->buffers[i];

@@ -372,6 +372,8 @@ attnpress_status ap_validate_backward(const attnpress_backward_args *args, ap_ch
   FORWARD_IF(check_dlse(args, how.with_data));
   FORWARD_IF(check_dsinks(args, how.with_data));
   problem->dsinks = args->dsinks != NULL;
+  if (args->score_mod != NULL)
+    ap_score_mod_describe(args->score_mod, 1, problem);
   RETURN_IF(args->reserved != 0, ATTNPRESS_INVALID_ARGUMENT, "reserved is %d; it must be 0",
             (int)args->reserved);
   FORWARD_IF(check_flag("deterministic", args->deterministic));

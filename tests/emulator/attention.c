@@ -363,13 +363,18 @@ static int run_shapes(const kernel *k, FILE *out, int *shapes) {
 static const char *mod_of(const ap_variant *v, const char *stem) {
 #define SHIPPED(name) EMULATED_SOURCE_DIR "/python/attnpress/mods/" name ".mod"
   static const char *const scores[] = {SHIPPED("alibi"), SHIPPED("softcap"), SHIPPED("t5_bias")};
+  static const char *const differentiated[] = {
+      SHIPPED("softcap"), EMULATED_SOURCE_DIR "/tests/emulator/mods/grad.mod", SHIPPED("t5_bias")};
   static const char *const masks[] = {SHIPPED("window"), SHIPPED("prefix_lm"), SHIPPED("document")};
 #undef SHIPPED
   const unsigned turn = hash_of_name(stem) % 3;
   if (v->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_MAP ||
       (v->axis[AP_ATTENTION_MOD_SCORE] && v->axis[AP_ATTENTION_MOD_MASK]))
     return EMULATED_SOURCE_DIR "/tests/emulator/mods/both.mod";
-  return v->axis[AP_ATTENTION_MOD_SCORE] ? scores[turn] : masks[turn];
+  if (v->axis[AP_ATTENTION_MOD_SCORE])
+    return v->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD ? scores[turn]
+                                                               : differentiated[turn];
+  return masks[turn];
 }
 
 static int write_mod(snippet_file *mod, const ap_variant *v, ap_text *text, char *report) {
