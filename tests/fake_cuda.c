@@ -473,6 +473,8 @@ static size_t args_bytes(const char *symbol) {
     return sizeof(attnpress_fwd_combine_args);
   if (strstr(symbol, "fwd_map") != NULL)
     return sizeof(attnpress_fwd_map_args);
+  if (strstr(symbol, "flash_bwd") != NULL && strstr(symbol, "_mod") != NULL)
+    return sizeof(attnpress_bwd_mod_args);
   if (strstr(symbol, "_mod") != NULL)
     return strstr(symbol, "_sm90") != NULL ? sizeof(attnpress_fwd_sm90_mod_args)
                                            : sizeof(attnpress_fwd_mod_args);

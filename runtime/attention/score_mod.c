@@ -266,6 +266,10 @@ static void write_scope(ap_text *out, const attnpress_score_mod *m) {
 }
 
 static const char *explain(const char *line, int length) {
+  if (ap_snippet_line_has(line, length, "SnippetDual"))
+    return "in the gradient's copy of the text a float is a number with its derivative, which "
+           "becomes "
+           "an int by (int) alone; with score_grad there is no such copy";
   if (ap_snippet_line_has(line, length, "bool)"))
     return "a comparison is no score: make it the mask, or write score = keep ? score : -INFINITY";
   if (ap_snippet_line_has(line, length, "argument"))

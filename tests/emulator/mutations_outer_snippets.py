@@ -45,7 +45,7 @@ MUTATIONS = [
         "first + r >= args.rows || index * ELEMENTS + j >= args.columns",
         "first + r >= args.rows",
     ),
-    Mutation("function: a row's x stays", FWD, "factor[i] = factor[i + 1];", "factor[i] = factor[i];"),
+    Mutation("function: a row's x stays", FWD, "= factor[i + 1];", "= factor[i];"),
     Mutation("function: dx moves up too late", BWD, "dx[ROWS - 1] = dx_sum;", "dx[0] = dx_sum;"),
     Mutation(
         "function: x does not come round",
