@@ -506,8 +506,8 @@ ATTNPRESS_API attnpress_status attnpress_dropout_mask(attnpress_handle *handle,
 /* ---- Backward -------------------------------------------------------------------------------- */
 
 /** The gradients of a loss by q, k and v, from its gradient by out. Strides of each tensor are its
- * own, as in the forward pass; gradients are written, so their rows may not overlap. Slopes and bias
- * have no gradients. */
+ * own, as in the forward pass; gradients are written, so their rows may not overlap. Slopes, bias
+ * and a snippet's buffers have no gradients. */
 typedef struct attnpress_backward_args {
   size_t struct_size;
   /** As in the forward call, with what it gave: out, and lse. Their shapes are said there. */

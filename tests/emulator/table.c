@@ -364,8 +364,8 @@ static void add_all_features(names *n, const table_options *o) {
     add_features(n, o, 1u << i, 80, 1);
 }
 
-/* Of the backward pass: each feature, by one of the three passes that know it, and all of them, by each
- * pass; windows on compute capability 9.0; the gradient by sinks. */
+/* Of the backward pass: each feature, by one of the three passes that know it, all of them that go
+ * together, and snippets, by each pass; windows on compute capability 9.0; the gradient by sinks. */
 static void add_backward_features(names *n, const table_options *o, unsigned features, int pass,
                                   int arch) {
   char text[64], stem[AP_STEM_MAX];
