@@ -121,7 +121,8 @@ const ap_device_header ap_device_headers[] = {
      "                             positions: ceil(seqlen_q / (BLOCK_M / 64 * (64 / heads_per_tile))) */\n"
      "  int32_t num_splits;     /* 1 in kernels that do not split */\n"
      "  int32_t key_blocks_per_split; /* key blocks of BLOCK_N keys that one split covers, counted from\n"
-     "                                   the first that a row of the row block sees */\n"
+     "                                   the first that a row of the row block sees; with sequences of\n"
+     "                                   their own lengths, at least so many, and else equal parts */\n"
      "  float scale;                  /* of the scores, positive */\n"
      "  float scale_log2; /* what makes scores exponents of 2: log2(e) * scale, or * softcap */\n"
      "  int32_t reserved;\n"
@@ -240,10 +241,10 @@ const ap_device_header ap_device_headers[] = {
      " * tensor maps and leaves those pointers and strides in `bwd` alone. Boxes have 64 columns, in the\n"
      " * 128-byte swizzle. */\n"
      "typedef struct attnpress_bwd_sm90_args {\n"
-     "  attnpress_tensor_map q;    /* (batch, heads_q, seqlen_q, HEAD_DIM), boxes of (1, 1, BLOCK_M, 64) */\n"
+     "  attnpress_tensor_map q; /* (batch, heads_q, seqlen_q, HEAD_DIM), boxes of (1, 1, BLOCK_M, 64) */\n"
      "  attnpress_tensor_map dout; /* (batch, heads_q, seqlen_q, HEAD_DIM_V), the same boxes */\n"
-     "  attnpress_tensor_map k;    /* (batch, heads_kv, seqlen_k, HEAD_DIM), boxes of (1, 1, BLOCK_N, 64) */\n"
-     "  attnpress_tensor_map v;    /* (batch, heads_kv, seqlen_k, HEAD_DIM_V), the same boxes */\n"
+     "  attnpress_tensor_map k; /* (batch, heads_kv, seqlen_k, HEAD_DIM), boxes of (1, 1, BLOCK_N, 64) */\n"
+     "  attnpress_tensor_map v; /* (batch, heads_kv, seqlen_k, HEAD_DIM_V), the same boxes */\n"
      "  attnpress_bwd_args bwd;\n"
      "  int64_t reserved[5];\n"
      "} attnpress_bwd_sm90_args;\n"
@@ -10792,6 +10793,14 @@ const ap_device_header ap_device_headers[] = {
      "  return {begin, min(blocks.end, begin + per_split)};\n"
      "}\n"
      "\n"
+     "// The same where sequences have their own lengths: equal parts of what these rows see, which no bound\n"
+     "// of the lengths has a part in, but of `least` key blocks where that is more, and then the last\n"
+     "// splits of a short sequence have none.\n"
+     "__device__ __forceinline__ Range split_own_blocks(Range blocks, int split, int splits, int least) {\n"
+     "  const int equal = ceil_div(max(blocks.end - blocks.begin, 0), splits);\n"
+     "  return split_blocks(blocks, split, max(equal, least));\n"
+     "}\n"
+     "\n"
      "// Row of out_partial and lse_partial: (split, batch, head, position).\n"
      "__device__ __forceinline__ int64_t partial_row(const attnpress_fwd_args *args, int split,\n"
      "                                               int64_t batch, int head, int position) {\n"
@@ -10802,4 +10811,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "6da8df482168423a48bb3e8fe7ed49e5f4cecfe935d8b0c893a5ea1cf7476a4c";
+    "dcd2376c4e79f1e7154304ec3624c80d2934edb4964a5f725109642d3cd4ad74";

@@ -508,9 +508,8 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   const Row last_row = find_row(&args, last_position);
   const Range unmasked = keys_of_all(first_row, last_row);
   Range blocks = key_blocks(keys_of_some(first_row, last_row), BLOCK_N);
-  if (SPLIT) // of what these rows see: no bound of the lengths has a part in it
-    blocks = split_blocks(blocks, work.split,
-                          ceil_div(max(blocks.end - blocks.begin, 0), args.num_splits));
+  if (SPLIT)
+    blocks = split_own_blocks(blocks, work.split, args.num_splits, args.key_blocks_per_split);
   // A constant where it is one: the compiler does not find out in time.
   const int block_begin = SPLIT ? blocks.begin : 0;
   int n = blocks.end - 1; // the key block in work

@@ -1394,6 +1394,21 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
+  if (split && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) {
+    TEXT("// What a split without keys leaves: lse = -inf; `args`: the sequence's.\n"
+         "__device__ __forceinline__ void store_no_keys(const attnpress_fwd_ragged_args *batch,\n"
+         "                                              const attnpress_fwd_args *args, const Work *work,\n"
+         "                                              int rows) {\n"
+         "  const int row = work->row_begin + threadIdx.x;\n"
+         "  if (threadIdx.x >= BLOCK_M || row >= rows)\n"
+         "    return;\n"
+         "  int position, head;\n"
+         "  split_row(row, args->heads_per_tile, &position, &head);\n"
+         "  args->lse_partial[partial_row(&batch->fwd, work->split, work->batch, work->first_head + head,\n"
+         "                                position)] = -INF;\n"
+         "}\n"
+         "\n");
+  }
   TEXT("extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)\n"
        "    ");
   STRING(stem);
@@ -1437,9 +1452,14 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "  const Range unmasked = keys_of_all(first_row, last_row);\n"
        "  Range blocks = key_blocks(keys_of_some(first_row, last_row), BLOCK_N);\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("  if (SPLIT) // of what these rows see: no bound of the lengths has a part in it\n"
-         "    blocks = split_blocks(blocks, work.split,\n"
-         "                          ceil_div(max(blocks.end - blocks.begin, 0), args.num_splits));\n");
+    TEXT("  if (SPLIT)\n"
+         "    blocks = split_own_blocks(blocks, work.split, args.num_splits, args.key_blocks_per_split);\n");
+    if (split) {
+      TEXT("  if (blocks.begin >= blocks.end) { // the combine kernel then reads no output\n"
+           "    store_no_keys(&batch, &args, &work, rows);\n"
+           "    return;\n"
+           "  }\n");
+    }
   } else {
     TEXT("  if (SPLIT)\n"
          "    blocks = split_blocks(blocks, work.split, args.key_blocks_per_split);\n");

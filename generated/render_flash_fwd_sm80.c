@@ -1330,9 +1330,8 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "  const Range unmasked = keys_of_all(first_row, last_row);\n"
        "  Range blocks = key_blocks(keys_of_some(first_row, last_row), BLOCK_N);\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("  if (SPLIT) // of what these rows see: no bound of the lengths has a part in it\n"
-         "    blocks = split_blocks(blocks, work.split,\n"
-         "                          ceil_div(max(blocks.end - blocks.begin, 0), args.num_splits));\n");
+    TEXT("  if (SPLIT)\n"
+         "    blocks = split_own_blocks(blocks, work.split, args.num_splits, args.key_blocks_per_split);\n");
   } else {
     TEXT("  if (SPLIT)\n"
          "    blocks = split_blocks(blocks, work.split, args.key_blocks_per_split);\n");

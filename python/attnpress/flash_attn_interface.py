@@ -118,6 +118,24 @@ def maybe_contiguous(x: torch.Tensor | None) -> torch.Tensor | None:
     return x.contiguous() if x is not None and x.stride(-1) != 1 else x
 
 
+def _get_block_size_n(
+    device: torch.device, head_dim: int, is_dropout: bool, is_causal: bool
+) -> int:
+    """Keys of a block in flash-attn's own kernels, by which its users read S_dmask. There is no such
+    block in what attnpress writes, whose probabilities are those of the whole row."""
+    if head_dim > 256:
+        raise ValueError(f"head_dim is {head_dim}: flash-attn's kernels end at 256")
+    if head_dim <= 32:
+        return 128
+    if head_dim <= 64:
+        return 64 if is_dropout else 128
+    if not 96 < head_dim <= 128:
+        return 64
+    major, minor = torch.cuda.get_device_capability(device)
+    long = is_causal if major == 8 and minor > 0 else True
+    return 64 if long and not is_dropout else 32
+
+
 def round_multiple(x: int, m: int) -> int:
     return (x + m - 1) // m * m
 

@@ -78,8 +78,9 @@ static int32_t choose_mask_of_any_length(const ap_problem *problem) {
     return ATTNPRESS_WINDOW;
   if (problem->window_right == INT32_MAX)
     return ATTNPRESS_FULL;
-  return problem->window_right == 0 && !problem->window_top_left ? ATTNPRESS_CAUSAL
-                                                                 : ATTNPRESS_WINDOW;
+  if (problem->window_right != 0 || problem->window_top_left)
+    return ATTNPRESS_WINDOW;
+  return problem->seqlen_q <= 1 ? ATTNPRESS_FULL : ATTNPRESS_CAUSAL; /* as without a window */
 }
 
 /** The mask that the kernel has. A single query sees every key under a causal mask, and a window
@@ -198,7 +199,14 @@ enum {
   SPLITS_CHOSEN_MAX = 128,
   /* Thread blocks of all splits, in units of the device's slots: from there on every count fills its
    * waves to SPLIT_EFFICIENCY and more. It bounds the workspace. */
-  SPLIT_WAVES_MAX = 6
+  SPLIT_WAVES_MAX = 6,
+  /* Short queries of sequences of which only bounds are known: a split has at least so much of K and
+   * V, however long its sequence is, so that no thread block has much more to do than another. */
+  SEQUENCE_SPLIT_BYTES = 512 * 1024,
+  /* As SPLIT_WAVES_MAX: thread blocks that find no keys cost time, too. */
+  SEQUENCE_WAVES_MAX = 64,
+  /* So many without splits, and the others make up for the longest. */
+  SEQUENCE_WAVES_WHOLE = 8
 };
 #define SPLIT_FILL       0.8  /* of the device's slots, from which on splitting does not pay */
 #define SPLIT_EFFICIENCY 0.85 /* of the best one, that the chosen count reaches */
@@ -295,6 +303,47 @@ static int split_blocks_per_sm(const ap_tile *tile, const ap_device *device) {
   return tile->field[AP_ATTENTION_TILE_WARPS_K] > 1 ? 1 : ap_blocks_per_sm(tile, device);
 }
 
+/** Key blocks that a split of a sequence has at least. */
+static int64_t sequence_split_blocks(const ap_problem *problem, const ap_tile *tile) {
+  const int64_t block_bytes = (int64_t)tile->field[AP_ATTENTION_TILE_BLOCK_N] *
+                              (problem->hdim + problem->hdim_v) * (int64_t)sizeof(uint16_t);
+  const int64_t blocks = SEQUENCE_SPLIT_BYTES / block_bytes;
+  return blocks > SPLIT_KEY_BLOCKS_MIN ? blocks : SPLIT_KEY_BLOCKS_MIN;
+}
+
+/** Splits of sequences whose longest may have `key_blocks`, for `blocks` thread blocks of one split. */
+static int64_t sequence_splits(int64_t blocks, int64_t key_blocks, int64_t split_blocks,
+                               int64_t slots) {
+  if (blocks >= SEQUENCE_WAVES_WHOLE * slots)
+    return 1;
+  int64_t count = ceil_div(key_blocks, split_blocks);
+  if (count > SPLITS_CHOSEN_MAX)
+    count = SPLITS_CHOSEN_MAX;
+  if (count * blocks > SEQUENCE_WAVES_MAX * slots)
+    count = SEQUENCE_WAVES_MAX * slots / blocks;
+  return count;
+}
+
+/** The splits of a plan whose variant and tile are `split`'s; *least: key blocks of each, or 1. */
+static int32_t count_splits(const ap_problem *problem, const ap_device *device, const ap_plan *plan,
+                            const ap_tile *tile, int64_t *least) {
+  const int64_t blocks = count_tiles(problem, plan, tile);
+  const int64_t slots = (int64_t)device->sm_count * split_blocks_per_sm(tile, device);
+  const int64_t key_blocks = count_key_blocks(problem, positions_of(tile, plan->heads_per_tile),
+                                              tile->field[AP_ATTENTION_TILE_BLOCK_N]);
+  const int32_t count = ap_choose_num_splits(blocks, key_blocks, slots);
+  *least = 1;
+  if (problem->sequences == AP_ATTENTION_SEQUENCES_DENSE ||
+      !plan->variant.axis[AP_ATTENTION_DECODE])
+    return count;
+  const int64_t more =
+      sequence_splits(blocks, key_blocks, sequence_split_blocks(problem, tile), slots);
+  if (more <= count)
+    return count;
+  *least = ceil_div(key_blocks, more);
+  return (int32_t)more;
+}
+
 /** Fills num_splits, the variant's split, the tile that goes with it, and the keys of a split. */
 static attnpress_status choose_splits(const ap_problem *problem, const ap_device *device,
                                       ap_plan *plan) {
@@ -303,15 +352,12 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
   ap_tile tile;
   split.axis[AP_ATTENTION_SPLIT] = 1;
   int32_t count = problem->num_splits;
+  int64_t least = 1; /* key blocks of a split of a sequence */
   if (count != 1) {
     split_key = ap_variant_key(&split);
     FORWARD_IF(ap_find_tile_by_key(&split, split_key, plan->target, &tile));
     if (count == 0)
-      count =
-          ap_choose_num_splits(count_tiles(problem, plan, &tile),
-                               count_key_blocks(problem, positions_of(&tile, plan->heads_per_tile),
-                                                tile.field[AP_ATTENTION_TILE_BLOCK_N]),
-                               (int64_t)device->sm_count * split_blocks_per_sm(&tile, device));
+      count = count_splits(problem, device, plan, &tile, &least);
   }
   if (count != 1) { /* else the tile of one split stands */
     plan->variant = split;
@@ -322,7 +368,9 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
   const int32_t block_n = plan->tile.field[AP_ATTENTION_TILE_BLOCK_N];
   const int64_t key_blocks =
       count_key_blocks(problem, positions_of(&plan->tile, plan->heads_per_tile), block_n);
-  plan->key_blocks_per_split = (int32_t)ceil_div(key_blocks, count);
+  plan->key_blocks_per_split = problem->sequences == AP_ATTENTION_SEQUENCES_DENSE
+                                   ? (int32_t)ceil_div(key_blocks, count)
+                                   : (int32_t)least;
   return ATTNPRESS_OK;
 }
 
@@ -511,10 +559,13 @@ static size_t most_partial_rows(const ap_problem *maxima, const ap_device *devic
   const size_t rows = (size_t)maxima->batch * (size_t)maxima->heads_q * (size_t)maxima->seqlen_q;
   if (maxima->num_splits > 0)
     return any ? SIZE_MAX : rows * (size_t)maxima->num_splits;
-  /* A thread block has at most block_m rows, and most_splits() bounds the blocks of all splits. */
-  const size_t by_slots =
-      (size_t)(SPLIT_WAVES_MAX * slots) * (size_t)tile->field[AP_ATTENTION_TILE_BLOCK_M];
-  const size_t by_rows = any ? SIZE_MAX : rows * (size_t)most_splits(1, key_blocks, slots);
+  /* A thread block has at most block_m rows, and the blocks of all splits are bounded. */
+  const int sequences = maxima->sequences != AP_ATTENTION_SEQUENCES_DENSE;
+  const int64_t waves = sequences ? SEQUENCE_WAVES_MAX : SPLIT_WAVES_MAX;
+  const int64_t most = key_blocks < SPLITS_CHOSEN_MAX ? key_blocks : SPLITS_CHOSEN_MAX;
+  const size_t by_slots = (size_t)(waves * slots) * (size_t)tile->field[AP_ATTENTION_TILE_BLOCK_M];
+  const size_t by_rows =
+      any ? SIZE_MAX : rows * (size_t)(sequences ? most : most_splits(1, key_blocks, slots));
   return by_rows < by_slots ? by_rows : by_slots;
 }
 

@@ -88,9 +88,9 @@ MUTATIONS = [
     Mutation("ragged: top left is not asked for", SEQUENCE, "ragged->window_top_left ? 0 : ", ""),
     Mutation(
         "ragged: a split leaves keys out",
-        DECODE,
-        "ceil_div(max(blocks.end - blocks.begin, 0), args.num_splits)",
-        "max(blocks.end - blocks.begin, 0) / args.num_splits",
+        "include/attnpress/device/work.cuh",
+        "ceil_div(max(blocks.end - blocks.begin, 0), splits)",
+        "max(blocks.end - blocks.begin, 0) / splits",
     ),
     Mutation(
         "ragged: parts lie by the sequence's length",
@@ -157,5 +157,29 @@ MUTATIONS = [
         RING,
         "n * BLOCK_N + pipe->key_begin",
         "n * BLOCK_N",
+    ),
+    Mutation(
+        "ragged: a split's least number of key blocks is its most",
+        "include/attnpress/device/work.cuh",
+        "max(equal, least)",
+        "min(equal, least)",
+    ),
+    Mutation(
+        "ragged: a split without keys counts",
+        DECODE,
+        "                                position)] = -INF;",
+        "                                position)] = 0.0f;",
+    ),
+    Mutation(
+        "ragged: a split without keys says nothing of its last row",
+        DECODE,
+        "threadIdx.x >= BLOCK_M || row >= rows)",
+        "threadIdx.x >= BLOCK_M || row >= rows - 1)",
+    ),
+    Mutation(
+        "ragged: the output of a split without keys is read",
+        COMBINE,
+        "if (lse[i] > -INF)",
+        "if (first + i * GROUPS < args->num_splits)",
     ),
 ]

@@ -45,11 +45,12 @@ typedef struct batch_row {
   lse_place lse;
   int log2, pos_inf;
   wrong wrong;
+  int split_blocks; /* key blocks of a split, at least */
 } batch_row;
 
 static const batch_row batch_rows[] = {
     /* sequences, queries, keys, packed queries, place of the keys, page, key heads, group, packed
-     * heads, splits, lse, log2, +inf, what is wrong */
+     * heads, splits, lse, log2, +inf, what is wrong, key blocks of a split at least (0: 1) */
     {5,
      {{0, 3}, {0, 0}, {1, 1}, {0, 0}, {0, 17}},
      {{1, 5}, {0, 7}, {0, 0}, {0, 0}, {2, 0}},
@@ -63,7 +64,8 @@ static const batch_row batch_rows[] = {
      LSE_HEADS_FIRST,
      0,
      0,
-     NOTHING},
+     NOTHING,
+     0},
     {4,
      {{0, 9}, {0, 1}, {0, 20}, {0, 2}},
      {{0, 31}, {3, 1}, {0, 9}, {1, 0}},
@@ -77,7 +79,8 @@ static const batch_row batch_rows[] = {
      LSE_BATCHES,
      1,
      1,
-     NOTHING},
+     NOTHING,
+     3},
     {4,
      {{0, 5}, {1, -1}, {0, 4}, {0, 8}},
      {{1, -1}, {0, 0}, {0, 40}, {2, 3}},
@@ -91,7 +94,8 @@ static const batch_row batch_rows[] = {
      LSE_ROWS_FIRST,
      0,
      1,
-     NOTHING},
+     NOTHING,
+     0},
     {6,
      {{0, 7}, {0, 3}, {0, 9}, {0, 5}, {0, 4}, {0, 6}},
      {{0, 33}, {1, 2}, {0, 19}, {1, 0}, {0, 25}, {0, 8}},
@@ -105,7 +109,8 @@ static const batch_row batch_rows[] = {
      LSE_HEADS_FIRST,
      1,
      0,
-     LENGTHS},
+     LENGTHS,
+     0},
     {5,
      {{0, 6}, {0, 12}, {0, 1}, {0, 9}, {0, 3}},
      {{0, 21}, {1, 7}, {0, 50}, {0, 13}, {1, 1}},
@@ -119,7 +124,8 @@ static const batch_row batch_rows[] = {
      LSE_ROWS_FIRST,
      0,
      0,
-     INDICES},
+     INDICES,
+     2},
     {2,
      {{1, 3}, {0, 1}},
      {{0, 2}, {4, 9}},
@@ -133,7 +139,8 @@ static const batch_row batch_rows[] = {
      LSE_NONE,
      0,
      0,
-     NOTHING},
+     NOTHING,
+     0},
 };
 
 /* One call and all of its memory. */
@@ -165,7 +172,7 @@ typedef struct call {
   attnpress_ragged ragged;
   scores scores;
   const kernel *kernel;
-  int count, packed, splits, unspecified; /* unspecified: a sequence, or -1 */
+  int count, packed, splits, split_blocks, unspecified; /* unspecified: a sequence, or -1 */
   emulated_tensor given[GIVEN_MAX];
   int given_count;
 } call;
@@ -532,7 +539,7 @@ static attnpress_fwd_ragged_args fwd_args(const call *c, const batch_row *row) {
               .row_blocks = ceil_div((int64_t)bound * heads,
                                      c->kernel->tile.field[AP_ATTENTION_TILE_BLOCK_M]),
               .num_splits = c->splits > 0 ? c->splits : 1,
-              .key_blocks_per_split = -1, /* nobody's */
+              .key_blocks_per_split = c->split_blocks > 0 ? c->split_blocks : 1,
               .scale = (float)(1.0 / sqrt((double)a->q.shape[3])),
               .scale_log2 = ap_scale_log2(a),
           },
@@ -661,6 +668,7 @@ static void run_batch(const kernel *k, const kernel *combine, const batch_row *r
   c.kernel = k;
   c.count = row->count;
   c.splits = split ? row->splits : 0;
+  c.split_blocks = row->split_blocks;
   c.unspecified = -1;
   c.args = (attnpress_forward_args)ATTNPRESS_FORWARD_ARGS_INIT;
   c.args.mask = k->variant.axis[AP_ATTENTION_MASK];

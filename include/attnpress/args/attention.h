@@ -55,7 +55,8 @@ typedef struct attnpress_fwd_args {
                              positions: ceil(seqlen_q / (BLOCK_M / 64 * (64 / heads_per_tile))) */
   int32_t num_splits;     /* 1 in kernels that do not split */
   int32_t key_blocks_per_split; /* key blocks of BLOCK_N keys that one split covers, counted from
-                                   the first that a row of the row block sees */
+                                   the first that a row of the row block sees; with sequences of
+                                   their own lengths, at least so many, and else equal parts */
   float scale;                  /* of the scores, positive */
   float scale_log2; /* what makes scores exponents of 2: log2(e) * scale, or * softcap */
   int32_t reserved;
@@ -174,10 +175,10 @@ ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_args) == 536, "layout of attnpress_
  * tensor maps and leaves those pointers and strides in `bwd` alone. Boxes have 64 columns, in the
  * 128-byte swizzle. */
 typedef struct attnpress_bwd_sm90_args {
-  attnpress_tensor_map q;    /* (batch, heads_q, seqlen_q, HEAD_DIM), boxes of (1, 1, BLOCK_M, 64) */
+  attnpress_tensor_map q; /* (batch, heads_q, seqlen_q, HEAD_DIM), boxes of (1, 1, BLOCK_M, 64) */
   attnpress_tensor_map dout; /* (batch, heads_q, seqlen_q, HEAD_DIM_V), the same boxes */
-  attnpress_tensor_map k;    /* (batch, heads_kv, seqlen_k, HEAD_DIM), boxes of (1, 1, BLOCK_N, 64) */
-  attnpress_tensor_map v;    /* (batch, heads_kv, seqlen_k, HEAD_DIM_V), the same boxes */
+  attnpress_tensor_map k; /* (batch, heads_kv, seqlen_k, HEAD_DIM), boxes of (1, 1, BLOCK_N, 64) */
+  attnpress_tensor_map v; /* (batch, heads_kv, seqlen_k, HEAD_DIM_V), the same boxes */
   attnpress_bwd_args bwd;
   int64_t reserved[5];
 } attnpress_bwd_sm90_args;
