@@ -224,12 +224,13 @@ enum { /* fields of a tile */
 
 /* ---- outer ---- */
 
-/* outer_<fwd|sum|bwd|bwd_reduce>_<fp16|bf16|fp32>_sm<80> */
+/* outer_<fwd|sum|bwd|bwd_reduce>_<fp16|bf16|fp32>[_mod]_sm<80> */
 enum { /* axes */
   AP_OUTER_PASS = 0,
   AP_OUTER_DTYPE = 1,
-  AP_OUTER_ARCH = 2,
-  AP_OUTER_AXIS_COUNT = 3,
+  AP_OUTER_MOD = 2,
+  AP_OUTER_ARCH = 3,
+  AP_OUTER_AXIS_COUNT = 4,
 };
 enum { /* pass */
   AP_OUTER_PASS_FWD = 0,
