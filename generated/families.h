@@ -3,9 +3,9 @@
 #pragma once
 
 /* The families, in their order: X(name, NAME). */
-#define AP_FAMILIES(X) X(attention, ATTENTION) X(softmax, SOFTMAX) X(layernorm, LAYERNORM) X(dropout, DROPOUT) X(outer, OUTER) X(append, APPEND) X(merge, MERGE) X(matmul, MATMUL)
+#define AP_FAMILIES(X) X(attention, ATTENTION) X(softmax, SOFTMAX) X(layernorm, LAYERNORM) X(dropout, DROPOUT) X(outer, OUTER) X(append, APPEND) X(merge, MERGE) X(matmul, MATMUL) X(conv2d, CONV2D)
 
-enum { AP_FAMILY_ATTENTION = 0, AP_FAMILY_SOFTMAX = 1, AP_FAMILY_LAYERNORM = 2, AP_FAMILY_DROPOUT = 3, AP_FAMILY_OUTER = 4, AP_FAMILY_APPEND = 5, AP_FAMILY_MERGE = 6, AP_FAMILY_MATMUL = 7, AP_FAMILY_COUNT = 8 };
+enum { AP_FAMILY_ATTENTION = 0, AP_FAMILY_SOFTMAX = 1, AP_FAMILY_LAYERNORM = 2, AP_FAMILY_DROPOUT = 3, AP_FAMILY_OUTER = 4, AP_FAMILY_APPEND = 5, AP_FAMILY_MERGE = 6, AP_FAMILY_MATMUL = 7, AP_FAMILY_CONV2D = 8, AP_FAMILY_COUNT = 9 };
 
 /* ---- attention ---- */
 
@@ -225,12 +225,13 @@ enum { /* fields of a tile */
 
 /* ---- outer ---- */
 
-/* outer_<fwd|sum|bwd|bwd_reduce>_<fp16|bf16|fp32>_sm<80> */
+/* outer_<fwd|sum|bwd|bwd_reduce>_<fp16|bf16|fp32>[_mod]_sm<80> */
 enum { /* axes */
   AP_OUTER_PASS = 0,
   AP_OUTER_DTYPE = 1,
-  AP_OUTER_ARCH = 2,
-  AP_OUTER_AXIS_COUNT = 3,
+  AP_OUTER_MOD = 2,
+  AP_OUTER_ARCH = 3,
+  AP_OUTER_AXIS_COUNT = 4,
 };
 enum { /* pass */
   AP_OUTER_PASS_FWD = 0,
@@ -353,4 +354,49 @@ enum { /* fields of a tile */
 };
 enum { /* limits */
   AP_MATMUL_SM90_BLOCK_K = 64,
+};
+
+/* ---- conv2d ---- */
+
+/* conv2d_<fprop|dgrad|wgrad|dout|reduce>[_m128n128|_m128n64|_m64n128|_m64n64]_<fp16|bf16>_sm<80|90> */
+enum { /* axes */
+  AP_CONV2D_PASS = 0,
+  AP_CONV2D_BLOCK = 1,
+  AP_CONV2D_DTYPE = 2,
+  AP_CONV2D_ARCH = 3,
+  AP_CONV2D_AXIS_COUNT = 4,
+};
+enum { /* pass */
+  AP_CONV2D_PASS_FPROP = 0,
+  AP_CONV2D_PASS_DGRAD = 1,
+  AP_CONV2D_PASS_WGRAD = 2,
+  AP_CONV2D_PASS_DOUT = 3,
+  AP_CONV2D_PASS_REDUCE = 4,
+};
+enum { /* block */
+  AP_CONV2D_BLOCK_NONE = 0,
+  AP_CONV2D_BLOCK_M128N128 = 1,
+  AP_CONV2D_BLOCK_M128N64 = 2,
+  AP_CONV2D_BLOCK_M64N128 = 3,
+  AP_CONV2D_BLOCK_M64N64 = 4,
+};
+enum { /* dtype */
+  AP_CONV2D_DTYPE_FP16 = 1,
+  AP_CONV2D_DTYPE_BF16 = 2,
+};
+enum { /* arch */
+  AP_CONV2D_ARCH_MIN = 80,
+  AP_CONV2D_ARCH_MAX = 90,
+};
+enum { /* fields of a tile */
+  AP_CONV2D_TILE_WARPS_M = 0,
+  AP_CONV2D_TILE_WARPS_N = 1,
+  AP_CONV2D_TILE_STAGES = 2,
+  AP_CONV2D_TILE_MIN_BLOCKS = 3,
+  AP_CONV2D_TILE_BLOCK_M = 4,
+  AP_CONV2D_TILE_BLOCK_N = 5,
+  AP_CONV2D_TILE_FIELD_COUNT = 6,
+};
+enum { /* limits */
+  AP_CONV2D_SLAB = 64,
 };

@@ -105,8 +105,8 @@ struct Unit {
 
 // Places of units that are known and not yet stored, each with two barriers: at its "full" one the
 // producer's third warp arrives, at its "empty" one each warp that has read the unit for the last
-// time. Behind them a barrier a stage: V is there, before what follows a sequence's last key was made
-// zeros.
+// time. Behind them a barrier a stage: V is there, before what follows a sequence's last key was
+// made zeros.
 constexpr int UNITS = 4;
 __shared__ Unit units[UNITS];
 __shared__ uint64_t unit_barriers[2 * UNITS + STAGES];
@@ -185,10 +185,10 @@ __device__ __forceinline__ void write_unit(Unit *unit, const attnpress_fwd_sm90_
   unit->seqlen_k = of->seqlen_k;
   unit->center = ragged_args(args)->ragged.window_top_left ? 0 : of->seqlen_k - of->seqlen_q;
   // Key blocks that no row sees are never loaded.
-  unit->blocks = key_blocks(keys_of_some(row_at_begin(&args->fwd, unit, unit->position_begin),
-                                         row_at_end(&args->fwd, unit,
-                                                    unit->position_begin + positions)),
-                            BLOCK_N);
+  unit->blocks =
+      key_blocks(keys_of_some(row_at_begin(&args->fwd, unit, unit->position_begin),
+                              row_at_end(&args->fwd, unit, unit->position_begin + positions)),
+                 BLOCK_N);
 }
 // ---- The producer ----
 
@@ -373,8 +373,8 @@ __device__ __forceinline__ bool next_unit(Walk *walk, const attnpress_fwd_sm90_a
   const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
 #pragma unroll
   for (int half = 0; half < 2; ++half)
-    walk->rows[half] =
-        row_at_begin(fwd, &walk->unit, position_begin + divide(row + half * 8, &args->heads_per_tile));
+    walk->rows[half] = row_at_begin(fwd, &walk->unit,
+                                    position_begin + divide(row + half * 8, &args->heads_per_tile));
   const Row first = row_at_begin(fwd, &walk->unit, position_begin);
   const Row last = row_at_end(fwd, &walk->unit, position_begin + positions);
   walk->key_unmasked = keys_of_all(first, last).end;
@@ -508,8 +508,7 @@ __device__ __forceinline__ void store_output(const float out[O_TILES * 4], const
     const int row_position = divide(row, &args->heads_per_tile);
     const int position = unit->position_begin + consumer * args->warpgroup_positions + row_position;
     const int head = (unit->tile_head - row_position) * fwd->heads_per_tile + row;
-    const bool valid = row_position < args->warpgroup_positions &&
-                       position < unit->seqlen_q;
+    const bool valid = row_position < args->warpgroup_positions && position < unit->seqlen_q;
     const RowEnd end = end_row(reference[half] * fwd->scale_log2, sum, &fwd->score, fwd->heads_q,
                                head, DROPOUT, SPLIT);
     if (fwd->lse && valid && lane % 4 == 0)
@@ -517,7 +516,8 @@ __device__ __forceinline__ void store_output(const float out[O_TILES * 4], const
           stored_lse(&ragged_args(args)->ragged, end.lse);
     // A quad holds a tile's 8 columns of a row in pieces of two. Two lanes exchange pieces, so that
     // each stores 8 bytes of one tile, and a store fills whole sectors of 32 bytes.
-    uint16_t *out_row = (uint16_t *)fwd->out + out_offset(fwd, unit->q_batch, head, unit->q_row + position) +
+    uint16_t *out_row = (uint16_t *)fwd->out +
+                        out_offset(fwd, unit->q_batch, head, unit->q_row + position) +
                         lane % 2 * 8 + lane / 2 % 2 * 4;
 #pragma unroll
     for (int tile = 0; tile < O_TILES; tile += 2) {
@@ -673,6 +673,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
   __syncthreads();
   // The schedule kernel hands over the units.
   griddepcontrol_wait();
+
   if (threadIdx.x < 128) {
     decrease_registers(PRODUCER_REGISTERS);
     if (threadIdx.x == 0)

@@ -34,7 +34,7 @@ __device__ __forceinline__ Lengths lengths_of(const attnpress_fwd_schedule_args 
   return of;
 }
 
-// Those with more keys, whose units are longer, have larger sort keys; of equals, earlier sequences.
+// Sequences with more keys, whose units are longer, have larger sort keys; of equals, earlier ones.
 // Places without a sequence have 0.
 __device__ __forceinline__ uint32_t sort_key(int keys, int place) {
   return (uint32_t)min(keys / 16, (1 << 22) - 1) << 10 | (uint32_t)(NUM_THREADS - 1 - place);
@@ -107,8 +107,8 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
     const int end = sum_up(sums, units, count);
     if (place < there) {
       attnpress_sequence_units *to = &args.sequences[part + place];
-      const int key_head_bytes = max(min((int64_t)of.keys.count * args.key_bytes,
-                                         (int64_t)SECTION_BYTES), (int64_t)1);
+      const int key_head_bytes =
+          max(min((int64_t)of.keys.count * args.key_bytes, (int64_t)SECTION_BYTES), (int64_t)1);
       const int key_heads = SECTION_BYTES / key_head_bytes;
       args.first_unit[part + place] = before + end - units;
       to->sequence = sequence;
@@ -119,8 +119,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
       to->k_batch = max(of.k_batch, 0);
       to->k_row = of.keys.begin;
       to->row_blocks = row_blocks;
-      to->section_heads =
-          (int)min((int64_t)key_heads * args.sharing, (int64_t)args.tile_heads);
+      to->section_heads = (int)min((int64_t)key_heads * args.sharing, (int64_t)args.tile_heads);
     }
     before += sums[count - 1]; // which change after the next barrier
   }

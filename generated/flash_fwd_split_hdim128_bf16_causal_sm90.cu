@@ -367,8 +367,7 @@ __device__ __forceinline__ void store_output(const float out[O_TILES * 4], const
     const int row_position = divide(row, &args->heads_per_tile);
     const int position = unit->position_begin + consumer * args->warpgroup_positions + row_position;
     const int head = (unit->tile_head - row_position) * fwd->heads_per_tile + row;
-    const bool valid = row_position < args->warpgroup_positions &&
-                       position < fwd->seqlen_q;
+    const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q;
     const RowEnd end = end_row(reference[half] * fwd->scale_log2, sum, &fwd->score, fwd->heads_q,
                                head, DROPOUT, SPLIT);
     const int64_t partial = partial_row(fwd, unit->split, unit->batch, head, position);

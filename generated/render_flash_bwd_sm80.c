@@ -22,6 +22,8 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   const int32_t alibi = in->axis[AP_ATTENTION_ALIBI];
   const int32_t bias = in->axis[AP_ATTENTION_BIAS];
   const int32_t dropout = in->axis[AP_ATTENTION_DROPOUT];
+  const int32_t mod_score = in->axis[AP_ATTENTION_MOD_SCORE];
+  const int32_t mod_mask = in->axis[AP_ATTENTION_MOD_MASK];
   const int32_t sequences = in->axis[AP_ATTENTION_SEQUENCES];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
@@ -40,7 +42,8 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   int32_t walk_warps = owns_keys ? warps_m : warps_n;
   int32_t v_slots = (v_stages > 0) ? v_stages : stages;
   int32_t in_registers = ((walk_warps == 1) && (acc_warps == own_warps)) ? 1 : 0;
-  int32_t modifies = ((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) ? 1 : 0;
+  int32_t snippet = (mod_score || mod_mask) ? 1 : 0;
+  int32_t modifies = (!mod_score && ((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE))) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
@@ -93,6 +96,12 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   if (dropout) {
     TEXT(" --dropout");
   }
+  if (mod_score) {
+    TEXT(" --mod-score");
+  }
+  if (mod_mask) {
+    TEXT(" --mod-mask");
+  }
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT(" --");
     STRING(in->word[AP_ATTENTION_SEQUENCES]);
@@ -105,9 +114,12 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   if (dropout) {
     TEXT("#include \"attnpress/device/dropout.cuh\"\n");
   }
-  TEXT("#include \"attnpress/device/dtype.cuh\"\n"
-       "#include \"attnpress/device/gradient.cuh\"\n");
-  if ((modifies || dropout) || (mask == AP_ATTENTION_MASK_WINDOW)) {
+  TEXT("#include \"attnpress/device/dtype.cuh\"\n");
+  if (mod_score) {
+    TEXT("#include \"attnpress/device/dual.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/gradient.cuh\"\n");
+  if (((modifies || softcap) || dropout) || (mask == AP_ATTENTION_MASK_WINDOW)) {
     TEXT("#include \"attnpress/device/gradient_modify.cuh\"\n");
   }
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
@@ -117,8 +129,11 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
        "#include \"attnpress/device/product.cuh\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n"
        "#include \"attnpress/device/ptx_cp_async.cuh\"\n"
-       "#include \"attnpress/device/score.cuh\"\n"
-       "#include \"attnpress/device/tile.cuh\"\n"
+       "#include \"attnpress/device/score.cuh\"\n");
+  if (snippet) {
+    TEXT("#include \"attnpress/device/score_text.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/tile.cuh\"\n"
        "\n"
        "constexpr int HEAD_DIM = ");
   INTEGER(hdim);
@@ -513,6 +528,89 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
+  if (snippet) {
+    if (mod_score) {
+      TEXT("// The snippet's score of query row and key `k`, with its derivative: `score` is the one so far, in\n"
+           "// natural units, with its own.\n"
+           "__device__ __forceinline__ SnippetDual snippet_dual_score(const attnpress_mod_args *mod,\n"
+           "                                                          SnippetDual score, SnippetRow row, int k,\n"
+           "                                                          int q_len, int k_len);\n"
+           "\n");
+    }
+    if (mod_mask) {
+      TEXT("// Whether the snippet lets query row see key `k`.\n"
+           "__device__ __forceinline__ bool snippet_keeps(const attnpress_mod_args *mod, SnippetRow row, int k,\n"
+           "                                              int q_len, int k_len);\n"
+           "\n");
+    }
+    if (mod_score) {
+      TEXT("// Passes the scores of a step through it. They come in units of `scale`, and leave in natural units,\n"
+           "// with their derivatives by what came; those of pairs that are not there as -inf and 0. `own`, `walk`:\n"
+           "// this warp's first row and column.\n");
+    } else {
+      TEXT("// Scores of a step that it takes out become -inf. `own`, `walk`: this warp's first row and column.\n");
+    }
+    TEXT("__device__ __forceinline__ void snippet_block(float score[S_ROWS][S_COLUMNS * 4],\n");
+    if (mod_score) {
+      TEXT("                                              float slope[S_ROWS][S_COLUMNS * 4],\n");
+    }
+    TEXT("                                              const attnpress_mod_args *mod,\n"
+         "                                              const attnpress_bwd_args *args, int64_t batch,\n"
+         "                                              int head, int own, int walk) {\n"
+         "  const int lane = threadIdx.x % 32;\n"
+         "  const int kv_head = head / (args->heads_q / args->heads_kv);\n"
+         "#pragma unroll\n"
+         "  for (int m = 0; m < S_ROWS; ++m) {\n");
+    if (mod_score && softcap) {
+      TEXT("    cap_scores(score[m], S_COLUMNS, &args->score);\n");
+    }
+    TEXT("#pragma unroll\n"
+         "    for (int i = 0; i < S_COLUMNS * 4; ++i) {\n"
+         "      const int row = own + m * 16 + i % 4 / 2 * 8 + lane / 4;\n"
+         "      const int column = walk + i / 4 * 8 + lane % 4 * 2 + i % 2;\n"
+         "      const int q = ");
+    STRING((pass != AP_ATTENTION_PASS_BWD_DQ) ? "column" : "row");
+    TEXT(", k = ");
+    STRING((pass != AP_ATTENTION_PASS_BWD_DQ) ? "row" : "column");
+    TEXT(";\n"
+         "      const float given = score[m][i];\n"
+         "      score[m][i] = -INF;\n");
+    if (mod_score) {
+      TEXT("      slope[m][i] = 0.0f;\n");
+    }
+    TEXT("      if (q >= args->seqlen_q || k >= args->seqlen_k)\n"
+         "        continue;\n"
+         "      const SnippetRow at = {(int)batch, head, kv_head, q};\n");
+    if (mod_mask) {
+      TEXT("      if (!snippet_keeps(mod, at, k, args->seqlen_q, args->seqlen_k))\n"
+           "        continue;\n");
+    }
+    if (mod_score) {
+      TEXT("      const SnippetDual passed =\n"
+           "          snippet_dual_score(mod, {given * mod->natural_per_unit, ");
+      STRING(softcap ? "1.0f - given * given" : "1.0f");
+      TEXT("},\n"
+           "                             at, k, args->seqlen_q, args->seqlen_k);\n"
+           "      score[m][i] = passed.value;\n"
+           "      slope[m][i] = passed.derivative;\n");
+    } else {
+      TEXT("      score[m][i] = given;\n");
+    }
+    TEXT("    }\n"
+         "  }\n"
+         "}\n"
+         "\n");
+    if (mod_score) {
+      TEXT("// Multiplies gradients by the derivatives that belong to them. Where there is none, as where P is 0,\n"
+           "// the derivative may be anything.\n"
+           "__device__ __forceinline__ void multiply_slopes(float *ds, const float *slope) {\n"
+           "#pragma unroll\n"
+           "  for (int i = 0; i < S_COLUMNS * 4; ++i)\n"
+           "    ds[i] = snippet_chain(ds[i], slope[i]);\n"
+           "}\n"
+           "\n");
+    }
+  }
   if (!in_registers || (pass == AP_ATTENTION_PASS_BWD)) {
     TEXT("// Rounds scores into a tile of shared memory; `place`: this thread's first element of it.\n"
          "__device__ __forceinline__ void store_scores(unsigned char *place,\n"
@@ -532,6 +630,9 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   TEXT("(\n");
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("        const __grid_constant__ attnpress_bwd_ragged_args batch) {\n");
+  } else if (snippet) {
+    TEXT("        const __grid_constant__ attnpress_bwd_mod_args given) {\n"
+         "  const attnpress_bwd_args &args = given.bwd;\n");
   } else {
     TEXT("        const __grid_constant__ attnpress_bwd_args args) {\n");
   }
@@ -728,6 +829,19 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT(", work.begin + own_row,\n"
          "                 now.row + walk_row);\n");
   }
+  if (mod_score) {
+    TEXT("    float slope[S_ROWS][S_COLUMNS * 4];\n");
+  }
+  if (snippet) {
+    TEXT("    snippet_block(score, ");
+    if (mod_score) {
+      TEXT("slope, ");
+    }
+    TEXT("&given.mod, &args, work.batch, ");
+    STRING(owns_keys ? "now.head" : "work.head");
+    TEXT(", work.begin + own_row,\n"
+         "                  now.row + walk_row);\n");
+  }
   TEXT("    // Steps that hold a pair of query and key which does not count.\n");
   if (mask == AP_ATTENTION_MASK_WINDOW) {
     TEXT("    const bool masked = ");
@@ -811,7 +925,9 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
     STRING(owns_keys ? "true, delta" : "false, delta[m]");
     TEXT(");\n");
   }
-  if (softcap) {
+  if (mod_score) {
+    TEXT("      multiply_slopes(grad[m], slope[m]);\n");
+  } else if (softcap) {
     TEXT("      multiply_derivatives(grad[m], derivative[m], S_COLUMNS);\n");
   }
   TEXT("      round_probabilities(ds[m], grad[m], S_COLUMNS, DTYPE);\n"

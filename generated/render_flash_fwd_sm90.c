@@ -307,8 +307,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "\n"
          "// Places of units that are known and not yet stored, each with two barriers: at its \"full\" one the\n"
          "// producer's third warp arrives, at its \"empty\" one each warp that has read the unit for the last\n"
-         "// time. Behind them a barrier a stage: V is there, before what follows a sequence's last key was made\n"
-         "// zeros.\n"
+         "// time. Behind them a barrier a stage: V is there, before what follows a sequence's last key was\n"
+         "// made zeros.\n"
          "constexpr int UNITS = 4;\n"
          "__shared__ Unit units[UNITS];\n"
          "__shared__ uint64_t unit_barriers[2 * UNITS + STAGES];\n"
@@ -398,10 +398,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  unit->seqlen_k = of->seqlen_k;\n"
          "  unit->center = ragged_args(args)->ragged.window_top_left ? 0 : of->seqlen_k - of->seqlen_q;\n"
          "  // Key blocks that no row sees are never loaded.\n"
-         "  unit->blocks = key_blocks(keys_of_some(row_at_begin(&args->fwd, unit, unit->position_begin),\n"
-         "                                         row_at_end(&args->fwd, unit,\n"
-         "                                                    unit->position_begin + positions)),\n"
-         "                            BLOCK_N);\n"
+         "  unit->blocks =\n"
+         "      key_blocks(keys_of_some(row_at_begin(&args->fwd, unit, unit->position_begin),\n"
+         "                              row_at_end(&args->fwd, unit, unit->position_begin + positions)),\n"
+         "                 BLOCK_N);\n"
          "}\n");
   } else {
     TEXT("// A unit of work: a row block of one head and one split of its keys.\n"
@@ -768,12 +768,15 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  const int position_begin = walk->unit.position_begin + consumer * positions;\n"
        "  const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;\n"
        "#pragma unroll\n"
-       "  for (int half = 0; half < 2; ++half)\n"
-       "    walk->rows[half] =\n"
-       "        row_at_begin(fwd, ");
-  STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "&walk->unit, " : "");
-  TEXT("position_begin + divide(row + half * 8, &args->heads_per_tile));\n"
-       "  const Row first = row_at_begin(fwd, ");
+       "  for (int half = 0; half < 2; ++half)\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("    walk->rows[half] = row_at_begin(fwd, &walk->unit,\n"
+         "                                    position_begin + divide(row + half * 8, &args->heads_per_tile));\n");
+  } else {
+    TEXT("    walk->rows[half] =\n"
+         "        row_at_begin(fwd, position_begin + divide(row + half * 8, &args->heads_per_tile));\n");
+  }
+  TEXT("  const Row first = row_at_begin(fwd, ");
   STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "&walk->unit, " : "");
   TEXT("position_begin);\n"
        "  const Row last = row_at_end(fwd, ");
@@ -1129,12 +1132,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    const int row = threadIdx.x / 32 % 4 * 16 + half * 8 + lane / 4; // of the warpgroup\n"
        "    const int row_position = divide(row, &args->heads_per_tile);\n"
        "    const int position = unit->position_begin + consumer * args->warpgroup_positions + row_position;\n"
-       "    const int head = (unit->tile_head - row_position) * fwd->heads_per_tile + row;\n"
-       "    const bool valid = row_position < args->warpgroup_positions &&\n"
-       "                       position < ");
-  STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "unit->seqlen_q" : "fwd->seqlen_q");
-  TEXT(";\n"
-       "    const RowEnd end = end_row(reference[half] * fwd->scale_log2, sum, &fwd->score, fwd->heads_q,\n"
+       "    const int head = (unit->tile_head - row_position) * fwd->heads_per_tile + row;\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("    const bool valid = row_position < args->warpgroup_positions && position < unit->seqlen_q;\n");
+  } else {
+    TEXT("    const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q;\n");
+  }
+  TEXT("    const RowEnd end = end_row(reference[half] * fwd->scale_log2, sum, &fwd->score, fwd->heads_q,\n"
        "                               head, DROPOUT, SPLIT);\n");
   if (split) {
     TEXT("    const int64_t partial = partial_row(fwd, unit->split, unit->batch, head, position);\n"
@@ -1152,12 +1156,16 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "      fwd->lse[lse_offset(fwd, unit->batch, head, position)] = end.lse;\n");
     }
     TEXT("    // A quad holds a tile's 8 columns of a row in pieces of two. Two lanes exchange pieces, so that\n"
-         "    // each stores 8 bytes of one tile, and a store fills whole sectors of 32 bytes.\n"
-         "    uint16_t *out_row = (uint16_t *)fwd->out + out_offset(fwd, ");
-    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "unit->q_batch, head, unit->q_row + position" : "unit->batch, head, position");
-    TEXT(") +\n"
-         "                        lane % 2 * 8 + lane / 2 % 2 * 4;\n"
-         "#pragma unroll\n"
+         "    // each stores 8 bytes of one tile, and a store fills whole sectors of 32 bytes.\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("    uint16_t *out_row = (uint16_t *)fwd->out +\n"
+           "                        out_offset(fwd, unit->q_batch, head, unit->q_row + position) +\n"
+           "                        lane % 2 * 8 + lane / 2 % 2 * 4;\n");
+    } else {
+      TEXT("    uint16_t *out_row = (uint16_t *)fwd->out + out_offset(fwd, unit->batch, head, position) +\n"
+           "                        lane % 2 * 8 + lane / 2 % 2 * 4;\n");
+    }
+    TEXT("#pragma unroll\n"
          "    for (int tile = 0; tile < O_TILES; tile += 2) {\n"
          "      const float *first = out + tile * 4 + half * 2;\n"
          "      const float *second = out + min_int(tile + 1, O_TILES - 1) * 4 + half * 2;\n"
@@ -1429,7 +1437,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  __syncthreads();\n");
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("  // The schedule kernel hands over the units.\n"
-         "  griddepcontrol_wait();\n");
+         "  griddepcontrol_wait();\n"
+         "\n");
   }
   TEXT("  if (threadIdx.x < 128) {\n"
        "    decrease_registers(PRODUCER_REGISTERS);\n");

@@ -492,6 +492,8 @@ static size_t args_bytes(const char *symbol) {
     return sizeof(attnpress_fwd_combine_args);
   if (strstr(symbol, "fwd_map") != NULL)
     return sizeof(attnpress_fwd_map_args);
+  if (strstr(symbol, "flash_bwd") != NULL && strstr(symbol, "_mod") != NULL)
+    return sizeof(attnpress_bwd_mod_args);
   if (strstr(symbol, "fwd_schedule") != NULL)
     return sizeof(attnpress_fwd_schedule_args);
   if (strstr(symbol, "_ragged") != NULL || strstr(symbol, "_paged") != NULL)

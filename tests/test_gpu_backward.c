@@ -135,13 +135,19 @@ static void put_groups(attnpress_backward_args *a, const attnpress_forward_args 
   a->sinks = forward->sinks;
   a->dropout = forward->dropout;
   a->softcap = forward->softcap;
+  a->score_mod = forward->score_mod;
 }
 
 /* What the row does to scores, on the host; with sinks, room for the gradient by them. */
 static void open_scores(call *c) {
   attnpress_forward_args forward = ap_forward_of(&c->host);
+  char why[512];
   if (c->r.scores == NULL)
     return;
+  if (score_data_read(&c->scores, c->r.scores, why, sizeof why) != 0) {
+    printf("FAILED: %s\n", why);
+    exit(1);
+  }
   score_data_describe(&c->scores, c->r.scores, c->r.mask == ATTNPRESS_CAUSAL, 5, &forward);
   put_groups(&c->host, &forward);
   CHECK(score_data_allocate(&c->scores, 6) == 0);
@@ -323,6 +329,33 @@ static void add_scores(void) {
     }
 }
 
+/* Snippets: shipped ones, every kind of name with a mask that empties rows and key blocks, and a
+ * derivative of the caller's. */
+static void add_snippets(void) {
+#define SHIPPED(name) ATTNPRESS_TESTS_DIR "/../python/attnpress/mods/" name ".mod"
+#define OWN(name)     ATTNPRESS_TESTS_DIR "/emulator/mods/" name ".mod"
+  static const score_options all[] = {
+      {.mod = SHIPPED("softcap"), .mod_scalars = {"cap=3"}},
+      {.mod = SHIPPED("alibi")},
+      {.mod = SHIPPED("t5_bias"), .sinks = 1},
+      {.mod = SHIPPED("window"), .mod_scalars = {"left=40"}},
+      {.mod = SHIPPED("document")},
+      {.mod = OWN("both"), .softcap = 5.0f, .dropout = 0.2f},
+      {.mod = OWN("both"), .windowed = 1, .left = 90, .right = 10},
+      {.mod = OWN("grad")},
+  };
+#undef SHIPPED
+#undef OWN
+  static const int hdims[] = {64, 96, 40, 128, 256, 320};
+  enum { SNIPPETS = sizeof all / sizeof *all, HDIMS = sizeof hdims / sizeof *hdims };
+  for (int i = 0; i < SNIPPETS; ++i)
+    for (int deterministic = 0; deterministic < 2; ++deterministic) {
+      const int hdim = hdims[(2 * i + deterministic) % HDIMS], turn = i + deterministic;
+      add_row((row){2, 4, 2, 150 + i, 190 - i, hdim, hdim, 1 + turn % 2, turn % 3 == 0,
+                    deterministic, turn % 2, turn % 4 == 0, 0, &all[i]});
+    }
+}
+
 /* Head dims take turns with everything else. */
 static void make_table(void) {
   static const int lengths[][2] = {{200, 330}, {129, 128}, {64, 257}, {321, 65}};
@@ -353,6 +386,7 @@ static void make_table(void) {
     add_row((row){1, 1, 1, 700, 900, 128, 128, 1, 1, deterministic, 0, 0, 0, NULL});
   }
   add_scores();
+  add_snippets();
 }
 
 static void *work(void *unused) {

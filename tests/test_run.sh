@@ -113,7 +113,12 @@ wrong 'of a scalar of softcap, which has cap' --mod "$mods/softcap.mod" --mod-sc
 wrong 'has no number behind the =' --mod "$mods/softcap.mod" --mod-scalar cap=x
 wrong 'is given without --mod' --mod-scalar cap=20
 wrong "\"20\"; it must be a scalar's name" --mod "$mods/softcap.mod" --mod-scalar 20
-wrong '--mod has no gradients yet' --backward --mod "$mods/softcap.mod"
+wrong '--mod counts dense rows' --lengths 5,6 --mod "$mods/softcap.mod"
+wrong 'a function of the outer product' --mod "$mods/../../../tests/emulator/mods/ratio.mod"
+"$tool" run outer --mod "$mods/softcap.mod" 2>"$work/err" && fail "run outer takes a score"
+grep -q 'is not a function of the outer product' "$work/err" || fail "run outer --mod of a score"
+"$tool" run outer --mod-scalar a=1 2>"$work/err" && fail "--mod-scalar without --mod"
+grep -q 'is given without --mod' "$work/err" || fail "run outer --mod-scalar without --mod"
 wrong '10^15' --bias fp16 --seqlen-q 2147480000 --hdim 8
 wrong '10^15' --batch 2147483647 --seqlen-q 2147483647
 

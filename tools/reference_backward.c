@@ -55,6 +55,7 @@ typedef struct gradients {
   float *low_dk, *low_dv, *low_dq;   /* the same */
   double *p, *dp, *slope;            /* (keys) */
   float *low_p, *low_dp, *low_slope; /* (keys) */
+  snippet *mod;                      /* of a score_mod; NULL: none */
 } gradients;
 
 static void *floats(int64_t count, size_t bytes) {
@@ -66,6 +67,7 @@ static void gradients_free(gradients *g) {
                  g->low_dv, g->low_dq, g->p, g->dp,   g->low_p, g->low_dp, g->slope, g->low_slope};
   for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
     free(all[i]);
+  snippet_free(g->mod);
 }
 
 static int gradients_init(gradients *g, const attnpress_backward_args *a) {
@@ -94,8 +96,12 @@ static int gradients_init(gradients *g, const attnpress_backward_args *a) {
   g->low_dp = floats(n, sizeof(float));
   g->slope = floats(n, sizeof(double));
   g->low_slope = floats(n, sizeof(float));
-  if (g->k && g->v && g->q && g->dout && g->dk && g->dv && g->dq && g->low_dk && g->low_dv &&
-      g->low_dq && g->p && g->dp && g->low_p && g->low_dp && g->slope && g->low_slope)
+  char why[256];
+  if (a->score_mod != NULL)
+    g->mod = snippet_parse(a->score_mod, why, sizeof why);
+  if ((a->score_mod == NULL || g->mod != NULL) && g->k && g->v && g->q && g->dout && g->dk &&
+      g->dv && g->dq && g->low_dk && g->low_dv && g->low_dq && g->p && g->dp && g->low_p &&
+      g->low_dp && g->slope && g->low_slope)
     return 0;
   gradients_free(g);
   return -1;
@@ -133,20 +139,38 @@ static double kept(const gradients *g, reference_query q, int64_t key) {
              : 0.0;
 }
 
+static int sees(const gradients *g, reference_query q, int64_t key) {
+  const snippet_place place = reference_place(&g->forward, q, key);
+  return reference_sees(&g->forward, q.row, key) &&
+         (g->mod == NULL || snippet_keeps(g->mod, &place));
+}
+
+/* What a snippet makes of a score; *slope: of that score, which becomes that of the new one. */
+static double passed(const gradients *g, reference_query q, int64_t key, double score,
+                     double *slope) {
+  double own = 1.0;
+  const snippet_place place = reference_place(&g->forward, q, key);
+  if (g->mod != NULL)
+    score = snippet_score_slope(g->mod, score, &place, &own);
+  *slope *= own;
+  return score;
+}
+
 /* One row's share of dK and dV, and its dQ, in float64; its share of the gradient by the sink is
- * returned. A softcap's derivative waits in `slope`. */
+ * returned. The derivative of a softcap and a snippet waits in `slope`. */
 static double row_in_float64(gradients *g, reference_query q, double dlse) {
   const attnpress_forward_args *a = &g->forward;
   const double cap = (double)a->softcap, sink = reference_sink(a, q);
   double max = sink, sum = 0.0, delta = -dlse;
   for (int64_t j = 0; j < g->keys; ++j) {
     g->p[j] = -INFINITY;
-    if (!reference_sees(a, q.row, j))
+    if (!sees(g, q, j))
       continue;
     double score = dot(g->q, g->k + j * g->hdim, g->hdim) * g->scale, t = 0.0;
     if (cap > 0.0)
       score = cap * (t = tanh(score / cap));
     g->slope[j] = 1.0 - t * t;
+    score = passed(g, q, j, score, &g->slope[j]);
     g->p[j] = score + reference_bias(a, q, j) + reference_alibi(a, q, j);
     max = fmax(max, g->p[j]);
   }
@@ -194,7 +218,7 @@ static void row_in_low_precision(gradients *g, reference_query q, float dlse) {
   float max = sink, sum = 0.0f, delta = -dlse;
   for (int64_t j = 0; j < g->keys; ++j) {
     g->low_p[j] = -INFINITY;
-    if (!reference_sees(a, q.row, j))
+    if (!sees(g, q, j))
       continue;
     float score = reference_round(low_dot(g->q, g->k + j * g->hdim, g->hdim) * scale, dtype);
     float t = 0.0f;
@@ -202,7 +226,10 @@ static void row_in_low_precision(gradients *g, reference_query q, float dlse) {
       t = tanhf(score / a->softcap);
       score = reference_round(a->softcap * t, dtype);
     }
-    g->low_slope[j] = 1.0f - t * t;
+    double slope = (double)(1.0f - t * t);
+    if (g->mod != NULL)
+      score = reference_round((float)passed(g, q, j, (double)score, &slope), dtype);
+    g->low_slope[j] = (float)slope;
     if (a->bias != NULL)
       score = reference_round(score + (float)reference_bias(a, q, j), dtype);
     if (a->alibi != NULL)
@@ -230,7 +257,7 @@ static void row_in_low_precision(gradients *g, reference_query q, float dlse) {
     if (g->low_p[j] == 0.0f)
       continue;
     float ds = reference_round(g->low_p[j] * (g->low_dp[j] - delta), dtype);
-    if (a->softcap > 0.0f)
+    if (a->softcap > 0.0f || g->mod != NULL)
       ds = reference_round(ds * g->low_slope[j], dtype);
     ds *= scale;
     const float p = g->low_p[j] * (float)kept(g, q, j);

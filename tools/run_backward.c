@@ -85,6 +85,7 @@ static void put_groups(attnpress_backward_args *args, const attnpress_forward_ar
   args->sinks = forward->sinks;
   args->dropout = forward->dropout;
   args->softcap = forward->softcap;
+  args->score_mod = forward->score_mod;
 }
 
 static int describe_plan(session *s) {
@@ -103,6 +104,9 @@ static int describe_plan(session *s) {
 /* The call's shapes; the library says what is wrong with them. */
 static int describe_call(session *s) {
   const run_options *o = s->o;
+  char why[512];
+  if (score_data_read(&s->scores, &o->scores, why, sizeof why) != 0)
+    return tool_usage("run", "%s", why);
   attnpress_tensor (*tensor)(const void *, int64_t, int64_t, int64_t, int64_t, int32_t) =
       o->layout == 0 ? attnpress_tensor_bshd : attnpress_tensor_bhsd;
   const double elements = (double)(o->batch + 1) * (double)(o->seqlen_q + o->seqlen_k + 1) *
@@ -166,12 +170,31 @@ static int allocate_scores(session *s) {
   return TOOL_OK;
 }
 
+/* Of the forward call before, whose kernels may need a workspace for a snippet's mask. */
+static attnpress_status forward_workspace(const session *s, size_t *bytes) {
+  attnpress_plan *plan;
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  attnpress_forward_args forward = ap_forward_of(&s->host);
+  forward.num_splits = 1;
+  options.stream = s->stream;
+  attnpress_status status = attnpress_plan_forward(s->handle, &forward, &options, &plan);
+  if (status == ATTNPRESS_OK)
+    status = attnpress_plan_workspace_bytes(plan, bytes);
+  attnpress_plan_destroy(plan);
+  return status;
+}
+
 static int allocate(session *s) {
   const size_t size = (size_t)reference_element_bytes(s->o->dtype);
   void *pointers[BUFFERS] = {NULL};
-  const attnpress_status status = attnpress_plan_workspace_bytes(s->plan, &s->host.workspace_bytes);
+  size_t forward_bytes = 0;
+  attnpress_status status = attnpress_plan_workspace_bytes(s->plan, &s->host.workspace_bytes);
+  if (status == ATTNPRESS_OK)
+    status = forward_workspace(s, &forward_bytes);
   if (status != ATTNPRESS_OK)
     return tool_fail("run", status);
+  if (forward_bytes > s->host.workspace_bytes)
+    s->host.workspace_bytes = forward_bytes;
   for (int i = 0; i < BUFFERS; ++i) {
     s->bytes[i] =
         i < TENSORS ? (size_t)reference_span(tensor_of(&s->host, i)) * size
@@ -223,6 +246,8 @@ static int fill(session *s) {
     CUDA_TRY(s, memset_d8_async(s->buffers[WORKSPACE], 0xff, s->bytes[WORKSPACE], s->stream));
   attnpress_forward_args forward = ap_forward_of(&s->device);
   forward.num_splits = 1;
+  forward.workspace = s->device.workspace;
+  forward.workspace_bytes = s->device.workspace_bytes;
   const attnpress_status status = attnpress_forward(s->handle, &forward, s->stream);
   if (status != ATTNPRESS_OK)
     return tool_fail("run", status);

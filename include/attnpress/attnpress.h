@@ -371,9 +371,13 @@ typedef struct attnpress_score_mod {
   const attnpress_score_buffer *buffers; /* (buffer_count) */
   int32_t scalar_count;                  /* 0 to 16 */
   int32_t buffer_count;                  /* 0 to 8 */
+  /** One expression, the derivative of the score's text by `score`, which is then the score that the
+   * text is given. NULL: the library differentiates the text, in whose copy for the backward pass
+   * floats are numbers with a derivative (device/dual.cuh). */
+  const char *score_grad;
 } attnpress_score_mod;
 #define ATTNPRESS_SCORE_MOD_INIT                                                                   \
-  { sizeof(attnpress_score_mod), NULL, NULL, NULL, NULL, NULL, 0, 0 }
+  { sizeof(attnpress_score_mod), NULL, NULL, NULL, NULL, NULL, 0, 0, NULL }
 /** Sequences of different lengths in one call, and keys in pages. Every array is device memory (with
  * the CPU backend: host memory) that the call reads when it runs, never the host: lengths may change
  * between replays of a captured call. NULL: not used. Of sequence b
@@ -419,17 +423,17 @@ typedef struct attnpress_ragged {
   const int32_t *kv_batch_idx; /* (batch) */
   const int32_t *page_table;   /* (page_table_rows, pages), the last dimension contiguous */
   int64_t page_table_rows;     /* with kv_batch_idx; 0: batch */
-  int64_t page_table_pages;    /* pages of a sequence, at most; with page_indptr entries of the whole
+  int64_t page_table_pages;  /* pages of a sequence, at most; with page_indptr entries of the whole
                                   table; needed with page_table */
-  int64_t page_table_stride;   /* from row to row, in elements; 0: page_table_pages */
+  int64_t page_table_stride; /* from row to row, in elements; 0: page_table_pages */
   /** Of lse, from query to query, in elements; 0: 1. With cu_seqlens_q, lse_stride[0] is 0 for a
    * packed lse, (heads_q, total_q) or (total_q, heads_q) by its strides, whose rows are q's;
    * otherwise b * lse_stride[0] + head * lse_stride[1] + query * lse_row_stride. All strides 0: (heads_q,
    * total_q) contiguous with cu_seqlens_q, else (batch, heads_q, seqlen_q). */
   int64_t lse_row_stride;
-  int32_t lse_log2;          /* 1: the logarithm is to the base 2 */
-  int32_t lse_empty_pos_inf; /* 1: lse of rows that see no key is +inf */
-  int64_t seqlen_k_new;      /* appended keys of every sequence; with seqused_k */
+  int32_t lse_log2;                /* 1: the logarithm is to the base 2 */
+  int32_t lse_empty_pos_inf;       /* 1: lse of rows that see no key is +inf */
+  int64_t seqlen_k_new;            /* appended keys of every sequence; with seqused_k */
   const int32_t *cu_seqlens_k_new; /* (batch + 1): of sequence b cu_seqlens_k_new[b + 1] -
                                       cu_seqlens_k_new[b] appended keys; with seqused_k */
   const int32_t *page_table_v;     /* V's pages, laid out as page_table is; NULL: they are K's */
@@ -521,8 +525,8 @@ ATTNPRESS_API attnpress_status attnpress_dropout_mask(attnpress_handle *handle,
 /* ---- Backward -------------------------------------------------------------------------------- */
 
 /** The gradients of a loss by q, k and v, from its gradient by out. Strides of each tensor are its
- * own, as in the forward pass; gradients are written, so their rows may not overlap. Slopes and bias
- * have no gradients. */
+ * own, as in the forward pass; gradients are written, so their rows may not overlap. Slopes, bias
+ * and a snippet's buffers have no gradients. */
 typedef struct attnpress_backward_args {
   size_t struct_size;
   /** As in the forward call, with what it gave: out, and lse. Their shapes are said there. */
@@ -566,13 +570,16 @@ typedef struct attnpress_backward_args {
   /** Of dlse with `ragged`, from query to query, in elements: its strides are read as those of lse
    * are, with lse_row_stride. The base of the logarithm is that of lse. */
   int64_t dlse_row_stride;
+  /** As in the forward call, on GPUs: the gradients pass through its text, by dual numbers or its
+   * score_grad. Its buffers have no gradients. */
+  const attnpress_score_mod *score_mod;
 } attnpress_backward_args;
 #define ATTNPRESS_BACKWARD_ARGS_INIT                                                               \
   {                                                                                                \
     sizeof(attnpress_backward_args), ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT,                 \
         ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT,                       \
         ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT, NULL, {0, 0}, NULL,   \
-        {0, 0}, 0.0f, 0, 0, 0, NULL, 0, NULL, NULL, NULL, NULL, NULL, 0.0f, 0, NULL, NULL, 0       \
+        {0, 0}, 0.0f, 0, 0, 0, NULL, 0, NULL, NULL, NULL, NULL, NULL, 0.0f, 0, NULL, NULL, 0, NULL \
   }
 
 /** Head dimensions, lengths, stream and kernels as in attnpress_forward(); fp32 on the CPU alone.

@@ -178,6 +178,7 @@ class ScoreMod(Structure):
         ("buffers", c_void_p),
         ("scalar_count", c_int32),
         ("buffer_count", c_int32),
+        ("score_grad", c_void_p),
     ]
 
 
@@ -283,6 +284,7 @@ class BackwardArgs(Structure):
         ("dsinks", c_void_p),
         ("ragged", c_void_p),
         ("dlse_row_stride", c_int64),
+        ("score_mod", c_void_p),
     ]
 
 

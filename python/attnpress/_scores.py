@@ -155,8 +155,7 @@ class Groups:
             args.mask = c.WINDOW
         for name, address in zip(_NAMES, self.addresses()):
             setattr(args, name, address or None)
-        if isinstance(args, c.ForwardArgs):
-            args.score_mod = self._mod_address() or None
+        args.score_mod = self._mod_address() or None
 
     def _mod_address(self) -> int:
         return addressof(self.structs["score_mod"]) if "score_mod" in self.structs else 0

@@ -68,10 +68,10 @@ def _refuse_grad(name: str) -> NoReturn:
     )
 
 
-def _refuse_grad_of_mod() -> NoReturn:
+def _refuse_grad_of_mod(name: str) -> NoReturn:
     raise NotImplementedError(
-        "there is no backward pass yet of calls with score_mod, and an argument requires grad: "
-        "detach it, or call under torch.no_grad()"
+        f"there is no gradient by {name}, a tensor of score_mod, and it requires grad; q, k, v and "
+        f"sinks have gradients: detach {name}, or call under torch.no_grad()"
     )
 
 
@@ -364,8 +364,6 @@ def forward(
     ) and torch.is_grad_enabled():
         if _transformed():
             _refuse_transforms()
-        if groups is not None and "score_mod" in groups.structs:
-            _refuse_grad_of_mod()
         if groups is not None and torch.is_tensor(groups.seed):
             _keep_seed(groups)
         out, lse = _Attention.apply(q, k, v, sinks, softmax_scale, causal, deterministic, groups)
@@ -534,9 +532,9 @@ def check_no_grad(request: ScoreRequest) -> None:
             _refuse_grad(name)
     mod = request.score_mod
     if mod is not None and torch.is_grad_enabled():
-        for value in mod.tensors:
+        for name, value in mod.values.items():
             if isinstance(value, torch.Tensor) and value.requires_grad:
-                _refuse_grad_of_mod()
+                _refuse_grad_of_mod(name)
 
 
 def _keep_seed(groups: Groups) -> None:

@@ -8,6 +8,7 @@
 #include "attention/groups.h"
 #include "attention/ragged.h"
 #include "attention/score_args.h"
+#include "attention/score_mod.h"
 
 /** The size in the first version of the header; it never changes. */
 enum { BACKWARD_ARGS_FIRST_BYTES = 728 };
@@ -32,6 +33,7 @@ typedef struct backward_run {
   union {
     attnpress_bwd_sm90_args block; /* of which the other kernels take `bwd` */
     attnpress_bwd_ragged_args ragged;
+    attnpress_bwd_mod_args with_mod; /* with a snippet: of which kernels without take `bwd` */
   };
 } backward_run;
 
@@ -44,7 +46,14 @@ static attnpress_status check(const void *args, ap_check how, ap_call *base) {
   FORWARD_IF(ap_copy_backward_groups(&call->args, &call->groups));
   base->workspace = call->args.workspace;
   base->workspace_bytes = call->args.workspace_bytes;
-  return ap_validate_backward(&call->args, how, &call->problem);
+  FORWARD_IF(ap_validate_backward(&call->args, how, &call->problem));
+  base->has_snippet = call->problem.mod_score || call->problem.mod_mask;
+  memcpy(base->snippet_key, call->problem.mod_key, sizeof base->snippet_key);
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status snippet(const ap_call *base, ap_snippet *fresh) {
+  return ap_score_mod_write(((const backward_call *)base)->args.score_mod, 1, fresh);
 }
 
 static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,
@@ -147,6 +156,16 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
     *block = &run->ragged;
     return ATTNPRESS_OK;
   }
+  if (base->has_snippet) { /* sm80's kernels alone have one */
+    const attnpress_forward_args forward = ap_forward_of(&run->call.args);
+    if (index == 0) {
+      fill_block(&run->call, how, &run->with_mod.bwd);
+      ap_score_mod_fill(&forward, NULL, &run->with_mod.mod);
+    }
+    run->with_mod.bwd.blocks = how->blocks[index];
+    *block = &run->with_mod;
+    return ATTNPRESS_OK;
+  }
   if (index == 0)
     fill_block(&run->call, how, &run->block.bwd);
   run->block.bwd.blocks = how->blocks[index];
@@ -185,6 +204,7 @@ static const ap_operation backward = {
     .call_bytes = sizeof(backward_call),
     .plan_bytes = sizeof(backward_plan),
     .check = check,
+    .snippet = snippet,
     .plan = plan,
     .serves = serves,
     .arguments = arguments,

@@ -46,6 +46,9 @@ static attnpress_status find_kernel(const ap_problem *p, int32_t pass, const ap_
     v->axis[AP_ATTENTION_ALIBI] = p->alibi;
     v->axis[AP_ATTENTION_BIAS] = p->bias;
     v->axis[AP_ATTENTION_DROPOUT] = p->dropout;
+    v->axis[AP_ATTENTION_MOD_SCORE] = p->mod_score;
+    v->axis[AP_ATTENTION_MOD_MASK] = p->mod_mask;
+    launch->snippet = p->mod_score || p->mod_mask;
   }
   v->axis[AP_ATTENTION_SEQUENCES] = p->sequences;
   const ap_route *run = ap_next_route(v, device->capability, NULL);

@@ -75,6 +75,7 @@ attnpress_status ap_copy_backward_groups(attnpress_backward_args *args, ap_group
   args->sinks = forward.sinks;
   args->dropout = forward.dropout;
   args->ragged = forward.ragged;
+  args->score_mod = forward.score_mod;
   return ATTNPRESS_OK;
 }
 

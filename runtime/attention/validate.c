@@ -282,7 +282,7 @@ attnpress_status ap_validate_forward(const attnpress_forward_args *args, ap_chec
         "score_mod \"%s\" is a text that is compiled for a GPU; the CPU backend cannot run it: it "
         "has window, softcap, alibi, bias, sinks and dropout",
         ap_score_mod_name(args->score_mod));
-    ap_score_mod_describe(args->score_mod, problem);
+    ap_score_mod_describe(args->score_mod, 0, problem);
   }
   if (args->mask == ATTNPRESS_WINDOW) {
     const ap_mask mask = ap_mask_of(args);
@@ -377,6 +377,8 @@ attnpress_status ap_validate_backward(const attnpress_backward_args *args, ap_ch
             "dlse_row_stride is %" PRId64 "; without ragged it must be 0", args->dlse_row_stride);
   FORWARD_IF(check_dsinks(args, how.with_data));
   problem->dsinks = args->dsinks != NULL;
+  if (args->score_mod != NULL)
+    ap_score_mod_describe(args->score_mod, 1, problem);
   RETURN_IF(args->reserved != 0, ATTNPRESS_INVALID_ARGUMENT, "reserved is %d; it must be 0",
             (int)args->reserved);
   FORWARD_IF(check_flag("deterministic", args->deterministic));

@@ -210,7 +210,7 @@ static int run_shapes(const kernel *k, FILE *out, int *shapes) {
   return 0;
 }
 
-const emulated_family emulated_append = {read_tile, run_shapes};
+const emulated_family emulated_append = {read_tile, run_shapes, NULL, NULL};
 
 /* ---- One kernel and one shape ---------------------------------------------------------------- */
 

@@ -388,4 +388,35 @@ static int run_shapes(const kernel *k, FILE *out, int *shapes) {
   return failed;
 }
 
-const emulated_family emulated_attention = {read_tile, run_shapes};
+/* ---- Snippets -------------------------------------------------------------------------------- */
+
+static const char *mod_of(const ap_variant *v, const char *stem) {
+#define SHIPPED(name) EMULATED_SOURCE_DIR "/python/attnpress/mods/" name ".mod"
+  static const char *const scores[] = {SHIPPED("alibi"), SHIPPED("softcap"), SHIPPED("t5_bias")};
+  static const char *const differentiated[] = {
+      SHIPPED("softcap"), EMULATED_SOURCE_DIR "/tests/emulator/mods/grad.mod", SHIPPED("t5_bias")};
+  static const char *const masks[] = {SHIPPED("window"), SHIPPED("prefix_lm"), SHIPPED("document")};
+#undef SHIPPED
+  const unsigned turn = hash_of_name(stem) % 3;
+  if (v->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_MAP ||
+      (v->axis[AP_ATTENTION_MOD_SCORE] && v->axis[AP_ATTENTION_MOD_MASK]))
+    return EMULATED_SOURCE_DIR "/tests/emulator/mods/both.mod";
+  if (v->axis[AP_ATTENTION_MOD_SCORE])
+    return v->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD ? scores[turn]
+                                                               : differentiated[turn];
+  return masks[turn];
+}
+
+static int write_mod(snippet_file *mod, const ap_variant *v, ap_text *text, char *report) {
+  ap_snippet fresh = {0};
+  const int32_t pass = v->axis[AP_ATTENTION_PASS];
+  (void)report;
+  ap_score_mod_write(&mod->mod, pass != AP_ATTENTION_PASS_FWD && pass != AP_ATTENTION_PASS_FWD_MAP,
+                     &fresh);
+  ap_text_append(text, fresh.text.data, fresh.text.size);
+  free(fresh.text.data);
+  free(fresh.scope.data);
+  return 0;
+}
+
+const emulated_family emulated_attention = {read_tile, run_shapes, mod_of, write_mod};

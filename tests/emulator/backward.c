@@ -9,6 +9,7 @@
 #include "attention/attention.h"
 #include "attention/defaults.h"
 #include "attention/score_args.h"
+#include "attention/score_mod.h"
 #include "attnpress/args/attention.h"
 #include "family.h"
 #include "memory.h"
@@ -118,13 +119,14 @@ static void add_scores(call *c, const kernel *k, const score_shape *s, uint64_t 
   const int sums_sinks = pass_of(k) == AP_ATTENTION_PASS_BWD_SINKS;
   if (sums_sinks && s->sinks == 0)
     with_sinks.sinks = ATTNPRESS_FP32;
-  scores_open(&c->scores, &k->variant, &with_sinks, NULL, &forward, seed);
+  scores_open(&c->scores, &k->variant, &with_sinks, k->mod, &forward, seed);
   a->window = forward.window;
   a->alibi = forward.alibi;
   a->bias = forward.bias;
   a->sinks = forward.sinks;
   a->dropout = forward.dropout;
   a->softcap = forward.softcap;
+  a->score_mod = forward.score_mod;
   if (sums_sinks) {
     a->dsinks = add_floats(c, DSINKS, "dsinks", c->heads, 1);
     for (int h = 0; h < c->heads && c->accumulate; ++h)
@@ -249,6 +251,10 @@ static void call_bwd(void (*function)(void), const void *args) {
   ((void (*)(attnpress_bwd_args))function)(*(const attnpress_bwd_args *)args);
 }
 
+static void call_bwd_mod(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_bwd_mod_args))function)(*(const attnpress_bwd_mod_args *)args);
+}
+
 static void call_bwd_sm90(void (*function)(void), const void *args) {
   ((void (*)(attnpress_bwd_sm90_args))function)(*(const attnpress_bwd_sm90_args *)args);
 }
@@ -334,12 +340,19 @@ static int launch(const kernel *k, call *c, unsigned used, char *report) {
   const int is_sm90 = k->variant.axis[AP_ATTENTION_ARCH] == 90;
   if (is_sm90 && fill_sm90(k, c, &sm90, report) != 0)
     return -1;
+  attnpress_bwd_mod_args with_mod = {.bwd = args};
+  if (k->mod != NULL)
+    ap_score_mod_fill(&forward, NULL, &with_mod.mod);
   const emulated_launch l = {.module = k->module,
                              .blocks = (unsigned)blocks,
                              .threads = (unsigned)k->tile.threads,
                              .shared_bytes = (size_t)k->tile.smem_bytes,
-                             .args = is_sm90 ? (const void *)&sm90 : &args,
-                             .call = is_sm90 ? call_bwd_sm90 : call_bwd,
+                             .args = is_sm90          ? (const void *)&sm90
+                                     : k->mod != NULL ? (const void *)&with_mod
+                                                      : &args,
+                             .call = is_sm90          ? call_bwd_sm90
+                                     : k->mod != NULL ? call_bwd_mod
+                                                      : call_bwd,
                              .tensors = given,
                              .tensor_count = count};
   char text[EMULATED_REPORT_BYTES];
@@ -557,7 +570,7 @@ static score_shape make_scores(const kernel *k, unsigned i) {
 static int has_scores(const kernel *k) {
   const int32_t *axis = k->variant.axis;
   return axis[AP_ATTENTION_MASK] == ATTNPRESS_WINDOW || axis[AP_ATTENTION_SOFTCAP] ||
-         axis[AP_ATTENTION_ALIBI] || axis[AP_ATTENTION_DROPOUT] ||
+         axis[AP_ATTENTION_ALIBI] || axis[AP_ATTENTION_DROPOUT] || k->mod != NULL ||
          axis[AP_ATTENTION_BIAS] != AP_ATTENTION_BIAS_NONE;
 }
 

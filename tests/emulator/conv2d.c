@@ -451,7 +451,7 @@ static int run_shapes(const kernel *k, FILE *out, int *shapes) {
   return 0;
 }
 
-const emulated_family emulated_conv2d = {read_tile, run_shapes};
+const emulated_family emulated_conv2d = {read_tile, run_shapes, NULL, NULL};
 
 /* ---- One kernel and one shape ---------------------------------------------------------------- */
 
@@ -497,7 +497,7 @@ int emulate_run_conv2d(int argc, char **argv) {
                                 {NULL, NULL, 0, NULL}};
   const run_flag flags[] = {
       {"--bias", &s.bias}, {"--relu", &s.relu}, {"--gaps", &s.gaps}, {NULL, NULL}};
-  const run_words words = {"conv2d", help, numbers, choices, NULL, flags, &meant};
+  const run_words words = {"conv2d", help, numbers, choices, NULL, flags, NULL, &meant};
   int status = run_parse(&words, argc, argv);
   if (status != RUN_GOES_ON)
     return status;

@@ -225,7 +225,7 @@ static int run_shapes(const kernel *k, FILE *out, int *shapes) {
   return 0;
 }
 
-const emulated_family emulated_matmul = {read_tile, run_shapes};
+const emulated_family emulated_matmul = {read_tile, run_shapes, NULL, NULL};
 
 /* ---- One kernel and one shape ---------------------------------------------------------------- */
 
@@ -265,7 +265,7 @@ int emulate_run_matmul(int argc, char **argv) {
                                 {NULL, NULL, 0, NULL}};
   const run_flag flags[] = {
       {"--transposed", &transposed}, {"--wfp32", &wide}, {"--gaps", &s.gaps}, {NULL, NULL}};
-  const run_words words = {"matmul", help, numbers, choices, NULL, flags, &meant};
+  const run_words words = {"matmul", help, numbers, choices, NULL, flags, NULL, &meant};
   int status = run_parse(&words, argc, argv);
   if (status != RUN_GOES_ON)
     return status;

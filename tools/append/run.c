@@ -169,7 +169,7 @@ static int run_words(int argc, char **argv) {
                              {"--q-out", &q_out},
                              {"--bad", &bad},
                              {NULL, NULL}};
-  const tool_options options = {numbers, choices, flags, NULL};
+  const tool_options options = {numbers, choices, flags, NULL, NULL};
   int status = tool_session_parse(&s.session, "run append", &options, argc, argv);
   if (status != TOOL_OK)
     return status;

@@ -240,7 +240,7 @@ static int run_words(int argc, char **argv) {
                                  {NULL, NULL, 0, 0, NULL}};
   const tool_flag flags[] = {
       {"--bias", &o->bias}, {"--relu", &o->relu}, {"--backward", &o->backward}, {NULL, NULL}};
-  const tool_options options = {numbers, choices, flags, NULL};
+  const tool_options options = {numbers, choices, flags, NULL, NULL};
   int status = tool_session_parse(&s.session, "run conv2d", &options, argc, argv);
   if (status != TOOL_OK)
     return status;

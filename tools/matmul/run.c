@@ -120,7 +120,7 @@ static int run_words(int argc, char **argv) {
                                  {"--w-dtype", tool_dtype_names, ATTNPRESS_FP16, 4, &o->w_dtype},
                                  {NULL, NULL, 0, 0, NULL}};
   const tool_flag flags[] = {{"--transposed", &o->transposed}, {NULL, NULL}};
-  const tool_options options = {numbers, choices, flags, NULL};
+  const tool_options options = {numbers, choices, flags, NULL, NULL};
   int status = tool_session_parse(&s.session, "run matmul", &options, argc, argv);
   if (status != TOOL_OK)
     return status;

@@ -1,7 +1,8 @@
-// flash_fwd_hdim192_fp16_decode_sm80
+// flash_fwd_split_hdim256_bf16_causal_decode_sm80
 //
-// The forward pass: out = softmax(scale * Q K^T) V.
-// Q, K, V and out are fp16, sums are fp32. One thread block computes BLOCK_M query rows of one
+// One split of the forward pass: partial outputs in fp32 over a range of the keys, which
+// flash_fwd_combine adds up.
+// Q, K, V and out are bf16, sums are fp32. One thread block computes BLOCK_M query rows of one
 // head and walks over key blocks of BLOCK_N keys from right to left; the scores never leave the
 // chip (online softmax: Milakov and Gimelshein 2018, Dao et al. 2022). Query heads that share their
 // keys lie in one tile, and their keys are read once.
@@ -11,8 +12,8 @@
 // their parts of O are added up.
 //
 // Pressed from templates/attention/flash_fwd_decode_sm80.cu.j2 with tile
-// m16n64w1x1x4s3k192v16qb2 by
-//   python -m generator --hdim 192 --dtype fp16 --decode --arch sm80
+// m16n64w1x1x4s3k256v16b2 by
+//   python -m generator --hdim 256 --dtype bf16 --causal --split --decode --arch sm80
 #include "attnpress/args/attention.h"
 #include "attnpress/device/dtype.cuh"
 #include "attnpress/device/epilogue.cuh"
@@ -27,12 +28,12 @@
 #include "attnpress/device/tile.cuh"
 #include "attnpress/device/work.cuh"
 
-constexpr int HEAD_DIM = 192;
-constexpr int HEAD_DIM_V = 192;
-constexpr Dtype DTYPE = FP16;
-constexpr bool CAUSAL = false;
-constexpr bool LAST_FIRST = false; // later rows see more keys, or no fewer
-constexpr bool SPLIT = false;
+constexpr int HEAD_DIM = 256;
+constexpr int HEAD_DIM_V = 256;
+constexpr Dtype DTYPE = BF16;
+constexpr bool CAUSAL = true;
+constexpr bool LAST_FIRST = true; // later rows see more keys, or no fewer
+constexpr bool SPLIT = true;
 constexpr bool DROPOUT = false;
 constexpr int BLOCK_M = 16; // query rows of a thread block
 constexpr int BLOCK_N = 64; // keys of a key block
@@ -40,10 +41,10 @@ constexpr int WARPS_M = 1; // warps that share the rows
 constexpr int WARPS_N = 1; // warps that share the keys of S and the columns of O
 constexpr int WARPS_K = 4; // warps that have keys of a key block, and a ring, of their own
 constexpr int STAGES = 3; // slots of the ring that K and V pass through
-constexpr int K_SLAB = 192; // columns of K that one slot takes
+constexpr int K_SLAB = 256; // columns of K that one slot takes
 constexpr int V_SLAB = 16; // keys of V that one slot takes
 constexpr int MIN_BLOCKS = 2; // thread blocks that an SM is to hold
-constexpr int SMEM_BYTES = 80128;
+constexpr int SMEM_BYTES = 106752;
 
 constexpr int NUM_THREADS = 32 * WARPS_M * WARPS_N * WARPS_K;
 constexpr int RING_THREADS = NUM_THREADS / WARPS_K; // that fill a ring and read it
@@ -191,24 +192,9 @@ __device__ __forceinline__ KeyPipeline open_ring(const attnpress_fwd_args *args,
   pipe.slot = 0;
   return pipe;
 }
-// Q fragments of a warp's rows, from `q_tile`, which includes this lane's offset.
-__device__ __forceinline__ void load_query_fragments(
-    uint32_t q_frag[ceil_div(HEAD_DIM, 16)][M_TILES][4], uint32_t q_tile) {
-#pragma unroll
-  for (int k = 0; k < HEAD_DIM; k += 16) {
-#pragma unroll
-    for (int m = 0; m < M_TILES; ++m) {
-      if (k + 16 <= HEAD_DIM)
-        ldmatrix_x4(q_frag[k / 16][m], q_tile + m * 16 * Q_ROW_BYTES + k * 2);
-      else
-        ldmatrix_x2(q_frag[k / 16][m], q_tile + m * 16 * Q_ROW_BYTES + k * 2);
-    }
-  }
-}
-
 // S = Q K^T of key block `n`: (16 M_TILES rows, 8 S_TILES keys) of this warp, fp32.
 __device__ __forceinline__ void compute_scores(float score[M_TILES][S_TILES * 4], KeyPipeline *pipe,
-                                               const uint32_t q_frag[][M_TILES][4], int n,
+                                               uint32_t q_tile, int n,
                                                int key_begin, bool masked) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -226,11 +212,18 @@ __device__ __forceinline__ void compute_scores(float score[M_TILES][S_TILES * 4]
     const int columns = HEAD_DIM - slab * K_SLAB < K_SLAB ? HEAD_DIM - slab * K_SLAB : K_SLAB;
     // Fragments are fetched one pair of key tiles ahead of their use.
     constexpr int PAIRS = S_TILES / 2;
+    uint32_t a[2][M_TILES][4];
     uint32_t b[2][4];
 #pragma unroll
     for (int pair = -1; pair < K_SLAB / 16 * PAIRS; ++pair) {
       const int next = pair + 1, next_step = next / PAIRS;
       if (next_step * 16 + 16 <= columns) {
+        if (next % PAIRS == 0) {
+#pragma unroll
+          for (int m = 0; m < M_TILES; ++m)
+            ldmatrix_x4(a[next_step % 2][m],
+                        q_tile + m * 16 * Q_ROW_BYTES + (slab * K_SLAB + next_step * 16) * 2);
+        }
         ldmatrix_x4(b[next % 2], k_tile + next % PAIRS * 16 * K_ROW_BYTES +
                                      (next_step * 32 ^ k_swizzle));
       }
@@ -240,9 +233,9 @@ __device__ __forceinline__ void compute_scores(float score[M_TILES][S_TILES * 4]
       const int s = pair % PAIRS * 2;
 #pragma unroll
       for (int m = 0; m < M_TILES; ++m) {
-        const uint32_t *a_frag = q_frag[slab * K_SLAB / 16 + step][m];
-        mma_m16n8k16_fp16(score[m] + s * 4, a_frag, b[pair % 2]);
-        mma_m16n8k16_fp16(score[m] + s * 4 + 4, a_frag, b[pair % 2] + 2);
+        const uint32_t *a_frag = a[step % 2][m];
+        mma_m16n8k16_bf16(score[m] + s * 4, a_frag, b[pair % 2]);
+        mma_m16n8k16_bf16(score[m] + s * 4 + 4, a_frag, b[pair % 2] + 2);
       }
     }
     end_slab(pipe);
@@ -308,8 +301,8 @@ __device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES * 4
         ldmatrix_x4_trans(b, v_tile + key * V_ROW_BYTES + (o * 16 ^ v_swizzle));
 #pragma unroll
         for (int m = 0; m < M_TILES; ++m) {
-          mma_m16n8k16_fp16(out[m] + o * 4, p_frag[m] + (slab * V_SLAB + key) / 4, b);
-          mma_m16n8k16_fp16(out[m] + o * 4 + 4, p_frag[m] + (slab * V_SLAB + key) / 4, b + 2);
+          mma_m16n8k16_bf16(out[m] + o * 4, p_frag[m] + (slab * V_SLAB + key) / 4, b);
+          mma_m16n8k16_bf16(out[m] + o * 4 + 4, p_frag[m] + (slab * V_SLAB + key) / 4, b + 2);
         }
       }
       if (O_TILES % 2 != 0) {
@@ -317,7 +310,7 @@ __device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES * 4
         ldmatrix_x2_trans(b, v_tile + key * V_ROW_BYTES + ((O_TILES - 1) * 16 ^ v_swizzle));
 #pragma unroll
         for (int m = 0; m < M_TILES; ++m)
-          mma_m16n8k16_fp16(out[m] + (O_TILES - 1) * 4, p_frag[m] + (slab * V_SLAB + key) / 4, b);
+          mma_m16n8k16_bf16(out[m] + (O_TILES - 1) * 4, p_frag[m] + (slab * V_SLAB + key) / 4, b);
       }
     }
     end_slab(pipe);
@@ -327,11 +320,11 @@ __device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES * 4
 // Takes key block `n` in: S = Q K^T, masked where `masked`, P = softmax, O += P V.
 __device__ __forceinline__ void attend(float out[M_TILES][O_TILES * 4], float row_max[M_TILES][2],
                                        float row_sum[M_TILES][2], KeyPipeline *pipe,
-                                       const uint32_t q_frag[][M_TILES][4],
+                                       uint32_t q_tile,
                                        const Place *place, const attnpress_fwd_args *args,
                                        unsigned char *smem, int n, bool masked) {
   float score[M_TILES][S_TILES * 4];
-  compute_scores(score, pipe, q_frag, n, 0, masked);
+  compute_scores(score, pipe, q_tile, n, 0, masked);
   if (masked)
     mask_block(score, args, place->first_row, n * BLOCK_N + place->first_key);
   online_softmax(score, out, row_max, row_sum, args->scale_log2, masked);
@@ -446,17 +439,17 @@ __device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES * 
     head += work.first_head;
     const RowEnd end = end_row(maximum * args->scale_log2, sum, &args->score, args->heads_q, head,
                                DROPOUT, SPLIT);
-    const uint2 packed = {pack(DTYPE, total.x * end.normalize, total.y * end.normalize),
-                          pack(DTYPE, total.z * end.normalize, total.w * end.normalize)};
-    *(uint2 *)((uint16_t *)args->out + out_offset(args, work.batch, head, position) + column) =
-        packed;
-    if (args->lse && column == 0)
-      args->lse[lse_offset(args, work.batch, head, position)] = end.lse;
+    const int64_t partial = partial_row(args, work.split, work.batch, head, position);
+    const float4 scaled = {total.x * end.normalize, total.y * end.normalize,
+                           total.z * end.normalize, total.w * end.normalize};
+    *(float4 *)(args->out_partial + partial * HEAD_DIM_V + column) = scaled;
+    if (column == 0)
+      args->lse_partial[partial] = end.lse;
   }
 }
 
 extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
-    flash_fwd_hdim192_fp16_decode_sm80(
+    flash_fwd_split_hdim256_bf16_causal_decode_sm80(
         const __grid_constant__ attnpress_fwd_args args) {
   extern __shared__ __align__(128) unsigned char smem[];
   const int lane = threadIdx.x % 32;
@@ -500,14 +493,12 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   // All threads arrive and wait: hands over the tile of Q that everyone's copies brought.
   cp_async_wait(STAGES - 2);
   __syncthreads();
-  uint32_t q_frag[ceil_div(HEAD_DIM, 16)][M_TILES][4];
-  load_query_fragments(q_frag, q_tile);
   float out[M_TILES][O_TILES * 4], row_max[M_TILES][2], row_sum[M_TILES][2];
   start_rows(out, row_max, row_sum, smem);
   // One loop for all key blocks, whether or not they hold a key which some row does not see: it
   // waits for memory anyway.
   for (; n >= block_begin; --n)
-    attend(out, row_max, row_sum, &pipe, q_frag, &place, &args, smem, n,
+    attend(out, row_max, row_sum, &pipe, q_tile, &place, &args, smem, n,
            (n + 1) * BLOCK_N > unmasked.end);
   finish_rows(row_sum, &place, smem);
   store_output(out, row_max, row_sum, &args, smem);

@@ -1,19 +1,13 @@
-// flash_fwd_split_hdim192_fp16_decode_sm86
+// flash_fwd_split_hdim256_bf16_sm80
 //
 // One split of the forward pass: partial outputs in fp32 over a range of the keys, which
 // flash_fwd_combine adds up.
-// Q, K, V and out are fp16, sums are fp32. One thread block computes BLOCK_M query rows of one
+// Q, K, V and out are bf16, sums are fp32. One thread block computes BLOCK_M query rows of one
 // head and walks over key blocks of BLOCK_N keys from right to left; the scores never leave the
-// chip (online softmax: Milakov and Gimelshein 2018, Dao et al. 2022). Query heads that share their
-// keys lie in one tile, and their keys are read once.
+// chip (online softmax: Milakov and Gimelshein 2018, Dao et al. 2022).
 //
-// Each warp has keys of its own in every key block, a ring of its own that they pass through, and
-// its own row maxima, row sums and O over them: the warps wait for each other only at the end, when
-// their parts of O are added up.
-//
-// Pressed from templates/attention/flash_fwd_decode_sm80.cu.j2 with tile
-// m16n32w1x1x2s3k192v16qb2 by
-//   python -m generator --hdim 192 --dtype fp16 --split --decode --arch sm86
+// Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m64n64w2x2s2k256v64b2c by
+//   python -m generator --hdim 256 --dtype bf16 --split --arch sm80
 #include "attnpress/args/attention.h"
 #include "attnpress/device/dtype.cuh"
 #include "attnpress/device/epilogue.cuh"
@@ -28,23 +22,23 @@
 #include "attnpress/device/tile.cuh"
 #include "attnpress/device/work.cuh"
 
-constexpr int HEAD_DIM = 192;
-constexpr int HEAD_DIM_V = 192;
-constexpr Dtype DTYPE = FP16;
+constexpr int HEAD_DIM = 256;
+constexpr int HEAD_DIM_V = 256;
+constexpr Dtype DTYPE = BF16;
 constexpr bool CAUSAL = false;
 constexpr bool LAST_FIRST = false; // later rows see more keys, or no fewer
 constexpr bool SPLIT = true;
 constexpr bool DROPOUT = false;
-constexpr int BLOCK_M = 16; // query rows of a thread block
-constexpr int BLOCK_N = 32; // keys of a key block
-constexpr int WARPS_M = 1; // warps that share the rows
-constexpr int WARPS_N = 1; // warps that share the keys of S and the columns of O
-constexpr int WARPS_K = 2; // warps that have keys of a key block, and a ring, of their own
-constexpr int STAGES = 3; // slots of the ring that K and V pass through
-constexpr int K_SLAB = 192; // columns of K that one slot takes
-constexpr int V_SLAB = 16; // keys of V that one slot takes
+constexpr int BLOCK_M = 64; // query rows of a thread block
+constexpr int BLOCK_N = 64; // keys of a key block
+constexpr int WARPS_M = 2; // warps that share the rows
+constexpr int WARPS_N = 2; // warps that share the keys of S and the columns of O
+constexpr int WARPS_K = 1; // warps that have keys of a key block, and a ring, of their own
+constexpr int STAGES = 2; // slots of the ring that K and V pass through
+constexpr int K_SLAB = 256; // columns of K that one slot takes
+constexpr int V_SLAB = 64; // keys of V that one slot takes
 constexpr int MIN_BLOCKS = 2; // thread blocks that an SM is to hold
-constexpr int SMEM_BYTES = 43264;
+constexpr int SMEM_BYTES = 111104;
 
 constexpr int NUM_THREADS = 32 * WARPS_M * WARPS_N * WARPS_K;
 constexpr int RING_THREADS = NUM_THREADS / WARPS_K; // that fill a ring and read it
@@ -58,16 +52,16 @@ constexpr int SLABS = K_SLABS + V_SLABS; // slabs of a key block
 
 // Bytes of a row in shared memory.
 constexpr int Q_ROW_BYTES = tile_row_bytes(HEAD_DIM);
-constexpr int K_ROW_BYTES = K_SLAB * 2; // swizzled, as V
-constexpr int V_ROW_BYTES = HEAD_DIM_V * 2;
-// Shared memory: Q | each warp's ring of K and V slabs. At the end, a warp's part of O, its row
-// maxima and its row sums take the place of its ring.
+constexpr int K_ROW_BYTES = tile_row_bytes(K_SLAB);
+constexpr int V_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);
+// Shared memory: Q | ring of K and V slabs | P | one float a row and warp.
+// At the end, O takes all of it.
 constexpr int SLOT_BYTES = max_int(RING_KEYS * K_ROW_BYTES, V_SLAB * V_ROW_BYTES);
 constexpr int RING_OFFSET = BLOCK_M * Q_ROW_BYTES;
-constexpr int PART_ROW_BYTES = HEAD_DIM_V * 4 + 32; // of O, then the row's maximum and sum
-constexpr int RING_BYTES = max_int(STAGES * SLOT_BYTES, BLOCK_M * PART_ROW_BYTES);
-static_assert(SMEM_BYTES >= RING_OFFSET + WARPS_K * RING_BYTES, "shared memory");
-static_assert(RING_THREADS == 32, "a ring is one warp's");
+constexpr int P_ROW_BYTES = tile_row_bytes(BLOCK_N);
+constexpr int P_OFFSET = RING_OFFSET + STAGES * SLOT_BYTES;
+constexpr int EXCHANGE_OFFSET = P_OFFSET + BLOCK_M * P_ROW_BYTES;
+static_assert(SMEM_BYTES >= EXCHANGE_OFFSET + BLOCK_M * WARPS_N * 4, "shared memory");
 static_assert(BLOCK_M % (16 * WARPS_M) == 0 && BLOCK_N % (16 * WARPS_N * WARPS_K) == 0, "tile");
 static_assert(RING_KEYS % V_SLAB == 0 && V_SLAB % 16 == 0, "slabs of V");
 static_assert(K_SLAB % 16 == 0 || K_SLABS == 1, "slabs of K");
@@ -80,7 +74,7 @@ __device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int bl
 __device__ __forceinline__ Row find_row(const attnpress_fwd_args *args, int position) {
   return row_at(position, CAUSAL, args->seqlen_q, args->seqlen_k);
 }
-// The keys and values of one head on their way through a warp's ring.
+// The keys and values of one head on their way through the ring.
 //
 // A key block passes as SLABS slabs, first the column slabs of K, then the row slabs of V. The load
 // of a slab starts STAGES - 1 slabs ahead of its use.
@@ -98,18 +92,18 @@ struct KeyPipeline {
 
 // This thread among those that fill the ring. A macro, because the compiler finds fewer registers
 // for a function of the same text.
-#define RING_THREAD (threadIdx.x % RING_THREADS)
+#define RING_THREAD threadIdx.x
 // Waits for the threads that fill the ring and read it.
 __device__ __forceinline__ void ring_barrier() {
-  __syncwarp();
+  __syncthreads();
 }
 
 // Starts the copy of `rows` keys of `columns` columns, of which `keys` are there, into a slot whose
 // rows have `slab_columns`.
 __device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const uint16_t *global,
                                           int64_t row_stride, int rows, int columns, int keys) {
-  copy_rows_swizzled_async(slot, slab_columns, global, row_stride, rows, columns, keys,
-                           RING_THREAD, RING_THREADS);
+  copy_rows_async(slot, tile_row_bytes(slab_columns), global, row_stride, rows, columns, keys, 0,
+                  copy_passes(rows, columns, RING_THREADS), RING_THREAD, RING_THREADS);
 }
 
 // Starts the load of slab `slab` of key block `n` into `slot`; slabs are loaded in the order of
@@ -156,10 +150,40 @@ __device__ __forceinline__ uint32_t next_slab(KeyPipeline *pipe, int n, int slab
   // and frees the slot of the previous slab, which everyone has read.
   cp_async_wait(STAGES - 2);
   ring_barrier();
-  const int ahead = slab + STAGES - 1;
-  if (n - ahead / SLABS >= pipe->block_begin)
-    load_slab(pipe, n - ahead / SLABS, ahead % SLABS, ring_slot(pipe, slab, STAGES - 1), masked);
   return ring_slot(pipe, slab, 0);
+}
+
+// Starts part `step` of `steps` of the load of K or V.
+__device__ __forceinline__ const uint16_t *load_part(uint32_t slot, int row_bytes,
+                                                     const uint16_t *global, int64_t row_stride,
+                                                     int columns, int keys, int step, int steps) {
+  const int passes = copy_passes(BLOCK_N, columns, NUM_THREADS);
+  const int part = max_int(2, ceil_div(passes, steps));
+  const int first = min_int(passes, step * part), end = min_int(passes, first + part);
+  global = copy_rows_async(slot, row_bytes, global, row_stride, BLOCK_N, columns, keys, first, end,
+                           threadIdx.x, NUM_THREADS);
+  if (first < end && end == passes) // on to the next key block
+    global -= (passes * (NUM_THREADS / (columns / 8)) + BLOCK_N) * row_stride;
+  return global;
+}
+
+// Starts part `step` of `steps` of the load that runs STAGES - 1 slabs ahead of slab `slab` of key
+// block `n`. Copies that start all at once hold up the ldmatrix behind them, so these are spread
+// over the steps of the product.
+__device__ __forceinline__ void load_ahead(KeyPipeline *pipe, int n, int slab, bool masked,
+                                           int step, int steps) {
+  const int ahead = slab + STAGES - 1;
+  const int block = n - ahead / SLABS;
+  if (block < pipe->block_begin)
+    return;
+  const uint32_t slot = ring_slot(pipe, slab, STAGES - 1);
+  const int keys = masked ? pipe->seqlen_k - block * BLOCK_N : BLOCK_N;
+  if (ahead % SLABS == 0)
+    pipe->k =
+        load_part(slot, K_ROW_BYTES, pipe->k, pipe->k_row_stride, HEAD_DIM, keys, step, steps);
+  else
+    pipe->v =
+        load_part(slot, V_ROW_BYTES, pipe->v, pipe->v_row_stride, HEAD_DIM_V, keys, step, steps);
 }
 
 // Closes the group of the loads that started during a slab's use, and moves on.
@@ -192,24 +216,9 @@ __device__ __forceinline__ KeyPipeline open_ring(const attnpress_fwd_args *args,
   pipe.slot = 0;
   return pipe;
 }
-// Q fragments of a warp's rows, from `q_tile`, which includes this lane's offset.
-__device__ __forceinline__ void load_query_fragments(
-    uint32_t q_frag[ceil_div(HEAD_DIM, 16)][M_TILES][4], uint32_t q_tile) {
-#pragma unroll
-  for (int k = 0; k < HEAD_DIM; k += 16) {
-#pragma unroll
-    for (int m = 0; m < M_TILES; ++m) {
-      if (k + 16 <= HEAD_DIM)
-        ldmatrix_x4(q_frag[k / 16][m], q_tile + m * 16 * Q_ROW_BYTES + k * 2);
-      else
-        ldmatrix_x2(q_frag[k / 16][m], q_tile + m * 16 * Q_ROW_BYTES + k * 2);
-    }
-  }
-}
-
 // S = Q K^T of key block `n`: (16 M_TILES rows, 8 S_TILES keys) of this warp, fp32.
 __device__ __forceinline__ void compute_scores(float score[M_TILES][S_TILES * 4], KeyPipeline *pipe,
-                                               const uint32_t q_frag[][M_TILES][4], int n,
+                                               uint32_t q_tile, int n,
                                                int key_begin, bool masked) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -221,40 +230,74 @@ __device__ __forceinline__ void compute_scores(float score[M_TILES][S_TILES * 4]
 #pragma unroll
   for (int slab = 0; slab < K_SLABS; ++slab) {
     const uint32_t slot = next_slab(pipe, n, slab, masked) + key_begin * K_ROW_BYTES;
-    const int row = lane % 8 + lane / 16 * 8;
-    const uint32_t k_tile = slot + row * K_ROW_BYTES;
-    const int k_swizzle = lane / 8 % 2 * 16 ^ swizzle_of_row(K_SLAB, row);
+    const uint32_t k_tile = slot + ldmatrix_columns_first(lane, K_ROW_BYTES);
+    const int k_swizzle = 0;
     const int columns = HEAD_DIM - slab * K_SLAB < K_SLAB ? HEAD_DIM - slab * K_SLAB : K_SLAB;
     // Fragments are fetched one pair of key tiles ahead of their use.
     constexpr int PAIRS = S_TILES / 2;
+    uint32_t a[2][M_TILES][4];
     uint32_t b[2][4];
 #pragma unroll
     for (int pair = -1; pair < K_SLAB / 16 * PAIRS; ++pair) {
       const int next = pair + 1, next_step = next / PAIRS;
       if (next_step * 16 + 16 <= columns) {
+        if (next % PAIRS == 0) {
+#pragma unroll
+          for (int m = 0; m < M_TILES; ++m)
+            ldmatrix_x4(a[next_step % 2][m],
+                        q_tile + m * 16 * Q_ROW_BYTES + (slab * K_SLAB + next_step * 16) * 2);
+        }
         ldmatrix_x4(b[next % 2], k_tile + next % PAIRS * 16 * K_ROW_BYTES +
                                      (next_step * 32 ^ k_swizzle));
       }
       const int step = pair < 0 ? 0 : pair / PAIRS;
       if (pair < 0 || step * 16 + 16 > columns)
         continue;
+      if (pair % PAIRS == 0)
+        load_ahead(pipe, n, slab, masked, step, K_SLAB / 16);
       const int s = pair % PAIRS * 2;
 #pragma unroll
       for (int m = 0; m < M_TILES; ++m) {
-        const uint32_t *a_frag = q_frag[slab * K_SLAB / 16 + step][m];
-        mma_m16n8k16_fp16(score[m] + s * 4, a_frag, b[pair % 2]);
-        mma_m16n8k16_fp16(score[m] + s * 4 + 4, a_frag, b[pair % 2] + 2);
+        const uint32_t *a_frag = a[step % 2][m];
+        mma_m16n8k16_bf16(score[m] + s * 4, a_frag, b[pair % 2]);
+        mma_m16n8k16_bf16(score[m] + s * 4 + 4, a_frag, b[pair % 2] + 2);
       }
     }
     end_slab(pipe);
   }
 }
 
+// First column of O that the warps `warp_n` compute. Where the columns do not divide, warps
+// overlap; the first one to compute a column stores it.
+__device__ __forceinline__ int first_column(int warp_n) {
+  return min(warp_n * O_TILES * 8, HEAD_DIM_V - O_TILES * 8);
+}
+
 // Where a warp stands.
 struct Place {
   int first_row; // of this warp, counted over the tile's heads
   int first_key; // of a key block
+  int warp_n;
+  int row;           // this lane's first one in the tile
+  unsigned char *p;  // P of the tile, (BLOCK_M, BLOCK_N)
+  uint32_t p_shared; // this warp's rows of it, with this lane's offset
+  float *exchange;   // (BLOCK_M, WARPS_N)
 };
+
+// Shares a value of each row, held by all lanes of a quad, among the warps of a row, and waits for
+// all.
+__device__ __forceinline__ void share_rows(const Place *place, const float value[M_TILES][2]) {
+  if (threadIdx.x % 4 == 0) {
+    float *exchange = place->exchange + place->row * WARPS_N + place->warp_n;
+#pragma unroll
+    for (int m = 0; m < M_TILES; ++m) {
+      exchange[m * 16 * WARPS_N] = value[m][0];
+      exchange[(m * 16 + 8) * WARPS_N] = value[m][1];
+    }
+  }
+  // All threads arrive and wait: hands over `exchange`.
+  __syncthreads();
+}
 
 // Masks the scores of a key block. `first_row` is this warp's first row, counted over the tile's
 // heads, and `first_key` its first key.
@@ -277,12 +320,23 @@ __device__ __forceinline__ void mask_block(float score[M_TILES][S_TILES * 4],
 __device__ __forceinline__ void online_softmax(float score[M_TILES][S_TILES * 4],
                                                float out[M_TILES][O_TILES * 4],
                                                float row_max[M_TILES][2], float row_sum[M_TILES][2],
+                                               const Place *place,
                                                float scale_log2, bool masked) {
+  float maximum[M_TILES][2];
+#pragma unroll
+  for (int m = 0; m < M_TILES; ++m) {
+    maximum[m][0] = row_maximum(score[m], S_TILES, 0, row_max[m][0]);
+    maximum[m][1] = row_maximum(score[m], S_TILES, 1, row_max[m][1]);
+  }
+  share_rows(place, maximum);
 #pragma unroll
   for (int m = 0; m < M_TILES; ++m) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float x = row_maximum(score[m], S_TILES, half, row_max[m][half]);
+      float x = maximum[m][half];
+#pragma unroll
+      for (int i = 0; i < WARPS_N; ++i)
+        x = fmaxf(x, place->exchange[(place->row + m * 16 + half * 8) * WARPS_N + i]);
       const float rescale = take_row(score[m], S_TILES, half, x, &row_max[m][half],
                                      &row_sum[m][half], scale_log2, masked);
       rescale_row(out[m], O_TILES, half, rescale);
@@ -290,27 +344,51 @@ __device__ __forceinline__ void online_softmax(float score[M_TILES][S_TILES * 4]
   }
 }
 
+// Rounds P and puts it into shared memory, for all warps of these rows. The barrier of the next
+// slab hands it over; the barrier of the next key block's first slab frees it.
+__device__ __forceinline__ void store_probabilities(const Place *place,
+                                                    const float score[M_TILES][S_TILES * 4]) {
+  unsigned char *p_row =
+      place->p + place->row * P_ROW_BYTES + (place->first_key + threadIdx.x % 4 * 2) * 2;
+#pragma unroll
+  for (int m = 0; m < M_TILES; ++m) {
+#pragma unroll
+    for (int s = 0; s < S_TILES; ++s) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        *(uint32_t *)(p_row + (m * 16 + half * 8) * P_ROW_BYTES + s * 16) =
+            pack(DTYPE, score[m][s * 4 + half * 2], score[m][s * 4 + half * 2 + 1]);
+    }
+  }
+}
+
 // O += P V of key block `n`: (16 M_TILES rows, 8 O_TILES columns) of this warp, fp32.
 __device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES * 4],
                                                   KeyPipeline *pipe,
-                                                  const uint32_t p_frag[M_TILES][S_TILES * 2],
+                                                  const Place *place,
                                                   int n, bool masked) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int slab = 0; slab < V_SLABS; ++slab) {
-    const uint32_t slot = next_slab(pipe, n, K_SLABS + slab, masked);
-    const uint32_t v_tile = slot + lane % 16 * V_ROW_BYTES;
-    const int v_swizzle = lane / 16 * 16 ^ swizzle_of_row(HEAD_DIM_V, lane % 16);
+    const uint32_t slot =
+        next_slab(pipe, n, K_SLABS + slab, masked) + first_column(place->warp_n) * 2;
+    const uint32_t v_tile = slot + ldmatrix_rows_first(lane, V_ROW_BYTES);
+    const int v_swizzle = 0;
 #pragma unroll
     for (int key = 0; key < V_SLAB; key += 16) {
+      load_ahead(pipe, n, K_SLABS + slab, masked, key / 16, V_SLAB / 16);
+      uint32_t a[M_TILES][4];
+#pragma unroll
+      for (int m = 0; m < M_TILES; ++m)
+        ldmatrix_x4(a[m], place->p_shared + m * 16 * P_ROW_BYTES + (slab * V_SLAB + key) * 2);
 #pragma unroll
       for (int o = 0; o + 1 < O_TILES; o += 2) {
         uint32_t b[4];
         ldmatrix_x4_trans(b, v_tile + key * V_ROW_BYTES + (o * 16 ^ v_swizzle));
 #pragma unroll
         for (int m = 0; m < M_TILES; ++m) {
-          mma_m16n8k16_fp16(out[m] + o * 4, p_frag[m] + (slab * V_SLAB + key) / 4, b);
-          mma_m16n8k16_fp16(out[m] + o * 4 + 4, p_frag[m] + (slab * V_SLAB + key) / 4, b + 2);
+          mma_m16n8k16_bf16(out[m] + o * 4, a[m], b);
+          mma_m16n8k16_bf16(out[m] + o * 4 + 4, a[m], b + 2);
         }
       }
       if (O_TILES % 2 != 0) {
@@ -318,7 +396,7 @@ __device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES * 4
         ldmatrix_x2_trans(b, v_tile + key * V_ROW_BYTES + ((O_TILES - 1) * 16 ^ v_swizzle));
 #pragma unroll
         for (int m = 0; m < M_TILES; ++m)
-          mma_m16n8k16_fp16(out[m] + (O_TILES - 1) * 4, p_frag[m] + (slab * V_SLAB + key) / 4, b);
+          mma_m16n8k16_bf16(out[m] + (O_TILES - 1) * 4, a[m], b);
       }
     }
     end_slab(pipe);
@@ -328,19 +406,16 @@ __device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES * 4
 // Takes key block `n` in: S = Q K^T, masked where `masked`, P = softmax, O += P V.
 __device__ __forceinline__ void attend(float out[M_TILES][O_TILES * 4], float row_max[M_TILES][2],
                                        float row_sum[M_TILES][2], KeyPipeline *pipe,
-                                       const uint32_t q_frag[][M_TILES][4],
+                                       uint32_t q_tile,
                                        const Place *place, const attnpress_fwd_args *args,
                                        unsigned char *smem, int n, bool masked) {
   float score[M_TILES][S_TILES * 4];
-  compute_scores(score, pipe, q_frag, n, 0, masked);
+  compute_scores(score, pipe, q_tile, n, place->first_key, masked);
   if (masked)
     mask_block(score, args, place->first_row, n * BLOCK_N + place->first_key);
-  online_softmax(score, out, row_max, row_sum, args->scale_log2, masked);
-  uint32_t p_frag[M_TILES][S_TILES * 2];
-#pragma unroll
-  for (int m = 0; m < M_TILES; ++m)
-    round_probabilities(p_frag[m], score[m], S_TILES, DTYPE);
-  accumulate_output(out, pipe, p_frag, n, masked);
+  online_softmax(score, out, row_max, row_sum, place, args->scale_log2, masked);
+  store_probabilities(place, score);
+  accumulate_output(out, pipe, place, n, masked);
 }
 
 // A warp's rows before their first key block.
@@ -357,13 +432,24 @@ __device__ __forceinline__ void start_rows(float out[M_TILES][O_TILES * 4],
   }
 }
 
-// After the last one: row sums over the lanes of a quad.
+// After the last one: row sums over the lanes of a quad, then over the warps of a row.
 __device__ __forceinline__ void finish_rows(float row_sum[M_TILES][2], const Place *place,
                                             const unsigned char *smem) {
 #pragma unroll
   for (int m = 0; m < M_TILES; ++m) {
     row_sum[m][0] = quad_sum(row_sum[m][0]);
     row_sum[m][1] = quad_sum(row_sum[m][1]);
+  }
+  share_rows(place, row_sum);
+#pragma unroll
+  for (int m = 0; m < M_TILES; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      row_sum[m][half] = 0.0f;
+#pragma unroll
+      for (int i = 0; i < WARPS_N; ++i)
+        row_sum[m][half] += place->exchange[(place->row + m * 16 + half * 8) * WARPS_N + i];
+    }
   }
 }
 // Starts the copy of a tile of Q. Its rows count heads first: row r is position r / heads of head
@@ -384,8 +470,7 @@ __device__ __forceinline__ void load_queries(uint32_t shared, const uint16_t *q,
                   row_begin + row < rows ? 16 : 0);
   }
 }
-// Adds up the warps' parts: out = sum_w 2^(max_w - max) O_w / row sum, where the row sum is
-// sum_w 2^(max_w - max) sum_w, lse = scale * max + log(row sum). Rows without keys: 0 and -inf.
+// out = O / row sum, lse = scale * row maximum + log(row sum). Rows without keys: 0 and -inf.
 __device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES * 4],
                                              const float row_max[M_TILES][2],
                                              const float row_sum[M_TILES][2],
@@ -393,80 +478,42 @@ __device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES * 
   // Found anew rather than kept in registers over the loops.
   const Work work = find_work(args, read_block_index());
   const int thread = read_thread_index();
-  const int lane = thread % 32;
   const int heads = args->heads_per_tile;
-  const int rows = args->seqlen_q * heads - work.row_begin; // from the tile's first row on
-  unsigned char *parts = smem + RING_OFFSET;
-  // All threads of the warp arrive and wait: its ring has been read, and its part takes its place.
-  ring_barrier();
+  const int rows = args->seqlen_q * heads;
+  const int lane = thread % 32;
+  const int warp_row = thread / 32 % WARPS_M * M_TILES * 16;
+  const int warp_n = thread / 32 / WARPS_M;
+  const int warp_columns = first_column(warp_n);
+  const int first_o_tile = 0;
 #pragma unroll
   for (int m = 0; m < M_TILES; ++m) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int row = m * 16 + half * 8 + lane / 4;
-      if (row < rows) {
-        float *part_row =
-            (float *)(parts + thread / RING_THREADS * RING_BYTES + row * PART_ROW_BYTES);
-#pragma unroll
-        for (int o = 0; o < O_TILES; ++o) {
-          const float2 pair = {out[m][o * 4 + half * 2], out[m][o * 4 + half * 2 + 1]};
-          *(float2 *)(part_row + o * 8 + lane % 4 * 2) = pair;
-        }
-        const float2 state = {row_max[m][half], row_sum[m][half]};
-        if (lane % 4 == 0)
-          *(float2 *)(part_row + HEAD_DIM_V) = state;
-      }
+      const int row = warp_row + m * 16 + half * 8 + lane / 4; // in the tile
+      int position, head;
+      split_row(work.row_begin + row, heads, &position, &head);
+      head += work.first_head;
+      const RowEnd end = end_row(row_max[m][half] * args->scale_log2, row_sum[m][half],
+                                 &args->score, args->heads_q, head, DROPOUT, SPLIT);
+      const bool valid = work.row_begin + row < rows;
+      const bool writes_lse = valid && lane % 4 == 0 && warp_n == 0;
+      const int64_t partial = partial_row(args, work.split, work.batch, head, position);
+      if (writes_lse)
+        args->lse_partial[partial] = end.lse;
+      float *out_row = args->out_partial + partial * HEAD_DIM_V + warp_columns + lane % 4 * 2;
+      store_partial_row(out_row, out[m], first_o_tile, O_TILES, half, end.normalize, valid);
     }
-  }
-  // All threads arrive and wait: hands over the parts. Each thread then adds up 4 columns of a row.
-  __syncthreads();
-  const int chunks = HEAD_DIM_V / 4;
-  for (int index = thread; index < min(rows, BLOCK_M) * chunks; index += NUM_THREADS) {
-    const int row = index / chunks, column = index % chunks * 4;
-    const float *part_row = (const float *)(parts + row * PART_ROW_BYTES);
-    float maximum = -INF;
-#pragma unroll
-    for (int w = 0; w < WARPS_K; ++w)
-      maximum = fmaxf(maximum, part_row[w * (RING_BYTES / 4) + HEAD_DIM_V]);
-    const float base = finite_base(maximum);
-    float sum = 0.0f;
-    float4 total = {0.0f, 0.0f, 0.0f, 0.0f};
-#pragma unroll
-    for (int w = 0; w < WARPS_K; ++w) {
-      const float2 state = *(const float2 *)(part_row + w * (RING_BYTES / 4) + HEAD_DIM_V);
-      const float4 part = *(const float4 *)(part_row + w * (RING_BYTES / 4) + column);
-      const float weight = exp2_approx((state.x - base) * args->scale_log2);
-      sum += weight * state.y;
-      total.x += weight * part.x;
-      total.y += weight * part.y;
-      total.z += weight * part.z;
-      total.w += weight * part.w;
-    }
-    int position, head;
-    split_row(work.row_begin + row, heads, &position, &head);
-    head += work.first_head;
-    const RowEnd end = end_row(maximum * args->scale_log2, sum, &args->score, args->heads_q, head,
-                               DROPOUT, SPLIT);
-    const int64_t partial = partial_row(args, work.split, work.batch, head, position);
-    const float4 scaled = {total.x * end.normalize, total.y * end.normalize,
-                           total.z * end.normalize, total.w * end.normalize};
-    *(float4 *)(args->out_partial + partial * HEAD_DIM_V + column) = scaled;
-    if (column == 0)
-      args->lse_partial[partial] = end.lse;
   }
 }
-
 extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
-    flash_fwd_split_hdim192_fp16_decode_sm86(
+    flash_fwd_split_hdim256_bf16_sm80(
         const __grid_constant__ attnpress_fwd_args args) {
   extern __shared__ __align__(128) unsigned char smem[];
   const int lane = threadIdx.x % 32;
   const int warp_row = threadIdx.x / 32 % WARPS_M * M_TILES * 16;
-  const int warp_k = threadIdx.x / RING_THREADS;
   // All memory is touched after what ran before has ended; what comes next may begin to wait too.
   griddepcontrol_wait();
   griddepcontrol_launch_dependents();
-
   const Work work = find_work(&args, blockIdx.x);
   const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads
 
@@ -488,28 +535,32 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   const uint16_t *q = (const uint16_t *)args.q + work.batch * args.q_batch_stride +
                       work.first_head * args.q_head_stride;
   load_queries(shared, q, &args, work.row_begin, rows);
-  const int first_key = warp_k * RING_KEYS; // of this warp in a key block
-  const uint32_t ring = shared + RING_OFFSET + warp_k * RING_BYTES;
   KeyPipeline pipe = open_ring(&args, work.batch, key_head(&args, work.first_head), n,
-                               block_begin, ring, first_key);
+                               block_begin, shared + RING_OFFSET, 0);
   fill_ring(&pipe, n);
 
   Place place;
   place.first_row = work.row_begin + warp_row;
-  place.first_key = first_key;
+  place.warp_n = threadIdx.x / 32 / WARPS_M;
+  place.first_key = place.warp_n * S_TILES * 8;
+  // From a thread index of its own: the compiler would keep its parts as well.
+  place.row = read_thread_index() / 32 % WARPS_M * M_TILES * 16 + lane / 4;
+  place.p = smem + P_OFFSET;
+  place.p_shared =
+      shared + P_OFFSET + warp_row * P_ROW_BYTES + ldmatrix_rows_first(lane, P_ROW_BYTES);
+  place.exchange = (float *)(smem + EXCHANGE_OFFSET);
   const uint32_t q_tile = shared + warp_row * Q_ROW_BYTES + ldmatrix_rows_first(lane, Q_ROW_BYTES);
-  // All threads arrive and wait: hands over the tile of Q that everyone's copies brought.
-  cp_async_wait(STAGES - 2);
-  __syncthreads();
-  uint32_t q_frag[ceil_div(HEAD_DIM, 16)][M_TILES][4];
-  load_query_fragments(q_frag, q_tile);
   float out[M_TILES][O_TILES * 4], row_max[M_TILES][2], row_sum[M_TILES][2];
   start_rows(out, row_max, row_sum, smem);
-  // One loop for all key blocks, whether or not they hold a key which some row does not see: it
-  // waits for memory anyway.
+  // A key block that passes the end of the keys: the first one, if any.
+  while (n >= block_begin && (n + 1) * BLOCK_N > unmasked.end) {
+    attend(out, row_max, row_sum, &pipe, q_tile, &place, &args, smem, n, true);
+    --n;
+    break;
+  }
+  // Key blocks that every row sees whole.
   for (; n >= block_begin; --n)
-    attend(out, row_max, row_sum, &pipe, q_frag, &place, &args, smem, n,
-           (n + 1) * BLOCK_N > unmasked.end);
+    attend(out, row_max, row_sum, &pipe, q_tile, &place, &args, smem, n, false);
   finish_rows(row_sum, &place, smem);
   store_output(out, row_max, row_sum, &args, smem);
 }

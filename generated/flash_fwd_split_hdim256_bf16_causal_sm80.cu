@@ -1,13 +1,13 @@
-// flash_fwd_split_hdim192v128_fp16_sm80
+// flash_fwd_split_hdim256_bf16_causal_sm80
 //
 // One split of the forward pass: partial outputs in fp32 over a range of the keys, which
 // flash_fwd_combine adds up.
-// Q, K, V and out are fp16, sums are fp32. One thread block computes BLOCK_M query rows of one
+// Q, K, V and out are bf16, sums are fp32. One thread block computes BLOCK_M query rows of one
 // head and walks over key blocks of BLOCK_N keys from right to left; the scores never leave the
 // chip (online softmax: Milakov and Gimelshein 2018, Dao et al. 2022).
 //
-// Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m128n96w4x2s2k192v96c by
-//   python -m generator --hdim 192 --hdim-v 128 --dtype fp16 --split --arch sm80
+// Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m64n64w2x2s2k256v64b2 by
+//   python -m generator --hdim 256 --dtype bf16 --causal --split --arch sm80
 #include "attnpress/args/attention.h"
 #include "attnpress/device/dtype.cuh"
 #include "attnpress/device/epilogue.cuh"
@@ -22,23 +22,23 @@
 #include "attnpress/device/tile.cuh"
 #include "attnpress/device/work.cuh"
 
-constexpr int HEAD_DIM = 192;
-constexpr int HEAD_DIM_V = 128;
-constexpr Dtype DTYPE = FP16;
-constexpr bool CAUSAL = false;
-constexpr bool LAST_FIRST = false; // later rows see more keys, or no fewer
+constexpr int HEAD_DIM = 256;
+constexpr int HEAD_DIM_V = 256;
+constexpr Dtype DTYPE = BF16;
+constexpr bool CAUSAL = true;
+constexpr bool LAST_FIRST = true; // later rows see more keys, or no fewer
 constexpr bool SPLIT = true;
 constexpr bool DROPOUT = false;
-constexpr int BLOCK_M = 128; // query rows of a thread block
-constexpr int BLOCK_N = 96; // keys of a key block
-constexpr int WARPS_M = 4; // warps that share the rows
+constexpr int BLOCK_M = 64; // query rows of a thread block
+constexpr int BLOCK_N = 64; // keys of a key block
+constexpr int WARPS_M = 2; // warps that share the rows
 constexpr int WARPS_N = 2; // warps that share the keys of S and the columns of O
 constexpr int WARPS_K = 1; // warps that have keys of a key block, and a ring, of their own
 constexpr int STAGES = 2; // slots of the ring that K and V pass through
-constexpr int K_SLAB = 192; // columns of K that one slot takes
-constexpr int V_SLAB = 96; // keys of V that one slot takes
-constexpr int MIN_BLOCKS = 1; // thread blocks that an SM is to hold
-constexpr int SMEM_BYTES = 155648;
+constexpr int K_SLAB = 256; // columns of K that one slot takes
+constexpr int V_SLAB = 64; // keys of V that one slot takes
+constexpr int MIN_BLOCKS = 2; // thread blocks that an SM is to hold
+constexpr int SMEM_BYTES = 111104;
 
 constexpr int NUM_THREADS = 32 * WARPS_M * WARPS_N * WARPS_K;
 constexpr int RING_THREADS = NUM_THREADS / WARPS_K; // that fill a ring and read it
@@ -150,40 +150,10 @@ __device__ __forceinline__ uint32_t next_slab(KeyPipeline *pipe, int n, int slab
   // and frees the slot of the previous slab, which everyone has read.
   cp_async_wait(STAGES - 2);
   ring_barrier();
-  return ring_slot(pipe, slab, 0);
-}
-
-// Starts part `step` of `steps` of the load of K or V.
-__device__ __forceinline__ const uint16_t *load_part(uint32_t slot, int row_bytes,
-                                                     const uint16_t *global, int64_t row_stride,
-                                                     int columns, int keys, int step, int steps) {
-  const int passes = copy_passes(BLOCK_N, columns, NUM_THREADS);
-  const int part = max_int(2, ceil_div(passes, steps));
-  const int first = min_int(passes, step * part), end = min_int(passes, first + part);
-  global = copy_rows_async(slot, row_bytes, global, row_stride, BLOCK_N, columns, keys, first, end,
-                           threadIdx.x, NUM_THREADS);
-  if (first < end && end == passes) // on to the next key block
-    global -= (passes * (NUM_THREADS / (columns / 8)) + BLOCK_N) * row_stride;
-  return global;
-}
-
-// Starts part `step` of `steps` of the load that runs STAGES - 1 slabs ahead of slab `slab` of key
-// block `n`. Copies that start all at once hold up the ldmatrix behind them, so these are spread
-// over the steps of the product.
-__device__ __forceinline__ void load_ahead(KeyPipeline *pipe, int n, int slab, bool masked,
-                                           int step, int steps) {
   const int ahead = slab + STAGES - 1;
-  const int block = n - ahead / SLABS;
-  if (block < pipe->block_begin)
-    return;
-  const uint32_t slot = ring_slot(pipe, slab, STAGES - 1);
-  const int keys = masked ? pipe->seqlen_k - block * BLOCK_N : BLOCK_N;
-  if (ahead % SLABS == 0)
-    pipe->k =
-        load_part(slot, K_ROW_BYTES, pipe->k, pipe->k_row_stride, HEAD_DIM, keys, step, steps);
-  else
-    pipe->v =
-        load_part(slot, V_ROW_BYTES, pipe->v, pipe->v_row_stride, HEAD_DIM_V, keys, step, steps);
+  if (n - ahead / SLABS >= pipe->block_begin)
+    load_slab(pipe, n - ahead / SLABS, ahead % SLABS, ring_slot(pipe, slab, STAGES - 1), masked);
+  return ring_slot(pipe, slab, 0);
 }
 
 // Closes the group of the loads that started during a slab's use, and moves on.
@@ -253,14 +223,12 @@ __device__ __forceinline__ void compute_scores(float score[M_TILES][S_TILES * 4]
       const int step = pair < 0 ? 0 : pair / PAIRS;
       if (pair < 0 || step * 16 + 16 > columns)
         continue;
-      if (pair % PAIRS == 0)
-        load_ahead(pipe, n, slab, masked, step, K_SLAB / 16);
       const int s = pair % PAIRS * 2;
 #pragma unroll
       for (int m = 0; m < M_TILES; ++m) {
         const uint32_t *a_frag = a[step % 2][m];
-        mma_m16n8k16_fp16(score[m] + s * 4, a_frag, b[pair % 2]);
-        mma_m16n8k16_fp16(score[m] + s * 4 + 4, a_frag, b[pair % 2] + 2);
+        mma_m16n8k16_bf16(score[m] + s * 4, a_frag, b[pair % 2]);
+        mma_m16n8k16_bf16(score[m] + s * 4 + 4, a_frag, b[pair % 2] + 2);
       }
     }
     end_slab(pipe);
@@ -376,7 +344,6 @@ __device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES * 4
     const int v_swizzle = 0;
 #pragma unroll
     for (int key = 0; key < V_SLAB; key += 16) {
-      load_ahead(pipe, n, K_SLABS + slab, masked, key / 16, V_SLAB / 16);
       uint32_t a[M_TILES][4];
 #pragma unroll
       for (int m = 0; m < M_TILES; ++m)
@@ -387,8 +354,8 @@ __device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES * 4
         ldmatrix_x4_trans(b, v_tile + key * V_ROW_BYTES + (o * 16 ^ v_swizzle));
 #pragma unroll
         for (int m = 0; m < M_TILES; ++m) {
-          mma_m16n8k16_fp16(out[m] + o * 4, a[m], b);
-          mma_m16n8k16_fp16(out[m] + o * 4 + 4, a[m], b + 2);
+          mma_m16n8k16_bf16(out[m] + o * 4, a[m], b);
+          mma_m16n8k16_bf16(out[m] + o * 4 + 4, a[m], b + 2);
         }
       }
       if (O_TILES % 2 != 0) {
@@ -396,7 +363,7 @@ __device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES * 4
         ldmatrix_x2_trans(b, v_tile + key * V_ROW_BYTES + ((O_TILES - 1) * 16 ^ v_swizzle));
 #pragma unroll
         for (int m = 0; m < M_TILES; ++m)
-          mma_m16n8k16_fp16(out[m] + (O_TILES - 1) * 4, a[m], b);
+          mma_m16n8k16_bf16(out[m] + (O_TILES - 1) * 4, a[m], b);
       }
     }
     end_slab(pipe);
@@ -506,7 +473,7 @@ __device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES * 
   }
 }
 extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
-    flash_fwd_split_hdim192v128_fp16_sm80(
+    flash_fwd_split_hdim256_bf16_causal_sm80(
         const __grid_constant__ attnpress_fwd_args args) {
   extern __shared__ __align__(128) unsigned char smem[];
   const int lane = threadIdx.x % 32;
@@ -552,11 +519,10 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   const uint32_t q_tile = shared + warp_row * Q_ROW_BYTES + ldmatrix_rows_first(lane, Q_ROW_BYTES);
   float out[M_TILES][O_TILES * 4], row_max[M_TILES][2], row_sum[M_TILES][2];
   start_rows(out, row_max, row_sum, smem);
-  // A key block that passes the end of the keys: the first one, if any.
+  // Key blocks that hold a key which some row does not see.
   while (n >= block_begin && (n + 1) * BLOCK_N > unmasked.end) {
     attend(out, row_max, row_sum, &pipe, q_tile, &place, &args, smem, n, true);
     --n;
-    break;
   }
   // Key blocks that every row sees whole.
   for (; n >= block_begin; --n)

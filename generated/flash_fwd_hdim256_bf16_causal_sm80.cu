@@ -1,12 +1,12 @@
-// flash_fwd_hdim192_fp16_sm80
+// flash_fwd_hdim256_bf16_causal_sm80
 //
 // The forward pass: out = softmax(scale * Q K^T) V.
-// Q, K, V and out are fp16, sums are fp32. One thread block computes BLOCK_M query rows of one
+// Q, K, V and out are bf16, sums are fp32. One thread block computes BLOCK_M query rows of one
 // head and walks over key blocks of BLOCK_N keys from right to left; the scores never leave the
 // chip (online softmax: Milakov and Gimelshein 2018, Dao et al. 2022).
 //
-// Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m128n96w4x2s2k192v96c by
-//   python -m generator --hdim 192 --dtype fp16 --arch sm80
+// Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m64n64w2x2s2k256v64b2c by
+//   python -m generator --hdim 256 --dtype bf16 --causal --arch sm80
 #include "attnpress/args/attention.h"
 #include "attnpress/device/dtype.cuh"
 #include "attnpress/device/epilogue.cuh"
@@ -20,23 +20,23 @@
 #include "attnpress/device/tile.cuh"
 #include "attnpress/device/work.cuh"
 
-constexpr int HEAD_DIM = 192;
-constexpr int HEAD_DIM_V = 192;
-constexpr Dtype DTYPE = FP16;
-constexpr bool CAUSAL = false;
-constexpr bool LAST_FIRST = false; // later rows see more keys, or no fewer
+constexpr int HEAD_DIM = 256;
+constexpr int HEAD_DIM_V = 256;
+constexpr Dtype DTYPE = BF16;
+constexpr bool CAUSAL = true;
+constexpr bool LAST_FIRST = true; // later rows see more keys, or no fewer
 constexpr bool SPLIT = false;
 constexpr bool DROPOUT = false;
-constexpr int BLOCK_M = 128; // query rows of a thread block
-constexpr int BLOCK_N = 96; // keys of a key block
-constexpr int WARPS_M = 4; // warps that share the rows
+constexpr int BLOCK_M = 64; // query rows of a thread block
+constexpr int BLOCK_N = 64; // keys of a key block
+constexpr int WARPS_M = 2; // warps that share the rows
 constexpr int WARPS_N = 2; // warps that share the keys of S and the columns of O
 constexpr int WARPS_K = 1; // warps that have keys of a key block, and a ring, of their own
 constexpr int STAGES = 2; // slots of the ring that K and V pass through
-constexpr int K_SLAB = 192; // columns of K that one slot takes
-constexpr int V_SLAB = 96; // keys of V that one slot takes
-constexpr int MIN_BLOCKS = 1; // thread blocks that an SM is to hold
-constexpr int SMEM_BYTES = 155648;
+constexpr int K_SLAB = 256; // columns of K that one slot takes
+constexpr int V_SLAB = 64; // keys of V that one slot takes
+constexpr int MIN_BLOCKS = 2; // thread blocks that an SM is to hold
+constexpr int SMEM_BYTES = 111104;
 
 constexpr int NUM_THREADS = 32 * WARPS_M * WARPS_N * WARPS_K;
 constexpr int RING_THREADS = NUM_THREADS / WARPS_K; // that fill a ring and read it
@@ -259,8 +259,8 @@ __device__ __forceinline__ void compute_scores(float score[M_TILES][S_TILES * 4]
 #pragma unroll
       for (int m = 0; m < M_TILES; ++m) {
         const uint32_t *a_frag = a[step % 2][m];
-        mma_m16n8k16_fp16(score[m] + s * 4, a_frag, b[pair % 2]);
-        mma_m16n8k16_fp16(score[m] + s * 4 + 4, a_frag, b[pair % 2] + 2);
+        mma_m16n8k16_bf16(score[m] + s * 4, a_frag, b[pair % 2]);
+        mma_m16n8k16_bf16(score[m] + s * 4 + 4, a_frag, b[pair % 2] + 2);
       }
     }
     end_slab(pipe);
@@ -387,8 +387,8 @@ __device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES * 4
         ldmatrix_x4_trans(b, v_tile + key * V_ROW_BYTES + (o * 16 ^ v_swizzle));
 #pragma unroll
         for (int m = 0; m < M_TILES; ++m) {
-          mma_m16n8k16_fp16(out[m] + o * 4, a[m], b);
-          mma_m16n8k16_fp16(out[m] + o * 4 + 4, a[m], b + 2);
+          mma_m16n8k16_bf16(out[m] + o * 4, a[m], b);
+          mma_m16n8k16_bf16(out[m] + o * 4 + 4, a[m], b + 2);
         }
       }
       if (O_TILES % 2 != 0) {
@@ -396,7 +396,7 @@ __device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES * 4
         ldmatrix_x2_trans(b, v_tile + key * V_ROW_BYTES + ((O_TILES - 1) * 16 ^ v_swizzle));
 #pragma unroll
         for (int m = 0; m < M_TILES; ++m)
-          mma_m16n8k16_fp16(out[m] + (O_TILES - 1) * 4, a[m], b);
+          mma_m16n8k16_bf16(out[m] + (O_TILES - 1) * 4, a[m], b);
       }
     }
     end_slab(pipe);
@@ -547,7 +547,7 @@ __device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES * 
   }
 }
 extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
-    flash_fwd_hdim192_fp16_sm80(
+    flash_fwd_hdim256_bf16_causal_sm80(
         const __grid_constant__ attnpress_fwd_args args) {
   extern __shared__ __align__(128) unsigned char smem[];
   const int lane = threadIdx.x % 32;
@@ -590,11 +590,10 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   const uint32_t q_tile = shared + warp_row * Q_ROW_BYTES + ldmatrix_rows_first(lane, Q_ROW_BYTES);
   float out[M_TILES][O_TILES * 4], row_max[M_TILES][2], row_sum[M_TILES][2];
   start_rows(out, row_max, row_sum, smem);
-  // A key block that passes the end of the keys: the first one, if any.
+  // Key blocks that hold a key which some row does not see.
   while (n >= block_begin && (n + 1) * BLOCK_N > unmasked.end) {
     attend(out, row_max, row_sum, &pipe, q_tile, &place, &args, smem, n, true);
     --n;
-    break;
   }
   // Key blocks that every row sees whole.
   for (; n >= block_begin; --n)

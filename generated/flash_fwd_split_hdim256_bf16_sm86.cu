@@ -1,17 +1,19 @@
-// flash_fwd_hdim192_fp16_sm86
+// flash_fwd_split_hdim256_bf16_sm86
 //
-// The forward pass: out = softmax(scale * Q K^T) V.
-// Q, K, V and out are fp16, sums are fp32. One thread block computes BLOCK_M query rows of one
+// One split of the forward pass: partial outputs in fp32 over a range of the keys, which
+// flash_fwd_combine adds up.
+// Q, K, V and out are bf16, sums are fp32. One thread block computes BLOCK_M query rows of one
 // head and walks over key blocks of BLOCK_N keys from right to left; the scores never leave the
 // chip (online softmax: Milakov and Gimelshein 2018, Dao et al. 2022).
 //
-// Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m128n64w4x2s2k96v32 by
-//   python -m generator --hdim 192 --dtype fp16 --arch sm86
+// Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m64n64w2x2s2k64v32 by
+//   python -m generator --hdim 256 --dtype bf16 --split --arch sm86
 #include "attnpress/args/attention.h"
 #include "attnpress/device/dtype.cuh"
 #include "attnpress/device/epilogue.cuh"
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_cp_async.cuh"
+#include "attnpress/device/ptx_griddepcontrol.cuh"
 #include "attnpress/device/ptx_ldmatrix.cuh"
 #include "attnpress/device/ptx_mma.cuh"
 #include "attnpress/device/ptx_sreg.cuh"
@@ -20,23 +22,23 @@
 #include "attnpress/device/tile.cuh"
 #include "attnpress/device/work.cuh"
 
-constexpr int HEAD_DIM = 192;
-constexpr int HEAD_DIM_V = 192;
-constexpr Dtype DTYPE = FP16;
+constexpr int HEAD_DIM = 256;
+constexpr int HEAD_DIM_V = 256;
+constexpr Dtype DTYPE = BF16;
 constexpr bool CAUSAL = false;
 constexpr bool LAST_FIRST = false; // later rows see more keys, or no fewer
-constexpr bool SPLIT = false;
+constexpr bool SPLIT = true;
 constexpr bool DROPOUT = false;
-constexpr int BLOCK_M = 128; // query rows of a thread block
+constexpr int BLOCK_M = 64; // query rows of a thread block
 constexpr int BLOCK_N = 64; // keys of a key block
-constexpr int WARPS_M = 4; // warps that share the rows
+constexpr int WARPS_M = 2; // warps that share the rows
 constexpr int WARPS_N = 2; // warps that share the keys of S and the columns of O
 constexpr int WARPS_K = 1; // warps that have keys of a key block, and a ring, of their own
 constexpr int STAGES = 2; // slots of the ring that K and V pass through
-constexpr int K_SLAB = 96; // columns of K that one slot takes
+constexpr int K_SLAB = 64; // columns of K that one slot takes
 constexpr int V_SLAB = 32; // keys of V that one slot takes
 constexpr int MIN_BLOCKS = 1; // thread blocks that an SM is to hold
-constexpr int SMEM_BYTES = 97280;
+constexpr int SMEM_BYTES = 77312;
 
 constexpr int NUM_THREADS = 32 * WARPS_M * WARPS_N * WARPS_K;
 constexpr int RING_THREADS = NUM_THREADS / WARPS_K; // that fill a ring and read it
@@ -49,7 +51,6 @@ constexpr int V_SLABS = RING_KEYS / V_SLAB; // slabs of V in a key block
 constexpr int SLABS = K_SLABS + V_SLABS; // slabs of a key block
 
 // Bytes of a row in shared memory.
-constexpr int O_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);
 constexpr int Q_ROW_BYTES = tile_row_bytes(HEAD_DIM);
 constexpr int K_ROW_BYTES = tile_row_bytes(K_SLAB);
 constexpr int V_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);
@@ -61,13 +62,12 @@ constexpr int P_ROW_BYTES = tile_row_bytes(BLOCK_N);
 constexpr int P_OFFSET = RING_OFFSET + STAGES * SLOT_BYTES;
 constexpr int EXCHANGE_OFFSET = P_OFFSET + BLOCK_M * P_ROW_BYTES;
 static_assert(SMEM_BYTES >= EXCHANGE_OFFSET + BLOCK_M * WARPS_N * 4, "shared memory");
-static_assert(SMEM_BYTES >= BLOCK_M * O_ROW_BYTES, "shared memory for the output");
 static_assert(BLOCK_M % (16 * WARPS_M) == 0 && BLOCK_N % (16 * WARPS_N * WARPS_K) == 0, "tile");
 static_assert(RING_KEYS % V_SLAB == 0 && V_SLAB % 16 == 0, "slabs of V");
 static_assert(K_SLAB % 16 == 0 || K_SLABS == 1, "slabs of K");
 // The thread block's work, from its index in the grid.
 __device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {
-  return find_whole_work(args, block, BLOCK_M, LAST_FIRST);
+  return find_split_work(args, block, BLOCK_M, LAST_FIRST, SPLIT);
 }
 
 // The keys that the row at a position sees.
@@ -227,8 +227,8 @@ __device__ __forceinline__ void compute_scores(float score[M_TILES][S_TILES * 4]
 #pragma unroll
       for (int m = 0; m < M_TILES; ++m) {
         const uint32_t *a_frag = a[step % 2][m];
-        mma_m16n8k16_fp16(score[m] + s * 4, a_frag, b[pair % 2]);
-        mma_m16n8k16_fp16(score[m] + s * 4 + 4, a_frag, b[pair % 2] + 2);
+        mma_m16n8k16_bf16(score[m] + s * 4, a_frag, b[pair % 2]);
+        mma_m16n8k16_bf16(score[m] + s * 4 + 4, a_frag, b[pair % 2] + 2);
       }
     }
     end_slab(pipe);
@@ -354,8 +354,8 @@ __device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES * 4
         ldmatrix_x4_trans(b, v_tile + key * V_ROW_BYTES + (o * 16 ^ v_swizzle));
 #pragma unroll
         for (int m = 0; m < M_TILES; ++m) {
-          mma_m16n8k16_fp16(out[m] + o * 4, a[m], b);
-          mma_m16n8k16_fp16(out[m] + o * 4 + 4, a[m], b + 2);
+          mma_m16n8k16_bf16(out[m] + o * 4, a[m], b);
+          mma_m16n8k16_bf16(out[m] + o * 4 + 4, a[m], b + 2);
         }
       }
       if (O_TILES % 2 != 0) {
@@ -363,7 +363,7 @@ __device__ __forceinline__ void accumulate_output(float out[M_TILES][O_TILES * 4
         ldmatrix_x2_trans(b, v_tile + key * V_ROW_BYTES + ((O_TILES - 1) * 16 ^ v_swizzle));
 #pragma unroll
         for (int m = 0; m < M_TILES; ++m)
-          mma_m16n8k16_fp16(out[m] + (O_TILES - 1) * 4, a[m], b);
+          mma_m16n8k16_bf16(out[m] + (O_TILES - 1) * 4, a[m], b);
       }
     }
     end_slab(pipe);
@@ -424,16 +424,8 @@ __device__ __forceinline__ void finish_rows(float row_sum[M_TILES][2], const Pla
 __device__ __forceinline__ void load_queries(uint32_t shared, const uint16_t *q,
                                              const attnpress_fwd_args *args, int row_begin,
                                              int rows) {
-  if (args->heads_per_tile == 1) {
-    const int row = row_begin + copy_row(HEAD_DIM, threadIdx.x);
-    copy_rows_async(shared, Q_ROW_BYTES,
-                    q + row * args->q_row_stride + copy_column(HEAD_DIM, threadIdx.x),
-                    args->q_row_stride, BLOCK_M, HEAD_DIM, rows - row_begin, 0,
-                    copy_passes(BLOCK_M, HEAD_DIM, NUM_THREADS), threadIdx.x, NUM_THREADS);
-    return;
-  }
   const int chunks = HEAD_DIM / 8;
-#pragma unroll 1
+#pragma unroll 2
   for (int first = 0; first < BLOCK_M * chunks; first += NUM_THREADS) {
     const int index = first + threadIdx.x;
     const int row = index / chunks, chunk = index % chunks;
@@ -472,53 +464,23 @@ __device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES * 
                                  &args->score, args->heads_q, head, DROPOUT, SPLIT);
       const bool valid = work.row_begin + row < rows;
       const bool writes_lse = valid && lane % 4 == 0 && warp_n == 0;
-      if (args->lse && writes_lse)
-        args->lse[lse_offset(args, work.batch, head, position)] = end.lse;
-      unsigned char *out_row = smem + row * O_ROW_BYTES + (warp_columns + lane % 4 * 2) * 2;
-#pragma unroll
-      for (int o = 0; o < O_TILES; ++o) {
-        if (o >= first_o_tile)
-          *(uint32_t *)(out_row + o * 16) = pack(DTYPE, out[m][o * 4 + half * 2] * end.normalize,
-                                                 out[m][o * 4 + half * 2 + 1] * end.normalize);
-      }
+      const int64_t partial = partial_row(args, work.split, work.batch, head, position);
+      if (writes_lse)
+        args->lse_partial[partial] = end.lse;
+      float *out_row = args->out_partial + partial * HEAD_DIM_V + warp_columns + lane % 4 * 2;
+      store_partial_row(out_row, out[m], first_o_tile, O_TILES, half, end.normalize, valid);
     }
-  }
-  // All threads arrive and wait: hands over the tile of O, which leaves in chunks of 16 bytes.
-  __syncthreads();
-  uint16_t *out_global = (uint16_t *)args->out + work.batch * args->out_batch_stride +
-                         work.first_head * args->out_head_stride;
-  if (heads == 1) {
-    const int row = copy_row(HEAD_DIM_V, thread), column = copy_column(HEAD_DIM_V, thread);
-    const int pass_rows = NUM_THREADS / (HEAD_DIM_V / 8);
-    const unsigned char *source = smem + row * O_ROW_BYTES + column * 2;
-    uint16_t *target = out_global + (work.row_begin + row) * args->out_row_stride + column;
-    const int end = row < pass_rows ? min(BLOCK_M, rows - work.row_begin) : 0;
-#pragma unroll 4
-    for (int pass = 0; pass < copy_passes(BLOCK_M, HEAD_DIM_V, NUM_THREADS); ++pass) {
-      if (pass * pass_rows + row < end)
-        *(uint4 *)target = *(const uint4 *)(source + pass * pass_rows * O_ROW_BYTES);
-      target += pass_rows * args->out_row_stride;
-    }
-    return;
-  }
-  const int chunks = HEAD_DIM_V / 8;
-#pragma unroll 1
-  for (int first = 0; first < BLOCK_M * chunks; first += NUM_THREADS) {
-    const int index = first + thread;
-    const int row = index / chunks, chunk = index % chunks;
-    int position, head;
-    split_row(work.row_begin + row, heads, &position, &head);
-    if ((first + NUM_THREADS <= BLOCK_M * chunks || row < BLOCK_M) && work.row_begin + row < rows)
-      *(uint4 *)(out_global + position * args->out_row_stride + head * args->out_head_stride +
-                 chunk * 8) = *(const uint4 *)(smem + row * O_ROW_BYTES + chunk * 16);
   }
 }
 extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
-    flash_fwd_hdim192_fp16_sm86(
+    flash_fwd_split_hdim256_bf16_sm86(
         const __grid_constant__ attnpress_fwd_args args) {
   extern __shared__ __align__(128) unsigned char smem[];
   const int lane = threadIdx.x % 32;
   const int warp_row = threadIdx.x / 32 % WARPS_M * M_TILES * 16;
+  // All memory is touched after what ran before has ended; what comes next may begin to wait too.
+  griddepcontrol_wait();
+  griddepcontrol_launch_dependents();
   const Work work = find_work(&args, blockIdx.x);
   const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads
 
@@ -567,9 +529,5 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   for (; n >= block_begin; --n)
     attend(out, row_max, row_sum, &pipe, q_tile, &place, &args, smem, n, false);
   finish_rows(row_sum, &place, smem);
-  // All threads arrive and wait: Q and the ring have been read and no copy is in flight, so that O
-  // can take their place.
-  cp_async_wait(0);
-  __syncthreads();
   store_output(out, row_max, row_sum, &args, smem);
 }
