@@ -512,12 +512,13 @@ def test_wgmma_headers_are_what_a_person_would_write() -> None:
         assert max(map(len, text.splitlines())) <= 100, columns
         assert text.endswith("}\n") and "\n\n\n" not in text
         assert not re.search(r"[ \t]\n|//%|<%|%>|<#|#>|\$\{|\t", text), columns
+        kinds = ("ss", "rs_trans", "ss_trans") if columns == 256 else ("ss", "rs_trans")
         for dtype in DTYPES:
-            for kind in ("ss", "rs_trans"):
+            for kind in kinds:
                 name = f"void wgmma_m64n{columns}k16_{dtype}_{kind}("
                 first, second = re.search(rf"^(.*{re.escape(name)}).*\n( *)\S", text, re.M).groups()
                 assert len(first) == len(second), "arguments stand below each other"
-        assert text.count(f'"+f"(d[{columns // 2 - 1}])') == 5
+        assert text.count(f'"+f"(d[{columns // 2 - 1}])') == 2 * len(kinds) + 1
         assert f"d[{columns // 2}]" not in text
         assert f"void wgmma_order_n{columns}(float *d)" in text
 
