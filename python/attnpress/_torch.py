@@ -230,7 +230,10 @@ class _RaggedAttention(torch.autograd.Function):
             dout = torch.zeros_like(out)
         batch, max_seqlen_q, max_seqlen_k, names = ctx.bounds
         request = Ragged(batch, max_seqlen_q, max_seqlen_k, dict(zip(names, arrays)))
-        gradients = backward(dout, q, k, v, out, lse, *ctx.options, dlse, ctx.groups, request)
+        scale, causal, deterministic = ctx.options
+        gradients = backward(
+            dout, q, k, v, out, lse, scale, causal, deterministic, dlse, ctx.groups, request
+        )
         return (*gradients, *(None,) * (10 - len(gradients)))
 
 
