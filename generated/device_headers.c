@@ -1259,11 +1259,11 @@ const ap_device_header ap_device_headers[] = {
      "\n"
      "// The arguments with the lengths of a sequence.\n"
      "__device__ __forceinline__ attnpress_bwd_args\n"
-     "lengths_of_sequence(const attnpress_bwd_ragged_args *batch, const volatile SequencePlace *at) {\n"
+     "args_of_lengths(const attnpress_bwd_ragged_args *batch, int seqlen_q, int seqlen_k) {\n"
      "  attnpress_bwd_args args = batch->bwd;\n"
-     "  args.seqlen_q = at->seqlen_q;\n"
-     "  args.seqlen_k = at->seqlen_k;\n"
-     "  args.score.window_center = batch->ragged.window_top_left ? 0 : args.seqlen_k - args.seqlen_q;\n"
+     "  args.seqlen_q = seqlen_q;\n"
+     "  args.seqlen_k = seqlen_k;\n"
+     "  args.score.window_center = batch->ragged.window_top_left ? 0 : seqlen_k - seqlen_q;\n"
      "  return args;\n"
      "}\n"},
     {"attnpress/device/gradient_store.cuh",
@@ -10881,4 +10881,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "83afe4f681d9ef4a8077f0fea58460ec7b97beeeb0a9e7a92757a5f0143d31e3";
+    "9d25c806dfd4821eeaf6ba974666c0cc18977e3a06f7cab6e3e4178aebf6bfd2";
