@@ -1905,11 +1905,11 @@ const ap_device_header ap_device_headers[] = {
      "\n"
      "// The arguments with the lengths of a sequence.\n"
      "__device__ __forceinline__ attnpress_bwd_args\n"
-     "lengths_of_sequence(const attnpress_bwd_ragged_args *batch, const volatile SequencePlace *at) {\n"
+     "args_of_lengths(const attnpress_bwd_ragged_args *batch, int seqlen_q, int seqlen_k) {\n"
      "  attnpress_bwd_args args = batch->bwd;\n"
-     "  args.seqlen_q = at->seqlen_q;\n"
-     "  args.seqlen_k = at->seqlen_k;\n"
-     "  args.score.window_center = batch->ragged.window_top_left ? 0 : args.seqlen_k - args.seqlen_q;\n"
+     "  args.seqlen_q = seqlen_q;\n"
+     "  args.seqlen_k = seqlen_k;\n"
+     "  args.score.window_center = batch->ragged.window_top_left ? 0 : seqlen_k - seqlen_q;\n"
      "  return args;\n"
      "}\n"},
     {"attnpress/device/gradient_store.cuh",
@@ -11804,4 +11804,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "81407316124c6526f185d92791b81809d10b8fb2e021c8be6674da73739c33aa";
+    "fa40db14cc44f99d282872d6a3dbd092b7d6eb6188189e7d911952490fb1e23b";

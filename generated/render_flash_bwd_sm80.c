@@ -42,6 +42,7 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   int32_t walk_warps = owns_keys ? warps_m : warps_n;
   int32_t v_slots = (v_stages > 0) ? v_stages : stages;
   int32_t in_registers = ((walk_warps == 1) && (acc_warps == own_warps)) ? 1 : 0;
+  int32_t shares_place = (((hdim <= 256) && (hdim_v <= 256)) && ((arch == 80) || (smem_bytes <= 101344))) ? 1 : 0;
   int32_t snippet = (mod_score || mod_mask) ? 1 : 0;
   int32_t modifies = (!mod_score && ((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE))) ? 1 : 0;
   TEXT("// ");
@@ -272,8 +273,12 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
        "// What a thread block computes, and what it walks over.\n"
        "struct Work {\n");
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("  int64_t batch; // the sequence\n"
-         "  const volatile SequencePlace *at; // in shared memory\n");
+    TEXT("  int64_t batch; // the sequence\n");
+    if (shares_place) {
+      TEXT("  const volatile SequencePlace *at; // in shared memory\n");
+    } else {
+      TEXT("  const SequencePlace *at; // shared memory may be full\n");
+    }
   } else {
     TEXT("  int64_t batch;\n");
   }
@@ -648,14 +653,20 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("  const int acc_column_v = first_column_tile(HEAD_DIM_V / 8, ACC_COLUMN_WARPS, acc_warp) * 8;\n");
   }
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("  Work work = find_work(&batch.bwd, blockIdx.x);\n"
-         "  __shared__ SequencePlace sequence;\n"
-         "  work.at = &sequence;\n"
-         "  if (threadIdx.x == 0)\n"
-         "    sequence = place_of_sequence(&batch, work.batch);\n"
-         "  // All threads arrive and wait: hands over where the sequence lies.\n"
-         "  __syncthreads();\n"
-         "  const attnpress_bwd_args args = lengths_of_sequence(&batch, work.at);\n"
+    TEXT("  Work work = find_work(&batch.bwd, blockIdx.x);\n");
+    if (shares_place) {
+      TEXT("  __shared__ SequencePlace sequence;\n"
+           "  work.at = &sequence;\n"
+           "  if (threadIdx.x == 0)\n"
+           "    sequence = place_of_sequence(&batch, work.batch);\n"
+           "  // All threads arrive and wait: hands over where the sequence lies.\n"
+           "  __syncthreads();\n");
+    } else {
+      TEXT("  const SequencePlace sequence = place_of_sequence(&batch, work.batch);\n"
+           "  work.at = &sequence;\n");
+    }
+    TEXT("  const attnpress_bwd_args args =\n"
+         "      args_of_lengths(&batch, work.at->seqlen_q, work.at->seqlen_k);\n"
          "  if (work.begin >= args.");
     STRING(owns_keys ? "seqlen_k" : "seqlen_q");
     TEXT(") // the grid is laid out for the longest sequence\n"

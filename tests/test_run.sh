@@ -97,7 +97,7 @@ wrong '"lognormal:0:9:1"; it must be lengths' --lengths lognormal:0:9:1
 wrong 'page-size is of --lengths' --page-size 16
 wrong 'leave --batch and --seqlen-k out' --lengths 5,6 --batch 2
 wrong 'bias does not go with --lengths' --lengths 5,6 --bias fp16
-wrong 'lengths has no gradients yet' --lengths 5,6 --backward
+wrong 'keys in pages have no gradients' --lengths 5,6 --page-size 16 --backward
 wrong '"5"; it must be two whole numbers' --window 5
 wrong '"-2,0"' --window -2,0
 wrong '"3,4x"' --window 3,4x

@@ -229,7 +229,7 @@ class _RaggedAttention(torch.autograd.Function):
         if dout is None:
             dout = torch.zeros_like(out)
         batch, max_seqlen_q, max_seqlen_k, names = ctx.bounds
-        request = Ragged(batch, max_seqlen_q, max_seqlen_k, dict(zip(names, arrays)))
+        request = Ragged(batch, max_seqlen_q, max_seqlen_k, arrays=dict(zip(names, arrays)))
         scale, causal, deterministic = ctx.options
         gradients = backward(
             dout, q, k, v, out, lse, scale, causal, deterministic, dlse, ctx.groups, request

@@ -41,13 +41,13 @@ MUTATIONS = [
         "0",
     ),
     Mutation("ragged bwd: tiles of the sum, padded", PLACE, "(int)b, 16) / 16", "(int)b, 32) / 16"),
-    Mutation("ragged bwd: the bound is the length", PLACE, "args.seqlen_q = at->seqlen_q;", ""),
-    Mutation("ragged bwd: the bound of the keys", PLACE, "args.seqlen_k = at->seqlen_k;", ""),
+    Mutation("ragged bwd: the bound is the length", PLACE, "args.seqlen_q = seqlen_q;", ""),
+    Mutation("ragged bwd: the bound of the keys", PLACE, "args.seqlen_k = seqlen_k;", ""),
     Mutation(
         "ragged bwd: the window's center is the batch's",
         PLACE,
-        "? 0 : args.seqlen_k - args.seqlen_q;",
-        "? 0 : args.seqlen_k;",
+        "? 0 : seqlen_k - seqlen_q;",
+        "? 0 : seqlen_k;",
     ),
     # ---- The main kernels ----
     Mutation(

@@ -47,10 +47,10 @@ __device__ __forceinline__ SequencePlace place_of_sequence(const attnpress_bwd_r
 
 // The arguments with the lengths of a sequence.
 __device__ __forceinline__ attnpress_bwd_args
-lengths_of_sequence(const attnpress_bwd_ragged_args *batch, const volatile SequencePlace *at) {
+args_of_lengths(const attnpress_bwd_ragged_args *batch, int seqlen_q, int seqlen_k) {
   attnpress_bwd_args args = batch->bwd;
-  args.seqlen_q = at->seqlen_q;
-  args.seqlen_k = at->seqlen_k;
-  args.score.window_center = batch->ragged.window_top_left ? 0 : args.seqlen_k - args.seqlen_q;
+  args.seqlen_q = seqlen_q;
+  args.seqlen_k = seqlen_k;
+  args.score.window_center = batch->ragged.window_top_left ? 0 : seqlen_k - seqlen_q;
   return args;
 }
