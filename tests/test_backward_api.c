@@ -95,7 +95,7 @@ static void test_what_is_launched(void **state) {
   attnpress_destroy(handle);
 }
 
-/* What is done to scores is in the names; with more than a mask, 9.0 runs the sm80 kernels then. */
+/* What is done to scores is in the names; with a softcap and more, 9.0 runs the sm80 kernels. */
 static void test_scores(void **state) {
   (void)state;
   static const float slopes[HEADS] = {0.0f};
@@ -127,6 +127,16 @@ static void test_scores(void **state) {
                             "flash_bwd_dq_hdim64_bf16_window_sm90 48; "
                             "flash_bwd_dkv_hdim64_bf16_window_sm90 16");
   args.alibi = &alibi;
+  args.bias = &bias;
+  args.dropout = &dropout;
+  args.deterministic = 0;
+  say_plan(handle, &args, "sm_90", ATTNPRESS_ONE_CALL, text, sizeof text, &bytes);
+  assert_string_equal(text, "flash_bwd_delta_hdim64_bf16_sm80 96; "
+                            "flash_bwd_hdim64_bf16_window_alibi_biasfp16_dropout_sm90 16; "
+                            "flash_bwd_convert_hdim64_bf16_sm80 96");
+  args.bias = NULL;
+  args.dropout = NULL;
+  args.deterministic = 1;
   args.softcap = 30.0f;
   say_plan(handle, &args, "sm_90", ATTNPRESS_ONE_CALL, text, sizeof text, &bytes);
   assert_string_equal(text, "flash_bwd_delta_hdim64_bf16_sm80 96; "

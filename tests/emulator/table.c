@@ -365,13 +365,13 @@ static void add_all_features(names *n, const table_options *o) {
 }
 
 /* Of the backward pass: each feature, by one of the three passes that know it, and all of them, by each
- * pass; windows on compute capability 9.0; the gradient by sinks. */
+ * pass, and as many as go together; the gradient by sinks. */
 static void add_backward_features(names *n, const table_options *o, unsigned features, int pass,
                                   int arch) {
   char text[64], stem[AP_STEM_MAX];
   snprintf(text, sizeof text, "backward features %u, pass %d, arch %d", features, pass, arch);
   const unsigned hash = hash_of_name(text);
-  const int hdim = 8 * (1 + (int)(hash % 12));
+  const int hdim = 8 * (1 + (int)(hash % (arch == 90 ? 16 : 12)));
   const ap_variant v = {
       .family = AP_FAMILY_ATTENTION,
       .axis = {[AP_ATTENTION_PASS] = pass,
@@ -398,7 +398,11 @@ static void add_all_backward_features(names *n, const table_options *o) {
   for (int i = 0; i < 3; ++i) {
     add_backward_features(n, o, (1u << FEATURES) - 1, passes[i], 80);
     add_backward_features(n, o, 1u << WINDOW, passes[i], 90);
+    add_backward_features(n, o, 1u << SOFTCAP, passes[i], 90);
+    add_backward_features(n, o, 1u << WINDOW | 1u << ALIBI | 1u << WITH_BIAS | 1u << DROPOUT,
+                          passes[i], 90);
   }
+  add_name(n, "flash_bwd_hdim112_bf16_causal_softcap_sm90", o);
   add_name(n, "flash_bwd_sinks_hdim8_fp16_sm80", o);
 }
 
