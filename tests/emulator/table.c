@@ -404,6 +404,9 @@ static void add_all_backward_features(names *n, const table_options *o) {
   }
   add_name(n, "flash_bwd_hdim112_bf16_causal_softcap_sm90", o);
   add_name(n, "flash_bwd_sinks_hdim8_fp16_sm80", o);
+  add_name(n, "flash_bwd_dbias_hdim40_bf16_causal_biasfp16_sm80", o);
+  add_name(n, "flash_bwd_dbias_hdim136_fp16_biasbf16_sm80", o);
+  add_name(n, "flash_bwd_dbias_hdim24_bf16_window_softcap_alibi_biasfp32_dropout_sm80", o);
 }
 
 /* Of sequences of their own lengths: both places of the keys in both kinds of kernels, split and not,
@@ -440,6 +443,7 @@ static int takes_backward(const ap_variant *v, int turn) {
     return turn % 4 == 1;
   case AP_ATTENTION_PASS_BWD_CONVERT:
     return turn % 4 == 3;
+  case AP_ATTENTION_PASS_BWD_DBIAS:
   case AP_ATTENTION_PASS_BWD_SINKS:
     return 0; /* it is taken by name */
   default:
