@@ -8,6 +8,7 @@ BWD = "templates/attention/flash_bwd_sm80.cu.j2"
 SM90 = "templates/attention/flash_bwd_sm90.cu.j2"
 DQ_SM90 = "templates/attention/flash_bwd_dq_sm90.cu.j2"
 SINKS = "templates/attention/flash_bwd_sinks.cu.j2"
+DBIAS = "templates/attention/flash_bwd_dbias.cu.j2"
 MODIFY = "include/attnpress/device/gradient_modify.cuh"
 
 KERNELS = [
@@ -27,6 +28,8 @@ KERNELS = [
     ("flash_bwd_hdim112_bf16_window_softcap_sm90", ""),
     ("flash_bwd_hdim72_fp16_alibi_biasbf16_dropout_sm90", ""),
     ("flash_bwd_dq_hdim40_bf16_causal_softcap_sm90", ""),
+    ("flash_bwd_dbias_hdim40_bf16_causal_biasfp16_sm80", "m32n32w2x2s0k0v0"),
+    ("flash_bwd_dbias_hdim24_fp16_window_softcap_alibi_biasfp32_dropout_sm80", "m32n32w2x2s0k0v0"),
     ("flash_bwd_dq_hdim40_bf16_alibi_biasfp32_dropout_sm90", ""),
 ]
 """Each feature with keys and with queries as rows; a bias in each dtype; each architecture."""
@@ -437,6 +440,90 @@ MUTATIONS = [
         "warp * 16, key, lane",
         "warp * 16, 0, lane",
     ),
+    # ---- The gradient by a bias ----
+    Mutation(
+        "bwd dbias: the first batch alone",
+        DBIAS,
+        "batch < batch_begin + args.walk_batches",
+        "batch < batch_begin + 1",
+    ),
+    Mutation(
+        "bwd dbias: the first head alone",
+        DBIAS,
+        "head < head_begin + args.walk_heads",
+        "head < head_begin + 1",
+    ),
+    Mutation(
+        "bwd dbias: the first rows alone",
+        DBIAS,
+        "n < row_block + args.walk_row_blocks",
+        "n < row_block + 1",
+    ),
+    Mutation(
+        "bwd dbias: K and V of the head before",
+        DBIAS,
+        "if (wanted != loaded) {",
+        "if (loaded < 0) {",
+    ),
+    Mutation("bwd dbias: no wait for a step", DBIAS, "        cp_async_wait(0);\n", ""),
+    Mutation(
+        "bwd dbias: no barrier before a step is loaded",
+        DBIAS,
+        "has read the step before.\n        __syncthreads();",
+        "has read the step before.",
+    ),
+    Mutation(
+        "bwd dbias: no barrier behind the copies",
+        DBIAS,
+        "what everyone's copies brought.\n        __syncthreads();",
+        "what everyone's copies brought.",
+    ),
+    Mutation(
+        "bwd dbias: no barrier before the sums of columns",
+        DBIAS,
+        "whose place the sums take.\n  __syncthreads();",
+        "whose place the sums take.",
+    ),
+    Mutation(
+        "bwd dbias: no barrier behind the sums of columns",
+        DBIAS,
+        "hands over the sums of each warp.\n  __syncthreads();",
+        "hands over the sums of each warp.",
+    ),
+    Mutation(
+        "bwd dbias: rows that see few keys are left out",
+        DBIAS,
+        "bwd->seqlen_k).key_end <= key_begin)\n          continue;\n<% endif %>\n        // All",
+        "bwd->seqlen_k).key_end <= 9)\n          continue;\n<% endif %>\n        // All",
+    ),
+    Mutation(
+        "bwd dbias: the softcap is left out",
+        DBIAS,
+        "    cap_scores(score[m], S_COLUMNS, &args->score);\n",
+        "",
+    ),
+    Mutation(
+        "bwd dbias: the bias is left out",
+        DBIAS,
+        "add_bias_at(score[m], BIAS, S_COLUMNS, half, false, args, batch, head, position, column);",
+        ";",
+    ),
+    Mutation("bwd dbias: half of a column", DBIAS, " + sum[m][i / 2 * 4 + 2 + i % 2]", ""),
+    Mutation(
+        "bwd dbias: half of the rows of a column",
+        DBIAS,
+        "distance < 32; distance",
+        "distance < 16; distance",
+    ),
+    Mutation("bwd dbias: one warp's columns", DBIAS, "part < WARPS_M; ++part", "part < 1; ++part"),
+    Mutation("bwd dbias: rows past the end", DBIAS, "if (row < bwd->seqlen_q && key", "if (key"),
+    Mutation("bwd dbias: keys side by side", DBIAS, "key * args.dbias_key_stride", "key"),
+    Mutation("bwd dbias: of the first head", DBIAS, "head_begin * args.dbias_head_stride", "0"),
+    Mutation("bwd dbias: of the first batch", DBIAS, "batch_begin * args.dbias_batch_stride", "0"),
+    Mutation(
+        "bwd dbias: not added to what was there", DBIAS, "value += widen(dtype, *place);", ";"
+    ),
+    Mutation("bwd dbias: bf16 as fp16", DBIAS, "args->dbias_dtype == 1 ? FP16 : BF16", "FP16"),
     # ---- Sinks ----
     Mutation(
         "bwd sinks: of the next head",
