@@ -148,7 +148,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
       const int kv_head = head / (bwd->heads_q / bwd->heads_kv);
       for (int n = row_block; n < row_block + args.walk_row_blocks; ++n) {
         const int row_begin = n * BLOCK_M, last_row = min(row_begin + BLOCK_M, bwd->seqlen_q) - 1;
-        // Rows that see none of the keys are passed over.
+        // Rows that see none of the keys are skipped.
         if (row_at(last_row, CAUSAL, bwd->seqlen_q, bwd->seqlen_k).key_end <= key_begin)
           continue;
         // All threads arrive and wait: everyone has read the step before.

@@ -264,7 +264,7 @@ void ap_render_flash_bwd_dbias(ap_text *out, const ap_render_input *in) {
        "      const int kv_head = head / (bwd->heads_q / bwd->heads_kv);\n"
        "      for (int n = row_block; n < row_block + args.walk_row_blocks; ++n) {\n"
        "        const int row_begin = n * BLOCK_M, last_row = min(row_begin + BLOCK_M, bwd->seqlen_q) - 1;\n"
-       "        // Rows that see none of the keys are passed over.\n");
+       "        // Rows that see none of the keys are skipped.\n");
   if (mask == AP_ATTENTION_MASK_WINDOW) {
     TEXT("        if (window_row(row_begin, &bwd->score, bwd->seqlen_k).key_begin >= key_end ||\n"
          "            window_row(last_row, &bwd->score, bwd->seqlen_k).key_end <= key_begin)\n"
