@@ -899,7 +899,7 @@ def test_the_command_in_a_source_presses_that_source(tmp_path: Path) -> None:
         (
             "--hdim 64 --pass back",
             "pass back is unknown: it must be fwd, fwd_combine, bwd, bwd_dkv, bwd_dq, bwd_delta, "
-            "bwd_convert, bwd_sinks, fwd_map or fwd_schedule",
+            "bwd_convert, bwd_sinks, fwd_map, fwd_schedule or bwd_dbias",
         ),
         ("--hdim 64 --pass fwd_combine --split", "split is not supported in the fwd_combine pass"),
         ("--hdim 64 --tile big", '"big" is not the name of a tile'),
