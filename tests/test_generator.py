@@ -864,7 +864,7 @@ def test_the_command_in_a_source_presses_that_source(tmp_path: Path) -> None:
     """The header of each kind of generated file."""
     kinds = [
         "flash_fwd_hdim96_fp16_causal_sm80",
-        "flash_fwd_split_hdim192_fp16_causal_sm80",
+        "flash_fwd_split_hdim192_bf16_causal_sm80",
         "flash_fwd_split_hdim192v128_bf16_sm86",
         "flash_fwd_hdim64_bf16_causal_decode_sm86",
         "flash_fwd_combine_hdim192_bf16_sm80",
