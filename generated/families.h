@@ -9,7 +9,7 @@ enum { AP_FAMILY_ATTENTION = 0, AP_FAMILY_SOFTMAX = 1, AP_FAMILY_LAYERNORM = 2, 
 
 /* ---- attention ---- */
 
-/* flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map|fwd_schedule>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_ragged|_paged][_decode]_sm<80|86|90> */
+/* flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map|fwd_schedule|bwd_dbias>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_ragged|_paged][_decode]_sm<80|86|90> */
 enum { /* axes */
   AP_ATTENTION_PASS = 0,
   AP_ATTENTION_SPLIT = 1,
@@ -39,6 +39,7 @@ enum { /* pass */
   AP_ATTENTION_PASS_BWD_SINKS = 7,
   AP_ATTENTION_PASS_FWD_MAP = 8,
   AP_ATTENTION_PASS_FWD_SCHEDULE = 9,
+  AP_ATTENTION_PASS_BWD_DBIAS = 10,
 };
 enum { /* hdim */
   AP_ATTENTION_HDIM_MIN = 8,

@@ -864,7 +864,7 @@ def test_the_command_in_a_source_presses_that_source(tmp_path: Path) -> None:
     """The header of each kind of generated file."""
     kinds = [
         "flash_fwd_hdim96_fp16_causal_sm80",
-        "flash_fwd_split_hdim192_fp16_causal_sm80",
+        "flash_fwd_split_hdim192_bf16_causal_sm80",
         "flash_fwd_split_hdim192v128_bf16_sm86",
         "flash_fwd_hdim64_bf16_causal_decode_sm86",
         "flash_fwd_combine_hdim192_bf16_sm80",
@@ -899,7 +899,7 @@ def test_the_command_in_a_source_presses_that_source(tmp_path: Path) -> None:
         (
             "--hdim 64 --pass back",
             "pass back is unknown: it must be fwd, fwd_combine, bwd, bwd_dkv, bwd_dq, bwd_delta, "
-            "bwd_convert, bwd_sinks, fwd_map or fwd_schedule",
+            "bwd_convert, bwd_sinks, fwd_map, fwd_schedule or bwd_dbias",
         ),
         ("--hdim 64 --pass fwd_combine --split", "split is not supported in the fwd_combine pass"),
         ("--hdim 64 --tile big", '"big" is not the name of a tile'),

@@ -17,7 +17,23 @@
 #include "attention/defaults.h"
 
 enum { SKIPPED = 77, THREADS_MAX = 16 };
-enum { Q, K, V, OUT, DOUT, DQ, DK, DV, TENSORS, LSE = TENSORS, DLSE, DSINKS, WORKSPACE, BUFFERS };
+enum {
+  Q,
+  K,
+  V,
+  OUT,
+  DOUT,
+  DQ,
+  DK,
+  DV,
+  TENSORS,
+  LSE = TENSORS,
+  DLSE,
+  DSINKS,
+  DBIAS,
+  WORKSPACE,
+  BUFFERS
+};
 enum { DENSE, HEADS_FIRST, GAPS, FAR, LAYOUTS };
 
 static cuda_device gpu;
@@ -52,6 +68,7 @@ typedef struct call {
   CUdeviceptr buffer[BUFFERS], score_buffer[SCORE_BUFFERS];
   score_data scores;
   score_groups device_scores;
+  attnpress_dbias dbias, device_dbias;
   float *before[REFERENCE_GRADIENTS];
   CUstream stream;
 } call;
@@ -159,6 +176,28 @@ static void open_scores(call *c) {
   }
 }
 
+/* With a bias, room for the gradient by it, in fp32; what it has one of takes turns. */
+static void open_dbias(call *c) {
+  attnpress_dbias *d = &c->dbias;
+  int64_t count = 1;
+  if (c->host.bias == NULL)
+    return;
+  *d = (attnpress_dbias)ATTNPRESS_DBIAS_INIT;
+  d->dtype = ATTNPRESS_FP32;
+  for (int i = 3; i >= 0; --i) {
+    d->shape[i] =
+        i < 3 && (c->r.hdim / 8 + c->r.deterministic) >> i & 1 ? 1 : c->host.bias->shape[i];
+    d->stride[i] = count;
+    count *= d->shape[i];
+  }
+  c->bytes[DBIAS] = (size_t)count * sizeof(float);
+  c->memory[DBIAS] = d->data = malloc(c->bytes[DBIAS] + 16);
+  memset(d->data, 0xff, c->bytes[DBIAS]);
+  CHECK_CUDA(gpu.mem_alloc(&c->buffer[DBIAS], c->bytes[DBIAS] + 16));
+  CHECK_CUDA(gpu.memcpy_htod(c->buffer[DBIAS], d->data, c->bytes[DBIAS]));
+  c->host.dbias = d;
+}
+
 /* The same on the device. */
 static void move_scores(call *c) {
   void *pointers[SCORE_BUFFERS] = {NULL};
@@ -173,6 +212,9 @@ static void move_scores(call *c) {
   score_groups_move(&c->device_scores, &c->scores.host, pointers, &forward);
   put_groups(&c->device, &forward);
   c->device.dsinks = (float *)(uintptr_t)c->buffer[DSINKS];
+  c->device_dbias = c->dbias;
+  c->device_dbias.data = (void *)(uintptr_t)c->buffer[DBIAS];
+  c->device.dbias = c->host.dbias != NULL ? &c->device_dbias : NULL;
 }
 
 static void open_call(call *c, const row *r) {
@@ -186,6 +228,7 @@ static void open_call(call *c, const row *r) {
     open_tensor(c, i);
   a->lse = open_rows(c, LSE, a->lse_stride);
   open_scores(c);
+  open_dbias(c);
   reference_fill_normal(&a->q, 1);
   reference_fill_normal(&a->k, 2);
   reference_fill_normal(&a->v, 3);
@@ -249,6 +292,8 @@ static void fetch(call *c) {
     copy(c, i, 0);
   if (c->buffer[DSINKS])
     CHECK_CUDA(gpu.memcpy_dtoh(c->memory[DSINKS], c->buffer[DSINKS], c->bytes[DSINKS]));
+  if (c->buffer[DBIAS])
+    CHECK_CUDA(gpu.memcpy_dtoh(c->memory[DBIAS], c->buffer[DBIAS], c->bytes[DBIAS]));
 }
 
 static void check_dsinks(const call *c) {
@@ -261,6 +306,23 @@ static void check_dsinks(const call *c) {
   __atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED);
   printf("FAILED: dsinks of head %d is %.6g, expected %.6g, where %.3g is allowed\n", (int)e.at[2],
          e.value, e.expected, reference_gradient_bound(&e));
+}
+
+/* Rows with scores do not accumulate. */
+static void check_dbias(const call *c) {
+  reference_gradient e = {0};
+  for (int64_t b = 0; b < c->dbias.shape[0]; ++b)
+    for (int64_t h = 0; h < c->dbias.shape[1]; ++h)
+      CHECK(reference_check_dbias(&c->host, b, h, NULL, &e) == 0);
+  __atomic_fetch_add(&checks, 1, __ATOMIC_RELAXED);
+  if (e.error <= reference_gradient_bound(&e))
+    return;
+  __atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED);
+  printf(
+      "FAILED: dbias, head dim %d, mask %d, deterministic %d: batch %d, row %d, head %d, key %d is "
+      "%.6g, expected %.6g, where %.3g is allowed\n",
+      c->r.hdim, c->r.mask, c->r.deterministic, (int)e.at[0], (int)e.at[1], (int)e.at[2],
+      (int)e.at[3], e.value, e.expected, reference_gradient_bound(&e));
 }
 
 static void check_gradients(const call *c, const char *what) {
@@ -290,6 +352,8 @@ static void test_row(const row *r) {
   check_gradients(&c, "table");
   if (c.host.dsinks != NULL)
     check_dsinks(&c);
+  if (c.host.dbias != NULL)
+    check_dbias(&c);
   close_call(&c);
 }
 
@@ -304,7 +368,8 @@ static void add_row(row r) {
     table[table_rows++] = r;
 }
 
-/* What is done to scores takes turns with the rest, on all head dims of the sm80 template. */
+/* What is done to scores takes turns with the rest: on all head dims of the sm80 template, and on those
+ * of the sm90 templates. */
 static void add_scores(void) {
   static const score_options all[] = {
       {.windowed = 1, .left = 60, .right = 3},
@@ -318,6 +383,8 @@ static void add_scores(void) {
       {.dropout = 0.2f},
       {.windowed = 1, .left = 90, .right = 0, .softcap = 5.0f, .sinks = 1, .dropout = 0.5f},
       {.bias = ATTNPRESS_FP16, .alibi = 1, .dropout = 0.1f, .softcap = 8.0f},
+      {.bias = ATTNPRESS_FP32, .dropout = 0.3f},
+      {.alibi = 1, .windowed = 1, .left = 70, .right = 5, .dropout = 0.1f},
   };
   static const int hdims[] = {8, 40, 64, 72, 96, 128, 160, 192, 256, 320, 512};
   enum { SCORES = sizeof all / sizeof *all, HDIMS = sizeof hdims / sizeof *hdims };
@@ -326,6 +393,13 @@ static void add_scores(void) {
       const int hdim = hdims[(3 * i + n * 4) % HDIMS], turn = i + n;
       add_row((row){1, 4, 2, 150 + i, 190 - n, hdim, hdim, 1 + turn % 2, turn % 3 == 0, n % 2,
                     turn % 3, turn % 4 == 0, 0, &all[i]});
+    }
+  static const int sm90_hdims[] = {64, 72, 96, 104, 128};
+  for (int i = 0; i < SCORES; ++i)
+    for (int n = 0; n < 2; ++n) {
+      const int hdim = sm90_hdims[(i + n * 3) % 5], turn = i + n;
+      add_row((row){2, 4, 1 + i % 2, 300 + i, 260 + 7 * n, hdim, hdim, 1 + turn % 2, turn % 3 == 0,
+                    n, turn % 3, turn % 4 == 1, 0, &all[i]});
     }
 }
 

@@ -55,6 +55,7 @@ held --backward --deterministic --seqlen-q 70 --seqlen-k 100 --heads 6 --kv-head
 grep -q '^call      backward, .*deterministic' "$work/out" || fail "--backward says what it runs"
 held --backward --seqlen-q 90 --seqlen-k 130 --heads 4 --kv-heads 2 --hdim 40 --window 20,3 \
   --softcap 5 --alibi --bias fp16 --sinks --dropout 0.2 --check full
+grep -q '^error .*dbias' "$work/out" || fail "--backward --bias checks the gradient by the bias"
 grep -q '^error .*dsinks' "$work/out" || fail "--backward --sinks checks the gradient by sinks"
 grep -q 'window 20,3, softcap 5' "$work/out" || fail "--backward says what is done to scores"
 status 0 --backward --seqlen-q 64 --check none

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "attention/defaults.h"
+#include "cpu/element.h"
 
 /* ---- The forward pass ------------------------------------------------------------------------ */
 
@@ -56,6 +57,8 @@ typedef struct gradients {
   double *p, *dp, *slope;            /* (keys) */
   float *low_p, *low_dp, *low_slope; /* (keys) */
   snippet *mod;                      /* of a score_mod; NULL: none */
+  double *bias;                      /* (keys): the row's share of the gradient by the bias */
+  float *low_bias;
 } gradients;
 
 static void *floats(int64_t count, size_t bytes) {
@@ -63,8 +66,9 @@ static void *floats(int64_t count, size_t bytes) {
 }
 
 static void gradients_free(gradients *g) {
-  void *all[] = {g->k,      g->v,      g->q, g->dout, g->dk,    g->dv,     g->dq,    g->low_dk,
-                 g->low_dv, g->low_dq, g->p, g->dp,   g->low_p, g->low_dp, g->slope, g->low_slope};
+  void *all[] = {g->k,     g->v,      g->q,      g->dout,      g->dk,   g->dv,
+                 g->dq,    g->low_dk, g->low_dv, g->low_dq,    g->p,    g->dp,
+                 g->low_p, g->low_dp, g->slope,  g->low_slope, g->bias, g->low_bias};
   for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
     free(all[i]);
   snippet_free(g->mod);
@@ -96,12 +100,14 @@ static int gradients_init(gradients *g, const attnpress_backward_args *a) {
   g->low_dp = floats(n, sizeof(float));
   g->slope = floats(n, sizeof(double));
   g->low_slope = floats(n, sizeof(float));
+  g->bias = floats(n, sizeof(double));
+  g->low_bias = floats(n, sizeof(float));
   char why[256];
   if (a->score_mod != NULL)
     g->mod = snippet_parse(a->score_mod, why, sizeof why);
-  if ((a->score_mod == NULL || g->mod != NULL) && g->k && g->v && g->q && g->dout && g->dk &&
-      g->dv && g->dq && g->low_dk && g->low_dv && g->low_dq && g->p && g->dp && g->low_p &&
-      g->low_dp && g->slope && g->low_slope)
+  if ((a->score_mod == NULL || g->mod != NULL) && g->bias && g->low_bias && g->k && g->v && g->q &&
+      g->dout && g->dk && g->dv && g->dq && g->low_dk && g->low_dv && g->low_dq && g->p && g->dp &&
+      g->low_p && g->low_dp && g->slope && g->low_slope)
     return 0;
   gradients_free(g);
   return -1;
@@ -175,6 +181,7 @@ static double row_in_float64(gradients *g, reference_query q, double dlse) {
     max = fmax(max, g->p[j]);
   }
   memset(g->dq, 0, (size_t)g->hdim * sizeof *g->dq);
+  memset(g->bias, 0, (size_t)g->keys * sizeof *g->bias);
   if (max == -INFINITY)
     return 0.0;
   sum = exp(sink - max);
@@ -190,7 +197,8 @@ static double row_in_float64(gradients *g, reference_query q, double dlse) {
   for (int64_t j = 0; j < g->keys; ++j) {
     if (g->p[j] == 0.0)
       continue;
-    const double ds = g->p[j] * (g->dp[j] - delta) * g->slope[j] * g->scale;
+    g->bias[j] = g->p[j] * (g->dp[j] - delta);
+    const double ds = g->bias[j] * g->slope[j] * g->scale;
     const double p = g->p[j] * kept(g, q, j);
     for (int64_t c = 0; c < g->hdim; ++c) {
       g->dq[c] += ds * (double)g->k[j * g->hdim + c];
@@ -238,6 +246,7 @@ static void row_in_low_precision(gradients *g, reference_query q, float dlse) {
     max = fmaxf(max, score);
   }
   memset(g->low_dq, 0, (size_t)g->hdim * sizeof *g->low_dq);
+  memset(g->low_bias, 0, (size_t)g->keys * sizeof *g->low_bias);
   if (max == -INFINITY)
     return;
   sum = expf(sink - max);
@@ -256,7 +265,7 @@ static void row_in_low_precision(gradients *g, reference_query q, float dlse) {
   for (int64_t j = 0; j < g->keys; ++j) {
     if (g->low_p[j] == 0.0f)
       continue;
-    float ds = reference_round(g->low_p[j] * (g->low_dp[j] - delta), dtype);
+    float ds = g->low_bias[j] = reference_round(g->low_p[j] * (g->low_dp[j] - delta), dtype);
     if (a->softcap > 0.0f || g->mod != NULL)
       ds = reference_round(ds * g->low_slope[j], dtype);
     ds *= scale;
@@ -429,4 +438,78 @@ int reference_check_dsinks(const attnpress_backward_args *a, int64_t head, float
       return -1;
   reference_compare_dsink(a, head, &sum, e);
   return 0;
+}
+
+/* ---- The gradient by a bias ------------------------------------------------------------------ */
+
+/* Of one batch and head of the gradient: (rows, keys) sums over what it has one of. */
+static void sum_dbias(gradients *g, int64_t batch, int64_t head, double *sum, float *low) {
+  const attnpress_backward_args *a = g->args;
+  const int64_t *shape = a->dbias->shape;
+  const int64_t batch_end = shape[0] == 1 ? a->q.shape[0] : batch + 1;
+  const int64_t head_end = shape[1] == 1 ? a->q.shape[2] : head + 1;
+  for (int64_t b = batch; b < batch_end; ++b)
+    for (int64_t h = head; h < head_end; ++h) {
+      load(g->k, &a->k, b, 0, g->keys, h / g->group);
+      load(g->v, &a->v, b, 0, g->keys, h / g->group);
+      memset(g->dk, 0, (size_t)(g->keys * g->hdim) * sizeof *g->dk);
+      memset(g->dv, 0, (size_t)(g->keys * g->hdim_v) * sizeof *g->dv);
+      memset(g->low_dk, 0, (size_t)(g->keys * g->hdim) * sizeof *g->low_dk);
+      memset(g->low_dv, 0, (size_t)(g->keys * g->hdim_v) * sizeof *g->low_dv);
+      for (int64_t row = 0; row < a->q.shape[1]; ++row) {
+        const float dlse = a->dlse ? a->dlse[row_offset(a, a->dlse_stride, b, row, h)] : 0.0f;
+        const reference_query q = {b, row, h};
+        const int64_t to = shape[2] == 1 ? 0 : row * g->keys;
+        load(g->q, &a->q, b, row, 1, h);
+        load(g->dout, &a->dout, b, row, 1, h);
+        row_in_float64(g, q, (double)dlse);
+        row_in_low_precision(g, q, dlse);
+        for (int64_t j = 0; j < g->keys; ++j) {
+          sum[to + j] += g->bias[j];
+          low[to + j] += g->low_bias[j];
+        }
+      }
+    }
+}
+
+int reference_check_dbias(const attnpress_backward_args *a, int64_t batch, int64_t head,
+                          const float *before, reference_gradient *e) {
+  const attnpress_dbias *d = a->dbias;
+  const int64_t *shape = d->shape, rows = shape[2], keys = shape[3];
+  gradients g;
+  if (gradients_init(&g, a) != 0)
+    return -1;
+  double *sum = calloc((size_t)(rows * keys + 1), sizeof *sum);
+  float *low = calloc((size_t)(rows * keys + 1), sizeof *low);
+  const int status = sum && low ? 0 : -1;
+  e->name = "dbias";
+  e->capped = a->softcap > 0.0f;
+  if (status == 0)
+    sum_dbias(&g, batch, head, sum, low);
+  for (int64_t i = 0; i < rows && status == 0; ++i)
+    for (int64_t j = 0; j < keys; ++j) {
+      const int64_t index[4] = {batch, head, i, j};
+      int64_t at = 0, contiguous = 0;
+      for (int n = 0; n < 4; ++n) {
+        at += shape[n] > 1 ? index[n] * d->stride[n] : 0;
+        contiguous = contiguous * shape[n] + index[n];
+      }
+      const double there = before ? (double)before[contiguous] : 0.0;
+      const double expected = sum[i * keys + j] + there;
+      const double value = (double)ap_load_element(d->data, at, d->dtype);
+      const double error = difference(value, expected);
+      if (error > e->error || e->elements == 0) {
+        e->error = error;
+        e->value = value;
+        e->expected = expected;
+        memcpy(e->at, (int64_t[]){batch, i, head, j}, sizeof e->at);
+      }
+      const double rounded = (double)reference_round(low[i * keys + j] + (float)there, d->dtype);
+      e->low = fmax(e->low, difference(rounded, expected));
+      ++e->elements;
+    }
+  free(sum);
+  free(low);
+  gradients_free(&g);
+  return status;
 }

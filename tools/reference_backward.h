@@ -57,6 +57,11 @@ int reference_add_dsink(const attnpress_backward_args *args, int64_t batch, int6
 void reference_compare_dsink(const attnpress_backward_args *args, int64_t head,
                              const reference_dsink *sum, reference_gradient *error);
 
+/** Compares one batch and head of the gradient by the bias, as dq is. `before`: what it held where the
+ * call was to accumulate, contiguous floats of all of it; NULL: nothing. */
+int reference_check_dbias(const attnpress_backward_args *args, int64_t batch, int64_t head,
+                          const float *before, reference_gradient *error);
+
 /** What error->error may be at most. */
 double reference_gradient_bound(const reference_gradient *error);
 /** The first gradient that is off, or NULL. */

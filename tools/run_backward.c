@@ -15,7 +15,7 @@
 #include "session.h"
 #include "tool.h"
 
-enum { Q, K, V, OUT, DOUT, DQ, DK, DV, TENSORS, LSE = TENSORS, DSINKS, WORKSPACE, BUFFERS };
+enum { Q, K, V, OUT, DOUT, DQ, DK, DV, TENSORS, LSE = TENSORS, DSINKS, DBIAS, WORKSPACE, BUFFERS };
 enum { LAUNCHES_MAX = 8 };
 #define BACKWARD_FLOPS 2.5 /* of the forward pass's: five products for two */
 
@@ -32,6 +32,7 @@ typedef struct session {
   attnpress_ragged device_ragged;
   score_data scores;          /* of host */
   score_groups device_scores; /* of device */
+  attnpress_dbias host_dbias, device_dbias;
   CUstream stream;
   CUevent start, end;
   attnpress_plan *plan;
@@ -39,7 +40,7 @@ typedef struct session {
   attnpress_info info[LAUNCHES_MAX];
   int64_t repeat, differing; /* runs; of those, with other bits than the first one */
   double first_ms, run_ms;
-  reference_gradient errors[REFERENCE_GRADIENTS], sinks_error;
+  reference_gradient errors[REFERENCE_GRADIENTS], sinks_error, bias_error;
 } session;
 
 #define CUDA_TRY(s, call) TOOL_CUDA_TRY("run", &(s)->cuda, call)
@@ -134,6 +135,13 @@ static int describe_call(session *s) {
   put_groups(&s->host, &forward);
   static float place; /* a plan asks whether it is NULL */
   s->host.dsinks = o->scores.sinks ? &place : NULL;
+  if (s->host.bias != NULL) { /* its gradient is as it is */
+    s->host_dbias = (attnpress_dbias)ATTNPRESS_DBIAS_INIT;
+    memcpy(s->host_dbias.shape, s->host.bias->shape, sizeof s->host_dbias.shape);
+    memcpy(s->host_dbias.stride, s->host.bias->stride, sizeof s->host_dbias.stride);
+    s->host_dbias.dtype = s->host.bias->dtype;
+    s->host.dbias = &s->host_dbias;
+  }
   s->host.deterministic = o->deterministic;
   return describe_plan(s);
 }
@@ -146,6 +154,14 @@ static void set_pointers(attnpress_backward_args *args, void *const *pointers) {
   if (args->dsinks != NULL)
     args->dsinks = pointers[DSINKS];
   args->workspace = pointers[WORKSPACE];
+}
+
+/** Bytes of the gradient by the bias; 0: none. */
+static size_t dbias_bytes(const session *s) {
+  const int64_t *shape = s->host_dbias.shape;
+  return s->host.dbias == NULL ? 0
+                               : (size_t)(shape[0] * shape[1] * shape[2] * shape[3]) *
+                                     (size_t)reference_element_bytes(s->host_dbias.dtype);
 }
 
 /* Bias, slopes and sinks: on the host, and, filled, on the device. */
@@ -200,6 +216,7 @@ static int allocate(session *s) {
         i < TENSORS ? (size_t)reference_span(tensor_of(&s->host, i)) * size
         : i == LSE ? (size_t)(s->host.q.shape[0] * s->o->heads * s->host.q.shape[1]) * sizeof(float)
         : i == DSINKS ? (size_t)s->o->heads * sizeof(float)
+        : i == DBIAS  ? dbias_bytes(s)
                       : s->host.workspace_bytes;
     s->bytes[i] = (s->bytes[i] + 64) / 64 * 64; /* never 0 */
     if (s->on_cuda) {
@@ -223,6 +240,13 @@ static int allocate(session *s) {
     s->device_ragged = lengths_move(b, (uintptr_t)s->arrays);
     s->device.ragged = &s->device_ragged;
   }
+  if (s->host.dbias != NULL) {
+    s->host_dbias.data = s->memory[DBIAS];
+    s->device_dbias = s->host_dbias;
+    if (s->on_cuda)
+      s->device_dbias.data = pointers[DBIAS];
+    s->device.dbias = &s->device_dbias;
+  }
   return allocate_scores(s);
 }
 
@@ -235,7 +259,7 @@ static int fill(session *s) {
     if (s->on_cuda)
       CUDA_TRY(s, memcpy_htod(s->buffers[inputs[i]], s->memory[inputs[i]], s->bytes[inputs[i]]));
   }
-  for (int i = DQ; i <= DSINKS; ++i) {
+  for (int i = DQ; i <= DBIAS; ++i) {
     if (i == LSE)
       continue;
     memset(s->memory[i], 0xff, s->bytes[i]);
@@ -285,7 +309,7 @@ static int one_call(session *s, int by_device, double *ms) {
 }
 
 static int fetch(session *s, void *const *to) {
-  for (int i = DQ; i <= DSINKS && s->on_cuda; ++i)
+  for (int i = DQ; i <= DBIAS && s->on_cuda; ++i)
     if (i != LSE)
       CUDA_TRY(s, memcpy_dtoh(to[i], s->buffers[i], s->bytes[i]));
   return TOOL_OK;
@@ -298,7 +322,7 @@ static int time_calls(session *s) {
   s->repeat = s->o->repeat != NOT_GIVEN ? s->o->repeat : s->on_cuda ? 10 : 3;
   double *times = malloc((size_t)s->repeat * sizeof *times);
   int status = times ? TOOL_OK : TOOL_FAILED;
-  for (int i = DQ; i <= DSINKS && status == TOOL_OK; ++i) {
+  for (int i = DQ; i <= DBIAS && status == TOOL_OK; ++i) {
     again[i] = s->on_cuda ? malloc(s->bytes[i]) : s->memory[i];
     status = again[i] ? TOOL_OK : TOOL_FAILED;
   }
@@ -313,11 +337,12 @@ static int time_calls(session *s) {
           memcmp(again[i], s->memory[i], (size_t)reference_span(tensor_of(&s->host, i)) * 2) != 0;
     if (s->host.dsinks != NULL)
       differs |= memcmp(again[DSINKS], s->memory[DSINKS], (size_t)s->o->heads * sizeof(float)) != 0;
+    differs |= memcmp(again[DBIAS], s->memory[DBIAS], dbias_bytes(s)) != 0;
     s->differing += differs;
   }
   if (status == TOOL_OK)
     s->run_ms = tool_median(times, s->repeat);
-  for (int i = DQ; i <= DSINKS && s->on_cuda; ++i)
+  for (int i = DQ; i <= DBIAS && s->on_cuda; ++i)
     free(again[i]);
   free(times);
   return status;
@@ -369,8 +394,8 @@ static int check_dsink(session *s, int64_t head) {
   return 0;
 }
 
-/* All key heads, or the first and the last one; of the gradient by sinks, all query heads, or these
- * two. */
+/* All key heads, or the first and the last one; of the gradients by sinks and bias, all query heads, or
+ * these two. */
 static int check(session *s) {
   const int ragged = s->o->lengths.count > 0;
   const int64_t heads = s->o->batch * s->o->kv_heads;
@@ -387,6 +412,12 @@ static int check(session *s) {
   const int64_t sinks_step = s->o->check == CHECK_FULL || sinks < 2 ? 1 : sinks - 1;
   for (int64_t h = 0; h < sinks; h += sinks_step)
     if ((ragged ? check_dsink(s, h) : reference_check_dsinks(&s->host, h, 0.0f, &s->sinks_error)) !=
+        0)
+      return no_memory();
+  const int64_t biases = s->host.dbias != NULL ? s->o->batch * s->o->heads : 0;
+  const int64_t bias_step = s->o->check == CHECK_FULL || biases < 2 ? 1 : biases - 1;
+  for (int64_t i = 0; i < biases; i += bias_step)
+    if (reference_check_dbias(&s->host, i / s->o->heads, i % s->o->heads, NULL, &s->bias_error) !=
         0)
       return no_memory();
   return TOOL_OK;
@@ -437,11 +468,15 @@ static int print_result(const session *s) {
   for (int i = 0; i < REFERENCE_GRADIENTS; ++i)
     printf("%s %s %.3e, bound %.3e", i ? ";" : "", s->errors[i].name, s->errors[i].error,
            reference_gradient_bound(&s->errors[i]));
-  const reference_gradient *worst = reference_worst_gradient(s->errors), *sinks = &s->sinks_error;
-  if (sinks->name != NULL)
-    printf("; %s %.3e, bound %.3e", sinks->name, sinks->error, reference_gradient_bound(sinks));
-  if (sinks->name != NULL && !(sinks->error <= reference_gradient_bound(sinks)))
-    worst = worst != NULL ? worst : sinks;
+  const reference_gradient *worst = reference_worst_gradient(s->errors);
+  const reference_gradient *const others[] = {&s->sinks_error, &s->bias_error};
+  for (int i = 0; i < 2; ++i) {
+    const reference_gradient *e = others[i];
+    if (e->name != NULL)
+      printf("; %s %.3e, bound %.3e", e->name, e->error, reference_gradient_bound(e));
+    if (e->name != NULL && !(e->error <= reference_gradient_bound(e)))
+      worst = worst != NULL ? worst : e;
+  }
   printf("\ncheck     %s, over %" PRId64 " elements of dk\n", worst ? "DID NOT HOLD" : "held",
          s->errors[REFERENCE_DK].elements);
   if (worst)

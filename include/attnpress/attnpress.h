@@ -524,9 +524,23 @@ ATTNPRESS_API attnpress_status attnpress_dropout_mask(attnpress_handle *handle,
 
 /* ---- Backward -------------------------------------------------------------------------------- */
 
+/** The gradient by a bias. It is summed over the dimensions of which it has one and the call has more,
+ * in fp32 and in one order: every bit is the same in every run. It is made by a kernel of its own, two
+ * products more. */
+typedef struct attnpress_dbias {
+  size_t struct_size;
+  void *data;        /* written; aligned to its elements */
+  int64_t shape[4];  /* batch or 1, heads_q or 1, seqlen_q or 1, seqlen_k */
+  int64_t stride[4]; /* in elements, so that no two elements meet; any where the extent is 1 */
+  int32_t dtype;     /* ATTNPRESS_FP16, _BF16 or _FP32, whatever the bias's is */
+  int32_t reserved;  /* 0 */
+} attnpress_dbias;
+#define ATTNPRESS_DBIAS_INIT                                                                       \
+  { sizeof(attnpress_dbias), NULL, {0, 0, 0, 0}, {0, 0, 0, 0}, 0, 0 }
+
 /** The gradients of a loss by q, k and v, from its gradient by out. Strides of each tensor are its
- * own, as in the forward pass; gradients are written, so their rows may not overlap. Slopes, bias
- * and a snippet's buffers have no gradients. */
+ * own, as in the forward pass; gradients are written, so their rows may not overlap. Slopes and
+ * a snippet's buffers have no gradients. */
 typedef struct attnpress_backward_args {
   size_t struct_size;
   /** As in the forward call, with what it gave: out, and lse. Their shapes are said there. */
@@ -546,7 +560,7 @@ typedef struct attnpress_backward_args {
   /** 1: every bit of the gradients is the same in every run. 0: dq may be summed in any order, which
    * is faster. dk and dv are always the same. */
   int32_t deterministic;
-  /** 1: the gradients are added to what dq, dk, dv and dsinks hold, in fp32, and rounded once. */
+  /** 1: the gradients are added to what dq, dk, dv, dsinks and dbias hold, in fp32, and rounded once. */
   int32_t accumulate;
   /** Device memory, 16-byte aligned, private to this call until it is done. */
   void *workspace;
@@ -573,13 +587,16 @@ typedef struct attnpress_backward_args {
   /** As in the forward call, on GPUs: the gradients pass through its text, by dual numbers or its
    * score_grad. Its buffers have no gradients. */
   const attnpress_score_mod *score_mod;
+  /** The gradient by the bias; written, or added to where `accumulate`. NULL: not wanted. */
+  const attnpress_dbias *dbias;
 } attnpress_backward_args;
 #define ATTNPRESS_BACKWARD_ARGS_INIT                                                               \
   {                                                                                                \
     sizeof(attnpress_backward_args), ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT,                 \
         ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT,                       \
         ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT, NULL, {0, 0}, NULL,   \
-        {0, 0}, 0.0f, 0, 0, 0, NULL, 0, NULL, NULL, NULL, NULL, NULL, 0.0f, 0, NULL, NULL, 0, NULL \
+        {0, 0}, 0.0f, 0, 0, 0, NULL, 0, NULL, NULL, NULL, NULL, NULL, 0.0f, 0, NULL, NULL, 0,      \
+        NULL, NULL                                                                                 \
   }
 
 /** Head dimensions, lengths, stream and kernels as in attnpress_forward(); fp32 on the CPU alone.

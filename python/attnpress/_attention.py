@@ -255,11 +255,11 @@ def flash_attn_func(
 
     Returns out: (batch, seqlen_q, heads_q, head_dim_v), its dimensions in memory in q's order. On a
     GPU the work is queued on the current stream of q's device, and nothing waits for it. Where a
-    PyTorch tensor requires grad, out and softmax_lse have gradients by q, k, v and sinks, and no
-    second ones; flash_attn_backward gives them without autograd.
+    PyTorch tensor requires grad, out and softmax_lse have gradients by q, k, v, bias and sinks,
+    and no second ones; flash_attn_backward gives them without autograd.
 
-    Raises NotImplementedError for alibi_slopes, a bias or a tensor of score_mod that requires grad,
-    by which there are no gradients yet; attnpress.NotSupportedError for a score_mod on the CPU;
+    Raises NotImplementedError for alibi_slopes or a tensor of score_mod that require grad, by which
+    there are no gradients yet; attnpress.NotSupportedError for a score_mod on the CPU;
     ValueError or TypeError for arguments that are not allowed; attnpress.Error (both of these too,
     where the library found the fault) for a call that failed.
     """
@@ -349,7 +349,8 @@ def flash_attn_backward(
     dsoftmax_lse: the gradient by softmax_lse, where that is part of the loss.
 
     Returns dq, dk, dv: the shapes and the dtype of q, k, v, and their order of dimensions in
-    memory; with sinks dsinks behind them, (heads_q) of the dtype of sinks.
+    memory; with sinks dsinks behind them, (heads_q) of the dtype of sinks. The gradient by a bias
+    is autograd's alone.
 
     Raises ValueError or TypeError for arguments that are not allowed; attnpress.Error for a call
     that failed.

@@ -251,6 +251,19 @@ class Ragged(Structure):
     ]
 
 
+class DBias(Structure):
+    """attnpress_dbias"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("data", c_void_p),
+        ("shape", c_int64 * 4),
+        ("stride", c_int64 * 4),
+        ("dtype", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
 class BackwardArgs(Structure):
     """attnpress_backward_args"""
 
@@ -285,6 +298,7 @@ class BackwardArgs(Structure):
         ("ragged", c_void_p),
         ("dlse_row_stride", c_int64),
         ("score_mod", c_void_p),
+        ("dbias", c_void_p),
     ]
 
 

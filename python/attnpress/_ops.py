@@ -43,8 +43,8 @@ library.define(
     "attention_backward(Tensor dout, Tensor? dsoftmax_lse, Tensor q, Tensor k, Tensor v, "
     "Tensor out, Tensor softmax_lse, Tensor? alibi_slopes, Tensor? bias, Tensor? sinks, "
     "Tensor? seed, float? softmax_scale, bool causal, int window_left, int window_right, "
-    "int chunk, bool top_left, float softcap, float dropout_p, bool deterministic) "
-    "-> (Tensor dq, Tensor dk, Tensor dv, Tensor dsinks)",
+    "int chunk, bool top_left, float softcap, float dropout_p, bool deterministic, "
+    "bool with_dbias) -> (Tensor dq, Tensor dk, Tensor dv, Tensor dsinks, Tensor dbias)",
     tags=tuple(_tags),
 )
 
@@ -127,22 +127,25 @@ def _attention_fake(q, k, v, *options):
 
 def _attention_backward(
     dout, dlse, q, k, v, out, lse, alibi_slopes, bias, sinks, seed, softmax_scale, causal,
-    window_left, window_right, chunk, top_left, softcap, dropout_p, deterministic,
+    window_left, window_right, chunk, top_left, softcap, dropout_p, deterministic, with_dbias,
 ):  # fmt: skip
     causal, request = _request(
         alibi_slopes, bias, sinks, seed, causal, window_left, window_right, chunk, top_left,
         softcap, dropout_p,
     )  # fmt: skip
     groups = _groups(request, q, k, v, softmax_scale, softcap, dropout_p)
-    gradients = direct.backward(
-        dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse, groups
-    )
-    return gradients if sinks is not None else (*gradients, q.new_empty((0,)))
+    dq, dk, dv, *others = direct.backward(
+        dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse, groups,
+        with_dbias=with_dbias,
+    )  # fmt: skip
+    dbias = others.pop() if with_dbias else q.new_empty((0,))
+    return dq, dk, dv, others[0] if others else q.new_empty((0,)), dbias
 
 
 def _attention_backward_fake(dout, dlse, q, k, v, out, lse, alibi_slopes, bias, sinks, *options):
     dsinks = q.new_empty((0,)) if sinks is None else sinks.new_empty((q.shape[2],))
-    return (*(_new(q, x.shape, _dense(x, x.shape)) for x in (q, k, v)), dsinks)
+    dbias = bias.new_empty(bias.shape) if options[-1] else q.new_empty((0,))
+    return (*(_new(q, x.shape, _dense(x, x.shape)) for x in (q, k, v)), dsinks, dbias)
 
 
 def _save(ctx, inputs, output) -> None:
@@ -157,15 +160,16 @@ def _gradients(ctx, dout, dlse):
     if dout is None and dlse is None:
         return (None, None, None, *none)
     q, k, v, out, lse, alibi_slopes, bias, sinks, seed = ctx.saved_tensors
-    for place, name in ((3, "alibi_slopes"), (4, "bias")):
-        if ctx.needs_input_grad[place]:
-            direct._refuse_grad(name)
+    if ctx.needs_input_grad[3]:
+        direct._refuse_grad("alibi_slopes")
+    with_dbias = ctx.needs_input_grad[4]
     if dout is None:
         dout = torch.zeros_like(out)
-    dq, dk, dv, dsinks = torch.ops.attnpress.attention_backward.default(
-        dout, dlse, q, k, v, out, lse, alibi_slopes, bias, sinks, seed, *ctx.options
+    dq, dk, dv, dsinks, dbias = torch.ops.attnpress.attention_backward.default(
+        dout, dlse, q, k, v, out, lse, alibi_slopes, bias, sinks, seed, *ctx.options, with_dbias
     )
-    return (dq, dk, dv, None, None, None if sinks is None else dsinks, *none[3:])
+    of_features = (dbias if with_dbias else None, None if sinks is None else dsinks)
+    return (dq, dk, dv, None, *of_features, *none[3:])
 
 
 def _no_second_gradients(ctx, *gradients) -> NoReturn:
@@ -360,9 +364,9 @@ def flash_attn_backward(
     gradients = torch.ops.attnpress.attention_backward.default(
         dout, dlse, q, k, v, out, lse, alibi_slopes, bias, sinks,
         _seed_tensor(q, dropout_p, seed), softmax_scale, bool(causal), left, right, chunk,
-        bool(top_left), softcap, dropout_p, bool(deterministic),
+        bool(top_left), softcap, dropout_p, bool(deterministic), False,
     )  # fmt: skip
-    return gradients if sinks is not None else gradients[:3]
+    return gradients[:3] if sinks is None else gradients[:4]
 
 
 def _varlen_rest(

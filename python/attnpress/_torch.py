@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import threading
 from ctypes import addressof
+from dataclasses import replace
 from typing import NoReturn
 
 import torch
 from torch.autograd import forward_ad as _forward_mode
 
 from . import _library as c
-from ._backward import Call, Layout, Request, check_shapes
+from ._backward import Call, Layout, Request, check_shapes, dbias_shape
 from ._plan import (
     Plan,
     check_request,
@@ -63,8 +64,8 @@ def _types(*values) -> str:
 
 def _refuse_grad(name: str) -> NoReturn:
     raise NotImplementedError(
-        f"there is no gradient by {name} yet, and {name} requires grad; q, k, v and sinks have "
-        f"gradients: detach {name}, or call under torch.no_grad()"
+        f"there is no gradient by {name} yet, and {name} requires grad; q, k, v, bias and sinks "
+        f"have gradients: detach {name}, or call under torch.no_grad()"
     )
 
 
@@ -170,7 +171,7 @@ class _Attention(torch.autograd.Function):
     raises."""
 
     @staticmethod
-    def forward(ctx, q, k, v, sinks, softmax_scale, causal, deterministic, groups):
+    def forward(ctx, q, k, v, sinks, bias, softmax_scale, causal, deterministic, groups):
         out, lse, _ = forward(q, k, v, softmax_scale, causal, True, groups)
         # With them what the groups point to, so that a change in place is found out.
         kept = () if groups is None else groups.kept
@@ -184,15 +185,18 @@ class _Attention(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, dout, dlse):
         if dout is None and dlse is None:
-            return (None,) * 8
+            return (None,) * 9
         q, k, v, out, lse = ctx.saved_tensors[:5]
         if dout is None:
             dout = torch.zeros_like(out)
         scale, causal, deterministic = ctx.options
-        gradients = backward(
-            dout, q, k, v, out, lse, scale, causal, deterministic, dlse, ctx.groups
-        )
-        return (*gradients, *(None,) * (8 - len(gradients)))
+        with_dbias = ctx.needs_input_grad[4]
+        dq, dk, dv, *others = backward(
+            dout, q, k, v, out, lse, scale, causal, deterministic, dlse, ctx.groups,
+            with_dbias=with_dbias,
+        )  # fmt: skip
+        dbias = others.pop() if with_dbias else None
+        return (dq, dk, dv, others[0] if others else None, dbias, *(None,) * 4)
 
 
 def _layout(tensor) -> Layout:
@@ -277,17 +281,18 @@ def _is_writable(given, like) -> bool:
 def backward(
     dout, q, k, v, out, lse, softmax_scale: float | None, causal: bool, deterministic: bool, dlse,
     groups: Groups | None = None, sequences: Ragged | None = None, given=None,
+    with_dbias: bool = False,
 ):  # fmt: skip
-    """dq, dk and dv, and with sinks dsinks. With `sequences` tensors are those of ragged() and lse
-    is (heads_q, total_q); gradients of rows that belong to no sequence are 0, or, with `given`,
-    three tensors to write dq, dk and dv to, left as they are. Queues the work on q's device's
-    current stream."""
+    """dq, dk and dv, and with sinks dsinks; last, where asked, dbias. With `sequences` tensors are
+    those of ragged() and lse is (heads_q, total_q); gradients of rows that belong to no sequence
+    are 0, or, with `given`, three tensors to write dq, dk and dv to, left as they are. Queues the
+    work on q's device's current stream."""
     _key(q, k, v, softmax_scale, causal, None)  # all three are tensors
     if q.is_cuda and _get_device() != q.device.index:
         with torch.cuda.device(q.device):
             return backward(
                 dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse, groups,
-                sequences, given,
+                sequences, given, with_dbias,
             )  # fmt: skip
     backend, dtype, _ = checked(q, k, v, softmax_scale)
     for name, tensor, wanted in (
@@ -300,8 +305,9 @@ def backward(
     check_shapes(q.shape, v.shape, out.shape, dout.shape, lse.shape, sequences is not None)
     if given is not None and not all(map(_is_writable, given, (q, k, v))):
         found = backward(
-            dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse, groups, sequences
-        )
+            dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse, groups, sequences,
+            with_dbias=with_dbias,
+        )  # fmt: skip
         return (*(to.copy_(x) for to, x in zip(given, found)), *found[3:])
     q, k, v, out, dout = (_readable(tensor) for tensor in (q, k, v, out, dout))
     lse = lse.contiguous()
@@ -317,6 +323,14 @@ def backward(
         lse.data_ptr(), 0 if dlse is None else dlse.data_ptr(), softmax_scale, causal,
         deterministic, groups, group, None if given is None else tuple(x.stride() for x in given),
     )  # fmt: skip
+    dbias = None
+    if with_dbias:
+        bias, code = groups.bias, groups.structs["bias"].dtype
+        shape = dbias_shape(bias.shape, k.shape[1])
+        sums_keys = bias.shape[-1:] != shape[3:]  # which the library does not
+        wanted = torch.float32 if sums_keys else bias.dtype
+        dbias = _empty(shape, dtype=wanted, device=q.device)
+        request = replace(request, dbias=shape, dbias_dtype=c.FP32 if sums_keys else code)
     call = Call(request)
     gradients = list(given or ()) or [
         _empty_strided(x.shape, stride, dtype=q.dtype, device=q.device)
@@ -332,9 +346,14 @@ def backward(
     # Freed when this function returns; the allocator gives it to later work of this stream.
     workspace = _empty(call.workspace_bytes, dtype=torch.uint8, device=q.device)
     stream = _raw_stream(q.device.index) if q.is_cuda else None
-    call.run(dq, dk, dv, dsinks, workspace.data_ptr(), stream)
+    dbias_data = 0 if dbias is None else dbias.data_ptr()
+    call.run(dq, dk, dv, dsinks, workspace.data_ptr(), stream, dbias_data)
     if sinks is not None:
         gradients[3] = gradients[3].to(sinks.dtype)
+    if dbias is not None:
+        if sums_keys:
+            dbias = dbias.sum(3).to(bias.dtype)
+        gradients.append(dbias.reshape(bias.shape))
     return tuple(gradients)
 
 
@@ -358,18 +377,21 @@ def forward(
             return forward(q, k, v, softmax_scale, causal, with_lse, groups, deterministic)
     if _forward_mode._current_level >= 0:
         _check_no_tangent(q, k, v)
-    sinks = None if groups is None else groups.sinks
+    sinks, bias = (None, None) if groups is None else (groups.sinks, groups.bias)
     if (
         q.requires_grad
         or k.requires_grad
         or v.requires_grad
         or (sinks is not None and sinks.requires_grad)
+        or (bias is not None and bias.requires_grad)
     ) and torch.is_grad_enabled():
         if _transformed():
             _refuse_transforms()
         if groups is not None and torch.is_tensor(groups.seed):
             _keep_seed(groups)
-        out, lse = _Attention.apply(q, k, v, sinks, softmax_scale, causal, deterministic, groups)
+        out, lse = _Attention.apply(
+            q, k, v, sinks, bias, softmax_scale, causal, deterministic, groups
+        )  # fmt: skip
         return (out, lse, _empty(0, dtype=q.dtype, device=key[0])) if with_lse else out
     device = key[0]
     on_gpu = device.type == "cuda"
@@ -530,9 +552,9 @@ def empty_like(q):
 
 def check_no_grad(request: ScoreRequest) -> None:
     """NotImplementedError for a tensor that requires grad and has no gradient."""
-    for name, value in (("alibi_slopes", request.alibi_slopes), ("bias", request.bias)):
-        if isinstance(value, torch.Tensor) and value.requires_grad and torch.is_grad_enabled():
-            _refuse_grad(name)
+    slopes = request.alibi_slopes
+    if isinstance(slopes, torch.Tensor) and slopes.requires_grad and torch.is_grad_enabled():
+        _refuse_grad("alibi_slopes")
     mod = request.score_mod
     if mod is not None and torch.is_grad_enabled():
         for name, value in mod.values.items():

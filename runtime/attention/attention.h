@@ -26,6 +26,7 @@ typedef struct ap_problem {
   int32_t rows_q;    /* of a backward call of these, the query rows of all sequences; else 0 */
   int32_t packed_rows;      /* of q, where its sequences lie one after the other: of all; else 0 */
   int32_t dsinks;           /* 1: of a backward call, the gradient by the sinks is wanted */
+  int32_t dbias;            /* AP_DBIAS...; 0: not wanted */
   int32_t num_splits;       /* as asked for; 0: to be chosen */
   int32_t tma;              /* 1: tensor maps can describe Q, K and V */
   int32_t tma_min, tma_max; /* the least and the most that `tma` is within the range */
@@ -33,6 +34,9 @@ typedef struct ap_problem {
 
 enum { AP_SPLITS_MAX = 256 };
 enum { AP_PADDED_ROWS = 128 }; /* of lse_log2 and delta, of which a sequence has a multiple */
+
+/** ap_problem.dbias: that it is wanted, and of what it has one. */
+enum { AP_DBIAS = 1, AP_DBIAS_ONE_BATCH = 2, AP_DBIAS_ONE_HEAD = 4, AP_DBIAS_ONE_ROW = 8 };
 
 /** The problem's mask in full, as that of a kernel. */
 static inline ap_mask ap_problem_mask(const ap_problem *p, int32_t kind) {
@@ -67,6 +71,7 @@ typedef struct ap_backward_plan {
   size_t delta_offset_bytes;       /* behind lse_log2 */
   size_t dq_sum_offset_bytes;      /* behind delta; only where fused */
   int32_t blocks[AP_LAUNCHES_MAX]; /* of each launch: the argument of that name */
+  int32_t dbias_row_blocks;        /* of all rows, of the kernel for dbias */
 } ap_backward_plan;
 
 attnpress_status ap_choose_backward(const ap_problem *problem, int deterministic,

@@ -35,6 +35,7 @@ typedef struct backward_run {
     attnpress_bwd_ragged_args ragged;
     attnpress_bwd_mod_args with_mod; /* with a snippet: of which kernels without take `bwd` */
   };
+  attnpress_bwd_dbias_args dbias; /* beside `block`, from which it is filled */
 } backward_run;
 
 /* ---- Check and plan -------------------------------------------------------------------------- */
@@ -72,6 +73,8 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
   const backward_call *planned = (const backward_call *)planned_base;
   FORWARD_IF(ap_check_extent("dsinks given", call->problem.dsinks, planned->problem.dsinks,
                              ATTNPRESS_ONE_CALL));
+  FORWARD_IF(ap_check_extent("dbias (1: given; 2, 4, 8: of one batch, head, row)",
+                             call->problem.dbias, planned->problem.dbias, ATTNPRESS_ONE_CALL));
   FORWARD_IF(ap_check_extent("deterministic", call->args.deterministic, planned->args.deterministic,
                              ATTNPRESS_ONE_CALL));
   FORWARD_IF(ap_check_extent("rows of q", call->problem.rows_q, planned->problem.rows_q, range));
@@ -144,6 +147,28 @@ static void fill_ragged(const backward_call *call, const ap_backward_plan *how,
   out->bwd.dq_sum_quads = how->fused ? 4 * call->problem.hdim : 0;
 }
 
+/** Strides of dimensions of 1 may be anything. */
+static void fill_dbias(const backward_call *call, const ap_backward_plan *how,
+                       const attnpress_bwd_args *bwd, attnpress_bwd_dbias_args *out) {
+  const attnpress_dbias *d = call->args.dbias;
+  const int32_t kind = call->problem.dbias;
+  const int one_row = (kind & AP_DBIAS_ONE_ROW) != 0;
+  *out = (attnpress_bwd_dbias_args){
+      .bwd = *bwd,
+      .dbias = d->data,
+      .dbias_dtype = d->dtype,
+      .heads = kind & AP_DBIAS_ONE_HEAD ? 1 : bwd->heads_q,
+      .row_blocks = one_row ? 1 : how->dbias_row_blocks,
+      .walk_batches = kind & AP_DBIAS_ONE_BATCH ? bwd->batch : 1,
+      .walk_heads = kind & AP_DBIAS_ONE_HEAD ? bwd->heads_q : 1,
+      .walk_row_blocks = one_row ? how->dbias_row_blocks : 1,
+      .sums_rows = one_row,
+  };
+  int64_t *stride = &out->dbias_batch_stride;
+  for (int i = 0; i < 4; ++i)
+    stride[i] = d->shape[i] > 1 ? d->stride[i] : 0;
+}
+
 static attnpress_status arguments(const ap_driver *driver, ap_call *base,
                                   const ap_launches *launches, int index, void **block) {
   backward_run *run = (backward_run *)base;
@@ -170,6 +195,11 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
     fill_block(&run->call, how, &run->block.bwd);
   run->block.bwd.blocks = how->blocks[index];
   *block = &run->block.bwd;
+  if (launch->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD_DBIAS) {
+    fill_dbias(&run->call, how, &run->block.bwd, &run->dbias);
+    *block = &run->dbias;
+    return ATTNPRESS_OK;
+  }
   if (!launch->tile.field[AP_ATTENTION_TILE_PRODUCER])
     return ATTNPRESS_OK;
   *block = &run->block;

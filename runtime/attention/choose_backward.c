@@ -4,7 +4,8 @@
  *     fused    bwd_delta, bwd, bwd_convert    dq is summed in fp32, in any order
  *     paired   bwd_delta, bwd_dq, bwd_dkv     every bit is the same in every run
  *
- * and, where the gradient by the sinks is wanted, bwd_sinks behind bwd_delta. */
+ * and, where the gradients by the sinks or the bias are wanted, bwd_sinks and bwd_dbias behind
+ * bwd_delta. */
 #include "attention/attention.h"
 
 #include <string.h>
@@ -106,6 +107,32 @@ static attnpress_status add_sinks(const ap_problem *p, const ap_device *device,
   return ATTNPRESS_OK;
 }
 
+/** Adds the kernel for the gradient by the bias, a thread block a tile of it; where nothing is summed
+ * up it writes zeros. */
+static attnpress_status add_dbias(const ap_problem *p, const ap_device *device,
+                                  ap_backward_plan *plan, ap_launches *launches) {
+  const int64_t rows = p->dbias & AP_DBIAS_ONE_ROW ? 1 : p->seqlen_q;
+  const int64_t heads = p->dbias & AP_DBIAS_ONE_HEAD ? 1 : p->heads_q;
+  const int64_t batch = p->dbias & AP_DBIAS_ONE_BATCH ? 1 : p->batch;
+  if (!p->dbias || rows == 0 || heads == 0 || batch == 0 || p->seqlen_k == 0)
+    return ATTNPRESS_OK;
+  ap_launch *launch = &launches->launch[launches->count];
+  FORWARD_IF(find_kernel(p, AP_ATTENTION_PASS_BWD_DBIAS, device, launch));
+  const int32_t *field = launch->tile.field;
+  const int64_t key_blocks = ceil_div(p->seqlen_k, field[AP_ATTENTION_TILE_BLOCK_N]);
+  const int64_t row_blocks = ceil_div(rows, field[AP_ATTENTION_TILE_BLOCK_M]);
+  int64_t blocks;
+  RETURN_IF(__builtin_mul_overflow(key_blocks * row_blocks, batch * heads, &blocks) ||
+                blocks > INT32_MAX,
+            ATTNPRESS_NOT_SUPPORTED,
+            "dbias of %d x %d x %d x %d needs more than 2^31 - 1 thread blocks; divide the batch",
+            (int)batch, (int)heads, (int)rows, (int)p->seqlen_k);
+  launch->grid = (uint32_t)blocks;
+  plan->dbias_row_blocks = (int32_t)ceil_div(p->seqlen_q, field[AP_ATTENTION_TILE_BLOCK_M]);
+  plan->blocks[launches->count++] = (int32_t)key_blocks;
+  return ATTNPRESS_OK;
+}
+
 /** Where a problem has kernels that sum dq up in fp32, and may. */
 static int is_fused(const ap_problem *p, int deterministic) {
   return !deterministic && p->hdim <= AP_ATTENTION_BWD_HDIM_MAX &&
@@ -157,6 +184,7 @@ attnpress_status ap_choose_backward(const ap_problem *p, int deterministic, cons
   FORWARD_IF(plan_workspace(p, plan, &launches->workspace_bytes));
   FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DELTA, device, plan, launches));
   FORWARD_IF(add_sinks(p, device, launches));
+  FORWARD_IF(add_dbias(p, device, plan, launches));
   if (plan->fused) {
     FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD, device, plan, launches));
     return add_kernel(p, AP_ATTENTION_PASS_BWD_CONVERT, device, plan, launches);

@@ -1,6 +1,6 @@
 /* The CPU backend's gradients: turns a call into key blocks, which give dK and dV, row blocks, which
- * give dQ, and, where they are wanted, heads, which give the gradients by sinks: the tasks of its
- * threads. What a block does is in cpu_backward_kernel.inc.h. */
+ * give dQ, and, where they are wanted, heads, which give the gradients by sinks, and rows of that by the
+ * bias: the tasks of its threads. What a block does is in cpu_backward_kernel.inc.h. */
 #include "attention/cpu_backward.h"
 
 #include "attention/cpu_backward_kernel.h"
@@ -13,9 +13,11 @@ typedef struct backward_job {
   ap_cpu_backward_problem problem;
   const attnpress_ragged_args *ragged; /* NULL: every sequence is a batch */
   int64_t dlse_packed;                 /* 1: rows of dlse are those of q */
-  ap_cpu_backward_block *keys, *rows, *sink;
-  int64_t key_blocks, row_blocks; /* of a head */
-  int64_t key_tasks, row_tasks;   /* they come first and second */
+  ap_cpu_backward_block *keys, *rows, *sink, *bias;
+  int64_t key_blocks, row_blocks;  /* of a head */
+  int64_t key_tasks, row_tasks;    /* they come first and second, */
+  int64_t sink_tasks, bias_tasks;  /* and then these */
+  int64_t bias_blocks, bias_heads; /* of a head, and of a batch, of the gradient by the bias */
 } backward_job;
 
 /* The stride of a dimension of extent 1 may be any number, and is not computed with. */
@@ -42,6 +44,14 @@ static void fill_scores(const attnpress_backward_args *a, ap_cpu_backward_proble
     p->sinks_stride = ap_sinks_stride(a->sinks);
     p->sinks_dtype = a->sinks->dtype;
     p->dsinks = a->dsinks;
+  }
+  if (a->dbias != NULL) {
+    p->dbias = a->dbias->data;
+    p->dbias_dtype = a->dbias->dtype;
+    for (int i = 0; i < 4; ++i)
+      p->dbias_stride[i] = a->dbias->shape[i] > 1 ? a->dbias->stride[i] : 0;
+    for (int i = 0; i < 3; ++i)
+      p->dbias_one[i] = a->dbias->shape[i] == 1;
   }
   p->dropout = ap_dropout_of(a->dropout);
 }
@@ -132,15 +142,18 @@ static void choose_blocks(backward_job *j, ap_cpu_isa isa) {
   j->keys = ap_cpu_backward_keys_plain;
   j->rows = ap_cpu_backward_rows_plain;
   j->sink = ap_cpu_backward_sink_plain;
+  j->bias = ap_cpu_backward_bias_plain;
 #if defined(__x86_64__)
   if (isa == AP_CPU_AVX512) {
     j->keys = ap_cpu_backward_keys_avx512;
     j->rows = ap_cpu_backward_rows_avx512;
     j->sink = ap_cpu_backward_sink_avx512;
+    j->bias = ap_cpu_backward_bias_avx512;
   } else if (isa == AP_CPU_AVX2) {
     j->keys = ap_cpu_backward_keys_avx2;
     j->rows = ap_cpu_backward_rows_avx2;
     j->sink = ap_cpu_backward_sink_avx2;
+    j->bias = ap_cpu_backward_bias_avx2;
   }
 #endif
   (void)isa;
@@ -163,14 +176,25 @@ static void run_sink(const backward_job *j, void *scratch, int64_t head) {
   }
 }
 
+static void run_bias(const backward_job *j, void *scratch, int64_t task) {
+  const int64_t of_head = task / j->bias_blocks;
+  j->bias(&j->problem, scratch, of_head / j->bias_heads, of_head % j->bias_heads,
+          task % j->bias_blocks * AP_CPU_BACKWARD_ROWS);
+}
+
 /* Under a causal mask the first keys are seen by the most rows, and the last rows see the most keys:
  * they come first. */
 static void run_task(const void *argument, void *scratch, int64_t task) {
   const backward_job *j = argument;
   const ap_cpu_backward_problem *p = &j->problem;
   ap_cpu_backward_problem sequence;
-  if (task >= j->key_tasks + j->row_tasks) {
-    run_sink(j, scratch, task - j->key_tasks - j->row_tasks);
+  const int64_t others = task - j->key_tasks - j->row_tasks; /* of them, behind keys and rows */
+  if (others >= j->sink_tasks) {
+    run_bias(j, scratch, others - j->sink_tasks);
+    return;
+  }
+  if (others >= 0) {
+    run_sink(j, scratch, others);
     return;
   }
   const int keys = task < j->key_tasks;
@@ -203,12 +227,17 @@ attnpress_status ap_cpu_backward_isa(const attnpress_backward_args *args, int nu
   j.row_blocks = (p->seqlen_q + AP_CPU_BACKWARD_ROWS - 1) / AP_CPU_BACKWARD_ROWS;
   j.key_tasks = p->batch * p->heads_kv * j.key_blocks;
   j.row_tasks = p->batch * p->heads_q * j.row_blocks;
+  j.sink_tasks = p->dsinks != NULL ? p->heads_q : 0;
+  if (p->dbias != NULL) {
+    j.bias_blocks = p->dbias_one[2] ? 1 : j.row_blocks;
+    j.bias_heads = p->dbias_one[1] ? 1 : p->heads_q;
+    j.bias_tasks = (p->dbias_one[0] ? 1 : p->batch) * j.bias_heads * j.bias_blocks;
+  }
   const double pairs = (double)p->batch * (double)p->heads_q * (double)p->seqlen_q *
                        (double)p->seqlen_k; /* of a row and a key */
   const ap_cpu_job work = {.run = run_task,
                            .job = &j,
-                           .num_tasks =
-                               j.key_tasks + j.row_tasks + (p->dsinks != NULL ? p->heads_q : 0),
+                           .num_tasks = j.key_tasks + j.row_tasks + j.sink_tasks + j.bias_tasks,
                            .scratch_bytes = sizeof(ap_cpu_backward_scratch),
                            .operations = pairs * 2.0 * (4 * p->hdim + 3 * p->hdim_v)};
   return ap_cpu_run(&work, num_threads);

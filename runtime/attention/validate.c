@@ -379,6 +379,13 @@ attnpress_status ap_validate_backward(const attnpress_backward_args *args, ap_ch
   problem->dsinks = args->dsinks != NULL;
   if (args->score_mod != NULL)
     ap_score_mod_describe(args->score_mod, 1, problem);
+  if (args->dbias != NULL) {
+    FORWARD_IF(ap_check_dbias(args, how.with_data));
+    problem->dbias = AP_DBIAS;
+    for (int i = 0; i < 3; ++i)
+      if (args->dbias->shape[i] == 1)
+        problem->dbias |= AP_DBIAS_ONE_BATCH << i;
+  }
   RETURN_IF(args->reserved != 0, ATTNPRESS_INVALID_ARGUMENT, "reserved is %d; it must be 0",
             (int)args->reserved);
   FORWARD_IF(check_flag("deterministic", args->deterministic));

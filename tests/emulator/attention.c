@@ -42,6 +42,8 @@ static void read_tile(const char *source, const ap_variant *variant, ap_tile *ti
     field[AP_ATTENTION_TILE_WARPS_N] = source_constant(source, "WARPS_N");
     field[AP_ATTENTION_TILE_WARPS_K] = source_constant(source, "WARPS_K");
   }
+  if (variant->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD_DBIAS)
+    field[AP_ATTENTION_TILE_WARPS_K] = 1;
   if (variant->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD_DELTA ||
       variant->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD_CONVERT) {
     field[AP_ATTENTION_TILE_WARPS_N] = field[AP_ATTENTION_TILE_WARPS_K] = 1;

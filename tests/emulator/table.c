@@ -365,13 +365,13 @@ static void add_all_features(names *n, const table_options *o) {
 }
 
 /* Of the backward pass: each feature, by one of the three passes that know it, all of them that go
- * together, and snippets, by each pass; windows on compute capability 9.0; the gradient by sinks. */
+ * together, and snippets, by each pass; the gradients by sinks and by a bias. */
 static void add_backward_features(names *n, const table_options *o, unsigned features, int pass,
                                   int arch) {
   char text[64], stem[AP_STEM_MAX];
   snprintf(text, sizeof text, "backward features %u, pass %d, arch %d", features, pass, arch);
   const unsigned hash = hash_of_name(text);
-  const int hdim = 8 * (1 + (int)(hash % 12));
+  const int hdim = 8 * (1 + (int)(hash % (arch == 90 ? 16 : 12)));
   const ap_variant v = {
       .family = AP_FAMILY_ATTENTION,
       .axis = {[AP_ATTENTION_PASS] = pass,
@@ -405,8 +405,15 @@ static void add_all_backward_features(names *n, const table_options *o) {
     add_backward_features(n, o, snippets | 1u << WINDOW | 1u << SOFTCAP | 1u << DROPOUT, passes[i],
                           80);
     add_backward_features(n, o, 1u << WINDOW, passes[i], 90);
+    add_backward_features(n, o, 1u << SOFTCAP, passes[i], 90);
+    add_backward_features(n, o, 1u << WINDOW | 1u << ALIBI | 1u << WITH_BIAS | 1u << DROPOUT,
+                          passes[i], 90);
   }
+  add_name(n, "flash_bwd_hdim112_bf16_causal_softcap_sm90", o);
   add_name(n, "flash_bwd_sinks_hdim8_fp16_sm80", o);
+  add_name(n, "flash_bwd_dbias_hdim40_bf16_causal_biasfp16_sm80", o);
+  add_name(n, "flash_bwd_dbias_hdim136_fp16_biasbf16_sm80", o);
+  add_name(n, "flash_bwd_dbias_hdim24_bf16_window_softcap_alibi_biasfp32_dropout_sm80", o);
 }
 
 /* Of sequences of their own lengths: both places of the keys in both kinds of kernels, split and not,
@@ -467,6 +474,7 @@ static int takes_backward(const ap_variant *v, int turn) {
     return turn % 4 == 1;
   case AP_ATTENTION_PASS_BWD_CONVERT:
     return turn % 4 == 3;
+  case AP_ATTENTION_PASS_BWD_DBIAS:
   case AP_ATTENTION_PASS_BWD_SINKS:
     return 0; /* it is taken by name */
   default:

@@ -190,6 +190,24 @@ ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_sm90_args, bwd, 512)
 ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_sm90_args) == 1088,
                         "layout of attnpress_bwd_sm90_args");
 
+/* The arguments of the kernel for the gradient by the bias. Of batch, head and rows, what the gradient
+ * has one of is summed over: a thread block then walks over all of the call's. */
+typedef struct attnpress_bwd_dbias_args {
+  attnpress_bwd_args bwd; /* of which `blocks` are key blocks */
+  void *dbias;            /* (batch or 1, heads_q or 1, seqlen_q or 1, seqlen_k) by its strides */
+  int64_t dbias_batch_stride, dbias_head_stride, dbias_row_stride, dbias_key_stride;
+  int32_t dbias_dtype;                               /* 1 fp16, 2 bf16, 3 fp32 */
+  int32_t heads, row_blocks;                         /* of the gradient */
+  int32_t walk_batches, walk_heads, walk_row_blocks; /* of a thread block: all, or 1 */
+  int32_t sums_rows;                                 /* 1: the gradient has one row */
+  int32_t reserved;
+} attnpress_bwd_dbias_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_dbias_args, dbias, sizeof(attnpress_bwd_args))
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_dbias_args) == sizeof(attnpress_bwd_args) + 72,
+                        "layout of attnpress_bwd_dbias_args");
+
 /* The grids of the backward kernels are one-dimensional. bwd and bwd_dkv: key block (fastest), key
  * head, batch; bwd_dq: row block (fastest), query head, batch. bwd_delta and bwd_convert: BLOCK_M rows
- * of row_tiles * 16 (fastest), query head, batch. bwd_sinks: query head. */
+ * of row_tiles * 16 (fastest), query head, batch. bwd_sinks: query head. bwd_dbias: key block
+ * (fastest), row block, head and batch of the gradient. */
