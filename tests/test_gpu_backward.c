@@ -646,12 +646,19 @@ static void run_ragged_forward(ragged_call *c) {
   attnpress_plan *plan = NULL;
   attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
   attnpress_forward_args forward = ap_forward_of(&c->device);
+  CUdeviceptr schedule = 0; /* the workspace of this pass */
   forward.num_splits = 1;
+  options.stream = c->stream;
+  CHECK_OK(attnpress_plan_forward(handle, &forward, &options, &plan));
+  CHECK_OK(attnpress_plan_workspace_bytes(plan, &forward.workspace_bytes));
+  attnpress_plan_destroy(plan);
+  CHECK_CUDA(gpu.mem_alloc(&schedule, forward.workspace_bytes + 16));
+  forward.workspace = (void *)(uintptr_t)schedule;
   CHECK_OK(attnpress_forward(handle, &forward, c->stream));
   CHECK_CUDA(gpu.stream_synchronize(c->stream));
+  CHECK_CUDA(gpu.mem_free(schedule));
   CHECK_CUDA(gpu.memcpy_dtoh(c->memory[OUT], c->buffer[OUT], c->bytes[OUT]));
   CHECK_CUDA(gpu.memcpy_dtoh(c->memory[LSE], c->buffer[LSE], c->bytes[LSE]));
-  options.stream = c->stream;
   CHECK_OK(attnpress_plan_backward(handle, &c->device, &options, &plan));
   CHECK_OK(attnpress_plan_workspace_bytes(plan, &c->device.workspace_bytes));
   attnpress_plan_destroy(plan);

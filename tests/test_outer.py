@@ -178,7 +178,8 @@ FUNCTIONS = {
     ),
     "fmaxf(x, y) * sinf(x) - sqrtf(1 + x * x) + fabsf(y)": (
         lambda x, y, a, n: (
-            torch.maximum(x, y) * torch.sin(x) - torch.sqrt(1 + x * x) + torch.abs(y)
+            # of two that are equal the gradient is the first one's
+            torch.where(x >= y, x, y) * torch.sin(x) - torch.sqrt(1 + x * x) + torch.abs(y)
         )
     ),
 }

@@ -121,8 +121,8 @@ def maybe_contiguous(x: torch.Tensor | None) -> torch.Tensor | None:
 def _get_block_size_n(
     device: torch.device, head_dim: int, is_dropout: bool, is_causal: bool
 ) -> int:
-    """Keys of a block in flash-attn's own kernels, by which its users read S_dmask. There is no such
-    block in what attnpress writes, whose probabilities are those of the whole row."""
+    """Keys of a block in flash-attn's own kernels, by which its users read S_dmask. There is no
+    such block in what attnpress writes, whose probabilities are those of the whole row."""
     if head_dim > 256:
         raise ValueError(f"head_dim is {head_dim}: flash-attn's kernels end at 256")
     if head_dim <= 32:
