@@ -1,11 +1,11 @@
 // flash_bwd_dbias_hdim64_bf16_biasbf16_sm80
 //
-// Part of the backward pass: the gradient by the bias, which is dS = P (dP - delta) before the softcap's
-// derivative and the scale, where P = softmax(scale Q K^T + bias) is computed anew from the forward
-// pass's lse, dP = dO V^T and delta = rowsum(dO out).
+// Part of the backward pass: the gradient by the bias, which is dS = P (dP - delta) before the
+// softcap's derivative and the scale, where P = softmax(scale Q K^T + bias) is computed anew from
+// the forward pass's lse, dP = dO V^T and delta = rowsum(dO out).
 //
 // One thread block owns BLOCK_M rows and BLOCK_N keys of the gradient and walks over all that share
-// them: batches, heads and blocks of rows, in one order, so that every bit is the same in every run.
+// them: batches, heads and blocks of rows, in one order: every bit is the same in every run.
 //
 // Pressed from templates/attention/flash_bwd_dbias.cu.j2 with tile m64n64w2x2s0k0v0 by
 //   python -m generator --pass bwd_dbias --hdim 64 --dtype bf16 --bias bf16

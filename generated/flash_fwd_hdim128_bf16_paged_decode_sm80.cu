@@ -110,8 +110,9 @@ __device__ __forceinline__ void ring_barrier() {
 // in the page table that lies `table` entries behind K's.
 __device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const KeyPipeline *pipe,
                                           const uint16_t *global, int64_t table,
-                                          int64_t page_stride, int64_t row_stride, int first_key, int rows, int columns,
-                                          int keys, int first_pass, int end_pass) {
+                                          int64_t page_stride, int64_t row_stride, int first_key,
+                                          int rows, int columns, int keys, int first_pass,
+                                          int end_pass) {
   const int pass_rows = RING_THREADS / (columns / 8);
   const int column = copy_column(columns, RING_THREAD);
   if (RING_THREADS % (columns / 8) == 0 || copy_row(columns, RING_THREAD) < pass_rows) {

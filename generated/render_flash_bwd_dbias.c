@@ -29,12 +29,12 @@ void ap_render_flash_bwd_dbias(ap_text *out, const ap_render_input *in) {
   STRING(stem);
   TEXT("\n"
        "//\n"
-       "// Part of the backward pass: the gradient by the bias, which is dS = P (dP - delta) before the softcap's\n"
-       "// derivative and the scale, where P = softmax(scale Q K^T + bias) is computed anew from the forward\n"
-       "// pass's lse, dP = dO V^T and delta = rowsum(dO out).\n"
+       "// Part of the backward pass: the gradient by the bias, which is dS = P (dP - delta) before the\n"
+       "// softcap's derivative and the scale, where P = softmax(scale Q K^T + bias) is computed anew from\n"
+       "// the forward pass's lse, dP = dO V^T and delta = rowsum(dO out).\n"
        "//\n"
        "// One thread block owns BLOCK_M rows and BLOCK_N keys of the gradient and walks over all that share\n"
-       "// them: batches, heads and blocks of rows, in one order, so that every bit is the same in every run.\n"
+       "// them: batches, heads and blocks of rows, in one order: every bit is the same in every run.\n"
        "//\n"
        "// Pressed from templates/attention/flash_bwd_dbias.cu.j2 with tile ");
   STRING(tile_name);

@@ -324,7 +324,7 @@ def backward(
         deterministic, groups, group, None if given is None else tuple(x.stride() for x in given),
     )  # fmt: skip
     dbias = None
-    if with_dbias:
+    if with_dbias and groups is not None:
         bias, code = groups.bias, groups.structs["bias"].dtype
         shape = dbias_shape(bias.shape, k.shape[1])
         sums_keys = bias.shape[-1:] != shape[3:]  # which the library does not
