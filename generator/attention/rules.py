@@ -22,7 +22,7 @@ OTHER_REGISTERS = 60  # addresses, loop state, fragments in flight, softmax rows
 # a key block. NARROW_CLASS: from here on the compiler fetches as much bias ahead as it finds
 # registers for, and some more, so that sm80's key blocks have few keys.
 FEATURE_REGISTERS = (0, 12, 44, 44, 60, 60)
-CONSUMER_FEATURE_REGISTERS = (0, 0, 32, 32, 48, 48)
+CONSUMER_FEATURE_REGISTERS = (0, 0, 16, 16, 48, 48)
 NARROW_CLASS, NARROW_KEYS = 2, 32
 
 # The sm90 template: a warpgroup that copies, the producer, and one for each 64 rows, the consumers.
@@ -172,7 +172,9 @@ def _producer_smem_bytes(variant: Variant, tile: Tile) -> int:
     row_bytes_ = 2 * SLAB_COLUMNS  # of a slab; the 128-byte swizzle needs no padding
     q_bytes = consumers(tile) * CONSUMER_ROWS * k_slabs * row_bytes_
     ring_bytes = tile.stages * tile.block_n * (k_slabs + v_slabs) * row_bytes_
-    bias_bytes = tile.block_m * row_bytes(tile.block_n) if variant.bias in ("fp16", "bf16") else 0
+    bias_bytes = 0
+    if variant.bias in ("fp16", "bf16"):  # and two barriers more a consumer
+        bias_bytes = tile.block_m * row_bytes(tile.block_n) + 8 * 2 * consumers(tile)
     return q_bytes + ring_bytes + bias_bytes + 8 * (2 * consumers(tile) + 4 * tile.stages)
 
 
