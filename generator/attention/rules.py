@@ -22,7 +22,7 @@ OTHER_REGISTERS = 60  # addresses, loop state, fragments in flight, softmax rows
 # a key block. NARROW_CLASS: from here on the compiler fetches as much bias ahead as it finds
 # registers for, and some more, so that sm80's key blocks have few keys.
 FEATURE_REGISTERS = (0, 12, 44, 44, 60, 60)
-CONSUMER_FEATURE_REGISTERS = (0, 0, 16, 16, 48, 48)
+CONSUMER_FEATURE_REGISTERS = (0, 0, 32, 32, 48, 48)
 NARROW_CLASS, NARROW_KEYS = 2, 32
 
 # The sm90 template: a warpgroup that copies, the producer, and one for each 64 rows, the consumers.
@@ -261,6 +261,8 @@ def registers(variant: Variant, tile: Tile) -> int:
         s_registers, p_registers = tile.block_n // 2, tile.block_n // 4
         bias = (0, 0, p_registers, p_registers, s_registers, s_registers)[features]
         bias += CONSUMER_FEATURE_REGISTERS[features]
+        if features in (2, 3) and variant.hdim_v <= 128:  # O leaves room for what is fetched
+            bias -= 16
         return s_registers + p_registers + variant.hdim_v // 2 + bias + CONSUMER_OTHER_REGISTERS
     rows = tile.block_m // tile.warps_m // 16
     o_registers = rows * _ceil_div(variant.hdim_v // 8, tile.warps_n) * 4
