@@ -102,7 +102,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("\n"
        "#include \"attnpress/args/attention.h\"\n");
   if (dropout) {
-    TEXT("#include \"attnpress/device/dropout.cuh\"\n");
+    TEXT("#include \"attnpress/device/dropout_rounded.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/dtype.cuh\"\n"
        "#include \"attnpress/device/epilogue.cuh\"\n");
@@ -172,10 +172,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   INTEGER(smem_bytes);
   TEXT(";\n"
        "constexpr int PRODUCER_REGISTERS = ");
-  INTEGER((block_m == 192) ? 32 : 24);
+  INTEGER((block_m == 192) ? 32 : (((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) ? 40 : 24));
   TEXT("; // of a thread\n"
        "constexpr int CONSUMER_REGISTERS = ");
-  INTEGER((block_m == 192) ? 160 : 240);
+  INTEGER((block_m == 192) ? 160 : (((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) ? 232 : 240));
   TEXT(";\n"
        "\n"
        "constexpr int CONSUMERS = BLOCK_M / 64;\n"
@@ -210,8 +210,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("constexpr int BARRIER_OFFSET = V_OFFSET + STAGES * V_BYTES;\n");
   }
-  TEXT("static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (2 * CONSUMERS + 4 * STAGES), \"shared memory\");\n"
-       "static_assert(BLOCK_M % 64 == 0 && BLOCK_N % 16 == 0 && BLOCK_N <= 256, \"tile\");\n"
+  if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
+    TEXT("static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (4 * CONSUMERS + 4 * STAGES), \"shared memory\");\n");
+  } else {
+    TEXT("static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (2 * CONSUMERS + 4 * STAGES), \"shared memory\");\n");
+  }
+  TEXT("static_assert(BLOCK_M % 64 == 0 && BLOCK_N % 16 == 0 && BLOCK_N <= 256, \"tile\");\n"
        "static_assert(KEY_SLAB_BYTES % 1024 == 0, \"atoms of the swizzle\");\n"
        "\n");
   if (mod_score || mod_mask) {
@@ -280,8 +284,18 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "__device__ __forceinline__ uint32_t v_empty(uint32_t shared, int stage) {\n"
        "  return k_full(shared, 3 * STAGES + stage);\n"
        "}\n"
-       "\n"
-       "// A unit of work: a row block of one head and one split of its keys.\n"
+       "\n");
+  if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
+    TEXT("// Each lane of the warp that copies a consumer's bias arrives at its \"full\" one.\n"
+         "__device__ __forceinline__ uint32_t bias_full(uint32_t shared, int consumer) {\n"
+         "  return k_full(shared, 4 * STAGES + consumer);\n"
+         "}\n"
+         "__device__ __forceinline__ uint32_t bias_empty(uint32_t shared, int consumer) {\n"
+         "  return bias_full(shared, CONSUMERS + consumer);\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// A unit of work: a row block of one head and one split of its keys.\n"
        "struct Unit {\n"
        "  int position_begin; // first query position\n"
        "  int split;          // 0 where the keys are not split\n"
@@ -443,8 +457,45 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  }\n"
        "}\n"
-       "\n"
-       "// ---- The consumers ----\n"
+       "\n");
+  if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
+    TEXT("// Where the bias of a key block is copied to, a consumer's rows.\n"
+         "__device__ __forceinline__ uint32_t bias_rows(uint32_t shared, int consumer) {\n"
+         "  return shared + BIAS_OFFSET + consumer * 64 * BIAS_ROW_BYTES;\n"
+         "}\n"
+         "\n"
+         "// A warp of the producer's warpgroup copies a consumer's bias of each key block, once it has no\n"
+         "// more use for that of the block before. Heads do not share tiles here: rows are positions.\n"
+         "__device__ __forceinline__ void copy_bias(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
+         "                                          int consumer) {\n"
+         "  const attnpress_fwd_args *fwd = &args->fwd;\n"
+         "  const attnpress_score_args *score = &fwd->score;\n"
+         "  if (score->bias_alignment < 2)\n"
+         "    return;\n"
+         "  int parity = 0;\n"
+         "  for (int round = 0; round < args->rounds; ++round) {\n"
+         "    Unit unit;\n"
+         "    if (!find_unit(&unit, args, round))\n"
+         "      continue;\n"
+         "    const int first = min(unit.position_begin + consumer * 64, fwd->seqlen_q - 1);\n"
+         "    const uint16_t *bias = (const uint16_t *)score->bias + unit.batch * score->bias_batch_stride +\n"
+         "                           unit.tile_head * score->bias_head_stride +\n"
+         "                           first * score->bias_row_stride;\n"
+         "    for (int n = unit.blocks.end - 1; n >= unit.blocks.begin; --n) {\n"
+         "      // The consumer's warps arrived: the bias that was here has been read.\n"
+         "      wait_for_phase(bias_empty(shared, consumer), parity ^ 1);\n"
+         "      copy_bias_async(bias_rows(shared, consumer), BIAS_ROW_BYTES, bias, score->bias_row_stride, 64,\n"
+         "                      fwd->seqlen_q - first, n * BLOCK_N, BLOCK_N, fwd->seqlen_k,\n"
+         "                      threadIdx.x % 32);\n"
+         "      cp_async_wait(0);\n"
+         "      mbarrier_arrive(bias_full(shared, consumer)); // each lane hands over what it has copied\n"
+         "      parity ^= 1;\n"
+         "    }\n"
+         "  }\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// ---- The consumers ----\n"
        "\n"
        "// A consumer's walk over the key blocks of its units.\n"
        "struct Walk {\n"
@@ -553,8 +604,17 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
+  if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
+    TEXT("// Which of two phases a bias has that comes with the key block in `stage`: it has one place alone.\n"
+         "__device__ __forceinline__ int bias_parity(Stage stage) {\n"
+         "  return (stage.index + STAGES * stage.parity) % 2;\n"
+         "}\n"
+         "\n");
+  }
   TEXT("// Lets a key block pass that no row of this consumer sees.\n"
-       "__device__ __forceinline__ void skip_block(uint32_t shared, int consumer, Stage stage) {\n"
+       "__device__ __forceinline__ void skip_block(uint32_t shared, int consumer, Stage stage");
+  STRING(((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) ? ", bool copied" : "");
+  TEXT(") {\n"
        "  // The wait keeps this warp's arrivals within one phase of the barriers.\n"
        "  wait_for_phase(k_full(shared, stage.index), stage.parity);\n"
        "  arrive_once(k_empty(shared, stage.index));\n");
@@ -563,8 +623,15 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  end_turn(consumer);\n");
   }
   TEXT("  wait_for_phase(v_full(shared, stage.index), stage.parity);\n"
-       "  arrive_once(v_empty(shared, stage.index));\n"
-       "}\n"
+       "  arrive_once(v_empty(shared, stage.index));\n");
+  if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
+    TEXT("  if (copied) {\n"
+         "    wait_for_phase(bias_full(shared, consumer), bias_parity(stage));\n"
+         "    __syncwarp(); // no lane waits for a phase that is long past\n"
+         "    arrive_once(bias_empty(shared, consumer));\n"
+         "  }\n");
+  }
+  TEXT("}\n"
        "\n"
        "// Starts S = Q K^T, (64, BLOCK_N), as a group of its own.\n"
        "__device__ __forceinline__ void start_scores(float score[S_TILES * 4], uint32_t shared,\n"
@@ -642,46 +709,18 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   } else if (bias != AP_ATTENTION_BIAS_NONE) {
-    TEXT("// Where this warp's bias of a key block is copied to.\n"
-         "__device__ __forceinline__ uint32_t bias_rows(uint32_t shared, int consumer) {\n"
-         "  return shared + BIAS_OFFSET + (consumer * 64 + threadIdx.x / 32 % 4 * 16) * BIAS_ROW_BYTES;\n"
-         "}\n"
-         "\n"
-         "// Starts the copy of the bias of key block `n` of the walk's unit. Heads do not share tiles here:\n"
-         "// rows are positions.\n"
-         "__device__ __forceinline__ void start_block_bias(const Walk *walk, const attnpress_fwd_args *fwd,\n"
-         "                                                 uint32_t shared, int consumer, int n) {\n"
-         "  const attnpress_score_args *score = &fwd->score;\n"
-         "  if (score->bias_alignment < 2)\n"
-         "    return;\n"
-         "  const int position = walk->unit.position_begin + consumer * 64 + threadIdx.x / 32 % 4 * 16;\n"
-         "  const int first = min(position, fwd->seqlen_q - 1);\n"
-         "  const uint16_t *bias = (const uint16_t *)score->bias +\n"
-         "                         walk->unit.batch * score->bias_batch_stride +\n"
-         "                         walk->unit.tile_head * score->bias_head_stride +\n"
-         "                         first * score->bias_row_stride;\n"
-         "  // All lanes arrive and wait: the bias that was here has been read.\n"
-         "  __syncwarp();\n"
-         "  copy_bias_async(bias_rows(shared, consumer), BIAS_ROW_BYTES, bias, score->bias_row_stride,\n"
-         "                  fwd->seqlen_q - first, n * BLOCK_N, BLOCK_N, fwd->seqlen_k,\n"
-         "                  threadIdx.x % 32);\n"
-         "}\n"
-         "\n"
-         "// Adds the bias of the walk's key block to its scores, and starts the copy of the next one's.\n"
+    TEXT("// Adds the bias of the walk's key block, whose K was in `stage`, to its scores.\n"
          "__device__ __forceinline__ void add_block_bias(float score[S_TILES * 4], const Walk *walk,\n"
          "                                               const attnpress_fwd_args *fwd, uint32_t shared,\n"
-         "                                               int consumer) {\n"
+         "                                               int consumer, Stage stage) {\n"
          "  const float units = fwd->score.units_per_natural;\n"
          "  if (fwd->score.bias_alignment == 2) {\n"
-         "    // All lanes arrive and wait: hands over what each has copied.\n"
-         "    cp_async_wait(0);\n"
+         "    // The warp that copies hands over the bias, and gets its place back once all lanes have read.\n"
+         "    wait_for_phase(bias_full(shared, consumer), bias_parity(stage));\n"
+         "    add_copied_bias(score, bias_rows(shared, consumer) + threadIdx.x / 32 % 4 * 16 * BIAS_ROW_BYTES,\n"
+         "                    BIAS_ROW_BYTES, BIAS, S_TILES, threadIdx.x % 32, units);\n"
          "    __syncwarp();\n"
-         "    add_copied_bias(score, bias_rows(shared, consumer), BIAS_ROW_BYTES, BIAS, S_TILES,\n"
-         "                    threadIdx.x % 32, units);\n"
-         "    if (walk->n > ");
-    STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) ? "walk->block_begin" : "walk->unit.blocks.begin");
-    TEXT(")\n"
-         "      start_block_bias(walk, fwd, shared, consumer, walk->n - 1);\n"
+         "    arrive_once(bias_empty(shared, consumer));\n"
          "    return;\n"
          "  }\n"
          "  const int key = walk->n * BLOCK_N;\n"
@@ -732,16 +771,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("__device__ __forceinline__ void take_scores(float score[S_TILES * 4], float reference[2],\n"
        "                                            float row_sum[2], float rescale[2], const Walk *walk,\n");
-  if (dropout) {
-    TEXT("                                            const DropoutSeed *seed,\n");
-  }
   if (mod_score || mod_mask) {
     TEXT("                                            const attnpress_mod_args *mod,\n");
   }
   if (bias == AP_ATTENTION_BIAS_FP32) {
     TEXT("                                            const uint32_t bias[2][BIAS_WORDS],\n");
   } else if (bias != AP_ATTENTION_BIAS_NONE) {
-    TEXT("                                            uint32_t shared, int consumer,\n");
+    TEXT("                                            uint32_t shared, int consumer, Stage stage,\n");
   }
   if (((((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) || mod_score) || mod_mask) {
     TEXT("                                            const attnpress_fwd_args *fwd) {\n"
@@ -770,7 +806,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  add_bias(score, bias[0], BIAS, S_TILES, 0, fwd->score.units_per_natural);\n"
          "  add_bias(score, bias[1], BIAS, S_TILES, 1, fwd->score.units_per_natural);\n");
   } else if (bias != AP_ATTENTION_BIAS_NONE) {
-    TEXT("  add_block_bias(score, walk, fwd, shared, consumer);\n");
+    TEXT("  add_block_bias(score, walk, fwd, shared, consumer, stage);\n");
   }
   if (alibi) {
     TEXT("  // Where all keys lie before the rows, or all behind them, the distance is no absolute value, and\n"
@@ -799,18 +835,29 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  }\n");
   if (alibi) {
     TEXT("  take_rows_with_offset(score, S_TILES, reference, row_sum, rescale, scale_log2, offset);\n");
+  } else if ((((softcap && (dtype == AP_ATTENTION_DTYPE_BF16)) && (bias == AP_ATTENTION_BIAS_NONE)) && !mod_score) && (block_m < 192)) {
+    TEXT("  if (scale_log2 <= CAPPED_SCALE_LOG2)\n"
+         "    take_capped_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);\n"
+         "  else\n"
+         "    take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2);\n");
   } else {
     TEXT("  take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2);\n");
   }
-  if (dropout) {
-    TEXT("  // Heads do not share tiles here: rows are positions.\n"
-         "  const Philox at =\n"
-         "      dropout_rows(seed, walk->unit.batch * (int64_t)fwd->heads_q + walk->unit.tile_head,\n"
-         "                   walk->rows[0].position - threadIdx.x % 32 / 4, threadIdx.x % 32);\n"
-         "  drop_probabilities(score, S_TILES, at, walk->n * BLOCK_N, fwd->score.dropout_threshold);\n");
-  }
   TEXT("}\n"
        "\n");
+  if (dropout) {
+    TEXT("// Drops probabilities of the walk's key block. Heads do not share tiles here: rows are positions.\n"
+         "__device__ __forceinline__ void drop_block(uint32_t *p, const Walk *walk, const DropoutSeed *seed,\n"
+         "                                           const attnpress_fwd_args *fwd) {\n"
+         "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
+         "  const int first_row = __shfl_sync(0xffffffff, walk->rows[0].position, 0);\n"
+         "  const Philox at =\n"
+         "      dropout_rows(seed, walk->unit.batch * (int64_t)fwd->heads_q + walk->unit.tile_head, first_row,\n"
+         "                   threadIdx.x % 32);\n"
+         "  drop_rounded(p, S_TILES, at, walk->n * BLOCK_N, fwd->score.dropout_threshold);\n"
+         "}\n"
+         "\n");
+  }
   if (!split) {
     TEXT("// Of two lanes that hold a piece of each of two tiles, the even one gets both pieces of the first\n"
          "// tile, the other both of the second.\n"
@@ -835,9 +882,16 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    const int row_position = divide(row, &args->heads_per_tile);\n"
        "    const int position = unit->position_begin + consumer * args->warpgroup_positions + row_position;\n"
        "    const int head = (unit->tile_head - row_position) * fwd->heads_per_tile + row;\n"
-       "    const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q;\n"
-       "    const RowEnd end = end_row(reference[half] * fwd->scale_log2, sum, &fwd->score, fwd->heads_q,\n"
-       "                               head, DROPOUT, SPLIT);\n");
+       "    const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q;\n");
+  if (softcap) {
+    TEXT("    // Of capped rows the reference says nothing about keys.\n"
+         "    const float row_reference = sum == 0.0f ? -INF : reference[half];\n"
+         "    const RowEnd end = end_row(row_reference * fwd->scale_log2, sum, &fwd->score, fwd->heads_q,\n"
+         "                               head, DROPOUT, SPLIT);\n");
+  } else {
+    TEXT("    const RowEnd end = end_row(reference[half] * fwd->scale_log2, sum, &fwd->score, fwd->heads_q,\n"
+         "                               head, DROPOUT, SPLIT);\n");
+  }
   if (split) {
     TEXT("    const int64_t partial = partial_row(fwd, unit->split, unit->batch, head, position);\n"
          "    if (valid && lane % 4 == 0)\n"
@@ -878,7 +932,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "    end_turn(consumer); // the first turn is the first consumer's\n");
   }
   if (dropout) {
-    TEXT("  const DropoutSeed seed = dropout_seed(&fwd->score);\n");
+    TEXT("  DropoutSeed seed = dropout_seed(&fwd->score);\n"
+         "  // The same in the whole warp, as above: so are the keys of all rounds.\n"
+         "  seed.key[0] = __shfl_sync(0xffffffff, seed.key[0], 0);\n"
+         "  seed.key[1] = __shfl_sync(0xffffffff, seed.key[1], 0);\n"
+         "  seed.offset = __shfl_sync(0xffffffff, seed.offset, 0);\n");
   }
   if (mod_score || mod_mask) {
     TEXT("  const attnpress_mod_args *mod = snippet_args_sm90(args);\n");
@@ -901,7 +959,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("    for (; walk.n >= walk.block_end && has_keys; --walk.n) {\n");
   }
-  TEXT("      skip_block(shared, consumer, stage);\n"
+  TEXT("      skip_block(shared, consumer, stage");
+  STRING(((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) ? ", fwd->score.bias_alignment == 2" : "");
+  TEXT(");\n"
        "      stage = next_stage(stage, STAGES);\n"
        "    }\n"
        "    if (walk.n < ");
@@ -920,8 +980,6 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    uint32_t p[V_STEPS][4];\n");
   if (bias == AP_ATTENTION_BIAS_FP32) {
     TEXT("    uint32_t bias[2][BIAS_WORDS];\n");
-  } else if (bias != AP_ATTENTION_BIAS_NONE) {
-    TEXT("    start_block_bias(&walk, fwd, shared, consumer, walk.n);\n");
   }
   TEXT("    wait_for_phase(k_full(shared, stage.index), stage.parity);\n");
   if (block_m > 64) {
@@ -938,9 +996,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) ? "walk.block_begin" : "walk.unit.blocks.begin");
   TEXT(");\n"
        "    take_scores(score, reference, row_sum, rescale, &walk, ");
-  STRING(dropout ? "&seed, " : "");
   STRING((mod_score || mod_mask) ? "mod, " : "");
-  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
+  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, stage, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
   TEXT(");\n"
        "\n"
        "    Unit last_unit; // the unit before, and what it leaves to be stored\n"
@@ -963,6 +1020,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "        out[i] = 0.0f;\n"
        "      round_probabilities(p[0], score, S_TILES, DTYPE);\n"
        "\n");
+  if (dropout) {
+    TEXT("      drop_block(p[0], &walk, &seed, fwd);\n"
+         "\n");
+  }
   if (mod_mask) {
     TEXT("      for (;;) {\n"
          "        walk.n = block_after(&walk.unit, walk.n);\n"
@@ -982,17 +1043,19 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) ? "walk.block_begin" : "walk.unit.blocks.begin");
   TEXT(");\n"
        "        take_scores(score, reference, row_sum, rescale, &walk, ");
-  STRING(dropout ? "&seed, " : "");
   STRING((mod_score || mod_mask) ? "mod, " : "");
-  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
+  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, stage, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
   TEXT(");\n"
        "        // As above.\n"
        "        wait_for_phase(v_full(shared, stage.index), stage.parity);\n"
        "        finish_output(out);\n"
        "        arrive_once(v_empty(shared, last.index));\n"
        "        rescale_rows(out, O_TILES, rescale);\n"
-       "        round_probabilities(p[0], score, S_TILES, DTYPE);\n"
-       "      }\n"
+       "        round_probabilities(p[0], score, S_TILES, DTYPE);\n");
+  if (dropout) {
+    TEXT("        drop_block(p[0], &walk, &seed, fwd);\n");
+  }
+  TEXT("      }\n"
        "\n"
        "      last_unit = walk.unit;\n"
        "      q_parity ^= 1;\n");
@@ -1007,11 +1070,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "        break;\n");
   }
   TEXT("      last = stage;\n"
-       "      stage = next_stage(stage, STAGES);\n");
-  if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
-    TEXT("      start_block_bias(&walk, fwd, shared, consumer, walk.n);\n");
-  }
-  TEXT("      wait_for_phase(q_full(shared, consumer), q_parity); // the copy engine hands over Q\n"
+       "      stage = next_stage(stage, STAGES);\n"
+       "      wait_for_phase(q_full(shared, consumer), q_parity); // the copy engine hands over Q\n"
        "      exchange_blocks(score, out, p, shared, consumer, stage, last,");
   STRING((bias == AP_ATTENTION_BIAS_FP32) ? " bias, &walk, fwd," : "");
   TEXT("\n"
@@ -1025,9 +1085,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "        row_sum[half] = 0.0f;\n"
        "      }\n"
        "      take_scores(score, reference, row_sum, rescale, &walk, ");
-  STRING(dropout ? "&seed, " : "");
   STRING((mod_score || mod_mask) ? "mod, " : "");
-  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
+  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, stage, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
   TEXT(");\n"
        "    }\n"
        "\n"
@@ -1039,7 +1098,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    store_output(out, reference, row_sum, args, &last_unit, consumer);\n");
   if ((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) {
     TEXT("    for (; unseen > 0; --unseen) {\n"
-         "      skip_block(shared, consumer, stage);\n"
+         "      skip_block(shared, consumer, stage");
+    STRING(((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) ? ", fwd->score.bias_alignment == 2" : "");
+    TEXT(");\n"
          "      stage = next_stage(stage, STAGES);\n"
          "    }\n");
   }
@@ -1064,8 +1125,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    prefetch_tensor_map(&args.v);\n"
        "    for (int consumer = 0; consumer < CONSUMERS; ++consumer) {\n"
        "      mbarrier_init(q_full(shared, consumer), 1);\n"
-       "      mbarrier_init(q_empty(shared, consumer), 4);\n"
-       "    }\n"
+       "      mbarrier_init(q_empty(shared, consumer), 4);\n");
+  if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
+    TEXT("      mbarrier_init(bias_full(shared, consumer), 32);\n"
+         "      mbarrier_init(bias_empty(shared, consumer), 4);\n");
+  }
+  TEXT("    }\n"
        "    for (int stage = 0; stage < STAGES; ++stage) {\n"
        "      mbarrier_init(k_full(shared, stage), 1);\n"
        "      mbarrier_init(k_empty(shared, stage), 4 * CONSUMERS);\n"
@@ -1080,8 +1145,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  if (threadIdx.x < 128) {\n"
        "    decrease_registers(PRODUCER_REGISTERS);\n"
        "    if (threadIdx.x == 0)\n"
-       "      produce(&args, shared);\n"
-       "  } else {\n"
+       "      produce(&args, shared);\n");
+  if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
+    TEXT("    else if (threadIdx.x >= 32 && threadIdx.x < 32 + 32 * CONSUMERS)\n"
+         "      copy_bias(&args, shared, __shfl_sync(0xffffffff, threadIdx.x / 32, 0) - 1);\n");
+  }
+  TEXT("  } else {\n"
        "    increase_registers(CONSUMER_REGISTERS);\n"
        "    // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
        "    consume(&args, shared, __shfl_sync(0xffffffff, threadIdx.x / 128, 0) - 1);\n"
