@@ -28,6 +28,7 @@ KERNELS = [
     ("flash_fwd_hdim72_bf16_window_softcap_sm90", "m128n80s2"),
     ("flash_fwd_hdim40_bf16_alibi_biasbf16_sm80", ""),
     ("flash_fwd_hdim40_fp16_alibi_biasbf16_sm90", "m128n64s2"),
+    ("flash_fwd_hdim40_bf16_causal_biasfp16_sm90", "m192n48s2"),
     ("flash_fwd_hdim64_bf16_causal_dropout_sm80", ""),
     ("flash_fwd_hdim64_fp16_dropout_sm90", "m128n80s2"),
     ("flash_fwd_split_hdim72_bf16_window_alibi_dropout_decode_sm80", ""),
