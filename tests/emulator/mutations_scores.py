@@ -338,7 +338,7 @@ MUTATIONS = [
         "the bias of a block that no row sees stays",
         FWD_SM90,
         "  if (copied) {",
-        "  if (copied && shared == 0) {",
+        "  if (copied && false) {",
     ),
     Mutation(
         "bias is copied over what is still read",
