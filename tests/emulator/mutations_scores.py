@@ -270,10 +270,10 @@ MUTATIONS = [
         "fmaxf(reference[half], quad_max(maximum) + offset[half])",
     ),
     Mutation(
-        "the bias of another block is copied",
+        "the bias of the next block is not copied",
         FWD_SM90,
-        "first, n * BLOCK_N, BLOCK_N",
-        "first, unit.blocks.begin * BLOCK_N, BLOCK_N",
+        "      start_block_bias(walk, fwd, shared, consumer, walk->n - 1);",
+        "      start_block_bias(walk, fwd, shared, consumer, walk->n);",
     ),
     # ---- Bias ----
     Mutation(
@@ -313,41 +313,36 @@ MUTATIONS = [
         "",
     ),
     Mutation("bias is copied past the end", MODIFY, "from, there * 2)", "from, 16)"),
+    Mutation("bias of rows that are not there is copied", MODIFY, "min(row, rows - 1)", "row"),
     Mutation(
-        "bias of rows that are not there is copied", MODIFY, "min(row, valid_rows - 1)", "row"
+        "whole columns of bias rows that are not there are copied",
+        MODIFY,
+        "32 % chunks == 0 && rows >= 16",
+        "32 % chunks == 0",
     ),
     Mutation(
         "no wait for the copy of the bias",
         FWD_SM90,
-        "      cp_async_wait(0);\n      mbarrier_arrive(bias",
-        "      mbarrier_arrive(bias",
+        "    cp_async_wait(0);\n    __syncwarp();\n    add_copied",
+        "    __syncwarp();\n    add_copied",
     ),
     Mutation(
-        "bias is given back before all lanes have read it",
+        "lanes do not wait for each other's copies of the bias",
         FWD_SM90,
-        "    __syncwarp();\n    arrive_once(bias_empty(shared, consumer));\n    return",
-        "    arrive_once(bias_empty(shared, consumer));\n    return",
-    ),
-    Mutation(
-        "bias in the other phase",
-        FWD_SM90,
-        "(stage.index + STAGES * stage.parity) % 2",
-        "stage.parity",
-    ),
-    Mutation(
-        "the bias of a block that no row sees stays",
-        FWD_SM90,
-        "  if (copied) {",
-        "  if (copied && false) {",
+        "    cp_async_wait(0);\n    __syncwarp();\n    add_copied",
+        "    cp_async_wait(0);\n    add_copied",
     ),
     Mutation(
         "bias is copied over what is still read",
         FWD_SM90,
-        "      wait_for_phase(bias_empty(shared, consumer), parity ^ 1);\n",
-        "",
+        "  __syncwarp();\n  copy_bias_async",
+        "  copy_bias_async",
     ),
     Mutation(
-        "bias of another consumer", FWD_SM90, "consumer * 64 * BIAS_ROW_BYTES", "0 * BIAS_ROW_BYTES"
+        "bias of another consumer",
+        FWD_SM90,
+        "(consumer * 64 + threadIdx.x / 32 % 4 * 16) * BIAS_ROW_BYTES",
+        "(threadIdx.x / 32 % 4 * 16) * BIAS_ROW_BYTES",
     ),
     Mutation(
         "copied bias of the wrong half",
@@ -358,8 +353,8 @@ MUTATIONS = [
     Mutation(
         "copied bias of the first batch",
         FWD_SM90,
-        "score->bias + unit.batch * score->bias_batch_stride +",
-        "score->bias +",
+        "walk->unit.batch * score->bias_batch_stride +",
+        "",
     ),
     Mutation(
         "copied bias of rows in 32 bits",

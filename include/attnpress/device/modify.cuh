@@ -115,25 +115,36 @@ __device__ __forceinline__ void add_bias(float *score, const uint32_t *bias, Bia
   }
 }
 
-// The same of 16 bits by way of shared memory, where the bias lies in vectors of 16 bytes: `rows`
-// rows, a multiple of 16, each `row_bytes` long there, of `keys` keys from `key` on. `bias` is the
-// first row's; rows from `valid_rows` on are the last one again, and keys from `seqlen_k` on zeros.
-// Starts the copies of this lane of a warp as a group of their own.
+// The same of 16 bits by way of shared memory, where the bias lies in vectors of 16 bytes: a warp's
+// 16 rows, each `row_bytes` long there, of `keys` keys from `key` on. `bias` is the first row's; rows
+// from `rows` on are the last one again, and keys from `seqlen_k` on zeros. Starts the copies of this
+// lane as a group of their own.
 __device__ __forceinline__ void copy_bias_async(uint32_t shared, int row_bytes,
                                                 const uint16_t *bias, int64_t row_stride, int rows,
-                                                int valid_rows, int key, int keys, int seqlen_k,
-                                                int lane) {
+                                                int key, int keys, int seqlen_k, int lane) {
   const int chunks = keys / 8;
-  int row = lane / chunks, chunk = lane % chunks;
-#pragma unroll 2
-  for (int first = 0; first < rows * chunks; first += 32) {
+  // A lane's vectors are one column of whole rows: addresses are sums.
+  if (32 % chunks == 0 && rows >= 16) {
+    const int chunk = lane % chunks;
+    const int there = min(max(seqlen_k - key - chunk * 8, 0), 8);
+    const uint16_t *from = bias + lane / chunks * row_stride + key + (there > 0 ? chunk * 8 : 0);
+    const int64_t step = 32 / chunks * row_stride;
+    shared += lane / chunks * row_bytes + chunk * 16;
+#pragma unroll
+    for (int row = 0; row < 16; row += 32 / chunks) {
+      cp_async_16(shared + row * row_bytes, from, there * 2);
+      from += step;
+    }
+    cp_async_commit();
+    return;
+  }
+#pragma unroll
+  for (int first = 0; first < 16 * chunks; first += 32) {
+    const int row = (first + lane) / chunks, chunk = (first + lane) % chunks;
     const int there = min(max(seqlen_k - key - chunk * 8, 0), 8);
     const uint16_t *from =
-        bias + min(row, valid_rows - 1) * row_stride + key + (there > 0 ? chunk * 8 : 0);
+        bias + min(row, rows - 1) * row_stride + key + (there > 0 ? chunk * 8 : 0);
     cp_async_16(shared + row * row_bytes + chunk * 16, from, there * 2);
-    const bool next_row = chunk + 32 % chunks >= chunks;
-    row += 32 / chunks + next_row;
-    chunk += 32 % chunks - (next_row ? chunks : 0);
   }
   cp_async_commit();
 }
