@@ -10,7 +10,9 @@
     softmax.py       softmax beside PyTorch and a copy
     layernorm.py     layer norm and RMS norm beside PyTorch and a copy
     outer.py         the outer product beside torch.einsum and a fill
-    timing.py        calls in turns, by device events, for the latter three
+    matmul.py        the matrix product in place beside torch.matmul and copy_
+    conv2d.py        convolutions beside cuDNN
+    timing.py        calls in turns, by device events, for the latter four
     softmax_tiles.py tiles of softmax beside each other
     kernels.py       compiles and launches a single kernel, for the tuner
 

@@ -6,12 +6,17 @@ FlashAttention-2 and cuDNN backends and, where flash_attn_interface can be impor
 FlashAttention-3. Operations are 2.5 times those of the forward pass, half if causal; kernels before
 and after the main one are in the time. The libraries take turns, in a new random order each round;
 the median of device events counts. The gradients of every line are checked once: on the first
-batch and key head against float64, at twice the error of the plain algorithm in the dtype."""
+batch and key head against float64, at twice the error of the plain algorithm in the dtype.
+
+With --lengths each line is a ragged batch instead: 512x128, 16x4096 (sequences by their length),
+mean:COUNT:MEAN:LEAST:MOST:SEED (drawn log-normal, clipped), or packed:TOKENS:MEAN:LEAST:MOST:SEED
+(documents that fill so many tokens). Operations are those of the lengths themselves."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import statistics
 import sys
@@ -26,6 +31,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
 
 import attnpress
 
+try:
+    from torch.nn.attention.varlen import varlen_attn
+except ImportError:
+    varlen_attn = None
 try:
     import flash_attn_interface
 except ImportError:
@@ -81,6 +90,137 @@ def flash3(s: Shape) -> Call:
     out = flash_attn_interface.flash_attn_func(q, k, v, causal=s.causal)
     out = out[0] if isinstance(out, tuple) else out
     return lambda: torch.autograd.grad(out, (q, k, v), s.dout, retain_graph=True)
+
+
+# The sets of ragged batches that are measured where --lengths names none.
+SETS = (
+    "mean:64:1000:64:4096:1", "512x128", "16x4096", "1x32768", "mean:256:200:1:2048:2",
+    "packed:32768:2000:64:16384:3",
+)  # fmt: skip
+
+
+def lengths_of(text: str) -> list[int]:
+    """The lengths that a word of --lengths names."""
+    if "x" in text:
+        count, length = (int(part) for part in text.split("x"))
+        return [length] * count
+    if ":" not in text:
+        return [int(part) for part in text.split(",")]
+    kind, *numbers = text.split(":")
+    total, mean, least, most, seed = (int(number) for number in numbers)
+    draw, sigma = random.Random(seed), 1.0
+    drawn: list[int] = []
+    while (len(drawn) if kind == "mean" else sum(drawn)) < total:
+        length = int(draw.lognormvariate(math.log(mean) - sigma**2 / 2, sigma))
+        drawn.append(min(max(length, least), most))
+    if kind != "mean":
+        drawn[-1] -= sum(drawn) - total
+    return drawn
+
+
+class Batch:
+    """Tensors of sequences of their own lengths: (total, heads, head dim)."""
+
+    def __init__(self, lengths: list[int], heads: int, kv_heads: int, dim: int, dtype, causal):
+        ends = torch.tensor([0, *lengths]).cumsum(0)
+        self.lengths, self.causal = lengths, causal
+        self.cu, self.longest = ends.int().cuda(), max(lengths)
+        make = lambda h: torch.randn(sum(lengths), h, dim, device="cuda").to(dtype)  # noqa: E731
+        self.q, self.k, self.v, self.dout = make(heads), make(kv_heads), make(kv_heads), make(heads)
+        self.arguments = (self.cu, self.cu, self.longest, self.longest)
+        self.out, self.lse, _ = attnpress.flash_attn_varlen_func(
+            self.q, self.k, self.v, *self.arguments, causal=causal, return_attn_probs=True
+        )
+        pairs = sum(n * n for n in lengths) * heads / (2 if causal else 1)
+        self.flops = 2.5 * 4 * pairs * dim
+
+    def first(self) -> Shape:
+        """The first sequence as a batch of one, which plain() looks at."""
+        s = Shape.__new__(Shape)
+        n = self.lengths[0]
+        s.causal = self.causal
+        s.q, s.k, s.v, s.dout = (x[None, :n] for x in (self.q, self.k, self.v, self.dout))
+        return s
+
+
+def ours_ragged(s: Batch, deterministic: bool) -> Call:
+    gradients = tuple(torch.empty_like(x) for x in (s.q, s.k, s.v))  # nothing lies beside sequences
+    return lambda: attnpress.flash_attn_varlen_backward(
+        s.dout, s.q, s.k, s.v, s.out, s.lse, *s.arguments, causal=s.causal,
+        deterministic=deterministic, gradients=gradients,
+    )  # fmt: skip
+
+
+def recorded(s: Batch, function: Callable[..., torch.Tensor]) -> Call:
+    """Another library's, through autograd."""
+    leaves = [x.detach().requires_grad_() for x in (s.q, s.k, s.v)]
+    out = function(*leaves)
+    out = out[0] if isinstance(out, tuple) else out
+    return lambda: torch.autograd.grad(out, leaves, s.dout, retain_graph=True)
+
+
+def first_of(call: Call, rows: int) -> Call:
+    """The gradients of the first sequence, as those of a batch of one."""
+    return lambda: [x[None, :rows] for x in call()]
+
+
+def contenders_of_batch(s: Batch) -> dict[str, Call]:
+    makers: dict[str, Callable[[], Call]] = {
+        "attnpress": lambda: ours_ragged(s, False),
+        "deterministic": lambda: ours_ragged(s, True),
+    }
+    if varlen_attn is not None and s.q.shape[1] == s.k.shape[1]:
+        window = (-1, 0) if s.causal else (-1, -1)
+        makers["FA2"] = lambda: recorded(
+            s, lambda *x: varlen_attn(*x, *s.arguments, window_size=window)
+        )
+    if flash_attn_interface is not None:
+        makers["FA3"] = lambda: recorded(
+            s,
+            lambda *x: flash_attn_interface.flash_attn_varlen_func(
+                *x, *s.arguments, causal=s.causal
+            ),
+        )
+    found = {}
+    for name, make in makers.items():
+        try:
+            call = make()
+            call()
+            torch.cuda.synchronize()
+            found[name] = call
+        except (RuntimeError, TypeError):  # refused, or of another version's signature
+            if name in ("attnpress", "deterministic"):
+                raise
+    return found
+
+
+def measure_lengths(o: argparse.Namespace) -> bool:
+    """The table of ragged batches; whether a gradient was wrong."""
+    names = ["attnpress", "deterministic", "FA2", "FA3"]
+    print(f"{'heads':>8}{'D':>5}{'mask':>8}{'lengths':>30}", *(f"{n:>14}" for n in names))
+    wrong = False
+    for heads, kv_heads, dim in o.heads:
+        for text in o.lengths or SETS:
+            for mask in o.masks:
+                s = Batch(
+                    lengths_of(text), heads, kv_heads, dim, DTYPES[o.dtypes[0]], mask == "causal"
+                )
+                calls = contenders_of_batch(s)
+                times = medians(calls, o.rounds)
+                rates = {n: s.flops / ms * 1e-9 for n, ms in times.items()}
+                said = ""
+                if s.lengths[0] <= CHECKED_SEQLEN:
+                    n = s.lengths[0]
+                    calls_of_first = [first_of(calls[name], n) for name in names[:2]]
+                    ratio = max(worst_ratio(s.first(), call) for call in calls_of_first)
+                    wrong = wrong or not ratio <= 1.0
+                    said = f"{ratio:8.2f}{'' if ratio <= 1 else ' WRONG'}"
+                shown = (f"{rates[n]:14.0f}" if n in rates else f"{'-':>14}" for n in names)
+                print(
+                    f"{heads:>5}/{kv_heads:<2}{dim:5}{mask:>8}{text:>30}", *shown, said, flush=True
+                )
+                del s, calls
+    return wrong
 
 
 def contenders(s: Shape) -> dict[str, Call]:
@@ -159,6 +299,11 @@ def _dims(text: str) -> tuple[int, int]:
     return int(first), int(second or first)
 
 
+def _heads(text: str) -> tuple[int, int, int]:
+    heads, kv_heads, dim = (int(part) for part in text.split("/"))
+    return heads, kv_heads, dim
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--dims", nargs="+", type=_dims, default=[_dims(d) for d in DIMS])
@@ -170,7 +315,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--group", type=int, default=1, help="query heads of a key head")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--json", type=Path, metavar="FILE", help="a list of what was measured")
+    parser.add_argument("--lengths", nargs="*", help="ragged batches; none named: the six sets")
+    parser.add_argument(
+        "--heads", nargs="+", type=_heads, default=[(32, 8, 128), (16, 16, 128), (64, 8, 64)],
+        help="with --lengths: 32/8/128, query heads, key heads and head dim",
+    )  # fmt: skip
     o = parser.parse_args(argv)
+    if o.lengths is not None:
+        print(f"{torch.cuda.get_device_name()}, backward, TFLOP/s")
+        return int(measure_lengths(o))
     names = ["attnpress", "deterministic", "FA2", "cuDNN"]
     names += ["FA3"] if flash_attn_interface is not None else []
     print(f"{torch.cuda.get_device_name()}, backward, TFLOP/s")

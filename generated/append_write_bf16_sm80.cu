@@ -89,10 +89,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     return;
   AppendPlace place = {true, token.entry, token.row};
   if (which != ATTNPRESS_APPEND_Q)
-    place = append_place(token, &args);
+    place = append_place(token, which, &args);
   int64_t position = 0;
   if (args.num_positions > 0)
-    position = append_position(token, &args);
+    position = append_position(token, which, &args);
   if (!place.exists || position < 0 || position >= max(args.num_positions, 1))
     return;
   const void *from = (const unsigned char *)rows->from +

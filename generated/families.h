@@ -3,13 +3,13 @@
 #pragma once
 
 /* The families, in their order: X(name, NAME). */
-#define AP_FAMILIES(X) X(attention, ATTENTION) X(softmax, SOFTMAX) X(layernorm, LAYERNORM) X(dropout, DROPOUT) X(outer, OUTER) X(append, APPEND) X(merge, MERGE)
+#define AP_FAMILIES(X) X(attention, ATTENTION) X(softmax, SOFTMAX) X(layernorm, LAYERNORM) X(dropout, DROPOUT) X(outer, OUTER) X(append, APPEND) X(merge, MERGE) X(matmul, MATMUL) X(conv2d, CONV2D)
 
-enum { AP_FAMILY_ATTENTION = 0, AP_FAMILY_SOFTMAX = 1, AP_FAMILY_LAYERNORM = 2, AP_FAMILY_DROPOUT = 3, AP_FAMILY_OUTER = 4, AP_FAMILY_APPEND = 5, AP_FAMILY_MERGE = 6, AP_FAMILY_COUNT = 7 };
+enum { AP_FAMILY_ATTENTION = 0, AP_FAMILY_SOFTMAX = 1, AP_FAMILY_LAYERNORM = 2, AP_FAMILY_DROPOUT = 3, AP_FAMILY_OUTER = 4, AP_FAMILY_APPEND = 5, AP_FAMILY_MERGE = 6, AP_FAMILY_MATMUL = 7, AP_FAMILY_CONV2D = 8, AP_FAMILY_COUNT = 9 };
 
 /* ---- attention ---- */
 
-/* flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_ragged|_paged][_decode]_sm<80|86|90> */
+/* flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map|fwd_schedule|bwd_dbias>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_ragged|_paged][_decode]_sm<80|86|90> */
 enum { /* axes */
   AP_ATTENTION_PASS = 0,
   AP_ATTENTION_SPLIT = 1,
@@ -38,6 +38,8 @@ enum { /* pass */
   AP_ATTENTION_PASS_BWD_CONVERT = 6,
   AP_ATTENTION_PASS_BWD_SINKS = 7,
   AP_ATTENTION_PASS_FWD_MAP = 8,
+  AP_ATTENTION_PASS_FWD_SCHEDULE = 9,
+  AP_ATTENTION_PASS_BWD_DBIAS = 10,
 };
 enum { /* hdim */
   AP_ATTENTION_HDIM_MIN = 8,
@@ -224,12 +226,13 @@ enum { /* fields of a tile */
 
 /* ---- outer ---- */
 
-/* outer_<fwd|sum|bwd|bwd_reduce>_<fp16|bf16|fp32>_sm<80> */
+/* outer_<fwd|sum|bwd|bwd_reduce>_<fp16|bf16|fp32>[_mod]_sm<80> */
 enum { /* axes */
   AP_OUTER_PASS = 0,
   AP_OUTER_DTYPE = 1,
-  AP_OUTER_ARCH = 2,
-  AP_OUTER_AXIS_COUNT = 3,
+  AP_OUTER_MOD = 2,
+  AP_OUTER_ARCH = 3,
+  AP_OUTER_AXIS_COUNT = 4,
 };
 enum { /* pass */
   AP_OUTER_PASS_FWD = 0,
@@ -309,4 +312,92 @@ enum { /* fields of a tile */
   AP_MERGE_TILE_WARPS = 0,
   AP_MERGE_TILE_STEP = 1,
   AP_MERGE_TILE_FIELD_COUNT = 2,
+};
+
+/* ---- matmul ---- */
+
+/* matmul_<nn|nt>_cols<256|512|1024|2048|4096>_<fp16|bf16>[_wfp32]_sm<80|86|90> */
+enum { /* axes */
+  AP_MATMUL_PASS = 0,
+  AP_MATMUL_COLS = 1,
+  AP_MATMUL_DTYPE = 2,
+  AP_MATMUL_WEIGHT = 3,
+  AP_MATMUL_ARCH = 4,
+  AP_MATMUL_AXIS_COUNT = 5,
+};
+enum { /* pass */
+  AP_MATMUL_PASS_NN = 0,
+  AP_MATMUL_PASS_NT = 1,
+};
+enum { /* cols */
+  AP_MATMUL_COLS_MIN = 256,
+  AP_MATMUL_COLS_MAX = 4096,
+};
+enum { /* dtype */
+  AP_MATMUL_DTYPE_FP16 = 1,
+  AP_MATMUL_DTYPE_BF16 = 2,
+};
+enum { /* weight */
+  AP_MATMUL_WEIGHT_SAME = 0,
+  AP_MATMUL_WEIGHT_FP32 = 1,
+};
+enum { /* arch */
+  AP_MATMUL_ARCH_MIN = 80,
+  AP_MATMUL_ARCH_MAX = 90,
+};
+enum { /* fields of a tile */
+  AP_MATMUL_TILE_BLOCK_M = 0,
+  AP_MATMUL_TILE_BLOCK_N = 1,
+  AP_MATMUL_TILE_WARPS = 2,
+  AP_MATMUL_TILE_ROW_WARPS = 3,
+  AP_MATMUL_TILE_STAGES = 4,
+  AP_MATMUL_TILE_FIELD_COUNT = 5,
+};
+enum { /* limits */
+  AP_MATMUL_SM90_BLOCK_K = 64,
+};
+
+/* ---- conv2d ---- */
+
+/* conv2d_<fprop|dgrad|wgrad|dout|reduce>[_m128n128|_m128n64|_m64n128|_m64n64]_<fp16|bf16>_sm<80|90> */
+enum { /* axes */
+  AP_CONV2D_PASS = 0,
+  AP_CONV2D_BLOCK = 1,
+  AP_CONV2D_DTYPE = 2,
+  AP_CONV2D_ARCH = 3,
+  AP_CONV2D_AXIS_COUNT = 4,
+};
+enum { /* pass */
+  AP_CONV2D_PASS_FPROP = 0,
+  AP_CONV2D_PASS_DGRAD = 1,
+  AP_CONV2D_PASS_WGRAD = 2,
+  AP_CONV2D_PASS_DOUT = 3,
+  AP_CONV2D_PASS_REDUCE = 4,
+};
+enum { /* block */
+  AP_CONV2D_BLOCK_NONE = 0,
+  AP_CONV2D_BLOCK_M128N128 = 1,
+  AP_CONV2D_BLOCK_M128N64 = 2,
+  AP_CONV2D_BLOCK_M64N128 = 3,
+  AP_CONV2D_BLOCK_M64N64 = 4,
+};
+enum { /* dtype */
+  AP_CONV2D_DTYPE_FP16 = 1,
+  AP_CONV2D_DTYPE_BF16 = 2,
+};
+enum { /* arch */
+  AP_CONV2D_ARCH_MIN = 80,
+  AP_CONV2D_ARCH_MAX = 90,
+};
+enum { /* fields of a tile */
+  AP_CONV2D_TILE_WARPS_M = 0,
+  AP_CONV2D_TILE_WARPS_N = 1,
+  AP_CONV2D_TILE_STAGES = 2,
+  AP_CONV2D_TILE_MIN_BLOCKS = 3,
+  AP_CONV2D_TILE_BLOCK_M = 4,
+  AP_CONV2D_TILE_BLOCK_N = 5,
+  AP_CONV2D_TILE_FIELD_COUNT = 6,
+};
+enum { /* limits */
+  AP_CONV2D_SLAB = 64,
 };

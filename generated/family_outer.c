@@ -12,16 +12,18 @@ static const ap_word words_0[] = {{"fwd", "_fwd", 0}, {"sum", "_sum", 1}, {"bwd"
 static const int32_t values_1[] = {0, 1, 2, 3};
 static const ap_word words_2[] = {{"fp16", "_fp16", 1}, {"bf16", "_bf16", 2}, {"fp32", "_fp32", 3}};
 static const int32_t values_3[] = {1, 2, 3};
-static const int32_t values_4[] = {80};
-static const ap_tile_part parts_5[] = {{"w", 0, 0, -1}, {"r", 1, 0, -1}};
-static const int32_t values_6[] = {2};
-static const ap_set where_7[] = {{0, 0, 0, 1, values_6, 1}};
-static const int32_t values_8[] = {3};
-static const ap_set where_9[] = {{0, 0, 0, 1, values_8, 1}};
-static const int32_t values_10[] = {0};
+static const int32_t values_4[] = {0, 1};
+static const int32_t values_5[] = {80};
+static const int32_t values_6[] = {0};
+static const int32_t values_7[] = {3};
+static const ap_set where_8[] = {{0, 0, 0, 1, values_7, 1}};
+static const ap_tile_part parts_9[] = {{"w", 0, 0, -1}, {"r", 1, 0, -1}};
+static const int32_t values_10[] = {2};
 static const ap_set where_11[] = {{0, 0, 0, 1, values_10, 1}};
-static const int32_t values_12[] = {1};
-static const ap_set where_13[] = {{0, 0, 0, 1, values_12, 1}};
+static const ap_set where_12[] = {{0, 0, 0, 1, values_6, 1}};
+static const int32_t values_13[] = {1};
+static const ap_set where_14[] = {{0, 0, 0, 1, values_13, 1}};
+static const ap_set where_15[] = {{2, 0, 0, 1, values_13, 1}};
 
 /* name, label, kind, token, shown before, phrase; same as, domain, words */
 static const ap_axis axes[] = {
@@ -29,23 +31,31 @@ static const ap_axis axes[] = {
      -1, {0, 0, 0, 1, values_1, 4}, words_0},
     {"dtype", "dtype", AP_AXIS_WORD, "", "", "with dtype ", "",
      -1, {1, 0, 0, 1, values_3, 3}, words_2},
+    {"mod", "a snippet's function", AP_AXIS_FLAG, "_mod", "", "with a snippet's function ", "",
+     -1, {2, 0, 0, 1, values_4, 2}, 0},
     {"arch", "arch", AP_AXIS_NUMBER, "_sm", "sm", "on ", "",
-     -1, {2, 0, 0, 1, values_4, 1}, 0},
+     -1, {3, 0, 0, 1, values_5, 1}, 0},
 };
 /* where, must, same as, pairs */
+static const ap_rule rules[] = {
+    {where_8, 1, {2, 0, 0, 1, values_6, 1}, -1, 0, 0},
+};
 static const char *const fields[] = {
     "warps",
     "rows",
 };
 static const ap_tile_form forms[] = {
-    {-1, 0, parts_5, 2},
+    {-1, 0, parts_9, 2},
+};
+static const ap_snippet_rule snippets[] = {
+    {where_15, 1},
 };
 /* name, where, renderer */
 static const ap_template templates[] = {
-    {"outer/outer_bwd.cu.j2", where_7, 1, ap_render_outer_bwd},
-    {"outer/outer_bwd_reduce.cu.j2", where_9, 1, ap_render_outer_bwd_reduce},
-    {"outer/outer_fwd.cu.j2", where_11, 1, ap_render_outer_fwd},
-    {"outer/outer_sum.cu.j2", where_13, 1, ap_render_outer_sum},
+    {"outer/outer_bwd.cu.j2", where_11, 1, ap_render_outer_bwd},
+    {"outer/outer_bwd_reduce.cu.j2", where_8, 1, ap_render_outer_bwd_reduce},
+    {"outer/outer_fwd.cu.j2", where_12, 1, ap_render_outer_fwd},
+    {"outer/outer_sum.cu.j2", where_14, 1, ap_render_outer_sum},
 };
 /* where, rows alike, capabilities from and to, arch, target */
 static const ap_route routes[] = {
@@ -62,12 +72,12 @@ static const ap_route routes[] = {
 extern const ap_family ap_family_outer;
 const ap_family ap_family_outer = {
     "outer", "outer",
-    "outer_<fwd|sum|bwd|bwd_reduce>_<fp16|bf16|fp32>_sm<80>",
-    axes, 3, 2,
-    {2, 2, 7},
-    {~0x3u, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
-    0, 0,
+    "outer_<fwd|sum|bwd|bwd_reduce>_<fp16|bf16|fp32>[_mod]_sm<80>",
+    axes, 4, 3,
+    {2, 2, 1, 7},
+    {~0x3u, ~0x3u, ~0x1u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
+    rules, 1,
     2, fields, forms, 1,
     0, 0, &ap_tiles_outer, templates, 4, routes, 8,
-    0, 0,
+    snippets, 1,
 };

@@ -4,8 +4,8 @@
 //   lse = log(sum_i exp(lse_i)), out = sum_i exp(lse_i - lse) out_i,
 // where a head's sink, if there is one, is one more lse_i, whose out_i is 0.
 // The output is bf16, all else fp32. One thread block computes COLUMNS columns of one row: its
-// threads form groups of COLUMNS / 4 threads, and each group adds up every GROUPS-th split. No
-// address depends on what was loaded before: a step costs one trip to memory.
+// threads form groups of COLUMNS / 4 threads, and each group adds up every GROUPS-th split.
+// No address depends on what was loaded before: a step costs one trip to memory.
 //
 // Pressed from templates/attention/flash_fwd_combine.cu.j2 with tile m1n32w4x1s0k0v0 by
 //   python -m generator --pass fwd_combine --hdim 192 --dtype bf16 --arch sm80

@@ -141,29 +141,32 @@ __device__ __forceinline__ bool find_unit(Unit *unit, const attnpress_fwd_sm90_a
 
 // ---- The producer ----
 
-// Loads key block `n` of K or V, `slabs` slabs, into `target`, once `empty` is in `parity`.
+// Loads the key block of K or V that begins at `row`, `slabs` slabs, into `target`, once `empty` is
+// in `parity`.
 __device__ __forceinline__ void load_keys(uint32_t target, const attnpress_tensor_map *map,
                                           uint32_t full, uint32_t empty, int parity, int slabs,
-                                          int n, int kv_head, int batch) {
+                                          int row, int kv_head, int batch) {
   // The consumers' warps arrived; hands over the space of the key block that was here a round ago.
   wait_for_phase(empty, parity);
   mbarrier_arrive_expect(full, slabs * KEY_SLAB_BYTES);
 #pragma unroll
   for (int slab = 0; slab < slabs; ++slab)
-    tma_load_4d(target + slab * KEY_SLAB_BYTES, map, full, slab * 64, n * BLOCK_N, kv_head, batch);
+    tma_load_4d(target + slab * KEY_SLAB_BYTES, map, full, slab * 64, row, kv_head, batch);
 }
 
 __device__ __forceinline__ void load_k(const attnpress_fwd_sm90_args *args, uint32_t shared,
                                        Stage *stage, int n, int kv_head, int batch) {
   load_keys(shared + K_OFFSET + stage->index * K_BYTES, &args->k, k_full(shared, stage->index),
-            k_empty(shared, stage->index), stage->parity ^ 1, K_SLABS, n, kv_head, batch);
+            k_empty(shared, stage->index), stage->parity ^ 1, K_SLABS, n * BLOCK_N, kv_head,
+            batch);
   *stage = next_stage(*stage, STAGES);
 }
 
 __device__ __forceinline__ void load_v(const attnpress_fwd_sm90_args *args, uint32_t shared,
                                        Stage *stage, int n, int kv_head, int batch) {
   load_keys(shared + V_OFFSET + stage->index * V_BYTES, &args->v, v_full(shared, stage->index),
-            v_empty(shared, stage->index), stage->parity ^ 1, V_SLABS, n, kv_head, batch);
+            v_empty(shared, stage->index), stage->parity ^ 1, V_SLABS, n * BLOCK_N, kv_head,
+            batch);
   *stage = next_stage(*stage, STAGES);
 }
 
@@ -514,7 +517,6 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
   }
   // All threads arrive and wait: hands over the barriers.
   __syncthreads();
-
   if (threadIdx.x < 128) {
     decrease_registers(PRODUCER_REGISTERS);
     if (threadIdx.x == 0)

@@ -107,10 +107,10 @@ __device__ __forceinline__ void ring_barrier() {
 // Starts passes `first_pass` to `end_pass` - 1 of the copy of `rows` keys from `first_key` on, of
 // `columns` columns, into a slot whose rows have `slab_columns`; `global`: their first column in
 // page 0. Keys from `keys` on, counted from the first, become zeros. The row of each is looked up
-// in the page table.
+// in the page table that lies `table` entries behind K's.
 __device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const KeyPipeline *pipe,
-                                          const uint16_t *global, int64_t page_stride,
-                                          int64_t row_stride, int first_key, int rows, int columns,
+                                          const uint16_t *global, int64_t table,
+                                          int64_t page_stride, int64_t row_stride, int first_key, int rows, int columns,
                                           int keys, int first_pass, int end_pass) {
   const int pass_rows = RING_THREADS / (columns / 8);
   const int column = copy_column(columns, RING_THREAD);
@@ -123,7 +123,7 @@ __device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const
       if (pass * pass_rows + pass_rows <= rows || row < rows)
         cp_async_16(target,
                     global + column + page_row(&pipe->pages, &pipe->batch->ragged, first_key + row,
-                                               page_stride, row_stride),
+                                               table, page_stride, row_stride),
                     rows <= keys || row < keys ? 16 : 0);
     }
   }
@@ -144,12 +144,13 @@ __device__ __forceinline__ void load_slab_part(KeyPipeline *pipe, int n, int sla
   const int part = steps == 1 ? passes : max_int(2, ceil_div(passes, steps));
   const int first = min_int(passes, step * part), end = min_int(passes, first + part);
   if (slab < K_SLABS) {
-    load_rows(slot, K_SLAB, pipe, pipe->k + slab * K_SLAB, args->k_batch_stride,
+    load_rows(slot, K_SLAB, pipe, pipe->k + slab * K_SLAB, 0, args->k_batch_stride,
               args->k_row_stride, first_key, rows, columns, keys, first, end);
   } else {
     const int key = (slab - K_SLABS) * V_SLAB;
-    load_rows(slot, HEAD_DIM_V, pipe, pipe->v, args->v_batch_stride, args->v_row_stride,
-              first_key + key, rows, columns, keys - key, first, end);
+    load_rows(slot, HEAD_DIM_V, pipe, pipe->v, pipe->batch->ragged.page_table_v,
+              args->v_batch_stride, args->v_row_stride, first_key + key, rows, columns,
+              keys - key, first, end);
   }
 }
 
@@ -508,9 +509,8 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   const Row last_row = find_row(&args, last_position);
   const Range unmasked = keys_of_all(first_row, last_row);
   Range blocks = key_blocks(keys_of_some(first_row, last_row), BLOCK_N);
-  if (SPLIT) // of what these rows see: no bound of the lengths has a part in it
-    blocks = split_blocks(blocks, work.split,
-                          ceil_div(max(blocks.end - blocks.begin, 0), args.num_splits));
+  if (SPLIT)
+    blocks = split_own_blocks(blocks, work.split, args.num_splits, args.key_blocks_per_split);
   // A constant where it is one: the compiler does not find out in time.
   const int block_begin = SPLIT ? blocks.begin : 0;
   int n = blocks.end - 1; // the key block in work

@@ -14,6 +14,7 @@ void ap_render_flash_bwd_convert(ap_text *out, const ap_render_input *in) {
   const char *const tile_name = in->tile_name;
   const int32_t hdim = in->axis[AP_ATTENTION_HDIM];
   const int32_t dtype = in->axis[AP_ATTENTION_DTYPE];
+  const int32_t sequences = in->axis[AP_ATTENTION_SEQUENCES];
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
   const int32_t warps_m = in->field[AP_ATTENTION_TILE_WARPS_M];
   TEXT("// ");
@@ -32,12 +33,18 @@ void ap_render_flash_bwd_convert(ap_text *out, const ap_render_input *in) {
   INTEGER(hdim);
   TEXT(" --dtype ");
   STRING(in->word[AP_ATTENTION_DTYPE]);
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT(" --");
+    STRING(in->word[AP_ATTENTION_SEQUENCES]);
+  }
   TEXT("\n"
-       "\n"
        "#include \"attnpress/args/attention.h\"\n"
        "#include \"attnpress/device/dtype.cuh\"\n"
-       "#include \"attnpress/device/gradient.cuh\"\n"
-       "#include \"attnpress/device/gradient_store.cuh\"\n"
+       "#include \"attnpress/device/gradient.cuh\"\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("#include \"attnpress/device/gradient_sequence.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/gradient_store.cuh\"\n"
        "\n"
        "constexpr int HEAD_DIM = ");
   INTEGER(hdim);
@@ -56,21 +63,42 @@ void ap_render_flash_bwd_convert(ap_text *out, const ap_render_input *in) {
        "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS)\n"
        "    ");
   STRING(stem);
-  TEXT("(\n"
-       "        const __grid_constant__ attnpress_bwd_args args) {\n"
-       "  const int row_blocks = args.row_tiles * 16 / BLOCK_M;\n"
-       "  const int first_row = blockIdx.x % row_blocks * BLOCK_M;\n"
-       "  const int64_t head_index = blockIdx.x / row_blocks; // batch and query head\n"
-       "  const int head = (int)(head_index % args.heads_q);\n"
-       "  const int64_t batch = head_index / args.heads_q;\n"
-       "  uint16_t *dq = (uint16_t *)args.dq + batch * args.dq_batch_stride + head * args.dq_head_stride;\n"
-       "  const float *sum = args.dq_sum + sum_offset(&args, batch, head, first_row / 16, HEAD_DIM);\n"
-       "\n"
-       "  const int rows = args.seqlen_q - first_row; // that are there\n"
-       "#pragma unroll 2\n"
+  TEXT("(\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("        const __grid_constant__ attnpress_bwd_ragged_args given) {\n"
+         "  const attnpress_bwd_args &args = given.bwd;\n"
+         "  const int first_row = blockIdx.x % args.blocks * BLOCK_M;\n"
+         "  const int head_index = blockIdx.x / args.blocks; // sequence and query head\n"
+         "  const int head = head_index % args.heads_q;\n"
+         "  const SequencePlace at = place_of_sequence(&given, head_index / args.heads_q);\n"
+         "  if (first_row >= at.seqlen_q) // the grid is laid out for the longest sequence\n"
+         "    return;\n"
+         "  uint16_t *dq = (uint16_t *)args.dq + at.q_batch * args.dq_batch_stride +\n"
+         "                 at.q_row * args.dq_row_stride + head * args.dq_head_stride;\n"
+         "  const float *sum =\n"
+         "      args.dq_sum + sum_offset(&args, 0, head, at.sum_tile + first_row / 16, HEAD_DIM);\n"
+         "\n"
+         "  const int rows = at.seqlen_q - first_row; // that are there\n");
+  } else {
+    TEXT("        const __grid_constant__ attnpress_bwd_args args) {\n"
+         "  const int row_blocks = args.row_tiles * 16 / BLOCK_M;\n"
+         "  const int first_row = blockIdx.x % row_blocks * BLOCK_M;\n"
+         "  const int64_t head_index = blockIdx.x / row_blocks; // batch and query head\n"
+         "  const int head = (int)(head_index % args.heads_q);\n"
+         "  const int64_t batch = head_index / args.heads_q;\n"
+         "  uint16_t *dq = (uint16_t *)args.dq + batch * args.dq_batch_stride + head * args.dq_head_stride;\n"
+         "  const float *sum = args.dq_sum + sum_offset(&args, batch, head, first_row / 16, HEAD_DIM);\n"
+         "\n"
+         "  const int rows = args.seqlen_q - first_row; // that are there\n");
+  }
+  TEXT("#pragma unroll 2\n"
        "  for (int index = threadIdx.x; index < BLOCK_M / 16 * CHUNKS * 8; index += NUM_THREADS) {\n"
-       "    const int quad = index % 8, chunk = index / 8 % CHUNKS, row = index / (8 * CHUNKS) * 16 + quad;\n"
-       "    const float4 *tile = (const float4 *)(sum + (row / 16 * CHUNKS + chunk) * 128);\n"
+       "    const int quad = index % 8, chunk = index / 8 % CHUNKS, row = index / (8 * CHUNKS) * 16 + quad;\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("    if (row / 16 * 16 >= rows) // another sequence's tile\n"
+         "      break;\n");
+  }
+  TEXT("    const float4 *tile = (const float4 *)(sum + (row / 16 * CHUNKS + chunk) * 128);\n"
        "    // Element i of the quad's lane t.\n"
        "    float value[4][4];\n"
        "#pragma unroll\n"

@@ -15,6 +15,7 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
   const int32_t hdim = in->axis[AP_ATTENTION_HDIM];
   const int32_t hdim_v = in->axis[AP_ATTENTION_HDIM_V];
   const int32_t dtype = in->axis[AP_ATTENTION_DTYPE];
+  const int32_t sequences = in->axis[AP_ATTENTION_SEQUENCES];
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
   const int32_t warps_m = in->field[AP_ATTENTION_TILE_WARPS_M];
   TEXT("// ");
@@ -33,12 +34,18 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
   INTEGER(hdim);
   TEXT(" --dtype ");
   STRING(in->word[AP_ATTENTION_DTYPE]);
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT(" --");
+    STRING(in->word[AP_ATTENTION_SEQUENCES]);
+  }
   TEXT("\n"
-       "\n"
        "#include \"attnpress/args/attention.h\"\n"
        "#include \"attnpress/device/dtype.cuh\"\n"
-       "#include \"attnpress/device/gradient.cuh\"\n"
-       "#include \"attnpress/device/gradient_store.cuh\"\n"
+       "#include \"attnpress/device/gradient.cuh\"\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("#include \"attnpress/device/gradient_sequence.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/gradient_store.cuh\"\n"
        "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
        "\n"
        "constexpr int HEAD_DIM_V = ");
@@ -72,26 +79,55 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
        "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS)\n"
        "    ");
   STRING(stem);
-  TEXT("(\n"
-       "        const __grid_constant__ attnpress_bwd_args args) {\n"
-       "  const int rows = args.row_tiles * 16; // of a head, padded\n"
-       "  const int row_blocks = rows / BLOCK_M;\n"
-       "  const int first_row = blockIdx.x % row_blocks * BLOCK_M;\n"
-       "  const int64_t head_index = blockIdx.x / row_blocks; // batch and query head\n"
-       "  const int head = (int)(head_index % args.heads_q);\n"
-       "  const int64_t batch = head_index / args.heads_q;\n"
-       "  const uint16_t *out =\n"
-       "      (const uint16_t *)args.out + batch * args.out_batch_stride + head * args.out_head_stride;\n"
-       "  const uint16_t *dout =\n"
-       "      (const uint16_t *)args.dout + batch * args.dout_batch_stride + head * args.dout_head_stride;\n"
-       "\n"
-       "  const int part = threadIdx.x % ROW_THREADS;\n"
+  TEXT("(\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("        const __grid_constant__ attnpress_bwd_ragged_args given) {\n"
+         "  const attnpress_bwd_args &args = given.bwd;\n"
+         "  const int first_row = blockIdx.x % args.blocks * BLOCK_M;\n"
+         "  const int head_index = blockIdx.x / args.blocks; // sequence and query head\n"
+         "  const int head = head_index % args.heads_q;\n"
+         "  const int64_t sequence = head_index / args.heads_q;\n"
+         "  const SequencePlace at = place_of_sequence(&given, sequence);\n"
+         "  const int seqlen_q = at.seqlen_q;\n"
+         "  if (first_row >= ceil_div(seqlen_q, PADDED_ROWS) * PADDED_ROWS)\n"
+         "    return; // the grid is laid out for the longest sequence\n"
+         "  const float *lse = args.lse + head * args.lse_head_stride +\n"
+         "                     (given.ragged.lse_packed ? at.q_row * given.ragged.lse_row_stride\n"
+         "                                              : sequence * args.lse_batch_stride);\n"
+         "  const int64_t dlse_offset =\n"
+         "      head * args.dlse_head_stride + (given.dlse_packed ? at.q_row * given.dlse_row_stride\n"
+         "                                                        : sequence * args.dlse_batch_stride);\n"
+         "  // What makes of lse a logarithm to the base 2, and of its gradient one by the natural logarithm.\n"
+         "  const float to_log2 = given.ragged.lse_log2 ? 1.0f : LOG2_E;\n"
+         "  const float of_natural = given.ragged.lse_log2 ? LOG2_E : 1.0f;\n"
+         "  // Where these rows begin in lse_log2 and delta.\n"
+         "  const int64_t values = (int64_t)head * args.row_tiles * 16 + at.values_row;\n"
+         "  const uint16_t *out = (const uint16_t *)args.out + at.q_batch * args.out_batch_stride +\n"
+         "                        at.q_row * args.out_row_stride + head * args.out_head_stride;\n"
+         "  const uint16_t *dout = (const uint16_t *)args.dout + at.q_batch * args.dout_batch_stride +\n"
+         "                         at.q_row * args.dout_row_stride + head * args.dout_head_stride;\n");
+  } else {
+    TEXT("        const __grid_constant__ attnpress_bwd_args args) {\n"
+         "  const int rows = args.row_tiles * 16; // of a head, padded\n"
+         "  const int row_blocks = rows / BLOCK_M;\n"
+         "  const int first_row = blockIdx.x % row_blocks * BLOCK_M;\n"
+         "  const int64_t head_index = blockIdx.x / row_blocks; // batch and query head\n"
+         "  const int head = (int)(head_index % args.heads_q);\n"
+         "  const int64_t batch = head_index / args.heads_q;\n"
+         "  const uint16_t *out =\n"
+         "      (const uint16_t *)args.out + batch * args.out_batch_stride + head * args.out_head_stride;\n"
+         "  const uint16_t *dout =\n"
+         "      (const uint16_t *)args.dout + batch * args.dout_batch_stride + head * args.dout_head_stride;\n");
+  }
+  TEXT("  const int part = threadIdx.x % ROW_THREADS;\n"
        "  // All lanes of a warp come through here as often: they add up their parts together.\n"
        "#pragma unroll 2\n"
        "  for (int r = threadIdx.x / ROW_THREADS; r < BLOCK_M; r += NUM_THREADS / ROW_THREADS) {\n"
        "    const int row = first_row + r;\n"
        "    float delta = 0.0f, lse_log2 = INF;\n"
-       "    if (row < args.seqlen_q) {\n"
+       "    if (row < ");
+  STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "seqlen_q" : "args.seqlen_q");
+  TEXT(") {\n"
        "#pragma unroll\n"
        "      for (int chunk = 0; chunk < CHUNKS; chunk += ROW_THREADS) {\n"
        "        if (chunk + ROW_THREADS <= CHUNKS || chunk + part < CHUNKS)\n"
@@ -102,23 +138,41 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
        "#pragma unroll\n"
        "    for (int distance = 1; distance < ROW_THREADS; distance *= 2)\n"
        "      delta += __shfl_xor_sync(0xffffffff, delta, distance);\n"
-       "    if (part == 0) {\n"
-       "      if (row < args.seqlen_q) {\n"
-       "        lse_log2 = lse_or_inf(args.lse[batch * args.lse_batch_stride +\n"
-       "                                       head * args.lse_head_stride + row] *\n"
-       "                              LOG2_E);\n"
-       "        if (args.dlse)\n"
-       "          delta -= args.dlse[batch * args.dlse_batch_stride + head * args.dlse_head_stride + row];\n"
-       "      }\n"
-       "      args.lse_log2[head_index * rows + row] = lse_log2;\n"
-       "      args.delta[head_index * rows + row] = delta;\n"
-       "    }\n"
+       "    if (part == 0) {\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("      if (row < seqlen_q) {\n"
+         "        lse_log2 = lse_or_inf(lse[row * given.ragged.lse_row_stride] * to_log2);\n"
+         "        if (args.dlse)\n"
+         "          delta -= args.dlse[dlse_offset + row * given.dlse_row_stride] * of_natural;\n"
+         "      }\n"
+         "      args.lse_log2[values + row] = lse_log2;\n"
+         "      args.delta[values + row] = delta;\n");
+  } else {
+    TEXT("      if (row < args.seqlen_q) {\n"
+         "        lse_log2 = lse_or_inf(args.lse[batch * args.lse_batch_stride +\n"
+         "                                       head * args.lse_head_stride + row] *\n"
+         "                              LOG2_E);\n"
+         "        if (args.dlse)\n"
+         "          delta -= args.dlse[batch * args.dlse_batch_stride + head * args.dlse_head_stride + row];\n"
+         "      }\n"
+         "      args.lse_log2[head_index * rows + row] = lse_log2;\n"
+         "      args.delta[head_index * rows + row] = delta;\n");
+  }
+  TEXT("    }\n"
        "  }\n"
        "\n"
-       "  // This block's rows of the sum, which lie together.\n"
-       "  const int quads = args.dq_sum_quads / row_blocks;\n"
-       "  float4 *sum = (float4 *)args.dq_sum + (int64_t)blockIdx.x * quads;\n"
-       "  for (int i = threadIdx.x; i < quads; i += NUM_THREADS)\n"
+       "  // This block's rows of the sum, which lie together.\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("  const int tile = first_row / 16; // of as many as the sequence has\n"
+         "  const int tiles = min(BLOCK_M / 16, ceil_div(seqlen_q, 16) - tile);\n"
+         "  const int quads = max(tiles, 0) * args.dq_sum_quads;\n"
+         "  float4 *sum = (float4 *)args.dq_sum +\n"
+         "                ((int64_t)head * args.sum_tiles + at.sum_tile + tile) * args.dq_sum_quads;\n");
+  } else {
+    TEXT("  const int quads = args.dq_sum_quads / row_blocks;\n"
+         "  float4 *sum = (float4 *)args.dq_sum + (int64_t)blockIdx.x * quads;\n");
+  }
+  TEXT("  for (int i = threadIdx.x; i < quads; i += NUM_THREADS)\n"
        "    sum[i] = {0.0f, 0.0f, 0.0f, 0.0f};\n"
        "}\n");
 }

@@ -17,6 +17,10 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
   const int32_t hdim_v = in->axis[AP_ATTENTION_HDIM_V];
   const int32_t dtype = in->axis[AP_ATTENTION_DTYPE];
   const int32_t mask = in->axis[AP_ATTENTION_MASK];
+  const int32_t softcap = in->axis[AP_ATTENTION_SOFTCAP];
+  const int32_t alibi = in->axis[AP_ATTENTION_ALIBI];
+  const int32_t bias = in->axis[AP_ATTENTION_BIAS];
+  const int32_t dropout = in->axis[AP_ATTENTION_DROPOUT];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
   const int32_t block_n = in->field[AP_ATTENTION_TILE_BLOCK_N];
@@ -48,14 +52,30 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
     TEXT(" --");
     STRING(in->word[AP_ATTENTION_MASK]);
   }
+  if (softcap) {
+    TEXT(" --softcap");
+  }
+  if (alibi) {
+    TEXT(" --alibi");
+  }
+  if (bias != AP_ATTENTION_BIAS_NONE) {
+    TEXT(" --bias ");
+    STRING(in->word[AP_ATTENTION_BIAS]);
+  }
+  if (dropout) {
+    TEXT(" --dropout");
+  }
   TEXT(" --arch sm");
   INTEGER(arch);
   TEXT("\n"
        "\n"
-       "#include \"attnpress/args/attention.h\"\n"
-       "#include \"attnpress/device/dtype.cuh\"\n"
+       "#include \"attnpress/args/attention.h\"\n");
+  if (dropout) {
+    TEXT("#include \"attnpress/device/dropout.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/dtype.cuh\"\n"
        "#include \"attnpress/device/gradient.cuh\"\n");
-  if (mask == AP_ATTENTION_MASK_WINDOW) {
+  if (((((mask == AP_ATTENTION_MASK_WINDOW) || softcap) || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) {
     TEXT("#include \"attnpress/device/gradient_modify.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/gradient_store.cuh\"\n"
@@ -89,6 +109,13 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("constexpr bool CAUSAL = ");
     STRING((mask == AP_ATTENTION_MASK_CAUSAL) ? "true" : "false");
     TEXT(";\n");
+  }
+  if (bias == AP_ATTENTION_BIAS_FP16) {
+    TEXT("constexpr BiasDtype BIAS = BIAS_FP16;\n");
+  } else if (bias == AP_ATTENTION_BIAS_BF16) {
+    TEXT("constexpr BiasDtype BIAS = BIAS_BF16;\n");
+  } else if (bias == AP_ATTENTION_BIAS_FP32) {
+    TEXT("constexpr BiasDtype BIAS = BIAS_FP32;\n");
   }
   TEXT("constexpr int BLOCK_M = ");
   INTEGER(block_m);
@@ -271,16 +298,22 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("  const int key_unmasked = row_at(first_row, CAUSAL, args->seqlen_q, args->seqlen_k).key_end;\n");
   }
+  if (alibi) {
+    TEXT("  const float slope = load_slope(&args->score, work->batch, work->head);\n");
+  }
+  if (dropout) {
+    TEXT("  const DropoutSeed seed = dropout_seed(&args->score);\n");
+  }
   TEXT("  Stage stage = {0, 0};\n"
        "  if (work->steps > 0) // the copy engine hands over Q\n"
        "    wait_for_phase(q_full(shared), 0);\n"
        "  for (int n = 0; n < work->steps; ++n) {\n"
        "    float score[S_TILES * 4], dp[S_TILES * 4];\n"
-       "    uint32_t ds[KEY_STEPS][4];\n");
-  if (mask == AP_ATTENTION_MASK_WINDOW) {
-    TEXT("    const int key = (work->first_step + n) * BLOCK_N; // the step's first\n");
-  }
-  TEXT("    const uint32_t k = shared + K_OFFSET + stage.index * K_BYTES;\n"
+       "    uint32_t ds[KEY_STEPS][4];\n"
+       "    const int key = ");
+  STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "(work->first_step + n)" : "n");
+  TEXT(" * BLOCK_N; // the step's first\n"
+       "    const uint32_t k = shared + K_OFFSET + stage.index * K_BYTES;\n"
        "    // S = Q K^T; the copy engine hands over K.\n"
        "    wait_for_phase(k_full(shared, stage.index), stage.parity);\n"
        "    start_rows(score, shared + consumer * 64 * 128, k, S_STEPS);\n"
@@ -293,23 +326,51 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
        "    wgmma_wait(1);\n"
        "    wgmma_order_n");
   INTEGER(block_n);
-  TEXT("(score);\n"
-       "    if (");
-  STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "key + BLOCK_N > key_unmasked || key < unmasked_begin" : "(n + 1) * BLOCK_N > key_unmasked");
+  TEXT("(score);\n");
+  if (softcap) {
+    TEXT("    uint32_t derivative[S_TILES * 2];\n"
+         "    cap_and_differentiate(score, derivative, S_TILES, &args->score);\n");
+  }
+  if (bias != AP_ATTENTION_BIAS_NONE) {
+    TEXT("#pragma unroll\n"
+         "    for (int half = 0; half < 2; ++half)\n"
+         "      add_bias_at(score, BIAS, S_TILES, half, false, args, work->batch, work->head,\n"
+         "                  rows[half].position, key + lane % 4 * 2);\n");
+  }
+  if (alibi) {
+    TEXT("#pragma unroll\n"
+         "    for (int half = 0; half < 2; ++half)\n"
+         "      add_alibi_at(score, S_TILES, half, false, args, slope, rows[half].position,\n"
+         "                   key + lane % 4 * 2);\n");
+  }
+  TEXT("    if (key + BLOCK_N > key_unmasked");
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT(" || key < unmasked_begin");
+  }
   TEXT(") {\n"
        "#pragma unroll\n"
        "      for (int half = 0; half < 2; ++half)\n"
-       "        mask_scores(score, S_TILES, half, rows[half], ");
-  STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "key" : "n * BLOCK_N");
-  TEXT(" + lane % 4 * 2);\n"
+       "        mask_scores(score, S_TILES, half, rows[half], key + lane % 4 * 2);\n"
        "    }\n"
-       "    recompute_probabilities(score, S_TILES, false, lse_log2, args->scale_log2);\n"
-       "    wgmma_wait(0);\n"
+       "    recompute_probabilities(score, S_TILES, false, lse_log2, args->scale_log2);\n");
+  if (dropout) {
+    TEXT("    mark_dropped(score, S_TILES, &seed, (int64_t)work->batch * args->heads_q + work->head,\n"
+         "                 first_row + warp * 16, key, lane, args->score.dropout_threshold);\n");
+  }
+  if (softcap) {
+    TEXT("    // P is a factor of dS alone: the derivative of the softcap becomes a part of it.\n"
+         "    multiply_derivatives(score, derivative, S_TILES);\n");
+  }
+  TEXT("    wgmma_wait(0);\n"
        "    wgmma_order_n");
   INTEGER(block_n);
-  TEXT("(dp);\n"
-       "    differentiate_scores(dp, score, S_TILES, false, delta);\n"
-       "    round_probabilities(ds[0], dp, S_TILES, DTYPE);\n"
+  TEXT("(dp);\n");
+  if (dropout) {
+    TEXT("    differentiate_kept(dp, score, S_TILES, false, delta, args->score.dropout_scale);\n");
+  } else {
+    TEXT("    differentiate_scores(dp, score, S_TILES, false, delta);\n");
+  }
+  TEXT("    round_probabilities(ds[0], dp, S_TILES, DTYPE);\n"
        "\n"
        "    // dQ += dS K.\n"
        "    const uint64_t keys = wgmma_descriptor(k, 1024, KEY_SLAB_BYTES);\n"

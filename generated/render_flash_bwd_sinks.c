@@ -13,6 +13,7 @@ void ap_render_flash_bwd_sinks(ap_text *out, const ap_render_input *in) {
   const char *const stem = in->stem;
   const char *const tile_name = in->tile_name;
   const int32_t hdim = in->axis[AP_ATTENTION_HDIM];
+  const int32_t sequences = in->axis[AP_ATTENTION_SEQUENCES];
   const int32_t warps_m = in->field[AP_ATTENTION_TILE_WARPS_M];
   TEXT("// ");
   STRING(stem);
@@ -29,11 +30,17 @@ void ap_render_flash_bwd_sinks(ap_text *out, const ap_render_input *in) {
   INTEGER(hdim);
   TEXT(" --dtype ");
   STRING(in->word[AP_ATTENTION_DTYPE]);
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT(" --");
+    STRING(in->word[AP_ATTENTION_SEQUENCES]);
+  }
   TEXT("\n"
-       "\n"
        "#include \"attnpress/args/attention.h\"\n"
-       "#include \"attnpress/device/epilogue.cuh\"\n"
-       "#include \"attnpress/device/ptx_math.cuh\"\n"
+       "#include \"attnpress/device/epilogue.cuh\"\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("#include \"attnpress/device/gradient_sequence.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/ptx_math.cuh\"\n"
        "\n"
        "constexpr int NUM_WARPS = ");
   INTEGER(warps_m);
@@ -43,20 +50,35 @@ void ap_render_flash_bwd_sinks(ap_text *out, const ap_render_input *in) {
        "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS)\n"
        "    ");
   STRING(stem);
-  TEXT("(\n"
-       "        const __grid_constant__ attnpress_bwd_args args) {\n"
-       "  __shared__ float part[NUM_WARPS]; // of each warp\n"
+  TEXT("(\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("        const __grid_constant__ attnpress_bwd_ragged_args given) {\n"
+         "  const attnpress_bwd_args &args = given.bwd;\n");
+  } else {
+    TEXT("        const __grid_constant__ attnpress_bwd_args args) {\n");
+  }
+  TEXT("  __shared__ float part[NUM_WARPS]; // of each warp\n"
        "  const int head = blockIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;\n"
        "  const float sink_log2 = load_sink(args.score.sinks, args.score.sinks_dtype,\n"
        "                                    args.score.sinks_stride, head, args.heads_q);\n"
-       "  const int rows = args.row_tiles * 16; // of a head, padded\n"
-       "  float sum = 0.0f;\n"
-       "  for (int batch = 0; batch < args.batch; ++batch) {\n"
-       "    const int64_t first = ((int64_t)batch * args.heads_q + head) * rows;\n"
-       "    for (int row = threadIdx.x; row < rows; row += NUM_THREADS)\n"
-       "      sum -= exp2_approx(sink_log2 - args.lse_log2[first + row]) * args.delta[first + row];\n"
-       "  }\n"
-       "#pragma unroll\n"
+       "  float sum = 0.0f;\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("  // Many sequences are short: each warp takes some of them.\n"
+         "  for (int b = warp; b < args.batch; b += NUM_WARPS) {\n"
+         "    const SequencePlace at = place_of_sequence(&given, b);\n"
+         "    const int64_t first = (int64_t)head * args.row_tiles * 16 + at.values_row;\n"
+         "    for (int row = lane; row < at.seqlen_q; row += 32)\n"
+         "      sum -= exp2_approx(sink_log2 - args.lse_log2[first + row]) * args.delta[first + row];\n"
+         "  }\n");
+  } else {
+    TEXT("  const int rows = args.row_tiles * 16; // of a head, padded\n"
+         "  for (int batch = 0; batch < args.batch; ++batch) {\n"
+         "    const int64_t first = ((int64_t)batch * args.heads_q + head) * rows;\n"
+         "    for (int row = threadIdx.x; row < rows; row += NUM_THREADS)\n"
+         "      sum -= exp2_approx(sink_log2 - args.lse_log2[first + row]) * args.delta[first + row];\n"
+         "  }\n");
+  }
+  TEXT("#pragma unroll\n"
        "  for (int distance = 16; distance > 0; distance /= 2)\n"
        "    sum += __shfl_xor_sync(0xffffffff, sum, distance);\n"
        "  if (lane == 0)\n"

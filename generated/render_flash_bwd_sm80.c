@@ -22,6 +22,9 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   const int32_t alibi = in->axis[AP_ATTENTION_ALIBI];
   const int32_t bias = in->axis[AP_ATTENTION_BIAS];
   const int32_t dropout = in->axis[AP_ATTENTION_DROPOUT];
+  const int32_t mod_score = in->axis[AP_ATTENTION_MOD_SCORE];
+  const int32_t mod_mask = in->axis[AP_ATTENTION_MOD_MASK];
+  const int32_t sequences = in->axis[AP_ATTENTION_SEQUENCES];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
   const int32_t block_n = in->field[AP_ATTENTION_TILE_BLOCK_N];
@@ -39,7 +42,9 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   int32_t walk_warps = owns_keys ? warps_m : warps_n;
   int32_t v_slots = (v_stages > 0) ? v_stages : stages;
   int32_t in_registers = ((walk_warps == 1) && (acc_warps == own_warps)) ? 1 : 0;
-  int32_t modifies = ((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) ? 1 : 0;
+  int32_t shares_place = (((hdim <= 256) && (hdim_v <= 256)) && ((arch == 80) || (smem_bytes <= 101344))) ? 1 : 0;
+  int32_t snippet = (mod_score || mod_mask) ? 1 : 0;
+  int32_t modifies = (!mod_score && ((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE))) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
@@ -92,6 +97,16 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   if (dropout) {
     TEXT(" --dropout");
   }
+  if (mod_score) {
+    TEXT(" --mod-score");
+  }
+  if (mod_mask) {
+    TEXT(" --mod-mask");
+  }
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT(" --");
+    STRING(in->word[AP_ATTENTION_SEQUENCES]);
+  }
   TEXT(" --arch sm");
   INTEGER(arch);
   TEXT("\n"
@@ -100,17 +115,26 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   if (dropout) {
     TEXT("#include \"attnpress/device/dropout.cuh\"\n");
   }
-  TEXT("#include \"attnpress/device/dtype.cuh\"\n"
-       "#include \"attnpress/device/gradient.cuh\"\n");
-  if ((modifies || dropout) || (mask == AP_ATTENTION_MASK_WINDOW)) {
+  TEXT("#include \"attnpress/device/dtype.cuh\"\n");
+  if (mod_score) {
+    TEXT("#include \"attnpress/device/dual.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/gradient.cuh\"\n");
+  if (((modifies || softcap) || dropout) || (mask == AP_ATTENTION_MASK_WINDOW)) {
     TEXT("#include \"attnpress/device/gradient_modify.cuh\"\n");
+  }
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("#include \"attnpress/device/gradient_sequence.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/gradient_store.cuh\"\n"
        "#include \"attnpress/device/product.cuh\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n"
        "#include \"attnpress/device/ptx_cp_async.cuh\"\n"
-       "#include \"attnpress/device/score.cuh\"\n"
-       "#include \"attnpress/device/tile.cuh\"\n"
+       "#include \"attnpress/device/score.cuh\"\n");
+  if (snippet) {
+    TEXT("#include \"attnpress/device/score_text.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/tile.cuh\"\n"
        "\n"
        "constexpr int HEAD_DIM = ");
   INTEGER(hdim);
@@ -247,8 +271,17 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
        "static_assert(128 % BLOCK_M == 0, \"lse and delta are padded to a multiple of 128 rows\");\n"
        "\n"
        "// What a thread block computes, and what it walks over.\n"
-       "struct Work {\n"
-       "  int64_t batch;\n");
+       "struct Work {\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("  int64_t batch; // the sequence\n");
+    if (shares_place) {
+      TEXT("  const volatile SequencePlace *at; // in shared memory\n");
+    } else {
+      TEXT("  const SequencePlace *at; // shared memory may be full\n");
+    }
+  } else {
+    TEXT("  int64_t batch;\n");
+  }
   if (owns_keys) {
     TEXT("  int kv_head;\n"
          "  int begin; // first key\n");
@@ -281,6 +314,16 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   TEXT("  return work;\n"
        "}\n"
        "\n"
+       "// Where the rows of a query head begin in lse_log2 and delta.\n"
+       "__device__ __forceinline__ int64_t values_of_head(const attnpress_bwd_args *args, Work work,\n"
+       "                                                  int head) {\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("  return (int64_t)head * args->row_tiles * 16 + work.at->values_row;\n");
+  } else {
+    TEXT("  return (work.batch * args->heads_q + head) * args->row_tiles * 16;\n");
+  }
+  TEXT("}\n"
+       "\n"
        "// Starts part `part` of `parts` of the copy of `rows` rows of a tensor whose first row is at\n"
        "// `offset`; rows from `valid` on become zeros.\n"
        "__device__ __forceinline__ void load_rows(uint32_t shared, const void *global, int64_t offset,\n"
@@ -302,12 +345,20 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "                                         Work work) {\n"
          "  const int valid = args->seqlen_k - work.begin;\n"
          "  load_rows(shared, args->k,\n"
-         "            work.batch * args->k_batch_stride + work.kv_head * args->k_head_stride +\n"
-         "                work.begin * args->k_row_stride,\n"
+         "            ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "work.at->k_batch" : "work.batch");
+    TEXT(" * args->k_batch_stride + work.kv_head * args->k_head_stride +\n"
+         "                ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "(work.at->k_row + work.begin)" : "work.begin");
+    TEXT(" * args->k_row_stride,\n"
          "            args->k_row_stride, OWN_ROWS, HEAD_DIM, valid, 0, 1);\n"
          "  load_rows(shared + OWN_V_OFFSET, args->v,\n"
-         "            work.batch * args->v_batch_stride + work.kv_head * args->v_head_stride +\n"
-         "                work.begin * args->v_row_stride,\n"
+         "            ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "work.at->k_batch" : "work.batch");
+    TEXT(" * args->v_batch_stride + work.kv_head * args->v_head_stride +\n"
+         "                ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "(work.at->k_row + work.begin)" : "work.begin");
+    TEXT(" * args->v_row_stride,\n"
          "            args->v_row_stride, OWN_ROWS, HEAD_DIM_V, valid, 0, 1);\n"
          "}\n"
          "\n"
@@ -320,13 +371,18 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "__device__ __forceinline__ void load_step(uint32_t slot, const attnpress_bwd_args *args, Work work,\n"
          "                                          Step step, int part, int parts) {\n"
          "  load_rows(slot, args->q,\n"
-         "            work.batch * args->q_batch_stride + step.head * args->q_head_stride +\n"
-         "                step.row * args->q_row_stride,\n"
-         "            args->q_row_stride, WALK_ROWS, HEAD_DIM, args->seqlen_q - step.row, part, parts);\n"
+         "            ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "work.at->q_batch" : "work.batch");
+    TEXT(" * args->q_batch_stride + step.head * args->q_head_stride +\n"
+         "                ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "(work.at->q_row + step.row)" : "step.row");
+    TEXT(" * args->q_row_stride,\n"
+         "            args->q_row_stride, WALK_ROWS, HEAD_DIM, ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "work.at->seqlen_q" : "args->seqlen_q");
+    TEXT(" - step.row, part, parts);\n"
          "  const int chunk = threadIdx.x; // of 4 rows\n"
          "  if (part == 0 && chunk < WALK_ROWS / 4) {\n"
-         "    const int64_t from = (work.batch * args->heads_q + step.head) * args->row_tiles * 16 +\n"
-         "                         step.row + chunk * 4;\n"
+         "    const int64_t from = values_of_head(args, work, step.head) + step.row + chunk * 4;\n"
          "    cp_async_16(slot + LSE_OFFSET + chunk * 16, args->lse_log2 + from, 16);\n"
          "    cp_async_16(slot + DELTA_OFFSET + chunk * 16, args->delta + from, 16);\n"
          "  }\n"
@@ -336,9 +392,15 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "__device__ __forceinline__ void load_step_v(uint32_t slot, const attnpress_bwd_args *args,\n"
          "                                            Work work, Step step, int part, int parts) {\n"
          "  load_rows(slot, args->dout,\n"
-         "            work.batch * args->dout_batch_stride + step.head * args->dout_head_stride +\n"
-         "                step.row * args->dout_row_stride,\n"
-         "            args->dout_row_stride, WALK_ROWS, HEAD_DIM_V, args->seqlen_q - step.row, part, parts);\n"
+         "            ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "work.at->q_batch" : "work.batch");
+    TEXT(" * args->dout_batch_stride + step.head * args->dout_head_stride +\n"
+         "                ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "(work.at->q_row + step.row)" : "step.row");
+    TEXT(" * args->dout_row_stride,\n"
+         "            args->dout_row_stride, WALK_ROWS, HEAD_DIM_V, ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "work.at->seqlen_q" : "args->seqlen_q");
+    TEXT(" - step.row, part, parts);\n"
          "}\n");
   } else {
     TEXT("// Starts the load of Q and dO of the block's rows.\n"
@@ -346,12 +408,20 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "                                         Work work) {\n"
          "  const int valid = args->seqlen_q - work.begin;\n"
          "  load_rows(shared, args->q,\n"
-         "            work.batch * args->q_batch_stride + work.head * args->q_head_stride +\n"
-         "                work.begin * args->q_row_stride,\n"
+         "            ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "work.at->q_batch" : "work.batch");
+    TEXT(" * args->q_batch_stride + work.head * args->q_head_stride +\n"
+         "                ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "(work.at->q_row + work.begin)" : "work.begin");
+    TEXT(" * args->q_row_stride,\n"
          "            args->q_row_stride, OWN_ROWS, HEAD_DIM, valid, 0, 1);\n"
          "  load_rows(shared + OWN_V_OFFSET, args->dout,\n"
-         "            work.batch * args->dout_batch_stride + work.head * args->dout_head_stride +\n"
-         "                work.begin * args->dout_row_stride,\n"
+         "            ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "work.at->q_batch" : "work.batch");
+    TEXT(" * args->dout_batch_stride + work.head * args->dout_head_stride +\n"
+         "                ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "(work.at->q_row + work.begin)" : "work.begin");
+    TEXT(" * args->dout_row_stride,\n"
          "            args->dout_row_stride, OWN_ROWS, HEAD_DIM_V, valid, 0, 1);\n"
          "}\n"
          "\n"
@@ -364,18 +434,30 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "__device__ __forceinline__ void load_step(uint32_t slot, const attnpress_bwd_args *args, Work work,\n"
          "                                          Step step, int part, int parts) {\n"
          "  load_rows(slot, args->k,\n"
-         "            work.batch * args->k_batch_stride + step.head * args->k_head_stride +\n"
-         "                step.row * args->k_row_stride,\n"
-         "            args->k_row_stride, WALK_ROWS, HEAD_DIM, args->seqlen_k - step.row, part, parts);\n"
+         "            ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "work.at->k_batch" : "work.batch");
+    TEXT(" * args->k_batch_stride + step.head * args->k_head_stride +\n"
+         "                ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "(work.at->k_row + step.row)" : "step.row");
+    TEXT(" * args->k_row_stride,\n"
+         "            args->k_row_stride, WALK_ROWS, HEAD_DIM, ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "work.at->seqlen_k" : "args->seqlen_k");
+    TEXT(" - step.row, part, parts);\n"
          "}\n"
          "\n"
          "// The same of V.\n"
          "__device__ __forceinline__ void load_step_v(uint32_t slot, const attnpress_bwd_args *args,\n"
          "                                            Work work, Step step, int part, int parts) {\n"
          "  load_rows(slot, args->v,\n"
-         "            work.batch * args->v_batch_stride + step.head * args->v_head_stride +\n"
-         "                step.row * args->v_row_stride,\n"
-         "            args->v_row_stride, WALK_ROWS, HEAD_DIM_V, args->seqlen_k - step.row, part, parts);\n"
+         "            ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "work.at->k_batch" : "work.batch");
+    TEXT(" * args->v_batch_stride + step.head * args->v_head_stride +\n"
+         "                ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "(work.at->k_row + step.row)" : "step.row");
+    TEXT(" * args->v_row_stride,\n"
+         "            args->v_row_stride, WALK_ROWS, HEAD_DIM_V, ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "work.at->seqlen_k" : "args->seqlen_k");
+    TEXT(" - step.row, part, parts);\n"
          "}\n");
   }
   TEXT("\n"
@@ -451,6 +533,89 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
+  if (snippet) {
+    if (mod_score) {
+      TEXT("// The snippet's score of query row and key `k`, with its derivative: `score` is the one so far, in\n"
+           "// natural units, with its own.\n"
+           "__device__ __forceinline__ SnippetDual snippet_dual_score(const attnpress_mod_args *mod,\n"
+           "                                                          SnippetDual score, SnippetRow row, int k,\n"
+           "                                                          int q_len, int k_len);\n"
+           "\n");
+    }
+    if (mod_mask) {
+      TEXT("// Whether the snippet lets query row see key `k`.\n"
+           "__device__ __forceinline__ bool snippet_keeps(const attnpress_mod_args *mod, SnippetRow row, int k,\n"
+           "                                              int q_len, int k_len);\n"
+           "\n");
+    }
+    if (mod_score) {
+      TEXT("// Passes the scores of a step through it. They come in units of `scale`, and leave in natural units,\n"
+           "// with their derivatives by what came; those of pairs that are not there as -inf and 0. `own`, `walk`:\n"
+           "// this warp's first row and column.\n");
+    } else {
+      TEXT("// Scores of a step that it takes out become -inf. `own`, `walk`: this warp's first row and column.\n");
+    }
+    TEXT("__device__ __forceinline__ void snippet_block(float score[S_ROWS][S_COLUMNS * 4],\n");
+    if (mod_score) {
+      TEXT("                                              float slope[S_ROWS][S_COLUMNS * 4],\n");
+    }
+    TEXT("                                              const attnpress_mod_args *mod,\n"
+         "                                              const attnpress_bwd_args *args, int64_t batch,\n"
+         "                                              int head, int own, int walk) {\n"
+         "  const int lane = threadIdx.x % 32;\n"
+         "  const int kv_head = head / (args->heads_q / args->heads_kv);\n"
+         "#pragma unroll\n"
+         "  for (int m = 0; m < S_ROWS; ++m) {\n");
+    if (mod_score && softcap) {
+      TEXT("    cap_scores(score[m], S_COLUMNS, &args->score);\n");
+    }
+    TEXT("#pragma unroll\n"
+         "    for (int i = 0; i < S_COLUMNS * 4; ++i) {\n"
+         "      const int row = own + m * 16 + i % 4 / 2 * 8 + lane / 4;\n"
+         "      const int column = walk + i / 4 * 8 + lane % 4 * 2 + i % 2;\n"
+         "      const int q = ");
+    STRING((pass != AP_ATTENTION_PASS_BWD_DQ) ? "column" : "row");
+    TEXT(", k = ");
+    STRING((pass != AP_ATTENTION_PASS_BWD_DQ) ? "row" : "column");
+    TEXT(";\n"
+         "      const float given = score[m][i];\n"
+         "      score[m][i] = -INF;\n");
+    if (mod_score) {
+      TEXT("      slope[m][i] = 0.0f;\n");
+    }
+    TEXT("      if (q >= args->seqlen_q || k >= args->seqlen_k)\n"
+         "        continue;\n"
+         "      const SnippetRow at = {(int)batch, head, kv_head, q};\n");
+    if (mod_mask) {
+      TEXT("      if (!snippet_keeps(mod, at, k, args->seqlen_q, args->seqlen_k))\n"
+           "        continue;\n");
+    }
+    if (mod_score) {
+      TEXT("      const SnippetDual passed =\n"
+           "          snippet_dual_score(mod, {given * mod->natural_per_unit, ");
+      STRING(softcap ? "1.0f - given * given" : "1.0f");
+      TEXT("},\n"
+           "                             at, k, args->seqlen_q, args->seqlen_k);\n"
+           "      score[m][i] = passed.value;\n"
+           "      slope[m][i] = passed.derivative;\n");
+    } else {
+      TEXT("      score[m][i] = given;\n");
+    }
+    TEXT("    }\n"
+         "  }\n"
+         "}\n"
+         "\n");
+    if (mod_score) {
+      TEXT("// Multiplies gradients by the derivatives that belong to them. Where there is none, as where P is 0,\n"
+           "// the derivative may be anything.\n"
+           "__device__ __forceinline__ void multiply_slopes(float *ds, const float *slope) {\n"
+           "#pragma unroll\n"
+           "  for (int i = 0; i < S_COLUMNS * 4; ++i)\n"
+           "    ds[i] = snippet_chain(ds[i], slope[i]);\n"
+           "}\n"
+           "\n");
+    }
+  }
   if (!in_registers || (pass == AP_ATTENTION_PASS_BWD)) {
     TEXT("// Rounds scores into a tile of shared memory; `place`: this thread's first element of it.\n"
          "__device__ __forceinline__ void store_scores(unsigned char *place,\n"
@@ -467,9 +632,16 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   TEXT("extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)\n"
        "    ");
   STRING(stem);
-  TEXT("(\n"
-       "        const __grid_constant__ attnpress_bwd_args args) {\n"
-       "  extern __shared__ __align__(128) unsigned char smem[];\n"
+  TEXT("(\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("        const __grid_constant__ attnpress_bwd_ragged_args batch) {\n");
+  } else if (snippet) {
+    TEXT("        const __grid_constant__ attnpress_bwd_mod_args given) {\n"
+         "  const attnpress_bwd_args &args = given.bwd;\n");
+  } else {
+    TEXT("        const __grid_constant__ attnpress_bwd_args args) {\n");
+  }
+  TEXT("  extern __shared__ __align__(128) unsigned char smem[];\n"
        "  const uint32_t shared = shared_address(smem);\n"
        "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;\n"
        "  const int own_row = warp / (WALK_WARPS * WARPS_K) * S_ROWS * 16; // this warp's part of S\n"
@@ -480,8 +652,29 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   if (owns_keys) {
     TEXT("  const int acc_column_v = first_column_tile(HEAD_DIM_V / 8, ACC_COLUMN_WARPS, acc_warp) * 8;\n");
   }
-  TEXT("  const Work work = find_work(&args, blockIdx.x);\n"
-       "\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("  Work work = find_work(&batch.bwd, blockIdx.x);\n");
+    if (shares_place) {
+      TEXT("  __shared__ SequencePlace sequence;\n"
+           "  work.at = &sequence;\n"
+           "  if (threadIdx.x == 0)\n"
+           "    sequence = place_of_sequence(&batch, work.batch);\n"
+           "  // All threads arrive and wait: hands over where the sequence lies.\n"
+           "  __syncthreads();\n");
+    } else {
+      TEXT("  const SequencePlace sequence = place_of_sequence(&batch, work.batch);\n"
+           "  work.at = &sequence;\n");
+    }
+    TEXT("  const attnpress_bwd_args args =\n"
+         "      args_of_lengths(&batch, work.at->seqlen_q, work.at->seqlen_k);\n"
+         "  if (work.begin >= args.");
+    STRING(owns_keys ? "seqlen_k" : "seqlen_q");
+    TEXT(") // the grid is laid out for the longest sequence\n"
+         "    return;\n");
+  } else {
+    TEXT("  const Work work = find_work(&args, blockIdx.x);\n");
+  }
+  TEXT("\n");
   if (owns_keys && (mask == AP_ATTENTION_MASK_WINDOW)) {
     TEXT("  // Rows that see none of the keys are skipped; group heads come one after the other.\n"
          "  const int group = args.heads_q / args.heads_kv;\n"
@@ -565,8 +758,8 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "  for (int m = 0; m < S_ROWS; ++m) {\n"
          "#pragma unroll\n"
          "    for (int half = 0; half < 2; ++half) {\n"
-         "      const int64_t row = (work.batch * args.heads_q + work.head) * args.row_tiles * 16 +\n"
-         "                          work.begin + own_row + m * 16 + half * 8 + lane / 4;\n"
+         "      const int64_t row = values_of_head(&args, work, work.head) + work.begin + own_row + m * 16 +\n"
+         "                          half * 8 + lane / 4;\n"
          "      lse_log2[m][half] = args.lse_log2[row];\n"
          "      delta[m][half] = args.delta[row];\n"
          "    }\n"
@@ -646,6 +839,19 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
     STRING(owns_keys ? "now.head" : "work.head");
     TEXT(", work.begin + own_row,\n"
          "                 now.row + walk_row);\n");
+  }
+  if (mod_score) {
+    TEXT("    float slope[S_ROWS][S_COLUMNS * 4];\n");
+  }
+  if (snippet) {
+    TEXT("    snippet_block(score, ");
+    if (mod_score) {
+      TEXT("slope, ");
+    }
+    TEXT("&given.mod, &args, work.batch, ");
+    STRING(owns_keys ? "now.head" : "work.head");
+    TEXT(", work.begin + own_row,\n"
+         "                  now.row + walk_row);\n");
   }
   TEXT("    // Steps that hold a pair of query and key which does not count.\n");
   if (mask == AP_ATTENTION_MASK_WINDOW) {
@@ -730,7 +936,9 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
     STRING(owns_keys ? "true, delta" : "false, delta[m]");
     TEXT(");\n");
   }
-  if (softcap) {
+  if (mod_score) {
+    TEXT("      multiply_slopes(grad[m], slope[m]);\n");
+  } else if (softcap) {
     TEXT("      multiply_derivatives(grad[m], derivative[m], S_COLUMNS);\n");
   }
   TEXT("      round_probabilities(ds[m], grad[m], S_COLUMNS, DTYPE);\n"
@@ -834,11 +1042,15 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "                       shared + DS_OFFSET + dq_row * 32, S_ROW_BYTES, shared + first * 16,\n"
          "                       ROW_BYTES, BLOCK_N, lane);\n"
          "      float *sum = args.dq_sum +\n"
-         "                   sum_offset(&args, work.batch, now.head, now.row / 16 + dq_row, HEAD_DIM) +\n"
+         "                   sum_offset(&args, ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "0, now.head, work.at->sum_tile + now.row / 16 + dq_row" : "work.batch, now.head, now.row / 16 + dq_row");
+    TEXT(", HEAD_DIM) +\n"
          "                   first * 128;\n"
          "#pragma unroll\n"
          "      for (int m = 0; m < DQ_ROWS; ++m) {\n"
-         "        if (now.row + (dq_row + m) * 16 < args.seqlen_q) {\n"
+         "        if (now.row + (dq_row + m) * 16 < ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "work.at->seqlen_q" : "args.seqlen_q");
+    TEXT(") {\n"
          "#pragma unroll\n"
          "          for (int i = 0; i < DQ_COLUMNS; ++i)\n"
          "            if (i >= tiles_of_others(HEAD_DIM / 8, DQ_COLUMN_WARPS, dq_warp))\n"
@@ -860,10 +1072,18 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
        "  __syncthreads();\n");
   if (owns_keys) {
     TEXT("  const int valid = args.seqlen_k - work.begin;\n"
-         "  uint16_t *const dk_rows = (uint16_t *)args.dk + work.batch * args.dk_batch_stride +\n"
-         "                            work.kv_head * args.dk_head_stride + work.begin * args.dk_row_stride;\n"
-         "  uint16_t *const dv_rows = (uint16_t *)args.dv + work.batch * args.dv_batch_stride +\n"
-         "                            work.kv_head * args.dv_head_stride + work.begin * args.dv_row_stride;\n"
+         "  uint16_t *const dk_rows = (uint16_t *)args.dk + ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "work.at->k_batch" : "work.batch");
+    TEXT(" * args.dk_batch_stride +\n"
+         "                            work.kv_head * args.dk_head_stride + ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "(work.at->k_row + work.begin)" : "work.begin");
+    TEXT(" * args.dk_row_stride;\n"
+         "  uint16_t *const dv_rows = (uint16_t *)args.dv + ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "work.at->k_batch" : "work.batch");
+    TEXT(" * args.dv_batch_stride +\n"
+         "                            work.kv_head * args.dv_head_stride + ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "(work.at->k_row + work.begin)" : "work.begin");
+    TEXT(" * args.dv_row_stride;\n"
          "  if (args.accumulate) {\n"
          "    load_gradient(smem, dk_rows, args.dk_row_stride, OWN_ROWS, HEAD_DIM, valid, threadIdx.x,\n"
          "                  NUM_THREADS);\n"
@@ -888,8 +1108,12 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "                 threadIdx.x, NUM_THREADS);\n");
   } else {
     TEXT("  const int valid = args.seqlen_q - work.begin;\n"
-         "  uint16_t *const dq_rows = (uint16_t *)args.dq + work.batch * args.dq_batch_stride +\n"
-         "                            work.head * args.dq_head_stride + work.begin * args.dq_row_stride;\n"
+         "  uint16_t *const dq_rows = (uint16_t *)args.dq + ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "work.at->q_batch" : "work.batch");
+    TEXT(" * args.dq_batch_stride +\n"
+         "                            work.head * args.dq_head_stride + ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "(work.at->q_row + work.begin)" : "work.begin");
+    TEXT(" * args.dq_row_stride;\n"
          "  if (args.accumulate) {\n"
          "    load_gradient(smem, dq_rows, args.dq_row_stride, OWN_ROWS, HEAD_DIM, valid, threadIdx.x,\n"
          "                  NUM_THREADS);\n"

@@ -18,12 +18,17 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   const int32_t hdim_v = in->axis[AP_ATTENTION_HDIM_V];
   const int32_t dtype = in->axis[AP_ATTENTION_DTYPE];
   const int32_t mask = in->axis[AP_ATTENTION_MASK];
+  const int32_t softcap = in->axis[AP_ATTENTION_SOFTCAP];
+  const int32_t alibi = in->axis[AP_ATTENTION_ALIBI];
+  const int32_t bias = in->axis[AP_ATTENTION_BIAS];
+  const int32_t dropout = in->axis[AP_ATTENTION_DROPOUT];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
   const int32_t block_n = in->field[AP_ATTENTION_TILE_BLOCK_N];
   const int32_t stages = in->field[AP_ATTENTION_TILE_STAGES];
   const int32_t dq_warps = in->field[AP_ATTENTION_TILE_DQ_WARPS];
   int32_t sums = (pass == AP_ATTENTION_PASS_BWD) ? 1 : 0;
+  int32_t late_dp = ((softcap && (hdim > 96)) && ((hdim < 128) || (pass == AP_ATTENTION_PASS_BWD_DKV))) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
@@ -66,14 +71,30 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT(" --");
     STRING(in->word[AP_ATTENTION_MASK]);
   }
+  if (softcap) {
+    TEXT(" --softcap");
+  }
+  if (alibi) {
+    TEXT(" --alibi");
+  }
+  if (bias != AP_ATTENTION_BIAS_NONE) {
+    TEXT(" --bias ");
+    STRING(in->word[AP_ATTENTION_BIAS]);
+  }
+  if (dropout) {
+    TEXT(" --dropout");
+  }
   TEXT(" --arch sm");
   INTEGER(arch);
   TEXT("\n"
        "\n"
-       "#include \"attnpress/args/attention.h\"\n"
-       "#include \"attnpress/device/dtype.cuh\"\n"
+       "#include \"attnpress/args/attention.h\"\n");
+  if (dropout) {
+    TEXT("#include \"attnpress/device/dropout.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/dtype.cuh\"\n"
        "#include \"attnpress/device/gradient.cuh\"\n");
-  if (mask == AP_ATTENTION_MASK_WINDOW) {
+  if (((((mask == AP_ATTENTION_MASK_WINDOW) || softcap) || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) {
     TEXT("#include \"attnpress/device/gradient_modify.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/gradient_store.cuh\"\n"
@@ -120,6 +141,13 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("constexpr bool CAUSAL = ");
     STRING((mask == AP_ATTENTION_MASK_CAUSAL) ? "true" : "false");
     TEXT(";\n");
+  }
+  if (bias == AP_ATTENTION_BIAS_FP16) {
+    TEXT("constexpr BiasDtype BIAS = BIAS_FP16;\n");
+  } else if (bias == AP_ATTENTION_BIAS_BF16) {
+    TEXT("constexpr BiasDtype BIAS = BIAS_BF16;\n");
+  } else if (bias == AP_ATTENTION_BIAS_FP32) {
+    TEXT("constexpr BiasDtype BIAS = BIAS_FP32;\n");
   }
   TEXT("constexpr int BLOCK_M = ");
   INTEGER(block_m);
@@ -627,18 +655,47 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "    uint32_t p[ROW_STEPS][4], ds[ROW_STEPS][4];\n"
        "    // The producer and the copy engine hand over Q, lse and delta.\n"
        "    wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
-       "    start_scores(score, shared, consumer, stage.index);\n"
-       "    // The copy engine hands over dO, and V with the first.\n"
-       "    wait_for_phase(do_full(shared, stage.index), stage.parity);\n"
-       "    if (n == 0)\n"
-       "      wait_for_phase(v_full(shared), 0);\n"
-       "    start_dp(dp, shared, consumer, stage.index);\n"
-       "    wgmma_wait(1);\n"
+       "    start_scores(score, shared, consumer, stage.index);\n");
+  if (!late_dp) {
+    TEXT("    // The copy engine hands over dO, and V with the first.\n"
+         "    wait_for_phase(do_full(shared, stage.index), stage.parity);\n"
+         "    if (n == 0)\n"
+         "      wait_for_phase(v_full(shared), 0);\n"
+         "    start_dp(dp, shared, consumer, stage.index);\n");
+  }
+  if (alibi) {
+    TEXT("    const float slope = load_slope(&args->score, work->batch, step.head);\n");
+  }
+  if (dropout) {
+    TEXT("    // While the products run. The seed is read anew: it would take registers.\n"
+         "    const DropoutSeed seed = dropout_seed(&args->score);\n"
+         "    const uint32_t dropped =\n"
+         "        decide_tiles(&seed, (int64_t)work->batch * args->heads_q + step.head, step.row,\n"
+         "                     first_key + warp * 16, lane, args->score.dropout_threshold);\n");
+  }
+  TEXT("    wgmma_wait(");
+  INTEGER(late_dp ? 0 : 1);
+  TEXT(");\n"
        "    wgmma_order_n");
   INTEGER(block_m);
   TEXT("(score);\n"
-       "\n"
-       "    const bool masked = first_key + 64 > args->seqlen_k");
+       "\n");
+  if (softcap) {
+    TEXT("    cap_scores(score, S_TILES, &args->score);\n");
+  }
+  if (bias != AP_ATTENTION_BIAS_NONE) {
+    TEXT("#pragma unroll\n"
+         "    for (int half = 0; half < 2; ++half)\n"
+         "      add_bias_at(score, BIAS, S_TILES, half, true, args, work->batch, step.head,\n"
+         "                  first_key + warp * 16 + half * 8 + lane / 4, step.row + lane % 4 * 2);\n");
+  }
+  if (alibi) {
+    TEXT("#pragma unroll\n"
+         "    for (int half = 0; half < 2; ++half)\n"
+         "      add_alibi_at(score, S_TILES, half, true, args, slope,\n"
+         "                   first_key + warp * 16 + half * 8 + lane / 4, step.row + lane % 4 * 2);\n");
+  }
+  TEXT("    const bool masked = first_key + 64 > args->seqlen_k");
   if (mask == AP_ATTENTION_MASK_WINDOW) {
     TEXT(" || step.row < unmasked_begin ||\n"
          "                        step.row + BLOCK_M > unmasked_end");
@@ -650,15 +707,35 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "    if (masked)\n"
        "      mask_block(score, args, first_key + warp * 16, step.row);\n"
        "    const float *const lse_log2 =\n"
-       "        (const float *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES) + lane % 4 * 2;\n"
-       "    recompute_probabilities(score, S_TILES, true, lse_log2, args->scale_log2);\n"
-       "    round_probabilities(p[0], score, S_TILES, DTYPE);\n"
-       "    wgmma_wait(0);\n"
+       "        (const float *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES) + lane % 4 * 2;\n");
+  if (softcap) {
+    TEXT("    recompute_capped(score, p[0], S_TILES, lse_log2, args->scale_log2, DTYPE);\n");
+  } else {
+    TEXT("    recompute_probabilities(score, S_TILES, true, lse_log2, args->scale_log2);\n");
+    if (dropout) {
+      TEXT("    mark_decided(score, dropped);\n"
+           "    round_kept(p[0], score, S_TILES, DTYPE);\n");
+    } else {
+      TEXT("    round_probabilities(p[0], score, S_TILES, DTYPE);\n");
+    }
+  }
+  if (late_dp) {
+    TEXT("    // The copy engine hands over dO, and V with the first.\n"
+         "    wait_for_phase(do_full(shared, stage.index), stage.parity);\n"
+         "    if (n == 0)\n"
+         "      wait_for_phase(v_full(shared), 0);\n"
+         "    start_dp(dp, shared, consumer, stage.index);\n");
+  }
+  TEXT("    wgmma_wait(0);\n"
        "    wgmma_order_n");
   INTEGER(block_m);
-  TEXT("(dp);\n"
-       "    differentiate_scores(dp, score, S_TILES, true, lse_log2 + BLOCK_M);\n"
-       "    round_probabilities(ds[0], dp, S_TILES, DTYPE);\n"
+  TEXT("(dp);\n");
+  if (dropout) {
+    TEXT("    differentiate_kept(dp, score, S_TILES, true, lse_log2 + BLOCK_M, args->score.dropout_scale);\n");
+  } else {
+    TEXT("    differentiate_scores(dp, score, S_TILES, true, lse_log2 + BLOCK_M);\n");
+  }
+  TEXT("    round_probabilities(ds[0], dp, S_TILES, DTYPE);\n"
        "\n");
   if (sums) {
     TEXT("    // ");
@@ -718,10 +795,15 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "  }\n"
        "  const int row = consumer * 64 + warp * 16;\n"
        "  round_gradient(smem + row * DK_ROW_BYTES, DK_ROW_BYTES, dk, 1, 0, K_TILES, DTYPE, args->scale,\n"
-       "                 args->accumulate, lane);\n"
-       "  round_gradient(dv_tile + row * DV_ROW_BYTES, DV_ROW_BYTES, dv, 1, 0, V_TILES, DTYPE, 1.0f,\n"
-       "                 args->accumulate, lane);\n"
-       "  // All consumers arrive and wait: hands over the tiles of dK and dV.\n"
+       "                 args->accumulate, lane);\n");
+  if (dropout) {
+    TEXT("  round_gradient(dv_tile + row * DV_ROW_BYTES, DV_ROW_BYTES, dv, 1, 0, V_TILES, DTYPE,\n"
+         "                 args->score.dropout_scale, args->accumulate, lane);\n");
+  } else {
+    TEXT("  round_gradient(dv_tile + row * DV_ROW_BYTES, DV_ROW_BYTES, dv, 1, 0, V_TILES, DTYPE, 1.0f,\n"
+         "                 args->accumulate, lane);\n");
+  }
+  TEXT("  // All consumers arrive and wait: hands over the tiles of dK and dV.\n"
        "  named_barrier_sync(1, CONSUMER_THREADS);\n"
        "  store_gradient(dk_rows, args->dk_row_stride, smem, BLOCK_N, HEAD_DIM, valid, thread,\n"
        "                 CONSUMER_THREADS);\n"

@@ -28,9 +28,13 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "// The output is ");
   STRING(in->word[AP_ATTENTION_DTYPE]);
   TEXT(", all else fp32. One thread block computes COLUMNS columns of one row: its\n"
-       "// threads form groups of COLUMNS / 4 threads, and each group adds up every GROUPS-th split. No\n"
-       "// address depends on what was loaded before: a step costs one trip to memory.\n"
-       "//\n"
+       "// threads form groups of COLUMNS / 4 threads, and each group adds up every GROUPS-th split.\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("// No address depends on what was loaded before: a step costs one trip to memory.\n");
+  } else {
+    TEXT("// A split past a sequence's keys has lse = -inf and no output.\n");
+  }
+  TEXT("//\n"
        "// Pressed from templates/attention/flash_fwd_combine.cu.j2 with tile ");
   STRING(tile_name);
   TEXT(" by\n"
@@ -126,13 +130,26 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "      const int64_t partial = split * args->rows + row;\n"
        "      const float4 zero = {0.0f, 0.0f, 0.0f, 0.0f};\n"
        "      lse[i] = -INF;\n"
-       "      out[i] = zero;\n"
-       "      if (split < args->num_splits) {\n"
-       "        lse[i] = args->lse_partial[partial] * LOG2_E;\n"
-       "        out[i] = *(const float4 *)(args->out_partial + partial * HEAD_DIM_V + column);\n"
-       "      }\n"
-       "    }\n"
-       "    float max = sum.max;\n"
+       "      out[i] = zero;\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("      if (split < args->num_splits) {\n"
+         "        lse[i] = args->lse_partial[partial] * LOG2_E;\n"
+         "        out[i] = *(const float4 *)(args->out_partial + partial * HEAD_DIM_V + column);\n"
+         "      }\n");
+  } else {
+    TEXT("      if (split < args->num_splits)\n"
+         "        lse[i] = args->lse_partial[partial] * LOG2_E;\n");
+  }
+  TEXT("    }\n");
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("    // Splits past a sequence's keys have written no output.\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < STEP; ++i)\n"
+         "      if (lse[i] > -INF)\n"
+         "        out[i] = *(const float4 *)(args->out_partial +\n"
+         "                                   ((first + i * GROUPS) * args->rows + row) * HEAD_DIM_V + column);\n");
+  }
+  TEXT("    float max = sum.max;\n"
        "#pragma unroll\n"
        "    for (int i = 0; i < STEP; ++i)\n"
        "      max = fmaxf(max, lse[i]);\n"

@@ -361,10 +361,10 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("// Starts passes `first_pass` to `end_pass` - 1 of the copy of `rows` keys from `first_key` on, of\n"
          "// `columns` columns, into a slot whose rows have `slab_columns`; `global`: their first column in\n"
          "// page 0. Keys from `keys` on, counted from the first, become zeros. The row of each is looked up\n"
-         "// in the page table.\n"
+         "// in the page table that lies `table` entries behind K's.\n"
          "__device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const KeyPipeline *pipe,\n"
-         "                                          const uint16_t *global, int64_t page_stride,\n"
-         "                                          int64_t row_stride, int first_key, int rows, int columns,\n"
+         "                                          const uint16_t *global, int64_t table,\n"
+         "                                          int64_t page_stride, int64_t row_stride, int first_key, int rows, int columns,\n"
          "                                          int keys, int first_pass, int end_pass) {\n"
          "  const int pass_rows = RING_THREADS / (columns / 8);\n"
          "  const int column = copy_column(columns, RING_THREAD);\n"
@@ -381,7 +381,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("      if (pass * pass_rows + pass_rows <= rows || row < rows)\n"
          "        cp_async_16(target,\n"
          "                    global + column + page_row(&pipe->pages, &pipe->batch->ragged, first_key + row,\n"
-         "                                               page_stride, row_stride),\n"
+         "                                               table, page_stride, row_stride),\n"
          "                    rows <= keys || row < keys ? 16 : 0);\n"
          "    }\n"
          "  }\n"
@@ -402,12 +402,13 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "  const int part = steps == 1 ? passes : max_int(2, ceil_div(passes, steps));\n"
          "  const int first = min_int(passes, step * part), end = min_int(passes, first + part);\n"
          "  if (slab < K_SLABS) {\n"
-         "    load_rows(slot, K_SLAB, pipe, pipe->k + slab * K_SLAB, args->k_batch_stride,\n"
+         "    load_rows(slot, K_SLAB, pipe, pipe->k + slab * K_SLAB, 0, args->k_batch_stride,\n"
          "              args->k_row_stride, first_key, rows, columns, keys, first, end);\n"
          "  } else {\n"
          "    const int key = (slab - K_SLABS) * V_SLAB;\n"
-         "    load_rows(slot, HEAD_DIM_V, pipe, pipe->v, args->v_batch_stride, args->v_row_stride,\n"
-         "              first_key + key, rows, columns, keys - key, first, end);\n"
+         "    load_rows(slot, HEAD_DIM_V, pipe, pipe->v, pipe->batch->ragged.page_table_v,\n"
+         "              args->v_batch_stride, args->v_row_stride, first_key + key, rows, columns,\n"
+         "              keys - key, first, end);\n"
          "  }\n"
          "}\n"
          "\n"
@@ -1330,9 +1331,8 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "  const Range unmasked = keys_of_all(first_row, last_row);\n"
        "  Range blocks = key_blocks(keys_of_some(first_row, last_row), BLOCK_N);\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("  if (SPLIT) // of what these rows see: no bound of the lengths has a part in it\n"
-         "    blocks = split_blocks(blocks, work.split,\n"
-         "                          ceil_div(max(blocks.end - blocks.begin, 0), args.num_splits));\n");
+    TEXT("  if (SPLIT)\n"
+         "    blocks = split_own_blocks(blocks, work.split, args.num_splits, args.key_blocks_per_split);\n");
   } else {
     TEXT("  if (SPLIT)\n"
          "    blocks = split_blocks(blocks, work.split, args.key_blocks_per_split);\n");

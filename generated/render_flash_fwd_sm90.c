@@ -99,8 +99,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT(" --arch sm");
   INTEGER(arch);
-  TEXT("\n"
-       "#include \"attnpress/args/attention.h\"\n");
+  TEXT("\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("#include \"attnpress/args/ragged.h\"\n");
+  } else {
+    TEXT("#include \"attnpress/args/attention.h\"\n");
+  }
   if (dropout) {
     TEXT("#include \"attnpress/device/dropout_rounded.cuh\"\n");
   }
@@ -110,8 +114,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("#include \"attnpress/device/modify.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/pipeline.cuh\"\n"
-       "#include \"attnpress/device/ptx_address.cuh\"\n"
-       "#include \"attnpress/device/ptx_mbarrier.cuh\"\n"
+       "#include \"attnpress/device/ptx_address.cuh\"\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("#include \"attnpress/device/ptx_atom.cuh\"\n"
+         "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/ptx_mbarrier.cuh\"\n"
        "#include \"attnpress/device/ptx_tma.cuh\"\n"
        "#include \"attnpress/device/ptx_warpgroup.cuh\"\n"
        "#include \"attnpress/device/ptx_wgmma.cuh\"\n"
@@ -126,6 +134,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("#include \"attnpress/device/score.cuh\"\n");
   if (mod_score || mod_mask) {
     TEXT("#include \"attnpress/device/score_mod.cuh\"\n");
+  }
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("#include \"attnpress/device/sequence.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/softmax.cuh\"\n"
        "#include \"attnpress/device/tile.cuh\"\n"
@@ -172,10 +183,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   INTEGER(smem_bytes);
   TEXT(";\n"
        "constexpr int PRODUCER_REGISTERS = ");
-  INTEGER((block_m == 192) ? 32 : (((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) ? 40 : 24));
+  INTEGER((block_m == 192) ? 32 : ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? 40 : 24));
   TEXT("; // of a thread\n"
        "constexpr int CONSUMER_REGISTERS = ");
-  INTEGER((block_m == 192) ? 160 : (((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) ? 232 : 240));
+  INTEGER((block_m == 192) ? 160 : ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? 232 : 240));
   TEXT(";\n"
        "\n"
        "constexpr int CONSUMERS = BLOCK_M / 64;\n"
@@ -210,12 +221,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("constexpr int BARRIER_OFFSET = V_OFFSET + STAGES * V_BYTES;\n");
   }
-  if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
-    TEXT("static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (4 * CONSUMERS + 4 * STAGES), \"shared memory\");\n");
-  } else {
-    TEXT("static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (2 * CONSUMERS + 4 * STAGES), \"shared memory\");\n");
-  }
-  TEXT("static_assert(BLOCK_M % 64 == 0 && BLOCK_N % 16 == 0 && BLOCK_N <= 256, \"tile\");\n"
+  TEXT("static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (2 * CONSUMERS + 4 * STAGES), \"shared memory\");\n"
+       "static_assert(BLOCK_M % 64 == 0 && BLOCK_N % 16 == 0 && BLOCK_N <= 256, \"tile\");\n"
        "static_assert(KEY_SLAB_BYTES % 1024 == 0, \"atoms of the swizzle\");\n"
        "\n");
   if (mod_score || mod_mask) {
@@ -285,94 +292,197 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  return k_full(shared, 3 * STAGES + stage);\n"
        "}\n"
        "\n");
-  if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
-    TEXT("// Each lane of the warp that copies a consumer's bias arrives at its \"full\" one.\n"
-         "__device__ __forceinline__ uint32_t bias_full(uint32_t shared, int consumer) {\n"
-         "  return k_full(shared, 4 * STAGES + consumer);\n"
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("// A unit of work: a row block of one head of a sequence.\n"
+         "struct Unit {\n"
+         "  int position_begin; // first query position; -1: there are no more units\n"
+         "  int tile_head;      // of heads_q / heads_per_tile\n"
+         "  Range blocks;       // key blocks\n"
+         "  int seqlen_q, seqlen_k;\n"
+         "  int center;         // the key at which a window's query at position 0 stands\n"
+         "  int q_batch, q_row; // of position 0\n"
+         "  int k_batch, k_row; // of key 0\n"
+         "  int sequence;\n"
+         "};\n"
+         "\n"
+         "// Places of units that are known and not yet stored, each with two barriers: at its \"full\" one the\n"
+         "// producer's third warp arrives, at its \"empty\" one each warp that has read the unit for the last\n"
+         "// time. Behind them a barrier a stage: V is there, before what follows a sequence's last key was\n"
+         "// made zeros.\n"
+         "constexpr int UNITS = 4;\n"
+         "__shared__ Unit units[UNITS];\n"
+         "__shared__ uint64_t unit_barriers[2 * UNITS + STAGES];\n"
+         "static_assert(sizeof units + sizeof unit_barriers <= 1024, \"shared memory\");\n"
+         "\n"
+         "__device__ __forceinline__ uint32_t unit_full(int place) {\n"
+         "  return shared_address(&unit_barriers[place]);\n"
          "}\n"
-         "__device__ __forceinline__ uint32_t bias_empty(uint32_t shared, int consumer) {\n"
-         "  return bias_full(shared, CONSUMERS + consumer);\n"
+         "__device__ __forceinline__ uint32_t unit_empty(int place) {\n"
+         "  return shared_address(&unit_barriers[UNITS + place]);\n"
+         "}\n"
+         "__device__ __forceinline__ uint32_t v_loaded(int stage) {\n"
+         "  return shared_address(&unit_barriers[2 * UNITS + stage]);\n"
+         "}\n"
+         "\n"
+         "// What stands behind the arguments of dense kernels.\n"
+         "__device__ __forceinline__ const attnpress_fwd_sm90_ragged_args *\n"
+         "ragged_args(const attnpress_fwd_sm90_args *args) {\n"
+         "  return (const attnpress_fwd_sm90_ragged_args *)args;\n"
+         "}\n"
+         "\n"
+         "// The first and the last of the rows from a position on, or up to one, past which rows are not\n"
+         "// there.\n"
+         "__device__ __forceinline__ Row row_at_begin(const attnpress_fwd_args *fwd, const Unit *unit,\n"
+         "                                            int position) {\n");
+    if (mask == AP_ATTENTION_MASK_WINDOW) {
+      TEXT("  Row row = window_row(position + unit->center - fwd->score.window_center, &fwd->score,\n"
+           "                       unit->seqlen_k);\n"
+           "  row.position = position;\n"
+           "  return row;\n");
+    } else {
+      TEXT("  return row_at(position, CAUSAL, unit->seqlen_q, unit->seqlen_k);\n");
+    }
+    TEXT("}\n"
+         "\n"
+         "__device__ __forceinline__ Row row_at_end(const attnpress_fwd_args *fwd, const Unit *unit,\n"
+         "                                          int position_end) {\n"
+         "  return row_at_begin(fwd, unit, min(position_end, unit->seqlen_q) - 1);\n"
+         "}\n"
+         "\n"
+         "// Offset of a row's lse.\n"
+         "__device__ __forceinline__ int64_t lse_of_unit(const attnpress_fwd_sm90_args *args,\n"
+         "                                               const Unit *unit, int head, int position) {\n"
+         "  const attnpress_ragged_args *ragged = &ragged_args(args)->ragged;\n"
+         "  return lse_of_sequence(ragged, {unit->q_row, 0}, unit->sequence, args->fwd.lse_batch_stride) +\n"
+         "         head * args->fwd.lse_head_stride + position * ragged->lse_row_stride;\n"
+         "}\n"
+         "\n"
+         "// The place in the schedule's order of the sequence that unit `number` is of, if it is that of `at`\n"
+         "// or one behind it. All lanes arrive; each looks at one sequence.\n"
+         "__device__ __forceinline__ int find_sequence(const int32_t *first_unit, int batch, int number,\n"
+         "                                             int at) {\n"
+         "  for (;;) {\n"
+         "    const int next = at + 1 + threadIdx.x % 32;\n"
+         "    const bool passed = next < batch && first_unit[next] <= number;\n"
+         "    const int count = __popc(__ballot_sync(0xffffffff, passed));\n"
+         "    at += count;\n"
+         "    if (count < 32)\n"
+         "      return at;\n"
+         "  }\n"
+         "}\n"
+         "\n"
+         "// Writes down unit `number`, of the sequence at place `at` of the order.\n"
+         "__device__ __forceinline__ void write_unit(Unit *unit, const attnpress_fwd_sm90_args *args,\n"
+         "                                           int number, int at) {\n"
+         "  const attnpress_sequence_units *of = &ragged_args(args)->sequences[at];\n"
+         "  const int row_blocks = of->row_blocks, section_heads = of->section_heads;\n"
+         "  const int of_sequence = number - ragged_args(args)->first_unit[at];\n"
+         "  const int first_head = of_sequence / (section_heads * row_blocks) * section_heads;\n"
+         "  const int of_section = of_sequence - first_head * row_blocks;\n"
+         "  const int heads = min(section_heads, args->tile_heads.value - first_head);\n"
+         "  const int row_block = of_section / heads;\n"
+         "  const int positions = CONSUMERS * args->warpgroup_positions;\n"
+         "  unit->tile_head = first_head + of_section - row_block * heads;\n");
+    if (mask == AP_ATTENTION_MASK_FULL) {
+      TEXT("  unit->position_begin = row_block * positions;\n");
+    } else {
+      TEXT("  // Later rows see more keys, or no fewer, and the longest units come first.\n"
+           "  unit->position_begin = (row_blocks - 1 - row_block) * positions;\n");
+    }
+    TEXT("  unit->sequence = of->sequence;\n"
+         "  unit->q_batch = of->q_batch;\n"
+         "  unit->q_row = of->q_row;\n"
+         "  unit->k_batch = of->k_batch;\n"
+         "  unit->k_row = of->k_row;\n"
+         "  unit->seqlen_q = of->seqlen_q;\n"
+         "  unit->seqlen_k = of->seqlen_k;\n"
+         "  unit->center = ragged_args(args)->ragged.window_top_left ? 0 : of->seqlen_k - of->seqlen_q;\n"
+         "  // Key blocks that no row sees are never loaded.\n"
+         "  unit->blocks =\n"
+         "      key_blocks(keys_of_some(row_at_begin(&args->fwd, unit, unit->position_begin),\n"
+         "                              row_at_end(&args->fwd, unit, unit->position_begin + positions)),\n"
+         "                 BLOCK_N);\n"
+         "}\n");
+  } else {
+    TEXT("// A unit of work: a row block of one head and one split of its keys.\n"
+         "struct Unit {\n"
+         "  int position_begin; // first query position\n"
+         "  int split;          // 0 where the keys are not split\n"
+         "  int tile_head;      // of heads_q / heads_per_tile\n"
+         "  int batch;\n"
+         "  Range blocks; // key blocks\n");
+    if (mod_mask) {
+      TEXT("  const uint32_t *map; // of the row block: what the snippet's mask leaves of them\n");
+    }
+    TEXT("};\n"
+         "\n"
+         "// The first and the last of the rows from a position on, or up to one, past which rows are not\n"
+         "// there.\n"
+         "__device__ __forceinline__ Row row_at_begin(const attnpress_fwd_args *fwd, int position) {\n");
+    if (mask == AP_ATTENTION_MASK_WINDOW) {
+      TEXT("  return window_row(position, &fwd->score, fwd->seqlen_k);\n");
+    } else {
+      TEXT("  return row_at(position, CAUSAL, fwd->seqlen_q, fwd->seqlen_k);\n");
+    }
+    TEXT("}\n"
+         "\n"
+         "__device__ __forceinline__ Row row_at_end(const attnpress_fwd_args *fwd, int position_end) {\n"
+         "  return row_at_begin(fwd, min(position_end, fwd->seqlen_q) - 1);\n"
+         "}\n"
+         "\n"
+         "// Finds this thread block's unit of work of round `round`; false where there is none. Causal units\n"
+         "// differ in length, which the change of direction from round to round evens out; each group begins\n"
+         "// with a new pair of rounds.\n"
+         "__device__ __forceinline__ bool find_unit(Unit *unit, const attnpress_fwd_sm90_args *args,\n"
+         "                                          int round) {\n"
+         "  const attnpress_fwd_args *fwd = &args->fwd;\n"
+         "  const int blocks = gridDim.x;\n"
+         "  const int group = divide(round, &args->group_rounds);\n"
+         "  const int group_round = round - group * args->group_rounds.value;\n"
+         "  const int place = group_round % 2 == 0 ? blockIdx.x : blocks - 1 - blockIdx.x;\n"
+         "  const int group_unit = group_round * blocks + place;\n"
+         "  const int number = group * args->group_units + group_unit;\n"
+         "  const int section = divide(number, &args->section_units);\n"
+         "  const int section_unit = number - section * args->section_units.value;\n"
+         "  const int row_block = divide(section_unit, &args->section_heads);\n"
+         "  int head = section_unit + (section - row_block) * args->section_heads.value;\n"
+         "  if (group_unit >= args->group_units || head >= args->heads)\n"
+         "    return false;\n"
+         "\n");
+    if (split) {
+      TEXT("  const int split_head = divide(head, &args->num_splits);\n"
+           "  unit->split = head - split_head * args->num_splits.value;\n"
+           "  head = split_head;\n");
+    } else {
+      TEXT("  unit->split = 0;\n");
+    }
+    TEXT("  unit->batch = divide(head, &args->tile_heads);\n"
+         "  unit->tile_head = head - unit->batch * args->tile_heads.value;\n"
+         "  const int positions = CONSUMERS * args->warpgroup_positions;\n");
+    if (mask == AP_ATTENTION_MASK_FULL) {
+      TEXT("  unit->position_begin = row_block * positions;\n");
+    } else {
+      TEXT("  // Later rows see more keys, or no fewer, and the longest units come first.\n"
+           "  unit->position_begin = (fwd->row_blocks - 1 - row_block) * positions;\n");
+    }
+    TEXT("  // Key blocks that no row sees are never loaded.\n"
+         "  unit->blocks = key_blocks(keys_of_some(row_at_begin(fwd, unit->position_begin),\n"
+         "                                         row_at_end(fwd, unit->position_begin + positions)),\n"
+         "                            BLOCK_N);\n");
+    if (split) {
+      TEXT("  unit->blocks = split_blocks(unit->blocks, unit->split, fwd->key_blocks_per_split);\n");
+    }
+    if (mod_mask) {
+      TEXT("  // From the first to the last of which the snippet's mask leaves something.\n"
+           "  unit->map = map_row(snippet_args_sm90(args), unit->batch, unit->tile_head,\n"
+           "                      unit->position_begin / positions);\n"
+           "  unit->blocks.end = block_before(unit->map, unit->blocks.end, unit->blocks.begin) + 1;\n"
+           "  unit->blocks.begin = block_from(unit->map, unit->blocks.begin, unit->blocks.end);\n");
+    }
+    TEXT("  return true;\n"
          "}\n"
          "\n");
   }
-  TEXT("// A unit of work: a row block of one head and one split of its keys.\n"
-       "struct Unit {\n"
-       "  int position_begin; // first query position\n"
-       "  int split;          // 0 where the keys are not split\n"
-       "  int tile_head;      // of heads_q / heads_per_tile\n"
-       "  int batch;\n"
-       "  Range blocks; // key blocks\n");
-  if (mod_mask) {
-    TEXT("  const uint32_t *map; // of the row block: what the snippet's mask leaves of them\n");
-  }
-  TEXT("};\n"
-       "\n"
-       "// The first and the last of the rows from a position on, or up to one, past which rows are not\n"
-       "// there.\n"
-       "__device__ __forceinline__ Row row_at_begin(const attnpress_fwd_args *fwd, int position) {\n");
-  if (mask == AP_ATTENTION_MASK_WINDOW) {
-    TEXT("  return window_row(position, &fwd->score, fwd->seqlen_k);\n");
-  } else {
-    TEXT("  return row_at(position, CAUSAL, fwd->seqlen_q, fwd->seqlen_k);\n");
-  }
-  TEXT("}\n"
-       "\n"
-       "__device__ __forceinline__ Row row_at_end(const attnpress_fwd_args *fwd, int position_end) {\n"
-       "  return row_at_begin(fwd, min(position_end, fwd->seqlen_q) - 1);\n"
-       "}\n"
-       "\n"
-       "// Finds this thread block's unit of work of round `round`; false where there is none. Causal units\n"
-       "// differ in length, which the change of direction from round to round evens out; each group begins\n"
-       "// with a new pair of rounds.\n"
-       "__device__ __forceinline__ bool find_unit(Unit *unit, const attnpress_fwd_sm90_args *args,\n"
-       "                                          int round) {\n"
-       "  const attnpress_fwd_args *fwd = &args->fwd;\n"
-       "  const int blocks = gridDim.x;\n"
-       "  const int group = divide(round, &args->group_rounds);\n"
-       "  const int group_round = round - group * args->group_rounds.value;\n"
-       "  const int place = group_round % 2 == 0 ? blockIdx.x : blocks - 1 - blockIdx.x;\n"
-       "  const int group_unit = group_round * blocks + place;\n"
-       "  const int number = group * args->group_units + group_unit;\n"
-       "  const int section = divide(number, &args->section_units);\n"
-       "  const int section_unit = number - section * args->section_units.value;\n"
-       "  const int row_block = divide(section_unit, &args->section_heads);\n"
-       "  int head = section_unit + (section - row_block) * args->section_heads.value;\n"
-       "  if (group_unit >= args->group_units || head >= args->heads)\n"
-       "    return false;\n"
-       "\n");
-  if (split) {
-    TEXT("  const int split_head = divide(head, &args->num_splits);\n"
-         "  unit->split = head - split_head * args->num_splits.value;\n"
-         "  head = split_head;\n");
-  } else {
-    TEXT("  unit->split = 0;\n");
-  }
-  TEXT("  unit->batch = divide(head, &args->tile_heads);\n"
-       "  unit->tile_head = head - unit->batch * args->tile_heads.value;\n"
-       "  const int positions = CONSUMERS * args->warpgroup_positions;\n");
-  if (mask == AP_ATTENTION_MASK_FULL) {
-    TEXT("  unit->position_begin = row_block * positions;\n");
-  } else {
-    TEXT("  // Later rows see more keys, or no fewer, and the longest units come first.\n"
-         "  unit->position_begin = (fwd->row_blocks - 1 - row_block) * positions;\n");
-  }
-  TEXT("  // Key blocks that no row sees are never loaded.\n"
-       "  unit->blocks = key_blocks(keys_of_some(row_at_begin(fwd, unit->position_begin),\n"
-       "                                         row_at_end(fwd, unit->position_begin + positions)),\n"
-       "                            BLOCK_N);\n");
-  if (split) {
-    TEXT("  unit->blocks = split_blocks(unit->blocks, unit->split, fwd->key_blocks_per_split);\n");
-  }
-  if (mod_mask) {
-    TEXT("  // From the first to the last of which the snippet's mask leaves something.\n"
-         "  unit->map = map_row(snippet_args_sm90(args), unit->batch, unit->tile_head,\n"
-         "                      unit->position_begin / positions);\n"
-         "  unit->blocks.end = block_before(unit->map, unit->blocks.end, unit->blocks.begin) + 1;\n"
-         "  unit->blocks.begin = block_from(unit->map, unit->blocks.begin, unit->blocks.end);\n");
-  }
-  TEXT("  return true;\n"
-       "}\n"
-       "\n");
   if (mod_mask) {
     TEXT("// The key block that a unit goes on with after key block `n`; before its first one after the last.\n"
          "__device__ __forceinline__ int block_after(const Unit *unit, int n) {\n"
@@ -382,116 +492,225 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("// ---- The producer ----\n"
        "\n"
-       "// Loads key block `n` of K or V, `slabs` slabs, into `target`, once `empty` is in `parity`.\n"
+       "// Loads the key block of K or V that begins at `row`, `slabs` slabs, into `target`, once `empty` is\n"
+       "// in `parity`.\n"
        "__device__ __forceinline__ void load_keys(uint32_t target, const attnpress_tensor_map *map,\n"
        "                                          uint32_t full, uint32_t empty, int parity, int slabs,\n"
-       "                                          int n, int kv_head, int batch) {\n"
+       "                                          int row, int kv_head, int batch) {\n"
        "  // The consumers' warps arrived; hands over the space of the key block that was here a round ago.\n"
        "  wait_for_phase(empty, parity);\n"
        "  mbarrier_arrive_expect(full, slabs * KEY_SLAB_BYTES);\n"
        "#pragma unroll\n"
        "  for (int slab = 0; slab < slabs; ++slab)\n"
-       "    tma_load_4d(target + slab * KEY_SLAB_BYTES, map, full, slab * 64, n * BLOCK_N, kv_head, batch);\n"
-       "}\n"
-       "\n"
-       "__device__ __forceinline__ void load_k(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
-       "                                       Stage *stage, int n, int kv_head, int batch) {\n"
-       "  load_keys(shared + K_OFFSET + stage->index * K_BYTES, &args->k, k_full(shared, stage->index),\n"
-       "            k_empty(shared, stage->index), stage->parity ^ 1, K_SLABS, n, kv_head, batch);\n"
-       "  *stage = next_stage(*stage, STAGES);\n"
-       "}\n"
-       "\n"
-       "__device__ __forceinline__ void load_v(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
-       "                                       Stage *stage, int n, int kv_head, int batch) {\n"
-       "  load_keys(shared + V_OFFSET + stage->index * V_BYTES, &args->v, v_full(shared, stage->index),\n"
-       "            v_empty(shared, stage->index), stage->parity ^ 1, V_SLABS, n, kv_head, batch);\n"
-       "  *stage = next_stage(*stage, STAGES);\n"
-       "}\n"
-       "\n"
-       "// Loads the consumers' rows of Q, each once its consumer has no more use for those of the unit\n"
-       "// before. Rows that no position fills keep what was there: they make rows of S that are not stored.\n"
-       "__device__ __forceinline__ void load_q(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
-       "                                       int parity, const Unit *unit) {\n"
-       "  const int positions = args->warpgroup_positions;\n"
-       "  for (int consumer = 0; consumer < CONSUMERS; ++consumer) {\n"
-       "    // The consumer's warps arrived after their last product with the Q that was here.\n"
-       "    wait_for_phase(q_empty(shared, consumer), parity ^ 1);\n"
-       "    const uint32_t full = q_full(shared, consumer);\n"
-       "    mbarrier_arrive_expect(full, K_SLABS * 128 * positions * args->fwd.heads_per_tile);\n"
-       "#pragma unroll\n"
-       "    for (int slab = 0; slab < K_SLABS; ++slab)\n"
-       "      tma_load_5d(shared + consumer * Q_BYTES + slab * Q_SLAB_BYTES, &args->q, full, slab * 64, 0,\n"
-       "                  unit->position_begin + consumer * positions, unit->tile_head, unit->batch);\n"
-       "  }\n"
-       "}\n"
-       "\n"
-       "// The producer's one thread: loads each unit's Q, and K and V of its key blocks in the order of\n"
-       "// their use, K of one block before V of the block before.\n"
-       "__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {\n"
-       "  const attnpress_fwd_args *fwd = &args->fwd;\n"
-       "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
-       "  Stage k_stage = {0, 0}, v_stage = {0, 0};\n"
-       "  int q_parity = 0;\n"
-       "  for (int round = 0; round < args->rounds; ++round) {\n"
-       "    Unit unit;\n"
-       "    if (!find_unit(&unit, args, round) || unit.blocks.end <= unit.blocks.begin)\n"
-       "      continue;\n"
-       "    const int kv_head = unit.tile_head / group;\n"
-       "    load_k(args, shared, &k_stage, unit.blocks.end - 1, kv_head, unit.batch);\n"
-       "    load_q(args, shared, q_parity, &unit);\n"
-       "    q_parity ^= 1;\n");
-  if (!mod_mask) {
-    TEXT("    for (int n = unit.blocks.end - 1; n >= unit.blocks.begin; --n) {\n"
-         "      if (n > unit.blocks.begin)\n"
-         "        load_k(args, shared, &k_stage, n - 1, kv_head, unit.batch);\n"
-         "      load_v(args, shared, &v_stage, n, kv_head, unit.batch);\n"
-         "    }\n");
-  } else {
-    TEXT("    for (int n = unit.blocks.end - 1; n >= unit.blocks.begin;) {\n"
-         "      const int next = block_after(&unit, n);\n"
-         "      if (next >= unit.blocks.begin)\n"
-         "        load_k(args, shared, &k_stage, next, kv_head, unit.batch);\n"
-         "      load_v(args, shared, &v_stage, n, kv_head, unit.batch);\n"
-         "      n = next;\n"
-         "    }\n");
-  }
-  TEXT("  }\n"
+       "    tma_load_4d(target + slab * KEY_SLAB_BYTES, map, full, slab * 64, row, kv_head, batch);\n"
        "}\n"
        "\n");
-  if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
-    TEXT("// Where the bias of a key block is copied to, a consumer's rows.\n"
-         "__device__ __forceinline__ uint32_t bias_rows(uint32_t shared, int consumer) {\n"
-         "  return shared + BIAS_OFFSET + consumer * 64 * BIAS_ROW_BYTES;\n"
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("// The keys that the last key block of a unit holds, if they are not all of the block: behind them\n"
+         "// other rows follow, whose V is made zeros, as 0 times what they hold may be NaN.\n"
+         "__device__ __forceinline__ int tail_keys(const Unit *unit) {\n"
+         "  return unit->seqlen_k - (unit->blocks.end - 1) * BLOCK_N;\n"
          "}\n"
          "\n"
-         "// A warp of the producer's warpgroup copies a consumer's bias of each key block, once it has no\n"
-         "// more use for that of the block before. Heads do not share tiles here: rows are positions.\n"
-         "__device__ __forceinline__ void copy_bias(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
-         "                                          int consumer) {\n"
+         "__device__ __forceinline__ void load_k(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
+         "                                       Stage *stage, const Unit *unit, int n, int kv_head) {\n"
+         "  load_keys(shared + K_OFFSET + stage->index * K_BYTES, &args->k, k_full(shared, stage->index),\n"
+         "            k_empty(shared, stage->index), stage->parity ^ 1, K_SLABS, unit->k_row + n * BLOCK_N,\n"
+         "            kv_head, unit->k_batch);\n"
+         "  *stage = next_stage(*stage, STAGES);\n"
+         "}\n"
+         "\n"
+         "// V of a block that is not whole comes by way of clear_tails().\n"
+         "__device__ __forceinline__ void load_v(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
+         "                                       Stage *stage, const Unit *unit, int n, int kv_head) {\n"
+         "  const bool whole = n < unit->blocks.end - 1 || tail_keys(unit) >= BLOCK_N;\n"
+         "  load_keys(shared + V_OFFSET + stage->index * V_BYTES, &args->v,\n"
+         "            whole ? v_full(shared, stage->index) : v_loaded(stage->index),\n"
+         "            v_empty(shared, stage->index), stage->parity ^ 1, V_SLABS, unit->k_row + n * BLOCK_N,\n"
+         "            kv_head, unit->k_batch);\n"
+         "  *stage = next_stage(*stage, STAGES);\n"
+         "}\n"
+         "\n"
+         "// Loads the consumers' rows of Q, each once its consumer has no more use for those of the unit\n"
+         "// before. Rows past the sequence's end are others' or zeros, rows that no position fills keep what\n"
+         "// was there: they make rows of S that are not stored.\n"
+         "__device__ __forceinline__ void load_q(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
+         "                                       int parity, const Unit *unit) {\n"
+         "  const int positions = args->warpgroup_positions;\n"
+         "  for (int consumer = 0; consumer < CONSUMERS; ++consumer) {\n"
+         "    // The consumer's warps arrived after their last product with the Q that was here.\n"
+         "    wait_for_phase(q_empty(shared, consumer), parity ^ 1);\n"
+         "    const uint32_t full = q_full(shared, consumer);\n"
+         "    mbarrier_arrive_expect(full, K_SLABS * 128 * positions * args->fwd.heads_per_tile);\n"
+         "#pragma unroll\n"
+         "    for (int slab = 0; slab < K_SLABS; ++slab)\n"
+         "      tma_load_5d(shared + consumer * Q_BYTES + slab * Q_SLAB_BYTES, &args->q, full, slab * 64, 0,\n"
+         "                  unit->q_row + unit->position_begin + consumer * positions, unit->tile_head,\n"
+         "                  unit->q_batch);\n"
+         "  }\n"
+         "}\n"
+         "\n"
+         "// The producer's first thread: loads each unit's Q, and K and V of its key blocks in the order of\n"
+         "// their use, K of one block before V of the block before.\n"
+         "__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {\n"
          "  const attnpress_fwd_args *fwd = &args->fwd;\n"
-         "  const attnpress_score_args *score = &fwd->score;\n"
-         "  if (score->bias_alignment < 2)\n"
-         "    return;\n"
-         "  int parity = 0;\n"
+         "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
+         "  Stage k_stage = {0, 0}, v_stage = {0, 0}, place = {0, 0};\n"
+         "  int q_parity = 0;\n"
+         "  for (;; place = next_stage(place, UNITS)) {\n"
+         "    // Hands over the unit.\n"
+         "    wait_for_phase(unit_full(place.index), place.parity);\n"
+         "    const Unit *unit = &units[place.index];\n"
+         "    if (unit->position_begin < 0)\n"
+         "      return;\n"
+         "    if (unit->blocks.end > unit->blocks.begin) {\n"
+         "      const int kv_head = unit->tile_head / group;\n"
+         "      int n = unit->blocks.end - 1;\n"
+         "      load_k(args, shared, &k_stage, unit, n, kv_head);\n"
+         "      load_q(args, shared, q_parity, unit);\n"
+         "      q_parity ^= 1;\n"
+         "      for (; n >= unit->blocks.begin; --n) {\n"
+         "        if (n > unit->blocks.begin)\n"
+         "          load_k(args, shared, &k_stage, unit, n - 1, kv_head);\n"
+         "        load_v(args, shared, &v_stage, unit, n, kv_head);\n"
+         "      }\n"
+         "    }\n"
+         "    mbarrier_arrive(unit_empty(place.index));\n"
+         "  }\n"
+         "}\n"
+         "\n"
+         "// The producer's third warp: finds the units and writes them down for all others, as far ahead as\n"
+         "// there are places. Tickets are asked for one unit ahead.\n"
+         "__device__ __forceinline__ void find_units(const attnpress_fwd_sm90_args *args) {\n");
+    TEXT("  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n"
+         "  const int lane = threadIdx.x % 32, batch = args->fwd.batch;\n"
+         "  const int count = ragged->first_unit[batch];\n"
+         "  Stage place = {0, 0};\n"
+         "  int at = 0, number = blockIdx.x;\n"
+         "  for (;; place = next_stage(place, UNITS)) {\n"
+         "    // All who read the unit that was here arrived; hands over the place.\n"
+         "    wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n"
+         "    if (number >= count)\n"
+         "      break;\n"
+         "    int next = 0;\n"
+         "    if (lane == 0)\n"
+         "      next = (int)(gridDim.x + atomic_add(ragged->ticket, 1));\n"
+         "    at = find_sequence(ragged->first_unit, batch, number, at);\n"
+         "    if (lane == 0) {\n"
+         "      write_unit(&units[place.index], args, number, at);\n"
+         "      mbarrier_arrive(unit_full(place.index));\n"
+         "    }\n"
+         "    // From the lane that asked for it.\n"
+         "    number = __shfl_sync(0xffffffff, next, 0);\n"
+         "  }\n"
+         "  if (lane == 0) {\n"
+         "    units[place.index].position_begin = -1;\n"
+         "    mbarrier_arrive(unit_full(place.index));\n"
+         "  }\n"
+         "}\n"
+         "\n"
+         "// The producer's second warp: makes zeros of what a unit's last key block of V holds past the\n"
+         "// sequence's end, once it is there, and hands it over in the copy engine's place.\n"
+         "__device__ __forceinline__ void clear_tails(uint32_t shared, unsigned char *smem) {\n"
+         "  const int lane = threadIdx.x % 32;\n"
+         "  Stage v_stage = {0, 0}, place = {0, 0};\n"
+         "  uint32_t parities = 0; // of the stages' next phase of v_loaded, a bit each\n"
+         "  for (;; place = next_stage(place, UNITS)) {\n"
+         "    // Hands over the unit.\n"
+         "    wait_for_phase(unit_full(place.index), place.parity);\n"
+         "    const Unit *unit = &units[place.index];\n"
+         "    if (unit->position_begin < 0)\n"
+         "      return;\n"
+         "    const int blocks = unit->blocks.end - unit->blocks.begin, keys = tail_keys(unit);\n"
+         "    // All lanes arrive and wait: they have read the unit.\n"
+         "    __syncwarp();\n"
+         "    arrive_once(unit_empty(place.index));\n"
+         "    if (blocks <= 0)\n"
+         "      continue;\n"
+         "    if (keys < BLOCK_N) {\n"
+         "      // The copy engine hands over V.\n"
+         "      wait_for_phase(v_loaded(v_stage.index), parities >> v_stage.index & 1);\n"
+         "      parities ^= 1u << v_stage.index;\n"
+         "      unsigned char *v = smem + V_OFFSET + v_stage.index * V_BYTES;\n"
+         "      for (int slab = 0; slab < V_SLABS; ++slab)\n"
+         "        for (int chunk = keys * 8 + lane; chunk < BLOCK_N * 8; chunk += 32)\n"
+         "          *(uint4 *)(v + slab * KEY_SLAB_BYTES + chunk * 16) = uint4{0, 0, 0, 0};\n"
+         "      // Products see the zeros once all lanes have come through here, and the first has arrived.\n"
+         "      fence_proxy_async();\n"
+         "      __syncwarp();\n"
+         "      arrive_once(v_full(shared, v_stage.index));\n"
+         "    }\n"
+         "    v_stage.index += blocks;\n"
+         "    v_stage.parity ^= v_stage.index / STAGES % 2;\n"
+         "    v_stage.index %= STAGES;\n"
+         "  }\n"
+         "}\n"
+         "\n");
+  } else {
+    TEXT("__device__ __forceinline__ void load_k(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
+         "                                       Stage *stage, int n, int kv_head, int batch) {\n"
+         "  load_keys(shared + K_OFFSET + stage->index * K_BYTES, &args->k, k_full(shared, stage->index),\n"
+         "            k_empty(shared, stage->index), stage->parity ^ 1, K_SLABS, n * BLOCK_N, kv_head,\n"
+         "            batch);\n"
+         "  *stage = next_stage(*stage, STAGES);\n"
+         "}\n"
+         "\n"
+         "__device__ __forceinline__ void load_v(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
+         "                                       Stage *stage, int n, int kv_head, int batch) {\n"
+         "  load_keys(shared + V_OFFSET + stage->index * V_BYTES, &args->v, v_full(shared, stage->index),\n"
+         "            v_empty(shared, stage->index), stage->parity ^ 1, V_SLABS, n * BLOCK_N, kv_head,\n"
+         "            batch);\n"
+         "  *stage = next_stage(*stage, STAGES);\n"
+         "}\n"
+         "\n"
+         "// Loads the consumers' rows of Q, each once its consumer has no more use for those of the unit\n"
+         "// before. Rows that no position fills keep what was there: they make rows of S that are not stored.\n"
+         "__device__ __forceinline__ void load_q(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
+         "                                       int parity, const Unit *unit) {\n"
+         "  const int positions = args->warpgroup_positions;\n"
+         "  for (int consumer = 0; consumer < CONSUMERS; ++consumer) {\n"
+         "    // The consumer's warps arrived after their last product with the Q that was here.\n"
+         "    wait_for_phase(q_empty(shared, consumer), parity ^ 1);\n"
+         "    const uint32_t full = q_full(shared, consumer);\n"
+         "    mbarrier_arrive_expect(full, K_SLABS * 128 * positions * args->fwd.heads_per_tile);\n"
+         "#pragma unroll\n"
+         "    for (int slab = 0; slab < K_SLABS; ++slab)\n"
+         "      tma_load_5d(shared + consumer * Q_BYTES + slab * Q_SLAB_BYTES, &args->q, full, slab * 64, 0,\n"
+         "                  unit->position_begin + consumer * positions, unit->tile_head, unit->batch);\n"
+         "  }\n"
+         "}\n"
+         "\n"
+         "// The producer's one thread: loads each unit's Q, and K and V of its key blocks in the order of\n"
+         "// their use, K of one block before V of the block before.\n"
+         "__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {\n"
+         "  const attnpress_fwd_args *fwd = &args->fwd;\n"
+         "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
+         "  Stage k_stage = {0, 0}, v_stage = {0, 0};\n"
+         "  int q_parity = 0;\n"
          "  for (int round = 0; round < args->rounds; ++round) {\n"
          "    Unit unit;\n"
-         "    if (!find_unit(&unit, args, round))\n"
+         "    if (!find_unit(&unit, args, round) || unit.blocks.end <= unit.blocks.begin)\n"
          "      continue;\n"
-         "    const int first = min(unit.position_begin + consumer * 64, fwd->seqlen_q - 1);\n"
-         "    const uint16_t *bias = (const uint16_t *)score->bias + unit.batch * score->bias_batch_stride +\n"
-         "                           unit.tile_head * score->bias_head_stride +\n"
-         "                           first * score->bias_row_stride;\n"
-         "    for (int n = unit.blocks.end - 1; n >= unit.blocks.begin; --n) {\n"
-         "      // The consumer's warps arrived: the bias that was here has been read.\n"
-         "      wait_for_phase(bias_empty(shared, consumer), parity ^ 1);\n"
-         "      copy_bias_async(bias_rows(shared, consumer), BIAS_ROW_BYTES, bias, score->bias_row_stride, 64,\n"
-         "                      fwd->seqlen_q - first, n * BLOCK_N, BLOCK_N, fwd->seqlen_k,\n"
-         "                      threadIdx.x % 32);\n"
-         "      cp_async_wait(0);\n"
-         "      mbarrier_arrive(bias_full(shared, consumer)); // each lane hands over what it has copied\n"
-         "      parity ^= 1;\n"
-         "    }\n"
-         "  }\n"
+         "    const int kv_head = unit.tile_head / group;\n"
+         "    load_k(args, shared, &k_stage, unit.blocks.end - 1, kv_head, unit.batch);\n"
+         "    load_q(args, shared, q_parity, &unit);\n"
+         "    q_parity ^= 1;\n");
+    if (!mod_mask) {
+      TEXT("    for (int n = unit.blocks.end - 1; n >= unit.blocks.begin; --n) {\n"
+           "      if (n > unit.blocks.begin)\n"
+           "        load_k(args, shared, &k_stage, n - 1, kv_head, unit.batch);\n"
+           "      load_v(args, shared, &v_stage, n, kv_head, unit.batch);\n"
+           "    }\n");
+    } else {
+      TEXT("    for (int n = unit.blocks.end - 1; n >= unit.blocks.begin;) {\n"
+           "      const int next = block_after(&unit, n);\n"
+           "      if (next >= unit.blocks.begin)\n"
+           "        load_k(args, shared, &k_stage, next, kv_head, unit.batch);\n"
+           "      load_v(args, shared, &v_stage, n, kv_head, unit.batch);\n"
+           "      n = next;\n"
+           "    }\n");
+    }
+    TEXT("  }\n"
          "}\n"
          "\n");
   }
@@ -499,9 +718,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "\n"
        "// A consumer's walk over the key blocks of its units.\n"
        "struct Walk {\n"
-       "  Unit unit;\n"
-       "  int round;\n"
-       "  int n;            // the key block\n"
+       "  Unit unit;\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("  Stage place; // of the unit\n");
+  } else {
+    TEXT("  int round;\n");
+  }
+  TEXT("  int n;            // the key block\n"
        "  int block_end;    // this consumer's rows see no key from this key block on\n");
   if ((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) {
     TEXT("  int block_begin; // and none before this one\n");
@@ -526,40 +749,64 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "// Moves on to the next unit; false after the last.\n"
        "__device__ __forceinline__ bool next_unit(Walk *walk, const attnpress_fwd_sm90_args *args,\n"
        "                                          int consumer) {\n"
-       "  const attnpress_fwd_args *fwd = &args->fwd;\n"
-       "  do {\n"
-       "    if (++walk->round >= args->rounds)\n"
-       "      return false;\n"
-       "  } while (!find_unit(&walk->unit, args, walk->round));\n"
-       "  walk->n = walk->unit.blocks.end - 1;\n"
+       "  const attnpress_fwd_args *fwd = &args->fwd;\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("  walk->place = next_stage(walk->place, UNITS);\n"
+         "  // The producer's third warp hands over the unit.\n"
+         "  wait_for_phase(unit_full(walk->place.index), walk->place.parity);\n"
+         "  if (units[walk->place.index].position_begin < 0)\n"
+         "    return false;\n"
+         "  walk->unit = units[walk->place.index];\n");
+  } else {
+    TEXT("  do {\n"
+         "    if (++walk->round >= args->rounds)\n"
+         "      return false;\n"
+         "  } while (!find_unit(&walk->unit, args, walk->round));\n");
+  }
+  TEXT("  walk->n = walk->unit.blocks.end - 1;\n"
        "  const int positions = args->warpgroup_positions;\n"
        "  const int position_begin = walk->unit.position_begin + consumer * positions;\n"
        "  const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;\n"
        "#pragma unroll\n"
-       "  for (int half = 0; half < 2; ++half)\n"
-       "    walk->rows[half] =\n"
-       "        row_at_begin(fwd, position_begin + divide(row + half * 8, &args->heads_per_tile));\n"
-       "  const Row first = row_at_begin(fwd, position_begin);\n"
-       "  const Row last = row_at_end(fwd, position_begin + positions);\n");
+       "  for (int half = 0; half < 2; ++half)\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("    walk->rows[half] = row_at_begin(fwd, &walk->unit,\n"
+         "                                    position_begin + divide(row + half * 8, &args->heads_per_tile));\n");
+  } else {
+    TEXT("    walk->rows[half] =\n"
+         "        row_at_begin(fwd, position_begin + divide(row + half * 8, &args->heads_per_tile));\n");
+  }
+  TEXT("  const Row first = row_at_begin(fwd, ");
+  STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "&walk->unit, " : "");
+  TEXT("position_begin);\n"
+       "  const Row last = row_at_end(fwd, ");
+  STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "&walk->unit, " : "");
+  TEXT("position_begin + positions);\n");
   if (mask == AP_ATTENTION_MASK_WINDOW) {
     TEXT("  walk->unmasked = keys_of_all(first, last);\n");
     if (!mod_mask) {
       TEXT("  const Range seen = key_blocks(keys_of_some(first, last), BLOCK_N);\n"
            "  walk->block_end = min(walk->unit.blocks.end, seen.end);\n"
            "  walk->block_begin = max(walk->unit.blocks.begin, seen.begin);\n"
-           "  if (position_begin >= fwd->seqlen_q || walk->block_end <= walk->block_begin)\n"
+           "  if (position_begin >= ");
+      STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "walk->unit.seqlen_q" : "fwd->seqlen_q");
+      TEXT(" || walk->block_end <= walk->block_begin)\n"
            "    walk->block_end = walk->block_begin = walk->unit.blocks.begin;\n");
     } else {
       TEXT("  walk->block_end =\n"
            "      min(walk->unit.blocks.end, key_blocks(keys_of_some(first, last), BLOCK_N).end);\n"
-           "  if (position_begin >= fwd->seqlen_q || walk->block_end < walk->unit.blocks.begin)\n"
+           "  if (position_begin >= ");
+      STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "walk->unit.seqlen_q" : "fwd->seqlen_q");
+      TEXT(" || walk->block_end < walk->unit.blocks.begin)\n"
            "    walk->block_end = walk->unit.blocks.begin;\n");
     }
   } else {
     TEXT("  walk->key_unmasked = keys_of_all(first, last).end;\n"
          "  walk->block_end =\n"
          "      min(walk->unit.blocks.end, key_blocks(keys_of_some(first, last), BLOCK_N).end);\n"
-         "  if (position_begin >= fwd->seqlen_q || walk->block_end < walk->unit.blocks.begin)\n"
+         "  if (position_begin >= ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "walk->unit.seqlen_q" : "fwd->seqlen_q");
+    TEXT(" || walk->block_end < walk->unit.blocks.begin)\n"
          "    walk->block_end = walk->unit.blocks.begin;\n");
   }
   if (((alibi || (bias != AP_ATTENTION_BIAS_NONE)) || mod_score) || mod_mask) {
@@ -604,17 +851,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
-  if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
-    TEXT("// Which of two phases a bias has that comes with the key block in `stage`: it has one place alone.\n"
-         "__device__ __forceinline__ int bias_parity(Stage stage) {\n"
-         "  return (stage.index + STAGES * stage.parity) % 2;\n"
-         "}\n"
-         "\n");
-  }
   TEXT("// Lets a key block pass that no row of this consumer sees.\n"
-       "__device__ __forceinline__ void skip_block(uint32_t shared, int consumer, Stage stage");
-  STRING(((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) ? ", bool copied" : "");
-  TEXT(") {\n"
+       "__device__ __forceinline__ void skip_block(uint32_t shared, int consumer, Stage stage) {\n"
        "  // The wait keeps this warp's arrivals within one phase of the barriers.\n"
        "  wait_for_phase(k_full(shared, stage.index), stage.parity);\n"
        "  arrive_once(k_empty(shared, stage.index));\n");
@@ -623,15 +861,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  end_turn(consumer);\n");
   }
   TEXT("  wait_for_phase(v_full(shared, stage.index), stage.parity);\n"
-       "  arrive_once(v_empty(shared, stage.index));\n");
-  if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
-    TEXT("  if (copied) {\n"
-         "    wait_for_phase(bias_full(shared, consumer), bias_parity(stage));\n"
-         "    __syncwarp(); // no lane waits for a phase that is long past\n"
-         "    arrive_once(bias_empty(shared, consumer));\n"
-         "  }\n");
-  }
-  TEXT("}\n"
+       "  arrive_once(v_empty(shared, stage.index));\n"
+       "}\n"
        "\n"
        "// Starts S = Q K^T, (64, BLOCK_N), as a group of its own.\n"
        "__device__ __forceinline__ void start_scores(float score[S_TILES * 4], uint32_t shared,\n"
@@ -709,18 +940,46 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   } else if (bias != AP_ATTENTION_BIAS_NONE) {
-    TEXT("// Adds the bias of the walk's key block, whose K was in `stage`, to its scores.\n"
+    TEXT("// Where this warp's bias of a key block is copied to.\n"
+         "__device__ __forceinline__ uint32_t bias_rows(uint32_t shared, int consumer) {\n"
+         "  return shared + BIAS_OFFSET + (consumer * 64 + threadIdx.x / 32 % 4 * 16) * BIAS_ROW_BYTES;\n"
+         "}\n"
+         "\n"
+         "// Starts the copy of the bias of key block `n` of the walk's unit. Heads do not share tiles here:\n"
+         "// rows are positions.\n"
+         "__device__ __forceinline__ void start_block_bias(const Walk *walk, const attnpress_fwd_args *fwd,\n"
+         "                                                 uint32_t shared, int consumer, int n) {\n"
+         "  const attnpress_score_args *score = &fwd->score;\n"
+         "  if (score->bias_alignment < 2)\n"
+         "    return;\n"
+         "  const int position = walk->unit.position_begin + consumer * 64 + threadIdx.x / 32 % 4 * 16;\n"
+         "  const int first = min(position, fwd->seqlen_q - 1);\n"
+         "  const uint16_t *bias = (const uint16_t *)score->bias +\n"
+         "                         walk->unit.batch * score->bias_batch_stride +\n"
+         "                         walk->unit.tile_head * score->bias_head_stride +\n"
+         "                         first * score->bias_row_stride;\n"
+         "  // All lanes arrive and wait: the bias that was here has been read.\n"
+         "  __syncwarp();\n"
+         "  copy_bias_async(bias_rows(shared, consumer), BIAS_ROW_BYTES, bias, score->bias_row_stride,\n"
+         "                  fwd->seqlen_q - first, n * BLOCK_N, BLOCK_N, fwd->seqlen_k,\n"
+         "                  threadIdx.x % 32);\n"
+         "}\n"
+         "\n"
+         "// Adds the bias of the walk's key block to its scores, and starts the copy of the next one's.\n"
          "__device__ __forceinline__ void add_block_bias(float score[S_TILES * 4], const Walk *walk,\n"
          "                                               const attnpress_fwd_args *fwd, uint32_t shared,\n"
-         "                                               int consumer, Stage stage) {\n"
+         "                                               int consumer) {\n"
          "  const float units = fwd->score.units_per_natural;\n"
          "  if (fwd->score.bias_alignment == 2) {\n"
-         "    // The warp that copies hands over the bias, and gets its place back once all lanes have read.\n"
-         "    wait_for_phase(bias_full(shared, consumer), bias_parity(stage));\n"
-         "    add_copied_bias(score, bias_rows(shared, consumer) + threadIdx.x / 32 % 4 * 16 * BIAS_ROW_BYTES,\n"
-         "                    BIAS_ROW_BYTES, BIAS, S_TILES, threadIdx.x % 32, units);\n"
+         "    // All lanes arrive and wait: hands over what each has copied.\n"
+         "    cp_async_wait(0);\n"
          "    __syncwarp();\n"
-         "    arrive_once(bias_empty(shared, consumer));\n"
+         "    add_copied_bias(score, bias_rows(shared, consumer), BIAS_ROW_BYTES, BIAS, S_TILES,\n"
+         "                    threadIdx.x % 32, units);\n"
+         "    if (walk->n > ");
+    STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) ? "walk->block_begin" : "walk->unit.blocks.begin");
+    TEXT(")\n"
+         "      start_block_bias(walk, fwd, shared, consumer, walk->n - 1);\n"
          "    return;\n"
          "  }\n"
          "  const int key = walk->n * BLOCK_N;\n"
@@ -777,7 +1036,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (bias == AP_ATTENTION_BIAS_FP32) {
     TEXT("                                            const uint32_t bias[2][BIAS_WORDS],\n");
   } else if (bias != AP_ATTENTION_BIAS_NONE) {
-    TEXT("                                            uint32_t shared, int consumer, Stage stage,\n");
+    TEXT("                                            uint32_t shared, int consumer,\n");
   }
   if (((((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) || mod_score) || mod_mask) {
     TEXT("                                            const attnpress_fwd_args *fwd) {\n"
@@ -806,7 +1065,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  add_bias(score, bias[0], BIAS, S_TILES, 0, fwd->score.units_per_natural);\n"
          "  add_bias(score, bias[1], BIAS, S_TILES, 1, fwd->score.units_per_natural);\n");
   } else if (bias != AP_ATTENTION_BIAS_NONE) {
-    TEXT("  add_block_bias(score, walk, fwd, shared, consumer, stage);\n");
+    TEXT("  add_block_bias(score, walk, fwd, shared, consumer);\n");
   }
   if (alibi) {
     TEXT("  // Where all keys lie before the rows, or all behind them, the distance is no absolute value, and\n"
@@ -881,8 +1140,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    const int row = threadIdx.x / 32 % 4 * 16 + half * 8 + lane / 4; // of the warpgroup\n"
        "    const int row_position = divide(row, &args->heads_per_tile);\n"
        "    const int position = unit->position_begin + consumer * args->warpgroup_positions + row_position;\n"
-       "    const int head = (unit->tile_head - row_position) * fwd->heads_per_tile + row;\n"
-       "    const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q;\n");
+       "    const int head = (unit->tile_head - row_position) * fwd->heads_per_tile + row;\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("    const bool valid = row_position < args->warpgroup_positions && position < unit->seqlen_q;\n");
+  } else {
+    TEXT("    const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q;\n");
+  }
   if (softcap) {
     TEXT("    // Of capped rows the reference says nothing about keys.\n"
          "    const float row_reference = sum == 0.0f ? -INF : reference[half];\n"
@@ -899,13 +1162,25 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "    float *out_row = fwd->out_partial + partial * HEAD_DIM_V + lane % 4 * 2;\n"
          "    store_partial_row(out_row, out, 0, O_TILES, half, end.normalize, valid);\n");
   } else {
-    TEXT("    if (fwd->lse && valid && lane % 4 == 0)\n"
-         "      fwd->lse[lse_offset(fwd, unit->batch, head, position)] = end.lse;\n"
-         "    // A quad holds a tile's 8 columns of a row in pieces of two. Two lanes exchange pieces, so that\n"
-         "    // each stores 8 bytes of one tile, and a store fills whole sectors of 32 bytes.\n"
-         "    uint16_t *out_row = (uint16_t *)fwd->out + out_offset(fwd, unit->batch, head, position) +\n"
-         "                        lane % 2 * 8 + lane / 2 % 2 * 4;\n"
-         "#pragma unroll\n"
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("    if (fwd->lse && valid && lane % 4 == 0)\n"
+           "      fwd->lse[lse_of_unit(args, unit, head, position)] =\n"
+           "          stored_lse(&ragged_args(args)->ragged, end.lse);\n");
+    } else {
+      TEXT("    if (fwd->lse && valid && lane % 4 == 0)\n"
+           "      fwd->lse[lse_offset(fwd, unit->batch, head, position)] = end.lse;\n");
+    }
+    TEXT("    // A quad holds a tile's 8 columns of a row in pieces of two. Two lanes exchange pieces, so that\n"
+         "    // each stores 8 bytes of one tile, and a store fills whole sectors of 32 bytes.\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("    uint16_t *out_row = (uint16_t *)fwd->out +\n"
+           "                        out_offset(fwd, unit->q_batch, head, unit->q_row + position) +\n"
+           "                        lane % 2 * 8 + lane / 2 % 2 * 4;\n");
+    } else {
+      TEXT("    uint16_t *out_row = (uint16_t *)fwd->out + out_offset(fwd, unit->batch, head, position) +\n"
+           "                        lane % 2 * 8 + lane / 2 % 2 * 4;\n");
+    }
+    TEXT("#pragma unroll\n"
          "    for (int tile = 0; tile < O_TILES; tile += 2) {\n"
          "      const float *first = out + tile * 4 + half * 2;\n"
          "      const float *second = out + min_int(tile + 1, O_TILES - 1) * 4 + half * 2;\n"
@@ -918,8 +1193,21 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  }\n"
        "}\n"
-       "\n"
-       "// One consumer: 64 rows of each unit.\n"
+       "\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("// Stores the output of the unit at place `n` % UNITS, and hands the place back.\n"
+         "__device__ __forceinline__ void store_unit(const float out[O_TILES * 4], const float reference[2],\n"
+         "                                           const float row_sum[2],\n"
+         "                                           const attnpress_fwd_sm90_args *args, int n,\n"
+         "                                           int consumer) {\n"
+         "  store_output(out, reference, row_sum, args, &units[n % UNITS], consumer);\n"
+         "  // All lanes arrive and wait: they have read the unit.\n"
+         "  __syncwarp();\n"
+         "  arrive_once(unit_empty(n % UNITS));\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// One consumer: 64 rows of each unit.\n"
        "__device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
        "                                        int consumer) {\n");
   if (((((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) || mod_score) || mod_mask) {
@@ -941,9 +1229,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (mod_score || mod_mask) {
     TEXT("  const attnpress_mod_args *mod = snippet_args_sm90(args);\n");
   }
-  TEXT("  Walk walk;\n"
-       "  walk.round = -1;\n"
-       "  bool more = next_unit(&walk, args, consumer);\n"
+  TEXT("  Walk walk;\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("  walk.place = {-1, 0};\n");
+  } else {
+    TEXT("  walk.round = -1;\n");
+  }
+  TEXT("  bool more = next_unit(&walk, args, consumer);\n"
        "  Stage stage = {0, 0}; // of the key block in `score`\n"
        "  int q_parity = 0;\n"
        "\n"
@@ -959,16 +1251,18 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("    for (; walk.n >= walk.block_end && has_keys; --walk.n) {\n");
   }
-  TEXT("      skip_block(shared, consumer, stage");
-  STRING(((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) ? ", fwd->score.bias_alignment == 2" : "");
-  TEXT(");\n"
+  TEXT("      skip_block(shared, consumer, stage);\n"
        "      stage = next_stage(stage, STAGES);\n"
        "    }\n"
        "    if (walk.n < ");
   STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) ? "walk.block_begin" : "walk.unit.blocks.begin");
-  TEXT(") { // no row of this consumer sees a key\n"
-       "      store_output(out, reference, row_sum, args, &walk.unit, consumer);\n"
-       "      if (has_keys)\n"
+  TEXT(") { // no row of this consumer sees a key\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("      store_unit(out, reference, row_sum, args, walk.place.index, consumer);\n");
+  } else {
+    TEXT("      store_output(out, reference, row_sum, args, &walk.unit, consumer);\n");
+  }
+  TEXT("      if (has_keys)\n"
        "        arrive_once(q_empty(shared, consumer));\n"
        "      q_parity ^= has_keys;\n"
        "      more = next_unit(&walk, args, consumer);\n"
@@ -980,6 +1274,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    uint32_t p[V_STEPS][4];\n");
   if (bias == AP_ATTENTION_BIAS_FP32) {
     TEXT("    uint32_t bias[2][BIAS_WORDS];\n");
+  } else if (bias != AP_ATTENTION_BIAS_NONE) {
+    TEXT("    start_block_bias(&walk, fwd, shared, consumer, walk.n);\n");
   }
   TEXT("    wait_for_phase(k_full(shared, stage.index), stage.parity);\n");
   if (block_m > 64) {
@@ -997,11 +1293,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT(");\n"
        "    take_scores(score, reference, row_sum, rescale, &walk, ");
   STRING((mod_score || mod_mask) ? "mod, " : "");
-  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, stage, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
+  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
   TEXT(");\n"
-       "\n"
-       "    Unit last_unit; // the unit before, and what it leaves to be stored\n"
-       "    float last_reference[2], last_sum[2];\n"
+       "\n");
+  if (sequences != AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("    Unit last_unit; // the unit before, and what it leaves to be stored\n");
+  }
+  TEXT("    float last_reference[2], last_sum[2];\n"
        "    Stage last = {-1, 0}; // of the P V in flight\n");
   if ((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) {
     TEXT("    int unseen; // key blocks of the last unit that come after those which this consumer's rows see\n");
@@ -1013,9 +1311,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "      wait_for_phase(v_full(shared, stage.index), stage.parity);\n"
        "      finish_output(out);\n"
        "      if (last.index >= 0) {\n"
-       "        arrive_once(v_empty(shared, last.index));\n"
-       "        store_output(out, last_reference, last_sum, args, &last_unit, consumer);\n"
-       "      }\n"
+       "        arrive_once(v_empty(shared, last.index));\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("        store_unit(out, last_reference, last_sum, args, walk.place.index + UNITS - 1, consumer);\n");
+  } else {
+    TEXT("        store_output(out, last_reference, last_sum, args, &last_unit, consumer);\n");
+  }
+  TEXT("      }\n"
        "      for (int i = 0; i < O_TILES * 4; ++i)\n"
        "        out[i] = 0.0f;\n"
        "      round_probabilities(p[0], score, S_TILES, DTYPE);\n"
@@ -1044,7 +1346,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT(");\n"
        "        take_scores(score, reference, row_sum, rescale, &walk, ");
   STRING((mod_score || mod_mask) ? "mod, " : "");
-  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, stage, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
+  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
   TEXT(");\n"
        "        // As above.\n"
        "        wait_for_phase(v_full(shared, stage.index), stage.parity);\n"
@@ -1056,9 +1358,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("        drop_block(p[0], &walk, &seed, fwd);\n");
   }
   TEXT("      }\n"
-       "\n"
-       "      last_unit = walk.unit;\n"
-       "      q_parity ^= 1;\n");
+       "\n");
+  if (sequences != AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("      last_unit = walk.unit;\n");
+  }
+  TEXT("      q_parity ^= 1;\n");
   if ((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) {
     TEXT("      unseen = walk.block_begin - walk.unit.blocks.begin;\n"
          "      more = next_unit(&walk, args, consumer);\n"
@@ -1070,8 +1374,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "        break;\n");
   }
   TEXT("      last = stage;\n"
-       "      stage = next_stage(stage, STAGES);\n"
-       "      wait_for_phase(q_full(shared, consumer), q_parity); // the copy engine hands over Q\n"
+       "      stage = next_stage(stage, STAGES);\n");
+  if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
+    TEXT("      start_block_bias(&walk, fwd, shared, consumer, walk.n);\n");
+  }
+  TEXT("      wait_for_phase(q_full(shared, consumer), q_parity); // the copy engine hands over Q\n"
        "      exchange_blocks(score, out, p, shared, consumer, stage, last,");
   STRING((bias == AP_ATTENTION_BIAS_FP32) ? " bias, &walk, fwd," : "");
   TEXT("\n"
@@ -1086,7 +1393,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "      }\n"
        "      take_scores(score, reference, row_sum, rescale, &walk, ");
   STRING((mod_score || mod_mask) ? "mod, " : "");
-  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, stage, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
+  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
   TEXT(");\n"
        "    }\n"
        "\n"
@@ -1094,13 +1401,15 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    start_output(out, p, shared, stage.index);\n"
        "    finish_output(out);\n"
        "    arrive_once(v_empty(shared, stage.index));\n"
-       "    stage = next_stage(stage, STAGES);\n"
-       "    store_output(out, reference, row_sum, args, &last_unit, consumer);\n");
+       "    stage = next_stage(stage, STAGES);\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("    store_unit(out, reference, row_sum, args, walk.place.index + UNITS - 1, consumer);\n");
+  } else {
+    TEXT("    store_output(out, reference, row_sum, args, &last_unit, consumer);\n");
+  }
   if ((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) {
     TEXT("    for (; unseen > 0; --unseen) {\n"
-         "      skip_block(shared, consumer, stage");
-    STRING(((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) ? ", fwd->score.bias_alignment == 2" : "");
-    TEXT(");\n"
+         "      skip_block(shared, consumer, stage);\n"
          "      stage = next_stage(stage, STAGES);\n"
          "    }\n");
   }
@@ -1114,6 +1423,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (mod_score || mod_mask) {
     TEXT("        const __grid_constant__ attnpress_fwd_sm90_mod_args given) {\n"
          "  const attnpress_fwd_sm90_args &args = given.sm90;\n");
+  } else if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("        const __grid_constant__ attnpress_fwd_sm90_ragged_args given) {\n"
+         "  const attnpress_fwd_sm90_args &args = given.sm90;\n");
   } else {
     TEXT("        const __grid_constant__ attnpress_fwd_sm90_args args) {\n");
   }
@@ -1125,30 +1437,44 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    prefetch_tensor_map(&args.v);\n"
        "    for (int consumer = 0; consumer < CONSUMERS; ++consumer) {\n"
        "      mbarrier_init(q_full(shared, consumer), 1);\n"
-       "      mbarrier_init(q_empty(shared, consumer), 4);\n");
-  if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
-    TEXT("      mbarrier_init(bias_full(shared, consumer), 32);\n"
-         "      mbarrier_init(bias_empty(shared, consumer), 4);\n");
-  }
-  TEXT("    }\n"
+       "      mbarrier_init(q_empty(shared, consumer), 4);\n"
+       "    }\n"
        "    for (int stage = 0; stage < STAGES; ++stage) {\n"
        "      mbarrier_init(k_full(shared, stage), 1);\n"
        "      mbarrier_init(k_empty(shared, stage), 4 * CONSUMERS);\n"
        "      mbarrier_init(v_full(shared, stage), 1);\n"
-       "      mbarrier_init(v_empty(shared, stage), 4 * CONSUMERS);\n"
-       "    }\n"
-       "    fence_mbarrier_init();\n"
+       "      mbarrier_init(v_empty(shared, stage), 4 * CONSUMERS);\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("      mbarrier_init(v_loaded(stage), 1);\n");
+  }
+  TEXT("    }\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("    for (int place = 0; place < UNITS; ++place) {\n"
+         "      mbarrier_init(unit_full(place), 1);\n"
+         "      mbarrier_init(unit_empty(place), 4 * CONSUMERS + 2);\n"
+         "    }\n");
+  }
+  TEXT("    fence_mbarrier_init();\n"
        "  }\n"
        "  // All threads arrive and wait: hands over the barriers.\n"
-       "  __syncthreads();\n"
-       "\n"
-       "  if (threadIdx.x < 128) {\n"
-       "    decrease_registers(PRODUCER_REGISTERS);\n"
-       "    if (threadIdx.x == 0)\n"
-       "      produce(&args, shared);\n");
-  if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
-    TEXT("    else if (threadIdx.x >= 32 && threadIdx.x < 32 + 32 * CONSUMERS)\n"
-         "      copy_bias(&args, shared, __shfl_sync(0xffffffff, threadIdx.x / 32, 0) - 1);\n");
+       "  __syncthreads();\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("  // The schedule kernel hands over the units.\n"
+         "  griddepcontrol_wait();\n"
+         "\n");
+  }
+  TEXT("  if (threadIdx.x < 128) {\n"
+       "    decrease_registers(PRODUCER_REGISTERS);\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("    if (threadIdx.x == 0)\n"
+         "      produce(&args, shared);\n"
+         "    else if (threadIdx.x / 32 == 1)\n"
+         "      clear_tails(shared, smem);\n"
+         "    else if (threadIdx.x / 32 == 2)\n"
+         "      find_units(&args);\n");
+  } else {
+    TEXT("    if (threadIdx.x == 0)\n"
+         "      produce(&args, shared);\n");
   }
   TEXT("  } else {\n"
        "    increase_registers(CONSUMER_REGISTERS);\n"

@@ -14,29 +14,49 @@ void ap_render_outer_bwd(ap_text *out, const ap_render_input *in) {
   const char *const tile_name = in->tile_name;
   const int32_t threads = in->threads;
   const int32_t dtype = in->axis[AP_OUTER_DTYPE];
+  const int32_t mod = in->axis[AP_OUTER_MOD];
   const int32_t rows = in->field[AP_OUTER_TILE_ROWS];
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
-       "//\n"
-       "// dx[n, i] = sum over j of dc[n, i, j] y[n, j], and sums over the rows of a thread block of\n"
-       "// dc[n, i, j] x[n, i], which another kernel adds up to dy; ");
-  STRING(in->word[AP_OUTER_DTYPE]);
-  TEXT(", fp32 inside. dc is read once: each\n"
-       "// warp has ROWS rows, and walks over the columns, a vector of each lane at a time.\n"
-       "//\n"
+       "//\n");
+  if (mod) {
+    TEXT("// dx[n, i] = sum over j of dc[n, i, j] df / dx, and sums over the rows of a thread block of\n"
+         "// dc[n, i, j] df / dy, which another kernel adds up to dy; ");
+    STRING(in->word[AP_OUTER_DTYPE]);
+    TEXT(", fp32 inside. f(x[n, i], y[n, j]) is\n"
+         "// at the end, a function of dual numbers, which is asked about what is there alone. dc is read once:\n"
+         "// each warp has ROWS rows, and walks over the columns, a vector of each lane at a time.\n");
+  } else {
+    TEXT("// dx[n, i] = sum over j of dc[n, i, j] y[n, j], and sums over the rows of a thread block of\n"
+         "// dc[n, i, j] x[n, i], which another kernel adds up to dy; ");
+    STRING(in->word[AP_OUTER_DTYPE]);
+    TEXT(", fp32 inside. dc is read once: each\n"
+         "// warp has ROWS rows, and walks over the columns, a vector of each lane at a time.\n");
+  }
+  TEXT("//\n"
        "// Pressed from templates/outer/outer_bwd.cu.j2 with tile ");
   STRING(tile_name);
   TEXT(" by\n"
-       "//   python -m generator --family outer --pass bwd --dtype ");
+       "//   python -m generator --family outer --pass bwd");
+  if (mod) {
+    TEXT(" --mod");
+  }
+  TEXT(" --dtype ");
   STRING(in->word[AP_OUTER_DTYPE]);
   TEXT("\n"
        "\n"
-       "#include \"attnpress/args/outer.h\"\n"
-       "#include \"attnpress/device/lanes.cuh\"\n"
+       "#include \"attnpress/args/outer.h\"\n");
+  if (mod) {
+    TEXT("#include \"attnpress/device/dual.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/lanes.cuh\"\n"
        "#include \"attnpress/device/row_norm.cuh\"\n"
-       "#include \"attnpress/device/row_vector.cuh\"\n"
-       "\n"
+       "#include \"attnpress/device/row_vector.cuh\"\n");
+  if (mod) {
+    TEXT("#include \"attnpress/device/snippet.cuh\"\n");
+  }
+  TEXT("\n"
        "constexpr int SIZE = ");
   INTEGER((dtype == AP_OUTER_DTYPE_FP32) ? 4 : 2);
   TEXT("; // bytes of an element\n"
@@ -49,8 +69,14 @@ void ap_render_outer_bwd(ap_text *out, const ap_render_input *in) {
        "constexpr int ELEMENTS = 16 / SIZE; // of a vector\n"
        "constexpr int WARPS = THREADS / 32;\n"
        "constexpr int COLUMNS = 32 * ELEMENTS; // of a step\n"
-       "\n"
-       "extern \"C\" __global__ void __launch_bounds__(THREADS)\n"
+       "\n");
+  if (mod) {
+    TEXT("// The caller's function of an element of x and one of y.\n"
+         "__device__ __forceinline__ SnippetDual snippet_dual(const uint32_t *scalars, SnippetDual x,\n"
+         "                                                    SnippetDual y);\n"
+         "\n");
+  }
+  TEXT("extern \"C\" __global__ void __launch_bounds__(THREADS)\n"
        "    ");
   STRING(stem);
   TEXT("(const __grid_constant__ attnpress_outer_bwd_args args) {\n"
@@ -85,19 +111,48 @@ void ap_render_outer_bwd(ap_text *out, const ap_render_input *in) {
   TEXT("(y_vector, y_value);\n"
        "#pragma unroll\n"
        "    for (int j = 0; j < ELEMENTS; ++j)\n"
-       "      dy[j] = 0.0f;\n"
-       "#pragma unroll\n"
-       "    for (int r = 0; r < ROWS; ++r) {\n"
-       "      widen_vector_");
-  STRING(in->word[AP_OUTER_DTYPE]);
-  TEXT("(vector[r], value);\n"
-       "#pragma unroll\n"
-       "      for (int j = 0; j < ELEMENTS; ++j) {\n"
-       "        dx[r] += value[j] * y_value[j];\n"
-       "        dy[j] += value[j] * factor[r];\n"
-       "      }\n"
-       "    }\n"
-       "    if (args.dy_parts) {\n"
+       "      dy[j] = 0.0f;\n");
+  if (mod) {
+    TEXT("    // The function is compiled for one row, the first; the others move up, and it becomes the last.\n"
+         "#pragma unroll 1\n"
+         "    for (int r = 0; r < ROWS; ++r) {\n"
+         "      const float x_value = factor[0];\n"
+         "      float dx_sum = dx[0];\n"
+         "      widen_vector_");
+    STRING(in->word[AP_OUTER_DTYPE]);
+    TEXT("(vector[0], value);\n"
+         "#pragma unroll\n"
+         "      for (int j = 0; j < ELEMENTS; ++j) {\n"
+         "        if (first + r >= args.rows || index * ELEMENTS + j >= args.columns)\n"
+         "          continue;\n"
+         "        dx_sum +=\n"
+         "            value[j] * snippet_dual(args.scalar, {x_value, 1.0f}, {y_value[j], 0.0f}).derivative;\n"
+         "        dy[j] +=\n"
+         "            value[j] * snippet_dual(args.scalar, {x_value, 0.0f}, {y_value[j], 1.0f}).derivative;\n"
+         "      }\n"
+         "#pragma unroll\n"
+         "      for (int i = 0; i < ROWS - 1; ++i) {\n"
+         "        vector[i] = vector[i + 1];\n"
+         "        factor[i] = factor[i + 1];\n"
+         "        dx[i] = dx[i + 1];\n"
+         "      }\n"
+         "      factor[ROWS - 1] = x_value;\n"
+         "      dx[ROWS - 1] = dx_sum;\n"
+         "    }\n");
+  } else {
+    TEXT("#pragma unroll\n"
+         "    for (int r = 0; r < ROWS; ++r) {\n"
+         "      widen_vector_");
+    STRING(in->word[AP_OUTER_DTYPE]);
+    TEXT("(vector[r], value);\n"
+         "#pragma unroll\n"
+         "      for (int j = 0; j < ELEMENTS; ++j) {\n"
+         "        dx[r] += value[j] * y_value[j];\n"
+         "        dy[j] += value[j] * factor[r];\n"
+         "      }\n"
+         "    }\n");
+  }
+  TEXT("    if (args.dy_parts) {\n"
        "      // All threads arrive and wait: the step before has been added up.\n"
        "      __syncthreads();\n"
        "#pragma unroll\n"

@@ -14,27 +14,43 @@ void ap_render_outer_fwd(ap_text *out, const ap_render_input *in) {
   const char *const tile_name = in->tile_name;
   const int32_t threads = in->threads;
   const int32_t dtype = in->axis[AP_OUTER_DTYPE];
+  const int32_t mod = in->axis[AP_OUTER_MOD];
   const int32_t rows = in->field[AP_OUTER_TILE_ROWS];
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
-       "//\n"
-       "// c[n, i, j] = x[n, i] y[n, j], ");
-  STRING(in->word[AP_OUTER_DTYPE]);
-  TEXT(", fp32 inside. 2^column_shift threads of a block share a row, a\n"
-       "// vector of 16 bytes each; the block has ROWS rows of each such group.\n"
-       "//\n"
+       "//\n");
+  if (mod) {
+    TEXT("// c[n, i, j] = f(x[n, i], y[n, j]), ");
+    STRING(in->word[AP_OUTER_DTYPE]);
+    TEXT(", fp32 inside; f is at the end. 2^column_shift\n"
+         "// threads of a block share a row, a vector of 16 bytes each; the block has ROWS rows of each such\n"
+         "// group.\n");
+  } else {
+    TEXT("// c[n, i, j] = x[n, i] y[n, j], ");
+    STRING(in->word[AP_OUTER_DTYPE]);
+    TEXT(", fp32 inside. 2^column_shift threads of a block share a row, a\n"
+         "// vector of 16 bytes each; the block has ROWS rows of each such group.\n");
+  }
+  TEXT("//\n"
        "// Pressed from templates/outer/outer_fwd.cu.j2 with tile ");
   STRING(tile_name);
   TEXT(" by\n"
-       "//   python -m generator --family outer --pass fwd --dtype ");
+       "//   python -m generator --family outer --pass fwd");
+  if (mod) {
+    TEXT(" --mod");
+  }
+  TEXT(" --dtype ");
   STRING(in->word[AP_OUTER_DTYPE]);
   TEXT("\n"
        "\n"
        "#include \"attnpress/args/outer.h\"\n"
        "#include \"attnpress/device/row_norm.cuh\"\n"
-       "#include \"attnpress/device/row_vector.cuh\"\n"
-       "\n"
+       "#include \"attnpress/device/row_vector.cuh\"\n");
+  if (mod) {
+    TEXT("#include \"attnpress/device/snippet.cuh\"\n");
+  }
+  TEXT("\n"
        "constexpr int SIZE = ");
   INTEGER((dtype == AP_OUTER_DTYPE_FP32) ? 4 : 2);
   TEXT("; // bytes of an element\n"
@@ -45,8 +61,13 @@ void ap_render_outer_fwd(ap_text *out, const ap_render_input *in) {
   INTEGER(rows);
   TEXT(";     // of a thread\n"
        "constexpr int ELEMENTS = 16 / SIZE; // of a vector\n"
-       "\n"
-       "extern \"C\" __global__ void __launch_bounds__(THREADS)\n"
+       "\n");
+  if (mod) {
+    TEXT("// The caller's function of an element of x and one of y.\n"
+         "__device__ __forceinline__ float snippet_value(const uint32_t *scalars, float x, float y);\n"
+         "\n");
+  }
+  TEXT("extern \"C\" __global__ void __launch_bounds__(THREADS)\n"
        "    ");
   STRING(stem);
   TEXT("(const __grid_constant__ attnpress_outer_fwd_args args) {\n"
@@ -76,18 +97,32 @@ void ap_render_outer_fwd(ap_text *out, const ap_render_input *in) {
        "      factor[r] = widen_element_");
   STRING(in->word[AP_OUTER_DTYPE]);
   TEXT("(load_element(x, SIZE, row));\n"
-       "  }\n"
-       "#pragma unroll\n"
-       "  for (int r = 0; r < ROWS; ++r) {\n"
+       "  }\n");
+  if (mod) {
+    TEXT("  // The function is compiled for one row: its factor is the first, and the others move up.\n"
+         "#pragma unroll 1\n");
+  } else {
+    TEXT("#pragma unroll\n");
+  }
+  TEXT("  for (int r = 0; r < ROWS; ++r) {\n"
        "    const int row = first + r * groups;\n"
        "    float product[ELEMENTS];\n"
        "#pragma unroll\n"
-       "    for (int j = 0; j < ELEMENTS; ++j)\n"
-       "      product[j] = factor[r] * y[j];\n"
-       "    store_columns(c + row * args.c_row_stride * SIZE, SIZE, row < args.rows ? args.columns : 0,\n"
+       "    for (int j = 0; j < ELEMENTS; ++j)\n");
+  if (mod) {
+    TEXT("      product[j] = snippet_value(args.scalar, factor[0], y[j]);\n");
+  } else {
+    TEXT("      product[j] = factor[r] * y[j];\n");
+  }
+  TEXT("    store_columns(c + row * args.c_row_stride * SIZE, SIZE, row < args.rows ? args.columns : 0,\n"
        "                  index, narrow_vector_");
   STRING(in->word[AP_OUTER_DTYPE]);
-  TEXT("(product));\n"
-       "  }\n"
+  TEXT("(product));\n");
+  if (mod) {
+    TEXT("#pragma unroll\n"
+         "    for (int i = 0; i < ROWS - 1; ++i)\n"
+         "      factor[i] = factor[i + 1];\n");
+  }
+  TEXT("  }\n"
        "}\n");
 }

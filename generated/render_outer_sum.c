@@ -14,27 +14,42 @@ void ap_render_outer_sum(ap_text *out, const ap_render_input *in) {
   const char *const tile_name = in->tile_name;
   const int32_t threads = in->threads;
   const int32_t dtype = in->axis[AP_OUTER_DTYPE];
+  const int32_t mod = in->axis[AP_OUTER_MOD];
   const int32_t rows = in->field[AP_OUTER_TILE_ROWS];
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
-       "//\n"
-       "// c[i, j] = sum over n of x[n, i] y[n, j], ");
-  STRING(in->word[AP_OUTER_DTYPE]);
-  TEXT(", fp32 inside: always in the order of n. A thread\n"
-       "// block has TILE rows and as many columns of c, a thread ROWS of each; STEP entries of the batch\n"
+       "//\n");
+  if (mod) {
+    TEXT("// c[i, j] = sum over n of f(x[n, i], y[n, j]), ");
+    STRING(in->word[AP_OUTER_DTYPE]);
+    TEXT(", fp32 inside: always in the order of n; f is at\n"
+         "// the end, and is asked about entries that are there alone: it may be what it wants of zeros. A thread\n");
+  } else {
+    TEXT("// c[i, j] = sum over n of x[n, i] y[n, j], ");
+    STRING(in->word[AP_OUTER_DTYPE]);
+    TEXT(", fp32 inside: always in the order of n. A thread\n");
+  }
+  TEXT("// block has TILE rows and as many columns of c, a thread ROWS of each; STEP entries of the batch\n"
        "// wait in shared memory at a time.\n"
        "//\n"
        "// Pressed from templates/outer/outer_sum.cu.j2 with tile ");
   STRING(tile_name);
   TEXT(" by\n"
-       "//   python -m generator --family outer --pass sum --dtype ");
+       "//   python -m generator --family outer --pass sum");
+  if (mod) {
+    TEXT(" --mod");
+  }
+  TEXT(" --dtype ");
   STRING(in->word[AP_OUTER_DTYPE]);
   TEXT("\n"
        "\n"
        "#include \"attnpress/args/outer.h\"\n"
-       "#include \"attnpress/device/row_vector.cuh\"\n"
-       "\n"
+       "#include \"attnpress/device/row_vector.cuh\"\n");
+  if (mod) {
+    TEXT("#include \"attnpress/device/snippet.cuh\"\n");
+  }
+  TEXT("\n"
        "constexpr int SIZE = ");
   INTEGER((dtype == AP_OUTER_DTYPE_FP32) ? 4 : 2);
   TEXT("; // bytes of an element\n"
@@ -50,8 +65,13 @@ void ap_render_outer_sum(ap_text *out, const ap_render_input *in) {
        "constexpr int TILE = SIDE * ROWS;\n"
        "constexpr int STEP = 16; // entries of the batch in shared memory\n"
        "static_assert(SIDE * SIDE == THREADS, \"threads are a square\");\n"
-       "\n"
-       "// STEP entries of TILE elements each of a matrix, from `batch` and from `first` on; 0 beyond it.\n"
+       "\n");
+  if (mod) {
+    TEXT("// The caller's function of an element of x and one of y.\n"
+         "__device__ __forceinline__ float snippet_value(const uint32_t *scalars, float x, float y);\n"
+         "\n");
+  }
+  TEXT("// STEP entries of TILE elements each of a matrix, from `batch` and from `first` on; 0 beyond it.\n"
        "__device__ __forceinline__ void load_tile(const void *matrix, int64_t stride, int64_t batch,\n"
        "                                          int64_t batches, int first, int count,\n"
        "                                          float tile[STEP][TILE]) {\n"
@@ -89,15 +109,24 @@ void ap_render_outer_sum(ap_text *out, const ap_render_input *in) {
        "    load_tile(args.x, args.x_stride, batch, args.batch, first_row, args.rows, x);\n"
        "    load_tile(args.y, args.y_stride, batch, args.batch, first_column, args.columns, y);\n"
        "    // All threads arrive and wait: hands over the entries.\n"
-       "    __syncthreads();\n"
-       "#pragma unroll\n"
-       "    for (int n = 0; n < STEP; ++n) {\n"
-       "#pragma unroll\n"
+       "    __syncthreads();\n");
+  if (mod) {
+    TEXT("    const int entries = (int)min(args.batch - batch, (int64_t)STEP);\n"
+         "    for (int n = 0; n < entries; ++n) {\n");
+  } else {
+    TEXT("#pragma unroll\n"
+         "    for (int n = 0; n < STEP; ++n) {\n");
+  }
+  TEXT("#pragma unroll\n"
        "      for (int i = 0; i < ROWS; ++i) {\n"
        "#pragma unroll\n"
-       "        for (int j = 0; j < ROWS; ++j)\n"
-       "          sum[i][j] += x[n][i * SIDE + below] * y[n][j * SIDE + beside];\n"
-       "      }\n"
+       "        for (int j = 0; j < ROWS; ++j)\n");
+  if (mod) {
+    TEXT("          sum[i][j] += snippet_value(args.scalar, x[n][i * SIDE + below], y[n][j * SIDE + beside]);\n");
+  } else {
+    TEXT("          sum[i][j] += x[n][i * SIDE + below] * y[n][j * SIDE + beside];\n");
+  }
+  TEXT("      }\n"
        "    }\n"
        "  }\n"
        "#pragma unroll\n"

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "cuda/device.h"
 #include "cuda/launch.h"
+#include "inspect.h"
 #include "press/info.h"
 
 struct attnpress_plan {
@@ -99,8 +100,8 @@ static attnpress_status launch_all(const ap_driver *driver, const ap_operation *
     const ap_launch *launch = &plan->launch[i];
     void *block;
     FORWARD_IF(operation->arguments(driver, call, plan, i, &block));
-    FORWARD_IF(ap_launch_kernel(driver, bound[i], launch->grid, &launch->tile, launch->overlaps,
-                                block, stream));
+    const ap_launch_shape shape = {launch->grid, launch->cluster, launch->overlaps};
+    FORWARD_IF(ap_launch_kernel(driver, bound[i], &shape, &launch->tile, block, stream));
   }
   return ATTNPRESS_OK;
 }
@@ -194,9 +195,12 @@ attnpress_status ap_call_run(attnpress_handle *handle, const ap_operation *opera
   FORWARD_IF(check_runs(handle));
   call->has_snippet = 0;
   FORWARD_IF(operation->check(args, (ap_check){handle->backend, 1, ATTNPRESS_ONE_CALL}, call));
-  if (handle->backend == ATTNPRESS_CPU)
+  if (handle->backend == ATTNPRESS_CPU) {
+    FORWARD_IF(ap_inspect(handle, NULL, operation, call, NULL));
     return operation->run_cpu(call, handle->num_threads);
+  }
   FORWARD_IF(ap_context_of(handle, stream, &context));
+  FORWARD_IF(ap_inspect(handle, context, operation, call, stream));
   FORWARD_IF(operation->plan(call, &context->device, ATTNPRESS_ONE_CALL, plan));
   const ap_snippet *snippet;
   FORWARD_IF(get_snippet(handle, operation, call, &snippet));
@@ -447,9 +451,12 @@ attnpress_status ap_plan_run(const attnpress_plan *plan, const void *args, void 
   call->has_snippet = 0;
   FORWARD_IF(operation->check(args, (ap_check){handle->backend, 1, ATTNPRESS_ONE_CALL}, call));
   FORWARD_IF(operation->serves(call, plan->call, plan->range));
-  if (handle->backend == ATTNPRESS_CPU)
+  if (handle->backend == ATTNPRESS_CPU) {
+    FORWARD_IF(ap_inspect(handle, NULL, operation, call, NULL));
     return operation->run_cpu(call, handle->num_threads);
+  }
   FORWARD_IF(enter_device(plan, stream, &context));
+  FORWARD_IF(ap_inspect(handle, context, operation, call, stream));
   const ap_launches *launches = plan->launches;
   if (plan->range == ATTNPRESS_UP_TO) {
     FORWARD_IF(operation->plan(call, &context->device, ATTNPRESS_ONE_CALL, fresh));

@@ -34,6 +34,7 @@ typedef struct ap_launch {
   ap_tile tile;
   const char *target;
   uint32_t grid;    /* thread blocks; 0: depends on the call (ranges only) */
+  uint32_t cluster; /* of those, that run at the same time (cuda/launch.h); 0: each by itself */
   int32_t overlaps; /* 1: may begin before what was launched before it has ended; it waits itself */
   int32_t num_splits; /* parts that the work of one output is split into; 0: depends on the call */
   int32_t snippet;    /* 1: its source ends with the call's text */
@@ -53,6 +54,8 @@ typedef struct ap_check {
   int32_t range;     /* ATTNPRESS_UP_TO: extents are maxima, 0 any */
 } ap_check;
 
+struct ap_inspection; /* inspect.h */
+
 typedef struct ap_operation {
   const char *name;              /* of the public function */
   size_t call_bytes, plan_bytes; /* of its own structs, whose heads are ap_call and ap_launches */
@@ -69,6 +72,9 @@ typedef struct ap_operation {
   /** The argument block of launch `index`, which lives in the call; asked for in order. */
   attnpress_status (*arguments)(const ap_driver *driver, ap_call *call, const ap_launches *plan,
                                 int index, void **block);
+  /** Looks at what index arrays of a checked call hold, in the checking mode: INVALID_ARGUMENT with
+   * the first entry that does not fit. NULL: no call has any. */
+  attnpress_status (*inspect)(const ap_call *call, struct ap_inspection *inspection);
   attnpress_status (*run_cpu)(const ap_call *call, int32_t num_threads);
   void (*describe_cpu)(const ap_call *call, attnpress_info *info);
   /** ap_plan_run() with memory for a call and a plan of this operation. */

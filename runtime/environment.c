@@ -114,6 +114,7 @@ attnpress_status ap_environment_read(attnpress_options *options, ap_environment 
   *environment = (ap_environment){NULL, NULL};
   FORWARD_IF(read_int("ATTNPRESS_JIT_OFF", 1, "0 or 1", &options->jit_off));
   FORWARD_IF(read_int("ATTNPRESS_CACHE_OFF", 1, "0 or 1", &options->cache_off));
+  FORWARD_IF(read_int("ATTNPRESS_CHECK", 1, "0 or 1", &options->check));
   FORWARD_IF(read_int("ATTNPRESS_NUM_THREADS", 1024, "0 to 1024", &options->num_threads));
   FORWARD_IF(read_arch(options));
   FORWARD_IF(read_bytes("ATTNPRESS_CACHE_MAX_BYTES", &options->cache_max_bytes));

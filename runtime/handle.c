@@ -38,8 +38,8 @@ static attnpress_status check_options(const attnpress_options *o) {
   RETURN_IF(o->arch_max != 0 && o->arch_max != 80 && o->arch_max != 86 && o->arch_max != 90,
             ATTNPRESS_INVALID_ARGUMENT,
             "options.arch_max is %d; it must be 80, 86, 90 or 0 for no limit", (int)o->arch_max);
-  RETURN_IF(o->reserved != 0, ATTNPRESS_INVALID_ARGUMENT, "options.reserved is %d; it must be 0",
-            (int)o->reserved);
+  RETURN_IF(o->check != 0 && o->check != 1, ATTNPRESS_INVALID_ARGUMENT,
+            "options.check is %d; it must be 0 or 1", (int)o->check);
   FORWARD_IF(check_path(o->nvrtc_path, "nvrtc_path"));
   FORWARD_IF(check_path(o->cache_dir, "cache_dir"));
   for (size_t i = 0; o->read_only_dirs != NULL && o->read_only_dirs[i] != NULL; ++i)
@@ -50,6 +50,7 @@ static attnpress_status check_options(const attnpress_options *o) {
 static attnpress_status open_parts(attnpress_handle *handle, const attnpress_options *options) {
   handle->num_threads = options->num_threads;
   handle->arch_max = options->arch_max;
+  handle->check = options->check;
   ap_finder *finder = &handle->finder;
   finder->jit_off = options->jit_off;
   finder->log = &handle->log;

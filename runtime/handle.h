@@ -13,7 +13,7 @@
 enum { AP_THREADS_MAX = 1024 }; /* of a CPU handle */
 
 struct attnpress_handle {
-  int32_t backend, num_threads, arch_max;
+  int32_t backend, num_threads, arch_max, check;
   pid_t process; /* that made it */
   ap_log log;
   ap_finder finder;

@@ -37,6 +37,7 @@ struct CUfunc_st {
   CUcontext context;
   unsigned long long context_id;
   _Atomic int smem_bytes; /* threads may make a function ready at once */
+  _Atomic int large_clusters;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -112,6 +113,7 @@ static void args_of(const char *prefix, size_t bytes);
 static void reset(void) {
   fake.loads = fake.unloads = fake.functions = fake.launches = fake.maps = 0;
   fake.refuse_loads = fake.fail_load = fake.fail_launch = fake.stream_capturing = 0;
+  fake.copies = fake.waits = 0;
   fake.fail_map = 0;
   memset(fake.capability_of, 0, sizeof fake.capability_of);
   memset(fake.launch, 0, sizeof fake.launch);
@@ -266,6 +268,19 @@ API(cuStreamGetCtx, CUstream stream, CUcontext *context) {
   return CUDA_SUCCESS;
 }
 
+API(cuMemcpyDtoHAsync_v2, void *to, unsigned long long from, size_t bytes, CUstream stream) {
+  (void)stream;
+  ++fake.copies;
+  memcpy(to, (const void *)(uintptr_t)from, bytes);
+  return CUDA_SUCCESS;
+}
+
+API(cuStreamSynchronize, CUstream stream) {
+  (void)stream;
+  ++fake.waits;
+  return CUDA_SUCCESS;
+}
+
 API(cuStreamIsCapturing, CUstream stream, int *status) {
   if ((uintptr_t)stream <= 2) {
     if (fake.stream_capturing)
@@ -373,7 +388,7 @@ API(cuKernelGetFunction, CUfunction *function, CUkernel kernel) {
       continue;
   const int found = i < function_count && functions[i].context_id == context->id;
   if (!found && i < FUNCTIONS_MAX) {
-    functions[i] = (struct CUfunc_st){kernel, context, context->id, SMEM_DEFAULT_BYTES};
+    functions[i] = (struct CUfunc_st){kernel, context, context->id, SMEM_DEFAULT_BYTES, 0};
     function_count += i == function_count;
     ++fake.functions;
   }
@@ -392,6 +407,10 @@ API(cuFuncSetAttribute, CUfunction function, int attribute, int value) {
   int limit;
   cuDeviceGetAttribute(&limit, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
                        function->context->device);
+  if (attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) {
+    function->large_clusters = value;
+    return CUDA_SUCCESS;
+  }
   if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value > limit)
     return CUDA_ERROR_INVALID_VALUE;
   function->smem_bytes = value;
@@ -473,6 +492,13 @@ static size_t args_bytes(const char *symbol) {
     return sizeof(attnpress_fwd_combine_args);
   if (strstr(symbol, "fwd_map") != NULL)
     return sizeof(attnpress_fwd_map_args);
+  if (strstr(symbol, "flash_bwd") != NULL && strstr(symbol, "_mod") != NULL)
+    return sizeof(attnpress_bwd_mod_args);
+  if (strstr(symbol, "fwd_schedule") != NULL)
+    return sizeof(attnpress_fwd_schedule_args);
+  if (strstr(symbol, "_ragged") != NULL || strstr(symbol, "_paged") != NULL)
+    return strstr(symbol, "_sm90") != NULL ? sizeof(attnpress_fwd_sm90_ragged_args)
+                                           : sizeof(attnpress_fwd_ragged_args);
   if (strstr(symbol, "_mod") != NULL)
     return strstr(symbol, "_sm90") != NULL ? sizeof(attnpress_fwd_sm90_mod_args)
                                            : sizeof(attnpress_fwd_mod_args);
@@ -492,11 +518,20 @@ API(cuLaunchKernelEx, const CUlaunchConfig *config, CUfunction function, void **
       (int)config->smem_bytes > function->smem_bytes)
     return CUDA_ERROR_INVALID_VALUE;
   int overlaps = 0;
+  unsigned cluster = 0;
   for (unsigned i = 0; i < config->attribute_count; ++i) {
-    if (config->attributes[i].id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+    const CUlaunchAttribute *a = &config->attributes[i];
+    if (a->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+      overlaps = a->value.programmatic_stream_serialization_allowed;
+    else if (a->id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && a->value.cluster.y == 1 &&
+             a->value.cluster.z == 1)
+      cluster = a->value.cluster.x;
+    else
       return CUDA_ERROR_INVALID_VALUE;
-    overlaps = config->attributes[i].value.programmatic_stream_serialization_allowed;
   }
+  if (cluster > (function->large_clusters ? 16u : 8u) ||
+      (cluster > 0 && config->grid_x % cluster != 0))
+    return CUDA_ERROR_INVALID_VALUE;
   pthread_mutex_lock(&lock);
   const CUresult result = fake.fail_launch;
   fake.fail_launch = CUDA_SUCCESS;
@@ -507,6 +542,7 @@ API(cuLaunchKernelEx, const CUlaunchConfig *config, CUfunction function, void **
     launch->block = config->block_x;
     launch->smem_bytes = config->smem_bytes;
     launch->overlaps = overlaps;
+    launch->cluster = cluster;
     launch->stream = stream;
     launch->context = context;
     memset(launch->args, 0, sizeof launch->args);

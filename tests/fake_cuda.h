@@ -7,13 +7,15 @@
 #pragma once
 #include <stddef.h>
 
+#include "attnpress/args/ragged.h"
 #include "attnpress/args/score_mod.h"
 #include "cuda/cuda_api.h"
 
 typedef struct fake_launch {
   char symbol[128];
   unsigned grid, block, smem_bytes;
-  int overlaps; /* programmatic stream serialization was allowed */
+  int overlaps;     /* programmatic stream serialization was allowed */
+  unsigned cluster; /* thread blocks of a cluster; 0: none was asked for */
   CUstream stream;
   CUcontext context;
   /* attnpress_fwd_args, attnpress_fwd_sm90_args, attnpress_fwd_combine_args, those with a snippet, or
@@ -45,6 +47,7 @@ typedef struct fake_cuda {
   int fail_launch;                     /* result of the next launch; 0: success */
   int fail_map;                        /* result of the next cuTensorMapEncodeTiled; 0: success */
   int stream_capturing;                /* 1: the default stream is being captured */
+  int copies, waits;                   /* to the host, and for a stream */
 
   CUcontext (*context_new)(int device);
   void (*context_free)(CUcontext context); /* the next new one has the same address */

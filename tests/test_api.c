@@ -308,7 +308,7 @@ static void test_bad_options(void **state) {
   rows[8].read_only_dirs = empty_layer;
   rows[9].struct_size = 4;
   rows[10].arch_max = 75;
-  rows[11].reserved = 1;
+  rows[11].check = 2;
   static const char *const says[] = {"backend is 3",
                                      "backend is -1",
                                      "jit_off is 2",
@@ -320,7 +320,7 @@ static void test_bad_options(void **state) {
                                      "read_only_dirs is an empty",
                                      "struct_size is 4",
                                      "arch_max is 75",
-                                     "reserved is 1"};
+                                     "options.check is 2"};
   for (int i = 0; i < 12; ++i) {
     attnpress_handle *handle = (attnpress_handle *)8;
     assert_int_equal(attnpress_create(&handle, &rows[i]), ATTNPRESS_INVALID_ARGUMENT);

@@ -32,11 +32,13 @@ static void check_the_rest(const append_check *c, unsigned char *at, const unsig
   const attnpress_tensor *q = a->q_out.dtype != 0 ? &a->q_out : &a->q;
   const attnpress_tensor *old = b->q_out.dtype != 0 ? &b->q_out : &b->q;
   const attnpress_tensor *cache = a->k_cache.dtype != 0 ? &a->k_cache : &a->v_cache;
-  for (int64_t i = 0; i < cache->shape[0] * cache->shape[1]; ++i)
-    if (c->owner[i] >= 0) {
+  const int64_t places = cache->shape[0] * cache->shape[1];
+  for (int64_t i = 0; i < places; ++i) {
+    if (c->owner[i] >= 0)
       restore_row(&a->k_cache, &b->k_cache, i / cache->shape[1], i % cache->shape[1]);
+    if (c->owner[places + i] >= 0)
       restore_row(&a->v_cache, &b->v_cache, i / cache->shape[1], i % cache->shape[1]);
-    }
+  }
   for (int64_t t = 0; t < q->shape[0] * q->shape[1]; ++t)
     restore_row(q, old, t / q->shape[1], t % q->shape[1]);
   assert_memory_equal(at, other, bytes);
@@ -86,7 +88,7 @@ static uint64_t run_shape(const append_shape *s, int32_t threads) {
  * the number of the shape, each with each dtype. On one thread and on several the same bits. */
 static void test_cpu(void **state) {
   (void)state;
-  for (int32_t i = 0; i < 48; ++i) {
+  for (int32_t i = 0; i < 96; ++i) {
     const append_shape s = {
         .batch = 1 + i % 6,
         .new_tokens = 1 + i * 5 % 7,
@@ -106,7 +108,9 @@ static void test_cpu(void **state) {
                                                  : 8 * (1 + i % 9) / 4 * 2,
         .interleaved = i / 2 % 2,
         .rotary_own = i / 4 % 2,
-        .own_positions = i / 5 % 2,
+        .own_positions = i % 5 == 2,
+        .own_first = i % 5 == 3,
+        .q_at_first = i % 5 > 2 && i % 2,
         .ragged = i / 6 % 2,
         .q_out = i / 8 % 2,
         .layout = i / 4 % APPEND_LAYOUTS,
@@ -205,7 +209,22 @@ SPOIL(q_out_shape, (a->q_out = a->q, a->q_out.shape[2] = 4))
 SPOIL(q_out_strides, (a->q_out = a->q, a->q_out.stride[0] *= 2))
 SPOIL(ragged_batch, (a->cu_seqlens_new = (int32_t *)0x700000, a->batch = 3))
 SPOIL(two_places, (a->page_table = (int32_t *)0x700000, a->slot_mapping = (int64_t *)0x800000))
-SPOIL(idx_and_pages, (a->page_table = (int32_t *)0x700000, a->kv_batch_idx = (int32_t *)0x800000))
+SPOIL(idx_and_indptr, (a->page_table = a->page_indptr = (int32_t *)0x700000, a->max_pages = 3,
+                       a->kv_batch_idx = (int32_t *)0x800000))
+SPOIL(indptr_alone, a->page_indptr = (int32_t *)0x700000)
+SPOIL(table_v_alone, a->page_table_v = (int32_t *)0x700000)
+SPOIL(table_rows, (a->page_table = (int32_t *)0x700000, a->max_pages = 3, a->page_table_rows = 2))
+SPOIL(indptr_rows, (a->page_table = a->page_indptr = (int32_t *)0x700000, a->max_pages = 3,
+                    a->page_table_stride = 3))
+SPOIL(table_rows_negative,
+      (a->page_table = (int32_t *)0x700000, a->max_pages = 3, a->page_table_rows = -1))
+SPOIL(table_v_misaligned, (a->page_table = (int32_t *)0x700000, a->max_pages = 3,
+                           a->page_table_v = (int32_t *)0x700002))
+SPOIL(rotary_reserved_2, legal_rotary.reserved_2 = 7)
+SPOIL(rotary_q_at_first, legal_rotary.q_at_first = 2)
+SPOIL(rotary_two_first, (legal_rotary.positions = (int32_t *)0x700000,
+                         legal_rotary.first_positions = (int32_t *)0x800000))
+SPOIL(rotary_two_q, (legal_rotary.positions = (int32_t *)0x700000, legal_rotary.q_at_first = 1))
 SPOIL(idx_and_slots, (a->slot_mapping = (int64_t *)0x700000, a->kv_batch_idx = (int32_t *)0x800000))
 SPOIL(pages_none, a->page_table = (int32_t *)0x700000)
 SPOIL(page_stride,
@@ -254,7 +273,17 @@ static const struct {
     {q_out_strides, "q_out lies over q, whose stride[0] is 2880"},
     {ragged_batch, "k_new.shape[0] is 3 with cu_seqlens_new"},
     {two_places, "page_table and slot_mapping are given"},
-    {idx_and_pages, "kv_batch_idx and page_table are given"},
+    {idx_and_indptr, "kv_batch_idx and page_indptr are given"},
+    {indptr_alone, "page_indptr is given and page_table is NULL"},
+    {table_v_alone, "page_table_v is given and page_table is NULL"},
+    {table_rows, "page_table_rows is 2 and batch 3"},
+    {indptr_rows, "page_table_rows is 0 and page_table_stride 3 with page_indptr"},
+    {table_rows_negative, "page_table_rows is -1"},
+    {table_v_misaligned, "page_table_v is 0x700002; it must be aligned to 4 bytes"},
+    {rotary_reserved_2, "rotary.reserved_2 is 7"},
+    {rotary_q_at_first, "rotary.q_at_first is 2"},
+    {rotary_two_first, "rotary.positions and first_positions are given"},
+    {rotary_two_q, "rotary.positions and q_at_first are given"},
     {idx_and_slots, "kv_batch_idx and slot_mapping are given"},
     {pages_none, "max_pages is 0"},
     {page_stride, "page_table_stride is -3"},
@@ -329,6 +358,8 @@ static void test_launch(void **state) {
   assert_int_equal(given.rows[ATTNPRESS_APPEND_Q].threads, 0);
   assert_int_equal(given.token_threads.value, 2 * 9 + 2 * 8);
   assert_int_equal(given.page_table_stride, 7);
+  assert_int_equal(given.table_rows, 3);
+  assert_ptr_equal(given.page_table_v, args.page_table);
   assert_int_equal(given.num_positions, 0);
   args.k_new.shape[1] = args.v_new.shape[1] = 0;
   assert_ok(attnpress_append(handle, &args, NULL)); /* nothing to do */
@@ -382,6 +413,109 @@ static void test_plans(void **state) {
   attnpress_destroy(handle);
 }
 
+/* ---- The checking mode ----------------------------------------------------------------------- */
+
+/** The arrays of a call of three sequences, of which each row below spoils one number. */
+typedef struct checked {
+  int32_t used[3], index[3], cu[4], indptr[4], table[8], table_v[8], positions[15], first[3];
+  int64_t slots[15];
+} checked;
+
+enum { BY_INDEX, BY_PAGES, BY_FLAT_PAGES, BY_SLOTS, BY_POSITIONS, RAGGED };
+
+static const struct {
+  int kind;
+  size_t at, bytes;
+  int64_t value;
+  const char *says;
+} contents[] = {
+    {BY_INDEX, offsetof(checked, used[1]), 4, -2, "sequence 1: token 0 has the position -2"},
+    {BY_INDEX, offsetof(checked, used[2]), 4, 16,
+     "sequence 2: token 4 stands at 20, and the cache has room for 20"},
+    {BY_INDEX, offsetof(checked, index[2]), 4, 4,
+     "sequence 2: kv_batch_idx is 4; it must be 0 to 3"},
+    {BY_PAGES, offsetof(checked, table[2]), 4, 4, "sequence 1: page 0 of page_table is 4"},
+    {BY_PAGES, offsetof(checked, used[0]), 4, 36,
+     "sequence 0: token 4 stands at 40, and its pages have room for 40"},
+    {BY_FLAT_PAGES, offsetof(checked, indptr[2]), 4, 9, "sequence 1: page_indptr[1] is 2"},
+    {BY_FLAT_PAGES, offsetof(checked, table_v[0]), 4, -1,
+     "sequence 0: page 0 of page_table_v is -1"},
+    {BY_SLOTS, offsetof(checked, slots[7]), 8, 80,
+     "token 2 of sequence 1: slot_mapping is 80; it must be at most 79, or negative"},
+    {BY_POSITIONS, offsetof(checked, positions[14]), 4, 100,
+     "sequence 2: token 4 has the position 100; cos and sin have 0 to 99"},
+    {BY_POSITIONS + 100, offsetof(checked, first[1]), 4, 97,
+     "sequence 1: token 3 has the position 100; cos and sin have 0 to 99"},
+    {RAGGED, offsetof(checked, cu[1]), 4, 16, "sequence 0: cu_seqlens_new[0] is 0 and the next 16"},
+};
+
+static attnpress_append_args checked_call(checked *x, int kind) {
+  attnpress_append_args args = legal_append();
+  args.k_cache.shape[1] = args.v_cache.shape[1] = 20;
+  args.seqused_k = x->used;
+  if (kind == BY_INDEX)
+    args.kv_batch_idx = x->index;
+  if (kind == BY_PAGES || kind == BY_FLAT_PAGES) {
+    args.page_table = x->table;
+    args.max_pages = kind == BY_PAGES ? 2 : 8;
+  }
+  if (kind == BY_FLAT_PAGES) {
+    args.page_table_v = x->table_v;
+    args.page_indptr = x->indptr;
+  }
+  if (kind == BY_SLOTS)
+    args.slot_mapping = x->slots;
+  if (kind == BY_POSITIONS)
+    legal_rotary.positions = x->positions;
+  if (kind == BY_POSITIONS + 100)
+    legal_rotary.first_positions = x->first;
+  if (kind == RAGGED) {
+    args.k_new.shape[0] = args.v_new.shape[0] = args.q.shape[0] = 1;
+    args.k_new.shape[1] = args.v_new.shape[1] = args.q.shape[1] = 15;
+    args.cu_seqlens_new = x->cu;
+    args.batch = 3;
+  }
+  return args;
+}
+
+/** The first token without a place is named, and nothing is launched; without the mode nobody
+ * looks. */
+static void test_checking(void **state) {
+  (void)state;
+  attnpress_handle *handle, *plain = make_handle();
+  attnpress_options options = handle_options();
+  options.check = 1;
+  assert_ok(attnpress_create(&handle, &options));
+  for (size_t i = 0; i < sizeof contents / sizeof *contents; ++i) {
+    checked x = {.used = {3, 15, 0},
+                 .index = {3, 0, 1},
+                 .cu = {0, 4, 4, 15},
+                 .indptr = {0, 2, 4, 6},
+                 .table = {0, 1, 2, 3, 0, 1, 9, 9},
+                 .table_v = {3, 2, 1, 0, 3, 2, 9, 9},
+                 .first = {0, 95, 3}};
+    for (int t = 0; t < 15; ++t) {
+      x.slots[t] = t % 4 == 3 ? -1 : t * 5;
+      x.positions[t] = 99 - t;
+    }
+    attnpress_append_args args = checked_call(&x, contents[i].kind);
+    const int launches = cuda->launches;
+    assert_ok(attnpress_append(handle, &args, NULL));
+    assert_int_equal(cuda->launches, launches + 1);
+    if (contents[i].bytes == 8)
+      *(int64_t *)((char *)&x + contents[i].at) = contents[i].value;
+    else
+      *(int32_t *)((char *)&x + contents[i].at) = (int32_t)contents[i].value;
+    if (attnpress_append(handle, &args, NULL) != ATTNPRESS_INVALID_ARGUMENT)
+      fail_msg("accepted, though %s", contents[i].says);
+    assert_error_says(contents[i].says);
+    assert_int_equal(cuda->launches, launches + 1);
+    assert_ok(attnpress_append(plain, &args, NULL));
+  }
+  attnpress_destroy(handle);
+  attnpress_destroy(plain);
+}
+
 static int set_up_append(void **state) {
   const int status = set_up_group(state);
   cuda->args_of("append_write", sizeof(attnpress_append_write_args));
@@ -393,6 +527,7 @@ int main(void) {
       cmocka_unit_test(test_cpu), cmocka_unit_test(test_by_hand),
       TEST(test_bad_input),       TEST(test_launch),
       TEST(test_q_out),           TEST(test_plans),
+      TEST(test_checking),
   };
   return cmocka_run_group_tests_name("append", tests, set_up_append, tear_down_group);
 }

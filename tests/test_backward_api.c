@@ -95,7 +95,7 @@ static void test_what_is_launched(void **state) {
   attnpress_destroy(handle);
 }
 
-/* What is done to scores is in the names; with more than a mask, 9.0 runs the sm80 kernels then. */
+/* What is done to scores is in the names; with a softcap and more, 9.0 runs the sm80 kernels. */
 static void test_scores(void **state) {
   (void)state;
   static const float slopes[HEADS] = {0.0f};
@@ -127,6 +127,26 @@ static void test_scores(void **state) {
                             "flash_bwd_dq_hdim64_bf16_window_sm90 48; "
                             "flash_bwd_dkv_hdim64_bf16_window_sm90 16");
   args.alibi = &alibi;
+  args.bias = &bias;
+  args.dropout = &dropout;
+  args.deterministic = 0;
+  say_plan(handle, &args, "sm_90", ATTNPRESS_ONE_CALL, text, sizeof text, &bytes);
+  assert_string_equal(text, "flash_bwd_delta_hdim64_bf16_sm80 96; "
+                            "flash_bwd_hdim64_bf16_window_alibi_biasfp16_dropout_sm90 16; "
+                            "flash_bwd_convert_hdim64_bf16_sm80 96");
+  /* The gradient by the bias is a kernel of its own, here of 5 x 8 tiles of 64 rows and keys. */
+  attnpress_dbias dbias = ATTNPRESS_DBIAS_INIT;
+  dbias.dtype = ATTNPRESS_FP32;
+  memcpy(dbias.shape, bias.shape, sizeof dbias.shape);
+  memcpy(dbias.stride, bias.stride, sizeof dbias.stride);
+  args.dbias = &dbias;
+  say_plan(handle, &args, "sm_90", ATTNPRESS_ONE_CALL, text, sizeof text, &bytes);
+  assert_non_null(
+      strstr(text, "; flash_bwd_dbias_hdim64_bf16_window_alibi_biasfp16_dropout_sm80 40; "));
+  args.dbias = NULL;
+  args.bias = NULL;
+  args.dropout = NULL;
+  args.deterministic = 1;
   args.softcap = 30.0f;
   say_plan(handle, &args, "sm_90", ATTNPRESS_ONE_CALL, text, sizeof text, &bytes);
   assert_string_equal(text, "flash_bwd_delta_hdim64_bf16_sm80 96; "
@@ -263,6 +283,32 @@ static void test_bad_input(void **state) {
   REFUSED((a.sinks = &sinks, a.dsinks = (float *)0x1002), "dsinks is 0x1002; it must be aligned");
   sinks.struct_size = 8;
   REFUSED(a.sinks = &sinks, "sinks.struct_size is 8");
+  attnpress_bias bias = ATTNPRESS_BIAS_INIT;
+  attnpress_dbias dbias = ATTNPRESS_DBIAS_INIT;
+  bias.data = (void *)0x1000;
+  dbias.data = (void *)0x1000;
+  bias.dtype = dbias.dtype = ATTNPRESS_FP32;
+  memcpy(bias.shape, (int64_t[]){1, 1, ROWS, KEYS}, sizeof bias.shape);
+  memcpy(bias.stride, (int64_t[]){0, 0, KEYS, 1}, sizeof bias.stride);
+  memcpy(dbias.shape, (int64_t[]){1, HEADS, ROWS, KEYS}, sizeof dbias.shape);
+  memcpy(dbias.stride, (int64_t[]){0, ROWS * KEYS, KEYS, 1}, sizeof dbias.stride);
+  REFUSED(a.dbias = &dbias, "dbias is given and bias is NULL");
+  REFUSED((a.bias = &bias, a.dbias = &dbias, dbias.shape[3] = 1),
+          "dbias.shape[3] is 1; it must be seqlen_k, ");
+  dbias.shape[3] = KEYS;
+  REFUSED((a.bias = &bias, a.dbias = &dbias, dbias.shape[1] = 3),
+          "dbias.shape[1] is 3; it must be heads of q, 8, or 1");
+  dbias.shape[1] = HEADS;
+  REFUSED((a.bias = &bias, a.dbias = &dbias, dbias.stride[1] = 0), "so that elements meet");
+  dbias.stride[1] = ROWS * KEYS;
+  REFUSED((a.bias = &bias, a.dbias = &dbias, dbias.stride[2] = -1),
+          "dbias.stride[2] is -1 elements");
+  dbias.stride[2] = KEYS;
+  REFUSED((a.bias = &bias, a.dbias = &dbias, dbias.dtype = 9), "dbias.dtype is 9");
+  dbias.dtype = ATTNPRESS_BF16;
+  REFUSED((a.bias = &bias, a.dbias = &dbias, dbias.data = (void *)0x1001), "dbias.data is 0x1001");
+  dbias.struct_size = 8;
+  REFUSED((a.bias = &bias, a.dbias = &dbias), "dbias.struct_size is 8");
 #undef REFUSED
   assert_int_equal(attnpress_backward(NULL, &good, NULL), ATTNPRESS_INVALID_ARGUMENT);
   assert_int_equal(attnpress_backward(handle, NULL, NULL), ATTNPRESS_INVALID_ARGUMENT);

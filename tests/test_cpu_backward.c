@@ -16,6 +16,7 @@
 #include "../tools/score_options.h"
 #include "attention/cpu_backward.h"
 #include "attention/defaults.h"
+#include "cpu/element.h"
 
 enum { BSHD, BHSD, GAPS, LAYOUTS };
 static const char *const dtype_names[] = {"", "fp16", "bf16", "fp32"};
@@ -283,6 +284,69 @@ static void test_broadcasts(void **state) {
   free_problem(&p);
 }
 
+/* The gradient by a bias, of every dtype, summed over what it has one of, added to what is there or
+ * not, with softcap and dropout. */
+static void test_dbias(void **state) {
+  (void)state;
+  const shape s = {2, 4, 2, 70, 90, 40, 40};
+  enum { BATCH = 2, HEADS = 4, ROWS = 70, KEYS = 90, SIZE = BATCH * HEADS * ROWS * (KEYS + 1) };
+  static float values[BATCH * HEADS * ROWS * KEYS], room[SIZE], before[SIZE];
+  for (int turn = 0; turn < 24; ++turn) {
+    problem p =
+        describe_problem(&s, ATTNPRESS_FP32, turn % 2 ? ATTNPRESS_CAUSAL : ATTNPRESS_FULL, BSHD);
+    attnpress_bias bias = ATTNPRESS_BIAS_INIT;
+    attnpress_dbias dbias = ATTNPRESS_DBIAS_INIT;
+    attnpress_dropout dropout = ATTNPRESS_DROPOUT_INIT;
+    for (int i = 0; i < (int)(sizeof values / sizeof *values); ++i)
+      values[i] = i % 5 == 2 ? -INFINITY : (float)(i % 17) * 0.25f - 2.0f;
+    bias.data = values;
+    bias.dtype = ATTNPRESS_FP32;
+    memcpy(bias.shape, (int64_t[]){BATCH, HEADS, ROWS, KEYS}, sizeof bias.shape);
+    memcpy(bias.stride, (int64_t[]){HEADS * ROWS * KEYS, ROWS * KEYS, KEYS, 1}, sizeof bias.stride);
+    dbias.data = room;
+    dbias.dtype = ATTNPRESS_FP16 + turn % 3;
+    int64_t extent = KEYS + 1;
+    memcpy(dbias.shape, (int64_t[]){BATCH, HEADS, ROWS, KEYS}, sizeof dbias.shape);
+    dbias.stride[3] = 1;
+    for (int i = 2; i >= 0; --i) {
+      dbias.shape[i] = turn >> i & 1 ? 1 : dbias.shape[i];
+      dbias.stride[i] = dbias.shape[i] == 1 ? 12345 : extent;
+      extent *= dbias.shape[i];
+    }
+    dropout.probability = 0.2f;
+    p.args.bias = &bias;
+    p.args.dbias = &dbias;
+    p.args.softcap = turn % 4 == 2 ? 3.0f : 0.0f;
+    p.args.dropout = turn % 5 == 1 ? &dropout : NULL;
+    p.args.accumulate = turn >= 16;
+    fill_problem(&p, &s, BSHD, turn % 3 == 1);
+    int64_t count = 0;
+    memset(room, 0xff, sizeof room);
+    for (int64_t b = 0; b < dbias.shape[0] && p.args.accumulate; ++b)
+      for (int64_t h = 0; h < dbias.shape[1]; ++h)
+        for (int64_t i = 0; i < dbias.shape[2]; ++i)
+          for (int64_t j = 0; j < KEYS; ++j) {
+            const int64_t at = (dbias.shape[0] > 1 ? b * dbias.stride[0] : 0) +
+                               (dbias.shape[1] > 1 ? h * dbias.stride[1] : 0) +
+                               (dbias.shape[2] > 1 ? i * dbias.stride[2] : 0) + j;
+            ap_store_element(room, at, (float)(count % 13) * 0.5f - 3.0f, dbias.dtype);
+            before[count++] = ap_load_element(room, at, dbias.dtype);
+          }
+    const int isa = turn % ((int)ap_cpu_best_isa() + 1);
+    assert_int_equal(ap_cpu_backward_isa(&p.args, 2, (ap_cpu_isa)isa), ATTNPRESS_OK);
+    reference_gradient error = {0};
+    for (int64_t b = 0; b < dbias.shape[0]; ++b)
+      for (int64_t h = 0; h < dbias.shape[1]; ++h)
+        assert_int_equal(
+            reference_check_dbias(&p.args, b, h, p.args.accumulate ? before : NULL, &error), 0);
+    if (!(error.error <= reference_gradient_bound(&error)))
+      fail_msg("turn %d: dbias of batch %d, head %d, row %d, key %d is %.6g, expected %.6g", turn,
+               (int)error.at[0], (int)error.at[2], (int)error.at[1], (int)error.at[3], error.value,
+               error.expected);
+    free_problem(&p);
+  }
+}
+
 /* Through the public function: the gradients are added to what is there. */
 static void test_accumulate(void **state) {
   (void)state;
@@ -335,7 +399,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_gradients),  cmocka_unit_test(test_scores),
       cmocka_unit_test(test_broadcasts), cmocka_unit_test(test_accumulate),
-      cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_threads),    cmocka_unit_test(test_dbias),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -571,6 +571,38 @@ static void test_split_plan(void **state) {
   assert_int_equal(plan.grid, 0);
 }
 
+/** Where only bounds of the lengths are known, a decoding call is split so that the longest sequence
+ * keeps no thread block for long, and a split has much to read all the same. */
+static void test_splits_of_sequences(void **state) {
+  (void)state;
+  ap_problem problem = make_problem(64, 32, 8, 1, 16384, 128);
+  problem.hdim_v = 128;
+  ap_plan plan;
+  assert_ok(ap_choose(&problem, &h200, &plan));
+  assert_int_equal(plan.num_splits, 1); /* 512 thread blocks, and all have as much to do */
+  for (problem.sequences = AP_ATTENTION_SEQUENCES_RAGGED;
+       problem.sequences <= AP_ATTENTION_SEQUENCES_PAGED; ++problem.sequences) {
+    problem.seqlen_k = 16384;
+    assert_ok(ap_choose(&problem, &h200, &plan));
+    const int keys = plan.key_blocks_per_split * plan.tile.field[AP_ATTENTION_TILE_BLOCK_N];
+    assert_true(plan.num_splits >= 8);
+    assert_in_range(keys * 2 * 128 * 2, 256 * 1024, 2048 * 1024);
+    assert_true((int64_t)keys * plan.num_splits >= problem.seqlen_k);
+    problem.seqlen_k = 500;
+    assert_ok(ap_choose(&problem, &h200, &plan));
+    assert_int_equal(plan.num_splits, 1);
+    problem.batch = 1; /* equal parts of a sequence's own keys */
+    problem.seqlen_k = 8192;
+    assert_ok(ap_choose(&problem, &h200, &plan));
+    assert_true(plan.num_splits > 8);
+    assert_int_equal(plan.key_blocks_per_split, 1);
+    problem.batch = 256;
+    assert_ok(ap_choose(&problem, &h200, &plan));
+    assert_int_equal(plan.num_splits, 1);
+    problem.batch = 64;
+  }
+}
+
 static void test_too_large(void **state) {
   (void)state;
   ap_problem problem = make_problem(1 << 16, 1 << 10, 1 << 10, 1 << 12, 64, 64);
@@ -614,6 +646,7 @@ static ap_problem random_problem(int any) {
   problem.alibi = random_below(4) == 0;
   problem.bias = random_below(3) ? 0 : 1 + random_below(3);
   problem.dropout = random_below(4) == 0;
+  problem.sequences = problem.bias ? 0 : random_below(3);
   problem.num_splits = random_below(3);
   problem.tma_min = random_below(4) > 0;
   problem.tma_max = problem.tma_min + random_below(2 - problem.tma_min);
@@ -700,7 +733,10 @@ static void test_range_bounds(void **state) {
     maxima.batch = 0;
     ap_launches range;
     assert_ok(ap_choose_range(&maxima, &h200, &range));
-    assert_int_equal(range.workspace_bytes == SIZE_MAX, maxima.num_splits > 1);
+    int schedule = 0; /* has an entry for each sequence */
+    for (int i = 0; i < range.count; ++i)
+      schedule |= range.launch[i].variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_SCHEDULE;
+    assert_int_equal(range.workspace_bytes == SIZE_MAX, maxima.num_splits > 1 || schedule);
     assert_true(range.workspace_bytes >= before);
   }
 }
@@ -736,6 +772,7 @@ int main(void) {
       cmocka_unit_test(test_sections_everywhere),
       cmocka_unit_test(test_hopper_splits),
       cmocka_unit_test(test_split_plan),
+      cmocka_unit_test(test_splits_of_sequences),
       cmocka_unit_test(test_too_large),
       cmocka_unit_test(test_ranges),
       cmocka_unit_test(test_range_bounds),

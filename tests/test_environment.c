@@ -45,12 +45,14 @@ static void test_options(void **state) {
   setenv("ATTNPRESS_JIT_OFF", "1", 1);
   setenv("ATTNPRESS_NUM_THREADS", "3", 1);
   setenv("ATTNPRESS_ARCH_MAX", "80", 1);
+  setenv("ATTNPRESS_CHECK", "1", 1);
   setenv("ATTNPRESS_CACHE_MAX_BYTES", "3M", 1);
   setenv("ATTNPRESS_CACHE_LAYERS", "/opt/one::relative:", 1);
   attnpress_handle *handle = make(ATTNPRESS_COMPILE_ONLY);
   assert_int_equal(handle->finder.jit_off, 1);
   assert_int_equal(handle->num_threads, 3);
   assert_int_equal(handle->arch_max, 80);
+  assert_int_equal(handle->check, 1);
   assert_int_equal(handle->finder.cache.max_bytes, 3 << 20);
   char **layers = handle->finder.cache.read_only_dirs;
   assert_string_equal(layers[0], "/opt/one");

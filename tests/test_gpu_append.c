@@ -109,6 +109,12 @@ static const append_shape shapes[] = {
     {4, 60, 2, 1, 40, 0, 5, .rotary_dim = 20, .rotary_own = 1, .ragged = 1, .places = APPEND_SLOTS},
     {3, 40, 0, 3, 96, 0, 1, .rotary_dim = 94, .interleaved = 1, .layout = APPEND_ODD, .bad = 1},
     {5, 40, 2, 0, 512, 512, 30, .places = APPEND_BATCH_IDX, .bad = 1},
+    {40, 9, 2, 8, 128, 128, 16, .rotary_dim = 64, .places = APPEND_PAGES_IDX, .bad = 1,
+     .own_first = 1, .q_out = 1},
+    {50, 7, 4, 4, 64, 96, 5, .rotary_dim = 64, .places = APPEND_PAGES_FLAT, .bad = 1, .ragged = 1,
+     .q_at_first = 1},
+    {9, 30, 2, 4, 80, 80, 16, .rotary_dim = 40, .interleaved = 1, .places = APPEND_PAGES_FLAT,
+     .own_first = 1, .q_at_first = 1},
 };
 
 static void test_table(void) {

@@ -1,7 +1,7 @@
 /* The backward pass on the present GPU, against float64: every multiple of 8 up to 256 and some
  * above, both structures, every mask and what else is done to scores, groups of query heads, lengths
  * that divide nothing, zero lengths, gaps between rows, batches more than 2^31 elements apart; equal
- * bits where asked for; graphs. Rows of the table run in threads of their own, each on a stream of its own. Ends with
+ * bits where asked for; graphs; ragged batches, beside which all is NaN. Rows of the table run in threads of their own, each on a stream of its own. Ends with
  * status 77 where there is no CUDA device. */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -13,10 +13,27 @@
 #include "../tools/cuda_device.h"
 #include "../tools/reference_backward.h"
 #include "../tools/score_options.h"
+#include "../tools/sequences.h"
 #include "attention/defaults.h"
 
 enum { SKIPPED = 77, THREADS_MAX = 16 };
-enum { Q, K, V, OUT, DOUT, DQ, DK, DV, TENSORS, LSE = TENSORS, DLSE, DSINKS, WORKSPACE, BUFFERS };
+enum {
+  Q,
+  K,
+  V,
+  OUT,
+  DOUT,
+  DQ,
+  DK,
+  DV,
+  TENSORS,
+  LSE = TENSORS,
+  DLSE,
+  DSINKS,
+  DBIAS,
+  WORKSPACE,
+  BUFFERS
+};
 enum { DENSE, HEADS_FIRST, GAPS, FAR, LAYOUTS };
 
 static cuda_device gpu;
@@ -51,6 +68,7 @@ typedef struct call {
   CUdeviceptr buffer[BUFFERS], score_buffer[SCORE_BUFFERS];
   score_data scores;
   score_groups device_scores;
+  attnpress_dbias dbias, device_dbias;
   float *before[REFERENCE_GRADIENTS];
   CUstream stream;
 } call;
@@ -78,8 +96,8 @@ static void describe(const row *r, int which, attnpress_tensor *t) {
 static void copy(call *c, int which, int to_device) {
   const size_t size = 2;
   for (int64_t b = 0; b < c->r.batch; ++b) {
-    char *host = (char *)c->memory[which] +
-                 (size_t)(b * tensor_of(&c->host, which)->stride[0]) * size;
+    char *host =
+        (char *)c->memory[which] + (size_t)(b * tensor_of(&c->host, which)->stride[0]) * size;
     const CUdeviceptr device = c->buffer[which] + (CUdeviceptr)(b * c->far[which]) * size;
     if (c->bytes[which] == 0)
       continue;
@@ -134,13 +152,19 @@ static void put_groups(attnpress_backward_args *a, const attnpress_forward_args 
   a->sinks = forward->sinks;
   a->dropout = forward->dropout;
   a->softcap = forward->softcap;
+  a->score_mod = forward->score_mod;
 }
 
 /* What the row does to scores, on the host; with sinks, room for the gradient by them. */
 static void open_scores(call *c) {
   attnpress_forward_args forward = ap_forward_of(&c->host);
+  char why[512];
   if (c->r.scores == NULL)
     return;
+  if (score_data_read(&c->scores, c->r.scores, why, sizeof why) != 0) {
+    printf("FAILED: %s\n", why);
+    exit(1);
+  }
   score_data_describe(&c->scores, c->r.scores, c->r.mask == ATTNPRESS_CAUSAL, 5, &forward);
   put_groups(&c->host, &forward);
   CHECK(score_data_allocate(&c->scores, 6) == 0);
@@ -150,6 +174,28 @@ static void open_scores(call *c) {
     CHECK_CUDA(gpu.mem_alloc(&c->buffer[DSINKS], c->bytes[DSINKS]));
     CHECK_CUDA(gpu.memcpy_htod(c->buffer[DSINKS], c->memory[DSINKS], c->bytes[DSINKS]));
   }
+}
+
+/* With a bias, room for the gradient by it, in fp32; what it has one of takes turns. */
+static void open_dbias(call *c) {
+  attnpress_dbias *d = &c->dbias;
+  int64_t count = 1;
+  if (c->host.bias == NULL)
+    return;
+  *d = (attnpress_dbias)ATTNPRESS_DBIAS_INIT;
+  d->dtype = ATTNPRESS_FP32;
+  for (int i = 3; i >= 0; --i) {
+    d->shape[i] =
+        i < 3 && (c->r.hdim / 8 + c->r.deterministic) >> i & 1 ? 1 : c->host.bias->shape[i];
+    d->stride[i] = count;
+    count *= d->shape[i];
+  }
+  c->bytes[DBIAS] = (size_t)count * sizeof(float);
+  c->memory[DBIAS] = d->data = malloc(c->bytes[DBIAS] + 16);
+  memset(d->data, 0xff, c->bytes[DBIAS]);
+  CHECK_CUDA(gpu.mem_alloc(&c->buffer[DBIAS], c->bytes[DBIAS] + 16));
+  CHECK_CUDA(gpu.memcpy_htod(c->buffer[DBIAS], d->data, c->bytes[DBIAS]));
+  c->host.dbias = d;
 }
 
 /* The same on the device. */
@@ -166,6 +212,9 @@ static void move_scores(call *c) {
   score_groups_move(&c->device_scores, &c->scores.host, pointers, &forward);
   put_groups(&c->device, &forward);
   c->device.dsinks = (float *)(uintptr_t)c->buffer[DSINKS];
+  c->device_dbias = c->dbias;
+  c->device_dbias.data = (void *)(uintptr_t)c->buffer[DBIAS];
+  c->device.dbias = c->host.dbias != NULL ? &c->device_dbias : NULL;
 }
 
 static void open_call(call *c, const row *r) {
@@ -179,6 +228,7 @@ static void open_call(call *c, const row *r) {
     open_tensor(c, i);
   a->lse = open_rows(c, LSE, a->lse_stride);
   open_scores(c);
+  open_dbias(c);
   reference_fill_normal(&a->q, 1);
   reference_fill_normal(&a->k, 2);
   reference_fill_normal(&a->v, 3);
@@ -242,6 +292,8 @@ static void fetch(call *c) {
     copy(c, i, 0);
   if (c->buffer[DSINKS])
     CHECK_CUDA(gpu.memcpy_dtoh(c->memory[DSINKS], c->buffer[DSINKS], c->bytes[DSINKS]));
+  if (c->buffer[DBIAS])
+    CHECK_CUDA(gpu.memcpy_dtoh(c->memory[DBIAS], c->buffer[DBIAS], c->bytes[DBIAS]));
 }
 
 static void check_dsinks(const call *c) {
@@ -254,6 +306,23 @@ static void check_dsinks(const call *c) {
   __atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED);
   printf("FAILED: dsinks of head %d is %.6g, expected %.6g, where %.3g is allowed\n", (int)e.at[2],
          e.value, e.expected, reference_gradient_bound(&e));
+}
+
+/* Rows with scores do not accumulate. */
+static void check_dbias(const call *c) {
+  reference_gradient e = {0};
+  for (int64_t b = 0; b < c->dbias.shape[0]; ++b)
+    for (int64_t h = 0; h < c->dbias.shape[1]; ++h)
+      CHECK(reference_check_dbias(&c->host, b, h, NULL, &e) == 0);
+  __atomic_fetch_add(&checks, 1, __ATOMIC_RELAXED);
+  if (e.error <= reference_gradient_bound(&e))
+    return;
+  __atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED);
+  printf(
+      "FAILED: dbias, head dim %d, mask %d, deterministic %d: batch %d, row %d, head %d, key %d is "
+      "%.6g, expected %.6g, where %.3g is allowed\n",
+      c->r.hdim, c->r.mask, c->r.deterministic, (int)e.at[0], (int)e.at[1], (int)e.at[2],
+      (int)e.at[3], e.value, e.expected, reference_gradient_bound(&e));
 }
 
 static void check_gradients(const call *c, const char *what) {
@@ -283,6 +352,8 @@ static void test_row(const row *r) {
   check_gradients(&c, "table");
   if (c.host.dsinks != NULL)
     check_dsinks(&c);
+  if (c.host.dbias != NULL)
+    check_dbias(&c);
   close_call(&c);
 }
 
@@ -297,7 +368,8 @@ static void add_row(row r) {
     table[table_rows++] = r;
 }
 
-/* What is done to scores takes turns with the rest, on all head dims of the sm80 template. */
+/* What is done to scores takes turns with the rest: on all head dims of the sm80 template, and on those
+ * of the sm90 templates. */
 static void add_scores(void) {
   static const score_options all[] = {
       {.windowed = 1, .left = 60, .right = 3},
@@ -311,6 +383,8 @@ static void add_scores(void) {
       {.dropout = 0.2f},
       {.windowed = 1, .left = 90, .right = 0, .softcap = 5.0f, .sinks = 1, .dropout = 0.5f},
       {.bias = ATTNPRESS_FP16, .alibi = 1, .dropout = 0.1f, .softcap = 8.0f},
+      {.bias = ATTNPRESS_FP32, .dropout = 0.3f},
+      {.alibi = 1, .windowed = 1, .left = 70, .right = 5, .dropout = 0.1f},
   };
   static const int hdims[] = {8, 40, 64, 72, 96, 128, 160, 192, 256, 320, 512};
   enum { SCORES = sizeof all / sizeof *all, HDIMS = sizeof hdims / sizeof *hdims };
@@ -319,6 +393,40 @@ static void add_scores(void) {
       const int hdim = hdims[(3 * i + n * 4) % HDIMS], turn = i + n;
       add_row((row){1, 4, 2, 150 + i, 190 - n, hdim, hdim, 1 + turn % 2, turn % 3 == 0, n % 2,
                     turn % 3, turn % 4 == 0, 0, &all[i]});
+    }
+  static const int sm90_hdims[] = {64, 72, 96, 104, 128};
+  for (int i = 0; i < SCORES; ++i)
+    for (int n = 0; n < 2; ++n) {
+      const int hdim = sm90_hdims[(i + n * 3) % 5], turn = i + n;
+      add_row((row){2, 4, 1 + i % 2, 300 + i, 260 + 7 * n, hdim, hdim, 1 + turn % 2, turn % 3 == 0,
+                    n, turn % 3, turn % 4 == 1, 0, &all[i]});
+    }
+}
+
+/* Snippets: shipped ones, every kind of name with a mask that empties rows and key blocks, and a
+ * derivative of the caller's. */
+static void add_snippets(void) {
+#define SHIPPED(name) ATTNPRESS_TESTS_DIR "/../python/attnpress/mods/" name ".mod"
+#define OWN(name)     ATTNPRESS_TESTS_DIR "/emulator/mods/" name ".mod"
+  static const score_options all[] = {
+      {.mod = SHIPPED("softcap"), .mod_scalars = {"cap=3"}},
+      {.mod = SHIPPED("alibi")},
+      {.mod = SHIPPED("t5_bias"), .sinks = 1},
+      {.mod = SHIPPED("window"), .mod_scalars = {"left=40"}},
+      {.mod = SHIPPED("document")},
+      {.mod = OWN("both"), .softcap = 5.0f, .dropout = 0.2f},
+      {.mod = OWN("both"), .windowed = 1, .left = 90, .right = 10},
+      {.mod = OWN("grad")},
+  };
+#undef SHIPPED
+#undef OWN
+  static const int hdims[] = {64, 96, 40, 128, 256, 320};
+  enum { SNIPPETS = sizeof all / sizeof *all, HDIMS = sizeof hdims / sizeof *hdims };
+  for (int i = 0; i < SNIPPETS; ++i)
+    for (int deterministic = 0; deterministic < 2; ++deterministic) {
+      const int hdim = hdims[(2 * i + deterministic) % HDIMS], turn = i + deterministic;
+      add_row((row){2, 4, 2, 150 + i, 190 - i, hdim, hdim, 1 + turn % 2, turn % 3 == 0,
+                    deterministic, turn % 2, turn % 4 == 0, 0, &all[i]});
     }
 }
 
@@ -352,6 +460,7 @@ static void make_table(void) {
     add_row((row){1, 1, 1, 700, 900, 128, 128, 1, 1, deterministic, 0, 0, 0, NULL});
   }
   add_scores();
+  add_snippets();
 }
 
 static void *work(void *unused) {
@@ -430,14 +539,235 @@ static void test_graph(int deterministic) {
   close_call(&c);
 }
 
-int main(void) {
+/* ---- Ragged batches -------------------------------------------------------------------------- */
+
+enum { SEQUENCES_MAX = 512, FIRST_ROW = 3, LAST_ROWS = 5, RAGGED_RUNS = 20, SEQUENCES_CHECKED = 6 };
+
+/* Lengths of the keys; queries as many, or `shorter` fewer, at least 0. */
+typedef struct ragged_row {
+  const char *name;
+  int count, heads, kv_heads, hdim, hdim_v, mask, shorter, deterministic;
+} ragged_row;
+
+typedef struct ragged_call {
+  ragged_row r;
+  attnpress_backward_args host, device;
+  attnpress_ragged host_ragged, device_ragged;
+  int32_t sums[2][SEQUENCES_MAX + 1]; /* of queries and of keys */
+  void *memory[BUFFERS];
+  size_t bytes[BUFFERS];
+  CUdeviceptr buffer[BUFFERS], arrays[2];
+  CUstream stream;
+} ragged_call;
+
+/* 512 of 128; a mean of about 200; one long beside short ones; every third one empty. */
+static int length_of(const ragged_row *r, int i) {
+  const unsigned drawn = (unsigned)(i + 1) * 2654435761u >> 16;
+  if (strcmp(r->name, "equal") == 0)
+    return 128;
+  if (strcmp(r->name, "mean") == 0)
+    return (int)(1 + (drawn % 20 == 0 ? 900 + drawn % 700 : drawn % 320));
+  if (strcmp(r->name, "long") == 0)
+    return i == r->count / 2 ? 700 : (int)(1 + drawn % 60);
+  return i % 3 == 1 ? 0 : (int)(drawn % 260);
+}
+
+static void open_ragged_tensor(ragged_call *c, int which) {
+  const int keys = which == K || which == V || which == DK || which == DV;
+  const int values = which == V || which == OUT || which == DOUT || which == DV;
+  attnpress_tensor *t = tensor_of(&c->host, which);
+  *t = attnpress_tensor_bshd(NULL, 1, c->sums[keys][c->r.count] + LAST_ROWS,
+                             keys ? c->r.kv_heads : c->r.heads, values ? c->r.hdim_v : c->r.hdim,
+                             ATTNPRESS_BF16);
+  c->bytes[which] = (size_t)reference_span(t) * 2;
+  t->data = c->memory[which] = malloc(c->bytes[which]);
+  memset(t->data, 0xff, c->bytes[which]);
+  *tensor_of(&c->device, which) = *t;
+  CHECK_CUDA(gpu.mem_alloc(&c->buffer[which], c->bytes[which]));
+  tensor_of(&c->device, which)->data = (void *)(uintptr_t)c->buffer[which];
+}
+
+/* Rows that belong to the sequences, of an input. */
+static void fill_ragged_tensor(ragged_call *c, int which) {
+  attnpress_tensor part = *tensor_of(&c->host, which);
+  part.data = (uint16_t *)part.data + FIRST_ROW * part.stride[1];
+  part.shape[1] -= FIRST_ROW + LAST_ROWS;
+  reference_fill_normal(&part, 20 + (uint64_t)which);
+  CHECK_CUDA(gpu.memcpy_htod(c->buffer[which], c->memory[which], c->bytes[which]));
+}
+
+static void open_ragged(ragged_call *c, const ragged_row *r) {
+  *c = (ragged_call){.r = *r,
+                     .host = ATTNPRESS_BACKWARD_ARGS_INIT,
+                     .device = ATTNPRESS_BACKWARD_ARGS_INIT,
+                     .host_ragged = ATTNPRESS_RAGGED_INIT};
+  CHECK_CUDA(gpu.stream_create(&c->stream, CU_STREAM_NON_BLOCKING));
+  c->sums[0][0] = c->sums[1][0] = FIRST_ROW;
+  int longest = 0;
+  for (int i = 0; i < r->count; ++i) {
+    const int keys = length_of(r, i), queries = keys > r->shorter ? keys - r->shorter : 0;
+    c->sums[0][i + 1] = c->sums[0][i] + queries;
+    c->sums[1][i + 1] = c->sums[1][i] + keys;
+    longest = keys > longest ? keys : longest;
+  }
+  c->host_ragged.batch = r->count;
+  c->host_ragged.max_seqlen_q = c->host_ragged.max_seqlen_k = longest;
+  c->device_ragged = c->host_ragged;
+  for (int i = 0; i < 2; ++i) {
+    CHECK_CUDA(gpu.mem_alloc(&c->arrays[i], sizeof c->sums[i]));
+    CHECK_CUDA(gpu.memcpy_htod(c->arrays[i], c->sums[i], sizeof c->sums[i]));
+  }
+  c->host_ragged.cu_seqlens_q = c->sums[0];
+  c->host_ragged.cu_seqlens_k = c->sums[1];
+  c->device_ragged.cu_seqlens_q = (const int32_t *)(uintptr_t)c->arrays[0];
+  c->device_ragged.cu_seqlens_k = (const int32_t *)(uintptr_t)c->arrays[1];
+  for (int i = 0; i < TENSORS; ++i)
+    open_ragged_tensor(c, i);
+  fill_ragged_tensor(c, Q);
+  fill_ragged_tensor(c, K);
+  fill_ragged_tensor(c, V);
+  fill_ragged_tensor(c, DOUT);
+  for (int i = DQ; i <= DV; ++i)
+    CHECK_CUDA(gpu.memcpy_htod(c->buffer[i], c->memory[i], c->bytes[i]));
+  c->bytes[LSE] = (size_t)(c->host.q.shape[1] * r->heads) * sizeof(float);
+  c->host.lse = c->memory[LSE] = malloc(c->bytes[LSE]);
+  CHECK_CUDA(gpu.mem_alloc(&c->buffer[LSE], c->bytes[LSE]));
+  CHECK_CUDA(gpu.memset_d8_async(c->buffer[LSE], 0xff, c->bytes[LSE], c->stream));
+  CHECK_CUDA(gpu.memset_d8_async(c->buffer[OUT], 0xff, c->bytes[OUT], c->stream));
+  c->device.lse = (const float *)(uintptr_t)c->buffer[LSE];
+  c->host.mask = c->device.mask = r->mask;
+  c->host.ragged = &c->host_ragged;
+  c->device.ragged = &c->device_ragged;
+  c->device.deterministic = r->deterministic;
+}
+
+/* The forward pass, and what it gave on the host; the workspace. */
+static void run_ragged_forward(ragged_call *c) {
+  attnpress_plan *plan = NULL;
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  attnpress_forward_args forward = ap_forward_of(&c->device);
+  CUdeviceptr schedule = 0; /* the workspace of this pass */
+  forward.num_splits = 1;
+  options.stream = c->stream;
+  CHECK_OK(attnpress_plan_forward(handle, &forward, &options, &plan));
+  CHECK_OK(attnpress_plan_workspace_bytes(plan, &forward.workspace_bytes));
+  attnpress_plan_destroy(plan);
+  CHECK_CUDA(gpu.mem_alloc(&schedule, forward.workspace_bytes + 16));
+  forward.workspace = (void *)(uintptr_t)schedule;
+  CHECK_OK(attnpress_forward(handle, &forward, c->stream));
+  CHECK_CUDA(gpu.stream_synchronize(c->stream));
+  CHECK_CUDA(gpu.mem_free(schedule));
+  CHECK_CUDA(gpu.memcpy_dtoh(c->memory[OUT], c->buffer[OUT], c->bytes[OUT]));
+  CHECK_CUDA(gpu.memcpy_dtoh(c->memory[LSE], c->buffer[LSE], c->bytes[LSE]));
+  CHECK_OK(attnpress_plan_backward(handle, &c->device, &options, &plan));
+  CHECK_OK(attnpress_plan_workspace_bytes(plan, &c->device.workspace_bytes));
+  attnpress_plan_destroy(plan);
+  const size_t bytes = c->device.workspace_bytes + 16;
+  CHECK_CUDA(gpu.mem_alloc(&c->buffer[WORKSPACE], bytes));
+  CHECK_CUDA(gpu.memset_d8_async(c->buffer[WORKSPACE], 0xff, bytes, c->stream));
+  c->device.workspace = (void *)(uintptr_t)c->buffer[WORKSPACE];
+}
+
+/* Some sequences from the first to the last, and that nothing beside them was written. */
+static void check_ragged(const ragged_call *c) {
+  const ragged_row *r = &c->r;
+  reference_gradient errors[REFERENCE_GRADIENTS] = {0};
+  for (int i = 0; i < SEQUENCES_CHECKED; ++i) {
+    const int b = i == 1 ? r->count / 2 : i * (r->count - 1) / (SEQUENCES_CHECKED - 1);
+    backward_sequence one;
+    CHECK(backward_sequence_open(&one, &c->host, b) == 0);
+    CHECK(reference_check_backward_head(&one.args, NULL, b, i % r->kv_heads, errors) == 0);
+    backward_sequence_close(&one);
+  }
+  for (int g = DQ; g <= DV; ++g) {
+    const attnpress_tensor *t = tensor_of((attnpress_backward_args *)(uintptr_t)&c->host, g);
+    const unsigned char *data = t->data;
+    const size_t row = (size_t)t->stride[1] * 2, bytes = c->bytes[g];
+    for (size_t i = 0; i < bytes; ++i)
+      if ((i < FIRST_ROW * row || i >= bytes - LAST_ROWS * row) && data[i] != 0xff) {
+        CHECK(!"a row beside the sequences was written");
+        break;
+      }
+    for (size_t i = FIRST_ROW * row; i < bytes - LAST_ROWS * row; i += 2)
+      if ((data[i + 1] & 0x7f) == 0x7f && data[i] >= 0x80) { /* NaN or infinite */
+        CHECK(!"a gradient is not finite");
+        break;
+      }
+  }
+  const reference_gradient *worst = reference_worst_gradient(errors);
+  __atomic_fetch_add(&checks, 1, __ATOMIC_RELAXED);
+  if (worst == NULL)
+    return;
+  __atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED);
+  printf(
+      "FAILED: ragged %s, %d sequences, %d/%d heads, head dims %d/%d, mask %d, deterministic %d: "
+      "%s is off by %.3g, where %.3g is allowed: sequence %d, row %d, head %d, column %d is %.6g, "
+      "expected %.6g\n",
+      r->name, r->count, r->heads, r->kv_heads, r->hdim, r->hdim_v, r->mask, r->deterministic,
+      worst->name, worst->error, reference_gradient_bound(worst), (int)worst->at[0],
+      (int)worst->at[1], (int)worst->at[2], (int)worst->at[3], worst->value, worst->expected);
+}
+
+static void test_ragged_row(const ragged_row *r) {
+  static ragged_call c;
+  char *first[3] = {NULL};
+  open_ragged(&c, r);
+  run_ragged_forward(&c);
+  for (int i = 0; i < (r->deterministic ? RAGGED_RUNS : 1); ++i) {
+    CHECK_OK(attnpress_backward(handle, &c.device, c.stream));
+    CHECK_CUDA(gpu.stream_synchronize(c.stream));
+    for (int g = 0; g < 3; ++g) {
+      const size_t bytes = c.bytes[DQ + g];
+      CHECK_CUDA(gpu.memcpy_dtoh(c.memory[DQ + g], c.buffer[DQ + g], bytes));
+      if (first[g] == NULL)
+        first[g] = memcpy(malloc(bytes), c.memory[DQ + g], bytes);
+      CHECK(memcmp(first[g], c.memory[DQ + g], bytes) == 0);
+    }
+  }
+  check_ragged(&c);
+  for (int g = 0; g < 3; ++g)
+    free(first[g]);
+  for (int i = 0; i < BUFFERS; ++i) {
+    free(c.memory[i]);
+    if (c.buffer[i])
+      gpu.mem_free(c.buffer[i]);
+  }
+  gpu.mem_free(c.arrays[0]);
+  gpu.mem_free(c.arrays[1]);
+  gpu.stream_destroy(c.stream);
+}
+
+static void test_ragged(void) {
+  static const ragged_row rows[] = {
+      {"equal", 512, 4, 1, 64, 64, ATTNPRESS_FULL, 0, 0},
+      {"equal", 512, 7, 1, 128, 128, ATTNPRESS_CAUSAL, 0, 0},
+      {"mean", 60, 4, 4, 128, 128, ATTNPRESS_CAUSAL, 0, 0},
+      {"mean", 60, 7, 1, 96, 96, ATTNPRESS_FULL, 13, 0},
+      {"long", 33, 4, 1, 128, 128, ATTNPRESS_FULL, 0, 0},
+      {"long", 33, 4, 4, 256, 256, ATTNPRESS_CAUSAL, 30, 0},
+      {"repeated", 40, 4, 1, 72, 72, ATTNPRESS_CAUSAL, 100, 0},
+      {"repeated", 40, 4, 2, 192, 128, ATTNPRESS_FULL, 0, 0},
+      {"repeated", 40, 2, 2, 320, 320, ATTNPRESS_CAUSAL, 0, 0},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i)
+    for (int deterministic = 0; deterministic < 2; ++deterministic) {
+      ragged_row r = rows[i];
+      r.deterministic = deterministic;
+      test_ragged_row(&r);
+    }
+}
+
+int main(int argc, char **argv) {
+  const int ragged_alone = argc > 1 && strcmp(argv[1], "ragged") == 0;
   char why[512];
   if (cuda_device_open(&gpu, 0, why, sizeof why) != 0) {
     printf("skipped: no CUDA device: %s\n", why);
     return SKIPPED;
   }
   CHECK_OK(attnpress_create(&handle, NULL));
-  if (handle != NULL) {
+  if (handle != NULL)
+    test_ragged();
+  if (handle != NULL && !ragged_alone) {
     test_table();
     test_repeats(64, ATTNPRESS_FULL);
     test_repeats(256, ATTNPRESS_CAUSAL);

@@ -1,5 +1,6 @@
 /* The outer product on the present GPU, against float64: shapes of all kinds, every dtype, summed and
- * not, forward and backward; results that are read at once, again and again; more than 2^31 elements.
+ * not, forward and backward; functions of the caller's in place of the product; results that are read
+ * at once, again and again; more than 2^31 elements.
  * Ends with status 77 where there is no CUDA device. */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -18,6 +19,7 @@ typedef struct call {
   char *host[TENSORS];
   CUdeviceptr device[TENSORS], workspace;
   size_t workspace_bytes;
+  const attnpress_outer_mod *mod;
 } call;
 
 static void open_call(call *k, int64_t batch, int64_t rows, int64_t columns, int dtype, int summed,
@@ -78,6 +80,7 @@ static attnpress_status run_backward(call *k) {
   args.x_stride = c->x_stride, args.y_stride = c->y_stride, args.dc_row_stride = c->c_row_stride;
   args.dx_stride = c->dx_stride, args.dy_stride = c->dy_stride;
   args.dtype = c->dtype, args.summed = c->summed;
+  args.mod = k->mod;
   if (!k->workspace) {
     attnpress_plan *plan;
     CHECK_OK(attnpress_plan_outer_backward(handle, &args, NULL, &plan));
@@ -99,6 +102,7 @@ static attnpress_status run(call *k) {
   args.batch = c->batch, args.rows = c->rows, args.columns = c->columns;
   args.x_stride = c->x_stride, args.y_stride = c->y_stride, args.c_row_stride = c->c_row_stride;
   args.dtype = c->dtype, args.summed = c->summed;
+  args.mod = k->mod;
   return attnpress_outer(handle, &args, NULL);
 }
 
@@ -136,6 +140,41 @@ static void test_table(void) {
         check_result(&k, way >> 2 ? "odd rows" : "packed");
         close_call(&k);
       }
+}
+
+/* Functions with every derivative there is, and one that has no value where x or y is 0: another
+ * number compiles nothing. */
+static void test_functions(void) {
+  static const char *const texts[] = {
+      "x * y", "x > y ? x / y + a * fabsf(x) : n * y / x",
+      "fmaxf(tanhf(x * y), a * x) + fminf(expf(-x * x), exp2f(-y * y)) + logf(1.5f + x * x)\n"
+      "+ log1pf(fabsf(x + y)) - sqrtf(1 + x * x + y * y) / (2 + sinf(x) * cosf(y)) + erff(x - y)\n"
+      "+ powf(1.25f + fabsf(x), a * y) + log2f(2.0f + y * y)"};
+  static const int64_t shapes[][3] = {{3, 17, 5}, {5, 100, 257}, {33, 70, 300}};
+  attnpress_score_scalar scalars[] = {{"a", ATTNPRESS_FP32, 0.5f, 0, 0},
+                                      {"n", ATTNPRESS_INT32, 0.0f, 3, 0}};
+  attnpress_outer_mod mod = ATTNPRESS_OUTER_MOD_INIT;
+  mod.scalars = scalars;
+  mod.scalar_count = 2;
+  for (size_t t = 0; t < sizeof texts / sizeof *texts; ++t)
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i)
+      for (int dtype = ATTNPRESS_FP16; dtype <= ATTNPRESS_FP32; ++dtype)
+        for (int way = 0; way < 4; ++way) {
+          call k;
+          char why[256];
+          scalars[0].value = 0.5f + 0.25f * (float)i;
+          mod.value = texts[t];
+          snippet *f = snippet_parse_function(texts[t], scalars, 2, why, sizeof why);
+          CHECK(f != NULL);
+          open_call(&k, shapes[i][0], shapes[i][1], shapes[i][2], dtype, way & 1, way >> 1, i == 1);
+          k.mod = &mod;
+          k.c.f = f;
+          CHECK_OK(run(&k));
+          download(&k);
+          check_result(&k, texts[t]);
+          close_call(&k);
+          snippet_free(f);
+        }
 }
 
 /* The same bits a thousand times. */
@@ -194,6 +233,7 @@ static void test_large(void) {
 
 static void tests(void) {
   test_table();
+  test_functions();
   for (int way = 0; way < 4; ++way)
     test_repeats(way & 1, way >> 1);
   test_large();

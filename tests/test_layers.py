@@ -26,7 +26,7 @@ LAYERS = [
     ["generated", "press"],
     ["cuda"],
     ["cpu"],
-    ["call", "press/compile"],
+    ["call", "inspect", "press/compile"],
     [path.parent.name for path in sorted((ROOT / "generator").glob("*/family.toml"))],
     ["handle", "environment"],
 ]

@@ -139,6 +139,7 @@ static attnpress_outer_backward_args legal_backward(void) {
 
 #define SPOIL(name, statement)                                                                     \
   static void name(attnpress_outer_args *a) {                                                      \
+    (void)a;                                                                                       \
     statement;                                                                                     \
   }
 SPOIL(batch_negative, a->batch = -1)
@@ -151,7 +152,7 @@ SPOIL(y_misaligned, a->y = (void *)0x20003)
 SPOIL(c_rows_overlap, a->c_row_stride = 999)
 SPOIL(c_entries_overlap, a->c_batch_stride = 99999)
 SPOIL(x_spans_much, a->x_stride = INT64_MAX / 4)
-SPOIL(struct_small, a->struct_size = sizeof *a - 8)
+SPOIL(struct_small, a->struct_size = offsetof(attnpress_outer_args, mod) - 8)
 
 static const struct {
   void (*spoil)(attnpress_outer_args *args);
@@ -181,6 +182,181 @@ static void test_bad_input(void **state) {
   back.workspace_bytes -= 1;
   assert_int_equal(attnpress_outer_backward(handle, &back, NULL), ATTNPRESS_WORKSPACE_TOO_SMALL);
   assert_int_equal(cuda->launches, 0);
+  attnpress_destroy(handle);
+}
+
+/* ---- A function of the caller's -------------------------------------------------------------- */
+
+static attnpress_score_scalar scalars[2];
+static attnpress_outer_mod mod;
+
+static attnpress_outer_args with_mod(void) {
+  attnpress_outer_args args = legal_forward();
+  mod = (attnpress_outer_mod)ATTNPRESS_OUTER_MOD_INIT;
+  scalars[0] = (attnpress_score_scalar){"a", ATTNPRESS_FP32, 0.5f, 0, 0};
+  scalars[1] = (attnpress_score_scalar){"n", ATTNPRESS_INT32, 0.0f, -7, 0};
+  mod.name = "own";
+  mod.value = "x > y ? a * x : tanhf(y) / n";
+  mod.scalars = scalars;
+  mod.scalar_count = 2;
+  args.mod = &mod;
+  return args;
+}
+
+static attnpress_outer_backward_args backward_with_mod(void) {
+  attnpress_outer_backward_args args = legal_backward();
+  with_mod();
+  args.mod = &mod;
+  args.workspace_bytes = 10 * 4 * 1000 * 4;
+  return args;
+}
+
+SPOIL(mod_name, mod.name = "a b")
+SPOIL(mod_no_value, mod.value = NULL)
+SPOIL(mod_blank_value, mod.value = " \n")
+SPOIL(mod_reserved, mod.reserved = 1)
+SPOIL(mod_many_scalars, mod.scalar_count = 17)
+SPOIL(mod_no_scalars, mod.scalars = NULL)
+SPOIL(mod_scalar_x, scalars[0].name = "x")
+SPOIL(mod_scalar_twice, scalars[0].name = "n")
+SPOIL(mod_scalar_dtype, scalars[1].dtype = ATTNPRESS_BF16)
+SPOIL(mod_struct_small, mod.struct_size = 32)
+
+static const struct {
+  void (*spoil)(attnpress_outer_args *args);
+  const char *says;
+} bad_mods[] = {
+    {mod_name, "mod.name is \"a b\"; it must be 1 to 63"},
+    {mod_no_value, "mod.value is NULL"},
+    {mod_blank_value, "mod.value is blank"},
+    {mod_reserved, "mod.reserved is 1"},
+    {mod_many_scalars, "mod.scalar_count is 17; it must be 0 to 16"},
+    {mod_no_scalars, "mod.scalars is NULL and scalar_count is 2"},
+    {mod_scalar_x, "mod.scalars[0].name is \"x\", which means something else"},
+    {mod_scalar_twice, "mod \"own\" has two scalars of the name \"n\""},
+    {mod_scalar_dtype, "mod.scalars[1] (n).dtype is 2"},
+    {mod_struct_small, "mod"},
+};
+
+static void test_bad_mods(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  assert_refused(handle, attnpress_outer, attnpress_outer_args, with_mod, bad_mods);
+  assert_int_equal(cuda->launches, 0);
+  attnpress_destroy(handle);
+  handle = make_cpu_handle(1);
+  attnpress_outer_args args = with_mod();
+  assert_int_equal(attnpress_outer(handle, &args, NULL), ATTNPRESS_NOT_SUPPORTED);
+  assert_error_says("mod \"own\" is a text that is compiled for a GPU; the CPU backend cannot");
+  attnpress_outer_backward_args back = backward_with_mod();
+  assert_int_equal(attnpress_outer_backward(handle, &back, NULL), ATTNPRESS_NOT_SUPPORTED);
+  attnpress_destroy(handle);
+}
+
+/* Numbers and sizes compile nothing; another text does, and so do the gradients. */
+static void test_launch_mod(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_outer_args args = with_mod();
+  attnpress_outer_fwd_args given;
+  attnpress_outer_bwd_args back;
+  assert_ok(attnpress_outer(handle, &args, NULL));
+  memcpy(&given, cuda->launch[0].args, sizeof given);
+  assert_string_equal(cuda->launch[0].symbol, "outer_fwd_bf16_mod_sm80");
+  assert_int_equal(given.scalar[0], 0x3f000000);
+  assert_int_equal((int32_t)given.scalar[1], -7);
+  assert_int_equal(cuda->loads, 1);
+  scalars[0].value = 2.0f;
+  args.rows = 50;
+  assert_ok(attnpress_outer(handle, &args, NULL));
+  memcpy(&given, cuda->launch[1].args, sizeof given);
+  assert_int_equal(given.scalar[0], 0x40000000);
+  assert_int_equal(cuda->loads, 1);
+  args.summed = 1;
+  assert_ok(attnpress_outer(handle, &args, NULL));
+  assert_string_equal(cuda->launch[2].symbol, "outer_sum_bf16_mod_sm80");
+  assert_int_equal(cuda->loads, 2);
+  args.summed = 0;
+  mod.value = "x - y";
+  assert_ok(attnpress_outer(handle, &args, NULL));
+  assert_int_equal(cuda->loads, 3);
+
+  attnpress_outer_backward_args backward = backward_with_mod();
+  assert_ok(attnpress_outer_backward(handle, &backward, NULL));
+  assert_string_equal(cuda->launch[4].symbol, "outer_bwd_fp16_mod_sm80");
+  assert_string_equal(cuda->launch[5].symbol, "outer_bwd_reduce_fp16_sm80");
+  memcpy(&back, cuda->launch[4].args, sizeof back);
+  assert_int_equal((int32_t)back.scalar[1], -7);
+  assert_int_equal(cuda->launch[4].grid, 10 * 4);
+  attnpress_destroy(handle);
+}
+
+static void test_plan_mod(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_outer_args args = with_mod();
+  attnpress_plan *plan;
+  assert_ok(attnpress_plan_outer(handle, &args, NULL, &plan));
+  assert_ok(attnpress_plan_prepare(plan, NULL));
+  scalars[0].value = 3.0f;
+  assert_ok(attnpress_plan_run(plan, &args, NULL));
+  mod.value = "x";
+  assert_int_equal(attnpress_plan_run(plan, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("mod is not that of the plan");
+  args.mod = NULL;
+  assert_int_equal(attnpress_plan_run(plan, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("mod is not that of the plan");
+  attnpress_plan_destroy(plan);
+  attnpress_destroy(handle);
+}
+
+/* A real NVRTC: what it says of a text, and that both copies of one are compiled. */
+static attnpress_status prepare(attnpress_handle *handle, const char *text, int backward) {
+  attnpress_plan *plan;
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  attnpress_outer_args args = with_mod();
+  attnpress_outer_backward_args back = backward_with_mod();
+  mod.value = text;
+  options.target = "sm_90";
+  if (backward)
+    assert_ok(attnpress_plan_outer_backward(handle, &back, &options, &plan));
+  else
+    assert_ok(attnpress_plan_outer(handle, &args, &options, &plan));
+  const attnpress_status status = attnpress_plan_prepare(plan, NULL);
+  attnpress_plan_destroy(plan);
+  return status;
+}
+
+static void test_texts(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *line, *hint;
+    int backward;
+  } rows[] = {
+      {"x +\nfoo", "own(2): error: identifier \"foo\" is undefined",
+       "there is no such name; names in scope are x, y, a, n, clampi(x, low, high)", 0},
+      {"x;", "own(1): error", "it is one expression, without a ';'", 0},
+      {"bar(x)", "own(1): error", "there is no such name", 1},
+      {"y * fmodf(x, 2.0f)", "own(1): error", "a float is a number with its derivative", 1},
+  };
+  attnpress_handle *handle;
+  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
+  options.backend = ATTNPRESS_COMPILE_ONLY;
+  options.cache_off = 1;
+  assert_ok(attnpress_create(&handle, &options));
+  const attnpress_status status = prepare(handle, "x > y ? a * x : tanh(y) / n", 1);
+  if (status == ATTNPRESS_NO_NVRTC) {
+    print_message("skipped: %s\n", attnpress_last_error());
+    attnpress_destroy(handle);
+    skip();
+  }
+  assert_ok(status);
+  assert_ok(prepare(handle, "x > y ? a * x : tanh(y) / n", 0));
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    assert_int_equal(prepare(handle, rows[i].text, rows[i].backward), ATTNPRESS_COMPILE_FAILED);
+    assert_error_says(rows[i].line);
+    assert_error_says(rows[i].hint);
+  }
   attnpress_destroy(handle);
 }
 
@@ -288,6 +464,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_cpu), cmocka_unit_test(test_fp64), TEST(test_bad_input),
       TEST(test_launch_forward),  TEST(test_launch_backward),  TEST(test_plans),
+      TEST(test_bad_mods),        TEST(test_launch_mod),       TEST(test_plan_mod),
+      TEST(test_texts),
   };
   return cmocka_run_group_tests_name("outer", tests, set_up_outer, tear_down_group);
 }

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import attnpress
 from attnpress import outer as o
 
 try:
@@ -98,6 +99,30 @@ def test_backward_errors():
         o.backward(None, X, X)
 
 
+@pytest.mark.parametrize(
+    "values, error, says",
+    [
+        ({"f": 3}, TypeError, "f is int"),
+        ({"f": " "}, ValueError, "f is blank"),
+        ({"scalars": {"a": 1.0}}, ValueError, "without an f"),
+        ({"f": "a * x", "scalars": {"a": True}}, TypeError, "a is a bool"),
+        ({"f": "a * x", "scalars": {"a": 1 << 31}}, ValueError, "32 bits"),
+        ({"f": "a * x", "scalars": {"a": X}}, TypeError, "a is a tensor"),
+        ({"f": "a * x", "scalars": {"x": 1.0}}, ValueError, r"scalars\[0\].name is \"x\""),
+        (
+            {"f": "x * y"},
+            attnpress.NotSupportedError,
+            'mod "f" is a text that is compiled for a GPU',
+        ),
+    ],
+)
+def test_function_errors(values, error, says):
+    with pytest.raises(error, match=says):
+        o.outer(X, X, **values)
+    with pytest.raises(error, match=says):
+        o.backward(np.zeros((2, 3, 3), np.float32), X, X, **values)
+
+
 # ---- PyTorch -------------------------------------------------------------------------------------
 
 DEVICES = ["cpu"] + (["cuda"] if torch is not None and torch.cuda.is_available() else [])
@@ -143,3 +168,49 @@ def test_fp64_is_the_cpu_s():
     x = torch.zeros(2, 3, device="cuda", dtype=torch.float64)
     with pytest.raises(NotImplementedError, match="OUTER_FP64"):
         o.outer(x, x)
+
+
+FUNCTIONS = {
+    "x * y": (lambda x, y, a, n: x * y),
+    "tanhf(a * x + y)": (lambda x, y, a, n: torch.tanh(a * x + y)),
+    "x > y ? a * x * x : expf(-y) / n": (
+        lambda x, y, a, n: torch.where(x > y, a * x * x, torch.exp(-y) / n)
+    ),
+    "fmaxf(x, y) * sinf(x) - sqrtf(1 + x * x) + fabsf(y)": (
+        lambda x, y, a, n: (
+            # of two that are equal the gradient is the first one's
+            torch.where(x >= y, x, y) * torch.sin(x) - torch.sqrt(1 + x * x) + torch.abs(y)
+        )
+    ),
+}
+
+
+@needs_torch
+@pytest.mark.skipif("cuda" not in DEVICES, reason="no GPU")
+@pytest.mark.parametrize("f", FUNCTIONS)
+@pytest.mark.parametrize("summed", [False, True])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_function_autograd(f, summed, dtype):
+    dtype = getattr(torch, dtype)
+    batch, rows, columns = 5, 65, 300
+    scalars = {"a": 0.5, "n": 3}
+    x, y = (torch.randn(batch, n, device="cuda").to(dtype) for n in (rows, columns))
+    exact = [x.double().requires_grad_(), y.double().requires_grad_()]
+    ours = [x.clone().requires_grad_(), y.clone().requires_grad_()]
+    out = o.outer(*ours, summed, f=f, scalars=scalars)
+    ref = FUNCTIONS[f](exact[0][:, :, None], exact[1][:, None, :], 0.5, 3)
+    ref = ref.sum(0) if summed else ref
+    dc = torch.randn(out.shape, device="cuda").to(dtype)
+    out.backward(dc)
+    ref.backward(dc.double())
+    tolerance = {torch.float16: 2e-3, torch.bfloat16: 1e-2, torch.float32: 5e-6}[dtype]
+    for got, want in [(out, ref), (ours[0].grad, exact[0].grad), (ours[1].grad, exact[1].grad)]:
+        assert (got.double() - want).abs().max() / want.abs().max() < tolerance
+
+
+@needs_torch
+@pytest.mark.skipif("cuda" not in DEVICES, reason="no GPU")
+def test_function_says_what_does_not_compile():
+    x = torch.zeros(2, 3, device="cuda")
+    with pytest.raises(attnpress.Error, match=r'f\(2\): error: identifier "foo" is undefined'):
+        o.outer(x, x, f="x +\nfoo")

@@ -8,6 +8,7 @@ import inspect
 import itertools
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -29,6 +30,8 @@ try:
     import torch
 except ImportError:
     torch = None
+
+ROOT = Path(__file__).resolve().parent.parent
 
 needs_bf16 = pytest.mark.skipif(ml_dtypes is None, reason="ml_dtypes is not installed")
 needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
@@ -861,6 +864,24 @@ def test_structs_match_the_header(root, tmp_path):
     source.write_text("\n".join(lines))
     subprocess.run(["cc", "-I", str(root / "include"), "-o", str(program), str(source)], check=True)
     assert [int(x) for x in subprocess.check_output([program], text=True).split()] == expected
+
+
+def test_functions_take_what_the_headers_say():
+    """ctypes is told of as many parameters as the C declaration has, for every function."""
+    from attnpress import append, layernorm, merge, outer, softmax  # noqa: F401 (declare theirs)
+
+    text = "".join(path.read_text() for path in sorted((ROOT / "include/attnpress").glob("*.h")))
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    declared = dict(re.findall(r"\b(attnpress_\w+)\(([^()]*)\);", text))
+    counted = 0
+    for name, parameters in declared.items():
+        function = vars(_library.library).get(name)  # those that the package has looked up
+        if function is None or function.argtypes is None:
+            continue
+        count = 0 if parameters.strip() == "void" else parameters.count(",") + 1
+        assert len(function.argtypes) == count, name
+        counted += 1
+    assert counted >= 20
 
 
 # ---- PyTorch on the CPU --------------------------------------------------------------------------

@@ -280,6 +280,33 @@ def test_autograd_with_scores(which: str) -> None:
 
 
 @needs_torch
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    "shape", [(2, 4, 40, 50), (1, 4, 40, 50), (2, 1, 40, 50), (40, 50), (2, 1, 1, 50), (4, 40, 1)]
+)
+def test_gradient_by_the_bias(shape: tuple[int, ...], dtype: str, device: str) -> None:
+    """Summed over what it is broadcast over, against PyTorch's own; a view of it, too."""
+    of = torch.float16 if device == "cuda" else torch.float32
+    q, dout = (torch.randn(2, 40, 4, 64, device=device).to(of) for _ in range(2))
+    k, v = (torch.randn(2, 50, 4, 64, device=device).to(of) for _ in range(2))
+    leaf = torch.randn(shape, device=device).to(getattr(torch, dtype)).requires_grad_()
+    softcap, scale = 4.0, 0.2
+    s = torch.einsum("bihd,bjhd->bhij", q.double(), k.double()) * scale
+    p = torch.softmax(softcap * torch.tanh(s / softcap) + leaf.double(), 3)
+    out = torch.einsum("bhij,bjhd->bihd", p, v.double())
+    (expected,) = torch.autograd.grad(out, leaf, dout.double())
+    for bias in (leaf, leaf.transpose(-1, -2).contiguous().transpose(-1, -2)):
+        out = attnpress.flash_attn_func(q, k, v, softmax_scale=scale, softcap=softcap, bias=bias)
+        (found,) = torch.autograd.grad(out, leaf, dout)
+        assert found.dtype == leaf.dtype and found.shape == leaf.shape
+        close = {"atol": 0.05, "rtol": 0.05} if device == "cuda" else {"atol": 1e-4, "rtol": 1e-4}
+        if dtype == "bfloat16":
+            close = {"atol": 0.02, "rtol": 0.02}
+        torch.testing.assert_close(found, expected, **close)
+
+
+@needs_torch
 def test_autograd_keeps_the_seed() -> None:
     """Another seed is drawn into the caller's tensor before the backward pass; a bias that changes
     is found out."""

@@ -26,7 +26,7 @@ static int draw(int count) {
   return (int)((x ^ x >> 31) >> 33) % count;
 }
 
-enum { SEQUENCES_MAX = 6, ARRAYS = 8, MEMORIES = 16, HEADS_MAX = 6 };
+enum { SEQUENCES_MAX = 6, MEMORIES = 24, HEADS_MAX = 6 };
 
 typedef struct batch {
   attnpress_forward_args args;
@@ -122,6 +122,39 @@ static void make_pages(batch *b, int pad, int rows, int64_t *pages, int64_t *pag
   b->ragged.page_table_rows = rows;
   b->ragged.page_table_pages = most;
   b->ragged.page_table_stride = stride;
+  if (draw(2)) { /* V's pages are others */
+    int32_t *other = allocate(b, sizeof(int32_t) * (size_t)(rows * stride + 1));
+    for (int i = 0; i < rows * stride; ++i)
+      other[i] = table[i] >= 0 && table[i] < *pages ? (table[i] + 1) % (int32_t)*pages : table[i];
+    b->ragged.page_table_v = other;
+  }
+  if (b->ragged.kv_batch_idx == NULL && draw(2)) { /* every row of the table is an own part of it */
+    int32_t *indptr = allocate(b, sizeof(int32_t) * (size_t)(b->count + 1));
+    for (int i = 0; i <= b->count; ++i)
+      indptr[i] = i * stride;
+    b->ragged.page_indptr = indptr;
+    b->ragged.page_table_rows = b->ragged.page_table_stride = 0;
+    b->ragged.page_table_pages = rows * stride;
+  }
+}
+
+/* Some of the keys of each sequence were appended. */
+static void append_keys(batch *b) {
+  int32_t *used = (int32_t *)(uintptr_t)b->ragged.seqused_k, least = INT32_MAX;
+  int appended[SEQUENCES_MAX];
+  for (int i = 0; i < b->count; ++i) {
+    least = used[i] < least ? used[i] : least;
+    appended[i] = draw(used[i] + 1);
+  }
+  if (draw(2)) {
+    b->ragged.seqlen_k_new = least < 3 ? least : 3;
+    for (int i = 0; i < b->count; ++i)
+      used[i] -= (int32_t)b->ragged.seqlen_k_new;
+    return;
+  }
+  b->ragged.cu_seqlens_k_new = sums_of(b, appended, draw(3));
+  for (int i = 0; i < b->count; ++i)
+    used[i] -= appended[i];
 }
 
 static void make_keys(batch *b, int heads, int hdim, int hdim_v, int dtype, int paged) {
@@ -144,6 +177,8 @@ static void make_keys(batch *b, int heads, int hdim, int hdim_v, int dtype, int 
     b->ragged.kv_batch_idx = index;
     b->ragged.leftpad_k = pads;
   }
+  if (b->ragged.seqused_k != NULL && draw(2))
+    append_keys(b);
   if (paged)
     make_pages(b, pad, rows_of_table, &batches, &rows);
   b->args.k = allocate_tensor(b, batches, rows, heads, hdim, dtype, &bytes);
@@ -217,7 +252,7 @@ static void fill_batch(batch *b) {
       for (int64_t n = 0; n < (i == 0 ? rows.queries : rows.keys); ++n) {
         int64_t page = rows.q_batch, at = rows.q_begin + n;
         if (i > 0)
-          sequence_key_place(&b->args, &rows, rows.k_begin + n, &page, &at);
+          sequence_key_place(&b->args, &rows, rows.k_begin + n, i == 2, &page, &at);
         row.data = (char *)tensors[i]->data +
                    (page * row.stride[0] + at * row.stride[1]) * reference_element_bytes(row.dtype);
         reference_fill_normal(&row, (uint64_t)(s * 3 + i) * 1000 + (uint64_t)n);
@@ -322,21 +357,30 @@ static void test_cpu(void **state) {
 /** Contents that do not fit make a sequence empty; the others are as they were, bit for bit. */
 static void test_contents(void **state) {
   (void)state;
-  enum { WRONG = 10 };
+  enum { WRONG = 14 };
   for (int wrong = 0; wrong < WRONG; ++wrong) {
     int seed = 0, found = 0;
     for (; seed < 2000 && !found; ++seed) {
       batch b = make_batch(seed);
       settle(&b);
-      int32_t *arrays[WRONG] = {
-          (int32_t *)(uintptr_t)b.ragged.cu_seqlens_q, (int32_t *)(uintptr_t)b.ragged.seqused_q,
-          (int32_t *)(uintptr_t)b.ragged.cu_seqlens_k, (int32_t *)(uintptr_t)b.ragged.seqused_k,
-          (int32_t *)(uintptr_t)b.ragged.seqused_k,    (int32_t *)(uintptr_t)b.ragged.leftpad_k,
-          (int32_t *)(uintptr_t)b.ragged.leftpad_k,    (int32_t *)(uintptr_t)b.ragged.kv_batch_idx,
-          (int32_t *)(uintptr_t)b.ragged.kv_batch_idx, (int32_t *)(uintptr_t)b.ragged.cu_seqlens_k};
+      int32_t *arrays[WRONG] = {(int32_t *)(uintptr_t)b.ragged.cu_seqlens_q,
+                                (int32_t *)(uintptr_t)b.ragged.seqused_q,
+                                (int32_t *)(uintptr_t)b.ragged.cu_seqlens_k,
+                                (int32_t *)(uintptr_t)b.ragged.seqused_k,
+                                (int32_t *)(uintptr_t)b.ragged.seqused_k,
+                                (int32_t *)(uintptr_t)b.ragged.leftpad_k,
+                                (int32_t *)(uintptr_t)b.ragged.leftpad_k,
+                                (int32_t *)(uintptr_t)b.ragged.kv_batch_idx,
+                                (int32_t *)(uintptr_t)b.ragged.kv_batch_idx,
+                                (int32_t *)(uintptr_t)b.ragged.cu_seqlens_k,
+                                (int32_t *)(uintptr_t)b.ragged.cu_seqlens_k_new,
+                                (int32_t *)(uintptr_t)b.ragged.cu_seqlens_k_new,
+                                (int32_t *)(uintptr_t)b.ragged.page_indptr,
+                                (int32_t *)(uintptr_t)b.ragged.page_indptr};
       const int32_t behind_q = (int32_t)b.args.q.shape[1] + 1;
-      const int32_t values[WRONG] = {behind_q, -1,        INT32_MIN, -3,        INT32_MAX,
-                                     -1,       INT32_MAX, -1,        INT32_MAX, INT32_MAX};
+      const int32_t values[WRONG] = {behind_q,  -1,        INT32_MIN, -3,        INT32_MAX,
+                                     -1,        INT32_MAX, -1,        INT32_MAX, INT32_MAX,
+                                     INT32_MIN, INT32_MAX, -1,        INT32_MAX};
       if (b.count >= 3 && arrays[wrong] != NULL && b.queries[0] > 3 && b.queries[2] > 3 &&
           b.keys[1] > 3) {
         reference_error e = {0};
@@ -387,7 +431,7 @@ static void test_bad_page(void **state) {
       fill_batch(&b);
       int32_t *table = (int32_t *)(uintptr_t)b.ragged.page_table;
       const sequence_rows rows = sequence_rows_of(&b.args, 0);
-      table[rows.k_batch * b.ragged.page_table_stride] = numbers[seed % 4];
+      table[rows.first_page] = numbers[seed % 4];
       assert_ok(ap_cpu_forward_isa(&b.args, 1, ap_cpu_best_isa()));
       for (int64_t h = 0; h < b.args.q.shape[2]; ++h)
         for (int64_t i = 0; i < rows.queries; ++i)
@@ -477,6 +521,22 @@ static void test_refusals(void **state) {
   INVALID(paged_args, ragged.page_table_rows = 2, "ragged.page_table_rows is 2 for 3 sequences");
   INVALID(paged_args, ragged.page_table_pages = 1 << 30, "together they may be at most");
   INVALID(paged_args, args.k.shape[1] = args.v.shape[1] = 0, "it is the size of a page");
+  INVALID(ragged_args, ragged.page_indptr = some, "ragged.page_indptr is given and page_table is");
+  INVALID(ragged_args, ragged.page_table_v = some,
+          "ragged.page_table_v is given and page_table is");
+  INVALID(ragged_args, ragged.seqlen_k_new = 1,
+          "ragged.seqlen_k_new is given and seqused_k is NULL");
+  INVALID(ragged_args, ragged.seqlen_k_new = -1, "ragged.seqlen_k_new is -1");
+  INVALID(ragged_args, ragged.cu_seqlens_k_new = some,
+          "ragged.cu_seqlens_k_new is given and seqused_k is NULL");
+  INVALID(ragged_args, (ragged.seqused_k = ragged.cu_seqlens_k_new = some, ragged.seqlen_k_new = 2),
+          "ragged.cu_seqlens_k_new is given and ragged.seqlen_k_new is 2");
+  INVALID(paged_args, (ragged.page_indptr = some, ragged.kv_batch_idx = some),
+          "ragged.page_indptr and ragged.kv_batch_idx are both given");
+  INVALID(paged_args, (ragged.page_indptr = some, ragged.page_table_stride = 2),
+          "and page_table_stride 2 with page_indptr");
+  INVALID(paged_args, ragged.page_table_v = (const int32_t *)((const char *)some + 1),
+          "ragged.page_table_v is");
   attnpress_bias bias = ATTNPRESS_BIAS_INIT;
   REFUSE(ragged_args, args.bias = &bias, ATTNPRESS_NOT_SUPPORTED, "bias and ragged are both given");
 }
@@ -485,8 +545,7 @@ static void test_refusals(void **state) {
 
 static void test_launches(void **state) {
   (void)state;
-  cuda->args_of("flash_fwd_hdim72_bf16_ragged", sizeof(attnpress_fwd_ragged_args));
-  cuda->args_of("flash_fwd_hdim72_bf16_paged_decode", sizeof(attnpress_fwd_ragged_args));
+  cuda->capability = 80;
   attnpress_handle *handle = make_handle();
   attnpress_forward_args args = ragged_args();
   ragged.max_seqlen_q = 60;
@@ -528,6 +587,153 @@ static void test_launches(void **state) {
   assert_int_equal(given.ragged.num_pages, 40);
   assert_int_equal(given.ragged.kv_batches, 9);
   assert_int_equal(given.ragged.page_table_stride, 2);
+  assert_true(given.ragged.page_table_v == 0);
+
+  ragged.kv_batch_idx = NULL;
+  ragged.page_table_rows = 0;
+  ragged.page_table_pages = 7;
+  ragged.page_table_v = ragged.page_table - 3;
+  ragged.page_indptr = some;
+  ragged.seqused_k = some;
+  ragged.seqlen_k_new = 5;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  memcpy(&given, cuda->launch[3].args, sizeof given);
+  assert_true(given.ragged.page_table_v == -3);
+  assert_int_equal(given.ragged.table_pages, 7);
+  assert_int_equal(given.ragged.rows_k, 7 * 16);
+  assert_int_equal(given.ragged.seqlen_k_new, 5);
+  assert_ptr_equal(given.ragged.page_indptr, some);
+  attnpress_destroy(handle);
+}
+
+/** Compute capability 9.0: a schedule, and the kernel that works through it by tensor maps. */
+static void test_hopper_launches(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = ragged_args();
+  attnpress_plan *plan;
+  size_t bytes;
+  ragged.max_seqlen_q = 60;
+  assert_ok(attnpress_plan_forward(handle, &args, NULL, &plan));
+  assert_ok(attnpress_plan_workspace_bytes(plan, &bytes));
+  assert_int_equal(bytes, 512 + 3 * sizeof(attnpress_sequence_units));
+  assert_int_equal(attnpress_forward(handle, &args, NULL), ATTNPRESS_WORKSPACE_TOO_SMALL);
+  args.workspace = (void *)0x60000;
+  args.workspace_bytes = bytes;
+  assert_ok(attnpress_plan_run(plan, &args, NULL));
+  assert_int_equal(cuda->launches, 2);
+  assert_string_equal(cuda->launch[0].symbol, "flash_fwd_schedule_hdim8_bf16_sm80");
+  assert_string_equal(cuda->launch[1].symbol, "flash_fwd_hdim72_bf16_ragged_sm90");
+  assert_int_equal(cuda->launch[0].grid, 1);
+  assert_int_equal(cuda->launch[0].overlaps, 0);
+  assert_int_equal(cuda->launch[1].overlaps, 1);
+  attnpress_fwd_schedule_args schedule;
+  memcpy(&schedule, cuda->launch[0].args, sizeof schedule);
+  assert_int_equal(schedule.batch, 3);
+  assert_int_equal(schedule.seqlen_q, 60);
+  assert_int_equal(schedule.key_bytes, 4 * HDIM);
+  assert_int_equal(schedule.ragged.rows_q, 100);
+  assert_int_equal(schedule.ragged.rows_k, 300);
+  attnpress_fwd_sm90_ragged_args given;
+  memcpy(&given, cuda->launch[1].args, sizeof given);
+  assert_ptr_equal(given.ticket, 0x60000);
+  assert_ptr_equal(given.ticket, schedule.ticket);
+  assert_ptr_equal(given.first_unit, schedule.first_unit);
+  assert_ptr_equal(given.first_unit, 0x60100);
+  assert_ptr_equal(given.sequences, schedule.sequences);
+  assert_ptr_equal(given.sequences, 0x60200);
+  assert_ptr_equal(given.ragged.cu_seqlens_q, some);
+  assert_int_equal(given.sm90.fwd.batch, 3);
+  assert_int_equal(given.sm90.tile_heads.value * given.sm90.heads_per_tile.value, HEADS_Q);
+  assert_int_equal(schedule.tile_heads, given.sm90.tile_heads.value);
+  assert_int_equal(schedule.sharing * HEADS_KV, schedule.tile_heads);
+  assert_int_equal(schedule.positions % given.sm90.warpgroup_positions, 0);
+  attnpress_plan_destroy(plan);
+
+  /* Row blocks of 100 rows in all, not of three times the bound. */
+  ragged.max_seqlen_q = 0;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  memcpy(&schedule, cuda->launch[2].args, sizeof schedule);
+  assert_int_equal(cuda->launch[3].grid, (100 / schedule.positions + 3) * schedule.tile_heads);
+  attnpress_destroy(handle);
+}
+
+/** What runs the kernels of compute capability 8.0 on 9.0: pages, splits, what is done to scores. */
+static void test_hopper_choices(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_alibi alibi = ATTNPRESS_ALIBI_INIT;
+  attnpress_dropout dropout = ATTNPRESS_DROPOUT_INIT;
+  attnpress_sinks sinks = ATTNPRESS_SINKS_INIT;
+  alibi.slopes = sinks.data = (const float *)(const void *)some;
+  sinks.dtype = ATTNPRESS_FP32;
+  dropout.probability = 0.5f;
+#define RUNS(make, change, name)                                                                   \
+  do {                                                                                             \
+    attnpress_forward_args args = make();                                                          \
+    attnpress_plan *plan;                                                                          \
+    attnpress_info info = ATTNPRESS_INFO_INIT;                                                     \
+    ragged.max_seqlen_q = 60;                                                                      \
+    change;                                                                                        \
+    assert_ok(attnpress_plan_forward(handle, &args, NULL, &plan));                                 \
+    assert_ok(attnpress_plan_launch(plan, attnpress_plan_launch_count(plan) - 1, &info));          \
+    assert_string_equal(info.stem, name);                                                          \
+    attnpress_plan_destroy(plan);                                                                  \
+  } while (0)
+  RUNS(ragged_args, args.sinks = &sinks, "flash_fwd_hdim72_bf16_ragged_sm90");
+  RUNS(ragged_args, args.num_splits = 1, "flash_fwd_hdim72_bf16_ragged_sm90");
+  RUNS(ragged_args, args.mask = ATTNPRESS_CAUSAL, "flash_fwd_hdim72_bf16_causal_ragged_sm90");
+  RUNS(ragged_args, args.num_splits = 2, "flash_fwd_combine_hdim72_bf16_ragged_sm80");
+  RUNS(ragged_args, args.softcap = 3.0f, "flash_fwd_hdim72_bf16_softcap_ragged_sm80");
+  RUNS(ragged_args, args.alibi = &alibi, "flash_fwd_hdim72_bf16_alibi_ragged_sm80");
+  RUNS(ragged_args, args.dropout = &dropout, "flash_fwd_hdim72_bf16_dropout_ragged_sm80");
+  RUNS(paged_args, (void)0, "flash_fwd_hdim72_bf16_paged_sm80");
+  RUNS(ragged_args, ragged.max_seqlen_q = 1, "flash_fwd_hdim72_bf16_ragged_decode_sm80");
+  /* Few queries of many keys: splits pay. */
+  RUNS(ragged_args, args.num_splits = 0, "flash_fwd_hdim72_bf16_ragged_sm90");
+  RUNS(ragged_args, args.k.shape[1] = args.v.shape[1] = 1 << 17;
+       args.num_splits = 0, "flash_fwd_combine_hdim72_bf16_ragged_sm80");
+  RUNS(ragged_args, args.k.shape[1] = args.v.shape[1] = 1 << 17,
+       "flash_fwd_hdim72_bf16_ragged_sm90");
+  /* Not in a tensor map: rows that are too far apart. */
+  RUNS(ragged_args, args.k.stride[1] = INT64_C(1) << 39, "flash_fwd_hdim72_bf16_ragged_sm80");
+#undef RUNS
+  attnpress_destroy(handle);
+}
+
+/** A range has the kernels of both, and room for the schedule of its batch. */
+static void test_hopper_range(void **state) {
+  (void)state;
+  static const char *const stems[] = {
+      "flash_fwd_schedule_hdim8_bf16_sm80", "flash_fwd_hdim72_bf16_ragged_sm90",
+      "flash_fwd_split_hdim72_bf16_ragged_sm80", "flash_fwd_hdim72_bf16_ragged_decode_sm80"};
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = ragged_args();
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  attnpress_plan *range;
+  size_t bytes;
+  args.k.shape[1] = args.v.shape[1] = 1 << 17;
+  args.num_splits = 0;
+  options.range = ATTNPRESS_UP_TO;
+  assert_ok(attnpress_plan_forward(handle, &args, &options, &range));
+  for (size_t i = 0; i < sizeof stems / sizeof *stems; ++i) {
+    attnpress_info info = ATTNPRESS_INFO_INIT;
+    int found = 0;
+    for (int n = 0; n < attnpress_plan_launch_count(range); ++n) {
+      assert_ok(attnpress_plan_launch(range, n, &info));
+      found |= strcmp(info.stem, stems[i]) == 0;
+    }
+    if (!found)
+      fail_msg("%s is not in the range", stems[i]);
+  }
+  assert_ok(attnpress_plan_workspace_bytes(range, &bytes));
+  assert_true(bytes >= 512 + 3 * sizeof(attnpress_sequence_units));
+  args.workspace = (void *)0x60000;
+  args.workspace_bytes = bytes;
+  args.k.shape[1] = args.v.shape[1] = 300;
+  assert_ok(attnpress_plan_run(range, &args, NULL));
+  assert_string_equal(cuda->launch[1].symbol, "flash_fwd_hdim72_bf16_ragged_sm90");
+  attnpress_plan_destroy(range);
   attnpress_destroy(handle);
 }
 
@@ -592,8 +798,10 @@ static void test_masks(void **state) {
       {100000, 100000, 0, 0, 60, ATTNPRESS_WINDOW, "flash_fwd_hdim72_bf16_window_ragged_sm80"},
       {-1, -1, 9, 0, 60, ATTNPRESS_WINDOW, "flash_fwd_hdim72_bf16_window_ragged_sm80"},
   };
-  attnpress_handle *handle = make_handle();
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+  for (size_t n = 0; n < 2 * sizeof rows / sizeof *rows; ++n) {
+    const size_t i = n / 2;
+    cuda->capability = n % 2 ? 90 : 80;
+    attnpress_handle *handle = make_handle();
     attnpress_forward_args args = ragged_args();
     attnpress_window window = ATTNPRESS_WINDOW_INIT;
     attnpress_plan *plan;
@@ -606,11 +814,15 @@ static void test_masks(void **state) {
     args.window = rows[i].mask == ATTNPRESS_WINDOW ? &window : NULL;
     ragged.max_seqlen_q = rows[i].max_seqlen_q;
     assert_ok(attnpress_plan_forward(handle, &args, NULL, &plan));
-    assert_ok(attnpress_plan_launch(plan, 0, &info));
-    assert_string_equal(info.stem, rows[i].stem);
+    assert_ok(attnpress_plan_launch(plan, attnpress_plan_launch_count(plan) - 1, &info));
+    char stem[AP_STEM_MAX];
+    snprintf(stem, sizeof stem, "%s", rows[i].stem);
+    if (n % 2 && strstr(stem, "_decode") == NULL)
+      memcpy(stem + strlen(stem) - 2, "90", 2);
+    assert_string_equal(info.stem, stem);
     attnpress_plan_destroy(plan);
+    attnpress_destroy(handle);
   }
-  attnpress_destroy(handle);
 }
 
 /** No sequences, no queries, no keys. */
@@ -626,16 +838,175 @@ static void test_empty(void **state) {
   assert_int_equal(cuda->launches, 0);
   args = ragged_args();
   args.k.shape[1] = args.v.shape[1] = 0;
+  args.workspace = (void *)0x60000;
+  args.workspace_bytes = 1 << 12;
   assert_ok(attnpress_forward(handle, &args, NULL));
-  assert_int_equal(cuda->launches, 1);
+  assert_int_equal(cuda->launches, 2);
+  attnpress_destroy(handle);
+}
+
+/* ---- The checking mode ----------------------------------------------------------------------- */
+
+static attnpress_handle *make_checking(int32_t backend) {
+  attnpress_handle *handle;
+  attnpress_options options = handle_options();
+  options.backend = backend;
+  options.check = 1;
+  assert_ok(attnpress_create(&handle, &options));
+  return handle;
+}
+
+/** What of a call may be spoiled: three sequences, of 20 queries each. */
+typedef struct checked {
+  attnpress_forward_args args;
+  int32_t cu_q[4], cu_k[4], used_q[3], used_k[3], cu_new[4], pad[3], index[3], indptr[4], table[10],
+      table_v[10];
+} checked;
+
+static checked sound(int paged) {
+  checked x = {.args = paged ? paged_args() : ragged_args(),
+               .cu_q = {0, 20, 40, 60},
+               .cu_k = {10, 110, 110, 300},
+               .used_q = {20, 0, 5},
+               .used_k = {17, 32, 0},
+               .cu_new = {4, 9, 9, 12},
+               .pad = {3, 0, 0},
+               .index = {4, 1, 0},
+               .indptr = {1, 3, 5, 6},
+               .table = {-1, 39, 0, 7, 3, 12, -9, -9, 5, 6},
+               .table_v = {-1, 1, 2, 3, 4, 5, 6, 7, 8, 9}};
+  return x;
+}
+
+/** The group names arrays that lie where they stay. */
+static void point(checked *x, int paged, int flat) {
+  ragged.cu_seqlens_q = x->cu_q;
+  ragged.seqused_q = x->used_q;
+  ragged.leftpad_k = x->pad;
+  ragged.cu_seqlens_k = paged ? NULL : x->cu_k;
+  ragged.seqused_k = x->used_k;
+  x->args.ragged = &ragged;
+  x->args.workspace = (void *)0x60000; /* of the schedule */
+  x->args.workspace_bytes = 1 << 12;
+  if (!paged) {
+    ragged.cu_seqlens_k_new = x->cu_new;
+    x->used_k[1] = 0;
+    return;
+  }
+  ragged.page_table = x->table + (flat ? 0 : 2);
+  ragged.page_table_v = x->table_v + (flat ? 0 : 2);
+  ragged.page_table_pages = flat ? 10 : 2;
+  if (flat) {
+    ragged.page_indptr = x->indptr;
+    return;
+  }
+  ragged.kv_batch_idx = x->index;
+  ragged.page_table_rows = 4;
+  x->index[0] = 3;
+}
+
+static const struct {
+  int paged, flat;
+  size_t at; /* of the number that is spoiled */
+  int32_t value;
+  const char *says;
+} contents[] = {
+    {0, 0, offsetof(checked, cu_q[1]), -1,
+     "sequence 0: ragged.cu_seqlens_q[0] is 0 and the next -1; they must ascend, within 0 to 100"},
+    {0, 0, offsetof(checked, cu_q[3]), 101, "sequence 2: ragged.cu_seqlens_q[2] is 40"},
+    {0, 0, offsetof(checked, used_q[2]), 21, "sequence 2: ragged.seqused_q is 21; it must be 0 to"},
+    {0, 0, offsetof(checked, cu_k[2]), 109, "sequence 1: ragged.cu_seqlens_k[1] is 110 and the"},
+    {0, 0, offsetof(checked, used_k[0]), 96,
+     "sequence 0: ragged.seqused_k is 96, and 5 keys were appended; together they must be 0 to "
+     "100"},
+    {0, 0, offsetof(checked, cu_new[3]), 8, "sequence 2: ragged.cu_seqlens_k_new[2] is 9"},
+    {0, 0, offsetof(checked, pad[0]), 23, "sequence 0: ragged.leftpad_k is 23; it must be 0 to 22"},
+    {1, 0, offsetof(checked, used_k[1]), 33, "sequence 1: ragged.seqused_k is 33"},
+    {1, 0, offsetof(checked, index[1]), 4,
+     "sequence 1: ragged.kv_batch_idx is 4; it must be 0 to 3"},
+    {1, 0, offsetof(checked, table[5]), 40, "sequence 1: page 1 of ragged.page_table is 40"},
+    {1, 0, offsetof(checked, table[8]), -1, "sequence 0: page 0 of ragged.page_table is -1"},
+    {1, 0, offsetof(checked, table_v[9]), 77, "sequence 0: page 1 of ragged.page_table_v is 77"},
+    {1, 1, offsetof(checked, indptr[3]), 11, "sequence 2: ragged.page_indptr[2] is 5"},
+    {1, 1, offsetof(checked, indptr[2]), 4, "sequence 1: ragged.seqused_k is 32, and 0 keys"},
+    {1, 1, offsetof(checked, table[4]), -2, "sequence 1: page 1 of ragged.page_table is -2"},
+};
+
+/** The first entry that does not fit is named, on both backends, and nothing is launched; without
+ * the mode, and in a capture, nobody looks. */
+static void test_checking(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_checking(ATTNPRESS_CUDA), *plain = make_handle();
+  for (size_t i = 0; i < sizeof contents / sizeof *contents; ++i) {
+    checked x = sound(contents[i].paged);
+    point(&x, contents[i].paged, contents[i].flat);
+    const int launches = cuda->launches, copies = cuda->copies;
+    assert_ok(attnpress_forward(handle, &x.args, NULL));
+    assert_true(cuda->launches > launches && cuda->copies > copies && cuda->waits > 0);
+    *(int32_t *)((char *)&x + contents[i].at) = contents[i].value;
+    const int before = cuda->launches;
+    assert_int_equal(attnpress_forward(handle, &x.args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+    assert_error_says(contents[i].says);
+    assert_int_equal(cuda->launches, before);
+    const int looked_at = cuda->copies;
+    assert_ok(attnpress_forward(plain, &x.args, NULL));
+    cuda->stream_capturing = 1;
+    assert_ok(attnpress_forward(handle, &x.args, NULL));
+    cuda->stream_capturing = 0;
+    assert_int_equal(cuda->copies, looked_at);
+  }
+  checked x = sound(0);
+  point(&x, 0, 0);
+  ragged.max_seqlen_q = 19;
+  assert_int_equal(attnpress_forward(handle, &x.args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("sequence 0: it has 20 queries and ragged.max_seqlen_q is 19");
+  attnpress_plan *plan;
+  assert_ok(attnpress_plan_forward(handle, &x.args, NULL, &plan));
+  assert_int_equal(attnpress_plan_run(plan, &x.args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  attnpress_plan_destroy(plan);
+  attnpress_destroy(handle);
+  attnpress_destroy(plain);
+}
+
+/** Batches that are sound pass, on the CPU. */
+static void test_checking_sound(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_checking(ATTNPRESS_CPU);
+  int spoiled = 0;
+  for (int seed = 0; seed < 200; ++seed) {
+    batch b = make_batch(seed);
+    settle(&b);
+    fill_batch(&b);
+    assert_ok(attnpress_forward(handle, &b.args, NULL));
+    int32_t *used = (int32_t *)(uintptr_t)b.ragged.seqused_k;
+    if (used != NULL) {
+      used[b.count - 1] = -1;
+      assert_int_equal(attnpress_forward(handle, &b.args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+      assert_error_says("ragged.seqused_k is -1");
+      ++spoiled;
+    }
+    free_batch(&b);
+  }
+  assert_true(spoiled > 50);
   attnpress_destroy(handle);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_cpu),      TEST(test_contents), TEST(test_bounds),
-      TEST(test_bad_page), TEST(test_refusals), TEST(test_launches),
-      TEST(test_splits),   TEST(test_masks),    TEST(test_empty),
+      TEST(test_cpu),
+      TEST(test_contents),
+      TEST(test_bounds),
+      TEST(test_bad_page),
+      TEST(test_refusals),
+      TEST(test_launches),
+      TEST(test_splits),
+      TEST(test_masks),
+      TEST(test_empty),
+      TEST(test_hopper_launches),
+      TEST(test_hopper_choices),
+      TEST(test_hopper_range),
+      TEST(test_checking),
+      TEST(test_checking_sound),
   };
   return cmocka_run_group_tests(tests, set_up_group, tear_down_group);
 }

@@ -55,6 +55,7 @@ held --backward --deterministic --seqlen-q 70 --seqlen-k 100 --heads 6 --kv-head
 grep -q '^call      backward, .*deterministic' "$work/out" || fail "--backward says what it runs"
 held --backward --seqlen-q 90 --seqlen-k 130 --heads 4 --kv-heads 2 --hdim 40 --window 20,3 \
   --softcap 5 --alibi --bias fp16 --sinks --dropout 0.2 --check full
+grep -q '^error .*dbias' "$work/out" || fail "--backward --bias checks the gradient by the bias"
 grep -q '^error .*dsinks' "$work/out" || fail "--backward --sinks checks the gradient by sinks"
 grep -q 'window 20,3, softcap 5' "$work/out" || fail "--backward says what is done to scores"
 status 0 --backward --seqlen-q 64 --check none
@@ -97,7 +98,7 @@ wrong '"lognormal:0:9:1"; it must be lengths' --lengths lognormal:0:9:1
 wrong 'page-size is of --lengths' --page-size 16
 wrong 'leave --batch and --seqlen-k out' --lengths 5,6 --batch 2
 wrong 'bias does not go with --lengths' --lengths 5,6 --bias fp16
-wrong 'lengths has no gradients yet' --lengths 5,6 --backward
+wrong 'keys in pages have no gradients' --lengths 5,6 --page-size 16 --backward
 wrong '"5"; it must be two whole numbers' --window 5
 wrong '"-2,0"' --window -2,0
 wrong '"3,4x"' --window 3,4x
@@ -113,7 +114,12 @@ wrong 'of a scalar of softcap, which has cap' --mod "$mods/softcap.mod" --mod-sc
 wrong 'has no number behind the =' --mod "$mods/softcap.mod" --mod-scalar cap=x
 wrong 'is given without --mod' --mod-scalar cap=20
 wrong "\"20\"; it must be a scalar's name" --mod "$mods/softcap.mod" --mod-scalar 20
-wrong '--mod has no gradients yet' --backward --mod "$mods/softcap.mod"
+wrong '--mod counts dense rows' --lengths 5,6 --mod "$mods/softcap.mod"
+wrong 'a function of the outer product' --mod "$mods/../../../tests/emulator/mods/ratio.mod"
+"$tool" run outer --mod "$mods/softcap.mod" 2>"$work/err" && fail "run outer takes a score"
+grep -q 'is not a function of the outer product' "$work/err" || fail "run outer --mod of a score"
+"$tool" run outer --mod-scalar a=1 2>"$work/err" && fail "--mod-scalar without --mod"
+grep -q 'is given without --mod' "$work/err" || fail "run outer --mod-scalar without --mod"
 wrong '10^15' --bias fp16 --seqlen-q 2147480000 --hdim 8
 wrong '10^15' --batch 2147483647 --seqlen-q 2147483647
 

@@ -240,6 +240,102 @@ static void test_compiles(void **state) {
   attnpress_destroy(handle);
 }
 
+/* ---- The backward pass ----------------------------------------------------------------------- */
+
+static attnpress_backward_args backward_args(void) {
+  const attnpress_forward_args forward = mod_args();
+  attnpress_backward_args args = ATTNPRESS_BACKWARD_ARGS_INIT;
+  args.q = args.dq = forward.q;
+  args.k = args.dk = forward.k;
+  args.v = args.dv = forward.v;
+  args.out = args.dout = forward.out;
+  args.dq.data = (void *)0x900000;
+  args.dk.data = (void *)0xa00000;
+  args.dv.data = (void *)0xb00000;
+  args.dout.data = (void *)0xc00000;
+  args.lse = (void *)0xd00000;
+  args.score_mod = &mod;
+  args.workspace = (void *)0x800000;
+  args.workspace_bytes = 1 << 24;
+  return args;
+}
+
+static void test_backward_launches(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_backward_args args = backward_args();
+  assert_ok(attnpress_backward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 3); /* sm80's kernels, also on 9.0, and no map */
+  assert_string_equal(cuda->launch[1].symbol, "flash_bwd_hdim72_bf16_modscore_modmask_sm80");
+  const attnpress_bwd_mod_args *given = (const void *)cuda->launch[1].args;
+  check_mod(&given->mod, 0);
+  assert_true(given->bwd.scale_log2 == 1.4426950408889634f); /* natural units */
+  assert_true(given->bwd.scale == (float)(1.0 / sqrt((double)HDIM)));
+  assert_int_equal((uintptr_t)given->bwd.dk, 0xa00000);
+  const attnpress_bwd_args *delta = (const void *)cuda->launch[0].args;
+  assert_int_equal((uintptr_t)delta->lse, 0xd00000);
+  assert_int_equal(delta->seqlen_q, SEQLEN_Q);
+  const int compiled = compiles();
+
+  /* Neither numbers nor, in the forward pass, a derivative compile anything. */
+  scalars[0].value = 7.0f;
+  assert_ok(attnpress_backward(handle, &args, NULL));
+  assert_int_equal(compiles(), compiled);
+  attnpress_forward_args forward = mod_args();
+  assert_ok(attnpress_forward(handle, &forward, NULL));
+  const int with_forward = compiles();
+  assert_int_equal(with_forward, compiled + 2);
+  mod.score_grad = "1.0f";
+  assert_ok(attnpress_forward(handle, &forward, NULL));
+  assert_int_equal(compiles(), with_forward);
+  assert_ok(attnpress_backward(handle, &args, NULL));
+  assert_int_equal(compiles(), with_forward + 1);
+
+  /* The paired kernels; a mask alone. */
+  mod.score = mod.score_grad = NULL;
+  args.deterministic = 1;
+  const int before = cuda->launches;
+  assert_ok(attnpress_backward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, before + 3);
+  assert_string_equal(cuda->launch[before + 1].symbol, "flash_bwd_dq_hdim72_bf16_modmask_sm80");
+  assert_string_equal(cuda->launch[before + 2].symbol, "flash_bwd_dkv_hdim72_bf16_modmask_sm80");
+  given = (const void *)cuda->launch[before + 2].args;
+  assert_true(given->bwd.scale_log2 != 1.4426950408889634f);
+  attnpress_destroy(handle);
+}
+
+static void test_backward_refusals(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_backward_args args = backward_args();
+  mod.score = NULL;
+  mod.score_grad = "1";
+  assert_int_equal(attnpress_backward(handle, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("score_mod \"own\" has a score_grad and no score");
+  static char long_text[20000];
+  memset(long_text, ' ', sizeof long_text - 1);
+  args = backward_args();
+  mod.score_grad = long_text;
+  assert_int_equal(attnpress_backward(handle, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("score_mod.score_grad has 19999 bytes");
+  attnpress_plan *plan;
+  args = backward_args();
+  assert_ok(attnpress_plan_backward(handle, &args, NULL, &plan));
+  assert_ok(attnpress_plan_run(plan, &args, NULL));
+  mod.score_grad = "1";
+  assert_int_equal(attnpress_plan_run(plan, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("score_mod is not that of the plan");
+  attnpress_plan_destroy(plan);
+  attnpress_destroy(handle);
+  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
+  options.backend = ATTNPRESS_CPU;
+  assert_ok(attnpress_create(&handle, &options));
+  args = backward_args();
+  assert_int_equal(attnpress_backward(handle, &args, NULL), ATTNPRESS_NOT_SUPPORTED);
+  assert_error_says("the CPU backend cannot run it");
+  attnpress_destroy(handle);
+}
+
 /* ---- Plans ----------------------------------------------------------------------------------- */
 
 static void test_plans(void **state) {
@@ -297,6 +393,20 @@ static attnpress_status prepare(attnpress_handle *handle, const char *score, con
   return status;
 }
 
+static attnpress_status prepare_backward(attnpress_handle *handle, const char *score,
+                                         const char *score_grad) {
+  attnpress_plan *plan;
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  attnpress_backward_args args = backward_args();
+  mod.score = score;
+  mod.score_grad = score_grad;
+  options.target = "sm_80";
+  assert_ok(attnpress_plan_backward(handle, &args, &options, &plan));
+  const attnpress_status status = attnpress_plan_prepare(plan, NULL);
+  attnpress_plan_destroy(plan);
+  return status;
+}
+
 static void test_errors_of_a_text(void **state) {
   (void)state;
   static const struct {
@@ -328,6 +438,22 @@ static void test_errors_of_a_text(void **state) {
     assert_error_says(rows[i].line);
     assert_error_says(rows[i].hint);
   }
+  static const struct {
+    const char *score, *score_grad, *line, *hint;
+  } backward[] = {
+      {"int n = 0;\nn = floorf(score); score += n;", NULL, "own.score(2): error",
+       "a float is a number with its derivative, which becomes an int by (int) alone"},
+      {"score = fmodf(score, 2.0f);", NULL, "own.score(1): error", "with score_grad there is no"},
+      {"score *= 2;", "foo(score)", "own.score_grad(1): error: identifier \"foo\" is undefined",
+       "there is no such name"},
+  };
+  for (size_t i = 0; i < sizeof backward / sizeof *backward; ++i) {
+    assert_int_equal(prepare_backward(handle, backward[i].score, backward[i].score_grad),
+                     ATTNPRESS_COMPILE_FAILED);
+    assert_error_says(backward[i].line);
+    assert_error_says(backward[i].hint);
+  }
+  assert_ok(prepare_backward(handle, "score = fmodf(score, 2.0f);", "1"));
   /* What a score may be assigned. */
   assert_ok(prepare(handle,
                     "score = 1; score = 2.0; score *= 2; score -= score; score = -score;\n"
@@ -404,6 +530,61 @@ static void test_interpreter(void **state) {
     if (strstr(why, unknown[i].why) == NULL)
       fail_msg("\"%s\" does not say \"%s\"", why, unknown[i].why);
   }
+}
+
+/* Derivatives against differences, and what overrides them. */
+static void test_slopes(void **state) {
+  (void)state;
+  static const char *const texts[] = {"tanh(x * y)",
+                                      "exp(-x * x) / (1 + y * y)",
+                                      "exp2f(x - y) + logf(2 + x * x)",
+                                      "log2(3 + y) * sqrt(x)",
+                                      "log1p(x * x) - fabs(y)",
+                                      "sin(x) * cosf(y) + erf(x - y)",
+                                      "powf(x, 1.5f + y)",
+                                      "fmaxf(x, y) * fmin(x, 2)",
+                                      "x > y ? x / y : y - 3 * x",
+                                      "floor(x) * y - ceilf(y) * x",
+                                      "min(x, y) + max(x * y, 0.1f)",
+                                      "-x + abs(-y) * (float)2"};
+  static const double points[][2] = {{0.7, 0.3}, {1.3, 1.9}, {2.6, 0.4}};
+  char why[256];
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
+    snippet *f = snippet_parse_function(texts[i], NULL, 0, why, sizeof why);
+    if (f == NULL)
+      fail_msg("%s: %s", texts[i], why);
+    for (int p = 0; p < 3; ++p) {
+      const double x = points[p][0], y = points[p][1], h = 1e-5;
+      double slope[2], unused[2];
+      snippet_function(f, x, y, slope);
+      const double by_x = (snippet_function(f, x + h, y, unused) -
+                           snippet_function(f, x - h, y, unused)) /
+                          (2 * h),
+                   by_y = (snippet_function(f, x, y + h, unused) -
+                           snippet_function(f, x, y - h, unused)) /
+                          (2 * h);
+      if (fabs(slope[0] - by_x) > 1e-7 || fabs(slope[1] - by_y) > 1e-7)
+        fail_msg("%s at %g, %g: %.9g, %.9g, not %.9g, %.9g", texts[i], x, y, slope[0], slope[1],
+                 by_x, by_y);
+    }
+    snippet_free(f);
+  }
+  attnpress_score_mod m = ATTNPRESS_SCORE_MOD_INIT;
+  const snippet_place place = {.q = 2};
+  double slope;
+  m.score = "float a = score * score; if (q == 2) a += score; score = a;";
+  snippet *s = snippet_parse(&m, why, sizeof why);
+  assert_non_null(s);
+  assert_true(snippet_score_slope(s, 3.0, &place, &slope) == 12.0 && slope == 7.0);
+  snippet_free(s);
+  m.score_grad = "score + 0.5f";
+  s = snippet_parse(&m, why, sizeof why);
+  assert_non_null(s);
+  assert_true(snippet_score_slope(s, 3.0, &place, &slope) == 12.0 && slope == 3.5);
+  snippet_free(s);
+  m.score_grad = "foo";
+  assert_null(snippet_parse(&m, why, sizeof why));
+  assert_non_null(strstr(why, "score_grad:1: \"foo\" is not known"));
 }
 
 /* ---- What is shipped ------------------------------------------------------------------------- */
@@ -558,7 +739,7 @@ static void test_files(void **state) {
       {"buffer fp32 x(3, rows)\nmask:\n1", ":1: an extent is a number from 1, batch"},
       {"buffer fp32 x(1,1,1,1,1)\nmask:\n1", ":1: a buffer has 1 to 4 dimensions"},
       {"buffer fp32 x(3) = documents\nmask:\n1", ":1: a buffer is filled with"},
-      {"mask:\n1\nmask:\n2", ":3: there are two masks"},
+      {"mask:\n1\nmask:\n2", ":3: it is the second text of its kind"},
       {"scalar int x = 1", "there is neither score: nor mask:"},
       {"k <= q", ":1: the line begins with none of"},
   };
@@ -576,11 +757,19 @@ static void test_files(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_refusals),      TEST(test_kernels_by_name),
-      TEST(test_launches),      TEST(test_compiles),
-      TEST(test_plans),         TEST(test_errors_of_a_text),
-      TEST(test_interpreter),   TEST(test_shipped_are_the_built_in),
-      TEST(test_other_shipped), TEST(test_files),
+      TEST(test_refusals),
+      TEST(test_kernels_by_name),
+      TEST(test_launches),
+      TEST(test_compiles),
+      TEST(test_plans),
+      TEST(test_errors_of_a_text),
+      TEST(test_interpreter),
+      TEST(test_shipped_are_the_built_in),
+      TEST(test_other_shipped),
+      TEST(test_files),
+      TEST(test_backward_launches),
+      TEST(test_backward_refusals),
+      TEST(test_slopes),
   };
   return cmocka_run_group_tests(tests, set_up_group, tear_down_group);
 }

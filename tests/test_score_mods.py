@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import math
 import os
 import shutil
 import subprocess
@@ -52,6 +53,8 @@ def shipped(name: str, heads: int = 4, length: int = 40) -> attnpress.ScoreMod:
         ({"mask": "k <= q", "x": 1 << 31}, ValueError, "x is 2147483648; an int"),
         ({"mask": "k <= q", "x": 1e39}, ValueError, "single precision"),
         ({"mask": "k <= q", "x": "5"}, TypeError, "x is str; a snippet takes"),
+        ({"score": "score = 0;", "score_grad": 1}, TypeError, "score_grad is int; it must be C"),
+        ({"mask": "k <= q", "score_grad": "1"}, ValueError, "score_grad is given without a score"),
     ],
 )
 def test_what_is_no_snippet(values, error, words):
@@ -101,15 +104,26 @@ def test_calls_that_are_refused():
 
 
 @pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
-def test_gradients_are_refused_by_name():
+def test_gradients_by_a_tensor_of_its_own_are_refused():
     q = torch.ones(1, 8, 2, 64, dtype=torch.float16, requires_grad=True)
-    with pytest.raises(NotImplementedError, match="no backward pass yet of calls with score_mod"):
-        attnpress.flash_attn_func(q, q, q, score_mod=shipped("softcap"))
     slopes = torch.ones(2, requires_grad=True)
     mod = attnpress.ScoreMod.shipped("alibi", slopes=slopes)
-    q = q.detach()
-    with pytest.raises(NotImplementedError, match="no backward pass yet of calls with score_mod"):
+    for one in (q, q.detach()):
+        with pytest.raises(
+            NotImplementedError, match="no gradient by slopes, a tensor of score_mo"
+        ):
+            attnpress.flash_attn_func(one, one, one, score_mod=mod)
+    with torch.no_grad(), pytest.raises(attnpress.NotSupportedError, match="the CPU backend"):
         attnpress.flash_attn_func(q, q, q, score_mod=mod)
+    with pytest.raises(attnpress.NotSupportedError, match="the CPU backend"):
+        attnpress.flash_attn_func(q, q, q, score_mod=shipped("softcap"))
+
+
+def test_backward_on_the_cpu_is_refused():
+    q = np.ones((1, 8, 4, 64), np.float16)
+    lse = np.zeros((1, 4, 8), np.float32)
+    with pytest.raises(attnpress.NotSupportedError, match="the CPU backend cannot run it"):
+        attnpress.flash_attn_backward(q, q, q, q, q, lse, score_mod=shipped("softcap"))
 
 
 # ---- The structs ---------------------------------------------------------------------------------
@@ -226,3 +240,75 @@ def test_shipped_snippets_in_the_emulator(build_dir, name):
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "check     held" in done.stdout and "_mod" in done.stdout
+
+
+# ---- Gradients on a GPU --------------------------------------------------------------------------
+
+
+def in_float64(q, k, v, score, seen):
+    """Attention in float64 with PyTorch's own gradients; score: of (batch, heads, q, k)."""
+    groups = q.shape[2] // k.shape[2]
+    k, v = (x.repeat_interleave(groups, dim=2) for x in (k, v))
+    scores = torch.einsum("bihd,bjhd->bhij", q, k) / q.shape[3] ** 0.5
+    scores = score(scores).masked_fill(~seen, -math.inf)
+    return torch.einsum("bhij,bjhd->bihd", scores.softmax(-1), v)
+
+
+def slope_of(scores):
+    """h + 0.5"""
+    return torch.arange(scores.shape[1], device=scores.device)[:, None, None] + 0.5
+
+
+GRADIENTS = {
+    "cap": (
+        {"score": "score = cap * tanhf((score + 0.25f * (q % 3)) / cap);", "cap": 2.0},
+        lambda s, q, k: 2 * torch.tanh((s + 0.25 * (q % 3)) / 2),
+        None,
+    ),
+    "float of its own": (
+        {"score": "float a = score > 0 ? score * score : expf(score);\nscore = 0.5f * a - h;"},
+        lambda s, q, k: 0.5 * torch.where(s > 0, s * s, s.exp()),  # h takes the same off each key
+        None,
+    ),
+    "mask": (
+        {"score": "score *= 2;", "mask": "k % 5 != 2 && k <= q + k_len - q_len"},
+        lambda s, q, k: 2 * s,
+        lambda q, k, shift: (k % 5 != 2) & (k <= q + shift),
+    ),
+    "mask alone": (
+        {"mask": "(q + k) % 3 != 0"},
+        lambda s, q, k: s,
+        lambda q, k, shift: (q + k) % 3 != 0,
+    ),
+    "derivative of its own": (
+        {"score": "score = 2 * score;", "score_grad": "h + 0.5f"},
+        lambda s, q, k: (slope_of(s) * s) + (2 * s - slope_of(s) * s).detach(),
+        None,
+    ),
+}
+
+
+@pytest.mark.skipif(torch is None or not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("name", GRADIENTS)
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("hdim", [40, 64, 128, 256])
+def test_gradients(name, deterministic, hdim):
+    values, score, mask = GRADIENTS[name]
+    torch.manual_seed(1)
+    shapes = [(2, 150, 4, hdim), (2, 170, 2, hdim), (2, 170, 2, hdim)]
+    exact = [torch.randn(s, device="cuda", dtype=torch.float64, requires_grad=True) for s in shapes]
+    ours = [x.detach().half().requires_grad_() for x in exact]
+    for x, y in zip(exact, ours):
+        x.data.copy_(y.data)
+    q = torch.arange(150, device="cuda")[:, None]
+    k = torch.arange(170, device="cuda")[None, :]
+    seen = torch.ones(150, 170, dtype=torch.bool, device="cuda") if mask is None else mask(q, k, 20)
+    want = in_float64(*exact, lambda s: score(s, q, k), seen)
+    mod = attnpress.ScoreMod(**values)
+    got = attnpress.flash_attn_func(*ours, score_mod=mod, deterministic=deterministic)
+    dout = torch.randn_like(got)
+    got.backward(dout)
+    want.backward(dout.double())
+    assert (got.double() - want).abs().max() < 4e-3 * max(1.0, want.abs().max().item())
+    for x, y in zip(ours, exact):
+        assert (x.grad.double() - y.grad).abs().max() < 1e-2 * max(1.0, y.grad.abs().max().item())

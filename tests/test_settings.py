@@ -112,6 +112,41 @@ attnpress.configure(num_threads=1)
     assert "RuntimeError: attnpress.configure comes too late" in err
 
 
+CHECKED = """
+import numpy as np, attnpress
+{configure}
+x = np.ones((2, 1, 2, 8), dtype=np.float32)
+cache, table = np.zeros((2, 6, 4, 2, 8), dtype=np.float32), np.array([[0, 1], [2, 9]], np.int32)
+
+def call(lengths, **more):
+    used = np.array(lengths, np.int32)
+    try:
+        attnpress.flash_attn_with_kvcache(x, *cache, cache_seqlens=used, block_table=table, **more)
+        print("done")
+    except attnpress.InvalidArgumentError as error:
+        print(error)
+
+call([8, 4])
+call([8, 9])
+call([5, 5])
+call([8, 0], k=x, v=x)
+call([3, 3], k=x, v=x)
+"""
+
+
+@pytest.mark.parametrize("how", ["option", "variable", "neither"])
+def test_the_checking_mode_names_sequence_and_value(root, how):
+    options = {"ATTNPRESS_CHECK": "1"} if how == "variable" else {}
+    configure = "attnpress.configure(check=True)" if how == "option" else ""
+    out, _ = python(root, CHECKED.format(configure=configure), **options)
+    says = ["done", "seqused_k is 9", "page 1 of ragged.page_table is 9", "token 0 stands at 8"]
+    wanted = ["done"] * 5 if how == "neither" else [*says, "done"]
+    for line, want in zip(out.splitlines(), wanted):
+        assert want in line
+        assert want == "done" or line.startswith("sequence ")
+    assert len(out.splitlines()) == 5
+
+
 def test_a_wrong_variable_is_named(root):
     program = """
 import numpy as np, attnpress

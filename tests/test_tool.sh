@@ -272,10 +272,17 @@ check 0 explain --hdim 320 --backward --target sm_90 --cache-dir "$explained"
 says "the fused one ends at head dim 256"
 check 0 explain --hdim 128 --backward --softcap 3 --sinks --target sm_90 --cache-dir "$explained"
 says "launch   flash_bwd_sinks_hdim8_fp16_sm80"
-says "launch   flash_bwd_hdim128_bf16_softcap_sm80"
-says "those of sm90 have no gradients of softcap"
+says "launch   flash_bwd_hdim128_bf16_softcap_sm90"
+check 0 explain --hdim 128 --backward --softcap 3 --dropout 0.1 --target sm_90 --cache-dir "$explained"
+says "launch   flash_bwd_hdim128_bf16_softcap_dropout_sm80"
+says "those of sm90 have no gradients of a softcap with ALiBi, bias or dropout"
 check 2 explain --hdim 128 --deterministic --target sm_90
 complains "--deterministic is of --backward"
+check 0 run --device cpu --backward --lengths 5,70,0,33 --heads 4 --kv-heads 2 --hdim 40 --causal --check full
+says "backward, 4 sequences, 108 queries (at most 70 of one), 108 keys (70), 4 heads on 2"
+says "check     held"
+check 2 run --backward --lengths 5,7 --page-size 4
+complains "keys in pages have no gradients"
 check 2 explain --hdim 128 --window 5 --target sm_90
 complains '--window is "5"; it must be two whole numbers'
 [ ! -e "$explained" ] || broken "explain made a cache"

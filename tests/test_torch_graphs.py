@@ -219,19 +219,34 @@ def test_dropout_draws_anew_in_each_run_of_a_graph():
 
 def test_what_a_graph_cannot_have_is_an_error():
     qkv = tensors(grad=True)
-    bias = torch.zeros(1, 4, 24, 24, device=DEVICE, requires_grad=True)
+    slopes = torch.ones(4, device=DEVICE, requires_grad=True)
 
     def call(q, k, v):
-        return attnpress.flash_attn_func(q, k, v, bias=bias)
+        return attnpress.flash_attn_func(q, k, v, alibi_slopes=slopes)
 
-    with pytest.raises(Exception, match="bias"):
+    with pytest.raises(Exception, match="alibi_slopes"):
         torch.compile(call, fullgraph=True, backend="aot_eager")(*qkv)
-    with pytest.raises(NotImplementedError, match="bias"):  # outside of graphs too
+    with pytest.raises(NotImplementedError, match="alibi_slopes"):  # outside of graphs too
         torch.compile(call, backend="aot_eager")(*qkv)
     op = torch.ops.attnpress.attention.default
-    out, _ = op(*qkv, None, bias, None, None, None, False, -1, -1, 0, False, 0.0, 0.0, False)
-    with pytest.raises(NotImplementedError, match="bias"):
+    out, _ = op(*qkv, slopes, None, None, None, None, False, -1, -1, 0, False, 0.0, 0.0, False)
+    with pytest.raises(NotImplementedError, match="alibi_slopes"):
         out.sum().backward()
+
+
+@pytest.mark.parametrize("shape", [(4, 24, 24), (1, 1, 24, 1)])
+def test_gradient_by_a_bias_in_a_graph(shape):
+    qkv = tensors(grad=True)
+    bias = torch.randn(shape, device=DEVICE, requires_grad=True)
+
+    def call(q, k, v, bias):
+        return attnpress.flash_attn_func(q, k, v, bias=bias)
+
+    expected = torch.autograd.grad(call(*qkv, bias).float().sum(), (*qkv, bias))
+    compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
+    found = torch.autograd.grad(compiled(*qkv, bias).float().sum(), (*qkv, bias))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 @pytest.mark.parametrize("layout", ["bshd", "bhsd"])
@@ -275,6 +290,7 @@ def test_opcheck_of_the_others():
                 0.0,
                 0.0,
                 True,
+                False,
             ),
         ),
         (

@@ -338,13 +338,6 @@ def test_what_is_not_there_is_refused_by_name():
         (lambda: third.flash_attn_func(q, k, v, qv=q), "no qv: qv is a Tensor"),
         (lambda: third.flash_attn_func(q, k, v, k_descale=q), "k_descale"),
         (lambda: third.flash_attn_func(q.to(torch.float8_e4m3fn), k, v), "no fp8.*float8_e4m3fn"),
-        (
-            lambda: interface._flash_attn_varlen_backward(
-                q, q, k, v, q, q, None, None, None, q, q, 1, 1, 0.0, 1.0, False, -1, -1, 0.0, None,
-                False,
-            ),
-            "by ragged lengths",
-        ),
     ):  # fmt: skip
         with pytest.raises(NotImplementedError, match=words):
             call()

@@ -132,10 +132,11 @@ def test_every_variant_is_there_once() -> None:
     forward = head_dims * 2 * 2 * 3 * 2 * 2 + head_dims_sm90 * 2 * 2 * 3 + 64 * 2
     # dtypes and masks; bwd up to 256, bwd_dkv and bwd_dq up to 512, on sm80 and sm86; on sm90 bwd
     # and bwd_dkv up to 128, bwd_dq up to 256; bwd_delta and bwd_convert have no mask, and bwd_sinks
-    # is one.
+    # is one, as are fwd_map and fwd_schedule; bwd_dbias has masks and one architecture.
     small_pairs = sum(max(pair) <= 128 for pair in PAIRS)
     backward = (head_dims_sm90 + 2 * head_dims) * 2 + 2 * (16 + small_pairs) + head_dims_sm90
-    assert len(EVERY) == forward + backward * 2 * 3 + (64 + 32) * 2 + 2
+    dbias = head_dims * 2 * 3
+    assert len(EVERY) == forward + backward * 2 * 3 + (64 + 32) * 2 + 3 + dbias
     assert len(set(EVERY)) == len(EVERY)
     assert len({variant.stem for variant in EVERY}) == len(EVERY)
 

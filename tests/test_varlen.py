@@ -270,8 +270,36 @@ def kvcache(**changes):
         (varlen, {"out": Q[:5]}, ValueError, "out is float32 of shape"),
         (varlen, {"alibi_slopes": normal(3, 4)}, ValueError, "alibi_slopes has shape"),
         (varlen, {"num_splits": 999}, ValueError, "num_splits is 999"),
-        (kvcache, {"k": CACHE}, NotImplementedError, "k is given"),
-        (kvcache, {"rotary_cos": CACHE}, NotImplementedError, "rotary_cos is given"),
+        (varlen, {"page_indptr": CU}, ValueError, "page_indptr is given and block_table is None"),
+        (varlen, {"seqused_q": CU}, ValueError, "seqused_q has shape"),
+        (kvcache, {"k": CACHE}, ValueError, "k is given and v is None"),
+        (kvcache, {"v": CACHE}, ValueError, "v is given and k is None"),
+        (kvcache, {"rotary_cos": CACHE}, ValueError, "rotary_cos is given and k is None"),
+        (kvcache, {"k": CACHE, "v": CACHE}, ValueError, "cache_seqlens is None"),
+        (
+            kvcache,
+            {"k": CACHE[:1], "v": CACHE[:1], "cache_seqlens": 1},
+            ValueError,
+            "k has batch 1 and q 2",
+        ),
+        (
+            kvcache,
+            {"k": CACHE, "v": CACHE, "cache_seqlens": 0, "rotary_seqlens": CU[:2]},
+            ValueError,
+            "rotary_seqlens is given and rotary_cos is None",
+        ),
+        (
+            kvcache,
+            {"k": CACHE, "v": CACHE, "cache_seqlens": 0, "rotary_cos": CACHE[0, :, 0]},
+            ValueError,
+            "cos is given alone",
+        ),
+        (
+            kvcache,
+            {"block_table_v": TABLE},
+            ValueError,
+            "block_table_v is given and block_table is None",
+        ),
         (kvcache, {"q": CACHE[:1]}, ValueError, "k_cache has batch 2 and q 1"),
         (kvcache, {"q": CACHE[0]}, ValueError, "q has 3 dimensions"),
         (kvcache, {"cache_seqlens": -2}, ValueError, "cache_seqlens is -2"),
@@ -318,8 +346,10 @@ def test_torch() -> None:
     want = kvcache(cache_seqlens=np.array([4, 9], dtype=np.int32), return_softmax_lse=True)
     np.testing.assert_array_equal(out.numpy(), want[0])
     np.testing.assert_array_equal(lse.numpy(), want[1])
-    with pytest.raises(NotImplementedError, match="cu_seqlens_q"):
-        attnpress.flash_attn_varlen_func(q.clone().requires_grad_(), q, q, cu, cu, 10, 10)
+    with pytest.raises(NotImplementedError, match="calls with out"):
+        attnpress.flash_attn_varlen_func(
+            q.clone().requires_grad_(), q, q, cu, cu, 10, 10, out=torch.empty_like(q)
+        )
     qkv = torch.randn(2, 10, 3, 4, DIM, requires_grad=True)
     attnpress.flash_attn_qkvpacked_func(qkv, causal=True).sum().backward()
     assert qkv.grad is not None and bool(qkv.grad.isfinite().all())

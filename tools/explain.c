@@ -241,9 +241,10 @@ static void say_backward(explanation *e) {
              each.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD;
   }
   const score_options *scores = &e->shape.scores;
-  if (e->device.capability == 90 &&
-      (scores->softcap > 0 || scores->alibi || scores->bias != 0 || scores->dropout > 0))
-    say(e, "sm80 kernels: those of sm90 have no gradients of softcap, ALiBi, bias and dropout");
+  if (e->device.capability == 90 && scores->softcap > 0 &&
+      (scores->alibi || scores->bias != 0 || scores->dropout > 0))
+    say(e,
+        "sm80 kernels: those of sm90 have no gradients of a softcap with ALiBi, bias or dropout");
   if (fused)
     say(e, "fused: one kernel computes dk and dv and adds dq up in fp32, in any order; "
            "--deterministic takes two instead");

@@ -103,27 +103,36 @@ int lengths_describe(lengths_batch *b) {
   if (b->total_q > INT32_MAX - 1023 || b->total_k > INT32_MAX - 1023 ||
       (b->page_size > 0 && b->page_size > (INT32_MAX - 1023) / most_pages))
     return -1;
-  const size_t table = b->page_size > 0 ? (size_t)(b->count * most_pages) : 0;
-  b->arrays_bytes = ((size_t)(2 * (b->count + 1)) + table) * sizeof(int32_t);
+  b->table_entries = b->page_size == 0 ? 0 : b->flat ? b->pages + 1 : b->count * most_pages;
+  const int64_t table = b->table_entries;
+  b->arrays_bytes =
+      (size_t)((b->flat ? 3 : 2) * (b->count + 1) + (b->flat ? 2 : 1) * table) * sizeof(int32_t);
   b->arrays = malloc(b->arrays_bytes);
   if (b->arrays == NULL)
     return -1;
   int32_t *queries = b->arrays, *keys = queries + b->count + 1, *pages = keys + b->count + 1;
+  int32_t *pages_v = pages + table, *indptr = pages_v + table; /* of flat tables */
   queries[0] = keys[0] = 0;
   int64_t used = 0;
   const int64_t step = b->pages > 0 ? step_through(b->pages) : 0;
   for (int64_t i = 0; i < b->count; ++i) {
     queries[i + 1] = queries[i] + (int32_t)(b->seqlen_q > 0 ? b->seqlen_q : b->lengths[i]);
     keys[i + 1] = keys[i] + b->lengths[i];
-    for (int64_t p = 0; p < most_pages && table > 0; ++p)
+    for (int64_t p = 0; p < most_pages && table > 0 && !b->flat; ++p)
       pages[i * most_pages + p] =
           p * b->page_size < b->lengths[i] ? (int32_t)(used++ * step % b->pages) : 0;
   }
+  for (int64_t p = 0; b->flat && p < table; ++p) { /* the last belongs to nobody */
+    pages[p] = p < b->pages ? (int32_t)(p * step % b->pages) : -1;
+    pages_v[p] = p < b->pages ? (int32_t)((p + 1) * step % b->pages) : -1;
+  }
+  for (int64_t i = 0; b->flat && i <= b->count; ++i)
+    indptr[i] = i == 0 ? 0 : indptr[i - 1] + (int32_t)ceil_div(b->lengths[i - 1], b->page_size);
   b->ragged = (attnpress_ragged)ATTNPRESS_RAGGED_INIT;
   b->ragged.batch = b->count;
   b->ragged.max_seqlen_q = b->longest_q;
   b->ragged.max_seqlen_k = b->longest_k;
-  b->ragged.page_table_pages = table > 0 ? most_pages : 0;
+  b->ragged.page_table_pages = table == 0 ? 0 : b->flat ? table : most_pages;
   b->ragged = lengths_move(b, (uintptr_t)b->arrays);
   return 0;
 }
@@ -134,6 +143,10 @@ attnpress_ragged lengths_move(const lengths_batch *b, uintptr_t arrays) {
   ragged.cu_seqlens_q = (const int32_t *)arrays;
   ragged.cu_seqlens_k = (const int32_t *)(arrays + sums);
   ragged.page_table = b->page_size > 0 ? (const int32_t *)(arrays + 2 * sums) : NULL;
+  if (b->flat) {
+    ragged.page_table_v = ragged.page_table + b->table_entries;
+    ragged.page_indptr = ragged.page_table_v + b->table_entries;
+  }
   return ragged;
 }
 

@@ -14,9 +14,11 @@ const char *lengths_parse(const char *text, int32_t **lengths, int64_t *count);
 /** Queries and keys one after the other, or keys in pages, in the order of a permutation. */
 typedef struct lengths_batch {
   int64_t count, page_size; /* page_size 0: no pages */
+  int flat;                 /* 1: the page table is flat, and V has one of its own */
   const int32_t *lengths;   /* of the keys */
   int64_t seqlen_q;         /* of every sequence; 0: as many queries as keys */
   int64_t total_q, total_k, longest_q, longest_k, pages;
+  int64_t table_entries;   /* of a page table */
   attnpress_ragged ragged; /* names `arrays` */
   int32_t *arrays;
   size_t arrays_bytes;

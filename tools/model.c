@@ -312,6 +312,13 @@ static attnpress_status plan_backward(attnpress_handle *handle, const attnpress_
   args.softcap = f->softcap;
   static float place; /* a plan asks whether it is NULL */
   args.dsinks = f->sinks != NULL ? &place : NULL;
+  attnpress_dbias dbias = ATTNPRESS_DBIAS_INIT;
+  if (f->bias != NULL) {
+    memcpy(dbias.shape, f->bias->shape, sizeof dbias.shape);
+    memcpy(dbias.stride, f->bias->stride, sizeof dbias.stride);
+    dbias.dtype = f->bias->dtype;
+    args.dbias = &dbias;
+  }
   args.deterministic = deterministic;
   return attnpress_plan_backward(handle, &args, options, plan);
 }

@@ -123,7 +123,7 @@ static float dot_in_fp32(const float *a, const float *b, int64_t n) {
 /* One row of the current batch. */
 typedef reference_query query;
 
-static snippet_place place_of(const attnpress_forward_args *a, query q, int64_t key) {
+snippet_place reference_place(const attnpress_forward_args *a, query q, int64_t key) {
   return (snippet_place){q.batch,      q.head, q.head / (a->q.shape[2] / a->k.shape[2]),
                          q.row,        key,    a->q.shape[1],
                          a->k.shape[1]};
@@ -133,13 +133,13 @@ static snippet_place place_of(const attnpress_forward_args *a, query q, int64_t 
 static int sees(const reference *r, query q, int64_t key) {
   if (!reference_sees(r->args, q.row, key))
     return 0;
-  const snippet_place place = place_of(r->args, q, key);
+  const snippet_place place = reference_place(r->args, q, key);
   return r->mod == NULL || snippet_keeps(r->mod, &place);
 }
 
 /* What a snippet makes of a score. */
 static double modified(const reference *r, query q, int64_t key, double score) {
-  const snippet_place place = place_of(r->args, q, key);
+  const snippet_place place = reference_place(r->args, q, key);
   return r->mod == NULL ? score : snippet_score(r->mod, score, &place);
 }
 

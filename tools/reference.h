@@ -51,6 +51,8 @@ typedef struct reference_query {
   int64_t batch, row, head;
 } reference_query;
 
+/** Where a snippet's text stands. */
+snippet_place reference_place(const attnpress_forward_args *args, reference_query q, int64_t key);
 /** What is added to the score of a key, in natural units; 0 where there is none. */
 double reference_bias(const attnpress_forward_args *args, reference_query q, int64_t key);
 double reference_alibi(const attnpress_forward_args *args, reference_query q, int64_t key);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "attention/defaults.h"
+#include "cpu/element.h"
 
 /* ---- The forward pass ------------------------------------------------------------------------ */
 
@@ -16,22 +17,28 @@ static int64_t row_offset(const attnpress_backward_args *a, const int64_t stride
   return batch * by_batch + head * by_head + row;
 }
 
-int reference_fill_forward(const attnpress_backward_args *args) {
+int reference_fill_forward_batch(const attnpress_backward_args *args, int64_t b) {
   const attnpress_forward_args forward = ap_forward_of(args);
   const attnpress_tensor *out = &args->out;
   reference r;
   if (reference_init(&r, &forward) != 0)
     return -1;
-  for (int64_t b = 0; b < out->shape[0]; ++b)
-    for (int64_t h = 0; h < out->shape[2]; ++h)
-      for (int64_t i = 0; i < out->shape[1]; ++i) {
-        reference_row(&r, b, i, h);
-        for (int64_t c = 0; c < out->shape[3]; ++c)
-          reference_store(out, b, i, h, c, (float)r.out[c]);
-        ((float *)ATTNPRESS_DATA(args->lse))[row_offset(args, args->lse_stride, b, i, h)] =
-            (float)r.lse;
-      }
+  for (int64_t h = 0; h < out->shape[2]; ++h)
+    for (int64_t i = 0; i < out->shape[1]; ++i) {
+      reference_row(&r, b, i, h);
+      for (int64_t c = 0; c < out->shape[3]; ++c)
+        reference_store(out, b, i, h, c, (float)r.out[c]);
+      ((float *)ATTNPRESS_DATA(args->lse))[row_offset(args, args->lse_stride, b, i, h)] =
+          (float)r.lse;
+    }
   reference_free(&r);
+  return 0;
+}
+
+int reference_fill_forward(const attnpress_backward_args *args) {
+  for (int64_t b = 0; b < args->out.shape[0]; ++b)
+    if (reference_fill_forward_batch(args, b) != 0)
+      return -1;
   return 0;
 }
 
@@ -49,6 +56,9 @@ typedef struct gradients {
   float *low_dk, *low_dv, *low_dq;   /* the same */
   double *p, *dp, *slope;            /* (keys) */
   float *low_p, *low_dp, *low_slope; /* (keys) */
+  snippet *mod;                      /* of a score_mod; NULL: none */
+  double *bias;                      /* (keys): the row's share of the gradient by the bias */
+  float *low_bias;
 } gradients;
 
 static void *floats(int64_t count, size_t bytes) {
@@ -56,10 +66,12 @@ static void *floats(int64_t count, size_t bytes) {
 }
 
 static void gradients_free(gradients *g) {
-  void *all[] = {g->k,      g->v,      g->q, g->dout, g->dk,    g->dv,     g->dq,    g->low_dk,
-                 g->low_dv, g->low_dq, g->p, g->dp,   g->low_p, g->low_dp, g->slope, g->low_slope};
+  void *all[] = {g->k,     g->v,      g->q,      g->dout,      g->dk,   g->dv,
+                 g->dq,    g->low_dk, g->low_dv, g->low_dq,    g->p,    g->dp,
+                 g->low_p, g->low_dp, g->slope,  g->low_slope, g->bias, g->low_bias};
   for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
     free(all[i]);
+  snippet_free(g->mod);
 }
 
 static int gradients_init(gradients *g, const attnpress_backward_args *a) {
@@ -88,8 +100,14 @@ static int gradients_init(gradients *g, const attnpress_backward_args *a) {
   g->low_dp = floats(n, sizeof(float));
   g->slope = floats(n, sizeof(double));
   g->low_slope = floats(n, sizeof(float));
-  if (g->k && g->v && g->q && g->dout && g->dk && g->dv && g->dq && g->low_dk && g->low_dv &&
-      g->low_dq && g->p && g->dp && g->low_p && g->low_dp && g->slope && g->low_slope)
+  g->bias = floats(n, sizeof(double));
+  g->low_bias = floats(n, sizeof(float));
+  char why[256];
+  if (a->score_mod != NULL)
+    g->mod = snippet_parse(a->score_mod, why, sizeof why);
+  if ((a->score_mod == NULL || g->mod != NULL) && g->bias && g->low_bias && g->k && g->v && g->q &&
+      g->dout && g->dk && g->dv && g->dq && g->low_dk && g->low_dv && g->low_dq && g->p && g->dp &&
+      g->low_p && g->low_dp && g->slope && g->low_slope)
     return 0;
   gradients_free(g);
   return -1;
@@ -127,24 +145,43 @@ static double kept(const gradients *g, reference_query q, int64_t key) {
              : 0.0;
 }
 
+static int sees(const gradients *g, reference_query q, int64_t key) {
+  const snippet_place place = reference_place(&g->forward, q, key);
+  return reference_sees(&g->forward, q.row, key) &&
+         (g->mod == NULL || snippet_keeps(g->mod, &place));
+}
+
+/* What a snippet makes of a score; *slope: of that score, which becomes that of the new one. */
+static double passed(const gradients *g, reference_query q, int64_t key, double score,
+                     double *slope) {
+  double own = 1.0;
+  const snippet_place place = reference_place(&g->forward, q, key);
+  if (g->mod != NULL)
+    score = snippet_score_slope(g->mod, score, &place, &own);
+  *slope *= own;
+  return score;
+}
+
 /* One row's share of dK and dV, and its dQ, in float64; its share of the gradient by the sink is
- * returned. A softcap's derivative waits in `slope`. */
+ * returned. The derivative of a softcap and a snippet waits in `slope`. */
 static double row_in_float64(gradients *g, reference_query q, double dlse) {
   const attnpress_forward_args *a = &g->forward;
   const double cap = (double)a->softcap, sink = reference_sink(a, q);
   double max = sink, sum = 0.0, delta = -dlse;
   for (int64_t j = 0; j < g->keys; ++j) {
     g->p[j] = -INFINITY;
-    if (!reference_sees(a, q.row, j))
+    if (!sees(g, q, j))
       continue;
     double score = dot(g->q, g->k + j * g->hdim, g->hdim) * g->scale, t = 0.0;
     if (cap > 0.0)
       score = cap * (t = tanh(score / cap));
     g->slope[j] = 1.0 - t * t;
+    score = passed(g, q, j, score, &g->slope[j]);
     g->p[j] = score + reference_bias(a, q, j) + reference_alibi(a, q, j);
     max = fmax(max, g->p[j]);
   }
   memset(g->dq, 0, (size_t)g->hdim * sizeof *g->dq);
+  memset(g->bias, 0, (size_t)g->keys * sizeof *g->bias);
   if (max == -INFINITY)
     return 0.0;
   sum = exp(sink - max);
@@ -160,7 +197,8 @@ static double row_in_float64(gradients *g, reference_query q, double dlse) {
   for (int64_t j = 0; j < g->keys; ++j) {
     if (g->p[j] == 0.0)
       continue;
-    const double ds = g->p[j] * (g->dp[j] - delta) * g->slope[j] * g->scale;
+    g->bias[j] = g->p[j] * (g->dp[j] - delta);
+    const double ds = g->bias[j] * g->slope[j] * g->scale;
     const double p = g->p[j] * kept(g, q, j);
     for (int64_t c = 0; c < g->hdim; ++c) {
       g->dq[c] += ds * (double)g->k[j * g->hdim + c];
@@ -188,7 +226,7 @@ static void row_in_low_precision(gradients *g, reference_query q, float dlse) {
   float max = sink, sum = 0.0f, delta = -dlse;
   for (int64_t j = 0; j < g->keys; ++j) {
     g->low_p[j] = -INFINITY;
-    if (!reference_sees(a, q.row, j))
+    if (!sees(g, q, j))
       continue;
     float score = reference_round(low_dot(g->q, g->k + j * g->hdim, g->hdim) * scale, dtype);
     float t = 0.0f;
@@ -196,7 +234,10 @@ static void row_in_low_precision(gradients *g, reference_query q, float dlse) {
       t = tanhf(score / a->softcap);
       score = reference_round(a->softcap * t, dtype);
     }
-    g->low_slope[j] = 1.0f - t * t;
+    double slope = (double)(1.0f - t * t);
+    if (g->mod != NULL)
+      score = reference_round((float)passed(g, q, j, (double)score, &slope), dtype);
+    g->low_slope[j] = (float)slope;
     if (a->bias != NULL)
       score = reference_round(score + (float)reference_bias(a, q, j), dtype);
     if (a->alibi != NULL)
@@ -205,6 +246,7 @@ static void row_in_low_precision(gradients *g, reference_query q, float dlse) {
     max = fmaxf(max, score);
   }
   memset(g->low_dq, 0, (size_t)g->hdim * sizeof *g->low_dq);
+  memset(g->low_bias, 0, (size_t)g->keys * sizeof *g->low_bias);
   if (max == -INFINITY)
     return;
   sum = expf(sink - max);
@@ -223,8 +265,8 @@ static void row_in_low_precision(gradients *g, reference_query q, float dlse) {
   for (int64_t j = 0; j < g->keys; ++j) {
     if (g->low_p[j] == 0.0f)
       continue;
-    float ds = reference_round(g->low_p[j] * (g->low_dp[j] - delta), dtype);
-    if (a->softcap > 0.0f)
+    float ds = g->low_bias[j] = reference_round(g->low_p[j] * (g->low_dp[j] - delta), dtype);
+    if (a->softcap > 0.0f || g->mod != NULL)
       ds = reference_round(ds * g->low_slope[j], dtype);
     ds *= scale;
     const float p = g->low_p[j] * (float)kept(g, q, j);
@@ -346,33 +388,36 @@ static double rounding_of(const attnpress_backward_args *a) {
   return of_out + 2.0 * (a->softcap > 0.0f ? 0x1p-10 : 1e-5);
 }
 
-int reference_check_dsinks(const attnpress_backward_args *a, int64_t head, float before,
-                           reference_gradient *e) {
+int reference_add_dsink(const attnpress_backward_args *a, int64_t batch, int64_t head,
+                        reference_dsink *sum) {
   gradients g;
   if (gradients_init(&g, a) != 0)
     return -1;
-  double expected = (double)before, size = fabs((double)before);
   memset(g.dk, 0, (size_t)(g.keys * g.hdim) * sizeof *g.dk);
   memset(g.dv, 0, (size_t)(g.keys * g.hdim_v) * sizeof *g.dv);
-  for (int64_t batch = 0; batch < a->q.shape[0]; ++batch) {
-    load(g.k, &a->k, batch, 0, g.keys, head / g.group);
-    load(g.v, &a->v, batch, 0, g.keys, head / g.group);
-    for (int64_t row = 0; row < a->q.shape[1]; ++row) {
-      const int64_t at = row_offset(a, a->lse_stride, batch, row, head);
-      const float dlse = a->dlse ? a->dlse[row_offset(a, a->dlse_stride, batch, row, head)] : 0.0f;
-      const reference_query q = {batch, row, head};
-      const double sink = reference_sink(&g.forward, q);
-      load(g.q, &a->q, batch, row, 1, head);
-      load(g.dout, &a->dout, batch, row, 1, head);
-      expected += row_in_float64(&g, q, (double)dlse);
-      double parts = fabs((double)dlse);
-      for (int64_t c = 0; c < g.hdim_v; ++c)
-        parts += fabs((double)reference_load(&a->out, batch, row, head, c) * (double)g.dout[c]);
-      size += sink == -INFINITY ? 0.0 : exp(sink - (double)a->lse[at]) * parts;
-    }
+  load(g.k, &a->k, batch, 0, g.keys, head / g.group);
+  load(g.v, &a->v, batch, 0, g.keys, head / g.group);
+  for (int64_t row = 0; row < a->q.shape[1]; ++row) {
+    const int64_t at = row_offset(a, a->lse_stride, batch, row, head);
+    const float dlse = a->dlse ? a->dlse[row_offset(a, a->dlse_stride, batch, row, head)] : 0.0f;
+    const reference_query q = {batch, row, head};
+    const double sink = reference_sink(&g.forward, q);
+    load(g.q, &a->q, batch, row, 1, head);
+    load(g.dout, &a->dout, batch, row, 1, head);
+    sum->expected += row_in_float64(&g, q, (double)dlse);
+    double parts = fabs((double)dlse);
+    for (int64_t c = 0; c < g.hdim_v; ++c)
+      parts += fabs((double)reference_load(&a->out, batch, row, head, c) * (double)g.dout[c]);
+    sum->size += sink == -INFINITY ? 0.0 : exp(sink - (double)a->lse[at]) * parts;
   }
-  const double error = difference((double)a->dsinks[head], expected);
-  const double bound = rounding_of(a) * size / 2.0; /* which is doubled */
+  gradients_free(&g);
+  return 0;
+}
+
+void reference_compare_dsink(const attnpress_backward_args *a, int64_t head,
+                             const reference_dsink *sum, reference_gradient *e) {
+  const double error = difference((double)a->dsinks[head], sum->expected);
+  const double bound = rounding_of(a) * sum->size / 2.0; /* which is doubled */
   if (e->elements == 0 || error - 2.0 * bound > e->error - 2.0 * e->low) {
     *e = (reference_gradient){.name = "dsinks",
                               .error = error,
@@ -380,9 +425,91 @@ int reference_check_dsinks(const attnpress_backward_args *a, int64_t head, float
                               .elements = e->elements,
                               .at = {0, 0, head, 0},
                               .value = (double)a->dsinks[head],
-                              .expected = expected};
+                              .expected = sum->expected};
   }
   ++e->elements;
-  gradients_free(&g);
+}
+
+int reference_check_dsinks(const attnpress_backward_args *a, int64_t head, float before,
+                           reference_gradient *e) {
+  reference_dsink sum = {(double)before, fabs((double)before)};
+  for (int64_t batch = 0; batch < a->q.shape[0]; ++batch)
+    if (reference_add_dsink(a, batch, head, &sum) != 0)
+      return -1;
+  reference_compare_dsink(a, head, &sum, e);
   return 0;
+}
+
+/* ---- The gradient by a bias ------------------------------------------------------------------ */
+
+/* Of one batch and head of the gradient: (rows, keys) sums over what it has one of. */
+static void sum_dbias(gradients *g, int64_t batch, int64_t head, double *sum, float *low) {
+  const attnpress_backward_args *a = g->args;
+  const int64_t *shape = a->dbias->shape;
+  const int64_t batch_end = shape[0] == 1 ? a->q.shape[0] : batch + 1;
+  const int64_t head_end = shape[1] == 1 ? a->q.shape[2] : head + 1;
+  for (int64_t b = batch; b < batch_end; ++b)
+    for (int64_t h = head; h < head_end; ++h) {
+      load(g->k, &a->k, b, 0, g->keys, h / g->group);
+      load(g->v, &a->v, b, 0, g->keys, h / g->group);
+      memset(g->dk, 0, (size_t)(g->keys * g->hdim) * sizeof *g->dk);
+      memset(g->dv, 0, (size_t)(g->keys * g->hdim_v) * sizeof *g->dv);
+      memset(g->low_dk, 0, (size_t)(g->keys * g->hdim) * sizeof *g->low_dk);
+      memset(g->low_dv, 0, (size_t)(g->keys * g->hdim_v) * sizeof *g->low_dv);
+      for (int64_t row = 0; row < a->q.shape[1]; ++row) {
+        const float dlse = a->dlse ? a->dlse[row_offset(a, a->dlse_stride, b, row, h)] : 0.0f;
+        const reference_query q = {b, row, h};
+        const int64_t to = shape[2] == 1 ? 0 : row * g->keys;
+        load(g->q, &a->q, b, row, 1, h);
+        load(g->dout, &a->dout, b, row, 1, h);
+        row_in_float64(g, q, (double)dlse);
+        row_in_low_precision(g, q, dlse);
+        for (int64_t j = 0; j < g->keys; ++j) {
+          sum[to + j] += g->bias[j];
+          low[to + j] += g->low_bias[j];
+        }
+      }
+    }
+}
+
+int reference_check_dbias(const attnpress_backward_args *a, int64_t batch, int64_t head,
+                          const float *before, reference_gradient *e) {
+  const attnpress_dbias *d = a->dbias;
+  const int64_t *shape = d->shape, rows = shape[2], keys = shape[3];
+  gradients g;
+  if (gradients_init(&g, a) != 0)
+    return -1;
+  double *sum = calloc((size_t)(rows * keys + 1), sizeof *sum);
+  float *low = calloc((size_t)(rows * keys + 1), sizeof *low);
+  const int status = sum && low ? 0 : -1;
+  e->name = "dbias";
+  e->capped = a->softcap > 0.0f;
+  if (status == 0)
+    sum_dbias(&g, batch, head, sum, low);
+  for (int64_t i = 0; i < rows && status == 0; ++i)
+    for (int64_t j = 0; j < keys; ++j) {
+      const int64_t index[4] = {batch, head, i, j};
+      int64_t at = 0, contiguous = 0;
+      for (int n = 0; n < 4; ++n) {
+        at += shape[n] > 1 ? index[n] * d->stride[n] : 0;
+        contiguous = contiguous * shape[n] + index[n];
+      }
+      const double there = before ? (double)before[contiguous] : 0.0;
+      const double expected = sum[i * keys + j] + there;
+      const double value = (double)ap_load_element(d->data, at, d->dtype);
+      const double error = difference(value, expected);
+      if (error > e->error || e->elements == 0) {
+        e->error = error;
+        e->value = value;
+        e->expected = expected;
+        memcpy(e->at, (int64_t[]){batch, i, head, j}, sizeof e->at);
+      }
+      const double rounded = (double)reference_round(low[i * keys + j] + (float)there, d->dtype);
+      e->low = fmax(e->low, difference(rounded, expected));
+      ++e->elements;
+    }
+  free(sum);
+  free(low);
+  gradients_free(&g);
+  return status;
 }

@@ -24,6 +24,8 @@ enum { REFERENCE_DQ, REFERENCE_DK, REFERENCE_DV, REFERENCE_GRADIENTS };
 /** Writes out and lse, which a backward call reads, as the forward pass would: rounded from float64.
  * 0, or -1 where memory runs out. */
 int reference_fill_forward(const attnpress_backward_args *args);
+/** The same of one batch. */
+int reference_fill_forward_batch(const attnpress_backward_args *args, int64_t batch);
 
 /** Compares dq, dk and dv. `before`: what they held where the call was to accumulate, contiguous
  * floats of each; NULL: nothing. Errors add up: zero-fill them first. 0, or -1 where memory runs out.
@@ -42,6 +44,23 @@ int reference_check_backward_head(const attnpress_backward_args *args,
  * of it: `low` is then half of what is allowed. */
 int reference_check_dsinks(const attnpress_backward_args *args, int64_t head, float before,
                            reference_gradient *error);
+
+/** What the gradient by the sink of a head is to be, summed up batch by batch: begin with what it held
+ * where the call was to accumulate, and its size, else with zeros. */
+typedef struct reference_dsink {
+  double expected, size;
+} reference_dsink;
+
+/** Adds one batch. 0, or -1 where memory runs out. */
+int reference_add_dsink(const attnpress_backward_args *args, int64_t batch, int64_t head,
+                        reference_dsink *sum);
+void reference_compare_dsink(const attnpress_backward_args *args, int64_t head,
+                             const reference_dsink *sum, reference_gradient *error);
+
+/** Compares one batch and head of the gradient by the bias, as dq is. `before`: what it held where the
+ * call was to accumulate, contiguous floats of all of it; NULL: nothing. */
+int reference_check_dbias(const attnpress_backward_args *args, int64_t batch, int64_t head,
+                          const float *before, reference_gradient *error);
 
 /** What error->error may be at most. */
 double reference_gradient_bound(const reference_gradient *error);

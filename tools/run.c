@@ -24,6 +24,7 @@ enum { REPEAT_MAX = 100000, SAMPLED_ROWS = 64 };
 static const char *const check_names[] = {"none", "sample", "full"};
 static const char *const device_names[] = {"any", "cpu", "cuda"};
 static const char *const layout_names[] = {"bshd", "bhsd"};
+static const char *const page_table_names[] = {"rows", "flat"};
 static const char *const dtype_names[] = {"any", "fp16", "bf16", "fp32"};
 
 /* One run: the call with host pointers, and where it is a GPU's, with device pointers. */
@@ -86,8 +87,11 @@ static int check_lengths(run_options *o) {
                              "and --seqlen-k out");
   if (o->scores.bias)
     return tool_usage("run", "--bias does not go with --lengths");
-  if (o->backward)
-    return tool_usage("run", "--lengths has no gradients yet, so it does not go with --backward");
+  if (o->lengths.flat && o->lengths.page_size == 0)
+    return tool_usage("run", "--page-tables is of --page-size, which is not given");
+  if (o->backward && o->lengths.page_size > 0)
+    return tool_usage("run",
+                      "keys in pages have no gradients: leave --page-size or --backward out");
   o->lengths.seqlen_q = o->seqlen_q == NOT_GIVEN ? 0 : o->seqlen_q;
   if (lengths_describe(&o->lengths) != 0)
     return tool_usage("run", "the lengths add up to 2^31 or more, or memory ran out");
@@ -124,6 +128,7 @@ static int parse_options(int argc, char **argv, run_options *o) {
       {"--layout", layout_names, 0, 2, &o->layout},
       {"--device", device_names, DEVICE_CPU, 3, &o->device},
       {"--check", check_names, 0, 3, &o->check},
+      {"--page-tables", page_table_names, 0, 2, &o->lengths.flat},
   };
   const struct {
     const char *name;
@@ -179,6 +184,8 @@ static int parse_options(int argc, char **argv, run_options *o) {
       return status;
   } else if (o->lengths.page_size > 0) {
     return tool_usage("run", "--page-size is of --lengths, which is not given");
+  } else if (o->lengths.flat) {
+    return tool_usage("run", "--page-tables is of --lengths, which is not given");
   }
   if (o->seqlen_q == NOT_GIVEN)
     o->seqlen_q = 1024;
@@ -190,10 +197,8 @@ static int parse_options(int argc, char **argv, run_options *o) {
     o->hdim_v = o->hdim;
   if (o->deterministic && !o->backward)
     return tool_usage("run", "--deterministic is of --backward; the forward pass always is");
-  if (o->scores.mod != NULL && (o->backward || o->lengths.count > 0))
-    return tool_usage("run", "--mod %s, so it does not go with %s",
-                      o->backward ? "has no gradients yet" : "counts dense rows",
-                      o->backward ? "--backward" : "--lengths");
+  if (o->scores.mod != NULL && o->lengths.count > 0)
+    return tool_usage("run", "--mod counts dense rows, so it does not go with --lengths");
   if (o->splits && o->backward)
     return tool_usage("run", "--splits is of the forward pass");
   return TOOL_OK;
@@ -722,30 +727,31 @@ const tool_command ap_tool_run_attention = {
         "max|out - ref| must be at most 2 max|low - ref| + 1e-5, where low is plain attention in "
         "the same precision, and lse must be within 1e-5 max(1, |lse|); with a softcap 3 times "
         "and 2^-10.",
-    .options = {(const tool_opt[]){
-                    {"--batch", "N", "batches (1)"},
-                    {"--seqlen-q", "N", "queries (1024)"},
-                    {"--seqlen-k", "N", "keys (as many as queries)"},
-                    {"--heads", "N", "query heads (8)"},
-                    {"--kv-heads", "N", "key heads (as many as query heads)"},
-                    {"--hdim", "N", "head dim of Q and K, a multiple of 8 up to 512 (128)"},
-                    {"--hdim-v", "N", "head dim of V and the output (that of Q and K)"},
-                    {"--dtype", "fp16|bf16|fp32", "fp32 on the CPU (bf16)"},
-                    {"--causal", NULL, "each query sees the keys up to its own position"},
-                    {"--backward", NULL,
-                     "the gradients, of the same call: each of dq, dk and dv is "
-                     "held to the bound of out"},
-                    {"--deterministic", NULL, "gradients whose bits are the same in every run"},
-                    {"--lengths", "LIST",
-                     "sequences of their own lengths in one call: 5,300,77 keys, or "
-                     "lognormal:COUNT:MEAN:SEED; queries as many, or --seqlen-q of each"},
-                    {"--page-size", "N",
-                     "with --lengths: keys lie in pages of N rows, in any order"},
-                    {"--splits", "N", "parts that the keys are split into (0: chosen)"},
-                    {"--layout", "bshd|bhsd",
-                     "the order of batch, seqlen, heads and head dim (bshd)"},
-                    {NULL, NULL, NULL}},
-                score_options_table, tool_session_options, emulated_options},
+    .options =
+        {(const tool_opt[]){
+             {"--batch", "N", "batches (1)"},
+             {"--seqlen-q", "N", "queries (1024)"},
+             {"--seqlen-k", "N", "keys (as many as queries)"},
+             {"--heads", "N", "query heads (8)"},
+             {"--kv-heads", "N", "key heads (as many as query heads)"},
+             {"--hdim", "N", "head dim of Q and K, a multiple of 8 up to 512 (128)"},
+             {"--hdim-v", "N", "head dim of V and the output (that of Q and K)"},
+             {"--dtype", "fp16|bf16|fp32", "fp32 on the CPU (bf16)"},
+             {"--causal", NULL, "each query sees the keys up to its own position"},
+             {"--backward", NULL,
+              "the gradients, of the same call: each of dq, dk and dv is "
+              "held to the bound of out"},
+             {"--deterministic", NULL, "gradients whose bits are the same in every run"},
+             {"--lengths", "LIST",
+              "sequences of their own lengths in one call: 5,300,77 keys, or "
+              "lognormal:COUNT:MEAN:SEED; queries as many, or --seqlen-q of each"},
+             {"--page-size", "N", "with --lengths: keys lie in pages of N rows, in any order"},
+             {"--page-tables", "rows|flat",
+              "with --page-size: a row for each sequence, or flat, K and V apart (rows)"},
+             {"--splits", "N", "parts that the keys are split into (0: chosen)"},
+             {"--layout", "bshd|bhsd", "the order of batch, seqlen, heads and head dim (bshd)"},
+             {NULL, NULL, NULL}},
+         score_options_table, tool_session_options, emulated_options},
     .more = TOOL_RUN_STATUS,
     .run = run_words,
 };

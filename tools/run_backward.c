@@ -11,10 +11,11 @@
 #include "cuda_device.h"
 #include "reference_backward.h"
 #include "run.h"
+#include "sequences.h"
 #include "session.h"
 #include "tool.h"
 
-enum { Q, K, V, OUT, DOUT, DQ, DK, DV, TENSORS, LSE = TENSORS, DSINKS, WORKSPACE, BUFFERS };
+enum { Q, K, V, OUT, DOUT, DQ, DK, DV, TENSORS, LSE = TENSORS, DSINKS, DBIAS, WORKSPACE, BUFFERS };
 enum { LAUNCHES_MAX = 8 };
 #define BACKWARD_FLOPS 2.5 /* of the forward pass's: five products for two */
 
@@ -27,8 +28,11 @@ typedef struct session {
   cuda_device cuda;
   int on_cuda;
   CUdeviceptr buffers[BUFFERS], score_buffers[SCORE_BUFFERS];
+  CUdeviceptr arrays; /* of the lengths */
+  attnpress_ragged device_ragged;
   score_data scores;          /* of host */
   score_groups device_scores; /* of device */
+  attnpress_dbias host_dbias, device_dbias;
   CUstream stream;
   CUevent start, end;
   attnpress_plan *plan;
@@ -36,7 +40,7 @@ typedef struct session {
   attnpress_info info[LAUNCHES_MAX];
   int64_t repeat, differing; /* runs; of those, with other bits than the first one */
   double first_ms, run_ms;
-  reference_gradient errors[REFERENCE_GRADIENTS], sinks_error;
+  reference_gradient errors[REFERENCE_GRADIENTS], sinks_error, bias_error;
 } session;
 
 #define CUDA_TRY(s, call) TOOL_CUDA_TRY("run", &(s)->cuda, call)
@@ -82,6 +86,7 @@ static void put_groups(attnpress_backward_args *args, const attnpress_forward_ar
   args->sinks = forward->sinks;
   args->dropout = forward->dropout;
   args->softcap = forward->softcap;
+  args->score_mod = forward->score_mod;
 }
 
 static int describe_plan(session *s) {
@@ -100,6 +105,9 @@ static int describe_plan(session *s) {
 /* The call's shapes; the library says what is wrong with them. */
 static int describe_call(session *s) {
   const run_options *o = s->o;
+  char why[512];
+  if (score_data_read(&s->scores, &o->scores, why, sizeof why) != 0)
+    return tool_usage("run", "%s", why);
   attnpress_tensor (*tensor)(const void *, int64_t, int64_t, int64_t, int64_t, int32_t) =
       o->layout == 0 ? attnpress_tensor_bshd : attnpress_tensor_bhsd;
   const double elements = (double)(o->batch + 1) * (double)(o->seqlen_q + o->seqlen_k + 1) *
@@ -110,18 +118,30 @@ static int describe_call(session *s) {
   if (elements > 1e15 || bias > 1e15)
     return tool_usage("run", "these sizes make tensors of more than 10^15 elements");
   s->host = (attnpress_backward_args)ATTNPRESS_BACKWARD_ARGS_INIT;
+  const lengths_batch *b = &o->lengths;
+  const int ragged = b->count > 0;
+  const int64_t batch = ragged ? 1 : o->batch, rows_q = ragged ? b->total_q : o->seqlen_q,
+                rows_k = ragged ? b->total_k : o->seqlen_k;
   for (int i = 0; i < TENSORS; ++i) {
     const int keys = i == K || i == V || i == DK || i == DV;
     const int values = i == V || i == OUT || i == DOUT || i == DV;
     *tensor_of(&s->host, i) =
-        tensor(NULL, o->batch, keys ? o->seqlen_k : o->seqlen_q, keys ? o->kv_heads : o->heads,
+        tensor(NULL, batch, keys ? rows_k : rows_q, keys ? o->kv_heads : o->heads,
                values ? o->hdim_v : o->hdim, o->dtype);
   }
+  s->host.ragged = ragged ? &b->ragged : NULL;
   attnpress_forward_args forward = ap_forward_of(&s->host);
   score_data_describe(&s->scores, &o->scores, o->causal, (uint64_t)o->seed, &forward);
   put_groups(&s->host, &forward);
   static float place; /* a plan asks whether it is NULL */
   s->host.dsinks = o->scores.sinks ? &place : NULL;
+  if (s->host.bias != NULL) { /* its gradient is as it is */
+    s->host_dbias = (attnpress_dbias)ATTNPRESS_DBIAS_INIT;
+    memcpy(s->host_dbias.shape, s->host.bias->shape, sizeof s->host_dbias.shape);
+    memcpy(s->host_dbias.stride, s->host.bias->stride, sizeof s->host_dbias.stride);
+    s->host_dbias.dtype = s->host.bias->dtype;
+    s->host.dbias = &s->host_dbias;
+  }
   s->host.deterministic = o->deterministic;
   return describe_plan(s);
 }
@@ -134,6 +154,14 @@ static void set_pointers(attnpress_backward_args *args, void *const *pointers) {
   if (args->dsinks != NULL)
     args->dsinks = pointers[DSINKS];
   args->workspace = pointers[WORKSPACE];
+}
+
+/** Bytes of the gradient by the bias; 0: none. */
+static size_t dbias_bytes(const session *s) {
+  const int64_t *shape = s->host_dbias.shape;
+  return s->host.dbias == NULL ? 0
+                               : (size_t)(shape[0] * shape[1] * shape[2] * shape[3]) *
+                                     (size_t)reference_element_bytes(s->host_dbias.dtype);
 }
 
 /* Bias, slopes and sinks: on the host, and, filled, on the device. */
@@ -158,17 +186,38 @@ static int allocate_scores(session *s) {
   return TOOL_OK;
 }
 
+/* Of the forward call before, whose kernels may need a workspace for a snippet's mask. */
+static attnpress_status forward_workspace(const session *s, size_t *bytes) {
+  attnpress_plan *plan;
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  attnpress_forward_args forward = ap_forward_of(&s->host);
+  forward.num_splits = 1;
+  options.stream = s->stream;
+  attnpress_status status = attnpress_plan_forward(s->handle, &forward, &options, &plan);
+  if (status == ATTNPRESS_OK)
+    status = attnpress_plan_workspace_bytes(plan, bytes);
+  attnpress_plan_destroy(plan);
+  return status;
+}
+
 static int allocate(session *s) {
   const size_t size = (size_t)reference_element_bytes(s->o->dtype);
   void *pointers[BUFFERS] = {NULL};
-  const attnpress_status status = attnpress_plan_workspace_bytes(s->plan, &s->host.workspace_bytes);
+  size_t forward_bytes = 0;
+  attnpress_status status = attnpress_plan_workspace_bytes(s->plan, &s->host.workspace_bytes);
+  if (status == ATTNPRESS_OK)
+    status = forward_workspace(s, &forward_bytes);
   if (status != ATTNPRESS_OK)
     return tool_fail("run", status);
+  if (forward_bytes > s->host.workspace_bytes)
+    s->host.workspace_bytes = forward_bytes;
   for (int i = 0; i < BUFFERS; ++i) {
-    s->bytes[i] = i < TENSORS ? (size_t)reference_span(tensor_of(&s->host, i)) * size
-                  : i == LSE  ? (size_t)(s->o->batch * s->o->heads * s->o->seqlen_q) * sizeof(float)
-                  : i == DSINKS ? (size_t)s->o->heads * sizeof(float)
-                                : s->host.workspace_bytes;
+    s->bytes[i] =
+        i < TENSORS ? (size_t)reference_span(tensor_of(&s->host, i)) * size
+        : i == LSE ? (size_t)(s->host.q.shape[0] * s->o->heads * s->host.q.shape[1]) * sizeof(float)
+        : i == DSINKS ? (size_t)s->o->heads * sizeof(float)
+        : i == DBIAS  ? dbias_bytes(s)
+                      : s->host.workspace_bytes;
     s->bytes[i] = (s->bytes[i] + 64) / 64 * 64; /* never 0 */
     if (s->on_cuda) {
       CUDA_TRY(s, mem_alloc(&s->buffers[i], s->bytes[i]));
@@ -184,6 +233,20 @@ static int allocate(session *s) {
   s->device = s->host;
   if (s->on_cuda)
     set_pointers(&s->device, pointers);
+  const lengths_batch *b = &s->o->lengths;
+  if (s->on_cuda && b->count > 0) {
+    CUDA_TRY(s, mem_alloc(&s->arrays, b->arrays_bytes));
+    CUDA_TRY(s, memcpy_htod(s->arrays, b->arrays, b->arrays_bytes));
+    s->device_ragged = lengths_move(b, (uintptr_t)s->arrays);
+    s->device.ragged = &s->device_ragged;
+  }
+  if (s->host.dbias != NULL) {
+    s->host_dbias.data = s->memory[DBIAS];
+    s->device_dbias = s->host_dbias;
+    if (s->on_cuda)
+      s->device_dbias.data = pointers[DBIAS];
+    s->device.dbias = &s->device_dbias;
+  }
   return allocate_scores(s);
 }
 
@@ -196,7 +259,7 @@ static int fill(session *s) {
     if (s->on_cuda)
       CUDA_TRY(s, memcpy_htod(s->buffers[inputs[i]], s->memory[inputs[i]], s->bytes[inputs[i]]));
   }
-  for (int i = DQ; i <= DSINKS; ++i) {
+  for (int i = DQ; i <= DBIAS; ++i) {
     if (i == LSE)
       continue;
     memset(s->memory[i], 0xff, s->bytes[i]);
@@ -207,6 +270,8 @@ static int fill(session *s) {
     CUDA_TRY(s, memset_d8_async(s->buffers[WORKSPACE], 0xff, s->bytes[WORKSPACE], s->stream));
   attnpress_forward_args forward = ap_forward_of(&s->device);
   forward.num_splits = 1;
+  forward.workspace = s->device.workspace;
+  forward.workspace_bytes = s->device.workspace_bytes;
   const attnpress_status status = attnpress_forward(s->handle, &forward, s->stream);
   if (status != ATTNPRESS_OK)
     return tool_fail("run", status);
@@ -244,7 +309,7 @@ static int one_call(session *s, int by_device, double *ms) {
 }
 
 static int fetch(session *s, void *const *to) {
-  for (int i = DQ; i <= DSINKS && s->on_cuda; ++i)
+  for (int i = DQ; i <= DBIAS && s->on_cuda; ++i)
     if (i != LSE)
       CUDA_TRY(s, memcpy_dtoh(to[i], s->buffers[i], s->bytes[i]));
   return TOOL_OK;
@@ -257,7 +322,7 @@ static int time_calls(session *s) {
   s->repeat = s->o->repeat != NOT_GIVEN ? s->o->repeat : s->on_cuda ? 10 : 3;
   double *times = malloc((size_t)s->repeat * sizeof *times);
   int status = times ? TOOL_OK : TOOL_FAILED;
-  for (int i = DQ; i <= DSINKS && status == TOOL_OK; ++i) {
+  for (int i = DQ; i <= DBIAS && status == TOOL_OK; ++i) {
     again[i] = s->on_cuda ? malloc(s->bytes[i]) : s->memory[i];
     status = again[i] ? TOOL_OK : TOOL_FAILED;
   }
@@ -272,11 +337,12 @@ static int time_calls(session *s) {
           memcmp(again[i], s->memory[i], (size_t)reference_span(tensor_of(&s->host, i)) * 2) != 0;
     if (s->host.dsinks != NULL)
       differs |= memcmp(again[DSINKS], s->memory[DSINKS], (size_t)s->o->heads * sizeof(float)) != 0;
+    differs |= memcmp(again[DBIAS], s->memory[DBIAS], dbias_bytes(s)) != 0;
     s->differing += differs;
   }
   if (status == TOOL_OK)
     s->run_ms = tool_median(times, s->repeat);
-  for (int i = DQ; i <= DSINKS && s->on_cuda; ++i)
+  for (int i = DQ; i <= DBIAS && s->on_cuda; ++i)
     free(again[i]);
   free(times);
   return status;
@@ -289,21 +355,70 @@ static int no_memory(void) {
   return TOOL_FAILED;
 }
 
-/* All key heads, or the first and the last one; of the gradient by sinks, all query heads, or these
- * two. */
+enum { SEQUENCES_CHECKED = 8 };
+
+/* Sequences, each a call of its own: all of them, or some from the first to the last, of which one key
+ * head, in turns. */
+static int check_sequences(session *s) {
+  const int64_t count = s->o->lengths.count, kv_heads = s->o->kv_heads;
+  const int full = s->o->check == CHECK_FULL;
+  const int64_t checked = full || count < SEQUENCES_CHECKED ? count : SEQUENCES_CHECKED;
+  for (int64_t i = 0; i < checked; ++i) {
+    const int64_t b = checked > 1 ? i * (count - 1) / (checked - 1) : 0;
+    backward_sequence one;
+    if (backward_sequence_open(&one, &s->host, b) != 0)
+      return -1;
+    int status = 0;
+    for (int64_t h = full ? 0 : i % kv_heads; h < kv_heads && status == 0; h += full ? 1 : kv_heads)
+      status = reference_check_backward_head(&one.args, NULL, b, h, s->errors);
+    backward_sequence_close(&one);
+    if (status != 0)
+      return -1;
+  }
+  return 0;
+}
+
+/* The gradient by the sink of a head, over all sequences. */
+static int check_dsink(session *s, int64_t head) {
+  reference_dsink sum = {0.0, 0.0};
+  for (int64_t b = 0; b < s->o->lengths.count; ++b) {
+    backward_sequence one;
+    if (backward_sequence_open(&one, &s->host, b) != 0)
+      return -1;
+    const int status = reference_add_dsink(&one.args, b, head, &sum);
+    backward_sequence_close(&one);
+    if (status != 0)
+      return -1;
+  }
+  reference_compare_dsink(&s->host, head, &sum, &s->sinks_error);
+  return 0;
+}
+
+/* All key heads, or the first and the last one; of the gradients by sinks and bias, all query heads, or
+ * these two. */
 static int check(session *s) {
+  const int ragged = s->o->lengths.count > 0;
   const int64_t heads = s->o->batch * s->o->kv_heads;
   const int64_t step = s->o->check == CHECK_FULL || heads < 2 ? 1 : heads - 1;
   if (s->o->check == CHECK_NONE)
     return TOOL_OK;
-  for (int64_t i = 0; i < heads; i += step)
+  if (ragged && check_sequences(s) != 0)
+    return no_memory();
+  for (int64_t i = 0; i < heads && !ragged; i += step)
     if (reference_check_backward_head(&s->host, NULL, i / s->o->kv_heads, i % s->o->kv_heads,
                                       s->errors) != 0)
       return no_memory();
   const int64_t sinks = s->host.dsinks != NULL ? s->o->heads : 0;
   const int64_t sinks_step = s->o->check == CHECK_FULL || sinks < 2 ? 1 : sinks - 1;
   for (int64_t h = 0; h < sinks; h += sinks_step)
-    if (reference_check_dsinks(&s->host, h, 0.0f, &s->sinks_error) != 0)
+    if ((ragged ? check_dsink(s, h) : reference_check_dsinks(&s->host, h, 0.0f, &s->sinks_error)) !=
+        0)
+      return no_memory();
+  const int64_t biases = s->host.dbias != NULL ? s->o->batch * s->o->heads : 0;
+  const int64_t bias_step = s->o->check == CHECK_FULL || biases < 2 ? 1 : biases - 1;
+  for (int64_t i = 0; i < biases; i += bias_step)
+    if (reference_check_dbias(&s->host, i / s->o->heads, i % s->o->heads, NULL, &s->bias_error) !=
+        0)
       return no_memory();
   return TOOL_OK;
 }
@@ -315,9 +430,15 @@ static void print_call(const session *s) {
   const run_options *o = s->o;
   char scores[256];
   score_options_print(&o->scores, o->causal, scores, sizeof scores);
-  printf("call      backward, batch %" PRId64 ", %" PRId64 " queries, %" PRId64 " keys, %" PRId64
-         " heads",
-         o->batch, o->seqlen_q, o->seqlen_k, o->heads);
+  if (o->lengths.count > 0)
+    printf("call      backward, %" PRId64 " sequences, %" PRId64 " queries (at most %" PRId64
+           " of one), %" PRId64 " keys (%" PRId64 "), %" PRId64 " heads",
+           o->lengths.count, o->lengths.total_q, o->lengths.longest_q, o->lengths.total_k,
+           o->lengths.longest_k, o->heads);
+  else
+    printf("call      backward, batch %" PRId64 ", %" PRId64 " queries, %" PRId64 " keys, %" PRId64
+           " heads",
+           o->batch, o->seqlen_q, o->seqlen_k, o->heads);
   if (o->kv_heads != o->heads)
     printf(" on %" PRId64 " key heads", o->kv_heads);
   printf(", head dim %" PRId64, o->hdim);
@@ -347,11 +468,15 @@ static int print_result(const session *s) {
   for (int i = 0; i < REFERENCE_GRADIENTS; ++i)
     printf("%s %s %.3e, bound %.3e", i ? ";" : "", s->errors[i].name, s->errors[i].error,
            reference_gradient_bound(&s->errors[i]));
-  const reference_gradient *worst = reference_worst_gradient(s->errors), *sinks = &s->sinks_error;
-  if (sinks->name != NULL)
-    printf("; %s %.3e, bound %.3e", sinks->name, sinks->error, reference_gradient_bound(sinks));
-  if (sinks->name != NULL && !(sinks->error <= reference_gradient_bound(sinks)))
-    worst = worst != NULL ? worst : sinks;
+  const reference_gradient *worst = reference_worst_gradient(s->errors);
+  const reference_gradient *const others[] = {&s->sinks_error, &s->bias_error};
+  for (int i = 0; i < 2; ++i) {
+    const reference_gradient *e = others[i];
+    if (e->name != NULL)
+      printf("; %s %.3e, bound %.3e", e->name, e->error, reference_gradient_bound(e));
+    if (e->name != NULL && !(e->error <= reference_gradient_bound(e)))
+      worst = worst != NULL ? worst : e;
+  }
   printf("\ncheck     %s, over %" PRId64 " elements of dk\n", worst ? "DID NOT HOLD" : "held",
          s->errors[REFERENCE_DK].elements);
   if (worst)
@@ -374,6 +499,8 @@ static void close_session(session *s) {
     if (s->score_buffers[i])
       s->cuda.mem_free(s->score_buffers[i]);
   score_data_free(&s->scores);
+  if (s->arrays)
+    s->cuda.mem_free(s->arrays);
   if (s->start)
     s->cuda.event_destroy(s->start);
   if (s->end)

@@ -159,6 +159,11 @@ int score_data_read(score_data *data, const score_options *o, char *why, int why
   }
   if (snippet_file_read(&data->file, o->mod, why, why_bytes) != 0)
     return -1;
+  if (data->file.f != NULL) {
+    snprintf(why, (size_t)why_bytes, "%s has an f:, which is a function of the outer product",
+             o->mod);
+    return -1;
+  }
   for (int i = 0; o->mod_scalars[i] != NULL; ++i)
     if (snippet_file_set(&data->file, o->mod_scalars[i], why, why_bytes) != 0)
       return -1;

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reference.h"
+#include "attention/defaults.h"
+#include "reference_backward.h"
 
 /* Entries b and b + 1 of sums, within `rows`. */
 static void take_sums(const int32_t *sums, int64_t b, int64_t rows, int64_t *begin,
@@ -27,8 +28,12 @@ sequence_rows sequence_rows_of(const attnpress_forward_args *args, int64_t b) {
   const int64_t batches = !r->page_table       ? args->k.shape[0]
                           : r->page_table_rows ? r->page_table_rows
                                                : r->batch;
-  const int64_t room =
+  int64_t room =
       args->k.shape[0] == 0 ? 0 : args->k.shape[1] * (r->page_table ? r->page_table_pages : 1);
+  if (r->page_indptr) { /* the sequence's own pages alone */
+    take_sums(r->page_indptr, b, r->page_table_pages, &x.first_page, &room);
+    room *= args->k.shape[1];
+  }
   x.keys = room;
   x.k_batch = r->cu_seqlens_k && !r->page_table ? 0 : b;
   if (r->kv_batch_idx)
@@ -39,8 +44,14 @@ sequence_rows sequence_rows_of(const attnpress_forward_args *args, int64_t b) {
     x.k_begin = 0;
     x.keys = x.keys <= room ? x.keys : 0;
   }
-  if (r->seqused_k)
-    x.keys = r->seqused_k[b] >= 0 && r->seqused_k[b] <= x.keys ? r->seqused_k[b] : 0;
+  if (r->seqused_k) {
+    int64_t begin, appended = r->seqlen_k_new;
+    const int32_t *sums = r->cu_seqlens_k_new;
+    if (sums)
+      take_sums(sums, b, INT32_MAX, &begin, &appended);
+    const int sound = r->seqused_k[b] >= 0 && (!sums || (sums[b] >= 0 && sums[b] <= sums[b + 1]));
+    x.keys = sound && r->seqused_k[b] + appended <= x.keys ? r->seqused_k[b] + appended : 0;
+  }
   if (r->leftpad_k) {
     const int64_t pad = r->leftpad_k[b];
     const int fits = pad >= 0 && pad <= x.keys;
@@ -49,33 +60,41 @@ sequence_rows sequence_rows_of(const attnpress_forward_args *args, int64_t b) {
   }
   if (x.k_batch < 0 || x.k_batch >= batches)
     x.k_batch = x.keys = 0;
+  if (!r->page_indptr)
+    x.first_page = x.k_batch * (r->page_table_stride ? r->page_table_stride : r->page_table_pages);
   return x;
 }
 
 void sequence_key_place(const attnpress_forward_args *args, const sequence_rows *rows, int64_t row,
-                        int64_t *page, int64_t *row_of_page) {
+                        int of_v, int64_t *page, int64_t *row_of_page) {
   const attnpress_ragged *r = args->ragged;
   *page = rows->k_batch;
   *row_of_page = row;
   if (r->page_table) {
-    const int64_t stride = r->page_table_stride ? r->page_table_stride : r->page_table_pages;
-    *page = r->page_table[rows->k_batch * stride + row / args->k.shape[1]];
+    const int32_t *table = of_v && r->page_table_v ? r->page_table_v : r->page_table;
+    *page = table[rows->first_page + row / args->k.shape[1]];
     *row_of_page = row % args->k.shape[1];
   }
 }
 
-int64_t sequence_lse_at(const attnpress_forward_args *args, const sequence_rows *rows, int64_t b,
-                        int64_t head, int64_t query) {
+/* By the strides of lse, or by those of its gradient. */
+static int64_t row_value_at(const attnpress_forward_args *args, const int64_t stride[2],
+                            int64_t given_row_stride, const sequence_rows *rows, int64_t b,
+                            int64_t head, int64_t query) {
   const attnpress_ragged *r = args->ragged;
-  const int64_t *stride = args->lse_stride;
-  const int contiguous = stride[0] == 0 && stride[1] == 0 && r->lse_row_stride == 0;
-  const int64_t row_stride = r->lse_row_stride ? r->lse_row_stride : 1;
+  const int contiguous = stride[0] == 0 && stride[1] == 0 && given_row_stride == 0;
+  const int64_t row_stride = given_row_stride ? given_row_stride : 1;
   const int64_t head_stride = contiguous ? args->q.shape[1] : stride[1];
   const int64_t batch_stride =
       contiguous && !r->cu_seqlens_q ? args->q.shape[1] * args->q.shape[2] : stride[0];
   const int64_t begin =
       r->cu_seqlens_q && batch_stride == 0 ? rows->q_begin * row_stride : b * batch_stride;
   return begin + head * head_stride + query * row_stride;
+}
+
+int64_t sequence_lse_at(const attnpress_forward_args *args, const sequence_rows *rows, int64_t b,
+                        int64_t head, int64_t query) {
+  return row_value_at(args, args->lse_stride, args->ragged->lse_row_stride, rows, b, head, query);
 }
 
 /* The keys one after the other, (keys, heads, head dim); a page that is not there is left out. */
@@ -86,7 +105,7 @@ static void *gather(const attnpress_forward_args *args, const attnpress_tensor *
   for (int64_t i = 0; to != NULL && i < rows->keys; ++i)
     for (int64_t h = 0; h < t->shape[2]; ++h, next += row_bytes) {
       int64_t page, row;
-      sequence_key_place(args, rows, rows->k_begin + i, &page, &row);
+      sequence_key_place(args, rows, rows->k_begin + i, t == &args->v, &page, &row);
       if (page < 0 || page >= t->shape[0])
         continue;
       const int64_t at = page * t->stride[0] + row * t->stride[1] + h * t->stride[2];
@@ -146,4 +165,82 @@ void sequence_close(sequence *x) {
   free(x->v);
   free(x->lse);
   *x = (sequence){0};
+}
+
+/* ---- Backward -------------------------------------------------------------------------------- */
+
+sequence_rows backward_sequence_rows_of(const attnpress_backward_args *args, int64_t b) {
+  const attnpress_forward_args forward = ap_forward_of(args);
+  sequence_rows rows = sequence_rows_of(&forward, b);
+  if (args->ragged->max_seqlen_k > 0 && rows.keys > args->ragged->max_seqlen_k)
+    rows.keys = 0;
+  return rows;
+}
+
+static float *allocate_values(const sequence_rows *rows, int64_t heads) {
+  return malloc((size_t)(heads * rows->queries + 1) * sizeof(float));
+}
+
+int backward_sequence_open(backward_sequence *x, const attnpress_backward_args *args, int64_t b) {
+  const attnpress_forward_args forward = ap_forward_of(args);
+  const attnpress_ragged *r = args->ragged;
+  const int64_t heads = args->q.shape[2];
+  *x = (backward_sequence){.args = *args, .rows = backward_sequence_rows_of(args, b)};
+  attnpress_backward_args *a = &x->args;
+  const sequence_rows *rows = &x->rows;
+  attnpress_tensor *of_queries[] = {&a->q, &a->out, &a->dout, &a->dq};
+  attnpress_tensor *of_keys[] = {&a->k, &a->v, &a->dk, &a->dv};
+  for (int i = 0; i < 4; ++i) {
+    show_rows(of_queries[i], b, rows->q_batch, rows->q_begin, rows->queries);
+    show_rows(of_keys[i], b, rows->k_batch, rows->k_begin, rows->keys);
+  }
+  x->lse = allocate_values(rows, heads);
+  x->dlse = args->dlse != NULL ? allocate_values(rows, heads) : NULL;
+  if (x->lse == NULL || (args->dlse != NULL && x->dlse == NULL)) {
+    backward_sequence_close(x);
+    return -1;
+  }
+  a->ragged = NULL;
+  a->lse = x->lse;
+  a->dlse = x->dlse;
+  a->dlse_row_stride = 0;
+  a->lse_stride[0] = a->dlse_stride[0] = 0;
+  a->lse_stride[1] = a->dlse_stride[1] = rows->queries;
+  const double of_natural = r->lse_log2 ? 1.44269504088896340736 : 1.0;
+  for (int64_t h = 0; h < heads; ++h)
+    for (int64_t i = 0; i < rows->queries; ++i) {
+      x->lse[h * rows->queries + i] =
+          told_lse(r, args->lse[sequence_lse_at(&forward, rows, b, h, i)]);
+      if (x->dlse != NULL)
+        x->dlse[h * rows->queries + i] =
+            (float)((double)args->dlse[row_value_at(&forward, args->dlse_stride,
+                                                    args->dlse_row_stride, rows, b, h, i)] *
+                    of_natural);
+    }
+  return 0;
+}
+
+int backward_sequence_fill_forward(const attnpress_backward_args *args, int64_t b) {
+  const attnpress_forward_args forward = ap_forward_of(args);
+  const attnpress_ragged *r = args->ragged;
+  backward_sequence x;
+  if (backward_sequence_open(&x, args, b) != 0)
+    return -1;
+  const int status = reference_fill_forward_batch(&x.args, b);
+  for (int64_t h = 0; h < args->q.shape[2]; ++h)
+    for (int64_t i = 0; i < x.rows.queries; ++i) {
+      const float lse = x.lse[h * x.rows.queries + i];
+      ((float *)ATTNPRESS_DATA(args->lse))[sequence_lse_at(&forward, &x.rows, b, h, i)] =
+          r->lse_empty_pos_inf && lse == -INFINITY ? INFINITY
+          : r->lse_log2                            ? (float)((double)lse * 1.44269504088896340736)
+                                                   : lse;
+    }
+  backward_sequence_close(&x);
+  return status;
+}
+
+void backward_sequence_close(backward_sequence *x) {
+  free(x->lse);
+  free(x->dlse);
+  *x = (backward_sequence){0};
 }

@@ -10,14 +10,15 @@
 typedef struct sequence_rows {
   int64_t q_batch, q_begin, queries;
   int64_t k_batch, k_begin, keys; /* k_batch: the row of the page table, where there is one */
+  int64_t first_page;             /* entry of the page table */
 } sequence_rows;
 
 /** An entry that does not fit its tensor makes the sequence empty. */
 sequence_rows sequence_rows_of(const attnpress_forward_args *args, int64_t b);
-/** Where key row `row` (k_begin and more) of a sequence lies in k and v: page (or batch), and row of
- * it. */
+/** Where key row `row` (k_begin and more) of a sequence lies in k, or in v: page (or batch), and row
+ * of it. */
 void sequence_key_place(const attnpress_forward_args *args, const sequence_rows *rows, int64_t row,
-                        int64_t *page, int64_t *row_of_page);
+                        int of_v, int64_t *page, int64_t *row_of_page);
 /** Where a query's lse lies, from args->lse, in elements. */
 int64_t sequence_lse_at(const attnpress_forward_args *args, const sequence_rows *rows, int64_t b,
                         int64_t head, int64_t query);
@@ -33,3 +34,19 @@ typedef struct sequence {
 /** 0, or -1 where memory runs out. */
 int sequence_open(sequence *x, const attnpress_forward_args *args, int64_t b);
 void sequence_close(sequence *x);
+
+/** The same of a backward call: its tensors are the call's own memory, lse and dlse are copies. */
+typedef struct backward_sequence {
+  attnpress_backward_args args; /* of which only batch b may be looked at; dsinks are the call's */
+  sequence_rows rows;
+  float *lse, *dlse; /* natural, -inf for rows without keys; the gradient by it, or NULL */
+} backward_sequence;
+
+/** The rows of a sequence of a backward call, whose keys have a bound, too. */
+sequence_rows backward_sequence_rows_of(const attnpress_backward_args *args, int64_t b);
+/** 0, or -1 where memory runs out. */
+int backward_sequence_open(backward_sequence *x, const attnpress_backward_args *args, int64_t b);
+/** Writes a sequence's out and lse, which a backward call reads, as the forward pass would: rounded
+ * from float64. 0, or -1 where memory runs out. */
+int backward_sequence_fill_forward(const attnpress_backward_args *args, int64_t b);
+void backward_sequence_close(backward_sequence *x);

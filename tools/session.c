@@ -60,6 +60,17 @@ static int parse_real(const tool_session *s, const tool_real *r, const char *tex
              : tool_usage(s->command, "%s is \"%s\"; it must be a number", r->name, text);
 }
 
+static int keep_word(const tool_session *s, const tool_word *w, const char *text) {
+  int count = 0;
+  while (count < w->most && w->value[count] != NULL)
+    ++count;
+  if (*text == '\0' || count == w->most)
+    return tool_usage(s->command, "%s \"%s\" is %s", w->name, text,
+                      *text == '\0' ? "empty" : "one too many");
+  w->value[count] = text;
+  return TOOL_OK;
+}
+
 static int parse_option(tool_session *s, const tool_options *o, int argc, char **argv, int *i) {
   const char *value;
   for (const tool_flag *f = o->flags; f != NULL && f->name != NULL; ++f)
@@ -74,6 +85,9 @@ static int parse_option(tool_session *s, const tool_options *o, int argc, char *
   for (const tool_real *r = o->reals; r != NULL && r->name != NULL; ++r)
     if ((value = tool_option(argc, argv, i, r->name)) != NULL)
       return parse_real(s, r, value);
+  for (const tool_word *w = o->words; w != NULL && w->name != NULL; ++w)
+    if ((value = tool_option(argc, argv, i, w->name)) != NULL)
+      return keep_word(s, w, value);
   return NOT_GIVEN;
 }
 
@@ -85,7 +99,7 @@ int tool_session_parse(tool_session *s, const char *command, const tool_options 
   const tool_choice choices[] = {{"--device", device_names, DEVICE_CPU, 3, &s->device},
                                  {"--check", check_names, TOOL_CHECK_NONE, 3, &s->check},
                                  {NULL, NULL, 0, 0, NULL}};
-  const tool_options own = {numbers, choices, NULL, NULL};
+  const tool_options own = {numbers, choices, NULL, NULL, NULL};
   s->command = command;
   s->check = TOOL_CHECK_SAMPLE;
   s->repeat = NOT_GIVEN;

@@ -32,12 +32,19 @@ typedef struct tool_real {
   float *value;
 } tool_real;
 
+/** A word as it stands; where it may be given often, `most` of them, in order. */
+typedef struct tool_word {
+  const char *name, **value;
+  int most;
+} tool_word;
+
 /** Tables of options, each ended by one without a name. */
 typedef struct tool_options {
   const tool_number *numbers;
   const tool_choice *choices;
   const tool_flag *flags;
   const tool_real *reals;
+  const tool_word *words;
 } tool_options;
 
 extern const char *const tool_dtype_names[]; /* "any", "fp16", "bf16", "fp32": as ATTNPRESS_... */

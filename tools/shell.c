@@ -346,6 +346,22 @@ static void print_roff_line(const char *text) {
   putchar('\n');
 }
 
+/** Names with all that they may hold: a line may end behind each of their choices. */
+static void print_roff_names(const char *names) {
+  printf(".ad l\n");
+  while (*names) {
+    const size_t length = strcspn(names, "|]>");
+    const size_t with = names[length] ? length + 1 : length;
+    char part[256];
+    snprintf(part, sizeof part, "%.*s", (int)with, names);
+    print_roff(part);
+    if (names[length])
+      fputs("\\:", stdout);
+    names += with;
+  }
+  printf("\n.ad b\n");
+}
+
 static void roff_option(const tool_command *command, const tool_opt *o) {
   (void)command;
   printf(".TP\n\\fB");
@@ -390,7 +406,7 @@ static int run_manual(int argc, char **argv) {
     print_roff_line((*c)->summary);
   }
   printf(".PP\nKernels are named\n.PP\n");
-  print_roff_line(tool_grammar());
+  print_roff_names(tool_grammar());
   printf(".PP\nwith D and DV the head dims.\n.SH COMMANDS\n");
   for (const tool_command *const *c = ap_tool_commands; *c != NULL; ++c) {
     roff_command(*c);

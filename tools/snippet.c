@@ -11,19 +11,28 @@
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-/* An int of 32 bits, or a float, in float64. */
+/* An int of 32 bits, or a float and its derivative by one variable, in float64. */
 typedef struct value {
   int is_int;
   int32_t i;
-  double x;
+  double x, slope;
 } value;
 
 static value of_int(int64_t i) {
-  return (value){1, (int32_t)(uint32_t)(uint64_t)i, 0.0};
+  return (value){1, (int32_t)(uint32_t)(uint64_t)i, 0.0, 0.0};
+}
+
+static value of_dual(double x, double slope) {
+  return (value){0, 0, x, slope};
 }
 
 static value of_float(double x) {
-  return (value){0, 0, x};
+  return of_dual(x, 0.0);
+}
+
+/* What does not depend on the variable has no part in a slope, however steep it is. */
+static double chain(double slope, double factor) {
+  return slope == 0.0 ? 0.0 : slope * factor;
 }
 
 static double as_float(value v) {
@@ -68,8 +77,12 @@ enum { SCORE, B, H, H_KV, Q, K, Q_LEN, K_LEN, FIRST_SCALAR };
 enum { TYPE_INT, TYPE_FLOAT, TYPE_BOOL, TYPE_AUTO };
 
 struct snippet {
-  const attnpress_score_mod *mod;
-  node *score, *mask;
+  const char *const *own; /* names of the variables in place 0 and on */
+  int own_count;
+  const attnpress_score_scalar *scalars;
+  const attnpress_score_buffer *buffers;
+  int scalar_count, buffer_count;
+  node *score, *score_grad, *mask, *function;
   node *all;
   int locals;
 };
@@ -186,15 +199,59 @@ static node *parse_number(parser *p) {
 
 typedef double (*function_1)(double);
 typedef double (*function_2)(double, double);
+
+static double slope_of_tanh(double x) {
+  return 1.0 - tanh(x) * tanh(x);
+}
+static double slope_of_exp2(double x) {
+  return exp2(x) * log(2.0);
+}
+static double slope_of_log(double x) {
+  return 1.0 / x;
+}
+static double slope_of_log2(double x) {
+  return 1.0 / (x * log(2.0));
+}
+static double slope_of_sqrt(double x) {
+  return 0.5 / sqrt(x);
+}
+static double slope_of_fabs(double x) {
+  return x < 0.0 ? -1.0 : 1.0;
+}
+static double slope_of_step(double x) {
+  return 0.0 * x;
+}
+static double slope_of_cos(double x) {
+  return -sin(x);
+}
+static double slope_of_erf(double x) {
+  return 2.0 / sqrt(acos(-1.0)) * exp(-x * x);
+}
+static double slope_of_log1p(double x) {
+  return 1.0 / (1.0 + x);
+}
+
 static const struct {
   const char *name; /* that of double; of float with an f behind it */
-  function_1 one;
+  function_1 one, slope;
   function_2 two;
 } functions[] = {
-    {"tanh", tanh, NULL},   {"exp", exp, NULL},   {"exp2", exp2, NULL}, {"log", log, NULL},
-    {"log2", log2, NULL},   {"sqrt", sqrt, NULL}, {"fabs", fabs, NULL}, {"floor", floor, NULL},
-    {"ceil", ceil, NULL},   {"sin", sin, NULL},   {"cos", cos, NULL},   {"erf", erf, NULL},
-    {"log1p", log1p, NULL}, {"fmin", NULL, fmin}, {"fmax", NULL, fmax}, {"pow", NULL, pow},
+    {"tanh", tanh, slope_of_tanh, NULL},
+    {"exp", exp, exp, NULL},
+    {"exp2", exp2, slope_of_exp2, NULL},
+    {"log", log, slope_of_log, NULL},
+    {"log2", log2, slope_of_log2, NULL},
+    {"sqrt", sqrt, slope_of_sqrt, NULL},
+    {"fabs", fabs, slope_of_fabs, NULL},
+    {"floor", floor, slope_of_step, NULL},
+    {"ceil", ceil, slope_of_step, NULL},
+    {"sin", sin, cos, NULL},
+    {"cos", cos, slope_of_cos, NULL},
+    {"erf", erf, slope_of_erf, NULL},
+    {"log1p", log1p, slope_of_log1p, NULL},
+    {"fmin", NULL, NULL, fmin},
+    {"fmax", NULL, NULL, fmax},
+    {"pow", NULL, NULL, pow},
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions, ABS = FUNCTIONS, MIN, MAX, CLAMP };
 
@@ -220,15 +277,14 @@ static int find_function(const char *name, int *arguments) {
 }
 
 static int find_variable(const parser *p, const char *name) {
-  static const char *const own[] = {"score", "b", "h", "h_kv", "q", "k", "q_len", "k_len"};
   for (int i = p->name_count - 1; i >= 0; --i)
     if (strcmp(p->names[i].name, name) == 0)
       return p->names[i].place;
-  for (int i = 0; i < FIRST_SCALAR; ++i)
-    if (strcmp(own[i], name) == 0)
+  for (int i = 0; i < p->s->own_count; ++i)
+    if (strcmp(p->s->own[i], name) == 0)
       return i;
-  for (int i = 0; i < p->s->mod->scalar_count; ++i)
-    if (strcmp(p->s->mod->scalars[i].name, name) == 0)
+  for (int i = 0; i < p->s->scalar_count; ++i)
+    if (strcmp(p->s->scalars[i].name, name) == 0)
       return FIRST_SCALAR + i;
   return -1;
 }
@@ -260,9 +316,9 @@ static node *parse_name(parser *p) {
   const int variable = find_variable(p, name);
   if (variable >= 0)
     return make(p, VARIABLE, variable, NULL, NULL, NULL);
-  for (int i = 0; i < p->s->mod->buffer_count; ++i)
-    if (strcmp(p->s->mod->buffers[i].name, name) == 0)
-      return parse_arguments(p, BUFFER, i, p->s->mod->buffers[i].rank, name);
+  for (int i = 0; i < p->s->buffer_count; ++i)
+    if (strcmp(p->s->buffers[i].name, name) == 0)
+      return parse_arguments(p, BUFFER, i, p->s->buffers[i].rank, name);
   int arguments;
   const int function = find_function(name, &arguments);
   if (function < 0)
@@ -440,7 +496,7 @@ static node *parse_statement(parser *p) {
 /* ---- Running --------------------------------------------------------------------------------- */
 
 typedef struct state {
-  const attnpress_score_mod *mod;
+  const snippet *s;
   value variable[VARIABLES_MAX];
 } state;
 
@@ -465,13 +521,33 @@ static value load(const attnpress_score_buffer *b, const value *indices) {
   }
 }
 
+/* The smaller or the greater of two; of a number and none, the number. */
+static value pick(int least, const value *a) {
+  const double x = as_float(a[0]), y = as_float(a[1]);
+  const int first = isnan(y) || (least ? x <= y : x >= y);
+  return of_dual(first ? x : y, a[!first].slope);
+}
+
+static value power(const value *a) {
+  const double x = as_float(a[0]), y = as_float(a[1]), z = pow(x, y);
+  double slope = 0.0;
+  if (a[0].slope != 0.0)
+    slope += a[0].slope * y * pow(x, y - 1.0);
+  if (a[1].slope != 0.0)
+    slope += a[1].slope * z * log(x);
+  return of_dual(z, slope);
+}
+
 static value call(int function, const value *a) {
+  if (function < FUNCTIONS && functions[function].one != NULL) {
+    const double x = as_float(a[0]);
+    return of_dual(functions[function].one(x), chain(a[0].slope, functions[function].slope(x)));
+  }
   if (function < FUNCTIONS)
-    return of_float(functions[function].one != NULL
-                        ? functions[function].one(as_float(a[0]))
-                        : functions[function].two(as_float(a[0]), as_float(a[1])));
+    return functions[function].two == pow ? power(a) : pick(functions[function].two == fmin, a);
   if (function == ABS)
-    return a->is_int ? of_int(llabs(a->i)) : of_float(fabs(a->x));
+    return a->is_int ? of_int(llabs(a->i))
+                     : of_dual(fabs(a->x), chain(a->slope, slope_of_fabs(a->x)));
   if (function == CLAMP) {
     const int64_t x = as_int(a[0]), low = as_int(a[1]), high = as_int(a[2]);
     const int64_t raised = x > low ? x : low;
@@ -479,8 +555,7 @@ static value call(int function, const value *a) {
   }
   if (a[0].is_int && a[1].is_int)
     return (function == MIN) == (a[0].i < a[1].i) ? a[0] : a[1];
-  return of_float(function == MIN ? fmin(as_float(a[0]), as_float(a[1]))
-                                  : fmax(as_float(a[0]), as_float(a[1])));
+  return pick(function == MIN, a);
 }
 
 static value combine_ints(int op, int64_t a, int64_t b) {
@@ -530,13 +605,13 @@ static value combine(int op, value a, value b) {
     return combine_ints(op, a.i, b.i);
   switch (op) {
   case '+':
-    return of_float(x + y);
+    return of_dual(x + y, a.slope + b.slope);
   case '-':
-    return of_float(x - y);
+    return of_dual(x - y, a.slope - b.slope);
   case '*':
-    return of_float(x * y);
+    return of_dual(x * y, chain(a.slope, y) + chain(b.slope, x));
   default:
-    return of_float(x / y);
+    return of_dual(x / y, chain(a.slope, 1.0 / y) + chain(b.slope, -x / (y * y)));
   }
 }
 
@@ -551,12 +626,12 @@ static value run(state *s, const node *n) {
   case CALL:
     for (int i = 0; i < 4 && n->child[i] != NULL; ++i)
       a[i] = run(s, n->child[i]);
-    return n->kind == BUFFER ? load(&s->mod->buffers[n->op], a) : call(n->op, a);
+    return n->kind == BUFFER ? load(&s->s->buffers[n->op], a) : call(n->op, a);
   case UNARY:
     a[0] = run(s, n->child[0]);
     if (n->op == '!')
       return of_int(!as_bool(a[0]));
-    return a[0].is_int ? of_int(-(int64_t)a[0].i) : of_float(-a[0].x);
+    return a[0].is_int ? of_int(-(int64_t)a[0].i) : of_dual(-a[0].x, -a[0].slope);
   case BINARY:
     a[0] = run(s, n->child[0]);
     if (n->op == AND || n->op == OR)
@@ -570,7 +645,7 @@ static value run(state *s, const node *n) {
     a[0] = run(s, n->child[0]);
     return n->op == TYPE_INT    ? of_int(as_int(a[0]))
            : n->op == TYPE_BOOL ? of_int(as_bool(a[0]))
-                                : of_float(as_float(a[0]));
+                                : of_dual(as_float(a[0]), a[0].slope);
   case ASSIGN:
     return s->variable[n->op] = run(s, n->child[0]);
   case BLOCK:
@@ -581,26 +656,41 @@ static value run(state *s, const node *n) {
   return of_int(0);
 }
 
-static void start(state *s, const snippet *text, double score, const snippet_place *at) {
-  const int64_t own[] = {0, at->b, at->h, at->h_kv, at->q, at->k, at->q_len, at->k_len};
-  s->mod = text->mod;
-  for (int i = 1; i < FIRST_SCALAR; ++i)
-    s->variable[i] = of_int(own[i]);
-  s->variable[SCORE] = of_float(score);
-  for (int i = 0; i < text->mod->scalar_count; ++i) {
-    const attnpress_score_scalar *scalar = &text->mod->scalars[i];
-    s->variable[FIRST_SCALAR + i] = scalar->dtype == ATTNPRESS_INT32
-                                        ? of_int(scalar->int_value)
-                                        : of_float((double)scalar->value);
+static void start(state *now, const snippet *s) {
+  now->s = s;
+  for (int i = 0; i < s->scalar_count; ++i) {
+    const attnpress_score_scalar *scalar = &s->scalars[i];
+    now->variable[FIRST_SCALAR + i] = scalar->dtype == ATTNPRESS_INT32
+                                          ? of_int(scalar->int_value)
+                                          : of_float((double)scalar->value);
   }
 }
 
+static void start_at(state *now, const snippet *s, double score, const snippet_place *at) {
+  const int64_t own[] = {0, at->b, at->h, at->h_kv, at->q, at->k, at->q_len, at->k_len};
+  start(now, s);
+  for (int i = 1; i < FIRST_SCALAR; ++i)
+    now->variable[i] = of_int(own[i]);
+  now->variable[SCORE] = of_dual(score, 1.0);
+}
+
 double snippet_score(const snippet *s, double score, const snippet_place *place) {
+  double slope;
+  return snippet_score_slope(s, score, place, &slope);
+}
+
+double snippet_score_slope(const snippet *s, double score, const snippet_place *place,
+                           double *slope) {
+  *slope = 1.0;
   if (s->score == NULL)
     return score;
   state now;
-  start(&now, s, score, place);
+  start_at(&now, s, score, place);
+  if (s->score_grad != NULL)
+    *slope = as_float(run(&now, s->score_grad));
   run(&now, s->score);
+  if (s->score_grad == NULL)
+    *slope = now.variable[SCORE].slope;
   return as_float(now.variable[SCORE]);
 }
 
@@ -608,41 +698,88 @@ int snippet_keeps(const snippet *s, const snippet_place *place) {
   if (s->mask == NULL)
     return 1;
   state now;
-  start(&now, s, 0.0, place);
+  start_at(&now, s, 0.0, place);
   return as_bool(run(&now, s->mask));
+}
+
+double snippet_function(const snippet *s, double x, double y, double slope[2]) {
+  value result = {0};
+  for (int i = 0; i < 2; ++i) {
+    state now;
+    start(&now, s);
+    now.variable[0] = of_dual(x, i == 0);
+    now.variable[1] = of_dual(y, i == 1);
+    result = run(&now, s->function);
+    slope[i] = result.slope;
+  }
+  return as_float(result);
 }
 
 static int is_blank(const char *text) {
   return text == NULL || text[strspn(text, " \t\r\n")] == '\0';
 }
 
-snippet *snippet_parse(const attnpress_score_mod *mod, char *why, int why_bytes) {
-  snippet *s = calloc(1, sizeof *s);
-  if (s == NULL) {
+static snippet *begin(const snippet *first, char *why, int why_bytes) {
+  snippet *s = malloc(sizeof *s);
+  if (s == NULL)
     snprintf(why, (size_t)why_bytes, "memory ran out");
+  else
+    *s = *first;
+  return s;
+}
+
+/* A text of one expression. */
+static node *parse_whole(parser *p, const char *which, const char *text) {
+  p->at = text;
+  p->which = which;
+  p->line = 1;
+  node *found = parse_expression(p);
+  skip_blanks(p);
+  return !p->failed && *p->at != '\0' ? fail(p, "\"%.16s\" follows the expression", p->at) : found;
+}
+
+static snippet *end(snippet *s, const parser *p) {
+  if (!p->failed)
+    return s;
+  snippet_free(s);
+  return NULL;
+}
+
+snippet *snippet_parse(const attnpress_score_mod *mod, char *why, int why_bytes) {
+  static const char *const own[] = {"score", "b", "h", "h_kv", "q", "k", "q_len", "k_len"};
+  snippet *s = begin(&(snippet){.own = own,
+                                .own_count = FIRST_SCALAR,
+                                .scalars = mod->scalars,
+                                .buffers = mod->buffers,
+                                .scalar_count = mod->scalar_count,
+                                .buffer_count = mod->buffer_count},
+                     why, why_bytes);
+  if (s == NULL)
     return NULL;
-  }
-  s->mod = mod;
   parser p = {.s = s, .line = 1, .why = why, .why_bytes = why_bytes};
   if (!is_blank(mod->score)) {
     p.at = mod->score;
     p.which = "score";
     s->score = parse_block(&p, "");
   }
-  if (!is_blank(mod->mask) && !p.failed) {
-    p.at = mod->mask;
-    p.which = "mask";
-    p.line = 1;
-    s->mask = parse_expression(&p);
-    skip_blanks(&p);
-    if (!p.failed && *p.at != '\0')
-      fail(&p, "\"%.16s\" follows the expression", p.at);
-  }
-  if (p.failed) {
-    snippet_free(s);
+  if (!is_blank(mod->score_grad) && !p.failed)
+    s->score_grad = parse_whole(&p, "score_grad", mod->score_grad);
+  if (!is_blank(mod->mask) && !p.failed)
+    s->mask = parse_whole(&p, "mask", mod->mask);
+  return end(s, &p);
+}
+
+snippet *snippet_parse_function(const char *text, const attnpress_score_scalar *scalars,
+                                int scalar_count, char *why, int why_bytes) {
+  static const char *const own[] = {"x", "y"};
+  snippet *s = begin(
+      &(snippet){.own = own, .own_count = 2, .scalars = scalars, .scalar_count = scalar_count}, why,
+      why_bytes);
+  if (s == NULL)
     return NULL;
-  }
-  return s;
+  parser p = {.s = s, .line = 1, .why = why, .why_bytes = why_bytes};
+  s->function = parse_whole(&p, "f", text);
+  return end(s, &p);
 }
 
 void snippet_free(snippet *s) {

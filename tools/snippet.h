@@ -1,5 +1,5 @@
 /* Snippets on the host: the file that `attnpress run --mod` reads, and an interpreter of the texts
- * in float64, which results are compared with.
+ * in float64 with derivatives, which results are compared with.
  *
  * The interpreter knows a part of C: declarations of int, float, bool and auto with a value,
  * assignments (=, +=, -=, *=, /=), if and else, blocks; + - * / %, comparisons, ! && ||, & | ^ <<
@@ -24,8 +24,17 @@ snippet *snippet_parse(const attnpress_score_mod *mod, char *why, int why_bytes)
 void snippet_free(snippet *s); /* NULL is fine */
 /** What the texts make of a score; that score where there is no such text. */
 double snippet_score(const snippet *s, double score, const snippet_place *place);
+/** The same, and its derivative by that score: of the text or, where it is given, its score_grad. */
+double snippet_score_slope(const snippet *s, double score, const snippet_place *place,
+                           double *slope);
 /** Whether the mask keeps a key; 1 where there is none. */
 int snippet_keeps(const snippet *s, const snippet_place *place);
+
+/** The same of the outer product's function of x and y: one expression. */
+snippet *snippet_parse_function(const char *text, const attnpress_score_scalar *scalars,
+                                int scalar_count, char *why, int why_bytes);
+/** f(x, y), and its derivatives by x and y. */
+double snippet_function(const snippet *s, double x, double y, double slope[2]);
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
@@ -41,6 +50,9 @@ int snippet_keeps(const snippet *s, const snippet_place *place);
  *     mask:
  *     q - k <= left
  *
+ * `score_grad:` may follow, an expression; a file for the outer product has scalars and `f:`, an
+ * expression of x and y.
+ *
  * Extents are numbers, or batch, heads, heads_kv, seqlen_q, seqlen_k. What a random buffer is filled
  * with: normal (fp16, bf16, fp32), slopes (of ALiBi), documents (numbers that rise along the last
  * dimension), lengths (0 to seqlen_k, each its own). */
@@ -53,8 +65,8 @@ typedef struct snippet_file {
   attnpress_score_buffer buffers[SNIPPET_BUFFERS];
   int64_t extents[SNIPPET_BUFFERS][4]; /* a number, or -1 - the place of a word */
   int fills[SNIPPET_BUFFERS];
-  char *text, *score, *mask; /* score and mask are in text; NULL: none */
-  attnpress_score_mod mod;   /* all of it */
+  char *text, *score, *mask, *score_grad, *f; /* the others are in text; NULL: none */
+  attnpress_score_mod mod;                    /* all of it but f */
 } snippet_file;
 
 /** 0, or -1 with a sentence in `why` that names file and line. */

@@ -88,6 +88,19 @@ static const char *read_buffer(snippet_file *f, const char *line) {
   return NULL;
 }
 
+/* Where the text goes that a line begins; NULL: it begins none. */
+static char **text_of(snippet_file *f, const char *line) {
+  const struct {
+    const char *head;
+    char **text;
+  } kinds[] = {
+      {"score:", &f->score}, {"mask:", &f->mask}, {"score_grad:", &f->score_grad}, {"f:", &f->f}};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i)
+    if (strncmp(line, kinds[i].head, strlen(kinds[i].head)) == 0)
+      return kinds[i].text;
+  return NULL;
+}
+
 /* Declarations, up to the first text, of which the line before its first becomes its end. */
 static const char *read_lines(snippet_file *f, int *number) {
   char *line = f->text;
@@ -95,11 +108,10 @@ static const char *read_lines(snippet_file *f, int *number) {
   int in_text = 0;
   for (*number = 1; why == NULL && *line != '\0'; ++*number) {
     char *end = line + strcspn(line, "\n"), *next = *end != '\0' ? end + 1 : end;
-    const int score = strncmp(line, "score:", 6) == 0, mask = strncmp(line, "mask:", 5) == 0;
-    if (score || mask) {
-      char **text = score ? &f->score : &f->mask;
+    char **const text = text_of(f, line);
+    if (text != NULL) {
       if (*text != NULL)
-        return score ? "there are two scores" : "there are two masks";
+        return "it is the second text of its kind";
       line[0] = '\0'; /* the end of the text before */
       *text = next;
       in_text = 1;
@@ -111,14 +123,15 @@ static const char *read_lines(snippet_file *f, int *number) {
       else if (strncmp(line, "buffer ", 7) == 0)
         why = read_buffer(f, line + 7);
       else if (*line != '#' && *line != '\0')
-        why = "the line begins with none of scalar, buffer, score:, mask: and #";
+        why = "the line begins with none of scalar, buffer, score:, mask:, score_grad:, f: and #";
     }
     line = next;
   }
   *number -= why != NULL;
-  return why != NULL                           ? why
-         : f->score == NULL && f->mask == NULL ? "there is neither score: nor mask:"
-                                               : NULL;
+  return why != NULL ? why
+         : f->score == NULL && f->mask == NULL && f->f == NULL
+             ? "there is neither score: nor mask: nor f:"
+             : NULL;
 }
 
 int snippet_file_read(snippet_file *f, const char *path, char *why, int why_bytes) {
@@ -146,6 +159,7 @@ int snippet_file_read(snippet_file *f, const char *path, char *why, int why_byte
   f->mod.name = f->name;
   f->mod.score = f->score;
   f->mod.mask = f->mask;
+  f->mod.score_grad = f->score_grad;
   f->mod.scalars = f->scalars;
   f->mod.buffers = f->buffers;
   return 0;

@@ -30,6 +30,7 @@ CONSUMER_REGISTERS = {1: 240, 2: 240, 3: 160}  # of a thread, by the number of c
 BACKWARD_OTHER_REGISTERS = 40  # as OTHER_REGISTERS, of the backward template, at the least
 BACKWARD_FEATURE_REGISTERS = (0, 8, 24, 64, 64, 64)  # beside softcap's derivative, by tile class
 CONSUMER_OTHER_REGISTERS = 32  # all but S, P and O
+RAGGED_UNIT_BYTES = 1024  # of sm90's ragged kernels: static shared memory, at most
 SLAB_COLUMNS = 64  # of Q, K and V in shared memory: rows of 128 bytes
 
 
@@ -122,6 +123,11 @@ def producer_tile(
     return sized(variant, tile)
 
 
+def dbias_tile(variant: Variant, block_m: int, block_n: int, warps_m: int, warps_n: int) -> Tile:
+    """A tile of the gradient by the bias."""
+    return sized(variant, make_tile(block_m, block_n, warps_m, warps_n, 0, 0, 0))
+
+
 def complete(variant: Variant, fields: dict[str, int]) -> dict[str, int]:
     """What the name of a tile with a producer, or of a backward kernel, leaves open."""
     if not fields.get("producer"):
@@ -145,6 +151,9 @@ def smem_bytes(variant: Variant, tile: Tile) -> int:
     """Dynamic shared memory of a thread block. The kernel asserts the same formula."""
     if variant["pass"] in ROW_TILES:
         return 0
+    if variant["pass"] == "bwd_dbias":  # Q and dO, K and V
+        rows = tile.block_m + tile.block_n
+        return rows * (row_bytes(variant.hdim) + row_bytes(variant.hdim_v))
     if variant["pass"] in BACKWARD_PASSES and tile.producer:
         return _backward_producer_smem_bytes(variant, tile)
     if variant["pass"] in BACKWARD_PASSES:
@@ -303,6 +312,8 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
         legal = tile.block_m > 0 and tile == plain.replace(block_m=tile.block_m)
         name = variant["pass"].removeprefix("fwd_").removeprefix("bwd_")
         return [] if legal else [f"a {name} tile is {plain.name} except for its rows"]
+    if variant["pass"] == "bwd_dbias":
+        return _dbias_problems(variant, tile)
     if variant["pass"] in BACKWARD_PASSES and variant.arch == 90:
         return _backward_producer_problems(variant, tile)
     if variant["pass"] in BACKWARD_PASSES:
@@ -377,6 +388,8 @@ def _producer_problems(variant: Variant, tile: Tile) -> list[str]:
         return [f"block_m {tile.block_m} is none of 64, 128, 192: 1 to 3 consumers of 64 rows"]
     plain = producer_tile(variant, tile.block_m, tile.block_n, tile.stages)
     limit = limits(variant).block_smem_bytes
+    if variant.sequences == "ragged":
+        limit -= RAGGED_UNIT_BYTES
     needed, budget = registers(variant, tile), register_budget(tile)
     checks = (
         (
@@ -464,12 +477,31 @@ def _backward_producer_problems(variant: Variant, tile: Tile) -> list[str]:
     return [sentence for holds, sentence in checks if not holds]
 
 
+def _dbias_problems(variant: Variant, tile: Tile) -> list[str]:
+    """problems() of the gradient by the bias, one source for every device."""
+    shapes = [shape[:4] for shape in DBIAS_SHAPES]
+    plain = dbias_tile(variant, tile.block_m, tile.block_n, tile.warps_m, tile.warps_n)
+    chunks = max(variant.hdim, variant.hdim_v) // 8
+    limit = load_targets().archs[86].block_smem_bytes
+    checks = (
+        (
+            (tile.block_m, tile.block_n, tile.warps_m, tile.warps_n) in shapes,
+            f"block_m, block_n, warps_m, warps_n are none of {shapes}",
+        ),
+        (tile == plain, f"{tile.name} has other fields than {plain}"),
+        (chunks <= tile.threads, "a row has more chunks of 8 elements than there are threads"),
+        (plain.smem_bytes <= limit, f"{plain.smem_bytes} bytes of shared memory are over {limit}"),
+    )
+    return [sentence for holds, sentence in checks if not holds]
+
+
 # ---- The rule -----------------------------------------------------------------------------------
 
 # Of passes whose thread blocks take rows of the output: `block_m` rows, by `warps_m` warps.
 ROW_TILES = {
     "fwd_combine": make_tile(1, 32, 4, 1, 0, 0, 0),
     "fwd_map": make_tile(1, 16, 4, 1, 0, 0, 0),  # a word of 16 key blocks of one row block
+    "fwd_schedule": make_tile(1, 16, 32, 1, 0, 0, 0),  # one thread block
     "bwd_delta": make_tile(64, 16, 8, 1, 0, 0, 0),
     "bwd_convert": make_tile(64, 16, 8, 1, 0, 0, 0),
     "bwd_sinks": make_tile(64, 16, 8, 1, 0, 0, 0),
@@ -611,6 +643,10 @@ BACKWARD_PRODUCER_SHAPES = (
     ((128, 64, 2, 0), (128, 32, 2, 0)),
 )
 
+# Of the gradient by the bias: block_m, block_n, warps_m, warps_n. Several thread blocks an SM hide
+# each other's copies.
+DBIAS_SHAPES = ((64, 64, 2, 2), (32, 64, 2, 2), (32, 32, 2, 2), (16, 32, 1, 2))
+
 DECODE_SHAPE = (DECODE_ROWS, 1, 4)
 DECODE_STAGES = (4, 3, 2)
 DECODE_SMEM_BYTES = (48 * 1024, 56 * 1024, 99 * 1024)  # budgets to try; small ones share an SM
@@ -634,6 +670,9 @@ _fills: dict[tuple, Tile] = {}
 def _first_legal(variant: Variant) -> Tile:
     if variant["pass"] in ROW_TILES:
         return ROW_TILES[variant["pass"]]
+    if variant["pass"] == "bwd_dbias":
+        tiles = [dbias_tile(variant, *shape) for shape in DBIAS_SHAPES]
+        return next(tile for tile in tiles if not problems(variant, tile))
     if variant["pass"] in BACKWARD_PASSES:
         return _backward_fill(variant)
     if variant.arch == 90:

@@ -14,6 +14,8 @@ TILES = {
     "bwd": {"warps": 8, "rows": 8},
     "bwd_reduce": {"warps": 4, "rows": 8},
 }
+MOD_ROWS = {"fwd": 8, "sum": 4, "bwd": 4}
+"""Where a snippet takes registers too."""
 
 
 def family() -> Family:
@@ -44,4 +46,7 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
 
 def fill(variant: Variant) -> Tile:
     """The rule's tile."""
-    return make_tile(family(), **TILES[variant["pass"]])
+    tile = dict(TILES[variant["pass"]])
+    if variant["mod"]:
+        tile["rows"] = MOD_ROWS[variant["pass"]]
+    return make_tile(family(), **tile)

@@ -11,7 +11,9 @@
  *
  *     dense, (batch_k, S, heads, head_dim):        to k_cache[kv_batch_idx[b] or b, n];
  *     paged, (pages, page_size, heads, head_dim):  to k_cache[page, n % page_size] with
- *                                                  page = page_table[b, n / page_size];
+ *                                                  page = page_table[b, n / page_size], or of
+ *                                                  row kv_batch_idx[b], or, of a flat table,
+ *                                                  page_table[page_indptr[b] + n / page_size];
  *     either, with slot_mapping:                   to row slot_mapping[t] of all entries
  *
  * Index arrays lie on the device (with the CPU backend: on the host) and are never read by the
@@ -41,8 +43,9 @@ typedef struct attnpress_rotary {
   /** In elements, between positions of cos and of sin; 0: rotary_dim / 2. One table with rows of
    * cos and sin side by side has rotary_dim. */
   int64_t stride;
-  /** Position of each token: (batch, new) or (total), contiguous. NULL: seqused_k[b] + i. A token
-   * whose position is not in the tables is skipped: neither its K and V nor its q are written. */
+  /** Position of each token: (batch, new) or (total), contiguous. NULL: seqused_k[b] + i, or what
+   * first_positions says. Where a position is not in the tables nothing is written: neither K and V
+   * nor, where it is q's, q. */
   const int32_t *positions;
   int32_t rotary_dim;  /* columns: a multiple of 2, from 2 to the head_dim of k_new and of q; those
                           beyond are copied. Multiples of 16 (fp32: 8) are fastest */
@@ -50,9 +53,16 @@ typedef struct attnpress_rotary {
   int32_t interleaved; /* 0: columns i and i + rotary_dim / 2 are a pair (GPT-NeoX, Llama in
                           transformers); 1: 2 i and 2 i + 1 (GPT-J) */
   int32_t reserved;    /* 0 */
+  /** (batch): position of each sequence's first token, behind which the others follow; NULL:
+   * seqused_k[b]. Not with `positions`. */
+  const int32_t *first_positions;
+  /** 1: all queries of a sequence stand at its first token's position, as flash-attn has it where
+   * attention has neither a causal mask nor a window. Not with `positions`. */
+  int32_t q_at_first;
+  int32_t reserved_2; /* 0 */
 } attnpress_rotary;
 #define ATTNPRESS_ROTARY_INIT                                                                      \
-  { sizeof(attnpress_rotary), NULL, NULL, 0, 0, NULL, 0, 0, 0, 0 }
+  { sizeof(attnpress_rotary), NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, NULL, 0, 0 }
 
 /** A tensor whose dtype is 0 is not there. k_new and k_cache come together, and v_new and v_cache;
  * q with rotary alone. At least one of k_new, v_new and q is there. */
@@ -70,20 +80,26 @@ typedef struct attnpress_append_args {
   const int32_t *cu_seqlens_new;
   int64_t batch;               /* sequences; read with cu_seqlens_new alone */
   const int32_t *seqused_k;    /* (batch): tokens that the cache has; NULL: none */
-  const int32_t *kv_batch_idx; /* (batch): entry of the cache; NULL: 0, 1, 2 ... Not with the two
-                                  below */
-  const int32_t *page_table;   /* (batch, max_pages), rows page_table_stride apart; or NULL */
-  int64_t max_pages;           /* of a sequence; read with page_table alone, 1 to 2^31 - 1 */
-  int64_t page_table_stride;   /* in elements; 0: max_pages */
+  const int32_t *kv_batch_idx; /* (batch): entry of the cache, or row of page_table; NULL: 0, 1, 2
+                                  ... Not with slot_mapping */
+  const int32_t *page_table;   /* (page_table_rows, max_pages), rows page_table_stride apart; with
+                                  page_indptr (max_pages); or NULL */
+  int64_t max_pages;         /* of a sequence, with page_indptr of all; read with page_table alone,
+                                1 to 2^31 - 1 */
+  int64_t page_table_stride; /* in elements; 0: max_pages */
   const int64_t *slot_mapping; /* (batch, new) or (total): entry * S + row; negative: the token is
                                   not written; or NULL. Not with page_table */
   const attnpress_rotary *rotary; /* NULL: K is copied as V is */
+  int64_t page_table_rows;        /* with kv_batch_idx; 0: batch */
+  const int32_t *page_table_v;    /* V's pages, laid out as page_table is; NULL: they are K's */
+  const int32_t *page_indptr;     /* (batch + 1): sequence b's pages are the entries page_indptr[b]
+                                     to page_indptr[b + 1] - 1 of a flat page_table; or NULL */
 } attnpress_append_args;
 #define ATTNPRESS_APPEND_ARGS_INIT                                                                 \
   {                                                                                                \
     sizeof(attnpress_append_args), ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT,                   \
         ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT,                       \
-        ATTNPRESS_TENSOR_INIT, NULL, 0, NULL, NULL, NULL, 0, 0, NULL, NULL                         \
+        ATTNPRESS_TENSOR_INIT, NULL, 0, NULL, NULL, NULL, 0, 0, NULL, NULL, 0, NULL, NULL          \
   }
 
 /** Writes, asynchronously on `stream` (CUstream or cudaStream_t; NULL: the default stream of the

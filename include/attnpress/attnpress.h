@@ -133,10 +133,10 @@ enum { ATTNPRESS_LOG_INFO = 0, ATTNPRESS_LOG_WARNING = 1 };
  * read once, in attnpress_create(): jit_off ATTNPRESS_JIT_OFF, cache_off ATTNPRESS_CACHE_OFF,
  * num_threads ATTNPRESS_NUM_THREADS, nvrtc_path ATTNPRESS_NVRTC, cache_dir ATTNPRESS_CACHE_DIR,
  * read_only_dirs ATTNPRESS_CACHE_LAYERS (with ':' between directories), cache_max_bytes
- * ATTNPRESS_CACHE_MAX_BYTES (512M, say), arch_max ATTNPRESS_ARCH_MAX, and log ATTNPRESS_LOG, which is
- * info or warning: messages from that level on go to stderr. A value that is not allowed is
- * INVALID_ARGUMENT. ATTNPRESS_LIBCUDA names the driver's library. A program that runs with more
- * rights than its caller reads none of them. */
+ * ATTNPRESS_CACHE_MAX_BYTES (512M, say), arch_max ATTNPRESS_ARCH_MAX, check ATTNPRESS_CHECK, and log
+ * ATTNPRESS_LOG, which is info or warning: messages from that level on go to stderr. A value that is
+ * not allowed is INVALID_ARGUMENT. ATTNPRESS_LIBCUDA names the driver's library. A program that runs
+ * with more rights than its caller reads none of them. */
 typedef struct attnpress_options {
   size_t struct_size;
   int32_t backend;   /* ATTNPRESS_CUDA, _CPU or _COMPILE_ONLY */
@@ -170,7 +170,11 @@ typedef struct attnpress_options {
   /** Kernels that were written for a newer architecture than this (80, 86 or 90; 0: no limit) are
    * skipped where a device can run others: to compare, or to work around a fault. */
   int32_t arch_max;
-  int32_t reserved; /* 0 */
+  /** 1: to find faults. Before a call is launched, what its index arrays hold is looked at: lengths,
+   * page numbers, batch indices, slots, positions. The first that does not fit makes the call
+   * INVALID_ARGUMENT, with sequence and value, and nothing runs. Each such call copies the arrays to
+   * the host and waits for its stream; one that is captured is not looked at. */
+  int32_t check;
 } attnpress_options;
 #define ATTNPRESS_OPTIONS_INIT                                                                     \
   { sizeof(attnpress_options), 0, 0, 0, 0, NULL, NULL, NULL, 0, NULL, NULL, 0, 0 }
@@ -367,9 +371,13 @@ typedef struct attnpress_score_mod {
   const attnpress_score_buffer *buffers; /* (buffer_count) */
   int32_t scalar_count;                  /* 0 to 16 */
   int32_t buffer_count;                  /* 0 to 8 */
+  /** One expression, the derivative of the score's text by `score`, which is then the score that the
+   * text is given. NULL: the library differentiates the text, in whose copy for the backward pass
+   * floats are numbers with a derivative (device/dual.cuh). */
+  const char *score_grad;
 } attnpress_score_mod;
 #define ATTNPRESS_SCORE_MOD_INIT                                                                   \
-  { sizeof(attnpress_score_mod), NULL, NULL, NULL, NULL, NULL, 0, 0 }
+  { sizeof(attnpress_score_mod), NULL, NULL, NULL, NULL, NULL, 0, 0, NULL }
 /** Sequences of different lengths in one call, and keys in pages. Every array is device memory (with
  * the CPU backend: host memory) that the call reads when it runs, never the host: lengths may change
  * between replays of a captured call. NULL: not used. Of sequence b
@@ -384,7 +392,10 @@ typedef struct attnpress_score_mod {
  *     pages     with page_table, k and v are (pages, page_size, heads_kv, head_dim), and row r of the
  *               sequence is row r % page_size of page page_table[b][r / page_size] (with
  *               kv_batch_idx: of row kv_batch_idx[b] of the table). cu_seqlens_k then gives lengths
- *               alone, cu_seqlens_k[b + 1] - cu_seqlens_k[b].
+ *               alone, cu_seqlens_k[b + 1] - cu_seqlens_k[b]. With page_indptr the table is flat: the
+ *               sequence's pages are its entries page_indptr[b] to page_indptr[b + 1] - 1.
+ *     appended  with seqlen_k_new or cu_seqlens_k_new, as many more keys behind those that seqused_k
+ *               counts: what attnpress_append() has written there with the same seqused_k.
  *
  * seqlen_q and seqlen_k in masks, windows, ALiBi and dropout are the sequence's own; `batch` there is
  * b, and a query's number counts from its sequence's first. Rows that belong to no sequence are not
@@ -393,7 +404,10 @@ typedef struct attnpress_score_mod {
  * What only the device can see is not reported: a sequence whose entries are out of order, negative,
  * or reach past its tensor has no queries or, where they are those of the keys, no keys; a page
  * number out of range leaves that sequence's result unspecified. Neither reads or writes outside of
- * the tensors. A bias is not supported. */
+ * the tensors. A bias is not supported.
+ *
+ * A call may need a workspace for the order of its sequences, where it is not split, too:
+ * attnpress_plan_workspace_bytes(). */
 typedef struct attnpress_ragged {
   size_t struct_size;
   int64_t
@@ -401,7 +415,7 @@ typedef struct attnpress_ragged {
                     page_table k.shape[0] */
   /** Bounds of the lengths, by which the call is laid out; 0, or more than the tensor has: what the
    * tensor has. A sequence with more than max_seqlen_q queries counts as one with none. max_seqlen_k
-   * guides the choice of splits alone. */
+   * guides the choice of splits alone; of a backward call it is a bound likewise. */
   int64_t max_seqlen_q, max_seqlen_k;
   const int32_t *cu_seqlens_q, *cu_seqlens_k; /* (batch + 1) */
   const int32_t *seqused_q, *seqused_k;       /* (batch) */
@@ -409,18 +423,27 @@ typedef struct attnpress_ragged {
   const int32_t *kv_batch_idx; /* (batch) */
   const int32_t *page_table;   /* (page_table_rows, pages), the last dimension contiguous */
   int64_t page_table_rows;     /* with kv_batch_idx; 0: batch */
-  int64_t page_table_pages;    /* pages of a sequence, at most; needed with page_table */
-  int64_t page_table_stride;   /* from row to row, in elements; 0: page_table_pages */
+  int64_t page_table_pages;  /* pages of a sequence, at most; with page_indptr entries of the whole
+                                  table; needed with page_table */
+  int64_t page_table_stride; /* from row to row, in elements; 0: page_table_pages */
   /** Of lse, from query to query, in elements; 0: 1. With cu_seqlens_q, lse_stride[0] is 0 for a
    * packed lse, (heads_q, total_q) or (total_q, heads_q) by its strides, whose rows are q's;
    * otherwise b * lse_stride[0] + head * lse_stride[1] + query * lse_row_stride. All strides 0: (heads_q,
    * total_q) contiguous with cu_seqlens_q, else (batch, heads_q, seqlen_q). */
   int64_t lse_row_stride;
-  int32_t lse_log2;          /* 1: the logarithm is to the base 2 */
-  int32_t lse_empty_pos_inf; /* 1: lse of rows that see no key is +inf */
+  int32_t lse_log2;                /* 1: the logarithm is to the base 2 */
+  int32_t lse_empty_pos_inf;       /* 1: lse of rows that see no key is +inf */
+  int64_t seqlen_k_new;            /* appended keys of every sequence; with seqused_k */
+  const int32_t *cu_seqlens_k_new; /* (batch + 1): of sequence b cu_seqlens_k_new[b + 1] -
+                                      cu_seqlens_k_new[b] appended keys; with seqused_k */
+  const int32_t *page_table_v;     /* V's pages, laid out as page_table is; NULL: they are K's */
+  const int32_t *page_indptr;      /* (batch + 1) */
 } attnpress_ragged;
 #define ATTNPRESS_RAGGED_INIT                                                                      \
-  { sizeof(attnpress_ragged), 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0 }
+  {                                                                                                \
+    sizeof(attnpress_ragged), 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, \
+        0, NULL, NULL, NULL                                                                        \
+  }
 
 typedef struct attnpress_forward_args {
   size_t struct_size;
@@ -501,9 +524,23 @@ ATTNPRESS_API attnpress_status attnpress_dropout_mask(attnpress_handle *handle,
 
 /* ---- Backward -------------------------------------------------------------------------------- */
 
+/** The gradient by a bias. It is summed over the dimensions of which it has one and the call has more,
+ * in fp32 and in one order: every bit is the same in every run. It is made by a kernel of its own, two
+ * products more. */
+typedef struct attnpress_dbias {
+  size_t struct_size;
+  void *data;        /* written; aligned to its elements */
+  int64_t shape[4];  /* batch or 1, heads_q or 1, seqlen_q or 1, seqlen_k */
+  int64_t stride[4]; /* in elements, so that no two elements meet; any where the extent is 1 */
+  int32_t dtype;     /* ATTNPRESS_FP16, _BF16 or _FP32, whatever the bias's is */
+  int32_t reserved;  /* 0 */
+} attnpress_dbias;
+#define ATTNPRESS_DBIAS_INIT                                                                       \
+  { sizeof(attnpress_dbias), NULL, {0, 0, 0, 0}, {0, 0, 0, 0}, 0, 0 }
+
 /** The gradients of a loss by q, k and v, from its gradient by out. Strides of each tensor are its
- * own, as in the forward pass; gradients are written, so their rows may not overlap. Slopes and bias
- * have no gradients. */
+ * own, as in the forward pass; gradients are written, so their rows may not overlap. Slopes and
+ * a snippet's buffers have no gradients. */
 typedef struct attnpress_backward_args {
   size_t struct_size;
   /** As in the forward call, with what it gave: out, and lse. Their shapes are said there. */
@@ -523,7 +560,7 @@ typedef struct attnpress_backward_args {
   /** 1: every bit of the gradients is the same in every run. 0: dq may be summed in any order, which
    * is faster. dk and dv are always the same. */
   int32_t deterministic;
-  /** 1: the gradients are added to what dq, dk, dv and dsinks hold, in fp32, and rounded once. */
+  /** 1: the gradients are added to what dq, dk, dv, dsinks and dbias hold, in fp32, and rounded once. */
   int32_t accumulate;
   /** Device memory, 16-byte aligned, private to this call until it is done. */
   void *workspace;
@@ -539,18 +576,33 @@ typedef struct attnpress_backward_args {
   /** (heads_q) contiguous: the gradient by the sinks, summed over batch and rows; written, or added
    * to where `accumulate`. NULL: not wanted. */
   float *dsinks;
+  /** As in the forward call: dout and dq have the rows of q, dk and dv those of k. Gradients of rows
+   * that belong to no sequence are not written, those of keys without queries are 0. leftpad_k,
+   * kv_batch_idx and page_table are not supported. A sequence with more than max_seqlen_k keys counts
+   * as one with none. */
+  const attnpress_ragged *ragged;
+  /** Of dlse with `ragged`, from query to query, in elements: its strides are read as those of lse
+   * are, with lse_row_stride. The base of the logarithm is that of lse. */
+  int64_t dlse_row_stride;
+  /** As in the forward call, on GPUs: the gradients pass through its text, by dual numbers or its
+   * score_grad. Its buffers have no gradients. */
+  const attnpress_score_mod *score_mod;
+  /** The gradient by the bias; written, or added to where `accumulate`. NULL: not wanted. */
+  const attnpress_dbias *dbias;
 } attnpress_backward_args;
 #define ATTNPRESS_BACKWARD_ARGS_INIT                                                               \
   {                                                                                                \
     sizeof(attnpress_backward_args), ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT,                 \
         ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT,                       \
         ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT, NULL, {0, 0}, NULL,   \
-        {0, 0}, 0.0f, 0, 0, 0, NULL, 0, NULL, NULL, NULL, NULL, NULL, 0.0f, 0, NULL                \
+        {0, 0}, 0.0f, 0, 0, 0, NULL, 0, NULL, NULL, NULL, NULL, NULL, 0.0f, 0, NULL, NULL, 0,      \
+        NULL, NULL                                                                                 \
   }
 
 /** Head dimensions, lengths, stream and kernels as in attnpress_forward(); fp32 on the CPU alone.
  * Rows that saw no key, and keys that no row saw, get gradients of 0. The workspace holds two floats a
- * query row and head and, where dq is summed in any order, dq in fp32; none on the CPU.
+ * query row and head and, where dq is summed in any order, dq in fp32; with `ragged` as much for the
+ * rows that all of its sequences can have, and for up to 127 and 15 rows more of each; none on the CPU.
  *
  * OK, INVALID_ARGUMENT, NOT_SUPPORTED, WORKSPACE_TOO_SMALL, OUT_OF_MEMORY, NO_NVRTC, NO_KERNEL,
  * CAPTURING, COMPILE_FAILED, DRIVER_ERROR, IO_ERROR. */

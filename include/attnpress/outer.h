@@ -6,6 +6,9 @@
  *
  *     dx[n, i] = sum over j of dc[n, i, j] * y[n, j],    dy[n, j] = sum over i of dc[n, i, j] * x[n, i]
  *
+ * or, on GPUs, with a caller's function f(x[n, i], y[n, j]) in place of the multiplication, and its
+ * derivatives by x and y in place of y and x: attnpress_outer_mod.
+ *
  * Tensors. The last dimension is contiguous. Strides are in elements and may be anything, also
  * negative, where no two elements of an output overlap; 0 means without gaps. Pointers are aligned to
  * an element. All tensors of a call have one dtype; arithmetic is fp32, on the CPU fp64. Outputs
@@ -22,6 +25,28 @@ extern "C" {
 
 enum { ATTNPRESS_OUTER_FP64 = 4 /* a dtype of the CPU backend alone */ };
 
+/** A function of an element of x and one of y, a text in C, which NVRTC compiles on first use, with
+ * its derivatives where gradients are wanted; kernels are kept in the cache by what it says. Names in
+ * scope, all constants:
+ *
+ *     float x, y         the elements
+ *     clampi(x, low, high), INFINITY, C's math functions in single precision, scalars
+ *
+ * Derivatives are those of dual numbers (device/dual.cuh), which know + - * /, comparisons, ?: and
+ * expf, exp2f, logf, log2f, log1pf, sqrtf, tanhf, sinf, cosf, erff, powf, fabsf, fmaxf, fminf, floorf,
+ * ceilf; where f has a kink, they are those of one of its sides. Names in it that begin with snippet_
+ * or attnpress_ are the library's. NOT_SUPPORTED on the CPU, which would need a compiler. */
+typedef struct attnpress_outer_mod {
+  size_t struct_size;
+  const char *name;  /* in errors of its lines: letters, digits, '_', '-', '.'; NULL: "f" */
+  const char *value; /* one expression, such as "tanhf(x + y)"; up to 16,384 bytes */
+  const attnpress_score_scalar *scalars; /* (scalar_count): numbers, arguments of the launch */
+  int32_t scalar_count;                  /* 0 to 16 */
+  int32_t reserved;                      /* 0 */
+} attnpress_outer_mod;
+#define ATTNPRESS_OUTER_MOD_INIT                                                                   \
+  { sizeof(attnpress_outer_mod), NULL, NULL, NULL, 0, 0 }
+
 typedef struct attnpress_outer_args {
   size_t struct_size;
   const void *x;          /* (batch, rows) */
@@ -36,9 +61,10 @@ typedef struct attnpress_outer_args {
   int64_t c_row_stride;   /* 0: columns */
   int32_t dtype;          /* ATTNPRESS_FP16, _BF16, _FP32; on the CPU ATTNPRESS_OUTER_FP64 too */
   int32_t summed;         /* 1: over the batch */
+  const attnpress_outer_mod *mod; /* NULL: c is the product */
 } attnpress_outer_args;
 #define ATTNPRESS_OUTER_ARGS_INIT                                                                  \
-  { sizeof(attnpress_outer_args), NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(attnpress_outer_args), NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL }
 
 /** The product, asynchronously on `stream` (CUstream or cudaStream_t; NULL: the default stream of the
  * current context); the CPU backend ignores it and returns when c is there. Needs no workspace.
@@ -71,14 +97,15 @@ typedef struct attnpress_outer_backward_args {
   int64_t dx_stride;       /* 0: rows */
   int64_t dy_stride;       /* 0: columns */
   int32_t dtype;
-  int32_t summed;         /* 1: c was summed over the batch */
-  void *workspace;        /* device memory, 16-byte aligned, where dy is needed */
-  size_t workspace_bytes; /* attnpress_plan_workspace_bytes() tells how much is needed */
+  int32_t summed;                 /* 1: c was summed over the batch */
+  void *workspace;                /* device memory, 16-byte aligned, where dy is needed */
+  size_t workspace_bytes;         /* attnpress_plan_workspace_bytes() tells how much is needed */
+  const attnpress_outer_mod *mod; /* as in the forward call */
 } attnpress_outer_backward_args;
 #define ATTNPRESS_OUTER_BACKWARD_ARGS_INIT                                                         \
   {                                                                                                \
     sizeof(attnpress_outer_backward_args), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0,   \
-        0, 0, 0, NULL, 0                                                                           \
+        0, 0, 0, NULL, 0, NULL                                                                     \
   }
 
 /** dx and dy, summed in a fixed order; stream and statuses as of attnpress_outer(), and

@@ -30,6 +30,9 @@ class Rotary(Structure):
         ("dtype", c_int32),
         ("interleaved", c_int32),
         ("reserved", c_int32),
+        ("first_positions", c_void_p),
+        ("q_at_first", c_int32),
+        ("reserved_2", c_int32),
     ]
 
 
@@ -53,6 +56,9 @@ class AppendArgs(Structure):
         ("page_table_stride", c_int64),
         ("slot_mapping", c_void_p),
         ("rotary", POINTER(Rotary)),
+        ("page_table_rows", c_int64),
+        ("page_table_v", c_void_p),
+        ("page_indptr", c_void_p),
     ]
 
 
@@ -73,10 +79,14 @@ def append(
     cu_seqlens: Array | None = None,
     kv_batch_idx: Array | None = None,
     page_table: Any = None,
+    page_table_v: Any = None,
+    page_indptr: Array | None = None,
     slot_mapping: Array | None = None,
     cos: Array | None = None,
     sin: Array | None = None,
     positions: Array | None = None,
+    first_positions: Array | None = None,
+    q_at_first: bool = False,
     interleaved: bool = False,
 ) -> Array | None:
     """Writes new keys and values to their place in a cache; with `cos` and `sin`, k is rotated, and
@@ -92,7 +102,9 @@ def append(
 
     - to k_cache[b, n], or k_cache[kv_batch_idx[b], n]: (entries, rows, heads, head_dim);
     - with page_table (batch, pages) to k_cache[page_table[b, n // page_size], n % page_size]:
-      (pages, page_size, heads, head_dim);
+      (pages, page_size, heads, head_dim); b is kv_batch_idx[b] where that is given; with
+      page_indptr, (batch + 1), the table is flat, (pages of all), and sequence b has its entries
+      page_indptr[b] to page_indptr[b + 1] - 1; with page_table_v V's pages are others;
     - with slot_mapping, (batch, new) or (total), to row slot_mapping of either, counted through.
 
     A token whose place is not in the cache (a negative slot, say) is not written. cu_seqlens,
@@ -100,7 +112,9 @@ def append(
 
     cos, sin: (positions, rotary_dim / 2), float32 or of k's dtype; the first rotary_dim columns are
     rotated in pairs, i and i + rotary_dim / 2, or, if `interleaved`, 2 i and 2 i + 1. positions:
-    (batch, new) or (total); None: n. A token whose position is not in the tables is skipped.
+    (batch, new) or (total); first_positions: (batch), of each sequence's first token, behind which
+    the others follow; neither: n. A token whose position is not in the tables is skipped. With
+    q_at_first all queries of a sequence stand at its first token.
 
     Index arrays are int32, slot_mapping int64, all where k is. On a GPU the work is queued on the
     current stream. Returns the rotated q, or None. Raises ValueError or TypeError for arguments
@@ -131,12 +145,16 @@ def append(
     args.seqused_k = given.numbers("seqused_k", seqused_k, "int32", (batch,))
     args.kv_batch_idx = given.numbers("kv_batch_idx", kv_batch_idx, "int32", (batch,))
     args.slot_mapping = given.numbers("slot_mapping", slot_mapping, "int64", tokens)
-    if page_table is not None:
-        args.page_table = given.numbers("page_table", page_table, "int32", (batch, None))
-        args.max_pages = page_table.shape[1]
+    _give_pages(given, args, page_table, page_table_v, page_indptr, batch)
     rotary = _rotary_of(given, cos, sin, positions, tokens, interleaved)
     if rotary is not None:
+        rotary.first_positions = given.numbers(
+            "first_positions", first_positions, "int32", (batch,)
+        )
+        rotary.q_at_first = int(bool(q_at_first))
         args.rotary = pointer(rotary)
+    elif first_positions is not None:
+        raise ValueError("first_positions is given and cos and sin are not")
     given.library.run(_function(), args, first)
     return q if q_out is None else q_out
 
@@ -146,6 +164,32 @@ def _give_q(given: Arguments, args: AppendArgs, q: Any, q_out: Any, ragged: bool
         args.q = given.tensor("q", q, written=q_out is None, ragged=ragged)
     if q_out is not None:
         args.q_out = given.tensor("q_out", q_out, written=True, ragged=ragged)
+
+
+def _give_pages(
+    given: Arguments, args: AppendArgs, table: Any, table_v: Any, indptr: Any, batch: int
+) -> None:
+    if table is None:
+        if table_v is not None or indptr is not None:
+            name = "page_table_v" if indptr is None else "page_indptr"
+            raise ValueError(f"{name} is given and page_table is not; it goes with a table")
+        return
+    if indptr is not None:
+        args.page_indptr = given.numbers("page_indptr", indptr, "int32", (batch + 1,))
+        shape: tuple[int | None, ...] = (None,)
+    else:
+        shape = (None if args.kv_batch_idx else batch, None)
+    args.page_table, args.page_table_stride = given.table("page_table", table, shape)
+    args.max_pages = table.shape[-1]
+    if indptr is None:
+        args.page_table_rows = table.shape[0]
+    if table_v is not None:
+        args.page_table_v, stride = given.table("page_table_v", table_v, tuple(table.shape))
+        if stride != args.page_table_stride:
+            raise ValueError(
+                f"page_table_v has rows {stride} apart and page_table {args.page_table_stride}; "
+                "they must be equal"
+            )
 
 
 def _give_sequences(

@@ -7,7 +7,7 @@ import functools
 import sys
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, NoReturn, TypeVar, overload
 
 from . import _library as c
 from ._score_mod import ScoreMod
@@ -255,21 +255,18 @@ def flash_attn_func(
 
     Returns out: (batch, seqlen_q, heads_q, head_dim_v), its dimensions in memory in q's order. On a
     GPU the work is queued on the current stream of q's device, and nothing waits for it. Where a
-    PyTorch tensor requires grad, out and softmax_lse have gradients by q, k, v and sinks, and no
-    second ones; flash_attn_backward gives them without autograd.
+    PyTorch tensor requires grad, out and softmax_lse have gradients by q, k, v, bias and sinks,
+    and no second ones; flash_attn_backward gives them without autograd.
 
-    Raises NotImplementedError for alibi_slopes or a bias that requires grad, by which there are no
-    gradients yet, and for a score_mod where a tensor requires grad; attnpress.NotSupportedError for
-    a score_mod on the CPU; ValueError or TypeError for arguments that are not allowed;
-    attnpress.Error (both of these too, where the library found the fault) for a call that failed.
+    Raises NotImplementedError for alibi_slopes or a tensor of score_mod that require grad, by which
+    there are no gradients yet; attnpress.NotSupportedError for a score_mod on the CPU;
+    ValueError or TypeError for arguments that are not allowed; attnpress.Error (both of these too,
+    where the library found the fault) for a call that failed.
     """
     adapter = _tracing() or _adapters.get(type(q)) or _adapter_of(q)
     if adapter.IS_TRACED:
         if score_mod is not None:
-            raise NotImplementedError(
-                "score_mod is not known in graphs (torch.compile, export, fake tensors): call it "
-                "eagerly"
-            )
+            _refuse_traced_mod()
         return adapter.flash_attn_func(
             q, k, v, softmax_scale=softmax_scale, causal=causal, window_size=window_size,
             softcap=softcap, alibi_slopes=alibi_slopes, bias=bias, sinks=_sinks_of(s_aux, sinks),
@@ -312,6 +309,12 @@ def flash_attn_func(
     return out, lse, adapter.signed(p, keep, q)
 
 
+def _refuse_traced_mod() -> NoReturn:
+    raise NotImplementedError(
+        "score_mod is not known in graphs (torch.compile, export, fake tensors): call it eagerly"
+    )
+
+
 def flash_attn_backward(
     dout: Array,
     q: Array,
@@ -333,6 +336,7 @@ def flash_attn_backward(
     sinks: Array | None = None,
     dropout_p: float = 0.0,
     seed: int | tuple[int, int] | Array | None = None,
+    score_mod: ScoreMod | None = None,
 ) -> tuple[Array, ...]:
     """The gradients by q, k and v, and by sinks, of a loss whose gradient by out is dout.
 
@@ -345,7 +349,8 @@ def flash_attn_backward(
     dsoftmax_lse: the gradient by softmax_lse, where that is part of the loss.
 
     Returns dq, dk, dv: the shapes and the dtype of q, k, v, and their order of dimensions in
-    memory; with sinks dsinks behind them, (heads_q) of the dtype of sinks.
+    memory; with sinks dsinks behind them, (heads_q) of the dtype of sinks. The gradient by a bias
+    is autograd's alone.
 
     Raises ValueError or TypeError for arguments that are not allowed; attnpress.Error for a call
     that failed.
@@ -356,14 +361,17 @@ def flash_attn_backward(
             f"dropout_p is {dropout_p} and seed is None; the gradients need the seed of the call"
         )
     if adapter.IS_TRACED:
+        if score_mod is not None:
+            _refuse_traced_mod()
         return adapter.flash_attn_backward(
             dout, q, k, v, out, softmax_lse, softmax_scale, causal, deterministic, dsoftmax_lse,
             window_size=window_size, chunk=chunk, top_left=top_left, softcap=softcap,
             alibi_slopes=alibi_slopes, bias=bias, sinks=sinks, dropout_p=dropout_p, seed=seed,
         )  # fmt: skip
     causal, request = _request_of(
-        causal, window_size, softcap, alibi_slopes, bias, sinks, dropout_p, seed, chunk, top_left
-    )
+        causal, window_size, softcap, alibi_slopes, bias, sinks, dropout_p, seed, chunk, top_left,
+        score_mod,
+    )  # fmt: skip
     groups = _groups_of(adapter, request, q, k, v, softmax_scale)
     return adapter.backward(
         dout, q, k, v, out, softmax_lse, softmax_scale, causal, bool(deterministic), dsoftmax_lse,
@@ -399,6 +407,8 @@ def forward(
     """
     adapter = _tracing() or _adapters.get(type(q)) or _adapter_of(q)
     if adapter.IS_TRACED:
+        if score_mod is not None:
+            _refuse_traced_mod()
         return adapter.attention(
             q, k, v, softmax_scale=softmax_scale, causal=causal, window_size=window_size,
             softcap=softcap, alibi_slopes=alibi_slopes, bias=bias, sinks=sinks, dropout_p=dropout_p,

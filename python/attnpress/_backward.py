@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ctypes import byref, c_size_t, sizeof
+from ctypes import addressof, byref, c_size_t, sizeof
 from dataclasses import dataclass
 
 from . import _library as c
@@ -39,9 +39,15 @@ class Request:
     causal: bool
     deterministic: bool
     groups: Groups | None = None
+    ragged: c.Ragged | None = None  # then lse and dlse are (heads_q, total_q)
+    given: tuple[Sequence[int], ...] | None = None  # strides of gradients that are there already
+    dbias: tuple[int, ...] = ()  # the shape of the gradient by the bias, without gaps; (): none
+    dbias_dtype: int = 0
 
     def gradient_strides(self) -> tuple[tuple[int, ...], ...]:
         """Of dq, dk and dv: without gaps, in the order of q, k and v in memory."""
+        if self.given is not None:
+            return tuple(tuple(stride) for stride in self.given)
         return tuple(dense_stride(x.shape, x.stride) for x in (self.q, self.k, self.v))
 
 
@@ -65,19 +71,35 @@ class Call:
             request.groups.put_into(args)
             if request.groups.sinks is not None:
                 args.dsinks = 16  # a plan asks whether it is NULL
+        self._dbias = c.DBias(struct_size=sizeof(c.DBias), dtype=request.dbias_dtype)
+        if request.dbias:
+            self._dbias.shape[:] = request.dbias
+            self._dbias.stride[:] = dense_stride(request.dbias, (4, 3, 2, 1))
+            args.dbias = addressof(self._dbias)
         args.deterministic = int(request.deterministic)
+        self._ragged = request.ragged  # as long as the call
+        if request.ragged is not None:
+            args.ragged = addressof(request.ragged)
         size = c_size_t()
         c.check(c.backward_workspace_bytes(handle_of(request.backend), args, size))
         self.workspace_bytes = args.workspace_bytes = size.value
 
     def run(
-        self, dq: int, dk: int, dv: int, dsinks: int, workspace: int, stream: int | None
+        self,
+        dq: int,
+        dk: int,
+        dv: int,
+        dsinks: int,
+        workspace: int,
+        stream: int | None,
+        dbias: int = 0,
     ) -> None:
-        """Runs it, with these addresses; dsinks: of (heads_q) floats, 0 without sinks. Raises what
-        failed."""
+        """Runs it, with these addresses; dsinks: of (heads_q) floats, 0 without sinks; dbias: of
+        the request's shape and dtype. Raises what failed."""
         args = self._args
         args.dq.data, args.dk.data, args.dv.data = dq, dk, dv
         args.dsinks = dsinks or None
+        self._dbias.data = dbias or None
         args.workspace = workspace
         handle = handle_of(self._backend)
         status = c.library.attnpress_backward(handle, byref(args), stream)
@@ -85,6 +107,12 @@ class Call:
             handle = handle_with_nvrtc(self._backend, handle, c.error_of(status))
             status = c.library.attnpress_backward(handle, byref(args), stream)
         c.check(status)
+
+
+def dbias_shape(bias_shape: Sequence[int], seqlen_k: int) -> tuple[int, ...]:
+    """Of the gradient by a bias, as the library sums it: in four dimensions, and of every key."""
+    of_all = (*(1,) * (4 - len(bias_shape)), *bias_shape)
+    return (*of_all[:3], seqlen_k)
 
 
 def _fill(
@@ -102,12 +130,13 @@ def check_shapes(
     out: Sequence[int],
     dout: Sequence[int],
     lse: Sequence[int],
+    is_ragged: bool = False,
 ) -> None:
     """ValueError where the shapes of out, dout and lse are not those of a forward call."""
     expected = (*q[:3], v[3])
     for name, shape in (("out", out), ("dout", dout)):
         if tuple(shape) != expected:
             raise ValueError(f"{name} is {tuple(shape)}; it must be {expected}")
-    rows = (q[0], q[2], q[1])
+    rows = (q[2], q[1]) if is_ragged else (q[0], q[2], q[1])
     if tuple(lse) != rows:
         raise ValueError(f"softmax_lse is {tuple(lse)}; it must be {rows}, in fp32")

@@ -68,7 +68,7 @@ class Options(Structure):
         ("log", c_void_p),
         ("log_user", c_void_p),
         ("arch_max", c_int32),
-        ("reserved", c_int32),
+        ("check", c_int32),
     ]
 
 
@@ -178,6 +178,7 @@ class ScoreMod(Structure):
         ("buffers", c_void_p),
         ("scalar_count", c_int32),
         ("buffer_count", c_int32),
+        ("score_grad", c_void_p),
     ]
 
 
@@ -243,6 +244,23 @@ class Ragged(Structure):
         ("lse_row_stride", c_int64),
         ("lse_log2", c_int32),
         ("lse_empty_pos_inf", c_int32),
+        ("seqlen_k_new", c_int64),
+        ("cu_seqlens_k_new", c_void_p),
+        ("page_table_v", c_void_p),
+        ("page_indptr", c_void_p),
+    ]
+
+
+class DBias(Structure):
+    """attnpress_dbias"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("data", c_void_p),
+        ("shape", c_int64 * 4),
+        ("stride", c_int64 * 4),
+        ("dtype", c_int32),
+        ("reserved", c_int32),
     ]
 
 
@@ -277,6 +295,10 @@ class BackwardArgs(Structure):
         ("softcap", c_float),
         ("reserved", c_int32),
         ("dsinks", c_void_p),
+        ("ragged", c_void_p),
+        ("dlse_row_stride", c_int64),
+        ("score_mod", c_void_p),
+        ("dbias", c_void_p),
     ]
 
 

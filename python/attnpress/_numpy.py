@@ -18,7 +18,7 @@ from ._plan import (
     strides_read,
 )
 from ._ragged import Call as RaggedCall
-from ._ragged import Ragged
+from ._ragged import Ragged, check_in_place, struct_of
 from ._scores import Groups, View, mask_args
 from ._scores import Request as ScoreRequest
 
@@ -131,27 +131,37 @@ def _layout(array: np.ndarray) -> Layout:
 
 def backward(
     dout, q, k, v, out, lse, softmax_scale: float | None, causal: bool, deterministic: bool, dlse,
-    groups: Groups | None = None,
+    groups: Groups | None = None, sequences: Ragged | None = None,
 ):  # fmt: skip
-    """dq, dk and dv, and with sinks dsinks."""
+    """dq, dk and dv, and with sinks dsinks. With `sequences` arrays are those of ragged(), and lse
+    is (heads_q, total_q); gradients of rows that belong to no sequence are 0."""
     _check_type(q, k, v)
     dtype, _ = checked(q, k, v, softmax_scale)
     for name, array, wanted in (("dout", dout, q.dtype), ("out", out, q.dtype)):
         if array.dtype != wanted:
             raise ValueError(f"{name} is {array.dtype}; it must be {wanted}")
-    check_shapes(q.shape, v.shape, out.shape, dout.shape, lse.shape)
+    check_shapes(q.shape, v.shape, out.shape, dout.shape, lse.shape, sequences is not None)
     q, k, v, out, dout = (_readable(array) for array in (q, k, v, out, dout))
     lse = np.ascontiguousarray(lse, dtype=np.float32)
     dlse = None if dlse is None else np.ascontiguousarray(dlse, dtype=np.float32)
+    group = None
+    if sequences is not None:
+        arrays = {name: sequences.arrays[name] for name in sequences.names()}
+        group = struct_of(
+            sequences, {name: (x.ctypes.data, x.shape, _strides(x)) for name, x in arrays.items()}
+        )
     request = Request(
         c.CPU, dtype, _layout(q), _layout(k), _layout(v), _layout(out), _layout(dout),
         lse.ctypes.data, 0 if dlse is None else dlse.ctypes.data, softmax_scale, causal,
-        deterministic, groups,
+        deterministic, groups, group,
     )  # fmt: skip
     call = Call(request)
     dq, dk, dv = (
         _empty(x.shape, stride, q.dtype) for x, stride in zip((q, k, v), request.gradient_strides())
     )
+    if sequences is not None:
+        for gradient in (dq, dk, dv):
+            gradient[...] = 0
     if groups is None or groups.sinks is None:
         call.run(dq.ctypes.data, dk.ctypes.data, dv.ctypes.data, 0, 0, None)
         return dq, dk, dv
@@ -232,13 +242,21 @@ def refuse_grad(names: tuple[str, ...], *values) -> None:
     """Arrays never require a gradient."""
 
 
+def needs_grad(*values) -> bool:
+    """Arrays never require a gradient."""
+    return False
+
+
 def ragged(
     q, k, v, out, request: Ragged, softmax_scale, causal, groups, num_splits, lse_shape
 ):  # fmt: skip
     """(out, lse); of q, k, v (batch, seqlen, heads, head_dim); lse where lse_shape is not None."""
     dtype, _ = checked(q, k, v, softmax_scale)
     out_shape = (*q.shape[:3], v.shape[3])
+    cache = k, v
     q, k, v = (_readable(x) for x in (q, k, v))
+    if request.before is not None:
+        check_in_place(("k_cache", cache[0], k), ("v_cache", cache[1], v))
     if out is None:
         out = _empty(out_shape, dense_stride(out_shape, _strides(q)), q.dtype)
     elif not isinstance(out, np.ndarray) or out.shape != out_shape or out.dtype != q.dtype:
@@ -259,6 +277,9 @@ def ragged(
         {name: (x.ctypes.data, x.shape, _strides(x)) for name, x in arrays.items()},
         softmax_scale, causal, groups, num_splits,
     )  # fmt: skip
+    if request.before is not None:
+        call.workspace_bytes()
+        request.before()
     c.check(call.run(0, 0, None))
     return out, lse
 

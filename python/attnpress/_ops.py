@@ -43,7 +43,26 @@ library.define(
     "attention_backward(Tensor dout, Tensor? dsoftmax_lse, Tensor q, Tensor k, Tensor v, "
     "Tensor out, Tensor softmax_lse, Tensor? alibi_slopes, Tensor? bias, Tensor? sinks, "
     "Tensor? seed, float? softmax_scale, bool causal, int window_left, int window_right, "
-    "int chunk, bool top_left, float softcap, float dropout_p, bool deterministic) "
+    "int chunk, bool top_left, float softcap, float dropout_p, bool deterministic, "
+    "bool with_dbias) -> (Tensor dq, Tensor dk, Tensor dv, Tensor dsinks, Tensor dbias)",
+    tags=tuple(_tags),
+)
+
+
+_VARLEN = (
+    "Tensor cu_seqlens_q, Tensor cu_seqlens_k, Tensor? seqused_k, Tensor? alibi_slopes, "
+    "Tensor? sinks, Tensor? seed, SymInt max_seqlen_q, SymInt max_seqlen_k, float? softmax_scale, "
+    "bool causal, int window_left, int window_right, float softcap, float dropout_p, "
+    "bool deterministic, int num_splits"
+)
+library.define(
+    f"varlen_attention(Tensor q, Tensor k, Tensor v, {_VARLEN}) "
+    "-> (Tensor out, Tensor softmax_lse)",
+    tags=tuple(_tags),
+)
+library.define(
+    "varlen_attention_backward(Tensor dout, Tensor? dsoftmax_lse, Tensor q, Tensor k, Tensor v, "
+    f"Tensor out, Tensor softmax_lse, {_VARLEN}) "
     "-> (Tensor dq, Tensor dk, Tensor dv, Tensor dsinks)",
     tags=tuple(_tags),
 )
@@ -108,22 +127,25 @@ def _attention_fake(q, k, v, *options):
 
 def _attention_backward(
     dout, dlse, q, k, v, out, lse, alibi_slopes, bias, sinks, seed, softmax_scale, causal,
-    window_left, window_right, chunk, top_left, softcap, dropout_p, deterministic,
+    window_left, window_right, chunk, top_left, softcap, dropout_p, deterministic, with_dbias,
 ):  # fmt: skip
     causal, request = _request(
         alibi_slopes, bias, sinks, seed, causal, window_left, window_right, chunk, top_left,
         softcap, dropout_p,
     )  # fmt: skip
     groups = _groups(request, q, k, v, softmax_scale, softcap, dropout_p)
-    gradients = direct.backward(
-        dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse, groups
-    )
-    return gradients if sinks is not None else (*gradients, q.new_empty((0,)))
+    dq, dk, dv, *others = direct.backward(
+        dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse, groups,
+        with_dbias=with_dbias,
+    )  # fmt: skip
+    dbias = others.pop() if with_dbias else q.new_empty((0,))
+    return dq, dk, dv, others[0] if others else q.new_empty((0,)), dbias
 
 
 def _attention_backward_fake(dout, dlse, q, k, v, out, lse, alibi_slopes, bias, sinks, *options):
     dsinks = q.new_empty((0,)) if sinks is None else sinks.new_empty((q.shape[2],))
-    return (*(_new(q, x.shape, _dense(x, x.shape)) for x in (q, k, v)), dsinks)
+    dbias = bias.new_empty(bias.shape) if options[-1] else q.new_empty((0,))
+    return (*(_new(q, x.shape, _dense(x, x.shape)) for x in (q, k, v)), dsinks, dbias)
 
 
 def _save(ctx, inputs, output) -> None:
@@ -138,24 +160,120 @@ def _gradients(ctx, dout, dlse):
     if dout is None and dlse is None:
         return (None, None, None, *none)
     q, k, v, out, lse, alibi_slopes, bias, sinks, seed = ctx.saved_tensors
-    for place, name in ((3, "alibi_slopes"), (4, "bias")):
-        if ctx.needs_input_grad[place]:
-            direct._refuse_grad(name)
+    if ctx.needs_input_grad[3]:
+        direct._refuse_grad("alibi_slopes")
+    with_dbias = ctx.needs_input_grad[4]
     if dout is None:
         dout = torch.zeros_like(out)
-    dq, dk, dv, dsinks = torch.ops.attnpress.attention_backward.default(
-        dout, dlse, q, k, v, out, lse, alibi_slopes, bias, sinks, seed, *ctx.options
+    dq, dk, dv, dsinks, dbias = torch.ops.attnpress.attention_backward.default(
+        dout, dlse, q, k, v, out, lse, alibi_slopes, bias, sinks, seed, *ctx.options, with_dbias
     )
-    return (dq, dk, dv, None, None, None if sinks is None else dsinks, *none[3:])
+    of_features = (dbias if with_dbias else None, None if sinks is None else dsinks)
+    return (dq, dk, dv, None, *of_features, *none[3:])
 
 
 def _no_second_gradients(ctx, *gradients) -> NoReturn:
     raise NotImplementedError("there are no second derivatives of attention")
 
 
+# ---- Sequences of their own lengths --------------------------------------------------------------
+
+
+def _varlen_options(alibi_slopes, sinks, seed, softmax_scale, causal, left, right, softcap, p):
+    return {
+        "softmax_scale": softmax_scale, "causal": causal, "window_size": (left, right),
+        "softcap": softcap, "alibi_slopes": alibi_slopes, "s_aux": sinks, "dropout_p": p,
+        "seed": seed,
+    }  # fmt: skip
+
+
+def _varlen(
+    q, k, v, cu_seqlens_q, cu_seqlens_k, seqused_k, alibi_slopes, sinks, seed, max_seqlen_q,
+    max_seqlen_k, softmax_scale, causal, window_left, window_right, softcap, dropout_p,
+    deterministic, num_splits,
+):  # fmt: skip
+    from ._varlen import flash_attn_varlen_func
+
+    options = _varlen_options(
+        alibi_slopes, sinks, seed, softmax_scale, causal, window_left, window_right, softcap,
+        dropout_p,
+    )  # fmt: skip
+    with torch.no_grad():  # autograd's formula is the operator's
+        return flash_attn_varlen_func(
+            q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, seqused_k=seqused_k,
+            num_splits=num_splits, return_attn_probs=True, **options,
+        )[:2]  # fmt: skip
+
+
+def _varlen_dense(like, shape) -> tuple[int, ...]:
+    """Strides of a result, which the kernels make with a batch dimension in front."""
+    return _dense(like[None], (1, *shape))[1:]
+
+
+def _varlen_fake(q, k, v, *options):
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.dim() != 3:
+            raise ValueError(f"{name} has {x.dim()} dimensions; (total, heads, head_dim) is needed")
+    if not q.dtype == k.dtype == v.dtype:
+        raise ValueError(f"q is {q.dtype}, k {k.dtype}, v {v.dtype}; one dtype is needed")
+    shape = (*q.shape[:2], v.shape[2])
+    out = _new(q, shape, _varlen_dense(q, shape))
+    return out, q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32)
+
+
+def _varlen_backward(
+    dout, dlse, q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, seqused_k, alibi_slopes, sinks, seed,
+    max_seqlen_q, max_seqlen_k, softmax_scale, causal, window_left, window_right, softcap,
+    dropout_p, deterministic, num_splits,
+):  # fmt: skip
+    from ._varlen import flash_attn_varlen_backward
+
+    options = _varlen_options(
+        alibi_slopes, sinks, seed, softmax_scale, causal, window_left, window_right, softcap,
+        dropout_p,
+    )  # fmt: skip
+    gradients = flash_attn_varlen_backward(
+        dout, q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k,
+        deterministic=deterministic, dsoftmax_lse=dlse, seqused_k=seqused_k, **options,
+    )  # fmt: skip
+    return gradients if sinks is not None else (*gradients, q.new_empty((0,)))
+
+
+def _varlen_backward_fake(
+    dout, dlse, q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, seqused_k, alibi_slopes, sinks,
+    *options,
+):  # fmt: skip
+    dsinks = q.new_empty((0,)) if sinks is None else sinks.new_empty((q.shape[1],))
+    return (*(_new(q, x.shape, _varlen_dense(x, x.shape)) for x in (q, k, v)), dsinks)
+
+
+def _save_varlen(ctx, inputs, output) -> None:
+    q, k, v, *rest = inputs
+    ctx.save_for_backward(q, k, v, *output, *rest[:6])
+    ctx.options = rest[6:]
+    ctx.set_materialize_grads(False)
+
+
+def _varlen_gradients(ctx, dout, dlse):
+    none = (None,) * len(ctx.options)
+    if dout is None and dlse is None:
+        return (None,) * 9 + none
+    q, k, v, out, lse, *arrays, alibi_slopes, sinks, seed = ctx.saved_tensors
+    if ctx.needs_input_grad[6]:
+        direct._refuse_grad("alibi_slopes")
+    if dout is None:
+        dout = torch.zeros_like(out)
+    dq, dk, dv, dsinks = torch.ops.attnpress.varlen_attention_backward.default(
+        dout, dlse, q, k, v, out, lse, *arrays, alibi_slopes, sinks, seed, *ctx.options
+    )
+    return (dq, dk, dv, None, None, None, None, None if sinks is None else dsinks, None, *none)
+
+
 for _name, _kernel, _fake in (
     ("attention", _attention, _attention_fake),
     ("attention_backward", _attention_backward, _attention_backward_fake),
+    ("varlen_attention", _varlen, _varlen_fake),
+    ("varlen_attention_backward", _varlen_backward, _varlen_backward_fake),
 ):
     library.impl(_name, _kernel, "CPU")
     library.impl(_name, _kernel, "CUDA")
@@ -165,6 +283,12 @@ torch.library.register_autograd(
 )
 torch.library.register_autograd(
     f"{_NAMESPACE}::attention_backward", _no_second_gradients, lib=library
+)
+torch.library.register_autograd(
+    f"{_NAMESPACE}::varlen_attention", _varlen_gradients, setup_context=_save_varlen, lib=library
+)
+torch.library.register_autograd(
+    f"{_NAMESPACE}::varlen_attention_backward", _no_second_gradients, lib=library
 )
 
 
@@ -240,6 +364,53 @@ def flash_attn_backward(
     gradients = torch.ops.attnpress.attention_backward.default(
         dout, dlse, q, k, v, out, lse, alibi_slopes, bias, sinks,
         _seed_tensor(q, dropout_p, seed), softmax_scale, bool(causal), left, right, chunk,
-        bool(top_left), softcap, dropout_p, bool(deterministic),
+        bool(top_left), softcap, dropout_p, bool(deterministic), False,
+    )  # fmt: skip
+    return gradients[:3] if sinks is None else gradients[:4]
+
+
+def _varlen_rest(
+    q, cu_seqlens_q, cu_seqlens_k, seqused_k, max_seqlen_q, max_seqlen_k, softmax_scale, causal,
+    window_size, softcap, alibi_slopes, sinks, dropout_p, seed, deterministic, num_splits,
+):  # fmt: skip
+    """The arguments behind q, k and v."""
+    left, right = window_of(window_size)
+    return (
+        cu_seqlens_q, cu_seqlens_k, seqused_k, alibi_slopes, sinks,
+        _seed_tensor(q, dropout_p, seed), max_seqlen_q, max_seqlen_k, softmax_scale, bool(causal),
+        left, right, softcap, dropout_p, bool(deterministic), num_splits,
+    )  # fmt: skip
+
+
+def varlen(
+    q, k, v, cu_seqlens_q, cu_seqlens_k, seqused_k, max_seqlen_q, max_seqlen_k, softmax_scale,
+    causal, window_size, softcap, alibi_slopes, sinks, dropout_p, seed, deterministic, num_splits,
+):  # fmt: skip
+    """(out, lse) of attnpress.flash_attn_varlen_func() in a graph."""
+    direct.check_no_grad(Request(None, softcap, alibi_slopes, None, sinks, dropout_p, seed))
+    if dropout_p and seed is None:
+        seed = direct.draw_seed(q)
+    return torch.ops.attnpress.varlen_attention.default(
+        q, k, v,
+        *_varlen_rest(
+            q, cu_seqlens_q, cu_seqlens_k, seqused_k, max_seqlen_q, max_seqlen_k, softmax_scale,
+            causal, window_size, softcap, alibi_slopes, sinks, dropout_p, seed, deterministic,
+            num_splits,
+        ),
+    )  # fmt: skip
+
+
+def varlen_backward(
+    dout, dlse, q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, seqused_k, max_seqlen_q,
+    max_seqlen_k, softmax_scale, causal, window_size, softcap, alibi_slopes, sinks, dropout_p, seed,
+    deterministic,
+):  # fmt: skip
+    """attnpress.flash_attn_varlen_backward() in a graph."""
+    gradients = torch.ops.attnpress.varlen_attention_backward.default(
+        dout, dlse, q, k, v, out, lse,
+        *_varlen_rest(
+            q, cu_seqlens_q, cu_seqlens_k, seqused_k, max_seqlen_q, max_seqlen_k, softmax_scale,
+            causal, window_size, softcap, alibi_slopes, sinks, dropout_p, seed, deterministic, 0,
+        ),
     )  # fmt: skip
     return gradients if sinks is not None else gradients[:3]

@@ -3,7 +3,7 @@ tensors. Knows neither NumPy nor PyTorch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import addressof, c_size_t, sizeof
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +19,10 @@ class Ragged:
     batch: int
     max_seqlen_q: int = 0
     max_seqlen_k: int = 0
+    seqlen_k_new: int = 0
     arrays: dict[str, Any] = field(default_factory=dict)
+    before: Callable[[], Any] | None = None
+    """What is done when the call has been checked, and before it: it writes to k and v."""
 
     def names(self) -> tuple[str, ...]:
         return tuple(name for name, value in self.arrays.items() if value is not None)
@@ -39,14 +42,21 @@ def checked_length(name: str, value: Any) -> int:
 def shapes_of(ragged: Ragged) -> dict[str, tuple[Any, ...]]:
     """The shape of each array; None where any extent will do."""
     batch = ragged.batch
-    rows = None if ragged.arrays.get("kv_batch_idx") is not None else batch
+    arrays = ragged.arrays
+    rows = None if arrays.get("kv_batch_idx") is not None else batch
+    flat = arrays.get("page_indptr") is not None
+    table = arrays.get("page_table")
     return {
         "cu_seqlens_q": (batch + 1,),
         "cu_seqlens_k": (batch + 1,),
+        "cu_seqlens_k_new": (batch + 1,),
+        "seqused_q": (batch,),
         "seqused_k": (batch,),
         "leftpad_k": (batch,),
         "kv_batch_idx": (batch,),
-        "page_table": (rows, None),
+        "page_table": (None,) if flat else (rows, None),
+        "page_table_v": () if table is None else tuple(table.shape),
+        "page_indptr": (batch + 1,),
     }
 
 
@@ -58,6 +68,42 @@ def check_array(name: str, shape: Sequence[int], allowed: Sequence[int | None]) 
     if not fits:
         said = ", ".join("any" if want is None else str(want) for want in allowed)
         raise ValueError(f"{name} has shape {tuple(shape)}; it must be ({said})")
+
+
+def check_in_place(*tensors: tuple[str, Any, Any]) -> None:
+    """ValueError where one that is written would be read from a copy: name, tensor, its reading."""
+    for name, value, seen in tensors:
+        if seen is not value:
+            raise ValueError(
+                f"{name}, of shape {tuple(value.shape)}, cannot be written and read where it lies: "
+                "its last dimension must be contiguous, the other strides multiples of 8 elements, "
+                "and the data aligned to 16 bytes"
+            )
+
+
+def struct_of(
+    ragged: Ragged, arrays: dict[str, tuple[int, Sequence[int], Sequence[int]]]
+) -> c.Ragged:
+    """The group as the library takes it; arrays: address, shape and stride of each."""
+    group = c.Ragged(struct_size=sizeof(c.Ragged), batch=ragged.batch)
+    group.max_seqlen_q = ragged.max_seqlen_q
+    group.max_seqlen_k = ragged.max_seqlen_k
+    group.seqlen_k_new = ragged.seqlen_k_new
+    for name, (address, shape, stride) in arrays.items():
+        setattr(group, name, address or None)
+        if name == "page_table" and len(shape) == 2:
+            group.page_table_rows, group.page_table_pages = shape
+            group.page_table_stride = stride[0] if shape[0] > 1 else 0
+        elif name == "page_table":
+            group.page_table_pages = shape[0]
+    if "page_table_v" in arrays:
+        (_, shape, stride), other = arrays["page_table"], arrays["page_table_v"][2]
+        if len(shape) == 2 and shape[0] > 1 and stride[0] != other[0]:
+            raise ValueError(
+                f"page_table_v has rows {other[0]} apart and page_table {stride[0]}; they must "
+                "be equal"
+            )
+    return group
 
 
 class Call:
@@ -93,17 +139,11 @@ class Call:
             tensor.dtype = dtype
             tensor.shape[:] = shape
             tensor.stride[:] = stride
-        group = self.ragged = c.Ragged(struct_size=sizeof(c.Ragged), batch=ragged.batch)
-        group.max_seqlen_q = ragged.max_seqlen_q
-        group.max_seqlen_k = ragged.max_seqlen_k
-        for name, (address, shape, stride) in arrays.items():
-            setattr(group, name, address or None)
-            if name == "page_table":
-                group.page_table_rows, group.page_table_pages = shape
-                group.page_table_stride = stride[0] if shape[0] > 1 else 0
-        args.ragged = addressof(group)
+        self.ragged = struct_of(ragged, arrays)
+        args.ragged = addressof(self.ragged)
 
     def workspace_bytes(self) -> int:
+        """Checks the call, too."""
         size = c_size_t()
         c.check(c.workspace_bytes(self.handle, bytes(self.struct), size))
         return size.value

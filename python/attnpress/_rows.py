@@ -16,8 +16,8 @@ from typing import Any, Union
 from . import _library as c
 from ._plan import handle_of, handle_with_nvrtc
 
-PLAN_ARGUMENTS = (c_void_p, POINTER(c.PlanOptions), POINTER(c_void_p))
-"""Of functions that make a plan, behind the handle."""
+PLAN_ARGUMENTS = (POINTER(c.PlanOptions), POINTER(c_void_p))
+"""Of functions that make a plan, behind the handle and the struct of the call."""
 
 
 def declared(name: str, extra: Sequence[object] = ()) -> Callable[..., int]:

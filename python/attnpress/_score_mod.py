@@ -29,6 +29,9 @@ class ScoreMod:
     head), q, k (query, key), q_len, k_len, clampi(x, low, high), INFINITY, C's math functions, and
     what `values` has:
 
+    score_grad: an expression, the derivative of what `score` makes of the score, by the score that
+        comes to it. None: the library's own, of the text that is given, in whose copy for the
+        backward pass a float is a number with its derivative.
     values: a float or an int is a number of that name, another value of which compiles nothing; a
         tensor on q's device (fp16, bf16, fp32, int32, 1 to 4 dimensions) is read as name(i, j),
         whose indices are clamped to its extents.
@@ -37,25 +40,29 @@ class ScoreMod:
     Errors of the text come with the first call that uses it, and name its line.
     """
 
-    __slots__ = ("mask", "name", "score", "values")
+    __slots__ = ("mask", "name", "score", "score_grad", "values")
 
     def __init__(
         self,
         score: str | None = None,
         mask: str | None = None,
         *,
+        score_grad: str | None = None,
         name: str = "mod",
         **values: Any,
     ) -> None:
-        for what, text in (("score", score), ("mask", mask)):
+        for what, text in (("score", score), ("mask", mask), ("score_grad", score_grad)):
             if text is not None and not isinstance(text, str):
                 raise TypeError(f"{what} is {type(text).__name__}; it must be C text, a str")
         if not (score or "").strip() and not (mask or "").strip():
             raise ValueError("neither score nor mask is given; one of the two texts is needed")
+        if score_grad is not None and not (score or "").strip():
+            raise ValueError("score_grad is given without a score that it is the derivative of")
         for key, value in values.items():
-            _check_value(key, value)
+            check_value(key, value)
         self.score = score
         self.mask = mask
+        self.score_grad = score_grad
         self.name = name
         self.values = values
 
@@ -87,21 +94,23 @@ class ScoreMod:
 
     @property
     def tensors(self) -> tuple[Any, ...]:
-        return tuple(value for value in self.values.values() if not _is_number(value))
+        return tuple(value for value in self.values.values() if not is_number(value))
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Whether a snippet's value is a scalar."""
     return isinstance(value, (int, float))
 
 
-def _check_value(name: str, value: object) -> None:
+def check_value(name: str, value: object) -> None:
+    """Raises TypeError or ValueError for what no snippet takes."""
     if isinstance(value, bool):
         raise TypeError(f"{name} is a bool; a snippet's numbers are ints and floats")
     if isinstance(value, int) and not -(1 << 31) <= value < 1 << 31:
         raise ValueError(f"{name} is {value}; an int of a snippet has 32 bits")
     if isinstance(value, float) and math.isfinite(value) and abs(value) > 3.5e38:
         raise ValueError(f"{name} is {value}; a float of a snippet has single precision")
-    if not _is_number(value) and not hasattr(value, "shape"):
+    if not is_number(value) and not hasattr(value, "shape"):
         raise TypeError(
             f"{name} is {type(value).__name__}; a snippet takes ints, floats and tensors"
         )
@@ -152,6 +161,7 @@ def fill(
         name=text(mod.name),
         score=text(mod.score),
         mask=text(mod.mask),
+        score_grad=text(mod.score_grad),
         scalar_count=len(scalars),
         buffer_count=len(buffers),
     )
@@ -161,7 +171,7 @@ def fill(
     if buffers:
         kept.append((c.ScoreBuffer * len(buffers))(*buffers))
         group.buffers = addressof(kept[-1])
-    return group, kept, (mod.name, mod.score, mod.mask, tuple(kinds))
+    return group, kept, (mod.name, mod.score, mod.mask, mod.score_grad, tuple(kinds))
 
 
 def _check_rank(name: str, shape: Sequence[int]) -> None:

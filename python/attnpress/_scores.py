@@ -132,7 +132,7 @@ _MOD_POINTER = struct.Struct("P")
 class Groups:
     """The groups of one call as C structs, alive as long as this is."""
 
-    __slots__ = ("dropout_p", "key", "kept", "seed", "sinks", "softcap", "structs")
+    __slots__ = ("bias", "dropout_p", "key", "kept", "seed", "sinks", "softcap", "structs")
 
     def __init__(self) -> None:
         self.structs: dict[str, Any] = {}
@@ -141,6 +141,7 @@ class Groups:
         self.softcap = 0.0
         self.dropout_p = 0.0
         self.sinks: Any = None  # as they were given
+        self.bias: Any = None
         self.seed: Any = None  # a tensor of the caller's, which may change after the call
 
     def addresses(self) -> list[int]:
@@ -155,8 +156,7 @@ class Groups:
             args.mask = c.WINDOW
         for name, address in zip(_NAMES, self.addresses()):
             setattr(args, name, address or None)
-        if isinstance(args, c.ForwardArgs):
-            args.score_mod = self._mod_address() or None
+        args.score_mod = self._mod_address() or None
 
     def _mod_address(self) -> int:
         return addressof(self.structs["score_mod"]) if "score_mod" in self.structs else 0
@@ -271,6 +271,7 @@ def groups_of(adapter, request: Request, q, k, sequences: int | None = None) -> 
         _add_alibi(groups, seen, batch, heads, readable)
     if request.bias is not None:
         _add_bias(groups, view("bias", request.bias), (batch, heads, seqlen_q, seqlen_k))
+        groups.bias = request.bias
     if request.sinks is not None:
         _add_sinks(groups, view("sinks", request.sinks), heads, readable)
         groups.sinks = request.sinks

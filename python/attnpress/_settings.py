@@ -33,6 +33,7 @@ def configure(
     cache_max_bytes: int = 0,
     nvrtc_path: str | os.PathLike[str] | None = None,
     arch_max: int = 0,
+    check: bool = False,
 ) -> None:
     """Sets the options of the library's handles, all at once. For what is left out the environment
     counts (attnpress.h has the variables). To be called before the first attention or softmax:
@@ -45,6 +46,9 @@ def configure(
     cache_off: the user's cache is neither read nor written.
     cache_layers: folders that are only read, such as `attnpress cache export` makes.
     arch_max: 80, 86 or 90: no kernels that were written for newer architectures.
+    check: calls with lengths, page tables and other indices look at what these hold, and the first
+        that does not fit raises InvalidArgumentError, with sequence and value. Each call then waits
+        for its stream.
 
     Raises RuntimeError where a handle was already made, TypeError and InvalidArgumentError for
     values that are not allowed."""
@@ -66,5 +70,6 @@ def configure(
         cache_max_bytes=cache_max_bytes,
         log=cast(function, c_void_p) if function is not None else None,
         arch_max=arch_max,
+        check=int(bool(check)),
     )
     _plan.set_options(options, (array, function))

@@ -42,9 +42,9 @@ def _forward(q, k, v, alibi_slopes, bias, sinks, seed, *numbers):
 
 def _backward(dout, dlse, q, k, v, out, lse, *others):
     """The same of the gradients: split as the forward call may be."""
-    sinks = others[2]
+    with_dbias, sinks = others[-1], others[2]
     found = []
-    for (of_out, of_lse), inputs in _forward(q, k, v, *others):
+    for (of_out, of_lse), inputs in _forward(q, k, v, *others[:-1]):
         rows = None if dlse is None else of_lse
         dsinks = Replicate()
         if sinks is not None and of_out == Shard(0):
@@ -52,7 +52,8 @@ def _backward(dout, dlse, q, k, v, out, lse, *others):
         elif sinks is not None and of_out == Shard(2):
             dsinks = Shard(0)
         tensors = [of_out, rows, *inputs[:3], of_out, of_lse]
-        found.append(([*inputs[:3], dsinks], tensors + inputs[3:]))
+        dbias = Shard(1) if with_dbias and of_out == Shard(2) else Replicate()
+        found.append(([*inputs[:3], dsinks, dbias], [*tensors, *inputs[3:], None]))
     return found
 
 

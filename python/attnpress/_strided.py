@@ -88,6 +88,19 @@ class Arguments:
         self.kept.append(value)
         return self.library.address(value) or None
 
+    def table(self, name: str, value: Any, shape: Sequence[int | None]) -> tuple[int | None, int]:
+        """The address of an int32 array whose last dimension is contiguous, and the elements from
+        row to row; 0 where there is one row at most. Copied where it does not lie so."""
+        self.check_array(name, value, "int32", shape)
+        stride = self.library.strides(value)
+        columns, aligned = value.shape[-1], getattr(getattr(value, "flags", None), "aligned", True)
+        if (columns > 1 and stride[-1] != 1) or stride[0] < 0 or not aligned:
+            value = self.library.contiguous(value)
+            stride = self.library.strides(value)
+        self.kept.append(value)
+        rows = value.shape[0] if len(shape) == 2 else 1
+        return self.library.address(value) or None, stride[0] if rows > 1 else 0
+
     def check_array(self, name: str, value: Any, dtype: str, shape: Sequence[int | None]) -> None:
         self.check_kind(name, value)
         found = str(value.dtype).rpartition(".")[2]

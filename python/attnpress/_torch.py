@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import threading
 from ctypes import addressof
+from dataclasses import replace
 from typing import NoReturn
 
 import torch
 from torch.autograd import forward_ad as _forward_mode
 
 from . import _library as c
-from ._backward import Call, Layout, Request, check_shapes
+from ._backward import Call, Layout, Request, check_shapes, dbias_shape
 from ._plan import (
     Plan,
     check_request,
@@ -23,7 +24,7 @@ from ._plan import (
     strides_read,
 )
 from ._ragged import Call as RaggedCall
-from ._ragged import Ragged
+from ._ragged import Ragged, check_in_place, struct_of
 from ._scores import Groups, View, mask_args
 from ._scores import Request as ScoreRequest
 
@@ -63,15 +64,15 @@ def _types(*values) -> str:
 
 def _refuse_grad(name: str) -> NoReturn:
     raise NotImplementedError(
-        f"there is no gradient by {name} yet, and {name} requires grad; q, k, v and sinks have "
-        f"gradients: detach {name}, or call under torch.no_grad()"
+        f"there is no gradient by {name} yet, and {name} requires grad; q, k, v, bias and sinks "
+        f"have gradients: detach {name}, or call under torch.no_grad()"
     )
 
 
-def _refuse_grad_of_mod() -> NoReturn:
+def _refuse_grad_of_mod(name: str) -> NoReturn:
     raise NotImplementedError(
-        "there is no backward pass yet of calls with score_mod, and an argument requires grad: "
-        "detach it, or call under torch.no_grad()"
+        f"there is no gradient by {name}, a tensor of score_mod, and it requires grad; q, k, v and "
+        f"sinks have gradients: detach {name}, or call under torch.no_grad()"
     )
 
 
@@ -170,7 +171,7 @@ class _Attention(torch.autograd.Function):
     raises."""
 
     @staticmethod
-    def forward(ctx, q, k, v, sinks, softmax_scale, causal, deterministic, groups):
+    def forward(ctx, q, k, v, sinks, bias, softmax_scale, causal, deterministic, groups):
         out, lse, _ = forward(q, k, v, softmax_scale, causal, True, groups)
         # With them what the groups point to, so that a change in place is found out.
         kept = () if groups is None else groups.kept
@@ -184,32 +185,115 @@ class _Attention(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, dout, dlse):
         if dout is None and dlse is None:
-            return (None,) * 8
+            return (None,) * 9
         q, k, v, out, lse = ctx.saved_tensors[:5]
         if dout is None:
             dout = torch.zeros_like(out)
         scale, causal, deterministic = ctx.options
-        gradients = backward(
-            dout, q, k, v, out, lse, scale, causal, deterministic, dlse, ctx.groups
-        )
-        return (*gradients, *(None,) * (8 - len(gradients)))
+        with_dbias = ctx.needs_input_grad[4]
+        dq, dk, dv, *others = backward(
+            dout, q, k, v, out, lse, scale, causal, deterministic, dlse, ctx.groups,
+            with_dbias=with_dbias,
+        )  # fmt: skip
+        dbias = others.pop() if with_dbias else None
+        return (dq, dk, dv, others[0] if others else None, dbias, *(None,) * 4)
 
 
 def _layout(tensor) -> Layout:
     return Layout(tensor.data_ptr(), tensor.shape, tensor.stride())
 
 
+class _RaggedAttention(torch.autograd.Function):
+    """The same of sequences of their own lengths: lse is (heads_q, total_q)."""
+
+    @staticmethod
+    def forward(
+        ctx, q, k, v, sinks, softmax_scale, causal, deterministic, groups, request, num_splits
+    ):
+        lse_shape = (q.shape[2], q.shape[1])
+        out, lse = ragged(
+            q, k, v, None, request, softmax_scale, causal, groups, num_splits, lse_shape
+        )
+        names = request.names()
+        arrays = [request.arrays[name] for name in names]
+        kept = () if groups is None else groups.kept
+        ctx.save_for_backward(q, k, v, out, lse, *arrays, *(x for x in kept if torch.is_tensor(x)))
+        ctx.options = softmax_scale, causal, deterministic
+        ctx.groups = groups
+        ctx.bounds = request.batch, request.max_seqlen_q, request.max_seqlen_k, names
+        ctx.set_materialize_grads(False)
+        return out, lse
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, dout, dlse):
+        if dout is None and dlse is None:
+            return (None,) * 10
+        q, k, v, out, lse, *arrays = ctx.saved_tensors
+        if dout is None:
+            dout = torch.zeros_like(out)
+        batch, max_seqlen_q, max_seqlen_k, names = ctx.bounds
+        request = Ragged(batch, max_seqlen_q, max_seqlen_k, arrays=dict(zip(names, arrays)))
+        scale, causal, deterministic = ctx.options
+        gradients = backward(
+            dout, q, k, v, out, lse, scale, causal, deterministic, dlse, ctx.groups, request
+        )
+        return (*gradients, *(None,) * (10 - len(gradients)))
+
+
+def needs_grad(*values) -> bool:
+    """Whether a gradient by one of them is to be recorded."""
+    return torch.is_grad_enabled() and any(
+        isinstance(value, torch.Tensor) and value.requires_grad for value in values
+    )
+
+
+def recorded_ragged(
+    q, k, v, request: Ragged, softmax_scale, causal, groups: Groups | None, num_splits,
+    deterministic: bool,
+):  # fmt: skip
+    """(out, lse) as ragged(), with a backward pass."""
+    if _transformed():
+        _refuse_transforms()
+    if groups is not None and torch.is_tensor(groups.seed):
+        _keep_seed(groups)
+    sinks = None if groups is None else groups.sinks
+    return _RaggedAttention.apply(
+        q, k, v, sinks, softmax_scale, causal, deterministic, groups, request, num_splits
+    )
+
+
+def _is_writable(given, like) -> bool:
+    """Whether a gradient can be written where the caller has room for it."""
+    stride = given.stride()
+    spans = sorted((stride[i], given.shape[i]) for i in range(3) if given.shape[i] > 1)
+    disjoint = all(
+        outer >= inner * count for (inner, count), (outer, _) in zip(spans, spans[1:])
+    ) and (not spans or spans[0][0] >= given.shape[3])
+    return (
+        given.shape == like.shape
+        and is_allowed(given.shape, stride)
+        and given.data_ptr() % 16 == 0
+        and disjoint
+    )
+
+
 def backward(
     dout, q, k, v, out, lse, softmax_scale: float | None, causal: bool, deterministic: bool, dlse,
-    groups: Groups | None = None,
+    groups: Groups | None = None, sequences: Ragged | None = None, given=None,
+    with_dbias: bool = False,
 ):  # fmt: skip
-    """dq, dk and dv, and with sinks dsinks. Queues the work on q's device's current stream."""
+    """dq, dk and dv, and with sinks dsinks; last, where asked, dbias. With `sequences` tensors are
+    those of ragged() and lse is (heads_q, total_q); gradients of rows that belong to no sequence
+    are 0, or, with `given`, three tensors to write dq, dk and dv to, left as they are. Queues the
+    work on q's device's current stream."""
     _key(q, k, v, softmax_scale, causal, None)  # all three are tensors
     if q.is_cuda and _get_device() != q.device.index:
         with torch.cuda.device(q.device):
             return backward(
-                dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse, groups
-            )
+                dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse, groups,
+                sequences, given, with_dbias,
+            )  # fmt: skip
     backend, dtype, _ = checked(q, k, v, softmax_scale)
     for name, tensor, wanted in (
         ("dout", dout, q.dtype), ("out", out, q.dtype), ("softmax_lse", lse, torch.float32),
@@ -218,20 +302,43 @@ def backward(
             raise ValueError(
                 f"{name} is {tensor.dtype} on {tensor.device}; it must be {wanted} on {q.device}"
             )
-    check_shapes(q.shape, v.shape, out.shape, dout.shape, lse.shape)
+    check_shapes(q.shape, v.shape, out.shape, dout.shape, lse.shape, sequences is not None)
+    if given is not None and not all(map(_is_writable, given, (q, k, v))):
+        found = backward(
+            dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse, groups, sequences,
+            with_dbias=with_dbias,
+        )  # fmt: skip
+        return (*(to.copy_(x) for to, x in zip(given, found)), *found[3:])
     q, k, v, out, dout = (_readable(tensor) for tensor in (q, k, v, out, dout))
     lse = lse.contiguous()
+    group = None
+    if sequences is not None:
+        arrays = {name: sequences.arrays[name] for name in sequences.names()}
+        group = struct_of(
+            sequences, {name: (x.data_ptr(), x.shape, x.stride()) for name, x in arrays.items()}
+        )
     dlse = None if dlse is None else dlse.to(torch.float32).contiguous()
     request = Request(
         backend, dtype, _layout(q), _layout(k), _layout(v), _layout(out), _layout(dout),
         lse.data_ptr(), 0 if dlse is None else dlse.data_ptr(), softmax_scale, causal,
-        deterministic, groups,
+        deterministic, groups, group, None if given is None else tuple(x.stride() for x in given),
     )  # fmt: skip
+    dbias = None
+    if with_dbias:
+        bias, code = groups.bias, groups.structs["bias"].dtype
+        shape = dbias_shape(bias.shape, k.shape[1])
+        sums_keys = bias.shape[-1:] != shape[3:]  # which the library does not
+        wanted = torch.float32 if sums_keys else bias.dtype
+        dbias = _empty(shape, dtype=wanted, device=q.device)
+        request = replace(request, dbias=shape, dbias_dtype=c.FP32 if sums_keys else code)
     call = Call(request)
-    gradients = [
+    gradients = list(given or ()) or [
         _empty_strided(x.shape, stride, dtype=q.dtype, device=q.device)
         for x, stride in zip((q, k, v), request.gradient_strides())
     ]
+    if sequences is not None and given is None:
+        for gradient in gradients:
+            gradient.zero_()
     sinks = None if groups is None else groups.sinks
     if sinks is not None:
         gradients.append(_empty(q.shape[2], dtype=torch.float32, device=q.device))
@@ -239,9 +346,14 @@ def backward(
     # Freed when this function returns; the allocator gives it to later work of this stream.
     workspace = _empty(call.workspace_bytes, dtype=torch.uint8, device=q.device)
     stream = _raw_stream(q.device.index) if q.is_cuda else None
-    call.run(dq, dk, dv, dsinks, workspace.data_ptr(), stream)
+    dbias_data = 0 if dbias is None else dbias.data_ptr()
+    call.run(dq, dk, dv, dsinks, workspace.data_ptr(), stream, dbias_data)
     if sinks is not None:
         gradients[3] = gradients[3].to(sinks.dtype)
+    if dbias is not None:
+        if sums_keys:
+            dbias = dbias.sum(3).to(bias.dtype)
+        gradients.append(dbias.reshape(bias.shape))
     return tuple(gradients)
 
 
@@ -265,20 +377,21 @@ def forward(
             return forward(q, k, v, softmax_scale, causal, with_lse, groups, deterministic)
     if _forward_mode._current_level >= 0:
         _check_no_tangent(q, k, v)
-    sinks = None if groups is None else groups.sinks
+    sinks, bias = (None, None) if groups is None else (groups.sinks, groups.bias)
     if (
         q.requires_grad
         or k.requires_grad
         or v.requires_grad
         or (sinks is not None and sinks.requires_grad)
+        or (bias is not None and bias.requires_grad)
     ) and torch.is_grad_enabled():
         if _transformed():
             _refuse_transforms()
-        if groups is not None and "score_mod" in groups.structs:
-            _refuse_grad_of_mod()
         if groups is not None and torch.is_tensor(groups.seed):
             _keep_seed(groups)
-        out, lse = _Attention.apply(q, k, v, sinks, softmax_scale, causal, deterministic, groups)
+        out, lse = _Attention.apply(
+            q, k, v, sinks, bias, softmax_scale, causal, deterministic, groups
+        )  # fmt: skip
         return (out, lse, _empty(0, dtype=q.dtype, device=key[0])) if with_lse else out
     device = key[0]
     on_gpu = device.type == "cuda"
@@ -380,7 +493,10 @@ def ragged(
                 q, k, v, out, request, softmax_scale, causal, groups, num_splits, lse_shape
             )
     out_shape = (*q.shape[:3], v.shape[3])
+    cache = k, v
     q, k, v = (_readable(x) for x in (q, k, v))
+    if request.before is not None:
+        check_in_place(("k_cache", cache[0], k), ("v_cache", cache[1], v))
     if out is None:
         stride = dense_stride(out_shape, q.stride())
         out = _empty_strided(out_shape, stride, dtype=q.dtype, device=q.device)
@@ -410,7 +526,11 @@ def ragged(
         {name: (x.data_ptr(), x.shape, x.stride()) for name, x in arrays.items()},
         softmax_scale, causal, groups, num_splits,
     )  # fmt: skip
-    size = call.workspace_bytes() if on_gpu and num_splits != 1 else 0
+    size = 0
+    if request.before is not None or on_gpu:
+        size = call.workspace_bytes()
+    if request.before is not None:
+        request.before()
     # Freed when this function returns; the allocator gives it to later work of this stream.
     workspace = _empty(size, dtype=torch.uint8, device=q.device)
     stream = _raw_stream(q.device.index) if on_gpu else None
@@ -432,14 +552,14 @@ def empty_like(q):
 
 def check_no_grad(request: ScoreRequest) -> None:
     """NotImplementedError for a tensor that requires grad and has no gradient."""
-    for name, value in (("alibi_slopes", request.alibi_slopes), ("bias", request.bias)):
-        if isinstance(value, torch.Tensor) and value.requires_grad and torch.is_grad_enabled():
-            _refuse_grad(name)
+    slopes = request.alibi_slopes
+    if isinstance(slopes, torch.Tensor) and slopes.requires_grad and torch.is_grad_enabled():
+        _refuse_grad("alibi_slopes")
     mod = request.score_mod
     if mod is not None and torch.is_grad_enabled():
-        for value in mod.tensors:
+        for name, value in mod.values.items():
             if isinstance(value, torch.Tensor) and value.requires_grad:
-                _refuse_grad_of_mod()
+                _refuse_grad_of_mod(name)
 
 
 def _keep_seed(groups: Groups) -> None:

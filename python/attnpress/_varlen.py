@@ -3,11 +3,14 @@ its signatures: the arguments are checked here and go to the adapter of their li
 
 from __future__ import annotations
 
+import functools
 from typing import Any, TypeVar
 
-from ._attention import _adapter_of, _adapters, _request_of, flash_attn_func
+from ._append import append
+from ._attention import _adapter_of, _adapters, _request_of, _tracing, flash_attn_func
 from ._ragged import Ragged, check_array, checked_length, shapes_of
-from ._scores import groups_of
+from ._rows import library_of
+from ._scores import groups_of, mask_of
 
 Array = TypeVar("Array", bound=Any)
 """torch.Tensor or numpy.ndarray: what comes in goes out."""
@@ -72,27 +75,49 @@ def flash_attn_kvpacked_func(
     )  # fmt: skip
 
 
-def _forward(
-    q: Any, k: Any, v: Any, ragged: Ragged, causal: bool, window_size: Any, softcap: float,
-    alibi_slopes: Any, s_aux: Any, dropout_p: float, seed: Any, softmax_scale: float | None,
-    out: Any, num_splits: int, lse_shape: tuple[int, ...] | None,
-) -> tuple[Any, Any]:  # fmt: skip
-    """(out, lse) of q, k, v with a batch dimension each; lse is None where lse_shape is."""
-    adapter = _adapters.get(type(q)) or _adapter_of(q)
-    adapter.checked(q, k, v, softmax_scale)
-    adapter.refuse_grad(ragged.names() or ("a cache",), q, k, v, alibi_slopes, s_aux)
+def _check_arrays(adapter: Any, q: Any, ragged: Ragged) -> None:
     shapes = shapes_of(ragged)
     for name in ragged.names():
         value = ragged.arrays[name] = adapter.int32_array(name, ragged.arrays[name], q)
         check_array(name, value.shape, shapes[name])
+
+
+def _forward(
+    q: Any, k: Any, v: Any, ragged: Ragged, causal: bool, window_size: Any, softcap: float,
+    alibi_slopes: Any, s_aux: Any, dropout_p: float, seed: Any, softmax_scale: float | None,
+    out: Any, num_splits: int, lse_shape: tuple[int, ...] | None, chunk: int = 0,
+    deterministic: bool | None = None,
+) -> tuple[Any, Any]:  # fmt: skip
+    """(out, lse) of q, k, v with a batch dimension each; lse is None where lse_shape is.
+    deterministic: None where the call has no gradients."""
+    adapter = _adapters.get(type(q)) or _adapter_of(q)
+    adapter.checked(q, k, v, softmax_scale)
+    records = adapter.needs_grad(q, k, v, s_aux)
+    if deterministic is None or "page_table" in ragged.names() or out is not None:
+        names = ("out",) if out is not None and deterministic is not None else ragged.names()
+        adapter.refuse_grad(names or ("a cache",), q, k, v, alibi_slopes, s_aux)
+    _check_arrays(adapter, q, ragged)
     causal, request = _request_of(
-        causal, window_size, softcap, alibi_slopes, None, s_aux, dropout_p, seed
+        causal, window_size, softcap, alibi_slopes, None, s_aux, dropout_p, seed, chunk
     )
+    if request is not None:
+        adapter.check_no_grad(request)
     groups = None if request is None else groups_of(adapter, request, q, k, ragged.batch)
+    if records:
+        recorded: tuple[Any, Any] = adapter.recorded_ragged(
+            q, k, v, ragged, softmax_scale, causal, groups, num_splits, bool(deterministic)
+        )
+        return recorded
     result: tuple[Any, Any] = adapter.ragged(
         q, k, v, out, ragged, softmax_scale, causal, groups, num_splits, lse_shape
     )
     return result
+
+
+def _check_tables(table: Any, table_v: Any, indptr: Any) -> None:
+    for name, value in (("block_table_v", table_v), ("page_indptr", indptr)):
+        if value is not None and table is None:
+            raise ValueError(f"{name} is given and block_table is None; it goes with a table")
 
 
 def flash_attn_varlen_func(
@@ -114,7 +139,12 @@ def flash_attn_varlen_func(
     block_table: Array | None = None,
     *,
     s_aux: Array | None = None,
+    seqused_q: Array | None = None,
     seqused_k: Array | None = None,
+    leftpad_k: Array | None = None,
+    block_table_v: Array | None = None,
+    page_indptr: Array | None = None,
+    chunk: int = 0,
     out: Array | None = None,
     num_splits: int = 0,
     seed: int | tuple[int, int] | Array | None = None,
@@ -131,17 +161,23 @@ def flash_attn_varlen_func(
         alone, and may be None where seqused_k says them.
     max_seqlen_q, max_seqlen_k: bounds of the lengths; 0: whatever there is. A sequence with more
         queries than max_seqlen_q is not computed. A tensor is fetched, which waits for the GPU.
-    block_table: (batch, pages of a sequence), int32.
-    seqused_k: (batch), int32: of each sequence's keys only the first ones.
+    block_table: (batch, pages of a sequence), int32. block_table_v: V's, where its pages differ.
+        page_indptr: (batch + 1), int32: block_table is flat, (pages of all), and sequence b has
+        its entries page_indptr[b] to page_indptr[b + 1] - 1.
+    seqused_q, seqused_k: (batch), int32: of each sequence's queries, or keys, only the first ones.
+    leftpad_k: (batch), int32: the first key of each, counted in its keys.
+    chunk: as in attnpress.forward.
     out: where the result is written, (total_q, heads_q, head_dim_v).
     num_splits: parts that the keys of a row are split into; 0: chosen from the bounds.
     The others as in flash_attn_func; a mask, ALiBi and dropout count within the sequence.
 
     Returns out, or (out, softmax_lse, S_dmask) with return_attn_probs: softmax_lse is (heads_q,
-    total_q), S_dmask is empty. Rows that belong to no sequence are not written. There is no
-    backward pass yet: a tensor that requires grad raises NotImplementedError.
+    total_q), S_dmask is empty. Rows that belong to no sequence are not written. Where a PyTorch
+    tensor requires grad, out and softmax_lse have gradients by q, k, v and s_aux, which are 0 in
+    rows that belong to no sequence; with block_table, or with out, NotImplementedError is
+    raised then.
     """
-    _adapter_of(q)
+    adapter = _tracing() or _adapter_of(q)
     _dimensions("q", q, 3, "(total_q, heads_q, head_dim)")
     paged = block_table is not None
     wanted = "(pages, page_size, heads_kv, head_dim)" if paged else "(total_k, heads_kv, head_dim)"
@@ -154,6 +190,89 @@ def flash_attn_varlen_func(
             "cu_seqlens_k is None; it can be only where block_table and seqused_k are given"
         )
     _dimensions("cu_seqlens_q", cu_seqlens_q, 1, "(batch + 1)")
+    if adapter.IS_TRACED and not paged and out is None:
+        result, lse = adapter.varlen(
+            q, k, v, cu_seqlens_q, cu_seqlens_k, seqused_k, max_seqlen_q, max_seqlen_k,
+            softmax_scale, causal, window_size, softcap, alibi_slopes, s_aux, dropout_p, seed,
+            deterministic, num_splits,
+        )  # fmt: skip
+        return (result, lse, adapter.empty_like(q)) if return_attn_probs else result
+    ragged = Ragged(
+        batch=max(cu_seqlens_q.shape[0] - 1, 0),
+        max_seqlen_q=checked_length("max_seqlen_q", max_seqlen_q),
+        max_seqlen_k=checked_length("max_seqlen_k", max_seqlen_k),
+        arrays={
+            "cu_seqlens_q": cu_seqlens_q,
+            "cu_seqlens_k": cu_seqlens_k,
+            "seqused_q": seqused_q,
+            "seqused_k": seqused_k,
+            "leftpad_k": leftpad_k,
+            "page_table": block_table,
+            "page_table_v": block_table_v,
+            "page_indptr": page_indptr,
+        },
+    )
+    _check_tables(block_table, block_table_v, page_indptr)
+    lse_shape = (q.shape[1], q.shape[0]) if return_attn_probs else None
+    result, lse = _forward(
+        q[None], k if paged else k[None], v if paged else v[None], ragged, causal, window_size,
+        softcap, alibi_slopes, s_aux, dropout_p, seed, softmax_scale,
+        None if out is None else out[None], num_splits, lse_shape, chunk, deterministic,
+    )  # fmt: skip
+    result = result[0] if out is None else out
+    return (result, lse, _adapter_of(q).empty_like(q)) if return_attn_probs else result
+
+
+def flash_attn_varlen_backward(
+    dout: Array,
+    q: Array,
+    k: Array,
+    v: Array,
+    out: Array,
+    softmax_lse: Array,
+    cu_seqlens_q: Array,
+    cu_seqlens_k: Array,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    deterministic: bool = False,
+    dsoftmax_lse: Array | None = None,
+    *,
+    window_size: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    alibi_slopes: Array | None = None,
+    s_aux: Array | None = None,
+    seqused_k: Array | None = None,
+    dropout_p: float = 0.0,
+    seed: int | tuple[int, int] | Array | None = None,
+    gradients: tuple[Array, Array, Array] | None = None,
+) -> tuple[Array, ...]:
+    """The gradients by q, k and v, and by s_aux, of a loss whose gradient by out is dout: what
+    autograd gives after flash_attn_varlen_func, whose arguments these are, with what it returned.
+
+    softmax_lse, dsoftmax_lse: (heads_q, total_q), fp32. A sequence with more keys than max_seqlen_k
+    counts as one with none. seed: that of the call; None is refused where there is dropout.
+    gradients: three PyTorch tensors that dq, dk and dv are written to, where rows that belong to no
+    sequence are left as they are. None: new ones, with zeros there.
+
+    Returns dq, dk, dv, and with s_aux its gradient, (heads_q). Raises what flash_attn_backward
+    does.
+    """
+    adapter = _tracing() or _adapter_of(q)
+    tensors = {"dout": dout, "q": q, "k": k, "v": v, "out": out}
+    for name, value in tensors.items():
+        _dimensions(name, value, 3, "(total, heads, head_dim)")
+    if dropout_p and seed is None:
+        raise ValueError(
+            f"dropout_p is {dropout_p} and seed is None; the gradients need the seed of the call"
+        )
+    if adapter.IS_TRACED and gradients is None:
+        return adapter.varlen_backward(  # type: ignore[no-any-return]
+            dout, dsoftmax_lse, q, k, v, out, softmax_lse, cu_seqlens_q, cu_seqlens_k, seqused_k,
+            max_seqlen_q, max_seqlen_k, softmax_scale, causal, window_size, softcap, alibi_slopes,
+            s_aux, dropout_p, seed, deterministic,
+        )  # fmt: skip
     ragged = Ragged(
         batch=max(cu_seqlens_q.shape[0] - 1, 0),
         max_seqlen_q=checked_length("max_seqlen_q", max_seqlen_q),
@@ -162,17 +281,23 @@ def flash_attn_varlen_func(
             "cu_seqlens_q": cu_seqlens_q,
             "cu_seqlens_k": cu_seqlens_k,
             "seqused_k": seqused_k,
-            "page_table": block_table,
         },
     )
-    lse_shape = (q.shape[1], q.shape[0]) if return_attn_probs else None
-    result, lse = _forward(
-        q[None], k if paged else k[None], v if paged else v[None], ragged, causal, window_size,
-        softcap, alibi_slopes, s_aux, dropout_p, seed, softmax_scale,
-        None if out is None else out[None], num_splits, lse_shape,
+    dout, q, k, v, out = (x[None] for x in tensors.values())
+    adapter.checked(q, k, v, softmax_scale)
+    _check_arrays(adapter, q, ragged)
+    causal, request = _request_of(
+        causal, window_size, softcap, alibi_slopes, None, s_aux, dropout_p, seed
+    )
+    groups = None if request is None else groups_of(adapter, request, q, k, ragged.batch)
+    options: dict[str, Any] = {}
+    if gradients is not None:
+        options["given"] = tuple(x[None] for x in gradients)
+    found = adapter.backward(
+        dout, q, k, v, out, softmax_lse, softmax_scale, causal, bool(deterministic), dsoftmax_lse,
+        groups, ragged, **options,
     )  # fmt: skip
-    result = result[0] if out is None else out
-    return (result, lse, _adapter_of(q).empty_like(q)) if return_attn_probs else result
+    return (*(x[0] for x in found[:3]), *found[3:])
 
 
 def flash_attn_varlen_qkvpacked_func(
@@ -246,6 +371,13 @@ def flash_attn_with_kvcache(
     return_softmax_lse: bool = False,
     *,
     s_aux: Array | None = None,
+    cu_seqlens_q: Array | None = None,
+    cu_seqlens_k_new: Array | None = None,
+    max_seqlen_q: int | None = None,
+    rotary_seqlens: Array | None = None,
+    block_table_v: Array | None = None,
+    page_indptr: Array | None = None,
+    chunk: int = 0,
     out: Array | None = None,
 ) -> Any:
     """Attention to a cache of keys, with the signature of flash-attn 2's function of this name, and
@@ -254,29 +386,43 @@ def flash_attn_with_kvcache(
     q: (batch, seqlen_q, heads_q, head_dim). k_cache, v_cache: (batch, seqlen_cache, heads_kv,
     head_dim), or with block_table (pages, page_size, heads_kv, head_dim), pages of any size.
 
+    k, v: new keys and values, (batch, seqlen_new, heads_kv, head_dim), written behind those that
+        cache_seqlens counts, which must be given then; attention is to both. A token for which the
+        cache has no room is not written, and its sequence counts as empty.
+    rotary_cos, rotary_sin: (positions, rotary_dim / 2), float32 or of q's dtype; with k alone. New
+        keys are rotated before they are written, in the first rotary_dim columns, by the positions
+        cache_seqlens, cache_seqlens + 1 and so on; queries too where there is a causal mask, a
+        window or chunks; without them all queries are at position cache_seqlens. q is not changed.
+    rotary_interleaved: columns 2 i and 2 i + 1 are a pair; False: i and i + rotary_dim / 2.
     cache_seqlens: an int, or (batch) int32: rows of the cache that are in use. None: all.
     cache_batch_idx: (batch), int32: the batch of the cache, or the row of block_table, of each.
     cache_leftpad: (batch), int32: the row of the first key, counted in cache_seqlens.
-    block_table: (batch, pages of a sequence), int32.
+    block_table: (batch, pages of a sequence), int32. block_table_v: V's, where its pages differ.
+        page_indptr: as in flash_attn_varlen_func.
     num_splits: parts that the keys of a row are split into; 0: chosen from shapes.
-    out: where the result is written, (batch, seqlen_q, heads_q, head_dim_v).
-    The others as in flash_attn_func. Not built yet, and refused: k, v (appending to the cache),
-    rotary_cos, rotary_sin.
+    cu_seqlens_q: (batch + 1), int32: q is (total_q, heads_q, head_dim), as in
+        flash_attn_varlen_func, and max_seqlen_q a bound of the lengths.
+    cu_seqlens_k_new: the same of k and v, (total_new, heads_kv, head_dim); ignored without k.
+    rotary_seqlens: (batch), int32: positions that count instead of cache_seqlens.
+    chunk: as in attnpress.forward.
+    out: where the result is written, q's shape with v's head dim.
+    The others as in flash_attn_func.
 
-    Returns out, or (out, softmax_lse) with return_softmax_lse: (batch, heads_q, seqlen_q). There is
-    no backward pass.
+    Returns out, or (out, softmax_lse) with return_softmax_lse: (batch, heads_q, seqlen_q), with
+    cu_seqlens_q (heads_q, total_q). There is no backward pass. An error of an argument leaves the
+    cache as it was.
     """
     adapter = _adapter_of(q)
-    for name, value in (("k", k), ("v", v), ("rotary_cos", rotary_cos), ("rotary_sin", rotary_sin)):
-        if value is not None:
-            raise NotImplementedError(
-                f"{name} is given; only None is supported: attnpress.append() writes new keys and "
-                "values, with rotary embedding, before this call"
-            )
-    for name, value in (("q", q), ("k_cache", k_cache), ("v_cache", v_cache)):
+    packed = cu_seqlens_q is not None
+    wanted = "(total_q, heads_q, head_dim)" if packed else "(batch, seqlen, heads, head_dim)"
+    _dimensions("q", q, 3 if packed else 4, wanted)
+    for name, value in (("k_cache", k_cache), ("v_cache", v_cache)):
         _dimensions(name, value, 4, "(batch, seqlen, heads, head_dim)")
-    batch = q.shape[0]
+    if packed:
+        _dimensions("cu_seqlens_q", cu_seqlens_q, 1, "(batch + 1)")
+    batch = q.shape[0] if cu_seqlens_q is None else max(cu_seqlens_q.shape[0] - 1, 0)
     paged = block_table is not None
+    _check_tables(block_table, block_table_v, page_indptr)
     if not paged and cache_batch_idx is None and k_cache.shape[0] != batch:
         raise ValueError(
             f"k_cache has batch {k_cache.shape[0]} and q {batch}; without cache_batch_idx they "
@@ -284,18 +430,102 @@ def flash_attn_with_kvcache(
         )
     if cache_seqlens is not None and not hasattr(cache_seqlens, "shape"):
         cache_seqlens = adapter.int32_full(batch, checked_length("cache_seqlens", cache_seqlens), q)
-    ragged = Ragged(
-        batch=batch,
-        arrays={
-            "seqused_k": cache_seqlens,
-            "kv_batch_idx": cache_batch_idx,
-            "leftpad_k": cache_leftpad,
-            "page_table": block_table,
-        },
-    )
-    lse_shape = (batch, q.shape[2], q.shape[1]) if return_softmax_lse else None
+    arrays = {
+        "cu_seqlens_q": cu_seqlens_q,
+        "seqused_k": cache_seqlens,
+        "kv_batch_idx": cache_batch_idx,
+        "leftpad_k": cache_leftpad,
+        "page_table": block_table,
+        "page_table_v": block_table_v,
+        "page_indptr": page_indptr,
+    }
+    ragged = Ragged(batch=batch, arrays=arrays)
+    if packed and max_seqlen_q is not None:
+        ragged.max_seqlen_q = checked_length("max_seqlen_q", max_seqlen_q)
+    if k is None:
+        alone: tuple[tuple[str, Any], ...] = (
+            ("v", v), ("rotary_cos", rotary_cos), ("rotary_sin", rotary_sin),
+        )  # fmt: skip
+        for name, given in alone:
+            if given is not None:
+                raise ValueError(f"{name} is given and k is None; it goes with new keys alone")
+        read: Any = q
+    else:
+        masked = any(mask_of(bool(causal), window_size, chunk))
+        read = _append_before(
+            ragged, q, k, v, k_cache, v_cache, cu_seqlens_k_new, rotary_cos, rotary_sin,
+            rotary_seqlens, rotary_interleaved, not masked,
+        )  # fmt: skip
+    lse_shape = None
+    if return_softmax_lse:
+        lse_shape = (q.shape[1], q.shape[0]) if packed else (batch, q.shape[2], q.shape[1])
     result, lse = _forward(
-        q, k_cache, v_cache, ragged, causal, window_size, softcap, alibi_slopes, s_aux, 0.0, None,
-        softmax_scale, out, num_splits, lse_shape,
+        read[None] if packed else read, k_cache, v_cache, ragged, causal, window_size, softcap,
+        alibi_slopes, s_aux, 0.0, None, softmax_scale,
+        out[None] if packed and out is not None else out, num_splits, lse_shape, chunk,
     )  # fmt: skip
+    if packed:
+        result = result[0] if out is None else out
     return (result, lse) if return_softmax_lse else result
+
+
+def _append_before(
+    ragged: Ragged, q: Any, k: Any, v: Any, k_cache: Any, v_cache: Any, cu_seqlens: Any, cos: Any,
+    sin: Any, first_positions: Any, interleaved: bool, q_at_first: bool,
+) -> Any:  # fmt: skip
+    """What attention is to read for q: q, or a tensor that the rotated q will be written to. The
+    request learns of the new keys, and of what writes them before the call."""
+    arrays = ragged.arrays
+    used, cu_seqlens_q = arrays["seqused_k"], arrays["cu_seqlens_q"]
+    if v is None:
+        raise ValueError("k is given and v is None; they come together")
+    if used is None:
+        raise ValueError(
+            "k is given and cache_seqlens is None; it says where in the cache new keys begin"
+        )
+    wanted = "(batch, seqlen_new, heads_kv, head_dim)"
+    if cu_seqlens is not None:
+        wanted = "(total_new, heads_kv, head_dim)"
+    for name, value in (("k", k), ("v", v)):
+        _dimensions(name, value, len(wanted.split(",")), wanted)
+    if cu_seqlens is not None:
+        arrays["cu_seqlens_k_new"] = cu_seqlens
+    elif k.shape[0] != ragged.batch:
+        raise ValueError(f"k has batch {k.shape[0]} and q {ragged.batch}; they must be equal")
+    else:
+        ragged.seqlen_k_new = k.shape[1]
+    _adapter_of(q).refuse_grad(("new keys",), q, k, v, k_cache, v_cache)
+    places = {
+        "seqused_k": used,
+        "cu_seqlens": cu_seqlens,
+        "kv_batch_idx": arrays["kv_batch_idx"],
+        "page_table": arrays["page_table"],
+        "page_table_v": arrays["page_table_v"],
+        "page_indptr": arrays["page_indptr"],
+    }
+    if cos is None and sin is None:
+        if first_positions is not None:
+            raise ValueError("rotary_seqlens is given and rotary_cos is None; it goes with rotary")
+        ragged.before = functools.partial(append, k, v, k_cache, v_cache, **places)
+        return q
+    rotary = {
+        "cos": cos,
+        "sin": sin,
+        "first_positions": first_positions,
+        "q_at_first": q_at_first,
+        "interleaved": interleaved,
+    }
+    library = library_of("q", q)
+    rotated = library.empty(tuple(q.shape), q.dtype, q)
+    same_tokens = cu_seqlens is cu_seqlens_q and tuple(q.shape[:-2]) == tuple(k.shape[:-2])
+
+    def before() -> None:
+        if same_tokens:
+            append(k, v, k_cache, v_cache, q=q, q_out=rotated, **places, **rotary)
+            return
+        append(k, v, k_cache, v_cache, **places, **rotary)
+        queries = {"seqused_k": used, "cu_seqlens": cu_seqlens_q}
+        append(None, None, None, None, q=q, q_out=rotated, **queries, **rotary)
+
+    ragged.before = before
+    return rotated

@@ -133,10 +133,12 @@ def varlen_bwd(
     rng_state,
 ):
     """[dq, dk, dv, softmax_d] of sequences that lie one behind the other."""
-    return interface.run_varlen_backward(
-        dout, q, k, v, out, softmax_lse, dq, dk, dv, cu_seqlens_q, cu_seqlens_k, max_seqlen_q,
-        max_seqlen_k, p_dropout, softmax_scale, is_causal, window_size_left, window_size_right,
-        softcap, alibi_slopes, deterministic, rng_state,
+    return list(
+        interface.run_varlen_backward(
+            dout, q, k, v, out, softmax_lse, dq, dk, dv, cu_seqlens_q, cu_seqlens_k, max_seqlen_q,
+            max_seqlen_k, p_dropout, softmax_scale, is_causal, window_size_left, window_size_right,
+            softcap, alibi_slopes, deterministic, rng_state,
+        )
     )  # fmt: skip
 
 
@@ -163,9 +165,12 @@ def fwd_kvcache(
     num_splits,
 ):
     """[out, softmax_lse]; k and v are appended to the cache in place."""
-    result, lse = interface.flash_attn_with_kvcache(
-        q, kcache, vcache, k, v, rotary_cos, rotary_sin, seqlens_k, cache_batch_idx, leftpad_k,
-        block_table, softmax_scale, is_causal, (window_size_left, window_size_right), softcap,
-        is_rotary_interleaved, alibi_slopes, num_splits, True,
+    window, softcap = interface.plain((window_size_left, window_size_right), softcap)
+    return list(
+        interface.run(
+            interface.of_attnpress("flash_attn_with_kvcache"), q, kcache, vcache, k, v, rotary_cos,
+            rotary_sin, seqlens_k, cache_batch_idx, leftpad_k, block_table, softmax_scale,
+            is_causal, window, softcap, is_rotary_interleaved, alibi_slopes, num_splits, True,
+            out=out,
+        )
     )  # fmt: skip
-    return [_into(out, result), lse]

@@ -118,6 +118,24 @@ def maybe_contiguous(x: torch.Tensor | None) -> torch.Tensor | None:
     return x.contiguous() if x is not None and x.stride(-1) != 1 else x
 
 
+def _get_block_size_n(
+    device: torch.device, head_dim: int, is_dropout: bool, is_causal: bool
+) -> int:
+    """Keys of a block in flash-attn's own kernels, by which its users read S_dmask. There is no
+    such block in what attnpress writes, whose probabilities are those of the whole row."""
+    if head_dim > 256:
+        raise ValueError(f"head_dim is {head_dim}: flash-attn's kernels end at 256")
+    if head_dim <= 32:
+        return 128
+    if head_dim <= 64:
+        return 64 if is_dropout else 128
+    if not 96 < head_dim <= 128:
+        return 64
+    major, minor = torch.cuda.get_device_capability(device)
+    long = is_causal if major == 8 and minor > 0 else True
+    return 64 if long and not is_dropout else 32
+
+
 def round_multiple(x: int, m: int) -> int:
     return (x + m - 1) // m * m
 
@@ -241,6 +259,11 @@ def flash_attn_varlen_func(
             float(softcap), alibi_slopes, False, block_table,
         )  # fmt: skip
         result = (out, lse, s_dmask) if return_attn_probs else out
+    elif torch.compiler.is_compiling() and block_table is None:
+        result = function(
+            *tensors, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p, scale,
+            causal, *plain(window_size, softcap), alibi_slopes, deterministic, return_attn_probs,
+        )  # fmt: skip
     else:
         result = run(
             function, *tensors, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p,
@@ -436,8 +459,28 @@ def run_varlen_backward(
     dout, q, k, v, out, softmax_lse, dq, dk, dv, cu_seqlens_q, cu_seqlens_k, max_seqlen_q,
     max_seqlen_k, dropout_p, softmax_scale, causal, window_size_left, window_size_right, softcap,
     alibi_slopes, deterministic, rng_state=None,
-) -> NoReturn:  # fmt: skip
-    not_here("backward pass by ragged lengths", "flash_attn_backward takes dense tensors")
+) -> tuple[Any, Any, Any, torch.Tensor]:  # fmt: skip
+    """(dq, dk, dv, softmax_d) of sequences that lie one behind the other; the first three are
+    written where they are given, except for rows that belong to no sequence."""
+    function = of_attnpress("flash_attn_varlen_backward")
+    window, softcap = plain((window_size_left, window_size_right), softcap)
+    gradients = []
+    for name, given, of in (("dq", dq, q), ("dk", dk, k), ("dv", dv, v)):
+        if given is not None and (given.shape, given.dtype) != (of.shape, of.dtype):
+            refuse(
+                f"{name} is {tuple(given.shape)} of {given.dtype}; it must be "
+                f"{tuple(of.shape)} of {of.dtype}"
+            )
+        gradients.append(torch.zeros_like(of) if given is None else given)
+    run(
+        function, dout, q, k, v, out, softmax_lse, cu_seqlens_q, cu_seqlens_k, max_seqlen_q,
+        max_seqlen_k, softmax_scale, causal, deterministic, window_size=window, softcap=softcap,
+        alibi_slopes=alibi_slopes, dropout_p=dropout_p, seed=rng_state if dropout_p else None,
+        gradients=tuple(gradients),
+    )  # fmt: skip
+    sums = (dout.float() * out.float()).sum(-1).t()
+    more = 128 * max(cu_seqlens_q.numel() - 1, 0)
+    return (*gradients, torch.nn.functional.pad(sums, (0, more)).contiguous())
 
 
 def _flash_attn_forward(
@@ -546,11 +589,12 @@ def _flash_attn_varlen_backward(
     rng_state: torch.Tensor | None = None,
     zero_tensors: bool = False,
 ) -> torch.Tensor:
-    """Writes dq, dk and dv, and returns softmax_d."""
-    return run_varlen_backward(
+    """Writes dq, dk and dv, except for rows that belong to no sequence, and returns softmax_d:
+    (heads, total_q and 128 more a sequence), zeros behind. zero_tensors asks for nothing."""
+    return _wrapped_flash_attn_varlen_backward(
         dout, q, k, v, out, softmax_lse, dq, dk, dv, cu_seqlens_q, cu_seqlens_k, max_seqlen_q,
         max_seqlen_k, dropout_p, softmax_scale, causal, window_size_left, window_size_right,
-        softcap, alibi_slopes, deterministic, rng_state,
+        softcap, alibi_slopes, deterministic, rng_state, zero_tensors,
     )  # fmt: skip
 
 
@@ -569,6 +613,13 @@ def _fake_backward(dout, q, *rest):
     return q.new_empty((batch, heads, round_multiple(seqlen, 128)), dtype=torch.float32)
 
 
+def _fake_varlen_backward(
+    dout, q, k, v, out, softmax_lse, dq, dk, dv, cu_seqlens_q, *rest
+):  # fmt: skip
+    rows = q.shape[0] + 128 * (cu_seqlens_q.shape[0] - 1)
+    return q.new_empty((q.shape[1], rows), dtype=torch.float32)
+
+
 def _fake_varlen_forward(
     q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p, softmax_scale,
     causal, window_size_left=-1, window_size_right=-1, softcap=0.0, alibi_slopes=None,
@@ -584,6 +635,18 @@ def _fake_varlen_forward(
 
 def _kernel_backward(*args):
     return run_backward(*args)[3]
+
+
+def _kernel_varlen_backward(
+    dout, q, k, v, out, softmax_lse, dq, dk, dv, cu_seqlens_q, cu_seqlens_k, max_seqlen_q,
+    max_seqlen_k, dropout_p, softmax_scale, causal, window_size_left, window_size_right, softcap,
+    alibi_slopes, deterministic, rng_state=None, zero_tensors=False,
+):  # fmt: skip
+    return run_varlen_backward(
+        dout, q, k, v, out, softmax_lse, dq, dk, dv, cu_seqlens_q, cu_seqlens_k, max_seqlen_q,
+        max_seqlen_k, dropout_p, softmax_scale, causal, window_size_left, window_size_right,
+        softcap, alibi_slopes, deterministic, rng_state,
+    )[3]  # fmt: skip
 
 
 def _kernel_varlen_forward(
@@ -628,6 +691,14 @@ def _define() -> None:
             _kernel_backward,
             _fake_backward,
         ),
+        "_flash_attn_varlen_backward": (
+            "(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor softmax_lse, "
+            f"Tensor(a!)? dq, Tensor(b!)? dk, Tensor(c!)? dv, {ragged}"
+            f"{options.format('', '', '')}, bool deterministic, Tensor? rng_state=None, "
+            "bool zero_tensors=False) -> Tensor",
+            _kernel_varlen_backward,
+            _fake_varlen_backward,
+        ),
     }
     for name, (schema, kernel, fake) in operators.items():
         library.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
@@ -641,7 +712,7 @@ _define()
 _wrapped_flash_attn_forward = torch.ops.attnpress._flash_attn_forward
 _wrapped_flash_attn_varlen_forward = torch.ops.attnpress._flash_attn_varlen_forward
 _wrapped_flash_attn_backward = torch.ops.attnpress._flash_attn_backward
-_wrapped_flash_attn_varlen_backward = _flash_attn_varlen_backward
+_wrapped_flash_attn_varlen_backward = torch.ops.attnpress._flash_attn_varlen_backward
 
 
 # ---- The classes, of which some call apply -------------------------------------------------------

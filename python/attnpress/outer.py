@@ -3,6 +3,7 @@ gradients: PyTorch tensors on a GPU or the CPU, with autograd, and NumPy arrays.
 
     c = attnpress.outer.outer(x, y)  # c[..., i, j] = x[..., i] * y[..., j]
     c = attnpress.outer.outer(x, y, summed=True)  # c[i, j]
+    c = attnpress.outer.outer(x, y, f="tanhf(a * x + y)", scalars={"a": 0.5})  # on a GPU
 
 Mirrors include/attnpress/outer.h.
 """
@@ -10,9 +11,19 @@ Mirrors include/attnpress/outer.h.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from ctypes import Structure, c_int32, c_int64, c_size_t, c_void_p, sizeof
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from ctypes import (
+    Structure,
+    addressof,
+    c_char_p,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_void_p,
+    cast,
+    sizeof,
+)
+from typing import Any, TypeVar, Union
 
 from . import _library as c
 from ._rows import (
@@ -24,6 +35,7 @@ from ._rows import (
     row_stride,
     workspace_bytes,
 )
+from ._score_mod import check_value, is_number
 
 Array = TypeVar("Array")
 """torch.Tensor or numpy.ndarray."""
@@ -31,6 +43,19 @@ Array = TypeVar("Array")
 FP64 = 4
 """ATTNPRESS_OUTER_FP64"""
 _DTYPES = {"float16": c.FP16, "bfloat16": c.BF16, "float32": c.FP32, "float64": FP64}
+
+
+class OuterMod(Structure):
+    """attnpress_outer_mod"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("name", c_void_p),
+        ("value", c_void_p),
+        ("scalars", c_void_p),
+        ("scalar_count", c_int32),
+        ("reserved", c_int32),
+    ]
 
 
 class OuterArgs(Structure):
@@ -50,6 +75,7 @@ class OuterArgs(Structure):
         ("c_row_stride", c_int64),
         ("dtype", c_int32),
         ("summed", c_int32),
+        ("mod", c_void_p),
     ]
 
 
@@ -76,6 +102,7 @@ class OuterBackwardArgs(Structure):
         ("summed", c_int32),
         ("workspace", c_void_p),
         ("workspace_bytes", c_size_t),
+        ("mod", c_void_p),
     ]
 
 
@@ -84,8 +111,24 @@ _backward = declared("attnpress_outer_backward")
 _plan_backward = declared("attnpress_plan_outer_backward", PLAN_ARGUMENTS)
 
 
-def outer(x: Array, y: Array, summed: bool = False) -> Array:
+Scalars = Mapping[str, Union[int, float]]
+"""Numbers that an `f` names: ints of 32 bits, and floats. Another value compiles nothing."""
+
+
+def outer(
+    x: Array,
+    y: Array,
+    summed: bool = False,
+    *,
+    f: str | None = None,
+    scalars: Scalars | None = None,
+) -> Array:
     """c[..., i, j] = x[..., i] * y[..., j], or with `summed` c[i, j], summed over all others.
+
+    f: one C expression of x and y in place of the product, on a GPU, such as "fmaxf(x - y, 0.0f)".
+    It may name `scalars`, clampi(x, low, high), INFINITY and C's math functions. NVRTC compiles it
+    on first use, with its derivatives where a gradient is asked for: where f has a kink, they are
+    those of one of its sides.
 
     x, y: PyTorch tensors (fp16, bf16, fp32, and fp64 on the CPU) or NumPy arrays (float16, float32,
     float64, bfloat16 of ml_dtypes), of one dimension or more, all but the last equal. Any strides:
@@ -94,20 +137,29 @@ def outer(x: Array, y: Array, summed: bool = False) -> Array:
 
     Returns c, without gaps. On a GPU the work is queued on the current stream of x's device.
     Gradients of PyTorch tensors are recorded. Raises ValueError or TypeError for arguments that are
-    not allowed, attnpress.Error for a call that failed.
+    not allowed, attnpress.NotSupportedError for an `f` on the CPU, attnpress.Error for a call that
+    failed, which names the line of an `f` that does not compile.
     """
     library = library_of("x", x)
     if not isinstance(y, library.kind):
         raise TypeError(f"y is {type(y).__name__}; with x it must be {library.kind.__name__}")
     if library.records(x, y):
-        recorded: Array = _function().apply(x, y, bool(summed))
+        recorded: Array = _function().apply(x, y, bool(summed), f, scalars)
         return recorded
-    result: Array = forward(x, y, summed)
+    result: Array = forward(x, y, summed, f=f, scalars=scalars)
     return result
 
 
-def forward(x: Any, y: Any, summed: bool = False) -> Any:
+def forward(
+    x: Any,
+    y: Any,
+    summed: bool = False,
+    *,
+    f: str | None = None,
+    scalars: Scalars | None = None,
+) -> Any:
     """outer() without autograd."""
+    mod = _Mod(f, scalars)
     library, batch = _checked(x, y)
     rows, columns = x.shape[-1], y.shape[-1]
     lead = () if summed else tuple(x.shape[:-1])
@@ -116,16 +168,25 @@ def forward(x: Any, y: Any, summed: bool = False) -> Any:
     args.dtype, args.summed = _dtype(library, x), int(summed)
     kept = [_give(library, args, "x", x), _give(library, args, "y", y)]
     args.c = library.address(result)
+    args.mod = mod.address
     library.run(_forward, args, x)
     del kept
     return result
 
 
 def backward(
-    dc: Any, x: Any, y: Any, summed: bool = False, needs: Sequence[bool] = (True, True)
+    dc: Any,
+    x: Any,
+    y: Any,
+    summed: bool = False,
+    needs: Sequence[bool] = (True, True),
+    *,
+    f: str | None = None,
+    scalars: Scalars | None = None,
 ) -> tuple[Any, Any]:
     """The gradients (dx, dy) by x and y, of dc, that by c; None for those that `needs` says are not
-    wanted."""
+    wanted. f and scalars: as in outer()."""
+    mod = _Mod(f, scalars)
     library, batch = _checked(x, y)
     rows, columns = x.shape[-1], y.shape[-1]
     shape = (rows, columns) if summed else (*x.shape[:-1], rows, columns)
@@ -146,12 +207,13 @@ def backward(
     dc = library.contiguous_if_not(dc)
     kept = [_give(library, args, "x", x), _give(library, args, "y", y), dc]
     args.dc = library.address(dc)
+    args.mod = mod.address
     args.dx = None if dx is None or dx.shape[-1] == 0 else library.address(dx)
     args.dy = None if dy is None or dy.shape[-1] == 0 else library.address(dy)
     with library.on_device(x) as backend:
         size = 0
         if backend == c.CUDA and args.dy:
-            key = (batch, rows, columns, args.dtype, args.summed)
+            key = (batch, rows, columns, args.dtype, args.summed, f is not None)
             size = workspace_bytes(_plan_backward, args, key)
         workspace = library.workspace(x, size)
         if workspace is not None:
@@ -159,6 +221,46 @@ def backward(
         library.run(_backward, args, x)
     del kept
     return dx, dy
+
+
+# ---- A function ----------------------------------------------------------------------------------
+
+
+class _Mod:
+    """An attnpress_outer_mod and what it points to. address: 0 without a function."""
+
+    def __init__(self, f: str | None, scalars: Scalars | None) -> None:
+        self.address = None
+        if f is None:
+            if scalars:
+                raise ValueError("scalars are given without an f that could name them")
+            return
+        if not isinstance(f, str):
+            raise TypeError(f"f is {type(f).__name__}; it must be a C expression of x and y, a str")
+        if not f.strip():
+            raise ValueError("f is blank; it must be a C expression of x and y")
+        self._kept: list[Any] = []
+        entries = []
+        for name, value in (scalars or {}).items():
+            check_value(name, value)
+            if not is_number(value):
+                raise TypeError(f"{name} is a tensor; the outer product's f takes ints and floats")
+            entry = c.ScoreScalar(name=self._text(name))
+            if isinstance(value, int):
+                entry.dtype, entry.int_value = c.INT32, value
+            else:
+                entry.dtype, entry.value = c.FP32, value
+            entries.append(entry)
+        self._scalars = (c.ScoreScalar * len(entries))(*entries)
+        self._struct = OuterMod(
+            struct_size=sizeof(OuterMod), value=self._text(f), scalar_count=len(entries)
+        )
+        self._struct.scalars = addressof(self._scalars) if entries else None
+        self.address = addressof(self._struct)
+
+    def _text(self, value: str) -> c_void_p:
+        self._kept.append(c_char_p(value.encode()))
+        return cast(self._kept[-1], c_void_p)
 
 
 # ---- Arguments -----------------------------------------------------------------------------------
@@ -212,15 +314,19 @@ def _function() -> Any:
 
     class Outer(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
-        def forward(ctx: Any, x: Any, y: Any, summed: bool) -> Any:
-            ctx.summed = summed
+        def forward(
+            ctx: Any, x: Any, y: Any, summed: bool, f: str | None, scalars: Scalars | None
+        ) -> Any:
+            ctx.summed, ctx.f, ctx.scalars = summed, f, dict(scalars or {})
             ctx.save_for_backward(x, y)
-            return forward(x, y, summed)
+            return forward(x, y, summed, f=f, scalars=scalars)
 
         @staticmethod
         @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
         def backward(ctx: Any, dc: Any) -> Any:
             x, y = ctx.saved_tensors
-            return (*backward(dc, x, y, ctx.summed, ctx.needs_input_grad[:2]), None)
+            needs = ctx.needs_input_grad[:2]
+            gradients = backward(dc, x, y, ctx.summed, needs, f=ctx.f, scalars=ctx.scalars)
+            return (*gradients, None, None, None)
 
     return _functions.setdefault("outer", Outer)

@@ -32,6 +32,12 @@ attnpress_status ap_append_plan_call(const ap_append_problem *problem, const ap_
 /** Of the launch. */
 void ap_append_fill_args(const ap_append_problem *problem, attnpress_append_write_args *args);
 
+/* ---- inspect.c ------------------------------------------------------------------------------- */
+
+struct ap_inspection; /* inspect.h */
+attnpress_status ap_append_inspect(const ap_append_problem *problem,
+                                   struct ap_inspection *inspection);
+
 /* ---- cpu.c ----------------------------------------------------------------------------------- */
 
 /** num_threads: 0 is all cores. */

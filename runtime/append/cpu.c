@@ -44,8 +44,34 @@ static int64_t row_of(const ap_append_problem *p, const new_token *token) {
   return (p->args.seqused_k == NULL ? 0 : p->args.seqused_k[token->sequence]) + token->index;
 }
 
-/** 0 where the cache has no such place. */
-static int find_place(const ap_append_problem *p, const new_token *token, int64_t *entry,
+/** Of cos and sin, for a row of q or of K. */
+static int64_t position_of(const ap_append_problem *p, const new_token *token, int of_q) {
+  const attnpress_rotary *r = &p->rotary;
+  if (r->positions != NULL)
+    return r->positions[token->number];
+  const int64_t first = r->first_positions != NULL ? r->first_positions[token->sequence]
+                                                   : row_of(p, token) - token->index;
+  return of_q && r->q_at_first ? first : first + token->index;
+}
+
+/** The number of a sequence's page, of its own; -1 where the table has none. */
+static int64_t page_of(const attnpress_append_args *a, const int32_t *table, int64_t sequence,
+                       int64_t page) {
+  int64_t first = sequence * a->page_table_stride, pages = a->max_pages;
+  if (a->page_indptr != NULL) {
+    const int64_t begin = a->page_indptr[sequence], end = a->page_indptr[sequence + 1];
+    first = begin;
+    pages = begin >= 0 && end >= begin && end <= a->max_pages ? end - begin : 0;
+  } else if (a->kv_batch_idx != NULL) {
+    const int64_t row = a->kv_batch_idx[sequence];
+    first = row * a->page_table_stride;
+    pages = row >= 0 && row < a->page_table_rows ? pages : 0;
+  }
+  return page >= 0 && page < pages ? table[first + page] : -1;
+}
+
+/** Of K, or of V; 0 where the cache has no such place. */
+static int find_place(const ap_append_problem *p, const new_token *token, int of_v, int64_t *entry,
                       int64_t *row) {
   const attnpress_append_args *a = &p->args;
   const int64_t *shape = ap_append_has(&a->k_cache) ? a->k_cache.shape : a->v_cache.shape;
@@ -59,14 +85,14 @@ static int find_place(const ap_append_problem *p, const new_token *token, int64_
     *row = slot % rows;
   } else {
     *row = row_of(p, token);
-    if (a->kv_batch_idx != NULL)
-      *entry = a->kv_batch_idx[token->sequence];
     if (a->page_table != NULL) {
-      const int64_t page = *row / rows;
-      if (*row < 0 || page >= a->max_pages)
+      const int32_t *table = of_v && a->page_table_v != NULL ? a->page_table_v : a->page_table;
+      if (*row < 0)
         return 0;
-      *entry = a->page_table[token->sequence * a->page_table_stride + page];
+      *entry = page_of(a, table, token->sequence, *row / rows);
       *row %= rows;
+    } else if (a->kv_batch_idx != NULL) {
+      *entry = a->kv_batch_idx[token->sequence];
     }
   }
   return *entry >= 0 && *entry < shape[0] && *row >= 0 && *row < rows;
@@ -118,18 +144,19 @@ static void append_token(const void *job, void *scratch, int64_t number) {
   if (!find_token(p, number, &token))
     return;
   if (r->rotary_dim > 0) {
-    position = r->positions == NULL ? row_of(p, &token) : r->positions[number];
+    position = position_of(p, &token, 1);
+    if (position >= 0 && position < r->num_positions)
+      write_heads(p, &a->q, token.entry, token.row, &a->q_out, token.entry, token.row,
+                  r->rotary_dim, position);
+    position = position_of(p, &token, 0);
     if (position < 0 || position >= r->num_positions)
       return;
   }
-  write_heads(p, &a->q, token.entry, token.row, &a->q_out, token.entry, token.row, r->rotary_dim,
-              position);
-  if ((!ap_append_has(&a->k_new) && !ap_append_has(&a->v_new)) ||
-      !find_place(p, &token, &entry, &row))
-    return;
-  write_heads(p, &a->k_new, token.entry, token.row, &a->k_cache, entry, row, r->rotary_dim,
-              position);
-  write_heads(p, &a->v_new, token.entry, token.row, &a->v_cache, entry, row, 0, 0);
+  if (ap_append_has(&a->k_new) && find_place(p, &token, 0, &entry, &row))
+    write_heads(p, &a->k_new, token.entry, token.row, &a->k_cache, entry, row, r->rotary_dim,
+                position);
+  if (ap_append_has(&a->v_new) && find_place(p, &token, 1, &entry, &row))
+    write_heads(p, &a->v_new, token.entry, token.row, &a->v_cache, entry, row, 0, 0);
 }
 
 attnpress_status ap_append_cpu(const ap_append_problem *p, int32_t num_threads) {

@@ -70,6 +70,10 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
   return ATTNPRESS_OK;
 }
 
+static attnpress_status inspect(const ap_call *base, struct ap_inspection *inspection) {
+  return ap_append_inspect(problem_of(base), inspection);
+}
+
 static attnpress_status run_cpu(const ap_call *base, int32_t num_threads) {
   return ap_append_cpu(problem_of(base), num_threads);
 }
@@ -94,6 +98,7 @@ static const ap_operation append = {.name = "attnpress_append",
                                     .plan = plan,
                                     .serves = serves,
                                     .arguments = arguments,
+                                    .inspect = inspect,
                                     .run_cpu = run_cpu,
                                     .describe_cpu = describe_cpu,
                                     .run_planned = run_planned};

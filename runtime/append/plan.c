@@ -117,8 +117,11 @@ void ap_append_fill_args(const ap_append_problem *p, attnpress_append_write_args
       .seqused = a->seqused_k,
       .kv_batch_idx = a->kv_batch_idx,
       .page_table = a->page_table,
+      .page_table_v = a->page_table_v != NULL ? a->page_table_v : a->page_table,
+      .page_indptr = a->page_indptr,
       .slots = a->slot_mapping,
       .positions = r->positions,
+      .first_positions = r->first_positions,
       .cos = r->cos,
       .sin = r->sin,
       .page_table_stride = a->page_table_stride,
@@ -128,11 +131,13 @@ void ap_append_fill_args(const ap_append_problem *p, attnpress_append_write_args
       .batch = (int32_t)a->batch,
       .tokens = (int32_t)p->tokens,
       .pages = (int32_t)a->max_pages,
+      .table_rows = (int32_t)a->page_table_rows,
       .entries = (int32_t)cache->shape[0],
       .entry_rows = cache->shape[1] > 0 ? (int32_t)cache->shape[1] : 1,
       .num_positions = (int32_t)r->num_positions,
       .interleaved = r->rotary_dim > 0 && r->interleaved,
       .rotary_fp32 = r->dtype == ATTNPRESS_FP32,
+      .q_at_first = r->q_at_first,
   };
   if (cache->shape[1] == 0)
     args->entries = 0; /* the kernel divides by rows of an entry */

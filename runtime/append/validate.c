@@ -120,17 +120,40 @@ static attnpress_status check_tensors(ap_append_problem *p, ap_check how) {
 
 /* ---- Places ---------------------------------------------------------------------------------- */
 
+/** Rows of the page table, of which 0 stands for one a sequence. */
+static attnpress_status check_table_rows(attnpress_append_args *a) {
+  RETURN_IF(a->page_table_rows < 0 || a->page_table_rows > INT32_MAX, ATTNPRESS_INVALID_ARGUMENT,
+            "page_table_rows is %" PRId64 "; it must be 0 to %d", a->page_table_rows, INT32_MAX);
+  RETURN_IF(a->page_indptr != NULL && (a->page_table_rows != 0 || a->page_table_stride != 0),
+            ATTNPRESS_INVALID_ARGUMENT,
+            "page_table_rows is %" PRId64 " and page_table_stride %" PRId64
+            " with page_indptr; a flat table has no rows: both must be 0",
+            a->page_table_rows, a->page_table_stride);
+  RETURN_IF(a->page_table_rows != 0 && a->page_table_rows < a->batch && a->kv_batch_idx == NULL,
+            ATTNPRESS_INVALID_ARGUMENT,
+            "page_table_rows is %" PRId64 " and batch %" PRId64
+            "; without kv_batch_idx each sequence has a row of its own",
+            a->page_table_rows, a->batch);
+  if (a->page_table_rows == 0)
+    a->page_table_rows = a->batch;
+  return ATTNPRESS_OK;
+}
+
 static attnpress_status check_places(ap_append_problem *p) {
   attnpress_append_args *a = &p->args;
   const attnpress_tensor *cache = ap_append_has(&a->k_cache) ? &a->k_cache : &a->v_cache;
   const char *name = ap_append_has(&a->k_cache) ? "k_cache" : "v_cache";
   RETURN_IF(a->page_table != NULL && a->slot_mapping != NULL, ATTNPRESS_INVALID_ARGUMENT,
             "page_table and slot_mapping are given; either says where tokens go");
-  RETURN_IF(a->kv_batch_idx != NULL && (a->page_table != NULL || a->slot_mapping != NULL),
+  RETURN_IF(a->kv_batch_idx != NULL && (a->page_indptr != NULL || a->slot_mapping != NULL),
             ATTNPRESS_INVALID_ARGUMENT,
             "kv_batch_idx and %s are given; either says where tokens go",
-            a->page_table != NULL ? "page_table" : "slot_mapping");
+            a->page_indptr != NULL ? "page_indptr" : "slot_mapping");
+  RETURN_IF(a->page_table == NULL && (a->page_indptr != NULL || a->page_table_v != NULL),
+            ATTNPRESS_INVALID_ARGUMENT, "%s is given and page_table is NULL; it goes with a table",
+            a->page_indptr != NULL ? "page_indptr" : "page_table_v");
   if (a->page_table != NULL) {
+    FORWARD_IF(check_table_rows(a));
     RETURN_IF(a->max_pages < 1 || a->max_pages > INT32_MAX, ATTNPRESS_INVALID_ARGUMENT,
               "max_pages is %" PRId64 "; with page_table it must be 1 to %d", a->max_pages,
               INT32_MAX);
@@ -138,12 +161,12 @@ static attnpress_status check_places(ap_append_problem *p) {
       a->page_table_stride = a->max_pages;
     int64_t span;
     RETURN_IF(a->page_table_stride < 0 ||
-                  __builtin_mul_overflow(a->page_table_stride, a->batch, &span) ||
+                  __builtin_mul_overflow(a->page_table_stride, a->page_table_rows, &span) ||
                   span > INT64_MAX / 8,
               ATTNPRESS_INVALID_ARGUMENT,
-              "page_table_stride is %" PRId64 " for batch %" PRId64
-              "; it must not be negative, and the table less than 2^63 bytes",
-              a->page_table_stride, a->batch);
+              "page_table_stride is %" PRId64 " for %" PRId64
+              " rows; it must not be negative, and the table less than 2^63 bytes",
+              a->page_table_stride, a->page_table_rows);
     RETURN_IF(cache->shape[1] < 1, ATTNPRESS_INVALID_ARGUMENT,
               "%s.shape[1] is 0; with page_table it is the page size, and must be at least 1",
               name);
@@ -163,10 +186,15 @@ static attnpress_status check_indices(const attnpress_append_args *a,
     const char *name;
     const void *data;
     size_t bytes;
-  } arrays[] = {
-      {"cu_seqlens_new", a->cu_seqlens_new, 4}, {"seqused_k", a->seqused_k, 4},
-      {"kv_batch_idx", a->kv_batch_idx, 4},     {"page_table", a->page_table, 4},
-      {"slot_mapping", a->slot_mapping, 8},     {"rotary.positions", rotary->positions, 4}};
+  } arrays[] = {{"cu_seqlens_new", a->cu_seqlens_new, 4},
+                {"seqused_k", a->seqused_k, 4},
+                {"kv_batch_idx", a->kv_batch_idx, 4},
+                {"page_table", a->page_table, 4},
+                {"slot_mapping", a->slot_mapping, 8},
+                {"rotary.positions", rotary->positions, 4},
+                {"page_table_v", a->page_table_v, 4},
+                {"page_indptr", a->page_indptr, 4},
+                {"rotary.first_positions", rotary->first_positions, 4}};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; ++i)
     RETURN_IF((uintptr_t)arrays[i].data % arrays[i].bytes != 0, ATTNPRESS_INVALID_ARGUMENT,
               "%s is %p; it must be aligned to %d bytes", arrays[i].name, arrays[i].data,
@@ -212,8 +240,15 @@ static attnpress_status check_rotary(ap_append_problem *p, ap_check how) {
             (int)r->dtype, (int)p->dtype);
   RETURN_IF(r->interleaved != 0 && r->interleaved != 1, ATTNPRESS_INVALID_ARGUMENT,
             "rotary.interleaved is %d; it must be 0 or 1", (int)r->interleaved);
-  RETURN_IF(r->reserved != 0, ATTNPRESS_INVALID_ARGUMENT, "rotary.reserved is %d; it must be 0",
-            (int)r->reserved);
+  RETURN_IF(r->reserved != 0 || r->reserved_2 != 0, ATTNPRESS_INVALID_ARGUMENT,
+            "rotary.reserved%s is %d; it must be 0", r->reserved != 0 ? "" : "_2",
+            (int)(r->reserved != 0 ? r->reserved : r->reserved_2));
+  RETURN_IF(r->q_at_first != 0 && r->q_at_first != 1, ATTNPRESS_INVALID_ARGUMENT,
+            "rotary.q_at_first is %d; it must be 0 or 1", (int)r->q_at_first);
+  RETURN_IF(r->positions != NULL && (r->first_positions != NULL || r->q_at_first != 0),
+            ATTNPRESS_INVALID_ARGUMENT,
+            "rotary.positions and %s are given; either says where tokens stand",
+            r->first_positions != NULL ? "first_positions" : "q_at_first");
   RETURN_IF(r->num_positions < 1 || r->num_positions > INT32_MAX, ATTNPRESS_INVALID_ARGUMENT,
             "rotary.num_positions is %" PRId64 "; it must be 1 to %d", r->num_positions, INT32_MAX);
   if (r->stride == 0)

@@ -3,6 +3,7 @@
 #pragma once
 #include "../generated/families.h"
 #include "attention/rows.h"
+#include "attnpress/args/ragged.h"
 #include "attnpress/args/score_mod.h"
 #include "call.h"
 #include "press/target.h"
@@ -22,13 +23,20 @@ typedef struct ap_problem {
   int32_t mod_mask_uses;                       /* AP_MOD_USES_...: what its mask depends on */
   unsigned char mod_key[AP_SNIPPET_KEY_BYTES]; /* of the snippet */
   int32_t sequences; /* AP_ATTENTION_SEQUENCES_...; of others than DENSE, the lengths are bounds */
-  int32_t dsinks; /* 1: of a backward call, the gradient by the sinks is wanted */
-  int32_t num_splits;                          /* as asked for; 0: to be chosen */
-  int32_t tma;                                 /* 1: tensor maps can describe Q, K and V */
+  int32_t rows_q;    /* of a backward call of these, the query rows of all sequences; else 0 */
+  int32_t packed_rows;      /* of q, where its sequences lie one after the other: of all; else 0 */
+  int32_t dsinks;           /* 1: of a backward call, the gradient by the sinks is wanted */
+  int32_t dbias;            /* AP_DBIAS...; 0: not wanted */
+  int32_t num_splits;       /* as asked for; 0: to be chosen */
+  int32_t tma;              /* 1: tensor maps can describe Q, K and V */
   int32_t tma_min, tma_max; /* the least and the most that `tma` is within the range */
 } ap_problem;
 
 enum { AP_SPLITS_MAX = 256 };
+enum { AP_PADDED_ROWS = 128 }; /* of lse_log2 and delta, of which a sequence has a multiple */
+
+/** ap_problem.dbias: that it is wanted, and of what it has one. */
+enum { AP_DBIAS = 1, AP_DBIAS_ONE_BATCH = 2, AP_DBIAS_ONE_HEAD = 4, AP_DBIAS_ONE_ROW = 8 };
 
 /** The problem's mask in full, as that of a kernel. */
 static inline ap_mask ap_problem_mask(const ap_problem *p, int32_t kind) {
@@ -58,11 +66,12 @@ attnpress_status ap_check_served(const ap_problem *p, const ap_problem *planned,
 
 /** What a backward call launches, and where its workspace holds what. `launches` is filled, too. */
 typedef struct ap_backward_plan {
-  int32_t row_tiles;               /* as in attnpress_bwd_args */
+  int32_t row_tiles, sum_tiles;    /* as in attnpress_bwd_args */
   int32_t fused;                   /* 1: dq is summed in fp32 in the workspace */
   size_t delta_offset_bytes;       /* behind lse_log2 */
   size_t dq_sum_offset_bytes;      /* behind delta; only where fused */
   int32_t blocks[AP_LAUNCHES_MAX]; /* of each launch: the argument of that name */
+  int32_t dbias_row_blocks;        /* of all rows, of the kernel for dbias */
 } ap_backward_plan;
 
 attnpress_status ap_choose_backward(const ap_problem *problem, int deterministic,
@@ -88,6 +97,11 @@ typedef struct ap_plan {
   /* Only where thread blocks take one unit of work after another (tile.producer), and as in
    * attnpress_fwd_sm90_args: */
   int32_t heads, section_heads, group_units, group_rounds, rounds;
+  /* Only where such a kernel has ragged sequences (`schedule` runs before it): */
+  ap_variant schedule;
+  ap_tile schedule_tile;
+  const char *schedule_target;
+  size_t first_unit_offset_bytes, sequences_offset_bytes; /* in the workspace, behind the ticket */
   /* Only where the variant is split: */
   ap_variant combine;
   uint64_t combine_key;
@@ -116,6 +130,11 @@ attnpress_status ap_choose_range(const ap_problem *maxima, const ap_device *devi
  * heads, and how many of a row block; -1: they pass 2^31 - 1. */
 int64_t ap_count_map_words(const ap_problem *problem, const ap_tile *tile, int32_t heads_per_tile,
                            int32_t *batches, int32_t *heads, int32_t *words);
+/** 1 where the schedule kernel runs before the forward kernel. */
+static inline int ap_is_scheduled(const ap_plan *plan) {
+  return plan->tile.field[AP_ATTENTION_TILE_PRODUCER] &&
+         plan->variant.axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_RAGGED;
+}
 /** How a kernel divides integers from 0 to 2^31 - 1 by a positive one. */
 attnpress_divisor ap_divisor(int32_t value);
 /** The split count for `blocks` thread blocks of one split over `key_blocks` key blocks, on a
@@ -129,6 +148,8 @@ int ap_blocks_per_sm(const ap_tile *tile, const ap_device *device);
 /** 1 where tensor maps can describe Q, K and V, if the batch and the lengths are these. */
 int ap_tensor_maps_fit(const attnpress_forward_args *args, int64_t batch, int64_t seqlen_q,
                        int64_t seqlen_k);
+/** The same of sequences of their own lengths. */
+int ap_ragged_maps_fit(const attnpress_forward_args *args);
 /** Writes the maps of a call whose problem has `tma` and whose output is not empty. */
 attnpress_status ap_tensor_maps_encode(const ap_driver *driver, const attnpress_forward_args *args,
                                        const ap_plan *plan, attnpress_fwd_sm90_args *kernel_args);

@@ -6,7 +6,9 @@
 #include "attention/cpu_backward.h"
 #include "attention/defaults.h"
 #include "attention/groups.h"
+#include "attention/ragged.h"
 #include "attention/score_args.h"
+#include "attention/score_mod.h"
 
 /** The size in the first version of the header; it never changes. */
 enum { BACKWARD_ARGS_FIRST_BYTES = 728 };
@@ -28,7 +30,12 @@ typedef struct backward_plan {
 /** A call that is run: its argument block, beside what it was checked to be. */
 typedef struct backward_run {
   backward_call call;
-  attnpress_bwd_sm90_args block; /* of which the other kernels take `bwd` */
+  union {
+    attnpress_bwd_sm90_args block; /* of which the other kernels take `bwd` */
+    attnpress_bwd_ragged_args ragged;
+    attnpress_bwd_mod_args with_mod; /* with a snippet: of which kernels without take `bwd` */
+  };
+  attnpress_bwd_dbias_args dbias; /* beside `block`, from which it is filled */
 } backward_run;
 
 /* ---- Check and plan -------------------------------------------------------------------------- */
@@ -40,7 +47,14 @@ static attnpress_status check(const void *args, ap_check how, ap_call *base) {
   FORWARD_IF(ap_copy_backward_groups(&call->args, &call->groups));
   base->workspace = call->args.workspace;
   base->workspace_bytes = call->args.workspace_bytes;
-  return ap_validate_backward(&call->args, how, &call->problem);
+  FORWARD_IF(ap_validate_backward(&call->args, how, &call->problem));
+  base->has_snippet = call->problem.mod_score || call->problem.mod_mask;
+  memcpy(base->snippet_key, call->problem.mod_key, sizeof base->snippet_key);
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status snippet(const ap_call *base, ap_snippet *fresh) {
+  return ap_score_mod_write(((const backward_call *)base)->args.score_mod, 1, fresh);
 }
 
 static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,
@@ -59,8 +73,11 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
   const backward_call *planned = (const backward_call *)planned_base;
   FORWARD_IF(ap_check_extent("dsinks given", call->problem.dsinks, planned->problem.dsinks,
                              ATTNPRESS_ONE_CALL));
+  FORWARD_IF(ap_check_extent("dbias (1: given; 2, 4, 8: of one batch, head, row)",
+                             call->problem.dbias, planned->problem.dbias, ATTNPRESS_ONE_CALL));
   FORWARD_IF(ap_check_extent("deterministic", call->args.deterministic, planned->args.deterministic,
                              ATTNPRESS_ONE_CALL));
+  FORWARD_IF(ap_check_extent("rows of q", call->problem.rows_q, planned->problem.rows_q, range));
   return ap_check_served(&call->problem, &planned->problem, range);
 }
 
@@ -92,6 +109,7 @@ static void fill_block(const backward_call *call, const ap_backward_plan *how,
       .seqlen_q = p->seqlen_q,
       .seqlen_k = p->seqlen_k,
       .row_tiles = how->row_tiles,
+      .sum_tiles = how->sum_tiles,
       .accumulate = a->accumulate,
       .dq_sum_quads = how->fused ? how->row_tiles * 4 * p->hdim : 0,
       .scale = (float)ap_scale(&forward),
@@ -108,15 +126,80 @@ static void fill_block(const backward_call *call, const ap_backward_plan *how,
   ap_row_strides(&a->q, a->dlse_stride, &out->dlse_batch_stride, &out->dlse_head_stride);
 }
 
+/** The same where sequences have lengths of their own. */
+static void fill_ragged(const backward_call *call, const ap_backward_plan *how,
+                        attnpress_bwd_ragged_args *out) {
+  const attnpress_backward_args *a = &call->args;
+  const attnpress_forward_args forward = ap_forward_of(a);
+  int64_t lse[3], dlse[3];
+  int packed;
+  fill_block(call, how, &out->bwd);
+  out->ragged = ap_fill_ragged_args(&forward);
+  out->reserved = 0;
+  ap_ragged_lse_strides(&forward, lse, &packed);
+  out->bwd.lse_batch_stride = lse[0];
+  out->bwd.lse_head_stride = lse[1];
+  ap_ragged_row_strides(&forward, a->dlse_stride, a->dlse_row_stride, dlse, &packed);
+  out->bwd.dlse_batch_stride = dlse[0];
+  out->bwd.dlse_head_stride = dlse[1];
+  out->dlse_row_stride = dlse[2];
+  out->dlse_packed = packed;
+  out->bwd.dq_sum_quads = how->fused ? 4 * call->problem.hdim : 0;
+}
+
+/** Strides of dimensions of 1 may be anything. */
+static void fill_dbias(const backward_call *call, const ap_backward_plan *how,
+                       const attnpress_bwd_args *bwd, attnpress_bwd_dbias_args *out) {
+  const attnpress_dbias *d = call->args.dbias;
+  const int32_t kind = call->problem.dbias;
+  const int one_row = (kind & AP_DBIAS_ONE_ROW) != 0;
+  *out = (attnpress_bwd_dbias_args){
+      .bwd = *bwd,
+      .dbias = d->data,
+      .dbias_dtype = d->dtype,
+      .heads = kind & AP_DBIAS_ONE_HEAD ? 1 : bwd->heads_q,
+      .row_blocks = one_row ? 1 : how->dbias_row_blocks,
+      .walk_batches = kind & AP_DBIAS_ONE_BATCH ? bwd->batch : 1,
+      .walk_heads = kind & AP_DBIAS_ONE_HEAD ? bwd->heads_q : 1,
+      .walk_row_blocks = one_row ? how->dbias_row_blocks : 1,
+      .sums_rows = one_row,
+  };
+  int64_t *stride = &out->dbias_batch_stride;
+  for (int i = 0; i < 4; ++i)
+    stride[i] = d->shape[i] > 1 ? d->stride[i] : 0;
+}
+
 static attnpress_status arguments(const ap_driver *driver, ap_call *base,
                                   const ap_launches *launches, int index, void **block) {
   backward_run *run = (backward_run *)base;
   const ap_backward_plan *how = &((const backward_plan *)launches)->how;
   const ap_launch *launch = &launches->launch[index];
+  if (run->call.args.ragged != NULL) {
+    if (index == 0)
+      fill_ragged(&run->call, how, &run->ragged);
+    run->ragged.bwd.blocks = how->blocks[index];
+    *block = &run->ragged;
+    return ATTNPRESS_OK;
+  }
+  if (base->has_snippet) { /* sm80's kernels alone have one */
+    const attnpress_forward_args forward = ap_forward_of(&run->call.args);
+    if (index == 0) {
+      fill_block(&run->call, how, &run->with_mod.bwd);
+      ap_score_mod_fill(&forward, NULL, &run->with_mod.mod);
+    }
+    run->with_mod.bwd.blocks = how->blocks[index];
+    *block = &run->with_mod;
+    return ATTNPRESS_OK;
+  }
   if (index == 0)
     fill_block(&run->call, how, &run->block.bwd);
   run->block.bwd.blocks = how->blocks[index];
   *block = &run->block.bwd;
+  if (launch->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD_DBIAS) {
+    fill_dbias(&run->call, how, &run->block.bwd, &run->dbias);
+    *block = &run->dbias;
+    return ATTNPRESS_OK;
+  }
   if (!launch->tile.field[AP_ATTENTION_TILE_PRODUCER])
     return ATTNPRESS_OK;
   *block = &run->block;
@@ -132,9 +215,10 @@ static attnpress_status run_cpu(const ap_call *base, int32_t num_threads) {
 static void describe_cpu(const ap_call *base, attnpress_info *info) {
   const ap_problem *p = &((const backward_call *)base)->problem;
   static const char *const masks[] = {"", "_causal", "_window"};
-  snprintf(info->stem, sizeof info->stem, "cpu_bwd_hdim%d_%s%s%s%s%s%s", (int)p->hdim,
+  snprintf(info->stem, sizeof info->stem, "cpu_bwd_hdim%d_%s%s%s%s%s%s%s", (int)p->hdim,
            ap_dtype_name(p->dtype), masks[p->mask], p->softcap ? "_softcap" : "",
-           p->alibi ? "_alibi" : "", p->bias ? "_bias" : "", p->dropout ? "_dropout" : "");
+           p->alibi ? "_alibi" : "", p->bias ? "_bias" : "", p->dropout ? "_dropout" : "",
+           p->sequences ? "_ragged" : "");
 }
 
 /* ---- The operation --------------------------------------------------------------------------- */
@@ -150,6 +234,7 @@ static const ap_operation backward = {
     .call_bytes = sizeof(backward_call),
     .plan_bytes = sizeof(backward_plan),
     .check = check,
+    .snippet = snippet,
     .plan = plan,
     .serves = serves,
     .arguments = arguments,

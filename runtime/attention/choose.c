@@ -16,15 +16,17 @@ static int32_t group_of(const ap_problem *problem) {
 }
 
 /** 1 where kernels of an architecture can run the call, and it is not one for the next in line:
- * those of sm90 read through tensor maps, and short queries of more heads than a warpgroup has rows
- * would leave their tiles empty. */
+ * those of sm90 read through tensor maps, short queries of more heads than a warpgroup has rows would
+ * leave their tiles empty, and their ragged kernels are neither split nor modify scores. */
 static int serves(const ap_route *run, const ap_problem *problem, const ap_device *device,
                   int decode) {
   if (device->arch_max != 0 && run->arch > device->arch_max)
     return 0;
   if (run->arch < 90)
     return 1;
-  if (problem->sequences != AP_ATTENTION_SEQUENCES_DENSE)
+  if (problem->sequences == AP_ATTENTION_SEQUENCES_PAGED ||
+      (problem->sequences == AP_ATTENTION_SEQUENCES_RAGGED &&
+       (problem->softcap || problem->alibi || problem->dropout || problem->num_splits > 1)))
     return 0;
   return problem->hdim <= AP_ATTENTION_SM90_HDIM_MAX &&
          problem->hdim_v <= AP_ATTENTION_SM90_HDIM_MAX && decode <= AP_ATTENTION_SM90_DECODE_MAX &&
@@ -78,8 +80,9 @@ static int32_t choose_mask_of_any_length(const ap_problem *problem) {
     return ATTNPRESS_WINDOW;
   if (problem->window_right == INT32_MAX)
     return ATTNPRESS_FULL;
-  return problem->window_right == 0 && !problem->window_top_left ? ATTNPRESS_CAUSAL
-                                                                 : ATTNPRESS_WINDOW;
+  if (problem->window_right != 0 || problem->window_top_left)
+    return ATTNPRESS_WINDOW;
+  return problem->seqlen_q <= 1 ? ATTNPRESS_FULL : ATTNPRESS_CAUSAL; /* as without a window */
 }
 
 /** The mask that the kernel has. A single query sees every key under a causal mask, and a window
@@ -198,7 +201,14 @@ enum {
   SPLITS_CHOSEN_MAX = 128,
   /* Thread blocks of all splits, in units of the device's slots: from there on every count fills its
    * waves to SPLIT_EFFICIENCY and more. It bounds the workspace. */
-  SPLIT_WAVES_MAX = 6
+  SPLIT_WAVES_MAX = 6,
+  /* Short queries of sequences of which only bounds are known: a split has at least so much of K and
+   * V, however long its sequence is, so that no thread block has much more to do than another. */
+  SEQUENCE_SPLIT_BYTES = 512 * 1024,
+  /* As SPLIT_WAVES_MAX: thread blocks that find no keys cost time, too. */
+  SEQUENCE_WAVES_MAX = 64,
+  /* So many without splits, and the others make up for the longest. */
+  SEQUENCE_WAVES_WHOLE = 8
 };
 #define SPLIT_FILL       0.8  /* of the device's slots, from which on splitting does not pay */
 #define SPLIT_EFFICIENCY 0.85 /* of the best one, that the chosen count reaches */
@@ -283,16 +293,63 @@ int ap_blocks_per_sm(const ap_tile *tile, const ap_device *device) {
   return blocks > 1 ? blocks : 1;
 }
 
-/** Tiles of rows, of all heads and batches: what a split has to compute. */
+/** Tiles of rows, of all heads and batches: what a split has to compute. Of ragged sequences that lie
+ * one after the other, tiles with a producer count what is there, not the bound. */
 static int64_t count_tiles(const ap_problem *problem, const ap_plan *plan, const ap_tile *tile) {
-  return count_row_blocks(problem, tile, plan->heads_per_tile) *
-         (problem->heads_q / plan->heads_per_tile) * problem->batch;
+  int64_t row_blocks = count_row_blocks(problem, tile, plan->heads_per_tile) * problem->batch;
+  if (problem->packed_rows > 0 && tile->field[AP_ATTENTION_TILE_PRODUCER]) {
+    const int64_t most =
+        problem->packed_rows / positions_of(tile, plan->heads_per_tile) + problem->batch;
+    row_blocks = row_blocks < most ? row_blocks : most;
+  }
+  return row_blocks * (problem->heads_q / plan->heads_per_tile);
 }
 
 /** Thread blocks of an SM that splitting aims at: as many as it holds, but one where warps have
  * rings of their own, which ask for all of the SM's share of the bandwidth. */
 static int split_blocks_per_sm(const ap_tile *tile, const ap_device *device) {
   return tile->field[AP_ATTENTION_TILE_WARPS_K] > 1 ? 1 : ap_blocks_per_sm(tile, device);
+}
+
+/** Key blocks that a split of a sequence has at least. */
+static int64_t sequence_split_blocks(const ap_problem *problem, const ap_tile *tile) {
+  const int64_t block_bytes = (int64_t)tile->field[AP_ATTENTION_TILE_BLOCK_N] *
+                              (problem->hdim + problem->hdim_v) * (int64_t)sizeof(uint16_t);
+  const int64_t blocks = SEQUENCE_SPLIT_BYTES / block_bytes;
+  return blocks > SPLIT_KEY_BLOCKS_MIN ? blocks : SPLIT_KEY_BLOCKS_MIN;
+}
+
+/** Splits of sequences whose longest may have `key_blocks`, for `blocks` thread blocks of one split. */
+static int64_t sequence_splits(int64_t blocks, int64_t key_blocks, int64_t split_blocks,
+                               int64_t slots) {
+  if (blocks >= SEQUENCE_WAVES_WHOLE * slots)
+    return 1;
+  int64_t count = ceil_div(key_blocks, split_blocks);
+  if (count > SPLITS_CHOSEN_MAX)
+    count = SPLITS_CHOSEN_MAX;
+  if (count * blocks > SEQUENCE_WAVES_MAX * slots)
+    count = SEQUENCE_WAVES_MAX * slots / blocks;
+  return count;
+}
+
+/** The splits of a plan whose variant and tile are `split`'s; *least: key blocks of each, or 1. */
+static int32_t count_splits(const ap_problem *problem, const ap_device *device, const ap_plan *plan,
+                            const ap_tile *tile, int64_t *least) {
+  const int64_t blocks = count_tiles(problem, plan, tile);
+  const int64_t slots = (int64_t)device->sm_count * split_blocks_per_sm(tile, device);
+  const int64_t key_blocks = count_key_blocks(problem, positions_of(tile, plan->heads_per_tile),
+                                              tile->field[AP_ATTENTION_TILE_BLOCK_N]);
+  const int32_t count = ap_choose_num_splits(blocks, key_blocks, slots);
+  *least = 1;
+  if (problem->sequences == AP_ATTENTION_SEQUENCES_DENSE ||
+      !plan->variant.axis[AP_ATTENTION_DECODE])
+    return count;
+  const int64_t more =
+      sequence_splits(blocks, key_blocks, sequence_split_blocks(problem, tile), slots);
+  if (more <= count)
+    return count;
+  *least = ceil_div(key_blocks, more);
+  return (int32_t)more;
 }
 
 /** Fills num_splits, the variant's split, the tile that goes with it, and the keys of a split. */
@@ -303,15 +360,12 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
   ap_tile tile;
   split.axis[AP_ATTENTION_SPLIT] = 1;
   int32_t count = problem->num_splits;
+  int64_t least = 1; /* key blocks of a split of a sequence */
   if (count != 1) {
     split_key = ap_variant_key(&split);
     FORWARD_IF(ap_find_tile_by_key(&split, split_key, plan->target, &tile));
     if (count == 0)
-      count =
-          ap_choose_num_splits(count_tiles(problem, plan, &tile),
-                               count_key_blocks(problem, positions_of(&tile, plan->heads_per_tile),
-                                                tile.field[AP_ATTENTION_TILE_BLOCK_N]),
-                               (int64_t)device->sm_count * split_blocks_per_sm(&tile, device));
+      count = count_splits(problem, device, plan, &tile, &least);
   }
   if (count != 1) { /* else the tile of one split stands */
     plan->variant = split;
@@ -322,7 +376,36 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
   const int32_t block_n = plan->tile.field[AP_ATTENTION_TILE_BLOCK_N];
   const int64_t key_blocks =
       count_key_blocks(problem, positions_of(&plan->tile, plan->heads_per_tile), block_n);
-  plan->key_blocks_per_split = (int32_t)ceil_div(key_blocks, count);
+  plan->key_blocks_per_split = problem->sequences == AP_ATTENTION_SEQUENCES_DENSE
+                                   ? (int32_t)ceil_div(key_blocks, count)
+                                   : (int32_t)least;
+  return ATTNPRESS_OK;
+}
+
+/** Rows and splits. Kernels of sm90 have no splits of ragged sequences: where splitting pays, other
+ * kernels run. */
+static attnpress_status choose_kernel(const ap_problem *problem, const ap_device *device,
+                                      ap_plan *plan) {
+  FORWARD_IF(choose_rows(problem, device, plan));
+  if (!ap_is_scheduled(plan))
+    return choose_splits(problem, device, plan);
+  const int64_t key_blocks =
+      count_key_blocks(problem, positions_of(&plan->tile, plan->heads_per_tile),
+                       plan->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
+  const int64_t tiles = count_tiles(problem, plan, &plan->tile);
+  if (problem->num_splits == 0 && ap_choose_num_splits(tiles, key_blocks, device->sm_count) > 1) {
+    ap_problem other = *problem;
+    ap_plan split = *plan;
+    other.tma = 0;
+    FORWARD_IF(choose_rows(&other, device, &split));
+    FORWARD_IF(choose_splits(&other, device, &split));
+    if (split.num_splits > 1) {
+      *plan = split;
+      return ATTNPRESS_OK;
+    }
+  }
+  plan->num_splits = 1;
+  plan->key_blocks_per_split = (int32_t)key_blocks;
   return ATTNPRESS_OK;
 }
 
@@ -426,6 +509,28 @@ static attnpress_status plan_map(const ap_problem *problem, const ap_device *dev
   return ATTNPRESS_OK;
 }
 
+/** What the schedule kernel leaves to the forward kernel: the ticket, units, sequences. */
+static size_t schedule_bytes(size_t batch, size_t *first_unit, size_t *sequences) {
+  *first_unit = WORKSPACE_ALIGNMENT;
+  *sequences = align_workspace(*first_unit + (batch + 1) * sizeof(int32_t));
+  return *sequences + batch * sizeof(attnpress_sequence_units);
+}
+
+static attnpress_status plan_schedule(const ap_problem *problem, const ap_device *device,
+                                      ap_plan *plan) {
+  plan->schedule = (ap_variant){.family = AP_FAMILY_ATTENTION,
+                                .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD_SCHEDULE,
+                                         [AP_ATTENTION_HDIM] = AP_ATTENTION_HDIM_MIN,
+                                         [AP_ATTENTION_HDIM_V] = AP_ATTENTION_HDIM_MIN,
+                                         [AP_ATTENTION_DTYPE] = AP_ATTENTION_DTYPE_BF16,
+                                         [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
+  plan->schedule_target = ap_target_for(&plan->schedule, device->capability);
+  FORWARD_IF(ap_find_tile(&plan->schedule, plan->schedule_target, &plan->schedule_tile));
+  plan->workspace_bytes = schedule_bytes((size_t)problem->batch, &plan->first_unit_offset_bytes,
+                                         &plan->sequences_offset_bytes);
+  return ATTNPRESS_OK;
+}
+
 /** Fills row_blocks and grid; *units: row blocks of all heads, batches and splits. */
 static attnpress_status plan_grid(const ap_problem *problem, const ap_device *device, ap_plan *plan,
                                   int64_t *units) {
@@ -460,10 +565,14 @@ attnpress_status ap_choose(const ap_problem *problem, const ap_device *device, a
                                         [AP_ATTENTION_MOD_SCORE] = problem->mod_score,
                                         [AP_ATTENTION_MOD_MASK] = problem->mod_mask,
                                         [AP_ATTENTION_SEQUENCES] = problem->sequences}};
-  FORWARD_IF(choose_rows(problem, device, plan));
-  FORWARD_IF(choose_splits(problem, device, plan));
+  FORWARD_IF(choose_kernel(problem, device, plan));
   int64_t units;
   FORWARD_IF(plan_grid(problem, device, plan, &units));
+  if (ap_is_scheduled(plan)) {
+    plan->overlaps = device->capability >= OVERLAP_CAPABILITY_MIN;
+    plan->section_heads = plan->group_rounds = 1; /* they mean nothing there */
+    return plan->grid > 0 ? plan_schedule(problem, device, plan) : ATTNPRESS_OK;
+  }
   if (plan->tile.field[AP_ATTENTION_TILE_PRODUCER] && units > 0)
     ap_schedule(problem, device->memo, (int32_t)units, plan);
   /* Those kernels wait themselves, where the device can (include/attnpress/device/
@@ -492,12 +601,11 @@ static attnpress_status add_launch(const ap_variant *variant, uint64_t variant_k
       return ATTNPRESS_OK;
   RETURN_IF(range->count == AP_LAUNCHES_MAX, ATTNPRESS_NOT_SUPPORTED,
             "more than %d kernels serve one range of shapes", AP_LAUNCHES_MAX);
-  range->launch[range->count++] =
-      (ap_launch){.variant = *variant,
-                  .variant_key = variant_key,
-                  .tile = *tile,
-                  .target = target,
-                  .snippet = snippet};
+  range->launch[range->count++] = (ap_launch){.variant = *variant,
+                                              .variant_key = variant_key,
+                                              .tile = *tile,
+                                              .target = target,
+                                              .snippet = snippet};
   return ATTNPRESS_OK;
 }
 
@@ -512,10 +620,13 @@ static size_t most_partial_rows(const ap_problem *maxima, const ap_device *devic
   const size_t rows = (size_t)maxima->batch * (size_t)maxima->heads_q * (size_t)maxima->seqlen_q;
   if (maxima->num_splits > 0)
     return any ? SIZE_MAX : rows * (size_t)maxima->num_splits;
-  /* A thread block has at most block_m rows, and most_splits() bounds the blocks of all splits. */
-  const size_t by_slots =
-      (size_t)(SPLIT_WAVES_MAX * slots) * (size_t)tile->field[AP_ATTENTION_TILE_BLOCK_M];
-  const size_t by_rows = any ? SIZE_MAX : rows * (size_t)most_splits(1, key_blocks, slots);
+  /* A thread block has at most block_m rows, and the blocks of all splits are bounded. */
+  const int sequences = maxima->sequences != AP_ATTENTION_SEQUENCES_DENSE;
+  const int64_t waves = sequences ? SEQUENCE_WAVES_MAX : SPLIT_WAVES_MAX;
+  const int64_t most = key_blocks < SPLITS_CHOSEN_MAX ? key_blocks : SPLITS_CHOSEN_MAX;
+  const size_t by_slots = (size_t)(waves * slots) * (size_t)tile->field[AP_ATTENTION_TILE_BLOCK_M];
+  const size_t by_rows =
+      any ? SIZE_MAX : rows * (size_t)(sequences ? most : most_splits(1, key_blocks, slots));
   return by_rows < by_slots ? by_rows : by_slots;
 }
 
@@ -569,16 +680,24 @@ static attnpress_status add_choice(const ap_problem *problem, const ap_problem *
   if (problem->mod_mask)
     FORWARD_IF(add_launch(&plan.map, ap_variant_key(&plan.map), &plan.map_tile, plan.map_target, 1,
                           range));
+  size_t more_bytes = problem->mod_mask ? most_map_bytes(problem, maxima, &plan.tile) : 0;
+  if (ap_is_scheduled(&plan)) {
+    size_t first_unit, sequences;
+    FORWARD_IF(add_launch(&plan.schedule, ap_variant_key(&plan.schedule), &plan.schedule_tile,
+                          plan.schedule_target, 0, range));
+    more_bytes = maxima->batch == 0
+                     ? SIZE_MAX
+                     : schedule_bytes((size_t)maxima->batch, &first_unit, &sequences);
+  }
   FORWARD_IF(add_launch(&plan.variant, plan.variant_key, &plan.tile, plan.target,
                         problem->mod_score || problem->mod_mask, range));
-  const size_t map_bytes = problem->mod_mask ? most_map_bytes(problem, maxima, &plan.tile) : 0;
   size_t rows = 0;
   if (plan.variant.axis[AP_ATTENTION_SPLIT]) {
     FORWARD_IF(add_launch(&plan.combine, plan.combine_key, &plan.combine_tile, plan.combine_target,
                           0, range));
     rows = most_partial_rows(maxima, device, &plan.tile);
   }
-  return add_workspace(maxima, rows, map_bytes, range);
+  return add_workspace(maxima, rows, more_bytes, range);
 }
 
 /** The choices for one length of the queries and one mask: split or not, with tensor maps or

@@ -4,12 +4,13 @@
  *     fused    bwd_delta, bwd, bwd_convert    dq is summed in fp32, in any order
  *     paired   bwd_delta, bwd_dq, bwd_dkv     every bit is the same in every run
  *
- * and, where the gradient by the sinks is wanted, bwd_sinks behind bwd_delta. */
+ * and, where the gradients by the sinks or the bias are wanted, bwd_sinks and bwd_dbias behind
+ * bwd_delta. */
 #include "attention/attention.h"
 
 #include <string.h>
 
-enum { WORKSPACE_ALIGNMENT = 256, TILE_ROWS = 16, PADDED_TILES = 8 };
+enum { WORKSPACE_ALIGNMENT = 256, TILE_ROWS = 16, PADDED_TILES = AP_PADDED_ROWS / TILE_ROWS };
 
 static int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -46,7 +47,11 @@ static attnpress_status find_kernel(const ap_problem *p, int32_t pass, const ap_
     v->axis[AP_ATTENTION_ALIBI] = p->alibi;
     v->axis[AP_ATTENTION_BIAS] = p->bias;
     v->axis[AP_ATTENTION_DROPOUT] = p->dropout;
+    v->axis[AP_ATTENTION_MOD_SCORE] = p->mod_score;
+    v->axis[AP_ATTENTION_MOD_MASK] = p->mod_mask;
+    launch->snippet = p->mod_score || p->mod_mask;
   }
+  v->axis[AP_ATTENTION_SEQUENCES] = p->sequences;
   const ap_route *run = ap_next_route(v, device->capability, NULL);
   if (run == NULL) {
     FORWARD_IF(ap_check_capability(device->capability));
@@ -61,15 +66,18 @@ static attnpress_status find_kernel(const ap_problem *p, int32_t pass, const ap_
   return ap_find_launch_tile(launch);
 }
 
-/** Adds a kernel whose thread blocks take `rows` rows of `heads` heads of each batch in turn; none
- * where there is nothing to do. */
+/** Row tiles of a head of one batch or of the longest sequence, padded. */
+static int64_t padded_tiles(const ap_problem *p) {
+  return ceil_div(p->seqlen_q, AP_PADDED_ROWS) * (int64_t)PADDED_TILES;
+}
+
+/** Adds a kernel whose thread blocks take `rows` rows of `heads` heads of each batch in turn, up to the
+ * bounds of the lengths; none where there is nothing to do. */
 static attnpress_status add_kernel(const ap_problem *p, int32_t pass, const ap_device *device,
                                    ap_backward_plan *plan, ap_launches *launches) {
   const int keys = pass == AP_ATTENTION_PASS_BWD || pass == AP_ATTENTION_PASS_BWD_DKV;
   const int padded = pass == AP_ATTENTION_PASS_BWD_DELTA || pass == AP_ATTENTION_PASS_BWD_CONVERT;
-  const int64_t rows = keys     ? p->seqlen_k
-                       : padded ? (int64_t)plan->row_tiles * TILE_ROWS
-                                : p->seqlen_q;
+  const int64_t rows = keys ? p->seqlen_k : padded ? padded_tiles(p) * TILE_ROWS : p->seqlen_q;
   const int64_t heads = (int64_t)p->batch * (keys ? p->heads_kv : p->heads_q);
   if (rows == 0 || heads == 0)
     return ATTNPRESS_OK;
@@ -99,6 +107,32 @@ static attnpress_status add_sinks(const ap_problem *p, const ap_device *device,
   return ATTNPRESS_OK;
 }
 
+/** Adds the kernel for the gradient by the bias, a thread block a tile of it; where nothing is summed
+ * up it writes zeros. */
+static attnpress_status add_dbias(const ap_problem *p, const ap_device *device,
+                                  ap_backward_plan *plan, ap_launches *launches) {
+  const int64_t rows = p->dbias & AP_DBIAS_ONE_ROW ? 1 : p->seqlen_q;
+  const int64_t heads = p->dbias & AP_DBIAS_ONE_HEAD ? 1 : p->heads_q;
+  const int64_t batch = p->dbias & AP_DBIAS_ONE_BATCH ? 1 : p->batch;
+  if (!p->dbias || rows == 0 || heads == 0 || batch == 0 || p->seqlen_k == 0)
+    return ATTNPRESS_OK;
+  ap_launch *launch = &launches->launch[launches->count];
+  FORWARD_IF(find_kernel(p, AP_ATTENTION_PASS_BWD_DBIAS, device, launch));
+  const int32_t *field = launch->tile.field;
+  const int64_t key_blocks = ceil_div(p->seqlen_k, field[AP_ATTENTION_TILE_BLOCK_N]);
+  const int64_t row_blocks = ceil_div(rows, field[AP_ATTENTION_TILE_BLOCK_M]);
+  int64_t blocks;
+  RETURN_IF(__builtin_mul_overflow(key_blocks * row_blocks, batch * heads, &blocks) ||
+                blocks > INT32_MAX,
+            ATTNPRESS_NOT_SUPPORTED,
+            "dbias of %d x %d x %d x %d needs more than 2^31 - 1 thread blocks; divide the batch",
+            (int)batch, (int)heads, (int)rows, (int)p->seqlen_k);
+  launch->grid = (uint32_t)blocks;
+  plan->dbias_row_blocks = (int32_t)ceil_div(p->seqlen_q, field[AP_ATTENTION_TILE_BLOCK_M]);
+  plan->blocks[launches->count++] = (int32_t)key_blocks;
+  return ATTNPRESS_OK;
+}
+
 /** Where a problem has kernels that sum dq up in fp32, and may. */
 static int is_fused(const ap_problem *p, int deterministic) {
   return !deterministic && p->hdim <= AP_ATTENTION_BWD_HDIM_MAX &&
@@ -116,15 +150,17 @@ static int add_floats(size_t rows, size_t floats, size_t *bytes) {
 }
 
 static attnpress_status plan_workspace(const ap_problem *p, ap_backward_plan *plan, size_t *bytes) {
-  const size_t rows =
-      (size_t)p->batch * (size_t)p->heads_q * (size_t)plan->row_tiles * (size_t)TILE_ROWS;
+  /* Of ragged calls the rows of all sequences are those of one batch. */
+  const size_t batch = p->sequences == AP_ATTENTION_SEQUENCES_DENSE ? (size_t)p->batch : 1;
+  const size_t tile_rows = batch * (size_t)p->heads_q * (size_t)TILE_ROWS;
+  const size_t rows = tile_rows * (size_t)plan->row_tiles;
   size_t end = 0;
   int fits = add_floats(rows, 1, &end);
   plan->delta_offset_bytes = end;
   fits = fits && add_floats(rows, 1, &end);
   plan->dq_sum_offset_bytes = end;
   if (plan->fused)
-    fits = fits && add_floats(rows, (size_t)p->hdim, &end);
+    fits = fits && add_floats(tile_rows * (size_t)plan->sum_tiles, (size_t)p->hdim, &end);
   RETURN_IF(!fits, ATTNPRESS_INVALID_ARGUMENT,
             "the workspace of batch %d x %d heads x seqlen_q %d passes 2^64 bytes", (int)p->batch,
             (int)p->heads_q, (int)p->seqlen_q);
@@ -139,12 +175,16 @@ attnpress_status ap_choose_backward(const ap_problem *p, int deterministic, cons
   memset(plan, 0, sizeof *plan);
   launches->count = 0;
   launches->workspace_bytes = 0;
-  plan->row_tiles =
-      (int32_t)(ceil_div(p->seqlen_q, TILE_ROWS * PADDED_TILES) * (int64_t)PADDED_TILES);
+  plan->row_tiles = plan->sum_tiles = (int32_t)padded_tiles(p);
+  if (p->sequences != AP_ATTENTION_SEQUENCES_DENSE) { /* as attnpress_bwd_ragged_args says */
+    plan->row_tiles = (p->rows_q / AP_PADDED_ROWS + p->batch) * PADDED_TILES;
+    plan->sum_tiles = p->rows_q / TILE_ROWS + p->batch;
+  }
   plan->fused = is_fused(p, deterministic);
   FORWARD_IF(plan_workspace(p, plan, &launches->workspace_bytes));
   FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DELTA, device, plan, launches));
   FORWARD_IF(add_sinks(p, device, launches));
+  FORWARD_IF(add_dbias(p, device, plan, launches));
   if (plan->fused) {
     FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD, device, plan, launches));
     return add_kernel(p, AP_ATTENTION_PASS_BWD_CONVERT, device, plan, launches);

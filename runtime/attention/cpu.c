@@ -132,7 +132,9 @@ static ap_cpu_problem problem_of_sequence(const ap_cpu_problem *batch,
     p.lse += ragged->lse_packed ? s.q_begin * p.lse_row_stride : b * p.lse_batch_stride;
   p.lse_batch_stride = 0;
   if (ragged->page_table != NULL) {
-    p.page_table = ragged->page_table + s.k_batch * ragged->page_table_stride;
+    p.page_table = ragged->page_table + s.first_page;
+    p.page_table_v = (const int32_t *)((uintptr_t)p.page_table +
+                                       (uintptr_t)ragged->page_table_v * sizeof(int32_t));
     p.first_key = s.k_begin;
     p.page_size = ragged->page_size.value;
     p.num_pages = ragged->num_pages;

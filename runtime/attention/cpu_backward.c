@@ -1,18 +1,23 @@
 /* The CPU backend's gradients: turns a call into key blocks, which give dK and dV, row blocks, which
- * give dQ, and, where they are wanted, heads, which give the gradients by sinks: the tasks of its
- * threads. What a block does is in cpu_backward_kernel.inc.h. */
+ * give dQ, and, where they are wanted, heads, which give the gradients by sinks, and rows of that by the
+ * bias: the tasks of its threads. What a block does is in cpu_backward_kernel.inc.h. */
 #include "attention/cpu_backward.h"
 
 #include "attention/cpu_backward_kernel.h"
 #include "attention/defaults.h"
+#include "attention/ragged.h"
 #include "attention/score_args.h"
 #include "cpu/threads.h"
 
 typedef struct backward_job {
   ap_cpu_backward_problem problem;
-  ap_cpu_backward_block *keys, *rows, *sink;
-  int64_t key_blocks, row_blocks; /* of a head */
-  int64_t key_tasks, row_tasks;   /* they come first and second */
+  const attnpress_ragged_args *ragged; /* NULL: every sequence is a batch */
+  int64_t dlse_packed;                 /* 1: rows of dlse are those of q */
+  ap_cpu_backward_block *keys, *rows, *sink, *bias;
+  int64_t key_blocks, row_blocks;  /* of a head */
+  int64_t key_tasks, row_tasks;    /* they come first and second, */
+  int64_t sink_tasks, bias_tasks;  /* and then these */
+  int64_t bias_blocks, bias_heads; /* of a head, and of a batch, of the gradient by the bias */
 } backward_job;
 
 /* The stride of a dimension of extent 1 may be any number, and is not computed with. */
@@ -39,6 +44,14 @@ static void fill_scores(const attnpress_backward_args *a, ap_cpu_backward_proble
     p->sinks_stride = ap_sinks_stride(a->sinks);
     p->sinks_dtype = a->sinks->dtype;
     p->dsinks = a->dsinks;
+  }
+  if (a->dbias != NULL) {
+    p->dbias = a->dbias->data;
+    p->dbias_dtype = a->dbias->dtype;
+    for (int i = 0; i < 4; ++i)
+      p->dbias_stride[i] = a->dbias->shape[i] > 1 ? a->dbias->stride[i] : 0;
+    for (int i = 0; i < 3; ++i)
+      p->dbias_one[i] = a->dbias->shape[i] == 1;
   }
   p->dropout = ap_dropout_of(a->dropout);
 }
@@ -72,6 +85,56 @@ static ap_cpu_backward_problem problem_of(const attnpress_backward_args *a) {
   fill_scores(a, &p);
   ap_row_strides(&a->q, a->lse_stride, &p.lse_batch_stride, &p.lse_head_stride);
   ap_row_strides(&a->q, a->dlse_stride, &p.dlse_batch_stride, &p.dlse_head_stride);
+  p.lse_row_stride = p.dlse_row_stride = 1;
+  return p;
+}
+
+/* The batch of a ragged call, whose lengths are bounds. */
+static void describe_batch(const attnpress_backward_args *a, backward_job *j) {
+  const attnpress_forward_args forward = ap_forward_of(a);
+  ap_cpu_backward_problem *p = &j->problem;
+  int64_t lse[3], dlse[3];
+  int packed;
+  p->batch = a->ragged->batch;
+  p->seqlen_q = ap_ragged_queries(&forward);
+  p->seqlen_k = ap_ragged_keys(&forward);
+  ap_ragged_lse_strides(&forward, lse, &packed);
+  p->lse_batch_stride = lse[0];
+  p->lse_head_stride = lse[1];
+  p->lse_row_stride = lse[2];
+  p->lse_log2 = a->ragged->lse_log2;
+  ap_ragged_row_strides(&forward, a->dlse_stride, a->dlse_row_stride, dlse, &packed);
+  p->dlse_batch_stride = dlse[0];
+  p->dlse_head_stride = dlse[1];
+  p->dlse_row_stride = dlse[2];
+  j->dlse_packed = packed;
+}
+
+static void move(ap_cpu_tensor *t, int64_t batch, int64_t row, int32_t dtype) {
+  const int64_t elements = batch * t->batch_stride + row * t->row_stride;
+  t->data = (char *)t->data + elements * (dtype == ATTNPRESS_FP32 ? 4 : 2);
+  t->batch_stride = 0;
+}
+
+/* The problem of sequence b alone: lengths and addresses are its own, and batch strides are 0. */
+static ap_cpu_backward_problem problem_of_sequence(const backward_job *j, int64_t b) {
+  ap_cpu_backward_problem p = j->problem;
+  ap_sequence s = ap_sequence_of(j->ragged, b, p.seqlen_q);
+  if (s.seqlen_k > p.seqlen_k)
+    s.seqlen_k = 0;
+  p.seqlen_q = p.mask.seqlen_q = s.seqlen_q;
+  p.seqlen_k = p.mask.seqlen_k = s.seqlen_k;
+  p.mask.center = j->ragged->window_top_left ? 0 : s.seqlen_k - s.seqlen_q;
+  ap_cpu_tensor *of_queries[] = {&p.q, &p.out, &p.dout, &p.dq};
+  ap_cpu_tensor *of_keys[] = {&p.k, &p.v, &p.dk, &p.dv};
+  for (int i = 0; i < 4; ++i) {
+    move(of_queries[i], s.q_batch, s.q_begin, p.dtype);
+    move(of_keys[i], s.k_batch, s.k_begin, p.dtype);
+  }
+  p.lse += j->ragged->lse_packed ? s.q_begin * p.lse_row_stride : b * p.lse_batch_stride;
+  if (p.dlse != NULL)
+    p.dlse += j->dlse_packed ? s.q_begin * p.dlse_row_stride : b * p.dlse_batch_stride;
+  p.lse_batch_stride = p.dlse_batch_stride = 0;
   return p;
 }
 
@@ -79,18 +142,44 @@ static void choose_blocks(backward_job *j, ap_cpu_isa isa) {
   j->keys = ap_cpu_backward_keys_plain;
   j->rows = ap_cpu_backward_rows_plain;
   j->sink = ap_cpu_backward_sink_plain;
+  j->bias = ap_cpu_backward_bias_plain;
 #if defined(__x86_64__)
   if (isa == AP_CPU_AVX512) {
     j->keys = ap_cpu_backward_keys_avx512;
     j->rows = ap_cpu_backward_rows_avx512;
     j->sink = ap_cpu_backward_sink_avx512;
+    j->bias = ap_cpu_backward_bias_avx512;
   } else if (isa == AP_CPU_AVX2) {
     j->keys = ap_cpu_backward_keys_avx2;
     j->rows = ap_cpu_backward_rows_avx2;
     j->sink = ap_cpu_backward_sink_avx2;
+    j->bias = ap_cpu_backward_bias_avx2;
   }
 #endif
   (void)isa;
+}
+
+/* The gradient by a sink, of one sequence after the other. */
+static void run_sink(const backward_job *j, void *scratch, int64_t head) {
+  const ap_cpu_backward_problem *p = &j->problem;
+  if (j->ragged == NULL) {
+    j->sink(p, scratch, 0, head, 0);
+    return;
+  }
+  if (!p->accumulate)
+    p->dsinks[head] = 0.0f;
+  for (int64_t b = 0; b < p->batch; ++b) {
+    ap_cpu_backward_problem sequence = problem_of_sequence(j, b);
+    sequence.batch = 1;
+    sequence.accumulate = 1;
+    j->sink(&sequence, scratch, 0, head, 0);
+  }
+}
+
+static void run_bias(const backward_job *j, void *scratch, int64_t task) {
+  const int64_t of_head = task / j->bias_blocks;
+  j->bias(&j->problem, scratch, of_head / j->bias_heads, of_head % j->bias_heads,
+          task % j->bias_blocks * AP_CPU_BACKWARD_ROWS);
 }
 
 /* Under a causal mask the first keys are seen by the most rows, and the last rows see the most keys:
@@ -98,37 +187,57 @@ static void choose_blocks(backward_job *j, ap_cpu_isa isa) {
 static void run_task(const void *argument, void *scratch, int64_t task) {
   const backward_job *j = argument;
   const ap_cpu_backward_problem *p = &j->problem;
-  if (task < j->key_tasks) {
-    const int64_t head = task / j->key_blocks;
-    j->keys(p, scratch, head / p->heads_kv, head % p->heads_kv,
-            task % j->key_blocks * AP_CPU_BACKWARD_KEYS);
+  ap_cpu_backward_problem sequence;
+  const int64_t others = task - j->key_tasks - j->row_tasks; /* of them, behind keys and rows */
+  if (others >= j->sink_tasks) {
+    run_bias(j, scratch, others - j->sink_tasks);
     return;
   }
-  task -= j->key_tasks;
-  if (task >= j->row_tasks) {
-    j->sink(p, scratch, 0, task - j->row_tasks, 0);
+  if (others >= 0) {
+    run_sink(j, scratch, others);
     return;
   }
-  const int64_t head = task / j->row_blocks;
-  j->rows(p, scratch, head / p->heads_q, head % p->heads_q,
-          (j->row_blocks - 1 - task % j->row_blocks) * AP_CPU_BACKWARD_ROWS);
+  const int keys = task < j->key_tasks;
+  task -= keys ? 0 : j->key_tasks;
+  const int64_t blocks = keys ? j->key_blocks : j->row_blocks, block = task % blocks;
+  const int64_t heads = keys ? p->heads_kv : p->heads_q, batch = task / blocks / heads;
+  const int64_t begin =
+      keys ? block * AP_CPU_BACKWARD_KEYS : (blocks - 1 - block) * AP_CPU_BACKWARD_ROWS;
+  if (j->ragged != NULL) {
+    sequence = problem_of_sequence(j, batch);
+    p = &sequence;
+  }
+  if (begin < (keys ? p->seqlen_k : p->seqlen_q)) /* not past the end of a sequence */
+    (keys ? j->keys : j->rows)(p, scratch, batch, task / blocks % heads, begin);
 }
 
 attnpress_status ap_cpu_backward_isa(const attnpress_backward_args *args, int num_threads,
                                      ap_cpu_isa isa) {
   backward_job j = {.problem = problem_of(args)};
   const ap_cpu_backward_problem *p = &j.problem;
+  const attnpress_forward_args forward = ap_forward_of(args);
+  attnpress_ragged_args ragged;
+  if (args->ragged != NULL) {
+    ragged = ap_fill_ragged_args(&forward);
+    j.ragged = &ragged;
+    describe_batch(args, &j);
+  }
   choose_blocks(&j, isa);
   j.key_blocks = (p->seqlen_k + AP_CPU_BACKWARD_KEYS - 1) / AP_CPU_BACKWARD_KEYS;
   j.row_blocks = (p->seqlen_q + AP_CPU_BACKWARD_ROWS - 1) / AP_CPU_BACKWARD_ROWS;
   j.key_tasks = p->batch * p->heads_kv * j.key_blocks;
   j.row_tasks = p->batch * p->heads_q * j.row_blocks;
+  j.sink_tasks = p->dsinks != NULL ? p->heads_q : 0;
+  if (p->dbias != NULL) {
+    j.bias_blocks = p->dbias_one[2] ? 1 : j.row_blocks;
+    j.bias_heads = p->dbias_one[1] ? 1 : p->heads_q;
+    j.bias_tasks = (p->dbias_one[0] ? 1 : p->batch) * j.bias_heads * j.bias_blocks;
+  }
   const double pairs = (double)p->batch * (double)p->heads_q * (double)p->seqlen_q *
                        (double)p->seqlen_k; /* of a row and a key */
   const ap_cpu_job work = {.run = run_task,
                            .job = &j,
-                           .num_tasks =
-                               j.key_tasks + j.row_tasks + (p->dsinks != NULL ? p->heads_q : 0),
+                           .num_tasks = j.key_tasks + j.row_tasks + j.sink_tasks + j.bias_tasks,
                            .scratch_bytes = sizeof(ap_cpu_backward_scratch),
                            .operations = pairs * 2.0 * (4 * p->hdim + 3 * p->hdim_v)};
   return ap_cpu_run(&work, num_threads);

@@ -22,7 +22,9 @@ typedef struct ap_cpu_tensor {
 typedef struct ap_cpu_backward_problem {
   ap_cpu_tensor q, k, v, out, dout, dq, dk, dv;
   const float *lse, *dlse; /* dlse: or NULL */
-  int64_t lse_batch_stride, lse_head_stride, dlse_batch_stride, dlse_head_stride;
+  int64_t lse_batch_stride, lse_head_stride, lse_row_stride;
+  int64_t dlse_batch_stride, dlse_head_stride, dlse_row_stride;
+  int32_t lse_log2; /* 1: lse is to the base 2 */
   int64_t batch, heads_q, heads_kv, seqlen_q, seqlen_k;
   int32_t hdim, hdim_v, dtype, accumulate;
   float scale, scale_log2; /* scale_log2: what makes scores exponents of 2 */
@@ -33,10 +35,12 @@ typedef struct ap_cpu_backward_problem {
   const float *alibi_slopes; /* (batch, heads_q) by its strides */
   const void *sinks;         /* (heads_q) by its stride */
   float *dsinks;             /* (heads_q) */
-  int64_t bias_stride[4];
+  void *dbias; /* (batch or 1, heads_q or 1, seqlen_q or 1, seqlen_k) by its strides */
+  int64_t bias_stride[4], dbias_stride[4];
+  int32_t dbias_one[3]; /* 1: it has one batch, head or row, a sum */
   int64_t alibi_batch_stride, alibi_head_stride;
   int64_t sinks_stride;
-  int32_t bias_dtype, sinks_dtype;
+  int32_t bias_dtype, sinks_dtype, dbias_dtype;
   ap_dropout dropout;
 } ap_cpu_backward_problem;
 
@@ -55,17 +59,20 @@ typedef struct ap_cpu_backward_scratch {
   /* Of a row and the keys of a block: bias and ALiBi in units of log2, and what dropout makes of
    * probabilities, 0 or 1 / (1 - probability). */
   _Alignas(64) float added[AP_CPU_BACKWARD_KEYS], kept[AP_CPU_BACKWARD_KEYS];
+  double dbias[AP_CPU_BACKWARD_ROWS * AP_CPU_BACKWARD_KEYS]; /* a tile of it */
 } ap_cpu_backward_scratch;
 
 /** Writes dK and dV of the key block that begins at `begin`, or dQ of the row block, or the gradient
- * by the sink of a query head; `head` is a key head or a query head. */
+ * by the sink of a query head, or that by the bias: of 64 rows, or of the one that it has, and all keys;
+ * batch and head are then of that gradient. `head` is a key head or a query head. */
 typedef void ap_cpu_backward_block(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch *x,
                                    int64_t batch, int64_t head, int64_t begin);
 
 ap_cpu_backward_block ap_cpu_backward_keys_plain, ap_cpu_backward_rows_plain;
-ap_cpu_backward_block ap_cpu_backward_sink_plain;
+ap_cpu_backward_block ap_cpu_backward_sink_plain, ap_cpu_backward_bias_plain;
 #if defined(__x86_64__)
 ap_cpu_backward_block ap_cpu_backward_keys_avx2, ap_cpu_backward_rows_avx2;
 ap_cpu_backward_block ap_cpu_backward_keys_avx512, ap_cpu_backward_rows_avx512;
 ap_cpu_backward_block ap_cpu_backward_sink_avx2, ap_cpu_backward_sink_avx512;
+ap_cpu_backward_block ap_cpu_backward_bias_avx2, ap_cpu_backward_bias_avx512;
 #endif

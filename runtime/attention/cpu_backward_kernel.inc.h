@@ -1,9 +1,9 @@
-/* The gradients of a key block, of a row block and of a sink, included once per instruction set by
+/* The gradients of a key block, of a row block, of a sink and of a bias, included once per instruction set by
  * cpu_backward_plain.c, cpu_backward_avx2.c and cpu_backward_avx512.c, which include the vectors of
  * cpu/ and define before:
  *
- *   AP_KEYS, AP_ROWS, AP_SINK   names of the three functions
- *   TILE                        rows of a register tile, which is two vectors wide
+ *   AP_KEYS, AP_ROWS, AP_SINK, AP_BIAS   names of the four functions
+ *   TILE                                 rows of a register tile, which is two vectors wide
  *
  * Blocks are converted to fp32 and all products are of one form, C += A B with rows of B as vectors;
  * K and V are turned for the two that contract the head dim. */
@@ -132,10 +132,13 @@ AP_TARGET static void load_row_values(const ap_cpu_backward_problem *p, ap_cpu_b
         delta += out[i] * x->dout[r * hdim_v + c + i];
     }
     if (p->dlse != NULL)
-      delta -= p->dlse[batch * p->dlse_batch_stride + head * p->dlse_head_stride + first + r];
+      delta -= p->dlse[batch * p->dlse_batch_stride + head * p->dlse_head_stride +
+                       (first + r) * p->dlse_row_stride] *
+               (p->lse_log2 ? LOG2_E : 1.0f);
     x->delta[r] = delta;
-    x->lse_log2[r] =
-        p->lse[batch * p->lse_batch_stride + head * p->lse_head_stride + first + r] * LOG2_E;
+    x->lse_log2[r] = p->lse[batch * p->lse_batch_stride + head * p->lse_head_stride +
+                            (first + r) * p->lse_row_stride] *
+                     (p->lse_log2 ? 1.0f : LOG2_E);
   }
 }
 
@@ -150,6 +153,7 @@ AP_TARGET static void load_step(const ap_cpu_backward_problem *p, ap_cpu_backwar
 typedef struct row_keys {
   int64_t batch, head, row, key_begin;
   int first, end;
+  int of_bias; /* 1: dS is that of the bias, before a softcap's derivative */
 } row_keys;
 
 /* x->added: bias and ALiBi. */
@@ -203,7 +207,7 @@ AP_TARGET static void score_row(const ap_cpu_backward_problem *p, ap_cpu_backwar
     vec score = v_load(row + c), slope = v_set1(1.0f);
     if (p->softcap_scale > 0.0f) {
       score = v_tanh(score * cap_scale);
-      slope -= score * score;
+      slope -= at.of_bias ? v_set1(0.0f) : score * score;
     }
     score *= scale;
     if (adds)
@@ -223,7 +227,7 @@ AP_TARGET static void score_row(const ap_cpu_backward_problem *p, ap_cpu_backwar
  * see a key. */
 AP_TARGET static void score_step(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch *x,
                                  int64_t batch, int64_t head, int64_t row_begin, int count,
-                                 int64_t key_begin, int keys) {
+                                 int64_t key_begin, int keys, int of_bias) {
   const int hdim = round_up(p->hdim, PANEL), hdim_v = round_up(p->hdim_v, PANEL);
   const int columns = round_up(keys, PANEL);
   memset(x->p, 0, (size_t)count * KEYS * sizeof *x->p);
@@ -238,7 +242,8 @@ AP_TARGET static void score_step(const ap_cpu_backward_problem *p, ap_cpu_backwa
     first = first < 0 ? 0 : first > keys ? keys : first;
     end = end < first || x->lse_log2[r] == -INFINITY ? first : end > keys ? keys : end;
     if (first < end)
-      score_row(p, x, r, (row_keys){batch, head, row_begin + r, key_begin, (int)first, (int)end});
+      score_row(p, x, r,
+                (row_keys){batch, head, row_begin + r, key_begin, (int)first, (int)end, of_bias});
     for (int64_t c = 0; c < first; ++c)
       row[c] = grad[c] = 0.0f;
     for (int64_t c = end; c < columns; ++c)
@@ -267,7 +272,7 @@ AP_TARGET void AP_KEYS(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch
     for (int64_t row = first_row; row < end_row; row += ROWS) {
       const int rows = at_most(end_row - row, ROWS);
       load_step(p, x, batch, row, rows, h);
-      score_step(p, x, batch, h, row, rows, begin, keys);
+      score_step(p, x, batch, h, row, rows, begin, keys, 0);
       multiply((product){x->sum_v, x->p, x->dout, keys, hdim_v, rows, 1, KEYS, hdim_v, hdim_v});
       multiply((product){x->sum, x->ds, x->q, keys, hdim, rows, 1, KEYS, hdim, hdim});
     }
@@ -290,7 +295,7 @@ AP_TARGET void AP_ROWS(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch
     load_rows(x->k, &p->k, batch, key, keys, kv_head, p->hdim, hdim, p->dtype);
     load_turned(x->k_turned, &p->k, batch, key, keys, kv_head, p->hdim, p->dtype);
     load_turned(x->v_turned, &p->v, batch, key, keys, kv_head, p->hdim_v, p->dtype);
-    score_step(p, x, batch, head, begin, rows, key, keys);
+    score_step(p, x, batch, head, begin, rows, key, keys, 0);
     multiply((product){x->sum, x->ds, x->k, rows, hdim, keys, KEYS, 1, hdim, hdim});
   }
   store_rows(p, &p->dq, x->sum, batch, begin, rows, head, p->hdim, hdim, p->scale);
@@ -310,4 +315,46 @@ AP_TARGET void AP_SINK(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch
           sum -= (double)(exp2f(sink - x->lse_log2[r]) * x->delta[r]);
     }
   p->dsinks[head] = (float)(sum + (p->accumulate ? (double)p->dsinks[head] : 0.0));
+}
+
+/* Sums of dS, in one order, over what the gradient has one of. */
+AP_TARGET static void add_bias_tile(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch *x,
+                                    int64_t batch, int64_t head, int64_t begin, int64_t key,
+                                    int keys) {
+  const int64_t group = p->heads_q / p->heads_kv;
+  const int64_t row_end =
+      p->dbias_one[2] ? p->seqlen_q : begin + at_most(p->seqlen_q - begin, ROWS);
+  load_turned(x->k_turned, &p->k, batch, key, keys, head / group, p->hdim, p->dtype);
+  load_turned(x->v_turned, &p->v, batch, key, keys, head / group, p->hdim_v, p->dtype);
+  for (int64_t row = begin; row < row_end; row += ROWS) {
+    const int rows = at_most(row_end - row, ROWS);
+    load_step(p, x, batch, row, rows, head);
+    score_step(p, x, batch, head, row, rows, key, keys, 1);
+    for (int r = 0; r < rows; ++r)
+      for (int c = 0; c < keys; ++c)
+        x->dbias[(p->dbias_one[2] ? 0 : r) * KEYS + c] += (double)x->ds[r * KEYS + c];
+  }
+}
+
+AP_TARGET void AP_BIAS(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch *x, int64_t batch,
+                       int64_t head, int64_t begin) {
+  const int64_t *stride = p->dbias_stride;
+  const int64_t batch_end = p->dbias_one[0] ? p->batch : batch + 1;
+  const int64_t head_end = p->dbias_one[1] ? p->heads_q : head + 1;
+  const int rows = p->dbias_one[2] ? 1 : at_most(p->seqlen_q - begin, ROWS);
+  for (int64_t key = 0; key < p->seqlen_k; key += KEYS) {
+    const int keys = at_most(p->seqlen_k - key, KEYS);
+    memset(x->dbias, 0, sizeof x->dbias);
+    for (int64_t b = batch; b < batch_end; ++b)
+      for (int64_t h = head; h < head_end; ++h)
+        add_bias_tile(p, x, b, h, begin, key, keys);
+    for (int r = 0; r < rows; ++r)
+      for (int c = 0; c < keys; ++c) {
+        const int64_t at =
+            batch * stride[0] + head * stride[1] + (begin + r) * stride[2] + (key + c) * stride[3];
+        const double there =
+            p->accumulate ? (double)ap_load_element(p->dbias, at, p->dbias_dtype) : 0.0;
+        ap_store_element(p->dbias, at, (float)(there + x->dbias[r * KEYS + c]), p->dbias_dtype);
+      }
+  }
 }

@@ -51,7 +51,7 @@ typedef struct ap_cpu_problem {
   ap_dropout dropout;
   /* Where K and V lie in pages: key j is row (first_key + j) % page_size of a page that the table
    * names; NULL: row j of the batch. The number of a page is within num_pages, or the last one's. */
-  const int32_t *page_table; /* the sequence's row */
+  const int32_t *page_table, *page_table_v; /* the sequence's row, for K and for V */
   int64_t first_key, page_size, num_pages;
   int32_t lse_log2, lse_empty_pos_inf; /* as in attnpress_ragged */
 } ap_cpu_problem;

@@ -86,12 +86,12 @@ AP_TARGET static void load_q(const ap_cpu_problem *p, ap_cpu_scratch *x, int64_t
 }
 
 /* Offset in elements of a key's row, by the strides of batches, or pages, and rows. */
-static inline int64_t key_offset(const ap_cpu_problem *p, int64_t batch, int64_t key,
-                                 int64_t batch_stride, int64_t row_stride) {
-  if (p->page_table == NULL)
+static inline int64_t key_offset(const ap_cpu_problem *p, const int32_t *table, int64_t batch,
+                                 int64_t key, int64_t batch_stride, int64_t row_stride) {
+  if (table == NULL)
     return batch * batch_stride + key * row_stride;
   const int64_t row = p->first_key + key;
-  int64_t page = p->page_table[row / p->page_size];
+  int64_t page = table[row / p->page_size];
   page = page < 0 ? 0 : page < p->num_pages ? page : p->num_pages - 1;
   return page * batch_stride + row % p->page_size * row_stride;
 }
@@ -100,13 +100,15 @@ static inline int64_t key_offset(const ap_cpu_problem *p, int64_t batch, int64_t
 AP_TARGET static void load_kv(const ap_cpu_problem *p, ap_cpu_scratch *x, int64_t batch,
                               int64_t head_kv, int64_t key_begin, int keys) {
   for (int n = 0; n < keys; ++n) {
-    const int64_t at = key_offset(p, batch, key_begin + n, p->k_batch_stride, p->k_row_stride) +
-                       head_kv * p->k_head_stride;
+    const int64_t at =
+        key_offset(p, p->page_table, batch, key_begin + n, p->k_batch_stride, p->k_row_stride) +
+        head_kv * p->k_head_stride;
     convert_row(x->k + n * AP_CPU_K_STRIDE, AP_CPU_K_STRIDE, 0, p->k, at, p->hdim, p->dtype);
   }
   for (int n = 0; n < keys; ++n) {
-    const int64_t at = key_offset(p, batch, key_begin + n, p->v_batch_stride, p->v_row_stride) +
-                       head_kv * p->v_head_stride;
+    const int64_t at =
+        key_offset(p, p->page_table_v, batch, key_begin + n, p->v_batch_stride, p->v_row_stride) +
+        head_kv * p->v_head_stride;
     convert_row(x->v + n * PANEL, PANEL, AP_CPU_KEYS * PANEL, p->v, at, p->hdim_v, p->dtype);
   }
   for (int n = keys; n < AP_CPU_KEYS && n < keys + TILE + DOT_KEYS; ++n)

@@ -1,14 +1,8 @@
 /* What a zero stands for in the arguments of attention; both backends ask here. */
 #pragma once
 #include <math.h>
-#include <string.h>
 
 #include "attnpress/attnpress.h"
-
-/** Whether a text of a score_mod is there: one of blanks is none. */
-static inline int ap_text_is_given(const char *text) {
-  return text != NULL && text[strspn(text, " \t\r\n")] != '\0';
-}
 
 /** The scale of the scores. */
 static inline double ap_scale_of(float scale, int64_t hdim) {
@@ -33,6 +27,8 @@ static inline attnpress_forward_args ap_forward_of(const attnpress_backward_args
   forward.sinks = args->sinks;
   forward.dropout = args->dropout;
   forward.softcap = args->softcap;
+  forward.ragged = args->ragged;
+  forward.score_mod = args->score_mod;
   return forward;
 }
 

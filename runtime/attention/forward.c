@@ -30,6 +30,8 @@ typedef struct forward_run {
   attnpress_fwd_sm90_mod_args main; /* of which most kernels take a part: sm90, or its `fwd` */
   attnpress_fwd_mod_args with_mod;  /* sm80's, with a snippet */
   attnpress_fwd_ragged_args ragged; /* sm80's, of sequences */
+  attnpress_fwd_sm90_ragged_args main_ragged; /* sm90's */
+  attnpress_fwd_schedule_args schedule;
   attnpress_fwd_map_args map;
   attnpress_fwd_combine_ragged_args combine; /* of which those without sequences take the first */
 } forward_run;
@@ -50,7 +52,7 @@ static attnpress_status check(const void *args, ap_check how, ap_call *base) {
 }
 
 static attnpress_status snippet(const ap_call *base, ap_snippet *fresh) {
-  return ap_score_mod_write(((const forward_call *)base)->args.score_mod, fresh);
+  return ap_score_mod_write(((const forward_call *)base)->args.score_mod, 0, fresh);
 }
 
 static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,
@@ -72,6 +74,12 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
                                                       .grid = how->map_grid,
                                                       .num_splits = how->num_splits,
                                                       .snippet = 1};
+  if (ap_is_scheduled(how))
+    launches->launch[launches->count++] = (ap_launch){.variant = how->schedule,
+                                                      .tile = how->schedule_tile,
+                                                      .target = how->schedule_target,
+                                                      .grid = 1,
+                                                      .num_splits = 1};
   launches->launch[launches->count++] = (ap_launch){.variant = how->variant,
                                                     .variant_key = how->variant_key,
                                                     .tile = how->tile,
@@ -196,10 +204,54 @@ static void fill_map(const forward_call *call, const ap_plan *how, const attnpre
   ap_score_mod_fill_map(&call->problem, how, out);
 }
 
+/** The schedule kernel's, which comes first. */
+static void fill_schedule(const forward_call *call, const ap_plan *how,
+                          const attnpress_fwd_args *fwd, attnpress_fwd_schedule_args *out) {
+  const ap_problem *p = &call->problem;
+  char *workspace = call->args.workspace;
+  *out = (attnpress_fwd_schedule_args){
+      .ragged = ap_fill_ragged_args(&call->args),
+      .ticket = (uint32_t *)workspace,
+      .first_unit = (int32_t *)(workspace + how->first_unit_offset_bytes),
+      .sequences = (attnpress_sequence_units *)(workspace + how->sequences_offset_bytes),
+      .batch = p->batch,
+      .seqlen_q = p->seqlen_q,
+      .positions = how->tile.field[AP_ATTENTION_TILE_BLOCK_M] / AP_ATTENTION_WARPGROUP_ROWS *
+                   (AP_ATTENTION_WARPGROUP_ROWS / fwd->heads_per_tile),
+      .tile_heads = fwd->heads_q / fwd->heads_per_tile,
+      .sharing = fwd->heads_q / (fwd->heads_kv * fwd->heads_per_tile),
+      .key_bytes = 2 * (p->hdim + p->hdim_v),
+  };
+}
+
+/** The kernel's that comes after it; `fwd` stands. */
+static attnpress_status fill_sm90_ragged(const ap_driver *driver, const forward_call *call,
+                                         const ap_plan *how,
+                                         const attnpress_fwd_schedule_args *schedule,
+                                         attnpress_fwd_sm90_ragged_args *out) {
+  out->ragged = schedule->ragged;
+  out->ticket = schedule->ticket;
+  out->first_unit = schedule->first_unit;
+  out->sequences = schedule->sequences;
+  memset(out->reserved, 0, sizeof out->reserved);
+  return fill_sm90(driver, call, how, &out->sm90);
+}
+
 static attnpress_status arguments(const ap_driver *driver, ap_call *base,
                                   const ap_launches *launches, int index, void **block) {
   forward_run *run = (forward_run *)base;
   const ap_plan *how = &((const forward_plan *)launches)->how;
+  if (ap_is_scheduled(how)) {
+    attnpress_fwd_args *fwd = &run->main_ragged.sm90.fwd;
+    if (index == 0) {
+      fill_forward(&run->call, how, fwd);
+      fill_schedule(&run->call, how, fwd, &run->schedule);
+      *block = &run->schedule;
+      return ATTNPRESS_OK;
+    }
+    *block = &run->main_ragged;
+    return fill_sm90_ragged(driver, &run->call, how, &run->schedule, &run->main_ragged);
+  }
   const int maps = run->call.problem.mod_mask;
   attnpress_fwd_args *fwd = &run->main.sm90.fwd;
   if (index > maps) { /* the forward kernel's stand */
@@ -238,6 +290,10 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
 
 /* ---- The CPU --------------------------------------------------------------------------------- */
 
+static attnpress_status inspect(const ap_call *base, struct ap_inspection *inspection) {
+  return ap_inspect_ragged(&((const forward_call *)base)->args, inspection);
+}
+
 static attnpress_status run_cpu(const ap_call *base, int32_t num_threads) {
   return ap_cpu_forward(&((const forward_call *)base)->args, num_threads);
 }
@@ -269,6 +325,7 @@ static const ap_operation forward = {
     .plan = plan,
     .serves = serves,
     .arguments = arguments,
+    .inspect = inspect,
     .run_cpu = run_cpu,
     .describe_cpu = describe_cpu,
     .run_planned = run_planned,

@@ -16,7 +16,8 @@ enum {
   SINKS_FIRST_BYTES = 32,
   DROPOUT_FIRST_BYTES = 40,
   SCORE_MOD_FIRST_BYTES = 56,
-  RAGGED_FIRST_BYTES = 128
+  RAGGED_FIRST_BYTES = 128,
+  DBIAS_FIRST_BYTES = 88
 };
 _Static_assert(sizeof(attnpress_window) >= WINDOW_FIRST_BYTES &&
                    sizeof(attnpress_alibi) >= ALIBI_FIRST_BYTES &&
@@ -24,7 +25,8 @@ _Static_assert(sizeof(attnpress_window) >= WINDOW_FIRST_BYTES &&
                    sizeof(attnpress_sinks) >= SINKS_FIRST_BYTES &&
                    sizeof(attnpress_dropout) >= DROPOUT_FIRST_BYTES &&
                    sizeof(attnpress_score_mod) >= SCORE_MOD_FIRST_BYTES &&
-                   sizeof(attnpress_ragged) >= RAGGED_FIRST_BYTES,
+                   sizeof(attnpress_ragged) >= RAGGED_FIRST_BYTES &&
+                   sizeof(attnpress_dbias) >= DBIAS_FIRST_BYTES,
                "structs only grow");
 
 attnpress_status ap_copy_groups(attnpress_forward_args *args, ap_groups *groups) {
@@ -74,6 +76,13 @@ attnpress_status ap_copy_backward_groups(attnpress_backward_args *args, ap_group
   args->bias = forward.bias;
   args->sinks = forward.sinks;
   args->dropout = forward.dropout;
+  args->ragged = forward.ragged;
+  args->score_mod = forward.score_mod;
+  if (args->dbias != NULL) {
+    FORWARD_IF(ap_copy_struct(args->dbias, &groups->dbias, sizeof groups->dbias, DBIAS_FIRST_BYTES,
+                              "dbias"));
+    args->dbias = &groups->dbias;
+  }
   return ATTNPRESS_OK;
 }
 
@@ -166,6 +175,54 @@ static attnpress_status check_bias(const attnpress_forward_args *args, int with_
   }
   FORWARD_IF(check_data("bias", "data", b->data, b->dtype, with_data && !empty));
   return check_reserved("bias", b->reserved);
+}
+
+/** 1 where two elements of a tensor may meet: sorted, each stride must be at least what those below it
+ * span. */
+static int elements_meet(const int64_t shape[4], const int64_t stride[4]) {
+  int order[4] = {0, 1, 2, 3};
+  for (int i = 0; i < 4; ++i)
+    for (int j = i + 1; j < 4; ++j)
+      if (stride[order[j]] < stride[order[i]]) {
+        const int first = order[i];
+        order[i] = order[j];
+        order[j] = first;
+      }
+  int64_t span = 1;
+  for (int i = 0; i < 4; ++i) {
+    const int64_t extent = shape[order[i]];
+    if (extent <= 1)
+      continue;
+    if (stride[order[i]] < span)
+      return 1;
+    span += (extent - 1) * stride[order[i]];
+  }
+  return 0;
+}
+
+attnpress_status ap_check_dbias(const attnpress_backward_args *args, int with_data) {
+  const attnpress_dbias *d = args->dbias;
+  const int64_t extents[4] = {args->q.shape[0], args->q.shape[2], args->q.shape[1],
+                              args->k.shape[1]};
+  static const char *const names[4] = {"batch", "heads of q", "seqlen_q", "seqlen_k"};
+  int64_t span = 0;
+  int empty = 0;
+  RETURN_IF(args->bias == NULL, ATTNPRESS_INVALID_ARGUMENT,
+            "dbias is given and bias is NULL; the gradient is by what the forward call was given");
+  for (int i = 0; i < 4; ++i) {
+    const int sums = i < 3 && d->shape[i] == 1;
+    RETURN_IF(d->shape[i] != extents[i] && !sums, ATTNPRESS_INVALID_ARGUMENT,
+              "dbias.shape[%d] is %" PRId64 "; it must be %s, %" PRId64 "%s", i, d->shape[i],
+              names[i], extents[i], i < 3 ? ", or 1" : "");
+    FORWARD_IF(check_group_stride("dbias", i, d->stride[i], d->shape[i], &span));
+    empty |= d->shape[i] == 0;
+  }
+  RETURN_IF(!empty && elements_meet(d->shape, d->stride), ATTNPRESS_INVALID_ARGUMENT,
+            "dbias.stride is %" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64
+            ", so that elements meet; sorted, each stride must be at least the span below it",
+            d->stride[0], d->stride[1], d->stride[2], d->stride[3]);
+  FORWARD_IF(check_data("dbias", "data", d->data, d->dtype, with_data && !empty));
+  return check_reserved("dbias", d->reserved);
 }
 
 static attnpress_status check_sinks(const attnpress_forward_args *args, int with_data) {

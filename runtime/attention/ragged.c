@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "attention/defaults.h"
 #include "attention/overlap.h"
 
 enum { KEYS_MAX = INT32_MAX - 1023 }; /* of a sequence, as of a tensor */
@@ -36,17 +37,21 @@ static int64_t table_stride(const attnpress_ragged *r) {
   return r->page_table_stride > 0 ? r->page_table_stride : r->page_table_pages;
 }
 
-void ap_ragged_lse_strides(const attnpress_forward_args *args, int64_t stride[3], int *packed) {
-  const attnpress_ragged *r = args->ragged;
-  const int one = r->cu_seqlens_q != NULL; /* batch of q */
-  stride[0] = args->lse_stride[0];
-  stride[1] = args->lse_stride[1];
-  stride[2] = r->lse_row_stride > 0 ? r->lse_row_stride : 1;
-  if (stride[0] == 0 && stride[1] == 0 && r->lse_row_stride == 0) {
+void ap_ragged_row_strides(const attnpress_forward_args *args, const int64_t given[2],
+                           int64_t row_stride, int64_t stride[3], int *packed) {
+  const int one = args->ragged->cu_seqlens_q != NULL; /* batch of q */
+  stride[0] = given[0];
+  stride[1] = given[1];
+  stride[2] = row_stride > 0 ? row_stride : 1;
+  if (stride[0] == 0 && stride[1] == 0 && row_stride == 0) {
     stride[0] = one ? 0 : args->q.shape[1] * args->q.shape[2];
     stride[1] = args->q.shape[1];
   }
   *packed = one && stride[0] == 0;
+}
+
+void ap_ragged_lse_strides(const attnpress_forward_args *args, int64_t stride[3], int *packed) {
+  ap_ragged_row_strides(args, args->lse_stride, args->ragged->lse_row_stride, stride, packed);
 }
 
 void ap_ragged_problem(const attnpress_forward_args *args, ap_problem *problem) {
@@ -55,7 +60,8 @@ void ap_ragged_problem(const attnpress_forward_args *args, ap_problem *problem) 
   problem->batch = (int32_t)args->ragged->batch;
   problem->seqlen_q = (int32_t)ap_ragged_queries(args);
   problem->seqlen_k = (int32_t)ap_ragged_keys(args);
-  problem->tma = 0; /* no tensor map describes sequences */
+  problem->packed_rows = args->ragged->cu_seqlens_q != NULL ? (int32_t)args->q.shape[1] : 0;
+  problem->tma = args->ragged->page_table == NULL && ap_ragged_maps_fit(args);
 }
 
 attnpress_ragged_args ap_fill_ragged_args(const attnpress_forward_args *args) {
@@ -71,18 +77,26 @@ attnpress_ragged_args ap_fill_ragged_args(const attnpress_forward_args *args) {
       .seqused_k = r->seqused_k,
       .leftpad_k = r->leftpad_k,
       .kv_batch_idx = r->kv_batch_idx,
+      .cu_seqlens_k_new = r->cu_seqlens_k_new,
       .page_table = r->page_table,
+      .page_indptr = r->page_indptr,
       .page_table_stride = table_stride(r),
+      .page_table_v =
+          r->page_table_v != NULL
+              ? ((int64_t)(uintptr_t)r->page_table_v - (int64_t)(uintptr_t)r->page_table) / 4
+              : 0,
       .lse_row_stride = lse[2],
       .rows_q = (int32_t)args->q.shape[1],
       .rows_k = (int32_t)key_capacity(args),
       .kv_batches = (int32_t)(paged ? table_rows(r) : args->k.shape[0]),
       .num_pages = paged ? (int32_t)args->k.shape[0] : 0,
+      .table_pages = (int32_t)r->page_table_pages,
       .page_size = ap_divisor(paged && args->k.shape[1] > 0 ? (int32_t)args->k.shape[1] : 1),
       .lse_packed = packed,
       .lse_log2 = r->lse_log2,
       .lse_empty_pos_inf = r->lse_empty_pos_inf,
       .window_top_left = args->window != NULL && args->window->top_left,
+      .seqlen_k_new = (int32_t)r->seqlen_k_new,
   };
 }
 
@@ -97,8 +111,16 @@ static void take_rows(const int32_t *sums, int64_t b, int64_t rows, int64_t *beg
   *count = fits ? end - first : 0;
 }
 
-static int64_t used_of(int64_t count, int64_t used) {
-  return used >= 0 && used <= count ? used : 0;
+static int64_t used_of(int64_t count, int64_t used, int64_t more) {
+  return used >= 0 && more >= 0 && used <= count - more ? used + more : 0;
+}
+
+/** Keys that were appended to sequence b; -1 where the sums do not ascend. */
+static int64_t appended_to(const attnpress_ragged_args *args, int64_t b) {
+  const int32_t *sums = args->cu_seqlens_k_new;
+  if (sums == NULL)
+    return args->seqlen_k_new;
+  return sums[b] >= 0 && sums[b] <= sums[b + 1] ? (int64_t)sums[b + 1] - sums[b] : -1;
 }
 
 ap_sequence ap_sequence_of(const attnpress_ragged_args *args, int64_t b, int64_t bound) {
@@ -108,22 +130,28 @@ ap_sequence ap_sequence_of(const attnpress_ragged_args *args, int64_t b, int64_t
     take_rows(args->cu_seqlens_q, b, args->rows_q, &s.q_begin, &s.seqlen_q);
   }
   if (args->seqused_q != NULL)
-    s.seqlen_q = used_of(s.seqlen_q, args->seqused_q[b]);
+    s.seqlen_q = used_of(s.seqlen_q, args->seqused_q[b], 0);
   if (s.seqlen_q > bound)
     s.seqlen_q = 0;
   if (args->kv_batch_idx != NULL)
     s.k_batch = args->kv_batch_idx[b];
   else if (args->cu_seqlens_k != NULL && args->page_table == NULL)
     s.k_batch = 0;
+  s.first_page = s.k_batch * args->page_table_stride;
+  if (args->page_indptr != NULL) {
+    take_rows(args->page_indptr, b, args->table_pages, &s.first_page, &s.seqlen_k);
+    s.seqlen_k *= args->page_size.value;
+  }
+  const int64_t room = s.seqlen_k;
   if (args->cu_seqlens_k != NULL && args->page_table == NULL) {
     take_rows(args->cu_seqlens_k, b, args->rows_k, &s.k_begin, &s.seqlen_k);
   } else if (args->cu_seqlens_k != NULL) {
     take_rows(args->cu_seqlens_k, b, INT32_MAX, &s.k_begin, &s.seqlen_k);
     s.k_begin = 0;
-    s.seqlen_k = used_of(args->rows_k, s.seqlen_k);
+    s.seqlen_k = used_of(room, s.seqlen_k, 0);
   }
   if (args->seqused_k != NULL)
-    s.seqlen_k = used_of(s.seqlen_k, args->seqused_k[b]);
+    s.seqlen_k = used_of(s.seqlen_k, args->seqused_k[b], appended_to(args, b));
   if (args->leftpad_k != NULL) {
     const int64_t pad = args->leftpad_k[b];
     const int fits = pad >= 0 && pad <= s.seqlen_k;
@@ -131,7 +159,7 @@ ap_sequence ap_sequence_of(const attnpress_ragged_args *args, int64_t b, int64_t
     s.k_begin += fits ? pad : 0;
   }
   if (s.k_batch < 0 || s.k_batch >= args->kv_batches) {
-    s.k_batch = 0;
+    s.k_batch = s.first_page = 0;
     s.seqlen_k = 0;
   }
   return s;
@@ -152,7 +180,8 @@ static attnpress_status check_arrays(const attnpress_ragged *r, int with_data) {
   } arrays[] = {{"cu_seqlens_q", r->cu_seqlens_q}, {"cu_seqlens_k", r->cu_seqlens_k},
                 {"seqused_q", r->seqused_q},       {"seqused_k", r->seqused_k},
                 {"leftpad_k", r->leftpad_k},       {"kv_batch_idx", r->kv_batch_idx},
-                {"page_table", r->page_table}};
+                {"page_table", r->page_table},     {"page_table_v", r->page_table_v},
+                {"page_indptr", r->page_indptr},   {"cu_seqlens_k_new", r->cu_seqlens_k_new}};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; ++i)
     FORWARD_IF(check_array(arrays[i].name, arrays[i].data, with_data));
   return ATTNPRESS_OK;
@@ -169,6 +198,7 @@ static attnpress_status check_numbers(const attnpress_ragged *r) {
                  {"page_table_pages", r->page_table_pages, INT32_MAX},
                  {"page_table_stride", r->page_table_stride, INT64_MAX / INT32_MAX / 4},
                  {"lse_row_stride", r->lse_row_stride, INT64_MAX / INT32_MAX / 4},
+                 {"seqlen_k_new", r->seqlen_k_new, INT32_MAX},
                  {"lse_log2", r->lse_log2, 1},
                  {"lse_empty_pos_inf", r->lse_empty_pos_inf, 1}};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
@@ -215,8 +245,19 @@ static attnpress_status check_pages(const attnpress_forward_args *args) {
               "ragged.page_table is NULL and its rows, pages and stride are %" PRId64 ", %" PRId64
               " and %" PRId64 "; without a table they must be 0",
               r->page_table_rows, r->page_table_pages, r->page_table_stride);
+    RETURN_IF(r->page_indptr != NULL || r->page_table_v != NULL, ATTNPRESS_INVALID_ARGUMENT,
+              "ragged.%s is given and page_table is NULL; it goes with a table",
+              r->page_indptr != NULL ? "page_indptr" : "page_table_v");
     return ATTNPRESS_OK;
   }
+  RETURN_IF(r->page_indptr != NULL && r->kv_batch_idx != NULL, ATTNPRESS_INVALID_ARGUMENT,
+            "ragged.page_indptr and ragged.kv_batch_idx are both given; a flat table has no rows: "
+            "leave one of them NULL");
+  RETURN_IF(r->page_indptr != NULL && (r->page_table_rows != 0 || r->page_table_stride != 0),
+            ATTNPRESS_INVALID_ARGUMENT,
+            "ragged.page_table_rows is %" PRId64 " and page_table_stride %" PRId64
+            " with page_indptr; a flat table has no rows: both must be 0",
+            r->page_table_rows, r->page_table_stride);
   RETURN_IF(args->k.shape[1] == 0, ATTNPRESS_INVALID_ARGUMENT,
             "k.shape[1] is 0; with ragged.page_table it is the size of a page, at least 1");
   RETURN_IF(r->page_table_pages == 0, ATTNPRESS_INVALID_ARGUMENT,
@@ -237,6 +278,19 @@ static attnpress_status check_pages(const attnpress_forward_args *args) {
             "ragged.page_table_rows is %" PRId64 " for %" PRId64
             " sequences; without kv_batch_idx each has a row of its own",
             r->page_table_rows, r->batch);
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status check_appended(const attnpress_ragged *r) {
+  const int sums = r->cu_seqlens_k_new != NULL;
+  RETURN_IF(sums && r->seqlen_k_new != 0, ATTNPRESS_INVALID_ARGUMENT,
+            "ragged.cu_seqlens_k_new is given and ragged.seqlen_k_new is %" PRId64
+            "; either says how many keys were appended",
+            r->seqlen_k_new);
+  RETURN_IF(
+      (sums || r->seqlen_k_new != 0) && r->seqused_k == NULL, ATTNPRESS_INVALID_ARGUMENT,
+      "ragged.%s is given and seqused_k is NULL; keys are appended behind those that it counts",
+      sums ? "cu_seqlens_k_new" : "seqlen_k_new");
   return ATTNPRESS_OK;
 }
 
@@ -280,5 +334,60 @@ attnpress_status ap_check_ragged(const attnpress_forward_args *args, int with_da
   FORWARD_IF(check_arrays(args->ragged, with_data));
   FORWARD_IF(check_batches(args));
   FORWARD_IF(check_pages(args));
+  FORWARD_IF(check_appended(args->ragged));
   return check_lse(args, with_data);
+}
+
+/* ---- Backward -------------------------------------------------------------------------------- */
+
+/** The gradient of lse, which is only read: any strides that are not negative. */
+static attnpress_status check_dlse(const attnpress_backward_args *args, int with_data) {
+  const attnpress_forward_args forward = ap_forward_of(args);
+  int64_t stride[3], last = 0;
+  int packed;
+  if (args->dlse == NULL)
+    return ATTNPRESS_OK;
+  RETURN_IF(with_data && (uintptr_t)args->dlse % sizeof(float) != 0, ATTNPRESS_INVALID_ARGUMENT,
+            "dlse is %p; it must be aligned to 4 bytes", (const void *)args->dlse);
+  RETURN_IF(args->dlse_row_stride < 0, ATTNPRESS_INVALID_ARGUMENT,
+            "dlse_row_stride is %" PRId64 "; it must not be negative", args->dlse_row_stride);
+  ap_ragged_row_strides(&forward, args->dlse_stride, args->dlse_row_stride, stride, &packed);
+  const int64_t extent[3] = {packed ? 1 : args->ragged->batch, args->q.shape[2], args->q.shape[1]};
+  for (int i = 0; i < 3; ++i) {
+    int64_t span;
+    RETURN_IF(extent[i] > 1 &&
+                  (stride[i] < 0 || __builtin_mul_overflow(extent[i], stride[i], &span) ||
+                   __builtin_add_overflow(last, span, &last) || last > INT64_MAX / 16),
+              ATTNPRESS_INVALID_ARGUMENT,
+              "dlse's strides %" PRId64 ", %" PRId64 ", %" PRId64
+              " (batch, head, row) must not be negative, nor overflow times their extents",
+              stride[0], stride[1], stride[2]);
+  }
+  return ATTNPRESS_OK;
+}
+
+attnpress_status ap_check_ragged_backward(const attnpress_backward_args *args, int with_data,
+                                          ap_problem *problem) {
+  const attnpress_ragged *r = args->ragged;
+  const struct {
+    const char *name;
+    const int32_t *data;
+  } refused[] = {{"leftpad_k", r->leftpad_k},
+                 {"kv_batch_idx", r->kv_batch_idx},
+                 {"page_table", r->page_table}};
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; ++i)
+    RETURN_IF(refused[i].data != NULL, ATTNPRESS_NOT_SUPPORTED,
+              "ragged.%s is given, by which the backward pass has no gradients; it takes "
+              "cu_seqlens_q, cu_seqlens_k, seqused_q and seqused_k",
+              refused[i].name);
+  FORWARD_IF(check_dlse(args, with_data));
+  const int64_t rows = r->cu_seqlens_q != NULL ? args->q.shape[1] : r->batch * args->q.shape[1];
+  RETURN_IF(rows > INT32_MAX - 1023 || r->batch > (INT32_MAX - 1023 - rows) / AP_PADDED_ROWS,
+            ATTNPRESS_NOT_SUPPORTED,
+            "%" PRId64 " sequences with %" PRId64
+            " query rows in all are more than the workspace of a backward call can be laid out "
+            "for, 2^31 - 1024 rows of which each sequence takes a multiple of %d; divide the batch",
+            r->batch, rows, AP_PADDED_ROWS);
+  problem->rows_q = (int32_t)rows;
+  return ATTNPRESS_OK;
 }

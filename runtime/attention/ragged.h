@@ -7,6 +7,9 @@
 /** Checks the group, whose tensors have been checked one by one, and how it goes with the rest of
  * the call. */
 attnpress_status ap_check_ragged(const attnpress_forward_args *args, int with_data);
+/** The same of a backward call whose forward call has been checked, and problem->rows_q. */
+attnpress_status ap_check_ragged_backward(const attnpress_backward_args *args, int with_data,
+                                          ap_problem *problem);
 /** What of the problem a checked group says: the batch, the bounds of the lengths, the kernels. */
 void ap_ragged_problem(const attnpress_forward_args *args, ap_problem *problem);
 
@@ -15,15 +18,24 @@ int64_t ap_ragged_queries(const attnpress_forward_args *args);
 int64_t ap_ragged_keys(const attnpress_forward_args *args);
 /** Strides of lse in elements: batch, head, row; *packed: its rows are those of q. */
 void ap_ragged_lse_strides(const attnpress_forward_args *args, int64_t stride[3], int *packed);
+/** The same of the gradient of lse, of which `given` and `row_stride` are a call's strides. */
+void ap_ragged_row_strides(const attnpress_forward_args *args, const int64_t given[2],
+                           int64_t row_stride, int64_t stride[3], int *packed);
 /** Where a sequence lies, on the host: include/attnpress/device/sequence.cuh is its twin. */
 typedef struct ap_sequence {
   int64_t q_batch, q_begin, seqlen_q; /* rows of q and out */
   int64_t k_batch, k_begin,
-      seqlen_k; /* rows of k and v; with pages over those of table row k_batch */
+      seqlen_k;       /* rows of k and v; with pages over those of the table from first_page on */
+  int64_t first_page; /* entry of the table */
 } ap_sequence;
 
 /** Sequence b of arrays in host memory; `bound`: the most queries that it may have. */
 ap_sequence ap_sequence_of(const attnpress_ragged_args *args, int64_t b, int64_t bound);
+
+struct ap_inspection; /* inspect.h */
+/** Looks at what the arrays of a checked call hold. */
+attnpress_status ap_inspect_ragged(const attnpress_forward_args *args,
+                                   struct ap_inspection *inspection);
 
 /** What kernels are told beside the call's own arguments. */
 attnpress_ragged_args ap_fill_ragged_args(const attnpress_forward_args *args);

@@ -6,13 +6,14 @@
 #include "attention/defaults.h"
 #include "attention/dropout.h"
 #include "attention/rows.h"
+#include "press/snippet_text.h"
 
 float ap_natural_per_unit(const attnpress_forward_args *args) {
   return args->softcap > 0.0f ? args->softcap : (float)ap_scale(args);
 }
 
 float ap_scale_log2(const attnpress_forward_args *args) {
-  if (args->score_mod != NULL && ap_text_is_given(args->score_mod->score))
+  if (args->score_mod != NULL && ap_snippet_is_given(args->score_mod->score))
     return 1.4426950408889634074f; /* a snippet leaves them in natural units */
   const double units = args->softcap > 0.0f ? (double)args->softcap : (double)(float)ap_scale(args);
   return (float)(units * 1.4426950408889634074);

@@ -2,133 +2,41 @@
  * names that they use. */
 #include "attention/score_mod.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "attention/defaults.h"
 #include "attention/score_args.h"
-#include "core/hash.h"
+#include "press/snippet_text.h"
 
-enum { TEXT_BYTES_MAX = 16384, NAME_MAX_CHARACTERS = 31 };
-
-/* ---- Names ----------------------------------------------------------------------------------- */
-
-static int starts_name(char c) {
-  return isalpha((unsigned char)c) || c == '_';
-}
-
-static int goes_on_name(char c) {
-  return isalnum((unsigned char)c) || c == '_';
-}
-
-/** Past what is at `text` and no name: a comment, a string, a number, one character. */
-static const char *skip_other(const char *text) {
-  if (text[0] == '/' && text[1] == '/')
-    return text + strcspn(text, "\n");
-  if (text[0] == '/' && text[1] == '*') {
-    const char *end = strstr(text + 2, "*/");
-    return end != NULL ? end + 2 : text + strlen(text);
-  }
-  if (text[0] == '"' || text[0] == '\'') {
-    const char quote = *text++;
-    while (*text != '\0' && *text != quote)
-      text += *text == '\\' && text[1] != '\0' ? 2 : 1;
-    return *text != '\0' ? text + 1 : text;
-  }
-  if (isdigit((unsigned char)*text)) { /* with its suffix */
-    while (goes_on_name(*text) || *text == '.')
-      ++text;
-    return text;
-  }
-  return text + 1;
-}
-
-/** Whether a text uses a name. */
-static int uses(const char *text, const char *name) {
-  const size_t size = strlen(name);
-  while (text != NULL && *text != '\0') {
-    if (!starts_name(*text)) {
-      text = skip_other(text);
-      continue;
-    }
-    const char *begin = text;
-    while (goes_on_name(*text))
-      ++text;
-    if ((size_t)(text - begin) == size && memcmp(begin, name, size) == 0)
-      return 1;
-  }
-  return 0;
-}
+/* What a text may use beside its scalars and buffers, in the order of the sentence; `score` is in one
+ * of the two texts alone. */
+static const char *const names[] = {"score", "b", "h", "h_kv", "q", "k", "q_len", "k_len"};
+static const ap_snippet_scope scope = {"score_mod", names, sizeof names / sizeof *names};
 
 const char *ap_score_mod_name(const attnpress_score_mod *mod) {
   return mod->name != NULL ? mod->name : "mod";
 }
 
-/* What a text may use beside its scalars and buffers, in the order of the sentence. */
-static const char *const scope[] = {"b", "h", "h_kv", "q", "k", "q_len", "k_len"};
-static const char *const words[] = {
-    "score",    "clampi",   "INFINITY",  "int",      "float",   "double",   "bool",    "if",
-    "else",     "for",      "while",     "do",       "return",  "const",    "static",  "struct",
-    "class",    "new",      "delete",    "true",     "false",   "auto",     "void",    "char",
-    "short",    "long",     "unsigned",  "signed",   "switch",  "case",     "break",   "continue",
-    "goto",     "default",  "sizeof",    "this",     "using",   "template", "typedef", "namespace",
-    "operator", "register", "volatile",  "enum",     "union",   "extern",   "inline",  "mutable",
-    "private",  "public",   "protected", "friend",   "virtual", "typename", "and",     "or",
-    "not",      "xor",      "constexpr", "decltype", "alignas", "asm",      "min",     "max"};
-
-static attnpress_status check_name(const char *what, int i, const char *name) {
-  RETURN_IF(name == NULL || name[0] == '\0', ATTNPRESS_INVALID_ARGUMENT,
-            "score_mod.%s[%d].name is %s; a snippet needs a name to use it by", what, i,
-            name == NULL ? "NULL" : "\"\"");
-  size_t size = 0;
-  while (goes_on_name(name[size]))
-    ++size;
-  RETURN_IF(!starts_name(name[0]) || name[size] != '\0' || size > NAME_MAX_CHARACTERS,
-            ATTNPRESS_INVALID_ARGUMENT,
-            "score_mod.%s[%d].name is \"%.64s\"; it must be a name of C of up to %d characters",
-            what, i, name, NAME_MAX_CHARACTERS);
-  int taken = strncmp(name, "snippet_", 8) == 0 || strncmp(name, "attnpress_", 10) == 0;
-  for (size_t n = 0; n < sizeof scope / sizeof *scope; ++n)
-    taken |= strcmp(name, scope[n]) == 0;
-  for (size_t n = 0; n < sizeof words / sizeof *words; ++n)
-    taken |= strcmp(name, words[n]) == 0;
-  RETURN_IF(
-      taken, ATTNPRESS_INVALID_ARGUMENT,
-      "score_mod.%s[%d].name is \"%s\", which means something else in a snippet; choose another",
-      what, i, name);
-  return ATTNPRESS_OK;
+static int has_grad(const attnpress_score_mod *mod) {
+  return ap_snippet_is_given(mod->score_grad);
 }
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
 
 static attnpress_status check_texts(const attnpress_score_mod *m) {
   const char *name = ap_score_mod_name(m);
-  size_t size = 0;
-  while (isalnum((unsigned char)name[size]) || (name[size] != '\0' && strchr("_-.", name[size])))
-    ++size;
-  RETURN_IF(size == 0 || name[size] != '\0' || size >= AP_SNIPPET_NAME_MAX,
+  FORWARD_IF(ap_snippet_check_title(&scope, name));
+  RETURN_IF(
+      !ap_snippet_is_given(m->score) && !ap_snippet_is_given(m->mask), ATTNPRESS_INVALID_ARGUMENT,
+      "score_mod \"%s\" has neither a score nor a mask; give at least one of the two texts", name);
+  RETURN_IF(ap_snippet_is_given(m->score_grad) && !ap_snippet_is_given(m->score),
             ATTNPRESS_INVALID_ARGUMENT,
-            "score_mod.name is \"%.80s\"; it must be 1 to %d letters, digits, '_', '-' and '.'",
-            name, AP_SNIPPET_NAME_MAX - 1);
-  RETURN_IF(!ap_text_is_given(m->score) && !ap_text_is_given(m->mask), ATTNPRESS_INVALID_ARGUMENT,
-            "score_mod \"%s\" has neither a score nor a mask; give at least one of the two texts",
-            name);
-  const char *texts[] = {m->score, m->mask};
-  for (int i = 0; i < 2; ++i)
-    RETURN_IF(texts[i] != NULL && strlen(texts[i]) > TEXT_BYTES_MAX, ATTNPRESS_INVALID_ARGUMENT,
-              "score_mod.%s has %zu bytes; it may have %d", i == 0 ? "score" : "mask",
-              strlen(texts[i]), TEXT_BYTES_MAX);
-  return ATTNPRESS_OK;
-}
-
-static attnpress_status check_count(const char *what, int32_t count, int most, const void *list) {
-  RETURN_IF(count < 0 || count > most, ATTNPRESS_INVALID_ARGUMENT,
-            "score_mod.%s_count is %d; it must be 0 to %d", what, (int)count, most);
-  RETURN_IF(count > 0 && list == NULL, ATTNPRESS_INVALID_ARGUMENT,
-            "score_mod.%ss is NULL and %s_count is %d", what, what, (int)count);
-  return ATTNPRESS_OK;
+            "score_mod \"%s\" has a score_grad and no score that it is the derivative of", name);
+  FORWARD_IF(ap_snippet_check_size(&scope, "score", m->score));
+  FORWARD_IF(ap_snippet_check_size(&scope, "score_grad", m->score_grad));
+  return ap_snippet_check_size(&scope, "mask", m->mask);
 }
 
 static attnpress_status check_buffer(const attnpress_score_buffer *b, int i, int with_data) {
@@ -172,21 +80,13 @@ static const char *name_of(const attnpress_score_mod *m, int i) {
 attnpress_status ap_check_score_mod(const attnpress_forward_args *args, int with_data) {
   const attnpress_score_mod *m = args->score_mod;
   FORWARD_IF(check_texts(m));
-  FORWARD_IF(check_count("scalar", m->scalar_count, ATTNPRESS_MOD_SCALARS_MAX, m->scalars));
-  FORWARD_IF(check_count("buffer", m->buffer_count, ATTNPRESS_MOD_BUFFERS_MAX, m->buffers));
-  for (int i = 0; i < m->scalar_count; ++i) {
-    const attnpress_score_scalar *s = &m->scalars[i];
-    FORWARD_IF(check_name("scalars", i, s->name));
-    RETURN_IF(s->dtype != ATTNPRESS_FP32 && s->dtype != ATTNPRESS_INT32, ATTNPRESS_INVALID_ARGUMENT,
-              "score_mod.scalars[%d] (%s).dtype is %d; it must be ATTNPRESS_FP32 (3) or "
-              "ATTNPRESS_INT32 (4)",
-              i, s->name, (int)s->dtype);
-    RETURN_IF(s->reserved != 0, ATTNPRESS_INVALID_ARGUMENT,
-              "score_mod.scalars[%d] (%s).reserved is %d; it must be 0", i, s->name,
-              (int)s->reserved);
-  }
+  FORWARD_IF(ap_snippet_check_count(&scope, "scalar", m->scalar_count, ATTNPRESS_MOD_SCALARS_MAX,
+                                    m->scalars));
+  FORWARD_IF(ap_snippet_check_count(&scope, "buffer", m->buffer_count, ATTNPRESS_MOD_BUFFERS_MAX,
+                                    m->buffers));
+  FORWARD_IF(ap_snippet_check_scalars(&scope, m->scalars, m->scalar_count));
   for (int i = 0; i < m->buffer_count; ++i) {
-    FORWARD_IF(check_name("buffers", i, m->buffers[i].name));
+    FORWARD_IF(ap_snippet_check_name(&scope, "buffers", i, m->buffers[i].name));
     FORWARD_IF(check_buffer(&m->buffers[i], i, with_data));
   }
   for (int i = 0; i < m->scalar_count + m->buffer_count; ++i)
@@ -204,33 +104,27 @@ attnpress_status ap_check_score_mod(const attnpress_forward_args *args, int with
 
 /* ---- What the problem is told ---------------------------------------------------------------- */
 
-static void hash_text(ap_hasher *hasher, const char *text) {
-  const char *given = text != NULL ? text : "";
-  ap_hash_part(hasher, given, strlen(given));
-}
-
-static void hash_name(ap_hasher *hasher, const char *name, int32_t dtype, int32_t rank) {
-  const int32_t kind[2] = {dtype, rank};
-  hash_text(hasher, name);
-  ap_hash_part(hasher, kind, sizeof kind);
-}
-
-void ap_score_mod_describe(const attnpress_score_mod *mod, ap_problem *problem) {
+void ap_score_mod_describe(const attnpress_score_mod *mod, int backward, ap_problem *problem) {
   ap_hasher hasher;
-  problem->mod_score = ap_text_is_given(mod->score);
-  problem->mod_mask = ap_text_is_given(mod->mask);
+  problem->mod_score = ap_snippet_is_given(mod->score);
+  problem->mod_mask = ap_snippet_is_given(mod->mask);
   if (problem->mod_mask)
     problem->mod_mask_uses =
-        (uses(mod->mask, "b") ? AP_MOD_USES_BATCH : 0) |
-        (uses(mod->mask, "h") || uses(mod->mask, "h_kv") ? AP_MOD_USES_HEAD : 0);
+        (ap_snippet_uses(mod->mask, "b") ? AP_MOD_USES_BATCH : 0) |
+        (ap_snippet_uses(mod->mask, "h") || ap_snippet_uses(mod->mask, "h_kv") ? AP_MOD_USES_HEAD
+                                                                               : 0);
   ap_hash_begin(&hasher);
-  hash_text(&hasher, ap_score_mod_name(mod));
-  hash_text(&hasher, problem->mod_score ? mod->score : NULL);
-  hash_text(&hasher, problem->mod_mask ? mod->mask : NULL);
+  ap_snippet_hash_text(&hasher, backward ? "backward" : "forward");
+  ap_snippet_hash_text(&hasher, ap_score_mod_name(mod));
+  ap_snippet_hash_text(&hasher, problem->mod_score ? mod->score : NULL);
+  ap_snippet_hash_text(&hasher, problem->mod_mask ? mod->mask : NULL);
+  if (backward)
+    ap_snippet_hash_text(&hasher, has_grad(mod) ? mod->score_grad : NULL);
   for (int i = 0; i < mod->scalar_count; ++i)
-    hash_name(&hasher, mod->scalars[i].name, mod->scalars[i].dtype, 0);
+    ap_snippet_hash_name(&hasher, mod->scalars[i].name, mod->scalars[i].dtype, 0);
   for (int i = 0; i < mod->buffer_count; ++i)
-    hash_name(&hasher, mod->buffers[i].name, mod->buffers[i].dtype, mod->buffers[i].rank);
+    ap_snippet_hash_name(&hasher, mod->buffers[i].name, mod->buffers[i].dtype,
+                         mod->buffers[i].rank);
   ap_hash_end(&hasher, problem->mod_key);
 }
 
@@ -246,27 +140,21 @@ static void add_names(ap_text *out, const attnpress_score_mod *m, const char *te
   static const char *const loads[] = {"", "fp16", "bf16", "fp32", "int32"};
   static const char *const indices[] = {"i", "j", "m", "n"};
   for (size_t i = 0; i < sizeof row / sizeof *row; ++i)
-    if (uses(text, row[i])) {
+    if (ap_snippet_uses(text, row[i])) {
       add(out, "  const int ");
       add(out, row[i]);
       add(out, " = snippet_at.");
       add(out, row[i]);
       add(out, ";\n");
     }
-  if (uses(text, "INFINITY"))
-    add(out, "  constexpr float INFINITY = INF;\n");
-  for (int i = 0; i < m->scalar_count; ++i)
-    if (uses(text, m->scalars[i].name)) {
-      const int is_int = m->scalars[i].dtype == ATTNPRESS_INT32;
-      add(out, is_int ? "  const int " : "  const float ");
-      add(out, m->scalars[i].name);
-      add(out, is_int ? " = snippet_int(snippet_mod, " : " = snippet_float(snippet_mod, ");
-      ap_text_append_int(out, i);
-      add(out, ");\n");
-    }
+  if (ap_snippet_uses(text, "INFINITY"))
+    add(out, "  constexpr float INFINITY = SNIPPET_INFINITY;\n");
+  ap_snippet_add_scalars(out, text, m->scalars, m->scalar_count,
+                         "snippet_float(snippet_mod->scalar, ",
+                         "snippet_int(snippet_mod->scalar, ");
   for (int i = 0; i < m->buffer_count; ++i) {
     const attnpress_score_buffer *b = &m->buffers[i];
-    if (!uses(text, b->name))
+    if (!ap_snippet_uses(text, b->name))
       continue;
     add(out, "  const auto ");
     add(out, b->name);
@@ -292,42 +180,68 @@ static void add_names(ap_text *out, const attnpress_score_mod *m, const char *te
   }
 }
 
-/** The user's own lines, as such. */
-static void add_lines(ap_text *out, const attnpress_score_mod *m, const char *which,
-                      const char *text) {
-  add(out, "#line 1 \"");
-  add(out, ap_score_mod_name(m));
-  add(out, which);
-  add(out, "\"\n");
-  add(out, text);
-  add(out, "\n");
+/** The head of a function of a text; `given`: its score, or "". */
+static void begin_function(ap_text *out, const char *type, const char *name, const char *given) {
+  add(out, "\n__device__ __forceinline__ ");
+  add(out, type);
+  add(out, " ");
+  add(out, name);
+  add(out, "(const attnpress_mod_args *snippet_mod, ");
+  add(out, given);
+  add(out, "SnippetRow snippet_at,\n    const int k, const int q_len, const int k_len) {\n");
 }
 
-static void write_text(ap_text *out, const attnpress_score_mod *m) {
+static void write_score(ap_text *out, const attnpress_score_mod *m) {
+  begin_function(out, "float", "snippet_score", "float snippet_given, ");
+  add(out, "  SnippetScore score = {snippet_given};\n");
+  add_names(out, m, m->score);
+  ap_snippet_add_lines(out, ap_score_mod_name(m), ".score", m->score);
+  add(out, "  return score;\n}\n");
+}
+
+/** The text of one expression, behind the names that it uses. */
+static void write_expression(ap_text *out, const attnpress_score_mod *m, const char *type,
+                             const char *which, const char *text) {
+  add_names(out, m, text);
+  add(out, "  return (");
+  add(out, type);
+  add(out, ")(\n");
+  ap_snippet_add_lines(out, ap_score_mod_name(m), which, text);
+  add(out, "  );\n}\n");
+}
+
+/** The score with its derivative: the text over again, in numbers that have one, or the caller's. */
+static void write_dual_score(ap_text *out, const attnpress_score_mod *m) {
+  if (has_grad(m)) {
+    write_score(out, m);
+    begin_function(out, "float", "snippet_score_grad", "const float score, ");
+    write_expression(out, m, "float", ".score_grad", m->score_grad);
+    begin_function(out, "SnippetDual", "snippet_dual_score", "SnippetDual score, ");
+    add(out,
+        "  return SnippetDual(\n"
+        "      snippet_score(snippet_mod, score.value, snippet_at, k, q_len, k_len),\n"
+        "      snippet_chain(score.derivative,\n"
+        "            snippet_score_grad(snippet_mod, score.value, snippet_at, k, q_len, k_len)));\n"
+        "}\n");
+    return;
+  }
+  begin_function(out, "SnippetDual", "snippet_dual_score", "SnippetDual score, ");
+  add_names(out, m, m->score);
+  ap_snippet_add_dual_lines(out, ap_score_mod_name(m), ".score", m->score);
+  add(out, "  return score;\n}\n");
+}
+
+static void write_text(ap_text *out, const attnpress_score_mod *m, int backward) {
   add(out, "\n// The snippet \"");
   add(out, ap_score_mod_name(m));
   add(out, "\".\n");
-  if (ap_text_is_given(m->score)) {
-    add(out,
-        "__device__ __forceinline__ float snippet_score(const attnpress_mod_args *snippet_mod,\n"
-        "                                               float snippet_given, SnippetRow "
-        "snippet_at,\n"
-        "                                               const int k, const int q_len,\n"
-        "                                               const int k_len) {\n"
-        "  SnippetScore score = {snippet_given};\n");
-    add_names(out, m, m->score);
-    add_lines(out, m, ".score", m->score);
-    add(out, "  return score;\n}\n");
-  }
-  if (ap_text_is_given(m->mask)) {
-    add(out,
-        "\n__device__ __forceinline__ bool snippet_keeps(const attnpress_mod_args *snippet_mod,\n"
-        "                                              SnippetRow snippet_at, const int k,\n"
-        "                                              const int q_len, const int k_len) {\n");
-    add_names(out, m, m->mask);
-    add(out, "  return (bool)(\n");
-    add_lines(out, m, ".mask", m->mask);
-    add(out, "  );\n}\n");
+  if (ap_snippet_is_given(m->score) && backward)
+    write_dual_score(out, m);
+  else if (ap_snippet_is_given(m->score))
+    write_score(out, m);
+  if (ap_snippet_is_given(m->mask)) {
+    begin_function(out, "bool", "snippet_keeps", "");
+    write_expression(out, m, "bool", ".mask", m->mask);
   }
 }
 
@@ -335,8 +249,8 @@ static void write_text(ap_text *out, const attnpress_score_mod *m) {
 static void write_scope(ap_text *out, const attnpress_score_mod *m) {
   static const char *const indices[] = {"(i)", "(i, j)", "(i, j, m)", "(i, j, m, n)"};
   add(out, "names in scope are score (in the score's text), ");
-  for (size_t i = 0; i < sizeof scope / sizeof *scope; ++i) {
-    add(out, scope[i]);
+  for (int i = 1; i < scope.count; ++i) {
+    add(out, names[i]);
     add(out, ", ");
   }
   for (int i = 0; i < m->scalar_count; ++i) {
@@ -351,32 +265,29 @@ static void write_scope(ap_text *out, const attnpress_score_mod *m) {
   add(out, "clampi(x, low, high), INFINITY and C's math functions");
 }
 
-static int contains(const char *line, int length, const char *words_) {
-  const size_t size = strlen(words_);
-  for (int i = 0; i + (int)size <= length; ++i)
-    if (memcmp(line + i, words_, size) == 0)
-      return 1;
-  return 0;
-}
-
 static const char *explain(const char *line, int length) {
-  if (contains(line, length, "bool)"))
+  if (ap_snippet_line_has(line, length, "SnippetDual"))
+    return "in the gradient's copy of the text a float is a number with its derivative, which "
+           "becomes "
+           "an int by (int) alone; with score_grad there is no such copy";
+  if (ap_snippet_line_has(line, length, "bool)"))
     return "a comparison is no score: make it the mask, or write score = keep ? score : -INFINITY";
-  if (contains(line, length, "argument"))
+  if (ap_snippet_line_has(line, length, "argument"))
     return "a buffer is read with as many indices as it has dimensions";
-  if (contains(line, length, "is undefined"))
+  if (ap_snippet_line_has(line, length, "is undefined"))
     return "there is no such name";
-  if (contains(line, length, "expected a \")\""))
+  if (ap_snippet_line_has(line, length, "expected a \")\""))
     return "a mask is one expression, without a ';' or an assignment";
-  if (contains(line, length, "expected a \";\""))
+  if (ap_snippet_line_has(line, length, "expected a \";\""))
     return "a statement ends with a ';'";
   return NULL;
 }
 
-attnpress_status ap_score_mod_write(const attnpress_score_mod *mod, ap_snippet *fresh) {
+attnpress_status ap_score_mod_write(const attnpress_score_mod *mod, int backward,
+                                    ap_snippet *fresh) {
   snprintf(fresh->name, sizeof fresh->name, "%s", ap_score_mod_name(mod));
   fresh->explain = explain;
-  write_text(&fresh->text, mod);
+  write_text(&fresh->text, mod, backward);
   write_scope(&fresh->scope, mod);
   return ATTNPRESS_OK;
 }
@@ -388,13 +299,8 @@ void ap_score_mod_fill(const attnpress_forward_args *args, const ap_plan *how,
   const attnpress_score_mod *m = args->score_mod;
   memset(out, 0, sizeof *out);
   out->natural_per_unit = ap_natural_per_unit(args);
-  for (int i = 0; i < m->scalar_count; ++i) {
-    const attnpress_score_scalar *s = &m->scalars[i];
-    if (s->dtype == ATTNPRESS_INT32)
-      memcpy(&out->scalar[i], &s->int_value, sizeof out->scalar[i]);
-    else
-      memcpy(&out->scalar[i], &s->value, sizeof out->scalar[i]);
-  }
+  for (int i = 0; i < m->scalar_count; ++i)
+    out->scalar[i] = ap_snippet_scalar_bits(&m->scalars[i]);
   for (int i = 0; i < m->buffer_count; ++i) {
     const attnpress_score_buffer *b = &m->buffers[i];
     out->buffer[i].data = b->data;
@@ -403,7 +309,7 @@ void ap_score_mod_fill(const attnpress_forward_args *args, const ap_plan *how,
       out->buffer[i].stride[d] = b->shape[d] > 1 ? b->stride[d] : 0;
     }
   }
-  if (!ap_text_is_given(m->mask))
+  if (!ap_snippet_is_given(m->mask) || how == NULL)
     return;
   out->map = (uint32_t *)(void *)((char *)args->workspace + how->map_offset_bytes);
   out->map_words = how->map_words;

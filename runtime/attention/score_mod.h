@@ -10,10 +10,13 @@ attnpress_status ap_check_score_mod(const attnpress_forward_args *args, int with
 /** "mod" where it has none. */
 const char *ap_score_mod_name(const attnpress_score_mod *mod);
 /** Fills what the problem is told of a checked one. */
-void ap_score_mod_describe(const attnpress_score_mod *mod, ap_problem *problem);
-/** Writes its text, as attnpress_score_mod has it and the device headers call it, and its scope. */
-attnpress_status ap_score_mod_write(const attnpress_score_mod *mod, ap_snippet *fresh);
-/** What a kernel is given, of a call that has one. */
+void ap_score_mod_describe(const attnpress_score_mod *mod, int backward, ap_problem *problem);
+/** Writes its text, as attnpress_score_mod has it and the device headers call it, and its scope. In
+ * backward kernels scores come with their derivatives. */
+attnpress_status ap_score_mod_write(const attnpress_score_mod *mod, int backward,
+                                    ap_snippet *fresh);
+/** What a kernel is given, of a call that has one. how: of the forward pass, whose kernels read a map;
+ * NULL: there is none. */
 void ap_score_mod_fill(const attnpress_forward_args *args, const ap_plan *how,
                        attnpress_mod_args *out);
 /** What the map kernel is given beside the forward kernel's arguments. */

@@ -24,6 +24,12 @@ int ap_tensor_maps_fit(const attnpress_forward_args *args, int64_t batch, int64_
          fits(&args->v, batch, seqlen_k);
 }
 
+int ap_ragged_maps_fit(const attnpress_forward_args *args) {
+  return fits(&args->q, args->q.shape[BATCH], args->q.shape[SEQLEN]) &&
+         fits(&args->k, args->k.shape[BATCH], args->k.shape[SEQLEN]) &&
+         fits(&args->v, args->v.shape[BATCH], args->v.shape[SEQLEN]);
+}
+
 /* ---- Views ----------------------------------------------------------------------------------- */
 
 static ap_view begin_view(const attnpress_tensor *t) {
@@ -47,7 +53,7 @@ static ap_view view_queries(const attnpress_tensor *q, int32_t heads_per_tile) {
  * row of memory that is there, that of the queries. */
 static ap_view view_keys(const attnpress_tensor *k, const attnpress_tensor *q, int32_t block_n) {
   ap_view v = begin_view(k);
-  const int empty = k->shape[SEQLEN] == 0;
+  const int empty = k->shape[SEQLEN] == 0 || k->shape[BATCH] == 0;
   if (empty)
     v.data = q->data;
   ap_view_add(&v, empty ? 1 : k->shape[SEQLEN], k->stride[SEQLEN], block_n);

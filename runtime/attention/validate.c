@@ -282,7 +282,7 @@ attnpress_status ap_validate_forward(const attnpress_forward_args *args, ap_chec
         "score_mod \"%s\" is a text that is compiled for a GPU; the CPU backend cannot run it: it "
         "has window, softcap, alibi, bias, sinks and dropout",
         ap_score_mod_name(args->score_mod));
-    ap_score_mod_describe(args->score_mod, problem);
+    ap_score_mod_describe(args->score_mod, 0, problem);
   }
   if (args->mask == ATTNPRESS_WINDOW) {
     const ap_mask mask = ap_mask_of(args);
@@ -369,12 +369,28 @@ attnpress_status ap_validate_backward(const attnpress_backward_args *args, ap_ch
   FORWARD_IF(check_gradient(&args->dv, "dv", &args->v, "v", how, 1));
   RETURN_IF(how.with_data && args->lse == NULL && !is_empty(&args->q), ATTNPRESS_INVALID_ARGUMENT,
             "lse is NULL; the backward pass needs what the forward pass wrote there");
-  FORWARD_IF(check_dlse(args, how.with_data));
+  if (args->ragged != NULL)
+    FORWARD_IF(ap_check_ragged_backward(args, how.with_data, problem));
+  else
+    FORWARD_IF(check_dlse(args, how.with_data));
+  RETURN_IF(args->ragged == NULL && args->dlse_row_stride != 0, ATTNPRESS_INVALID_ARGUMENT,
+            "dlse_row_stride is %" PRId64 "; without ragged it must be 0", args->dlse_row_stride);
   FORWARD_IF(check_dsinks(args, how.with_data));
   problem->dsinks = args->dsinks != NULL;
+  if (args->score_mod != NULL)
+    ap_score_mod_describe(args->score_mod, 1, problem);
+  if (args->dbias != NULL) {
+    FORWARD_IF(ap_check_dbias(args, how.with_data));
+    problem->dbias = AP_DBIAS;
+    for (int i = 0; i < 3; ++i)
+      if (args->dbias->shape[i] == 1)
+        problem->dbias |= AP_DBIAS_ONE_BATCH << i;
+  }
   RETURN_IF(args->reserved != 0, ATTNPRESS_INVALID_ARGUMENT, "reserved is %d; it must be 0",
             (int)args->reserved);
   FORWARD_IF(check_flag("deterministic", args->deterministic));
+  if (args->ragged != NULL) /* no tensor map describes sequences */
+    return check_flag("accumulate", args->accumulate);
   problem->tma = problem->tma_min = problem->tma_max =
       ap_backward_maps_fit(args, args->q.shape[0], args->q.shape[1], args->k.shape[1]);
   if (how.range == ATTNPRESS_UP_TO) { /* as in a range of the forward pass */

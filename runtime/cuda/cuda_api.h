@@ -47,6 +47,7 @@ enum { /* CUfunction_attribute */
        CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES = 3,
        CU_FUNC_ATTRIBUTE_NUM_REGS = 4,
        CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
+       CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14,
 };
 
 enum { CU_STREAM_CAPTURE_STATUS_NONE = 0 };  /* CUstreamCaptureStatus */
@@ -61,6 +62,7 @@ enum { CU_TENSOR_MAP_SWIZZLE_128B = 3 };         /* CUtensorMapSwizzle */
 enum { CU_TENSOR_MAP_L2_PROMOTION_L2_128B = 2 }; /* CUtensorMapL2promotion */
 enum { CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0 };  /* CUtensorMapFloatOOBfill: zeros */
 enum {                                           /* CUlaunchAttributeID */
+       CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4,
        CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
 };
 
@@ -68,6 +70,9 @@ typedef struct CUlaunchAttribute {
   int id;
   union {
     unsigned long long words[8];
+    struct {
+      unsigned x, y, z;
+    } cluster;
     int programmatic_stream_serialization_allowed;
   } value;
 } CUlaunchAttribute;
@@ -98,6 +103,9 @@ _Static_assert(sizeof(CUlaunchAttribute) == 72 && sizeof(CUlaunchConfig) == 56, 
   X(ctx_push_current, "cuCtxPushCurrent_v2", (CUcontext context))                                  \
   X(ctx_pop_current, "cuCtxPopCurrent_v2", (CUcontext * context))                                  \
   X(stream_get_ctx, "cuStreamGetCtx", (CUstream stream, CUcontext * context))                      \
+  X(memcpy_dtoh_async, "cuMemcpyDtoHAsync_v2",                                                     \
+    (void *to, unsigned long long from, size_t bytes, CUstream stream))                            \
+  X(stream_synchronize, "cuStreamSynchronize", (CUstream stream))                                  \
   X(stream_is_capturing, "cuStreamIsCapturing", (CUstream stream, int *status))                    \
   X(thread_exchange_capture_mode, "cuThreadExchangeStreamCaptureMode", (int *mode))                \
   X(library_load_data, "cuLibraryLoadData",                                                        \

@@ -5,16 +5,30 @@
 
 /* From CUDA 12.3 on, launches that overlap can be captured into graphs. */
 enum { OVERLAP_DRIVER_VERSION_MIN = 12030 };
+/* Larger clusters are asked for by name: not every device has so many SMs beside each other. */
+enum { CLUSTER_PORTABLE_MAX = 8 };
 
-attnpress_status ap_launch_kernel(const ap_driver *driver, const ap_bound *bound, unsigned grid,
-                                  const ap_tile *tile, int overlaps, void *block, CUstream stream) {
+static unsigned fill_attributes(const ap_driver *driver, const ap_launch_shape *shape,
+                                CUlaunchAttribute attributes[2]) {
+  unsigned count = 0;
+  if (shape->cluster > 1)
+    attributes[count++] = (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                                              .value.cluster = {shape->cluster, 1, 1}};
+  if (shape->overlaps && driver->version >= OVERLAP_DRIVER_VERSION_MIN)
+    attributes[count++] = (CUlaunchAttribute){
+        .id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+        .value.programmatic_stream_serialization_allowed = 1,
+    };
+  return count;
+}
+
+attnpress_status ap_launch_kernel(const ap_driver *driver, const ap_bound *bound,
+                                  const ap_launch_shape *shape, const ap_tile *tile, void *block,
+                                  CUstream stream) {
   void *parameters[] = {block};
-  CUlaunchAttribute overlap = {
-      .id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-      .value.programmatic_stream_serialization_allowed = 1,
-  };
+  CUlaunchAttribute attributes[2];
   const CUlaunchConfig config = {
-      .grid_x = grid,
+      .grid_x = shape->grid,
       .grid_y = 1,
       .grid_z = 1,
       .block_x = (unsigned)tile->threads,
@@ -22,13 +36,21 @@ attnpress_status ap_launch_kernel(const ap_driver *driver, const ap_bound *bound
       .block_z = 1,
       .smem_bytes = (unsigned)tile->smem_bytes,
       .stream = stream,
-      .attributes = &overlap,
-      .attribute_count = overlaps && driver->version >= OVERLAP_DRIVER_VERSION_MIN,
+      .attributes = attributes,
+      .attribute_count = fill_attributes(driver, shape, attributes),
   };
-  const CUresult result = driver->launch_kernel(&config, bound->function, parameters, NULL);
+  CUresult result = CUDA_SUCCESS;
+  if (shape->cluster > CLUSTER_PORTABLE_MAX)
+    result = driver->func_set_attribute(bound->function,
+                                        CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
+  if (result == CUDA_SUCCESS)
+    result = driver->launch_kernel(&config, bound->function, parameters, NULL);
   if (result == CUDA_SUCCESS)
     return ATTNPRESS_OK;
-  char what[AP_STEM_MAX + 64];
-  snprintf(what, sizeof what, "launching %s (%u blocks)", bound->kernel->request.stem, grid);
+  char what[AP_STEM_MAX + 96], clusters[32] = "";
+  if (shape->cluster > 1)
+    snprintf(clusters, sizeof clusters, " in clusters of %u", shape->cluster);
+  snprintf(what, sizeof what, "launching %s (%u blocks%s)", bound->kernel->request.stem,
+           shape->grid, clusters);
   return ap_driver_fail(driver, result, what);
 }

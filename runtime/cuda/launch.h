@@ -2,8 +2,15 @@
 #pragma once
 #include "cuda/kernel.h"
 
-/** Launches a kernel; its context is current. `block`: its argument block. `overlaps`: the kernel may
- * begin before what was launched before it has ended, and waits for that end itself
- * (griddepcontrol.wait). */
-attnpress_status ap_launch_kernel(const ap_driver *driver, const ap_bound *bound, unsigned grid,
-                                  const ap_tile *tile, int overlaps, void *block, CUstream stream);
+/** How a kernel is launched. */
+typedef struct ap_launch_shape {
+  unsigned grid;
+  unsigned cluster; /* thread blocks that run at the same time, on neighbouring SMs; 0 or 1: any */
+  int overlaps; /* 1: may begin before what was launched before it has ended, and waits for that end
+                   itself (griddepcontrol.wait) */
+} ap_launch_shape;
+
+/** Launches a kernel; its context is current. `block`: its argument block. */
+attnpress_status ap_launch_kernel(const ap_driver *driver, const ap_bound *bound,
+                                  const ap_launch_shape *shape, const ap_tile *tile, void *block,
+                                  CUstream stream);

@@ -1,6 +1,7 @@
 /* The outer product and its gradients: the operations that call.c carries out, and their public
  * functions. */
 #include <stdio.h>
+#include <string.h>
 
 #include "outer/outer.h"
 
@@ -46,6 +47,9 @@ static attnpress_status check_forward(const void *args, ap_check how, ap_call *b
                           .y_stride = a.y_stride,
                           .c_batch_stride = a.c_batch_stride,
                           .c_row_stride = a.c_row_stride};
+  FORWARD_IF(ap_outer_mod_take(a.mod, how, p));
+  base->has_snippet = p->has_mod;
+  memcpy(base->snippet_key, p->mod_key, sizeof base->snippet_key);
   return ap_outer_validate(p, how);
 }
 
@@ -71,7 +75,14 @@ static attnpress_status check_backward(const void *args, ap_check how, ap_call *
                           .c_row_stride = a.dc_row_stride,
                           .dx_stride = a.dx_stride,
                           .dy_stride = a.dy_stride};
+  FORWARD_IF(ap_outer_mod_take(a.mod, how, p));
+  base->has_snippet = p->has_mod;
+  memcpy(base->snippet_key, p->mod_key, sizeof base->snippet_key);
   return ap_outer_validate(p, how);
+}
+
+static attnpress_status snippet(const ap_call *base, ap_snippet *fresh) {
+  return ap_outer_mod_write(&problem_of(base)->mod, problem_of(base)->backward, fresh);
 }
 
 static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,
@@ -88,6 +99,11 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
   RETURN_IF((p->dy != NULL) != (planned->dy != NULL), ATTNPRESS_INVALID_ARGUMENT,
             "dy is %s and was %s when the plan was made", p->dy ? "given" : "NULL",
             planned->dy ? "given" : "NULL");
+  RETURN_IF(
+      p->has_mod != planned->has_mod ||
+          memcmp(p->mod_key, planned->mod_key, sizeof p->mod_key) != 0,
+      ATTNPRESS_INVALID_ARGUMENT,
+      "mod is not that of the plan: its text, its scalars' names and dtypes must be the same");
   FORWARD_IF(ap_check_extent("batch", p->batch, planned->batch, range));
   FORWARD_IF(ap_check_extent("rows", p->rows, planned->rows, range));
   return ap_check_extent("columns", p->columns, planned->columns, range);
@@ -146,12 +162,15 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
   const int32_t pass = launches->launch[index].variant.axis[AP_OUTER_PASS];
   (void)driver;
   *block = &run->block;
-  if (pass == AP_OUTER_PASS_BWD)
+  if (pass == AP_OUTER_PASS_BWD) {
     run->block.backward = backward_block(&run->call, planned);
-  else if (pass == AP_OUTER_PASS_BWD_REDUCE)
+    ap_outer_mod_fill(&run->call.problem, run->block.backward.scalar);
+  } else if (pass == AP_OUTER_PASS_BWD_REDUCE) {
     run->block.reduce = reduce_block(&run->call, planned);
-  else
+  } else {
     run->block.forward = forward_block(&run->call.problem, planned);
+    ap_outer_mod_fill(&run->call.problem, run->block.forward.scalar);
+  }
   return ATTNPRESS_OK;
 }
 
@@ -181,8 +200,9 @@ static attnpress_status run_planned(const attnpress_plan *planned, const void *a
 #define OPERATION(function, check_function)                                                        \
   {                                                                                                \
     .name = function, .call_bytes = sizeof(outer_call), .plan_bytes = sizeof(ap_outer_plan),       \
-    .check = check_function, .plan = plan, .serves = serves, .arguments = arguments,               \
-    .run_cpu = run_cpu, .describe_cpu = describe_cpu, .run_planned = run_planned                   \
+    .check = check_function, .snippet = snippet, .plan = plan, .serves = serves,                   \
+    .arguments = arguments, .run_cpu = run_cpu, .describe_cpu = describe_cpu,                      \
+    .run_planned = run_planned                                                                     \
   }
 static const ap_operation forward = OPERATION("attnpress_outer", check_forward);
 static const ap_operation backward = OPERATION("attnpress_outer_backward", check_backward);

@@ -14,6 +14,9 @@ typedef struct ap_outer_problem {
   void *c; /* forward: written; backward: dc, which is only read */
   void *dx, *dy;
   int64_t x_stride, y_stride, c_batch_stride, c_row_stride, dx_stride, dy_stride;
+  int32_t has_mod; /* 1: `mod` is a caller's function, whose texts and arrays are the caller's */
+  attnpress_outer_mod mod;
+  unsigned char mod_key[AP_SNIPPET_KEY_BYTES];
 } ap_outer_problem;
 
 static inline int64_t ap_outer_bytes(const ap_outer_problem *p) {
@@ -34,6 +37,18 @@ const char *ap_outer_dtype_name(int32_t dtype);
 
 /** Checks a problem that holds what the caller gave, and fills in its defaults. */
 attnpress_status ap_outer_validate(ap_outer_problem *problem, ap_check how);
+
+/* ---- mod.c ----------------------------------------------------------------------------------- */
+
+/** Copies and checks a caller's function, if there is one, and fills in has_mod, mod and its key. */
+attnpress_status ap_outer_mod_take(const attnpress_outer_mod *mod, ap_check how,
+                                   ap_outer_problem *problem);
+/** Writes its text: of floats or, backward, of numbers with a derivative. */
+attnpress_status ap_outer_mod_write(const attnpress_outer_mod *mod, int backward,
+                                    ap_snippet *fresh);
+/** Fills what kernels are given of its scalars. */
+void ap_outer_mod_fill(const ap_outer_problem *problem,
+                       uint32_t scalar[ATTNPRESS_OUTER_SCALARS_MAX]);
 
 /* ---- plan.c ---------------------------------------------------------------------------------- */
 

@@ -56,7 +56,7 @@ attnpress_status attnpress_compile(attnpress_handle *handle, const char *stem, c
   FORWARD_IF(ap_variant_parse(stem, &variant));
   RETURN_IF(
       ap_takes_snippet(&variant), ATTNPRESS_NOT_SUPPORTED,
-      "%s is compiled with a snippet's text; make a plan of a call with score_mod and prepare it",
+      "%s is compiled with a snippet's text; make a plan of a call with such a text and prepare it",
       stem);
   if (target == NULL)
     default_target(handle, &variant, name);

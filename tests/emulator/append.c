@@ -62,7 +62,14 @@ static void add_tensors(call *c, const append_shape *s) {
   add_array(c, "cu_seqlens_new", a->cu_seqlens_new, 4, 1, s->batch + 1, 0);
   add_array(c, "seqused_k", a->seqused_k, 4, 1, s->batch, 0);
   add_array(c, "kv_batch_idx", a->kv_batch_idx, 4, 1, s->batch, 0);
-  add_array(c, "page_table", a->page_table, 4, s->batch, a->max_pages, a->page_table_stride);
+  const int64_t table_rows = a->page_table_rows != 0 ? a->page_table_rows : s->batch;
+  const int flat = a->page_indptr != NULL;
+  add_array(c, "page_table", a->page_table, 4, flat ? 1 : table_rows, a->max_pages,
+            a->page_table_stride);
+  add_array(c, "page_table_v", a->page_table_v, 4, flat ? 1 : table_rows, a->max_pages,
+            a->page_table_stride);
+  add_array(c, "page_indptr", a->page_indptr, 4, 1, s->batch + 1, 0);
+  add_array(c, "first_positions", r->first_positions, 4, 1, s->batch, 0);
   add_array(c, "slot_mapping", a->slot_mapping, 8, 1, tokens, 0);
   add_array(c, "positions", r->positions, 4, 1, tokens, 0);
   const int64_t stride = r->stride != 0 ? r->stride : half;
@@ -164,18 +171,26 @@ static const append_shape shapes_table[] = {
     {3, 4, 0, 3, 96, 0, 1, .rotary_dim = 94, .interleaved = 1, .layout = APPEND_ODD, .bad = 1},
     {5, 4, 2, 0, 24, 24, 9, .places = APPEND_BATCH_IDX, .bad = 1},
     {2, 40, 4, 8, 64, 64, 50, .rotary_dim = 64, .rotary_own = 1, .ragged = 1, .far = 1},
+    {7, 5, 2, 3, 32, 24, 3, .rotary_dim = 16, .places = APPEND_PAGES_IDX, .bad = 1, .own_first = 1,
+     .q_out = 1},
+    {6, 4, 1, 2, 40, 40, 2, .rotary_dim = 40, .places = APPEND_PAGES_FLAT, .bad = 1, .ragged = 1,
+     .q_at_first = 1},
+    {3, 6, 2, 4, 16, 8, 4, .rotary_dim = 8, .interleaved = 1, .places = APPEND_PAGES_FLAT,
+     .own_first = 1, .q_at_first = 1},
 };
 
 static void print_append_shape(const append_shape *s, char *text, size_t bytes) {
-  static const char *const places[] = {"dense", "batch indices", "pages", "slots"};
+  static const char *const places[] = {"dense", "batch indices", "pages",
+                                       "slots", "picked pages",  "flat pages"};
   static const char *const layouts[] = {"", ", heads outside", ", odd rows"};
   snprintf(text, bytes,
            "batch %" PRId64 " x %" PRId64 " %stokens, %" PRId64 " and %" PRId64 " heads of %" PRId64
-           " and %" PRId64 ", %s of %" PRId64 " rows, %d columns rotated%s%s%s%s%s%s",
+           " and %" PRId64 ", %s of %" PRId64 " rows, %d columns rotated%s%s%s%s%s%s%s%s",
            s->batch, s->new_tokens, s->ragged ? "ragged " : "", s->heads_kv, s->heads_q,
            s->head_dim, s->head_dim_v, places[s->places], s->cache_rows, (int)s->rotary_dim,
            s->interleaved ? ", interleaved" : "", s->rotary_own ? ", tables of their dtype" : "",
-           s->own_positions ? ", positions" : "", s->q_out ? ", q_out" : "", layouts[s->layout],
+           s->own_positions ? ", positions" : "", s->own_first ? ", first positions" : "",
+           s->q_at_first ? ", q at the first" : "", s->q_out ? ", q_out" : "", layouts[s->layout],
            s->bad ? ", bad indices" : "");
 }
 
@@ -195,7 +210,7 @@ static int run_shapes(const kernel *k, FILE *out, int *shapes) {
   return 0;
 }
 
-const emulated_family emulated_append = {read_tile, run_shapes};
+const emulated_family emulated_append = {read_tile, run_shapes, NULL, NULL};
 
 /* ---- One kernel and one shape ---------------------------------------------------------------- */
 
@@ -205,10 +220,10 @@ static const char help[] =
     "every\naccess to memory, and checks cache and queries against float64.\n\n"
     "  --batch N (3), --new N (5), --heads N (4), --kv-heads N (2), --head-dim N (128)\n"
     "  --head-dim-v N (that of K), --cache-rows N (64): of a sequence, or of a page\n"
-    "  --places WHERE      dense, batch-idx, pages or slots (dense)\n"
+    "  --places WHERE      dense, batch-idx, pages, slots, picked or flat (dense)\n"
     "  --rotary STYLE      none, neox or interleaved (neox), --rotary-dim N (the head dim)\n"
     "  --dtype TYPE (bf16), --layout LAYOUT: bshd, bhsd or odd (bshd)\n"
-    "  --ragged, --positions, --q-out, --tables-own, --bad\n"
+    "  --ragged, --positions, --first-positions, --q-at-first, --q-out, --tables-own, --bad\n"
     "  --templates         made by the generator from the templates as they stand now\n"
     "  --seed N            of the random inputs (1)\n\n"
     "exit status: 0 the check held, 1 it did not or the kernel has a fault, 2 the words were "
@@ -231,7 +246,8 @@ static int place_of(const char *const *words, const char *word) {
 static int parse_value(run_options *o, const char *name, const char *value) {
   static const char *const dtypes[] = {"", "fp16", "bf16", "fp32", NULL},
                            *const layouts[] = {"bshd", "bhsd", "odd", NULL},
-                           *const places[] = {"dense", "batch-idx", "pages", "slots", NULL},
+                           *const places[] = {"dense",  "batch-idx", "pages", "slots",
+                                              "picked", "flat",      NULL},
                            *const styles[] = {"none", "neox", "interleaved", NULL};
   append_shape *s = &o->s;
   const struct {
@@ -269,9 +285,14 @@ static int parse(run_options *o, int argc, char **argv) {
   const struct {
     const char *name;
     int32_t *flag;
-  } flags[] = {{"--ragged", &o->s.ragged}, {"--positions", &o->s.own_positions},
-               {"--q-out", &o->s.q_out},   {"--tables-own", &o->s.rotary_own},
-               {"--bad", &o->s.bad},       {"--templates", &o->templates}};
+  } flags[] = {{"--ragged", &o->s.ragged},
+               {"--positions", &o->s.own_positions},
+               {"--first-positions", &o->s.own_first},
+               {"--q-at-first", &o->s.q_at_first},
+               {"--q-out", &o->s.q_out},
+               {"--tables-own", &o->s.rotary_own},
+               {"--bad", &o->s.bad},
+               {"--templates", &o->templates}};
   for (int i = 1; i < argc; ++i) {
     int found = 0;
     for (size_t f = 0; f < sizeof flags / sizeof *flags; ++f)

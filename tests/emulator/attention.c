@@ -23,7 +23,8 @@ static void read_tile(const char *source, const ap_variant *variant, ap_tile *ti
     tile->threads = 32 * field[AP_ATTENTION_TILE_WARPS_M];
     return;
   }
-  if (variant->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_MAP) {
+  if (variant->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_MAP ||
+      variant->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_SCHEDULE) {
     tile->threads = 32 * source_constant(source, "WARPS");
     return;
   }
@@ -41,6 +42,8 @@ static void read_tile(const char *source, const ap_variant *variant, ap_tile *ti
     field[AP_ATTENTION_TILE_WARPS_N] = source_constant(source, "WARPS_N");
     field[AP_ATTENTION_TILE_WARPS_K] = source_constant(source, "WARPS_K");
   }
+  if (variant->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD_DBIAS)
+    field[AP_ATTENTION_TILE_WARPS_K] = 1;
   if (variant->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD_DELTA ||
       variant->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD_CONVERT) {
     field[AP_ATTENTION_TILE_WARPS_N] = field[AP_ATTENTION_TILE_WARPS_K] = 1;
@@ -245,7 +248,7 @@ static int open_split(kernel *split, const kernel *combine, char *report) {
 }
 
 /* Of sequences of their own lengths. A combine kernel runs behind a split one. */
-static int run_ragged(const kernel *k, const kernel *combine, FILE *out, int *shapes) {
+static int run_ragged(const kernel *k, const kernel *other, FILE *out, int *shapes) {
   static char report[EMULATED_REPORT_BYTES];
   score_shape scores[COUNT(shape_rows)];
   kernel split = {0};
@@ -253,7 +256,7 @@ static int run_ragged(const kernel *k, const kernel *combine, FILE *out, int *sh
   for (int i = 0; i < COUNT(shape_rows); ++i)
     scores[i] = make_scores(k, i);
   if (k->variant.axis[AP_ATTENTION_PASS] != AP_ATTENTION_PASS_FWD_COMBINE)
-    return run_ragged_shapes(k, combine, scores, out, shapes);
+    return run_ragged_shapes(k, other, scores, out, shapes);
   if ((failed = open_split(&split, k, report) != 0))
     fprintf(out, "FAILED %s\n  %s\n", k->stem, report);
   else
@@ -266,7 +269,7 @@ static int run_ragged(const kernel *k, const kernel *combine, FILE *out, int *sh
 static int run_all_shapes(const kernel *k, const companions *others, FILE *out, int *shapes) {
   static verdict v;
   if (k->variant.axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE)
-    return run_ragged(k, &others->combine, out, shapes);
+    return run_ragged(k, companion_of_ragged(others, &k->variant), out, shapes);
   if (k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_COMBINE) {
     for (int i = 0; i < COUNT(combine_shapes); ++i, ++*shapes) {
       shape s = combine_shapes[i];
@@ -292,24 +295,35 @@ static int run_all_shapes(const kernel *k, const companions *others, FILE *out, 
   return 0;
 }
 
+int needs_schedule(const ap_variant *v) {
+  return v->axis[AP_ATTENTION_ARCH] == 90 &&
+         v->axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE;
+}
+
+const kernel *companion_of_ragged(const companions *c, const ap_variant *v) {
+  return needs_schedule(v) ? &c->schedule : &c->combine;
+}
+
 /* What a forward kernel is launched with. */
 int companions_open(companions *c, const kernel *k, char *report) {
   char stem[AP_STEM_MAX];
-  const ap_variant variant = {.family = AP_FAMILY_ATTENTION,
-                              .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD_COMBINE,
-                                       [AP_ATTENTION_HDIM] = k->variant.axis[AP_ATTENTION_HDIM_V],
-                                       [AP_ATTENTION_HDIM_V] = k->variant.axis[AP_ATTENTION_HDIM_V],
-                                       [AP_ATTENTION_DTYPE] = k->variant.axis[AP_ATTENTION_DTYPE],
-                                       [AP_ATTENTION_SEQUENCES] =
-                                           k->variant.axis[AP_ATTENTION_SEQUENCES] !=
-                                           AP_ATTENTION_SEQUENCES_DENSE,
-                                       [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
+  const ap_variant variant = {
+      .family = AP_FAMILY_ATTENTION,
+      .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD_COMBINE,
+               [AP_ATTENTION_HDIM] = k->variant.axis[AP_ATTENTION_HDIM_V],
+               [AP_ATTENTION_HDIM_V] = k->variant.axis[AP_ATTENTION_HDIM_V],
+               [AP_ATTENTION_DTYPE] = k->variant.axis[AP_ATTENTION_DTYPE],
+               [AP_ATTENTION_SEQUENCES] =
+                   k->variant.axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE,
+               [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
   /* The snippet is the forward kernel's own. */
   if (k->variant.axis[AP_ATTENTION_MOD_MASK] && c->map.module == NULL) {
     const int found = kernel_find_with_mod(&c->map, map_stem, k->mod, report);
     if (found != 0)
       return -1;
   }
+  if (needs_schedule(&k->variant))
+    return kernel_find(&c->schedule, SCHEDULE_STEM, report);
   if (!k->variant.axis[AP_ATTENTION_SPLIT])
     return 0;
   return ap_variant_print(&variant, stem) == ATTNPRESS_OK ? kernel_find(&c->combine, stem, report)
@@ -319,6 +333,22 @@ int companions_open(companions *c, const kernel *k, char *report) {
 void companions_close(companions *c) {
   kernel_close(&c->combine);
   kernel_close(&c->map);
+  kernel_close(&c->schedule);
+}
+
+/* A schedule by the kernel that works through it. */
+static int run_schedule_shapes(const kernel *schedule, FILE *out, int *shapes) {
+  static char report[EMULATED_REPORT_BYTES];
+  const companions others = {.schedule = *schedule};
+  kernel forward = {0};
+  int failed = kernel_find(&forward, "flash_fwd_hdim64_bf16_causal_ragged_sm90", report) != 0;
+  if (failed)
+    fprintf(out, "FAILED %s\n  %s\n", schedule->stem, report);
+  else
+    failed =
+        run_schedule_alone(schedule, out, shapes) || run_all_shapes(&forward, &others, out, shapes);
+  kernel_close(&forward);
+  return failed;
 }
 
 /* A map kernel is seen by what a forward kernel makes of its map. */
@@ -347,6 +377,8 @@ static int run_shapes(const kernel *k, FILE *out, int *shapes) {
     return run_backward_shapes(k, out, shapes);
   if (k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_MAP)
     return run_map_shapes(k, out, shapes);
+  if (k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_SCHEDULE)
+    return run_schedule_shapes(k, out, shapes);
   companions others = {0};
   int failed = companions_open(&others, k, report) != 0;
   if (failed) {
@@ -358,4 +390,35 @@ static int run_shapes(const kernel *k, FILE *out, int *shapes) {
   return failed;
 }
 
-const emulated_family emulated_attention = {read_tile, run_shapes};
+/* ---- Snippets -------------------------------------------------------------------------------- */
+
+static const char *mod_of(const ap_variant *v, const char *stem) {
+#define SHIPPED(name) EMULATED_SOURCE_DIR "/python/attnpress/mods/" name ".mod"
+  static const char *const scores[] = {SHIPPED("alibi"), SHIPPED("softcap"), SHIPPED("t5_bias")};
+  static const char *const differentiated[] = {
+      SHIPPED("softcap"), EMULATED_SOURCE_DIR "/tests/emulator/mods/grad.mod", SHIPPED("t5_bias")};
+  static const char *const masks[] = {SHIPPED("window"), SHIPPED("prefix_lm"), SHIPPED("document")};
+#undef SHIPPED
+  const unsigned turn = hash_of_name(stem) % 3;
+  if (v->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_MAP ||
+      (v->axis[AP_ATTENTION_MOD_SCORE] && v->axis[AP_ATTENTION_MOD_MASK]))
+    return EMULATED_SOURCE_DIR "/tests/emulator/mods/both.mod";
+  if (v->axis[AP_ATTENTION_MOD_SCORE])
+    return v->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD ? scores[turn]
+                                                               : differentiated[turn];
+  return masks[turn];
+}
+
+static int write_mod(snippet_file *mod, const ap_variant *v, ap_text *text, char *report) {
+  ap_snippet fresh = {0};
+  const int32_t pass = v->axis[AP_ATTENTION_PASS];
+  (void)report;
+  ap_score_mod_write(&mod->mod, pass != AP_ATTENTION_PASS_FWD && pass != AP_ATTENTION_PASS_FWD_MAP,
+                     &fresh);
+  ap_text_append(text, fresh.text.data, fresh.text.size);
+  free(fresh.text.data);
+  free(fresh.scope.data);
+  return 0;
+}
+
+const emulated_family emulated_attention = {read_tile, run_shapes, mod_of, write_mod};

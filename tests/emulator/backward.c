@@ -9,13 +9,16 @@
 #include "attention/attention.h"
 #include "attention/defaults.h"
 #include "attention/score_args.h"
+#include "attention/score_mod.h"
 #include "attnpress/args/attention.h"
+#include "cpu/element.h"
 #include "family.h"
 #include "memory.h"
+#include "ragged_backward.h"
 
 #define COUNT(array) ((sizeof(array) / sizeof *(array)))
 
-enum { Q, K, V, OUT, DOUT, DQ, DK, DV, LSE, DLSE, LSE_LOG2, DELTA, DQ_SUM, DSINKS, TENSORS };
+enum { Q, K, V, OUT, DOUT, DQ, DK, DV, LSE, DLSE, LSE_LOG2, DELTA, DQ_SUM, DSINKS, DBIAS, TENSORS };
 enum { FAR_ROWS_MAX = 250 };
 enum { TILE_ROWS = 16, TILE_COLUMNS = 8, TILE_FLOATS = 128, PADDED_ROWS = 128 };
 
@@ -31,6 +34,7 @@ int is_backward(const kernel *k) {
   case AP_ATTENTION_PASS_BWD_DELTA:
   case AP_ATTENTION_PASS_BWD_CONVERT:
   case AP_ATTENTION_PASS_BWD_SINKS:
+  case AP_ATTENTION_PASS_BWD_DBIAS:
     return 1;
   default:
     return 0;
@@ -53,6 +57,8 @@ typedef struct call {
   attnpress_backward_args args; /* for the reference */
   scores scores;
   float *before[REFERENCE_GRADIENTS];
+  attnpress_dbias dbias;
+  float *dbias_before; /* contiguous */
 } call;
 
 static void add_tensor(call *c, const kernel *k, int which, attnpress_tensor *t, const char *name,
@@ -117,17 +123,55 @@ static void add_scores(call *c, const kernel *k, const score_shape *s, uint64_t 
   const int sums_sinks = pass_of(k) == AP_ATTENTION_PASS_BWD_SINKS;
   if (sums_sinks && s->sinks == 0)
     with_sinks.sinks = ATTNPRESS_FP32;
-  scores_open(&c->scores, &k->variant, &with_sinks, NULL, &forward, seed);
+  scores_open(&c->scores, &k->variant, &with_sinks, k->mod, &forward, seed);
   a->window = forward.window;
   a->alibi = forward.alibi;
   a->bias = forward.bias;
   a->sinks = forward.sinks;
   a->dropout = forward.dropout;
   a->softcap = forward.softcap;
+  a->score_mod = forward.score_mod;
   if (sums_sinks) {
     a->dsinks = add_floats(c, DSINKS, "dsinks", c->heads, 1);
     for (int h = 0; h < c->heads && c->accumulate; ++h)
       a->dsinks[h] = (float)h - 1.5f;
+  }
+}
+
+/* The gradient by the bias: what it has one of, its dtype and its layout take turns. */
+static void add_dbias(call *c, unsigned turn, uint64_t seed) {
+  const shape *s = &c->s;
+  attnpress_dbias *d = &c->dbias;
+  *d = (attnpress_dbias)ATTNPRESS_DBIAS_INIT;
+  const int64_t extents[4] = {s->batch, c->heads, s->seqlen_q, s->seqlen_k};
+  for (int i = 0; i < 4; ++i)
+    d->shape[i] = i < 3 && turn >> i & 1 ? 1 : extents[i];
+  d->dtype = 1 + (int32_t)(turn / 8 % 3);
+  int64_t span = 1 + (int64_t)(turn / 2 % 2); /* keys side by side, or not */
+  for (int i = 3; i >= 0; --i) {
+    d->stride[i] = span;
+    span = d->stride[i] * (d->shape[i] > 0 ? d->shape[i] : 1) + (int64_t)(turn % 3);
+  }
+  const int bytes = d->dtype == ATTNPRESS_FP32 ? 4 : 2;
+  d->data = memory_map(&c->memory[DBIAS], (size_t)(span * bytes));
+  emulated_tensor *e = &c->tensors[DBIAS];
+  *e = (emulated_tensor){"dbias", d->data, bytes, 1, {0}, {0}};
+  memcpy(e->shape, d->shape, sizeof e->shape);
+  memcpy(e->stride, d->stride, sizeof e->stride);
+  poison_tensor(e);
+  c->args.dbias = d;
+  if (!c->accumulate)
+    return;
+  const int64_t count = d->shape[0] * d->shape[1] * d->shape[2] * d->shape[3];
+  c->dbias_before = malloc((size_t)(count + 1) * sizeof *c->dbias_before);
+  if (c->dbias_before == NULL)
+    abort();
+  for (int64_t i = 0, at = 0; i < count; ++i, at = 0) {
+    int64_t rest = i;
+    for (int n = 3; n >= 0; rest /= d->shape[n--])
+      at += rest % d->shape[n] * d->stride[n];
+    ap_store_element(d->data, at, (float)((int)((i + (int64_t)seed) % 17) - 8) * 0.125f, d->dtype);
+    c->dbias_before[i] = ap_load_element(d->data, at, d->dtype);
   }
 }
 
@@ -163,13 +207,15 @@ static int call_open(call *c, const kernel *k, const shape *s, int with_dlse, in
       dlse[i] = (float)((int)(i * 7 % 11) - 5) * 0.125f;
     a->dlse = dlse;
   }
+  if (pass_of(k) == AP_ATTENTION_PASS_BWD_DBIAS)
+    add_dbias(c, hash_of_name(k->stem) + (unsigned)(seed / 1000), seed);
   c->row_tiles = (s->seqlen_q + PADDED_ROWS - 1) / PADDED_ROWS * (PADDED_ROWS / TILE_ROWS);
   c->rows = (int64_t)s->batch * c->heads * c->row_tiles * TILE_ROWS;
   const int delta = pass_of(k) == AP_ATTENTION_PASS_BWD_DELTA;
   add_floats(c, LSE_LOG2, "lse_log2", c->rows, delta);
   add_floats(c, DELTA, "delta", c->rows, delta);
   if (pass_of(k) != AP_ATTENTION_PASS_BWD_DKV && pass_of(k) != AP_ATTENTION_PASS_BWD_DQ &&
-      pass_of(k) != AP_ATTENTION_PASS_BWD_SINKS)
+      pass_of(k) != AP_ATTENTION_PASS_BWD_SINKS && pass_of(k) != AP_ATTENTION_PASS_BWD_DBIAS)
     add_floats(c, DQ_SUM, "dq_sum", c->rows * hdim, pass_of(k) != AP_ATTENTION_PASS_BWD_CONVERT);
   return reference_fill_forward(a);
 }
@@ -180,6 +226,7 @@ static void call_close(call *c) {
   scores_close(&c->scores);
   for (int i = 0; i < REFERENCE_GRADIENTS; ++i)
     free(c->before[i]);
+  free(c->dbias_before);
 }
 
 /* ---- What the host does in place of the kernels around one ----------------------------------- */
@@ -248,8 +295,16 @@ static void call_bwd(void (*function)(void), const void *args) {
   ((void (*)(attnpress_bwd_args))function)(*(const attnpress_bwd_args *)args);
 }
 
+static void call_bwd_mod(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_bwd_mod_args))function)(*(const attnpress_bwd_mod_args *)args);
+}
+
 static void call_bwd_sm90(void (*function)(void), const void *args) {
   ((void (*)(attnpress_bwd_sm90_args))function)(*(const attnpress_bwd_sm90_args *)args);
+}
+
+static void call_dbias(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_bwd_dbias_args))function)(*(const attnpress_bwd_dbias_args *)args);
 }
 
 static CUresult no_words(CUresult result, const char **words) {
@@ -269,6 +324,26 @@ static int fill_sm90(const kernel *k, const call *c, attnpress_bwd_sm90_args *ar
   }
   args->bwd.q = args->bwd.k = args->bwd.v = args->bwd.dout = NULL;
   return 0;
+}
+
+/* What is summed over is walked over by each block; the number of blocks. */
+static int64_t fill_dbias(const kernel *k, const call *c, int row_blocks,
+                          attnpress_bwd_dbias_args *args) {
+  const attnpress_dbias *d = &c->dbias;
+  const int *tile = k->tile.field;
+  args->bwd.blocks =
+      (c->s.seqlen_k + tile[AP_ATTENTION_TILE_BLOCK_N] - 1) / tile[AP_ATTENTION_TILE_BLOCK_N];
+  args->dbias = d->data;
+  args->dbias_dtype = d->dtype;
+  for (int i = 0; i < 4; ++i)
+    (&args->dbias_batch_stride)[i] = d->shape[i] > 1 ? d->stride[i] : 0;
+  args->sums_rows = d->shape[2] == 1;
+  args->heads = (int32_t)d->shape[1];
+  args->row_blocks = args->sums_rows ? 1 : row_blocks;
+  args->walk_batches = d->shape[0] == 1 ? c->s.batch : 1;
+  args->walk_heads = d->shape[1] == 1 ? c->heads : 1;
+  args->walk_row_blocks = args->sums_rows ? row_blocks : 1;
+  return d->shape[0] * d->shape[1] * args->row_blocks * args->bwd.blocks;
 }
 
 static int launch(const kernel *k, call *c, unsigned used, char *report) {
@@ -299,6 +374,7 @@ static int launch(const kernel *k, call *c, unsigned used, char *report) {
       .seqlen_q = s->seqlen_q,
       .seqlen_k = s->seqlen_k,
       .row_tiles = (int32_t)c->row_tiles,
+      .sum_tiles = (int32_t)c->row_tiles,
       .accumulate = c->accumulate,
       .dq_sum_quads = (int32_t)(c->row_tiles * 4 * a->q.shape[3]),
       .scale = c->scale,
@@ -319,6 +395,10 @@ static int launch(const kernel *k, call *c, unsigned used, char *report) {
   int64_t blocks = (int64_t)args.blocks * s->batch * (owns_keys(k) ? s->heads_kv : c->heads);
   if (pass_of(k) == AP_ATTENTION_PASS_BWD_SINKS)
     blocks = c->heads;
+  attnpress_bwd_dbias_args dbias = {.bwd = args};
+  const int is_dbias = pass_of(k) == AP_ATTENTION_PASS_BWD_DBIAS;
+  if (is_dbias)
+    blocks = fill_dbias(k, c, args.blocks, &dbias);
 
   emulated_tensor given[TENSORS + SCORE_TENSORS];
   int count = 0;
@@ -332,12 +412,21 @@ static int launch(const kernel *k, call *c, unsigned used, char *report) {
   const int is_sm90 = k->variant.axis[AP_ATTENTION_ARCH] == 90;
   if (is_sm90 && fill_sm90(k, c, &sm90, report) != 0)
     return -1;
+  attnpress_bwd_mod_args with_mod = {.bwd = args};
+  if (k->mod != NULL)
+    ap_score_mod_fill(&forward, NULL, &with_mod.mod);
   const emulated_launch l = {.module = k->module,
                              .blocks = (unsigned)blocks,
                              .threads = (unsigned)k->tile.threads,
                              .shared_bytes = (size_t)k->tile.smem_bytes,
-                             .args = is_sm90 ? (const void *)&sm90 : &args,
-                             .call = is_sm90 ? call_bwd_sm90 : call_bwd,
+                             .args = is_dbias         ? (const void *)&dbias
+                                     : is_sm90        ? (const void *)&sm90
+                                     : k->mod != NULL ? (const void *)&with_mod
+                                                      : &args,
+                             .call = is_dbias         ? call_dbias
+                                     : is_sm90        ? call_bwd_sm90
+                                     : k->mod != NULL ? call_bwd_mod
+                                                      : call_bwd,
                              .tensors = given,
                              .tensor_count = count};
   char text[EMULATED_REPORT_BYTES];
@@ -470,6 +559,31 @@ static int run_sinks(const kernel *k, call *c, char *report) {
   return -1;
 }
 
+/* The gradient by the bias. */
+static int run_dbias(const kernel *k, call *c, char *report) {
+  reference_gradient e = {0};
+  fill_rows(c);
+  if (launch(k, c,
+             1u << Q | 1u << K | 1u << V | 1u << DOUT | 1u << LSE_LOG2 | 1u << DELTA | 1u << DBIAS,
+             report) != 0)
+    return -1;
+  for (int64_t b = 0; b < c->dbias.shape[0]; ++b)
+    for (int64_t h = 0; h < c->dbias.shape[1]; ++h)
+      if (reference_check_dbias(&c->args, b, h, c->dbias_before, &e) != 0)
+        abort();
+  if (e.error <= reference_gradient_bound(&e))
+    return 0;
+  snprintf(
+      report, EMULATED_REPORT_BYTES,
+      "dbias is off by %.3g, where %.3g is allowed: %lld x %lld x %lld x %lld, batch %lld, head "
+      "%lld, row %lld, key %lld is %.6g, expected %.6g",
+      e.error, reference_gradient_bound(&e), (long long)c->dbias.shape[0],
+      (long long)c->dbias.shape[1], (long long)c->dbias.shape[2], (long long)c->dbias.shape[3],
+      (long long)e.at[0], (long long)e.at[2], (long long)e.at[1], (long long)e.at[3], e.value,
+      e.expected);
+  return -1;
+}
+
 static int run_one(const kernel *k, const shape *s, int with_dlse, int accumulate, uint64_t seed,
                    char *report) {
   call c;
@@ -480,6 +594,8 @@ static int run_one(const kernel *k, const shape *s, int with_dlse, int accumulat
     status = run_convert(k, &c, report);
   } else if (pass_of(k) == AP_ATTENTION_PASS_BWD_SINKS) {
     status = run_sinks(k, &c, report);
+  } else if (pass_of(k) == AP_ATTENTION_PASS_BWD_DBIAS) {
+    status = run_dbias(k, &c, report);
   } else if (pass_of(k) == AP_ATTENTION_PASS_BWD_DELTA) {
     status = launch(k, &c,
                     1u << OUT | 1u << DOUT | 1u << LSE | 1u << DLSE | 1u << LSE_LOG2 | 1u << DELTA |
@@ -555,15 +671,15 @@ static score_shape make_scores(const kernel *k, unsigned i) {
 static int has_scores(const kernel *k) {
   const int32_t *axis = k->variant.axis;
   return axis[AP_ATTENTION_MASK] == ATTNPRESS_WINDOW || axis[AP_ATTENTION_SOFTCAP] ||
-         axis[AP_ATTENTION_ALIBI] || axis[AP_ATTENTION_DROPOUT] ||
+         axis[AP_ATTENTION_ALIBI] || axis[AP_ATTENTION_DROPOUT] || k->mod != NULL ||
          axis[AP_ATTENTION_BIAS] != AP_ATTENTION_BIAS_NONE;
 }
 
 /* Kernels of rows alone have tiles of no keys. */
 static shape make_shape(unsigned i, const kernel *k) {
   const shape_row *row = &shape_rows[i];
-  const int main_pass =
-      pass_of(k) == AP_ATTENTION_PASS_BWD || owns_keys(k) || pass_of(k) == AP_ATTENTION_PASS_BWD_DQ;
+  const int main_pass = owns_keys(k) || pass_of(k) == AP_ATTENTION_PASS_BWD_DQ ||
+                        pass_of(k) == AP_ATTENTION_PASS_BWD_DBIAS;
   const int keys = main_pass ? k->tile.field[AP_ATTENTION_TILE_BLOCK_N] : 1;
   shape s = {.batch = 1,
              .seqlen_q = row->q.tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_M] + row->q.more,
@@ -588,8 +704,17 @@ static shape make_shape(unsigned i, const kernel *k) {
   return s;
 }
 
+static int run_ragged(const kernel *k, FILE *out, int *shapes) {
+  score_shape scores[COUNT(shape_rows)];
+  for (unsigned i = 0; i < COUNT(shape_rows); ++i)
+    scores[i] = make_scores(k, i);
+  return run_ragged_backward_shapes(k, scores, out, shapes);
+}
+
 int run_backward_shapes(const kernel *k, FILE *out, int *shapes) {
   static char report[EMULATED_REPORT_BYTES];
+  if (k->variant.axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE)
+    return run_ragged(k, out, shapes);
   const unsigned count = has_scores(k) ? (unsigned)COUNT(shape_rows) : PLAIN_SHAPES;
   for (unsigned i = 0; i < count; ++i, ++*shapes) {
     const shape_row *row = &shape_rows[i];

@@ -147,7 +147,7 @@ static int run_shapes(const kernel *k, FILE *out, int *shapes) {
   return 0;
 }
 
-const emulated_family emulated_dropout = {read_tile, run_shapes};
+const emulated_family emulated_dropout = {read_tile, run_shapes, NULL, NULL};
 
 /* ---- One kernel ------------------------------------------------------------------------------ */
 
@@ -164,7 +164,7 @@ int emulate_run_dropout(int argc, char **argv); /* of run.c's table */
 int emulate_run_dropout(int argc, char **argv) {
   static char report[EMULATED_REPORT_BYTES];
   run_kernel meant = {"dropout_keep_sm80", NULL, 0};
-  const run_words words = {"dropout", help, NULL, NULL, NULL, NULL, &meant};
+  const run_words words = {"dropout", help, NULL, NULL, NULL, NULL, NULL, &meant};
   const int status = run_parse(&words, argc, argv);
   if (status != RUN_GOES_ON)
     return status;

@@ -33,6 +33,8 @@ void emulated_unload(emulated_module *module);
 typedef struct emulated_launch {
   emulated_module *module;
   unsigned blocks, threads; /* one-dimensional; threads a multiple of 32 */
+  unsigned cluster;         /* blocks of a cluster, which divides them; 0: each by itself. Of more
+                               than one, what writable tensors name is memory that processes share */
   size_t shared_bytes;      /* dynamic shared memory */
   const void *args;         /* the kernel's struct */
   /** Calls the kernel with its struct by value. */

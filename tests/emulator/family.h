@@ -10,6 +10,10 @@ typedef struct emulated_family {
   /** Runs a kernel over a table of shapes, up to the first that fails: 0, or 1, and says so.
    * *shapes counts. */
   int (*run_shapes)(const kernel *k, FILE *out, int *shapes);
+  /** Of kernels that end with a snippet, NULL where there are none: the file of one's own, and the
+   * text that a file becomes for it, or -1 with the reason in `report`. */
+  const char *(*mod_of)(const ap_variant *variant, const char *stem);
+  int (*write_mod)(snippet_file *mod, const ap_variant *variant, ap_text *text, char *report);
 } emulated_family;
 
 #define AP_EMULATED_FAMILY(name, NAME) extern const emulated_family emulated_##name;

@@ -37,6 +37,16 @@ static int parse_real(const run_real *r, const char *text) {
   return *text != '\0' && *end == '\0' && *r->value != 0.0f ? 0 : -1;
 }
 
+static int keep_text(const run_text *t, const char *text) {
+  int count = 0;
+  while (count < t->most && t->value[count] != NULL)
+    ++count;
+  if (count == t->most)
+    return -1;
+  t->value[count] = text;
+  return 0;
+}
+
 /* 0, or -1 where the name is not known or the value is none of its. */
 static int parse_value(const run_words *w, const char *name, const char *value) {
   for (const run_number *n = w->numbers; n != NULL && n->name != NULL; ++n)
@@ -48,6 +58,9 @@ static int parse_value(const run_words *w, const char *name, const char *value) 
   for (const run_real *r = w->reals; r != NULL && r->name != NULL; ++r)
     if (strcmp(name, r->name) == 0)
       return parse_real(r, value);
+  for (const run_text *t = w->texts; t != NULL && t->name != NULL; ++t)
+    if (strcmp(name, t->name) == 0)
+      return keep_text(t, value);
   if (strcmp(name, "--stem") == 0)
     return w->kernel->stem = value, 0;
   if (strcmp(name, "--source") == 0)

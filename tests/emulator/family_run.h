@@ -23,6 +23,12 @@ typedef struct run_real { /* not 0 */
   float *value;
 } run_real;
 
+/** A word as it stands; up to `most` of them, in order. */
+typedef struct run_text {
+  const char *name, **value;
+  int most;
+} run_text;
+
 typedef struct run_flag {
   const char *name;
   int *value;
@@ -41,6 +47,7 @@ typedef struct run_words {
   const run_choice *choices;
   const run_real *reals;
   const run_flag *flags;
+  const run_text *texts;
   run_kernel *kernel;
 } run_words;
 

@@ -5,6 +5,7 @@
 
 #include "attnpress/args/common.h"
 #include "attnpress/device/ptx_address.cuh"
+#include "attnpress/device/ptx_cluster.cuh"
 #include "attnpress/device/ptx_mbarrier.cuh"
 #include "attnpress/device/ptx_tma.cuh"
 #include "attnpress/device/ptx_warpgroup.cuh"
@@ -710,4 +711,55 @@ KERNEL(registers_of_one_warp) {
 
 KERNEL(registers_no_multiple_of_8) {
   decrease_registers(100);
+}
+
+// ---- Clusters of two thread blocks --------------------------------------------------------------
+
+KERNEL(cluster_right) { // the second block writes what the first has read
+  uint32_t value = 0;
+  if (blockIdx.x == 0)
+    value = args.out[threadIdx.x];
+  cluster_arrive();
+  cluster_wait();
+  if (blockIdx.x == 1)
+    args.out[threadIdx.x] = value;
+}
+
+KERNEL(cluster_written_too_early) { // what the second one reads
+  uint32_t value = 0;
+  if (blockIdx.x == 1)
+    value = args.out[threadIdx.x];
+  cluster_arrive();
+  if (blockIdx.x == 0)
+    args.out[threadIdx.x] = value;
+  cluster_wait();
+}
+
+KERNEL(cluster_arrives_twice) {
+  cluster_arrive();
+  cluster_arrive();
+}
+
+KERNEL(cluster_waits_only) {
+  cluster_wait();
+}
+
+KERNEL(cluster_does_not_wait) {
+  cluster_arrive();
+}
+
+KERNEL(cluster_without_a_thread) {
+  if (blockIdx.x == 0 || threadIdx.x > 0) {
+    cluster_arrive();
+    cluster_wait();
+  } else {
+    named_barrier_sync(1, 256);
+  }
+}
+
+KERNEL(cluster_with_exited_threads) { // they need not arrive
+  if (blockIdx.x == 0 || threadIdx.x >= 32) {
+    cluster_arrive();
+    cluster_wait();
+  }
 }

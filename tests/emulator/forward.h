@@ -65,8 +65,14 @@ typedef struct verdict {
 /** The kernels that a forward kernel is launched with: what adds up its splits, and what writes the
  * map of its snippet's mask. Those that it does not need are zeros. */
 typedef struct companions {
-  kernel combine, map;
+  kernel combine, map, schedule;
 } companions;
+
+/** What runs before a ragged kernel of compute capability 9.0. */
+#define SCHEDULE_STEM "flash_fwd_schedule_hdim8_bf16_sm80"
+int needs_schedule(const ap_variant *v);
+/** What runs with a kernel of sequences of their own lengths. */
+const kernel *companion_of_ragged(const companions *c, const ap_variant *v);
 
 /** Opens those that a kernel needs, from what the library renders. 0; or -1 with the reason in
  * `report`. */

@@ -76,7 +76,6 @@ static int temporary_path(char path[PATH_BYTES], const char *stem, const char *s
 /* ---- Snippets -------------------------------------------------------------------------------- */
 
 static snippet_file mods[8]; /* those that were read, kept until the process ends */
-static ap_text mod_texts[8];
 static char mod_paths[8][PATH_BYTES];
 static int mod_count;
 static int mod_in_use = -1; /* of all kernels; -1: each has its own */
@@ -89,10 +88,6 @@ static int read_mod(const char *path, char *report) {
   if (mod_count == (int)(sizeof mods / sizeof *mods) ||
       snippet_file_read(&mods[mod_count], path, report, EMULATED_REPORT_BYTES) != 0)
     return -1;
-  ap_snippet fresh = {0};
-  ap_score_mod_write(&mods[mod_count].mod, &fresh);
-  mod_texts[mod_count] = fresh.text;
-  free(fresh.scope.data);
   snprintf(mod_paths[mod_count], PATH_BYTES, "%s", path);
   return mod_count++;
 }
@@ -109,19 +104,6 @@ int kernel_use_mod(const char *path, const char *const *scalars, char *report) {
 
 const snippet_file *kernel_mod(void) {
   return mod_in_use < 0 ? NULL : &mods[mod_in_use];
-}
-
-/* Which snippet a kernel has of its own, by its name. */
-static const char *mod_of(const ap_variant *v, const char *stem) {
-#define SHIPPED(name) EMULATED_SOURCE_DIR "/python/attnpress/mods/" name ".mod"
-  static const char *const scores[] = {SHIPPED("alibi"), SHIPPED("softcap"), SHIPPED("t5_bias")};
-  static const char *const masks[] = {SHIPPED("window"), SHIPPED("prefix_lm"), SHIPPED("document")};
-#undef SHIPPED
-  const unsigned turn = hash_of_name(stem) % 3;
-  if (v->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_MAP ||
-      (v->axis[AP_ATTENTION_MOD_SCORE] && v->axis[AP_ATTENTION_MOD_MASK]))
-    return EMULATED_SOURCE_DIR "/tests/emulator/mods/both.mod";
-  return v->axis[AP_ATTENTION_MOD_SCORE] ? scores[turn] : masks[turn];
 }
 
 int kernel_find_with_mod(kernel *k, const char *name, const snippet_file *mod, char *report) {
@@ -148,16 +130,20 @@ static int compile_and_load(kernel *k, const char *source_path, char *report) {
 
 /* The source, with the snippet's text behind it. */
 static int compile_with_mod(kernel *k, const char *source, char *report) {
+  const emulated_family *family = emulated_family_of(&k->variant);
   char path[PATH_BYTES];
   int mod = mod_in_use;
   if (mod < 0)
-    mod = read_mod(mod_of(&k->variant, k->stem), report);
+    mod = read_mod(family->mod_of(&k->variant, k->stem), report);
   if (mod < 0)
     return -1;
   k->mod = &mods[mod];
   ap_text whole = {0};
   ap_text_append_string(&whole, source);
-  ap_text_append(&whole, mod_texts[mod].data, mod_texts[mod].size);
+  if (family->write_mod(k->mod, &k->variant, &whole, report) != 0) {
+    free(whole.data);
+    return -1;
+  }
   char name[AP_STEM_MAX + 8];
   snprintf(name, sizeof name, "%s-mod", k->stem); /* beside the source that is without */
   int status = -1;

@@ -473,7 +473,7 @@ static int run_shapes(const kernel *k, FILE *out, int *shapes) {
   return 0;
 }
 
-const emulated_family emulated_layernorm = {read_tile, run_shapes};
+const emulated_family emulated_layernorm = {read_tile, run_shapes, NULL, NULL};
 
 /* ---- One kernel and one shape ---------------------------------------------------------------- */
 
@@ -513,7 +513,7 @@ int emulate_run_layernorm(int argc, char **argv) {
   const run_flag flags[] = {{"--backward", &backward},   {"--rms", &rms},
                             {"--residual", &s.more},     {"--no-parameters", &bare},
                             {"--in-place", &s.in_place}, {NULL, NULL}};
-  const run_words words = {"layernorm", help, numbers, choices, NULL, flags, &meant};
+  const run_words words = {"layernorm", help, numbers, choices, NULL, flags, NULL, &meant};
   int status = run_parse(&words, argc, argv);
   if (status != RUN_GOES_ON)
     return status;

@@ -7,58 +7,60 @@
 #include "cpu/half.h"
 
 const leaf_function leaf_functions[] = {
-    {"leaf_shared_address", LEAF_BITS, 1, 0, 0, 0},
-    {"leaf_cp_async_16", LEAF_BITS, 4, 0, 0, 0},
-    {"leaf_cp_async_groups", LEAF_BITS, 12, 0, 0, 0},
-    {"leaf_global_if", LEAF_BITS, 14, 0, 0, 0},
-    {"leaf_ldmatrix_x1", LEAF_BITS, 1, 0, 0, 0},
-    {"leaf_ldmatrix_x1_trans", LEAF_BITS, 1, 0, 0, 0},
-    {"leaf_ldmatrix_x2", LEAF_BITS, 2, 0, 0, 0},
-    {"leaf_ldmatrix_x2_trans", LEAF_BITS, 2, 0, 0, 0},
-    {"leaf_ldmatrix_x4", LEAF_BITS, 4, 0, 0, 0},
-    {"leaf_ldmatrix_x4_trans", LEAF_BITS, 4, 0, 0, 0},
-    {"leaf_mma_m16n8k16_fp16", LEAF_MMA_FP16, 4, 16, 0, 0},
-    {"leaf_mma_m16n8k16_bf16", LEAF_MMA_BF16, 4, 16, 0, 0},
-    {"leaf_mma_m16n8k8_fp16", LEAF_MMA_FP16, 4, 8, 0, 0},
-    {"leaf_mma_m16n8k8_bf16", LEAF_MMA_BF16, 4, 8, 0, 0},
-    {"leaf_pack_fp16", LEAF_FLOATS, 8, 0, 0, 0},
-    {"leaf_pack_bf16", LEAF_FLOATS, 8, 0, 0, 0},
-    {"leaf_widen_fp16", LEAF_FLOATS, LANE_WORDS, 0, 0, 0},
-    {"leaf_max_fp16x2", LEAF_BITS, 8, 0, 0, 0},
-    {"leaf_min_fp16x2", LEAF_BITS, 8, 0, 0, 0},
-    {"leaf_max_bf16x2", LEAF_BITS, 8, 0, 0, 0},
-    {"leaf_min_bf16x2", LEAF_BITS, 8, 0, 0, 0},
-    {"leaf_exp2_approx", LEAF_EXP2, LANE_WORDS, 0, 0, 0},
-    {"leaf_log2_approx", LEAF_LOG2, LANE_WORDS, 0, 0, 0},
-    {"leaf_reciprocal_approx", LEAF_RECIPROCAL, LANE_WORDS, 0, 0, 0},
-    {"leaf_reciprocal_sqrt_approx", LEAF_RECIPROCAL_SQRT, LANE_WORDS, 0, 0, 0},
-    {"leaf_tanh_approx", LEAF_TANH, LANE_WORDS, 0, 0, 0},
-    {"leaf_special_registers", LEAF_BITS, 4, 0, 0, 0},
-    {"leaf_shuffle_xor", LEAF_FLOATS, 5, 0, 0, 0},
-    {"leaf_minimum_maximum", LEAF_FLOATS, 5, 0, 0, 0},
+    {"leaf_shared_address", LEAF_BITS, 1, 0, 0, 0, 0},
+    {"leaf_cp_async_16", LEAF_BITS, 4, 0, 0, 0, 0},
+    {"leaf_cp_async_groups", LEAF_BITS, 12, 0, 0, 0, 0},
+    {"leaf_global_if", LEAF_BITS, 14, 0, 0, 0, 0},
+    {"leaf_ldmatrix_x1", LEAF_BITS, 1, 0, 0, 0, 0},
+    {"leaf_ldmatrix_x1_trans", LEAF_BITS, 1, 0, 0, 0, 0},
+    {"leaf_ldmatrix_x2", LEAF_BITS, 2, 0, 0, 0, 0},
+    {"leaf_ldmatrix_x2_trans", LEAF_BITS, 2, 0, 0, 0, 0},
+    {"leaf_ldmatrix_x4", LEAF_BITS, 4, 0, 0, 0, 0},
+    {"leaf_ldmatrix_x4_trans", LEAF_BITS, 4, 0, 0, 0, 0},
+    {"leaf_mma_m16n8k16_fp16", LEAF_MMA_FP16, 4, 16, 0, 0, 0},
+    {"leaf_mma_m16n8k16_bf16", LEAF_MMA_BF16, 4, 16, 0, 0, 0},
+    {"leaf_mma_m16n8k8_fp16", LEAF_MMA_FP16, 4, 8, 0, 0, 0},
+    {"leaf_mma_m16n8k8_bf16", LEAF_MMA_BF16, 4, 8, 0, 0, 0},
+    {"leaf_pack_fp16", LEAF_FLOATS, 8, 0, 0, 0, 0},
+    {"leaf_pack_bf16", LEAF_FLOATS, 8, 0, 0, 0, 0},
+    {"leaf_widen_fp16", LEAF_FLOATS, LANE_WORDS, 0, 0, 0, 0},
+    {"leaf_max_fp16x2", LEAF_BITS, 8, 0, 0, 0, 0},
+    {"leaf_min_fp16x2", LEAF_BITS, 8, 0, 0, 0, 0},
+    {"leaf_max_bf16x2", LEAF_BITS, 8, 0, 0, 0, 0},
+    {"leaf_min_bf16x2", LEAF_BITS, 8, 0, 0, 0, 0},
+    {"leaf_exp2_approx", LEAF_EXP2, LANE_WORDS, 0, 0, 0, 0},
+    {"leaf_log2_approx", LEAF_LOG2, LANE_WORDS, 0, 0, 0, 0},
+    {"leaf_reciprocal_approx", LEAF_RECIPROCAL, LANE_WORDS, 0, 0, 0, 0},
+    {"leaf_reciprocal_sqrt_approx", LEAF_RECIPROCAL_SQRT, LANE_WORDS, 0, 0, 0, 0},
+    {"leaf_tanh_approx", LEAF_TANH, LANE_WORDS, 0, 0, 0, 0},
+    {"leaf_special_registers", LEAF_BITS, 4, 0, 0, 0, 0},
+    {"leaf_shuffle_xor", LEAF_FLOATS, 5, 0, 0, 0, 0},
+    {"leaf_minimum_maximum", LEAF_FLOATS, 5, 0, 0, 0, 0},
 };
 const int leaf_functions_count = sizeof leaf_functions / sizeof *leaf_functions;
 
 #define WGMMA(n, words)                                                                            \
-  {"leaf_wgmma_n" #n "_fp16_ss", LEAF_WGMMA_FP16, words, 64, n, 0},                                \
-      {"leaf_wgmma_n" #n "_bf16_ss", LEAF_WGMMA_BF16, words, 64, n, 0},                            \
-      {"leaf_wgmma_n" #n "_fp16_rs_trans", LEAF_WGMMA_FP16, words, 64, n, 1}, {                    \
-    "leaf_wgmma_n" #n "_bf16_rs_trans", LEAF_WGMMA_BF16, words, 64, n, 1                           \
+  {"leaf_wgmma_n" #n "_fp16_ss", LEAF_WGMMA_FP16, words, 64, n, 0, 0},                             \
+      {"leaf_wgmma_n" #n "_bf16_ss", LEAF_WGMMA_BF16, words, 64, n, 0, 0},                         \
+      {"leaf_wgmma_n" #n "_fp16_rs_trans", LEAF_WGMMA_FP16, words, 64, n, 1, 0}, {                 \
+    "leaf_wgmma_n" #n "_bf16_rs_trans", LEAF_WGMMA_BF16, words, 64, n, 1, 0                        \
   }
 
 const leaf_function leaf_functions_sm90[] = {
-    {"leaf_tma_load_4d", LEAF_BITS, LANE_WORDS, 0, 0, 0},
-    {"leaf_tma_load_5d", LEAF_BITS, LANE_WORDS, 0, 0, 0},
-    {"leaf_add_u16x2", LEAF_BITS, 8, 0, 0, 0},
-    {"leaf_min_u16x2", LEAF_BITS, 8, 0, 0, 0},
-    {"leaf_max_u16x2", LEAF_BITS, 8, 0, 0, 0},
-    {"leaf_min_s16x2", LEAF_BITS, 8, 0, 0, 0},
-    {"leaf_max_s16x2", LEAF_BITS, 8, 0, 0, 0},
+    {"leaf_tma_load_4d", LEAF_BITS, LANE_WORDS, 0, 0, 0, 0},
+    {"leaf_tma_load_5d", LEAF_BITS, LANE_WORDS, 0, 0, 0, 0},
+    {"leaf_add_u16x2", LEAF_BITS, 8, 0, 0, 0, 0},
+    {"leaf_min_u16x2", LEAF_BITS, 8, 0, 0, 0, 0},
+    {"leaf_max_u16x2", LEAF_BITS, 8, 0, 0, 0, 0},
+    {"leaf_min_s16x2", LEAF_BITS, 8, 0, 0, 0, 0},
+    {"leaf_max_s16x2", LEAF_BITS, 8, 0, 0, 0, 0},
     WGMMA(8, 4),
     WGMMA(24, 12),
     WGMMA(64, LANE_WORDS),
     WGMMA(96, LANE_WORDS),
     WGMMA(256, LANE_WORDS),
+    {"leaf_wgmma_n256_fp16_ss_trans", LEAF_WGMMA_FP16, LANE_WORDS, 64, 256, 1, 1},
+    {"leaf_wgmma_n256_bf16_ss_trans", LEAF_WGMMA_BF16, LANE_WORDS, 64, 256, 1, 1},
 };
 const int leaf_functions_sm90_count = sizeof leaf_functions_sm90 / sizeof *leaf_functions_sm90;
 
@@ -207,7 +209,7 @@ static float half_of(const uint32_t *words, int lane, int word, int upper, leaf_
 /* A of a product of leaf_functions_sm90.cu: the words in their order, or, in registers, as the
  * fragments of wgmma are (PTX ISA, Register Fragments for wgmma.mma_async.m64nNk16). */
 static double wgmma_a(const leaf_function *f, const uint32_t *in, int row, int k) {
-  if (!f->b_transposed)
+  if (!f->b_transposed || f->a_in_shared)
     return (double)half_at(in, row * 32 + k / 2, k % 2, f->kind);
   const int lane = row / 16 * 32 + row % 8 * 4 + k % 8 / 2;
   const int word = k / 16 * 4 + row % 16 / 8 + k % 16 / 8 * 2;

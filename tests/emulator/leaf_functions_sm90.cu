@@ -158,6 +158,19 @@ __device__ __forceinline__ constexpr int register_of(int word, int n) {
     AFTER_PRODUCT(n);                                                                              \
   }
 
+// A as in WGMMA_SS, B as in WGMMA_RS.
+#define WGMMA_SS_TRANS(n, type)                                                                    \
+  KERNEL(leaf_wgmma_n##n##_##type##_ss_trans, 128) {                                               \
+    SHARED;                                                                                        \
+    store_operands(smem, &args, n);                                                                \
+    const uint64_t a = wgmma_descriptor(shared, 1024, 0);                                          \
+    const uint64_t b = wgmma_descriptor(shared + TILE_BYTES, 1024, TILE_BYTES);                    \
+    BEFORE_PRODUCT(n);                                                                             \
+    for (int step = 0; step < 4; ++step)                                                           \
+      wgmma_m64n##n##k16_##type##_ss_trans(d, a + step * 32 / 16, b + step * 16 * 128 / 16, 1);    \
+    AFTER_PRODUCT(n);                                                                              \
+  }
+
 #define WGMMA(n)                                                                                   \
   WGMMA_SS(n, fp16)                                                                                \
   WGMMA_SS(n, bf16)                                                                                \
@@ -168,3 +181,5 @@ WGMMA(24)
 WGMMA(64)
 WGMMA(96)
 WGMMA(256)
+WGMMA_SS_TRANS(256, fp16)
+WGMMA_SS_TRANS(256, bf16)

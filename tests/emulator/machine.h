@@ -17,6 +17,7 @@ enum {
   GROUPS_MAX = WARPS_MAX / GROUP_WARPS,
   MBARRIERS_MAX = 64,
   NAMED_BARRIERS = 16,
+  CLUSTER_MAX = 16, /* blocks, of compute capability 9.0 */
 };
 
 typedef enum thread_state {
@@ -226,6 +227,19 @@ void named_barrier_text(const void *object, char *text, size_t text_bytes);
 
 void registers_reset(void);      /* before a block */
 void registers_check_exit(void); /* the block ends */
+
+/* ---- cluster.c ---- */
+
+/** Runs the blocks of a cluster, from `first` on, each in a process of its own: one at a time, until
+ * it waits for the others. `run_block` runs one. */
+void cluster_run(unsigned first, unsigned blocks, void (*run_block)(unsigned block));
+/** No thread of this block can go on: lets the cluster's other blocks run, and comes back when it is
+ * this one's turn. 0: there is nobody, or for `rounds` rounds nothing has happened. */
+int cluster_let_others_run(int rounds);
+/** Something has happened: the copy engine has brought data. */
+void cluster_goes_on(void);
+/** The current thread ends. */
+void cluster_thread_exits(void);
 
 /* ---- wgmma.c ---- */
 

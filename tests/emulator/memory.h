@@ -10,4 +10,6 @@ typedef struct memory {
 
 /** `bytes` bytes of zeros; the process ends where there are no addresses left. */
 void *memory_map(memory *where, size_t bytes);
+/** The same, shared with processes that are forked from this one. */
+void *memory_map_shared(memory *where, size_t bytes);
 void memory_unmap(memory *where); /* of zeros: nothing */

@@ -190,7 +190,7 @@ static int run_shapes(const kernel *k, FILE *out, int *shapes) {
   return 0;
 }
 
-const emulated_family emulated_merge = {read_tile, run_shapes};
+const emulated_family emulated_merge = {read_tile, run_shapes, NULL, NULL};
 
 /* ---- One kernel and one shape ---------------------------------------------------------------- */
 

@@ -1287,8 +1287,8 @@ MUTATIONS = [
     Mutation(
         "sm90: columns of a slab",
         FWD_SM90,
-        "slab * 64, n * BLOCK_N",
-        "slab * 32, n * BLOCK_N",
+        "slab * 64, row",
+        "slab * 32, row",
     ),
     Mutation(
         "sm90: slabs half a slab apart",
@@ -1342,8 +1342,8 @@ MUTATIONS = [
     Mutation(
         "sm90: causal mask left out too early",
         FWD_SM90,
-        "const Row first = row_at_begin(fwd, position_begin);",
-        "const Row first = row_at_begin(fwd, position_begin + 63);",
+        'if sequences == "ragged" else "" }position_begin);',
+        'if sequences == "ragged" else "" }position_begin + 63);',
     ),
     Mutation(
         "sm90: causal keys of the first row only",
@@ -1354,8 +1354,8 @@ MUTATIONS = [
     Mutation(
         "sm90: causal keys of a consumer's first row only",
         FWD_SM90,
-        "row_at_end(fwd, position_begin + positions)",
-        "row_at_end(fwd, position_begin + 1)",
+        '"" }position_begin + positions)',
+        '"" }position_begin + 1)',
     ),
     Mutation(
         "sm90: causal rows of the other half",

@@ -71,21 +71,57 @@ MUTATIONS = [
         "args->kv_batch_idx[token.sequence]",
         "token.sequence",
     ),
-    Mutation("append: pages past the table", APPEND, "page >= 0 && page < args->pages", "row >= 0"),
+    Mutation("append: pages past the table", APPEND, "page >= 0 && page < pages", "page >= 0"),
     Mutation(
         "append: rows before the first page",
         APPEND,
-        "page >= 0 && page < args->pages",
-        "page < args->pages",
+        "page >= 0 && page < pages",
+        "page < pages",
     ),
     Mutation(
-        "append: pages of another sequence", APPEND, "token.sequence * args->page_table_stride", "0"
-    ),
-    Mutation(
-        "append: the first page for all",
+        "append: pages of another sequence",
         APPEND,
-        "args->page_table_stride + page]",
-        "args->page_table_stride]",
+        "int64_t first = sequence * args->page_table_stride",
+        "int64_t first = 0",
+    ),
+    Mutation("append: the first page for all", APPEND, "table[first + page]", "table[first]"),
+    Mutation(
+        "append: V's pages are K's",
+        APPEND,
+        "which == ATTNPRESS_APPEND_V ? args->page_table_v : args->page_table",
+        "args->page_table",
+    ),
+    Mutation("append: a flat table from its front", APPEND, "first = begin;", "first = 0;"),
+    Mutation("append: pages behind the flat table's end", APPEND, "&& end <= args->pages ?", "?"),
+    Mutation(
+        "append: pages before the flat table", APPEND, "pages = begin >= 0 && end", "pages = end"
+    ),
+    Mutation(
+        "append: the row of the table is the sequence's",
+        APPEND,
+        "first = row * args->page_table_stride",
+        "first = sequence * args->page_table_stride",
+    ),
+    Mutation(
+        "append: a row behind the table's last",
+        APPEND,
+        "row < args->table_rows ? pages",
+        "true ? pages",
+    ),
+    Mutation(
+        "append: q stands behind the first", APPEND, "    token.index = 0;", "    token.index += 0;"
+    ),
+    Mutation(
+        "append: K stands at the first",
+        APPEND,
+        "which == ATTNPRESS_APPEND_Q && args->q_at_first",
+        "args->q_at_first",
+    ),
+    Mutation(
+        "append: first positions of another sequence",
+        APPEND,
+        "args->first_positions[token.sequence]",
+        "args->first_positions[0]",
     ),
     Mutation("append: a page's row", APPEND, "row -= page * args->entry_rows", "row -= 0"),
     Mutation(

@@ -114,7 +114,10 @@ MUTATIONS = [
         "/ WALK_ROWS + 1 : 0;",
     ),
     Mutation(
-        "bwd: lse of another head", BWD, "work.batch * args->heads_q + step.head", "work.batch"
+        "bwd: lse of another head",
+        BWD,
+        "args, work, step.head) + step.row +",
+        "args, work, 0) + step.row +",
     ),
     Mutation("bwd: lse of the first rows", BWD, "step.row + chunk * 4;", "chunk * 4;"),
     Mutation("bwd: delta in the place of lse", BWD, "= lse_log2 + WALK_ROWS;", "= lse_log2;"),
@@ -136,10 +139,8 @@ MUTATIONS = [
     Mutation(
         "bwd: dQ of rows past the end",
         BWD,
-        "(dq_row + m) * 16 < args.seqlen_q",
-        "(dq_row + m) * 16 <= args.seqlen_q + BLOCK_M",
-        1,
-        "the sum is padded, and what lies there is never read",
+        "if (now.row + (dq_row + m) * 16 <",
+        "if (now.row + (dq_row + m) * 16 <= BLOCK_M +",
     ),
     Mutation(
         "bwd: dQ of the first key rows", BWD, "ROW_BYTES, BLOCK_N, lane", "ROW_BYTES, 16, lane"

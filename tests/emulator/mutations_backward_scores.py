@@ -8,6 +8,7 @@ BWD = "templates/attention/flash_bwd_sm80.cu.j2"
 SM90 = "templates/attention/flash_bwd_sm90.cu.j2"
 DQ_SM90 = "templates/attention/flash_bwd_dq_sm90.cu.j2"
 SINKS = "templates/attention/flash_bwd_sinks.cu.j2"
+DBIAS = "templates/attention/flash_bwd_dbias.cu.j2"
 MODIFY = "include/attnpress/device/gradient_modify.cuh"
 
 KERNELS = [
@@ -23,6 +24,13 @@ KERNELS = [
     ("flash_bwd_dq_hdim40_fp16_dropout_sm80", "m32n32w2x1a2s2"),
     ("flash_bwd_dkv_hdim40_bf16_window_sm90", ""),
     ("flash_bwd_dq_hdim40_fp16_window_sm90", ""),
+    ("flash_bwd_hdim40_bf16_causal_softcap_sm90", ""),
+    ("flash_bwd_hdim112_bf16_window_softcap_sm90", ""),
+    ("flash_bwd_hdim72_fp16_alibi_biasbf16_dropout_sm90", ""),
+    ("flash_bwd_dq_hdim40_bf16_causal_softcap_sm90", ""),
+    ("flash_bwd_dbias_hdim40_bf16_causal_biasfp16_sm80", "m32n32w2x2s0k0v0"),
+    ("flash_bwd_dbias_hdim24_fp16_window_softcap_alibi_biasfp32_dropout_sm80", "m32n32w2x2s0k0v0"),
+    ("flash_bwd_dq_hdim40_bf16_alibi_biasfp32_dropout_sm90", ""),
 ]
 """Each feature with keys and with queries as rows; a bias in each dtype; each architecture."""
 
@@ -152,8 +160,8 @@ MUTATIONS = [
     Mutation(
         "bwd_dq window sm90: the mask counts from the first step",
         DQ_SM90,
-        'rows[half], ${ "key" if mask',
-        'rows[half], ${ "n * BLOCK_N" if mask',
+        "rows[half], key + lane",
+        "rows[half], n * BLOCK_N + lane",
     ),
     Mutation(
         "bwd_dq window sm90: no mask at the begin",
@@ -268,7 +276,7 @@ MUTATIONS = [
     Mutation(
         "bwd dropout: rows' decisions by columns",
         MODIFY,
-        "(lane % 4 * 2 + odd) * 4 + lane / 8",
+        "(lane % 4 * 2 + lane / 4 % 2) * 4 + lane / 8",
         "lane",
     ),
     Mutation(
@@ -289,7 +297,7 @@ MUTATIONS = [
         "i / 2 % 2 * 2 + i / 4",
         "i / 4 * 2 + i / 2 % 2",
     ),
-    Mutation("bwd dropout: the next queries have the same", MODIFY, "++at.counter[1];", ""),
+    Mutation("bwd dropout: the next queries have the same", MODIFY, "++at->counter[1];", ""),
     Mutation(
         "bwd dropout: the next keys have the same",
         MODIFY,
@@ -320,6 +328,202 @@ MUTATIONS = [
         '"args.score.dropout_scale" if dropout',
         '"1.0f" if dropout',
     ),
+    # ---- sm90 ----
+    Mutation(
+        "bwd softcap sm90: no derivative",
+        MODIFY,
+        "p[k] * fmaxf(1.0f - t * t, 0.0f)",
+        "p[k]",
+    ),
+    Mutation(
+        "bwd softcap sm90: a derivative of -inf",
+        MODIFY,
+        "p[k] * fmaxf(1.0f - t * t, 0.0f)",
+        "p[k] * (1.0f - t * t)",
+    ),
+    Mutation(
+        "bwd softcap sm90: dV with the derivative",
+        MODIFY,
+        "pack(dtype, p[0], p[1]);",
+        "pack(dtype, score[i * 2], score[i * 2 + 1]);",
+        1,
+    ),
+    Mutation("bwd softcap sm90: the other lse", MODIFY, "(k ? lse.y : lse.x)", "lse.x"),
+    Mutation(
+        "bwd softcap sm90: not capped", SM90, "    cap_scores(score, S_TILES, &args->score);\n", ""
+    ),
+    Mutation(
+        "bwd softcap sm90: dO is not waited for",
+        SM90,
+        "//% if late_dp\n    // The copy engine hands over dO, and V with the first.\n"
+        "    wait_for_phase(do_full(shared, stage.index), stage.parity);\n",
+        "//% if late_dp\n",
+    ),
+    Mutation(
+        "bwd ALiBi sm90: of the first head",
+        SM90,
+        "load_slope(&args->score, work->batch, step.head);",
+        "load_slope(&args->score, work->batch, work->first_head);",
+    ),
+    Mutation(
+        "bwd bias sm90: of the first head",
+        SM90,
+        "true, args, work->batch, step.head,",
+        "true, args, work->batch, work->first_head,",
+    ),
+    Mutation(
+        "bwd bias sm90: of the consumer's first keys",
+        SM90,
+        "step.head,\n                  first_key + warp * 16 + half * 8",
+        "step.head,\n                  first_key + half * 8",
+    ),
+    Mutation(
+        "bwd_dq bias sm90: of the key head",
+        DQ_SM90,
+        "false, args, work->batch, work->head,",
+        "false, args, work->batch, work->kv_head,",
+    ),
+    Mutation(
+        "bwd ALiBi sm90: of the consumer's first keys",
+        SM90,
+        "slope,\n                   first_key + warp * 16 + half * 8",
+        "slope,\n                   first_key + half * 8",
+    ),
+    Mutation(
+        "bwd dropout sm90: of the first head",
+        SM90,
+        "work->batch * args->heads_q + step.head, step.row",
+        "work->batch * args->heads_q + work->first_head, step.row",
+    ),
+    Mutation(
+        "bwd dropout sm90: of the consumer's first keys",
+        SM90,
+        "first_key + warp * 16, lane, args->score.dropout_threshold",
+        "first_key, lane, args->score.dropout_threshold",
+    ),
+    Mutation(
+        "bwd dropout sm90: of the first rows", SM90, "+ step.head, step.row,", "+ step.head, 0,"
+    ),
+    Mutation(
+        "bwd dropout sm90: the first pair's bits", MODIFY, "threshold) << 8 * pair", "threshold)"
+    ),
+    Mutation(
+        "bwd dropout sm90: another bit's sign", MODIFY, "dropped << (31 - i)", "dropped << (30 - i)"
+    ),
+    Mutation(
+        "bwd dropout sm90: dV is not scaled",
+        SM90,
+        "                 args->score.dropout_scale, args->accumulate",
+        "                 1.0f, args->accumulate",
+    ),
+    Mutation(
+        "bwd_dq softcap sm90: no derivative",
+        DQ_SM90,
+        "    multiply_derivatives(score, derivative, S_TILES);\n",
+        "",
+    ),
+    Mutation(
+        "bwd_dq ALiBi sm90: of the first row",
+        DQ_SM90,
+        "slope, rows[half].position",
+        "slope, first_row",
+    ),
+    Mutation(
+        "bwd_dq dropout sm90: of the consumer's first rows",
+        DQ_SM90,
+        "first_row + warp * 16, key, lane",
+        "first_row, key, lane",
+    ),
+    Mutation(
+        "bwd_dq dropout sm90: of the first keys",
+        DQ_SM90,
+        "warp * 16, key, lane",
+        "warp * 16, 0, lane",
+    ),
+    # ---- The gradient by a bias ----
+    Mutation(
+        "bwd dbias: the first batch alone",
+        DBIAS,
+        "batch < batch_begin + args.walk_batches",
+        "batch < batch_begin + 1",
+    ),
+    Mutation(
+        "bwd dbias: the first head alone",
+        DBIAS,
+        "head < head_begin + args.walk_heads",
+        "head < head_begin + 1",
+    ),
+    Mutation(
+        "bwd dbias: the first rows alone",
+        DBIAS,
+        "n < row_block + args.walk_row_blocks",
+        "n < row_block + 1",
+    ),
+    Mutation(
+        "bwd dbias: K and V of the head before",
+        DBIAS,
+        "if (wanted != loaded) {",
+        "if (loaded < 0) {",
+    ),
+    Mutation("bwd dbias: no wait for a step", DBIAS, "        cp_async_wait(0);\n", ""),
+    Mutation(
+        "bwd dbias: no barrier before a step is loaded",
+        DBIAS,
+        "has read the step before.\n        __syncthreads();",
+        "has read the step before.",
+    ),
+    Mutation(
+        "bwd dbias: no barrier behind the copies",
+        DBIAS,
+        "what everyone's copies brought.\n        __syncthreads();",
+        "what everyone's copies brought.",
+    ),
+    Mutation(
+        "bwd dbias: no barrier before the sums of columns",
+        DBIAS,
+        "whose place the sums take.\n  __syncthreads();",
+        "whose place the sums take.",
+    ),
+    Mutation(
+        "bwd dbias: no barrier behind the sums of columns",
+        DBIAS,
+        "hands over the sums of each warp.\n  __syncthreads();",
+        "hands over the sums of each warp.",
+    ),
+    Mutation(
+        "bwd dbias: rows that see few keys are left out",
+        DBIAS,
+        "bwd->seqlen_k).key_end <= key_begin)\n          continue;\n<% endif %>\n        // All",
+        "bwd->seqlen_k).key_end <= 9)\n          continue;\n<% endif %>\n        // All",
+    ),
+    Mutation(
+        "bwd dbias: the softcap is left out",
+        DBIAS,
+        "    cap_scores(score[m], S_COLUMNS, &args->score);\n",
+        "",
+    ),
+    Mutation(
+        "bwd dbias: the bias is left out",
+        DBIAS,
+        "add_bias_at(score[m], BIAS, S_COLUMNS, half, false, args, batch, head, position, column);",
+        ";",
+    ),
+    Mutation("bwd dbias: half of a column", DBIAS, " + sum[m][i / 2 * 4 + 2 + i % 2]", ""),
+    Mutation(
+        "bwd dbias: half of the rows of a column",
+        DBIAS,
+        "distance < 32; distance",
+        "distance < 16; distance",
+    ),
+    Mutation("bwd dbias: one warp's columns", DBIAS, "part < WARPS_M; ++part", "part < 1; ++part"),
+    Mutation("bwd dbias: rows past the end", DBIAS, "if (row < bwd->seqlen_q && key", "if (key"),
+    Mutation("bwd dbias: keys side by side", DBIAS, "key * args.dbias_key_stride", "key"),
+    Mutation("bwd dbias: of the first head", DBIAS, "head_begin * args.dbias_head_stride", "0"),
+    Mutation("bwd dbias: of the first batch", DBIAS, "batch_begin * args.dbias_batch_stride", "0"),
+    Mutation(
+        "bwd dbias: not added to what was there", DBIAS, "value += widen(dtype, *place);", ";"
+    ),
+    Mutation("bwd dbias: bf16 as fp16", DBIAS, "args->dbias_dtype == 1 ? FP16 : BF16", "FP16"),
     # ---- Sinks ----
     Mutation(
         "bwd sinks: of the next head",

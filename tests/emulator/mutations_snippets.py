@@ -6,6 +6,7 @@ from __future__ import annotations
 from mutations import FWD, FWD_SM90, Mutation
 
 HEADER = "include/attnpress/device/score_mod.cuh"
+TEXT = "include/attnpress/device/score_text.cuh"
 MAP = "templates/attention/flash_fwd_map.cu.j2"
 PARTS = "templates/attention/parts/"
 PASS = PARTS + "snippet.cu.j2"
@@ -65,12 +66,12 @@ MUTATIONS = [
     ),
     Mutation(
         "snippet: indices are not clamped",
-        HEADER,
+        TEXT,
         "clampi(index, 0, from->extent[dim] - 1)",
         "index",
     ),
     Mutation(
-        "snippet: the last index is beyond", HEADER, "from->extent[dim] - 1", "from->extent[dim]"
+        "snippet: the last index is beyond", TEXT, "from->extent[dim] - 1", "from->extent[dim]"
     ),
     # ---- The map ----
     Mutation(

@@ -43,6 +43,8 @@ typedef struct call {
   int64_t rows[TENSORS], columns[TENSORS], stride[TENSORS], entries; /* entries: of c */
   int64_t batch_stride;                                              /* of c */
   ap_outer_plan plan;
+  snippet *f; /* of a kernel that ends with one */
+  uint32_t scalar[ATTNPRESS_OUTER_SCALARS_MAX];
 } call;
 
 static int is_output(const call *c, int which) {
@@ -102,6 +104,18 @@ static void open_tensors(call *c, const outer_shape *s, uint64_t seed) {
   }
 }
 
+/* The function of the kernel, and what the kernel is given of it. */
+static int add_function(call *c, const kernel *k, ap_outer_problem *problem, char *report) {
+  if (k->mod == NULL)
+    return 0;
+  problem->has_mod = 1;
+  if (outer_function_read(k->mod, &problem->mod, &c->f, report, EMULATED_REPORT_BYTES) != 0)
+    return -1;
+  ap_outer_mod_fill(problem, c->scalar);
+  c->c.f = c->f;
+  return 0;
+}
+
 static int call_open(call *c, const kernel *k, const outer_shape *s, uint64_t seed, char *report) {
   const ap_device device = {.capability = 80, .sm_count = 108};
   const int backward = pass_of(k) >= AP_OUTER_PASS_BWD;
@@ -113,13 +127,15 @@ static int call_open(call *c, const kernel *k, const outer_shape *s, uint64_t se
                     .rows = s->rows,
                     .columns = s->columns},
               .pass = pass_of(k)};
-  const ap_outer_problem problem = {.backward = backward,
-                                    .dtype = c->c.dtype,
-                                    .summed = c->c.summed,
-                                    .batch = s->batch,
-                                    .rows = s->rows,
-                                    .columns = s->columns,
-                                    .dy = backward ? &dy : NULL};
+  ap_outer_problem problem = {.backward = backward,
+                              .dtype = c->c.dtype,
+                              .summed = c->c.summed,
+                              .batch = s->batch,
+                              .rows = s->rows,
+                              .columns = s->columns,
+                              .dy = backward ? &dy : NULL};
+  if (add_function(c, k, &problem, report) != 0)
+    return -1;
   if (ap_outer_plan_call(&problem, &device, ATTNPRESS_ONE_CALL, &c->plan) != ATTNPRESS_OK) {
     snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
     return -1;
@@ -140,6 +156,7 @@ static int call_open(call *c, const kernel *k, const outer_shape *s, uint64_t se
 }
 
 static void call_close(call *c) {
+  snippet_free(c->f);
   for (int i = 0; i < TENSORS; ++i)
     memory_unmap(&c->memory[i]);
 }
@@ -160,38 +177,40 @@ static void call_reduce(void (*function)(void), const void *args) {
 
 static int launch(const kernel *k, const call *c, char *report) {
   static const char *const names[TENSORS] = {"x", "y", "c", "dx", "dy", "dy_parts"};
-  const attnpress_outer_fwd_args forward = {.x = c->data[X],
-                                            .y = c->data[Y],
-                                            .c = c->data[C],
-                                            .x_stride = c->stride[X],
-                                            .y_stride = c->stride[Y],
-                                            .c_batch_stride = c->c.c_batch_stride,
-                                            .c_row_stride = c->stride[C],
-                                            .batch = c->c.batch,
-                                            .rows = (int32_t)c->c.rows,
-                                            .columns = (int32_t)c->c.columns,
-                                            .column_shift = c->plan.column_shift,
-                                            .column_blocks = c->plan.column_blocks,
-                                            .row_blocks = c->plan.row_blocks};
-  const attnpress_outer_bwd_args backward = {.x = c->data[X],
-                                             .y = c->data[Y],
-                                             .dc = c->data[C],
-                                             .dx = c->data[DX],
-                                             .dy_parts = c->data[PARTS],
-                                             .x_stride = c->stride[X],
-                                             .y_stride = c->stride[Y],
-                                             .dc_batch_stride = c->c.c_batch_stride,
-                                             .dc_row_stride = c->stride[C],
-                                             .dx_stride = c->stride[DX],
-                                             .rows = (int32_t)c->c.rows,
-                                             .columns = (int32_t)c->c.columns,
-                                             .row_blocks = c->plan.row_blocks};
+  attnpress_outer_fwd_args forward = {.x = c->data[X],
+                                      .y = c->data[Y],
+                                      .c = c->data[C],
+                                      .x_stride = c->stride[X],
+                                      .y_stride = c->stride[Y],
+                                      .c_batch_stride = c->c.c_batch_stride,
+                                      .c_row_stride = c->stride[C],
+                                      .batch = c->c.batch,
+                                      .rows = (int32_t)c->c.rows,
+                                      .columns = (int32_t)c->c.columns,
+                                      .column_shift = c->plan.column_shift,
+                                      .column_blocks = c->plan.column_blocks,
+                                      .row_blocks = c->plan.row_blocks};
+  attnpress_outer_bwd_args backward = {.x = c->data[X],
+                                       .y = c->data[Y],
+                                       .dc = c->data[C],
+                                       .dx = c->data[DX],
+                                       .dy_parts = c->data[PARTS],
+                                       .x_stride = c->stride[X],
+                                       .y_stride = c->stride[Y],
+                                       .dc_batch_stride = c->c.c_batch_stride,
+                                       .dc_row_stride = c->stride[C],
+                                       .dx_stride = c->stride[DX],
+                                       .rows = (int32_t)c->c.rows,
+                                       .columns = (int32_t)c->c.columns,
+                                       .row_blocks = c->plan.row_blocks};
   const attnpress_outer_reduce_args reduce = {.dy_parts = c->data[PARTS],
                                               .dy = c->data[DY],
                                               .dy_stride = c->stride[DY],
                                               .elements = c->c.batch * c->c.columns,
                                               .columns = (int32_t)c->c.columns,
                                               .row_blocks = c->plan.row_blocks};
+  memcpy(forward.scalar, c->scalar, sizeof forward.scalar);
+  memcpy(backward.scalar, c->scalar, sizeof backward.scalar);
   const int reduces = c->pass == AP_OUTER_PASS_BWD_REDUCE;
   emulated_tensor tensors[TENSORS];
   emulated_launch l = {.module = k->module,
@@ -236,11 +255,9 @@ static void check_dy(const call *c, outer_error *e) {
         tolerance += rows_rounding(expected, c->c.dtype);
       }
       for (int64_t i = 0; c->pass == AP_OUTER_PASS_BWD && i < c->c.rows; ++i) {
-        const double product =
-            rows_load(c->c.c, n * c->c.c_batch_stride + i * c->c.c_row_stride + j, c->c.dtype) *
-            rows_load(c->c.x, n * c->c.x_stride + i, c->c.dtype);
-        expected += product;
-        tolerance += 2e-6 * fabs(product);
+        double part;
+        expected += outer_gradient_term(&c->c, 1, n, i, j, &part);
+        tolerance += 2e-6 * part;
       }
       const double ratio = fabs(value - expected) / (tolerance + 1e-30);
       ++e->elements;
@@ -303,7 +320,30 @@ static int run_shapes(const kernel *k, FILE *out, int *shapes) {
   return 0;
 }
 
-const emulated_family emulated_outer = {read_tile, run_shapes};
+/* ---- Snippets -------------------------------------------------------------------------------- */
+
+static const char *mod_of(const ap_variant *variant, const char *stem) {
+  (void)stem;
+  return variant->axis[AP_OUTER_DTYPE] == ATTNPRESS_FP32
+             ? EMULATED_SOURCE_DIR "/tests/emulator/mods/every_function.mod"
+             : EMULATED_SOURCE_DIR "/tests/emulator/mods/ratio.mod";
+}
+
+static int write_mod(snippet_file *mod, const ap_variant *v, ap_text *text, char *report) {
+  attnpress_outer_mod function;
+  ap_snippet fresh = {0};
+  snippet *f;
+  if (outer_function_read(mod, &function, &f, report, EMULATED_REPORT_BYTES) != 0)
+    return -1;
+  snippet_free(f);
+  ap_outer_mod_write(&function, v->axis[AP_OUTER_PASS] == AP_OUTER_PASS_BWD, &fresh);
+  ap_text_append(text, fresh.text.data, fresh.text.size);
+  free(fresh.text.data);
+  free(fresh.scope.data);
+  return 0;
+}
+
+const emulated_family emulated_outer = {read_tile, run_shapes, mod_of, write_mod};
 
 /* ---- One kernel and one shape ---------------------------------------------------------------- */
 
@@ -314,6 +354,8 @@ static const char help[] =
     "  --batch N (3), --rows N (40), --columns N (300), --dtype TYPE (bf16), --summed, "
     "--backward,\n"
     "  --odd               rows begin at any element\n"
+    "  --mod FILE          a function in place of the product\n"
+    "  --mod-scalar N=X    its scalar N is X\n"
     "  --stem STEM         this kernel; without it, the first that the library would choose\n"
     "  --source FILE       this file, named after its stem, such as the generator writes\n"
     "  --templates         made by the generator from the templates as they stand now\n"
@@ -328,6 +370,7 @@ int emulate_run_outer(int argc, char **argv) {
   outer_shape s = {.batch = 3, .rows = 40, .columns = 300};
   int64_t seed = 1;
   int dtype = ATTNPRESS_BF16, backward = 0;
+  const char *mod = NULL, *mod_scalars[SNIPPET_SCALARS + 1] = {NULL};
   run_kernel meant = {NULL, NULL, 0};
   const run_number numbers[] = {{"--rows", &s.rows, 1},
                                 {"--columns", &s.columns, 1},
@@ -338,15 +381,22 @@ int emulate_run_outer(int argc, char **argv) {
                                 {NULL, NULL, 0, NULL}};
   const run_flag flags[] = {
       {"--summed", &s.summed}, {"--odd", &s.odd}, {"--backward", &backward}, {NULL, NULL}};
-  const run_words words = {"outer", help, numbers, choices, NULL, flags, &meant};
+  const run_text texts[] = {
+      {"--mod", &mod, 1}, {"--mod-scalar", mod_scalars, SNIPPET_SCALARS}, {NULL, NULL, 0}};
+  const run_words words = {"outer", help, numbers, choices, NULL, flags, texts, &meant};
   int status = run_parse(&words, argc, argv);
   if (status != RUN_GOES_ON)
     return status;
+  if (mod != NULL && kernel_use_mod(mod, mod_scalars, report) != 0) {
+    fprintf(stderr, "attnpress run outer: %s\n", report);
+    return 1;
+  }
   const ap_variant chosen = {.family = AP_FAMILY_OUTER,
                              .axis = {[AP_OUTER_PASS] = backward   ? AP_OUTER_PASS_BWD
                                                         : s.summed ? AP_OUTER_PASS_SUM
                                                                    : AP_OUTER_PASS_FWD,
                                       [AP_OUTER_DTYPE] = dtype,
+                                      [AP_OUTER_MOD] = mod != NULL,
                                       [AP_OUTER_ARCH] = run_device.capability}};
   kernel k = {0};
   if (run_open(&meant, &chosen, &k, report) != 0) {

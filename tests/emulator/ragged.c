@@ -9,6 +9,7 @@
 #include "../../tools/sequences.h"
 #include "attention/ragged.h"
 #include "attention/score_args.h"
+#include "attention/attention.h"
 #include "memory.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
@@ -21,6 +22,7 @@ typedef enum key_place {
   KEYS_PICKED,      /* likewise, by kv_batch_idx, behind a pad */
   KEYS_PAGED,       /* in pages, lengths by cu_seqlens_k */
   KEYS_PAGED_CACHE, /* in pages, lengths by seqused_k, rows of the table picked, behind a pad */
+  KEYS_PAGED_FLAT,  /* in pages of flat tables, one of K's and one of V's, lengths by seqused_k */
 } key_place;
 
 typedef enum lse_place { LSE_HEADS_FIRST, LSE_ROWS_FIRST, LSE_BATCHES, LSE_NONE } lse_place;
@@ -45,11 +47,14 @@ typedef struct batch_row {
   lse_place lse;
   int log2, pos_inf;
   wrong wrong;
+  int split_blocks; /* key blocks of a split, at least */
+  int appended;     /* of the keys of each sequence; -1: as many as its number, by sums */
 } batch_row;
 
 static const batch_row batch_rows[] = {
     /* sequences, queries, keys, packed queries, place of the keys, page, key heads, group, packed
-     * heads, splits, lse, log2, +inf, what is wrong */
+     * heads, splits, lse, log2, +inf, what is wrong, key blocks of a split at least (0: 1),
+     * appended keys */
     {5,
      {{0, 3}, {0, 0}, {1, 1}, {0, 0}, {0, 17}},
      {{1, 5}, {0, 7}, {0, 0}, {0, 0}, {2, 0}},
@@ -63,7 +68,9 @@ static const batch_row batch_rows[] = {
      LSE_HEADS_FIRST,
      0,
      0,
-     NOTHING},
+     NOTHING,
+     0,
+     0},
     {4,
      {{0, 9}, {0, 1}, {0, 20}, {0, 2}},
      {{0, 31}, {3, 1}, {0, 9}, {1, 0}},
@@ -77,7 +84,9 @@ static const batch_row batch_rows[] = {
      LSE_BATCHES,
      1,
      1,
-     NOTHING},
+     NOTHING,
+     3,
+     -1},
     {4,
      {{0, 5}, {1, -1}, {0, 4}, {0, 8}},
      {{1, -1}, {0, 0}, {0, 40}, {2, 3}},
@@ -91,7 +100,9 @@ static const batch_row batch_rows[] = {
      LSE_ROWS_FIRST,
      0,
      1,
-     NOTHING},
+     NOTHING,
+     0,
+     2},
     {6,
      {{0, 7}, {0, 3}, {0, 9}, {0, 5}, {0, 4}, {0, 6}},
      {{0, 33}, {1, 2}, {0, 19}, {1, 0}, {0, 25}, {0, 8}},
@@ -105,7 +116,9 @@ static const batch_row batch_rows[] = {
      LSE_HEADS_FIRST,
      1,
      0,
-     LENGTHS},
+     LENGTHS,
+     0,
+     3},
     {5,
      {{0, 6}, {0, 12}, {0, 1}, {0, 9}, {0, 3}},
      {{0, 21}, {1, 7}, {0, 50}, {0, 13}, {1, 1}},
@@ -119,7 +132,9 @@ static const batch_row batch_rows[] = {
      LSE_ROWS_FIRST,
      0,
      0,
-     INDICES},
+     INDICES,
+     2,
+     -1},
     {2,
      {{1, 3}, {0, 1}},
      {{0, 2}, {4, 9}},
@@ -133,7 +148,25 @@ static const batch_row batch_rows[] = {
      LSE_NONE,
      0,
      0,
-     NOTHING},
+     NOTHING,
+     0,
+     0},
+    {3,
+     {{1, 5}, {0, 40}, {0, 9}},
+     {{0, 50}, {1, 20}, {0, 7}},
+     1,
+     KEYS_PACKED,
+     8,
+     3,
+     2,
+     0,
+     3,
+     LSE_ROWS_FIRST,
+     0,
+     0,
+     NOTHING,
+     0,
+     0},
 };
 
 /* One call and all of its memory. */
@@ -152,6 +185,12 @@ enum {
   PAD,
   INDEX,
   TABLE,
+  TABLE_V,
+  INDPTR,
+  CU_NEW,
+  TICKET,
+  FIRST_UNIT,
+  ORDER,
   TENSORS
 };
 
@@ -165,7 +204,8 @@ typedef struct call {
   attnpress_ragged ragged;
   scores scores;
   const kernel *kernel;
-  int count, packed, splits, unspecified; /* unspecified: a sequence, or -1 */
+  int count, packed, splits, split_blocks, unspecified; /* unspecified: a sequence, or -1 */
+  int whole; /* the kernel reads rows around the sequences */
   emulated_tensor given[GIVEN_MAX];
   int given_count;
 } call;
@@ -265,10 +305,44 @@ static void add_pages(call *c, const int *lengths, int pad, int picked, int page
   *pages = total;
 }
 
+/* Makes the table a flat one, and V's another, a page further on. */
+static void flatten_pages(call *c, int pages) {
+  const int stride = (int)c->ragged.page_table_stride, count = (int)(c->bytes[TABLE] / 4);
+  int32_t *table_v = add_array(c, TABLE_V, count), *indptr = add_array(c, INDPTR, c->count + 1);
+  for (int i = 0; i < count; ++i) {
+    const int32_t page = c->ragged.page_table[i];
+    table_v[i] = page >= 0 && page < pages ? (page + 1) % pages : page;
+  }
+  for (int i = 0; i <= c->count; ++i)
+    indptr[i] = i * stride;
+  c->ragged.page_table_v = table_v;
+  c->ragged.page_indptr = indptr;
+  c->ragged.page_table_rows = c->ragged.page_table_stride = 0;
+  c->ragged.page_table_pages = count;
+}
+
+/* Some of the keys that seqused_k counts are appended ones. */
+static void append_keys(call *c, int appended) {
+  int32_t *used = (int32_t *)(uintptr_t)c->ragged.seqused_k, *sums = NULL;
+  if (used == NULL || appended == 0)
+    return;
+  if (appended < 0) {
+    c->ragged.cu_seqlens_k_new = sums = add_array(c, CU_NEW, c->count + 1);
+    sums[0] = 3;
+  } else {
+    c->ragged.seqlen_k_new = appended;
+  }
+  for (int i = 0; i < c->count; ++i) {
+    used[i] -= sums != NULL ? i : appended;
+    if (sums != NULL)
+      sums[i + 1] = sums[i] + i;
+  }
+}
+
 static void add_keys(call *c, const batch_row *row, const int *lengths) {
   const int32_t *axis = c->kernel->variant.axis;
   const int picked = row->keys == KEYS_PICKED || row->keys == KEYS_PAGED_CACHE;
-  const int paged = row->keys == KEYS_PAGED || row->keys == KEYS_PAGED_CACHE;
+  const int paged = row->keys >= KEYS_PAGED;
   const int pad = picked ? 3 : 0;
   int64_t batch = c->count + 2 * picked, rows = longest(lengths, c->count) + pad + 1;
   int end;
@@ -294,6 +368,9 @@ static void add_keys(call *c, const batch_row *row, const int *lengths) {
     add_pages(c, lengths, pad, picked, row->page_size, &batch);
     rows = row->page_size;
   }
+  if (row->keys == KEYS_PAGED_FLAT)
+    flatten_pages(c, (int)batch);
+  append_keys(c, row->appended);
   add_tensor(c, K, &c->args.k, batch, rows, row->heads_kv, axis[AP_ATTENTION_HDIM],
              axis[AP_ATTENTION_DTYPE]);
   add_tensor(c, V, &c->args.v, batch, rows, row->heads_kv, axis[AP_ATTENTION_HDIM_V],
@@ -337,6 +414,8 @@ static void spoil(call *c, const batch_row *row) {
   int32_t *index = (int32_t *)(uintptr_t)c->ragged.kv_batch_idx;
   int32_t *pad = (int32_t *)(uintptr_t)c->ragged.leftpad_k;
   int32_t *table = (int32_t *)(uintptr_t)c->ragged.page_table;
+  int32_t *indptr = (int32_t *)(uintptr_t)c->ragged.page_indptr;
+  int32_t *cu_new = (int32_t *)(uintptr_t)c->ragged.cu_seqlens_k_new;
   if (row->wrong == LENGTHS && cu_q) {
     cu_q[3] = -5; /* before its begin, and the begin of the next */
     cu_q[6] = (int32_t)c->args.q.shape[1] + 1;
@@ -347,7 +426,16 @@ static void spoil(call *c, const batch_row *row) {
   }
   if (row->wrong == LENGTHS && used_k) {
     used_k[0] = -1;
-    used_k[4] = 1 + (int32_t)(c->args.k.shape[1] * (table ? c->ragged.page_table_pages : 1));
+    used_k[4] = 1 - (int32_t)c->ragged.seqlen_k_new +
+                (int32_t)(c->args.k.shape[1] * (indptr  ? indptr[5] - indptr[4]
+                                                : table ? (int32_t)c->ragged.page_table_pages
+                                                        : 1));
+  }
+  if (row->wrong == LENGTHS && indptr)
+    indptr[2] = (int32_t)c->ragged.page_table_pages + 1; /* of sequence 1; 2 has no queries */
+  if (row->wrong == INDICES && cu_new) {
+    cu_new[5] = cu_new[4] - 1;
+    used_k[1] = 1 + (int32_t)(c->args.k.shape[1] * (table ? c->ragged.page_table_pages : 1));
   }
   if (row->wrong == LENGTHS && cu_k)
     cu_k[1] = INT32_MIN;
@@ -391,7 +479,7 @@ static void give_keys(call *c, const char *name, const attnpress_tensor *t,
                       const sequence_rows *rows) {
   for (int64_t row = 0, count; row < rows->keys; row += count) {
     int64_t page, in_page;
-    sequence_key_place(&c->args, rows, rows->k_begin + row, &page, &in_page);
+    sequence_key_place(&c->args, rows, rows->k_begin + row, t == &c->args.v, &page, &in_page);
     count = rows->keys - row;
     if (c->ragged.page_table && count > t->shape[1] - in_page)
       count = t->shape[1] - in_page;
@@ -410,7 +498,7 @@ static void fill(call *c, uint64_t seed) {
       for (int64_t n = 0; n < (i == 0 ? rows.queries : rows.keys); ++n) {
         int64_t page = rows.q_batch, at = rows.q_begin + n;
         if (i > 0)
-          sequence_key_place(&c->args, &rows, rows.k_begin + n, &page, &at);
+          sequence_key_place(&c->args, &rows, rows.k_begin + n, i == 2, &page, &at);
         if (page < 0 || page >= tensors[i]->shape[0])
           continue;
         row.data = (uint16_t *)tensors[i]->data + page * row.stride[0] + at * row.stride[1];
@@ -423,7 +511,8 @@ static void fill(call *c, uint64_t seed) {
 /* What a kernel may touch; `combines`: as the kernel that adds up splits. */
 static void give_all(call *c, int splits, int combines) {
   const int64_t heads = c->args.q.shape[2];
-  const int whole = c->unspecified >= 0 || (c->ragged.page_table && c->args.k.shape[1] < 8);
+  const int whole =
+      c->whole || c->unspecified >= 0 || (c->ragged.page_table && c->args.k.shape[1] < 8);
   c->given_count = 0;
   const int64_t partial_rows = (int64_t)splits * c->count * heads * ap_ragged_queries(&c->args);
   if (splits > 0) {
@@ -465,16 +554,23 @@ static void give_all(call *c, int splits, int combines) {
   give_array(c, "leftpad_k", c->ragged.leftpad_k, c->count);
   give_array(c, "kv_batch_idx", c->ragged.kv_batch_idx, c->count);
   give_array(c, "page_table", c->ragged.page_table, (int64_t)(c->bytes[TABLE] / sizeof(int32_t)));
+  give_array(c, "page_table_v", c->ragged.page_table_v,
+             (int64_t)(c->bytes[TABLE_V] / sizeof(int32_t)));
+  give_array(c, "page_indptr", c->ragged.page_indptr, c->count + 1);
+  give_array(c, "cu_seqlens_k_new", c->ragged.cu_seqlens_k_new, c->count + 1);
   c->given[c->given_count++] = c->scores.tensors[TENSOR_SLOPES];
   c->given[c->given_count++] = c->scores.tensors[TENSOR_SEED];
   for (int b = 0; b < c->count; ++b) {
     const sequence_rows rows = sequence_rows_of(&c->args, b);
-    give(c, "q of a sequence", &c->args.q, rows.q_batch, rows.q_begin, rows.queries, 0);
+    if (!c->whole)
+      give(c, "q of a sequence", &c->args.q, rows.q_batch, rows.q_begin, rows.queries, 0);
     if (whole || rows.queries == 0)
       continue;
     give_keys(c, "k of a sequence", &c->args.k, &rows);
     give_keys(c, "v of a sequence", &c->args.v, &rows);
   }
+  for (int64_t b = 0; c->whole && b < c->args.q.shape[0]; ++b)
+    give(c, "q", &c->args.q, b, 0, c->args.q.shape[1], 0);
   for (int64_t page = 0; whole && page < c->args.k.shape[0]; ++page) {
     give(c, "k", &c->args.k, page, 0, c->args.k.shape[1], 0);
     give(c, "v", &c->args.v, page, 0, c->args.v.shape[1], 0);
@@ -490,6 +586,15 @@ static void call_fwd(void (*function)(void), const void *args) {
 static void call_combine(void (*function)(void), const void *args) {
   ((void (*)(attnpress_fwd_combine_ragged_args))function)(
       *(const attnpress_fwd_combine_ragged_args *)args);
+}
+
+static void call_sm90(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_fwd_sm90_ragged_args))function)(
+      *(const attnpress_fwd_sm90_ragged_args *)args);
+}
+
+static void call_schedule(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_fwd_schedule_args))function)(*(const attnpress_fwd_schedule_args *)args);
 }
 
 /* As runtime/attention/forward.c fills them. */
@@ -532,7 +637,7 @@ static attnpress_fwd_ragged_args fwd_args(const call *c, const batch_row *row) {
               .row_blocks = ceil_div((int64_t)bound * heads,
                                      c->kernel->tile.field[AP_ATTENTION_TILE_BLOCK_M]),
               .num_splits = c->splits > 0 ? c->splits : 1,
-              .key_blocks_per_split = -1, /* nobody's */
+              .key_blocks_per_split = c->split_blocks > 0 ? c->split_blocks : 1,
               .scale = (float)(1.0 / sqrt((double)a->q.shape[3])),
               .scale_log2 = ap_scale_log2(a),
           },
@@ -559,7 +664,114 @@ static int launch(const kernel *k, unsigned blocks, const void *args,
   return status;
 }
 
-static int launch_all(const kernel *combine, call *c, const batch_row *row, char *report) {
+/* ---- Compute capability 9.0 ---- */
+
+static void give_written(call *c, const char *name, int which, int writable) {
+  c->given[c->given_count++] = (emulated_tensor){
+      name, c->data[which], 4, writable, {1, 1, 1, (int64_t)c->bytes[which] / 4}, {0, 0, 0, 1}};
+}
+
+static CUresult no_words(CUresult result, const char **words) {
+  (void)words;
+  return result;
+}
+
+enum { ORDERED_TOGETHER = 1024 };
+
+/* The order: each sequence once, in its part of the batch after those with as many keys or more, and
+ * units that count what came before. */
+static int check_order(const call *c, const attnpress_fwd_schedule_args *args, char *report) {
+  int units = 0, last_keys = 0;
+  for (int i = 0; i < c->count; ++i) {
+    const attnpress_sequence_units *u = &args->sequences[i];
+    const sequence_rows rows = sequence_rows_of(&c->args, u->sequence);
+    int wrong = args->first_unit[i] != units || u->seqlen_q != rows.queries ||
+                u->seqlen_k != (rows.queries > 0 ? rows.keys : u->seqlen_k);
+    for (int before = i / ORDERED_TOGETHER * ORDERED_TOGETHER; before < i; ++before)
+      wrong |= args->sequences[before].sequence == u->sequence;
+    const int keys = u->seqlen_q == 0 ? 0 : u->seqlen_k;
+    wrong |= u->sequence / ORDERED_TOGETHER != i / ORDERED_TOGETHER;
+    wrong |= i % ORDERED_TOGETHER > 0 && keys / 16 > last_keys / 16;
+    last_keys = keys;
+    if (wrong) {
+      snprintf(report, EMULATED_REPORT_BYTES,
+               "the schedule has sequence %d at place %d with %d queries, %d keys, %d units before",
+               u->sequence, i, u->seqlen_q, u->seqlen_k, args->first_unit[i]);
+      return -1;
+    }
+    units += u->row_blocks * args->tile_heads;
+  }
+  if (args->first_unit[c->count] == units)
+    return 0;
+  snprintf(report, EMULATED_REPORT_BYTES, "the schedule has %d units, not %d",
+           args->first_unit[c->count], units);
+  return -1;
+}
+
+/* As runtime/attention/forward.c fills them. The pointers that the kernel leaves alone are not there,
+ * and the numbers of units mean nothing. */
+static int launch_sm90(const kernel *schedule, call *c, const batch_row *row, char *report) {
+  const attnpress_fwd_ragged_args plain = fwd_args(c, row);
+  const ap_driver driver = {.tensor_map_encode_tiled = emulated_encode_tiled,
+                            .get_error_name = no_words,
+                            .get_error_string = no_words};
+  const ap_plan plan = {.heads_per_tile = plain.fwd.heads_per_tile, .tile = c->kernel->tile};
+  attnpress_fwd_sm90_ragged_args args = {.sm90.fwd = plain.fwd, .ragged = plain.ragged};
+  attnpress_fwd_args *fwd = &args.sm90.fwd;
+  const int heads = fwd->heads_per_tile, tile_heads = fwd->heads_q / heads;
+  const int positions = c->kernel->tile.field[AP_ATTENTION_TILE_BLOCK_M] / 64 * (64 / heads);
+  if (ap_tensor_maps_encode(&driver, &c->args, &plan, &args.sm90) != ATTNPRESS_OK) {
+    snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
+    return -1;
+  }
+  args.ticket = add_memory(c, TICKET, sizeof *args.ticket);
+  args.first_unit = add_array(c, FIRST_UNIT, c->count + 1);
+  args.sequences = add_memory(c, ORDER, (size_t)c->count * sizeof *args.sequences);
+  args.sm90.tile_heads = ap_divisor(tile_heads);
+  args.sm90.heads_per_tile = ap_divisor(heads);
+  args.sm90.warpgroup_positions = 64 / heads;
+  const attnpress_fwd_schedule_args orders = {
+      .ragged = args.ragged,
+      .ticket = args.ticket,
+      .first_unit = (int32_t *)c->data[FIRST_UNIT],
+      .sequences = (attnpress_sequence_units *)c->data[ORDER],
+      .batch = c->count,
+      .seqlen_q = fwd->seqlen_q,
+      .positions = positions,
+      .tile_heads = tile_heads,
+      .sharing = tile_heads / fwd->heads_kv,
+      /* Of several key heads, long sequences have a section each. */
+      .key_bytes = fwd->heads_kv > 1 ? 1 << 17 : 1,
+  };
+  fwd->q = fwd->k = fwd->v = NULL;
+  fwd->q_batch_stride = fwd->q_row_stride = fwd->q_head_stride = -1;
+  fwd->k_batch_stride = fwd->k_row_stride = fwd->k_head_stride = -1;
+  fwd->v_batch_stride = fwd->v_row_stride = fwd->v_head_stride = -1;
+  c->whole = 1;
+  c->given_count = 0;
+  give_written(c, "the ticket", TICKET, 1);
+  give_written(c, "first_unit", FIRST_UNIT, 1);
+  give_written(c, "the sequences' order", ORDER, 1);
+  give_array(c, "cu_seqlens_q", c->ragged.cu_seqlens_q, c->count + 1);
+  give_array(c, "seqused_q", c->ragged.seqused_q, c->count);
+  give_array(c, "cu_seqlens_k", c->ragged.cu_seqlens_k, c->count + 1);
+  give_array(c, "seqused_k", c->ragged.seqused_k, c->count);
+  give_array(c, "leftpad_k", c->ragged.leftpad_k, c->count);
+  give_array(c, "kv_batch_idx", c->ragged.kv_batch_idx, c->count);
+  if (launch(schedule, 1, &orders, call_schedule, c, report) != 0 ||
+      check_order(c, &orders, report) != 0)
+    return -1;
+  give_all(c, 0, 0);
+  give_written(c, "first_unit", FIRST_UNIT, 0);
+  give_written(c, "the sequences' order", ORDER, 0);
+  give_written(c, "the ticket", TICKET, 1);
+  return launch(c->kernel, (unsigned)(1 + row->splits % 3), &args, call_sm90, c, report);
+}
+
+static int launch_all(const kernel *other, call *c, const batch_row *row, char *report) {
+  if (c->kernel->variant.axis[AP_ATTENTION_ARCH] == 90)
+    return launch_sm90(other, c, row, report);
+  const kernel *combine = other;
   const attnpress_fwd_ragged_args args = fwd_args(c, row);
   const attnpress_fwd_args *fwd = &args.fwd;
   give_all(c, c->splits, 0);
@@ -651,7 +863,7 @@ static void judge(call *c, verdict *v) {
     v->passed = 1;
 }
 
-static void run_batch(const kernel *k, const kernel *combine, const batch_row *row,
+static void run_batch(const kernel *k, const kernel *other, const batch_row *row,
                       const int *queries, const int *keys, const score_shape *scores, uint64_t seed,
                       verdict *v) {
   static call c;
@@ -661,6 +873,7 @@ static void run_batch(const kernel *k, const kernel *combine, const batch_row *r
   c.kernel = k;
   c.count = row->count;
   c.splits = split ? row->splits : 0;
+  c.split_blocks = row->split_blocks;
   c.unspecified = -1;
   c.args = (attnpress_forward_args)ATTNPRESS_FORWARD_ARGS_INIT;
   c.args.mask = k->variant.axis[AP_ATTENTION_MASK];
@@ -690,7 +903,7 @@ static void run_batch(const kernel *k, const kernel *combine, const batch_row *r
   const ap_check how = {ATTNPRESS_CUDA, 1, ATTNPRESS_ONE_CALL};
   if (ap_validate_forward(&c.args, how, &problem) != ATTNPRESS_OK)
     snprintf(v->report, sizeof v->report, "%s", attnpress_last_error());
-  else if (launch_all(combine, &c, row, v->report) == 0)
+  else if (launch_all(other, &c, row, v->report) == 0)
     judge(&c, v);
   scores_close(&c.scores);
   for (int i = 0; i < TENSORS; ++i)
@@ -707,7 +920,7 @@ static void print_failure(FILE *out, const kernel *k, int i, const verdict *v) {
   fprintf(out, "FAILED %s\n  ragged batch %d\n  %s\n", k->stem, i, v->report);
 }
 
-int run_ragged_shapes(const kernel *k, const kernel *combine, const score_shape *scores, FILE *out,
+int run_ragged_shapes(const kernel *k, const kernel *other, const score_shape *scores, FILE *out,
                       int *shapes) {
   static verdict v;
   const int paged = k->variant.axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_PAGED;
@@ -715,14 +928,16 @@ int run_ragged_shapes(const kernel *k, const kernel *combine, const score_shape 
     batch_row row = batch_rows[i];
     int queries[LENGTHS_MAX], keys[LENGTHS_MAX];
     if (paged)
-      row.keys = row.keys == KEYS_PACKED ? KEYS_PAGED : KEYS_PAGED_CACHE;
+      row.keys = row.keys == KEYS_PACKED   ? KEYS_PAGED
+                 : row.keys == KEYS_CACHED ? KEYS_PAGED_FLAT
+                                           : KEYS_PAGED_CACHE;
     row.packed = row.packed && may_pack(k);
     for (int b = 0; b < row.count; ++b) {
       queries[b] = row.q[b].tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_M] + row.q[b].more;
       keys[b] = row.k[b].tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_N] + row.k[b].more;
     }
     v = (verdict){0};
-    run_batch(k, combine, &row, queries, keys, &scores[i], 1000u * (unsigned)i, &v);
+    run_batch(k, other, &row, queries, keys, &scores[i], 1000u * (unsigned)i, &v);
     if (!v.passed) {
       print_failure(out, k, i, &v);
       return 1;
@@ -731,12 +946,14 @@ int run_ragged_shapes(const kernel *k, const kernel *combine, const score_shape 
   return 0;
 }
 
-void run_ragged_batch(const kernel *k, const kernel *combine, const ragged_run *r,
+void run_ragged_batch(const kernel *k, const kernel *other, const ragged_run *r,
                       const score_shape *scores, uint64_t seed, verdict *v) {
   int queries[RAGGED_SEQUENCES_MAX];
   const batch_row row = {.count = r->count,
                          .queries_packed = 1,
-                         .keys = r->page_size > 0 ? KEYS_PAGED : KEYS_PACKED,
+                         .keys = r->page_size == 0 ? KEYS_PACKED
+                                 : r->flat_pages   ? KEYS_PAGED_FLAT
+                                                   : KEYS_PAGED,
                          .page_size = r->page_size,
                          .heads_kv = r->heads_kv,
                          .group = r->group,
@@ -744,5 +961,59 @@ void run_ragged_batch(const kernel *k, const kernel *combine, const ragged_run *
                          .splits = r->splits};
   for (int i = 0; i < r->count; ++i)
     queries[i] = r->seqlen_q > 0 ? r->seqlen_q : r->keys[i];
-  run_batch(k, combine, &row, queries, r->keys, scores, seed, v);
+  run_batch(k, other, &row, queries, r->keys, scores, seed, v);
+}
+
+/* More sequences than are put in order at a time. */
+int run_schedule_alone(const kernel *schedule, FILE *out, int *shapes) {
+  enum { SEQUENCES = 2 * ORDERED_TOGETHER + 452, LONGEST = 700 };
+  static char report[EMULATED_REPORT_BYTES];
+  static int lengths[SEQUENCES];
+  static call c;
+  int total;
+  memset(&c, 0, sizeof c);
+  for (int i = 0; i < SEQUENCES; ++i)
+    lengths[i] = i % 7 == 3 ? 0 : i * 7919 % LONGEST;
+  c.count = SEQUENCES;
+  c.args.ragged = &c.ragged;
+  c.ragged.batch = SEQUENCES;
+  c.ragged.cu_seqlens_q = c.ragged.cu_seqlens_k = add_sums(&c, CU_Q, lengths, 0, &total);
+  c.args.q.shape[0] = c.args.k.shape[0] = 1;
+  c.args.q.shape[1] = c.args.k.shape[1] = total;
+  const attnpress_fwd_schedule_args args = {
+      .ragged = {.cu_seqlens_q = c.ragged.cu_seqlens_q,
+                 .cu_seqlens_k = c.ragged.cu_seqlens_k,
+                 .rows_q = total,
+                 .rows_k = total,
+                 .kv_batches = 1},
+      .ticket = add_memory(&c, TICKET, sizeof(uint32_t)),
+      .first_unit = add_array(&c, FIRST_UNIT, SEQUENCES + 1),
+      .sequences = add_memory(&c, ORDER, SEQUENCES * sizeof(attnpress_sequence_units)),
+      .batch = SEQUENCES,
+      .seqlen_q = LONGEST,
+      .positions = 128,
+      .tile_heads = 8,
+      .sharing = 4,
+      .key_bytes = 512,
+  };
+  give_written(&c, "the ticket", TICKET, 1);
+  give_written(&c, "first_unit", FIRST_UNIT, 1);
+  give_written(&c, "the sequences' order", ORDER, 1);
+  give_array(&c, "cu_seqlens_q", c.ragged.cu_seqlens_q, SEQUENCES + 1);
+  int failed = launch(schedule, 1, &args, call_schedule, &c, report) != 0 ||
+               check_order(&c, &args, report) != 0;
+  for (int i = 0; i < SEQUENCES && !failed; ++i) {
+    const attnpress_sequence_units *u = &args.sequences[i];
+    failed = u->q_row != c.ragged.cu_seqlens_q[u->sequence] || u->k_row != u->q_row ||
+             u->row_blocks != ceil_div(u->seqlen_q, 128) || u->section_heads != 8;
+    if (failed)
+      snprintf(report, sizeof report, "the schedule has sequence %d at row %d, with %d row blocks",
+               u->sequence, u->q_row, u->row_blocks);
+  }
+  ++*shapes;
+  if (failed)
+    fprintf(out, "FAILED %s\n  %d sequences: %s\n", schedule->stem, SEQUENCES, report);
+  for (int i = 0; i < TENSORS; ++i)
+    memory_unmap(&c.memory[i]);
+  return failed;
 }

@@ -5,20 +5,25 @@
 
 #include "forward.h"
 
-/** Runs a kernel, and after a split one `combine`, over the table of batches, up to the first that
- * fails: 0, or 1, and says so. *shapes counts. */
-int run_ragged_shapes(const kernel *k, const kernel *combine, const score_shape *scores, FILE *out,
+/** Runs a kernel, and `other`, over the table of batches, up to the first that fails: 0, or 1, and
+ * says so. The other adds up the parts of a split one; of compute capability 9.0 it makes the
+ * schedule. *shapes counts. */
+int run_ragged_shapes(const kernel *k, const kernel *other, const score_shape *scores, FILE *out,
                       int *shapes);
+
+/** Runs a schedule kernel on a batch of many sequences: 0, or 1, and says so. */
+int run_schedule_alone(const kernel *schedule, FILE *out, int *shapes);
 
 enum { RAGGED_SEQUENCES_MAX = 64 };
 
 /** Lengths of the keys, queries as many or `seqlen_q` of each, for `attnpress run`. */
 typedef struct ragged_run {
   int count, keys[RAGGED_SEQUENCES_MAX];
-  int seqlen_q;  /* 0: as many as keys */
-  int page_size; /* 0: the keys lie one after the other */
+  int seqlen_q;   /* 0: as many as keys */
+  int page_size;  /* 0: the keys lie one after the other */
+  int flat_pages; /* 1: flat tables, one of V's own */
   int heads_kv, group, packed, splits;
 } ragged_run;
 /** Runs one batch. */
-void run_ragged_batch(const kernel *k, const kernel *combine, const ragged_run *r,
+void run_ragged_batch(const kernel *k, const kernel *other, const ragged_run *r,
                       const score_shape *scores, uint64_t seed, verdict *v);

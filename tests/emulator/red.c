@@ -1,7 +1,15 @@
-/* red.global.add.f32 (PTX ISA, red): additions that need no order, among themselves. */
+/* red.global.add.f32 and atom.global.add.u32 (PTX ISA, red, atom): additions that need no order, among
+ * themselves. */
 #include "machine.h"
 
 void emulated_red_add(float *global, float x) {
   global_reduction((uintptr_t)global, (int)sizeof *global, CALL_SITE());
   *global += x;
+}
+
+uint32_t emulated_atomic_add(uint32_t *global, uint32_t x) {
+  const uint32_t before = *global;
+  global_reduction((uintptr_t)global, (int)sizeof *global, CALL_SITE());
+  *global = before + x;
+  return before;
 }

@@ -30,8 +30,9 @@ static const char help[] =
     "Which shape, as for other devices:\n\n"
     "  --batch N, --seqlen-q N, --seqlen-k N (256), --heads N, --kv-heads N (1), --hdim N, "
     "--hdim-v N\n"
-    "  (128), --lengths LIST and --page-size N of sequences of their own lengths (at most 64), "
-    "--dtype TYPE (bf16), --causal, --splits N, --layout LAYOUT (bshd), --seed N, and "
+    "  (128), --lengths LIST, --page-size N and --page-tables rows|flat of sequences of their own\n"
+    "  lengths (at most 64), --dtype TYPE (bf16), --causal, --splits N, --layout LAYOUT (bshd), "
+    "--seed N, and "
     "what "
     "is\n"
     "  done to scores:\n\n";
@@ -46,7 +47,7 @@ typedef struct run_options {
   const char *stem, *source;
   int32_t *lengths;
   int64_t length_count;
-  int page_size;
+  int page_size, flat_pages;
   score_options scores;
 } run_options;
 
@@ -75,6 +76,10 @@ static int parse_value(run_options *o, const char *name, const char *value) {
                  {"--kv-heads", &o->kv_heads}, {"--hdim", &o->hdim},
                  {"--hdim-v", &o->hdim_v},     {"--splits", &o->splits},
                  {"--seed", &o->seed},         {"--page-size", &o->page_size}};
+  if (strcmp(name, "--page-tables") == 0) {
+    o->flat_pages = strcmp(value, "flat") == 0;
+    return o->flat_pages || strcmp(value, "rows") == 0 ? 0 : -1;
+  }
   if (strcmp(name, "--lengths") == 0)
     return o->lengths == NULL && lengths_parse(value, &o->lengths, &o->length_count) == NULL &&
                    o->length_count <= RAGGED_SEQUENCES_MAX
@@ -135,6 +140,8 @@ static int parse(run_options *o, int argc, char **argv) {
     o->seqlen_q = 256;
   if (o->page_size > 0 && o->lengths == NULL)
     return wrong("--page-size");
+  if (o->flat_pages && o->page_size == 0)
+    return wrong("--page-tables");
   if (o->seqlen_k == NOT_GIVEN)
     o->seqlen_k = o->seqlen_q;
   if (o->kv_heads == NOT_GIVEN)
@@ -204,7 +211,7 @@ static int choose(const run_options *o, ap_plan *plan, char stem[AP_STEM_MAX], c
                         .tma_min = 1,
                         .tma_max = 1};
   if (kernel_mod() != NULL)
-    ap_score_mod_describe(&kernel_mod()->mod, &problem);
+    ap_score_mod_describe(&kernel_mod()->mod, 0, &problem);
   if (o->lengths != NULL) {
     problem.sequences =
         o->page_size > 0 ? AP_ATTENTION_SEQUENCES_PAGED : AP_ATTENTION_SEQUENCES_RAGGED;
@@ -260,6 +267,8 @@ static int open_kernels(const run_options *o, kernel *k, companions *others, sha
     s->splits = 2;
   if (status == 0 && k->variant.axis[AP_ATTENTION_MOD_MASK])
     status = open_stem(o, "flash_fwd_map_hdim8_bf16_sm80", &others->map, report);
+  if (status == 0 && needs_schedule(&k->variant))
+    status = open_stem(o, SCHEDULE_STEM, &others->schedule, report);
   if (status != 0 || !k->variant.axis[AP_ATTENTION_SPLIT])
     return status;
   const ap_variant v = {
@@ -317,7 +326,7 @@ static void run_until_enough(const kernel *k, const companions *others, const sh
   do {
     before = v->error.elements;
     if (ragged->count > 0)
-      run_ragged_batch(k, &others->combine, ragged, &s->scores, seed, v);
+      run_ragged_batch(k, companion_of_ragged(others, &k->variant), ragged, &s->scores, seed, v);
     else if (k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_COMBINE)
       run_combine(k, s, seed, v);
     else
@@ -366,6 +375,7 @@ int emulate_run_attention(int argc, char **argv) {
   ragged_run ragged = {.count = (int)o.length_count,
                        .seqlen_q = o.seqlen_q == NOT_GIVEN ? 0 : o.seqlen_q,
                        .page_size = o.page_size,
+                       .flat_pages = o.flat_pages,
                        .heads_kv = s.heads_kv,
                        .group = s.group,
                        .packed = s.packed,

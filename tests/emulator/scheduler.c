@@ -47,11 +47,21 @@ static int take_ready(void) {
 
 static _Noreturn void report_deadlock(void);
 
-/* Goes on with the next ready thread, or, where all have exited, with emulated_run(). Only where no
- * thread is ready does the copy engine do its work. */
+/* No thread is ready: only now does the copy engine do its work, and of a cluster's blocks only where
+ * no other one can go on. 0: nothing is left to happen. */
+static int let_others_work(void) {
+  if (cluster_let_others_run(1))
+    return 1;
+  if (!tma_carry_out())
+    return cluster_let_others_run(3);
+  cluster_goes_on();
+  return 1;
+}
+
+/* Goes on with the next ready thread, or, where all have exited, with emulated_run(). */
 static void yield_from(int thread) {
   fiber *from = &m->threads[thread].fiber, *to = &m->program;
-  while (m->ready_count == 0 && m->exited < m->thread_count && tma_carry_out()) {
+  while (m->ready_count == 0 && m->exited < m->thread_count && let_others_work()) {
   }
   if (m->ready_count > 0) {
     const int next = take_ready();
@@ -69,6 +79,7 @@ static void yield_from(int thread) {
 static void thread_main(void) {
   m->launch->call(m->launch->module->kernel, m->launch->args);
   products_check_exit();
+  cluster_thread_exits();
   m->threads[m->current].state = THREAD_EXITED;
   if (++m->exited == m->thread_count) {
     tma_check_exit();
@@ -121,8 +132,12 @@ int emulated_run(const emulated_launch *launch, char *report) {
     }
   order_reset_launch();
   global_reset();
-  for (unsigned block = 0; block < launch->blocks && !m->failed; ++block)
-    run_block(block);
+  const unsigned cluster = launch->cluster > 1 ? launch->cluster : 1;
+  for (unsigned block = 0; block < launch->blocks && !m->failed; block += cluster)
+    if (cluster > 1)
+      cluster_run(block, cluster, run_block);
+    else
+      run_block(block);
   return m->failed ? -1 : 0;
 }
 

@@ -72,6 +72,23 @@ int emulated_any(uint32_t lanes, int predicate) {
   return (int)operands.value;
 }
 
+/* vote.sync.ballot.b32: bit l is lane l's predicate. */
+static void execute_ballot(void *operands[]) {
+  shuffle_operands *const *lanes = (shuffle_operands *const *)operands;
+  uint32_t bits = 0;
+  for (int lane = 0; lane < WARP_LANES; ++lane)
+    bits |= (uint32_t)(lanes[lane]->value != 0) << lane;
+  for (int lane = 0; lane < WARP_LANES; ++lane)
+    lanes[lane]->value = bits;
+}
+
+uint32_t emulated_ballot(uint32_t lanes, int predicate) {
+  shuffle_operands operands = {predicate != 0, 0, CALL_SITE()};
+  check_lanes(lanes, "vote.sync", operands.site);
+  warp_execute("vote.sync", execute_ballot, &operands, operands.site);
+  return operands.value;
+}
+
 /* bar.warp.sync: orders what the lanes of a warp did before it. */
 static void execute_warp_barrier(void *operands[]) {
   (void)operands;

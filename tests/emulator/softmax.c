@@ -253,7 +253,7 @@ static int run_shapes(const kernel *k, FILE *out, int *shapes) {
   return 0;
 }
 
-const emulated_family emulated_softmax = {read_tile, run_shapes};
+const emulated_family emulated_softmax = {read_tile, run_shapes, NULL, NULL};
 
 /* ---- One kernel and one shape ---------------------------------------------------------------- */
 
@@ -287,7 +287,7 @@ int emulate_run_softmax(int argc, char **argv) {
                                 {NULL, NULL, 0, NULL}};
   const run_real reals[] = {{"--scale", &s.scale}, {NULL, NULL}};
   const run_flag flags[] = {{"--backward", &backward}, {"--in-place", &s.in_place}, {NULL, NULL}};
-  const run_words words = {"softmax", help, numbers, choices, reals, flags, &meant};
+  const run_words words = {"softmax", help, numbers, choices, reals, flags, NULL, &meant};
   int status = run_parse(&words, argc, argv);
   if (status != RUN_GOES_ON)
     return status;

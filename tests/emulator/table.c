@@ -364,14 +364,14 @@ static void add_all_features(names *n, const table_options *o) {
     add_features(n, o, 1u << i, 80, 1);
 }
 
-/* Of the backward pass: each feature, by one of the three passes that know it, and all of them, by each
- * pass; windows on compute capability 9.0; the gradient by sinks. */
+/* Of the backward pass: each feature, by one of the three passes that know it, all of them that go
+ * together, and snippets, by each pass; the gradients by sinks and by a bias. */
 static void add_backward_features(names *n, const table_options *o, unsigned features, int pass,
                                   int arch) {
   char text[64], stem[AP_STEM_MAX];
   snprintf(text, sizeof text, "backward features %u, pass %d, arch %d", features, pass, arch);
   const unsigned hash = hash_of_name(text);
-  const int hdim = 8 * (1 + (int)(hash % 12));
+  const int hdim = 8 * (1 + (int)(hash % (arch == 90 ? 16 : 12)));
   const ap_variant v = {
       .family = AP_FAMILY_ATTENTION,
       .axis = {[AP_ATTENTION_PASS] = pass,
@@ -385,6 +385,8 @@ static void add_backward_features(names *n, const table_options *o, unsigned fea
                [AP_ATTENTION_ALIBI] = features >> ALIBI & 1,
                [AP_ATTENTION_BIAS] = features >> WITH_BIAS & 1 ? 1 + (int)(hash >> 8) % 3 : 0,
                [AP_ATTENTION_DROPOUT] = features >> DROPOUT & 1,
+               [AP_ATTENTION_MOD_SCORE] = features >> MOD_SCORE & 1,
+               [AP_ATTENTION_MOD_MASK] = features >> MOD_MASK & 1,
                [AP_ATTENTION_ARCH] = arch == 80 && hash >> 10 & 1 ? 86 : arch}};
   if (ap_variant_print(&v, stem) == ATTNPRESS_OK)
     add_name(n, stem, o);
@@ -393,13 +395,25 @@ static void add_backward_features(names *n, const table_options *o, unsigned fea
 static void add_all_backward_features(names *n, const table_options *o) {
   static const int passes[] = {AP_ATTENTION_PASS_BWD, AP_ATTENTION_PASS_BWD_DKV,
                                AP_ATTENTION_PASS_BWD_DQ};
-  for (int i = 0; i < FEATURES; ++i)
+  for (int i = 0; i < MOD_SCORE; ++i)
     add_backward_features(n, o, 1u << i, passes[i % 3], 80);
+  const unsigned snippets = 1u << MOD_SCORE | 1u << MOD_MASK;
   for (int i = 0; i < 3; ++i) {
-    add_backward_features(n, o, (1u << FEATURES) - 1, passes[i], 80);
+    add_backward_features(n, o, (1u << FEATURES) - 1 - snippets, passes[i], 80);
+    add_backward_features(n, o, 1u << MOD_SCORE, passes[i], 80);
+    add_backward_features(n, o, 1u << MOD_MASK, passes[i], 80);
+    add_backward_features(n, o, snippets | 1u << WINDOW | 1u << SOFTCAP | 1u << DROPOUT, passes[i],
+                          80);
     add_backward_features(n, o, 1u << WINDOW, passes[i], 90);
+    add_backward_features(n, o, 1u << SOFTCAP, passes[i], 90);
+    add_backward_features(n, o, 1u << WINDOW | 1u << ALIBI | 1u << WITH_BIAS | 1u << DROPOUT,
+                          passes[i], 90);
   }
+  add_name(n, "flash_bwd_hdim112_bf16_causal_softcap_sm90", o);
   add_name(n, "flash_bwd_sinks_hdim8_fp16_sm80", o);
+  add_name(n, "flash_bwd_dbias_hdim40_bf16_causal_biasfp16_sm80", o);
+  add_name(n, "flash_bwd_dbias_hdim136_fp16_biasbf16_sm80", o);
+  add_name(n, "flash_bwd_dbias_hdim24_bf16_window_softcap_alibi_biasfp32_dropout_sm80", o);
 }
 
 /* Of sequences of their own lengths: both places of the keys in both kinds of kernels, split and not,
@@ -415,7 +429,31 @@ static void add_sequences(names *n, const table_options *o) {
       "flash_fwd_split_hdim192v128_bf16_causal_paged_sm80",
       "flash_fwd_hdim264_fp16_causal_paged_decode_sm86",
       "flash_fwd_combine_hdim72_bf16_ragged_sm80",
+      "flash_bwd_hdim40_bf16_causal_ragged_sm80",
+      "flash_bwd_hdim72_fp16_window_ragged_sm86",
+      "flash_bwd_hdim136_bf16_dropout_ragged_sm80",
+      "flash_bwd_dkv_hdim64v128_bf16_alibi_ragged_sm80",
+      "flash_bwd_dkv_hdim264_fp16_ragged_sm80",
+      "flash_bwd_dq_hdim72_bf16_causal_softcap_ragged_sm80",
+      "flash_bwd_dq_hdim40_fp16_window_alibi_dropout_ragged_sm86",
+      "flash_bwd_delta_hdim72_bf16_ragged_sm80",
+      "flash_bwd_convert_hdim40_fp16_ragged_sm80",
+      "flash_bwd_sinks_hdim8_fp16_ragged_sm80",
+      "flash_fwd_hdim128_bf16_ragged_sm90",
+      "flash_fwd_hdim64_fp16_causal_ragged_sm90",
+      "flash_fwd_hdim192v128_bf16_window_ragged_sm90",
+      "flash_fwd_hdim72_bf16_causal_ragged_sm90",
+      "flash_fwd_schedule_hdim8_bf16_sm80",
   };
+  for (size_t i = 0; i < sizeof stems / sizeof *stems; ++i)
+    add_name(n, stems[i], o);
+}
+
+/* Of the outer product: a snippet in each kernel that takes one. */
+static void add_outer_snippets(names *n, const table_options *o) {
+  static const char *const stems[] = {"outer_fwd_bf16_mod_sm80", "outer_fwd_fp32_mod_sm80",
+                                      "outer_sum_fp16_mod_sm80", "outer_sum_fp32_mod_sm80",
+                                      "outer_bwd_bf16_mod_sm80", "outer_bwd_fp32_mod_sm80"};
   for (size_t i = 0; i < sizeof stems / sizeof *stems; ++i)
     add_name(n, stems[i], o);
 }
@@ -436,6 +474,7 @@ static int takes_backward(const ap_variant *v, int turn) {
     return turn % 4 == 1;
   case AP_ATTENTION_PASS_BWD_CONVERT:
     return turn % 4 == 3;
+  case AP_ATTENTION_PASS_BWD_DBIAS:
   case AP_ATTENTION_PASS_BWD_SINKS:
     return 0; /* it is taken by name */
   default:
@@ -484,5 +523,6 @@ int table_of_other_head_dims(const table_options *o) {
   add_all_features(&n, o);
   add_all_backward_features(&n, o);
   add_sequences(&n, o);
+  add_outer_snippets(&n, o);
   return run_names(&n, o);
 }

@@ -294,7 +294,7 @@ static void test_pairs(void) {
 
 /* A row sees an interval of keys, which may begin before, in and after a thread's keys. */
 static void test_row_masks(void) {
-  const leaf_function f = {"row_masks", LEAF_BITS, 8, 0, 0, 0};
+  const leaf_function f = {"row_masks", LEAF_BITS, 8, 0, 0, 0, 0};
   enum { KEYS = 48, ROUNDS = 64 };
   for (int round = 0; round < ROUNDS; ++round) {
     for (int lane = 0; lane < 32; ++lane) {
@@ -547,6 +547,13 @@ static const struct {
     {"fewer_registers_than_that", {"setmaxnreg.dec to 32", "the warp has 24", NULL}},
     {"registers_of_one_warp", {"a part of a warpgroup", NULL}},
     {"registers_no_multiple_of_8", {"setmaxnreg to 100 registers", NULL}},
+    {"cluster_right", {NULL}},
+    {"cluster_written_too_early", {"block 1, thread 0", "race: reads", "of block 0", NULL}},
+    {"cluster_arrives_twice", {"arrives at the cluster's barrier twice", NULL}},
+    {"cluster_waits_only", {"without having arrived", NULL}},
+    {"cluster_does_not_wait", {"ends after barrier.cluster.arrive", NULL}},
+    {"cluster_without_a_thread", {"deadlock", "in barrier.cluster.wait", NULL}},
+    {"cluster_with_exited_threads", {NULL}},
 };
 
 static void check_report(const char *symbol, const char *const *words, int status) {
@@ -625,6 +632,8 @@ static void test_sm90_faults(void) {
                             .tensor_count = 2};
   for (size_t i = 0; i < sizeof sm90_faults / sizeof *sm90_faults; ++i) {
     const char *symbol = sm90_faults[i].symbol;
+    launch.blocks = strncmp(symbol, "cluster_", strlen("cluster_")) == 0 ? 2 : 1;
+    launch.cluster = launch.blocks;
     launch.threads = strcmp(symbol, "more_registers_than_there_are") == 0 ? 384 : 256;
     run_fault(symbol, sm90_faults[i].words, &launch);
     if (strcmp(symbol, "accumulator_read") == 0)

@@ -34,8 +34,8 @@ static int64_t cache_entries(const append_shape *s, int64_t pages) {
   const int64_t tokens = s->batch * s->new_tokens;
   return s->places == APPEND_DENSE       ? s->batch
          : s->places == APPEND_BATCH_IDX ? s->batch + 2
-         : s->places == APPEND_PAGES     ? s->batch * pages + 3
-                                         : tokens / s->cache_rows + 2;
+         : s->places == APPEND_SLOTS     ? tokens / s->cache_rows + 2
+                                         : s->batch * pages + 3;
 }
 
 void append_lay_out(append_problem *p, const append_shape *s) {
@@ -59,16 +59,24 @@ void append_lay_out(append_problem *p, const append_shape *s) {
   a->batch = s->batch;
   p->bytes[APPEND_CU_SEQLENS] = s->ragged ? (s->batch + 1) * 4 : 0;
   p->bytes[APPEND_SEQUSED] = s->batch * 4;
-  p->bytes[APPEND_KV_BATCH_IDX] = heads > 0 && s->places == APPEND_BATCH_IDX ? s->batch * 4 : 0;
-  if (heads > 0 && s->places == APPEND_PAGES) {
+  const int by_idx = s->places == APPEND_BATCH_IDX || s->places == APPEND_PAGES_IDX;
+  p->bytes[APPEND_KV_BATCH_IDX] = heads > 0 && by_idx ? s->batch * 4 : 0;
+  if (heads > 0 && (s->places == APPEND_PAGES || s->places == APPEND_PAGES_IDX)) {
     a->max_pages = pages;
     a->page_table_stride = pages + 1;
-    p->bytes[APPEND_PAGE_TABLE] = s->batch * (pages + 1) * 4;
+    a->page_table_rows = s->places == APPEND_PAGES_IDX ? s->batch + 1 : 0;
+    p->bytes[APPEND_PAGE_TABLE] = (s->batch + 1) * (pages + 1) * 4;
+  }
+  if (heads > 0 && s->places == APPEND_PAGES_FLAT) {
+    a->max_pages = s->batch * pages + 2;
+    p->bytes[APPEND_PAGE_TABLE] = p->bytes[APPEND_PAGE_TABLE_V] = a->max_pages * 4;
+    p->bytes[APPEND_PAGE_INDPTR] = (s->batch + 1) * 4;
   }
   p->bytes[APPEND_SLOT_MAPPING] = heads > 0 && s->places == APPEND_SLOTS ? tokens * 8 : 0;
   if (s->rotary_dim == 0)
     return;
   p->bytes[APPEND_POSITIONS] = s->own_positions ? tokens * 4 : 0;
+  p->bytes[APPEND_FIRST_POSITIONS] = s->own_first ? s->batch * 4 : 0;
   const int32_t dtype = s->rotary_own ? s->dtype : ATTNPRESS_FP32;
   const int64_t half = s->rotary_dim / 2;
   p->rotary = (attnpress_rotary){.struct_size = sizeof p->rotary,
@@ -76,7 +84,8 @@ void append_lay_out(append_problem *p, const append_shape *s) {
                                  .stride = s->rotary_own ? 2 * half : 0,
                                  .rotary_dim = s->rotary_dim,
                                  .dtype = dtype,
-                                 .interleaved = s->interleaved};
+                                 .interleaved = s->interleaved,
+                                 .q_at_first = s->q_at_first};
   p->bytes[APPEND_COS] = p->rotary.num_positions * half * bytes_of(dtype) * (s->rotary_own ? 2 : 1);
   p->bytes[APPEND_SIN] = s->rotary_own ? 0 : p->bytes[APPEND_COS];
 }
@@ -96,10 +105,13 @@ void append_point(append_problem *p, const append_shape *s, void *const buffer[A
   a->kv_batch_idx = at[APPEND_KV_BATCH_IDX];
   a->page_table = at[APPEND_PAGE_TABLE];
   a->slot_mapping = at[APPEND_SLOT_MAPPING];
+  a->page_table_v = at[APPEND_PAGE_TABLE_V];
+  a->page_indptr = at[APPEND_PAGE_INDPTR];
   if (s->rotary_dim == 0)
     return;
   a->rotary = &p->rotary;
   p->rotary.positions = at[APPEND_POSITIONS];
+  p->rotary.first_positions = at[APPEND_FIRST_POSITIONS];
   p->rotary.cos = at[APPEND_COS];
   p->rotary.sin = s->rotary_own
                       ? (char *)at[APPEND_COS] + s->rotary_dim / 2 * bytes_of(p->rotary.dtype)
@@ -145,6 +157,27 @@ static void fill_tables(const append_problem *p, const append_shape *s) {
     }
 }
 
+/* Tables of all sequences, one behind the other; with `bad`, the third's entries are none. */
+static void fill_flat(const append_problem *p, const append_shape *s, int64_t entries,
+                      int64_t step) {
+  const attnpress_append_args *a = &p->args;
+  int32_t *pages = (void *)(uintptr_t)a->page_table, *pages_v = (void *)(uintptr_t)a->page_table_v,
+          *indptr = (void *)(uintptr_t)a->page_indptr;
+  const int64_t each = (a->max_pages - 2) / s->batch;
+  for (int64_t i = 0; i < a->max_pages; ++i) {
+    pages[i] = (int32_t)(i * step % entries);
+    pages_v[i] = (int32_t)((i + 1) * step % entries);
+    if (s->bad && i % 5 == 2)
+      (i % 2 ? pages : pages_v)[i] = i % 4 < 2 ? -1 : (int32_t)entries;
+  }
+  for (int64_t b = 0; b <= s->batch; ++b)
+    indptr[b] = (int32_t)(1 + b * each);
+  if (s->bad && s->batch > 3) {
+    indptr[3] = -4;
+    indptr[s->batch] = (int32_t)a->max_pages + 1;
+  }
+}
+
 /* With `bad`: a sequence that begins before or behind its cache, pages and entries that are not
  * there, slots past the end, positions past the tables, tokens behind the last sequence. */
 static void fill_indices(const append_problem *p, const append_shape *s) {
@@ -154,20 +187,27 @@ static void fill_indices(const append_problem *p, const append_shape *s) {
   const int64_t entries = cache->shape[0], step = entries > 0 ? step_of(entries) : 1;
   int32_t *cu = (void *)(uintptr_t)a->cu_seqlens_new, *used = (void *)(uintptr_t)a->seqused_k,
           *idx = (void *)(uintptr_t)a->kv_batch_idx, *pages = (void *)(uintptr_t)a->page_table,
-          *positions = (void *)(uintptr_t)p->rotary.positions;
+          *positions = (void *)(uintptr_t)p->rotary.positions,
+          *first = (void *)(uintptr_t)p->rotary.first_positions;
   int64_t *slots = (void *)(uintptr_t)a->slot_mapping;
   for (int64_t b = 0; b < s->batch; ++b) {
     used[b] = (int32_t)(b * 5 % 7);
     if (s->bad && b % 4 == 0)
       used[b] = b % 8 == 0 ? -3 : INT32_MAX - 1;
     if (idx != NULL)
-      idx[b] = s->bad && b == 2 ? (int32_t)entries : (int32_t)(b * step % entries);
-    for (int64_t i = 0; pages != NULL && i <= a->max_pages; ++i) /* the last is never read */
+      idx[b] = pages != NULL ? (int32_t)(s->bad && b % 4 == 2 ? (b % 8 == 2 ? -1 : s->batch + 1)
+                                                              : s->batch - b)
+               : s->bad && b == 2 ? (int32_t)entries
+                                  : (int32_t)(b * step % entries);
+  }
+  for (int64_t b = 0; pages != NULL && a->page_indptr == NULL && b <= s->batch; ++b)
+    for (int64_t i = 0; i <= a->max_pages; ++i) /* the last is never read */
       pages[b * a->page_table_stride + i] =
           i == a->max_pages            ? INT32_MAX
           : s->bad && (b + i) % 5 == 2 ? (b % 2 ? -1 : (int32_t)entries)
                                        : (int32_t)((b * a->max_pages + i) * step % entries);
-  }
+  if (a->page_indptr != NULL)
+    fill_flat(p, s, entries, step);
   for (int64_t b = 0; cu != NULL && b <= s->batch; ++b) /* every third is empty */
     cu[b] = (int32_t)(b == s->batch ? tokens - (s->bad ? 2 : 0)
                                     : (b + 2) / 3 * 3 * s->new_tokens / (s->bad ? 2 : 1));
@@ -179,6 +219,8 @@ static void fill_indices(const append_problem *p, const append_shape *s) {
     if (s->bad && t % 7 == 5)
       slots[t] = t % 2 ? count : INT64_MAX - t;
   }
+  for (int64_t b = 0; first != NULL && b < s->batch; ++b)
+    first[b] = s->bad && b % 4 == 1 ? (b % 8 == 1 ? INT32_MAX : -1) : (int32_t)(b * 11 % 30);
   for (int64_t t = 0; positions != NULL && t < tokens; ++t)
     positions[t] = s->bad && t % 6 == 4 ? (t % 4 ? -1 : (int32_t)p->rotary.num_positions)
                                         : (int32_t)(t * 7 % p->rotary.num_positions);
@@ -222,31 +264,50 @@ static int find_token(const attnpress_append_args *a, int64_t t, int64_t *sequen
   return 0;
 }
 
-/** The row of cos and sin of token t; -1 where it is skipped, 0 without rotary. */
-static int64_t position_of(const attnpress_append_args *a, int64_t t) {
+/** The row of cos and sin of token t, for q or for K; -1 where it is skipped, 0 without rotary. */
+static int64_t position_of(const attnpress_append_args *a, int64_t t, int of_q) {
   int64_t sequence, index;
   if (!find_token(a, t, &sequence, &index))
     return -1;
   if (a->rotary == NULL)
     return 0;
-  const int64_t position = a->rotary->positions != NULL ? a->rotary->positions[t]
-                           : a->seqused_k != NULL       ? a->seqused_k[sequence] + index
-                                                        : index;
-  return position < a->rotary->num_positions && position >= 0 ? position : -1;
+  const attnpress_rotary *r = a->rotary;
+  const int64_t first = r->first_positions != NULL ? r->first_positions[sequence]
+                        : a->seqused_k != NULL     ? a->seqused_k[sequence]
+                                                   : 0;
+  const int64_t position = r->positions != NULL    ? r->positions[t]
+                           : of_q && r->q_at_first ? first
+                                                   : first + index;
+  return position < r->num_positions && position >= 0 ? position : -1;
 }
 
-/** The row of the cache, entries one behind the other; -1 where there is none. */
-static int64_t place_of(const attnpress_append_args *a, int64_t t) {
+/** Page `page` of a sequence in a table; -1 where that says nothing. */
+static int64_t page_of(const attnpress_append_args *a, const int32_t *table, int64_t sequence,
+                       int64_t page) {
+  if (a->page_indptr != NULL) {
+    const int32_t *ends = a->page_indptr + sequence;
+    const int sound = ends[0] >= 0 && ends[0] <= ends[1] && ends[1] <= a->max_pages;
+    return sound && ends[0] + page < ends[1] ? table[ends[0] + page] : -1;
+  }
+  const int64_t rows = a->page_table_rows != 0 ? a->page_table_rows : a->batch;
+  const int64_t row = a->kv_batch_idx != NULL ? a->kv_batch_idx[sequence] : sequence;
+  return row >= 0 && row < rows && page < a->max_pages ? table[row * a->page_table_stride + page]
+                                                       : -1;
+}
+
+/** The row of the cache of K or of V, entries one behind the other; -1 where there is none. */
+static int64_t place_of(const attnpress_append_args *a, int64_t t, int of_v) {
   const int64_t entries = cache_of(a)->shape[0], rows = cache_of(a)->shape[1];
   int64_t sequence, index, entry;
-  if (position_of(a, t) < 0 || !find_token(a, t, &sequence, &index))
+  if (position_of(a, t, 0) < 0 || !find_token(a, t, &sequence, &index))
     return -1;
   if (a->slot_mapping != NULL)
     return a->slot_mapping[t] < entries * rows ? a->slot_mapping[t] : -1;
   const int64_t row = index + (a->seqused_k != NULL ? a->seqused_k[sequence] : 0);
-  if (row < 0 || row >= (a->page_table != NULL ? a->max_pages * rows : rows))
+  if (row < 0 || (a->page_table == NULL && row >= rows))
     return -1;
-  entry = a->page_table != NULL     ? a->page_table[sequence * a->page_table_stride + row / rows]
+  const int32_t *table = of_v && a->page_table_v != NULL ? a->page_table_v : a->page_table;
+  entry = a->page_table != NULL     ? page_of(a, table, sequence, row / rows)
           : a->kv_batch_idx != NULL ? a->kv_batch_idx[sequence]
                                     : sequence;
   return entry < 0 || entry >= entries ? -1 : entry * rows + row % rows;
@@ -256,14 +317,14 @@ int append_check_open(append_check *c) {
   const attnpress_append_args *a = c->before;
   const int64_t rows = cache_of(a)->shape[0] * cache_of(a)->shape[1];
   const int64_t tokens = tokens_of(a)->shape[0] * tokens_of(a)->shape[1];
-  if ((c->owner = malloc((size_t)(rows + 1) * sizeof *c->owner)) == NULL)
+  if ((c->owner = malloc((size_t)(2 * rows + 1) * sizeof *c->owner)) == NULL)
     return -1;
-  for (int64_t i = 0; i < rows; ++i)
+  for (int64_t i = 0; i < 2 * rows; ++i)
     c->owner[i] = -1;
-  for (int64_t t = 0; rows > 0 && t < tokens; ++t) {
-    const int64_t place = place_of(a, t);
+  for (int64_t i = 0; rows > 0 && i < 2 * tokens; ++i) {
+    const int64_t place = place_of(a, i / 2, i % 2);
     if (place >= 0)
-      c->owner[place] = t;
+      c->owner[i % 2 * rows + place] = i / 2;
   }
   return 0;
 }
@@ -338,14 +399,16 @@ static void check_heads(const append_check *c, const char *what, const attnpress
 static void check_cache(const append_check *c, const char *what, const attnpress_tensor *t,
                         const attnpress_tensor *before, const attnpress_tensor *from, int64_t place,
                         int64_t rotary_dim, append_error *e) {
-  const int64_t rows = before->shape[1], owner = c->owner[place];
+  const int64_t rows = before->shape[1];
   if (before->dtype == 0)
     return;
+  const int of_v = before == &c->before->v_cache;
+  const int64_t owner = c->owner[of_v * before->shape[0] * rows + place];
   if (owner < 0)
     check_heads(c, what, t, before, place / rows, place % rows, NULL, 0, 0, 0, 0, e);
   else
     check_heads(c, what, t, before, place / rows, place % rows, from, owner / from->shape[1],
-                owner % from->shape[1], position_of(c->before, owner), rotary_dim, e);
+                owner % from->shape[1], position_of(c->before, owner, 0), rotary_dim, e);
 }
 
 void append_check_row(const append_check *c, int64_t row, append_error *error) {
@@ -357,7 +420,7 @@ void append_check_row(const append_check *c, int64_t row, append_error *error) {
     check_cache(c, "v_cache", &a->v_cache, &b->v_cache, &b->v_new, row, 0, error);
     return;
   }
-  const int64_t t = row - places, position = position_of(b, t);
+  const int64_t t = row - places, position = position_of(b, t, 1);
   const attnpress_tensor *to = a->q_out.dtype != 0 ? &a->q_out : &a->q;
   const attnpress_tensor *old = b->q_out.dtype != 0 ? &b->q_out : &b->q;
   check_heads(c, "q", to, old, t / b->q.shape[1], t % b->q.shape[1], position >= 0 ? &b->q : NULL,

@@ -11,7 +11,15 @@
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
-enum { APPEND_DENSE, APPEND_BATCH_IDX, APPEND_PAGES, APPEND_SLOTS, APPEND_PLACES };
+enum {
+  APPEND_DENSE,
+  APPEND_BATCH_IDX,
+  APPEND_PAGES,
+  APPEND_SLOTS,
+  APPEND_PAGES_IDX,  /* rows of the table by kv_batch_idx */
+  APPEND_PAGES_FLAT, /* a table of V's own, both by page_indptr */
+  APPEND_PLACES
+};
 enum { APPEND_PACKED, APPEND_HEADS_OUTSIDE, APPEND_ODD, APPEND_LAYOUTS };
 
 typedef struct append_shape {
@@ -23,6 +31,8 @@ typedef struct append_shape {
   int32_t rotary_dim, interleaved;
   int32_t rotary_own;    /* 1: cos and sin are of the tensors' dtype, and side by side */
   int32_t own_positions; /* 1: a position for each token */
+  int32_t own_first;     /* 1: a position for the first token of each sequence */
+  int32_t q_at_first;    /* 1: queries stand at their sequence's first token */
   int32_t ragged, q_out, layout;
   int32_t far; /* 1: entries of the cache are more than 2^31 elements apart */
   int32_t bad; /* 1: some index arrays hold what is out of range */
@@ -43,6 +53,9 @@ enum {
   APPEND_POSITIONS,
   APPEND_COS,
   APPEND_SIN,
+  APPEND_PAGE_TABLE_V,
+  APPEND_PAGE_INDPTR,
+  APPEND_FIRST_POSITIONS,
   APPEND_BUFFERS
 };
 
@@ -75,7 +88,8 @@ typedef struct append_error {
  * before. */
 typedef struct append_check {
   const attnpress_append_args *args, *before;
-  int64_t *owner; /* (entries * rows of the cache): the token that is written there, or -1 */
+  int64_t *owner; /* (2, entries * rows of the cache): the token whose K, and whose V, is written
+                     there, or -1 */
 } append_check;
 
 /** Finds out which token goes where. -1: no memory. */

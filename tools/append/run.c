@@ -22,7 +22,7 @@ typedef struct run_state {
 } run_state;
 
 static const char *const layout_names[] = {"bshd", "bhsd", "odd"};
-static const char *const place_names[] = {"dense", "batch-idx", "pages", "slots"};
+static const char *const place_names[] = {"dense", "batch-idx", "pages", "slots", "picked", "flat"};
 static const char *const style_names[] = {"none", "neox", "interleaved"};
 
 static attnpress_status plan_call(attnpress_handle *handle, const void *args,
@@ -119,7 +119,7 @@ static int run(run_state *s, uint64_t seed) {
 static int set_shape(append_shape *s, int64_t rotary_dim, int64_t head_dim_v, int style) {
   s->head_dim_v = head_dim_v != 0 ? head_dim_v : s->head_dim;
   if (s->cache_rows == 0)
-    s->cache_rows = s->places == APPEND_PAGES || s->places == APPEND_SLOTS ? 16 : 1024;
+    s->cache_rows = s->places == APPEND_DENSE || s->places == APPEND_BATCH_IDX ? 1024 : 16;
   s->interleaved = style == 2;
   s->rotary_dim = (int32_t)(style == 0 ? 0 : rotary_dim != 0 ? rotary_dim : s->head_dim);
   if (s->rotary_dim == 0)
@@ -145,7 +145,7 @@ static int run_words(int argc, char **argv) {
   append_shape *p = &s.shape;
   int64_t rotary_dim = 0, head_dim_v = 0, seed = 1;
   int dtype = ATTNPRESS_BF16, layout = APPEND_PACKED, places = APPEND_DENSE, style = 1;
-  int ragged = 0, positions = 0, own = 0, q_out = 0, bad = 0;
+  int ragged = 0, positions = 0, first = 0, at_first = 0, own = 0, q_out = 0, bad = 0;
   const tool_number numbers[] = {{"--batch", &p->batch, 1, INT32_MAX},
                                  {"--new", &p->new_tokens, 1, INT32_MAX},
                                  {"--heads", &p->heads_q, 0, INT32_MAX},
@@ -161,10 +161,15 @@ static int run_words(int argc, char **argv) {
                                  {"--places", place_names, 0, APPEND_PLACES, &places},
                                  {"--rotary", style_names, 0, 3, &style},
                                  {NULL, NULL, 0, 0, NULL}};
-  const tool_flag flags[] = {{"--ragged", &ragged},  {"--positions", &positions},
-                             {"--tables-own", &own}, {"--q-out", &q_out},
-                             {"--bad", &bad},        {NULL, NULL}};
-  const tool_options options = {numbers, choices, flags, NULL};
+  const tool_flag flags[] = {{"--ragged", &ragged},
+                             {"--positions", &positions},
+                             {"--first-positions", &first},
+                             {"--q-at-first", &at_first},
+                             {"--tables-own", &own},
+                             {"--q-out", &q_out},
+                             {"--bad", &bad},
+                             {NULL, NULL}};
+  const tool_options options = {numbers, choices, flags, NULL, NULL};
   int status = tool_session_parse(&s.session, "run append", &options, argc, argv);
   if (status != TOOL_OK)
     return status;
@@ -173,6 +178,8 @@ static int run_words(int argc, char **argv) {
   p->places = places;
   p->ragged = ragged;
   p->own_positions = positions;
+  p->own_first = first;
+  p->q_at_first = at_first;
   p->rotary_own = own;
   p->q_out = q_out;
   p->bad = bad;
@@ -190,8 +197,9 @@ const tool_command ap_tool_run_append = {
     .name = "run append",
     .summary = "new keys and values into a cache, with rotary embeddings",
     .usage = "--batch N --new N --cache-rows N [OPTION]...",
-    .about = "Makes random new keys, values and queries, writes them to their place in a cache with "
-             "rotary embeddings, times that, and checks cache and queries against float64.",
+    .about =
+        "Makes random new keys, values and queries, writes them to their place in a cache with "
+        "rotary embeddings, times that, and checks cache and queries against float64.",
     .options = {(const tool_opt[]){
                     {"--batch", "N", "sequences (32)"},
                     {"--new", "N", "new tokens of a sequence (1)"},
@@ -199,9 +207,11 @@ const tool_command ap_tool_run_append = {
                     {"--kv-heads", "N", "heads of k and v (8)"},
                     {"--head-dim", "N", "of q and k (128)"},
                     {"--head-dim-v", "N", "of v (that of K)"},
-                    {"--cache-rows", "N", "of a sequence, or of a page (1024; pages and slots: 16)"},
-                    {"--places", "dense|batch-idx|pages|slots",
-                     "by sequence, by kv_batch_idx, by page_table or by slot_mapping (dense)"},
+                    {"--cache-rows", "N",
+                     "of a sequence, or of a page (1024; pages and slots: 16)"},
+                    {"--places", "dense|batch-idx|pages|slots|picked|flat",
+                     "by sequence, kv_batch_idx, page_table, slot_mapping, the second and third, "
+                     "or flat tables of K and of V (dense)"},
                     {"--rotary", "none|neox|interleaved", "(neox)"},
                     {"--rotary-dim", "N", "columns that are rotated (the head dim)"},
                     {"--dtype", "fp16|bf16|fp32", "(bf16)"},
@@ -209,6 +219,8 @@ const tool_command ap_tool_run_append = {
                      "bhsd: heads outside of rows; odd: rows begin at any element (bshd)"},
                     {"--ragged", NULL, "sequences of different lengths, one behind the other"},
                     {"--positions", NULL, "a position for each token"},
+                    {"--first-positions", NULL, "a position for each sequence's first token"},
+                    {"--q-at-first", NULL, "queries stand at their sequence's first token"},
                     {"--tables-own", NULL, "cos and sin of the tensors' dtype, side by side"},
                     {"--q-out", NULL, "rotated queries are written to another tensor"},
                     {"--bad", NULL, "some indices are out of range"},

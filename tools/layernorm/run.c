@@ -281,7 +281,7 @@ static int run_words(int argc, char **argv) {
                              {"--residual", &o->residual}, {"--no-parameters", &o->no_parameters},
                              {"--in-place", &o->in_place}, {NULL, NULL}};
   const tool_real reals[] = {{"--eps", &o->eps}, {NULL, NULL}};
-  const tool_options options = {numbers, choices, flags, reals};
+  const tool_options options = {numbers, choices, flags, reals, NULL};
   int status = tool_session_parse(&s.session, "run layernorm", &options, argc, argv);
   if (status != TOOL_OK)
     return status;

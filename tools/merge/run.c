@@ -122,7 +122,7 @@ static int run_words(int argc, char **argv) {
                                  {"--layout", layout_names, 0, MERGE_LAYOUTS, &layout},
                                  {NULL, NULL, 0, 0, NULL}};
   const tool_flag flags[] = {{"--log2", &log2}, {"--in-place", &in_place}, {NULL, NULL}};
-  const tool_options options = {numbers, choices, flags, NULL};
+  const tool_options options = {numbers, choices, flags, NULL, NULL};
   int status = tool_session_parse(&s.session, "run merge", &options, argc, argv);
   if (status != TOOL_OK)
     return status;

@@ -12,6 +12,7 @@
 typedef struct run_options {
   int64_t batch, rows, columns, seed;
   int dtype, summed, backward;
+  const char *mod, *mod_scalars[SNIPPET_SCALARS + 1]; /* a file, and scalars to set in it */
 } run_options;
 
 /* Buffers are x, y, c and, backward, dx and dy. */
@@ -23,11 +24,30 @@ typedef struct run_state {
   int buffer[BUFFERS];
   outer_case c;
   outer_error error;
+  snippet_file file; /* of --mod */
+  snippet *f;
+  attnpress_outer_mod mod;
   union {
     attnpress_outer_args forward;
     attnpress_outer_backward_args backward;
   } args;
 } run_state;
+
+/* Reads the function, if one is asked for. */
+static int read_mod(run_state *s) {
+  char why[512];
+  const run_options *o = &s->o;
+  if (o->mod == NULL && o->mod_scalars[0] != NULL)
+    return tool_usage("run outer", "--mod-scalar %s is given without --mod", o->mod_scalars[0]);
+  if (o->mod == NULL)
+    return TOOL_OK;
+  int failed = snippet_file_read(&s->file, o->mod, why, sizeof why);
+  for (int i = 0; failed == 0 && o->mod_scalars[i] != NULL; ++i)
+    failed = snippet_file_set(&s->file, o->mod_scalars[i], why, sizeof why);
+  if (failed == 0)
+    failed = outer_function_read(&s->file, &s->mod, &s->f, why, sizeof why);
+  return failed == 0 ? TOOL_OK : tool_usage("run outer", "%s", why);
+}
 
 static int add_buffers(run_state *s) {
   const run_options *o = &s->o;
@@ -90,7 +110,7 @@ static tool_call call_of(run_state *s) {
                       host(s, DY), o->rows,
                       o->columns,  o->summed ? 0 : o->rows * o->columns,
                       o->columns,  o->rows,
-                      o->columns};
+                      o->columns,  s->f};
   if (o->backward) {
     s->args.backward = (attnpress_outer_backward_args){.struct_size = sizeof s->args.backward,
                                                        .x = data[X],
@@ -102,7 +122,8 @@ static tool_call call_of(run_state *s) {
                                                        .rows = o->rows,
                                                        .columns = o->columns,
                                                        .dtype = o->dtype,
-                                                       .summed = o->summed};
+                                                       .summed = o->summed,
+                                                       .mod = s->f != NULL ? &s->mod : NULL};
     return (tool_call){&s->args.backward, plan_backward, run_backward, set_workspace};
   }
   s->args.forward = (attnpress_outer_args){.struct_size = sizeof s->args.forward,
@@ -113,7 +134,8 @@ static tool_call call_of(run_state *s) {
                                            .rows = o->rows,
                                            .columns = o->columns,
                                            .dtype = o->dtype,
-                                           .summed = o->summed};
+                                           .summed = o->summed,
+                                           .mod = s->f != NULL ? &s->mod : NULL};
   return (tool_call){&s->args.forward, plan_forward, run_forward, NULL};
 }
 
@@ -141,11 +163,13 @@ static int run(run_state *s) {
   if (status != TOOL_OK)
     return status;
   tool_verdict verdict = {e->ratio, e->elements, ""};
-  char text[160];
+  char text[256];
   snprintf(verdict.worst, sizeof verdict.worst,
            "%s: entry %" PRId64 ", row %" PRId64 ", column %" PRId64 ": %.9g, expected %.9g",
            e->what != NULL ? e->what : "", e->batch, e->row, e->column, e->value, e->expected);
-  snprintf(text, sizeof text, "outer product%s%s, batch %" PRId64 ", %" PRId64 " x %" PRId64 ", %s",
+  snprintf(text, sizeof text,
+           "outer product%s%.80s%s%s, batch %" PRId64 ", %" PRId64 " x %" PRId64 ", %s",
+           s->f != NULL ? " by " : "", s->f != NULL ? s->file.name : "",
            o->summed ? ", summed" : "", o->backward ? ", backward" : "", o->batch, o->rows,
            o->columns, tool_dtype_names[o->dtype]);
   return tool_session_report(&s->session, text,
@@ -166,15 +190,22 @@ static int run_words(int argc, char **argv) {
   const tool_choice choices[] = {{"--dtype", tool_dtype_names, ATTNPRESS_FP16, 4, &o->dtype},
                                  {NULL, NULL, 0, 0, NULL}};
   const tool_flag flags[] = {{"--summed", &o->summed}, {"--backward", &o->backward}, {NULL, NULL}};
-  const tool_options options = {numbers, choices, flags, NULL};
+  const tool_word words[] = {
+      {"--mod", &o->mod, 1}, {"--mod-scalar", o->mod_scalars, SNIPPET_SCALARS}, {NULL, NULL, 0}};
+  const tool_options options = {numbers, choices, flags, NULL, words};
   int status = tool_session_parse(&s.session, "run outer", &options, argc, argv);
   if (status != TOOL_OK)
     return status;
   if ((double)o->batch * (double)o->rows * (double)o->columns > 1e15)
     return tool_usage(
         "run outer", "--batch %" PRId64 " is too many: c would have over 10^15 elements", o->batch);
-  status = run(&s);
-  tool_session_close(&s.session);
+  status = read_mod(&s);
+  if (status == TOOL_OK) {
+    status = run(&s);
+    tool_session_close(&s.session);
+  }
+  snippet_free(s.f);
+  snippet_file_free(&s.file);
   return status;
 }
 
@@ -183,13 +214,17 @@ const tool_command ap_tool_run_outer = {
     .summary = "outer products",
     .usage = "--batch N --rows I --columns J [OPTION]...",
     .about = "Makes random inputs, runs the outer product c[n, i, j] = x[n, i] y[n, j] or, with "
-             "--backward, its gradients, times it, and checks the result against float64.",
+             "--backward, its gradients, times it, and checks the result against float64. The file "
+             "of --mod has lines `scalar float NAME = NUMBER`, and behind a line `f:` one C "
+             "expression of x and y.",
     .options = {(const tool_opt[]){{"--batch", "N", "entries of the batch (32)"},
                                    {"--rows", "N", "of c (1024)"},
                                    {"--columns", "N", "of c (1024)"},
                                    {"--dtype", "fp16|bf16|fp32", "(bf16)"},
                                    {"--summed", NULL, "c is summed over the batch"},
                                    {"--backward", NULL, "dx and dy of dc"},
+                                   {"--mod", "FILE", "a function in place of the product"},
+                                   {"--mod-scalar", "N=X", "its scalar N is X"},
                                    {NULL, NULL, NULL}},
                 tool_session_options},
     .more = TOOL_RUN_STATUS,

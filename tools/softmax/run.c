@@ -189,7 +189,7 @@ static int run_words(int argc, char **argv) {
   const tool_flag flags[] = {
       {"--backward", &o->backward}, {"--in-place", &o->in_place}, {NULL, NULL}};
   const tool_real reals[] = {{"--scale", &o->scale}, {NULL, NULL}};
-  const tool_options options = {numbers, choices, flags, reals};
+  const tool_options options = {numbers, choices, flags, reals, NULL};
   int status = tool_session_parse(&s.session, "run softmax", &options, argc, argv);
   if (status != TOOL_OK)
     return status;

@@ -55,7 +55,8 @@ typedef struct attnpress_fwd_args {
                              positions: ceil(seqlen_q / (BLOCK_M / 64 * (64 / heads_per_tile))) */
   int32_t num_splits;     /* 1 in kernels that do not split */
   int32_t key_blocks_per_split; /* key blocks of BLOCK_N keys that one split covers, counted from
-                                   the first that a row of the row block sees */
+                                   the first that a row of the row block sees; with sequences of
+                                   their own lengths, at least so many, and else equal parts */
   float scale;                  /* of the scores, positive */
   float scale_log2; /* what makes scores exponents of 2: log2(e) * scale, or * softcap */
   int32_t reserved;
@@ -141,7 +142,7 @@ typedef struct attnpress_bwd_args {
   float *lse_log2;   /* (batch, heads_q, row_tiles * 16) contiguous: lse * log2(e); rows that see no
                         key, and rows past the end: inf */
   float *delta;      /* the same shape: sum of dout * out over a row, less dlse; past the end 0 */
-  float *dq_sum;     /* (batch, heads_q, row_tiles, HEAD_DIM / 8, 128) contiguous: dQ / scale in
+  float *dq_sum;     /* (batch, heads_q, sum_tiles, HEAD_DIM / 8, 128) contiguous: dQ / scale in
                         fp32, or NULL; gradient.cuh says in which order a tile lies */
   int64_t q_batch_stride, q_row_stride, q_head_stride;
   int64_t k_batch_stride, k_row_stride, k_head_stride;
@@ -154,14 +155,17 @@ typedef struct attnpress_bwd_args {
   int64_t lse_batch_stride, lse_head_stride;
   int64_t dlse_batch_stride, dlse_head_stride;
   int32_t batch, heads_q, heads_kv, seqlen_q, seqlen_k;
-  int32_t row_tiles;    /* ceil(seqlen_q / 16), rounded up to a multiple of 8 */
-  int32_t blocks;       /* of a head: key blocks, of bwd_dq row blocks */
-  int32_t accumulate;   /* 1: dq, dk and dv are added to */
-  int32_t dq_sum_quads; /* 16-byte parts of a head's dq_sum; 0: there is none */
-  float scale;          /* of the scores, positive */
-  float scale_log2;     /* what makes scores exponents of 2: log2(e) * scale, or * softcap */
-  int32_t reserved;
-  float *dsinks; /* (heads_q) contiguous: the gradient by score.sinks; bwd_sinks alone */
+  int32_t row_tiles;  /* ceil(seqlen_q / 16), rounded up to a multiple of 8 */
+  int32_t blocks;     /* of a head: key blocks, of bwd_dq row blocks */
+  int32_t accumulate; /* 1: dq, dk and dv are added to */
+  int32_t
+      dq_sum_quads;  /* 16-byte parts of a head's dq_sum, or, where sequences have lengths of their
+                           own, of a row tile's; 0: there is none */
+  float scale;       /* of the scores, positive */
+  float scale_log2;  /* what makes scores exponents of 2: log2(e) * scale, or * softcap */
+  int32_t sum_tiles; /* row tiles of a head of dq_sum: row_tiles, or, where sequences have lengths
+                           of their own, fewer */
+  float *dsinks;     /* (heads_q) contiguous: the gradient by score.sinks; bwd_sinks alone */
   attnpress_score_args score;
 } attnpress_bwd_args;
 
@@ -174,10 +178,10 @@ ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_args) == 536, "layout of attnpress_
  * tensor maps and leaves those pointers and strides in `bwd` alone. Boxes have 64 columns, in the
  * 128-byte swizzle. */
 typedef struct attnpress_bwd_sm90_args {
-  attnpress_tensor_map q;    /* (batch, heads_q, seqlen_q, HEAD_DIM), boxes of (1, 1, BLOCK_M, 64) */
+  attnpress_tensor_map q; /* (batch, heads_q, seqlen_q, HEAD_DIM), boxes of (1, 1, BLOCK_M, 64) */
   attnpress_tensor_map dout; /* (batch, heads_q, seqlen_q, HEAD_DIM_V), the same boxes */
-  attnpress_tensor_map k;    /* (batch, heads_kv, seqlen_k, HEAD_DIM), boxes of (1, 1, BLOCK_N, 64) */
-  attnpress_tensor_map v;    /* (batch, heads_kv, seqlen_k, HEAD_DIM_V), the same boxes */
+  attnpress_tensor_map k; /* (batch, heads_kv, seqlen_k, HEAD_DIM), boxes of (1, 1, BLOCK_N, 64) */
+  attnpress_tensor_map v; /* (batch, heads_kv, seqlen_k, HEAD_DIM_V), the same boxes */
   attnpress_bwd_args bwd;
   int64_t reserved[5];
 } attnpress_bwd_sm90_args;
@@ -186,6 +190,24 @@ ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_sm90_args, bwd, 512)
 ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_sm90_args) == 1088,
                         "layout of attnpress_bwd_sm90_args");
 
+/* The arguments of the kernel for the gradient by the bias. Of batch, head and rows, what the gradient
+ * has one of is summed over: a thread block then walks over all of the call's. */
+typedef struct attnpress_bwd_dbias_args {
+  attnpress_bwd_args bwd; /* of which `blocks` are key blocks */
+  void *dbias;            /* (batch or 1, heads_q or 1, seqlen_q or 1, seqlen_k) by its strides */
+  int64_t dbias_batch_stride, dbias_head_stride, dbias_row_stride, dbias_key_stride;
+  int32_t dbias_dtype;                               /* 1 fp16, 2 bf16, 3 fp32 */
+  int32_t heads, row_blocks;                         /* of the gradient */
+  int32_t walk_batches, walk_heads, walk_row_blocks; /* of a thread block: all, or 1 */
+  int32_t sums_rows;                                 /* 1: the gradient has one row */
+  int32_t reserved;
+} attnpress_bwd_dbias_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_dbias_args, dbias, sizeof(attnpress_bwd_args))
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_dbias_args) == sizeof(attnpress_bwd_args) + 72,
+                        "layout of attnpress_bwd_dbias_args");
+
 /* The grids of the backward kernels are one-dimensional. bwd and bwd_dkv: key block (fastest), key
  * head, batch; bwd_dq: row block (fastest), query head, batch. bwd_delta and bwd_convert: BLOCK_M rows
- * of row_tiles * 16 (fastest), query head, batch. bwd_sinks: query head. */
+ * of row_tiles * 16 (fastest), query head, batch. bwd_sinks: query head. bwd_dbias: key block
+ * (fastest), row block, head and batch of the gradient. */

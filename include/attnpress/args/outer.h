@@ -4,6 +4,8 @@
 
 #include "attnpress/args/common.h"
 
+enum { ATTNPRESS_OUTER_SCALARS_MAX = 16 };
+
 /* Strides are in elements, and may be any. */
 typedef struct attnpress_outer_fwd_args {
   const void *x; /* (batch, rows) */
@@ -15,10 +17,12 @@ typedef struct attnpress_outer_fwd_args {
   int32_t column_shift;              /* fwd: 2^column_shift threads of a block share a row */
   int32_t column_blocks, row_blocks; /* thread blocks beside and below each other */
   int32_t reserved;
+  uint32_t scalar[ATTNPRESS_OUTER_SCALARS_MAX]; /* of a snippet: the bits of a float or an int */
 } attnpress_outer_fwd_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_outer_fwd_args, rows, 64)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_outer_fwd_args) == 88,
+ATTNPRESS_ASSERT_OFFSET(attnpress_outer_fwd_args, scalar, 88)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_outer_fwd_args) == 152,
                         "layout of attnpress_outer_fwd_args");
 
 typedef struct attnpress_outer_bwd_args {
@@ -30,10 +34,12 @@ typedef struct attnpress_outer_bwd_args {
   int64_t x_stride, y_stride, dc_batch_stride, dc_row_stride, dx_stride;
   int32_t rows, columns;
   int32_t row_blocks, reserved;
+  uint32_t scalar[ATTNPRESS_OUTER_SCALARS_MAX]; /* as above */
 } attnpress_outer_bwd_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_outer_bwd_args, rows, 80)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_outer_bwd_args) == 96,
+ATTNPRESS_ASSERT_OFFSET(attnpress_outer_bwd_args, scalar, 96)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_outer_bwd_args) == 160,
                         "layout of attnpress_outer_bwd_args");
 
 typedef struct attnpress_outer_reduce_args {

@@ -12,23 +12,28 @@ typedef struct attnpress_ragged_args {
   const int32_t *cu_seqlens_k; /* (batch + 1): rows of k and v; with pages, lengths alone */
   const int32_t *seqused_q, *seqused_k, *leftpad_k;
   const int32_t *kv_batch_idx;
-  const int32_t *page_table; /* (kv_batches, table_pages) by its stride */
+  const int32_t *cu_seqlens_k_new; /* (batch + 1): lengths of what was appended */
+  const int32_t *page_table;  /* (kv_batches, table_pages) by its stride; or flat, (table_pages) */
+  const int32_t *page_indptr; /* (batch + 1): first entries of a flat table */
   int64_t page_table_stride;
+  int64_t page_table_v; /* entries from page_table to that of V's pages; 0: they are K's */
   int64_t lse_row_stride;
   int32_t rows_q;              /* rows of q in all that its sequence can lie in: shape[1] */
   int32_t rows_k;              /* of k likewise; with pages those of table_pages pages */
   int32_t kv_batches;          /* batches of k; with pages rows of the table */
   int32_t num_pages;           /* of k, where it is in pages */
+  int32_t table_pages;         /* entries of a flat table */
   attnpress_divisor page_size; /* rows of a page */
   int32_t lse_packed;          /* 1: rows of lse are those of q */
   int32_t lse_log2;            /* 1: base 2 */
   int32_t lse_empty_pos_inf;   /* 1: +inf where a row sees no key */
   int32_t window_top_left;     /* 1: a window's query at position 0 stands at key 0 */
+  int32_t seqlen_k_new;        /* keys that were appended to each sequence */
   int32_t reserved;
 } attnpress_ragged_args;
 
-ATTNPRESS_ASSERT_OFFSET(attnpress_ragged_args, rows_q, 72)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_ragged_args) == 120, "layout of attnpress_ragged_args");
+ATTNPRESS_ASSERT_OFFSET(attnpress_ragged_args, rows_q, 96)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_ragged_args) == 152, "layout of attnpress_ragged_args");
 
 /* The arguments of the kernels that have `ragged` or `paged` in their names. K and V of pages are
  * (num_pages, page_size, heads_kv, head dim). */
@@ -37,7 +42,7 @@ typedef struct attnpress_fwd_ragged_args {
   attnpress_ragged_args ragged;
 } attnpress_fwd_ragged_args;
 
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_ragged_args) == 488,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_ragged_args) == 520,
                         "layout of attnpress_fwd_ragged_args");
 
 typedef struct attnpress_fwd_combine_ragged_args {
@@ -45,5 +50,76 @@ typedef struct attnpress_fwd_combine_ragged_args {
   attnpress_ragged_args ragged;
 } attnpress_fwd_combine_ragged_args;
 
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_combine_ragged_args) == 232,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_combine_ragged_args) == 264,
                         "layout of attnpress_fwd_combine_ragged_args");
+
+/* The arguments of the backward kernels that have `ragged` in their names. bwd.batch is the number of
+ * sequences; bwd.seqlen_q and bwd.seqlen_k are bounds, by which the grid is laid out: a sequence with
+ * more keys counts as one with none, as one with more queries does.
+ *
+ * The workspace is (heads_q, rows) with the rows of one sequence after those of another, from a
+ * multiple of 128 rows of lse_log2 and delta, and of 16 rows of dq_sum, on: sequence b's begin at
+ * (n + 128 b) / 128 * 128 and at (n + 16 b) / 16 * 16, n being the rows of q before it. So row_tiles *
+ * 16 rows of lse_log2 and delta, and sum_tiles row tiles of dq_sum, are those of a head. */
+typedef struct attnpress_bwd_ragged_args {
+  attnpress_bwd_args bwd;
+  attnpress_ragged_args ragged; /* lse_row_stride, lse_packed and lse_log2: of bwd.lse */
+  int64_t dlse_row_stride;
+  int32_t dlse_packed; /* 1: rows of dlse are those of q */
+  int32_t reserved;
+} attnpress_bwd_ragged_args;
+
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_args) == 704,
+                        "layout of attnpress_bwd_ragged_args");
+
+/* A sequence as the schedule kernel hands it to those of compute capability 9.0. */
+typedef struct attnpress_sequence_units {
+  int32_t sequence;
+  int32_t seqlen_q, seqlen_k;
+  int32_t q_batch, q_row; /* of its first query: batch of q and out, and row in it */
+  int32_t k_batch, k_row; /* of its first key */
+  int32_t row_blocks;
+  int32_t section_heads; /* tile heads whose row blocks are taken together; the last section may
+                            have fewer */
+  int32_t reserved[3];
+} attnpress_sequence_units;
+
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_sequence_units) == 48,
+                        "layout of attnpress_sequence_units");
+
+/* The arguments of the schedule kernel, which runs before a ragged kernel of compute capability 9.0
+ * and writes what is not const: the units of work, in the order in which they are taken. */
+typedef struct attnpress_fwd_schedule_args {
+  attnpress_ragged_args ragged;
+  uint32_t *ticket;                    /* set to 0 */
+  int32_t *first_unit;                 /* (batch + 1): units before each place in the order */
+  attnpress_sequence_units *sequences; /* (batch), in that order */
+  int32_t batch;
+  int32_t seqlen_q;   /* the most queries of a sequence; one with more has none */
+  int32_t positions;  /* of a row block */
+  int32_t tile_heads; /* heads_q / heads_per_tile */
+  int32_t sharing;    /* tile heads of a key head */
+  int32_t key_bytes;  /* of K and V of a key in one head */
+} attnpress_fwd_schedule_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_schedule_args, batch, 176)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_schedule_args) == 200,
+                        "layout of attnpress_fwd_schedule_args");
+
+/* The arguments of ragged kernels for compute capability 9.0. Tensor maps describe q, k and v as a
+ * whole: of `sm90` the fields that number units mean nothing here. Thread block b takes unit b, then
+ * each unit that is the ticket's number plus the thread blocks of the grid. A sequence's units are
+ * numbered section by section; in a section, row blocks first to last (causal and window: last to
+ * first), each with the section's heads. */
+typedef struct attnpress_fwd_sm90_ragged_args {
+  attnpress_fwd_sm90_args sm90;
+  attnpress_ragged_args ragged;
+  uint32_t *ticket;
+  const int32_t *first_unit;
+  const attnpress_sequence_units *sequences;
+  int64_t reserved[6];
+} attnpress_fwd_sm90_ragged_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_sm90_ragged_args, ragged, 896)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_sm90_ragged_args) == 1152,
+                        "layout of attnpress_fwd_sm90_ragged_args");

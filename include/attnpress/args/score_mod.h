@@ -37,6 +37,15 @@ typedef struct attnpress_fwd_mod_args {
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_mod_args, mod, 368)
 
+/* Of bwd, bwd_dkv and bwd_dq of sm80: they ask the mask about every pair, and read no map. */
+typedef struct attnpress_bwd_mod_args {
+  attnpress_bwd_args bwd; /* as in attnpress_fwd_mod_args */
+  attnpress_mod_args mod;
+} attnpress_bwd_mod_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_mod_args, mod, 536)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_mod_args) == 1080, "layout of attnpress_bwd_mod_args");
+
 typedef struct attnpress_fwd_sm90_mod_args {
   attnpress_fwd_sm90_args sm90;
   attnpress_mod_args mod;

@@ -58,10 +58,16 @@ __device__ __forceinline__ int64_t append_row(AppendToken token,
   return used + token.index;
 }
 
-// Of cos and sin.
-__device__ __forceinline__ int64_t append_position(AppendToken token,
+// Of cos and sin, for a row of q, K or V.
+__device__ __forceinline__ int64_t append_position(AppendToken token, int which,
                                                    const attnpress_append_write_args *args) {
-  return args->positions == nullptr ? append_row(token, args) : args->positions[token.number];
+  if (args->positions != nullptr)
+    return args->positions[token.number];
+  if (which == ATTNPRESS_APPEND_Q && args->q_at_first)
+    token.index = 0;
+  if (args->first_positions != nullptr)
+    return (int64_t)args->first_positions[token.sequence] + token.index;
+  return append_row(token, args);
 }
 
 // The entry of a row of all entries, 0 or more. Divisions of 64 bits take their time: almost every
@@ -70,8 +76,26 @@ __device__ __forceinline__ int64_t entry_of(int64_t row, int entry_rows) {
   return row >> 31 == 0 ? (int)row / entry_rows : row / entry_rows;
 }
 
-// Of K and V of a token that exists.
-__device__ __forceinline__ AppendPlace append_place(AppendToken token,
+// The number of a sequence's page, of its own; -1 where the table has none.
+__device__ __forceinline__ int append_page(int sequence, int64_t page, int which,
+                                           const attnpress_append_write_args *args) {
+  const int32_t *table = which == ATTNPRESS_APPEND_V ? args->page_table_v : args->page_table;
+  int64_t first = sequence * args->page_table_stride;
+  int pages = args->pages;
+  if (args->page_indptr != nullptr) {
+    const int begin = args->page_indptr[sequence], end = args->page_indptr[sequence + 1];
+    first = begin;
+    pages = begin >= 0 && end >= begin && end <= args->pages ? end - begin : 0;
+  } else if (args->kv_batch_idx != nullptr) {
+    const int row = args->kv_batch_idx[sequence];
+    first = row * args->page_table_stride;
+    pages = row >= 0 && row < args->table_rows ? pages : 0;
+  }
+  return page >= 0 && page < pages ? table[first + page] : -1;
+}
+
+// Of K or V of a token that exists.
+__device__ __forceinline__ AppendPlace append_place(AppendToken token, int which,
                                                     const attnpress_append_write_args *args) {
   int64_t entry = token.sequence, row;
   if (args->slots != nullptr) {
@@ -80,14 +104,12 @@ __device__ __forceinline__ AppendPlace append_place(AppendToken token,
     row -= entry * args->entry_rows;
   } else {
     row = append_row(token, args);
-    if (args->kv_batch_idx != nullptr)
-      entry = args->kv_batch_idx[token.sequence];
     if (args->page_table != nullptr) {
       const int64_t page = row < 0 ? -1 : entry_of(row, args->entry_rows);
-      entry = -1;
-      if (page >= 0 && page < args->pages)
-        entry = args->page_table[token.sequence * args->page_table_stride + page];
+      entry = append_page(token.sequence, page, which, args);
       row -= page * args->entry_rows;
+    } else if (args->kv_batch_idx != nullptr) {
+      entry = args->kv_batch_idx[token.sequence];
     }
   }
   const bool exists = entry >= 0 && entry < args->entries && row >= 0 && row < args->entry_rows;

@@ -77,9 +77,9 @@ __device__ __forceinline__ void add_to_sum(float *tile, const float *d, int lane
 #endif
 }
 
-// The tile of row tile `row_tile` (of `row_tiles`) and column tile 0, of a batch and head; the next
+// The tile of row tile `row_tile` (of `sum_tiles`) and column tile 0, of a batch and head; the next
 // column tile is 128 floats on.
 __device__ __forceinline__ int64_t sum_offset(const attnpress_bwd_args *args, int64_t batch,
                                               int head, int row_tile, int hdim) {
-  return (((batch * args->heads_q + head) * args->row_tiles) + row_tile) * (hdim / 8) * 128;
+  return (((batch * args->heads_q + head) * args->sum_tiles) + row_tile) * (hdim / 8) * 128;
 }

@@ -54,6 +54,27 @@ __device__ __forceinline__ void multiply_derivatives(float *ds, const uint32_t *
   }
 }
 
+// Of scores that cap_scores() capped, masked since or not, and to which nothing was added: P, rounded,
+// and in their place P times the derivative. A score of -inf has a derivative of 0. by_column alone.
+__device__ __forceinline__ void recompute_capped(float *score, uint32_t *rounded, int tiles,
+                                                 const float *lse_log2, float scale_log2,
+                                                 Dtype dtype) {
+#pragma unroll
+  for (int i = 0; i < tiles * 2; ++i) {
+    if (i % 4 == 0)
+      __syncwarp();
+    const float2 lse = *(const float2 *)(lse_log2 + i / 2 * 8);
+    float p[2];
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      const float t = score[i * 2 + k];
+      p[k] = exp2_approx(t * scale_log2 - (k ? lse.y : lse.x));
+      score[i * 2 + k] = p[k] * fmaxf(1.0f - t * t, 0.0f);
+    }
+    rounded[i] = pack(dtype, p[0], p[1]);
+  }
+}
+
 // Adds the bias to the scores of row `half`. What is past an end is not read. One address is stepped
 // from tile to tile: an address of its own for each element would take more registers than there are.
 __device__ __forceinline__ void add_bias_at(float *score, BiasDtype dtype, int tiles, int half,
@@ -133,36 +154,72 @@ __device__ __forceinline__ void mark_dropped(float *p, int tiles, const DropoutS
   }
 }
 
-// The same where columns are queries: (tiles) tiles from the 16 keys `key` and the query `query` on.
-// The decisions over a lane's two queries and two keys, 8 apart each, are halves of two Philox calls
-// which it shares with the lane of the neighbouring key: each makes one.
+// The decisions over two tiles whose columns are queries, as bits: 1 drops. Those over a lane's two
+// queries and two keys, 8 apart each, are halves of two Philox calls which it shares with the lane of
+// the neighbouring key: each makes one, `at`, which is then that of the next two tiles. `odd`: the
+// key's parity, and that of the queries whose call is this lane's.
+__device__ __forceinline__ uint32_t decide_by_column(Philox *at, int odd, uint32_t threshold) {
+  uint32_t word[4], dropped = 0; // bit 2 w + k: word w, the keys of parity k
+  philox(word, at);
+  ++at->counter[1];
+#pragma unroll
+  for (int w = 0; w < 4; ++w) {
+    dropped |= (uint32_t)(word[w] << 16 < threshold << 16) << 2 * w;
+    dropped |= (uint32_t)(word[w] < threshold << 16) << (2 * w + 1);
+  }
+  const uint32_t others = __shfl_xor_sync(0xffffffff, dropped, 4);
+  const uint32_t of_parity[2] = {(odd ? others : dropped) >> odd, (odd ? dropped : others) >> odd};
+  uint32_t bits = 0;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) { // tile, half and query
+    const int w = i / 2 % 2 * 2 + i / 4;
+    bits |= (of_parity[i % 2] >> 2 * w & 1) << i;
+  }
+  return bits;
+}
+
+// Where the decisions of a lane begin whose columns are queries, from the 16 keys `key` and the query
+// `query` on.
+__device__ __forceinline__ Philox dropout_columns(const DropoutSeed *seed, int64_t head, int query,
+                                                  int key, int lane) {
+  Philox at = dropout_rows(seed, head, query, (lane % 4 * 2 + lane / 4 % 2) * 4 + lane / 8);
+  at.counter[0] += (uint32_t)key / 16 * 32;
+  return at;
+}
+
+// mark_dropped() where columns are queries: (tiles) tiles from the 16 keys `key` and the query
+// `query` on.
 __device__ __forceinline__ void mark_dropped_by_column(float *p, int tiles, const DropoutSeed *seed,
                                                        int64_t head, int query, int key, int lane,
                                                        uint32_t threshold) {
-  const int odd =
-      lane / 4 % 2; // the key's parity, and that of the queries whose call is this lane's
-  Philox at = dropout_rows(seed, head, query, (lane % 4 * 2 + odd) * 4 + lane / 8);
-  at.counter[0] += (uint32_t)key / 16 * 32;
+  Philox at = dropout_columns(seed, head, query, key, lane);
 #pragma unroll
   for (int tile = 0; tile < tiles; tile += 2) {
-    uint32_t word[4], dropped = 0; // bit 2 w + k: word w, the keys of parity k
-    philox(word, &at);
-    ++at.counter[1];
+    const uint32_t dropped = decide_by_column(&at, lane / 4 % 2, threshold);
 #pragma unroll
-    for (int w = 0; w < 4; ++w) {
-      dropped |= (uint32_t)(word[w] << 16 < threshold << 16) << 2 * w;
-      dropped |= (uint32_t)(word[w] < threshold << 16) << (2 * w + 1);
-    }
-    const uint32_t others = __shfl_xor_sync(0xffffffff, dropped, 4);
-    const uint32_t of_parity[2] = {(odd ? others : dropped) >> odd,
-                                   (odd ? dropped : others) >> odd};
-#pragma unroll
-    for (int i = 0; i < 8; ++i) { // tile, half and query
-      const int w = i / 2 % 2 * 2 + i / 4;
-      if (of_parity[i % 2] >> 2 * w & 1)
+    for (int i = 0; i < 8; ++i)
+      if (dropped >> i & 1)
         p[tile * 4 + i] = -p[tile * 4 + i];
-    }
   }
+}
+
+// The same in two parts, of 8 tiles: the decisions, which need no probability and can be made while
+// scores are computed, one bit each, and their signs.
+__device__ __forceinline__ uint32_t decide_tiles(const DropoutSeed *seed, int64_t head, int query,
+                                                 int key, int lane, uint32_t threshold) {
+  Philox at = dropout_columns(seed, head, query, key, lane);
+  uint32_t dropped = 0;
+#pragma unroll
+  for (int pair = 0; pair < 4; ++pair)
+    dropped |= decide_by_column(&at, lane / 4 % 2, threshold) << 8 * pair;
+  return dropped;
+}
+
+__device__ __forceinline__ void mark_decided(float *p, uint32_t dropped) {
+#pragma unroll
+  for (int i = 0; i < 32; ++i)
+    p[i] = __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, p[i]) ^
+                                         (dropped << (31 - i) & 0x80000000u));
 }
 
 // Rounds the probabilities that are kept, as round_probabilities(); the others become 0.

@@ -1,90 +1,11 @@
-// A caller's snippet: what its text may use, and how scores pass through it. The text itself, as
-// the functions snippet_score() and snippet_keeps(), is the end of a kernel's source.
+// A caller's snippet in the forward pass. The text itself, as the functions snippet_score() and
+// snippet_keeps(), is the end of a kernel's source.
 #pragma once
 
-#include "attnpress/args/score_mod.h"
-#include "attnpress/device/ptx_widen.cuh"
+#include "attnpress/device/score_text.cuh"
 #include "attnpress/device/work.cuh"
 
-// ---- What a text may use ------------------------------------------------------------------------
-
-// `score`: a float that no comparison may be assigned to.
-struct SnippetScore {
-  float value;
-  __device__ __forceinline__ operator float() const {
-    return value;
-  }
-  __device__ __forceinline__ void operator=(float x) {
-    value = x;
-  }
-  __device__ __forceinline__ void operator=(double x) {
-    value = (float)x;
-  }
-  __device__ __forceinline__ void operator=(int x) {
-    value = (float)x;
-  }
-  __device__ __forceinline__ void operator+=(float x) {
-    value += x;
-  }
-  __device__ __forceinline__ void operator-=(float x) {
-    value -= x;
-  }
-  __device__ __forceinline__ void operator*=(float x) {
-    value *= x;
-  }
-  __device__ __forceinline__ void operator/=(float x) {
-    value /= x;
-  }
-  void operator=(bool) = delete;
-};
-
-__device__ __forceinline__ int clampi(int x, int low, int high) {
-  return min(max(x, low), high);
-}
-
-__device__ __forceinline__ float snippet_float(const attnpress_mod_args *mod, int scalar) {
-  return __builtin_bit_cast(float, mod->scalar[scalar]);
-}
-
-__device__ __forceinline__ int snippet_int(const attnpress_mod_args *mod, int scalar) {
-  return (int)mod->scalar[scalar];
-}
-
-// Elements from the start of a buffer to an index of dimension `dim`, which is clamped.
-__device__ __forceinline__ int64_t snippet_step(const attnpress_mod_args *mod, int buffer, int dim,
-                                                int index) {
-  const attnpress_mod_buffer *from = &mod->buffer[buffer];
-  return clampi(index, 0, from->extent[dim] - 1) * from->stride[dim];
-}
-
-__device__ __forceinline__ float snippet_fp16(const attnpress_mod_args *mod, int buffer,
-                                              int64_t at) {
-  return widen_fp16(((const uint16_t *)mod->buffer[buffer].data)[at]);
-}
-
-__device__ __forceinline__ float snippet_bf16(const attnpress_mod_args *mod, int buffer,
-                                              int64_t at) {
-  const uint32_t bits = ((const uint16_t *)mod->buffer[buffer].data)[at];
-  return __builtin_bit_cast(float, bits << 16);
-}
-
-__device__ __forceinline__ float snippet_fp32(const attnpress_mod_args *mod, int buffer,
-                                              int64_t at) {
-  return ((const float *)mod->buffer[buffer].data)[at];
-}
-
-__device__ __forceinline__ int snippet_int32(const attnpress_mod_args *mod, int buffer,
-                                             int64_t at) {
-  return ((const int *)mod->buffer[buffer].data)[at];
-}
-
 // ---- Rows ---------------------------------------------------------------------------------------
-
-// A row as a text knows it: batch, query head, key head, query. One that is not there has the
-// numbers of one that is.
-struct SnippetRow {
-  int b, h, h_kv, q;
-};
 
 __device__ __forceinline__ SnippetRow snippet_row(const attnpress_fwd_args *args, int64_t batch,
                                                   int head, int position) {

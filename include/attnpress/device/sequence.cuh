@@ -22,9 +22,10 @@ __device__ __forceinline__ Rows rows_between(const int32_t *sums, int64_t b, int
   return {begin, end - begin};
 }
 
-// The first `used` of these rows; none where there are not as many.
-__device__ __forceinline__ Rows rows_used(Rows rows, int used) {
-  return {rows.begin, 0 <= used && used <= rows.count ? used : 0};
+// The first `used` of these rows, and `more` behind them; none where there are not as many.
+__device__ __forceinline__ Rows rows_used(Rows rows, int used, int more) {
+  const bool fits = 0 <= used && 0 <= more && used <= rows.count - more;
+  return {rows.begin, fits ? used + more : 0};
 }
 
 // The rows of q of sequence b, of its batch; at most `bound`, or none.
@@ -34,7 +35,7 @@ __device__ __forceinline__ Rows query_rows(const attnpress_ragged_args *args, in
   if (args->cu_seqlens_q != nullptr)
     rows = rows_between(args->cu_seqlens_q, b, args->rows_q);
   if (args->seqused_q != nullptr)
-    rows = rows_used(rows, args->seqused_q[b]);
+    rows = rows_used(rows, args->seqused_q[b], 0);
   return {rows.begin, rows.count <= bound ? rows.count : 0};
 }
 
@@ -47,17 +48,29 @@ __device__ __forceinline__ int key_batch(const attnpress_ragged_args *args, int6
   return args->cu_seqlens_k != nullptr && args->page_table == nullptr ? 0 : (int)b;
 }
 
+// Keys that were appended to sequence b; -1 where the sums do not ascend.
+__device__ __forceinline__ int keys_appended(const attnpress_ragged_args *args, int64_t b) {
+  if (args->cu_seqlens_k_new == nullptr)
+    return args->seqlen_k_new;
+  const int begin = args->cu_seqlens_k_new[b], end = args->cu_seqlens_k_new[b + 1];
+  return 0 <= begin && begin <= end ? end - begin : -1;
+}
+
 // The rows of k and v of sequence b, of its batch, or of its pages one after the other.
 __device__ __forceinline__ Rows key_rows(const attnpress_ragged_args *args, int64_t b) {
   Rows rows = {0, args->rows_k};
+  if (args->page_indptr != nullptr)
+    rows.count =
+        rows_between(args->page_indptr, b, args->table_pages).count * args->page_size.value;
   if (args->cu_seqlens_k != nullptr) {
     const bool lengths_alone = args->page_table != nullptr;
-    rows = rows_between(args->cu_seqlens_k, b, lengths_alone ? 0x7fffffff : args->rows_k);
+    const int room = rows.count;
+    rows = rows_between(args->cu_seqlens_k, b, lengths_alone ? 0x7fffffff : room);
     if (lengths_alone)
-      rows = {0, rows.count <= args->rows_k ? rows.count : 0};
+      rows = {0, rows.count <= room ? rows.count : 0};
   }
   if (args->seqused_k != nullptr)
-    rows = rows_used(rows, args->seqused_k[b]);
+    rows = rows_used(rows, args->seqused_k[b], keys_appended(args, b));
   if (args->leftpad_k != nullptr) {
     const int pad = args->leftpad_k[b];
     const bool fits = 0 <= pad && pad <= rows.count;
@@ -118,24 +131,28 @@ __device__ __forceinline__ void store_lse(const attnpress_fwd_ragged_args *batch
 
 // The keys of a sequence that lie in pages.
 struct Pages {
-  const int32_t *table; // the sequence's row
+  const int32_t *table; // the sequence's row, or entries
   int first;            // row of its key 0, over its pages one after the other
   int last_key;         // 0 or more
 };
 
 __device__ __forceinline__ Pages pages_of_sequence(const attnpress_ragged_args *args, int64_t b,
                                                    int seqlen_k) {
-  return {args->page_table + max(key_batch(args, b), 0) * args->page_table_stride,
-          key_rows(args, b).begin, max(seqlen_k - 1, 0)};
+  const int64_t first = args->page_indptr != nullptr
+                            ? rows_between(args->page_indptr, b, args->table_pages).begin
+                            : max(key_batch(args, b), 0) * args->page_table_stride;
+  return {args->page_table + first, key_rows(args, b).begin, max(seqlen_k - 1, 0)};
 }
 
-// Offset of a key's row, by the strides of pages and rows. Keys past the last one are that one:
-// somebody may ask for the row of a key that is then not read.
+// Offset of a key's row, by the strides of pages and rows, and by the table that lies `table`
+// entries behind K's. Keys past the last one are that one: somebody may ask for the row of a key
+// that is then not read.
 __device__ __forceinline__ int64_t page_row(const Pages *pages, const attnpress_ragged_args *args,
-                                            int key, int64_t page_stride, int64_t row_stride) {
+                                            int key, int64_t table, int64_t page_stride,
+                                            int64_t row_stride) {
   const int row = pages->first + min(key, pages->last_key);
   const attnpress_divisor *size = &args->page_size;
   const int page = (int)((uint64_t)row * size->multiplier >> size->shift);
-  const int number = min(max(pages->table[page], 0), args->num_pages - 1);
+  const int number = min(max(pages->table[table + page], 0), args->num_pages - 1);
   return number * page_stride + (row - page * size->value) * row_stride;
 }

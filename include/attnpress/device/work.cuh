@@ -89,6 +89,14 @@ __device__ __forceinline__ Range split_blocks(Range blocks, int split, int per_s
   return {begin, min(blocks.end, begin + per_split)};
 }
 
+// The same where sequences have their own lengths: equal parts of what these rows see, which no bound
+// of the lengths has a part in, but of `least` key blocks where that is more, and then the last
+// splits of a short sequence have none.
+__device__ __forceinline__ Range split_own_blocks(Range blocks, int split, int splits, int least) {
+  const int equal = ceil_div(max(blocks.end - blocks.begin, 0), splits);
+  return split_blocks(blocks, split, max(equal, least));
+}
+
 // Row of out_partial and lse_partial: (split, batch, head, position).
 __device__ __forceinline__ int64_t partial_row(const attnpress_fwd_args *args, int split,
                                                int64_t batch, int head, int position) {

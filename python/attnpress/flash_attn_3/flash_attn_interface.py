@@ -1,8 +1,8 @@
 """FlashAttention-3's module of this name, with its literal signatures, on attnpress's kernels.
 
-Refused by name: fp8 and its q_descale, k_descale, v_descale; qv; what attnpress does not do yet,
-such as ragged lengths where `attnpress` has no function for them. num_splits, pack_gqa, sm_margin
-and scheduler_metadata change no result: attnpress chooses them itself.
+Refused by name: fp8 and its q_descale, k_descale, v_descale; qv; gradients of ragged lengths.
+pack_gqa, sm_margin and scheduler_metadata change no result: attnpress chooses them itself; so do
+num_splits outside of flash_attn_with_kvcache.
 
 Errors are RuntimeErrors, and ValueErrors or NotImplementedErrors with them.
 """
@@ -52,6 +52,21 @@ def _check(*tensors: torch.Tensor | None, **refused: Any) -> None:
     for name, value in refused.items():
         if value is not None:
             not_here(name, f"{name} is a {type(value).__name__}; only None is allowed")
+
+
+def metadata_of(cache_seqlens: torch.Tensor) -> torch.Tensor:
+    return torch.zeros((1,), dtype=torch.int32, device=cache_seqlens.device)
+
+
+def refuse_metadata(scheduler_metadata: Any) -> None:
+    """Anything that get_scheduler_metadata() does not give, or a copy of it."""
+    if scheduler_metadata is not None and (
+        not isinstance(scheduler_metadata, torch.Tensor) or scheduler_metadata.dtype != torch.int32
+    ):
+        refuse(
+            f"scheduler_metadata is {getattr(scheduler_metadata, 'dtype', scheduler_metadata)!r}; "
+            "it must be None, or what get_scheduler_metadata() gives, int32"
+        )
 
 
 def _chunk_of(attention_chunk: int) -> int:
@@ -231,7 +246,10 @@ def flash_attn_with_kvcache(
     sm_margin=0,
     return_softmax_lse=False,
 ):
-    """Attention on a cache of keys and values, to which k and v are appended in place first."""
+    """attnpress.flash_attn_with_kvcache, which says what the arguments are: attention on a cache of
+    keys and values, to which k and v, rotated, are appended in place first. page_table: its
+    block_table. cu_seqlens_k_new is ignored without k."""
+    refuse_metadata(scheduler_metadata)
     _check(
         q, k_cache, v_cache, qv=qv, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale
     )
@@ -243,7 +261,7 @@ def flash_attn_with_kvcache(
             "cu_seqlens_k_new": cu_seqlens_k_new if k is not None else None,
             "max_seqlen_q": max_seqlen_q if cu_seqlens_q is not None else None,
             "rotary_seqlens": rotary_seqlens,
-            "chunk": attention_chunk or None,
+            "chunk": _chunk_of(attention_chunk) or None,
         },
     )
     return run(
@@ -277,8 +295,9 @@ def get_scheduler_metadata(
     pack_gqa=None,
     sm_margin=0,
 ):
-    """None, which the functions here take as scheduler_metadata: attnpress needs no plan of its
-    callers'."""
+    """One int32, 0, on cache_seqlens's device: a placeholder that flash_attn_with_kvcache takes as
+    scheduler_metadata, copied or not, and does not read. Work is laid out by each call itself."""
+    return metadata_of(cache_seqlens)
 
 
 def _flash_attn_forward(

@@ -41,6 +41,12 @@ static inline void __syncwarp() {
 static inline int __clz(int x) {
   return x == 0 ? 32 : __builtin_clz((unsigned)x);
 }
+static inline int __popc(unsigned x) {
+  return __builtin_popcount(x);
+}
+static inline uint32_t __ballot_sync(uint32_t lanes, int predicate) {
+  return emulated_ballot(lanes, predicate);
+}
 static inline int __any_sync(uint32_t lanes, int predicate) {
   return emulated_any(lanes, predicate);
 }

@@ -25,6 +25,7 @@ void emulated_warp_barrier(void);
 uint32_t emulated_shuffle_xor(uint32_t lanes, uint32_t value, int mask);
 uint32_t emulated_shuffle_index(uint32_t lanes, uint32_t value, int from);
 int emulated_any(uint32_t lanes, int predicate);
+uint32_t emulated_ballot(uint32_t lanes, int predicate);
 
 uint32_t emulated_shared_address(const void *pointer);
 
@@ -38,6 +39,7 @@ void emulated_ldmatrix(uint32_t *fragment, uint32_t shared, int matrices, int tr
 void emulated_mma_m16n8(float *d, const uint32_t *a, const uint32_t *b, int k, int format);
 
 void emulated_red_add(float *global, float x);
+uint32_t emulated_atomic_add(uint32_t *global, uint32_t x);
 
 void emulated_mbarrier_init(uint32_t barrier, int count);
 void emulated_fence_mbarrier_init(void);
@@ -55,6 +57,9 @@ void emulated_fence_proxy_async(void);
 void emulated_named_barrier_sync(int barrier, int threads);
 void emulated_named_barrier_arrive(int barrier, int threads);
 void emulated_set_registers(int registers, int increase);
+
+void emulated_cluster_arrive(void);
+void emulated_cluster_wait(void);
 
 /* d: (columns / 2) registers; a: the descriptor of A, or, where fragment is not NULL, unused;
  * fragment: (4) registers; b_transposed: B's columns are contiguous */

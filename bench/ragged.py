@@ -1,0 +1,144 @@
+"""Ragged batches in one call: `python bench/ragged.py`, on a GPU, from the root of the repository.
+
+Each line is a set of lengths and a mask, with a column for each shape of heads: TFLOP/s, and what
+they are of FlashAttention-3's in the table below. Operations are those of the lengths themselves,
+4 H D sum S^2, half if causal. Device events time rounds of calls, medians count, and sampled rows
+are held to float64 first."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import sys
+from pathlib import Path
+
+import torch
+
+if __package__ in (None, ""):  # run as a script: this folder's files are not modules of their own
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "python"))
+
+import attnpress
+from bench.timing import medians
+
+HEADS = ((32, 8, 128), (16, 16, 128), (64, 8, 64))  # query heads, key heads, head dim
+
+
+def lognormal(count: int, mean: float, least: int, most: int, seed: int) -> list[int]:
+    """Lengths whose logarithms are normal, with a deviation of 0.8, clipped."""
+    draw = random.Random(seed)
+    center = math.log(mean) - 0.32
+    return [min(max(round(draw.lognormvariate(center, 0.8)), least), most) for _ in range(count)]
+
+
+SETS = {
+    "64x64..4096": lognormal(64, 1000, 64, 4096, 0),
+    "512x128": [128] * 512,
+    "16x4096": [4096] * 16,
+    "1x32768": [32768],
+    "256xmean200": lognormal(256, 200, 1, 4096, 1),
+    "packed docs 2K": lognormal(16, 2000, 64, 16384, 2),
+}
+# flash_attn_varlen_func of FlashAttention-3 on one H200 (bf16, 2026-11-21, lengths of the same
+# kind): TFLOP/s by heads, full and causal.
+FLASH_ATTENTION_3 = {
+    "64x64..4096": ((575, 599, 428), (558, 509, 371)),
+    "512x128": ((180, 206, 124), (98, 107, 73)),
+    "16x4096": ((542, 603, 462), (595, 616, 462)),
+    "1x32768": ((627, 664, 504), (653, 644, 517)),
+    "256xmean200": ((293, 275, 218), (174, 155, 137)),
+    "packed docs 2K": ((563, 642, 460), (606, 586, 445)),
+}
+
+
+class Batch:
+    """q, k, v of sequences one after the other, and out."""
+
+    def __init__(self, lengths: list[int], heads: tuple[int, int, int]) -> None:
+        heads_q, heads_kv, hdim = heads
+        sums = [0]
+        for length in lengths:
+            sums.append(sums[-1] + length)
+        self.sums, self.longest = sums, max(lengths)
+        self.cu_seqlens = torch.tensor(sums, dtype=torch.int32, device="cuda")
+        self.q, self.k, self.v = (
+            torch.randn(sums[-1], n, hdim, device="cuda", dtype=torch.bfloat16)
+            for n in (heads_q, heads_kv, heads_kv)
+        )
+        self.out = torch.full_like(self.q, math.nan)
+
+    def run(self, causal: bool) -> None:
+        attnpress.flash_attn_varlen_func(
+            self.q, self.k, self.v, self.cu_seqlens, self.cu_seqlens, self.longest, self.longest,
+            causal=causal, out=self.out,
+        )  # fmt: skip
+
+    def check(self, causal: bool) -> float:
+        """The largest error of sampled rows against float64, over what rounding leaves."""
+        self.run(causal)
+        if not torch.isfinite(self.out).all():
+            return math.inf
+        worst = 0.0
+        group = self.q.shape[1] // self.k.shape[1]
+        last = len(self.sums) - 2
+        for b in sorted({0, last // 2, last}):
+            begin, end = self.sums[b], self.sums[b + 1]
+            head = (7 * b + 3) % self.q.shape[1]
+            rows = sorted({0, (end - begin) // 3, end - begin - 1})
+            k, v = (x[begin:end, head // group].double() for x in (self.k, self.v))
+            for row in rows:
+                keys = row + 1 if causal else end - begin
+                scores = k[:keys] @ self.q[begin + row, head].double() * k.shape[1] ** -0.5
+                expected = torch.softmax(scores, 0) @ v[:keys]
+                error = (self.out[begin + row, head].double() - expected).abs().max()
+                worst = max(worst, error.item() / (expected.abs().max().item() * 2**-7 + 1e-5))
+        return worst
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), metavar="SET")
+    parser.add_argument(
+        "--masks", nargs="+", choices=("full", "causal"), default=["full", "causal"]
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--dense", action="store_true", help="equal lengths also as a dense call")
+    options = parser.parse_args()
+    print(torch.cuda.get_device_name())
+    print(f"{'set':16}{'mask':8}" + "".join(f"{f'{q}/{kv} D {d}':>22}" for q, kv, d in HEADS))
+    ratios = []
+    for name in options.sets:
+        lengths = SETS[name]
+        for mask in options.masks:
+            causal, cells = mask == "causal", ""
+            for column, heads in enumerate(HEADS):
+                batch = Batch(lengths, heads)
+                error = batch.check(causal)
+                operations = 4 * heads[0] * heads[2] * sum(s * s for s in lengths)
+                operations /= 2 if causal else 1
+                launches = max(3, min(20, int(2e13 / operations)))
+                calls = {"ragged": [lambda batch=batch, causal=causal: batch.run(causal)]}
+                if options.dense and len(set(lengths)) == 1:
+                    shape = (len(lengths), lengths[0])
+                    q, k, v = (x.unflatten(0, shape) for x in (batch.q, batch.k, batch.v))
+                    calls["dense"] = [
+                        lambda q=q, k=k, v=v, causal=causal: attnpress.flash_attn_func(
+                            q, k, v, causal=causal
+                        )
+                    ]
+                times = medians(calls, launches, options.rounds)
+                tflops = operations / times["ragged"] * 1e-6
+                ratio = tflops / FLASH_ATTENTION_3[name][causal][column]
+                ratios.append(ratio)
+                cell = f"{tflops:.0f} {ratio:.2f}x"
+                if "dense" in times:
+                    cell += f" {times['dense'] / times['ragged']:.2f}d"
+                cells += f"{cell if error <= 1 else f'WRONG {error:.1f}':>22}"
+            print(f"{name:16}{mask:8}{cells}", flush=True)
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    print(f"over FlashAttention-3: geometric mean {mean:.3f}, least {min(ratios):.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,446 @@
+// flash_bwd_hdim128_bf16_causal_sm90
+//
+// The backward pass: dV = P^T dO, dK = scale dS^T Q, and dQ / scale = dS K, added up in fp32,
+// where P = softmax(scale Q K^T) is computed anew from the forward pass's lse, dP = dO V^T and
+// dS = P (dP - delta), delta = rowsum(dO out).
+//
+// One thread block owns BLOCK_N keys of one head and walks over the query rows that see them, of
+// all query heads that share the key head, BLOCK_M at a time. Warpgroup 0 is the producer: one
+// thread of it keeps the copy engine (TMA) busy, and a warp brings lse and delta. The others, the
+// consumers, have 64 keys each. S and dP are computed transposed, so that P^T and dS^T are A of the
+// products that they go into, from registers.
+// dQ needs the dS of all keys, which passes through shared memory: consumers compute dQ of a step
+// in turn, under the next step of the others.
+//
+// Pressed from templates/attention/flash_bwd_sm90.cu.j2 with tile m64n128s2 by
+//   python -m generator --pass bwd --hdim 128 --dtype bf16 --causal --arch sm90
+
+#include "attnpress/args/attention.h"
+#include "attnpress/device/dtype.cuh"
+#include "attnpress/device/gradient.cuh"
+#include "attnpress/device/gradient_store.cuh"
+#include "attnpress/device/pipeline.cuh"
+#include "attnpress/device/ptx_address.cuh"
+#include "attnpress/device/ptx_ldmatrix.cuh"
+#include "attnpress/device/ptx_mbarrier.cuh"
+#include "attnpress/device/ptx_tma.cuh"
+#include "attnpress/device/ptx_warpgroup.cuh"
+#include "attnpress/device/ptx_wgmma.cuh"
+#include "attnpress/device/wgmma/ptx_wgmma_n64.cuh"
+#include "attnpress/device/wgmma/ptx_wgmma_n128.cuh"
+#include "attnpress/device/score.cuh"
+#include "attnpress/device/tile.cuh"
+
+constexpr int HEAD_DIM = 128;
+constexpr int HEAD_DIM_V = 128;
+constexpr Dtype DTYPE = BF16;
+constexpr bool CAUSAL = true;
+constexpr int BLOCK_M = 64; // query rows of a step
+constexpr int BLOCK_N = 128; // keys of a thread block
+constexpr int STAGES = 2; // steps of Q, dO, lse and delta in shared memory
+constexpr int SMEM_BYTES = 169056;
+constexpr int PRODUCER_REGISTERS = 24; // of a thread
+constexpr int CONSUMER_REGISTERS = 240;
+
+constexpr int CONSUMERS = BLOCK_N / 64;
+constexpr int CONSUMER_THREADS = 128 * CONSUMERS;
+constexpr int NUM_THREADS = 128 + CONSUMER_THREADS;
+constexpr int S_TILES = BLOCK_M / 8; // of 8 queries
+constexpr int S_STEPS = ceil_div(HEAD_DIM, 16); // of 16 columns, of K Q^T
+constexpr int DP_STEPS = ceil_div(HEAD_DIM_V, 16); // of V dO^T
+constexpr int ROW_STEPS = BLOCK_M / 16; // of 16 queries, of P^T dO and dS^T Q
+constexpr int KEY_STEPS = BLOCK_N / 16; // of 16 keys, of dS K
+// Of those, how many have their fragments of dS in registers at once: as many as find room.
+constexpr int DQ_STEPS = HEAD_DIM + HEAD_DIM_V / 2 > 168 ? KEY_STEPS / 2 : KEY_STEPS;
+constexpr int K_TILES = HEAD_DIM / 8; // of 8 columns
+constexpr int V_TILES = HEAD_DIM_V / 8;
+
+// Shared memory: K | V | ring of Q | ring of dO |
+// dS^T of two steps, in padded rows | ring of lse and delta | barriers.
+// Matrices are stored as slabs of 64 columns, rows of 128 bytes in the 128-byte swizzle; columns
+// past the head dim are zeros. At the end dK and dV, in padded rows, take the place of all but the
+// barriers.
+constexpr int K_SLABS = ceil_div(HEAD_DIM, 64);
+constexpr int V_SLABS = ceil_div(HEAD_DIM_V, 64);
+constexpr int KEY_SLAB_BYTES = BLOCK_N * 128; // of K and V
+constexpr int ROW_SLAB_BYTES = BLOCK_M * 128; // of Q and dO
+constexpr int Q_BYTES = K_SLABS * ROW_SLAB_BYTES; // of one step
+constexpr int DO_BYTES = V_SLABS * ROW_SLAB_BYTES;
+constexpr int V_OFFSET = K_SLABS * KEY_SLAB_BYTES;
+constexpr int Q_OFFSET = V_OFFSET + V_SLABS * KEY_SLAB_BYTES;
+constexpr int DO_OFFSET = Q_OFFSET + STAGES * Q_BYTES;
+constexpr int DS_OFFSET = DO_OFFSET + STAGES * DO_BYTES;
+constexpr int DS_ROW_BYTES = tile_row_bytes(BLOCK_M);
+constexpr int DS_BYTES = BLOCK_N * DS_ROW_BYTES; // of one step
+constexpr int ROWS_OFFSET = DS_OFFSET + 2 * DS_BYTES;
+constexpr int ROWS_BYTES = BLOCK_M * 8; // lse, then delta, of one step
+constexpr int BARRIER_OFFSET = ROWS_OFFSET + STAGES * ROWS_BYTES;
+constexpr int DK_ROW_BYTES = tile_row_bytes(HEAD_DIM);
+constexpr int DV_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);
+static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (6 + 3 * STAGES), "shared memory");
+static_assert(BARRIER_OFFSET >= BLOCK_N * (DK_ROW_BYTES + DV_ROW_BYTES), "dK and dV");
+static_assert(BLOCK_M == 64 && BLOCK_N == 128, "a warpgroup has 64 rows, and dQ two turns");
+
+// The barriers, by their shared addresses. At a "full" one the producer's arrivals, and the bytes
+// of the copy engine, hand what they brought to the consumers, which wait. At an "empty" one each
+// warp that has read arrives, the producer waits, and it hands the space back; dS goes from all
+// consumers to the warps that compute dQ.
+__device__ __forceinline__ uint32_t k_full(uint32_t shared) {
+  return shared + BARRIER_OFFSET;
+}
+__device__ __forceinline__ uint32_t v_full(uint32_t shared) {
+  return shared + BARRIER_OFFSET + 8;
+}
+__device__ __forceinline__ uint32_t ds_full(uint32_t shared, int turn) {
+  return shared + BARRIER_OFFSET + 16 + 8 * turn;
+}
+__device__ __forceinline__ uint32_t ds_empty(uint32_t shared, int turn) {
+  return shared + BARRIER_OFFSET + 32 + 8 * turn;
+}
+__device__ __forceinline__ uint32_t q_full(uint32_t shared, int stage) {
+  return shared + BARRIER_OFFSET + 48 + 8 * stage;
+}
+__device__ __forceinline__ uint32_t do_full(uint32_t shared, int stage) {
+  return q_full(shared, STAGES + stage);
+}
+__device__ __forceinline__ uint32_t step_empty(uint32_t shared, int stage) {
+  return q_full(shared, 2 * STAGES + stage);
+}
+
+// A thread block's keys, and the steps of its walk: `steps` of them, rows `row_begin` to
+// `row_end` - 1 of each of the query heads from `first_head` on.
+struct Work {
+  int batch, kv_head, key_begin, first_head;
+  int row_begin, row_end, steps;
+};
+
+__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {
+  Work work;
+  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.
+  work.key_begin = block % args->blocks * BLOCK_N;
+  const int head = block / args->blocks;
+  work.kv_head = head % args->heads_kv;
+  work.batch = head / args->heads_kv;
+  const int group = args->heads_q / args->heads_kv;
+  work.first_head = work.kv_head * group;
+  // Rows before the first that sees one of the keys are skipped.
+  const int first_block =
+      CAUSAL ? max(0, work.key_begin - args->seqlen_k + args->seqlen_q) / BLOCK_M : 0;
+  const int blocks = max(0, ceil_div(args->seqlen_q, BLOCK_M) - first_block);
+  work.row_begin = first_block * BLOCK_M;
+  work.row_end = work.row_begin + blocks * BLOCK_M;
+  work.steps = blocks * group;
+  return work;
+}
+
+// A step of the walk.
+struct Step {
+  int head, row;
+};
+
+__device__ __forceinline__ Step step_after(Step step, const Work *work) {
+  step.row += BLOCK_M;
+  return step.row == work->row_end ? Step{step.head + 1, work->row_begin} : step;
+}
+
+// ---- The producer ----
+
+// One thread: K and V of the block's keys, then Q and dO of each step.
+__device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uint32_t shared,
+                                        const Work *work) {
+  mbarrier_arrive_expect(k_full(shared), K_SLABS * KEY_SLAB_BYTES);
+#pragma unroll
+  for (int slab = 0; slab < K_SLABS; ++slab)
+    tma_load_4d(shared + slab * KEY_SLAB_BYTES, &args->k, k_full(shared), slab * 64,
+                work->key_begin, work->kv_head, work->batch);
+  Step step = {work->first_head, work->row_begin};
+  Stage stage = {0, 0};
+  for (int n = 0; n < work->steps; ++n) {
+    // The consumers' warps arrived; hands over the space of the step that was here a round ago.
+    wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);
+    const uint32_t q = q_full(shared, stage.index), dout = do_full(shared, stage.index);
+    mbarrier_arrive_expect(q, Q_BYTES);
+#pragma unroll
+    for (int slab = 0; slab < K_SLABS; ++slab)
+      tma_load_4d(shared + Q_OFFSET + stage.index * Q_BYTES + slab * ROW_SLAB_BYTES, &args->q, q,
+                  slab * 64, step.row, step.head, work->batch);
+    if (n == 0) {
+      mbarrier_arrive_expect(v_full(shared), V_SLABS * KEY_SLAB_BYTES);
+#pragma unroll
+      for (int slab = 0; slab < V_SLABS; ++slab)
+        tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v_full(shared), slab * 64,
+                    work->key_begin, work->kv_head, work->batch);
+    }
+    mbarrier_arrive_expect(dout, DO_BYTES);
+#pragma unroll
+    for (int slab = 0; slab < V_SLABS; ++slab)
+      tma_load_4d(shared + DO_OFFSET + stage.index * DO_BYTES + slab * ROW_SLAB_BYTES, &args->dout,
+                  dout, slab * 64, step.row, step.head, work->batch);
+    stage = next_stage(stage, STAGES);
+    step = step_after(step, work);
+  }
+}
+
+// One warp: lse and delta of each step, four rows a lane.
+__device__ __forceinline__ void produce_rows(const attnpress_bwd_args *args, unsigned char *smem,
+                                             uint32_t shared, const Work *work) {
+  const int lane = threadIdx.x % 32;
+  const float *rows = lane < 16 ? args->lse_log2 : args->delta;
+  Step step = {work->first_head, work->row_begin};
+  Stage stage = {0, 0};
+  for (int n = 0; n < work->steps; ++n) {
+    const int64_t from =
+        ((int64_t)work->batch * args->heads_q + step.head) * args->row_tiles * 16 + step.row;
+    const float4 four = *(const float4 *)(rows + from + lane % 16 * 4);
+    // The consumers' warps arrived; hands over the space of the step that was here a round ago.
+    wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);
+    *(float4 *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES + lane * 16) = four;
+    // The warp's lanes arrive and wait, so that one arrival stands for all.
+    __syncwarp();
+    arrive_once(q_full(shared, stage.index));
+    stage = next_stage(stage, STAGES);
+    step = step_after(step, work);
+  }
+}
+
+// ---- The consumers ----
+
+// Starts S^T = K Q^T, (64, BLOCK_M), as a group of its own.
+__device__ __forceinline__ void start_scores(float score[S_TILES * 4], uint32_t shared,
+                                             int consumer, int stage) {
+  const uint64_t k = wgmma_descriptor(shared + consumer * 64 * 128, 1024, 0);
+  const uint64_t q = wgmma_descriptor(shared + Q_OFFSET, 1024, 0) + stage * (Q_BYTES / 16);
+  wgmma_order_n64(score);
+  wgmma_fence();
+#pragma unroll
+  for (int step = 0; step < S_STEPS; ++step)
+    wgmma_m64n64k16_bf16_ss(score, k + (step / 4 * KEY_SLAB_BYTES + step % 4 * 32) / 16,
+                             q + (step / 4 * ROW_SLAB_BYTES + step % 4 * 32) / 16, step > 0);
+  wgmma_commit();
+}
+
+// Starts dP^T = V dO^T, (64, BLOCK_M), as a group of its own.
+__device__ __forceinline__ void start_dp(float dp[S_TILES * 4], uint32_t shared, int consumer,
+                                         int stage) {
+  const uint64_t v = wgmma_descriptor(shared + V_OFFSET + consumer * 64 * 128, 1024, 0);
+  const uint64_t dout = wgmma_descriptor(shared + DO_OFFSET, 1024, 0) + stage * (DO_BYTES / 16);
+  wgmma_order_n64(dp);
+  wgmma_fence();
+#pragma unroll
+  for (int step = 0; step < DP_STEPS; ++step)
+    wgmma_m64n64k16_bf16_ss(dp, v + (step / 4 * KEY_SLAB_BYTES + step % 4 * 32) / 16,
+                             dout + (step / 4 * ROW_SLAB_BYTES + step % 4 * 32) / 16, step > 0);
+  wgmma_commit();
+}
+
+// Starts dV += P^T dO, (64, HEAD_DIM_V), as a group of its own.
+__device__ __forceinline__ void start_dv(float dv[V_TILES * 4], const uint32_t p[ROW_STEPS][4],
+                                         uint32_t shared, int stage) {
+  const uint64_t dout =
+      wgmma_descriptor(shared + DO_OFFSET, 1024, ROW_SLAB_BYTES) + stage * (DO_BYTES / 16);
+  wgmma_order_n128(dv);
+  wgmma_fence();
+#pragma unroll
+  for (int step = 0; step < ROW_STEPS; ++step)
+    wgmma_m64n128k16_bf16_rs_trans(dv, p[step], dout + step * 16 * 128 / 16, 1);
+  wgmma_commit();
+}
+
+// Starts dK += dS^T Q, (64, HEAD_DIM), as a group of its own.
+__device__ __forceinline__ void start_dk(float dk[K_TILES * 4], const uint32_t ds[ROW_STEPS][4],
+                                         uint32_t shared, int stage) {
+  const uint64_t q =
+      wgmma_descriptor(shared + Q_OFFSET, 1024, ROW_SLAB_BYTES) + stage * (Q_BYTES / 16);
+  wgmma_order_n128(dk);
+  wgmma_fence();
+#pragma unroll
+  for (int step = 0; step < ROW_STEPS; ++step)
+    wgmma_m64n128k16_bf16_rs_trans(dk, ds[step], q + step * 16 * 128 / 16, 1);
+  wgmma_commit();
+}
+
+// dQ = dS K of a step, (BLOCK_M, HEAD_DIM), of all keys of the block, added to its sum. `turn`: the
+// dS that it takes, `parity` of its barriers.
+__device__ __forceinline__ void add_dq(const attnpress_bwd_args *args, uint32_t shared, int turn,
+                                       int parity, const Work *work, Step step) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+  // All consumers' warps arrived: hands over their dS.
+  wait_for_phase(ds_full(shared, turn), parity);
+  const uint32_t tile = shared + DS_OFFSET + turn * DS_BYTES + warp * 32 +
+                        ldmatrix_columns_first(lane, DS_ROW_BYTES);
+  const uint64_t k = wgmma_descriptor(shared, 1024, KEY_SLAB_BYTES);
+  float dq[K_TILES * 4];
+#pragma unroll
+  for (int first = 0; first < KEY_STEPS; first += DQ_STEPS) {
+    uint32_t ds[DQ_STEPS][4];
+#pragma unroll
+    for (int i = 0; i < DQ_STEPS; ++i)
+      ldmatrix_x4_trans(ds[i], tile + (first + i) * 16 * DS_ROW_BYTES);
+    wgmma_order_n128(dq);
+    wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < DQ_STEPS; ++i)
+      wgmma_m64n128k16_bf16_rs_trans(dq, ds[i], k + (first + i) * 16 * 128 / 16,
+                                      first + i > 0);
+    wgmma_commit();
+    if (first + DQ_STEPS == KEY_STEPS) {
+      // The warp's lanes arrive and wait, so that one arrival stands for all.
+      __syncwarp();
+      arrive_once(ds_empty(shared, turn));
+    }
+    wgmma_wait(0);
+    wgmma_order_n128(dq);
+  }
+  if (step.row + warp * 16 < args->seqlen_q) {
+    float *sum = args->dq_sum + sum_offset(args, work->batch, step.head, step.row / 16 + warp,
+                                           HEAD_DIM);
+#pragma unroll
+    for (int tile_index = 0; tile_index < K_TILES; ++tile_index)
+      add_to_sum(sum + tile_index * 128, dq + tile_index * 4, lane);
+  }
+}
+// Scores that do not count become -inf.
+__device__ __forceinline__ void mask_block(float score[S_TILES * 4],
+                                           const attnpress_bwd_args *args, int key, int row) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int half = 0; half < 2; ++half)
+    mask_scores(score, S_TILES, half,
+                queries_at(key + half * 8 + lane / 4, CAUSAL, args->seqlen_q, args->seqlen_k),
+                row + lane % 4 * 2);
+}
+
+// One consumer: 64 keys.
+__device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned char *smem,
+                                        uint32_t shared, const Work *work, int consumer) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+  const int first_key = work->key_begin + consumer * 64;
+  float dk[K_TILES * 4] = {}, dv[V_TILES * 4] = {};
+  unsigned char *const ds_place = smem + DS_OFFSET +
+                                  (consumer * 64 + warp * 16 + lane / 4) * DS_ROW_BYTES +
+                                  lane % 4 * 4;
+  Step step = {work->first_head, work->row_begin};
+  Stage stage = {0, 0};
+  if (work->steps > 0) // the copy engine hands over K
+    wait_for_phase(k_full(shared), 0);
+  for (int n = 0; n < work->steps; ++n) {
+    const int turn = n % 2, turn_parity = n / 2 % 2;
+    float score[S_TILES * 4], dp[S_TILES * 4];
+    uint32_t p[ROW_STEPS][4], ds[ROW_STEPS][4];
+    // The producer and the copy engine hand over Q, lse and delta.
+    wait_for_phase(q_full(shared, stage.index), stage.parity);
+    start_scores(score, shared, consumer, stage.index);
+    // The copy engine hands over dO, and V with the first.
+    wait_for_phase(do_full(shared, stage.index), stage.parity);
+    if (n == 0)
+      wait_for_phase(v_full(shared), 0);
+    start_dp(dp, shared, consumer, stage.index);
+    wgmma_wait(1);
+    wgmma_order_n64(score);
+
+    const bool masked = first_key + 64 > args->seqlen_k ||
+                        step.row - args->seqlen_q + args->seqlen_k < first_key + 63;
+    if (masked)
+      mask_block(score, args, first_key + warp * 16, step.row);
+    const float *const lse_log2 =
+        (const float *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES) + lane % 4 * 2;
+    recompute_probabilities(score, S_TILES, true, lse_log2, args->scale_log2);
+    round_probabilities(p[0], score, S_TILES, DTYPE);
+    wgmma_wait(0);
+    wgmma_order_n64(dp);
+    differentiate_scores(dp, score, S_TILES, true, lse_log2 + BLOCK_M);
+    round_probabilities(ds[0], dp, S_TILES, DTYPE);
+
+    // The consumer whose turn it was arrived: hands over the place of dS of the step before last.
+    wait_for_phase(ds_empty(shared, turn), turn_parity ^ 1);
+#pragma unroll
+    for (int i = 0; i < S_TILES * 2; ++i)
+      *(uint32_t *)(ds_place + turn * DS_BYTES + i % 2 * 8 * DS_ROW_BYTES + i / 2 * 16) =
+          ds[0][i];
+    start_dv(dv, p, shared, stage.index);
+    start_dk(dk, ds, shared, stage.index);
+    // The warp's lanes arrive and wait, so that one arrival stands for all: here and below.
+    __syncwarp();
+    arrive_once(ds_full(shared, turn));
+    wgmma_wait(0);
+    wgmma_order_n128(dv);
+    wgmma_order_n128(dk);
+    arrive_once(step_empty(shared, stage.index));
+    if (turn == consumer)
+      add_dq(args, shared, turn, turn_parity, work, step);
+    stage = next_stage(stage, STAGES);
+    step = step_after(step, work);
+  }
+
+  // All consumers arrive and wait: K, V and all steps have been read.
+  named_barrier_sync(2, NUM_THREADS - 128);
+  const int thread = threadIdx.x - 128;
+  const int valid = args->seqlen_k - work->key_begin;
+  unsigned char *const dv_tile = smem + BLOCK_N * DK_ROW_BYTES;
+  uint16_t *const dk_rows = (uint16_t *)args->dk + work->batch * args->dk_batch_stride +
+                            work->kv_head * args->dk_head_stride +
+                            work->key_begin * args->dk_row_stride;
+  uint16_t *const dv_rows = (uint16_t *)args->dv + work->batch * args->dv_batch_stride +
+                            work->kv_head * args->dv_head_stride +
+                            work->key_begin * args->dv_row_stride;
+  if (args->accumulate) {
+    load_gradient(smem, dk_rows, args->dk_row_stride, BLOCK_N, HEAD_DIM, valid, thread,
+                  CONSUMER_THREADS);
+    load_gradient(dv_tile, dv_rows, args->dv_row_stride, BLOCK_N, HEAD_DIM_V, valid, thread,
+                  CONSUMER_THREADS);
+    // All consumers arrive and wait: hands over what dK and dV are added to.
+    named_barrier_sync(1, CONSUMER_THREADS);
+  }
+  const int row = consumer * 64 + warp * 16;
+  round_gradient(smem + row * DK_ROW_BYTES, DK_ROW_BYTES, dk, 1, 0, K_TILES, DTYPE, args->scale,
+                 args->accumulate, lane);
+  round_gradient(dv_tile + row * DV_ROW_BYTES, DV_ROW_BYTES, dv, 1, 0, V_TILES, DTYPE, 1.0f,
+                 args->accumulate, lane);
+  // All consumers arrive and wait: hands over the tiles of dK and dV.
+  named_barrier_sync(1, CONSUMER_THREADS);
+  store_gradient(dk_rows, args->dk_row_stride, smem, BLOCK_N, HEAD_DIM, valid, thread,
+                 CONSUMER_THREADS);
+  store_gradient(dv_rows, args->dv_row_stride, dv_tile, BLOCK_N, HEAD_DIM_V, valid, thread,
+                 CONSUMER_THREADS);
+}
+
+extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
+    flash_bwd_hdim128_bf16_causal_sm90(
+        const __grid_constant__ attnpress_bwd_sm90_args args) {
+  extern __shared__ __align__(1024) unsigned char smem[];
+  const uint32_t shared = shared_address(smem);
+  if (threadIdx.x == 0) {
+    prefetch_tensor_map(&args.q);
+    prefetch_tensor_map(&args.dout);
+    prefetch_tensor_map(&args.k);
+    prefetch_tensor_map(&args.v);
+    mbarrier_init(k_full(shared), 1);
+    mbarrier_init(v_full(shared), 1);
+    for (int turn = 0; turn < 2; ++turn) {
+      mbarrier_init(ds_full(shared, turn), 4 * CONSUMERS);
+      mbarrier_init(ds_empty(shared, turn), 4);
+    }
+    for (int stage = 0; stage < STAGES; ++stage) {
+      mbarrier_init(q_full(shared, stage), 2);
+      mbarrier_init(do_full(shared, stage), 1);
+      mbarrier_init(step_empty(shared, stage), 4 * CONSUMERS);
+    }
+    fence_mbarrier_init();
+  }
+  // All threads arrive and wait: hands over the barriers.
+  __syncthreads();
+
+  const Work work = find_work(&args.bwd, blockIdx.x);
+  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.
+  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
+  if (warp < 4) {
+    decrease_registers(PRODUCER_REGISTERS);
+    if (threadIdx.x == 0 && work.steps > 0)
+      produce(&args, shared, &work);
+    if (warp == 1)
+      produce_rows(&args.bwd, smem, shared, &work);
+  } else {
+    increase_registers(CONSUMER_REGISTERS);
+    consume(&args.bwd, smem, shared, &work, warp / 4 - 1);
+  }
+}

@@ -1,0 +1,69 @@
+/* The parts of the convolutions' family, in the order of a call: validate -> plan -> kernel
+ * arguments, or the CPU backend. operation.c puts them together. */
+#pragma once
+#include "attnpress/args/conv2d.h"
+#include "attnpress/conv2d.h"
+#include "call.h"
+#include "../generated/families.h"
+
+/** A call of either pass, checked. In a range batch, height and width are maxima, and 0 stands for
+ * any. */
+typedef struct ap_conv2d_problem {
+  int32_t backward;
+  attnpress_conv2d_shape shape;  /* defaults filled in */
+  int64_t out_height, out_width; /* P and Q; a range: 0 */
+  const void *x, *weight, *bias, *dout;
+  void *out; /* backward: only read, with relu */
+  void *dx, *dweight, *dbias;
+  int64_t x_stride[3], out_stride[3], dout_stride[3], dx_stride[3];
+} ap_conv2d_problem;
+
+static inline int64_t ap_conv2d_bytes(const ap_conv2d_problem *p) {
+  const int32_t dtype = p->shape.dtype;
+  return dtype == ATTNPRESS_CONV2D_FP64 ? 8 : dtype == ATTNPRESS_FP32 ? 4 : 2;
+}
+
+/** "fp16" */
+const char *ap_conv2d_dtype_name(int32_t dtype);
+
+/* ---- validate.c ------------------------------------------------------------------------------ */
+
+/** Checks a problem that holds what the caller gave, and fills in its defaults. */
+attnpress_status ap_conv2d_validate(ap_conv2d_problem *problem, ap_check how);
+
+/* ---- plan.c ---------------------------------------------------------------------------------- */
+
+typedef struct ap_conv2d_plan {
+  ap_launches base;
+  /* Of the first launch of each pass. */
+  int32_t row_blocks[AP_CONV2D_PASS_REDUCE + 1], column_blocks[AP_CONV2D_PASS_REDUCE + 1];
+  int32_t splits, split_pixels;     /* of wgrad */
+  int32_t block_pixels;             /* of dout */
+  int32_t reduces[AP_LAUNCHES_MAX]; /* of launch i: 1: dbias, 0: dweight */
+  int32_t group_shift[2];           /* of dweight's and of dbias's reduce */
+  /* Offsets in the workspace, in bytes. */
+  size_t masked, weight_parts, bias_parts;
+} ap_conv2d_plan;
+
+/** fprop; or those of dout, dgrad, wgrad and reduce that the call needs. */
+attnpress_status ap_conv2d_plan_call(const ap_conv2d_problem *problem, const ap_device *device,
+                                     int32_t range, ap_conv2d_plan *plan);
+
+/* ---- arguments.c: the argument blocks of a call's launches -------------------------------------
+ * */
+
+typedef union ap_conv2d_block {
+  attnpress_conv2d_gather_args gather;
+  attnpress_conv2d_wgrad_args wgrad;
+  attnpress_conv2d_dout_args dout;
+  attnpress_conv2d_reduce_args reduce;
+} ap_conv2d_block;
+
+/** Of launch `index`. */
+void ap_conv2d_fill(const ap_conv2d_problem *problem, void *workspace, const ap_conv2d_plan *plan,
+                    int index, ap_conv2d_block *block);
+
+/* ---- cpu.c ----------------------------------------------------------------------------------- */
+
+/** num_threads: 0 is all cores. */
+attnpress_status ap_conv2d_cpu(const ap_conv2d_problem *problem, int32_t num_threads);

@@ -1,0 +1,277 @@
+/* Decides how a convolution is run: the kernels, their blocks and grids, and how the pixels are
+ * split for dweight. Pure: it depends on shapes and the device's numbers, and touches nothing. */
+#include "conv2d/conv2d.h"
+
+#include <inttypes.h>
+
+#include "press/target.h"
+
+enum {
+  OVERLAP_CAPABILITY_MIN = 90,
+  WORKSPACE_ALIGNMENT = 256,
+  DOUT_COLUMNS = 64,   /* of a thread block */
+  DOUT_PIXELS = 512,   /* likewise, at the least */
+  REDUCE_ELEMENTS = 4, /* of a thread */
+  REDUCE_GROUP_SHIFT_MAX = 3,
+  WAVES_MAX = 4,       /* of splits that are considered */
+  SPLIT_SLABS_MIN = 4, /* of a split, where there are several */
+};
+
+/* What a block of 64 x 64 takes for a slab, and how much the larger ones gain; and, in the same
+ * unit, bytes that all SMs together write and read again, and what beginning and ending a block
+ * costs. */
+static const struct {
+  int32_t block, rows, columns;
+  double gain;
+} blocks[] = {{AP_CONV2D_BLOCK_M128N128, 128, 128, 1.5},
+              {AP_CONV2D_BLOCK_M128N64, 128, 64, 1.25},
+              {AP_CONV2D_BLOCK_M64N128, 64, 128, 1.25},
+              {AP_CONV2D_BLOCK_M64N64, 64, 64, 1.0}};
+enum { BLOCKS = sizeof blocks / sizeof *blocks };
+static const double PART_BYTES_PER_UNIT = 4e5, BLOCK_UNITS = 4.0;
+/* An SM that has no more than a block of 128 x 128 waits for copies and products in between. */
+static const double FEW = 4.0, FEW_LOSS = 1.4;
+
+static int64_t divide_up(int64_t a, int64_t b) {
+  return a / b + (a % b != 0);
+}
+
+static attnpress_status find_kernel(const ap_conv2d_problem *p, const ap_device *device,
+                                    int32_t pass, int32_t block, ap_launch *launch) {
+  ap_variant *v = &launch->variant;
+  *launch = (ap_launch){.variant.family = AP_FAMILY_CONV2D, .num_splits = 1};
+  v->axis[AP_CONV2D_PASS] = pass;
+  v->axis[AP_CONV2D_BLOCK] = block;
+  v->axis[AP_CONV2D_DTYPE] = p->shape.dtype;
+  const ap_route *route = ap_next_route(v, device->capability, NULL), *next = route;
+  /* The best that the handle takes; the last runs all. */
+  while (device->arch_max != 0 && route->arch > device->arch_max &&
+         (next = ap_next_route(v, device->capability, route)) != NULL)
+    route = next;
+  v->axis[AP_CONV2D_ARCH] = route->arch;
+  launch->target = route->target;
+  return ap_find_launch_tile(launch);
+}
+
+/** A grid of so many blocks, one dimension after the other. */
+static attnpress_status set_grid(int64_t outer, int64_t middle, int64_t inner, ap_launch *launch) {
+  int64_t count;
+  RETURN_IF(__builtin_mul_overflow(outer, middle, &count) ||
+                __builtin_mul_overflow(count, inner, &count) || count > INT32_MAX,
+            ATTNPRESS_NOT_SUPPORTED,
+            "the convolution takes %" PRId64 " x %" PRId64 " x %" PRId64
+            " thread blocks, more than a launch has",
+            outer, middle, inner);
+  launch->grid = (uint32_t)count;
+  return ATTNPRESS_OK;
+}
+
+/** Makes room in the workspace; *offset: where. */
+static attnpress_status reserve(ap_conv2d_plan *plan, int64_t count, int64_t bytes,
+                                size_t *offset) {
+  int64_t size;
+  RETURN_IF(__builtin_mul_overflow(count, bytes, &size) || size > INT64_MAX / 4,
+            ATTNPRESS_NOT_SUPPORTED, "the workspace would be over 2^61 bytes");
+  *offset = plan->base.workspace_bytes;
+  plan->base.workspace_bytes +=
+      ((size_t)size + WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT;
+  return ATTNPRESS_OK;
+}
+
+/* ---- Products -------------------------------------------------------------------------------- */
+
+/** What a product takes in blocks of kind i, in the units above: the most that an SM has to do. */
+static double time_of(int i, int64_t rows, int64_t columns, int64_t copies, double slabs,
+                      const ap_device *device) {
+  const int64_t count =
+      copies * divide_up(rows, blocks[i].rows) * divide_up(columns, blocks[i].columns);
+  const double size = (double)(blocks[i].rows * blocks[i].columns) / (64 * 64);
+  const int64_t most = divide_up(count, device->sm_count);
+  const double work = (double)most * size;
+  return work * (work <= FEW ? FEW_LOSS : 1.0) * (slabs / blocks[i].gain + BLOCK_UNITS);
+}
+
+/** fprop, and dgrad: `classes` products of at most `rows` rows each. */
+static attnpress_status plan_gather(const ap_conv2d_problem *p, const ap_device *device,
+                                    int32_t pass, int64_t rows, int64_t columns, int64_t classes,
+                                    double slabs, ap_conv2d_plan *plan) {
+  ap_launch *launch = &plan->base.launch[plan->base.count++];
+  int best = 0;
+  for (int i = 1; i < BLOCKS; ++i)
+    if (time_of(i, rows, columns, classes, slabs, device) <
+        time_of(best, rows, columns, classes, slabs, device))
+      best = i;
+  FORWARD_IF(find_kernel(p, device, pass, blocks[best].block, launch));
+  plan->row_blocks[pass] = (int32_t)divide_up(rows, blocks[best].rows);
+  plan->column_blocks[pass] = (int32_t)divide_up(columns, blocks[best].columns);
+  return set_grid(classes, plan->row_blocks[pass], plan->column_blocks[pass], launch);
+}
+
+static attnpress_status plan_fprop(const ap_conv2d_problem *p, const ap_device *device,
+                                   ap_conv2d_plan *plan) {
+  const attnpress_conv2d_shape *s = &p->shape;
+  const double depth = (double)(s->filter_height * s->filter_width * s->channels);
+  return plan_gather(p, device, AP_CONV2D_PASS_FPROP, s->batch * p->out_height * p->out_width,
+                     s->filters, 1, depth / AP_CONV2D_SLAB, plan);
+}
+
+static attnpress_status plan_dgrad(const ap_conv2d_problem *p, const ap_device *device,
+                                   ap_conv2d_plan *plan) {
+  const attnpress_conv2d_shape *s = &p->shape;
+  const int64_t classes = (int64_t)s->stride[0] * s->stride[1];
+  const double depth = (double)(s->filter_height * s->filter_width * s->filters) / (double)classes;
+  return plan_gather(p, device, AP_CONV2D_PASS_DGRAD,
+                     s->batch * divide_up(s->height, s->stride[0]) *
+                         divide_up(s->width, s->stride[1]),
+                     s->channels, classes, depth / AP_CONV2D_SLAB, plan);
+}
+
+/* ---- Sums of parts --------------------------------------------------------------------------- */
+
+static attnpress_status plan_reduce(const ap_conv2d_problem *p, const ap_device *device, int bias,
+                                    int64_t count, int64_t elements, ap_conv2d_plan *plan) {
+  const int index = plan->base.count++;
+  ap_launch *launch = &plan->base.launch[index];
+  FORWARD_IF(find_kernel(p, device, AP_CONV2D_PASS_REDUCE, AP_CONV2D_BLOCK_NONE, launch));
+  int32_t shift = 0;
+  while (shift < REDUCE_GROUP_SHIFT_MAX && 1 << (shift + 1) <= count)
+    ++shift;
+  plan->group_shift[bias] = shift;
+  plan->reduces[index] = bias;
+  launch->overlaps = device->capability >= OVERLAP_CAPABILITY_MIN;
+  return set_grid(1, 1, divide_up(elements, (launch->tile.threads >> shift) * REDUCE_ELEMENTS),
+                  launch);
+}
+
+/** A split count for blocks of kind i: of those that fill the device a few times, the one that
+ * takes the least; *units: how much. */
+static int64_t splits_of(int i, int64_t rows, int64_t columns, int64_t slabs,
+                         const ap_device *device, double *units) {
+  const int64_t count = divide_up(rows, blocks[i].rows) * divide_up(columns, blocks[i].columns);
+  const int64_t most = slabs / SPLIT_SLABS_MIN > 1 ? slabs / SPLIT_SLABS_MIN : 1;
+  int64_t best = 1;
+  *units = time_of(i, rows, columns, 1, (double)slabs, device);
+  for (int wave = 1; wave <= WAVES_MAX; ++wave) {
+    int64_t splits = (int64_t)wave * device->sm_count / count;
+    splits = splits > most ? most : splits;
+    if (splits < 2)
+      continue;
+    splits = divide_up(slabs, divide_up(slabs, splits)); /* none is empty */
+    const double parts = (double)splits * (double)rows * (double)columns * 8.0;
+    const double found =
+        time_of(i, rows, columns, splits, (double)divide_up(slabs, splits), device) +
+        parts / PART_BYTES_PER_UNIT;
+    if (found < *units) {
+      *units = found;
+      best = splits;
+    }
+  }
+  return best;
+}
+
+static attnpress_status plan_wgrad(const ap_conv2d_problem *p, const ap_device *device,
+                                   ap_conv2d_plan *plan) {
+  const attnpress_conv2d_shape *s = &p->shape;
+  const int32_t pass = AP_CONV2D_PASS_WGRAD;
+  const int64_t columns = s->filter_height * s->filter_width * s->channels;
+  const int64_t slabs = divide_up(s->batch * p->out_height * p->out_width, AP_CONV2D_SLAB);
+  int best = 0;
+  int64_t splits = 1;
+  double least = 0.0;
+  for (int i = 0; i < BLOCKS; ++i) {
+    double units;
+    const int64_t found = splits_of(i, s->filters, columns, slabs, device, &units);
+    if (i > 0 && units >= least)
+      continue;
+    best = i;
+    splits = found;
+    least = units;
+  }
+  ap_launch *launch = &plan->base.launch[plan->base.count++];
+  FORWARD_IF(find_kernel(p, device, pass, blocks[best].block, launch));
+  launch->num_splits = (int32_t)splits;
+  plan->splits = (int32_t)splits;
+  plan->split_pixels = (int32_t)(divide_up(slabs, splits) * AP_CONV2D_SLAB);
+  plan->row_blocks[pass] = (int32_t)divide_up(s->filters, blocks[best].rows);
+  plan->column_blocks[pass] = (int32_t)divide_up(columns, blocks[best].columns);
+  FORWARD_IF(set_grid(splits, plan->row_blocks[pass], plan->column_blocks[pass], launch));
+  if (splits == 1)
+    return ATTNPRESS_OK;
+  FORWARD_IF(
+      reserve(plan, splits * s->filters, columns * (int64_t)sizeof(float), &plan->weight_parts));
+  return plan_reduce(p, device, 0, splits, s->filters * columns, plan);
+}
+
+/* ---- dout ------------------------------------------------------------------------------------ */
+
+static attnpress_status plan_dout(const ap_conv2d_problem *p, const ap_device *device,
+                                  ap_conv2d_plan *plan) {
+  const attnpress_conv2d_shape *s = &p->shape;
+  const int64_t pixels = s->batch * p->out_height * p->out_width;
+  const int32_t pass = AP_CONV2D_PASS_DOUT;
+  ap_launch *launch = &plan->base.launch[plan->base.count++];
+  FORWARD_IF(find_kernel(p, device, pass, AP_CONV2D_BLOCK_NONE, launch));
+  /* As many blocks as fill the device some times, each with pixels enough. */
+  plan->column_blocks[pass] = (int32_t)divide_up(s->filters, DOUT_COLUMNS);
+  const int64_t rows =
+      divide_up(WAVES_MAX * 4 * (int64_t)device->sm_count, plan->column_blocks[pass]);
+  const int64_t block_pixels = divide_up(pixels > 0 ? pixels : 1, rows);
+  plan->block_pixels = (int32_t)(block_pixels > DOUT_PIXELS ? block_pixels : DOUT_PIXELS);
+  plan->row_blocks[pass] = (int32_t)divide_up(pixels > 0 ? pixels : 1, plan->block_pixels);
+  FORWARD_IF(set_grid(1, plan->row_blocks[pass], plan->column_blocks[pass], launch));
+  if (s->relu && (p->dx != NULL || p->dweight != NULL))
+    FORWARD_IF(reserve(plan, pixels, s->filters * 2, &plan->masked));
+  if (p->dbias == NULL)
+    return ATTNPRESS_OK;
+  FORWARD_IF(reserve(plan, plan->row_blocks[pass], s->filters * (int64_t)sizeof(float),
+                     &plan->bias_parts));
+  return plan_reduce(p, device, 1, plan->row_blocks[pass], s->filters, plan);
+}
+
+static attnpress_status plan_backward(const ap_conv2d_problem *p, const ap_device *device,
+                                      ap_conv2d_plan *plan) {
+  const int some = p->shape.batch > 0 && p->dx != NULL;
+  if (p->dbias != NULL || (p->shape.relu && (some || p->dweight != NULL)))
+    FORWARD_IF(plan_dout(p, device, plan));
+  if (some)
+    FORWARD_IF(plan_dgrad(p, device, plan));
+  return p->dweight != NULL ? plan_wgrad(p, device, plan) : ATTNPRESS_OK;
+}
+
+/* ---- All ------------------------------------------------------------------------------------- */
+
+/** Every kernel that a call of the range may launch. */
+static attnpress_status plan_range(const ap_conv2d_problem *p, const ap_device *device,
+                                   ap_conv2d_plan *plan) {
+  const struct {
+    int32_t pass, needed;
+  } passes[] = {{AP_CONV2D_PASS_FPROP, !p->backward},
+                {AP_CONV2D_PASS_DOUT, p->backward && (p->dbias != NULL || p->shape.relu)},
+                {AP_CONV2D_PASS_DGRAD, p->backward && p->dx != NULL},
+                {AP_CONV2D_PASS_WGRAD, p->backward && p->dweight != NULL},
+                {AP_CONV2D_PASS_REDUCE, p->backward && (p->dbias != NULL || p->dweight != NULL)}};
+  for (size_t i = 0; i < sizeof passes / sizeof *passes; ++i) {
+    const int product =
+        passes[i].pass != AP_CONV2D_PASS_DOUT && passes[i].pass != AP_CONV2D_PASS_REDUCE;
+    for (int b = 0; passes[i].needed && b < (product ? BLOCKS : 1); ++b)
+      FORWARD_IF(find_kernel(p, device, passes[i].pass,
+                             product ? blocks[b].block : AP_CONV2D_BLOCK_NONE,
+                             &plan->base.launch[plan->base.count++]));
+  }
+  if (p->backward)
+    plan->base.workspace_bytes = SIZE_MAX; /* no bound */
+  return ATTNPRESS_OK;
+}
+
+attnpress_status ap_conv2d_plan_call(const ap_conv2d_problem *p, const ap_device *device,
+                                     int32_t range, ap_conv2d_plan *plan) {
+  plan->base.count = 0;
+  plan->base.workspace_bytes = 0;
+  plan->splits = 1;
+  FORWARD_IF(ap_check_capability(device->capability));
+  if (range == ATTNPRESS_UP_TO)
+    return plan_range(p, device, plan);
+  if (p->backward)
+    return plan_backward(p, device, plan);
+  return p->shape.batch > 0 ? plan_fprop(p, device, plan) : ATTNPRESS_OK;
+}

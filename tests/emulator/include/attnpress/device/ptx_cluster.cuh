@@ -1,0 +1,14 @@
+// Stands in for the leaf header of the same name.
+#pragma once
+
+#include "attnpress/args/common.h"
+
+// barrier.cluster.arrive (PTX ISA, barrier.cluster).
+__device__ __forceinline__ void cluster_arrive() {
+  emulated_cluster_arrive();
+}
+
+// barrier.cluster.wait
+__device__ __forceinline__ void cluster_wait() {
+  emulated_cluster_wait();
+}

@@ -1,0 +1,426 @@
+"""Single faults in the convolutions' templates and header, and the kernels to see them."""
+
+from __future__ import annotations
+
+from mutations import Mutation
+
+GATHER = "templates/conv2d/conv2d_gather_sm80.cu.j2"
+GATHER_COPIES = "templates/conv2d/parts/gather.cu.j2"
+GATHER_START = "templates/conv2d/parts/gather_start.cu.j2"
+GATHER_END = "templates/conv2d/parts/gather_end.cu.j2"
+GATHER_SM90 = "templates/conv2d/conv2d_gather_sm90.cu.j2"
+WGRAD = "templates/conv2d/conv2d_wgrad_sm80.cu.j2"
+WGRAD_COPIES = "templates/conv2d/parts/wgrad.cu.j2"
+WGRAD_START = "templates/conv2d/parts/wgrad_start.cu.j2"
+WGRAD_END = "templates/conv2d/parts/wgrad_end.cu.j2"
+WGRAD_SM90 = "templates/conv2d/conv2d_wgrad_sm90.cu.j2"
+DOUT = "templates/conv2d/conv2d_dout.cu.j2"
+REDUCE = "templates/conv2d/conv2d_reduce.cu.j2"
+DEVICE = "include/attnpress/device/conv2d.cuh"
+
+KERNELS = [
+    ("conv2d_fprop_m64n64_bf16_sm80", ""),
+    ("conv2d_dgrad_m64n128_fp16_sm80", ""),
+    ("conv2d_wgrad_m64n64_bf16_sm80", ""),
+    ("conv2d_fprop_m128n128_fp16_sm80", ""),
+    ("conv2d_dgrad_m128n64_bf16_sm80", ""),
+    ("conv2d_wgrad_m128n64_fp16_sm80", ""),
+    ("conv2d_fprop_m128n64_bf16_sm90", ""),
+    ("conv2d_dgrad_m128n128_fp16_sm90", ""),
+    ("conv2d_wgrad_m128n128_bf16_sm90", ""),
+    ("conv2d_dout_bf16_sm80", ""),
+    ("conv2d_reduce_fp16_sm80", ""),
+]
+
+MUTATIONS = [
+    # ---- fprop and dgrad ----
+    Mutation(
+        "conv2d: a row of another image", GATHER_COPIES, "pixel.outer * args->in_stride[0]", "0"
+    ),
+    Mutation(
+        "conv2d: an output of another image",
+        GATHER_COPIES,
+        "pixel.outer * args->out_stride[0]",
+        "0",
+    ),
+    Mutation(
+        "conv2d: rows past the pixels",
+        GATHER_COPIES,
+        "if (index >= args->batch * lines.count * columns.count)",
+        "if (index > args->batch * lines.count * columns.count)",
+    ),
+    Mutation(
+        "conv2d: stride of the other dimension",
+        GATHER_COPIES,
+        "pixel.inner * args->stride[1]",
+        "pixel.inner * args->stride[0]",
+        1,
+    ),
+    Mutation(
+        "conv2d: dx of the first residue",
+        GATHER_COPIES,
+        "lines.first + pixel.middle",
+        "pixel.middle",
+    ),
+    Mutation(
+        "conv2d: lines above the image",
+        GATHER_COPIES,
+        "(uint32_t)(copies->y[i] + y) < (uint32_t)args->in_height",
+        "copies->y[i] + y < args->in_height",
+    ),
+    Mutation(
+        "conv2d: columns beside the image",
+        GATHER_COPIES,
+        "(uint32_t)(copies->x[i] + x) < (uint32_t)args->in_width",
+        "copies->x[i] + x < args->in_width",
+    ),
+    Mutation(
+        "conv2d: taps past the last",
+        GATHER_COPIES,
+        "const bool tap_is_there = copies->tap.outer < lines.taps;",
+        "const bool tap_is_there = true;",
+    ),
+    Mutation(
+        "conv2d: the tap stays",
+        GATHER_COPIES,
+        "  advance(&copies->tap, copies->tap_by, columns.taps, args->in_vectors);\n",
+        "",
+    ),
+    Mutation("conv2d: weights past the depth", GATHER_COPIES, "copies->depth > 0 && ", ""),
+    Mutation(
+        "conv2d: filters past the last",
+        GATHER_COPIES,
+        "copies->depth > 0 && i * PASS_LINES < copies->filters",
+        "copies->depth > 0",
+    ),
+    Mutation("conv2d: channels past the last", GATHER_COPIES, "copies->channel_is_there && ", ""),
+    Mutation(
+        "conv2d: dgrad: taps without their step",
+        GATHER_COPIES,
+        "copies->b_tap.middle * args->tap_step[1]",
+        "copies->b_tap.middle",
+    ),
+    Mutation(
+        "conv2d: dgrad: weights past the depth",
+        GATHER_COPIES,
+        "copies->channel_is_there && copies->b_tap.outer < lines.taps",
+        "copies->channel_is_there",
+    ),
+    Mutation(
+        "conv2d: dgrad: the first tap is forgotten",
+        GATHER_COPIES,
+        "args->filter_height + lines.first_tap)",
+        "args->filter_height)",
+    ),
+    Mutation(
+        "conv2d: no columns of taps",
+        GATHER_START,
+        "lines.taps = columns.taps > 0 ? lines.taps : 0;",
+        "",
+    ),
+    Mutation("conv2d: no wait for a slab", GATHER, "    cp_async_wait(STAGES - 2);\n", ""),
+    Mutation(
+        "conv2d: a slab too early",
+        GATHER,
+        "    cp_async_wait(STAGES - 2);\n",
+        "    cp_async_wait(STAGES - 1);\n",
+    ),
+    Mutation(
+        "conv2d: no barrier: table of rows",
+        GATHER_START,
+        "  __syncthreads();\n  const uint32_t ring",
+        "  const uint32_t ring",
+    ),
+    Mutation(
+        "conv2d: no barrier: slabs", GATHER, "    __syncthreads();\n    copy_slab", "    copy_slab"
+    ),
+    Mutation("conv2d: no wait before the results", GATHER_END, "  cp_async_wait(0);\n", ""),
+    Mutation(
+        "conv2d: no barrier: the ring has been read",
+        GATHER_END,
+        "  cp_async_wait(0);\n  __syncthreads();\n",
+        "  cp_async_wait(0);\n",
+    ),
+    Mutation(
+        "conv2d: no barrier: results",
+        GATHER_END,
+        "  __syncthreads();\n  store_tile",
+        "  store_tile",
+    ),
+    Mutation(
+        "conv2d: copies into the slab that is read",
+        GATHER,
+        "stage == 0 ? STAGES - 1 : stage - 1",
+        "stage",
+    ),
+    Mutation(
+        "conv2d: a slab too few",
+        GATHER,
+        "for (int slab = 0; slab < slabs; ++slab)",
+        "for (int slab = 0; slab < slabs - 1; ++slab)",
+    ),
+    Mutation(
+        "conv2d: columns of another block's results",
+        GATHER_END,
+        "column_begin / VECTOR, args.out_columns",
+        "0, args.out_columns",
+    ),
+    Mutation(
+        "conv2d: results past the columns",
+        GATHER_END,
+        "args.out_columns - column_begin, threadIdx",
+        "BLOCK_N, threadIdx",
+    ),
+    Mutation(
+        "conv2d: bias of another block",
+        GATHER_END,
+        "args.relu, column_begin + column",
+        "args.relu, column",
+    ),
+    # ---- wgrad ----
+    Mutation(
+        "conv2d: pixels past the split: dout",
+        WGRAD_COPIES,
+        "a->is_there && left > 0",
+        "a->is_there",
+    ),
+    Mutation(
+        "conv2d: pixels past the split: x",
+        WGRAD_COPIES,
+        "b->is_there && inside && b->left > 0",
+        "b->is_there && inside",
+    ),
+    Mutation(
+        "conv2d: pixels of x outside", WGRAD_COPIES, "b->is_there && inside &&", "b->is_there &&"
+    ),
+    Mutation(
+        "conv2d: filters past the last: dout",
+        WGRAD_COPIES,
+        "a->is_there && left > 0",
+        "left > 0",
+    ),
+    Mutation(
+        "conv2d: pixels stay",
+        WGRAD_COPIES,
+        "    advance(&b->pixel, b->by, args->out_height, args->out_width);\n",
+        "",
+    ),
+    Mutation(
+        "conv2d: x without padding",
+        WGRAD_START,
+        "tap.outer * args.dilation[0] - args.padding[0]",
+        "tap.outer * args.dilation[0]",
+    ),
+    Mutation(
+        "conv2d: x without dilation", WGRAD_START, "tap.middle * args.dilation[1]", "tap.middle"
+    ),
+    Mutation(
+        "conv2d: x without stride",
+        WGRAD_COPIES,
+        "b->pixel.inner * args->stride[1]",
+        "b->pixel.inner",
+    ),
+    Mutation(
+        "conv2d: the first split's pixels",
+        WGRAD_START,
+        "split * args.split_pixels",
+        "0 * args.split_pixels",
+    ),
+    Mutation(
+        "conv2d: the first split's parts",
+        WGRAD_END,
+        "(int64_t)split * args.filters",
+        "(int64_t)0 * args.filters",
+    ),
+    Mutation("conv2d: parts past the filters", WGRAD_COPIES, "at < rows && column", "column"),
+    Mutation(
+        "conv2d: parts past the columns",
+        WGRAD_COPIES,
+        "at < rows && column + n * 8 < columns",
+        "at < rows",
+    ),
+    Mutation(
+        "conv2d: parts: the other half",
+        WGRAD_COPIES,
+        "row + m * 16 + half * 8",
+        "row + m * 16 + (1 - half) * 8",
+    ),
+    Mutation(
+        "conv2d: wgrad: no barrier: slabs",
+        WGRAD,
+        "    __syncthreads();\n    copy_slab",
+        "    copy_slab",
+    ),
+    Mutation(
+        "conv2d: wgrad: a slab too early",
+        WGRAD,
+        "    cp_async_wait(STAGES - 2);\n",
+        "    cp_async_wait(STAGES - 1);\n",
+    ),
+    Mutation(
+        "conv2d: wgrad: no barrier: the ring has been read",
+        WGRAD_END,
+        "  __syncthreads();\n  stage_tile",
+        "  stage_tile",
+    ),
+    Mutation(
+        "conv2d: wgrad: no barrier: results",
+        WGRAD_END,
+        "  __syncthreads();\n  store_tile",
+        "  store_tile",
+    ),
+    Mutation(
+        "conv2d: dweight past the filters",
+        WGRAD_START,
+        "row_begin + row < args.filters ?",
+        "true ?",
+    ),
+    # ---- sm90 ----
+    Mutation(
+        "conv2d: sm90: no wait for a slab", GATHER_SM90, "    cp_async_wait(STAGES - 2);\n", ""
+    ),
+    Mutation("conv2d: sm90: no fence", GATHER_SM90, "    fence_proxy_async();\n", ""),
+    Mutation("conv2d: sm90: no barrier: slabs", GATHER_SM90, "    __syncthreads();\n", ""),
+    Mutation("conv2d: sm90: no wait for products", GATHER_SM90, "    wgmma_wait(0);\n", ""),
+    Mutation("conv2d: sm90: no fence of registers", GATHER_SM90, "  wgmma_fence();\n", ""),
+    Mutation(
+        "conv2d: sm90: rows of the first warpgroup", GATHER_SM90, "threadIdx.x / 128 * 64", "0"
+    ),
+    Mutation("conv2d: sm90: one step of A", GATHER_SM90, "a + step * 2", "a"),
+    Mutation("conv2d: sm90: one panel of B", GATHER_SM90, "1024, PANEL_BYTES", "1024, 0"),
+    Mutation(
+        "conv2d: sm90: fragments of the first warp", GATHER_SM90, "true, warp * 16", "true, 0"
+    ),
+    Mutation(
+        "conv2d: sm90: copies into the slab that is read",
+        GATHER_SM90,
+        "stage == 0 ? STAGES - 1 : stage - 1",
+        "stage",
+    ),
+    Mutation("conv2d: sm90: wgrad: no fence", WGRAD_SM90, "    fence_proxy_async();\n", ""),
+    Mutation("conv2d: sm90: wgrad: no barrier: slabs", WGRAD_SM90, "    __syncthreads();\n", ""),
+    Mutation("conv2d: sm90: wgrad: no wait for products", WGRAD_SM90, "    wgmma_wait(0);\n", ""),
+    Mutation(
+        "conv2d: sm90: wgrad: A is not transposed",
+        WGRAD_SM90,
+        "load_fragment(a[step], DEPTH_ACROSS",
+        "load_fragment(a[step], DEPTH_INSIDE",
+    ),
+    Mutation(
+        "conv2d: sm90: wgrad: steps of B",
+        WGRAD_SM90,
+        "b + step * 16 * LINE_BYTES / 16",
+        "b + step * 2",
+    ),
+    Mutation(
+        "conv2d: sm90: wgrad: rows of the first warp",
+        WGRAD_SM90,
+        "row = warp * 16 + lane / 4",
+        "row = lane / 4",
+    ),
+    # ---- what they share ----
+    Mutation(
+        "conv2d: a carry is lost",
+        DEVICE,
+        "place->middle += by.middle + carry;",
+        "place->middle += by.middle;",
+    ),
+    Mutation(
+        "conv2d: an outer carry is lost",
+        DEVICE,
+        "place->outer += by.outer + outer_carry;",
+        "place->outer += by.outer;",
+    ),
+    Mutation("conv2d: carries too late", DEVICE, "place->inner >= inners", "place->inner > inners"),
+    Mutation(
+        "conv2d: the residue of a negative number",
+        DEVICE,
+        "  line.first += line.first < 0 ? stride : 0;\n",
+        "",
+    ),
+    Mutation(
+        "conv2d: taps of no residue",
+        DEVICE,
+        "line.first_tap < min(tap_step, filter)",
+        "line.first_tap < filter",
+    ),
+    Mutation(
+        "conv2d: a tap too few",
+        DEVICE,
+        "(filter - line.first_tap - 1) / tap_step + 1",
+        "(filter - line.first_tap) / tap_step",
+    ),
+    Mutation(
+        "conv2d: base without padding",
+        DEVICE,
+        "(line.first + padding - line.first_tap",
+        "(line.first - line.first_tap",
+    ),
+    Mutation(
+        "conv2d: lines of a slab in their order",
+        DEVICE,
+        "(first + line) * LINE_BYTES + (chunk ^ line % 8)",
+        "(first + line) * LINE_BYTES + chunk",
+    ),
+    Mutation(
+        "conv2d: A and B change places",
+        DEVICE,
+        "(depth == DEPTH_ACROSS) == is_a",
+        "depth == DEPTH_ACROSS",
+    ),
+    Mutation(
+        "conv2d: steps are not swizzled", DEVICE, "(address ^ step * 32)", "(address + step * 32)"
+    ),
+    Mutation(
+        "conv2d: tiles are not swizzled", DEVICE, "(address ^ tile * 32)", "(address + tile * 32)"
+    ),
+    Mutation("conv2d: panels are one", DEVICE, "first / 64 * PANEL_BYTES", "0"),
+    Mutation("conv2d: no ReLU", DEVICE, "relu && value < 0.0f", "false"),
+    Mutation(
+        "conv2d: bias of the left column",
+        DEVICE,
+        "i % 2 ? widen_high(dtype, pair)",
+        "false ? widen_high(dtype, pair)",
+    ),
+    Mutation("conv2d: results: the lower rows", DEVICE, "at + 8 * row_bytes", "at"),
+    Mutation("conv2d: results of rows that are not there", DEVICE, "offset[row] >= 0 && ", ""),
+    # ---- dout and reduce ----
+    Mutation("conv2d: ReLU lets zeros through", DOUT, "!(result[j] > 0.0f)", "result[j] < 0.0f"),
+    Mutation(
+        "conv2d: masked: all of dout",
+        DOUT,
+        "value[j] = args.out && !(result[j] > 0.0f) ? 0.0f : value[j];",
+        "",
+    ),
+    Mutation(
+        "conv2d: pixels past the block", DOUT, "is_there && index + i * LINES < end;", "is_there;"
+    ),
+    Mutation(
+        "conv2d: masked past the end",
+        DOUT,
+        "args.masked && is_there && index + i * LINES < end",
+        "args.masked && is_there",
+    ),
+    Mutation("conv2d: no barrier: sums of lines", DOUT, "  __syncthreads();\n", ""),
+    Mutation("conv2d: a line too few", DOUT, "i < LINES; ++i", "i < LINES - 1; ++i"),
+    Mutation(
+        "conv2d: bias parts of another block",
+        DOUT,
+        "(int64_t)row_block * args.vectors",
+        "(int64_t)0 * args.vectors",
+    ),
+    Mutation("conv2d: no barrier: sums of groups", REDUCE, "  __syncthreads();\n", ""),
+    Mutation("conv2d: a part too many", REDUCE, "at < args.count", "at <= args.count"),
+    Mutation(
+        "conv2d: a group too few", REDUCE, "other < groups; ++other", "other < groups - 1; ++other"
+    ),
+    Mutation(
+        "conv2d: parts are elements apart", REDUCE, "(int64_t)at * args.elements", "(int64_t)at * 4"
+    ),
+    Mutation(
+        "conv2d: elements past the parts",
+        REDUCE,
+        "element < args.elements",
+        "element <= args.elements",
+    ),
+]

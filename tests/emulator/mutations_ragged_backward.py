@@ -1,0 +1,156 @@
+"""Faults in where sequences lie in the backward pass, for mutate.py."""
+
+from __future__ import annotations
+
+from mutations import Mutation
+
+PLACE = "include/attnpress/device/gradient_sequence.cuh"
+BWD = "templates/attention/flash_bwd_sm80.cu.j2"
+DELTA = "templates/attention/flash_bwd_delta.cu.j2"
+CONVERT = "templates/attention/flash_bwd_convert.cu.j2"
+SINKS = "templates/attention/flash_bwd_sinks.cu.j2"
+
+KERNELS = [
+    ("flash_bwd_hdim40_bf16_causal_ragged_sm80", "m32n64w1x2a2d2s2c"),
+    ("flash_bwd_dkv_hdim24_fp16_ragged_sm86", "m32n32w1x2x2a2s1"),
+    ("flash_bwd_dq_hdim40_fp16_window_alibi_ragged_sm80", "m32n32w2x1a2s2c"),
+    ("flash_bwd_dq_hdim40_bf16_dropout_ragged_sm80", "m32n32w2x1a2s2c"),
+    ("flash_bwd_delta_hdim72_bf16_ragged_sm80", ""),
+    ("flash_bwd_convert_hdim40_fp16_ragged_sm80", ""),
+    ("flash_bwd_sinks_hdim8_fp16_ragged_sm80", ""),
+]
+"""Each pass; what goes by the sequence's number; steps of one stage and of two."""
+
+MUTATIONS = [
+    # ---- Where a sequence lies ----
+    Mutation("ragged bwd: lse_log2 from the row before", PLACE, "b * rows) / rows", "b) / rows"),
+    Mutation("ragged bwd: a batch's rows are not counted", PLACE, "q_batch * ragged->rows_q +", ""),
+    Mutation(
+        "ragged bwd: a bound of the keys", PLACE, "keys.count <= bound ? keys.count : 0", "bound"
+    ),
+    Mutation(
+        "ragged bwd: the queries of the first batch",
+        PLACE,
+        "ragged->cu_seqlens_q != nullptr ? 0 : (int)b",
+        "0",
+    ),
+    Mutation(
+        "ragged bwd: the keys of the first batch",
+        PLACE,
+        "ragged->cu_seqlens_k != nullptr ? 0 : (int)b",
+        "0",
+    ),
+    Mutation("ragged bwd: tiles of the sum, padded", PLACE, "(int)b, 16) / 16", "(int)b, 32) / 16"),
+    Mutation("ragged bwd: the bound is the length", PLACE, "args.seqlen_q = seqlen_q;", ""),
+    Mutation("ragged bwd: the bound of the keys", PLACE, "args.seqlen_k = seqlen_k;", ""),
+    Mutation(
+        "ragged bwd: the window's center is the batch's",
+        PLACE,
+        "? 0 : seqlen_k - seqlen_q;",
+        "? 0 : seqlen_k;",
+    ),
+    # ---- The main kernels ----
+    Mutation(
+        "ragged bwd: no barrier behind where the sequence lies",
+        BWD,
+        "hands over where the sequence lies.\n  __syncthreads();",
+        "hands over where the sequence lies.",
+    ),
+    Mutation(
+        "ragged bwd: steps of the batch's first rows",
+        BWD,
+        '${ "(work.at->q_row + step.row)" if sequences == "ragged" else "step.row" } * '
+        "args->dout_row_stride",
+        "step.row * args->dout_row_stride",
+    ),
+    Mutation(
+        "ragged bwd: dK of the batch's first keys",
+        BWD,
+        '${ "(work.at->k_row + work.begin)" if sequences == "ragged" else "work.begin" } * '
+        "args.dk_row_stride",
+        "work.begin * args.dk_row_stride",
+    ),
+    Mutation(
+        "ragged bwd: lse of the first sequence",
+        BWD,
+        "row_tiles * 16 + work.at->values_row",
+        "row_tiles * 16",
+    ),
+    Mutation(
+        "ragged bwd: dQ is added to the first sequence's",
+        BWD,
+        "work.at->sum_tile + now.row",
+        "now.row",
+    ),
+    Mutation(
+        "ragged bwd: blocks past the end",
+        BWD,
+        'if (work.begin >= args.${ "seqlen_k" if owns_keys else "seqlen_q" })',
+        "if (work.begin < 0)",
+    ),
+    Mutation(
+        "ragged bwd: rows of the next sequence are loaded",
+        BWD,
+        '${ "work.at->seqlen_q" if sequences == "ragged" else "args->seqlen_q" } - step.row, part, '
+        "parts);\n  const int chunk",
+        "WALK_ROWS, part, parts);\n  const int chunk",
+    ),
+    # ---- Before and after ----
+    Mutation(
+        "ragged bwd: lse to the base e",
+        DELTA,
+        "lse_log2 ? 1.0f : LOG2_E",
+        "lse_log2 ? LOG2_E : LOG2_E",
+    ),
+    Mutation(
+        "ragged bwd: dlse to the base e",
+        DELTA,
+        "lse_log2 ? LOG2_E : 1.0f",
+        "lse_log2 ? 1.0f : 1.0f",
+    ),
+    Mutation("ragged bwd: lse is packed", DELTA, "given.ragged.lse_packed ?", "true ?"),
+    Mutation("ragged bwd: dlse is packed", DELTA, "given.dlse_packed ?", "true ?"),
+    Mutation(
+        "ragged bwd: rows of lse are contiguous", DELTA, "row * given.ragged.lse_row_stride", "row"
+    ),
+    Mutation(
+        "ragged bwd: rows of dlse are contiguous", DELTA, "row * given.dlse_row_stride]", "row]"
+    ),
+    Mutation(
+        "ragged bwd: the padding is not written",
+        DELTA,
+        "ceil_div(seqlen_q, PADDED_ROWS) * PADDED_ROWS",
+        "seqlen_q",
+    ),
+    Mutation(
+        "ragged bwd: the sum of the next sequence is zeroed",
+        DELTA,
+        "min(BLOCK_M / 16, ceil_div(seqlen_q, 16) - tile)",
+        "BLOCK_M / 16",
+    ),
+    Mutation(
+        "ragged bwd: a row tile is not zeroed",
+        DELTA,
+        "ceil_div(seqlen_q, 16) - tile",
+        "seqlen_q / 16 - tile",
+    ),
+    Mutation(
+        "ragged bwd: dQ of the batch's first rows", CONVERT, "at.q_row * args.dq_row_stride", "0"
+    ),
+    Mutation(
+        "ragged bwd: another sequence's sum is read",
+        CONVERT,
+        "if (row / 16 * 16 >= rows)",
+        "if (false)",
+    ),
+    Mutation(
+        "ragged bwd: sinks of half the sequences", SINKS, "b += NUM_WARPS", "b += 2 * NUM_WARPS"
+    ),
+    Mutation(
+        "ragged bwd: rows past the end of a sequence count for sinks",
+        SINKS,
+        "row < at.seqlen_q",
+        "row < 128",
+    ),
+    Mutation("ragged bwd: delta of the first sequence for sinks", SINKS, "+ at.values_row", "+ 0"),
+]

@@ -1,0 +1,897 @@
+/* Runs backward kernels of ragged batches under the emulator. All that lies outside of the sequences
+ * is NaN, and a kernel is given the rows of the sequences alone, in the tensors and in the workspace:
+ * to touch another is a fault. */
+#include "ragged_backward.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../tools/reference_backward.h"
+#include "../../tools/sequences.h"
+#include "attention/defaults.h"
+#include "attention/ragged.h"
+#include "attention/score_args.h"
+#include "memory.h"
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
+
+enum { TILE_ROWS = 16, TILE_COLUMNS = 8, TILE_FLOATS = 128, PADDED_ROWS = 128 };
+enum { LENGTHS_MAX = 10, FIRST_ROW = 2, LAST_ROWS = 1, GIVEN_MAX = 1024 };
+
+/* ---- Batches --------------------------------------------------------------------------------- */
+
+typedef enum values_place { HEADS_FIRST, ROWS_FIRST, BATCHES } values_place;
+
+/* Lengths are in tiles and what is added to them. */
+typedef struct extent {
+  int tiles, more;
+} extent;
+
+typedef struct batch_row {
+  int count;
+  extent q[LENGTHS_MAX], k[LENGTHS_MAX];
+  int queries_packed, keys_packed; /* 0: a batch each */
+  int used; /* 1: of packed rows, the last one of each sequence is not used */
+  int heads_kv, group;
+  values_place values; /* of lse and dlse */
+  int with_dlse, accumulate, log2, pos_inf, wrong;
+} batch_row;
+
+static const batch_row batch_rows[] = {
+    {5,
+     {{0, 3}, {0, 0}, {1, 1}, {0, 0}, {0, 17}},
+     {{1, 5}, {0, 7}, {0, 0}, {0, 0}, {2, 0}},
+     1,
+     1,
+     0,
+     1,
+     2,
+     HEADS_FIRST,
+     0,
+     0,
+     0,
+     0,
+     0},
+    {4,
+     {{0, 9}, {0, 1}, {0, 20}, {0, 2}},
+     {{0, 31}, {2, 1}, {0, 9}, {1, 0}},
+     0,
+     0,
+     0,
+     1,
+     4,
+     BATCHES,
+     1,
+     1,
+     1,
+     1,
+     0},
+    {3,
+     {{0, 5}, {1, -1}, {0, 130}},
+     {{1, -1}, {0, 0}, {0, 40}},
+     1,
+     0,
+     0,
+     2,
+     3,
+     ROWS_FIRST,
+     1,
+     0,
+     0,
+     1,
+     0},
+    {6,
+     {{0, 7}, {0, 3}, {0, 9}, {0, 5}, {0, 4}, {0, 6}},
+     {{0, 33}, {1, 2}, {0, 19}, {1, 0}, {0, 25}, {0, 8}},
+     1,
+     1,
+     0,
+     2,
+     1,
+     HEADS_FIRST,
+     0,
+     1,
+     1,
+     0,
+     1},
+    {4,
+     {{0, 16}, {0, 12}, {2, 1}, {0, 9}},
+     {{0, 21}, {1, 7}, {0, 50}, {2, 3}},
+     1,
+     1,
+     1,
+     1,
+     1,
+     BATCHES,
+     1,
+     0,
+     0,
+     0,
+     0},
+    {3,
+     {{0, 40}, {0, 40}, {1, 0}},
+     {{0, 12}, {1, 0}, {1, 0}},
+     0,
+     1,
+     1,
+     1,
+     2,
+     ROWS_FIRST,
+     0,
+     0,
+     1,
+     0,
+     1},
+    {10,
+     {{0, 4}, {0, 1}, {0, 6}, {0, 2}, {0, 9}, {0, 3}, {0, 0}, {0, 5}, {0, 33}, {0, 20}},
+     {{0, 9}, {0, 5}, {0, 6}, {0, 0}, {0, 17}, {0, 2}, {0, 8}, {0, 20}, {0, 40}, {0, 31}},
+     1,
+     1,
+     0,
+     1,
+     2,
+     HEADS_FIRST,
+     0,
+     0,
+     0,
+     0,
+     0},
+};
+
+enum {
+  Q,
+  K,
+  V,
+  OUT,
+  DOUT,
+  DQ,
+  DK,
+  DV,
+  TENSORS,
+  LSE = TENSORS,
+  DLSE,
+  LSE_LOG2,
+  DELTA,
+  DQ_SUM,
+  DSINKS,
+  CU_Q,
+  CU_K,
+  USED_Q,
+  USED_K,
+  MEMORIES
+};
+
+typedef struct call {
+  memory memory[MEMORIES];
+  unsigned char *data[MEMORIES];
+  size_t bytes[MEMORIES];
+  attnpress_backward_args args;
+  attnpress_ragged ragged;
+  scores scores;
+  const kernel *kernel;
+  int count, row_tiles, sum_tiles;
+  float scale;
+  emulated_tensor given[GIVEN_MAX];
+  int given_count;
+} call;
+
+static int pass_of(const kernel *k) {
+  return k->variant.axis[AP_ATTENTION_PASS];
+}
+
+static int is_pass(const call *c, int pass) {
+  return pass_of(c->kernel) == pass;
+}
+
+static int owns_keys(const kernel *k) {
+  return pass_of(k) == AP_ATTENTION_PASS_BWD || pass_of(k) == AP_ATTENTION_PASS_BWD_DKV;
+}
+
+static void *add_memory(call *c, int which, size_t bytes) {
+  c->bytes[which] = bytes > 0 ? bytes : 1;
+  c->data[which] = memory_map(&c->memory[which], c->bytes[which]);
+  return memset(c->data[which], 0xff, c->bytes[which]);
+}
+
+static int longest(const int *lengths, int count) {
+  int most = 0;
+  for (int i = 0; i < count; ++i)
+    most = lengths[i] > most ? lengths[i] : most;
+  return most;
+}
+
+static attnpress_tensor *tensor_of(call *c, int which) {
+  attnpress_backward_args *a = &c->args;
+  attnpress_tensor *const all[] = {&a->q, &a->k, &a->v, &a->out, &a->dout, &a->dq, &a->dk, &a->dv};
+  return all[which];
+}
+
+/* (batch, rows, heads, head dim), with gaps between rows or with rows of a head side by side. */
+static void add_tensor(call *c, int which, int64_t batch, int64_t rows, int64_t heads) {
+  const int32_t *axis = c->kernel->variant.axis;
+  const int of_v = which == V || which == OUT || which == DOUT || which == DV;
+  attnpress_tensor *t = tensor_of(c, which);
+  *t = (attnpress_tensor){
+      .shape = {batch, rows, heads, axis[of_v ? AP_ATTENTION_HDIM_V : AP_ATTENTION_HDIM]},
+      .dtype = axis[AP_ATTENTION_DTYPE]};
+  layout_strides(t, which % 3 == 1 ? LAYOUT_BHSD : LAYOUT_GAPS);
+  t->data = add_memory(c, which, (size_t)reference_span(t) * sizeof(uint16_t));
+}
+
+static void add_side(call *c, const batch_row *row, const int *lengths, int packed, int cu,
+                     int used, int64_t *batch, int64_t *rows) {
+  *batch = c->count;
+  *rows = longest(lengths, c->count) + 1;
+  int32_t *array = add_memory(c, packed ? cu : used, (size_t)(c->count + 1) * sizeof(int32_t));
+  for (int i = 0; i < c->count && !packed; ++i)
+    array[i] = lengths[i];
+  if (!packed)
+    return;
+  array[0] = FIRST_ROW;
+  for (int i = 0; i < c->count; ++i)
+    array[i + 1] = array[i] + lengths[i] + row->used;
+  *batch = 1;
+  *rows = array[c->count] + LAST_ROWS;
+  if (!row->used)
+    return;
+  int32_t *first = add_memory(c, used, (size_t)c->count * sizeof(int32_t));
+  for (int i = 0; i < c->count; ++i)
+    first[i] = lengths[i];
+}
+
+static float *add_values(call *c, int which, values_place place, int64_t stride[2],
+                         int64_t *row_stride) {
+  const int64_t heads = c->args.q.shape[2], rows = c->args.q.shape[1];
+  int64_t count = heads * rows * c->args.q.shape[0];
+  if (place == ROWS_FIRST && c->ragged.cu_seqlens_q != NULL) {
+    stride[1] = 1;
+    *row_stride = heads;
+  } else if (place == BATCHES) { /* every other element of a row */
+    stride[1] = 2 * rows;
+    stride[0] = heads * stride[1] + 1;
+    *row_stride = 2;
+    count = c->count * stride[0];
+  }
+  return add_memory(c, which, (size_t)count * sizeof(float));
+}
+
+/* Where a row's gradient of lse lies: as its lse would by other strides. */
+static int64_t dlse_at(const call *c, const sequence_rows *rows, int b, int64_t head, int64_t row) {
+  attnpress_forward_args forward = ap_forward_of(&c->args);
+  attnpress_ragged ragged = c->ragged;
+  ragged.lse_row_stride = c->args.dlse_row_stride;
+  forward.ragged = &ragged;
+  memcpy(forward.lse_stride, c->args.dlse_stride, sizeof forward.lse_stride);
+  return sequence_lse_at(&forward, rows, b, head, row);
+}
+
+/* Contents that make some sequences empty, and leave the others as they are. */
+static void spoil(call *c) {
+  int32_t *cu_q = (int32_t *)(void *)c->data[CU_Q], *used_q = (int32_t *)(void *)c->data[USED_Q];
+  int32_t *cu_k = (int32_t *)(void *)c->data[CU_K], *used_k = (int32_t *)(void *)c->data[USED_K];
+  if (cu_q && c->count > 5) {
+    cu_q[3] = -5; /* before its begin, and the begin of the next */
+    cu_q[6] = (int32_t)c->args.q.shape[1] + 1;
+  }
+  if (used_q)
+    used_q[1] = -1;
+  if (cu_k && c->count > 5)
+    cu_k[1] = INT32_MIN;
+  if (used_k)
+    used_k[0] = (int32_t)c->args.k.shape[1] + 1;
+}
+
+static void fill_rows(const attnpress_tensor *t, int64_t batch, int64_t begin, int64_t rows,
+                      uint64_t seed) {
+  attnpress_tensor part = *t;
+  part.data = (uint16_t *)t->data + batch * t->stride[0] + begin * t->stride[1];
+  part.shape[0] = 1;
+  part.shape[1] = rows;
+  reference_fill_normal(&part, seed);
+}
+
+/* Fills the rows of the sequences; all else stays NaN. */
+static void fill(call *c, uint64_t seed) {
+  const attnpress_backward_args *a = &c->args;
+  for (int b = 0; b < c->count; ++b) {
+    const sequence_rows rows = backward_sequence_rows_of(a, b);
+    const uint64_t from = seed + 10 * (uint64_t)b;
+    fill_rows(&a->q, rows.q_batch, rows.q_begin, rows.queries, from);
+    fill_rows(&a->k, rows.k_batch, rows.k_begin, rows.keys, from + 1);
+    fill_rows(&a->v, rows.k_batch, rows.k_begin, rows.keys, from + 2);
+    fill_rows(&a->dout, rows.q_batch, rows.q_begin, rows.queries, from + 3);
+    if (backward_sequence_fill_forward(a, b) != 0)
+      abort();
+    for (int64_t h = 0; a->dlse != NULL && h < a->q.shape[2]; ++h)
+      for (int64_t i = 0; i < rows.queries; ++i)
+        ((float *)(void *)c->data[DLSE])[dlse_at(c, &rows, b, h, i)] =
+            (float)(((int)i * 7 + (int)h) % 11 - 5) * 0.125f;
+    if (!c->args.accumulate)
+      continue;
+    fill_rows(&a->dq, rows.q_batch, rows.q_begin, rows.queries, from + 4);
+    fill_rows(&a->dk, rows.k_batch, rows.k_begin, rows.keys, from + 5);
+    fill_rows(&a->dv, rows.k_batch, rows.k_begin, rows.keys, from + 6);
+  }
+}
+
+/* ---- The workspace --------------------------------------------------------------------------- */
+
+/* Rows of q before those of a sequence, as the layout of the workspace counts them. */
+static int rows_before(const call *c, const sequence_rows *rows, int b) {
+  return (int)(c->ragged.cu_seqlens_q ? rows->q_begin : b * c->args.q.shape[1]);
+}
+
+/* Where the rows of a sequence's head begin in lse_log2 and delta. */
+static int64_t values_at(const call *c, const sequence_rows *rows, int b, int64_t head) {
+  const int before = rows_before(c, rows, b);
+  return head * c->row_tiles * TILE_ROWS + (before + b * PADDED_ROWS) / PADDED_ROWS * PADDED_ROWS;
+}
+
+/* And its row tiles in dq_sum. */
+static int64_t tiles_at(const call *c, const sequence_rows *rows, int b, int64_t head) {
+  return head * c->sum_tiles + (rows_before(c, rows, b) + b * TILE_ROWS) / TILE_ROWS;
+}
+
+/* Before compute capability 9.0: element i of all lanes' accumulators together. */
+static int64_t sum_index(const call *c, int64_t first_tile, int64_t row, int64_t column) {
+  const int64_t hdim = c->args.q.shape[3];
+  const int64_t tile = (first_tile + row / TILE_ROWS) * (hdim / TILE_COLUMNS) + column / 8;
+  const int64_t lane = row % 8 * 4 + column % 8 / 2, i = row % 16 / 8 * 2 + column % 2;
+  return tile * TILE_FLOATS + i * 32 + lane;
+}
+
+static int64_t padded(int64_t rows, int multiple) {
+  return (rows + multiple - 1) / multiple * multiple;
+}
+
+/* What bwd_delta is to give of a row of a sequence, which may be past its end. */
+static void values_of_row(const backward_sequence *one, int b, int64_t head, int64_t row,
+                          double *lse_log2, double *delta) {
+  const attnpress_backward_args *a = &one->args;
+  *lse_log2 = INFINITY;
+  *delta = 0.0;
+  if (row >= one->rows.queries)
+    return;
+  const double lse = (double)one->lse[head * one->rows.queries + row];
+  *lse_log2 = isinf(lse) ? INFINITY : lse * 1.4426950408889634074;
+  for (int64_t i = 0; i < a->out.shape[3]; ++i)
+    *delta += (double)reference_load(&a->out, b, row, head, i) *
+              (double)reference_load(&a->dout, b, row, head, i);
+  if (one->dlse != NULL)
+    *delta -= (double)one->dlse[head * one->rows.queries + row];
+}
+
+/* lse_log2 and delta of the sequences: written, or, where `report` is given, compared. */
+static int for_all_values(call *c, char *report) {
+  float *lse = (float *)(void *)c->data[LSE_LOG2], *delta = (float *)(void *)c->data[DELTA];
+  int status = 0;
+  for (int b = 0; b < c->count; ++b) {
+    backward_sequence one;
+    if (backward_sequence_open(&one, &c->args, b) != 0)
+      abort();
+    for (int64_t h = 0; h < c->args.q.shape[2]; ++h)
+      for (int64_t i = 0; i < padded(one.rows.queries, PADDED_ROWS); ++i) {
+        const int64_t at = values_at(c, &one.rows, b, h) + i;
+        double lse_log2, expected;
+        values_of_row(&one, b, h, i, &lse_log2, &expected);
+        if (report == NULL) {
+          lse[at] = (float)lse_log2;
+          delta[at] = (float)expected;
+        } else if (!(isinf(lse_log2) ? (double)lse[at] == lse_log2
+                                     : fabs((double)lse[at] - lse_log2) <= 1e-5) ||
+                   !(fabs((double)delta[at] - expected) <= 1e-4)) {
+          snprintf(
+              report, EMULATED_REPORT_BYTES,
+              "row %lld of lse_log2 and delta is %.7g, %.7g in sequence %d, head %lld, expected "
+              "%.7g, %.7g",
+              (long long)i, (double)lse[at], (double)delta[at], b, (long long)h, lse_log2,
+              expected);
+          status = -1;
+        }
+      }
+    backward_sequence_close(&one);
+  }
+  return status;
+}
+
+typedef void visit_sum(call *c, int b, const sequence_rows *rows, int64_t head, int64_t row,
+                       int64_t column, float *sum);
+
+static void for_all_sums(call *c, visit_sum *visit) {
+  for (int b = 0; b < c->count; ++b) {
+    const sequence_rows rows = backward_sequence_rows_of(&c->args, b);
+    for (int64_t h = 0; h < c->args.q.shape[2]; ++h)
+      for (int64_t i = 0; i < padded(rows.queries, TILE_ROWS); ++i)
+        for (int64_t column = 0; column < c->args.q.shape[3]; ++column)
+          visit(c, b, &rows, h, i, column,
+                (float *)(void *)c->data[DQ_SUM] +
+                    sum_index(c, tiles_at(c, &rows, b, h), i, column));
+  }
+}
+
+static void clear_sum(call *c, int b, const sequence_rows *rows, int64_t head, int64_t row,
+                      int64_t column, float *sum) {
+  (void)c, (void)b, (void)rows, (void)head, (void)row, (void)column;
+  *sum = 0.0f;
+}
+
+static void draw_sum(call *c, int b, const sequence_rows *rows, int64_t head, int64_t row,
+                     int64_t column, float *sum) {
+  (void)c, (void)rows;
+  const uint64_t x =
+      (uint64_t)(((b * 31 + head) * 1009 + row) * 523 + column) * 6364136223846793005u;
+  *sum = (float)((double)(x >> 40) / (double)(1 << 23) - 1.0);
+}
+
+/* dQ as bwd_convert makes it. */
+static void convert_sum(call *c, int b, const sequence_rows *rows, int64_t head, int64_t row,
+                        int64_t column, float *sum) {
+  const attnpress_tensor *dq = &c->args.dq;
+  (void)b;
+  if (row >= rows->queries)
+    return;
+  const int64_t at = rows->q_begin + row;
+  const float there =
+      c->args.accumulate ? reference_load(dq, rows->q_batch, at, head, column) : 0.0f;
+  reference_store(dq, rows->q_batch, at, head, column, *sum * c->scale + there);
+}
+
+/* ---- What a kernel may touch ----------------------------------------------------------------- */
+
+static void give(call *c, emulated_tensor tensor) {
+  for (int i = 0; i < 4; ++i)
+    if (tensor.shape[i] == 0)
+      return;
+  if (tensor.data == NULL)
+    return;
+  if (c->given_count == GIVEN_MAX)
+    abort();
+  c->given[c->given_count++] = tensor;
+}
+
+static void give_rows(call *c, const char *name, int which, const sequence_rows *rows,
+                      int writable) {
+  const attnpress_tensor *t = tensor_of(c, which);
+  const int keys = which == K || which == V || which == DK || which == DV;
+  const int64_t batch = keys ? rows->k_batch : rows->q_batch;
+  give(c,
+       (emulated_tensor){.name = name,
+                         .data = (uint16_t *)t->data + batch * t->stride[0] +
+                                 (keys ? rows->k_begin : rows->q_begin) * t->stride[1],
+                         .element_bytes = sizeof(uint16_t),
+                         .writable = writable,
+                         .shape = {1, keys ? rows->keys : rows->queries, t->shape[2], t->shape[3]},
+                         .stride = {0, t->stride[1], t->stride[2], 1}});
+}
+
+/* lse or its gradient, of a sequence. */
+static void give_values(call *c, const char *name, const float *data, int64_t first, int64_t row,
+                        int64_t head, int64_t rows) {
+  give(c, (emulated_tensor){name,
+                            (float *)(uintptr_t)(data + first),
+                            sizeof(float),
+                            0,
+                            {1, rows, c->args.q.shape[2], 1},
+                            {0, row - first, head - first, 1}});
+}
+
+static void give_floats(call *c, const char *name, int which, int64_t first, int64_t count,
+                        int writable) {
+  give(c, (emulated_tensor){name,
+                            (float *)(void *)c->data[which] + first,
+                            sizeof(float),
+                            writable,
+                            {1, 1, 1, count},
+                            {0, 0, 0, 1}});
+}
+
+static void give_workspace(call *c, const sequence_rows *rows, int b) {
+  const int is_delta = is_pass(c, AP_ATTENTION_PASS_BWD_DELTA);
+  const int sums = is_delta || is_pass(c, AP_ATTENTION_PASS_BWD);
+  const int64_t hdim = c->args.q.shape[3];
+  for (int64_t h = 0; h < c->args.q.shape[2]; ++h) {
+    const int64_t count = padded(rows->queries, PADDED_ROWS);
+    if (!is_pass(c, AP_ATTENTION_PASS_BWD_CONVERT)) {
+      give_floats(c, "lse_log2 of a sequence", LSE_LOG2, values_at(c, rows, b, h), count, is_delta);
+      give_floats(c, "delta of a sequence", DELTA, values_at(c, rows, b, h), count, is_delta);
+    }
+    if (sums || is_pass(c, AP_ATTENTION_PASS_BWD_CONVERT))
+      give_floats(c, "dq_sum of a sequence", DQ_SUM,
+                  tiles_at(c, rows, b, h) * (hdim / TILE_COLUMNS) * TILE_FLOATS,
+                  padded(rows->queries, TILE_ROWS) * hdim, sums);
+  }
+}
+
+static void give_array(call *c, const char *name, const int32_t *data, int64_t count) {
+  give(c, (emulated_tensor){
+              name, (void *)(uintptr_t)data, sizeof(int32_t), 0, {1, 1, 1, count}, {0, 0, 0, 1}});
+}
+
+static void give_all(call *c) {
+  const attnpress_forward_args forward = ap_forward_of(&c->args);
+  const int pass = pass_of(c->kernel), is_delta = pass == AP_ATTENTION_PASS_BWD_DELTA;
+  const int main = owns_keys(c->kernel) || pass == AP_ATTENTION_PASS_BWD_DQ;
+  c->given_count = 0;
+  give_array(c, "cu_seqlens_q", c->ragged.cu_seqlens_q, c->count + 1);
+  give_array(c, "cu_seqlens_k", c->ragged.cu_seqlens_k, c->count + 1);
+  give_array(c, "seqused_q", c->ragged.seqused_q, c->count);
+  give_array(c, "seqused_k", c->ragged.seqused_k, c->count);
+  for (int i = 0; i < SCORE_TENSORS; ++i)
+    give(c, c->scores.tensors[i]);
+  if (pass == AP_ATTENTION_PASS_BWD_SINKS)
+    give_floats(c, "dsinks", DSINKS, 0, c->args.q.shape[2], 1);
+  for (int b = 0; b < c->count; ++b) {
+    const sequence_rows rows = backward_sequence_rows_of(&c->args, b);
+    give_workspace(c, &rows, b);
+    if (is_delta) {
+      give_rows(c, "out of a sequence", OUT, &rows, 0);
+      give_values(c, "lse of a sequence", c->args.lse, sequence_lse_at(&forward, &rows, b, 0, 0),
+                  sequence_lse_at(&forward, &rows, b, 0, 1),
+                  sequence_lse_at(&forward, &rows, b, 1, 0), rows.queries);
+      if (c->args.dlse != NULL)
+        give_values(c, "dlse of a sequence", c->args.dlse, dlse_at(c, &rows, b, 0, 0),
+                    dlse_at(c, &rows, b, 0, 1), dlse_at(c, &rows, b, 1, 0), rows.queries);
+    }
+    if (is_delta || main)
+      give_rows(c, "dout of a sequence", DOUT, &rows, 0);
+    if (main) {
+      give_rows(c, "q of a sequence", Q, &rows, 0);
+      give_rows(c, "k of a sequence", K, &rows, 0);
+      give_rows(c, "v of a sequence", V, &rows, 0);
+    }
+    if (owns_keys(c->kernel)) {
+      give_rows(c, "dk of a sequence", DK, &rows, 1);
+      give_rows(c, "dv of a sequence", DV, &rows, 1);
+    }
+    if (pass == AP_ATTENTION_PASS_BWD_DQ || pass == AP_ATTENTION_PASS_BWD_CONVERT)
+      give_rows(c, "dq of a sequence", DQ, &rows, 1);
+  }
+}
+
+/* ---- Launches -------------------------------------------------------------------------------- */
+
+static void call_bwd(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_bwd_ragged_args))function)(*(const attnpress_bwd_ragged_args *)args);
+}
+
+/* As runtime/attention/backward.c fills them. */
+static attnpress_bwd_ragged_args bwd_args(const call *c) {
+  const attnpress_backward_args *a = &c->args;
+  const attnpress_forward_args forward = ap_forward_of(a);
+  int64_t lse[3], dlse[3];
+  int packed;
+  ap_ragged_row_strides(&forward, a->dlse_stride, a->dlse_row_stride, dlse, &packed);
+  attnpress_bwd_ragged_args args = {
+      .ragged = ap_fill_ragged_args(&forward), .dlse_row_stride = dlse[2], .dlse_packed = packed};
+  ap_ragged_lse_strides(&forward, lse, &packed);
+  args.bwd = (attnpress_bwd_args){
+      .q = a->q.data,
+      .k = a->k.data,
+      .v = a->v.data,
+      .out = a->out.data,
+      .dout = a->dout.data,
+      .dq = a->dq.data,
+      .dk = a->dk.data,
+      .dv = a->dv.data,
+      .lse = a->lse,
+      .dlse = a->dlse,
+      .lse_log2 = (float *)(void *)c->data[LSE_LOG2],
+      .delta = (float *)(void *)c->data[DELTA],
+      .dq_sum = (float *)(void *)c->data[DQ_SUM],
+      .lse_batch_stride = lse[0],
+      .lse_head_stride = lse[1],
+      .dlse_batch_stride = dlse[0],
+      .dlse_head_stride = dlse[1],
+      .batch = c->count,
+      .heads_q = (int32_t)a->q.shape[2],
+      .heads_kv = (int32_t)a->k.shape[2],
+      .seqlen_q = (int32_t)ap_ragged_queries(&forward),
+      .seqlen_k = (int32_t)ap_ragged_keys(&forward),
+      .row_tiles = c->row_tiles,
+      .sum_tiles = c->sum_tiles,
+      .accumulate = a->accumulate,
+      .dq_sum_quads = (int32_t)(4 * a->q.shape[3]),
+      .scale = c->scale,
+      .scale_log2 = ap_scale_log2(&forward),
+      .dsinks = a->dsinks,
+  };
+  ap_fill_score_args(&forward, &args.bwd.score);
+  const attnpress_tensor *tensors[] = {&a->q,    &a->k,  &a->v,  &a->out,
+                                       &a->dout, &a->dq, &a->dk, &a->dv};
+  for (int i = 0; i < 8; ++i)
+    memcpy(&args.bwd.q_batch_stride + 3 * i, tensors[i]->stride, 3 * sizeof(int64_t));
+  return args;
+}
+
+static int launch(call *c, char *report) {
+  const kernel *k = c->kernel;
+  const int pass = pass_of(k), keys = owns_keys(k);
+  const int by_row = pass == AP_ATTENTION_PASS_BWD_DELTA || pass == AP_ATTENTION_PASS_BWD_CONVERT;
+  attnpress_bwd_ragged_args args = bwd_args(c);
+  const int64_t rows = keys     ? args.bwd.seqlen_k
+                       : by_row ? padded(args.bwd.seqlen_q, PADDED_ROWS)
+                                : args.bwd.seqlen_q;
+  const int block = k->tile.field[keys ? AP_ATTENTION_TILE_BLOCK_N : AP_ATTENTION_TILE_BLOCK_M];
+  args.bwd.blocks = (int32_t)((rows + block - 1) / block);
+  const int64_t blocks =
+      pass == AP_ATTENTION_PASS_BWD_SINKS
+          ? args.bwd.heads_q
+          : (int64_t)args.bwd.blocks * c->count * (keys ? args.bwd.heads_kv : args.bwd.heads_q);
+  give_all(c);
+  const emulated_launch l = {.module = k->module,
+                             .blocks = (unsigned)blocks,
+                             .threads = (unsigned)k->tile.threads,
+                             .shared_bytes = (size_t)k->tile.smem_bytes,
+                             .args = &args,
+                             .call = call_bwd,
+                             .tensors = c->given,
+                             .tensor_count = c->given_count};
+  char text[EMULATED_REPORT_BYTES];
+  const int status = emulated_run(&l, text);
+  if (status != 0)
+    snprintf(report, EMULATED_REPORT_BYTES, "%.120s: %.7900s", k->stem, text);
+  return status;
+}
+
+/* ---- Verdicts -------------------------------------------------------------------------------- */
+
+/* What a gradient of a sequence held before, where reference_check_backward_head() looks for it. */
+static float *values_before(const attnpress_tensor *t, int64_t batch, int64_t begin, int64_t rows,
+                            int b) {
+  const int64_t count = rows * t->shape[2] * t->shape[3];
+  float *before = malloc((size_t)((b + 1) * count + 1) * sizeof *before);
+  if (before == NULL)
+    abort();
+  float *to = before + b * count;
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t h = 0; h < t->shape[2]; ++h)
+      for (int64_t i = 0; i < t->shape[3]; ++i)
+        *to++ = reference_load(t, batch, begin + r, h, i);
+  return before;
+}
+
+static void keep_before(const call *c, float *before[][REFERENCE_GRADIENTS]) {
+  const attnpress_backward_args *a = &c->args;
+  for (int b = 0; b < c->count && a->accumulate; ++b) {
+    const sequence_rows rows = backward_sequence_rows_of(a, b);
+    before[b][REFERENCE_DQ] = values_before(&a->dq, rows.q_batch, rows.q_begin, rows.queries, b);
+    before[b][REFERENCE_DK] = values_before(&a->dk, rows.k_batch, rows.k_begin, rows.keys, b);
+    before[b][REFERENCE_DV] = values_before(&a->dv, rows.k_batch, rows.k_begin, rows.keys, b);
+  }
+}
+
+static int is_checked(const call *c, int gradient) {
+  switch (pass_of(c->kernel)) {
+  case AP_ATTENTION_PASS_BWD_DQ:
+    return gradient == REFERENCE_DQ;
+  case AP_ATTENTION_PASS_BWD_DKV:
+    return gradient != REFERENCE_DQ;
+  default:
+    return 1;
+  }
+}
+
+/* Every sequence against its own dense call; errors add up, as the criterion is of many elements. */
+static int check_gradients(call *c, float *before[][REFERENCE_GRADIENTS], char *report) {
+  reference_gradient errors[REFERENCE_GRADIENTS] = {0};
+  for (int b = 0; b < c->count; ++b) {
+    backward_sequence one;
+    if (backward_sequence_open(&one, &c->args, b) != 0)
+      abort();
+    for (int64_t h = 0; h < c->args.k.shape[2]; ++h)
+      if (reference_check_backward_head(&one.args,
+                                        c->args.accumulate ? (const float *const *)before[b] : NULL,
+                                        b, h, errors) != 0)
+        abort();
+    backward_sequence_close(&one);
+  }
+  for (int i = 0; i < REFERENCE_GRADIENTS; ++i) {
+    const reference_gradient *e = &errors[i];
+    if (!is_checked(c, i) || e->error <= reference_gradient_bound(e))
+      continue;
+    snprintf(report, EMULATED_REPORT_BYTES,
+             "%s is off by %.3g, where %.3g is allowed: sequence %lld, row %lld, head %lld, column "
+             "%lld is %.6g, expected %.6g",
+             e->name, e->error, reference_gradient_bound(e), (long long)e->at[0],
+             (long long)e->at[1], (long long)e->at[2], (long long)e->at[3], e->value, e->expected);
+    return -1;
+  }
+  return 0;
+}
+
+static int run_main(call *c, char *report) {
+  float *before[LENGTHS_MAX][REFERENCE_GRADIENTS] = {{NULL}};
+  const int fused = is_pass(c, AP_ATTENTION_PASS_BWD);
+  for_all_values(c, NULL);
+  if (fused)
+    for_all_sums(c, clear_sum);
+  keep_before(c, before);
+  int status = launch(c, report);
+  if (status == 0 && fused)
+    for_all_sums(c, convert_sum);
+  if (status == 0)
+    status = check_gradients(c, before, report);
+  for (int b = 0; b < c->count; ++b)
+    for (int i = 0; i < REFERENCE_GRADIENTS; ++i)
+      free(before[b][i]);
+  return status;
+}
+
+/* Random sums, converted here and by the kernel: equal bits. */
+static int run_convert(call *c, char *report) {
+  const attnpress_tensor *dq = &c->args.dq;
+  unsigned char *start = malloc(c->bytes[DQ]), *found = malloc(c->bytes[DQ]);
+  if (start == NULL || found == NULL)
+    abort();
+  for_all_sums(c, draw_sum);
+  memcpy(start, dq->data, c->bytes[DQ]);
+  int status = launch(c, report);
+  memcpy(found, dq->data, c->bytes[DQ]);
+  memcpy(dq->data, start, c->bytes[DQ]);
+  for_all_sums(c, convert_sum);
+  for (size_t i = 0; i < c->bytes[DQ] && status == 0; ++i)
+    if (found[i] != c->data[DQ][i]) {
+      snprintf(report, EMULATED_REPORT_BYTES, "byte %zu of dq is %02x, expected %02x", i, found[i],
+               c->data[DQ][i]);
+      status = -1;
+    }
+  free(start);
+  free(found);
+  return status;
+}
+
+static void find_set_sum(call *c, int b, const sequence_rows *rows, int64_t head, int64_t row,
+                         int64_t column, float *sum) {
+  (void)b, (void)rows, (void)head, (void)row, (void)column;
+  c->given_count += !(*sum == 0.0f);
+}
+
+static int run_delta(call *c, char *report) {
+  if (launch(c, report) != 0 || for_all_values(c, report) != 0)
+    return -1;
+  c->given_count = 0;
+  for_all_sums(c, find_set_sum);
+  if (c->given_count == 0)
+    return 0;
+  snprintf(report, EMULATED_REPORT_BYTES, "a float of dq_sum is not 0: %d of them", c->given_count);
+  return -1;
+}
+
+static int run_sinks(call *c, char *report) {
+  reference_gradient e = {0};
+  for_all_values(c, NULL);
+  for (int64_t h = 0; h < c->args.q.shape[2] && c->args.accumulate; ++h)
+    c->args.dsinks[h] = (float)h - 1.5f;
+  if (launch(c, report) != 0)
+    return -1;
+  for (int64_t h = 0; h < c->args.q.shape[2]; ++h) {
+    const double before = c->args.accumulate ? (double)h - 1.5 : 0.0;
+    reference_dsink sum = {before, fabs(before)};
+    for (int b = 0; b < c->count; ++b) {
+      backward_sequence one;
+      if (backward_sequence_open(&one, &c->args, b) != 0 ||
+          reference_add_dsink(&one.args, b, h, &sum) != 0)
+        abort();
+      backward_sequence_close(&one);
+    }
+    reference_compare_dsink(&c->args, h, &sum, &e);
+  }
+  if (e.error <= reference_gradient_bound(&e))
+    return 0;
+  snprintf(report, EMULATED_REPORT_BYTES,
+           "dsinks is off by %.3g, where %.3g is allowed: head %lld is %.6g, expected %.6g",
+           e.error, reference_gradient_bound(&e), (long long)e.at[2], e.value, e.expected);
+  return -1;
+}
+
+/* ---- The table ------------------------------------------------------------------------------- */
+
+static void open_scores(call *c, const score_shape *shape, uint64_t seed) {
+  attnpress_backward_args *a = &c->args;
+  score_shape with_sinks = *shape;
+  const int sums_sinks = is_pass(c, AP_ATTENTION_PASS_BWD_SINKS);
+  if (sums_sinks && shape->sinks == 0)
+    with_sinks.sinks = ATTNPRESS_FP32;
+  attnpress_forward_args forward = ap_forward_of(a);
+  forward.q.shape[0] = c->count; /* slopes are those of the sequences' batch */
+  scores_open(&c->scores, &c->kernel->variant, &with_sinks, NULL, &forward, seed);
+  a->window = forward.window;
+  a->alibi = forward.alibi;
+  a->sinks = forward.sinks;
+  a->dropout = forward.dropout;
+  a->softcap = forward.softcap;
+  if (sums_sinks)
+    a->dsinks = add_memory(c, DSINKS, (size_t)a->q.shape[2] * sizeof(float));
+}
+
+static void call_open(call *c, const kernel *k, const batch_row *row, const int *queries,
+                      const int *keys, const score_shape *scores, uint64_t seed) {
+  int64_t batch, rows;
+  memset(c, 0, sizeof *c);
+  c->kernel = k;
+  c->count = row->count;
+  attnpress_backward_args *a = &c->args;
+  *a = (attnpress_backward_args)ATTNPRESS_BACKWARD_ARGS_INIT;
+  a->mask = k->variant.axis[AP_ATTENTION_MASK];
+  a->accumulate = row->accumulate;
+  c->ragged = (attnpress_ragged)ATTNPRESS_RAGGED_INIT;
+  c->ragged.batch = row->count;
+  c->ragged.max_seqlen_q = longest(queries, row->count) + (row->count % 2 ? 19 : 0);
+  c->ragged.max_seqlen_k = longest(keys, row->count) + (row->count % 2 ? 0 : 70);
+  c->ragged.lse_log2 = row->log2;
+  c->ragged.lse_empty_pos_inf = row->pos_inf;
+  a->ragged = &c->ragged;
+  add_side(c, row, queries, row->queries_packed, CU_Q, USED_Q, &batch, &rows);
+  for (int i = 0; i < 4; ++i)
+    add_tensor(c, (int[]){Q, OUT, DOUT, DQ}[i], batch, rows, row->heads_kv * row->group);
+  const int64_t all = batch * rows;
+  add_side(c, row, keys, row->keys_packed, CU_K, USED_K, &batch, &rows);
+  for (int i = 0; i < 4; ++i)
+    add_tensor(c, (int[]){K, V, DK, DV}[i], batch, rows, row->heads_kv);
+  c->ragged.cu_seqlens_q = (int32_t *)(void *)c->data[CU_Q];
+  c->ragged.cu_seqlens_k = (int32_t *)(void *)c->data[CU_K];
+  c->ragged.seqused_q = (int32_t *)(void *)c->data[USED_Q];
+  c->ragged.seqused_k = (int32_t *)(void *)c->data[USED_K];
+  if (row->wrong)
+    spoil(c);
+  a->lse = add_values(c, LSE, row->values, a->lse_stride, &c->ragged.lse_row_stride);
+  if (row->with_dlse)
+    a->dlse = add_values(c, DLSE, (row->values + 1) % 3, a->dlse_stride, &a->dlse_row_stride);
+  c->scale = (float)(1.0 / sqrt((double)a->q.shape[3]));
+  c->row_tiles = ((int)all / PADDED_ROWS + c->count) * (PADDED_ROWS / TILE_ROWS);
+  c->sum_tiles = (int)all / TILE_ROWS + c->count;
+  const size_t heads = (size_t)a->q.shape[2], values = heads * (size_t)c->row_tiles * TILE_ROWS;
+  add_memory(c, LSE_LOG2, values * sizeof(float));
+  add_memory(c, DELTA, values * sizeof(float));
+  add_memory(c, DQ_SUM,
+             heads * (size_t)c->sum_tiles * TILE_ROWS * (size_t)a->q.shape[3] * sizeof(float));
+  open_scores(c, scores, seed + 7);
+  fill(c, seed);
+}
+
+static void call_close(call *c) {
+  scores_close(&c->scores);
+  for (int i = 0; i < MEMORIES; ++i)
+    memory_unmap(&c->memory[i]);
+}
+
+static int run_batch(const kernel *k, const batch_row *row, const int *queries, const int *keys,
+                     const score_shape *scores, uint64_t seed, char *report) {
+  static call c;
+  ap_problem problem;
+  const ap_check how = {ATTNPRESS_CUDA, 1, ATTNPRESS_ONE_CALL};
+  int status = -1;
+  call_open(&c, k, row, queries, keys, scores, seed);
+  if (ap_validate_backward(&c.args, how, &problem) != ATTNPRESS_OK)
+    snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
+  else if (pass_of(k) == AP_ATTENTION_PASS_BWD_DELTA)
+    status = run_delta(&c, report);
+  else if (pass_of(k) == AP_ATTENTION_PASS_BWD_CONVERT)
+    status = run_convert(&c, report);
+  else if (pass_of(k) == AP_ATTENTION_PASS_BWD_SINKS)
+    status = run_sinks(&c, report);
+  else
+    status = run_main(&c, report);
+  call_close(&c);
+  return status;
+}
+
+int run_ragged_backward_shapes(const kernel *k, const score_shape *scores, FILE *out, int *shapes) {
+  static char report[EMULATED_REPORT_BYTES];
+  const int main = owns_keys(k) || pass_of(k) == AP_ATTENTION_PASS_BWD_DQ;
+  for (int i = 0; i < COUNT(batch_rows); ++i, ++*shapes) {
+    const batch_row *row = &batch_rows[i];
+    int queries[LENGTHS_MAX], keys[LENGTHS_MAX];
+    for (int b = 0; b < row->count; ++b) {
+      queries[b] = row->q[b].tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_M] + row->q[b].more;
+      keys[b] =
+          row->k[b].tiles * (main ? k->tile.field[AP_ATTENTION_TILE_BLOCK_N] : 16) + row->k[b].more;
+    }
+    if (run_batch(k, row, queries, keys, &scores[i], 1000u * (unsigned)i, report) != 0) {
+      fprintf(out, "FAILED %s\n  ragged batch %d\n  %s\n", k->stem, i, report);
+      return 1;
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,389 @@
+/* Convolutions without a GPU: numbers on the CPU, what bad input gets, and what a call is launched with
+ * (the driver and NVRTC are stand-ins). */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "../tools/conv2d/reference.h"
+#include "../tools/rows.h"
+#include "api_support.h"
+#include "attnpress/args/conv2d.h"
+#include "attnpress/conv2d.h"
+
+/* ---- Numbers on the CPU ---------------------------------------------------------------------- */
+
+enum { X, WEIGHT, BIAS, OUT, DOUT, DX, DWEIGHT, DBIAS, TENSORS, TENSOR_BYTES = 1 << 16 };
+
+static attnpress_conv2d_shape small_shape(int32_t dtype, int relu) {
+  return (attnpress_conv2d_shape){.batch = 2,
+                                  .height = 9,
+                                  .width = 7,
+                                  .channels = 16,
+                                  .filters = 40,
+                                  .filter_height = 3,
+                                  .filter_width = 2,
+                                  .stride = {2, 1},
+                                  .padding = {1, 2},
+                                  .dilation = {1, 3},
+                                  .dtype = dtype,
+                                  .relu = relu};
+}
+
+/* Images have gaps. */
+static conv2d_case case_of(char data[TENSORS][TENSOR_BYTES], int32_t dtype, int relu) {
+  conv2d_case c = {.shape = small_shape(dtype, relu),
+                   .x = data[X],
+                   .weight = data[WEIGHT],
+                   .bias = data[BIAS],
+                   .out = data[OUT],
+                   .dout = data[DOUT],
+                   .dx = data[DX],
+                   .dweight = data[DWEIGHT],
+                   .dbias = data[DBIAS]};
+  assert_ok(attnpress_conv2d_output(&c.shape, &c.out_height, &c.out_width));
+  assert_int_equal(c.out_height, 5);
+  assert_int_equal(c.out_width, 8);
+  conv2d_pack(9, 8, 24, c.x_stride);
+  conv2d_pack(10, 7, 16, c.dx_stride);
+  conv2d_pack(5, 8, 48, c.out_stride);
+  conv2d_pack(5, 8, 40, c.dout_stride);
+  return c;
+}
+
+static void fill_inputs(char data[TENSORS][TENSOR_BYTES], int32_t dtype) {
+  memset(data, 0xff, TENSORS * TENSOR_BYTES);
+  const int64_t elements = TENSOR_BYTES / (dtype == ATTNPRESS_FP32 ? 4 : 2);
+  for (int i = 0; i < TENSORS; ++i)
+    if (i < OUT || i == DOUT)
+      rows_fill(data[i], 1, elements, elements, dtype, 0.1, 1.0, (uint64_t)i + 1);
+}
+
+static void check_case(const conv2d_case *c) {
+  conv2d_error e = {0};
+  for (int64_t i = 0; i < conv2d_out_pixels(c); ++i)
+    conv2d_check_out(c, i, &e);
+  for (int64_t i = 0; i < conv2d_dx_pixels(c); ++i)
+    conv2d_check_dx(c, i, &e);
+  for (int64_t i = 0; i < conv2d_taps(c); ++i)
+    conv2d_check_dweight(c, i, &e);
+  conv2d_check_dbias(c, &e);
+  if (!(e.ratio <= 1.0))
+    fail_msg("%s at (%lld, %lld, %lld, %lld) is %.9g, expected %.9g", e.what, (long long)e.at[0],
+             (long long)e.at[1], (long long)e.at[2], (long long)e.at[3], e.value, e.expected);
+  assert_int_equal(e.elements, 2 * 5 * 8 * 40 + 2 * 9 * 7 * 16 + 40 * 6 * 16 + 40);
+}
+
+static void run_case(attnpress_handle *handle, const conv2d_case *c,
+                     char data[TENSORS][TENSOR_BYTES]) {
+  attnpress_conv2d_args args = ATTNPRESS_CONV2D_ARGS_INIT;
+  args.shape = c->shape;
+  args.x = c->x, args.weight = c->weight, args.bias = c->bias, args.out = data[OUT];
+  memcpy(args.x_stride, c->x_stride, sizeof args.x_stride);
+  memcpy(args.out_stride, c->out_stride, sizeof args.out_stride);
+  assert_ok(attnpress_conv2d(handle, &args, NULL));
+  attnpress_conv2d_backward_args back = ATTNPRESS_CONV2D_BACKWARD_ARGS_INIT;
+  back.shape = c->shape;
+  back.x = c->x, back.weight = c->weight, back.out = c->out, back.dout = c->dout;
+  back.dx = data[DX], back.dweight = data[DWEIGHT], back.dbias = data[DBIAS];
+  memcpy(back.x_stride, c->x_stride, sizeof back.x_stride);
+  memcpy(back.out_stride, c->out_stride, sizeof back.out_stride);
+  memcpy(back.dx_stride, c->dx_stride, sizeof back.dx_stride);
+  assert_ok(attnpress_conv2d_backward(handle, &back, NULL)); /* dout without gaps: by default */
+}
+
+/* Every dtype, with ReLU and without, on one thread and on several: the same bits. */
+static void test_cpu(void **state) {
+  (void)state;
+  static char data[TENSORS][TENSOR_BYTES], other[TENSORS][TENSOR_BYTES];
+  for (int32_t dtype = ATTNPRESS_FP16; dtype <= ATTNPRESS_FP32; ++dtype)
+    for (int relu = 0; relu < 2; ++relu)
+      for (int threads = 1; threads < 4; threads += 2) {
+        attnpress_handle *handle = make_cpu_handle(threads);
+        fill_inputs(data, dtype);
+        const conv2d_case c = case_of(data, dtype, relu);
+        run_case(handle, &c, data);
+        check_case(&c);
+        attnpress_destroy(handle);
+        if (threads == 1)
+          memcpy(other, data, sizeof data);
+        else
+          assert_memory_equal(other, data, sizeof data);
+      }
+}
+
+/* One pixel with a known result; NaN passes through ReLU; what ReLU stops has no gradient. */
+static void test_fp64(void **state) {
+  (void)state;
+  double x[2][8] = {{1, 2, 3}, {NAN}}, weight[8][8] = {{1, 1, 1}, {-1}}, out[2][8], dbias[8];
+  const double dout[2][8] = {{1, 1}, {4, 4}};
+  attnpress_handle *handle = make_cpu_handle(1);
+  attnpress_conv2d_args args = ATTNPRESS_CONV2D_ARGS_INIT;
+  args.shape = (attnpress_conv2d_shape){2, 1, 1, 8, 8, 1, 1, {0, 0}, {0, 0}, {0, 0}, 0, 1};
+  args.shape.dtype = ATTNPRESS_CONV2D_FP64;
+  args.x = x, args.weight = weight, args.out = out;
+  assert_ok(attnpress_conv2d(handle, &args, NULL));
+  assert_true(out[0][0] == 6.0 && out[0][1] == 0.0 && isnan(out[1][0]));
+  attnpress_conv2d_backward_args back = ATTNPRESS_CONV2D_BACKWARD_ARGS_INIT;
+  back.shape = args.shape;
+  back.out = out, back.dout = dout, back.dbias = dbias;
+  assert_ok(attnpress_conv2d_backward(handle, &back, NULL));
+  assert_true(dbias[0] == 1.0 && dbias[1] == 0.0);
+  attnpress_destroy(handle);
+}
+
+/* ---- Bad input ------------------------------------------------------------------------------- */
+
+static attnpress_conv2d_args legal_forward(void) {
+  attnpress_conv2d_args args = ATTNPRESS_CONV2D_ARGS_INIT;
+  args.shape = (attnpress_conv2d_shape){.batch = 64,
+                                        .height = 28,
+                                        .width = 28,
+                                        .channels = 128,
+                                        .filters = 256,
+                                        .filter_height = 3,
+                                        .filter_width = 3,
+                                        .stride = {2, 2},
+                                        .padding = {1, 1},
+                                        .dtype = ATTNPRESS_BF16};
+  args.x = (void *)0x100000;
+  args.weight = (void *)0x200000;
+  args.out = (void *)0x300000;
+  return args;
+}
+
+static attnpress_conv2d_backward_args legal_backward(void) {
+  attnpress_conv2d_backward_args args = ATTNPRESS_CONV2D_BACKWARD_ARGS_INIT;
+  args.shape = legal_forward().shape;
+  args.x = (void *)0x100000;
+  args.weight = (void *)0x200000;
+  args.out = (void *)0x300000;
+  args.dout = (void *)0x400000;
+  args.dx = (void *)0x500000;
+  args.dweight = (void *)0x600000;
+  args.dbias = (void *)0x700000;
+  args.workspace = (void *)0x10000000;
+  args.workspace_bytes = (size_t)1 << 30;
+  return args;
+}
+
+#define SPOIL(name, statement)                                                                     \
+  static void name(attnpress_conv2d_args *a) {                                                     \
+    statement;                                                                                     \
+  }
+SPOIL(batch_negative, a->shape.batch = -1)
+SPOIL(height_0, a->shape.height = 0)
+SPOIL(channels_12, a->shape.channels = 12)
+SPOIL(filters_0, a->shape.filters = 0)
+SPOIL(filter_width_0, a->shape.filter_width = 0)
+SPOIL(stride_negative, a->shape.stride[1] = -1)
+SPOIL(padding_negative, a->shape.padding[0] = -2)
+SPOIL(dilation_large, a->shape.dilation[0] = 15)
+SPOIL(dtype_5, a->shape.dtype = 5)
+SPOIL(relu_2, a->shape.relu = 2)
+SPOIL(x_null, a->x = NULL)
+SPOIL(weight_misaligned, a->weight = (void *)0x200008)
+SPOIL(out_null, a->out = NULL)
+SPOIL(x_stride_odd, a->x_stride[2] = 132)
+SPOIL(x_stride_negative, a->x_stride[1] = -8)
+SPOIL(out_overlaps, a->out_stride[2] = 248)
+SPOIL(struct_small, a->struct_size = sizeof *a - 8)
+
+static const struct {
+  void (*spoil)(attnpress_conv2d_args *args);
+  const char *says;
+} bad_inputs[] = {
+    {batch_negative, "batch is -1"},
+    {height_0, "height is 0"},
+    {channels_12, "channels is 12; it must be a multiple of 8"},
+    {filters_0, "filters is 0"},
+    {filter_width_0, "filter_width is 0"},
+    {stride_negative, "stride[1] is -1"},
+    {padding_negative, "padding[0] is -2"},
+    {dilation_large, "there is no output"},
+    {dtype_5, "dtype is 5"},
+    {relu_2, "relu is 2"},
+    {x_null, "x is NULL"},
+    {weight_misaligned, "weight is 0x200008"},
+    {out_null, "out is NULL"},
+    {x_stride_odd, "x_stride[2] is 132"},
+    {x_stride_negative, "x_stride[1] is -8"},
+    {out_overlaps, "out_stride[2] is 248"},
+    {struct_small, "struct_size"},
+};
+
+static void test_bad_input(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  assert_refused(handle, attnpress_conv2d, attnpress_conv2d_args, legal_forward, bad_inputs);
+  attnpress_conv2d_args args = legal_forward();
+  args.shape.dtype = ATTNPRESS_FP32;
+  assert_int_equal(attnpress_conv2d(handle, &args, NULL), ATTNPRESS_NOT_SUPPORTED);
+  assert_error_says("dtype is fp32");
+  args = legal_forward();
+  args.x_stride[0] = INT64_C(1) << 34;
+  assert_int_equal(attnpress_conv2d(handle, &args, NULL), ATTNPRESS_NOT_SUPPORTED);
+  assert_error_says("over 2^34");
+  args = legal_forward();
+  args.shape.batch = INT32_MAX;
+  assert_int_equal(attnpress_conv2d(handle, &args, NULL), ATTNPRESS_NOT_SUPPORTED);
+  assert_error_says("more pixels than 2^31");
+  attnpress_conv2d_backward_args back = legal_backward();
+  back.shape.relu = 1;
+  back.out = NULL;
+  assert_int_equal(attnpress_conv2d_backward(handle, &back, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("out is NULL");
+  back = legal_backward();
+  back.workspace_bytes = 100;
+  assert_int_equal(attnpress_conv2d_backward(handle, &back, NULL), ATTNPRESS_WORKSPACE_TOO_SMALL);
+  assert_int_equal(cuda->launches, 0);
+  attnpress_destroy(handle);
+}
+
+/* ---- Launches -------------------------------------------------------------------------------- */
+
+static void test_launch_forward(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_conv2d_args args = legal_forward();
+  attnpress_conv2d_gather_args given;
+  args.out_stride[2] = 320;
+  assert_ok(attnpress_conv2d(handle, &args, NULL));
+  memcpy(&given, cuda->launch[0].args, sizeof given);
+  assert_non_null(strstr(cuda->launch[0].symbol, "conv2d_fprop_m"));
+  assert_int_equal(cuda->launch[0].grid, given.row_blocks * given.column_blocks);
+  assert_int_equal(given.out_height, 14);
+  assert_int_equal(given.in_stride[2], 16);
+  assert_int_equal(given.in_stride[1], 28 * 16);
+  assert_int_equal(given.out_stride[2], 40);
+  assert_int_equal(given.out_stride[0], 14 * 14 * 40);
+  assert_int_equal(given.dilation[0], 1); /* 0 means 1 */
+  args.shape.filters = 64;
+  assert_ok(attnpress_conv2d(handle, &args, NULL)); /* 64 columns: no block of 128 */
+  assert_non_null(strstr(cuda->launch[1].symbol, "n64_bf16"));
+  assert_non_null(strstr(cuda->launch[1].symbol, "_sm90"));
+  args.shape.batch = 0;
+  args.x = args.out = NULL;
+  assert_ok(attnpress_conv2d(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 2);
+  attnpress_destroy(handle);
+  attnpress_options options = handle_options();
+  options.arch_max = 80;
+  assert_ok(attnpress_create(&handle, &options));
+  args = legal_forward();
+  assert_ok(attnpress_conv2d(handle, &args, NULL));
+  assert_non_null(strstr(cuda->launch[2].symbol, "_sm80"));
+  attnpress_destroy(handle);
+}
+
+/* With ReLU, dgrad and wgrad read what it let through. */
+static void test_launch_backward(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_conv2d_backward_args args = legal_backward();
+  attnpress_conv2d_dout_args dout;
+  attnpress_conv2d_reduce_args bias, sums;
+  attnpress_conv2d_gather_args dgrad;
+  attnpress_conv2d_wgrad_args wgrad;
+  args.shape.relu = 1;
+  assert_ok(attnpress_conv2d_backward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 5);
+  memcpy(&dout, cuda->launch[0].args, sizeof dout);
+  memcpy(&bias, cuda->launch[1].args, sizeof bias);
+  memcpy(&dgrad, cuda->launch[2].args, sizeof dgrad);
+  memcpy(&wgrad, cuda->launch[3].args, sizeof wgrad);
+  memcpy(&sums, cuda->launch[4].args, sizeof sums);
+  assert_string_equal(cuda->launch[0].symbol, "conv2d_dout_bf16_sm80");
+  assert_string_equal(cuda->launch[1].symbol, "conv2d_reduce_bf16_sm80");
+  assert_non_null(strstr(cuda->launch[2].symbol, "conv2d_dgrad_m"));
+  assert_non_null(strstr(cuda->launch[3].symbol, "conv2d_wgrad_m"));
+  assert_string_equal(cuda->launch[4].symbol, "conv2d_reduce_bf16_sm80");
+  assert_true(cuda->launch[4].overlaps && !cuda->launch[3].overlaps);
+  assert_ptr_equal(dout.masked, args.workspace);
+  assert_ptr_equal(dgrad.in, args.workspace);
+  assert_ptr_equal(wgrad.dout, args.workspace);
+  assert_ptr_equal(bias.parts, dout.parts);
+  assert_ptr_equal(bias.out, args.dbias);
+  assert_ptr_equal(sums.parts, wgrad.parts);
+  assert_ptr_equal(sums.out, args.dweight);
+  assert_int_equal(cuda->launch[2].grid, 4 * dgrad.row_blocks * dgrad.column_blocks);
+  assert_int_equal(cuda->launch[3].grid, sums.count * wgrad.row_blocks * wgrad.column_blocks);
+  /* The splits hold all pixels, and none is empty. */
+  assert_true(sums.count * wgrad.split_pixels >= 64 * 14 * 14);
+  assert_true((sums.count - 1) * wgrad.split_pixels < 64 * 14 * 14);
+  /* The parts lie apart. */
+  assert_true((char *)dout.parts >= (char *)dout.masked + 64 * 14 * 14 * 256 * 2);
+  assert_true((char *)wgrad.parts >= (char *)dout.parts + dout.row_blocks * 256 * 4);
+  args = legal_backward();
+  args.dweight = args.dbias = NULL;
+  args.workspace = NULL;
+  assert_ok(attnpress_conv2d_backward(handle, &args, NULL)); /* dx alone needs no workspace */
+  assert_int_equal(cuda->launches, 6);
+  memcpy(&dgrad, cuda->launch[5].args, sizeof dgrad);
+  assert_ptr_equal(dgrad.in, args.dout);
+  attnpress_destroy(handle);
+}
+
+static void test_plans(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  attnpress_conv2d_backward_args args = legal_backward();
+  attnpress_plan *plan, *range;
+  size_t bytes;
+  assert_ok(attnpress_plan_conv2d_backward(handle, &args, &options, &plan));
+  assert_ok(attnpress_plan_workspace_bytes(plan, &bytes));
+  args.workspace_bytes = bytes;
+  assert_ok(attnpress_plan_run(plan, &args, NULL));
+  args.workspace_bytes = bytes - 1;
+  assert_int_equal(attnpress_plan_run(plan, &args, NULL), ATTNPRESS_WORKSPACE_TOO_SMALL);
+  args.shape.padding[1] = 0;
+  assert_int_equal(attnpress_plan_run(plan, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("padding[1] is 0 and was 1");
+  args = legal_backward();
+  args.dx = NULL;
+  assert_int_equal(attnpress_plan_run(plan, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("dx is NULL and was given");
+  args = legal_backward();
+  args.shape.batch = 0; /* any */
+  options.range = ATTNPRESS_UP_TO;
+  assert_ok(attnpress_plan_conv2d_backward(handle, &args, &options, &range));
+  assert_prepared(range, plan);
+  assert_int_equal(attnpress_plan_workspace_bytes(range, &bytes), ATTNPRESS_NOT_SUPPORTED);
+  args.shape.batch = 7;
+  assert_ok(attnpress_plan_run(range, &args, NULL));
+  attnpress_plan_destroy(range);
+  attnpress_plan_destroy(plan);
+  attnpress_conv2d_args forward = legal_forward();
+  forward.shape.height = forward.shape.width = 100;
+  assert_ok(attnpress_plan_conv2d(handle, &forward, &options, &range));
+  assert_ok(attnpress_plan_workspace_bytes(range, &bytes));
+  assert_int_equal(bytes, 0);
+  forward.shape.height = 101;
+  assert_int_equal(attnpress_plan_run(range, &forward, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("height is 101; the plan serves up to 100");
+  attnpress_plan_destroy(range);
+  attnpress_destroy(handle);
+}
+
+static int set_up_conv2d(void **state) {
+  const int status = set_up_group(state);
+  cuda->args_of("conv2d_fprop", sizeof(attnpress_conv2d_gather_args));
+  cuda->args_of("conv2d_dgrad", sizeof(attnpress_conv2d_gather_args));
+  cuda->args_of("conv2d_wgrad", sizeof(attnpress_conv2d_wgrad_args));
+  cuda->args_of("conv2d_dout", sizeof(attnpress_conv2d_dout_args));
+  cuda->args_of("conv2d_reduce", sizeof(attnpress_conv2d_reduce_args));
+  return status;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_cpu), cmocka_unit_test(test_fp64), TEST(test_bad_input),
+      TEST(test_launch_forward),  TEST(test_launch_backward),  TEST(test_plans),
+  };
+  return cmocka_run_group_tests_name("conv2d", tests, set_up_conv2d, tear_down_group);
+}

@@ -1,0 +1,334 @@
+/* Ragged batches on the present GPU, against float64: uneven lengths, empty sequences, keys one after
+ * the other and in caches, masks and head dims; the same bits again and again, and graphs that are
+ * replayed at other lengths. All that lies outside of the sequences is NaN, and stays so. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../tools/reference.h"
+#include "../tools/sequences.h"
+#include "gpu_support.h"
+
+enum { SEQUENCES_MAX = 24, REPEATS = 200, REPLAYS = 100, SAMPLED_ROWS = 5 };
+
+typedef struct shape {
+  int heads_q, heads_kv, hdim, hdim_v, dtype, mask, cached;
+  int left, right; /* of a window */
+} shape;
+
+enum { Q, K, V, OUT, LSE, CU_Q, CU_K, USED_K, INDEX, WORKSPACE, BUFFERS };
+
+typedef struct call {
+  int count, most; /* sequences, and the bound of their lengths */
+  void *host[BUFFERS];
+  CUdeviceptr device[BUFFERS];
+  size_t bytes[BUFFERS];
+  attnpress_window window;
+  attnpress_ragged ragged[2]; /* of host and device memory */
+  attnpress_forward_args args[2];
+} call;
+
+static void *add(call *c, int which, size_t bytes) {
+  c->bytes[which] = bytes > 0 ? bytes : 16;
+  c->host[which] = memset(malloc(c->bytes[which]), 0xff, c->bytes[which]);
+  CHECK_CUDA(gpu.mem_alloc(&c->device[which], c->bytes[which]));
+  return c->host[which];
+}
+
+static void add_tensor(call *c, int which, attnpress_tensor *t, int64_t batch, int64_t rows,
+                       int64_t heads, int64_t hdim, int dtype) {
+  *t = attnpress_tensor_bshd(NULL, batch, rows, heads, hdim, dtype);
+  t->data = add(c, which, (size_t)reference_span(t) * sizeof(uint16_t));
+}
+
+/* Lengths of queries, and of keys, of which there are `more` in every third sequence. */
+static void set_lengths(call *c, const int *lengths, int more) {
+  int32_t *q = c->host[CU_Q], *k = c->host[CU_K], *used = c->host[USED_K];
+  q[0] = k[0] = 1;
+  for (int i = 0; i < c->count; ++i) {
+    const int keys = lengths[i] + (i % 3 == 1 ? more : 0);
+    q[i + 1] = q[i] + lengths[i];
+    k[i + 1] = k[i] + keys;
+    used[i] = keys;
+  }
+}
+
+static void fill(call *c, uint64_t seed) {
+  const attnpress_forward_args *a = &c->args[0];
+  for (int b = 0; b < c->count; ++b) {
+    const sequence_rows rows = sequence_rows_of(a, b);
+    const attnpress_tensor *tensors[] = {&a->q, &a->k, &a->v};
+    for (int i = 0; i < 3; ++i) {
+      attnpress_tensor part = *tensors[i];
+      part.shape[0] = 1;
+      part.shape[1] = i == 0 ? rows.queries : rows.keys;
+      part.data = (uint16_t *)part.data +
+                  (i == 0 ? rows.q_batch * part.stride[0] + rows.q_begin * part.stride[1]
+                          : rows.k_batch * part.stride[0] + rows.k_begin * part.stride[1]);
+      reference_fill_normal(&part, seed + (uint64_t)(3 * b + i));
+    }
+  }
+}
+
+static void open_call(call *c, const shape *s, const int *lengths, int count, int more) {
+  memset(c, 0, sizeof *c);
+  c->count = count;
+  int64_t total = 2;
+  for (int i = 0; i < count; ++i) {
+    c->most = lengths[i] > c->most ? lengths[i] : c->most;
+    total += lengths[i];
+  }
+  attnpress_forward_args *a = &c->args[0];
+  *a = (attnpress_forward_args)ATTNPRESS_FORWARD_ARGS_INIT;
+  const int64_t keys = s->cached ? c->most + more + 3 : total + count * more;
+  add_tensor(c, Q, &a->q, 1, total, s->heads_q, s->hdim, s->dtype);
+  add_tensor(c, K, &a->k, s->cached ? count + 1 : 1, keys, s->heads_kv, s->hdim, s->dtype);
+  add_tensor(c, V, &a->v, s->cached ? count + 1 : 1, keys, s->heads_kv, s->hdim_v, s->dtype);
+  add_tensor(c, OUT, &a->out, 1, total, s->heads_q, s->hdim_v, s->dtype);
+  a->lse = add(c, LSE, (size_t)(total * s->heads_q) * sizeof(float));
+  attnpress_ragged *r = &c->ragged[0];
+  *r = (attnpress_ragged)ATTNPRESS_RAGGED_INIT;
+  r->batch = count;
+  r->max_seqlen_q = c->most;
+  r->cu_seqlens_q = add(c, CU_Q, (size_t)(count + 1) * sizeof(int32_t));
+  int32_t *cu_k = add(c, CU_K, (size_t)(count + 1) * sizeof(int32_t));
+  int32_t *used = add(c, USED_K, (size_t)count * sizeof(int32_t));
+  int32_t *index = add(c, INDEX, (size_t)count * sizeof(int32_t));
+  for (int i = 0; i < count; ++i)
+    index[i] = count - i;
+  if (s->cached) {
+    r->seqused_k = used;
+    r->kv_batch_idx = index;
+  } else {
+    r->cu_seqlens_k = cu_k;
+  }
+  a->ragged = r;
+  a->mask = s->mask;
+  c->window = (attnpress_window)ATTNPRESS_WINDOW_INIT;
+  c->window.left = s->left;
+  c->window.right = s->right;
+  a->window = s->mask == ATTNPRESS_WINDOW ? &c->window : NULL;
+  set_lengths(c, lengths, more);
+  fill(c, 7);
+
+  attnpress_forward_args *d = &c->args[1];
+  *d = *a;
+  c->ragged[1] = *r;
+  d->ragged = &c->ragged[1];
+  d->q.data = (void *)(uintptr_t)c->device[Q];
+  d->k.data = (void *)(uintptr_t)c->device[K];
+  d->v.data = (void *)(uintptr_t)c->device[V];
+  d->out.data = (void *)(uintptr_t)c->device[OUT];
+  d->lse = (float *)(uintptr_t)c->device[LSE];
+  c->ragged[1].cu_seqlens_q = (const int32_t *)(uintptr_t)c->device[CU_Q];
+  if (s->cached) {
+    c->ragged[1].seqused_k = (const int32_t *)(uintptr_t)c->device[USED_K];
+    c->ragged[1].kv_batch_idx = (const int32_t *)(uintptr_t)c->device[INDEX];
+  } else {
+    c->ragged[1].cu_seqlens_k = (const int32_t *)(uintptr_t)c->device[CU_K];
+  }
+  attnpress_plan *plan = NULL;
+  size_t bytes = 0;
+  CHECK_OK(attnpress_plan_forward(handle, d, NULL, &plan));
+  CHECK_OK(attnpress_plan_workspace_bytes(plan, &bytes));
+  attnpress_plan_destroy(plan);
+  add(c, WORKSPACE, bytes);
+  d->workspace = (void *)(uintptr_t)c->device[WORKSPACE];
+  d->workspace_bytes = c->bytes[WORKSPACE];
+  for (int i = 0; i < BUFFERS; ++i)
+    CHECK_CUDA(gpu.memcpy_htod(c->device[i], c->host[i], c->bytes[i]));
+}
+
+static void close_call(call *c) {
+  for (int i = 0; i < BUFFERS; ++i) {
+    free(c->host[i]);
+    gpu.mem_free(c->device[i]);
+  }
+}
+
+static void poison(call *c, CUstream stream) {
+  CHECK_CUDA(gpu.memset_d8_async(c->device[OUT], 0xff, c->bytes[OUT], stream));
+  CHECK_CUDA(gpu.memset_d8_async(c->device[LSE], 0xff, c->bytes[LSE], stream));
+  CHECK_CUDA(gpu.memset_d8_async(c->device[WORKSPACE], 0xff, c->bytes[WORKSPACE], stream));
+}
+
+static void fetch(call *c) {
+  CHECK_CUDA(gpu.memcpy_dtoh(c->host[OUT], c->device[OUT], c->bytes[OUT]));
+  CHECK_CUDA(gpu.memcpy_dtoh(c->host[LSE], c->device[LSE], c->bytes[LSE]));
+}
+
+static void run(call *c) {
+  poison(c, NULL);
+  CHECK_OK(attnpress_forward(handle, &c->args[1], NULL));
+  fetch(c);
+}
+
+/* Sampled rows; elements that are NaN: in a sequence none, elsewhere all. */
+static void check_result(const call *c, const shape *s, int number) {
+  const attnpress_forward_args *a = &c->args[0];
+  reference_error e = {0};
+  int64_t wrong = 0, row = 0;
+  for (int b = 0; b <= c->count; ++b) {
+    const sequence_rows rows = b < c->count ? sequence_rows_of(a, b) : (sequence_rows){0};
+    const int64_t begin = b < c->count ? rows.q_begin : a->q.shape[1];
+    for (; row < begin + rows.queries; ++row)
+      for (int64_t h = 0; h < s->heads_q; ++h) {
+        const int inside = row >= begin;
+        for (int64_t i = 0; i < s->hdim_v; ++i)
+          wrong += isnan(reference_load(&a->out, 0, row, h, i)) == inside;
+        wrong += isnan(a->lse[h * a->q.shape[1] + row]) == inside;
+      }
+    if (rows.queries == 0)
+      continue;
+    sequence one;
+    reference r;
+    if (sequence_open(&one, a, b) != 0 || reference_init(&r, &one.args) != 0)
+      abort();
+    for (int i = 0; i < SAMPLED_ROWS; ++i)
+      for (int64_t h = i % 2; h < s->heads_q; h += 3)
+        reference_check_row(&r, b, (rows.queries - 1) * i / (SAMPLED_ROWS - 1), h, &e);
+    reference_free(&r);
+    sequence_close(&one);
+  }
+  checks += 2;
+  if (wrong > 0 || (e.elements >= REFERENCE_MIN_ELEMENTS && !reference_holds(&e))) {
+    ++failures;
+    printf("FAILED: shape %d, %d sequences: %lld elements written and should not be, or not; out "
+           "is off by %.3g of %.3g at %lld %lld %lld, lse by %.3g\n",
+           number, c->count, (long long)wrong, e.out, reference_bound(&e), (long long)e.at[0],
+           (long long)e.at[1], (long long)e.at[2], e.lse);
+  }
+}
+
+static const shape shapes[] = {
+    {8, 2, 128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0},
+    {8, 2, 128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0},
+    {4, 4, 64, 64, ATTNPRESS_FP16, ATTNPRESS_CAUSAL, 1, 0, 0},
+    {16, 2, 64, 64, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0},
+    {7, 1, 96, 96, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0},
+    {4, 2, 192, 192, ATTNPRESS_FP16, ATTNPRESS_FULL, 1, 0, 0},
+    {2, 2, 256, 256, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0},
+    {4, 2, 256, 256, ATTNPRESS_BF16, ATTNPRESS_WINDOW, 0, 100, 30},
+    {8, 4, 192, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0},
+    {8, 8, 128, 128, ATTNPRESS_FP16, ATTNPRESS_WINDOW, 1, 77, 0},
+    {8, 2, 64, 64, ATTNPRESS_BF16, ATTNPRESS_WINDOW, 0, 40, 0},
+    {3, 1, 72, 72, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0},
+};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+/* Of all sizes: nothing, a row, around a tile, several tiles. */
+static int make_lengths(int *lengths, uint64_t seed) {
+  static const int some[] = {0,   1,   17,  63,  64,  65,  127, 128,
+                             129, 191, 193, 200, 300, 511, 640, 1000};
+  const int count = (int)(seed * 13 % SEQUENCES_MAX) + 1;
+  for (int i = 0; i < count; ++i)
+    lengths[i] = some[(seed * 7 + (uint64_t)i * 11) % (sizeof some / sizeof *some)];
+  return count;
+}
+
+static void test_table(void) {
+  int lengths[SEQUENCES_MAX];
+  for (int i = 0; i < SHAPES; ++i)
+    for (uint64_t seed = 1; seed <= 2; ++seed) {
+      const int count = make_lengths(lengths, seed + (uint64_t)i);
+      call c;
+      open_call(&c, &shapes[i], lengths, count, seed == 2 ? 333 : 0);
+      run(&c);
+      check_result(&c, &shapes[i], i);
+      close_call(&c);
+    }
+}
+
+/* The same bits, whatever order tickets came in. */
+static void test_repeats(void) {
+  int lengths[SEQUENCES_MAX];
+  for (int i = 0; i < 2; ++i) {
+    const int count = make_lengths(lengths, 3);
+    call c;
+    open_call(&c, &shapes[1 + 2 * i], lengths, count, 0);
+    run(&c);
+    void *first = memcpy(malloc(c.bytes[OUT]), c.host[OUT], c.bytes[OUT]);
+    for (int n = 0; n < REPEATS && failures == 0; ++n) {
+      run(&c);
+      CHECK(memcmp(first, c.host[OUT], c.bytes[OUT]) == 0);
+    }
+    free(first);
+    close_call(&c);
+  }
+}
+
+/* Captured at one set of lengths, replayed at others: what a call at those gives. */
+static void test_graph(void) {
+  int most[SEQUENCES_MAX], lengths[SEQUENCES_MAX];
+  enum { COUNT = 24 };
+  CUstream stream = NULL;
+  CUgraph graph = NULL;
+  CUgraphExec exec = NULL;
+  call c;
+  for (int i = 0; i < COUNT; ++i)
+    most[i] = 700;
+  open_call(&c, &shapes[1], most, COUNT, 0);
+  run(&c);
+  CHECK_CUDA(gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING));
+  CHECK_CUDA(gpu.stream_begin_capture(stream, 0));
+  CHECK_OK(attnpress_forward(handle, &c.args[1], stream));
+  CHECK_CUDA(gpu.stream_end_capture(stream, &graph));
+  CHECK_CUDA(gpu.graph_instantiate(&exec, graph, 0));
+  void *want = malloc(c.bytes[OUT]);
+  uint64_t state = 5;
+  for (int n = 0; n < REPLAYS && failures == 0; ++n) {
+    for (int i = 0; i < COUNT; ++i) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      lengths[i] = (int)(state >> 40) % (n % 2 ? 700 : 90);
+    }
+    set_lengths(&c, lengths, 0);
+    CHECK_CUDA(gpu.memcpy_htod(c.device[CU_Q], c.host[CU_Q], c.bytes[CU_Q]));
+    CHECK_CUDA(gpu.memcpy_htod(c.device[CU_K], c.host[CU_K], c.bytes[CU_K]));
+    run(&c);
+    memcpy(want, c.host[OUT], c.bytes[OUT]);
+    poison(&c, stream);
+    CHECK_CUDA(gpu.graph_launch(exec, stream));
+    CHECK_CUDA(gpu.stream_synchronize(stream));
+    fetch(&c);
+    CHECK(memcmp(want, c.host[OUT], c.bytes[OUT]) == 0);
+    if (n < 2) {
+      fill(&c, 7); /* rows that had no sequence */
+      CHECK_CUDA(gpu.memcpy_htod(c.device[Q], c.host[Q], c.bytes[Q]));
+      CHECK_CUDA(gpu.memcpy_htod(c.device[K], c.host[K], c.bytes[K]));
+      CHECK_CUDA(gpu.memcpy_htod(c.device[V], c.host[V], c.bytes[V]));
+      run(&c);
+      check_result(&c, &shapes[1], 1);
+    }
+  }
+  free(want);
+  CHECK_CUDA(gpu.graph_exec_destroy(exec));
+  CHECK_CUDA(gpu.graph_destroy(graph));
+  CHECK_CUDA(gpu.stream_destroy(stream));
+  close_call(&c);
+}
+
+/* More sequences than the schedule puts in order at a time, of a few rows each. */
+static void test_many(void) {
+  enum { MANY = 3000 };
+  int *lengths = malloc(MANY * sizeof *lengths);
+  call c;
+  for (int i = 0; i < MANY; ++i)
+    lengths[i] = i % 5 == 2 ? 0 : i * 31 % 47;
+  open_call(&c, &shapes[3], lengths, MANY, 0);
+  run(&c);
+  check_result(&c, &shapes[3], 3);
+  close_call(&c);
+  free(lengths);
+}
+
+static void tests(void) {
+  test_table();
+  test_repeats();
+  test_graph();
+  test_many();
+}
+
+int main(void) {
+  return run_on_gpu(tests);
+}

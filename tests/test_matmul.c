@@ -1,0 +1,354 @@
+/* The matrix product in place without a GPU: numbers on the CPU, what bad input gets, and what a
+ * call is launched with (the driver and NVRTC are stand-ins). */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "../tools/matmul/reference.h"
+#include "../tools/rows.h"
+#include "api_support.h"
+#include "attnpress/args/matmul.h"
+#include "attnpress/matmul.h"
+#include "matmul/matmul.h"
+
+/* ---- Numbers on the CPU ---------------------------------------------------------------------- */
+
+enum { MATMUL_ROWS = 37, MATMUL_N = 136, GAP = 8 };
+
+typedef struct buffers {
+  _Alignas(16) uint16_t x[MATMUL_ROWS][MATMUL_N + GAP];
+  _Alignas(16) float w[MATMUL_N][MATMUL_N + GAP]; /* 16-bit W lies at its begin */
+} buffers;
+
+/* Both products, W of each dtype, on one thread and on several: the same bits; what lies between
+ * the rows of x stays. */
+static void check_cpu(int32_t dtype, int32_t w_dtype, int transposed) {
+  buffers *b = malloc(sizeof *b), *before = malloc(sizeof *b), *other = malloc(sizeof *b);
+  const int64_t stride = MATMUL_N + GAP;
+  memset(before, 0xff, sizeof *before);
+  rows_fill(before->x, MATMUL_ROWS, MATMUL_N, stride, dtype, 0.1, 1.0, 1);
+  rows_fill(before->w, MATMUL_N, MATMUL_N, stride, w_dtype, 0.0, 1.0, 2);
+  for (int threads = 1; threads < 4; threads += 2) {
+    attnpress_handle *handle = make_cpu_handle(threads);
+    memcpy(b, before, sizeof *b);
+    attnpress_matmul_args args = ATTNPRESS_MATMUL_ARGS_INIT;
+    args.x = b->x, args.w = b->w;
+    args.rows = MATMUL_ROWS, args.n = MATMUL_N;
+    args.x_stride = args.w_stride = stride;
+    args.dtype = dtype, args.w_dtype = w_dtype, args.transposed = transposed;
+    assert_ok(attnpress_matmul(handle, &args, NULL));
+    const matmul_case c = {dtype, w_dtype, transposed, MATMUL_ROWS, MATMUL_N, before->x,
+                           b->x,  b->w,    stride,     stride,      stride};
+    matmul_error e = {0};
+    matmul_check(&c, &e);
+    if (!(e.ratio <= 1.0))
+      fail_msg("row %lld, column %lld is %.9g, expected %.9g", (long long)e.row,
+               (long long)e.column, e.value, e.expected);
+    assert_int_equal(e.elements, MATMUL_ROWS * MATMUL_N);
+    for (int row = 0; row < MATMUL_ROWS; ++row)
+      assert_memory_equal(b->x[row] + MATMUL_N, before->x[row] + MATMUL_N, GAP * 2);
+    assert_memory_equal(b->w, before->w, sizeof b->w);
+    if (threads > 1)
+      assert_memory_equal(b, other, sizeof *b);
+    memcpy(other, b, sizeof *b);
+    attnpress_destroy(handle);
+  }
+  free(b), free(before), free(other);
+}
+
+static void test_cpu(void **state) {
+  (void)state;
+  for (int32_t dtype = ATTNPRESS_FP16; dtype <= ATTNPRESS_BF16; ++dtype)
+    for (int wide = 0; wide < 2; ++wide)
+      for (int transposed = 0; transposed < 2; ++transposed)
+        check_cpu(dtype, wide ? ATTNPRESS_FP32 : dtype, transposed);
+}
+
+/* Known numbers: x W where W moves columns, x W^T where it moves them back. */
+static void test_permutation(void **state) {
+  (void)state;
+  enum { N = 8 };
+  _Alignas(16) uint16_t x[N];
+  _Alignas(16) float w[N][N] = {{0}};
+  attnpress_handle *handle = make_cpu_handle(1);
+  for (int i = 0; i < N; ++i) {
+    rows_store(x, i, i + 1, ATTNPRESS_FP16);
+    w[i][(i + 3) % N] = 1.0f;
+  }
+  attnpress_matmul_args args = ATTNPRESS_MATMUL_ARGS_INIT;
+  args.x = x, args.w = w, args.rows = 1, args.n = N;
+  args.dtype = ATTNPRESS_FP16, args.w_dtype = ATTNPRESS_FP32;
+  assert_ok(attnpress_matmul(handle, &args, NULL));
+  for (int i = 0; i < N; ++i)
+    assert_true(rows_load(x, (i + 3) % N, ATTNPRESS_FP16) == i + 1);
+  args.transposed = 1;
+  assert_ok(attnpress_matmul(handle, &args, NULL));
+  for (int i = 0; i < N; ++i)
+    assert_true(rows_load(x, i, ATTNPRESS_FP16) == i + 1);
+  args.rows = 0; /* nothing to do, and nothing looked at */
+  args.x = NULL;
+  assert_ok(attnpress_matmul(handle, &args, NULL));
+  attnpress_destroy(handle);
+}
+
+/* ---- Bad input ------------------------------------------------------------------------------- */
+
+static attnpress_matmul_args legal(void) {
+  attnpress_matmul_args args = ATTNPRESS_MATMUL_ARGS_INIT;
+  args.x = (void *)0x1000000;
+  args.w = (void *)0x2000000;
+  args.rows = 1000;
+  args.n = 512;
+  args.dtype = ATTNPRESS_BF16;
+  return args;
+}
+
+#define SPOIL(name, statement)                                                                     \
+  static void name(attnpress_matmul_args *a) {                                                     \
+    statement;                                                                                     \
+  }
+SPOIL(rows_negative, a->rows = -1)
+SPOIL(n_odd, a->n = 516)
+SPOIL(n_large, a->n = 4104)
+SPOIL(n_negative, a->n = -8)
+SPOIL(dtype_none, a->dtype = 0)
+SPOIL(dtype_fp32, a->dtype = ATTNPRESS_FP32)
+SPOIL(w_other, a->w_dtype = ATTNPRESS_FP16)
+SPOIL(transposed_2, a->transposed = 2)
+SPOIL(reserved_1, a->reserved = 1)
+SPOIL(x_null, a->x = NULL)
+SPOIL(w_null, a->w = NULL)
+SPOIL(x_misaligned, a->x = (void *)0x1000008)
+SPOIL(w_misaligned, a->w = (void *)0x2000002)
+SPOIL(w_is_x, a->w = a->x)
+SPOIL(x_overlaps, a->x_stride = 504)
+SPOIL(x_negative, a->x_stride = -512)
+SPOIL(x_stride_odd, a->x_stride = 516)
+SPOIL(w_stride_odd, a->w_stride = 516)
+SPOIL(w_stride_fp32, (a->w_dtype = ATTNPRESS_FP32, a->w_stride = 514))
+SPOIL(x_spans_much, a->x_stride = INT64_MAX / 16 * 8)
+SPOIL(struct_small, a->struct_size = sizeof *a - 8)
+
+static const struct {
+  void (*spoil)(attnpress_matmul_args *args);
+  const char *says;
+} bad_inputs[] = {
+    {rows_negative, "rows is -1"},
+    {n_odd, "n is 516; it must be a multiple of 8 up to 4096"},
+    {n_large, "n is 4104"},
+    {n_negative, "n is -8"},
+    {dtype_none, "dtype is 0"},
+    {dtype_fp32, "dtype is 3"},
+    {w_other, "w_dtype is 1"},
+    {transposed_2, "transposed is 2"},
+    {reserved_1, "reserved is 1"},
+    {x_null, "x is NULL"},
+    {w_null, "w is NULL"},
+    {x_misaligned, "x is 0x1000008"},
+    {w_misaligned, "w is 0x2000002"},
+    {w_is_x, "w is x"},
+    {x_overlaps, "x_stride is 504"},
+    {x_negative, "x_stride is -512"},
+    {x_stride_odd, "x_stride is 516"},
+    {w_stride_odd, "w_stride is 516"},
+    {w_stride_fp32, "w_stride is 514 elements; it must be a multiple of 4"},
+    {x_spans_much, "x_stride"},
+    {struct_small, "struct_size"},
+};
+
+static void test_bad_input(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  assert_refused(handle, attnpress_matmul, attnpress_matmul_args, legal, bad_inputs);
+  attnpress_matmul_args args = legal();
+  args.rows = INT64_C(1) << 40;
+  args.n = args.x_stride = 8;
+  args.w_stride = 0;
+  assert_int_equal(attnpress_matmul(handle, &args, NULL), ATTNPRESS_NOT_SUPPORTED);
+  assert_error_says("a launch has at most");
+  assert_int_equal(cuda->launches, 0);
+  attnpress_destroy(handle);
+}
+
+/* ---- Launches -------------------------------------------------------------------------------- */
+
+static void test_launch(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_matmul_args args = legal();
+  attnpress_matmul_args_sm80 given;
+  args.w_dtype = ATTNPRESS_FP32;
+  args.x_stride = 520;
+  assert_ok(attnpress_matmul(handle, &args, NULL));
+  memcpy(&given, cuda->launch[0].args, sizeof given);
+  assert_string_equal(cuda->launch[0].symbol, "matmul_nn_cols512_bf16_wfp32_sm80");
+  assert_int_equal(cuda->launch[0].grid, 8); /* of 128 rows each */
+  assert_ptr_equal(given.x, args.x);
+  assert_ptr_equal(given.w, args.w);
+  assert_int_equal(given.rows, 1000);
+  assert_int_equal(given.n, 512);
+  assert_int_equal(given.x_stride, 520);
+  assert_int_equal(given.w_stride, 512);
+  args.n = 2056;
+  args.x_stride = 0;
+  args.transposed = 1;
+  args.dtype = ATTNPRESS_FP16;
+  assert_ok(attnpress_matmul(handle, &args, NULL));
+  assert_string_equal(cuda->launch[1].symbol, "matmul_nt_cols4096_fp16_wfp32_sm80");
+  assert_int_equal(cuda->launch[1].grid, 63); /* of 16 rows each */
+  args.rows = 0;
+  assert_ok(attnpress_matmul(handle, &args, NULL));
+  args = legal();
+  args.n = 0;
+  assert_ok(attnpress_matmul(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 2);
+  attnpress_destroy(handle);
+}
+
+/* Clusters of compute capability 9.0: a thread block for each 256 columns. */
+static void test_launch_clusters(void **state) {
+  (void)state;
+  static const struct {
+    int64_t rows, n;
+    unsigned cluster;
+    int32_t share; /* row blocks of a cluster */
+  } cases[] = {
+      {1, 8, 1, 1},          {128, 256, 1, 1},    {129, 264, 2, 1},
+      {65536, 512, 2, 8},    {65536, 1024, 4, 4}, {65536, 2048, 8, 8},
+      {65536, 4096, 16, 16}, {1000, 1032, 5, 1},  {300, 2056, 9, 1},
+  };
+  attnpress_handle *handle = make_handle();
+  for (int i = 0; i < (int)(sizeof cases / sizeof *cases); ++i) {
+    attnpress_matmul_args args = legal();
+    attnpress_matmul_args_sm90 given;
+    fake_map map;
+    args.rows = cases[i].rows;
+    args.n = cases[i].n;
+    args.x_stride = args.n + 8;
+    args.transposed = i % 2;
+    assert_ok(attnpress_matmul(handle, &args, NULL));
+    const fake_launch *launch = &cuda->launch[i];
+    memcpy(&given, launch->args, sizeof given);
+    assert_string_equal(launch->symbol,
+                        i % 2 ? "matmul_nt_cols4096_bf16_sm90" : "matmul_nn_cols4096_bf16_sm90");
+    assert_int_equal(launch->cluster, cases[i].cluster > 1 ? cases[i].cluster : 0);
+    assert_int_equal(given.cluster, cases[i].cluster);
+    assert_int_equal(given.cluster_share, cases[i].share);
+    assert_int_equal(given.row_blocks, (cases[i].rows + 127) / 128);
+    assert_int_equal(launch->grid, (given.row_blocks + given.cluster_share - 1) /
+                                       given.cluster_share * given.cluster);
+    assert_ptr_equal(given.out, args.x);
+    assert_int_equal(given.x_stride, args.n + 8);
+    memcpy(&map, &given.x, sizeof map);
+    assert_int_equal(map.address, args.x);
+    assert_int_equal(map.extents[0], args.n);
+    assert_int_equal(map.extents[1], args.rows);
+    assert_int_equal(map.box[1], 128);
+    memcpy(&map, &given.w, sizeof map);
+    assert_int_equal(map.address, args.w);
+    assert_int_equal(map.extents[1], args.n);
+    assert_int_equal(map.box[1], i % 2 ? 256 : 64);
+  }
+  attnpress_destroy(handle);
+}
+
+/* What tensor maps cannot describe: rows that are too far apart, or too many. */
+static void test_launch_without_maps(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_matmul_args args = legal();
+  args.x_stride = INT64_C(1) << 40;
+  assert_ok(attnpress_matmul(handle, &args, NULL));
+  assert_string_equal(cuda->launch[0].symbol, "matmul_nn_cols512_bf16_sm80");
+  assert_int_equal(cuda->launch[0].cluster, 0);
+  args = legal();
+  args.rows = INT64_C(1) << 31;
+  assert_ok(attnpress_matmul(handle, &args, NULL));
+  assert_string_equal(cuda->launch[1].symbol, "matmul_nn_cols512_bf16_sm80");
+  attnpress_destroy(handle);
+}
+
+/* A device with few SMs may have no room for 9 to 16 thread blocks beside each other; a driver, no
+ * tensor maps. */
+static void test_devices(void **state) {
+  (void)state;
+  static const struct {
+    ap_device device;
+    int64_t n;
+    int32_t arch;
+  } cases[] = {
+      {{.capability = 90, .sm_count = 132, .tma = 1}, 4096, 90},
+      {{.capability = 90, .sm_count = 112, .tma = 1}, 2056, 80},
+      {{.capability = 90, .sm_count = 112, .tma = 1}, 2048, 90},
+      {{.capability = 90, .sm_count = 14, .tma = 1}, 2048, 90},
+      {{.capability = 90, .sm_count = 132, .tma = 0}, 512, 80},
+      {{.capability = 90, .sm_count = 132, .tma = 1, .arch_max = 80}, 512, 80},
+      {{.capability = 86, .sm_count = 84, .tma = 1}, 512, 86},
+      {{.capability = 100, .sm_count = 148, .tma = 1}, 512, 80},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    const ap_matmul_problem problem = {.rows = 1000,
+                                       .n = cases[i].n,
+                                       .x_stride = cases[i].n,
+                                       .w_stride = cases[i].n,
+                                       .dtype = ATTNPRESS_BF16,
+                                       .w_dtype = ATTNPRESS_BF16};
+    ap_matmul_plan plan;
+    assert_ok(ap_matmul_plan_call(&problem, &cases[i].device, ATTNPRESS_ONE_CALL, &plan));
+    assert_int_equal(plan.base.launch[0].variant.axis[AP_MATMUL_ARCH], cases[i].arch);
+  }
+}
+
+static void test_plans(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  attnpress_matmul_args args = legal();
+  attnpress_plan *plan;
+  size_t bytes = 1;
+  assert_ok(attnpress_plan_matmul(handle, &args, &options, &plan));
+  assert_ok(attnpress_plan_workspace_bytes(plan, &bytes));
+  assert_int_equal(bytes, 0);
+  assert_ok(attnpress_plan_run(plan, &args, NULL));
+  args.rows = 99;
+  assert_int_equal(attnpress_plan_run(plan, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("rows is 99 and was 1000");
+  attnpress_plan_destroy(plan);
+  options.range = ATTNPRESS_UP_TO;
+  args.rows = 0;
+  assert_ok(attnpress_plan_matmul(handle, &args, &options, &plan));
+  args.rows = 12345;
+  args.n = 8;
+  assert_ok(attnpress_plan_run(plan, &args, NULL));
+  args.transposed = 1;
+  assert_int_equal(attnpress_plan_run(plan, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("transposed is 1 and was 0");
+  args.transposed = 0;
+  args.n = 520;
+  assert_int_equal(attnpress_plan_run(plan, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("n is 520");
+  attnpress_plan_destroy(plan);
+  attnpress_destroy(handle);
+}
+
+static int set_up_matmul(void **state) {
+  const int status = set_up_group(state);
+  cuda->args_of("matmul_nn", sizeof(attnpress_matmul_args_sm80));
+  cuda->args_of("matmul_nt", sizeof(attnpress_matmul_args_sm80));
+  cuda->args_of("matmul_nn_cols4096_bf16_sm90", sizeof(attnpress_matmul_args_sm90));
+  cuda->args_of("matmul_nt_cols4096_bf16_sm90", sizeof(attnpress_matmul_args_sm90));
+  return status;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_cpu), cmocka_unit_test(test_permutation),
+      TEST(test_bad_input),       TEST(test_launch),
+      TEST(test_launch_clusters), TEST(test_launch_without_maps),
+      TEST(test_devices),         TEST(test_plans),
+  };
+  return cmocka_run_group_tests_name("matmul", tests, set_up_matmul, tear_down_group);
+}

@@ -1,0 +1,542 @@
+/* Gradients of sequences of their own lengths: the CPU backend against float64, what is refused, and
+ * what a GPU would be asked to run. All that lies outside of the sequences is NaN. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "api_support.h"
+#include "attention/cpu.h"
+#include "attention/cpu_backward.h"
+#include "attention/defaults.h"
+#include "attention/ragged.h"
+#include "../tools/reference_backward.h"
+#include "../tools/sequences.h"
+
+/* ---- Random batches -------------------------------------------------------------------------- */
+
+static uint64_t state_of_random;
+
+/* splitmix64, below `count` */
+static int draw(int count) {
+  uint64_t x = state_of_random += 0x9e3779b97f4a7c15u;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return (int)((x ^ x >> 31) >> 33) % count;
+}
+
+enum { SEQUENCES_MAX = 6, HEADS_MAX = 14, MEMORIES = 20 };
+
+typedef struct batch {
+  attnpress_backward_args args;
+  attnpress_ragged ragged;
+  attnpress_window window;
+  attnpress_alibi alibi;
+  attnpress_sinks sinks;
+  attnpress_dropout dropout;
+  float slopes[SEQUENCES_MAX * HEADS_MAX], sink_values[HEADS_MAX], dsinks[HEADS_MAX];
+  void *memory[MEMORIES];
+  int memories;
+  int queries[SEQUENCES_MAX], keys[SEQUENCES_MAX], count;
+} batch;
+
+static void *allocate(batch *b, size_t bytes) {
+  const size_t whole = (bytes + 64) / 64 * 64;
+  void *data = aligned_alloc(64, whole);
+  assert_non_null(data);
+  assert_true(b->memories < MEMORIES);
+  b->memory[b->memories++] = data;
+  return memset(data, 0xff, whole);
+}
+
+static void free_batch(batch *b) {
+  for (int i = 0; i < b->memories; ++i)
+    free(b->memory[i]);
+}
+
+static size_t bytes_of(const attnpress_tensor *t) {
+  return (size_t)reference_span(t) * (size_t)reference_element_bytes(t->dtype);
+}
+
+static attnpress_tensor allocate_tensor(batch *b, int64_t batches, int64_t rows, int64_t heads,
+                                        int64_t hdim, int32_t dtype) {
+  attnpress_tensor t = draw(2) ? attnpress_tensor_bshd(NULL, batches, rows, heads, hdim, dtype)
+                               : attnpress_tensor_bhsd(NULL, batches, rows, heads, hdim, dtype);
+  t.data = allocate(b, bytes_of(&t));
+  return t;
+}
+
+static int longest(const int *lengths, int count) {
+  int most = 0;
+  for (int i = 0; i < count; ++i)
+    most = lengths[i] > most ? lengths[i] : most;
+  return most;
+}
+
+/* Where the rows of sequences lie: one after the other, or a batch each. */
+static void place(batch *b, const int *lengths, const int32_t **sums, const int32_t **used,
+                  int64_t *batches, int64_t *rows) {
+  int32_t *array = allocate(b, sizeof(int32_t) * (size_t)(b->count + 1));
+  *batches = b->count;
+  *rows = longest(lengths, b->count) + draw(4);
+  if (draw(3) == 0) {
+    for (int i = 0; i < b->count; ++i)
+      array[i] = lengths[i];
+    *used = array;
+    return;
+  }
+  array[0] = draw(4);
+  for (int i = 0; i < b->count; ++i)
+    array[i + 1] = array[i] + lengths[i];
+  *sums = array;
+  *batches = 1;
+  *rows = array[b->count] + draw(3);
+  if (draw(3) == 0) { /* and of them the first ones */
+    int32_t *first = allocate(b, sizeof(int32_t) * (size_t)b->count);
+    for (int i = 0; i < b->count; ++i)
+      first[i] = draw(3) ? lengths[i] : draw(lengths[i] + 1);
+    *used = first;
+  }
+}
+
+/* Strides of lse or of its gradient: packed by heads or by rows, or a batch each. */
+static float *allocate_values(batch *b, int64_t stride[2], int64_t *row_stride) {
+  const int64_t heads = b->args.q.shape[2], rows = b->args.q.shape[1];
+  size_t count = (size_t)(heads * rows * b->args.q.shape[0]);
+  const int kind = draw(3);
+  if (kind == 1 && b->ragged.cu_seqlens_q) { /* (total, heads) */
+    stride[1] = 1;
+    *row_stride = heads;
+  } else if (kind == 2) { /* (batch, heads, rows), every other element */
+    stride[1] = 2 * rows + 1;
+    stride[0] = heads * stride[1];
+    *row_stride = 2;
+    count = (size_t)(b->count * stride[0]);
+  }
+  return allocate(b, count * sizeof(float));
+}
+
+static void make_scores(batch *b, int heads) {
+  attnpress_backward_args *a = &b->args;
+  a->mask = draw(3);
+  b->window = (attnpress_window)ATTNPRESS_WINDOW_INIT;
+  b->window.left = draw(40) - 1;
+  b->window.right = draw(10) - 1;
+  b->window.chunk = draw(3) ? 0 : 11;
+  b->window.top_left = draw(2);
+  a->window = a->mask == ATTNPRESS_WINDOW ? &b->window : NULL;
+  a->softcap = draw(4) == 0 ? 3.0f : 0.0f;
+  b->alibi = (attnpress_alibi)ATTNPRESS_ALIBI_INIT;
+  for (int i = 0; i < b->count * heads; ++i)
+    b->slopes[i] = 0.02f * (float)(1 + draw(10));
+  b->alibi.stride[0] = heads;
+  b->alibi.stride[1] = 1;
+  a->alibi = draw(3) == 0 ? &b->alibi : NULL;
+  b->sinks = (attnpress_sinks)ATTNPRESS_SINKS_INIT;
+  for (int i = 0; i < heads; ++i)
+    b->sink_values[i] = (float)draw(5) - 2.0f;
+  b->sinks.dtype = ATTNPRESS_FP32;
+  a->sinks = draw(3) == 0 ? &b->sinks : NULL;
+  b->dropout = (attnpress_dropout)ATTNPRESS_DROPOUT_INIT;
+  b->dropout.probability = 0.3f;
+  b->dropout.seed = 5;
+  a->dropout = draw(4) == 0 ? &b->dropout : NULL;
+}
+
+static batch make_batch(int seed) {
+  static const int hdims[] = {8, 40, 64, 136}, groups[] = {1, 2, 4, 7};
+  batch b = {.args = ATTNPRESS_BACKWARD_ARGS_INIT, .ragged = ATTNPRESS_RAGGED_INIT};
+  state_of_random = (uint64_t)seed;
+  const int32_t dtype = 1 + draw(3);
+  const int heads_kv = 1 + draw(2), heads = heads_kv * groups[draw(4)];
+  const int hdim = hdims[draw(4)], hdim_v = hdim == 64 && draw(2) ? 128 : hdim;
+  int64_t batches, rows;
+  attnpress_backward_args *a = &b.args;
+  b.count = 1 + draw(SEQUENCES_MAX);
+  for (int i = 0; i < b.count; ++i) {
+    b.queries[i] = draw(4) ? draw(90) : draw(4);
+    b.keys[i] = draw(4) ? draw(150) : draw(2) * 20;
+  }
+  b.ragged.batch = b.count;
+  place(&b, b.queries, &b.ragged.cu_seqlens_q, &b.ragged.seqused_q, &batches, &rows);
+  a->q = allocate_tensor(&b, batches, rows, heads, hdim, dtype);
+  a->dq = allocate_tensor(&b, batches, rows, heads, hdim, dtype);
+  a->out = allocate_tensor(&b, batches, rows, heads, hdim_v, dtype);
+  a->dout = allocate_tensor(&b, batches, rows, heads, hdim_v, dtype);
+  place(&b, b.keys, &b.ragged.cu_seqlens_k, &b.ragged.seqused_k, &batches, &rows);
+  a->k = allocate_tensor(&b, batches, rows, heads_kv, hdim, dtype);
+  a->dk = allocate_tensor(&b, batches, rows, heads_kv, hdim, dtype);
+  a->v = allocate_tensor(&b, batches, rows, heads_kv, hdim_v, dtype);
+  a->dv = allocate_tensor(&b, batches, rows, heads_kv, hdim_v, dtype);
+  b.ragged.max_seqlen_q = draw(2) ? longest(b.queries, b.count) + draw(100) : 0;
+  b.ragged.max_seqlen_k = draw(2) ? longest(b.keys, b.count) + draw(100) : 0;
+  if (draw(6) == 0) /* the longest one is none */
+    b.ragged.max_seqlen_k = longest(b.keys, b.count) > 1 ? longest(b.keys, b.count) - 1 : 0;
+  make_scores(&b, heads);
+  b.ragged.lse_log2 = draw(2);
+  b.ragged.lse_empty_pos_inf = draw(2);
+  a->lse = allocate_values(&b, a->lse_stride, &b.ragged.lse_row_stride);
+  if (draw(2))
+    a->dlse = allocate_values(&b, a->dlse_stride, &a->dlse_row_stride);
+  return b;
+}
+
+/* Pointers to the batch's own members, after it was copied. */
+static void settle(batch *b) {
+  attnpress_backward_args *a = &b->args;
+  a->ragged = &b->ragged;
+  a->window = a->window ? &b->window : NULL;
+  a->alibi = a->alibi ? &b->alibi : NULL;
+  a->sinks = a->sinks ? &b->sinks : NULL;
+  a->dropout = a->dropout ? &b->dropout : NULL;
+  a->dsinks = a->sinks ? b->dsinks : NULL;
+  b->alibi.slopes = b->slopes;
+  b->sinks.data = b->sink_values;
+}
+
+static void *element_at(const attnpress_tensor *t, int64_t batch, int64_t row, int64_t head) {
+  return (char *)t->data + (batch * t->stride[0] + row * t->stride[1] + head * t->stride[2]) *
+                               reference_element_bytes(t->dtype);
+}
+
+static void fill_rows(const attnpress_tensor *t, int64_t batch, int64_t begin, int64_t rows,
+                      uint64_t seed) {
+  attnpress_tensor part = *t;
+  part.data = element_at(t, batch, begin, 0);
+  part.shape[0] = 1;
+  part.shape[1] = rows;
+  reference_fill_normal(&part, seed);
+}
+
+/* Inputs, and what the forward pass makes of them. */
+static void fill_batch(batch *b) {
+  const attnpress_backward_args *a = &b->args;
+  for (int s = 0; s < b->count; ++s) {
+    const sequence_rows rows = backward_sequence_rows_of(a, s);
+    const uint64_t seed = 1000 * (uint64_t)s;
+    fill_rows(&a->q, rows.q_batch, rows.q_begin, rows.queries, seed + 1);
+    fill_rows(&a->k, rows.k_batch, rows.k_begin, rows.keys, seed + 2);
+    fill_rows(&a->v, rows.k_batch, rows.k_begin, rows.keys, seed + 3);
+    fill_rows(&a->dout, rows.q_batch, rows.q_begin, rows.queries, seed + 4);
+    assert_int_equal(backward_sequence_fill_forward(a, s), 0);
+    if (a->dlse == NULL)
+      continue;
+    /* It lies as lse does where strides are equal. */
+    attnpress_forward_args forward = ap_forward_of(a);
+    attnpress_ragged ragged = b->ragged;
+    ragged.lse_row_stride = a->dlse_row_stride;
+    forward.ragged = &ragged;
+    forward.lse_stride[0] = a->dlse_stride[0];
+    forward.lse_stride[1] = a->dlse_stride[1];
+    for (int64_t h = 0; h < a->q.shape[2]; ++h)
+      for (int64_t i = 0; i < rows.queries; ++i)
+        ((float *)(uintptr_t)a->dlse)[sequence_lse_at(&forward, &rows, s, h, i)] =
+            (float)(((int)i * 7 + (int)h) % 11 - 5) * 0.125f;
+  }
+}
+
+/* What is checked becomes NaN again. */
+static void wipe(const attnpress_tensor *t, int64_t batch, int64_t begin, int64_t rows) {
+  for (int64_t i = begin; i < begin + rows; ++i)
+    for (int64_t h = 0; h < t->shape[2]; ++h)
+      memset(element_at(t, batch, i, h), 0xff,
+             (size_t)t->shape[3] * (size_t)reference_element_bytes(t->dtype));
+}
+
+/* Checks the sequences, and that nothing else was written. */
+static void check_batch(const batch *b, reference_gradient errors[REFERENCE_GRADIENTS], int seed) {
+  const attnpress_backward_args *a = &b->args;
+  const attnpress_tensor *gradients[] = {&a->dq, &a->dk, &a->dv};
+  for (int s = 0; s < b->count; ++s) {
+    backward_sequence one;
+    assert_int_equal(backward_sequence_open(&one, a, s), 0);
+    for (int64_t h = 0; h < a->k.shape[2]; ++h)
+      assert_int_equal(reference_check_backward_head(&one.args, NULL, s, h, errors), 0);
+    wipe(&a->dq, one.rows.q_batch, one.rows.q_begin, one.rows.queries);
+    wipe(&a->dk, one.rows.k_batch, one.rows.k_begin, one.rows.keys);
+    wipe(&a->dv, one.rows.k_batch, one.rows.k_begin, one.rows.keys);
+    backward_sequence_close(&one);
+  }
+  for (int g = 0; g < 3; ++g)
+    for (size_t i = 0; i < bytes_of(gradients[g]); ++i)
+      if (((unsigned char *)gradients[g]->data)[i] != 0xff)
+        fail_msg("batch %d: gradient %d was written outside of the sequences", seed, g);
+}
+
+static void check_dsinks(const batch *b, int seed) {
+  reference_gradient e = {0};
+  for (int64_t h = 0; h < b->args.q.shape[2]; ++h) {
+    reference_dsink sum = {0.0, 0.0};
+    for (int s = 0; s < b->count; ++s) {
+      backward_sequence one;
+      assert_int_equal(backward_sequence_open(&one, &b->args, s), 0);
+      assert_int_equal(reference_add_dsink(&one.args, s, h, &sum), 0);
+      backward_sequence_close(&one);
+    }
+    reference_compare_dsink(&b->args, h, &sum, &e);
+  }
+  if (!(e.error <= reference_gradient_bound(&e)))
+    fail_msg("batch %d: dsinks of head %d is %g, expected %g", seed, (int)e.at[2], e.value,
+             e.expected);
+}
+
+enum { BATCHES = 30, GROUP = 8 };
+
+/** Errors of several batches add up, as the criterion is of many elements. */
+static void test_cpu(void **state) {
+  (void)state;
+  int with_sinks = 0;
+  for (int isa = 0; isa <= (int)ap_cpu_best_isa(); ++isa)
+    for (int group = 0; group < BATCHES; ++group) {
+      reference_gradient e[4][REFERENCE_GRADIENTS] = {{{0}}};
+      for (int i = 0; i < GROUP; ++i) {
+        const int seed = group * GROUP + i;
+        batch b = make_batch(seed);
+        settle(&b);
+        fill_batch(&b);
+        ap_problem problem;
+        const ap_check how = {ATTNPRESS_CPU, 1, ATTNPRESS_ONE_CALL};
+        assert_ok(ap_validate_backward(&b.args, how, &problem));
+        assert_ok(ap_cpu_backward_isa(&b.args, 1, (ap_cpu_isa)isa));
+        if (b.args.dsinks != NULL)
+          check_dsinks(&b, seed);
+        with_sinks += b.args.dsinks != NULL;
+        check_batch(&b, e[b.args.softcap > 0.0f ? 0 : b.args.q.dtype], seed);
+        free_batch(&b);
+      }
+      for (int kind = 0; kind < 4; ++kind)
+        for (int g = 0; g < REFERENCE_GRADIENTS; ++g) {
+          const reference_gradient *x = &e[kind][g];
+          if (x->elements >= REFERENCE_MIN_ELEMENTS && !(x->error <= reference_gradient_bound(x)))
+            fail_msg("batches from %d, isa %d, kind %d: %s is off by %g, where %g is allowed, at "
+                     "%d %d %d %d: %g, expected %g",
+                     group * GROUP, isa, kind, x->name, x->error, reference_gradient_bound(x),
+                     (int)x->at[0], (int)x->at[1], (int)x->at[2], (int)x->at[3], x->value,
+                     x->expected);
+        }
+    }
+  assert_true(with_sinks > 20);
+}
+
+/** Gradients that are added to what is there, sinks included. */
+static void test_accumulate(void **state) {
+  (void)state;
+  int checked = 0;
+  for (int seed = 0; seed < 60; ++seed) {
+    batch b = make_batch(seed);
+    settle(&b);
+    if (b.args.q.dtype == ATTNPRESS_FP32) {
+      float first[HEADS_MAX];
+      attnpress_tensor *gradients[] = {&b.args.dq, &b.args.dk, &b.args.dv};
+      float *copies[3];
+      fill_batch(&b);
+      assert_ok(ap_cpu_backward_isa(&b.args, 1, ap_cpu_best_isa()));
+      memcpy(first, b.dsinks, sizeof first);
+      for (int g = 0; g < 3; ++g) {
+        float *data = gradients[g]->data;
+        copies[g] = malloc(bytes_of(gradients[g]) + 1);
+        assert_non_null(copies[g]);
+        memcpy(copies[g], data, bytes_of(gradients[g]));
+        for (size_t i = 0; i < bytes_of(gradients[g]) / sizeof(float); ++i)
+          data[i] = isnan(data[i]) ? data[i] : 3.0f;
+      }
+      b.args.accumulate = 1;
+      assert_ok(ap_cpu_backward_isa(&b.args, 1, ap_cpu_best_isa()));
+      for (int g = 0; g < 3; ++g) {
+        const float *data = gradients[g]->data;
+        for (size_t i = 0; i < bytes_of(gradients[g]) / sizeof(float); ++i) {
+          if (isnan(copies[g][i])
+                  ? !isnan(data[i])
+                  : !(fabsf(data[i] - 3.0f - copies[g][i]) <= 1e-6f * (4.0f + fabsf(data[i]))))
+            fail_msg("batch %d: gradient %d, float %zu is %g, and %g alone", seed, g, i,
+                     (double)data[i], (double)copies[g][i]);
+          ++checked;
+        }
+        free(copies[g]);
+      }
+      for (int64_t h = 0; b.args.dsinks != NULL && h < b.args.q.shape[2]; ++h)
+        assert_true(fabsf(b.dsinks[h] - 2.0f * first[h]) <= 1e-5f * (1.0f + fabsf(first[h])));
+    }
+    free_batch(&b);
+  }
+  assert_true(checked > 10000);
+}
+
+/** Contents that do not fit make a sequence empty; the others are as they were, bit for bit. */
+static void test_contents(void **state) {
+  (void)state;
+  int checked = 0;
+  for (int seed = 0; seed < 400; ++seed) {
+    batch b = make_batch(seed);
+    settle(&b);
+    int32_t *used = (int32_t *)(uintptr_t)(seed % 2 ? b.ragged.seqused_q : b.ragged.seqused_k);
+    if (used != NULL && b.count >= 2) {
+      fill_batch(&b);
+      assert_ok(ap_cpu_backward_isa(&b.args, 1, ap_cpu_best_isa()));
+      const attnpress_tensor *dk = &b.args.dk, *dq = &b.args.dq;
+      const size_t dk_bytes = bytes_of(dk), dq_bytes = bytes_of(dq);
+      char *before_dk = malloc(dk_bytes + 1), *before_dq = malloc(dq_bytes + 1);
+      assert_true(before_dk != NULL && before_dq != NULL);
+      memcpy(before_dk, dk->data, dk_bytes);
+      memcpy(before_dq, dq->data, dq_bytes);
+      used[0] = seed % 4 < 2 ? -1 : 1 << 20;
+      assert_ok(ap_cpu_backward_isa(&b.args, 1, ap_cpu_best_isa()));
+      for (int s = 1; s < b.count; ++s) {
+        const sequence_rows rows = backward_sequence_rows_of(&b.args, s);
+        const attnpress_tensor *tensors[] = {dk, dq};
+        const char *const before[] = {before_dk, before_dq};
+        for (int t = 0; t < 2; ++t)
+          for (int64_t i = 0; i < (t ? rows.queries : rows.keys); ++i)
+            for (int64_t h = 0; h < tensors[t]->shape[2]; ++h, ++checked) {
+              const char *now = element_at(tensors[t], t ? rows.q_batch : rows.k_batch,
+                                           (t ? rows.q_begin : rows.k_begin) + i, h);
+              assert_memory_equal(now, before[t] + (now - (const char *)tensors[t]->data),
+                                  (size_t)dk->shape[3] *
+                                      (size_t)reference_element_bytes(dk->dtype));
+            }
+      }
+      free(before_dk);
+      free(before_dq);
+    }
+    free_batch(&b);
+  }
+  assert_true(checked > 1000);
+}
+
+/* ---- What is refused ------------------------------------------------------------------------- */
+
+static const int32_t some[8] = {0, 20, 40, 60, 80, 100, 120, 140};
+static attnpress_ragged ragged;
+
+/** Three sequences, queries and keys one after the other; the pointers are only looked at. */
+static attnpress_backward_args ragged_args(void) {
+  attnpress_backward_args a = ATTNPRESS_BACKWARD_ARGS_INIT;
+  static float lse[1];
+  a.q = attnpress_tensor_bshd((void *)0x10000, 1, 100, HEADS_Q, HDIM, ATTNPRESS_BF16);
+  a.k = attnpress_tensor_bshd((void *)0x20000, 1, 300, HEADS_KV, HDIM, ATTNPRESS_BF16);
+  a.v = attnpress_tensor_bshd((void *)0x30000, 1, 300, HEADS_KV, HDIM, ATTNPRESS_BF16);
+  a.out = attnpress_tensor_bshd((void *)0x40000, 1, 100, HEADS_Q, HDIM, ATTNPRESS_BF16);
+  a.dout = a.dq = a.out;
+  a.dk = a.dv = a.k;
+  a.lse = lse;
+  ragged = (attnpress_ragged)ATTNPRESS_RAGGED_INIT;
+  ragged.batch = 3;
+  ragged.cu_seqlens_q = ragged.cu_seqlens_k = some;
+  a.ragged = &ragged;
+  return a;
+}
+
+static void refuse(const attnpress_backward_args *args, attnpress_status status, const char *says) {
+  ap_problem problem;
+  const ap_check how = {ATTNPRESS_CUDA, 1, ATTNPRESS_ONE_CALL};
+  assert_int_equal(ap_validate_backward(args, how, &problem), status);
+  if (strstr(attnpress_last_error(), says) == NULL)
+    fail_msg("\"%s\" does not say \"%s\"", attnpress_last_error(), says);
+}
+
+#define REFUSE(change, status, says)                                                               \
+  do {                                                                                             \
+    attnpress_backward_args args = ragged_args();                                                  \
+    change;                                                                                        \
+    refuse(&args, status, says);                                                                   \
+  } while (0)
+
+static void test_refused(void **state) {
+  (void)state;
+  attnpress_bias bias = ATTNPRESS_BIAS_INIT;
+  attnpress_backward_args fine = ragged_args();
+  ap_problem problem;
+  assert_ok(
+      ap_validate_backward(&fine, (ap_check){ATTNPRESS_CUDA, 1, ATTNPRESS_ONE_CALL}, &problem));
+  assert_int_equal(problem.rows_q, 100);
+  REFUSE(ragged.leftpad_k = some, ATTNPRESS_NOT_SUPPORTED, "ragged.leftpad_k is given");
+  REFUSE((args.k.shape[0] = args.v.shape[0] = 3, ragged.cu_seqlens_k = NULL,
+          args.dk.shape[0] = args.dv.shape[0] = 3, ragged.kv_batch_idx = some),
+         ATTNPRESS_NOT_SUPPORTED, "ragged.kv_batch_idx is given");
+  REFUSE((ragged.page_table = some, ragged.page_table_pages = 1), ATTNPRESS_NOT_SUPPORTED,
+         "ragged.page_table is given");
+  REFUSE(args.bias = &bias, ATTNPRESS_NOT_SUPPORTED, "bias and ragged are both given");
+  REFUSE(args.lse = NULL, ATTNPRESS_INVALID_ARGUMENT, "lse is NULL");
+  REFUSE((args.dlse = (const float *)0x1002, args.dlse_row_stride = 1), ATTNPRESS_INVALID_ARGUMENT,
+         "aligned to 4 bytes");
+  REFUSE((args.dlse = args.lse, args.dlse_row_stride = -1), ATTNPRESS_INVALID_ARGUMENT,
+         "dlse_row_stride is -1");
+  REFUSE((args.dlse = args.lse, args.dlse_stride[1] = -8), ATTNPRESS_INVALID_ARGUMENT,
+         "dlse's strides");
+  REFUSE((args.ragged = NULL, args.k = args.v = args.dk = args.dv = args.q,
+          args.k.shape[2] = args.v.shape[2] = args.dk.shape[2] = args.dv.shape[2] = HEADS_KV,
+          args.dlse_row_stride = 4),
+         ATTNPRESS_INVALID_ARGUMENT, "dlse_row_stride is 4; without ragged it must be 0");
+  REFUSE((ragged.batch = INT32_MAX / 100), ATTNPRESS_NOT_SUPPORTED,
+         "are more than the workspace of a backward call can be laid out for");
+}
+
+/* ---- Plans ----------------------------------------------------------------------------------- */
+
+static void check_plan(attnpress_handle *handle, const attnpress_backward_args *args, int32_t range,
+                       const char *const *stems, size_t workspace) {
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  attnpress_plan *plan;
+  size_t bytes;
+  int count = 0;
+  options.target = "sm_90a";
+  options.range = range;
+  assert_ok(attnpress_plan_backward(handle, args, &options, &plan));
+  for (; stems[count] != NULL; ++count) {
+    attnpress_info info = ATTNPRESS_INFO_INIT;
+    assert_ok(attnpress_plan_launch(plan, count, &info));
+    assert_string_equal(info.stem, stems[count]);
+  }
+  assert_int_equal(attnpress_plan_launch_count(plan), count);
+  assert_ok(attnpress_plan_workspace_bytes(plan, &bytes));
+  assert_int_equal(bytes, workspace);
+  attnpress_plan_destroy(plan);
+}
+
+/** Compute capability 9.0 runs the kernels of 8.0, and the workspace is of the rows that are there. */
+static void test_plans(void **state) {
+  (void)state;
+  static const char *const fused[] = {"flash_bwd_delta_hdim64_bf16_ragged_sm80",
+                                      "flash_bwd_hdim64_bf16_causal_ragged_sm80",
+                                      "flash_bwd_convert_hdim64_bf16_ragged_sm80", NULL};
+  static const char *const paired[] = {"flash_bwd_delta_hdim64_bf16_ragged_sm80",
+                                       "flash_bwd_sinks_hdim8_fp16_ragged_sm80",
+                                       "flash_bwd_dq_hdim64_bf16_causal_ragged_sm80",
+                                       "flash_bwd_dkv_hdim64_bf16_causal_ragged_sm80", NULL};
+  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
+  attnpress_handle *handle;
+  attnpress_sinks sinks = ATTNPRESS_SINKS_INIT;
+  float dsinks[HEADS_Q];
+  options.backend = ATTNPRESS_COMPILE_ONLY;
+  assert_ok(attnpress_create(&handle, &options));
+  attnpress_backward_args args = ragged_args();
+  attnpress_tensor *all[] = {&args.q,    &args.k,  &args.v,  &args.out,
+                             &args.dout, &args.dq, &args.dk, &args.dv};
+  for (int i = 0; i < 8; ++i)
+    *all[i] = attnpress_tensor_bshd((void *)0x10000, 1, all[i]->shape[1], all[i]->shape[2], 64,
+                                    ATTNPRESS_BF16);
+  args.mask = ATTNPRESS_CAUSAL;
+  /* 100 rows of three sequences: 3 * 128 rows of two floats, 9 row tiles of dq. */
+  const size_t values = (size_t)HEADS_Q * 384 * 8, sum = (size_t)HEADS_Q * 9 * 16 * 64 * 4;
+  check_plan(handle, &args, ATTNPRESS_ONE_CALL, fused, values + sum);
+  check_plan(handle, &args, ATTNPRESS_UP_TO, fused, values + sum);
+  sinks.data = dsinks;
+  sinks.dtype = ATTNPRESS_FP32;
+  args.sinks = &sinks;
+  args.dsinks = dsinks;
+  args.deterministic = 1;
+  check_plan(handle, &args, ATTNPRESS_ONE_CALL, paired, values);
+  attnpress_destroy(handle);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_cpu),      cmocka_unit_test(test_accumulate),
+      cmocka_unit_test(test_contents), cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_plans),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
