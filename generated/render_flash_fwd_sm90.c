@@ -106,7 +106,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("#include \"attnpress/args/attention.h\"\n");
   }
   if (dropout) {
-    TEXT("#include \"attnpress/device/dropout.cuh\"\n");
+    TEXT("#include \"attnpress/device/dropout_rounded.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/dtype.cuh\"\n"
        "#include \"attnpress/device/epilogue.cuh\"\n");
@@ -1030,9 +1030,6 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("__device__ __forceinline__ void take_scores(float score[S_TILES * 4], float reference[2],\n"
        "                                            float row_sum[2], float rescale[2], const Walk *walk,\n");
-  if (dropout) {
-    TEXT("                                            const DropoutSeed *seed,\n");
-  }
   if (mod_score || mod_mask) {
     TEXT("                                            const attnpress_mod_args *mod,\n");
   }
@@ -1097,18 +1094,29 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  }\n");
   if (alibi) {
     TEXT("  take_rows_with_offset(score, S_TILES, reference, row_sum, rescale, scale_log2, offset);\n");
+  } else if ((((softcap && (dtype == AP_ATTENTION_DTYPE_BF16)) && (bias == AP_ATTENTION_BIAS_NONE)) && !mod_score) && (block_m < 192)) {
+    TEXT("  if (scale_log2 <= CAPPED_SCALE_LOG2)\n"
+         "    take_capped_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);\n"
+         "  else\n"
+         "    take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2);\n");
   } else {
     TEXT("  take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2);\n");
   }
-  if (dropout) {
-    TEXT("  // Heads do not share tiles here: rows are positions.\n"
-         "  const Philox at =\n"
-         "      dropout_rows(seed, walk->unit.batch * (int64_t)fwd->heads_q + walk->unit.tile_head,\n"
-         "                   walk->rows[0].position - threadIdx.x % 32 / 4, threadIdx.x % 32);\n"
-         "  drop_probabilities(score, S_TILES, at, walk->n * BLOCK_N, fwd->score.dropout_threshold);\n");
-  }
   TEXT("}\n"
        "\n");
+  if (dropout) {
+    TEXT("// Drops probabilities of the walk's key block. Heads do not share tiles here: rows are positions.\n"
+         "__device__ __forceinline__ void drop_block(uint32_t *p, const Walk *walk, const DropoutSeed *seed,\n"
+         "                                           const attnpress_fwd_args *fwd) {\n"
+         "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
+         "  const int first_row = __shfl_sync(0xffffffff, walk->rows[0].position, 0);\n"
+         "  const Philox at =\n"
+         "      dropout_rows(seed, walk->unit.batch * (int64_t)fwd->heads_q + walk->unit.tile_head, first_row,\n"
+         "                   threadIdx.x % 32);\n"
+         "  drop_rounded(p, S_TILES, at, walk->n * BLOCK_N, fwd->score.dropout_threshold);\n"
+         "}\n"
+         "\n");
+  }
   if (!split) {
     TEXT("// Of two lanes that hold a piece of each of two tiles, the even one gets both pieces of the first\n"
          "// tile, the other both of the second.\n"
@@ -1138,8 +1146,15 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("    const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q;\n");
   }
-  TEXT("    const RowEnd end = end_row(reference[half] * fwd->scale_log2, sum, &fwd->score, fwd->heads_q,\n"
-       "                               head, DROPOUT, SPLIT);\n");
+  if (softcap) {
+    TEXT("    // Of capped rows the reference says nothing about keys.\n"
+         "    const float row_reference = sum == 0.0f ? -INF : reference[half];\n"
+         "    const RowEnd end = end_row(row_reference * fwd->scale_log2, sum, &fwd->score, fwd->heads_q,\n"
+         "                               head, DROPOUT, SPLIT);\n");
+  } else {
+    TEXT("    const RowEnd end = end_row(reference[half] * fwd->scale_log2, sum, &fwd->score, fwd->heads_q,\n"
+         "                               head, DROPOUT, SPLIT);\n");
+  }
   if (split) {
     TEXT("    const int64_t partial = partial_row(fwd, unit->split, unit->batch, head, position);\n"
          "    if (valid && lane % 4 == 0)\n"
@@ -1205,7 +1220,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "    end_turn(consumer); // the first turn is the first consumer's\n");
   }
   if (dropout) {
-    TEXT("  const DropoutSeed seed = dropout_seed(&fwd->score);\n");
+    TEXT("  DropoutSeed seed = dropout_seed(&fwd->score);\n"
+         "  // The same in the whole warp, as above: so are the keys of all rounds.\n"
+         "  seed.key[0] = __shfl_sync(0xffffffff, seed.key[0], 0);\n"
+         "  seed.key[1] = __shfl_sync(0xffffffff, seed.key[1], 0);\n"
+         "  seed.offset = __shfl_sync(0xffffffff, seed.offset, 0);\n");
   }
   if (mod_score || mod_mask) {
     TEXT("  const attnpress_mod_args *mod = snippet_args_sm90(args);\n");
@@ -1273,7 +1292,6 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) ? "walk.block_begin" : "walk.unit.blocks.begin");
   TEXT(");\n"
        "    take_scores(score, reference, row_sum, rescale, &walk, ");
-  STRING(dropout ? "&seed, " : "");
   STRING((mod_score || mod_mask) ? "mod, " : "");
   STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
   TEXT(");\n"
@@ -1304,6 +1322,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "        out[i] = 0.0f;\n"
        "      round_probabilities(p[0], score, S_TILES, DTYPE);\n"
        "\n");
+  if (dropout) {
+    TEXT("      drop_block(p[0], &walk, &seed, fwd);\n"
+         "\n");
+  }
   if (mod_mask) {
     TEXT("      for (;;) {\n"
          "        walk.n = block_after(&walk.unit, walk.n);\n"
@@ -1323,7 +1345,6 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) ? "walk.block_begin" : "walk.unit.blocks.begin");
   TEXT(");\n"
        "        take_scores(score, reference, row_sum, rescale, &walk, ");
-  STRING(dropout ? "&seed, " : "");
   STRING((mod_score || mod_mask) ? "mod, " : "");
   STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
   TEXT(");\n"
@@ -1332,8 +1353,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "        finish_output(out);\n"
        "        arrive_once(v_empty(shared, last.index));\n"
        "        rescale_rows(out, O_TILES, rescale);\n"
-       "        round_probabilities(p[0], score, S_TILES, DTYPE);\n"
-       "      }\n"
+       "        round_probabilities(p[0], score, S_TILES, DTYPE);\n");
+  if (dropout) {
+    TEXT("        drop_block(p[0], &walk, &seed, fwd);\n");
+  }
+  TEXT("      }\n"
        "\n");
   if (sequences != AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("      last_unit = walk.unit;\n");
@@ -1368,7 +1392,6 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "        row_sum[half] = 0.0f;\n"
        "      }\n"
        "      take_scores(score, reference, row_sum, rescale, &walk, ");
-  STRING(dropout ? "&seed, " : "");
   STRING((mod_score || mod_mask) ? "mod, " : "");
   STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
   TEXT(");\n"

@@ -268,6 +268,10 @@ def registers(variant: Variant, tile: Tile) -> int:
         s_registers, p_registers = tile.block_n // 2, tile.block_n // 4
         bias = (0, 0, p_registers, p_registers, s_registers, s_registers)[features]
         bias += CONSUMER_FEATURE_REGISTERS[features]
+        # O leaves room for some of them.
+        square = variant.hdim == variant.hdim_v == 128
+        if (features == 2 and variant.hdim_v <= 128) or (features == 3 and square):
+            bias -= 16
         return s_registers + p_registers + variant.hdim_v // 2 + bias + CONSUMER_OTHER_REGISTERS
     rows = tile.block_m // tile.warps_m // 16
     o_registers = rows * _ceil_div(variant.hdim_v // 8, tile.warps_n) * 4

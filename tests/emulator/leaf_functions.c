@@ -49,6 +49,11 @@ const int leaf_functions_count = sizeof leaf_functions / sizeof *leaf_functions;
 const leaf_function leaf_functions_sm90[] = {
     {"leaf_tma_load_4d", LEAF_BITS, LANE_WORDS, 0, 0, 0, 0},
     {"leaf_tma_load_5d", LEAF_BITS, LANE_WORDS, 0, 0, 0, 0},
+    {"leaf_add_u16x2", LEAF_BITS, 8, 0, 0, 0, 0},
+    {"leaf_min_u16x2", LEAF_BITS, 8, 0, 0, 0, 0},
+    {"leaf_max_u16x2", LEAF_BITS, 8, 0, 0, 0, 0},
+    {"leaf_min_s16x2", LEAF_BITS, 8, 0, 0, 0, 0},
+    {"leaf_max_s16x2", LEAF_BITS, 8, 0, 0, 0, 0},
     WGMMA(8, 4),
     WGMMA(24, 12),
     WGMMA(64, LANE_WORDS),

@@ -5,6 +5,7 @@
 
 #include "attnpress/args/common.h"
 #include "attnpress/device/ptx_address.cuh"
+#include "attnpress/device/ptx_halfwords.cuh"
 #include "attnpress/device/ptx_mbarrier.cuh"
 #include "attnpress/device/ptx_tma.cuh"
 #include "attnpress/device/ptx_wgmma.cuh"
@@ -71,6 +72,20 @@ KERNEL(leaf_tma_load_5d, 32) {
                 b / 20 % 13 - 3, b / 260 % 6 - 1, b / 1560 % 4 - 1);
   finish_copy(&args, smem, shared + BOX_BYTES);
 }
+
+// ---- Halves of words ----
+
+#define PAIRS(name)                                                                                \
+  KERNEL(leaf_##name, 32) {                                                                        \
+    const int first = (blockIdx.x * 32 + threadIdx.x) * LANE_WORDS;                                \
+    for (int i = 0; i < 8; ++i)                                                                    \
+      args.out[first + i] = name(args.in[first + 2 * i], args.in[first + 2 * i + 1]);              \
+  }
+PAIRS(add_u16x2)
+PAIRS(min_u16x2)
+PAIRS(max_u16x2)
+PAIRS(min_s16x2)
+PAIRS(max_s16x2)
 
 // ---- Products over 64 of k: A (64 x 64), the group's words in their order, B the same words in
 // another order, both with the 128-byte swizzle in shared memory ----

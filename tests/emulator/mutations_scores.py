@@ -17,6 +17,7 @@ from mutations import (
 
 MODIFY = "include/attnpress/device/modify.cuh"
 DROPOUT = "include/attnpress/device/dropout.cuh"
+ROUNDED = "include/attnpress/device/dropout_rounded.cuh"
 
 KERNELS = [
     ("flash_fwd_hdim64_bf16_window_sm80", ""),
@@ -24,8 +25,10 @@ KERNELS = [
     ("flash_fwd_split_hdim64_fp16_window_decode_sm80", ""),
     ("flash_fwd_hdim40_fp16_softcap_biasfp16_sm80", ""),
     ("flash_fwd_hdim72_bf16_softcap_biasfp32_sm90", "m128n80s2"),
+    ("flash_fwd_hdim72_bf16_window_softcap_sm90", "m128n80s2"),
     ("flash_fwd_hdim40_bf16_alibi_biasbf16_sm80", ""),
     ("flash_fwd_hdim40_fp16_alibi_biasbf16_sm90", "m128n64s2"),
+    ("flash_fwd_hdim40_bf16_causal_biasfp16_sm90", "m192n48s2"),
     ("flash_fwd_hdim64_bf16_causal_dropout_sm80", ""),
     ("flash_fwd_hdim64_fp16_dropout_sm90", "m128n80s2"),
     ("flash_fwd_split_hdim72_bf16_window_alibi_dropout_decode_sm80", ""),
@@ -191,6 +194,21 @@ MUTATIONS = [
         "    add_bias(score, bias[half], BIAS, S_TILES, half, -fwd->score.units_per_natural);\n"
         "//% endif\n",
     ),
+    Mutation(
+        "capped rows of another reference",
+        SOFTMAX,
+        "row_sum[half] += exponentials(score, tiles, half, scale_log2, shift);",
+        "row_sum[half] += exponentials(score, tiles, half, scale_log2, shift + 1.0f);",
+    ),
+    Mutation(
+        "capped rows of large caps", SOFTMAX, "CAPPED_SCALE_LOG2 = 73.5f", "CAPPED_SCALE_LOG2 = INF"
+    ),
+    Mutation(
+        "capped rows without keys have a reference",
+        FWD_SM90,
+        "sum == 0.0f ? -INF : reference[half]",
+        "reference[half]",
+    ),
     Mutation("the cap is not divided by", MODIFY, "score[i] * args->softcap_scale", "score[i]"),
     # ---- ALiBi ----
     Mutation("sign of the slope", MODIFY, "-= row.slope", "+= row.slope"),
@@ -296,6 +314,12 @@ MUTATIONS = [
     ),
     Mutation("bias is copied past the end", MODIFY, "from, there * 2)", "from, 16)"),
     Mutation("bias of rows that are not there is copied", MODIFY, "min(row, rows - 1)", "row"),
+    Mutation(
+        "whole columns of bias rows that are not there are copied",
+        MODIFY,
+        "32 % chunks == 0 && rows >= 16",
+        "32 % chunks == 0",
+    ),
     Mutation(
         "no wait for the copy of the bias",
         FWD_SM90,
@@ -422,8 +446,8 @@ MUTATIONS = [
     Mutation(
         "decisions of the next rows, sm90",
         FWD_SM90,
-        "walk->rows[0].position - threadIdx.x % 32 / 4",
-        "walk->rows[0].position - threadIdx.x % 32 / 4 + 16",
+        "unit.tile_head, first_row,",
+        "unit.tile_head, first_row + 16,",
     ),
     Mutation(
         "decisions of the other keys",
@@ -453,6 +477,17 @@ MUTATIONS = [
         "args->dropout_seed_and_offset != nullptr",
         "false",
     ),
+    Mutation(
+        "the key's fragments in another order",
+        ROUNDED,
+        "p[tile * 2 + i]",
+        "p[tile * 2 + (i ^ 1)]",
+    ),
+    Mutation("rounded: seldom, one off", ROUNDED, "~both, 0x00010001", "~both, 0x00020002"),
+    Mutation("rounded: often, one off", ROUNDED, "both, 0xffffffff", "both, 0"),
+    Mutation("rounded: seldom is often", ROUNDED, "threshold <= 0x8000", "threshold <= 0xffff"),
+    Mutation("rounded: often is seldom", ROUNDED, "threshold <= 0x8000", "threshold <= 0"),
+    Mutation("rounded: low halves alone", ROUNDED, "threshold << 16 | threshold", "threshold"),
     Mutation(
         "threshold one too high",
         DROPOUT,
@@ -492,8 +527,9 @@ MUTATIONS = [
         FWD_SM90,
         SUM_SM90 + "//% endif\n",
         "//% if dropout\n"
+        "  const DropoutSeed seed = dropout_seed(&fwd->score);\n"
         "  const Philox early = dropout_rows(\n"
-        "      seed, walk->unit.batch * (int64_t)fwd->heads_q + walk->unit.tile_head,\n"
+        "      &seed, walk->unit.batch * (int64_t)fwd->heads_q + walk->unit.tile_head,\n"
         "      walk->rows[0].position - threadIdx.x % 32 / 4, threadIdx.x % 32);\n"
         "  drop_probabilities(score, S_TILES, early, walk->n * BLOCK_N,\n"
         "                     fwd->score.dropout_threshold);\n"

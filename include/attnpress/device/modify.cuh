@@ -123,6 +123,21 @@ __device__ __forceinline__ void copy_bias_async(uint32_t shared, int row_bytes,
                                                 const uint16_t *bias, int64_t row_stride, int rows,
                                                 int key, int keys, int seqlen_k, int lane) {
   const int chunks = keys / 8;
+  // A lane's vectors are one column of whole rows: addresses are sums.
+  if (32 % chunks == 0 && rows >= 16) {
+    const int chunk = lane % chunks;
+    const int there = min(max(seqlen_k - key - chunk * 8, 0), 8);
+    const uint16_t *from = bias + lane / chunks * row_stride + key + (there > 0 ? chunk * 8 : 0);
+    const int64_t step = 32 / chunks * row_stride;
+    shared += lane / chunks * row_bytes + chunk * 16;
+#pragma unroll
+    for (int row = 0; row < 16; row += 32 / chunks) {
+      cp_async_16(shared + row * row_bytes, from, there * 2);
+      from += step;
+    }
+    cp_async_commit();
+    return;
+  }
 #pragma unroll
   for (int first = 0; first < 16 * chunks; first += 32) {
     const int row = (first + lane) / chunks, chunk = (first + lane) % chunks;
