@@ -4419,23 +4419,6 @@ const ap_device_header ap_device_headers[] = {
      "  }\n"
      "}\n"
      "\n"
-     "// Scores that a cap keeps within -1 and 1 need no maximum where 2 c is well within what bf16's\n"
-     "// exponents span: P is 2^CAPPED_LOG2 at the most, and no less than 2^-115.\n"
-     "constexpr float CAPPED_LOG2 = 32.0f, CAPPED_SCALE_LOG2 = 73.5f;\n"
-     "\n"
-     "// take_rows_lazily() of such scores, whose reference never moves.\n"
-     "__device__ __forceinline__ void take_capped_rows(float *score, int tiles, float reference[2],\n"
-     "                                                 float row_sum[2], float rescale[2],\n"
-     "                                                 float scale_log2) {\n"
-     "  const float shift = scale_log2 - CAPPED_LOG2;\n"
-     "#pragma unroll\n"
-     "  for (int half = 0; half < 2; ++half) {\n"
-     "    reference[half] = shift * reciprocal_approx(scale_log2);\n"
-     "    rescale[half] = 1.0f;\n"
-     "    row_sum[half] += exponentials(score, tiles, half, scale_log2, shift);\n"
-     "  }\n"
-     "}\n"
-     "\n"
      "// Rounds P to A fragments: two accumulator tiles of S are one fragment of 16 keys.\n"
      "__device__ __forceinline__ void round_probabilities(uint32_t *p, const float *score, int tiles,\n"
      "                                                    Dtype dtype) {\n"
@@ -11995,4 +11978,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "fc40e5cb45b3f876fcb30c6cdf34b5049cbedefbd759e3725fc80a94c0efc572";
+    "d6a3a00c560b9c12c7e0a9b94dfcbc5150ef69120abeb97441ad48c6dbc7e223";

@@ -1094,11 +1094,6 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  }\n");
   if (alibi) {
     TEXT("  take_rows_with_offset(score, S_TILES, reference, row_sum, rescale, scale_log2, offset);\n");
-  } else if ((((softcap && (dtype == AP_ATTENTION_DTYPE_BF16)) && (bias == AP_ATTENTION_BIAS_NONE)) && !mod_score) && (block_m < 192)) {
-    TEXT("  if (scale_log2 <= CAPPED_SCALE_LOG2)\n"
-         "    take_capped_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);\n"
-         "  else\n"
-         "    take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2);\n");
   } else {
     TEXT("  take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2);\n");
   }
@@ -1146,15 +1141,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("    const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q;\n");
   }
-  if (softcap) {
-    TEXT("    // Of capped rows the reference says nothing about keys.\n"
-         "    const float row_reference = sum == 0.0f ? -INF : reference[half];\n"
-         "    const RowEnd end = end_row(row_reference * fwd->scale_log2, sum, &fwd->score, fwd->heads_q,\n"
-         "                               head, DROPOUT, SPLIT);\n");
-  } else {
-    TEXT("    const RowEnd end = end_row(reference[half] * fwd->scale_log2, sum, &fwd->score, fwd->heads_q,\n"
-         "                               head, DROPOUT, SPLIT);\n");
-  }
+  TEXT("    const RowEnd end = end_row(reference[half] * fwd->scale_log2, sum, &fwd->score, fwd->heads_q,\n"
+       "                               head, DROPOUT, SPLIT);\n");
   if (split) {
     TEXT("    const int64_t partial = partial_row(fwd, unit->split, unit->batch, head, position);\n"
          "    if (valid && lane % 4 == 0)\n"

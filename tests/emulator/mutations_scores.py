@@ -194,21 +194,6 @@ MUTATIONS = [
         "    add_bias(score, bias[half], BIAS, S_TILES, half, -fwd->score.units_per_natural);\n"
         "//% endif\n",
     ),
-    Mutation(
-        "capped rows of another reference",
-        SOFTMAX,
-        "row_sum[half] += exponentials(score, tiles, half, scale_log2, shift);",
-        "row_sum[half] += exponentials(score, tiles, half, scale_log2, shift + 1.0f);",
-    ),
-    Mutation(
-        "capped rows of large caps", SOFTMAX, "CAPPED_SCALE_LOG2 = 73.5f", "CAPPED_SCALE_LOG2 = INF"
-    ),
-    Mutation(
-        "capped rows without keys have a reference",
-        FWD_SM90,
-        "sum == 0.0f ? -INF : reference[half]",
-        "reference[half]",
-    ),
     Mutation("the cap is not divided by", MODIFY, "score[i] * args->softcap_scale", "score[i]"),
     # ---- ALiBi ----
     Mutation("sign of the slope", MODIFY, "-= row.slope", "+= row.slope"),

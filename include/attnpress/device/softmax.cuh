@@ -105,23 +105,6 @@ __device__ __forceinline__ void take_rows_with_offset(float *score, int tiles, f
   }
 }
 
-// Scores that a cap keeps within -1 and 1 need no maximum where 2 c is well within what bf16's
-// exponents span: P is 2^CAPPED_LOG2 at the most, and no less than 2^-115.
-constexpr float CAPPED_LOG2 = 32.0f, CAPPED_SCALE_LOG2 = 73.5f;
-
-// take_rows_lazily() of such scores, whose reference never moves.
-__device__ __forceinline__ void take_capped_rows(float *score, int tiles, float reference[2],
-                                                 float row_sum[2], float rescale[2],
-                                                 float scale_log2) {
-  const float shift = scale_log2 - CAPPED_LOG2;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    reference[half] = shift * reciprocal_approx(scale_log2);
-    rescale[half] = 1.0f;
-    row_sum[half] += exponentials(score, tiles, half, scale_log2, shift);
-  }
-}
-
 // Rounds P to A fragments: two accumulator tiles of S are one fragment of 16 keys.
 __device__ __forceinline__ void round_probabilities(uint32_t *p, const float *score, int tiles,
                                                     Dtype dtype) {
