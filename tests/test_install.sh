@@ -134,7 +134,7 @@ echo "ok: the installed tool"
 declared=$(for header in $headers; do echo "#include <attnpress/$header>"; done |
   $cc -E -P -DATTNPRESS_BUILD_SHARED -I"$prefix/include" - |
   tr '\n' ' ' | sed 's/__attribute__((visibility("default")))/\nAPI /g' |
-  sed -n 's/^API [^(]*\(attnpress_[a-z_]*\) *(.*/\1/p' | sort -u)
+  sed -n 's/^API [^(]*\(attnpress_[a-z0-9_]*\) *(.*/\1/p' | sort -u)
 exported=$(nm -D --defined-only "$library" | awk '$2 == "T" { sub(/@.*/, "", $3); print $3 }' |
   sort -u)
 [ -n "$declared" ] || fail "no declaration was found in the header"
