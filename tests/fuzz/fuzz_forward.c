@@ -178,6 +178,7 @@ static void mend_pointers(attnpress_forward_args *args, tailed_groups *groups, i
   mod->name = mod->name ? "own" : NULL;
   mod->score = mod->score ? "score *= s0;" : NULL;
   mod->mask = mod->mask ? (uintptr_t)mod->mask % 2 ? "k <= q + b" : "h_kv < t0(h, k)" : NULL;
+  mod->score_grad = mod->score_grad ? "1.0f" : NULL;
   mod->scalars = mod_scalars;
   mod->buffers = mod_buffers;
   if (groups->dropout.seed_and_offset != NULL)
