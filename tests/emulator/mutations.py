@@ -427,8 +427,8 @@ MUTATIONS = [
     Mutation(
         "sums of key blocks begin with the sum so far",
         SOFTMAX,
-        "float sum = -0.0f;",
-        "float sum = *row_sum;",
+        "*row_sum = *row_sum * rescale + exponentials(",
+        "*row_sum = *row_sum * (1.0f + rescale) + exponentials(",
     ),
     # ---- Predicates ----
     Mutation(
@@ -448,6 +448,7 @@ MUTATIONS = [
         RING,
         "masked ? pipe->seqlen_k - n * BLOCK_N : BLOCK_N",
         "BLOCK_N",
+        place=2,  # the first is that of pages, whose keys behind the end are the last one again
     ),
     Mutation(
         "valid keys of a slab of V counted from its block",
