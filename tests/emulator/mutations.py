@@ -598,10 +598,11 @@ MUTATIONS = [
         RING,
         "kv_head * args->k_head_stride",
         "(int)(kv_head * args->k_head_stride)",
+        place=2,  # the first is that of pages
     ),
     Mutation(
         "offset of a batch of Q cut to 32 bits",
-        FWD,
+        DECODE,
         "work.batch * args.q_batch_stride",
         "(int)(work.batch * args.q_batch_stride)",
     ),

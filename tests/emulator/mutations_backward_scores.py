@@ -21,6 +21,7 @@ KERNELS = [
     ("flash_bwd_dq_hdim40_bf16_causal_alibi_biasfp32_sm80", "m32n32w2x1a2s2"),
     ("flash_bwd_dkv_hdim24_bf16_biasbf16_sm80", "m32n32w1x2a2s2"),
     ("flash_bwd_hdim40_bf16_causal_dropout_sm80", "m32n64w1x2a2d2s2c"),
+    ("flash_bwd_hdim40_fp16_dropout_sm80", "m32n32w2x2a1d1s2c"),
     ("flash_bwd_dq_hdim40_fp16_dropout_sm80", "m32n32w2x1a2s2"),
     ("flash_bwd_dkv_hdim40_bf16_window_sm90", ""),
     ("flash_bwd_dq_hdim40_fp16_window_sm90", ""),
