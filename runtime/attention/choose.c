@@ -293,13 +293,13 @@ int ap_blocks_per_sm(const ap_tile *tile, const ap_device *device) {
   return blocks > 1 ? blocks : 1;
 }
 
-/** Tiles of rows, of all heads and batches: what a split has to compute. Of ragged sequences that lie
- * one after the other, tiles with a producer count what is there, not the bound. */
+/** Tiles of rows, of all heads and batches: what a split has to compute. Of ragged sequences
+ * tiles with a producer count what is there, where that is less than the bounds. */
 static int64_t count_tiles(const ap_problem *problem, const ap_plan *plan, const ap_tile *tile) {
   int64_t row_blocks = count_row_blocks(problem, tile, plan->heads_per_tile) * problem->batch;
-  if (problem->packed_rows > 0 && tile->field[AP_ATTENTION_TILE_PRODUCER]) {
+  if (problem->rows_q > 0 && tile->field[AP_ATTENTION_TILE_PRODUCER]) {
     const int64_t most =
-        problem->packed_rows / positions_of(tile, plan->heads_per_tile) + problem->batch;
+        problem->rows_q / positions_of(tile, plan->heads_per_tile) + problem->batch;
     row_blocks = row_blocks < most ? row_blocks : most;
   }
   return row_blocks * (problem->heads_q / plan->heads_per_tile);

@@ -60,7 +60,8 @@ void ap_ragged_problem(const attnpress_forward_args *args, ap_problem *problem) 
   problem->batch = (int32_t)args->ragged->batch;
   problem->seqlen_q = (int32_t)ap_ragged_queries(args);
   problem->seqlen_k = (int32_t)ap_ragged_keys(args);
-  problem->packed_rows = args->ragged->cu_seqlens_q != NULL ? (int32_t)args->q.shape[1] : 0;
+  problem->rows_q =
+      (args->ragged->cu_seqlens_q != NULL ? 1 : args->ragged->batch) * args->q.shape[1];
   problem->tma = args->ragged->page_table == NULL && ap_ragged_maps_fit(args);
 }
 
@@ -367,7 +368,7 @@ static attnpress_status check_dlse(const attnpress_backward_args *args, int with
 }
 
 attnpress_status ap_check_ragged_backward(const attnpress_backward_args *args, int with_data,
-                                          ap_problem *problem) {
+                                          const ap_problem *problem) {
   const attnpress_ragged *r = args->ragged;
   const struct {
     const char *name;
@@ -381,13 +382,12 @@ attnpress_status ap_check_ragged_backward(const attnpress_backward_args *args, i
               "cu_seqlens_q, cu_seqlens_k, seqused_q and seqused_k",
               refused[i].name);
   FORWARD_IF(check_dlse(args, with_data));
-  const int64_t rows = r->cu_seqlens_q != NULL ? args->q.shape[1] : r->batch * args->q.shape[1];
+  const int64_t rows = problem->rows_q;
   RETURN_IF(rows > INT32_MAX - 1023 || r->batch > (INT32_MAX - 1023 - rows) / AP_PADDED_ROWS,
             ATTNPRESS_NOT_SUPPORTED,
             "%" PRId64 " sequences with %" PRId64
             " query rows in all are more than the workspace of a backward call can be laid out "
             "for, 2^31 - 1024 rows of which each sequence takes a multiple of %d; divide the batch",
             r->batch, rows, AP_PADDED_ROWS);
-  problem->rows_q = (int32_t)rows;
   return ATTNPRESS_OK;
 }
