@@ -357,6 +357,12 @@ def backward(
     return tuple(gradients)
 
 
+def _requires_grad(groups: Groups) -> bool:
+    """needs_grad() of what groups have gradients by, for calls that must be quick."""
+    sinks, bias = groups.sinks, groups.bias
+    return (sinks is not None and sinks.requires_grad) or (bias is not None and bias.requires_grad)
+
+
 def forward(
     q,
     k,
@@ -377,16 +383,15 @@ def forward(
             return forward(q, k, v, softmax_scale, causal, with_lse, groups, deterministic)
     if _forward_mode._current_level >= 0:
         _check_no_tangent(q, k, v)
-    sinks, bias = (None, None) if groups is None else (groups.sinks, groups.bias)
     if (
         q.requires_grad
         or k.requires_grad
         or v.requires_grad
-        or (sinks is not None and sinks.requires_grad)
-        or (bias is not None and bias.requires_grad)
+        or (groups is not None and _requires_grad(groups))
     ) and torch.is_grad_enabled():
         if _transformed():
             _refuse_transforms()
+        sinks, bias = (None, None) if groups is None else (groups.sinks, groups.bias)
         if groups is not None and torch.is_tensor(groups.seed):
             _keep_seed(groups)
         out, lse = _Attention.apply(
@@ -471,9 +476,7 @@ def int32_full(count: int, value: int, like):
 
 def refuse_grad(names: tuple[str, ...], *values) -> None:
     """NotImplementedError where a tensor requires grad."""
-    if torch.is_grad_enabled() and any(
-        isinstance(value, torch.Tensor) and value.requires_grad for value in values
-    ):
+    if needs_grad(*values):
         raise NotImplementedError(
             f"there is no backward pass yet of calls with {', '.join(names)}, and an argument "
             "requires grad: detach it, or call under torch.no_grad()"
