@@ -35,7 +35,7 @@ from ._rows import (
     row_stride,
     workspace_bytes,
 )
-from ._score_mod import check_value, is_number
+from ._score_mod import check_value, is_number, scalar_of
 
 Array = TypeVar("Array")
 """torch.Tensor or numpy.ndarray."""
@@ -245,12 +245,7 @@ class _Mod:
             check_value(name, value)
             if not is_number(value):
                 raise TypeError(f"{name} is a tensor; the outer product's f takes ints and floats")
-            entry = c.ScoreScalar(name=self._text(name))
-            if isinstance(value, int):
-                entry.dtype, entry.int_value = c.INT32, value
-            else:
-                entry.dtype, entry.value = c.FP32, value
-            entries.append(entry)
+            entries.append(scalar_of(self._text(name), value))
         self._scalars = (c.ScoreScalar * len(entries))(*entries)
         self._struct = OuterMod(
             struct_size=sizeof(OuterMod), value=self._text(f), scalar_count=len(entries)
