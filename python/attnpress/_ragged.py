@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import _library as c
+from ._backward import Layout
 from ._scores import Groups
 
 
@@ -26,6 +27,10 @@ class Ragged:
 
     def names(self) -> tuple[str, ...]:
         return tuple(name for name, value in self.arrays.items() if value is not None)
+
+    def layouts(self, layout: Callable[[Any], Layout]) -> dict[str, Layout]:
+        """Where the arrays lie."""
+        return {name: layout(self.arrays[name]) for name in self.names()}
 
 
 def checked_length(name: str, value: Any) -> int:
@@ -81,10 +86,8 @@ def check_in_place(*tensors: tuple[str, Any, Any]) -> None:
             )
 
 
-def struct_of(
-    ragged: Ragged, arrays: dict[str, tuple[int, Sequence[int], Sequence[int]]]
-) -> c.Ragged:
-    """The group as the library takes it; arrays: address, shape and stride of each."""
+def struct_of(ragged: Ragged, arrays: dict[str, Layout]) -> c.Ragged:
+    """The group as the library takes it; arrays: what ragged.layouts() gives."""
     group = c.Ragged(struct_size=sizeof(c.Ragged), batch=ragged.batch)
     group.max_seqlen_q = ragged.max_seqlen_q
     group.max_seqlen_k = ragged.max_seqlen_k
@@ -113,16 +116,16 @@ class Call:
         self,
         handle: int,
         dtype: int,
-        layouts: Sequence[tuple[int, Sequence[int], Sequence[int]]],
+        layouts: Sequence[Layout],
         lse: int,
         ragged: Ragged,
-        arrays: dict[str, tuple[int, Sequence[int], Sequence[int]]],
+        arrays: dict[str, Layout],
         scale: float | None,
         causal: bool,
         groups: Groups | None,
         num_splits: int,
     ) -> None:
-        """layouts: address, shape and stride of q, k, v and out; arrays: the same of the arrays."""
+        """layouts: of q, k, v and out; arrays: what ragged.layouts() gives."""
         self.groups = groups  # kept as long as the call
         self.handle = handle
         args = self.struct = c.ForwardArgs(struct_size=sizeof(c.ForwardArgs))

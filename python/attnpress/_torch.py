@@ -313,10 +313,7 @@ def backward(
     lse = lse.contiguous()
     group = None
     if sequences is not None:
-        arrays = {name: sequences.arrays[name] for name in sequences.names()}
-        group = struct_of(
-            sequences, {name: (x.data_ptr(), x.shape, x.stride()) for name, x in arrays.items()}
-        )
+        group = struct_of(sequences, sequences.layouts(_layout))
     dlse = None if dlse is None else dlse.to(torch.float32).contiguous()
     request = Request(
         backend, dtype, _layout(q), _layout(k), _layout(v), _layout(out), _layout(dout),
@@ -522,12 +519,10 @@ def ragged(
     lse = None
     if lse_shape is not None:
         lse = _empty(lse_shape, dtype=torch.float32, device=q.device)
-    arrays = {name: request.arrays[name] for name in request.names()}
-    layouts = [(x.data_ptr(), x.shape, x.stride()) for x in (q, k, v, out)]
     call = RaggedCall(
-        handle_of(backend), dtype, layouts, 0 if lse is None else lse.data_ptr(), request,
-        {name: (x.data_ptr(), x.shape, x.stride()) for name, x in arrays.items()},
-        softmax_scale, causal, groups, num_splits,
+        handle_of(backend), dtype, [_layout(x) for x in (q, k, v, out)],
+        0 if lse is None else lse.data_ptr(), request, request.layouts(_layout), softmax_scale,
+        causal, groups, num_splits,
     )  # fmt: skip
     size = 0
     if request.before is not None or on_gpu:
