@@ -86,6 +86,14 @@ def check_in_place(*tensors: tuple[str, Any, Any]) -> None:
             )
 
 
+def check_tables_alike(stride: int, stride_v: int) -> None:
+    """ValueError where the rows of the table of V's pages do not lie as those of page_table do."""
+    if stride != stride_v:
+        raise ValueError(
+            f"page_table_v has rows {stride_v} apart and page_table {stride}; they must be equal"
+        )
+
+
 def struct_of(ragged: Ragged, arrays: dict[str, Layout]) -> c.Ragged:
     """The group as the library takes it; arrays: what ragged.layouts() gives."""
     group = c.Ragged(struct_size=sizeof(c.Ragged), batch=ragged.batch)
@@ -100,12 +108,9 @@ def struct_of(ragged: Ragged, arrays: dict[str, Layout]) -> c.Ragged:
         elif name == "page_table":
             group.page_table_pages = shape[0]
     if "page_table_v" in arrays:
-        (_, shape, stride), other = arrays["page_table"], arrays["page_table_v"][2]
-        if len(shape) == 2 and shape[0] > 1 and stride[0] != other[0]:
-            raise ValueError(
-                f"page_table_v has rows {other[0]} apart and page_table {stride[0]}; they must "
-                "be equal"
-            )
+        (_, shape, stride), other = arrays["page_table"], arrays["page_table_v"].stride
+        if len(shape) == 2 and shape[0] > 1:
+            check_tables_alike(stride[0], other[0])
     return group
 
 
