@@ -1,6 +1,7 @@
 """FlashAttention-3's module of this name, with its literal signatures, on attnpress's kernels.
 
-Refused by name: fp8 and its q_descale, k_descale, v_descale; qv; gradients of ragged lengths.
+Refused by name: fp8 and its q_descale, k_descale, v_descale; qv; ragged lengths in
+_flash_attn_backward, which autograd of flash_attn_varlen_func has gradients of.
 pack_gqa, sm_margin and scheduler_metadata change no result: attnpress chooses them itself; so do
 num_splits outside of flash_attn_with_kvcache.
 
