@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import threading
 from ctypes import addressof
-from dataclasses import replace
 from typing import NoReturn
 
 import torch
@@ -315,19 +314,19 @@ def backward(
     if sequences is not None:
         group = struct_of(sequences, sequences.layouts(_layout))
     dlse = None if dlse is None else dlse.to(torch.float32).contiguous()
+    dbias = None
+    shape: tuple[int, ...] = ()
+    if with_dbias and groups is not None:
+        bias = groups.bias
+        shape = dbias_shape(bias.shape, k.shape[1])
+        sums_keys = bias.shape[-1:] != shape[3:]  # which the library does not
+        dbias = _empty(shape, dtype=torch.float32 if sums_keys else bias.dtype, device=q.device)
     request = Request(
         backend, dtype, _layout(q), _layout(k), _layout(v), _layout(out), _layout(dout),
         lse.data_ptr(), 0 if dlse is None else dlse.data_ptr(), softmax_scale, causal,
         deterministic, groups, group, None if given is None else tuple(x.stride() for x in given),
+        shape, 0 if dbias is None else _DTYPES[dbias.dtype],
     )  # fmt: skip
-    dbias = None
-    if with_dbias and groups is not None:
-        bias, code = groups.bias, groups.structs["bias"].dtype
-        shape = dbias_shape(bias.shape, k.shape[1])
-        sums_keys = bias.shape[-1:] != shape[3:]  # which the library does not
-        wanted = torch.float32 if sums_keys else bias.dtype
-        dbias = _empty(shape, dtype=wanted, device=q.device)
-        request = replace(request, dbias=shape, dbias_dtype=c.FP32 if sums_keys else code)
     call = Call(request)
     gradients = list(given or ()) or [
         _empty_strided(x.shape, stride, dtype=q.dtype, device=q.device)
