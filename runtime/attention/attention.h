@@ -134,6 +134,8 @@ static inline int ap_is_scheduled(const ap_plan *plan) {
   return plan->tile.field[AP_ATTENTION_TILE_PRODUCER] &&
          plan->variant.axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_RAGGED;
 }
+/** Positions of a row block. */
+int64_t ap_row_block_positions(const ap_tile *tile, int32_t heads_per_tile);
 /** How a kernel divides integers from 0 to 2^31 - 1 by a positive one. */
 attnpress_divisor ap_divisor(int32_t value);
 /** The split count for `blocks` thread blocks of one split over `key_blocks` key blocks, on a
