@@ -357,11 +357,9 @@ static void add_keys(call *c, const batch_row *row, const int *lengths) {
     int32_t *index = add_array(c, INDEX, c->count);
     c->ragged.leftpad_k = add_array(c, PAD, c->count);
     for (int i = 0; i < c->count; ++i) {
-      index[i] = (c->count + 1 - 2 * i % (c->count + 2) + c->count + 2) % (c->count + 2);
+      index[i] = c->count + 1 - i; /* each its own */
       ((int32_t *)(uintptr_t)c->ragged.leftpad_k)[i] = pad;
     }
-    for (int i = 0; i < c->count; ++i) /* each its own */
-      index[i] = c->count + 1 - i;
     c->ragged.kv_batch_idx = index;
   }
   if (paged) {
