@@ -91,6 +91,26 @@ def workspace_bytes(plan_function: Any, args: Structure, key: tuple[Any, ...]) -
     return size
 
 
+def run_with_workspace(
+    library: Library,
+    function: Callable[..., int],
+    plan_function: Any,
+    args: Structure,
+    value: Any,
+    key: tuple[Any, ...] | None,
+) -> None:
+    """library.run() with the workspace that the call needs on a GPU. key: as in workspace_bytes();
+    None: the call needs no workspace."""
+    with library.on_device(value) as backend:
+        size = 0
+        if backend == c.CUDA and key is not None:
+            size = workspace_bytes(plan_function, args, key)
+        workspace = library.workspace(value, size)
+        if workspace is not None:
+            args.workspace, args.workspace_bytes = library.address(workspace), size
+        library.run(function, args, value)
+
+
 # ---- The two libraries --------------------------------------------------------------------------
 
 

@@ -18,8 +18,7 @@ from collections.abc import Sequence
 from ctypes import Structure, c_int32, c_int64, c_size_t, c_void_p, sizeof
 from typing import Any, TypeVar, Union
 
-from . import _library as c
-from ._rows import PLAN_ARGUMENTS, Library, declared, library_of, workspace_bytes
+from ._rows import PLAN_ARGUMENTS, Library, declared, library_of, run_with_workspace
 
 Array = TypeVar("Array")
 """torch.Tensor or numpy.ndarray."""
@@ -192,15 +191,8 @@ def backward(
     for name, value in (("dx", dx), ("dweight", dweight), ("dbias", dbias)):
         if value is not None and math.prod(value.shape) > 0:
             setattr(args, name, library.address(value))
-    with library.on_device(x) as backend:
-        size = 0
-        if backend == c.CUDA:
-            key = (bytes(shape), needs[0], needs[1], needs[2])
-            size = workspace_bytes(_plan_backward, args, key)
-        workspace = library.workspace(x, size)
-        if workspace is not None:
-            args.workspace, args.workspace_bytes = library.address(workspace), size
-        library.run(_backward, args, x)
+    key = (bytes(shape), needs[0], needs[1], needs[2])
+    run_with_workspace(library, _backward, _plan_backward, args, x, key)
     del kept
     return dx, dweight, dbias
 

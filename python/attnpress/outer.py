@@ -33,7 +33,7 @@ from ._rows import (
     library_of,
     readable,
     row_stride,
-    workspace_bytes,
+    run_with_workspace,
 )
 from ._score_mod import check_value, is_number, scalar_of
 
@@ -210,15 +210,8 @@ def backward(
     args.mod = mod.address
     args.dx = None if dx is None or dx.shape[-1] == 0 else library.address(dx)
     args.dy = None if dy is None or dy.shape[-1] == 0 else library.address(dy)
-    with library.on_device(x) as backend:
-        size = 0
-        if backend == c.CUDA and args.dy:
-            key = (batch, rows, columns, args.dtype, args.summed, f is not None)
-            size = workspace_bytes(_plan_backward, args, key)
-        workspace = library.workspace(x, size)
-        if workspace is not None:
-            args.workspace, args.workspace_bytes = library.address(workspace), size
-        library.run(_backward, args, x)
+    key = (batch, rows, columns, args.dtype, args.summed, f is not None) if args.dy else None
+    run_with_workspace(library, _backward, _plan_backward, args, x, key)
     del kept
     return dx, dy
 
