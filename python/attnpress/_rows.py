@@ -127,6 +127,16 @@ def library_of(name: str, value: Any) -> Library:
     )
 
 
+FP64 = 4
+"""ATTNPRESS_OUTER_FP64 and ATTNPRESS_CONV2D_FP64"""
+
+
+def dtype_or_fp64(library: Library, value: Any) -> int:
+    """As library.dtype(), and fp64."""
+    name = str(value.dtype).rpartition(".")[2]
+    return FP64 if name == "float64" else library.dtype(value)
+
+
 def check_same(
     names: Sequence[str], inputs: Any, out: Any, what: str, of: Callable[[Any], object]
 ) -> None:

@@ -30,6 +30,7 @@ from ._rows import (
     PLAN_ARGUMENTS,
     Library,
     declared,
+    dtype_or_fp64,
     library_of,
     readable,
     row_stride,
@@ -39,10 +40,6 @@ from ._score_mod import check_value, is_number, scalar_of
 
 Array = TypeVar("Array")
 """torch.Tensor or numpy.ndarray."""
-
-FP64 = 4
-"""ATTNPRESS_OUTER_FP64"""
-_DTYPES = {"float16": c.FP16, "bfloat16": c.BF16, "float32": c.FP32, "float64": FP64}
 
 
 class OuterMod(Structure):
@@ -165,7 +162,7 @@ def forward(
     lead = () if summed else tuple(x.shape[:-1])
     result = library.empty((*lead, rows, columns), x.dtype, x)
     args = OuterArgs(struct_size=sizeof(OuterArgs), batch=batch, rows=rows, columns=columns)
-    args.dtype, args.summed = _dtype(library, x), int(summed)
+    args.dtype, args.summed = dtype_or_fp64(library, x), int(summed)
     kept = [_give(library, args, "x", x), _give(library, args, "y", y)]
     args.c = library.address(result)
     args.mod = mod.address
@@ -203,7 +200,7 @@ def backward(
     args = OuterBackwardArgs(
         struct_size=sizeof(OuterBackwardArgs), batch=batch, rows=rows, columns=columns
     )
-    args.dtype, args.summed = _dtype(library, x), int(summed)
+    args.dtype, args.summed = dtype_or_fp64(library, x), int(summed)
     dc = library.contiguous_if_not(dc)
     kept = [_give(library, args, "x", x), _give(library, args, "y", y), dc]
     args.dc = library.address(dc)
@@ -271,12 +268,6 @@ def _checked(x: Any, y: Any) -> tuple[Library, int]:
         )
     library.check_place("y", y, x)
     return library, math.prod(x.shape[:-1])
-
-
-def _dtype(library: Library, value: Any) -> int:
-    """As library.dtype(), and fp64."""
-    name = str(value.dtype).rpartition(".")[2]
-    return FP64 if name == "float64" else library.dtype(value)
 
 
 def _give(library: Library, args: Structure, name: str, value: Any) -> Any:
