@@ -499,6 +499,49 @@ def test_vllm(fa_version, num_splits, window) -> None:
     assert torch.equal(without, out)
 
 
+def test_scheduler_metadata_changes_no_bit() -> None:
+    """That of attnpress, none, and another library's schedule."""
+    arguments = vllm_call(return_softmax_lse=True)[0]
+    used, table = arguments["seqused_k"], arguments["block_table"]
+    ours = vllm.get_scheduler_metadata(3, 8, 30, 4, 2, 64, used, page_size=16, causal=True)
+    others = int32([2, 0, -1, 7, 1 << 30])
+    want = vllm.flash_attn_varlen_func(**arguments)
+    for metadata in (ours, others):
+        found = vllm.flash_attn_varlen_func(**arguments, scheduler_metadata=metadata)
+        assert all(map(torch.equal, found, want))
+
+    def of_third(metadata):
+        return third.flash_attn_with_kvcache(
+            arguments["q"], arguments["k"], arguments["v"], cache_seqlens=used, page_table=table,
+            cu_seqlens_q=arguments["cu_seqlens_q"], max_seqlen_q=8, causal=True,
+            scheduler_metadata=metadata, return_softmax_lse=True,
+        )  # fmt: skip
+
+    ours = third.get_scheduler_metadata(3, 8, 30, 4, 2, 64, used, page_size=16, causal=True)
+    want = of_third(None)
+    for metadata in (ours, others):
+        assert all(map(torch.equal, of_third(metadata)[:2], want[:2]))
+
+
+@pytest.mark.parametrize("module", [vllm, third])
+def test_scheduler_metadata_is_checked(module) -> None:
+    used = int32([30, 17, 8])
+    for changes, error, says in (
+        ({"cache_seqlens": [30, 17, 8]}, ValueError, r"cache_seqlens is \[30, 17, 8\]"),
+        ({"cache_seqlens": used.long()}, ValueError, r"cache_seqlens is \(3,\) of torch.int64"),
+        ({"cache_seqlens": used[:2]}, ValueError, r"cache_seqlens is \(2,\) of torch.int32; it"),
+        ({"batch_size": 4}, ValueError, r"it must be \(batch_size\), \(4,\)"),
+        ({"qkv_dtype": torch.float8_e4m3fn}, NotImplementedError, "qkv_dtype is torch.float8"),
+    ):
+        arguments = {
+            "batch_size": 3, "max_seqlen_q": 8, "max_seqlen_k": 30, "num_heads_q": 4,
+            "num_heads_kv": 2, "headdim": 64, "cache_seqlens": used, **changes,
+        }  # fmt: skip
+        with pytest.raises(error, match=says) as caught:
+            module.get_scheduler_metadata(**arguments)
+        assert isinstance(caught.value, RuntimeError)
+
+
 def test_vllm_of_packed_keys() -> None:
     q, k = (normal(12, n, 64, dtype=torch.bfloat16, seed=n) for n in (4, 2))
     cu = sums([5, 7])

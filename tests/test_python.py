@@ -1060,8 +1060,9 @@ def test_torch_feature_errors():
         call(q, k, v, bias=torch.zeros(16, 16, device="meta"))
     with pytest.raises(ValueError, match=r"bias is torch\.bool"):
         call(q, k, v, bias=torch.zeros(16, 16, dtype=torch.bool))
-    with pytest.raises(NotImplementedError, match="no gradient by bias yet, and bias requires"):
-        call(q, k, v, bias=torch.zeros(16, 16, requires_grad=True))
+    bias = torch.zeros(16, 16, requires_grad=True)
+    call(q, k, v, bias=bias).square().sum().backward()
+    assert bias.grad is not None and bias.grad.shape == (16, 16) and bool((bias.grad != 0).any())
     with pytest.raises(NotImplementedError, match="no gradient by alibi_slopes yet"):
         call(q, k, v, alibi_slopes=torch.zeros(2, requires_grad=True))
     leaf = q.clone().requires_grad_()

@@ -11,22 +11,13 @@
 #include "api_support.h"
 #include "attention/cpu.h"
 #include "attention/ragged.h"
+#include "ragged_support.h"
 #include "../tools/reference.h"
 #include "../tools/sequences.h"
 
 /* ---- Random batches -------------------------------------------------------------------------- */
 
-static uint64_t state_of_random;
-
-/* splitmix64, below `count` */
-static int draw(int count) {
-  uint64_t x = state_of_random += 0x9e3779b97f4a7c15u;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return (int)((x ^ x >> 31) >> 33) % count;
-}
-
-enum { SEQUENCES_MAX = 6, MEMORIES = 24, HEADS_MAX = 6 };
+enum { HEADS_MAX = 6 };
 
 typedef struct batch {
   attnpress_forward_args args;
@@ -36,45 +27,13 @@ typedef struct batch {
   attnpress_sinks sinks;
   attnpress_dropout dropout;
   float slopes[SEQUENCES_MAX * HEADS_MAX], sink_values[HEADS_MAX];
-  void *memory[MEMORIES];
-  int memories;
-  size_t out_bytes, lse_bytes;
+  memories memory;
+  size_t lse_bytes;
   int queries[SEQUENCES_MAX], keys[SEQUENCES_MAX], count;
 } batch;
 
-static void *allocate(batch *b, size_t bytes) {
-  void *data = aligned_alloc(64, (bytes + 64) / 64 * 64);
-  assert_non_null(data);
-  assert_true(b->memories < MEMORIES);
-  memset(data, 0xff, (bytes + 64) / 64 * 64);
-  b->memory[b->memories++] = data;
-  return data;
-}
-
-static void free_batch(batch *b) {
-  for (int i = 0; i < b->memories; ++i)
-    free(b->memory[i]);
-}
-
-static attnpress_tensor allocate_tensor(batch *b, int64_t batches, int64_t rows, int64_t heads,
-                                        int64_t hdim, int dtype, size_t *bytes) {
-  attnpress_tensor t =
-      draw(2) ? attnpress_tensor_bshd(NULL, batches, rows, heads, hdim, (int32_t)dtype)
-              : attnpress_tensor_bhsd(NULL, batches, rows, heads, hdim, (int32_t)dtype);
-  *bytes = (size_t)reference_span(&t) * (size_t)reference_element_bytes((int32_t)dtype);
-  t.data = allocate(b, *bytes);
-  return t;
-}
-
-static int longest(const int *lengths, int count) {
-  int most = 0;
-  for (int i = 0; i < count; ++i)
-    most = lengths[i] > most ? lengths[i] : most;
-  return most;
-}
-
 static int32_t *sums_of(batch *b, const int *lengths, int first) {
-  int32_t *sums = allocate(b, sizeof(int32_t) * (size_t)(b->count + 1));
+  int32_t *sums = allocate(&b->memory, sizeof(int32_t) * (size_t)(b->count + 1));
   sums[0] = first;
   for (int i = 0; i < b->count; ++i)
     sums[i + 1] = sums[i] + lengths[i];
@@ -82,14 +41,13 @@ static int32_t *sums_of(batch *b, const int *lengths, int first) {
 }
 
 static int32_t *lengths_of(batch *b, const int *lengths, int more) {
-  int32_t *array = allocate(b, sizeof(int32_t) * (size_t)(b->count + 1));
+  int32_t *array = allocate(&b->memory, sizeof(int32_t) * (size_t)(b->count + 1));
   for (int i = 0; i < b->count; ++i)
     array[i] = lengths[i] + more;
   return array;
 }
 
-static void make_queries(batch *b, int heads, int hdim, int hdim_v, int dtype) {
-  size_t bytes;
+static void make_queries(batch *b, int heads, int hdim, int hdim_v, int32_t dtype) {
   int64_t batches = b->count, rows = longest(b->queries, b->count) + draw(3);
   if (draw(3)) {
     b->ragged.cu_seqlens_q = sums_of(b, b->queries, draw(3));
@@ -98,8 +56,8 @@ static void make_queries(batch *b, int heads, int hdim, int hdim_v, int dtype) {
   } else {
     b->ragged.seqused_q = lengths_of(b, b->queries, 0);
   }
-  b->args.q = allocate_tensor(b, batches, rows, heads, hdim, dtype, &bytes);
-  b->args.out = allocate_tensor(b, batches, rows, heads, hdim_v, dtype, &b->out_bytes);
+  b->args.q = allocate_tensor(&b->memory, batches, rows, heads, hdim, dtype);
+  b->args.out = allocate_tensor(&b->memory, batches, rows, heads, hdim_v, dtype);
 }
 
 static void make_pages(batch *b, int pad, int rows, int64_t *pages, int64_t *page_size) {
@@ -107,7 +65,7 @@ static void make_pages(batch *b, int pad, int rows, int64_t *pages, int64_t *pag
   *page_size = sizes[draw(4)];
   const int most = (int)((longest(b->keys, b->count) + pad) / *page_size) + 1;
   const int stride = most + draw(2);
-  int32_t *table = allocate(b, sizeof(int32_t) * (size_t)(rows * stride + 1));
+  int32_t *table = allocate(&b->memory, sizeof(int32_t) * (size_t)(rows * stride + 1));
   int used = 0;
   for (int i = 0; i < rows * stride; ++i)
     table[i] = draw(2) ? -1 : 1 << 30;
@@ -123,13 +81,13 @@ static void make_pages(batch *b, int pad, int rows, int64_t *pages, int64_t *pag
   b->ragged.page_table_pages = most;
   b->ragged.page_table_stride = stride;
   if (draw(2)) { /* V's pages are others */
-    int32_t *other = allocate(b, sizeof(int32_t) * (size_t)(rows * stride + 1));
+    int32_t *other = allocate(&b->memory, sizeof(int32_t) * (size_t)(rows * stride + 1));
     for (int i = 0; i < rows * stride; ++i)
       other[i] = table[i] >= 0 && table[i] < *pages ? (table[i] + 1) % (int32_t)*pages : table[i];
     b->ragged.page_table_v = other;
   }
   if (b->ragged.kv_batch_idx == NULL && draw(2)) { /* every row of the table is an own part of it */
-    int32_t *indptr = allocate(b, sizeof(int32_t) * (size_t)(b->count + 1));
+    int32_t *indptr = allocate(&b->memory, sizeof(int32_t) * (size_t)(b->count + 1));
     for (int i = 0; i <= b->count; ++i)
       indptr[i] = i * stride;
     b->ragged.page_indptr = indptr;
@@ -157,8 +115,7 @@ static void append_keys(batch *b) {
     used[i] -= appended[i];
 }
 
-static void make_keys(batch *b, int heads, int hdim, int hdim_v, int dtype, int paged) {
-  size_t bytes;
+static void make_keys(batch *b, int heads, int hdim, int hdim_v, int32_t dtype, int paged) {
   const int picked = draw(2), pad = picked ? draw(5) : 0, rows_of_table = b->count + picked;
   int64_t batches = b->count + picked, rows = longest(b->keys, b->count) + pad + draw(4);
   if (draw(2) && !picked) {
@@ -181,8 +138,8 @@ static void make_keys(batch *b, int heads, int hdim, int hdim_v, int dtype, int 
     append_keys(b);
   if (paged)
     make_pages(b, pad, rows_of_table, &batches, &rows);
-  b->args.k = allocate_tensor(b, batches, rows, heads, hdim, dtype, &bytes);
-  b->args.v = allocate_tensor(b, batches, rows, heads, hdim_v, dtype, &bytes);
+  b->args.k = allocate_tensor(&b->memory, batches, rows, heads, hdim, dtype);
+  b->args.v = allocate_tensor(&b->memory, batches, rows, heads, hdim_v, dtype);
 }
 
 static void make_lse(batch *b) {
@@ -199,7 +156,7 @@ static void make_lse(batch *b) {
     count = (size_t)(b->count * b->args.lse_stride[0]);
   }
   b->lse_bytes = count * sizeof(float);
-  b->args.lse = allocate(b, b->lse_bytes);
+  b->args.lse = allocate(&b->memory, b->lse_bytes);
   b->ragged.lse_log2 = draw(2);
   b->ragged.lse_empty_pos_inf = draw(2);
 }
@@ -316,7 +273,7 @@ static void check_batch(batch *b, reference_error *e, int seed) {
     reference_free(&r);
     sequence_close(&one);
   }
-  for (size_t i = 0; i < b->out_bytes; ++i)
+  for (size_t i = 0; i < bytes_of(&b->args.out); ++i)
     if (((unsigned char *)out->data)[i] != 0xff)
       fail_msg("batch %d: out was written outside of the sequences", seed);
   for (size_t i = 0; i < b->lse_bytes; ++i)
@@ -343,7 +300,7 @@ static void test_cpu(void **state) {
         assert_ok(ap_cpu_forward_isa(&b.args, 1, (ap_cpu_isa)isa));
         check_batch(&b, &e[b.args.softcap > 0.0f ? 0 : b.args.q.dtype], seed * GROUP + i);
         paged += b.ragged.page_table != NULL;
-        free_batch(&b);
+        free_memories(&b.memory);
       }
       for (int i = 0; i < 4; ++i)
         if (e[i].elements >= REFERENCE_MIN_ELEMENTS && !reference_holds(&e[i]))
@@ -392,7 +349,7 @@ static void test_contents(void **state) {
         assert_true(e.lse <= reference_lse_bound(&e));
         found = 1;
       }
-      free_batch(&b);
+      free_memories(&b.memory);
     }
     assert_true(found);
   }
@@ -408,14 +365,15 @@ static void test_bounds(void **state) {
     b.ragged.max_seqlen_q = longest(b.queries, b.count);
     b.ragged.max_seqlen_k = longest(b.keys, b.count);
     assert_ok(ap_cpu_forward_isa(&b.args, 1, ap_cpu_best_isa()));
-    void *out = allocate(&b, b.out_bytes);
-    memcpy(out, b.args.out.data, b.out_bytes);
-    memset(b.args.out.data, 0xff, b.out_bytes);
+    const size_t out_bytes = bytes_of(&b.args.out);
+    void *out = allocate(&b.memory, out_bytes);
+    memcpy(out, b.args.out.data, out_bytes);
+    memset(b.args.out.data, 0xff, out_bytes);
     b.ragged.max_seqlen_q = seed % 2 ? 0 : b.ragged.max_seqlen_q + 1000;
     b.ragged.max_seqlen_k = seed % 2 ? 0 : b.ragged.max_seqlen_k + 1000;
     assert_ok(ap_cpu_forward_isa(&b.args, 2, ap_cpu_best_isa()));
-    assert_memory_equal(out, b.args.out.data, b.out_bytes);
-    free_batch(&b);
+    assert_memory_equal(out, b.args.out.data, out_bytes);
+    free_memories(&b.memory);
   }
 }
 
@@ -445,7 +403,7 @@ static void test_bad_page(void **state) {
             ++checked;
           }
     }
-    free_batch(&b);
+    free_memories(&b.memory);
   }
   assert_true(checked > 100);
 }
@@ -985,7 +943,7 @@ static void test_checking_sound(void **state) {
       assert_error_says("ragged.seqused_k is -1");
       ++spoiled;
     }
-    free_batch(&b);
+    free_memories(&b.memory);
   }
   assert_true(spoiled > 50);
   attnpress_destroy(handle);

@@ -13,22 +13,13 @@
 #include "attention/cpu_backward.h"
 #include "attention/defaults.h"
 #include "attention/ragged.h"
+#include "ragged_support.h"
 #include "../tools/reference_backward.h"
 #include "../tools/sequences.h"
 
 /* ---- Random batches -------------------------------------------------------------------------- */
 
-static uint64_t state_of_random;
-
-/* splitmix64, below `count` */
-static int draw(int count) {
-  uint64_t x = state_of_random += 0x9e3779b97f4a7c15u;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return (int)((x ^ x >> 31) >> 33) % count;
-}
-
-enum { SEQUENCES_MAX = 6, HEADS_MAX = 14, MEMORIES = 20 };
+enum { HEADS_MAX = 14 };
 
 typedef struct batch {
   attnpress_backward_args args;
@@ -38,48 +29,14 @@ typedef struct batch {
   attnpress_sinks sinks;
   attnpress_dropout dropout;
   float slopes[SEQUENCES_MAX * HEADS_MAX], sink_values[HEADS_MAX], dsinks[HEADS_MAX];
-  void *memory[MEMORIES];
-  int memories;
+  memories memory;
   int queries[SEQUENCES_MAX], keys[SEQUENCES_MAX], count;
 } batch;
-
-static void *allocate(batch *b, size_t bytes) {
-  const size_t whole = (bytes + 64) / 64 * 64;
-  void *data = aligned_alloc(64, whole);
-  assert_non_null(data);
-  assert_true(b->memories < MEMORIES);
-  b->memory[b->memories++] = data;
-  return memset(data, 0xff, whole);
-}
-
-static void free_batch(batch *b) {
-  for (int i = 0; i < b->memories; ++i)
-    free(b->memory[i]);
-}
-
-static size_t bytes_of(const attnpress_tensor *t) {
-  return (size_t)reference_span(t) * (size_t)reference_element_bytes(t->dtype);
-}
-
-static attnpress_tensor allocate_tensor(batch *b, int64_t batches, int64_t rows, int64_t heads,
-                                        int64_t hdim, int32_t dtype) {
-  attnpress_tensor t = draw(2) ? attnpress_tensor_bshd(NULL, batches, rows, heads, hdim, dtype)
-                               : attnpress_tensor_bhsd(NULL, batches, rows, heads, hdim, dtype);
-  t.data = allocate(b, bytes_of(&t));
-  return t;
-}
-
-static int longest(const int *lengths, int count) {
-  int most = 0;
-  for (int i = 0; i < count; ++i)
-    most = lengths[i] > most ? lengths[i] : most;
-  return most;
-}
 
 /* Where the rows of sequences lie: one after the other, or a batch each. */
 static void place(batch *b, const int *lengths, const int32_t **sums, const int32_t **used,
                   int64_t *batches, int64_t *rows) {
-  int32_t *array = allocate(b, sizeof(int32_t) * (size_t)(b->count + 1));
+  int32_t *array = allocate(&b->memory, sizeof(int32_t) * (size_t)(b->count + 1));
   *batches = b->count;
   *rows = longest(lengths, b->count) + draw(4);
   if (draw(3) == 0) {
@@ -95,7 +52,7 @@ static void place(batch *b, const int *lengths, const int32_t **sums, const int3
   *batches = 1;
   *rows = array[b->count] + draw(3);
   if (draw(3) == 0) { /* and of them the first ones */
-    int32_t *first = allocate(b, sizeof(int32_t) * (size_t)b->count);
+    int32_t *first = allocate(&b->memory, sizeof(int32_t) * (size_t)b->count);
     for (int i = 0; i < b->count; ++i)
       first[i] = draw(3) ? lengths[i] : draw(lengths[i] + 1);
     *used = first;
@@ -116,7 +73,7 @@ static float *allocate_values(batch *b, int64_t stride[2], int64_t *row_stride) 
     *row_stride = 2;
     count = (size_t)(b->count * stride[0]);
   }
-  return allocate(b, count * sizeof(float));
+  return allocate(&b->memory, count * sizeof(float));
 }
 
 static void make_scores(batch *b, int heads) {
@@ -162,15 +119,15 @@ static batch make_batch(int seed) {
   }
   b.ragged.batch = b.count;
   place(&b, b.queries, &b.ragged.cu_seqlens_q, &b.ragged.seqused_q, &batches, &rows);
-  a->q = allocate_tensor(&b, batches, rows, heads, hdim, dtype);
-  a->dq = allocate_tensor(&b, batches, rows, heads, hdim, dtype);
-  a->out = allocate_tensor(&b, batches, rows, heads, hdim_v, dtype);
-  a->dout = allocate_tensor(&b, batches, rows, heads, hdim_v, dtype);
+  a->q = allocate_tensor(&b.memory, batches, rows, heads, hdim, dtype);
+  a->dq = allocate_tensor(&b.memory, batches, rows, heads, hdim, dtype);
+  a->out = allocate_tensor(&b.memory, batches, rows, heads, hdim_v, dtype);
+  a->dout = allocate_tensor(&b.memory, batches, rows, heads, hdim_v, dtype);
   place(&b, b.keys, &b.ragged.cu_seqlens_k, &b.ragged.seqused_k, &batches, &rows);
-  a->k = allocate_tensor(&b, batches, rows, heads_kv, hdim, dtype);
-  a->dk = allocate_tensor(&b, batches, rows, heads_kv, hdim, dtype);
-  a->v = allocate_tensor(&b, batches, rows, heads_kv, hdim_v, dtype);
-  a->dv = allocate_tensor(&b, batches, rows, heads_kv, hdim_v, dtype);
+  a->k = allocate_tensor(&b.memory, batches, rows, heads_kv, hdim, dtype);
+  a->dk = allocate_tensor(&b.memory, batches, rows, heads_kv, hdim, dtype);
+  a->v = allocate_tensor(&b.memory, batches, rows, heads_kv, hdim_v, dtype);
+  a->dv = allocate_tensor(&b.memory, batches, rows, heads_kv, hdim_v, dtype);
   b.ragged.max_seqlen_q = draw(2) ? longest(b.queries, b.count) + draw(100) : 0;
   b.ragged.max_seqlen_k = draw(2) ? longest(b.keys, b.count) + draw(100) : 0;
   if (draw(6) == 0) /* the longest one is none */
@@ -305,7 +262,7 @@ static void test_cpu(void **state) {
           check_dsinks(&b, seed);
         with_sinks += b.args.dsinks != NULL;
         check_batch(&b, e[b.args.softcap > 0.0f ? 0 : b.args.q.dtype], seed);
-        free_batch(&b);
+        free_memories(&b.memory);
       }
       for (int kind = 0; kind < 4; ++kind)
         for (int g = 0; g < REFERENCE_GRADIENTS; ++g) {
@@ -360,7 +317,7 @@ static void test_accumulate(void **state) {
       for (int64_t h = 0; b.args.dsinks != NULL && h < b.args.q.shape[2]; ++h)
         assert_true(fabsf(b.dsinks[h] - 2.0f * first[h]) <= 1e-5f * (1.0f + fabsf(first[h])));
     }
-    free_batch(&b);
+    free_memories(&b.memory);
   }
   assert_true(checked > 10000);
 }
@@ -401,7 +358,7 @@ static void test_contents(void **state) {
       free(before_dk);
       free(before_dq);
     }
-    free_batch(&b);
+    free_memories(&b.memory);
   }
   assert_true(checked > 1000);
 }

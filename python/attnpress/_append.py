@@ -9,6 +9,7 @@ from ctypes import POINTER, Structure, c_int32, c_int64, c_size_t, c_void_p, poi
 from typing import Any, TypeVar
 
 from . import _library as c
+from ._ragged import check_tables_alike
 from ._rows import declared
 from ._strided import Arguments
 
@@ -185,11 +186,7 @@ def _give_pages(
         args.page_table_rows = table.shape[0]
     if table_v is not None:
         args.page_table_v, stride = given.table("page_table_v", table_v, tuple(table.shape))
-        if stride != args.page_table_stride:
-            raise ValueError(
-                f"page_table_v has rows {stride} apart and page_table {args.page_table_stride}; "
-                "they must be equal"
-            )
+        check_tables_alike(args.page_table_stride, stride)
 
 
 def _give_sequences(

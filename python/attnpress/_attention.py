@@ -315,6 +315,14 @@ def _refuse_traced_mod() -> NoReturn:
     )
 
 
+def _check_seed(dropout_p: float, seed: Any) -> None:
+    """ValueError where a backward pass has dropout and no seed."""
+    if dropout_p and seed is None:
+        raise ValueError(
+            f"dropout_p is {dropout_p} and seed is None; the gradients need the seed of the call"
+        )
+
+
 def flash_attn_backward(
     dout: Array,
     q: Array,
@@ -356,10 +364,7 @@ def flash_attn_backward(
     that failed.
     """
     adapter = _tracing() or _adapters.get(type(q)) or _adapter_of(q)
-    if dropout_p and seed is None:
-        raise ValueError(
-            f"dropout_p is {dropout_p} and seed is None; the gradients need the seed of the call"
-        )
+    _check_seed(dropout_p, seed)
     if adapter.IS_TRACED:
         if score_mod is not None:
             _refuse_traced_mod()

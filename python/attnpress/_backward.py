@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from ctypes import addressof, byref, c_size_t, sizeof
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from . import _library as c
 from ._plan import dense_stride, handle_of, handle_with_nvrtc
@@ -13,8 +14,7 @@ from ._scores import Groups
 _NAMES = ("q", "k", "v", "out", "dout")
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """A tensor that the library reads or writes: its address, and its strides in elements."""
 
     data: int

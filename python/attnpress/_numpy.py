@@ -146,10 +146,7 @@ def backward(
     dlse = None if dlse is None else np.ascontiguousarray(dlse, dtype=np.float32)
     group = None
     if sequences is not None:
-        arrays = {name: sequences.arrays[name] for name in sequences.names()}
-        group = struct_of(
-            sequences, {name: (x.ctypes.data, x.shape, _strides(x)) for name, x in arrays.items()}
-        )
+        group = struct_of(sequences, sequences.layouts(_layout))
     request = Request(
         c.CPU, dtype, _layout(q), _layout(k), _layout(v), _layout(out), _layout(dout),
         lse.ctypes.data, 0 if dlse is None else dlse.ctypes.data, softmax_scale, causal,
@@ -270,12 +267,10 @@ def ragged(
             "multiples of 8 elements, and the data aligned to 16 bytes"
         )
     lse = None if lse_shape is None else np.empty(lse_shape, dtype=np.float32)
-    arrays = {name: request.arrays[name] for name in request.names()}
-    layouts = [(x.ctypes.data, x.shape, _strides(x)) for x in (q, k, v, out)]
     call = RaggedCall(
-        handle_of(c.CPU), dtype, layouts, 0 if lse is None else lse.ctypes.data, request,
-        {name: (x.ctypes.data, x.shape, _strides(x)) for name, x in arrays.items()},
-        softmax_scale, causal, groups, num_splits,
+        handle_of(c.CPU), dtype, [_layout(x) for x in (q, k, v, out)],
+        0 if lse is None else lse.ctypes.data, request, request.layouts(_layout), softmax_scale,
+        causal, groups, num_splits,
     )  # fmt: skip
     if request.before is not None:
         call.workspace_bytes()

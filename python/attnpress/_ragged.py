@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import _library as c
+from ._backward import Layout
 from ._scores import Groups
 
 
@@ -26,6 +27,10 @@ class Ragged:
 
     def names(self) -> tuple[str, ...]:
         return tuple(name for name, value in self.arrays.items() if value is not None)
+
+    def layouts(self, layout: Callable[[Any], Layout]) -> dict[str, Layout]:
+        """Where the arrays lie."""
+        return {name: layout(self.arrays[name]) for name in self.names()}
 
 
 def checked_length(name: str, value: Any) -> int:
@@ -81,10 +86,16 @@ def check_in_place(*tensors: tuple[str, Any, Any]) -> None:
             )
 
 
-def struct_of(
-    ragged: Ragged, arrays: dict[str, tuple[int, Sequence[int], Sequence[int]]]
-) -> c.Ragged:
-    """The group as the library takes it; arrays: address, shape and stride of each."""
+def check_tables_alike(stride: int, stride_v: int) -> None:
+    """ValueError where the rows of the table of V's pages do not lie as those of page_table do."""
+    if stride != stride_v:
+        raise ValueError(
+            f"page_table_v has rows {stride_v} apart and page_table {stride}; they must be equal"
+        )
+
+
+def struct_of(ragged: Ragged, arrays: dict[str, Layout]) -> c.Ragged:
+    """The group as the library takes it; arrays: what ragged.layouts() gives."""
     group = c.Ragged(struct_size=sizeof(c.Ragged), batch=ragged.batch)
     group.max_seqlen_q = ragged.max_seqlen_q
     group.max_seqlen_k = ragged.max_seqlen_k
@@ -97,12 +108,9 @@ def struct_of(
         elif name == "page_table":
             group.page_table_pages = shape[0]
     if "page_table_v" in arrays:
-        (_, shape, stride), other = arrays["page_table"], arrays["page_table_v"][2]
-        if len(shape) == 2 and shape[0] > 1 and stride[0] != other[0]:
-            raise ValueError(
-                f"page_table_v has rows {other[0]} apart and page_table {stride[0]}; they must "
-                "be equal"
-            )
+        (_, shape, stride), other = arrays["page_table"], arrays["page_table_v"].stride
+        if len(shape) == 2 and shape[0] > 1:
+            check_tables_alike(stride[0], other[0])
     return group
 
 
@@ -113,16 +121,16 @@ class Call:
         self,
         handle: int,
         dtype: int,
-        layouts: Sequence[tuple[int, Sequence[int], Sequence[int]]],
+        layouts: Sequence[Layout],
         lse: int,
         ragged: Ragged,
-        arrays: dict[str, tuple[int, Sequence[int], Sequence[int]]],
+        arrays: dict[str, Layout],
         scale: float | None,
         causal: bool,
         groups: Groups | None,
         num_splits: int,
     ) -> None:
-        """layouts: address, shape and stride of q, k, v and out; arrays: the same of the arrays."""
+        """layouts: of q, k, v and out; arrays: what ragged.layouts() gives."""
         self.groups = groups  # kept as long as the call
         self.handle = handle
         args = self.struct = c.ForwardArgs(struct_size=sizeof(c.ForwardArgs))

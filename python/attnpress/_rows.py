@@ -91,6 +91,26 @@ def workspace_bytes(plan_function: Any, args: Structure, key: tuple[Any, ...]) -
     return size
 
 
+def run_with_workspace(
+    library: Library,
+    function: Callable[..., int],
+    plan_function: Any,
+    args: Structure,
+    value: Any,
+    key: tuple[Any, ...] | None,
+) -> None:
+    """library.run() with the workspace that the call needs on a GPU. key: as in workspace_bytes();
+    None: the call needs no workspace."""
+    with library.on_device(value) as backend:
+        size = 0
+        if backend == c.CUDA and key is not None:
+            size = workspace_bytes(plan_function, args, key)
+        workspace = library.workspace(value, size)
+        if workspace is not None:
+            args.workspace, args.workspace_bytes = library.address(workspace), size
+        library.run(function, args, value)
+
+
 # ---- The two libraries --------------------------------------------------------------------------
 
 
@@ -105,6 +125,16 @@ def library_of(name: str, value: Any) -> Library:
     raise TypeError(
         f"{name} is {type(value).__name__}; PyTorch tensors and NumPy arrays are supported"
     )
+
+
+FP64 = 4
+"""ATTNPRESS_OUTER_FP64 and ATTNPRESS_CONV2D_FP64"""
+
+
+def dtype_or_fp64(library: Library, value: Any) -> int:
+    """As library.dtype(), and fp64."""
+    name = str(value.dtype).rpartition(".")[2]
+    return FP64 if name == "float64" else library.dtype(value)
 
 
 def check_same(

@@ -116,6 +116,13 @@ def check_value(name: str, value: object) -> None:
         )
 
 
+def scalar_of(name: c_void_p | None, value: float) -> c.ScoreScalar:
+    """A snippet's number; name: its text, which the caller keeps."""
+    if isinstance(value, int):
+        return c.ScoreScalar(name=name, dtype=c.INT32, int_value=value)
+    return c.ScoreScalar(name=name, dtype=c.FP32, value=value)
+
+
 def _split(text: str) -> tuple[str, str | None, str | None]:
     """Declarations, score and mask of a file."""
     parts = re.split(r"^(score|mask):[^\n]*\n", text, flags=re.MULTILINE)
@@ -139,12 +146,9 @@ def fill(
         return cast(kept[-1], c_void_p)
 
     for name, value in mod.values.items():
-        if isinstance(value, int):
-            scalars.append(c.ScoreScalar(name=text(name), dtype=c.INT32, int_value=value))
-            kinds.append((name, c.INT32))
-        elif isinstance(value, float):
-            scalars.append(c.ScoreScalar(name=text(name), dtype=c.FP32, value=value))
-            kinds.append((name, c.FP32))
+        if is_number(value):
+            scalars.append(scalar_of(text(name), value))
+            kinds.append((name, scalars[-1].dtype))
         else:
             seen = view(name, value)
             _check_rank(name, seen.shape)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import threading
 from ctypes import addressof
-from dataclasses import replace
 from typing import NoReturn
 
 import torch
@@ -313,24 +312,21 @@ def backward(
     lse = lse.contiguous()
     group = None
     if sequences is not None:
-        arrays = {name: sequences.arrays[name] for name in sequences.names()}
-        group = struct_of(
-            sequences, {name: (x.data_ptr(), x.shape, x.stride()) for name, x in arrays.items()}
-        )
+        group = struct_of(sequences, sequences.layouts(_layout))
     dlse = None if dlse is None else dlse.to(torch.float32).contiguous()
+    dbias = None
+    shape: tuple[int, ...] = ()
+    if with_dbias and groups is not None:
+        bias = groups.bias
+        shape = dbias_shape(bias.shape, k.shape[1])
+        sums_keys = bias.shape[-1:] != shape[3:]  # which the library does not
+        dbias = _empty(shape, dtype=torch.float32 if sums_keys else bias.dtype, device=q.device)
     request = Request(
         backend, dtype, _layout(q), _layout(k), _layout(v), _layout(out), _layout(dout),
         lse.data_ptr(), 0 if dlse is None else dlse.data_ptr(), softmax_scale, causal,
         deterministic, groups, group, None if given is None else tuple(x.stride() for x in given),
+        shape, 0 if dbias is None else _DTYPES[dbias.dtype],
     )  # fmt: skip
-    dbias = None
-    if with_dbias and groups is not None:
-        bias, code = groups.bias, groups.structs["bias"].dtype
-        shape = dbias_shape(bias.shape, k.shape[1])
-        sums_keys = bias.shape[-1:] != shape[3:]  # which the library does not
-        wanted = torch.float32 if sums_keys else bias.dtype
-        dbias = _empty(shape, dtype=wanted, device=q.device)
-        request = replace(request, dbias=shape, dbias_dtype=c.FP32 if sums_keys else code)
     call = Call(request)
     gradients = list(given or ()) or [
         _empty_strided(x.shape, stride, dtype=q.dtype, device=q.device)
@@ -357,6 +353,12 @@ def backward(
     return tuple(gradients)
 
 
+def _requires_grad(groups: Groups) -> bool:
+    """needs_grad() of what groups have gradients by, for calls that must be quick."""
+    sinks, bias = groups.sinks, groups.bias
+    return (sinks is not None and sinks.requires_grad) or (bias is not None and bias.requires_grad)
+
+
 def forward(
     q,
     k,
@@ -377,16 +379,15 @@ def forward(
             return forward(q, k, v, softmax_scale, causal, with_lse, groups, deterministic)
     if _forward_mode._current_level >= 0:
         _check_no_tangent(q, k, v)
-    sinks, bias = (None, None) if groups is None else (groups.sinks, groups.bias)
     if (
         q.requires_grad
         or k.requires_grad
         or v.requires_grad
-        or (sinks is not None and sinks.requires_grad)
-        or (bias is not None and bias.requires_grad)
+        or (groups is not None and _requires_grad(groups))
     ) and torch.is_grad_enabled():
         if _transformed():
             _refuse_transforms()
+        sinks, bias = (None, None) if groups is None else (groups.sinks, groups.bias)
         if groups is not None and torch.is_tensor(groups.seed):
             _keep_seed(groups)
         out, lse = _Attention.apply(
@@ -471,9 +472,7 @@ def int32_full(count: int, value: int, like):
 
 def refuse_grad(names: tuple[str, ...], *values) -> None:
     """NotImplementedError where a tensor requires grad."""
-    if torch.is_grad_enabled() and any(
-        isinstance(value, torch.Tensor) and value.requires_grad for value in values
-    ):
+    if needs_grad(*values):
         raise NotImplementedError(
             f"there is no backward pass yet of calls with {', '.join(names)}, and an argument "
             "requires grad: detach it, or call under torch.no_grad()"
@@ -519,12 +518,10 @@ def ragged(
     lse = None
     if lse_shape is not None:
         lse = _empty(lse_shape, dtype=torch.float32, device=q.device)
-    arrays = {name: request.arrays[name] for name in request.names()}
-    layouts = [(x.data_ptr(), x.shape, x.stride()) for x in (q, k, v, out)]
     call = RaggedCall(
-        handle_of(backend), dtype, layouts, 0 if lse is None else lse.data_ptr(), request,
-        {name: (x.data_ptr(), x.shape, x.stride()) for name, x in arrays.items()},
-        softmax_scale, causal, groups, num_splits,
+        handle_of(backend), dtype, [_layout(x) for x in (q, k, v, out)],
+        0 if lse is None else lse.data_ptr(), request, request.layouts(_layout), softmax_scale,
+        causal, groups, num_splits,
     )  # fmt: skip
     size = 0
     if request.before is not None or on_gpu:

@@ -7,7 +7,14 @@ import functools
 from typing import Any, TypeVar
 
 from ._append import append
-from ._attention import _adapter_of, _adapters, _request_of, _tracing, flash_attn_func
+from ._attention import (
+    _adapter_of,
+    _adapters,
+    _check_seed,
+    _request_of,
+    _tracing,
+    flash_attn_func,
+)
 from ._ragged import Ragged, check_array, checked_length, shapes_of
 from ._rows import library_of
 from ._scores import groups_of, mask_of
@@ -73,6 +80,16 @@ def flash_attn_kvpacked_func(
         q, k, v, dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes,
         deterministic, return_attn_probs,
     )  # fmt: skip
+
+
+def _packed(cu_seqlens_q: Any, max_seqlen_q: Any, max_seqlen_k: Any, **arrays: Any) -> Ragged:
+    """Sequences of a q in which they lie one after the other."""
+    return Ragged(
+        batch=max(cu_seqlens_q.shape[0] - 1, 0),
+        max_seqlen_q=checked_length("max_seqlen_q", max_seqlen_q),
+        max_seqlen_k=checked_length("max_seqlen_k", max_seqlen_k),
+        arrays={"cu_seqlens_q": cu_seqlens_q, **arrays},
+    )
 
 
 def _check_arrays(adapter: Any, q: Any, ragged: Ragged) -> None:
@@ -197,21 +214,11 @@ def flash_attn_varlen_func(
             deterministic, num_splits,
         )  # fmt: skip
         return (result, lse, adapter.empty_like(q)) if return_attn_probs else result
-    ragged = Ragged(
-        batch=max(cu_seqlens_q.shape[0] - 1, 0),
-        max_seqlen_q=checked_length("max_seqlen_q", max_seqlen_q),
-        max_seqlen_k=checked_length("max_seqlen_k", max_seqlen_k),
-        arrays={
-            "cu_seqlens_q": cu_seqlens_q,
-            "cu_seqlens_k": cu_seqlens_k,
-            "seqused_q": seqused_q,
-            "seqused_k": seqused_k,
-            "leftpad_k": leftpad_k,
-            "page_table": block_table,
-            "page_table_v": block_table_v,
-            "page_indptr": page_indptr,
-        },
-    )
+    ragged = _packed(
+        cu_seqlens_q, max_seqlen_q, max_seqlen_k, cu_seqlens_k=cu_seqlens_k, seqused_q=seqused_q,
+        seqused_k=seqused_k, leftpad_k=leftpad_k, page_table=block_table,
+        page_table_v=block_table_v, page_indptr=page_indptr,
+    )  # fmt: skip
     _check_tables(block_table, block_table_v, page_indptr)
     lse_shape = (q.shape[1], q.shape[0]) if return_attn_probs else None
     result, lse = _forward(
@@ -263,25 +270,15 @@ def flash_attn_varlen_backward(
     tensors = {"dout": dout, "q": q, "k": k, "v": v, "out": out}
     for name, value in tensors.items():
         _dimensions(name, value, 3, "(total, heads, head_dim)")
-    if dropout_p and seed is None:
-        raise ValueError(
-            f"dropout_p is {dropout_p} and seed is None; the gradients need the seed of the call"
-        )
+    _check_seed(dropout_p, seed)
     if adapter.IS_TRACED and gradients is None:
         return adapter.varlen_backward(  # type: ignore[no-any-return]
             dout, dsoftmax_lse, q, k, v, out, softmax_lse, cu_seqlens_q, cu_seqlens_k, seqused_k,
             max_seqlen_q, max_seqlen_k, softmax_scale, causal, window_size, softcap, alibi_slopes,
             s_aux, dropout_p, seed, deterministic,
         )  # fmt: skip
-    ragged = Ragged(
-        batch=max(cu_seqlens_q.shape[0] - 1, 0),
-        max_seqlen_q=checked_length("max_seqlen_q", max_seqlen_q),
-        max_seqlen_k=checked_length("max_seqlen_k", max_seqlen_k),
-        arrays={
-            "cu_seqlens_q": cu_seqlens_q,
-            "cu_seqlens_k": cu_seqlens_k,
-            "seqused_k": seqused_k,
-        },
+    ragged = _packed(
+        cu_seqlens_q, max_seqlen_q, max_seqlen_k, cu_seqlens_k=cu_seqlens_k, seqused_k=seqused_k
     )
     dout, q, k, v, out = (x[None] for x in tensors.values())
     adapter.checked(q, k, v, softmax_scale)

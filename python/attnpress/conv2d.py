@@ -18,16 +18,13 @@ from collections.abc import Sequence
 from ctypes import Structure, c_int32, c_int64, c_size_t, c_void_p, sizeof
 from typing import Any, TypeVar, Union
 
-from . import _library as c
-from ._rows import PLAN_ARGUMENTS, Library, declared, library_of, workspace_bytes
+from ._rows import PLAN_ARGUMENTS, Library, declared, dtype_or_fp64, library_of, run_with_workspace
 
 Array = TypeVar("Array")
 """torch.Tensor or numpy.ndarray."""
 Pair = Union[int, Sequence[int]]
 """Of the height and the width; one number is both."""
 
-FP64 = 4
-"""ATTNPRESS_CONV2D_FP64"""
 _VECTOR = 8  # elements that strides between pixels are multiples of
 
 
@@ -192,15 +189,8 @@ def backward(
     for name, value in (("dx", dx), ("dweight", dweight), ("dbias", dbias)):
         if value is not None and math.prod(value.shape) > 0:
             setattr(args, name, library.address(value))
-    with library.on_device(x) as backend:
-        size = 0
-        if backend == c.CUDA:
-            key = (bytes(shape), needs[0], needs[1], needs[2])
-            size = workspace_bytes(_plan_backward, args, key)
-        workspace = library.workspace(x, size)
-        if workspace is not None:
-            args.workspace, args.workspace_bytes = library.address(workspace), size
-        library.run(_backward, args, x)
+    key = (bytes(shape), needs[0], needs[1], needs[2])
+    run_with_workspace(library, _backward, _plan_backward, args, x, key)
     del kept
     return dx, dweight, dbias
 
@@ -283,7 +273,7 @@ def _shape_of(
         filter_height=weight.shape[2],
         filter_width=weight.shape[3],
         relu=int(relu),
-        dtype=_dtype(library, x),
+        dtype=dtype_or_fp64(library, x),
     )
     output = []
     for i in range(2):
@@ -311,12 +301,6 @@ def _check_bias(library: Library, bias: Any, x: Any, weight: Any) -> None:
             f"{(weight.shape[0],)}, {x.dtype}"
         )
     library.check_place("bias", bias, x)
-
-
-def _dtype(library: Library, value: Any) -> int:
-    """As library.dtype(), and fp64."""
-    name = str(value.dtype).rpartition(".")[2]
-    return FP64 if name == "float64" else library.dtype(value)
 
 
 def _channels_last(value: Any, back: bool = False) -> Any:

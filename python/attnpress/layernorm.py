@@ -30,7 +30,7 @@ from ._rows import (
     library_of,
     readable,
     row_stride,
-    workspace_bytes,
+    run_with_workspace,
 )
 
 Array = TypeVar("Array")
@@ -263,11 +263,13 @@ def backward(
     args.param_dtype = library.dtype(kind)
     args.dweight = None if dweight is None else library.address(dweight)
     args.dbias = None if dbias is None else library.address(dbias)
-    with library.on_device(x) as backend:
-        workspace = library.workspace(x, _workspace_bytes(backend, args))
-        if workspace is not None:
-            args.workspace, args.workspace_bytes = library.address(workspace), len(workspace)
-        library.run(_backward, args, x)
+    key = None
+    if args.dweight or args.dbias:
+        key = (
+            args.rows, args.columns, args.dtype, args.param_dtype, args.rms, bool(args.dweight),
+            bool(args.dbias),
+        )  # fmt: skip
+    run_with_workspace(library, _backward, _plan_backward, args, x, key)
     del kept
     return dx, dweight, dbias
 
@@ -353,17 +355,6 @@ def _give_moments(library: Library, args: Structure, **values: Any) -> list[Any]
         kept.append(library.contiguous_if_not(value))
         setattr(args, name, library.address(kept[-1]))
     return kept
-
-
-def _workspace_bytes(backend: int, args: LayernormBackwardArgs) -> int:
-    """What a call on the current device needs."""
-    if backend == c.CPU or not (args.dweight or args.dbias):
-        return 0
-    key = (
-        args.rows, args.columns, args.dtype, args.param_dtype, args.rms, bool(args.dweight),
-        bool(args.dbias),
-    )  # fmt: skip
-    return workspace_bytes(_plan_backward, args, key)
 
 
 # ---- Autograd ------------------------------------------------------------------------------------

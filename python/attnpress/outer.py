@@ -30,19 +30,16 @@ from ._rows import (
     PLAN_ARGUMENTS,
     Library,
     declared,
+    dtype_or_fp64,
     library_of,
     readable,
     row_stride,
-    workspace_bytes,
+    run_with_workspace,
 )
-from ._score_mod import check_value, is_number
+from ._score_mod import check_value, is_number, scalar_of
 
 Array = TypeVar("Array")
 """torch.Tensor or numpy.ndarray."""
-
-FP64 = 4
-"""ATTNPRESS_OUTER_FP64"""
-_DTYPES = {"float16": c.FP16, "bfloat16": c.BF16, "float32": c.FP32, "float64": FP64}
 
 
 class OuterMod(Structure):
@@ -165,7 +162,7 @@ def forward(
     lead = () if summed else tuple(x.shape[:-1])
     result = library.empty((*lead, rows, columns), x.dtype, x)
     args = OuterArgs(struct_size=sizeof(OuterArgs), batch=batch, rows=rows, columns=columns)
-    args.dtype, args.summed = _dtype(library, x), int(summed)
+    args.dtype, args.summed = dtype_or_fp64(library, x), int(summed)
     kept = [_give(library, args, "x", x), _give(library, args, "y", y)]
     args.c = library.address(result)
     args.mod = mod.address
@@ -203,22 +200,15 @@ def backward(
     args = OuterBackwardArgs(
         struct_size=sizeof(OuterBackwardArgs), batch=batch, rows=rows, columns=columns
     )
-    args.dtype, args.summed = _dtype(library, x), int(summed)
+    args.dtype, args.summed = dtype_or_fp64(library, x), int(summed)
     dc = library.contiguous_if_not(dc)
     kept = [_give(library, args, "x", x), _give(library, args, "y", y), dc]
     args.dc = library.address(dc)
     args.mod = mod.address
     args.dx = None if dx is None or dx.shape[-1] == 0 else library.address(dx)
     args.dy = None if dy is None or dy.shape[-1] == 0 else library.address(dy)
-    with library.on_device(x) as backend:
-        size = 0
-        if backend == c.CUDA and args.dy:
-            key = (batch, rows, columns, args.dtype, args.summed, f is not None)
-            size = workspace_bytes(_plan_backward, args, key)
-        workspace = library.workspace(x, size)
-        if workspace is not None:
-            args.workspace, args.workspace_bytes = library.address(workspace), size
-        library.run(_backward, args, x)
+    key = (batch, rows, columns, args.dtype, args.summed, f is not None) if args.dy else None
+    run_with_workspace(library, _backward, _plan_backward, args, x, key)
     del kept
     return dx, dy
 
@@ -245,12 +235,7 @@ class _Mod:
             check_value(name, value)
             if not is_number(value):
                 raise TypeError(f"{name} is a tensor; the outer product's f takes ints and floats")
-            entry = c.ScoreScalar(name=self._text(name))
-            if isinstance(value, int):
-                entry.dtype, entry.int_value = c.INT32, value
-            else:
-                entry.dtype, entry.value = c.FP32, value
-            entries.append(entry)
+            entries.append(scalar_of(self._text(name), value))
         self._scalars = (c.ScoreScalar * len(entries))(*entries)
         self._struct = OuterMod(
             struct_size=sizeof(OuterMod), value=self._text(f), scalar_count=len(entries)
@@ -283,12 +268,6 @@ def _checked(x: Any, y: Any) -> tuple[Library, int]:
         )
     library.check_place("y", y, x)
     return library, math.prod(x.shape[:-1])
-
-
-def _dtype(library: Library, value: Any) -> int:
-    """As library.dtype(), and fp64."""
-    name = str(value.dtype).rpartition(".")[2]
-    return FP64 if name == "float64" else library.dtype(value)
 
 
 def _give(library: Library, args: Structure, name: str, value: Any) -> Any:

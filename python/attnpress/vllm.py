@@ -68,9 +68,12 @@ def get_scheduler_metadata(
     pack_gqa=None,
     sm_margin=0,
 ):
-    """One int32, 0, on cache_seqlens's device: a placeholder that flash_attn_varlen_func accepts as
-    scheduler_metadata, copied or not, and does not read. Work is laid out by each call itself."""
-    return metadata_of(cache_seqlens)
+    """One int32, 0, on cache_seqlens's device, to be given as scheduler_metadata. Nothing is
+    prepared: each call of flash_attn_varlen_func lays its work out itself, on the device,
+    by the lengths that it finds there. A schedule of another library is accepted and not read.
+
+    Raises for cache_seqlens that are not (batch_size) int32, and for fp8."""
+    return metadata_of(batch_size, cache_seqlens, qkv_dtype)
 
 
 def flash_attn_varlen_func(

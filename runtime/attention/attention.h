@@ -22,13 +22,12 @@ typedef struct ap_problem {
   int32_t mod_score, mod_mask;                 /* 1: a snippet has it */
   int32_t mod_mask_uses;                       /* AP_MOD_USES_...: what its mask depends on */
   unsigned char mod_key[AP_SNIPPET_KEY_BYTES]; /* of the snippet */
-  int32_t sequences; /* AP_ATTENTION_SEQUENCES_...; of others than DENSE, the lengths are bounds */
-  int32_t rows_q;    /* of a backward call of these, the query rows of all sequences; else 0 */
-  int32_t packed_rows;      /* of q, where its sequences lie one after the other: of all; else 0 */
-  int32_t dsinks;           /* 1: of a backward call, the gradient by the sinks is wanted */
-  int32_t dbias;            /* AP_DBIAS...; 0: not wanted */
-  int32_t num_splits;       /* as asked for; 0: to be chosen */
-  int32_t tma;              /* 1: tensor maps can describe Q, K and V */
+  int32_t sequences;  /* AP_ATTENTION_SEQUENCES_...; of others than DENSE, the lengths are bounds */
+  int64_t rows_q;     /* of these, the query rows of all sequences; else 0 */
+  int32_t dsinks;     /* 1: of a backward call, the gradient by the sinks is wanted */
+  int32_t dbias;      /* AP_DBIAS...; 0: not wanted */
+  int32_t num_splits; /* as asked for; 0: to be chosen */
+  int32_t tma;        /* 1: tensor maps can describe Q, K and V */
   int32_t tma_min, tma_max; /* the least and the most that `tma` is within the range */
 } ap_problem;
 
@@ -135,6 +134,8 @@ static inline int ap_is_scheduled(const ap_plan *plan) {
   return plan->tile.field[AP_ATTENTION_TILE_PRODUCER] &&
          plan->variant.axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_RAGGED;
 }
+/** Positions of a row block. */
+int64_t ap_row_block_positions(const ap_tile *tile, int32_t heads_per_tile);
 /** How a kernel divides integers from 0 to 2^31 - 1 by a positive one. */
 attnpress_divisor ap_divisor(int32_t value);
 /** The split count for `blocks` thread blocks of one split over `key_blocks` key blocks, on a

@@ -143,8 +143,7 @@ static int64_t count_row_blocks(const ap_problem *problem, const ap_tile *tile,
                   tile->field[AP_ATTENTION_TILE_BLOCK_M]);
 }
 
-/** Positions of a row block. */
-static int64_t positions_of(const ap_tile *tile, int32_t heads_per_tile) {
+int64_t ap_row_block_positions(const ap_tile *tile, int32_t heads_per_tile) {
   const int32_t block_m = tile->field[AP_ATTENTION_TILE_BLOCK_M];
   if (tile->field[AP_ATTENTION_TILE_PRODUCER])
     return block_m / AP_ATTENTION_WARPGROUP_ROWS * (AP_ATTENTION_WARPGROUP_ROWS / heads_per_tile);
@@ -156,7 +155,7 @@ static int64_t positions_of(const ap_tile *tile, int32_t heads_per_tile) {
 static double cost_of_packing(const ap_problem *problem, const ap_tile *tile,
                               int32_t heads_per_tile) {
   const double block_n = tile->field[AP_ATTENTION_TILE_BLOCK_N];
-  const double positions = (double)positions_of(tile, heads_per_tile);
+  const double positions = (double)ap_row_block_positions(tile, heads_per_tile);
   double keys = (double)keys_of_a_row(problem) + positions;
   if (keys > (double)problem->seqlen_k)
     keys = (double)problem->seqlen_k;
@@ -293,13 +292,13 @@ int ap_blocks_per_sm(const ap_tile *tile, const ap_device *device) {
   return blocks > 1 ? blocks : 1;
 }
 
-/** Tiles of rows, of all heads and batches: what a split has to compute. Of ragged sequences that lie
- * one after the other, tiles with a producer count what is there, not the bound. */
+/** Tiles of rows, of all heads and batches: what a split has to compute. Of ragged sequences
+ * tiles with a producer count what is there, where that is less than the bounds. */
 static int64_t count_tiles(const ap_problem *problem, const ap_plan *plan, const ap_tile *tile) {
   int64_t row_blocks = count_row_blocks(problem, tile, plan->heads_per_tile) * problem->batch;
-  if (problem->packed_rows > 0 && tile->field[AP_ATTENTION_TILE_PRODUCER]) {
+  if (problem->rows_q > 0 && tile->field[AP_ATTENTION_TILE_PRODUCER]) {
     const int64_t most =
-        problem->packed_rows / positions_of(tile, plan->heads_per_tile) + problem->batch;
+        problem->rows_q / ap_row_block_positions(tile, plan->heads_per_tile) + problem->batch;
     row_blocks = row_blocks < most ? row_blocks : most;
   }
   return row_blocks * (problem->heads_q / plan->heads_per_tile);
@@ -337,8 +336,9 @@ static int32_t count_splits(const ap_problem *problem, const ap_device *device, 
                             const ap_tile *tile, int64_t *least) {
   const int64_t blocks = count_tiles(problem, plan, tile);
   const int64_t slots = (int64_t)device->sm_count * split_blocks_per_sm(tile, device);
-  const int64_t key_blocks = count_key_blocks(problem, positions_of(tile, plan->heads_per_tile),
-                                              tile->field[AP_ATTENTION_TILE_BLOCK_N]);
+  const int64_t key_blocks =
+      count_key_blocks(problem, ap_row_block_positions(tile, plan->heads_per_tile),
+                       tile->field[AP_ATTENTION_TILE_BLOCK_N]);
   const int32_t count = ap_choose_num_splits(blocks, key_blocks, slots);
   *least = 1;
   if (problem->sequences == AP_ATTENTION_SEQUENCES_DENSE ||
@@ -375,7 +375,7 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
   plan->num_splits = count;
   const int32_t block_n = plan->tile.field[AP_ATTENTION_TILE_BLOCK_N];
   const int64_t key_blocks =
-      count_key_blocks(problem, positions_of(&plan->tile, plan->heads_per_tile), block_n);
+      count_key_blocks(problem, ap_row_block_positions(&plan->tile, plan->heads_per_tile), block_n);
   plan->key_blocks_per_split = problem->sequences == AP_ATTENTION_SEQUENCES_DENSE
                                    ? (int32_t)ceil_div(key_blocks, count)
                                    : (int32_t)least;
@@ -390,7 +390,7 @@ static attnpress_status choose_kernel(const ap_problem *problem, const ap_device
   if (!ap_is_scheduled(plan))
     return choose_splits(problem, device, plan);
   const int64_t key_blocks =
-      count_key_blocks(problem, positions_of(&plan->tile, plan->heads_per_tile),
+      count_key_blocks(problem, ap_row_block_positions(&plan->tile, plan->heads_per_tile),
                        plan->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
   const int64_t tiles = count_tiles(problem, plan, &plan->tile);
   if (problem->num_splits == 0 && ap_choose_num_splits(tiles, key_blocks, device->sm_count) > 1) {

@@ -177,8 +177,8 @@ attnpress_status ap_choose_backward(const ap_problem *p, int deterministic, cons
   launches->workspace_bytes = 0;
   plan->row_tiles = plan->sum_tiles = (int32_t)padded_tiles(p);
   if (p->sequences != AP_ATTENTION_SEQUENCES_DENSE) { /* as attnpress_bwd_ragged_args says */
-    plan->row_tiles = (p->rows_q / AP_PADDED_ROWS + p->batch) * PADDED_TILES;
-    plan->sum_tiles = p->rows_q / TILE_ROWS + p->batch;
+    plan->row_tiles = (int32_t)((p->rows_q / AP_PADDED_ROWS + p->batch) * PADDED_TILES);
+    plan->sum_tiles = (int32_t)(p->rows_q / TILE_ROWS + p->batch);
   }
   plan->fused = is_fused(p, deterministic);
   FORWARD_IF(plan_workspace(p, plan, &launches->workspace_bytes));

@@ -60,7 +60,8 @@ void ap_ragged_problem(const attnpress_forward_args *args, ap_problem *problem) 
   problem->batch = (int32_t)args->ragged->batch;
   problem->seqlen_q = (int32_t)ap_ragged_queries(args);
   problem->seqlen_k = (int32_t)ap_ragged_keys(args);
-  problem->packed_rows = args->ragged->cu_seqlens_q != NULL ? (int32_t)args->q.shape[1] : 0;
+  problem->rows_q =
+      (args->ragged->cu_seqlens_q != NULL ? 1 : args->ragged->batch) * args->q.shape[1];
   problem->tma = args->ragged->page_table == NULL && ap_ragged_maps_fit(args);
 }
 
@@ -294,27 +295,34 @@ static attnpress_status check_appended(const attnpress_ragged *r) {
   return ATTNPRESS_OK;
 }
 
-static attnpress_status check_lse(const attnpress_forward_args *args, int with_data) {
-  int64_t stride[3];
-  int packed;
-  if (args->lse == NULL)
-    return ATTNPRESS_OK;
-  RETURN_IF(with_data && (uintptr_t)args->lse % sizeof(float) != 0, ATTNPRESS_INVALID_ARGUMENT,
-            "lse is %p; it must be aligned to 4 bytes", (void *)args->lse);
-  ap_ragged_lse_strides(args, stride, &packed);
-  const int64_t extent[3] = {packed ? 1 : args->ragged->batch, args->q.shape[2],
-                             packed ? args->q.shape[1] : ap_ragged_queries(args)};
+/** Of lse or its gradient: where the data may be, and that no offset overflows. */
+static attnpress_status check_row_values(const char *name, const float *data, int with_data,
+                                         const int64_t extent[3], const int64_t stride[3]) {
   int64_t last = 0;
+  RETURN_IF(with_data && (uintptr_t)data % sizeof(float) != 0, ATTNPRESS_INVALID_ARGUMENT,
+            "%s is %p; it must be aligned to 4 bytes", name, (const void *)data);
   for (int i = 0; i < 3; ++i) {
     int64_t span;
     RETURN_IF(extent[i] > 1 &&
                   (stride[i] < 0 || __builtin_mul_overflow(extent[i], stride[i], &span) ||
                    __builtin_add_overflow(last, span, &last) || last > INT64_MAX / 16),
               ATTNPRESS_INVALID_ARGUMENT,
-              "lse's strides %" PRId64 ", %" PRId64 ", %" PRId64
+              "%s's strides %" PRId64 ", %" PRId64 ", %" PRId64
               " (batch, head, row) must not be negative, nor overflow times their extents",
-              stride[0], stride[1], stride[2]);
+              name, stride[0], stride[1], stride[2]);
   }
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status check_lse(const attnpress_forward_args *args, int with_data) {
+  int64_t stride[3];
+  int packed;
+  if (args->lse == NULL)
+    return ATTNPRESS_OK;
+  ap_ragged_lse_strides(args, stride, &packed);
+  const int64_t extent[3] = {packed ? 1 : args->ragged->batch, args->q.shape[2],
+                             packed ? args->q.shape[1] : ap_ragged_queries(args)};
+  FORWARD_IF(check_row_values("lse", args->lse, with_data, extent, stride));
   RETURN_IF(
       ap_rows_overlap(3, extent, stride, 1), ATTNPRESS_INVALID_ARGUMENT,
       "lse's strides are %" PRId64 ", %" PRId64 ", %" PRId64 " for %s%" PRId64 ", heads %" PRId64
@@ -343,31 +351,19 @@ attnpress_status ap_check_ragged(const attnpress_forward_args *args, int with_da
 /** The gradient of lse, which is only read: any strides that are not negative. */
 static attnpress_status check_dlse(const attnpress_backward_args *args, int with_data) {
   const attnpress_forward_args forward = ap_forward_of(args);
-  int64_t stride[3], last = 0;
+  int64_t stride[3];
   int packed;
   if (args->dlse == NULL)
     return ATTNPRESS_OK;
-  RETURN_IF(with_data && (uintptr_t)args->dlse % sizeof(float) != 0, ATTNPRESS_INVALID_ARGUMENT,
-            "dlse is %p; it must be aligned to 4 bytes", (const void *)args->dlse);
   RETURN_IF(args->dlse_row_stride < 0, ATTNPRESS_INVALID_ARGUMENT,
             "dlse_row_stride is %" PRId64 "; it must not be negative", args->dlse_row_stride);
   ap_ragged_row_strides(&forward, args->dlse_stride, args->dlse_row_stride, stride, &packed);
   const int64_t extent[3] = {packed ? 1 : args->ragged->batch, args->q.shape[2], args->q.shape[1]};
-  for (int i = 0; i < 3; ++i) {
-    int64_t span;
-    RETURN_IF(extent[i] > 1 &&
-                  (stride[i] < 0 || __builtin_mul_overflow(extent[i], stride[i], &span) ||
-                   __builtin_add_overflow(last, span, &last) || last > INT64_MAX / 16),
-              ATTNPRESS_INVALID_ARGUMENT,
-              "dlse's strides %" PRId64 ", %" PRId64 ", %" PRId64
-              " (batch, head, row) must not be negative, nor overflow times their extents",
-              stride[0], stride[1], stride[2]);
-  }
-  return ATTNPRESS_OK;
+  return check_row_values("dlse", args->dlse, with_data, extent, stride);
 }
 
 attnpress_status ap_check_ragged_backward(const attnpress_backward_args *args, int with_data,
-                                          ap_problem *problem) {
+                                          const ap_problem *problem) {
   const attnpress_ragged *r = args->ragged;
   const struct {
     const char *name;
@@ -381,13 +377,12 @@ attnpress_status ap_check_ragged_backward(const attnpress_backward_args *args, i
               "cu_seqlens_q, cu_seqlens_k, seqused_q and seqused_k",
               refused[i].name);
   FORWARD_IF(check_dlse(args, with_data));
-  const int64_t rows = r->cu_seqlens_q != NULL ? args->q.shape[1] : r->batch * args->q.shape[1];
+  const int64_t rows = problem->rows_q;
   RETURN_IF(rows > INT32_MAX - 1023 || r->batch > (INT32_MAX - 1023 - rows) / AP_PADDED_ROWS,
             ATTNPRESS_NOT_SUPPORTED,
             "%" PRId64 " sequences with %" PRId64
             " query rows in all are more than the workspace of a backward call can be laid out "
             "for, 2^31 - 1024 rows of which each sequence takes a multiple of %d; divide the batch",
             r->batch, rows, AP_PADDED_ROWS);
-  problem->rows_q = (int32_t)rows;
   return ATTNPRESS_OK;
 }

@@ -7,9 +7,9 @@
 /** Checks the group, whose tensors have been checked one by one, and how it goes with the rest of
  * the call. */
 attnpress_status ap_check_ragged(const attnpress_forward_args *args, int with_data);
-/** The same of a backward call whose forward call has been checked, and problem->rows_q. */
+/** The same of a backward call whose forward call has been checked and described. */
 attnpress_status ap_check_ragged_backward(const attnpress_backward_args *args, int with_data,
-                                          ap_problem *problem);
+                                          const ap_problem *problem);
 /** What of the problem a checked group says: the batch, the bounds of the lengths, the kernels. */
 void ap_ragged_problem(const attnpress_forward_args *args, ap_problem *problem);
 

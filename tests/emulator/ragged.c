@@ -357,11 +357,9 @@ static void add_keys(call *c, const batch_row *row, const int *lengths) {
     int32_t *index = add_array(c, INDEX, c->count);
     c->ragged.leftpad_k = add_array(c, PAD, c->count);
     for (int i = 0; i < c->count; ++i) {
-      index[i] = (c->count + 1 - 2 * i % (c->count + 2) + c->count + 2) % (c->count + 2);
+      index[i] = c->count + 1 - i; /* each its own */
       ((int32_t *)(uintptr_t)c->ragged.leftpad_k)[i] = pad;
     }
-    for (int i = 0; i < c->count; ++i) /* each its own */
-      index[i] = c->count + 1 - i;
     c->ragged.kv_batch_idx = index;
   }
   if (paged) {
@@ -508,6 +506,19 @@ static void fill(call *c, uint64_t seed) {
   }
 }
 
+/* The arrays that say where the rows of q lie, and, with `keys`, those of k and v, except for pages. */
+static void give_lengths(call *c, int keys) {
+  give_array(c, "cu_seqlens_q", c->ragged.cu_seqlens_q, c->count + 1);
+  give_array(c, "seqused_q", c->ragged.seqused_q, c->count);
+  if (!keys)
+    return;
+  give_array(c, "cu_seqlens_k", c->ragged.cu_seqlens_k, c->count + 1);
+  give_array(c, "seqused_k", c->ragged.seqused_k, c->count);
+  give_array(c, "leftpad_k", c->ragged.leftpad_k, c->count);
+  give_array(c, "kv_batch_idx", c->ragged.kv_batch_idx, c->count);
+  give_array(c, "cu_seqlens_k_new", c->ragged.cu_seqlens_k_new, c->count + 1);
+}
+
 /* What a kernel may touch; `combines`: as the kernel that adds up splits. */
 static void give_all(call *c, int splits, int combines) {
   const int64_t heads = c->args.q.shape[2];
@@ -543,21 +554,15 @@ static void give_all(call *c, int splits, int combines) {
                              sequence_lse_at(&c->args, &rows, b, 1, 0) - first, 1}};
     }
   }
-  give_array(c, "cu_seqlens_q", c->ragged.cu_seqlens_q, c->count + 1);
-  give_array(c, "seqused_q", c->ragged.seqused_q, c->count);
+  give_lengths(c, !combines);
   if (combines || splits == 0)
     c->given[c->given_count++] = c->scores.tensors[TENSOR_SINKS];
   if (combines)
     return;
-  give_array(c, "cu_seqlens_k", c->ragged.cu_seqlens_k, c->count + 1);
-  give_array(c, "seqused_k", c->ragged.seqused_k, c->count);
-  give_array(c, "leftpad_k", c->ragged.leftpad_k, c->count);
-  give_array(c, "kv_batch_idx", c->ragged.kv_batch_idx, c->count);
   give_array(c, "page_table", c->ragged.page_table, (int64_t)(c->bytes[TABLE] / sizeof(int32_t)));
   give_array(c, "page_table_v", c->ragged.page_table_v,
              (int64_t)(c->bytes[TABLE_V] / sizeof(int32_t)));
   give_array(c, "page_indptr", c->ragged.page_indptr, c->count + 1);
-  give_array(c, "cu_seqlens_k_new", c->ragged.cu_seqlens_k_new, c->count + 1);
   c->given[c->given_count++] = c->scores.tensors[TENSOR_SLOPES];
   c->given[c->given_count++] = c->scores.tensors[TENSOR_SEED];
   for (int b = 0; b < c->count; ++b) {
@@ -752,12 +757,7 @@ static int launch_sm90(const kernel *schedule, call *c, const batch_row *row, ch
   give_written(c, "the ticket", TICKET, 1);
   give_written(c, "first_unit", FIRST_UNIT, 1);
   give_written(c, "the sequences' order", ORDER, 1);
-  give_array(c, "cu_seqlens_q", c->ragged.cu_seqlens_q, c->count + 1);
-  give_array(c, "seqused_q", c->ragged.seqused_q, c->count);
-  give_array(c, "cu_seqlens_k", c->ragged.cu_seqlens_k, c->count + 1);
-  give_array(c, "seqused_k", c->ragged.seqused_k, c->count);
-  give_array(c, "leftpad_k", c->ragged.leftpad_k, c->count);
-  give_array(c, "kv_batch_idx", c->ragged.kv_batch_idx, c->count);
+  give_lengths(c, 1);
   if (launch(schedule, 1, &orders, call_schedule, c, report) != 0 ||
       check_order(c, &orders, report) != 0)
     return -1;

@@ -1,6 +1,7 @@
 """FlashAttention-3's module of this name, with its literal signatures, on attnpress's kernels.
 
-Refused by name: fp8 and its q_descale, k_descale, v_descale; qv; gradients of ragged lengths.
+Refused by name: fp8 and its q_descale, k_descale, v_descale; qv; ragged lengths in
+_flash_attn_backward, which autograd of flash_attn_varlen_func has gradients of.
 pack_gqa, sm_margin and scheduler_metadata change no result: attnpress chooses them itself; so do
 num_splits outside of flash_attn_with_kvcache.
 
@@ -54,12 +55,22 @@ def _check(*tensors: torch.Tensor | None, **refused: Any) -> None:
             not_here(name, f"{name} is a {type(value).__name__}; only None is allowed")
 
 
-def metadata_of(cache_seqlens: torch.Tensor) -> torch.Tensor:
+def metadata_of(batch_size: int, cache_seqlens: Any, qkv_dtype: torch.dtype) -> torch.Tensor:
+    """What get_scheduler_metadata() gives, once its arguments are checked."""
+    if qkv_dtype in _FP8:
+        not_here("fp8", f"qkv_dtype is {qkv_dtype}; float16 and bfloat16 are supported")
+    if not isinstance(cache_seqlens, torch.Tensor):
+        refuse(f"cache_seqlens is {cache_seqlens!r}; it must be a tensor of int32")
+    if cache_seqlens.dtype != torch.int32 or tuple(cache_seqlens.shape) != (batch_size,):
+        refuse(
+            f"cache_seqlens is {tuple(cache_seqlens.shape)} of {cache_seqlens.dtype}; it must be "
+            f"(batch_size), ({batch_size},), of torch.int32"
+        )
     return torch.zeros((1,), dtype=torch.int32, device=cache_seqlens.device)
 
 
 def refuse_metadata(scheduler_metadata: Any) -> None:
-    """Anything that get_scheduler_metadata() does not give, or a copy of it."""
+    """Anything that no library's get_scheduler_metadata() gives."""
     if scheduler_metadata is not None and (
         not isinstance(scheduler_metadata, torch.Tensor) or scheduler_metadata.dtype != torch.int32
     ):
@@ -295,9 +306,12 @@ def get_scheduler_metadata(
     pack_gqa=None,
     sm_margin=0,
 ):
-    """One int32, 0, on cache_seqlens's device: a placeholder that flash_attn_with_kvcache takes as
-    scheduler_metadata, copied or not, and does not read. Work is laid out by each call itself."""
-    return metadata_of(cache_seqlens)
+    """One int32, 0, on cache_seqlens's device, to be given as scheduler_metadata. Nothing is
+    prepared: each call of flash_attn_with_kvcache lays its work out itself, on the device,
+    by the lengths that it finds there. A schedule of another library is accepted and not read.
+
+    Raises for cache_seqlens that are not (batch_size) int32, and for fp8."""
+    return metadata_of(batch_size, cache_seqlens, qkv_dtype)
 
 
 def _flash_attn_forward(
