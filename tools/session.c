@@ -190,6 +190,10 @@ void *tool_session_data(const tool_session *s, int index) {
   return s->on_cuda ? (void *)(uintptr_t)s->buffer[index].device : s->buffer[index].host;
 }
 
+void *tool_session_host(const tool_session *s, int index) {
+  return index < 0 ? NULL : s->buffer[index].host;
+}
+
 int tool_session_upload(tool_session *s) {
   for (int i = 0; s->on_cuda && i < s->buffer_count; ++i)
     CUDA_TRY(s, memcpy_htod(s->buffer[i].device, s->buffer[i].host, s->buffer[i].bytes));

@@ -129,6 +129,8 @@ int tool_session_open(tool_session *s);
 int tool_session_add(tool_session *s, int64_t bytes, int *index);
 /** The memory that a call is given: on the device, or on the host. NULL for index -1. */
 void *tool_session_data(const tool_session *s, int index);
+/** A buffer's host memory. NULL for index -1. */
+void *tool_session_host(const tool_session *s, int index);
 /** Host memory goes to the device, and comes back. */
 int tool_session_upload(tool_session *s);
 int tool_session_download(tool_session *s);

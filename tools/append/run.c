@@ -46,7 +46,7 @@ static int make_problem(run_state *s, uint64_t seed) {
       continue;
     if (tool_session_add(&s->session, s->host.bytes[i], &s->buffer[i]) != TOOL_OK)
       return TOOL_FAILED;
-    host[i] = s->session.buffer[s->buffer[i]].host;
+    host[i] = tool_session_host(&s->session, s->buffer[i]);
     data[i] = tool_session_data(&s->session, s->buffer[i]);
     if ((s->copy[i] = malloc((size_t)s->host.bytes[i])) == NULL) {
       fprintf(stderr, "attnpress run append: %.1f GB of host memory could not be had\n",

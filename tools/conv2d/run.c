@@ -73,14 +73,14 @@ static int add_buffers(run_state *s) {
                          &s->buffer[i]) != TOOL_OK)
       return TOOL_FAILED;
     if (i < OUT || i == DOUT || (i == OUT && o->backward))
-      rows_fill(s->session.buffer[s->buffer[i]].host, 1, count[i], count[i], o->dtype, 0.0,
+      rows_fill(tool_session_host(&s->session, s->buffer[i]), 1, count[i], count[i], o->dtype, 0.0,
                 i == WEIGHT ? size : 1.0, (uint64_t)(o->seed + i));
   }
   return TOOL_OK;
 }
 
 static const void *host(const run_state *s, int which) {
-  return s->buffer[which] < 0 ? NULL : s->session.buffer[s->buffer[which]].host;
+  return tool_session_host(&s->session, s->buffer[which]);
 }
 
 static attnpress_status plan_forward(attnpress_handle *handle, const void *args,

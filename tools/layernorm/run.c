@@ -71,7 +71,7 @@ static int add_buffers(run_state *s) {
 }
 
 static void *host(const run_state *s, int index) {
-  return index < 0 ? NULL : s->session.buffer[index].host;
+  return tool_session_host(&s->session, index);
 }
 
 static layernorm_matrix matrix_of(const run_state *s, int which) {

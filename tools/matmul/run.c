@@ -45,7 +45,7 @@ static int add_buffers(run_state *s) {
       tool_session_add(&s->session, rows_span_bytes(o->n, o->n, stride, o->w_dtype), &s->w) !=
           TOOL_OK)
     return TOOL_FAILED;
-  void *x = s->session.buffer[s->x].host, *w = s->session.buffer[s->w].host;
+  void *x = tool_session_host(&s->session, s->x), *w = tool_session_host(&s->session, s->w);
   rows_fill(x, o->rows, o->n, stride, o->dtype, 0.0, 1.0, (uint64_t)o->seed);
   rows_fill(w, o->n, o->n, stride, o->w_dtype, 0.0, o->n > 0 ? 1.0 / sqrt((double)o->n) : 1.0,
             (uint64_t)o->seed + 1);

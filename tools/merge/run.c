@@ -38,7 +38,7 @@ static int make_problem(run_state *s, uint64_t seed, void **parts) {
   for (int i = 0; i < MERGE_BUFFERS; ++i) {
     if (tool_session_add(&s->session, s->host.bytes[i], &s->buffer[i]) != TOOL_OK)
       return TOOL_FAILED;
-    before[i] = host[i] = s->session.buffer[s->buffer[i]].host;
+    before[i] = host[i] = tool_session_host(&s->session, s->buffer[i]);
     data[i] = tool_session_data(&s->session, s->buffer[i]);
   }
   merge_point(&s->host, &s->shape, host);

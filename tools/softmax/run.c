@@ -60,7 +60,7 @@ static int fill(run_state *s) {
   const run_options *o = &s->o;
   const int output = s->tensors - 1;
   for (int i = 0; i < output; ++i) {
-    void *host = s->session.buffer[s->buffer[i]].host;
+    void *host = tool_session_host(&s->session, s->buffer[i]);
     softmax_fill(host, &s->c, o->stride, o->backward ? 1.0 : 3.0, o->backward && i == 0,
                  (uint64_t)o->seed + (uint64_t)i);
     s->c.input[i] = host;
