@@ -2,8 +2,6 @@
  * (reference.h). */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "../rows.h"
 #include "../session.h"
@@ -25,7 +23,6 @@ typedef struct run_state {
   tool_session session;
   run_options o;
   int matrix[MATRICES], vector[VECTORS];
-  void *before; /* what a call in place writes over, for the reference */
   layernorm_case c;
   layernorm_error error;
   union {
@@ -126,12 +123,10 @@ static int fill(run_state *s) {
     ((float *)host(s, s->vector[RSTD]))[row] = rstd;
   }
   if (o->in_place) {
-    const tool_buffer *b = &s->session.buffer[s->matrix[o->backward ? DY : X]];
-    s->before = malloc(b->bytes);
-    if (s->before == NULL)
+    void *before;
+    if (tool_session_keep(&s->session, s->matrix[o->backward ? DY : X], &before) != TOOL_OK)
       return TOOL_FAILED;
-    memcpy(s->before, b->host, b->bytes);
-    *(o->backward ? &s->c.dy : &s->c.x) = (layernorm_matrix){s->before, o->stride};
+    *(o->backward ? &s->c.dy : &s->c.x) = (layernorm_matrix){before, o->stride};
   }
   return TOOL_OK;
 }
@@ -296,7 +291,6 @@ static int run_words(int argc, char **argv) {
                       o->stride, o->columns);
   status = run(&s);
   tool_session_close(&s.session);
-  free(s.before);
   return status;
 }
 

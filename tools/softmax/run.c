@@ -2,8 +2,6 @@
  * (reference.h). */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "../session.h"
 #include "../tool.h"
@@ -23,7 +21,6 @@ typedef struct run_state {
   tool_session session;
   run_options o;
   int tensors, buffer[TENSORS_MAX];
-  void *before; /* what a call in place writes over, for the reference */
   softmax_case c;
   softmax_error error;
   union {
@@ -65,17 +62,13 @@ static int fill(run_state *s) {
                  (uint64_t)o->seed + (uint64_t)i);
     s->c.input[i] = host;
   }
-  const tool_buffer *out = &s->session.buffer[s->buffer[output]];
-  s->c.output = out->host;
+  s->c.output = tool_session_host(&s->session, s->buffer[output]);
   if (!o->in_place)
     return TOOL_OK;
-  s->before = malloc(out->bytes);
-  if (s->before == NULL) {
-    fprintf(stderr, "attnpress run softmax: %.1f GB of host memory could not be had\n",
-            (double)out->bytes * 1e-9);
+  void *before;
+  if (tool_session_keep(&s->session, s->buffer[output], &before) != TOOL_OK)
     return TOOL_FAILED;
-  }
-  s->c.input[output - 1] = memcpy(s->before, out->host, out->bytes);
+  s->c.input[output - 1] = before;
   return TOOL_OK;
 }
 
@@ -203,7 +196,6 @@ static int run_words(int argc, char **argv) {
   s.tensors = o->backward ? 3 : 2;
   status = run(&s);
   tool_session_close(&s.session);
-  free(s.before);
   return status;
 }
 
