@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../lengths.h"
 #include "../rows.h"
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
@@ -130,21 +131,6 @@ static void fill_tensor(const attnpress_tensor *t, uint64_t seed) {
               t->dtype);
 }
 
-/** A shuffled sequence of 0 to count - 1 goes up by this, modulo count. */
-static int64_t step_of(int64_t count) {
-  int64_t step = count / 2 + 1;
-  for (;; ++step) {
-    int64_t a = step, b = count;
-    while (b != 0) {
-      const int64_t rest = a % b;
-      a = b;
-      b = rest;
-    }
-    if (a == 1)
-      return step;
-  }
-}
-
 static void fill_tables(const append_problem *p, const append_shape *s) {
   const attnpress_rotary *r = &p->rotary;
   const int64_t half = r->rotary_dim / 2, stride = r->stride == 0 ? half : r->stride;
@@ -184,7 +170,7 @@ static void fill_indices(const append_problem *p, const append_shape *s) {
   const attnpress_append_args *a = &p->args;
   const int64_t tokens = s->batch * s->new_tokens;
   const attnpress_tensor *cache = s->heads_kv > 0 && s->head_dim > 0 ? &a->k_cache : &a->v_cache;
-  const int64_t entries = cache->shape[0], step = entries > 0 ? step_of(entries) : 1;
+  const int64_t entries = cache->shape[0], step = entries > 0 ? lengths_step(entries) : 1;
   int32_t *cu = (void *)(uintptr_t)a->cu_seqlens_new, *used = (void *)(uintptr_t)a->seqused_k,
           *idx = (void *)(uintptr_t)a->kv_batch_idx, *pages = (void *)(uintptr_t)a->page_table,
           *positions = (void *)(uintptr_t)p->rotary.positions,
@@ -213,9 +199,9 @@ static void fill_indices(const append_problem *p, const append_shape *s) {
                                     : (b + 2) / 3 * 3 * s->new_tokens / (s->bad ? 2 : 1));
   for (int64_t b = 0; cu != NULL && b < s->batch; ++b)
     cu[b] = cu[b] < cu[s->batch] ? cu[b] : cu[s->batch];
+  const int64_t count = entries * s->cache_rows, slot_step = count > 0 ? lengths_step(count) : 1;
   for (int64_t t = 0; slots != NULL && t < tokens; ++t) {
-    const int64_t count = entries * s->cache_rows;
-    slots[t] = t % 5 == 3 ? -1 : t * step_of(count) % count;
+    slots[t] = t % 5 == 3 ? -1 : t * slot_step % count;
     if (s->bad && t % 7 == 5)
       slots[t] = t % 2 ? count : INT64_MAX - t;
   }
