@@ -1,38 +1,19 @@
 /* The CPU backend, in double whatever the dtype: tasks are rows of c, or of what is summed, so that
  * each sum is made by one thread, in order. */
-#include "cpu/half.h"
+#include "cpu/element.h"
 #include "cpu/threads.h"
 #include "outer/outer.h"
 
 enum { DY_COLUMNS = 512 /* of a task */ };
 
+_Static_assert((int)AP_FP64 == (int)ATTNPRESS_OUTER_FP64, "as cpu/element.h has it");
+
 static double load(const ap_outer_problem *p, const void *data, int64_t at) {
-  switch (p->dtype) {
-  case ATTNPRESS_OUTER_FP64:
-    return ((const double *)data)[at];
-  case ATTNPRESS_FP32:
-    return (double)((const float *)data)[at];
-  case ATTNPRESS_FP16:
-    return (double)ap_float_from_fp16(((const uint16_t *)data)[at]);
-  default:
-    return (double)ap_float_from_bf16(((const uint16_t *)data)[at]);
-  }
+  return ap_load_double(data, at, p->dtype);
 }
 
 static void store(const ap_outer_problem *p, void *data, int64_t at, double value) {
-  switch (p->dtype) {
-  case ATTNPRESS_OUTER_FP64:
-    ((double *)data)[at] = value;
-    break;
-  case ATTNPRESS_FP32:
-    ((float *)data)[at] = (float)value;
-    break;
-  case ATTNPRESS_FP16:
-    ((uint16_t *)data)[at] = ap_fp16_from_float((float)value);
-    break;
-  default:
-    ((uint16_t *)data)[at] = ap_bf16_from_float((float)value);
-  }
+  ap_store_double(data, at, value, p->dtype);
 }
 
 /** Row i of entry n of c. */
