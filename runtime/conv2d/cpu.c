@@ -11,8 +11,6 @@ static int64_t groups_of(const attnpress_conv2d_shape *s) {
   return (s->filters + FILTERS - 1) / FILTERS;
 }
 
-_Static_assert((int)AP_FP64 == (int)ATTNPRESS_CONV2D_FP64, "as cpu/element.h has it");
-
 static double load(const ap_conv2d_problem *p, const void *data, int64_t at) {
   return ap_load_double(data, at, p->shape.dtype);
 }

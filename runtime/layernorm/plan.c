@@ -145,7 +145,7 @@ static attnpress_status plan_at_once(const ap_layernorm_problem *p, const ap_dev
 
 /** Thread blocks of bwd_params beside each other. */
 static int64_t column_blocks(const ap_layernorm_problem *p, int64_t columns) {
-  return divide_up(columns, 32 * (VECTOR_BYTES / ap_layernorm_bytes(p->dtype)));
+  return divide_up(columns, 32 * (VECTOR_BYTES / ap_element_bytes(p->dtype)));
 }
 
 /** dx comes last: it may lie over what the sums are made of. */
@@ -196,7 +196,7 @@ static attnpress_status range_of_pass(const ap_layernorm_problem *p, const ap_de
 static size_t range_workspace(const ap_layernorm_problem *p, const ap_device *device, int64_t most,
                               const ap_launches *plan) {
   const int64_t in_turn = (int64_t)device->sm_count * PARAMS_BLOCKS_OF_SM * 32 *
-                          (VECTOR_BYTES / ap_layernorm_bytes(p->dtype));
+                          (VECTOR_BYTES / ap_element_bytes(p->dtype));
   int64_t parts_columns = in_turn > most ? in_turn : most;
   for (int i = 0; i < plan->count; ++i) {
     const ap_launch *launch = &plan->launch[i];

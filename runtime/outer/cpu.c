@@ -6,8 +6,6 @@
 
 enum { DY_COLUMNS = 512 /* of a task */ };
 
-_Static_assert((int)AP_FP64 == (int)ATTNPRESS_OUTER_FP64, "as cpu/element.h has it");
-
 static double load(const ap_outer_problem *p, const void *data, int64_t at) {
   return ap_load_double(data, at, p->dtype);
 }

@@ -6,6 +6,7 @@
 #include "../session.h"
 #include "../tool.h"
 #include "attnpress/append.h"
+#include "cpu/element.h"
 #include "reference.h"
 
 typedef struct run_state {
@@ -91,7 +92,7 @@ static int report(const run_state *s) {
            p->batch, p->new_tokens, p->heads_q, p->heads_kv, p->head_dim, place_names[p->places],
            (int)p->rotary_dim, tool_dtype_names[p->dtype]);
   return tool_session_report(&s->session, text,
-                             2 * tokens * columns * (p->dtype == ATTNPRESS_FP32 ? 4 : 2), &verdict);
+                             2 * tokens * columns * (double)ap_element_bytes(p->dtype), &verdict);
 }
 
 static int run(run_state *s, uint64_t seed) {

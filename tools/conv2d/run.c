@@ -9,6 +9,7 @@
 #include "../session.h"
 #include "../tool.h"
 #include "attnpress/conv2d.h"
+#include "cpu/element.h"
 #include "reference.h"
 
 typedef struct run_options {
@@ -175,7 +176,7 @@ static double bytes_of(const run_state *s) {
   const double out = (double)conv2d_out_pixels(&s->c) * (double)o->filters;
   const double weights = (double)conv2d_taps(&s->c) * (double)o->channels;
   return (o->backward ? 2.0 * (in + weights) + out : in + weights + out) *
-         (o->dtype == ATTNPRESS_FP32 ? 4 : 2);
+         (double)ap_element_bytes(o->dtype);
 }
 
 static int report(run_state *s) {

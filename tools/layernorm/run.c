@@ -7,6 +7,7 @@
 #include "../session.h"
 #include "../tool.h"
 #include "attnpress/layernorm.h"
+#include "cpu/element.h"
 #include "reference.h"
 
 enum { NOT_GIVEN = -1, MATRICES = 4, VECTORS = 6 };
@@ -234,7 +235,7 @@ static int report(const run_state *s) {
            o->residual ? ", with a residual" : "", o->in_place ? ", in place" : "");
   return tool_session_report(&s->session, text,
                              (double)o->rows * (double)o->columns *
-                                 (o->dtype == ATTNPRESS_FP32 ? 4 : 2) * matrices,
+                                 (double)ap_element_bytes(o->dtype) * matrices,
                              &verdict);
 }
 

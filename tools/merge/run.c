@@ -6,6 +6,7 @@
 #include "../session.h"
 #include "../tool.h"
 #include "attnpress/merge.h"
+#include "cpu/element.h"
 #include "reference.h"
 
 typedef struct run_state {
@@ -61,8 +62,8 @@ static int report(const run_state *s) {
   tool_verdict verdict = {e->ratio, e->elements, ""};
   char text[160];
   const double rows = (double)p->batch * (double)p->seqlen * (double)p->heads;
-  const double in = p->dtype == ATTNPRESS_FP32 ? 4 : 2,
-               out = p->out_dtype == ATTNPRESS_FP32 ? 4 : 2;
+  const double in = (double)ap_element_bytes(p->dtype),
+               out = (double)ap_element_bytes(p->out_dtype);
   snprintf(verdict.worst, sizeof verdict.worst,
            "%s: batch %" PRId64 ", row %" PRId64 ", head %" PRId64 ", column %" PRId64
            ": %.9g, expected %.9g",

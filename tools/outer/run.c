@@ -7,6 +7,7 @@
 #include "../session.h"
 #include "../tool.h"
 #include "attnpress/outer.h"
+#include "cpu/element.h"
 #include "reference.h"
 
 typedef struct run_options {
@@ -174,7 +175,7 @@ static int run(run_state *s) {
            o->columns, tool_dtype_names[o->dtype]);
   return tool_session_report(&s->session, text,
                              (double)(o->summed ? 1 : o->batch) * (double)o->rows *
-                                 (double)o->columns * (o->dtype == ATTNPRESS_FP32 ? 4 : 2),
+                                 (double)o->columns * (double)ap_element_bytes(o->dtype),
                              &verdict);
 }
 

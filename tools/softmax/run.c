@@ -6,6 +6,7 @@
 #include "../session.h"
 #include "../tool.h"
 #include "attnpress/softmax.h"
+#include "cpu/element.h"
 #include "reference.h"
 
 enum { NOT_GIVEN = -1, TENSORS_MAX = 3 };
@@ -143,7 +144,7 @@ static int report(const run_state *s) {
            tool_dtype_names[o->dtype], o->in_place ? ", in place" : "");
   return tool_session_report(&s->session, text,
                              (double)o->rows * (double)o->columns *
-                                 (o->dtype == ATTNPRESS_FP32 ? 4 : 2) * s->tensors,
+                                 (double)ap_element_bytes(o->dtype) * s->tensors,
                              &verdict);
 }
 
