@@ -83,6 +83,11 @@ typedef struct ap_operation {
 
 /* ---- What `plan` functions call --------------------------------------------------------------- */
 
+/** The arch and the target of a launch whose variant's other axes stand: the best that the device
+ * has and the handle takes; the last of a device is taken in any case. Something runs on the device,
+ * as ap_check_capability() says. */
+void ap_choose_arch(const ap_device *device, ap_launch *launch);
+
 /** The key and the tile of a launch whose variant and target stand; as ap_find_tile(). */
 attnpress_status ap_find_launch_tile(ap_launch *launch);
 

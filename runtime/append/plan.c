@@ -18,10 +18,8 @@ static attnpress_status find_kernel(const ap_append_problem *p, const ap_device 
   *launch = (ap_launch){.variant.family = AP_FAMILY_APPEND, .num_splits = 1};
   v->axis[AP_APPEND_PASS] = AP_APPEND_PASS_WRITE;
   v->axis[AP_APPEND_DTYPE] = p->dtype;
-  const ap_route *route = ap_next_route(v, device->capability, NULL);
-  v->axis[AP_APPEND_ARCH] = route->arch;
-  launch->target = route->target;
-  return ap_find_tile(v, launch->target, &launch->tile);
+  ap_choose_arch(device, launch);
+  return ap_find_launch_tile(launch);
 }
 
 /* ---- Threads --------------------------------------------------------------------------------- */

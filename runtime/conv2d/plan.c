@@ -43,13 +43,7 @@ static attnpress_status find_kernel(const ap_conv2d_problem *p, const ap_device 
   v->axis[AP_CONV2D_PASS] = pass;
   v->axis[AP_CONV2D_BLOCK] = block;
   v->axis[AP_CONV2D_DTYPE] = p->shape.dtype;
-  const ap_route *route = ap_next_route(v, device->capability, NULL), *next = route;
-  /* The best that the handle takes; the last runs all. */
-  while (device->arch_max != 0 && route->arch > device->arch_max &&
-         (next = ap_next_route(v, device->capability, route)) != NULL)
-    route = next;
-  v->axis[AP_CONV2D_ARCH] = route->arch;
-  launch->target = route->target;
+  ap_choose_arch(device, launch);
   return ap_find_launch_tile(launch);
 }
 

@@ -45,9 +45,7 @@ static attnpress_status find_kernel(const ap_layernorm_problem *p, const ap_devi
   v->axis[AP_LAYERNORM_DTYPE] = sums ? ATTNPRESS_FP32 : p->dtype;
   v->axis[AP_LAYERNORM_PARAMS] =
       pass == AP_LAYERNORM_PASS_BWD_PARAMS ? ATTNPRESS_FP32 : p->param_dtype;
-  const ap_route *route = ap_next_route(v, device->capability, NULL);
-  v->axis[AP_LAYERNORM_ARCH] = route->arch;
-  launch->target = route->target;
+  ap_choose_arch(device, launch);
   *fits = ap_variant_is_legal(v);
   if (!*fits)
     return ATTNPRESS_OK;

@@ -20,10 +20,8 @@ static attnpress_status find_kernel(const ap_merge_problem *p, const ap_device *
   v->axis[AP_MERGE_PASS] = AP_MERGE_PASS_PARTS;
   v->axis[AP_MERGE_DTYPE] = p->dtype;
   v->axis[AP_MERGE_RESULT] = p->out_dtype;
-  const ap_route *route = ap_next_route(v, device->capability, NULL);
-  v->axis[AP_MERGE_ARCH] = route->arch;
-  launch->target = route->target;
-  return ap_find_tile(v, launch->target, &launch->tile);
+  ap_choose_arch(device, launch);
+  return ap_find_launch_tile(launch);
 }
 
 /** As many lanes share a row as it has vectors, at most a warp: lanes of one row wait for each

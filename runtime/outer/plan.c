@@ -20,9 +20,7 @@ static attnpress_status find_kernel(const ap_outer_problem *p, const ap_device *
   v->axis[AP_OUTER_DTYPE] = p->dtype;
   v->axis[AP_OUTER_MOD] = pass != AP_OUTER_PASS_BWD_REDUCE && p->has_mod;
   launch->snippet = v->axis[AP_OUTER_MOD];
-  const ap_route *route = ap_next_route(v, device->capability, NULL);
-  v->axis[AP_OUTER_ARCH] = route->arch;
-  launch->target = route->target;
+  ap_choose_arch(device, launch);
   return ap_find_launch_tile(launch);
 }
 
