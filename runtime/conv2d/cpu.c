@@ -8,7 +8,7 @@
 enum { FILTERS = 32 /* of a task of dweight */ };
 
 static int64_t groups_of(const attnpress_conv2d_shape *s) {
-  return (s->filters + FILTERS - 1) / FILTERS;
+  return ap_divide_up(s->filters, FILTERS);
 }
 
 static double load(const ap_conv2d_problem *p, const void *data, int64_t at) {

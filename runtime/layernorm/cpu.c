@@ -93,7 +93,7 @@ attnpress_status ap_layernorm_cpu_isa(const ap_layernorm_problem *p, int32_t num
   if (p->rows == 0)
     return ATTNPRESS_OK;
   tasks.run = run_rows;
-  tasks.num_tasks = p->rows / job.task_rows + (p->rows % job.task_rows != 0);
+  tasks.num_tasks = ap_divide_up(p->rows, job.task_rows);
   return ap_cpu_run(&tasks, num_threads);
 }
 

@@ -41,7 +41,7 @@ static int64_t block_rows(const ap_tile *tile) {
 }
 
 static attnpress_status set_grid(const ap_softmax_problem *p, ap_launch *launch) {
-  const int64_t each = block_rows(&launch->tile), blocks = p->rows / each + (p->rows % each != 0);
+  const int64_t each = block_rows(&launch->tile), blocks = ap_divide_up(p->rows, each);
   RETURN_IF(blocks > INT32_MAX, ATTNPRESS_NOT_SUPPORTED,
             "rows is %" PRId64 "; with %" PRId64 " columns a launch has at most %" PRId64, p->rows,
             p->columns, INT32_MAX * each);
