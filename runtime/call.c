@@ -400,6 +400,15 @@ attnpress_status ap_check_extent(const char *name, int64_t value, int64_t planne
   return ATTNPRESS_OK;
 }
 
+attnpress_status ap_check_given(const char *name, const void *value, const void *planned,
+                                int32_t range) {
+  const int more = value != NULL && planned == NULL, fewer = value == NULL && planned != NULL;
+  RETURN_IF(more || (fewer && range == ATTNPRESS_ONE_CALL), ATTNPRESS_INVALID_ARGUMENT,
+            "%s is %s and was %s when the plan was made", name, more ? "given" : "NULL",
+            more ? "NULL" : "given");
+  return ATTNPRESS_OK;
+}
+
 /* ---- Preparing and running plans ------------------------------------------------------------- */
 
 /** The context of a stream, which must be on the plan's device. */

@@ -101,6 +101,9 @@ attnpress_status ap_find_launch_tile(ap_launch *launch);
 /** Whether a field of a call is that of the plan, or, in a range (ATTNPRESS_UP_TO), at most as
  * large; there a planned 0 is any. */
 attnpress_status ap_check_extent(const char *name, int64_t value, int64_t planned, int32_t range);
+/** Whether a pointer is given as it was for the plan; in a range it may be left out. */
+attnpress_status ap_check_given(const char *name, const void *value, const void *planned,
+                                int32_t range);
 
 /* ---- What a public function calls ------------------------------------------------------------ */
 
