@@ -51,8 +51,7 @@ typedef struct ap_conv2d_plan {
 attnpress_status ap_conv2d_plan_call(const ap_conv2d_problem *problem, const ap_device *device,
                                      int32_t range, ap_conv2d_plan *plan);
 
-/* ---- arguments.c: the argument blocks of a call's launches -------------------------------------
- * */
+/* ---- arguments.c ----------------------------------------------------------------------------- */
 
 typedef union ap_conv2d_block {
   attnpress_conv2d_gather_args gather;
@@ -61,7 +60,7 @@ typedef union ap_conv2d_block {
   attnpress_conv2d_reduce_args reduce;
 } ap_conv2d_block;
 
-/** Of launch `index`. */
+/** Fills the argument block of launch `index`. */
 void ap_conv2d_fill(const ap_conv2d_problem *problem, void *workspace, const ap_conv2d_plan *plan,
                     int index, ap_conv2d_block *block);
 

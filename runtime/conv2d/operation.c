@@ -14,8 +14,7 @@ typedef struct conv2d_call {
   ap_conv2d_problem problem;
 } conv2d_call;
 
-/** A call that is run: the argument block of the launch at hand, beside what it was checked to be.
- * */
+/** A call that is run: what it was checked to be, and the argument block of the launch at hand. */
 typedef struct conv2d_run {
   conv2d_call call;
   ap_conv2d_block block;

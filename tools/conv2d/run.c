@@ -50,7 +50,7 @@ static void fill_case(run_state *s) {
   };
 }
 
-/* Is a buffer there, and is it filled with random numbers? */
+/* Whether the call has a buffer. */
 static int is_there(const run_options *o, int which) {
   if (which == BIAS)
     return o->bias && !o->backward;
