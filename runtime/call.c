@@ -11,6 +11,7 @@
 #include "cuda/launch.h"
 #include "inspect.h"
 #include "press/info.h"
+#include "press/target.h"
 
 struct attnpress_plan {
   attnpress_handle *handle;
@@ -26,6 +27,16 @@ struct attnpress_plan {
 
 static uint64_t key_of(const ap_launch *launch) {
   return launch->variant_key != 0 ? launch->variant_key : ap_variant_key(&launch->variant);
+}
+
+void ap_choose_arch(const ap_device *device, ap_launch *launch) {
+  ap_variant *v = &launch->variant;
+  const ap_route *route = ap_next_route(v, device->capability, NULL), *next = route;
+  while (device->arch_max != 0 && route->arch > device->arch_max &&
+         (next = ap_next_route(v, device->capability, route)) != NULL)
+    route = next;
+  v->axis[ap_families[v->family]->arch_axis] = route->arch;
+  launch->target = route->target;
 }
 
 attnpress_status ap_find_launch_tile(ap_launch *launch) {
@@ -386,6 +397,15 @@ attnpress_status ap_check_extent(const char *name, int64_t value, int64_t planne
   else
     RETURN_IF(value != planned, ATTNPRESS_INVALID_ARGUMENT,
               "%s is %" PRId64 " and was %" PRId64 " when the plan was made", name, value, planned);
+  return ATTNPRESS_OK;
+}
+
+attnpress_status ap_check_given(const char *name, const void *value, const void *planned,
+                                int32_t range) {
+  const int more = value != NULL && planned == NULL, fewer = value == NULL && planned != NULL;
+  RETURN_IF(more || (fewer && range == ATTNPRESS_ONE_CALL), ATTNPRESS_INVALID_ARGUMENT,
+            "%s is %s and was %s when the plan was made", name, more ? "given" : "NULL",
+            more ? "NULL" : "given");
   return ATTNPRESS_OK;
 }
 

@@ -83,6 +83,16 @@ typedef struct ap_operation {
 
 /* ---- What `plan` functions call --------------------------------------------------------------- */
 
+/** a / b, rounded up; neither is negative. */
+static inline int64_t ap_divide_up(int64_t a, int64_t b) {
+  return a / b + (a % b != 0);
+}
+
+/** The arch and the target of a launch whose variant's other axes stand: the best that the device
+ * has and the handle takes; the last of a device is taken in any case. Something runs on the device,
+ * as ap_check_capability() says. */
+void ap_choose_arch(const ap_device *device, ap_launch *launch);
+
 /** The key and the tile of a launch whose variant and target stand; as ap_find_tile(). */
 attnpress_status ap_find_launch_tile(ap_launch *launch);
 
@@ -91,6 +101,9 @@ attnpress_status ap_find_launch_tile(ap_launch *launch);
 /** Whether a field of a call is that of the plan, or, in a range (ATTNPRESS_UP_TO), at most as
  * large; there a planned 0 is any. */
 attnpress_status ap_check_extent(const char *name, int64_t value, int64_t planned, int32_t range);
+/** Whether a pointer is given as it was for the plan; in a range it may be left out. */
+attnpress_status ap_check_given(const char *name, const void *value, const void *planned,
+                                int32_t range);
 
 /* ---- What a public function calls ------------------------------------------------------------ */
 

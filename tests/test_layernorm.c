@@ -98,7 +98,7 @@ static layernorm_matrix known(const tensors *t, const cpu_case *s, int which) {
 
 static void make_tensors(tensors *t, const cpu_case *s, int32_t dtype, int backward) {
   const int32_t param_dtype = parameter_dtype(s, dtype);
-  *t = (tensors){.size = ap_layernorm_bytes(dtype), .stride = s->columns + s->gap};
+  *t = (tensors){.size = ap_element_bytes(dtype), .stride = s->columns + s->gap};
   t->bytes = rows_span_bytes(s->rows, s->columns, t->stride, dtype) + 2 * GUARD * t->size;
   t->p = (ap_layernorm_problem){.backward = backward,
                                 .rows = s->rows,

@@ -73,10 +73,9 @@ static int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-/* A number without a factor in common with `total`. */
-static int64_t step_through(int64_t total) {
-  for (int64_t step = total / 2 + 1;; ++step) {
-    int64_t a = total, b = step;
+int64_t lengths_step(int64_t count) {
+  for (int64_t step = count / 2 + 1;; ++step) {
+    int64_t a = count, b = step;
     while (b != 0) {
       const int64_t rest = a % b;
       a = b;
@@ -114,7 +113,7 @@ int lengths_describe(lengths_batch *b) {
   int32_t *pages_v = pages + table, *indptr = pages_v + table; /* of flat tables */
   queries[0] = keys[0] = 0;
   int64_t used = 0;
-  const int64_t step = b->pages > 0 ? step_through(b->pages) : 0;
+  const int64_t step = b->pages > 0 ? lengths_step(b->pages) : 0;
   for (int64_t i = 0; i < b->count; ++i) {
     queries[i + 1] = queries[i] + (int32_t)(b->seqlen_q > 0 ? b->seqlen_q : b->lengths[i]);
     keys[i + 1] = keys[i] + b->lengths[i];

@@ -24,6 +24,9 @@ typedef struct lengths_batch {
   size_t arrays_bytes;
 } lengths_batch;
 
+/** A number without a factor in common with `count`, which is positive: its multiples, modulo count,
+ * are a shuffled sequence of 0 to count - 1. */
+int64_t lengths_step(int64_t count);
 /** Fills the rest; 0, or -1 where memory runs out, or the sums pass 2^31. */
 int lengths_describe(lengths_batch *batch);
 void lengths_free(lengths_batch *batch);

@@ -44,6 +44,8 @@ int reference_fill_forward(const attnpress_backward_args *args) {
 
 /* ---- The gradients of one key head ----------------------------------------------------------- */
 
+enum { ARRAYS = 18 };
+
 /* Rows of float64 and of the low precision; of a query row, and of all keys of a key head. */
 typedef struct gradients {
   const attnpress_backward_args *args;
@@ -59,18 +61,20 @@ typedef struct gradients {
   snippet *mod;                      /* of a score_mod; NULL: none */
   double *bias;                      /* (keys): the row's share of the gradient by the bias */
   float *low_bias;
+  void *arrays[ARRAYS]; /* all of them, to be freed */
+  int array_count, failed;
 } gradients;
 
-static void *floats(int64_t count, size_t bytes) {
-  return malloc((size_t)(count + 1) * bytes); /* + 1: malloc(0) may be NULL */
+static void *floats(gradients *g, int64_t count, size_t bytes) {
+  void *array = malloc((size_t)(count + 1) * bytes); /* + 1: malloc(0) may be NULL */
+  g->arrays[g->array_count++] = array;
+  g->failed |= array == NULL;
+  return array;
 }
 
 static void gradients_free(gradients *g) {
-  void *all[] = {g->k,     g->v,      g->q,      g->dout,      g->dk,   g->dv,
-                 g->dq,    g->low_dk, g->low_dv, g->low_dq,    g->p,    g->dp,
-                 g->low_p, g->low_dp, g->slope,  g->low_slope, g->bias, g->low_bias};
-  for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
-    free(all[i]);
+  for (int i = 0; i < g->array_count; ++i)
+    free(g->arrays[i]);
   snippet_free(g->mod);
 }
 
@@ -84,30 +88,28 @@ static int gradients_init(gradients *g, const attnpress_backward_args *a) {
                    .hdim_v = hdim_v,
                    .group = a->k.shape[2] ? a->q.shape[2] / a->k.shape[2] : 0,
                    .scale = a->scale > 0.0f ? (double)a->scale : 1.0 / sqrt((double)hdim)};
-  g->k = floats(n * hdim, sizeof(float));
-  g->v = floats(n * hdim_v, sizeof(float));
-  g->q = floats(hdim, sizeof(float));
-  g->dout = floats(hdim_v, sizeof(float));
-  g->dk = floats(n * hdim, sizeof(double));
-  g->dv = floats(n * hdim_v, sizeof(double));
-  g->dq = floats(hdim, sizeof(double));
-  g->low_dk = floats(n * hdim, sizeof(float));
-  g->low_dv = floats(n * hdim_v, sizeof(float));
-  g->low_dq = floats(hdim, sizeof(float));
-  g->p = floats(n, sizeof(double));
-  g->dp = floats(n, sizeof(double));
-  g->low_p = floats(n, sizeof(float));
-  g->low_dp = floats(n, sizeof(float));
-  g->slope = floats(n, sizeof(double));
-  g->low_slope = floats(n, sizeof(float));
-  g->bias = floats(n, sizeof(double));
-  g->low_bias = floats(n, sizeof(float));
+  g->k = floats(g, n * hdim, sizeof(float));
+  g->v = floats(g, n * hdim_v, sizeof(float));
+  g->q = floats(g, hdim, sizeof(float));
+  g->dout = floats(g, hdim_v, sizeof(float));
+  g->dk = floats(g, n * hdim, sizeof(double));
+  g->dv = floats(g, n * hdim_v, sizeof(double));
+  g->dq = floats(g, hdim, sizeof(double));
+  g->low_dk = floats(g, n * hdim, sizeof(float));
+  g->low_dv = floats(g, n * hdim_v, sizeof(float));
+  g->low_dq = floats(g, hdim, sizeof(float));
+  g->p = floats(g, n, sizeof(double));
+  g->dp = floats(g, n, sizeof(double));
+  g->low_p = floats(g, n, sizeof(float));
+  g->low_dp = floats(g, n, sizeof(float));
+  g->slope = floats(g, n, sizeof(double));
+  g->low_slope = floats(g, n, sizeof(float));
+  g->bias = floats(g, n, sizeof(double));
+  g->low_bias = floats(g, n, sizeof(float));
   char why[256];
   if (a->score_mod != NULL)
     g->mod = snippet_parse(a->score_mod, why, sizeof why);
-  if ((a->score_mod == NULL || g->mod != NULL) && g->bias && g->low_bias && g->k && g->v && g->q &&
-      g->dout && g->dk && g->dv && g->dq && g->low_dk && g->low_dv && g->low_dq && g->p && g->dp &&
-      g->low_p && g->low_dp && g->slope && g->low_slope)
+  if (!g->failed && (a->score_mod == NULL || g->mod != NULL))
     return 0;
   gradients_free(g);
   return -1;

@@ -49,5 +49,5 @@ void rows_fill(void *data, int64_t rows, int64_t columns, int64_t stride, int32_
 
 int64_t rows_span_bytes(int64_t rows, int64_t columns, int64_t stride, int32_t dtype) {
   const int64_t elements = rows == 0 ? 0 : (rows - 1) * stride + columns;
-  return elements * (dtype == ATTNPRESS_FP32 ? 4 : 2);
+  return elements * ap_element_bytes(dtype);
 }

@@ -168,16 +168,21 @@ int tool_session_open(tool_session *s) {
   return TOOL_OK;
 }
 
+static int allocate(const tool_session *s, size_t bytes, void **memory) {
+  *memory = aligned_alloc(ALIGNMENT, bytes);
+  if (*memory != NULL)
+    return TOOL_OK;
+  fprintf(stderr, "attnpress %s: %.1f GB of host memory could not be had\n", s->command,
+          (double)bytes * 1e-9);
+  return TOOL_FAILED;
+}
+
 int tool_session_add(tool_session *s, int64_t bytes, int *index) {
   tool_buffer *b = &s->buffer[s->buffer_count];
   *index = s->buffer_count++;
   b->bytes = ((size_t)bytes + ALIGNMENT) / ALIGNMENT * ALIGNMENT; /* never 0 */
-  b->host = aligned_alloc(ALIGNMENT, b->bytes);
-  if (b->host == NULL) {
-    fprintf(stderr, "attnpress %s: %.1f GB of host memory could not be had\n", s->command,
-            (double)b->bytes * 1e-9);
+  if (allocate(s, b->bytes, &b->host) != TOOL_OK)
     return TOOL_FAILED;
-  }
   memset(b->host, 0xff, b->bytes);
   if (s->on_cuda)
     CUDA_TRY(s, mem_alloc(&b->device, b->bytes));
@@ -188,6 +193,18 @@ void *tool_session_data(const tool_session *s, int index) {
   if (index < 0)
     return NULL;
   return s->on_cuda ? (void *)(uintptr_t)s->buffer[index].device : s->buffer[index].host;
+}
+
+void *tool_session_host(const tool_session *s, int index) {
+  return index < 0 ? NULL : s->buffer[index].host;
+}
+
+int tool_session_keep(tool_session *s, int index, void **copy) {
+  tool_buffer *b = &s->buffer[index];
+  if (allocate(s, b->bytes, &b->kept) != TOOL_OK)
+    return TOOL_FAILED;
+  *copy = memcpy(b->kept, b->host, b->bytes);
+  return TOOL_OK;
 }
 
 int tool_session_upload(tool_session *s) {
@@ -320,6 +337,7 @@ void tool_session_close(tool_session *s) {
   attnpress_destroy(s->handle);
   for (int i = 0; i < s->buffer_count; ++i) {
     free(s->buffer[i].host);
+    free(s->buffer[i].kept);
     if (s->buffer[i].device)
       s->cuda.mem_free(s->buffer[i].device);
   }

@@ -72,7 +72,7 @@ const char *tool_origin(int32_t origin);
 enum { TOOL_BUFFERS_MAX = 16, TOOL_CHECK_NONE = 0, TOOL_CHECK_SAMPLE = 1, TOOL_CHECK_FULL = 2 };
 
 typedef struct tool_buffer {
-  void *host;
+  void *host, *kept; /* kept: NULL, or a copy of host */
   CUdeviceptr device;
   size_t bytes;
 } tool_buffer;
@@ -129,6 +129,11 @@ int tool_session_open(tool_session *s);
 int tool_session_add(tool_session *s, int64_t bytes, int *index);
 /** The memory that a call is given: on the device, or on the host. NULL for index -1. */
 void *tool_session_data(const tool_session *s, int index);
+/** A buffer's host memory. NULL for index -1. */
+void *tool_session_host(const tool_session *s, int index);
+/** Copies a buffer's host memory as it is now, once: what a call writes over, for the check. The
+ * copy is the session's. */
+int tool_session_keep(tool_session *s, int index, void **copy);
 /** Host memory goes to the device, and comes back. */
 int tool_session_upload(tool_session *s);
 int tool_session_download(tool_session *s);

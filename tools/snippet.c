@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/half.h"
+#include "cpu/element.h"
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
@@ -509,16 +509,8 @@ static value load(const attnpress_score_buffer *b, const value *indices) {
                               : i) *
           (b->shape[d] > 1 ? b->stride[d] : 0);
   }
-  switch (b->dtype) {
-  case ATTNPRESS_FP16:
-    return of_float((double)ap_float_from_fp16(((const uint16_t *)b->data)[at]));
-  case ATTNPRESS_BF16:
-    return of_float((double)ap_float_from_bf16(((const uint16_t *)b->data)[at]));
-  case ATTNPRESS_FP32:
-    return of_float((double)((const float *)b->data)[at]);
-  default:
-    return of_int(((const int32_t *)b->data)[at]);
-  }
+  return b->dtype == ATTNPRESS_INT32 ? of_int(((const int32_t *)b->data)[at])
+                                     : of_float((double)ap_load_element(b->data, at, b->dtype));
 }
 
 /* The smaller or the greater of two; of a number and none, the number. */

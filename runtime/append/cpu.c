@@ -12,10 +12,6 @@ typedef struct new_token {
   int64_t number, sequence, index, entry, row;
 } new_token;
 
-static size_t bytes_of(int32_t dtype) {
-  return dtype == ATTNPRESS_FP32 ? 4 : 2;
-}
-
 /* ---- Tokens and places ----------------------------------------------------------------------- */
 
 /** The last sequence that begins at the token or before it; 0 where the token is in none. */
@@ -105,7 +101,7 @@ static void write_row(const ap_append_problem *p, const void *from, void *to, in
                       int64_t rotary_dim, int64_t position) {
   const attnpress_rotary *r = &p->rotary;
   const int64_t half = rotary_dim / 2;
-  const size_t bytes = bytes_of(p->dtype);
+  const size_t bytes = (size_t)ap_element_bytes(p->dtype);
   for (int64_t i = 0; i < half; ++i) {
     const int64_t x = r->interleaved ? 2 * i : i, y = r->interleaved ? 2 * i + 1 : i + half;
     const double cosine = (double)ap_load_element(r->cos, position * r->stride + i, r->dtype),
@@ -123,7 +119,7 @@ static void write_row(const ap_append_problem *p, const void *from, void *to, in
 static void write_heads(const ap_append_problem *p, const attnpress_tensor *from,
                         int64_t from_entry, int64_t from_row, const attnpress_tensor *to,
                         int64_t to_entry, int64_t to_row, int64_t rotary_dim, int64_t position) {
-  const int64_t bytes = (int64_t)bytes_of(p->dtype);
+  const int64_t bytes = ap_element_bytes(p->dtype);
   if (!ap_append_has(from) || ap_strided_is_empty(from))
     return;
   const char *source = (const char *)from->data +

@@ -8,20 +8,14 @@
 #include "attention/strided.h"
 #include "press/target.h"
 
-static int64_t divide_up(int64_t a, int64_t b) {
-  return a / b + (a % b != 0);
-}
-
 static attnpress_status find_kernel(const ap_append_problem *p, const ap_device *device,
                                     ap_launch *launch) {
   ap_variant *v = &launch->variant;
   *launch = (ap_launch){.variant.family = AP_FAMILY_APPEND, .num_splits = 1};
   v->axis[AP_APPEND_PASS] = AP_APPEND_PASS_WRITE;
   v->axis[AP_APPEND_DTYPE] = p->dtype;
-  const ap_route *route = ap_next_route(v, device->capability, NULL);
-  v->axis[AP_APPEND_ARCH] = route->arch;
-  launch->target = route->target;
-  return ap_find_tile(v, launch->target, &launch->tile);
+  ap_choose_arch(device, launch);
+  return ap_find_launch_tile(launch);
 }
 
 /* ---- Threads --------------------------------------------------------------------------------- */
@@ -33,8 +27,8 @@ static int64_t head_threads_of(const ap_append_problem *p, int64_t head_dim, int
   const int64_t elements = p->dtype == ATTNPRESS_FP32 ? 4 : 8;
   const int64_t columns = in_place ? rotary_dim : head_dim;
   if (rotary_dim == 0 || p->rotary.interleaved)
-    return divide_up(columns, elements);
-  return divide_up(rotary_dim / 2, elements) + divide_up(columns - rotary_dim, elements);
+    return ap_divide_up(columns, elements);
+  return ap_divide_up(rotary_dim / 2, elements) + ap_divide_up(columns - rotary_dim, elements);
 }
 
 /** The rows of tensor number `which`; `heads`: 0 where it is not there. */
@@ -79,7 +73,7 @@ attnpress_status ap_append_plan_call(const ap_append_problem *p, const ap_device
             " vectors of 16 bytes are more than a launch has threads, 2^31 - 1: append them in "
             "several calls",
             p->tokens, token_threads_of(p));
-  launch->grid = (uint32_t)divide_up(threads, launch->tile.threads);
+  launch->grid = (uint32_t)ap_divide_up(threads, launch->tile.threads);
   return ATTNPRESS_OK;
 }
 

@@ -4,6 +4,7 @@
 #include "attnpress/args/conv2d.h"
 #include "attnpress/conv2d.h"
 #include "call.h"
+#include "cpu/element.h"
 #include "../generated/families.h"
 
 /** A call of either pass, checked. In a range batch, height and width are maxima, and 0 stands for
@@ -18,9 +19,10 @@ typedef struct ap_conv2d_problem {
   int64_t x_stride[3], out_stride[3], dout_stride[3], dx_stride[3];
 } ap_conv2d_problem;
 
+_Static_assert((int)AP_FP64 == (int)ATTNPRESS_CONV2D_FP64, "as cpu/element.h has it");
+
 static inline int64_t ap_conv2d_bytes(const ap_conv2d_problem *p) {
-  const int32_t dtype = p->shape.dtype;
-  return dtype == ATTNPRESS_CONV2D_FP64 ? 8 : dtype == ATTNPRESS_FP32 ? 4 : 2;
+  return ap_element_bytes(p->shape.dtype);
 }
 
 /** "fp16" */
@@ -49,8 +51,7 @@ typedef struct ap_conv2d_plan {
 attnpress_status ap_conv2d_plan_call(const ap_conv2d_problem *problem, const ap_device *device,
                                      int32_t range, ap_conv2d_plan *plan);
 
-/* ---- arguments.c: the argument blocks of a call's launches -------------------------------------
- * */
+/* ---- arguments.c ----------------------------------------------------------------------------- */
 
 typedef union ap_conv2d_block {
   attnpress_conv2d_gather_args gather;
@@ -59,7 +60,7 @@ typedef union ap_conv2d_block {
   attnpress_conv2d_reduce_args reduce;
 } ap_conv2d_block;
 
-/** Of launch `index`. */
+/** Fills the argument block of launch `index`. */
 void ap_conv2d_fill(const ap_conv2d_problem *problem, void *workspace, const ap_conv2d_plan *plan,
                     int index, ap_conv2d_block *block);
 

@@ -2,42 +2,21 @@
  * of dweight under a tap, so that each sum is made by one thread, in order. Weights are widened
  * once for a task. */
 #include "conv2d/conv2d.h"
-#include "cpu/half.h"
+#include "cpu/element.h"
 #include "cpu/threads.h"
 
 enum { FILTERS = 32 /* of a task of dweight */ };
 
 static int64_t groups_of(const attnpress_conv2d_shape *s) {
-  return (s->filters + FILTERS - 1) / FILTERS;
+  return ap_divide_up(s->filters, FILTERS);
 }
 
 static double load(const ap_conv2d_problem *p, const void *data, int64_t at) {
-  switch (p->shape.dtype) {
-  case ATTNPRESS_CONV2D_FP64:
-    return ((const double *)data)[at];
-  case ATTNPRESS_FP32:
-    return (double)((const float *)data)[at];
-  case ATTNPRESS_FP16:
-    return (double)ap_float_from_fp16(((const uint16_t *)data)[at]);
-  default:
-    return (double)ap_float_from_bf16(((const uint16_t *)data)[at]);
-  }
+  return ap_load_double(data, at, p->shape.dtype);
 }
 
 static void store(const ap_conv2d_problem *p, void *data, int64_t at, double value) {
-  switch (p->shape.dtype) {
-  case ATTNPRESS_CONV2D_FP64:
-    ((double *)data)[at] = value;
-    break;
-  case ATTNPRESS_FP32:
-    ((float *)data)[at] = (float)value;
-    break;
-  case ATTNPRESS_FP16:
-    ((uint16_t *)data)[at] = ap_fp16_from_float((float)value);
-    break;
-  default:
-    ((uint16_t *)data)[at] = ap_bf16_from_float((float)value);
-  }
+  ap_store_double(data, at, value, p->shape.dtype);
 }
 
 static int64_t offset_of(const int64_t stride[3], int64_t n, int64_t y, int64_t x) {

@@ -14,8 +14,7 @@ typedef struct conv2d_call {
   ap_conv2d_problem problem;
 } conv2d_call;
 
-/** A call that is run: the argument block of the launch at hand, beside what it was checked to be.
- * */
+/** A call that is run: what it was checked to be, and the argument block of the launch at hand. */
 typedef struct conv2d_run {
   conv2d_call call;
   ap_conv2d_block block;
@@ -67,13 +66,6 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
 
 /* ---- Which calls a plan serves --------------------------------------------------------------- */
 
-static attnpress_status check_given(const char *name, const void *value, const void *planned) {
-  RETURN_IF((value != NULL) != (planned != NULL), ATTNPRESS_INVALID_ARGUMENT,
-            "%s is %s and was %s when the plan was made", name, value ? "given" : "NULL",
-            planned ? "given" : "NULL");
-  return ATTNPRESS_OK;
-}
-
 static attnpress_status serves(const ap_call *base, const ap_call *planned_base, int32_t range) {
   const ap_conv2d_problem *p = problem_of(base), *planned = problem_of(planned_base);
   const attnpress_conv2d_shape *s = &p->shape, *t = &planned->shape;
@@ -99,9 +91,9 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
   for (size_t i = 0; i < sizeof extents / sizeof *extents; ++i)
     FORWARD_IF(
         ap_check_extent(extents[i].name, extents[i].value, extents[i].planned, extents[i].range));
-  FORWARD_IF(check_given("dx", p->dx, planned->dx));
-  FORWARD_IF(check_given("dweight", p->dweight, planned->dweight));
-  return check_given("dbias", p->dbias, planned->dbias);
+  FORWARD_IF(ap_check_given("dx", p->dx, planned->dx, ATTNPRESS_ONE_CALL));
+  FORWARD_IF(ap_check_given("dweight", p->dweight, planned->dweight, ATTNPRESS_ONE_CALL));
+  return ap_check_given("dbias", p->dbias, planned->dbias, ATTNPRESS_ONE_CALL);
 }
 
 /* ---- Kernel arguments ------------------------------------------------------------------------ */

@@ -32,10 +32,6 @@ static const double PART_BYTES_PER_UNIT = 4e5, BLOCK_UNITS = 4.0;
 /* An SM that has no more than a block of 128 x 128 waits for copies and products in between. */
 static const double FEW = 4.0, FEW_LOSS = 1.4;
 
-static int64_t divide_up(int64_t a, int64_t b) {
-  return a / b + (a % b != 0);
-}
-
 static attnpress_status find_kernel(const ap_conv2d_problem *p, const ap_device *device,
                                     int32_t pass, int32_t block, ap_launch *launch) {
   ap_variant *v = &launch->variant;
@@ -43,13 +39,7 @@ static attnpress_status find_kernel(const ap_conv2d_problem *p, const ap_device 
   v->axis[AP_CONV2D_PASS] = pass;
   v->axis[AP_CONV2D_BLOCK] = block;
   v->axis[AP_CONV2D_DTYPE] = p->shape.dtype;
-  const ap_route *route = ap_next_route(v, device->capability, NULL), *next = route;
-  /* The best that the handle takes; the last runs all. */
-  while (device->arch_max != 0 && route->arch > device->arch_max &&
-         (next = ap_next_route(v, device->capability, route)) != NULL)
-    route = next;
-  v->axis[AP_CONV2D_ARCH] = route->arch;
-  launch->target = route->target;
+  ap_choose_arch(device, launch);
   return ap_find_launch_tile(launch);
 }
 
@@ -84,9 +74,9 @@ static attnpress_status reserve(ap_conv2d_plan *plan, int64_t count, int64_t byt
 static double time_of(int i, int64_t rows, int64_t columns, int64_t copies, double slabs,
                       const ap_device *device) {
   const int64_t count =
-      copies * divide_up(rows, blocks[i].rows) * divide_up(columns, blocks[i].columns);
+      copies * ap_divide_up(rows, blocks[i].rows) * ap_divide_up(columns, blocks[i].columns);
   const double size = (double)(blocks[i].rows * blocks[i].columns) / (64 * 64);
-  const int64_t most = divide_up(count, device->sm_count);
+  const int64_t most = ap_divide_up(count, device->sm_count);
   const double work = (double)most * size;
   return work * (work <= FEW ? FEW_LOSS : 1.0) * (slabs / blocks[i].gain + BLOCK_UNITS);
 }
@@ -102,8 +92,8 @@ static attnpress_status plan_gather(const ap_conv2d_problem *p, const ap_device 
         time_of(best, rows, columns, classes, slabs, device))
       best = i;
   FORWARD_IF(find_kernel(p, device, pass, blocks[best].block, launch));
-  plan->row_blocks[pass] = (int32_t)divide_up(rows, blocks[best].rows);
-  plan->column_blocks[pass] = (int32_t)divide_up(columns, blocks[best].columns);
+  plan->row_blocks[pass] = (int32_t)ap_divide_up(rows, blocks[best].rows);
+  plan->column_blocks[pass] = (int32_t)ap_divide_up(columns, blocks[best].columns);
   return set_grid(classes, plan->row_blocks[pass], plan->column_blocks[pass], launch);
 }
 
@@ -121,8 +111,8 @@ static attnpress_status plan_dgrad(const ap_conv2d_problem *p, const ap_device *
   const int64_t classes = (int64_t)s->stride[0] * s->stride[1];
   const double depth = (double)(s->filter_height * s->filter_width * s->filters) / (double)classes;
   return plan_gather(p, device, AP_CONV2D_PASS_DGRAD,
-                     s->batch * divide_up(s->height, s->stride[0]) *
-                         divide_up(s->width, s->stride[1]),
+                     s->batch * ap_divide_up(s->height, s->stride[0]) *
+                         ap_divide_up(s->width, s->stride[1]),
                      s->channels, classes, depth / AP_CONV2D_SLAB, plan);
 }
 
@@ -139,7 +129,7 @@ static attnpress_status plan_reduce(const ap_conv2d_problem *p, const ap_device 
   plan->group_shift[bias] = shift;
   plan->reduces[index] = bias;
   launch->overlaps = device->capability >= OVERLAP_CAPABILITY_MIN;
-  return set_grid(1, 1, divide_up(elements, (launch->tile.threads >> shift) * REDUCE_ELEMENTS),
+  return set_grid(1, 1, ap_divide_up(elements, (launch->tile.threads >> shift) * REDUCE_ELEMENTS),
                   launch);
 }
 
@@ -147,7 +137,8 @@ static attnpress_status plan_reduce(const ap_conv2d_problem *p, const ap_device 
  * takes the least; *units: how much. */
 static int64_t splits_of(int i, int64_t rows, int64_t columns, int64_t slabs,
                          const ap_device *device, double *units) {
-  const int64_t count = divide_up(rows, blocks[i].rows) * divide_up(columns, blocks[i].columns);
+  const int64_t count =
+      ap_divide_up(rows, blocks[i].rows) * ap_divide_up(columns, blocks[i].columns);
   const int64_t most = slabs / SPLIT_SLABS_MIN > 1 ? slabs / SPLIT_SLABS_MIN : 1;
   int64_t best = 1;
   *units = time_of(i, rows, columns, 1, (double)slabs, device);
@@ -156,10 +147,10 @@ static int64_t splits_of(int i, int64_t rows, int64_t columns, int64_t slabs,
     splits = splits > most ? most : splits;
     if (splits < 2)
       continue;
-    splits = divide_up(slabs, divide_up(slabs, splits)); /* none is empty */
+    splits = ap_divide_up(slabs, ap_divide_up(slabs, splits)); /* none is empty */
     const double parts = (double)splits * (double)rows * (double)columns * 8.0;
     const double found =
-        time_of(i, rows, columns, splits, (double)divide_up(slabs, splits), device) +
+        time_of(i, rows, columns, splits, (double)ap_divide_up(slabs, splits), device) +
         parts / PART_BYTES_PER_UNIT;
     if (found < *units) {
       *units = found;
@@ -174,7 +165,7 @@ static attnpress_status plan_wgrad(const ap_conv2d_problem *p, const ap_device *
   const attnpress_conv2d_shape *s = &p->shape;
   const int32_t pass = AP_CONV2D_PASS_WGRAD;
   const int64_t columns = s->filter_height * s->filter_width * s->channels;
-  const int64_t slabs = divide_up(s->batch * p->out_height * p->out_width, AP_CONV2D_SLAB);
+  const int64_t slabs = ap_divide_up(s->batch * p->out_height * p->out_width, AP_CONV2D_SLAB);
   int best = 0;
   int64_t splits = 1;
   double least = 0.0;
@@ -191,9 +182,9 @@ static attnpress_status plan_wgrad(const ap_conv2d_problem *p, const ap_device *
   FORWARD_IF(find_kernel(p, device, pass, blocks[best].block, launch));
   launch->num_splits = (int32_t)splits;
   plan->splits = (int32_t)splits;
-  plan->split_pixels = (int32_t)(divide_up(slabs, splits) * AP_CONV2D_SLAB);
-  plan->row_blocks[pass] = (int32_t)divide_up(s->filters, blocks[best].rows);
-  plan->column_blocks[pass] = (int32_t)divide_up(columns, blocks[best].columns);
+  plan->split_pixels = (int32_t)(ap_divide_up(slabs, splits) * AP_CONV2D_SLAB);
+  plan->row_blocks[pass] = (int32_t)ap_divide_up(s->filters, blocks[best].rows);
+  plan->column_blocks[pass] = (int32_t)ap_divide_up(columns, blocks[best].columns);
   FORWARD_IF(set_grid(splits, plan->row_blocks[pass], plan->column_blocks[pass], launch));
   if (splits == 1)
     return ATTNPRESS_OK;
@@ -212,12 +203,12 @@ static attnpress_status plan_dout(const ap_conv2d_problem *p, const ap_device *d
   ap_launch *launch = &plan->base.launch[plan->base.count++];
   FORWARD_IF(find_kernel(p, device, pass, AP_CONV2D_BLOCK_NONE, launch));
   /* As many blocks as fill the device some times, each with pixels enough. */
-  plan->column_blocks[pass] = (int32_t)divide_up(s->filters, DOUT_COLUMNS);
+  plan->column_blocks[pass] = (int32_t)ap_divide_up(s->filters, DOUT_COLUMNS);
   const int64_t rows =
-      divide_up(WAVES_MAX * 4 * (int64_t)device->sm_count, plan->column_blocks[pass]);
-  const int64_t block_pixels = divide_up(pixels > 0 ? pixels : 1, rows);
+      ap_divide_up(WAVES_MAX * 4 * (int64_t)device->sm_count, plan->column_blocks[pass]);
+  const int64_t block_pixels = ap_divide_up(pixels > 0 ? pixels : 1, rows);
   plan->block_pixels = (int32_t)(block_pixels > DOUT_PIXELS ? block_pixels : DOUT_PIXELS);
-  plan->row_blocks[pass] = (int32_t)divide_up(pixels > 0 ? pixels : 1, plan->block_pixels);
+  plan->row_blocks[pass] = (int32_t)ap_divide_up(pixels > 0 ? pixels : 1, plan->block_pixels);
   FORWARD_IF(set_grid(1, plan->row_blocks[pass], plan->column_blocks[pass], launch));
   if (s->relu && (p->dx != NULL || p->dweight != NULL))
     FORWARD_IF(reserve(plan, pixels, s->filters * 2, &plan->masked));

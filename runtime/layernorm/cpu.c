@@ -34,7 +34,7 @@ static layernorm_job job_of(const ap_layernorm_problem *p, int isa) {
 /** Row number `row` of a tensor; NULL where there is none. */
 static void *row_of(const ap_layernorm_problem *p, int which, int64_t row) {
   const ap_layernorm_tensor *t = &p->tensor[which];
-  return t->data == NULL ? NULL : (char *)t->data + row * t->stride * ap_layernorm_bytes(p->dtype);
+  return t->data == NULL ? NULL : (char *)t->data + row * t->stride * ap_element_bytes(p->dtype);
 }
 
 static void run_row(const layernorm_job *j, int64_t row) {
@@ -93,7 +93,7 @@ attnpress_status ap_layernorm_cpu_isa(const ap_layernorm_problem *p, int32_t num
   if (p->rows == 0)
     return ATTNPRESS_OK;
   tasks.run = run_rows;
-  tasks.num_tasks = p->rows / job.task_rows + (p->rows % job.task_rows != 0);
+  tasks.num_tasks = ap_divide_up(p->rows, job.task_rows);
   return ap_cpu_run(&tasks, num_threads);
 }
 

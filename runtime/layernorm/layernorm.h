@@ -4,6 +4,7 @@
 #include "attnpress/args/layernorm.h"
 #include "attnpress/layernorm.h"
 #include "call.h"
+#include "cpu/element.h"
 #include "../generated/families.h"
 
 enum { AP_LAYERNORM_TENSORS = 4 };
@@ -40,10 +41,6 @@ typedef struct ap_layernorm_problem {
   int32_t rms;
   float eps;
 } ap_layernorm_problem;
-
-static inline int64_t ap_layernorm_bytes(int32_t dtype) {
-  return dtype == ATTNPRESS_FP32 ? 4 : 2;
-}
 
 /** Whether sums over the rows are asked for. */
 static inline int ap_layernorm_has_sums(const ap_layernorm_problem *p) {

@@ -90,23 +90,14 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
 
 /* ---- Which calls a plan serves --------------------------------------------------------------- */
 
-static attnpress_status check_given(const char *name, const void *value, const void *planned,
-                                    int32_t range) {
-  const int more = value != NULL && planned == NULL, fewer = value == NULL && planned != NULL;
-  RETURN_IF(more || (fewer && range == ATTNPRESS_ONE_CALL), ATTNPRESS_INVALID_ARGUMENT,
-            "%s is %s and was %s when the plan was made", name, more ? "given" : "NULL",
-            more ? "NULL" : "given");
-  return ATTNPRESS_OK;
-}
-
 static attnpress_status serves(const ap_call *base, const ap_call *planned_base, int32_t range) {
   const ap_layernorm_problem *p = problem_of(base), *planned = problem_of(planned_base);
   FORWARD_IF(ap_check_extent("dtype", p->dtype, planned->dtype, ATTNPRESS_ONE_CALL));
   FORWARD_IF(
       ap_check_extent("param_dtype", p->param_dtype, planned->param_dtype, ATTNPRESS_ONE_CALL));
   FORWARD_IF(ap_check_extent("rms", p->rms, planned->rms, ATTNPRESS_ONE_CALL));
-  FORWARD_IF(check_given("dweight", p->dweight, planned->dweight, range));
-  FORWARD_IF(check_given("dbias", p->dbias, planned->dbias, range));
+  FORWARD_IF(ap_check_given("dweight", p->dweight, planned->dweight, range));
+  FORWARD_IF(ap_check_given("dbias", p->dbias, planned->dbias, range));
   FORWARD_IF(ap_check_extent("rows", p->rows, planned->rows, range));
   return ap_check_extent("columns", p->columns, planned->columns, range);
 }

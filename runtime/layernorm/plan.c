@@ -45,9 +45,7 @@ static attnpress_status find_kernel(const ap_layernorm_problem *p, const ap_devi
   v->axis[AP_LAYERNORM_DTYPE] = sums ? ATTNPRESS_FP32 : p->dtype;
   v->axis[AP_LAYERNORM_PARAMS] =
       pass == AP_LAYERNORM_PASS_BWD_PARAMS ? ATTNPRESS_FP32 : p->param_dtype;
-  const ap_route *route = ap_next_route(v, device->capability, NULL);
-  v->axis[AP_LAYERNORM_ARCH] = route->arch;
-  launch->target = route->target;
+  ap_choose_arch(device, launch);
   *fits = ap_variant_is_legal(v);
   if (!*fits)
     return ATTNPRESS_OK;
@@ -73,10 +71,6 @@ static int64_t block_rows(const ap_launch *launch) {
   return row_threads == 0 ? 1 : launch->tile.threads / row_threads;
 }
 
-static int64_t divide_up(int64_t a, int64_t b) {
-  return a / b + (a % b != 0);
-}
-
 static int64_t at_most(int64_t value, int64_t most) {
   return value < most ? value : most;
 }
@@ -94,7 +88,7 @@ static attnpress_status set_grid(const ap_layernorm_problem *p, ap_launch *launc
 static void set_walking_grid(const ap_layernorm_problem *p, const ap_device *device,
                              ap_launch *launch) {
   launch->grid =
-      (uint32_t)at_most(divide_up(p->rows, block_rows(launch)),
+      (uint32_t)at_most(ap_divide_up(p->rows, block_rows(launch)),
                         (int64_t)device->sm_count * field(launch, AP_LAYERNORM_TILE_BLOCKS));
 }
 
@@ -127,7 +121,7 @@ static attnpress_status plan_reduce(const ap_layernorm_problem *p, const ap_devi
                                     ap_layernorm_plan *plan) {
   ap_launch *launch = &plan->base.launch[plan->base.count++];
   FORWARD_IF(find_long_kernel(p, device, AP_LAYERNORM_PASS_BWD_REDUCE, launch));
-  launch->grid = (uint32_t)(divide_up(p->columns, SUM_BLOCK_COLUMNS) *
+  launch->grid = (uint32_t)(ap_divide_up(p->columns, SUM_BLOCK_COLUMNS) *
                             ((p->dweight != NULL) + (p->dbias != NULL)));
   launch->overlaps = device->capability >= OVERLAP_CAPABILITY_MIN;
   plan->base.workspace_bytes = parts_bytes(p, plan->parts * p->columns);
@@ -145,7 +139,7 @@ static attnpress_status plan_at_once(const ap_layernorm_problem *p, const ap_dev
 
 /** Thread blocks of bwd_params beside each other. */
 static int64_t column_blocks(const ap_layernorm_problem *p, int64_t columns) {
-  return divide_up(columns, 32 * (VECTOR_BYTES / ap_layernorm_bytes(p->dtype)));
+  return ap_divide_up(columns, 32 * (VECTOR_BYTES / ap_element_bytes(p->dtype)));
 }
 
 /** dx comes last: it may lie over what the sums are made of. */
@@ -158,8 +152,8 @@ static attnpress_status plan_in_turn(const ap_layernorm_problem *p, const ap_dev
     FORWARD_IF(find_long_kernel(p, device, AP_LAYERNORM_PASS_BWD_PARAMS, launch));
     const int64_t beside = column_blocks(p, p->columns);
     const int64_t wanted = (int64_t)device->sm_count * PARAMS_BLOCKS_OF_SM / beside;
-    const int64_t most = divide_up(p->rows, (int64_t)launch->tile.threads / 32 *
-                                                field(launch, AP_LAYERNORM_TILE_STEP));
+    const int64_t most = ap_divide_up(p->rows, (int64_t)launch->tile.threads / 32 *
+                                                   field(launch, AP_LAYERNORM_TILE_STEP));
     plan->parts = (int32_t)at_most(wanted > 1 ? wanted : 1, most);
     launch->grid = (uint32_t)(plan->parts * beside);
     FORWARD_IF(plan_reduce(p, device, plan));
@@ -196,7 +190,7 @@ static attnpress_status range_of_pass(const ap_layernorm_problem *p, const ap_de
 static size_t range_workspace(const ap_layernorm_problem *p, const ap_device *device, int64_t most,
                               const ap_launches *plan) {
   const int64_t in_turn = (int64_t)device->sm_count * PARAMS_BLOCKS_OF_SM * 32 *
-                          (VECTOR_BYTES / ap_layernorm_bytes(p->dtype));
+                          (VECTOR_BYTES / ap_element_bytes(p->dtype));
   int64_t parts_columns = in_turn > most ? in_turn : most;
   for (int i = 0; i < plan->count; ++i) {
     const ap_launch *launch = &plan->launch[i];

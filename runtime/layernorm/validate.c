@@ -43,7 +43,7 @@ static attnpress_status check_stride(const ap_layernorm_problem *p, const ap_lay
             t->stride_name, t->stride, p->columns);
   RETURN_IF(__builtin_mul_overflow(p->rows - 1, t->stride, &span) ||
                 __builtin_add_overflow(span, t->stride < 0 ? -p->columns : p->columns, &span) ||
-                __builtin_mul_overflow(span, ap_layernorm_bytes(p->dtype), &span),
+                __builtin_mul_overflow(span, ap_element_bytes(p->dtype), &span),
             ATTNPRESS_INVALID_ARGUMENT,
             "rows %" PRId64 " times %s %" PRId64 " spans more than 2^63 bytes", p->rows,
             t->stride_name, t->stride);
@@ -59,7 +59,7 @@ static attnpress_status check_alignment(const char *name, const void *data, int6
 static attnpress_status check_tensor(const ap_layernorm_problem *p, const ap_layernorm_tensor *t) {
   RETURN_IF(t->data == NULL && !t->optional, ATTNPRESS_INVALID_ARGUMENT,
             "%s is NULL; it may be only where rows or columns is 0", t->name);
-  FORWARD_IF(check_alignment(t->name, t->data, ap_layernorm_bytes(p->dtype)));
+  FORWARD_IF(check_alignment(t->name, t->data, ap_element_bytes(p->dtype)));
   for (int i = 0; i < AP_LAYERNORM_TENSORS; ++i) {
     const ap_layernorm_tensor *other = &p->tensor[i];
     if (other == t || other->data == NULL || other->data != t->data || !other->output)
@@ -79,10 +79,10 @@ static attnpress_status check_vectors(const ap_layernorm_problem *p) {
     const char *name;
     const void *data;
     int64_t bytes;
-  } vectors[] = {{"weight", p->weight, ap_layernorm_bytes(p->param_dtype)},
-                 {"bias", p->bias, ap_layernorm_bytes(p->param_dtype)},
-                 {"dweight", p->dweight, ap_layernorm_bytes(p->param_dtype)},
-                 {"dbias", p->dbias, ap_layernorm_bytes(p->param_dtype)},
+  } vectors[] = {{"weight", p->weight, ap_element_bytes(p->param_dtype)},
+                 {"bias", p->bias, ap_element_bytes(p->param_dtype)},
+                 {"dweight", p->dweight, ap_element_bytes(p->param_dtype)},
+                 {"dbias", p->dbias, ap_element_bytes(p->param_dtype)},
                  {"mean", p->mean, 4},
                  {"rstd", p->rstd, 4}};
   for (size_t i = 0; i < sizeof vectors / sizeof *vectors; ++i)

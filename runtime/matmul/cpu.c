@@ -68,7 +68,7 @@ attnpress_status ap_matmul_cpu(const ap_matmul_problem *p, int32_t num_threads) 
   const ap_cpu_job job = {
       .run = run_task,
       .job = p,
-      .num_tasks = p->rows / TASK_ROWS + (p->rows % TASK_ROWS != 0),
+      .num_tasks = ap_divide_up(p->rows, TASK_ROWS),
       .scratch_bytes = (size_t)((2 * TASK_ROWS + 1) * p->n) * sizeof(float),
       .operations = 2.0 * (double)p->rows * (double)p->n * (double)p->n,
   };

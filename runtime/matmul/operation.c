@@ -73,7 +73,7 @@ static attnpress_status fill_sm90(const ap_driver *driver, const ap_matmul_probl
       .rows = (int32_t)p->rows,
       .n = (int32_t)p->n,
       .cluster = (int32_t)launch->cluster,
-      .row_blocks = (int32_t)((p->rows + block_m - 1) / block_m),
+      .row_blocks = (int32_t)ap_divide_up(p->rows, block_m),
       .cluster_share = plan->cluster_share,
   };
   return ap_matmul_maps_encode(driver, p, &launch->tile, block);

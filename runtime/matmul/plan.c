@@ -27,7 +27,7 @@ static int32_t first_class(int64_t n) {
 enum { GROUP_SMS = 16, GROUPS_MAX = 8, GROUP_SMS_STEP = 2, CLUSTER_PORTABLE_MAX = 8 };
 
 static int32_t divide_up(int64_t a, int64_t b) {
-  return (int32_t)(a / b + (a % b != 0));
+  return (int32_t)ap_divide_up(a, b);
 }
 
 /** Thread blocks that n takes beside each other. */
@@ -123,7 +123,7 @@ static attnpress_status set_grid(const ap_matmul_problem *p, const ap_device *de
                                  ap_matmul_plan *plan) {
   ap_launch *launch = &plan->base.launch[0];
   const int64_t each = launch->tile.field[AP_MATMUL_TILE_BLOCK_M];
-  const int64_t blocks = p->rows / each + (p->rows % each != 0);
+  const int64_t blocks = ap_divide_up(p->rows, each);
   RETURN_IF(blocks > INT32_MAX, ATTNPRESS_NOT_SUPPORTED,
             "rows is %" PRId64 "; with n %" PRId64 " a launch has at most %" PRId64, p->rows, p->n,
             INT32_MAX * each);

@@ -3,15 +3,13 @@
 
 #include <inttypes.h>
 
+#include "cpu/element.h"
+
 enum { ALIGNMENT_BYTES = 16, N_STEP = 8 };
 
 const char *ap_matmul_dtype_name(int32_t dtype) {
   const ap_variant variant = {.family = AP_FAMILY_MATMUL, .axis[AP_MATMUL_DTYPE] = dtype};
   return ap_word_of(&variant, AP_MATMUL_DTYPE);
-}
-
-static int64_t bytes_of(int32_t dtype) {
-  return dtype == ATTNPRESS_FP32 ? 4 : 2;
 }
 
 static attnpress_status check_words(const ap_matmul_problem *p) {
@@ -34,7 +32,7 @@ static attnpress_status check_words(const ap_matmul_problem *p) {
 static attnpress_status check_stride(const char *name, int64_t stride, int64_t rows, int64_t n,
                                      int32_t dtype) {
   int64_t span;
-  const int64_t step = ALIGNMENT_BYTES / bytes_of(dtype);
+  const int64_t step = ALIGNMENT_BYTES / ap_element_bytes(dtype);
   RETURN_IF(stride < n, ATTNPRESS_INVALID_ARGUMENT,
             "%s is %" PRId64 " elements, so that rows of %" PRId64
             " overlap; it must be at least that",
@@ -43,7 +41,7 @@ static attnpress_status check_stride(const char *name, int64_t stride, int64_t r
             "%s is %" PRId64 " elements; it must be a multiple of %" PRId64 ", %d bytes", name,
             stride, step, (int)ALIGNMENT_BYTES);
   RETURN_IF(__builtin_mul_overflow(rows, stride, &span) ||
-                __builtin_mul_overflow(span, bytes_of(dtype), &span),
+                __builtin_mul_overflow(span, ap_element_bytes(dtype), &span),
             ATTNPRESS_INVALID_ARGUMENT,
             "%s %" PRId64 " times %" PRId64 " rows spans more than 2^63 bytes", name, stride, rows);
   return ATTNPRESS_OK;

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "cpu/half.h"
+#include "cpu/element.h"
 #include "cpu/threads.h"
 
 /** Adds weight times a row to `sum`. */
@@ -31,10 +31,6 @@ static void store_row(const double *sum, int32_t dtype, int64_t columns, void *r
   else
     for (int64_t i = 0; i < columns; ++i)
       bits[i] = ap_fp16_from_float((float)sum[i]);
-}
-
-static int64_t bytes_of(int32_t dtype) {
-  return dtype == ATTNPRESS_FP32 ? 4 : 2;
 }
 
 /** What each part weighs in the row; the lse of all. */
@@ -71,11 +67,12 @@ static void merge_row(const void *job, void *scratch, int64_t task) {
     const attnpress_tensor *out = &p->part[i].out;
     const int64_t from = batch * out->stride[0] + row * out->stride[1] + head * out->stride[2];
     if (weight[i] != 0.0)
-      add_row(weight[i], (const char *)out->data + from * bytes_of(p->dtype), p->dtype, p->head_dim,
-              sum);
+      add_row(weight[i], (const char *)out->data + from * ap_element_bytes(p->dtype), p->dtype,
+              p->head_dim, sum);
   }
   const int64_t to = batch * p->out.stride[0] + row * p->out.stride[1] + head * p->out.stride[2];
-  store_row(sum, p->out_dtype, p->head_dim, (char *)p->out.data + to * bytes_of(p->out_dtype));
+  store_row(sum, p->out_dtype, p->head_dim,
+            (char *)p->out.data + to * ap_element_bytes(p->out_dtype));
   if (p->lse != NULL)
     p->lse[batch * p->lse_stride[0] + head * p->lse_stride[1] + row * p->lse_stride[2]] =
         (float)lse;

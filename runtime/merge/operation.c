@@ -1,5 +1,4 @@
 /* Merging parts: the operation that call.c carries out, and its public functions. */
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "merge/merge.h"
@@ -48,9 +47,8 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
                 {"head_dim", p->head_dim, planned->head_dim}};
   const size_t count = range == ATTNPRESS_UP_TO ? 2 : sizeof fields / sizeof *fields;
   for (size_t i = 0; i < count; ++i)
-    RETURN_IF(fields[i].value != fields[i].planned, ATTNPRESS_INVALID_ARGUMENT,
-              "%s is %" PRId64 " and was %" PRId64 " when the plan was made", fields[i].name,
-              fields[i].value, fields[i].planned);
+    FORWARD_IF(
+        ap_check_extent(fields[i].name, fields[i].value, fields[i].planned, ATTNPRESS_ONE_CALL));
   return ATTNPRESS_OK;
 }
 

@@ -9,10 +9,6 @@ enum { LANE_SHIFT_MAX = 5 /* of a warp */ };
 
 static const double LOG2_OF_E = 1.4426950408889634074, LOG_OF_2 = 0.69314718055994530942;
 
-static int64_t divide_up(int64_t a, int64_t b) {
-  return a / b + (a % b != 0);
-}
-
 static attnpress_status find_kernel(const ap_merge_problem *p, const ap_device *device,
                                     ap_launch *launch) {
   ap_variant *v = &launch->variant;
@@ -20,16 +16,14 @@ static attnpress_status find_kernel(const ap_merge_problem *p, const ap_device *
   v->axis[AP_MERGE_PASS] = AP_MERGE_PASS_PARTS;
   v->axis[AP_MERGE_DTYPE] = p->dtype;
   v->axis[AP_MERGE_RESULT] = p->out_dtype;
-  const ap_route *route = ap_next_route(v, device->capability, NULL);
-  v->axis[AP_MERGE_ARCH] = route->arch;
-  launch->target = route->target;
-  return ap_find_tile(v, launch->target, &launch->tile);
+  ap_choose_arch(device, launch);
+  return ap_find_launch_tile(launch);
 }
 
 /** As many lanes share a row as it has vectors, at most a warp: lanes of one row wait for each
  * other. */
 static int32_t lane_shift_of(const ap_merge_problem *p) {
-  const int64_t vectors = divide_up(p->head_dim, p->dtype == ATTNPRESS_FP32 ? 4 : 8);
+  const int64_t vectors = ap_divide_up(p->head_dim, p->dtype == ATTNPRESS_FP32 ? 4 : 8);
   int32_t shift = 0;
   while (shift < LANE_SHIFT_MAX && (int64_t)1 << shift < vectors)
     ++shift;
@@ -48,7 +42,8 @@ attnpress_status ap_merge_plan_call(const ap_merge_problem *p, const ap_device *
   FORWARD_IF(find_kernel(p, device, launch));
   plan->base.count = 1;
   if (range == ATTNPRESS_ONE_CALL)
-    launch->grid = (uint32_t)divide_up(ap_merge_rows(p), launch->tile.threads >> plan->lane_shift);
+    launch->grid =
+        (uint32_t)ap_divide_up(ap_merge_rows(p), launch->tile.threads >> plan->lane_shift);
   return ATTNPRESS_OK;
 }
 

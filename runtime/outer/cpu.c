@@ -1,38 +1,17 @@
 /* The CPU backend, in double whatever the dtype: tasks are rows of c, or of what is summed, so that
  * each sum is made by one thread, in order. */
-#include "cpu/half.h"
+#include "cpu/element.h"
 #include "cpu/threads.h"
 #include "outer/outer.h"
 
 enum { DY_COLUMNS = 512 /* of a task */ };
 
 static double load(const ap_outer_problem *p, const void *data, int64_t at) {
-  switch (p->dtype) {
-  case ATTNPRESS_OUTER_FP64:
-    return ((const double *)data)[at];
-  case ATTNPRESS_FP32:
-    return (double)((const float *)data)[at];
-  case ATTNPRESS_FP16:
-    return (double)ap_float_from_fp16(((const uint16_t *)data)[at]);
-  default:
-    return (double)ap_float_from_bf16(((const uint16_t *)data)[at]);
-  }
+  return ap_load_double(data, at, p->dtype);
 }
 
 static void store(const ap_outer_problem *p, void *data, int64_t at, double value) {
-  switch (p->dtype) {
-  case ATTNPRESS_OUTER_FP64:
-    ((double *)data)[at] = value;
-    break;
-  case ATTNPRESS_FP32:
-    ((float *)data)[at] = (float)value;
-    break;
-  case ATTNPRESS_FP16:
-    ((uint16_t *)data)[at] = ap_fp16_from_float((float)value);
-    break;
-  default:
-    ((uint16_t *)data)[at] = ap_bf16_from_float((float)value);
-  }
+  ap_store_double(data, at, value, p->dtype);
 }
 
 /** Row i of entry n of c. */
@@ -75,7 +54,7 @@ static void dx_element(const void *job, void *scratch, int64_t task) {
 
 static void dy_columns(const void *job, void *scratch, int64_t task) {
   const ap_outer_problem *p = job;
-  const int64_t blocks = (p->columns + DY_COLUMNS - 1) / DY_COLUMNS;
+  const int64_t blocks = ap_divide_up(p->columns, DY_COLUMNS);
   const int64_t n = task / blocks, first = task % blocks * DY_COLUMNS;
   const int64_t left = p->columns - first, count = left < DY_COLUMNS ? left : DY_COLUMNS;
   double sum[DY_COLUMNS] = {0};
@@ -107,7 +86,7 @@ attnpress_status ap_outer_cpu(const ap_outer_problem *p, int32_t num_threads) {
   }
   if (p->dy != NULL && p->columns > 0) {
     job.run = dy_columns;
-    job.num_tasks = p->batch * ((p->columns + DY_COLUMNS - 1) / DY_COLUMNS);
+    job.num_tasks = p->batch * (ap_divide_up(p->columns, DY_COLUMNS));
     FORWARD_IF(ap_cpu_run(&job, num_threads));
   }
   return ATTNPRESS_OK;

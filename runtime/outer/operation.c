@@ -96,9 +96,7 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
   const ap_outer_problem *p = problem_of(base), *planned = problem_of(planned_base);
   FORWARD_IF(ap_check_extent("dtype", p->dtype, planned->dtype, ATTNPRESS_ONE_CALL));
   FORWARD_IF(ap_check_extent("summed", p->summed, planned->summed, ATTNPRESS_ONE_CALL));
-  RETURN_IF((p->dy != NULL) != (planned->dy != NULL), ATTNPRESS_INVALID_ARGUMENT,
-            "dy is %s and was %s when the plan was made", p->dy ? "given" : "NULL",
-            planned->dy ? "given" : "NULL");
+  FORWARD_IF(ap_check_given("dy", p->dy, planned->dy, ATTNPRESS_ONE_CALL));
   RETURN_IF(
       p->has_mod != planned->has_mod ||
           memcmp(p->mod_key, planned->mod_key, sizeof p->mod_key) != 0,

@@ -4,6 +4,7 @@
 #include "attnpress/args/outer.h"
 #include "attnpress/outer.h"
 #include "call.h"
+#include "cpu/element.h"
 #include "../generated/families.h"
 
 /** A call of either pass, checked. In a range extents are maxima, and 0 stands for any. */
@@ -19,8 +20,10 @@ typedef struct ap_outer_problem {
   unsigned char mod_key[AP_SNIPPET_KEY_BYTES];
 } ap_outer_problem;
 
+_Static_assert((int)AP_FP64 == (int)ATTNPRESS_OUTER_FP64, "as cpu/element.h has it");
+
 static inline int64_t ap_outer_bytes(const ap_outer_problem *p) {
-  return p->dtype == ATTNPRESS_OUTER_FP64 ? 8 : p->dtype == ATTNPRESS_FP32 ? 4 : 2;
+  return ap_element_bytes(p->dtype);
 }
 
 /** Whether nothing is to be written but zeros, or nothing at all. */

@@ -8,10 +8,6 @@
 
 enum { VECTOR_BYTES = 16, OVERLAP_CAPABILITY_MIN = 90 };
 
-static int64_t divide_up(int64_t a, int64_t b) {
-  return a / b + (a % b != 0);
-}
-
 static attnpress_status find_kernel(const ap_outer_problem *p, const ap_device *device,
                                     int32_t pass, ap_launch *launch) {
   ap_variant *v = &launch->variant;
@@ -20,9 +16,7 @@ static attnpress_status find_kernel(const ap_outer_problem *p, const ap_device *
   v->axis[AP_OUTER_DTYPE] = p->dtype;
   v->axis[AP_OUTER_MOD] = pass != AP_OUTER_PASS_BWD_REDUCE && p->has_mod;
   launch->snippet = v->axis[AP_OUTER_MOD];
-  const ap_route *route = ap_next_route(v, device->capability, NULL);
-  v->axis[AP_OUTER_ARCH] = route->arch;
-  launch->target = route->target;
+  ap_choose_arch(device, launch);
   return ap_find_launch_tile(launch);
 }
 
@@ -43,12 +37,13 @@ static attnpress_status set_grid(const ap_outer_problem *p, int64_t batch, int64
 /** As many threads share a row as it has vectors, at most those of a block. */
 static attnpress_status plan_product(const ap_outer_problem *p, ap_outer_plan *plan) {
   ap_launch *launch = &plan->base.launch[0];
-  const int64_t vectors = divide_up(p->columns, VECTOR_BYTES / ap_outer_bytes(p));
+  const int64_t vectors = ap_divide_up(p->columns, VECTOR_BYTES / ap_outer_bytes(p));
   while (1 << plan->column_shift < vectors && 1 << plan->column_shift < launch->tile.threads)
     ++plan->column_shift;
   const int64_t groups = launch->tile.threads >> plan->column_shift;
-  plan->column_blocks = (int32_t)divide_up(vectors, 1 << plan->column_shift);
-  plan->row_blocks = (int32_t)divide_up(p->rows, groups * launch->tile.field[AP_OUTER_TILE_ROWS]);
+  plan->column_blocks = (int32_t)ap_divide_up(vectors, 1 << plan->column_shift);
+  plan->row_blocks =
+      (int32_t)ap_divide_up(p->rows, groups * launch->tile.field[AP_OUTER_TILE_ROWS]);
   return set_grid(p, p->batch, plan->row_blocks, plan->column_blocks, launch);
 }
 
@@ -56,8 +51,8 @@ static attnpress_status plan_sum(const ap_outer_problem *p, ap_outer_plan *plan)
   ap_launch *launch = &plan->base.launch[0];
   const int32_t side = launch->tile.threads >= 256 ? 16 : 8;
   const int32_t tile = side * launch->tile.field[AP_OUTER_TILE_ROWS];
-  plan->column_blocks = (int32_t)divide_up(p->columns, tile);
-  plan->row_blocks = (int32_t)divide_up(p->rows, tile);
+  plan->column_blocks = (int32_t)ap_divide_up(p->columns, tile);
+  plan->row_blocks = (int32_t)ap_divide_up(p->rows, tile);
   return set_grid(p, 1, plan->row_blocks, plan->column_blocks, launch);
 }
 
@@ -76,7 +71,7 @@ static attnpress_status plan_backward(const ap_outer_problem *p, const ap_device
   plan->base.count = 1;
   FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_BWD, launch));
   const int64_t rows = (int64_t)launch->tile.threads / 32 * launch->tile.field[AP_OUTER_TILE_ROWS];
-  plan->row_blocks = (int32_t)divide_up(p->rows > 0 ? p->rows : 1, rows);
+  plan->row_blocks = (int32_t)ap_divide_up(p->rows > 0 ? p->rows : 1, rows);
   FORWARD_IF(set_grid(p, p->batch, plan->row_blocks, 1, launch));
   if (p->dy == NULL || p->columns == 0)
     return ATTNPRESS_OK;
@@ -85,7 +80,7 @@ static attnpress_status plan_backward(const ap_outer_problem *p, const ap_device
   launch->overlaps = device->capability >= OVERLAP_CAPABILITY_MIN;
   plan->base.workspace_bytes =
       (size_t)p->batch * (size_t)plan->row_blocks * (size_t)p->columns * sizeof(float);
-  return set_grid(p, 1, 1, divide_up(p->batch * p->columns, launch->tile.threads), launch);
+  return set_grid(p, 1, 1, ap_divide_up(p->batch * p->columns, launch->tile.threads), launch);
 }
 
 static attnpress_status plan_range(const ap_outer_problem *p, const ap_device *device,
@@ -100,7 +95,7 @@ static attnpress_status plan_range(const ap_outer_problem *p, const ap_device *d
   FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_BWD_REDUCE, &base->launch[base->count++]));
   const int64_t rows =
       (int64_t)base->launch[0].tile.threads / 32 * base->launch[0].tile.field[AP_OUTER_TILE_ROWS];
-  int64_t elements = divide_up(p->rows, rows);
+  int64_t elements = ap_divide_up(p->rows, rows);
   if (p->batch == 0 || p->rows == 0 || p->columns == 0 ||
       __builtin_mul_overflow(elements, p->batch, &elements) ||
       __builtin_mul_overflow(elements, p->columns, &elements) ||

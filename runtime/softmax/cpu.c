@@ -53,7 +53,7 @@ attnpress_status ap_softmax_cpu_isa(const ap_softmax_problem *p, int32_t num_thr
   const ap_cpu_job tasks = {
       .run = run_task,
       .job = &job,
-      .num_tasks = p->rows / job.task_rows + (p->rows % job.task_rows != 0),
+      .num_tasks = ap_divide_up(p->rows, job.task_rows),
       .operations = (double)p->rows * (double)p->columns * OPERATIONS_PER_ELEMENT,
   };
   return ap_cpu_run(&tasks, num_threads);

@@ -28,9 +28,7 @@ static attnpress_status find_kernel(const ap_softmax_problem *p, const ap_device
   v->axis[AP_SOFTMAX_PASS] = p->pass;
   v->axis[AP_SOFTMAX_COLS] = family->axes[AP_SOFTMAX_COLS].domain.values[class];
   v->axis[AP_SOFTMAX_DTYPE] = p->dtype;
-  const ap_route *route = ap_next_route(v, device->capability, NULL);
-  v->axis[AP_SOFTMAX_ARCH] = route->arch;
-  launch->target = route->target;
+  ap_choose_arch(device, launch);
   FORWARD_IF(ap_find_launch_tile(launch));
   *fits = launch->tile.smem_bytes <= ap_find_target(launch->target)->smem_per_block_bytes;
   return ATTNPRESS_OK;
@@ -43,7 +41,7 @@ static int64_t block_rows(const ap_tile *tile) {
 }
 
 static attnpress_status set_grid(const ap_softmax_problem *p, ap_launch *launch) {
-  const int64_t each = block_rows(&launch->tile), blocks = p->rows / each + (p->rows % each != 0);
+  const int64_t each = block_rows(&launch->tile), blocks = ap_divide_up(p->rows, each);
   RETURN_IF(blocks > INT32_MAX, ATTNPRESS_NOT_SUPPORTED,
             "rows is %" PRId64 "; with %" PRId64 " columns a launch has at most %" PRId64, p->rows,
             p->columns, INT32_MAX * each);

@@ -4,6 +4,7 @@
 #include "attnpress/args/softmax.h"
 #include "attnpress/softmax.h"
 #include "call.h"
+#include "cpu/element.h"
 #include "../generated/families.h"
 
 enum { AP_SOFTMAX_TENSORS = 3 };
@@ -30,7 +31,7 @@ static inline const ap_softmax_tensor *ap_softmax_output(const ap_softmax_proble
 }
 
 static inline int64_t ap_softmax_element_bytes(const ap_softmax_problem *p) {
-  return p->dtype == ATTNPRESS_FP32 ? 4 : 2;
+  return ap_element_bytes(p->dtype);
 }
 
 /** "fp16" */

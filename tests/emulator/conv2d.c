@@ -81,8 +81,7 @@ static int is_there(const call *c, const conv2d_row *s, int which) {
   }
 }
 
-static int64_t bytes_of(const call *c, int which) {
-  (void)c;
+static int64_t bytes_of(int which) {
   return which == PARTS ? 4 : 2;
 }
 
@@ -129,7 +128,7 @@ static void lay_out(call *c, const conv2d_row *s) {
 
 /* Inputs are random, outputs NaN. Of what ReLU made, every fifth row has a 0 and a NaN. */
 static void open_tensor(call *c, const conv2d_row *s, int which, uint64_t seed) {
-  const int64_t *n = c->shape[which], *stride = c->stride[which], size = bytes_of(c, which);
+  const int64_t *n = c->shape[which], *stride = c->stride[which], size = bytes_of(which);
   const int32_t dtype = which == PARTS ? ATTNPRESS_FP32 : c->c.shape.dtype;
   int64_t last = n[3];
   for (int d = 0; d < 3; ++d)
@@ -155,10 +154,6 @@ static void open_tensor(call *c, const conv2d_row *s, int which, uint64_t seed) 
 }
 
 /* ---- Launches -------------------------------------------------------------------------------- */
-
-static int64_t divide_up(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 /* As the plan would, with the blocks of this kernel. */
 static void plan_launch(call *c, const kernel *k, const conv2d_row *s) {
@@ -188,7 +183,7 @@ static void plan_launch(call *c, const kernel *k, const conv2d_row *s) {
   char *workspace = c->data[PARTS];
   int64_t m = pixels, n = s->filters, copies = 1;
   if (c->pass == AP_CONV2D_PASS_DGRAD) {
-    m = s->batch * divide_up(s->height, s->stride[0]) * divide_up(s->width, s->stride[1]);
+    m = s->batch * ap_divide_up(s->height, s->stride[0]) * ap_divide_up(s->width, s->stride[1]);
     n = s->channels;
     copies = s->stride[0] * s->stride[1];
   } else if (c->pass == AP_CONV2D_PASS_WGRAD) {
@@ -196,12 +191,12 @@ static void plan_launch(call *c, const kernel *k, const conv2d_row *s) {
     n = weights / s->filters;
     copies = c->splits;
     plan.split_pixels =
-        (int32_t)(divide_up(divide_up(pixels, AP_CONV2D_SLAB), copies) * AP_CONV2D_SLAB);
+        (int32_t)(ap_divide_up(ap_divide_up(pixels, AP_CONV2D_SLAB), copies) * AP_CONV2D_SLAB);
   }
   if (c->pass == AP_CONV2D_PASS_DOUT) {
-    plan.block_pixels = (int32_t)divide_up(pixels, c->dout_blocks);
+    plan.block_pixels = (int32_t)ap_divide_up(pixels, c->dout_blocks);
     plan.row_blocks[c->pass] = (int32_t)c->dout_blocks;
-    plan.column_blocks[c->pass] = (int32_t)divide_up(s->filters, 64);
+    plan.column_blocks[c->pass] = (int32_t)ap_divide_up(s->filters, 64);
     p.dbias = workspace; /* not NULL */
     if (s->relu) {
       p.dx = workspace; /* not NULL: what is masked is needed */
@@ -212,10 +207,10 @@ static void plan_launch(call *c, const kernel *k, const conv2d_row *s) {
   } else if (c->pass == AP_CONV2D_PASS_REDUCE) {
     while (plan.group_shift[0] < 3 && 2 << plan.group_shift[0] <= c->splits)
       ++plan.group_shift[0];
-    c->grid = (unsigned)divide_up(weights, (k->tile.threads >> plan.group_shift[0]) * 4);
+    c->grid = (unsigned)ap_divide_up(weights, (k->tile.threads >> plan.group_shift[0]) * 4);
   } else {
-    plan.row_blocks[c->pass] = (int32_t)divide_up(m, rows);
-    plan.column_blocks[c->pass] = (int32_t)divide_up(n, columns);
+    plan.row_blocks[c->pass] = (int32_t)ap_divide_up(m, rows);
+    plan.column_blocks[c->pass] = (int32_t)ap_divide_up(n, columns);
     c->grid = (unsigned)(copies * plan.row_blocks[c->pass] * plan.column_blocks[c->pass]);
   }
   ap_conv2d_fill(&p, workspace, &plan, 0, &c->block);
@@ -303,7 +298,7 @@ static int launch(const kernel *k, const call *c, char *report) {
     emulated_tensor *t = &tensors[l.tensor_count++];
     *t = (emulated_tensor){.name = names[i],
                            .data = c->data[i],
-                           .element_bytes = (int)bytes_of(c, i),
+                           .element_bytes = (int)bytes_of(i),
                            .writable = is_output(c, i)};
     memcpy(t->shape, c->shape[i], sizeof t->shape);
     memcpy(t->stride, c->stride[i], sizeof t->stride);

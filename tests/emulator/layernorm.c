@@ -91,7 +91,7 @@ static void *take_memory(memory *m, int64_t bytes, int64_t offset) {
 }
 
 static void open_matrices(call *c, const layernorm_shape *s, uint64_t seed) {
-  const int64_t size = ap_layernorm_bytes(c->c.dtype);
+  const int64_t size = ap_element_bytes(c->c.dtype);
   for (int i = 0; i < MATRICES; ++i) {
     const int other = s->layout == MIXED ? i : 0;
     if (!is_there(c, i, s->more))
@@ -115,11 +115,11 @@ static void open_matrices(call *c, const layernorm_shape *s, uint64_t seed) {
 
 static void open_vectors(call *c, const layernorm_shape *s, uint64_t seed) {
   const int32_t dtype = c->c.param_dtype;
-  const int64_t offset = s->parameters == 2 ? ap_layernorm_bytes(dtype) : 0;
+  const int64_t offset = s->parameters == 2 ? ap_element_bytes(dtype) : 0;
   const int reduces = c->pass == AP_LAYERNORM_PASS_BWD_REDUCE;
   for (int i = WEIGHT; i <= BIAS && s->parameters; ++i) {
     c->vector[i] =
-        take_memory(&c->memory[MATRICES + i], s->columns * ap_layernorm_bytes(dtype), offset);
+        take_memory(&c->memory[MATRICES + i], s->columns * ap_element_bytes(dtype), offset);
     rows_fill(c->vector[i], 1, s->columns, s->columns, dtype, i == WEIGHT ? 1.0 : 0.0, 0.5,
               seed + 50 + (uint64_t)i);
   }
@@ -240,7 +240,7 @@ static int list_tensors(const call *c, emulated_tensor *tensors) {
     if (c->matrix[i] != NULL && i != over)
       tensors[count++] = (emulated_tensor){.name = names[c->c.backward][i],
                                            .data = c->matrix[i],
-                                           .element_bytes = (int)ap_layernorm_bytes(c->c.dtype),
+                                           .element_bytes = (int)ap_element_bytes(c->c.dtype),
                                            .writable = is_output(c, i),
                                            .shape = {1, 1, c->c.rows, c->c.columns},
                                            .stride = {0, 0, c->stride[i], 1}};
@@ -251,7 +251,7 @@ static int list_tensors(const call *c, emulated_tensor *tensors) {
     tensors[count++] = (emulated_tensor){
         .name = vectors[i],
         .data = c->vector[i],
-        .element_bytes = is_parts || is_moment ? 4 : (int)ap_layernorm_bytes(c->c.param_dtype),
+        .element_bytes = is_parts || is_moment ? 4 : (int)ap_element_bytes(c->c.param_dtype),
         .writable = is_parts    ? !reduces
                     : is_moment ? !c->c.backward
                                 : reduces,
@@ -303,7 +303,7 @@ static int launch(const kernel *k, const call *c, char *report) {
                                                   .columns = (int32_t)c->c.columns,
                                                   .parts = c->parts};
   const int64_t each = block_rows(&k->tile), by_rows = (c->c.rows + each - 1) / each;
-  const int64_t lane_columns = 32 * 16 / ap_layernorm_bytes(c->c.dtype);
+  const int64_t lane_columns = 32 * 16 / ap_element_bytes(c->c.dtype);
   emulated_tensor tensors[MATRICES + VECTORS];
   emulated_launch l = {.module = k->module,
                        .blocks = (unsigned)by_rows,

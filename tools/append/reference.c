@@ -5,13 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../lengths.h"
 #include "../rows.h"
+#include "cpu/element.h"
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
-
-static int64_t bytes_of(int32_t dtype) {
-  return dtype == ATTNPRESS_FP32 ? 4 : 2;
-}
 
 /** Strides in a layout; the bytes from the buffer's first element to behind the tensor's last. */
 static int64_t lay_out_tensor(const append_shape *s, attnpress_tensor *t, int64_t entries,
@@ -26,7 +24,7 @@ static int64_t lay_out_tensor(const append_shape *s, attnpress_tensor *t, int64_
                           .dtype = s->dtype};
   if (far)
     t->stride[0] = ((int64_t)1 << 31) + t->stride[0] + 3;
-  return ((entries - 1) * t->stride[0] + rows * heads * row + 1) * bytes_of(s->dtype);
+  return ((entries - 1) * t->stride[0] + rows * heads * row + 1) * ap_element_bytes(s->dtype);
 }
 
 /** Entries of the cache: more than are used, so that indices can be shuffled. */
@@ -86,7 +84,8 @@ void append_lay_out(append_problem *p, const append_shape *s) {
                                  .dtype = dtype,
                                  .interleaved = s->interleaved,
                                  .q_at_first = s->q_at_first};
-  p->bytes[APPEND_COS] = p->rotary.num_positions * half * bytes_of(dtype) * (s->rotary_own ? 2 : 1);
+  p->bytes[APPEND_COS] =
+      p->rotary.num_positions * half * ap_element_bytes(dtype) * (s->rotary_own ? 2 : 1);
   p->bytes[APPEND_SIN] = s->rotary_own ? 0 : p->bytes[APPEND_COS];
 }
 
@@ -94,7 +93,7 @@ void append_point(append_problem *p, const append_shape *s, void *const buffer[A
   attnpress_append_args *a = &p->args;
   attnpress_tensor *const tensors[] = {&a->k_new,   &a->v_new, &a->k_cache,
                                        &a->v_cache, &a->q,     &a->q_out};
-  const int64_t first = s->layout == APPEND_ODD ? bytes_of(s->dtype) : 0;
+  const int64_t first = s->layout == APPEND_ODD ? ap_element_bytes(s->dtype) : 0;
   void *at[APPEND_BUFFERS];
   for (int i = 0; i < APPEND_BUFFERS; ++i)
     at[i] = p->bytes[i] > 0 ? buffer[i] : NULL;
@@ -113,9 +112,9 @@ void append_point(append_problem *p, const append_shape *s, void *const buffer[A
   p->rotary.positions = at[APPEND_POSITIONS];
   p->rotary.first_positions = at[APPEND_FIRST_POSITIONS];
   p->rotary.cos = at[APPEND_COS];
-  p->rotary.sin = s->rotary_own
-                      ? (char *)at[APPEND_COS] + s->rotary_dim / 2 * bytes_of(p->rotary.dtype)
-                      : at[APPEND_SIN];
+  p->rotary.sin =
+      s->rotary_own ? (char *)at[APPEND_COS] + s->rotary_dim / 2 * ap_element_bytes(p->rotary.dtype)
+                    : at[APPEND_SIN];
 }
 
 static void fill_tensor(const attnpress_tensor *t, uint64_t seed) {
@@ -128,21 +127,6 @@ static void fill_tensor(const attnpress_tensor *t, uint64_t seed) {
               rows_normal(seed,
                           (uint64_t)(((b * t->shape[1] + i) * t->shape[2] + h) * t->shape[3] + j)),
               t->dtype);
-}
-
-/** A shuffled sequence of 0 to count - 1 goes up by this, modulo count. */
-static int64_t step_of(int64_t count) {
-  int64_t step = count / 2 + 1;
-  for (;; ++step) {
-    int64_t a = step, b = count;
-    while (b != 0) {
-      const int64_t rest = a % b;
-      a = b;
-      b = rest;
-    }
-    if (a == 1)
-      return step;
-  }
 }
 
 static void fill_tables(const append_problem *p, const append_shape *s) {
@@ -184,7 +168,7 @@ static void fill_indices(const append_problem *p, const append_shape *s) {
   const attnpress_append_args *a = &p->args;
   const int64_t tokens = s->batch * s->new_tokens;
   const attnpress_tensor *cache = s->heads_kv > 0 && s->head_dim > 0 ? &a->k_cache : &a->v_cache;
-  const int64_t entries = cache->shape[0], step = entries > 0 ? step_of(entries) : 1;
+  const int64_t entries = cache->shape[0], step = entries > 0 ? lengths_step(entries) : 1;
   int32_t *cu = (void *)(uintptr_t)a->cu_seqlens_new, *used = (void *)(uintptr_t)a->seqused_k,
           *idx = (void *)(uintptr_t)a->kv_batch_idx, *pages = (void *)(uintptr_t)a->page_table,
           *positions = (void *)(uintptr_t)p->rotary.positions,
@@ -213,9 +197,9 @@ static void fill_indices(const append_problem *p, const append_shape *s) {
                                     : (b + 2) / 3 * 3 * s->new_tokens / (s->bad ? 2 : 1));
   for (int64_t b = 0; cu != NULL && b < s->batch; ++b)
     cu[b] = cu[b] < cu[s->batch] ? cu[b] : cu[s->batch];
+  const int64_t count = entries * s->cache_rows, slot_step = count > 0 ? lengths_step(count) : 1;
   for (int64_t t = 0; slots != NULL && t < tokens; ++t) {
-    const int64_t count = entries * s->cache_rows;
-    slots[t] = t % 5 == 3 ? -1 : t * step_of(count) % count;
+    slots[t] = t % 5 == 3 ? -1 : t * slot_step % count;
     if (s->bad && t % 7 == 5)
       slots[t] = t % 2 ? count : INT64_MAX - t;
   }
@@ -358,7 +342,7 @@ static double rotated(const attnpress_rotary *r, const attnpress_tensor *t, int6
 /** Whether one element has another's bits. */
 static int same_bits(const attnpress_tensor *a, int64_t at, const attnpress_tensor *b,
                      int64_t other) {
-  const int64_t bytes = bytes_of(a->dtype);
+  const int64_t bytes = ap_element_bytes(a->dtype);
   return memcmp((const char *)a->data + at * bytes, (const char *)b->data + other * bytes,
                 (size_t)bytes) == 0;
 }

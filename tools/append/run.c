@@ -2,12 +2,11 @@
  * (reference.h). */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "../session.h"
 #include "../tool.h"
 #include "attnpress/append.h"
+#include "cpu/element.h"
 #include "reference.h"
 
 typedef struct run_state {
@@ -16,7 +15,6 @@ typedef struct run_state {
   int buffer[APPEND_BUFFERS];
   append_problem device, host; /* the call, and the same in host memory */
   append_problem before;       /* in memory of its own, as everything was */
-  void *copy[APPEND_BUFFERS];
   append_check check;
   append_error error;
 } run_state;
@@ -38,6 +36,7 @@ static attnpress_status run_call(attnpress_handle *handle, const void *args, voi
  * there. */
 static int make_problem(run_state *s, uint64_t seed) {
   void *host[APPEND_BUFFERS] = {NULL}, *data[APPEND_BUFFERS] = {NULL};
+  void *before[APPEND_BUFFERS] = {NULL};
   append_lay_out(&s->host, &s->shape);
   s->device = s->before = s->host;
   for (int i = 0; i < APPEND_BUFFERS; ++i) {
@@ -46,21 +45,16 @@ static int make_problem(run_state *s, uint64_t seed) {
       continue;
     if (tool_session_add(&s->session, s->host.bytes[i], &s->buffer[i]) != TOOL_OK)
       return TOOL_FAILED;
-    host[i] = s->session.buffer[s->buffer[i]].host;
+    host[i] = tool_session_host(&s->session, s->buffer[i]);
     data[i] = tool_session_data(&s->session, s->buffer[i]);
-    if ((s->copy[i] = malloc((size_t)s->host.bytes[i])) == NULL) {
-      fprintf(stderr, "attnpress run append: %.1f GB of host memory could not be had\n",
-              (double)s->host.bytes[i] * 1e-9);
-      return TOOL_FAILED;
-    }
   }
   append_point(&s->host, &s->shape, host);
   append_point(&s->device, &s->shape, data);
-  append_point(&s->before, &s->shape, s->copy);
   append_fill(&s->host, &s->shape, seed);
   for (int i = 0; i < APPEND_BUFFERS; ++i)
-    if (host[i] != NULL)
-      memcpy(s->copy[i], host[i], (size_t)s->host.bytes[i]);
+    if (host[i] != NULL && tool_session_keep(&s->session, s->buffer[i], &before[i]) != TOOL_OK)
+      return TOOL_FAILED;
+  append_point(&s->before, &s->shape, before);
   return TOOL_OK;
 }
 
@@ -98,7 +92,7 @@ static int report(const run_state *s) {
            p->batch, p->new_tokens, p->heads_q, p->heads_kv, p->head_dim, place_names[p->places],
            (int)p->rotary_dim, tool_dtype_names[p->dtype]);
   return tool_session_report(&s->session, text,
-                             2 * tokens * columns * (p->dtype == ATTNPRESS_FP32 ? 4 : 2), &verdict);
+                             2 * tokens * columns * (double)ap_element_bytes(p->dtype), &verdict);
 }
 
 static int run(run_state *s, uint64_t seed) {
@@ -187,8 +181,6 @@ static int run_words(int argc, char **argv) {
   if (status != TOOL_OK)
     return status;
   status = run(&s, (uint64_t)seed);
-  for (int i = 0; i < APPEND_BUFFERS; ++i)
-    free(s.copy[i]);
   tool_session_close(&s.session);
   return status;
 }

@@ -9,6 +9,7 @@
 #include "../session.h"
 #include "../tool.h"
 #include "attnpress/conv2d.h"
+#include "cpu/element.h"
 #include "reference.h"
 
 typedef struct run_options {
@@ -49,7 +50,7 @@ static void fill_case(run_state *s) {
   };
 }
 
-/* Is a buffer there, and is it filled with random numbers? */
+/* Whether the call has a buffer. */
 static int is_there(const run_options *o, int which) {
   if (which == BIAS)
     return o->bias && !o->backward;
@@ -73,14 +74,14 @@ static int add_buffers(run_state *s) {
                          &s->buffer[i]) != TOOL_OK)
       return TOOL_FAILED;
     if (i < OUT || i == DOUT || (i == OUT && o->backward))
-      rows_fill(s->session.buffer[s->buffer[i]].host, 1, count[i], count[i], o->dtype, 0.0,
+      rows_fill(tool_session_host(&s->session, s->buffer[i]), 1, count[i], count[i], o->dtype, 0.0,
                 i == WEIGHT ? size : 1.0, (uint64_t)(o->seed + i));
   }
   return TOOL_OK;
 }
 
 static const void *host(const run_state *s, int which) {
-  return s->buffer[which] < 0 ? NULL : s->session.buffer[s->buffer[which]].host;
+  return tool_session_host(&s->session, s->buffer[which]);
 }
 
 static attnpress_status plan_forward(attnpress_handle *handle, const void *args,
@@ -175,7 +176,7 @@ static double bytes_of(const run_state *s) {
   const double out = (double)conv2d_out_pixels(&s->c) * (double)o->filters;
   const double weights = (double)conv2d_taps(&s->c) * (double)o->channels;
   return (o->backward ? 2.0 * (in + weights) + out : in + weights + out) *
-         (o->dtype == ATTNPRESS_FP32 ? 4 : 2);
+         (double)ap_element_bytes(o->dtype);
 }
 
 static int report(run_state *s) {

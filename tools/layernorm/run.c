@@ -2,13 +2,12 @@
  * (reference.h). */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "../rows.h"
 #include "../session.h"
 #include "../tool.h"
 #include "attnpress/layernorm.h"
+#include "cpu/element.h"
 #include "reference.h"
 
 enum { NOT_GIVEN = -1, MATRICES = 4, VECTORS = 6 };
@@ -25,7 +24,6 @@ typedef struct run_state {
   tool_session session;
   run_options o;
   int matrix[MATRICES], vector[VECTORS];
-  void *before; /* what a call in place writes over, for the reference */
   layernorm_case c;
   layernorm_error error;
   union {
@@ -71,7 +69,7 @@ static int add_buffers(run_state *s) {
 }
 
 static void *host(const run_state *s, int index) {
-  return index < 0 ? NULL : s->session.buffer[index].host;
+  return tool_session_host(&s->session, index);
 }
 
 static layernorm_matrix matrix_of(const run_state *s, int which) {
@@ -126,12 +124,10 @@ static int fill(run_state *s) {
     ((float *)host(s, s->vector[RSTD]))[row] = rstd;
   }
   if (o->in_place) {
-    const tool_buffer *b = &s->session.buffer[s->matrix[o->backward ? DY : X]];
-    s->before = malloc(b->bytes);
-    if (s->before == NULL)
+    void *before;
+    if (tool_session_keep(&s->session, s->matrix[o->backward ? DY : X], &before) != TOOL_OK)
       return TOOL_FAILED;
-    memcpy(s->before, b->host, b->bytes);
-    *(o->backward ? &s->c.dy : &s->c.x) = (layernorm_matrix){s->before, o->stride};
+    *(o->backward ? &s->c.dy : &s->c.x) = (layernorm_matrix){before, o->stride};
   }
   return TOOL_OK;
 }
@@ -239,7 +235,7 @@ static int report(const run_state *s) {
            o->residual ? ", with a residual" : "", o->in_place ? ", in place" : "");
   return tool_session_report(&s->session, text,
                              (double)o->rows * (double)o->columns *
-                                 (o->dtype == ATTNPRESS_FP32 ? 4 : 2) * matrices,
+                                 (double)ap_element_bytes(o->dtype) * matrices,
                              &verdict);
 }
 
@@ -296,7 +292,6 @@ static int run_words(int argc, char **argv) {
                       o->stride, o->columns);
   status = run(&s);
   tool_session_close(&s.session);
-  free(s.before);
   return status;
 }
 

@@ -4,16 +4,14 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "../reference.h"
 #include "../rows.h"
 #include "cpu/element.h"
 
 /** An element of W, rounded to x's dtype as the product takes it. */
 static double w_of(const matmul_case *c, int64_t row, int64_t column) {
   const float value = ap_load_element(c->w, row * c->w_stride + column, c->w_dtype);
-  if (c->w_dtype != ATTNPRESS_FP32)
-    return (double)value;
-  return (double)(c->dtype == ATTNPRESS_FP16 ? ap_float_from_fp16(ap_fp16_from_float(value))
-                                             : ap_float_from_bf16(ap_bf16_from_float(value)));
+  return (double)reference_round(value, c->dtype);
 }
 
 static void compare(const matmul_case *c, matmul_error *e, int64_t row, int64_t column,

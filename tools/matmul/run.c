@@ -3,8 +3,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "../rows.h"
 #include "../session.h"
@@ -21,7 +19,6 @@ typedef struct run_state {
   tool_session session;
   run_options o;
   int x, w; /* buffers */
-  void *before;
   matmul_case c;
   matmul_error error;
   attnpress_matmul_args args;
@@ -40,20 +37,19 @@ static attnpress_status run_once(attnpress_handle *handle, const void *args, voi
 static int add_buffers(run_state *s) {
   const run_options *o = &s->o;
   const int64_t stride = o->n + o->gap;
-  const int64_t x_bytes = rows_span_bytes(o->rows, o->n, stride, o->dtype);
-  if (tool_session_add(&s->session, x_bytes, &s->x) != TOOL_OK ||
+  if (tool_session_add(&s->session, rows_span_bytes(o->rows, o->n, stride, o->dtype), &s->x) !=
+          TOOL_OK ||
       tool_session_add(&s->session, rows_span_bytes(o->n, o->n, stride, o->w_dtype), &s->w) !=
           TOOL_OK)
     return TOOL_FAILED;
-  void *x = s->session.buffer[s->x].host, *w = s->session.buffer[s->w].host;
+  void *x = tool_session_host(&s->session, s->x), *w = tool_session_host(&s->session, s->w);
   rows_fill(x, o->rows, o->n, stride, o->dtype, 0.0, 1.0, (uint64_t)o->seed);
   rows_fill(w, o->n, o->n, stride, o->w_dtype, 0.0, o->n > 0 ? 1.0 / sqrt((double)o->n) : 1.0,
             (uint64_t)o->seed + 1);
-  s->before = malloc(x_bytes > 0 ? (size_t)x_bytes : 1);
-  if (s->before == NULL)
-    return tool_usage("run matmul", "%" PRId64 " bytes for x as it was could not be had", x_bytes);
-  memcpy(s->before, x, (size_t)x_bytes);
-  s->c = (matmul_case){o->dtype, o->w_dtype, o->transposed, o->rows, o->n,  s->before,
+  void *before;
+  if (tool_session_keep(&s->session, s->x, &before) != TOOL_OK)
+    return TOOL_FAILED;
+  s->c = (matmul_case){o->dtype, o->w_dtype, o->transposed, o->rows, o->n,  before,
                        x,        w,          stride,        stride,  stride};
   return TOOL_OK;
 }
@@ -130,7 +126,6 @@ static int run_words(int argc, char **argv) {
     return tool_usage("run matmul",
                       "--rows %" PRId64 " is too many: x would have over 10^15 elements", o->rows);
   status = run(&s);
-  free(s.before);
   tool_session_close(&s.session);
   return status;
 }

@@ -5,12 +5,9 @@
 #include <string.h>
 
 #include "../rows.h"
+#include "cpu/element.h"
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
-
-static int64_t bytes_of(int32_t dtype) {
-  return dtype == ATTNPRESS_FP32 ? 4 : 2;
-}
 
 /** Strides of a tensor in a layout; the elements from its first to behind its last. */
 static int64_t lay_out_tensor(const merge_shape *s, attnpress_tensor *t, int32_t dtype) {
@@ -39,7 +36,8 @@ void merge_lay_out(merge_problem *p, const merge_shape *s) {
   const int64_t first = s->layout == MERGE_ODD; /* element of each tensor */
   *p = (merge_problem){0};
   for (int i = 0; i < s->num_parts; ++i) {
-    p->out_bytes = (lay_out_tensor(s, &p->part[i].out, s->dtype) + first) * bytes_of(s->dtype);
+    p->out_bytes =
+        (lay_out_tensor(s, &p->part[i].out, s->dtype) + first) * ap_element_bytes(s->dtype);
     p->out_bytes = (p->out_bytes + 15) / 16 * 16;
     p->lse_bytes = lay_out_lse(s, p->part[i].lse_stride) * 4;
   }
@@ -48,7 +46,7 @@ void merge_lay_out(merge_problem *p, const merge_shape *s) {
   p->bytes[MERGE_OUTS] = s->num_parts * p->out_bytes;
   p->bytes[MERGE_LSES] = s->num_parts * p->lse_bytes;
   p->bytes[MERGE_OUT] =
-      (lay_out_tensor(s, &p->args.out, s->out_dtype) + first) * bytes_of(s->out_dtype);
+      (lay_out_tensor(s, &p->args.out, s->out_dtype) + first) * ap_element_bytes(s->out_dtype);
   p->bytes[MERGE_LSE] = lay_out_lse(s, p->args.lse_stride) * 4;
 }
 
@@ -56,13 +54,14 @@ void merge_point(merge_problem *p, const merge_shape *s, void *const buffer[MERG
   const int64_t first = s->layout == MERGE_ODD;
   for (int i = 0; i < s->num_parts; ++i) {
     p->part[i].out.data =
-        (char *)buffer[MERGE_OUTS] + i * p->out_bytes + first * bytes_of(s->dtype);
+        (char *)buffer[MERGE_OUTS] + i * p->out_bytes + first * ap_element_bytes(s->dtype);
     p->part[i].lse = (float *)((char *)buffer[MERGE_LSES] + i * p->lse_bytes);
   }
   const attnpress_merge_part *last = &p->part[s->num_parts - 1];
   p->args.parts = p->part;
-  p->args.out.data =
-      s->in_place ? last->out.data : (char *)buffer[MERGE_OUT] + first * bytes_of(s->out_dtype);
+  p->args.out.data = s->in_place
+                         ? last->out.data
+                         : (char *)buffer[MERGE_OUT] + first * ap_element_bytes(s->out_dtype);
   p->args.lse = s->no_lse ? NULL : s->in_place ? (float *)(uintptr_t)last->lse : buffer[MERGE_LSE];
 }
 

@@ -2,12 +2,11 @@
  * (reference.h). */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "../session.h"
 #include "../tool.h"
 #include "attnpress/merge.h"
+#include "cpu/element.h"
 #include "reference.h"
 
 typedef struct run_state {
@@ -31,28 +30,23 @@ static attnpress_status run_call(attnpress_handle *handle, const void *args, voi
 }
 
 /* Buffers with random parts; the call in the memory that it is made in, and in host memory. */
-static int make_problem(run_state *s, uint64_t seed, void **parts) {
+static int make_problem(run_state *s, uint64_t seed) {
   void *host[MERGE_BUFFERS], *data[MERGE_BUFFERS], *before[MERGE_BUFFERS];
   merge_lay_out(&s->host, &s->shape);
   s->device = s->before = s->host;
   for (int i = 0; i < MERGE_BUFFERS; ++i) {
     if (tool_session_add(&s->session, s->host.bytes[i], &s->buffer[i]) != TOOL_OK)
       return TOOL_FAILED;
-    before[i] = host[i] = s->session.buffer[s->buffer[i]].host;
+    before[i] = host[i] = tool_session_host(&s->session, s->buffer[i]);
     data[i] = tool_session_data(&s->session, s->buffer[i]);
   }
   merge_point(&s->host, &s->shape, host);
   merge_point(&s->device, &s->shape, data);
   merge_fill(&s->host, seed);
-  if (s->shape.in_place) {
-    const size_t outs = (size_t)s->host.bytes[MERGE_OUTS], lses = (size_t)s->host.bytes[MERGE_LSES];
-    if ((*parts = malloc(outs + lses + 1)) == NULL)
-      return tool_fail("run merge", ATTNPRESS_OUT_OF_MEMORY);
-    memcpy(*parts, host[MERGE_OUTS], outs);
-    memcpy((char *)*parts + outs, host[MERGE_LSES], lses);
-    before[MERGE_OUTS] = *parts;
-    before[MERGE_LSES] = (char *)*parts + outs;
-  }
+  if (s->shape.in_place &&
+      (tool_session_keep(&s->session, s->buffer[MERGE_OUTS], &before[MERGE_OUTS]) != TOOL_OK ||
+       tool_session_keep(&s->session, s->buffer[MERGE_LSES], &before[MERGE_LSES]) != TOOL_OK))
+    return TOOL_FAILED;
   merge_point(&s->before, &s->shape, before);
   return TOOL_OK;
 }
@@ -68,8 +62,8 @@ static int report(const run_state *s) {
   tool_verdict verdict = {e->ratio, e->elements, ""};
   char text[160];
   const double rows = (double)p->batch * (double)p->seqlen * (double)p->heads;
-  const double in = p->dtype == ATTNPRESS_FP32 ? 4 : 2,
-               out = p->out_dtype == ATTNPRESS_FP32 ? 4 : 2;
+  const double in = (double)ap_element_bytes(p->dtype),
+               out = (double)ap_element_bytes(p->out_dtype);
   snprintf(verdict.worst, sizeof verdict.worst,
            "%s: batch %" PRId64 ", row %" PRId64 ", head %" PRId64 ", column %" PRId64
            ": %.9g, expected %.9g",
@@ -88,10 +82,9 @@ static int report(const run_state *s) {
 }
 
 static int run(run_state *s, uint64_t seed) {
-  void *parts = NULL;
   int status = tool_session_open(&s->session);
   if (status == TOOL_OK)
-    status = make_problem(s, seed, &parts);
+    status = make_problem(s, seed);
   const tool_call call = {&s->device.args, plan_call, run_call, NULL};
   if (status == TOOL_OK)
     status = tool_session_first(&s->session, &call);
@@ -100,10 +93,7 @@ static int run(run_state *s, uint64_t seed) {
                             check_row, s);
   if (status == TOOL_OK)
     status = tool_session_time(&s->session, &call);
-  if (status == TOOL_OK)
-    status = report(s);
-  free(parts);
-  return status;
+  return status == TOOL_OK ? report(s) : status;
 }
 
 static int run_words(int argc, char **argv) {

@@ -7,6 +7,7 @@
 #include "../session.h"
 #include "../tool.h"
 #include "attnpress/outer.h"
+#include "cpu/element.h"
 #include "reference.h"
 
 typedef struct run_options {
@@ -62,14 +63,14 @@ static int add_buffers(run_state *s) {
                          &s->buffer[i]) != TOOL_OK)
       return TOOL_FAILED;
     if (i < C || (i == C && o->backward))
-      rows_fill(s->session.buffer[s->buffer[i]].host, rows[i], columns[i], columns[i], o->dtype,
-                0.0, 1.0, (uint64_t)(o->seed + i));
+      rows_fill(tool_session_host(&s->session, s->buffer[i]), rows[i], columns[i], columns[i],
+                o->dtype, 0.0, 1.0, (uint64_t)(o->seed + i));
   }
   return TOOL_OK;
 }
 
 static const void *host(const run_state *s, int which) {
-  return s->buffer[which] < 0 ? NULL : s->session.buffer[s->buffer[which]].host;
+  return tool_session_host(&s->session, s->buffer[which]);
 }
 
 static attnpress_status plan_forward(attnpress_handle *handle, const void *args,
@@ -174,7 +175,7 @@ static int run(run_state *s) {
            o->columns, tool_dtype_names[o->dtype]);
   return tool_session_report(&s->session, text,
                              (double)(o->summed ? 1 : o->batch) * (double)o->rows *
-                                 (double)o->columns * (o->dtype == ATTNPRESS_FP32 ? 4 : 2),
+                                 (double)o->columns * (double)ap_element_bytes(o->dtype),
                              &verdict);
 }
 

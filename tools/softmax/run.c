@@ -2,12 +2,11 @@
  * (reference.h). */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "../session.h"
 #include "../tool.h"
 #include "attnpress/softmax.h"
+#include "cpu/element.h"
 #include "reference.h"
 
 enum { NOT_GIVEN = -1, TENSORS_MAX = 3 };
@@ -23,7 +22,6 @@ typedef struct run_state {
   tool_session session;
   run_options o;
   int tensors, buffer[TENSORS_MAX];
-  void *before; /* what a call in place writes over, for the reference */
   softmax_case c;
   softmax_error error;
   union {
@@ -60,22 +58,18 @@ static int fill(run_state *s) {
   const run_options *o = &s->o;
   const int output = s->tensors - 1;
   for (int i = 0; i < output; ++i) {
-    void *host = s->session.buffer[s->buffer[i]].host;
+    void *host = tool_session_host(&s->session, s->buffer[i]);
     softmax_fill(host, &s->c, o->stride, o->backward ? 1.0 : 3.0, o->backward && i == 0,
                  (uint64_t)o->seed + (uint64_t)i);
     s->c.input[i] = host;
   }
-  const tool_buffer *out = &s->session.buffer[s->buffer[output]];
-  s->c.output = out->host;
+  s->c.output = tool_session_host(&s->session, s->buffer[output]);
   if (!o->in_place)
     return TOOL_OK;
-  s->before = malloc(out->bytes);
-  if (s->before == NULL) {
-    fprintf(stderr, "attnpress run softmax: %.1f GB of host memory could not be had\n",
-            (double)out->bytes * 1e-9);
+  void *before;
+  if (tool_session_keep(&s->session, s->buffer[output], &before) != TOOL_OK)
     return TOOL_FAILED;
-  }
-  s->c.input[output - 1] = memcpy(s->before, out->host, out->bytes);
+  s->c.input[output - 1] = before;
   return TOOL_OK;
 }
 
@@ -150,7 +144,7 @@ static int report(const run_state *s) {
            tool_dtype_names[o->dtype], o->in_place ? ", in place" : "");
   return tool_session_report(&s->session, text,
                              (double)o->rows * (double)o->columns *
-                                 (o->dtype == ATTNPRESS_FP32 ? 4 : 2) * s->tensors,
+                                 (double)ap_element_bytes(o->dtype) * s->tensors,
                              &verdict);
 }
 
@@ -203,7 +197,6 @@ static int run_words(int argc, char **argv) {
   s.tensors = o->backward ? 3 : 2;
   status = run(&s);
   tool_session_close(&s.session);
-  free(s.before);
   return status;
 }
 
