@@ -572,3 +572,27 @@ def test_vllm_refuses_by_name() -> None:
     assert not vllm.is_fa_version_supported(4)
     with pytest.raises(ValueError, match="fa_version is 7"):
         vllm.fa_version_unsupported_reason(7)
+
+
+@pytest.mark.parametrize("appended", [0, 2])
+def test_head_dim_that_is_no_multiple_of_8(appended):
+    """flash-attn's function copies such caches, and what is appended back."""
+    dtype, dim, used = torch.float16, 59, [5, 9]
+    q = normal(2, 3, 4, dim, dtype=dtype, seed=1)
+    caches = [normal(2, 20, 2, dim, dtype=dtype, seed=n) for n in (2, 3)]
+    new = [normal(2, appended, 2, dim, dtype=dtype, seed=n) for n in (4, 5)]
+    whole = [x.clone() for x in caches]
+    for cache, more in zip(whole, new):
+        for b, length in enumerate(used):
+            cache[b, length : length + appended] = more[b]
+    out, lse = interface.flash_attn_with_kvcache(
+        q, *caches, *(new if appended else ()), cache_seqlens=int32(used), causal=True,
+        return_softmax_lse=True,
+    )  # fmt: skip
+    assert out.shape == q.shape
+    assert all(torch.equal(x, y) for x, y in zip(caches, whole))
+    for b, length in enumerate(used):
+        rows = (x[b, : length + appended].double().cpu() for x in whole)
+        wanted, wanted_lse = attention(q[b].double().cpu(), *rows, True, (-1, -1))
+        torch.testing.assert_close(out[b].double().cpu(), wanted, atol=4e-3, rtol=4e-3)
+        torch.testing.assert_close(lse[b].double().cpu(), wanted_lse, atol=1e-5, rtol=1e-5)

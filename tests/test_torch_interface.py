@@ -662,3 +662,34 @@ def test_modules_of_norms_and_activations():
     )
     y = torch.randn(3, 16)
     torch.testing.assert_close(activations.swiglu(x, y), torch.nn.functional.silu(x) * y)
+
+
+def test_dropped_probabilities_are_scaled_by_their_row():
+    """S_dmask as flash-attn's tests read it: a row's largest is 1."""
+    q, k, v = tensors()
+    for causal in (False, True):
+        _, _, p = interface.flash_attn_func(q, k, v, 0.2, causal=causal, return_attn_probs=True)
+        assert p.shape == (*q.shape[:1], q.shape[2], q.shape[1], k.shape[1])
+        torch.testing.assert_close(p.abs().amax(-1), torch.ones(p.shape[:3]))
+    lengths = torch.tensor([0, 9, 20], dtype=torch.int32)
+    one = (x[0, :20] for x in (q, k, v))
+    _, _, p = interface.flash_attn_varlen_func(
+        *one, lengths, lengths, 11, 11, 0.2, return_attn_probs=True
+    )
+    assert p.shape == (2, q.shape[2], 11, 11) and p[0, :, 9:].eq(0).all()
+    torch.testing.assert_close(p[1].abs().amax(-1), torch.ones(p.shape[1:3]))
+
+
+def test_pages_that_require_grad():
+    """The result is there, as with flash-attn; its gradient is not."""
+    q, k, v = (x[0, :32].clone() for x in tensors())
+    pages = (x.reshape(2, 16, *x.shape[1:]) for x in (k, v))
+    table = torch.tensor([[0, 1]], dtype=torch.int32)
+    lengths = torch.tensor([0, 32], dtype=torch.int32)
+    wanted = interface.flash_attn_varlen_func(q, k, v, lengths, lengths, 32, 32)
+    out = interface.flash_attn_varlen_func(
+        q.requires_grad_(), *pages, lengths, lengths, 32, 32, block_table=table
+    )
+    assert torch.equal(out, wanted)
+    with pytest.raises(NotImplementedError, match="keys in pages have no gradients"):
+        out.sum().backward()

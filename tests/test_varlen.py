@@ -353,3 +353,29 @@ def test_torch() -> None:
     qkv = torch.randn(2, 10, 3, 4, DIM, requires_grad=True)
     attnpress.flash_attn_qkvpacked_func(qkv, causal=True).sum().backward()
     assert qkv.grad is not None and bool(qkv.grad.isfinite().all())
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_dropped_probabilities(causal):
+    """With dropout S_dmask gives the result: of each sequence its probabilities, negative where
+    they were dropped, by which V is weighted; 0 past its end."""
+    queries, keys = [5, 0, 17], [40, 7, 20]
+    q, k, v = (
+        normal(sum(n), 6 if i == 0 else 2, DIM, seed=i) for i, n in enumerate((queries, keys, keys))
+    )
+    slopes = normal(3, 6, seed=9) ** 2
+    out, _, p = attnpress.flash_attn_varlen_func(
+        q, k, v, sums(queries), sums(keys), 17, 40, 0.3, causal=causal, alibi_slopes=slopes,
+        return_attn_probs=True, seed=(3, 4),
+    )  # fmt: skip
+    assert p.shape == (3, 6, 17, 40)
+    for b in range(3):
+        rows = slice(*sums(queries)[b : b + 2])
+        held = p[b, :, : queries[b], : keys[b]]
+        assert np.count_nonzero(p[b]) == np.count_nonzero(held)
+        weights = np.where(held > 0, held, 0) / 0.7
+        values = v[slice(*sums(keys)[b : b + 2])].repeat(3, axis=1)
+        np.testing.assert_allclose(
+            np.einsum("hij,jhd->ihd", weights, values), out[rows], atol=1e-5, rtol=1e-4
+        )
+    assert 0.2 < np.count_nonzero(p < 0) / np.count_nonzero(p) < 0.4

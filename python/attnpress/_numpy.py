@@ -355,6 +355,10 @@ def floats(value: np.ndarray) -> np.ndarray:
     return value.astype(np.float32)
 
 
+def zeros(shape: tuple[int, ...], like: np.ndarray) -> np.ndarray:
+    return np.zeros(shape, np.float32)
+
+
 def positions(count: int, like: np.ndarray) -> np.ndarray:
     return np.arange(count)
 

@@ -635,6 +635,10 @@ def floats(value):
     return value.float()
 
 
+def zeros(shape, like):
+    return torch.zeros(shape, device=like.device)
+
+
 def positions(count: int, like):
     return torch.arange(count, device=like.device)
 

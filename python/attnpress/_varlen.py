@@ -3,6 +3,7 @@ its signatures: the arguments are checked here and go to the adapter of their li
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any, TypeVar
 
@@ -17,7 +18,7 @@ from ._attention import (
 )
 from ._ragged import Ragged, check_array, checked_length, shapes_of
 from ._rows import library_of
-from ._scores import groups_of, mask_of
+from ._scores import groups_of, mask_of, probabilities
 
 Array = TypeVar("Array", bound=Any)
 """torch.Tensor or numpy.ndarray: what comes in goes out."""
@@ -104,9 +105,10 @@ def _forward(
     alibi_slopes: Any, s_aux: Any, dropout_p: float, seed: Any, softmax_scale: float | None,
     out: Any, num_splits: int, lse_shape: tuple[int, ...] | None, chunk: int = 0,
     deterministic: bool | None = None,
-) -> tuple[Any, Any]:  # fmt: skip
-    """(out, lse) of q, k, v with a batch dimension each; lse is None where lse_shape is.
-    deterministic: None where the call has no gradients."""
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """(out, lse, the call) of q, k, v with a batch dimension each; lse is None where lse_shape is,
+    and the call is (causal, request or None, groups or None). deterministic: None where the call
+    has no gradients."""
     adapter = _adapters.get(type(q)) or _adapter_of(q)
     adapter.checked(q, k, v, softmax_scale)
     records = adapter.needs_grad(q, k, v, s_aux)
@@ -124,11 +126,34 @@ def _forward(
         recorded: tuple[Any, Any] = adapter.recorded_ragged(
             q, k, v, ragged, softmax_scale, causal, groups, num_splits, bool(deterministic)
         )
-        return recorded
+        return (*recorded, (causal, request, groups))
     result: tuple[Any, Any] = adapter.ragged(
         q, k, v, out, ragged, softmax_scale, causal, groups, num_splits, lse_shape
     )
-    return result
+    return (*result, (causal, request, groups))
+
+
+def _dropped(
+    adapter: Any, q: Any, k: Any, lse: Any, ragged: Ragged, call: Any, softmax_scale: float | None
+) -> Any:
+    """S_dmask, as flash_attn_func's, of sequences that lie one after the other: (batch, heads_q,
+    longest of q, longest of k), 0 past the ends. Reads the lengths on the host."""
+    causal, request, groups = call
+    begin_q, begin_k = (ragged.arrays[name].tolist() for name in ("cu_seqlens_q", "cu_seqlens_k"))
+    lengths = [(max(j - i, 0) for i, j in zip(x, x[1:])) for x in (begin_q, begin_k)]
+    longest_q, longest_k = (max(each, default=0) for each in lengths)
+    p = adapter.zeros((ragged.batch, q.shape[1], longest_q, longest_k), q)
+    slopes = request.alibi_slopes
+    for b in range(ragged.batch):
+        rows, keys = slice(*begin_q[b : b + 2]), slice(*begin_k[b : b + 2])
+        one = request
+        if slopes is not None and len(slopes.shape) == 2:
+            one = dataclasses.replace(request, alibi_slopes=slopes[b])
+        found = probabilities(
+            adapter, one, causal, softmax_scale, q[None, rows], k[None, keys], lse[None, :, rows]
+        )[0]
+        p[b, :, : found.shape[1], : found.shape[2]] = found
+    return adapter.signed(p, adapter.dropout_mask(p.swapaxes(1, 2), longest_k, groups), q)
 
 
 def _check_tables(table: Any, table_v: Any, indptr: Any) -> None:
@@ -189,10 +214,12 @@ def flash_attn_varlen_func(
     The others as in flash_attn_func; a mask, ALiBi and dropout count within the sequence.
 
     Returns out, or (out, softmax_lse, S_dmask) with return_attn_probs: softmax_lse is (heads_q,
-    total_q), S_dmask is empty. Rows that belong to no sequence are not written. Where a PyTorch
-    tensor requires grad, out and softmax_lse have gradients by q, k, v and s_aux, which are 0 in
-    rows that belong to no sequence; with block_table, or with out, NotImplementedError is
-    raised then.
+    total_q). S_dmask is empty without dropout, in graphs, and with seqused, leftpad_k, pages or
+    chunk; else it is as in flash_attn_func, for tests: (batch, heads_q, longest of q, longest of
+    k), 0 past the ends, of lengths that are read on the host. Rows that belong to no sequence are
+    not written. Where a PyTorch tensor requires grad, out and softmax_lse have gradients by q, k,
+    v and s_aux, which are 0 in rows that belong to no sequence; with block_table, or with out,
+    NotImplementedError is raised then.
     """
     adapter = _tracing() or _adapter_of(q)
     _dimensions("q", q, 3, "(total_q, heads_q, head_dim)")
@@ -221,13 +248,19 @@ def flash_attn_varlen_func(
     )  # fmt: skip
     _check_tables(block_table, block_table_v, page_indptr)
     lse_shape = (q.shape[1], q.shape[0]) if return_attn_probs else None
-    result, lse = _forward(
+    result, lse, call = _forward(
         q[None], k if paged else k[None], v if paged else v[None], ragged, causal, window_size,
         softcap, alibi_slopes, s_aux, dropout_p, seed, softmax_scale,
         None if out is None else out[None], num_splits, lse_shape, chunk, deterministic,
     )  # fmt: skip
     result = result[0] if out is None else out
-    return (result, lse, _adapter_of(q).empty_like(q)) if return_attn_probs else result
+    if not return_attn_probs:
+        return result
+    adapter = _adapter_of(q)
+    plain = ragged.names() == ("cu_seqlens_q", "cu_seqlens_k") and not chunk
+    if not (dropout_p and plain):
+        return result, lse, adapter.empty_like(q)
+    return result, lse, _dropped(adapter, q, k, lse, ragged, call, softmax_scale)
 
 
 def flash_attn_varlen_backward(
@@ -456,7 +489,7 @@ def flash_attn_with_kvcache(
     lse_shape = None
     if return_softmax_lse:
         lse_shape = (q.shape[1], q.shape[0]) if packed else (batch, q.shape[2], q.shape[1])
-    result, lse = _forward(
+    result, lse, _ = _forward(
         read[None] if packed else read, k_cache, v_cache, ragged, causal, window_size, softcap,
         alibi_slopes, s_aux, 0.0, None, softmax_scale,
         out[None] if packed and out is not None else out, num_splits, lse_shape, chunk,

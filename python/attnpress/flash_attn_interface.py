@@ -105,13 +105,16 @@ def padded(
     return scale, tensors[-1].shape[-1], found
 
 
-def unpadded(result: Any, hdim_v: int | None) -> Any:
-    """out, or a tuple that begins with it, without the zeros."""
-    if hdim_v is None:
-        return result
-    if isinstance(result, tuple):
-        return (result[0][..., :hdim_v], *result[1:])
-    return result[..., :hdim_v]
+def as_theirs(result: Any, hdim_v: int | None) -> Any:
+    """out, or a tuple that begins with it, without the zeros behind hdim_v columns; S_dmask, where
+    there is one, in units of each row's largest."""
+    if not isinstance(result, tuple):
+        return result if hdim_v is None else result[..., :hdim_v]
+    out, *others, s_dmask = result
+    if torch.is_tensor(s_dmask) and s_dmask.dim() == 4 and s_dmask.numel() > 0:
+        largest = s_dmask.abs().amax(-1, keepdim=True)
+        s_dmask = s_dmask / largest.where(largest > 0, 1)
+    return out if hdim_v is None else out[..., :hdim_v], *others, s_dmask
 
 
 def maybe_contiguous(x: torch.Tensor | None) -> torch.Tensor | None:
@@ -121,19 +124,9 @@ def maybe_contiguous(x: torch.Tensor | None) -> torch.Tensor | None:
 def _get_block_size_n(
     device: torch.device, head_dim: int, is_dropout: bool, is_causal: bool
 ) -> int:
-    """Keys of a block in flash-attn's own kernels, by which its users read S_dmask. There is no
-    such block in what attnpress writes, whose probabilities are those of the whole row."""
-    if head_dim > 256:
-        raise ValueError(f"head_dim is {head_dim}: flash-attn's kernels end at 256")
-    if head_dim <= 32:
-        return 128
-    if head_dim <= 64:
-        return 64 if is_dropout else 128
-    if not 96 < head_dim <= 128:
-        return 64
-    major, minor = torch.cuda.get_device_capability(device)
-    long = is_causal if major == 8 and minor > 0 else True
-    return 64 if long and not is_dropout else 32
+    """Keys over which S_dmask is scaled by their largest score: here all of a row's; flash-attn's
+    kernels have a block's and those behind it."""
+    return 2**31 - 1
 
 
 def round_multiple(x: int, m: int) -> int:
@@ -177,7 +170,7 @@ def flash_attn_func(
         raise
     except (TypeError, ValueError) as error:
         raise attnpress.InvalidArgumentError(c.INVALID_ARGUMENT, str(error)) from error
-    return result if hdim_v is None else unpadded(result, hdim_v)
+    return as_theirs(result, hdim_v) if hdim_v is not None or return_attn_probs else result
 
 
 def flash_attn_qkvpacked_func(
@@ -198,7 +191,7 @@ def flash_attn_qkvpacked_func(
         function, qkv, dropout_p, scale, causal, *plain(window_size, softcap), alibi_slopes,
         deterministic, return_attn_probs,
     )  # fmt: skip
-    return unpadded(result, hdim)
+    return as_theirs(result, hdim)
 
 
 def flash_attn_kvpacked_func(
@@ -221,10 +214,25 @@ def flash_attn_kvpacked_func(
         function, q, kv, dropout_p, scale, causal, *plain(window_size, softcap), alibi_slopes,
         deterministic, return_attn_probs,
     )  # fmt: skip
-    return unpadded(result, hdim)
+    return as_theirs(result, hdim)
 
 
 # ---- Ragged --------------------------------------------------------------------------------------
+
+
+class _WithoutGradient(torch.autograd.Function):
+    """A result of pages that require grad: as with flash-attn, it is asking for a gradient that
+    fails."""
+
+    @staticmethod
+    def forward(ctx, result, *tensors):
+        return result.view_as(result)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        raise NotImplementedError(
+            "there is no backward pass of calls with block_table: keys in pages have no gradients"
+        )
 
 
 def flash_attn_varlen_func(
@@ -265,12 +273,18 @@ def flash_attn_varlen_func(
             causal, *plain(window_size, softcap), alibi_slopes, deterministic, return_attn_probs,
         )  # fmt: skip
     else:
-        result = run(
-            function, *tensors, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p,
-            scale, causal, *plain(window_size, softcap), alibi_slopes, deterministic,
-            return_attn_probs, block_table,
-        )  # fmt: skip
-    return unpadded(result, hdim_v)
+        paged = block_table is not None
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not paged):
+            result = run(
+                function, *tensors, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k,
+                dropout_p, scale, causal, *plain(window_size, softcap), alibi_slopes,
+                deterministic, return_attn_probs, block_table,
+            )  # fmt: skip
+        if paged and torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
+            first = result[0] if return_attn_probs else result
+            out = _WithoutGradient.apply(first, *tensors)
+            result = (out, *result[1:]) if return_attn_probs else out
+    return as_theirs(result, hdim_v)
 
 
 def flash_attn_varlen_qkvpacked_func(
@@ -293,7 +307,7 @@ def flash_attn_varlen_qkvpacked_func(
         function, qkv, cu_seqlens, max_seqlen, dropout_p, scale, causal,
         *plain(window_size, softcap), alibi_slopes, deterministic, return_attn_probs,
     )  # fmt: skip
-    return unpadded(result, hdim)
+    return as_theirs(result, hdim)
 
 
 def flash_attn_varlen_kvpacked_func(
@@ -319,7 +333,7 @@ def flash_attn_varlen_kvpacked_func(
         function, q, kv, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p, scale,
         causal, *plain(window_size, softcap), alibi_slopes, deterministic, return_attn_probs,
     )  # fmt: skip
-    return unpadded(result, hdim)
+    return as_theirs(result, hdim)
 
 
 def flash_attn_with_kvcache(
@@ -345,13 +359,25 @@ def flash_attn_with_kvcache(
 ):
     """Attention on a cache of keys and values, to which k and v are appended in place first. q:
     (batch, seqlen_q, heads_q, head_dim), caches: (batch_cache, seqlen_cache, heads_kv, head_dim),
-    or with block_table pages; no gradients."""
-    return run(
-        of_attnpress("flash_attn_with_kvcache"), q, k_cache, v_cache, k, v, rotary_cos, rotary_sin,
-        cache_seqlens, cache_batch_idx, cache_leftpad, block_table, softmax_scale, causal,
+    or with block_table pages; no gradients. With a head dim that is no multiple of 8 the caches are
+    copied, and what is appended is copied back."""
+    scale, hdim_v, (padded_q, keys, values) = padded(softmax_scale, q, k_cache, v_cache)
+    if hdim_v is not None and k is not None:
+        k, v = padded(None, k, v)[2]
+    result = run(
+        of_attnpress("flash_attn_with_kvcache"), padded_q, keys, values, k, v, rotary_cos,
+        rotary_sin, cache_seqlens, cache_batch_idx, cache_leftpad, block_table, scale, causal,
         *plain(window_size, softcap), rotary_interleaved, alibi_slopes, num_splits,
         return_softmax_lse,
     )  # fmt: skip
+    if hdim_v is None:
+        return result
+    if k is not None:
+        k_cache.copy_(keys[..., : k_cache.shape[-1]])
+        v_cache.copy_(values[..., : v_cache.shape[-1]])
+    if return_softmax_lse:
+        return result[0][..., :hdim_v], result[1]
+    return result[..., :hdim_v]
 
 
 # ---- The private functions, which clients call by position ---------------------------------------
