@@ -11912,6 +11912,21 @@ const ap_device_header ap_device_headers[] = {
      "  return work;\n"
      "}\n"
      "\n"
+     "// A grid that is, fastest first: split, row block, tile head, batch. The splits of a row block are a\n"
+     "// cluster's thread blocks.\n"
+     "__device__ __forceinline__ Work find_cluster_work(const attnpress_fwd_args *args, int block,\n"
+     "                                                  int block_m, bool last_first) {\n"
+     "  Work work;\n"
+     "  work.split = block % args->num_splits;\n"
+     "  block /= args->num_splits;\n"
+     "  work.row_begin = row_block_begin(args, block % args->row_blocks, block_m, last_first);\n"
+     "  block /= args->row_blocks;\n"
+     "  const int tile_heads = args->heads_q / args->heads_per_tile;\n"
+     "  work.first_head = block % tile_heads * args->heads_per_tile;\n"
+     "  work.batch = block / tile_heads;\n"
+     "  return work;\n"
+     "}\n"
+     "\n"
      "// A grid that is, fastest first: tile head, row block, batch. Heads that lie side by side in memory\n"
      "// are read at the same time, and causal row blocks of all heads start with the longest ones, so\n"
      "// that the short ones fill the gaps at the end.\n"
@@ -11978,4 +11993,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "d6a3a00c560b9c12c7e0a9b94dfcbc5150ef69120abeb97441ad48c6dbc7e223";
+    "c5fdbd98d177540129d3367242639eb50db25a9c0c96c58c7e7d84dd2f5bcdc2";

@@ -177,6 +177,13 @@ static void say_arch(explanation *e, const ap_variant *v, const char *cache_dir)
   const int32_t arch = v->axis[AP_ATTENTION_ARCH], group = s->heads / s->kv_heads;
   const ap_route *best = ap_next_route(v, e->device.capability, NULL);
   if (arch == 90) {
+    if (v->axis[AP_ATTENTION_DECODE]) {
+      say(e, "sm90: the splits of a head are the thread blocks of a cluster, which add up "
+             "themselves");
+      give_reason(add_alternative(e, &e->shape, 80, cache_dir),
+                  "sm80: a second kernel adds up the splits; arch_max 80 asks for it");
+      return;
+    }
     say(e, "sm90: Hopper's copy engine and matrix instructions");
     give_reason(
         add_alternative(e, &e->shape, 80, cache_dir),
@@ -187,7 +194,7 @@ static void say_arch(explanation *e, const ap_variant *v, const char *cache_dir)
   if (s->hdim > AP_ATTENTION_SM90_HDIM_MAX || s->hdim_v > AP_ATTENTION_SM90_HDIM_MAX)
     say(e, "not sm90: its head dims end at %d", AP_ATTENTION_SM90_HDIM_MAX);
   else if (v->axis[AP_ATTENTION_DECODE])
-    say(e, "not sm90: it has no decode kernels");
+    say(e, "not sm90: short queries run there only in 2 to 16 splits");
   else if (group > AP_ATTENTION_WARPGROUP_ROWS)
     say(e, "not sm90: %d heads a key head do not fit a warpgroup's %d rows", (int)group,
         AP_ATTENTION_WARPGROUP_ROWS);
@@ -214,7 +221,7 @@ static void say_splits(explanation *e, const char *cache_dir) {
     say(e, "no splits: %d thread blocks for %lld that run at once, or too few keys to divide",
         (int)l->info.grid, (long long)slots);
   else
-    say(e, "%d splits: more thread blocks for %d SMs; a second kernel adds up the parts",
+    say(e, "%d splits: more thread blocks for %d SMs; their parts have to be added up",
         (int)splits, e->device.sm_count);
   if (splits > 1) {
     other.num_splits = 1;

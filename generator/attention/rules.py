@@ -291,7 +291,7 @@ def register_budget(tile: Tile) -> int:
 
 def needed(variant: Variant) -> tuple[Variant, ...]:
     """The kernels that calls launch after this one: what adds up the parts of a split run."""
-    if variant["pass"] != "fwd" or not variant.split:
+    if variant["pass"] != "fwd" or not variant.split or (variant.decode and variant.arch == 90):
         return ()
     combine = make_variant("fwd_combine", variant.hdim_v, variant.hdim_v, variant.dtype)
     return (combine if variant.sequences == "dense" else combine.replace(sequences="ragged"),)
@@ -321,9 +321,9 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
         return _backward_problems(variant, tile, target)
     if tile.acc_warps or tile.dq_warps or tile.v_stages:
         return ["acc_warps, dq_warps and v_stages are of the backward pass"]
-    if tile.producer and variant.arch != 90:
-        return ["a tile with a producer needs sm90"]
-    if variant.arch == 90:
+    if tile.producer and (variant.arch != 90 or variant.decode):
+        return ["a tile with a producer needs sm90, and no decode"]
+    if variant.arch == 90 and not variant.decode:
         return _producer_problems(variant, tile)
     positive = (
         "block_m", "block_n", "warps_m", "warps_n", "warps_k", "k_slab", "v_slab", "min_blocks",
@@ -584,11 +584,13 @@ RING_SHAPES = {
     80: (RingShape(128, 4, 32), RingShape(256, 4, 16)),
     86: (RingShape(160, 4, 16), RingShape(256, 2, 16)),
 }
+RING_SHAPES[90] = RING_SHAPES[80]
 # The first depth that takes so much that an SM holds no more than two blocks, on compute capability
 # 9.0 and on 8.6: a third one would draw blocks that are better placed on another SM. Else the
 # deepest.
 RING_STAGES = (2, 3, 4, 5, 6, 7, 8)
 RING_BYTES = {80: (76 * 1024, 113 * 1024), 86: (33 * 1024, 49 * 1024)}  # more than, up to
+RING_BYTES[90] = RING_BYTES[80]
 
 
 @dataclass(frozen=True)
@@ -676,7 +678,7 @@ def _first_legal(variant: Variant) -> Tile:
         return next(tile for tile in tiles if not problems(variant, tile))
     if variant["pass"] in BACKWARD_PASSES:
         return _backward_fill(variant)
-    if variant.arch == 90:
+    if variant.arch == 90 and not variant.decode:
         return _producer_fill(variant)
     candidates = _decode_candidates if variant.decode else _prefill_candidates
     for tile in candidates(variant):

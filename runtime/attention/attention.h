@@ -101,7 +101,7 @@ typedef struct ap_plan {
   ap_tile schedule_tile;
   const char *schedule_target;
   size_t first_unit_offset_bytes, sequences_offset_bytes; /* in the workspace, behind the ticket */
-  /* Only where the variant is split: */
+  /* Only where the variant is split, and ap_needs_combine(): */
   ap_variant combine;
   uint64_t combine_key;
   ap_tile combine_tile;
@@ -133,6 +133,15 @@ int64_t ap_count_map_words(const ap_problem *problem, const ap_tile *tile, int32
 static inline int ap_is_scheduled(const ap_plan *plan) {
   return plan->tile.field[AP_ATTENTION_TILE_PRODUCER] &&
          plan->variant.axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_RAGGED;
+}
+/** 1 where the splits of a row block are the thread blocks of a cluster, which add up themselves. */
+static inline int ap_is_joined(const ap_plan *plan) {
+  return plan->variant.axis[AP_ATTENTION_SPLIT] && plan->variant.axis[AP_ATTENTION_DECODE] &&
+         plan->variant.axis[AP_ATTENTION_ARCH] == AP_ATTENTION_CLUSTER_ARCH;
+}
+/** 1 where the combine kernel runs after the forward kernel. */
+static inline int ap_needs_combine(const ap_plan *plan) {
+  return plan->variant.axis[AP_ATTENTION_SPLIT] && !ap_is_joined(plan);
 }
 /** Positions of a row block. */
 int64_t ap_row_block_positions(const ap_tile *tile, int32_t heads_per_tile);

@@ -3,6 +3,7 @@
  * the device's numbers, never on data, and touches nothing. */
 #include "attention/schedule.h"
 #include "attention/score_mod.h"
+#include "cuda/device.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,20 +18,20 @@ static int32_t group_of(const ap_problem *problem) {
 
 /** 1 where kernels of an architecture can run the call, and it is not one for the next in line:
  * those of sm90 read through tensor maps, short queries of more heads than a warpgroup has rows would
- * leave their tiles empty, and their ragged kernels are neither split nor modify scores. */
+ * leave their tiles empty, and their ragged kernels are neither split nor modify scores. Decode
+ * kernels come in with their splits (join_splits). */
 static int serves(const ap_route *run, const ap_problem *problem, const ap_device *device,
                   int decode) {
   if (device->arch_max != 0 && run->arch > device->arch_max)
     return 0;
   if (run->arch < 90)
     return 1;
-  if (problem->sequences == AP_ATTENTION_SEQUENCES_PAGED ||
+  if (decode || problem->sequences == AP_ATTENTION_SEQUENCES_PAGED ||
       (problem->sequences == AP_ATTENTION_SEQUENCES_RAGGED &&
        (problem->softcap || problem->alibi || problem->dropout || problem->num_splits > 1)))
     return 0;
   return problem->hdim <= AP_ATTENTION_SM90_HDIM_MAX &&
-         problem->hdim_v <= AP_ATTENTION_SM90_HDIM_MAX && decode <= AP_ATTENTION_SM90_DECODE_MAX &&
-         device->tma && problem->tma &&
+         problem->hdim_v <= AP_ATTENTION_SM90_HDIM_MAX && device->tma && problem->tma &&
          (group_of(problem) <= AP_ATTENTION_WARPGROUP_ROWS ||
           problem->seqlen_q > AP_ATTENTION_WARPGROUP_ROWS);
 }
@@ -207,7 +208,10 @@ enum {
   /* As SPLIT_WAVES_MAX: thread blocks that find no keys cost time, too. */
   SEQUENCE_WAVES_MAX = 64,
   /* So many without splits, and the others make up for the longest. */
-  SEQUENCE_WAVES_WHOLE = 8
+  SEQUENCE_WAVES_WHOLE = 8,
+  /* So many thread blocks run at the same time, each a split, and add up their parts. */
+  CLUSTER_SPLITS_MIN = 2,
+  CLUSTER_SPLITS_MAX = 16
 };
 #define SPLIT_FILL       0.8  /* of the device's slots, from which on splitting does not pay */
 #define SPLIT_EFFICIENCY 0.85 /* of the best one, that the chosen count reaches */
@@ -352,6 +356,21 @@ static int32_t count_splits(const ap_problem *problem, const ap_device *device, 
   return (int32_t)more;
 }
 
+/** Of a split decode variant the one whose splits add up themselves, as thread blocks of a cluster,
+ * where the device has it; else it stands. */
+static void join_splits(const ap_device *device, int32_t count, ap_variant *split,
+                        const char **target) {
+  ap_variant joined = *split;
+  joined.axis[AP_ATTENTION_ARCH] = AP_ATTENTION_CLUSTER_ARCH;
+  const ap_route *run = ap_next_route(&joined, device->capability, NULL);
+  if (count < CLUSTER_SPLITS_MIN || count > CLUSTER_SPLITS_MAX || !ap_cluster_fits(device, count) ||
+      run == NULL || run->arch != AP_ATTENTION_CLUSTER_ARCH ||
+      (device->arch_max != 0 && run->arch > device->arch_max))
+    return;
+  *split = joined;
+  *target = run->target;
+}
+
 /** Fills num_splits, the variant's split, the tile that goes with it, and the keys of a split. */
 static attnpress_status choose_splits(const ap_problem *problem, const ap_device *device,
                                       ap_plan *plan) {
@@ -366,6 +385,11 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
     FORWARD_IF(ap_find_tile_by_key(&split, split_key, plan->target, &tile));
     if (count == 0)
       count = count_splits(problem, device, plan, &tile, &least);
+  }
+  if (count != 1 && split.axis[AP_ATTENTION_DECODE]) {
+    join_splits(device, count, &split, &plan->target);
+    split_key = ap_variant_key(&split);
+    FORWARD_IF(ap_find_tile_by_key(&split, split_key, plan->target, &tile));
   }
   if (count != 1) { /* else the tile of one split stands */
     plan->variant = split;
@@ -425,6 +449,23 @@ static int partial_bytes(size_t rows, size_t hdim_v, size_t *lse_offset_bytes, s
   return !__builtin_add_overflow(*lse_offset_bytes, lse_bytes, all_bytes);
 }
 
+/** Where the splits leave their parts. */
+static attnpress_status plan_parts(const ap_problem *problem, ap_plan *plan) {
+  const size_t rows = (size_t)problem->batch * (size_t)problem->heads_q * (size_t)problem->seqlen_q;
+  size_t all;
+  const int fits = !__builtin_mul_overflow(rows, (size_t)plan->num_splits, &all) &&
+                   partial_bytes(all, (size_t)problem->hdim_v, &plan->lse_partial_offset_bytes,
+                                 &plan->workspace_bytes);
+  RETURN_IF(!fits, ATTNPRESS_INVALID_ARGUMENT,
+            "the workspace of %d splits of %zu rows passes 2^64 bytes; ask for fewer splits",
+            (int)plan->num_splits, rows);
+  RETURN_IF(rows > INT32_MAX, ATTNPRESS_NOT_SUPPORTED,
+            "%zu query rows (batch * heads * seqlen_q) cannot be split: at most 2^31 - 1; set "
+            "num_splits to 1",
+            rows);
+  return ATTNPRESS_OK;
+}
+
 static attnpress_status plan_combine(const ap_problem *problem, const ap_device *device,
                                      ap_plan *plan) {
   plan->combine = (ap_variant){
@@ -441,13 +482,6 @@ static attnpress_status plan_combine(const ap_problem *problem, const ap_device 
   FORWARD_IF(ap_find_tile_by_key(&plan->combine, plan->combine_key, plan->combine_target,
                                  &plan->combine_tile));
   const size_t rows = (size_t)problem->batch * (size_t)problem->heads_q * (size_t)problem->seqlen_q;
-  size_t all;
-  const int fits = !__builtin_mul_overflow(rows, (size_t)plan->num_splits, &all) &&
-                   partial_bytes(all, (size_t)problem->hdim_v, &plan->lse_partial_offset_bytes,
-                                 &plan->workspace_bytes);
-  RETURN_IF(!fits, ATTNPRESS_INVALID_ARGUMENT,
-            "the workspace of %d splits of %zu rows passes 2^64 bytes; ask for fewer splits",
-            (int)plan->num_splits, rows);
   const int64_t blocks =
       ceil_div((int64_t)rows, plan->combine_tile.field[AP_ATTENTION_TILE_BLOCK_M]) *
       ceil_div(problem->hdim_v, plan->combine_tile.field[AP_ATTENTION_TILE_BLOCK_N]);
@@ -577,12 +611,13 @@ attnpress_status ap_choose(const ap_problem *problem, const ap_device *device, a
     ap_schedule(problem, device->memo, (int32_t)units, plan);
   /* Those kernels wait themselves, where the device can (include/attnpress/device/
    * ptx_griddepcontrol.cuh). They are short, and often run back to back. */
-  plan->combine_overlaps =
-      plan->variant.axis[AP_ATTENTION_SPLIT] && device->capability >= OVERLAP_CAPABILITY_MIN;
+  plan->combine_overlaps = ap_needs_combine(plan) && device->capability >= OVERLAP_CAPABILITY_MIN;
   plan->overlaps =
       (plan->variant.axis[AP_ATTENTION_SPLIT] || plan->variant.axis[AP_ATTENTION_DECODE]) &&
       !plan->tile.field[AP_ATTENTION_TILE_PRODUCER] && device->capability >= OVERLAP_CAPABILITY_MIN;
   if (plan->variant.axis[AP_ATTENTION_SPLIT])
+    FORWARD_IF(plan_parts(problem, plan));
+  if (ap_needs_combine(plan))
     FORWARD_IF(plan_combine(problem, device, plan));
   return problem->mod_mask && plan->grid > 0 ? plan_map(problem, device, plan) : ATTNPRESS_OK;
 }
@@ -692,11 +727,11 @@ static attnpress_status add_choice(const ap_problem *problem, const ap_problem *
   FORWARD_IF(add_launch(&plan.variant, plan.variant_key, &plan.tile, plan.target,
                         problem->mod_score || problem->mod_mask, range));
   size_t rows = 0;
-  if (plan.variant.axis[AP_ATTENTION_SPLIT]) {
+  if (ap_needs_combine(&plan))
     FORWARD_IF(add_launch(&plan.combine, plan.combine_key, &plan.combine_tile, plan.combine_target,
                           0, range));
+  if (plan.variant.axis[AP_ATTENTION_SPLIT])
     rows = most_partial_rows(maxima, device, &plan.tile);
-  }
   return add_workspace(maxima, rows, more_bytes, range);
 }
 
@@ -710,10 +745,11 @@ static attnpress_status add_mask(const ap_problem *maxima, const ap_device *devi
   probe.seqlen_k = maxima->seqlen_k > 0 ? maxima->seqlen_k : SEQLEN_PROBED;
   probe.mask = kind; /* a window of one key, which hides others whatever the lengths */
   probe.window_left = probe.window_right = probe.window_chunk = 0;
+  static const int32_t splits[] = {1, CLUSTER_SPLITS_MIN, CLUSTER_SPLITS_MAX + 1};
+  const int any = maxima->num_splits == 0;
   for (probe.tma = maxima->tma_min; probe.tma <= maxima->tma_max; ++probe.tma)
-    for (probe.num_splits = 1; probe.num_splits <= 2; ++probe.num_splits) {
-      if (maxima->num_splits != 0 && (maxima->num_splits > 1) != (probe.num_splits > 1))
-        continue;
+    for (int i = 0; i < (any ? (int)(sizeof splits / sizeof *splits) : 1); ++i) {
+      probe.num_splits = any ? splits[i] : maxima->num_splits;
       FORWARD_IF(add_choice(&probe, maxima, device, range));
     }
   return ATTNPRESS_OK;

@@ -80,15 +80,17 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
                                                       .target = how->schedule_target,
                                                       .grid = 1,
                                                       .num_splits = 1};
-  launches->launch[launches->count++] = (ap_launch){.variant = how->variant,
-                                                    .variant_key = how->variant_key,
-                                                    .tile = how->tile,
-                                                    .target = how->target,
-                                                    .grid = how->grid,
-                                                    .overlaps = how->overlaps,
-                                                    .num_splits = how->num_splits,
-                                                    .snippet = base->has_snippet};
-  if (how->variant.axis[AP_ATTENTION_SPLIT])
+  launches->launch[launches->count++] =
+      (ap_launch){.variant = how->variant,
+                  .variant_key = how->variant_key,
+                  .tile = how->tile,
+                  .target = how->target,
+                  .grid = how->grid,
+                  .cluster = ap_is_joined(how) ? (uint32_t)how->num_splits : 0,
+                  .overlaps = how->overlaps,
+                  .num_splits = how->num_splits,
+                  .snippet = base->has_snippet};
+  if (ap_needs_combine(how))
     launches->launch[launches->count++] = (ap_launch){.variant = how->combine,
                                                       .variant_key = how->combine_key,
                                                       .tile = how->combine_tile,

@@ -7,7 +7,8 @@
  * next block's turn. The copy engine does its work only where no block can go on without it. So
  * whatever a block may do before it has to wait is done before another one begins, and what it must
  * not do yet is seen: a write to global memory that another block, or its copies, read later is a
- * race. Global memory, and who has written it, is shared by the processes. */
+ * race, unless the barrier lies between. Global memory, and who has written it, is shared by the
+ * processes. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include "machine.h"
 
@@ -33,8 +34,9 @@ typedef struct cluster_state {
 static cluster_state *state; /* shared by the processes; NULL: there was no cluster yet */
 static int blocks, rank; /* of the cluster at hand; rank: this process's block; blocks 0: none */
 static struct {
-  uint8_t arrived; /* and has not waited yet */
-  uint32_t phase;  /* that it has arrived at */
+  uint8_t arrived;          /* and has not waited yet */
+  uint32_t phase;           /* that it has arrived at */
+  uint32_t arrivals, waits; /* so far */
 } self[THREADS_MAX];
 
 /* ---- Turns ----------------------------------------------------------------------------------- */
@@ -155,6 +157,8 @@ void emulated_cluster_arrive(void) {
                  site_text(CALL_SITE()));
   self[m->current].arrived = 1;
   self[m->current].phase = state->phase;
+  ++self[m->current].arrivals;
+  order_release(m->current, order_clock_of_cluster());
   ++state->arrived;
   complete_phase();
 }
@@ -169,4 +173,15 @@ void emulated_cluster_wait(void) {
   while (self[m->current].phase == state->phase)
     thread_wait(&state->phase, "barrier.cluster.wait", site);
   self[m->current].arrived = 0;
+  ++self[m->current].waits;
+  order_acquire(m->current, order_clock_of_cluster());
+}
+
+uint32_t cluster_arrivals(void) {
+  return self[m->current].arrivals;
+}
+
+int cluster_orders(unsigned block, uint32_t arrivals) {
+  return blocks > 0 && block / m->launch->cluster == m->block / m->launch->cluster &&
+         arrivals < self[m->current].waits;
 }

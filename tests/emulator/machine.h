@@ -123,6 +123,7 @@ int order_copies_of(int mbarrier);
 /** Clocks of objects by which threads order one another. */
 int order_clock_of_mbarrier(int mbarrier, int completed);
 int order_clock_of_named(int named);
+int order_clock_of_cluster(void); /* of the block's threads at the cluster's barrier */
 
 void order_reset_launch(void);
 void order_reset_block(void);
@@ -240,6 +241,11 @@ int cluster_let_others_run(int rounds);
 void cluster_goes_on(void);
 /** The current thread ends. */
 void cluster_thread_exits(void);
+/** How often the current thread has arrived at the cluster's barrier. */
+uint32_t cluster_arrivals(void);
+/** 1 where the current thread has waited at it since some thread of `block`, having arrived so often,
+ * did something. */
+int cluster_orders(unsigned block, uint32_t arrivals);
 
 /* ---- wgmma.c ---- */
 
