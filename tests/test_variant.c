@@ -131,9 +131,10 @@ static void test_wrong_stems(void **state) {
       {"flash_fwd_hdim64_fp16_sm75", "arch sm75 is unknown"},
       {"flash_fwd_hdim64_fp16_sm100", "arch sm100 is unknown: it must be sm80, sm86 or sm90"},
       {"flash_fwd_hdim64_fp16_sm90a", "is not the name of a kernel"},
-      {"flash_fwd_hdim320_fp16_sm90", "head dim 320 is not supported on sm90: it must be a "
-                                      "multiple of 8 from 8 to 256"},
-      {"flash_fwd_hdim64_fp16_decode_sm90", "decode is not supported on sm90"},
+      {"flash_fwd_hdim320_fp16_sm90",
+       "head dim 320 is not supported on sm90 and without decode: it "
+       "must be a multiple of 8 from 8 to 256"},
+      {"flash_fwd_hdim64_fp16_decode_sm90", "no split is not supported on sm90 and with decode"},
       {"flash_fwd_combine_hdim64_fp16_sm90",
        "arch sm90 is not supported in the fwd_combine pass: it "
        "must be sm80"},
