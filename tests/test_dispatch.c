@@ -532,6 +532,11 @@ static void test_joined_splits(void **state) {
       {&h200, 5, 5, 0},  {&small, 1, 8, 1}, {&small, 1, 9, 0},    {&held_back, 1, 5, 0},
       {&newer, 1, 5, 0}, {&a100, 1, 5, 0},  {&old_h200, 1, 5, 1},
   };
+  ap_problem many = make_problem(14, 8, 2, 1, 100000, 128); /* 140 thread blocks for 132 SMs */
+  ap_plan two_launches;
+  many.num_splits = 5;
+  assert_ok(ap_choose(&many, &h200, &two_launches));
+  assert_false(ap_is_joined(&two_launches));
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i)
     for (size_t j = 0; j < sizeof sequences / sizeof *sequences; ++j) {
       ap_problem problem = make_problem(3, 8, 2, rows[i].seqlen_q, 100000, 128);

@@ -207,7 +207,7 @@ def test_illegal_tiles_of_sm90(tile: str, problem: str) -> None:
 def test_tiles_with_a_producer_are_those_of_sm90() -> None:
     tile = parse_tile("m128n176s2", HOPPER)
     assert problems(HOPPER, tile) == []
-    assert problems(D128, tile) == ["a tile with a producer needs sm90"]
+    assert problems(D128, tile) == ["a tile with a producer needs sm90, and no decode"]
     for change in ({"stages": 3}, {"k_slab": 64}, {"min_blocks": 2}, {"spread": 1}, {"warps_n": 2}):
         assert problems(HOPPER, tile.replace(**change)) != []
 
@@ -895,7 +895,7 @@ def test_the_command_in_a_source_presses_that_source(tmp_path: Path) -> None:
         ("--hdim 320 --arch sm90", "head dim 320 is not supported on sm90: it must be a multiple"),
         ("--hdim 64 --arch sm90 --decode", "decode is not supported on sm90"),
         ("--hdim 64 --arch sm90 --tile m128n256s9", "bytes of shared memory are over 232448"),
-        ("--hdim 64 --tile m128n64s2", "a tile with a producer needs sm90"),
+        ("--hdim 64 --tile m128n64s2", "a tile with a producer needs sm90, and no decode"),
         (
             "--hdim 64 --pass back",
             "pass back is unknown: it must be fwd, fwd_combine, bwd, bwd_dkv, bwd_dq, bwd_delta, "

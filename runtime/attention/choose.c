@@ -357,14 +357,15 @@ static int32_t count_splits(const ap_problem *problem, const ap_device *device, 
 }
 
 /** Of a split decode variant the one whose splits add up themselves, as thread blocks of a cluster,
- * where the device has it; else it stands. */
-static void join_splits(const ap_device *device, int32_t count, ap_variant *split,
+ * where the device has it and all of them run at once; else it stands. What it saves is the second
+ * launch, which counts where the call is short. `blocks`: thread blocks of one split. */
+static void join_splits(const ap_device *device, int64_t blocks, int32_t count, ap_variant *split,
                         const char **target) {
   ap_variant joined = *split;
   joined.axis[AP_ATTENTION_ARCH] = AP_ATTENTION_CLUSTER_ARCH;
   const ap_route *run = ap_next_route(&joined, device->capability, NULL);
   if (count < CLUSTER_SPLITS_MIN || count > CLUSTER_SPLITS_MAX || !ap_cluster_fits(device, count) ||
-      run == NULL || run->arch != AP_ATTENTION_CLUSTER_ARCH ||
+      blocks * count > device->sm_count || run == NULL || run->arch != AP_ATTENTION_CLUSTER_ARCH ||
       (device->arch_max != 0 && run->arch > device->arch_max))
     return;
   *split = joined;
@@ -387,7 +388,7 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
       count = count_splits(problem, device, plan, &tile, &least);
   }
   if (count != 1 && split.axis[AP_ATTENTION_DECODE]) {
-    join_splits(device, count, &split, &plan->target);
+    join_splits(device, count_tiles(problem, plan, &tile), count, &split, &plan->target);
     split_key = ap_variant_key(&split);
     FORWARD_IF(ap_find_tile_by_key(&split, split_key, plan->target, &tile));
   }
@@ -739,18 +740,23 @@ static attnpress_status add_choice(const ap_problem *problem, const ap_problem *
  * without. */
 static attnpress_status add_mask(const ap_problem *maxima, const ap_device *device,
                                  int32_t seqlen_q, int32_t kind, ap_launches *range) {
+  enum { BATCH_PROBED = 1024 }; /* with which splits are more thread blocks than there are SMs */
   ap_problem probe = *maxima;
-  probe.batch = 1;
   probe.seqlen_q = seqlen_q;
   probe.seqlen_k = maxima->seqlen_k > 0 ? maxima->seqlen_k : SEQLEN_PROBED;
   probe.mask = kind; /* a window of one key, which hides others whatever the lengths */
   probe.window_left = probe.window_right = probe.window_chunk = 0;
   static const int32_t splits[] = {1, CLUSTER_SPLITS_MIN, CLUSTER_SPLITS_MAX + 1};
   const int any = maxima->num_splits == 0;
+  const int32_t batches[] = {1, maxima->batch > 0 && maxima->batch < BATCH_PROBED ? maxima->batch
+                                                                                  : BATCH_PROBED};
   for (probe.tma = maxima->tma_min; probe.tma <= maxima->tma_max; ++probe.tma)
     for (int i = 0; i < (any ? (int)(sizeof splits / sizeof *splits) : 1); ++i) {
       probe.num_splits = any ? splits[i] : maxima->num_splits;
-      FORWARD_IF(add_choice(&probe, maxima, device, range));
+      for (int j = 0; j < (seqlen_q <= AP_ATTENTION_DECODE_ROWS ? 2 : 1); ++j) {
+        probe.batch = batches[j];
+        FORWARD_IF(add_choice(&probe, maxima, device, range));
+      }
     }
   return ATTNPRESS_OK;
 }
