@@ -84,7 +84,8 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
                                                     .variant_key = how->variant_key,
                                                     .tile = how->tile,
                                                     .target = how->target,
-                                                    .grid = how->grid,
+                                                    .grid = how->grid * (unsigned)how->cluster,
+                                                    .cluster = (uint32_t)how->cluster,
                                                     .overlaps = how->overlaps,
                                                     .num_splits = how->num_splits,
                                                     .snippet = base->has_snippet};
