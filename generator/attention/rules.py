@@ -200,8 +200,8 @@ def _producer_smem_bytes(variant: Variant, tile: Tile) -> int:
 
 
 def _wide_smem_bytes(variant: Variant, tile: Tile) -> int:
-    """Q, the ring of V, P and the factors of its rows, those of a unit's end, the barriers; and as
-    many slabs of K as there is room for, to two key blocks, each with two barriers."""
+    """Q, the ring of V, P and the factors of its rows, those of a unit's end, the barriers; and two
+    key blocks of K, or one where there is no room, with two barriers a slab."""
     k_slabs = _ceil_div(variant.hdim, SLAB_COLUMNS)
     v_slabs = _ceil_div(variant.hdim_v, SLAB_COLUMNS)
     slab_bytes = tile.block_n * 2 * SLAB_COLUMNS
@@ -214,8 +214,9 @@ def _wide_smem_bytes(variant: Variant, tile: Tile) -> int:
         + CONSUMER_ROWS * 4
         + 8 * barriers
     )
-    room = (limits(variant).block_smem_bytes - other_bytes) // (slab_bytes + 16)
-    return other_bytes + max(min(room, 2 * k_slabs), k_slabs) * (slab_bytes + 16)
+    k_bytes = k_slabs * (slab_bytes + 16)
+    two = other_bytes + 2 * k_bytes
+    return two if two <= limits(variant).block_smem_bytes else two - k_bytes
 
 
 @dataclass(frozen=True)
