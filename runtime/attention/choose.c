@@ -345,7 +345,7 @@ static int32_t count_splits(const ap_problem *problem, const ap_device *device, 
                             const ap_tile *tile, int64_t *least) {
   const int64_t blocks = count_tiles(problem, plan, tile);
   const int64_t slots =
-      (int64_t)device->sm_count * split_blocks_per_sm(tile, device) / ap_cluster_of(tile);
+      ceil_div((int64_t)device->sm_count * split_blocks_per_sm(tile, device), ap_cluster_of(tile));
   const int64_t key_blocks =
       count_key_blocks(problem, ap_row_block_positions(tile, plan->heads_per_tile),
                        tile->field[AP_ATTENTION_TILE_BLOCK_N]);
@@ -557,8 +557,9 @@ static attnpress_status plan_grid(const ap_problem *problem, const ap_device *de
   plan->row_blocks = (int32_t)count_row_blocks(problem, &plan->tile, plan->heads_per_tile);
   plan->cluster = ap_cluster_of(&plan->tile);
   plan->grid = (unsigned)*units;
-  if (persistent && *units > device->sm_count / plan->cluster)
-    plan->grid = (unsigned)(device->sm_count / plan->cluster);
+  const int32_t at_once = device->sm_count > plan->cluster ? device->sm_count / plan->cluster : 1;
+  if (persistent && *units > at_once)
+    plan->grid = (unsigned)at_once;
   return ATTNPRESS_OK;
 }
 
