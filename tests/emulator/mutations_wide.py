@@ -9,7 +9,7 @@ WIDE = "templates/attention/flash_fwd_wide_sm90.cu.j2"
 
 KERNELS = [
     ("flash_fwd_hdim264_bf16_causal_sm90", "m128n32s2"),
-    ("flash_fwd_split_hdim64v320_fp16_sm90", "m128n64s1"),
+    ("flash_fwd_split_hdim320_fp16_sm90", "m128n64s1"),
     ("flash_fwd_hdim512_bf16_causal_sm90", "m128n64s1"),
     ("flash_fwd_hdim320_fp16_sm90", "m64n48s2"),
 ]

@@ -123,7 +123,9 @@ void order_barrier(void) {
 }
 
 int order_knows(int thread, int other, uint32_t stamp) {
-  return stamp < m->floor || thread == other || (m->partial && clock_of(thread)[other] >= stamp);
+  const int inside = thread < m->thread_count; /* the other block knows what it has heard of */
+  return (inside && stamp < m->floor) || thread == other ||
+         (m->partial && clock_of(thread)[other] >= stamp);
 }
 
 uint32_t order_known(int clock, int actor) {
