@@ -2879,7 +2879,7 @@ static const ap_tile_entry rows[] = {
     {{0, AP_ANY, 336, 336, AP_ANY, 0, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 1, 86}, {128, 40192, {16, 64, 1, 4, 2, 96, 16, 0, 2, 0, 0, 0, 1, 0, 0, 0}}, AP_ANY, AP_ANY},
     {{0, AP_ANY, 336, 336, AP_ANY, 1, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 80}, {256, 141824, {64, 64, 4, 2, 2, 336, 64, 0, 1, 0, 0, 0, 1, 0, 0, 0}}, AP_ANY, AP_ANY},
     {{0, AP_ANY, 336, 336, AP_ANY, 1, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 86}, {256, 100864, {64, 64, 4, 2, 2, 176, 32, 0, 1, 0, 0, 0, 1, 0, 0, 0}}, AP_ANY, AP_ANY},
-    {{0, AP_ANY, 336, 336, AP_ANY, 1, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 90}, {384, 213984, {128, 64, 4, 2, 2, 336, 64, 0, 1, 0, 0, 1, 1, 0, 0, 0}}, 0, AP_ANY},
+    {{0, AP_ANY, 336, 336, AP_ANY, 1, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 90}, {384, 214048, {128, 64, 4, 2, 1, 336, 64, 0, 1, 0, 0, 1, 1, 0, 0, 0}}, 0, AP_ANY},
     {{0, AP_ANY, 336, 336, AP_ANY, 1, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 1, 80}, {128, 40192, {16, 64, 1, 4, 2, 96, 16, 0, 2, 0, 0, 0, 1, 0, 0, 0}}, AP_ANY, AP_ANY},
     {{0, AP_ANY, 336, 336, AP_ANY, 1, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 1, 86}, {128, 40192, {16, 64, 1, 4, 2, 96, 16, 0, 2, 0, 0, 0, 1, 0, 0, 0}}, AP_ANY, AP_ANY},
     {{0, AP_ANY, 336, 336, AP_ANY, 2, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 80}, {256, 141824, {64, 64, 4, 2, 2, 336, 64, 0, 1, 0, 0, 0, 1, 0, 0, 0}}, AP_ANY, AP_ANY},
