@@ -102,6 +102,7 @@ enum { /* limits */
   AP_ATTENTION_BWD_HDIM_MAX = 256,
   AP_ATTENTION_CLUSTER_ARCH = 90,
   AP_ATTENTION_SM90_HDIM_MAX = 256,
+  AP_ATTENTION_SM90_WIDE_HDIM_MAX = 512,
 };
 
 /* ---- softmax ---- */

@@ -82,7 +82,10 @@ static void test_hopper(void **state) {
       {256, 256, 1024, 1, 1, &h200, 90, 0, "sm_90a"},
       {192, 128, 1024, 1, 1, &h200, 90, 0, "sm_90a"},
       {256, 128, 1024, 1, 1, &h200, 90, 0, "sm_90a"},
-      {264, 264, 1024, 1, 1, &h200, 80, 0, "sm_90"},     /* head dim */
+      {264, 264, 1024, 1, 1, &h200, 90, 0, "sm_90a"},
+      {64, 512, 1024, 1, 1, &h200, 90, 0, "sm_90a"},
+      {512, 512, 16, 1, 1, &h200, 90, 1, "sm_90a"},
+      {512, 512, 1024, 1, 0, &h200, 80, 0, "sm_90"},
       {128, 128, 1024, 1, 0, &h200, 80, 0, "sm_90"},     /* strides */
       {128, 128, 1024, 1, 1, &old_h200, 80, 0, "sm_90"}, /* driver */
       {128, 128, 16, 1, 1, &h200, 90, 1, "sm_90a"}, /* at most 16 packed rows, in a few splits */
@@ -118,6 +121,50 @@ static void test_hopper(void **state) {
   assert_string_equal(ap_target_for(&v, 90), "sm_90");
   assert_string_equal(ap_target_for(&v, 89), "sm_86");
   assert_null(ap_target_for(&v, 75));
+}
+
+/** Head dims above 256 on 9.0: clusters of two, each a unit's; what is done to scores is sm80's. */
+static void test_wide(void **state) {
+  (void)state;
+  ap_plan plan;
+  ap_problem problem = make_problem(4, 8, 8, 4096, 4096, 512);
+  assert_ok(ap_choose(&problem, &h200, &plan));
+  assert_int_equal(plan.variant.axis[AP_ATTENTION_ARCH], 90);
+  assert_int_equal(plan.cluster, 2);
+  assert_int_equal(plan.row_blocks, 4096 / 128);
+  assert_int_equal(plan.grid, h200.sm_count / 2);
+  assert_int_equal(plan.rounds, (4 * 8 * 32 + 65) / 66);
+  problem = make_problem(1, 1, 1, 64, 8192, 512); /* few row blocks, many keys: half of the slots */
+  assert_ok(ap_choose(&problem, &h200, &plan));
+  assert_int_equal(plan.variant.axis[AP_ATTENTION_ARCH], 90);
+  assert_int_equal(plan.variant.axis[AP_ATTENTION_SPLIT], 1);
+  assert_int_equal(plan.num_splits, 64); /* of two key blocks each, at most 66 */
+  ap_device small = h200;
+  small.sm_count = 1;
+  assert_ok(ap_choose(&problem, &small, &plan));
+  assert_true(plan.grid >= 1);
+  problem = make_problem(2, 8, 8, 1024, 1024, 128);
+  assert_ok(ap_choose(&problem, &h200, &plan));
+  assert_int_equal(plan.cluster, 1);
+
+  for (int i = 0; i < 9; ++i) {
+    problem = make_problem(2, 8, 8, 1024, 1024, 264);
+    problem.softcap = i == 0;
+    problem.alibi = i == 1;
+    problem.bias = i == 2 ? ATTNPRESS_BF16 : 0;
+    problem.dropout = i == 3;
+    problem.mod_score = i == 4;
+    problem.mod_mask = i == 5;
+    problem.sequences = i == 6   ? AP_ATTENTION_SEQUENCES_RAGGED
+                        : i == 7 ? AP_ATTENTION_SEQUENCES_PAGED
+                                 : AP_ATTENTION_SEQUENCES_DENSE;
+    problem.mask = i == 8 ? ATTNPRESS_WINDOW : ATTNPRESS_FULL;
+    problem.window_left = i == 8 ? 100 : 0;
+    assert_ok(ap_choose(&problem, &h200, &plan));
+    if (plan.variant.axis[AP_ATTENTION_ARCH] != 80)
+      fail_msg("row %d: sm%d", i, plan.variant.axis[AP_ATTENTION_ARCH]);
+    assert_int_equal(plan.cluster, 1);
+  }
 }
 
 /** A tile that a target has not the shared memory for is refused with the architecture that fits. */
@@ -802,6 +849,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_devices),
       cmocka_unit_test(test_hopper),
+      cmocka_unit_test(test_wide),
       cmocka_unit_test(test_too_large_for_a_target),
       cmocka_unit_test(test_tiles_fit),
       cmocka_unit_test(test_rows),

@@ -191,8 +191,9 @@ static void say_arch(explanation *e, const ap_variant *v, const char *cache_dir)
   }
   if (best == NULL || best->arch == arch)
     return;
-  if (s->hdim > AP_ATTENTION_SM90_HDIM_MAX || s->hdim_v > AP_ATTENTION_SM90_HDIM_MAX)
-    say(e, "not sm90: its head dims end at %d", AP_ATTENTION_SM90_HDIM_MAX);
+  if (s->hdim > AP_ATTENTION_SM90_HDIM_MAX && s->hdim_v <= AP_ATTENTION_SM90_HDIM_MAX)
+    say(e, "not sm90: its head dims end at %d, or the value head dim is larger, too",
+        AP_ATTENTION_SM90_HDIM_MAX);
   else if (v->axis[AP_ATTENTION_DECODE])
     say(e, "not sm90: short queries run there only in 2 to 16 splits");
   else if (group > AP_ATTENTION_WARPGROUP_ROWS)

@@ -492,8 +492,8 @@ typedef struct attnpress_forward_args {
   }
 
 /** Head dimensions: multiples of 8 from 8 to 512; head_dim_v equal to head_dim, or head_dim /
- * head_dim_v one of 192/128, 128/64, 64/128, 96/64, 256/128. Lengths up to 2^31 - 1024, batch and
- * heads up to 2^31 - 1, 0 included.
+ * head_dim_v one of 192/128, 128/64, 64/128, 64/256, 64/512, 96/64, 256/128. Lengths up to
+ * 2^31 - 1024, batch and heads up to 2^31 - 1, 0 included.
  *
  * `stream` is a CUstream or cudaStream_t; its context and device are used, whatever is current in
  * the calling thread. NULL is the default stream of the current context. The CPU backend ignores it

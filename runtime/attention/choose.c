@@ -16,22 +16,32 @@ static int32_t group_of(const ap_problem *problem) {
   return problem->heads_kv ? problem->heads_q / problem->heads_kv : 1;
 }
 
+/** 1 where sm90 has kernels of the head dims: beyond some they modify no scores, and know no window. */
+static int has_sm90_dims(const ap_problem *problem, const ap_variant *variant) {
+  if (problem->hdim_v <= AP_ATTENTION_SM90_HDIM_MAX)
+    return problem->hdim <= AP_ATTENTION_SM90_HDIM_MAX;
+  return problem->hdim_v <= AP_ATTENTION_SM90_WIDE_HDIM_MAX &&
+         problem->sequences == AP_ATTENTION_SEQUENCES_DENSE &&
+         variant->axis[AP_ATTENTION_MASK] != AP_ATTENTION_MASK_WINDOW && !problem->softcap &&
+         !problem->alibi && !problem->bias && !problem->dropout && !problem->mod_score &&
+         !problem->mod_mask;
+}
+
 /** 1 where kernels of an architecture can run the call, and it is not one for the next in line:
  * those of sm90 read through tensor maps, short queries of more heads than a warpgroup has rows would
  * leave their tiles empty, and their ragged kernels are neither split nor modify scores. Decode
  * kernels come in with their splits (join_splits). */
 static int serves(const ap_route *run, const ap_problem *problem, const ap_device *device,
-                  int decode) {
+                  const ap_variant *variant) {
   if (device->arch_max != 0 && run->arch > device->arch_max)
     return 0;
   if (run->arch < 90)
     return 1;
-  if (decode || problem->sequences == AP_ATTENTION_SEQUENCES_PAGED ||
+  if (variant->axis[AP_ATTENTION_DECODE] || problem->sequences == AP_ATTENTION_SEQUENCES_PAGED ||
       (problem->sequences == AP_ATTENTION_SEQUENCES_RAGGED &&
        (problem->softcap || problem->alibi || problem->dropout || problem->num_splits > 1)))
     return 0;
-  return problem->hdim <= AP_ATTENTION_SM90_HDIM_MAX &&
-         problem->hdim_v <= AP_ATTENTION_SM90_HDIM_MAX && device->tma && problem->tma &&
+  return has_sm90_dims(problem, variant) && device->tma && problem->tma &&
          (group_of(problem) <= AP_ATTENTION_WARPGROUP_ROWS ||
           problem->seqlen_q > AP_ATTENTION_WARPGROUP_ROWS);
 }
@@ -39,14 +49,13 @@ static int serves(const ap_route *run, const ap_problem *problem, const ap_devic
 /** The architecture and the target; the variant's other axes stand. */
 static attnpress_status choose_arch(const ap_problem *problem, const ap_device *device,
                                     ap_variant *variant, const char **target) {
-  const int decode = variant->axis[AP_ATTENTION_DECODE];
   const ap_route *run = ap_next_route(variant, device->capability, NULL);
   if (run == NULL) {
     FORWARD_IF(ap_check_capability(device->capability));
     return ap_fail(ATTNPRESS_NOT_SUPPORTED, "no attention kernel runs on compute capability %d.%d",
                    device->capability / 10, device->capability % 10);
   }
-  for (const ap_route *next; run != NULL && !serves(run, problem, device, decode); run = next)
+  for (const ap_route *next; run != NULL && !serves(run, problem, device, variant); run = next)
     if ((next = ap_next_route(variant, device->capability, run)) == NULL)
       break; /* the last one runs every call */
   variant->axis[AP_ATTENTION_ARCH] = run->arch;
@@ -339,7 +348,8 @@ static int64_t sequence_splits(int64_t blocks, int64_t key_blocks, int64_t split
 static int32_t count_splits(const ap_problem *problem, const ap_device *device, const ap_plan *plan,
                             const ap_tile *tile, int64_t *least) {
   const int64_t blocks = count_tiles(problem, plan, tile);
-  const int64_t slots = (int64_t)device->sm_count * split_blocks_per_sm(tile, device);
+  const int64_t slots =
+      ceil_div((int64_t)device->sm_count * split_blocks_per_sm(tile, device), ap_cluster_of(tile));
   const int64_t key_blocks =
       count_key_blocks(problem, ap_row_block_positions(tile, plan->heads_per_tile),
                        tile->field[AP_ATTENTION_TILE_BLOCK_N]);
@@ -580,9 +590,11 @@ static attnpress_status plan_grid(const ap_problem *problem, const ap_device *de
             (int)problem->batch, (int)problem->heads_q, (int)problem->seqlen_q,
             (int)plan->num_splits, persistent ? "2^29" : "2^31 - 1");
   plan->row_blocks = (int32_t)count_row_blocks(problem, &plan->tile, plan->heads_per_tile);
+  plan->cluster = ap_cluster_of(&plan->tile);
   plan->grid = (unsigned)*units;
-  if (persistent && *units > device->sm_count)
-    plan->grid = (unsigned)device->sm_count;
+  const int32_t at_once = device->sm_count > plan->cluster ? device->sm_count / plan->cluster : 1;
+  if (persistent && *units > at_once)
+    plan->grid = (unsigned)at_once;
   return ATTNPRESS_OK;
 }
 

@@ -85,8 +85,8 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
                   .variant_key = how->variant_key,
                   .tile = how->tile,
                   .target = how->target,
-                  .grid = how->grid,
-                  .cluster = ap_is_joined(how) ? (uint32_t)how->num_splits : 0,
+                  .grid = how->grid * (unsigned)how->cluster,
+                  .cluster = (uint32_t)(ap_is_joined(how) ? how->num_splits : how->cluster),
                   .overlaps = how->overlaps,
                   .num_splits = how->num_splits,
                   .snippet = base->has_snippet};

@@ -38,6 +38,10 @@ static void read_tile(const char *source, const ap_variant *variant, ap_tile *ti
     field[AP_ATTENTION_TILE_WARPS_M] =
         field[backward ? AP_ATTENTION_TILE_BLOCK_N : AP_ATTENTION_TILE_BLOCK_M] / 16;
     field[AP_ATTENTION_TILE_PRODUCER] = 1;
+    if (variant->axis[AP_ATTENTION_HDIM_V] > AP_ATTENTION_SM90_HDIM_MAX) {
+      field[AP_ATTENTION_TILE_WARPS_M] = AP_ATTENTION_WARPGROUP_ROWS / 16;
+      field[AP_ATTENTION_TILE_WARPS_N] = 2; /* consumers that share the columns */
+    }
   } else {
     field[AP_ATTENTION_TILE_WARPS_M] = source_constant(source, "WARPS_M");
     field[AP_ATTENTION_TILE_WARPS_N] = source_constant(source, "WARPS_N");

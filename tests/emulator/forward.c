@@ -27,6 +27,7 @@ enum { Q, K, V, OUT, LSE, OUT_PARTIAL, LSE_PARTIAL, TENSORS };
 typedef struct call {
   const shape *s;
   int heads, hdim, hdim_v, dtype;
+  int clusters; /* 1: whose blocks are processes, which share what they write */
   int64_t rows; /* of out: batch * heads * seqlen_q */
   memory memory[TENSORS];
   emulated_tensor tensors[TENSORS];
@@ -60,11 +61,16 @@ void poison_tensor(const emulated_tensor *t) {
                0xff, (size_t)(t->shape[3] * t->element_bytes));
 }
 
+static void *map_tensor(call *c, int which, size_t bytes) {
+  const int read_only = which == Q || which == K || which == V;
+  return (c->clusters && !read_only ? memory_map_shared : memory_map)(&c->memory[which], bytes);
+}
+
 static void add_tensor(call *c, int which, attnpress_tensor *t, const char *name, int seqlen,
                        int heads, int hdim) {
   *t = (attnpress_tensor){.shape = {c->s->batch, seqlen, heads, hdim}, .dtype = c->dtype};
   layout_strides(t, c->s->layout);
-  t->data = memory_map_shared(&c->memory[which], (size_t)reference_span(t) * sizeof(uint16_t));
+  t->data = map_tensor(c, which, (size_t)reference_span(t) * sizeof(uint16_t));
   emulated_tensor *e = &c->tensors[which];
   *e = (emulated_tensor){name, t->data, sizeof(uint16_t), which == OUT, {0}, {0}};
   memcpy(e->shape, t->shape, sizeof e->shape);
@@ -78,8 +84,7 @@ static void add_lse(call *c) {
   int64_t *stride = c->args.lse_stride;
   stride[1] = c->s->seqlen_q + gap;
   stride[0] = c->heads * stride[1] + gap;
-  c->args.lse =
-      memory_map_shared(&c->memory[LSE], (size_t)(c->s->batch * stride[0]) * sizeof(float));
+  c->args.lse = map_tensor(c, LSE, (size_t)(c->s->batch * stride[0]) * sizeof(float));
   c->tensors[LSE] = (emulated_tensor){"lse",
                                       c->args.lse,
                                       sizeof(float),
@@ -91,7 +96,7 @@ static void add_lse(call *c) {
 
 /* One of fp32 without gaps. */
 static float *add_floats(call *c, int which, const char *name, int64_t count) {
-  float *data = memory_map_shared(&c->memory[which], (size_t)count * sizeof(float));
+  float *data = map_tensor(c, which, (size_t)count * sizeof(float));
   c->tensors[which] =
       (emulated_tensor){name, data, sizeof(float), 1, {1, 1, 1, count}, {0, 0, 0, 1}};
   poison_tensor(&c->tensors[which]);
@@ -104,6 +109,9 @@ static void call_open(call *c, const ap_variant *variant, const shape *s) {
               .hdim = variant->axis[AP_ATTENTION_HDIM],
               .hdim_v = variant->axis[AP_ATTENTION_HDIM_V],
               .dtype = variant->axis[AP_ATTENTION_DTYPE]};
+  c->clusters = variant->axis[AP_ATTENTION_ARCH] == 90 &&
+                (variant->axis[AP_ATTENTION_DECODE] ||
+                 variant->axis[AP_ATTENTION_HDIM_V] > AP_ATTENTION_SM90_HDIM_MAX);
   c->rows = (int64_t)s->batch * c->heads * s->seqlen_q;
   attnpress_forward_args *a = &c->args;
   *a = (attnpress_forward_args)ATTNPRESS_FORWARD_ARGS_INIT;
@@ -316,9 +324,11 @@ static int launch(const kernel *k, unsigned blocks, const void *args,
       restrict_keys(&given[count - 1], all_key_blocks(c, k),
                     k->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
   }
+  const int cluster =
+      k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD ? ap_cluster_of(&k->tile) : 1;
   const emulated_launch l = {.module = k->module,
-                             .blocks = blocks,
-                             .cluster = is_joined(k) ? (unsigned)c->s->splits : 0,
+                             .blocks = blocks * (unsigned)cluster,
+                             .cluster = is_joined(k) ? (unsigned)c->s->splits : (unsigned)cluster,
                              .threads = (unsigned)k->tile.threads,
                              .shared_bytes = (size_t)k->tile.smem_bytes,
                              .args = args,

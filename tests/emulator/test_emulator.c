@@ -554,6 +554,15 @@ static const struct {
     {"cluster_does_not_wait", {"ends after barrier.cluster.arrive", NULL}},
     {"cluster_without_a_thread", {"deadlock", "in barrier.cluster.wait", NULL}},
     {"cluster_with_exited_threads", {NULL}},
+    {"cluster_copies_right", {NULL}},
+    {"cluster_copies_before_it_meets", {"by the cluster's other block", "race: lets a copy", NULL}},
+    {"cluster_copies_over_what_is_read", {"by the cluster's other block", "begins a copy", NULL}},
+    {"cluster_copies_to_one_block", {"deadlock", "in barrier.cluster.wait", NULL}},
+    {"cluster_copies_to_a_third_block", {"a copy to blocks 7 of a cluster of 2", NULL}},
+    {"cluster_waits_within_a_block", {"for arrivals of another block", NULL}},
+    {"cluster_arrivals_too_many", {"by the cluster's other block", "once too often", NULL}},
+    {"cluster_reaches_a_block_that_has_ended", {"has ended", NULL}},
+    {"cluster_address_of_a_third_block", {"an address in block 2 of a cluster of 2", NULL}},
 };
 
 static void check_report(const char *symbol, const char *const *words, int status) {

@@ -15,3 +15,11 @@ __device__ __forceinline__ void cluster_arrive() {
 __device__ __forceinline__ void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
 }
+
+// mapa.shared::cluster.u32: where what lies at a shared address of this thread block lies in the
+// cluster's thread block `rank`, for instructions that reach there.
+__device__ __forceinline__ uint32_t cluster_address(uint32_t shared, int rank) {
+  uint32_t address;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared), "r"(rank));
+  return address;
+}
