@@ -137,9 +137,9 @@ static inline int ap_is_scheduled(const ap_plan *plan) {
 }
 /** Thread blocks of a cluster: those of sm90's wide kernels share the rows of a tile. */
 static inline int32_t ap_cluster_of(const ap_tile *tile) {
-  return tile->field[AP_ATTENTION_TILE_PRODUCER]
-             ? tile->field[AP_ATTENTION_TILE_BLOCK_M] / (16 * tile->field[AP_ATTENTION_TILE_WARPS_M])
-             : 1;
+  return tile->field[AP_ATTENTION_TILE_PRODUCER] ? tile->field[AP_ATTENTION_TILE_BLOCK_M] /
+                                                       (16 * tile->field[AP_ATTENTION_TILE_WARPS_M])
+                                                 : 1;
 }
 /** Positions of a row block. */
 int64_t ap_row_block_positions(const ap_tile *tile, int32_t heads_per_tile);

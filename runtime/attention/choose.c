@@ -40,7 +40,8 @@ static int serves(const ap_route *run, const ap_problem *problem, const ap_devic
        (problem->softcap || problem->alibi || problem->dropout || problem->num_splits > 1)))
     return 0;
   return has_sm90_dims(problem, variant) &&
-         variant->axis[AP_ATTENTION_DECODE] <= AP_ATTENTION_SM90_DECODE_MAX && device->tma && problem->tma &&
+         variant->axis[AP_ATTENTION_DECODE] <= AP_ATTENTION_SM90_DECODE_MAX && device->tma &&
+         problem->tma &&
          (group_of(problem) <= AP_ATTENTION_WARPGROUP_ROWS ||
           problem->seqlen_q > AP_ATTENTION_WARPGROUP_ROWS);
 }

@@ -111,8 +111,9 @@ int cluster_let_others_run(int rounds) {
 void cluster_send(int to, message_kind kind, uint32_t barrier, const void *bytes, int count,
                   const void *site) {
   if (blocks != 2 || order_words() > CLOCK_WORDS_MAX || count > MESSAGE_BYTES)
-    machine_fail("reaches into another block's shared memory in a cluster that is none of two, at %s",
-                 site_text(site));
+    machine_fail(
+        "reaches into another block's shared memory in a cluster that is none of two, at %s",
+        site_text(site));
   if (state->ended[to])
     machine_fail("reaches into the shared memory of block %u, which has ended, at %s",
                  m->block - (unsigned)rank + (unsigned)to, site_text(site));

@@ -318,9 +318,8 @@ static int launch(const kernel *k, unsigned blocks, const void *args,
       restrict_keys(&given[count - 1], all_key_blocks(c, k),
                     k->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
   }
-  const int cluster = k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD
-                          ? ap_cluster_of(&k->tile)
-                          : 1;
+  const int cluster =
+      k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD ? ap_cluster_of(&k->tile) : 1;
   const emulated_launch l = {.module = k->module,
                              .blocks = blocks * (unsigned)cluster,
                              .cluster = (unsigned)cluster,
