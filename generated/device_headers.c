@@ -3194,8 +3194,7 @@ const ap_device_header ap_device_headers[] = {
      "                                                      int c2, int c3) {\n"
      "  asm volatile(\"cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes\"\n"
      "               \".multicast::cluster [%0], [%1, {%3, %4, %5, %6}], [%2], %7;\" ::\"r\"(shared),\n"
-     "               \"l\"(map), \"r\"(barrier), \"r\"(c0), \"r\"(c1), \"r\"(c2), \"r\"(c3),\n"
-     "               \"h\"((uint16_t)blocks)\n"
+     "               \"l\"(map), \"r\"(barrier), \"r\"(c0), \"r\"(c1), \"r\"(c2), \"r\"(c3), \"h\"((uint16_t)blocks)\n"
      "               : \"memory\");\n"
      "}\n"
      "\n"
@@ -12035,4 +12034,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "3942b92bdd7a700d3804cc75da8b0cf2e672e5b3b718ad35be3065fb3c7ff51e";
+    "07a28512a2ef5ed1a818be7e9a4ba9bb44317a7950916b6b9d57d127c59f6621";
