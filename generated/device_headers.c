@@ -3194,8 +3194,7 @@ const ap_device_header ap_device_headers[] = {
      "                                                      int c2, int c3) {\n"
      "  asm volatile(\"cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes\"\n"
      "               \".multicast::cluster [%0], [%1, {%3, %4, %5, %6}], [%2], %7;\" ::\"r\"(shared),\n"
-     "               \"l\"(map), \"r\"(barrier), \"r\"(c0), \"r\"(c1), \"r\"(c2), \"r\"(c3),\n"
-     "               \"h\"((uint16_t)blocks)\n"
+     "               \"l\"(map), \"r\"(barrier), \"r\"(c0), \"r\"(c1), \"r\"(c2), \"r\"(c3), \"h\"((uint16_t)blocks)\n"
      "               : \"memory\");\n"
      "}\n"
      "\n"
@@ -12050,4 +12049,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "d5e8751a253d55835d6b37ce3a55c8c74924d8f7a3e33ba1ce29276afa7be93d";
+    "410957156d2192ea9f711b3c8d41cec8015e5ba16e65e402ffc40a95cf88a0b8";

@@ -130,8 +130,8 @@ def producer_tile(
 
 
 def is_wide(variant: Variant) -> bool:
-    """Whether two consumers share the columns of O, which would not fit the registers of one. Then a
-    thread block has the rows of one consumer, and a tile's rows are those of a cluster."""
+    """Whether two consumers share the columns of O, which would not fit the registers of one. Then
+    a thread block has the rows of one consumer, and a tile's rows are those of a cluster."""
     return variant["pass"] == "fwd" and variant.arch == 90 and variant.hdim_v > WIDE_COLUMNS
 
 
@@ -302,9 +302,10 @@ def registers(variant: Variant, tile: Tile) -> int:
         # The left consumer's: S and its columns of O in fp32, P in 16 bits.
         columns = _ceil_div(variant.hdim_v, SLAB_COLUMNS) // 2 * SLAB_COLUMNS
         scores = tile.block_n // 2 + tile.block_n // 4
-        return max(
-            columns // 2 + scores, (variant.hdim_v - columns) // 2 + tile.block_n // 4
-        ) + CONSUMER_OTHER_REGISTERS
+        return (
+            max(columns // 2 + scores, (variant.hdim_v - columns) // 2 + tile.block_n // 4)
+            + CONSUMER_OTHER_REGISTERS
+        )
     if tile.producer:  # S and O in fp32, P in 16 bits, over the 128 threads of a consumer
         s_registers, p_registers = tile.block_n // 2, tile.block_n // 4
         bias = (0, 0, p_registers, p_registers, s_registers, s_registers)[features]
@@ -428,7 +429,9 @@ def _producer_problems(variant: Variant, tile: Tile) -> list[str]:
         return ["sm90 needs a tile with a producer, such as m128n176s2"]
     wide = is_wide(variant)
     if wide and tile.block_m not in (CONSUMER_ROWS, 2 * CONSUMER_ROWS):
-        return [f"block_m {tile.block_m} is neither 64 nor 128: a thread block, or a cluster of two"]
+        return [
+            f"block_m {tile.block_m} is neither 64 nor 128: a thread block, or a cluster of two"
+        ]
     if tile.block_m not in (CONSUMER_ROWS * count for count in CONSUMER_REGISTERS):
         return [f"block_m {tile.block_m} is none of 64, 128, 192: 1 to 3 consumers of 64 rows"]
     plain = producer_tile(variant, tile.block_m, tile.block_n, tile.stages)

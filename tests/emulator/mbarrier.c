@@ -23,11 +23,11 @@ typedef struct mbarrier {
   int count, pending;      /* arrivals of a phase; those that are missing in this one */
   int expected, in_flight; /* bytes that this phase awaits; of copies that were started */
   uint32_t phase;
-  int owner;           /* that initialised it */
-  uint32_t owner_time; /* when */
-  int fenced;          /* the owner's fence came after */
-  uint32_t copies;     /* stamp of the latest copy that has ended */
-  uint32_t latest;     /* of the latest that was started */
+  int owner;                 /* that initialised it */
+  uint32_t owner_time;       /* when */
+  int fenced;                /* the owner's fence came after */
+  uint32_t copies;           /* stamp of the latest copy that has ended */
+  uint32_t latest;           /* of the latest that was started */
   int others, others_before; /* arrivals of another block in this phase, and in the one before */
 } mbarrier;
 

@@ -1,5 +1,5 @@
-"""Single faults in the template of head dims above 256 on sm90, whose consumers share the columns of
-O and whose clusters share K and V, and the kernels to see them."""
+"""Single faults in the template of head dims above 256 on sm90, whose consumers share the columns
+of O and whose clusters share K and V, and the kernels to see them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ KERNELS = [
     ("flash_fwd_hdim512_bf16_causal_sm90", "m128n64s1"),
     ("flash_fwd_hdim320_fp16_sm90", "m64n48s2"),
 ]
-"""Rings of one and of two key blocks, clusters and single thread blocks, a narrow last slab, as many
-columns on either side and more on the right."""
+"""Rings of one and of two key blocks, clusters and single thread blocks, a narrow last slab, as
+many columns on either side and more on the right."""
 
 MUTATIONS = [
     Mutation(
@@ -26,16 +26,14 @@ MUTATIONS = [
     Mutation(
         "wide: a thread block ends before the cluster does",
         WIDE,
-        "  // No thread block ends while the other may arrive at its barriers or write to its shared "
-        "memory.\n  cluster_arrive();\n  cluster_wait();\n",
+        "  // No thread block ends while the other may arrive at its barriers or write to its "
+        "shared memory.\n  cluster_arrive();\n  cluster_wait();\n",
         "",
     ),
     Mutation(
         "wide: copies go to this thread block alone", WIDE, "(1 << CLUSTER) - 1,", "1 << rank,"
     ),
-    Mutation(
-        "wide: copies go to the first thread block alone", WIDE, "(1 << CLUSTER) - 1,", "1,"
-    ),
+    Mutation("wide: copies go to the first thread block alone", WIDE, "(1 << CLUSTER) - 1,", "1,"),
     Mutation(
         "wide: both halves go to the first place",
         WIDE,
@@ -175,8 +173,18 @@ MUTATIONS = [
         "        rescale_rows(out, LEFT / 8, rescale);\n",
         "",
     ),
-    Mutation("wide: a row takes the other's factor", WIDE, "factors[8] = rescale[1]", "factors[8] = rescale[0]"),
-    Mutation("wide: a row takes the other's end", WIDE, "ends[8] = normalize[1]", "ends[8] = normalize[0]"),
+    Mutation(
+        "wide: a row takes the other's factor",
+        WIDE,
+        "factors[8] = rescale[1]",
+        "factors[8] = rescale[0]",
+    ),
+    Mutation(
+        "wide: a row takes the other's end",
+        WIDE,
+        "ends[8] = normalize[1]",
+        "ends[8] = normalize[0]",
+    ),
     Mutation(
         "wide: the end is not waited for",
         WIDE,
@@ -216,7 +224,8 @@ MUTATIONS = [
     Mutation(
         "wide: V of the right is not waited for",
         WIDE,
-        "      wait_for_phase(v_full(shared, stage.index, 1), stage.parity);\n      const uint64_t v",
+        "      wait_for_phase(v_full(shared, stage.index, 1), stage.parity);\n"
+        "      const uint64_t v",
         "      const uint64_t v",
     ),
     Mutation(
@@ -246,8 +255,8 @@ MUTATIONS = [
     Mutation(
         "wide: skipped keys of the right are kept",
         WIDE,
-        "      arrive_in_cluster(v_empty(shared, stage.index, 1));\n      stage = next_stage(stage, "
-        "STAGES);\n    }\n    const bool",
+        "      arrive_in_cluster(v_empty(shared, stage.index, 1));\n"
+        "      stage = next_stage(stage, STAGES);\n    }\n    const bool",
         "      stage = next_stage(stage, STAGES);\n    }\n    const bool",
     ),
     Mutation(

@@ -28,8 +28,7 @@ __device__ __forceinline__ void tma_load_4d_multicast(uint32_t shared,
                                                       int c2, int c3) {
   asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes"
                ".multicast::cluster [%0], [%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(shared),
-               "l"(map), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3),
-               "h"((uint16_t)blocks)
+               "l"(map), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "h"((uint16_t)blocks)
                : "memory");
 }
 
