@@ -189,6 +189,31 @@ check 0 compile --hdim 64 --backward --causal --target sm_90 --dry-run --cache-d
 says "flash_bwd_hdim64_bf16_causal_sm90 "
 check 0 compile --hdim 64 --chunk 128 --alibi --target sm_80 --dry-run --cache-dir "$layer"
 says "flash_fwd_hdim64_bf16_window_alibi_sm80 "
+check 0 compile --hdim 64 --causal --heads 8 --page-size 16 --target sm_90 --dry-run --cache-dir "$layer"
+says "flash_fwd_hdim64_bf16_causal_paged_sm80 "
+says "flash_fwd_split_hdim64_bf16_paged_decode_sm80 "
+check 0 compile --hdim 64 --causal --ragged --target sm_90 --dry-run --cache-dir "$layer"
+says "flash_fwd_schedule_hdim8_bf16_sm80 "
+says "flash_fwd_hdim64_bf16_causal_ragged_sm90 "
+check 0 compile --hdim 64 --causal --ragged --backward --target sm_90 --dry-run --cache-dir "$layer"
+says "flash_bwd_hdim64_bf16_causal_ragged_sm80 "
+check 2 compile --hdim 64 --page-size 16 --backward --target sm_90
+complains "keys in pages have no gradients"
+check 2 compile --hdim 64 --ragged --bias fp16 --target sm_90
+complains "--bias does not go with sequences of their own lengths"
+# A snippet's kernels have its text, and are compiled through the plan.
+mods=$here/emulator/mods
+check 0 compile --hdim 64 --causal --mod "$mods/both.mod" --target sm_80 --cache-dir "$folder/mods"
+says "flash_fwd_hdim64_bf16_causal_modscore_modmask_sm80 "
+says "8 kernels for sm_80: 8 compiled, 0 linked in or cached"
+ATTNPRESS_JIT_OFF=1 check 0 compile --hdim 64 --causal --mod "$mods/both.mod" --target sm_80 \
+  --cache-dir "$folder/mods"
+says "8 kernels for sm_80: 0 compiled, 8 linked in or cached"
+ATTNPRESS_JIT_OFF=1 check 1 compile --hdim 64 --causal --mod "$mods/grad.mod" --target sm_80 \
+  --cache-dir "$folder/mods"
+complains 'with the snippet "grad" is not cached'
+check 2 compile --hdim 64 --mod "$mods/none.mod" --target sm_80
+complains "$mods/none.mod cannot be read"
 for text in '{"num_attention_heads": 8' '{"num_attention_heads": 8,}' '[1, 2] 3' '{"a": "b' ''; do
   printf '%s' "$text" >"$folder/broken.json"
   check 1 compile --config "$folder/broken.json" --target sm_90
@@ -276,6 +301,24 @@ says "launch   flash_bwd_hdim128_bf16_softcap_sm90"
 check 0 explain --hdim 128 --backward --softcap 3 --dropout 0.1 --target sm_90 --cache-dir "$explained"
 says "launch   flash_bwd_hdim128_bf16_softcap_dropout_sm80"
 says "those of sm90 have no gradients of a softcap with ALiBi, bias or dropout"
+check 0 explain --hdim 64 --heads 8 --page-size 16 --batch 4 --seqlen-q 1000 --target sm_90 \
+  --cache-dir "$explained"
+says "bf16, full, ragged, pages of 16"
+says "not sm90: its copy engine does not follow page tables"
+check 0 explain --hdim 64 --causal --ragged --batch 3 --seqlen-q 1000 --heads 16 --target sm_90 \
+  --cache-dir "$explained"
+says "launch   flash_fwd_schedule_hdim8_bf16_sm80"
+says "instead  flash_fwd_hdim64_bf16_causal_ragged_sm80, "
+says "instead  flash_fwd_split_hdim64_bf16_causal_ragged_sm80, "
+check 0 explain --hdim 64 --ragged --batch 3 --seqlen-q 1000 --softcap 3 --target sm_90 \
+  --cache-dir "$explained"
+says "not sm90: its ragged kernels have no softcap, ALiBi or dropout"
+check 0 explain --hdim 64 --mod "$mods/both.mod" --target sm_80 --cache-dir "$explained"
+says "launch   flash_fwd_split_hdim64_bf16_modscore_modmask_sm80"
+check 2 explain --hdim 64 --measure --target sm_80
+complains "--measure is of the present GPU"
+check 2 explain --hdim 64 --measure
+complains "--target is missing, and there is no GPU"
 check 2 explain --hdim 128 --deterministic --target sm_90
 complains "--deterministic is of --backward"
 check 0 run --device cpu --backward --lengths 5,70,0,33 --heads 4 --kv-heads 2 --hdim 40 --causal --check full
