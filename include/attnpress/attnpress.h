@@ -696,7 +696,7 @@ ATTNPRESS_API void attnpress_plan_destroy(attnpress_plan *plan);
 /** Bytes of workspace that the call needs, often 0. A shorter call may need more than a longer one,
  * as it may be split; for ATTNPRESS_UP_TO this is an upper bound for all calls of the range, which
  * never falls as batch and lengths grow: allocate it once. OK, INVALID_ARGUMENT; NOT_SUPPORTED
- * where an extent is 0, for any, and there is no bound: with num_splits given, with `ragged`, with
+ * where an extent is 0, for any, and leaves no bound, as may be with num_splits, with `ragged`, with
  * the mask of a snippet, and in the backward pass. */
 ATTNPRESS_API attnpress_status attnpress_plan_workspace_bytes(const attnpress_plan *plan,
                                                               size_t *bytes);
