@@ -261,16 +261,26 @@ static void say_splits(explanation *e, const char *cache_dir) {
 /** What the backward pass is made of. */
 static void say_backward(explanation *e) {
   int fused = 0;
+  ap_variant main = {0};
   for (int i = 0; i < e->launches; ++i) {
     ap_variant each;
-    fused |= ap_variant_parse(e->launch[i].info.stem, &each) == ATTNPRESS_OK &&
-             each.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD;
+    if (ap_variant_parse(e->launch[i].info.stem, &each) != ATTNPRESS_OK)
+      continue;
+    const int32_t pass = each.axis[AP_ATTENTION_PASS];
+    fused |= pass == AP_ATTENTION_PASS_BWD;
+    if (pass == AP_ATTENTION_PASS_BWD || pass == AP_ATTENTION_PASS_BWD_DKV)
+      main = each;
   }
   const score_options *scores = &e->shape.scores;
   if (e->device.capability == 90 && scores->softcap > 0 &&
       (scores->alibi || scores->bias != 0 || scores->dropout > 0))
     say(e,
         "sm80 kernels: those of sm90 have no gradients of a softcap with ALiBi, bias or dropout");
+  else if (e->device.capability == 90 && main.axis[AP_ATTENTION_ARCH] == 80) {
+    main.axis[AP_ATTENTION_ARCH] = 90;
+    if (ap_variant_check(&main) != ATTNPRESS_OK)
+      say(e, "not sm90: %s", attnpress_last_error());
+  }
   if (fused)
     say(e, "fused: one kernel computes dk and dv and adds dq up in fp32, in any order; "
            "--deterministic takes two instead");
