@@ -200,7 +200,7 @@ says "flash_bwd_hdim64_bf16_causal_ragged_sm80 "
 check 2 compile --hdim 64 --page-size 16 --backward --target sm_90
 complains "keys in pages have no gradients"
 check 2 compile --hdim 64 --ragged --bias fp16 --target sm_90
-complains "--bias does not go with sequences of their own lengths"
+complains "--bias cannot be combined with --ragged or --page-size"
 # A snippet's kernels have its text, and are compiled through the plan.
 mods=$here/emulator/mods
 check 0 compile --hdim 64 --causal --mod "$mods/both.mod" --target sm_80 --cache-dir "$folder/mods"

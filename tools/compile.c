@@ -246,18 +246,18 @@ const tool_command ap_tool_compile = {
              "--hdim D --target sm_NN [--dtype bf16] [--causal] [--heads N] ...\n"
              "--config config.json --target sm_NN",
     .about =
-        "Makes sure that kernels are linked in or cached, compiling what is missing, and "
-        "prints for each where it came from, the time that took, its size, and the registers "
-        "and spills (local memory, bytes) of a thread.\n\n"
-        "By name: a stem is such as flash_fwd_hdim72_bf16_causal_sm80.\n"
-        "By shape: every kernel that calls of this shape may launch on such a device, with any "
-        "batch and lengths, is planned as a call plans it. No GPU is needed. Batch and lengths "
-        "that are given are the most that a call has. Dense calls and calls with --ragged or "
-        "--page-size run different kernels: a server that makes both needs both.",
+        "Makes sure that kernels are linked in or cached, compiling what is missing, and prints "
+        "for each where it came from, how long that took, its size, and the registers and spills "
+        "(bytes of local memory) of a thread.\n\n"
+        "By name: a stem such as flash_fwd_hdim72_bf16_causal_sm80.\n"
+        "By shape: every kernel that calls of this shape may launch on the device, for any batch "
+        "and lengths, as the library plans them. No GPU is needed. If batch and lengths are given, "
+        "they are the most that a call has. Dense calls and calls with --ragged or --page-size run "
+        "different kernels: a server that makes both needs both.",
     .options = {tool_shape_options, score_options_table,
-                (const tool_opt[]){{"--cache-dir", "DIR", "another cache than the default one"},
-                                   {"--dry-run", NULL,
-                                    "only print which kernels these are, and where they are now"},
-                                   {NULL, NULL, NULL}}},
+                (const tool_opt[]){
+                    {"--cache-dir", "DIR", "another cache than the default one"},
+                    {"--dry-run", NULL, "only list the kernels, and where they are now"},
+                    {NULL, NULL, NULL}}},
     .run = run_compile,
 };

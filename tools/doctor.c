@@ -52,7 +52,7 @@ static void print_text(const report *r) {
   for (int i = 0; i < r->missing; ++i)
     printf("  - %s\n", r->sentences[i]);
   for (int i = 0; i < r->notes; ++i)
-    printf("%s  - %s\n", i == 0 ? "To know:\n" : "", r->noted[i]);
+    printf("%s  - %s\n", i == 0 ? "Notes:\n" : "", r->noted[i]);
 }
 
 static void print_string(const char *text) {

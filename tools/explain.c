@@ -589,16 +589,17 @@ const tool_command ap_tool_explain = {
     .summary = "which kernels a call runs, why, and what bounds it",
     .usage = "--hdim D [--seqlen-q N] [--causal] [--target sm_NN] [OPTION]...",
     .about =
-        "Says which kernels a call launches on a device, why these, where they are now, "
-        "how many thread blocks an SM holds and how they fill it, and the time that neither "
-        "products nor memory allow to be less. Compiles nothing and needs no GPU. Where they are "
-        "not given there is 1 batch, and there are 1024 queries and as many keys.",
+        "Says which kernels a call launches on a device, why these were chosen, where they are "
+        "now, how many thread blocks an SM holds and how they fill the device, and the least time "
+        "that products and memory allow. Compiles nothing and needs no GPU. Defaults are 1 batch, "
+        "1024 queries and as many keys.",
     .options =
         {tool_shape_options, score_options_table,
          (const tool_opt[]){
-             {"--tflops", "X", "products of the device, in TFLOP/s, and"},
-             {"--gb-s", "X", "its memory, in GB/s; otherwise those of a data sheet, where known"},
-             {"--measure", NULL, "times the call on the present GPU as well, with random inputs"},
+             {"--tflops", "X", "products of the device, in TFLOP/s (of its data sheet, if known)"},
+             {"--gb-s", "X",
+              "memory of the device, in GB/s (of its data sheet, or of the present GPU)"},
+             {"--measure", NULL, "also times the call on the present GPU, with random inputs"},
              {"--cache-dir", "DIR", "another cache than the default one"},
              {"--json", NULL, "one JSON object"},
              {NULL, NULL, NULL}}},

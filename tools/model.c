@@ -146,16 +146,16 @@ const tool_opt tool_shape_options[] = {
     {"--hdim-v", "N", "head dim of V (that of Q and K)"},
     {"--dtype", "fp16|bf16", "(bf16)"},
     {"--causal", NULL, "under the causal mask; otherwise every query sees every key"},
-    {"--heads", "N", "query heads (1), and"},
-    {"--kv-heads", "N", "key heads (as many)"},
+    {"--heads", "N", "query heads (1)"},
+    {"--kv-heads", "N", "key heads (as many as query heads)"},
     {"--batch", "N", "batches"},
-    {"--seqlen-q", "N", "queries, and"},
+    {"--seqlen-q", "N", "queries"},
     {"--seqlen-k", "N", "keys"},
-    {"--num-splits", "N", "parts that the keys are split into; otherwise chosen"},
+    {"--num-splits", "N", "parts that the keys are split into (chosen)"},
     {"--backward", NULL, "the gradients of such a call"},
-    {"--deterministic", NULL, "gradients whose bits are the same in every run"},
-    {"--ragged", NULL, "sequences of their own lengths: --batch of them, one after the other"},
-    {"--page-size", "N", "and their keys lie in pages of N rows, behind a page table"},
+    {"--deterministic", NULL, "gradients with the same bits in every run"},
+    {"--ragged", NULL, "--batch sequences of different lengths, one after the other"},
+    {"--page-size", "N", "the same with keys in pages of N rows, found by a page table"},
     {"--config", "FILE", "head dims, heads, dtype and mask of a transformers model's config.json"},
     {NULL, NULL, NULL}};
 
@@ -299,16 +299,17 @@ int tool_shape_complete(const char *command, tool_shape *s) {
   s->dtype = s->dtype ? s->dtype : ATTNPRESS_BF16;
   s->ragged |= s->page_size > 0;
   if (s->ragged && s->scores.bias)
-    return tool_usage(command, "--bias does not go with sequences of their own lengths");
+    return tool_usage(command, "--bias cannot be combined with --ragged or --page-size");
   if (s->page_size && s->backward)
     return tool_usage(command,
                       "keys in pages have no gradients: leave --page-size or --backward out");
   if (s->scores.mod != NULL && s->ragged)
-    return tool_usage(command, "--mod does not go with sequences of their own lengths");
+    return tool_usage(command, "--mod cannot be combined with --ragged or --page-size");
   if (score_data_read(&s->groups, &s->scores, why, sizeof why) != 0)
     return tool_usage(command, "%s", why);
   if (s->target == NULL && (s->target = present_target(&s->present)) == NULL)
-    return tool_usage(command, "--target is missing, and there is no GPU whose it could be");
+    return tool_usage(command,
+                      "--target is missing, and there is no GPU that it could be taken from");
   if (s->config != NULL) {
     char text[256];
     tool_shape_print(s, text, sizeof text);
