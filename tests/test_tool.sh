@@ -161,6 +161,8 @@ ATTNPRESS_JIT_OFF=1 check 0 compile --hdim 72 --causal --heads 8 --seqlen-q 1 --
 says "0 compiled"
 ATTNPRESS_JIT_OFF=1 check 1 compile --hdim 72 --heads 8 --target sm_90 --cache-dir "$layer"
 says "flash_fwd_combine_hdim72_bf16_sm80"
+says " kernels for sm_90: 0 compiled, "
+says " missing"
 grep -q "flash_fwd_hdim72_bf16_sm90 for sm_90a is neither linked in nor cached" "$folder/err" ||
   broken "a kernel that is missing is not named"
 cat >"$folder/config.json" <<'END'
@@ -388,6 +390,11 @@ says "sm_80"
 ATTNPRESS_JIT_OFF=1 ATTNPRESS_CACHE_LAYERS=$folder/others/layer ATTNPRESS_CACHE_OFF=1 \
   check 0 compile flash_fwd_hdim48_bf16_sm80:sm_80
 says "sm_80     cache"
+mkdir -m 700 "$folder/bounded"
+check 0 compile flash_fwd_hdim24_bf16_sm80 --cache-dir "$folder/bounded"
+bound=$(($(cat "$folder"/bounded/*.entry | wc -c) * 3 / 2))
+ATTNPRESS_CACHE_MAX_BYTES=$bound check 0 compile flash_fwd_hdim32_bf16_sm80 --cache-dir "$folder/bounded"
+grep -q " is evicted: the bound is $bound bytes" "$folder/err" || broken "an eviction is not told"
 check 0 cache prune --unused-days 1 --cache-dir "$folder/new"
 says "0 kernels, "
 for entry in "$folder/new"/*.entry; do :; done
@@ -460,6 +467,11 @@ says "compute capability 7.5; 8.0 or newer is needed"
 ATTNPRESS_LIBCUDA=$build/libfake_cuda.so FAKE_CUDA_VERSION=12080 check 1 doctor --no-launch
 says "NVRTC         none"
 says "NVRTC 13.0, newer than the driver, which knows CUDA 12.8"
+ATTNPRESS_CACHE_LAYERS=$folder/others/layer:$folder/open:$folder/none check 1 doctor --no-launch
+says "layers        $folder/others/layer, "
+says "$folder/open, not usable"
+says "A cache layer: cache directory $folder/open can be written by others (mode 0775)"
+says "$folder/none, not usable"
 ATTNPRESS_CACHE_DIR=$folder/open check 1 doctor --no-launch
 says "$folder/open, not usable"
 check 1 doctor --json

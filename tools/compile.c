@@ -19,10 +19,11 @@ typedef struct request {
   tool_shape shape;
 } request;
 
-/** Warnings, and a line before each compile begins. */
+/** Warnings, a line before each compile begins, and entries that the cache's bound removes. */
 static void print_line(void *user, int level, const char *message) {
   (void)user;
-  if (level == ATTNPRESS_LOG_WARNING || strstr(message, ": compiling") != NULL)
+  if (level == ATTNPRESS_LOG_WARNING || strstr(message, ": compiling") != NULL ||
+      strstr(message, " is evicted") != NULL)
     fprintf(stderr, "attnpress compile: %s\n", message);
 }
 
@@ -158,7 +159,7 @@ static attnpress_status add_kernels(attnpress_handle *handle, request *r, attnpr
 
 static int compile_shape(attnpress_handle *handle, request *r) {
   attnpress_info *infos = NULL;
-  int width = (int)strlen("kernel"), result = TOOL_OK, compiled = 0, count = 0;
+  int width = (int)strlen("kernel"), result = TOOL_OK, compiled = 0, failed = 0, count = 0;
   attnpress_status status = add_kernels(handle, r, &infos, &count);
   if (status == ATTNPRESS_OK && r->shape.model_window > 0) {
     /* Most such models have layers with the window and layers without. */
@@ -183,11 +184,14 @@ static int compile_shape(attnpress_handle *handle, request *r) {
     else
       one = compile_one(handle, infos[i].stem, infos[i].target, width, &origin);
     result = one != TOOL_OK ? one : result;
-    compiled += origin == ATTNPRESS_ORIGIN_JIT;
+    failed += one != TOOL_OK;
+    compiled += one == TOOL_OK && origin == ATTNPRESS_ORIGIN_JIT;
   }
-  if (result == TOOL_OK)
-    printf("%d kernels for %s: %d %s, %d linked in or cached\n", count, r->shape.target, compiled,
-           r->dry_run ? "would be compiled" : "compiled", count - compiled);
+  printf("%d kernels for %s: %d %s, %d linked in or cached", count, r->shape.target, compiled,
+         r->dry_run ? "would be compiled" : "compiled", count - compiled - failed);
+  if (failed > 0)
+    printf(", %d missing", failed);
+  printf("\n");
   free(infos);
   return result;
 }
