@@ -325,6 +325,25 @@ check 2 explain --hdim 64 --measure --target sm_80
 complains "--measure is of the present GPU"
 check 2 explain --hdim 64 --measure
 complains "--target is missing, and there is no GPU"
+# Beside the time of a device that computes nothing.
+measured() {
+  ATTNPRESS_LIBCUDA=$build/libfake_cuda.so FAKE_CUDA_EVENT_US=200 ATTNPRESS_CACHE_DIR=$folder/measured \
+    check 0 explain "$@"
+}
+measured --hdim 128 --causal --heads 32 --kv-heads 8 --seqlen-q 4096 --measure
+says "(Fake GPU 0): bound by products"
+says "measured 200.00 us, the median of 20 calls: 69% of the bound"
+says "launch   flash_fwd_hdim128_bf16_causal_sm90"
+measured --hdim 128 --heads 8 --seqlen-q 1 --seqlen-k 8192 --batch 4 --page-size 16 --measure --json
+says '"measured_us": 200.0'
+measured --hdim 64 --ragged --batch 3 --seqlen-q 500 --measure
+says "measured 200.00 us, the median of 20 calls"
+measured --hdim 64 --seqlen-q 500 --causal --softcap 3 --sinks --alibi --dropout 0.1 --measure
+says "measured 200.00 us, the median of 20 calls"
+measured --hdim 64 --causal --mod "$mods/both.mod" --measure
+says "measured 200.00 us, the median of 20 calls"
+ATTNPRESS_LIBCUDA=$build/libfake_cuda.so check 2 explain --hdim 64 --backward --measure
+complains "--measure is of the forward call"
 check 2 explain --hdim 128 --deterministic --target sm_90
 complains "--deterministic is of --backward"
 check 0 run --device cpu --backward --lengths 5,70,0,33 --heads 4 --kv-heads 2 --hdim 40 --causal --check full
