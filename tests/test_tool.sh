@@ -402,6 +402,17 @@ grep -q "1 damaged entries were left out" "$folder/err" || broken "a damaged ent
   "644 755 " ] || broken "a layer that others cannot read"
 check 0 cache verify --cache-dir "$folder/others/layer"
 says "0 damaged"
+if [ "$(id -u)" -eq 0 ] && command -v runuser >"$folder/which"; then # what root made serves others
+  chmod 755 "$folder"
+  cp "$tool" "$folder/tool"
+  if runuser -u nobody -- env -u ATTNPRESS_NVRTC HOME=/nonexistent ATTNPRESS_JIT_OFF=1 \
+    ATTNPRESS_CACHE_LAYERS="$folder/others/layer" "$folder/tool" compile \
+    flash_fwd_hdim48_bf16_sm80 --target sm_80 >"$folder/out" 2>"$folder/err"; then
+    says "sm_80     cache"
+  else
+    broken "another user cannot read a layer of root's: $(cat "$folder/err")"
+  fi
+fi
 check 0 cache import "$folder/others/layer" --cache-dir "$folder/new"
 says "copied to $folder/new"
 check 0 cache du --cache-dir "$folder/new"
