@@ -3,7 +3,8 @@
  * drives it through fake_cuda(), which it looks up with dlsym.
  *
  * Environment, read at the first cuInit: FAKE_CUDA_CAPABILITY ("9.0"), FAKE_CUDA_DEVICES ("1"),
- * FAKE_CUDA_VERSION ("13000"), FAKE_CUDA_INIT ("0": the result of cuInit). */
+ * FAKE_CUDA_VERSION ("13000"), FAKE_CUDA_INIT ("0": the result of cuInit). The tool's own calls (device
+ * memory, events) are there as well: FAKE_CUDA_EVENT_US ("100") is the time between two events. */
 #pragma once
 #include <stddef.h>
 

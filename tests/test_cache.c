@@ -572,6 +572,8 @@ static void test_bound(void **state) {
     set_used(entry_path(n), 1000 - 100 * n);
   assert_int_equal(look_up(&cache, 1), 1); /* used now: 2 is the oldest */
   assert_ok(publish(&cache, 4));
+  ap_log_deliver(&log_to_text);
+  assert_non_null(strstr(logged, " is evicted: the bound is "));
   assert_int_equal(access(entry_path(2), F_OK), -1);
   assert_int_equal(access(entry_path(1), F_OK), 0);
   assert_int_equal(access(entry_path(3), F_OK), 0);

@@ -985,6 +985,14 @@ def test_python_310_reads_toml_with_tomli(checkout: Path) -> None:
         assert "flash_fwd_hdim96_fp16_causal_sm80" in out.split()
 
 
+def test_a_reader_that_goes_away() -> None:
+    command = f"{sys.executable} -m generator --list | head -n 1"
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.count("\n") == 1 and done.stderr == ""
+
+
 def test_help(capsys: pytest.CaptureFixture) -> None:
     with pytest.raises(SystemExit) as end:
         main(["--help"])
