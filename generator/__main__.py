@@ -336,7 +336,7 @@ def _shown(path: Path) -> str:
         return str(path)
 
 
-def _run() -> int:
+def _main_quietly() -> int:
     """main(), quiet where the reader of its output goes away, as `| head` does."""
     try:
         status = main()
@@ -348,4 +348,4 @@ def _run() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_run())
+    sys.exit(_main_quietly())
