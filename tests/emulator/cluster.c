@@ -1,13 +1,17 @@
 /* Clusters: thread blocks that run at the same time and have a barrier (PTX ISA, Parallel
- * Synchronization and Communication Instructions: barrier.cluster). They do not reach into each
- * other's shared memory here.
+ * Synchronization and Communication Instructions: barrier.cluster), and store into each other's
+ * shared memory (Data Movement and Conversion Instructions: mapa, st.shared::cluster).
  *
  * The machine is one block's, so each block of a cluster is a process, forked from the one that
  * runs the launch. One of them runs at a time, until none of its threads can go on; then it is the
  * next block's turn. The copy engine does its work only where no block can go on without it. So
  * whatever a block may do before it has to wait is done before another one begins, and what it must
  * not do yet is seen: a write to global memory that another block, or its copies, read later is a
- * race. Global memory, and who has written it, is shared by the processes. */
+ * race. Global memory, and who has written it, is shared by the processes.
+ *
+ * A store into a block's shared memory arrives as late as may be: when the first thread there goes on
+ * from the barrier that the storing thread arrives at next. A block that is not known to have begun,
+ * has ended, or ends before that, cannot be stored to. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include "machine.h"
 
@@ -20,6 +24,17 @@
 
 static machine *const m = &the_machine;
 
+enum { STORES_MAX = CLUSTER_MAX * CLUSTER_MAX * WARPS_MAX, RANK_SHIFT = 24, PAIR_BYTES = 8 };
+
+/* A store into a block's shared memory. */
+typedef struct remote_store {
+  int rank, pending; /* pending: it has not arrived */
+  uint32_t address;
+  uint32_t phase; /* of the barrier, at whose end it arrives */
+  float pair[2];
+  const void *site;
+} remote_store;
+
 typedef struct cluster_state {
   sem_t turn[CLUSTER_MAX];
   int ended[CLUSTER_MAX];
@@ -28,14 +43,18 @@ typedef struct cluster_state {
   int turns;         /* that went by since anything happened */
   int failed;
   char report[EMULATED_REPORT_BYTES];
+  int store_count;
+  remote_store stores[STORES_MAX];
 } cluster_state;
 
 static cluster_state *state; /* shared by the processes; NULL: there was no cluster yet */
 static int blocks, rank; /* of the cluster at hand; rank: this process's block; blocks 0: none */
 static struct {
   uint8_t arrived; /* and has not waited yet */
+  uint8_t met;     /* it has waited: all of the cluster's blocks have begun */
   uint32_t phase;  /* that it has arrived at */
 } self[THREADS_MAX];
+static uint32_t clock_phase[2]; /* 1 + the phase that a clock holds the arrivals of, by parity */
 
 /* ---- Turns ----------------------------------------------------------------------------------- */
 
@@ -75,7 +94,7 @@ void cluster_goes_on(void) {
 static _Noreturn void run_rank(unsigned first, void (*run_block)(unsigned block)) {
   wait_for_turn();
   run_block(first + (unsigned)rank);
-  state->ended[rank] = 1;
+  state->ended[rank] = 1; /* cluster_thread_exits() has looked at stores that have not arrived */
   state->turns = 0;
   if (m->failed) {
     memcpy(state->report, m->report, sizeof state->report);
@@ -94,6 +113,7 @@ void cluster_run(unsigned first, unsigned count, void (*run_block)(unsigned bloc
     abort();
   memset(state, 0, sizeof *state);
   memset(self, 0, sizeof self);
+  memset(clock_phase, 0, sizeof clock_phase);
   state->live = (int)count * m->thread_count;
   pid_t processes[CLUSTER_MAX];
   for (unsigned i = 0; i < count; ++i)
@@ -142,6 +162,11 @@ void cluster_thread_exits(void) {
     return;
   if (self[m->current].arrived && self[m->current].phase == state->phase)
     machine_fail("ends after barrier.cluster.arrive, without a wait");
+  for (int i = 0; m->exited + 1 == m->thread_count && i < state->store_count; ++i)
+    if (state->stores[i].rank == rank && state->stores[i].pending)
+      machine_fail("the block ends before a store into its shared memory is known to be there; it "
+                   "is at %s",
+                   site_text(state->stores[i].site));
   --state->live;
   complete_phase();
 }
@@ -153,10 +178,33 @@ void emulated_cluster_arrive(void) {
   if (self[m->current].arrived)
     machine_fail("arrives at the cluster's barrier twice, without a wait, at %s",
                  site_text(CALL_SITE()));
+  const uint32_t phase = state->phase;
+  const int clock = order_clock_of_cluster(phase % 2);
+  if (clock_phase[phase % 2] != phase + 1) {
+    clock_phase[phase % 2] = phase + 1;
+    order_clear(clock);
+  }
+  order_release(m->current, clock);
   self[m->current].arrived = 1;
-  self[m->current].phase = state->phase;
+  self[m->current].phase = phase;
   ++state->arrived;
   complete_phase();
+}
+
+/* The stores into this block that were made before the barrier of a phase, for the current thread. 1:
+ * there were some. */
+static int bring_stores(uint32_t phase) {
+  int brought = 0;
+  for (int i = 0; i < state->store_count; ++i) {
+    remote_store *s = &state->stores[i];
+    if (s->rank != rank || !s->pending || s->phase > phase)
+      continue;
+    s->pending = 0;
+    brought = 1;
+    shared_write(s->address, PAIR_BYTES, s->site);
+    memcpy(shared_pointer(s->address), s->pair, PAIR_BYTES);
+  }
+  return brought;
 }
 
 /* barrier.cluster.wait */
@@ -168,5 +216,54 @@ void emulated_cluster_wait(void) {
     machine_fail("waits at the cluster's barrier without having arrived, at %s", site_text(site));
   while (self[m->current].phase == state->phase)
     thread_wait(&state->phase, "barrier.cluster.wait", site);
+  const uint32_t phase = self[m->current].phase;
+  const int clock = order_clock_of_cluster(phase % 2);
   self[m->current].arrived = 0;
+  self[m->current].met = 1;
+  order_acquire(m->current, clock);
+  if (bring_stores(phase))
+    order_release(m->current, clock);
+}
+
+/* ---- Stores into other blocks ---------------------------------------------------------------- */
+
+/* mapa.shared::cluster.u32 */
+uint32_t emulated_cluster_address(uint32_t address, int mapped_rank) {
+  if (mapped_rank < 0 || mapped_rank >= (blocks > 0 ? blocks : 1))
+    machine_fail("takes an address of block %d of a cluster of %d, at %s", mapped_rank,
+                 blocks > 0 ? blocks : 1, site_text(CALL_SITE()));
+  return address | (uint32_t)(mapped_rank + 1) << RANK_SHIFT;
+}
+
+/* st.shared::cluster.v2.f32 */
+void emulated_store_8_cluster(uint32_t address, float x, float y) {
+  const void *site = CALL_SITE();
+  const int to = (int)(address >> RANK_SHIFT) - 1;
+  const uint32_t own = address & ((1u << RANK_SHIFT) - 1);
+  if (blocks == 0)
+    machine_fail("stores into a cluster's shared memory, and the launch has none, at %s",
+                 site_text(site));
+  if (to < 0)
+    machine_fail("stores to an address that is not of a cluster's shared memory, at %s",
+                 site_text(site));
+  shared_check_range(own, PAIR_BYTES, PAIR_BYTES, "stores into a block", site);
+  if (!self[m->current].met)
+    machine_fail("stores into the shared memory of block %d of its cluster, which is not known to "
+                 "have begun, at %s",
+                 to, site_text(site));
+  if (state->ended[to])
+    machine_fail("stores into the shared memory of block %d of its cluster, which has ended, at %s",
+                 to, site_text(site));
+  if (state->store_count == STORES_MAX)
+    machine_fail("more than %d stores into the shared memory of a cluster, at %s", STORES_MAX,
+                 site_text(site));
+  /* One that has arrived and not waited stores behind the barrier: with the phase after. */
+  state->stores[state->store_count++] = (remote_store){
+      .rank = to,
+      .pending = 1,
+      .address = own,
+      .phase = state->phase + (self[m->current].arrived && self[m->current].phase == state->phase),
+      .pair = {x, y},
+      .site = site,
+  };
 }

@@ -19,7 +19,7 @@ static uint32_t *clocks;         /* (clock, stride): actors, then what is fenced
 static size_t clocks_capacity;   /* in words */
 static int actors, stride, used; /* used: of the stride, that has to be carried along */
 
-enum { CLOCKS_OF_BARRIERS = 2 * MBARRIERS_MAX + NAMED_BARRIERS };
+enum { CLOCKS_OF_BARRIERS = 2 * MBARRIERS_MAX + NAMED_BARRIERS + 2 };
 
 static uint32_t *clock_of(int index) {
   return clocks + (size_t)index * (size_t)stride;
@@ -39,6 +39,10 @@ int order_clock_of_mbarrier(int mbarrier, int completed) {
 
 int order_clock_of_named(int named) {
   return m->thread_count + 2 * MBARRIERS_MAX + named;
+}
+
+int order_clock_of_cluster(int parity) {
+  return m->thread_count + 2 * MBARRIERS_MAX + NAMED_BARRIERS + parity;
 }
 
 /* Stamps only grow, so what clocks hold of earlier blocks does no harm. */

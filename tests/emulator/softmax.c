@@ -27,11 +27,6 @@ static void read_tile(const char *source, const ap_variant *variant, ap_tile *ti
   tile->field[AP_SOFTMAX_TILE_ROWS] = source_constant(source, "ROWS");
 }
 
-static int64_t block_rows(const ap_tile *tile) {
-  const int32_t row_threads = tile->field[AP_SOFTMAX_TILE_ROW_THREADS];
-  return row_threads == 0 ? 1 : tile->threads / row_threads * tile->field[AP_SOFTMAX_TILE_ROWS];
-}
-
 /* A row's edges make up to a vector less an element more than its vectors have room for. */
 static int64_t most_columns(const kernel *k) {
   const int64_t takes = k->variant.axis[AP_SOFTMAX_COLS];
@@ -92,8 +87,9 @@ static void call_open(call *c, const kernel *k, const softmax_shape *s, uint64_t
       c->data[i] = c->data[i - 1];
       continue;
     }
-    c->data[i] =
-        (char *)memory_map(&c->memory[i], (size_t)(c->bytes[i] + offset * size)) + offset * size;
+    /* Shared by the processes that the blocks of a cluster are. */
+    char *data = memory_map_shared(&c->memory[i], (size_t)(c->bytes[i] + offset * size));
+    c->data[i] = data + offset * size;
     if (i < output)
       softmax_fill(c->data[i], &c->c, c->stride[i], c->c.backward ? 1.0 : 3.0,
                    c->c.backward && i == 0, seed + (uint64_t)i);
@@ -155,17 +151,23 @@ static int launch(const kernel *k, const call *c, int in_place, char *report) {
   /* In place, the output alone: what is written may be read. */
   emulated_tensor tensors[TENSORS_MAX];
   int given = 0;
-  for (int i = 0; i < c->count; ++i)
+  for (int i = 0; i < c->count; ++i) {
+    /* Rows without room between them are one: an access may reach from one into the next. */
+    const int64_t rows = c->stride[i] == c->c.columns ? 1 : c->c.rows;
     if (!(in_place && i == c->count - 2))
-      tensors[given++] = (emulated_tensor){.name = names[c->c.backward][i],
-                                           .data = c->data[i],
-                                           .element_bytes = (int)element_bytes(k),
-                                           .writable = i == c->count - 1,
-                                           .shape = {1, 1, c->c.rows, c->c.columns},
-                                           .stride = {0, 0, c->stride[i], 1}};
-  const int64_t each = block_rows(&k->tile);
+      tensors[given++] =
+          (emulated_tensor){.name = names[c->c.backward][i],
+                            .data = c->data[i],
+                            .element_bytes = (int)element_bytes(k),
+                            .writable = i == c->count - 1,
+                            .shape = {1, 1, rows, c->c.rows / rows * c->c.columns},
+                            .stride = {0, 0, c->stride[i], 1}};
+  }
+  const int64_t each = ap_softmax_block_rows(&k->tile);
+  const unsigned cluster = (unsigned)ap_softmax_cluster(&k->tile);
   const emulated_launch l = {.module = k->module,
-                             .blocks = (unsigned)((c->c.rows + each - 1) / each),
+                             .blocks = (unsigned)((c->c.rows + each - 1) / each) * cluster,
+                             .cluster = cluster,
                              .threads = (unsigned)k->tile.threads,
                              .shared_bytes = (size_t)k->tile.smem_bytes,
                              .args = c->c.backward ? (const void *)&backward : &forward,
@@ -219,7 +221,7 @@ static softmax_shape make_shape(const shape_row *row, const kernel *k) {
   const int64_t takes = k->variant.axis[AP_SOFTMAX_COLS];
   const int64_t most = most_columns(k) < LONG_COLUMNS ? most_columns(k) : LONG_COLUMNS;
   const int64_t columns = takes > AP_SOFTMAX_HELD_COLS_MAX ? LONG_COLUMNS : takes;
-  softmax_shape s = {.rows = row->blocks * block_rows(&k->tile) + row->more_rows,
+  softmax_shape s = {.rows = row->blocks * ap_softmax_block_rows(&k->tile) + row->more_rows,
                      .columns = columns * row->sixteenths / 16 + row->more,
                      .layout = row->layout,
                      .in_place = row->in_place,
