@@ -285,5 +285,5 @@ static const uint16_t slots[] = {
 };
 extern const ap_tile_table ap_tiles_softmax;
 const ap_tile_table ap_tiles_softmax = {
-    rows, keys, 126, 0x7ffffff, slots, 8,
+    rows, keys, 126, 0x7ffffff, 0x0, slots, 8,
 };

@@ -240,6 +240,17 @@ def _tile_key(family: Family, codes: Sequence[int | None]) -> tuple[int, int]:
     return key, mask
 
 
+def _class_mask(family: Family) -> int:
+    """The bits of the axes that tile classes look at: where all are 0, none of the classes holds.
+    All bits, where that is not so."""
+    named = {name for _, where in family.tile_classes for name, _ in where}
+    for _, where in family.tile_classes:
+        if all(0 in map(family.axis(name).code, values) for name, values in where):
+            return (1 << 64) - 1
+    _, mask = _tile_key(family, [0 if axis.name in named else None for axis in family.axes])
+    return mask
+
+
 def _slots(keys: list[int]) -> list[int]:
     """Where the rows of a key begin, as first_row() of runtime/press/registry.c looks for it."""
     starts = {key: row for row, key in reversed(list(enumerate(keys, start=1)))}
@@ -287,7 +298,7 @@ def tiles_c(family: Family, rows: list[TileRow]) -> str:
         + f"static const uint16_t slots[] = {{\n{''.join(slot_lines)}}};\n"
         + f"extern const ap_tile_table ap_tiles_{family.name};\n"
         + f"const ap_tile_table ap_tiles_{family.name} = {{\n"
-        + f"    rows, keys, {len(lines)}, {mask:#x}, slots, {len(slots).bit_length() - 1},\n}};\n"
+        + f"    rows, keys, {len(lines)}, {mask:#x}, {_class_mask(family):#x}, slots, {len(slots).bit_length() - 1},\n}};\n"
     )
 
 
