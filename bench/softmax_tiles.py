@@ -102,12 +102,13 @@ class Kernel:
 def all_tiles(variant: Variant, target: str) -> Iterator[Tile]:
     """Every legal one, except for equal occupancies said in several ways."""
     backward = variant["pass"] == "bwd"
-    for warps, threads, rows, in_shared, held, ahead, blocks in itertools.product(
+    for warps, threads, rows, in_shared, held, ahead, packed, blocks in itertools.product(
         (4, 8, 16, 32),
         (4, 8, 16, 32, 64, 128, 256, 512, 1024),
         (1, 2, 4),
         range(3 if backward else 2),
         (0, 2, 4, 6, 8),
+        (0, 1),
         (0, 1),
         (0, 2, 3, 4, 6),
     ):
@@ -119,6 +120,7 @@ def all_tiles(variant: Variant, target: str) -> Iterator[Tile]:
             in_shared=in_shared,
             held=held,
             ahead=ahead,
+            packed=packed,
             blocks=blocks,
         )
         if threads > 32 and warps != max(threads // 32, 4) and (threads < 512 or backward):
