@@ -219,7 +219,8 @@ def family_c(family: Family) -> str:
         + f"    {c_literal(family.name)}, {c_literal(family.prefix)},\n"
         + f"    {c_literal(family.grammar)},\n"
         + f"    {axis_use}, {family.index['arch']},\n"
-        + f"    {{{commas(key_bits(axis) for axis in family.axes)}}},\n"
+        + f"    {1 << sum(map(key_bits, family.axes)):#x},\n"
+        + f"    {{{commas(f'{unit:#x}' for unit in _key_units(family))}}},\n"
         + f"    {{{commas(no_bits)}}},\n"
         + f"    {rule_use},\n"
         + f"    {len(fields)}, {'fields' if fields else '0'}, {form_use},\n"
@@ -227,6 +228,15 @@ def family_c(family: Family) -> str:
         + f"    {snippet_use},\n"
         + "};\n"
     )
+
+
+def _key_units(family: Family) -> list[int]:
+    """What a value of 1 adds to ap_variant_key(), of each axis."""
+    units, unit = [], 1
+    for axis in reversed(family.axes):
+        units.append(unit)
+        unit <<= key_bits(axis)
+    return units[::-1]
 
 
 def _tile_key(family: Family, codes: Sequence[int | None]) -> tuple[int, int]:
@@ -298,7 +308,8 @@ def tiles_c(family: Family, rows: list[TileRow]) -> str:
         + f"static const uint16_t slots[] = {{\n{''.join(slot_lines)}}};\n"
         + f"extern const ap_tile_table ap_tiles_{family.name};\n"
         + f"const ap_tile_table ap_tiles_{family.name} = {{\n"
-        + f"    rows, keys, {len(lines)}, {mask:#x}, {_class_mask(family):#x}, slots, {len(slots).bit_length() - 1},\n}};\n"
+        + f"    rows, keys, {len(lines)}, {mask:#x}, {_class_mask(family):#x}, "
+        + f"slots, {len(slots).bit_length() - 1},\n}};\n"
     )
 
 

@@ -76,7 +76,7 @@ attnpress_status ap_find_tile_by_key(const ap_variant *variant, uint64_t variant
   const ap_family *family = ap_families[variant->family];
   const ap_tile_table *tiles = family->tiles;
   const uint64_t key = variant_key & tiles->mask;
-  const ap_tile_key *row = has_key(family, variant) ? first_row(tiles, key) : NULL;
+  const ap_tile_key *row = first_row(tiles, key);
   for (; row != NULL && (row->key & tiles->mask) == key; ++row) {
     const ap_tile_entry *entry = &tiles->rows[row - tiles->keys];
     if (row->key == (variant_key & row->mask) && is_for_target(entry, target) &&
@@ -89,6 +89,8 @@ attnpress_status ap_find_tile_by_key(const ap_variant *variant, uint64_t variant
 }
 
 attnpress_status ap_find_tile(const ap_variant *variant, const char *target, ap_tile *tile) {
+  if (!has_key(ap_families[variant->family], variant))
+    return fail_tile(variant);
   return ap_find_tile_by_key(variant, ap_variant_key(variant), target, tile);
 }
 
