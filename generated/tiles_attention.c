@@ -14309,5 +14309,5 @@ static const uint16_t slots[] = {
 };
 extern const ap_tile_table ap_tiles_attention;
 const ap_tile_table ap_tiles_attention = {
-    rows, keys, 6890, 0x3dffffe600ff, slots, 13,
+    rows, keys, 6890, 0x3dffffe600ff, 0x1ff00, slots, 13,
 };

@@ -129,5 +129,5 @@ static const uint16_t slots[] = {
 };
 extern const ap_tile_table ap_tiles_conv2d;
 const ap_tile_table ap_tiles_conv2d = {
-    rows, keys, 52, 0x7fff, slots, 7,
+    rows, keys, 52, 0x7fff, 0x0, slots, 7,
 };

@@ -110,6 +110,7 @@ static void stream_free(CUstream stream) {
 }
 
 static void args_of(const char *prefix, size_t bytes);
+static void args_by(size_t (*bytes)(const char *symbol));
 
 static void reset(void) {
   fake.loads = fake.unloads = fake.functions = fake.launches = fake.maps = 0;
@@ -151,6 +152,7 @@ API(cuInit, unsigned flags) {
     fake.stream_free = stream_free;
     fake.reset = reset;
     fake.args_of = args_of;
+    fake.args_by = args_by;
     initialised = 1;
   }
   pthread_mutex_unlock(&lock);
@@ -472,6 +474,12 @@ static struct {
   size_t bytes;
 } args_sizes[FAKE_FAMILIES_MAX];
 
+static size_t (*bytes_by)(const char *symbol);
+
+static void args_by(size_t (*bytes)(const char *symbol)) {
+  bytes_by = bytes;
+}
+
 static void args_of(const char *prefix, size_t bytes) {
   int i = 0;
   while (i < FAKE_FAMILIES_MAX - 1 && args_sizes[i].prefix != NULL &&
@@ -493,24 +501,7 @@ static size_t args_bytes(const char *symbol) {
       bytes = args_sizes[i].bytes;
     }
   }
-  if (longest > 0 || strncmp(symbol, "flash_", strlen("flash_")) != 0)
-    return bytes;
-  if (strstr(symbol, "combine") != NULL)
-    return sizeof(attnpress_fwd_combine_args);
-  if (strstr(symbol, "fwd_map") != NULL)
-    return sizeof(attnpress_fwd_map_args);
-  if (strstr(symbol, "flash_bwd") != NULL && strstr(symbol, "_mod") != NULL)
-    return sizeof(attnpress_bwd_mod_args);
-  if (strstr(symbol, "fwd_schedule") != NULL)
-    return sizeof(attnpress_fwd_schedule_args);
-  if (strstr(symbol, "_ragged") != NULL || strstr(symbol, "_paged") != NULL)
-    return strstr(symbol, "_sm90") != NULL ? sizeof(attnpress_fwd_sm90_ragged_args)
-                                           : sizeof(attnpress_fwd_ragged_args);
-  if (strstr(symbol, "_mod") != NULL)
-    return strstr(symbol, "_sm90") != NULL ? sizeof(attnpress_fwd_sm90_mod_args)
-                                           : sizeof(attnpress_fwd_mod_args);
-  return strstr(symbol, "_sm90") != NULL ? sizeof(attnpress_fwd_sm90_args)
-                                         : sizeof(attnpress_fwd_args);
+  return longest > 0 || bytes_by == NULL ? bytes : bytes_by(symbol);
 }
 
 API(cuLaunchKernelEx, const CUlaunchConfig *config, CUfunction function, void **parameters,

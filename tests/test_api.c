@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "api_support.h"
+#include "attention_args.h"
 #include "core/struct.h"
 #include "attention/overlap.h"
 
@@ -1413,5 +1414,5 @@ int main(void) {
       TEST(test_errors_are_of_threads),
       TEST(test_cpu),
   };
-  return cmocka_run_group_tests(tests, set_up_group, tear_down_group);
+  return cmocka_run_group_tests(tests, set_up_attention, tear_down_group);
 }

@@ -30,7 +30,7 @@ static int has_sm90_dims(const ap_problem *problem, const ap_variant *variant) {
 /** 1 where kernels of an architecture can run the call, and it is not one for the next in line:
  * those of sm90 read through tensor maps, short queries of more heads than a warpgroup has rows would
  * leave their tiles empty, and their ragged kernels are neither split nor modify scores. Decode
- * kernels come in with their splits (join_splits). */
+ * kernels come in with their splits (joins_splits). */
 static int serves(const ap_route *run, const ap_problem *problem, const ap_device *device,
                   const ap_variant *variant) {
   if (device->arch_max != 0 && run->arch > device->arch_max)
@@ -63,8 +63,11 @@ static attnpress_status choose_arch(const ap_problem *problem, const ap_device *
   return ATTNPRESS_OK;
 }
 
+/** Of numbers that are not negative. A processor divides 32 bits faster than 64, and a call has a
+ * dozen of these. */
 static int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
+  const int64_t sum = a + b - 1;
+  return (uint64_t)(sum | b) >> 32 == 0 ? (int64_t)((uint32_t)sum / (uint32_t)b) : sum / b;
 }
 
 attnpress_divisor ap_divisor(int32_t value) {
@@ -366,44 +369,46 @@ static int32_t count_splits(const ap_problem *problem, const ap_device *device, 
   return (int32_t)more;
 }
 
-/** Of a split decode variant the one whose splits add up themselves, as thread blocks of a cluster,
- * where the device has it and all of them run at once; else it stands. What it saves is the second
- * launch, which counts where the call is short. `blocks`: thread blocks of one split. */
-static void join_splits(const ap_device *device, int64_t blocks, int32_t count, ap_variant *split,
+/** Whether the splits of a decode kernel add up themselves, as thread blocks of a cluster: where the
+ * device has such a kernel, and all of them run at once. What that saves is the second launch, which
+ * counts where the call is short. `blocks`: thread blocks of one split. The variant and its target
+ * become that kernel's. */
+static int joins_splits(const ap_device *device, int64_t blocks, int32_t count, ap_variant *variant,
                         const char **target) {
-  ap_variant joined = *split;
-  joined.axis[AP_ATTENTION_ARCH] = AP_ATTENTION_CLUSTER_ARCH;
-  const ap_route *run = ap_next_route(&joined, device->capability, NULL);
-  if (count < CLUSTER_SPLITS_MIN || count > CLUSTER_SPLITS_MAX || !ap_cluster_fits(device, count) ||
-      blocks * count > device->sm_count || run == NULL || run->arch != AP_ATTENTION_CLUSTER_ARCH ||
-      (device->arch_max != 0 && run->arch > device->arch_max))
-    return;
-  *split = joined;
+  if (count < CLUSTER_SPLITS_MIN || count > CLUSTER_SPLITS_MAX ||
+      blocks * count > device->sm_count || !ap_cluster_fits(device, count) ||
+      (device->arch_max != 0 && device->arch_max < AP_ATTENTION_CLUSTER_ARCH))
+    return 0;
+  const ap_route *run = ap_next_route(variant, device->capability, NULL);
+  if (run == NULL || run->arch != AP_ATTENTION_CLUSTER_ARCH)
+    return 0;
+  variant->axis[AP_ATTENTION_ARCH] = run->arch;
   *target = run->target;
+  return 1;
 }
 
 /** Fills num_splits, the variant's split, the tile that goes with it, and the keys of a split. */
 static attnpress_status choose_splits(const ap_problem *problem, const ap_device *device,
                                       ap_plan *plan) {
-  ap_variant split = plan->variant;
   uint64_t split_key = 0;
   ap_tile tile;
-  split.axis[AP_ATTENTION_SPLIT] = 1;
   int32_t count = problem->num_splits;
   int64_t least = 1; /* key blocks of a split of a sequence */
   if (count != 1) {
-    split_key = ap_variant_key(&split);
-    FORWARD_IF(ap_find_tile_by_key(&split, split_key, plan->target, &tile));
+    plan->variant.axis[AP_ATTENTION_SPLIT] = 1;
+    split_key = plan->variant_key + ap_families[AP_FAMILY_ATTENTION]->key_unit[AP_ATTENTION_SPLIT];
+    FORWARD_IF(ap_find_tile_by_key(&plan->variant, split_key, plan->target, &tile));
     if (count == 0)
       count = count_splits(problem, device, plan, &tile, &least);
   }
-  if (count != 1 && split.axis[AP_ATTENTION_DECODE]) {
-    join_splits(device, count_tiles(problem, plan, &tile), count, &split, &plan->target);
-    split_key = ap_variant_key(&split);
-    FORWARD_IF(ap_find_tile_by_key(&split, split_key, plan->target, &tile));
+  if (count != 1 && plan->variant.axis[AP_ATTENTION_DECODE] &&
+      joins_splits(device, count_tiles(problem, plan, &tile), count, &plan->variant,
+                   &plan->target)) {
+    split_key = ap_variant_key(&plan->variant);
+    FORWARD_IF(ap_find_tile_by_key(&plan->variant, split_key, plan->target, &tile));
   }
+  plan->variant.axis[AP_ATTENTION_SPLIT] = count != 1;
   if (count != 1) { /* else the tile of one split stands */
-    plan->variant = split;
     plan->variant_key = split_key;
     plan->tile = tile;
   }

@@ -113,6 +113,7 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned, int3
 static void fill_forward(const forward_call *call, const ap_plan *how, attnpress_fwd_args *out) {
   const attnpress_forward_args *a = &call->args;
   const ap_problem *p = &call->problem;
+  const float scale = (float)ap_scale(a);
   *out = (attnpress_fwd_args){
       .q = a->q.data,
       .k = a->k.data,
@@ -140,10 +141,10 @@ static void fill_forward(const forward_call *call, const ap_plan *how, attnpress
       .row_blocks = how->row_blocks,
       .num_splits = how->num_splits,
       .key_blocks_per_split = how->key_blocks_per_split,
-      .scale = (float)ap_scale(a),
-      .scale_log2 = ap_scale_log2(a),
+      .scale = scale,
+      .scale_log2 = ap_scale_log2_of(a, scale),
   };
-  ap_fill_score_args(a, &out->score);
+  ap_fill_scaled_score_args(a, scale, &out->score);
   if (a->ragged == NULL) {
     ap_lse_strides(a, &out->lse_batch_stride, &out->lse_head_stride);
   } else {

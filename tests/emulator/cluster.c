@@ -1,6 +1,7 @@
 /* Clusters: thread blocks that run at the same time and have a barrier (PTX ISA, Parallel
- * Synchronization and Communication Instructions: barrier.cluster). Those of a cluster of two arrive
- * at barriers in each other's shared memory, and have the copy engine write there.
+ * Synchronization and Communication Instructions: barrier.cluster), and store into each other's
+ * shared memory (Data Movement and Conversion Instructions: mapa, st.shared::cluster). Those of a
+ * cluster of two arrive at barriers there, too, and have the copy engine write there.
  *
  * The machine is one block's, so each block of a cluster is a process, forked from the one that
  * runs the launch. One of them runs at a time, until none of its threads can go on; then it is the
@@ -10,9 +11,13 @@
  * race, unless the barrier lies between. Global memory, and who has written it, is shared by the
  * processes.
  *
- * What a block does in another's shared memory is a message, which the other carries out, in order,
- * when its turn comes: with what the thread that sent it knew, by the clocks of order.c, which have a
- * half for either block. */
+ * What a block of two has the copy engine or a barrier do in the other's shared memory is a message,
+ * which the other carries out, in order, when its turn comes: with what the thread that sent it knew,
+ * by the clocks of order.c, which have a half for either block.
+ *
+ * A store into a block's shared memory arrives as late as may be: when the first thread there goes on
+ * from the barrier that the storing thread arrives at next. A block that is not known to have begun,
+ * has ended, or ends before that, cannot be stored to. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include "machine.h"
 
@@ -27,7 +32,14 @@
 
 static machine *const m = &the_machine;
 
-enum { MESSAGES_MAX = 1024, CLOCK_WORDS_MAX = 4096, MESSAGE_BYTES = 256, ADDRESS_BITS = 24 };
+enum {
+  MESSAGES_MAX = 1024,
+  CLOCK_WORDS_MAX = 4096,
+  MESSAGE_BYTES = 256,
+  ADDRESS_BITS = 24,
+  STORES_MAX = CLUSTER_MAX * CLUSTER_MAX * WARPS_MAX,
+  PAIR_BYTES = 8
+};
 
 typedef struct message {
   message_kind kind;
@@ -37,6 +49,15 @@ typedef struct message {
   uint32_t clock[CLOCK_WORDS_MAX];
 } message;
 
+/* A store into a block's shared memory. */
+typedef struct remote_store {
+  int rank, pending; /* pending: it has not arrived */
+  uint32_t address;
+  uint32_t phase; /* of the barrier, at whose end it arrives */
+  float pair[2];
+  const void *site;
+} remote_store;
+
 typedef struct cluster_state {
   sem_t turn[CLUSTER_MAX];
   int ended[CLUSTER_MAX];
@@ -45,6 +66,8 @@ typedef struct cluster_state {
   int turns;         /* that went by since anything happened */
   int failed;
   char report[EMULATED_REPORT_BYTES];
+  int store_count;
+  remote_store stores[STORES_MAX];
   /* Of a cluster of two, by the parity of the barrier's phase: what those who arrived at it knew, the
    * first block's half first. */
   uint32_t known[2][CLOCK_WORDS_MAX];
@@ -56,9 +79,11 @@ static cluster_state *state; /* shared by the processes; NULL: there was no clus
 static int blocks, rank; /* of the cluster at hand; rank: this process's block; blocks 0: none */
 static struct {
   uint8_t arrived;          /* and has not waited yet */
+  uint8_t met;              /* it has waited: all of the cluster's blocks have begun */
   uint32_t phase;           /* that it has arrived at */
   uint32_t arrivals, waits; /* so far */
 } self[THREADS_MAX];
+static uint32_t clock_phase[2]; /* 1 + the phase that a clock holds the arrivals of, by parity */
 
 /* ---- Turns ----------------------------------------------------------------------------------- */
 
@@ -144,7 +169,7 @@ int cluster_size(void) {
 uint32_t emulated_cluster_address(uint32_t shared, int of) {
   const void *site = CALL_SITE();
   if (of < 0 || of >= cluster_size() || shared >> ADDRESS_BITS != 0)
-    machine_fail("asks for an address in block %d of a cluster of %d, at %s", of, cluster_size(),
+    machine_fail("takes an address of block %d of a cluster of %d, at %s", of, cluster_size(),
                  site_text(site));
   return shared | (uint32_t)(of + 1) << ADDRESS_BITS;
 }
@@ -169,7 +194,7 @@ static _Noreturn void run_rank(unsigned first, void (*run_block)(unsigned block)
              first + (unsigned)rank);
     m->failed = 1;
   }
-  state->ended[rank] = 1;
+  state->ended[rank] = 1; /* cluster_thread_exits() has looked at stores that have not arrived */
   state->turns = 0;
   if (m->failed) {
     memcpy(state->report, m->report, sizeof state->report);
@@ -188,6 +213,7 @@ void cluster_run(unsigned first, unsigned count, void (*run_block)(unsigned bloc
     abort();
   memset(state, 0, offsetof(cluster_state, messages));
   memset(self, 0, sizeof self);
+  memset(clock_phase, 0, sizeof clock_phase);
   state->live = (int)count * m->thread_count;
   pid_t processes[CLUSTER_MAX];
   for (unsigned i = 0; i < count; ++i)
@@ -237,6 +263,11 @@ void cluster_thread_exits(void) {
     return;
   if (self[m->current].arrived && self[m->current].phase == state->phase)
     machine_fail("ends after barrier.cluster.arrive, without a wait");
+  for (int i = 0; m->exited + 1 == m->thread_count && i < state->store_count; ++i)
+    if (state->stores[i].rank == rank && state->stores[i].pending)
+      machine_fail("the block ends before a store into its shared memory is known to be there; it "
+                   "is at %s",
+                   site_text(state->stores[i].site));
   --state->live;
   complete_phase();
 }
@@ -273,13 +304,35 @@ void emulated_cluster_arrive(void) {
   if (self[m->current].arrived)
     machine_fail("arrives at the cluster's barrier twice, without a wait, at %s",
                  site_text(CALL_SITE()));
-  self[m->current].arrived = 1;
-  self[m->current].phase = state->phase;
-  ++self[m->current].arrivals;
+  const uint32_t phase = state->phase;
+  const int clock = order_clock_of_cluster(phase % 2);
+  if (clock_phase[phase % 2] != phase + 1) {
+    clock_phase[phase % 2] = phase + 1;
+    order_clear(clock);
+  }
   tell();
-  order_release(m->current, order_clock_of_cluster());
+  order_release(m->current, clock);
+  self[m->current].arrived = 1;
+  self[m->current].phase = phase;
+  ++self[m->current].arrivals;
   ++state->arrived;
   complete_phase();
+}
+
+/* The stores into this block that were made before the barrier of a phase, for the current thread. 1:
+ * there were some. */
+static int bring_stores(uint32_t phase) {
+  int brought = 0;
+  for (int i = 0; i < state->store_count; ++i) {
+    remote_store *s = &state->stores[i];
+    if (s->rank != rank || !s->pending || s->phase > phase)
+      continue;
+    s->pending = 0;
+    brought = 1;
+    shared_write(s->address, PAIR_BYTES, s->site);
+    memcpy(shared_pointer(s->address), s->pair, PAIR_BYTES);
+  }
+  return brought;
 }
 
 /* barrier.cluster.wait */
@@ -291,10 +344,15 @@ void emulated_cluster_wait(void) {
     machine_fail("waits at the cluster's barrier without having arrived, at %s", site_text(site));
   while (self[m->current].phase == state->phase)
     thread_wait(&state->phase, "barrier.cluster.wait", site);
-  learn(self[m->current].phase);
+  const uint32_t phase = self[m->current].phase;
+  const int clock = order_clock_of_cluster(phase % 2);
+  learn(phase);
   self[m->current].arrived = 0;
+  self[m->current].met = 1;
   ++self[m->current].waits;
-  order_acquire(m->current, order_clock_of_cluster());
+  order_acquire(m->current, clock);
+  if (bring_stores(phase))
+    order_release(m->current, clock);
 }
 
 uint32_t cluster_arrivals(void) {
@@ -304,4 +362,39 @@ uint32_t cluster_arrivals(void) {
 int cluster_orders(unsigned block, uint32_t arrivals) {
   return blocks > 0 && block / m->launch->cluster == m->block / m->launch->cluster &&
          arrivals < self[m->current].waits;
+}
+
+/* ---- Stores into other blocks ---------------------------------------------------------------- */
+
+/* st.shared::cluster.v2.f32 */
+void emulated_store_8_cluster(uint32_t address, float x, float y) {
+  const void *site = CALL_SITE();
+  const int to = (int)(address >> ADDRESS_BITS) - 1;
+  const uint32_t own = address & ((1u << ADDRESS_BITS) - 1);
+  if (blocks == 0)
+    machine_fail("stores into a cluster's shared memory, and the launch has none, at %s",
+                 site_text(site));
+  if (to < 0)
+    machine_fail("stores to an address that is not of a cluster's shared memory, at %s",
+                 site_text(site));
+  shared_check_range(own, PAIR_BYTES, PAIR_BYTES, "stores into a block", site);
+  if (!self[m->current].met)
+    machine_fail("stores into the shared memory of block %d of its cluster, which is not known to "
+                 "have begun, at %s",
+                 to, site_text(site));
+  if (state->ended[to])
+    machine_fail("stores into the shared memory of block %d of its cluster, which has ended, at %s",
+                 to, site_text(site));
+  if (state->store_count == STORES_MAX)
+    machine_fail("more than %d stores into the shared memory of a cluster, at %s", STORES_MAX,
+                 site_text(site));
+  /* One that has arrived and not waited stores behind the barrier: with the phase after. */
+  state->stores[state->store_count++] = (remote_store){
+      .rank = to,
+      .pending = 1,
+      .address = own,
+      .phase = state->phase + (self[m->current].arrived && self[m->current].phase == state->phase),
+      .pair = {x, y},
+      .site = site,
+  };
 }

@@ -757,6 +757,86 @@ KERNEL(cluster_without_a_thread) {
   }
 }
 
+// Eight bytes for a thread of the other block, from the same thread of this one.
+__device__ void store_to_other(float2 *pairs, int block) {
+  const float2 pair = {(float)blockIdx.x, 1.0f};
+  store_8_cluster(cluster_address(shared_address(pairs + threadIdx.x), block), pair);
+}
+
+KERNEL(cluster_store_right) {
+  __shared__ float2 pairs[256];
+  cluster_arrive();
+  cluster_wait();
+  store_to_other(pairs, 1 - blockIdx.x);
+  cluster_arrive();
+  cluster_wait();
+  if (blockIdx.x == 0)
+    args.out[threadIdx.x] = (uint32_t)pairs[threadIdx.x ^ 1].y;
+}
+
+KERNEL(cluster_store_before_it_begins) {
+  __shared__ float2 pairs[256];
+  store_to_other(pairs, 1 - blockIdx.x);
+  cluster_arrive();
+  cluster_wait();
+}
+
+KERNEL(cluster_store_read_too_early) {
+  __shared__ float2 pairs[256];
+  cluster_arrive();
+  cluster_wait();
+  store_to_other(pairs, 1 - blockIdx.x);
+  if (blockIdx.x == 0)
+    args.out[threadIdx.x] = (uint32_t)pairs[threadIdx.x].y;
+  cluster_arrive();
+  cluster_wait();
+}
+
+KERNEL(cluster_store_to_one_that_ended) {
+  __shared__ float2 pairs[256];
+  cluster_arrive();
+  cluster_wait();
+  if (blockIdx.x == 0)
+    store_to_other(pairs, 1);
+}
+
+KERNEL(cluster_store_that_is_not_awaited) {
+  __shared__ float2 pairs[256];
+  cluster_arrive();
+  cluster_wait();
+  if (blockIdx.x == 1)
+    store_to_other(pairs, 0);
+}
+
+KERNEL(cluster_store_outside) {
+  __shared__ float2 pairs[256];
+  cluster_arrive();
+  cluster_wait();
+  store_to_other(pairs, 2);
+}
+
+KERNEL(cluster_store_plain_address) {
+  __shared__ float2 pairs[256];
+  cluster_arrive();
+  cluster_wait();
+  const float2 pair = {1.0f, 1.0f};
+  store_8_cluster(shared_address(pairs + threadIdx.x), pair);
+}
+
+KERNEL(cluster_store_over_a_read) { // of the one before, which nobody has waited for
+  __shared__ float2 pairs[256];
+  cluster_arrive();
+  cluster_wait();
+  store_to_other(pairs, 1 - blockIdx.x);
+  cluster_arrive();
+  cluster_wait();
+  store_to_other(pairs, 1 - blockIdx.x);
+  cluster_arrive();
+  if (blockIdx.x == 0)
+    args.out[threadIdx.x] = (uint32_t)pairs[threadIdx.x ^ 1].y;
+  cluster_wait();
+}
+
 KERNEL(cluster_with_exited_threads) { // they need not arrive
   if (blockIdx.x == 0 || threadIdx.x >= 32) {
     cluster_arrive();

@@ -123,7 +123,7 @@ int order_copies_of(int mbarrier);
 /** Clocks of objects by which threads order one another. */
 int order_clock_of_mbarrier(int mbarrier, int completed);
 int order_clock_of_named(int named);
-int order_clock_of_cluster(void); /* of the block's threads at the cluster's barrier */
+int order_clock_of_cluster(int parity); /* of the barrier's phase */
 
 void order_reset_launch(void);
 void order_reset_block(void);

@@ -24,7 +24,7 @@ static size_t clocks_capacity;   /* in words */
 static int actors, stride, used; /* used: of the stride, that has to be carried along */
 static int half;                 /* of the stride, where the other block's begin; or all of it */
 
-enum { CLOCKS_OF_BARRIERS = 2 * MBARRIERS_MAX + NAMED_BARRIERS + 1, CLOCKS_OF_OTHERS = 1 };
+enum { CLOCKS_OF_BARRIERS = 2 * MBARRIERS_MAX + NAMED_BARRIERS + 2, CLOCKS_OF_OTHERS = 1 };
 
 static uint32_t *clock_of(int index) {
   return clocks + (size_t)index * (size_t)stride;
@@ -46,8 +46,8 @@ int order_clock_of_named(int named) {
   return m->thread_count + 2 * MBARRIERS_MAX + named;
 }
 
-int order_clock_of_cluster(void) {
-  return order_clock_of_named(NAMED_BARRIERS);
+int order_clock_of_cluster(int parity) {
+  return m->thread_count + 2 * MBARRIERS_MAX + NAMED_BARRIERS + parity;
 }
 
 int order_clock_of_other_block(void) {

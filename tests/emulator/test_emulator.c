@@ -562,7 +562,15 @@ static const struct {
     {"cluster_waits_within_a_block", {"for arrivals of another block", NULL}},
     {"cluster_arrivals_too_many", {"by the cluster's other block", "once too often", NULL}},
     {"cluster_reaches_a_block_that_has_ended", {"has ended", NULL}},
-    {"cluster_address_of_a_third_block", {"an address in block 2 of a cluster of 2", NULL}},
+    {"cluster_address_of_a_third_block", {"an address of block 2 of a cluster of 2", NULL}},
+    {"cluster_store_right", {NULL}},
+    {"cluster_store_before_it_begins", {"which is not known to have begun", NULL}},
+    {"cluster_store_read_too_early", {"which nothing has written", NULL}},
+    {"cluster_store_to_one_that_ended", {"which has ended", NULL}},
+    {"cluster_store_that_is_not_awaited", {"the block ends before a store into its", NULL}},
+    {"cluster_store_outside", {"takes an address of block 2 of a cluster of 2", NULL}},
+    {"cluster_store_plain_address", {"that is not of a cluster's shared memory", NULL}},
+    {"cluster_store_over_a_read", {"race: writes", "read it at", NULL}},
 };
 
 static void check_report(const char *symbol, const char *const *words, int status) {

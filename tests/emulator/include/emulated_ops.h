@@ -66,7 +66,9 @@ void emulated_set_registers(int registers, int increase);
 
 void emulated_cluster_arrive(void);
 void emulated_cluster_wait(void);
-uint32_t emulated_cluster_address(uint32_t shared, int rank);
+/* rank: of a block of the cluster */
+uint32_t emulated_cluster_address(uint32_t address, int rank);
+void emulated_store_8_cluster(uint32_t address, float x, float y);
 
 /* d: (columns / 2) registers; a: the descriptor of A, or, where fragment is not NULL, unused;
  * fragment: (4) registers; b_transposed: B's columns are contiguous */
