@@ -125,6 +125,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except GeneratorError as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:
+        raise
     except OSError as error:
         print(f"{PROGRAM}: {error.filename}: {error.strerror}", file=sys.stderr)
         return 2
