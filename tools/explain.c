@@ -184,11 +184,11 @@ static void say_arch(explanation *e, const ap_variant *v, const char *cache_dir)
   }
   if (best == NULL || best->arch == arch)
     return;
-  if (s->hdim > AP_ATTENTION_SM90_HDIM_MAX && s->hdim_v <= AP_ATTENTION_SM90_HDIM_MAX)
-    say(e, "not sm90: its head dims end at %d, or the value head dim is larger, too",
-        AP_ATTENTION_SM90_HDIM_MAX);
-  else if (v->axis[AP_ATTENTION_DECODE])
+  if (v->axis[AP_ATTENTION_DECODE])
     say(e, "not sm90: it has no decode kernels");
+  else if (s->hdim > AP_ATTENTION_SM90_HDIM_MAX || s->hdim_v > AP_ATTENTION_SM90_HDIM_MAX)
+    say(e, "not sm90: above head dim %d it has no windows or ragged sequences, nor modifies scores",
+        AP_ATTENTION_SM90_HDIM_MAX);
   else if (group > AP_ATTENTION_WARPGROUP_ROWS)
     say(e, "not sm90: %d heads a key head do not fit a warpgroup's %d rows", (int)group,
         AP_ATTENTION_WARPGROUP_ROWS);
