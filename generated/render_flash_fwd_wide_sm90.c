@@ -320,7 +320,7 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("}\n"
        "\n"
        "// Loads a slab of K or V, of the key block that begins at `row`: of a cluster's thread blocks each\n"
-       "// loads its part of the keys, for all of them.\n"
+       "// loads its part of the keys, for all of them. The maps' boxes have BLOCK_N / CLUSTER keys.\n"
        "__device__ __forceinline__ void load_slab(uint32_t target, const attnpress_tensor_map *map,\n"
        "                                          uint32_t full, int slab, int row, int kv_head,\n"
        "                                          int batch) {\n");

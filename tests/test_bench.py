@@ -680,7 +680,7 @@ def test_candidates_are_legal(stem: str) -> None:
     [
         (90, "--dims 64", 90),
         (90, "--dims 64 --decode", 80),
-        (90, "--dims 64 320", 80),
+        (90, "--dims 64 320", 90),
         (90, "--dims 192/128 --arch 80", 80),
         (90, "flash_fwd_hdim64_bf16_sm90", 90),
         (90, "flash_fwd_hdim64_bf16_sm80", 80),

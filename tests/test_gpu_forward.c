@@ -50,9 +50,9 @@ enum { GUARD = 256 }; /* elements of poison before and behind each tensor */
 /* ---- The table ------------------------------------------------------------------------------- */
 
 /* Head dims beside those of the default set; compiled on demand. */
-static const int extra_hdims[][2] = {{8, 8},     {40, 40},   {72, 72},   {80, 80},
-                                     {112, 112}, {160, 160}, {200, 200}, {224, 224},
-                                     {256, 256}, {320, 320}, {512, 512}, {192, 128}};
+static const int extra_hdims[][2] = {
+    {8, 8},     {40, 40},   {72, 72},   {80, 80},   {112, 112}, {160, 160}, {200, 200}, {224, 224},
+    {256, 256}, {264, 264}, {320, 320}, {448, 448}, {512, 512}, {192, 128}, {64, 256},  {64, 512}};
 
 typedef struct lengths {
   int seqlen_q, seqlen_k, quick;

@@ -211,17 +211,17 @@ static void say_arch(explanation *e, const ap_variant *v, const char *cache_dir)
   }
   if (best == NULL || best->arch == arch)
     return;
-  if (s->hdim > AP_ATTENTION_SM90_HDIM_MAX && s->hdim_v <= AP_ATTENTION_SM90_HDIM_MAX)
-    say(e, "not sm90: its head dims end at %d, or the value head dim is larger, too",
-        AP_ATTENTION_SM90_HDIM_MAX);
-  else if (v->axis[AP_ATTENTION_DECODE])
-    say(e, "not sm90: short queries run there only in 2 to 16 splits");
+  if (v->axis[AP_ATTENTION_DECODE])
+    say(e, "not sm90: short queries run there only in 2 to 16 splits that run at once");
   else if (s->page_size > 0)
     say(e, "not sm90: its copy engine does not follow page tables");
   else if (s->ragged && (s->scores.softcap > 0 || s->scores.alibi || s->scores.dropout > 0))
     say(e, "not sm90: its ragged kernels have no softcap, ALiBi or dropout");
   else if (s->ragged && e->launch[e->main].info.num_splits != 1)
     say(e, "not sm90: its ragged kernels have no splits");
+  else if (s->hdim > AP_ATTENTION_SM90_HDIM_MAX || s->hdim_v > AP_ATTENTION_SM90_HDIM_MAX)
+    say(e, "not sm90: above head dim %d it has no windows or ragged sequences, nor modifies scores",
+        AP_ATTENTION_SM90_HDIM_MAX);
   else if (group > AP_ATTENTION_WARPGROUP_ROWS)
     say(e, "not sm90: %d heads a key head do not fit a warpgroup's %d rows", (int)group,
         AP_ATTENTION_WARPGROUP_ROWS);
