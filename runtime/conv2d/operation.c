@@ -101,11 +101,9 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
 static attnpress_status arguments(const ap_driver *driver, ap_call *base,
                                   const ap_launches *launches, int index, void **block) {
   conv2d_run *run = (conv2d_run *)base;
-  (void)driver;
-  ap_conv2d_fill(&run->call.problem, base->workspace, (const ap_conv2d_plan *)launches, index,
-                 &run->block);
   *block = &run->block;
-  return ATTNPRESS_OK;
+  return ap_conv2d_fill(driver, &run->call.problem, base->workspace,
+                        (const ap_conv2d_plan *)launches, index, &run->block);
 }
 
 /* ---- The CPU --------------------------------------------------------------------------------- */
