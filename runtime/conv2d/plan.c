@@ -52,6 +52,8 @@ static attnpress_status find_kernel(const ap_conv2d_problem *p, const ap_device 
   v->axis[AP_CONV2D_COPIES] = copies;
   v->axis[AP_CONV2D_BLOCK] = block;
   v->axis[AP_CONV2D_DTYPE] = p->shape.dtype;
+  /* Every kernel of the family waits by itself for what ran before. */
+  launch->overlaps = device->capability >= OVERLAP_CAPABILITY_MIN;
   ap_choose_arch(device, launch);
   return ap_find_launch_tile(launch);
 }
@@ -160,7 +162,6 @@ static attnpress_status plan_reduce(const ap_conv2d_problem *p, const ap_device 
     ++shift;
   plan->group_shift[bias] = shift;
   plan->reduces[index] = bias;
-  launch->overlaps = device->capability >= OVERLAP_CAPABILITY_MIN;
   return set_grid(1, 1, ap_divide_up(elements, (launch->tile.threads >> shift) * REDUCE_ELEMENTS),
                   launch);
 }
