@@ -14,10 +14,10 @@ extern const ap_tile_table ap_tiles_conv2d;
 
 static const ap_word words_0[] = {{"fprop", "_fprop", 0}, {"dgrad", "_dgrad", 1}, {"wgrad", "_wgrad", 2}, {"dout", "_dout", 3}, {"reduce", "_reduce", 4}};
 static const int32_t values_1[] = {0, 1, 2, 3, 4};
-static const ap_word words_2[] = {{"none", "", 0}, {"m128n128", "_m128n128", 1}, {"m128n64", "_m128n64", 2}, {"m64n128", "_m64n128", 3}, {"m64n64", "_m64n64", 4}, {"m256n128", "_m256n128", 5}, {"m256n64", "_m256n64", 6}, {"m128n256", "_m128n256", 7}, {"m64n256", "_m64n256", 8}};
-static const int32_t values_3[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
-static const ap_word words_4[] = {{"gather", "", 0}, {"im2col", "_im2col", 1}};
-static const int32_t values_5[] = {0, 1};
+static const ap_word words_2[] = {{"gather", "", 0}, {"im2col", "_im2col", 1}};
+static const int32_t values_3[] = {0, 1};
+static const ap_word words_4[] = {{"none", "", 0}, {"m128n128", "_m128n128", 1}, {"m128n64", "_m128n64", 2}, {"m64n128", "_m64n128", 3}, {"m64n64", "_m64n64", 4}, {"m256n128", "_m256n128", 5}, {"m256n64", "_m256n64", 6}, {"m128n256", "_m128n256", 7}, {"m64n256", "_m64n256", 8}};
+static const int32_t values_5[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
 static const ap_word words_6[] = {{"fp16", "_fp16", 1}, {"bf16", "_bf16", 2}};
 static const int32_t values_7[] = {1, 2};
 static const int32_t values_8[] = {80, 90};
@@ -27,32 +27,32 @@ static const ap_set where_11[] = {{0, 0, 0, 1, values_10, 2}};
 static const int32_t values_12[] = {80};
 static const int32_t values_13[] = {1, 2, 3, 4};
 static const int32_t values_14[] = {0, 1, 2};
-static const ap_set where_15[] = {{0, 0, 0, 1, values_14, 3}, {2, 0, 0, 1, values_9, 1}};
+static const ap_set where_15[] = {{0, 0, 0, 1, values_14, 3}, {1, 0, 0, 1, values_9, 1}};
 static const int32_t values_16[] = {1};
-static const ap_set where_17[] = {{2, 0, 0, 1, values_16, 1}};
+static const ap_set where_17[] = {{1, 0, 0, 1, values_16, 1}};
 static const int32_t values_18[] = {90};
 static const ap_tile_part parts_19[] = {{"m", 4, 0, 0}, {"n", 5, 0, 0}, {"w", 0, 0, -1}, {"x", 1, 0, -1}, {"s", 2, 0, 0}, {"b", 3, 0, 1}};
 static const int32_t values_20[] = {3};
 static const ap_set where_21[] = {{0, 0, 0, 1, values_20, 1}};
-static const ap_set where_22[] = {{0, 0, 0, 1, values_5, 2}, {4, 0, 0, 1, values_12, 1}};
-static const ap_set where_23[] = {{0, 0, 0, 1, values_5, 2}, {4, 0, 0, 1, values_18, 1}, {2, 0, 0, 1, values_9, 1}};
-static const ap_set where_24[] = {{0, 0, 0, 1, values_5, 2}, {4, 0, 0, 1, values_18, 1}, {2, 0, 0, 1, values_16, 1}};
+static const ap_set where_22[] = {{0, 0, 0, 1, values_3, 2}, {4, 0, 0, 1, values_12, 1}};
+static const ap_set where_23[] = {{0, 0, 0, 1, values_3, 2}, {4, 0, 0, 1, values_18, 1}, {1, 0, 0, 1, values_9, 1}};
+static const ap_set where_24[] = {{0, 0, 0, 1, values_3, 2}, {4, 0, 0, 1, values_18, 1}, {1, 0, 0, 1, values_16, 1}};
 static const int32_t values_25[] = {2};
-static const ap_set where_26[] = {{0, 0, 0, 1, values_25, 1}, {4, 0, 0, 1, values_18, 1}, {2, 0, 0, 1, values_16, 1}};
+static const ap_set where_26[] = {{0, 0, 0, 1, values_25, 1}, {4, 0, 0, 1, values_18, 1}, {1, 0, 0, 1, values_16, 1}};
 static const int32_t values_27[] = {4};
 static const ap_set where_28[] = {{0, 0, 0, 1, values_27, 1}};
 static const ap_set where_29[] = {{0, 0, 0, 1, values_25, 1}, {4, 0, 0, 1, values_12, 1}};
-static const ap_set where_30[] = {{0, 0, 0, 1, values_25, 1}, {4, 0, 0, 1, values_18, 1}, {2, 0, 0, 1, values_9, 1}};
+static const ap_set where_30[] = {{0, 0, 0, 1, values_25, 1}, {4, 0, 0, 1, values_18, 1}, {1, 0, 0, 1, values_9, 1}};
 static const ap_set where_31[] = {{0, 0, 0, 1, values_14, 3}};
 
 /* name, label, kind, token, shown before, phrase; same as, domain, words */
 static const ap_axis axes[] = {
     {"pass", "pass", AP_AXIS_WORD, "", "", "in the ", " pass",
      -1, {0, 0, 0, 1, values_1, 5}, words_0},
-    {"block", "block", AP_AXIS_WORD, "", "", "with block ", "",
-     -1, {1, 0, 0, 1, values_3, 9}, words_2},
     {"copies", "copies", AP_AXIS_WORD, "", "", "with copies by ", "",
-     -1, {2, 0, 0, 1, values_5, 2}, words_4},
+     -1, {1, 0, 0, 1, values_3, 2}, words_2},
+    {"block", "block", AP_AXIS_WORD, "", "", "with block ", "",
+     -1, {2, 0, 0, 1, values_5, 9}, words_4},
     {"dtype", "dtype", AP_AXIS_WORD, "", "", "with dtype ", "",
      -1, {3, 0, 0, 1, values_7, 2}, words_6},
     {"arch", "arch", AP_AXIS_NUMBER, "_sm", "sm", "on ", "",
@@ -60,10 +60,10 @@ static const ap_axis axes[] = {
 };
 /* where, must, same as, pairs */
 static const ap_rule rules[] = {
-    {where_11, 1, {1, 0, 0, 1, values_9, 1}, -1, 0, 0},
-    {where_11, 1, {4, 0, 0, 1, values_12, 1}, -1, 0, 0},
     {where_11, 1, {2, 0, 0, 1, values_9, 1}, -1, 0, 0},
-    {where_15, 2, {1, 0, 0, 1, values_13, 4}, -1, 0, 0},
+    {where_11, 1, {4, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_11, 1, {1, 0, 0, 1, values_9, 1}, -1, 0, 0},
+    {where_15, 2, {2, 0, 0, 1, values_13, 4}, -1, 0, 0},
     {where_17, 1, {0, 0, 0, 1, values_14, 3}, -1, 0, 0},
     {where_17, 1, {4, 0, 0, 1, values_18, 1}, -1, 0, 0},
 };
@@ -114,10 +114,10 @@ static const ap_route routes[] = {
 extern const ap_family ap_family_conv2d;
 const ap_family ap_family_conv2d = {
     "conv2d", "conv2d",
-    "conv2d_<fprop|dgrad|wgrad|dout|reduce>[_m128n128|_m128n64|_m64n128|_m64n64|_m256n128|_m256n64|_m128n256|_m64n256][_im2col]_<fp16|bf16>_sm<80|90>",
+    "conv2d_<fprop|dgrad|wgrad|dout|reduce>[_im2col][_m128n128|_m128n64|_m64n128|_m64n64|_m256n128|_m256n64|_m128n256|_m64n256]_<fp16|bf16>_sm<80|90>",
     axes, 5, 4,
-    {3, 4, 1, 2, 7},
-    {~0x7u, ~0xfu, ~0x1u, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
+    {3, 1, 4, 2, 7},
+    {~0x7u, ~0x1u, ~0xfu, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
     rules, 6,
     6, fields, forms, 1,
     0, 0, &ap_tiles_conv2d, templates, 8, routes, 18,

@@ -48,9 +48,9 @@ void ap_render_conv2d_im2col_sm90(ap_text *out, const ap_render_input *in) {
   TEXT(" by\n"
        "//   python -m generator --family conv2d --pass ");
   STRING(in->word[AP_CONV2D_PASS]);
-  TEXT(" --block ");
+  TEXT(" --copies im2col --block ");
   STRING(in->word[AP_CONV2D_BLOCK]);
-  TEXT(" --copies im2col --dtype ");
+  TEXT(" --dtype ");
   STRING(in->word[AP_CONV2D_DTYPE]);
   TEXT(" --arch sm90\n"
        "\n"

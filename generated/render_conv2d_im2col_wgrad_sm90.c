@@ -39,9 +39,9 @@ void ap_render_conv2d_im2col_wgrad_sm90(ap_text *out, const ap_render_input *in)
        "// Pressed from templates/conv2d/conv2d_im2col_wgrad_sm90.cu.j2 with tile ");
   STRING(tile_name);
   TEXT(" by\n"
-       "//   python -m generator --family conv2d --pass wgrad --block ");
+       "//   python -m generator --family conv2d --pass wgrad --copies im2col --block ");
   STRING(in->word[AP_CONV2D_BLOCK]);
-  TEXT(" --copies im2col --dtype ");
+  TEXT(" --dtype ");
   STRING(in->word[AP_CONV2D_DTYPE]);
   TEXT(" --arch sm90\n"
        "\n"

@@ -469,10 +469,10 @@ API(cuTensorMapEncodeIm2col, void *map, int data_type, uint32_t rank, void *addr
   for (int i = 0; legal && i < 2; ++i)
     legal = lower_corner[i] >= -128 && lower_corner[i] <= 127 && upper_corner[i] >= -128 &&
             upper_corner[i] <= 127 && (int64_t)extents[1 + i] + upper_corner[i] > lower_corner[i];
-  return legal ? cuTensorMapEncodeTiled(map, data_type, rank, address, extents, strides_bytes,
-                                              box, element_strides, interleave, swizzle,
-                                              l2_promotion, oob_fill)
-               : CUDA_ERROR_INVALID_VALUE;
+  return legal
+             ? cuTensorMapEncodeTiled(map, data_type, rank, address, extents, strides_bytes, box,
+                                      element_strides, interleave, swizzle, l2_promotion, oob_fill)
+             : CUDA_ERROR_INVALID_VALUE;
 }
 
 static struct {

@@ -246,9 +246,17 @@ static void test_bad_input(void **state) {
 
 /* ---- Launches -------------------------------------------------------------------------------- */
 
+static attnpress_handle *make_sm80_handle(void) {
+  attnpress_options options = handle_options();
+  attnpress_handle *handle;
+  options.arch_max = 80;
+  assert_ok(attnpress_create(&handle, &options));
+  return handle;
+}
+
 static void test_launch_forward(void **state) {
   (void)state;
-  attnpress_handle *handle = make_handle();
+  attnpress_handle *handle = make_sm80_handle();
   attnpress_conv2d_args args = legal_forward();
   attnpress_conv2d_gather_args given;
   args.out_stride[2] = 320;
@@ -265,25 +273,18 @@ static void test_launch_forward(void **state) {
   args.shape.filters = 64;
   assert_ok(attnpress_conv2d(handle, &args, NULL)); /* 64 columns: no block of 128 */
   assert_non_null(strstr(cuda->launch[1].symbol, "n64_bf16"));
-  assert_non_null(strstr(cuda->launch[1].symbol, "_sm90"));
+  assert_non_null(strstr(cuda->launch[1].symbol, "_sm80"));
   args.shape.batch = 0;
   args.x = args.out = NULL;
   assert_ok(attnpress_conv2d(handle, &args, NULL));
   assert_int_equal(cuda->launches, 2);
-  attnpress_destroy(handle);
-  attnpress_options options = handle_options();
-  options.arch_max = 80;
-  assert_ok(attnpress_create(&handle, &options));
-  args = legal_forward();
-  assert_ok(attnpress_conv2d(handle, &args, NULL));
-  assert_non_null(strstr(cuda->launch[2].symbol, "_sm80"));
   attnpress_destroy(handle);
 }
 
 /* With ReLU, dgrad and wgrad read what it let through. */
 static void test_launch_backward(void **state) {
   (void)state;
-  attnpress_handle *handle = make_handle();
+  attnpress_handle *handle = make_sm80_handle();
   attnpress_conv2d_backward_args args = legal_backward();
   attnpress_conv2d_dout_args dout;
   attnpress_conv2d_reduce_args bias, sums;
@@ -302,7 +303,8 @@ static void test_launch_backward(void **state) {
   assert_non_null(strstr(cuda->launch[2].symbol, "conv2d_dgrad_m"));
   assert_non_null(strstr(cuda->launch[3].symbol, "conv2d_wgrad_m"));
   assert_string_equal(cuda->launch[4].symbol, "conv2d_reduce_bf16_sm80");
-  assert_true(cuda->launch[4].overlaps && !cuda->launch[3].overlaps);
+  for (int i = 0; i < 5; ++i)
+    assert_true(cuda->launch[i].overlaps);
   assert_ptr_equal(dout.masked, args.workspace);
   assert_ptr_equal(dgrad.in, args.workspace);
   assert_ptr_equal(wgrad.dout, args.workspace);
@@ -325,6 +327,62 @@ static void test_launch_backward(void **state) {
   assert_int_equal(cuda->launches, 6);
   memcpy(&dgrad, cuda->launch[5].args, sizeof dgrad);
   assert_ptr_equal(dgrad.in, args.dout);
+  attnpress_destroy(handle);
+}
+
+/* On 9.0 the copy engine brings x and dout, where the channels of the depth are multiples of 64 and
+ * it has a map of the images. */
+static void test_launch_im2col(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_conv2d_args args = legal_forward();
+  attnpress_conv2d_im2col_args given;
+  assert_ok(attnpress_conv2d(handle, &args, NULL));
+  assert_int_equal(cuda->maps, 2);
+  assert_non_null(strstr(cuda->launch[0].symbol, "conv2d_fprop_im2col_m"));
+  memcpy(&given, cuda->launch[0].args, sizeof given);
+  assert_int_equal(given.tiles, given.row_blocks * given.column_blocks);
+  assert_true((int)cuda->launch[0].grid <= given.tiles);
+  assert_int_equal(given.tap_slabs, 2);
+  assert_int_equal(given.line[0][1].in, -1);
+  attnpress_conv2d_backward_args back = legal_backward();
+  attnpress_conv2d_im2col_wgrad_args wgrad;
+  attnpress_conv2d_reduce_args sums;
+  back.dbias = NULL;
+  assert_ok(attnpress_conv2d_backward(handle, &back, NULL));
+  assert_int_equal(cuda->launches, 4);
+  assert_int_equal(cuda->maps, 2 + 4 + 1 + 2); /* dgrad: four residues of dout, and weights */
+  assert_non_null(strstr(cuda->launch[1].symbol, "conv2d_dgrad_im2col_m"));
+  assert_non_null(strstr(cuda->launch[2].symbol, "conv2d_wgrad_im2col_m"));
+  memcpy(&given, cuda->launch[1].args, sizeof given);
+  memcpy(&wgrad, cuda->launch[2].args, sizeof wgrad);
+  memcpy(&sums, cuda->launch[3].args, sizeof sums);
+  assert_int_equal(given.tiles, 4 * given.row_blocks * given.column_blocks);
+  assert_int_equal(given.line[0][0].taps + given.line[2][0].taps, 3);
+  /* The splits hold all slabs of pixels, and none is empty. */
+  assert_int_equal(wgrad.slabs, 64 * 14 * 14 / 64);
+  assert_true(sums.count * wgrad.split_slabs >= wgrad.slabs);
+  assert_true((sums.count - 1) * wgrad.split_slabs < wgrad.slabs);
+  assert_ptr_equal(sums.parts, wgrad.parts);
+
+  const struct {
+    int64_t channels;
+    int32_t dilation, stride, padding, im2col;
+  } cases[] = {{128, 1, 1, 1, 1},    {72, 1, 1, 1, 0},     {64, 1, 8, 1, 1},  {64, 1, 9, 1, 0},
+               {64, 127, 1, 128, 1}, {64, 128, 1, 128, 0}, {64, 1, 1, 129, 0}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    args = legal_forward();
+    args.shape.channels = cases[i].channels;
+    for (int j = 0; j < 2; ++j) {
+      args.shape.dilation[j] = cases[i].dilation;
+      args.shape.stride[j] = cases[i].stride;
+      args.shape.padding[j] = cases[i].padding;
+    }
+    assert_ok(attnpress_conv2d(handle, &args, NULL));
+    const char *symbol = cuda->launch[cuda->launches - 1].symbol;
+    assert_int_equal(strstr(symbol, "_im2col_") != NULL, cases[i].im2col);
+    assert_non_null(strstr(symbol, "_sm90"));
+  }
   attnpress_destroy(handle);
 }
 
@@ -375,6 +433,9 @@ static int set_up_conv2d(void **state) {
   cuda->args_of("conv2d_fprop", sizeof(attnpress_conv2d_gather_args));
   cuda->args_of("conv2d_dgrad", sizeof(attnpress_conv2d_gather_args));
   cuda->args_of("conv2d_wgrad", sizeof(attnpress_conv2d_wgrad_args));
+  cuda->args_of("conv2d_fprop_im2col", sizeof(attnpress_conv2d_im2col_args));
+  cuda->args_of("conv2d_dgrad_im2col", sizeof(attnpress_conv2d_im2col_args));
+  cuda->args_of("conv2d_wgrad_im2col", sizeof(attnpress_conv2d_im2col_wgrad_args));
   cuda->args_of("conv2d_dout", sizeof(attnpress_conv2d_dout_args));
   cuda->args_of("conv2d_reduce", sizeof(attnpress_conv2d_reduce_args));
   return status;
@@ -383,7 +444,8 @@ static int set_up_conv2d(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_cpu), cmocka_unit_test(test_fp64), TEST(test_bad_input),
-      TEST(test_launch_forward),  TEST(test_launch_backward),  TEST(test_plans),
+      TEST(test_launch_forward),  TEST(test_launch_backward),  TEST(test_launch_im2col),
+      TEST(test_plans),
   };
   return cmocka_run_group_tests_name("conv2d", tests, set_up_conv2d, tear_down_group);
 }

@@ -18,8 +18,7 @@ static ap_conv2d_gradient gradient_of(const ap_conv2d_problem *p, char *workspac
   const int64_t pixel = p->shape.filters, line = p->out_width * pixel;
   if (p->shape.relu)
     return (ap_conv2d_gradient){workspace + plan->masked, {p->out_height * line, line, pixel}};
-  return (ap_conv2d_gradient){p->dout,
-                              {p->dout_stride[0], p->dout_stride[1], p->dout_stride[2]}};
+  return (ap_conv2d_gradient){p->dout, {p->dout_stride[0], p->dout_stride[1], p->dout_stride[2]}};
 }
 
 static float *weight_parts(char *workspace, const ap_conv2d_plan *plan) {
@@ -27,8 +26,7 @@ static float *weight_parts(char *workspace, const ap_conv2d_plan *plan) {
 }
 
 static void fill_gather(const ap_conv2d_problem *p, const ap_conv2d_gradient *dout,
-                        const ap_conv2d_plan *plan, int32_t pass,
-                        attnpress_conv2d_gather_args *a) {
+                        const ap_conv2d_plan *plan, int32_t pass, attnpress_conv2d_gather_args *a) {
   const attnpress_conv2d_shape *s = &p->shape;
   const int dgrad = pass == AP_CONV2D_PASS_DGRAD;
   *a = (attnpress_conv2d_gather_args){.in = dgrad ? dout->data : p->x,
@@ -63,23 +61,22 @@ static void fill_gather(const ap_conv2d_problem *p, const ap_conv2d_gradient *do
 static void fill_wgrad(const ap_conv2d_problem *p, const ap_conv2d_gradient *dout, float *parts,
                        const ap_conv2d_plan *plan, attnpress_conv2d_wgrad_args *a) {
   const attnpress_conv2d_shape *s = &p->shape;
-  *a = (attnpress_conv2d_wgrad_args){
-      .x = p->x,
-      .dout = dout->data,
-      .dweight = p->dweight,
-      .parts = parts,
-      .batch = (int32_t)s->batch,
-      .height = (int32_t)s->height,
-      .width = (int32_t)s->width,
-      .vectors = (int32_t)(s->channels / VECTOR),
-      .out_height = (int32_t)p->out_height,
-      .out_width = (int32_t)p->out_width,
-      .filters = (int32_t)s->filters,
-      .filter_height = (int32_t)s->filter_height,
-      .filter_width = (int32_t)s->filter_width,
-      .row_blocks = plan->row_blocks[AP_CONV2D_PASS_WGRAD],
-      .column_blocks = plan->column_blocks[AP_CONV2D_PASS_WGRAD],
-      .split_pixels = plan->split_pixels};
+  *a = (attnpress_conv2d_wgrad_args){.x = p->x,
+                                     .dout = dout->data,
+                                     .dweight = p->dweight,
+                                     .parts = parts,
+                                     .batch = (int32_t)s->batch,
+                                     .height = (int32_t)s->height,
+                                     .width = (int32_t)s->width,
+                                     .vectors = (int32_t)(s->channels / VECTOR),
+                                     .out_height = (int32_t)p->out_height,
+                                     .out_width = (int32_t)p->out_width,
+                                     .filters = (int32_t)s->filters,
+                                     .filter_height = (int32_t)s->filter_height,
+                                     .filter_width = (int32_t)s->filter_width,
+                                     .row_blocks = plan->row_blocks[AP_CONV2D_PASS_WGRAD],
+                                     .column_blocks = plan->column_blocks[AP_CONV2D_PASS_WGRAD],
+                                     .split_pixels = plan->split_pixels};
   copy_strides(p->x_stride, a->x_stride);
   copy_strides(dout->stride, a->dout_stride);
   for (int i = 0; i < 2; ++i) {

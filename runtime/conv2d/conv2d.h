@@ -65,8 +65,7 @@ int ap_conv2d_im2col_fits(const ap_conv2d_problem *problem, int32_t pass);
 /** The argument blocks of its kernels; dout: not read by fprop. */
 attnpress_status ap_conv2d_fill_im2col(const ap_driver *driver, const ap_conv2d_problem *problem,
                                        const ap_conv2d_gradient *dout, const ap_conv2d_plan *plan,
-                                       const ap_launch *launch,
-                                       attnpress_conv2d_im2col_args *args);
+                                       const ap_launch *launch, attnpress_conv2d_im2col_args *args);
 /** parts: (splits, filters, filter_height, filter_width, channels) or NULL */
 attnpress_status ap_conv2d_fill_im2col_wgrad(const ap_driver *driver,
                                              const ap_conv2d_problem *problem,

@@ -20,14 +20,14 @@ static int32_t gcd(int32_t a, int32_t b) {
 /** Of all outputs of the forward pass, along the height (0) or the width (1). */
 static attnpress_conv2d_line whole_line(const ap_conv2d_problem *p, int dimension) {
   const attnpress_conv2d_shape *s = &p->shape;
-  return (attnpress_conv2d_line){
-      .step = 1,
-      .count = (int32_t)(dimension == 0 ? p->out_height : p->out_width),
-      .in = -s->padding[dimension],
-      .in_step = s->stride[dimension],
-      .taps = (int32_t)(dimension == 0 ? s->filter_height : s->filter_width),
-      .tap_move = s->dilation[dimension],
-      .tap_step = 1};
+  return (attnpress_conv2d_line){.step = 1,
+                                 .count = (int32_t)(dimension == 0 ? p->out_height : p->out_width),
+                                 .in = -s->padding[dimension],
+                                 .in_step = s->stride[dimension],
+                                 .taps =
+                                     (int32_t)(dimension == 0 ? s->filter_height : s->filter_width),
+                                 .tap_move = s->dilation[dimension],
+                                 .tap_step = 1};
 }
 
 /** Of the pixels h of dx for which (h + padding) % stride is `residue`. A tap r brings an h from
@@ -168,8 +168,7 @@ static void copy_vectors(const int64_t stride[3], int32_t vectors[3]) {
 
 attnpress_status ap_conv2d_fill_im2col(const ap_driver *driver, const ap_conv2d_problem *p,
                                        const ap_conv2d_gradient *dout, const ap_conv2d_plan *plan,
-                                       const ap_launch *launch,
-                                       attnpress_conv2d_im2col_args *a) {
+                                       const ap_launch *launch, attnpress_conv2d_im2col_args *a) {
   const attnpress_conv2d_shape *s = &p->shape;
   const int32_t pass = launch->variant.axis[AP_CONV2D_PASS], *field = launch->tile.field;
   const int dgrad = pass == AP_CONV2D_PASS_DGRAD;

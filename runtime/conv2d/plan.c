@@ -237,8 +237,7 @@ static attnpress_status plan_dout(const ap_conv2d_problem *p, const ap_device *d
   const int64_t pixels = s->batch * p->out_height * p->out_width;
   const int32_t pass = AP_CONV2D_PASS_DOUT;
   ap_launch *launch = &plan->base.launch[plan->base.count++];
-  FORWARD_IF(
-      find_kernel(p, device, pass, AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_NONE, launch));
+  FORWARD_IF(find_kernel(p, device, pass, AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_NONE, launch));
   /* As many blocks as fill the device some times, each with pixels enough. */
   plan->column_blocks[pass] = (int32_t)ap_divide_up(s->filters, DOUT_COLUMNS);
   const int64_t rows =

@@ -53,8 +53,8 @@ attnpress_status ap_pixels_encode(const ap_driver *driver, const ap_pixels *p, c
     extents[i] = (uint64_t)p->extents[PIXELS_RANK - 1 - i];
   for (int i = 0; i < PIXELS_RANK - 1; ++i) {
     const int from = PIXELS_RANK - 2 - i;
-    strides_bytes[i] = (p->extents[from] > 1 ? (uint64_t)p->strides[from] : extents[0]) *
-                       AP_VIEW_ELEMENT_BYTES;
+    strides_bytes[i] =
+        (p->extents[from] > 1 ? (uint64_t)p->strides[from] : extents[0]) * AP_VIEW_ELEMENT_BYTES;
   }
   const int lower[2] = {(int)p->begin[1], (int)p->begin[0]};
   const int upper[2] = {(int)upper_corner(p, 1), (int)upper_corner(p, 0)};

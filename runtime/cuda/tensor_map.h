@@ -68,8 +68,8 @@ enum {
 typedef struct ap_pixels {
   void *data; /* device memory, 16-byte aligned */
   int data_type;
-  int64_t extents[4];  /* N, H, W, C */
-  int64_t strides[3];  /* in elements, ignored where the extent is 1 */
+  int64_t extents[4]; /* N, H, W, C */
+  int64_t strides[3]; /* in elements, ignored where the extent is 1 */
   int64_t begin[2], count[2];
   int32_t step[2];
   int32_t pixels;

@@ -319,8 +319,8 @@ static int launch(const kernel *k, const call *c, char *report) {
                        .shared_bytes = (size_t)k->tile.smem_bytes,
                        .args = &c->block,
                        .call = !is_im2col(&k->variant) ? calls[c->pass]
-                               : wgrad               ? call_im2col_wgrad
-                                                     : call_im2col,
+                               : wgrad                 ? call_im2col_wgrad
+                                                       : call_im2col,
                        .tensors = tensors};
   for (int i = 0; i < TENSORS; ++i) {
     if (c->data[i] == NULL)
@@ -469,8 +469,8 @@ static const conv2d_row im2col_table[] = {
 /* Row i of the shapes of a kernel; 0: there are no more. */
 static int row_of(const kernel *k, size_t i, conv2d_row *s) {
   const int im2col = is_im2col(&k->variant);
-  const size_t count = im2col ? sizeof im2col_table / sizeof *im2col_table
-                              : sizeof rows_table / sizeof *rows_table;
+  const size_t count =
+      im2col ? sizeof im2col_table / sizeof *im2col_table : sizeof rows_table / sizeof *rows_table;
   if (i >= count)
     return 0;
   *s = im2col ? im2col_table[i] : rows_table[i];
@@ -519,7 +519,8 @@ static const char help[] =
     "every\naccess to memory, and checks the result against float64.\n\n"
     "  --pass PASS         fprop, dgrad, wgrad, dout or reduce (fprop)\n"
     "  --block BLOCK       m128n128, m128n64, m64n128 or m64n64 (m128n128)\n"
-    "  --im2col            copies by the copy engine, of sm90: channels of the depth are multiples of "
+    "  --im2col            copies by the copy engine, of sm90: channels of the depth are multiples "
+    "of "
     "64;\n                      m256n128, m256n64, m128n256 and m64n256 are blocks then, too\n"
     "  --arch ARCH         sm80 or sm90 (sm80)\n"
     "  --batch N (1), --height N (9), --width N (9), --channels N (16), --filters N (24),\n"
@@ -556,9 +557,11 @@ int emulate_run_conv2d(int argc, char **argv) {
                                 {"--block", blocks, 1, &block},
                                 {"--arch", archs, 0, &arch},
                                 {NULL, NULL, 0, NULL}};
-  const run_flag flags[] = {
-      {"--bias", &s.bias}, {"--relu", &s.relu}, {"--gaps", &s.gaps}, {"--im2col", &im2col},
-      {NULL, NULL}};
+  const run_flag flags[] = {{"--bias", &s.bias},
+                            {"--relu", &s.relu},
+                            {"--gaps", &s.gaps},
+                            {"--im2col", &im2col},
+                            {NULL, NULL}};
   const run_words words = {"conv2d", help, numbers, choices, NULL, flags, NULL, &meant};
   int status = run_parse(&words, argc, argv);
   if (status != RUN_GOES_ON)
@@ -570,13 +573,13 @@ int emulate_run_conv2d(int argc, char **argv) {
     s.dilation[i] = (int32_t)dilation;
   }
   const int product = pass != AP_CONV2D_PASS_DOUT && pass != AP_CONV2D_PASS_REDUCE;
-  const ap_variant chosen = {.family = AP_FAMILY_CONV2D,
-                             .axis = {[AP_CONV2D_PASS] = pass,
-                                      [AP_CONV2D_BLOCK] = product ? block : AP_CONV2D_BLOCK_NONE,
-                                      [AP_CONV2D_COPIES] = im2col ? AP_CONV2D_COPIES_IM2COL
-                                                                  : AP_CONV2D_COPIES_GATHER,
-                                      [AP_CONV2D_DTYPE] = dtype,
-                                      [AP_CONV2D_ARCH] = arch || im2col ? 90 : 80}};
+  const ap_variant chosen = {
+      .family = AP_FAMILY_CONV2D,
+      .axis = {[AP_CONV2D_PASS] = pass,
+               [AP_CONV2D_BLOCK] = product ? block : AP_CONV2D_BLOCK_NONE,
+               [AP_CONV2D_COPIES] = im2col ? AP_CONV2D_COPIES_IM2COL : AP_CONV2D_COPIES_GATHER,
+               [AP_CONV2D_DTYPE] = dtype,
+               [AP_CONV2D_ARCH] = arch || im2col ? 90 : 80}};
   kernel k = {0};
   if (run_open(&meant, &chosen, &k, report) != 0) {
     fprintf(stderr, "attnpress run conv2d: %s\n", report);

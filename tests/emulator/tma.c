@@ -23,7 +23,7 @@ typedef struct tensor_map {
   uint64_t magic;
   unsigned char *address;
   uint64_t dims[RANK_MAX], strides[RANK_MAX - 1]; /* strides: bytes, of dimension 1 and on */
-  uint16_t box[RANK_MAX]; /* im2col: channels, and pixels, of a copy */
+  uint16_t box[RANK_MAX];                         /* im2col: channels, and pixels, of a copy */
   uint8_t rank, element_bytes, swizzle, im2col;
   /* im2col, of width and height: the first pixel, behind the last, from one to the next. */
   int16_t begin[2], behind[2];
@@ -93,11 +93,11 @@ int emulated_encode_im2col(void *map, int data_type, uint32_t rank, void *addres
                            int swizzle, int l2, int out_of_bounds) {
   static const uint32_t no_box[IM2COL_RANK] = {1, 1, 1, 1};
   (void)l2;
-  if (rank != IM2COL_RANK ||
-      !is_encodable(data_type, rank, address, dims, strides_bytes, no_box) || interleave != 0 ||
-      out_of_bounds != 0 || swizzle != SWIZZLE_128B || channels < 1 || channels > CHANNELS_MAX ||
-      channels * sizeof(uint16_t) > SWIZZLED_ROW_BYTES || channels * sizeof(uint16_t) % 16 != 0 ||
-      pixels < 1 || pixels > PIXELS_MAX || element_strides[0] != 1 || element_strides[3] != 1)
+  if (rank != IM2COL_RANK || !is_encodable(data_type, rank, address, dims, strides_bytes, no_box) ||
+      interleave != 0 || out_of_bounds != 0 || swizzle != SWIZZLE_128B || channels < 1 ||
+      channels > CHANNELS_MAX || channels * sizeof(uint16_t) > SWIZZLED_ROW_BYTES ||
+      channels * sizeof(uint16_t) % 16 != 0 || pixels < 1 || pixels > PIXELS_MAX ||
+      element_strides[0] != 1 || element_strides[3] != 1)
     return 1;
   tensor_map t = {.magic = MAGIC,
                   .address = address,

@@ -415,7 +415,7 @@ static void execute_product(void *operands[]) {
 
 void emulated_wgmma(float *d, const uint32_t *fragment, uint64_t a, uint64_t b, int columns,
                     int format, int transposed, int accumulate) {
-  wgmma_operands operands = {d,      fragment,     fragment ? 0 : a, b,          columns,
+  wgmma_operands operands = {d,      fragment,   fragment ? 0 : a, b,          columns,
                              format, transposed, accumulate != 0,  CALL_SITE()};
   group_execute("wgmma", execute_product, &operands, operands.site);
 }
