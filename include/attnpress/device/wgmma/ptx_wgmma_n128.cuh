@@ -103,8 +103,8 @@ __device__ __forceinline__ void wgmma_m64n128k16_fp16_ss_trans(float *d, uint64_
 
 // wgmma.mma_async m64n128k16: d = a b + (accumulate ? d : 0); a (64 x 16) in shared memory with its
 // rows contiguous, b (16 x 128) there with its columns contiguous.
-__device__ __forceinline__ void wgmma_m64n128k16_fp16_ss_trans_both(float *d, uint64_t a, uint64_t b,
-                                                                    int accumulate) {
+__device__ __forceinline__ void wgmma_m64n128k16_fp16_ss_trans_both(float *d, uint64_t a,
+                                                                    uint64_t b, int accumulate) {
   asm volatile("{\n"
                ".reg .pred accumulate;\n"
                "setp.ne.b32 accumulate, %66, 0;\n"
@@ -284,8 +284,8 @@ __device__ __forceinline__ void wgmma_m64n128k16_bf16_ss_trans(float *d, uint64_
 
 // wgmma.mma_async m64n128k16: d = a b + (accumulate ? d : 0); a (64 x 16) in shared memory with its
 // rows contiguous, b (16 x 128) there with its columns contiguous.
-__device__ __forceinline__ void wgmma_m64n128k16_bf16_ss_trans_both(float *d, uint64_t a, uint64_t b,
-                                                                    int accumulate) {
+__device__ __forceinline__ void wgmma_m64n128k16_bf16_ss_trans_both(float *d, uint64_t a,
+                                                                    uint64_t b, int accumulate) {
   asm volatile("{\n"
                ".reg .pred accumulate;\n"
                "setp.ne.b32 accumulate, %66, 0;\n"

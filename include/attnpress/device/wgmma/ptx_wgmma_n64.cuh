@@ -71,8 +71,8 @@ __device__ __forceinline__ void wgmma_m64n64k16_fp16_ss_trans(float *d, uint64_t
 
 // wgmma.mma_async m64n64k16: d = a b + (accumulate ? d : 0); a (64 x 16) in shared memory with its
 // rows contiguous, b (16 x 64) there with its columns contiguous.
-__device__ __forceinline__ void wgmma_m64n64k16_fp16_ss_trans_both(float *d, uint64_t a, uint64_t b,
-                                                                   int accumulate) {
+__device__ __forceinline__ void wgmma_m64n64k16_fp16_ss_trans_both(float *d, uint64_t a,
+                                                                   uint64_t b, int accumulate) {
   asm volatile("{\n"
                ".reg .pred accumulate;\n"
                "setp.ne.b32 accumulate, %34, 0;\n"
@@ -188,8 +188,8 @@ __device__ __forceinline__ void wgmma_m64n64k16_bf16_ss_trans(float *d, uint64_t
 
 // wgmma.mma_async m64n64k16: d = a b + (accumulate ? d : 0); a (64 x 16) in shared memory with its
 // rows contiguous, b (16 x 64) there with its columns contiguous.
-__device__ __forceinline__ void wgmma_m64n64k16_bf16_ss_trans_both(float *d, uint64_t a, uint64_t b,
-                                                                   int accumulate) {
+__device__ __forceinline__ void wgmma_m64n64k16_bf16_ss_trans_both(float *d, uint64_t a,
+                                                                   uint64_t b, int accumulate) {
   asm volatile("{\n"
                ".reg .pred accumulate;\n"
                "setp.ne.b32 accumulate, %34, 0;\n"
