@@ -191,7 +191,10 @@ SPOIL(out_null, a->out = NULL)
 SPOIL(x_stride_odd, a->x_stride[2] = 132)
 SPOIL(x_stride_negative, a->x_stride[1] = -8)
 SPOIL(out_overlaps, a->out_stride[2] = 248)
-SPOIL(struct_small, a->struct_size = sizeof *a - 8)
+SPOIL(struct_small, a->struct_size = sizeof *a - 24) /* shorter than the first version */
+SPOIL(no_copies, a->choice.copies = 3)
+SPOIL(half_a_block, a->choice.block_rows = 128)
+SPOIL(too_many_splits, a->choice.splits = 65536)
 
 static const struct {
   void (*spoil)(attnpress_conv2d_args *args);
@@ -214,6 +217,9 @@ static const struct {
     {x_stride_negative, "x_stride[1] is -8"},
     {out_overlaps, "out_stride[2] is 248"},
     {struct_small, "struct_size"},
+    {no_copies, "choice.copies is 3"},
+    {half_a_block, "choice.block_rows is 128 and choice.block_columns 0"},
+    {too_many_splits, "choice.splits is 65536"},
 };
 
 static void test_bad_input(void **state) {
@@ -337,6 +343,11 @@ static void test_launch_im2col(void **state) {
   attnpress_handle *handle = make_handle();
   attnpress_conv2d_args args = legal_forward();
   attnpress_conv2d_im2col_args given;
+  assert_ok(attnpress_conv2d(handle, &args, NULL)); /* by choice alone */
+  assert_null(strstr(cuda->launch[0].symbol, "_im2col_"));
+  assert_non_null(strstr(cuda->launch[0].symbol, "_sm90"));
+  cuda->reset();
+  args.choice.copies = ATTNPRESS_CONV2D_IM2COL;
   assert_ok(attnpress_conv2d(handle, &args, NULL));
   assert_int_equal(cuda->maps, 2);
   assert_non_null(strstr(cuda->launch[0].symbol, "conv2d_fprop_im2col_m"));
@@ -349,6 +360,7 @@ static void test_launch_im2col(void **state) {
   attnpress_conv2d_im2col_wgrad_args wgrad;
   attnpress_conv2d_reduce_args sums;
   back.dbias = NULL;
+  back.choice.copies = ATTNPRESS_CONV2D_IM2COL;
   assert_ok(attnpress_conv2d_backward(handle, &back, NULL));
   assert_int_equal(cuda->launches, 4);
   assert_int_equal(cuda->maps, 2 + 4 + 1 + 2); /* dgrad: four residues of dout, and weights */
@@ -372,6 +384,7 @@ static void test_launch_im2col(void **state) {
                {64, 127, 1, 128, 1}, {64, 128, 1, 128, 0}, {64, 1, 1, 129, 0}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     args = legal_forward();
+    args.choice.copies = ATTNPRESS_CONV2D_IM2COL;
     args.shape.channels = cases[i].channels;
     for (int j = 0; j < 2; ++j) {
       args.shape.dilation[j] = cases[i].dilation;
@@ -383,6 +396,36 @@ static void test_launch_im2col(void **state) {
     assert_int_equal(strstr(symbol, "_im2col_") != NULL, cases[i].im2col);
     assert_non_null(strstr(symbol, "_sm90"));
   }
+  attnpress_destroy(handle);
+}
+
+/* Blocks and splits that the caller names; others are refused. */
+static void test_choice(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_conv2d_backward_args back = legal_backward();
+  attnpress_conv2d_args args = legal_forward();
+  attnpress_conv2d_reduce_args sums;
+  args.choice = (attnpress_conv2d_choice){ATTNPRESS_CONV2D_IM2COL, 256, 64, 0};
+  assert_ok(attnpress_conv2d(handle, &args, NULL));
+  assert_non_null(strstr(cuda->launch[0].symbol, "conv2d_fprop_im2col_m256n64_"));
+  args.choice.copies = ATTNPRESS_CONV2D_GATHER;
+  assert_int_equal(attnpress_conv2d(handle, &args, NULL), ATTNPRESS_NOT_SUPPORTED);
+  assert_error_says("blocks of 256 x 64; kernels that gather have 128 x 128, 128 x 64, 64 x 128");
+  args.choice.block_rows = 64;
+  assert_ok(attnpress_conv2d(handle, &args, NULL));
+  assert_non_null(strstr(cuda->launch[1].symbol, "conv2d_fprop_m64n64_"));
+  back.dx = back.dbias = NULL;
+  back.choice = (attnpress_conv2d_choice){ATTNPRESS_CONV2D_IM2COL, 64, 128, 9};
+  assert_ok(attnpress_conv2d_backward(handle, &back, NULL));
+  assert_non_null(strstr(cuda->launch[2].symbol, "conv2d_wgrad_im2col_m64n128_"));
+  memcpy(&sums, cuda->launch[3].args, sizeof sums);
+  assert_int_equal(sums.count, 9);
+  back.choice.splits = 1; /* no parts, no sums of them */
+  assert_ok(attnpress_conv2d_backward(handle, &back, NULL));
+  assert_int_equal(cuda->launches, 5);
+  back.shape.batch = 0;
+  assert_ok(attnpress_conv2d_backward(handle, &back, NULL));
   attnpress_destroy(handle);
 }
 
@@ -443,9 +486,10 @@ static int set_up_conv2d(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cpu), cmocka_unit_test(test_fp64), TEST(test_bad_input),
-      TEST(test_launch_forward),  TEST(test_launch_backward),  TEST(test_launch_im2col),
-      TEST(test_plans),
+      cmocka_unit_test(test_cpu), cmocka_unit_test(test_fp64),
+      TEST(test_bad_input),       TEST(test_launch_forward),
+      TEST(test_launch_backward), TEST(test_launch_im2col),
+      TEST(test_choice),          TEST(test_plans),
   };
   return cmocka_run_group_tests_name("conv2d", tests, set_up_conv2d, tear_down_group);
 }

@@ -17,6 +17,7 @@ typedef struct ap_conv2d_problem {
   void *out; /* backward: only read, with relu */
   void *dx, *dweight, *dbias;
   int64_t x_stride[3], out_stride[3], dout_stride[3], dx_stride[3];
+  attnpress_conv2d_choice choice;
 } ap_conv2d_problem;
 
 _Static_assert((int)AP_FP64 == (int)ATTNPRESS_CONV2D_FP64, "as cpu/element.h has it");

@@ -133,8 +133,9 @@ static int class_fits(const ap_conv2d_problem *p, int32_t pass, int32_t class) {
 int ap_conv2d_im2col_fits(const ap_conv2d_problem *p, int32_t pass) {
   const attnpress_conv2d_shape *s = &p->shape;
   const int64_t depth = pass == AP_CONV2D_PASS_DGRAD ? s->filters : s->channels;
-  if (depth % SLAB != 0 || s->batch > INT32_MAX - IMAGES_SPARE || s->height > LINE_MAX ||
-      s->width > LINE_MAX || classes_of(p, pass) > ATTNPRESS_CONV2D_CLASSES_MAX)
+  if (depth % SLAB != 0 || s->batch < 1 || s->batch > INT32_MAX - IMAGES_SPARE ||
+      s->height > LINE_MAX || s->width > LINE_MAX ||
+      classes_of(p, pass) > ATTNPRESS_CONV2D_CLASSES_MAX)
     return 0;
   for (int32_t class = 0; class < classes_of(p, pass); ++class)
     if (!class_fits(p, pass, class))

@@ -3,6 +3,7 @@
 #include "conv2d/conv2d.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "press/target.h"
 
@@ -96,14 +97,41 @@ static double time_of(int i, int64_t rows, int64_t columns, int64_t copies, doub
   return work * (work <= FEW ? FEW_LOSS : 1.0) * (slabs / blocks[i].gain + BLOCK_UNITS);
 }
 
+/** Kernels that gather were measured, those of the copy engine were not: bench/conv2d.py --choices
+ * holds them beside each other. */
+enum { COPIES_DEFAULT = ATTNPRESS_CONV2D_GATHER };
+
 /** The copies of the kernels that serve a pass, of one call or of a range. */
 static int32_t copies_of(const ap_conv2d_problem *p, const ap_device *device, int32_t pass,
                          int32_t range) {
+  const int32_t wanted = p->choice.copies ? p->choice.copies : COPIES_DEFAULT;
   const int has_engine = device->capability == IM2COL_CAPABILITY && device->tma &&
                          (device->arch_max == 0 || device->arch_max >= IM2COL_CAPABILITY);
-  return has_engine && (range == ATTNPRESS_UP_TO || ap_conv2d_im2col_fits(p, pass))
+  return wanted == ATTNPRESS_CONV2D_IM2COL && has_engine &&
+                 (range == ATTNPRESS_UP_TO || ap_conv2d_im2col_fits(p, pass))
              ? AP_CONV2D_COPIES_IM2COL
              : AP_CONV2D_COPIES_GATHER;
+}
+
+/** Whether a kernel may be chosen. */
+static int may_be(const ap_conv2d_problem *p, int32_t copies, const block_kind *kind) {
+  const attnpress_conv2d_choice *c = &p->choice;
+  return kind->copies == copies &&
+         (c->block_rows == 0 || (c->block_rows == kind->rows && c->block_columns == kind->columns));
+}
+
+static attnpress_status refuse_block(const ap_conv2d_problem *p, int32_t copies) {
+  char names[256] = "";
+  size_t length = 0;
+  for (int i = 0; i < BLOCKS; ++i)
+    if (blocks[i].copies == copies)
+      length += (size_t)snprintf(names + length, sizeof names - length, "%s%d x %d",
+                                 length ? ", " : "", (int)blocks[i].rows, (int)blocks[i].columns);
+  return ap_fail(ATTNPRESS_NOT_SUPPORTED,
+                 "choice names blocks of %d x %d; kernels that %s have "
+                 "%s",
+                 (int)p->choice.block_rows, (int)p->choice.block_columns,
+                 copies == AP_CONV2D_COPIES_IM2COL ? "the copy engine serves" : "gather", names);
 }
 
 /** fprop, and dgrad: `classes` products of at most `rows` rows each. */
@@ -114,10 +142,12 @@ static attnpress_status plan_gather(const ap_conv2d_problem *p, const ap_device 
   const int32_t copies = copies_of(p, device, pass, ATTNPRESS_ONE_CALL);
   int best = -1;
   for (int i = 0; i < BLOCKS; ++i)
-    if (blocks[i].copies == copies &&
+    if (may_be(p, copies, &blocks[i]) &&
         (best < 0 || time_of(i, rows, columns, classes, slabs, device) <
                          time_of(best, rows, columns, classes, slabs, device)))
       best = i;
+  if (best < 0)
+    return refuse_block(p, copies);
   FORWARD_IF(find_kernel(p, device, pass, copies, blocks[best].block, launch));
   plan->row_blocks[pass] = (int32_t)ap_divide_up(rows, blocks[best].rows);
   plan->column_blocks[pass] = (int32_t)ap_divide_up(columns, blocks[best].columns);
@@ -204,16 +234,22 @@ static attnpress_status plan_wgrad(const ap_conv2d_problem *p, const ap_device *
   int64_t splits = 1;
   double least = 0.0;
   for (int i = 0; i < BLOCKS; ++i) {
-    if (blocks[i].copies != copies)
+    if (!may_be(p, copies, &blocks[i]))
       continue;
     double units;
-    const int64_t found = splits_of(i, s->filters, columns, slabs, device, &units);
+    int64_t found = splits_of(i, s->filters, columns, slabs, device, &units);
+    if (p->choice.splits > 0 && slabs > 0) {
+      found = p->choice.splits < slabs ? p->choice.splits : slabs;
+      found = ap_divide_up(slabs, ap_divide_up(slabs, found)); /* none is empty */
+    }
     if (best >= 0 && units >= least)
       continue;
     best = i;
     splits = found;
     least = units;
   }
+  if (best < 0)
+    return refuse_block(p, copies);
   ap_launch *launch = &plan->base.launch[plan->base.count++];
   FORWARD_IF(find_kernel(p, device, pass, copies, blocks[best].block, launch));
   launch->num_splits = (int32_t)splits;
