@@ -3,11 +3,11 @@
 // The forward pass: out[n, p, q, k] = sum over r, s, c of x[n, h, w, c] weight[k, r, s, c], where h
 // is p * stride - padding + r * dilation, and w likewise; then bias, then ReLU. As a product of
 // matrices that are never laid out: rows are pixels of out, columns filters, the depth are (r, s,
-// c). Lines of the slabs of A are gathered from x, a vector of 8 channels at a time, and zeros
-// where a tap lies outside.
-// bf16, sums in fp32. A thread block walks over tiles of BLOCK_M rows and BLOCK_N columns. One of
-// its warps copies slabs, 64 elements of the depth, to a ring: the copy engine finds the pixels of a
-// tap by itself (im2col). The others multiply, and store a tile while the next one's slabs arrive.
+// c).
+// bf16, sums in fp32. A thread block walks over tiles of BLOCK_M rows and BLOCK_N columns. One
+// of its warps copies slabs, 64 elements of the depth, to a ring: the copy engine finds the pixels
+// of a tap by itself (im2col). The others multiply, and store a tile while the next one's slabs
+// arrive.
 //
 // Pressed from templates/conv2d/conv2d_im2col_sm90.cu.j2 with tile m128n128w9x1s3b2 by
 //   python -m generator --family conv2d --pass fprop --copies im2col --block m128n128 --dtype bf16 --arch sm90
@@ -63,8 +63,8 @@ __device__ __forceinline__ uint32_t open_stage(uint32_t ring, Stage stage) {
   return ring + stage.index * STAGE_BYTES;
 }
 
-// Starts sum += A B of a slab as a group of its own: (64 * M_TILES, BLOCK_N) for each
-// warpgroup.
+// Starts sum += A B of a slab as a group of its own: (64 * M_TILES, BLOCK_N) for each warpgroup. A
+// descriptor counts 16 bytes: 16 elements of the depth are 2 further on, or 16 lines.
 __device__ __forceinline__ void start_slab(float sum[M_TILES * SUMS], uint32_t slab, int consumer) {
   const uint64_t b = wgmma_descriptor(slab + A_BYTES, 1024, 0);
 #pragma unroll
@@ -77,8 +77,7 @@ __device__ __forceinline__ void start_slab(float sum[M_TILES * SUMS], uint32_t s
         wgmma_descriptor(slab + (consumer * M_TILES + m) * PANEL_BYTES, 1024, PANEL_BYTES);
 #pragma unroll
     for (int step = 0; step < SLAB / 16; ++step)
-      wgmma_m64n128k16_bf16_ss(sum + m * SUMS, a + step * 2, b + step * 2,
-                               1);
+      wgmma_m64n128k16_bf16_ss(sum + m * SUMS, a + step * 2, b + step * 2, 1);
   }
   wgmma_commit();
 }
@@ -91,7 +90,7 @@ __device__ __forceinline__ void wait_for_products(float sum[M_TILES * SUMS], int
     wgmma_order_n128(sum + m * SUMS);
 }
 
-// sum += A B over `slabs` slabs, which the ring brings from `stage` on; returns the stage after them.
+// sum += A B over `slabs` slabs, which the ring brings from `stage` on; returns the stage behind.
 __device__ __forceinline__ Stage multiply_slabs(float sum[M_TILES * SUMS], uint32_t ring,
                                                 int consumer, Stage stage, int slabs) {
   int last = 0; // the stage whose products are in flight
@@ -110,6 +109,7 @@ __device__ __forceinline__ Stage multiply_slabs(float sum[M_TILES * SUMS], uint3
     arrive_once(empty(ring, last));
   return stage;
 }
+
 // A tile of a class: its first row and column, and the slabs of its depth.
 struct Tile {
   int class_index, row, column, slabs;
@@ -173,7 +173,7 @@ __device__ __forceinline__ void finish_sum(float *sum, const uint32_t bias[BLOCK
   }
 }
 
-// Stores 64 rows of a tile, of which this warp has 16. sum: (N_TILES, 4); row: of this lane's first.
+// Stores 64 rows of a tile, of which this warp has 16. sum: (N_TILES, 4); row: this lane's first.
 __device__ __forceinline__ void store_rows(const attnpress_conv2d_im2col_args *args, Tile tile,
                                            const float *sum, int row) {
   const attnpress_conv2d_line *y = &args->line[tile.class_index][0];
@@ -202,7 +202,8 @@ __device__ __forceinline__ void store_rows(const attnpress_conv2d_im2col_args *a
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
-    conv2d_fprop_im2col_m128n128_bf16_sm90(const __grid_constant__ attnpress_conv2d_im2col_args args) {
+    conv2d_fprop_im2col_m128n128_bf16_sm90(
+        const __grid_constant__ attnpress_conv2d_im2col_args args) {
   extern __shared__ __align__(1024) unsigned char smem[];
   const uint32_t ring = shared_address(smem);
   // Read from lane 0, so that the compiler knows it to be the same in the whole warp.

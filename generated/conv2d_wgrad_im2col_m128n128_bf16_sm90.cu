@@ -6,9 +6,9 @@
 // slab is a pixel; fragments are read transposed. A column has one tap for good, so that a thread's
 // vector of (r, s, c) only follows the pixels.
 // bf16, sums in fp32. A split of the pixels is a thread block's; where there are several,
-// their sums go to parts, and another kernel adds them up, always in the same order. One of its warps
-// copies slabs, 64 pixels, to a ring: the copy engine finds the pixels of a tap by itself (im2col).
-// The others multiply.
+// their sums go to parts, and another kernel adds them up, always in the same order. One of its
+// warps copies slabs, 64 pixels, to a ring: the copy engine finds the pixels of a tap by itself
+// (im2col). The others multiply.
 //
 // Pressed from templates/conv2d/conv2d_im2col_wgrad_sm90.cu.j2 with tile m128n128w9x1s3b2 by
 //   python -m generator --family conv2d --pass wgrad --copies im2col --block m128n128 --dtype bf16 --arch sm90
@@ -64,8 +64,8 @@ __device__ __forceinline__ uint32_t open_stage(uint32_t ring, Stage stage) {
   return ring + stage.index * STAGE_BYTES;
 }
 
-// Starts sum += A B of a slab as a group of its own: (64 * M_TILES, BLOCK_N) for each
-// warpgroup.
+// Starts sum += A B of a slab as a group of its own: (64 * M_TILES, BLOCK_N) for each warpgroup. A
+// descriptor counts 16 bytes: 16 elements of the depth are 2 further on, or 16 lines.
 __device__ __forceinline__ void start_slab(float sum[M_TILES * SUMS], uint32_t slab, int consumer) {
   const uint64_t b = wgmma_descriptor(slab + A_BYTES, 1024, PANEL_BYTES);
 #pragma unroll
@@ -78,8 +78,8 @@ __device__ __forceinline__ void start_slab(float sum[M_TILES * SUMS], uint32_t s
         wgmma_descriptor(slab + (consumer * M_TILES + m) * PANEL_BYTES, 1024, PANEL_BYTES);
 #pragma unroll
     for (int step = 0; step < SLAB / 16; ++step)
-      wgmma_m64n128k16_bf16_ss_trans_both(sum + m * SUMS, a + step * 16 * LINE_BYTES / 16,
-                                          b + step * 16 * LINE_BYTES / 16, 1);
+      wgmma_m64n128k16_bf16_ss_trans_both(sum + m * SUMS, a + step * LINE_BYTES,
+                                          b + step * LINE_BYTES, 1);
   }
   wgmma_commit();
 }
@@ -92,7 +92,7 @@ __device__ __forceinline__ void wait_for_products(float sum[M_TILES * SUMS], int
     wgmma_order_n128(sum + m * SUMS);
 }
 
-// sum += A B over `slabs` slabs, which the ring brings from `stage` on; returns the stage after them.
+// sum += A B over `slabs` slabs, which the ring brings from `stage` on; returns the stage behind.
 __device__ __forceinline__ Stage multiply_slabs(float sum[M_TILES * SUMS], uint32_t ring,
                                                 int consumer, Stage stage, int slabs) {
   int last = 0; // the stage whose products are in flight
@@ -111,6 +111,7 @@ __device__ __forceinline__ Stage multiply_slabs(float sum[M_TILES * SUMS], uint3
     arrive_once(empty(ring, last));
   return stage;
 }
+
 constexpr int PANELS = BLOCK_N / 64; // of 64 columns: channels of one tap
 
 // The thread that copies: `slabs` slabs from number `first` on. A column has one tap for good.
@@ -178,7 +179,8 @@ __device__ __forceinline__ void store_rows(const attnpress_conv2d_im2col_wgrad_a
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
-    conv2d_wgrad_im2col_m128n128_bf16_sm90(const __grid_constant__ attnpress_conv2d_im2col_wgrad_args args) {
+    conv2d_wgrad_im2col_m128n128_bf16_sm90(
+        const __grid_constant__ attnpress_conv2d_im2col_wgrad_args args) {
   extern __shared__ __align__(1024) unsigned char smem[];
   const uint32_t ring = shared_address(smem);
   // Read from lane 0, so that the compiler knows it to be the same in the whole warp.

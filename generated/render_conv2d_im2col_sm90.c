@@ -28,20 +28,20 @@ void ap_render_conv2d_im2col_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("// The forward pass: out[n, p, q, k] = sum over r, s, c of x[n, h, w, c] weight[k, r, s, c], where h\n"
          "// is p * stride - padding + r * dilation, and w likewise; then bias, then ReLU. As a product of\n"
          "// matrices that are never laid out: rows are pixels of out, columns filters, the depth are (r, s,\n"
-         "// c). Lines of the slabs of A are gathered from x, a vector of 8 channels at a time, and zeros\n"
-         "// where a tap lies outside.\n");
+         "// c).\n");
   } else {
     TEXT("// The gradient of the input: dx[n, h, w, c] = sum over r, s, k of dout[n, p, q, k] weight[k, r, s,\n"
          "// c], where p is (h + padding - r * dilation) / stride, if that is whole, and q likewise. As a\n"
          "// product of matrices that are never laid out: rows are pixels of dx, columns channels, the depth\n"
-         "// are (r, s, k). A thread block's pixels have one residue of h + padding by the stride, and one of\n"
+         "// are (r, s, k). A tile's pixels have one residue of h + padding by the stride, and one of\n"
          "// w + padding: all of them then have the same taps, and the others cost nothing.\n");
   }
   TEXT("// ");
   STRING(in->word[AP_CONV2D_DTYPE]);
-  TEXT(", sums in fp32. A thread block walks over tiles of BLOCK_M rows and BLOCK_N columns. One of\n"
-       "// its warps copies slabs, 64 elements of the depth, to a ring: the copy engine finds the pixels of a\n"
-       "// tap by itself (im2col). The others multiply, and store a tile while the next one's slabs arrive.\n"
+  TEXT(", sums in fp32. A thread block walks over tiles of BLOCK_M rows and BLOCK_N columns. One\n"
+       "// of its warps copies slabs, 64 elements of the depth, to a ring: the copy engine finds the pixels\n"
+       "// of a tap by itself (im2col). The others multiply, and store a tile while the next one's slabs\n"
+       "// arrive.\n"
        "//\n"
        "// Pressed from templates/conv2d/conv2d_im2col_sm90.cu.j2 with tile ");
   STRING(tile_name);
@@ -119,8 +119,8 @@ void ap_render_conv2d_im2col_sm90(ap_text *out, const ap_render_input *in) {
        "  return ring + stage.index * STAGE_BYTES;\n"
        "}\n"
        "\n"
-       "// Starts sum += A B of a slab as a group of its own: (64 * M_TILES, BLOCK_N) for each\n"
-       "// warpgroup.\n"
+       "// Starts sum += A B of a slab as a group of its own: (64 * M_TILES, BLOCK_N) for each warpgroup. A\n"
+       "// descriptor counts 16 bytes: 16 elements of the depth are 2 further on, or 16 lines.\n"
        "__device__ __forceinline__ void start_slab(float sum[M_TILES * SUMS], uint32_t slab, int consumer) {\n");
   if (pass == AP_CONV2D_PASS_FPROP) {
     TEXT("  const uint64_t b = wgmma_descriptor(slab + A_BYTES, 1024, 0);\n");
@@ -144,22 +144,20 @@ void ap_render_conv2d_im2col_sm90(ap_text *out, const ap_render_input *in) {
     INTEGER(block_n);
     TEXT("k16_");
     STRING(in->word[AP_CONV2D_DTYPE]);
-    TEXT("_ss(sum + m * SUMS, a + step * 2, b + step * 2,\n"
-         "                               1);\n");
+    TEXT("_ss(sum + m * SUMS, a + step * 2, b + step * 2, 1);\n");
   } else if (pass == AP_CONV2D_PASS_DGRAD) {
     TEXT("      wgmma_m64n");
     INTEGER(block_n);
     TEXT("k16_");
     STRING(in->word[AP_CONV2D_DTYPE]);
-    TEXT("_ss_trans(sum + m * SUMS, a + step * 2,\n"
-         "                                     b + step * 16 * LINE_BYTES / 16, 1);\n");
+    TEXT("_ss_trans(sum + m * SUMS, a + step * 2, b + step * LINE_BYTES, 1);\n");
   } else {
     TEXT("      wgmma_m64n");
     INTEGER(block_n);
     TEXT("k16_");
     STRING(in->word[AP_CONV2D_DTYPE]);
-    TEXT("_ss_trans_both(sum + m * SUMS, a + step * 16 * LINE_BYTES / 16,\n"
-         "                                          b + step * 16 * LINE_BYTES / 16, 1);\n");
+    TEXT("_ss_trans_both(sum + m * SUMS, a + step * LINE_BYTES,\n"
+         "                                          b + step * LINE_BYTES, 1);\n");
   }
   TEXT("  }\n"
        "  wgmma_commit();\n"
@@ -175,7 +173,7 @@ void ap_render_conv2d_im2col_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("(sum + m * SUMS);\n"
        "}\n"
        "\n"
-       "// sum += A B over `slabs` slabs, which the ring brings from `stage` on; returns the stage after them.\n"
+       "// sum += A B over `slabs` slabs, which the ring brings from `stage` on; returns the stage behind.\n"
        "__device__ __forceinline__ Stage multiply_slabs(float sum[M_TILES * SUMS], uint32_t ring,\n"
        "                                                int consumer, Stage stage, int slabs) {\n"
        "  int last = 0; // the stage whose products are in flight\n"
@@ -194,6 +192,7 @@ void ap_render_conv2d_im2col_sm90(ap_text *out, const ap_render_input *in) {
        "    arrive_once(empty(ring, last));\n"
        "  return stage;\n"
        "}\n"
+       "\n"
        "// A tile of a class: its first row and column, and the slabs of its depth.\n"
        "struct Tile {\n"
        "  int class_index, row, column, slabs;\n"
@@ -265,7 +264,7 @@ void ap_render_conv2d_im2col_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
-  TEXT("// Stores 64 rows of a tile, of which this warp has 16. sum: (N_TILES, 4); row: of this lane's first.\n"
+  TEXT("// Stores 64 rows of a tile, of which this warp has 16. sum: (N_TILES, 4); row: this lane's first.\n"
        "__device__ __forceinline__ void store_rows(const attnpress_conv2d_im2col_args *args, Tile tile,\n"
        "                                           const float *sum, int row) {\n"
        "  const attnpress_conv2d_line *y = &args->line[tile.class_index][0];\n"
@@ -298,7 +297,8 @@ void ap_render_conv2d_im2col_sm90(ap_text *out, const ap_render_input *in) {
   TEXT(")\n"
        "    ");
   STRING(stem);
-  TEXT("(const __grid_constant__ attnpress_conv2d_im2col_args args) {\n"
+  TEXT("(\n"
+       "        const __grid_constant__ attnpress_conv2d_im2col_args args) {\n"
        "  extern __shared__ __align__(1024) unsigned char smem[];\n"
        "  const uint32_t ring = shared_address(smem);\n"
        "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"

@@ -32,9 +32,9 @@ void ap_render_conv2d_im2col_wgrad_sm90(ap_text *out, const ap_render_input *in)
        "// ");
   STRING(in->word[AP_CONV2D_DTYPE]);
   TEXT(", sums in fp32. A split of the pixels is a thread block's; where there are several,\n"
-       "// their sums go to parts, and another kernel adds them up, always in the same order. One of its warps\n"
-       "// copies slabs, 64 pixels, to a ring: the copy engine finds the pixels of a tap by itself (im2col).\n"
-       "// The others multiply.\n"
+       "// their sums go to parts, and another kernel adds them up, always in the same order. One of its\n"
+       "// warps copies slabs, 64 pixels, to a ring: the copy engine finds the pixels of a tap by itself\n"
+       "// (im2col). The others multiply.\n"
        "//\n"
        "// Pressed from templates/conv2d/conv2d_im2col_wgrad_sm90.cu.j2 with tile ");
   STRING(tile_name);
@@ -110,8 +110,8 @@ void ap_render_conv2d_im2col_wgrad_sm90(ap_text *out, const ap_render_input *in)
        "  return ring + stage.index * STAGE_BYTES;\n"
        "}\n"
        "\n"
-       "// Starts sum += A B of a slab as a group of its own: (64 * M_TILES, BLOCK_N) for each\n"
-       "// warpgroup.\n"
+       "// Starts sum += A B of a slab as a group of its own: (64 * M_TILES, BLOCK_N) for each warpgroup. A\n"
+       "// descriptor counts 16 bytes: 16 elements of the depth are 2 further on, or 16 lines.\n"
        "__device__ __forceinline__ void start_slab(float sum[M_TILES * SUMS], uint32_t slab, int consumer) {\n");
   if (pass == AP_CONV2D_PASS_FPROP) {
     TEXT("  const uint64_t b = wgmma_descriptor(slab + A_BYTES, 1024, 0);\n");
@@ -135,22 +135,20 @@ void ap_render_conv2d_im2col_wgrad_sm90(ap_text *out, const ap_render_input *in)
     INTEGER(block_n);
     TEXT("k16_");
     STRING(in->word[AP_CONV2D_DTYPE]);
-    TEXT("_ss(sum + m * SUMS, a + step * 2, b + step * 2,\n"
-         "                               1);\n");
+    TEXT("_ss(sum + m * SUMS, a + step * 2, b + step * 2, 1);\n");
   } else if (pass == AP_CONV2D_PASS_DGRAD) {
     TEXT("      wgmma_m64n");
     INTEGER(block_n);
     TEXT("k16_");
     STRING(in->word[AP_CONV2D_DTYPE]);
-    TEXT("_ss_trans(sum + m * SUMS, a + step * 2,\n"
-         "                                     b + step * 16 * LINE_BYTES / 16, 1);\n");
+    TEXT("_ss_trans(sum + m * SUMS, a + step * 2, b + step * LINE_BYTES, 1);\n");
   } else {
     TEXT("      wgmma_m64n");
     INTEGER(block_n);
     TEXT("k16_");
     STRING(in->word[AP_CONV2D_DTYPE]);
-    TEXT("_ss_trans_both(sum + m * SUMS, a + step * 16 * LINE_BYTES / 16,\n"
-         "                                          b + step * 16 * LINE_BYTES / 16, 1);\n");
+    TEXT("_ss_trans_both(sum + m * SUMS, a + step * LINE_BYTES,\n"
+         "                                          b + step * LINE_BYTES, 1);\n");
   }
   TEXT("  }\n"
        "  wgmma_commit();\n"
@@ -166,7 +164,7 @@ void ap_render_conv2d_im2col_wgrad_sm90(ap_text *out, const ap_render_input *in)
   TEXT("(sum + m * SUMS);\n"
        "}\n"
        "\n"
-       "// sum += A B over `slabs` slabs, which the ring brings from `stage` on; returns the stage after them.\n"
+       "// sum += A B over `slabs` slabs, which the ring brings from `stage` on; returns the stage behind.\n"
        "__device__ __forceinline__ Stage multiply_slabs(float sum[M_TILES * SUMS], uint32_t ring,\n"
        "                                                int consumer, Stage stage, int slabs) {\n"
        "  int last = 0; // the stage whose products are in flight\n"
@@ -185,6 +183,7 @@ void ap_render_conv2d_im2col_wgrad_sm90(ap_text *out, const ap_render_input *in)
        "    arrive_once(empty(ring, last));\n"
        "  return stage;\n"
        "}\n"
+       "\n"
        "constexpr int PANELS = BLOCK_N / 64; // of 64 columns: channels of one tap\n"
        "\n"
        "// The thread that copies: `slabs` slabs from number `first` on. A column has one tap for good.\n"
@@ -256,7 +255,8 @@ void ap_render_conv2d_im2col_wgrad_sm90(ap_text *out, const ap_render_input *in)
   TEXT(")\n"
        "    ");
   STRING(stem);
-  TEXT("(const __grid_constant__ attnpress_conv2d_im2col_wgrad_args args) {\n"
+  TEXT("(\n"
+       "        const __grid_constant__ attnpress_conv2d_im2col_wgrad_args args) {\n"
        "  extern __shared__ __align__(1024) unsigned char smem[];\n"
        "  const uint32_t ring = shared_address(smem);\n"
        "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
