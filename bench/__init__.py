@@ -12,6 +12,7 @@
     outer.py         the outer product beside torch.einsum and a fill
     matmul.py        the matrix product in place beside torch.matmul and copy_
     conv2d.py        convolutions beside cuDNN
+    new_size.py      seconds from a new size to a result, nothing cached
     timing.py        calls in turns, by device events, for the latter four
     softmax_tiles.py tiles of softmax beside each other
     kernels.py       compiles and launches a single kernel, for the tuner

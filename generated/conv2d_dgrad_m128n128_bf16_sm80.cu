@@ -3,10 +3,11 @@
 // The gradient of the input: dx[n, h, w, c] = sum over r, s, k of dout[n, p, q, k] weight[k, r, s,
 // c], where p is (h + padding - r * dilation) / stride, if that is whole, and q likewise. As a
 // product of matrices that are never laid out: rows are pixels of dx, columns channels, the depth
-// are (r, s, k). A thread block's pixels have one residue of h + padding by the stride, and one of
+// are (r, s, k). A tile's pixels have one residue of h + padding by the stride, and one of
 // w + padding: all of them then have the same taps, and the others cost nothing.
 // bf16, sums in fp32. One thread block computes BLOCK_M rows and BLOCK_N columns, and walks
-// over the depth by slabs of 64; copies run STAGES - 1 slabs ahead.
+// over the depth by slabs of 64, which all gather, 8 channels of a pixel at a time, and zeros where
+// a tap lies outside; copies run STAGES - 1 slabs ahead.
 //
 // Pressed from templates/conv2d/conv2d_gather_sm80.cu.j2 with tile m128n128w2x2s3b2 by
 //   python -m generator --family conv2d --pass dgrad --block m128n128 --dtype bf16
@@ -134,6 +135,7 @@ __device__ __forceinline__ void copy_slab(Copies *copies, const attnpress_conv2d
   }
   cp_async_commit();
 }
+
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     conv2d_dgrad_m128n128_bf16_sm80(const __grid_constant__ attnpress_conv2d_gather_args args) {
   extern __shared__ __align__(1024) unsigned char smem[];

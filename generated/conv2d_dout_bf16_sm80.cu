@@ -9,6 +9,7 @@
 
 #include "attnpress/args/conv2d.h"
 #include "attnpress/device/conv2d.cuh"
+#include "attnpress/device/ptx_griddepcontrol.cuh"
 #include "attnpress/device/row_vector.cuh"
 
 constexpr int THREADS = 256;
@@ -21,6 +22,9 @@ __device__ __forceinline__ int offset_of(Place pixel, const int *stride) {
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     conv2d_dout_bf16_sm80(const __grid_constant__ attnpress_conv2d_dout_args args) {
+  // All memory is touched after what ran before has ended; what comes next may begin to wait too.
+  griddepcontrol_wait();
+  griddepcontrol_launch_dependents();
   __shared__ float sums[LINES][8 * VECTOR];
   const int line = threadIdx.x / 8;
   const int vector = blockIdx.x % args.column_blocks * 8 + threadIdx.x % 8;

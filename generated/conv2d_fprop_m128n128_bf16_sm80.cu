@@ -3,10 +3,10 @@
 // The forward pass: out[n, p, q, k] = sum over r, s, c of x[n, h, w, c] weight[k, r, s, c], where h
 // is p * stride - padding + r * dilation, and w likewise; then bias, then ReLU. As a product of
 // matrices that are never laid out: rows are pixels of out, columns filters, the depth are (r, s,
-// c). Lines of the slabs of A are gathered from x, a vector of 8 channels at a time, and zeros
-// where a tap lies outside.
+// c).
 // bf16, sums in fp32. One thread block computes BLOCK_M rows and BLOCK_N columns, and walks
-// over the depth by slabs of 64; copies run STAGES - 1 slabs ahead.
+// over the depth by slabs of 64, which all gather, 8 channels of a pixel at a time, and zeros where
+// a tap lies outside; copies run STAGES - 1 slabs ahead.
 //
 // Pressed from templates/conv2d/conv2d_gather_sm80.cu.j2 with tile m128n128w2x2s3b2 by
 //   python -m generator --family conv2d --pass fprop --block m128n128 --dtype bf16
@@ -120,6 +120,7 @@ __device__ __forceinline__ void copy_slab(Copies *copies, const attnpress_conv2d
   copies->depth -= SLAB / VECTOR;
   cp_async_commit();
 }
+
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     conv2d_fprop_m128n128_bf16_sm80(const __grid_constant__ attnpress_conv2d_gather_args args) {
   extern __shared__ __align__(1024) unsigned char smem[];

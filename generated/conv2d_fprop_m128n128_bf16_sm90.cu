@@ -3,10 +3,10 @@
 // The forward pass: out[n, p, q, k] = sum over r, s, c of x[n, h, w, c] weight[k, r, s, c], where h
 // is p * stride - padding + r * dilation, and w likewise; then bias, then ReLU. As a product of
 // matrices that are never laid out: rows are pixels of out, columns filters, the depth are (r, s,
-// c). Lines of the slabs of A are gathered from x, a vector of 8 channels at a time, and zeros
-// where a tap lies outside.
+// c).
 // bf16, sums in fp32. One thread block computes BLOCK_M rows and BLOCK_N columns, and walks
-// over the depth by slabs of 64; copies run STAGES - 1 slabs ahead.
+// over the depth by slabs of 64, which all gather, 8 channels of a pixel at a time, and zeros where
+// a tap lies outside; copies run STAGES - 1 slabs ahead.
 //
 // Pressed from templates/conv2d/conv2d_gather_sm90.cu.j2 with tile m128n128w8x1s3b2 by
 //   python -m generator --family conv2d --pass fprop --block m128n128 --dtype bf16 --arch sm90
@@ -121,6 +121,7 @@ __device__ __forceinline__ void copy_slab(Copies *copies, const attnpress_conv2d
   copies->depth -= SLAB / VECTOR;
   cp_async_commit();
 }
+
 // Starts sum += A B of a slab, (64, BLOCK_N) for each warpgroup, as a group of its own.
 __device__ __forceinline__ void start_product(float sum[N_TILES * 4], uint32_t slab) {
   const uint64_t a = wgmma_descriptor(slab + threadIdx.x / 128 * 64 * LINE_BYTES, 1024, 0);

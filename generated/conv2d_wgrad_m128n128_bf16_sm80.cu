@@ -105,6 +105,7 @@ __device__ __forceinline__ void store_parts(float *parts, const float *sum, int 
     }
   }
 }
+
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     conv2d_wgrad_m128n128_bf16_sm80(const __grid_constant__ attnpress_conv2d_wgrad_args args) {
   extern __shared__ __align__(1024) unsigned char smem[];

@@ -361,13 +361,14 @@ enum { /* limits */
 
 /* ---- conv2d ---- */
 
-/* conv2d_<fprop|dgrad|wgrad|dout|reduce>[_m128n128|_m128n64|_m64n128|_m64n64]_<fp16|bf16>_sm<80|90> */
+/* conv2d_<fprop|dgrad|wgrad|dout|reduce>[_im2col][_m128n128|_m128n64|_m64n128|_m64n64|_m256n128|_m256n64|_m128n256|_m64n256]_<fp16|bf16>_sm<80|90> */
 enum { /* axes */
   AP_CONV2D_PASS = 0,
-  AP_CONV2D_BLOCK = 1,
-  AP_CONV2D_DTYPE = 2,
-  AP_CONV2D_ARCH = 3,
-  AP_CONV2D_AXIS_COUNT = 4,
+  AP_CONV2D_COPIES = 1,
+  AP_CONV2D_BLOCK = 2,
+  AP_CONV2D_DTYPE = 3,
+  AP_CONV2D_ARCH = 4,
+  AP_CONV2D_AXIS_COUNT = 5,
 };
 enum { /* pass */
   AP_CONV2D_PASS_FPROP = 0,
@@ -376,12 +377,20 @@ enum { /* pass */
   AP_CONV2D_PASS_DOUT = 3,
   AP_CONV2D_PASS_REDUCE = 4,
 };
+enum { /* copies */
+  AP_CONV2D_COPIES_GATHER = 0,
+  AP_CONV2D_COPIES_IM2COL = 1,
+};
 enum { /* block */
   AP_CONV2D_BLOCK_NONE = 0,
   AP_CONV2D_BLOCK_M128N128 = 1,
   AP_CONV2D_BLOCK_M128N64 = 2,
   AP_CONV2D_BLOCK_M64N128 = 3,
   AP_CONV2D_BLOCK_M64N64 = 4,
+  AP_CONV2D_BLOCK_M256N128 = 5,
+  AP_CONV2D_BLOCK_M256N64 = 6,
+  AP_CONV2D_BLOCK_M128N256 = 7,
+  AP_CONV2D_BLOCK_M64N256 = 8,
 };
 enum { /* dtype */
   AP_CONV2D_DTYPE_FP16 = 1,

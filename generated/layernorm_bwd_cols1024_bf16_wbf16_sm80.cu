@@ -128,6 +128,8 @@ __device__ __forceinline__ void store_sums(float *parts, int column, int columns
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     layernorm_bwd_cols1024_bf16_wbf16_sm80(
         const __grid_constant__ attnpress_layernorm_bwd_args args) {
+  // All memory is touched after what ran before has ended.
+  griddepcontrol_wait();
   const int thread = threadIdx.x % ROW_THREADS;
   const bool has_weight = args.weight != nullptr;
   float weight_sum[VECTORS][ELEMENTS], bias_sum[VECTORS][ELEMENTS];

@@ -11,6 +11,7 @@
 
 #include "attnpress/args/layernorm.h"
 #include "attnpress/device/lanes.cuh"
+#include "attnpress/device/ptx_griddepcontrol.cuh"
 #include "attnpress/device/ptx_math.cuh"
 #include "attnpress/device/row_norm.cuh"
 #include "attnpress/device/row_vector.cuh"
@@ -107,6 +108,9 @@ __device__ __forceinline__ void load_words(const void *parameter, int columns, i
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     layernorm_fwd_cols1024_bf16_wbf16_sm80(
         const __grid_constant__ attnpress_layernorm_fwd_args args) {
+  // All memory is touched after what ran before has ended; what comes next may begin to wait too.
+  griddepcontrol_wait();
+  griddepcontrol_launch_dependents();
   const int thread = threadIdx.x % ROW_THREADS;
   uint32_t weight_word[VECTORS][WORDS], bias_word[VECTORS][WORDS];
 #pragma unroll

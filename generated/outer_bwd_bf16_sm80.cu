@@ -9,6 +9,7 @@
 
 #include "attnpress/args/outer.h"
 #include "attnpress/device/lanes.cuh"
+#include "attnpress/device/ptx_griddepcontrol.cuh"
 #include "attnpress/device/row_norm.cuh"
 #include "attnpress/device/row_vector.cuh"
 
@@ -21,6 +22,9 @@ constexpr int COLUMNS = 32 * ELEMENTS; // of a step
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     outer_bwd_bf16_sm80(const __grid_constant__ attnpress_outer_bwd_args args) {
+  // All memory is touched after what ran before has ended; what comes next may begin to wait too.
+  griddepcontrol_wait();
+  griddepcontrol_launch_dependents();
   __shared__ float warp_sum[WARPS][ELEMENTS][32];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int64_t batch = blockIdx.x / args.row_blocks;

@@ -7,6 +7,7 @@
 //   python -m generator --family outer --pass fwd --dtype bf16
 
 #include "attnpress/args/outer.h"
+#include "attnpress/device/ptx_griddepcontrol.cuh"
 #include "attnpress/device/row_norm.cuh"
 #include "attnpress/device/row_vector.cuh"
 
@@ -17,6 +18,9 @@ constexpr int ELEMENTS = 16 / SIZE; // of a vector
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     outer_fwd_bf16_sm80(const __grid_constant__ attnpress_outer_fwd_args args) {
+  // All memory is touched after what ran before has ended; what comes next may begin to wait too.
+  griddepcontrol_wait();
+  griddepcontrol_launch_dependents();
   const int column_threads = 1 << args.column_shift;
   const int groups = THREADS >> args.column_shift;
   const int beside = blockIdx.x % args.column_blocks;

@@ -8,6 +8,7 @@
 //   python -m generator --family outer --pass sum --dtype bf16
 
 #include "attnpress/args/outer.h"
+#include "attnpress/device/ptx_griddepcontrol.cuh"
 #include "attnpress/device/row_vector.cuh"
 
 constexpr int SIZE = 2; // bytes of an element
@@ -35,6 +36,9 @@ __device__ __forceinline__ void load_tile(const void *matrix, int64_t stride, in
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     outer_sum_bf16_sm80(const __grid_constant__ attnpress_outer_fwd_args args) {
+  // All memory is touched after what ran before has ended; what comes next may begin to wait too.
+  griddepcontrol_wait();
+  griddepcontrol_launch_dependents();
   __shared__ float x[STEP][TILE], y[STEP][TILE];
   const int first_row = blockIdx.x / args.column_blocks * TILE;
   const int first_column = blockIdx.x % args.column_blocks * TILE;

@@ -32,6 +32,7 @@ void ap_render_conv2d_dout(ap_text *out, const ap_render_input *in) {
        "\n"
        "#include \"attnpress/args/conv2d.h\"\n"
        "#include \"attnpress/device/conv2d.cuh\"\n"
+       "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
        "#include \"attnpress/device/row_vector.cuh\"\n"
        "\n"
        "constexpr int THREADS = ");
@@ -48,6 +49,9 @@ void ap_render_conv2d_dout(ap_text *out, const ap_render_input *in) {
        "    ");
   STRING(stem);
   TEXT("(const __grid_constant__ attnpress_conv2d_dout_args args) {\n"
+       "  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
+       "  griddepcontrol_wait();\n"
+       "  griddepcontrol_launch_dependents();\n"
        "  __shared__ float sums[LINES][8 * VECTOR];\n"
        "  const int line = threadIdx.x / 8;\n"
        "  const int vector = blockIdx.x % args.column_blocks * 8 + threadIdx.x % 8;\n"

@@ -28,19 +28,19 @@ void ap_render_conv2d_gather_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("// The forward pass: out[n, p, q, k] = sum over r, s, c of x[n, h, w, c] weight[k, r, s, c], where h\n"
          "// is p * stride - padding + r * dilation, and w likewise; then bias, then ReLU. As a product of\n"
          "// matrices that are never laid out: rows are pixels of out, columns filters, the depth are (r, s,\n"
-         "// c). Lines of the slabs of A are gathered from x, a vector of 8 channels at a time, and zeros\n"
-         "// where a tap lies outside.\n");
+         "// c).\n");
   } else {
     TEXT("// The gradient of the input: dx[n, h, w, c] = sum over r, s, k of dout[n, p, q, k] weight[k, r, s,\n"
          "// c], where p is (h + padding - r * dilation) / stride, if that is whole, and q likewise. As a\n"
          "// product of matrices that are never laid out: rows are pixels of dx, columns channels, the depth\n"
-         "// are (r, s, k). A thread block's pixels have one residue of h + padding by the stride, and one of\n"
+         "// are (r, s, k). A tile's pixels have one residue of h + padding by the stride, and one of\n"
          "// w + padding: all of them then have the same taps, and the others cost nothing.\n");
   }
   TEXT("// ");
   STRING(in->word[AP_CONV2D_DTYPE]);
   TEXT(", sums in fp32. One thread block computes BLOCK_M rows and BLOCK_N columns, and walks\n"
-       "// over the depth by slabs of 64; copies run STAGES - 1 slabs ahead.\n"
+       "// over the depth by slabs of 64, which all gather, 8 channels of a pixel at a time, and zeros where\n"
+       "// a tap lies outside; copies run STAGES - 1 slabs ahead.\n"
        "//\n"
        "// Pressed from templates/conv2d/conv2d_gather_sm90.cu.j2 with tile ");
   STRING(tile_name);
@@ -226,6 +226,7 @@ void ap_render_conv2d_gather_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  cp_async_commit();\n"
        "}\n"
+       "\n"
        "// Starts sum += A B of a slab, (64, BLOCK_N) for each warpgroup, as a group of its own.\n");
   if (pass == AP_CONV2D_PASS_FPROP) {
     TEXT("__device__ __forceinline__ void start_product(float sum[N_TILES * 4], uint32_t slab) {\n"

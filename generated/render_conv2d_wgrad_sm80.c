@@ -164,6 +164,7 @@ void ap_render_conv2d_wgrad_sm80(ap_text *out, const ap_render_input *in) {
        "    }\n"
        "  }\n"
        "}\n"
+       "\n"
        "extern \"C\" __global__ void __launch_bounds__(THREADS, ");
   INTEGER(min_blocks);
   TEXT(")\n"

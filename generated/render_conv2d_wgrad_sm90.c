@@ -162,6 +162,7 @@ void ap_render_conv2d_wgrad_sm90(ap_text *out, const ap_render_input *in) {
        "    }\n"
        "  }\n"
        "}\n"
+       "\n"
        "// Starts sum += A B of a slab, (64, BLOCK_N) for each warpgroup, as a group of its own. a: the\n"
        "// fragments of A, which are registers, so that A may be read transposed.\n"
        "__device__ __forceinline__ void start_product(float sum[N_TILES * 4], uint32_t a[SLAB / 16][4],\n"

@@ -236,6 +236,8 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
   STRING(stem);
   TEXT("(\n"
        "        const __grid_constant__ attnpress_layernorm_bwd_args args) {\n"
+       "  // All memory is touched after what ran before has ended.\n"
+       "  griddepcontrol_wait();\n"
        "  const int thread = threadIdx.x % ROW_THREADS;\n"
        "  const bool has_weight = args.weight != nullptr;\n");
   if (sums_in_shared || (slots > 0)) {

@@ -92,6 +92,8 @@ void ap_render_layernorm_bwd_params(ap_text *out, const ap_render_input *in) {
   STRING(stem);
   TEXT("(\n"
        "        const __grid_constant__ attnpress_layernorm_bwd_args args) {\n"
+       "  // All memory is touched after what ran before has ended.\n"
+       "  griddepcontrol_wait();\n"
        "  const int part = blockIdx.x % args.parts;\n"
        "  const int index = blockIdx.x / args.parts * 32 + threadIdx.x % 32; // of the row's vectors\n"
        "  float weight_sum[ELEMENTS], bias_sum[ELEMENTS];\n"

@@ -60,7 +60,8 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
   if (slots > 0) {
     TEXT("#include \"attnpress/device/ptx_cp_async.cuh\"\n");
   }
-  TEXT("#include \"attnpress/device/ptx_math.cuh\"\n"
+  TEXT("#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
+       "#include \"attnpress/device/ptx_math.cuh\"\n"
        "#include \"attnpress/device/row_norm.cuh\"\n"
        "#include \"attnpress/device/row_vector.cuh\"\n"
        "\n"
@@ -209,6 +210,9 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
   STRING(stem);
   TEXT("(\n"
        "        const __grid_constant__ attnpress_layernorm_fwd_args args) {\n"
+       "  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
+       "  griddepcontrol_wait();\n"
+       "  griddepcontrol_launch_dependents();\n"
        "  const int thread = threadIdx.x % ROW_THREADS;\n");
   if (weight_held) {
     TEXT("  uint32_t weight_word[VECTORS][WORDS], bias_word[VECTORS][WORDS];\n"

@@ -53,6 +53,7 @@ void ap_render_layernorm_fwd_long(ap_text *out, const ap_render_input *in) {
        "\n"
        "#include \"attnpress/args/layernorm.h\"\n"
        "#include \"attnpress/device/lanes.cuh\"\n"
+       "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
        "#include \"attnpress/device/ptx_math.cuh\"\n"
        "#include \"attnpress/device/row_norm.cuh\"\n"
        "#include \"attnpress/device/row_vector.cuh\"\n"
@@ -165,6 +166,9 @@ void ap_render_layernorm_fwd_long(ap_text *out, const ap_render_input *in) {
   STRING(stem);
   TEXT("(\n"
        "        const __grid_constant__ attnpress_layernorm_fwd_args args) {\n"
+       "  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
+       "  griddepcontrol_wait();\n"
+       "  griddepcontrol_launch_dependents();\n"
        "  const int64_t row = blockIdx.x;\n"
        "  const unsigned char *x = (const unsigned char *)args.x + row * args.x_row_stride * SIZE;\n"
        "  const unsigned char *residual =\n"

@@ -51,6 +51,7 @@ void ap_render_outer_bwd(ap_text *out, const ap_render_input *in) {
     TEXT("#include \"attnpress/device/dual.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/lanes.cuh\"\n"
+       "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
        "#include \"attnpress/device/row_norm.cuh\"\n"
        "#include \"attnpress/device/row_vector.cuh\"\n");
   if (mod) {
@@ -80,6 +81,9 @@ void ap_render_outer_bwd(ap_text *out, const ap_render_input *in) {
        "    ");
   STRING(stem);
   TEXT("(const __grid_constant__ attnpress_outer_bwd_args args) {\n"
+       "  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
+       "  griddepcontrol_wait();\n"
+       "  griddepcontrol_launch_dependents();\n"
        "  __shared__ float warp_sum[WARPS][ELEMENTS][32];\n"
        "  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;\n"
        "  const int64_t batch = blockIdx.x / args.row_blocks;\n"

@@ -45,6 +45,7 @@ void ap_render_outer_fwd(ap_text *out, const ap_render_input *in) {
   TEXT("\n"
        "\n"
        "#include \"attnpress/args/outer.h\"\n"
+       "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
        "#include \"attnpress/device/row_norm.cuh\"\n"
        "#include \"attnpress/device/row_vector.cuh\"\n");
   if (mod) {
@@ -71,6 +72,9 @@ void ap_render_outer_fwd(ap_text *out, const ap_render_input *in) {
        "    ");
   STRING(stem);
   TEXT("(const __grid_constant__ attnpress_outer_fwd_args args) {\n"
+       "  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
+       "  griddepcontrol_wait();\n"
+       "  griddepcontrol_launch_dependents();\n"
        "  const int column_threads = 1 << args.column_shift;\n"
        "  const int groups = THREADS >> args.column_shift;\n"
        "  const int beside = blockIdx.x % args.column_blocks;\n"

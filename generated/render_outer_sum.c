@@ -45,6 +45,7 @@ void ap_render_outer_sum(ap_text *out, const ap_render_input *in) {
   TEXT("\n"
        "\n"
        "#include \"attnpress/args/outer.h\"\n"
+       "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
        "#include \"attnpress/device/row_vector.cuh\"\n");
   if (mod) {
     TEXT("#include \"attnpress/device/snippet.cuh\"\n");
@@ -92,6 +93,9 @@ void ap_render_outer_sum(ap_text *out, const ap_render_input *in) {
        "    ");
   STRING(stem);
   TEXT("(const __grid_constant__ attnpress_outer_fwd_args args) {\n"
+       "  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
+       "  griddepcontrol_wait();\n"
+       "  griddepcontrol_launch_dependents();\n"
        "  __shared__ float x[STEP][TILE], y[STEP][TILE];\n"
        "  const int first_row = blockIdx.x / args.column_blocks * TILE;\n"
        "  const int first_column = blockIdx.x % args.column_blocks * TILE;\n"

@@ -469,6 +469,21 @@ API(cuTensorMapEncodeTiled, void *map, int data_type, uint32_t rank, void *addre
   return result;
 }
 
+API(cuTensorMapEncodeIm2col, void *map, int data_type, uint32_t rank, void *address,
+    const uint64_t *extents, const uint64_t *strides_bytes, const int *lower_corner,
+    const int *upper_corner, uint32_t channels, uint32_t pixels, const uint32_t *element_strides,
+    int interleave, int swizzle, int l2_promotion, int oob_fill) {
+  const uint32_t box[4] = {channels, 1, 1, 1};
+  int legal = rank == 4 && pixels >= 1 && pixels <= 1024;
+  for (int i = 0; legal && i < 2; ++i)
+    legal = lower_corner[i] >= -128 && lower_corner[i] <= 127 && upper_corner[i] >= -128 &&
+            upper_corner[i] <= 127 && (int64_t)extents[1 + i] + upper_corner[i] > lower_corner[i];
+  return legal
+             ? cuTensorMapEncodeTiled(map, data_type, rank, address, extents, strides_bytes, box,
+                                      element_strides, interleave, swizzle, l2_promotion, oob_fill)
+             : CUDA_ERROR_INVALID_VALUE;
+}
+
 static struct {
   const char *prefix;
   size_t bytes;

@@ -191,7 +191,10 @@ SPOIL(out_null, a->out = NULL)
 SPOIL(x_stride_odd, a->x_stride[2] = 132)
 SPOIL(x_stride_negative, a->x_stride[1] = -8)
 SPOIL(out_overlaps, a->out_stride[2] = 248)
-SPOIL(struct_small, a->struct_size = sizeof *a - 8)
+SPOIL(struct_small, a->struct_size = sizeof *a - 24) /* shorter than the first version */
+SPOIL(no_copies, a->choice.copies = 3)
+SPOIL(half_a_block, a->choice.block_rows = 128)
+SPOIL(too_many_splits, a->choice.splits = 65536)
 
 static const struct {
   void (*spoil)(attnpress_conv2d_args *args);
@@ -214,6 +217,9 @@ static const struct {
     {x_stride_negative, "x_stride[1] is -8"},
     {out_overlaps, "out_stride[2] is 248"},
     {struct_small, "struct_size"},
+    {no_copies, "choice.copies is 3"},
+    {half_a_block, "choice.block_rows is 128 and choice.block_columns 0"},
+    {too_many_splits, "choice.splits is 65536"},
 };
 
 static void test_bad_input(void **state) {
@@ -246,9 +252,17 @@ static void test_bad_input(void **state) {
 
 /* ---- Launches -------------------------------------------------------------------------------- */
 
+static attnpress_handle *make_sm80_handle(void) {
+  attnpress_options options = handle_options();
+  attnpress_handle *handle;
+  options.arch_max = 80;
+  assert_ok(attnpress_create(&handle, &options));
+  return handle;
+}
+
 static void test_launch_forward(void **state) {
   (void)state;
-  attnpress_handle *handle = make_handle();
+  attnpress_handle *handle = make_sm80_handle();
   attnpress_conv2d_args args = legal_forward();
   attnpress_conv2d_gather_args given;
   args.out_stride[2] = 320;
@@ -265,25 +279,18 @@ static void test_launch_forward(void **state) {
   args.shape.filters = 64;
   assert_ok(attnpress_conv2d(handle, &args, NULL)); /* 64 columns: no block of 128 */
   assert_non_null(strstr(cuda->launch[1].symbol, "n64_bf16"));
-  assert_non_null(strstr(cuda->launch[1].symbol, "_sm90"));
+  assert_non_null(strstr(cuda->launch[1].symbol, "_sm80"));
   args.shape.batch = 0;
   args.x = args.out = NULL;
   assert_ok(attnpress_conv2d(handle, &args, NULL));
   assert_int_equal(cuda->launches, 2);
-  attnpress_destroy(handle);
-  attnpress_options options = handle_options();
-  options.arch_max = 80;
-  assert_ok(attnpress_create(&handle, &options));
-  args = legal_forward();
-  assert_ok(attnpress_conv2d(handle, &args, NULL));
-  assert_non_null(strstr(cuda->launch[2].symbol, "_sm80"));
   attnpress_destroy(handle);
 }
 
 /* With ReLU, dgrad and wgrad read what it let through. */
 static void test_launch_backward(void **state) {
   (void)state;
-  attnpress_handle *handle = make_handle();
+  attnpress_handle *handle = make_sm80_handle();
   attnpress_conv2d_backward_args args = legal_backward();
   attnpress_conv2d_dout_args dout;
   attnpress_conv2d_reduce_args bias, sums;
@@ -302,7 +309,8 @@ static void test_launch_backward(void **state) {
   assert_non_null(strstr(cuda->launch[2].symbol, "conv2d_dgrad_m"));
   assert_non_null(strstr(cuda->launch[3].symbol, "conv2d_wgrad_m"));
   assert_string_equal(cuda->launch[4].symbol, "conv2d_reduce_bf16_sm80");
-  assert_true(cuda->launch[4].overlaps && !cuda->launch[3].overlaps);
+  for (int i = 0; i < 5; ++i)
+    assert_true(cuda->launch[i].overlaps);
   assert_ptr_equal(dout.masked, args.workspace);
   assert_ptr_equal(dgrad.in, args.workspace);
   assert_ptr_equal(wgrad.dout, args.workspace);
@@ -325,6 +333,99 @@ static void test_launch_backward(void **state) {
   assert_int_equal(cuda->launches, 6);
   memcpy(&dgrad, cuda->launch[5].args, sizeof dgrad);
   assert_ptr_equal(dgrad.in, args.dout);
+  attnpress_destroy(handle);
+}
+
+/* On 9.0 the copy engine brings x and dout, where the channels of the depth are multiples of 64 and
+ * it has a map of the images. */
+static void test_launch_im2col(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_conv2d_args args = legal_forward();
+  attnpress_conv2d_im2col_args given;
+  assert_ok(attnpress_conv2d(handle, &args, NULL)); /* by choice alone */
+  assert_null(strstr(cuda->launch[0].symbol, "_im2col_"));
+  assert_non_null(strstr(cuda->launch[0].symbol, "_sm90"));
+  cuda->reset();
+  args.choice.copies = ATTNPRESS_CONV2D_IM2COL;
+  assert_ok(attnpress_conv2d(handle, &args, NULL));
+  assert_int_equal(cuda->maps, 2);
+  assert_non_null(strstr(cuda->launch[0].symbol, "conv2d_fprop_im2col_m"));
+  memcpy(&given, cuda->launch[0].args, sizeof given);
+  assert_int_equal(given.tiles, given.row_blocks * given.column_blocks);
+  assert_true((int)cuda->launch[0].grid <= given.tiles);
+  assert_int_equal(given.tap_slabs, 2);
+  assert_int_equal(given.line[0][1].in, -1);
+  attnpress_conv2d_backward_args back = legal_backward();
+  attnpress_conv2d_im2col_wgrad_args wgrad;
+  attnpress_conv2d_reduce_args sums;
+  back.dbias = NULL;
+  back.choice.copies = ATTNPRESS_CONV2D_IM2COL;
+  assert_ok(attnpress_conv2d_backward(handle, &back, NULL));
+  assert_int_equal(cuda->launches, 4);
+  assert_int_equal(cuda->maps, 2 + 4 + 1 + 2); /* dgrad: four residues of dout, and weights */
+  assert_non_null(strstr(cuda->launch[1].symbol, "conv2d_dgrad_im2col_m"));
+  assert_non_null(strstr(cuda->launch[2].symbol, "conv2d_wgrad_im2col_m"));
+  memcpy(&given, cuda->launch[1].args, sizeof given);
+  memcpy(&wgrad, cuda->launch[2].args, sizeof wgrad);
+  memcpy(&sums, cuda->launch[3].args, sizeof sums);
+  assert_int_equal(given.tiles, 4 * given.row_blocks * given.column_blocks);
+  assert_int_equal(given.line[0][0].taps + given.line[2][0].taps, 3);
+  /* The splits hold all slabs of pixels, and none is empty. */
+  assert_int_equal(wgrad.slabs, 64 * 14 * 14 / 64);
+  assert_true(sums.count * wgrad.split_slabs >= wgrad.slabs);
+  assert_true((sums.count - 1) * wgrad.split_slabs < wgrad.slabs);
+  assert_ptr_equal(sums.parts, wgrad.parts);
+
+  const struct {
+    int64_t channels;
+    int32_t dilation, stride, padding, im2col;
+  } cases[] = {{128, 1, 1, 1, 1},    {72, 1, 1, 1, 0},     {64, 1, 8, 1, 1},  {64, 1, 9, 1, 0},
+               {64, 127, 1, 128, 1}, {64, 128, 1, 128, 0}, {64, 1, 1, 129, 0}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    args = legal_forward();
+    args.choice.copies = ATTNPRESS_CONV2D_IM2COL;
+    args.shape.channels = cases[i].channels;
+    for (int j = 0; j < 2; ++j) {
+      args.shape.dilation[j] = cases[i].dilation;
+      args.shape.stride[j] = cases[i].stride;
+      args.shape.padding[j] = cases[i].padding;
+    }
+    assert_ok(attnpress_conv2d(handle, &args, NULL));
+    const char *symbol = cuda->launch[cuda->launches - 1].symbol;
+    assert_int_equal(strstr(symbol, "_im2col_") != NULL, cases[i].im2col);
+    assert_non_null(strstr(symbol, "_sm90"));
+  }
+  attnpress_destroy(handle);
+}
+
+/* Blocks and splits that the caller names; others are refused. */
+static void test_choice(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_conv2d_backward_args back = legal_backward();
+  attnpress_conv2d_args args = legal_forward();
+  attnpress_conv2d_reduce_args sums;
+  args.choice = (attnpress_conv2d_choice){ATTNPRESS_CONV2D_IM2COL, 256, 64, 0};
+  assert_ok(attnpress_conv2d(handle, &args, NULL));
+  assert_non_null(strstr(cuda->launch[0].symbol, "conv2d_fprop_im2col_m256n64_"));
+  args.choice.copies = ATTNPRESS_CONV2D_GATHER;
+  assert_int_equal(attnpress_conv2d(handle, &args, NULL), ATTNPRESS_NOT_SUPPORTED);
+  assert_error_says("blocks of 256 x 64; kernels that gather have 128 x 128, 128 x 64, 64 x 128");
+  args.choice.block_rows = 64;
+  assert_ok(attnpress_conv2d(handle, &args, NULL));
+  assert_non_null(strstr(cuda->launch[1].symbol, "conv2d_fprop_m64n64_"));
+  back.dx = back.dbias = NULL;
+  back.choice = (attnpress_conv2d_choice){ATTNPRESS_CONV2D_IM2COL, 64, 128, 9};
+  assert_ok(attnpress_conv2d_backward(handle, &back, NULL));
+  assert_non_null(strstr(cuda->launch[2].symbol, "conv2d_wgrad_im2col_m64n128_"));
+  memcpy(&sums, cuda->launch[3].args, sizeof sums);
+  assert_int_equal(sums.count, 9);
+  back.choice.splits = 1; /* no parts, no sums of them */
+  assert_ok(attnpress_conv2d_backward(handle, &back, NULL));
+  assert_int_equal(cuda->launches, 5);
+  back.shape.batch = 0;
+  assert_ok(attnpress_conv2d_backward(handle, &back, NULL));
   attnpress_destroy(handle);
 }
 
@@ -375,6 +476,9 @@ static int set_up_conv2d(void **state) {
   cuda->args_of("conv2d_fprop", sizeof(attnpress_conv2d_gather_args));
   cuda->args_of("conv2d_dgrad", sizeof(attnpress_conv2d_gather_args));
   cuda->args_of("conv2d_wgrad", sizeof(attnpress_conv2d_wgrad_args));
+  cuda->args_of("conv2d_fprop_im2col", sizeof(attnpress_conv2d_im2col_args));
+  cuda->args_of("conv2d_dgrad_im2col", sizeof(attnpress_conv2d_im2col_args));
+  cuda->args_of("conv2d_wgrad_im2col", sizeof(attnpress_conv2d_im2col_wgrad_args));
   cuda->args_of("conv2d_dout", sizeof(attnpress_conv2d_dout_args));
   cuda->args_of("conv2d_reduce", sizeof(attnpress_conv2d_reduce_args));
   return status;
@@ -382,8 +486,10 @@ static int set_up_conv2d(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cpu), cmocka_unit_test(test_fp64), TEST(test_bad_input),
-      TEST(test_launch_forward),  TEST(test_launch_backward),  TEST(test_plans),
+      cmocka_unit_test(test_cpu), cmocka_unit_test(test_fp64),
+      TEST(test_bad_input),       TEST(test_launch_forward),
+      TEST(test_launch_backward), TEST(test_launch_im2col),
+      TEST(test_choice),          TEST(test_plans),
   };
   return cmocka_run_group_tests_name("conv2d", tests, set_up_conv2d, tear_down_group);
 }

@@ -266,6 +266,78 @@ def test_fp32_is_the_cpu_s():
         cv.conv2d(x, weight)
 
 
+def test_choice():
+    """The CPU takes a choice and does as always; what there is not is refused everywhere."""
+    random = np.random.default_rng(0)
+    x = random.standard_normal((1, 64, 6, 6)).astype(np.float32)
+    weight = random.standard_normal((64, 64, 3, 3)).astype(np.float32)
+    choice = cv.Choice("im2col", (128, 64), 3)
+    out = cv.forward(x, weight, padding=1, choice=choice)
+    np.testing.assert_array_equal(out, cv.forward(x, weight, padding=1))
+    for got, expected in zip(
+        cv.backward(out, x, weight, padding=1, choice=choice),
+        cv.backward(out, x, weight, padding=1),
+    ):
+        np.testing.assert_array_equal(got, expected)
+    with pytest.raises(ValueError, match="copies is 'engine'"):
+        cv.forward(x, weight, choice=cv.Choice("engine"))
+    with pytest.raises(ValueError, match="block_rows is 128 and"):
+        cv.forward(x, weight, choice=cv.Choice(block=(128, 0)))
+
+
+BLOCKS = ((256, 128), (128, 256), (256, 64), (64, 256), (128, 128), (128, 64), (64, 128), (64, 64))
+
+
+@needs_torch
+@needs_gpu
+@pytest.mark.skipif(
+    not HAS_GPU or torch.cuda.get_device_capability() != (9, 0), reason="no copy engine with im2col"
+)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_im2col_against_gather(dtype):
+    """Random shapes, all blocks: results of the copy engine's kernels beside those of threads."""
+    random, torch_dtype = np.random.default_rng(7), getattr(torch, dtype)
+    torch.manual_seed(7)
+    for _ in range(40):
+        batch, height, width = (int(random.integers(1, most)) for most in (6, 34, 34))
+        channels, filters = (64 * int(random.integers(1, 5)) for _ in range(2))
+        r, s = (int(random.choice([1, 2, 3, 5])) for _ in range(2))
+        steps = {
+            "stride": tuple(int(random.integers(1, 3)) for _ in range(2)),
+            "padding": tuple(int(random.integers(0, 4)) for _ in range(2)),
+            "dilation": tuple(int(random.integers(1, 3)) for _ in range(2)),
+        }
+        reach = (steps["dilation"][0] * (r - 1), steps["dilation"][1] * (s - 1))
+        if any(
+            extent + 2 * pad <= far
+            for extent, pad, far in zip((height, width), steps["padding"], reach)
+        ):
+            continue
+        x = torch.randn(batch, channels, height, width, device="cuda", dtype=torch_dtype)
+        weight = torch.randn(filters, channels, r, s, device="cuda", dtype=torch_dtype)
+        bias = torch.randn(filters, device="cuda", dtype=torch_dtype)
+        gather = cv.Choice("gather")
+        out = cv.forward(x, weight, bias, **steps, choice=gather)
+        dout = torch.randn_like(out)
+        expected = [out, *cv.backward(dout, x, weight, **steps, choice=gather)]
+        for block in BLOCKS:
+            choice = cv.Choice("im2col", block, int(random.integers(0, 6)))
+            found = cv.forward(x, weight, bias, **steps, choice=choice)
+            for name, got, ref in zip(
+                ("out", "dx", "dweight", "dbias"),
+                [found, *cv.backward(dout, x, weight, **steps, choice=choice)],
+                expected,
+            ):
+                largest = float(ref.abs().max())
+                off = float((got.float() - ref.float()).abs().max())
+                assert off <= 4 * ROUNDING[dtype] * max(largest, 1e-6), (
+                    name,
+                    block,
+                    x.shape,
+                    steps,
+                )
+
+
 @needs_torch
 @needs_gpu
 def test_streams():

@@ -14,7 +14,7 @@ enum { X, WEIGHT, BIAS, OUT, DOUT, DX, DWEIGHT, DBIAS, TENSORS };
 
 typedef struct call {
   conv2d_case c;
-  int backward;
+  int backward, copies;
   size_t bytes[TENSORS];
   char *host[TENSORS];
   CUdeviceptr device[TENSORS], workspace;
@@ -94,6 +94,7 @@ static attnpress_status run_backward(call *k, CUstream stream) {
   memcpy(args.out_stride, c->out_stride, sizeof args.out_stride);
   memcpy(args.dout_stride, c->dout_stride, sizeof args.dout_stride);
   memcpy(args.dx_stride, c->dx_stride, sizeof args.dx_stride);
+  args.choice.copies = k->copies;
   if (!k->workspace) {
     attnpress_plan *plan;
     CHECK_OK(attnpress_plan_conv2d_backward(handle, &args, NULL, &plan));
@@ -116,6 +117,7 @@ static attnpress_status run(call *k, CUstream stream) {
   args.out = data_of(k, OUT);
   memcpy(args.x_stride, c->x_stride, sizeof args.x_stride);
   memcpy(args.out_stride, c->out_stride, sizeof args.out_stride);
+  args.choice.copies = k->copies;
   return attnpress_conv2d(handle, &args, stream);
 }
 
@@ -175,13 +177,16 @@ static void test_table(void) {
       {3, 15, 13, 72, 136, 3, 3, 2, 2, 1, 1, 1, 1}, {1, 9, 9, 16, 16, 1, 1, 2, 2, 0, 0, 1, 1},
       {2, 11, 10, 8, 24, 5, 3, 2, 3, 2, 0, 1, 2},   {1, 10, 11, 16, 8, 3, 3, 4, 2, 1, 3, 2, 2},
       {4, 20, 20, 32, 264, 1, 1, 1, 1, 0, 0, 1, 1}, {2, 7, 7, 256, 128, 3, 3, 1, 1, 1, 1, 1, 1},
-      {9, 30, 31, 24, 40, 3, 3, 1, 1, 2, 2, 2, 2},  {1, 40, 40, 8, 8, 7, 7, 2, 2, 3, 3, 1, 1}};
+      {9, 30, 31, 24, 40, 3, 3, 1, 1, 2, 2, 2, 2},  {1, 40, 40, 8, 8, 7, 7, 2, 2, 3, 3, 1, 1},
+      {5, 17, 23, 64, 192, 3, 2, 2, 1, 1, 0, 1, 2}, {3, 25, 9, 128, 64, 1, 1, 2, 2, 0, 0, 1, 1}};
+  /* By threads, and by the copy engine where there is one and it serves the shape. */
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i)
-    for (int way = 0; way < 8; ++way) {
+    for (int way = 0; way < 16; ++way) {
       const attnpress_conv2d_shape shape =
           shape_of(rows[i], way & 1 ? ATTNPRESS_BF16 : ATTNPRESS_FP16, way >> 1 & 1);
       call k;
-      open_call(&k, &shape, way >> 2, ((int)i + way) % 3 == 0);
+      open_call(&k, &shape, way >> 2 & 1, ((int)i + way) % 3 == 0);
+      k.copies = way >> 3 ? ATTNPRESS_CONV2D_IM2COL : ATTNPRESS_CONV2D_GATHER;
       CHECK_OK(run(&k, NULL));
       download(&k);
       check_result(&k, k.backward ? "backward" : "forward", 7);
@@ -190,12 +195,13 @@ static void test_table(void) {
 }
 
 /* The same bits a thousand times, with ReLU. */
-static void test_repeats(int backward) {
-  static const int row[13] = {8, 28, 28, 64, 96, 3, 3, 1, 1, 1, 1, 1, 1};
+static void test_repeats(int backward, int copies) {
+  static const int row[13] = {8, 28, 28, 64, 128, 3, 3, 1, 1, 1, 1, 1, 1};
   const attnpress_conv2d_shape shape = shape_of(row, ATTNPRESS_BF16, 1);
   call k;
   char *first[TENSORS] = {NULL};
   open_call(&k, &shape, backward, 0);
+  k.copies = copies;
   for (int n = 0; n < 1000; ++n) {
     for (int i = X; i < TENSORS; ++i)
       if (is_result(&k, i))
@@ -260,8 +266,10 @@ static void test_far(void) {
 
 static void tests(void) {
   test_table();
-  test_repeats(0);
-  test_repeats(1);
+  for (int copies = ATTNPRESS_CONV2D_GATHER; copies <= ATTNPRESS_CONV2D_IM2COL; ++copies) {
+    test_repeats(0, copies);
+    test_repeats(1, copies);
+  }
   test_far();
 }
 

@@ -359,7 +359,7 @@ static void print_roff_names(const char *names) {
       fputs("\\:", stdout);
     names += with;
   }
-  printf("\n.ad b\n");
+  printf("\n.br\n.ad b\n"); /* the last line is not adjusted either */
 }
 
 static void roff_option(const tool_command *command, const tool_opt *o) {

@@ -48,6 +48,24 @@ typedef struct attnpress_conv2d_shape {
   int32_t relu;        /* 1: what is negative becomes 0 */
 } attnpress_conv2d_shape;
 
+/* Where a kernel's copies come from. */
+enum {
+  ATTNPRESS_CONV2D_GATHER = 1, /* each thread copies 8 channels of a pixel at a time */
+  ATTNPRESS_CONV2D_IM2COL = 2, /* the copy engine of compute capability 9.0 does, where the channels
+                                  that are summed over (of dx the filters) are a multiple of 64 and
+                                  it has a map of the images; a pass that it cannot serve gathers */
+};
+
+/** Which kernels run: to measure them beside each other. What is 0 is chosen by the library. Results
+ * are right whatever is chosen; the CPU backend ignores it. */
+typedef struct attnpress_conv2d_choice {
+  int32_t copies; /* ATTNPRESS_CONV2D_GATHER, _IM2COL; 0: _GATHER */
+  int32_t block_rows,
+      block_columns; /* of a thread block's product, such as 128 and 64; both or none.
+                                        NOT_SUPPORTED names those that there are */
+  int32_t splits;    /* of the pixels that dweight sums over: 1 to 65535 */
+} attnpress_conv2d_choice;
+
 typedef struct attnpress_conv2d_args {
   size_t struct_size;
   attnpress_conv2d_shape shape;
@@ -57,12 +75,13 @@ typedef struct attnpress_conv2d_args {
   void *out;             /* (batch, P, Q, filters); written */
   int64_t x_stride[3];   /* between images, lines, pixels; 0: without gaps */
   int64_t out_stride[3]; /* the same */
+  attnpress_conv2d_choice choice;
 } attnpress_conv2d_args;
 #define ATTNPRESS_CONV2D_ARGS_INIT                                                                 \
   {                                                                                                \
     sizeof(attnpress_conv2d_args), {0, 0, 0, 0, 0, 0, 0, {0, 0}, {0, 0}, {0, 0}, 0, 0}, NULL,      \
-        NULL, NULL, NULL, {0, 0, 0}, {                                                             \
-      0, 0, 0                                                                                      \
+        NULL, NULL, NULL, {0, 0, 0}, {0, 0, 0}, {                                                  \
+      0, 0, 0, 0                                                                                   \
     }                                                                                              \
   }
 
@@ -101,12 +120,15 @@ typedef struct attnpress_conv2d_backward_args {
   int64_t dx_stride[3];
   void *workspace;        /* device memory, 16-byte aligned */
   size_t workspace_bytes; /* attnpress_plan_workspace_bytes() tells how much is needed */
+  attnpress_conv2d_choice choice;
 } attnpress_conv2d_backward_args;
 #define ATTNPRESS_CONV2D_BACKWARD_ARGS_INIT                                                        \
   {                                                                                                \
     sizeof(attnpress_conv2d_backward_args), {0, 0, 0, 0, 0, 0, 0, {0, 0}, {0, 0}, {0, 0}, 0, 0},   \
         NULL, NULL, NULL, NULL, NULL, NULL, NULL, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0},      \
-        NULL, 0                                                                                    \
+        NULL, 0, {                                                                                 \
+      0, 0, 0, 0                                                                                   \
+    }                                                                                              \
   }
 
 /** dx, dweight and dbias; stream and statuses as of attnpress_conv2d(), and WORKSPACE_TOO_SMALL.

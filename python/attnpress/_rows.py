@@ -128,7 +128,7 @@ def library_of(name: str, value: Any) -> Library:
 
 
 FP64 = 4
-"""ATTNPRESS_OUTER_FP64 and ATTNPRESS_CONV2D_FP64"""
+"""As the headers of those families that have it on the CPU say."""
 
 
 def dtype_or_fp64(library: Library, value: Any) -> int:

@@ -16,7 +16,7 @@ import functools
 import math
 from collections.abc import Sequence
 from ctypes import Structure, c_int32, c_int64, c_size_t, c_void_p, sizeof
-from typing import Any, TypeVar, Union
+from typing import Any, NamedTuple, TypeVar, Union
 
 from ._rows import PLAN_ARGUMENTS, Library, declared, dtype_or_fp64, library_of, run_with_workspace
 
@@ -47,6 +47,32 @@ class Conv2dShape(Structure):
     ]
 
 
+class Conv2dChoice(Structure):
+    """attnpress_conv2d_choice"""
+
+    _fields_ = [
+        ("copies", c_int32),
+        ("block_rows", c_int32),
+        ("block_columns", c_int32),
+        ("splits", c_int32),
+    ]
+
+
+class Choice(NamedTuple):
+    """Which kernels run, to measure them beside each other; what is left out the library chooses.
+    Results are right whatever is chosen."""
+
+    copies: str = ""
+    """gather: by threads; im2col: by the copy engine of compute capability 9.0, where it can."""
+    block: tuple[int, int] = (0, 0)
+    """Rows and columns of a thread block's product: 128, 64, say."""
+    splits: int = 0
+    """Of the pixels that dweight sums over."""
+
+
+_COPIES = ("", "gather", "im2col")
+
+
 class Conv2dArgs(Structure):
     """attnpress_conv2d_args"""
 
@@ -59,6 +85,7 @@ class Conv2dArgs(Structure):
         ("out", c_void_p),
         ("x_stride", c_int64 * 3),
         ("out_stride", c_int64 * 3),
+        ("choice", Conv2dChoice),
     ]
 
 
@@ -81,6 +108,7 @@ class Conv2dBackwardArgs(Structure):
         ("dx_stride", c_int64 * 3),
         ("workspace", c_void_p),
         ("workspace_bytes", c_size_t),
+        ("choice", Conv2dChoice),
     ]
 
 
@@ -136,12 +164,13 @@ def forward(
     padding: Pair = 0,
     dilation: Pair = 1,
     relu: bool = False,
+    choice: Choice | None = None,
 ) -> Any:
-    """conv2d() without autograd."""
+    """conv2d() without autograd, by kernels of the caller's choice."""
     library, shape, output = _checked(x, weight, stride, padding, dilation, relu)
     _check_bias(library, bias, x, weight)
     result = _empty(library, output, x)
-    args = Conv2dArgs(struct_size=sizeof(Conv2dArgs), shape=shape)
+    args = Conv2dArgs(struct_size=sizeof(Conv2dArgs), shape=shape, choice=_choice(choice))
     kept = [_give_image(library, args, "x", x), _give_weight(library, args, weight)]
     if bias is not None:
         kept.append(_aligned(library, bias))
@@ -162,6 +191,7 @@ def backward(
     dilation: Pair = 1,
     relu: bool = False,
     needs: Sequence[bool] = (True, True, True),
+    choice: Choice | None = None,
 ) -> tuple[Any, Any, Any]:
     """The gradients (dx, dweight, dbias) by x, weight and bias, of dout, that by the result; None
     for those that `needs` says are not wanted. out: the result, needed with relu alone. dx and
@@ -181,7 +211,9 @@ def backward(
     dx = _empty(library, x.shape, x) if needs[0] else None
     dweight = _empty(library, weight.shape, x) if needs[1] else None
     dbias = library.empty((weight.shape[0],), x.dtype, x) if needs[2] else None
-    args = Conv2dBackwardArgs(struct_size=sizeof(Conv2dBackwardArgs), shape=shape)
+    args = Conv2dBackwardArgs(
+        struct_size=sizeof(Conv2dBackwardArgs), shape=shape, choice=_choice(choice)
+    )
     kept = [_give_image(library, args, "x", x), _give_weight(library, args, weight)]
     kept.append(_give_image(library, args, "dout", dout))
     if relu:
@@ -189,10 +221,18 @@ def backward(
     for name, value in (("dx", dx), ("dweight", dweight), ("dbias", dbias)):
         if value is not None and math.prod(value.shape) > 0:
             setattr(args, name, library.address(value))
-    key = (bytes(shape), needs[0], needs[1], needs[2])
+    key = (bytes(shape), needs[0], needs[1], needs[2], choice)
     run_with_workspace(library, _backward, _plan_backward, args, x, key)
     del kept
     return dx, dweight, dbias
+
+
+def _choice(choice: Choice | None) -> Conv2dChoice:
+    if choice is None:
+        return Conv2dChoice()
+    if choice.copies not in _COPIES:
+        raise ValueError(f'copies is {choice.copies!r}; it must be "gather" or "im2col"')
+    return Conv2dChoice(_COPIES.index(choice.copies), *choice.block, choice.splits)
 
 
 # ---- Arguments -----------------------------------------------------------------------------------

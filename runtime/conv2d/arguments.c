@@ -13,23 +13,23 @@ static int32_t gcd(int32_t a, int32_t b) {
 }
 
 /** What `dout` is to dgrad and wgrad: the caller's, or what ReLU lets through of it. */
-static const void *gradient_of(const ap_conv2d_problem *p, char *workspace,
-                               const ap_conv2d_plan *plan, int32_t vectors[3]) {
-  if (!p->shape.relu) {
-    copy_strides(p->dout_stride, vectors);
-    return p->dout;
-  }
-  vectors[2] = (int32_t)(p->shape.filters / VECTOR);
-  vectors[1] = (int32_t)(p->out_width * vectors[2]);
-  vectors[0] = (int32_t)(p->out_height * vectors[1]);
-  return workspace + plan->masked;
+static ap_conv2d_gradient gradient_of(const ap_conv2d_problem *p, char *workspace,
+                                      const ap_conv2d_plan *plan) {
+  const int64_t pixel = p->shape.filters, line = p->out_width * pixel;
+  if (p->shape.relu)
+    return (ap_conv2d_gradient){workspace + plan->masked, {p->out_height * line, line, pixel}};
+  return (ap_conv2d_gradient){p->dout, {p->dout_stride[0], p->dout_stride[1], p->dout_stride[2]}};
 }
 
-static void fill_gather(const ap_conv2d_problem *p, char *workspace, const ap_conv2d_plan *plan,
-                        int32_t pass, attnpress_conv2d_gather_args *a) {
+static float *weight_parts(char *workspace, const ap_conv2d_plan *plan) {
+  return plan->splits > 1 ? (float *)(void *)(workspace + plan->weight_parts) : NULL;
+}
+
+static void fill_gather(const ap_conv2d_problem *p, const ap_conv2d_gradient *dout,
+                        const ap_conv2d_plan *plan, int32_t pass, attnpress_conv2d_gather_args *a) {
   const attnpress_conv2d_shape *s = &p->shape;
   const int dgrad = pass == AP_CONV2D_PASS_DGRAD;
-  *a = (attnpress_conv2d_gather_args){.in = p->x,
+  *a = (attnpress_conv2d_gather_args){.in = dgrad ? dout->data : p->x,
                                       .weight = p->weight,
                                       .bias = dgrad ? NULL : p->bias,
                                       .out = dgrad ? p->dx : p->out,
@@ -47,10 +47,7 @@ static void fill_gather(const ap_conv2d_problem *p, char *workspace, const ap_co
                                       .column_blocks = plan->column_blocks[pass],
                                       .relu = dgrad ? 0 : s->relu};
   copy_strides(dgrad ? p->dx_stride : p->out_stride, a->out_stride);
-  if (dgrad)
-    a->in = gradient_of(p, workspace, plan, a->in_stride);
-  else
-    copy_strides(p->x_stride, a->in_stride);
+  copy_strides(dgrad ? dout->stride : p->x_stride, a->in_stride);
   for (int i = 0; i < 2; ++i) {
     const int32_t common = gcd(s->stride[i], s->dilation[i]);
     a->stride[i] = s->stride[i];
@@ -61,27 +58,27 @@ static void fill_gather(const ap_conv2d_problem *p, char *workspace, const ap_co
   }
 }
 
-static void fill_wgrad(const ap_conv2d_problem *p, char *workspace, const ap_conv2d_plan *plan,
-                       attnpress_conv2d_wgrad_args *a) {
+static void fill_wgrad(const ap_conv2d_problem *p, const ap_conv2d_gradient *dout, float *parts,
+                       const ap_conv2d_plan *plan, attnpress_conv2d_wgrad_args *a) {
   const attnpress_conv2d_shape *s = &p->shape;
-  *a = (attnpress_conv2d_wgrad_args){
-      .x = p->x,
-      .dweight = p->dweight,
-      .parts = plan->splits > 1 ? (float *)(void *)(workspace + plan->weight_parts) : NULL,
-      .batch = (int32_t)s->batch,
-      .height = (int32_t)s->height,
-      .width = (int32_t)s->width,
-      .vectors = (int32_t)(s->channels / VECTOR),
-      .out_height = (int32_t)p->out_height,
-      .out_width = (int32_t)p->out_width,
-      .filters = (int32_t)s->filters,
-      .filter_height = (int32_t)s->filter_height,
-      .filter_width = (int32_t)s->filter_width,
-      .row_blocks = plan->row_blocks[AP_CONV2D_PASS_WGRAD],
-      .column_blocks = plan->column_blocks[AP_CONV2D_PASS_WGRAD],
-      .split_pixels = plan->split_pixels};
+  *a = (attnpress_conv2d_wgrad_args){.x = p->x,
+                                     .dout = dout->data,
+                                     .dweight = p->dweight,
+                                     .parts = parts,
+                                     .batch = (int32_t)s->batch,
+                                     .height = (int32_t)s->height,
+                                     .width = (int32_t)s->width,
+                                     .vectors = (int32_t)(s->channels / VECTOR),
+                                     .out_height = (int32_t)p->out_height,
+                                     .out_width = (int32_t)p->out_width,
+                                     .filters = (int32_t)s->filters,
+                                     .filter_height = (int32_t)s->filter_height,
+                                     .filter_width = (int32_t)s->filter_width,
+                                     .row_blocks = plan->row_blocks[AP_CONV2D_PASS_WGRAD],
+                                     .column_blocks = plan->column_blocks[AP_CONV2D_PASS_WGRAD],
+                                     .split_pixels = plan->split_pixels};
   copy_strides(p->x_stride, a->x_stride);
-  a->dout = gradient_of(p, workspace, plan, a->dout_stride);
+  copy_strides(dout->stride, a->dout_stride);
   for (int i = 0; i < 2; ++i) {
     a->stride[i] = s->stride[i];
     a->padding[i] = s->padding[i];
@@ -122,15 +119,25 @@ static void fill_reduce(const ap_conv2d_problem *p, char *workspace, const ap_co
                                       .group_shift = plan->group_shift[bias]};
 }
 
-void ap_conv2d_fill(const ap_conv2d_problem *p, void *workspace, const ap_conv2d_plan *plan,
-                    int index, ap_conv2d_block *block) {
-  const int32_t pass = plan->base.launch[index].variant.axis[AP_CONV2D_PASS];
-  if (pass == AP_CONV2D_PASS_WGRAD)
-    fill_wgrad(p, workspace, plan, &block->wgrad);
-  else if (pass == AP_CONV2D_PASS_DOUT)
+attnpress_status ap_conv2d_fill(const ap_driver *driver, const ap_conv2d_problem *p,
+                                void *workspace, const ap_conv2d_plan *plan, int index,
+                                ap_conv2d_block *block) {
+  const ap_launch *launch = &plan->base.launch[index];
+  const int32_t pass = launch->variant.axis[AP_CONV2D_PASS];
+  const int im2col = launch->variant.axis[AP_CONV2D_COPIES] == AP_CONV2D_COPIES_IM2COL;
+  const ap_conv2d_gradient dout = gradient_of(p, workspace, plan);
+  float *parts = weight_parts(workspace, plan);
+  if (pass == AP_CONV2D_PASS_DOUT)
     fill_dout(p, workspace, plan, &block->dout);
   else if (pass == AP_CONV2D_PASS_REDUCE)
     fill_reduce(p, workspace, plan, plan->reduces[index], &block->reduce);
+  else if (im2col && pass == AP_CONV2D_PASS_WGRAD)
+    return ap_conv2d_fill_im2col_wgrad(driver, p, &dout, parts, plan, &block->im2col_wgrad);
+  else if (im2col)
+    return ap_conv2d_fill_im2col(driver, p, &dout, plan, launch, &block->im2col);
+  else if (pass == AP_CONV2D_PASS_WGRAD)
+    fill_wgrad(p, &dout, parts, plan, &block->wgrad);
   else
-    fill_gather(p, workspace, plan, pass, &block->gather);
+    fill_gather(p, &dout, plan, pass, &block->gather);
+  return ATTNPRESS_OK;
 }

@@ -17,6 +17,7 @@ typedef struct ap_conv2d_problem {
   void *out; /* backward: only read, with relu */
   void *dx, *dweight, *dbias;
   int64_t x_stride[3], out_stride[3], dout_stride[3], dx_stride[3];
+  attnpress_conv2d_choice choice;
 } ap_conv2d_problem;
 
 _Static_assert((int)AP_FP64 == (int)ATTNPRESS_CONV2D_FP64, "as cpu/element.h has it");
@@ -51,18 +52,43 @@ typedef struct ap_conv2d_plan {
 attnpress_status ap_conv2d_plan_call(const ap_conv2d_problem *problem, const ap_device *device,
                                      int32_t range, ap_conv2d_plan *plan);
 
+/* ---- im2col.c -------------------------------------------------------------------------------- */
+
+/** `dout` as dgrad and wgrad read it: (batch, P, Q, filters). */
+typedef struct ap_conv2d_gradient {
+  const void *data;
+  int64_t stride[3];
+} ap_conv2d_gradient;
+
+/** Whether the copy engine serves a pass of the problem. */
+int ap_conv2d_im2col_fits(const ap_conv2d_problem *problem, int32_t pass);
+
+/** The argument blocks of its kernels; dout: not read by fprop. */
+attnpress_status ap_conv2d_fill_im2col(const ap_driver *driver, const ap_conv2d_problem *problem,
+                                       const ap_conv2d_gradient *dout, const ap_conv2d_plan *plan,
+                                       const ap_launch *launch, attnpress_conv2d_im2col_args *args);
+/** parts: (splits, filters, filter_height, filter_width, channels) or NULL */
+attnpress_status ap_conv2d_fill_im2col_wgrad(const ap_driver *driver,
+                                             const ap_conv2d_problem *problem,
+                                             const ap_conv2d_gradient *dout, float *parts,
+                                             const ap_conv2d_plan *plan,
+                                             attnpress_conv2d_im2col_wgrad_args *args);
+
 /* ---- arguments.c ----------------------------------------------------------------------------- */
 
 typedef union ap_conv2d_block {
   attnpress_conv2d_gather_args gather;
   attnpress_conv2d_wgrad_args wgrad;
+  attnpress_conv2d_im2col_args im2col;
+  attnpress_conv2d_im2col_wgrad_args im2col_wgrad;
   attnpress_conv2d_dout_args dout;
   attnpress_conv2d_reduce_args reduce;
 } ap_conv2d_block;
 
 /** Fills the argument block of launch `index`. */
-void ap_conv2d_fill(const ap_conv2d_problem *problem, void *workspace, const ap_conv2d_plan *plan,
-                    int index, ap_conv2d_block *block);
+attnpress_status ap_conv2d_fill(const ap_driver *driver, const ap_conv2d_problem *problem,
+                                void *workspace, const ap_conv2d_plan *plan, int index,
+                                ap_conv2d_block *block);
 
 /* ---- cpu.c ----------------------------------------------------------------------------------- */
 

@@ -19,6 +19,24 @@ static void store(const ap_conv2d_problem *p, void *data, int64_t at, double val
   ap_store_double(data, at, value, p->shape.dtype);
 }
 
+/** `count` elements from `at` on, as doubles; one dtype is asked for once. */
+static void load_row(const ap_conv2d_problem *p, const void *data, int64_t at, int64_t count,
+                     double *restrict row) {
+  switch (p->shape.dtype) {
+  case ATTNPRESS_FP16:
+    for (int64_t i = 0; i < count; ++i)
+      row[i] = ap_load_double(data, at + i, ATTNPRESS_FP16);
+    break;
+  case ATTNPRESS_BF16:
+    for (int64_t i = 0; i < count; ++i)
+      row[i] = ap_load_double(data, at + i, ATTNPRESS_BF16);
+    break;
+  default:
+    for (int64_t i = 0; i < count; ++i)
+      row[i] = load(p, data, at + i);
+  }
+}
+
 static int64_t offset_of(const int64_t stride[3], int64_t n, int64_t y, int64_t x) {
   return n * stride[0] + y * stride[1] + x * stride[2];
 }
@@ -86,8 +104,7 @@ static void dx_line(const void *job, void *scratch, int64_t task) {
       continue;
     for (int64_t c = 0; c < s->filter_width; ++c) {
       for (int64_t k = 0; k < s->filters; ++k)
-        for (int64_t i = 0; i < channels; ++i)
-          tap[k * channels + i] = load(p, p->weight, weight_of(p, k, r, c) + i);
+        load_row(p, p->weight, weight_of(p, k, r, c), channels, tap + k * channels);
       for (int64_t x = 0; x < p->out_width; ++x) {
         const int64_t w = x * s->stride[1] - s->padding[1] + c * s->dilation[1];
         if (w < 0 || w >= s->width)
@@ -124,8 +141,7 @@ static void dweight_filters(const void *job, void *scratch, int64_t task) {
         const int64_t w = x * s->stride[1] - s->padding[1] + c * s->dilation[1];
         if (w < 0 || w >= s->width)
           continue;
-        for (int64_t i = 0; i < channels; ++i)
-          pixel[i] = load(p, p->x, offset_of(p->x_stride, n, h, w) + i);
+        load_row(p, p->x, offset_of(p->x_stride, n, h, w), channels, pixel);
         for (int64_t k = 0; k < count; ++k) {
           const double value = gradient(p, n, y, x, first + k);
           for (int64_t i = 0; i < channels; ++i)

@@ -31,8 +31,12 @@ static attnpress_status check_forward(const void *args, ap_check how, ap_call *b
   FORWARD_IF(ap_copy_struct(args, &a, sizeof a, ARGS_FIRST_BYTES, "args"));
   ap_conv2d_problem *p = &((conv2d_call *)base)->problem;
   *base = (ap_call){.workspace = NULL};
-  *p = (ap_conv2d_problem){
-      .shape = a.shape, .x = a.x, .weight = a.weight, .bias = a.bias, .out = a.out};
+  *p = (ap_conv2d_problem){.shape = a.shape,
+                           .x = a.x,
+                           .weight = a.weight,
+                           .bias = a.bias,
+                           .out = a.out,
+                           .choice = a.choice};
   memcpy(p->x_stride, a.x_stride, sizeof p->x_stride);
   memcpy(p->out_stride, a.out_stride, sizeof p->out_stride);
   return ap_conv2d_validate(p, how);
@@ -51,7 +55,8 @@ static attnpress_status check_backward(const void *args, ap_check how, ap_call *
                            .dout = a.dout,
                            .dx = a.dx,
                            .dweight = a.dweight,
-                           .dbias = a.dbias};
+                           .dbias = a.dbias,
+                           .choice = a.choice};
   memcpy(p->x_stride, a.x_stride, sizeof p->x_stride);
   memcpy(p->out_stride, a.out_stride, sizeof p->out_stride);
   memcpy(p->dout_stride, a.dout_stride, sizeof p->dout_stride);
@@ -73,21 +78,27 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
     const char *name;
     int64_t value, planned;
     int32_t range;
-  } extents[] = {{"dtype", s->dtype, t->dtype, ATTNPRESS_ONE_CALL},
-                 {"relu", s->relu, t->relu, ATTNPRESS_ONE_CALL},
-                 {"batch", s->batch, t->batch, range},
-                 {"height", s->height, t->height, range},
-                 {"width", s->width, t->width, range},
-                 {"channels", s->channels, t->channels, ATTNPRESS_ONE_CALL},
-                 {"filters", s->filters, t->filters, ATTNPRESS_ONE_CALL},
-                 {"filter_height", s->filter_height, t->filter_height, ATTNPRESS_ONE_CALL},
-                 {"filter_width", s->filter_width, t->filter_width, ATTNPRESS_ONE_CALL},
-                 {"stride[0]", s->stride[0], t->stride[0], ATTNPRESS_ONE_CALL},
-                 {"stride[1]", s->stride[1], t->stride[1], ATTNPRESS_ONE_CALL},
-                 {"padding[0]", s->padding[0], t->padding[0], ATTNPRESS_ONE_CALL},
-                 {"padding[1]", s->padding[1], t->padding[1], ATTNPRESS_ONE_CALL},
-                 {"dilation[0]", s->dilation[0], t->dilation[0], ATTNPRESS_ONE_CALL},
-                 {"dilation[1]", s->dilation[1], t->dilation[1], ATTNPRESS_ONE_CALL}};
+  } extents[] = {
+      {"dtype", s->dtype, t->dtype, ATTNPRESS_ONE_CALL},
+      {"relu", s->relu, t->relu, ATTNPRESS_ONE_CALL},
+      {"batch", s->batch, t->batch, range},
+      {"height", s->height, t->height, range},
+      {"width", s->width, t->width, range},
+      {"channels", s->channels, t->channels, ATTNPRESS_ONE_CALL},
+      {"filters", s->filters, t->filters, ATTNPRESS_ONE_CALL},
+      {"filter_height", s->filter_height, t->filter_height, ATTNPRESS_ONE_CALL},
+      {"filter_width", s->filter_width, t->filter_width, ATTNPRESS_ONE_CALL},
+      {"stride[0]", s->stride[0], t->stride[0], ATTNPRESS_ONE_CALL},
+      {"stride[1]", s->stride[1], t->stride[1], ATTNPRESS_ONE_CALL},
+      {"padding[0]", s->padding[0], t->padding[0], ATTNPRESS_ONE_CALL},
+      {"padding[1]", s->padding[1], t->padding[1], ATTNPRESS_ONE_CALL},
+      {"dilation[0]", s->dilation[0], t->dilation[0], ATTNPRESS_ONE_CALL},
+      {"dilation[1]", s->dilation[1], t->dilation[1], ATTNPRESS_ONE_CALL},
+      {"choice.copies", p->choice.copies, planned->choice.copies, ATTNPRESS_ONE_CALL},
+      {"choice.block_rows", p->choice.block_rows, planned->choice.block_rows, ATTNPRESS_ONE_CALL},
+      {"choice.block_columns", p->choice.block_columns, planned->choice.block_columns,
+       ATTNPRESS_ONE_CALL},
+      {"choice.splits", p->choice.splits, planned->choice.splits, ATTNPRESS_ONE_CALL}};
   for (size_t i = 0; i < sizeof extents / sizeof *extents; ++i)
     FORWARD_IF(
         ap_check_extent(extents[i].name, extents[i].value, extents[i].planned, extents[i].range));
@@ -101,11 +112,9 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
 static attnpress_status arguments(const ap_driver *driver, ap_call *base,
                                   const ap_launches *launches, int index, void **block) {
   conv2d_run *run = (conv2d_run *)base;
-  (void)driver;
-  ap_conv2d_fill(&run->call.problem, base->workspace, (const ap_conv2d_plan *)launches, index,
-                 &run->block);
   *block = &run->block;
-  return ATTNPRESS_OK;
+  return ap_conv2d_fill(driver, &run->call.problem, base->workspace,
+                        (const ap_conv2d_plan *)launches, index, &run->block);
 }
 
 /* ---- The CPU --------------------------------------------------------------------------------- */

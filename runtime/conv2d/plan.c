@@ -3,11 +3,13 @@
 #include "conv2d/conv2d.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "press/target.h"
 
 enum {
   OVERLAP_CAPABILITY_MIN = 90,
+  IM2COL_CAPABILITY = 90,
   WORKSPACE_ALIGNMENT = 256,
   DOUT_COLUMNS = 64,   /* of a thread block */
   DOUT_PIXELS = 512,   /* likewise, at the least */
@@ -20,25 +22,39 @@ enum {
 /* What a block of 64 x 64 takes for a slab, and how much the larger ones gain; and, in the same
  * unit, bytes that all SMs together write and read again, and what beginning and ending a block
  * costs. */
-static const struct {
-  int32_t block, rows, columns;
+typedef struct block_kind {
+  int32_t copies, block, rows, columns;
   double gain;
-} blocks[] = {{AP_CONV2D_BLOCK_M128N128, 128, 128, 1.5},
-              {AP_CONV2D_BLOCK_M128N64, 128, 64, 1.25},
-              {AP_CONV2D_BLOCK_M64N128, 64, 128, 1.25},
-              {AP_CONV2D_BLOCK_M64N64, 64, 64, 1.0}};
+} block_kind;
+static const block_kind blocks[] = {
+    {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M128N128, 128, 128, 1.5},
+    {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M128N64, 128, 64, 1.25},
+    {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M64N128, 64, 128, 1.25},
+    {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M64N64, 64, 64, 1.0},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M256N128, 256, 128, 2.0},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N256, 128, 256, 2.0},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M256N64, 256, 64, 1.5},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M64N256, 64, 256, 1.5},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N128, 128, 128, 1.5},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N64, 128, 64, 1.25},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M64N128, 64, 128, 1.25},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M64N64, 64, 64, 1.0}};
 enum { BLOCKS = sizeof blocks / sizeof *blocks };
 static const double PART_BYTES_PER_UNIT = 4e5, BLOCK_UNITS = 4.0;
 /* An SM that has no more than a block of 128 x 128 waits for copies and products in between. */
 static const double FEW = 4.0, FEW_LOSS = 1.4;
 
 static attnpress_status find_kernel(const ap_conv2d_problem *p, const ap_device *device,
-                                    int32_t pass, int32_t block, ap_launch *launch) {
+                                    int32_t pass, int32_t copies, int32_t block,
+                                    ap_launch *launch) {
   ap_variant *v = &launch->variant;
   *launch = (ap_launch){.variant.family = AP_FAMILY_CONV2D, .num_splits = 1};
   v->axis[AP_CONV2D_PASS] = pass;
+  v->axis[AP_CONV2D_COPIES] = copies;
   v->axis[AP_CONV2D_BLOCK] = block;
   v->axis[AP_CONV2D_DTYPE] = p->shape.dtype;
+  /* Every kernel of the family waits by itself for what ran before. */
+  launch->overlaps = device->capability >= OVERLAP_CAPABILITY_MIN;
   ap_choose_arch(device, launch);
   return ap_find_launch_tile(launch);
 }
@@ -81,20 +97,67 @@ static double time_of(int i, int64_t rows, int64_t columns, int64_t copies, doub
   return work * (work <= FEW ? FEW_LOSS : 1.0) * (slabs / blocks[i].gain + BLOCK_UNITS);
 }
 
+/** Kernels that gather were measured, those of the copy engine were not: bench/conv2d.py --choices
+ * holds them beside each other. */
+enum { COPIES_DEFAULT = ATTNPRESS_CONV2D_GATHER };
+
+/** The copies of the kernels that serve a pass, of one call or of a range. */
+static int32_t copies_of(const ap_conv2d_problem *p, const ap_device *device, int32_t pass,
+                         int32_t range) {
+  const int32_t wanted = p->choice.copies ? p->choice.copies : COPIES_DEFAULT;
+  const int has_engine = device->capability == IM2COL_CAPABILITY && device->tma &&
+                         (device->arch_max == 0 || device->arch_max >= IM2COL_CAPABILITY);
+  return wanted == ATTNPRESS_CONV2D_IM2COL && has_engine &&
+                 (range == ATTNPRESS_UP_TO || ap_conv2d_im2col_fits(p, pass))
+             ? AP_CONV2D_COPIES_IM2COL
+             : AP_CONV2D_COPIES_GATHER;
+}
+
+/** Whether a kernel may be chosen. */
+static int may_be(const ap_conv2d_problem *p, int32_t copies, const block_kind *kind) {
+  const attnpress_conv2d_choice *c = &p->choice;
+  return kind->copies == copies &&
+         (c->block_rows == 0 || (c->block_rows == kind->rows && c->block_columns == kind->columns));
+}
+
+static attnpress_status refuse_block(const ap_conv2d_problem *p, int32_t copies) {
+  char names[256] = "";
+  size_t length = 0;
+  for (int i = 0; i < BLOCKS; ++i)
+    if (blocks[i].copies == copies)
+      length += (size_t)snprintf(names + length, sizeof names - length, "%s%d x %d",
+                                 length ? ", " : "", (int)blocks[i].rows, (int)blocks[i].columns);
+  return ap_fail(ATTNPRESS_NOT_SUPPORTED,
+                 "choice names blocks of %d x %d; kernels that %s have "
+                 "%s",
+                 (int)p->choice.block_rows, (int)p->choice.block_columns,
+                 copies == AP_CONV2D_COPIES_IM2COL ? "the copy engine serves" : "gather", names);
+}
+
 /** fprop, and dgrad: `classes` products of at most `rows` rows each. */
 static attnpress_status plan_gather(const ap_conv2d_problem *p, const ap_device *device,
                                     int32_t pass, int64_t rows, int64_t columns, int64_t classes,
                                     double slabs, ap_conv2d_plan *plan) {
   ap_launch *launch = &plan->base.launch[plan->base.count++];
-  int best = 0;
-  for (int i = 1; i < BLOCKS; ++i)
-    if (time_of(i, rows, columns, classes, slabs, device) <
-        time_of(best, rows, columns, classes, slabs, device))
+  const int32_t copies = copies_of(p, device, pass, ATTNPRESS_ONE_CALL);
+  int best = -1;
+  for (int i = 0; i < BLOCKS; ++i)
+    if (may_be(p, copies, &blocks[i]) &&
+        (best < 0 || time_of(i, rows, columns, classes, slabs, device) <
+                         time_of(best, rows, columns, classes, slabs, device)))
       best = i;
-  FORWARD_IF(find_kernel(p, device, pass, blocks[best].block, launch));
+  if (best < 0)
+    return refuse_block(p, copies);
+  FORWARD_IF(find_kernel(p, device, pass, copies, blocks[best].block, launch));
   plan->row_blocks[pass] = (int32_t)ap_divide_up(rows, blocks[best].rows);
   plan->column_blocks[pass] = (int32_t)ap_divide_up(columns, blocks[best].columns);
-  return set_grid(classes, plan->row_blocks[pass], plan->column_blocks[pass], launch);
+  FORWARD_IF(set_grid(classes, plan->row_blocks[pass], plan->column_blocks[pass], launch));
+  /* Blocks that stay on their SMs walk over the tiles. */
+  const uint32_t most =
+      (uint32_t)(device->sm_count * launch->tile.field[AP_CONV2D_TILE_MIN_BLOCKS]);
+  if (copies == AP_CONV2D_COPIES_IM2COL && launch->grid > most)
+    launch->grid = most;
+  return ATTNPRESS_OK;
 }
 
 static attnpress_status plan_fprop(const ap_conv2d_problem *p, const ap_device *device,
@@ -122,13 +185,13 @@ static attnpress_status plan_reduce(const ap_conv2d_problem *p, const ap_device 
                                     int64_t count, int64_t elements, ap_conv2d_plan *plan) {
   const int index = plan->base.count++;
   ap_launch *launch = &plan->base.launch[index];
-  FORWARD_IF(find_kernel(p, device, AP_CONV2D_PASS_REDUCE, AP_CONV2D_BLOCK_NONE, launch));
+  FORWARD_IF(find_kernel(p, device, AP_CONV2D_PASS_REDUCE, AP_CONV2D_COPIES_GATHER,
+                         AP_CONV2D_BLOCK_NONE, launch));
   int32_t shift = 0;
   while (shift < REDUCE_GROUP_SHIFT_MAX && 1 << (shift + 1) <= count)
     ++shift;
   plan->group_shift[bias] = shift;
   plan->reduces[index] = bias;
-  launch->overlaps = device->capability >= OVERLAP_CAPABILITY_MIN;
   return set_grid(1, 1, ap_divide_up(elements, (launch->tile.threads >> shift) * REDUCE_ELEMENTS),
                   launch);
 }
@@ -166,20 +229,29 @@ static attnpress_status plan_wgrad(const ap_conv2d_problem *p, const ap_device *
   const int32_t pass = AP_CONV2D_PASS_WGRAD;
   const int64_t columns = s->filter_height * s->filter_width * s->channels;
   const int64_t slabs = ap_divide_up(s->batch * p->out_height * p->out_width, AP_CONV2D_SLAB);
-  int best = 0;
+  const int32_t copies = copies_of(p, device, pass, ATTNPRESS_ONE_CALL);
+  int best = -1;
   int64_t splits = 1;
   double least = 0.0;
   for (int i = 0; i < BLOCKS; ++i) {
+    if (!may_be(p, copies, &blocks[i]))
+      continue;
     double units;
-    const int64_t found = splits_of(i, s->filters, columns, slabs, device, &units);
-    if (i > 0 && units >= least)
+    int64_t found = splits_of(i, s->filters, columns, slabs, device, &units);
+    if (p->choice.splits > 0 && slabs > 0) {
+      found = p->choice.splits < slabs ? p->choice.splits : slabs;
+      found = ap_divide_up(slabs, ap_divide_up(slabs, found)); /* none is empty */
+    }
+    if (best >= 0 && units >= least)
       continue;
     best = i;
     splits = found;
     least = units;
   }
+  if (best < 0)
+    return refuse_block(p, copies);
   ap_launch *launch = &plan->base.launch[plan->base.count++];
-  FORWARD_IF(find_kernel(p, device, pass, blocks[best].block, launch));
+  FORWARD_IF(find_kernel(p, device, pass, copies, blocks[best].block, launch));
   launch->num_splits = (int32_t)splits;
   plan->splits = (int32_t)splits;
   plan->split_pixels = (int32_t)(ap_divide_up(slabs, splits) * AP_CONV2D_SLAB);
@@ -201,7 +273,7 @@ static attnpress_status plan_dout(const ap_conv2d_problem *p, const ap_device *d
   const int64_t pixels = s->batch * p->out_height * p->out_width;
   const int32_t pass = AP_CONV2D_PASS_DOUT;
   ap_launch *launch = &plan->base.launch[plan->base.count++];
-  FORWARD_IF(find_kernel(p, device, pass, AP_CONV2D_BLOCK_NONE, launch));
+  FORWARD_IF(find_kernel(p, device, pass, AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_NONE, launch));
   /* As many blocks as fill the device some times, each with pixels enough. */
   plan->column_blocks[pass] = (int32_t)ap_divide_up(s->filters, DOUT_COLUMNS);
   const int64_t rows =
@@ -244,10 +316,13 @@ static attnpress_status plan_range(const ap_conv2d_problem *p, const ap_device *
   for (size_t i = 0; i < sizeof passes / sizeof *passes; ++i) {
     const int product =
         passes[i].pass != AP_CONV2D_PASS_DOUT && passes[i].pass != AP_CONV2D_PASS_REDUCE;
+    const int32_t copies = copies_of(p, device, passes[i].pass, ATTNPRESS_UP_TO);
     for (int b = 0; passes[i].needed && b < (product ? BLOCKS : 1); ++b)
-      FORWARD_IF(find_kernel(p, device, passes[i].pass,
-                             product ? blocks[b].block : AP_CONV2D_BLOCK_NONE,
-                             &plan->base.launch[plan->base.count++]));
+      if (!product || blocks[b].copies == AP_CONV2D_COPIES_GATHER || blocks[b].copies == copies)
+        FORWARD_IF(find_kernel(p, device, passes[i].pass,
+                               product ? blocks[b].copies : AP_CONV2D_COPIES_GATHER,
+                               product ? blocks[b].block : AP_CONV2D_BLOCK_NONE,
+                               &plan->base.launch[plan->base.count++]));
   }
   if (p->backward)
     plan->base.workspace_bytes = SIZE_MAX; /* no bound */

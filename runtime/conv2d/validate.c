@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { VECTOR = 8 };
+enum { VECTOR = 8, SPLITS_MAX = 65535 };
 static const int64_t ELEMENTS_MAX = INT64_C(1) << 34; /* of what a tensor spans */
 
 const char *ap_conv2d_dtype_name(int32_t dtype) {
@@ -188,10 +188,26 @@ static attnpress_status check_pointers(const ap_conv2d_problem *p) {
   return check_pointer(p, "dbias", p->dbias, 0);
 }
 
+static attnpress_status check_choice(const attnpress_conv2d_choice *c) {
+  RETURN_IF(c->copies < 0 || c->copies > ATTNPRESS_CONV2D_IM2COL, ATTNPRESS_INVALID_ARGUMENT,
+            "choice.copies is %d; it must be 0, ATTNPRESS_CONV2D_GATHER (1) or "
+            "ATTNPRESS_CONV2D_IM2COL (2)",
+            (int)c->copies);
+  RETURN_IF(c->block_rows < 0 || c->block_columns < 0 ||
+                (c->block_rows == 0) != (c->block_columns == 0),
+            ATTNPRESS_INVALID_ARGUMENT,
+            "choice.block_rows is %d and choice.block_columns %d; both must be positive, or 0",
+            (int)c->block_rows, (int)c->block_columns);
+  RETURN_IF(c->splits < 0 || c->splits > SPLITS_MAX, ATTNPRESS_INVALID_ARGUMENT,
+            "choice.splits is %d; it must be 0 to %d", (int)c->splits, SPLITS_MAX);
+  return ATTNPRESS_OK;
+}
+
 attnpress_status ap_conv2d_validate(ap_conv2d_problem *p, ap_check how) {
   attnpress_conv2d_shape *s = &p->shape;
   FORWARD_IF(check_dtype(p, how));
   FORWARD_IF(check_shape(s, how.range));
+  FORWARD_IF(check_choice(&p->choice));
   p->out_height = p->out_width = 0;
   if (how.range != ATTNPRESS_ONE_CALL) /* a range is of any strides */
     return ATTNPRESS_OK;

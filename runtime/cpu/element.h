@@ -4,7 +4,7 @@
 #include "attnpress/attnpress.h"
 #include "cpu/half.h"
 
-enum { AP_FP64 = 4 /* the dtype ATTNPRESS_CONV2D_FP64 and ATTNPRESS_OUTER_FP64 */ };
+enum { AP_FP64 = 4 /* as the headers of those families have it */ };
 
 static inline int64_t ap_element_bytes(int32_t dtype) {
   return dtype == AP_FP64 ? 8 : dtype == ATTNPRESS_FP32 ? 4 : 2;

@@ -125,7 +125,12 @@ _Static_assert(sizeof(CUlaunchAttribute) == 72 && sizeof(CUlaunchConfig) == 56, 
   X(tensor_map_encode_tiled, "cuTensorMapEncodeTiled",                                             \
     (void *map, int data_type, uint32_t rank, void *address, const uint64_t *extents,              \
      const uint64_t *strides_bytes, const uint32_t *box, const uint32_t *element_strides,          \
-     int interleave, int swizzle, int l2_promotion, int oob_fill))
+     int interleave, int swizzle, int l2_promotion, int oob_fill))                                 \
+  X(tensor_map_encode_im2col, "cuTensorMapEncodeIm2col",                                           \
+    (void *map, int data_type, uint32_t rank, void *address, const uint64_t *extents,              \
+     const uint64_t *strides_bytes, const int *lower_corner, const int *upper_corner,              \
+     uint32_t channels, uint32_t pixels, const uint32_t *element_strides, int interleave,          \
+     int swizzle, int l2_promotion, int oob_fill))
 
 /* ---- NVRTC, 12 or 13 ------------------------------------------------------------------------- */
 

@@ -102,7 +102,7 @@ attnpress_status ap_device_read(const ap_driver *driver, CUdevice ordinal, ap_de
   }
   device->ordinal = ordinal;
   device->capability = 10 * major + minor;
-  device->tma = driver->tensor_map_encode_tiled != NULL;
+  device->tma = driver->tensor_map_encode_tiled != NULL && driver->tensor_map_encode_im2col != NULL;
   device->arch_max = 0;
   return ATTNPRESS_OK;
 }

@@ -3,6 +3,15 @@
 
 #include <stdio.h>
 
+static attnpress_status check(const ap_driver *driver, CUresult result, const char *function,
+                              const char *name) {
+  if (result == CUDA_SUCCESS)
+    return ATTNPRESS_OK;
+  char what[64];
+  snprintf(what, sizeof what, "%s of %s", function, name);
+  return ap_driver_fail(driver, result, what);
+}
+
 attnpress_status ap_view_encode(const ap_driver *driver, const ap_view *view, const char *name,
                                 void *map) {
   static const uint32_t ones[AP_VIEW_RANK_MAX] = {1, 1, 1, 1, 1};
@@ -10,9 +19,50 @@ attnpress_status ap_view_encode(const ap_driver *driver, const ap_view *view, co
       map, view->data_type, view->rank, view->data, view->extents, view->strides_bytes, view->box,
       ones, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
       CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (result == CUDA_SUCCESS)
-    return ATTNPRESS_OK;
-  char what[64];
-  snprintf(what, sizeof what, "cuTensorMapEncodeTiled of %s", name);
-  return ap_driver_fail(driver, result, what);
+  return check(driver, result, "cuTensorMapEncodeTiled", name);
+}
+
+/* ---- Pixels ---------------------------------------------------------------------------------- */
+
+enum { PIXELS_RANK = 4, PIXELS_CHANNELS = 64 };
+
+/** What lies behind the last pixel, counted from the image's end. */
+static int64_t upper_corner(const ap_pixels *p, int dimension) {
+  return p->begin[dimension] + (p->count[dimension] - 1) * p->step[dimension] + 1 -
+         p->extents[1 + dimension];
+}
+
+int ap_pixels_fit(const ap_pixels *p) {
+  for (int i = 0; i < 2; ++i) {
+    const int64_t upper = upper_corner(p, i);
+    if (p->begin[i] < AP_PIXELS_CORNER_MIN || p->begin[i] > AP_PIXELS_CORNER_MAX ||
+        upper < AP_PIXELS_CORNER_MIN || upper > AP_PIXELS_CORNER_MAX || p->count[i] < 1 ||
+        p->step[i] > AP_PIXELS_STEP_MAX)
+      return 0;
+  }
+  for (int i = 0; i < 3; ++i)
+    if (!ap_view_stride_fits(p->extents[i], p->strides[i], 1))
+      return 0;
+  return 1;
+}
+
+attnpress_status ap_pixels_encode(const ap_driver *driver, const ap_pixels *p, const char *name,
+                                  void *map) {
+  uint64_t extents[PIXELS_RANK], strides_bytes[PIXELS_RANK - 1];
+  for (int i = 0; i < PIXELS_RANK; ++i)
+    extents[i] = (uint64_t)p->extents[PIXELS_RANK - 1 - i];
+  for (int i = 0; i < PIXELS_RANK - 1; ++i) {
+    const int from = PIXELS_RANK - 2 - i;
+    strides_bytes[i] =
+        (p->extents[from] > 1 ? (uint64_t)p->strides[from] : extents[0]) * AP_VIEW_ELEMENT_BYTES;
+  }
+  const int lower[2] = {(int)p->begin[1], (int)p->begin[0]};
+  const int upper[2] = {(int)upper_corner(p, 1), (int)upper_corner(p, 0)};
+  const uint32_t steps[PIXELS_RANK] = {1, (uint32_t)p->step[1], (uint32_t)p->step[0], 1};
+  const CUresult result = driver->tensor_map_encode_im2col(
+      map, p->data_type, PIXELS_RANK, p->data, extents, strides_bytes, lower, upper,
+      PIXELS_CHANNELS, (uint32_t)p->pixels, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+      CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return check(driver, result, "cuTensorMapEncodeIm2col", name);
 }

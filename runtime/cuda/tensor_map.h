@@ -52,3 +52,32 @@ static inline int ap_view_stride_fits(int64_t extent, int64_t stride, int64_t ti
  * 64-byte aligned; `name` is for the sentence of a failure. */
 attnpress_status ap_view_encode(const ap_driver *driver, const ap_view *view, const char *name,
                                 void *map);
+
+/* ---- Pixels: the copy engine's im2col mode --------------------------------------------------- */
+
+enum {
+  AP_PIXELS_CORNER_MIN = -128, /* of a box of pixels, beside the image */
+  AP_PIXELS_CORNER_MAX = 127,
+  AP_PIXELS_OFFSET_MAX = 255, /* of a tap */
+  AP_PIXELS_STEP_MAX = 8,
+};
+
+/** Images (N, H, W, C) of 16-bit elements, of which a copy takes so many pixels, one after the
+ * other, and 64 of their channels. Pairs are of the height and the width: pixels begin, step, ...
+ * count of them, each seen through a tap that the copy names. */
+typedef struct ap_pixels {
+  void *data; /* device memory, 16-byte aligned */
+  int data_type;
+  int64_t extents[4]; /* N, H, W, C */
+  int64_t strides[3]; /* in elements, ignored where the extent is 1 */
+  int64_t begin[2], count[2];
+  int32_t step[2];
+  int32_t pixels;
+} ap_pixels;
+
+/** 1 where the driver takes such images. */
+int ap_pixels_fit(const ap_pixels *pixels);
+
+/** Writes their map, as ap_view_encode does. */
+attnpress_status ap_pixels_encode(const ap_driver *driver, const ap_pixels *pixels,
+                                  const char *name, void *map);

@@ -45,6 +45,8 @@ static attnpress_status find_kernel(const ap_layernorm_problem *p, const ap_devi
   v->axis[AP_LAYERNORM_DTYPE] = sums ? ATTNPRESS_FP32 : p->dtype;
   v->axis[AP_LAYERNORM_PARAMS] =
       pass == AP_LAYERNORM_PASS_BWD_PARAMS ? ATTNPRESS_FP32 : p->param_dtype;
+  /* Every kernel of the family waits by itself for what ran before. */
+  launch->overlaps = device->capability >= OVERLAP_CAPABILITY_MIN;
   ap_choose_arch(device, launch);
   *fits = ap_variant_is_legal(v);
   if (!*fits)
@@ -123,7 +125,6 @@ static attnpress_status plan_reduce(const ap_layernorm_problem *p, const ap_devi
   FORWARD_IF(find_long_kernel(p, device, AP_LAYERNORM_PASS_BWD_REDUCE, launch));
   launch->grid = (uint32_t)(ap_divide_up(p->columns, SUM_BLOCK_COLUMNS) *
                             ((p->dweight != NULL) + (p->dbias != NULL)));
-  launch->overlaps = device->capability >= OVERLAP_CAPABILITY_MIN;
   plan->base.workspace_bytes = parts_bytes(p, plan->parts * p->columns);
   return ATTNPRESS_OK;
 }

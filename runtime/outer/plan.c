@@ -16,6 +16,8 @@ static attnpress_status find_kernel(const ap_outer_problem *p, const ap_device *
   v->axis[AP_OUTER_DTYPE] = p->dtype;
   v->axis[AP_OUTER_MOD] = pass != AP_OUTER_PASS_BWD_REDUCE && p->has_mod;
   launch->snippet = v->axis[AP_OUTER_MOD];
+  /* Every kernel of the family waits by itself for what ran before. */
+  launch->overlaps = device->capability >= OVERLAP_CAPABILITY_MIN;
   ap_choose_arch(device, launch);
   return ap_find_launch_tile(launch);
 }
@@ -77,7 +79,6 @@ static attnpress_status plan_backward(const ap_outer_problem *p, const ap_device
     return ATTNPRESS_OK;
   launch = &plan->base.launch[plan->base.count++];
   FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_BWD_REDUCE, launch));
-  launch->overlaps = device->capability >= OVERLAP_CAPABILITY_MIN;
   plan->base.workspace_bytes =
       (size_t)p->batch * (size_t)plan->row_blocks * (size_t)p->columns * sizeof(float);
   return set_grid(p, 1, 1, ap_divide_up(p->batch * p->columns, launch->tile.threads), launch);

@@ -27,15 +27,19 @@ static int32_t pass_of(const kernel *k) {
   return k->variant.axis[AP_CONV2D_PASS];
 }
 
+static int is_im2col(const ap_variant *variant) {
+  return variant->axis[AP_CONV2D_COPIES] == AP_CONV2D_COPIES_IM2COL;
+}
+
 static void read_tile(const char *source, const ap_variant *variant, ap_tile *tile) {
   const int32_t rows = source_constant(source, "BLOCK_M"),
                 columns = source_constant(source, "BLOCK_N");
-  (void)variant;
   *tile = (ap_tile){.threads = source_constant(source, "THREADS")};
   tile->field[AP_CONV2D_TILE_BLOCK_M] = rows;
   tile->field[AP_CONV2D_TILE_BLOCK_N] = columns;
-  tile->smem_bytes =
-      source_constant(source, "STAGES") * (rows + columns) * AP_CONV2D_SLAB * 2 + rows * 16;
+  const int32_t stages = source_constant(source, "STAGES");
+  tile->smem_bytes = stages * (rows + columns) * AP_CONV2D_SLAB * 2;
+  tile->smem_bytes += is_im2col(variant) ? stages * 16 : rows * 16;
 }
 
 /* ---- A call ---------------------------------------------------------------------------------- */
@@ -155,8 +159,17 @@ static void open_tensor(call *c, const conv2d_row *s, int which, uint64_t seed) 
 
 /* ---- Launches -------------------------------------------------------------------------------- */
 
+static CUresult no_words(CUresult result, const char **words) {
+  (void)words;
+  return result;
+}
+
 /* As the plan would, with the blocks of this kernel. */
-static void plan_launch(call *c, const kernel *k, const conv2d_row *s) {
+static int plan_launch(call *c, const kernel *k, const conv2d_row *s, char *report) {
+  const ap_driver driver = {.tensor_map_encode_tiled = emulated_encode_tiled,
+                            .tensor_map_encode_im2col = emulated_encode_im2col,
+                            .get_error_name = no_words,
+                            .get_error_string = no_words};
   const attnpress_conv2d_shape *shape = &c->c.shape;
   const int64_t rows = k->tile.field[AP_CONV2D_TILE_BLOCK_M];
   const int64_t columns = k->tile.field[AP_CONV2D_TILE_BLOCK_N];
@@ -175,6 +188,7 @@ static void plan_launch(call *c, const kernel *k, const conv2d_row *s) {
   static ap_conv2d_plan plan;
   memset(&plan, 0, sizeof plan);
   plan.base.launch[0].variant = k->variant;
+  plan.base.launch[0].tile = k->tile;
   plan.splits = (int32_t)c->splits;
   memcpy(p.x_stride, c->c.x_stride, sizeof p.x_stride);
   memcpy(p.dx_stride, c->c.dx_stride, sizeof p.dx_stride);
@@ -213,7 +227,12 @@ static void plan_launch(call *c, const kernel *k, const conv2d_row *s) {
     plan.column_blocks[c->pass] = (int32_t)ap_divide_up(n, columns);
     c->grid = (unsigned)(copies * plan.row_blocks[c->pass] * plan.column_blocks[c->pass]);
   }
-  ap_conv2d_fill(&p, workspace, &plan, 0, &c->block);
+  if (is_im2col(&k->variant) && c->pass != AP_CONV2D_PASS_WGRAD && c->grid > 2)
+    c->grid = (c->grid + 1) / 2; /* each block has several tiles */
+  if (ap_conv2d_fill(&driver, &p, workspace, &plan, 0, &c->block) == ATTNPRESS_OK)
+    return 0;
+  snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
+  return -1;
 }
 
 static int call_open(call *c, const kernel *k, const conv2d_row *s, uint64_t seed, char *report) {
@@ -250,8 +269,7 @@ static int call_open(call *c, const kernel *k, const conv2d_row *s, uint64_t see
   c->c.dout = c->data[DOUT];
   c->c.dx = c->data[DX];
   c->c.dweight = c->data[DWEIGHT];
-  plan_launch(c, k, s);
-  return 0;
+  return plan_launch(c, k, s, report);
 }
 
 static void call_close(call *c) {
@@ -265,6 +283,15 @@ static void call_gather(void (*function)(void), const void *args) {
 
 static void call_wgrad(void (*function)(void), const void *args) {
   ((void (*)(attnpress_conv2d_wgrad_args))function)(*(const attnpress_conv2d_wgrad_args *)args);
+}
+
+static void call_im2col(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_conv2d_im2col_args))function)(*(const attnpress_conv2d_im2col_args *)args);
+}
+
+static void call_im2col_wgrad(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_conv2d_im2col_wgrad_args))function)(
+      *(const attnpress_conv2d_im2col_wgrad_args *)args);
 }
 
 static void call_dout(void (*function)(void), const void *args) {
@@ -284,13 +311,16 @@ static int launch(const kernel *k, const call *c, char *report) {
                                                 [AP_CONV2D_PASS_WGRAD] = call_wgrad,
                                                 [AP_CONV2D_PASS_DOUT] = call_dout,
                                                 [AP_CONV2D_PASS_REDUCE] = call_reduce};
+  const int wgrad = c->pass == AP_CONV2D_PASS_WGRAD;
   emulated_tensor tensors[TENSORS];
   emulated_launch l = {.module = k->module,
                        .blocks = c->grid,
                        .threads = (unsigned)k->tile.threads,
                        .shared_bytes = (size_t)k->tile.smem_bytes,
                        .args = &c->block,
-                       .call = calls[c->pass],
+                       .call = !is_im2col(&k->variant) ? calls[c->pass]
+                               : wgrad                 ? call_im2col_wgrad
+                                                       : call_im2col,
                        .tensors = tensors};
   for (int i = 0; i < TENSORS; ++i) {
     if (c->data[i] == NULL)
@@ -419,6 +449,39 @@ static const conv2d_row rows_table[] = {
     {1, 20, 20, 16, 16, 3, 2, {1, 1}, {1, 0}, {1, 1}, 4, 1, 0, 0, 0, 1},
 };
 
+/* For the copy engine the channels of the depth are multiples of 64: here those of x, and dgrad takes
+ * channels for filters. Several tiles of a block; taps that no pixel has; a box of pixels that begins
+ * inside the image; the largest offset of a tap; an image of one line. */
+static const conv2d_row im2col_table[] = {
+    {1, 1, 1, 64, 8, 1, 1, {1, 1}, {0, 0}, {1, 1}, 1, 0, 0, 0, 0, 0},
+    {2, 7, 9, 64, 24, 3, 3, {1, 1}, {1, 1}, {1, 1}, 2, 1, 1, 0, 0, 1},
+    {1, 12, 13, 128, 136, 3, 3, {2, 2}, {1, 1}, {1, 1}, 1, 1, 0, 1, 0, 0},
+    {2, 17, 16, 192, 264, 1, 1, {1, 1}, {0, 0}, {1, 1}, 3, 0, 1, 0, 0, 0},
+    {1, 11, 10, 64, 16, 5, 3, {2, 1}, {2, 0}, {1, 2}, 1, 1, 0, 0, 0, 0},
+    {3, 6, 5, 64, 72, 2, 2, {2, 2}, {0, 0}, {1, 1}, 1, 0, 0, 0, 0, 1},
+    {1, 16, 17, 64, 8, 3, 3, {1, 1}, {2, 2}, {2, 2}, 5, 0, 1, 1, 0, 0},
+    {1, 9, 9, 128, 16, 1, 1, {2, 2}, {0, 0}, {1, 1}, 1, 0, 0, 0, 0, 0},
+    {2, 3, 3, 64, 8, 3, 3, {1, 1}, {1, 1}, {1, 1}, 1, 0, 1, 0, 1, 0},
+    {1, 1, 260, 64, 8, 1, 2, {1, 1}, {0, 127}, {1, 255}, 2, 0, 0, 0, 0, 0},
+    {1, 20, 20, 64, 8, 3, 2, {1, 1}, {1, 0}, {1, 1}, 4, 1, 0, 0, 0, 1},
+    {3, 25, 27, 64, 8, 3, 3, {2, 2}, {1, 1}, {1, 1}, 2, 0, 0, 0, 0, 0},
+};
+
+/* Row i of the shapes of a kernel; 0: there are no more. */
+static int row_of(const kernel *k, size_t i, conv2d_row *s) {
+  const int im2col = is_im2col(&k->variant);
+  const size_t count =
+      im2col ? sizeof im2col_table / sizeof *im2col_table : sizeof rows_table / sizeof *rows_table;
+  if (i >= count)
+    return 0;
+  *s = im2col ? im2col_table[i] : rows_table[i];
+  if (im2col && pass_of(k) == AP_CONV2D_PASS_DGRAD) {
+    s->filters = im2col_table[i].channels;
+    s->channels = im2col_table[i].filters;
+  }
+  return 1;
+}
+
 static void print_row(const conv2d_row *s, char *text, size_t bytes) {
   snprintf(
       text, bytes,
@@ -433,8 +496,9 @@ static void print_row(const conv2d_row *s, char *text, size_t bytes) {
 
 static int run_shapes(const kernel *k, FILE *out, int *shapes) {
   static char report[EMULATED_REPORT_BYTES];
-  for (size_t i = 0; i < sizeof rows_table / sizeof *rows_table; ++i, ++*shapes) {
-    const conv2d_row *s = &rows_table[i];
+  conv2d_row row;
+  const conv2d_row *s = &row;
+  for (size_t i = 0; row_of(k, i, &row); ++i, ++*shapes) {
     conv2d_error error = {0};
     char text[TEXT_BYTES];
     if (run_shape(k, s, 1000u * i + 1, &error, report) == 0)
@@ -456,6 +520,9 @@ static const char help[] =
     "every\naccess to memory, and checks the result against float64.\n\n"
     "  --pass PASS         fprop, dgrad, wgrad, dout or reduce (fprop)\n"
     "  --block BLOCK       m128n128, m128n64, m64n128 or m64n64 (m128n128)\n"
+    "  --im2col            copies by the copy engine, of sm90: channels of the depth are multiples "
+    "of "
+    "64;\n                      m256n128, m256n64, m128n256 and m64n256 are blocks then, too\n"
     "  --arch ARCH         sm80 or sm90 (sm80)\n"
     "  --batch N (1), --height N (9), --width N (9), --channels N (16), --filters N (24),\n"
     "  --filter N (3), --stride N (1), --padding N (1), --dilation N (1),\n"
@@ -474,11 +541,12 @@ int emulate_run_conv2d(int argc, char **argv) {
   static char report[EMULATED_REPORT_BYTES];
   static const char *const passes[] = {"fprop", "dgrad", "wgrad", "dout", "reduce", NULL};
   static const char *const archs[] = {"sm80", "sm90", NULL};
-  static const char *const blocks[] = {"none", "m128n128", "m128n64", "m64n128", "m64n64", NULL};
+  static const char *const blocks[] = {"none",     "m128n128", "m128n64",  "m64n128", "m64n64",
+                                       "m256n128", "m256n64",  "m128n256", "m64n256", NULL};
   conv2d_row s = {.batch = 1, .height = 9, .width = 9, .channels = 16, .filters = 24, .splits = 1};
   int64_t filter = 3, stride = 1, padding = 1, dilation = 1, seed = 1;
   int dtype = ATTNPRESS_BF16, pass = AP_CONV2D_PASS_FPROP, block = AP_CONV2D_BLOCK_M128N128;
-  int arch = 0;
+  int arch = 0, im2col = 0;
   run_kernel meant = {NULL, NULL, 0};
   const run_number numbers[] = {
       {"--batch", &s.batch, 1},       {"--height", &s.height, 1},   {"--width", &s.width, 1},
@@ -490,8 +558,11 @@ int emulate_run_conv2d(int argc, char **argv) {
                                 {"--block", blocks, 1, &block},
                                 {"--arch", archs, 0, &arch},
                                 {NULL, NULL, 0, NULL}};
-  const run_flag flags[] = {
-      {"--bias", &s.bias}, {"--relu", &s.relu}, {"--gaps", &s.gaps}, {NULL, NULL}};
+  const run_flag flags[] = {{"--bias", &s.bias},
+                            {"--relu", &s.relu},
+                            {"--gaps", &s.gaps},
+                            {"--im2col", &im2col},
+                            {NULL, NULL}};
   const run_words words = {"conv2d", help, numbers, choices, NULL, flags, NULL, &meant};
   int status = run_parse(&words, argc, argv);
   if (status != RUN_GOES_ON)
@@ -503,11 +574,13 @@ int emulate_run_conv2d(int argc, char **argv) {
     s.dilation[i] = (int32_t)dilation;
   }
   const int product = pass != AP_CONV2D_PASS_DOUT && pass != AP_CONV2D_PASS_REDUCE;
-  const ap_variant chosen = {.family = AP_FAMILY_CONV2D,
-                             .axis = {[AP_CONV2D_PASS] = pass,
-                                      [AP_CONV2D_BLOCK] = product ? block : AP_CONV2D_BLOCK_NONE,
-                                      [AP_CONV2D_DTYPE] = dtype,
-                                      [AP_CONV2D_ARCH] = arch ? 90 : 80}};
+  const ap_variant chosen = {
+      .family = AP_FAMILY_CONV2D,
+      .axis = {[AP_CONV2D_PASS] = pass,
+               [AP_CONV2D_BLOCK] = product ? block : AP_CONV2D_BLOCK_NONE,
+               [AP_CONV2D_COPIES] = im2col ? AP_CONV2D_COPIES_IM2COL : AP_CONV2D_COPIES_GATHER,
+               [AP_CONV2D_DTYPE] = dtype,
+               [AP_CONV2D_ARCH] = arch || im2col ? 90 : 80}};
   kernel k = {0};
   if (run_open(&meant, &chosen, &k, report) != 0) {
     fprintf(stderr, "attnpress run conv2d: %s\n", report);

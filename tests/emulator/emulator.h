@@ -54,3 +54,10 @@ int emulated_encode_tiled(void *map, int data_type, uint32_t rank, void *address
                           const uint64_t *dims, const uint64_t *strides_bytes, const uint32_t *box,
                           const uint32_t *element_strides, int interleave, int swizzle, int l2,
                           int out_of_bounds);
+
+/** The same of cuTensorMapEncodeIm2col, in four dimensions. */
+int emulated_encode_im2col(void *map, int data_type, uint32_t rank, void *address,
+                           const uint64_t *dims, const uint64_t *strides_bytes,
+                           const int *lower_corner, const int *upper_corner, uint32_t channels,
+                           uint32_t pixels, const uint32_t *element_strides, int interleave,
+                           int swizzle, int l2, int out_of_bounds);

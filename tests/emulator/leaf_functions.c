@@ -46,9 +46,17 @@ const int leaf_functions_count = sizeof leaf_functions / sizeof *leaf_functions;
     "leaf_wgmma_n" #n "_bf16_rs_trans", LEAF_WGMMA_BF16, words, 64, n, 1, 0                        \
   }
 
+#define WGMMA_TRANS(n)                                                                             \
+  {"leaf_wgmma_n" #n "_fp16_ss_trans", LEAF_WGMMA_FP16, LANE_WORDS, 64, n, 1, 1},                  \
+      {"leaf_wgmma_n" #n "_bf16_ss_trans", LEAF_WGMMA_BF16, LANE_WORDS, 64, n, 1, 1},              \
+      {"leaf_wgmma_n" #n "_fp16_ss_trans_both", LEAF_WGMMA_FP16, LANE_WORDS, 64, n, 1, 2}, {       \
+    "leaf_wgmma_n" #n "_bf16_ss_trans_both", LEAF_WGMMA_BF16, LANE_WORDS, 64, n, 1, 2              \
+  }
+
 const leaf_function leaf_functions_sm90[] = {
     {"leaf_tma_load_4d", LEAF_BITS, LANE_WORDS, 0, 0, 0, 0},
     {"leaf_tma_load_5d", LEAF_BITS, LANE_WORDS, 0, 0, 0, 0},
+    {"leaf_tma_load_im2col_4d", LEAF_BITS, LANE_WORDS, 0, 0, 0, 0},
     {"leaf_add_u16x2", LEAF_BITS, 8, 0, 0, 0, 0},
     {"leaf_min_u16x2", LEAF_BITS, 8, 0, 0, 0, 0},
     {"leaf_max_u16x2", LEAF_BITS, 8, 0, 0, 0, 0},
@@ -59,8 +67,9 @@ const leaf_function leaf_functions_sm90[] = {
     WGMMA(64, LANE_WORDS),
     WGMMA(96, LANE_WORDS),
     WGMMA(256, LANE_WORDS),
-    {"leaf_wgmma_n256_fp16_ss_trans", LEAF_WGMMA_FP16, LANE_WORDS, 64, 256, 1, 1},
-    {"leaf_wgmma_n256_bf16_ss_trans", LEAF_WGMMA_BF16, LANE_WORDS, 64, 256, 1, 1},
+    WGMMA_TRANS(64),
+    WGMMA_TRANS(128),
+    WGMMA_TRANS(256),
 };
 const int leaf_functions_sm90_count = sizeof leaf_functions_sm90 / sizeof *leaf_functions_sm90;
 
@@ -149,19 +158,29 @@ static void call_leaf_sm90(void (*function)(void), const void *args) {
 
 /* Both have rows that are shorter than the box, and end inside it in every dimension; of the first
  * 23 KB of `in`. */
-int leaf_sm90_fill_args(leaf_sm90_args *args, uint64_t in, uint64_t out, leaf_encode *encode) {
+int leaf_sm90_fill_args(leaf_sm90_args *args, uint64_t in, uint64_t out, leaf_encode *encode,
+                        leaf_encode_im2col *encode_im2col) {
   enum { UINT16 = 1, SWIZZLE_128B = 3 };
   static const uint32_t ones[] = {1, 1, 1, 1, 1};
   static const uint64_t dims_4d[] = {56, 10, 4, 2}, strides_4d[] = {128, 1280, 5120};
   static const uint64_t dims_5d[] = {40, 3, 10, 4, 2}, strides_5d[] = {96, 288, 2880, 11520};
   static const uint32_t box_4d[] = {64, 8, 1, 2}, box_5d[] = {64, 2, 4, 1, 2};
+  /* Images of 7 lines of 6 pixels; every second pixel of a line, from one before the first but two
+   * on, and the lines from two above the first to the last but one. */
+  static const uint64_t dims_im2col[] = {56, 6, 7, 3}, strides_im2col[] = {128, 784, 5488};
+  static const int lower[] = {-3, -2}, upper[] = {1, -1};
+  static const uint32_t steps[] = {1, 2, 1, 1};
   void *address = (void *)(uintptr_t)in;
   *args = (leaf_sm90_args){.in = in, .out = out};
-  const int status = encode(&args->map_4d, UINT16, 4, address, dims_4d, strides_4d, box_4d, ones, 0,
-                            SWIZZLE_128B, 0, 0);
-  return status != 0 ? status
-                     : encode(&args->map_5d, UINT16, 5, address, dims_5d, strides_5d, box_5d, ones,
-                              0, SWIZZLE_128B, 0, 0);
+  int status = encode(&args->map_4d, UINT16, 4, address, dims_4d, strides_4d, box_4d, ones, 0,
+                      SWIZZLE_128B, 0, 0);
+  if (status == 0)
+    status = encode(&args->map_5d, UINT16, 5, address, dims_5d, strides_5d, box_5d, ones, 0,
+                    SWIZZLE_128B, 0, 0);
+  return status != 0
+             ? status
+             : encode_im2col(&args->map_im2col, UINT16, 4, address, dims_im2col, strides_im2col,
+                             lower, upper, 64, 16, steps, 0, SWIZZLE_128B, 0, 0);
 }
 
 int leaf_emulate(const char *module_path, const leaf_function *f, const uint32_t *in, uint32_t *out,
@@ -172,7 +191,8 @@ int leaf_emulate(const char *module_path, const leaf_function *f, const uint32_t
   const int64_t words = (int64_t)warps * WARP_WORDS;
   const leaf_args args = {in, out};
   leaf_sm90_args sm90_args;
-  leaf_sm90_fill_args(&sm90_args, (uintptr_t)in, (uintptr_t)out, emulated_encode_tiled);
+  leaf_sm90_fill_args(&sm90_args, (uintptr_t)in, (uintptr_t)out, emulated_encode_tiled,
+                      emulated_encode_im2col);
   const emulated_tensor tensors[] = {
       {"in", (void *)(uintptr_t)in, 4, 0, {1, 1, 1, words}, {0, 0, 0, 1}},
       {"out", out, 4, 1, {1, 1, 1, words}, {0, 0, 0, 1}},
@@ -209,6 +229,8 @@ static float half_of(const uint32_t *words, int lane, int word, int upper, leaf_
 /* A of a product of leaf_functions_sm90.cu: the words in their order, or, in registers, as the
  * fragments of wgmma are (PTX ISA, Register Fragments for wgmma.mma_async.m64nNk16). */
 static double wgmma_a(const leaf_function *f, const uint32_t *in, int row, int k) {
+  if (f->a_in_shared == 2)
+    return (double)half_at(in, k * 32 + row / 2, row % 2, f->kind);
   if (!f->b_transposed || f->a_in_shared)
     return (double)half_at(in, row * 32 + k / 2, k % 2, f->kind);
   const int lane = row / 16 * 32 + row % 8 * 4 + k % 8 / 2;

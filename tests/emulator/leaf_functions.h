@@ -29,7 +29,7 @@ typedef struct leaf_function {
   int k;            /* of mma and wgmma */
   int n;            /* columns of wgmma */
   int b_transposed; /* of wgmma: B's columns are contiguous, and A is in registers */
-  int a_in_shared;  /* 1: but A is in shared memory */
+  int a_in_shared;  /* 1: but A is in shared memory; 2: there with its rows contiguous */
 } leaf_function;
 extern const leaf_function leaf_functions[], leaf_functions_sm90[];
 extern const int leaf_functions_count, leaf_functions_sm90_count;
@@ -45,13 +45,21 @@ typedef int leaf_encode(void *map, int data_type, uint32_t rank, void *address,
                         const uint32_t *element_strides, int interleave, int swizzle, int l2,
                         int out_of_bounds);
 
+/** The same of emulated_encode_im2col. */
+typedef int leaf_encode_im2col(void *map, int data_type, uint32_t rank, void *address,
+                               const uint64_t *dims, const uint64_t *strides_bytes,
+                               const int *lower_corner, const int *upper_corner, uint32_t channels,
+                               uint32_t pixels, const uint32_t *element_strides, int interleave,
+                               int swizzle, int l2, int out_of_bounds);
+
 /** The argument of the kernels of sm90. */
 typedef struct leaf_sm90_args {
-  attnpress_tensor_map map_4d, map_5d;
+  attnpress_tensor_map map_4d, map_5d, map_im2col;
   uint64_t in, out; /* addresses */
 } leaf_sm90_args;
-/** Fills it; 0, or what `encode` returned. */
-int leaf_sm90_fill_args(leaf_sm90_args *args, uint64_t in, uint64_t out, leaf_encode *encode);
+/** Fills it; 0, or what a function returned. */
+int leaf_sm90_fill_args(leaf_sm90_args *args, uint64_t in, uint64_t out, leaf_encode *encode,
+                        leaf_encode_im2col *encode_im2col);
 
 /** Fills the input of `warps` warps: (warps, WARP_WORDS). */
 void leaf_fill(const leaf_function *f, uint32_t *in, int warps, uint64_t seed);

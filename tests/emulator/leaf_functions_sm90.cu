@@ -9,6 +9,7 @@
 #include "attnpress/device/ptx_mbarrier.cuh"
 #include "attnpress/device/ptx_tma.cuh"
 #include "attnpress/device/ptx_wgmma.cuh"
+#include "attnpress/device/wgmma/ptx_wgmma_n128.cuh"
 #include "attnpress/device/wgmma/ptx_wgmma_n24.cuh"
 #include "attnpress/device/wgmma/ptx_wgmma_n256.cuh"
 #include "attnpress/device/wgmma/ptx_wgmma_n64.cuh"
@@ -19,7 +20,7 @@ constexpr int LANE_WORDS = 16;
 constexpr int GROUP_WORDS = 128 * LANE_WORDS;
 
 struct leaf_args {
-  attnpress_tensor_map map_4d, map_5d; // of `in`; leaf_functions.c encodes them
+  attnpress_tensor_map map_4d, map_5d, map_im2col; // of `in`; leaf_functions.c encodes them
   const uint32_t *in;
   uint32_t *out;
 };
@@ -70,6 +71,16 @@ KERNEL(leaf_tma_load_5d, 32) {
   if (threadIdx.x == 0)
     tma_load_5d(shared, &args.map_5d, shared + BOX_BYTES, b % 5 * 16 - 16, b / 5 % 4 - 1,
                 b / 20 % 13 - 3, b / 260 % 6 - 1, b / 1560 % 4 - 1);
+  finish_copy(&args, smem, shared + BOX_BYTES);
+}
+
+KERNEL(leaf_tma_load_im2col_4d, 32) {
+  SHARED;
+  const int b = blockIdx.x;
+  begin_copy(shared + BOX_BYTES);
+  if (threadIdx.x == 0)
+    tma_load_im2col_4d(shared, &args.map_im2col, shared + BOX_BYTES, b / 120 % 3 * 16,
+                       b % 5 * 2 - 3, b / 5 % 8 - 2, b / 40 % 3, b * 7 % 4, b * 5 % 3);
   finish_copy(&args, smem, shared + BOX_BYTES);
 }
 
@@ -171,6 +182,26 @@ __device__ __forceinline__ constexpr int register_of(int word, int n) {
     AFTER_PRODUCT(n);                                                                              \
   }
 
+// A with its rows contiguous, a row of the tile for each k.
+#define WGMMA_SS_TRANS_BOTH(n, type)                                                               \
+  KERNEL(leaf_wgmma_n##n##_##type##_ss_trans_both, 128) {                                          \
+    SHARED;                                                                                        \
+    store_operands(smem, &args, n);                                                                \
+    const uint64_t a = wgmma_descriptor(shared, 1024, TILE_BYTES);                                 \
+    const uint64_t b = wgmma_descriptor(shared + TILE_BYTES, 1024, TILE_BYTES);                    \
+    BEFORE_PRODUCT(n);                                                                             \
+    for (int step = 0; step < 4; ++step)                                                           \
+      wgmma_m64n##n##k16_##type##_ss_trans_both(d, a + step * 16 * 128 / 16,                       \
+                                                b + step * 16 * 128 / 16, 1);                      \
+    AFTER_PRODUCT(n);                                                                              \
+  }
+
+#define WGMMA_TRANS(n)                                                                             \
+  WGMMA_SS_TRANS(n, fp16)                                                                          \
+  WGMMA_SS_TRANS(n, bf16)                                                                          \
+  WGMMA_SS_TRANS_BOTH(n, fp16)                                                                     \
+  WGMMA_SS_TRANS_BOTH(n, bf16)
+
 #define WGMMA(n)                                                                                   \
   WGMMA_SS(n, fp16)                                                                                \
   WGMMA_SS(n, bf16)                                                                                \
@@ -181,5 +212,6 @@ WGMMA(24)
 WGMMA(64)
 WGMMA(96)
 WGMMA(256)
-WGMMA_SS_TRANS(256, fp16)
-WGMMA_SS_TRANS(256, bf16)
+WGMMA_TRANS(64)
+WGMMA_TRANS(128)
+WGMMA_TRANS(256)

@@ -15,6 +15,9 @@ WGRAD_START = "templates/conv2d/parts/wgrad_start.cu.j2"
 WGRAD_END = "templates/conv2d/parts/wgrad_end.cu.j2"
 WGRAD_SM90 = "templates/conv2d/conv2d_wgrad_sm90.cu.j2"
 DOUT = "templates/conv2d/conv2d_dout.cu.j2"
+IM2COL = "templates/conv2d/conv2d_im2col_sm90.cu.j2"
+IM2COL_WGRAD = "templates/conv2d/conv2d_im2col_wgrad_sm90.cu.j2"
+IM2COL_RING = "templates/conv2d/parts/im2col.cu.j2"
 REDUCE = "templates/conv2d/conv2d_reduce.cu.j2"
 DEVICE = "include/attnpress/device/conv2d.cuh"
 
@@ -28,6 +31,9 @@ KERNELS = [
     ("conv2d_fprop_m128n64_bf16_sm90", ""),
     ("conv2d_dgrad_m128n128_fp16_sm90", ""),
     ("conv2d_wgrad_m128n128_bf16_sm90", ""),
+    ("conv2d_fprop_im2col_m256n128_bf16_sm90", ""),
+    ("conv2d_dgrad_im2col_m128n128_fp16_sm90", ""),
+    ("conv2d_wgrad_im2col_m128n128_bf16_sm90", ""),
     ("conv2d_dout_bf16_sm80", ""),
     ("conv2d_reduce_fp16_sm80", ""),
 ]
@@ -384,6 +390,186 @@ MUTATIONS = [
     ),
     Mutation("conv2d: results: the lower rows", DEVICE, "at + 8 * row_bytes", "at"),
     Mutation("conv2d: results of rows that are not there", DEVICE, "offset[row] >= 0 && ", ""),
+    # ---- the copy engine ----
+    Mutation(
+        "conv2d: im2col: a stage that is not free", IM2COL_RING, "stage.parity ^ 1", "stage.parity"
+    ),
+    Mutation(
+        "conv2d: im2col: bytes of A alone",
+        IM2COL_RING,
+        "full(ring, stage.index), STAGE_BYTES",
+        "full(ring, stage.index), A_BYTES",
+    ),
+    Mutation("conv2d: im2col: one warp frees a stage", IM2COL_RING, "4 * CONSUMERS);", "1);"),
+    Mutation("conv2d: im2col: barriers are not handed over", IM2COL, "  __syncthreads();\n", ""),
+    Mutation(
+        "conv2d: im2col: no wait for a slab",
+        IM2COL_RING,
+        "    wait_for_phase(full(ring, stage.index), stage.parity);\n",
+        "",
+    ),
+    Mutation(
+        "conv2d: im2col: a stage is free too early",
+        IM2COL_RING,
+        "      arrive_once(empty(ring, last));\n    last",
+        "      arrive_once(empty(ring, stage.index));\n    last",
+    ),
+    Mutation(
+        "conv2d: im2col: products in flight at the end",
+        IM2COL_RING,
+        "wait_for_products(sum, 0)",
+        "wait_for_products(sum, 1)",
+    ),
+    Mutation(
+        "conv2d: im2col: rows of the other tile",
+        IM2COL_RING,
+        "(consumer * M_TILES + m) * PANEL_BYTES",
+        "consumer * M_TILES * PANEL_BYTES",
+    ),
+    Mutation(
+        "conv2d: im2col: panels of columns in one place",
+        IM2COL_RING,
+        "1024, PANEL_BYTES);\n<% endif %>",
+        "1024, 0);\n<% endif %>",
+    ),
+    Mutation(
+        "conv2d: im2col: half a step of A",
+        IM2COL_RING,
+        "a + step * 2, b + step * 2",
+        "a + step, b + step * 2",
+    ),
+    Mutation(
+        "conv2d: im2col: rows past the pixels",
+        IM2COL,
+        "tile.row < args->batch",
+        "tile.row <= args->batch",
+        harmless="what such a tile has is not stored",
+    ),
+    Mutation(
+        "conv2d: im2col: class of the first tile",
+        IM2COL,
+        "tile.class_index = row_block / args->row_blocks",
+        "tile.class_index = 0",
+    ),
+    Mutation(
+        "conv2d: im2col: slabs of one tap",
+        IM2COL,
+        "line[0].taps * line[1].taps * args->tap_slabs",
+        "line[0].taps * args->tap_slabs",
+    ),
+    Mutation(
+        "conv2d: im2col: stride of the input", IM2COL, "first.inner * x.in_step", "first.inner"
+    ),
+    Mutation(
+        "conv2d: im2col: tap of the other dimension",
+        IM2COL,
+        "s * x.tap_move, r * y.tap_move",
+        "r * y.tap_move, s * x.tap_move",
+    ),
+    Mutation("conv2d: im2col: weights of the first tap", IM2COL, "x.tap + s * x.tap_step", "x.tap"),
+    Mutation(
+        "conv2d: im2col: taps one after the other", IM2COL, "y.tap + r * y.tap_step", "y.tap + r"
+    ),
+    Mutation(
+        "conv2d: im2col: the stage after a tile",
+        IM2COL,
+        "        stage = copy_tile",
+        "        copy_tile",
+    ),
+    Mutation(
+        "conv2d: im2col: the first stage for each tile",
+        IM2COL,
+        "    stage = multiply_slabs(",
+        "    stage = {0, 0};\n    multiply_slabs(",
+    ),
+    Mutation(
+        "conv2d: im2col: dx of the first residue", IM2COL, "(x->first + pixel.inner", "(pixel.inner"
+    ),
+    Mutation(
+        "conv2d: im2col: outputs side by side", IM2COL, "pixel.middle * y->step", "pixel.middle"
+    ),
+    Mutation(
+        "conv2d: im2col: sums of the tile before",
+        IM2COL,
+        "      sum[i] = 0.0f;\n",
+        "      sum[i] = index >= (int)gridDim.x ? sum[i] : 0.0f;\n",
+    ),
+    Mutation("conv2d: im2col: bias of the first columns", IM2COL, "bias[n / 8]", "bias[0]"),
+    Mutation(
+        "conv2d: im2col: bias past the columns",
+        IM2COL,
+        "args->bias && column < args->out_columns",
+        "args->bias",
+    ),
+    Mutation(
+        "conv2d: im2col: columns past the last",
+        IM2COL,
+        " && tile.column + n * 8 + column < args->out_columns",
+        "",
+    ),
+    Mutation("conv2d: im2col: rows past the last", IM2COL, "row + half * 8 < rows && ", ""),
+    Mutation(
+        "conv2d: im2col: dweight: channels past the last",
+        IM2COL_WGRAD,
+        "panel * 64 < args->columns; // else",
+        "true; // else",
+        harmless="what such columns have is not stored",
+    ),
+    Mutation(
+        "conv2d: im2col: dweight: tap of the other dimension",
+        IM2COL_WGRAD,
+        "tap.outer * args->dilation[0]",
+        "tap.outer * args->dilation[1]",
+    ),
+    Mutation(
+        "conv2d: im2col: dweight: the pixels stay",
+        IM2COL_WGRAD,
+        "    advance(&pixel, by, args->out_height, args->out_width);\n",
+        "",
+    ),
+    Mutation(
+        "conv2d: im2col: dweight: stride",
+        IM2COL_WGRAD,
+        "pixel.middle * args->stride[0]",
+        "pixel.middle",
+    ),
+    Mutation(
+        "conv2d: im2col: dweight: the first filters alone",
+        IM2COL_WGRAD,
+        "&args->dout, barrier, row + panel * 64",
+        "&args->dout, barrier, row",
+    ),
+    Mutation(
+        "conv2d: im2col: dweight: pixels of another split",
+        IM2COL_WGRAD,
+        "const int first = split * args.split_slabs",
+        "const int first = 0",
+    ),
+    Mutation(
+        "conv2d: im2col: dweight: a slab too many",
+        IM2COL_WGRAD,
+        "min(args.split_slabs, args.slabs - first)",
+        "args.split_slabs",
+        harmless="behind the last image there are zeros",
+    ),
+    Mutation(
+        "conv2d: im2col: dweight: parts of another split",
+        IM2COL_WGRAD,
+        "(int64_t)split * args.filters",
+        "(int64_t)0 * args.filters",
+    ),
+    Mutation(
+        "conv2d: im2col: dweight: filters past the last",
+        IM2COL_WGRAD,
+        "if (at_row < args->filters && ",
+        "if (",
+    ),
+    Mutation(
+        "conv2d: im2col: dweight: results past the columns",
+        IM2COL_WGRAD,
+        "at_row < args->filters && first < args->columns",
+        "at_row < args->filters",
+    ),
     # ---- dout and reduce ----
     Mutation("conv2d: ReLU lets zeros through", DOUT, "!(result[j] > 0.0f)", "result[j] < 0.0f"),
     Mutation(

@@ -7,6 +7,7 @@ from mutations import Mutation
 SM80 = "templates/matmul/matmul_sm80.cu.j2"
 SM90 = "templates/matmul/matmul_sm90.cu.j2"
 SHARED = "include/attnpress/device/matmul.cuh"
+QUAD = "include/attnpress/device/quad.cuh"
 
 KERNELS = [
     ("matmul_nn_cols256_bf16_sm80", ""),
@@ -107,7 +108,7 @@ MUTATIONS = [
     ),
     Mutation(
         "matmul: pieces change places",
-        SHARED,
+        QUAD,
         "uint2{received, second} : uint2{first, received}",
         "uint2{first, received} : uint2{received, second}",
     ),
@@ -116,7 +117,7 @@ MUTATIONS = [
     ),
     Mutation(
         "matmul: half rows of four tiles change places",
-        SHARED,
+        QUAD,
         "upper ? low.x : high.x, 2",
         "upper ? high.x : low.x, 2",
     ),

@@ -690,6 +690,29 @@ static void test_encoding(void) {
   }
 }
 
+/* Conditions of the driver's cuTensorMapEncodeIm2col. */
+static void test_encoding_im2col(void) {
+  static _Alignas(16) uint16_t data[64];
+  static const struct {
+    int lower, upper;
+    uint32_t channels, pixels, step;
+    int status;
+  } cases[] = {
+      {-1, -1, 64, 128, 1, 0}, {-128, 127, 64, 1024, 8, 0}, {-129, 0, 64, 128, 1, 1},
+      {0, 128, 64, 128, 1, 1}, {0, -129, 64, 128, 1, 1},    {0, 0, 72, 128, 1, 1},
+      {0, 0, 4, 128, 1, 1},    {0, 0, 64, 1025, 1, 1},      {0, 0, 64, 0, 1, 1},
+      {0, 0, 64, 128, 9, 1},   {0, 0, 64, 128, 0, 1},       {0, -6, 64, 128, 1, 1},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    attnpress_tensor_map map;
+    const int lower[2] = {0, cases[i].lower}, upper[2] = {0, cases[i].upper};
+    const int status = emulated_encode_im2col(
+        &map, 6, 4, data, (uint64_t[]){64, 5, 6, 2}, (uint64_t[]){128, 640, 3840}, lower, upper,
+        cases[i].channels, cases[i].pixels, (uint32_t[]){1, 1, cases[i].step, 1}, 0, 3, 0, 0);
+    CHECK(status == cases[i].status, "case %d of encoding im2col", (int)i);
+  }
+}
+
 int main(void) {
   const int file = mkstemp(module_path);
   if (file < 0)
@@ -719,6 +742,7 @@ int main(void) {
   if (compile("faulty_kernels_sm90.cu") == 0)
     test_sm90_faults();
   test_encoding();
+  test_encoding_im2col();
   unlink(module_path);
   printf("%d failures\n", failures);
   return failures != 0;

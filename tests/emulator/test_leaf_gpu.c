@@ -112,14 +112,17 @@ static int allocate(gpu *g) {
 /* Tensor maps, which the driver encodes. */
 static int prepare_sm90(gpu *g) {
   void *symbol = dlsym(g->device.library, "cuTensorMapEncodeTiled");
+  void *im2col_symbol = dlsym(g->device.library, "cuTensorMapEncodeIm2col");
   leaf_encode *encode;
+  leaf_encode_im2col *encode_im2col;
   memcpy(&encode, &symbol, sizeof symbol);
-  if (symbol == NULL) {
-    printf("the driver has no cuTensorMapEncodeTiled\n");
+  memcpy(&encode_im2col, &im2col_symbol, sizeof im2col_symbol);
+  if (symbol == NULL || im2col_symbol == NULL) {
+    printf("the driver has no cuTensorMapEncodeTiled or cuTensorMapEncodeIm2col\n");
     return -1;
   }
-  return check(g, (CUresult)leaf_sm90_fill_args(&g->args, g->in, g->out, encode),
-               "cuTensorMapEncodeTiled");
+  return check(g, (CUresult)leaf_sm90_fill_args(&g->args, g->in, g->out, encode, encode_im2col),
+               "cuTensorMapEncodeTiled or cuTensorMapEncodeIm2col");
 }
 
 static int run_on_gpu(gpu *g, const leaf_function *f, const uint32_t *in, uint32_t *out) {

@@ -1,5 +1,5 @@
 /* The copy engine (PTX ISA, Data Movement and Conversion Instructions: cp.async.bulk.tensor), of
- * tiled tensor maps, which this file also encodes.
+ * tiled and im2col tensor maps, which this file also encodes.
  *
  * A copy is carried out when no thread can go on without it, the latest ones first: as late as the
  * program allows. From its start until then the bytes that it writes are NaN and in flight; then
@@ -23,8 +23,11 @@ typedef struct tensor_map {
   uint64_t magic;
   unsigned char *address;
   uint64_t dims[RANK_MAX], strides[RANK_MAX - 1]; /* strides: bytes, of dimension 1 and on */
-  uint16_t box[RANK_MAX];
-  uint8_t rank, element_bytes, swizzle;
+  uint16_t box[RANK_MAX];                         /* im2col: channels, and pixels, of a copy */
+  uint8_t rank, element_bytes, swizzle, im2col;
+  /* im2col, of width and height: the first pixel, behind the last, from one to the next. */
+  int16_t begin[2], behind[2];
+  uint8_t step[2];
 } tensor_map;
 
 enum { MAP_BYTES = 128 };
@@ -73,6 +76,54 @@ int emulated_encode_tiled(void *map, int data_type, uint32_t rank, void *address
   return 0;
 }
 
+enum {
+  IM2COL_RANK = 4,
+  CORNER_MIN = -128,
+  CORNER_MAX = 127,
+  OFFSET_MAX = 255,
+  STEP_MAX = 8,
+  CHANNELS_MAX = 256,
+  PIXELS_MAX = 1024
+};
+
+int emulated_encode_im2col(void *map, int data_type, uint32_t rank, void *address,
+                           const uint64_t *dims, const uint64_t *strides_bytes,
+                           const int *lower_corner, const int *upper_corner, uint32_t channels,
+                           uint32_t pixels, const uint32_t *element_strides, int interleave,
+                           int swizzle, int l2, int out_of_bounds) {
+  static const uint32_t no_box[IM2COL_RANK] = {1, 1, 1, 1};
+  (void)l2;
+  if (rank != IM2COL_RANK || !is_encodable(data_type, rank, address, dims, strides_bytes, no_box) ||
+      interleave != 0 || out_of_bounds != 0 || swizzle != SWIZZLE_128B || channels < 1 ||
+      channels > CHANNELS_MAX || channels * sizeof(uint16_t) > SWIZZLED_ROW_BYTES ||
+      channels * sizeof(uint16_t) % 16 != 0 || pixels < 1 || pixels > PIXELS_MAX ||
+      element_strides[0] != 1 || element_strides[3] != 1)
+    return 1;
+  tensor_map t = {.magic = MAGIC,
+                  .address = address,
+                  .rank = (uint8_t)rank,
+                  .element_bytes = sizeof(uint16_t),
+                  .swizzle = (uint8_t)swizzle,
+                  .im2col = 1,
+                  .box = {(uint16_t)channels, (uint16_t)pixels, 1, 1}};
+  memcpy(t.dims, dims, rank * sizeof *dims);
+  memcpy(t.strides, strides_bytes, (rank - 1) * sizeof *strides_bytes);
+  for (int i = 0; i < 2; ++i) {
+    const int64_t behind = (int64_t)dims[1 + i] + upper_corner[i];
+    if (lower_corner[i] < CORNER_MIN || lower_corner[i] > CORNER_MAX ||
+        upper_corner[i] < CORNER_MIN || upper_corner[i] > CORNER_MAX ||
+        element_strides[1 + i] < 1 || element_strides[1 + i] > STEP_MAX ||
+        behind <= lower_corner[i] || dims[1 + i] > INT16_MAX - CORNER_MAX)
+      return 1;
+    t.begin[i] = (int16_t)lower_corner[i];
+    t.behind[i] = (int16_t)behind;
+    t.step[i] = (uint8_t)element_strides[1 + i];
+  }
+  memset(map, 0, MAP_BYTES);
+  memcpy(map, &t, sizeof t);
+  return 0;
+}
+
 static tensor_map read_map(const void *map, const void *site) {
   tensor_map t;
   if ((uintptr_t)map % 64 != 0)
@@ -87,7 +138,7 @@ static tensor_map read_map(const void *map, const void *site) {
 
 typedef struct bulk_copy {
   tensor_map map;
-  int coordinates[RANK_MAX];
+  int coordinates[RANK_MAX], offsets[2]; /* offsets: of im2col, along the width and the height */
   uint32_t shared;
   int bytes, mbarrier, thread;
   const void *site;
@@ -131,13 +182,24 @@ static void begin_copy(bulk_copy *copy, int mbarrier) {
   add_copy(copy);
 }
 
-static bulk_copy describe_copy(uint32_t shared, const void *map, const int *coordinates, int rank,
-                               const void *site) {
+static bulk_copy describe_copy(uint32_t shared, const void *map, const int *coordinates,
+                               const int *offsets, int rank, const void *site) {
   bulk_copy copy = {.map = read_map(map, site), .shared = shared, .thread = m->current};
   copy.site = site;
-  if (copy.map.rank != rank)
-    machine_fail("a copy in %d dimensions by a tensor map of %d, at %s", rank, copy.map.rank,
+  if (copy.map.rank != rank || copy.map.im2col != (offsets != NULL))
+    machine_fail("a copy in %d dimensions%s by a tensor map of %d%s, at %s", rank,
+                 offsets ? " of pixels" : "", copy.map.rank, copy.map.im2col ? " of pixels" : "",
                  site_text(site));
+  for (int i = 0; i < 2 && offsets != NULL; ++i) {
+    const int c = coordinates[1 + i], first = copy.map.begin[i];
+    if (c < first || c >= copy.map.behind[i] || (c - first) % copy.map.step[i] != 0)
+      machine_fail("copies pixels from %d on, which is none of %d, %d ... before %d, at %s", c,
+                   first, first + copy.map.step[i], copy.map.behind[i], site_text(site));
+    if (offsets[i] < 0 || offsets[i] > OFFSET_MAX)
+      machine_fail("copies pixels of a tap %d away, which is not 0 to %d, at %s", offsets[i],
+                   OFFSET_MAX, site_text(site));
+    copy.offsets[i] = offsets[i];
+  }
   copy.bytes = copy.map.element_bytes;
   for (int i = 0; i < rank; ++i) {
     copy.coordinates[i] = coordinates[i];
@@ -150,7 +212,7 @@ static bulk_copy describe_copy(uint32_t shared, const void *map, const int *coor
 void emulated_tma_load(uint32_t shared, const void *map, uint32_t barrier, const int *coordinates,
                        int rank) {
   const void *site = CALL_SITE();
-  bulk_copy copy = describe_copy(shared, map, coordinates, rank, site);
+  bulk_copy copy = describe_copy(shared, map, coordinates, NULL, rank, site);
   begin_copy(&copy, mbarrier_find(barrier, "lets a copy count at", site));
 }
 
@@ -158,7 +220,7 @@ void emulated_tma_load(uint32_t shared, const void *map, uint32_t barrier, const
 void emulated_tma_multicast(uint32_t shared, const void *map, uint32_t barrier, int blocks,
                             const int *coordinates, int rank) {
   const void *site = CALL_SITE();
-  bulk_copy copy = describe_copy(shared, map, coordinates, rank, site);
+  bulk_copy copy = describe_copy(shared, map, coordinates, NULL, rank, site);
   if (blocks <= 0 || blocks >> cluster_size() != 0)
     machine_fail("a copy to blocks %d of a cluster of %d, at %s", blocks, cluster_size(),
                  site_text(site));
@@ -175,6 +237,14 @@ void tma_copy_from_other(const void *bytes, uint32_t barrier) {
   begin_copy(&copy, mbarrier_find(barrier, "lets a copy count at", copy.site));
 }
 
+/* cp.async.bulk.tensor.shared::cluster.global.im2col.mbarrier::complete_tx::bytes */
+void emulated_tma_load_im2col(uint32_t shared, const void *map, uint32_t barrier,
+                              const int *coordinates, const int *offsets) {
+  const void *site = CALL_SITE();
+  bulk_copy copy = describe_copy(shared, map, coordinates, offsets, IM2COL_RANK, site);
+  begin_copy(&copy, mbarrier_find(barrier, "lets a copy count at", site));
+}
+
 /* Where byte `offset` of a box lies: with the swizzle, the 16-byte chunk of an address, its bits 4
  * to 6, is combined with its row of 128 bytes, bits 7 to 9. */
 static uint32_t swizzled(const bulk_copy *copy, uint32_t offset) {
@@ -182,18 +252,36 @@ static uint32_t swizzled(const bulk_copy *copy, uint32_t offset) {
   return copy->map.swizzle == SWIZZLE_128B ? address ^ (address >> 7 & 7) << 4 : address;
 }
 
-/* Row `row` of the box, counted over its outer dimensions: zeros where the tensor has no elements.
- */
+/* Where row `row` of the box lies, counted over its outer dimensions. */
+static void place_of_row(const bulk_copy *copy, int row, int64_t place[RANK_MAX]) {
+  const tensor_map *t = &copy->map;
+  for (int i = 1, rest = row; !t->im2col && i < t->rank; rest /= t->box[i++])
+    place[i] = (int64_t)copy->coordinates[i] + rest % t->box[i];
+  if (!t->im2col)
+    return;
+  /* Pixels go on along a line, the lines of an image, and the images. */
+  int64_t carry = row;
+  for (int i = 0; i < 2; ++i) {
+    const int64_t count = (t->behind[i] - t->begin[i] - 1) / t->step[i] + 1;
+    const int64_t at = (copy->coordinates[1 + i] - t->begin[i]) / t->step[i] + carry;
+    place[1 + i] = t->begin[i] + at % count * t->step[i] + copy->offsets[i];
+    carry = at / count;
+  }
+  place[3] = copy->coordinates[3] + carry;
+}
+
+/* Row `row` of the box: zeros where the tensor has no elements. */
 static void copy_row(const bulk_copy *copy, int row) {
   const tensor_map *t = &copy->map;
   const int row_bytes = t->box[0] * t->element_bytes;
   unsigned char line[BOX_MAX * sizeof(uint16_t)] = {0};
   const unsigned char *from = t->address;
   int inside = 1;
-  for (int i = 1, rest = row; i < t->rank; rest /= t->box[i++]) {
-    const int64_t c = (int64_t)copy->coordinates[i] + rest % t->box[i];
-    inside &= c >= 0 && (uint64_t)c < t->dims[i];
-    from += c * (int64_t)t->strides[i - 1];
+  int64_t place[RANK_MAX];
+  place_of_row(copy, row, place);
+  for (int i = 1; i < t->rank; ++i) {
+    inside &= place[i] >= 0 && (uint64_t)place[i] < t->dims[i];
+    from += place[i] * (int64_t)t->strides[i - 1];
   }
   int64_t begin = copy->coordinates[0], end = begin + t->box[0];
   const int64_t first = begin < 0 ? 0 : begin;

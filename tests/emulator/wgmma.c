@@ -173,7 +173,7 @@ typedef struct wgmma_operands {
   float *d;
   const uint32_t *fragment; /* of A; NULL: in shared memory */
   uint64_t a, b;            /* descriptors */
-  int columns, format, b_transposed, accumulate;
+  int columns, format, transposed, accumulate;
   const void *site;
 } wgmma_operands;
 
@@ -236,7 +236,7 @@ static void read_k_major(product_reader *reader, const matrix *from, int rows, i
                  format, &out[row][chunk * 8]);
 }
 
-/* N contiguous: an atom has 8 rows of k, 128 bytes apart, of 64 columns; the next 8 of k are
+/* N, or of A M, contiguous: an atom has 8 rows of k, 128 bytes apart, of 64 columns; the next 8 of k are
  * `stride` away, the next 64 columns `leading`. out: (columns, K). */
 static void read_n_major(product_reader *reader, const matrix *from, int columns, int format,
                          float (*out)[K]) {
@@ -274,15 +274,18 @@ static void read_operands(wgmma_operands *const *lanes, product_reader *reader, 
     const matrix from = decode(o->a, "A", o->site);
     check_stride(from.stride, "A", o->site);
     reader->may_be_unwritten = 1; /* a row of A makes a row of D, and a kernel may ignore it */
-    read_k_major(reader, &from, M, o->format, a);
+    if (o->transposed == EMULATED_TRANSPOSED_BOTH)
+      read_n_major(reader, &from, M, o->format, a);
+    else
+      read_k_major(reader, &from, M, o->format, a);
     reader->may_be_unwritten = 0;
   }
   const matrix from = decode(o->b, "B", o->site);
-  if (o->b_transposed || o->columns > 8)
+  if (o->transposed || o->columns > 8)
     check_stride(from.stride, "B", o->site);
-  if (o->b_transposed && o->columns > 64)
+  if (o->transposed && o->columns > 64)
     check_stride(from.leading, "B", o->site);
-  if (o->b_transposed)
+  if (o->transposed)
     read_n_major(reader, &from, o->columns, o->format, b);
   else
     read_k_major(reader, &from, o->columns, o->format, b);
@@ -366,7 +369,7 @@ static void check_same(wgmma_operands *const *lanes, int first_warp) {
   for (int lane = 1; lane < GROUP_LANES; ++lane) {
     const wgmma_operands *other = lanes[lane];
     if (other->a != o->a || other->b != o->b || other->columns != o->columns ||
-        other->format != o->format || other->b_transposed != o->b_transposed ||
+        other->format != o->format || other->transposed != o->transposed ||
         other->accumulate != o->accumulate || (other->fragment == NULL) != (o->fragment == NULL))
       machine_fail(
           "wgmma with different descriptors or shapes in one warpgroup: %016llx and %016llx, "
@@ -411,9 +414,9 @@ static void execute_product(void *operands[]) {
 }
 
 void emulated_wgmma(float *d, const uint32_t *fragment, uint64_t a, uint64_t b, int columns,
-                    int format, int b_transposed, int accumulate) {
-  wgmma_operands operands = {d,      fragment,     fragment ? 0 : a, b,          columns,
-                             format, b_transposed, accumulate != 0,  CALL_SITE()};
+                    int format, int transposed, int accumulate) {
+  wgmma_operands operands = {d,      fragment,   fragment ? 0 : a, b,          columns,
+                             format, transposed, accumulate != 0,  CALL_SITE()};
   group_execute("wgmma", execute_product, &operands, operands.site);
 }
 

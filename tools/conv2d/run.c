@@ -14,7 +14,8 @@
 
 typedef struct run_options {
   int64_t batch, height, width, channels, filters, filter, stride, padding, dilation, seed;
-  int dtype, bias, relu, backward;
+  int64_t block_rows, block_columns, splits;
+  int dtype, bias, relu, backward, copies;
 } run_options;
 
 /* Buffers are x, weight, bias, out, dout, dx, dweight, dbias. */
@@ -109,6 +110,13 @@ static void set_workspace(void *args, void *workspace, size_t bytes) {
   a->workspace_bytes = bytes;
 }
 
+static attnpress_conv2d_choice choice_of(const run_options *o) {
+  return (attnpress_conv2d_choice){.copies = o->copies,
+                                   .block_rows = (int32_t)o->block_rows,
+                                   .block_columns = (int32_t)o->block_columns,
+                                   .splits = (int32_t)o->splits};
+}
+
 static tool_call call_of(run_state *s) {
   const attnpress_conv2d_shape *shape = &s->c.shape;
   conv2d_case *c = &s->c;
@@ -131,7 +139,8 @@ static tool_call call_of(run_state *s) {
                                                         .dout = data[DOUT],
                                                         .dx = data[DX],
                                                         .dweight = data[DWEIGHT],
-                                                        .dbias = data[DBIAS]};
+                                                        .dbias = data[DBIAS],
+                                                        .choice = choice_of(&s->o)};
     return (tool_call){&s->args.backward, plan_backward, run_backward, set_workspace};
   }
   s->args.forward = (attnpress_conv2d_args){.struct_size = sizeof s->args.forward,
@@ -139,7 +148,8 @@ static tool_call call_of(run_state *s) {
                                             .x = data[X],
                                             .weight = data[WEIGHT],
                                             .bias = data[BIAS],
-                                            .out = data[OUT]};
+                                            .out = data[OUT],
+                                            .choice = choice_of(&s->o)};
   return (tool_call){&s->args.forward, plan_forward, run_forward, NULL};
 }
 
@@ -235,9 +245,14 @@ static int run_words(int argc, char **argv) {
                                  {"--stride", &o->stride, 1, 65535},
                                  {"--padding", &o->padding, 0, 65535},
                                  {"--dilation", &o->dilation, 1, 65535},
+                                 {"--block-rows", &o->block_rows, 0, 65535},
+                                 {"--block-columns", &o->block_columns, 0, 65535},
+                                 {"--splits", &o->splits, 0, 65535},
                                  {"--seed", &o->seed, 0, INT32_MAX},
                                  {NULL, NULL, 0, 0}};
+  static const char *const copies[] = {"chosen", "gather", "im2col"};
   const tool_choice choices[] = {{"--dtype", tool_dtype_names, ATTNPRESS_FP16, 4, &o->dtype},
+                                 {"--copies", copies, 0, 3, &o->copies},
                                  {NULL, NULL, 0, 0, NULL}};
   const tool_flag flags[] = {
       {"--bias", &o->bias}, {"--relu", &o->relu}, {"--backward", &o->backward}, {NULL, NULL}};
@@ -277,6 +292,10 @@ const tool_command ap_tool_run_conv2d = {
                                    {"--bias", NULL, "adds a bias; backward: its gradient"},
                                    {"--relu", NULL, "negative outputs become 0"},
                                    {"--backward", NULL, "dx and dweight of dout"},
+                                   {"--copies", "gather|im2col", "by threads or the copy engine"},
+                                   {"--block-rows", "N", "of a thread block's product"},
+                                   {"--block-columns", "N", "likewise"},
+                                   {"--splits", "N", "of the pixels that dweight sums over"},
                                    {NULL, NULL, NULL}},
                 tool_session_options},
     .more = TOOL_RUN_STATUS,

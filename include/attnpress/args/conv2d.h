@@ -51,6 +51,55 @@ ATTNPRESS_ASSERT_OFFSET(attnpress_conv2d_wgrad_args, stride, 92)
 ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_conv2d_wgrad_args) == 128,
                         "layout of attnpress_conv2d_wgrad_args");
 
+/* One dimension, height or width, of the outputs of a product: first, first + step ..., count of
+ * them, which all have the same taps. */
+typedef struct attnpress_conv2d_line {
+  int32_t first, step, count;
+  int32_t in, in_step; /* the input under the first tap of the first output; from one to the next */
+  int32_t taps;
+  int32_t tap_move;      /* of the input from a tap to the next, not negative */
+  int32_t tap, tap_step; /* the filter's tap that is first; from one to the next */
+} attnpress_conv2d_line;
+
+enum { ATTNPRESS_CONV2D_CLASSES_MAX = 4 };
+
+/* fprop and dgrad by the copy engine. A class has a line of the height and one of the width. */
+typedef struct attnpress_conv2d_im2col_args {
+  attnpress_tensor_map in[ATTNPRESS_CONV2D_CLASSES_MAX]; /* x or dout, im2col, as classes see it */
+  attnpress_tensor_map weight;                           /* (filters, height, width, channels) */
+  attnpress_conv2d_line line[ATTNPRESS_CONV2D_CLASSES_MAX][2];
+  const void *bias; /* (out_columns) or NULL */
+  void *out;
+  int32_t out_stride[3]; /* in vectors: between images, lines, pixels */
+  int32_t batch, out_columns;
+  int32_t tap_slabs;                 /* slabs of the depth that a tap has */
+  int32_t row_blocks, column_blocks; /* of a class, and of the columns */
+  int32_t tiles;                     /* row blocks of all classes, times column blocks */
+  int32_t relu;
+} attnpress_conv2d_im2col_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_conv2d_im2col_args, line, 640)
+ATTNPRESS_ASSERT_OFFSET(attnpress_conv2d_im2col_args, bias, 928)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_conv2d_im2col_args) == 1024,
+                        "layout of attnpress_conv2d_im2col_args");
+
+/* wgrad by the copy engine. */
+typedef struct attnpress_conv2d_im2col_wgrad_args {
+  attnpress_tensor_map x, dout; /* im2col: a copy takes 64 pixels of out, and of x what is under */
+  void *dweight;                /* (filters, columns); not read with parts */
+  float *parts;                 /* (splits, filters, columns) or NULL */
+  int32_t filters, columns;     /* columns: (filter_height, filter_width, channels) */
+  int32_t channel_slabs, filter_width;
+  int32_t out_height, out_width;
+  int32_t stride[2], padding[2], dilation[2];
+  int32_t row_blocks, column_blocks; /* of filters, and of columns */
+  int32_t split_slabs, slabs;        /* of the pixels: of a split, of all */
+} attnpress_conv2d_im2col_wgrad_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_conv2d_im2col_wgrad_args, dweight, 256)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_conv2d_im2col_wgrad_args) == 384,
+                        "layout of attnpress_conv2d_im2col_wgrad_args");
+
 typedef struct attnpress_conv2d_dout_args {
   const void *dout;       /* (batch, out_height, out_width, 8 * vectors) */
   const void *out;        /* the same, or NULL: without ReLU */

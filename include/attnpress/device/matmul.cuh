@@ -3,14 +3,7 @@
 
 #include "attnpress/args/common.h"
 #include "attnpress/device/dtype.cuh"
-
-// Of two lanes that hold a piece of each of two tiles, the even one gets both pieces of the first
-// tile, the other both of the second.
-__device__ __forceinline__ uint2 exchange_pieces(uint32_t first, uint32_t second) {
-  const bool odd = threadIdx.x % 2;
-  const uint32_t received = __shfl_xor_sync(0xffffffff, odd ? first : second, 1);
-  return odd ? uint2{received, second} : uint2{first, received};
-}
+#include "attnpress/device/quad.cuh"
 
 // Rounds and stores two tiles of 8 columns beside each other, of which this warp has the accumulators
 // (16 rows, in the layout of ptx_mma.cuh). `x`: row 0, column 0 of the first tile, 16-byte aligned.
@@ -35,7 +28,6 @@ __device__ __forceinline__ void store_tiles(uint16_t *x, int64_t x_stride, const
 __device__ __forceinline__ void store_four_tiles(uint16_t *x, int64_t x_stride, const float *tiles,
                                                  Dtype dtype, int rows, int columns) {
   const int lane = threadIdx.x % 32;
-  const bool upper = lane / 2 % 2;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = lane / 4 + half * 8, column = lane % 4 * 8;
@@ -43,12 +35,8 @@ __device__ __forceinline__ void store_four_tiles(uint16_t *x, int64_t x_stride, 
 #pragma unroll
     for (int tile = 0; tile < 4; ++tile)
       word[tile] = pack(dtype, tiles[tile * 4 + half * 2], tiles[tile * 4 + half * 2 + 1]);
-    const uint2 low = exchange_pieces(word[0], word[1]);  // half a row of tile 0 or 1
-    const uint2 high = exchange_pieces(word[2], word[3]); // of tile 2 or 3
-    const uint32_t first = __shfl_xor_sync(0xffffffff, upper ? low.x : high.x, 2);
-    const uint32_t second = __shfl_xor_sync(0xffffffff, upper ? low.y : high.y, 2);
+    const uint4 line = row_of_quad(word);
     if (row < rows && column < columns)
-      *(uint4 *)(x + row * x_stride + column) =
-          upper ? uint4{first, second, high.x, high.y} : uint4{low.x, low.y, first, second};
+      *(uint4 *)(x + row * x_stride + column) = line;
   }
 }

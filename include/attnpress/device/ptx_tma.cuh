@@ -43,6 +43,20 @@ __device__ __forceinline__ void tma_load_5d(uint32_t shared, const attnpress_ten
                : "memory");
 }
 
+// cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes: the pixels of
+// an im2col map of (images, lines, pixels, channels), one after the other from (image, y, x) on,
+// wherever the map's box of pixels goes on; of each the channels from `channel` on, moved by
+// (y_offset, x_offset), which are 0 to 255: a tap of a filter. As above otherwise.
+__device__ __forceinline__ void tma_load_im2col_4d(uint32_t shared, const attnpress_tensor_map *map,
+                                                   uint32_t barrier, int channel, int x, int y,
+                                                   int image, int x_offset, int y_offset) {
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
+               "[%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8};" ::"r"(shared),
+               "l"(map), "r"(barrier), "r"(channel), "r"(x), "r"(y), "r"(image),
+               "h"((uint16_t)x_offset), "h"((uint16_t)y_offset)
+               : "memory");
+}
+
 // fence.proxy.async.shared::cta: the copy engine and wgmma see what this thread wrote to shared
 // memory with ordinary stores, or knows that others wrote, once they are ordered after this point.
 __device__ __forceinline__ void fence_proxy_async() {

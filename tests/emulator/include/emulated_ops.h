@@ -10,6 +10,8 @@ enum { EMULATED_SHARED_BYTES_MAX = 227 * 1024 };
 
 /* Formats of the 16-bit operands of mma. */
 enum { EMULATED_FP16 = 0, EMULATED_BF16 = 1 };
+/* Of wgmma: what has its rows, or columns, contiguous in place of k. */
+enum { EMULATED_TRANSPOSED_B = 1, EMULATED_TRANSPOSED_BOTH = 3 };
 
 #ifdef __cplusplus
 extern "C" {
@@ -58,6 +60,9 @@ void emulated_tma_load(uint32_t shared, const void *map, uint32_t barrier, const
 /* blocks: a bit for each block of the cluster */
 void emulated_tma_multicast(uint32_t shared, const void *map, uint32_t barrier, int blocks,
                             const int *coordinates, int rank);
+/* coordinates: (4), of the first pixel; offsets: (2), of the tap, along the width and the height */
+void emulated_tma_load_im2col(uint32_t shared, const void *map, uint32_t barrier,
+                              const int *coordinates, const int *offsets);
 void emulated_fence_proxy_async(void);
 
 void emulated_named_barrier_sync(int barrier, int threads);
@@ -71,9 +76,9 @@ uint32_t emulated_cluster_address(uint32_t address, int rank);
 void emulated_store_8_cluster(uint32_t address, float x, float y);
 
 /* d: (columns / 2) registers; a: the descriptor of A, or, where fragment is not NULL, unused;
- * fragment: (4) registers; b_transposed: B's columns are contiguous */
+ * fragment: (4) registers; transposed: 0 or EMULATED_TRANSPOSED_... */
 void emulated_wgmma(float *d, const uint32_t *fragment, uint64_t a, uint64_t b, int columns,
-                    int format, int b_transposed, int accumulate);
+                    int format, int transposed, int accumulate);
 void emulated_wgmma_fence(void);
 void emulated_wgmma_commit(void);
 void emulated_wgmma_wait(int pending);

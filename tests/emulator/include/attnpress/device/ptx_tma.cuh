@@ -32,6 +32,15 @@ __device__ __forceinline__ void tma_load_5d(uint32_t shared, const attnpress_ten
   emulated_tma_load(shared, map, barrier, coordinates, 5);
 }
 
+// cp.async.bulk.tensor.4d.im2col
+__device__ __forceinline__ void tma_load_im2col_4d(uint32_t shared, const attnpress_tensor_map *map,
+                                                   uint32_t barrier, int channel, int x, int y,
+                                                   int image, int x_offset, int y_offset) {
+  const int coordinates[4] = {channel, x, y, image};
+  const int offsets[2] = {x_offset, y_offset};
+  emulated_tma_load_im2col(shared, map, barrier, coordinates, offsets);
+}
+
 // fence.proxy.async (PTX ISA, membar / fence).
 __device__ __forceinline__ void fence_proxy_async() {
   emulated_fence_proxy_async();

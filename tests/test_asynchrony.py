@@ -1,0 +1,133 @@
+"""Every family of kernels beside attention on a GPU: results are read on the GPU at once, on a side
+stream, behind work that is still running, and inputs are overwritten as soon as the call returns; a
+thousand times, bitwise equal."""
+
+from __future__ import annotations
+
+import pytest
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+HAS_GPU = torch is not None and torch.cuda.is_available()
+pytestmark = pytest.mark.skipif(not HAS_GPU, reason="no GPU")
+
+REPEATS = 1000
+SLEEPS = 50  # calls from one that begins behind a kernel that is still running to the next
+SLEEP_CYCLES = 300_000
+
+
+def normal(*shape):
+    return torch.randn(*shape, device="cuda", dtype=torch.bfloat16)
+
+
+def of_layernorm():
+    from attnpress import layernorm as ln
+
+    x, dy, weight, bias = normal(300, 1000), normal(300, 1000), normal(1000), normal(1000)
+
+    def run(x, dy, weight, bias):
+        y, _, mean, rstd = ln.forward(x, weight, bias, 1e-5)
+        dx, dweight, dbias = ln.backward(dy, x, rstd, mean, weight, None, (True, True, True))[:3]
+        return y, mean, rstd, dx, dweight, dbias
+
+    return (x, dy, weight, bias), run
+
+
+def of_rms_norm():
+    from attnpress import layernorm as ln
+
+    def run(x, dy, weight):
+        y, _, _, rstd = ln.forward(x, weight, None, 1e-5, rms=True)
+        found = ln.backward(dy, x, rstd, None, weight, None, (True, True, False), True)
+        return y, rstd, found[0], found[1]
+
+    return (normal(64, 20000), normal(64, 20000), normal(20000)), run
+
+
+def of_matmul():
+    from attnpress import matmul as mm
+
+    def run(x, w):
+        mm.matmul_(x, w)
+        return (x,)
+
+    return (normal(1000, 520), normal(520, 520) / 16), run
+
+
+def of_outer():
+    from attnpress import outer as o
+
+    def run(x, y, c):
+        return o.forward(x, y, False), *o.backward(c, x, y, False), o.forward(x, y, True)
+
+    return (normal(9, 120), normal(9, 264), normal(9, 120, 264)), run
+
+
+def of_conv2d(channels, stride):
+    from attnpress import conv2d as cv
+
+    def run(x, weight, bias):
+        out = cv.forward(x, weight, bias, stride, 1, 1, True)
+        return out, *cv.backward(out, x, weight, out, stride, 1, 1, True)
+
+    channels_last = {"memory_format": torch.channels_last}
+    x = normal(4, channels, 15, 14).contiguous(**channels_last)
+    weight = normal(136, channels, 3, 3).contiguous(**channels_last) / 24
+    return (x, weight, normal(136)), run
+
+
+def of_softmax():
+    from attnpress import softmax as sm
+
+    def run(x, dy):
+        y = sm.softmax(x)
+        return y, sm.softmax_backward(y, dy)
+
+    return (normal(300, 1000), normal(300, 1000)), run
+
+
+CASES = {
+    "layernorm": of_layernorm,
+    "rms_norm": of_rms_norm,
+    "matmul": of_matmul,
+    "outer": of_outer,
+    "conv2d of 24 channels": lambda: of_conv2d(24, 1),
+    "conv2d of 64 channels": lambda: of_conv2d(64, 1),
+    "conv2d of 128 channels, stride 2": lambda: of_conv2d(128, 2),
+    "softmax": of_softmax,
+}
+
+
+def differences(name: str, repeats: int = REPEATS) -> int:
+    """Elements whose bits were others than the first time, over all repeats."""
+    torch.manual_seed(5)
+    given, run = CASES[name]()
+    inputs = [value.clone(memory_format=torch.preserve_format) for value in given]
+    expected = [value.clone() for value in run(*inputs)]
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        count = torch.zeros((), device="cuda", dtype=torch.int64)
+        for i in range(repeats):
+            if i % SLEEPS == 0:
+                torch.cuda._sleep(SLEEP_CYCLES)
+            for mine, value in zip(inputs, given):
+                mine.copy_(value)
+            results = run(*inputs)
+            places = {result.data_ptr() for result in results}
+            for mine in inputs:
+                if mine.data_ptr() not in places:
+                    mine.fill_(float("nan"))
+            for result, first in zip(results, expected):
+                bits = torch.int16 if result.element_size() == 2 else torch.int32
+                count += (result.view(bits) != first.view(bits)).sum()
+    stream.synchronize()
+    return int(count)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_there_when_the_stream_says_so(name: str) -> None:
+    assert differences(name) == 0
