@@ -202,7 +202,6 @@ __device__ __forceinline__ void produce_rows(const attnpress_bwd_args *args, uns
     step = step_after(step, work);
   }
 }
-
 // ---- The consumers ----
 
 // Starts S^T = K Q^T, (64, BLOCK_M), as a group of its own.

@@ -366,7 +366,6 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "    step = step_after(step, work);\n"
        "  }\n"
        "}\n"
-       "\n"
        "// ---- The consumers ----\n"
        "\n"
        "// Starts S^T = K Q^T, (64, BLOCK_M), as a group of its own.\n"
@@ -670,7 +669,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("    // While the products run. The seed is read anew: it would take registers.\n"
          "    const DropoutSeed seed = dropout_seed(&args->score);\n"
          "    const uint32_t dropped =\n"
-         "        decide_tiles(&seed, (int64_t)work->batch * args->heads_q + step.head, step.row,\n"
+         "        decide_tiles(S_TILES, &seed, (int64_t)work->batch * args->heads_q + step.head, step.row,\n"
          "                     first_key + warp * 16, lane, args->score.dropout_threshold);\n");
   }
   TEXT("    wgmma_wait(");
@@ -713,7 +712,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("    recompute_probabilities(score, S_TILES, true, lse_log2, args->scale_log2);\n");
     if (dropout) {
-      TEXT("    mark_decided(score, dropped);\n"
+      TEXT("    mark_decided(score, S_TILES, dropped);\n"
            "    round_kept(p[0], score, S_TILES, DTYPE);\n");
     } else {
       TEXT("    round_probabilities(p[0], score, S_TILES, DTYPE);\n");

@@ -173,7 +173,7 @@ typedef struct wgmma_operands {
   float *d;
   const uint32_t *fragment; /* of A; NULL: in shared memory */
   uint64_t a, b;            /* descriptors */
-  int columns, format, b_transposed, accumulate;
+  int columns, format, b_transposed, accumulate; /* b_transposed: 2 where A is, too */
   const void *site;
 } wgmma_operands;
 
@@ -274,7 +274,10 @@ static void read_operands(wgmma_operands *const *lanes, product_reader *reader, 
     const matrix from = decode(o->a, "A", o->site);
     check_stride(from.stride, "A", o->site);
     reader->may_be_unwritten = 1; /* a row of A makes a row of D, and a kernel may ignore it */
-    read_k_major(reader, &from, M, o->format, a);
+    if (o->b_transposed == 2)
+      read_n_major(reader, &from, M, o->format, a);
+    else
+      read_k_major(reader, &from, M, o->format, a);
     reader->may_be_unwritten = 0;
   }
   const matrix from = decode(o->b, "B", o->site);
