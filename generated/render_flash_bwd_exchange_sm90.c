@@ -33,6 +33,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
   int32_t v_columns = (!wide || (hdim_v == 128)) ? hdim_v : ((hdim_v <= 192) ? 192 : 256);
   int32_t k_width = !wide ? k_columns : ((k_columns == 192) ? 64 : (k_columns / 2));
   int32_t v_width = !wide ? v_columns : ((v_columns == 192) ? 64 : (v_columns / 2));
+  int32_t dq_width = wide ? 64 : 32;
   int32_t k_half = (wide && (k_columns == 192)) ? 1 : 0;
   int32_t v_half = (wide && (v_columns == 192)) ? 1 : 0;
   TEXT("// ");
@@ -50,8 +51,12 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
        "// One thread block owns BLOCK_N keys of one head and walks over the query rows that see them, of\n"
        "// all query heads that share the key head, BLOCK_M at a time. Warpgroup 0 is the producer: one\n"
        "// thread of it keeps the copy engine (TMA) busy, and a warp brings lse and delta. S and dP are\n"
-       "// computed transposed, and P and dS pass through shared memory, so that all products but these two\n"
-       "// read their operands there, and S and dP of the next step run before the products of this one.\n");
+       "// computed transposed, and P and dS pass through shared memory, where all products read them");
+  if (stages > 2) {
+    TEXT(", so\n"
+         "// that S and dP of the next step can be computed before dV and dK of this one");
+  }
+  TEXT(".\n");
   if (wide) {
     TEXT("// The two consumers have half of a step's rows each for S and dP, and half of the columns of dK and dV.\n");
   } else {
@@ -124,8 +129,10 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     INTEGER(v_width);
     TEXT(".cuh\"\n");
   }
-  if (((sums && (s_rows != 64)) && (k_width != 64)) && (v_width != 64)) {
-    TEXT("#include \"attnpress/device/wgmma/ptx_wgmma_n64.cuh\"\n");
+  if (((sums && (s_rows != dq_width)) && (k_width != dq_width)) && (v_width != dq_width)) {
+    TEXT("#include \"attnpress/device/wgmma/ptx_wgmma_n");
+    INTEGER(dq_width);
+    TEXT(".cuh\"\n");
   }
   TEXT("#include \"attnpress/device/score.cuh\"\n"
        "#include \"attnpress/device/tile.cuh\"\n"
@@ -188,7 +195,11 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
        "constexpr int DP_STEPS = ceil_div(HEAD_DIM_V, 16); // of V dO^T\n"
        "constexpr int ROW_STEPS = BLOCK_M / 16; // of 16 queries, of P^T dO and dS^T Q\n");
   if (sums) {
-    TEXT("constexpr int KEY_STEPS = BLOCK_N / 16; // of 16 keys, of dS K\n");
+    TEXT("constexpr int KEY_STEPS = BLOCK_N / 16; // of 16 keys, of dS K\n"
+         "constexpr int DQ_COLUMNS = ");
+    INTEGER(dq_width);
+    TEXT("; // of dQ in registers at a time\n"
+         "constexpr int DQ_PARTS = ceil_div(HEAD_DIM, DQ_COLUMNS);\n");
   }
   if (wide) {
     TEXT("// A consumer's columns: a slab, or two");
@@ -510,30 +521,37 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
        "}\n"
        "\n");
   if (sums) {
-    TEXT("// Starts dQ = dS K, (BLOCK_M, 64), of a slab of K's columns, as a group of its own.\n"
-         "__device__ __forceinline__ void start_dq(float dq[32], uint32_t shared, int turn, int slab) {\n"
+    TEXT("// Starts dQ = dS K, (BLOCK_M, DQ_COLUMNS), as a group of its own.\n"
+         "__device__ __forceinline__ void start_dq(float dq[DQ_COLUMNS / 2], uint32_t shared, int turn,\n"
+         "                                         int part) {\n"
          "  const uint64_t ds = wgmma_descriptor(shared + DS_OFFSET, 1024, P_BYTES) + turn * (P_BYTES / 16);\n"
-         "  const uint64_t k = wgmma_descriptor(shared, 1024, KEY_SLAB_BYTES) + slab * (KEY_SLAB_BYTES / 16);\n"
-         "  wgmma_order_n64(dq);\n"
+         "  const uint64_t k = wgmma_descriptor(shared, 1024, KEY_SLAB_BYTES) +\n"
+         "                     (part * DQ_COLUMNS / 64 * KEY_SLAB_BYTES + part * DQ_COLUMNS % 64 * 2) / 16;\n"
+         "  wgmma_order_n");
+    INTEGER(dq_width);
+    TEXT("(dq);\n"
          "  wgmma_fence();\n"
          "#pragma unroll\n"
          "  for (int step = 0; step < KEY_STEPS; ++step)\n"
-         "    wgmma_m64n64k16_");
+         "    wgmma_m64n");
+    INTEGER(dq_width);
+    TEXT("k16_");
     STRING(in->word[AP_ATTENTION_DTYPE]);
     TEXT("_ss_trans_both(dq, ds + step * 16 * 128 / 16, k + step * 16 * 128 / 16,\n"
          "                                       step > 0);\n"
          "  wgmma_commit();\n"
          "}\n"
          "\n"
-         "// Adds the columns of a slab to the sum of dQ.\n"
-         "__device__ __forceinline__ void add_slab(float *sum, const float dq[32], int slab, int lane) {\n"
+         "// Adds them to the sum of dQ.\n"
+         "__device__ __forceinline__ void add_slab(float *sum, const float dq[DQ_COLUMNS / 2], int part,\n"
+         "                                         int lane) {\n"
          "#pragma unroll\n"
-         "  for (int tile = 0; tile < 8; ++tile)\n"
-         "    if (slab * 8 + tile < HEAD_DIM / 8)\n"
-         "      add_to_sum(sum + (slab * 8 + tile) * 128, dq + tile * 4, lane);\n"
+         "  for (int tile = 0; tile < DQ_COLUMNS / 8; ++tile)\n"
+         "    if (part * (DQ_COLUMNS / 8) + tile < HEAD_DIM / 8)\n"
+         "      add_to_sum(sum + (part * (DQ_COLUMNS / 8) + tile) * 128, dq + tile * 4, lane);\n"
          "}\n"
          "\n"
-         "// dQ of each step, of all keys of the block, slab by slab of K.\n"
+         "// dQ of each step, of all keys of the block, DQ_COLUMNS at a time.\n"
          "__device__ __forceinline__ void sum_dq(const attnpress_bwd_args *args, uint32_t shared,\n"
          "                                       const Work *work) {\n"
          "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
@@ -547,19 +565,21 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "    float *sum = args->dq_sum + sum_offset(args, work->batch, step.head, step.row / 16 + warp,\n"
          "                                           HEAD_DIM);\n"
          "    const bool valid = step.row + warp * 16 < args->seqlen_q;\n"
-         "    float dq[32];\n"
+         "    float dq[DQ_COLUMNS / 2];\n"
          "#pragma unroll\n"
-         "    for (int slab = 0; slab < K_SLABS; ++slab) {\n"
-         "      start_dq(dq, shared, turn, slab);\n"
+         "    for (int part = 0; part < DQ_PARTS; ++part) {\n"
+         "      start_dq(dq, shared, turn, part);\n"
          "      wgmma_wait(0);\n"
-         "      wgmma_order_n64(dq);\n"
-         "      if (slab + 1 == K_SLABS) {\n"
+         "      wgmma_order_n");
+    INTEGER(dq_width);
+    TEXT("(dq);\n"
+         "      if (part + 1 == DQ_PARTS) {\n"
          "        // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
          "        __syncwarp();\n"
          "        arrive_once(ds_empty(shared, turn));\n"
          "      }\n"
          "      if (valid)\n"
-         "        add_slab(sum, dq, slab, lane);\n"
+         "        add_slab(sum, dq, part, lane);\n"
          "    }\n"
          "  }\n"
          "  named_barrier_arrive(2, NUM_THREADS - 128); // K and dS have been read\n"
@@ -606,13 +626,17 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
   } else {
     TEXT("  const int first_key = work->key_begin + consumer * 64, row = step.row;\n");
   }
-  TEXT("  // This thread's first row of P^T and dS^T, whose chunks of 8 queries are swizzled.\n"
-       "  unsigned char *const place =\n"
-       "      smem + P_OFFSET + turn * P_BYTES +\n"
-       "      (");
+  TEXT("  // This thread's first place in P^T, of whose rows the chunks of 8 queries are swizzled: another chunk's\n"
+       "  // differs by ^. dS^T has the same behind P^T.\n"
+       "  const int place = P_OFFSET + turn * P_BYTES +\n"
+       "                    (");
   STRING(wide ? "" : "consumer * 64 + ");
-  TEXT("warp * 16 + lane / 4) * 128 + lane % 4 * 4;\n"
-       "  const int swizzle = lane / 4 * 16;\n"
+  TEXT("warp * 16 + lane / 4) * 128 +\n"
+       "                    (lane / 4 * 16");
+  if (wide) {
+    TEXT(" ^ consumer * S_TILES * 16");
+  }
+  TEXT(") + lane % 4 * 4;\n"
        "  wgmma_wait(after + 1);\n"
        "  wgmma_order_n");
   INTEGER(s_rows);
@@ -669,11 +693,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
   }
   TEXT("#pragma unroll\n"
        "  for (int i = 0; i < S_TILES * 2; ++i)\n"
-       "    *(uint32_t *)(place + i % 2 * 8 * 128 + ((i / 2");
-  if (wide) {
-    TEXT(" + consumer * S_TILES");
-  }
-  TEXT(") * 16 ^ swizzle)) = rounded[i];\n"
+       "    *(uint32_t *)(smem + (place ^ i / 2 * 16) + i % 2 * 8 * 128) = rounded[i];\n"
        "  wgmma_wait(after);\n"
        "  wgmma_order_n");
   INTEGER(s_rows);
@@ -690,12 +710,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
   }
   TEXT("#pragma unroll\n"
        "  for (int i = 0; i < S_TILES * 2; ++i)\n"
-       "    *(uint32_t *)(place + 2 * P_BYTES + i % 2 * 8 * 128 +\n"
-       "                  ((i / 2");
-  if (wide) {
-    TEXT(" + consumer * S_TILES");
-  }
-  TEXT(") * 16 ^ swizzle)) = rounded[i];\n"
+       "    *(uint32_t *)(smem + (place ^ i / 2 * 16) + 2 * P_BYTES + i % 2 * 8 * 128) = rounded[i];\n"
        "}\n"
        "\n"
        "// What products read after ordinary stores: hands over P and dS of a step.\n"
@@ -706,7 +721,10 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "  named_barrier_sync(3, CONSUMER_THREADS);\n");
   } else {
     TEXT("  // The consumer's threads arrive and wait: hands over P and dS to its products.\n"
-         "  named_barrier_sync(3 + consumer, 128);\n");
+         "  if (consumer == 0)\n"
+         "    named_barrier_sync(3, 128);\n"
+         "  else\n"
+         "    named_barrier_sync(4, 128);\n");
   }
   if (sums) {
     TEXT("  arrive_once(ds_full(shared, n % 2));\n");
@@ -791,26 +809,44 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
        "  }\n"
        "  for (int n = 0; n + 1 < work->steps; ++n) {\n"
        "    const Stage next = next_stage(stage, STAGES);\n"
-       "    step = step_after(step, work);\n"
-       "    // The producer and the copy engine hand over Q, lse and delta of the next step, and dO.\n"
+       "    step = step_after(step, work);\n");
+  if (stages == 2) {
+    TEXT("    start_dv(dv, shared, consumer, n % 2, stage.index);\n"
+         "    start_dk(dk, shared, consumer, n % 2, stage.index);\n");
+  }
+  TEXT("    // The producer and the copy engine hand over Q, lse and delta of the next step, and dO.\n"
        "    wait_for_phase(q_full(shared, next.index), next.parity);\n"
        "    start_scores(score, shared, consumer, next.index);\n"
        "    wait_for_phase(do_full(shared, next.index), next.parity);\n"
-       "    start_dp(dp, shared, consumer, next.index);\n"
-       "    start_dv(dv, shared, consumer, n % 2, stage.index);\n"
-       "    start_dk(dk, shared, consumer, n % 2, stage.index);\n");
+       "    start_dp(dp, shared, consumer, next.index);\n");
+  if (stages == 2) {
+    TEXT("    wgmma_wait(2);\n"
+         "    order_dv(dv);\n"
+         "    order_dk(dk);\n"
+         "    arrive_once(step_empty(shared, stage.index));\n");
+  } else {
+    TEXT("    start_dv(dv, shared, consumer, n % 2, stage.index);\n"
+         "    start_dk(dk, shared, consumer, n % 2, stage.index);\n");
+  }
   if (dropout) {
     TEXT("    const uint32_t dropped = decide(args, work, consumer, step);\n"
-         "    exchange_scores(score, dp, args, smem, shared, work, consumer, step, next.index, n + 1, 2,\n"
-         "                    dropped);\n");
+         "    exchange_scores(score, dp, args, smem, shared, work, consumer, step, next.index, n + 1,\n"
+         "                    ");
+    INTEGER((stages == 2) ? 0 : 2);
+    TEXT(", dropped);\n");
   } else {
-    TEXT("    exchange_scores(score, dp, args, smem, shared, work, consumer, step, next.index, n + 1, 2);\n");
+    TEXT("    exchange_scores(score, dp, args, smem, shared, work, consumer, step, next.index, n + 1,\n"
+         "                    ");
+    INTEGER((stages == 2) ? 0 : 2);
+    TEXT(");\n");
   }
-  TEXT("    wgmma_wait(0);\n"
-       "    order_dv(dv);\n"
-       "    order_dk(dk);\n"
-       "    hand_over(shared, consumer, n + 1);\n"
-       "    arrive_once(step_empty(shared, stage.index));\n"
+  if (stages > 2) {
+    TEXT("    wgmma_wait(0);\n"
+         "    order_dv(dv);\n"
+         "    order_dk(dk);\n"
+         "    arrive_once(step_empty(shared, stage.index));\n");
+  }
+  TEXT("    hand_over(shared, consumer, n + 1);\n"
        "    stage = next;\n"
        "  }\n"
        "  if (work->steps > 0) {\n"

@@ -647,7 +647,7 @@ BACKWARD_RINGS = ((2, 0), (2, 1), (1, 0))
 # Of sm90: block_m, block_n, stages, dq_warps. From head dim EXCHANGE_HDIM on bwd and bwd_dkv hand P
 # and dS on through shared memory, and above 128 their thread blocks own 64 keys.
 BACKWARD_PRODUCER_SHAPES = ((64, 128, 2, 4), (64, 128, 2, 0))
-EXCHANGE_SHAPES = ((64, 64, 2, 4), (64, 64, 2, 0))
+EXCHANGE_SHAPES = ((64, 64, 3, 4), (64, 64, 2, 4), (64, 64, 3, 0), (64, 64, 2, 0))
 BACKWARD_DQ_PRODUCER_SHAPES = ((128, 64, 2, 0), (128, 32, 2, 0))
 EXCHANGE_HDIM = 136
 
