@@ -145,37 +145,69 @@ __device__ __forceinline__ Step step_after(Step step, const Work *work) {
 
 // ---- The producer ----
 
-// One thread: K and V of the block's keys, then Q and dO of each step.
-__device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uint32_t shared,
-                                        const Work *work) {
+// One thread: K of the block's keys.
+__device__ __forceinline__ void load_keys(const attnpress_bwd_sm90_args *args, uint32_t shared,
+                                          const Work *work) {
   mbarrier_arrive_expect(k_full(shared), K_SLABS * KEY_SLAB_BYTES);
 #pragma unroll
   for (int slab = 0; slab < K_SLABS; ++slab)
     tma_load_4d(shared + slab * KEY_SLAB_BYTES, &args->k, k_full(shared), slab * 64,
                 work->key_begin, work->kv_head, work->batch);
+}
+
+// One thread: Q and dO of step `n`, and V with the first.
+__device__ __forceinline__ void load_step(const attnpress_bwd_sm90_args *args, uint32_t shared,
+                                          const Work *work, int n, Step step, Stage stage) {
+  // The consumers' warps arrived; hands over the space of the step that was here a round ago.
+  wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);
+  const uint32_t q = q_full(shared, stage.index), dout = do_full(shared, stage.index);
+  mbarrier_arrive_expect(q, Q_BYTES);
+#pragma unroll
+  for (int slab = 0; slab < K_SLABS; ++slab)
+    tma_load_4d(shared + Q_OFFSET + stage.index * Q_BYTES + slab * ROW_SLAB_BYTES, &args->q, q,
+                slab * 64, step.row, step.head, work->batch);
+  if (n == 0) {
+    mbarrier_arrive_expect(v_full(shared), V_SLABS * KEY_SLAB_BYTES);
+#pragma unroll
+    for (int slab = 0; slab < V_SLABS; ++slab)
+      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v_full(shared), slab * 64,
+                  work->key_begin, work->kv_head, work->batch);
+  }
+  mbarrier_arrive_expect(dout, DO_BYTES);
+#pragma unroll
+  for (int slab = 0; slab < V_SLABS; ++slab)
+    tma_load_4d(shared + DO_OFFSET + stage.index * DO_BYTES + slab * ROW_SLAB_BYTES, &args->dout,
+                dout, slab * 64, step.row, step.head, work->batch);
+}
+
+// Four of a step's rows of lse, or, from lane 16 on, of delta.
+__device__ __forceinline__ float4 fetch_rows(const attnpress_bwd_args *args, const Work *work,
+                                             Step step) {
+  const int lane = threadIdx.x % 32;
+  const int64_t from =
+      ((int64_t)work->batch * args->heads_q + step.head) * args->row_tiles * 16 + step.row;
+  return *(const float4 *)((lane < 16 ? args->lse_log2 : args->delta) + from + lane % 16 * 4);
+}
+
+// One warp: these rows, to where they belong.
+__device__ __forceinline__ void store_rows(unsigned char *smem, uint32_t shared, float4 four,
+                                           Stage stage) {
+  // The consumers' warps arrived; hands over the space of the step that was here a round ago.
+  wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);
+  *(float4 *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES + threadIdx.x % 32 * 16) = four;
+  // The warp's lanes arrive and wait, so that one arrival stands for all.
+  __syncwarp();
+  arrive_once(q_full(shared, stage.index));
+}
+
+// One thread: K and V of the block's keys, then Q and dO of each step.
+__device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uint32_t shared,
+                                        const Work *work) {
+  load_keys(args, shared, work);
   Step step = {work->first_head, work->row_begin};
   Stage stage = {0, 0};
   for (int n = 0; n < work->steps; ++n) {
-    // The consumers' warps arrived; hands over the space of the step that was here a round ago.
-    wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);
-    const uint32_t q = q_full(shared, stage.index), dout = do_full(shared, stage.index);
-    mbarrier_arrive_expect(q, Q_BYTES);
-#pragma unroll
-    for (int slab = 0; slab < K_SLABS; ++slab)
-      tma_load_4d(shared + Q_OFFSET + stage.index * Q_BYTES + slab * ROW_SLAB_BYTES, &args->q, q,
-                  slab * 64, step.row, step.head, work->batch);
-    if (n == 0) {
-      mbarrier_arrive_expect(v_full(shared), V_SLABS * KEY_SLAB_BYTES);
-#pragma unroll
-      for (int slab = 0; slab < V_SLABS; ++slab)
-        tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v_full(shared), slab * 64,
-                    work->key_begin, work->kv_head, work->batch);
-    }
-    mbarrier_arrive_expect(dout, DO_BYTES);
-#pragma unroll
-    for (int slab = 0; slab < V_SLABS; ++slab)
-      tma_load_4d(shared + DO_OFFSET + stage.index * DO_BYTES + slab * ROW_SLAB_BYTES, &args->dout,
-                  dout, slab * 64, step.row, step.head, work->batch);
+    load_step(args, shared, work, n, step, stage);
     stage = next_stage(stage, STAGES);
     step = step_after(step, work);
   }
@@ -184,20 +216,10 @@ __device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uin
 // One warp: lse and delta of each step, four rows a lane.
 __device__ __forceinline__ void produce_rows(const attnpress_bwd_args *args, unsigned char *smem,
                                              uint32_t shared, const Work *work) {
-  const int lane = threadIdx.x % 32;
-  const float *rows = lane < 16 ? args->lse_log2 : args->delta;
   Step step = {work->first_head, work->row_begin};
   Stage stage = {0, 0};
   for (int n = 0; n < work->steps; ++n) {
-    const int64_t from =
-        ((int64_t)work->batch * args->heads_q + step.head) * args->row_tiles * 16 + step.row;
-    const float4 four = *(const float4 *)(rows + from + lane % 16 * 4);
-    // The consumers' warps arrived; hands over the space of the step that was here a round ago.
-    wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);
-    *(float4 *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES + lane * 16) = four;
-    // The warp's lanes arrive and wait, so that one arrival stands for all.
-    __syncwarp();
-    arrive_once(q_full(shared, stage.index));
+    store_rows(smem, shared, fetch_rows(args, work, step), stage);
     stage = next_stage(stage, STAGES);
     step = step_after(step, work);
   }

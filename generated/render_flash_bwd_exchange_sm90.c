@@ -33,6 +33,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
   int32_t v_columns = (!wide || (hdim_v == 128)) ? hdim_v : ((hdim_v <= 192) ? 192 : 256);
   int32_t k_width = !wide ? k_columns : ((k_columns == 192) ? 64 : (k_columns / 2));
   int32_t v_width = !wide ? v_columns : ((v_columns == 192) ? 64 : (v_columns / 2));
+  int32_t merged = (sums && !wide) ? 1 : 0;
   int32_t dq_width = wide ? 64 : 32;
   int32_t k_half = (wide && (k_columns == 192)) ? 1 : 0;
   int32_t v_half = (wide && (v_columns == 192)) ? 1 : 0;
@@ -63,7 +64,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     TEXT("// The consumers have 64 keys each.\n");
   }
   if (sums) {
-    TEXT("// A warpgroup of its own computes dQ, and adds it to its sum, while the consumers go on.\n");
+    TEXT("// ");
+    STRING(merged ? "The producer's warpgroup" : "A warpgroup of its own");
+    TEXT(" computes dQ, and adds it to its sum, while the consumers go on.\n");
   }
   TEXT("//\n"
        "// Pressed from templates/attention/flash_bwd_exchange_sm90.cu.j2 with tile ");
@@ -173,14 +176,14 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
        "constexpr int SMEM_BYTES = ");
   INTEGER(smem_bytes);
   TEXT(";\n"
-       "constexpr int PRODUCER_REGISTERS = 24; // of a thread\n");
-  if (sums) {
-    TEXT("constexpr int DQ_REGISTERS = ");
-    INTEGER(wide ? 88 : 56);
-    TEXT(";\n"
-         "constexpr int CONSUMER_REGISTERS = ");
-    INTEGER(wide ? 200 : 216);
-    TEXT(";\n");
+       "constexpr int PRODUCER_REGISTERS = ");
+  INTEGER(merged ? 56 : 24);
+  TEXT("; // of a thread\n");
+  if (merged) {
+    TEXT("constexpr int CONSUMER_REGISTERS = 224;\n");
+  } else if (sums) {
+    TEXT("constexpr int DQ_REGISTERS = 88;\n"
+         "constexpr int CONSUMER_REGISTERS = 200;\n");
   } else {
     TEXT("constexpr int CONSUMER_REGISTERS = 240;\n");
   }
@@ -188,8 +191,11 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
        "constexpr int CONSUMERS = 2;\n"
        "constexpr int CONSUMER_THREADS = 128 * CONSUMERS;\n"
        "constexpr int NUM_THREADS = 128 + CONSUMER_THREADS");
-  STRING(sums ? " + 128" : "");
+  STRING((sums && !merged) ? " + 128" : "");
   TEXT(";\n"
+       "constexpr int READERS = CONSUMER_THREADS");
+  STRING(sums ? " + 128" : "");
+  TEXT("; // threads that read what the producer brings\n"
        "constexpr int S_TILES = S_ROWS / 8; // of 8 queries\n"
        "constexpr int S_STEPS = ceil_div(HEAD_DIM, 16); // of 16 columns, of K Q^T\n"
        "constexpr int DP_STEPS = ceil_div(HEAD_DIM_V, 16); // of V dO^T\n"
@@ -323,59 +329,81 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
        "\n"
        "// ---- The producer ----\n"
        "\n"
-       "// One thread: K and V of the block's keys, then Q and dO of each step.\n"
-       "__device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
-       "                                        const Work *work) {\n"
+       "// One thread: K of the block's keys.\n"
+       "__device__ __forceinline__ void load_keys(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
+       "                                          const Work *work) {\n"
        "  mbarrier_arrive_expect(k_full(shared), K_SLABS * KEY_SLAB_BYTES);\n"
        "#pragma unroll\n"
        "  for (int slab = 0; slab < K_SLABS; ++slab)\n"
        "    tma_load_4d(shared + slab * KEY_SLAB_BYTES, &args->k, k_full(shared), slab * 64,\n"
        "                work->key_begin, work->kv_head, work->batch);\n"
+       "}\n"
+       "\n"
+       "// One thread: Q and dO of step `n`, and V with the first.\n"
+       "__device__ __forceinline__ void load_step(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
+       "                                          const Work *work, int n, Step step, Stage stage) {\n"
+       "  // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
+       "  wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n"
+       "  const uint32_t q = q_full(shared, stage.index), dout = do_full(shared, stage.index);\n"
+       "  mbarrier_arrive_expect(q, Q_BYTES);\n"
+       "#pragma unroll\n"
+       "  for (int slab = 0; slab < K_SLABS; ++slab)\n"
+       "    tma_load_4d(shared + Q_OFFSET + stage.index * Q_BYTES + slab * ROW_SLAB_BYTES, &args->q, q,\n"
+       "                slab * 64, step.row, step.head, work->batch);\n"
+       "  if (n == 0) {\n"
+       "    mbarrier_arrive_expect(v_full(shared), V_SLABS * KEY_SLAB_BYTES);\n"
+       "#pragma unroll\n"
+       "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
+       "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v_full(shared), slab * 64,\n"
+       "                  work->key_begin, work->kv_head, work->batch);\n"
+       "  }\n"
+       "  mbarrier_arrive_expect(dout, DO_BYTES);\n"
+       "#pragma unroll\n"
+       "  for (int slab = 0; slab < V_SLABS; ++slab)\n"
+       "    tma_load_4d(shared + DO_OFFSET + stage.index * DO_BYTES + slab * ROW_SLAB_BYTES, &args->dout,\n"
+       "                dout, slab * 64, step.row, step.head, work->batch);\n"
+       "}\n"
+       "\n"
+       "// Four of a step's rows of lse, or, from lane 16 on, of delta.\n"
+       "__device__ __forceinline__ float4 fetch_rows(const attnpress_bwd_args *args, const Work *work,\n"
+       "                                             Step step) {\n"
+       "  const int lane = threadIdx.x % 32;\n"
+       "  const int64_t from =\n"
+       "      ((int64_t)work->batch * args->heads_q + step.head) * args->row_tiles * 16 + step.row;\n"
+       "  return *(const float4 *)((lane < 16 ? args->lse_log2 : args->delta) + from + lane % 16 * 4);\n"
+       "}\n"
+       "\n"
+       "// One warp: these rows, to where they belong.\n"
+       "__device__ __forceinline__ void store_rows(unsigned char *smem, uint32_t shared, float4 four,\n"
+       "                                           Stage stage) {\n"
+       "  // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
+       "  wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n"
+       "  *(float4 *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES + threadIdx.x % 32 * 16) = four;\n"
+       "  // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+       "  __syncwarp();\n"
+       "  arrive_once(q_full(shared, stage.index));\n"
+       "}\n"
+       "\n"
+       "// One thread: K and V of the block's keys, then Q and dO of each step.\n"
+       "__device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
+       "                                        const Work *work) {\n"
+       "  load_keys(args, shared, work);\n"
        "  Step step = {work->first_head, work->row_begin};\n"
        "  Stage stage = {0, 0};\n"
        "  for (int n = 0; n < work->steps; ++n) {\n"
-       "    // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
-       "    wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n"
-       "    const uint32_t q = q_full(shared, stage.index), dout = do_full(shared, stage.index);\n"
-       "    mbarrier_arrive_expect(q, Q_BYTES);\n"
-       "#pragma unroll\n"
-       "    for (int slab = 0; slab < K_SLABS; ++slab)\n"
-       "      tma_load_4d(shared + Q_OFFSET + stage.index * Q_BYTES + slab * ROW_SLAB_BYTES, &args->q, q,\n"
-       "                  slab * 64, step.row, step.head, work->batch);\n"
-       "    if (n == 0) {\n"
-       "      mbarrier_arrive_expect(v_full(shared), V_SLABS * KEY_SLAB_BYTES);\n"
-       "#pragma unroll\n"
-       "      for (int slab = 0; slab < V_SLABS; ++slab)\n"
-       "        tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v_full(shared), slab * 64,\n"
-       "                    work->key_begin, work->kv_head, work->batch);\n"
-       "    }\n"
-       "    mbarrier_arrive_expect(dout, DO_BYTES);\n"
-       "#pragma unroll\n"
-       "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
-       "      tma_load_4d(shared + DO_OFFSET + stage.index * DO_BYTES + slab * ROW_SLAB_BYTES, &args->dout,\n"
-       "                  dout, slab * 64, step.row, step.head, work->batch);\n"
+       "    load_step(args, shared, work, n, step, stage);\n"
        "    stage = next_stage(stage, STAGES);\n"
        "    step = step_after(step, work);\n"
        "  }\n"
        "}\n"
        "\n"
        "// One warp: lse and delta of each step, four rows a lane.\n"
-       "__device__ __forceinline__ void produce_rows(const attnpress_bwd_args *args, unsigned char *smem,\n"
-       "                                             uint32_t shared, const Work *work) {\n"
-       "  const int lane = threadIdx.x % 32;\n"
-       "  const float *rows = lane < 16 ? args->lse_log2 : args->delta;\n"
+       "__device__ __forceinline__ void produce_rows(const attnpress_bwd_args *args, unsigned char *smem,\n");
+  TEXT("                                             uint32_t shared, const Work *work) {\n"
        "  Step step = {work->first_head, work->row_begin};\n"
        "  Stage stage = {0, 0};\n"
        "  for (int n = 0; n < work->steps; ++n) {\n"
-       "    const int64_t from =\n"
-       "        ((int64_t)work->batch * args->heads_q + step.head) * args->row_tiles * 16 + step.row;\n"
-       "    const float4 four = *(const float4 *)(rows + from + lane % 16 * 4);\n"
-       "    // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
-       "    wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n"
-       "    *(float4 *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES + lane * 16) = four;\n"
-       "    // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
-       "    __syncwarp();\n"
-       "    arrive_once(q_full(shared, stage.index));\n"
+       "    store_rows(smem, shared, fetch_rows(args, work, step), stage);\n"
        "    stage = next_stage(stage, STAGES);\n"
        "    step = step_after(step, work);\n"
        "  }\n"
@@ -543,47 +571,99 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "}\n"
          "\n"
          "// Adds them to the sum of dQ.\n"
-         "__device__ __forceinline__ void add_slab(float *sum, const float dq[DQ_COLUMNS / 2], int part,\n"
+         "__device__ __forceinline__ void add_part(float *sum, const float dq[DQ_COLUMNS / 2], int part,\n"
          "                                         int lane) {\n"
          "#pragma unroll\n"
          "  for (int tile = 0; tile < DQ_COLUMNS / 8; ++tile)\n"
-         "    if (part * (DQ_COLUMNS / 8) + tile < HEAD_DIM / 8)\n"
+         "    if (HEAD_DIM % DQ_COLUMNS == 0 || part * (DQ_COLUMNS / 8) + tile < HEAD_DIM / 8)\n"
          "      add_to_sum(sum + (part * (DQ_COLUMNS / 8) + tile) * 128, dq + tile * 4, lane);\n"
          "}\n"
          "\n"
-         "// dQ of each step, of all keys of the block, DQ_COLUMNS at a time.\n"
-         "__device__ __forceinline__ void sum_dq(const attnpress_bwd_args *args, uint32_t shared,\n"
-         "                                       const Work *work) {\n"
+         "// dQ of a step, of all keys of the block, DQ_COLUMNS at a time. `n`: the step's number.\n"
+         "__device__ __forceinline__ void add_dq(const attnpress_bwd_args *args, uint32_t shared,\n"
+         "                                       const Work *work, int n, Step step) {\n"
          "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
-         "  Step step = {work->first_head, work->row_begin};\n"
-         "  if (work->steps > 0) // the copy engine hands over K\n"
-         "    wait_for_phase(k_full(shared), 0);\n"
-         "  for (int n = 0; n < work->steps; ++n, step = step_after(step, work)) {\n"
-         "    const int turn = n % 2;\n"
-         "    // All consumers' warps arrived: hands over their dS.\n"
-         "    wait_for_phase(ds_full(shared, turn), n / 2 % 2);\n"
-         "    float *sum = args->dq_sum + sum_offset(args, work->batch, step.head, step.row / 16 + warp,\n"
-         "                                           HEAD_DIM);\n"
-         "    const bool valid = step.row + warp * 16 < args->seqlen_q;\n"
-         "    float dq[DQ_COLUMNS / 2];\n"
-         "#pragma unroll\n"
-         "    for (int part = 0; part < DQ_PARTS; ++part) {\n"
-         "      start_dq(dq, shared, turn, part);\n"
-         "      wgmma_wait(0);\n"
-         "      wgmma_order_n");
+         "  const int turn = n % 2;\n"
+         "  float *sum = args->dq_sum + sum_offset(args, work->batch, step.head, step.row / 16 + warp,\n"
+         "                                         HEAD_DIM);\n"
+         "  const bool valid = step.row + warp * 16 < args->seqlen_q;\n"
+         "  float dq[DQ_COLUMNS / 2];\n"
+         "#pragma unroll 1 // else the descriptors of all parts are kept in registers\n"
+         "  for (int part = 0; part < DQ_PARTS; ++part) {\n"
+         "    start_dq(dq, shared, turn, part);\n"
+         "    wgmma_wait(0);\n"
+         "    wgmma_order_n");
     INTEGER(dq_width);
     TEXT("(dq);\n"
-         "      if (part + 1 == DQ_PARTS) {\n"
-         "        // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
-         "        __syncwarp();\n"
-         "        arrive_once(ds_empty(shared, turn));\n"
-         "      }\n"
-         "      if (valid)\n"
-         "        add_slab(sum, dq, part, lane);\n"
+         "    if (part + 1 == DQ_PARTS) {\n"
+         "      // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+         "      __syncwarp();\n"
+         "      arrive_once(ds_empty(shared, turn));\n"
          "    }\n"
+         "    if (valid)\n"
+         "      add_part(sum, dq, part, lane);\n"
          "  }\n"
-         "  named_barrier_arrive(2, NUM_THREADS - 128); // K and dS have been read\n"
-         "}\n");
+         "}\n"
+         "\n");
+    if (merged) {
+      TEXT("// All that the consumers read, and dQ of each step.\n"
+           "__device__ __forceinline__ void produce_and_sum(const attnpress_bwd_sm90_args *args,\n"
+           "                                                unsigned char *smem, uint32_t shared,\n"
+           "                                                const Work *work) {\n"
+           "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
+           "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);\n"
+           "  if (work->steps > 0 && threadIdx.x == 0)\n"
+           "    load_keys(args, shared, work);\n"
+           "  Step step = {work->first_head, work->row_begin}, ahead = step;\n"
+           "  Stage stage = {0, 0}; // of step `ahead`\n"
+           "  float4 rows = {};\n"
+           "  if (warp == 1 && work->steps > 0)\n"
+           "    rows = fetch_rows(&args->bwd, work, ahead);\n"
+           "  // Before step n, step n + STAGES - 1 is brought, to where step n - 1 was.\n"
+           "#pragma unroll 1\n"
+           "  for (int n = 1 - STAGES; n < work->steps; ++n) {\n"
+           "    if (n > 0)\n"
+           "      // All consumers' warps arrived: hands over their dS.\n"
+           "      wait_for_phase(ds_full(shared, n % 2), n / 2 % 2);\n"
+           "    if (n + STAGES - 1 < work->steps) {\n"
+           "      if (threadIdx.x == 0)\n"
+           "        load_step(args, shared, work, n + STAGES - 1, ahead, stage);\n"
+           "      ahead = step_after(ahead, work);\n"
+           "      if (warp == 1) {\n"
+           "        store_rows(smem, shared, rows, stage);\n"
+           "        if (n + STAGES < work->steps)\n"
+           "          rows = fetch_rows(&args->bwd, work, ahead);\n"
+           "      }\n"
+           "      stage = next_stage(stage, STAGES);\n"
+           "    }\n"
+           "    __syncwarp();\n"
+           "    if (n < 0)\n"
+           "      continue;\n"
+           "    if (n == 0) {\n"
+           "      // The copy engine hands over K, and all consumers' warps their dS.\n"
+           "      wait_for_phase(k_full(shared), 0);\n"
+           "      wait_for_phase(ds_full(shared, 0), 0);\n"
+           "    }\n"
+           "    add_dq(&args->bwd, shared, work, n, step);\n"
+           "    step = step_after(step, work);\n"
+           "  }\n"
+           "  named_barrier_arrive(2, READERS); // K and dS have been read\n"
+           "}\n");
+    } else {
+      TEXT("// dQ of each step.\n"
+           "__device__ __forceinline__ void sum_dq(const attnpress_bwd_args *args, uint32_t shared,\n"
+           "                                       const Work *work) {\n"
+           "  Step step = {work->first_head, work->row_begin};\n"
+           "  if (work->steps > 0) // the copy engine hands over K\n"
+           "    wait_for_phase(k_full(shared), 0);\n"
+           "  for (int n = 0; n < work->steps; ++n, step = step_after(step, work)) {\n"
+           "    // All consumers' warps arrived: hands over their dS.\n"
+           "    wait_for_phase(ds_full(shared, n % 2), n / 2 % 2);\n"
+           "    add_dq(args, shared, work, n, step);\n"
+           "  }\n"
+           "  named_barrier_arrive(2, READERS); // K and dS have been read\n"
+           "}\n");
+    }
   }
   TEXT("// Scores that do not count become -inf.\n"
        "__device__ __forceinline__ void mask_block(float score[S_TILES * 4],\n"
@@ -862,7 +942,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     TEXT(", and the warps of dQ arrive");
   }
   TEXT(": K, V and all steps have been read.\n"
-       "  named_barrier_sync(2, NUM_THREADS - 128);\n"
+       "  named_barrier_sync(2, READERS);\n"
        "  const int thread = threadIdx.x - 128;\n"
        "  const int valid = args->seqlen_k - work->key_begin;\n"
        "  unsigned char *const dv_tile = smem + BLOCK_N * DK_ROW_BYTES;\n"
@@ -950,12 +1030,16 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
        "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
        "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);\n"
        "  if (warp < 4) {\n"
-       "    decrease_registers(PRODUCER_REGISTERS);\n"
-       "    if (threadIdx.x == 0 && work.steps > 0)\n"
-       "      produce(&args, shared, &work);\n"
-       "    if (warp == 1)\n"
-       "      produce_rows(&args.bwd, smem, shared, &work);\n");
-  if (sums) {
+       "    decrease_registers(PRODUCER_REGISTERS);\n");
+  if (merged) {
+    TEXT("    produce_and_sum(&args, smem, shared, &work);\n");
+  } else {
+    TEXT("    if (threadIdx.x == 0 && work.steps > 0)\n"
+         "      produce(&args, shared, &work);\n"
+         "    if (warp == 1)\n"
+         "      produce_rows(&args.bwd, smem, shared, &work);\n");
+  }
+  if (sums && !merged) {
     TEXT("  } else if (warp >= 4 + 4 * CONSUMERS) {\n"
          "    decrease_registers(DQ_REGISTERS);\n"
          "    sum_dq(&args.bwd, shared, &work);\n");

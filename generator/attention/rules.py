@@ -470,7 +470,7 @@ def _backward_producer_problems(variant: Variant, tile: Tile) -> list[str]:
     shapes = [shape[:2] for shape in _backward_producer_shapes(variant)]
     dq_warps = (0,)
     if variant["pass"] == "bwd":
-        dq_warps = (4,) if exchanges(variant) else (0, 4) if sum_of_dims <= 192 else (0,)
+        dq_warps = (0, 4) if sum_of_dims <= 192 else (4,) if variant.hdim > 128 else (0,)
     checks = (
         (tile.dq_warps in dq_warps, f"dq_warps is {tile.dq_warps}, none of {dq_warps}"),
         (
