@@ -182,8 +182,8 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
   if (merged) {
     TEXT("constexpr int CONSUMER_REGISTERS = 224;\n");
   } else if (sums) {
-    TEXT("constexpr int DQ_REGISTERS = 88;\n"
-         "constexpr int CONSUMER_REGISTERS = 200;\n");
+    TEXT("constexpr int DQ_REGISTERS = 72;\n"
+         "constexpr int CONSUMER_REGISTERS = 208;\n");
   } else {
     TEXT("constexpr int CONSUMER_REGISTERS = 240;\n");
   }

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from generator import GeneratorError
-from generator.family import Family, family_of
+from generator.family import Family, family_of, holds
 from generator.targets import Limits, load_targets
 from generator.tiles import Tile, sized
 from generator.tiles import make_tile as make_any_tile
@@ -242,7 +242,8 @@ def _backward_producer_smem_bytes(variant: Variant, tile: Tile) -> int:
 
 def exchanges(variant: Variant) -> bool:
     """Whether P and dS of a thread block of sm90 that owns keys pass through shared memory."""
-    return variant["pass"] in KEY_PASSES and variant.arch == 90 and variant.hdim >= EXCHANGE_HDIM
+    name = next(row.name for row in family().templates if holds(row.where, family(), variant.values))
+    return name == EXCHANGE_TEMPLATE
 
 
 def _ceil_div(a: int, b: int) -> int:
@@ -644,12 +645,13 @@ BACKWARD_SHAPES = {
 }
 # (stages, v_stages), deepest first.
 BACKWARD_RINGS = ((2, 0), (2, 1), (1, 0))
-# Of sm90: block_m, block_n, stages, dq_warps. From head dim EXCHANGE_HDIM on bwd and bwd_dkv hand P
-# and dS on through shared memory, and above 128 their thread blocks own 64 keys.
+# Of sm90: block_m, block_n, stages, dq_warps. Where bwd and bwd_dkv hand P and dS on through shared
+# memory, their thread blocks own 64 keys above head dim 128.
 BACKWARD_PRODUCER_SHAPES = ((64, 128, 2, 4), (64, 128, 2, 0))
 EXCHANGE_SHAPES = ((64, 64, 3, 4), (64, 64, 2, 4), (64, 64, 3, 0), (64, 64, 2, 0))
+EXCHANGE_SHAPES_TO_128 = ((64, 128, 3, 0),)
 BACKWARD_DQ_PRODUCER_SHAPES = ((128, 64, 2, 0), (128, 32, 2, 0))
-EXCHANGE_HDIM = 136
+EXCHANGE_TEMPLATE = "attention/flash_bwd_exchange_sm90.cu.j2"
 
 # Of the gradient by the bias: block_m, block_n, warps_m, warps_n. Several thread blocks an SM hide
 # each other's copies.
@@ -715,7 +717,9 @@ def _backward_producer_shapes(variant: Variant) -> tuple[tuple[int, int, int, in
     """block_m, block_n, stages, dq_warps of sm90, best first."""
     if variant["pass"] == "bwd_dq":
         return BACKWARD_DQ_PRODUCER_SHAPES
-    return EXCHANGE_SHAPES if variant.hdim > 128 else BACKWARD_PRODUCER_SHAPES
+    if not exchanges(variant):
+        return BACKWARD_PRODUCER_SHAPES
+    return EXCHANGE_SHAPES if variant.hdim > 128 else EXCHANGE_SHAPES_TO_128
 
 
 def _backward_fill(variant: Variant) -> Tile:
