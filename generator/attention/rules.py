@@ -242,8 +242,10 @@ def _backward_producer_smem_bytes(variant: Variant, tile: Tile) -> int:
 
 def exchanges(variant: Variant) -> bool:
     """Whether P and dS of a thread block of sm90 that owns keys pass through shared memory."""
-    name = next(row.name for row in family().templates if holds(row.where, family(), variant.values))
-    return name == EXCHANGE_TEMPLATE
+    for template in family().templates:
+        if template.name == EXCHANGE_TEMPLATE:
+            return holds(template.where, family(), variant.values)
+    return False
 
 
 def _ceil_div(a: int, b: int) -> int:
@@ -467,6 +469,8 @@ def _backward_producer_problems(variant: Variant, tile: Tile) -> list[str]:
         return ["sm90 needs a tile with a producer, such as m64n128s2"]
     plain = producer_tile(variant, tile.block_m, tile.block_n, tile.stages, tile.dq_warps)
     limit = limits(variant).block_smem_bytes
+    if variant.sequences == "ragged":
+        limit -= RAGGED_UNIT_BYTES
     sum_of_dims = variant.hdim + variant.hdim_v
     shapes = [shape[:2] for shape in _backward_producer_shapes(variant)]
     dq_warps = (0,)
