@@ -13,8 +13,11 @@ KERNELS = [
     ("flash_bwd_dkv_hdim192_bf16_sm90", ""),
     ("flash_bwd_hdim136_bf16_causal_dropout_sm90", "m64n64s2d4"),
     ("flash_bwd_hdim192v128_fp16_window_sm90", ""),
+    ("flash_bwd_hdim72_bf16_causal_ragged_sm90", ""),
+    ("flash_bwd_hdim136_fp16_ragged_sm90", ""),
 ]
-"""Two and three slabs, two and three stages, with and without dQ, V of one slab a consumer."""
+"""Two and three slabs, two and three stages, with and without dQ, V of one slab a consumer; ragged,
+of both templates."""
 
 MUTATIONS = [
     # ---- What comes in ----
@@ -204,8 +207,8 @@ MUTATIONS = [
     Mutation(
         "bwd exchange: dQ of the first head",
         EXCHANGE,
-        "sum_offset(args, work->batch, step.head,",
-        "sum_offset(args, work->batch, work->first_head,",
+        "work->batch, step.head, step.row",
+        "work->batch, work->first_head, step.row",
     ),
     Mutation(
         "bwd exchange: the gradients take the place of K under dQ",
@@ -246,5 +249,109 @@ MUTATIONS = [
     ),
     Mutation(
         "bwd sm90: lse of the first head", WALK, "args->heads_q + step.head)", "args->heads_q)"
+    ),
+    # ---- Sequences of their own lengths ----
+    Mutation(
+        "bwd ragged sm90: rows behind a sequence are not cleared",
+        WALK,
+        "    clear_rows(smem + Q_OFFSET + stage.index * Q_BYTES, K_SLABS, BLOCK_M, valid);\n",
+        "",
+    ),
+    Mutation(
+        "bwd ragged sm90: dO behind a sequence is not cleared",
+        WALK,
+        "    clear_rows(smem + DO_OFFSET + stage.index * DO_BYTES, V_SLABS, BLOCK_M, valid);\n",
+        "",
+    ),
+    Mutation(
+        "bwd ragged sm90: K behind a sequence is not cleared",
+        WALK,
+        "  clear_rows(smem, K_SLABS, BLOCK_N, valid);\n",
+        "",
+    ),
+    Mutation(
+        "bwd ragged sm90: V behind a sequence is not cleared",
+        WALK,
+        "  clear_rows(smem + V_OFFSET, V_SLABS, BLOCK_N, valid);\n",
+        "",
+    ),
+    Mutation(
+        "bwd ragged sm90: a row too few is cleared",
+        WALK,
+        "chunk = valid * 8",
+        "chunk = valid * 8 + 8",
+    ),
+    Mutation(
+        "bwd ragged sm90: zeros before the copy engine is done",
+        WALK,
+        "    wait_for_phase(step_loaded(stage.index), *parities >> stage.index & 1);\n",
+        "",
+    ),
+    Mutation(
+        "bwd ragged sm90: the next tail of a stage is not waited for",
+        WALK,
+        "    *parities ^= 1u << stage.index;\n",
+        "",
+    ),
+    Mutation(
+        "bwd ragged sm90: K is cleared before it is there",
+        WALK,
+        "  wait_for_phase(k_loaded(), 0);\n",
+        "",
+    ),
+    Mutation(
+        "bwd ragged sm90: V is cleared before it is there",
+        WALK,
+        "  wait_for_phase(v_loaded(), 0);\n",
+        "",
+    ),
+    Mutation(
+        "bwd ragged sm90: products may not see the zeros", WALK, "  fence_proxy_async();\n", ""
+    ),
+    Mutation(
+        "bwd ragged sm90: zeros are handed over by one lane for all",
+        WALK,
+        "    __syncwarp();\n    arrive_once(do_full",
+        "    arrive_once(do_full",
+    ),
+    Mutation(
+        "bwd ragged sm90: lse of the first sequence",
+        WALK,
+        "work->at->values_row + step.row",
+        "step.row",
+    ),
+    Mutation(
+        "bwd ragged sm90: Q of the first sequence", WALK, "work->at->q_row + step.row", "step.row"
+    ),
+    Mutation(
+        "bwd ragged sm90: K of the first sequence",
+        WALK,
+        "work->at->k_row + work->key_begin, batch",
+        "work->key_begin, batch",
+    ),
+    Mutation(
+        "bwd ragged sm90: V of the first sequence",
+        WALK,
+        "work->at->k_row + work->key_begin, key_batch",
+        "work->key_begin, key_batch",
+    ),
+    Mutation(
+        "bwd ragged sm90: dQ onto the first sequence's",
+        EXCHANGE,
+        "work->at->sum_tile + step.row / 16",
+        "step.row / 16",
+    ),
+    Mutation(
+        "bwd ragged sm90: dK in the first sequence's place",
+        EXCHANGE,
+        "key_row = work->at->k_row + work->key_begin",
+        "key_row = work->key_begin",
+    ),
+    Mutation(
+        "bwd ragged sm90: the grid's bound is the sequence's end",
+        EXCHANGE,
+        "  if (work.key_begin >= bwd.seqlen_k) // the grid is laid out for the longest sequence\n"
+        "    return;\n",
+        "",
     ),
 ]
