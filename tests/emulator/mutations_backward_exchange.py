@@ -238,8 +238,8 @@ MUTATIONS = [
     Mutation(
         "bwd sm90: the producer does not wait",
         WALK,
-        "  wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n  const uint32_t q",
-        "  const uint32_t q",
+        "  wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n//% if sequences",
+        "//% if sequences",
     ),
     Mutation(
         "bwd sm90: lse and delta of a step that is still read",
