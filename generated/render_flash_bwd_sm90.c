@@ -632,9 +632,13 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "    {\n"
          "      float dq[");
     INTEGER(((hdim < 64) ? hdim : 64) / 2);
-    TEXT("];\n"
-         "#pragma unroll\n"
-         "      for (int first = 0; first < KEY_STEPS; first += DQ_STEPS) {\n"
+    TEXT("];\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("#pragma unroll 1 // else there are some registers too few\n");
+    } else {
+      TEXT("#pragma unroll\n");
+    }
+    TEXT("      for (int first = 0; first < KEY_STEPS; first += DQ_STEPS) {\n"
          "        load_ds(ds, tile + first * 16 * DS_ROW_BYTES);\n"
          "        wgmma_order_n");
     INTEGER((hdim < 64) ? hdim : 64);
@@ -670,9 +674,13 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("    {\n"
            "      float dq[");
       INTEGER((hdim / 2) - 32);
-      TEXT("];\n"
-           "#pragma unroll\n"
-           "      for (int first = 0; first < KEY_STEPS; first += DQ_STEPS) {\n"
+      TEXT("];\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+        TEXT("#pragma unroll 1 // else there are some registers too few\n");
+      } else {
+        TEXT("#pragma unroll\n");
+      }
+      TEXT("      for (int first = 0; first < KEY_STEPS; first += DQ_STEPS) {\n"
            "        load_ds(ds, tile + first * 16 * DS_ROW_BYTES);\n"
            "        wgmma_order_n");
       INTEGER(hdim - 64);
