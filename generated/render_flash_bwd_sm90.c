@@ -633,7 +633,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "      float dq[");
     INTEGER(((hdim < 64) ? hdim : 64) / 2);
     TEXT("];\n");
-    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    if (((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && (hdim > 40)) && (hdim <= 80)) {
       TEXT("#pragma unroll 1 // else there are some registers too few\n");
     } else {
       TEXT("#pragma unroll\n");
@@ -675,7 +675,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
            "      float dq[");
       INTEGER((hdim / 2) - 32);
       TEXT("];\n");
-      if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      if (((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && (hdim > 40)) && (hdim <= 80)) {
         TEXT("#pragma unroll 1 // else there are some registers too few\n");
       } else {
         TEXT("#pragma unroll\n");
