@@ -6,6 +6,7 @@ void ap_render_flash_bwd_convert(ap_text *out, const ap_render_input *in);
 void ap_render_flash_bwd_dbias(ap_text *out, const ap_render_input *in);
 void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in);
 void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in);
+void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in);
 void ap_render_flash_bwd_sinks(ap_text *out, const ap_render_input *in);
 void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in);
 void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in);
@@ -53,15 +54,15 @@ static const int32_t values_31[] = {10};
 static const ap_set where_32[] = {{0, 0, 0, 1, values_31, 1}};
 static const int32_t values_33[] = {2, 3, 4, 5, 6, 7};
 static const ap_set where_34[] = {{0, 0, 0, 1, values_33, 6}};
-static const int32_t values_35[] = {2, 3};
-static const ap_set where_36[] = {{0, 0, 0, 1, values_35, 2}, {14, 0, 0, 1, values_28, 1}};
-static const int32_t values_37[] = {2, 6};
-static const ap_set where_38[] = {{0, 0, 0, 1, values_37, 2}};
-static const ap_set where_39[] = {{14, 0, 0, 1, values_28, 1}, {13, 0, 0, 1, values_12, 1}};
-static const ap_set where_40[] = {{14, 0, 0, 1, values_28, 1}, {3, 8, 256, 8, 0, 0}, {13, 0, 0, 1, values_11, 1}};
-static const ap_set where_41[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_28, 1}, {3, 264, 512, 8, 0, 0}, {13, 0, 0, 1, values_11, 1}};
-static const ap_set where_42[] = {{14, 0, 0, 1, values_28, 1}, {13, 0, 0, 1, values_11, 1}};
-static const ap_set where_43[] = {{14, 0, 0, 1, values_28, 1}, {12, 0, 0, 1, values_12, 1}, {13, 0, 0, 1, values_11, 1}};
+static const int32_t values_35[] = {2, 6};
+static const ap_set where_36[] = {{0, 0, 0, 1, values_35, 2}};
+static const ap_set where_37[] = {{14, 0, 0, 1, values_28, 1}, {13, 0, 0, 1, values_12, 1}};
+static const ap_set where_38[] = {{14, 0, 0, 1, values_28, 1}, {3, 8, 256, 8, 0, 0}, {13, 0, 0, 1, values_11, 1}};
+static const ap_set where_39[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_28, 1}, {3, 264, 512, 8, 0, 0}, {13, 0, 0, 1, values_11, 1}};
+static const ap_set where_40[] = {{14, 0, 0, 1, values_28, 1}, {13, 0, 0, 1, values_11, 1}};
+static const int32_t values_41[] = {0, 2, 3};
+static const ap_set where_42[] = {{14, 0, 0, 1, values_28, 1}, {12, 0, 0, 1, values_12, 1}, {13, 0, 0, 1, values_11, 1}};
+static const ap_set where_43[] = {{14, 0, 0, 1, values_28, 1}, {12, 0, 0, 1, values_12, 1}, {0, 0, 0, 1, values_11, 1}, {13, 0, 0, 1, values_11, 1}};
 static const ap_set where_44[] = {{12, 0, 0, 1, values_4, 2}};
 static const int32_t pairs_45[][2] = {{64, 128}, {64, 256}, {64, 512}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
 static const ap_tile_part parts_46[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"d", 14, 0, 0}};
@@ -73,22 +74,25 @@ static const int32_t values_51[] = {5};
 static const ap_set where_52[] = {{0, 0, 0, 1, values_51, 1}};
 static const int32_t values_53[] = {4};
 static const ap_set where_54[] = {{0, 0, 0, 1, values_53, 1}, {14, 0, 0, 1, values_28, 1}};
-static const int32_t values_55[] = {80, 86};
-static const ap_set where_56[] = {{0, 0, 0, 1, values_26, 3}, {14, 0, 0, 1, values_55, 2}};
-static const ap_set where_57[] = {{0, 0, 0, 1, values_11, 1}, {13, 0, 0, 1, values_12, 1}};
-static const ap_set where_58[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_55, 2}, {13, 0, 0, 1, values_11, 1}};
-static const ap_set where_59[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_28, 1}, {3, 8, 256, 8, 0, 0}, {13, 0, 0, 1, values_11, 1}};
-static const ap_set where_60[] = {{0, 0, 0, 1, values_11, 1}};
-static const int32_t values_61[] = {1, 8, 9, 5, 6, 7, 10};
-static const ap_set where_62[] = {{0, 0, 0, 1, values_61, 7}};
-static const int32_t values_63[] = {3};
-static const ap_set where_64[] = {{8, 0, 0, 1, values_63, 1}};
-static const ap_set where_65[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_12, 1}};
-static const ap_set where_66[] = {{8, 0, 0, 1, values_4, 2}};
-static const ap_set where_67[] = {{9, 0, 0, 1, values_12, 1}};
-static const ap_set where_68[] = {{7, 0, 0, 1, values_12, 1}};
-static const ap_set where_69[] = {{6, 0, 0, 1, values_12, 1}};
-static const ap_set where_70[] = {{12, 0, 0, 1, values_17, 1}};
+static const int32_t values_55[] = {2, 3};
+static const ap_set where_56[] = {{0, 0, 0, 1, values_55, 2}, {14, 0, 0, 1, values_28, 1}, {2, 136, 512, 8, 0, 0}};
+static const int32_t values_57[] = {80, 86};
+static const ap_set where_58[] = {{0, 0, 0, 1, values_26, 3}, {14, 0, 0, 1, values_57, 2}};
+static const ap_set where_59[] = {{0, 0, 0, 1, values_55, 2}, {14, 0, 0, 1, values_28, 1}, {2, 8, 128, 8, 0, 0}};
+static const ap_set where_60[] = {{0, 0, 0, 1, values_11, 1}, {13, 0, 0, 1, values_12, 1}};
+static const ap_set where_61[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_57, 2}, {13, 0, 0, 1, values_11, 1}};
+static const ap_set where_62[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_28, 1}, {3, 8, 256, 8, 0, 0}, {13, 0, 0, 1, values_11, 1}};
+static const ap_set where_63[] = {{0, 0, 0, 1, values_11, 1}};
+static const int32_t values_64[] = {1, 8, 9, 5, 6, 7, 10};
+static const ap_set where_65[] = {{0, 0, 0, 1, values_64, 7}};
+static const int32_t values_66[] = {3};
+static const ap_set where_67[] = {{8, 0, 0, 1, values_66, 1}};
+static const ap_set where_68[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_12, 1}};
+static const ap_set where_69[] = {{8, 0, 0, 1, values_4, 2}};
+static const ap_set where_70[] = {{9, 0, 0, 1, values_12, 1}};
+static const ap_set where_71[] = {{7, 0, 0, 1, values_12, 1}};
+static const ap_set where_72[] = {{6, 0, 0, 1, values_12, 1}};
+static const ap_set where_73[] = {{12, 0, 0, 1, values_17, 1}};
 
 /* name, label, kind, token, shown before, phrase; same as, domain, words */
 static const ap_axis axes[] = {
@@ -198,29 +202,27 @@ static const ap_rule rules[] = {
     {where_34, 1, {12, 0, 0, 1, values_2, 2}, -1, 0, 0},
     {where_23, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_23, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_36, 2, {2, 8, 128, 8, 0, 0}, -1, 0, 0},
-    {where_36, 2, {3, 8, 128, 8, 0, 0}, -1, 0, 0},
-    {where_38, 1, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_38, 1, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_39, 2, {0, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_39, 2, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_36, 1, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_36, 1, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_37, 2, {0, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_37, 2, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
     {where_30, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
     {where_30, 2, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_40, 3, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_41, 4, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_41, 4, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_41, 4, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_41, 4, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_41, 4, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_41, 4, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_41, 4, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_41, 4, {12, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_42, 2, {12, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_43, 3, {0, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_43, 3, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_43, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_43, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_43, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_38, 3, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_39, 4, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_39, 4, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_39, 4, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_39, 4, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_39, 4, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_39, 4, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_39, 4, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_39, 4, {12, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_40, 2, {12, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_42, 3, {0, 0, 0, 1, values_41, 3}, -1, 0, 0},
+    {where_42, 3, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_43, 4, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_43, 4, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_43, 4, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_44, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {0, 0, {3, 0, 0, 1, 0, 0}, 2, pairs_45, 7},
 };
@@ -248,15 +250,15 @@ static const ap_tile_form forms[] = {
     {-1, 0, parts_48, 11},
 };
 static const ap_tile_class tile_classes[] = {
-    {where_64, 1, 5},
-    {where_65, 2, 4},
-    {where_66, 1, 3},
-    {where_67, 1, 2},
+    {where_67, 1, 5},
+    {where_68, 2, 4},
+    {where_69, 1, 3},
+    {where_70, 1, 2},
     {where_20, 1, 2},
     {where_21, 1, 2},
-    {where_68, 1, 1},
-    {where_69, 1, 1},
-    {where_70, 1, 1},
+    {where_71, 1, 1},
+    {where_72, 1, 1},
+    {where_73, 1, 1},
 };
 static const ap_snippet_rule snippets[] = {
     {where_20, 1},
@@ -269,28 +271,29 @@ static const ap_template templates[] = {
     {"attention/flash_bwd_dbias.cu.j2", where_32, 1, ap_render_flash_bwd_dbias},
     {"attention/flash_bwd_delta.cu.j2", where_52, 1, ap_render_flash_bwd_delta},
     {"attention/flash_bwd_dq_sm90.cu.j2", where_54, 2, ap_render_flash_bwd_dq_sm90},
+    {"attention/flash_bwd_exchange_sm90.cu.j2", where_56, 3, ap_render_flash_bwd_exchange_sm90},
     {"attention/flash_bwd_sinks.cu.j2", where_25, 1, ap_render_flash_bwd_sinks},
-    {"attention/flash_bwd_sm80.cu.j2", where_56, 2, ap_render_flash_bwd_sm80},
-    {"attention/flash_bwd_sm90.cu.j2", where_36, 2, ap_render_flash_bwd_sm90},
+    {"attention/flash_bwd_sm80.cu.j2", where_58, 2, ap_render_flash_bwd_sm80},
+    {"attention/flash_bwd_sm90.cu.j2", where_59, 3, ap_render_flash_bwd_sm90},
     {"attention/flash_fwd_combine.cu.j2", where_13, 1, ap_render_flash_fwd_combine},
-    {"attention/flash_fwd_decode_sm80.cu.j2", where_57, 2, ap_render_flash_fwd_decode_sm80},
+    {"attention/flash_fwd_decode_sm80.cu.j2", where_60, 2, ap_render_flash_fwd_decode_sm80},
     {"attention/flash_fwd_map.cu.j2", where_16, 1, ap_render_flash_fwd_map},
     {"attention/flash_fwd_schedule.cu.j2", where_19, 1, ap_render_flash_fwd_schedule},
-    {"attention/flash_fwd_sm80.cu.j2", where_58, 3, ap_render_flash_fwd_sm80},
-    {"attention/flash_fwd_sm90.cu.j2", where_59, 4, ap_render_flash_fwd_sm90},
-    {"attention/flash_fwd_wide_sm90.cu.j2", where_41, 4, ap_render_flash_fwd_wide_sm90},
+    {"attention/flash_fwd_sm80.cu.j2", where_61, 3, ap_render_flash_fwd_sm80},
+    {"attention/flash_fwd_sm90.cu.j2", where_62, 4, ap_render_flash_fwd_sm90},
+    {"attention/flash_fwd_wide_sm90.cu.j2", where_39, 4, ap_render_flash_fwd_wide_sm90},
 };
 /* where, rows alike, capabilities from and to, arch, target */
 static const ap_route routes[] = {
-    {where_60, 1, 9, 80, 80, 80, "sm_80"},
-    {where_60, 1, 8, 86, 86, 86, "sm_86"},
-    {where_60, 1, 7, 87, 87, 80, "sm_80"},
-    {where_60, 1, 6, 88, 89, 86, "sm_86"},
-    {where_60, 1, 5, 90, 90, 90, "sm_90a"},
-    {where_60, 1, 4, 90, 90, 80, "sm_90"},
-    {where_60, 1, 3, 100, 109, 80, "sm_100"},
-    {where_60, 1, 2, 110, 119, 80, "sm_110"},
-    {where_60, 1, 1, 120, 129, 86, "sm_120"},
+    {where_63, 1, 9, 80, 80, 80, "sm_80"},
+    {where_63, 1, 8, 86, 86, 86, "sm_86"},
+    {where_63, 1, 7, 87, 87, 80, "sm_80"},
+    {where_63, 1, 6, 88, 89, 86, "sm_86"},
+    {where_63, 1, 5, 90, 90, 90, "sm_90a"},
+    {where_63, 1, 4, 90, 90, 80, "sm_90"},
+    {where_63, 1, 3, 100, 109, 80, "sm_100"},
+    {where_63, 1, 2, 110, 119, 80, "sm_110"},
+    {where_63, 1, 1, 120, 129, 86, "sm_120"},
     {where_27, 1, 9, 80, 80, 80, "sm_80"},
     {where_27, 1, 8, 86, 86, 86, "sm_86"},
     {where_27, 1, 7, 87, 87, 80, "sm_80"},
@@ -300,14 +303,14 @@ static const ap_route routes[] = {
     {where_27, 1, 3, 100, 109, 80, "sm_100"},
     {where_27, 1, 2, 110, 119, 80, "sm_110"},
     {where_27, 1, 1, 120, 129, 86, "sm_120"},
-    {where_62, 1, 8, 80, 80, 80, "sm_80"},
-    {where_62, 1, 7, 86, 86, 80, "sm_86"},
-    {where_62, 1, 6, 87, 87, 80, "sm_80"},
-    {where_62, 1, 5, 88, 89, 80, "sm_86"},
-    {where_62, 1, 4, 90, 90, 80, "sm_90"},
-    {where_62, 1, 3, 100, 109, 80, "sm_100"},
-    {where_62, 1, 2, 110, 119, 80, "sm_110"},
-    {where_62, 1, 1, 120, 129, 80, "sm_120"},
+    {where_65, 1, 8, 80, 80, 80, "sm_80"},
+    {where_65, 1, 7, 86, 86, 80, "sm_86"},
+    {where_65, 1, 6, 87, 87, 80, "sm_80"},
+    {where_65, 1, 5, 88, 89, 80, "sm_86"},
+    {where_65, 1, 4, 90, 90, 80, "sm_90"},
+    {where_65, 1, 3, 100, 109, 80, "sm_100"},
+    {where_65, 1, 2, 110, 119, 80, "sm_110"},
+    {where_65, 1, 1, 120, 129, 80, "sm_120"},
 };
 
 extern const ap_family ap_family_attention;
@@ -318,8 +321,8 @@ const ap_family ap_family_attention = {
     0x400000000000,
     {0x40000000000, 0x20000000000, 0x80000000, 0x200000, 0x80000, 0x20000, 0x10000, 0x8000, 0x2000, 0x1000, 0x800, 0x400, 0x100, 0x80, 0x1},
     {~0xfu, ~0x1u, ~0x3ffu, ~0x3ffu, ~0x3u, ~0x3u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x7fu, ~0u},
-    rules, 98,
+    rules, 96,
     16, fields, forms, 3,
-    tile_classes, 9, &ap_tiles_attention, templates, 14, routes, 26,
+    tile_classes, 9, &ap_tiles_attention, templates, 15, routes, 26,
     snippets, 3,
 };

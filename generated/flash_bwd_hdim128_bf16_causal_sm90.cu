@@ -145,37 +145,74 @@ __device__ __forceinline__ Step step_after(Step step, const Work *work) {
 
 // ---- The producer ----
 
+// One thread: K of the block's keys.
+__device__ __forceinline__ void load_keys(const attnpress_bwd_sm90_args *args, uint32_t shared,
+                                          const Work *work) {
+  const uint32_t full = k_full(shared);
+  const int row = work->key_begin, batch = work->batch;
+  mbarrier_arrive_expect(full, K_SLABS * KEY_SLAB_BYTES);
+#pragma unroll
+  for (int slab = 0; slab < K_SLABS; ++slab)
+    tma_load_4d(shared + slab * KEY_SLAB_BYTES, &args->k, full, slab * 64, row, work->kv_head,
+                batch);
+}
+
+// One thread: Q and dO of step `n`, and V with the first.
+__device__ __forceinline__ void load_step(const attnpress_bwd_sm90_args *args, uint32_t shared,
+                                          const Work *work, int n, Step step, Stage stage) {
+  // The consumers' warps arrived; hands over the space of the step that was here a round ago.
+  wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);
+  const uint32_t q = q_full(shared, stage.index), dout = do_full(shared, stage.index);
+  const uint32_t v = v_full(shared);
+  const int row = step.row, batch = work->batch;
+  const int key = work->key_begin, key_batch = work->batch;
+  mbarrier_arrive_expect(q, Q_BYTES);
+#pragma unroll
+  for (int slab = 0; slab < K_SLABS; ++slab)
+    tma_load_4d(shared + Q_OFFSET + stage.index * Q_BYTES + slab * ROW_SLAB_BYTES, &args->q, q,
+                slab * 64, row, step.head, batch);
+  if (n == 0) {
+    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);
+#pragma unroll
+    for (int slab = 0; slab < V_SLABS; ++slab)
+      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,
+                  work->kv_head, key_batch);
+  }
+  mbarrier_arrive_expect(dout, DO_BYTES);
+#pragma unroll
+  for (int slab = 0; slab < V_SLABS; ++slab)
+    tma_load_4d(shared + DO_OFFSET + stage.index * DO_BYTES + slab * ROW_SLAB_BYTES, &args->dout,
+                dout, slab * 64, row, step.head, batch);
+}
+
+// Four of a step's rows of lse, or, from lane 16 on, of delta.
+__device__ __forceinline__ float4 fetch_rows(const attnpress_bwd_args *args, const Work *work,
+                                             Step step) {
+  const int lane = threadIdx.x % 32;
+  const int64_t from =
+      ((int64_t)work->batch * args->heads_q + step.head) * args->row_tiles * 16 + step.row;
+  return *(const float4 *)((lane < 16 ? args->lse_log2 : args->delta) + from + lane % 16 * 4);
+}
+
+// One warp: these rows, to where they belong.
+__device__ __forceinline__ void store_rows(unsigned char *smem, uint32_t shared, float4 four,
+                                           Stage stage) {
+  // The consumers' warps arrived; hands over the space of the step that was here a round ago.
+  wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);
+  *(float4 *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES + threadIdx.x % 32 * 16) = four;
+  // The warp's lanes arrive and wait, so that one arrival stands for all.
+  __syncwarp();
+  arrive_once(q_full(shared, stage.index));
+}
+
 // One thread: K and V of the block's keys, then Q and dO of each step.
 __device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uint32_t shared,
                                         const Work *work) {
-  mbarrier_arrive_expect(k_full(shared), K_SLABS * KEY_SLAB_BYTES);
-#pragma unroll
-  for (int slab = 0; slab < K_SLABS; ++slab)
-    tma_load_4d(shared + slab * KEY_SLAB_BYTES, &args->k, k_full(shared), slab * 64,
-                work->key_begin, work->kv_head, work->batch);
+  load_keys(args, shared, work);
   Step step = {work->first_head, work->row_begin};
   Stage stage = {0, 0};
   for (int n = 0; n < work->steps; ++n) {
-    // The consumers' warps arrived; hands over the space of the step that was here a round ago.
-    wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);
-    const uint32_t q = q_full(shared, stage.index), dout = do_full(shared, stage.index);
-    mbarrier_arrive_expect(q, Q_BYTES);
-#pragma unroll
-    for (int slab = 0; slab < K_SLABS; ++slab)
-      tma_load_4d(shared + Q_OFFSET + stage.index * Q_BYTES + slab * ROW_SLAB_BYTES, &args->q, q,
-                  slab * 64, step.row, step.head, work->batch);
-    if (n == 0) {
-      mbarrier_arrive_expect(v_full(shared), V_SLABS * KEY_SLAB_BYTES);
-#pragma unroll
-      for (int slab = 0; slab < V_SLABS; ++slab)
-        tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v_full(shared), slab * 64,
-                    work->key_begin, work->kv_head, work->batch);
-    }
-    mbarrier_arrive_expect(dout, DO_BYTES);
-#pragma unroll
-    for (int slab = 0; slab < V_SLABS; ++slab)
-      tma_load_4d(shared + DO_OFFSET + stage.index * DO_BYTES + slab * ROW_SLAB_BYTES, &args->dout,
-                  dout, slab * 64, step.row, step.head, work->batch);
+    load_step(args, shared, work, n, step, stage);
     stage = next_stage(stage, STAGES);
     step = step_after(step, work);
   }
@@ -184,25 +221,14 @@ __device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uin
 // One warp: lse and delta of each step, four rows a lane.
 __device__ __forceinline__ void produce_rows(const attnpress_bwd_args *args, unsigned char *smem,
                                              uint32_t shared, const Work *work) {
-  const int lane = threadIdx.x % 32;
-  const float *rows = lane < 16 ? args->lse_log2 : args->delta;
   Step step = {work->first_head, work->row_begin};
   Stage stage = {0, 0};
   for (int n = 0; n < work->steps; ++n) {
-    const int64_t from =
-        ((int64_t)work->batch * args->heads_q + step.head) * args->row_tiles * 16 + step.row;
-    const float4 four = *(const float4 *)(rows + from + lane % 16 * 4);
-    // The consumers' warps arrived; hands over the space of the step that was here a round ago.
-    wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);
-    *(float4 *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES + lane * 16) = four;
-    // The warp's lanes arrive and wait, so that one arrival stands for all.
-    __syncwarp();
-    arrive_once(q_full(shared, stage.index));
+    store_rows(smem, shared, fetch_rows(args, work, step), stage);
     stage = next_stage(stage, STAGES);
     step = step_after(step, work);
   }
 }
-
 // ---- The consumers ----
 
 // Starts S^T = K Q^T, (64, BLOCK_M), as a group of its own.
@@ -377,12 +403,11 @@ __device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned
   const int thread = threadIdx.x - 128;
   const int valid = args->seqlen_k - work->key_begin;
   unsigned char *const dv_tile = smem + BLOCK_N * DK_ROW_BYTES;
-  uint16_t *const dk_rows = (uint16_t *)args->dk + work->batch * args->dk_batch_stride +
-                            work->kv_head * args->dk_head_stride +
-                            work->key_begin * args->dk_row_stride;
-  uint16_t *const dv_rows = (uint16_t *)args->dv + work->batch * args->dv_batch_stride +
-                            work->kv_head * args->dv_head_stride +
-                            work->key_begin * args->dv_row_stride;
+  const int key_batch = work->batch, key_row = work->key_begin;
+  uint16_t *const dk_rows = (uint16_t *)args->dk + key_batch * args->dk_batch_stride +
+                            work->kv_head * args->dk_head_stride + key_row * args->dk_row_stride;
+  uint16_t *const dv_rows = (uint16_t *)args->dv + key_batch * args->dv_batch_stride +
+                            work->kv_head * args->dv_head_stride + key_row * args->dv_row_stride;
   if (args->accumulate) {
     load_gradient(smem, dk_rows, args->dk_row_stride, BLOCK_N, HEAD_DIM, valid, thread,
                   CONSUMER_THREADS);
@@ -409,11 +434,12 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
         const __grid_constant__ attnpress_bwd_sm90_args args) {
   extern __shared__ __align__(1024) unsigned char smem[];
   const uint32_t shared = shared_address(smem);
+  const attnpress_bwd_sm90_args *const maps = &args;
   if (threadIdx.x == 0) {
-    prefetch_tensor_map(&args.q);
-    prefetch_tensor_map(&args.dout);
-    prefetch_tensor_map(&args.k);
-    prefetch_tensor_map(&args.v);
+    prefetch_tensor_map(&maps->q);
+    prefetch_tensor_map(&maps->dout);
+    prefetch_tensor_map(&maps->k);
+    prefetch_tensor_map(&maps->v);
     mbarrier_init(k_full(shared), 1);
     mbarrier_init(v_full(shared), 1);
     for (int turn = 0; turn < 2; ++turn) {
@@ -430,17 +456,18 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
   // All threads arrive and wait: hands over the barriers.
   __syncthreads();
 
-  const Work work = find_work(&args.bwd, blockIdx.x);
+  const attnpress_bwd_args &bwd = args.bwd;
+  const Work work = find_work(&bwd, blockIdx.x);
   // Read from lane 0, so that the compiler knows it to be the same in the whole warp.
   const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
   if (warp < 4) {
     decrease_registers(PRODUCER_REGISTERS);
     if (threadIdx.x == 0 && work.steps > 0)
-      produce(&args, shared, &work);
+      produce(maps, shared, &work);
     if (warp == 1)
-      produce_rows(&args.bwd, smem, shared, &work);
+      produce_rows(&bwd, smem, shared, &work);
   } else {
     increase_registers(CONSUMER_REGISTERS);
-    consume(&args.bwd, smem, shared, &work, warp / 4 - 1);
+    consume(&bwd, smem, shared, &work, warp / 4 - 1);
   }
 }

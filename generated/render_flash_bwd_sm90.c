@@ -22,6 +22,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   const int32_t alibi = in->axis[AP_ATTENTION_ALIBI];
   const int32_t bias = in->axis[AP_ATTENTION_BIAS];
   const int32_t dropout = in->axis[AP_ATTENTION_DROPOUT];
+  const int32_t sequences = in->axis[AP_ATTENTION_SEQUENCES];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
   const int32_t block_n = in->field[AP_ATTENTION_TILE_BLOCK_N];
@@ -84,6 +85,10 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   if (dropout) {
     TEXT(" --dropout");
   }
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT(" --");
+    STRING(in->word[AP_ATTENTION_SEQUENCES]);
+  }
   TEXT(" --arch sm");
   INTEGER(arch);
   TEXT("\n"
@@ -96,6 +101,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "#include \"attnpress/device/gradient.cuh\"\n");
   if (((((mask == AP_ATTENTION_MASK_WINDOW) || softcap) || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) {
     TEXT("#include \"attnpress/device/gradient_modify.cuh\"\n");
+  }
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("#include \"attnpress/device/gradient_sequence.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/gradient_store.cuh\"\n"
        "#include \"attnpress/device/pipeline.cuh\"\n"
@@ -264,10 +272,19 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "// `row_end` - 1 of each of the query heads from `first_head` on.\n"
        "struct Work {\n"
        "  int batch, kv_head, key_begin, first_head;\n"
-       "  int row_begin, row_end, steps;\n"
-       "};\n"
-       "\n"
-       "__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n"
+       "  int row_begin, row_end, steps;\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("  const SequencePlace *at; // in shared memory\n");
+  }
+  TEXT("};\n"
+       "\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("__device__ __forceinline__ int batch_of_block(const attnpress_bwd_args *args, int block) {\n"
+         "  return block / args->blocks / args->heads_kv;\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n"
        "  Work work;\n"
        "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
        "  work.key_begin = block % args->blocks * BLOCK_N;\n"
@@ -308,38 +325,171 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n"
        "// ---- The producer ----\n"
+       "\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("// Behind a sequence's last row others follow. What products add up over, 0 times what they hold may be\n"
+         "// NaN: where a tile of K and V, or of Q and dO, is not whole, the copy engine arrives at a barrier of\n"
+         "// its own, and the warp that brings lse and delta makes zeros of the rest and hands it over.\n"
+         "__shared__ uint64_t tail_barriers[2 + STAGES];\n"
+         "\n"
+         "__device__ __forceinline__ uint32_t k_loaded() {\n"
+         "  return shared_address(&tail_barriers[0]);\n"
+         "}\n"
+         "__device__ __forceinline__ uint32_t v_loaded() {\n"
+         "  return shared_address(&tail_barriers[1]);\n"
+         "}\n"
+         "__device__ __forceinline__ uint32_t step_loaded(int stage) {\n"
+         "  return shared_address(&tail_barriers[2 + stage]);\n"
+         "}\n"
+         "\n"
+         "__device__ __forceinline__ bool is_tail(const Work *work, Step step) {\n"
+         "  return step.row + BLOCK_M > work->at->seqlen_q;\n"
+         "}\n"
+         "\n"
+         "__device__ __forceinline__ bool has_key_tail(const Work *work) {\n"
+         "  return work->key_begin + BLOCK_N > work->at->seqlen_k;\n"
+         "}\n"
+         "\n"
+         "// One warp: rows `valid` to `rows` - 1 of each slab become zeros, for products to see.\n"
+         "__device__ __forceinline__ void clear_rows(unsigned char *tile, int slabs, int rows, int valid) {\n"
+         "  for (int slab = 0; slab < slabs; ++slab)\n"
+         "    for (int chunk = valid * 8 + threadIdx.x % 32; chunk < rows * 8; chunk += 32)\n"
+         "      *(uint4 *)(tile + slab * rows * 128 + chunk * 16) = uint4{0, 0, 0, 0};\n"
+         "  fence_proxy_async();\n"
+         "}\n"
+         "\n"
+         "// One warp: K and V of a block that the sequence's keys do not fill.\n"
+         "__device__ __forceinline__ void clear_keys(unsigned char *smem, uint32_t shared,\n"
+         "                                           const Work *work) {\n"
+         "  const int valid = work->at->seqlen_k - work->key_begin;\n"
+         "  if (work->steps == 0 || valid >= BLOCK_N)\n"
+         "    return;\n"
+         "  // The copy engine hands over K, and V below. All lanes have cleared them when the first arrives.\n"
+         "  wait_for_phase(k_loaded(), 0);\n"
+         "  clear_rows(smem, K_SLABS, BLOCK_N, valid);\n"
+         "  __syncwarp();\n"
+         "  arrive_once(k_full(shared));\n"
+         "  wait_for_phase(v_loaded(), 0);\n"
+         "  clear_rows(smem + V_OFFSET, V_SLABS, BLOCK_N, valid);\n"
+         "  __syncwarp();\n"
+         "  arrive_once(v_full(shared));\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// One thread: K of the block's keys.\n"
+       "__device__ __forceinline__ void load_keys(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
+       "                                          const Work *work) {\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("  const uint32_t full = has_key_tail(work) ? k_loaded() : k_full(shared);\n"
+         "  const int row = work->at->k_row + work->key_begin, batch = work->at->k_batch;\n");
+  } else {
+    TEXT("  const uint32_t full = k_full(shared);\n"
+         "  const int row = work->key_begin, batch = work->batch;\n");
+  }
+  TEXT("  mbarrier_arrive_expect(full, K_SLABS * KEY_SLAB_BYTES);\n"
+       "#pragma unroll\n"
+       "  for (int slab = 0; slab < K_SLABS; ++slab)\n"
+       "    tma_load_4d(shared + slab * KEY_SLAB_BYTES, &args->k, full, slab * 64, row, work->kv_head,\n"
+       "                batch);\n"
+       "}\n"
+       "\n"
+       "// One thread: Q and dO of step `n`, and V with the first.\n"
+       "__device__ __forceinline__ void load_step(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
+       "                                          const Work *work, int n, Step step, Stage stage) {\n"
+       "  // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
+       "  wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("  const bool tail = is_tail(work, step);\n"
+         "  const uint32_t q = tail ? step_loaded(stage.index) : q_full(shared, stage.index);\n"
+         "  const uint32_t dout = tail ? q : do_full(shared, stage.index);\n"
+         "  const uint32_t v = has_key_tail(work) ? v_loaded() : v_full(shared);\n"
+         "  const int row = work->at->q_row + step.row, batch = work->at->q_batch;\n"
+         "  const int key = work->at->k_row + work->key_begin, key_batch = work->at->k_batch;\n"
+         "  mbarrier_arrive_expect(q, tail ? Q_BYTES + DO_BYTES : Q_BYTES);\n"
+         "  if (tail)\n"
+         "    mbarrier_arrive(q_full(shared, stage.index));\n");
+  } else {
+    TEXT("  const uint32_t q = q_full(shared, stage.index), dout = do_full(shared, stage.index);\n"
+         "  const uint32_t v = v_full(shared);\n"
+         "  const int row = step.row, batch = work->batch;\n"
+         "  const int key = work->key_begin, key_batch = work->batch;\n"
+         "  mbarrier_arrive_expect(q, Q_BYTES);\n");
+  }
+  TEXT("#pragma unroll\n"
+       "  for (int slab = 0; slab < K_SLABS; ++slab)\n"
+       "    tma_load_4d(shared + Q_OFFSET + stage.index * Q_BYTES + slab * ROW_SLAB_BYTES, &args->q, q,\n"
+       "                slab * 64, row, step.head, batch);\n"
+       "  if (n == 0) {\n"
+       "    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
+       "#pragma unroll\n"
+       "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
+       "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,\n"
+       "                  work->kv_head, key_batch);\n"
+       "  }\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("  if (!tail)\n"
+         "    mbarrier_arrive_expect(dout, DO_BYTES);\n");
+  } else {
+    TEXT("  mbarrier_arrive_expect(dout, DO_BYTES);\n");
+  }
+  TEXT("#pragma unroll\n"
+       "  for (int slab = 0; slab < V_SLABS; ++slab)\n"
+       "    tma_load_4d(shared + DO_OFFSET + stage.index * DO_BYTES + slab * ROW_SLAB_BYTES, &args->dout,\n"
+       "                dout, slab * 64, row, step.head, batch);\n"
+       "}\n"
+       "\n"
+       "// Four of a step's rows of lse, or, from lane 16 on, of delta.\n"
+       "__device__ __forceinline__ float4 fetch_rows(const attnpress_bwd_args *args, const Work *work,\n"
+       "                                             Step step) {\n"
+       "  const int lane = threadIdx.x % 32;\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("  const int64_t from =\n"
+         "      (int64_t)step.head * args->row_tiles * 16 + work->at->values_row + step.row;\n");
+  } else {
+    TEXT("  const int64_t from =\n"
+         "      ((int64_t)work->batch * args->heads_q + step.head) * args->row_tiles * 16 + step.row;\n");
+  }
+  TEXT("  return *(const float4 *)((lane < 16 ? args->lse_log2 : args->delta) + from + lane % 16 * 4);\n"
+       "}\n"
+       "\n"
+       "// One warp: these rows, to where they belong.\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("// `parities`: of the stages' next phase of step_loaded(), a bit each.\n"
+         "__device__ __forceinline__ void store_rows(unsigned char *smem, uint32_t shared, const Work *work,\n"
+         "                                           float4 four, Step step, Stage stage,\n"
+         "                                           uint32_t *parities) {\n");
+  } else {
+    TEXT("__device__ __forceinline__ void store_rows(unsigned char *smem, uint32_t shared, float4 four,\n"
+         "                                           Stage stage) {\n");
+  }
+  TEXT("  // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
+       "  wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n"
+       "  *(float4 *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES + threadIdx.x % 32 * 16) = four;\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("  if (is_tail(work, step)) {\n"
+         "    const int valid = work->at->seqlen_q - step.row;\n"
+         "    // The copy engine hands over Q and dO.\n"
+         "    wait_for_phase(step_loaded(stage.index), *parities >> stage.index & 1);\n"
+         "    *parities ^= 1u << stage.index;\n"
+         "    clear_rows(smem + Q_OFFSET + stage.index * Q_BYTES, K_SLABS, BLOCK_M, valid);\n"
+         "    clear_rows(smem + DO_OFFSET + stage.index * DO_BYTES, V_SLABS, BLOCK_M, valid);\n"
+         "    __syncwarp();\n"
+         "    arrive_once(do_full(shared, stage.index));\n"
+         "  }\n");
+  }
+  TEXT("  // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+       "  __syncwarp();\n"
+       "  arrive_once(q_full(shared, stage.index));\n"
+       "}\n"
        "\n"
        "// One thread: K and V of the block's keys, then Q and dO of each step.\n"
        "__device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
        "                                        const Work *work) {\n"
-       "  mbarrier_arrive_expect(k_full(shared), K_SLABS * KEY_SLAB_BYTES);\n"
-       "#pragma unroll\n"
-       "  for (int slab = 0; slab < K_SLABS; ++slab)\n"
-       "    tma_load_4d(shared + slab * KEY_SLAB_BYTES, &args->k, k_full(shared), slab * 64,\n"
-       "                work->key_begin, work->kv_head, work->batch);\n"
+       "  load_keys(args, shared, work);\n"
        "  Step step = {work->first_head, work->row_begin};\n"
        "  Stage stage = {0, 0};\n"
        "  for (int n = 0; n < work->steps; ++n) {\n"
-       "    // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
-       "    wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n"
-       "    const uint32_t q = q_full(shared, stage.index), dout = do_full(shared, stage.index);\n"
-       "    mbarrier_arrive_expect(q, Q_BYTES);\n"
-       "#pragma unroll\n"
-       "    for (int slab = 0; slab < K_SLABS; ++slab)\n"
-       "      tma_load_4d(shared + Q_OFFSET + stage.index * Q_BYTES + slab * ROW_SLAB_BYTES, &args->q, q,\n"
-       "                  slab * 64, step.row, step.head, work->batch);\n"
-       "    if (n == 0) {\n"
-       "      mbarrier_arrive_expect(v_full(shared), V_SLABS * KEY_SLAB_BYTES);\n"
-       "#pragma unroll\n"
-       "      for (int slab = 0; slab < V_SLABS; ++slab)\n"
-       "        tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v_full(shared), slab * 64,\n"
-       "                    work->key_begin, work->kv_head, work->batch);\n"
-       "    }\n"
-       "    mbarrier_arrive_expect(dout, DO_BYTES);\n"
-       "#pragma unroll\n"
-       "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
-       "      tma_load_4d(shared + DO_OFFSET + stage.index * DO_BYTES + slab * ROW_SLAB_BYTES, &args->dout,\n"
-       "                  dout, slab * 64, step.row, step.head, work->batch);\n"
+       "    load_step(args, shared, work, n, step, stage);\n"
        "    stage = next_stage(stage, STAGES);\n"
        "    step = step_after(step, work);\n"
        "  }\n"
@@ -348,25 +498,22 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "// One warp: lse and delta of each step, four rows a lane.\n"
        "__device__ __forceinline__ void produce_rows(const attnpress_bwd_args *args, unsigned char *smem,\n"
        "                                             uint32_t shared, const Work *work) {\n"
-       "  const int lane = threadIdx.x % 32;\n"
-       "  const float *rows = lane < 16 ? args->lse_log2 : args->delta;\n"
        "  Step step = {work->first_head, work->row_begin};\n"
-       "  Stage stage = {0, 0};\n"
-       "  for (int n = 0; n < work->steps; ++n) {\n"
-       "    const int64_t from =\n"
-       "        ((int64_t)work->batch * args->heads_q + step.head) * args->row_tiles * 16 + step.row;\n"
-       "    const float4 four = *(const float4 *)(rows + from + lane % 16 * 4);\n"
-       "    // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
-       "    wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n"
-       "    *(float4 *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES + lane * 16) = four;\n"
-       "    // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
-       "    __syncwarp();\n"
-       "    arrive_once(q_full(shared, stage.index));\n"
-       "    stage = next_stage(stage, STAGES);\n"
+       "  Stage stage = {0, 0};\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("  uint32_t parities = 0;\n"
+         "  clear_keys(smem, shared, work);\n");
+  }
+  TEXT("  for (int n = 0; n < work->steps; ++n) {\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("    store_rows(smem, shared, work, fetch_rows(args, work, step), step, stage, &parities);\n");
+  } else {
+    TEXT("    store_rows(smem, shared, fetch_rows(args, work, step), stage);\n");
+  }
+  TEXT("    stage = next_stage(stage, STAGES);\n"
        "    step = step_after(step, work);\n"
        "  }\n"
        "}\n"
-       "\n"
        "// ---- The consumers ----\n"
        "\n"
        "// Starts S^T = K Q^T, (64, BLOCK_M), as a group of its own.\n"
@@ -476,16 +623,22 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "    wait_for_phase(ds_full(shared, turn), n / 2 % 2);\n"
          "    const uint32_t tile = shared + DS_OFFSET + turn * DS_BYTES + warp * 32 +\n"
          "                          ldmatrix_columns_first(lane, DS_ROW_BYTES);\n"
-         "    float *sum = args->dq_sum + sum_offset(args, work->batch, step.head, step.row / 16 + warp,\n"
+         "    float *sum = args->dq_sum + sum_offset(args, ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "0, step.head, work->at->sum_tile + step.row / 16 + warp" : "work->batch, step.head, step.row / 16 + warp");
+    TEXT(",\n"
          "                                           HEAD_DIM);\n"
          "    const bool valid = step.row + warp * 16 < args->seqlen_q;\n"
          "    uint32_t ds[DQ_STEPS][4];\n"
          "    {\n"
          "      float dq[");
     INTEGER(((hdim < 64) ? hdim : 64) / 2);
-    TEXT("];\n"
-         "#pragma unroll\n"
-         "      for (int first = 0; first < KEY_STEPS; first += DQ_STEPS) {\n"
+    TEXT("];\n");
+    if (((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && (hdim > 40)) && (hdim <= 80)) {
+      TEXT("#pragma unroll 1 // else there are some registers too few\n");
+    } else {
+      TEXT("#pragma unroll\n");
+    }
+    TEXT("      for (int first = 0; first < KEY_STEPS; first += DQ_STEPS) {\n"
          "        load_ds(ds, tile + first * 16 * DS_ROW_BYTES);\n"
          "        wgmma_order_n");
     INTEGER((hdim < 64) ? hdim : 64);
@@ -521,9 +674,13 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("    {\n"
            "      float dq[");
       INTEGER((hdim / 2) - 32);
-      TEXT("];\n"
-           "#pragma unroll\n"
-           "      for (int first = 0; first < KEY_STEPS; first += DQ_STEPS) {\n"
+      TEXT("];\n");
+      if (((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && (hdim > 40)) && (hdim <= 80)) {
+        TEXT("#pragma unroll 1 // else there are some registers too few\n");
+      } else {
+        TEXT("#pragma unroll\n");
+      }
+      TEXT("      for (int first = 0; first < KEY_STEPS; first += DQ_STEPS) {\n"
            "        load_ds(ds, tile + first * 16 * DS_ROW_BYTES);\n"
            "        wgmma_order_n");
       INTEGER(hdim - 64);
@@ -599,7 +756,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("(dq);\n"
          "  }\n"
          "  if (step.row + warp * 16 < args->seqlen_q) {\n"
-         "    float *sum = args->dq_sum + sum_offset(args, work->batch, step.head, step.row / 16 + warp,\n"
+         "    float *sum = args->dq_sum + sum_offset(args, ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "0, step.head, work->at->sum_tile + step.row / 16 + warp" : "work->batch, step.head, step.row / 16 + warp");
+    TEXT(",\n"
          "                                           HEAD_DIM);\n"
          "#pragma unroll\n"
          "    for (int tile_index = 0; tile_index < K_TILES; ++tile_index)\n"
@@ -670,7 +829,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("    // While the products run. The seed is read anew: it would take registers.\n"
          "    const DropoutSeed seed = dropout_seed(&args->score);\n"
          "    const uint32_t dropped =\n"
-         "        decide_tiles(&seed, (int64_t)work->batch * args->heads_q + step.head, step.row,\n"
+         "        decide_tiles(S_TILES, &seed, (int64_t)work->batch * args->heads_q + step.head, step.row,\n"
          "                     first_key + warp * 16, lane, args->score.dropout_threshold);\n");
   }
   TEXT("    wgmma_wait(");
@@ -713,7 +872,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("    recompute_probabilities(score, S_TILES, true, lse_log2, args->scale_log2);\n");
     if (dropout) {
-      TEXT("    mark_decided(score, dropped);\n"
+      TEXT("    mark_decided(score, S_TILES, dropped);\n"
            "    round_kept(p[0], score, S_TILES, DTYPE);\n");
     } else {
       TEXT("    round_probabilities(p[0], score, S_TILES, DTYPE);\n");
@@ -778,13 +937,16 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "  named_barrier_sync(2, NUM_THREADS - 128);\n"
        "  const int thread = threadIdx.x - 128;\n"
        "  const int valid = args->seqlen_k - work->key_begin;\n"
-       "  unsigned char *const dv_tile = smem + BLOCK_N * DK_ROW_BYTES;\n"
-       "  uint16_t *const dk_rows = (uint16_t *)args->dk + work->batch * args->dk_batch_stride +\n"
-       "                            work->kv_head * args->dk_head_stride +\n"
-       "                            work->key_begin * args->dk_row_stride;\n"
-       "  uint16_t *const dv_rows = (uint16_t *)args->dv + work->batch * args->dv_batch_stride +\n"
-       "                            work->kv_head * args->dv_head_stride +\n"
-       "                            work->key_begin * args->dv_row_stride;\n"
+       "  unsigned char *const dv_tile = smem + BLOCK_N * DK_ROW_BYTES;\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("  const int key_batch = work->at->k_batch, key_row = work->at->k_row + work->key_begin;\n");
+  } else {
+    TEXT("  const int key_batch = work->batch, key_row = work->key_begin;\n");
+  }
+  TEXT("  uint16_t *const dk_rows = (uint16_t *)args->dk + key_batch * args->dk_batch_stride +\n"
+       "                            work->kv_head * args->dk_head_stride + key_row * args->dk_row_stride;\n"
+       "  uint16_t *const dv_rows = (uint16_t *)args->dv + key_batch * args->dv_batch_stride +\n"
+       "                            work->kv_head * args->dv_head_stride + key_row * args->dv_row_stride;\n"
        "  if (args->accumulate) {\n"
        "    load_gradient(smem, dk_rows, args->dk_row_stride, BLOCK_N, HEAD_DIM, valid, thread,\n"
        "                  CONSUMER_THREADS);\n"
@@ -814,15 +976,26 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, 1)\n"
        "    ");
   STRING(stem);
-  TEXT("(\n"
-       "        const __grid_constant__ attnpress_bwd_sm90_args args) {\n"
-       "  extern __shared__ __align__(1024) unsigned char smem[];\n"
-       "  const uint32_t shared = shared_address(smem);\n"
-       "  if (threadIdx.x == 0) {\n"
-       "    prefetch_tensor_map(&args.q);\n"
-       "    prefetch_tensor_map(&args.dout);\n"
-       "    prefetch_tensor_map(&args.k);\n"
-       "    prefetch_tensor_map(&args.v);\n"
+  TEXT("(\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("        const __grid_constant__ attnpress_bwd_sm90_ragged_args args) {\n");
+  } else {
+    TEXT("        const __grid_constant__ attnpress_bwd_sm90_args args) {\n");
+  }
+  TEXT("  extern __shared__ __align__(1024) unsigned char smem[];\n"
+       "  const uint32_t shared = shared_address(smem);\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("  __shared__ SequencePlace sequence;\n"
+         "  // Tensor maps are where dense kernels have them.\n"
+         "  const attnpress_bwd_sm90_args *const maps = (const attnpress_bwd_sm90_args *)&args;\n");
+  } else {
+    TEXT("  const attnpress_bwd_sm90_args *const maps = &args;\n");
+  }
+  TEXT("  if (threadIdx.x == 0) {\n"
+       "    prefetch_tensor_map(&maps->q);\n"
+       "    prefetch_tensor_map(&maps->dout);\n"
+       "    prefetch_tensor_map(&maps->k);\n"
+       "    prefetch_tensor_map(&maps->v);\n"
        "    mbarrier_init(k_full(shared), 1);\n"
        "    mbarrier_init(v_full(shared), 1);\n");
   if (sums) {
@@ -835,29 +1008,48 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "      mbarrier_init(q_full(shared, stage), 2);\n"
        "      mbarrier_init(do_full(shared, stage), 1);\n"
        "      mbarrier_init(step_empty(shared, stage), 4 * CONSUMERS);\n"
-       "    }\n"
-       "    fence_mbarrier_init();\n"
+       "    }\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("    for (int i = 0; i < 2 + STAGES; ++i)\n"
+         "      mbarrier_init(shared_address(&tail_barriers[i]), 1);\n"
+         "    sequence = place_of_sequence(&args.batch, batch_of_block(&args.batch.bwd, blockIdx.x));\n");
+  }
+  TEXT("    fence_mbarrier_init();\n"
        "  }\n"
-       "  // All threads arrive and wait: hands over the barriers.\n"
+       "  // All threads arrive and wait: hands over the barriers");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT(", and where the sequence lies");
+  }
+  TEXT(".\n"
        "  __syncthreads();\n"
-       "\n"
-       "  const Work work = find_work(&args.bwd, blockIdx.x);\n"
-       "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
+       "\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("  const attnpress_bwd_args bwd =\n"
+         "      args_of_lengths(&args.batch, sequence.seqlen_q, sequence.seqlen_k);\n"
+         "  Work work = find_work(&bwd, blockIdx.x);\n"
+         "  work.at = &sequence;\n"
+         "  if (work.key_begin >= bwd.seqlen_k) // the grid is laid out for the longest sequence\n"
+         "    return;\n");
+  } else {
+    TEXT("  const attnpress_bwd_args &bwd = args.bwd;\n"
+         "  const Work work = find_work(&bwd, blockIdx.x);\n");
+  }
+  TEXT("  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
        "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);\n"
        "  if (warp < 4) {\n"
        "    decrease_registers(PRODUCER_REGISTERS);\n"
        "    if (threadIdx.x == 0 && work.steps > 0)\n"
-       "      produce(&args, shared, &work);\n"
+       "      produce(maps, shared, &work);\n"
        "    if (warp == 1)\n"
-       "      produce_rows(&args.bwd, smem, shared, &work);\n");
+       "      produce_rows(&bwd, smem, shared, &work);\n");
   if (dq_warps > 0) {
     TEXT("  } else if (warp >= 4 + 4 * CONSUMERS) {\n"
          "    decrease_registers(DQ_REGISTERS);\n"
-         "    sum_dq(&args.bwd, shared, &work);\n");
+         "    sum_dq(&bwd, shared, &work);\n");
   }
   TEXT("  } else {\n"
        "    increase_registers(CONSUMER_REGISTERS);\n"
-       "    consume(&args.bwd, smem, shared, &work, warp / 4 - 1);\n"
+       "    consume(&bwd, smem, shared, &work, warp / 4 - 1);\n"
        "  }\n"
        "}\n");
 }

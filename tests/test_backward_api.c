@@ -75,6 +75,12 @@ static void test_what_is_launched(void **state) {
       {128, 128, 1, ATTNPRESS_CAUSAL, "sm_90",
        "flash_bwd_delta_hdim128_bf16_sm80 96; flash_bwd_dq_hdim128_bf16_causal_sm90 48; "
        "flash_bwd_dkv_hdim128_bf16_causal_sm90 16"},
+      {192, 128, 0, ATTNPRESS_CAUSAL, "sm_90",
+       "flash_bwd_delta_hdim128_bf16_sm80 96; flash_bwd_hdim192v128_bf16_causal_sm90 32; "
+       "flash_bwd_convert_hdim192_bf16_sm80 96"},
+      {256, 256, 1, ATTNPRESS_FULL, "sm_90",
+       "flash_bwd_delta_hdim256_bf16_sm80 96; flash_bwd_dq_hdim256_bf16_sm90 48; "
+       "flash_bwd_dkv_hdim256_bf16_sm90 32"},
       {512, 512, 0, ATTNPRESS_FULL, "sm_86",
        "flash_bwd_delta_hdim512_bf16_sm80 96; flash_bwd_dq_hdim512_bf16_sm86 304; "
        "flash_bwd_dkv_hdim512_bf16_sm86 128"},

@@ -107,7 +107,7 @@ static void test_wrong_stems(void **state) {
       {"flash", "is not the name of a kernel"},
       {"flash_bwd_dv_hdim64_fp16_sm80", "is not the name of a kernel"},
       {"flash_bwd_hdim264_fp16_sm80", "head dim 264 is not supported in the bwd pass"},
-      {"flash_bwd_hdim136_fp16_sm90", "head dim 136 is not supported in the bwd pass and on sm90"},
+      {"flash_bwd_hdim264_fp16_sm90", "head dim 264 is not supported in the bwd pass"},
       {"flash_bwd_dq_hdim264_fp16_sm90",
        "head dim 264 is not supported in the bwd_dq pass and on sm90"},
       {"flash_bwd_dkv_split_hdim64_fp16_sm80", "split is not supported in the bwd_dkv pass"},

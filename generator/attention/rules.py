@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from generator import GeneratorError
-from generator.family import Family, family_of
+from generator.family import Family, family_of, holds
 from generator.targets import Limits, load_targets
 from generator.tiles import Tile, sized
 from generator.tiles import make_tile as make_any_tile
@@ -118,7 +118,7 @@ def producer_tile(
     variant: Variant, block_m: int, block_n: int, stages: int, dq_warps: int = 0
 ) -> Tile:
     """A tile of an sm90 template: what its three numbers leave open follows from them."""
-    warps_m = (block_n if variant["pass"] in KEY_PASSES else block_m) // 16
+    warps_m = (128 if variant["pass"] in KEY_PASSES else block_m) // 16
     warps_n = 1
     if is_wide(variant):
         warps_m, warps_n = CONSUMER_ROWS // 16, 2
@@ -260,16 +260,26 @@ def _backward_smem_bytes(variant: Variant, tile: Tile) -> int:
 
 
 def _backward_producer_smem_bytes(variant: Variant, tile: Tile) -> int:
-    """K and V, rings of Q and dO, dS of two steps, a ring of lse and delta, and the barriers: six,
-    and three a stage. Of bwd_dq Q and dO, rings of K and V, and the barriers."""
+    """K and V, rings of Q and dO, dS of two steps, or P and dS, a ring of lse and delta, and the
+    barriers: six, and three a stage. Of bwd_dq Q and dO, rings of K and V, and the barriers."""
     slabs = _ceil_div(variant.hdim, SLAB_COLUMNS) + _ceil_div(variant.hdim_v, SLAB_COLUMNS)
     if variant["pass"] == "bwd_dq":
         rows = tile.block_m + tile.stages * tile.block_n
         return 2 * SLAB_COLUMNS * slabs * rows + 8 * (2 + 3 * tile.stages)
     rows = tile.block_n + tile.stages * tile.block_m
     ds_bytes = 2 * tile.block_n * row_bytes(tile.block_m) if variant["pass"] == "bwd" else 0
+    if exchanges(variant):
+        ds_bytes = 4 * tile.block_n * 2 * SLAB_COLUMNS
     ring_bytes = tile.stages * (8 * tile.block_m + 3 * 8)
     return 2 * SLAB_COLUMNS * slabs * rows + ds_bytes + ring_bytes + 6 * 8
+
+
+def exchanges(variant: Variant) -> bool:
+    """Whether P and dS of a thread block of sm90 that owns keys pass through shared memory."""
+    for template in family().templates:
+        if template.name == EXCHANGE_TEMPLATE:
+            return holds(template.where, family(), variant.values)
+    return False
 
 
 def _ceil_div(a: int, b: int) -> int:
@@ -507,14 +517,15 @@ def _backward_producer_problems(variant: Variant, tile: Tile) -> list[str]:
         return ["sm90 needs a tile with a producer, such as m64n128s2"]
     plain = producer_tile(variant, tile.block_m, tile.block_n, tile.stages, tile.dq_warps)
     limit = limits(variant).block_smem_bytes
+    if variant.sequences == "ragged":
+        limit -= RAGGED_UNIT_BYTES
     sum_of_dims = variant.hdim + variant.hdim_v
-    shapes = [shape[:2] for shape in BACKWARD_PRODUCER_SHAPES[variant["pass"] == "bwd_dq"]]
+    shapes = [shape[:2] for shape in _backward_producer_shapes(variant)]
+    dq_warps = (0,)
+    if variant["pass"] == "bwd":
+        dq_warps = (0, 4) if sum_of_dims <= 192 else (4,) if variant.hdim > 128 else (0,)
     checks = (
-        (
-            tile.dq_warps == 0
-            or (tile.dq_warps == 4 and variant["pass"] == "bwd" and sum_of_dims <= 192),
-            "dq_warps is 0 or, in the pass bwd and for head dims up to 96, 4",
-        ),
+        (tile.dq_warps in dq_warps, f"dq_warps is {tile.dq_warps}, none of {dq_warps}"),
         (
             (tile.block_m, tile.block_n) in shapes,
             f"block_m, block_n {tile.block_m}, {tile.block_n} are none of {shapes}",
@@ -690,11 +701,13 @@ BACKWARD_SHAPES = {
 }
 # (stages, v_stages), deepest first.
 BACKWARD_RINGS = ((2, 0), (2, 1), (1, 0))
-# Of sm90: block_m, block_n, stages, dq_warps. First those of bwd and bwd_dkv, then of bwd_dq.
-BACKWARD_PRODUCER_SHAPES = (
-    ((64, 128, 2, 4), (64, 128, 2, 0)),
-    ((128, 64, 2, 0), (128, 32, 2, 0)),
-)
+# Of sm90: block_m, block_n, stages, dq_warps. Where bwd and bwd_dkv hand P and dS on through shared
+# memory, their thread blocks own 64 keys above head dim 128.
+BACKWARD_PRODUCER_SHAPES = ((64, 128, 2, 4), (64, 128, 2, 0))
+EXCHANGE_SHAPES = ((64, 64, 3, 4), (64, 64, 2, 4), (64, 64, 3, 0), (64, 64, 2, 0))
+EXCHANGE_SHAPES_TO_128 = ((64, 128, 3, 0),)
+BACKWARD_DQ_PRODUCER_SHAPES = ((128, 64, 2, 0), (128, 32, 2, 0))
+EXCHANGE_TEMPLATE = "attention/flash_bwd_exchange_sm90.cu.j2"
 
 # Of the gradient by the bias: block_m, block_n, warps_m, warps_n. Several thread blocks an SM hide
 # each other's copies.
@@ -759,10 +772,19 @@ def _producer_fill(variant: Variant) -> Tile:
     )
 
 
+def _backward_producer_shapes(variant: Variant) -> tuple[tuple[int, int, int, int], ...]:
+    """block_m, block_n, stages, dq_warps of sm90, best first."""
+    if variant["pass"] == "bwd_dq":
+        return BACKWARD_DQ_PRODUCER_SHAPES
+    if not exchanges(variant):
+        return BACKWARD_PRODUCER_SHAPES
+    return EXCHANGE_SHAPES if variant.hdim > 128 else EXCHANGE_SHAPES_TO_128
+
+
 def _backward_fill(variant: Variant) -> Tile:
     """The first shape that fits, with as deep a ring as shared memory holds."""
     if variant.arch == 90:
-        shapes = BACKWARD_PRODUCER_SHAPES[variant["pass"] == "bwd_dq"]
+        shapes = _backward_producer_shapes(variant)
         tiles = [producer_tile(variant, *shape) for shape in shapes]
         return next(tile for tile in tiles if not problems(variant, tile))
     largest = max(variant.hdim, variant.hdim_v)

@@ -173,6 +173,10 @@ attnpress_status ap_tensor_maps_encode(const ap_driver *driver, const attnpress_
 /** The same of a backward call, of Q, K, V and dO. */
 int ap_backward_maps_fit(const attnpress_backward_args *args, int64_t batch, int64_t seqlen_q,
                          int64_t seqlen_k);
+/** Where the maps of a backward kernel go. */
+typedef struct ap_backward_maps {
+  attnpress_tensor_map *q, *dout, *k, *v;
+} ap_backward_maps;
 attnpress_status ap_backward_maps_encode(const ap_driver *driver,
                                          const attnpress_backward_args *args, const ap_tile *tile,
-                                         attnpress_bwd_sm90_args *kernel_args);
+                                         ap_backward_maps maps);

@@ -31,8 +31,8 @@ typedef struct backward_plan {
 typedef struct backward_run {
   backward_call call;
   union {
-    attnpress_bwd_sm90_args block; /* of which the other kernels take `bwd` */
-    attnpress_bwd_ragged_args ragged;
+    attnpress_bwd_sm90_args block;              /* of which the other kernels take `bwd` */
+    attnpress_bwd_sm90_ragged_args ragged_sm90; /* of which the other kernels take `batch` */
     attnpress_bwd_mod_args with_mod; /* with a snippet: of which kernels without take `bwd` */
   };
   attnpress_bwd_dbias_args dbias; /* beside `block`, from which it is filled */
@@ -176,11 +176,17 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
   const ap_backward_plan *how = &((const backward_plan *)launches)->how;
   const ap_launch *launch = &launches->launch[index];
   if (run->call.args.ragged != NULL) {
+    attnpress_bwd_sm90_ragged_args *ragged = &run->ragged_sm90;
     if (index == 0)
-      fill_ragged(&run->call, how, &run->ragged);
-    run->ragged.bwd.blocks = how->blocks[index];
-    *block = &run->ragged;
-    return ATTNPRESS_OK;
+      fill_ragged(&run->call, how, &ragged->batch);
+    ragged->batch.bwd.blocks = how->blocks[index];
+    *block = &ragged->batch;
+    if (!launch->tile.field[AP_ATTENTION_TILE_PRODUCER])
+      return ATTNPRESS_OK;
+    *block = ragged;
+    return ap_backward_maps_encode(
+        driver, &run->call.args, &launch->tile,
+        (ap_backward_maps){&ragged->q, &ragged->dout, &ragged->k, &ragged->v});
   }
   if (base->has_snippet) { /* sm80's kernels alone have one */
     const attnpress_forward_args forward = ap_forward_of(&run->call.args);
@@ -204,7 +210,9 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
   if (!launch->tile.field[AP_ATTENTION_TILE_PRODUCER])
     return ATTNPRESS_OK;
   *block = &run->block;
-  return ap_backward_maps_encode(driver, &run->call.args, &launch->tile, &run->block);
+  return ap_backward_maps_encode(
+      driver, &run->call.args, &launch->tile,
+      (ap_backward_maps){&run->block.q, &run->block.dout, &run->block.k, &run->block.v});
 }
 
 /* ---- The CPU --------------------------------------------------------------------------------- */

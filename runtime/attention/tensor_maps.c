@@ -78,7 +78,7 @@ attnpress_status ap_tensor_maps_encode(const ap_driver *driver, const attnpress_
 
 attnpress_status ap_backward_maps_encode(const ap_driver *driver,
                                          const attnpress_backward_args *args, const ap_tile *tile,
-                                         attnpress_bwd_sm90_args *kernel_args) {
+                                         ap_backward_maps maps) {
   const int32_t rows = tile->field[AP_ATTENTION_TILE_BLOCK_M];
   const int32_t keys = tile->field[AP_ATTENTION_TILE_BLOCK_N];
   /* Without rows a map is only prefetched, as one without keys above. */
@@ -86,10 +86,10 @@ attnpress_status ap_backward_maps_encode(const ap_driver *driver,
   const ap_view dout = view_keys(&args->dout, &args->k, rows);
   const ap_view k = view_keys(&args->k, &args->q, keys);
   const ap_view v = view_keys(&args->v, &args->q, keys);
-  FORWARD_IF(ap_view_encode(driver, &q, "q", &kernel_args->q));
-  FORWARD_IF(ap_view_encode(driver, &dout, "dout", &kernel_args->dout));
-  FORWARD_IF(ap_view_encode(driver, &k, "k", &kernel_args->k));
-  return ap_view_encode(driver, &v, "v", &kernel_args->v);
+  FORWARD_IF(ap_view_encode(driver, &q, "q", maps.q));
+  FORWARD_IF(ap_view_encode(driver, &dout, "dout", maps.dout));
+  FORWARD_IF(ap_view_encode(driver, &k, "k", maps.k));
+  return ap_view_encode(driver, &v, "v", maps.v);
 }
 
 int ap_backward_maps_fit(const attnpress_backward_args *args, int64_t batch, int64_t seqlen_q,

@@ -389,11 +389,9 @@ attnpress_status ap_validate_backward(const attnpress_backward_args *args, ap_ch
   RETURN_IF(args->reserved != 0, ATTNPRESS_INVALID_ARGUMENT, "reserved is %d; it must be 0",
             (int)args->reserved);
   FORWARD_IF(check_flag("deterministic", args->deterministic));
-  if (args->ragged != NULL) /* no tensor map describes sequences */
-    return check_flag("accumulate", args->accumulate);
   problem->tma = problem->tma_min = problem->tma_max =
       ap_backward_maps_fit(args, args->q.shape[0], args->q.shape[1], args->k.shape[1]);
-  if (how.range == ATTNPRESS_UP_TO) { /* as in a range of the forward pass */
+  if (how.range == ATTNPRESS_UP_TO && args->ragged == NULL) { /* as in a range of the forward pass */
     problem->tma_min =
         ap_backward_maps_fit(args, args->q.shape[0] == 1 ? 1 : 2, args->q.shape[1] == 1 ? 1 : 2,
                              args->k.shape[1] == 1 ? 1 : 2);

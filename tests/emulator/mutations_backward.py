@@ -148,7 +148,7 @@ MUTATIONS = [
     Mutation("bwd: the last 8 columns of S", PRODUCT, "depth % 16 != 0", "depth % 16 == 1"),
     Mutation("bwd: an odd column tile", PRODUCT, "n_tiles + 1) / 2", "n_tiles) / 2"),
     Mutation("bwd: warps' columns overlap, and both store", STORE, "if (n >= first)", "if (true)"),
-    Mutation("bwd: a row too many is stored", STORE, "min(rows, valid)", "min(rows, valid + 1)", 2),
+    Mutation("bwd: a row too many is stored", STORE, "min(rows, valid)", "min(rows, valid + 1)"),
     Mutation("bwd: rows are added to others", STORE, "accumulate ? *target : 0", "0"),
     # ---- sm90 ----
     Mutation(
@@ -179,19 +179,6 @@ MUTATIONS = [
         "",
     ),
     Mutation(
-        "bwd sm90: lse and delta arrive before all lanes have stored",
-        SM90,
-        "    __syncwarp();\n    arrive_once(q_full",
-        "    arrive_once(q_full",
-    ),
-    Mutation(
-        "bwd sm90: the producer does not wait",
-        SM90,
-        "    wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n"
-        "    const uint32_t q",
-        "    const uint32_t q",
-    ),
-    Mutation(
         "bwd sm90: a step is handed back before its products are done",
         SM90,
         "    wgmma_wait(0);\n    wgmma_order_n${ hdim_v }(dv);\n    wgmma_order_n${ hdim }(dk);\n"
@@ -218,9 +205,6 @@ MUTATIONS = [
         "first < KEY_STEPS / 2; first",
     ),
     Mutation("bwd sm90: the other consumer's keys", SM90, "shared + consumer * 64 * 128", "shared"),
-    Mutation(
-        "bwd sm90: lse of the first head", SM90, "args->heads_q + step.head)", "args->heads_q)"
-    ),
     Mutation(
         "bwd sm90: the turns change places",
         SM90,

@@ -6,6 +6,7 @@ from mutations import SCORE, Mutation
 
 BWD = "templates/attention/flash_bwd_sm80.cu.j2"
 SM90 = "templates/attention/flash_bwd_sm90.cu.j2"
+WALK = "templates/attention/parts/key_walk_sm90.cu.j2"
 DQ_SM90 = "templates/attention/flash_bwd_dq_sm90.cu.j2"
 SINKS = "templates/attention/flash_bwd_sinks.cu.j2"
 DBIAS = "templates/attention/flash_bwd_dbias.cu.j2"
@@ -127,13 +128,13 @@ MUTATIONS = [
     ),
     Mutation(
         "bwd window sm90: a step too few",
-        SM90,
+        WALK,
         "ceil_div(row_end, BLOCK_M) - first_block",
         "ceil_div(row_end, BLOCK_M) - first_block - 1",
     ),
     Mutation(
         "bwd window sm90: rows of the last key alone",
-        SM90,
+        WALK,
         "queries_in_window(work.key_begin, &args->score",
         "queries_in_window(last_key, &args->score",
     ),

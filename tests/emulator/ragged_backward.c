@@ -184,6 +184,11 @@ static int is_pass(const call *c, int pass) {
   return pass_of(c->kernel) == pass;
 }
 
+/* Its tensor maps describe q, k, v and dout as wholes. */
+static int is_sm90(const kernel *k) {
+  return k->variant.axis[AP_ATTENTION_ARCH] == 90;
+}
+
 static int owns_keys(const kernel *k) {
   return pass_of(k) == AP_ATTENTION_PASS_BWD || pass_of(k) == AP_ATTENTION_PASS_BWD_DKV;
 }
@@ -450,6 +455,14 @@ static void give(call *c, emulated_tensor tensor) {
   c->given[c->given_count++] = tensor;
 }
 
+static void give_whole(call *c, const char *name, int which) {
+  const attnpress_tensor *t = tensor_of(c, which);
+  emulated_tensor e = {.name = name, .data = t->data, .element_bytes = sizeof(uint16_t)};
+  memcpy(e.shape, t->shape, sizeof e.shape);
+  memcpy(e.stride, t->stride, sizeof e.stride);
+  give(c, e);
+}
+
 static void give_rows(call *c, const char *name, int which, const sequence_rows *rows,
                       int writable) {
   const attnpress_tensor *t = tensor_of(c, which);
@@ -512,7 +525,10 @@ static void give_all(call *c) {
   const attnpress_forward_args forward = ap_forward_of(&c->args);
   const int pass = pass_of(c->kernel), is_delta = pass == AP_ATTENTION_PASS_BWD_DELTA;
   const int main = owns_keys(c->kernel) || pass == AP_ATTENTION_PASS_BWD_DQ;
+  const int maps = is_sm90(c->kernel);
   c->given_count = 0;
+  for (int i = 0; maps && i < 4; ++i)
+    give_whole(c, (const char *[]){"q", "k", "v", "dout"}[i], (int[]){Q, K, V, DOUT}[i]);
   give_array(c, "cu_seqlens_q", c->ragged.cu_seqlens_q, c->count + 1);
   give_array(c, "cu_seqlens_k", c->ragged.cu_seqlens_k, c->count + 1);
   give_array(c, "seqused_q", c->ragged.seqused_q, c->count);
@@ -533,9 +549,9 @@ static void give_all(call *c) {
         give_values(c, "dlse of a sequence", c->args.dlse, dlse_at(c, &rows, b, 0, 0),
                     dlse_at(c, &rows, b, 0, 1), dlse_at(c, &rows, b, 1, 0), rows.queries);
     }
-    if (is_delta || main)
+    if (is_delta || (main && !maps))
       give_rows(c, "dout of a sequence", DOUT, &rows, 0);
-    if (main) {
+    if (main && !maps) {
       give_rows(c, "q of a sequence", Q, &rows, 0);
       give_rows(c, "k of a sequence", K, &rows, 0);
       give_rows(c, "v of a sequence", V, &rows, 0);
@@ -553,6 +569,31 @@ static void give_all(call *c) {
 
 static void call_bwd(void (*function)(void), const void *args) {
   ((void (*)(attnpress_bwd_ragged_args))function)(*(const attnpress_bwd_ragged_args *)args);
+}
+
+static void call_bwd_sm90(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_bwd_sm90_ragged_args))function)(
+      *(const attnpress_bwd_sm90_ragged_args *)args);
+}
+
+static CUresult no_words(CUresult result, const char **words) {
+  (void)words;
+  return result;
+}
+
+/* The pointers that the kernel leaves alone are not there. */
+static int fill_maps(const call *c, attnpress_bwd_sm90_ragged_args *args, char *report) {
+  const ap_driver driver = {.tensor_map_encode_tiled = emulated_encode_tiled,
+                            .get_error_name = no_words,
+                            .get_error_string = no_words};
+  attnpress_bwd_args *bwd = &args->batch.bwd;
+  bwd->q = bwd->k = bwd->v = bwd->dout = NULL;
+  if (ap_backward_maps_encode(&driver, &c->args, &c->kernel->tile,
+                              (ap_backward_maps){&args->q, &args->dout, &args->k, &args->v}) ==
+      ATTNPRESS_OK)
+    return 0;
+  snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
+  return -1;
 }
 
 /* As runtime/attention/backward.c fills them. */
@@ -619,12 +660,15 @@ static int launch(call *c, char *report) {
           ? args.bwd.heads_q
           : (int64_t)args.bwd.blocks * c->count * (keys ? args.bwd.heads_kv : args.bwd.heads_q);
   give_all(c);
+  attnpress_bwd_sm90_ragged_args sm90 = {.batch = args};
+  if (is_sm90(k) && fill_maps(c, &sm90, report) != 0)
+    return -1;
   const emulated_launch l = {.module = k->module,
                              .blocks = (unsigned)blocks,
                              .threads = (unsigned)k->tile.threads,
                              .shared_bytes = (size_t)k->tile.smem_bytes,
-                             .args = &args,
-                             .call = call_bwd,
+                             .args = is_sm90(k) ? (const void *)&sm90 : &args,
+                             .call = is_sm90(k) ? call_bwd_sm90 : call_bwd,
                              .tensors = c->given,
                              .tensor_count = c->given_count};
   char text[EMULATED_REPORT_BYTES];

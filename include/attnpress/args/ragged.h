@@ -72,6 +72,20 @@ typedef struct attnpress_bwd_ragged_args {
 ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_args) == 704,
                         "layout of attnpress_bwd_ragged_args");
 
+/* The same for compute capability 9.0. Tensor maps as in attnpress_bwd_sm90_args, of q, dout, k and v as
+ * wholes: no row of `bwd` says where they lie. */
+typedef struct attnpress_bwd_sm90_ragged_args {
+  attnpress_tensor_map q;
+  attnpress_tensor_map dout;
+  attnpress_tensor_map k;
+  attnpress_tensor_map v;
+  attnpress_bwd_ragged_args batch;
+} attnpress_bwd_sm90_ragged_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_sm90_ragged_args, batch, 512)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_sm90_ragged_args) == 1216,
+                        "layout of attnpress_bwd_sm90_ragged_args");
+
 /* A sequence as the schedule kernel hands it to those of compute capability 9.0. */
 typedef struct attnpress_sequence_units {
   int32_t sequence;

@@ -203,21 +203,22 @@ __device__ __forceinline__ void mark_dropped_by_column(float *p, int tiles, cons
   }
 }
 
-// The same in two parts, of 8 tiles: the decisions, which need no probability and can be made while
-// scores are computed, one bit each, and their signs.
-__device__ __forceinline__ uint32_t decide_tiles(const DropoutSeed *seed, int64_t head, int query,
-                                                 int key, int lane, uint32_t threshold) {
+// The same in two parts, of up to 8 tiles: the decisions, which need no probability and can be made
+// while scores are computed, one bit each, and their signs.
+__device__ __forceinline__ uint32_t decide_tiles(int tiles, const DropoutSeed *seed, int64_t head,
+                                                 int query, int key, int lane,
+                                                 uint32_t threshold) {
   Philox at = dropout_columns(seed, head, query, key, lane);
   uint32_t dropped = 0;
 #pragma unroll
-  for (int pair = 0; pair < 4; ++pair)
+  for (int pair = 0; pair < tiles / 2; ++pair)
     dropped |= decide_by_column(&at, lane / 4 % 2, threshold) << 8 * pair;
   return dropped;
 }
 
-__device__ __forceinline__ void mark_decided(float *p, uint32_t dropped) {
+__device__ __forceinline__ void mark_decided(float *p, int tiles, uint32_t dropped) {
 #pragma unroll
-  for (int i = 0; i < 32; ++i)
+  for (int i = 0; i < tiles * 4; ++i)
     p[i] = __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, p[i]) ^
                                          (dropped << (31 - i) & 0x80000000u));
 }

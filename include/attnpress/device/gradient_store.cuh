@@ -45,15 +45,15 @@ __device__ __forceinline__ void round_gradient(unsigned char *place, int row_byt
 }
 
 // The first `valid` rows of a tile of `rows` rows, by `threads` threads: what a gradient is added
-// to, and its sum.
+// to, zeros behind it, and its sum.
 __device__ __forceinline__ void load_gradient(unsigned char *tile, const uint16_t *global,
                                               int64_t row_stride, int rows, int columns, int valid,
                                               int thread, int threads) {
   const int row_bytes = tile_row_bytes(columns), pass_rows = threads / (columns / 8);
   const int row = copy_row(columns, thread), column = copy_column(columns, thread);
-  for (int r = row; row < pass_rows && r < min(rows, valid); r += pass_rows)
+  for (int r = row; row < pass_rows && r < rows; r += pass_rows)
     *(uint4 *)(tile + r * row_bytes + column * 2) =
-        *(const uint4 *)(global + r * row_stride + column);
+        r < valid ? *(const uint4 *)(global + r * row_stride + column) : uint4{0, 0, 0, 0};
 }
 
 __device__ __forceinline__ void store_gradient(uint16_t *global, int64_t row_stride,
