@@ -99,7 +99,7 @@ class Kernel:
 # ---- Candidates ----------------------------------------------------------------------------------
 
 
-def all_tiles(variant: Variant, target: str) -> Iterator[Tile]:
+def all_tiles(variant: Variant, target: str | None = None) -> Iterator[Tile]:
     """Every legal one, except for equal occupancies said in several ways."""
     backward = variant["pass"] == "bwd"
     for warps, threads, rows, in_shared, held, ahead, packed, blocks in itertools.product(
@@ -136,7 +136,7 @@ def all_tiles(variant: Variant, target: str) -> Iterator[Tile]:
             yield tile
 
 
-def candidates(variant: Variant, names: Sequence[str], target: str) -> list[Tile]:
+def candidates(variant: Variant, names: Sequence[str], target: str | None = None) -> list[Tile]:
     """The present tile first."""
     tiles = [tile_of(variant, target=target)]
     named = [parse_tile(name, variant) for name in names]
