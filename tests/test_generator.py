@@ -143,6 +143,11 @@ def test_shared_memory(hdim: int, hdim_v: int, tile: Tile, expected: int) -> Non
         # slabs are whole; Q of three consumers; 18 barriers
         (8, 8, "m192n128s3", 3 * 8192 + 3 * 128 * 128 * 2 + 8 * 18),
         (192, 128, "m64n64s2", 24576 + 2 * 64 * 128 * (3 + 2) + 8 * 10),
+        # two consumers share the rows of Q; one key block of K, or two where they fit; P of two key
+        # blocks and its rows' factors, and those of a unit's end; 28 and 36 barriers
+        (512, 512, "m128n64s1", 65536 + 64 * 128 * (8 + 8) + 2 * (8192 + 256) + 256 + 8 * 28),
+        (320, 320, "m128n64s2", 40960 + 64 * 128 * (10 + 10) + 2 * (8192 + 256) + 256 + 8 * 36),
+        (64, 512, "m64n64s2", 8192 + 64 * 128 * (16 + 2) + 2 * (8192 + 256) + 256 + 8 * 20),
     ],
 )
 def test_shared_memory_of_sm90(hdim: int, hdim_v: int, tile: str, expected: int) -> None:
@@ -202,6 +207,28 @@ def test_illegal_tiles(change: dict, problem: str) -> None:
 def test_illegal_tiles_of_sm90(tile: str, problem: str) -> None:
     found = problems(HOPPER, parse_tile(tile, HOPPER))
     assert any(problem in sentence for sentence in found), found
+
+
+@pytest.mark.parametrize(
+    ("tile", "problem"),
+    [
+        ("m192n64s1", "block_m 192 is neither 64 nor 128: a thread block, or a cluster of two"),
+        ("m128n72s1", "block_n 72 is not a multiple of 16 from 16 to 256"),
+        ("m128n64s0", "stages is less than 1"),
+        ("m128n64s2", "bytes of shared memory are over 232448"),
+        ("m64n112s1", "about 244 registers a thread are over 232"),
+    ],
+)
+def test_illegal_tiles_of_wide_head_dims(tile: str, problem: str) -> None:
+    variant = HOPPER.replace(hdim=512, hdim_v=512)
+    found = problems(variant, parse_tile(tile, variant))
+    assert any(problem in sentence for sentence in found), found
+
+
+def test_wide_tiles_have_two_consumers() -> None:
+    for name in ("m64n64s1", "m128n64s1"):
+        tile = parse_tile(name, HOPPER.replace(hdim=512, hdim_v=512))
+        assert (tile.warps_m, tile.warps_n, tile.threads) == (4, 2, 384)
 
 
 def test_tiles_with_a_producer_are_those_of_sm90() -> None:
@@ -894,7 +921,7 @@ def test_the_command_in_a_source_presses_that_source(tmp_path: Path) -> None:
         ("--hdim 64 --dtype fp32", "dtype fp32 is unknown: it must be fp16 or bf16"),
         ("--hdim 64 --arch sm75", "arch sm75 is unknown: it must be sm80, sm86 or sm90"),
         ("--hdim 64 --arch hopper", "arch hopper is unknown: it must be sm80, sm86 or sm90"),
-        ("--hdim 320 --arch sm90", "head dim 320 is not supported on sm90: it must be a multiple"),
+        ("--hdim 320 --arch sm90 --window", "mask window is not supported"),
         ("--hdim 64 --arch sm90 --decode", "decode is not supported on sm90"),
         ("--hdim 64 --arch sm90 --tile m128n256s9", "bytes of shared memory are over 232448"),
         ("--hdim 64 --tile m128n64s2", "a tile with a producer needs sm90, and no decode"),

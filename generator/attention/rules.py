@@ -34,6 +34,7 @@ RAGGED_UNIT_BYTES = 1024  # of sm90's ragged kernels: static shared memory, at m
 SLAB_COLUMNS = 64  # of Q, K and V in shared memory: rows of 128 bytes
 WIDE_COLUMNS = 256  # of O: above, two consumers share them
 WIDE_PLACES = 2  # for P between them
+WIDE_REGISTERS = 232  # of a thread; the producer has more to do, and keeps 40
 
 
 def family() -> Family:
@@ -335,6 +336,8 @@ def registers(variant: Variant, tile: Tile) -> int:
 def register_budget(tile: Tile) -> int:
     """Registers that a thread may have where min_blocks blocks are to share an SM; of a consumer,
     what the producer leaves."""
+    if tile.producer and tile.warps_n > 1:
+        return WIDE_REGISTERS
     if tile.producer:
         return CONSUMER_REGISTERS[consumers(tile)]
     share = SM_REGISTERS // (tile.threads * tile.min_blocks)
