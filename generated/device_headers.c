@@ -1946,8 +1946,7 @@ const ap_device_header ap_device_headers[] = {
      "// The same in two parts, of up to 8 tiles: the decisions, which need no probability and can be made\n"
      "// while scores are computed, one bit each, and their signs.\n"
      "__device__ __forceinline__ uint32_t decide_tiles(int tiles, const DropoutSeed *seed, int64_t head,\n"
-     "                                                 int query, int key, int lane,\n"
-     "                                                 uint32_t threshold) {\n"
+     "                                                 int query, int key, int lane, uint32_t threshold) {\n"
      "  Philox at = dropout_columns(seed, head, query, key, lane);\n"
      "  uint32_t dropped = 0;\n"
      "#pragma unroll\n"
@@ -12287,4 +12286,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "f2cfb7d73d14003f8cc286fcf2d03ff0ba942f7a4a7cbc1b9f7d411e33ca37b2";
+    "91e5c24f11425c3b842186568b90fd0d3bb7ed2cbe5e6e78ff36565169cd5acd";

@@ -512,7 +512,9 @@ def test_wgmma_headers_are_what_a_person_would_write() -> None:
         assert max(map(len, text.splitlines())) <= 100, columns
         assert text.endswith("}\n") and "\n\n\n" not in text
         assert not re.search(r"[ \t]\n|//%|<%|%>|<#|#>|\$\{|\t", text), columns
-        kinds = ("ss", "rs_trans", "ss_trans") if columns == 256 else ("ss", "rs_trans")
+        kinds = ["ss", "rs_trans"]
+        kinds += ["ss_trans"] if columns in (32, 64, 128, 256) else []
+        kinds += ["ss_trans_both"] if columns in (32, 64) else []
         for dtype in DTYPES:
             for kind in kinds:
                 name = f"void wgmma_m64n{columns}k16_{dtype}_{kind}("

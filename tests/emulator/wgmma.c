@@ -171,8 +171,8 @@ static void release_fragments(array *r, int warp, const void *site) {
 
 typedef struct wgmma_operands {
   float *d;
-  const uint32_t *fragment; /* of A; NULL: in shared memory */
-  uint64_t a, b;            /* descriptors */
+  const uint32_t *fragment;                      /* of A; NULL: in shared memory */
+  uint64_t a, b;                                 /* descriptors */
   int columns, format, b_transposed, accumulate; /* b_transposed: 2 where A is, too */
   const void *site;
 } wgmma_operands;
