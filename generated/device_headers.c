@@ -1995,8 +1995,7 @@ const ap_device_header ap_device_headers[] = {
      "// The same in two parts, of up to 8 tiles: the decisions, which need no probability and can be made\n"
      "// while scores are computed, one bit each, and their signs.\n"
      "__device__ __forceinline__ uint32_t decide_tiles(int tiles, const DropoutSeed *seed, int64_t head,\n"
-     "                                                 int query, int key, int lane,\n"
-     "                                                 uint32_t threshold) {\n"
+     "                                                 int query, int key, int lane, uint32_t threshold) {\n"
      "  Philox at = dropout_columns(seed, head, query, key, lane);\n"
      "  uint32_t dropped = 0;\n"
      "#pragma unroll\n"
@@ -12768,4 +12767,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "6885da96ef7dac8535f862c54e432eaf8903bc0bdf0b6c47477dae76ed412a01";
+    "df1f80e6a2b169be24c5084097d284deb87fde16da247c68bdd30abaf076d8ff";

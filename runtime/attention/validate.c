@@ -391,7 +391,8 @@ attnpress_status ap_validate_backward(const attnpress_backward_args *args, ap_ch
   FORWARD_IF(check_flag("deterministic", args->deterministic));
   problem->tma = problem->tma_min = problem->tma_max =
       ap_backward_maps_fit(args, args->q.shape[0], args->q.shape[1], args->k.shape[1]);
-  if (how.range == ATTNPRESS_UP_TO && args->ragged == NULL) { /* as in a range of the forward pass */
+  if (how.range == ATTNPRESS_UP_TO &&
+      args->ragged == NULL) { /* as in a range of the forward pass */
     problem->tma_min =
         ap_backward_maps_fit(args, args->q.shape[0] == 1 ? 1 : 2, args->q.shape[1] == 1 ? 1 : 2,
                              args->k.shape[1] == 1 ? 1 : 2);

@@ -206,8 +206,7 @@ __device__ __forceinline__ void mark_dropped_by_column(float *p, int tiles, cons
 // The same in two parts, of up to 8 tiles: the decisions, which need no probability and can be made
 // while scores are computed, one bit each, and their signs.
 __device__ __forceinline__ uint32_t decide_tiles(int tiles, const DropoutSeed *seed, int64_t head,
-                                                 int query, int key, int lane,
-                                                 uint32_t threshold) {
+                                                 int query, int key, int lane, uint32_t threshold) {
   Philox at = dropout_columns(seed, head, query, key, lane);
   uint32_t dropped = 0;
 #pragma unroll
