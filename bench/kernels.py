@@ -265,11 +265,64 @@ class CombineArgs(ctypes.Structure):
 
 # ---- The driver ---------------------------------------------------------------------------------
 
+
+class LaunchAttribute(ctypes.Structure):
+    """CUlaunchAttribute"""
+
+    _fields_ = [
+        ("id", c_int),
+        ("padding", c_int),
+        ("cluster", c_uint32 * 3),
+        ("rest", c_uint32 * 13),
+    ]
+
+
+class LaunchConfig(ctypes.Structure):
+    """CUlaunchConfig"""
+
+    _fields_ = [
+        *((f"{unit}_{axis}", c_uint32) for unit in ("grid", "block") for axis in "xyz"),
+        ("smem_bytes", c_uint32),
+        ("stream", c_void_p),
+        ("attributes", ctypes.POINTER(LaunchAttribute)),
+        ("attribute_count", c_uint32),
+    ]
+
+
+_CLUSTER_DIMENSION = 4  # CUlaunchAttributeID
+
 _MAX_DYNAMIC_SHARED_SIZE_BYTES = 8  # CUfunction_attribute
 _TENSOR_MAP_DATA_TYPE = {"fp16": 6, "bf16": 9}  # CUtensorMapDataType
 _TENSOR_MAP_SWIZZLE_128B, _TENSOR_MAP_L2_PROMOTION_128B = 3, 2
 _TENSOR_MAP_ALIGNMENT = 64
 LOG2_E = 1.4426950408889634
+
+
+_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4  # CUlaunchAttributeID
+
+
+class LaunchAttribute(ctypes.Structure):
+    """CUlaunchAttribute"""
+
+    _fields_ = [
+        ("id", c_int32),
+        ("padding", c_int32),
+        ("cluster", c_uint32 * 3),
+        ("rest", c_uint32 * 13),
+    ]
+
+
+class LaunchConfig(ctypes.Structure):
+    """CUlaunchConfig"""
+
+    _fields_ = [
+        ("grid", c_uint32 * 3),
+        ("block", c_uint32 * 3),
+        ("shared_bytes", c_uint32),
+        ("stream", c_void_p),
+        ("attributes", ctypes.POINTER(LaunchAttribute)),
+        ("attribute_count", c_uint32),
+    ]
 
 
 class Driver:
@@ -336,16 +389,18 @@ class LoadedKernel:
     function: c_void_p
     smem_bytes: int
 
-    def launch(self, blocks: int, threads: int, args: ctypes.Structure, stream: int) -> None:
+    def launch(
+        self, blocks: int, threads: int, args: ctypes.Structure, stream: int, cluster: int = 1
+    ) -> None:
+        """blocks: in clusters of so many."""
         parameters = (c_void_p * 1)(ctypes.addressof(args))
-        status = self.driver.library.cuLaunchKernel(
-            self.function,
-            *(blocks, 1, 1),
-            *(threads, 1, 1),
-            self.smem_bytes,
-            c_void_p(stream),
-            parameters,
-            None,
+        attribute = LaunchAttribute(_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, 0, (cluster, 1, 1))
+        config = LaunchConfig(
+            (blocks, 1, 1), (threads, 1, 1), self.smem_bytes, stream, ctypes.pointer(attribute),
+            int(cluster > 1),
+        )  # fmt: skip
+        status = self.driver.library.cuLaunchKernelEx(
+            ctypes.byref(config), self.function, parameters, None
         )
         self.driver.check(status, f"launching {self.stem}")
 
@@ -411,8 +466,9 @@ def view_keys(k: Any, block_n: int) -> TensorView:
 
 
 def deal_units(args: ForwardSm90Args, causal: bool, key_head_bytes: int, sm_count: int) -> int:
-    """Fills all but the tensor maps from `fwd`, and returns the grid: an order that comes out about
-    as even as that of runtime/attention/schedule.c. `key_head_bytes`: of K and V of one head."""
+    """Fills all but the tensor maps from `fwd`, and returns the grid, at most `sm_count`: an order
+    that comes out about as even as that of runtime/attention/schedule.c. `key_head_bytes`: of K and
+    V of one head."""
     fwd = args.fwd
     tile_heads = fwd.heads_q // fwd.heads_per_tile
     heads = fwd.batch * tile_heads * fwd.num_splits
@@ -525,12 +581,13 @@ class Attention:
         key_head_bytes = 2 * max(1, k.shape[1]) * (k.shape[3] + v.shape[3])
         sm_count = torch.cuda.get_device_properties(q.device).multi_processor_count
         causal = self.variant.mask == "causal"
-        grid = deal_units(args, causal, key_head_bytes, sm_count)
+        cluster = self.tile.block_m // (16 * self.tile.warps_m)
+        grid = deal_units(args, causal, key_head_bytes, sm_count // cluster)
         encode, dtype = self.kernel.driver.encode, self.variant.dtype
         args.q = encode(view_queries(q), dtype)
-        args.k = encode(view_keys(k, self.tile.block_n), dtype)
-        args.v = encode(view_keys(v, self.tile.block_n), dtype)
-        self.kernel.launch(grid, self.tile.threads, args, stream)
+        args.k = encode(view_keys(k, self.tile.block_n // cluster), dtype)
+        args.v = encode(view_keys(v, self.tile.block_n // cluster), dtype)
+        self.kernel.launch(grid * cluster, self.tile.threads, args, stream, cluster)
 
     def _combine(self, forward: ForwardArgs, rows: int, stream: int) -> None:
         assert self.combine is not None

@@ -32,6 +32,7 @@ from bench.kernels import Driver, LoadedKernel
 from bench.tune import Press
 from generator import GeneratorError
 from generator.family import family_of
+from generator.softmax import rules
 from generator.tiles import Tile, make_tile, parse_tile, problems, sized, tile_of
 from generator.variant import Variant, make_variant
 
@@ -89,23 +90,25 @@ class Kernel:
             sms,
             0,
         )
-        block_rows = self.tile.threads // self.tile.row_threads * self.tile.rows
-        blocks = -(-rows // block_rows)
-        return lambda: self.loaded.launch(blocks, self.tile.threads, args, stream)
+        cluster = rules.cluster(self.tile)
+        block_rows = max(self.tile.threads // self.tile.row_threads, 1) * self.tile.rows
+        blocks = -(-rows // block_rows) * cluster
+        return lambda: self.loaded.launch(blocks, self.tile.threads, args, stream, cluster)
 
 
 # ---- Candidates ----------------------------------------------------------------------------------
 
 
-def all_tiles(variant: Variant) -> Iterator[Tile]:
+def all_tiles(variant: Variant, target: str) -> Iterator[Tile]:
     """Every legal one, except for equal occupancies said in several ways."""
     backward = variant["pass"] == "bwd"
-    for warps, threads, rows, in_shared, held, ahead, blocks in itertools.product(
+    for warps, threads, rows, in_shared, held, ahead, packed, blocks in itertools.product(
         (4, 8, 16, 32),
         (4, 8, 16, 32, 64, 128, 256, 512, 1024),
         (1, 2, 4),
         range(3 if backward else 2),
         (0, 2, 4, 6, 8),
+        (0, 1),
         (0, 1),
         (0, 2, 3, 4, 6),
     ):
@@ -117,24 +120,28 @@ def all_tiles(variant: Variant) -> Iterator[Tile]:
             in_shared=in_shared,
             held=held,
             ahead=ahead,
+            packed=packed,
             blocks=blocks,
         )
-        if threads > 32 and warps != max(threads // 32, 4):
-            continue  # rows of several warps are one a block, except for the shortest
+        if threads > 32 and warps != max(threads // 32, 4) and (threads < 512 or backward):
+            continue  # rows of several warps are one a block, but the shortest, and a cluster's
+        if warps > max(threads // 32, 8):
+            continue
         if threads <= 32 and (warps > 8 or blocks):
             continue
         if ahead and threads < 256:
             continue
         tile = sized(variant, tile)
-        if not problems(variant, tile):
+        if not problems(variant, tile, target):
             yield tile
 
 
-def candidates(variant: Variant, names: Sequence[str]) -> list[Tile]:
+def candidates(variant: Variant, names: Sequence[str], target: str) -> list[Tile]:
     """The present tile first."""
-    tiles = [tile_of(variant)]
-    for tile in [parse_tile(name, variant) for name in names] or all_tiles(variant):
-        if not problems(variant, tile) and tile not in tiles:
+    tiles = [tile_of(variant, target=target)]
+    named = [parse_tile(name, variant) for name in names]
+    for tile in named or all_tiles(variant, target):
+        if not problems(variant, tile, target) and tile not in tiles:
             tiles.append(tile)
     return tiles
 
@@ -245,7 +252,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def press_tiles(press: Press, variant: Variant, names: Sequence[str], target: str) -> dict:
-    tiles = candidates(variant, names)
+    tiles = candidates(variant, names, target)
     return press.clean(variant, tiles, target, time.monotonic() + 3600)
 
 
@@ -266,7 +273,7 @@ def measure(bench: Bench, press: Press, variant: Variant, o: argparse.Namespace)
             rates = bench.case(kernels, variant, columns, megabytes, o.gap)
             show(f"{variant['pass']} {variant.dtype} {columns:6} {megabytes:4} MB", rates)
             cases[f"{columns}, {megabytes} MB"] = rates
-    print(f"{variant.stem} (now {tile_of(variant).name}):")
+    print(f"{variant.stem} (now {tile_of(variant, target=bench.target).name}):")
     for mean, name in ranking(list(cases.values()))[:SHOWN]:
         print(f"  {mean:.3f} {name}, {kernels[name].registers} registers", flush=True)
     for kernel in kernels.values():

@@ -15,6 +15,7 @@ void ap_render_flash_fwd_map(ap_text *out, const ap_render_input *in);
 void ap_render_flash_fwd_schedule(ap_text *out, const ap_render_input *in);
 void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in);
 void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in);
+void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in);
 extern const ap_tile_table ap_tiles_attention;
 
 static const ap_word words_0[] = {{"fwd", "_fwd", 0}, {"fwd_combine", "_fwd_combine", 1}, {"bwd", "_bwd", 2}, {"bwd_dkv", "_bwd_dkv", 3}, {"bwd_dq", "_bwd_dq", 4}, {"bwd_delta", "_bwd_delta", 5}, {"bwd_convert", "_bwd_convert", 6}, {"bwd_sinks", "_bwd_sinks", 7}, {"fwd_map", "_fwd_map", 8}, {"fwd_schedule", "_fwd_schedule", 9}, {"bwd_dbias", "_bwd_dbias", 10}};
@@ -56,35 +57,38 @@ static const int32_t values_35[] = {2, 3};
 static const ap_set where_36[] = {{0, 0, 0, 1, values_35, 2}, {14, 0, 0, 1, values_28, 1}};
 static const int32_t values_37[] = {2, 6};
 static const ap_set where_38[] = {{0, 0, 0, 1, values_37, 2}};
-static const ap_set where_39[] = {{14, 0, 0, 1, values_28, 1}};
-static const ap_set where_40[] = {{14, 0, 0, 1, values_28, 1}, {12, 0, 0, 1, values_12, 1}};
-static const ap_set where_41[] = {{12, 0, 0, 1, values_4, 2}};
-static const int32_t pairs_42[][2] = {{64, 128}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
-static const ap_tile_part parts_43[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"d", 14, 0, 0}};
-static const ap_tile_part parts_44[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
-static const ap_tile_part parts_45[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
-static const int32_t values_46[] = {6};
-static const ap_set where_47[] = {{0, 0, 0, 1, values_46, 1}};
-static const int32_t values_48[] = {5};
-static const ap_set where_49[] = {{0, 0, 0, 1, values_48, 1}};
-static const int32_t values_50[] = {4};
-static const ap_set where_51[] = {{0, 0, 0, 1, values_50, 1}, {14, 0, 0, 1, values_28, 1}};
-static const int32_t values_52[] = {80, 86};
-static const ap_set where_53[] = {{0, 0, 0, 1, values_26, 3}, {14, 0, 0, 1, values_52, 2}};
-static const ap_set where_54[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_52, 2}, {13, 0, 0, 1, values_12, 1}};
-static const ap_set where_55[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_52, 2}, {13, 0, 0, 1, values_11, 1}};
-static const ap_set where_56[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_28, 1}};
-static const ap_set where_57[] = {{0, 0, 0, 1, values_11, 1}};
-static const int32_t values_58[] = {1, 8, 9, 5, 6, 7, 10};
-static const ap_set where_59[] = {{0, 0, 0, 1, values_58, 7}};
-static const int32_t values_60[] = {3};
-static const ap_set where_61[] = {{8, 0, 0, 1, values_60, 1}};
-static const ap_set where_62[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_12, 1}};
-static const ap_set where_63[] = {{8, 0, 0, 1, values_4, 2}};
-static const ap_set where_64[] = {{9, 0, 0, 1, values_12, 1}};
-static const ap_set where_65[] = {{7, 0, 0, 1, values_12, 1}};
-static const ap_set where_66[] = {{6, 0, 0, 1, values_12, 1}};
-static const ap_set where_67[] = {{12, 0, 0, 1, values_17, 1}};
+static const ap_set where_39[] = {{14, 0, 0, 1, values_28, 1}, {13, 0, 0, 1, values_12, 1}};
+static const ap_set where_40[] = {{14, 0, 0, 1, values_28, 1}, {3, 8, 256, 8, 0, 0}, {13, 0, 0, 1, values_11, 1}};
+static const ap_set where_41[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_28, 1}, {3, 264, 512, 8, 0, 0}, {13, 0, 0, 1, values_11, 1}};
+static const ap_set where_42[] = {{14, 0, 0, 1, values_28, 1}, {13, 0, 0, 1, values_11, 1}};
+static const ap_set where_43[] = {{14, 0, 0, 1, values_28, 1}, {12, 0, 0, 1, values_12, 1}, {13, 0, 0, 1, values_11, 1}};
+static const ap_set where_44[] = {{12, 0, 0, 1, values_4, 2}};
+static const int32_t pairs_45[][2] = {{64, 128}, {64, 256}, {64, 512}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
+static const ap_tile_part parts_46[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"d", 14, 0, 0}};
+static const ap_tile_part parts_47[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
+static const ap_tile_part parts_48[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
+static const int32_t values_49[] = {6};
+static const ap_set where_50[] = {{0, 0, 0, 1, values_49, 1}};
+static const int32_t values_51[] = {5};
+static const ap_set where_52[] = {{0, 0, 0, 1, values_51, 1}};
+static const int32_t values_53[] = {4};
+static const ap_set where_54[] = {{0, 0, 0, 1, values_53, 1}, {14, 0, 0, 1, values_28, 1}};
+static const int32_t values_55[] = {80, 86};
+static const ap_set where_56[] = {{0, 0, 0, 1, values_26, 3}, {14, 0, 0, 1, values_55, 2}};
+static const ap_set where_57[] = {{0, 0, 0, 1, values_11, 1}, {13, 0, 0, 1, values_12, 1}};
+static const ap_set where_58[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_55, 2}, {13, 0, 0, 1, values_11, 1}};
+static const ap_set where_59[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_28, 1}, {3, 8, 256, 8, 0, 0}, {13, 0, 0, 1, values_11, 1}};
+static const ap_set where_60[] = {{0, 0, 0, 1, values_11, 1}};
+static const int32_t values_61[] = {1, 8, 9, 5, 6, 7, 10};
+static const ap_set where_62[] = {{0, 0, 0, 1, values_61, 7}};
+static const int32_t values_63[] = {3};
+static const ap_set where_64[] = {{8, 0, 0, 1, values_63, 1}};
+static const ap_set where_65[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_12, 1}};
+static const ap_set where_66[] = {{8, 0, 0, 1, values_4, 2}};
+static const ap_set where_67[] = {{9, 0, 0, 1, values_12, 1}};
+static const ap_set where_68[] = {{7, 0, 0, 1, values_12, 1}};
+static const ap_set where_69[] = {{6, 0, 0, 1, values_12, 1}};
+static const ap_set where_70[] = {{12, 0, 0, 1, values_17, 1}};
 
 /* name, label, kind, token, shown before, phrase; same as, domain, words */
 static const ap_axis axes[] = {
@@ -198,17 +202,27 @@ static const ap_rule rules[] = {
     {where_36, 2, {3, 8, 128, 8, 0, 0}, -1, 0, 0},
     {where_38, 1, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
     {where_38, 1, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_39, 1, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_39, 1, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_39, 1, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_39, 1, {12, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_40, 2, {0, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_40, 2, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_40, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_40, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_40, 2, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_41, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {0, 0, {3, 0, 0, 1, 0, 0}, 2, pairs_42, 5},
+    {where_39, 2, {0, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_39, 2, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_30, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_30, 2, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_40, 3, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_41, 4, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_41, 4, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_41, 4, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_41, 4, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_41, 4, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_41, 4, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_41, 4, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_41, 4, {12, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_42, 2, {12, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_43, 3, {0, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_43, 3, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_43, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_43, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_43, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_44, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {0, 0, {3, 0, 0, 1, 0, 0}, 2, pairs_45, 7},
 };
 static const char *const fields[] = {
     "block_m",
@@ -229,20 +243,20 @@ static const char *const fields[] = {
     "v_stages",
 };
 static const ap_tile_form forms[] = {
-    {11, 1, parts_43, 4},
-    {13, 0, parts_44, 12},
-    {-1, 0, parts_45, 11},
+    {11, 1, parts_46, 4},
+    {13, 0, parts_47, 12},
+    {-1, 0, parts_48, 11},
 };
 static const ap_tile_class tile_classes[] = {
-    {where_61, 1, 5},
-    {where_62, 2, 4},
-    {where_63, 1, 3},
-    {where_64, 1, 2},
+    {where_64, 1, 5},
+    {where_65, 2, 4},
+    {where_66, 1, 3},
+    {where_67, 1, 2},
     {where_20, 1, 2},
     {where_21, 1, 2},
-    {where_65, 1, 1},
-    {where_66, 1, 1},
-    {where_67, 1, 1},
+    {where_68, 1, 1},
+    {where_69, 1, 1},
+    {where_70, 1, 1},
 };
 static const ap_snippet_rule snippets[] = {
     {where_20, 1},
@@ -251,31 +265,32 @@ static const ap_snippet_rule snippets[] = {
 };
 /* name, where, renderer */
 static const ap_template templates[] = {
-    {"attention/flash_bwd_convert.cu.j2", where_47, 1, ap_render_flash_bwd_convert},
+    {"attention/flash_bwd_convert.cu.j2", where_50, 1, ap_render_flash_bwd_convert},
     {"attention/flash_bwd_dbias.cu.j2", where_32, 1, ap_render_flash_bwd_dbias},
-    {"attention/flash_bwd_delta.cu.j2", where_49, 1, ap_render_flash_bwd_delta},
-    {"attention/flash_bwd_dq_sm90.cu.j2", where_51, 2, ap_render_flash_bwd_dq_sm90},
+    {"attention/flash_bwd_delta.cu.j2", where_52, 1, ap_render_flash_bwd_delta},
+    {"attention/flash_bwd_dq_sm90.cu.j2", where_54, 2, ap_render_flash_bwd_dq_sm90},
     {"attention/flash_bwd_sinks.cu.j2", where_25, 1, ap_render_flash_bwd_sinks},
-    {"attention/flash_bwd_sm80.cu.j2", where_53, 2, ap_render_flash_bwd_sm80},
+    {"attention/flash_bwd_sm80.cu.j2", where_56, 2, ap_render_flash_bwd_sm80},
     {"attention/flash_bwd_sm90.cu.j2", where_36, 2, ap_render_flash_bwd_sm90},
     {"attention/flash_fwd_combine.cu.j2", where_13, 1, ap_render_flash_fwd_combine},
-    {"attention/flash_fwd_decode_sm80.cu.j2", where_54, 3, ap_render_flash_fwd_decode_sm80},
+    {"attention/flash_fwd_decode_sm80.cu.j2", where_57, 2, ap_render_flash_fwd_decode_sm80},
     {"attention/flash_fwd_map.cu.j2", where_16, 1, ap_render_flash_fwd_map},
     {"attention/flash_fwd_schedule.cu.j2", where_19, 1, ap_render_flash_fwd_schedule},
-    {"attention/flash_fwd_sm80.cu.j2", where_55, 3, ap_render_flash_fwd_sm80},
-    {"attention/flash_fwd_sm90.cu.j2", where_56, 2, ap_render_flash_fwd_sm90},
+    {"attention/flash_fwd_sm80.cu.j2", where_58, 3, ap_render_flash_fwd_sm80},
+    {"attention/flash_fwd_sm90.cu.j2", where_59, 4, ap_render_flash_fwd_sm90},
+    {"attention/flash_fwd_wide_sm90.cu.j2", where_41, 4, ap_render_flash_fwd_wide_sm90},
 };
 /* where, rows alike, capabilities from and to, arch, target */
 static const ap_route routes[] = {
-    {where_57, 1, 9, 80, 80, 80, "sm_80"},
-    {where_57, 1, 8, 86, 86, 86, "sm_86"},
-    {where_57, 1, 7, 87, 87, 80, "sm_80"},
-    {where_57, 1, 6, 88, 89, 86, "sm_86"},
-    {where_57, 1, 5, 90, 90, 90, "sm_90a"},
-    {where_57, 1, 4, 90, 90, 80, "sm_90"},
-    {where_57, 1, 3, 100, 109, 80, "sm_100"},
-    {where_57, 1, 2, 110, 119, 80, "sm_110"},
-    {where_57, 1, 1, 120, 129, 86, "sm_120"},
+    {where_60, 1, 9, 80, 80, 80, "sm_80"},
+    {where_60, 1, 8, 86, 86, 86, "sm_86"},
+    {where_60, 1, 7, 87, 87, 80, "sm_80"},
+    {where_60, 1, 6, 88, 89, 86, "sm_86"},
+    {where_60, 1, 5, 90, 90, 90, "sm_90a"},
+    {where_60, 1, 4, 90, 90, 80, "sm_90"},
+    {where_60, 1, 3, 100, 109, 80, "sm_100"},
+    {where_60, 1, 2, 110, 119, 80, "sm_110"},
+    {where_60, 1, 1, 120, 129, 86, "sm_120"},
     {where_27, 1, 9, 80, 80, 80, "sm_80"},
     {where_27, 1, 8, 86, 86, 86, "sm_86"},
     {where_27, 1, 7, 87, 87, 80, "sm_80"},
@@ -285,14 +300,14 @@ static const ap_route routes[] = {
     {where_27, 1, 3, 100, 109, 80, "sm_100"},
     {where_27, 1, 2, 110, 119, 80, "sm_110"},
     {where_27, 1, 1, 120, 129, 86, "sm_120"},
-    {where_59, 1, 8, 80, 80, 80, "sm_80"},
-    {where_59, 1, 7, 86, 86, 80, "sm_86"},
-    {where_59, 1, 6, 87, 87, 80, "sm_80"},
-    {where_59, 1, 5, 88, 89, 80, "sm_86"},
-    {where_59, 1, 4, 90, 90, 80, "sm_90"},
-    {where_59, 1, 3, 100, 109, 80, "sm_100"},
-    {where_59, 1, 2, 110, 119, 80, "sm_110"},
-    {where_59, 1, 1, 120, 129, 80, "sm_120"},
+    {where_62, 1, 8, 80, 80, 80, "sm_80"},
+    {where_62, 1, 7, 86, 86, 80, "sm_86"},
+    {where_62, 1, 6, 87, 87, 80, "sm_80"},
+    {where_62, 1, 5, 88, 89, 80, "sm_86"},
+    {where_62, 1, 4, 90, 90, 80, "sm_90"},
+    {where_62, 1, 3, 100, 109, 80, "sm_100"},
+    {where_62, 1, 2, 110, 119, 80, "sm_110"},
+    {where_62, 1, 1, 120, 129, 80, "sm_120"},
 };
 
 extern const ap_family ap_family_attention;
@@ -300,10 +315,11 @@ const ap_family ap_family_attention = {
     "attention", "flash",
     "flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map|fwd_schedule|bwd_dbias>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_ragged|_paged][_decode]_sm<80|86|90>",
     axes, 15, 14,
-    {4, 1, 10, 10, 2, 2, 1, 1, 2, 1, 1, 1, 2, 1, 7},
+    0x400000000000,
+    {0x40000000000, 0x20000000000, 0x80000000, 0x200000, 0x80000, 0x20000, 0x10000, 0x8000, 0x2000, 0x1000, 0x800, 0x400, 0x100, 0x80, 0x1},
     {~0xfu, ~0x1u, ~0x3ffu, ~0x3ffu, ~0x3u, ~0x3u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x7fu, ~0u},
-    rules, 88,
+    rules, 98,
     16, fields, forms, 3,
-    tile_classes, 9, &ap_tiles_attention, templates, 13, routes, 26,
+    tile_classes, 9, &ap_tiles_attention, templates, 14, routes, 26,
     snippets, 3,
 };

@@ -14,8 +14,8 @@ static const int32_t values_2[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 102
 static const ap_word words_3[] = {{"fp16", "_fp16", 1}, {"bf16", "_bf16", 2}, {"fp32", "_fp32", 3}};
 static const int32_t values_4[] = {1, 2, 3};
 static const int32_t values_5[] = {80};
-static const ap_tile_part parts_6[] = {{"w", 0, 0, -1}, {"t", 1, 0, -1}, {"r", 2, 0, 1}, {"s", 3, 0, 0}, {"h", 4, 0, 0}, {"a", 5, 1, -1}, {"b", 6, 0, 0}};
-static const ap_tile_part parts_7[] = {{"w", 0, 0, -1}, {"v", 7, 0, -1}};
+static const ap_tile_part parts_6[] = {{"w", 0, 0, -1}, {"t", 1, 0, -1}, {"r", 2, 0, 1}, {"s", 3, 0, 0}, {"h", 4, 0, 0}, {"a", 5, 1, -1}, {"p", 6, 1, -1}, {"b", 7, 0, 0}};
+static const ap_tile_part parts_7[] = {{"w", 0, 0, -1}, {"v", 8, 0, -1}};
 static const int32_t values_8[] = {1};
 static const int32_t values_9[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
 static const ap_set where_10[] = {{0, 0, 0, 1, values_8, 1}, {1, 0, 0, 1, values_9, 20}};
@@ -44,11 +44,12 @@ static const char *const fields[] = {
     "in_shared",
     "held",
     "ahead",
+    "packed",
     "blocks",
     "step",
 };
 static const ap_tile_form forms[] = {
-    {7, 0, parts_6, 7},
+    {8, 0, parts_6, 8},
     {-1, 0, parts_7, 2},
 };
 /* name, where, renderer */
@@ -75,10 +76,11 @@ const ap_family ap_family_softmax = {
     "softmax", "softmax",
     "softmax_<fwd|bwd>_cols<32|64|96|128|192|256|384|512|768|1024|1536|2048|3072|4096|6144|8192|12288|16384|24576|32768|65536>_<fp16|bf16|fp32>_sm<80>",
     axes, 4, 3,
-    {1, 17, 2, 7},
+    0x8000000,
+    {0x4000000, 0x200, 0x80, 0x1},
     {~0x1u, ~0x1ffffu, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
     0, 0,
-    8, fields, forms, 2,
+    9, fields, forms, 2,
     0, 0, &ap_tiles_softmax, templates, 4, routes, 8,
     0, 0,
 };

@@ -104,20 +104,20 @@ __device__ __forceinline__ Sum add_splits(const attnpress_fwd_combine_args *args
   return sum;
 }
 
-extern "C" __global__ void __launch_bounds__(32 * WARPS)
-    flash_fwd_combine_hdim128_fp16_sm80(
-        const __grid_constant__ attnpress_fwd_combine_args args) {
-  __shared__ float4 warp_out[WARPS][GROUP_THREADS];
-  __shared__ float2 warp_weights[WARPS][GROUP_THREADS]; // maximum, sum of the weights
-  // The parts are there when the split kernel has ended; what comes next may begin to wait too.
-  griddepcontrol_wait();
-  griddepcontrol_launch_dependents();
+// What the warps hand over, in shared memory.
+struct WarpSums {
+  float4 out[WARPS][GROUP_THREADS];
+  float2 weights[WARPS][GROUP_THREADS]; // maximum, sum of the weights
+};
 
-  const int row = blockIdx.x / COLUMN_BLOCKS; // of (batch, heads_q, seqlen_q)
+// Adds up all splits of a row of (batch, heads_q, seqlen_q), in COLUMNS columns, and stores what comes
+// of it. All threads of the thread block take part.
+__device__ __forceinline__ void combine_row(const attnpress_fwd_combine_args *args,
+                                            int row, int column_block, WarpSums *sums) {
   const int thread = threadIdx.x % GROUP_THREADS;
-  const int column = blockIdx.x % COLUMN_BLOCKS * COLUMNS + thread * 4;
+  const int column = column_block * COLUMNS + thread * 4;
   const bool valid = HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V;
-  Sum sum = add_splits(&args, row, threadIdx.x / GROUP_THREADS, valid ? column : 0);
+  Sum sum = add_splits(args, row, threadIdx.x / GROUP_THREADS, valid ? column : 0);
 
   // Over the groups of a warp, then over the warps.
 #pragma unroll
@@ -125,8 +125,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
     sum = add(sum, exchange(sum, lanes));
   if (threadIdx.x % 32 < GROUP_THREADS) {
     const float2 weights = {sum.max, sum.weights};
-    warp_out[threadIdx.x / 32][thread] = sum.out;
-    warp_weights[threadIdx.x / 32][thread] = weights;
+    sums->out[threadIdx.x / 32][thread] = sum.out;
+    sums->weights[threadIdx.x / 32][thread] = weights;
   }
   // All threads arrive and wait: hands over the sums of the warps.
   __syncthreads();
@@ -134,25 +134,36 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
     return;
 #pragma unroll
   for (int warp = 1; warp < WARPS; ++warp) {
-    const float2 weights = warp_weights[warp][thread];
-    const Sum part = {weights.x, weights.y, warp_out[warp][thread]};
+    const float2 weights = sums->weights[warp][thread];
+    const Sum part = {weights.x, weights.y, sums->out[warp][thread]};
     sum = add(sum, part);
   }
 
-  const int position = row % args.seqlen_q;
-  const int head = row / args.seqlen_q % args.heads_q;
+  const int position = row % args->seqlen_q;
+  const int head = row / args->seqlen_q % args->heads_q;
+  const int batch = row / args->seqlen_q / args->heads_q;
   RowEnd end = {normalizer(sum.weights), natural_lse(sum.max, sum.weights)};
-  if (args.sinks != nullptr)
+  if (args->sinks != nullptr)
     end = end_row_with_sink(
         sum.max, sum.weights,
-        load_sink(args.sinks, args.sinks_dtype, args.sinks_stride, head, args.heads_q));
-  const int batch = row / args.seqlen_q / args.heads_q;
-  uint16_t *out = (uint16_t *)args.out + batch * args.out_batch_stride +
-                  position * args.out_row_stride + head * args.out_head_stride + column;
+        load_sink(args->sinks, args->sinks_dtype, args->sinks_stride, head, args->heads_q));
+  uint16_t *out = (uint16_t *)args->out + batch * args->out_batch_stride +
+                  position * args->out_row_stride + head * args->out_head_stride + column;
   const uint2 packed = {pack(DTYPE, sum.out.x * end.normalize, sum.out.y * end.normalize),
                         pack(DTYPE, sum.out.z * end.normalize, sum.out.w * end.normalize)};
   *(uint2 *)out = packed;
-  if (args.lse && column == 0)
-    args.lse[batch * args.lse_batch_stride + head * args.lse_head_stride + position] =
+  if (args->lse && column == 0)
+    args->lse[batch * args->lse_batch_stride + head * args->lse_head_stride + position] =
         end.lse;
+}
+extern "C" __global__ void __launch_bounds__(32 * WARPS)
+    flash_fwd_combine_hdim128_fp16_sm80(
+        const __grid_constant__ attnpress_fwd_combine_args args) {
+  __shared__ WarpSums sums;
+  // The parts are there when the split kernel has ended; what comes next may begin to wait too.
+  griddepcontrol_wait();
+  griddepcontrol_launch_dependents();
+
+  const int row = blockIdx.x / COLUMN_BLOCKS; // of (batch, heads_q, seqlen_q)
+  combine_row(&args, row, blockIdx.x % COLUMN_BLOCKS, &sums);
 }

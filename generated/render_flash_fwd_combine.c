@@ -168,6 +168,75 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "  return sum;\n"
        "}\n"
        "\n"
+       "// What the warps hand over, in shared memory.\n"
+       "struct WarpSums {\n"
+       "  float4 out[WARPS][GROUP_THREADS];\n"
+       "  float2 weights[WARPS][GROUP_THREADS]; // maximum, sum of the weights\n"
+       "};\n"
+       "\n"
+       "// Adds up all splits of a row of (batch, heads_q, seqlen_q), in COLUMNS columns, and stores what comes\n"
+       "// of it. All threads of the thread block take part.\n"
+       "__device__ __forceinline__ void combine_row(const attnpress_fwd_combine_args *args,\n");
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("                                            const attnpress_ragged_args *ragged, Rows rows,\n");
+  }
+  TEXT("                                            int row, int column_block, WarpSums *sums) {\n"
+       "  const int thread = threadIdx.x % GROUP_THREADS;\n"
+       "  const int column = column_block * COLUMNS + thread * 4;\n"
+       "  const bool valid = HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V;\n"
+       "  Sum sum = add_splits(args, row, threadIdx.x / GROUP_THREADS, valid ? column : 0);\n"
+       "\n"
+       "  // Over the groups of a warp, then over the warps.\n"
+       "#pragma unroll\n"
+       "  for (int lanes = GROUP_THREADS; lanes < 32; lanes *= 2)\n"
+       "    sum = add(sum, exchange(sum, lanes));\n"
+       "  if (threadIdx.x % 32 < GROUP_THREADS) {\n"
+       "    const float2 weights = {sum.max, sum.weights};\n"
+       "    sums->out[threadIdx.x / 32][thread] = sum.out;\n"
+       "    sums->weights[threadIdx.x / 32][thread] = weights;\n"
+       "  }\n"
+       "  // All threads arrive and wait: hands over the sums of the warps.\n"
+       "  __syncthreads();\n"
+       "  if (threadIdx.x >= GROUP_THREADS || !valid)\n"
+       "    return;\n"
+       "#pragma unroll\n"
+       "  for (int warp = 1; warp < WARPS; ++warp) {\n"
+       "    const float2 weights = sums->weights[warp][thread];\n"
+       "    const Sum part = {weights.x, weights.y, sums->out[warp][thread]};\n"
+       "    sum = add(sum, part);\n"
+       "  }\n"
+       "\n"
+       "  const int position = row % args->seqlen_q;\n"
+       "  const int head = row / args->seqlen_q % args->heads_q;\n"
+       "  const int batch = row / args->seqlen_q / args->heads_q;\n"
+       "  RowEnd end = {normalizer(sum.weights), natural_lse(sum.max, sum.weights)};\n"
+       "  if (args->sinks != nullptr)\n"
+       "    end = end_row_with_sink(\n"
+       "        sum.max, sum.weights,\n"
+       "        load_sink(args->sinks, args->sinks_dtype, args->sinks_stride, head, args->heads_q));\n");
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("  const int64_t out_batch = ragged->cu_seqlens_q != nullptr ? 0 : batch;\n"
+         "  uint16_t *out = (uint16_t *)args->out + out_batch * args->out_batch_stride +\n"
+         "                  (rows.begin + position) * args->out_row_stride + head * args->out_head_stride +\n"
+         "                  column;\n");
+  } else {
+    TEXT("  uint16_t *out = (uint16_t *)args->out + batch * args->out_batch_stride +\n"
+         "                  position * args->out_row_stride + head * args->out_head_stride + column;\n");
+  }
+  TEXT("  const uint2 packed = {pack(DTYPE, sum.out.x * end.normalize, sum.out.y * end.normalize),\n"
+       "                        pack(DTYPE, sum.out.z * end.normalize, sum.out.w * end.normalize)};\n"
+       "  *(uint2 *)out = packed;\n");
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("  if (args->lse && column == 0)\n"
+         "    args->lse[lse_of_sequence(ragged, rows, batch, args->lse_batch_stride) +\n"
+         "             head * args->lse_head_stride + position * ragged->lse_row_stride] =\n"
+         "        stored_lse(ragged, end.lse);\n");
+  } else {
+    TEXT("  if (args->lse && column == 0)\n"
+         "    args->lse[batch * args->lse_batch_stride + head * args->lse_head_stride + position] =\n"
+         "        end.lse;\n");
+  }
+  TEXT("}\n"
        "extern \"C\" __global__ void __launch_bounds__(32 * WARPS)\n"
        "    ");
   STRING(stem);
@@ -177,8 +246,7 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("        const __grid_constant__ attnpress_fwd_combine_args args) {\n");
   }
-  TEXT("  __shared__ float4 warp_out[WARPS][GROUP_THREADS];\n"
-       "  __shared__ float2 warp_weights[WARPS][GROUP_THREADS]; // maximum, sum of the weights\n"
+  TEXT("  __shared__ WarpSums sums;\n"
        "  // The parts are there when the split kernel has ended; what comes next may begin to wait too.\n"
        "  griddepcontrol_wait();\n"
        "  griddepcontrol_launch_dependents();\n"
@@ -189,68 +257,16 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
   TEXT("  const int row = blockIdx.x / COLUMN_BLOCKS; // of (batch, heads_q, seqlen_q)\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("  const int position = row % args.seqlen_q;\n"
-         "  const int head = row / args.seqlen_q % args.heads_q;\n"
          "  const int batch = row / args.seqlen_q / args.heads_q;\n"
          "  const Rows rows = query_rows(&batch_args.ragged, batch, args.seqlen_q);\n"
          "  if (position >= rows.count) // no split has written it\n"
-         "    return;\n");
+         "    return;\n"
+         "\n");
   }
-  TEXT("  const int thread = threadIdx.x % GROUP_THREADS;\n"
-       "  const int column = blockIdx.x % COLUMN_BLOCKS * COLUMNS + thread * 4;\n"
-       "  const bool valid = HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V;\n"
-       "  Sum sum = add_splits(&args, row, threadIdx.x / GROUP_THREADS, valid ? column : 0);\n"
-       "\n"
-       "  // Over the groups of a warp, then over the warps.\n"
-       "#pragma unroll\n"
-       "  for (int lanes = GROUP_THREADS; lanes < 32; lanes *= 2)\n"
-       "    sum = add(sum, exchange(sum, lanes));\n"
-       "  if (threadIdx.x % 32 < GROUP_THREADS) {\n"
-       "    const float2 weights = {sum.max, sum.weights};\n"
-       "    warp_out[threadIdx.x / 32][thread] = sum.out;\n"
-       "    warp_weights[threadIdx.x / 32][thread] = weights;\n"
-       "  }\n"
-       "  // All threads arrive and wait: hands over the sums of the warps.\n"
-       "  __syncthreads();\n"
-       "  if (threadIdx.x >= GROUP_THREADS || !valid)\n"
-       "    return;\n"
-       "#pragma unroll\n"
-       "  for (int warp = 1; warp < WARPS; ++warp) {\n"
-       "    const float2 weights = warp_weights[warp][thread];\n"
-       "    const Sum part = {weights.x, weights.y, warp_out[warp][thread]};\n"
-       "    sum = add(sum, part);\n"
-       "  }\n"
-       "\n");
   if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("  const int position = row % args.seqlen_q;\n"
-         "  const int head = row / args.seqlen_q % args.heads_q;\n");
-  }
-  TEXT("  RowEnd end = {normalizer(sum.weights), natural_lse(sum.max, sum.weights)};\n"
-       "  if (args.sinks != nullptr)\n"
-       "    end = end_row_with_sink(\n"
-       "        sum.max, sum.weights,\n"
-       "        load_sink(args.sinks, args.sinks_dtype, args.sinks_stride, head, args.heads_q));\n");
-  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("  const int64_t out_batch = batch_args.ragged.cu_seqlens_q != nullptr ? 0 : batch;\n"
-         "  uint16_t *out = (uint16_t *)args.out + out_batch * args.out_batch_stride +\n"
-         "                  (rows.begin + position) * args.out_row_stride + head * args.out_head_stride +\n"
-         "                  column;\n");
+    TEXT("  combine_row(&args, row, blockIdx.x % COLUMN_BLOCKS, &sums);\n");
   } else {
-    TEXT("  const int batch = row / args.seqlen_q / args.heads_q;\n"
-         "  uint16_t *out = (uint16_t *)args.out + batch * args.out_batch_stride +\n"
-         "                  position * args.out_row_stride + head * args.out_head_stride + column;\n");
-  }
-  TEXT("  const uint2 packed = {pack(DTYPE, sum.out.x * end.normalize, sum.out.y * end.normalize),\n"
-       "                        pack(DTYPE, sum.out.z * end.normalize, sum.out.w * end.normalize)};\n"
-       "  *(uint2 *)out = packed;\n");
-  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("  if (args.lse && column == 0)\n"
-         "    args.lse[lse_of_sequence(&batch_args.ragged, rows, batch, args.lse_batch_stride) +\n"
-         "             head * args.lse_head_stride + position * batch_args.ragged.lse_row_stride] =\n"
-         "        stored_lse(&batch_args.ragged, end.lse);\n");
-  } else {
-    TEXT("  if (args.lse && column == 0)\n"
-         "    args.lse[batch * args.lse_batch_stride + head * args.lse_head_stride + position] =\n"
-         "        end.lse;\n");
+    TEXT("  combine_row(&args, &batch_args.ragged, rows, row, blockIdx.x % COLUMN_BLOCKS, &sums);\n");
   }
   TEXT("}\n");
 }

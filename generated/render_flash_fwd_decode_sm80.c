@@ -43,7 +43,11 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   STRING(stem);
   TEXT("\n"
        "//\n");
-  if (split) {
+  if (split && (arch == 90)) {
+    TEXT("// The forward pass in splits: out = softmax(scale * Q K^T) V. The thread blocks of a cluster run at\n"
+         "// the same time; each writes partial outputs in fp32 over a range of the keys, and then adds up\n"
+         "// those of all in its share of the rows and columns.\n");
+  } else if (split) {
     TEXT("// One split of the forward pass: partial outputs in fp32 over a range of the keys, which\n"
          "// flash_fwd_combine adds up.\n");
   } else {
@@ -121,11 +125,17 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   if ((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) {
     TEXT("#include \"attnpress/device/modify.cuh\"\n");
   }
-  TEXT("#include \"attnpress/device/ptx_address.cuh\"\n"
-       "#include \"attnpress/device/ptx_cp_async.cuh\"\n"
+  TEXT("#include \"attnpress/device/ptx_address.cuh\"\n");
+  if (arch == 90) {
+    TEXT("#include \"attnpress/device/ptx_cluster.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/ptx_cp_async.cuh\"\n"
        "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
-       "#include \"attnpress/device/ptx_ldmatrix.cuh\"\n"
-       "#include \"attnpress/device/ptx_mma.cuh\"\n"
+       "#include \"attnpress/device/ptx_ldmatrix.cuh\"\n");
+  if (arch == 90) {
+    TEXT("#include \"attnpress/device/ptx_math.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/ptx_mma.cuh\"\n"
        "#include \"attnpress/device/ptx_sreg.cuh\"\n"
        "#include \"attnpress/device/score.cuh\"\n");
   if (mod_score || mod_mask) {
@@ -261,7 +271,9 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("// The thread block's work, from its index in the grid.\n"
        "__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {\n");
-  if (split || decode) {
+  if (arch == 90) {
+    TEXT("  return find_cluster_work(args, block, BLOCK_M, LAST_FIRST);\n");
+  } else if (split || decode) {
     TEXT("  return find_split_work(args, block, BLOCK_M, LAST_FIRST, SPLIT);\n");
   } else {
     TEXT("  return find_whole_work(args, block, BLOCK_M, LAST_FIRST);\n");
@@ -1299,6 +1311,216 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
     }
     TEXT("}\n");
   }
+  if (arch == 90) {
+    TEXT("constexpr int COLUMNS = 32; // of the output, that a thread block adds up at a time\n"
+         "constexpr int WARPS = NUM_THREADS / 32;\n"
+         "constexpr int COLUMN_BLOCKS = ceil_div(HEAD_DIM_V, COLUMNS);\n"
+         "constexpr int GROUP_THREADS = COLUMNS / 4; // of 4 columns\n"
+         "constexpr int GROUPS = 32 * WARPS / GROUP_THREADS;\n"
+         "constexpr int STEP = 4; // splits that a group loads at once\n"
+         "static_assert(32 % GROUP_THREADS == 0, \"a warp is a number of groups\");\n"
+         "\n"
+         "// A sum over some of the splits: of 2^(lse - max) and of 2^(lse - max) out, in 4 columns; lse and\n"
+         "// its maximum in units of log2. No splits, or none with a key: -inf, 0 and 0.\n"
+         "struct Sum {\n"
+         "  float max, weights;\n"
+         "  float4 out;\n"
+         "};\n"
+         "\n"
+         "// 2^(lse - max), where max may be -inf: then lse is, too.\n"
+         "__device__ __forceinline__ float weight_of(float lse, float max) {\n"
+         "  return exp2_approx(lse - finite_base(max));\n"
+         "}\n"
+         "\n"
+         "// a * x + y\n"
+         "__device__ __forceinline__ float4 multiply_add(float a, float4 x, float4 y) {\n"
+         "  const float4 sum = {a * x.x + y.x, a * x.y + y.y, a * x.z + y.z, a * x.w + y.w};\n"
+         "  return sum;\n"
+         "}\n"
+         "\n"
+         "__device__ __forceinline__ Sum add(Sum a, Sum b) {\n"
+         "  Sum sum;\n"
+         "  sum.max = fmaxf(a.max, b.max);\n"
+         "  const float a_weight = weight_of(a.max, sum.max), b_weight = weight_of(b.max, sum.max);\n"
+         "  const float4 zero = {0.0f, 0.0f, 0.0f, 0.0f};\n"
+         "  sum.weights = a_weight * a.weights + b_weight * b.weights;\n"
+         "  sum.out = multiply_add(a_weight, a.out, multiply_add(b_weight, b.out, zero));\n"
+         "  return sum;\n"
+         "}\n"
+         "\n"
+         "__device__ __forceinline__ Sum exchange(Sum a, int lanes) {\n"
+         "  a.max = __shfl_xor_sync(0xffffffff, a.max, lanes);\n"
+         "  a.weights = __shfl_xor_sync(0xffffffff, a.weights, lanes);\n"
+         "  a.out.x = __shfl_xor_sync(0xffffffff, a.out.x, lanes);\n"
+         "  a.out.y = __shfl_xor_sync(0xffffffff, a.out.y, lanes);\n"
+         "  a.out.z = __shfl_xor_sync(0xffffffff, a.out.z, lanes);\n"
+         "  a.out.w = __shfl_xor_sync(0xffffffff, a.out.w, lanes);\n"
+         "  return a;\n"
+         "}\n"
+         "\n"
+         "// Adds up splits `first`, `first` + GROUPS ... of a row, in the 4 columns from `column` on.\n"
+         "__device__ __forceinline__ Sum add_splits(const attnpress_fwd_combine_args *args, int row,\n"
+         "                                          int first, int column) {\n"
+         "  Sum sum = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};\n"
+         "  for (; first < args->num_splits; first += STEP * GROUPS) {\n"
+         "    float lse[STEP];\n"
+         "    float4 out[STEP];\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < STEP; ++i) {\n"
+         "      const int split = first + i * GROUPS;\n"
+         "      const int64_t partial = split * args->rows + row;\n"
+         "      const float4 zero = {0.0f, 0.0f, 0.0f, 0.0f};\n"
+         "      lse[i] = -INF;\n"
+         "      out[i] = zero;\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
+      TEXT("      if (split < args->num_splits) {\n"
+           "        lse[i] = args->lse_partial[partial] * LOG2_E;\n"
+           "        out[i] = *(const float4 *)(args->out_partial + partial * HEAD_DIM_V + column);\n"
+           "      }\n");
+    } else {
+      TEXT("      if (split < args->num_splits)\n"
+           "        lse[i] = args->lse_partial[partial] * LOG2_E;\n");
+    }
+    TEXT("    }\n");
+    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+      TEXT("    // Splits past a sequence's keys have written no output.\n"
+           "#pragma unroll\n"
+           "    for (int i = 0; i < STEP; ++i)\n"
+           "      if (lse[i] > -INF)\n"
+           "        out[i] = *(const float4 *)(args->out_partial +\n"
+           "                                   ((first + i * GROUPS) * args->rows + row) * HEAD_DIM_V + column);\n");
+    }
+    TEXT("    float max = sum.max;\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < STEP; ++i)\n"
+         "      max = fmaxf(max, lse[i]);\n"
+         "    const float rescale = weight_of(sum.max, max);\n"
+         "    const float4 zero = {0.0f, 0.0f, 0.0f, 0.0f};\n"
+         "    sum.max = max;\n"
+         "    sum.weights *= rescale;\n"
+         "    sum.out = multiply_add(rescale, sum.out, zero);\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < STEP; ++i) {\n"
+         "      const float weight = weight_of(lse[i], max);\n"
+         "      sum.weights += weight;\n"
+         "      sum.out = multiply_add(weight, out[i], sum.out);\n"
+         "    }\n"
+         "  }\n"
+         "  return sum;\n"
+         "}\n"
+         "\n"
+         "// What the warps hand over, in shared memory.\n"
+         "struct WarpSums {\n"
+         "  float4 out[WARPS][GROUP_THREADS];\n"
+         "  float2 weights[WARPS][GROUP_THREADS]; // maximum, sum of the weights\n"
+         "};\n"
+         "\n"
+         "// Adds up all splits of a row of (batch, heads_q, seqlen_q), in COLUMNS columns, and stores what comes\n"
+         "// of it. All threads of the thread block take part.\n"
+         "__device__ __forceinline__ void combine_row(const attnpress_fwd_combine_args *args,\n");
+    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+      TEXT("                                            const attnpress_ragged_args *ragged, Rows rows,\n");
+    }
+    TEXT("                                            int row, int column_block, WarpSums *sums) {\n"
+         "  const int thread = threadIdx.x % GROUP_THREADS;\n"
+         "  const int column = column_block * COLUMNS + thread * 4;\n"
+         "  const bool valid = HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V;\n"
+         "  Sum sum = add_splits(args, row, threadIdx.x / GROUP_THREADS, valid ? column : 0);\n"
+         "\n"
+         "  // Over the groups of a warp, then over the warps.\n"
+         "#pragma unroll\n"
+         "  for (int lanes = GROUP_THREADS; lanes < 32; lanes *= 2)\n"
+         "    sum = add(sum, exchange(sum, lanes));\n"
+         "  if (threadIdx.x % 32 < GROUP_THREADS) {\n"
+         "    const float2 weights = {sum.max, sum.weights};\n"
+         "    sums->out[threadIdx.x / 32][thread] = sum.out;\n"
+         "    sums->weights[threadIdx.x / 32][thread] = weights;\n"
+         "  }\n"
+         "  // All threads arrive and wait: hands over the sums of the warps.\n"
+         "  __syncthreads();\n"
+         "  if (threadIdx.x >= GROUP_THREADS || !valid)\n"
+         "    return;\n"
+         "#pragma unroll\n"
+         "  for (int warp = 1; warp < WARPS; ++warp) {\n"
+         "    const float2 weights = sums->weights[warp][thread];\n"
+         "    const Sum part = {weights.x, weights.y, sums->out[warp][thread]};\n"
+         "    sum = add(sum, part);\n"
+         "  }\n"
+         "\n"
+         "  const int position = row % args->seqlen_q;\n"
+         "  const int head = row / args->seqlen_q % args->heads_q;\n"
+         "  const int batch = row / args->seqlen_q / args->heads_q;\n"
+         "  RowEnd end = {normalizer(sum.weights), natural_lse(sum.max, sum.weights)};\n"
+         "  if (args->sinks != nullptr)\n"
+         "    end = end_row_with_sink(\n"
+         "        sum.max, sum.weights,\n"
+         "        load_sink(args->sinks, args->sinks_dtype, args->sinks_stride, head, args->heads_q));\n");
+    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+      TEXT("  const int64_t out_batch = ragged->cu_seqlens_q != nullptr ? 0 : batch;\n"
+           "  uint16_t *out = (uint16_t *)args->out + out_batch * args->out_batch_stride +\n"
+           "                  (rows.begin + position) * args->out_row_stride + head * args->out_head_stride +\n"
+           "                  column;\n");
+    } else {
+      TEXT("  uint16_t *out = (uint16_t *)args->out + batch * args->out_batch_stride +\n"
+           "                  position * args->out_row_stride + head * args->out_head_stride + column;\n");
+    }
+    TEXT("  const uint2 packed = {pack(DTYPE, sum.out.x * end.normalize, sum.out.y * end.normalize),\n"
+         "                        pack(DTYPE, sum.out.z * end.normalize, sum.out.w * end.normalize)};\n"
+         "  *(uint2 *)out = packed;\n");
+    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+      TEXT("  if (args->lse && column == 0)\n"
+           "    args->lse[lse_of_sequence(ragged, rows, batch, args->lse_batch_stride) +\n"
+           "             head * args->lse_head_stride + position * ragged->lse_row_stride] =\n"
+           "        stored_lse(ragged, end.lse);\n");
+    } else {
+      TEXT("  if (args->lse && column == 0)\n"
+           "    args->lse[batch * args->lse_batch_stride + head * args->lse_head_stride + position] =\n"
+           "        end.lse;\n");
+    }
+    TEXT("}\n"
+         "static_assert(SMEM_BYTES >= sizeof(WarpSums), \"shared memory\");\n"
+         "\n"
+         "// The thread blocks of a cluster have the splits of one row block. When each has stored its part,\n"
+         "// they share the rows and their columns. `rows`: of the row block's head, or its packed heads.\n"
+         "__device__ __forceinline__ void add_splits_of_cluster(\n");
+    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+      TEXT("    const attnpress_fwd_ragged_args *sequences, const Work *work, int rows, unsigned char *smem) {\n"
+           "  const attnpress_fwd_args *args = &sequences->fwd;\n");
+    } else {
+      TEXT("    const attnpress_fwd_args *args, const Work *work, int rows, unsigned char *smem) {\n");
+    }
+    TEXT("  // Without key blocks nobody has waited for Q.\n"
+         "  cp_async_wait(0);\n"
+         "  // All threads of the cluster arrive and wait: hands over the splits' parts, and the shared memory.\n"
+         "  cluster_arrive();\n"
+         "  cluster_wait();\n"
+         "  const attnpress_fwd_combine_args combine = {\n"
+         "      args->out_partial,      args->lse_partial,     args->out,\n"
+         "      args->lse,              args->score.sinks,     args->out_batch_stride,\n"
+         "      args->out_row_stride,   args->out_head_stride, args->lse_batch_stride,\n"
+         "      args->lse_head_stride,  args->score.sinks_stride,\n"
+         "      (int64_t)args->batch * args->heads_q * args->seqlen_q,\n"
+         "      args->heads_q,          args->seqlen_q,        args->num_splits,\n"
+         "      args->score.sinks_dtype};\n");
+    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+      TEXT("  const Rows query = query_rows(&sequences->ragged, work->batch, args->seqlen_q);\n");
+    }
+    TEXT("  const int units = min(rows - work->row_begin, BLOCK_M) * COLUMN_BLOCKS;\n"
+         "  for (int unit = work->split; unit < units; unit += args->num_splits) {\n"
+         "    int position, head;\n"
+         "    split_row(work->row_begin + unit / COLUMN_BLOCKS, args->heads_per_tile, &position, &head);\n"
+         "    const int row = partial_row(args, 0, work->batch, work->first_head + head, position);\n");
+    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+      TEXT("    combine_row(&combine, &sequences->ragged, query, row, unit % COLUMN_BLOCKS, (WarpSums *)smem);\n");
+    } else {
+      TEXT("    combine_row(&combine, row, unit % COLUMN_BLOCKS, (WarpSums *)smem);\n");
+    }
+    TEXT("    // All threads arrive and wait: the warps' sums have been read.\n"
+         "    __syncthreads();\n"
+         "  }\n"
+         "}\n"
+         "\n");
+  }
   if (warps_k > 1) {
     TEXT("// Adds up the warps' parts: out = sum_w 2^(max_w - max) O_w / row sum, where the row sum is\n"
          "// sum_w 2^(max_w - max) sum_w, lse = scale * max + log(row sum). Rows without keys: 0 and -inf.\n"
@@ -1458,8 +1680,11 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "    blocks = split_own_blocks(blocks, work.split, args.num_splits, args.key_blocks_per_split);\n");
     if (split) {
       TEXT("  if (blocks.begin >= blocks.end) { // the combine kernel then reads no output\n"
-           "    store_no_keys(&batch, &args, &work, rows);\n"
-           "    return;\n"
+           "    store_no_keys(&batch, &args, &work, rows);\n");
+      if (arch == 90) {
+        TEXT("    add_splits_of_cluster(&batch, &work, rows, smem);\n");
+      }
+      TEXT("    return;\n"
            "  }\n");
     }
   } else {
@@ -1584,6 +1809,11 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  store_output(out, row_max, row_sum, &");
   STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "args" : "batch");
-  TEXT(", smem);\n"
-       "}\n");
+  TEXT(", smem);\n");
+  if (arch == 90) {
+    TEXT("  add_splits_of_cluster(&");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "args" : "batch");
+    TEXT(", &work, rows, smem);\n");
+  }
+  TEXT("}\n");
 }

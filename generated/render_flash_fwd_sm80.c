@@ -253,7 +253,9 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("// The thread block's work, from its index in the grid.\n"
        "__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {\n");
-  if (split || decode) {
+  if (arch == 90) {
+    TEXT("  return find_cluster_work(args, block, BLOCK_M, LAST_FIRST);\n");
+  } else if (split || decode) {
     TEXT("  return find_split_work(args, block, BLOCK_M, LAST_FIRST, SPLIT);\n");
   } else {
     TEXT("  return find_whole_work(args, block, BLOCK_M, LAST_FIRST);\n");

@@ -21,6 +21,7 @@ void ap_render_softmax_fwd(ap_text *out, const ap_render_input *in) {
   const int32_t in_shared = in->field[AP_SOFTMAX_TILE_IN_SHARED];
   const int32_t held = in->field[AP_SOFTMAX_TILE_HELD];
   const int32_t ahead = in->field[AP_SOFTMAX_TILE_AHEAD];
+  const int32_t packed = in->field[AP_SOFTMAX_TILE_PACKED];
   const int32_t blocks = in->field[AP_SOFTMAX_TILE_BLOCKS];
   TEXT("// ");
   STRING(stem);
@@ -42,6 +43,16 @@ void ap_render_softmax_fwd(ap_text *out, const ap_render_input *in) {
          "// Each warp takes powers relative to its own maximum of a row; where several warps share the row,\n"
          "// they then learn from each other what these amount to, behind one barrier.\n");
   }
+  if (packed) {
+    TEXT("//\n"
+         "// Where rows lie one after the other and begin at any element, those of a block go through shared\n"
+         "// memory as one piece, which has two ragged ends instead of two a row.\n");
+  }
+  if (row_threads > threads) {
+    TEXT("//\n"
+         "// CLUSTER thread blocks share a row, so that an SM has parts of several: each warp tells all of\n"
+         "// them what it has, behind the cluster's barrier.\n");
+  }
   TEXT("//\n"
        "// Pressed from templates/softmax/softmax_fwd.cu.j2 with tile ");
   STRING(tile_name);
@@ -54,12 +65,20 @@ void ap_render_softmax_fwd(ap_text *out, const ap_render_input *in) {
        "\n"
        "#include \"attnpress/args/softmax.h\"\n"
        "#include \"attnpress/device/lanes.cuh\"\n");
-  if (in_shared) {
-    TEXT("#include \"attnpress/device/ptx_address.cuh\"\n"
-         "#include \"attnpress/device/ptx_cp_async.cuh\"\n");
+  if (in_shared || (row_threads > threads)) {
+    TEXT("#include \"attnpress/device/ptx_address.cuh\"\n");
   }
-  TEXT("#include \"attnpress/device/ptx_math.cuh\"\n"
-       "#include \"attnpress/device/row_softmax.cuh\"\n"
+  if (row_threads > threads) {
+    TEXT("#include \"attnpress/device/ptx_cluster.cuh\"\n");
+  }
+  if (in_shared) {
+    TEXT("#include \"attnpress/device/ptx_cp_async.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/ptx_math.cuh\"\n");
+  if (packed) {
+    TEXT("#include \"attnpress/device/row_piece.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/row_softmax.cuh\"\n"
        "#include \"attnpress/device/row_vector.cuh\"\n"
        "\n"
        "constexpr int SIZE = ");
@@ -77,9 +96,14 @@ void ap_render_softmax_fwd(ap_text *out, const ap_render_input *in) {
   TEXT(";\n"
        "constexpr int ROWS = ");
   INTEGER(rows);
-  TEXT("; // of a thread\n"
-       "constexpr int GROUPS = THREADS / ROW_THREADS;\n"
-       "constexpr int BLOCK_ROWS = GROUPS * ROWS;\n"
+  TEXT("; // of a thread\n");
+  if (row_threads > threads) {
+    TEXT("constexpr int CLUSTER = ROW_THREADS / THREADS; // thread blocks that share a row\n"
+         "constexpr int GROUPS = 1;\n");
+  } else {
+    TEXT("constexpr int GROUPS = THREADS / ROW_THREADS;\n");
+  }
+  TEXT("constexpr int BLOCK_ROWS = GROUPS * ROWS;\n"
        "constexpr int VECTORS = COLUMNS / (ROW_THREADS * ELEMENTS); // of a thread in a row\n"
        "constexpr int EDGES = (2 * ELEMENTS + ROW_THREADS - 1) / ROW_THREADS;\n");
   if (in_shared) {
@@ -98,6 +122,12 @@ void ap_render_softmax_fwd(ap_text *out, const ap_render_input *in) {
          "static_assert(SMEM_BYTES == IN_SHARED * THREADS * 16, \"the generator has another formula\");\n"
          "static_assert(EDGES == 1 && BLOCK_ROWS == 1, \"a thread block has one row\");\n");
   } else {
+    if (packed) {
+      TEXT("constexpr int SMEM_BYTES = ");
+      INTEGER(smem_bytes);
+      TEXT("; // the rows of a block, from anywhere in a vector on\n"
+           "static_assert(SMEM_BYTES >= BLOCK_ROWS * COLUMNS * SIZE + 15, \"the generator has another formula\");\n");
+    }
     TEXT("constexpr int VALUES = VECTORS * ELEMENTS + EDGES; // of a thread in a row, the edges last\n");
   }
   TEXT("constexpr int LANES = ROW_THREADS < 32 ? ROW_THREADS : 32; // of a warp that share a row\n"
@@ -129,11 +159,11 @@ void ap_render_softmax_fwd(ap_text *out, const ap_render_input *in) {
          "// Vectors of a row on their way to shared memory, each thread's to places of its own: nobody else\n"
          "// reads them. A group of copies each.\n"
          "__device__ __forceinline__ void copy_vectors(const void *row, RowCut cut, uint32_t filler,\n"
-         "                                             uint4 *shared) {\n"
+         "                                             int thread, uint4 *shared) {\n"
          "  const uint4 nothing = {filler, filler, filler, filler};\n"
          "#pragma unroll\n"
          "  for (int i = 0; i < IN_SHARED; ++i) {\n"
-         "    const int vector = i * THREADS + threadIdx.x;\n"
+         "    const int vector = i * ROW_THREADS + thread;\n"
          "    if (vector < cut.vectors)\n"
          "      cp_async_16(shared_address(shared + i * THREADS),\n"
          "                  (const unsigned char *)row + (int64_t)vector_column(cut, SIZE, vector) * SIZE,\n"
@@ -145,7 +175,27 @@ void ap_render_softmax_fwd(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
-  if (row_threads > 32) {
+  if (row_threads > threads) {
+    TEXT("// The sum over the warps of a row, those of the other blocks among them.\n"
+         "__device__ __forceinline__ RowSum add_warps(RowSum part, float power) {\n"
+         "  constexpr int ROW_WARPS = ROW_THREADS / 32;\n"
+         "  __shared__ float2 warp_part[ROW_WARPS];\n"
+         "  const int block_warp = blockIdx.x % CLUSTER * (THREADS / 32) + threadIdx.x / 32;\n"
+         "  const float2 own = {part.max, part.sum};\n"
+         "  // All threads of the cluster arrived when they began: every block has its shared memory.\n"
+         "  cluster_wait();\n"
+         "  if (threadIdx.x % 32 < CLUSTER)\n"
+         "    store_8_cluster(cluster_address(shared_address(warp_part + block_warp), threadIdx.x % 32), own);\n"
+         "  // All threads of the cluster arrive and wait: hands over the sums of the warps. Nobody reaches\n"
+         "  // into another block's shared memory afterwards, so that blocks may end.\n"
+         "  cluster_arrive();\n"
+         "  cluster_wait();\n"
+         "  const float2 other = warp_part[threadIdx.x % ROW_WARPS];\n"
+         "  const RowSum warps = {other.x, other.y};\n"
+         "  return add_lanes(warps, ROW_WARPS, power);\n"
+         "}\n"
+         "\n");
+  } else if (row_threads > 32) {
     TEXT("// The sum over the warps of a row.\n"
          "__device__ __forceinline__ RowSum add_warps(RowSum part, float power) {\n"
          "  constexpr int ROW_WARPS = ROW_THREADS / 32;\n"
@@ -182,22 +232,29 @@ void ap_render_softmax_fwd(ap_text *out, const ap_render_input *in) {
        "  const float power = args.scale * LOG2_E; // of 2, for each 1 that x grows\n");
   if (in_shared) {
     TEXT("  extern __shared__ __align__(1024) unsigned char smem[];\n"
-         "  uint4 *waiting = (uint4 *)smem + threadIdx.x; // this thread's vectors, THREADS apart\n"
-         "  const int64_t row = blockIdx.x;\n"
-         "  const unsigned char *x = (const unsigned char *)args.x + row * args.x_row_stride * SIZE;\n"
+         "  uint4 *waiting = (uint4 *)smem + threadIdx.x; // this thread's vectors, THREADS apart\n");
+    if (row_threads > threads) {
+      TEXT("  const int thread = blockIdx.x % CLUSTER * THREADS + threadIdx.x; // of the row\n"
+           "  const int64_t row = blockIdx.x / CLUSTER;\n"
+           "  cluster_arrive(); // add_warps waits\n");
+    } else {
+      TEXT("  const int thread = threadIdx.x; // of the row\n"
+           "  const int64_t row = blockIdx.x;\n");
+    }
+    TEXT("  const unsigned char *x = (const unsigned char *)args.x + row * args.x_row_stride * SIZE;\n"
          "  const RowCut cut = cut_row(x, SIZE, args.columns);\n"
          "  uint32_t edge[EDGES];\n"
-         "  load_edges(x, SIZE, cut, threadIdx.x, THREADS, EDGES, filler, edge);\n"
-         "  copy_vectors(x, cut, filler, waiting);\n");
+         "  load_edges(x, SIZE, cut, thread, ROW_THREADS, EDGES, filler, edge);\n"
+         "  copy_vectors(x, cut, filler, thread, waiting);\n");
     if (held > 0) {
       TEXT("  uint4 held[HELD];\n"
-           "  load_own_vectors(x, SIZE, cut, IN_SHARED * THREADS + threadIdx.x, THREADS, HELD, filler, held);\n");
+           "  load_own_vectors(x, SIZE, cut, IN_SHARED * ROW_THREADS + thread, ROW_THREADS, HELD, filler, held);\n");
     }
     if (ahead) {
       TEXT("  // Blocks begin in the order of their rows: what one will load next, here, is on its way by then.\n"
            "  if (row + args.rows_ahead < args.rows)\n"
-           "    prefetch_row(x + args.rows_ahead * args.x_row_stride * SIZE, SIZE, args.columns, threadIdx.x,\n"
-           "                 THREADS);\n");
+           "    prefetch_row(x + args.rows_ahead * args.x_row_stride * SIZE, SIZE, args.columns, thread,\n"
+           "                 ROW_THREADS);\n");
     }
     TEXT("  const float edge_value = widen_element_");
     STRING(in->word[AP_SOFTMAX_DTYPE]);
@@ -239,24 +296,55 @@ void ap_render_softmax_fwd(ap_text *out, const ap_render_input *in) {
          "    const uint4 vector = narrow_vector_");
     STRING(in->word[AP_SOFTMAX_DTYPE]);
     TEXT("(value);\n"
-         "    store_vectors(y, SIZE, cut, i * THREADS + threadIdx.x, THREADS, 1, &vector);\n"
+         "    store_vectors(y, SIZE, cut, i * ROW_THREADS + thread, ROW_THREADS, 1, &vector);\n"
          "  }\n"
          "  edge[0] = narrow_element_");
     STRING(in->word[AP_SOFTMAX_DTYPE]);
     TEXT("(exp_difference(edge_value, reference, power) * factor);\n"
-         "  store_edges(y, SIZE, cut, threadIdx.x, THREADS, EDGES, edge);\n"
+         "  store_edges(y, SIZE, cut, thread, ROW_THREADS, EDGES, edge);\n"
          "}\n");
   } else {
-    TEXT("  const int thread = threadIdx.x % ROW_THREADS;\n"
-         "  const int64_t first_row = (int64_t)blockIdx.x * BLOCK_ROWS + threadIdx.x / ROW_THREADS;\n"
-         "  uint4 vector[ROWS][VECTORS];\n"
-         "  uint32_t edge[ROWS][EDGES];\n"
-         "#pragma unroll\n"
+    if (row_threads > threads) {
+      TEXT("  const int thread = blockIdx.x % CLUSTER * THREADS + threadIdx.x; // of the row\n"
+           "  const int64_t first_row = blockIdx.x / CLUSTER;\n"
+           "  cluster_arrive(); // add_warps waits\n");
+    } else {
+      TEXT("  const int thread = threadIdx.x % ROW_THREADS;\n"
+           "  const int64_t first_row = (int64_t)blockIdx.x * BLOCK_ROWS + threadIdx.x / ROW_THREADS;\n");
+    }
+    TEXT("  uint4 vector[ROWS][VECTORS];\n"
+         "  uint32_t edge[ROWS][EDGES];\n");
+    if (packed) {
+      TEXT("  extern __shared__ __align__(1024) unsigned char smem[];\n"
+           "  const int64_t block_row = (int64_t)blockIdx.x * BLOCK_ROWS;\n"
+           "  const unsigned char *x_piece = (const unsigned char *)args.x + block_row * args.columns * SIZE;\n"
+           "  unsigned char *y_piece = (unsigned char *)args.y + block_row * args.columns * SIZE;\n"
+           "  unsigned char *piece = smem + (uint64_t)x_piece % 16; // cut as x is\n"
+           "  const RowCut piece_cut =\n"
+           "      cut_row(x_piece, SIZE, (int)min(args.rows - block_row, (int64_t)BLOCK_ROWS) * args.columns);\n"
+           "  const bool in_piece = args.x_row_stride == args.columns && args.y_row_stride == args.columns &&\n"
+           "                        args.columns % ELEMENTS != 0 &&\n"
+           "                        ((uint64_t)args.x - (uint64_t)args.y) % 16 == 0;\n"
+           "  if (in_piece) {\n"
+           "    load_piece(x_piece, SIZE, piece_cut, threadIdx.x, THREADS, piece);\n"
+           "    // All threads arrive and wait: hands over the block's rows.\n"
+           "    __syncthreads();\n"
+           "  }\n");
+    }
+    TEXT("#pragma unroll\n"
          "  for (int r = 0; r < ROWS; ++r) {\n"
          "    const int64_t row = first_row + r * GROUPS;\n"
          "    const unsigned char *x = (const unsigned char *)args.x + row * args.x_row_stride * SIZE;\n"
-         "    const RowCut cut = cut_row(x, SIZE, row < args.rows ? args.columns : 0);\n"
-         "    load_own_vectors(x, SIZE, cut, thread, ROW_THREADS, VECTORS, filler, vector[r]);\n"
+         "    const RowCut cut = cut_row(x, SIZE, row < args.rows ? args.columns : 0);\n");
+    if (packed) {
+      TEXT("    if (in_piece) {\n"
+           "      const unsigned char *own = piece + (int)(row - block_row) * args.columns * SIZE;\n"
+           "      take_vectors(own, SIZE, cut, thread, ROW_THREADS, VECTORS, filler, vector[r]);\n"
+           "      take_edges(own, SIZE, cut, thread, ROW_THREADS, EDGES, filler, edge[r]);\n"
+           "      continue;\n"
+           "    }\n");
+    }
+    TEXT("    load_own_vectors(x, SIZE, cut, thread, ROW_THREADS, VECTORS, filler, vector[r]);\n"
          "    load_edges(x, SIZE, cut, thread, ROW_THREADS, EDGES, filler, edge[r]);\n");
     if (row_threads <= 32) {
       TEXT("    if (thread == 0 && row < args.rows && args.y_row_stride != args.columns)\n"
@@ -340,10 +428,25 @@ void ap_render_softmax_fwd(ap_text *out, const ap_render_input *in) {
          "    for (int i = 0; i < EDGES; ++i)\n"
          "      edge[r][i] = narrow_element_");
     STRING(in->word[AP_SOFTMAX_DTYPE]);
-    TEXT("(value[r][VECTORS * ELEMENTS + i]);\n"
-         "    store_vectors(y, SIZE, cut, thread, ROW_THREADS, VECTORS, vector[r]);\n"
+    TEXT("(value[r][VECTORS * ELEMENTS + i]);\n");
+    if (packed) {
+      TEXT("    if (in_piece) {\n"
+           "      unsigned char *own = piece + (int)(row - block_row) * args.columns * SIZE;\n"
+           "      put_vectors(own, SIZE, cut, thread, ROW_THREADS, VECTORS, vector[r]);\n"
+           "      put_edges(own, SIZE, cut, thread, ROW_THREADS, EDGES, edge[r]);\n"
+           "      continue;\n"
+           "    }\n");
+    }
+    TEXT("    store_vectors(y, SIZE, cut, thread, ROW_THREADS, VECTORS, vector[r]);\n"
          "    store_edges(y, SIZE, cut, thread, ROW_THREADS, EDGES, edge[r]);\n"
-         "  }\n"
-         "}\n");
+         "  }\n");
+    if (packed) {
+      TEXT("  if (in_piece) {\n"
+           "    // All threads arrive and wait: hands over the block's results.\n"
+           "    __syncthreads();\n"
+           "    store_piece(y_piece, SIZE, piece_cut, threadIdx.x, THREADS, piece);\n"
+           "  }\n");
+    }
+    TEXT("}\n");
   }
 }

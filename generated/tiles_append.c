@@ -24,5 +24,5 @@ static const uint16_t slots[] = {
 };
 extern const ap_tile_table ap_tiles_append;
 const ap_tile_table ap_tiles_append = {
-    rows, keys, 3, 0x3ff, slots, 3,
+    rows, keys, 3, 0x3ff, 0x0, slots, 3,
 };

@@ -245,5 +245,5 @@ static const uint16_t slots[] = {
 };
 extern const ap_tile_table ap_tiles_conv2d;
 const ap_tile_table ap_tiles_conv2d = {
-    rows, keys, 106, 0x1ffff, slots, 8,
+    rows, keys, 106, 0x1ffff, 0x0, slots, 8,
 };

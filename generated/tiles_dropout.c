@@ -20,5 +20,5 @@ static const uint16_t slots[] = {
 };
 extern const ap_tile_table ap_tiles_dropout;
 const ap_tile_table ap_tiles_dropout = {
-    rows, keys, 1, 0xff, slots, 1,
+    rows, keys, 1, 0xff, 0x0, slots, 1,
 };

@@ -1567,5 +1567,5 @@ static const uint16_t slots[] = {
 };
 extern const ap_tile_table ap_tiles_layernorm;
 const ap_tile_table ap_tiles_layernorm = {
-    rows, keys, 711, 0xffffffff, slots, 11,
+    rows, keys, 711, 0xffffffff, 0x0, slots, 11,
 };

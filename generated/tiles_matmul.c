@@ -201,5 +201,5 @@ static const uint16_t slots[] = {
 };
 extern const ap_tile_table ap_tiles_matmul;
 const ap_tile_table ap_tiles_matmul = {
-    rows, keys, 84, 0xffffff, slots, 8,
+    rows, keys, 84, 0xffffff, 0x0, slots, 8,
 };

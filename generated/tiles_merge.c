@@ -37,5 +37,5 @@ static const uint16_t slots[] = {
 };
 extern const ap_tile_table ap_tiles_merge;
 const ap_tile_table ap_tiles_merge = {
-    rows, keys, 9, 0xfff, slots, 5,
+    rows, keys, 9, 0xfff, 0x0, slots, 5,
 };

@@ -63,5 +63,5 @@ static const uint16_t slots[] = {
 };
 extern const ap_tile_table ap_tiles_outer;
 const ap_tile_table ap_tiles_outer = {
-    rows, keys, 21, 0xfff, slots, 6,
+    rows, keys, 21, 0xfff, 0x0, slots, 6,
 };

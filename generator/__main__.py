@@ -336,5 +336,16 @@ def _shown(path: Path) -> str:
         return str(path)
 
 
+def _main_quietly() -> int:
+    """main(), quiet where the reader of its output goes away, as `| head` does."""
+    try:
+        status = main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return status
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_main_quietly())

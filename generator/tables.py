@@ -219,7 +219,8 @@ def family_c(family: Family) -> str:
         + f"    {c_literal(family.name)}, {c_literal(family.prefix)},\n"
         + f"    {c_literal(family.grammar)},\n"
         + f"    {axis_use}, {family.index['arch']},\n"
-        + f"    {{{commas(key_bits(axis) for axis in family.axes)}}},\n"
+        + f"    {1 << sum(map(key_bits, family.axes)):#x},\n"
+        + f"    {{{commas(f'{unit:#x}' for unit in _key_units(family))}}},\n"
         + f"    {{{commas(no_bits)}}},\n"
         + f"    {rule_use},\n"
         + f"    {len(fields)}, {'fields' if fields else '0'}, {form_use},\n"
@@ -227,6 +228,15 @@ def family_c(family: Family) -> str:
         + f"    {snippet_use},\n"
         + "};\n"
     )
+
+
+def _key_units(family: Family) -> list[int]:
+    """What a value of 1 adds to ap_variant_key(), of each axis."""
+    units, unit = [], 1
+    for axis in reversed(family.axes):
+        units.append(unit)
+        unit <<= key_bits(axis)
+    return units[::-1]
 
 
 def _tile_key(family: Family, codes: Sequence[int | None]) -> tuple[int, int]:
@@ -238,6 +248,17 @@ def _tile_key(family: Family, codes: Sequence[int | None]) -> tuple[int, int]:
         key = key << bits | (code or 0)
         mask = mask << bits | (0 if code is None else (1 << bits) - 1)
     return key, mask
+
+
+def _class_mask(family: Family) -> int:
+    """The bits of the axes that tile classes look at: where all are 0, none of the classes holds.
+    All bits, where that is not so."""
+    named = {name for _, where in family.tile_classes for name, _ in where}
+    for _, where in family.tile_classes:
+        if all(0 in map(family.axis(name).code, values) for name, values in where):
+            return (1 << 64) - 1
+    _, mask = _tile_key(family, [0 if axis.name in named else None for axis in family.axes])
+    return mask
 
 
 def _slots(keys: list[int]) -> list[int]:
@@ -287,7 +308,8 @@ def tiles_c(family: Family, rows: list[TileRow]) -> str:
         + f"static const uint16_t slots[] = {{\n{''.join(slot_lines)}}};\n"
         + f"extern const ap_tile_table ap_tiles_{family.name};\n"
         + f"const ap_tile_table ap_tiles_{family.name} = {{\n"
-        + f"    rows, keys, {len(lines)}, {mask:#x}, slots, {len(slots).bit_length() - 1},\n}};\n"
+        + f"    rows, keys, {len(lines)}, {mask:#x}, {_class_mask(family):#x}, "
+        + f"slots, {len(slots).bit_length() - 1},\n}};\n"
     )
 
 

@@ -13,6 +13,7 @@
 
 _Static_assert(sizeof(fake_map) <= sizeof(attnpress_tensor_map), "a map holds what was asked for");
 
+enum { FAKE_MEMORY_CLOCK_RATE = 36, FAKE_MEMORY_BUS_WIDTH = 37 }; /* kHz, bits */
 enum { STACK_MAX = 16, FUNCTIONS_MAX = 4096, SMEM_DEFAULT_BYTES = 48 * 1024 };
 
 struct CUctx_st {
@@ -109,6 +110,7 @@ static void stream_free(CUstream stream) {
 }
 
 static void args_of(const char *prefix, size_t bytes);
+static void args_by(size_t (*bytes)(const char *symbol));
 
 static void reset(void) {
   fake.loads = fake.unloads = fake.functions = fake.launches = fake.maps = 0;
@@ -150,6 +152,7 @@ API(cuInit, unsigned flags) {
     fake.stream_free = stream_free;
     fake.reset = reset;
     fake.args_of = args_of;
+    fake.args_by = args_by;
     initialised = 1;
   }
   pthread_mutex_unlock(&lock);
@@ -222,6 +225,12 @@ API(cuDeviceGetAttribute, int *value, int attribute, CUdevice device) {
     return CUDA_SUCCESS;
   case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
     *value = small_smem ? 99 * 1024 : capability == 80 ? 163 * 1024 : 227 * 1024;
+    return CUDA_SUCCESS;
+  case FAKE_MEMORY_CLOCK_RATE: /* of an H100 SXM, as the next */
+    *value = 2619000;
+    return CUDA_SUCCESS;
+  case FAKE_MEMORY_BUS_WIDTH:
+    *value = 5120;
     return CUDA_SUCCESS;
   default:
     return CUDA_ERROR_INVALID_VALUE;
@@ -480,6 +489,12 @@ static struct {
   size_t bytes;
 } args_sizes[FAKE_FAMILIES_MAX];
 
+static size_t (*bytes_by)(const char *symbol);
+
+static void args_by(size_t (*bytes)(const char *symbol)) {
+  bytes_by = bytes;
+}
+
 static void args_of(const char *prefix, size_t bytes) {
   int i = 0;
   while (i < FAKE_FAMILIES_MAX - 1 && args_sizes[i].prefix != NULL &&
@@ -501,24 +516,7 @@ static size_t args_bytes(const char *symbol) {
       bytes = args_sizes[i].bytes;
     }
   }
-  if (longest > 0 || strncmp(symbol, "flash_", strlen("flash_")) != 0)
-    return bytes;
-  if (strstr(symbol, "combine") != NULL)
-    return sizeof(attnpress_fwd_combine_args);
-  if (strstr(symbol, "fwd_map") != NULL)
-    return sizeof(attnpress_fwd_map_args);
-  if (strstr(symbol, "flash_bwd") != NULL && strstr(symbol, "_mod") != NULL)
-    return sizeof(attnpress_bwd_mod_args);
-  if (strstr(symbol, "fwd_schedule") != NULL)
-    return sizeof(attnpress_fwd_schedule_args);
-  if (strstr(symbol, "_ragged") != NULL || strstr(symbol, "_paged") != NULL)
-    return strstr(symbol, "_sm90") != NULL ? sizeof(attnpress_fwd_sm90_ragged_args)
-                                           : sizeof(attnpress_fwd_ragged_args);
-  if (strstr(symbol, "_mod") != NULL)
-    return strstr(symbol, "_sm90") != NULL ? sizeof(attnpress_fwd_sm90_mod_args)
-                                           : sizeof(attnpress_fwd_mod_args);
-  return strstr(symbol, "_sm90") != NULL ? sizeof(attnpress_fwd_sm90_args)
-                                         : sizeof(attnpress_fwd_args);
+  return longest > 0 || bytes_by == NULL ? bytes : bytes_by(symbol);
 }
 
 API(cuLaunchKernelEx, const CUlaunchConfig *config, CUfunction function, void **parameters,
@@ -568,3 +566,117 @@ API(cuLaunchKernelEx, const CUlaunchConfig *config, CUfunction function, void **
   pthread_mutex_unlock(&lock);
   return result;
 }
+
+/* ---- What the tool calls for its own memory and times ---------------------------------------- */
+
+/* Device memory is host memory, nothing is computed, and every pair of events lies
+ * FAKE_CUDA_EVENT_US apart. Graphs and modules are not there. */
+typedef unsigned long long device_pointer;
+
+API(cuDevicePrimaryCtxRetain, CUcontext *context, CUdevice device) {
+  *context = context_new(device);
+  return CUDA_SUCCESS;
+}
+
+API(cuDevicePrimaryCtxRelease_v2, CUdevice device) {
+  (void)device;
+  return CUDA_SUCCESS;
+}
+
+API(cuCtxSetCurrent, CUcontext context) {
+  context_set(context);
+  return CUDA_SUCCESS;
+}
+
+API(cuCtxSynchronize, void) {
+  return CUDA_SUCCESS;
+}
+
+API(cuMemGetInfo_v2, size_t *free_bytes, size_t *total_bytes) {
+  *free_bytes = *total_bytes = (size_t)80 << 30;
+  return CUDA_SUCCESS;
+}
+
+API(cuMemAlloc_v2, device_pointer *pointer, size_t bytes) {
+  *pointer = (device_pointer)(uintptr_t)aligned_alloc(256, (bytes + 255) / 256 * 256);
+  return *pointer != 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+API(cuMemFree_v2, device_pointer pointer) {
+  free((void *)(uintptr_t)pointer);
+  return CUDA_SUCCESS;
+}
+
+API(cuMemcpyHtoD_v2, device_pointer to, const void *from, size_t bytes) {
+  memcpy((void *)(uintptr_t)to, from, bytes);
+  return CUDA_SUCCESS;
+}
+
+API(cuMemcpyDtoH_v2, void *to, device_pointer from, size_t bytes) {
+  memcpy(to, (const void *)(uintptr_t)from, bytes);
+  return CUDA_SUCCESS;
+}
+
+API(cuMemcpyDtoDAsync_v2, device_pointer to, device_pointer from, size_t bytes, CUstream stream) {
+  (void)stream;
+  memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
+  return CUDA_SUCCESS;
+}
+
+API(cuMemsetD8Async, device_pointer to, unsigned char value, size_t bytes, CUstream stream) {
+  (void)stream;
+  memset((void *)(uintptr_t)to, value, bytes);
+  return CUDA_SUCCESS;
+}
+
+API(cuStreamCreate, CUstream *stream, unsigned flags) {
+  (void)flags;
+  *stream = stream_new(current());
+  return CUDA_SUCCESS;
+}
+
+API(cuStreamDestroy_v2, CUstream stream) {
+  stream_free(stream);
+  return CUDA_SUCCESS;
+}
+
+API(cuEventCreate, void **event, unsigned flags) {
+  (void)flags;
+  *event = malloc(1);
+  return CUDA_SUCCESS;
+}
+
+API(cuEventDestroy_v2, void *event) {
+  free(event);
+  return CUDA_SUCCESS;
+}
+
+API(cuEventRecord, void *event, CUstream stream) {
+  return event != NULL && stream != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+API(cuEventSynchronize, void *event) {
+  return event != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+API(cuEventElapsedTime, float *ms, void *start, void *end) {
+  if (start == NULL || end == NULL)
+    return CUDA_ERROR_INVALID_VALUE;
+  *ms = 1e-3f * (float)environment("FAKE_CUDA_EVENT_US", 100);
+  return CUDA_SUCCESS;
+}
+
+#define MISSING(name)                                                                              \
+  API(name, void) {                                                                                \
+    return CUDA_ERROR_INVALID_VALUE;                                                               \
+  }
+MISSING(cuStreamBeginCapture_v2)
+MISSING(cuStreamEndCapture)
+MISSING(cuGraphInstantiateWithFlags)
+MISSING(cuGraphLaunch)
+MISSING(cuGraphExecDestroy)
+MISSING(cuGraphDestroy)
+MISSING(cuModuleLoadData)
+MISSING(cuModuleUnload)
+MISSING(cuModuleGetFunction)
+MISSING(cuLaunchKernel)

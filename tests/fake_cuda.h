@@ -3,13 +3,15 @@
  * drives it through fake_cuda(), which it looks up with dlsym.
  *
  * Environment, read at the first cuInit: FAKE_CUDA_CAPABILITY ("9.0"), FAKE_CUDA_DEVICES ("1"),
- * FAKE_CUDA_VERSION ("13000"), FAKE_CUDA_INIT ("0": the result of cuInit). */
+ * FAKE_CUDA_VERSION ("13000"), FAKE_CUDA_INIT ("0": the result of cuInit). The tool's own calls (device
+ * memory, events) are there as well: FAKE_CUDA_EVENT_US ("100") is the time between two events. */
 #pragma once
 #include <stddef.h>
 
-#include "attnpress/args/ragged.h"
-#include "attnpress/args/score_mod.h"
+#include "attnpress/args/common.h"
 #include "cuda/cuda_api.h"
+
+enum { FAKE_ARGS_MAX = 4096 }; /* bytes: what a kernel can be given */
 
 typedef struct fake_launch {
   char symbol[128];
@@ -18,9 +20,7 @@ typedef struct fake_launch {
   unsigned cluster; /* thread blocks of a cluster; 0: none was asked for */
   CUstream stream;
   CUcontext context;
-  /* attnpress_fwd_args, attnpress_fwd_sm90_args, attnpress_fwd_combine_args, those with a snippet, or
-   * what args_of() was told of; zeros of other kernels */
-  unsigned char args[2048 + sizeof(attnpress_fwd_sm90_mod_args)]; /* of any family */
+  unsigned char args[FAKE_ARGS_MAX]; /* of kernels whose bytes were told; zeros of others */
 } fake_launch;
 
 /* What cuTensorMapEncodeTiled was asked for, which is also what is in the map. */
@@ -58,6 +58,8 @@ typedef struct fake_cuda {
   void (*stream_free)(CUstream stream);
   /** The bytes of the argument struct of kernels whose names begin so. */
   void (*args_of)(const char *prefix, size_t bytes);
+  /** What tells the bytes of all other kernels, from their names. */
+  void (*args_by)(size_t (*bytes)(const char *symbol));
   void (*reset)(void); /* forgets what happened */
 } fake_cuda;
 

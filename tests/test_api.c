@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "api_support.h"
+#include "attention_args.h"
 #include "core/struct.h"
 #include "attention/overlap.h"
 
@@ -975,6 +976,7 @@ static void test_prepare(void **state) {
       "flash_fwd_hdim72_bf16_causal_sm90",        "flash_fwd_split_hdim72_bf16_causal_sm90",
       "flash_fwd_hdim72_bf16_causal_decode_sm80", "flash_fwd_split_hdim72_bf16_causal_decode_sm80",
       "flash_fwd_hdim72_bf16_decode_sm80",        "flash_fwd_split_hdim72_bf16_decode_sm80",
+      "flash_fwd_split_hdim72_bf16_decode_sm90",  "flash_fwd_split_hdim72_bf16_causal_decode_sm90",
       "flash_fwd_combine_hdim72_bf16_sm80"};
   for (size_t i = 0; i < sizeof stems / sizeof *stems; ++i)
     if (strstr(logged, stems[i]) == NULL)
@@ -1412,5 +1414,5 @@ int main(void) {
       TEST(test_errors_are_of_threads),
       TEST(test_cpu),
   };
-  return cmocka_run_group_tests(tests, set_up_group, tear_down_group);
+  return cmocka_run_group_tests(tests, set_up_attention, tear_down_group);
 }

@@ -572,6 +572,8 @@ static void test_bound(void **state) {
     set_used(entry_path(n), 1000 - 100 * n);
   assert_int_equal(look_up(&cache, 1), 1); /* used now: 2 is the oldest */
   assert_ok(publish(&cache, 4));
+  ap_log_deliver(&log_to_text);
+  assert_non_null(strstr(logged, " is evicted: the bound is "));
   assert_int_equal(access(entry_path(2), F_OK), -1);
   assert_int_equal(access(entry_path(1), F_OK), 0);
   assert_int_equal(access(entry_path(3), F_OK), 0);
@@ -697,6 +699,29 @@ static void test_locks(void **state) {
     raise(SIGKILL);
   }
   assert_int_equal(waitpid(child, NULL, 0), child);
+  /* So does one that has forked meanwhile, whose child lives on. */
+  int heirs[2];
+  assert_int_equal(pipe(heirs), 0);
+  const pid_t parent = fork();
+  if (parent == 0) {
+    ap_cache_lock(&cache, &one, 0, NULL);
+    const pid_t orphan = fork();
+    if (orphan == 0)
+      for (;;)
+        pause();
+    if (write(heirs[1], &orphan, sizeof orphan) != (ssize_t)sizeof orphan)
+      _exit(1);
+    raise(SIGKILL);
+  }
+  pid_t orphan;
+  assert_int_equal(read(heirs[0], &orphan, sizeof orphan), sizeof orphan);
+  assert_int_equal(waitpid(parent, NULL, 0), parent);
+  const int left = ap_cache_lock(&cache, &one, 2000, NULL); /* the child may not have run yet */
+  assert_true(left >= 0);
+  ap_cache_unlock(left);
+  assert_int_equal(kill(orphan, SIGKILL), 0);
+  close(heirs[0]);
+  close(heirs[1]);
   /* One that forks meanwhile, and then lets go, has let go for the child too. */
   const int held = ap_cache_lock(&cache, &one, 0, NULL);
   assert_true(held >= 0);

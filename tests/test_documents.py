@@ -16,15 +16,27 @@ from test_readme import commands as commands_of_readme
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = (
-    "README.md", "CONTRIBUTING.md", "docs/backward.md", "docs/families.md", "docs/hopper.md",
-    "docs/python.md", "docs/sm80.md", "tests/emulator/README.md",
+    "README.md", "CONTRIBUTING.md", "docs/backward.md", "docs/conv2d.md", "docs/families.md",
+    "docs/hopper.md", "docs/python.md", "docs/score-mods.md", "docs/sm80.md",
+    "tests/emulator/README.md",
 )  # fmt: skip
 
 WHOLE_BUILD = "it is the build that this test is part of"
 GPU = "it measures on a GPU"
 WHEEL = "tests/test_wheel.py makes it"
 STAND_IN = "tests/test_torch_stand_in.py runs it"
+INSTALLS = "test_install_and_example runs it"
+OWN_MOD = "tests/test_score_mods.py writes such a file and runs it"
 NOT_RUN = {
+    "make build": WHOLE_BUILD,
+    "cmake --install build": INSTALLS,
+    "export PKG_CONFIG_PATH=": INSTALLS,
+    "cc -o build/forward": INSTALLS,
+    "build/forward": INSTALLS,
+    "pip install '.[jit]'": WHEEL,
+    "python -m attnpress doctor": WHEEL,
+    "build/attnpress doctor": "tests/test_tool.sh does; its status says whether there is a GPU",
+    "build/attnpress run --causal --mod own.mod": OWN_MOD,
     "make demo": WHOLE_BUILD,
     "make test": WHOLE_BUILD,
     "make generate && make build": WHOLE_BUILD,
@@ -90,6 +102,27 @@ def test_command(line: str, build_dir: Path, tmp_path: Path):
     )  # fmt: skip
     assert done.returncode == 0, f"{command}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
     assert "DID NOT HOLD" not in done.stdout and not done.stdout.startswith("0 kernels")
+
+
+def test_install_and_example(build_dir: Path, tmp_path: Path):
+    """The block of the README that installs to a prefix and builds an example against it."""
+    if shutil.which("pkg-config") is None:
+        pytest.skip("pkg-config is not installed")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    block = re.search(
+        r"^```sh\nmake build\n(cmake --install.*?)^```$", text, re.MULTILINE | re.DOTALL
+    )
+    libdir = re.search(
+        r"^CMAKE_INSTALL_LIBDIR:\w+=(.*)$", (build_dir / "CMakeCache.txt").read_text(), re.MULTILINE
+    )
+    script = block[1].replace("--install build ", f"--install {build_dir} ")
+    script = script.replace("build/prefix/lib", f"build/prefix/{libdir[1]}")
+    script = re.sub(r"(?<=[\s=])build/|^build/", f"{tmp_path}/", script, flags=re.MULTILINE)
+    done = subprocess.run(
+        ["bash", "-e", "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "out[0] = " in done.stdout
 
 
 def tables(build_dir: Path) -> dict[str, set[str]]:

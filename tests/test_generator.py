@@ -207,7 +207,7 @@ def test_illegal_tiles_of_sm90(tile: str, problem: str) -> None:
 def test_tiles_with_a_producer_are_those_of_sm90() -> None:
     tile = parse_tile("m128n176s2", HOPPER)
     assert problems(HOPPER, tile) == []
-    assert problems(D128, tile) == ["a tile with a producer needs sm90"]
+    assert problems(D128, tile) == ["a tile with a producer needs sm90, and no decode"]
     for change in ({"stages": 3}, {"k_slab": 64}, {"min_blocks": 2}, {"spread": 1}, {"warps_n": 2}):
         assert problems(HOPPER, tile.replace(**change)) != []
 
@@ -897,7 +897,7 @@ def test_the_command_in_a_source_presses_that_source(tmp_path: Path) -> None:
         ("--hdim 320 --arch sm90", "head dim 320 is not supported on sm90: it must be a multiple"),
         ("--hdim 64 --arch sm90 --decode", "decode is not supported on sm90"),
         ("--hdim 64 --arch sm90 --tile m128n256s9", "bytes of shared memory are over 232448"),
-        ("--hdim 64 --tile m128n64s2", "a tile with a producer needs sm90"),
+        ("--hdim 64 --tile m128n64s2", "a tile with a producer needs sm90, and no decode"),
         (
             "--hdim 64 --pass back",
             "pass back is unknown: it must be fwd, fwd_combine, bwd, bwd_dkv, bwd_dq, bwd_delta, "
@@ -985,6 +985,14 @@ def test_python_310_reads_toml_with_tomli(checkout: Path) -> None:
         shutil.copytree(library, checkout / "tomli")
         out, _ = run(checkout, "--list")
         assert "flash_fwd_hdim96_fp16_causal_sm80" in out.split()
+
+
+def test_a_reader_that_goes_away() -> None:
+    command = f"{sys.executable} -m generator --list | head -n 1"
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.count("\n") == 1 and done.stderr == ""
 
 
 def test_help(capsys: pytest.CaptureFixture) -> None:

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "api_support.h"
+#include "attention_args.h"
 #include "attention/cpu.h"
 #include "attention/ragged.h"
 #include "ragged_support.h"
@@ -966,5 +967,5 @@ int main(void) {
       TEST(test_checking),
       TEST(test_checking_sound),
   };
-  return cmocka_run_group_tests(tests, set_up_group, tear_down_group);
+  return cmocka_run_group_tests(tests, set_up_attention, tear_down_group);
 }

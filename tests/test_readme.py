@@ -111,10 +111,13 @@ def test_python(index, root, build_dir):
 
 
 def commands() -> list[str]:
-    """Lines of shell blocks that run the tool or the generator; others: test_documents.py."""
+    """Lines of shell blocks that run the tool or the generator, or set their variables; others:
+    test_documents.py."""
     lines = [line for block in blocks("sh") for line in block.splitlines()]
     tool = tuple(f"build/attnpress {word} " for word in ("run", "source", "compile", "cache"))
-    return [line for line in lines if line.startswith((*tool, ".venv/bin/python"))]
+    return [
+        line for line in lines if line.startswith((*tool, ".venv/bin/python", "export ATTNPRESS"))
+    ]
 
 
 def test_emulated_command(root, build_dir):
@@ -134,8 +137,9 @@ def test_commands(tmp_path, root, build_dir):
     lines = [line for line in commands() if "emulated" not in line]
     families = [line for line in lines if line.startswith("build/attnpress run ")]
     lines = [*families, *(line for line in lines if line not in families)]
-    assert families and len(lines) == len(families) + 6
+    assert families and len(lines) == len(families) + 8
     outputs = []
+    environment = {**os.environ}
     for line in lines:
         words = [
             re.sub(r"^build/(?!attnpress$)", f"{tmp_path}/", word).replace(
@@ -146,14 +150,19 @@ def test_commands(tmp_path, root, build_dir):
         words = [
             str(build_dir / "attnpress") if word == "build/attnpress" else word for word in words
         ]
-        outputs.append(run(words, cwd=root))
+        if words[0] == "export":
+            environment.update(
+                word.replace("=build/", f"={tmp_path}/").split("=") for word in words[1:]
+            )
+            continue
+        outputs.append(run(words, cwd=root, env=environment))
     for _ in families:
         assert "check     held" in outputs.pop(0)
-    printed, pressed, compiled, sizes, first, second = outputs
+    printed, pressed, compiled, paged, sizes, exported, checked = outputs
     stem = "flash_fwd_hdim72_bf16_causal_sm80"
     assert printed == (tmp_path / "pressed" / f"{stem}.cu").read_text()
     assert pressed.strip().endswith(f"{stem}.cu")
     assert re.search(r"^[1-9]\d* kernels for sm_90: ", compiled, flags=re.MULTILINE)
-    assert "sm_90a" in sizes
-    copied = sum(int(line.split()[0]) for line in (first, second))
-    assert copied == len(list((tmp_path / "my-layer").glob("*.entry"))) > 0
+    assert "_paged_" in paged and "sm_90a" in sizes
+    assert int(exported.split()[0]) == len(list((tmp_path / "my-layer").glob("*.entry"))) > 0
+    assert re.search(r"^[1-9]\d* kernels for sm_90: 0 compiled, ", checked, flags=re.MULTILINE)

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "api_support.h"
+#include "attention_args.h"
 #include "../tools/reference.h"
 #include "../tools/snippet.h"
 
@@ -771,5 +772,5 @@ int main(void) {
       TEST(test_backward_refusals),
       TEST(test_slopes),
   };
-  return cmocka_run_group_tests(tests, set_up_group, tear_down_group);
+  return cmocka_run_group_tests(tests, set_up_attention, tear_down_group);
 }

@@ -161,6 +161,8 @@ ATTNPRESS_JIT_OFF=1 check 0 compile --hdim 72 --causal --heads 8 --seqlen-q 1 --
 says "0 compiled"
 ATTNPRESS_JIT_OFF=1 check 1 compile --hdim 72 --heads 8 --target sm_90 --cache-dir "$layer"
 says "flash_fwd_combine_hdim72_bf16_sm80"
+says " kernels for sm_90: 0 compiled, "
+says " missing"
 grep -q "flash_fwd_hdim72_bf16_sm90 for sm_90a is neither linked in nor cached" "$folder/err" ||
   broken "a kernel that is missing is not named"
 cat >"$folder/config.json" <<'END'
@@ -189,6 +191,31 @@ check 0 compile --hdim 64 --backward --causal --target sm_90 --dry-run --cache-d
 says "flash_bwd_hdim64_bf16_causal_sm90 "
 check 0 compile --hdim 64 --chunk 128 --alibi --target sm_80 --dry-run --cache-dir "$layer"
 says "flash_fwd_hdim64_bf16_window_alibi_sm80 "
+check 0 compile --hdim 64 --causal --heads 8 --page-size 16 --target sm_90 --dry-run --cache-dir "$layer"
+says "flash_fwd_hdim64_bf16_causal_paged_sm80 "
+says "flash_fwd_split_hdim64_bf16_paged_decode_sm80 "
+check 0 compile --hdim 64 --causal --ragged --target sm_90 --dry-run --cache-dir "$layer"
+says "flash_fwd_schedule_hdim8_bf16_sm80 "
+says "flash_fwd_hdim64_bf16_causal_ragged_sm90 "
+check 0 compile --hdim 64 --causal --ragged --backward --target sm_90 --dry-run --cache-dir "$layer"
+says "flash_bwd_hdim64_bf16_causal_ragged_sm80 "
+check 2 compile --hdim 64 --page-size 16 --backward --target sm_90
+complains "keys in pages have no gradients"
+check 2 compile --hdim 64 --ragged --bias fp16 --target sm_90
+complains "--bias cannot be combined with --ragged or --page-size"
+# A snippet's kernels have its text, and are compiled through the plan.
+mods=$here/emulator/mods
+check 0 compile --hdim 64 --causal --mod "$mods/both.mod" --target sm_80 --cache-dir "$folder/mods"
+says "flash_fwd_hdim64_bf16_causal_modscore_modmask_sm80 "
+says "8 kernels for sm_80: 8 compiled, 0 linked in or cached"
+ATTNPRESS_JIT_OFF=1 check 0 compile --hdim 64 --causal --mod "$mods/both.mod" --target sm_80 \
+  --cache-dir "$folder/mods"
+says "8 kernels for sm_80: 0 compiled, 8 linked in or cached"
+ATTNPRESS_JIT_OFF=1 check 1 compile --hdim 64 --causal --mod "$mods/grad.mod" --target sm_80 \
+  --cache-dir "$folder/mods"
+complains 'with the snippet "grad" is not cached'
+check 2 compile --hdim 64 --mod "$mods/none.mod" --target sm_80
+complains "$mods/none.mod cannot be read"
 for text in '{"num_attention_heads": 8' '{"num_attention_heads": 8,}' '[1, 2] 3' '{"a": "b' ''; do
   printf '%s' "$text" >"$folder/broken.json"
   check 1 compile --config "$folder/broken.json" --target sm_90
@@ -270,12 +297,53 @@ says "launch   flash_bwd_dkv_hdim128_bf16_sm"
 says "paired: a kernel for dq and one for dk and dv, as deterministic gradients were asked for"
 check 0 explain --hdim 320 --backward --target sm_90 --cache-dir "$explained"
 says "the fused one ends at head dim 256"
+says "not sm90: head dim 320 is not supported"
+check 0 explain --hdim 64 --backward --causal --mod "$mods/both.mod" --target sm_90 --cache-dir "$explained"
+says "launch   flash_bwd_hdim64_bf16_causal_modscore_modmask_sm80"
+says "not sm90: a snippet's score is not supported"
 check 0 explain --hdim 128 --backward --softcap 3 --sinks --target sm_90 --cache-dir "$explained"
 says "launch   flash_bwd_sinks_hdim8_fp16_sm80"
 says "launch   flash_bwd_hdim128_bf16_softcap_sm90"
 check 0 explain --hdim 128 --backward --softcap 3 --dropout 0.1 --target sm_90 --cache-dir "$explained"
 says "launch   flash_bwd_hdim128_bf16_softcap_dropout_sm80"
 says "those of sm90 have no gradients of a softcap with ALiBi, bias or dropout"
+check 0 explain --hdim 64 --heads 8 --page-size 16 --batch 4 --seqlen-q 1000 --target sm_90 \
+  --cache-dir "$explained"
+says "bf16, full, ragged, pages of 16"
+says "not sm90: its copy engine does not follow page tables"
+check 0 explain --hdim 64 --causal --ragged --batch 3 --seqlen-q 1000 --heads 16 --target sm_90 \
+  --cache-dir "$explained"
+says "launch   flash_fwd_schedule_hdim8_bf16_sm80"
+says "instead  flash_fwd_hdim64_bf16_causal_ragged_sm80, "
+says "instead  flash_fwd_split_hdim64_bf16_causal_ragged_sm80, "
+check 0 explain --hdim 64 --ragged --batch 3 --seqlen-q 1000 --softcap 3 --target sm_90 \
+  --cache-dir "$explained"
+says "not sm90: its ragged kernels have no softcap, ALiBi or dropout"
+check 0 explain --hdim 64 --mod "$mods/both.mod" --target sm_80 --cache-dir "$explained"
+says "launch   flash_fwd_split_hdim64_bf16_modscore_modmask_sm80"
+check 2 explain --hdim 64 --measure --target sm_80
+complains "--measure is of the present GPU"
+check 2 explain --hdim 64 --measure
+complains "--target is missing, and there is no GPU"
+# Beside the time of a device that computes nothing.
+measured() {
+  ATTNPRESS_LIBCUDA=$build/libfake_cuda.so FAKE_CUDA_EVENT_US=200 ATTNPRESS_CACHE_DIR=$folder/measured \
+    check 0 explain "$@"
+}
+measured --hdim 128 --causal --heads 32 --kv-heads 8 --seqlen-q 4096 --measure
+says "(Fake GPU 0): bound by products"
+says "measured 200.00 us, the median of 20 calls: 69% of the bound"
+says "launch   flash_fwd_hdim128_bf16_causal_sm90"
+measured --hdim 128 --heads 8 --seqlen-q 1 --seqlen-k 8192 --batch 4 --page-size 16 --measure --json
+says '"measured_us": 200.0'
+measured --hdim 64 --ragged --batch 3 --seqlen-q 500 --measure
+says "measured 200.00 us, the median of 20 calls"
+measured --hdim 64 --seqlen-q 500 --causal --softcap 3 --sinks --alibi --dropout 0.1 --measure
+says "measured 200.00 us, the median of 20 calls"
+measured --hdim 64 --causal --mod "$mods/both.mod" --measure
+says "measured 200.00 us, the median of 20 calls"
+ATTNPRESS_LIBCUDA=$build/libfake_cuda.so check 2 explain --hdim 64 --backward --measure
+complains "--measure is of the forward call"
 check 2 explain --hdim 128 --deterministic --target sm_90
 complains "--deterministic is of --backward"
 check 0 run --device cpu --backward --lengths 5,70,0,33 --heads 4 --kv-heads 2 --hdim 40 --causal --check full
@@ -334,6 +402,17 @@ grep -q "1 damaged entries were left out" "$folder/err" || broken "a damaged ent
   "644 755 " ] || broken "a layer that others cannot read"
 check 0 cache verify --cache-dir "$folder/others/layer"
 says "0 damaged"
+if [ "$(id -u)" -eq 0 ] && command -v runuser >"$folder/which"; then # what root made serves others
+  chmod 755 "$folder"
+  cp "$tool" "$folder/tool"
+  if runuser -u nobody -- env -u ATTNPRESS_NVRTC HOME=/nonexistent ATTNPRESS_JIT_OFF=1 \
+    ATTNPRESS_CACHE_LAYERS="$folder/others/layer" "$folder/tool" compile \
+    flash_fwd_hdim48_bf16_sm80 --target sm_80 >"$folder/out" 2>"$folder/err"; then
+    says "sm_80     cache"
+  else
+    broken "another user cannot read a layer of root's: $(cat "$folder/err")"
+  fi
+fi
 check 0 cache import "$folder/others/layer" --cache-dir "$folder/new"
 says "copied to $folder/new"
 check 0 cache du --cache-dir "$folder/new"
@@ -341,6 +420,11 @@ says "sm_80"
 ATTNPRESS_JIT_OFF=1 ATTNPRESS_CACHE_LAYERS=$folder/others/layer ATTNPRESS_CACHE_OFF=1 \
   check 0 compile flash_fwd_hdim48_bf16_sm80:sm_80
 says "sm_80     cache"
+mkdir -m 700 "$folder/bounded"
+check 0 compile flash_fwd_hdim24_bf16_sm80 --cache-dir "$folder/bounded"
+bound=$(($(cat "$folder"/bounded/*.entry | wc -c) * 3 / 2))
+ATTNPRESS_CACHE_MAX_BYTES=$bound check 0 compile flash_fwd_hdim32_bf16_sm80 --cache-dir "$folder/bounded"
+grep -q " is evicted: the bound is $bound bytes" "$folder/err" || broken "an eviction is not told"
 check 0 cache prune --unused-days 1 --cache-dir "$folder/new"
 says "0 kernels, "
 for entry in "$folder/new"/*.entry; do :; done
@@ -413,6 +497,11 @@ says "compute capability 7.5; 8.0 or newer is needed"
 ATTNPRESS_LIBCUDA=$build/libfake_cuda.so FAKE_CUDA_VERSION=12080 check 1 doctor --no-launch
 says "NVRTC         none"
 says "NVRTC 13.0, newer than the driver, which knows CUDA 12.8"
+ATTNPRESS_CACHE_LAYERS=$folder/others/layer:$folder/open:$folder/none check 1 doctor --no-launch
+says "layers        $folder/others/layer, "
+says "$folder/open, not usable"
+says "A cache layer: cache directory $folder/open can be written by others (mode 0775)"
+says "$folder/none, not usable"
 ATTNPRESS_CACHE_DIR=$folder/open check 1 doctor --no-launch
 says "$folder/open, not usable"
 check 1 doctor --json

@@ -14,7 +14,7 @@ from generator.attention.rules import make_variant
 from generator.variant import Variant, VariantError, parse_stem
 from generator.variant import make_variant as make_any_variant
 
-PAIRS = ((64, 128), (96, 64), (128, 64), (192, 128), (256, 128))
+PAIRS = ((64, 128), (64, 256), (64, 512), (96, 64), (128, 64), (192, 128), (256, 128))
 
 # Names of nothing: wrong characters, order, case, numbers, combinations.
 MALFORMED = [
@@ -29,8 +29,6 @@ MALFORMED = [
     "flash_fwd_hdim128_bf16_sm8",
     "flash_fwd_hdim128_bf16_sm89",
     "flash_fwd_hdim128_bf16_sm90a",
-    "flash_fwd_hdim264_bf16_sm90",
-    "flash_fwd_hdim512_bf16_causal_sm90",
     "flash_fwd_hdim128_bf16_decode_sm90",
     "flash_fwd_combine_hdim128_bf16_sm90",
     "flash_fwd_hdim128_bf16_sm080",
@@ -57,6 +55,10 @@ MALFORMED = [
     "flash_fwd_hdim 64_bf16_sm80",
     "flash_fwd_hdim064_bf16_sm80",
     "flash_fwd_hdim0x40_bf16_sm80",
+    "flash_fwd_hdim264_bf16_window_sm90",
+    "flash_fwd_hdim512_bf16_causal_ragged_sm90",
+    "flash_fwd_hdim512_bf16_decode_sm90",
+    "flash_bwd_dq_hdim264_bf16_sm90",
     "flash_fwd_hdim520_bf16_sm80",
     "flash_fwd_hdim4294967360_bf16_sm80",
     "flash_fwd_hdim99999999999999999999_bf16_sm80",
@@ -127,9 +129,12 @@ def parses(stem: str) -> bool:
 
 def test_every_variant_is_there_once() -> None:
     head_dims = 64 + len(PAIRS)
-    head_dims_sm90 = 32 + len(PAIRS)
-    # Splits, dtypes, three masks, decode and two architectures; features are not counted.
+    wide_pairs = sum(max(pair) > 256 for pair in PAIRS)
+    head_dims_sm90 = 32 + len(PAIRS) - wide_pairs
+    # Splits, dtypes, three masks, decode and two architectures; features are not counted. On sm90
+    # head dims above 256 have two masks.
     forward = head_dims * 2 * 2 * 3 * 2 * 2 + head_dims_sm90 * 2 * 2 * 3 + 64 * 2
+    forward += (32 + wide_pairs) * 2 * 2 * 2
     # dtypes and masks; bwd up to 256, bwd_dkv and bwd_dq up to 512, on sm80 and sm86; on sm90 bwd
     # and bwd_dkv up to 128, bwd_dq up to 256; bwd_delta and bwd_convert have no mask, and bwd_sinks
     # is one, as are fwd_map and fwd_schedule; bwd_dbias has masks and one architecture.
@@ -202,12 +207,20 @@ def test_what_parses_prints_the_same() -> None:
         ({"mask": "band"}, "mask band is unknown: it must be full, causal or window"),
         ({"arch": 75}, "arch sm75 is unknown: it must be sm80, sm86 or sm90"),
         (
-            {"arch": 90, "hdim": 264, "hdim_v": 264},
-            "^head dim 264 is not supported on sm90: it must be a multiple of 8 from 8 to 256",
+            {"arch": 90, "hdim": 264, "hdim_v": 264, "pass": "bwd_dq"},
+            "^head dim 264 is not supported in the bwd_dq pass and on sm90: .* from 8 to 256",
+        ),
+        (
+            {"arch": 90, "hdim": 264, "hdim_v": 264, "mask": "window"},
+            "^mask window is not supported .*on sm90.*: it must be full or causal",
+        ),
+        (
+            {"arch": 90, "hdim": 264, "hdim_v": 264, "softcap": True},
+            "^softcap is not supported",
         ),
         (
             {"arch": 90, "hdim": 256, "hdim_v": 512},
-            "^value head dim 512 is not supported on sm90: it must be a multiple of 8 .* to 256",
+            "value head dim 512 is not supported with head dim 256: .*192/128",
         ),
         (
             {"arch": 90, "hdim": 64, "hdim_v": 72},

@@ -109,7 +109,7 @@ def test_python_functions_are_documented():
 
 def test_every_section_is_in_the_contents():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    contents = text[text.index("Contents: ") : text.index("## ")]
+    contents = text[text.index("Contents:") : text.index("## ")]
     for head in re.findall(r"^## (.*)$", text, flags=re.MULTILINE):
         assert f"[{head}](#" in contents, head
 

@@ -28,7 +28,7 @@ static void print_help(void) {
   printf("\nKernels are named\n  %s\n"
          "with D and DV the head dims. `attnpress source NAME` prints one, or says what is "
          "allowed.\n\n"
-         "exit status: 0 success, 1 it did not work, 2 the words were wrong\n",
+         "exit status: 0 success, 1 failure, 2 wrong arguments\n",
          tool_grammar());
 }
 

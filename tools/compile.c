@@ -19,10 +19,11 @@ typedef struct request {
   tool_shape shape;
 } request;
 
-/** Warnings, and a line before each compile begins. */
+/** Warnings, a line before each compile begins, and entries that the cache's bound removes. */
 static void print_line(void *user, int level, const char *message) {
   (void)user;
-  if (level == ATTNPRESS_LOG_WARNING || strstr(message, ": compiling") != NULL)
+  if (level == ATTNPRESS_LOG_WARNING || strstr(message, ": compiling") != NULL ||
+      strstr(message, " is evicted") != NULL)
     fprintf(stderr, "attnpress compile: %s\n", message);
 }
 
@@ -111,9 +112,22 @@ static int compile_stems(attnpress_handle *handle, request *r) {
 
 /* ---- By shape -------------------------------------------------------------------------------- */
 
+/** Kernels with a snippet have no names of their own: they are compiled through their plan. `origin`
+ * becomes JIT where that compiled it. */
+static attnpress_status prepare(const attnpress_plan *plan, attnpress_info *infos, int count) {
+  attnpress_status status = attnpress_plan_prepare(plan, NULL);
+  for (int i = 0; i < count && status == ATTNPRESS_OK; ++i) {
+    const int32_t origin = infos[i].origin;
+    status = attnpress_plan_launch(plan, i, &infos[i]);
+    infos[i].origin = origin;
+  }
+  return status;
+}
+
 /** The kernels that calls of a shape may launch: those that are not in the list are added to it. */
-static attnpress_status add_kernels(attnpress_handle *handle, tool_shape *shape,
-                                    attnpress_info **infos, int *count) {
+static attnpress_status add_kernels(attnpress_handle *handle, request *r, attnpress_info **infos,
+                                    int *count) {
+  tool_shape *shape = &r->shape;
   attnpress_plan *plan;
   attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
   options.target = shape->target;
@@ -124,14 +138,20 @@ static attnpress_status add_kernels(attnpress_handle *handle, tool_shape *shape,
   const int launches = attnpress_plan_launch_count(plan);
   attnpress_info *grown = realloc(*infos, (size_t)(*count + launches + 1) * sizeof *grown);
   *infos = grown != NULL ? grown : *infos;
+  attnpress_info found[launches + 1];
+  for (int i = 0; i < launches && status == ATTNPRESS_OK; ++i) {
+    found[i] = (attnpress_info)ATTNPRESS_INFO_INIT;
+    status = attnpress_plan_launch(plan, i, &found[i]);
+  }
+  if (status == ATTNPRESS_OK && shape->scores.mod != NULL && !r->dry_run)
+    status = prepare(plan, found, launches);
   for (int i = 0; i < launches && grown != NULL && status == ATTNPRESS_OK; ++i) {
-    attnpress_info *info = &grown[*count];
-    *info = (attnpress_info)ATTNPRESS_INFO_INIT;
-    status = attnpress_plan_launch(plan, i, info);
     int known = 0;
     for (int j = 0; j < *count; ++j)
-      known |= strcmp(grown[j].stem, info->stem) == 0 && strcmp(grown[j].target, info->target) == 0;
-    *count += !known;
+      known |= strcmp(grown[j].stem, found[i].stem) == 0 &&
+               strcmp(grown[j].target, found[i].target) == 0;
+    if (!known)
+      grown[(*count)++] = found[i];
   }
   attnpress_plan_destroy(plan);
   return grown != NULL ? status : ATTNPRESS_OUT_OF_MEMORY;
@@ -139,15 +159,15 @@ static attnpress_status add_kernels(attnpress_handle *handle, tool_shape *shape,
 
 static int compile_shape(attnpress_handle *handle, request *r) {
   attnpress_info *infos = NULL;
-  int width = (int)strlen("kernel"), result = TOOL_OK, compiled = 0, count = 0;
-  attnpress_status status = add_kernels(handle, &r->shape, &infos, &count);
+  int width = (int)strlen("kernel"), result = TOOL_OK, compiled = 0, failed = 0, count = 0;
+  attnpress_status status = add_kernels(handle, r, &infos, &count);
   if (status == ATTNPRESS_OK && r->shape.model_window > 0) {
     /* Most such models have layers with the window and layers without. */
     fprintf(stderr,
             "attnpress compile: %s has a sliding_window of %d: kernels with and without it\n",
             r->shape.config, (int)r->shape.model_window);
     tool_shape_take_window(&r->shape);
-    status = add_kernels(handle, &r->shape, &infos, &count);
+    status = add_kernels(handle, r, &infos, &count);
   }
   if (status != ATTNPRESS_OK) {
     free(infos);
@@ -159,16 +179,19 @@ static int compile_shape(attnpress_handle *handle, request *r) {
   for (int i = 0; i < count; ++i) {
     int32_t origin = infos[i].origin;
     int one = TOOL_OK;
-    if (r->dry_run)
+    if (r->dry_run || r->shape.scores.mod != NULL)
       print_kernel(&infos[i], -1, width);
     else
       one = compile_one(handle, infos[i].stem, infos[i].target, width, &origin);
     result = one != TOOL_OK ? one : result;
-    compiled += origin == ATTNPRESS_ORIGIN_JIT;
+    failed += one != TOOL_OK;
+    compiled += one == TOOL_OK && origin == ATTNPRESS_ORIGIN_JIT;
   }
-  if (result == TOOL_OK)
-    printf("%d kernels for %s: %d %s, %d linked in or cached\n", count, r->shape.target, compiled,
-           r->dry_run ? "would be compiled" : "compiled", count - compiled);
+  printf("%d kernels for %s: %d %s, %d linked in or cached", count, r->shape.target, compiled,
+         r->dry_run ? "would be compiled" : "compiled", count - compiled - failed);
+  if (failed > 0)
+    printf(", %d missing", failed);
+  printf("\n");
   free(infos);
   return result;
 }
@@ -216,6 +239,7 @@ static int run_compile(int argc, char **argv) {
   if (result == TOOL_OK)
     result = r.shape.given ? compile_shape(handle, &r) : compile_stems(handle, &r);
   attnpress_destroy(handle);
+  tool_shape_free(&r.shape);
   return result;
 }
 
@@ -226,17 +250,18 @@ const tool_command ap_tool_compile = {
              "--hdim D --target sm_NN [--dtype bf16] [--causal] [--heads N] ...\n"
              "--config config.json --target sm_NN",
     .about =
-        "Makes sure that kernels are linked in or cached, compiling what is missing, and "
-        "prints for each where it came from, the time that took, its size, and the registers "
-        "and spills (local memory, bytes) of a thread.\n\n"
-        "By name: a stem is such as flash_fwd_hdim72_bf16_causal_sm80.\n"
-        "By shape: every kernel that calls of this shape may launch on such a device, with any "
-        "batch and lengths, is planned as a call plans it. No GPU is needed. Batch and lengths "
-        "that are given are the most that a call has.",
+        "Makes sure that kernels are linked in or cached, compiling what is missing, and prints "
+        "for each where it came from, how long that took, its size, and the registers and spills "
+        "(bytes of local memory) of a thread.\n\n"
+        "By name: a stem such as flash_fwd_hdim72_bf16_causal_sm80.\n"
+        "By shape: every kernel that calls of this shape may launch on the device, for any batch "
+        "and lengths, as the library plans them. No GPU is needed. If batch and lengths are given, "
+        "they are the most that a call has. Dense calls and calls with --ragged or --page-size run "
+        "different kernels: a server that makes both needs both.",
     .options = {tool_shape_options, score_options_table,
-                (const tool_opt[]){{"--cache-dir", "DIR", "another cache than the default one"},
-                                   {"--dry-run", NULL,
-                                    "only print which kernels these are, and where they are now"},
-                                   {NULL, NULL, NULL}}},
+                (const tool_opt[]){
+                    {"--cache-dir", "DIR", "another cache than the default one"},
+                    {"--dry-run", NULL, "only list the kernels, and where they are now"},
+                    {NULL, NULL, NULL}}},
     .run = run_compile,
 };

@@ -1,6 +1,7 @@
 /* attnpress doctor: what this machine has for attnpress, and what is missing. */
 #define _GNU_SOURCE
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -52,7 +53,7 @@ static void print_text(const report *r) {
   for (int i = 0; i < r->missing; ++i)
     printf("  - %s\n", r->sentences[i]);
   for (int i = 0; i < r->notes; ++i)
-    printf("%s  - %s\n", i == 0 ? "To know:\n" : "", r->noted[i]);
+    printf("%s  - %s\n", i == 0 ? "Notes:\n" : "", r->noted[i]);
 }
 
 static void print_string(const char *text) {
@@ -225,6 +226,31 @@ static void report_cache(report *r) {
   ap_cache_free(&cache);
 }
 
+/** The layers of ATTNPRESS_CACHE_LAYERS; one that would be skipped is missing. */
+static void report_layers(report *r) {
+  const char *list = getenv("ATTNPRESS_CACHE_LAYERS");
+  int first = 1;
+  for (const char *at = list; at != NULL && *at != '\0';) {
+    const size_t length = strcspn(at, ":");
+    char dir[AP_PATH_MAX], text[AP_PATH_MAX + 128], bytes[24];
+    snprintf(dir, sizeof dir, "%.*s", (int)length, at);
+    at += length + (at[length] == ':');
+    if (*dir == '\0')
+      continue;
+    tally t = {0, 0, 0};
+    if (ap_cache_check_layer(dir) != ATTNPRESS_OK) {
+      snprintf(text, sizeof text, "%s, not usable", dir);
+      miss(r, "A cache layer: %s", attnpress_last_error());
+    } else {
+      ap_cache_scan(dir, count_entry, &t);
+      snprintf(text, sizeof text, "%s, %zu kernels, %s", dir, t.count - t.damaged,
+               tool_bytes(t.bytes, bytes));
+    }
+    line(r, first ? "layers" : "", text);
+    first = 0;
+  }
+}
+
 static void report_prebuilt(report *r) {
   char text[256], targets[160], bytes[24];
   const char *names[16];
@@ -267,6 +293,7 @@ static int run_doctor(int argc, char **argv) {
   const int driver_version = report_driver(launch, &r);
   report_nvrtc(driver_version, &r);
   report_cache(&r);
+  report_layers(&r);
   report_prebuilt(&r);
   snprintf(text, sizeof text, "%s code, %ld cores", ap_cpu_isa_name(ap_cpu_best_isa()),
            sysconf(_SC_NPROCESSORS_ONLN));
@@ -279,8 +306,9 @@ const tool_command ap_tool_doctor = {
     .name = "doctor",
     .summary = "what this machine has, and what is missing",
     .usage = "[--json] [--no-launch]",
-    .about = "Says what this machine has: the driver and its devices, NVRTC, the cubin cache, the "
-             "kernels that are linked in, the CPU backend; runs a small call on each device and "
+    .about = "Says what this machine has: the driver and its devices, NVRTC, the cubin cache and "
+             "its layers, the kernels that are linked in, the CPU backend; runs a small call on "
+             "each device and "
              "compares it with the CPU's; and says what is missing: then its status is 1.",
     .options = {(const tool_opt[]){
         {"--json", NULL,

@@ -13,8 +13,10 @@
 #include "model.h"
 #include "press/info.h"
 #include "press/target.h"
+#include "run.h"
 #include "tool.h"
 
+enum { MEASURED_CALLS = 20 };
 enum { LAUNCHES_MAX = 8, REASONS_MAX = 12, REASON_BYTES = 256, ALTERNATIVES_MAX = 6 };
 
 /* What a device gives, where the vendor's data sheet says it: dense products of bf16 with fp32 sums, and
@@ -36,14 +38,14 @@ typedef struct launch {
 
 /** What would run with something changed, and why it does not. */
 typedef struct alternative {
-  launch launch; /* the first */
+  launch launch; /* the main one */
   char reason[REASON_BYTES];
 } alternative;
 
 typedef struct explanation {
   tool_shape shape;
   ap_device device;
-  int launches;
+  int launches, main; /* the launch that computes attention, which others may go before */
   launch launch[LAUNCHES_MAX];
   size_t workspace_bytes;
   int reasons;
@@ -52,6 +54,8 @@ typedef struct explanation {
   alternative alternative[ALTERNATIVES_MAX];
   double flops, bytes, tflops, gb_s; /* the last two 0: not known */
   const char *peak_name;
+  int measure;
+  double measured_us; /* of a call on the present GPU; 0: it was not asked for */
 } explanation;
 
 /* ---- What runs ------------------------------------------------------------------------------- */
@@ -94,7 +98,19 @@ static attnpress_status make_plan(attnpress_handle *handle, tool_shape *shape,
                                   attnpress_plan **plan) {
   attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
   options.target = shape->target;
+  options.num_sms = shape->present.sm_count;
   return tool_shape_plan(handle, shape, &options, plan);
+}
+
+/** 1 for a kernel that prepares or ends the work of another: a map of key blocks, a schedule, a sum of
+ * parts. */
+static int is_helper(const attnpress_info *info) {
+  ap_variant v;
+  if (ap_variant_parse(info->stem, &v) != ATTNPRESS_OK)
+    return 0;
+  const int32_t pass = v.axis[AP_ATTENTION_PASS];
+  return pass == AP_ATTENTION_PASS_FWD_MAP || pass == AP_ATTENTION_PASS_FWD_SCHEDULE ||
+         pass == AP_ATTENTION_PASS_FWD_COMBINE;
 }
 
 static attnpress_status describe(attnpress_handle *handle, explanation *e) {
@@ -110,6 +126,8 @@ static attnpress_status describe(attnpress_handle *handle, explanation *e) {
     status = attnpress_plan_launch(plan, i, &e->launch[i].info);
     occupy(&e->device, &e->launch[i]);
   }
+  while (e->main + 1 < e->launches && is_helper(&e->launch[e->main].info))
+    ++e->main;
   attnpress_plan_destroy(plan);
   return status;
 }
@@ -125,9 +143,9 @@ static void say(explanation *e, const char *format, ...) {
   va_end(values);
 }
 
-/** The first launch of the shape with something changed; 0: there is none. */
-static int first_launch(tool_shape *shape, int32_t arch_max, const char *cache_dir,
-                        attnpress_info *info) {
+/** The main launch of the shape with something changed; 0: there is none. */
+static int main_launch(tool_shape *shape, int32_t arch_max, const char *cache_dir,
+                       attnpress_info *info) {
   attnpress_options options = ATTNPRESS_OPTIONS_INIT;
   attnpress_handle *handle;
   attnpress_plan *plan = NULL;
@@ -137,12 +155,14 @@ static int first_launch(tool_shape *shape, int32_t arch_max, const char *cache_d
   if (attnpress_create(&handle, &options) != ATTNPRESS_OK)
     return 0;
   *info = (attnpress_info)ATTNPRESS_INFO_INIT;
-  const int good = make_plan(handle, shape, &plan) == ATTNPRESS_OK &&
-                   attnpress_plan_launch_count(plan) > 0 &&
-                   attnpress_plan_launch(plan, 0, info) == ATTNPRESS_OK;
+  int good = make_plan(handle, shape, &plan) == ATTNPRESS_OK, found = 0;
+  for (int i = 0; good && !found && i < attnpress_plan_launch_count(plan); ++i) {
+    good = attnpress_plan_launch(plan, i, info) == ATTNPRESS_OK;
+    found = good && !is_helper(info);
+  }
   attnpress_plan_destroy(plan);
   attnpress_destroy(handle);
-  return good;
+  return found;
 }
 
 /** Adds what runs with a shape or an architecture changed; 0: that runs nothing, or the same. */
@@ -151,8 +171,8 @@ static alternative *add_alternative(explanation *e, tool_shape *shape, int32_t a
   if (e->alternatives == ALTERNATIVES_MAX)
     return NULL;
   alternative *a = &e->alternative[e->alternatives];
-  const attnpress_info *runs = &e->launch[0].info;
-  if (!first_launch(shape, arch_max, cache_dir, &a->launch.info) ||
+  const attnpress_info *runs = &e->launch[e->main].info;
+  if (!main_launch(shape, arch_max, cache_dir, &a->launch.info) ||
       (strcmp(a->launch.info.stem, runs->stem) == 0 &&
        a->launch.info.num_splits == runs->num_splits))
     return NULL;
@@ -177,6 +197,13 @@ static void say_arch(explanation *e, const ap_variant *v, const char *cache_dir)
   const int32_t arch = v->axis[AP_ATTENTION_ARCH], group = s->heads / s->kv_heads;
   const ap_route *best = ap_next_route(v, e->device.capability, NULL);
   if (arch == 90) {
+    if (v->axis[AP_ATTENTION_DECODE]) {
+      say(e, "sm90: the splits of a head are the thread blocks of a cluster, which add up "
+             "themselves");
+      give_reason(add_alternative(e, &e->shape, 80, cache_dir),
+                  "sm80: a second kernel adds up the splits; arch_max 80 asks for it");
+      return;
+    }
     say(e, "sm90: Hopper's copy engine and matrix instructions");
     give_reason(
         add_alternative(e, &e->shape, 80, cache_dir),
@@ -184,10 +211,17 @@ static void say_arch(explanation *e, const ap_variant *v, const char *cache_dir)
   }
   if (best == NULL || best->arch == arch)
     return;
-  if (s->hdim > AP_ATTENTION_SM90_HDIM_MAX || s->hdim_v > AP_ATTENTION_SM90_HDIM_MAX)
-    say(e, "not sm90: its head dims end at %d", AP_ATTENTION_SM90_HDIM_MAX);
+  if (s->hdim > AP_ATTENTION_SM90_HDIM_MAX && s->hdim_v <= AP_ATTENTION_SM90_HDIM_MAX)
+    say(e, "not sm90: its head dims end at %d, or the value head dim is larger, too",
+        AP_ATTENTION_SM90_HDIM_MAX);
   else if (v->axis[AP_ATTENTION_DECODE])
-    say(e, "not sm90: it has no decode kernels");
+    say(e, "not sm90: short queries run there only in 2 to 16 splits");
+  else if (s->page_size > 0)
+    say(e, "not sm90: its copy engine does not follow page tables");
+  else if (s->ragged && (s->scores.softcap > 0 || s->scores.alibi || s->scores.dropout > 0))
+    say(e, "not sm90: its ragged kernels have no softcap, ALiBi or dropout");
+  else if (s->ragged && e->launch[e->main].info.num_splits != 1)
+    say(e, "not sm90: its ragged kernels have no splits");
   else if (group > AP_ATTENTION_WARPGROUP_ROWS)
     say(e, "not sm90: %d heads a key head do not fit a warpgroup's %d rows", (int)group,
         AP_ATTENTION_WARPGROUP_ROWS);
@@ -204,7 +238,7 @@ static void say_rows(explanation *e, const ap_variant *v) {
 }
 
 static void say_splits(explanation *e, const char *cache_dir) {
-  const launch *l = &e->launch[0];
+  const launch *l = &e->launch[e->main];
   const int32_t splits = l->info.num_splits;
   const int64_t slots = (int64_t)e->device.sm_count * l->blocks_per_sm;
   tool_shape other = e->shape;
@@ -214,7 +248,7 @@ static void say_splits(explanation *e, const char *cache_dir) {
     say(e, "no splits: %d thread blocks for %lld that run at once, or too few keys to divide",
         (int)l->info.grid, (long long)slots);
   else
-    say(e, "%d splits: more thread blocks for %d SMs; a second kernel adds up the parts",
+    say(e, "%d splits: more thread blocks for %d SMs; their parts have to be added up",
         (int)splits, e->device.sm_count);
   if (splits > 1) {
     other.num_splits = 1;
@@ -235,16 +269,26 @@ static void say_splits(explanation *e, const char *cache_dir) {
 /** What the backward pass is made of. */
 static void say_backward(explanation *e) {
   int fused = 0;
+  ap_variant main = {0};
   for (int i = 0; i < e->launches; ++i) {
     ap_variant each;
-    fused |= ap_variant_parse(e->launch[i].info.stem, &each) == ATTNPRESS_OK &&
-             each.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD;
+    if (ap_variant_parse(e->launch[i].info.stem, &each) != ATTNPRESS_OK)
+      continue;
+    const int32_t pass = each.axis[AP_ATTENTION_PASS];
+    fused |= pass == AP_ATTENTION_PASS_BWD;
+    if (pass == AP_ATTENTION_PASS_BWD || pass == AP_ATTENTION_PASS_BWD_DKV)
+      main = each;
   }
   const score_options *scores = &e->shape.scores;
   if (e->device.capability == 90 && scores->softcap > 0 &&
       (scores->alibi || scores->bias != 0 || scores->dropout > 0))
     say(e,
         "sm80 kernels: those of sm90 have no gradients of a softcap with ALiBi, bias or dropout");
+  else if (e->device.capability == 90 && main.axis[AP_ATTENTION_ARCH] == 80) {
+    main.axis[AP_ATTENTION_ARCH] = 90;
+    if (ap_variant_check(&main) != ATTNPRESS_OK)
+      say(e, "not sm90: %s", attnpress_last_error());
+  }
   if (fused)
     say(e, "fused: one kernel computes dk and dv and adds dq up in fp32, in any order; "
            "--deterministic takes two instead");
@@ -262,7 +306,7 @@ static void say_why(explanation *e, const char *cache_dir) {
     say(e, "nothing: the output is empty");
     return;
   }
-  if (ap_variant_parse(e->launch[0].info.stem, &v) != ATTNPRESS_OK)
+  if (ap_variant_parse(e->launch[e->main].info.stem, &v) != ATTNPRESS_OK)
     return;
   if (e->shape.backward) {
     say_backward(e);
@@ -271,7 +315,7 @@ static void say_why(explanation *e, const char *cache_dir) {
   say_arch(e, &v, cache_dir);
   say_rows(e, &v);
   say_splits(e, cache_dir);
-  if (v.axis[AP_ATTENTION_ARCH] == 90 && e->launch[0].info.grid == e->device.sm_count)
+  if (v.axis[AP_ATTENTION_ARCH] == 90 && e->launch[e->main].info.grid == e->device.sm_count)
     say(e, "its thread blocks stay, one an SM, and take one unit of work after another");
 }
 
@@ -309,10 +353,56 @@ static void bound(explanation *e) {
     e->bytes += heads * pairs * (s->scores.bias == ATTNPRESS_FP32 ? 4 : 2);
   for (size_t i = 0; i < sizeof peaks / sizeof *peaks; ++i)
     if (peaks[i].capability == e->device.capability) {
-      e->peak_name = e->tflops > 0 || e->gb_s > 0 ? "as given" : peaks[i].name;
+      const tool_present *present = &s->present;
+      e->peak_name = e->tflops > 0 || e->gb_s > 0 ? "as given"
+                     : present->gb_s > 0          ? present->name
+                                                  : peaks[i].name;
       e->tflops = e->tflops > 0 ? e->tflops : peaks[i].tflops;
-      e->gb_s = e->gb_s > 0 ? e->gb_s : peaks[i].gb_s;
+      e->gb_s = e->gb_s > 0 ? e->gb_s : present->gb_s > 0 ? present->gb_s : peaks[i].gb_s;
     }
+}
+
+/** The time that neither products nor memory allow to be less; 0: not known. */
+static double bound_us(const explanation *e) {
+  if (e->tflops <= 0 || e->gb_s <= 0)
+    return 0;
+  return fmax(e->flops / e->tflops * 1e-6, e->bytes / e->gb_s * 1e-3);
+}
+
+/* ---- Measuring ------------------------------------------------------------------------------- */
+
+static int measure(explanation *e) {
+  const tool_shape *s = &e->shape;
+  run_options o = {.batch = s->batch,
+                   .seqlen_q = s->seqlen_q,
+                   .seqlen_k = s->seqlen_k,
+                   .heads = s->heads,
+                   .kv_heads = s->kv_heads,
+                   .hdim = s->hdim,
+                   .hdim_v = s->hdim_v,
+                   .splits = s->num_splits,
+                   .repeat = MEASURED_CALLS,
+                   .seed = 1,
+                   .dtype = s->dtype,
+                   .causal = s->causal,
+                   .scores = s->scores};
+  double ms;
+  int32_t *lengths = NULL;
+  if (s->ragged) {
+    lengths = malloc((size_t)s->batch * sizeof *lengths);
+    for (int32_t i = 0; lengths != NULL && i < s->batch; ++i)
+      lengths[i] = s->seqlen_k;
+    o.lengths = (lengths_batch){
+        .count = s->batch, .page_size = s->page_size, .lengths = lengths, .seqlen_q = s->seqlen_q};
+    if (lengths == NULL || lengths_describe(&o.lengths) != 0) {
+      free(lengths);
+      fprintf(stderr, "attnpress explain: host memory for the lengths could not be had\n");
+      return TOOL_FAILED;
+    }
+  }
+  const int status = run_time(&o, &ms);
+  e->measured_us = 1e3 * ms;
+  return status;
 }
 
 /* ---- Printing -------------------------------------------------------------------------------- */
@@ -359,6 +449,12 @@ static void print_text(const explanation *e) {
     printf("         %.2f us at %.4g TFLOP/s, %.2f us at %.4g GB/s (%s): bound by %s\n", products,
            e->tflops, memory, e->gb_s, e->peak_name, products > memory ? "products" : "memory");
   }
+  if (e->measured_us > 0) {
+    printf("\nmeasured %.2f us, the median of %d calls", e->measured_us, MEASURED_CALLS);
+    if (bound_us(e) > 0)
+      printf(": %.0f%% of the bound", 100 * bound_us(e) / e->measured_us);
+    printf("\n");
+  }
 }
 
 /** A launch as members of an object, without the braces. */
@@ -400,8 +496,11 @@ static void print_json(const explanation *e) {
     printf("}");
   }
   printf("\n  ],\n  \"flops\": %.17g, \"bytes\": %.17g, \"tflops\": %.17g, \"gb_s\": %.17g,\n"
-         "  \"peak\": \"%s\"\n}\n",
+         "  \"peak\": \"%s\"",
          e->flops, e->bytes, e->tflops, e->gb_s, e->peak_name != NULL ? e->peak_name : "");
+  if (e->measured_us > 0)
+    printf(", \"measured_us\": %.17g", e->measured_us);
+  printf("\n}\n");
 }
 
 /* ---- Words ----------------------------------------------------------------------------------- */
@@ -413,22 +512,41 @@ static double parse_positive(const char *text) {
   return *text >= '0' && *text <= '9' && *end == '\0' && isfinite(number) ? number : 0;
 }
 
-static int explain(explanation *e, const char *cache_dir, int json) {
-  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
-  attnpress_handle *handle;
+/** Completes the shape; TOOL_OK, or another status after a sentence. */
+static int complete(explanation *e) {
   tool_shape *s = &e->shape;
-  int result = tool_shape_complete("explain", s);
+  const int given = s->target != NULL;
+  const int result = tool_shape_complete("explain", s);
   if (result != TOOL_OK)
     return result;
+  if (e->measure && given)
+    return tool_usage("explain", "--measure is of the present GPU: leave --target out");
+  if (e->measure && s->backward)
+    return tool_usage("explain", "--measure is of the forward call; attnpress run --backward "
+                                 "times the gradients");
   if (s->model_window > 0)
     fprintf(stderr, "attnpress explain: %s has a sliding_window of %d; --window %d,0 is with it\n",
             s->config, (int)s->model_window, (int)s->model_window - 1);
   s->batch = s->batch ? s->batch : 1;
   s->seqlen_q = s->seqlen_q ? s->seqlen_q : s->seqlen_k ? s->seqlen_k : 1024;
   s->seqlen_k = s->seqlen_k ? s->seqlen_k : s->seqlen_q;
+  return TOOL_OK;
+}
+
+static int explain(explanation *e, const char *cache_dir, int json) {
+  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
+  attnpress_handle *handle;
+  tool_shape *s = &e->shape;
+  int result = complete(e);
+  if (result == TOOL_OK && e->measure) /* before the rest, which then knows the kernels */
+    result = measure(e);
+  if (result != TOOL_OK)
+    return result;
   options.backend = ATTNPRESS_COMPILE_ONLY;
   options.cache_dir = cache_dir;
   attnpress_status status = ap_device_of_target(s->target, &e->device);
+  if (status == ATTNPRESS_OK && s->present.sm_count > 0)
+    e->device.sm_count = s->present.sm_count;
   if (status == ATTNPRESS_OK)
     status = attnpress_create(&handle, &options);
   if (status != ATTNPRESS_OK)
@@ -455,6 +573,8 @@ static int run_explain(int argc, char **argv) {
       continue;
     if (strcmp(argv[i], "--json") == 0) {
       json = 1;
+    } else if (strcmp(argv[i], "--measure") == 0) {
+      e.measure = 1;
     } else if ((value = tool_option(argc, argv, &i, "--cache-dir")) != NULL && *value) {
       cache_dir = value;
     } else if ((value = tool_option(argc, argv, &i, "--tflops")) != NULL) {
@@ -467,7 +587,9 @@ static int run_explain(int argc, char **argv) {
       return tool_usage("explain", "\"%s\" is not an option", argv[i]);
     }
   }
-  return explain(&e, cache_dir, json);
+  const int result = explain(&e, cache_dir, json);
+  tool_shape_free(&e.shape);
+  return result;
 }
 
 const tool_command ap_tool_explain = {
@@ -475,17 +597,19 @@ const tool_command ap_tool_explain = {
     .summary = "which kernels a call runs, why, and what bounds it",
     .usage = "--hdim D [--seqlen-q N] [--causal] [--target sm_NN] [OPTION]...",
     .about =
-        "Says which kernels a call launches on a device, why these, where they are now, "
-        "how many thread blocks an SM holds and how they fill it, and the time that neither "
-        "products nor memory allow to be less. Compiles nothing and needs no GPU. Where they are "
-        "not given there is 1 batch, and there are 1024 queries and as many keys.",
-    .options = {tool_shape_options, score_options_table,
-                (const tool_opt[]){
-                    {"--tflops", "X", "products of the device, in TFLOP/s, and"},
-                    {"--gb-s", "X",
-                     "its memory, in GB/s; otherwise those of a data sheet, where known"},
-                    {"--cache-dir", "DIR", "another cache than the default one"},
-                    {"--json", NULL, "one JSON object"},
-                    {NULL, NULL, NULL}}},
+        "Says which kernels a call launches on a device, why these were chosen, where they are "
+        "now, how many thread blocks an SM holds and how they fill the device, and the least time "
+        "that products and memory allow. Compiles nothing and needs no GPU. Defaults are 1 batch, "
+        "1024 queries and as many keys.",
+    .options =
+        {tool_shape_options, score_options_table,
+         (const tool_opt[]){
+             {"--tflops", "X", "products of the device, in TFLOP/s (of its data sheet, if known)"},
+             {"--gb-s", "X",
+              "memory of the device, in GB/s (of its data sheet, or of the present GPU)"},
+             {"--measure", NULL, "also times the call on the present GPU, with random inputs"},
+             {"--cache-dir", "DIR", "another cache than the default one"},
+             {"--json", NULL, "one JSON object"},
+             {NULL, NULL, NULL}}},
     .run = run_explain,
 };

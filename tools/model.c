@@ -146,19 +146,37 @@ const tool_opt tool_shape_options[] = {
     {"--hdim-v", "N", "head dim of V (that of Q and K)"},
     {"--dtype", "fp16|bf16", "(bf16)"},
     {"--causal", NULL, "under the causal mask; otherwise every query sees every key"},
-    {"--heads", "N", "query heads (1), and"},
-    {"--kv-heads", "N", "key heads (as many)"},
+    {"--heads", "N", "query heads (1)"},
+    {"--kv-heads", "N", "key heads (as many as query heads)"},
     {"--batch", "N", "batches"},
-    {"--seqlen-q", "N", "queries, and"},
+    {"--seqlen-q", "N", "queries"},
     {"--seqlen-k", "N", "keys"},
-    {"--num-splits", "N", "parts that the keys are split into; otherwise chosen"},
+    {"--num-splits", "N", "parts that the keys are split into (chosen)"},
     {"--backward", NULL, "the gradients of such a call"},
-    {"--deterministic", NULL, "gradients whose bits are the same in every run"},
+    {"--deterministic", NULL, "gradients with the same bits in every run"},
+    {"--ragged", NULL, "--batch sequences of different lengths, one after the other"},
+    {"--page-size", "N", "the same with keys in pages of N rows, found by a page table"},
     {"--config", "FILE", "head dims, heads, dtype and mask of a transformers model's config.json"},
     {NULL, NULL, NULL}};
 
+enum { /* CUdevice_attribute */
+       MEMORY_CLOCK_RATE_KHZ = 36,
+       MEMORY_BUS_WIDTH_BITS = 37
+};
+
+/** Name, SMs, and what its memory gives: two transfers a clock. */
+static void read_present(const ap_driver *driver, CUdevice ordinal, int sm_count,
+                         tool_present *present) {
+  int clock_khz = 0, bits = 0;
+  driver->device_get_name(present->name, sizeof present->name, ordinal);
+  present->sm_count = sm_count;
+  if (driver->device_get_attribute(&clock_khz, MEMORY_CLOCK_RATE_KHZ, ordinal) == CUDA_SUCCESS &&
+      driver->device_get_attribute(&bits, MEMORY_BUS_WIDTH_BITS, ordinal) == CUDA_SUCCESS)
+    present->gb_s = 2.0 * clock_khz * 1e3 * bits / 8 * 1e-9;
+}
+
 /** The target that stands for the present GPU; NULL: there is none. */
-static const char *present_target(void) {
+static const char *present_target(tool_present *present) {
   ap_driver driver;
   ap_device device;
   CUdevice ordinal;
@@ -172,6 +190,8 @@ static const char *present_target(void) {
         name = name == NULL || ap_find_target(name)->capability < ap_targets[i].capability
                    ? ap_targets[i].name
                    : name;
+  if (name != NULL)
+    read_present(&driver, ordinal, device.sm_count, present);
   ap_driver_close(&driver);
   return name;
 }
@@ -181,10 +201,11 @@ static int read_number(const char *command, int argc, char **argv, int *i, tool_
   const struct {
     const char *name;
     int32_t *value;
-  } numbers[] = {{"--hdim", &s->hdim},         {"--hdim-v", &s->hdim_v},
-                 {"--heads", &s->heads},       {"--kv-heads", &s->kv_heads},
-                 {"--batch", &s->batch},       {"--seqlen-q", &s->seqlen_q},
-                 {"--seqlen-k", &s->seqlen_k}, {"--num-splits", &s->num_splits}};
+  } numbers[] = {{"--hdim", &s->hdim},          {"--hdim-v", &s->hdim_v},
+                 {"--heads", &s->heads},        {"--kv-heads", &s->kv_heads},
+                 {"--batch", &s->batch},        {"--seqlen-q", &s->seqlen_q},
+                 {"--seqlen-k", &s->seqlen_k},  {"--num-splits", &s->num_splits},
+                 {"--page-size", &s->page_size}};
   for (size_t n = 0; n < sizeof numbers / sizeof *numbers; ++n) {
     const char *value = tool_option(argc, argv, i, numbers[n].name);
     char *end;
@@ -229,6 +250,10 @@ int tool_shape_option(const char *command, int argc, char **argv, int *i, tool_s
     shape->given = shape->backward = 1;
     return TOOL_OK;
   }
+  if (strcmp(argv[*i], "--ragged") == 0) {
+    shape->given = shape->ragged = 1;
+    return TOOL_OK;
+  }
   if (strcmp(argv[*i], "--deterministic") == 0) {
     shape->given = shape->deterministic = 1;
     return TOOL_OK;
@@ -250,6 +275,7 @@ int tool_shape_option(const char *command, int argc, char **argv, int *i, tool_s
 
 int tool_shape_complete(const char *command, tool_shape *s) {
   const tool_shape words = *s;
+  char why[512];
   if (s->config != NULL) {
     if (!tool_read_model(command, s->config, s))
       return TOOL_FAILED;
@@ -271,8 +297,19 @@ int tool_shape_complete(const char *command, tool_shape *s) {
   s->kv_heads = s->kv_heads ? s->kv_heads : s->heads ? s->heads : 1;
   s->heads = s->heads ? s->heads : s->kv_heads;
   s->dtype = s->dtype ? s->dtype : ATTNPRESS_BF16;
-  if (s->target == NULL && (s->target = present_target()) == NULL)
-    return tool_usage(command, "--target is missing, and there is no GPU whose it could be");
+  s->ragged |= s->page_size > 0;
+  if (s->ragged && s->scores.bias)
+    return tool_usage(command, "--bias cannot be combined with --ragged or --page-size");
+  if (s->page_size && s->backward)
+    return tool_usage(command,
+                      "keys in pages have no gradients: leave --page-size or --backward out");
+  if (s->scores.mod != NULL && s->ragged)
+    return tool_usage(command, "--mod cannot be combined with --ragged or --page-size");
+  if (score_data_read(&s->groups, &s->scores, why, sizeof why) != 0)
+    return tool_usage(command, "%s", why);
+  if (s->target == NULL && (s->target = present_target(&s->present)) == NULL)
+    return tool_usage(command,
+                      "--target is missing, and there is no GPU that it could be taken from");
   if (s->config != NULL) {
     char text[256];
     tool_shape_print(s, text, sizeof text);
@@ -285,8 +322,17 @@ int tool_shape_complete(const char *command, tool_shape *s) {
   return TOOL_OK;
 }
 
+void tool_shape_free(tool_shape *s) {
+  score_data_free(&s->groups);
+}
+
 void tool_shape_print(const tool_shape *s, char *text, size_t text_bytes) {
   score_options_print(&s->scores, s->causal, text, text_bytes);
+  const size_t used = strlen(text);
+  if (s->page_size > 0)
+    snprintf(text + used, text_bytes - used, ", ragged, pages of %d", (int)s->page_size);
+  else if (s->ragged)
+    snprintf(text + used, text_bytes - used, ", ragged");
 }
 
 void tool_shape_take_window(tool_shape *s) {
@@ -310,6 +356,8 @@ static attnpress_status plan_backward(attnpress_handle *handle, const attnpress_
   args.sinks = f->sinks;
   args.dropout = f->dropout;
   args.softcap = f->softcap;
+  args.score_mod = f->score_mod;
+  args.ragged = f->ragged;
   static float place; /* a plan asks whether it is NULL */
   args.dsinks = f->sinks != NULL ? &place : NULL;
   attnpress_dbias dbias = ATTNPRESS_DBIAS_INIT;
@@ -323,13 +371,42 @@ static attnpress_status plan_backward(attnpress_handle *handle, const attnpress_
   return attnpress_plan_backward(handle, &args, options, plan);
 }
 
+/** Sequences one after the other, as long as the shape says they may be, or with keys in pages. Batches
+ * and rows of q, and of k, are those of the tensors. */
+static void describe_sequences(tool_shape *s, int64_t q[2], int64_t k[2]) {
+  static const int32_t place;                        /* a plan asks whether it is NULL */
+  const int64_t batch = s->batch > 0 ? s->batch : 1; /* 0 rows: any */
+  attnpress_ragged *r = &s->sequences;
+  *r = (attnpress_ragged)ATTNPRESS_RAGGED_INIT;
+  r->batch = s->batch;
+  r->max_seqlen_q = s->seqlen_q;
+  r->max_seqlen_k = s->seqlen_k;
+  r->cu_seqlens_q = &place;
+  q[0] = k[0] = 1;
+  q[1] = batch * s->seqlen_q;
+  k[1] = batch * s->seqlen_k;
+  if (s->page_size == 0) {
+    r->cu_seqlens_k = &place;
+    return;
+  }
+  r->page_table = r->seqused_k = &place;
+  r->page_table_pages = s->seqlen_k > 0 ? (s->seqlen_k + s->page_size - 1) / s->page_size : 1;
+  k[0] = s->seqlen_k > 0 ? batch * r->page_table_pages : 0; /* none: any */
+  k[1] = s->page_size;
+}
+
 attnpress_status tool_shape_plan(attnpress_handle *handle, tool_shape *s,
                                  const attnpress_plan_options *options, attnpress_plan **plan) {
   attnpress_forward_args args = ATTNPRESS_FORWARD_ARGS_INIT;
-  args.q = attnpress_tensor_bshd(NULL, s->batch, s->seqlen_q, s->heads, s->hdim, s->dtype);
-  args.k = attnpress_tensor_bshd(NULL, s->batch, s->seqlen_k, s->kv_heads, s->hdim, s->dtype);
-  args.v = attnpress_tensor_bshd(NULL, s->batch, s->seqlen_k, s->kv_heads, s->hdim_v, s->dtype);
-  args.out = attnpress_tensor_bshd(NULL, s->batch, s->seqlen_q, s->heads, s->hdim_v, s->dtype);
+  int64_t q[2] = {s->batch, s->seqlen_q}, k[2] = {s->batch, s->seqlen_k};
+  if (s->ragged) {
+    describe_sequences(s, q, k);
+    args.ragged = &s->sequences;
+  }
+  args.q = attnpress_tensor_bshd(NULL, q[0], q[1], s->heads, s->hdim, s->dtype);
+  args.k = attnpress_tensor_bshd(NULL, k[0], k[1], s->kv_heads, s->hdim, s->dtype);
+  args.v = attnpress_tensor_bshd(NULL, k[0], k[1], s->kv_heads, s->hdim_v, s->dtype);
+  args.out = attnpress_tensor_bshd(NULL, q[0], q[1], s->heads, s->hdim_v, s->dtype);
   args.num_splits = s->num_splits;
   score_data_describe(&s->groups, &s->scores, s->causal, 1, &args);
   if (s->backward)

@@ -363,7 +363,8 @@ const tool_command ap_tool_report = {
         "Compiles a kernel with a table of lines and says what its hot loop is: the innermost loop "
         "with the most products of the tensor cores. The page that --html writes has its source, "
         "PTX and SASS side by side: a click on a line marks what belongs to it. SASS, and how many "
-        "registers hold a value at each instruction, come from nvdisasm of the CUDA toolkit; where "
+        "registers hold a value at each instruction, come from nvdisasm (CUDA toolkit, or pip "
+        "install nvidia-cuda-nvdisasm); where "
         "there is none, both are left out. Nothing is launched, and no cache is touched.",
     .options = {(const tool_opt[]){
         {"--html", "FILE", "the page, which needs no other file and no network"},

@@ -683,6 +683,27 @@ static int run(session *s) {
   return print_result(s);
 }
 
+int run_time(const run_options *o, double *ms) {
+  session s = {.o = *o};
+  s.o.device = DEVICE_CUDA;
+  int status = open_device(&s);
+  if (status == TOOL_OK)
+    status = describe_call(&s);
+  if (status == TOOL_OK)
+    status = allocate_host(&s);
+  if (status == TOOL_OK)
+    status = allocate_device(&s);
+  if (status == TOOL_OK)
+    status = fill(&s, 0);
+  if (status == TOOL_OK)
+    status = one_call(&s, &s.first_ms); /* loads the kernels */
+  if (status == TOOL_OK)
+    status = time_calls(&s);
+  *ms = s.run_ms;
+  close_session(&s);
+  return status;
+}
+
 static int run_words(int argc, char **argv) {
   session s = {.o = {.batch = 1,
                      .seqlen_q = NOT_GIVEN,

@@ -22,5 +22,8 @@ void run_print_kernels(const attnpress_info *info, const attnpress_info *before,
                        int on_cuda);
 /** Multiplications and additions of a forward pass, of the pairs that are seen. */
 double run_flops(const run_options *o);
+/** Times a forward call with random inputs on the present GPU: the median of `repeat`. TOOL_OK, or
+ * another status after a sentence. */
+int run_time(const run_options *o, double *ms);
 /** `attnpress run --backward`. */
 int run_backward(const run_options *o);

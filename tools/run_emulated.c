@@ -32,6 +32,13 @@ static int find_program(char path[PATH_BYTES]) {
   return access(path, X_OK);
 }
 
+static int has_word(int argc, char **argv, const char *word) {
+  for (int i = 1; i < argc; ++i)
+    if (strncmp(argv[i], word, strlen(word)) == 0)
+      return 1;
+  return 0;
+}
+
 int ap_tool_run_emulated(int argc, char **argv) {
   char path[PATH_BYTES];
   if (find_program(path) != 0) {
@@ -45,6 +52,10 @@ int ap_tool_run_emulated(int argc, char **argv) {
       calloc((size_t)argc + 2, sizeof *words); /* its name, "run", what follows ours, NULL */
   if (words == NULL)
     return TOOL_FAILED;
+  if (!has_word(argc, argv, "--templates") && !has_word(argc, argv, "--source") &&
+      !has_word(argc, argv, "--help"))
+    fprintf(stderr, "attnpress run: this tests the templates that were built into the tool; "
+                    "--templates tests the files as they stand now\n");
   words[0] = path;
   words[1] = "run";
   memcpy(words + 2, argv + 1, (size_t)(argc - 1) * sizeof *words);

@@ -116,7 +116,7 @@ typedef struct tool_verdict {
 /** The options that all of these commands have. */
 extern const tool_opt tool_session_options[];
 #define TOOL_RUN_STATUS                                                                            \
-  "exit status: 0 the check held, 1 it did not or the run failed, 2 the words were wrong"
+  "exit status: 0 the check held, 1 it did not or the run failed, 2 wrong arguments"
 
 /** The session's own options and those of the tables. TOOL_OK, or TOOL_USAGE after it has said what
  * was wrong. Fills in the session's defaults. */

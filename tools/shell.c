@@ -413,7 +413,7 @@ static int run_manual(int argc, char **argv) {
     for (const tool_command *const *f = ap_tool_run_families; *c == &ap_tool_run && *f; ++f)
       roff_command(*f);
   }
-  printf(".SH EXIT STATUS\n0: success. 1: it did not work. 2: the words were wrong.\n");
+  printf(".SH EXIT STATUS\n0: success. 1: failure. 2: wrong arguments.\n");
   return TOOL_OK;
 }
 

@@ -32,6 +32,8 @@ BACKWARD_FEATURE_REGISTERS = (0, 8, 24, 64, 64, 64)  # beside softcap's derivati
 CONSUMER_OTHER_REGISTERS = 32  # all but S, P and O
 RAGGED_UNIT_BYTES = 1024  # of sm90's ragged kernels: static shared memory, at most
 SLAB_COLUMNS = 64  # of Q, K and V in shared memory: rows of 128 bytes
+WIDE_COLUMNS = 256  # of O: above, two consumers share them
+WIDE_PLACES = 2  # for P between them
 
 
 def family() -> Family:
@@ -117,10 +119,20 @@ def producer_tile(
 ) -> Tile:
     """A tile of an sm90 template: what its three numbers leave open follows from them."""
     warps_m = (block_n if variant["pass"] in KEY_PASSES else block_m) // 16
+    warps_n = 1
+    if is_wide(variant):
+        warps_m, warps_n = CONSUMER_ROWS // 16, 2
     tile = make_tile(
-        block_m, block_n, warps_m, 1, stages, variant.hdim, block_n, producer=1, dq_warps=dq_warps
-    )
+        block_m, block_n, warps_m, warps_n, stages, variant.hdim, block_n, producer=1,
+        dq_warps=dq_warps,
+    )  # fmt: skip
     return sized(variant, tile)
+
+
+def is_wide(variant: Variant) -> bool:
+    """Whether two consumers share the columns of O, which would not fit the registers of one. Then
+    a thread block has the rows of one consumer, and a tile's rows are those of a cluster."""
+    return variant["pass"] == "fwd" and variant.arch == 90 and variant.hdim_v > WIDE_COLUMNS
 
 
 def dbias_tile(variant: Variant, block_m: int, block_n: int, warps_m: int, warps_n: int) -> Tile:
@@ -158,6 +170,8 @@ def smem_bytes(variant: Variant, tile: Tile) -> int:
         return _backward_producer_smem_bytes(variant, tile)
     if variant["pass"] in BACKWARD_PASSES:
         return _backward_smem_bytes(variant, tile)
+    if is_wide(variant) and tile.producer:
+        return _wide_smem_bytes(variant, tile)
     if tile.producer:
         return _producer_smem_bytes(variant, tile)
     q_bytes = tile.block_m * row_bytes(variant.hdim)
@@ -183,6 +197,26 @@ def _producer_smem_bytes(variant: Variant, tile: Tile) -> int:
     ring_bytes = tile.stages * tile.block_n * (k_slabs + v_slabs) * row_bytes_
     bias_bytes = tile.block_m * row_bytes(tile.block_n) if variant.bias in ("fp16", "bf16") else 0
     return q_bytes + ring_bytes + bias_bytes + 8 * (2 * consumers(tile) + 4 * tile.stages)
+
+
+def _wide_smem_bytes(variant: Variant, tile: Tile) -> int:
+    """Q, the ring of V, P and the factors of its rows, those of a unit's end, the barriers; and two
+    key blocks of K, or one where there is no room, with two barriers a slab."""
+    k_slabs = _ceil_div(variant.hdim, SLAB_COLUMNS)
+    v_slabs = _ceil_div(variant.hdim_v, SLAB_COLUMNS)
+    slab_bytes = tile.block_n * 2 * SLAB_COLUMNS
+    p_bytes = WIDE_PLACES * (CONSUMER_ROWS * tile.block_n * 2 + CONSUMER_ROWS * 4)
+    barriers = 4 + 4 * tile.stages + 2 * WIDE_PLACES
+    other_bytes = (
+        CONSUMER_ROWS * 2 * SLAB_COLUMNS * k_slabs
+        + tile.stages * v_slabs * slab_bytes
+        + p_bytes
+        + CONSUMER_ROWS * 4
+        + 8 * barriers
+    )
+    k_bytes = k_slabs * (slab_bytes + 16)
+    two = other_bytes + 2 * k_bytes
+    return two if two <= limits(variant).block_smem_bytes else two - k_bytes
 
 
 @dataclass(frozen=True)
@@ -264,6 +298,14 @@ def registers(variant: Variant, tile: Tile) -> int:
     if variant["pass"] in BACKWARD_PASSES:
         return _backward_registers(variant, tile)
     features = family().tile_class(variant.values)
+    if is_wide(variant) and tile.producer:
+        # The left consumer's: S and its columns of O in fp32, P in 16 bits.
+        columns = _ceil_div(variant.hdim_v, SLAB_COLUMNS) // 2 * SLAB_COLUMNS
+        scores = tile.block_n // 2 + tile.block_n // 4
+        return (
+            max(columns // 2 + scores, (variant.hdim_v - columns) // 2 + tile.block_n // 4)
+            + CONSUMER_OTHER_REGISTERS
+        )
     if tile.producer:  # S and O in fp32, P in 16 bits, over the 128 threads of a consumer
         s_registers, p_registers = tile.block_n // 2, tile.block_n // 4
         bias = (0, 0, p_registers, p_registers, s_registers, s_registers)[features]
@@ -291,7 +333,7 @@ def register_budget(tile: Tile) -> int:
 
 def needed(variant: Variant) -> tuple[Variant, ...]:
     """The kernels that calls launch after this one: what adds up the parts of a split run."""
-    if variant["pass"] != "fwd" or not variant.split:
+    if variant["pass"] != "fwd" or not variant.split or (variant.decode and variant.arch == 90):
         return ()
     combine = make_variant("fwd_combine", variant.hdim_v, variant.hdim_v, variant.dtype)
     return (combine if variant.sequences == "dense" else combine.replace(sequences="ragged"),)
@@ -321,9 +363,9 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
         return _backward_problems(variant, tile, target)
     if tile.acc_warps or tile.dq_warps or tile.v_stages:
         return ["acc_warps, dq_warps and v_stages are of the backward pass"]
-    if tile.producer and variant.arch != 90:
-        return ["a tile with a producer needs sm90"]
-    if variant.arch == 90:
+    if tile.producer and (variant.arch != 90 or variant.decode):
+        return ["a tile with a producer needs sm90, and no decode"]
+    if variant.arch == 90 and not variant.decode:
         return _producer_problems(variant, tile)
     positive = (
         "block_m", "block_n", "warps_m", "warps_n", "warps_k", "k_slab", "v_slab", "min_blocks",
@@ -385,6 +427,11 @@ def _producer_problems(variant: Variant, tile: Tile) -> list[str]:
     """problems() of the sm90 template's tiles."""
     if not tile.producer:
         return ["sm90 needs a tile with a producer, such as m128n176s2"]
+    wide = is_wide(variant)
+    if wide and tile.block_m not in (CONSUMER_ROWS, 2 * CONSUMER_ROWS):
+        return [
+            f"block_m {tile.block_m} is neither 64 nor 128: a thread block, or a cluster of two"
+        ]
     if tile.block_m not in (CONSUMER_ROWS * count for count in CONSUMER_REGISTERS):
         return [f"block_m {tile.block_m} is none of 64, 128, 192: 1 to 3 consumers of 64 rows"]
     plain = producer_tile(variant, tile.block_m, tile.block_n, tile.stages)
@@ -397,7 +444,8 @@ def _producer_problems(variant: Variant, tile: Tile) -> list[str]:
             tile.block_n in range(16, 257, 16),
             f"block_n {tile.block_n} is not a multiple of 16 from 16 to 256",
         ),
-        (tile.stages >= 2, "stages is less than 2"),
+        (wide or tile.stages >= 2, "stages is less than 2"),
+        (tile.stages >= 1, "stages is less than 1"),
         (tile == plain, f"{tile.name} has other fields than {plain}"),
         (plain.smem_bytes <= limit, f"{plain.smem_bytes} bytes of shared memory are over {limit}"),
         (needed <= budget, f"about {needed} registers a thread are over {budget}"),
@@ -566,6 +614,8 @@ PRODUCER_SHAPES = (
     ProducerShape(256, 128, 64),
 )
 PRODUCER_STAGES = (3, 2)  # as many as shared memory holds
+WIDE_SHAPE = (128, 64)  # block_m, block_n
+WIDE_STAGES = (2, 1)
 
 
 @dataclass(frozen=True)
@@ -584,11 +634,13 @@ RING_SHAPES = {
     80: (RingShape(128, 4, 32), RingShape(256, 4, 16)),
     86: (RingShape(160, 4, 16), RingShape(256, 2, 16)),
 }
+RING_SHAPES[90] = RING_SHAPES[80]
 # The first depth that takes so much that an SM holds no more than two blocks, on compute capability
 # 9.0 and on 8.6: a third one would draw blocks that are better placed on another SM. Else the
 # deepest.
 RING_STAGES = (2, 3, 4, 5, 6, 7, 8)
 RING_BYTES = {80: (76 * 1024, 113 * 1024), 86: (33 * 1024, 49 * 1024)}  # more than, up to
+RING_BYTES[90] = RING_BYTES[80]
 
 
 @dataclass(frozen=True)
@@ -676,7 +728,7 @@ def _first_legal(variant: Variant) -> Tile:
         return next(tile for tile in tiles if not problems(variant, tile))
     if variant["pass"] in BACKWARD_PASSES:
         return _backward_fill(variant)
-    if variant.arch == 90:
+    if variant.arch == 90 and not variant.decode:
         return _producer_fill(variant)
     candidates = _decode_candidates if variant.decode else _prefill_candidates
     for tile in candidates(variant):
@@ -686,6 +738,9 @@ def _first_legal(variant: Variant) -> Tile:
 
 
 def _producer_fill(variant: Variant) -> Tile:
+    if is_wide(variant):
+        tiles = [producer_tile(variant, *WIDE_SHAPE, stages) for stages in WIDE_STAGES]
+        return next(tile for tile in tiles if not problems(variant, tile))
     largest = max(variant.hdim, variant.hdim_v)
     shape = next(shape for shape in PRODUCER_SHAPES if largest <= shape.hdim)
     shapes = [(shape.block_m, shape.block_n)]

@@ -17,6 +17,8 @@ SHORT_BLOCK_THREADS = 128  # of a block whose rows take a warp or less each
 SM_THREADS = 1536  # that every SM has at least
 PART_REGISTERS = 36
 PART_REGISTERS_MAX = 72
+CLUSTER_CAPABILITY = 90  # the least, times ten
+CLUSTER_MAX = 8  # thread blocks: as many as every device has beside each other
 LONG_TILE = {"warps": 32, "step": 4}
 
 
@@ -43,10 +45,19 @@ def threads(tile: Tile) -> int:
     return WARP * tile.warps
 
 
+def cluster(tile: Tile) -> int:
+    """Thread blocks that share a row."""
+    return max(tile.row_threads // threads(tile), 1)
+
+
 def smem_bytes(variant: Variant, tile: Tile) -> int:
     """Dynamic shared memory of a thread block. The kernel asserts the same formula."""
     row = variant.cols * element_bytes(variant)
-    return tile.in_shared * row - tile.held * threads(tile) * VECTOR_BYTES
+    if tile.packed:
+        edges = VECTOR_BYTES - element_bytes(variant)
+        rows = threads(tile) // tile.row_threads * tile.rows * (row + edges)
+        return (rows + 2 * VECTOR_BYTES - 1) // VECTOR_BYTES * VECTOR_BYTES
+    return tile.in_shared * row // cluster(tile) - tile.held * threads(tile) * VECTOR_BYTES
 
 
 def part_registers(variant: Variant, tile: Tile) -> int:
@@ -68,17 +79,31 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
     vectors, registers = row_vectors(variant), part_registers(variant, tile)
     limit = PART_REGISTERS if threads(tile) == BLOCK_THREADS_MAX else PART_REGISTERS_MAX
     needed = smem_bytes(variant, tile)
-    most = load_targets().archs[variant.arch].block_smem_bytes
+    limits = load_targets()
+    most = limits.archs[variant.arch].block_smem_bytes
+    clusters = target is not None and limits.targets[target].capability >= CLUSTER_CAPABILITY
     checks = (
         (
             tile.row_threads & (tile.row_threads - 1) == 0 and tile.row_threads >= 4,
             f"row_threads {tile.row_threads} is not a power of two from 4 on",
         ),
-        (threads(tile) % tile.row_threads == 0, "row_threads does not divide the threads"),
+        (
+            cluster(tile) == 1 or (clusters and variant["pass"] == "fwd"),
+            "rows of several blocks are of the forward pass, on a target that has clusters",
+        ),
+        (
+            cluster(tile) <= CLUSTER_MAX and tile.row_threads <= BLOCK_THREADS_MAX,
+            f"{tile.row_threads} threads of a row are over {CLUSTER_MAX} blocks, or over "
+            f"{BLOCK_THREADS_MAX}",
+        ),
+        (
+            tile.row_threads % threads(tile) == 0 or threads(tile) % tile.row_threads == 0,
+            "row_threads does not divide the threads",
+        ),
         (vectors % tile.row_threads == 0, f"row_threads does not divide {vectors} vectors"),
         (tile.rows == 1 or tile.row_threads <= WARP, "rows of several warps are one a thread"),
         (
-            not tile.in_shared or (tile.row_threads == threads(tile) and tile.row_threads > WARP),
+            not tile.in_shared or (tile.row_threads >= threads(tile) and tile.row_threads > WARP),
             "rows in shared memory are one a block, of several warps",
         ),
         (
@@ -97,6 +122,10 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
         (
             tile.blocks * threads(tile) <= SM_THREADS,
             f"{tile.blocks} blocks of {threads(tile)} threads are over {SM_THREADS}",
+        ),
+        (
+            not tile.packed or (tile.row_threads <= WARP and variant["pass"] == "fwd"),
+            "rows that are brought as one piece are of the forward pass, of a warp or less",
         ),
         (not tile.ahead or tile.row_threads > WARP, "only rows of several warps are fetched ahead"),
         (registers <= limit, f"{registers} registers for a thread's rows are over {limit}"),

@@ -13,51 +13,62 @@
  *     status = attnpress_forward(handle, &args, stream);
  *     attnpress_destroy(handle);
  *
- * Each operation (here the forward pass; other families have headers of their own beside this one)
- * has one function that runs it and one that makes a plan of it. A plan says what the call would
- * launch and how much workspace it needs, loads its kernels ahead of time, and runs it again.
+ * Each operation (here the forward and the backward pass; other families have headers of their own
+ * beside this one) has one function that runs it and one that makes a plan of it. A plan says what
+ * the call would launch and how much workspace it needs, loads its kernels ahead of time, and runs
+ * it again.
  *
  * Conventions
  *
  * Status. Every function that can fail returns an attnpress_status; 0 is success. After a failure
- * attnpress_last_error() holds one sentence of the calling thread: the value that was wrong, what
- * is allowed, and the remedy. Each function lists the statuses that it can return; a function that
- * takes a handle or a struct returns INVALID_ARGUMENT where that is NULL. After a failure nothing
- * was launched and no output was written, with one exception: DRIVER_ERROR from the second or a
- * later launch of a call, whose outputs then hold no result.
+ * attnpress_last_error() returns one sentence for the calling thread: the value that was wrong,
+ * what is allowed, and the remedy. Each function lists the statuses that it can return; a function
+ * that takes a handle or a struct returns INVALID_ARGUMENT where that is NULL. After a failure
+ * nothing was launched and no output was written, with one exception: DRIVER_ERROR from the second
+ * or a later launch of a call, whose outputs are then undefined.
  *
  * Structs that grow. Argument structs begin with struct_size, which the _INIT macros set. A smaller
- * struct is an older caller's: what is missing at its end counts as zero. A larger one is a newer
- * caller's: it is accepted where the tail that this library does not know is zero. What is written
- * back is cut to the caller's size. A struct_size below that of the first version is refused as not
- * initialised. Zero means default in every field. A group of optional fields is a pointer to such a
- * struct of its own, NULL where it is not used. attnpress_tensor is frozen.
+ * struct comes from an older caller: fields that it lacks count as zero. A larger one comes from a
+ * newer caller: it is accepted if the fields that this library does not know are zero. What is
+ * written back is cut to the caller's size. A struct_size below that of the first version is
+ * refused as not initialised. Zero means default in every field. A group of optional fields is a
+ * pointer to such a struct of its own, NULL where it is not used. attnpress_tensor is frozen.
  *
  * Units. Strides and shapes are in elements; names that end in _bytes are in bytes, names that end
  * in _ms in milliseconds.
  *
  * Buffers. Outputs and workspace must not overlap each other or an input, unless a function says
- * that they may; that is not checked. Inputs may overlap each other.
+ * that they may; this is not checked. Inputs may overlap each other. Workspace needs no initial
+ * value and holds nothing from one call to the next.
  *
- * Work. GPU calls are asynchronous on the caller's stream. Nothing here exits, synchronises, or
- * allocates device memory, and nothing prints, with one exception: where ATTNPRESS_LOG asks for it.
- * Kernels load on first use, and attnpress_plan_prepare() loads them ahead of time.
+ * Work. GPU calls are asynchronous on the caller's stream. No function exits, synchronises or
+ * allocates device memory, and none prints, with one exception: where ATTNPRESS_LOG asks for it. (A
+ * handle with `check` also waits: see there.) Kernels are loaded on first use, or ahead of time by
+ * attnpress_plan_prepare().
  *
- * Values. A NaN that a row sees makes that row NaN; what it does not see, such as masked keys and
- * what lies between strided rows, never reaches it.
+ * Values. A NaN that a row sees makes that row NaN. What a row does not see, such as masked keys
+ * and what lies between strided rows, never reaches it, even if it is NaN.
  *
- * Threads. All functions are thread-safe; attnpress_destroy() alone needs the handle to itself. A
- * plan is immutable and may be used by many threads at once. A call on the CPU starts its threads
- * and joins them before it returns.
+ * Determinism. The forward pass gives the same bits for the same data whenever shapes, strides,
+ * options and device are the same, and dropout the same mask for the same seed and offset. In the
+ * backward pass dk and dv do too; dq does where attnpress_backward_args.deterministic asks for it.
+ *
+ * Threads. All functions are thread-safe, except that no other thread may use a handle during or
+ * after its attnpress_destroy(). A plan is immutable and may be used by many threads at once. A
+ * call on the CPU starts its threads and joins them before it returns.
+ *
+ * Contexts. A handle loads its kernels once for each CUDA context that its calls run in. A context
+ * may be destroyed or reset before the handle, after the work in it has ended: the handle goes on
+ * to serve others, and notices a new context at the same address.
  *
  * Processes. After fork() a child may use CPU and compile-only handles that it makes itself, and
- * those of its parent where no thread was inside a call at the fork. A CUDA handle is the parent's
- * alone, as the driver's contexts are: in a child, calls that meet a new context or load a kernel
- * give INVALID_ARGUMENT, others what the driver says, and attnpress_destroy() does nothing. The
- * parent may fork at any time: a child holds up nobody who waits for a kernel.
+ * those of its parent if no thread was inside a call at the fork. A CUDA handle stays with the
+ * parent, as the driver's contexts do: in a child, calls that meet a new context or load a kernel
+ * return INVALID_ARGUMENT, other calls whatever the driver reports, and attnpress_destroy() does
+ * nothing. The parent may fork at any time; this delays no thread that waits for a kernel.
  *
- * Platforms. Linux on 64-bit little-endian processors: x86-64, and aarch64, where the code for the CPU
- * is plain C. The build refuses others, Windows and macOS among them. */
+ * Platforms. Linux on 64-bit little-endian processors: x86-64, and aarch64, where the code for the
+ * CPU is plain C. The build refuses all others, including Windows and macOS. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -107,7 +118,7 @@ enum {
 /** The fixed sentence of a status; never NULL. */
 ATTNPRESS_API const char *attnpress_status_string(attnpress_status status);
 
-/** What went wrong in the calling thread's last failed call; "" if none failed. Valid until the
+/** What went wrong in the calling thread's last failed call; "" if none has failed. Valid until the
  * thread's next call. */
 ATTNPRESS_API const char *attnpress_last_error(void);
 
@@ -129,29 +140,37 @@ enum {
 /** attnpress_options.log: severity of a message */
 enum { ATTNPRESS_LOG_INFO = 0, ATTNPRESS_LOG_WARNING = 1 };
 
-/** An option that is at its default, 0 or NULL, takes the value of its environment variable, which is
- * read once, in attnpress_create(): jit_off ATTNPRESS_JIT_OFF, cache_off ATTNPRESS_CACHE_OFF,
- * num_threads ATTNPRESS_NUM_THREADS, nvrtc_path ATTNPRESS_NVRTC, cache_dir ATTNPRESS_CACHE_DIR,
- * read_only_dirs ATTNPRESS_CACHE_LAYERS (with ':' between directories), cache_max_bytes
- * ATTNPRESS_CACHE_MAX_BYTES (512M, say), arch_max ATTNPRESS_ARCH_MAX, check ATTNPRESS_CHECK, and log
- * ATTNPRESS_LOG, which is info or warning: messages from that level on go to stderr. A value that is
- * not allowed is INVALID_ARGUMENT. ATTNPRESS_LIBCUDA names the driver's library. A program that runs
- * with more rights than its caller reads none of them. */
+/** An option that is at its default, 0 or NULL, takes the value of its environment variable, which
+ * is read once, in attnpress_create():
+ *
+ *     jit_off          ATTNPRESS_JIT_OFF
+ *     cache_off        ATTNPRESS_CACHE_OFF
+ *     cache_dir        ATTNPRESS_CACHE_DIR
+ *     read_only_dirs   ATTNPRESS_CACHE_LAYERS, with ':' between directories
+ *     cache_max_bytes  ATTNPRESS_CACHE_MAX_BYTES, such as 512M
+ *     num_threads      ATTNPRESS_NUM_THREADS
+ *     nvrtc_path       ATTNPRESS_NVRTC
+ *     arch_max         ATTNPRESS_ARCH_MAX
+ *     check            ATTNPRESS_CHECK
+ *     log              ATTNPRESS_LOG, info or warning: messages from that level on go to stderr
+ *
+ * ATTNPRESS_LIBCUDA names the driver's library. A value that is not allowed is INVALID_ARGUMENT. A
+ * program that runs with more rights than its caller (set-user-ID, say) ignores all of them. */
 typedef struct attnpress_options {
   size_t struct_size;
   int32_t backend;   /* ATTNPRESS_CUDA, _CPU or _COMPILE_ONLY */
   int32_t jit_off;   /* 1: a kernel that is neither linked in nor cached is ATTNPRESS_NO_KERNEL */
   int32_t cache_off; /* 1: the user's cache directory is neither read nor written; read-only layers
                         still are */
-  int32_t num_threads; /* CPU backend: threads a call may use, 0: all of the process's cores; at
-                          most 1024 */
-  /** Path of libnvrtc (that of pip's nvidia-cuda-nvrtc, say). NULL: ATTNPRESS_NVRTC, then what the
-   * process has loaded, the loader's path, CUDA_HOME and /usr/local/cuda. */
+  int32_t num_threads; /* CPU backend: threads that a call may use, at most 1024; 0: as many as the
+                          process has cores */
+  /** Path of libnvrtc (that of pip's nvidia-cuda-nvrtc, say). NULL: ATTNPRESS_NVRTC, then the
+   * library that the process has loaded, the loader's path, CUDA_HOME and /usr/local/cuda. */
   const char *nvrtc_path;
   /** Directory of the user's cubin cache: created with mode 0700 where missing; owned by the
-   * caller, not a symbolic link, not writable by others (otherwise calls that need it give
-   * ATTNPRESS_IO_ERROR). One that is full, read-only or cannot be made costs speed, never an
-   * answer. NULL: ATTNPRESS_CACHE_DIR, then $XDG_CACHE_HOME/attnpress, then ~/.cache/attnpress; in
+   * caller, not a symbolic link, not writable by others (otherwise calls that need it return
+   * ATTNPRESS_IO_ERROR). If it is full, read-only or cannot be made, calls take longer and do not
+   * fail. NULL: ATTNPRESS_CACHE_DIR, then $XDG_CACHE_HOME/attnpress, then ~/.cache/attnpress; in
    * these last two places one that must not be trusted is skipped, with a warning. */
   const char *cache_dir;
   /** Further cache directories that are only read; NULL-terminated array, or NULL. One that is
@@ -159,21 +178,21 @@ typedef struct attnpress_options {
    * skipped with a warning. */
   const char *const *read_only_dirs;
   uint64_t cache_max_bytes; /* bound of the user's cache, least recently used first; 0: 512 MiB */
-  /** Hears one line before a kernel is compiled, one for each kernel that is loaded or compiled
-   * (stem, tile, target, origin, milliseconds) and each cache entry that is replaced or evicted, and
-   * NVRTC's log where there is one. Called from threads that are in a call of this handle's, possibly
-   * several at once, with no lock held and no other thread waiting: it may use the handle, and it
-   * need not return. Lines of a kernel that is being fetched come when that is done. NULL: silent,
-   * unless ATTNPRESS_LOG is set. */
+  /** Receives one line before a kernel is compiled, one for each kernel that was loaded or compiled
+   * (stem, tile, target, origin, milliseconds) and for each cache entry that was replaced or
+   * evicted, and NVRTC's log if it is not empty. Called by threads that are in a call with this
+   * handle, possibly by several at once, with no lock held and no other thread waiting: it may use
+   * the handle, and it need not return. Lines about a kernel that is being fetched come when that
+   * is done. NULL: silent, unless ATTNPRESS_LOG is set. */
   void (*log)(void *user, int level, const char *message);
   void *log_user;
   /** Kernels that were written for a newer architecture than this (80, 86 or 90; 0: no limit) are
-   * skipped where a device can run others: to compare, or to work around a fault. */
+   * skipped where the device can run others: to compare, or to work around a fault. */
   int32_t arch_max;
-  /** 1: to find faults. Before a call is launched, what its index arrays hold is looked at: lengths,
-   * page numbers, batch indices, slots, positions. The first that does not fit makes the call
-   * INVALID_ARGUMENT, with sequence and value, and nothing runs. Each such call copies the arrays to
-   * the host and waits for its stream; one that is captured is not looked at. */
+  /** 1: for debugging. Before a call is launched, the contents of its index arrays are checked:
+   * lengths, page numbers, batch indices, slots, positions. If one does not fit, the call returns
+   * INVALID_ARGUMENT with the sequence and the value, and nothing runs. Each such call copies the
+   * arrays to the host and waits for its stream; calls that are being captured are not checked. */
   int32_t check;
 } attnpress_options;
 #define ATTNPRESS_OPTIONS_INIT                                                                     \
@@ -184,8 +203,9 @@ typedef struct attnpress_options {
 ATTNPRESS_API attnpress_status attnpress_create(attnpress_handle **handle,
                                                 const attnpress_options *options);
 
-/** Frees a handle and unloads its kernels; NULL is fine. All work and graphs that use it must be
- * done, and its plans destroyed. */
+/** Frees a handle and unloads its kernels; NULL is fine. All work that was launched through it must
+ * have ended, graphs that captured its calls must not be replayed any more, and its plans be
+ * destroyed. */
 ATTNPRESS_API void attnpress_destroy(attnpress_handle *handle);
 
 /* ---- Forward --------------------------------------------------------------------------------- */
@@ -201,11 +221,11 @@ enum {
 };
 
 /** A 4-D tensor (batch, seqlen, heads, head_dim). stride[3] must be 1, the other strides multiples
- * of 8 elements and not negative (any value where that dimension's extent is 1), data 16-byte
- * aligned. Other layouts are other strides: a (batch, heads, seqlen, head_dim) tensor has stride[1]
- * = head_dim and stride[2] = seqlen * head_dim, and a stride of 0 broadcasts an input. data may be
- * NULL where an extent is 0. Strides of 2^39 elements and more keep devices of compute
- * capability 9.0 from their fastest kernels. */
+ * of 8 elements and not negative (any value where that dimension's extent is 1), and data aligned
+ * to 16 bytes. Other layouts are other strides: a (batch, heads, seqlen, head_dim) tensor has
+ * stride[1] = head_dim and stride[2] = seqlen * head_dim, and a stride of 0 broadcasts an input.
+ * data may be NULL where an extent is 0. With strides of 2^39 elements and more, devices of compute
+ * capability 9.0 do not run their fastest kernels. */
 typedef struct attnpress_tensor {
   void *data;
   int64_t shape[4];  /* batch, seqlen, heads, head_dim */
@@ -216,7 +236,8 @@ typedef struct attnpress_tensor {
 #define ATTNPRESS_TENSOR_INIT                                                                      \
   { NULL, {0, 0, 0, 0}, {0, 0, 0, 0}, 0, 0 }
 
-/** The data of an input is only read, and attnpress_tensor has one field for both. */
+/** Drops const: the data of an input is only read, and attnpress_tensor has one field for inputs
+ * and outputs. */
 #if defined(__cplusplus)
 #define ATTNPRESS_DATA(pointer) const_cast<void *>(pointer)
 #else
@@ -252,15 +273,16 @@ static inline attnpress_tensor attnpress_tensor_bhsd(const void *data, int64_t b
  *
  *     s = softcap(scale * <q_i, k_j>) + bias_ij - slope * |i + seqlen_k - seqlen_q - j|
  *
- * in natural units, or what score_mod makes of the first term; then the mask takes keys out; a sink
- * adds exp(sink) to the row's sum of exp(s); dropout acts on the probabilities, after the sum. lse is
- * that of the sum, sink included, dropout not. All of them combine with each other, with every head
- * dim and with splits, except for a score_mod with bias or ALiBi. */
+ * in natural units, or what score_mod makes of the first term. Then the mask removes keys, a sink
+ * adds exp(sink) to the row's sum of exp(s), and dropout acts on the probabilities, after the sum.
+ * lse is the logarithm of the sum, which includes the sink and not dropout. All of these combine
+ * with each other, with every head dim and with splits, except for a score_mod with bias or
+ * ALiBi. */
 
 /** Which keys a query sees under ATTNPRESS_WINDOW. Query i stands at key c = i + seqlen_k -
  * seqlen_q, or, with top_left, at c = i. It sees keys c - left to c + right, and of these, with
- * chunk, those of c's own chunk, the keys [n * chunk, (n + 1) * chunk) with n = floor(c / chunk).
- * Key blocks that no query of a tile sees are neither loaded nor computed. */
+ * chunk, only those of c's own chunk, the keys [n * chunk, (n + 1) * chunk) with n = floor(c /
+ * chunk). Key blocks that no query of a tile sees are neither loaded nor computed. */
 typedef struct attnpress_window {
   size_t struct_size;
   int64_t left, right; /* keys before and behind c, 0 or more; -1: all */
@@ -272,7 +294,7 @@ typedef struct attnpress_window {
 #define ATTNPRESS_WINDOW_INIT                                                                      \
   { sizeof(attnpress_window), -1, -1, 0, 0, 0 }
 
-/** ALiBi (Press et al. 2021): a distance costs its head's slope, whatever the mask's alignment. */
+/** ALiBi (Press et al. 2021): slope times distance is subtracted, whatever the mask's alignment. */
 typedef struct attnpress_alibi {
   size_t struct_size;
   const float *slopes; /* (batch, heads_q) by the strides; finite */
@@ -285,7 +307,8 @@ typedef struct attnpress_alibi {
     }                                                                                              \
   }
 
-/** Added to the scores. -inf masks a key; a row that it masks whole has out 0 and lse -inf. */
+/** Added to the scores. -inf masks a key; a row whose keys are all masked has out 0 and lse
+ * -inf. */
 typedef struct attnpress_bias {
   size_t struct_size;
   const void *data;  /* aligned to its elements */
@@ -297,8 +320,8 @@ typedef struct attnpress_bias {
 #define ATTNPRESS_BIAS_INIT                                                                        \
   { sizeof(attnpress_bias), NULL, {0, 0, 0, 0}, {0, 0, 0, 0}, 0, 0 }
 
-/** One more score a head, whose value is 0: it takes part in the sum alone, neither scaled nor
- * capped. A row without keys then has out 0 and lse = sink. */
+/** One more score per head, for a value of 0: it takes part only in the sum, and is neither scaled
+ * nor capped. A row without keys then has out 0 and lse = sink. */
 typedef struct attnpress_sinks {
   size_t struct_size;
   const void *data; /* (heads_q), aligned to its elements; finite, or -inf for none */
@@ -309,16 +332,18 @@ typedef struct attnpress_sinks {
 #define ATTNPRESS_SINKS_INIT                                                                       \
   { sizeof(attnpress_sinks), NULL, 0, 0, 0 }
 
-/** Each probability becomes 0 with this probability, and else 1 / (1 - probability) times itself.
- * Which do depends on batch, head, query, key, seed and offset alone: Philox 4x32-7 (Salmon et al.
- * 2011), 16 bits a decision, so that the share is probability rounded to a multiple of 2^-16. */
+/** Each probability becomes 0 with this probability, and is otherwise multiplied by 1 / (1 -
+ * probability). Which are dropped depends only on batch, head, query, key, seed and offset: Philox
+ * 4x32-7 (Salmon et al. 2011), 16 bits a decision, so that the share is probability rounded to a
+ * multiple of 2^-16. */
 typedef struct attnpress_dropout {
   size_t struct_size;
   float probability; /* 0 to less than 1 */
   int32_t reserved;  /* 0 */
   uint64_t seed, offset;
-  /** Device memory (with the CPU backend: host memory): seed and offset, which count instead of the
-   * two above, so that a captured call draws anew on each replay. NULL: those above. */
+  /** Device memory (with the CPU backend: host memory) that holds seed and offset, which are used
+   * instead of the two above, so that each replay of a captured call can draw anew. NULL: those
+   * above. */
   const uint64_t *seed_and_offset;
 } attnpress_dropout;
 #define ATTNPRESS_DROPOUT_INIT                                                                     \
@@ -348,39 +373,41 @@ typedef struct attnpress_score_buffer {
   int32_t rank;      /* 1 to 4 */
 } attnpress_score_buffer;
 
-/** A text in C that changes scores, or masks keys, in the inner loop: compiled by NVRTC on first use,
- * and kept in the cache by what it says. Names in scope, all but `score` constants:
+/** C text that changes scores, or masks keys, in the inner loop. NVRTC compiles it on first use,
+ * and the cache knows kernels by its contents. Names in scope, all of them constants except
+ * `score`:
  *
- *     float score        the score so far, in natural units: scaled, and capped where there is a cap
+ *     float score        the score so far, in natural units: scaled, and capped if there is a cap
  *     int b, h, h_kv     batch, query head, key head
  *     int q, k           query and key, from 0; a causal mask is k <= q + k_len - q_len
  *     int q_len, k_len   seqlen_q, seqlen_k
  *     clampi(x, low, high), INFINITY, C's math functions in single precision, scalars and buffers
  *
- * Names in it that begin with snippet_ or attnpress_ are the library's. */
+ * Names that begin with snippet_ or attnpress_ are reserved for the library. */
 typedef struct attnpress_score_mod {
   size_t struct_size;
   const char *name; /* in errors of its lines: letters, digits, '_', '-', '.'; NULL: "mod" */
   /** Statements that may assign to `score`; NULL: none. At least one of the two is given. */
   const char *score;
-  /** One expression, true where query q sees key k; NULL: none. Key blocks of which no score is left
-   * are neither loaded nor computed: a kernel of its own sorts them, into the workspace, before the
-   * others. */
+  /** One expression, true where query q sees key k; NULL: none. Key blocks without a visible pair
+   * are neither loaded nor computed: a kernel that runs first finds them, and lists them in the
+   * workspace. */
   const char *mask;
   const attnpress_score_scalar *scalars; /* (scalar_count) */
   const attnpress_score_buffer *buffers; /* (buffer_count) */
   int32_t scalar_count;                  /* 0 to 16 */
   int32_t buffer_count;                  /* 0 to 8 */
-  /** One expression, the derivative of the score's text by `score`, which is then the score that the
-   * text is given. NULL: the library differentiates the text, in whose copy for the backward pass
-   * floats are numbers with a derivative (device/dual.cuh). */
+  /** One expression, the derivative of the score's text with respect to `score`, which in it is the
+   * score that the text is given. NULL: the library differentiates the text, by dual numbers
+   * (device/dual.cuh). */
   const char *score_grad;
 } attnpress_score_mod;
 #define ATTNPRESS_SCORE_MOD_INIT                                                                   \
   { sizeof(attnpress_score_mod), NULL, NULL, NULL, NULL, NULL, 0, 0, NULL }
-/** Sequences of different lengths in one call, and keys in pages. Every array is device memory (with
- * the CPU backend: host memory) that the call reads when it runs, never the host: lengths may change
- * between replays of a captured call. NULL: not used. Of sequence b
+
+/** Sequences of different lengths in one call, and keys in pages. Every array is device memory
+ * (with the CPU backend: host memory) that is read on the device when the call runs: lengths may
+ * change between replays of a captured call. NULL: not used. Sequence b has
  *
  *     queries   rows cu_seqlens_q[b] to cu_seqlens_q[b + 1] - 1 of q and out, which are then (1,
  *               total_q, heads_q, head_dim); without it batch b of q. With seqused_q the first
@@ -389,54 +416,54 @@ typedef struct attnpress_score_mod {
  *               total_k, heads_kv, head_dim); without it batch b of k, or with kv_batch_idx batch
  *               kv_batch_idx[b]. With seqused_k the first seqused_k[b] of them; with leftpad_k less
  *               the first leftpad_k[b].
- *     pages     with page_table, k and v are (pages, page_size, heads_kv, head_dim), and row r of the
- *               sequence is row r % page_size of page page_table[b][r / page_size] (with
- *               kv_batch_idx: of row kv_batch_idx[b] of the table). cu_seqlens_k then gives lengths
- *               alone, cu_seqlens_k[b + 1] - cu_seqlens_k[b]. With page_indptr the table is flat: the
- *               sequence's pages are its entries page_indptr[b] to page_indptr[b + 1] - 1.
- *     appended  with seqlen_k_new or cu_seqlens_k_new, as many more keys behind those that seqused_k
- *               counts: what attnpress_append() has written there with the same seqused_k.
+ *     pages     with page_table, k and v are (pages, page_size, heads_kv, head_dim), and row r of
+ *               the sequence is row r % page_size of page page_table[b][r / page_size] (with
+ *               kv_batch_idx: of row kv_batch_idx[b] of the table). cu_seqlens_k then only gives
+ *               lengths, cu_seqlens_k[b + 1] - cu_seqlens_k[b]. With page_indptr the table is flat:
+ *               the sequence's pages are its entries page_indptr[b] to page_indptr[b + 1] - 1.
+ *     appended  with seqlen_k_new or cu_seqlens_k_new, as many more keys after those that
+ *               seqused_k counts: what attnpress_append() wrote there with the same seqused_k.
  *
- * seqlen_q and seqlen_k in masks, windows, ALiBi and dropout are the sequence's own; `batch` there is
- * b, and a query's number counts from its sequence's first. Rows that belong to no sequence are not
- * written, and nothing that lies outside of a sequence reaches its result, NaN included.
+ * In masks, windows, ALiBi and dropout, seqlen_q and seqlen_k are the sequence's own, the batch is
+ * b, and queries are counted from the sequence's first. Rows that belong to no sequence are not
+ * written, and nothing outside a sequence reaches its result, even if it is NaN.
  *
- * What only the device can see is not reported: a sequence whose entries are out of order, negative,
- * or reach past its tensor has no queries or, where they are those of the keys, no keys; a page
- * number out of range leaves that sequence's result unspecified. Neither reads or writes outside of
- * the tensors. A bias is not supported.
+ * Errors that only the device can see are not reported, unless the handle has `check`. A sequence
+ * whose entries are out of order, negative or past its tensor's end has no queries or, if they are
+ * entries of the keys, no keys; a page number out of range leaves that sequence's result
+ * unspecified. Neither reads or writes outside the tensors. A bias is not supported.
  *
- * A call may need a workspace for the order of its sequences, where it is not split, too:
+ * A call may need a workspace for the order of its sequences even if it is not split:
  * attnpress_plan_workspace_bytes(). */
 typedef struct attnpress_ragged {
   size_t struct_size;
-  int64_t
-      batch; /* sequences; without cu_seqlens_q q.shape[0], without cu_seqlens_k, kv_batch_idx and
-                    page_table k.shape[0] */
-  /** Bounds of the lengths, by which the call is laid out; 0, or more than the tensor has: what the
-   * tensor has. A sequence with more than max_seqlen_q queries counts as one with none. max_seqlen_k
-   * guides the choice of splits alone; of a backward call it is a bound likewise. */
+  /** Sequences. Equal to q.shape[0] without cu_seqlens_q, and to k.shape[0] without cu_seqlens_k,
+   * kv_batch_idx and page_table. */
+  int64_t batch;
+  /** Bounds of the lengths, for which the call is laid out; 0, or more than the tensor has: what
+   * the tensor has. A sequence with more than max_seqlen_q queries is treated as if it had none.
+   * max_seqlen_k only guides the choice of splits; in a backward call it is a bound as well. */
   int64_t max_seqlen_q, max_seqlen_k;
   const int32_t *cu_seqlens_q, *cu_seqlens_k; /* (batch + 1) */
   const int32_t *seqused_q, *seqused_k;       /* (batch) */
-  const int32_t *leftpad_k;    /* (batch): the first key's row, counted in seqused_k */
+  const int32_t *leftpad_k;    /* (batch): rows before the first key, which seqused_k includes */
   const int32_t *kv_batch_idx; /* (batch) */
   const int32_t *page_table;   /* (page_table_rows, pages), the last dimension contiguous */
   int64_t page_table_rows;     /* with kv_batch_idx; 0: batch */
   int64_t page_table_pages;  /* pages of a sequence, at most; with page_indptr entries of the whole
-                                  table; needed with page_table */
+                                table; needed with page_table */
   int64_t page_table_stride; /* from row to row, in elements; 0: page_table_pages */
   /** Of lse, from query to query, in elements; 0: 1. With cu_seqlens_q, lse_stride[0] is 0 for a
    * packed lse, (heads_q, total_q) or (total_q, heads_q) by its strides, whose rows are q's;
-   * otherwise b * lse_stride[0] + head * lse_stride[1] + query * lse_row_stride. All strides 0: (heads_q,
-   * total_q) contiguous with cu_seqlens_q, else (batch, heads_q, seqlen_q). */
+   * otherwise b * lse_stride[0] + head * lse_stride[1] + query * lse_row_stride. All strides 0:
+   * (heads_q, total_q) contiguous with cu_seqlens_q, else (batch, heads_q, seqlen_q). */
   int64_t lse_row_stride;
   int32_t lse_log2;                /* 1: the logarithm is to the base 2 */
   int32_t lse_empty_pos_inf;       /* 1: lse of rows that see no key is +inf */
   int64_t seqlen_k_new;            /* appended keys of every sequence; with seqused_k */
-  const int32_t *cu_seqlens_k_new; /* (batch + 1): of sequence b cu_seqlens_k_new[b + 1] -
+  const int32_t *cu_seqlens_k_new; /* (batch + 1): sequence b has cu_seqlens_k_new[b + 1] -
                                       cu_seqlens_k_new[b] appended keys; with seqused_k */
-  const int32_t *page_table_v;     /* V's pages, laid out as page_table is; NULL: they are K's */
+  const int32_t *page_table_v;     /* V's pages, laid out like page_table; NULL: the same as K's */
   const int32_t *page_indptr;      /* (batch + 1) */
 } attnpress_ragged;
 #define ATTNPRESS_RAGGED_INIT                                                                      \
@@ -447,7 +474,7 @@ typedef struct attnpress_ragged {
 
 typedef struct attnpress_forward_args {
   size_t struct_size;
-  /** Shapes of a call without `ragged`, which says what they are with it. */
+  /** Shapes of a call without `ragged`; with it, attnpress_ragged says what they are. */
   attnpress_tensor q; /* (batch, seqlen_q, heads_q, head_dim) */
   attnpress_tensor k; /* (batch, seqlen_k, heads_kv, head_dim); heads_q is a multiple of heads_kv */
   attnpress_tensor v; /* (batch, seqlen_k, heads_kv, head_dim_v) */
@@ -460,27 +487,28 @@ typedef struct attnpress_forward_args {
   int64_t lse_stride[2]; /* batch, head, in elements; both 0: contiguous */
   float scale;           /* positive and finite; 0: 1 / sqrt(head_dim) */
   int32_t mask;          /* ATTNPRESS_FULL, ATTNPRESS_CAUSAL or ATTNPRESS_WINDOW */
-  /** Parts that the keys of each row are split into, each part a thread block of its own, combined
-   * by a second kernel: 1 to 256; 0: chosen from shapes and device, never from device data. The CPU
-   * backend ignores it. */
+  /** Parts that the keys of each row are split into, each computed by its own thread block and all
+   * combined by a second kernel: 1 to 256; 0: chosen from shapes and device, never from device
+   * data. The CPU backend ignores it. */
   int32_t num_splits;
   int32_t reserved; /* 0 */
   /** Device memory, 16-byte aligned, private to this call until it is done; needed for splits. */
   void *workspace;
   size_t workspace_bytes; /* at least attnpress_plan_workspace_bytes() */
-  /** Since 0.3. Each NULL where it is not used; read during the call alone. */
+  /** Since 0.3. Each NULL where it is not used; read only during the call. */
   const attnpress_window *window; /* with ATTNPRESS_WINDOW, and only then */
   const attnpress_alibi *alibi;
   const attnpress_bias *bias;
   const attnpress_sinks *sinks;
   const attnpress_dropout *dropout;
-  /** Scores become softcap * tanh(score / softcap), by the device's approximate tanh: lse is then
-   * within 2^-10 of its size. Positive and finite; 0: none. */
+  /** Scores become softcap * tanh(score / softcap). Kernels use the device's approximate tanh: the
+   * relative error of lse is then up to 2^-10. Positive and finite; 0: none. */
   float softcap;
   int32_t reserved_2; /* 0 */
-  /** A text of one's own for scores and masks, on a GPU. It takes the place of alibi and bias, which
-   * do not go with it; it changes scores after the softcap, and its mask and `mask` both hold. NULL
-   * where it is not used; its texts and arrays are read during the call alone. */
+  /** The caller's own text for scores and masks, on a GPU. It takes the place of alibi and bias,
+   * and cannot be combined with them; it changes scores after the softcap, and its mask applies in
+   * addition to `mask`. NULL where it is not used; its texts and arrays are read only during the
+   * call. */
   const attnpress_score_mod *score_mod;
   const attnpress_ragged *ragged;
 } attnpress_forward_args;
@@ -492,13 +520,13 @@ typedef struct attnpress_forward_args {
   }
 
 /** Head dimensions: multiples of 8 from 8 to 512; head_dim_v equal to head_dim, or head_dim /
- * head_dim_v one of 192/128, 128/64, 64/128, 96/64, 256/128. Lengths up to 2^31 - 1024, batch and
- * heads up to 2^31 - 1, 0 included.
+ * head_dim_v one of 192/128, 128/64, 64/128, 64/256, 64/512, 96/64, 256/128. Lengths up to
+ * 2^31 - 1024, batch and heads up to 2^31 - 1, 0 included.
  *
  * `stream` is a CUstream or cudaStream_t; its context and device are used, whatever is current in
  * the calling thread. NULL is the default stream of the current context. The CPU backend ignores it
- * and returns when the result is there. A missing kernel is compiled in this call, on first use.
- * The result is the same bit for bit whenever shapes, strides, options and device are.
+ * and returns when the result is there. A missing kernel is compiled in this call, on first use,
+ * which takes about a second.
  *
  * OK, INVALID_ARGUMENT, NOT_SUPPORTED, WORKSPACE_TOO_SMALL, OUT_OF_MEMORY, NO_NVRTC, NO_KERNEL,
  * CAPTURING, COMPILE_FAILED, DRIVER_ERROR, IO_ERROR. */
@@ -524,9 +552,9 @@ ATTNPRESS_API attnpress_status attnpress_dropout_mask(attnpress_handle *handle,
 
 /* ---- Backward -------------------------------------------------------------------------------- */
 
-/** The gradient by a bias. It is summed over the dimensions of which it has one and the call has more,
- * in fp32 and in one order: every bit is the same in every run. It is made by a kernel of its own, two
- * products more. */
+/** The gradient with respect to a bias. It is summed over the dimensions in which its extent is 1
+ * and the call's is larger, in fp32 and in a fixed order: its bits are the same in every run. A
+ * separate kernel computes it, at the cost of two more products. */
 typedef struct attnpress_dbias {
   size_t struct_size;
   void *data;        /* written; aligned to its elements */
@@ -538,34 +566,36 @@ typedef struct attnpress_dbias {
 #define ATTNPRESS_DBIAS_INIT                                                                       \
   { sizeof(attnpress_dbias), NULL, {0, 0, 0, 0}, {0, 0, 0, 0}, 0, 0 }
 
-/** The gradients of a loss by q, k and v, from its gradient by out. Strides of each tensor are its
- * own, as in the forward pass; gradients are written, so their rows may not overlap. Slopes and
- * a snippet's buffers have no gradients. */
+/** The gradients of a loss with respect to q, k and v, from its gradient with respect to out. Each
+ * tensor has its own strides, as in the forward pass; rows of the gradients may not overlap. Slopes
+ * and a snippet's buffers have no gradients. */
 typedef struct attnpress_backward_args {
   size_t struct_size;
-  /** As in the forward call, with what it gave: out, and lse. Their shapes are said there. */
+  /** As in the forward call, which has their shapes; out as it was written there, like lse
+   * below. */
   attnpress_tensor q, k, v, out;
-  attnpress_tensor dout; /* (batch, seqlen_q, heads_q, head_dim_v): the gradient by out */
+  attnpress_tensor dout; /* (batch, seqlen_q, heads_q, head_dim_v): the gradient of out */
   attnpress_tensor dq;   /* (batch, seqlen_q, heads_q, head_dim); written */
   attnpress_tensor dk;   /* (batch, seqlen_k, heads_kv, head_dim); written: summed over the heads
                             that share a key head */
   attnpress_tensor dv;   /* (batch, seqlen_k, heads_kv, head_dim_v); written */
   const float *lse;      /* (batch, heads_q, seqlen_q), last dimension contiguous; needed */
   int64_t lse_stride[2]; /* batch, head, in elements; both 0: contiguous */
-  /** The gradient by lse, where that is part of the loss: (batch, heads_q, seqlen_q). NULL: 0. */
+  /** The gradient of lse, if the loss depends on it: (batch, heads_q, seqlen_q). NULL: 0. */
   const float *dlse;
   int64_t dlse_stride[2]; /* batch, head, in elements; both 0: contiguous */
   float scale;            /* as in the forward call */
   int32_t mask;           /* as in the forward call */
-  /** 1: every bit of the gradients is the same in every run. 0: dq may be summed in any order, which
-   * is faster. dk and dv are always the same. */
+  /** 1: the bits of all gradients are the same in every run. 0: dq may be summed in any order,
+   * which is faster; the bits of dk and dv are the same even so. */
   int32_t deterministic;
-  /** 1: the gradients are added to what dq, dk, dv, dsinks and dbias hold, in fp32, and rounded once. */
+  /** 1: the gradients are added to what dq, dk, dv, dsinks and dbias hold, in fp32, and rounded
+   * once. */
   int32_t accumulate;
   /** Device memory, 16-byte aligned, private to this call until it is done. */
   void *workspace;
   size_t workspace_bytes; /* at least attnpress_plan_workspace_bytes() */
-  /** All as in the forward call: the same window, the same sinks, the seed that it drew from. */
+  /** All as in the forward call: the same window, the same sinks, the same seed. */
   const attnpress_window *window;
   const attnpress_alibi *alibi;
   const attnpress_bias *bias;
@@ -573,21 +603,21 @@ typedef struct attnpress_backward_args {
   const attnpress_dropout *dropout;
   float softcap;
   int32_t reserved; /* 0 */
-  /** (heads_q) contiguous: the gradient by the sinks, summed over batch and rows; written, or added
-   * to where `accumulate`. NULL: not wanted. */
+  /** (heads_q) contiguous: the gradient of the sinks, summed over batch and rows; written, or added
+   * to with `accumulate`. NULL: not wanted. */
   float *dsinks;
-  /** As in the forward call: dout and dq have the rows of q, dk and dv those of k. Gradients of rows
-   * that belong to no sequence are not written, those of keys without queries are 0. leftpad_k,
-   * kv_batch_idx and page_table are not supported. A sequence with more than max_seqlen_k keys counts
-   * as one with none. */
+  /** As in the forward call: dout and dq have the rows of q, dk and dv those of k. Gradients of
+   * rows that belong to no sequence are not written, those of keys without queries are 0.
+   * leftpad_k, kv_batch_idx and page_table are not supported. A sequence with more than
+   * max_seqlen_k keys is treated as if it had none. */
   const attnpress_ragged *ragged;
-  /** Of dlse with `ragged`, from query to query, in elements: its strides are read as those of lse
-   * are, with lse_row_stride. The base of the logarithm is that of lse. */
+  /** With `ragged`, the stride of dlse from query to query, in elements: what lse_row_stride is to
+   * lse. The base of the logarithm is that of lse. */
   int64_t dlse_row_stride;
-  /** As in the forward call, on GPUs: the gradients pass through its text, by dual numbers or its
+  /** As in the forward call, on GPUs: gradients pass through its text, by dual numbers or its
    * score_grad. Its buffers have no gradients. */
   const attnpress_score_mod *score_mod;
-  /** The gradient by the bias; written, or added to where `accumulate`. NULL: not wanted. */
+  /** The gradient of the bias; written, or added to with `accumulate`. NULL: not wanted. */
   const attnpress_dbias *dbias;
 } attnpress_backward_args;
 #define ATTNPRESS_BACKWARD_ARGS_INIT                                                               \
@@ -600,9 +630,10 @@ typedef struct attnpress_backward_args {
   }
 
 /** Head dimensions, lengths, stream and kernels as in attnpress_forward(); fp32 on the CPU alone.
- * Rows that saw no key, and keys that no row saw, get gradients of 0. The workspace holds two floats a
- * query row and head and, where dq is summed in any order, dq in fp32; with `ragged` as much for the
- * rows that all of its sequences can have, and for up to 127 and 15 rows more of each; none on the CPU.
+ * Rows that saw no key, and keys that no row saw, get gradients of 0. The workspace holds two
+ * floats per query row and head and, where dq is summed in any order, dq in fp32. With `ragged` it
+ * holds as much for all rows that the sequences can have, each sequence padded by up to 127 and 15
+ * rows. The CPU needs none.
  *
  * OK, INVALID_ARGUMENT, NOT_SUPPORTED, WORKSPACE_TOO_SMALL, OUT_OF_MEMORY, NO_NVRTC, NO_KERNEL,
  * CAPTURING, COMPILE_FAILED, DRIVER_ERROR, IO_ERROR. */
@@ -613,17 +644,18 @@ ATTNPRESS_API attnpress_status attnpress_backward(attnpress_handle *handle,
 /* ---- Plans ----------------------------------------------------------------------------------- */
 
 /** What an operation launches for given arguments on a given device. Made by attnpress_plan_forward
- * and its like; owned by the caller, immutable, shared by any number of threads, independent of the
- * arguments that it was made from. It refers to its handle, which must outlive it, and to no
- * context: a plan whose context was destroyed or reset goes on to serve others on that device. */
+ * and the other attnpress_plan_... functions of operations; owned by the caller, immutable, usable
+ * by any number of threads, independent of the arguments that it was made from. Its handle must
+ * outlive it. It belongs to no context: it serves all contexts on its device, also after one was
+ * destroyed. */
 typedef struct attnpress_plan attnpress_plan;
 
 /** attnpress_plan_options.range */
 enum {
   ATTNPRESS_ONE_CALL = 0, /* the plan is of the call that the arguments describe */
   /** The plan is of every call whose batch and lengths are at most those of the arguments, where 0
-   * stands for any: its kernels are all that one of these calls may choose, and its workspace is
-   * enough for each of them. */
+   * stands for any: its kernels are all those that any such call may launch, and its workspace is
+   * large enough for each such call. */
   ATTNPRESS_UP_TO = 1
 };
 
@@ -632,9 +664,9 @@ typedef struct attnpress_plan_options {
   /** The stream whose device the plan is for; NULL: that of the thread's current context. Only with
    * ATTNPRESS_CUDA. */
   void *stream;
-  /** The device that a plan is for on an ATTNPRESS_COMPILE_ONLY handle, where it must be given, by
-   * one of its targets: "sm_80", "sm_86", "sm_90", "sm_90a", "sm_100", "sm_110" or "sm_120". NULL
-   * on other handles. */
+  /** On an ATTNPRESS_COMPILE_ONLY handle, the device that the plan is for, named by one of its
+   * targets: "sm_80", "sm_86", "sm_90", "sm_90a", "sm_100", "sm_110" or "sm_120". NULL on other
+   * handles. */
   const char *target;
   int32_t range;   /* ATTNPRESS_ONE_CALL or ATTNPRESS_UP_TO */
   int32_t num_sms; /* with `target`: multiprocessors of the device; 0: those of its largest */
@@ -661,23 +693,25 @@ ATTNPRESS_API attnpress_status attnpress_plan_backward(attnpress_handle *handle,
 /** Frees a plan; NULL is fine. Its kernels stay loaded. */
 ATTNPRESS_API void attnpress_plan_destroy(attnpress_plan *plan);
 
-/** Bytes of workspace that the call needs, often 0; for ATTNPRESS_UP_TO an upper bound that never
- * falls as batch and lengths grow. OK, INVALID_ARGUMENT; NOT_SUPPORTED where num_splits is given
- * and an extent is any, so that there is no bound. */
+/** Bytes of workspace that the call needs, often 0. A shorter call may need more than a longer one,
+ * as it may be split; for ATTNPRESS_UP_TO this is an upper bound for all calls of the range, which
+ * never falls as batch and lengths grow: allocate it once. OK, INVALID_ARGUMENT; NOT_SUPPORTED
+ * where an extent is 0, for any, and leaves no bound, as may be with num_splits, with `ragged`, with
+ * the mask of a snippet, and in the backward pass. */
 ATTNPRESS_API attnpress_status attnpress_plan_workspace_bytes(const attnpress_plan *plan,
                                                               size_t *bytes);
 
-/** Loads the plan's kernels, compiling where needed, so that its calls neither wait nor fail under
- * stream capture; on an ATTNPRESS_COMPILE_ONLY handle, makes sure that they are linked in or
- * cached. For the context of `stream`, or the current one where it is NULL, which must be on the
- * plan's device. OK, INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_MEMORY, NO_NVRTC, NO_KERNEL,
+/** Loads the plan's kernels, compiling them if needed, so that its calls neither wait for kernels
+ * nor fail under stream capture; on an ATTNPRESS_COMPILE_ONLY handle, makes sure that they are
+ * linked in or cached. For the context of `stream`, or the current one where it is NULL, which must
+ * be on the plan's device. OK, INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_MEMORY, NO_NVRTC, NO_KERNEL,
  * CAPTURING, COMPILE_FAILED, DRIVER_ERROR, IO_ERROR. */
 ATTNPRESS_API attnpress_status attnpress_plan_prepare(const attnpress_plan *plan, void *stream);
 
-/** Runs the plan's operation again. `args` is the argument struct of that operation, checked in
- * full: other pointers always; other shapes, strides and values where the plan is
- * ATTNPRESS_UP_TO and they are within it; anything else is INVALID_ARGUMENT. Statuses and
- * everything else as the operation itself. */
+/** Runs the plan's operation. `args` is the argument struct of that operation, checked in full. Its
+ * pointers may differ from those that the plan was made from; with ATTNPRESS_UP_TO, so may shapes,
+ * strides and values within the range. Anything else is INVALID_ARGUMENT. Statuses and everything
+ * else are those of the operation itself. */
 ATTNPRESS_API attnpress_status attnpress_plan_run(const attnpress_plan *plan, const void *args,
                                                   void *stream);
 
@@ -715,16 +749,16 @@ typedef struct attnpress_info {
  * the kernels of all its calls; 1 on the CPU. */
 ATTNPRESS_API int attnpress_plan_launch_count(const attnpress_plan *plan);
 
-/** The record of launch `index`, from 0: what the call would run and where that kernel is now;
- * nothing is loaded or compiled. OK, INVALID_ARGUMENT, OUT_OF_MEMORY, IO_ERROR. */
+/** The record of launch `index`, from 0: what the call would launch and where that kernel is now.
+ * Nothing is loaded or compiled. OK, INVALID_ARGUMENT, OUT_OF_MEMORY, IO_ERROR. */
 ATTNPRESS_API attnpress_status attnpress_plan_launch(const attnpress_plan *plan, int index,
                                                      attnpress_info *info);
 
 /* ---- Kernels by name ------------------------------------------------------------------------- */
 
-/** Makes sure that a kernel's cubin is linked in or cached, compiling it where needed; works
- * without a GPU on an ATTNPRESS_COMPILE_ONLY handle. `stem` such as
- * "flash_fwd_hdim72_bf16_causal_sm80"; `target` such as "sm_90", NULL: the current device's if
+/** Makes sure that a kernel's cubin is linked in or cached, compiling it if needed; works
+ * without a GPU on an ATTNPRESS_COMPILE_ONLY handle. `stem` is such as
+ * "flash_fwd_hdim72_bf16_causal_sm80", `target` such as "sm_90"; NULL: the current device's if
  * there is one, else the stem's own. `info` may be NULL. ATTNPRESS_IO_ERROR where the cubin was
  * compiled and could not be cached: `info` is filled then too. With cache_off it is only compiled.
  * OK, INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_MEMORY, NO_NVRTC, NO_KERNEL, COMPILE_FAILED,

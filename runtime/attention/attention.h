@@ -90,7 +90,8 @@ typedef struct ap_plan {
   ap_tile tile;
   const char *target;
   int32_t heads_per_tile, row_blocks, num_splits, key_blocks_per_split;
-  unsigned grid; /* thread blocks; 0: the output is empty */
+  unsigned grid;   /* clusters of thread blocks; 0: the output is empty */
+  int32_t cluster; /* thread blocks of one, which share row blocks */
   /* The kernel may begin before what was launched before it has ended: it waits for that itself. */
   int overlaps, combine_overlaps;
   /* Only where thread blocks take one unit of work after another (tile.producer), and as in
@@ -101,7 +102,7 @@ typedef struct ap_plan {
   ap_tile schedule_tile;
   const char *schedule_target;
   size_t first_unit_offset_bytes, sequences_offset_bytes; /* in the workspace, behind the ticket */
-  /* Only where the variant is split: */
+  /* Only where the variant is split, and ap_needs_combine(): */
   ap_variant combine;
   uint64_t combine_key;
   ap_tile combine_tile;
@@ -133,6 +134,21 @@ int64_t ap_count_map_words(const ap_problem *problem, const ap_tile *tile, int32
 static inline int ap_is_scheduled(const ap_plan *plan) {
   return plan->tile.field[AP_ATTENTION_TILE_PRODUCER] &&
          plan->variant.axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_RAGGED;
+}
+/** 1 where the splits of a row block are the thread blocks of a cluster, which add up themselves. */
+static inline int ap_is_joined(const ap_plan *plan) {
+  return plan->variant.axis[AP_ATTENTION_SPLIT] && plan->variant.axis[AP_ATTENTION_DECODE] &&
+         plan->variant.axis[AP_ATTENTION_ARCH] == AP_ATTENTION_CLUSTER_ARCH;
+}
+/** 1 where the combine kernel runs after the forward kernel. */
+static inline int ap_needs_combine(const ap_plan *plan) {
+  return plan->variant.axis[AP_ATTENTION_SPLIT] && !ap_is_joined(plan);
+}
+/** Thread blocks of a cluster: those of sm90's wide kernels share the rows of a tile. */
+static inline int32_t ap_cluster_of(const ap_tile *tile) {
+  return tile->field[AP_ATTENTION_TILE_PRODUCER] ? tile->field[AP_ATTENTION_TILE_BLOCK_M] /
+                                                       (16 * tile->field[AP_ATTENTION_TILE_WARPS_M])
+                                                 : 1;
 }
 /** Positions of a row block. */
 int64_t ap_row_block_positions(const ap_tile *tile, int32_t heads_per_tile);

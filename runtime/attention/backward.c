@@ -88,6 +88,7 @@ static void fill_block(const backward_call *call, const ap_backward_plan *how,
   const attnpress_backward_args *a = &call->args;
   const ap_problem *p = &call->problem;
   const attnpress_forward_args forward = ap_forward_of(a);
+  const float scale = (float)ap_scale(&forward);
   char *workspace = a->workspace;
   *out = (attnpress_bwd_args){
       .q = a->q.data,
@@ -112,11 +113,11 @@ static void fill_block(const backward_call *call, const ap_backward_plan *how,
       .sum_tiles = how->sum_tiles,
       .accumulate = a->accumulate,
       .dq_sum_quads = how->fused ? how->row_tiles * 4 * p->hdim : 0,
-      .scale = (float)ap_scale(&forward),
-      .scale_log2 = ap_scale_log2(&forward),
+      .scale = scale,
+      .scale_log2 = ap_scale_log2_of(&forward, scale),
       .dsinks = a->dsinks,
   };
-  ap_fill_score_args(&forward, &out->score);
+  ap_fill_scaled_score_args(&forward, scale, &out->score);
   const attnpress_tensor *tensors[] = {&a->q,    &a->k,  &a->v,  &a->out,
                                        &a->dout, &a->dq, &a->dk, &a->dv};
   int64_t *strides = &out->q_batch_stride; /* batch, row and head of each, in this order */

@@ -3,6 +3,7 @@
  * the device's numbers, never on data, and touches nothing. */
 #include "attention/schedule.h"
 #include "attention/score_mod.h"
+#include "cuda/device.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -15,22 +16,32 @@ static int32_t group_of(const ap_problem *problem) {
   return problem->heads_kv ? problem->heads_q / problem->heads_kv : 1;
 }
 
+/** 1 where sm90 has kernels of the head dims: beyond some they modify no scores, and know no window. */
+static int has_sm90_dims(const ap_problem *problem, const ap_variant *variant) {
+  if (problem->hdim_v <= AP_ATTENTION_SM90_HDIM_MAX)
+    return problem->hdim <= AP_ATTENTION_SM90_HDIM_MAX;
+  return problem->hdim_v <= AP_ATTENTION_SM90_WIDE_HDIM_MAX &&
+         problem->sequences == AP_ATTENTION_SEQUENCES_DENSE &&
+         variant->axis[AP_ATTENTION_MASK] != AP_ATTENTION_MASK_WINDOW && !problem->softcap &&
+         !problem->alibi && !problem->bias && !problem->dropout && !problem->mod_score &&
+         !problem->mod_mask;
+}
+
 /** 1 where kernels of an architecture can run the call, and it is not one for the next in line:
  * those of sm90 read through tensor maps, short queries of more heads than a warpgroup has rows would
- * leave their tiles empty, and their ragged kernels are neither split nor modify scores. */
+ * leave their tiles empty, and their ragged kernels are neither split nor modify scores. Decode
+ * kernels come in with their splits (joins_splits). */
 static int serves(const ap_route *run, const ap_problem *problem, const ap_device *device,
-                  int decode) {
+                  const ap_variant *variant) {
   if (device->arch_max != 0 && run->arch > device->arch_max)
     return 0;
   if (run->arch < 90)
     return 1;
-  if (problem->sequences == AP_ATTENTION_SEQUENCES_PAGED ||
+  if (variant->axis[AP_ATTENTION_DECODE] || problem->sequences == AP_ATTENTION_SEQUENCES_PAGED ||
       (problem->sequences == AP_ATTENTION_SEQUENCES_RAGGED &&
        (problem->softcap || problem->alibi || problem->dropout || problem->num_splits > 1)))
     return 0;
-  return problem->hdim <= AP_ATTENTION_SM90_HDIM_MAX &&
-         problem->hdim_v <= AP_ATTENTION_SM90_HDIM_MAX && decode <= AP_ATTENTION_SM90_DECODE_MAX &&
-         device->tma && problem->tma &&
+  return has_sm90_dims(problem, variant) && device->tma && problem->tma &&
          (group_of(problem) <= AP_ATTENTION_WARPGROUP_ROWS ||
           problem->seqlen_q > AP_ATTENTION_WARPGROUP_ROWS);
 }
@@ -38,14 +49,13 @@ static int serves(const ap_route *run, const ap_problem *problem, const ap_devic
 /** The architecture and the target; the variant's other axes stand. */
 static attnpress_status choose_arch(const ap_problem *problem, const ap_device *device,
                                     ap_variant *variant, const char **target) {
-  const int decode = variant->axis[AP_ATTENTION_DECODE];
   const ap_route *run = ap_next_route(variant, device->capability, NULL);
   if (run == NULL) {
     FORWARD_IF(ap_check_capability(device->capability));
     return ap_fail(ATTNPRESS_NOT_SUPPORTED, "no attention kernel runs on compute capability %d.%d",
                    device->capability / 10, device->capability % 10);
   }
-  for (const ap_route *next; run != NULL && !serves(run, problem, device, decode); run = next)
+  for (const ap_route *next; run != NULL && !serves(run, problem, device, variant); run = next)
     if ((next = ap_next_route(variant, device->capability, run)) == NULL)
       break; /* the last one runs every call */
   variant->axis[AP_ATTENTION_ARCH] = run->arch;
@@ -53,8 +63,11 @@ static attnpress_status choose_arch(const ap_problem *problem, const ap_device *
   return ATTNPRESS_OK;
 }
 
+/** Of numbers that are not negative. A processor divides 32 bits faster than 64, and a call has a
+ * dozen of these. */
 static int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
+  const int64_t sum = a + b - 1;
+  return (uint64_t)(sum | b) >> 32 == 0 ? (int64_t)((uint32_t)sum / (uint32_t)b) : sum / b;
 }
 
 attnpress_divisor ap_divisor(int32_t value) {
@@ -207,7 +220,10 @@ enum {
   /* As SPLIT_WAVES_MAX: thread blocks that find no keys cost time, too. */
   SEQUENCE_WAVES_MAX = 64,
   /* So many without splits, and the others make up for the longest. */
-  SEQUENCE_WAVES_WHOLE = 8
+  SEQUENCE_WAVES_WHOLE = 8,
+  /* So many thread blocks run at the same time, each a split, and add up their parts. */
+  CLUSTER_SPLITS_MIN = 2,
+  CLUSTER_SPLITS_MAX = 16
 };
 #define SPLIT_FILL       0.8  /* of the device's slots, from which on splitting does not pay */
 #define SPLIT_EFFICIENCY 0.85 /* of the best one, that the chosen count reaches */
@@ -335,7 +351,8 @@ static int64_t sequence_splits(int64_t blocks, int64_t key_blocks, int64_t split
 static int32_t count_splits(const ap_problem *problem, const ap_device *device, const ap_plan *plan,
                             const ap_tile *tile, int64_t *least) {
   const int64_t blocks = count_tiles(problem, plan, tile);
-  const int64_t slots = (int64_t)device->sm_count * split_blocks_per_sm(tile, device);
+  const int64_t slots =
+      ceil_div((int64_t)device->sm_count * split_blocks_per_sm(tile, device), ap_cluster_of(tile));
   const int64_t key_blocks =
       count_key_blocks(problem, ap_row_block_positions(tile, plan->heads_per_tile),
                        tile->field[AP_ATTENTION_TILE_BLOCK_N]);
@@ -352,23 +369,46 @@ static int32_t count_splits(const ap_problem *problem, const ap_device *device, 
   return (int32_t)more;
 }
 
+/** Whether the splits of a decode kernel add up themselves, as thread blocks of a cluster: where the
+ * device has such a kernel, and all of them run at once. What that saves is the second launch, which
+ * counts where the call is short. `blocks`: thread blocks of one split. The variant and its target
+ * become that kernel's. */
+static int joins_splits(const ap_device *device, int64_t blocks, int32_t count, ap_variant *variant,
+                        const char **target) {
+  if (count < CLUSTER_SPLITS_MIN || count > CLUSTER_SPLITS_MAX ||
+      blocks * count > device->sm_count || !ap_cluster_fits(device, count) ||
+      (device->arch_max != 0 && device->arch_max < AP_ATTENTION_CLUSTER_ARCH))
+    return 0;
+  const ap_route *run = ap_next_route(variant, device->capability, NULL);
+  if (run == NULL || run->arch != AP_ATTENTION_CLUSTER_ARCH)
+    return 0;
+  variant->axis[AP_ATTENTION_ARCH] = run->arch;
+  *target = run->target;
+  return 1;
+}
+
 /** Fills num_splits, the variant's split, the tile that goes with it, and the keys of a split. */
 static attnpress_status choose_splits(const ap_problem *problem, const ap_device *device,
                                       ap_plan *plan) {
-  ap_variant split = plan->variant;
   uint64_t split_key = 0;
   ap_tile tile;
-  split.axis[AP_ATTENTION_SPLIT] = 1;
   int32_t count = problem->num_splits;
   int64_t least = 1; /* key blocks of a split of a sequence */
   if (count != 1) {
-    split_key = ap_variant_key(&split);
-    FORWARD_IF(ap_find_tile_by_key(&split, split_key, plan->target, &tile));
+    plan->variant.axis[AP_ATTENTION_SPLIT] = 1;
+    split_key = plan->variant_key + ap_families[AP_FAMILY_ATTENTION]->key_unit[AP_ATTENTION_SPLIT];
+    FORWARD_IF(ap_find_tile_by_key(&plan->variant, split_key, plan->target, &tile));
     if (count == 0)
       count = count_splits(problem, device, plan, &tile, &least);
   }
+  if (count != 1 && plan->variant.axis[AP_ATTENTION_DECODE] &&
+      joins_splits(device, count_tiles(problem, plan, &tile), count, &plan->variant,
+                   &plan->target)) {
+    split_key = ap_variant_key(&plan->variant);
+    FORWARD_IF(ap_find_tile_by_key(&plan->variant, split_key, plan->target, &tile));
+  }
+  plan->variant.axis[AP_ATTENTION_SPLIT] = count != 1;
   if (count != 1) { /* else the tile of one split stands */
-    plan->variant = split;
     plan->variant_key = split_key;
     plan->tile = tile;
   }
@@ -425,6 +465,23 @@ static int partial_bytes(size_t rows, size_t hdim_v, size_t *lse_offset_bytes, s
   return !__builtin_add_overflow(*lse_offset_bytes, lse_bytes, all_bytes);
 }
 
+/** Where the splits leave their parts. */
+static attnpress_status plan_parts(const ap_problem *problem, ap_plan *plan) {
+  const size_t rows = (size_t)problem->batch * (size_t)problem->heads_q * (size_t)problem->seqlen_q;
+  size_t all;
+  const int fits = !__builtin_mul_overflow(rows, (size_t)plan->num_splits, &all) &&
+                   partial_bytes(all, (size_t)problem->hdim_v, &plan->lse_partial_offset_bytes,
+                                 &plan->workspace_bytes);
+  RETURN_IF(!fits, ATTNPRESS_INVALID_ARGUMENT,
+            "the workspace of %d splits of %zu rows passes 2^64 bytes; ask for fewer splits",
+            (int)plan->num_splits, rows);
+  RETURN_IF(rows > INT32_MAX, ATTNPRESS_NOT_SUPPORTED,
+            "%zu query rows (batch * heads * seqlen_q) cannot be split: at most 2^31 - 1; set "
+            "num_splits to 1",
+            rows);
+  return ATTNPRESS_OK;
+}
+
 static attnpress_status plan_combine(const ap_problem *problem, const ap_device *device,
                                      ap_plan *plan) {
   plan->combine = (ap_variant){
@@ -441,13 +498,6 @@ static attnpress_status plan_combine(const ap_problem *problem, const ap_device 
   FORWARD_IF(ap_find_tile_by_key(&plan->combine, plan->combine_key, plan->combine_target,
                                  &plan->combine_tile));
   const size_t rows = (size_t)problem->batch * (size_t)problem->heads_q * (size_t)problem->seqlen_q;
-  size_t all;
-  const int fits = !__builtin_mul_overflow(rows, (size_t)plan->num_splits, &all) &&
-                   partial_bytes(all, (size_t)problem->hdim_v, &plan->lse_partial_offset_bytes,
-                                 &plan->workspace_bytes);
-  RETURN_IF(!fits, ATTNPRESS_INVALID_ARGUMENT,
-            "the workspace of %d splits of %zu rows passes 2^64 bytes; ask for fewer splits",
-            (int)plan->num_splits, rows);
   const int64_t blocks =
       ceil_div((int64_t)rows, plan->combine_tile.field[AP_ATTENTION_TILE_BLOCK_M]) *
       ceil_div(problem->hdim_v, plan->combine_tile.field[AP_ATTENTION_TILE_BLOCK_N]);
@@ -545,9 +595,11 @@ static attnpress_status plan_grid(const ap_problem *problem, const ap_device *de
             (int)problem->batch, (int)problem->heads_q, (int)problem->seqlen_q,
             (int)plan->num_splits, persistent ? "2^29" : "2^31 - 1");
   plan->row_blocks = (int32_t)count_row_blocks(problem, &plan->tile, plan->heads_per_tile);
+  plan->cluster = ap_cluster_of(&plan->tile);
   plan->grid = (unsigned)*units;
-  if (persistent && *units > device->sm_count)
-    plan->grid = (unsigned)device->sm_count;
+  const int32_t at_once = device->sm_count > plan->cluster ? device->sm_count / plan->cluster : 1;
+  if (persistent && *units > at_once)
+    plan->grid = (unsigned)at_once;
   return ATTNPRESS_OK;
 }
 
@@ -577,12 +629,13 @@ attnpress_status ap_choose(const ap_problem *problem, const ap_device *device, a
     ap_schedule(problem, device->memo, (int32_t)units, plan);
   /* Those kernels wait themselves, where the device can (include/attnpress/device/
    * ptx_griddepcontrol.cuh). They are short, and often run back to back. */
-  plan->combine_overlaps =
-      plan->variant.axis[AP_ATTENTION_SPLIT] && device->capability >= OVERLAP_CAPABILITY_MIN;
+  plan->combine_overlaps = ap_needs_combine(plan) && device->capability >= OVERLAP_CAPABILITY_MIN;
   plan->overlaps =
       (plan->variant.axis[AP_ATTENTION_SPLIT] || plan->variant.axis[AP_ATTENTION_DECODE]) &&
       !plan->tile.field[AP_ATTENTION_TILE_PRODUCER] && device->capability >= OVERLAP_CAPABILITY_MIN;
   if (plan->variant.axis[AP_ATTENTION_SPLIT])
+    FORWARD_IF(plan_parts(problem, plan));
+  if (ap_needs_combine(plan))
     FORWARD_IF(plan_combine(problem, device, plan));
   return problem->mod_mask && plan->grid > 0 ? plan_map(problem, device, plan) : ATTNPRESS_OK;
 }
@@ -692,11 +745,11 @@ static attnpress_status add_choice(const ap_problem *problem, const ap_problem *
   FORWARD_IF(add_launch(&plan.variant, plan.variant_key, &plan.tile, plan.target,
                         problem->mod_score || problem->mod_mask, range));
   size_t rows = 0;
-  if (plan.variant.axis[AP_ATTENTION_SPLIT]) {
+  if (ap_needs_combine(&plan))
     FORWARD_IF(add_launch(&plan.combine, plan.combine_key, &plan.combine_tile, plan.combine_target,
                           0, range));
+  if (plan.variant.axis[AP_ATTENTION_SPLIT])
     rows = most_partial_rows(maxima, device, &plan.tile);
-  }
   return add_workspace(maxima, rows, more_bytes, range);
 }
 
@@ -704,17 +757,23 @@ static attnpress_status add_choice(const ap_problem *problem, const ap_problem *
  * without. */
 static attnpress_status add_mask(const ap_problem *maxima, const ap_device *device,
                                  int32_t seqlen_q, int32_t kind, ap_launches *range) {
+  enum { BATCH_PROBED = 1024 }; /* with which splits are more thread blocks than there are SMs */
   ap_problem probe = *maxima;
-  probe.batch = 1;
   probe.seqlen_q = seqlen_q;
   probe.seqlen_k = maxima->seqlen_k > 0 ? maxima->seqlen_k : SEQLEN_PROBED;
   probe.mask = kind; /* a window of one key, which hides others whatever the lengths */
   probe.window_left = probe.window_right = probe.window_chunk = 0;
+  static const int32_t splits[] = {1, CLUSTER_SPLITS_MIN, CLUSTER_SPLITS_MAX + 1};
+  const int any = maxima->num_splits == 0;
+  const int32_t batches[] = {1, maxima->batch > 0 && maxima->batch < BATCH_PROBED ? maxima->batch
+                                                                                  : BATCH_PROBED};
   for (probe.tma = maxima->tma_min; probe.tma <= maxima->tma_max; ++probe.tma)
-    for (probe.num_splits = 1; probe.num_splits <= 2; ++probe.num_splits) {
-      if (maxima->num_splits != 0 && (maxima->num_splits > 1) != (probe.num_splits > 1))
-        continue;
-      FORWARD_IF(add_choice(&probe, maxima, device, range));
+    for (int i = 0; i < (any ? (int)(sizeof splits / sizeof *splits) : 1); ++i) {
+      probe.num_splits = any ? splits[i] : maxima->num_splits;
+      for (int j = 0; j < (seqlen_q <= AP_ATTENTION_DECODE_ROWS ? 2 : 1); ++j) {
+        probe.batch = batches[j];
+        FORWARD_IF(add_choice(&probe, maxima, device, range));
+      }
     }
   return ATTNPRESS_OK;
 }

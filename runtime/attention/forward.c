@@ -80,15 +80,17 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
                                                       .target = how->schedule_target,
                                                       .grid = 1,
                                                       .num_splits = 1};
-  launches->launch[launches->count++] = (ap_launch){.variant = how->variant,
-                                                    .variant_key = how->variant_key,
-                                                    .tile = how->tile,
-                                                    .target = how->target,
-                                                    .grid = how->grid,
-                                                    .overlaps = how->overlaps,
-                                                    .num_splits = how->num_splits,
-                                                    .snippet = base->has_snippet};
-  if (how->variant.axis[AP_ATTENTION_SPLIT])
+  launches->launch[launches->count++] =
+      (ap_launch){.variant = how->variant,
+                  .variant_key = how->variant_key,
+                  .tile = how->tile,
+                  .target = how->target,
+                  .grid = how->grid * (unsigned)how->cluster,
+                  .cluster = (uint32_t)(ap_is_joined(how) ? how->num_splits : how->cluster),
+                  .overlaps = how->overlaps,
+                  .num_splits = how->num_splits,
+                  .snippet = base->has_snippet};
+  if (ap_needs_combine(how))
     launches->launch[launches->count++] = (ap_launch){.variant = how->combine,
                                                       .variant_key = how->combine_key,
                                                       .tile = how->combine_tile,
@@ -111,6 +113,7 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned, int3
 static void fill_forward(const forward_call *call, const ap_plan *how, attnpress_fwd_args *out) {
   const attnpress_forward_args *a = &call->args;
   const ap_problem *p = &call->problem;
+  const float scale = (float)ap_scale(a);
   *out = (attnpress_fwd_args){
       .q = a->q.data,
       .k = a->k.data,
@@ -138,10 +141,10 @@ static void fill_forward(const forward_call *call, const ap_plan *how, attnpress
       .row_blocks = how->row_blocks,
       .num_splits = how->num_splits,
       .key_blocks_per_split = how->key_blocks_per_split,
-      .scale = (float)ap_scale(a),
-      .scale_log2 = ap_scale_log2(a),
+      .scale = scale,
+      .scale_log2 = ap_scale_log2_of(a, scale),
   };
-  ap_fill_score_args(a, &out->score);
+  ap_fill_scaled_score_args(a, scale, &out->score);
   if (a->ragged == NULL) {
     ap_lse_strides(a, &out->lse_batch_stride, &out->lse_head_stride);
   } else {

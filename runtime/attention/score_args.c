@@ -12,10 +12,10 @@ float ap_natural_per_unit(const attnpress_forward_args *args) {
   return args->softcap > 0.0f ? args->softcap : (float)ap_scale(args);
 }
 
-float ap_scale_log2(const attnpress_forward_args *args) {
+float ap_scale_log2_of(const attnpress_forward_args *args, float scale) {
   if (args->score_mod != NULL && ap_snippet_is_given(args->score_mod->score))
     return 1.4426950408889634074f; /* a snippet leaves them in natural units */
-  const double units = args->softcap > 0.0f ? (double)args->softcap : (double)(float)ap_scale(args);
+  const double units = args->softcap > 0.0f ? (double)args->softcap : (double)scale;
   return (float)(units * 1.4426950408889634074);
 }
 
@@ -50,13 +50,14 @@ static void fill_dropout(const attnpress_dropout *dropout, attnpress_score_args 
   score->dropout_scale = ap_dropout_scale(dropout->probability);
 }
 
-void ap_fill_score_args(const attnpress_forward_args *args, attnpress_score_args *score) {
-  const double scale = (double)(float)ap_scale(args), cap = (double)args->softcap;
+void ap_fill_scaled_score_args(const attnpress_forward_args *args, float scale,
+                               attnpress_score_args *score) {
+  const double cap = (double)args->softcap;
   const int capped = args->softcap > 0.0f;
   memset(score, 0, sizeof *score);
   score->dropout_scale = 1.0f;
-  score->units_per_natural = (float)(1.0 / (capped ? cap : scale));
-  score->softcap_scale = capped ? (float)(scale / cap) : 0.0f;
+  score->units_per_natural = (float)(1.0 / (capped ? cap : (double)scale));
+  score->softcap_scale = capped ? (float)((double)scale / cap) : 0.0f;
   if (args->mask == ATTNPRESS_WINDOW) {
     const ap_mask mask = ap_mask_of(args);
     score->window_center = (int32_t)mask.center;

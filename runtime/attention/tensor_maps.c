@@ -65,8 +65,10 @@ static ap_view view_keys(const attnpress_tensor *k, const attnpress_tensor *q, i
 attnpress_status ap_tensor_maps_encode(const ap_driver *driver, const attnpress_forward_args *args,
                                        const ap_plan *plan, attnpress_fwd_sm90_args *kernel_args) {
   const ap_view q = view_queries(&args->q, plan->heads_per_tile);
-  const ap_view k = view_keys(&args->k, &args->q, plan->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
-  const ap_view v = view_keys(&args->v, &args->q, plan->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
+  /* Each thread block of a cluster loads its part of a key block. */
+  const int32_t keys = plan->tile.field[AP_ATTENTION_TILE_BLOCK_N] / ap_cluster_of(&plan->tile);
+  const ap_view k = view_keys(&args->k, &args->q, keys);
+  const ap_view v = view_keys(&args->v, &args->q, keys);
   FORWARD_IF(ap_view_encode(driver, &q, "q", &kernel_args->q));
   FORWARD_IF(ap_view_encode(driver, &k, "k", &kernel_args->k));
   return ap_view_encode(driver, &v, "v", &kernel_args->v);

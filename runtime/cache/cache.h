@@ -103,3 +103,5 @@ attnpress_status ap_cache_prune(const ap_cache *cache, uint64_t max_bytes, int64
 /** OK where the user's directory is there and may be used, or is not there yet; otherwise the
  * sentence says what is wrong. */
 attnpress_status ap_cache_check(const ap_cache *cache, int *exists);
+/** OK where a directory is a layer that would be read; otherwise the sentence says what is wrong. */
+attnpress_status ap_cache_check_layer(const char *path);

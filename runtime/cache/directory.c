@@ -209,3 +209,12 @@ attnpress_status ap_cache_check(const ap_cache *cache, int *exists) {
     close(dir);
   return ATTNPRESS_OK;
 }
+
+attnpress_status ap_cache_check_layer(const char *path) {
+  int dir;
+  FORWARD_IF(ap_cache_open_dir(path, AP_DIR_READ_ONLY, &dir));
+  RETURN_IF(dir < 0, ATTNPRESS_IO_ERROR, "cache directory %s cannot be used: %s", path,
+            strerror(errno));
+  close(dir);
+  return ATTNPRESS_OK;
+}

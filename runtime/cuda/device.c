@@ -34,3 +34,10 @@ attnpress_status ap_device_of_target(const char *name, ap_device *device) {
   return ap_fail(ATTNPRESS_INVALID_ARGUMENT, "target \"%.32s\" is unknown: targets are %s", name,
                  names);
 }
+
+/* Clusters lie within a group of SMs, of which there are at most GROUPS_MAX with an even number of
+ * SMs: of so many SMs, one of the groups has GROUP_SMS. */
+int ap_cluster_fits(const ap_device *device, int32_t cluster) {
+  enum { GROUP_SMS = 16, GROUPS_MAX = 8, GROUP_SMS_STEP = 2, PORTABLE_MAX = 8 };
+  return cluster <= PORTABLE_MAX || device->sm_count > GROUPS_MAX * (GROUP_SMS - GROUP_SMS_STEP);
+}

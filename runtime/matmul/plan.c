@@ -1,5 +1,6 @@
 /* Decides how a matrix product is run: the kernel that has room for the columns, and its grid.
  * Pure: it depends on shapes and the device's numbers, and touches nothing. */
+#include "cuda/device.h"
 #include "matmul/matmul.h"
 
 #include <inttypes.h>
@@ -24,7 +25,7 @@ static int32_t first_class(int64_t n) {
 }
 
 /** SMs that lie beside each other on compute capability 9.0: clusters are within one such group. */
-enum { GROUP_SMS = 16, GROUPS_MAX = 8, GROUP_SMS_STEP = 2, CLUSTER_PORTABLE_MAX = 8 };
+enum { GROUP_SMS = 16 };
 
 static int32_t divide_up(int64_t a, int64_t b) {
   return (int32_t)ap_divide_up(a, b);
@@ -33,13 +34,6 @@ static int32_t divide_up(int64_t a, int64_t b) {
 /** Thread blocks that n takes beside each other. */
 static int32_t cluster_of(int64_t n, const ap_tile *tile) {
   return divide_up(n, tile->field[AP_MATMUL_TILE_BLOCK_N]);
-}
-
-/** Whether the device surely has room for a cluster: one of its groups of SMs, of which there are
- * at most GROUPS_MAX with an even number of SMs, then has as many. */
-static int cluster_fits(const ap_device *device, int32_t cluster) {
-  return cluster <= CLUSTER_PORTABLE_MAX ||
-         device->sm_count > GROUPS_MAX * (GROUP_SMS - GROUP_SMS_STEP);
 }
 
 /** The row blocks that a cluster works through: as many as cost least, since while one is stored
@@ -78,7 +72,7 @@ static int serves(const ap_matmul_problem *p, const ap_device *device, int32_t r
   if (!device->tma)
     return 0;
   return range == ATTNPRESS_UP_TO ||
-         (ap_matmul_maps_fit(p) && cluster_fits(device, cluster_of(p->n, &launch->tile)));
+         (ap_matmul_maps_fit(p) && ap_cluster_fits(device, cluster_of(p->n, &launch->tile)));
 }
 
 static int32_t weight_of(const ap_matmul_problem *p) {

@@ -175,10 +175,12 @@ attnpress_status ap_find_image(ap_finder *finder, const ap_request *request, int
     free(source);
   }
   FORWARD_IF(status);
-  RETURN_IF(image->data == NULL && request->snippet != NULL, ATTNPRESS_NO_KERNEL,
-            "%s for %s with the snippet \"%s\" is not cached, and compiling is switched off "
-            "(jit_off); switch it on, or fill the cache by attnpress_plan_prepare() where it is on",
-            request->stem, request->target, request->snippet->name);
+  RETURN_IF(
+      image->data == NULL && request->snippet != NULL, ATTNPRESS_NO_KERNEL,
+      "%s for %s with the snippet \"%s\" is not cached, and compiling is switched off "
+      "(jit_off); switch it on, or fill the cache where it is on, by attnpress_plan_prepare() or "
+      "by attnpress compile --mod",
+      request->stem, request->target, request->snippet->name);
   RETURN_IF(image->data == NULL, ATTNPRESS_NO_KERNEL,
             "%s for %s is neither linked in nor cached, and compiling is switched off (jit_off); "
             "switch it on, or fill the cache with: attnpress compile %s --target %s",

@@ -42,11 +42,21 @@ void ap_tile_row_read(int32_t family, size_t row, ap_tile_row *read) {
 }
 
 /** By which tiles depend on features. */
-static int32_t tile_class_of(const ap_family *family, const ap_variant *variant) {
+static int32_t tile_class_of(const ap_family *family, const ap_variant *variant,
+                             uint64_t variant_key) {
+  if ((variant_key & family->tiles->class_mask) == 0)
+    return 0;
   for (int32_t i = 0; i < family->tile_class_count; ++i)
     if (ap_sets_hold(family->tile_classes[i].where, family->tile_classes[i].where_count, variant))
       return family->tile_classes[i].number;
   return 0;
+}
+
+/** Most rows are for every class: then it is not worked out, which takes longer than the search. */
+static int is_of_class(const ap_tile_entry *row, const ap_family *family,
+                       const ap_variant *variant, uint64_t variant_key) {
+  return row->tile_class == AP_ANY ||
+         row->tile_class == tile_class_of(family, variant, variant_key);
 }
 
 static int is_for_target(const ap_tile_entry *row, const char *target) {
@@ -66,12 +76,11 @@ attnpress_status ap_find_tile_by_key(const ap_variant *variant, uint64_t variant
   const ap_family *family = ap_families[variant->family];
   const ap_tile_table *tiles = family->tiles;
   const uint64_t key = variant_key & tiles->mask;
-  const ap_tile_key *row = has_key(family, variant) ? first_row(tiles, key) : NULL;
-  const int32_t tile_class = tile_class_of(family, variant);
+  const ap_tile_key *row = first_row(tiles, key);
   for (; row != NULL && (row->key & tiles->mask) == key; ++row) {
     const ap_tile_entry *entry = &tiles->rows[row - tiles->keys];
     if (row->key == (variant_key & row->mask) && is_for_target(entry, target) &&
-        (entry->tile_class == AP_ANY || entry->tile_class == tile_class)) {
+        is_of_class(entry, family, variant, variant_key)) {
       *tile = entry->tile;
       return ATTNPRESS_OK;
     }
@@ -80,6 +89,8 @@ attnpress_status ap_find_tile_by_key(const ap_variant *variant, uint64_t variant
 }
 
 attnpress_status ap_find_tile(const ap_variant *variant, const char *target, ap_tile *tile) {
+  if (!has_key(ap_families[variant->family], variant))
+    return fail_tile(variant);
   return ap_find_tile_by_key(variant, ap_variant_key(variant), target, tile);
 }
 

@@ -140,6 +140,7 @@ typedef struct ap_tile_table {
   const ap_tile_key *keys; /* of each row, and one behind them that is of none: {~0, 0} */
   size_t count;
   uint64_t mask;
+  uint64_t class_mask; /* of the axes that tile classes look at: where they are 0, so is the class */
   const uint16_t *slots;
   int32_t slot_bits; /* there are 2^slot_bits */
 } ap_tile_table;
@@ -154,7 +155,8 @@ typedef struct ap_family {
   const char *name, *prefix, *grammar;
   const ap_axis *axes;
   int32_t axis_count, arch_axis; /* arch_axis: the place of the axis that is the architecture */
-  uint8_t key_bits[AP_AXES_MAX]; /* by axis: bits that hold every value */
+  /* What a value of 1 adds to ap_variant_key(): of the family's number, and by axis. */
+  uint64_t key_family, key_unit[AP_AXES_MAX];
   uint32_t no_bits[AP_AXES_MAX]; /* by axis: the bits that no value has */
   const ap_rule *rules;
   int32_t rule_count;
@@ -241,7 +243,7 @@ void ap_tile_row_read(int32_t family, size_t row, ap_tile_row *read);
 /** The tile of a variant on a target, or where target is NULL on those that have none of their own;
  * NOT_SUPPORTED, naming what is allowed, where there is none. */
 attnpress_status ap_find_tile(const ap_variant *variant, const char *target, ap_tile *tile);
-/** The same, for a caller that has the variant's key. */
+/** The same, for a caller that has the variant's key; each axis has one of its values. */
 attnpress_status ap_find_tile_by_key(const ap_variant *variant, uint64_t variant_key,
                                      const char *target, ap_tile *tile);
 /** The linked cubin, or NULL. */

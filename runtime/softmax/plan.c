@@ -34,18 +34,26 @@ static attnpress_status find_kernel(const ap_softmax_problem *p, const ap_device
   return ATTNPRESS_OK;
 }
 
-/** Rows of a thread block. */
-static int64_t block_rows(const ap_tile *tile) {
+int32_t ap_softmax_cluster(const ap_tile *tile) {
   const int32_t row_threads = tile->field[AP_SOFTMAX_TILE_ROW_THREADS];
-  return row_threads == 0 ? 1 : tile->threads / row_threads * tile->field[AP_SOFTMAX_TILE_ROWS];
+  return row_threads > tile->threads ? row_threads / tile->threads : 1;
+}
+
+int64_t ap_softmax_block_rows(const ap_tile *tile) {
+  const int32_t row_threads = tile->field[AP_SOFTMAX_TILE_ROW_THREADS];
+  if (row_threads == 0 || row_threads > tile->threads)
+    return 1;
+  return tile->threads / row_threads * tile->field[AP_SOFTMAX_TILE_ROWS];
 }
 
 static attnpress_status set_grid(const ap_softmax_problem *p, ap_launch *launch) {
-  const int64_t each = block_rows(&launch->tile), blocks = ap_divide_up(p->rows, each);
-  RETURN_IF(blocks > INT32_MAX, ATTNPRESS_NOT_SUPPORTED,
+  const int64_t each = ap_softmax_block_rows(&launch->tile), blocks = ap_divide_up(p->rows, each);
+  const int32_t cluster = ap_softmax_cluster(&launch->tile);
+  RETURN_IF(blocks > INT32_MAX / cluster, ATTNPRESS_NOT_SUPPORTED,
             "rows is %" PRId64 "; with %" PRId64 " columns a launch has at most %" PRId64, p->rows,
-            p->columns, INT32_MAX * each);
-  launch->grid = (uint32_t)blocks;
+            p->columns, INT32_MAX / cluster * each);
+  launch->grid = (uint32_t)blocks * (uint32_t)cluster;
+  launch->cluster = cluster > 1 ? (uint32_t)cluster : 0;
   return ATTNPRESS_OK;
 }
 

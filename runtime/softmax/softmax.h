@@ -44,6 +44,10 @@ attnpress_status ap_softmax_validate(ap_softmax_problem *problem, ap_check how);
 
 /* ---- plan.c ---------------------------------------------------------------------------------- */
 
+/** Thread blocks that share a row, a cluster; 1: none do. */
+int32_t ap_softmax_cluster(const ap_tile *tile);
+/** Rows of a thread block, or of a cluster. */
+int64_t ap_softmax_block_rows(const ap_tile *tile);
 /** The one launch of a call, or in a range each kernel that one of its calls may take. */
 attnpress_status ap_softmax_plan(const ap_softmax_problem *problem, const ap_device *device,
                                  int32_t range, ap_launches *plan);

@@ -31,12 +31,17 @@ static void read_tile(const char *source, const ap_variant *variant, ap_tile *ti
   field[AP_ATTENTION_TILE_BLOCK_M] = source_constant(source, "BLOCK_M");
   field[AP_ATTENTION_TILE_BLOCK_N] = source_constant(source, "BLOCK_N");
   tile->smem_bytes = source_constant(source, "SMEM_BYTES");
-  if (variant->axis[AP_ATTENTION_ARCH] == 90) { /* a consumer for each 64 rows, and the producer */
+  if (variant->axis[AP_ATTENTION_ARCH] == 90 &&
+      !variant->axis[AP_ATTENTION_DECODE]) { /* a consumer for each 64 rows, and the producer */
     const int backward = variant->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD ||
                          variant->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD_DKV;
     field[AP_ATTENTION_TILE_WARPS_M] =
         field[backward ? AP_ATTENTION_TILE_BLOCK_N : AP_ATTENTION_TILE_BLOCK_M] / 16;
     field[AP_ATTENTION_TILE_PRODUCER] = 1;
+    if (variant->axis[AP_ATTENTION_HDIM_V] > AP_ATTENTION_SM90_HDIM_MAX) {
+      field[AP_ATTENTION_TILE_WARPS_M] = AP_ATTENTION_WARPGROUP_ROWS / 16;
+      field[AP_ATTENTION_TILE_WARPS_N] = 2; /* consumers that share the columns */
+    }
   } else {
     field[AP_ATTENTION_TILE_WARPS_M] = source_constant(source, "WARPS_M");
     field[AP_ATTENTION_TILE_WARPS_N] = source_constant(source, "WARPS_N");
@@ -213,7 +218,9 @@ static shape make_shape(int i, const kernel *k) {
       .heads_kv = row->heads_kv,
       .group = row->group,
       .packed = row->packed && may_pack(&k->variant),
-      .splits = k->variant.axis[AP_ATTENTION_SPLIT] ? row->splits : 0,
+      .splits = is_joined(k) && row->splits < 2       ? 2
+                : k->variant.axis[AP_ATTENTION_SPLIT] ? row->splits
+                                                      : 0,
       .layout = row->layout,
       .without_lse = row->without_lse,
       .scale = row->scale,
@@ -223,7 +230,7 @@ static shape make_shape(int i, const kernel *k) {
       .scores = make_scores(k, i),
   };
   /* Strides of 2^40 bytes and more no tensor map can describe. */
-  if (k->variant.axis[AP_ATTENTION_ARCH] == 90 && s.layout == LAYOUT_FAR_ROWS &&
+  if (k->tile.field[AP_ATTENTION_TILE_PRODUCER] && s.layout == LAYOUT_FAR_ROWS &&
       s.seqlen_k > FAR_ROWS_MAX)
     s.seqlen_k = FAR_ROWS_MAX;
   const int elements = s.seqlen_q * s.heads_kv * s.group * k->variant.axis[AP_ATTENTION_HDIM_V];
@@ -296,7 +303,7 @@ static int run_all_shapes(const kernel *k, const companions *others, FILE *out, 
 }
 
 int needs_schedule(const ap_variant *v) {
-  return v->axis[AP_ATTENTION_ARCH] == 90 &&
+  return v->axis[AP_ATTENTION_ARCH] == 90 && !v->axis[AP_ATTENTION_DECODE] &&
          v->axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE;
 }
 
@@ -324,7 +331,7 @@ int companions_open(companions *c, const kernel *k, char *report) {
   }
   if (needs_schedule(&k->variant))
     return kernel_find(&c->schedule, SCHEDULE_STEM, report);
-  if (!k->variant.axis[AP_ATTENTION_SPLIT])
+  if (!k->variant.axis[AP_ATTENTION_SPLIT] || is_joined(k))
     return 0;
   return ap_variant_print(&variant, stem) == ATTNPRESS_OK ? kernel_find(&c->combine, stem, report)
                                                           : -1;

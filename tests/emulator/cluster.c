@@ -1,17 +1,29 @@
 /* Clusters: thread blocks that run at the same time and have a barrier (PTX ISA, Parallel
- * Synchronization and Communication Instructions: barrier.cluster). They do not reach into each
- * other's shared memory here.
+ * Synchronization and Communication Instructions: barrier.cluster), and store into each other's
+ * shared memory (Data Movement and Conversion Instructions: mapa, st.shared::cluster). Those of a
+ * cluster of two arrive at barriers there, too, and have the copy engine write there.
  *
  * The machine is one block's, so each block of a cluster is a process, forked from the one that
  * runs the launch. One of them runs at a time, until none of its threads can go on; then it is the
  * next block's turn. The copy engine does its work only where no block can go on without it. So
  * whatever a block may do before it has to wait is done before another one begins, and what it must
  * not do yet is seen: a write to global memory that another block, or its copies, read later is a
- * race. Global memory, and who has written it, is shared by the processes. */
+ * race, unless the barrier lies between. Global memory, and who has written it, is shared by the
+ * processes.
+ *
+ * What a block of two has the copy engine or a barrier do in the other's shared memory is a message,
+ * which the other carries out, in order, when its turn comes: with what the thread that sent it knew,
+ * by the clocks of order.c, which have a half for either block.
+ *
+ * A store into a block's shared memory arrives as late as may be: when the first thread there goes on
+ * from the barrier that the storing thread arrives at next. A block that is not known to have begun,
+ * has ended, or ends before that, cannot be stored to. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include "machine.h"
 
 #include <semaphore.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,6 +31,32 @@
 #include <unistd.h>
 
 static machine *const m = &the_machine;
+
+enum {
+  MESSAGES_MAX = 1024,
+  CLOCK_WORDS_MAX = 4096,
+  MESSAGE_BYTES = 256,
+  ADDRESS_BITS = 24,
+  STORES_MAX = CLUSTER_MAX * CLUSTER_MAX * WARPS_MAX,
+  PAIR_BYTES = 8
+};
+
+typedef struct message {
+  message_kind kind;
+  uint32_t barrier;
+  const void *site;
+  unsigned char bytes[MESSAGE_BYTES];
+  uint32_t clock[CLOCK_WORDS_MAX];
+} message;
+
+/* A store into a block's shared memory. */
+typedef struct remote_store {
+  int rank, pending; /* pending: it has not arrived */
+  uint32_t address;
+  uint32_t phase; /* of the barrier, at whose end it arrives */
+  float pair[2];
+  const void *site;
+} remote_store;
 
 typedef struct cluster_state {
   sem_t turn[CLUSTER_MAX];
@@ -28,14 +66,24 @@ typedef struct cluster_state {
   int turns;         /* that went by since anything happened */
   int failed;
   char report[EMULATED_REPORT_BYTES];
+  int store_count;
+  remote_store stores[STORES_MAX];
+  /* Of a cluster of two, by the parity of the barrier's phase: what those who arrived at it knew, the
+   * first block's half first. */
+  uint32_t known[2][CLOCK_WORDS_MAX];
+  int sent[2], received[2];          /* messages to a block */
+  message messages[2][MESSAGES_MAX]; /* modulo MESSAGES_MAX */
 } cluster_state;
 
 static cluster_state *state; /* shared by the processes; NULL: there was no cluster yet */
 static int blocks, rank; /* of the cluster at hand; rank: this process's block; blocks 0: none */
 static struct {
-  uint8_t arrived; /* and has not waited yet */
-  uint32_t phase;  /* that it has arrived at */
+  uint8_t arrived;          /* and has not waited yet */
+  uint8_t met;              /* it has waited: all of the cluster's blocks have begun */
+  uint32_t phase;           /* that it has arrived at */
+  uint32_t arrivals, waits; /* so far */
 } self[THREADS_MAX];
+static uint32_t clock_phase[2]; /* 1 + the phase that a clock holds the arrivals of, by parity */
 
 /* ---- Turns ----------------------------------------------------------------------------------- */
 
@@ -54,6 +102,25 @@ static void wait_for_turn(void) {
     _exit(0);
 }
 
+static int receive(void) {
+  if (blocks != 2)
+    return 0;
+  int count = 0;
+  const int caller = m->current, other = order_clock_of_other_block();
+  for (; state->received[rank] < state->sent[rank]; ++state->received[rank], ++count) {
+    const message *got = &state->messages[rank][state->received[rank] % MESSAGES_MAX];
+    order_clear(other);
+    order_import(other, got->clock);
+    m->current = other;
+    if (got->kind == MESSAGE_ARRIVES)
+      mbarrier_arrive_from_other(got->barrier, got->site);
+    else
+      tma_copy_from_other(got->bytes, got->barrier);
+  }
+  m->current = caller;
+  return count;
+}
+
 int cluster_let_others_run(int rounds) {
   const int next = blocks > 1 ? next_rank() : -1;
   const uint32_t before = state ? state->phase : 0;
@@ -62,9 +129,55 @@ int cluster_let_others_run(int rounds) {
   ++state->turns;
   sem_post(&state->turn[next]);
   wait_for_turn();
+  receive();
   if (state->phase != before)
     threads_wake(&state->phase);
   return 1;
+}
+
+void cluster_send(int to, message_kind kind, uint32_t barrier, const void *bytes, int count,
+                  const void *site) {
+  if (blocks != 2 || order_words() > CLOCK_WORDS_MAX || count > MESSAGE_BYTES)
+    machine_fail(
+        "reaches into another block's shared memory in a cluster that is none of two, at %s",
+        site_text(site));
+  if (state->ended[to])
+    machine_fail("reaches into the shared memory of block %u, which has ended, at %s",
+                 m->block - (unsigned)rank + (unsigned)to, site_text(site));
+  if (state->sent[to] - state->received[to] == MESSAGES_MAX)
+    machine_fail("more than %d messages to a block, at %s", MESSAGES_MAX, site_text(site));
+  message *given = &state->messages[to][state->sent[to] % MESSAGES_MAX];
+  given->kind = kind;
+  given->barrier = barrier;
+  given->site = site;
+  if (count > 0)
+    memcpy(given->bytes, bytes, (size_t)count);
+  order_export(m->current, given->clock);
+  ++state->sent[to];
+  state->turns = 0;
+}
+
+int cluster_rank(void) {
+  return rank;
+}
+
+int cluster_size(void) {
+  return blocks > 0 ? blocks : 1;
+}
+
+/* mapa.shared::cluster: the rank stands above the address. */
+uint32_t emulated_cluster_address(uint32_t shared, int of) {
+  const void *site = CALL_SITE();
+  if (of < 0 || of >= cluster_size() || shared >> ADDRESS_BITS != 0)
+    machine_fail("takes an address of block %d of a cluster of %d, at %s", of, cluster_size(),
+                 site_text(site));
+  return shared | (uint32_t)(of + 1) << ADDRESS_BITS;
+}
+
+int cluster_rank_of(uint32_t address, uint32_t *shared) {
+  *shared = address & ((1u << ADDRESS_BITS) - 1);
+  const int of = (int)(address >> ADDRESS_BITS);
+  return of == 0 ? rank : of - 1; /* an address of the block is one of the cluster, its own */
 }
 
 void cluster_goes_on(void) {
@@ -75,7 +188,13 @@ void cluster_goes_on(void) {
 static _Noreturn void run_rank(unsigned first, void (*run_block)(unsigned block)) {
   wait_for_turn();
   run_block(first + (unsigned)rank);
-  state->ended[rank] = 1;
+  if (!m->failed && state->received[rank] < state->sent[rank]) {
+    snprintf(m->report, EMULATED_REPORT_BYTES,
+             "block %u has ended while another reached into its shared memory",
+             first + (unsigned)rank);
+    m->failed = 1;
+  }
+  state->ended[rank] = 1; /* cluster_thread_exits() has looked at stores that have not arrived */
   state->turns = 0;
   if (m->failed) {
     memcpy(state->report, m->report, sizeof state->report);
@@ -92,8 +211,9 @@ void cluster_run(unsigned first, unsigned count, void (*run_block)(unsigned bloc
     state = mmap(NULL, sizeof *state, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (state == MAP_FAILED || count > CLUSTER_MAX)
     abort();
-  memset(state, 0, sizeof *state);
+  memset(state, 0, offsetof(cluster_state, messages));
   memset(self, 0, sizeof self);
+  memset(clock_phase, 0, sizeof clock_phase);
   state->live = (int)count * m->thread_count;
   pid_t processes[CLUSTER_MAX];
   for (unsigned i = 0; i < count; ++i)
@@ -134,6 +254,7 @@ static void complete_phase(void) {
   state->arrived = 0;
   state->turns = 0;
   ++state->phase;
+  memset(state->known[state->phase % 2], 0, sizeof state->known[0]);
   threads_wake(&state->phase);
 }
 
@@ -142,8 +263,38 @@ void cluster_thread_exits(void) {
     return;
   if (self[m->current].arrived && self[m->current].phase == state->phase)
     machine_fail("ends after barrier.cluster.arrive, without a wait");
+  for (int i = 0; m->exited + 1 == m->thread_count && i < state->store_count; ++i)
+    if (state->stores[i].rank == rank && state->stores[i].pending)
+      machine_fail("the block ends before a store into its shared memory is known to be there; it "
+                   "is at %s",
+                   site_text(state->stores[i].site));
   --state->live;
   complete_phase();
+}
+
+/* What the current thread knows goes to all who wait for this phase. */
+static void tell(void) {
+  static uint32_t words[CLOCK_WORDS_MAX], other[CLOCK_WORDS_MAX];
+  if (blocks != 2 || order_words() > CLOCK_WORDS_MAX)
+    return;
+  order_export(m->current, words);
+  const int half = order_words() / 2, swaps = rank == 1;
+  memcpy(other, words + (swaps ? half : 0), (size_t)half * sizeof *words);
+  memcpy(other + half, words + (swaps ? 0 : half), (size_t)half * sizeof *words);
+  order_join(state->known[state->phase % 2], other);
+}
+
+/* The current thread learns what those told who arrived at a phase. */
+static void learn(uint32_t phase) {
+  static uint32_t words[CLOCK_WORDS_MAX];
+  if (blocks != 2 || order_words() > CLOCK_WORDS_MAX)
+    return;
+  /* As the other block would have sent it. */
+  const int half = order_words() / 2;
+  const uint32_t *known = state->known[phase % 2];
+  memcpy(words, known + (rank == 0 ? half : 0), (size_t)half * sizeof *words);
+  memcpy(words + half, known + (rank == 0 ? 0 : half), (size_t)half * sizeof *words);
+  order_import(m->current, words);
 }
 
 /* barrier.cluster.arrive */
@@ -153,10 +304,35 @@ void emulated_cluster_arrive(void) {
   if (self[m->current].arrived)
     machine_fail("arrives at the cluster's barrier twice, without a wait, at %s",
                  site_text(CALL_SITE()));
+  const uint32_t phase = state->phase;
+  const int clock = order_clock_of_cluster(phase % 2);
+  if (clock_phase[phase % 2] != phase + 1) {
+    clock_phase[phase % 2] = phase + 1;
+    order_clear(clock);
+  }
+  tell();
+  order_release(m->current, clock);
   self[m->current].arrived = 1;
-  self[m->current].phase = state->phase;
+  self[m->current].phase = phase;
+  ++self[m->current].arrivals;
   ++state->arrived;
   complete_phase();
+}
+
+/* The stores into this block that were made before the barrier of a phase, for the current thread. 1:
+ * there were some. */
+static int bring_stores(uint32_t phase) {
+  int brought = 0;
+  for (int i = 0; i < state->store_count; ++i) {
+    remote_store *s = &state->stores[i];
+    if (s->rank != rank || !s->pending || s->phase > phase)
+      continue;
+    s->pending = 0;
+    brought = 1;
+    shared_write(s->address, PAIR_BYTES, s->site);
+    memcpy(shared_pointer(s->address), s->pair, PAIR_BYTES);
+  }
+  return brought;
 }
 
 /* barrier.cluster.wait */
@@ -168,5 +344,57 @@ void emulated_cluster_wait(void) {
     machine_fail("waits at the cluster's barrier without having arrived, at %s", site_text(site));
   while (self[m->current].phase == state->phase)
     thread_wait(&state->phase, "barrier.cluster.wait", site);
+  const uint32_t phase = self[m->current].phase;
+  const int clock = order_clock_of_cluster(phase % 2);
+  learn(phase);
   self[m->current].arrived = 0;
+  self[m->current].met = 1;
+  ++self[m->current].waits;
+  order_acquire(m->current, clock);
+  if (bring_stores(phase))
+    order_release(m->current, clock);
+}
+
+uint32_t cluster_arrivals(void) {
+  return self[m->current].arrivals;
+}
+
+int cluster_orders(unsigned block, uint32_t arrivals) {
+  return blocks > 0 && block / m->launch->cluster == m->block / m->launch->cluster &&
+         arrivals < self[m->current].waits;
+}
+
+/* ---- Stores into other blocks ---------------------------------------------------------------- */
+
+/* st.shared::cluster.v2.f32 */
+void emulated_store_8_cluster(uint32_t address, float x, float y) {
+  const void *site = CALL_SITE();
+  const int to = (int)(address >> ADDRESS_BITS) - 1;
+  const uint32_t own = address & ((1u << ADDRESS_BITS) - 1);
+  if (blocks == 0)
+    machine_fail("stores into a cluster's shared memory, and the launch has none, at %s",
+                 site_text(site));
+  if (to < 0)
+    machine_fail("stores to an address that is not of a cluster's shared memory, at %s",
+                 site_text(site));
+  shared_check_range(own, PAIR_BYTES, PAIR_BYTES, "stores into a block", site);
+  if (!self[m->current].met)
+    machine_fail("stores into the shared memory of block %d of its cluster, which is not known to "
+                 "have begun, at %s",
+                 to, site_text(site));
+  if (state->ended[to])
+    machine_fail("stores into the shared memory of block %d of its cluster, which has ended, at %s",
+                 to, site_text(site));
+  if (state->store_count == STORES_MAX)
+    machine_fail("more than %d stores into the shared memory of a cluster, at %s", STORES_MAX,
+                 site_text(site));
+  /* One that has arrived and not waited stores behind the barrier: with the phase after. */
+  state->stores[state->store_count++] = (remote_store){
+      .rank = to,
+      .pending = 1,
+      .address = own,
+      .phase = state->phase + (self[m->current].arrived && self[m->current].phase == state->phase),
+      .pair = {x, y},
+      .site = site,
+  };
 }

@@ -757,9 +757,231 @@ KERNEL(cluster_without_a_thread) {
   }
 }
 
+// Eight bytes for a thread of the other block, from the same thread of this one.
+__device__ void store_to_other(float2 *pairs, int block) {
+  const float2 pair = {(float)blockIdx.x, 1.0f};
+  store_8_cluster(cluster_address(shared_address(pairs + threadIdx.x), block), pair);
+}
+
+KERNEL(cluster_store_right) {
+  __shared__ float2 pairs[256];
+  cluster_arrive();
+  cluster_wait();
+  store_to_other(pairs, 1 - blockIdx.x);
+  cluster_arrive();
+  cluster_wait();
+  if (blockIdx.x == 0)
+    args.out[threadIdx.x] = (uint32_t)pairs[threadIdx.x ^ 1].y;
+}
+
+KERNEL(cluster_store_before_it_begins) {
+  __shared__ float2 pairs[256];
+  store_to_other(pairs, 1 - blockIdx.x);
+  cluster_arrive();
+  cluster_wait();
+}
+
+KERNEL(cluster_store_read_too_early) {
+  __shared__ float2 pairs[256];
+  cluster_arrive();
+  cluster_wait();
+  store_to_other(pairs, 1 - blockIdx.x);
+  if (blockIdx.x == 0)
+    args.out[threadIdx.x] = (uint32_t)pairs[threadIdx.x].y;
+  cluster_arrive();
+  cluster_wait();
+}
+
+KERNEL(cluster_store_to_one_that_ended) {
+  __shared__ float2 pairs[256];
+  cluster_arrive();
+  cluster_wait();
+  if (blockIdx.x == 0)
+    store_to_other(pairs, 1);
+}
+
+KERNEL(cluster_store_that_is_not_awaited) {
+  __shared__ float2 pairs[256];
+  cluster_arrive();
+  cluster_wait();
+  if (blockIdx.x == 1)
+    store_to_other(pairs, 0);
+}
+
+KERNEL(cluster_store_outside) {
+  __shared__ float2 pairs[256];
+  cluster_arrive();
+  cluster_wait();
+  store_to_other(pairs, 2);
+}
+
+KERNEL(cluster_store_plain_address) {
+  __shared__ float2 pairs[256];
+  cluster_arrive();
+  cluster_wait();
+  const float2 pair = {1.0f, 1.0f};
+  store_8_cluster(shared_address(pairs + threadIdx.x), pair);
+}
+
+KERNEL(cluster_store_over_a_read) { // of the one before, which nobody has waited for
+  __shared__ float2 pairs[256];
+  cluster_arrive();
+  cluster_wait();
+  store_to_other(pairs, 1 - blockIdx.x);
+  cluster_arrive();
+  cluster_wait();
+  store_to_other(pairs, 1 - blockIdx.x);
+  cluster_arrive();
+  if (blockIdx.x == 0)
+    args.out[threadIdx.x] = (uint32_t)pairs[threadIdx.x ^ 1].y;
+  cluster_wait();
+}
+
 KERNEL(cluster_with_exited_threads) { // they need not arrive
   if (blockIdx.x == 0 || threadIdx.x >= 32) {
     cluster_arrive();
     cluster_wait();
   }
+}
+
+// ---- Copies and arrivals in a cluster of two ----
+
+__device__ __forceinline__ void meet() {
+  cluster_arrive();
+  cluster_wait();
+}
+
+__device__ __forceinline__ void wait_in_cluster(uint32_t barrier, int parity) {
+  while (!mbarrier_try_wait_cluster(barrier, parity)) {
+  }
+}
+
+// Each thread block awaits both tiles, and loads one of them for both.
+__device__ __forceinline__ void load_for_both(const attnpress_tensor_map *map, uint32_t shared,
+                                              int blocks) {
+  const int tile = blockIdx.x % 2;
+  mbarrier_arrive_expect(shared + FULL, 2 * TILE_BYTES);
+  tma_load_4d_multicast(shared + tile * TILE_BYTES, map, shared + FULL, blocks, 0, tile * 64, 0, 0);
+}
+
+// Reads both tiles; one warp in each thread block hands them back to both.
+__device__ __forceinline__ void read_both(uint32_t *out, const unsigned char *smem, bool store) {
+  uint32_t sum = 0;
+  for (int i = threadIdx.x; i < 2 * TILE_BYTES / 4; i += 256)
+    sum += ((const uint32_t *)smem)[i];
+  if (store)
+    out[threadIdx.x] = sum;
+}
+
+__device__ __forceinline__ void hand_back(uint32_t shared, int blocks) {
+  __syncthreads();
+  if (threadIdx.x < blocks)
+    for (int i = 0; i < 2; ++i) // EMPTY awaits four arrivals
+      mbarrier_arrive_cluster(cluster_address(shared + EMPTY, threadIdx.x));
+}
+
+KERNEL(cluster_copies_right) {
+  SHARED;
+  begin(shared);
+  meet();
+  for (int round = 0; round < 3; ++round) {
+    if (threadIdx.x == 0) {
+      if (round > 0)
+        wait_in_cluster(shared + EMPTY, (round - 1) % 2);
+      load_for_both(&args.map, shared, 3);
+    }
+    wait(shared + FULL, round % 2);
+    read_both(args.out, smem, blockIdx.x == 0 && round == 2);
+    hand_back(shared, 2);
+  }
+  meet();
+}
+
+KERNEL(cluster_copies_before_it_meets) {
+  SHARED;
+  begin(shared);
+  if (threadIdx.x == 0)
+    load_for_both(&args.map, shared, 3);
+  wait(shared + FULL, 0);
+  meet();
+}
+
+KERNEL(cluster_copies_over_what_is_read) { // by the other thread block
+  SHARED;
+  begin(shared);
+  meet();
+  for (int round = 0; round < 2; ++round) {
+    if (threadIdx.x == 0)
+      load_for_both(&args.map, shared, 3);
+    wait(shared + FULL, round % 2);
+    read_both(args.out, smem, false);
+    __syncthreads();
+  }
+  meet();
+}
+
+KERNEL(cluster_copies_to_one_block) {
+  SHARED;
+  begin(shared);
+  meet();
+  if (threadIdx.x == 0)
+    load_for_both(&args.map, shared, 1);
+  wait(shared + FULL, 0);
+  meet();
+}
+
+KERNEL(cluster_copies_to_a_third_block) {
+  SHARED;
+  begin(shared);
+  meet();
+  if (threadIdx.x == 0)
+    load_for_both(&args.map, shared, 7);
+  wait(shared + FULL, 0);
+  meet();
+}
+
+KERNEL(cluster_waits_within_a_block) { // for what another arrives at
+  SHARED;
+  begin(shared);
+  meet();
+  hand_back(shared, 2);
+  if (threadIdx.x == 0)
+    wait(shared + EMPTY, 0);
+  meet();
+}
+
+KERNEL(cluster_arrivals_too_many) {
+  SHARED;
+  begin(shared);
+  meet();
+  hand_back(shared, 2);
+  if (threadIdx.x == 0 && blockIdx.x == 0)
+    mbarrier_arrive_cluster(cluster_address(shared + FULL, 1));
+  if (threadIdx.x == 32 && blockIdx.x == 1)
+    mbarrier_arrive_expect(shared + FULL, 16);
+  meet();
+  if (threadIdx.x == 0 && blockIdx.x == 0)
+    mbarrier_arrive_cluster(cluster_address(shared + FULL, 1));
+  meet();
+}
+
+KERNEL(cluster_reaches_a_block_that_has_ended) {
+  SHARED;
+  begin(shared);
+  meet();
+  if (blockIdx.x == 1)
+    return;
+  if (threadIdx.x == 0) {
+    mbarrier_arrive(shared + FULL); // after the other has ended, as this waits for nothing
+    while (args.out[255] == 0 && !mbarrier_try_wait(shared + EMPTY, 1)) {
+    }
+    mbarrier_arrive_cluster(cluster_address(shared + EMPTY, 1));
+  }
+}
+
+KERNEL(cluster_address_of_a_third_block) {
+  SHARED;
+  begin(shared);
+  meet();
+  mbarrier_arrive_cluster(cluster_address(shared + EMPTY, 2));
 }

@@ -27,6 +27,7 @@ enum { Q, K, V, OUT, LSE, OUT_PARTIAL, LSE_PARTIAL, TENSORS };
 typedef struct call {
   const shape *s;
   int heads, hdim, hdim_v, dtype;
+  int clusters; /* 1: whose blocks are processes, which share what they write */
   int64_t rows; /* of out: batch * heads * seqlen_q */
   memory memory[TENSORS];
   emulated_tensor tensors[TENSORS];
@@ -60,11 +61,16 @@ void poison_tensor(const emulated_tensor *t) {
                0xff, (size_t)(t->shape[3] * t->element_bytes));
 }
 
+static void *map_tensor(call *c, int which, size_t bytes) {
+  const int read_only = which == Q || which == K || which == V;
+  return (c->clusters && !read_only ? memory_map_shared : memory_map)(&c->memory[which], bytes);
+}
+
 static void add_tensor(call *c, int which, attnpress_tensor *t, const char *name, int seqlen,
                        int heads, int hdim) {
   *t = (attnpress_tensor){.shape = {c->s->batch, seqlen, heads, hdim}, .dtype = c->dtype};
   layout_strides(t, c->s->layout);
-  t->data = memory_map(&c->memory[which], (size_t)reference_span(t) * sizeof(uint16_t));
+  t->data = map_tensor(c, which, (size_t)reference_span(t) * sizeof(uint16_t));
   emulated_tensor *e = &c->tensors[which];
   *e = (emulated_tensor){name, t->data, sizeof(uint16_t), which == OUT, {0}, {0}};
   memcpy(e->shape, t->shape, sizeof e->shape);
@@ -78,7 +84,7 @@ static void add_lse(call *c) {
   int64_t *stride = c->args.lse_stride;
   stride[1] = c->s->seqlen_q + gap;
   stride[0] = c->heads * stride[1] + gap;
-  c->args.lse = memory_map(&c->memory[LSE], (size_t)(c->s->batch * stride[0]) * sizeof(float));
+  c->args.lse = map_tensor(c, LSE, (size_t)(c->s->batch * stride[0]) * sizeof(float));
   c->tensors[LSE] = (emulated_tensor){"lse",
                                       c->args.lse,
                                       sizeof(float),
@@ -90,7 +96,7 @@ static void add_lse(call *c) {
 
 /* One of fp32 without gaps. */
 static float *add_floats(call *c, int which, const char *name, int64_t count) {
-  float *data = memory_map(&c->memory[which], (size_t)count * sizeof(float));
+  float *data = map_tensor(c, which, (size_t)count * sizeof(float));
   c->tensors[which] =
       (emulated_tensor){name, data, sizeof(float), 1, {1, 1, 1, count}, {0, 0, 0, 1}};
   poison_tensor(&c->tensors[which]);
@@ -103,6 +109,9 @@ static void call_open(call *c, const ap_variant *variant, const shape *s) {
               .hdim = variant->axis[AP_ATTENTION_HDIM],
               .hdim_v = variant->axis[AP_ATTENTION_HDIM_V],
               .dtype = variant->axis[AP_ATTENTION_DTYPE]};
+  c->clusters = variant->axis[AP_ATTENTION_ARCH] == 90 &&
+                (variant->axis[AP_ATTENTION_DECODE] ||
+                 variant->axis[AP_ATTENTION_HDIM_V] > AP_ATTENTION_SM90_HDIM_MAX);
   c->rows = (int64_t)s->batch * c->heads * s->seqlen_q;
   attnpress_forward_args *a = &c->args;
   *a = (attnpress_forward_args)ATTNPRESS_FORWARD_ARGS_INIT;
@@ -151,7 +160,7 @@ static void call_combine(void (*function)(void), const void *args) {
 static int row_blocks(const call *c, const kernel *k) {
   const int block_m = k->tile.field[AP_ATTENTION_TILE_BLOCK_M];
   const int heads = c->s->packed ? c->s->group : 1;
-  return k->variant.axis[AP_ATTENTION_ARCH] == 90
+  return k->tile.field[AP_ATTENTION_TILE_PRODUCER]
              ? ceil_div(c->s->seqlen_q, block_m / 64 * (64 / heads))
              : ceil_div((int64_t)c->s->seqlen_q * heads, block_m);
 }
@@ -164,7 +173,7 @@ static ap_keys key_blocks(const call *c, const kernel *k, int row_block) {
   const ap_mask mask = ap_mask_of(&c->args);
   int64_t first = (int64_t)row_block * block_m / heads,
           last = (((int64_t)row_block + 1) * block_m - 1) / heads;
-  if (k->variant.axis[AP_ATTENTION_ARCH] == 90) {
+  if (k->tile.field[AP_ATTENTION_TILE_PRODUCER]) {
     first = (int64_t)row_block * (block_m / 64 * (64 / heads));
     last = first + block_m / 64 * (64 / heads) - 1;
   }
@@ -294,6 +303,11 @@ static void restrict_keys(emulated_tensor *t, ap_keys blocks, int block_n) {
     t->data = NULL;
 }
 
+int is_joined(const kernel *k) {
+  return k->variant.axis[AP_ATTENTION_SPLIT] && k->variant.axis[AP_ATTENTION_DECODE] &&
+         k->variant.axis[AP_ATTENTION_ARCH] == AP_ATTENTION_CLUSTER_ARCH;
+}
+
 /* `used`: the tensors that the kernel may touch, as bits, those of the scores behind the others; the
  * others are as if they were not there. Of K and V, what a forward kernel has to load. */
 static int launch(const kernel *k, unsigned blocks, const void *args,
@@ -310,8 +324,11 @@ static int launch(const kernel *k, unsigned blocks, const void *args,
       restrict_keys(&given[count - 1], all_key_blocks(c, k),
                     k->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
   }
+  const int cluster =
+      k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD ? ap_cluster_of(&k->tile) : 1;
   const emulated_launch l = {.module = k->module,
-                             .blocks = blocks,
+                             .blocks = blocks * (unsigned)cluster,
+                             .cluster = is_joined(k) ? (unsigned)c->s->splits : (unsigned)cluster,
                              .threads = (unsigned)k->tile.threads,
                              .shared_bytes = (size_t)k->tile.smem_bytes,
                              .args = args,
@@ -488,7 +505,7 @@ static void print_tile_place(const kernel *k, const shape *s, const int64_t at[4
     return;
   }
   const int heads = s->packed ? s->group : 1;
-  if (k->variant.axis[AP_ATTENTION_ARCH] == 90) {
+  if (k->tile.field[AP_ATTENTION_TILE_PRODUCER]) {
     const int positions = 64 / heads, consumers = k->tile.field[AP_ATTENTION_TILE_BLOCK_M] / 64;
     const int64_t group = at[1] / positions;
     const int row = (int)(at[1] % positions * heads + at[2] % heads);
@@ -571,16 +588,18 @@ void run_forward(const kernel *forward, const companions *others, const shape *s
     add_floats(&c, OUT_PARTIAL, "out_partial", s->splits * c.rows * c.hdim_v);
     add_floats(&c, LSE_PARTIAL, "lse_partial", s->splits * c.rows);
   }
-  const unsigned outputs = split ? 1u << OUT_PARTIAL | 1u << LSE_PARTIAL : 1u << OUT | 1u << LSE;
-  const unsigned sinks = split ? 0 : 1u << (TENSORS + TENSOR_SINKS);
+  const int parts = split && !is_joined(forward); /* another kernel adds them up */
+  const unsigned outputs =
+      (split ? 1u << OUT_PARTIAL | 1u << LSE_PARTIAL : 0) | (parts ? 0 : 1u << OUT | 1u << LSE);
+  const unsigned sinks = parts ? 0 : 1u << (TENSORS + TENSOR_SINKS);
   const unsigned used = 1u << Q | 1u << K | 1u << V | outputs | sinks |
                         1u << (TENSORS + TENSOR_BIAS) | 1u << (TENSORS + TENSOR_SLOPES) |
                         1u << (TENSORS + TENSOR_SEED) | 1u << (TENSORS + TENSOR_MAP) |
                         buffers_used();
-  int status = forward->variant.axis[AP_ATTENTION_ARCH] == 90
+  int status = forward->tile.field[AP_ATTENTION_TILE_PRODUCER]
                    ? launch_fwd_sm90(forward, &others->map, &c, used, v->report)
                    : launch_fwd(forward, &others->map, &c, used, v->report);
-  if (status == 0 && split)
+  if (status == 0 && parts)
     status = launch_combine(&others->combine, &c, s->splits, v->report);
   if (status == 0 && reference_init(&r, &c.args) == 0) {
     reference_check(&r, &v->error);

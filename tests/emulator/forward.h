@@ -74,6 +74,9 @@ int needs_schedule(const ap_variant *v);
 /** What runs with a kernel of sequences of their own lengths. */
 const kernel *companion_of_ragged(const companions *c, const ap_variant *v);
 
+/** 1 of a split kernel whose thread blocks add up the splits themselves, in clusters. */
+int is_joined(const kernel *k);
+
 /** Opens those that a kernel needs, from what the library renders. 0; or -1 with the reason in
  * `report`. */
 int companions_open(companions *c, const kernel *forward, char *report);

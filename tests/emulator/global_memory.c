@@ -1,6 +1,6 @@
-/* Global memory: every access lies in an element of a tensor that the launch was given, and nothing
- * orders two threads' accesses to it within a launch: what one has written, no other may write or
- * read. */
+/* Global memory: every access lies in an element of a tensor that the launch was given, and only the
+ * barrier of a cluster orders two threads' accesses to it within a launch: what one has written, no
+ * other may write or read without that. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include "machine.h"
 
@@ -13,12 +13,13 @@ static machine *const m = &the_machine;
 typedef struct writer {
   uint32_t block, site; /* site: from the module's begin */
   uint16_t thread;
-  uint8_t written; /* an access_kind */
+  uint8_t written;  /* an access_kind */
+  uint8_t arrivals; /* of the thread at the cluster's barrier, before; ARRIVALS_MAX: or more */
 } writer;
 
 typedef enum access_kind { READ = 0, WRITE = 1, REDUCTION = 2 } access_kind;
 
-enum { GRANULE_BYTES_MAX = 2, TENSORS_MAX = 16 };
+enum { GRANULE_BYTES_MAX = 2, TENSORS_MAX = 16, ARRIVALS_MAX = 255 };
 
 static uint64_t granule_bytes(const emulated_tensor *t) {
   return t->element_bytes < GRANULE_BYTES_MAX ? 1 : GRANULE_BYTES_MAX;
@@ -91,11 +92,14 @@ void global_reset(void) {
 static void check_writers(const emulated_tensor *t, writer *first, writer *last, access_kind kind,
                           const void *site) {
   static const char *const verbs[] = {"reads", "writes", "adds to"};
+  const uint32_t arrivals = cluster_arrivals();
   const writer self = {m->block, (uint32_t)((uintptr_t)site - m->launch->module->begin),
-                       (uint16_t)m->current, (uint8_t)kind};
+                       (uint16_t)m->current, (uint8_t)kind,
+                       (uint8_t)(arrivals < ARRIVALS_MAX ? arrivals : ARRIVALS_MAX)};
   for (writer *w = first; w <= last; ++w) {
     const int alone = w->block == self.block && w->thread == self.thread;
-    if (w->written && !alone && !(kind == REDUCTION && w->written == REDUCTION))
+    const int before = w->arrivals < ARRIVALS_MAX && cluster_orders(w->block, w->arrivals);
+    if (w->written && !alone && !before && !(kind == REDUCTION && w->written == REDUCTION))
       machine_fail("race: %s an element of %s at %s;\n  thread %d of block %u has %s it at %s",
                    verbs[kind], t->name, site_text(site), w->thread, w->block,
                    w->written == WRITE ? "written" : "added to",

@@ -21,7 +21,7 @@ static const char help[] =
     "  --seconds N     that a kernel may take (120)\n"
     "  --verbose       a line for each kernel\n"
     "  --include DIR   device headers of this folder come before the project's\n\n"
-    "exit status: 0 all passed, 1 some did not, 2 the words were wrong\n";
+    "exit status: 0 all passed, 1 some did not, 2 wrong arguments\n";
 
 enum { WRONG_WORDS = 2 };
 

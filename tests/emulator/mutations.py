@@ -10,6 +10,7 @@ RING = "templates/attention/parts/key_ring.cu.j2"
 BLOCK = "templates/attention/parts/key_block.cu.j2"
 ROWS = "templates/attention/parts/tile_rows.cu.j2"
 COMBINE = "templates/attention/flash_fwd_combine.cu.j2"
+ADD_SPLITS = "templates/attention/parts/add_splits.cu.j2"
 FWD_SM90 = "templates/attention/flash_fwd_sm90.cu.j2"
 TILE = "include/attnpress/device/tile.cuh"
 WGMMA = "include/attnpress/device/ptx_wgmma.cuh"
@@ -620,9 +621,9 @@ MUTATIONS = [
     ),
     Mutation(
         "combine: offset of a row cut to 32 bits",
-        COMBINE,
-        "position * args.out_row_stride",
-        "(int)(position * args.out_row_stride)",
+        ADD_SPLITS,
+        "position * args->out_row_stride",
+        "(int)(position * args->out_row_stride)",
     ),
     # ---- Heads and work ----
     Mutation(
@@ -771,63 +772,63 @@ MUTATIONS = [
     # ---- Combine ----
     Mutation(
         "combine: splits past the first step left out",
-        COMBINE,
+        ADD_SPLITS,
         "for (; first < args->num_splits; first += STEP * GROUPS) {",
         "if (first < args->num_splits) {",
     ),
     Mutation(
         "combine: splits past the end",
-        COMBINE,
+        ADD_SPLITS,
         "if (split < args->num_splits) {",
         "{",
     ),
     Mutation(
         "combine: no barrier before the warps are added up",
-        COMBINE,
+        ADD_SPLITS,
         "  __syncthreads();\n  if (threadIdx.x >=",
         "  if (threadIdx.x >=",
     ),
     Mutation(
         "combine: rows without keys",
-        COMBINE,
+        ADD_SPLITS,
         "lse - finite_base(max)",
         "lse - max",
     ),
     Mutation(
         "combine: sums not normalised",
-        COMBINE,
+        ADD_SPLITS,
         "sum.out.x * end.normalize, sum.out.y * end.normalize",
         "sum.out.x, sum.out.y",
     ),
     Mutation(
         "combine: weights of the steps before not rescaled",
-        COMBINE,
+        ADD_SPLITS,
         "sum.weights *= rescale;",
         "",
     ),
     Mutation(
         "combine: columns past the end",
-        COMBINE,
+        ADD_SPLITS,
         "if (threadIdx.x >= GROUP_THREADS || !valid)",
         "if (threadIdx.x >= GROUP_THREADS)",
     ),
     Mutation(
         "combine: one group left out",
-        COMBINE,
+        ADD_SPLITS,
         "lanes < 32; lanes *= 2",
         "lanes < 16; lanes *= 2",
     ),
     Mutation(
         "combine: one warp left out",
-        COMBINE,
+        ADD_SPLITS,
         "for (int warp = 1; warp < WARPS; ++warp)",
         "for (int warp = 1; warp < WARPS - 1; ++warp)",
     ),
     Mutation(
         "combine: heads of the next batch",
-        COMBINE,
-        "row / args.seqlen_q % args.heads_q;",
-        "row / args.seqlen_q;",
+        ADD_SPLITS,
+        "row / args->seqlen_q % args->heads_q;",
+        "row / args->seqlen_q;",
     ),
     # ---- sm90: barriers and the rings ----
     Mutation(

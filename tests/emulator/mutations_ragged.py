@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mutations import COMBINE, Mutation
+from mutations import ADD_SPLITS, COMBINE, Mutation
 
 SEQUENCE = "include/attnpress/device/sequence.cuh"
 DECODE = "templates/attention/flash_fwd_decode_sm80.cu.j2"
@@ -136,14 +136,14 @@ MUTATIONS = [
     ),
     Mutation(
         "ragged: the sum goes to the first sequence",
-        COMBINE,
-        "(rows.begin + position) * args.out_row_stride",
-        "position * args.out_row_stride",
+        ADD_SPLITS,
+        "(rows.begin + position) * args->out_row_stride",
+        "position * args->out_row_stride",
     ),
     Mutation(
         "ragged: the sum's lse goes to the first sequence",
-        COMBINE,
-        "lse_of_sequence(&batch_args.ragged, rows, batch, args.lse_batch_stride) +",
+        ADD_SPLITS,
+        "lse_of_sequence(ragged, rows, batch, args->lse_batch_stride) +",
         "0 +",
     ),
     Mutation(
@@ -241,7 +241,7 @@ MUTATIONS = [
     ),
     Mutation(
         "ragged: the output of a split without keys is read",
-        COMBINE,
+        ADD_SPLITS,
         "if (lse[i] > -INF)",
         "if (first + i * GROUPS < args->num_splits)",
     ),

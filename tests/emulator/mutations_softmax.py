@@ -10,6 +10,7 @@ BWD = "templates/softmax/softmax_bwd.cu.j2"
 BWD_LONG = "templates/softmax/softmax_bwd_long.cu.j2"
 ADD = "templates/softmax/parts/add_vectors.cu.j2"
 ROW = "include/attnpress/device/row_softmax.cuh"
+PIECE = "include/attnpress/device/row_piece.cuh"
 LANES = "include/attnpress/device/lanes.cuh"
 VECTOR = "include/attnpress/device/row_vector.cuh"
 
@@ -19,6 +20,10 @@ KERNELS = [
     ("softmax_fwd_cols1024_bf16_sm80", "w8t64"),
     ("softmax_fwd_cols1024_fp16_sm80", "w2t64s1"),
     ("softmax_fwd_cols2048_fp32_sm80", "w2t64s1h3a"),
+    ("softmax_fwd_cols1024_bf16_sm80", "w2t128"),
+    ("softmax_fwd_cols2048_fp32_sm80", "w2t256s1h1a"),
+    ("softmax_fwd_cols96_fp16_sm80", "w4t4p"),
+    ("softmax_fwd_cols128_fp32_sm80", "w4t16r2p"),
     ("softmax_fwd_cols65536_fp32_sm80", "w4v2"),
     ("softmax_bwd_cols128_bf16_sm80", "w4t8r2"),
     ("softmax_bwd_cols1024_fp32_sm80", "w4t64"),
@@ -27,7 +32,8 @@ KERNELS = [
     ("softmax_bwd_cols65536_bf16_sm80", "w4v2"),
 ]
 """Rows of a few threads and of several warps, several a thread and a block, rows in shared memory,
-all of them or not, rows that are read twice; each dtype."""
+all of them or not, rows of a cluster of blocks, rows that are brought as one piece, rows that are
+read twice; each dtype."""
 
 MUTATIONS = [
     Mutation("no barrier: warps of a row, fwd", FWD, "  __syncthreads();\n", ""),
@@ -65,7 +71,127 @@ MUTATIONS = [
         "reference_of(max), power) * rec",
     ),
     Mutation("log2(e) is forgotten", ROW, "(x - reference) * power", "(x - reference)"),
-    Mutation("the wrong row", FWD, "blockIdx.x * BLOCK_ROWS", "blockIdx.x * (BLOCK_ROWS - 1)"),
+    Mutation(
+        "the wrong row",
+        FWD,
+        "(int64_t)blockIdx.x * BLOCK_ROWS + threadIdx",
+        "(int64_t)blockIdx.x * (BLOCK_ROWS - 1) + threadIdx",
+    ),
+    Mutation(
+        "a row for each block of a cluster", FWD, "blockIdx.x / CLUSTER;\n  cl", "blockIdx.x;\n  cl"
+    ),
+    Mutation(
+        "the blocks of a cluster have the same part",
+        FWD,
+        "= blockIdx.x % CLUSTER * THREADS + threadIdx.x; // of the row\n  const int64_t first",
+        "= threadIdx.x; // of the row\n  const int64_t first",
+    ),
+    Mutation(
+        "the blocks of a cluster have the same part in shared memory",
+        FWD,
+        "= blockIdx.x % CLUSTER * THREADS + threadIdx.x; // of the row\n  const int64_t row",
+        "= threadIdx.x; // of the row\n  const int64_t row",
+    ),
+    Mutation(
+        "a cluster stores before all have begun",
+        FWD,
+        "  cluster_wait();\n  if (threadIdx",
+        "  if (threadIdx",
+    ),
+    Mutation(
+        "a cluster reads what has not come",
+        FWD,
+        "  cluster_arrive();\n  cluster_wait();\n  const float2 other",
+        "  __syncthreads();\n  const float2 other",
+    ),
+    Mutation(
+        "a cluster's first block alone is told",
+        FWD,
+        "threadIdx.x % 32 < CLUSTER",
+        "threadIdx.x % 32 < 1",
+    ),
+    Mutation(
+        "the blocks of a cluster store in one place",
+        FWD,
+        "blockIdx.x % CLUSTER * (THREADS / 32) + threadIdx.x / 32",
+        "threadIdx.x / 32",
+    ),
+    Mutation("a piece is not waited for", PIECE, "  cp_async_wait(0);\n", ""),
+    Mutation(
+        "a piece without its edges",
+        PIECE,
+        "  if (first < cut.edges)\n    store_element(piece",
+        "  if (0)\n    store_element(piece",
+    ),
+    Mutation(
+        "a piece's edges are not stored",
+        PIECE,
+        "  if (first < cut.edges)\n    store_element(row",
+        "  if (0)\n    store_element(row",
+    ),
+    Mutation(
+        "a piece of the first block",
+        FWD,
+        "block_row = (int64_t)blockIdx.x *",
+        "block_row = (int64_t)0 *",
+    ),
+    Mutation(
+        "a piece is read before it is there",
+        FWD,
+        "hands over the block's rows.\n    __syncthreads();\n",
+        "\n",
+    ),
+    Mutation(
+        "a piece is stored before it is there",
+        FWD,
+        "hands over the block's results.\n    __syncthreads();\n",
+        "\n",
+    ),
+    Mutation(
+        "a piece longer than x",
+        FWD,
+        "(int)min(args.rows - block_row, (int64_t)BLOCK_ROWS)",
+        "BLOCK_ROWS",
+    ),
+    Mutation(
+        "a piece where rows of y lie apart", FWD, " && args.y_row_stride == args.columns &&", " &&"
+    ),
+    Mutation(
+        "a piece where rows of x lie apart",
+        FWD,
+        "in_piece = args.x_row_stride == args.columns && ",
+        "in_piece = ",
+    ),
+    Mutation(
+        "a piece where y begins elsewhere",
+        FWD,
+        "((uint64_t)args.x - (uint64_t)args.y) % 16 == 0",
+        "true",
+    ),
+    Mutation(
+        "a row of a piece one off",
+        FWD,
+        "const unsigned char *own = piece + (int)(row - block_row)",
+        "const unsigned char *own = piece + (int)(row - block_row + 1)",
+    ),
+    Mutation(
+        "a piece's vector too many",
+        PIECE,
+        "    if (index < cut.vectors)\n      vector[i]",
+        "    if (index <= cut.vectors)\n      vector[i]",
+    ),
+    Mutation(
+        "a piece's edge too few is put",
+        PIECE,
+        "    if (index < cut.edges)\n      store_element(row",
+        "    if (index < cut.edges - 1)\n      store_element(row",
+    ),
+    Mutation(
+        "a piece's vectors are not put back",
+        PIECE,
+        "    if (index < cut.vectors)\n      *(uint4 *)(row",
+        "    if (0)\n      *(uint4 *)(row",
+    ),
     Mutation("rows of a thread side by side", FWD, "first_row + r * GROUPS", "first_row + r", 1),
     Mutation(
         "rows past the end are loaded",
@@ -132,8 +258,8 @@ MUTATIONS = [
     Mutation(
         "held vectors one off",
         FWD,
-        "IN_SHARED * THREADS + threadIdx.x, THREADS, HELD",
-        "IN_SHARED * THREADS + threadIdx.x + 1, THREADS, HELD",
+        "IN_SHARED * ROW_THREADS + thread, ROW_THREADS, HELD",
+        "IN_SHARED * ROW_THREADS + thread + 1, ROW_THREADS, HELD",
     ),
     Mutation(
         "the edge beside shared memory is left out",

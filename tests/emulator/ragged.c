@@ -216,7 +216,7 @@ static int ceil_div(int64_t a, int64_t b) {
 
 static void *add_memory(call *c, int which, size_t bytes) {
   c->bytes[which] = bytes > 0 ? bytes : 1;
-  c->data[which] = memory_map(&c->memory[which], c->bytes[which]);
+  c->data[which] = memory_map_shared(&c->memory[which], c->bytes[which]);
   memset(c->data[which], 0xff, c->bytes[which]);
   return c->data[which];
 }
@@ -519,8 +519,12 @@ static void give_lengths(call *c, int keys) {
   give_array(c, "cu_seqlens_k_new", c->ragged.cu_seqlens_k_new, c->count + 1);
 }
 
-/* What a kernel may touch; `combines`: as the kernel that adds up splits. */
-static void give_all(call *c, int splits, int combines) {
+/* Kernels by what they do to an output in parts. */
+typedef enum role { ATTENDS, COMBINES, DOES_BOTH } role;
+
+/* What a kernel may touch. */
+static void give_all(call *c, int splits, role role) {
+  const int combines = role == COMBINES, stores = splits == 0 || role != ATTENDS;
   const int64_t heads = c->args.q.shape[2];
   const int whole =
       c->whole || c->unspecified >= 0 || (c->ragged.page_table && c->args.k.shape[1] < 8);
@@ -540,9 +544,9 @@ static void give_all(call *c, int splits, int combines) {
   }
   for (int b = 0; b < c->count; ++b) {
     const sequence_rows rows = sequence_rows_of(&c->args, b);
-    if (splits == 0 || combines)
+    if (stores)
       give(c, "out of a sequence", &c->args.out, rows.q_batch, rows.q_begin, rows.queries, 1);
-    if ((splits == 0 || combines) && c->args.lse && rows.queries > 0) {
+    if (stores && c->args.lse && rows.queries > 0) {
       const int64_t first = sequence_lse_at(&c->args, &rows, b, 0, 0);
       c->given[c->given_count++] =
           (emulated_tensor){"lse of a sequence",
@@ -555,7 +559,7 @@ static void give_all(call *c, int splits, int combines) {
     }
   }
   give_lengths(c, !combines);
-  if (combines || splits == 0)
+  if (stores)
     c->given[c->given_count++] = c->scores.tensors[TENSOR_SINKS];
   if (combines)
     return;
@@ -656,6 +660,7 @@ static int launch(const kernel *k, unsigned blocks, const void *args,
                   void (*typed_call)(void (*)(void), const void *), const call *c, char *report) {
   const emulated_launch l = {.module = k->module,
                              .blocks = blocks,
+                             .cluster = is_joined(k) ? (unsigned)c->splits : 0,
                              .threads = (unsigned)k->tile.threads,
                              .shared_bytes = (size_t)k->tile.smem_bytes,
                              .args = args,
@@ -761,7 +766,7 @@ static int launch_sm90(const kernel *schedule, call *c, const batch_row *row, ch
   if (launch(schedule, 1, &orders, call_schedule, c, report) != 0 ||
       check_order(c, &orders, report) != 0)
     return -1;
-  give_all(c, 0, 0);
+  give_all(c, 0, ATTENDS);
   give_written(c, "first_unit", FIRST_UNIT, 0);
   give_written(c, "the sequences' order", ORDER, 0);
   give_written(c, "the ticket", TICKET, 1);
@@ -769,19 +774,20 @@ static int launch_sm90(const kernel *schedule, call *c, const batch_row *row, ch
 }
 
 static int launch_all(const kernel *other, call *c, const batch_row *row, char *report) {
-  if (c->kernel->variant.axis[AP_ATTENTION_ARCH] == 90)
+  if (c->kernel->tile.field[AP_ATTENTION_TILE_PRODUCER])
     return launch_sm90(other, c, row, report);
   const kernel *combine = other;
   const attnpress_fwd_ragged_args args = fwd_args(c, row);
   const attnpress_fwd_args *fwd = &args.fwd;
-  give_all(c, c->splits, 0);
+  const int joined = is_joined(c->kernel);
+  give_all(c, c->splits, joined ? DOES_BOTH : ATTENDS);
   const unsigned blocks = (unsigned)(fwd->row_blocks * fwd->num_splits * fwd->batch *
                                      (fwd->heads_q / fwd->heads_per_tile));
   if (blocks == 0 || launch(c->kernel, blocks, &args, call_fwd, c, report) != 0)
     return blocks == 0 ? 0 : -1;
-  if (c->splits == 0)
+  if (c->splits == 0 || joined)
     return 0;
-  give_all(c, c->splits, 1);
+  give_all(c, c->splits, COMBINES);
   const attnpress_fwd_combine_ragged_args adds = {
       .combine =
           {
@@ -873,6 +879,8 @@ static void run_batch(const kernel *k, const kernel *other, const batch_row *row
   c.kernel = k;
   c.count = row->count;
   c.splits = split ? row->splits : 0;
+  if (is_joined(k) && c.splits < 2)
+    c.splits = 2;
   c.split_blocks = row->split_blocks;
   c.unspecified = -1;
   c.args = (attnpress_forward_args)ATTNPRESS_FORWARD_ARGS_INIT;

@@ -27,11 +27,6 @@ static void read_tile(const char *source, const ap_variant *variant, ap_tile *ti
   tile->field[AP_SOFTMAX_TILE_ROWS] = source_constant(source, "ROWS");
 }
 
-static int64_t block_rows(const ap_tile *tile) {
-  const int32_t row_threads = tile->field[AP_SOFTMAX_TILE_ROW_THREADS];
-  return row_threads == 0 ? 1 : tile->threads / row_threads * tile->field[AP_SOFTMAX_TILE_ROWS];
-}
-
 /* A row's edges make up to a vector less an element more than its vectors have room for. */
 static int64_t most_columns(const kernel *k) {
   const int64_t takes = k->variant.axis[AP_SOFTMAX_COLS];
@@ -51,14 +46,17 @@ typedef struct call {
 } call;
 
 /* Where tensor `which` begins, in elements behind a multiple of 16 bytes, and its row stride. */
-static void lay_out(const softmax_shape *s, int which, int64_t *offset, int64_t *stride) {
-  const int other = s->layout == SOFTMAX_MIXED ? which : 0;
+static void lay_out(const softmax_shape *s, int which, int is_output, int64_t *offset,
+                    int64_t *stride) {
+  const int other = s->layout == SOFTMAX_MIXED || s->layout == SOFTMAX_SHIFTED ? which : 0;
   *offset = s->layout == SOFTMAX_ODD ? 3 : other;
   *stride = s->columns;
   if (s->layout == SOFTMAX_ODD || s->layout == SOFTMAX_MIXED)
     *stride += 5 + 2 * other;
   if (s->layout == SOFTMAX_FAR)
     *stride = ((int64_t)1 << 31) + 5;
+  if (s->layout == (is_output ? SOFTMAX_OUTPUT_APART : SOFTMAX_INPUT_APART))
+    *stride += 8;
 }
 
 /* -inf, some and throughout, NaN and +inf, each in a row of its own. */
@@ -85,15 +83,16 @@ static void call_open(call *c, const kernel *k, const softmax_shape *s, uint64_t
   const int output = c->count - 1;
   for (int i = 0; i < c->count; ++i) {
     int64_t offset;
-    lay_out(s, i, &offset, &c->stride[i]);
+    lay_out(s, i, i == output, &offset, &c->stride[i]);
     c->bytes[i] = softmax_span_bytes(&c->c, c->stride[i]);
     if (s->in_place && i == output) {
       c->stride[i] = c->stride[i - 1];
       c->data[i] = c->data[i - 1];
       continue;
     }
-    c->data[i] =
-        (char *)memory_map(&c->memory[i], (size_t)(c->bytes[i] + offset * size)) + offset * size;
+    /* Shared by the processes that the blocks of a cluster are. */
+    char *data = memory_map_shared(&c->memory[i], (size_t)(c->bytes[i] + offset * size));
+    c->data[i] = data + offset * size;
     if (i < output)
       softmax_fill(c->data[i], &c->c, c->stride[i], c->c.backward ? 1.0 : 3.0,
                    c->c.backward && i == 0, seed + (uint64_t)i);
@@ -155,17 +154,22 @@ static int launch(const kernel *k, const call *c, int in_place, char *report) {
   /* In place, the output alone: what is written may be read. */
   emulated_tensor tensors[TENSORS_MAX];
   int given = 0;
-  for (int i = 0; i < c->count; ++i)
+  for (int i = 0; i < c->count; ++i) {
+    /* Rows without room between them are one: an access may reach from one into the next. */
+    const int64_t rows = c->stride[i] == c->c.columns ? 1 : c->c.rows;
     if (!(in_place && i == c->count - 2))
       tensors[given++] = (emulated_tensor){.name = names[c->c.backward][i],
                                            .data = c->data[i],
                                            .element_bytes = (int)element_bytes(k),
                                            .writable = i == c->count - 1,
-                                           .shape = {1, 1, c->c.rows, c->c.columns},
+                                           .shape = {1, 1, rows, c->c.rows / rows * c->c.columns},
                                            .stride = {0, 0, c->stride[i], 1}};
-  const int64_t each = block_rows(&k->tile);
+  }
+  const int64_t each = ap_softmax_block_rows(&k->tile);
+  const unsigned cluster = (unsigned)ap_softmax_cluster(&k->tile);
   const emulated_launch l = {.module = k->module,
-                             .blocks = (unsigned)((c->c.rows + each - 1) / each),
+                             .blocks = (unsigned)((c->c.rows + each - 1) / each) * cluster,
+                             .cluster = cluster,
                              .threads = (unsigned)k->tile.threads,
                              .shared_bytes = (size_t)k->tile.smem_bytes,
                              .args = c->c.backward ? (const void *)&backward : &forward,
@@ -206,12 +210,14 @@ typedef struct shape_row {
 } shape_row;
 
 static const shape_row shape_rows[] = {
-    {16, 0, 1, 1, SOFTMAX_PACKED, 0, 0, 1.0f},  {0, 1, 1, 0, SOFTMAX_PACKED, 1, 0, 1.0f},
-    {16, -1, 1, 1, SOFTMAX_PACKED, 0, 1, 0.5f}, {8, 3, 2, -1, SOFTMAX_ODD, 1, 0, -0.7f},
-    {0, 9, 0, 3, SOFTMAX_MIXED, 0, 1, 1.0f},    {16, 0, 0, 5, SOFTMAX_MIXED, 0, 0, 3.0f},
-    {11, 5, 1, 2, SOFTMAX_ODD, 0, 1, 1.0f},     {1, 7, 0, 3, SOFTMAX_FAR, 0, 0, 1.0f},
-    {4, 0, 1, 1, SOFTMAX_PACKED, 1, 0, 20.0f},  {0, 7, 1, 1, SOFTMAX_ODD, 0, 0, 1.0f},
-    {16, 7, 1, 3, SOFTMAX_PACKED, 0, 1, -2.0f}, {16, 7, 0, 3, SOFTMAX_MIXED, 1, 0, 1.0f},
+    {16, 0, 1, 1, SOFTMAX_PACKED, 0, 0, 1.0f},      {0, 1, 1, 0, SOFTMAX_PACKED, 1, 0, 1.0f},
+    {16, -1, 1, 1, SOFTMAX_PACKED, 0, 1, 0.5f},     {8, 3, 2, -1, SOFTMAX_ODD, 1, 0, -0.7f},
+    {0, 9, 0, 3, SOFTMAX_MIXED, 0, 1, 1.0f},        {16, 0, 0, 5, SOFTMAX_MIXED, 0, 0, 3.0f},
+    {11, 5, 1, 2, SOFTMAX_ODD, 0, 1, 1.0f},         {1, 7, 0, 3, SOFTMAX_FAR, 0, 0, 1.0f},
+    {4, 0, 1, 1, SOFTMAX_PACKED, 1, 0, 20.0f},      {0, 7, 1, 1, SOFTMAX_ODD, 0, 0, 1.0f},
+    {16, 7, 1, 3, SOFTMAX_PACKED, 0, 1, -2.0f},     {16, 7, 0, 3, SOFTMAX_MIXED, 1, 0, 1.0f},
+    {16, -3, 1, 1, SOFTMAX_SHIFTED, 0, 0, 1.0f},    {8, 3, 1, 1, SOFTMAX_INPUT_APART, 0, 0, 1.0f},
+    {8, 3, 1, 1, SOFTMAX_OUTPUT_APART, 0, 0, 1.0f},
 };
 enum { LONG_COLUMNS = 36000, ROWS_MOST = 300, ELEMENTS_MOST = 200000 };
 
@@ -219,7 +225,7 @@ static softmax_shape make_shape(const shape_row *row, const kernel *k) {
   const int64_t takes = k->variant.axis[AP_SOFTMAX_COLS];
   const int64_t most = most_columns(k) < LONG_COLUMNS ? most_columns(k) : LONG_COLUMNS;
   const int64_t columns = takes > AP_SOFTMAX_HELD_COLS_MAX ? LONG_COLUMNS : takes;
-  softmax_shape s = {.rows = row->blocks * block_rows(&k->tile) + row->more_rows,
+  softmax_shape s = {.rows = row->blocks * ap_softmax_block_rows(&k->tile) + row->more_rows,
                      .columns = columns * row->sixteenths / 16 + row->more,
                      .layout = row->layout,
                      .in_place = row->in_place,
@@ -232,7 +238,8 @@ static softmax_shape make_shape(const shape_row *row, const kernel *k) {
 }
 
 static void print_softmax_shape(const softmax_shape *s, char *text, size_t bytes) {
-  static const char *const layouts[] = {"packed", "odd", "mixed", "far rows"};
+  static const char *const layouts[] = {"packed",  "odd",         "mixed",       "far rows",
+                                        "shifted", "input apart", "output apart"};
   snprintf(text, bytes, "%lld rows of %lld columns, %s%s, scale %g", (long long)s->rows,
            (long long)s->columns, layouts[s->layout], s->in_place ? ", in place" : "",
            (double)s->scale);
@@ -263,7 +270,8 @@ static const char help[] =
     "every\naccess to memory, and checks the result against float64.\n\n"
     "  --rows N (37), --columns N (1000), --dtype TYPE (bf16), --backward, --scale X (1), "
     "--in-place,\n"
-    "  --layout LAYOUT     packed, odd, mixed or far-rows (packed)\n"
+    "  --layout LAYOUT     packed, odd, mixed, far-rows, shifted, input-apart or output-apart "
+    "(packed)\n"
     "  --stem STEM         this kernel; without it, the one that the library would choose\n"
     "  --source FILE       this file, named after its stem, such as the generator writes\n"
     "  --templates         made by the generator from the templates as they stand now\n"
@@ -274,7 +282,8 @@ static const char help[] =
 int emulate_run_softmax(int argc, char **argv); /* of run.c's table */
 
 int emulate_run_softmax(int argc, char **argv) {
-  static const char *const layouts[] = {"packed", "odd", "mixed", "far-rows", NULL};
+  static const char *const layouts[] = {"packed",  "odd",         "mixed",        "far-rows",
+                                        "shifted", "input-apart", "output-apart", NULL};
   static char report[EMULATED_REPORT_BYTES];
   softmax_shape s = {.rows = 37, .columns = 1000, .scale = 1.0f};
   int64_t seed = 1;

@@ -8,10 +8,13 @@
 #include "../../tools/softmax/reference.h"
 
 typedef enum softmax_layout {
-  SOFTMAX_PACKED, /* rows without gaps */
-  SOFTMAX_ODD,    /* rows begin at any element, all tensors at the same ones */
-  SOFTMAX_MIXED,  /* each tensor at others */
-  SOFTMAX_FAR,    /* rows more than 2^31 elements apart */
+  SOFTMAX_PACKED,       /* rows without gaps */
+  SOFTMAX_ODD,          /* rows begin at any element, all tensors at the same ones */
+  SOFTMAX_MIXED,        /* each tensor at others */
+  SOFTMAX_FAR,          /* rows more than 2^31 elements apart */
+  SOFTMAX_SHIFTED,      /* rows without gaps; each tensor begins at another element */
+  SOFTMAX_INPUT_APART,  /* gaps between the inputs' rows alone */
+  SOFTMAX_OUTPUT_APART, /* and between the output's */
   SOFTMAX_LAYOUTS
 } softmax_layout;
 

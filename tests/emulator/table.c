@@ -328,7 +328,7 @@ static void add_features(names *n, const table_options *o, unsigned features, in
   ap_variant v = {
       .family = AP_FAMILY_ATTENTION,
       .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD,
-               [AP_ATTENTION_SPLIT] = hash >> 5 & 1,
+               [AP_ATTENTION_SPLIT] = (hash >> 5 & 1) || (decode && arch == 90),
                [AP_ATTENTION_HDIM] = hdim,
                [AP_ATTENTION_HDIM_V] = hdim,
                [AP_ATTENTION_DTYPE] = hash >> 6 & 1 ? ATTNPRESS_BF16 : ATTNPRESS_FP16,
@@ -361,7 +361,8 @@ static void add_all_features(names *n, const table_options *o) {
                  arch, 0);
   }
   for (int i = 0; i < FEATURES; ++i)
-    add_features(n, o, 1u << i, 80, 1);
+    for (int arch = 80; arch <= 90; arch += 10)
+      add_features(n, o, 1u << i, arch, 1);
 }
 
 /* Of the backward pass: each feature, by one of the three passes that know it, all of them that go
@@ -425,6 +426,9 @@ static void add_sequences(names *n, const table_options *o) {
       "flash_fwd_split_hdim168_bf16_window_ragged_sm86",
       "flash_fwd_hdim72_bf16_window_softcap_paged_sm86",
       "flash_fwd_split_hdim40_fp16_causal_alibi_paged_decode_sm80",
+      "flash_fwd_split_hdim80_bf16_ragged_decode_sm90",
+      "flash_fwd_split_hdim264_bf16_causal_ragged_decode_sm90",
+      "flash_fwd_split_hdim128_fp16_window_paged_decode_sm90",
       "flash_fwd_hdim96_fp16_dropout_paged_sm80",
       "flash_fwd_split_hdim192v128_bf16_causal_paged_sm80",
       "flash_fwd_hdim264_fp16_causal_paged_decode_sm86",

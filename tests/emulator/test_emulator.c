@@ -554,6 +554,23 @@ static const struct {
     {"cluster_does_not_wait", {"ends after barrier.cluster.arrive", NULL}},
     {"cluster_without_a_thread", {"deadlock", "in barrier.cluster.wait", NULL}},
     {"cluster_with_exited_threads", {NULL}},
+    {"cluster_copies_right", {NULL}},
+    {"cluster_copies_before_it_meets", {"by the cluster's other block", "race: lets a copy", NULL}},
+    {"cluster_copies_over_what_is_read", {"by the cluster's other block", "begins a copy", NULL}},
+    {"cluster_copies_to_one_block", {"deadlock", "in barrier.cluster.wait", NULL}},
+    {"cluster_copies_to_a_third_block", {"a copy to blocks 7 of a cluster of 2", NULL}},
+    {"cluster_waits_within_a_block", {"for arrivals of another block", NULL}},
+    {"cluster_arrivals_too_many", {"by the cluster's other block", "once too often", NULL}},
+    {"cluster_reaches_a_block_that_has_ended", {"has ended", NULL}},
+    {"cluster_address_of_a_third_block", {"an address of block 2 of a cluster of 2", NULL}},
+    {"cluster_store_right", {NULL}},
+    {"cluster_store_before_it_begins", {"which is not known to have begun", NULL}},
+    {"cluster_store_read_too_early", {"which nothing has written", NULL}},
+    {"cluster_store_to_one_that_ended", {"which has ended", NULL}},
+    {"cluster_store_that_is_not_awaited", {"the block ends before a store into its", NULL}},
+    {"cluster_store_outside", {"takes an address of block 2 of a cluster of 2", NULL}},
+    {"cluster_store_plain_address", {"that is not of a cluster's shared memory", NULL}},
+    {"cluster_store_over_a_read", {"race: writes", "read it at", NULL}},
 };
 
 static void check_report(const char *symbol, const char *const *words, int status) {

@@ -482,7 +482,7 @@ static void execute_wait(void *operands[]) {
 
 void emulated_wgmma_wait(int pending) {
   wait_operands operands = {pending, CALL_SITE()};
-  if (pending < 0 || pending > 7)
+  if (pending < 0 || pending > 8)
     machine_fail("wgmma.wait_group %d at %s", pending, site_text(operands.site));
   warp_execute("wgmma.wait_group", execute_wait, &operands, operands.site);
 }

@@ -15,3 +15,18 @@ __device__ __forceinline__ void cluster_arrive() {
 __device__ __forceinline__ void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
 }
+
+// mapa.shared::cluster.u32: where what lies at a shared address of this thread block lies in the
+// cluster's thread block `rank`, for instructions that reach there.
+__device__ __forceinline__ uint32_t cluster_address(uint32_t shared, int rank) {
+  uint32_t address;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared), "r"(rank));
+  return address;
+}
+
+// st.shared::cluster.v2.f32: 8 bytes to the shared memory of a block of the cluster, which has begun
+// and has not ended. It sees them behind the cluster's barrier.
+__device__ __forceinline__ void store_8_cluster(uint32_t address, float2 pair) {
+  asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(pair.x), "f"(pair.y)
+               : "memory");
+}

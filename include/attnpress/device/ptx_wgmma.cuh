@@ -26,11 +26,25 @@ __device__ __forceinline__ void wgmma_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-// wgmma.wait_group.sync.aligned: waits until at most `pending` (0 or 1) of the latest groups are
-// unfinished.
+// wgmma.wait_group.sync.aligned: waits until at most `pending` (0 to 8, a constant) of the latest
+// groups are unfinished.
 __device__ __forceinline__ void wgmma_wait(int pending) {
   if (pending == 0)
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-  else
+  else if (pending == 1)
     asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+  else if (pending == 2)
+    asm volatile("wgmma.wait_group.sync.aligned 2;" ::: "memory");
+  else if (pending == 3)
+    asm volatile("wgmma.wait_group.sync.aligned 3;" ::: "memory");
+  else if (pending == 4)
+    asm volatile("wgmma.wait_group.sync.aligned 4;" ::: "memory");
+  else if (pending == 5)
+    asm volatile("wgmma.wait_group.sync.aligned 5;" ::: "memory");
+  else if (pending == 6)
+    asm volatile("wgmma.wait_group.sync.aligned 6;" ::: "memory");
+  else if (pending == 7)
+    asm volatile("wgmma.wait_group.sync.aligned 7;" ::: "memory");
+  else
+    asm volatile("wgmma.wait_group.sync.aligned 8;" ::: "memory");
 }

@@ -12,3 +12,13 @@ __device__ __forceinline__ void cluster_arrive() {
 __device__ __forceinline__ void cluster_wait() {
   emulated_cluster_wait();
 }
+
+// mapa.shared::cluster
+__device__ __forceinline__ uint32_t cluster_address(uint32_t shared, int rank) {
+  return emulated_cluster_address(shared, rank);
+}
+
+// st.shared::cluster (PTX ISA, st)
+__device__ __forceinline__ void store_8_cluster(uint32_t address, float2 pair) {
+  emulated_store_8_cluster(address, pair.x, pair.y);
+}
