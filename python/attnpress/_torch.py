@@ -185,8 +185,10 @@ class _Attention(torch.autograd.Function):
             kept = (x for x in groups.kept if torch.is_tensor(x))
             ctx.save_for_backward(q, k, v, out, lse, *kept)
         ctx.options = options
+        if not with_lse:
+            return out
         ctx.set_materialize_grads(False)
-        return (out, lse) if with_lse else out
+        return out, lse
 
     @staticmethod
     def backward(ctx, dout, dlse=None):
