@@ -7,6 +7,7 @@
 BUILD ?= build
 CMAKE_ARGS ?=
 PYTEST_ARGS ?=
+export TORCH ?= 0
 
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 python := .venv/bin/python
@@ -48,7 +49,8 @@ demo: setup-demo
 	@$(with_nvrtc) $(python) tools/demo.py --build $(BUILD)
 
 # All tests, in C, sh and Python, as many at a time as there are cores; at the end what each of
-# pytest's was skipped for. PYTEST_ARGS="-k NAME" goes to pytest.
+# pytest's was skipped for. PYTEST_ARGS="-k NAME" goes to pytest. TORCH=1 fetches PyTorch, several GB,
+# where there is none.
 test: setup-test
 	$(build_all)
 	@$(with_nvrtc) status=0; \

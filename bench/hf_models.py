@@ -1,5 +1,6 @@
-"""transformers' models on attnpress: logits, gradients of a training step, generation, and a padded
-batch of tiny models with random weights, held to eager attention, beside PyTorch's own (sdpa).
+"""transformers' models on attnpress: logits, gradients of a training step, generation, a padded
+batch and packed sequences of tiny models with random weights, held to eager attention, beside
+PyTorch's own (sdpa).
 
     python bench/hf_models.py
 
@@ -7,7 +8,8 @@ On a GPU attnpress stands in for flash-attn, and attn_implementation is "flash_a
 bf16. transformers refuses that on the CPU: there attnpress is the kernel "attnpress/flash-attn" of
 Hugging Face's `kernels`, from the folder of `attnpress hf-kernel`, in fp32. Nothing is fetched.
 
-A cell is the largest error, with sdpa's in parentheses; tokens that differ; or why there is none.
+A cell is the largest error, or how many generated tokens differ, with sdpa's in parentheses; or why
+there is none. Packed sequences are held to eager attention on each alone.
 """
 
 from __future__ import annotations
@@ -42,6 +44,8 @@ else:
 import transformers  # noqa: E402
 
 BATCH, SEQLEN, PADDED, VOCABULARY = 2, 24, 7, 99
+PACKED = (9, 24, 14)  # lengths of sequences, one behind the other
+DECODERS = ("Llama", "Gemma-2", "Phi-3")
 HDIM = 16
 TEXT = {
     "vocab_size": VOCABULARY,
@@ -149,14 +153,28 @@ def columns(name: str) -> list[str]:
         with torch.no_grad():
             return [model(**inputs, attention_mask=mask)[0][mask.bool()]]
 
+    def packed() -> str:
+        parts = [torch.randint(3, VOCABULARY, (1, n), device=DEVICE) for n in PACKED]
+        places = torch.cat([torch.arange(n, device=DEVICE)[None] for n in PACKED], 1)
+        with torch.no_grad():
+            right = torch.cat([by["eager"](input_ids=part)[0] for part in parts], 1)
+            ours, theirs = (
+                by[i](input_ids=torch.cat(parts, 1), position_ids=places, use_cache=False)[0]
+                for i in (IMPLEMENTATION, "sdpa")
+            )
+        return f"{worst([ours], [right]):.1e} ({worst([theirs], [right]):.1e})"
+
     def generated(cache: str | None) -> Callable[[], str]:
         def call() -> str:
             options = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False}
             if cache is not None:
                 options["cache_implementation"] = cache
             given = {key: x for key, x in inputs.items() if key != "decoder_input_ids"}
-            right, ours = (by[i].generate(**given, **options) for i in ("eager", IMPLEMENTATION))
-            return f"{int((right != ours).sum())} of {right.numel()} differ"
+            right, theirs, ours = (
+                by[i].generate(**given, **options) for i in ("eager", "sdpa", IMPLEMENTATION)
+            )
+            differ = (int((right != x).sum()) for x in (ours, theirs))
+            return "{} ({}) of {} differ".format(*differ, right.numel())
 
         return call
 
@@ -165,7 +183,8 @@ def columns(name: str) -> list[str]:
         found += ["", ""]
     else:
         found += [tried(generated(None)), tried(generated("static"))]
-    return [*found, "" if name == "Whisper" else tried(lambda: against_eager(padded))]
+    found.append("" if name == "Whisper" else tried(lambda: against_eager(padded)))
+    return [*found, tried(packed) if name in DECODERS else ""]
 
 
 def main() -> None:
@@ -173,8 +192,10 @@ def main() -> None:
     transformers.logging.set_verbosity_error()
     print(f"transformers {transformers.__version__}, torch {torch.__version__}, {DEVICE}, {DTYPE},")
     print(f"attn_implementation={IMPLEMENTATION!r}\n")
-    print("| model | logits | gradients | generation | with a static cache | padded batch |")
-    print("|---|---|---|---|---|---|")
+    print(
+        "| model | logits | gradients | generation | with a static cache | padded batch | packed |"
+    )
+    print("|---|---|---|---|---|---|---|", flush=True)
     for name in MODELS:
         print(f"| {name} | {' | '.join(columns(name))} |", flush=True)
 

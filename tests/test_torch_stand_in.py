@@ -27,6 +27,11 @@ needs_alone = pytest.mark.skipif(
 pytestmark = needs_alone
 
 
+needs_names = pytest.mark.skipif(
+    sys.version_info < (3, 10), reason="importlib.metadata has no packages_distributions"
+)
+
+
 def python(*arguments: str, path: tuple[Path, ...] = (), **environment: str):
     folders = os.pathsep.join(str(folder) for folder in (*path, ROOT / "python"))
     return subprocess.run(
@@ -54,6 +59,7 @@ print(metadata.packages_distributions()["flash_attn_2_cuda"])
 SHOWN = "2.8.3+attnpress flash-attn\n['flash-attn'] True\n['flash-attn']\n"
 
 
+@needs_names
 def test_finder_gives_modules_and_metadata_and_says_so_once():
     code = f"import attnpress.as_flash_attn, attnpress.as_flash_attn as a\na.install()\n{METADATA}"
     done = python("-c", code)
@@ -61,6 +67,7 @@ def test_finder_gives_modules_and_metadata_and_says_so_once():
     assert done.stderr == f"attnpress {attnpress.__version__} stands in for flash-attn 2.8.3\n"
 
 
+@needs_names
 def test_finder_goes_away_again():
     code = """
 import sys
@@ -139,6 +146,7 @@ def test_runner(tmp_path):
     assert python("-m", "attnpress.run").returncode == 2
 
 
+@needs_names
 def test_wheel_is_well_formed_the_same_each_time_and_shows_the_metadata(tmp_path):
     path = Path(printed("-m", "attnpress", "shim", "--out", str(tmp_path / "a")).strip())
     assert path.name == "flash_attn-2.8.3+attnpress-py3-none-any.whl"

@@ -5,8 +5,8 @@
 #   tools/setup.sh build      a C compiler, xxHash's header, zstd, CMake, Ninja, NVRTC
 #   tools/setup.sh generate   Jinja2
 #   tools/setup.sh demo       both of these
-#   tools/setup.sh test       both of these, cmocka, pytest, NumPy; mypy and scikit-build-core where pip
-#                             can fetch them
+#   tools/setup.sh test       both of these, cmocka, pytest, NumPy; mypy, scikit-build-core and, with
+#                             TORCH=1 in the environment, PyTorch where pip can fetch them
 #   tools/setup.sh wheel      build's, scikit-build-core, ziglang, auditwheel
 #   tools/setup.sh sdist      xxHash's header, scikit-build-core
 #   tools/setup.sh nvrtc      installs nothing: prints the folder of pip's NVRTC, if .venv sees one
@@ -206,6 +206,7 @@ optional_from_pip() { # PYTHON
   [ "$goal" = test ] || return 0
   has_module "$1" mypy || echo "mypy>=1.10,<3"
   has_module "$1" scikit_build_core || echo "scikit-build-core>=0.10"
+  [ "${TORCH:-0}" = 0 ] || has_module "$1" torch || echo torch
 }
 
 # The environment sees the packages of the Python that makes it (an active virtual environment's
@@ -239,10 +240,13 @@ need_pip() {
   make_venv
   local missing optional
   mapfile -t optional < <(optional_from_pip .venv/bin/python)
-  if [ "${#optional[@]}" -gt 0 ] && has_module .venv/bin/python pip; then
-    say "fetching with pip: ${optional[*]}"
-    .venv/bin/python -m pip -q --disable-pip-version-check --retries 1 install "${optional[@]}" ||
-      say "${optional[*]} could not be installed: the tests that need it are reported as skipped"
+  if has_module .venv/bin/python pip; then
+    local one
+    for one in "${optional[@]}"; do
+      say "fetching with pip: $one"
+      .venv/bin/python -m pip -q --disable-pip-version-check --retries 1 install "$one" ||
+        say "$one could not be installed: the tests that need it are reported as skipped"
+    done
   fi
   mapfile -t missing < <(missing_from_pip .venv/bin/python)
   [ "${#missing[@]}" -gt 0 ] || return 0

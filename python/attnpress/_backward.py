@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from . import _library as c
-from ._plan import dense_stride, handle_of, handle_with_nvrtc
+from ._plan import dense_stride, handle_of, handle_with_nvrtc, packer
 from ._scores import Groups
 
 _NAMES = ("q", "k", "v", "out", "dout")
@@ -107,6 +107,48 @@ class Call:
             handle = handle_with_nvrtc(self._backend, handle, c.error_of(status))
             status = c.library.attnpress_backward(handle, byref(args), stream)
         c.check(status)
+
+
+_split, _pack = packer(
+    c.BackwardArgs,
+    "q", "k", "v", "out", "dout", "dq", "dk", "dv", "lse", "dlse", "workspace",
+)  # fmt: skip
+
+
+class Plan:
+    """One signature of calls without sequences, sinks, or a gradient by a bias, filled once, as
+    _plan.Plan is: each call makes a struct of its own from it."""
+
+    __slots__ = ("handle", "parts", "strides", "workspace_bytes", "_backend")
+
+    def __init__(self, request: Request, call: Call) -> None:
+        args = c.BackwardArgs.from_buffer_copy(call._args)
+        args.window = args.alibi = args.bias = args.sinks = args.dropout = None
+        args.score_mod = args.dbias = args.dsinks = None
+        self.parts = _split(bytes(args))
+        self.strides = request.gradient_strides()
+        self.workspace_bytes = call.workspace_bytes
+        self.handle = handle_of(request.backend)
+        self._backend = request.backend
+
+    def run(
+        self, q: int, k: int, v: int, out: int, dout: int, dq: int, dk: int, dv: int, lse: int,
+        dlse: int, workspace: int, groups: Groups | None, stream: int | None,
+    ) -> None:  # fmt: skip
+        """attnpress_backward() with these addresses. Raises what failed."""
+        a, b, d, e, f, g, h, i, j, x, y, z = self.parts
+        args = _pack(
+            a, q, b, k, d, v, e, out, f, dout, g, dq, h, dk, i, dv, j, lse, x, dlse, y, workspace, z
+        )
+        if groups is not None:
+            args = groups.point_from(args, c.BackwardArgs)
+        status = c.library.attnpress_backward(self.handle, args, stream)
+        if status == c.NO_NVRTC:
+            error = c.error_of(status)
+            self.handle = handle_with_nvrtc(self._backend, self.handle, error)
+            status = c.library.attnpress_backward(self.handle, args, stream)
+        if status != c.OK:
+            c.check(status)
 
 
 def dbias_shape(bias_shape: Sequence[int], seqlen_k: int) -> tuple[int, ...]:

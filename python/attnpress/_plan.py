@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 import struct
 import threading
-from collections.abc import Sequence
-from ctypes import c_size_t, sizeof
+from collections.abc import Callable, Sequence
+from ctypes import Structure, c_size_t, sizeof
+from typing import Any
 
 from . import _library as c
 from ._scores import Groups
@@ -109,24 +110,41 @@ def strides_read(
     return tuple(stride) if aligned and is_allowed(shape, stride) else dense_stride(shape, order)
 
 
-# The struct is packed from its pointers and the bytes before, between and behind them.
-_POINTERS = ("q", "k", "v", "out", "lse", "workspace")
-_OFFSETS = [getattr(c.ForwardArgs, name).offset for name in _POINTERS]
-_ENDS = [*_OFFSETS[1:], sizeof(c.ForwardArgs)]
-_POINTER_BYTES = struct.calcsize("P")
-_HEAD = slice(0, _OFFSETS[0])
-_BETWEEN = [slice(begin + _POINTER_BYTES, end) for begin, end in zip(_OFFSETS, _ENDS)]
-_POINTER = {4: "I", 8: "Q"}[_POINTER_BYTES]
-_pack = struct.Struct(
-    f"={_OFFSETS[0]}s" + "".join(f"{_POINTER}{part.stop - part.start}s" for part in _BETWEEN)
-).pack
+def packer(
+    kind: type[Structure], *pointers: str
+) -> tuple[Callable[[bytes], tuple[bytes, ...]], Callable[..., bytes]]:
+    """(split, pack) for a struct's bytes: split takes out the pointers of these names, in their
+    order in the struct, and pack(part, pointer, part, ..., pointer, part) puts others in."""
+    offsets = [getattr(kind, name).offset for name in pointers]
+    size = struct.calcsize("P")
+    parts = [slice(0, offsets[0])]
+    parts += [slice(a + size, b) for a, b in zip(offsets, [*offsets[1:], sizeof(kind)])]
+    letter = {4: "I", 8: "Q"}[size]
+    form = f"={offsets[0]}s" + "".join(f"{letter}{x.stop - x.start}s" for x in parts[1:])
+
+    def split(whole: bytes) -> tuple[bytes, ...]:
+        return tuple(whole[part] for part in parts)
+
+    return split, struct.Struct(form).pack
+
+
+_split, _pack = packer(c.ForwardArgs, "q", "k", "v", "out", "lse", "workspace")
 
 
 class Plan:
     """One signature. Nothing of it changes but `handle`, which any call may replace by a better
     one."""
 
-    __slots__ = ("handle", "parts", "out_shape", "out_stride", "lse_shape", "workspace_bytes")
+    __slots__ = (
+        "handle",
+        "lse_shape",
+        "lse_stride",
+        "out_as_q",
+        "out_shape",
+        "out_stride",
+        "parts",
+        "workspace_bytes",
+    )
 
     def __init__(
         self,
@@ -148,7 +166,9 @@ class Plan:
             groups.put_into(args)
         self.out_shape = (*shapes[0][:3], shapes[2][3])
         self.out_stride = dense_stride(self.out_shape, strides[0])
+        self.out_as_q = (self.out_shape, self.out_stride) == (tuple(shapes[0]), tuple(strides[0]))
         self.lse_shape = (shapes[0][0], shapes[0][2], shapes[0][1])
+        self.lse_stride = (shapes[0][2] * shapes[0][1], shapes[0][1], 1)
         for tensor, shape, stride in zip(
             (args.q, args.k, args.v, args.out),
             (*shapes, self.out_shape),
@@ -163,8 +183,7 @@ class Plan:
         self.workspace_bytes = args.workspace_bytes = size.value
         args.window = args.alibi = args.bias = args.sinks = args.dropout = None
         args.score_mod = None
-        whole = bytes(args)
-        self.parts = (whole[_HEAD], *(whole[part] for part in _BETWEEN))
+        self.parts = _split(bytes(args))
 
     def args(self, q=0, k=0, v=0, out=0, lse=0, workspace=0) -> bytes:
         """The call's own attnpress_forward_args, with these addresses and no groups."""
@@ -195,9 +214,9 @@ class Plans(threading.local):
     """The calling thread's plans, by signature."""
 
     def __init__(self) -> None:
-        self.by_key: dict[tuple, Plan] = {}
+        self.by_key: dict[tuple, Any] = {}
 
-    def add(self, key: tuple, plan: Plan) -> None:
+    def add(self, key: tuple, plan: Any) -> None:
         if len(self.by_key) >= _MAX_PLANS:
             self.by_key.clear()
         self.by_key[key] = plan

@@ -122,11 +122,12 @@ def probability_of(dropout_p: float) -> float:
 # ---- Groups --------------------------------------------------------------------------------------
 
 _MASK_64 = (1 << 64) - 1
-_OFFSET = c.ForwardArgs.window.offset  # of the pointers to the groups, which lie together
-_POINTERS = struct.Struct("5P")
+_POINTERS = struct.Struct("5P")  # to the groups, which lie together
 _NAMES = ("window", "alibi", "bias", "sinks", "dropout")
-_MOD_OFFSET = c.ForwardArgs.score_mod.offset  # of the one that lies apart
-_MOD_POINTER = struct.Struct("P")
+_MOD_POINTER = struct.Struct("P")  # the one that lies apart
+_OFFSETS = {
+    kind: (kind.window.offset, kind.score_mod.offset) for kind in (c.ForwardArgs, c.BackwardArgs)
+}
 
 
 class Groups:
@@ -161,14 +162,17 @@ class Groups:
     def _mod_address(self) -> int:
         return addressof(self.structs["score_mod"]) if "score_mod" in self.structs else 0
 
-    def point_from(self, args: bytes) -> bytes:
+    def point_from(
+        self, args: bytes, kind: type[c.ForwardArgs] | type[c.BackwardArgs] = c.ForwardArgs
+    ) -> bytes:
         """A call's own argument struct, whose groups are these."""
-        end = _OFFSET + _POINTERS.size
-        args = args[:_OFFSET] + _POINTERS.pack(*self.addresses()) + args[end:]
+        begin, mod_begin = _OFFSETS[kind]
+        end = begin + _POINTERS.size
+        args = args[:begin] + _POINTERS.pack(*self.addresses()) + args[end:]
         if "score_mod" not in self.structs:
             return args
         mod = _MOD_POINTER.pack(self._mod_address())
-        return args[:_MOD_OFFSET] + mod + args[_MOD_OFFSET + _MOD_POINTER.size :]
+        return args[:mod_begin] + mod + args[mod_begin + _MOD_POINTER.size :]
 
 
 def _group(groups: Groups, name: str, kind: type, **fields: Any) -> Any:

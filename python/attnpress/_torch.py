@@ -12,6 +12,7 @@ from torch.autograd import forward_ad as _forward_mode
 
 from . import _library as c
 from ._backward import Call, Layout, Request, check_shapes, dbias_shape
+from ._backward import Plan as BackwardPlan
 from ._plan import (
     Plan,
     check_request,
@@ -29,9 +30,14 @@ from ._scores import Request as ScoreRequest
 
 _DTYPES = {torch.float16: c.FP16, torch.bfloat16: c.BF16, torch.float32: c.FP32}
 _plans = new_plans()
+_backward_plans = new_plans()
 _forward = c.library.attnpress_forward
 _empty = torch.empty
+_empty_like = torch.empty_like
 _empty_strided = torch.empty_strided
+_is_grad_enabled = torch.is_grad_enabled
+_Tensor = torch.Tensor
+_Parameter = torch.nn.Parameter
 IS_TRACED = False  # calls are run, and do not become operators in a graph
 _transformed = torch._C._are_functorch_transforms_active
 _FLOAT32 = torch.float32
@@ -170,32 +176,90 @@ class _Attention(torch.autograd.Function):
     raises."""
 
     @staticmethod
-    def forward(ctx, q, k, v, sinks, bias, softmax_scale, causal, deterministic, groups):
-        out, lse, _ = forward(q, k, v, softmax_scale, causal, True, groups)
-        # With them what the groups point to, so that a change in place is found out.
-        kept = () if groups is None else groups.kept
-        ctx.save_for_backward(q, k, v, out, lse, *(x for x in kept if torch.is_tensor(x)))
-        ctx.options = softmax_scale, causal, deterministic
-        ctx.groups = groups
+    def forward(ctx, q, k, v, options, *sinks_and_bias):
+        key, softmax_scale, causal, with_lse, groups, _ = options
+        out, lse = _launched(key, q, k, v, softmax_scale, causal, True, groups)
+        if groups is None:
+            ctx.save_for_backward(q, k, v, out, lse)
+        else:  # with them what the groups point to, so that a change in place is found out
+            kept = (x for x in groups.kept if torch.is_tensor(x))
+            ctx.save_for_backward(q, k, v, out, lse, *kept)
+        ctx.options = options
+        if not with_lse:
+            return out
         ctx.set_materialize_grads(False)
         return out, lse
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, dout, dlse):
-        if dout is None and dlse is None:
-            return (None,) * 9
-        q, k, v, out, lse = ctx.saved_tensors[:5]
-        if dout is None:
-            dout = torch.zeros_like(out)
-        scale, causal, deterministic = ctx.options
-        with_dbias = ctx.needs_input_grad[4]
-        dq, dk, dv, *others = backward(
-            dout, q, k, v, out, lse, scale, causal, deterministic, dlse, ctx.groups,
-            with_dbias=with_dbias,
+    def backward(ctx, dout, dlse=None):
+        return (_once if _is_grad_enabled() else _gradients)(ctx, dout, dlse)
+
+
+def _gradients(ctx, dout, dlse) -> tuple:
+    """By the arguments of _Attention.forward()."""
+    if dout is None and dlse is None:
+        return (None,) * len(ctx.needs_input_grad)
+    q, k, v, out, lse, *_ = ctx.saved_tensors
+    _, scale, causal, _, groups, deterministic = ctx.options
+    if dout is None:
+        dout = torch.zeros_like(out)
+    if groups is None or (groups.sinks is None and groups.bias is None):
+        found = _planned_backward(
+            dout, q, k, v, out, lse, scale, causal, deterministic, dlse, groups
+        )
+        return (*found, *(None,) * (len(ctx.needs_input_grad) - 3))
+    with_dbias = ctx.needs_input_grad[5]
+    dq, dk, dv, *others = backward(
+        dout, q, k, v, out, lse, scale, causal, deterministic, dlse, groups, with_dbias=with_dbias
+    )
+    dbias = others.pop() if with_dbias else None
+    return dq, dk, dv, None, others[0] if others else None, dbias
+
+
+_once = torch.autograd.function.once_differentiable(_gradients)
+
+
+def _planned_backward(
+    dout, q, k, v, out, lse, softmax_scale, causal: bool, deterministic: bool, dlse,
+    groups: Groups | None,
+):  # fmt: skip
+    """backward() of what forward() kept; its checks and its plan are made once a signature."""
+    if q.is_cuda and _get_device() != q.device.index:
+        with torch.cuda.device(q.device):
+            return _planned_backward(
+                dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse, groups
+            )
+    data = (
+        q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr(), dout.data_ptr(), lse.data_ptr()
+    )  # fmt: skip
+    if (data[0] | data[1] | data[2] | data[3] | data[4]) & 15:
+        return backward(dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse, groups)
+    key = (
+        _key(q, k, v, softmax_scale, causal, groups), out.stride(), dout.stride(), lse.stride(),
+        dout.dtype, out.dtype, lse.dtype, dlse is not None, deterministic,
+    )  # fmt: skip
+    plan = _backward_plans.by_key.get(key)
+    if plan is None:
+        return backward(
+            dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse, groups,
+            plan_key=key,
         )  # fmt: skip
-        dbias = others.pop() if with_dbias else None
-        return (dq, dk, dv, others[0] if others else None, dbias, *(None,) * 4)
+    dlse_data = 0
+    if dlse is not None:
+        dlse = dlse.to(_FLOAT32).contiguous()
+        dlse_data = dlse.data_ptr()
+    device, _, _, dtype = key[0][:4]
+    dq, dk, dv = (
+        _empty_strided(x.shape, stride, dtype=dtype, device=device)
+        for x, stride in zip((q, k, v), plan.strides)
+    )
+    # Freed when this function returns; the allocator gives it to later work of this stream.
+    workspace = _empty_strided((plan.workspace_bytes,), (1,), dtype=torch.uint8, device=device)
+    plan.run(
+        *data[:5], dq.data_ptr(), dk.data_ptr(), dv.data_ptr(), data[5], dlse_data,
+        workspace.data_ptr(), groups, _raw_stream(device.index) if q.is_cuda else None,
+    )  # fmt: skip
+    return dq, dk, dv
 
 
 def _layout(tensor) -> Layout:
@@ -280,12 +344,13 @@ def _is_writable(given, like) -> bool:
 def backward(
     dout, q, k, v, out, lse, softmax_scale: float | None, causal: bool, deterministic: bool, dlse,
     groups: Groups | None = None, sequences: Ragged | None = None, given=None,
-    with_dbias: bool = False,
+    with_dbias: bool = False, plan_key: tuple | None = None,
 ):  # fmt: skip
     """dq, dk and dv, and with sinks dsinks; last, where asked, dbias. With `sequences` tensors are
     those of ragged() and lse is (heads_q, total_q); gradients of rows that belong to no sequence
     are 0, or, with `given`, three tensors to write dq, dk and dv to, left as they are. Queues the
-    work on q's device's current stream."""
+    work on q's device's current stream. plan_key: of the plan that is kept, where no tensor was
+    copied."""
     _key(q, k, v, softmax_scale, causal, None)  # all three are tensors
     if q.is_cuda and _get_device() != q.device.index:
         with torch.cuda.device(q.device):
@@ -308,8 +373,11 @@ def backward(
             with_dbias=with_dbias,
         )  # fmt: skip
         return (*(to.copy_(x) for to, x in zip(given, found)), *found[3:])
-    q, k, v, out, dout = (_readable(tensor) for tensor in (q, k, v, out, dout))
-    lse = lse.contiguous()
+    read = [_readable(tensor) for tensor in (q, k, v, out, dout)]
+    lse_read = lse.contiguous()
+    if any(a is not b for a, b in zip((*read, lse_read), (q, k, v, out, dout, lse))):
+        plan_key = None
+    (q, k, v, out, dout), lse = read, lse_read
     group = None
     if sequences is not None:
         group = struct_of(sequences, sequences.layouts(_layout))
@@ -328,6 +396,8 @@ def backward(
         shape, 0 if dbias is None else _DTYPES[dbias.dtype],
     )  # fmt: skip
     call = Call(request)
+    if plan_key is not None:
+        _backward_plans.add(plan_key, BackwardPlan(request, call))
     gradients = list(given or ()) or [
         _empty_strided(x.shape, stride, dtype=q.dtype, device=q.device)
         for x, stride in zip((q, k, v), request.gradient_strides())
@@ -384,22 +454,28 @@ def forward(
         or k.requires_grad
         or v.requires_grad
         or (groups is not None and _requires_grad(groups))
-    ) and torch.is_grad_enabled():
+    ) and _is_grad_enabled():
         if _transformed():
             _refuse_transforms()
-        sinks, bias = (None, None) if groups is None else (groups.sinks, groups.bias)
-        if groups is not None and torch.is_tensor(groups.seed):
-            _keep_seed(groups)
-        out, lse = _Attention.apply(
-            q, k, v, sinks, bias, softmax_scale, causal, deterministic, groups
-        )  # fmt: skip
-        return (out, lse, _empty(0, dtype=q.dtype, device=key[0])) if with_lse else out
+        options = key, softmax_scale, causal, with_lse, groups, deterministic
+        if groups is None:
+            found = _Attention.apply(q, k, v, options)
+        else:
+            if torch.is_tensor(groups.seed):
+                _keep_seed(groups)
+            found = _Attention.apply(q, k, v, options, groups.sinks, groups.bias)
+        return (*found, _empty(0, dtype=dtype, device=key[0])) if with_lse else found
+    out, lse = _launched(key, q, k, v, softmax_scale, causal, with_lse, groups)
+    return out if lse is None else (out, lse, _empty(0, dtype=dtype, device=key[0]))
+
+
+def _launched(key, q, k, v, softmax_scale, causal, with_lse, groups):
+    """(out, lse), of which lse is None unless with_lse. key: that of the arguments."""
     device = key[0]
-    on_gpu = device.type == "cuda"
-    index = device.index
-    if on_gpu and _get_device() != index:
-        with torch.cuda.device(index):
-            return forward(q, k, v, softmax_scale, causal, with_lse, groups)
+    on_gpu = q.is_cuda
+    if on_gpu and _get_device() != device.index:
+        with torch.cuda.device(device):
+            return _launched(key, q, k, v, softmax_scale, causal, with_lse, groups)
     plan = _plans.by_key.get(key) or _new_plan(key, q, k, v, softmax_scale, causal, groups)
     try:
         q_data, k_data, v_data = q.data_ptr(), k.data_ptr(), v.data_ptr()
@@ -409,25 +485,31 @@ def forward(
         raise
     if plan is None or (q_data | k_data | v_data) & 15:
         copies = (_readable(q), _readable(k), _readable(v))
-        return forward(*copies, softmax_scale, causal, with_lse, groups)
+        key = _key(*copies, softmax_scale, causal, groups)
+        return _launched(key, *copies, softmax_scale, causal, with_lse, groups)
 
-    out = _empty_strided(plan.out_shape, plan.out_stride, dtype=key[3], device=device)
-    lse = _empty(plan.lse_shape, dtype=torch.float32, device=device) if with_lse else None
-    lse_data = 0 if lse is None else lse.data_ptr()
-    workspace_data = 0
+    if plan.out_as_q and (q.__class__ is _Tensor or q.__class__ is _Parameter):
+        out = _empty_like(q)  # quicker than by shape and strides
+    else:
+        out = _empty_strided(plan.out_shape, plan.out_stride, dtype=key[3], device=device)
+    lse = None
+    lse_data = workspace_data = 0
+    if with_lse:
+        lse = _empty_strided(plan.lse_shape, plan.lse_stride, dtype=_FLOAT32, device=device)
+        lse_data = lse.data_ptr()
     if plan.workspace_bytes:
         # Freed when this function returns; the allocator gives it to later work of this stream.
-        workspace = _empty(plan.workspace_bytes, dtype=torch.uint8, device=device)
+        workspace = _empty_strided((plan.workspace_bytes,), (1,), dtype=torch.uint8, device=device)
         workspace_data = workspace.data_ptr()
     args = plan.args(q_data, k_data, v_data, out.data_ptr(), lse_data, workspace_data)
     if groups is not None:
         args = groups.point_from(args)
-    stream = _raw_stream(index) if on_gpu else None
+    stream = _raw_stream(device.index) if on_gpu else None
     handle = plan.handle
     status = _forward(handle, args, stream)
-    if status != c.OK:
+    if status != 0:  # ATTNPRESS_OK
         plan.recover(status, handle, c.CUDA if on_gpu else c.CPU, args, _forward, stream)
-    return out if lse is None else (out, lse, _empty(0, dtype=q.dtype, device=device))
+    return out, lse
 
 
 def with_plan(
