@@ -6044,7 +6044,7 @@ static const ap_tile_entry rows[] = {
     {{6, 0, 248, 248, AP_ANY, 0, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 80}, {256, 0, {64, 16, 8, 1, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0}}, 0, AP_ANY},
     {{6, 0, 256, 256, AP_ANY, 0, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 80}, {256, 0, {64, 16, 8, 1, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0}}, 0, AP_ANY},
     {{7, 0, 8, 8, 1, 0, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 80}, {256, 0, {64, 16, 8, 1, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0}}, 0, AP_ANY},
-    {{8, 0, 8, 8, 2, 0, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 80}, {128, 0, {1, 16, 4, 1, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0}}, 0, AP_ANY},
+    {{8, 0, 8, 8, 2, 0, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 80}, {256, 0, {1, 16, 8, 1, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0}}, 0, AP_ANY},
     {{9, 0, 8, 8, 2, 0, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 80}, {1024, 0, {1, 16, 32, 1, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0}}, 0, AP_ANY},
     {{10, 0, 8, 8, AP_ANY, 0, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 80}, {128, 4096, {64, 64, 2, 2, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0}}, AP_ANY, AP_ANY},
     {{10, 0, 8, 8, AP_ANY, 1, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 80}, {128, 4096, {64, 64, 2, 2, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0}}, AP_ANY, AP_ANY},

@@ -501,7 +501,7 @@ def _dbias_problems(variant: Variant, tile: Tile) -> list[str]:
 # Of passes whose thread blocks take rows of the output: `block_m` rows, by `warps_m` warps.
 ROW_TILES = {
     "fwd_combine": make_tile(1, 32, 4, 1, 0, 0, 0),
-    "fwd_map": make_tile(1, 16, 4, 1, 0, 0, 0),  # a word of 16 key blocks of one row block
+    "fwd_map": make_tile(1, 16, 8, 1, 0, 0, 0),  # a word of 16 key blocks of one row block
     "fwd_schedule": make_tile(1, 16, 32, 1, 0, 0, 0),  # one thread block
     "bwd_delta": make_tile(64, 16, 8, 1, 0, 0, 0),
     "bwd_convert": make_tile(64, 16, 8, 1, 0, 0, 0),

@@ -206,7 +206,10 @@ static void write_expression(ap_text *out, const attnpress_score_mod *m, const c
   add(out, "  return (");
   add(out, type);
   add(out, ")(\n");
-  ap_snippet_add_lines(out, ap_score_mod_name(m), which, text);
+  if (text == m->mask)
+    ap_snippet_add_condition(out, ap_score_mod_name(m), which, text);
+  else
+    ap_snippet_add_lines(out, ap_score_mod_name(m), which, text);
   add(out, "  );\n}\n");
 }
 

@@ -31,13 +31,19 @@ MUTATIONS = [
         "row, key + 8 + i / 2 * 8",
     ),
     Mutation(
-        "snippet: its mask takes out what it keeps", PASS, "if (!snippet_keeps", "if (snippet_keeps"
+        "snippet: its mask takes out what it keeps",
+        PASS,
+        "if (!(seen[half]",
+        "if ((seen[half]",
+    ),
+    Mutation(
+        "snippet: the mask of the other row", PASS, "snippet_keeps(mod, rows[i / 2]", "snippet_keeps(mod, rows[0]"
     ),
     Mutation(
         "snippet: its mask is a key late",
         PASS,
-        "snippet_keeps(mod, row, key +",
-        "snippet_keeps(mod, row, key + 1 +",
+        "rows[i / 2], key +",
+        "rows[i / 2], key + 1 +",
     ),
     Mutation(
         "snippet: the query of a packed row",
@@ -83,15 +89,30 @@ MUTATIONS = [
     Mutation(
         "map: inverted, all is some taken out",
         MAP,
-        "(0xffffffff, found & 2) ? ALL_SCORES : NO_SCORES",
-        "(0xffffffff, found & 2) ? NO_SCORES : ALL_SCORES",
+        "SOME_SCORES : ALL_SCORES : NO_SCORES;",
+        "SOME_SCORES : NO_SCORES : ALL_SCORES;",
     ),
-    Mutation("map: what is some is all", MAP, "return SOME_SCORES;", "return ALL_SCORES;"),
+    Mutation(
+        "map: what is some is all",
+        MAP,
+        "found.out ? SOME_SCORES : ALL_SCORES",
+        "found.out ? ALL_SCORES : ALL_SCORES",
+    ),
     Mutation("map: its words are a block off", MAP, "<< 2 * i;", "<< 2 * (i ^ 1);"),
     Mutation(
-        "map: only the first position counts", MAP, "position <= last && !both", "position == first"
+        "map: only the first positions count", MAP, "position <= last && !(", "position == first && !("
     ),
-    Mutation("map: only the first head counts", MAP, "head < args->heads", "head < 1"),
+    Mutation("map: one position of those asked at once", MAP, "min(position + i, last)", "position"),
+    Mutation(
+        "map: only the first head counts", MAP, "head < first_head + args->heads", "head <= first_head"
+    ),
+    Mutation("map: only the first keys count", MAP, "key += 32 * KEYS", "key += 64 * KEYS"),
+    Mutation(
+        "map: keys that the forward kernel's mask hides count",
+        MAP,
+        "all.begin <= key && key + 32 * KEYS",
+        "key + 32 * KEYS",
+    ),
     Mutation(
         "map: the head of the first tile",
         MAP,
@@ -101,8 +122,8 @@ MUTATIONS = [
     Mutation(
         "map: keys past the block",
         MAP,
-        "min(row.key_end, key_end)",
-        "min(row.key_end, key_end - 1)",
+        "end = min(row.key_end, key_end)",
+        "end = min(row.key_end, key_end - 1)",
     ),
     Mutation(
         "map: one warp's part is lost",
