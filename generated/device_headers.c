@@ -760,7 +760,7 @@ const ap_device_header ap_device_headers[] = {
      "\n"
      "/* What a snippet may use (attnpress_score_mod). A kernel whose name has one is given this behind\n"
      " * its own arguments. */\n"
-     "enum { ATTNPRESS_MOD_SCALARS_MAX = 16, ATTNPRESS_MOD_BUFFERS_MAX = 8 };\n"
+     "enum { ATTNPRESS_MOD_SCALARS_MAX = 16, ATTNPRESS_MOD_BUFFERS_MAX = 8, ATTNPRESS_MOD_MAP_BEGIN = 4 };\n"
      "\n"
      "typedef struct attnpress_mod_buffer {\n"
      "  const void *data;\n"
@@ -771,17 +771,21 @@ const ap_device_header ap_device_headers[] = {
      "typedef struct attnpress_mod_args {\n"
      "  /* Two bits a key block of each row block of the forward kernel, 16 to a word, key block n in bits\n"
      "   * 2 * (n % 16): 0 the mask leaves none of its scores, 1 some, 2 all of them. (batch or 1, tile\n"
-     "   * heads or 1, row_blocks, map_words); written by the map kernel, where there is a mask. */\n"
+     "   * heads or 1, row_blocks, map_words); written by the map kernel, where there is a mask. It begins\n"
+     "   * ATTNPRESS_MOD_MAP_BEGIN words behind the ticket. */\n"
      "  uint32_t *map;\n"
      "  int64_t map_batch_stride, map_head_stride;  /* in words; 0: one serves all */\n"
      "  int32_t map_words;                          /* of a row block: ceil(key blocks / 16) */\n"
      "  float natural_per_unit;                     /* what a score is multiplied by before the snippet */\n"
      "  uint32_t scalar[ATTNPRESS_MOD_SCALARS_MAX]; /* the bits of a float or an int */\n"
      "  attnpress_mod_buffer buffer[ATTNPRESS_MOD_BUFFERS_MAX];\n"
+     "  uint32_t\n"
+     "      *ticket; /* units of work that sm90's thread blocks took beyond their first; the map kernel\n"
+     "                       sets it to 0 */\n"
      "} attnpress_mod_args;\n"
      "\n"
      "ATTNPRESS_ASSERT_OFFSET(attnpress_mod_args, scalar, 32)\n"
-     "ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_mod_args) == 544, \"layout of attnpress_mod_args\");\n"
+     "ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_mod_args) == 552, \"layout of attnpress_mod_args\");\n"
      "\n"
      "typedef struct attnpress_fwd_mod_args {\n"
      "  attnpress_fwd_args fwd; /* scores leave a snippet's score in natural units: scale_log2 is then\n"
@@ -798,12 +802,12 @@ const ap_device_header ap_device_headers[] = {
      "} attnpress_bwd_mod_args;\n"
      "\n"
      "ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_mod_args, mod, 536)\n"
-     "ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_mod_args) == 1080, \"layout of attnpress_bwd_mod_args\");\n"
+     "ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_mod_args) == 1088, \"layout of attnpress_bwd_mod_args\");\n"
      "\n"
      "typedef struct attnpress_fwd_sm90_mod_args {\n"
      "  attnpress_fwd_sm90_args sm90;\n"
      "  attnpress_mod_args mod;\n"
-     "  int64_t reserved[4];\n"
+     "  int64_t reserved[3];\n"
      "} attnpress_fwd_sm90_mod_args;\n"
      "\n"
      "ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_sm90_mod_args, mod, 896)\n"
@@ -822,8 +826,8 @@ const ap_device_header ap_device_headers[] = {
      "  int32_t reserved;\n"
      "} attnpress_fwd_map_args;\n"
      "\n"
-     "ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_map_args, block_n, 912)\n"
-     "ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_map_args) == 936, \"layout of attnpress_fwd_map_args\");\n"},
+     "ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_map_args, block_n, 920)\n"
+     "ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_map_args) == 944, \"layout of attnpress_fwd_map_args\");\n"},
     {"attnpress/args/softmax.h",
      "/* The arguments of the softmax kernels: filled by the runtime, read by the kernels from constant\n"
      " * memory. Host and device compile this same text. */\n"
@@ -12009,4 +12013,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "902d3be2057f9486a8f49be3dc9c26d8b67a18d92a4b217b2f8d27aa497d739f";
+    "8b6110bbf1ae9231718596e82ce4d4f2984b6456c65e93778742a3d8008fa67b";

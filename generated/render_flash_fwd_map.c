@@ -147,6 +147,8 @@ void ap_render_flash_fwd_map(ap_text *out, const ap_render_input *in) {
        "    parts[threadIdx.x / 32] = states;\n"
        "  // All threads arrive and wait: hands over what the warps found.\n"
        "  __syncthreads();\n"
+       "  if (blockIdx.x == 0 && threadIdx.x == 0)\n"
+       "    *mod->ticket = 0;\n"
        "  if (threadIdx.x == 0) {\n"
        "    for (int warp = 1; warp < WARPS; ++warp)\n"
        "      states |= parts[warp];\n"

@@ -314,7 +314,8 @@ void ap_score_mod_fill(const attnpress_forward_args *args, const ap_plan *how,
   }
   if (!ap_snippet_is_given(m->mask) || how == NULL)
     return;
-  out->map = (uint32_t *)(void *)((char *)args->workspace + how->map_offset_bytes);
+  out->ticket = (uint32_t *)(void *)((char *)args->workspace + how->map_offset_bytes);
+  out->map = out->ticket + ATTNPRESS_MOD_MAP_BEGIN;
   out->map_words = how->map_words;
   const int64_t head_words = (int64_t)how->row_blocks * how->map_words;
   out->map_head_stride = how->map_heads > 1 ? head_words : 0;
