@@ -323,6 +323,31 @@ void ap_snippet_add_condition(ap_text *out, const char *title, const char *which
   free(whole.data);
 }
 
+/* ---- Whole numbers ---- */
+
+int ap_snippet_is_whole(const char *text,
+                        int (*is_whole)(const void *of, const char *name, size_t size),
+                        const void *of) {
+  if (!is_expression(text))
+    return 0;
+  for (const char *next; *text != '\0'; text = next) {
+    next = skip_token(text);
+    const size_t size = (size_t)(next - text);
+    if (starts_name(*text)              ? !is_whole(of, text, size)
+        : isdigit((unsigned char)*text) ? strspn(text, "0123456789") < size
+                                        : size == 1 && strchr(" \t\r\n()+-*/%<>=!,", *text) == NULL)
+      return 0;
+    /* No shifts and no assignments: what begins with <, >, = or ! ends as a comparison. */
+    if (strchr("<>", *text) != NULL && *next == *text)
+      return 0;
+    if (strchr("<>!", *text) != NULL && *next == '=')
+      ++next;
+    else if (*text == '=' && *next++ != '=')
+      return 0;
+  }
+  return 1;
+}
+
 /* ---- Errors, arguments ----------------------------------------------------------------------- */
 
 int ap_snippet_line_has(const char *line, int length, const char *given) {

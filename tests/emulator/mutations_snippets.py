@@ -9,6 +9,7 @@ HEADER = "include/attnpress/device/score_mod.cuh"
 TEXT = "include/attnpress/device/score_text.cuh"
 MAP = "templates/attention/flash_fwd_map.cu.j2"
 PARTS = "templates/attention/parts/"
+RANGE = "include/attnpress/device/snippet_range.cuh"
 PASS = PARTS + "snippet.cu.j2"
 BLOCK = PARTS + "key_block.cu.j2"
 RING = PARTS + "key_ring.cu.j2"
@@ -97,6 +98,73 @@ MUTATIONS = [
         MAP,
         "found.out ? SOME_SCORES : ALL_SCORES",
         "found.out ? ALL_SCORES : ALL_SCORES",
+    ),
+    Mutation(
+        "range: what may be equal is less",
+        RANGE,
+        "SnippetTruth(a.low < b.high, a.high >= b.low)",
+        "SnippetTruth(a.low < b.high, a.high > b.low)",
+    ),
+    Mutation(
+        "range: one equal end is enough",
+        RANGE,
+        "a.low != a.high || b.low != b.high || a.low != b.low",
+        "a.low != b.low",
+    ),
+    Mutation(
+        "range: both are false where one may be",
+        RANGE,
+        "SnippetTruth(a.may && b.may, a.may_not || b.may_not)",
+        "SnippetTruth(a.may && b.may, a.may_not && b.may_not)",
+    ),
+    Mutation(
+        "range: one is true where both may be",
+        RANGE,
+        "SnippetTruth(a.may || b.may, a.may_not && b.may_not)",
+        "SnippetTruth(a.may && b.may, a.may_not && b.may_not)",
+    ),
+    Mutation(
+        "range: a remainder rises with its number",
+        RANGE,
+        "if (a.low >= 0 && a.low / b.low == a.high / b.low)",
+        "if (a.low >= 0)",
+    ),
+    Mutation("range: some of a buffer", RANGE, "element += 32", "element += 64"),
+    Mutation("range: lanes keep what they found", RANGE, "step < 32; step *= 2", "step < 2; step *= 2"),
+    Mutation("range: of the first query", MAP, "{first, last}}", "first}"),
+    Mutation("range: of the first head", MAP, "first_head + args->heads - 1}", "first_head}"),
+    Mutation("range: of the first key", MAP, "{key_begin, key_end - 1}", "key_begin"),
+    Mutation("range: of the query's head", MAP, "head_kv = key_head(fwd, first_head)", "head_kv = first_head"),
+    # ---- Units ----
+    Mutation(
+        "map, sm90: the ticket is not set to 0",
+        MAP,
+        "    *mod->ticket = 0;\n",
+        "    ;\n",
+    ),
+    Mutation(
+        "map, sm90: a ticket is taken twice",
+        FWD_SM90,
+        "atomic_add(snippet_args_sm90(args)->ticket, 1)",
+        "atomic_add(snippet_args_sm90(args)->ticket, 0)",
+    ),
+    Mutation(
+        "map, sm90: the last units are nobody's",
+        FWD_SM90,
+        "divide(args->rounds, &args->group_rounds) * args->group_units",
+        "args->group_units",
+    ),
+    Mutation(
+        "map, sm90: a place is not waited for",
+        FWD_SM90,
+        "      wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n      units[place.index] = unit;",
+        "      units[place.index] = unit;",
+    ),
+    Mutation(
+        "map, sm90: one reader too few",
+        FWD_SM90,
+        "4 * CONSUMERS + 1);",
+        "4 * CONSUMERS);",
     ),
     Mutation("map: its words are a block off", MAP, "<< 2 * i;", "<< 2 * (i ^ 1);"),
     Mutation(
