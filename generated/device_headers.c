@@ -4376,8 +4376,7 @@ const ap_device_header ap_device_headers[] = {
      "}\n"
      "// By one positive number; else any.\n"
      "__device__ __forceinline__ SnippetRange operator/(SnippetRange a, SnippetRange b) {\n"
-     "  return b.low == b.high && b.low > 0 ? SnippetRange(a.low / b.low, a.high / b.low)\n"
-     "                                      : any_number();\n"
+     "  return b.low == b.high && b.low > 0 ? SnippetRange(a.low / b.low, a.high / b.low) : any_number();\n"
      "}\n"
      "__device__ __forceinline__ SnippetRange operator%(SnippetRange a, SnippetRange b) {\n"
      "  if (b.low != b.high || b.low <= 0)\n"
@@ -12169,4 +12168,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "f3d33ab030c8615970328e2165663947e8a0b41b7120b94f6f04fde2ee2b14e7";
+    "15afebe91ab67172ad659f240d8b4eb93d19dbba0612bbc896ce6564512572f3";

@@ -132,9 +132,8 @@ MUTATIONS = [
     Mutation("range: some of a buffer", RANGE, "element += 32", "element += 64"),
     Mutation("range: lanes keep what they found", RANGE, "step < 32; step *= 2", "step < 2; step *= 2"),
     Mutation("range: of the first query", MAP, "{first, last}}", "first}"),
-    Mutation("range: of the first head", MAP, "first_head + args->heads - 1}", "first_head}"),
+    Mutation("range: of the first head", MAP, "row.h + args->heads - 1}", "row.h}"),
     Mutation("range: of the first key", MAP, "{key_begin, key_end - 1}", "key_begin"),
-    Mutation("range: of the query's head", MAP, "head_kv = key_head(fwd, first_head)", "head_kv = first_head"),
     # ---- Units ----
     Mutation(
         "map, sm90: the ticket is not set to 0",

@@ -14,5 +14,4 @@ if (q == 2 * k)
 mask:
 (doc(b, k) + h) % 3 != 1 && // takes whole key blocks out
     (q + h_kv) % 11 != 5 && !(k >= gap && k < 3 * gap && q_len > 2) &&
-    (k < 40 || q >= 192 || q_len < 200) && // the first row blocks see less
-    (k < 160 || h_kv == 0 || q_len < 200) // and all but one key head
+    (k < 40 || q >= 192 || q_len < 200) // the first row blocks see less
