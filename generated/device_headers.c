@@ -4565,17 +4565,16 @@ const ap_device_header ap_device_headers[] = {
      "__device__ __forceinline__ void take_capped_rows(float *score, int tiles, float reference[2],\n"
      "                                                 float row_sum[2], float rescale[2],\n"
      "                                                 float scale_log2) {\n"
-     "  const bool bounded = scale_log2 <= CAPPED_SCALE;\n"
      "  const bool fresh = reference[0] == -INF || reference[1] == -INF;\n"
      "  rescale[0] = rescale[1] = 1.0f;\n"
-     "  if (!bounded || __any_sync(0xffffffff, fresh)) {\n"
+     "  if (scale_log2 > CAPPED_SCALE || __any_sync(0xffffffff, fresh)) {\n"
      "#pragma unroll\n"
      "    for (int half = 0; half < 2; ++half) {\n"
      "      float maximum = row_maximum(score, tiles, half, reference[half]);\n"
      "      if ((maximum - reference[half]) * scale_log2 <= 8.0f)\n"
      "        maximum = reference[half];\n"
-     "      if (bounded && maximum > -INF)\n"
-     "        maximum = fmaxf(maximum, 1.0f - CAPPED_GROWTH / scale_log2);\n"
+     "      if (scale_log2 <= CAPPED_SCALE && maximum > -INF)\n"
+     "        maximum = fmaxf(maximum, 1.0f - CAPPED_GROWTH * reciprocal_approx(scale_log2));\n"
      "      rescale[half] = exp2_approx((reference[half] - finite_base(maximum)) * scale_log2);\n"
      "      reference[half] = maximum;\n"
      "    }\n"
@@ -12168,4 +12167,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "15afebe91ab67172ad659f240d8b4eb93d19dbba0612bbc896ce6564512572f3";
+    "3e0afc4ceff84926ffb3d805767f30d12654e12d634e5f256280a0f13bcb3c0d";

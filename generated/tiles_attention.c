@@ -1207,7 +1207,7 @@ static const ap_tile_entry rows[] = {
     {{0, 1, 128, 128, AP_ANY, 2, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 86}, {256, 90112, {128, 96, 4, 2, 2, 64, 48, 0, 1, 0, 0, 0, 1, 0, 0, 0}}, 4, AP_ANY},
     {{0, 1, 128, 128, AP_ANY, 2, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 86}, {256, 90112, {128, 96, 4, 2, 2, 64, 48, 0, 1, 0, 0, 0, 1, 0, 0, 0}}, 5, AP_ANY},
     {{0, AP_ANY, 128, 128, AP_ANY, 2, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 90}, {512, 131184, {192, 80, 12, 1, 2, 128, 80, 0, 1, 0, 0, 1, 1, 0, 0, 0}}, 0, AP_ANY},
-    {{0, AP_ANY, 128, 128, AP_ANY, 2, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 90}, {512, 131184, {192, 80, 12, 1, 2, 128, 80, 0, 1, 0, 0, 1, 1, 0, 0, 0}}, 1, AP_ANY},
+    {{0, AP_ANY, 128, 128, AP_ANY, 2, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 90}, {384, 229504, {128, 128, 8, 1, 3, 128, 128, 0, 1, 0, 0, 1, 1, 0, 0, 0}}, 1, AP_ANY},
     {{0, AP_ANY, 128, 128, AP_ANY, 2, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 90}, {384, 229504, {128, 128, 8, 1, 3, 128, 128, 0, 1, 0, 0, 1, 1, 0, 0, 0}}, 2, AP_ANY},
     {{0, AP_ANY, 128, 128, AP_ANY, 2, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 90}, {384, 198752, {128, 128, 8, 1, 2, 128, 128, 0, 1, 0, 0, 1, 1, 0, 0, 0}}, 3, AP_ANY},
     {{0, AP_ANY, 128, 128, AP_ANY, 2, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 90}, {384, 149632, {128, 64, 8, 1, 3, 128, 64, 0, 1, 0, 0, 1, 1, 0, 0, 0}}, 4, AP_ANY},

@@ -92,17 +92,16 @@ constexpr float CAPPED_GROWTH = 64.0f, CAPPED_SCALE = 82.0f;
 __device__ __forceinline__ void take_capped_rows(float *score, int tiles, float reference[2],
                                                  float row_sum[2], float rescale[2],
                                                  float scale_log2) {
-  const bool bounded = scale_log2 <= CAPPED_SCALE;
   const bool fresh = reference[0] == -INF || reference[1] == -INF;
   rescale[0] = rescale[1] = 1.0f;
-  if (!bounded || __any_sync(0xffffffff, fresh)) {
+  if (scale_log2 > CAPPED_SCALE || __any_sync(0xffffffff, fresh)) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float maximum = row_maximum(score, tiles, half, reference[half]);
       if ((maximum - reference[half]) * scale_log2 <= 8.0f)
         maximum = reference[half];
-      if (bounded && maximum > -INF)
-        maximum = fmaxf(maximum, 1.0f - CAPPED_GROWTH / scale_log2);
+      if (scale_log2 <= CAPPED_SCALE && maximum > -INF)
+        maximum = fmaxf(maximum, 1.0f - CAPPED_GROWTH * reciprocal_approx(scale_log2));
       rescale[half] = exp2_approx((reference[half] - finite_base(maximum)) * scale_log2);
       reference[half] = maximum;
     }
