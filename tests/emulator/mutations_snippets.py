@@ -38,7 +38,10 @@ MUTATIONS = [
         "if ((seen[half]",
     ),
     Mutation(
-        "snippet: the mask of the other row", PASS, "snippet_keeps(mod, rows[i / 2]", "snippet_keeps(mod, rows[0]"
+        "snippet: the mask of the other row",
+        PASS,
+        "snippet_keeps(mod, rows[i / 2]",
+        "snippet_keeps(mod, rows[0]",
     ),
     Mutation(
         "snippet: its mask is a key late",
@@ -130,7 +133,9 @@ MUTATIONS = [
         "if (a.low >= 0)",
     ),
     Mutation("range: some of a buffer", RANGE, "element += 32", "element += 64"),
-    Mutation("range: lanes keep what they found", RANGE, "step < 32; step *= 2", "step < 2; step *= 2"),
+    Mutation(
+        "range: lanes keep what they found", RANGE, "step < 32; step *= 2", "step < 2; step *= 2"
+    ),
     Mutation("range: of the first query", MAP, "{first, last}}", "first}"),
     Mutation("range: of the first head", MAP, "row.h + args->heads - 1}", "row.h}"),
     Mutation("range: of the first key", MAP, "{key_begin, key_end - 1}", "key_begin"),
@@ -167,11 +172,19 @@ MUTATIONS = [
     ),
     Mutation("map: its words are a block off", MAP, "<< 2 * i;", "<< 2 * (i ^ 1);"),
     Mutation(
-        "map: only the first positions count", MAP, "position <= last && !(", "position == first && !("
+        "map: only the first positions count",
+        MAP,
+        "position <= last && !(",
+        "position == first && !(",
     ),
-    Mutation("map: one position of those asked at once", MAP, "min(position + i, last)", "position"),
     Mutation(
-        "map: only the first head counts", MAP, "head < first_head + args->heads", "head <= first_head"
+        "map: one position of those asked at once", MAP, "min(position + i, last)", "position"
+    ),
+    Mutation(
+        "map: only the first head counts",
+        MAP,
+        "head < first_head + args->heads",
+        "head <= first_head",
     ),
     Mutation("map: only the first keys count", MAP, "key += 32 * KEYS", "key += 64 * KEYS"),
     Mutation(
