@@ -161,7 +161,8 @@ MUTATIONS = [
     Mutation(
         "map, sm90: a place is not waited for",
         FWD_SM90,
-        "      wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n      units[place.index] = unit;",
+        "      wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n"
+        "      units[place.index] = unit;",
         "      units[place.index] = unit;",
     ),
     Mutation(
