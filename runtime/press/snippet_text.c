@@ -252,7 +252,7 @@ static void add_until(ap_text *out, const char *begin, const char *end) {
   ap_text_append(out, begin, (size_t)(end - begin));
 }
 
-/** An operand: the same, but for what its brackets hold. */
+/** An operand, of which only what its brackets hold may change. */
 static void add_operand(ap_text *out, const char *begin, const char *end) {
   while (begin < end) {
     const char *next = *begin == '(' ? skip_brackets(begin) : skip_token(begin);
