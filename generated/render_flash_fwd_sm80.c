@@ -295,15 +295,31 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
            "__device__ __forceinline__ bool snippet_keeps(const attnpress_mod_args *mod, SnippetRow row, int k,\n"
            "                                              int q_len, int k_len);\n"
            "\n"
-           "// Scores of row `half` that it takes out become -inf; `key` is this thread's first key.\n"
-           "__device__ __forceinline__ void mask_by_snippet(float *score, int half,\n"
-           "                                                const attnpress_mod_args *mod,\n"
-           "                                                const attnpress_fwd_args *args, SnippetRow row,\n"
-           "                                                int key) {\n"
+           "// Scores that it takes out become -inf; `key` is this thread's first key. What it says of a key to\n"
+           "// both rows of a thread is asked at once, in a loop that keeps the code small: a bit a score.\n"
+           "__device__ __forceinline__ void mask_by_snippet(float *score, const attnpress_mod_args *mod,\n"
+           "                                                const attnpress_fwd_args *args,\n"
+           "                                                const SnippetRow rows[2], int key) {\n"
+           "  uint32_t seen[2][ceil_div(S_TILES, 16)] = {};\n"
            "#pragma unroll\n"
-           "  for (int i = 0; i < S_TILES * 2; ++i) {\n"
-           "    if (!snippet_keeps(mod, row, key + i / 2 * 8 + i % 2, args->seqlen_q, args->seqlen_k))\n"
-           "      score[i / 2 * 4 + half * 2 + i % 2] = -INF;\n"
+           "  for (int first = 0; first < S_TILES; first += 16) {\n"
+           "#pragma unroll 4\n"
+           "    for (int tile = 0; tile < min_int(S_TILES - first, 16); ++tile) {\n"
+           "#pragma unroll\n"
+           "      for (int i = 0; i < 4; ++i) {\n"
+           "        const bool keeps = snippet_keeps(mod, rows[i / 2], key + (first + tile) * 8 + i % 2,\n"
+           "                                         args->seqlen_q, args->seqlen_k);\n"
+           "        seen[i / 2][first / 16] |= (uint32_t)keeps << tile * 2 + i % 2;\n"
+           "      }\n"
+           "    }\n"
+           "  }\n"
+           "#pragma unroll\n"
+           "  for (int half = 0; half < 2; ++half) {\n"
+           "#pragma unroll\n"
+           "    for (int i = 0; i < S_TILES * 2; ++i) {\n"
+           "      if (!(seen[half][i / 32] & 1u << i % 32))\n"
+           "        score[i / 2 * 4 + half * 2 + i % 2] = -INF;\n"
+           "    }\n"
            "  }\n"
            "}\n"
            "\n");
@@ -842,6 +858,9 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
     if (softcap) {
       TEXT("    cap_scores(score[m], S_TILES, &args->score);\n");
     }
+    if (mod_mask) {
+      TEXT("    SnippetRow rows[2];\n");
+    }
     if (((alibi || (bias != AP_ATTENTION_BIAS_NONE)) || mod_score) || mod_mask) {
       TEXT("#pragma unroll\n"
            "    for (int half = 0; half < 2; ++half) {\n"
@@ -859,8 +878,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
         TEXT("      pass_scores(score[m], half, snippet_args(args), args, at, first_key + lane % 4 * 2);\n");
       }
       if (mod_mask) {
-        TEXT("      if (some)\n"
-             "        mask_by_snippet(score[m], half, snippet_args(args), args, at, first_key + lane % 4 * 2);\n");
+        TEXT("      rows[half] = at;\n");
       }
       if (bias != AP_ATTENTION_BIAS_NONE) {
         TEXT("      uint32_t bias[bias_words(BIAS, S_TILES)];\n"
@@ -872,6 +890,10 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
         TEXT("      add_alibi(score[m], S_TILES, half, row, first_key + lane % 4 * 2);\n");
       }
       TEXT("    }\n");
+    }
+    if (mod_mask) {
+      TEXT("    if (some)\n"
+           "      mask_by_snippet(score[m], snippet_args(args), args, rows, first_key + lane % 4 * 2);\n");
     }
     TEXT("  }\n"
          "}\n"

@@ -115,7 +115,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("#include \"attnpress/device/pipeline.cuh\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+  if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || mod_mask) {
     TEXT("#include \"attnpress/device/ptx_atom.cuh\"\n"
          "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n");
   }
@@ -183,10 +183,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   INTEGER(smem_bytes);
   TEXT(";\n"
        "constexpr int PRODUCER_REGISTERS = ");
-  INTEGER((block_m == 192) ? 32 : ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? 40 : 24));
+  INTEGER((block_m == 192) ? 32 : (((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || mod_mask) ? 40 : 24));
   TEXT("; // of a thread\n"
        "constexpr int CONSUMER_REGISTERS = ");
-  INTEGER((block_m == 192) ? 160 : ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? 232 : 240));
+  INTEGER((block_m == 192) ? 160 : (((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || mod_mask) ? 232 : 240));
   TEXT(";\n"
        "\n"
        "constexpr int CONSUMERS = BLOCK_M / 64;\n"
@@ -250,15 +250,31 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "__device__ __forceinline__ bool snippet_keeps(const attnpress_mod_args *mod, SnippetRow row, int k,\n"
            "                                              int q_len, int k_len);\n"
            "\n"
-           "// Scores of row `half` that it takes out become -inf; `key` is this thread's first key.\n"
-           "__device__ __forceinline__ void mask_by_snippet(float *score, int half,\n"
-           "                                                const attnpress_mod_args *mod,\n"
-           "                                                const attnpress_fwd_args *args, SnippetRow row,\n"
-           "                                                int key) {\n"
+           "// Scores that it takes out become -inf; `key` is this thread's first key. What it says of a key to\n"
+           "// both rows of a thread is asked at once, in a loop that keeps the code small: a bit a score.\n"
+           "__device__ __forceinline__ void mask_by_snippet(float *score, const attnpress_mod_args *mod,\n"
+           "                                                const attnpress_fwd_args *args,\n"
+           "                                                const SnippetRow rows[2], int key) {\n"
+           "  uint32_t seen[2][ceil_div(S_TILES, 16)] = {};\n"
            "#pragma unroll\n"
-           "  for (int i = 0; i < S_TILES * 2; ++i) {\n"
-           "    if (!snippet_keeps(mod, row, key + i / 2 * 8 + i % 2, args->seqlen_q, args->seqlen_k))\n"
-           "      score[i / 2 * 4 + half * 2 + i % 2] = -INF;\n"
+           "  for (int first = 0; first < S_TILES; first += 16) {\n"
+           "#pragma unroll 4\n"
+           "    for (int tile = 0; tile < min_int(S_TILES - first, 16); ++tile) {\n"
+           "#pragma unroll\n"
+           "      for (int i = 0; i < 4; ++i) {\n"
+           "        const bool keeps = snippet_keeps(mod, rows[i / 2], key + (first + tile) * 8 + i % 2,\n"
+           "                                         args->seqlen_q, args->seqlen_k);\n"
+           "        seen[i / 2][first / 16] |= (uint32_t)keeps << tile * 2 + i % 2;\n"
+           "      }\n"
+           "    }\n"
+           "  }\n"
+           "#pragma unroll\n"
+           "  for (int half = 0; half < 2; ++half) {\n"
+           "#pragma unroll\n"
+           "    for (int i = 0; i < S_TILES * 2; ++i) {\n"
+           "      if (!(seen[half][i / 32] & 1u << i % 32))\n"
+           "        score[i / 2 * 4 + half * 2 + i % 2] = -INF;\n"
+           "    }\n"
            "  }\n"
            "}\n"
            "\n");
@@ -415,8 +431,25 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("  const uint32_t *map; // of the row block: what the snippet's mask leaves of them\n");
     }
     TEXT("};\n"
-         "\n"
-         "// The first and the last of the rows from a position on, or up to one, past which rows are not\n"
+         "\n");
+    if (mod_mask) {
+      TEXT("// Places of units that are known and not yet stored, each with two barriers: at its \"full\" one the\n"
+           "// producer's third warp arrives, at its \"empty\" one each warp that has read the unit for the last\n"
+           "// time.\n"
+           "constexpr int UNITS = 4;\n"
+           "__shared__ Unit units[UNITS];\n"
+           "__shared__ uint64_t unit_barriers[2 * UNITS];\n"
+           "static_assert(sizeof units + sizeof unit_barriers <= 1024, \"shared memory\");\n"
+           "\n"
+           "__device__ __forceinline__ uint32_t unit_full(int place) {\n"
+           "  return shared_address(&unit_barriers[place]);\n"
+           "}\n"
+           "__device__ __forceinline__ uint32_t unit_empty(int place) {\n"
+           "  return shared_address(&unit_barriers[UNITS + place]);\n"
+           "}\n"
+           "\n");
+    }
+    TEXT("// The first and the last of the rows from a position on, or up to one, past which rows are not\n"
          "// there.\n"
          "__device__ __forceinline__ Row row_at_begin(const attnpress_fwd_args *fwd, int position) {\n");
     if (mask == AP_ATTENTION_MASK_WINDOW) {
@@ -429,26 +462,39 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "__device__ __forceinline__ Row row_at_end(const attnpress_fwd_args *fwd, int position_end) {\n"
          "  return row_at_begin(fwd, min(position_end, fwd->seqlen_q) - 1);\n"
          "}\n"
-         "\n"
-         "// Finds this thread block's unit of work of round `round`; false where there is none. Causal units\n"
-         "// differ in length, which the change of direction from round to round evens out; each group begins\n"
-         "// with a new pair of rounds.\n"
-         "__device__ __forceinline__ bool find_unit(Unit *unit, const attnpress_fwd_sm90_args *args,\n"
-         "                                          int round) {\n"
-         "  const attnpress_fwd_args *fwd = &args->fwd;\n"
-         "  const int blocks = gridDim.x;\n"
-         "  const int group = divide(round, &args->group_rounds);\n"
-         "  const int group_round = round - group * args->group_rounds.value;\n"
-         "  const int place = group_round % 2 == 0 ? blockIdx.x : blocks - 1 - blockIdx.x;\n"
-         "  const int group_unit = group_round * blocks + place;\n"
-         "  const int number = group * args->group_units + group_unit;\n"
-         "  const int section = divide(number, &args->section_units);\n"
+         "\n");
+    if (mod_mask) {
+      TEXT("// The unit of work of a number; false where there is none.\n"
+           "__device__ __forceinline__ bool find_unit(Unit *unit, const attnpress_fwd_sm90_args *args,\n"
+           "                                          int number) {\n"
+           "  const attnpress_fwd_args *fwd = &args->fwd;\n");
+    } else {
+      TEXT("// Finds this thread block's unit of work of round `round`; false where there is none. Causal units\n"
+           "// differ in length, which the change of direction from round to round evens out; each group begins\n"
+           "// with a new pair of rounds.\n"
+           "__device__ __forceinline__ bool find_unit(Unit *unit, const attnpress_fwd_sm90_args *args,\n"
+           "                                          int round) {\n"
+           "  const attnpress_fwd_args *fwd = &args->fwd;\n"
+           "  const int blocks = gridDim.x;\n"
+           "  const int group = divide(round, &args->group_rounds);\n"
+           "  const int group_round = round - group * args->group_rounds.value;\n"
+           "  const int place = group_round % 2 == 0 ? blockIdx.x : blocks - 1 - blockIdx.x;\n"
+           "  const int group_unit = group_round * blocks + place;\n"
+           "  const int number = group * args->group_units + group_unit;\n");
+    }
+    TEXT("  const int section = divide(number, &args->section_units);\n"
          "  const int section_unit = number - section * args->section_units.value;\n"
          "  const int row_block = divide(section_unit, &args->section_heads);\n"
-         "  int head = section_unit + (section - row_block) * args->section_heads.value;\n"
-         "  if (group_unit >= args->group_units || head >= args->heads)\n"
-         "    return false;\n"
-         "\n");
+         "  int head = section_unit + (section - row_block) * args->section_heads.value;\n");
+    if (mod_mask) {
+      TEXT("  if (head >= args->heads)\n"
+           "    return false;\n"
+           "\n");
+    } else {
+      TEXT("  if (group_unit >= args->group_units || head >= args->heads)\n"
+           "    return false;\n"
+           "\n");
+    }
     if (split) {
       TEXT("  const int split_head = divide(head, &args->num_splits);\n"
            "  unit->split = head - split_head * args->num_splits.value;\n"
@@ -679,47 +725,95 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "                  unit->position_begin + consumer * positions, unit->tile_head, unit->batch);\n"
          "  }\n"
          "}\n"
-         "\n"
-         "// The producer's one thread: loads each unit's Q, and K and V of its key blocks in the order of\n"
-         "// their use, K of one block before V of the block before.\n"
-         "__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {\n"
-         "  const attnpress_fwd_args *fwd = &args->fwd;\n"
-         "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
-         "  Stage k_stage = {0, 0}, v_stage = {0, 0};\n"
-         "  int q_parity = 0;\n"
-         "  for (int round = 0; round < args->rounds; ++round) {\n"
-         "    Unit unit;\n"
-         "    if (!find_unit(&unit, args, round) || unit.blocks.end <= unit.blocks.begin)\n"
-         "      continue;\n"
-         "    const int kv_head = unit.tile_head / group;\n"
-         "    load_k(args, shared, &k_stage, unit.blocks.end - 1, kv_head, unit.batch);\n"
-         "    load_q(args, shared, q_parity, &unit);\n"
-         "    q_parity ^= 1;\n");
-    if (!mod_mask) {
-      TEXT("    for (int n = unit.blocks.end - 1; n >= unit.blocks.begin; --n) {\n"
+         "\n");
+    if (mod_mask) {
+      TEXT("// The producer's first thread: loads each unit's Q, and K and V of its key blocks in the order of\n"
+           "// their use, K of one block before V of the block before.\n"
+           "__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {\n"
+           "  const attnpress_fwd_args *fwd = &args->fwd;\n"
+           "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
+           "  Stage k_stage = {0, 0}, v_stage = {0, 0}, place = {0, 0};\n"
+           "  int q_parity = 0;\n"
+           "  for (;; place = next_stage(place, UNITS)) {\n"
+           "    // Hands over the unit.\n"
+           "    wait_for_phase(unit_full(place.index), place.parity);\n"
+           "    if (units[place.index].position_begin < 0)\n"
+           "      return;\n"
+           "    const Unit unit = units[place.index];\n"
+           "    if (unit.blocks.end > unit.blocks.begin) {\n"
+           "      const int kv_head = unit.tile_head / group;\n"
+           "      load_k(args, shared, &k_stage, unit.blocks.end - 1, kv_head, unit.batch);\n"
+           "      load_q(args, shared, q_parity, &unit);\n"
+           "      q_parity ^= 1;\n"
+           "      for (int n = unit.blocks.end - 1; n >= unit.blocks.begin;) {\n"
+           "        const int next = block_after(&unit, n);\n"
+           "        if (next >= unit.blocks.begin)\n"
+           "          load_k(args, shared, &k_stage, next, kv_head, unit.batch);\n"
+           "        load_v(args, shared, &v_stage, n, kv_head, unit.batch);\n"
+           "        n = next;\n"
+           "      }\n"
+           "    }\n"
+           "    mbarrier_arrive(unit_empty(place.index));\n"
+           "  }\n"
+           "}\n"
+           "\n"
+           "// One thread of the producer's third warp: finds the units, of what lengths the map says, and writes\n"
+           "// them down for all others, as far ahead as there are places. Who is free takes the next: a ticket\n"
+           "// counts them, and is asked for one unit ahead.\n"
+           "__device__ __forceinline__ void find_units(const attnpress_fwd_sm90_args *args) {\n"
+           "  const int count = divide(args->rounds, &args->group_rounds) * args->group_units;\n"
+           "  Stage place = {0, 0};\n"
+           "  int number = blockIdx.x;\n"
+           "  Unit unit;\n"
+           "  while (number < count) {\n"
+           "    const int next = (int)(gridDim.x + atomic_add(snippet_args_sm90(args)->ticket, 1));\n"
+           "    if (find_unit(&unit, args, number)) {\n"
+           "      // All who read the unit that was here arrived; hands over the place.\n"
+           "      wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n"
+           "      units[place.index] = unit;\n"
+           "      mbarrier_arrive(unit_full(place.index));\n"
+           "      place = next_stage(place, UNITS);\n"
+           "    }\n"
+           "    number = next;\n"
+           "  }\n"
+           "  // As above.\n"
+           "  wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n"
+           "  units[place.index].position_begin = -1;\n"
+           "  mbarrier_arrive(unit_full(place.index));\n"
+           "}\n"
+           "\n");
+    } else {
+      TEXT("// The producer's one thread: loads each unit's Q, and K and V of its key blocks in the order of\n"
+           "// their use, K of one block before V of the block before.\n"
+           "__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {\n"
+           "  const attnpress_fwd_args *fwd = &args->fwd;\n"
+           "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
+           "  Stage k_stage = {0, 0}, v_stage = {0, 0};\n"
+           "  int q_parity = 0;\n"
+           "  for (int round = 0; round < args->rounds; ++round) {\n"
+           "    Unit unit;\n"
+           "    if (!find_unit(&unit, args, round) || unit.blocks.end <= unit.blocks.begin)\n"
+           "      continue;\n"
+           "    const int kv_head = unit.tile_head / group;\n"
+           "    load_k(args, shared, &k_stage, unit.blocks.end - 1, kv_head, unit.batch);\n"
+           "    load_q(args, shared, q_parity, &unit);\n"
+           "    q_parity ^= 1;\n"
+           "    for (int n = unit.blocks.end - 1; n >= unit.blocks.begin; --n) {\n"
            "      if (n > unit.blocks.begin)\n"
            "        load_k(args, shared, &k_stage, n - 1, kv_head, unit.batch);\n"
            "      load_v(args, shared, &v_stage, n, kv_head, unit.batch);\n"
-           "    }\n");
-    } else {
-      TEXT("    for (int n = unit.blocks.end - 1; n >= unit.blocks.begin;) {\n"
-           "      const int next = block_after(&unit, n);\n"
-           "      if (next >= unit.blocks.begin)\n"
-           "        load_k(args, shared, &k_stage, next, kv_head, unit.batch);\n"
-           "      load_v(args, shared, &v_stage, n, kv_head, unit.batch);\n"
-           "      n = next;\n"
-           "    }\n");
+           "    }\n"
+           "  }\n"
+           "}\n"
+           "\n");
     }
-    TEXT("  }\n"
-         "}\n"
-         "\n");
   }
   TEXT("// ---- The consumers ----\n"
        "\n"
        "// A consumer's walk over the key blocks of its units.\n"
        "struct Walk {\n"
        "  Unit unit;\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+  if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || mod_mask) {
     TEXT("  Stage place; // of the unit\n");
   } else {
     TEXT("  int round;\n");
@@ -750,7 +844,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "__device__ __forceinline__ bool next_unit(Walk *walk, const attnpress_fwd_sm90_args *args,\n"
        "                                          int consumer) {\n"
        "  const attnpress_fwd_args *fwd = &args->fwd;\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+  if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || mod_mask) {
     TEXT("  walk->place = next_stage(walk->place, UNITS);\n"
          "  // The producer's third warp hands over the unit.\n"
          "  wait_for_phase(unit_full(walk->place.index), walk->place.parity);\n"
@@ -1054,12 +1148,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "                walk->n * BLOCK_N + threadIdx.x % 4 * 2);\n");
   }
   if (mod_mask) {
-    TEXT("  if (tile_state(walk->unit.map, walk->n) != ALL_SCORES) {\n"
-         "#pragma unroll\n"
-         "    for (int half = 0; half < 2; ++half)\n"
-         "      mask_by_snippet(score, half, mod, fwd, walk->snippet_rows[half],\n"
-         "                      walk->n * BLOCK_N + threadIdx.x % 4 * 2);\n"
-         "  }\n");
+    TEXT("  if (tile_state(walk->unit.map, walk->n) != ALL_SCORES)\n"
+         "    mask_by_snippet(score, mod, fwd, walk->snippet_rows,\n"
+         "                    walk->n * BLOCK_N + threadIdx.x % 4 * 2);\n");
   }
   if (bias == AP_ATTENTION_BIAS_FP32) {
     TEXT("  add_bias(score, bias[0], BIAS, S_TILES, 0, fwd->score.units_per_natural);\n"
@@ -1094,6 +1185,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  }\n");
   if (alibi) {
     TEXT("  take_rows_with_offset(score, S_TILES, reference, row_sum, rescale, scale_log2, offset);\n");
+  } else if (((softcap && (bias == AP_ATTENTION_BIAS_NONE)) && (dtype == AP_ATTENTION_DTYPE_BF16)) && !mod_score) {
+    TEXT("  take_capped_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);\n");
   } else {
     TEXT("  take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2);\n");
   }
@@ -1182,7 +1275,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("  }\n"
        "}\n"
        "\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+  if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || mod_mask) {
     TEXT("// Stores the output of the unit at place `n` % UNITS, and hands the place back.\n"
          "__device__ __forceinline__ void store_unit(const float out[O_TILES * 4], const float reference[2],\n"
          "                                           const float row_sum[2],\n"
@@ -1218,7 +1311,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  const attnpress_mod_args *mod = snippet_args_sm90(args);\n");
   }
   TEXT("  Walk walk;\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+  if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || mod_mask) {
     TEXT("  walk.place = {-1, 0};\n");
   } else {
     TEXT("  walk.round = -1;\n");
@@ -1245,7 +1338,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    if (walk.n < ");
   STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) ? "walk.block_begin" : "walk.unit.blocks.begin");
   TEXT(") { // no row of this consumer sees a key\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+  if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || mod_mask) {
     TEXT("      store_unit(out, reference, row_sum, args, walk.place.index, consumer);\n");
   } else {
     TEXT("      store_output(out, reference, row_sum, args, &walk.unit, consumer);\n");
@@ -1284,7 +1377,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
   TEXT(");\n"
        "\n");
-  if (sequences != AP_ATTENTION_SEQUENCES_RAGGED) {
+  if ((sequences != AP_ATTENTION_SEQUENCES_RAGGED) && !mod_mask) {
     TEXT("    Unit last_unit; // the unit before, and what it leaves to be stored\n");
   }
   TEXT("    float last_reference[2], last_sum[2];\n"
@@ -1300,7 +1393,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "      finish_output(out);\n"
        "      if (last.index >= 0) {\n"
        "        arrive_once(v_empty(shared, last.index));\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+  if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || mod_mask) {
     TEXT("        store_unit(out, last_reference, last_sum, args, walk.place.index + UNITS - 1, consumer);\n");
   } else {
     TEXT("        store_output(out, last_reference, last_sum, args, &last_unit, consumer);\n");
@@ -1347,7 +1440,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("      }\n"
        "\n");
-  if (sequences != AP_ATTENTION_SEQUENCES_RAGGED) {
+  if ((sequences != AP_ATTENTION_SEQUENCES_RAGGED) && !mod_mask) {
     TEXT("      last_unit = walk.unit;\n");
   }
   TEXT("      q_parity ^= 1;\n");
@@ -1390,7 +1483,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    finish_output(out);\n"
        "    arrive_once(v_empty(shared, stage.index));\n"
        "    stage = next_stage(stage, STAGES);\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+  if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || mod_mask) {
     TEXT("    store_unit(out, reference, row_sum, args, walk.place.index + UNITS - 1, consumer);\n");
   } else {
     TEXT("    store_output(out, reference, row_sum, args, &last_unit, consumer);\n");
@@ -1441,6 +1534,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "      mbarrier_init(unit_full(place), 1);\n"
          "      mbarrier_init(unit_empty(place), 4 * CONSUMERS + 2);\n"
          "    }\n");
+  } else if (mod_mask) {
+    TEXT("    for (int place = 0; place < UNITS; ++place) {\n"
+         "      mbarrier_init(unit_full(place), 1);\n"
+         "      mbarrier_init(unit_empty(place), 4 * CONSUMERS + 1);\n"
+         "    }\n");
   }
   TEXT("    fence_mbarrier_init();\n"
        "  }\n"
@@ -1448,6 +1546,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  __syncthreads();\n");
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("  // The schedule kernel hands over the units.\n"
+         "  griddepcontrol_wait();\n"
+         "\n");
+  } else if (mod_mask) {
+    TEXT("  // The map kernel hands over the map and the ticket.\n"
          "  griddepcontrol_wait();\n"
          "\n");
   }
@@ -1459,6 +1561,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "    else if (threadIdx.x / 32 == 1)\n"
          "      clear_tails(shared, smem);\n"
          "    else if (threadIdx.x / 32 == 2)\n"
+         "      find_units(&args);\n");
+  } else if (mod_mask) {
+    TEXT("    if (threadIdx.x == 0)\n"
+         "      produce(&args, shared);\n"
+         "    else if (threadIdx.x == 64)\n"
          "      find_units(&args);\n");
   } else {
     TEXT("    if (threadIdx.x == 0)\n"

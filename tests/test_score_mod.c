@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "press/snippet_text.h"
 #include "api_support.h"
 #include "attention_args.h"
 #include "../tools/reference.h"
@@ -115,6 +116,26 @@ static void test_refusals(void **state) {
   attnpress_destroy(handle);
 }
 
+/* Both sides of && and || are asked; a text that is no expression stays as it is. */
+static void test_conditions(void **state) {
+  (void)state;
+  static const char *const rows[][2] = {
+      {"k <= q && d(k)", "(((bool)(k <= q ) & (bool)( d(k)\n)))"},
+      {"!(a && b) || c", "(((bool)(!((((bool)(a ) & (bool)( b)))) )) | ((bool)( c\n)))"},
+      {"a ? b : c || d", "a ? b :(((bool)( c )) | ((bool)( d\n)))"},
+      {"a & 1 // &&", "a & 1 // &&\n"},
+      {"k <= q;", "k <= q;\n"},
+      {"(a && b", "(a && b\n"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    ap_text text = {0};
+    ap_snippet_add_condition(&text, "own", ".mask", rows[i][0]);
+    assert_false(text.failed);
+    assert_string_equal(strchr(text.data, '\n') + 1, rows[i][1]); /* behind #line */
+    free(text.data);
+  }
+}
+
 static void test_kernels_by_name(void **state) {
   (void)state;
   attnpress_handle *handle = make_handle();
@@ -139,7 +160,8 @@ static float bits_of(uint32_t bits) {
 }
 
 static void check_mod(const attnpress_mod_args *given, uintptr_t map) {
-  assert_int_equal((uintptr_t)given->map, map);
+  assert_int_equal((uintptr_t)given->map, map == 0 ? 0 : map + 4 * ATTNPRESS_MOD_MAP_BEGIN);
+  assert_int_equal((uintptr_t)given->ticket, map);
   assert_true(bits_of(given->scalar[0]) == 30.0f);
   assert_int_equal((int32_t)given->scalar[1], -7);
   assert_int_equal((uintptr_t)given->buffer[0].data, 0x60000);
@@ -758,19 +780,11 @@ static void test_files(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_refusals),
-      TEST(test_kernels_by_name),
-      TEST(test_launches),
-      TEST(test_compiles),
-      TEST(test_plans),
-      TEST(test_errors_of_a_text),
-      TEST(test_interpreter),
-      TEST(test_shipped_are_the_built_in),
-      TEST(test_other_shipped),
-      TEST(test_files),
-      TEST(test_backward_launches),
-      TEST(test_backward_refusals),
-      TEST(test_slopes),
+      TEST(test_refusals),          TEST(test_conditions),  TEST(test_kernels_by_name),
+      TEST(test_launches),          TEST(test_compiles),    TEST(test_plans),
+      TEST(test_errors_of_a_text),  TEST(test_interpreter), TEST(test_shipped_are_the_built_in),
+      TEST(test_other_shipped),     TEST(test_files),       TEST(test_backward_launches),
+      TEST(test_backward_refusals), TEST(test_slopes),
   };
   return cmocka_run_group_tests(tests, set_up_attention, tear_down_group);
 }

@@ -30,7 +30,7 @@ CONSUMER_REGISTERS = {1: 240, 2: 240, 3: 160}  # of a thread, by the number of c
 BACKWARD_OTHER_REGISTERS = 40  # as OTHER_REGISTERS, of the backward template, at the least
 BACKWARD_FEATURE_REGISTERS = (0, 8, 24, 64, 64, 64)  # beside softcap's derivative, by tile class
 CONSUMER_OTHER_REGISTERS = 32  # all but S, P and O
-RAGGED_UNIT_BYTES = 1024  # of sm90's ragged kernels: static shared memory, at most
+FOUND_UNIT_BYTES = 1024  # of sm90's kernels that write units down: static shared memory, at most
 SLAB_COLUMNS = 64  # of Q, K and V in shared memory: rows of 128 bytes
 WIDE_COLUMNS = 256  # of O: above, two consumers share them
 WIDE_PLACES = 2  # for P between them
@@ -449,8 +449,8 @@ def _producer_problems(variant: Variant, tile: Tile) -> list[str]:
         return [f"block_m {tile.block_m} is none of 64, 128, 192: 1 to 3 consumers of 64 rows"]
     plain = producer_tile(variant, tile.block_m, tile.block_n, tile.stages)
     limit = limits(variant).block_smem_bytes
-    if variant.sequences == "ragged":
-        limit -= RAGGED_UNIT_BYTES
+    if variant.sequences == "ragged" or variant.mod_mask:
+        limit -= FOUND_UNIT_BYTES
     needed, budget = registers(variant, tile), register_budget(tile)
     checks = (
         (
@@ -563,7 +563,7 @@ def _dbias_problems(variant: Variant, tile: Tile) -> list[str]:
 # Of passes whose thread blocks take rows of the output: `block_m` rows, by `warps_m` warps.
 ROW_TILES = {
     "fwd_combine": make_tile(1, 32, 4, 1, 0, 0, 0),
-    "fwd_map": make_tile(1, 16, 4, 1, 0, 0, 0),  # a word of 16 key blocks of one row block
+    "fwd_map": make_tile(1, 16, 8, 1, 0, 0, 0),  # a word of 16 key blocks of one row block
     "fwd_schedule": make_tile(1, 16, 32, 1, 0, 0, 0),  # one thread block
     "bwd_delta": make_tile(64, 16, 8, 1, 0, 0, 0),
     "bwd_convert": make_tile(64, 16, 8, 1, 0, 0, 0),

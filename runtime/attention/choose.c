@@ -555,7 +555,8 @@ static attnpress_status plan_map(const ap_problem *problem, const ap_device *dev
             (int)problem->seqlen_k);
   plan->map_grid = (unsigned)words;
   plan->map_offset_bytes = align_workspace(plan->workspace_bytes);
-  plan->workspace_bytes = plan->map_offset_bytes + (size_t)words * sizeof(uint32_t);
+  plan->workspace_bytes =
+      plan->map_offset_bytes + (ATTNPRESS_MOD_MAP_BEGIN + (size_t)words) * sizeof(uint32_t);
   return ATTNPRESS_OK;
 }
 
@@ -631,8 +632,10 @@ attnpress_status ap_choose(const ap_problem *problem, const ap_device *device, a
    * ptx_griddepcontrol.cuh). They are short, and often run back to back. */
   plan->combine_overlaps = ap_needs_combine(plan) && device->capability >= OVERLAP_CAPABILITY_MIN;
   plan->overlaps =
-      (plan->variant.axis[AP_ATTENTION_SPLIT] || plan->variant.axis[AP_ATTENTION_DECODE]) &&
-      !plan->tile.field[AP_ATTENTION_TILE_PRODUCER] && device->capability >= OVERLAP_CAPABILITY_MIN;
+      (plan->tile.field[AP_ATTENTION_TILE_PRODUCER]
+           ? problem->mod_mask
+           : plan->variant.axis[AP_ATTENTION_SPLIT] || plan->variant.axis[AP_ATTENTION_DECODE]) &&
+      device->capability >= OVERLAP_CAPABILITY_MIN;
   if (plan->variant.axis[AP_ATTENTION_SPLIT])
     FORWARD_IF(plan_parts(problem, plan));
   if (ap_needs_combine(plan))
@@ -701,7 +704,8 @@ static size_t most_map_bytes(const ap_problem *problem, const ap_problem *maxima
           : ap_count_map_words(&most, tile, group_of(&most), &batches, &heads, &words);
   if (any || alone < 0 || packed < 0)
     return SIZE_MAX;
-  return WORKSPACE_ALIGNMENT + (size_t)(alone > packed ? alone : packed) * sizeof(uint32_t);
+  return WORKSPACE_ALIGNMENT +
+         (ATTNPRESS_MOD_MAP_BEGIN + (size_t)(alone > packed ? alone : packed)) * sizeof(uint32_t);
 }
 
 static attnpress_status add_workspace(const ap_problem *maxima, size_t rows, size_t more_bytes,

@@ -180,6 +180,73 @@ static void add_names(ap_text *out, const attnpress_score_mod *m, const char *te
   }
 }
 
+/** Whether a name is one of a text's ints, a buffer of them, or a function of ints. */
+static int is_whole(const void *of, const char *name, size_t size) {
+  static const char *const known[] = {"b",   "h",   "h_kv",   "q",   "k",    "q_len", "k_len",
+                                      "min", "max", "clampi", "abs", "true", "false"};
+  const attnpress_score_mod *m = of;
+  for (size_t i = 0; i < sizeof known / sizeof *known; ++i)
+    if (strlen(known[i]) == size && memcmp(known[i], name, size) == 0)
+      return 1;
+  for (int i = 0; i < m->scalar_count; ++i)
+    if (strlen(m->scalars[i].name) == size && memcmp(m->scalars[i].name, name, size) == 0)
+      return m->scalars[i].dtype == ATTNPRESS_INT32;
+  for (int i = 0; i < m->buffer_count; ++i)
+    if (strlen(m->buffers[i].name) == size && memcmp(m->buffers[i].name, name, size) == 0)
+      return m->buffers[i].dtype == ATTNPRESS_INT32;
+  return 0;
+}
+
+/** The mask of a tile: the text over again, in ranges; where it has other numbers, it may be either. */
+static void write_tile_mask(ap_text *out, const attnpress_score_mod *m) {
+  static const char *const row[] = {"b", "h", "h_kv", "q"};
+  static const char *const indices[] = {"i", "j", "m", "n"};
+  add(out,
+      "\n__device__ __forceinline__ SnippetTruth snippet_keeps_tile(\n"
+      "    const attnpress_mod_args *snippet_mod, SnippetTile snippet_at, const SnippetRange k,\n"
+      "    const int q_len, const int k_len) {\n");
+  if (!ap_snippet_is_whole(m->mask, is_whole, m)) {
+    add(out, "  return SnippetTruth(true, true);\n}\n");
+    return;
+  }
+  for (size_t i = 0; i < sizeof row / sizeof *row; ++i)
+    if (ap_snippet_uses(m->mask, row[i])) {
+      add(out, "  const SnippetRange ");
+      add(out, row[i]);
+      add(out, " = snippet_at.");
+      add(out, row[i]);
+      add(out, ";\n");
+    }
+  ap_snippet_add_scalars(out, m->mask, m->scalars, m->scalar_count,
+                         "snippet_float(snippet_mod->scalar, ",
+                         "snippet_int(snippet_mod->scalar, ");
+  for (int i = 0; i < m->buffer_count; ++i) {
+    const attnpress_score_buffer *b = &m->buffers[i];
+    if (!ap_snippet_uses(m->mask, b->name))
+      continue;
+    add(out, "  const auto ");
+    add(out, b->name);
+    add(out, " = [snippet_mod](");
+    for (int d = 0; d < b->rank; ++d) {
+      add(out, d > 0 ? ", SnippetRange " : "SnippetRange ");
+      add(out, indices[d]);
+    }
+    add(out, ") {\n    const SnippetRange snippet_indices[] = {");
+    for (int d = 0; d < b->rank; ++d) {
+      add(out, d > 0 ? ", " : "");
+      add(out, indices[d]);
+    }
+    add(out, "};\n    return snippet_int32_range(snippet_mod, ");
+    ap_text_append_int(out, i);
+    add(out, ", ");
+    ap_text_append_int(out, b->rank);
+    add(out, ", snippet_indices);\n  };\n");
+  }
+  add(out, "  return (SnippetTruth)(\n");
+  ap_snippet_add_lines(out, ap_score_mod_name(m), ".mask", m->mask);
+  add(out, "  );\n}\n");
+}
+
 /** The head of a function of a text; `given`: its score, or "". */
 static void begin_function(ap_text *out, const char *type, const char *name, const char *given) {
   add(out, "\n__device__ __forceinline__ ");
@@ -206,7 +273,10 @@ static void write_expression(ap_text *out, const attnpress_score_mod *m, const c
   add(out, "  return (");
   add(out, type);
   add(out, ")(\n");
-  ap_snippet_add_lines(out, ap_score_mod_name(m), which, text);
+  if (text == m->mask)
+    ap_snippet_add_condition(out, ap_score_mod_name(m), which, text);
+  else
+    ap_snippet_add_lines(out, ap_score_mod_name(m), which, text);
   add(out, "  );\n}\n");
 }
 
@@ -242,6 +312,8 @@ static void write_text(ap_text *out, const attnpress_score_mod *m, int backward)
   if (ap_snippet_is_given(m->mask)) {
     begin_function(out, "bool", "snippet_keeps", "");
     write_expression(out, m, "bool", ".mask", m->mask);
+    if (!backward)
+      write_tile_mask(out, m);
   }
 }
 
@@ -311,7 +383,8 @@ void ap_score_mod_fill(const attnpress_forward_args *args, const ap_plan *how,
   }
   if (!ap_snippet_is_given(m->mask) || how == NULL)
     return;
-  out->map = (uint32_t *)(void *)((char *)args->workspace + how->map_offset_bytes);
+  out->ticket = (uint32_t *)(void *)((char *)args->workspace + how->map_offset_bytes);
+  out->map = out->ticket + ATTNPRESS_MOD_MAP_BEGIN;
   out->map_words = how->map_words;
   const int64_t head_words = (int64_t)how->row_blocks * how->map_words;
   out->map_head_stride = how->map_heads > 1 ? head_words : 0;

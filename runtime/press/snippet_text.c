@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "press/snippet.h"
@@ -171,11 +172,15 @@ void ap_snippet_add_scalars(ap_text *out, const char *text, const attnpress_scor
   }
 }
 
-void ap_snippet_add_lines(ap_text *out, const char *title, const char *which, const char *text) {
+static void begin_lines(ap_text *out, const char *title, const char *which) {
   ap_text_append_string(out, "#line 1 \"");
   ap_text_append_string(out, title);
   ap_text_append_string(out, which);
   ap_text_append_string(out, "\"\n");
+}
+
+void ap_snippet_add_lines(ap_text *out, const char *title, const char *which, const char *text) {
+  begin_lines(out, title, which);
   ap_text_append_string(out, text);
   ap_text_append_string(out, "\n");
 }
@@ -185,6 +190,162 @@ void ap_snippet_add_dual_lines(ap_text *out, const char *title, const char *whic
   ap_text_append_string(out, "#define float SnippetDual\n");
   ap_snippet_add_lines(out, title, which, text);
   ap_text_append_string(out, "#undef float\n");
+}
+
+/* ---- Both sides of && and || ---- */
+
+/* C asks the right side of && and || only where the left one leaves it open: branches, one a pair of
+ * query and key, and loads that wait for one another. Buffers are read within their bounds whatever
+ * the index, so that both sides may be asked: a && b is written (bool)(a) & (bool)(b). */
+
+static void add_both_sides(ap_text *out, const char *begin, const char *end);
+
+/** Past a name, or what skip_other() passes, or an operator of two characters. */
+static const char *skip_token(const char *text) {
+  if (starts_name(*text)) {
+    while (goes_on_name(*text))
+      ++text;
+    return text;
+  }
+  if ((text[0] == '&' || text[0] == '|' || text[0] == ':') && text[1] == text[0])
+    return text + 2;
+  return skip_other(text);
+}
+
+/** Past the bracket that closes the one at `text`. */
+static const char *skip_brackets(const char *text) {
+  int depth = 0;
+  do {
+    depth += (*text == '(') - (*text == ')');
+    text = skip_token(text);
+  } while (depth > 0);
+  return text;
+}
+
+/** Whether a text is an expression whose brackets close, without statements. */
+static int is_expression(const char *text) {
+  int depth = 0;
+  for (; *text != '\0' && depth >= 0; text = skip_token(text)) {
+    if (strchr(";{}[]\"'#", *text) != NULL)
+      return 0;
+    depth += (*text == '(') - (*text == ')');
+  }
+  return depth == 0;
+}
+
+/** The first of these operators outside brackets, or the end; a character that is one of an operator
+ * of two characters does not count as one of one. */
+static const char *find_operator(const char *begin, const char *end, const char *one,
+                                 const char *two) {
+  while (begin < end) {
+    const char *next = *begin == '(' ? skip_brackets(begin) : skip_token(begin);
+    if (next == begin + 1
+            ? strchr(one, *begin) != NULL
+            : next == begin + 2 && begin[0] == begin[1] && strchr(two, *begin) != NULL)
+      return begin;
+    begin = next;
+  }
+  return end;
+}
+
+static void add_until(ap_text *out, const char *begin, const char *end) {
+  ap_text_append(out, begin, (size_t)(end - begin));
+}
+
+/** An operand, of which only what its brackets hold may change. */
+static void add_operand(ap_text *out, const char *begin, const char *end) {
+  while (begin < end) {
+    const char *next = *begin == '(' ? skip_brackets(begin) : skip_token(begin);
+    if (*begin == '(') {
+      ap_text_append_string(out, "(");
+      add_both_sides(out, begin + 1, next - 1);
+      ap_text_append_string(out, ")");
+    } else {
+      add_until(out, begin, next);
+    }
+    begin = next;
+  }
+}
+
+/** What && joins, of which there may be one. */
+static void add_all_of(ap_text *out, const char *begin, const char *end) {
+  const char *to = find_operator(begin, end, "", "&");
+  ap_text_append_string(out, "(bool)(");
+  add_operand(out, begin, to);
+  ap_text_append_string(out, ")");
+  if (to < end) {
+    ap_text_append_string(out, " & ");
+    add_all_of(out, to + 2, end);
+  }
+}
+
+/** What || joins; of which there may be one. */
+static void add_any_of(ap_text *out, const char *begin, const char *end) {
+  const char *to = find_operator(begin, end, "", "|");
+  ap_text_append_string(out, "(");
+  add_all_of(out, begin, to);
+  ap_text_append_string(out, ")");
+  if (to < end) {
+    ap_text_append_string(out, " | ");
+    add_any_of(out, to + 2, end);
+  }
+}
+
+/** Expressions between commas, ? and :. */
+static void add_both_sides(ap_text *out, const char *begin, const char *end) {
+  const char *to = find_operator(begin, end, ",?:", "");
+  if (find_operator(begin, to, "", "&|") < to) {
+    ap_text_append_string(out, "(");
+    add_any_of(out, begin, to);
+    ap_text_append_string(out, ")");
+  } else {
+    add_operand(out, begin, to);
+  }
+  if (to < end) {
+    add_until(out, to, to + 1);
+    add_both_sides(out, to + 1, end);
+  }
+}
+
+void ap_snippet_add_condition(ap_text *out, const char *title, const char *which,
+                              const char *text) {
+  if (!is_expression(text)) {
+    ap_snippet_add_lines(out, title, which, text);
+    return;
+  }
+  ap_text whole = {0}; /* a comment at its end ends with the line */
+  ap_text_append_string(&whole, text);
+  ap_text_append_string(&whole, "\n");
+  begin_lines(out, title, which);
+  if (whole.data != NULL)
+    add_both_sides(out, whole.data, whole.data + strlen(whole.data));
+  out->failed |= whole.failed;
+  free(whole.data);
+}
+
+/* ---- Whole numbers ---- */
+
+int ap_snippet_is_whole(const char *text,
+                        int (*is_whole)(const void *of, const char *name, size_t size),
+                        const void *of) {
+  if (!is_expression(text))
+    return 0;
+  for (const char *next; *text != '\0'; text = next) {
+    next = skip_token(text);
+    const size_t size = (size_t)(next - text);
+    if (starts_name(*text)              ? !is_whole(of, text, size)
+        : isdigit((unsigned char)*text) ? strspn(text, "0123456789") < size
+                                        : size == 1 && strchr(" \t\r\n()+-*/%<>=!,", *text) == NULL)
+      return 0;
+    /* No shifts and no assignments: what begins with <, >, = or ! ends as a comparison. */
+    if (strchr("<>", *text) != NULL && *next == *text)
+      return 0;
+    if (strchr("<>!", *text) != NULL && *next == '=')
+      ++next;
+    else if (*text == '=' && *next++ != '=')
+      return 0;
+  }
+  return 1;
 }
 
 /* ---- Errors, arguments ----------------------------------------------------------------------- */

@@ -43,6 +43,13 @@ void ap_snippet_add_scalars(ap_text *out, const char *text, const attnpress_scor
                             int count, const char *float_source, const char *int_source);
 /** The caller's own lines, as such: errors name them by `title` and `which`. */
 void ap_snippet_add_lines(ap_text *out, const char *title, const char *which, const char *text);
+/** The same of one expression, true or false, of which both sides of && and || are asked. */
+void ap_snippet_add_condition(ap_text *out, const char *title, const char *which, const char *text);
+/** Whether such an expression has nothing but whole numbers, operators of arithmetic, comparisons, &&,
+ * ||, !, and names of which `is_whole` says that they are whole numbers or functions of them. */
+int ap_snippet_is_whole(const char *text,
+                        int (*is_whole)(const void *of, const char *name, size_t size),
+                        const void *of);
 /** The same where what is a float in the text is to be a number with its derivative (dual.cuh). */
 void ap_snippet_add_dual_lines(ap_text *out, const char *title, const char *which,
                                const char *text);

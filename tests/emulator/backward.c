@@ -639,8 +639,10 @@ static const shape_row shape_rows[] = {
     /* Of kernels whose names say what is done to scores alone: */
     {{4, 3}, {5, 1}, 1, 1, LAYOUT_BSHD, 0, 0, 0.0f},
     {{7, 1}, {3, -3}, 1, 2, LAYOUT_GAPS, 1, 0, 0.0f},
+    /* Of all kernels that have keys: scores of -200 and less, against whose lse what is past the keys would be inf. */
+    {{1, 5}, {0, 2}, 2, 1, LAYOUT_BSHD, 0, 0, 40.0f},
 };
-enum { PLAIN_SHAPES = 11 };
+enum { PLAIN_SHAPES = 11, LAST_SHAPE = sizeof shape_rows / sizeof *shape_rows - 1 };
 
 /* Keys of a window or a chunk; -1: all of them. */
 static const struct {
@@ -678,11 +680,14 @@ static int has_scores(const kernel *k) {
 }
 
 /* Kernels of rows alone have tiles of no keys. */
+static int has_keys(const kernel *k) {
+  return owns_keys(k) || pass_of(k) == AP_ATTENTION_PASS_BWD_DQ ||
+         pass_of(k) == AP_ATTENTION_PASS_BWD_DBIAS;
+}
+
 static shape make_shape(unsigned i, const kernel *k) {
   const shape_row *row = &shape_rows[i];
-  const int main_pass = owns_keys(k) || pass_of(k) == AP_ATTENTION_PASS_BWD_DQ ||
-                        pass_of(k) == AP_ATTENTION_PASS_BWD_DBIAS;
-  const int keys = main_pass ? k->tile.field[AP_ATTENTION_TILE_BLOCK_N] : 1;
+  const int keys = has_keys(k) ? k->tile.field[AP_ATTENTION_TILE_BLOCK_N] : 1;
   shape s = {.batch = 1,
              .seqlen_q = row->q.tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_M] + row->q.more,
              .seqlen_k = row->k.tiles * keys + row->k.more,
@@ -717,8 +722,10 @@ int run_backward_shapes(const kernel *k, FILE *out, int *shapes) {
   static char report[EMULATED_REPORT_BYTES];
   if (k->variant.axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE)
     return run_ragged(k, out, shapes);
-  const unsigned count = has_scores(k) ? (unsigned)COUNT(shape_rows) : PLAIN_SHAPES;
-  for (unsigned i = 0; i < count; ++i, ++*shapes) {
+  for (unsigned i = 0; i < COUNT(shape_rows); ++i) {
+    if (i == LAST_SHAPE ? !has_keys(k) : i >= PLAIN_SHAPES && !has_scores(k))
+      continue;
+    ++*shapes;
     const shape_row *row = &shape_rows[i];
     const shape s = make_shape(i, k);
     if (run_one(k, &s, row->with_dlse, row->accumulate, 1000u * i, report) != 0) {

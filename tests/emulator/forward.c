@@ -378,13 +378,14 @@ static int launch_map(const kernel *map, const kernel *k, call *c, const attnpre
     ap_score_mod_fill(&c->args, &how, mod);
     return 0;
   }
-  c->args.workspace = scores_add_map(&c->scores, words);
+  c->args.workspace = scores_add_map(&c->scores, ATTNPRESS_MOD_MAP_BEGIN + words);
   ap_score_mod_fill(&c->args, &how, mod);
   args.call.mod = *mod;
   ap_score_mod_fill_map(&problem, &how, &args);
   const int status = launch(map, (unsigned)words, &args, call_map, c,
                             buffers_used() | 1u << (TENSORS + TENSOR_MAP), report);
-  c->scores.tensors[TENSOR_MAP].writable = 0;
+  c->scores.tensors[TENSOR_MAP].writable =
+      k->variant.axis[AP_ATTENTION_ARCH] == 90; /* the ticket */
   return status;
 }
 

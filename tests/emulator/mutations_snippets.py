@@ -9,6 +9,7 @@ HEADER = "include/attnpress/device/score_mod.cuh"
 TEXT = "include/attnpress/device/score_text.cuh"
 MAP = "templates/attention/flash_fwd_map.cu.j2"
 PARTS = "templates/attention/parts/"
+RANGE = "include/attnpress/device/snippet_range.cuh"
 PASS = PARTS + "snippet.cu.j2"
 BLOCK = PARTS + "key_block.cu.j2"
 RING = PARTS + "key_ring.cu.j2"
@@ -31,13 +32,22 @@ MUTATIONS = [
         "row, key + 8 + i / 2 * 8",
     ),
     Mutation(
-        "snippet: its mask takes out what it keeps", PASS, "if (!snippet_keeps", "if (snippet_keeps"
+        "snippet: its mask takes out what it keeps",
+        PASS,
+        "if (!(seen[half]",
+        "if ((seen[half]",
+    ),
+    Mutation(
+        "snippet: the mask of the other row",
+        PASS,
+        "snippet_keeps(mod, rows[i / 2]",
+        "snippet_keeps(mod, rows[0]",
     ),
     Mutation(
         "snippet: its mask is a key late",
         PASS,
-        "snippet_keeps(mod, row, key +",
-        "snippet_keeps(mod, row, key + 1 +",
+        "rows[i / 2], key +",
+        "rows[i / 2], key + 1 +",
     ),
     Mutation(
         "snippet: the query of a packed row",
@@ -83,15 +93,107 @@ MUTATIONS = [
     Mutation(
         "map: inverted, all is some taken out",
         MAP,
-        "(0xffffffff, found & 2) ? ALL_SCORES : NO_SCORES",
-        "(0xffffffff, found & 2) ? NO_SCORES : ALL_SCORES",
+        "SOME_SCORES : ALL_SCORES : NO_SCORES;",
+        "SOME_SCORES : NO_SCORES : ALL_SCORES;",
     ),
-    Mutation("map: what is some is all", MAP, "return SOME_SCORES;", "return ALL_SCORES;"),
+    Mutation(
+        "map: what is some is all",
+        MAP,
+        "found.out ? SOME_SCORES : ALL_SCORES",
+        "found.out ? ALL_SCORES : ALL_SCORES",
+    ),
+    Mutation(
+        "range: what may be equal is less",
+        RANGE,
+        "SnippetTruth(a.low < b.high, a.high >= b.low)",
+        "SnippetTruth(a.low < b.high, a.high > b.low)",
+    ),
+    Mutation(
+        "range: one equal end is enough",
+        RANGE,
+        "a.low != a.high || b.low != b.high || a.low != b.low",
+        "a.low != b.low",
+    ),
+    Mutation(
+        "range: both are false where one may be",
+        RANGE,
+        "SnippetTruth(a.may && b.may, a.may_not || b.may_not)",
+        "SnippetTruth(a.may && b.may, a.may_not && b.may_not)",
+    ),
+    Mutation(
+        "range: one is true where both may be",
+        RANGE,
+        "SnippetTruth(a.may || b.may, a.may_not && b.may_not)",
+        "SnippetTruth(a.may && b.may, a.may_not && b.may_not)",
+    ),
+    Mutation(
+        "range: a remainder rises with its number",
+        RANGE,
+        "if (a.low >= 0 && a.low / b.low == a.high / b.low)",
+        "if (a.low >= 0)",
+    ),
+    Mutation("range: some of a buffer", RANGE, "element += 32", "element += 64"),
+    Mutation(
+        "range: lanes keep what they found", RANGE, "step < 32; step *= 2", "step < 2; step *= 2"
+    ),
+    Mutation("range: of the first query", MAP, "{first, last}}", "first}"),
+    Mutation("range: of the first head", MAP, "row.h + args->heads - 1}", "row.h}"),
+    Mutation("range: of the first key", MAP, "{key_begin, key_end - 1}", "key_begin"),
+    # ---- Units ----
+    Mutation(
+        "map, sm90: the ticket is not set to 0",
+        MAP,
+        "    *mod->ticket = 0;\n",
+        "    ;\n",
+    ),
+    Mutation(
+        "map, sm90: a ticket is taken twice",
+        FWD_SM90,
+        "atomic_add(snippet_args_sm90(args)->ticket, 1)",
+        "atomic_add(snippet_args_sm90(args)->ticket, 0)",
+    ),
+    Mutation(
+        "map, sm90: the last units are nobody's",
+        FWD_SM90,
+        "divide(args->rounds, &args->group_rounds) * args->group_units",
+        "args->group_units",
+    ),
+    Mutation(
+        "map, sm90: a place is not waited for",
+        FWD_SM90,
+        "      wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n"
+        "      units[place.index] = unit;",
+        "      units[place.index] = unit;",
+    ),
+    Mutation(
+        "map, sm90: one reader too few",
+        FWD_SM90,
+        "4 * CONSUMERS + 1);",
+        "4 * CONSUMERS);",
+    ),
     Mutation("map: its words are a block off", MAP, "<< 2 * i;", "<< 2 * (i ^ 1);"),
     Mutation(
-        "map: only the first position counts", MAP, "position <= last && !both", "position == first"
+        "map: only the first positions count",
+        MAP,
+        "position <= last && !(",
+        "position == first && !(",
     ),
-    Mutation("map: only the first head counts", MAP, "head < args->heads", "head < 1"),
+    Mutation(
+        "map: one position of those asked at once", MAP, "min(position + i, last)", "position"
+    ),
+    Mutation(
+        "map: only the first head counts",
+        MAP,
+        "head < first_head + args->heads",
+        "head <= first_head",
+    ),
+    Mutation("map: only the first keys count", MAP, "key += 32 * KEYS", "key += 64 * KEYS"),
+    Mutation(
+        "map: keys that the forward kernel's mask hides count",
+        MAP,
+        "all.begin <= key && key + 32 * KEYS",
+        "key + 32 * KEYS",
+    ),
     Mutation(
         "map: the head of the first tile",
         MAP,
@@ -101,8 +203,8 @@ MUTATIONS = [
     Mutation(
         "map: keys past the block",
         MAP,
-        "min(row.key_end, key_end)",
-        "min(row.key_end, key_end - 1)",
+        "end = min(row.key_end, key_end)",
+        "end = min(row.key_end, key_end - 1)",
     ),
     Mutation(
         "map: one warp's part is lost",

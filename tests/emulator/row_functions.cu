@@ -39,3 +39,26 @@ extern "C" __global__ void __launch_bounds__(32) row_masks(const __grid_constant
     store_seen(args.out + offset + 4 + half * 2, by_bits, half);
   }
 }
+
+// Two key blocks of capped scores, floats: words 0 and 1 of the input are those of row 0 in either
+// block, 2 and 3 those of row 1, word 4 is the scale. Gives, for each row, the reference, log2 of this
+// thread's sum with the reference, and the largest P of either block.
+extern "C" __global__ void __launch_bounds__(32)
+    capped_rows(const __grid_constant__ leaf_args args) {
+  const int offset = (blockIdx.x * 32 + threadIdx.x) * LANE_WORDS;
+  const float *in = (const float *)(args.in + offset);
+  float *out = (float *)(args.out + offset);
+  float reference[2] = {-INF, -INF}, row_sum[2] = {0.0f, 0.0f}, rescale[2];
+  for (int block = 0; block < 2; ++block) {
+    float score[TILES * 4];
+    for (int i = 0; i < TILES * 4; ++i)
+      score[i] = in[i / 2 % 2 * 2 + block];
+    take_capped_rows(score, TILES, reference, row_sum, rescale, in[4]);
+    for (int half = 0; half < 2; ++half)
+      out[half * 4 + 2 + block] = score[half * 2];
+  }
+  for (int half = 0; half < 2; ++half) {
+    out[half * 4] = reference[half];
+    out[half * 4 + 1] = reference[half] * in[4] + log2_approx(row_sum[half]);
+  }
+}

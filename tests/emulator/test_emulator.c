@@ -321,6 +321,48 @@ static void test_row_masks(void) {
   }
 }
 
+/* Scores of -1 to 1, or masked, in two key blocks: the sum is right wherever the reference lies, and P
+ * is nowhere beyond what floats hold many of. */
+static void test_capped_rows(void) {
+  const leaf_function f = {"capped_rows", LEAF_BITS, 8, 0, 0, 0, 0};
+  static const float scores[] = {-1.0f, -0.7f, -0.1f, 0.0f, 0.2f, 0.95f, 1.0f, -INFINITY};
+  static const float scales[] = {0.5f, 8.0f, 43.3f, 72.2f, 82.0f, 83.0f, 1500.0f};
+  enum { KEYS = 48, SCORES = 8 };
+  for (size_t s = 0; s < sizeof scales / sizeof *scales; ++s)
+    for (int round = 0; round < 2 * SCORES; ++round) {
+      float given[32][5];
+      for (int lane = 0; lane < 32; ++lane) {
+        const int quad = lane / 4; /* its lanes have the same rows */
+        const float row[5] = {scores[round % SCORES], scores[quad], scores[quad],
+                              scores[(quad + round) % SCORES], scales[s]};
+        memcpy(given[lane], row, sizeof row);
+        memcpy(in + lane * LANE_WORDS, row, sizeof row);
+      }
+      const int status = leaf_emulate(module_path, &f, in, out, 1, report);
+      CHECK(status == 0, "%s", report);
+      for (int i = 0; i < 64; ++i) {
+        const float *of = given[i / 2] + i % 2 * 2;
+        float got[4];
+        memcpy(got, out + i / 2 * LANE_WORDS + i % 2 * 4, sizeof got);
+        const double first = of[0], second = of[1], scale = scales[s];
+        const double most = first > second ? first : second;
+        const double sum = exp2((first - most) * scale) + exp2((second - most) * scale);
+        const double expected = most * scale + log2(KEYS * sum);
+        if (most == -INFINITY) {
+          CHECK(got[0] == -INFINITY && got[2] == 0.0f && got[3] == 0.0f, "a row without keys");
+          continue;
+        }
+        CHECK(fabs(got[1] - expected) <= 1e-3 * fmax(1.0, fabs(expected)),
+              "%g, %g at %g: %g, not %g", first, second, scale, (double)got[1], expected);
+        CHECK(got[2] <= 0x1p65f && got[3] <= 0x1p65f, "%g, %g at %g: P is %g, %g", first, second,
+              scale, (double)got[2], (double)got[3]);
+        if (first == -INFINITY && second * scale >= scale - 64.0) {
+          CHECK(got[3] == 1.0f, "the first key's P is %g", (double)got[3]);
+        }
+      }
+    }
+}
+
 /* Every function with every input runs; the tests above look at what comes out. */
 static void test_random_inputs(const leaf_function *functions, int count) {
   enum { WARPS = 20 };
@@ -730,8 +772,10 @@ int main(void) {
     test_pairs();
     test_random_inputs(leaf_functions, leaf_functions_count);
   }
-  if (compile("row_functions.cu") == 0)
+  if (compile("row_functions.cu") == 0) {
     test_row_masks();
+    test_capped_rows();
+  }
   if (compile("leaf_functions_sm90.cu") == 0) {
     test_wgmma();
     test_tma();

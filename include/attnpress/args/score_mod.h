@@ -6,7 +6,7 @@
 
 /* What a snippet may use (attnpress_score_mod). A kernel whose name has one is given this behind
  * its own arguments. */
-enum { ATTNPRESS_MOD_SCALARS_MAX = 16, ATTNPRESS_MOD_BUFFERS_MAX = 8 };
+enum { ATTNPRESS_MOD_SCALARS_MAX = 16, ATTNPRESS_MOD_BUFFERS_MAX = 8, ATTNPRESS_MOD_MAP_BEGIN = 4 };
 
 typedef struct attnpress_mod_buffer {
   const void *data;
@@ -17,17 +17,21 @@ typedef struct attnpress_mod_buffer {
 typedef struct attnpress_mod_args {
   /* Two bits a key block of each row block of the forward kernel, 16 to a word, key block n in bits
    * 2 * (n % 16): 0 the mask leaves none of its scores, 1 some, 2 all of them. (batch or 1, tile
-   * heads or 1, row_blocks, map_words); written by the map kernel, where there is a mask. */
+   * heads or 1, row_blocks, map_words); written by the map kernel, where there is a mask. It begins
+   * ATTNPRESS_MOD_MAP_BEGIN words behind the ticket. */
   uint32_t *map;
   int64_t map_batch_stride, map_head_stride;  /* in words; 0: one serves all */
   int32_t map_words;                          /* of a row block: ceil(key blocks / 16) */
   float natural_per_unit;                     /* what a score is multiplied by before the snippet */
   uint32_t scalar[ATTNPRESS_MOD_SCALARS_MAX]; /* the bits of a float or an int */
   attnpress_mod_buffer buffer[ATTNPRESS_MOD_BUFFERS_MAX];
+  uint32_t
+      *ticket; /* units of work that sm90's thread blocks took beyond their first; the map kernel
+                       sets it to 0 */
 } attnpress_mod_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_mod_args, scalar, 32)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_mod_args) == 544, "layout of attnpress_mod_args");
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_mod_args) == 552, "layout of attnpress_mod_args");
 
 typedef struct attnpress_fwd_mod_args {
   attnpress_fwd_args fwd; /* scores leave a snippet's score in natural units: scale_log2 is then
@@ -44,12 +48,12 @@ typedef struct attnpress_bwd_mod_args {
 } attnpress_bwd_mod_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_mod_args, mod, 536)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_mod_args) == 1080, "layout of attnpress_bwd_mod_args");
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_mod_args) == 1088, "layout of attnpress_bwd_mod_args");
 
 typedef struct attnpress_fwd_sm90_mod_args {
   attnpress_fwd_sm90_args sm90;
   attnpress_mod_args mod;
-  int64_t reserved[4];
+  int64_t reserved[3];
 } attnpress_fwd_sm90_mod_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_sm90_mod_args, mod, 896)
@@ -68,5 +72,5 @@ typedef struct attnpress_fwd_map_args {
   int32_t reserved;
 } attnpress_fwd_map_args;
 
-ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_map_args, block_n, 912)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_map_args) == 936, "layout of attnpress_fwd_map_args");
+ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_map_args, block_n, 920)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_map_args) == 944, "layout of attnpress_fwd_map_args");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "attnpress/device/score_text.cuh"
+#include "attnpress/device/snippet_range.cuh"
 #include "attnpress/device/work.cuh"
 
 // ---- Rows ---------------------------------------------------------------------------------------

@@ -83,6 +83,36 @@ __device__ __forceinline__ void take_rows_lazily(float *score, int tiles, float 
   }
 }
 
+// The same of capped scores, -1 to 1, of which no maximum is needed once a row has a reference: that
+// of the first keys it sees, or what keeps P below 2^CAPPED_GROWTH. P and the sums are floats and
+// bf16, whose exponents hold the rest: up to CAPPED_SCALE a row of the least scores keeps all of its
+// P. Above, the maximum is followed as it is without a cap.
+constexpr float CAPPED_GROWTH = 64.0f, CAPPED_SCALE = 82.0f;
+
+__device__ __forceinline__ void take_capped_rows(float *score, int tiles, float reference[2],
+                                                 float row_sum[2], float rescale[2],
+                                                 float scale_log2) {
+  const bool fresh = reference[0] == -INF || reference[1] == -INF;
+  rescale[0] = rescale[1] = 1.0f;
+  if (scale_log2 > CAPPED_SCALE || __any_sync(0xffffffff, fresh)) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float maximum = row_maximum(score, tiles, half, reference[half]);
+      if ((maximum - reference[half]) * scale_log2 <= 8.0f)
+        maximum = reference[half];
+      if (scale_log2 <= CAPPED_SCALE && maximum > -INF)
+        maximum = fmaxf(maximum, 1.0f - CAPPED_GROWTH * reciprocal_approx(scale_log2));
+      rescale[half] = exp2_approx((reference[half] - finite_base(maximum)) * scale_log2);
+      reference[half] = maximum;
+    }
+  }
+#pragma unroll
+  for (int half = 0; half < 2; ++half)
+    row_sum[half] =
+        row_sum[half] * rescale[half] +
+        exponentials(score, tiles, half, scale_log2, finite_base(reference[half]) * scale_log2);
+}
+
 // The same of scores that are `offset` short of what they stand for, by row; lanes differ in it.
 __device__ __forceinline__ void take_rows_with_offset(float *score, int tiles, float reference[2],
                                                       float row_sum[2], float rescale[2],
