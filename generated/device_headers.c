@@ -745,7 +745,9 @@ const ap_device_header ap_device_headers[] = {
      "  uint32_t *ticket;\n"
      "  const int32_t *first_unit;\n"
      "  const attnpress_sequence_units *sequences;\n"
-     "  int64_t reserved[6];\n"
+     "  int32_t box_rows; /* of K and V in pages: boxes of the tensor maps; they divide a page, BLOCK_N */\n"
+     "  int32_t reserved_2;\n"
+     "  int64_t reserved[5];\n"
      "} attnpress_fwd_sm90_ragged_args;\n"
      "\n"
      "ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_sm90_ragged_args, ragged, 896)\n"
@@ -4279,17 +4281,29 @@ const ap_device_header ap_device_headers[] = {
      "  return {args->page_table + first, key_rows(args, b).begin, max(seqlen_k - 1, 0)};\n"
      "}\n"
      "\n"
-     "// Offset of a key's row, by the strides of pages and rows, and by the table that lies `table`\n"
-     "// entries behind K's. Keys past the last one are that one: somebody may ask for the row of a key\n"
-     "// that is then not read.\n"
-     "__device__ __forceinline__ int64_t page_row(const Pages *pages, const attnpress_ragged_args *args,\n"
-     "                                            int key, int64_t table, int64_t page_stride,\n"
-     "                                            int64_t row_stride) {\n"
+     "// A row of K or V, by its page's number.\n"
+     "struct PageRow {\n"
+     "  int page, row;\n"
+     "};\n"
+     "\n"
+     "// Where a key lies, by the table that lies `table` entries behind K's. Keys past the last one are\n"
+     "// that one: somebody may ask for the row of a key that is then not read.\n"
+     "__device__ __forceinline__ PageRow page_of_key(const Pages *pages,\n"
+     "                                               const attnpress_ragged_args *args, int key,\n"
+     "                                               int64_t table) {\n"
      "  const int row = pages->first + min(key, pages->last_key);\n"
      "  const attnpress_divisor *size = &args->page_size;\n"
      "  const int page = (int)((uint64_t)row * size->multiplier >> size->shift);\n"
      "  const int number = min(max(pages->table[table + page], 0), args->num_pages - 1);\n"
-     "  return number * page_stride + (row - page * size->value) * row_stride;\n"
+     "  return {number, row - page * size->value};\n"
+     "}\n"
+     "\n"
+     "// Offset of that row, by the strides of pages and rows.\n"
+     "__device__ __forceinline__ int64_t page_row(const Pages *pages, const attnpress_ragged_args *args,\n"
+     "                                            int key, int64_t table, int64_t page_stride,\n"
+     "                                            int64_t row_stride) {\n"
+     "  const PageRow at = page_of_key(pages, args, key, table);\n"
+     "  return at.page * page_stride + at.row * row_stride;\n"
      "}\n"},
     {"attnpress/device/snippet.cuh",
      "// What the texts of every family's snippets may use.\n"
@@ -11978,4 +11992,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "d6a3a00c560b9c12c7e0a9b94dfcbc5150ef69120abeb97441ad48c6dbc7e223";
+    "d6603a6b03e6b6ad56f367e4d2ac710c7129c8ae9ed65a92eb260164cb2a190d";

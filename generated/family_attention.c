@@ -57,7 +57,7 @@ static const ap_set where_36[] = {{0, 0, 0, 1, values_35, 2}, {14, 0, 0, 1, valu
 static const int32_t values_37[] = {2, 6};
 static const ap_set where_38[] = {{0, 0, 0, 1, values_37, 2}};
 static const ap_set where_39[] = {{14, 0, 0, 1, values_28, 1}};
-static const ap_set where_40[] = {{14, 0, 0, 1, values_28, 1}, {12, 0, 0, 1, values_12, 1}};
+static const ap_set where_40[] = {{14, 0, 0, 1, values_28, 1}, {12, 0, 0, 1, values_4, 2}};
 static const ap_set where_41[] = {{12, 0, 0, 1, values_4, 2}};
 static const int32_t pairs_42[][2] = {{64, 128}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
 static const ap_tile_part parts_43[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"d", 14, 0, 0}};
@@ -201,7 +201,6 @@ static const ap_rule rules[] = {
     {where_39, 1, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
     {where_39, 1, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
     {where_39, 1, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_39, 1, {12, 0, 0, 1, values_2, 2}, -1, 0, 0},
     {where_40, 2, {0, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_40, 2, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_40, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
@@ -302,7 +301,7 @@ const ap_family ap_family_attention = {
     axes, 15, 14,
     {4, 1, 10, 10, 2, 2, 1, 1, 2, 1, 1, 1, 2, 1, 7},
     {~0xfu, ~0x1u, ~0x3ffu, ~0x3ffu, ~0x3u, ~0x3u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x7fu, ~0u},
-    rules, 88,
+    rules, 87,
     16, fields, forms, 3,
     tile_classes, 9, &ap_tiles_attention, templates, 13, routes, 26,
     snippets, 3,

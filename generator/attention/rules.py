@@ -389,7 +389,7 @@ def _producer_problems(variant: Variant, tile: Tile) -> list[str]:
         return [f"block_m {tile.block_m} is none of 64, 128, 192: 1 to 3 consumers of 64 rows"]
     plain = producer_tile(variant, tile.block_m, tile.block_n, tile.stages)
     limit = limits(variant).block_smem_bytes
-    if variant.sequences == "ragged":
+    if variant.sequences != "dense":
         limit -= RAGGED_UNIT_BYTES
     needed, budget = registers(variant, tile), register_budget(tile)
     checks = (

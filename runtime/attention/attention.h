@@ -132,7 +132,7 @@ int64_t ap_count_map_words(const ap_problem *problem, const ap_tile *tile, int32
 /** 1 where the schedule kernel runs before the forward kernel. */
 static inline int ap_is_scheduled(const ap_plan *plan) {
   return plan->tile.field[AP_ATTENTION_TILE_PRODUCER] &&
-         plan->variant.axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_RAGGED;
+         plan->variant.axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE;
 }
 /** Positions of a row block. */
 int64_t ap_row_block_positions(const ap_tile *tile, int32_t heads_per_tile);
@@ -151,6 +151,8 @@ int ap_tensor_maps_fit(const attnpress_forward_args *args, int64_t batch, int64_
                        int64_t seqlen_k);
 /** The same of sequences of their own lengths. */
 int ap_ragged_maps_fit(const attnpress_forward_args *args);
+/** Rows of the boxes of K and V in pages: the most that divide a page and a key block. */
+int32_t ap_page_box_rows(const attnpress_forward_args *args, const ap_tile *tile);
 /** Writes the maps of a call whose problem has `tma` and whose output is not empty. */
 attnpress_status ap_tensor_maps_encode(const ap_driver *driver, const attnpress_forward_args *args,
                                        const ap_plan *plan, attnpress_fwd_sm90_args *kernel_args);

@@ -24,9 +24,8 @@ static int serves(const ap_route *run, const ap_problem *problem, const ap_devic
     return 0;
   if (run->arch < 90)
     return 1;
-  if (problem->sequences == AP_ATTENTION_SEQUENCES_PAGED ||
-      (problem->sequences == AP_ATTENTION_SEQUENCES_RAGGED &&
-       (problem->softcap || problem->alibi || problem->dropout || problem->num_splits > 1)))
+  if (problem->sequences != AP_ATTENTION_SEQUENCES_DENSE &&
+      (problem->softcap || problem->alibi || problem->dropout || problem->num_splits > 1))
     return 0;
   return problem->hdim <= AP_ATTENTION_SM90_HDIM_MAX &&
          problem->hdim_v <= AP_ATTENTION_SM90_HDIM_MAX && decode <= AP_ATTENTION_SM90_DECODE_MAX &&

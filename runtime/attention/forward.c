@@ -232,6 +232,9 @@ static attnpress_status fill_sm90_ragged(const ap_driver *driver, const forward_
   out->ticket = schedule->ticket;
   out->first_unit = schedule->first_unit;
   out->sequences = schedule->sequences;
+  out->box_rows =
+      call->args.ragged->page_table != NULL ? ap_page_box_rows(&call->args, &how->tile) : 0;
+  out->reserved_2 = 0;
   memset(out->reserved, 0, sizeof out->reserved);
   return fill_sm90(driver, call, how, &out->sm90);
 }

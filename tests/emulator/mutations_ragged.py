@@ -155,8 +155,8 @@ MUTATIONS = [
     Mutation(
         "pages: the row in the page is off by one",
         SEQUENCE,
-        "(row - page * size->value) * row_stride",
-        "(row - page * size->value + 1) * row_stride",
+        "return {number, row - page * size->value};",
+        "return {number, row - page * size->value + 1};",
     ),
     Mutation(
         "pages: the table of the first sequence",

@@ -343,7 +343,8 @@ static void add_keys(call *c, const batch_row *row, const int *lengths) {
   const int32_t *axis = c->kernel->variant.axis;
   const int picked = row->keys == KEYS_PICKED || row->keys == KEYS_PAGED_CACHE;
   const int paged = row->keys >= KEYS_PAGED;
-  const int pad = picked ? 3 : 0;
+  const int by_boxes = paged && c->kernel->variant.axis[AP_ATTENTION_ARCH] == 90;
+  const int pad = picked && !by_boxes ? 3 : 0;
   int64_t batch = c->count + 2 * picked, rows = longest(lengths, c->count) + pad + 1;
   int end;
   if (row->keys == KEYS_PACKED || row->keys == KEYS_PAGED) {
@@ -355,11 +356,12 @@ static void add_keys(call *c, const batch_row *row, const int *lengths) {
   }
   if (picked) {
     int32_t *index = add_array(c, INDEX, c->count);
-    c->ragged.leftpad_k = add_array(c, PAD, c->count);
-    for (int i = 0; i < c->count; ++i) {
+    for (int i = 0; i < c->count; ++i)
       index[i] = c->count + 1 - i; /* each its own */
+    if (pad > 0)
+      c->ragged.leftpad_k = add_array(c, PAD, c->count);
+    for (int i = 0; i < c->count && pad > 0; ++i)
       ((int32_t *)(uintptr_t)c->ragged.leftpad_k)[i] = pad;
-    }
     c->ragged.kv_batch_idx = index;
   }
   if (paged) {
@@ -517,6 +519,7 @@ static void give_lengths(call *c, int keys) {
   give_array(c, "leftpad_k", c->ragged.leftpad_k, c->count);
   give_array(c, "kv_batch_idx", c->ragged.kv_batch_idx, c->count);
   give_array(c, "cu_seqlens_k_new", c->ragged.cu_seqlens_k_new, c->count + 1);
+  give_array(c, "page_indptr", c->ragged.page_indptr, c->count + 1);
 }
 
 /* What a kernel may touch; `combines`: as the kernel that adds up splits. */
@@ -562,7 +565,6 @@ static void give_all(call *c, int splits, int combines) {
   give_array(c, "page_table", c->ragged.page_table, (int64_t)(c->bytes[TABLE] / sizeof(int32_t)));
   give_array(c, "page_table_v", c->ragged.page_table_v,
              (int64_t)(c->bytes[TABLE_V] / sizeof(int32_t)));
-  give_array(c, "page_indptr", c->ragged.page_indptr, c->count + 1);
   c->given[c->given_count++] = c->scores.tensors[TENSOR_SLOPES];
   c->given[c->given_count++] = c->scores.tensors[TENSOR_SEED];
   for (int b = 0; b < c->count; ++b) {
@@ -735,6 +737,8 @@ static int launch_sm90(const kernel *schedule, call *c, const batch_row *row, ch
   args.sm90.tile_heads = ap_divisor(tile_heads);
   args.sm90.heads_per_tile = ap_divisor(heads);
   args.sm90.warpgroup_positions = 64 / heads;
+  if (c->ragged.page_table != NULL)
+    args.box_rows = ap_page_box_rows(&c->args, &c->kernel->tile);
   const attnpress_fwd_schedule_args orders = {
       .ragged = args.ragged,
       .ticket = args.ticket,
@@ -931,6 +935,8 @@ int run_ragged_shapes(const kernel *k, const kernel *other, const score_shape *s
       row.keys = row.keys == KEYS_PACKED   ? KEYS_PAGED
                  : row.keys == KEYS_CACHED ? KEYS_PAGED_FLAT
                                            : KEYS_PAGED_CACHE;
+    if (paged && k->variant.axis[AP_ATTENTION_ARCH] == 90)
+      row.page_size = 8 * ceil_div(row.page_size, 8);
     row.packed = row.packed && may_pack(k);
     for (int b = 0; b < row.count; ++b) {
       queries[b] = row.q[b].tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_M] + row.q[b].more;

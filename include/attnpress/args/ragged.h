@@ -117,7 +117,9 @@ typedef struct attnpress_fwd_sm90_ragged_args {
   uint32_t *ticket;
   const int32_t *first_unit;
   const attnpress_sequence_units *sequences;
-  int64_t reserved[6];
+  int32_t box_rows; /* of K and V in pages: boxes of the tensor maps; they divide a page, BLOCK_N */
+  int32_t reserved_2;
+  int64_t reserved[5];
 } attnpress_fwd_sm90_ragged_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_sm90_ragged_args, ragged, 896)
