@@ -709,7 +709,8 @@ const ap_device_header ap_device_headers[] = {
      "  int32_t row_blocks;\n"
      "  int32_t section_heads; /* tile heads whose row blocks are taken together; the last section may\n"
      "                            have fewer */\n"
-     "  int32_t reserved[3];\n"
+     "  int32_t reserved;\n"
+     "  int64_t first_page; /* where keys are in pages: the entry of the first */\n"
      "} attnpress_sequence_units;\n"
      "\n"
      "ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_sequence_units) == 48,\n"
@@ -4273,11 +4274,16 @@ const ap_device_header ap_device_headers[] = {
      "  int last_key;         // 0 or more\n"
      "};\n"
      "\n"
+     "// The entry of the first page of sequence b, whose row of the table is `row`.\n"
+     "__device__ __forceinline__ int64_t first_page(const attnpress_ragged_args *args, int64_t b,\n"
+     "                                              int row) {\n"
+     "  return args->page_indptr != nullptr ? rows_between(args->page_indptr, b, args->table_pages).begin\n"
+     "                                      : row * args->page_table_stride;\n"
+     "}\n"
+     "\n"
      "__device__ __forceinline__ Pages pages_of_sequence(const attnpress_ragged_args *args, int64_t b,\n"
      "                                                   int seqlen_k) {\n"
-     "  const int64_t first = args->page_indptr != nullptr\n"
-     "                            ? rows_between(args->page_indptr, b, args->table_pages).begin\n"
-     "                            : max(key_batch(args, b), 0) * args->page_table_stride;\n"
+     "  const int64_t first = first_page(args, b, max(key_batch(args, b), 0));\n"
      "  return {args->page_table + first, key_rows(args, b).begin, max(seqlen_k - 1, 0)};\n"
      "}\n"
      "\n"
@@ -11992,4 +11998,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "d6603a6b03e6b6ad56f367e4d2ac710c7129c8ae9ed65a92eb260164cb2a190d";
+    "ba6523a777bc677ff8407e1292ef4a70187d35ca0c37e06aaaefe763952a3de7";

@@ -183,7 +183,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   INTEGER(smem_bytes);
   TEXT(";\n"
        "constexpr int PRODUCER_REGISTERS = ");
-  INTEGER((block_m == 192) ? 32 : ((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? 40 : 24));
+  INTEGER((block_m == 192) ? 32 : ((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? 48 : ((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? 40 : 24)));
   TEXT("; // of a thread\n"
        "constexpr int CONSUMER_REGISTERS = ");
   INTEGER((block_m == 192) ? 160 : ((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? 232 : 240));
@@ -397,7 +397,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  unit->q_batch = of->q_batch;\n"
          "  unit->q_row = of->q_row;\n");
     if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
-      TEXT("  unit->pages = pages_of_sequence(&ragged_args(args)->ragged, of->sequence, of->seqlen_k);\n");
+      TEXT("  unit->pages = {ragged_args(args)->ragged.page_table + of->first_page, of->k_row,\n"
+           "                 max(of->seqlen_k - 1, 0)};\n");
     } else {
       TEXT("  unit->k_batch = of->k_batch;\n"
            "  unit->k_row = of->k_row;\n");
@@ -515,7 +516,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  __syncwarp();\n"
          "  if (first >= BLOCK_N)\n"
          "    return;\n"
-         "#pragma unroll\n"
+         "#pragma unroll 1\n"
          "  for (int slab = 0; slab < slabs; ++slab)\n"
          "    tma_load_4d(target + slab * KEY_SLAB_BYTES + first * 128, map, full, slab * 64, box.row,\n"
          "                kv_head, box.page);\n"
@@ -622,11 +623,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     }
     TEXT("__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {\n"
          "  const attnpress_fwd_args *fwd = &args->fwd;\n"
-         "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n");
-    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
-      TEXT("  const int64_t table_v = ragged_args(args)->ragged.page_table_v;\n");
-    }
-    TEXT("  Stage k_stage = {0, 0}, v_stage = {0, 0}, place = {0, 0};\n"
+         "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
+         "  Stage k_stage = {0, 0}, v_stage = {0, 0}, place = {0, 0};\n"
          "  int q_parity = 0;\n"
          "  for (;; place = next_stage(place, UNITS)) {\n"
          "    // Hands over the unit.\n"
@@ -638,21 +636,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "      const int kv_head = unit->tile_head / group;\n"
          "      int n = unit->blocks.end - 1;\n");
     if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
-      TEXT("      PageRow k_box = find_box(args, unit, n, 0);\n"
-           "      PageRow v_box = find_box(args, unit, n, table_v);\n"
-           "      PageRow next_box = find_box(args, unit, n - 1, 0);\n"
-           "      load_k(args, shared, &k_stage, k_box, kv_head);\n"
+      TEXT("      load_k(args, shared, &k_stage, find_box(args, unit, n, 0), kv_head);\n"
            "      if (threadIdx.x % 32 == 0)\n"
            "        load_q(args, shared, q_parity, unit);\n"
            "      q_parity ^= 1;\n"
            "      for (; n >= unit->blocks.begin; --n) {\n"
-           "        k_box = next_box;\n"
-           "        next_box = find_box(args, unit, n - 2, 0);\n"
            "        if (n > unit->blocks.begin)\n"
-           "          load_k(args, shared, &k_stage, k_box, kv_head);\n"
-           "        const PageRow box = v_box;\n"
-           "        v_box = find_box(args, unit, n - 1, table_v);\n"
-           "        load_v(args, shared, &v_stage, unit, n, box, kv_head);\n"
+           "          load_k(args, shared, &k_stage, find_box(args, unit, n - 1, 0), kv_head);\n"
+           "        load_v(args, shared, &v_stage, unit, n, find_box(args, unit, n, ragged_args(args)->ragged.page_table_v), kv_head);\n"
            "      }\n"
            "    }\n"
            "    // All lanes arrive and wait: they have read the unit.\n"

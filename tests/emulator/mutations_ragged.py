@@ -161,8 +161,8 @@ MUTATIONS = [
     Mutation(
         "pages: the table of the first sequence",
         SEQUENCE,
-        "max(key_batch(args, b), 0) * args->page_table_stride",
-        "0",
+        ": row * args->page_table_stride;",
+        ": 0;",
     ),
     Mutation("pages: V's are K's", RING, "pipe->batch->ragged.page_table_v", "0"),
     Mutation(
@@ -174,8 +174,8 @@ MUTATIONS = [
     Mutation(
         "pages: a flat table from its front",
         SEQUENCE,
-        "? rows_between(args->page_indptr, b, args->table_pages).begin",
-        "? 0",
+        "? rows_between(args->page_indptr, b, args->table_pages).begin\n",
+        "? 0\n",
     ),
     Mutation(
         "pages: room of the whole flat table",

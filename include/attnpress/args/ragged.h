@@ -81,7 +81,8 @@ typedef struct attnpress_sequence_units {
   int32_t row_blocks;
   int32_t section_heads; /* tile heads whose row blocks are taken together; the last section may
                             have fewer */
-  int32_t reserved[3];
+  int32_t reserved;
+  int64_t first_page; /* where keys are in pages: the entry of the first */
 } attnpress_sequence_units;
 
 ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_sequence_units) == 48,

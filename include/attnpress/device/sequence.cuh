@@ -136,11 +136,16 @@ struct Pages {
   int last_key;         // 0 or more
 };
 
+// The entry of the first page of sequence b, whose row of the table is `row`.
+__device__ __forceinline__ int64_t first_page(const attnpress_ragged_args *args, int64_t b,
+                                              int row) {
+  return args->page_indptr != nullptr ? rows_between(args->page_indptr, b, args->table_pages).begin
+                                      : row * args->page_table_stride;
+}
+
 __device__ __forceinline__ Pages pages_of_sequence(const attnpress_ragged_args *args, int64_t b,
                                                    int seqlen_k) {
-  const int64_t first = args->page_indptr != nullptr
-                            ? rows_between(args->page_indptr, b, args->table_pages).begin
-                            : max(key_batch(args, b), 0) * args->page_table_stride;
+  const int64_t first = first_page(args, b, max(key_batch(args, b), 0));
   return {args->page_table + first, key_rows(args, b).begin, max(seqlen_k - 1, 0)};
 }
 
