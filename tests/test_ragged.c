@@ -616,7 +616,30 @@ static void test_hopper_launches(void **state) {
   attnpress_destroy(handle);
 }
 
-/** What runs the kernels of compute capability 8.0 on 9.0: pages, splits, what is done to scores. */
+/** Pages whose rows fill boxes of tensor maps: what the kernel is given of them. */
+static void test_hopper_pages(void **state) {
+  (void)state;
+  static const struct {
+    int64_t page_size;
+    int32_t box_rows; /* with key blocks of 112 keys */
+  } rows[] = {{16, 16}, {8, 8}, {24, 8}, {64, 16}, {112, 112}, {256, 16}, {1000, 8}};
+  attnpress_handle *handle = make_handle();
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    attnpress_forward_args args = paged_args();
+    attnpress_fwd_sm90_ragged_args given;
+    ragged.max_seqlen_q = 60;
+    args.k.shape[1] = args.v.shape[1] = rows[i].page_size;
+    args.workspace = (void *)0x60000;
+    args.workspace_bytes = 4096;
+    assert_ok(attnpress_forward(handle, &args, NULL));
+    assert_string_equal(cuda->launch[2 * i + 1].symbol, "flash_fwd_hdim72_bf16_paged_sm90");
+    memcpy(&given, cuda->launch[2 * i + 1].args, sizeof given);
+    assert_int_equal(given.box_rows, rows[i].box_rows);
+  }
+  attnpress_destroy(handle);
+}
+
+/** What runs the kernels of compute capability 8.0 on 9.0: pages that fill no boxes, splits, what is done to scores. */
 static void test_hopper_choices(void **state) {
   (void)state;
   attnpress_handle *handle = make_handle();
@@ -645,7 +668,10 @@ static void test_hopper_choices(void **state) {
   RUNS(ragged_args, args.softcap = 3.0f, "flash_fwd_hdim72_bf16_softcap_ragged_sm80");
   RUNS(ragged_args, args.alibi = &alibi, "flash_fwd_hdim72_bf16_alibi_ragged_sm80");
   RUNS(ragged_args, args.dropout = &dropout, "flash_fwd_hdim72_bf16_dropout_ragged_sm80");
-  RUNS(paged_args, (void)0, "flash_fwd_hdim72_bf16_paged_sm80");
+  RUNS(paged_args, (void)0, "flash_fwd_hdim72_bf16_paged_sm90");
+  RUNS(paged_args, args.k.shape[1] = args.v.shape[1] = 12, "flash_fwd_hdim72_bf16_paged_sm80");
+  RUNS(paged_args, ragged.leftpad_k = some, "flash_fwd_hdim72_bf16_paged_sm80");
+  RUNS(paged_args, ragged.max_seqlen_q = 1, "flash_fwd_hdim72_bf16_paged_decode_sm80");
   RUNS(ragged_args, ragged.max_seqlen_q = 1, "flash_fwd_hdim72_bf16_ragged_decode_sm80");
   /* Few queries of many keys: splits pay. */
   RUNS(ragged_args, args.num_splits = 0, "flash_fwd_hdim72_bf16_ragged_sm90");

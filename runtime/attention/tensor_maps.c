@@ -80,8 +80,8 @@ attnpress_status ap_tensor_maps_encode(const ap_driver *driver, const attnpress_
                                        const ap_plan *plan, attnpress_fwd_sm90_args *kernel_args) {
   const ap_view q = view_queries(&args->q, plan->heads_per_tile);
   const int paged = args->ragged != NULL && args->ragged->page_table != NULL;
-  const int32_t rows = paged ? ap_page_box_rows(args, &plan->tile)
-                             : plan->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+  const int32_t rows =
+      paged ? ap_page_box_rows(args, &plan->tile) : plan->tile.field[AP_ATTENTION_TILE_BLOCK_N];
   const ap_view k = view_keys(&args->k, &args->q, rows);
   const ap_view v = view_keys(&args->v, &args->q, rows);
   FORWARD_IF(ap_view_encode(driver, &q, "q", &kernel_args->q));

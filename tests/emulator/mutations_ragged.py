@@ -26,6 +26,7 @@ KERNELS = [
     ("flash_fwd_hdim64_bf16_causal_ragged_sm90", ""),
     ("flash_fwd_hdim128_fp16_window_ragged_sm90", "m128n80s2"),
     ("flash_fwd_hdim40_bf16_ragged_sm90", "m64n48s3"),
+    ("flash_fwd_hdim72_bf16_causal_paged_sm90", "m64n112s2"),
 ]
 """Both places of the keys in both kinds of kernels, split and not; one slab of V and several; of
 sm90, one to three consumers."""
@@ -413,6 +414,59 @@ MUTATIONS = [
         SM90,
         "  __syncwarp();\n  arrive_once(unit_empty(n % UNITS));",
         "  arrive_once(unit_empty(n % UNITS));",
+    ),
+    Mutation(
+        "pages sm90: all lanes have the first box",
+        PRODUCER,
+        "threadIdx.x % 32 * ragged->box_rows, table);",
+        "0, table);",
+    ),
+    Mutation(
+        "pages sm90: boxes lie one after the other in the page",
+        SM90,
+        "slab * KEY_SLAB_BYTES + first * 128",
+        "slab * KEY_SLAB_BYTES",
+    ),
+    Mutation(
+        "pages sm90: boxes behind the key block",
+        SM90,
+        "  if (first >= BLOCK_N)\n    return;\n",
+        "",
+    ),
+    Mutation(
+        "pages sm90: bytes land before the barrier knows of them",
+        SM90,
+        "  // All lanes arrive and wait: the barrier knows of the bytes before any of them lands.\n"
+        "  __syncwarp();\n",
+        "",
+        harmless="a phase that nobody has arrived at does not end; the count of bytes may pass 0",
+    ),
+    Mutation(
+        "pages sm90: V's are K's",
+        PRODUCER,
+        "find_box(args, unit, n, ragged_args(args)->ragged.page_table_v)",
+        "find_box(args, unit, n, 0)",
+    ),
+    Mutation(
+        "pages sm90: the first sequence's", UNITS, "->ragged.page_table + of->first_page", "->ragged.page_table"
+    ),
+    Mutation(
+        "pages sm90: entries behind the last key's",
+        UNITS,
+        "max(of->seqlen_k - 1, 0)}",
+        "0x7fffffff}",
+    ),
+    Mutation(
+        "pages sm90: a unit is handed back while lanes read it",
+        PRODUCER,
+        "    __syncwarp();\n    arrive_once(unit_empty(place.index));\n//% else",
+        "    arrive_once(unit_empty(place.index));\n//% else",
+    ),
+    Mutation(
+        "schedule: the first page of the table",
+        SCHEDULE,
+        "first_page(&args.ragged, sequence, to->k_batch)",
+        "0",
     ),
     Mutation(
         "schedule: units count from each part's begin",

@@ -970,9 +970,9 @@ void run_ragged_batch(const kernel *k, const kernel *other, const ragged_run *r,
   run_batch(k, other, &row, queries, r->keys, scores, seed, v);
 }
 
-/* More sequences than are put in order at a time. */
-int run_schedule_alone(const kernel *schedule, FILE *out, int *shapes) {
-  enum { SEQUENCES = 2 * ORDERED_TOGETHER + 452, LONGEST = 700 };
+/* More sequences than are put in order at a time; their keys one after the other, or in pages. */
+static int run_schedule(const kernel *schedule, int paged, FILE *out, int *shapes) {
+  enum { SEQUENCES = 2 * ORDERED_TOGETHER + 452, LONGEST = 700, TABLE_STRIDE = 5 };
   static char report[EMULATED_REPORT_BYTES];
   static int lengths[SEQUENCES];
   static call c;
@@ -989,9 +989,11 @@ int run_schedule_alone(const kernel *schedule, FILE *out, int *shapes) {
   const attnpress_fwd_schedule_args args = {
       .ragged = {.cu_seqlens_q = c.ragged.cu_seqlens_q,
                  .cu_seqlens_k = c.ragged.cu_seqlens_k,
+                 .page_table = paged ? c.ragged.cu_seqlens_k : NULL, /* which is not read */
+                 .page_table_stride = TABLE_STRIDE,
                  .rows_q = total,
                  .rows_k = total,
-                 .kv_batches = 1},
+                 .kv_batches = paged ? SEQUENCES : 1},
       .ticket = add_memory(&c, TICKET, sizeof(uint32_t)),
       .first_unit = add_array(&c, FIRST_UNIT, SEQUENCES + 1),
       .sequences = add_memory(&c, ORDER, SEQUENCES * sizeof(attnpress_sequence_units)),
@@ -1010,7 +1012,9 @@ int run_schedule_alone(const kernel *schedule, FILE *out, int *shapes) {
                check_order(&c, &args, report) != 0;
   for (int i = 0; i < SEQUENCES && !failed; ++i) {
     const attnpress_sequence_units *u = &args.sequences[i];
-    failed = u->q_row != c.ragged.cu_seqlens_q[u->sequence] || u->k_row != u->q_row ||
+    failed = u->q_row != c.ragged.cu_seqlens_q[u->sequence] || u->k_row != (paged ? 0 : u->q_row) ||
+             u->k_batch != (paged ? u->sequence : 0) ||
+             (paged && u->first_page != (int64_t)u->sequence * TABLE_STRIDE) ||
              u->row_blocks != ceil_div(u->seqlen_q, 128) || u->section_heads != 8;
     if (failed)
       snprintf(report, sizeof report, "the schedule has sequence %d at row %d, with %d row blocks",
@@ -1022,4 +1026,8 @@ int run_schedule_alone(const kernel *schedule, FILE *out, int *shapes) {
   for (int i = 0; i < TENSORS; ++i)
     memory_unmap(&c.memory[i]);
   return failed;
+}
+
+int run_schedule_alone(const kernel *schedule, FILE *out, int *shapes) {
+  return run_schedule(schedule, 0, out, shapes) || run_schedule(schedule, 1, out, shapes);
 }
