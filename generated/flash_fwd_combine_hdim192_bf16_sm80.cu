@@ -118,7 +118,6 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
   const int column = blockIdx.x % COLUMN_BLOCKS * COLUMNS + thread * 4;
   const bool valid = HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V;
   Sum sum = add_splits(&args, row, threadIdx.x / GROUP_THREADS, valid ? column : 0);
-
   // Over the groups of a warp, then over the warps.
 #pragma unroll
   for (int lanes = GROUP_THREADS; lanes < 32; lanes *= 2)

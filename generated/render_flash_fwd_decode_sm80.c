@@ -1199,8 +1199,11 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "                                             const float row_max[M_TILES][2],\n"
          "                                             const float row_sum[M_TILES][2],\n");
     if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-      TEXT("                                             const attnpress_fwd_ragged_args *batch,\n"
-           "                                             unsigned char *smem) {\n"
+      TEXT("                                             const attnpress_fwd_ragged_args *batch,\n");
+      if (split && !decode) {
+        TEXT("                                             bool adds,\n");
+      }
+      TEXT("                                             unsigned char *smem) {\n"
            "  // Found anew rather than kept in registers over the loops.\n"
            "  const Work work = find_work(&batch->fwd, read_block_index());\n"
            "  const attnpress_fwd_args sequence = args_of_sequence(batch, work.batch), *args = &sequence;\n");
@@ -1240,11 +1243,29 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
     if (split) {
       TEXT("      const int64_t partial = partial_row(");
       STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "args" : "&batch->fwd");
-      TEXT(", work.split, work.batch, head, position);\n"
-           "      if (writes_lse)\n"
-           "        args->lse_partial[partial] = end.lse;\n"
-           "      float *out_row = args->out_partial + partial * HEAD_DIM_V + warp_columns + lane % 4 * 2;\n"
-           "      store_partial_row(out_row, out[m], first_o_tile, O_TILES, half, end.normalize, valid);\n");
+      TEXT(", work.split, work.batch, head, position);\n");
+      if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && !decode) {
+        TEXT("      // Behind other splits that this thread block has computed it is added to them. Each warp that\n"
+             "      // has some of the row's columns keeps an lse of its own; the first one's is the row's.\n"
+             "      const bool keeps_lse = valid && lane % 4 == 0;\n"
+             "      float *lse = args->lse_partial + partial + warp_n * partial_rows(&batch->fwd);\n"
+             "      float lse_before = -INF;\n"
+             "      if (adds && keeps_lse)\n"
+             "        lse_before = *lse;\n"
+             "      const PartSum sum = add_part(__shfl_sync(0xffffffff, lse_before, lane / 4 * 4), end.lse);\n"
+             "      if (batch->ragged.fixed_split_blocks > 0 && args->num_splits == 1 ? keeps_lse : writes_lse)\n"
+             "        *lse = sum.lse;\n"
+             "      float *out_row = args->out_partial + partial * HEAD_DIM_V + warp_columns + lane % 4 * 2;\n"
+             "      if (adds)\n"
+             "        add_partial_row(out_row, out[m], first_o_tile, O_TILES, half, end.normalize, sum, valid);\n"
+             "      else\n"
+             "        store_partial_row(out_row, out[m], first_o_tile, O_TILES, half, end.normalize, valid);\n");
+      } else {
+        TEXT("      if (writes_lse)\n"
+             "        args->lse_partial[partial] = end.lse;\n"
+             "      float *out_row = args->out_partial + partial * HEAD_DIM_V + warp_columns + lane % 4 * 2;\n"
+             "      store_partial_row(out_row, out[m], first_o_tile, O_TILES, half, end.normalize, valid);\n");
+      }
     } else {
       TEXT("      if (args->lse && writes_lse)\n");
       if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {

@@ -29,7 +29,10 @@ typedef struct attnpress_ragged_args {
   int32_t lse_empty_pos_inf;   /* 1: +inf where a row sees no key */
   int32_t window_top_left;     /* 1: a window's query at position 0 stands at key 0 */
   int32_t seqlen_k_new;        /* keys that were appended to each sequence */
-  int32_t reserved;
+  int32_t fixed_split_blocks;  /* key blocks of a split, counted from key 0, whatever a row sees of
+                                  them; splits are added up one after the other. With one split a
+                                  thread block adds them up itself. 0: as fwd.key_blocks_per_split
+                                  says */
 } attnpress_ragged_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_ragged_args, rows_q, 96)
