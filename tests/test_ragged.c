@@ -987,6 +987,7 @@ int main(void) {
       TEST(test_masks),
       TEST(test_empty),
       TEST(test_hopper_launches),
+      TEST(test_hopper_pages),
       TEST(test_hopper_choices),
       TEST(test_hopper_range),
       TEST(test_checking),

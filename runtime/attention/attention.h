@@ -27,7 +27,8 @@ typedef struct ap_problem {
   int32_t dsinks;     /* 1: of a backward call, the gradient by the sinks is wanted */
   int32_t dbias;      /* AP_DBIAS...; 0: not wanted */
   int32_t num_splits; /* as asked for; 0: to be chosen */
-  int32_t tma;        /* 1: tensor maps can describe Q, K and V */
+  int32_t batch_invariant;
+  int32_t tma;              /* 1: tensor maps can describe Q, K and V */
   int32_t tma_min, tma_max; /* the least and the most that `tma` is within the range */
 } ap_problem;
 
@@ -90,7 +91,8 @@ typedef struct ap_plan {
   ap_tile tile;
   const char *target;
   int32_t heads_per_tile, row_blocks, num_splits, key_blocks_per_split;
-  unsigned grid; /* thread blocks; 0: the output is empty */
+  int32_t fixed_split_blocks; /* as in attnpress_ragged_args; not 0: of a batch-invariant call */
+  unsigned grid;              /* thread blocks; 0: the output is empty */
   /* The kernel may begin before what was launched before it has ended: it waits for that itself. */
   int overlaps, combine_overlaps;
   /* Only where thread blocks take one unit of work after another (tile.producer), and as in

@@ -24,6 +24,8 @@ static int serves(const ap_route *run, const ap_problem *problem, const ap_devic
     return 0;
   if (run->arch < 90)
     return 1;
+  if (problem->batch_invariant) /* which needs one kernel for a row and for many, split or not */
+    return 0;
   if (problem->sequences != AP_ATTENTION_SEQUENCES_DENSE &&
       (problem->softcap || problem->alibi || problem->dropout || problem->num_splits > 1))
     return 0;
@@ -87,6 +89,8 @@ static int32_t choose_mask_of_any_length(const ap_problem *problem) {
 /** The mask that the kernel has. A single query sees every key under a causal mask, and a window
  * may be so wide that it hides no key, or none that a causal mask does not hide. */
 static int32_t choose_mask(const ap_problem *problem) {
+  if (problem->batch_invariant)
+    return problem->mask;
   if (problem->seqlen_q <= 1 && problem->mask == ATTNPRESS_CAUSAL)
     return ATTNPRESS_FULL;
   if (problem->mask == ATTNPRESS_WINDOW && problem->sequences != AP_ATTENTION_SEQUENCES_DENSE)
@@ -184,6 +188,7 @@ static attnpress_status choose_rows(const ap_problem *problem, const ap_device *
   ap_variant *v = &plan->variant;
   v->axis[AP_ATTENTION_MASK] = choose_mask(problem);
   v->axis[AP_ATTENTION_DECODE] =
+      !problem->batch_invariant &&
       (int64_t)problem->seqlen_q * group_of(problem) <= AP_ATTENTION_DECODE_ROWS;
   FORWARD_IF(choose_arch(problem, device, v, &plan->target));
   plan->variant_key = ap_variant_key(v);
@@ -206,7 +211,10 @@ enum {
   /* As SPLIT_WAVES_MAX: thread blocks that find no keys cost time, too. */
   SEQUENCE_WAVES_MAX = 64,
   /* So many without splits, and the others make up for the longest. */
-  SEQUENCE_WAVES_WHOLE = 8
+  SEQUENCE_WAVES_WHOLE = 8,
+  /* Of batch-invariant calls: keys of a split, and, of few rows, thread blocks as SPLIT_WAVES_MAX. */
+  FIXED_SPLIT_KEYS = 512,
+  FIXED_SPLIT_WAVES_MAX = 128
 };
 #define SPLIT_FILL       0.8  /* of the device's slots, from which on splitting does not pay */
 #define SPLIT_EFFICIENCY 0.85 /* of the best one, that the chosen count reaches */
@@ -381,11 +389,35 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
   return ATTNPRESS_OK;
 }
 
+/** Batch-invariant calls: every kernel is a split one, and splits are of as many keys, whatever their
+ * number. Few thread blocks compute one each; many compute all splits of their rows, which takes a
+ * workspace of one. */
+static attnpress_status choose_fixed_splits(const ap_problem *problem, const ap_device *device,
+                                            ap_plan *plan) {
+  plan->variant.axis[AP_ATTENTION_SPLIT] = 1;
+  plan->variant_key = ap_variant_key(&plan->variant);
+  FORWARD_IF(ap_find_tile_by_key(&plan->variant, plan->variant_key, plan->target, &plan->tile));
+  const int64_t block_n = plan->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+  plan->fixed_split_blocks = (int32_t)ceil_div(FIXED_SPLIT_KEYS, block_n);
+  plan->key_blocks_per_split = plan->fixed_split_blocks;
+  plan->heads_per_tile = choose_packing(problem, &plan->tile);
+  const int64_t splits = ceil_div(problem->seqlen_k, plan->fixed_split_blocks * block_n);
+  const int64_t tiles = count_tiles(problem, plan, &plan->tile);
+  const int64_t slots = (int64_t)device->sm_count * ap_blocks_per_sm(&plan->tile, device);
+  const int few_rows = count_row_blocks(problem, &plan->tile, plan->heads_per_tile) <= 1;
+  const int64_t most = (few_rows ? FIXED_SPLIT_WAVES_MAX : SPLIT_WAVES_MAX) * slots;
+  plan->num_splits =
+      splits > 1 && splits <= AP_SPLITS_MAX && tiles < most / splits ? (int32_t)splits : 1;
+  return ATTNPRESS_OK;
+}
+
 /** Rows and splits. Kernels of sm90 have no splits of ragged sequences: where splitting pays, other
  * kernels run. */
 static attnpress_status choose_kernel(const ap_problem *problem, const ap_device *device,
                                       ap_plan *plan) {
   FORWARD_IF(choose_rows(problem, device, plan));
+  if (problem->batch_invariant)
+    return choose_fixed_splits(problem, device, plan);
   if (!ap_is_scheduled(plan))
     return choose_splits(problem, device, plan);
   const int64_t key_blocks =
@@ -447,6 +479,10 @@ static attnpress_status plan_combine(const ap_problem *problem, const ap_device 
   RETURN_IF(!fits, ATTNPRESS_INVALID_ARGUMENT,
             "the workspace of %d splits of %zu rows passes 2^64 bytes; ask for fewer splits",
             (int)plan->num_splits, rows);
+  /* Of a batch-invariant call with one split, each warp that shares a row keeps an lse. */
+  if (plan->fixed_split_blocks > 0 && plan->num_splits == 1)
+    plan->workspace_bytes +=
+        rows * sizeof(float) * (size_t)(plan->tile.field[AP_ATTENTION_TILE_WARPS_N] - 1);
   const int64_t blocks =
       ceil_div((int64_t)rows, plan->combine_tile.field[AP_ATTENTION_TILE_BLOCK_M]) *
       ceil_div(problem->hdim_v, plan->combine_tile.field[AP_ATTENTION_TILE_BLOCK_N]);
@@ -617,6 +653,11 @@ static size_t most_partial_rows(const ap_problem *maxima, const ap_device *devic
                            : INT32_MAX;
   const int any = maxima->batch == 0 || maxima->seqlen_q == 0;
   const size_t rows = (size_t)maxima->batch * (size_t)maxima->heads_q * (size_t)maxima->seqlen_q;
+  if (maxima->batch_invariant) { /* as many as there may be, or an lse a warp of one */
+    const int64_t splits = ceil_div(maxima->seqlen_k, FIXED_SPLIT_KEYS);
+    const int64_t most = splits < AP_SPLITS_MAX ? splits : AP_SPLITS_MAX;
+    return any || maxima->seqlen_k == 0 ? SIZE_MAX : rows * (size_t)(most > 8 ? most : 8);
+  }
   if (maxima->num_splits > 0)
     return any ? SIZE_MAX : rows * (size_t)maxima->num_splits;
   /* A thread block has at most block_m rows, and the blocks of all splits are bounded. */
@@ -673,7 +714,7 @@ static attnpress_status add_choice(const ap_problem *problem, const ap_problem *
   ap_plan plan;
   FORWARD_IF(ap_choose(problem, device, &plan));
   const int chosen = maxima->num_splits == 0 && maxima->seqlen_k > 0;
-  if (plan.variant.axis[AP_ATTENTION_SPLIT] && chosen &&
+  if (plan.variant.axis[AP_ATTENTION_SPLIT] && chosen && !maxima->batch_invariant &&
       ceil_div(maxima->seqlen_k, plan.tile.field[AP_ATTENTION_TILE_BLOCK_N]) < SPLIT_KEY_BLOCKS_MIN)
     return ATTNPRESS_OK; /* never with so few keys */
   if (problem->mod_mask)

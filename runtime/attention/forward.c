@@ -274,6 +274,7 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
   if (run->call.args.ragged != NULL) {
     run->ragged.fwd = *fwd;
     run->ragged.ragged = ap_fill_ragged_args(&run->call.args);
+    run->ragged.ragged.fixed_split_blocks = how->fixed_split_blocks;
     *block = &run->ragged;
   }
   if (how->tile.field[AP_ATTENTION_TILE_PRODUCER]) {
