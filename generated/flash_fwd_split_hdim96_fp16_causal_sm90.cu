@@ -38,7 +38,6 @@ constexpr bool SPLIT = true;
 constexpr bool DROPOUT = false;
 constexpr int BLOCK_M = 192; // query rows of a thread block
 constexpr int BLOCK_N = 96; // keys of a key block
-constexpr int Q_STAGES = 1; // units whose Q is in shared memory
 constexpr int STAGES = 3; // key blocks of K, and of V, in shared memory
 constexpr int SMEM_BYTES = 196752;
 constexpr int PRODUCER_REGISTERS = 32; // of a thread
@@ -61,25 +60,24 @@ constexpr int KEY_SLAB_BYTES = BLOCK_N * 128; // of K and V
 constexpr int Q_BYTES = K_SLABS * Q_SLAB_BYTES; // of one consumer
 constexpr int K_BYTES = K_SLABS * KEY_SLAB_BYTES; // of one key block
 constexpr int V_BYTES = V_SLABS * KEY_SLAB_BYTES; // of one key block
-constexpr int K_OFFSET = Q_STAGES * CONSUMERS * Q_BYTES;
+constexpr int K_OFFSET = CONSUMERS * Q_BYTES;
 constexpr int V_OFFSET = K_OFFSET + STAGES * K_BYTES;
 constexpr int BARRIER_OFFSET = V_OFFSET + STAGES * V_BYTES;
-static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (2 * Q_STAGES * CONSUMERS + 4 * STAGES), "shared memory");
+static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (2 * CONSUMERS + 4 * STAGES), "shared memory");
 static_assert(BLOCK_M % 64 == 0 && BLOCK_N % 16 == 0 && BLOCK_N <= 256, "tile");
 static_assert(KEY_SLAB_BYTES % 1024 == 0, "atoms of the swizzle");
 
 // The barriers, by their shared addresses. At a "full" one the producer arrives once and names the
 // bytes, consumers wait, and it hands them what the copy engine has written. At an "empty" one each
 // warp that has read arrives, the producer waits, and it hands the space back.
-// Place q of Q is stage q / CONSUMERS, consumer q % CONSUMERS.
-__device__ __forceinline__ uint32_t q_full(uint32_t shared, int place) {
-  return shared + BARRIER_OFFSET + 8 * place;
+__device__ __forceinline__ uint32_t q_full(uint32_t shared, int consumer) {
+  return shared + BARRIER_OFFSET + 8 * consumer;
 }
-__device__ __forceinline__ uint32_t q_empty(uint32_t shared, int place) {
-  return q_full(shared, Q_STAGES * CONSUMERS + place);
+__device__ __forceinline__ uint32_t q_empty(uint32_t shared, int consumer) {
+  return q_full(shared, CONSUMERS + consumer);
 }
 __device__ __forceinline__ uint32_t k_full(uint32_t shared, int stage) {
-  return q_full(shared, 2 * Q_STAGES * CONSUMERS + stage);
+  return q_full(shared, 2 * CONSUMERS + stage);
 }
 __device__ __forceinline__ uint32_t k_empty(uint32_t shared, int stage) {
   return k_full(shared, STAGES + stage);
@@ -179,17 +177,16 @@ __device__ __forceinline__ void load_v(const attnpress_fwd_sm90_args *args, uint
 // Loads the consumers' rows of Q, each once its consumer has no more use for those of the unit
 // before. Rows that no position fills keep what was there: they make rows of S that are not stored.
 __device__ __forceinline__ void load_q(const attnpress_fwd_sm90_args *args, uint32_t shared,
-                                       Stage stage, const Unit *unit) {
+                                       int parity, const Unit *unit) {
   const int positions = args->warpgroup_positions;
   for (int consumer = 0; consumer < CONSUMERS; ++consumer) {
-    const int place = stage.index * CONSUMERS + consumer;
     // The consumer's warps arrived after their last product with the Q that was here.
-    wait_for_phase(q_empty(shared, place), stage.parity ^ 1);
-    const uint32_t full = q_full(shared, place);
+    wait_for_phase(q_empty(shared, consumer), parity ^ 1);
+    const uint32_t full = q_full(shared, consumer);
     mbarrier_arrive_expect(full, K_SLABS * 128 * positions * args->fwd.heads_per_tile);
 #pragma unroll
     for (int slab = 0; slab < K_SLABS; ++slab)
-      tma_load_5d(shared + place * Q_BYTES + slab * Q_SLAB_BYTES, &args->q, full, slab * 64, 0,
+      tma_load_5d(shared + consumer * Q_BYTES + slab * Q_SLAB_BYTES, &args->q, full, slab * 64, 0,
                   unit->position_begin + consumer * positions, unit->tile_head, unit->batch);
   }
 }
@@ -199,15 +196,16 @@ __device__ __forceinline__ void load_q(const attnpress_fwd_sm90_args *args, uint
 __device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {
   const attnpress_fwd_args *fwd = &args->fwd;
   const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head
-  Stage q_stage = {0, 0}, k_stage = {0, 0}, v_stage = {0, 0};
+  Stage k_stage = {0, 0}, v_stage = {0, 0};
+  int q_parity = 0;
   for (int round = 0; round < args->rounds; ++round) {
     Unit unit;
     if (!find_unit(&unit, args, round) || unit.blocks.end <= unit.blocks.begin)
       continue;
     const int kv_head = unit.tile_head / group;
     load_k(args, shared, &k_stage, unit.blocks.end - 1, kv_head, unit.batch);
-    load_q(args, shared, q_stage, &unit);
-    q_stage = next_stage(q_stage, Q_STAGES);
+    load_q(args, shared, q_parity, &unit);
+    q_parity ^= 1;
     for (int n = unit.blocks.end - 1; n >= unit.blocks.begin; --n) {
       if (n > unit.blocks.begin)
         load_k(args, shared, &k_stage, n - 1, kv_head, unit.batch);
@@ -282,8 +280,8 @@ __device__ __forceinline__ void skip_block(uint32_t shared, int consumer, Stage 
 
 // Starts S = Q K^T, (64, BLOCK_N), as a group of its own.
 __device__ __forceinline__ void start_scores(float score[S_TILES * 4], uint32_t shared,
-                                             int q_place, int stage) {
-  const uint64_t q = wgmma_descriptor(shared + q_place * Q_BYTES, 1024, 0);
+                                             int consumer, int stage) {
+  const uint64_t q = wgmma_descriptor(shared + consumer * Q_BYTES, 1024, 0);
   const uint64_t k = wgmma_descriptor(shared + K_OFFSET, 1024, 0) + stage * (K_BYTES / 16);
   wgmma_order_n96(score);
   wgmma_fence();
@@ -311,13 +309,13 @@ __device__ __forceinline__ void start_output(float out[O_TILES * 4], uint32_t p[
 
 // Waits for S of the key block in `stage`, and hands its K back, and Q after the unit's last block.
 __device__ __forceinline__ void finish_scores(float score[S_TILES * 4], int pending,
-                                              uint32_t shared, int q_place, int stage,
+                                              uint32_t shared, int consumer, int stage,
                                               bool last_block) {
   wgmma_wait(pending);
   wgmma_order_n96(score);
   arrive_once(k_empty(shared, stage));
   if (last_block)
-    arrive_once(q_empty(shared, q_place));
+    arrive_once(q_empty(shared, consumer));
 }
 
 // Waits for O += P V.
@@ -330,15 +328,15 @@ __device__ __forceinline__ void finish_output(float out[O_TILES * 4]) {
 // waits for S.
 __device__ __forceinline__ void exchange_blocks(float score[S_TILES * 4], float out[O_TILES * 4],
                                                 uint32_t p[V_STEPS][4], uint32_t shared,
-                                                int consumer, int q_place, Stage stage, Stage last,
+                                                int consumer, Stage stage, Stage last,
                                                 bool last_block) {
   // The copy engine hands over K.
   wait_for_phase(k_full(shared, stage.index), stage.parity);
   begin_turn(consumer);
-  start_scores(score, shared, q_place, stage.index);
+  start_scores(score, shared, consumer, stage.index);
   start_output(out, p, shared, last.index);
   end_turn(consumer);
-  finish_scores(score, 1, shared, q_place, stage.index, last_block);
+  finish_scores(score, 1, shared, consumer, stage.index, last_block);
 }
 
 // Masks the scores of the walk's key block where some row does not see all its keys, and makes P of
@@ -380,11 +378,6 @@ __device__ __forceinline__ void store_output(const float out[O_TILES * 4], const
   }
 }
 
-// The place of a consumer's Q.
-__device__ __forceinline__ int q_place(Stage q, int consumer) {
-  return q.index * CONSUMERS + consumer;
-}
-
 // One consumer: 64 rows of each unit.
 __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uint32_t shared,
                                         int consumer) {
@@ -395,7 +388,7 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
   walk.round = -1;
   bool more = next_unit(&walk, args, consumer);
   Stage stage = {0, 0}; // of the key block in `score`
-  Stage q = {0, 0};     // of the unit's Q
+  int q_parity = 0;
 
   // Each pass is a stream of key blocks, as far as this consumer's rows see them all.
   while (more) {
@@ -403,7 +396,7 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
     float reference[2] = {-INF, -INF}, row_sum[2] = {0.0f, 0.0f}, rescale[2];
     const bool has_keys = walk.unit.blocks.begin < walk.unit.blocks.end;
     if (has_keys) // the copy engine hands over Q
-      wait_for_phase(q_full(shared, q_place(q, consumer)), q.parity);
+      wait_for_phase(q_full(shared, consumer), q_parity);
     for (; walk.n >= walk.block_end && has_keys; --walk.n) {
       skip_block(shared, consumer, stage);
       stage = next_stage(stage, STAGES);
@@ -411,9 +404,8 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
     if (walk.n < walk.unit.blocks.begin) { // no row of this consumer sees a key
       store_output(out, reference, row_sum, args, &walk.unit, consumer);
       if (has_keys)
-        arrive_once(q_empty(shared, q_place(q, consumer)));
-      if (has_keys)
-        q = next_stage(q, Q_STAGES);
+        arrive_once(q_empty(shared, consumer));
+      q_parity ^= has_keys;
       more = next_unit(&walk, args, consumer);
       continue;
     }
@@ -423,9 +415,9 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
     uint32_t p[V_STEPS][4];
     wait_for_phase(k_full(shared, stage.index), stage.parity);
     begin_turn(consumer);
-    start_scores(score, shared, q_place(q, consumer), stage.index);
+    start_scores(score, shared, consumer, stage.index);
     end_turn(consumer);
-    finish_scores(score, 0, shared, q_place(q, consumer), stage.index, walk.n == walk.unit.blocks.begin);
+    finish_scores(score, 0, shared, consumer, stage.index, walk.n == walk.unit.blocks.begin);
     take_scores(score, reference, row_sum, rescale, &walk, scale_log2);
 
     Unit last_unit; // the unit before, and what it leaves to be stored
@@ -448,7 +440,7 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
       for (--walk.n; walk.n >= walk.unit.blocks.begin; --walk.n) {
         last = stage;
         stage = next_stage(stage, STAGES);
-        exchange_blocks(score, out, p, shared, consumer, q_place(q, consumer), stage, last,
+        exchange_blocks(score, out, p, shared, consumer, stage, last,
                         walk.n == walk.unit.blocks.begin);
         take_scores(score, reference, row_sum, rescale, &walk, scale_log2);
         // As above.
@@ -460,14 +452,14 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
       }
 
       last_unit = walk.unit;
-      q = next_stage(q, Q_STAGES);
+      q_parity ^= 1;
       more = next_unit(&walk, args, consumer);
       if (!more || !sees_first_block(&walk))
         break;
       last = stage;
       stage = next_stage(stage, STAGES);
-      wait_for_phase(q_full(shared, q_place(q, consumer)), q.parity); // the copy engine hands over Q
-      exchange_blocks(score, out, p, shared, consumer, q_place(q, consumer), stage, last,
+      wait_for_phase(q_full(shared, consumer), q_parity); // the copy engine hands over Q
+      exchange_blocks(score, out, p, shared, consumer, stage, last,
                       walk.n == walk.unit.blocks.begin);
       for (int half = 0; half < 2; ++half) {
         last_reference[half] = reference[half];
@@ -496,9 +488,9 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
     prefetch_tensor_map(&args.q);
     prefetch_tensor_map(&args.k);
     prefetch_tensor_map(&args.v);
-    for (int place = 0; place < Q_STAGES * CONSUMERS; ++place) {
-      mbarrier_init(q_full(shared, place), 1);
-      mbarrier_init(q_empty(shared, place), 4);
+    for (int consumer = 0; consumer < CONSUMERS; ++consumer) {
+      mbarrier_init(q_full(shared, consumer), 1);
+      mbarrier_init(q_empty(shared, consumer), 4);
     }
     for (int stage = 0; stage < STAGES; ++stage) {
       mbarrier_init(k_full(shared, stage), 1);

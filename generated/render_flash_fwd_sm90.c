@@ -176,9 +176,6 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "constexpr int BLOCK_N = ");
   INTEGER(block_n);
   TEXT("; // keys of a key block\n"
-       "constexpr int Q_STAGES = ");
-  INTEGER((((((stages == 2) && (block_m == 128)) && (block_n <= 160)) && (hdim <= 128)) && (hdim_v <= 128)) ? 2 : 1);
-  TEXT("; // units whose Q is in shared memory\n"
        "constexpr int STAGES = ");
   INTEGER(stages);
   TEXT("; // key blocks of K, and of V, in shared memory\n"
@@ -215,7 +212,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "constexpr int Q_BYTES = K_SLABS * Q_SLAB_BYTES; // of one consumer\n"
        "constexpr int K_BYTES = K_SLABS * KEY_SLAB_BYTES; // of one key block\n"
        "constexpr int V_BYTES = V_SLABS * KEY_SLAB_BYTES; // of one key block\n"
-       "constexpr int K_OFFSET = Q_STAGES * CONSUMERS * Q_BYTES;\n"
+       "constexpr int K_OFFSET = CONSUMERS * Q_BYTES;\n"
        "constexpr int V_OFFSET = K_OFFSET + STAGES * K_BYTES;\n");
   if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
     TEXT("constexpr int BIAS_ROW_BYTES = tile_row_bytes(BLOCK_N);\n"
@@ -224,7 +221,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("constexpr int BARRIER_OFFSET = V_OFFSET + STAGES * V_BYTES;\n");
   }
-  TEXT("static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (2 * Q_STAGES * CONSUMERS + 4 * STAGES), \"shared memory\");\n"
+  TEXT("static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (2 * CONSUMERS + 4 * STAGES), \"shared memory\");\n"
        "static_assert(BLOCK_M % 64 == 0 && BLOCK_N % 16 == 0 && BLOCK_N <= 256, \"tile\");\n"
        "static_assert(KEY_SLAB_BYTES % 1024 == 0, \"atoms of the swizzle\");\n"
        "\n");
@@ -276,15 +273,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("// The barriers, by their shared addresses. At a \"full\" one the producer arrives once and names the\n"
        "// bytes, consumers wait, and it hands them what the copy engine has written. At an \"empty\" one each\n"
        "// warp that has read arrives, the producer waits, and it hands the space back.\n"
-       "// Place q of Q is stage q / CONSUMERS, consumer q % CONSUMERS.\n"
-       "__device__ __forceinline__ uint32_t q_full(uint32_t shared, int place) {\n"
-       "  return shared + BARRIER_OFFSET + 8 * place;\n"
+       "__device__ __forceinline__ uint32_t q_full(uint32_t shared, int consumer) {\n"
+       "  return shared + BARRIER_OFFSET + 8 * consumer;\n"
        "}\n"
-       "__device__ __forceinline__ uint32_t q_empty(uint32_t shared, int place) {\n"
-       "  return q_full(shared, Q_STAGES * CONSUMERS + place);\n"
+       "__device__ __forceinline__ uint32_t q_empty(uint32_t shared, int consumer) {\n"
+       "  return q_full(shared, CONSUMERS + consumer);\n"
        "}\n"
        "__device__ __forceinline__ uint32_t k_full(uint32_t shared, int stage) {\n"
-       "  return q_full(shared, 2 * Q_STAGES * CONSUMERS + stage);\n"
+       "  return q_full(shared, 2 * CONSUMERS + stage);\n"
        "}\n"
        "__device__ __forceinline__ uint32_t k_empty(uint32_t shared, int stage) {\n"
        "  return k_full(shared, STAGES + stage);\n"
@@ -603,17 +599,16 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "// before. Rows past the sequence's end are others' or zeros, rows that no position fills keep what\n"
          "// was there: they make rows of S that are not stored.\n"
          "__device__ __forceinline__ void load_q(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
-         "                                       Stage stage, const Unit *unit) {\n"
+         "                                       int parity, const Unit *unit) {\n"
          "  const int positions = args->warpgroup_positions;\n"
          "  for (int consumer = 0; consumer < CONSUMERS; ++consumer) {\n"
-         "    const int place = stage.index * CONSUMERS + consumer;\n"
          "    // The consumer's warps arrived after their last product with the Q that was here.\n"
-         "    wait_for_phase(q_empty(shared, place), stage.parity ^ 1);\n"
-         "    const uint32_t full = q_full(shared, place);\n"
+         "    wait_for_phase(q_empty(shared, consumer), parity ^ 1);\n"
+         "    const uint32_t full = q_full(shared, consumer);\n"
          "    mbarrier_arrive_expect(full, K_SLABS * 128 * positions * args->fwd.heads_per_tile);\n"
          "#pragma unroll\n"
          "    for (int slab = 0; slab < K_SLABS; ++slab)\n"
-         "      tma_load_5d(shared + place * Q_BYTES + slab * Q_SLAB_BYTES, &args->q, full, slab * 64, 0,\n"
+         "      tma_load_5d(shared + consumer * Q_BYTES + slab * Q_SLAB_BYTES, &args->q, full, slab * 64, 0,\n"
          "                  unit->q_row + unit->position_begin + consumer * positions, unit->tile_head,\n"
          "                  unit->q_batch);\n"
          "  }\n"
@@ -629,7 +624,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {\n"
          "  const attnpress_fwd_args *fwd = &args->fwd;\n"
          "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
-         "  Stage q_stage = {0, 0}, k_stage = {0, 0}, v_stage = {0, 0}, place = {0, 0};\n"
+         "  Stage k_stage = {0, 0}, v_stage = {0, 0}, place = {0, 0};\n"
+         "  int q_parity = 0;\n"
          "  for (;; place = next_stage(place, UNITS)) {\n"
          "    // Hands over the unit.\n"
          "    wait_for_phase(unit_full(place.index), place.parity);\n"
@@ -642,8 +638,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
       TEXT("      load_k(args, shared, &k_stage, find_box(args, unit, n, 0), kv_head);\n"
            "      if (threadIdx.x % 32 == 0)\n"
-           "        load_q(args, shared, q_stage, unit);\n"
-           "      q_stage = next_stage(q_stage, Q_STAGES);\n"
+           "        load_q(args, shared, q_parity, unit);\n"
+           "      q_parity ^= 1;\n"
            "      for (; n >= unit->blocks.begin; --n) {\n"
            "        if (n > unit->blocks.begin)\n"
            "          load_k(args, shared, &k_stage, find_box(args, unit, n - 1, 0), kv_head);\n"
@@ -655,8 +651,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "    arrive_once(unit_empty(place.index));\n");
     } else {
       TEXT("      load_k(args, shared, &k_stage, unit, n, kv_head);\n"
-           "      load_q(args, shared, q_stage, unit);\n"
-           "      q_stage = next_stage(q_stage, Q_STAGES);\n"
+           "      load_q(args, shared, q_parity, unit);\n"
+           "      q_parity ^= 1;\n"
            "      for (; n >= unit->blocks.begin; --n) {\n"
            "        if (n > unit->blocks.begin)\n"
            "          load_k(args, shared, &k_stage, unit, n - 1, kv_head);\n"
@@ -755,17 +751,16 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "// Loads the consumers' rows of Q, each once its consumer has no more use for those of the unit\n"
          "// before. Rows that no position fills keep what was there: they make rows of S that are not stored.\n"
          "__device__ __forceinline__ void load_q(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
-         "                                       Stage stage, const Unit *unit) {\n"
+         "                                       int parity, const Unit *unit) {\n"
          "  const int positions = args->warpgroup_positions;\n"
          "  for (int consumer = 0; consumer < CONSUMERS; ++consumer) {\n"
-         "    const int place = stage.index * CONSUMERS + consumer;\n"
          "    // The consumer's warps arrived after their last product with the Q that was here.\n"
-         "    wait_for_phase(q_empty(shared, place), stage.parity ^ 1);\n"
-         "    const uint32_t full = q_full(shared, place);\n"
+         "    wait_for_phase(q_empty(shared, consumer), parity ^ 1);\n"
+         "    const uint32_t full = q_full(shared, consumer);\n"
          "    mbarrier_arrive_expect(full, K_SLABS * 128 * positions * args->fwd.heads_per_tile);\n"
          "#pragma unroll\n"
          "    for (int slab = 0; slab < K_SLABS; ++slab)\n"
-         "      tma_load_5d(shared + place * Q_BYTES + slab * Q_SLAB_BYTES, &args->q, full, slab * 64, 0,\n"
+         "      tma_load_5d(shared + consumer * Q_BYTES + slab * Q_SLAB_BYTES, &args->q, full, slab * 64, 0,\n"
          "                  unit->position_begin + consumer * positions, unit->tile_head, unit->batch);\n"
          "  }\n"
          "}\n"
@@ -775,15 +770,16 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {\n"
          "  const attnpress_fwd_args *fwd = &args->fwd;\n"
          "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
-         "  Stage q_stage = {0, 0}, k_stage = {0, 0}, v_stage = {0, 0};\n"
+         "  Stage k_stage = {0, 0}, v_stage = {0, 0};\n"
+         "  int q_parity = 0;\n"
          "  for (int round = 0; round < args->rounds; ++round) {\n"
          "    Unit unit;\n"
          "    if (!find_unit(&unit, args, round) || unit.blocks.end <= unit.blocks.begin)\n"
          "      continue;\n"
          "    const int kv_head = unit.tile_head / group;\n"
          "    load_k(args, shared, &k_stage, unit.blocks.end - 1, kv_head, unit.batch);\n"
-         "    load_q(args, shared, q_stage, &unit);\n"
-         "    q_stage = next_stage(q_stage, Q_STAGES);\n");
+         "    load_q(args, shared, q_parity, &unit);\n"
+         "    q_parity ^= 1;\n");
     if (!mod_mask) {
       TEXT("    for (int n = unit.blocks.end - 1; n >= unit.blocks.begin; --n) {\n"
            "      if (n > unit.blocks.begin)\n"
@@ -955,8 +951,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "\n"
        "// Starts S = Q K^T, (64, BLOCK_N), as a group of its own.\n"
        "__device__ __forceinline__ void start_scores(float score[S_TILES * 4], uint32_t shared,\n"
-       "                                             int q_place, int stage) {\n"
-       "  const uint64_t q = wgmma_descriptor(shared + q_place * Q_BYTES, 1024, 0);\n"
+       "                                             int consumer, int stage) {\n"
+       "  const uint64_t q = wgmma_descriptor(shared + consumer * Q_BYTES, 1024, 0);\n"
        "  const uint64_t k = wgmma_descriptor(shared + K_OFFSET, 1024, 0) + stage * (K_BYTES / 16);\n"
        "  wgmma_order_n");
   INTEGER(block_n);
@@ -996,7 +992,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "\n"
        "// Waits for S of the key block in `stage`, and hands its K back, and Q after the unit's last block.\n"
        "__device__ __forceinline__ void finish_scores(float score[S_TILES * 4], int pending,\n"
-       "                                              uint32_t shared, int q_place, int stage,\n"
+       "                                              uint32_t shared, int consumer, int stage,\n"
        "                                              bool last_block) {\n"
        "  wgmma_wait(pending);\n"
        "  wgmma_order_n");
@@ -1004,7 +1000,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("(score);\n"
        "  arrive_once(k_empty(shared, stage));\n"
        "  if (last_block)\n"
-       "    arrive_once(q_empty(shared, q_place));\n"
+       "    arrive_once(q_empty(shared, consumer));\n"
        "}\n"
        "\n"
        "// Waits for O += P V.\n"
@@ -1086,7 +1082,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "// waits for S.\n"
        "__device__ __forceinline__ void exchange_blocks(float score[S_TILES * 4], float out[O_TILES * 4],\n"
        "                                                uint32_t p[V_STEPS][4], uint32_t shared,\n"
-       "                                                int consumer, int q_place, Stage stage, Stage last,\n");
+       "                                                int consumer, Stage stage, Stage last,\n");
   if (bias == AP_ATTENTION_BIAS_FP32) {
     TEXT("                                                uint32_t bias[2][BIAS_WORDS],\n");
   }
@@ -1099,7 +1095,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (block_m > 64) {
     TEXT("  begin_turn(consumer);\n");
   }
-  TEXT("  start_scores(score, shared, q_place, stage.index);\n"
+  TEXT("  start_scores(score, shared, consumer, stage.index);\n"
        "  start_output(out, p, shared, last.index);\n");
   if (block_m > 64) {
     TEXT("  end_turn(consumer);\n");
@@ -1107,7 +1103,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (bias == AP_ATTENTION_BIAS_FP32) {
     TEXT("  load_block_bias(bias, walk, fwd);\n");
   }
-  TEXT("  finish_scores(score, 1, shared, q_place, stage.index, last_block);\n"
+  TEXT("  finish_scores(score, 1, shared, consumer, stage.index, last_block);\n"
        "}\n"
        "\n");
   if ((((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || mod_score) || mod_mask) {
@@ -1284,12 +1280,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
-  TEXT("// The place of a consumer's Q.\n"
-       "__device__ __forceinline__ int q_place(Stage q, int consumer) {\n"
-       "  return q.index * CONSUMERS + consumer;\n"
-       "}\n"
-       "\n"
-       "// One consumer: 64 rows of each unit.\n"
+  TEXT("// One consumer: 64 rows of each unit.\n"
        "__device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
        "                                        int consumer) {\n");
   if (((((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) || mod_score) || mod_mask) {
@@ -1319,7 +1310,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  bool more = next_unit(&walk, args, consumer);\n"
        "  Stage stage = {0, 0}; // of the key block in `score`\n"
-       "  Stage q = {0, 0};     // of the unit's Q\n"
+       "  int q_parity = 0;\n"
        "\n"
        "  // Each pass is a stream of key blocks, as far as this consumer's rows see them all.\n"
        "  while (more) {\n"
@@ -1327,7 +1318,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    float reference[2] = {-INF, -INF}, row_sum[2] = {0.0f, 0.0f}, rescale[2];\n"
        "    const bool has_keys = walk.unit.blocks.begin < walk.unit.blocks.end;\n"
        "    if (has_keys) // the copy engine hands over Q\n"
-       "      wait_for_phase(q_full(shared, q_place(q, consumer)), q.parity);\n");
+       "      wait_for_phase(q_full(shared, consumer), q_parity);\n");
   if (mod_mask) {
     TEXT("    for (; walk.n >= walk.block_end && has_keys; walk.n = block_after(&walk.unit, walk.n)) {\n");
   } else {
@@ -1345,9 +1336,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("      store_output(out, reference, row_sum, args, &walk.unit, consumer);\n");
   }
   TEXT("      if (has_keys)\n"
-       "        arrive_once(q_empty(shared, q_place(q, consumer)));\n"
-       "      if (has_keys)\n"
-       "        q = next_stage(q, Q_STAGES);\n"
+       "        arrive_once(q_empty(shared, consumer));\n"
+       "      q_parity ^= has_keys;\n"
        "      more = next_unit(&walk, args, consumer);\n"
        "      continue;\n"
        "    }\n"
@@ -1364,14 +1354,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (block_m > 64) {
     TEXT("    begin_turn(consumer);\n");
   }
-  TEXT("    start_scores(score, shared, q_place(q, consumer), stage.index);\n");
+  TEXT("    start_scores(score, shared, consumer, stage.index);\n");
   if (block_m > 64) {
     TEXT("    end_turn(consumer);\n");
   }
   if (bias == AP_ATTENTION_BIAS_FP32) {
     TEXT("    load_block_bias(bias, &walk, fwd);\n");
   }
-  TEXT("    finish_scores(score, 0, shared, q_place(q, consumer), stage.index, walk.n == ");
+  TEXT("    finish_scores(score, 0, shared, consumer, stage.index, walk.n == ");
   STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) ? "walk.block_begin" : "walk.unit.blocks.begin");
   TEXT(");\n"
        "    take_scores(score, reference, row_sum, rescale, &walk, ");
@@ -1421,7 +1411,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("        last = stage;\n"
        "        stage = next_stage(stage, STAGES);\n"
-       "        exchange_blocks(score, out, p, shared, consumer, q_place(q, consumer), stage, last,");
+       "        exchange_blocks(score, out, p, shared, consumer, stage, last,");
   STRING((bias == AP_ATTENTION_BIAS_FP32) ? " bias, &walk, fwd," : "");
   TEXT("\n"
        "                        walk.n == ");
@@ -1445,7 +1435,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("      last_unit = walk.unit;\n");
   }
-  TEXT("      q = next_stage(q, Q_STAGES);\n");
+  TEXT("      q_parity ^= 1;\n");
   if ((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) {
     TEXT("      unseen = walk.block_begin - walk.unit.blocks.begin;\n"
          "      more = next_unit(&walk, args, consumer);\n"
@@ -1461,8 +1451,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
     TEXT("      start_block_bias(&walk, fwd, shared, consumer, walk.n);\n");
   }
-  TEXT("      wait_for_phase(q_full(shared, q_place(q, consumer)), q.parity); // the copy engine hands over Q\n"
-       "      exchange_blocks(score, out, p, shared, consumer, q_place(q, consumer), stage, last,");
+  TEXT("      wait_for_phase(q_full(shared, consumer), q_parity); // the copy engine hands over Q\n"
+       "      exchange_blocks(score, out, p, shared, consumer, stage, last,");
   STRING((bias == AP_ATTENTION_BIAS_FP32) ? " bias, &walk, fwd," : "");
   TEXT("\n"
        "                      walk.n == ");
@@ -1518,9 +1508,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    prefetch_tensor_map(&args.q);\n"
        "    prefetch_tensor_map(&args.k);\n"
        "    prefetch_tensor_map(&args.v);\n"
-       "    for (int place = 0; place < Q_STAGES * CONSUMERS; ++place) {\n"
-       "      mbarrier_init(q_full(shared, place), 1);\n"
-       "      mbarrier_init(q_empty(shared, place), 4);\n"
+       "    for (int consumer = 0; consumer < CONSUMERS; ++consumer) {\n"
+       "      mbarrier_init(q_full(shared, consumer), 1);\n"
+       "      mbarrier_init(q_empty(shared, consumer), 4);\n"
        "    }\n"
        "    for (int stage = 0; stage < STAGES; ++stage) {\n"
        "      mbarrier_init(k_full(shared, stage), 1);\n"

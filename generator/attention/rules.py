@@ -179,20 +179,10 @@ def _producer_smem_bytes(variant: Variant, tile: Tile) -> int:
     k_slabs = _ceil_div(variant.hdim, SLAB_COLUMNS)
     v_slabs = _ceil_div(variant.hdim_v, SLAB_COLUMNS)
     row_bytes_ = 2 * SLAB_COLUMNS  # of a slab; the 128-byte swizzle needs no padding
-    q_stages = producer_q_stages(variant, tile)
-    q_bytes = q_stages * consumers(tile) * CONSUMER_ROWS * k_slabs * row_bytes_
+    q_bytes = consumers(tile) * CONSUMER_ROWS * k_slabs * row_bytes_
     ring_bytes = tile.stages * tile.block_n * (k_slabs + v_slabs) * row_bytes_
     bias_bytes = tile.block_m * row_bytes(tile.block_n) if variant.bias in ("fp16", "bf16") else 0
-    return q_bytes + ring_bytes + bias_bytes + 8 * (
-        2 * q_stages * consumers(tile) + 4 * tile.stages
-    )
-
-
-def producer_q_stages(variant: Variant, tile: Tile) -> int:
-    """Units whose Q is in shared memory: two, where there is room. The template has the same
-    condition."""
-    rows = tile.block_m == 128 and tile.block_n <= 160 and tile.stages == 2
-    return 2 if rows and max(variant.hdim, variant.hdim_v) <= 128 else 1
+    return q_bytes + ring_bytes + bias_bytes + 8 * (2 * consumers(tile) + 4 * tile.stages)
 
 
 @dataclass(frozen=True)
