@@ -1632,11 +1632,11 @@ const ap_device_header ap_device_headers[] = {
      "  const float a = exp2_approx((lse_so_far - maximum) * LOG2_E);\n"
      "  const float b = exp2_approx((lse_next - maximum) * LOG2_E);\n"
      "  const float factor = reciprocal_approx(a + b);\n"
-     "  return {a * factor, b * factor, fmaf(log2_approx(a + b), LN_2, maximum)};\n"
+     "  return {a * factor, b * factor, multiply_add_once(log2_approx(a + b), LN_2, maximum)};\n"
      "}\n"
      "\n"
      "__device__ __forceinline__ float add_part_values(PartSum sum, float so_far, float next) {\n"
-     "  return fmaf(sum.next, next, sum.so_far * so_far);\n"
+     "  return multiply_add_once(sum.next, next, sum.so_far * so_far);\n"
      "}\n"
      "\n"
      "// Adds tiles `first` to `tiles` - 1 of row `half` of O, normalised, to what this thread has stored of\n"
@@ -2985,6 +2985,13 @@ const ap_device_header ap_device_headers[] = {
      "__device__ __forceinline__ float tanh_approx(float x) {\n"
      "  float y;\n"
      "  asm(\"tanh.approx.f32 %0, %1;\" : \"=f\"(y) : \"f\"(x));\n"
+     "  return y;\n"
+     "}\n"
+     "\n"
+     "// fma.rn.f32: a * b + c, rounded once. Written out where kernels are to have the same bits.\n"
+     "__device__ __forceinline__ float multiply_add_once(float a, float b, float c) {\n"
+     "  float y;\n"
+     "  asm(\"fma.rn.f32 %0, %1, %2, %3;\" : \"=f\"(y) : \"f\"(a), \"f\"(b), \"f\"(c));\n"
      "  return y;\n"
      "}\n"},
     {"attnpress/device/ptx_mbarrier.cuh",
@@ -12052,4 +12059,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "7698dd5a1e3f3f2a5d437b323b2d9aef41f625bc90145026ebd43dc9cb318dc0";
+    "b666db8d5ab0c52efab9fe19bb6ce6a39f0079b587e593c2c678e1b6cb7ebd69";

@@ -7,6 +7,8 @@ from mutations import COMBINE, Mutation
 SEQUENCE = "include/attnpress/device/sequence.cuh"
 DECODE = "templates/attention/flash_fwd_decode_sm80.cu.j2"
 RING = "templates/attention/parts/key_ring.cu.j2"
+SM80 = "templates/attention/flash_fwd_sm80.cu.j2"
+EPILOGUE = "include/attnpress/device/epilogue.cuh"
 ROWS = "templates/attention/parts/tile_rows.cu.j2"
 SM90 = "templates/attention/flash_fwd_sm90.cu.j2"
 UNITS = "templates/attention/parts/ragged_units.cu.j2"
@@ -18,6 +20,7 @@ KERNELS = [
     ("flash_fwd_split_hdim72_fp16_window_paged_decode_sm80", ""),
     ("flash_fwd_hdim40_bf16_alibi_paged_sm86", ""),
     ("flash_fwd_split_hdim168_bf16_ragged_sm80", ""),
+    ("flash_fwd_split_hdim40_bf16_causal_paged_sm80", ""),
     ("flash_fwd_hdim64_fp16_dropout_ragged_decode_sm80", ""),
     ("flash_fwd_hdim40_fp16_window_ragged_sm80", ""),
     ("flash_fwd_hdim264_bf16_paged_decode_sm80", ""),
@@ -245,6 +248,85 @@ MUTATIONS = [
         COMBINE,
         "if (lse[i] > -INF)",
         "if (first + i * GROUPS < args->num_splits)",
+    ),
+    Mutation(
+        "fixed splits: counted from the first key that is seen",
+        "include/attnpress/device/work.cuh",
+        "{max(blocks.begin, split * fixed), min(blocks.end, (split + 1) * fixed)}",
+        "{blocks.begin + split * fixed, min(blocks.end, blocks.begin + (split + 1) * fixed)}",
+    ),
+    Mutation(
+        "fixed splits: the next one's first key block too",
+        "include/attnpress/device/work.cuh",
+        "min(blocks.end, (split + 1) * fixed)",
+        "min(blocks.end, (split + 1) * fixed + 1)",
+    ),
+    Mutation(
+        "fixed splits: the last is left out",
+        SM80,
+        "max(ceil_div(blocks.end, fixed), first_split + 1)",
+        "max(blocks.end / fixed, first_split + 1)",
+    ),
+    Mutation(
+        "fixed splits: those before are forgotten",
+        SM80,
+        "&batch, split > first_split, smem);",
+        "&batch, false, smem);",
+    ),
+    Mutation(
+        "fixed splits: the next begins while warps read",
+        SM80,
+        "  cp_async_wait(0);\n  __syncthreads();\n  return true;",
+        "  cp_async_wait(0);\n  return true;",
+    ),
+    Mutation(
+        "fixed splits: lse is that of the last",
+        ROWS,
+        "        *lse = sum.lse;",
+        "        *lse = end.lse;",
+    ),
+    Mutation(
+        "fixed splits: the lse of lane 0",
+        ROWS,
+        "__shfl_sync(0xffffffff, lse_before, lane / 4 * 4)",
+        "__shfl_sync(0xffffffff, lse_before, 0)",
+    ),
+    Mutation(
+        "fixed splits: warps share an lse",
+        ROWS,
+        "partial + warp_n * partial_rows(&batch->fwd)",
+        "partial",
+    ),
+    Mutation(
+        "fixed splits: parts count alike",
+        EPILOGUE,
+        "return {a * factor, b * factor,",
+        "return {b * factor, a * factor,",
+    ),
+    Mutation(
+        "fixed splits: a part without keys counts",
+        EPILOGUE,
+        "  if (lse_next == -INF)\n    return {1.0f, 0.0f, lse_so_far};\n",
+        "",
+    ),
+    Mutation(
+        "fixed splits: the first part is not all",
+        EPILOGUE,
+        "  if (lse_so_far == -INF)\n    return {0.0f, 1.0f, lse_next};\n",
+        "",
+        harmless="what there is so far counts 2^-inf",
+    ),
+    Mutation(
+        "fixed splits: the combine kernel leaves the last out",
+        COMBINE,
+        "split < args->num_splits; ++split) {\n    const int64_t partial",
+        "split < args->num_splits - 1; ++split) {\n    const int64_t partial",
+    ),
+    Mutation(
+        "fixed splits: the combine kernel's groups",
+        COMBINE,
+        "if (batch_args.ragged.fixed_split_blocks == 0)",
+        "if (batch_args.ragged.fixed_split_blocks >= 0)",
     ),
     Mutation(
         "ragged sm90: V behind the last key stays",

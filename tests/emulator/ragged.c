@@ -49,12 +49,14 @@ typedef struct batch_row {
   wrong wrong;
   int split_blocks; /* key blocks of a split, at least */
   int appended;     /* of the keys of each sequence; -1: as many as its number, by sums */
+  /* Key blocks of a split at a fixed place; with one split all are added up. 0 in the table. */
+  int fixed_blocks;
 } batch_row;
 
 static const batch_row batch_rows[] = {
     /* sequences, queries, keys, packed queries, place of the keys, page, key heads, group, packed
      * heads, splits, lse, log2, +inf, what is wrong, key blocks of a split at least (0: 1),
-     * appended keys */
+     * appended keys, key blocks of fixed splits */
     {5,
      {{0, 3}, {0, 0}, {1, 1}, {0, 0}, {0, 17}},
      {{1, 5}, {0, 7}, {0, 0}, {0, 0}, {2, 0}},
@@ -69,6 +71,7 @@ static const batch_row batch_rows[] = {
      0,
      0,
      NOTHING,
+     0,
      0,
      0},
     {4,
@@ -86,7 +89,8 @@ static const batch_row batch_rows[] = {
      1,
      NOTHING,
      3,
-     -1},
+     -1,
+     0},
     {4,
      {{0, 5}, {1, -1}, {0, 4}, {0, 8}},
      {{1, -1}, {0, 0}, {0, 40}, {2, 3}},
@@ -102,7 +106,8 @@ static const batch_row batch_rows[] = {
      1,
      NOTHING,
      0,
-     2},
+     2,
+     0},
     {6,
      {{0, 7}, {0, 3}, {0, 9}, {0, 5}, {0, 4}, {0, 6}},
      {{0, 33}, {1, 2}, {0, 19}, {1, 0}, {0, 25}, {0, 8}},
@@ -118,7 +123,8 @@ static const batch_row batch_rows[] = {
      0,
      LENGTHS,
      0,
-     3},
+     3,
+     0},
     {5,
      {{0, 6}, {0, 12}, {0, 1}, {0, 9}, {0, 3}},
      {{0, 21}, {1, 7}, {0, 50}, {0, 13}, {1, 1}},
@@ -134,7 +140,8 @@ static const batch_row batch_rows[] = {
      0,
      INDICES,
      2,
-     -1},
+     -1,
+     0},
     {2,
      {{1, 3}, {0, 1}},
      {{0, 2}, {4, 9}},
@@ -149,6 +156,7 @@ static const batch_row batch_rows[] = {
      0,
      0,
      NOTHING,
+     0,
      0,
      0},
     {3,
@@ -165,6 +173,7 @@ static const batch_row batch_rows[] = {
      0,
      0,
      NOTHING,
+     0,
      0,
      0},
 };
@@ -205,6 +214,7 @@ typedef struct call {
   scores scores;
   const kernel *kernel;
   int count, packed, splits, split_blocks, unspecified; /* unspecified: a sequence, or -1 */
+  int fixed_blocks;
   int whole; /* the kernel reads rows around the sequences */
   emulated_tensor given[GIVEN_MAX];
   int given_count;
@@ -522,6 +532,12 @@ static void give_lengths(call *c, int keys) {
   give_array(c, "page_indptr", c->ragged.page_indptr, c->count + 1);
 }
 
+/* Where a thread block adds up its rows' splits, each warp that shares a row keeps an lse. */
+static int lse_copies(const call *c) {
+  return c->fixed_blocks > 0 && c->splits == 1 ? c->kernel->tile.field[AP_ATTENTION_TILE_WARPS_N]
+                                               : 1;
+}
+
 /* What a kernel may touch; `combines`: as the kernel that adds up splits. */
 static void give_all(call *c, int splits, int combines) {
   const int64_t heads = c->args.q.shape[2];
@@ -537,9 +553,10 @@ static void give_all(call *c, int splits, int combines) {
                                                    !combines,
                                                    {1, 1, partial_rows, out->shape[3]},
                                                    {0, 0, out->shape[3], 1}};
+    const int64_t lse_rows = partial_rows * (combines ? 1 : lse_copies(c));
     c->given[c->given_count++] =
-        (emulated_tensor){"lse_partial", c->data[LSE_PARTIAL],    sizeof(float),
-                          !combines,     {1, 1, 1, partial_rows}, {0, 0, 0, 1}};
+        (emulated_tensor){"lse_partial", c->data[LSE_PARTIAL], sizeof(float),
+                          !combines,     {1, 1, 1, lse_rows},  {0, 0, 0, 1}};
   }
   for (int b = 0; b < c->count; ++b) {
     const sequence_rows rows = sequence_rows_of(&c->args, b);
@@ -650,6 +667,7 @@ static attnpress_fwd_ragged_args fwd_args(const call *c, const batch_row *row) {
           },
       .ragged = ap_fill_ragged_args(a),
   };
+  args.ragged.fixed_split_blocks = c->fixed_blocks;
   ap_fill_score_args(a, &args.fwd.score);
   return args;
 }
@@ -867,6 +885,13 @@ static void judge(call *c, verdict *v) {
     v->passed = 1;
 }
 
+static uint64_t bits_of(const call *c, int which) {
+  uint64_t bits = 0;
+  for (size_t i = 0; i < c->bytes[which]; ++i)
+    bits = bits * 1099511628211u + c->data[which][i];
+  return bits;
+}
+
 static void run_batch(const kernel *k, const kernel *other, const batch_row *row,
                       const int *queries, const int *keys, const score_shape *scores, uint64_t seed,
                       verdict *v) {
@@ -878,6 +903,7 @@ static void run_batch(const kernel *k, const kernel *other, const batch_row *row
   c.count = row->count;
   c.splits = split ? row->splits : 0;
   c.split_blocks = row->split_blocks;
+  c.fixed_blocks = split ? row->fixed_blocks : 0;
   c.unspecified = -1;
   c.args = (attnpress_forward_args)ATTNPRESS_FORWARD_ARGS_INIT;
   c.args.mask = k->variant.axis[AP_ATTENTION_MASK];
@@ -901,14 +927,16 @@ static void run_batch(const kernel *k, const kernel *other, const batch_row *row
     const size_t rows =
         (size_t)(c.splits * c.count) * (size_t)(c.args.q.shape[2] * ap_ragged_queries(&c.args));
     add_memory(&c, OUT_PARTIAL, rows * (size_t)c.args.out.shape[3] * sizeof(float));
-    add_memory(&c, LSE_PARTIAL, rows * sizeof(float));
+    add_memory(&c, LSE_PARTIAL, rows * sizeof(float) * (size_t)lse_copies(&c));
   }
   ap_problem problem;
   const ap_check how = {ATTNPRESS_CUDA, 1, ATTNPRESS_ONE_CALL};
   if (ap_validate_forward(&c.args, how, &problem) != ATTNPRESS_OK)
     snprintf(v->report, sizeof v->report, "%s", attnpress_last_error());
-  else if (launch_all(other, &c, row, v->report) == 0)
+  else if (launch_all(other, &c, row, v->report) == 0) {
+    v->bits = bits_of(&c, OUT) * 31 + bits_of(&c, LSE);
     judge(&c, v);
+  }
   scores_close(&c.scores);
   for (int i = 0; i < TENSORS; ++i)
     memory_unmap(&c.memory[i]);
@@ -922,6 +950,35 @@ static int may_pack(const kernel *k) {
 
 static void print_failure(FILE *out, const kernel *k, int i, const verdict *v) {
   fprintf(out, "FAILED %s\n  ragged batch %d\n  %s\n", k->stem, i, v->report);
+}
+
+static int may_fix_splits(const kernel *k) {
+  return k->variant.axis[AP_ATTENTION_SPLIT] && !k->variant.axis[AP_ATTENTION_DECODE];
+}
+
+/* Splits at fixed places: the same bits, whether thread blocks compute one each or all of their rows,
+ * and whichever heads share their tiles. */
+static void run_fixed(const kernel *k, const kernel *other, const batch_row *row,
+                      const int *queries, const int *keys, const score_shape *scores, uint64_t seed,
+                      verdict *v) {
+  batch_row fixed = *row;
+  uint64_t bits = 0;
+  fixed.fixed_blocks = row->splits % 2 + 1;
+  for (int all = 0; all < 2; ++all) {
+    const int span = fixed.fixed_blocks * k->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+    fixed.splits = all ? 1 : ceil_div(longest(keys, row->count), span);
+    fixed.packed = (row->packed ^ all) && row->group > 1 && may_pack(k);
+    *v = (verdict){0};
+    run_batch(k, other, &fixed, queries, keys, scores, seed, v);
+    if (!v->passed)
+      return;
+    if (all && v->bits != bits && row->wrong != INDICES) {
+      v->passed = 0;
+      snprintf(v->report, sizeof v->report, "%d splits of %d key blocks give other bits than one",
+               ceil_div(longest(keys, row->count), span), fixed.fixed_blocks);
+    }
+    bits = v->bits;
+  }
 }
 
 int run_ragged_shapes(const kernel *k, const kernel *other, const score_shape *scores, FILE *out,
@@ -944,6 +1001,8 @@ int run_ragged_shapes(const kernel *k, const kernel *other, const score_shape *s
     }
     v = (verdict){0};
     run_batch(k, other, &row, queries, keys, &scores[i], 1000u * (unsigned)i, &v);
+    if (v.passed && may_fix_splits(k))
+      run_fixed(k, other, &row, queries, keys, &scores[i], 1000u * (unsigned)i, &v);
     if (!v.passed) {
       print_failure(out, k, i, &v);
       return 1;

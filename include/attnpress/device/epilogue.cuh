@@ -68,11 +68,11 @@ __device__ __forceinline__ PartSum add_part(float lse_so_far, float lse_next) {
   const float a = exp2_approx((lse_so_far - maximum) * LOG2_E);
   const float b = exp2_approx((lse_next - maximum) * LOG2_E);
   const float factor = reciprocal_approx(a + b);
-  return {a * factor, b * factor, fmaf(log2_approx(a + b), LN_2, maximum)};
+  return {a * factor, b * factor, multiply_add_once(log2_approx(a + b), LN_2, maximum)};
 }
 
 __device__ __forceinline__ float add_part_values(PartSum sum, float so_far, float next) {
-  return fmaf(sum.next, next, sum.so_far * so_far);
+  return multiply_add_once(sum.next, next, sum.so_far * so_far);
 }
 
 // Adds tiles `first` to `tiles` - 1 of row `half` of O, normalised, to what this thread has stored of
