@@ -489,7 +489,8 @@ static size_t args_bytes(const char *symbol) {
   if (longest > 0 || strncmp(symbol, "flash_", strlen("flash_")) != 0)
     return bytes;
   if (strstr(symbol, "combine") != NULL)
-    return sizeof(attnpress_fwd_combine_args);
+    return strstr(symbol, "_ragged") != NULL ? sizeof(attnpress_fwd_combine_ragged_args)
+                                             : sizeof(attnpress_fwd_combine_args);
   if (strstr(symbol, "fwd_map") != NULL)
     return sizeof(attnpress_fwd_map_args);
   if (strstr(symbol, "flash_bwd") != NULL && strstr(symbol, "_mod") != NULL)
