@@ -426,7 +426,9 @@ def test_batch_invariant(features: dict, heads: tuple[int, int], dtype: type) ->
 def test_batch_invariant_decode(page_size: int) -> None:
     """Steps of one token over a cache in pages, beside the call that had all of them."""
     lengths = [130, 9, 260]
-    keys, values = ([normal(n, 2, DIM, seed=20 * i + b) for b, n in enumerate(lengths)] for i in (1, 2))
+    keys, values = (
+        [normal(n, 2, DIM, seed=20 * i + b) for b, n in enumerate(lengths)] for i in (1, 2)
+    )
     q = [normal(n, 4, DIM, seed=60 + b) for b, n in enumerate(lengths)]
     whole = attnpress.flash_attn_varlen_func(
         *map(np.concatenate, (q, keys, values)), sums(lengths), sums(lengths), 260, 260,
@@ -447,10 +449,6 @@ def test_batch_invariant_decode(page_size: int) -> None:
 def test_batch_invariant_refusals() -> None:
     q, cu = normal(3, 2, DIM), sums([3])
     with pytest.raises(ValueError, match="num_splits is 2 with batch_invariant"):
-        attnpress.flash_attn_varlen_func(
-            q, q, q, cu, cu, 3, 3, num_splits=2, batch_invariant=True
-        )
+        attnpress.flash_attn_varlen_func(q, q, q, cu, cu, 3, 3, num_splits=2, batch_invariant=True)
     with pytest.raises(NotImplementedError, match="dropout and batch_invariant are both given"):
-        attnpress.flash_attn_varlen_func(
-            q, q, q, cu, cu, 3, 3, dropout_p=0.5, batch_invariant=True
-        )
+        attnpress.flash_attn_varlen_func(q, q, q, cu, cu, 3, 3, dropout_p=0.5, batch_invariant=True)

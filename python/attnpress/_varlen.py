@@ -16,7 +16,7 @@ from ._attention import (
     _tracing,
     flash_attn_func,
 )
-from ._ragged import Ragged, check_array, splits_of, checked_length, shapes_of
+from ._ragged import Ragged, check_array, checked_length, shapes_of, splits_of
 from ._rows import library_of
 from ._scores import groups_of, mask_of, probabilities
 

@@ -530,7 +530,10 @@ MUTATIONS = [
         "find_box(args, unit, n, 0)",
     ),
     Mutation(
-        "pages sm90: the first sequence's", UNITS, "->ragged.page_table + of->first_page", "->ragged.page_table"
+        "pages sm90: the first sequence's",
+        UNITS,
+        "->ragged.page_table + of->first_page",
+        "->ragged.page_table",
     ),
     Mutation(
         "pages sm90: entries behind the last key's",
