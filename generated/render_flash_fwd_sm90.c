@@ -183,7 +183,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   INTEGER(smem_bytes);
   TEXT(";\n"
        "constexpr int PRODUCER_REGISTERS = ");
-  INTEGER((block_m == 192) ? 32 : ((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? 48 : ((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? 40 : 24)));
+  INTEGER((block_m == 192) ? 32 : ((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? 40 : 24));
   TEXT("; // of a thread\n"
        "constexpr int CONSUMER_REGISTERS = ");
   INTEGER((block_m == 192) ? 160 : ((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? 232 : 240));
