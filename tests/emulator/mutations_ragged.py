@@ -16,7 +16,7 @@ PRODUCER = "templates/attention/parts/ragged_producer.cu.j2"
 SCHEDULE = "templates/attention/flash_fwd_schedule.cu.j2"
 
 KERNELS = [
-    ("flash_fwd_split_hdim40_bf16_causal_paged_sm80", ""),
+    ("flash_fwd_split_hdim40_bf16_window_paged_sm80", ""),
     ("flash_fwd_hdim64_bf16_causal_ragged_sm80", ""),
     ("flash_fwd_split_hdim72_fp16_window_paged_decode_sm80", ""),
     ("flash_fwd_hdim40_bf16_alibi_paged_sm86", ""),
