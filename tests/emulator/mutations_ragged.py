@@ -274,12 +274,6 @@ MUTATIONS = [
         "&batch, false, smem);",
     ),
     Mutation(
-        "fixed splits: the next begins while warps read",
-        SM80,
-        "  cp_async_wait(0);\n  __syncthreads();\n  return true;",
-        "  cp_async_wait(0);\n  return true;",
-    ),
-    Mutation(
         "fixed splits: lse is that of the last",
         ROWS,
         "        *lse = sum.lse;",
