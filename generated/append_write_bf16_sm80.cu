@@ -9,6 +9,7 @@
 
 #include "attnpress/args/append.h"
 #include "attnpress/device/append.cuh"
+#include "attnpress/device/ptx_griddepcontrol.cuh"
 #include "attnpress/device/rotary.cuh"
 
 constexpr int SIZE = 2; // bytes of an element
@@ -71,6 +72,10 @@ __device__ __forceinline__ void rotate_neighbours(int column, int rotary_dim, in
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     append_write_bf16_sm80(const __grid_constant__ attnpress_append_write_args args) {
+  // All memory is touched after what ran before has ended; what comes next, attention over the cache,
+  // may begin to wait too.
+  griddepcontrol_wait();
+  griddepcontrol_launch_dependents();
   const int64_t thread = (int64_t)blockIdx.x * THREADS + threadIdx.x;
   if (thread >= (int64_t)args.tokens * args.token_threads.value)
     return;

@@ -118,7 +118,6 @@ __device__ __forceinline__ void combine_row(const attnpress_fwd_combine_args *ar
   const int column = column_block * COLUMNS + thread * 4;
   const bool valid = HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V;
   Sum sum = add_splits(args, row, threadIdx.x / GROUP_THREADS, valid ? column : 0);
-
   // Over the groups of a warp, then over the warps.
 #pragma unroll
   for (int lanes = GROUP_THREADS; lanes < 32; lanes *= 2)

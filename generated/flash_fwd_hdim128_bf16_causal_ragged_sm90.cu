@@ -99,8 +99,8 @@ struct Unit {
   int seqlen_q, seqlen_k;
   int center;         // the key at which a window's query at position 0 stands
   int q_batch, q_row; // of position 0
-  int k_batch, k_row; // of key 0
   int sequence;
+  int k_batch, k_row; // of key 0
 };
 
 // Places of units that are known and not yet stored, each with two barriers: at its "full" one the

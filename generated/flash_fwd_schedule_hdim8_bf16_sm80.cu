@@ -118,6 +118,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
       to->q_row = of.queries.begin;
       to->k_batch = max(of.k_batch, 0);
       to->k_row = of.keys.begin;
+      to->first_page = first_page(&args.ragged, sequence, to->k_batch);
       to->row_blocks = row_blocks;
       to->section_heads = (int)min((int64_t)key_heads * args.sharing, (int64_t)args.tile_heads);
     }

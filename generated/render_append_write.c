@@ -33,6 +33,7 @@ void ap_render_append_write(ap_text *out, const ap_render_input *in) {
        "\n"
        "#include \"attnpress/args/append.h\"\n"
        "#include \"attnpress/device/append.cuh\"\n"
+       "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
        "#include \"attnpress/device/rotary.cuh\"\n"
        "\n"
        "constexpr int SIZE = ");
@@ -117,6 +118,10 @@ void ap_render_append_write(ap_text *out, const ap_render_input *in) {
        "    ");
   STRING(stem);
   TEXT("(const __grid_constant__ attnpress_append_write_args args) {\n"
+       "  // All memory is touched after what ran before has ended; what comes next, attention over the cache,\n"
+       "  // may begin to wait too.\n"
+       "  griddepcontrol_wait();\n"
+       "  griddepcontrol_launch_dependents();\n"
        "  const int64_t thread = (int64_t)blockIdx.x * THREADS + threadIdx.x;\n"
        "  if (thread >= (int64_t)args.tokens * args.token_threads.value)\n"
        "    return;\n"

@@ -167,8 +167,34 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "  }\n"
        "  return sum;\n"
        "}\n"
-       "\n"
-       "// What the warps hand over, in shared memory.\n"
+       "\n");
+  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && (arch != 90)) {
+    TEXT("// Adds up the splits of a row one after the other, whatever their number: as a thread block of the\n"
+         "// split kernels does that computes them all.\n"
+         "__device__ __forceinline__ Sum add_in_order(const attnpress_fwd_combine_args *args, int row,\n"
+         "                                            int column) {\n"
+         "  const float4 zero = {0.0f, 0.0f, 0.0f, 0.0f};\n"
+         "  float lse = -INF;\n"
+         "  float4 out = zero;\n"
+         "#pragma unroll 4\n"
+         "  for (int split = 0; split < args->num_splits; ++split) {\n"
+         "    const int64_t partial = split * args->rows + row;\n"
+         "    const float next_lse = args->lse_partial[partial];\n"
+         "    const float4 next =\n"
+         "        next_lse == -INF ? zero\n"
+         "                         : *(const float4 *)(args->out_partial + partial * HEAD_DIM_V + column);\n"
+         "    const PartSum sum = add_part(lse, next_lse);\n"
+         "    lse = sum.lse;\n"
+         "    out.x = add_part_values(sum, out.x, next.x);\n"
+         "    out.y = add_part_values(sum, out.y, next.y);\n"
+         "    out.z = add_part_values(sum, out.z, next.z);\n"
+         "    out.w = add_part_values(sum, out.w, next.w);\n"
+         "  }\n"
+         "  return {lse * LOG2_E, lse > -INF ? 1.0f : 0.0f, out};\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// What the warps hand over, in shared memory.\n"
        "struct WarpSums {\n"
        "  float4 out[WARPS][GROUP_THREADS];\n"
        "  float2 weights[WARPS][GROUP_THREADS]; // maximum, sum of the weights\n"
@@ -183,10 +209,17 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
   TEXT("                                            int row, int column_block, WarpSums *sums) {\n"
        "  const int thread = threadIdx.x % GROUP_THREADS;\n"
        "  const int column = column_block * COLUMNS + thread * 4;\n"
-       "  const bool valid = HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V;\n"
-       "  Sum sum = add_splits(args, row, threadIdx.x / GROUP_THREADS, valid ? column : 0);\n"
-       "\n"
-       "  // Over the groups of a warp, then over the warps.\n"
+       "  const bool valid = HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V;\n");
+  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && (arch != 90)) {
+    TEXT("  Sum sum = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};\n"
+         "  if (ragged->fixed_split_blocks == 0)\n"
+         "    sum = add_splits(args, row, threadIdx.x / GROUP_THREADS, valid ? column : 0);\n"
+         "  else if (threadIdx.x < GROUP_THREADS) // the other groups have none\n"
+         "    sum = add_in_order(args, row, valid ? column : 0);\n");
+  } else {
+    TEXT("  Sum sum = add_splits(args, row, threadIdx.x / GROUP_THREADS, valid ? column : 0);\n");
+  }
+  TEXT("  // Over the groups of a warp, then over the warps.\n"
        "#pragma unroll\n"
        "  for (int lanes = GROUP_THREADS; lanes < 32; lanes *= 2)\n"
        "    sum = add(sum, exchange(sum, lanes));\n"

@@ -1233,8 +1233,11 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "                                             const float row_max[M_TILES][2],\n"
          "                                             const float row_sum[M_TILES][2],\n");
     if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-      TEXT("                                             const attnpress_fwd_ragged_args *batch,\n"
-           "                                             unsigned char *smem) {\n"
+      TEXT("                                             const attnpress_fwd_ragged_args *batch,\n");
+      if (split && !decode) {
+        TEXT("                                             bool adds,\n");
+      }
+      TEXT("                                             unsigned char *smem) {\n"
            "  // Found anew rather than kept in registers over the loops.\n"
            "  const Work work = find_work(&batch->fwd, read_block_index());\n"
            "  const attnpress_fwd_args sequence = args_of_sequence(batch, work.batch), *args = &sequence;\n");
@@ -1274,11 +1277,29 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
     if (split) {
       TEXT("      const int64_t partial = partial_row(");
       STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "args" : "&batch->fwd");
-      TEXT(", work.split, work.batch, head, position);\n"
-           "      if (writes_lse)\n"
-           "        args->lse_partial[partial] = end.lse;\n"
-           "      float *out_row = args->out_partial + partial * HEAD_DIM_V + warp_columns + lane % 4 * 2;\n"
-           "      store_partial_row(out_row, out[m], first_o_tile, O_TILES, half, end.normalize, valid);\n");
+      TEXT(", work.split, work.batch, head, position);\n");
+      if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && !decode) {
+        TEXT("      // Behind other splits that this thread block has computed it is added to them. Each warp that\n"
+             "      // has some of the row's columns keeps an lse of its own; the first one's is the row's.\n"
+             "      const bool keeps_lse = valid && lane % 4 == 0;\n"
+             "      float *lse = args->lse_partial + partial + warp_n * partial_rows(&batch->fwd);\n"
+             "      float lse_before = -INF;\n"
+             "      if (adds && keeps_lse)\n"
+             "        lse_before = *lse;\n"
+             "      const PartSum sum = add_part(__shfl_sync(0xffffffff, lse_before, lane / 4 * 4), end.lse);\n"
+             "      if (batch->ragged.fixed_split_blocks > 0 && args->num_splits == 1 ? keeps_lse : writes_lse)\n"
+             "        *lse = sum.lse;\n"
+             "      float *out_row = args->out_partial + partial * HEAD_DIM_V + warp_columns + lane % 4 * 2;\n"
+             "      if (adds)\n"
+             "        add_partial_row(out_row, out[m], first_o_tile, O_TILES, half, end.normalize, sum, valid);\n"
+             "      else\n"
+             "        store_partial_row(out_row, out[m], first_o_tile, O_TILES, half, end.normalize, valid);\n");
+      } else {
+        TEXT("      if (writes_lse)\n"
+             "        args->lse_partial[partial] = end.lse;\n"
+             "      float *out_row = args->out_partial + partial * HEAD_DIM_V + warp_columns + lane % 4 * 2;\n"
+             "      store_partial_row(out_row, out[m], first_o_tile, O_TILES, half, end.normalize, valid);\n");
+      }
     } else {
       TEXT("      if (args->lse && writes_lse)\n");
       if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
@@ -1430,8 +1451,34 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "  }\n"
          "  return sum;\n"
          "}\n"
-         "\n"
-         "// What the warps hand over, in shared memory.\n"
+         "\n");
+    if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && (arch != 90)) {
+      TEXT("// Adds up the splits of a row one after the other, whatever their number: as a thread block of the\n"
+           "// split kernels does that computes them all.\n"
+           "__device__ __forceinline__ Sum add_in_order(const attnpress_fwd_combine_args *args, int row,\n"
+           "                                            int column) {\n"
+           "  const float4 zero = {0.0f, 0.0f, 0.0f, 0.0f};\n"
+           "  float lse = -INF;\n"
+           "  float4 out = zero;\n"
+           "#pragma unroll 4\n"
+           "  for (int split = 0; split < args->num_splits; ++split) {\n"
+           "    const int64_t partial = split * args->rows + row;\n"
+           "    const float next_lse = args->lse_partial[partial];\n"
+           "    const float4 next =\n"
+           "        next_lse == -INF ? zero\n"
+           "                         : *(const float4 *)(args->out_partial + partial * HEAD_DIM_V + column);\n"
+           "    const PartSum sum = add_part(lse, next_lse);\n"
+           "    lse = sum.lse;\n"
+           "    out.x = add_part_values(sum, out.x, next.x);\n"
+           "    out.y = add_part_values(sum, out.y, next.y);\n"
+           "    out.z = add_part_values(sum, out.z, next.z);\n"
+           "    out.w = add_part_values(sum, out.w, next.w);\n"
+           "  }\n"
+           "  return {lse * LOG2_E, lse > -INF ? 1.0f : 0.0f, out};\n"
+           "}\n"
+           "\n");
+    }
+    TEXT("// What the warps hand over, in shared memory.\n"
          "struct WarpSums {\n"
          "  float4 out[WARPS][GROUP_THREADS];\n"
          "  float2 weights[WARPS][GROUP_THREADS]; // maximum, sum of the weights\n"
@@ -1446,10 +1493,17 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("                                            int row, int column_block, WarpSums *sums) {\n"
          "  const int thread = threadIdx.x % GROUP_THREADS;\n"
          "  const int column = column_block * COLUMNS + thread * 4;\n"
-         "  const bool valid = HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V;\n"
-         "  Sum sum = add_splits(args, row, threadIdx.x / GROUP_THREADS, valid ? column : 0);\n"
-         "\n"
-         "  // Over the groups of a warp, then over the warps.\n"
+         "  const bool valid = HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V;\n");
+    if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && (arch != 90)) {
+      TEXT("  Sum sum = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};\n"
+           "  if (ragged->fixed_split_blocks == 0)\n"
+           "    sum = add_splits(args, row, threadIdx.x / GROUP_THREADS, valid ? column : 0);\n"
+           "  else if (threadIdx.x < GROUP_THREADS) // the other groups have none\n"
+           "    sum = add_in_order(args, row, valid ? column : 0);\n");
+    } else {
+      TEXT("  Sum sum = add_splits(args, row, threadIdx.x / GROUP_THREADS, valid ? column : 0);\n");
+    }
+    TEXT("  // Over the groups of a warp, then over the warps.\n"
          "#pragma unroll\n"
          "  for (int lanes = GROUP_THREADS; lanes < 32; lanes *= 2)\n"
          "    sum = add(sum, exchange(sum, lanes));\n"

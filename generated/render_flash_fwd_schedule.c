@@ -147,6 +147,7 @@ void ap_render_flash_fwd_schedule(ap_text *out, const ap_render_input *in) {
        "      to->q_row = of.queries.begin;\n"
        "      to->k_batch = max(of.k_batch, 0);\n"
        "      to->k_row = of.keys.begin;\n"
+       "      to->first_page = first_page(&args.ragged, sequence, to->k_batch);\n"
        "      to->row_blocks = row_blocks;\n"
        "      to->section_heads = (int)min((int64_t)key_heads * args.sharing, (int64_t)args.tile_heads);\n"
        "    }\n"

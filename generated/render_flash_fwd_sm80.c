@@ -1215,8 +1215,11 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "                                             const float row_max[M_TILES][2],\n"
          "                                             const float row_sum[M_TILES][2],\n");
     if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-      TEXT("                                             const attnpress_fwd_ragged_args *batch,\n"
-           "                                             unsigned char *smem) {\n"
+      TEXT("                                             const attnpress_fwd_ragged_args *batch,\n");
+      if (split && !decode) {
+        TEXT("                                             bool adds,\n");
+      }
+      TEXT("                                             unsigned char *smem) {\n"
            "  // Found anew rather than kept in registers over the loops.\n"
            "  const Work work = find_work(&batch->fwd, read_block_index());\n"
            "  const attnpress_fwd_args sequence = args_of_sequence(batch, work.batch), *args = &sequence;\n");
@@ -1256,11 +1259,29 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
     if (split) {
       TEXT("      const int64_t partial = partial_row(");
       STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "args" : "&batch->fwd");
-      TEXT(", work.split, work.batch, head, position);\n"
-           "      if (writes_lse)\n"
-           "        args->lse_partial[partial] = end.lse;\n"
-           "      float *out_row = args->out_partial + partial * HEAD_DIM_V + warp_columns + lane % 4 * 2;\n"
-           "      store_partial_row(out_row, out[m], first_o_tile, O_TILES, half, end.normalize, valid);\n");
+      TEXT(", work.split, work.batch, head, position);\n");
+      if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && !decode) {
+        TEXT("      // Behind other splits that this thread block has computed it is added to them. Each warp that\n"
+             "      // has some of the row's columns keeps an lse of its own; the first one's is the row's.\n"
+             "      const bool keeps_lse = valid && lane % 4 == 0;\n"
+             "      float *lse = args->lse_partial + partial + warp_n * partial_rows(&batch->fwd);\n"
+             "      float lse_before = -INF;\n"
+             "      if (adds && keeps_lse)\n"
+             "        lse_before = *lse;\n"
+             "      const PartSum sum = add_part(__shfl_sync(0xffffffff, lse_before, lane / 4 * 4), end.lse);\n"
+             "      if (batch->ragged.fixed_split_blocks > 0 && args->num_splits == 1 ? keeps_lse : writes_lse)\n"
+             "        *lse = sum.lse;\n"
+             "      float *out_row = args->out_partial + partial * HEAD_DIM_V + warp_columns + lane % 4 * 2;\n"
+             "      if (adds)\n"
+             "        add_partial_row(out_row, out[m], first_o_tile, O_TILES, half, end.normalize, sum, valid);\n"
+             "      else\n"
+             "        store_partial_row(out_row, out[m], first_o_tile, O_TILES, half, end.normalize, valid);\n");
+      } else {
+        TEXT("      if (writes_lse)\n"
+             "        args->lse_partial[partial] = end.lse;\n"
+             "      float *out_row = args->out_partial + partial * HEAD_DIM_V + warp_columns + lane % 4 * 2;\n"
+             "      store_partial_row(out_row, out[m], first_o_tile, O_TILES, half, end.normalize, valid);\n");
+      }
     } else {
       TEXT("      if (args->lse && writes_lse)\n");
       if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
@@ -1315,27 +1336,40 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
     }
     TEXT("}\n");
   }
-  TEXT("extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)\n"
-       "    ");
-  STRING(stem);
-  TEXT("(\n");
-  if (mod_score || mod_mask) {
-    TEXT("        const __grid_constant__ attnpress_fwd_mod_args given) {\n"
-         "  const attnpress_fwd_args &args = given.fwd;\n");
-  } else if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("        const __grid_constant__ attnpress_fwd_ragged_args batch) {\n");
+  if (split && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) {
+    TEXT("// Computes split `*number` of the thread block's rows, or, where that is negative, the first; false\n"
+         "// where there is none. Nothing else is kept in registers from split to split.\n"
+         "__device__ __forceinline__ bool compute_split(const attnpress_fwd_ragged_args &batch, int *number) {\n");
   } else {
-    TEXT("        const __grid_constant__ attnpress_fwd_args args) {\n");
+    TEXT("extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)\n"
+         "    ");
+    STRING(stem);
+    TEXT("(\n");
+    if (mod_score || mod_mask) {
+      TEXT("        const __grid_constant__ attnpress_fwd_mod_args given) {\n"
+           "  const attnpress_fwd_args &args = given.fwd;\n");
+    } else if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+      TEXT("        const __grid_constant__ attnpress_fwd_ragged_args batch) {\n");
+    } else {
+      TEXT("        const __grid_constant__ attnpress_fwd_args args) {\n");
+    }
   }
   TEXT("  extern __shared__ __align__(128) unsigned char smem[];\n"
        "  const int lane = threadIdx.x % 32;\n"
        "  const int warp_row = threadIdx.x / 32 % WARPS_M * M_TILES * 16;\n");
-  if (split) {
+  if (split && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) {
     TEXT("  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
          "  griddepcontrol_wait();\n"
          "  griddepcontrol_launch_dependents();\n");
   }
-  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+  if (split && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) {
+    TEXT("  const Work work = find_work(&batch.fwd, read_block_index());\n"
+         "  const attnpress_fwd_args args = args_of_sequence(&batch, work.batch);\n"
+         "  const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads\n"
+         "  if (work.row_begin >= rows) // the grid is laid out for the longest sequence\n"
+         "    return false;\n"
+         "\n");
+  } else if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("  const Work work = find_work(&batch.fwd, blockIdx.x);\n"
          "  const attnpress_fwd_args args = args_of_sequence(&batch, work.batch);\n"
          "  const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads\n"
@@ -1355,9 +1389,19 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "  const Row last_row = find_row(&args, last_position);\n"
        "  const Range unmasked = keys_of_all(first_row, last_row);\n"
        "  Range blocks = key_blocks(keys_of_some(first_row, last_row), BLOCK_N);\n");
-  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("  if (SPLIT)\n"
-         "    blocks = split_own_blocks(blocks, work.split, args.num_splits, args.key_blocks_per_split);\n");
+  if (split && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) {
+    TEXT("  const int fixed = batch.ragged.fixed_split_blocks;\n"
+         "  const bool adds = fixed > 0 && args.num_splits == 1;\n"
+         "  // With one split for each row, those that some row sees.\n"
+         "  const int first_split = adds ? blocks.begin / fixed : work.split;\n"
+         "  const int split_end = adds ? max(ceil_div(blocks.end, fixed), first_split + 1) : first_split + 1;\n"
+         "  const int split = max(*number, first_split);\n"
+         "  if (split >= split_end)\n"
+         "    return false;\n"
+         "  *number = split;\n"
+         "  blocks = fixed > 0\n"
+         "               ? split_fixed_blocks(blocks, split, fixed)\n"
+         "               : split_own_blocks(blocks, split, args.num_splits, args.key_blocks_per_split);\n");
   } else {
     TEXT("  if (SPLIT)\n"
          "    blocks = split_blocks(blocks, work.split, args.key_blocks_per_split);\n");
@@ -1468,8 +1512,29 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "  cp_async_wait(0);\n"
          "  __syncthreads();\n");
   }
-  TEXT("  store_output(out, row_max, row_sum, &");
-  STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "args" : "batch");
-  TEXT(", smem);\n"
-       "}\n");
+  if (split && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) {
+    TEXT("  store_output(out, row_max, row_sum, &batch, split > first_split, smem);\n"
+         "  // All threads arrive and wait: Q, the ring and what warps exchange have been read, and no copy is\n"
+         "  // in flight, so that the next split's can take their place.\n"
+         "  cp_async_wait(0);\n"
+         "  __syncthreads();\n"
+         "  return true;\n"
+         "}\n"
+         "\n"
+         "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)\n"
+         "    ");
+    STRING(stem);
+    TEXT("(\n"
+         "        const __grid_constant__ attnpress_fwd_ragged_args batch) {\n"
+         "  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
+         "  griddepcontrol_wait();\n"
+         "  griddepcontrol_launch_dependents();\n"
+         "  for (int split = -1; compute_split(batch, &split); ++split) {\n"
+         "  }\n");
+  } else {
+    TEXT("  store_output(out, row_max, row_sum, &");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "args" : "batch");
+    TEXT(", smem);\n");
+  }
+  TEXT("}\n");
 }

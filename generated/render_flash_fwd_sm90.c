@@ -100,7 +100,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT(" --arch sm");
   INTEGER(arch);
   TEXT("\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("#include \"attnpress/args/ragged.h\"\n");
   } else {
     TEXT("#include \"attnpress/args/attention.h\"\n");
@@ -115,7 +115,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("#include \"attnpress/device/pipeline.cuh\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n");
-  if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || mod_mask) {
+  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || mod_mask) {
     TEXT("#include \"attnpress/device/ptx_atom.cuh\"\n"
          "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n");
   }
@@ -135,7 +135,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (mod_score || mod_mask) {
     TEXT("#include \"attnpress/device/score_mod.cuh\"\n");
   }
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("#include \"attnpress/device/sequence.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/softmax.cuh\"\n"
@@ -183,10 +183,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   INTEGER(smem_bytes);
   TEXT(";\n"
        "constexpr int PRODUCER_REGISTERS = ");
-  INTEGER((block_m == 192) ? 32 : (((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || mod_mask) ? 40 : 24));
+  INTEGER((block_m == 192) ? 32 : (((sequences != AP_ATTENTION_SEQUENCES_DENSE) || mod_mask) ? 40 : 24));
   TEXT("; // of a thread\n"
        "constexpr int CONSUMER_REGISTERS = ");
-  INTEGER((block_m == 192) ? 160 : (((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || mod_mask) ? 232 : 240));
+  INTEGER((block_m == 192) ? 160 : (((sequences != AP_ATTENTION_SEQUENCES_DENSE) || mod_mask) ? 232 : 240));
   TEXT(";\n"
        "\n"
        "constexpr int CONSUMERS = BLOCK_M / 64;\n"
@@ -308,7 +308,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  return k_full(shared, 3 * STAGES + stage);\n"
        "}\n"
        "\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("// A unit of work: a row block of one head of a sequence.\n"
          "struct Unit {\n"
          "  int position_begin; // first query position; -1: there are no more units\n"
@@ -317,9 +317,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  int seqlen_q, seqlen_k;\n"
          "  int center;         // the key at which a window's query at position 0 stands\n"
          "  int q_batch, q_row; // of position 0\n"
-         "  int k_batch, k_row; // of key 0\n"
-         "  int sequence;\n"
-         "};\n"
+         "  int sequence;\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+      TEXT("  Pages pages;\n");
+    } else {
+      TEXT("  int k_batch, k_row; // of key 0\n");
+    }
+    TEXT("};\n"
          "\n"
          "// Places of units that are known and not yet stored, each with two barriers: at its \"full\" one the\n"
          "// producer's third warp arrives, at its \"empty\" one each warp that has read the unit for the last\n"
@@ -407,10 +411,15 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     }
     TEXT("  unit->sequence = of->sequence;\n"
          "  unit->q_batch = of->q_batch;\n"
-         "  unit->q_row = of->q_row;\n"
-         "  unit->k_batch = of->k_batch;\n"
-         "  unit->k_row = of->k_row;\n"
-         "  unit->seqlen_q = of->seqlen_q;\n"
+         "  unit->q_row = of->q_row;\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+      TEXT("  unit->pages = {ragged_args(args)->ragged.page_table + of->first_page, of->k_row,\n"
+           "                 max(of->seqlen_k - 1, 0)};\n");
+    } else {
+      TEXT("  unit->k_batch = of->k_batch;\n"
+           "  unit->k_row = of->k_row;\n");
+    }
+    TEXT("  unit->seqlen_q = of->seqlen_q;\n"
          "  unit->seqlen_k = of->seqlen_k;\n"
          "  unit->center = ragged_args(args)->ragged.window_top_left ? 0 : of->seqlen_k - of->seqlen_q;\n"
          "  // Key blocks that no row sees are never loaded.\n"
@@ -537,47 +546,102 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "\n");
   }
   TEXT("// ---- The producer ----\n"
-       "\n"
-       "// Loads the key block of K or V that begins at `row`, `slabs` slabs, into `target`, once `empty` is\n"
-       "// in `parity`.\n"
-       "__device__ __forceinline__ void load_keys(uint32_t target, const attnpress_tensor_map *map,\n"
-       "                                          uint32_t full, uint32_t empty, int parity, int slabs,\n"
-       "                                          int row, int kv_head, int batch) {\n"
-       "  // The consumers' warps arrived; hands over the space of the key block that was here a round ago.\n"
-       "  wait_for_phase(empty, parity);\n"
-       "  mbarrier_arrive_expect(full, slabs * KEY_SLAB_BYTES);\n"
-       "#pragma unroll\n"
-       "  for (int slab = 0; slab < slabs; ++slab)\n"
-       "    tma_load_4d(target + slab * KEY_SLAB_BYTES, map, full, slab * 64, row, kv_head, batch);\n"
-       "}\n"
        "\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+  if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+    TEXT("// Loads a key block of K or V, `slabs` slabs, into `target`, once `empty` is in `parity`: each lane\n"
+         "// its box, of `box_rows` rows of one page. All lanes arrive.\n"
+         "__device__ __forceinline__ void load_keys(uint32_t target, const attnpress_tensor_map *map,\n"
+         "                                          uint32_t full, uint32_t empty, int parity, int slabs,\n"
+         "                                          int box_rows, PageRow box, int kv_head) {\n"
+         "  const int first = threadIdx.x % 32 * box_rows;\n"
+         "  // The consumers' warps arrived; hands over the space of the key block that was here a round ago.\n"
+         "  wait_for_phase(empty, parity);\n"
+         "  if (threadIdx.x % 32 == 0)\n"
+         "    mbarrier_arrive_expect(full, slabs * KEY_SLAB_BYTES);\n"
+         "  // All lanes arrive and wait: the barrier knows of the bytes before any of them lands.\n"
+         "  __syncwarp();\n"
+         "  if (first >= BLOCK_N)\n"
+         "    return;\n"
+         "#pragma unroll 1\n"
+         "  for (int slab = 0; slab < slabs; ++slab)\n"
+         "    tma_load_4d(target + slab * KEY_SLAB_BYTES + first * 128, map, full, slab * 64, box.row,\n"
+         "                kv_head, box.page);\n"
+         "}\n"
+         "\n");
+  } else {
+    TEXT("// Loads the key block of K or V that begins at `row`, `slabs` slabs, into `target`, once `empty` is\n"
+         "// in `parity`.\n"
+         "__device__ __forceinline__ void load_keys(uint32_t target, const attnpress_tensor_map *map,\n"
+         "                                          uint32_t full, uint32_t empty, int parity, int slabs,\n"
+         "                                          int row, int kv_head, int batch) {\n"
+         "  // The consumers' warps arrived; hands over the space of the key block that was here a round ago.\n"
+         "  wait_for_phase(empty, parity);\n"
+         "  mbarrier_arrive_expect(full, slabs * KEY_SLAB_BYTES);\n"
+         "#pragma unroll\n"
+         "  for (int slab = 0; slab < slabs; ++slab)\n"
+         "    tma_load_4d(target + slab * KEY_SLAB_BYTES, map, full, slab * 64, row, kv_head, batch);\n"
+         "}\n"
+         "\n");
+  }
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("// The keys that the last key block of a unit holds, if they are not all of the block: behind them\n"
          "// other rows follow, whose V is made zeros, as 0 times what they hold may be NaN.\n"
          "__device__ __forceinline__ int tail_keys(const Unit *unit) {\n"
          "  return unit->seqlen_k - (unit->blocks.end - 1) * BLOCK_N;\n"
          "}\n"
-         "\n"
-         "__device__ __forceinline__ void load_k(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
-         "                                       Stage *stage, const Unit *unit, int n, int kv_head) {\n"
-         "  load_keys(shared + K_OFFSET + stage->index * K_BYTES, &args->k, k_full(shared, stage->index),\n"
-         "            k_empty(shared, stage->index), stage->parity ^ 1, K_SLABS, unit->k_row + n * BLOCK_N,\n"
-         "            kv_head, unit->k_batch);\n"
-         "  *stage = next_stage(*stage, STAGES);\n"
-         "}\n"
-         "\n"
-         "// V of a block that is not whole comes by way of clear_tails().\n"
-         "__device__ __forceinline__ void load_v(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
-         "                                       Stage *stage, const Unit *unit, int n, int kv_head) {\n"
-         "  const bool whole = n < unit->blocks.end - 1 || tail_keys(unit) >= BLOCK_N;\n"
-         "  load_keys(shared + V_OFFSET + stage->index * V_BYTES, &args->v,\n"
-         "            whole ? v_full(shared, stage->index) : v_loaded(stage->index),\n"
-         "            v_empty(shared, stage->index), stage->parity ^ 1, V_SLABS, unit->k_row + n * BLOCK_N,\n"
-         "            kv_head, unit->k_batch);\n"
-         "  *stage = next_stage(*stage, STAGES);\n"
-         "}\n"
-         "\n"
-         "// Loads the consumers' rows of Q, each once its consumer has no more use for those of the unit\n"
+         "\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+      TEXT("// The lane's box of key block `n`, by the table that lies `table` entries behind K's. Boxes past the\n"
+           "// last key begin at that one: they are masked, and made zeros.\n"
+           "__device__ __forceinline__ PageRow find_box(const attnpress_fwd_sm90_args *args, const Unit *unit,\n"
+           "                                            int n, int64_t table) {\n"
+           "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n"
+           "  return page_of_key(&unit->pages, &ragged->ragged,\n"
+           "                     max(n, 0) * BLOCK_N + threadIdx.x % 32 * ragged->box_rows, table);\n"
+           "}\n"
+           "\n"
+           "__device__ __forceinline__ void load_k(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
+           "                                       Stage *stage, PageRow box, int kv_head) {\n"
+           "  load_keys(shared + K_OFFSET + stage->index * K_BYTES, &args->k, k_full(shared, stage->index),\n"
+           "            k_empty(shared, stage->index), stage->parity ^ 1, K_SLABS, ragged_args(args)->box_rows,\n"
+           "            box, kv_head);\n"
+           "  *stage = next_stage(*stage, STAGES);\n"
+           "}\n"
+           "\n"
+           "// V of a block that is not whole comes by way of clear_tails().\n"
+           "__device__ __forceinline__ void load_v(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
+           "                                       Stage *stage, const Unit *unit, int n, PageRow box,\n"
+           "                                       int kv_head) {\n"
+           "  const bool whole = n < unit->blocks.end - 1 || tail_keys(unit) >= BLOCK_N;\n"
+           "  load_keys(shared + V_OFFSET + stage->index * V_BYTES, &args->v,\n"
+           "            whole ? v_full(shared, stage->index) : v_loaded(stage->index),\n"
+           "            v_empty(shared, stage->index), stage->parity ^ 1, V_SLABS, ragged_args(args)->box_rows,\n"
+           "            box, kv_head);\n"
+           "  *stage = next_stage(*stage, STAGES);\n"
+           "}\n"
+           "\n");
+    } else {
+      TEXT("__device__ __forceinline__ void load_k(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
+           "                                       Stage *stage, const Unit *unit, int n, int kv_head) {\n"
+           "  load_keys(shared + K_OFFSET + stage->index * K_BYTES, &args->k, k_full(shared, stage->index),\n"
+           "            k_empty(shared, stage->index), stage->parity ^ 1, K_SLABS, unit->k_row + n * BLOCK_N,\n"
+           "            kv_head, unit->k_batch);\n"
+           "  *stage = next_stage(*stage, STAGES);\n"
+           "}\n"
+           "\n"
+           "// V of a block that is not whole comes by way of clear_tails().\n"
+           "__device__ __forceinline__ void load_v(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
+           "                                       Stage *stage, const Unit *unit, int n, int kv_head) {\n"
+           "  const bool whole = n < unit->blocks.end - 1 || tail_keys(unit) >= BLOCK_N;\n"
+           "  load_keys(shared + V_OFFSET + stage->index * V_BYTES, &args->v,\n"
+           "            whole ? v_full(shared, stage->index) : v_loaded(stage->index),\n"
+           "            v_empty(shared, stage->index), stage->parity ^ 1, V_SLABS, unit->k_row + n * BLOCK_N,\n"
+           "            kv_head, unit->k_batch);\n"
+           "  *stage = next_stage(*stage, STAGES);\n"
+           "}\n"
+           "\n");
+    }
+    TEXT("// Loads the consumers' rows of Q, each once its consumer has no more use for those of the unit\n"
          "// before. Rows past the sequence's end are others' or zeros, rows that no position fills keep what\n"
          "// was there: they make rows of S that are not stored.\n"
          "__device__ __forceinline__ void load_q(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
@@ -595,10 +659,15 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "                  unit->q_batch);\n"
          "  }\n"
          "}\n"
-         "\n"
-         "// The producer's first thread: loads each unit's Q, and K and V of its key blocks in the order of\n"
-         "// their use, K of one block before V of the block before.\n"
-         "__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {\n"
+         "\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+      TEXT("// The producer's first warp: loads each unit's Q, and K and V of its key blocks in the order of\n"
+           "// their use, K of one block before V of the block before. Pages are looked up a block ahead.\n");
+    } else {
+      TEXT("// The producer's first thread: loads each unit's Q, and K and V of its key blocks in the order of\n"
+           "// their use, K of one block before V of the block before.\n");
+    }
+    TEXT("__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {\n"
          "  const attnpress_fwd_args *fwd = &args->fwd;\n"
          "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
          "  Stage k_stage = {0, 0}, v_stage = {0, 0}, place = {0, 0};\n"
@@ -611,24 +680,40 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "      return;\n"
          "    if (unit->blocks.end > unit->blocks.begin) {\n"
          "      const int kv_head = unit->tile_head / group;\n"
-         "      int n = unit->blocks.end - 1;\n"
-         "      load_k(args, shared, &k_stage, unit, n, kv_head);\n"
-         "      load_q(args, shared, q_parity, unit);\n"
-         "      q_parity ^= 1;\n"
-         "      for (; n >= unit->blocks.begin; --n) {\n"
-         "        if (n > unit->blocks.begin)\n"
-         "          load_k(args, shared, &k_stage, unit, n - 1, kv_head);\n"
-         "        load_v(args, shared, &v_stage, unit, n, kv_head);\n"
-         "      }\n"
-         "    }\n"
-         "    mbarrier_arrive(unit_empty(place.index));\n"
-         "  }\n"
+         "      int n = unit->blocks.end - 1;\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+      TEXT("      load_k(args, shared, &k_stage, find_box(args, unit, n, 0), kv_head);\n"
+           "      if (threadIdx.x % 32 == 0)\n"
+           "        load_q(args, shared, q_parity, unit);\n"
+           "      q_parity ^= 1;\n"
+           "      for (; n >= unit->blocks.begin; --n) {\n"
+           "        if (n > unit->blocks.begin)\n"
+           "          load_k(args, shared, &k_stage, find_box(args, unit, n - 1, 0), kv_head);\n"
+           "        load_v(args, shared, &v_stage, unit, n, find_box(args, unit, n, ragged_args(args)->ragged.page_table_v), kv_head);\n"
+           "      }\n"
+           "    }\n"
+           "    // All lanes arrive and wait: they have read the unit.\n"
+           "    __syncwarp();\n"
+           "    arrive_once(unit_empty(place.index));\n");
+    } else {
+      TEXT("      load_k(args, shared, &k_stage, unit, n, kv_head);\n"
+           "      load_q(args, shared, q_parity, unit);\n"
+           "      q_parity ^= 1;\n"
+           "      for (; n >= unit->blocks.begin; --n) {\n"
+           "        if (n > unit->blocks.begin)\n"
+           "          load_k(args, shared, &k_stage, unit, n - 1, kv_head);\n"
+           "        load_v(args, shared, &v_stage, unit, n, kv_head);\n"
+           "      }\n"
+           "    }\n"
+           "    mbarrier_arrive(unit_empty(place.index));\n");
+    }
+    TEXT("  }\n"
          "}\n"
          "\n"
          "// The producer's third warp: finds the units and writes them down for all others, as far ahead as\n"
          "// there are places. Tickets are asked for one unit ahead.\n"
-         "__device__ __forceinline__ void find_units(const attnpress_fwd_sm90_args *args) {\n");
-    TEXT("  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n"
+         "__device__ __forceinline__ void find_units(const attnpress_fwd_sm90_args *args) {\n"
+         "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n"
          "  const int lane = threadIdx.x % 32, batch = args->fwd.batch;\n"
          "  const int count = ragged->first_unit[batch];\n"
          "  Stage place = {0, 0};\n"
@@ -813,7 +898,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "// A consumer's walk over the key blocks of its units.\n"
        "struct Walk {\n"
        "  Unit unit;\n");
-  if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || mod_mask) {
+  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || mod_mask) {
     TEXT("  Stage place; // of the unit\n");
   } else {
     TEXT("  int round;\n");
@@ -844,7 +929,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "__device__ __forceinline__ bool next_unit(Walk *walk, const attnpress_fwd_sm90_args *args,\n"
        "                                          int consumer) {\n"
        "  const attnpress_fwd_args *fwd = &args->fwd;\n");
-  if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || mod_mask) {
+  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || mod_mask) {
     TEXT("  walk->place = next_stage(walk->place, UNITS);\n"
          "  // The producer's third warp hands over the unit.\n"
          "  wait_for_phase(unit_full(walk->place.index), walk->place.parity);\n"
@@ -863,7 +948,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;\n"
        "#pragma unroll\n"
        "  for (int half = 0; half < 2; ++half)\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("    walk->rows[half] = row_at_begin(fwd, &walk->unit,\n"
          "                                    position_begin + divide(row + half * 8, &args->heads_per_tile));\n");
   } else {
@@ -871,10 +956,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "        row_at_begin(fwd, position_begin + divide(row + half * 8, &args->heads_per_tile));\n");
   }
   TEXT("  const Row first = row_at_begin(fwd, ");
-  STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "&walk->unit, " : "");
+  STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "&walk->unit, " : "");
   TEXT("position_begin);\n"
        "  const Row last = row_at_end(fwd, ");
-  STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "&walk->unit, " : "");
+  STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "&walk->unit, " : "");
   TEXT("position_begin + positions);\n");
   if (mask == AP_ATTENTION_MASK_WINDOW) {
     TEXT("  walk->unmasked = keys_of_all(first, last);\n");
@@ -883,14 +968,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "  walk->block_end = min(walk->unit.blocks.end, seen.end);\n"
            "  walk->block_begin = max(walk->unit.blocks.begin, seen.begin);\n"
            "  if (position_begin >= ");
-      STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "walk->unit.seqlen_q" : "fwd->seqlen_q");
+      STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "walk->unit.seqlen_q" : "fwd->seqlen_q");
       TEXT(" || walk->block_end <= walk->block_begin)\n"
            "    walk->block_end = walk->block_begin = walk->unit.blocks.begin;\n");
     } else {
       TEXT("  walk->block_end =\n"
            "      min(walk->unit.blocks.end, key_blocks(keys_of_some(first, last), BLOCK_N).end);\n"
            "  if (position_begin >= ");
-      STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "walk->unit.seqlen_q" : "fwd->seqlen_q");
+      STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "walk->unit.seqlen_q" : "fwd->seqlen_q");
       TEXT(" || walk->block_end < walk->unit.blocks.begin)\n"
            "    walk->block_end = walk->unit.blocks.begin;\n");
     }
@@ -899,7 +984,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  walk->block_end =\n"
          "      min(walk->unit.blocks.end, key_blocks(keys_of_some(first, last), BLOCK_N).end);\n"
          "  if (position_begin >= ");
-    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "walk->unit.seqlen_q" : "fwd->seqlen_q");
+    STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "walk->unit.seqlen_q" : "fwd->seqlen_q");
     TEXT(" || walk->block_end < walk->unit.blocks.begin)\n"
          "    walk->block_end = walk->unit.blocks.begin;\n");
   }
@@ -1229,7 +1314,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    const int row_position = divide(row, &args->heads_per_tile);\n"
        "    const int position = unit->position_begin + consumer * args->warpgroup_positions + row_position;\n"
        "    const int head = (unit->tile_head - row_position) * fwd->heads_per_tile + row;\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("    const bool valid = row_position < args->warpgroup_positions && position < unit->seqlen_q;\n");
   } else {
     TEXT("    const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q;\n");
@@ -1243,7 +1328,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "    float *out_row = fwd->out_partial + partial * HEAD_DIM_V + lane % 4 * 2;\n"
          "    store_partial_row(out_row, out, 0, O_TILES, half, end.normalize, valid);\n");
   } else {
-    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
       TEXT("    if (fwd->lse && valid && lane % 4 == 0)\n"
            "      fwd->lse[lse_of_unit(args, unit, head, position)] =\n"
            "          stored_lse(&ragged_args(args)->ragged, end.lse);\n");
@@ -1253,7 +1338,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     }
     TEXT("    // A quad holds a tile's 8 columns of a row in pieces of two. Two lanes exchange pieces, so that\n"
          "    // each stores 8 bytes of one tile, and a store fills whole sectors of 32 bytes.\n");
-    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
       TEXT("    uint16_t *out_row = (uint16_t *)fwd->out +\n"
            "                        out_offset(fwd, unit->q_batch, head, unit->q_row + position) +\n"
            "                        lane % 2 * 8 + lane / 2 % 2 * 4;\n");
@@ -1275,7 +1360,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("  }\n"
        "}\n"
        "\n");
-  if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || mod_mask) {
+  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || mod_mask) {
     TEXT("// Stores the output of the unit at place `n` % UNITS, and hands the place back.\n"
          "__device__ __forceinline__ void store_unit(const float out[O_TILES * 4], const float reference[2],\n"
          "                                           const float row_sum[2],\n"
@@ -1311,7 +1396,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  const attnpress_mod_args *mod = snippet_args_sm90(args);\n");
   }
   TEXT("  Walk walk;\n");
-  if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || mod_mask) {
+  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || mod_mask) {
     TEXT("  walk.place = {-1, 0};\n");
   } else {
     TEXT("  walk.round = -1;\n");
@@ -1338,7 +1423,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    if (walk.n < ");
   STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) ? "walk.block_begin" : "walk.unit.blocks.begin");
   TEXT(") { // no row of this consumer sees a key\n");
-  if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || mod_mask) {
+  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || mod_mask) {
     TEXT("      store_unit(out, reference, row_sum, args, walk.place.index, consumer);\n");
   } else {
     TEXT("      store_output(out, reference, row_sum, args, &walk.unit, consumer);\n");
@@ -1377,7 +1462,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
   TEXT(");\n"
        "\n");
-  if ((sequences != AP_ATTENTION_SEQUENCES_RAGGED) && !mod_mask) {
+  if ((sequences == AP_ATTENTION_SEQUENCES_DENSE) && !mod_mask) {
     TEXT("    Unit last_unit; // the unit before, and what it leaves to be stored\n");
   }
   TEXT("    float last_reference[2], last_sum[2];\n"
@@ -1393,7 +1478,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "      finish_output(out);\n"
        "      if (last.index >= 0) {\n"
        "        arrive_once(v_empty(shared, last.index));\n");
-  if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || mod_mask) {
+  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || mod_mask) {
     TEXT("        store_unit(out, last_reference, last_sum, args, walk.place.index + UNITS - 1, consumer);\n");
   } else {
     TEXT("        store_output(out, last_reference, last_sum, args, &last_unit, consumer);\n");
@@ -1440,7 +1525,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("      }\n"
        "\n");
-  if ((sequences != AP_ATTENTION_SEQUENCES_RAGGED) && !mod_mask) {
+  if ((sequences == AP_ATTENTION_SEQUENCES_DENSE) && !mod_mask) {
     TEXT("      last_unit = walk.unit;\n");
   }
   TEXT("      q_parity ^= 1;\n");
@@ -1483,7 +1568,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    finish_output(out);\n"
        "    arrive_once(v_empty(shared, stage.index));\n"
        "    stage = next_stage(stage, STAGES);\n");
-  if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || mod_mask) {
+  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || mod_mask) {
     TEXT("    store_unit(out, reference, row_sum, args, walk.place.index + UNITS - 1, consumer);\n");
   } else {
     TEXT("    store_output(out, reference, row_sum, args, &last_unit, consumer);\n");
@@ -1504,7 +1589,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (mod_score || mod_mask) {
     TEXT("        const __grid_constant__ attnpress_fwd_sm90_mod_args given) {\n"
          "  const attnpress_fwd_sm90_args &args = given.sm90;\n");
-  } else if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+  } else if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("        const __grid_constant__ attnpress_fwd_sm90_ragged_args given) {\n"
          "  const attnpress_fwd_sm90_args &args = given.sm90;\n");
   } else {
@@ -1525,11 +1610,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "      mbarrier_init(k_empty(shared, stage), 4 * CONSUMERS);\n"
        "      mbarrier_init(v_full(shared, stage), 1);\n"
        "      mbarrier_init(v_empty(shared, stage), 4 * CONSUMERS);\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("      mbarrier_init(v_loaded(stage), 1);\n");
   }
   TEXT("    }\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("    for (int place = 0; place < UNITS; ++place) {\n"
          "      mbarrier_init(unit_full(place), 1);\n"
          "      mbarrier_init(unit_empty(place), 4 * CONSUMERS + 2);\n"
@@ -1544,7 +1629,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  }\n"
        "  // All threads arrive and wait: hands over the barriers.\n"
        "  __syncthreads();\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("  // The schedule kernel hands over the units.\n"
          "  griddepcontrol_wait();\n"
          "\n");
@@ -1555,8 +1640,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  if (threadIdx.x < 128) {\n"
        "    decrease_registers(PRODUCER_REGISTERS);\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("    if (threadIdx.x == 0)\n"
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("    if (");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "threadIdx.x / 32" : "threadIdx.x");
+    TEXT(" == 0)\n"
          "      produce(&args, shared);\n"
          "    else if (threadIdx.x / 32 == 1)\n"
          "      clear_tails(shared, smem);\n"

@@ -9,11 +9,13 @@ _Static_assert(sizeof(attnpress_fwd_sm90_mod_args) <= FAKE_ARGS_MAX &&
                "a launch of the stand-in has room for the largest");
 
 static UNUSED size_t attention_args_bytes(const char *symbol) {
-  const int sm90 = strstr(symbol, "_sm90") != NULL, mod = strstr(symbol, "_mod") != NULL;
+  const int sm90 = strstr(symbol, "_sm90") != NULL && strstr(symbol, "_decode") == NULL;
+  const int mod = strstr(symbol, "_mod") != NULL;
   if (strncmp(symbol, "flash_", strlen("flash_")) != 0)
     return 0;
   if (strstr(symbol, "combine") != NULL)
-    return sizeof(attnpress_fwd_combine_args);
+    return strstr(symbol, "_ragged") != NULL ? sizeof(attnpress_fwd_combine_ragged_args)
+                                             : sizeof(attnpress_fwd_combine_args);
   if (strstr(symbol, "fwd_map") != NULL)
     return sizeof(attnpress_fwd_map_args);
   if (strstr(symbol, "flash_bwd") != NULL && mod)

@@ -86,7 +86,7 @@ static void rows_overflow(attnpress_forward_args *a) {
   a->out.stride[0] = a->out.stride[1] = 432;
 }
 SPOIL(reserved_tensor, a->v.reserved = 1)
-SPOIL(reserved_args, a->reserved = 1)
+SPOIL(invariant_2, a->batch_invariant = 2)
 SPOIL(scale_negative, a->scale = -0.5f)
 SPOIL(scale_nan, a->scale = NAN)
 SPOIL(scale_inf, a->scale = INFINITY)
@@ -147,7 +147,7 @@ static const bad_input bad_inputs[] = {
     {"byte overflow", ATTNPRESS_INVALID_ARGUMENT, "q spans more than 2^63 bytes", bytes_overflow},
     {"row overflow", ATTNPRESS_INVALID_ARGUMENT, "overflows", rows_overflow},
     {"v.reserved", ATTNPRESS_INVALID_ARGUMENT, "v.reserved is 1", reserved_tensor},
-    {"reserved", ATTNPRESS_INVALID_ARGUMENT, "reserved is 1", reserved_args},
+    {"batch_invariant", ATTNPRESS_INVALID_ARGUMENT, "batch_invariant is 2", invariant_2},
     {"scale -0.5", ATTNPRESS_INVALID_ARGUMENT, "scale is -0.5", scale_negative},
     {"scale nan", ATTNPRESS_INVALID_ARGUMENT, "nan", scale_nan},
     {"scale inf", ATTNPRESS_INVALID_ARGUMENT, "inf", scale_inf},

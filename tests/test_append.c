@@ -342,6 +342,7 @@ static void test_launch(void **state) {
   assert_int_equal(given.rows[ATTNPRESS_APPEND_V].threads, 2 * 8);
   assert_int_equal(given.token_threads.value, 16 + 14 + 16);
   assert_int_equal(cuda->launch[0].grid, (15 * 46 + 127) / 128);
+  assert_int_equal(cuda->launch[0].overlaps, 1); /* as attention does that follows */
   assert_ptr_equal(given.rows[ATTNPRESS_APPEND_Q].to, args.q.data);
   assert_ptr_equal(given.rows[ATTNPRESS_APPEND_K].to, args.k_cache.data);
   assert_int_equal(given.rows[ATTNPRESS_APPEND_K].to_row, 72);

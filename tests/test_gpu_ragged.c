@@ -1,6 +1,6 @@
 /* Ragged batches on the present GPU, against float64: uneven lengths, empty sequences, keys one after
- * the other and in caches, masks and head dims; the same bits again and again, and graphs that are
- * replayed at other lengths. All that lies outside of the sequences is NaN, and stays so. */
+ * the other, in caches and in pages, masks and head dims; the same bits again and again, and graphs
+ * that are replayed at other lengths. All that lies outside of the sequences is NaN, and stays so. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>
@@ -15,9 +15,10 @@ enum { SEQUENCES_MAX = 24, REPEATS = 200, REPLAYS = 100, SAMPLED_ROWS = 5 };
 typedef struct shape {
   int heads_q, heads_kv, hdim, hdim_v, dtype, mask, cached;
   int left, right; /* of a window */
+  int page_size;   /* 0: keys are in no pages */
 } shape;
 
-enum { Q, K, V, OUT, LSE, CU_Q, CU_K, USED_K, INDEX, WORKSPACE, BUFFERS };
+enum { Q, K, V, OUT, LSE, CU_Q, CU_K, USED_K, INDEX, TABLE, WORKSPACE, BUFFERS };
 
 typedef struct call {
   int count, most; /* sequences, and the bound of their lengths */
@@ -54,6 +55,37 @@ static void set_lengths(call *c, const int *lengths, int more) {
   }
 }
 
+/* The keys of a sequence, which lie in any order of pages. */
+static void fill_pages(const attnpress_forward_args *a, const sequence_rows *rows, int is_v,
+                       uint64_t seed) {
+  attnpress_tensor row = is_v ? a->v : a->k;
+  row.shape[0] = row.shape[1] = 1;
+  for (int64_t n = 0; n < rows->keys; ++n) {
+    int64_t page, at;
+    sequence_key_place(a, rows, rows->k_begin + n, is_v, &page, &at);
+    row.data =
+        (uint16_t *)(is_v ? a->v.data : a->k.data) + page * row.stride[0] + at * row.stride[1];
+    reference_fill_normal(&row, seed * 100000 + (uint64_t)n);
+  }
+}
+
+/* A row of the table a sequence, and pages in an order that is not theirs. */
+static void add_pages(call *c, int per_sequence) {
+  attnpress_ragged *r = &c->ragged[0];
+  const int pages = c->count * per_sequence;
+  int32_t *table = add(c, TABLE, (size_t)pages * sizeof(int32_t));
+  int step = pages / 2 + 1; /* with no factor in common with their number */
+  for (int divisor = 2; divisor <= step; ++divisor)
+    if (pages % divisor == 0 && step % divisor == 0) {
+      ++step;
+      divisor = 1;
+    }
+  for (int64_t i = 0; i < pages; ++i)
+    table[i] = (int32_t)(i * step % pages);
+  r->page_table = table;
+  r->page_table_pages = per_sequence;
+}
+
 static void fill(call *c, uint64_t seed) {
   const attnpress_forward_args *a = &c->args[0];
   for (int b = 0; b < c->count; ++b) {
@@ -61,6 +93,10 @@ static void fill(call *c, uint64_t seed) {
     const attnpress_tensor *tensors[] = {&a->q, &a->k, &a->v};
     for (int i = 0; i < 3; ++i) {
       attnpress_tensor part = *tensors[i];
+      if (i > 0 && a->ragged->page_table != NULL) {
+        fill_pages(a, &rows, i == 2, seed + (uint64_t)(3 * b + i));
+        continue;
+      }
       part.shape[0] = 1;
       part.shape[1] = i == 0 ? rows.queries : rows.keys;
       part.data = (uint16_t *)part.data +
@@ -83,8 +119,12 @@ static void open_call(call *c, const shape *s, const int *lengths, int count, in
   *a = (attnpress_forward_args)ATTNPRESS_FORWARD_ARGS_INIT;
   const int64_t keys = s->cached ? c->most + more + 3 : total + count * more;
   add_tensor(c, Q, &a->q, 1, total, s->heads_q, s->hdim, s->dtype);
-  add_tensor(c, K, &a->k, s->cached ? count + 1 : 1, keys, s->heads_kv, s->hdim, s->dtype);
-  add_tensor(c, V, &a->v, s->cached ? count + 1 : 1, keys, s->heads_kv, s->hdim_v, s->dtype);
+  const int paged = s->page_size > 0;
+  const int64_t per_sequence = paged ? (c->most + more) / s->page_size + 1 : 0;
+  const int64_t batch = paged ? count * per_sequence : s->cached ? count + 1 : 1;
+  const int64_t rows = paged ? s->page_size : keys;
+  add_tensor(c, K, &a->k, batch, rows, s->heads_kv, s->hdim, s->dtype);
+  add_tensor(c, V, &a->v, batch, rows, s->heads_kv, s->hdim_v, s->dtype);
   add_tensor(c, OUT, &a->out, 1, total, s->heads_q, s->hdim_v, s->dtype);
   a->lse = add(c, LSE, (size_t)(total * s->heads_q) * sizeof(float));
   attnpress_ragged *r = &c->ragged[0];
@@ -97,10 +137,16 @@ static void open_call(call *c, const shape *s, const int *lengths, int count, in
   int32_t *index = add(c, INDEX, (size_t)count * sizeof(int32_t));
   for (int i = 0; i < count; ++i)
     index[i] = count - i;
-  if (s->cached) {
+  if (paged) {
+    r->seqused_k = used;
+    add_pages(c, (int)per_sequence);
+  } else {
+    add(c, TABLE, 0);
+  }
+  if (!paged && s->cached) {
     r->seqused_k = used;
     r->kv_batch_idx = index;
-  } else {
+  } else if (!paged) {
     r->cu_seqlens_k = cu_k;
   }
   a->ragged = r;
@@ -122,7 +168,10 @@ static void open_call(call *c, const shape *s, const int *lengths, int count, in
   d->out.data = (void *)(uintptr_t)c->device[OUT];
   d->lse = (float *)(uintptr_t)c->device[LSE];
   c->ragged[1].cu_seqlens_q = (const int32_t *)(uintptr_t)c->device[CU_Q];
-  if (s->cached) {
+  if (paged) {
+    c->ragged[1].seqused_k = (const int32_t *)(uintptr_t)c->device[USED_K];
+    c->ragged[1].page_table = (const int32_t *)(uintptr_t)c->device[TABLE];
+  } else if (s->cached) {
     c->ragged[1].seqused_k = (const int32_t *)(uintptr_t)c->device[USED_K];
     c->ragged[1].kv_batch_idx = (const int32_t *)(uintptr_t)c->device[INDEX];
   } else {
@@ -202,18 +251,24 @@ static void check_result(const call *c, const shape *s, int number) {
 }
 
 static const shape shapes[] = {
-    {8, 2, 128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0},
-    {8, 2, 128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0},
-    {4, 4, 64, 64, ATTNPRESS_FP16, ATTNPRESS_CAUSAL, 1, 0, 0},
-    {16, 2, 64, 64, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0},
-    {7, 1, 96, 96, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0},
-    {4, 2, 192, 192, ATTNPRESS_FP16, ATTNPRESS_FULL, 1, 0, 0},
-    {2, 2, 256, 256, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0},
-    {4, 2, 256, 256, ATTNPRESS_BF16, ATTNPRESS_WINDOW, 0, 100, 30},
-    {8, 4, 192, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0},
-    {8, 8, 128, 128, ATTNPRESS_FP16, ATTNPRESS_WINDOW, 1, 77, 0},
-    {8, 2, 64, 64, ATTNPRESS_BF16, ATTNPRESS_WINDOW, 0, 40, 0},
-    {3, 1, 72, 72, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0},
+    {8, 2, 128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0, 0},
+    {8, 2, 128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0},
+    {4, 4, 64, 64, ATTNPRESS_FP16, ATTNPRESS_CAUSAL, 1, 0, 0, 0},
+    {16, 2, 64, 64, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0, 0},
+    {7, 1, 96, 96, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0},
+    {4, 2, 192, 192, ATTNPRESS_FP16, ATTNPRESS_FULL, 1, 0, 0, 0},
+    {2, 2, 256, 256, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0},
+    {4, 2, 256, 256, ATTNPRESS_BF16, ATTNPRESS_WINDOW, 0, 100, 30, 0},
+    {8, 4, 192, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0},
+    {8, 8, 128, 128, ATTNPRESS_FP16, ATTNPRESS_WINDOW, 1, 77, 0, 0},
+    {8, 2, 64, 64, ATTNPRESS_BF16, ATTNPRESS_WINDOW, 0, 40, 0, 0},
+    {3, 1, 72, 72, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0, 0},
+    {8, 2, 128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 16},
+    {4, 4, 64, 64, ATTNPRESS_FP16, ATTNPRESS_FULL, 0, 0, 0, 24},
+    {4, 2, 256, 256, ATTNPRESS_BF16, ATTNPRESS_WINDOW, 0, 100, 30, 256},
+    {8, 4, 192, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 8},
+    {8, 2, 128, 128, ATTNPRESS_FP16, ATTNPRESS_WINDOW, 0, 77, 0, 1000},
+    {7, 1, 96, 96, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 5},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 

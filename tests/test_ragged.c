@@ -617,7 +617,127 @@ static void test_hopper_launches(void **state) {
   attnpress_destroy(handle);
 }
 
-/** What runs the kernels of compute capability 8.0 on 9.0: pages, splits, what is done to scores. */
+/** Batch-invariant calls: one kernel for a row and for many, and splits of as many keys. */
+static void test_batch_invariant(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_fwd_ragged_args given, dense;
+  attnpress_fwd_combine_ragged_args combine;
+  attnpress_forward_args args = paged_args();
+  args.mask = ATTNPRESS_CAUSAL;
+  args.num_splits = 0;
+  args.batch_invariant = 1;
+  args.workspace = (void *)0x60000;
+  args.workspace_bytes = (size_t)1 << 30;
+  ragged.page_table_pages = 400; /* 6,400 keys */
+  ragged.max_seqlen_q = 1;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 2);
+  assert_string_equal(cuda->launch[0].symbol, "flash_fwd_split_hdim72_bf16_causal_paged_sm80");
+  assert_string_equal(cuda->launch[1].symbol, "flash_fwd_combine_hdim72_bf16_ragged_sm80");
+  memcpy(&given, cuda->launch[0].args, sizeof given);
+  memcpy(&combine, cuda->launch[1].args, sizeof combine);
+  assert_int_equal(given.ragged.fixed_split_blocks, 8); /* of 64 keys */
+  assert_int_equal(given.fwd.num_splits, 13);
+  assert_int_equal(combine.ragged.fixed_split_blocks, 8);
+  assert_int_equal(combine.combine.num_splits, 13);
+
+  /* Many thread blocks compute all splits of their rows. */
+  ragged.max_seqlen_q = 0;
+  args.q.shape[1] = args.out.shape[1] = 1 << 17;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_string_equal(cuda->launch[2].symbol, cuda->launch[0].symbol);
+  memcpy(&given, cuda->launch[2].args, sizeof given);
+  assert_int_equal(given.ragged.fixed_split_blocks, 8);
+  assert_int_equal(given.fwd.num_splits, 1);
+
+  /* A dense call runs the kernels of sequences, a batch each. */
+  args.ragged = NULL;
+  args.q = attnpress_tensor_bshd((void *)0x10000, 2, 40, HEADS_Q, HDIM, ATTNPRESS_BF16);
+  args.out = attnpress_tensor_bshd((void *)0x40000, 2, 40, HEADS_Q, HDIM, ATTNPRESS_BF16);
+  args.k = attnpress_tensor_bshd((void *)0x20000, 2, 700, HEADS_KV, HDIM, ATTNPRESS_BF16);
+  args.v = attnpress_tensor_bshd((void *)0x30000, 2, 700, HEADS_KV, HDIM, ATTNPRESS_BF16);
+  args.lse = NULL;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_string_equal(cuda->launch[4].symbol, "flash_fwd_split_hdim72_bf16_causal_ragged_sm80");
+  memcpy(&dense, cuda->launch[4].args, sizeof dense);
+  assert_int_equal(dense.ragged.fixed_split_blocks, 8);
+  assert_int_equal(dense.fwd.batch, 2);
+  assert_int_equal(dense.ragged.rows_k, 700);
+  attnpress_destroy(handle);
+}
+
+static void test_batch_invariant_refusals(void **state) {
+  (void)state;
+  attnpress_forward_args args = ragged_args();
+  args.batch_invariant = 2;
+  refuse(&args, ATTNPRESS_INVALID_ARGUMENT, "batch_invariant is 2; it must be 0 or 1");
+  args.batch_invariant = 1;
+  args.num_splits = 2;
+  refuse(&args, ATTNPRESS_INVALID_ARGUMENT, "num_splits is 2 with batch_invariant");
+  args.num_splits = 0;
+  attnpress_dropout dropout = ATTNPRESS_DROPOUT_INIT;
+  dropout.probability = 0.5f;
+  args.dropout = &dropout;
+  refuse(&args, ATTNPRESS_NOT_SUPPORTED, "dropout and batch_invariant are both given");
+}
+
+/** A range has the kernels that any of its batch-invariant calls may choose, and their workspace. */
+static void test_batch_invariant_range(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = ragged_args();
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  attnpress_plan *range, *plan;
+  size_t most, bytes;
+  args.num_splits = 0;
+  args.batch_invariant = 1;
+  args.k.shape[1] = args.v.shape[1] = 5000;
+  ragged.max_seqlen_q = 60;
+  options.range = ATTNPRESS_UP_TO;
+  assert_ok(attnpress_plan_forward(handle, &args, &options, &range));
+  assert_int_equal(attnpress_plan_launch_count(range), 2);
+  assert_ok(attnpress_plan_workspace_bytes(range, &most));
+  args.workspace = (void *)0x60000;
+  args.workspace_bytes = most;
+  for (int keys = 300; keys <= 5000; keys += 470)
+    for (int queries = 1; queries <= 60; queries += 20) {
+      args.k.shape[1] = args.v.shape[1] = keys;
+      ragged.max_seqlen_q = queries;
+      assert_ok(attnpress_plan_forward(handle, &args, NULL, &plan));
+      assert_ok(attnpress_plan_workspace_bytes(plan, &bytes));
+      assert_true(bytes > 0 && bytes <= most);
+      assert_ok(attnpress_plan_run(range, &args, NULL));
+      attnpress_plan_destroy(plan);
+    }
+  attnpress_plan_destroy(range);
+  attnpress_destroy(handle);
+}
+
+/** Pages whose rows fill boxes of tensor maps: what the kernel is given of them. */
+static void test_hopper_pages(void **state) {
+  (void)state;
+  static const struct {
+    int64_t page_size;
+    int32_t box_rows; /* with key blocks of 112 keys */
+  } rows[] = {{16, 16}, {8, 8}, {24, 8}, {64, 16}, {112, 112}, {256, 16}, {1000, 8}};
+  attnpress_handle *handle = make_handle();
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    attnpress_forward_args args = paged_args();
+    attnpress_fwd_sm90_ragged_args given;
+    ragged.max_seqlen_q = 60;
+    args.k.shape[1] = args.v.shape[1] = rows[i].page_size;
+    args.workspace = (void *)0x60000;
+    args.workspace_bytes = 4096;
+    assert_ok(attnpress_forward(handle, &args, NULL));
+    assert_string_equal(cuda->launch[2 * i + 1].symbol, "flash_fwd_hdim72_bf16_paged_sm90");
+    memcpy(&given, cuda->launch[2 * i + 1].args, sizeof given);
+    assert_int_equal(given.box_rows, rows[i].box_rows);
+  }
+  attnpress_destroy(handle);
+}
+
+/** What runs the kernels of compute capability 8.0 on 9.0: pages that fill no boxes, splits, what is done to scores. */
 static void test_hopper_choices(void **state) {
   (void)state;
   attnpress_handle *handle = make_handle();
@@ -646,7 +766,10 @@ static void test_hopper_choices(void **state) {
   RUNS(ragged_args, args.softcap = 3.0f, "flash_fwd_hdim72_bf16_softcap_ragged_sm80");
   RUNS(ragged_args, args.alibi = &alibi, "flash_fwd_hdim72_bf16_alibi_ragged_sm80");
   RUNS(ragged_args, args.dropout = &dropout, "flash_fwd_hdim72_bf16_dropout_ragged_sm80");
-  RUNS(paged_args, (void)0, "flash_fwd_hdim72_bf16_paged_sm80");
+  RUNS(paged_args, (void)0, "flash_fwd_hdim72_bf16_paged_sm90");
+  RUNS(paged_args, args.k.shape[1] = args.v.shape[1] = 12, "flash_fwd_hdim72_bf16_paged_sm80");
+  RUNS(paged_args, ragged.leftpad_k = some, "flash_fwd_hdim72_bf16_paged_sm80");
+  RUNS(paged_args, ragged.max_seqlen_q = 1, "flash_fwd_hdim72_bf16_paged_decode_sm80");
   RUNS(ragged_args, ragged.max_seqlen_q = 1, "flash_fwd_hdim72_bf16_ragged_decode_sm80");
   /* Few queries of many keys: splits pay. */
   RUNS(ragged_args, args.num_splits = 0, "flash_fwd_hdim72_bf16_ragged_sm90");
@@ -962,6 +1085,10 @@ int main(void) {
       TEST(test_masks),
       TEST(test_empty),
       TEST(test_hopper_launches),
+      TEST(test_batch_invariant),
+      TEST(test_batch_invariant_refusals),
+      TEST(test_batch_invariant_range),
+      TEST(test_hopper_pages),
       TEST(test_hopper_choices),
       TEST(test_hopper_range),
       TEST(test_checking),

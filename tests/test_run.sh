@@ -62,6 +62,7 @@ status 0 --backward --seqlen-q 64 --check none
 grep -q '^check     none' "$work/out" || fail "--backward --check none"
 held --lengths 5,0,77,130 --heads 4 --kv-heads 2 --hdim 64 --check full --causal
 grep -q '4 sequences, 212 queries (at most 130 of one), 212 keys (130)' "$work/out" || fail "--lengths"
+held --lengths 5,0,77,130 --heads 4 --kv-heads 2 --hdim 64 --causal --batch-invariant
 held --lengths lognormal:9:40:1 --page-size 3 --seqlen-q 2 --heads 4 --hdim 40 --check full --alibi
 grep -q 'pages of 3' "$work/out" || fail "--page-size (not in the call's line)"
 grep -q '_paged' "$work/out" || fail "--page-size (not in the kernel's name)"
@@ -96,6 +97,8 @@ wrong '300' --splits 300
 wrong '"5,x"; it must be lengths of the keys' --lengths 5,x
 wrong '"lognormal:0:9:1"; it must be lengths' --lengths lognormal:0:9:1
 wrong 'page-size is of --lengths' --page-size 16
+wrong 'batch-invariant does not go with --splits' --batch-invariant --splits 2
+wrong 'batch-invariant does not go with --backward' --batch-invariant --backward
 wrong 'leave --batch and --seqlen-k out' --lengths 5,6 --batch 2
 wrong 'bias does not go with --lengths' --lengths 5,6 --bias fp16
 wrong 'keys in pages have no gradients' --lengths 5,6 --page-size 16 --backward

@@ -379,3 +379,76 @@ def test_dropped_probabilities(causal):
             np.einsum("hij,jhd->ihd", weights, values), out[rows], atol=1e-5, rtol=1e-4
         )
     assert 0.2 < np.count_nonzero(p < 0) / np.count_nonzero(p) < 0.4
+
+
+def same_bits(one: tuple[np.ndarray, np.ndarray], rows: slice, whole: tuple) -> bool:
+    """Whether (out, lse) are those of some rows of a call that has more."""
+    return np.array_equal(one[0], whole[0][rows]) and np.array_equal(one[1], whole[1][:, rows])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("heads", [(4, 2), (2, 2), (5, 1)])
+@pytest.mark.parametrize(
+    "features", [{}, {"window_size": (100, 0)}, {"softcap": 5.0}, {"alibi_slopes": True}]
+)
+def test_batch_invariant(features: dict, heads: tuple[int, int], dtype: type) -> None:
+    """A sequence alone, in a batch, and cut into calls, one row at a time included."""
+    lengths, bits = [300, 1, 37, 700, 130], {"causal": True, "batch_invariant": True}
+    if "alibi_slopes" in features:
+        features = {"alibi_slopes": normal(heads[0], seed=9) ** 2}
+    q, k, v = (
+        [normal(n, h, DIM, seed=10 * i + b).astype(dtype) for b, n in enumerate(lengths)]
+        for i, h in enumerate((heads[0], heads[1], heads[1]))
+    )
+
+    def call(queries: list, keys: list, values: list) -> tuple[np.ndarray, np.ndarray]:
+        sizes = [[len(x) for x in each] for each in (queries, keys)]
+        found = attnpress.flash_attn_varlen_func(
+            *(np.concatenate(x) for x in (queries, keys, values)), *map(sums, sizes),
+            *map(max, sizes), return_attn_probs=True, **bits, **features,
+        )  # fmt: skip
+        return found[:2]
+
+    whole, at = call(q, k, v), sums(lengths)
+    for b, length in enumerate(lengths):
+        assert same_bits(call([q[b]], [k[b]], [v[b]]), slice(at[b], at[b + 1]), whole)
+        begin = 0
+        for count in itertools.chain((1, 1, 5, 64, 97), itertools.repeat(150)):
+            end = min(begin + count, length)
+            if end == begin:
+                break
+            part = call([q[b][begin:end]], [k[b][:end]], [v[b][:end]])
+            assert same_bits(part, slice(at[b] + begin, at[b] + end), whole)
+            begin = end
+
+
+@pytest.mark.parametrize("page_size", [1, 8, 24])
+def test_batch_invariant_decode(page_size: int) -> None:
+    """Steps of one token over a cache in pages, beside the call that had all of them."""
+    lengths = [130, 9, 260]
+    keys, values = (
+        [normal(n, 2, DIM, seed=20 * i + b) for b, n in enumerate(lengths)] for i in (1, 2)
+    )
+    q = [normal(n, 4, DIM, seed=60 + b) for b, n in enumerate(lengths)]
+    whole = attnpress.flash_attn_varlen_func(
+        *map(np.concatenate, (q, keys, values)), sums(lengths), sums(lengths), 260, 260,
+        causal=True, batch_invariant=True,
+    )  # fmt: skip
+    k_cache, table, _ = paged(keys, page_size)
+    v_cache, _, _ = paged(values, page_size)
+    for back in range(4):
+        used = np.array(lengths, np.int32) - back
+        one = attnpress.flash_attn_with_kvcache(
+            np.stack([x[n - 1] for x, n in zip(q, used)])[:, None], k_cache, v_cache,
+            cache_seqlens=used, block_table=table, causal=True, batch_invariant=True,
+        )  # fmt: skip
+        for b, n in enumerate(used):
+            assert np.array_equal(one[b, 0], whole[sums(lengths)[b] + n - 1])
+
+
+def test_batch_invariant_refusals() -> None:
+    q, cu = normal(3, 2, DIM), sums([3])
+    with pytest.raises(ValueError, match="num_splits is 2 with batch_invariant"):
+        attnpress.flash_attn_varlen_func(q, q, q, cu, cu, 3, 3, num_splits=2, batch_invariant=True)
+    with pytest.raises(NotImplementedError, match="dropout and batch_invariant are both given"):
+        attnpress.flash_attn_varlen_func(q, q, q, cu, cu, 3, 3, dropout_p=0.5, batch_invariant=True)

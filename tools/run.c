@@ -135,7 +135,8 @@ static int parse_options(int argc, char **argv, run_options *o) {
     int *value;
   } flags[] = {{"--causal", &o->causal},
                {"--backward", &o->backward},
-               {"--deterministic", &o->deterministic}};
+               {"--deterministic", &o->deterministic},
+               {"--batch-invariant", &o->invariant}};
   for (int i = 1; i < argc; ++i) {
     const char *value = NULL;
     int status = TOOL_OK, known = 0;
@@ -201,6 +202,9 @@ static int parse_options(int argc, char **argv, run_options *o) {
     return tool_usage("run", "--mod counts dense rows, so it does not go with --lengths");
   if (o->splits && o->backward)
     return tool_usage("run", "--splits is of the forward pass");
+  if (o->invariant && (o->splits || o->backward))
+    return tool_usage("run", "--batch-invariant does not go with %s",
+                      o->backward ? "--backward" : "--splits: its splits lie at fixed keys");
   return TOOL_OK;
 }
 
@@ -284,6 +288,7 @@ static int describe_call(session *s) {
   }
   score_data_describe(&s->scores, &o->scores, o->causal, (uint64_t)o->seed, &s->host);
   s->host.num_splits = (int32_t)o->splits;
+  s->host.batch_invariant = o->invariant;
   return describe_plan(s);
 }
 
@@ -770,6 +775,7 @@ const tool_command ap_tool_run_attention = {
              {"--page-tables", "rows|flat",
               "with --page-size: a row for each sequence, or flat, K and V apart (rows)"},
              {"--splits", "N", "parts that the keys are split into (0: chosen)"},
+             {"--batch-invariant", NULL, "each row has the same bits whatever else is in the call"},
              {"--layout", "bshd|bhsd", "the order of batch, seqlen, heads and head dim (bshd)"},
              {NULL, NULL, NULL}},
          score_options_table, tool_session_options, emulated_options},

@@ -449,7 +449,7 @@ def _producer_problems(variant: Variant, tile: Tile) -> list[str]:
         return [f"block_m {tile.block_m} is none of 64, 128, 192: 1 to 3 consumers of 64 rows"]
     plain = producer_tile(variant, tile.block_m, tile.block_n, tile.stages)
     limit = limits(variant).block_smem_bytes
-    if variant.sequences == "ragged" or variant.mod_mask:
+    if variant.sequences != "dense" or variant.mod_mask:
         limit -= FOUND_UNIT_BYTES
     needed, budget = registers(variant, tile), register_budget(tile)
     checks = (
@@ -521,7 +521,7 @@ def _backward_producer_problems(variant: Variant, tile: Tile) -> list[str]:
     plain = producer_tile(variant, tile.block_m, tile.block_n, tile.stages, tile.dq_warps)
     limit = limits(variant).block_smem_bytes
     if variant.sequences == "ragged":
-        limit -= RAGGED_UNIT_BYTES
+        limit -= FOUND_UNIT_BYTES
     sum_of_dims = variant.hdim + variant.hdim_v
     shapes = [shape[:2] for shape in _backward_producer_shapes(variant)]
     dq_warps = (0,)

@@ -491,7 +491,12 @@ typedef struct attnpress_forward_args {
    * combined by a second kernel: 1 to 256; 0: chosen from shapes and device, never from device
    * data. The CPU backend ignores it. */
   int32_t num_splits;
-  int32_t reserved; /* 0 */
+  /** 1: each row of out and lse has the same bits whatever else is in the call: alone, in any batch,
+   * and however its sequence's queries are cut into calls, one row at a time included, with the keys
+   * up to the last of them. The kernel, its tile and where the keys are split then follow from the
+   * device, head dims, dtype, mask, features, and whether keys lie in pages; splits lie at fixed keys
+   * and are added up in their order. num_splits must be 0. Not with bias, dropout and score_mod. */
+  int32_t batch_invariant;
   /** Device memory, 16-byte aligned, private to this call until it is done; needed for splits. */
   void *workspace;
   size_t workspace_bytes; /* at least attnpress_plan_workspace_bytes() */

@@ -208,7 +208,7 @@ class ForwardArgs(Structure):
         ("scale", c_float),
         ("mask", c_int32),
         ("num_splits", c_int32),
-        ("reserved", c_int32),
+        ("batch_invariant", c_int32),
         ("workspace", c_void_p),
         ("workspace_bytes", c_size_t),
         ("window", c_void_p),

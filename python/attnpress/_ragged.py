@@ -65,6 +65,19 @@ def shapes_of(ragged: Ragged) -> dict[str, tuple[Any, ...]]:
     }
 
 
+FIXED_SPLITS = -(2**31)  # num_splits of a batch-invariant call
+
+
+def splits_of(num_splits: int, batch_invariant: bool) -> int:
+    """What stands for both; ValueError where they do not go together."""
+    if batch_invariant and num_splits not in (0, FIXED_SPLITS):
+        raise ValueError(
+            f"num_splits is {num_splits} with batch_invariant, which splits keys at fixed places; "
+            "it must be 0"
+        )
+    return FIXED_SPLITS if batch_invariant else num_splits
+
+
 def check_array(name: str, shape: Sequence[int], allowed: Sequence[int | None]) -> None:
     """ValueError unless the shape is the allowed one."""
     fits = len(shape) == len(allowed) and all(
@@ -138,7 +151,8 @@ class Call:
         if scale is not None and args.scale == 0.0:
             raise ValueError(f"softmax_scale is {scale}; it is 0 in single precision")
         args.mask = c.CAUSAL if causal else c.FULL
-        args.num_splits = num_splits
+        args.num_splits = 0 if num_splits == FIXED_SPLITS else num_splits
+        args.batch_invariant = num_splits == FIXED_SPLITS
         args.lse = lse or None
         if groups is not None:
             groups.put_into(args)

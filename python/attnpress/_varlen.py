@@ -16,7 +16,7 @@ from ._attention import (
     _tracing,
     flash_attn_func,
 )
-from ._ragged import Ragged, check_array, checked_length, shapes_of
+from ._ragged import Ragged, check_array, checked_length, shapes_of, splits_of
 from ._rows import library_of
 from ._scores import groups_of, mask_of, probabilities
 
@@ -190,6 +190,7 @@ def flash_attn_varlen_func(
     out: Array | None = None,
     num_splits: int = 0,
     seed: int | tuple[int, int] | Array | None = None,
+    batch_invariant: bool = False,
 ) -> Any:
     """Attention of sequences that lie one after the other, with the signature of flash-attn 2's
     function of this name, and more by keyword.
@@ -211,6 +212,8 @@ def flash_attn_varlen_func(
     chunk: as in attnpress.forward.
     out: where the result is written, (total_q, heads_q, head_dim_v).
     num_splits: parts that the keys of a row are split into; 0: chosen from the bounds.
+    batch_invariant: each row of out and softmax_lse has the same bits whatever else is in the call:
+        alone, in any batch, and however its sequence's queries are cut into calls. Without dropout.
     The others as in flash_attn_func; a mask, ALiBi and dropout count within the sequence.
 
     Returns out, or (out, softmax_lse, S_dmask) with return_attn_probs: softmax_lse is (heads_q,
@@ -222,6 +225,7 @@ def flash_attn_varlen_func(
     NotImplementedError is raised then.
     """
     adapter = _tracing() or _adapter_of(q)
+    num_splits = splits_of(num_splits, batch_invariant)
     _dimensions("q", q, 3, "(total_q, heads_q, head_dim)")
     paged = block_table is not None
     wanted = "(pages, page_size, heads_kv, head_dim)" if paged else "(total_k, heads_kv, head_dim)"
@@ -409,6 +413,7 @@ def flash_attn_with_kvcache(
     page_indptr: Array | None = None,
     chunk: int = 0,
     out: Array | None = None,
+    batch_invariant: bool = False,
 ) -> Any:
     """Attention to a cache of keys, with the signature of flash-attn 2's function of this name, and
     more by keyword.
@@ -430,6 +435,7 @@ def flash_attn_with_kvcache(
     block_table: (batch, pages of a sequence), int32. block_table_v: V's, where its pages differ.
         page_indptr: as in flash_attn_varlen_func.
     num_splits: parts that the keys of a row are split into; 0: chosen from shapes.
+    batch_invariant: as in flash_attn_varlen_func, whose rows over the same keys have the same bits.
     cu_seqlens_q: (batch + 1), int32: q is (total_q, heads_q, head_dim), as in
         flash_attn_varlen_func, and max_seqlen_q a bound of the lengths.
     cu_seqlens_k_new: the same of k and v, (total_new, heads_kv, head_dim); ignored without k.
@@ -443,6 +449,7 @@ def flash_attn_with_kvcache(
     cache as it was.
     """
     adapter = _adapter_of(q)
+    num_splits = splits_of(num_splits, batch_invariant)
     packed = cu_seqlens_q is not None
     wanted = "(total_q, heads_q, head_dim)" if packed else "(batch, seqlen, heads, head_dim)"
     _dimensions("q", q, 3 if packed else 4, wanted)

@@ -8,12 +8,15 @@
 #include "attention/strided.h"
 #include "press/target.h"
 
+enum { OVERLAP_CAPABILITY_MIN = 90 };
+
 static attnpress_status find_kernel(const ap_append_problem *p, const ap_device *device,
                                     ap_launch *launch) {
   ap_variant *v = &launch->variant;
   *launch = (ap_launch){.variant.family = AP_FAMILY_APPEND, .num_splits = 1};
   v->axis[AP_APPEND_PASS] = AP_APPEND_PASS_WRITE;
   v->axis[AP_APPEND_DTYPE] = p->dtype;
+  launch->overlaps = device->capability >= OVERLAP_CAPABILITY_MIN; /* it waits itself */
   ap_choose_arch(device, launch);
   return ap_find_launch_tile(launch);
 }

@@ -27,7 +27,8 @@ typedef struct ap_problem {
   int32_t dsinks;     /* 1: of a backward call, the gradient by the sinks is wanted */
   int32_t dbias;      /* AP_DBIAS...; 0: not wanted */
   int32_t num_splits; /* as asked for; 0: to be chosen */
-  int32_t tma;        /* 1: tensor maps can describe Q, K and V */
+  int32_t batch_invariant;
+  int32_t tma;              /* 1: tensor maps can describe Q, K and V */
   int32_t tma_min, tma_max; /* the least and the most that `tma` is within the range */
 } ap_problem;
 
@@ -90,8 +91,9 @@ typedef struct ap_plan {
   ap_tile tile;
   const char *target;
   int32_t heads_per_tile, row_blocks, num_splits, key_blocks_per_split;
-  unsigned grid;   /* clusters of thread blocks; 0: the output is empty */
-  int32_t cluster; /* thread blocks of one, which share row blocks */
+  int32_t fixed_split_blocks; /* as in attnpress_ragged_args; not 0: of a batch-invariant call */
+  unsigned grid;              /* clusters of thread blocks; 0: the output is empty */
+  int32_t cluster;            /* thread blocks of one, which share row blocks */
   /* The kernel may begin before what was launched before it has ended: it waits for that itself. */
   int overlaps, combine_overlaps;
   /* Only where thread blocks take one unit of work after another (tile.producer), and as in
@@ -133,7 +135,7 @@ int64_t ap_count_map_words(const ap_problem *problem, const ap_tile *tile, int32
 /** 1 where the schedule kernel runs before the forward kernel. */
 static inline int ap_is_scheduled(const ap_plan *plan) {
   return plan->tile.field[AP_ATTENTION_TILE_PRODUCER] &&
-         plan->variant.axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_RAGGED;
+         plan->variant.axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE;
 }
 /** 1 where the splits of a row block are the thread blocks of a cluster, which add up themselves. */
 static inline int ap_is_joined(const ap_plan *plan) {
@@ -167,6 +169,8 @@ int ap_tensor_maps_fit(const attnpress_forward_args *args, int64_t batch, int64_
                        int64_t seqlen_k);
 /** The same of sequences of their own lengths. */
 int ap_ragged_maps_fit(const attnpress_forward_args *args);
+/** Rows of the boxes of K and V in pages: the most that divide a page and a key block. */
+int32_t ap_page_box_rows(const attnpress_forward_args *args, const ap_tile *tile);
 /** Writes the maps of a call whose problem has `tma` and whose output is not empty. */
 attnpress_status ap_tensor_maps_encode(const ap_driver *driver, const attnpress_forward_args *args,
                                        const ap_plan *plan, attnpress_fwd_sm90_args *kernel_args);

@@ -37,9 +37,12 @@ static int serves(const ap_route *run, const ap_problem *problem, const ap_devic
     return 0;
   if (run->arch < 90)
     return 1;
-  if (variant->axis[AP_ATTENTION_DECODE] || problem->sequences == AP_ATTENTION_SEQUENCES_PAGED ||
-      (problem->sequences == AP_ATTENTION_SEQUENCES_RAGGED &&
-       (problem->softcap || problem->alibi || problem->dropout || problem->num_splits > 1)))
+  if (variant->axis[AP_ATTENTION_DECODE])
+    return 0;
+  if (problem->batch_invariant) /* which needs one kernel for a row and for many, split or not */
+    return 0;
+  if (problem->sequences != AP_ATTENTION_SEQUENCES_DENSE &&
+      (problem->softcap || problem->alibi || problem->dropout || problem->num_splits > 1))
     return 0;
   return has_sm90_dims(problem, variant) && device->tma && problem->tma &&
          (group_of(problem) <= AP_ATTENTION_WARPGROUP_ROWS ||
@@ -101,6 +104,8 @@ static int32_t choose_mask_of_any_length(const ap_problem *problem) {
 /** The mask that the kernel has. A single query sees every key under a causal mask, and a window
  * may be so wide that it hides no key, or none that a causal mask does not hide. */
 static int32_t choose_mask(const ap_problem *problem) {
+  if (problem->batch_invariant)
+    return problem->mask;
   if (problem->seqlen_q <= 1 && problem->mask == ATTNPRESS_CAUSAL)
     return ATTNPRESS_FULL;
   if (problem->mask == ATTNPRESS_WINDOW && problem->sequences != AP_ATTENTION_SEQUENCES_DENSE)
@@ -198,6 +203,7 @@ static attnpress_status choose_rows(const ap_problem *problem, const ap_device *
   ap_variant *v = &plan->variant;
   v->axis[AP_ATTENTION_MASK] = choose_mask(problem);
   v->axis[AP_ATTENTION_DECODE] =
+      !problem->batch_invariant &&
       (int64_t)problem->seqlen_q * group_of(problem) <= AP_ATTENTION_DECODE_ROWS;
   FORWARD_IF(choose_arch(problem, device, v, &plan->target));
   plan->variant_key = ap_variant_key(v);
@@ -223,7 +229,10 @@ enum {
   SEQUENCE_WAVES_WHOLE = 8,
   /* So many thread blocks run at the same time, each a split, and add up their parts. */
   CLUSTER_SPLITS_MIN = 2,
-  CLUSTER_SPLITS_MAX = 16
+  CLUSTER_SPLITS_MAX = 16,
+  /* Of batch-invariant calls: keys of a split, and, of few rows, thread blocks as SPLIT_WAVES_MAX. */
+  FIXED_SPLIT_KEYS = 512,
+  FIXED_SPLIT_WAVES_MAX = 128
 };
 #define SPLIT_FILL       0.8  /* of the device's slots, from which on splitting does not pay */
 #define SPLIT_EFFICIENCY 0.85 /* of the best one, that the chosen count reaches */
@@ -401,7 +410,7 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
     if (count == 0)
       count = count_splits(problem, device, plan, &tile, &least);
   }
-  if (count != 1 && plan->variant.axis[AP_ATTENTION_DECODE] &&
+  if (count != 1 && plan->variant.axis[AP_ATTENTION_DECODE] && !problem->batch_invariant &&
       joins_splits(device, count_tiles(problem, plan, &tile), count, &plan->variant,
                    &plan->target)) {
     split_key = ap_variant_key(&plan->variant);
@@ -422,11 +431,35 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
   return ATTNPRESS_OK;
 }
 
+/** Batch-invariant calls: every kernel is a split one, and splits are of as many keys, whatever their
+ * number. Few thread blocks compute one each; many compute all splits of their rows, which takes a
+ * workspace of one. */
+static attnpress_status choose_fixed_splits(const ap_problem *problem, const ap_device *device,
+                                            ap_plan *plan) {
+  plan->variant.axis[AP_ATTENTION_SPLIT] = 1;
+  plan->variant_key = ap_variant_key(&plan->variant);
+  FORWARD_IF(ap_find_tile_by_key(&plan->variant, plan->variant_key, plan->target, &plan->tile));
+  const int64_t block_n = plan->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+  plan->fixed_split_blocks = (int32_t)ceil_div(FIXED_SPLIT_KEYS, block_n);
+  plan->key_blocks_per_split = plan->fixed_split_blocks;
+  plan->heads_per_tile = choose_packing(problem, &plan->tile);
+  const int64_t splits = ceil_div(problem->seqlen_k, plan->fixed_split_blocks * block_n);
+  const int64_t tiles = count_tiles(problem, plan, &plan->tile);
+  const int64_t slots = (int64_t)device->sm_count * ap_blocks_per_sm(&plan->tile, device);
+  const int few_rows = count_row_blocks(problem, &plan->tile, plan->heads_per_tile) <= 1;
+  const int64_t most = (few_rows ? FIXED_SPLIT_WAVES_MAX : SPLIT_WAVES_MAX) * slots;
+  plan->num_splits =
+      splits > 1 && splits <= AP_SPLITS_MAX && tiles < most / splits ? (int32_t)splits : 1;
+  return ATTNPRESS_OK;
+}
+
 /** Rows and splits. Kernels of sm90 have no splits of ragged sequences: where splitting pays, other
  * kernels run. */
 static attnpress_status choose_kernel(const ap_problem *problem, const ap_device *device,
                                       ap_plan *plan) {
   FORWARD_IF(choose_rows(problem, device, plan));
+  if (problem->batch_invariant)
+    return choose_fixed_splits(problem, device, plan);
   if (!ap_is_scheduled(plan))
     return choose_splits(problem, device, plan);
   const int64_t key_blocks =
@@ -475,6 +508,10 @@ static attnpress_status plan_parts(const ap_problem *problem, ap_plan *plan) {
   RETURN_IF(!fits, ATTNPRESS_INVALID_ARGUMENT,
             "the workspace of %d splits of %zu rows passes 2^64 bytes; ask for fewer splits",
             (int)plan->num_splits, rows);
+  /* Of a batch-invariant call with one split, each warp that shares a row keeps an lse. */
+  if (plan->fixed_split_blocks > 0 && plan->num_splits == 1)
+    plan->workspace_bytes +=
+        rows * sizeof(float) * (size_t)(plan->tile.field[AP_ATTENTION_TILE_WARPS_N] - 1);
   RETURN_IF(rows > INT32_MAX, ATTNPRESS_NOT_SUPPORTED,
             "%zu query rows (batch * heads * seqlen_q) cannot be split: at most 2^31 - 1; set "
             "num_splits to 1",
@@ -674,6 +711,11 @@ static size_t most_partial_rows(const ap_problem *maxima, const ap_device *devic
                            : INT32_MAX;
   const int any = maxima->batch == 0 || maxima->seqlen_q == 0;
   const size_t rows = (size_t)maxima->batch * (size_t)maxima->heads_q * (size_t)maxima->seqlen_q;
+  if (maxima->batch_invariant) { /* as many as there may be, or an lse a warp of one */
+    const int64_t splits = ceil_div(maxima->seqlen_k, FIXED_SPLIT_KEYS);
+    const int64_t most = splits < AP_SPLITS_MAX ? splits : AP_SPLITS_MAX;
+    return any || maxima->seqlen_k == 0 ? SIZE_MAX : rows * (size_t)(most > 8 ? most : 8);
+  }
   if (maxima->num_splits > 0)
     return any ? SIZE_MAX : rows * (size_t)maxima->num_splits;
   /* A thread block has at most block_m rows, and the blocks of all splits are bounded. */
@@ -731,7 +773,7 @@ static attnpress_status add_choice(const ap_problem *problem, const ap_problem *
   ap_plan plan;
   FORWARD_IF(ap_choose(problem, device, &plan));
   const int chosen = maxima->num_splits == 0 && maxima->seqlen_k > 0;
-  if (plan.variant.axis[AP_ATTENTION_SPLIT] && chosen &&
+  if (plan.variant.axis[AP_ATTENTION_SPLIT] && chosen && !maxima->batch_invariant &&
       ceil_div(maxima->seqlen_k, plan.tile.field[AP_ATTENTION_TILE_BLOCK_N]) < SPLIT_KEY_BLOCKS_MIN)
     return ATTNPRESS_OK; /* never with so few keys */
   if (problem->mod_mask)

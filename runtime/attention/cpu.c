@@ -49,6 +49,7 @@ static void describe_features(const attnpress_forward_args *a, ap_cpu_problem *p
     p->sinks_stride = ap_sinks_stride(a->sinks);
   }
   p->dropout = ap_dropout_of(a->dropout);
+  p->batch_invariant = a->batch_invariant;
 }
 
 /* The batch of a ragged call; the lengths are bounds. */

@@ -54,6 +54,8 @@ typedef struct ap_cpu_problem {
   const int32_t *page_table, *page_table_v; /* the sequence's row, for K and for V */
   int64_t first_key, page_size, num_pages;
   int32_t lse_log2, lse_empty_pos_inf; /* as in attnpress_ragged */
+  /* 1: nothing that is done to a row depends on the others of its row block. */
+  int32_t batch_invariant;
 } ap_cpu_problem;
 
 /** Scratch memory of one thread. Panels are as wide as two vectors of the kernel. */

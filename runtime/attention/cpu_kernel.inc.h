@@ -64,7 +64,7 @@ static inline int64_t row_offset(const ap_cpu_problem *p, int64_t row, int64_t h
 AP_TARGET static void load_q(const ap_cpu_problem *p, ap_cpu_scratch *x, int64_t batch,
                              int64_t head_kv, int64_t row_begin, int rows, int rows_padded) {
   const int hdim_padded = round_up(p->hdim, LANES);
-  if (rows > DOT_ROWS)
+  if (rows > DOT_ROWS || p->batch_invariant)
     memset(x->q, 0, (size_t)round_up(rows_padded, PANEL) * p->hdim * sizeof(float));
   else
     memset(x->q, 0, (size_t)rows * hdim_padded * sizeof(float));
@@ -76,7 +76,7 @@ AP_TARGET static void load_q(const ap_cpu_problem *p, ap_cpu_scratch *x, int64_t
       load_8(q, p->q, at + d, p->dtype);
       for (int i = 0; i < 8; ++i) {
         float scaled = q[i] * p->q_scale;
-        if (rows > DOT_ROWS)
+        if (rows > DOT_ROWS || p->batch_invariant)
           x->q[(r / PANEL * p->hdim + d + i) * PANEL + r % PANEL] = scaled;
         else
           x->q[r * hdim_padded + d + i] = scaled;
@@ -406,9 +406,13 @@ AP_INLINE void output_row(int vectors, const ap_cpu_scratch *x, int r, int first
                 &unscaled, o + r * PANEL);
 }
 
-AP_INLINE void output_panel(int vectors, ap_cpu_scratch *x, const float *v, float *o, int rows) {
+/* `alone`: rows whose first keys differ share no tile, as that changes the order of the keys. */
+AP_INLINE void output_panel(int vectors, ap_cpu_scratch *x, const float *v, float *o, int rows,
+                            int alone) {
   for (int r = 0, tile; r < rows; r += tile) {
     tile = tile_rows(rows - r);
+    if (alone && x->first[r] != x->first[r + tile - 1])
+      tile = 1;
     /* The keys that all rows see; where there are none, a row's own part is all that it sees. */
     const int begin = x->first[r + tile - 1], end = x->end[r] > begin ? x->end[r] : begin;
     const int keys = end - begin;
@@ -430,14 +434,14 @@ AP_INLINE void output_panel(int vectors, ap_cpu_scratch *x, const float *v, floa
   }
 }
 
-AP_TARGET static void outputs(ap_cpu_scratch *x, int hdim_v, int rows) {
+AP_TARGET static void outputs(ap_cpu_scratch *x, int hdim_v, int rows, int alone) {
   for (int c = 0; c < hdim_v; c += PANEL) {
     const float *v = x->v + c * AP_CPU_KEYS;
     float *o = x->o + c * AP_CPU_ROWS;
     if (hdim_v - c > LANES)
-      output_panel(2, x, v, o, rows);
+      output_panel(2, x, v, o, rows, alone);
     else
-      output_panel(1, x, v, o, rows);
+      output_panel(1, x, v, o, rows, alone);
   }
 }
 
@@ -518,7 +522,7 @@ static void describe_rows(const ap_cpu_problem *p, ap_cpu_scratch *x, int64_t ba
 
 AP_TARGET void AP_KERNEL(const ap_cpu_problem *p, ap_cpu_scratch *x, int64_t batch, int64_t head_kv,
                          int64_t row_begin, int rows) {
-  const int few = rows <= DOT_ROWS;
+  const int few = rows <= DOT_ROWS && !p->batch_invariant;
   const int rows_padded = round_up(rows, LANES);
   ap_keys some = {p->seqlen_k, 0},
           all = {0, p->seqlen_k}; /* keys that some row sees, that all do */
@@ -542,7 +546,9 @@ AP_TARGET void AP_KERNEL(const ap_cpu_problem *p, ap_cpu_scratch *x, int64_t bat
     describe_rows(p, x, batch, head_kv, row_begin, rows, rows_padded);
   memset(x->o, 0, (size_t)round_up(p->hdim_v, PANEL) * AP_CPU_ROWS * sizeof(float));
   load_q(p, x, batch, head_kv, row_begin, rows, rows_padded);
-  for (int64_t key_begin = some.begin / 16 * 16; key_begin < some.end; key_begin += AP_CPU_KEYS) {
+  const int64_t aligned = p->batch_invariant ? AP_CPU_KEYS : 16;
+  for (int64_t key_begin = some.begin / aligned * aligned; key_begin < some.end;
+       key_begin += AP_CPU_KEYS) {
     const int keys = some.end - key_begin < AP_CPU_KEYS ? (int)(some.end - key_begin) : AP_CPU_KEYS;
     load_kv(p, x, batch, head_kv, key_begin, keys);
     if (few) {
@@ -564,7 +570,7 @@ AP_TARGET void AP_KERNEL(const ap_cpu_problem *p, ap_cpu_scratch *x, int64_t bat
     softmax(x, keys, rows_padded);
     if (p->dropout.threshold > 0)
       drop(p, x, key_begin, keys, rows_padded);
-    outputs(x, p->hdim_v, rows);
+    outputs(x, p->hdim_v, rows, p->batch_invariant);
   }
   store_out(p, x, batch, head_kv, row_begin, rows);
 }

@@ -235,6 +235,9 @@ static attnpress_status fill_sm90_ragged(const ap_driver *driver, const forward_
   out->ticket = schedule->ticket;
   out->first_unit = schedule->first_unit;
   out->sequences = schedule->sequences;
+  out->box_rows =
+      call->args.ragged->page_table != NULL ? ap_page_box_rows(&call->args, &how->tile) : 0;
+  out->reserved_2 = 0;
   memset(out->reserved, 0, sizeof out->reserved);
   return fill_sm90(driver, call, how, &out->sm90);
 }
@@ -274,6 +277,7 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
   if (run->call.args.ragged != NULL) {
     run->ragged.fwd = *fwd;
     run->ragged.ragged = ap_fill_ragged_args(&run->call.args);
+    run->ragged.ragged.fixed_split_blocks = how->fixed_split_blocks;
     *block = &run->ragged;
   }
   if (how->tile.field[AP_ATTENTION_TILE_PRODUCER]) {

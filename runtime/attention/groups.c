@@ -64,6 +64,10 @@ attnpress_status ap_copy_groups(attnpress_forward_args *args, ap_groups *groups)
     FORWARD_IF(ap_copy_struct(args->ragged, &groups->ragged, sizeof groups->ragged,
                               RAGGED_FIRST_BYTES, "ragged"));
     args->ragged = &groups->ragged;
+  } else if (args->batch_invariant) { /* which has kernels of sequences alone: a batch each */
+    groups->ragged = (attnpress_ragged)ATTNPRESS_RAGGED_INIT;
+    groups->ragged.batch = args->q.shape[0];
+    args->ragged = &groups->ragged;
   }
   return ATTNPRESS_OK;
 }

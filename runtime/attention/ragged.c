@@ -62,7 +62,7 @@ void ap_ragged_problem(const attnpress_forward_args *args, ap_problem *problem) 
   problem->seqlen_k = (int32_t)ap_ragged_keys(args);
   problem->rows_q =
       (args->ragged->cu_seqlens_q != NULL ? 1 : args->ragged->batch) * args->q.shape[1];
-  problem->tma = args->ragged->page_table == NULL && ap_ragged_maps_fit(args);
+  problem->tma = ap_ragged_maps_fit(args);
 }
 
 attnpress_ragged_args ap_fill_ragged_args(const attnpress_forward_args *args) {

@@ -25,6 +25,10 @@ int ap_tensor_maps_fit(const attnpress_forward_args *args, int64_t batch, int64_
 }
 
 int ap_ragged_maps_fit(const attnpress_forward_args *args) {
+  /* A box lies in one page, and whole swizzled tiles of 8 rows, from the first key on. */
+  const attnpress_ragged *r = args->ragged;
+  if (r->page_table != NULL && (args->k.shape[SEQLEN] % 8 != 0 || r->leftpad_k != NULL))
+    return 0;
   return fits(&args->q, args->q.shape[BATCH], args->q.shape[SEQLEN]) &&
          fits(&args->k, args->k.shape[BATCH], args->k.shape[SEQLEN]) &&
          fits(&args->v, args->v.shape[BATCH], args->v.shape[SEQLEN]);
@@ -49,7 +53,17 @@ static ap_view view_queries(const attnpress_tensor *q, int32_t heads_per_tile) {
   return v;
 }
 
-/** (batch, heads, seqlen, head dim). Without keys a map is only prefetched: it then describes one
+int32_t ap_page_box_rows(const attnpress_forward_args *args, const ap_tile *tile) {
+  int64_t rows = tile->field[AP_ATTENTION_TILE_BLOCK_N], rest = args->k.shape[SEQLEN];
+  while (rest != 0) {
+    const int64_t remainder = rows % rest;
+    rows = rest;
+    rest = remainder;
+  }
+  return (int32_t)rows;
+}
+
+/** (batch, heads, seqlen, head dim), of pages (pages, heads, page size, head dim). Without keys a map is only prefetched: it then describes one
  * row of memory that is there, that of the queries. */
 static ap_view view_keys(const attnpress_tensor *k, const attnpress_tensor *q, int32_t block_n) {
   ap_view v = begin_view(k);
@@ -66,7 +80,10 @@ attnpress_status ap_tensor_maps_encode(const ap_driver *driver, const attnpress_
                                        const ap_plan *plan, attnpress_fwd_sm90_args *kernel_args) {
   const ap_view q = view_queries(&args->q, plan->heads_per_tile);
   /* Each thread block of a cluster loads its part of a key block. */
-  const int32_t keys = plan->tile.field[AP_ATTENTION_TILE_BLOCK_N] / ap_cluster_of(&plan->tile);
+  const int paged = args->ragged != NULL && args->ragged->page_table != NULL;
+  const int32_t keys =
+      paged ? ap_page_box_rows(args, &plan->tile)
+            : plan->tile.field[AP_ATTENTION_TILE_BLOCK_N] / ap_cluster_of(&plan->tile);
   const ap_view k = view_keys(&args->k, &args->q, keys);
   const ap_view v = view_keys(&args->v, &args->q, keys);
   FORWARD_IF(ap_view_encode(driver, &q, "q", &kernel_args->q));

@@ -192,8 +192,26 @@ static attnpress_status check_scalars(const attnpress_forward_args *args) {
   RETURN_IF(args->num_splits < 0 || args->num_splits > AP_SPLITS_MAX, ATTNPRESS_INVALID_ARGUMENT,
             "num_splits is %d; it must be 1 to %d, or 0 to have it chosen", (int)args->num_splits,
             AP_SPLITS_MAX);
-  RETURN_IF(args->reserved != 0, ATTNPRESS_INVALID_ARGUMENT, "reserved is %d; it must be 0",
-            (int)args->reserved);
+  return ATTNPRESS_OK;
+}
+
+/** What may go with batch_invariant. */
+static attnpress_status check_invariant(const attnpress_forward_args *args) {
+  RETURN_IF(args->batch_invariant != 0 && args->batch_invariant != 1, ATTNPRESS_INVALID_ARGUMENT,
+            "batch_invariant is %d; it must be 0 or 1", (int)args->batch_invariant);
+  if (!args->batch_invariant)
+    return ATTNPRESS_OK;
+  RETURN_IF(
+      args->num_splits != 0, ATTNPRESS_INVALID_ARGUMENT,
+      "num_splits is %d with batch_invariant, which splits keys at fixed places; it must be 0",
+      (int)args->num_splits);
+  const int dropout = args->dropout != NULL && args->dropout->probability > 0.0f;
+  RETURN_IF(args->bias != NULL || args->score_mod != NULL || dropout, ATTNPRESS_NOT_SUPPORTED,
+            "%s and batch_invariant are both given; what it does depends on a query's number in "
+            "the call: leave one of them out",
+            args->bias != NULL        ? "bias"
+            : args->score_mod != NULL ? "score_mod"
+                                      : "dropout");
   return ATTNPRESS_OK;
 }
 
@@ -258,6 +276,7 @@ attnpress_status ap_validate_forward(const attnpress_forward_args *args, ap_chec
   if (args->ragged == NULL)
     FORWARD_IF(check_lse(args, with_data));
   FORWARD_IF(check_scalars(args));
+  FORWARD_IF(check_invariant(args));
   FORWARD_IF(ap_check_groups(args, with_data));
   *problem = (ap_problem){
       .batch = (int32_t)args->q.shape[0],
@@ -274,6 +293,7 @@ attnpress_status ap_validate_forward(const attnpress_forward_args *args, ap_chec
       .dropout = args->dropout != NULL && args->dropout->probability > 0.0f,
       .bias = args->bias != NULL ? args->bias->dtype : 0,
       .num_splits = args->num_splits,
+      .batch_invariant = args->batch_invariant,
       .tma = ap_tensor_maps_fit(args, args->q.shape[0], args->q.shape[1], args->k.shape[1]),
   };
   if (args->score_mod != NULL) {
@@ -418,7 +438,8 @@ attnpress_status ap_check_served(const ap_problem *p, const ap_problem *planned,
               {"dropout given", p->dropout, planned->dropout},
               {"bias.dtype (0: no bias)", p->bias, planned->bias},
               {"sequences (1: ragged, 2: paged)", p->sequences, planned->sequences},
-              {"num_splits", p->num_splits, planned->num_splits}};
+              {"num_splits", p->num_splits, planned->num_splits},
+              {"batch_invariant", p->batch_invariant, planned->batch_invariant}};
   for (size_t i = 0; i < sizeof same / sizeof *same; ++i)
     FORWARD_IF(ap_check_extent(same[i].name, same[i].value, same[i].planned, ATTNPRESS_ONE_CALL));
   RETURN_IF(
@@ -434,10 +455,12 @@ attnpress_status ap_check_served(const ap_problem *p, const ap_problem *planned,
               ATTNPRESS_INVALID_ARGUMENT,
               "the window is not that of the plan; make a plan of it, or one of a range");
   /* A range has the kernels for strides as they were given. */
-  RETURN_IF(range == ATTNPRESS_UP_TO ? p->tma < planned->tma_min || p->tma > planned->tma_max
-                                     : p->tma != planned->tma,
-            ATTNPRESS_INVALID_ARGUMENT,
-            "a stride is 2^39 elements or more in one of the call and the plan, and less in the "
-            "other; make a plan with the strides of the call");
+  RETURN_IF(
+      range == ATTNPRESS_UP_TO ? p->tma < planned->tma_min || p->tma > planned->tma_max
+                               : p->tma != planned->tma,
+      ATTNPRESS_INVALID_ARGUMENT,
+      "tensor maps fit one of the call and the plan, and not the other: of the other, a stride "
+      "is 2^39 elements or more, or a page's size is no multiple of 8; make a plan with the "
+      "strides and pages of the call");
   return ATTNPRESS_OK;
 }

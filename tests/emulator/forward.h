@@ -59,6 +59,7 @@ typedef struct shape {
 typedef struct verdict {
   int passed;
   reference_error error;
+  uint64_t bits;                      /* of the outputs, where they are to be compared */
   char report[EMULATED_REPORT_BYTES]; /* where it did not pass */
 } verdict;
 

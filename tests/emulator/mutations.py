@@ -1345,8 +1345,8 @@ MUTATIONS = [
     Mutation(
         "sm90: causal mask left out too early",
         FWD_SM90,
-        'if sequences == "ragged" else "" }position_begin);',
-        'if sequences == "ragged" else "" }position_begin + 63);',
+        'if sequences != "dense" else "" }position_begin);',
+        'if sequences != "dense" else "" }position_begin + 63);',
     ),
     Mutation(
         "sm90: causal keys of the first row only",

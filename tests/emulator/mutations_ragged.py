@@ -7,6 +7,8 @@ from mutations import ADD_SPLITS, COMBINE, Mutation
 SEQUENCE = "include/attnpress/device/sequence.cuh"
 DECODE = "templates/attention/flash_fwd_decode_sm80.cu.j2"
 RING = "templates/attention/parts/key_ring.cu.j2"
+SM80 = "templates/attention/flash_fwd_sm80.cu.j2"
+EPILOGUE = "include/attnpress/device/epilogue.cuh"
 ROWS = "templates/attention/parts/tile_rows.cu.j2"
 SM90 = "templates/attention/flash_fwd_sm90.cu.j2"
 UNITS = "templates/attention/parts/ragged_units.cu.j2"
@@ -14,6 +16,7 @@ PRODUCER = "templates/attention/parts/ragged_producer.cu.j2"
 SCHEDULE = "templates/attention/flash_fwd_schedule.cu.j2"
 
 KERNELS = [
+    ("flash_fwd_split_hdim40_bf16_window_paged_sm80", ""),
     ("flash_fwd_hdim64_bf16_causal_ragged_sm80", ""),
     ("flash_fwd_split_hdim72_fp16_window_paged_decode_sm80", ""),
     ("flash_fwd_hdim40_bf16_alibi_paged_sm86", ""),
@@ -26,6 +29,7 @@ KERNELS = [
     ("flash_fwd_hdim64_bf16_causal_ragged_sm90", ""),
     ("flash_fwd_hdim128_fp16_window_ragged_sm90", "m128n80s2"),
     ("flash_fwd_hdim40_bf16_ragged_sm90", "m64n48s3"),
+    ("flash_fwd_hdim72_bf16_causal_paged_sm90", "m64n112s2"),
 ]
 """Both places of the keys in both kinds of kernels, split and not; one slab of V and several; of
 sm90, one to three consumers."""
@@ -155,14 +159,14 @@ MUTATIONS = [
     Mutation(
         "pages: the row in the page is off by one",
         SEQUENCE,
-        "(row - page * size->value) * row_stride",
-        "(row - page * size->value + 1) * row_stride",
+        "return {number, row - page * size->value};",
+        "return {number, row - page * size->value + 1};",
     ),
     Mutation(
         "pages: the table of the first sequence",
         SEQUENCE,
-        "max(key_batch(args, b), 0) * args->page_table_stride",
-        "0",
+        ": row * args->page_table_stride;",
+        ": 0;",
     ),
     Mutation("pages: V's are K's", RING, "pipe->batch->ragged.page_table_v", "0"),
     Mutation(
@@ -174,8 +178,8 @@ MUTATIONS = [
     Mutation(
         "pages: a flat table from its front",
         SEQUENCE,
-        "? rows_between(args->page_indptr, b, args->table_pages).begin",
-        "? 0",
+        "? rows_between(args->page_indptr, b, args->table_pages).begin\n",
+        "? 0\n",
     ),
     Mutation(
         "pages: room of the whole flat table",
@@ -244,6 +248,79 @@ MUTATIONS = [
         ADD_SPLITS,
         "if (lse[i] > -INF)",
         "if (first + i * GROUPS < args->num_splits)",
+    ),
+    Mutation(
+        "fixed splits: counted from the first key that is seen",
+        "include/attnpress/device/work.cuh",
+        "{max(blocks.begin, split * fixed), min(blocks.end, (split + 1) * fixed)}",
+        "{blocks.begin + split * fixed, min(blocks.end, blocks.begin + (split + 1) * fixed)}",
+    ),
+    Mutation(
+        "fixed splits: the next one's first key block too",
+        "include/attnpress/device/work.cuh",
+        "min(blocks.end, (split + 1) * fixed)",
+        "min(blocks.end, (split + 1) * fixed + 1)",
+    ),
+    Mutation(
+        "fixed splits: the last is left out",
+        SM80,
+        "max(ceil_div(blocks.end, fixed), first_split + 1)",
+        "max(blocks.end / fixed, first_split + 1)",
+    ),
+    Mutation(
+        "fixed splits: those before are forgotten",
+        SM80,
+        "&batch, split > first_split, smem);",
+        "&batch, false, smem);",
+    ),
+    Mutation(
+        "fixed splits: lse is that of the last",
+        ROWS,
+        "        *lse = sum.lse;",
+        "        *lse = end.lse;",
+    ),
+    Mutation(
+        "fixed splits: the lse of lane 0",
+        ROWS,
+        "__shfl_sync(0xffffffff, lse_before, lane / 4 * 4)",
+        "__shfl_sync(0xffffffff, lse_before, 0)",
+    ),
+    Mutation(
+        "fixed splits: warps share an lse",
+        ROWS,
+        "partial + warp_n * partial_rows(&batch->fwd)",
+        "partial",
+    ),
+    Mutation(
+        "fixed splits: parts count alike",
+        EPILOGUE,
+        "return {a * factor, b * factor,",
+        "return {b * factor, a * factor,",
+    ),
+    Mutation(
+        "fixed splits: a part without keys counts",
+        EPILOGUE,
+        "  if (lse_next == -INF)\n    return {1.0f, 0.0f, lse_so_far};\n",
+        "",
+    ),
+    Mutation(
+        "fixed splits: the first part is not all",
+        EPILOGUE,
+        "  if (lse_so_far == -INF)\n    return {0.0f, 1.0f, lse_next};\n",
+        "",
+        harmless="what there is so far counts 2^-inf",
+    ),
+    Mutation(
+        "fixed splits: the combine kernel leaves the last out",
+        COMBINE,
+        "split < args->num_splits; ++split) {\n    const int64_t partial",
+        "split < args->num_splits - 1; ++split) {\n    const int64_t partial",
+    ),
+    Mutation(
+        "fixed splits: the combine kernel's groups",
+        COMBINE,
+        "if (batch_args.ragged.fixed_split_blocks == 0)",
+        "if (batch_args.ragged.fixed_split_blocks >= 0)",
     ),
     Mutation(
         "ragged sm90: V behind the last key stays",
@@ -413,6 +490,62 @@ MUTATIONS = [
         SM90,
         "  __syncwarp();\n  arrive_once(unit_empty(n % UNITS));",
         "  arrive_once(unit_empty(n % UNITS));",
+    ),
+    Mutation(
+        "pages sm90: all lanes have the first box",
+        PRODUCER,
+        "threadIdx.x % 32 * ragged->box_rows, table);",
+        "0, table);",
+    ),
+    Mutation(
+        "pages sm90: boxes lie one after the other in the page",
+        SM90,
+        "slab * KEY_SLAB_BYTES + first * 128",
+        "slab * KEY_SLAB_BYTES",
+    ),
+    Mutation(
+        "pages sm90: boxes behind the key block",
+        SM90,
+        "  if (first >= BLOCK_N)\n    return;\n",
+        "",
+    ),
+    Mutation(
+        "pages sm90: bytes land before the barrier knows of them",
+        SM90,
+        "  // All lanes arrive and wait: the barrier knows of the bytes before any of them lands.\n"
+        "  __syncwarp();\n",
+        "",
+        harmless="a phase that nobody has arrived at does not end; the count of bytes may pass 0",
+    ),
+    Mutation(
+        "pages sm90: V's are K's",
+        PRODUCER,
+        "find_box(args, unit, n, ragged_args(args)->ragged.page_table_v)",
+        "find_box(args, unit, n, 0)",
+    ),
+    Mutation(
+        "pages sm90: the first sequence's",
+        UNITS,
+        "->ragged.page_table + of->first_page",
+        "->ragged.page_table",
+    ),
+    Mutation(
+        "pages sm90: entries behind the last key's",
+        UNITS,
+        "max(of->seqlen_k - 1, 0)}",
+        "0x7fffffff}",
+    ),
+    Mutation(
+        "pages sm90: a unit is handed back while lanes read it",
+        PRODUCER,
+        "    __syncwarp();\n    arrive_once(unit_empty(place.index));\n//% else",
+        "    arrive_once(unit_empty(place.index));\n//% else",
+    ),
+    Mutation(
+        "schedule: the first page of the table",
+        SCHEDULE,
+        "first_page(&args.ragged, sequence, to->k_batch)",
+        "0",
     ),
     Mutation(
         "schedule: units count from each part's begin",

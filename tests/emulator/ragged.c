@@ -49,12 +49,14 @@ typedef struct batch_row {
   wrong wrong;
   int split_blocks; /* key blocks of a split, at least */
   int appended;     /* of the keys of each sequence; -1: as many as its number, by sums */
+  /* Key blocks of a split at a fixed place; with one split all are added up. 0 in the table. */
+  int fixed_blocks;
 } batch_row;
 
 static const batch_row batch_rows[] = {
     /* sequences, queries, keys, packed queries, place of the keys, page, key heads, group, packed
      * heads, splits, lse, log2, +inf, what is wrong, key blocks of a split at least (0: 1),
-     * appended keys */
+     * appended keys, key blocks of fixed splits */
     {5,
      {{0, 3}, {0, 0}, {1, 1}, {0, 0}, {0, 17}},
      {{1, 5}, {0, 7}, {0, 0}, {0, 0}, {2, 0}},
@@ -69,6 +71,7 @@ static const batch_row batch_rows[] = {
      0,
      0,
      NOTHING,
+     0,
      0,
      0},
     {4,
@@ -86,7 +89,8 @@ static const batch_row batch_rows[] = {
      1,
      NOTHING,
      3,
-     -1},
+     -1,
+     0},
     {4,
      {{0, 5}, {1, -1}, {0, 4}, {0, 8}},
      {{1, -1}, {0, 0}, {0, 40}, {2, 3}},
@@ -102,7 +106,8 @@ static const batch_row batch_rows[] = {
      1,
      NOTHING,
      0,
-     2},
+     2,
+     0},
     {6,
      {{0, 7}, {0, 3}, {0, 9}, {0, 5}, {0, 4}, {0, 6}},
      {{0, 33}, {1, 2}, {0, 19}, {1, 0}, {0, 25}, {0, 8}},
@@ -118,7 +123,8 @@ static const batch_row batch_rows[] = {
      0,
      LENGTHS,
      0,
-     3},
+     3,
+     0},
     {5,
      {{0, 6}, {0, 12}, {0, 1}, {0, 9}, {0, 3}},
      {{0, 21}, {1, 7}, {0, 50}, {0, 13}, {1, 1}},
@@ -134,7 +140,8 @@ static const batch_row batch_rows[] = {
      0,
      INDICES,
      2,
-     -1},
+     -1,
+     0},
     {2,
      {{1, 3}, {0, 1}},
      {{0, 2}, {4, 9}},
@@ -149,6 +156,7 @@ static const batch_row batch_rows[] = {
      0,
      0,
      NOTHING,
+     0,
      0,
      0},
     {3,
@@ -165,6 +173,7 @@ static const batch_row batch_rows[] = {
      0,
      0,
      NOTHING,
+     0,
      0,
      0},
 };
@@ -205,6 +214,7 @@ typedef struct call {
   scores scores;
   const kernel *kernel;
   int count, packed, splits, split_blocks, unspecified; /* unspecified: a sequence, or -1 */
+  int fixed_blocks;
   int whole; /* the kernel reads rows around the sequences */
   emulated_tensor given[GIVEN_MAX];
   int given_count;
@@ -343,7 +353,8 @@ static void add_keys(call *c, const batch_row *row, const int *lengths) {
   const int32_t *axis = c->kernel->variant.axis;
   const int picked = row->keys == KEYS_PICKED || row->keys == KEYS_PAGED_CACHE;
   const int paged = row->keys >= KEYS_PAGED;
-  const int pad = picked ? 3 : 0;
+  const int by_boxes = paged && c->kernel->variant.axis[AP_ATTENTION_ARCH] == 90;
+  const int pad = picked && !by_boxes ? 3 : 0;
   int64_t batch = c->count + 2 * picked, rows = longest(lengths, c->count) + pad + 1;
   int end;
   if (row->keys == KEYS_PACKED || row->keys == KEYS_PAGED) {
@@ -355,11 +366,12 @@ static void add_keys(call *c, const batch_row *row, const int *lengths) {
   }
   if (picked) {
     int32_t *index = add_array(c, INDEX, c->count);
-    c->ragged.leftpad_k = add_array(c, PAD, c->count);
-    for (int i = 0; i < c->count; ++i) {
+    for (int i = 0; i < c->count; ++i)
       index[i] = c->count + 1 - i; /* each its own */
+    if (pad > 0)
+      c->ragged.leftpad_k = add_array(c, PAD, c->count);
+    for (int i = 0; i < c->count && pad > 0; ++i)
       ((int32_t *)(uintptr_t)c->ragged.leftpad_k)[i] = pad;
-    }
     c->ragged.kv_batch_idx = index;
   }
   if (paged) {
@@ -517,6 +529,13 @@ static void give_lengths(call *c, int keys) {
   give_array(c, "leftpad_k", c->ragged.leftpad_k, c->count);
   give_array(c, "kv_batch_idx", c->ragged.kv_batch_idx, c->count);
   give_array(c, "cu_seqlens_k_new", c->ragged.cu_seqlens_k_new, c->count + 1);
+  give_array(c, "page_indptr", c->ragged.page_indptr, c->count + 1);
+}
+
+/* Where a thread block adds up its rows' splits, each warp that shares a row keeps an lse. */
+static int lse_copies(const call *c) {
+  return c->fixed_blocks > 0 && c->splits == 1 ? c->kernel->tile.field[AP_ATTENTION_TILE_WARPS_N]
+                                               : 1;
 }
 
 /* Kernels by what they do to an output in parts. */
@@ -538,9 +557,10 @@ static void give_all(call *c, int splits, role role) {
                                                    !combines,
                                                    {1, 1, partial_rows, out->shape[3]},
                                                    {0, 0, out->shape[3], 1}};
+    const int64_t lse_rows = partial_rows * (combines ? 1 : lse_copies(c));
     c->given[c->given_count++] =
-        (emulated_tensor){"lse_partial", c->data[LSE_PARTIAL],    sizeof(float),
-                          !combines,     {1, 1, 1, partial_rows}, {0, 0, 0, 1}};
+        (emulated_tensor){"lse_partial", c->data[LSE_PARTIAL], sizeof(float),
+                          !combines,     {1, 1, 1, lse_rows},  {0, 0, 0, 1}};
   }
   for (int b = 0; b < c->count; ++b) {
     const sequence_rows rows = sequence_rows_of(&c->args, b);
@@ -566,7 +586,6 @@ static void give_all(call *c, int splits, role role) {
   give_array(c, "page_table", c->ragged.page_table, (int64_t)(c->bytes[TABLE] / sizeof(int32_t)));
   give_array(c, "page_table_v", c->ragged.page_table_v,
              (int64_t)(c->bytes[TABLE_V] / sizeof(int32_t)));
-  give_array(c, "page_indptr", c->ragged.page_indptr, c->count + 1);
   c->given[c->given_count++] = c->scores.tensors[TENSOR_SLOPES];
   c->given[c->given_count++] = c->scores.tensors[TENSOR_SEED];
   for (int b = 0; b < c->count; ++b) {
@@ -652,6 +671,7 @@ static attnpress_fwd_ragged_args fwd_args(const call *c, const batch_row *row) {
           },
       .ragged = ap_fill_ragged_args(a),
   };
+  args.ragged.fixed_split_blocks = c->fixed_blocks;
   ap_fill_score_args(a, &args.fwd.score);
   return args;
 }
@@ -740,6 +760,8 @@ static int launch_sm90(const kernel *schedule, call *c, const batch_row *row, ch
   args.sm90.tile_heads = ap_divisor(tile_heads);
   args.sm90.heads_per_tile = ap_divisor(heads);
   args.sm90.warpgroup_positions = 64 / heads;
+  if (c->ragged.page_table != NULL)
+    args.box_rows = ap_page_box_rows(&c->args, &c->kernel->tile);
   const attnpress_fwd_schedule_args orders = {
       .ragged = args.ragged,
       .ticket = args.ticket,
@@ -869,6 +891,13 @@ static void judge(call *c, verdict *v) {
     v->passed = 1;
 }
 
+static uint64_t bits_of(const call *c, int which) {
+  uint64_t bits = 0;
+  for (size_t i = 0; i < c->bytes[which]; ++i)
+    bits = bits * 1099511628211u + c->data[which][i];
+  return bits;
+}
+
 static void run_batch(const kernel *k, const kernel *other, const batch_row *row,
                       const int *queries, const int *keys, const score_shape *scores, uint64_t seed,
                       verdict *v) {
@@ -882,6 +911,7 @@ static void run_batch(const kernel *k, const kernel *other, const batch_row *row
   if (is_joined(k) && c.splits < 2)
     c.splits = 2;
   c.split_blocks = row->split_blocks;
+  c.fixed_blocks = split ? row->fixed_blocks : 0;
   c.unspecified = -1;
   c.args = (attnpress_forward_args)ATTNPRESS_FORWARD_ARGS_INIT;
   c.args.mask = k->variant.axis[AP_ATTENTION_MASK];
@@ -905,14 +935,16 @@ static void run_batch(const kernel *k, const kernel *other, const batch_row *row
     const size_t rows =
         (size_t)(c.splits * c.count) * (size_t)(c.args.q.shape[2] * ap_ragged_queries(&c.args));
     add_memory(&c, OUT_PARTIAL, rows * (size_t)c.args.out.shape[3] * sizeof(float));
-    add_memory(&c, LSE_PARTIAL, rows * sizeof(float));
+    add_memory(&c, LSE_PARTIAL, rows * sizeof(float) * (size_t)lse_copies(&c));
   }
   ap_problem problem;
   const ap_check how = {ATTNPRESS_CUDA, 1, ATTNPRESS_ONE_CALL};
   if (ap_validate_forward(&c.args, how, &problem) != ATTNPRESS_OK)
     snprintf(v->report, sizeof v->report, "%s", attnpress_last_error());
-  else if (launch_all(other, &c, row, v->report) == 0)
+  else if (launch_all(other, &c, row, v->report) == 0) {
+    v->bits = bits_of(&c, OUT) * 31 + bits_of(&c, LSE);
     judge(&c, v);
+  }
   scores_close(&c.scores);
   for (int i = 0; i < TENSORS; ++i)
     memory_unmap(&c.memory[i]);
@@ -928,6 +960,35 @@ static void print_failure(FILE *out, const kernel *k, int i, const verdict *v) {
   fprintf(out, "FAILED %s\n  ragged batch %d\n  %s\n", k->stem, i, v->report);
 }
 
+static int may_fix_splits(const kernel *k) {
+  return k->variant.axis[AP_ATTENTION_SPLIT] && !k->variant.axis[AP_ATTENTION_DECODE];
+}
+
+/* Splits at fixed places: the same bits, whether thread blocks compute one each or all of their rows,
+ * and whichever heads share their tiles. */
+static void run_fixed(const kernel *k, const kernel *other, const batch_row *row,
+                      const int *queries, const int *keys, const score_shape *scores, uint64_t seed,
+                      verdict *v) {
+  batch_row fixed = *row;
+  uint64_t bits = 0;
+  fixed.fixed_blocks = row->splits % 2 + 1;
+  for (int all = 0; all < 2; ++all) {
+    const int span = fixed.fixed_blocks * k->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+    fixed.splits = all ? 1 : ceil_div(longest(keys, row->count), span);
+    fixed.packed = (row->packed ^ all) && row->group > 1 && may_pack(k);
+    *v = (verdict){0};
+    run_batch(k, other, &fixed, queries, keys, scores, seed, v);
+    if (!v->passed)
+      return;
+    if (all && v->bits != bits && row->wrong != INDICES) {
+      v->passed = 0;
+      snprintf(v->report, sizeof v->report, "%d splits of %d key blocks give other bits than one",
+               ceil_div(longest(keys, row->count), span), fixed.fixed_blocks);
+    }
+    bits = v->bits;
+  }
+}
+
 int run_ragged_shapes(const kernel *k, const kernel *other, const score_shape *scores, FILE *out,
                       int *shapes) {
   static verdict v;
@@ -939,6 +1000,8 @@ int run_ragged_shapes(const kernel *k, const kernel *other, const score_shape *s
       row.keys = row.keys == KEYS_PACKED   ? KEYS_PAGED
                  : row.keys == KEYS_CACHED ? KEYS_PAGED_FLAT
                                            : KEYS_PAGED_CACHE;
+    if (paged && k->variant.axis[AP_ATTENTION_ARCH] == 90)
+      row.page_size = 8 * ceil_div(row.page_size, 8);
     row.packed = row.packed && may_pack(k);
     for (int b = 0; b < row.count; ++b) {
       queries[b] = row.q[b].tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_M] + row.q[b].more;
@@ -946,6 +1009,8 @@ int run_ragged_shapes(const kernel *k, const kernel *other, const score_shape *s
     }
     v = (verdict){0};
     run_batch(k, other, &row, queries, keys, &scores[i], 1000u * (unsigned)i, &v);
+    if (v.passed && may_fix_splits(k))
+      run_fixed(k, other, &row, queries, keys, &scores[i], 1000u * (unsigned)i, &v);
     if (!v.passed) {
       print_failure(out, k, i, &v);
       return 1;
@@ -972,9 +1037,9 @@ void run_ragged_batch(const kernel *k, const kernel *other, const ragged_run *r,
   run_batch(k, other, &row, queries, r->keys, scores, seed, v);
 }
 
-/* More sequences than are put in order at a time. */
-int run_schedule_alone(const kernel *schedule, FILE *out, int *shapes) {
-  enum { SEQUENCES = 2 * ORDERED_TOGETHER + 452, LONGEST = 700 };
+/* More sequences than are put in order at a time; their keys one after the other, or in pages. */
+static int run_schedule(const kernel *schedule, int paged, FILE *out, int *shapes) {
+  enum { SEQUENCES = 2 * ORDERED_TOGETHER + 452, LONGEST = 700, TABLE_STRIDE = 5 };
   static char report[EMULATED_REPORT_BYTES];
   static int lengths[SEQUENCES];
   static call c;
@@ -991,9 +1056,11 @@ int run_schedule_alone(const kernel *schedule, FILE *out, int *shapes) {
   const attnpress_fwd_schedule_args args = {
       .ragged = {.cu_seqlens_q = c.ragged.cu_seqlens_q,
                  .cu_seqlens_k = c.ragged.cu_seqlens_k,
+                 .page_table = paged ? c.ragged.cu_seqlens_k : NULL, /* which is not read */
+                 .page_table_stride = TABLE_STRIDE,
                  .rows_q = total,
                  .rows_k = total,
-                 .kv_batches = 1},
+                 .kv_batches = paged ? SEQUENCES : 1},
       .ticket = add_memory(&c, TICKET, sizeof(uint32_t)),
       .first_unit = add_array(&c, FIRST_UNIT, SEQUENCES + 1),
       .sequences = add_memory(&c, ORDER, SEQUENCES * sizeof(attnpress_sequence_units)),
@@ -1012,7 +1079,9 @@ int run_schedule_alone(const kernel *schedule, FILE *out, int *shapes) {
                check_order(&c, &args, report) != 0;
   for (int i = 0; i < SEQUENCES && !failed; ++i) {
     const attnpress_sequence_units *u = &args.sequences[i];
-    failed = u->q_row != c.ragged.cu_seqlens_q[u->sequence] || u->k_row != u->q_row ||
+    failed = u->q_row != c.ragged.cu_seqlens_q[u->sequence] || u->k_row != (paged ? 0 : u->q_row) ||
+             u->k_batch != (paged ? u->sequence : 0) ||
+             (paged && u->first_page != (int64_t)u->sequence * TABLE_STRIDE) ||
              u->row_blocks != ceil_div(u->seqlen_q, 128) || u->section_heads != 8;
     if (failed)
       snprintf(report, sizeof report, "the schedule has sequence %d at row %d, with %d row blocks",
@@ -1024,4 +1093,8 @@ int run_schedule_alone(const kernel *schedule, FILE *out, int *shapes) {
   for (int i = 0; i < TENSORS; ++i)
     memory_unmap(&c.memory[i]);
   return failed;
+}
+
+int run_schedule_alone(const kernel *schedule, FILE *out, int *shapes) {
+  return run_schedule(schedule, 0, out, shapes) || run_schedule(schedule, 1, out, shapes);
 }

@@ -447,6 +447,9 @@ static void add_sequences(names *n, const table_options *o) {
       "flash_fwd_hdim64_fp16_causal_ragged_sm90",
       "flash_fwd_hdim192v128_bf16_window_ragged_sm90",
       "flash_fwd_hdim72_bf16_causal_ragged_sm90",
+      "flash_fwd_hdim128_bf16_causal_paged_sm90",
+      "flash_fwd_hdim64_fp16_paged_sm90",
+      "flash_fwd_hdim192v128_bf16_window_paged_sm90",
       "flash_fwd_schedule_hdim8_bf16_sm80",
   };
   for (size_t i = 0; i < sizeof stems / sizeof *stems; ++i)

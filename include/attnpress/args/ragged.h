@@ -29,7 +29,10 @@ typedef struct attnpress_ragged_args {
   int32_t lse_empty_pos_inf;   /* 1: +inf where a row sees no key */
   int32_t window_top_left;     /* 1: a window's query at position 0 stands at key 0 */
   int32_t seqlen_k_new;        /* keys that were appended to each sequence */
-  int32_t reserved;
+  int32_t fixed_split_blocks;  /* key blocks of a split, counted from key 0, whatever a row sees of
+                                  them; splits are added up one after the other. With one split a
+                                  thread block adds them up itself. 0: as fwd.key_blocks_per_split
+                                  says */
 } attnpress_ragged_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_ragged_args, rows_q, 96)
@@ -95,7 +98,8 @@ typedef struct attnpress_sequence_units {
   int32_t row_blocks;
   int32_t section_heads; /* tile heads whose row blocks are taken together; the last section may
                             have fewer */
-  int32_t reserved[3];
+  int32_t reserved;
+  int64_t first_page; /* where keys are in pages: the entry of the first */
 } attnpress_sequence_units;
 
 ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_sequence_units) == 48,
@@ -131,7 +135,9 @@ typedef struct attnpress_fwd_sm90_ragged_args {
   uint32_t *ticket;
   const int32_t *first_unit;
   const attnpress_sequence_units *sequences;
-  int64_t reserved[6];
+  int32_t box_rows; /* of K and V in pages: boxes of the tensor maps; they divide a page, BLOCK_N */
+  int32_t reserved_2;
+  int64_t reserved[5];
 } attnpress_fwd_sm90_ragged_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_sm90_ragged_args, ragged, 896)

@@ -53,6 +53,46 @@ __device__ __forceinline__ RowEnd end_row(float reference, float sum,
   return end;
 }
 
+// Parts of a row that are added up one after the other: what the sum so far counts, what the next
+// part does, and lse of both. Kernels that do so have the same bits: no step is left to the compiler.
+struct PartSum {
+  float so_far, next, lse;
+};
+
+__device__ __forceinline__ PartSum add_part(float lse_so_far, float lse_next) {
+  if (lse_next == -INF)
+    return {1.0f, 0.0f, lse_so_far};
+  if (lse_so_far == -INF)
+    return {0.0f, 1.0f, lse_next};
+  const float maximum = fmaxf(lse_so_far, lse_next);
+  const float a = exp2_approx((lse_so_far - maximum) * LOG2_E);
+  const float b = exp2_approx((lse_next - maximum) * LOG2_E);
+  const float factor = reciprocal_approx(a + b);
+  return {a * factor, b * factor, multiply_add_once(log2_approx(a + b), LN_2, maximum)};
+}
+
+__device__ __forceinline__ float add_part_values(PartSum sum, float so_far, float next) {
+  return multiply_add_once(sum.next, next, sum.so_far * so_far);
+}
+
+// Adds tiles `first` to `tiles` - 1 of row `half` of O, normalised, to what this thread has stored of
+// the splits before; as store_partial_row().
+__device__ __forceinline__ void add_partial_row(float *out_row, const float *out, int first,
+                                                int tiles, int half, float normalize, PartSum sum,
+                                                bool valid) {
+#pragma unroll
+  for (int tile = 0; tile < tiles; ++tile) {
+    float2 *pair = (float2 *)(out_row + tile * 8);
+    if (valid && tile >= first) {
+      const float2 before = *pair;
+      const float2 both = {
+          add_part_values(sum, before.x, out[tile * 4 + half * 2] * normalize),
+          add_part_values(sum, before.y, out[tile * 4 + half * 2 + 1] * normalize)};
+      *pair = both;
+    }
+  }
+}
+
 // Offset of a row's lse, and of its first column of the output.
 __device__ __forceinline__ int64_t lse_offset(const attnpress_fwd_args *args, int64_t batch,
                                               int head, int position) {

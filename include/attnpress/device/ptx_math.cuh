@@ -37,3 +37,10 @@ __device__ __forceinline__ float tanh_approx(float x) {
   asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+
+// fma.rn.f32: a * b + c, rounded once. Written out where kernels are to have the same bits.
+__device__ __forceinline__ float multiply_add_once(float a, float b, float c) {
+  float y;
+  asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(y) : "f"(a), "f"(b), "f"(c));
+  return y;
+}

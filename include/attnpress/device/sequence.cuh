@@ -136,23 +136,40 @@ struct Pages {
   int last_key;         // 0 or more
 };
 
+// The entry of the first page of sequence b, whose row of the table is `row`.
+__device__ __forceinline__ int64_t first_page(const attnpress_ragged_args *args, int64_t b,
+                                              int row) {
+  return args->page_indptr != nullptr ? rows_between(args->page_indptr, b, args->table_pages).begin
+                                      : row * args->page_table_stride;
+}
+
 __device__ __forceinline__ Pages pages_of_sequence(const attnpress_ragged_args *args, int64_t b,
                                                    int seqlen_k) {
-  const int64_t first = args->page_indptr != nullptr
-                            ? rows_between(args->page_indptr, b, args->table_pages).begin
-                            : max(key_batch(args, b), 0) * args->page_table_stride;
+  const int64_t first = first_page(args, b, max(key_batch(args, b), 0));
   return {args->page_table + first, key_rows(args, b).begin, max(seqlen_k - 1, 0)};
 }
 
-// Offset of a key's row, by the strides of pages and rows, and by the table that lies `table`
-// entries behind K's. Keys past the last one are that one: somebody may ask for the row of a key
-// that is then not read.
-__device__ __forceinline__ int64_t page_row(const Pages *pages, const attnpress_ragged_args *args,
-                                            int key, int64_t table, int64_t page_stride,
-                                            int64_t row_stride) {
+// A row of K or V, by its page's number.
+struct PageRow {
+  int page, row;
+};
+
+// Where a key lies, by the table that lies `table` entries behind K's. Keys past the last one are
+// that one: somebody may ask for the row of a key that is then not read.
+__device__ __forceinline__ PageRow page_of_key(const Pages *pages,
+                                               const attnpress_ragged_args *args, int key,
+                                               int64_t table) {
   const int row = pages->first + min(key, pages->last_key);
   const attnpress_divisor *size = &args->page_size;
   const int page = (int)((uint64_t)row * size->multiplier >> size->shift);
   const int number = min(max(pages->table[table + page], 0), args->num_pages - 1);
-  return number * page_stride + (row - page * size->value) * row_stride;
+  return {number, row - page * size->value};
+}
+
+// Offset of that row, by the strides of pages and rows.
+__device__ __forceinline__ int64_t page_row(const Pages *pages, const attnpress_ragged_args *args,
+                                            int key, int64_t table, int64_t page_stride,
+                                            int64_t row_stride) {
+  const PageRow at = page_of_key(pages, args, key, table);
+  return at.page * page_stride + at.row * row_stride;
 }

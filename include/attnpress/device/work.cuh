@@ -112,9 +112,20 @@ __device__ __forceinline__ Range split_own_blocks(Range blocks, int split, int s
   return split_blocks(blocks, split, max(equal, least));
 }
 
+// The same where splits lie at fixed places, of `fixed` key blocks counted from key 0, whatever these
+// rows see.
+__device__ __forceinline__ Range split_fixed_blocks(Range blocks, int split, int fixed) {
+  return {max(blocks.begin, split * fixed), min(blocks.end, (split + 1) * fixed)};
+}
+
 // Row of out_partial and lse_partial: (split, batch, head, position).
 __device__ __forceinline__ int64_t partial_row(const attnpress_fwd_args *args, int split,
                                                int64_t batch, int head, int position) {
   return ((split * (int64_t)args->batch + batch) * args->heads_q + head) * args->seqlen_q +
          position;
+}
+
+// Rows of one split.
+__device__ __forceinline__ int64_t partial_rows(const attnpress_fwd_args *args) {
+  return (int64_t)args->batch * args->heads_q * args->seqlen_q;
 }

@@ -26,3 +26,8 @@ __device__ __forceinline__ float reciprocal_approx(float x) {
 __device__ __forceinline__ float tanh_approx(float x) {
   return emulated_tanh(x);
 }
+
+// fma.rn.f32 (PTX ISA, fma).
+__device__ __forceinline__ float multiply_add_once(float a, float b, float c) {
+  return __builtin_fmaf(a, b, c);
+}
