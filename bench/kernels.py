@@ -266,31 +266,6 @@ class CombineArgs(ctypes.Structure):
 # ---- The driver ---------------------------------------------------------------------------------
 
 
-class LaunchAttribute(ctypes.Structure):
-    """CUlaunchAttribute"""
-
-    _fields_ = [
-        ("id", c_int),
-        ("padding", c_int),
-        ("cluster", c_uint32 * 3),
-        ("rest", c_uint32 * 13),
-    ]
-
-
-class LaunchConfig(ctypes.Structure):
-    """CUlaunchConfig"""
-
-    _fields_ = [
-        *((f"{unit}_{axis}", c_uint32) for unit in ("grid", "block") for axis in "xyz"),
-        ("smem_bytes", c_uint32),
-        ("stream", c_void_p),
-        ("attributes", ctypes.POINTER(LaunchAttribute)),
-        ("attribute_count", c_uint32),
-    ]
-
-
-_CLUSTER_DIMENSION = 4  # CUlaunchAttributeID
-
 _MAX_DYNAMIC_SHARED_SIZE_BYTES = 8  # CUfunction_attribute
 _TENSOR_MAP_DATA_TYPE = {"fp16": 6, "bf16": 9}  # CUtensorMapDataType
 _TENSOR_MAP_SWIZZLE_128B, _TENSOR_MAP_L2_PROMOTION_128B = 3, 2

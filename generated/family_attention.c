@@ -57,41 +57,42 @@ static const ap_set where_34[] = {{0, 0, 0, 1, values_33, 6}};
 static const int32_t values_35[] = {2, 6};
 static const ap_set where_36[] = {{0, 0, 0, 1, values_35, 2}};
 static const ap_set where_37[] = {{14, 0, 0, 1, values_28, 1}, {13, 0, 0, 1, values_12, 1}};
-static const ap_set where_38[] = {{14, 0, 0, 1, values_28, 1}, {3, 8, 256, 8, 0, 0}, {13, 0, 0, 1, values_11, 1}};
-static const ap_set where_39[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_28, 1}, {3, 264, 512, 8, 0, 0}, {13, 0, 0, 1, values_11, 1}};
-static const int32_t values_40[] = {0, 2, 3};
-static const ap_set where_41[] = {{14, 0, 0, 1, values_28, 1}, {12, 0, 0, 1, values_4, 2}, {13, 0, 0, 1, values_11, 1}};
-static const ap_set where_42[] = {{14, 0, 0, 1, values_28, 1}, {12, 0, 0, 1, values_4, 2}, {0, 0, 0, 1, values_11, 1}, {13, 0, 0, 1, values_11, 1}};
-static const ap_set where_43[] = {{12, 0, 0, 1, values_4, 2}};
-static const int32_t pairs_44[][2] = {{64, 128}, {64, 256}, {64, 512}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
-static const ap_tile_part parts_45[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"d", 14, 0, 0}};
-static const ap_tile_part parts_46[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
-static const ap_tile_part parts_47[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
-static const int32_t values_48[] = {6};
-static const ap_set where_49[] = {{0, 0, 0, 1, values_48, 1}};
-static const int32_t values_50[] = {5};
+static const int32_t values_38[] = {2, 3};
+static const ap_set where_39[] = {{0, 0, 0, 1, values_38, 2}, {14, 0, 0, 1, values_28, 1}, {3, 136, 512, 8, 0, 0}};
+static const ap_set where_40[] = {{14, 0, 0, 1, values_28, 1}, {3, 8, 256, 8, 0, 0}, {13, 0, 0, 1, values_11, 1}};
+static const ap_set where_41[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_28, 1}, {3, 264, 512, 8, 0, 0}, {13, 0, 0, 1, values_11, 1}};
+static const int32_t values_42[] = {0, 2, 3};
+static const ap_set where_43[] = {{14, 0, 0, 1, values_28, 1}, {12, 0, 0, 1, values_4, 2}, {13, 0, 0, 1, values_11, 1}};
+static const ap_set where_44[] = {{14, 0, 0, 1, values_28, 1}, {12, 0, 0, 1, values_4, 2}, {0, 0, 0, 1, values_11, 1}, {13, 0, 0, 1, values_11, 1}};
+static const ap_set where_45[] = {{12, 0, 0, 1, values_4, 2}};
+static const int32_t pairs_46[][2] = {{64, 128}, {64, 256}, {64, 512}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
+static const ap_tile_part parts_47[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"d", 14, 0, 0}};
+static const ap_tile_part parts_48[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
+static const ap_tile_part parts_49[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
+static const int32_t values_50[] = {6};
 static const ap_set where_51[] = {{0, 0, 0, 1, values_50, 1}};
-static const int32_t values_52[] = {4};
-static const ap_set where_53[] = {{0, 0, 0, 1, values_52, 1}, {14, 0, 0, 1, values_28, 1}};
-static const int32_t values_54[] = {2, 3};
-static const ap_set where_55[] = {{0, 0, 0, 1, values_54, 2}, {14, 0, 0, 1, values_28, 1}, {2, 136, 512, 8, 0, 0}};
-static const int32_t values_56[] = {80, 86};
-static const ap_set where_57[] = {{0, 0, 0, 1, values_26, 3}, {14, 0, 0, 1, values_56, 2}};
-static const ap_set where_58[] = {{0, 0, 0, 1, values_54, 2}, {14, 0, 0, 1, values_28, 1}, {2, 8, 128, 8, 0, 0}};
-static const ap_set where_59[] = {{0, 0, 0, 1, values_11, 1}, {13, 0, 0, 1, values_12, 1}};
-static const ap_set where_60[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_56, 2}, {13, 0, 0, 1, values_11, 1}};
-static const ap_set where_61[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_28, 1}, {3, 8, 256, 8, 0, 0}, {13, 0, 0, 1, values_11, 1}};
-static const ap_set where_62[] = {{0, 0, 0, 1, values_11, 1}};
-static const int32_t values_63[] = {1, 8, 9, 5, 6, 7, 10};
-static const ap_set where_64[] = {{0, 0, 0, 1, values_63, 7}};
-static const int32_t values_65[] = {3};
-static const ap_set where_66[] = {{8, 0, 0, 1, values_65, 1}};
-static const ap_set where_67[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_12, 1}};
-static const ap_set where_68[] = {{8, 0, 0, 1, values_4, 2}};
-static const ap_set where_69[] = {{9, 0, 0, 1, values_12, 1}};
-static const ap_set where_70[] = {{7, 0, 0, 1, values_12, 1}};
-static const ap_set where_71[] = {{6, 0, 0, 1, values_12, 1}};
-static const ap_set where_72[] = {{12, 0, 0, 1, values_17, 1}};
+static const int32_t values_52[] = {5};
+static const ap_set where_53[] = {{0, 0, 0, 1, values_52, 1}};
+static const int32_t values_54[] = {4};
+static const ap_set where_55[] = {{0, 0, 0, 1, values_54, 1}, {14, 0, 0, 1, values_28, 1}};
+static const ap_set where_56[] = {{0, 0, 0, 1, values_38, 2}, {14, 0, 0, 1, values_28, 1}, {2, 136, 512, 8, 0, 0}};
+static const int32_t values_57[] = {80, 86};
+static const ap_set where_58[] = {{0, 0, 0, 1, values_26, 3}, {14, 0, 0, 1, values_57, 2}};
+static const ap_set where_59[] = {{0, 0, 0, 1, values_38, 2}, {14, 0, 0, 1, values_28, 1}, {2, 8, 128, 8, 0, 0}};
+static const ap_set where_60[] = {{0, 0, 0, 1, values_11, 1}, {13, 0, 0, 1, values_12, 1}};
+static const ap_set where_61[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_57, 2}, {13, 0, 0, 1, values_11, 1}};
+static const ap_set where_62[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_28, 1}, {3, 8, 256, 8, 0, 0}, {13, 0, 0, 1, values_11, 1}};
+static const ap_set where_63[] = {{0, 0, 0, 1, values_11, 1}};
+static const int32_t values_64[] = {1, 8, 9, 5, 6, 7, 10};
+static const ap_set where_65[] = {{0, 0, 0, 1, values_64, 7}};
+static const int32_t values_66[] = {3};
+static const ap_set where_67[] = {{8, 0, 0, 1, values_66, 1}};
+static const ap_set where_68[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_12, 1}};
+static const ap_set where_69[] = {{8, 0, 0, 1, values_4, 2}};
+static const ap_set where_70[] = {{9, 0, 0, 1, values_12, 1}};
+static const ap_set where_71[] = {{7, 0, 0, 1, values_12, 1}};
+static const ap_set where_72[] = {{6, 0, 0, 1, values_12, 1}};
+static const ap_set where_73[] = {{12, 0, 0, 1, values_17, 1}};
 
 /* name, label, kind, token, shown before, phrase; same as, domain, words */
 static const ap_axis axes[] = {
@@ -207,22 +208,23 @@ static const ap_rule rules[] = {
     {where_37, 2, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
     {where_30, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
     {where_30, 2, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_38, 3, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_39, 4, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_39, 4, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_39, 4, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_39, 4, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_39, 4, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_39, 4, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_39, 4, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_39, 4, {12, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_41, 3, {0, 0, 0, 1, values_40, 3}, -1, 0, 0},
-    {where_41, 3, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_42, 4, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_42, 4, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_42, 4, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_43, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {0, 0, {3, 0, 0, 1, 0, 0}, 2, pairs_44, 7},
+    {where_39, 3, {2, 136, 512, 8, 0, 0}, -1, 0, 0},
+    {where_40, 3, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_41, 4, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_41, 4, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_41, 4, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_41, 4, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_41, 4, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_41, 4, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_41, 4, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_41, 4, {12, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_43, 3, {0, 0, 0, 1, values_42, 3}, -1, 0, 0},
+    {where_43, 3, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_44, 4, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_44, 4, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_44, 4, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_45, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {0, 0, {3, 0, 0, 1, 0, 0}, 2, pairs_46, 7},
 };
 static const char *const fields[] = {
     "block_m",
@@ -243,20 +245,20 @@ static const char *const fields[] = {
     "v_stages",
 };
 static const ap_tile_form forms[] = {
-    {11, 1, parts_45, 4},
-    {13, 0, parts_46, 12},
-    {-1, 0, parts_47, 11},
+    {11, 1, parts_47, 4},
+    {13, 0, parts_48, 12},
+    {-1, 0, parts_49, 11},
 };
 static const ap_tile_class tile_classes[] = {
-    {where_66, 1, 5},
-    {where_67, 2, 4},
-    {where_68, 1, 3},
-    {where_69, 1, 2},
+    {where_67, 1, 5},
+    {where_68, 2, 4},
+    {where_69, 1, 3},
+    {where_70, 1, 2},
     {where_20, 1, 2},
     {where_21, 1, 2},
-    {where_70, 1, 1},
     {where_71, 1, 1},
     {where_72, 1, 1},
+    {where_73, 1, 1},
 };
 static const ap_snippet_rule snippets[] = {
     {where_20, 1},
@@ -265,33 +267,33 @@ static const ap_snippet_rule snippets[] = {
 };
 /* name, where, renderer */
 static const ap_template templates[] = {
-    {"attention/flash_bwd_convert.cu.j2", where_49, 1, ap_render_flash_bwd_convert},
+    {"attention/flash_bwd_convert.cu.j2", where_51, 1, ap_render_flash_bwd_convert},
     {"attention/flash_bwd_dbias.cu.j2", where_32, 1, ap_render_flash_bwd_dbias},
-    {"attention/flash_bwd_delta.cu.j2", where_51, 1, ap_render_flash_bwd_delta},
-    {"attention/flash_bwd_dq_sm90.cu.j2", where_53, 2, ap_render_flash_bwd_dq_sm90},
-    {"attention/flash_bwd_exchange_sm90.cu.j2", where_55, 3, ap_render_flash_bwd_exchange_sm90},
+    {"attention/flash_bwd_delta.cu.j2", where_53, 1, ap_render_flash_bwd_delta},
+    {"attention/flash_bwd_dq_sm90.cu.j2", where_55, 2, ap_render_flash_bwd_dq_sm90},
+    {"attention/flash_bwd_exchange_sm90.cu.j2", where_56, 3, ap_render_flash_bwd_exchange_sm90},
     {"attention/flash_bwd_sinks.cu.j2", where_25, 1, ap_render_flash_bwd_sinks},
-    {"attention/flash_bwd_sm80.cu.j2", where_57, 2, ap_render_flash_bwd_sm80},
-    {"attention/flash_bwd_sm90.cu.j2", where_58, 3, ap_render_flash_bwd_sm90},
+    {"attention/flash_bwd_sm80.cu.j2", where_58, 2, ap_render_flash_bwd_sm80},
+    {"attention/flash_bwd_sm90.cu.j2", where_59, 3, ap_render_flash_bwd_sm90},
     {"attention/flash_fwd_combine.cu.j2", where_13, 1, ap_render_flash_fwd_combine},
-    {"attention/flash_fwd_decode_sm80.cu.j2", where_59, 2, ap_render_flash_fwd_decode_sm80},
+    {"attention/flash_fwd_decode_sm80.cu.j2", where_60, 2, ap_render_flash_fwd_decode_sm80},
     {"attention/flash_fwd_map.cu.j2", where_16, 1, ap_render_flash_fwd_map},
     {"attention/flash_fwd_schedule.cu.j2", where_19, 1, ap_render_flash_fwd_schedule},
-    {"attention/flash_fwd_sm80.cu.j2", where_60, 3, ap_render_flash_fwd_sm80},
-    {"attention/flash_fwd_sm90.cu.j2", where_61, 4, ap_render_flash_fwd_sm90},
-    {"attention/flash_fwd_wide_sm90.cu.j2", where_39, 4, ap_render_flash_fwd_wide_sm90},
+    {"attention/flash_fwd_sm80.cu.j2", where_61, 3, ap_render_flash_fwd_sm80},
+    {"attention/flash_fwd_sm90.cu.j2", where_62, 4, ap_render_flash_fwd_sm90},
+    {"attention/flash_fwd_wide_sm90.cu.j2", where_41, 4, ap_render_flash_fwd_wide_sm90},
 };
 /* where, rows alike, capabilities from and to, arch, target */
 static const ap_route routes[] = {
-    {where_62, 1, 9, 80, 80, 80, "sm_80"},
-    {where_62, 1, 8, 86, 86, 86, "sm_86"},
-    {where_62, 1, 7, 87, 87, 80, "sm_80"},
-    {where_62, 1, 6, 88, 89, 86, "sm_86"},
-    {where_62, 1, 5, 90, 90, 90, "sm_90a"},
-    {where_62, 1, 4, 90, 90, 80, "sm_90"},
-    {where_62, 1, 3, 100, 109, 80, "sm_100"},
-    {where_62, 1, 2, 110, 119, 80, "sm_110"},
-    {where_62, 1, 1, 120, 129, 86, "sm_120"},
+    {where_63, 1, 9, 80, 80, 80, "sm_80"},
+    {where_63, 1, 8, 86, 86, 86, "sm_86"},
+    {where_63, 1, 7, 87, 87, 80, "sm_80"},
+    {where_63, 1, 6, 88, 89, 86, "sm_86"},
+    {where_63, 1, 5, 90, 90, 90, "sm_90a"},
+    {where_63, 1, 4, 90, 90, 80, "sm_90"},
+    {where_63, 1, 3, 100, 109, 80, "sm_100"},
+    {where_63, 1, 2, 110, 119, 80, "sm_110"},
+    {where_63, 1, 1, 120, 129, 86, "sm_120"},
     {where_27, 1, 9, 80, 80, 80, "sm_80"},
     {where_27, 1, 8, 86, 86, 86, "sm_86"},
     {where_27, 1, 7, 87, 87, 80, "sm_80"},
@@ -301,14 +303,14 @@ static const ap_route routes[] = {
     {where_27, 1, 3, 100, 109, 80, "sm_100"},
     {where_27, 1, 2, 110, 119, 80, "sm_110"},
     {where_27, 1, 1, 120, 129, 86, "sm_120"},
-    {where_64, 1, 8, 80, 80, 80, "sm_80"},
-    {where_64, 1, 7, 86, 86, 80, "sm_86"},
-    {where_64, 1, 6, 87, 87, 80, "sm_80"},
-    {where_64, 1, 5, 88, 89, 80, "sm_86"},
-    {where_64, 1, 4, 90, 90, 80, "sm_90"},
-    {where_64, 1, 3, 100, 109, 80, "sm_100"},
-    {where_64, 1, 2, 110, 119, 80, "sm_110"},
-    {where_64, 1, 1, 120, 129, 80, "sm_120"},
+    {where_65, 1, 8, 80, 80, 80, "sm_80"},
+    {where_65, 1, 7, 86, 86, 80, "sm_86"},
+    {where_65, 1, 6, 87, 87, 80, "sm_80"},
+    {where_65, 1, 5, 88, 89, 80, "sm_86"},
+    {where_65, 1, 4, 90, 90, 80, "sm_90"},
+    {where_65, 1, 3, 100, 109, 80, "sm_100"},
+    {where_65, 1, 2, 110, 119, 80, "sm_110"},
+    {where_65, 1, 1, 120, 129, 80, "sm_120"},
 };
 
 extern const ap_family ap_family_attention;
@@ -319,7 +321,7 @@ const ap_family ap_family_attention = {
     0x400000000000,
     {0x40000000000, 0x20000000000, 0x80000000, 0x200000, 0x80000, 0x20000, 0x10000, 0x8000, 0x2000, 0x1000, 0x800, 0x400, 0x100, 0x80, 0x1},
     {~0xfu, ~0x1u, ~0x3ffu, ~0x3ffu, ~0x3u, ~0x3u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x7fu, ~0u},
-    rules, 95,
+    rules, 96,
     16, fields, forms, 3,
     tile_classes, 9, &ap_tiles_attention, templates, 15, routes, 26,
     snippets, 3,

@@ -248,8 +248,8 @@ static void say_splits(explanation *e, const char *cache_dir) {
     say(e, "no splits: %d thread blocks for %lld that run at once, or too few keys to divide",
         (int)l->info.grid, (long long)slots);
   else
-    say(e, "%d splits: more thread blocks for %d SMs; their parts have to be added up",
-        (int)splits, e->device.sm_count);
+    say(e, "%d splits: more thread blocks for %d SMs; their parts have to be added up", (int)splits,
+        e->device.sm_count);
   if (splits > 1) {
     other.num_splits = 1;
     alternative *a = add_alternative(e, &other, 0, cache_dir);

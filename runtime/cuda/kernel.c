@@ -234,8 +234,8 @@ static attnpress_status bind(attnpress_handle *handle, ap_context *context, ap_k
   }
   ap_bound *fresh = malloc(sizeof *fresh);
   RETURN_IF(fresh == NULL, ATTNPRESS_OUT_OF_MEMORY, "host memory ran out for a kernel");
-  *fresh = (ap_bound){
-      bound_key(ap_variant_key(&kernel->request.variant), kernel->request.snippet), function, kernel};
+  *fresh = (ap_bound){bound_key(ap_variant_key(&kernel->request.variant), kernel->request.snippet),
+                      function, kernel};
 
   pthread_mutex_lock(&handle->lock);
   const ap_bound *known = ap_bound_find(context, fresh->variant_key);

@@ -53,8 +53,8 @@ static int32_t tile_class_of(const ap_family *family, const ap_variant *variant,
 }
 
 /** Most rows are for every class: then it is not worked out, which takes longer than the search. */
-static int is_of_class(const ap_tile_entry *row, const ap_family *family,
-                       const ap_variant *variant, uint64_t variant_key) {
+static int is_of_class(const ap_tile_entry *row, const ap_family *family, const ap_variant *variant,
+                       uint64_t variant_key) {
   return row->tile_class == AP_ANY ||
          row->tile_class == tile_class_of(family, variant, variant_key);
 }

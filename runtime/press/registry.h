@@ -140,7 +140,8 @@ typedef struct ap_tile_table {
   const ap_tile_key *keys; /* of each row, and one behind them that is of none: {~0, 0} */
   size_t count;
   uint64_t mask;
-  uint64_t class_mask; /* of the axes that tile classes look at: where they are 0, so is the class */
+  uint64_t
+      class_mask; /* of the axes that tile classes look at: where they are 0, so is the class */
   const uint16_t *slots;
   int32_t slot_bits; /* there are 2^slot_bits */
 } ap_tile_table;

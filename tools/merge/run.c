@@ -142,8 +142,9 @@ const tool_command ap_tool_run_merge = {
     .name = "run merge",
     .summary = "results of attention over parts of the keys into one",
     .usage = "--parts N --batch N --seqlen N --heads N --head-dim N [OPTION]...",
-    .about = "Makes random results of attention over parts of the keys, merges them into one, times "
-             "that, and checks the result against float64.",
+    .about =
+        "Makes random results of attention over parts of the keys, merges them into one, times "
+        "that, and checks the result against float64.",
     .options = {(const tool_opt[]){
                     {"--parts", "N", "results to merge, 1 to 16 (2)"},
                     {"--batch", "N", "(2)"},
