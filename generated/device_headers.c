@@ -4318,8 +4318,8 @@ const ap_device_header ap_device_headers[] = {
      "}\n"},
     {"attnpress/device/snippet_range.cuh",
      "// What a mask says of a whole tile: its text over again, where each int is a range of numbers, and\n"
-     "// what is true or false may be both. A range holds all that the number may be, and perhaps more: only\n"
-     "// what it leaves open has to be asked pair by pair.\n"
+     "// what is true or false may be both. A range holds all that the number may be, and perhaps more:\n"
+     "// only what it leaves open has to be asked pair by pair.\n"
      "#pragma once\n"
      "\n"
      "#include \"attnpress/device/score_text.cuh\"\n"
@@ -4435,8 +4435,8 @@ const ap_device_header ap_device_headers[] = {
      "\n"
      "constexpr int RANGE_ELEMENTS = 512; // of a buffer that are read for a tile, at most\n"
      "\n"
-     "// What a buffer of int32 holds at indices in `at`, of (rank) dimensions. All lanes arrive and get the\n"
-     "// same answer.\n"
+     "// What a buffer of int32 holds at indices in `at`, of (rank) dimensions. All lanes arrive and get\n"
+     "// the same answer.\n"
      "__device__ __forceinline__ SnippetRange snippet_int32_range(const attnpress_mod_args *mod,\n"
      "                                                            int buffer, int rank,\n"
      "                                                            const SnippetRange *at) {\n"
@@ -4556,10 +4556,10 @@ const ap_device_header ap_device_headers[] = {
      "  }\n"
      "}\n"
      "\n"
-     "// The same of capped scores, -1 to 1, of which no maximum is needed once a row has a reference: that\n"
-     "// of the first keys it sees, or what keeps P below 2^CAPPED_GROWTH. P and the sums are floats and\n"
-     "// bf16, whose exponents hold the rest: up to CAPPED_SCALE a row of the least scores keeps all of its\n"
-     "// P. Above, the maximum is followed as it is without a cap.\n"
+     "// The same of capped scores, -1 to 1, of which no maximum is needed once a row has a reference:\n"
+     "// that of the first keys it sees, or what keeps P below 2^CAPPED_GROWTH. P and the sums are floats\n"
+     "// and bf16, whose exponents hold the rest: up to CAPPED_SCALE a row of the least scores keeps all\n"
+     "// of its P. Above, the maximum is followed as it is without a cap.\n"
      "constexpr float CAPPED_GROWTH = 64.0f, CAPPED_SCALE = 82.0f;\n"
      "\n"
      "__device__ __forceinline__ void take_capped_rows(float *score, int tiles, float reference[2],\n"
@@ -12167,4 +12167,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "3e0afc4ceff84926ffb3d805767f30d12654e12d634e5f256280a0f13bcb3c0d";
+    "12c702560c83904116e73842b21895c1406bb1e819be47ac89fb26b5699db15d";
