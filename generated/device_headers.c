@@ -4628,8 +4628,8 @@ const ap_device_header ap_device_headers[] = {
      "}\n"},
     {"attnpress/device/snippet_range.cuh",
      "// What a mask says of a whole tile: its text over again, where each int is a range of numbers, and\n"
-     "// what is true or false may be both. A range holds all that the number may be, and perhaps more: only\n"
-     "// what it leaves open has to be asked pair by pair.\n"
+     "// what is true or false may be both. A range holds all that the number may be, and perhaps more:\n"
+     "// only what it leaves open has to be asked pair by pair.\n"
      "#pragma once\n"
      "\n"
      "#include \"attnpress/device/score_text.cuh\"\n"
@@ -4745,8 +4745,8 @@ const ap_device_header ap_device_headers[] = {
      "\n"
      "constexpr int RANGE_ELEMENTS = 512; // of a buffer that are read for a tile, at most\n"
      "\n"
-     "// What a buffer of int32 holds at indices in `at`, of (rank) dimensions. All lanes arrive and get the\n"
-     "// same answer.\n"
+     "// What a buffer of int32 holds at indices in `at`, of (rank) dimensions. All lanes arrive and get\n"
+     "// the same answer.\n"
      "__device__ __forceinline__ SnippetRange snippet_int32_range(const attnpress_mod_args *mod,\n"
      "                                                            int buffer, int rank,\n"
      "                                                            const SnippetRange *at) {\n"
@@ -4866,10 +4866,10 @@ const ap_device_header ap_device_headers[] = {
      "  }\n"
      "}\n"
      "\n"
-     "// The same of capped scores, -1 to 1, of which no maximum is needed once a row has a reference: that\n"
-     "// of the first keys it sees, or what keeps P below 2^CAPPED_GROWTH. P and the sums are floats and\n"
-     "// bf16, whose exponents hold the rest: up to CAPPED_SCALE a row of the least scores keeps all of its\n"
-     "// P. Above, the maximum is followed as it is without a cap.\n"
+     "// The same of capped scores, -1 to 1, of which no maximum is needed once a row has a reference:\n"
+     "// that of the first keys it sees, or what keeps P below 2^CAPPED_GROWTH. P and the sums are floats\n"
+     "// and bf16, whose exponents hold the rest: up to CAPPED_SCALE a row of the least scores keeps all\n"
+     "// of its P. Above, the maximum is followed as it is without a cap.\n"
      "constexpr float CAPPED_GROWTH = 64.0f, CAPPED_SCALE = 82.0f;\n"
      "\n"
      "__device__ __forceinline__ void take_capped_rows(float *score, int tiles, float reference[2],\n"
@@ -13037,4 +13037,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "dcaced42580b6c35a7e5f02e6ac150af72762c105282e8d582ae518cd0849579";
+    "aa15ab7574ff37a22369a319500dcb7a3795b7976493038633326240e2cff3c5";

@@ -194,9 +194,9 @@ void ap_snippet_add_dual_lines(ap_text *out, const char *title, const char *whic
 
 /* ---- Both sides of && and || ---- */
 
-/* C asks the right side of && and || only where the left one leaves it open: branches, one a pair of
- * query and key, and loads that wait for one another. Buffers are read within their bounds whatever
- * the index, so that both sides may be asked: a && b is written (bool)(a) & (bool)(b). */
+/* C asks the right side of && and || only where the left one leaves it open: branches, one a pair
+ * of query and key, and loads that wait for one another. Buffers are read within their bounds
+ * whatever the index, so that both sides may be asked: a && b is written (bool)(a) & (bool)(b). */
 
 static void add_both_sides(ap_text *out, const char *begin, const char *end);
 

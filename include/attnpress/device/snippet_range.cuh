@@ -1,6 +1,6 @@
 // What a mask says of a whole tile: its text over again, where each int is a range of numbers, and
-// what is true or false may be both. A range holds all that the number may be, and perhaps more: only
-// what it leaves open has to be asked pair by pair.
+// what is true or false may be both. A range holds all that the number may be, and perhaps more:
+// only what it leaves open has to be asked pair by pair.
 #pragma once
 
 #include "attnpress/device/score_text.cuh"
@@ -116,8 +116,8 @@ struct SnippetTile {
 
 constexpr int RANGE_ELEMENTS = 512; // of a buffer that are read for a tile, at most
 
-// What a buffer of int32 holds at indices in `at`, of (rank) dimensions. All lanes arrive and get the
-// same answer.
+// What a buffer of int32 holds at indices in `at`, of (rank) dimensions. All lanes arrive and get
+// the same answer.
 __device__ __forceinline__ SnippetRange snippet_int32_range(const attnpress_mod_args *mod,
                                                             int buffer, int rank,
                                                             const SnippetRange *at) {

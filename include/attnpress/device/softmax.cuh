@@ -83,10 +83,10 @@ __device__ __forceinline__ void take_rows_lazily(float *score, int tiles, float 
   }
 }
 
-// The same of capped scores, -1 to 1, of which no maximum is needed once a row has a reference: that
-// of the first keys it sees, or what keeps P below 2^CAPPED_GROWTH. P and the sums are floats and
-// bf16, whose exponents hold the rest: up to CAPPED_SCALE a row of the least scores keeps all of its
-// P. Above, the maximum is followed as it is without a cap.
+// The same of capped scores, -1 to 1, of which no maximum is needed once a row has a reference:
+// that of the first keys it sees, or what keeps P below 2^CAPPED_GROWTH. P and the sums are floats
+// and bf16, whose exponents hold the rest: up to CAPPED_SCALE a row of the least scores keeps all
+// of its P. Above, the maximum is followed as it is without a cap.
 constexpr float CAPPED_GROWTH = 64.0f, CAPPED_SCALE = 82.0f;
 
 __device__ __forceinline__ void take_capped_rows(float *score, int tiles, float reference[2],
