@@ -110,8 +110,8 @@ struct WarpSums {
   float2 weights[WARPS][GROUP_THREADS]; // maximum, sum of the weights
 };
 
-// Adds up all splits of a row of (batch, heads_q, seqlen_q), in COLUMNS columns, and stores what comes
-// of it. All threads of the thread block take part.
+// Adds up all splits of a row of (batch, heads_q, seqlen_q), in COLUMNS columns, and stores the
+// result. All threads of the thread block take part.
 __device__ __forceinline__ void combine_row(const attnpress_fwd_combine_args *args,
                                             int row, int column_block, WarpSums *sums) {
   const int thread = threadIdx.x % GROUP_THREADS;

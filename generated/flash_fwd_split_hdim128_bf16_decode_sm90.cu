@@ -477,8 +477,8 @@ struct WarpSums {
   float2 weights[WARPS][GROUP_THREADS]; // maximum, sum of the weights
 };
 
-// Adds up all splits of a row of (batch, heads_q, seqlen_q), in COLUMNS columns, and stores what comes
-// of it. All threads of the thread block take part.
+// Adds up all splits of a row of (batch, heads_q, seqlen_q), in COLUMNS columns, and stores the
+// result. All threads of the thread block take part.
 __device__ __forceinline__ void combine_row(const attnpress_fwd_combine_args *args,
                                             int row, int column_block, WarpSums *sums) {
   const int thread = threadIdx.x % GROUP_THREADS;
@@ -530,7 +530,7 @@ __device__ __forceinline__ void add_splits_of_cluster(
     const attnpress_fwd_args *args, const Work *work, int rows, unsigned char *smem) {
   // Without key blocks nobody has waited for Q.
   cp_async_wait(0);
-  // All threads of the cluster arrive and wait: hands over the splits' parts, and the shared memory.
+  // All threads of the cluster arrive and wait: hands over the parts, and the shared memory.
   cluster_arrive();
   cluster_wait();
   const attnpress_fwd_combine_args combine = {

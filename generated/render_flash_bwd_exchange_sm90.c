@@ -60,7 +60,8 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
   }
   TEXT(".\n");
   if (wide) {
-    TEXT("// The two consumers have half of a step's rows each for S and dP, and half of the columns of dK and dV.\n");
+    TEXT("// The two consumers have half of a step's rows each for S and dP, and half of the columns of dK and\n"
+         "// dV.\n");
   } else {
     TEXT("// The consumers have 64 keys each.\n");
   }
@@ -229,10 +230,10 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
   INTEGER(wide ? (v_columns / 2) : v_columns);
   TEXT(";\n"
        "\n"
-       "// Shared memory: K | V | ring of Q | ring of dO | P^T of two steps | dS^T of two steps |\n"
-       "// ring of lse and delta | barriers. Matrices are stored as slabs of 64 columns, rows of 128 bytes in\n"
-       "// the 128-byte swizzle; columns past the head dim are zeros. At the end dK and dV, in padded rows,\n"
-       "// take the place of all but the barriers.\n"
+       "// Shared memory: K | V | ring of Q | ring of dO | P^T of two steps | dS^T of two steps | ring of\n"
+       "// lse and delta | barriers. Matrices are stored as slabs of 64 columns, rows of 128 bytes in the\n"
+       "// 128-byte swizzle; columns past the head dim are zeros. At the end dK and dV, in padded rows, take\n"
+       "// the place of all but the barriers.\n"
        "constexpr int K_SLABS = ceil_div(HEAD_DIM, 64);\n"
        "constexpr int V_SLABS = ceil_div(HEAD_DIM_V, 64);\n"
        "constexpr int KEY_SLAB_BYTES = BLOCK_N * 128; // of K and V\n"
@@ -845,8 +846,8 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
   } else {
     TEXT("  const int first_key = work->key_begin + consumer * 64, row = step.row;\n");
   }
-  TEXT("  // This thread's first place in P^T, of whose rows the chunks of 8 queries are swizzled: another chunk's\n"
-       "  // differs by ^. dS^T has the same behind P^T.\n"
+  TEXT("  // This thread's first place in P^T, of whose rows the chunks of 8 queries are swizzled: another\n"
+       "  // chunk's differs by ^. dS^T has the same behind P^T.\n"
        "  const int place = P_OFFSET + turn * P_BYTES +\n"
        "                    (");
   STRING(wide ? "" : "consumer * 64 + ");
@@ -1111,22 +1112,28 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     TEXT("  const float dv_scale = 1.0f;\n");
   }
   if (k_half) {
-    TEXT("  round_columns(smem + row * DK_ROW_BYTES, DK_ROW_BYTES, dk, 8, consumer * 128, HEAD_DIM, args->scale, args->accumulate, lane);\n"
-         "  round_columns(smem + row * DK_ROW_BYTES, DK_ROW_BYTES, dk + 32, 4, 64 + consumer * 32, HEAD_DIM, args->scale, args->accumulate, lane);\n");
+    TEXT("  round_columns(smem + row * DK_ROW_BYTES, DK_ROW_BYTES, dk, 8, consumer * 128, HEAD_DIM,\n"
+         "                args->scale, args->accumulate, lane);\n"
+         "  round_columns(smem + row * DK_ROW_BYTES, DK_ROW_BYTES, dk + 32, 4, 64 + consumer * 32, HEAD_DIM,\n"
+         "                args->scale, args->accumulate, lane);\n");
   } else {
     TEXT("  round_columns(smem + row * DK_ROW_BYTES, DK_ROW_BYTES, dk, ");
     INTEGER(k_width / 8);
-    TEXT(", ");
+    TEXT(",\n"
+         "                ");
     STRING(wide ? "consumer * K_COLUMNS" : "0");
     TEXT(", HEAD_DIM, args->scale, args->accumulate, lane);\n");
   }
   if (v_half) {
-    TEXT("  round_columns(dv_tile + row * DV_ROW_BYTES, DV_ROW_BYTES, dv, 8, consumer * 128, HEAD_DIM_V, dv_scale, args->accumulate, lane);\n"
-         "  round_columns(dv_tile + row * DV_ROW_BYTES, DV_ROW_BYTES, dv + 32, 4, 64 + consumer * 32, HEAD_DIM_V, dv_scale, args->accumulate, lane);\n");
+    TEXT("  round_columns(dv_tile + row * DV_ROW_BYTES, DV_ROW_BYTES, dv, 8, consumer * 128, HEAD_DIM_V,\n"
+         "                dv_scale, args->accumulate, lane);\n"
+         "  round_columns(dv_tile + row * DV_ROW_BYTES, DV_ROW_BYTES, dv + 32, 4, 64 + consumer * 32,\n"
+         "                HEAD_DIM_V, dv_scale, args->accumulate, lane);\n");
   } else {
     TEXT("  round_columns(dv_tile + row * DV_ROW_BYTES, DV_ROW_BYTES, dv, ");
     INTEGER(v_width / 8);
-    TEXT(", ");
+    TEXT(",\n"
+         "                ");
     STRING(wide ? "consumer * V_COLUMNS" : "0");
     TEXT(", HEAD_DIM_V, dv_scale, args->accumulate, lane);\n");
   }

@@ -200,8 +200,8 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "  float2 weights[WARPS][GROUP_THREADS]; // maximum, sum of the weights\n"
        "};\n"
        "\n"
-       "// Adds up all splits of a row of (batch, heads_q, seqlen_q), in COLUMNS columns, and stores what comes\n"
-       "// of it. All threads of the thread block take part.\n"
+       "// Adds up all splits of a row of (batch, heads_q, seqlen_q), in COLUMNS columns, and stores the\n"
+       "// result. All threads of the thread block take part.\n"
        "__device__ __forceinline__ void combine_row(const attnpress_fwd_combine_args *args,\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("                                            const attnpress_ragged_args *ragged, Rows rows,\n");

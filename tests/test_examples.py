@@ -20,7 +20,11 @@ def run(name: str, *arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run(
         [sys.executable, str(ROOT / "examples" / name), *arguments],
         check=False, capture_output=True, text=True, timeout=300,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT / "python"), os.getenv("PYTHONPATH")))),
+        },
     )  # fmt: skip
 
 

@@ -355,4 +355,4 @@ def test_limits_are_what_the_rules_say() -> None:
     assert constants(ATTENTION)["sm90_hdim_max"] == 256
     assert constants(ATTENTION)["sm90_wide_hdim_max"] == 512
     assert constants(ATTENTION)["combine_arch"] == 80
-    assert constants(ATTENTION)["sm90_decode_max"] == 0
+    assert constants(ATTENTION)["cluster_arch"] == 90

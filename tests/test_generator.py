@@ -922,7 +922,7 @@ def test_the_command_in_a_source_presses_that_source(tmp_path: Path) -> None:
         ("--hdim 64 --arch sm75", "arch sm75 is unknown: it must be sm80, sm86 or sm90"),
         ("--hdim 64 --arch hopper", "arch hopper is unknown: it must be sm80, sm86 or sm90"),
         ("--hdim 320 --arch sm90 --window", "mask window is not supported"),
-        ("--hdim 64 --arch sm90 --decode", "decode is not supported on sm90"),
+        ("--hdim 64 --arch sm90 --decode", "no split is not supported on sm90 and with decode"),
         ("--hdim 64 --arch sm90 --tile m128n256s9", "bytes of shared memory are over 232448"),
         ("--hdim 64 --tile m128n64s2", "a tile with a producer needs sm90, and no decode"),
         (

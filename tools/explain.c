@@ -213,8 +213,8 @@ static void say_arch(explanation *e, const ap_variant *v, const char *cache_dir)
     return;
   if (v->axis[AP_ATTENTION_DECODE])
     say(e, "not sm90: short queries run there only in 2 to 16 splits that run at once");
-  else if (s->page_size > 0)
-    say(e, "not sm90: its copy engine does not follow page tables");
+  else if (s->page_size % 8 != 0)
+    say(e, "not sm90: its copy engine takes pages of a multiple of 8 keys");
   else if (s->ragged && (s->scores.softcap > 0 || s->scores.alibi || s->scores.dropout > 0))
     say(e, "not sm90: its ragged kernels have no softcap, ALiBi or dropout");
   else if (s->ragged && e->launch[e->main].info.num_splits != 1)

@@ -312,15 +312,15 @@ MUTATIONS = [
     ),
     Mutation(
         "fixed splits: the combine kernel leaves the last out",
-        COMBINE,
+        ADD_SPLITS,
         "split < args->num_splits; ++split) {\n    const int64_t partial",
         "split < args->num_splits - 1; ++split) {\n    const int64_t partial",
     ),
     Mutation(
         "fixed splits: the combine kernel's groups",
-        COMBINE,
-        "if (batch_args.ragged.fixed_split_blocks == 0)",
-        "if (batch_args.ragged.fixed_split_blocks >= 0)",
+        ADD_SPLITS,
+        "if (ragged->fixed_split_blocks == 0)",
+        "if (ragged->fixed_split_blocks >= 0)",
     ),
     Mutation(
         "ragged sm90: V behind the last key stays",
