@@ -16,6 +16,9 @@ ROOT = Path(__file__).resolve().parent.parent
 NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="it needs a GPU")
 
 
+PATHS = (str(ROOT / "python"), os.environ.get("PYTHONPATH", ""))
+
+
 def run(name: str, *arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run(
         [sys.executable, str(ROOT / "examples" / name), *arguments],
@@ -23,7 +26,7 @@ def run(name: str, *arguments: str) -> subprocess.CompletedProcess:
         env={
             **os.environ,
             "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT / "python"), os.getenv("PYTHONPATH")))),
+            "PYTHONPATH": os.pathsep.join(filter(None, PATHS)),
         },
     )  # fmt: skip
 

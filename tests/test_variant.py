@@ -132,14 +132,15 @@ def test_every_variant_is_there_once() -> None:
     wide_pairs = sum(max(pair) > 256 for pair in PAIRS)
     head_dims_sm90 = 32 + len(PAIRS) - wide_pairs
     # Splits, dtypes, three masks, decode and two architectures; features are not counted. On sm90
-    # head dims above 256 have two masks.
+    # head dims above 256 have two masks, and decode is split.
     forward = head_dims * 2 * 2 * 3 * 2 * 2 + head_dims_sm90 * 2 * 2 * 3 + 64 * 2
-    forward += (32 + wide_pairs) * 2 * 2 * 2
-    # dtypes and masks; bwd up to 256, bwd_dkv and bwd_dq up to 512, on sm80 and sm86; on sm90 bwd
-    # and bwd_dkv up to 128, bwd_dq up to 256; bwd_delta and bwd_convert have no mask, and bwd_sinks
-    # is one, as are fwd_map and fwd_schedule; bwd_dbias has masks and one architecture.
-    small_pairs = sum(max(pair) <= 128 for pair in PAIRS)
-    backward = (head_dims_sm90 + 2 * head_dims) * 2 + 2 * (16 + small_pairs) + head_dims_sm90
+    forward += (32 + wide_pairs) * 2 * 2 * 2 + head_dims * 2 * 3
+    # dtypes and masks; bwd up to 256, bwd_dkv and bwd_dq up to 512, on sm80 and sm86; on sm90 all
+    # three up to 256, bwd and bwd_dkv where K is as wide as V if V is wide; bwd_delta and
+    # bwd_convert have no mask, and bwd_sinks is one, as are fwd_map and fwd_schedule; bwd_dbias has
+    # masks and one architecture.
+    narrow_keys = sum(pair[0] <= 128 < pair[1] <= 256 for pair in PAIRS)
+    backward = (head_dims_sm90 + 2 * head_dims) * 2 + 3 * head_dims_sm90 - 2 * narrow_keys
     dbias = head_dims * 2 * 3
     assert len(EVERY) == forward + backward * 2 * 3 + (64 + 32) * 2 + 3 + dbias
     assert len(set(EVERY)) == len(EVERY)
@@ -228,7 +229,7 @@ def test_what_parses_prints_the_same() -> None:
         ),
         (
             {"arch": 90, "decode": True},
-            "decode is not supported on sm90$",
+            "no split is not supported on sm90 and with decode$",
         ),
         (
             {"arch": 90, "pass": "fwd_combine"},
@@ -236,8 +237,8 @@ def test_what_parses_prints_the_same() -> None:
         ),
         ({"pass": "back"}, "pass back is unknown: it must be fwd, fwd_combine, bwd, bwd_dkv"),
         (
-            {"arch": 90, "pass": "bwd", "hdim": 136, "hdim_v": 136},
-            "head dim 136 is not supported in the bwd pass and on sm90",
+            {"arch": 90, "pass": "bwd", "hdim": 64, "hdim_v": 256},
+            "head dim 64 is not supported in the bwd pass and on sm90",
         ),
         ({"pass": "fwd_combine", "split": True}, "split is not supported in the fwd_combine pass"),
         (
