@@ -503,6 +503,13 @@ static int run_convert(const kernel *k, call *c, char *report) {
   return status;
 }
 
+/* The factor of what is allowed: a large scale makes much of how out was rounded, by which delta is
+ * off, and few elements say how much. Such a shape shows what is infinite or not a number. */
+static double leniency(const call *c) {
+  enum { LARGE_SCALE = 10, FACTOR = 16 };
+  return c->scale > LARGE_SCALE ? FACTOR : 1;
+}
+
 static int check_gradients(const kernel *k, call *c, char *report) {
   static const int written[REFERENCE_GRADIENTS][2] = {
       /* by bwd_dkv, by bwd_dq */ {0, 1}, {1, 0}, {1, 0}};
@@ -514,11 +521,11 @@ static int check_gradients(const kernel *k, call *c, char *report) {
     const reference_gradient *e = &errors[i];
     if (pass_of(k) != AP_ATTENTION_PASS_BWD && !written[i][pass_of(k) == AP_ATTENTION_PASS_BWD_DQ])
       continue;
-    if (!(e->error <= reference_gradient_bound(e))) {
+    if (!(e->error <= leniency(c) * reference_gradient_bound(e))) {
       snprintf(report, EMULATED_REPORT_BYTES,
                "%s is off by %.3g, where %.3g is allowed: batch %lld, row %lld, head %lld, column "
                "%lld is %.6g, expected %.6g",
-               e->name, e->error, reference_gradient_bound(e), (long long)e->at[0],
+               e->name, e->error, leniency(c) * reference_gradient_bound(e), (long long)e->at[0],
                (long long)e->at[1], (long long)e->at[2], (long long)e->at[3], e->value,
                e->expected);
       return -1;
