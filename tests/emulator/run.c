@@ -383,6 +383,15 @@ int emulate_run_attention(int argc, char **argv) {
   for (int i = 0; i < ragged.count; ++i)
     ragged.keys[i] = o.lengths[i];
   free(o.lengths);
+  const int pass = k.variant.axis[AP_ATTENTION_PASS];
+  if (k.variant.family != AP_FAMILY_ATTENTION ||
+      (pass != AP_ATTENTION_PASS_FWD && pass != AP_ATTENTION_PASS_FWD_COMBINE)) {
+    fprintf(stderr,
+            "attnpress run: %s is not of attention's forward pass, which this command runs; "
+            "attnpress-emulate sources FILE runs any kernel that was generated\n",
+            k.stem);
+    return WRONG_WORDS;
+  }
   if (is_ragged(&k) != (ragged.count > 0)) {
     fprintf(stderr, "attnpress run: %s needs %s\n", k.stem,
             is_ragged(&k) ? "--lengths" : "a call without --lengths");
