@@ -59,7 +59,7 @@ enum {
 /** Which kernels run: to measure them beside each other. What is 0 is chosen by the library. Results
  * are right whatever is chosen; the CPU backend ignores it. */
 typedef struct attnpress_conv2d_choice {
-  int32_t copies; /* ATTNPRESS_CONV2D_GATHER, _IM2COL; 0: _GATHER */
+  int32_t copies; /* ATTNPRESS_CONV2D_GATHER, _IM2COL; 0: _IM2COL */
   int32_t block_rows,
       block_columns; /* of a thread block's product, such as 128 and 64; both or none.
                                         NOT_SUPPORTED names those that there are */

@@ -3,6 +3,7 @@
 #include "conv2d/conv2d.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "press/target.h"
@@ -13,36 +14,42 @@ enum {
   WORKSPACE_ALIGNMENT = 256,
   DOUT_COLUMNS = 64,   /* of a thread block */
   DOUT_PIXELS = 512,   /* likewise, at the least */
+  DOUT_WAVES = 16,     /* of thread blocks, at the most */
   REDUCE_ELEMENTS = 4, /* of a thread */
   REDUCE_GROUP_SHIFT_MAX = 3,
-  WAVES_MAX = 4,       /* of splits that are considered */
+  WAVES_MAX = 6,       /* of splits that are considered */
   SPLIT_SLABS_MIN = 4, /* of a split, where there are several */
 };
 
-/* What a block of 64 x 64 takes for a slab, and how much the larger ones gain; and, in the same
- * unit, bytes that all SMs together write and read again, and what beginning and ending a block
- * costs. */
+/* Microseconds that blocks take for a slab of 64: one of several that share an SM, each, and one that
+ * has an SM to itself. */
+typedef struct slab_time {
+  double shared, alone;
+} slab_time;
+enum { PIXEL_ROWS, WEIGHT_ROWS, PRODUCTS }; /* fprop and dgrad; wgrad */
 typedef struct block_kind {
-  int32_t copies, block, rows, columns;
-  double gain;
+  int32_t copies, block, rows, columns, resident; /* resident: blocks that an SM has room for */
+  slab_time time[PRODUCTS];
 } block_kind;
+/* Fitted to ResNet-50's layers on an H200, bench/conv2d.py --choices; what gathers, by hand. */
 static const block_kind blocks[] = {
-    {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M128N128, 128, 128, 1.5},
-    {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M128N64, 128, 64, 1.25},
-    {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M64N128, 64, 128, 1.25},
-    {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M64N64, 64, 64, 1.0},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M256N128, 256, 128, 2.0},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N256, 128, 256, 2.0},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M256N64, 256, 64, 1.5},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M64N256, 64, 256, 1.5},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N128, 128, 128, 1.5},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N64, 128, 64, 1.25},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M64N128, 64, 128, 1.25},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M64N64, 64, 64, 1.0}};
+    {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M128N128, 128, 128, 2, {{.27, .38}, {.27, .38}}},
+    {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M128N64, 128, 64, 3, {{.16, .32}, {.16, .32}}},
+    {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M64N128, 64, 128, 3, {{.16, .32}, {.16, .32}}},
+    {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M64N64, 64, 64, 3, {{.10, .26}, {.10, .26}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M256N128, 256, 128, 1, {{.66, .66}, {.57, .57}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N256, 128, 256, 1, {{.63, .63}, {.58, .58}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M256N64, 256, 64, 1, {{.42, .42}, {.29, .29}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M64N256, 64, 256, 1, {{.32, .32}, {.34, .34}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N128, 128, 128, 2, {{.35, .37}, {.28, .43}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N64, 128, 64, 3, {{.28, .28}, {.19, .32}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M64N128, 64, 128, 3, {{.20, .20}, {.21, .31}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M64N64, 64, 64, 3, {{.14, .14}, {.12, .27}}}};
 enum { BLOCKS = sizeof blocks / sizeof *blocks };
-static const double PART_BYTES_PER_UNIT = 4e5, BLOCK_UNITS = 4.0;
-/* An SM that has no more than a block of 128 x 128 waits for copies and products in between. */
-static const double FEW = 4.0, FEW_LOSS = 1.4;
+/* Of a tile beside its slabs, with a part of 1 / TILE_ELEMENTS for each element; of a launch; of one
+ * that adds parts up; and bytes of memory in a microsecond. */
+static const double TILE_US[PRODUCTS] = {.60, .26}, TILE_ELEMENTS = 128 * 128;
+static const double LAUNCH_US = 3.4, REDUCE_US = 1.25, BYTES_PER_US = 4e6;
 
 static attnpress_status find_kernel(const ap_conv2d_problem *p, const ap_device *device,
                                     int32_t pass, int32_t copies, int32_t block,
@@ -86,28 +93,35 @@ static attnpress_status reserve(ap_conv2d_plan *plan, int64_t count, int64_t byt
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
-/** What a product takes in blocks of kind i, in the units above: the most that an SM has to do. */
-static double time_of(int i, int64_t rows, int64_t columns, int64_t copies, double slabs,
+/** Microseconds that `count` tiles of `slabs` slabs take: as many rounds as SMs are filled, and a
+ * last one of fewer blocks an SM. */
+static double time_of(const block_kind *kind, int product, int64_t count, double slabs,
                       const ap_device *device) {
-  const int64_t count =
-      copies * ap_divide_up(rows, blocks[i].rows) * ap_divide_up(columns, blocks[i].columns);
-  const double size = (double)(blocks[i].rows * blocks[i].columns) / (64 * 64);
-  const int64_t most = ap_divide_up(count, device->sm_count);
-  const double work = (double)most * size;
-  return work * (work <= FEW ? FEW_LOSS : 1.0) * (slabs / blocks[i].gain + BLOCK_UNITS);
+  const slab_time *time = &kind->time[product];
+  const double tile_part = (double)(kind->rows * kind->columns) / TILE_ELEMENTS;
+  const int64_t places = (int64_t)device->sm_count * kind->resident;
+  const int64_t last = ap_divide_up(count % places, device->sm_count);
+  double us = 0.0;
+  for (int is_last = 0; is_last < 2; ++is_last) {
+    const double shares = (double)(is_last ? last : kind->resident);
+    const double shared = shares * time->shared;
+    const double slab = shared > time->alone ? shared : time->alone;
+    const double rounds = (double)(is_last ? last > 0 : count / places);
+    us += rounds * (slabs * slab + TILE_US[product] * (1.0 + shares * tile_part));
+  }
+  return us;
 }
 
-/** Kernels that gather were measured, those of the copy engine were not: bench/conv2d.py --choices
- * holds them beside each other. */
-enum { COPIES_DEFAULT = ATTNPRESS_CONV2D_GATHER };
+static int64_t tiles_of(const block_kind *kind, int64_t rows, int64_t columns) {
+  return ap_divide_up(rows, kind->rows) * ap_divide_up(columns, kind->columns);
+}
 
 /** The copies of the kernels that serve a pass, of one call or of a range. */
 static int32_t copies_of(const ap_conv2d_problem *p, const ap_device *device, int32_t pass,
                          int32_t range) {
-  const int32_t wanted = p->choice.copies ? p->choice.copies : COPIES_DEFAULT;
   const int has_engine = device->capability == IM2COL_CAPABILITY && device->tma &&
                          (device->arch_max == 0 || device->arch_max >= IM2COL_CAPABILITY);
-  return wanted == ATTNPRESS_CONV2D_IM2COL && has_engine &&
+  return p->choice.copies != ATTNPRESS_CONV2D_GATHER && has_engine &&
                  (range == ATTNPRESS_UP_TO || ap_conv2d_im2col_fits(p, pass))
              ? AP_CONV2D_COPIES_IM2COL
              : AP_CONV2D_COPIES_GATHER;
@@ -141,11 +155,17 @@ static attnpress_status plan_gather(const ap_conv2d_problem *p, const ap_device 
   ap_launch *launch = &plan->base.launch[plan->base.count++];
   const int32_t copies = copies_of(p, device, pass, ATTNPRESS_ONE_CALL);
   int best = -1;
-  for (int i = 0; i < BLOCKS; ++i)
-    if (may_be(p, copies, &blocks[i]) &&
-        (best < 0 || time_of(i, rows, columns, classes, slabs, device) <
-                         time_of(best, rows, columns, classes, slabs, device)))
-      best = i;
+  double least = 0.0;
+  for (int i = 0; i < BLOCKS; ++i) {
+    if (!may_be(p, copies, &blocks[i]))
+      continue;
+    const int64_t count = classes * tiles_of(&blocks[i], rows, columns);
+    const double us = time_of(&blocks[i], PIXEL_ROWS, count, slabs, device);
+    if (best >= 0 && us >= least)
+      continue;
+    best = i;
+    least = us;
+  }
   if (best < 0)
     return refuse_block(p, copies);
   FORWARD_IF(find_kernel(p, device, pass, copies, blocks[best].block, launch));
@@ -196,31 +216,47 @@ static attnpress_status plan_reduce(const ap_conv2d_problem *p, const ap_device 
                   launch);
 }
 
-/** A split count for blocks of kind i: of those that fill the device a few times, the one that
- * takes the least; *units: how much. */
-static int64_t splits_of(int i, int64_t rows, int64_t columns, int64_t slabs,
-                         const ap_device *device, double *units) {
-  const int64_t count =
-      ap_divide_up(rows, blocks[i].rows) * ap_divide_up(columns, blocks[i].columns);
+/** Microseconds of dweight in `splits` splits. memory_us: what reading x and dout takes. */
+static double time_of_splits(const block_kind *kind, int64_t splits, int64_t rows, int64_t columns,
+                             int64_t slabs, double memory_us, const ap_device *device) {
+  const double us = time_of(kind, WEIGHT_ROWS, splits * tiles_of(kind, rows, columns),
+                            (double)ap_divide_up(slabs, splits), device);
+  /* Near the larger of the two; where they are equal, 19% above them. */
+  const double squares = us * us * us * us + memory_us * memory_us * memory_us * memory_us;
+  const double product_us = LAUNCH_US + sqrt(sqrt(squares));
+  const double parts_bytes = 2.0 * sizeof(float) * (double)(splits * rows) * (double)columns;
+  return splits == 1 ? product_us : product_us + REDUCE_US + parts_bytes / BYTES_PER_US;
+}
+
+/** A split count for blocks of a kind: of those that fill the device a few times, the one that
+ * takes the least; *least: how long. */
+static int64_t splits_of(const block_kind *kind, int64_t rows, int64_t columns, int64_t slabs,
+                         double memory_us, const ap_device *device, double *least) {
+  const int64_t count = tiles_of(kind, rows, columns);
+  const int64_t wave = count < device->sm_count ? device->sm_count / count : 1;
   const int64_t most = slabs / SPLIT_SLABS_MIN > 1 ? slabs / SPLIT_SLABS_MIN : 1;
   int64_t best = 1;
-  *units = time_of(i, rows, columns, 1, (double)slabs, device);
-  for (int wave = 1; wave <= WAVES_MAX; ++wave) {
-    int64_t splits = (int64_t)wave * device->sm_count / count;
-    splits = splits > most ? most : splits;
+  *least = time_of_splits(kind, 1, rows, columns, slabs, memory_us, device);
+  for (int waves = 1; waves <= WAVES_MAX; ++waves) {
+    int64_t splits = waves * wave < most ? waves * wave : most;
     if (splits < 2)
       continue;
     splits = ap_divide_up(slabs, ap_divide_up(slabs, splits)); /* none is empty */
-    const double parts = (double)splits * (double)rows * (double)columns * 8.0;
-    const double found =
-        time_of(i, rows, columns, splits, (double)ap_divide_up(slabs, splits), device) +
-        parts / PART_BYTES_PER_UNIT;
-    if (found < *units) {
-      *units = found;
+    const double us = time_of_splits(kind, splits, rows, columns, slabs, memory_us, device);
+    if (us < *least) {
+      *least = us;
       best = splits;
     }
   }
   return best;
+}
+
+/** Pixels of x that lie under some tap. */
+static int64_t pixels_read(const ap_conv2d_problem *p) {
+  const attnpress_conv2d_shape *s = &p->shape;
+  const int64_t lines = p->out_height * s->filter_height, columns = p->out_width * s->filter_width;
+  return s->batch * (lines < s->height ? lines : s->height) *
+         (columns < s->width ? columns : s->width);
 }
 
 static attnpress_status plan_wgrad(const ap_conv2d_problem *p, const ap_device *device,
@@ -228,25 +264,29 @@ static attnpress_status plan_wgrad(const ap_conv2d_problem *p, const ap_device *
   const attnpress_conv2d_shape *s = &p->shape;
   const int32_t pass = AP_CONV2D_PASS_WGRAD;
   const int64_t columns = s->filter_height * s->filter_width * s->channels;
-  const int64_t slabs = ap_divide_up(s->batch * p->out_height * p->out_width, AP_CONV2D_SLAB);
+  const int64_t pixels = s->batch * p->out_height * p->out_width;
+  const int64_t slabs = ap_divide_up(pixels, AP_CONV2D_SLAB);
   const int32_t copies = copies_of(p, device, pass, ATTNPRESS_ONE_CALL);
+  const double elements =
+      (double)pixels * (double)s->filters + (double)pixels_read(p) * (double)s->channels;
   int best = -1;
   int64_t splits = 1;
   double least = 0.0;
   for (int i = 0; i < BLOCKS; ++i) {
     if (!may_be(p, copies, &blocks[i]))
       continue;
-    double units;
-    int64_t found = splits_of(i, s->filters, columns, slabs, device, &units);
+    double us;
+    int64_t found = splits_of(&blocks[i], s->filters, columns, slabs, 2.0 * elements / BYTES_PER_US,
+                              device, &us);
     if (p->choice.splits > 0 && slabs > 0) {
       found = p->choice.splits < slabs ? p->choice.splits : slabs;
       found = ap_divide_up(slabs, ap_divide_up(slabs, found)); /* none is empty */
     }
-    if (best >= 0 && units >= least)
+    if (best >= 0 && us >= least)
       continue;
     best = i;
     splits = found;
-    least = units;
+    least = us;
   }
   if (best < 0)
     return refuse_block(p, copies);
@@ -277,7 +317,7 @@ static attnpress_status plan_dout(const ap_conv2d_problem *p, const ap_device *d
   /* As many blocks as fill the device some times, each with pixels enough. */
   plan->column_blocks[pass] = (int32_t)ap_divide_up(s->filters, DOUT_COLUMNS);
   const int64_t rows =
-      ap_divide_up(WAVES_MAX * 4 * (int64_t)device->sm_count, plan->column_blocks[pass]);
+      ap_divide_up(DOUT_WAVES * (int64_t)device->sm_count, plan->column_blocks[pass]);
   const int64_t block_pixels = ap_divide_up(pixels > 0 ? pixels : 1, rows);
   plan->block_pixels = (int32_t)(block_pixels > DOUT_PIXELS ? block_pixels : DOUT_PIXELS);
   plan->row_blocks[pass] = (int32_t)ap_divide_up(pixels > 0 ? pixels : 1, plan->block_pixels);
