@@ -53,7 +53,7 @@ from generator.registry import device_headers
 from generator.render import environment, source
 from generator.sets import load_sets
 from generator.tiles import Tile, load_tuned, problems, sized, tile_of
-from generator.variant import Variant, VariantError, parse_stem
+from generator.variant import Variant, VariantError, parse_stem, stand_in
 
 ATTENTION = family_of("attention")
 TILES_TOML = ATTENTION.folder / "tiles.toml"
@@ -720,6 +720,9 @@ def chosen_groups(options: argparse.Namespace, arch: int) -> list[Group]:
     for group in groups:
         if group.arch != arch:
             raise BenchError(f"{group.title} is not for this GPU, which runs sm{arch} kernels")
+        other = stand_in(group.variant("bf16"))
+        if other is not None:
+            raise BenchError(f"{group.title} has the tile of {other.stem}: tune that")
     return list(dict.fromkeys(groups))
 
 

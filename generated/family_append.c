@@ -54,6 +54,7 @@ const ap_family ap_family_append = {
     {~0x1u, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
     0, 0,
     1, fields, forms, 1,
-    0, 0, &ap_tiles_append, templates, 1, routes, 8,
+    0, 0, &ap_tiles_append, 0, 0, 0,
+    templates, 1, routes, 8,
     0, 0,
 };

@@ -18,6 +18,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in);
 void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in);
 void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in);
 extern const ap_tile_table ap_tiles_attention;
+void ap_attention_fit(const ap_variant *, const ap_variant *, ap_tile *);
 
 static const ap_word words_0[] = {{"fwd", "_fwd", 0}, {"fwd_combine", "_fwd_combine", 1}, {"bwd", "_bwd", 2}, {"bwd_dkv", "_bwd_dkv", 3}, {"bwd_dq", "_bwd_dq", 4}, {"bwd_delta", "_bwd_delta", 5}, {"bwd_convert", "_bwd_convert", 6}, {"bwd_sinks", "_bwd_sinks", 7}, {"fwd_map", "_fwd_map", 8}, {"fwd_schedule", "_fwd_schedule", 9}, {"bwd_dbias", "_bwd_dbias", 10}};
 static const int32_t values_1[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
@@ -56,43 +57,58 @@ static const int32_t values_33[] = {2, 3, 4, 5, 6, 7};
 static const ap_set where_34[] = {{0, 0, 0, 1, values_33, 6}};
 static const int32_t values_35[] = {2, 6};
 static const ap_set where_36[] = {{0, 0, 0, 1, values_35, 2}};
-static const ap_set where_37[] = {{14, 0, 0, 1, values_28, 1}, {13, 0, 0, 1, values_12, 1}};
+static const ap_set where_37[] = {{14, 0, 0, 1, values_28, 1}};
 static const int32_t values_38[] = {2, 3};
 static const ap_set where_39[] = {{0, 0, 0, 1, values_38, 2}, {14, 0, 0, 1, values_28, 1}, {3, 136, 512, 8, 0, 0}};
-static const ap_set where_40[] = {{14, 0, 0, 1, values_28, 1}, {3, 8, 256, 8, 0, 0}, {13, 0, 0, 1, values_11, 1}};
-static const ap_set where_41[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_28, 1}, {3, 264, 512, 8, 0, 0}, {13, 0, 0, 1, values_11, 1}};
+static const ap_set where_40[] = {{14, 0, 0, 1, values_28, 1}, {3, 8, 256, 8, 0, 0}};
+static const ap_set where_41[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_28, 1}, {3, 264, 512, 8, 0, 0}};
 static const int32_t values_42[] = {0, 2, 3};
-static const ap_set where_43[] = {{14, 0, 0, 1, values_28, 1}, {12, 0, 0, 1, values_4, 2}, {13, 0, 0, 1, values_11, 1}};
-static const ap_set where_44[] = {{14, 0, 0, 1, values_28, 1}, {12, 0, 0, 1, values_4, 2}, {0, 0, 0, 1, values_11, 1}, {13, 0, 0, 1, values_11, 1}};
-static const ap_set where_45[] = {{12, 0, 0, 1, values_4, 2}};
-static const int32_t pairs_46[][2] = {{64, 128}, {64, 256}, {64, 512}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
-static const ap_tile_part parts_47[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"d", 14, 0, 0}};
-static const ap_tile_part parts_48[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
-static const ap_tile_part parts_49[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
-static const int32_t values_50[] = {6};
-static const ap_set where_51[] = {{0, 0, 0, 1, values_50, 1}};
-static const int32_t values_52[] = {5};
-static const ap_set where_53[] = {{0, 0, 0, 1, values_52, 1}};
-static const int32_t values_54[] = {4};
-static const ap_set where_55[] = {{0, 0, 0, 1, values_54, 1}, {14, 0, 0, 1, values_28, 1}};
-static const ap_set where_56[] = {{0, 0, 0, 1, values_38, 2}, {14, 0, 0, 1, values_28, 1}, {2, 136, 512, 8, 0, 0}};
-static const int32_t values_57[] = {80, 86};
-static const ap_set where_58[] = {{0, 0, 0, 1, values_26, 3}, {14, 0, 0, 1, values_57, 2}};
-static const ap_set where_59[] = {{0, 0, 0, 1, values_38, 2}, {14, 0, 0, 1, values_28, 1}, {2, 8, 128, 8, 0, 0}};
-static const ap_set where_60[] = {{0, 0, 0, 1, values_11, 1}, {13, 0, 0, 1, values_12, 1}};
-static const ap_set where_61[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_57, 2}, {13, 0, 0, 1, values_11, 1}};
-static const ap_set where_62[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_28, 1}, {3, 8, 256, 8, 0, 0}, {13, 0, 0, 1, values_11, 1}};
-static const ap_set where_63[] = {{0, 0, 0, 1, values_11, 1}};
-static const int32_t values_64[] = {1, 8, 9, 5, 6, 7, 10};
-static const ap_set where_65[] = {{0, 0, 0, 1, values_64, 7}};
-static const int32_t values_66[] = {3};
-static const ap_set where_67[] = {{8, 0, 0, 1, values_66, 1}};
-static const ap_set where_68[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_12, 1}};
-static const ap_set where_69[] = {{8, 0, 0, 1, values_4, 2}};
-static const ap_set where_70[] = {{9, 0, 0, 1, values_12, 1}};
-static const ap_set where_71[] = {{7, 0, 0, 1, values_12, 1}};
-static const ap_set where_72[] = {{6, 0, 0, 1, values_12, 1}};
-static const ap_set where_73[] = {{12, 0, 0, 1, values_17, 1}};
+static const ap_set where_43[] = {{14, 0, 0, 1, values_28, 1}, {12, 0, 0, 1, values_4, 2}};
+static const ap_set where_44[] = {{14, 0, 0, 1, values_28, 1}, {12, 0, 0, 1, values_4, 2}, {1, 0, 0, 1, values_12, 1}};
+static const ap_set where_45[] = {{14, 0, 0, 1, values_28, 1}, {12, 0, 0, 1, values_4, 2}, {0, 0, 0, 1, values_11, 1}};
+static const ap_set where_46[] = {{0, 0, 0, 1, values_26, 3}, {12, 0, 0, 1, values_4, 2}};
+static const int32_t pairs_47[][2] = {{64, 128}, {64, 256}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
+static const ap_tile_part parts_48[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"d", 14, 0, 0}};
+static const ap_tile_part parts_49[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
+static const ap_tile_part parts_50[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
+static const int32_t values_51[] = {6};
+static const ap_set where_52[] = {{0, 0, 0, 1, values_51, 1}};
+static const int32_t values_53[] = {5};
+static const ap_set where_54[] = {{0, 0, 0, 1, values_53, 1}};
+static const int32_t values_55[] = {4};
+static const ap_set where_56[] = {{0, 0, 0, 1, values_55, 1}, {14, 0, 0, 1, values_28, 1}};
+static const ap_set where_57[] = {{0, 0, 0, 1, values_38, 2}, {14, 0, 0, 1, values_28, 1}, {2, 136, 512, 8, 0, 0}};
+static const int32_t values_58[] = {80, 86};
+static const ap_set where_59[] = {{0, 0, 0, 1, values_26, 3}, {14, 0, 0, 1, values_58, 2}};
+static const ap_set where_60[] = {{0, 0, 0, 1, values_38, 2}, {14, 0, 0, 1, values_28, 1}, {2, 8, 128, 8, 0, 0}};
+static const ap_set where_61[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_58, 2}, {13, 0, 0, 1, values_12, 1}};
+static const ap_set where_62[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_58, 2}, {13, 0, 0, 1, values_11, 1}};
+static const ap_set where_63[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_28, 1}, {3, 8, 256, 8, 0, 0}};
+static const ap_set where_64[] = {{0, 0, 0, 1, values_11, 1}};
+static const int32_t values_65[] = {1, 8, 9, 5, 6, 7, 10};
+static const ap_set where_66[] = {{0, 0, 0, 1, values_65, 7}};
+static const int32_t values_67[] = {1, 2, 3};
+static const ap_set where_68[] = {{8, 0, 0, 1, values_67, 3}, {12, 0, 0, 1, values_4, 2}};
+static const int32_t values_69[] = {3};
+static const ap_set where_70[] = {{8, 0, 0, 1, values_69, 1}};
+static const ap_set where_71[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_12, 1}};
+static const ap_set where_72[] = {{8, 0, 0, 1, values_4, 2}};
+static const ap_set where_73[] = {{9, 0, 0, 1, values_12, 1}};
+static const ap_set where_74[] = {{7, 0, 0, 1, values_12, 1}};
+static const ap_set where_75[] = {{6, 0, 0, 1, values_12, 1}};
+static const ap_set where_76[] = {{12, 0, 0, 1, values_17, 1}};
+static const int32_t values_77[] = {128};
+static const ap_set where_78[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_58, 2}, {13, 0, 0, 1, values_11, 1}, {2, 0, 0, 1, values_77, 1}, {3, 72, 120, 8, 0, 0}};
+static const ap_set where_79[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_58, 2}, {13, 0, 0, 1, values_11, 1}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_77, 1}, {8, 0, 0, 1, values_11, 1}, {9, 0, 0, 1, values_11, 1}, {10, 0, 0, 1, values_11, 1}, {11, 0, 0, 1, values_11, 1}};
+static const ap_set where_80[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_58, 2}, {13, 0, 0, 1, values_11, 1}, {2, 8, 128, 8, 0, 0}, {3, 128, 160, 8, 0, 0}};
+static const ap_set where_81[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_58, 2}, {13, 0, 0, 1, values_11, 1}, {2, 8, 216, 8, 0, 0}, {3, 224, 256, 8, 0, 0}};
+static const ap_set where_82[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_58, 2}};
+static const ap_set where_83[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_28, 1}, {13, 0, 0, 1, values_12, 1}};
+static const ap_set where_84[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_28, 1}, {8, 0, 0, 1, values_4, 2}, {2, 0, 0, 1, values_77, 1}, {3, 8, 120, 8, 0, 0}};
+static const ap_set where_85[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_28, 1}, {8, 0, 0, 1, values_4, 2}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_77, 1}};
+static const ap_set where_86[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_28, 1}, {2, 8, 256, 8, 0, 0}, {3, 8, 256, 8, 0, 0}};
+static const ap_set where_87[] = {{0, 0, 0, 1, values_17, 1}, {14, 0, 0, 1, values_14, 1}, {2, 224, 512, 8, 0, 0}};
+static const ap_set where_88[] = {{0, 0, 0, 1, values_17, 1}, {14, 0, 0, 1, values_14, 1}, {3, 224, 512, 8, 0, 0}};
 
 /* name, label, kind, token, shown before, phrase; same as, domain, words */
 static const ap_axis axes[] = {
@@ -171,10 +187,8 @@ static const ap_rule rules[] = {
     {where_19, 1, {14, 0, 0, 1, values_14, 1}, -1, 0, 0},
     {where_20, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_20, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_20, 1, {12, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_21, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_21, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_21, 1, {12, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_23, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_23, 1, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_23, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
@@ -204,27 +218,28 @@ static const ap_rule rules[] = {
     {where_23, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_36, 1, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
     {where_36, 1, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_37, 2, {0, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_37, 2, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_37, 1, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_30, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
     {where_30, 2, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
     {where_39, 3, {2, 136, 512, 8, 0, 0}, -1, 0, 0},
-    {where_40, 3, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_41, 4, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_41, 4, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_41, 4, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_41, 4, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_41, 4, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_41, 4, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_41, 4, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_41, 4, {12, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_43, 3, {0, 0, 0, 1, values_42, 3}, -1, 0, 0},
-    {where_43, 3, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_44, 4, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_44, 4, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_44, 4, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_45, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {0, 0, {3, 0, 0, 1, 0, 0}, 2, pairs_46, 7},
+    {where_40, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_41, 3, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_41, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_41, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_41, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_41, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_41, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_41, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_41, 3, {12, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_43, 2, {0, 0, 0, 1, values_42, 3}, -1, 0, 0},
+    {where_44, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_44, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_45, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_45, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_45, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_45, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_46, 2, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_30, 2, {3, 0, 0, 1, 0, 0}, 2, pairs_47, 6},
 };
 static const char *const fields[] = {
     "block_m",
@@ -245,20 +260,37 @@ static const char *const fields[] = {
     "v_stages",
 };
 static const ap_tile_form forms[] = {
-    {11, 1, parts_47, 4},
-    {13, 0, parts_48, 12},
-    {-1, 0, parts_49, 11},
+    {11, 1, parts_48, 4},
+    {13, 0, parts_49, 12},
+    {-1, 0, parts_50, 11},
 };
 static const ap_tile_class tile_classes[] = {
-    {where_67, 1, 5},
-    {where_68, 2, 4},
-    {where_69, 1, 3},
-    {where_70, 1, 2},
+    {where_68, 2, 6},
+    {where_70, 1, 5},
+    {where_71, 2, 4},
+    {where_72, 1, 3},
+    {where_73, 1, 2},
     {where_20, 1, 2},
     {where_21, 1, 2},
-    {where_71, 1, 1},
-    {where_72, 1, 1},
-    {where_73, 1, 1},
+    {where_74, 1, 1},
+    {where_75, 1, 1},
+    {where_76, 1, 1},
+};
+static const ap_stand_in stand_ins[] = {
+    {where_78, 5, 2, 3, 136, 136},
+    {where_79, 9, 2, 3, 64, 128},
+    {where_80, 5, 2, 3, 168, 168},
+    {where_81, 5, 2, 3, 264, 264},
+    {where_82, 2, 2, 3, 0, 0},
+    {where_83, 3, 2, 3, 0, 0},
+    {where_84, 5, 2, 3, 136, 136},
+    {where_85, 5, 2, 3, 136, 136},
+    {where_86, 4, 2, 3, 0, 0},
+    {where_41, 3, 2, 3, 0, 0},
+    {where_87, 3, 2, 3, 240, 240},
+    {where_88, 3, 2, 3, 240, 240},
+    {where_59, 2, 2, 3, 0, 0},
+    {where_32, 1, 2, 3, 0, 0},
 };
 static const ap_snippet_rule snippets[] = {
     {where_20, 1},
@@ -267,33 +299,33 @@ static const ap_snippet_rule snippets[] = {
 };
 /* name, where, renderer */
 static const ap_template templates[] = {
-    {"attention/flash_bwd_convert.cu.j2", where_51, 1, ap_render_flash_bwd_convert},
+    {"attention/flash_bwd_convert.cu.j2", where_52, 1, ap_render_flash_bwd_convert},
     {"attention/flash_bwd_dbias.cu.j2", where_32, 1, ap_render_flash_bwd_dbias},
-    {"attention/flash_bwd_delta.cu.j2", where_53, 1, ap_render_flash_bwd_delta},
-    {"attention/flash_bwd_dq_sm90.cu.j2", where_55, 2, ap_render_flash_bwd_dq_sm90},
-    {"attention/flash_bwd_exchange_sm90.cu.j2", where_56, 3, ap_render_flash_bwd_exchange_sm90},
+    {"attention/flash_bwd_delta.cu.j2", where_54, 1, ap_render_flash_bwd_delta},
+    {"attention/flash_bwd_dq_sm90.cu.j2", where_56, 2, ap_render_flash_bwd_dq_sm90},
+    {"attention/flash_bwd_exchange_sm90.cu.j2", where_57, 3, ap_render_flash_bwd_exchange_sm90},
     {"attention/flash_bwd_sinks.cu.j2", where_25, 1, ap_render_flash_bwd_sinks},
-    {"attention/flash_bwd_sm80.cu.j2", where_58, 2, ap_render_flash_bwd_sm80},
-    {"attention/flash_bwd_sm90.cu.j2", where_59, 3, ap_render_flash_bwd_sm90},
+    {"attention/flash_bwd_sm80.cu.j2", where_59, 2, ap_render_flash_bwd_sm80},
+    {"attention/flash_bwd_sm90.cu.j2", where_60, 3, ap_render_flash_bwd_sm90},
     {"attention/flash_fwd_combine.cu.j2", where_13, 1, ap_render_flash_fwd_combine},
-    {"attention/flash_fwd_decode_sm80.cu.j2", where_60, 2, ap_render_flash_fwd_decode_sm80},
+    {"attention/flash_fwd_decode_sm80.cu.j2", where_61, 3, ap_render_flash_fwd_decode_sm80},
     {"attention/flash_fwd_map.cu.j2", where_16, 1, ap_render_flash_fwd_map},
     {"attention/flash_fwd_schedule.cu.j2", where_19, 1, ap_render_flash_fwd_schedule},
-    {"attention/flash_fwd_sm80.cu.j2", where_61, 3, ap_render_flash_fwd_sm80},
-    {"attention/flash_fwd_sm90.cu.j2", where_62, 4, ap_render_flash_fwd_sm90},
-    {"attention/flash_fwd_wide_sm90.cu.j2", where_41, 4, ap_render_flash_fwd_wide_sm90},
+    {"attention/flash_fwd_sm80.cu.j2", where_62, 3, ap_render_flash_fwd_sm80},
+    {"attention/flash_fwd_sm90.cu.j2", where_63, 3, ap_render_flash_fwd_sm90},
+    {"attention/flash_fwd_wide_sm90.cu.j2", where_41, 3, ap_render_flash_fwd_wide_sm90},
 };
 /* where, rows alike, capabilities from and to, arch, target */
 static const ap_route routes[] = {
-    {where_63, 1, 9, 80, 80, 80, "sm_80"},
-    {where_63, 1, 8, 86, 86, 86, "sm_86"},
-    {where_63, 1, 7, 87, 87, 80, "sm_80"},
-    {where_63, 1, 6, 88, 89, 86, "sm_86"},
-    {where_63, 1, 5, 90, 90, 90, "sm_90a"},
-    {where_63, 1, 4, 90, 90, 80, "sm_90"},
-    {where_63, 1, 3, 100, 109, 80, "sm_100"},
-    {where_63, 1, 2, 110, 119, 80, "sm_110"},
-    {where_63, 1, 1, 120, 129, 86, "sm_120"},
+    {where_64, 1, 9, 80, 80, 80, "sm_80"},
+    {where_64, 1, 8, 86, 86, 86, "sm_86"},
+    {where_64, 1, 7, 87, 87, 80, "sm_80"},
+    {where_64, 1, 6, 88, 89, 86, "sm_86"},
+    {where_64, 1, 5, 90, 90, 90, "sm_90a"},
+    {where_64, 1, 4, 90, 90, 80, "sm_90"},
+    {where_64, 1, 3, 100, 109, 80, "sm_100"},
+    {where_64, 1, 2, 110, 119, 80, "sm_110"},
+    {where_64, 1, 1, 120, 129, 86, "sm_120"},
     {where_27, 1, 9, 80, 80, 80, "sm_80"},
     {where_27, 1, 8, 86, 86, 86, "sm_86"},
     {where_27, 1, 7, 87, 87, 80, "sm_80"},
@@ -303,14 +335,14 @@ static const ap_route routes[] = {
     {where_27, 1, 3, 100, 109, 80, "sm_100"},
     {where_27, 1, 2, 110, 119, 80, "sm_110"},
     {where_27, 1, 1, 120, 129, 86, "sm_120"},
-    {where_65, 1, 8, 80, 80, 80, "sm_80"},
-    {where_65, 1, 7, 86, 86, 80, "sm_86"},
-    {where_65, 1, 6, 87, 87, 80, "sm_80"},
-    {where_65, 1, 5, 88, 89, 80, "sm_86"},
-    {where_65, 1, 4, 90, 90, 80, "sm_90"},
-    {where_65, 1, 3, 100, 109, 80, "sm_100"},
-    {where_65, 1, 2, 110, 119, 80, "sm_110"},
-    {where_65, 1, 1, 120, 129, 80, "sm_120"},
+    {where_66, 1, 8, 80, 80, 80, "sm_80"},
+    {where_66, 1, 7, 86, 86, 80, "sm_86"},
+    {where_66, 1, 6, 87, 87, 80, "sm_80"},
+    {where_66, 1, 5, 88, 89, 80, "sm_86"},
+    {where_66, 1, 4, 90, 90, 80, "sm_90"},
+    {where_66, 1, 3, 100, 109, 80, "sm_100"},
+    {where_66, 1, 2, 110, 119, 80, "sm_110"},
+    {where_66, 1, 1, 120, 129, 80, "sm_120"},
 };
 
 extern const ap_family ap_family_attention;
@@ -321,8 +353,9 @@ const ap_family ap_family_attention = {
     0x400000000000,
     {0x40000000000, 0x20000000000, 0x80000000, 0x200000, 0x80000, 0x20000, 0x10000, 0x8000, 0x2000, 0x1000, 0x800, 0x400, 0x100, 0x80, 0x1},
     {~0xfu, ~0x1u, ~0x3ffu, ~0x3ffu, ~0x3u, ~0x3u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x7fu, ~0u},
-    rules, 96,
+    rules, 95,
     16, fields, forms, 3,
-    tile_classes, 9, &ap_tiles_attention, templates, 15, routes, 26,
+    tile_classes, 10, &ap_tiles_attention, stand_ins, 14, ap_attention_fit,
+    templates, 15, routes, 26,
     snippets, 3,
 };

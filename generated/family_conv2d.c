@@ -121,6 +121,7 @@ const ap_family ap_family_conv2d = {
     {~0x7u, ~0x1u, ~0xfu, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
     rules, 6,
     6, fields, forms, 1,
-    0, 0, &ap_tiles_conv2d, templates, 8, routes, 18,
+    0, 0, &ap_tiles_conv2d, 0, 0, 0,
+    templates, 8, routes, 18,
     0, 0,
 };

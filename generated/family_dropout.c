@@ -51,6 +51,7 @@ const ap_family ap_family_dropout = {
     {~0x1u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
     0, 0,
     2, fields, forms, 1,
-    0, 0, &ap_tiles_dropout, templates, 1, routes, 8,
+    0, 0, &ap_tiles_dropout, 0, 0, 0,
+    templates, 1, routes, 8,
     0, 0,
 };

@@ -112,6 +112,7 @@ const ap_family ap_family_layernorm = {
     {~0x7u, ~0x1u, ~0x1ffffu, ~0x3u, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
     rules, 7,
     8, fields, forms, 2,
-    0, 0, &ap_tiles_layernorm, templates, 6, routes, 8,
+    0, 0, &ap_tiles_layernorm, 0, 0, 0,
+    templates, 6, routes, 8,
     0, 0,
 };

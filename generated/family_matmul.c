@@ -88,6 +88,7 @@ const ap_family ap_family_matmul = {
     {~0x1u, ~0x1fffu, ~0x3u, ~0x1u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
     rules, 2,
     5, fields, forms, 1,
-    0, 0, &ap_tiles_matmul, templates, 2, routes, 17,
+    0, 0, &ap_tiles_matmul, 0, 0, 0,
+    templates, 2, routes, 17,
     0, 0,
 };

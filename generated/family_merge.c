@@ -58,6 +58,7 @@ const ap_family ap_family_merge = {
     {~0x1u, ~0x3u, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
     0, 0,
     2, fields, forms, 1,
-    0, 0, &ap_tiles_merge, templates, 1, routes, 8,
+    0, 0, &ap_tiles_merge, 0, 0, 0,
+    templates, 1, routes, 8,
     0, 0,
 };

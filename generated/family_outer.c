@@ -79,6 +79,7 @@ const ap_family ap_family_outer = {
     {~0x3u, ~0x3u, ~0x1u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
     rules, 1,
     2, fields, forms, 1,
-    0, 0, &ap_tiles_outer, templates, 4, routes, 8,
+    0, 0, &ap_tiles_outer, 0, 0, 0,
+    templates, 4, routes, 8,
     snippets, 1,
 };

@@ -81,6 +81,7 @@ const ap_family ap_family_softmax = {
     {~0x1u, ~0x1ffffu, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
     0, 0,
     9, fields, forms, 2,
-    0, 0, &ap_tiles_softmax, templates, 4, routes, 8,
+    0, 0, &ap_tiles_softmax, 0, 0, 0,
+    templates, 4, routes, 8,
     0, 0,
 };

@@ -10,7 +10,7 @@
 // consumers, have 64 keys each. S and dP are computed transposed, so that P^T and dS^T are A of the
 // products that they go into, from registers.
 // dQ needs the dS of all keys, which passes through shared memory: consumers compute dQ of a step
-// in turn, under the next step of the others.
+// in turn, under the next step of the others, and the copy engine adds it to its sum.
 //
 // Pressed from templates/attention/flash_bwd_sm90.cu.j2 with tile m64n128s2 by
 //   python -m generator --pass bwd --hdim 128 --dtype bf16 --causal --arch sm90
@@ -18,6 +18,7 @@
 #include "attnpress/args/attention.h"
 #include "attnpress/device/dtype.cuh"
 #include "attnpress/device/gradient.cuh"
+#include "attnpress/device/gradient_bulk.cuh"
 #include "attnpress/device/gradient_store.cuh"
 #include "attnpress/device/pipeline.cuh"
 #include "attnpress/device/ptx_address.cuh"
@@ -38,7 +39,7 @@ constexpr bool CAUSAL = true;
 constexpr int BLOCK_M = 64; // query rows of a step
 constexpr int BLOCK_N = 128; // keys of a thread block
 constexpr int STAGES = 2; // steps of Q, dO, lse and delta in shared memory
-constexpr int SMEM_BYTES = 169056;
+constexpr int SMEM_BYTES = 201824;
 constexpr int PRODUCER_REGISTERS = 24; // of a thread
 constexpr int CONSUMER_REGISTERS = 240;
 
@@ -56,10 +57,10 @@ constexpr int K_TILES = HEAD_DIM / 8; // of 8 columns
 constexpr int V_TILES = HEAD_DIM_V / 8;
 
 // Shared memory: K | V | ring of Q | ring of dO |
-// dS^T of two steps, in padded rows | ring of lse and delta | barriers.
+// dS^T of two steps, in padded rows | dQ of a step | ring of lse and delta | barriers.
 // Matrices are stored as slabs of 64 columns, rows of 128 bytes in the 128-byte swizzle; columns
-// past the head dim are zeros. At the end dK and dV, in padded rows, take the place of all but the
-// barriers.
+// past the head dim are zeros. At the end dK and dV, in padded rows, take the place of all but dQ
+// and the barriers.
 constexpr int K_SLABS = ceil_div(HEAD_DIM, 64);
 constexpr int V_SLABS = ceil_div(HEAD_DIM_V, 64);
 constexpr int KEY_SLAB_BYTES = BLOCK_N * 128; // of K and V
@@ -72,13 +73,16 @@ constexpr int DO_OFFSET = Q_OFFSET + STAGES * Q_BYTES;
 constexpr int DS_OFFSET = DO_OFFSET + STAGES * DO_BYTES;
 constexpr int DS_ROW_BYTES = tile_row_bytes(BLOCK_M);
 constexpr int DS_BYTES = BLOCK_N * DS_ROW_BYTES; // of one step
-constexpr int ROWS_OFFSET = DS_OFFSET + 2 * DS_BYTES;
+// fp32, of each warp a row tile, as it lies in dQ's sum.
+constexpr int DQ_OFFSET = DS_OFFSET + 2 * DS_BYTES;
+constexpr int DQ_WARP_BYTES = 16 * HEAD_DIM * 4;
+constexpr int ROWS_OFFSET = DQ_OFFSET + 4 * DQ_WARP_BYTES;
 constexpr int ROWS_BYTES = BLOCK_M * 8; // lse, then delta, of one step
 constexpr int BARRIER_OFFSET = ROWS_OFFSET + STAGES * ROWS_BYTES;
 constexpr int DK_ROW_BYTES = tile_row_bytes(HEAD_DIM);
 constexpr int DV_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);
 static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (6 + 3 * STAGES), "shared memory");
-static_assert(BARRIER_OFFSET >= BLOCK_N * (DK_ROW_BYTES + DV_ROW_BYTES), "dK and dV");
+static_assert(DQ_OFFSET >= BLOCK_N * (DK_ROW_BYTES + DV_ROW_BYTES), "dK and dV");
 static_assert(BLOCK_M == 64 && BLOCK_N == 128, "a warpgroup has 64 rows, and dQ two turns");
 
 // The barriers, by their shared addresses. At a "full" one the producer's arrivals, and the bytes
@@ -286,11 +290,12 @@ __device__ __forceinline__ void start_dk(float dk[K_TILES * 4], const uint32_t d
 }
 
 // dQ = dS K of a step, (BLOCK_M, HEAD_DIM), of all keys of the block, added to its sum. `turn`: the
-// dS that it takes, `parity` of its barriers.
-__device__ __forceinline__ void add_dq(const attnpress_bwd_args *args, uint32_t shared, int turn,
-                                       int parity, const Work *work, Step step) {
+// dS that it takes, `parity` of its barriers. The addition has only begun at the end.
+__device__ __forceinline__ void add_dq(const attnpress_bwd_args *args, unsigned char *smem,
+                                       uint32_t shared, int turn, int parity, const Work *work,
+                                       Step step) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-  // All consumers' warps arrived: hands over their dS.
+  // All consumers' warps arrived: hands over their dS, and the place of dQ.
   wait_for_phase(ds_full(shared, turn), parity);
   const uint32_t tile = shared + DS_OFFSET + turn * DS_BYTES + warp * 32 +
                         ldmatrix_columns_first(lane, DS_ROW_BYTES);
@@ -320,9 +325,9 @@ __device__ __forceinline__ void add_dq(const attnpress_bwd_args *args, uint32_t 
   if (step.row + warp * 16 < args->seqlen_q) {
     float *sum = args->dq_sum + sum_offset(args, work->batch, step.head, step.row / 16 + warp,
                                            HEAD_DIM);
-#pragma unroll
-    for (int tile_index = 0; tile_index < K_TILES; ++tile_index)
-      add_to_sum(sum + tile_index * 128, dq + tile_index * 4, lane);
+    const int place = DQ_OFFSET + warp * DQ_WARP_BYTES;
+    store_for_sum((float *)(smem + place), dq, K_TILES, lane);
+    begin_addition(sum, shared + place, K_TILES);
   }
 }
 // Scores that do not count become -inf.
@@ -387,13 +392,15 @@ __device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned
     start_dk(dk, ds, shared, stage.index);
     // The warp's lanes arrive and wait, so that one arrival stands for all: here and below.
     __syncwarp();
+    // Who computes dQ next finds its place read.
+    wait_for_additions(0);
     arrive_once(ds_full(shared, turn));
     wgmma_wait(0);
     wgmma_order_n128(dv);
     wgmma_order_n128(dk);
     arrive_once(step_empty(shared, stage.index));
     if (turn == consumer)
-      add_dq(args, shared, turn, turn_parity, work, step);
+      add_dq(args, smem, shared, turn, turn_parity, work, step);
     stage = next_stage(stage, STAGES);
     step = step_after(step, work);
   }
@@ -427,6 +434,7 @@ __device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned
                  CONSUMER_THREADS);
   store_gradient(dv_rows, args->dv_row_stride, dv_tile, BLOCK_N, HEAD_DIM_V, valid, thread,
                  CONSUMER_THREADS);
+  wait_for_additions(0);
 }
 
 extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)

@@ -155,6 +155,7 @@ __device__ __forceinline__ void combine_row(const attnpress_fwd_combine_args *ar
     args->lse[batch * args->lse_batch_stride + head * args->lse_head_stride + position] =
         end.lse;
 }
+
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
     flash_fwd_combine_hdim192_bf16_sm80(
         const __grid_constant__ attnpress_fwd_combine_args args) {

@@ -166,16 +166,12 @@ __device__ __forceinline__ int find_sequence(const int32_t *first_unit, int batc
 __device__ __forceinline__ void write_unit(Unit *unit, const attnpress_fwd_sm90_args *args,
                                            int number, int at) {
   const attnpress_sequence_units *of = &ragged_args(args)->sequences[at];
-  const int row_blocks = of->row_blocks, section_heads = of->section_heads;
-  const int of_sequence = number - ragged_args(args)->first_unit[at];
-  const int first_head = of_sequence / (section_heads * row_blocks) * section_heads;
-  const int of_section = of_sequence - first_head * row_blocks;
-  const int heads = min(section_heads, args->tile_heads.value - first_head);
-  const int row_block = of_section / heads;
+  const HeadBlock found = find_head_block(of, number - ragged_args(args)->first_unit[at],
+                                          args->tile_heads.value);
   const int positions = CONSUMERS * args->warpgroup_positions;
-  unit->tile_head = first_head + of_section - row_block * heads;
+  unit->tile_head = found.head;
   // Later rows see more keys, or no fewer, and the longest units come first.
-  unit->position_begin = (row_blocks - 1 - row_block) * positions;
+  unit->position_begin = (of->blocks - 1 - found.block) * positions;
   unit->sequence = of->sequence;
   unit->q_batch = of->q_batch;
   unit->q_row = of->q_row;

@@ -420,7 +420,9 @@ __device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES * 
                                              unsigned char *smem) {
   // Found anew rather than kept in registers over the loops.
   const Work work = find_work(&batch->fwd, read_block_index());
-  const attnpress_fwd_args sequence = args_of_sequence(batch, work.batch), *args = &sequence;
+  const attnpress_fwd_args sequence =
+      args_of_sequence(batch, work.batch, NO_BOUND);
+  const attnpress_fwd_args *args = &sequence;
   const int thread = read_thread_index();
   const int lane = thread % 32;
   const int heads = args->heads_per_tile;
@@ -497,7 +499,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   griddepcontrol_launch_dependents();
 
   const Work work = find_work(&batch.fwd, blockIdx.x);
-  const attnpress_fwd_args args = args_of_sequence(&batch, work.batch);
+  const attnpress_fwd_args args = args_of_sequence(&batch, work.batch, NO_BOUND);
   const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads
   if (work.row_begin >= rows) // the grid is laid out for the longest sequence
     return;

@@ -1,25 +1,28 @@
 // flash_fwd_schedule_hdim8_bf16_sm80
 //
 // Puts the sequences of a batch in order, those with the longest units of work first, so that the
-// short ones fill the gaps at the end, and counts the units before each. One thread block; it takes
-// 1,024 sequences at a time, and orders each such part of the batch by itself.
+// short ones fill the gaps at the end, and counts the units before each. A thread block an order,
+// which takes 1,024 sequences at a time, and orders each such part of the batch by itself.
 //
 // Pressed from templates/attention/flash_fwd_schedule.cu.j2 with tile m1n16w32x1s0k0v0 by
 //   python -m generator --pass fwd_schedule --hdim 8 --arch sm80
 
 #include "attnpress/args/ragged.h"
 #include "attnpress/device/ptx_griddepcontrol.cuh"
+#include "attnpress/device/score.cuh"
 #include "attnpress/device/sequence.cuh"
 #include "attnpress/device/tile.cuh"
+#include "attnpress/device/work.cuh"
 
 constexpr int WARPS = 32;
 constexpr int NUM_THREADS = 32 * WARPS;
 static_assert(NUM_THREADS == 1024, "places take 10 bits of a sort key");
 
-// K and V of so many bytes stay in the L2 cache while a section of heads is in work.
+// What units walk over, K and V or Q and dO, stays in the L2 cache while a section of heads is in
+// work, if it has so many bytes.
 constexpr int SECTION_BYTES = 1 << 24;
 
-// Queries of a sequence and its keys, of which there are none without queries.
+// Queries of a sequence and its keys.
 struct Lengths {
   Rows queries, keys;
   int k_batch;
@@ -30,14 +33,45 @@ __device__ __forceinline__ Lengths lengths_of(const attnpress_fwd_schedule_args 
   Lengths of;
   of.queries = query_rows(ragged, b, args->seqlen_q);
   of.k_batch = key_batch(ragged, b);
-  of.keys = of.k_batch < 0 ? Rows{0, 0} : key_rows(ragged, b);
+  of.keys = of.k_batch < 0 ? Rows{0, 0} : bounded_keys(ragged, b, args->seqlen_k);
   return of;
 }
 
-// Sequences with more keys, whose units are longer, have larger sort keys; of equals, earlier ones.
-// Places without a sequence have 0.
-__device__ __forceinline__ uint32_t sort_key(int keys, int place) {
-  return (uint32_t)min(keys / 16, (1 << 22) - 1) << 10 | (uint32_t)(NUM_THREADS - 1 - place);
+// Of a sequence, the positions that an order's blocks have, and those that each walks over.
+struct Sides {
+  int blocks, walk;
+};
+
+__device__ __forceinline__ Sides sides_of(const attnpress_schedule_order *order,
+                                          const Lengths *of) {
+  return order->by_keys ? Sides{of->keys.count, of->queries.count}
+                        : Sides{of->queries.count, of->keys.count};
+}
+
+// The splits at fixed places of which some row of a sequence sees a key: from the first one on at
+// least one.
+struct Splits {
+  int first, count;
+};
+
+__device__ __forceinline__ Splits splits_of(const attnpress_fwd_schedule_args *args,
+                                            const Lengths *of) {
+  Range keys = {0, of->keys.count};
+  if (args->window) {
+    const int center = args->ragged.window_top_left ? 0 : of->keys.count - of->queries.count;
+    const int shift = center - args->score.window_center;
+    keys.begin = window_row(shift, &args->score, of->keys.count).key_begin;
+    keys.end =
+        window_row(shift + of->queries.count - 1, &args->score, of->keys.count).key_end;
+  }
+  const int first = keys.begin / args->split_keys;
+  return {first, max(ceil_div(keys.end, args->split_keys) - first, 1)};
+}
+
+// Sequences whose units walk over more, and are longer, have larger sort keys; of equals, earlier
+// ones. Places without a sequence have 0.
+__device__ __forceinline__ uint32_t sort_key(int walk, int place) {
+  return (uint32_t)min(walk / 16, (1 << 22) - 1) << 10 | (uint32_t)(NUM_THREADS - 1 - place);
 }
 
 // Sorts the first `count` keys, a power of two, the largest first (bitonic sort: Batcher 1968).
@@ -79,8 +113,9 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
   __shared__ uint32_t keys[NUM_THREADS];
   __shared__ int sums[NUM_THREADS];
   const int place = threadIdx.x;
+  const attnpress_schedule_order *const order = &args.order[blockIdx.x];
   griddepcontrol_launch_dependents();
-  if (place == 0)
+  if (place == 0 && blockIdx.x == 0 && args.ticket != nullptr)
     *args.ticket = 0;
   int before = 0; // units of the parts before
   for (int part = 0; part < args.batch; part += NUM_THREADS) {
@@ -91,7 +126,8 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
     uint32_t key = 0;
     if (place < there) {
       const Lengths of = lengths_of(&args, part + place);
-      key = sort_key(of.queries.count > 0 ? of.keys.count : 0, place);
+      const Sides sides = sides_of(order, &of);
+      key = sort_key(sides.blocks > 0 ? sides.walk : 0, place);
     }
     keys[place] = key;
     // All threads arrive and wait: hands over the keys.
@@ -102,15 +138,19 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
     Lengths of = {{0, 0}, {0, 0}, 0};
     if (place < there)
       of = lengths_of(&args, sequence);
-    const int row_blocks = ceil_div(of.queries.count, args.positions);
-    const int units = row_blocks * args.tile_heads;
+    const Sides sides = sides_of(order, &of);
+    const int blocks = ceil_div(sides.blocks, order->positions);
+    Splits splits = {0, 1};
+    if (args.split_keys > 0)
+      splits = splits_of(&args, &of);
+    const int units = blocks * order->heads * splits.count;
     const int end = sum_up(sums, units, count);
     if (place < there) {
-      attnpress_sequence_units *to = &args.sequences[part + place];
-      const int key_head_bytes =
-          max(min((int64_t)of.keys.count * args.key_bytes, (int64_t)SECTION_BYTES), (int64_t)1);
-      const int key_heads = SECTION_BYTES / key_head_bytes;
-      args.first_unit[part + place] = before + end - units;
+      attnpress_sequence_units *to = &order->sequences[part + place];
+      const int walk_bytes =
+          max(min((int64_t)sides.walk * order->walk_bytes, (int64_t)SECTION_BYTES), (int64_t)1);
+      const int shares = SECTION_BYTES / walk_bytes;
+      order->first_unit[part + place] = before + end - units;
       to->sequence = sequence;
       to->seqlen_q = of.queries.count;
       to->seqlen_k = of.keys.count;
@@ -119,11 +159,14 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
       to->k_batch = max(of.k_batch, 0);
       to->k_row = of.keys.begin;
       to->first_page = first_page(&args.ragged, sequence, to->k_batch);
-      to->row_blocks = row_blocks;
-      to->section_heads = (int)min((int64_t)key_heads * args.sharing, (int64_t)args.tile_heads);
+      to->blocks = blocks;
+      to->first_split = splits.first;
+      if (args.split_keys > 0)
+        args.sequence_splits[sequence] = splits.count;
+      to->section_heads = (int)min((int64_t)shares * order->sharing, (int64_t)order->heads);
     }
     before += sums[count - 1]; // which change after the next barrier
   }
   if (place == 0)
-    args.first_unit[args.batch] = before;
+    order->first_unit[args.batch] = before;
 }

@@ -36,6 +36,8 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
   int32_t v_width = !wide ? v_columns : ((v_columns == 192) ? 64 : (v_columns / 2));
   int32_t merged = (sums && !wide) ? 1 : 0;
   int32_t dq_width = wide ? 64 : 32;
+  int32_t slabs = ((hdim + 63) / 64) + ((hdim_v + 63) / 64);
+  int32_t bulk = ((sums && wide) && ((slabs * (stages + 1)) <= 20)) ? 1 : 0;
   int32_t k_half = (wide && (k_columns == 192)) ? 1 : 0;
   int32_t v_half = (wide && (v_columns == 192)) ? 1 : 0;
   TEXT("// ");
@@ -68,7 +70,12 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
   if (sums) {
     TEXT("// ");
     STRING(merged ? "The producer's warpgroup" : "A warpgroup of its own");
-    TEXT(" computes dQ, and adds it to its sum, while the consumers go on.\n");
+    TEXT(" computes dQ, and adds it to its sum, while the consumers go on");
+    if (bulk) {
+      TEXT(";\n"
+           "// the copy engine does the adding");
+    }
+    TEXT(".\n");
   }
   TEXT("//\n"
        "// Pressed from templates/attention/flash_bwd_exchange_sm90.cu.j2 with tile ");
@@ -115,6 +122,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
   }
   TEXT("#include \"attnpress/device/dtype.cuh\"\n"
        "#include \"attnpress/device/gradient.cuh\"\n");
+  if (bulk) {
+    TEXT("#include \"attnpress/device/gradient_bulk.cuh\"\n");
+  }
   if (((((mask == AP_ATTENTION_MASK_WINDOW) || softcap) || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) {
     TEXT("#include \"attnpress/device/gradient_modify.cuh\"\n");
   }
@@ -229,12 +239,19 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
        "constexpr int V_COLUMNS = ");
   INTEGER(wide ? (v_columns / 2) : v_columns);
   TEXT(";\n"
-       "\n"
-       "// Shared memory: K | V | ring of Q | ring of dO | P^T of two steps | dS^T of two steps | ring of\n"
-       "// lse and delta | barriers. Matrices are stored as slabs of 64 columns, rows of 128 bytes in the\n"
-       "// 128-byte swizzle; columns past the head dim are zeros. At the end dK and dV, in padded rows, take\n"
-       "// the place of all but the barriers.\n"
-       "constexpr int K_SLABS = ceil_div(HEAD_DIM, 64);\n"
+       "\n");
+  if (bulk) {
+    TEXT("// Shared memory: K | V | ring of Q | ring of dO | P^T of two steps | dS^T of two steps | dQ, two\n"
+         "// parts | ring of lse and delta | barriers. Matrices are stored as slabs of 64 columns, rows of 128\n"
+         "// bytes in the 128-byte swizzle; columns past the head dim are zeros. At the end dK and dV, in\n"
+         "// padded rows, take the place of all before dQ.\n");
+  } else {
+    TEXT("// Shared memory: K | V | ring of Q | ring of dO | P^T of two steps | dS^T of two steps | ring of\n"
+         "// lse and delta | barriers. Matrices are stored as slabs of 64 columns, rows of 128 bytes in the\n"
+         "// 128-byte swizzle; columns past the head dim are zeros. At the end dK and dV, in padded rows, take\n"
+         "// the place of all but the barriers.\n");
+  }
+  TEXT("constexpr int K_SLABS = ceil_div(HEAD_DIM, 64);\n"
        "constexpr int V_SLABS = ceil_div(HEAD_DIM_V, 64);\n"
        "constexpr int KEY_SLAB_BYTES = BLOCK_N * 128; // of K and V\n"
        "constexpr int ROW_SLAB_BYTES = BLOCK_M * 128; // of Q and dO\n"
@@ -245,14 +262,23 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
        "constexpr int Q_OFFSET = V_OFFSET + V_SLABS * KEY_SLAB_BYTES;\n"
        "constexpr int DO_OFFSET = Q_OFFSET + STAGES * Q_BYTES;\n"
        "constexpr int P_OFFSET = DO_OFFSET + STAGES * DO_BYTES;\n"
-       "constexpr int DS_OFFSET = P_OFFSET + 2 * P_BYTES;\n"
-       "constexpr int ROWS_OFFSET = DS_OFFSET + 2 * P_BYTES;\n"
-       "constexpr int ROWS_BYTES = BLOCK_M * 8; // lse, then delta, of one step\n"
+       "constexpr int DS_OFFSET = P_OFFSET + 2 * P_BYTES;\n");
+  if (bulk) {
+    TEXT("// fp32, of each warp a row tile's DQ_COLUMNS, as they lie in dQ's sum; twice.\n"
+         "constexpr int DQ_OFFSET = DS_OFFSET + 2 * P_BYTES;\n"
+         "constexpr int DQ_WARP_BYTES = 16 * DQ_COLUMNS * 4;\n"
+         "constexpr int ROWS_OFFSET = DQ_OFFSET + 8 * DQ_WARP_BYTES;\n");
+  } else {
+    TEXT("constexpr int ROWS_OFFSET = DS_OFFSET + 2 * P_BYTES;\n");
+  }
+  TEXT("constexpr int ROWS_BYTES = BLOCK_M * 8; // lse, then delta, of one step\n"
        "constexpr int BARRIER_OFFSET = ROWS_OFFSET + STAGES * ROWS_BYTES;\n"
        "constexpr int DK_ROW_BYTES = tile_row_bytes(HEAD_DIM);\n"
        "constexpr int DV_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);\n"
        "static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (6 + 3 * STAGES), \"shared memory\");\n"
-       "static_assert(BARRIER_OFFSET >= BLOCK_N * (DK_ROW_BYTES + DV_ROW_BYTES), \"dK and dV\");\n"
+       "static_assert(");
+  STRING(bulk ? "DQ" : "BARRIER");
+  TEXT("_OFFSET >= BLOCK_N * (DK_ROW_BYTES + DV_ROW_BYTES), \"dK and dV\");\n"
        "static_assert(BLOCK_M == 64 && BLOCK_N == ");
   INTEGER(wide ? 64 : 128);
   TEXT(", \"P and dS are slabs\");\n"
@@ -300,19 +326,22 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
   TEXT("};\n"
        "\n");
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("__device__ __forceinline__ int batch_of_block(const attnpress_bwd_args *args, int block) {\n"
-         "  return block / args->blocks / args->heads_kv;\n"
-         "}\n"
-         "\n");
+    TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, const Unit *unit) {\n"
+         "  Work work;\n"
+         "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
+         "  work.key_begin = unit->block * BLOCK_N;\n"
+         "  work.kv_head = unit->head;\n"
+         "  work.batch = unit->sequence;\n");
+  } else {
+    TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n"
+         "  Work work;\n"
+         "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
+         "  work.key_begin = block % args->blocks * BLOCK_N;\n"
+         "  const int head = block / args->blocks;\n"
+         "  work.kv_head = head % args->heads_kv;\n"
+         "  work.batch = head / args->heads_kv;\n");
   }
-  TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n"
-       "  Work work;\n"
-       "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
-       "  work.key_begin = block % args->blocks * BLOCK_N;\n"
-       "  const int head = block / args->blocks;\n"
-       "  work.kv_head = head % args->heads_kv;\n"
-       "  work.batch = head / args->heads_kv;\n"
-       "  const int group = args->heads_q / args->heads_kv;\n"
+  TEXT("  const int group = args->heads_q / args->heads_kv;\n"
        "  work.first_head = work.kv_head * group;\n");
   if (mask == AP_ATTENTION_MASK_WINDOW) {
     TEXT("  // Rows that see none of the keys are skipped.\n"
@@ -334,8 +363,29 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
        "  work.steps = blocks * group;\n"
        "  return work;\n"
        "}\n"
-       "\n"
-       "// A step of the walk.\n"
+       "\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("// What thread block `number` of the grid computes, for all threads to read behind the next barrier:\n"
+         "// one warp. Its keys begin at -1 where the grid has more than there are units.\n"
+         "__device__ __forceinline__ void write_work(Work *work, SequencePlace *at,\n"
+         "                                           const attnpress_bwd_ragged_args *batch, int number) {\n"
+         "  Unit unit = {0, 0, 0, -1};\n"
+         "  if (is_unit(batch, number))\n"
+         "    unit = find_unit(batch, number, batch->bwd.heads_kv);\n"
+         "  if (threadIdx.x % 32 != 0)\n"
+         "    return;\n"
+         "  if (unit.block < 0) {\n"
+         "    work->key_begin = -1;\n"
+         "    return;\n"
+         "  }\n"
+         "  *at = place_of_unit(batch, &unit);\n"
+         "  const attnpress_bwd_args bwd = args_of_lengths(batch, at->seqlen_q, at->seqlen_k);\n"
+         "  *work = find_work(&bwd, &unit);\n"
+         "  work->at = at;\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// A step of the walk.\n"
        "struct Step {\n"
        "  int head, row;\n"
        "};\n"
@@ -696,20 +746,42 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "                                       step > 0);\n"
          "  wgmma_commit();\n"
          "}\n"
-         "\n"
-         "// Adds them to the sum of dQ.\n"
-         "__device__ __forceinline__ void add_part(float *sum, const float dq[DQ_COLUMNS / 2], int part,\n"
-         "                                         int lane) {\n"
-         "#pragma unroll\n"
-         "  for (int tile = 0; tile < DQ_COLUMNS / 8; ++tile)\n"
-         "    if (HEAD_DIM % DQ_COLUMNS == 0 || part * (DQ_COLUMNS / 8) + tile < HEAD_DIM / 8)\n"
-         "      add_to_sum(sum + (part * (DQ_COLUMNS / 8) + tile) * 128, dq + tile * 4, lane);\n"
-         "}\n"
-         "\n"
-         "// dQ of a step, of all keys of the block, DQ_COLUMNS at a time. `n`: the step's number.\n"
-         "__device__ __forceinline__ void add_dq(const attnpress_bwd_args *args, uint32_t shared,\n"
-         "                                       const Work *work, int n, Step step) {\n"
-         "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
+         "\n");
+    if (bulk) {
+      TEXT("// Begins to add them to the sum of dQ, from `place` in shared memory.\n"
+           "__device__ __forceinline__ void add_part(float *sum, unsigned char *smem, uint32_t shared,\n"
+           "                                         int place, const float dq[DQ_COLUMNS / 2], int part,\n"
+           "                                         int lane) {\n"
+           "  // The first lane's additions are read, but the latest, from the other place: hands over this one.\n"
+           "  wait_for_additions(1);\n"
+           "  __syncwarp();\n"
+           "  store_for_sum((float *)(smem + place), dq, DQ_COLUMNS / 8, lane);\n"
+           "  // Behind the last columns are products of zeros, which have no place in the sum.\n"
+           "  begin_addition(sum + part * (DQ_COLUMNS / 8) * 128, shared + place,\n"
+           "                 min(DQ_COLUMNS / 8, HEAD_DIM / 8 - part * (DQ_COLUMNS / 8)));\n"
+           "}\n");
+    } else {
+      TEXT("// Adds them to the sum of dQ.\n"
+           "__device__ __forceinline__ void add_part(float *sum, const float dq[DQ_COLUMNS / 2], int part,\n"
+           "                                         int lane) {\n"
+           "#pragma unroll\n"
+           "  for (int tile = 0; tile < DQ_COLUMNS / 8; ++tile)\n"
+           "    if (HEAD_DIM % DQ_COLUMNS == 0 || part * (DQ_COLUMNS / 8) + tile < HEAD_DIM / 8)\n"
+           "      add_to_sum(sum + (part * (DQ_COLUMNS / 8) + tile) * 128, dq + tile * 4, lane);\n"
+           "}\n");
+    }
+    if (bulk) {
+      TEXT("// dQ of a step, of all keys of the block, DQ_COLUMNS at a time. `n`: the step's number; `place`:\n"
+           "// where the warp's next part goes.\n"
+           "__device__ __forceinline__ void add_dq(const attnpress_bwd_args *args, unsigned char *smem,\n"
+           "                                       uint32_t shared, const Work *work, int n, Step step,\n"
+           "                                       int *place) {\n");
+    } else {
+      TEXT("// dQ of a step, of all keys of the block, DQ_COLUMNS at a time. `n`: the step's number.\n"
+           "__device__ __forceinline__ void add_dq(const attnpress_bwd_args *args, uint32_t shared,\n"
+           "                                       const Work *work, int n, Step step) {\n");
+    }
+    TEXT("  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
          "  const int turn = n % 2;\n"
          "  float *sum = args->dq_sum + sum_offset(args, ");
     STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "0, step.head, work->at->sum_tile + step.row / 16 + warp" : "work->batch, step.head, step.row / 16 + warp");
@@ -728,10 +800,17 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "      // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
          "      __syncwarp();\n"
          "      arrive_once(ds_empty(shared, turn));\n"
-         "    }\n"
-         "    if (valid)\n"
-         "      add_part(sum, dq, part, lane);\n"
-         "  }\n"
+         "    }\n");
+    if (bulk) {
+      TEXT("    if (valid) {\n"
+           "      add_part(sum, smem, shared, *place, dq, part, lane);\n"
+           "      *place ^= DQ_WARP_BYTES;\n"
+           "    }\n");
+    } else {
+      TEXT("    if (valid)\n"
+           "      add_part(sum, dq, part, lane);\n");
+    }
+    TEXT("  }\n"
          "}\n"
          "\n");
     if (merged) {
@@ -790,19 +869,33 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "  named_barrier_arrive(2, READERS); // K and dS have been read\n"
            "}\n");
     } else {
-      TEXT("// dQ of each step.\n"
-           "__device__ __forceinline__ void sum_dq(const attnpress_bwd_args *args, uint32_t shared,\n"
-           "                                       const Work *work) {\n"
-           "  Step step = {work->first_head, work->row_begin};\n"
+      TEXT("// dQ of each step.\n");
+      if (bulk) {
+        TEXT("__device__ __forceinline__ void sum_dq(const attnpress_bwd_args *args, unsigned char *smem,\n"
+             "                                       uint32_t shared, const Work *work) {\n"
+             "  static_assert(DQ_OFFSET % (2 * DQ_WARP_BYTES) == 0, \"the two places differ in a bit\");\n"
+             "  int place = DQ_OFFSET + threadIdx.x / 32 % 4 * 2 * DQ_WARP_BYTES;\n");
+      } else {
+        TEXT("__device__ __forceinline__ void sum_dq(const attnpress_bwd_args *args, uint32_t shared,\n"
+             "                                       const Work *work) {\n");
+      }
+      TEXT("  Step step = {work->first_head, work->row_begin};\n"
            "  if (work->steps > 0) // the copy engine hands over K\n"
            "    wait_for_phase(k_full(shared), 0);\n"
            "  for (int n = 0; n < work->steps; ++n, step = step_after(step, work)) {\n"
            "    // All consumers' warps arrived: hands over their dS.\n"
-           "    wait_for_phase(ds_full(shared, n % 2), n / 2 % 2);\n"
-           "    add_dq(args, shared, work, n, step);\n"
-           "  }\n"
-           "  named_barrier_arrive(2, READERS); // K and dS have been read\n"
-           "}\n");
+           "    wait_for_phase(ds_full(shared, n % 2), n / 2 % 2);\n");
+      if (bulk) {
+        TEXT("    add_dq(args, smem, shared, work, n, step, &place);\n");
+      } else {
+        TEXT("    add_dq(args, shared, work, n, step);\n");
+      }
+      TEXT("  }\n"
+           "  named_barrier_arrive(2, READERS); // K and dS have been read\n");
+      if (bulk) {
+        TEXT("  wait_for_additions(0);\n");
+      }
+      TEXT("}\n");
     }
   }
   TEXT("// Scores that do not count become -inf.\n"
@@ -1158,6 +1251,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
        "  const uint32_t shared = shared_address(smem);\n");
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("  __shared__ SequencePlace sequence;\n"
+         "  __shared__ Work found;\n"
+         "  if (threadIdx.x < 32)\n"
+         "    write_work(&found, &sequence, &args.batch, blockIdx.x);\n"
          "  // Tensor maps are where dense kernels have them.\n"
          "  const attnpress_bwd_sm90_args *const maps = (const attnpress_bwd_sm90_args *)&args;\n");
   } else {
@@ -1183,25 +1279,23 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
        "    }\n");
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("    for (int i = 0; i < 2 + STAGES; ++i)\n"
-         "      mbarrier_init(shared_address(&tail_barriers[i]), 1);\n"
-         "    sequence = place_of_sequence(&args.batch, batch_of_block(&args.batch.bwd, blockIdx.x));\n");
+         "      mbarrier_init(shared_address(&tail_barriers[i]), 1);\n");
   }
   TEXT("    fence_mbarrier_init();\n"
        "  }\n"
        "  // All threads arrive and wait: hands over the barriers");
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT(", and where the sequence lies");
+    TEXT(", and the work");
   }
   TEXT(".\n"
        "  __syncthreads();\n"
        "\n");
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("  const attnpress_bwd_args bwd =\n"
-         "      args_of_lengths(&args.batch, sequence.seqlen_q, sequence.seqlen_k);\n"
-         "  Work work = find_work(&bwd, blockIdx.x);\n"
-         "  work.at = &sequence;\n"
-         "  if (work.key_begin >= bwd.seqlen_k) // the grid is laid out for the longest sequence\n"
-         "    return;\n");
+    TEXT("  if (found.key_begin < 0)\n"
+         "    return;\n"
+         "  const Work work = found;\n"
+         "  const attnpress_bwd_args bwd =\n"
+         "      args_of_lengths(&args.batch, sequence.seqlen_q, sequence.seqlen_k);\n");
   } else {
     TEXT("  const attnpress_bwd_args &bwd = args.bwd;\n"
          "  const Work work = find_work(&bwd, blockIdx.x);\n");
@@ -1221,7 +1315,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
   if (sums && !merged) {
     TEXT("  } else if (warp >= 4 + 4 * CONSUMERS) {\n"
          "    decrease_registers(DQ_REGISTERS);\n"
-         "    sum_dq(&bwd, shared, &work);\n");
+         "    sum_dq(&bwd, ");
+    STRING(bulk ? "smem, " : "");
+    TEXT("shared, &work);\n");
   }
   TEXT("  } else {\n"
        "    increase_registers(CONSUMER_REGISTERS);\n"

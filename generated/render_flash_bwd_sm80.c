@@ -42,7 +42,7 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   int32_t walk_warps = owns_keys ? warps_m : warps_n;
   int32_t v_slots = (v_stages > 0) ? v_stages : stages;
   int32_t in_registers = ((walk_warps == 1) && (acc_warps == own_warps)) ? 1 : 0;
-  int32_t shares_place = (((hdim <= 256) && (hdim_v <= 256)) && ((arch == 80) || (smem_bytes <= 101344))) ? 1 : 0;
+  int32_t shares_place = (((hdim <= 256) && (hdim_v <= 256)) && ((arch == 80) || (smem_bytes <= 101328))) ? 1 : 0;
   int32_t snippet = (mod_score || mod_mask) ? 1 : 0;
   int32_t modifies = (!mod_score && ((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE))) ? 1 : 0;
   TEXT("// ");
@@ -290,30 +290,51 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "  int begin; // first row\n");
   }
   TEXT("};\n"
-       "\n"
-       "__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n"
-       "  Work work;\n");
-  if (owns_keys) {
-    TEXT("  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
-         "  work.begin = block % args->blocks * BLOCK_N;\n"
-         "  const int head = block / args->blocks;\n"
-         "  work.kv_head = head % args->heads_kv;\n"
-         "  work.batch = head / args->heads_kv;\n");
-  } else if (mask == AP_ATTENTION_MASK_CAUSAL) {
-    TEXT("  // The last rows see the most keys, and the longest row blocks come first.\n"
-         "  work.begin = (args->blocks - 1 - block % args->blocks) * BLOCK_M;\n"
-         "  const int head = block / args->blocks;\n"
-         "  work.head = head % args->heads_q;\n"
-         "  work.batch = head / args->heads_q;\n");
+       "\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_ragged_args *args,\n"
+         "                                          const Unit *unit) {\n"
+         "  Work work;\n"
+         "  work.batch = unit->sequence;\n");
+    if (owns_keys) {
+      TEXT("  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
+           "  work.begin = unit->block * BLOCK_N;\n"
+           "  work.kv_head = unit->head;\n");
+    } else if (mask == AP_ATTENTION_MASK_CAUSAL) {
+      TEXT("  // The last rows see the most keys, and the longest row blocks come first.\n"
+           "  work.begin = (args->sequences[unit->order].blocks - 1 - unit->block) * BLOCK_M;\n"
+           "  work.head = unit->head;\n");
+    } else {
+      TEXT("  work.begin = unit->block * BLOCK_M;\n"
+           "  work.head = unit->head;\n");
+    }
+    TEXT("  return work;\n"
+         "}\n");
   } else {
-    TEXT("  work.begin = block % args->blocks * BLOCK_M;\n"
-         "  const int head = block / args->blocks;\n"
-         "  work.head = head % args->heads_q;\n"
-         "  work.batch = head / args->heads_q;\n");
+    TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n"
+         "  Work work;\n");
+    if (owns_keys) {
+      TEXT("  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
+           "  work.begin = block % args->blocks * BLOCK_N;\n"
+           "  const int head = block / args->blocks;\n"
+           "  work.kv_head = head % args->heads_kv;\n"
+           "  work.batch = head / args->heads_kv;\n");
+    } else if (mask == AP_ATTENTION_MASK_CAUSAL) {
+      TEXT("  // The last rows see the most keys, and the longest row blocks come first.\n"
+           "  work.begin = (args->blocks - 1 - block % args->blocks) * BLOCK_M;\n"
+           "  const int head = block / args->blocks;\n"
+           "  work.head = head % args->heads_q;\n"
+           "  work.batch = head / args->heads_q;\n");
+    } else {
+      TEXT("  work.begin = block % args->blocks * BLOCK_M;\n"
+           "  const int head = block / args->blocks;\n"
+           "  work.head = head % args->heads_q;\n"
+           "  work.batch = head / args->heads_q;\n");
+    }
+    TEXT("  return work;\n"
+         "}\n");
   }
-  TEXT("  return work;\n"
-       "}\n"
-       "\n"
+  TEXT("\n"
        "// Where the rows of a query head begin in lse_log2 and delta.\n"
        "__device__ __forceinline__ int64_t values_of_head(const attnpress_bwd_args *args, Work work,\n"
        "                                                  int head) {\n");
@@ -633,7 +654,10 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
        "    ");
   STRING(stem);
   TEXT("(\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+  if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && snippet) {
+    TEXT("        const __grid_constant__ attnpress_bwd_ragged_mod_args given) {\n"
+         "  const attnpress_bwd_ragged_args &batch = given.batch;\n");
+  } else if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("        const __grid_constant__ attnpress_bwd_ragged_args batch) {\n");
   } else if (snippet) {
     TEXT("        const __grid_constant__ attnpress_bwd_mod_args given) {\n"
@@ -653,24 +677,34 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("  const int acc_column_v = first_column_tile(HEAD_DIM_V / 8, ACC_COLUMN_WARPS, acc_warp) * 8;\n");
   }
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("  Work work = find_work(&batch.bwd, blockIdx.x);\n");
+    TEXT("  if (!is_unit(&batch, blockIdx.x))\n"
+         "    return;\n");
     if (shares_place) {
       TEXT("  __shared__ SequencePlace sequence;\n"
-           "  work.at = &sequence;\n"
-           "  if (threadIdx.x == 0)\n"
-           "    sequence = place_of_sequence(&batch, work.batch);\n"
-           "  // All threads arrive and wait: hands over where the sequence lies.\n"
-           "  __syncthreads();\n");
+           "  __shared__ Unit unit;\n"
+           "  if (threadIdx.x < 32) {\n"
+           "    const Unit found = find_unit(&batch, blockIdx.x, batch.bwd.");
+      STRING(owns_keys ? "heads_kv" : "heads_q");
+      TEXT(");\n"
+           "    if (threadIdx.x == 0) {\n"
+           "      unit = found;\n"
+           "      sequence = place_of_unit(&batch, &found);\n"
+           "    }\n"
+           "  }\n"
+           "  // All threads arrive and wait: hands over the unit, and where the sequence lies.\n"
+           "  __syncthreads();\n"
+           "  Work work = find_work(&batch, &unit);\n"
+           "  work.at = &sequence;\n");
     } else {
-      TEXT("  const SequencePlace sequence = place_of_sequence(&batch, work.batch);\n"
+      TEXT("  const Unit unit = find_unit(&batch, blockIdx.x, batch.bwd.");
+      STRING(owns_keys ? "heads_kv" : "heads_q");
+      TEXT(");\n"
+           "  Work work = find_work(&batch, &unit);\n"
+           "  const SequencePlace sequence = place_of_unit(&batch, &unit);\n"
            "  work.at = &sequence;\n");
     }
     TEXT("  const attnpress_bwd_args args =\n"
-         "      args_of_lengths(&batch, work.at->seqlen_q, work.at->seqlen_k);\n"
-         "  if (work.begin >= args.");
-    STRING(owns_keys ? "seqlen_k" : "seqlen_q");
-    TEXT(") // the grid is laid out for the longest sequence\n"
-         "    return;\n");
+         "      args_of_lengths(&batch, work.at->seqlen_q, work.at->seqlen_k);\n");
   } else {
     TEXT("  const Work work = find_work(&args, blockIdx.x);\n");
   }

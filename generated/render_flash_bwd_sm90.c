@@ -29,6 +29,8 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   const int32_t stages = in->field[AP_ATTENTION_TILE_STAGES];
   const int32_t dq_warps = in->field[AP_ATTENTION_TILE_DQ_WARPS];
   int32_t sums = (pass == AP_ATTENTION_PASS_BWD) ? 1 : 0;
+  int32_t plain = ((bias == AP_ATTENTION_BIAS_NONE) && !((softcap || alibi) || dropout)) ? 1 : 0;
+  int32_t bulk = (sums && ((dq_warps > 0) || plain)) ? 1 : 0;
   int32_t late_dp = ((softcap && (hdim > 96)) && ((hdim < 128) || (pass == AP_ATTENTION_PASS_BWD_DKV))) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
@@ -49,10 +51,14 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "// products that they go into, from registers.\n");
   if (dq_warps > 0) {
     TEXT("// dQ needs the dS of all keys, which passes through shared memory: a warpgroup of its own computes\n"
-         "// it, and adds it to its sum, while the consumers go on.\n");
+         "// it, and has the copy engine add it to its sum, while the consumers go on.\n");
   } else if (sums) {
     TEXT("// dQ needs the dS of all keys, which passes through shared memory: consumers compute dQ of a step\n"
-         "// in turn, under the next step of the others.\n");
+         "// in turn, under the next step of the others");
+    if (bulk) {
+      TEXT(", and the copy engine adds it to its sum");
+    }
+    TEXT(".\n");
   }
   TEXT("//\n"
        "// Pressed from templates/attention/flash_bwd_sm90.cu.j2 with tile ");
@@ -99,6 +105,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("#include \"attnpress/device/dtype.cuh\"\n"
        "#include \"attnpress/device/gradient.cuh\"\n");
+  if (bulk) {
+    TEXT("#include \"attnpress/device/gradient_bulk.cuh\"\n");
+  }
   if (((((mask == AP_ATTENTION_MASK_WINDOW) || softcap) || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) {
     TEXT("#include \"attnpress/device/gradient_modify.cuh\"\n");
   }
@@ -207,11 +216,20 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   if (sums) {
     TEXT("dS^T of two steps, in padded rows | ");
   }
+  if (bulk) {
+    TEXT("dQ of a step | ");
+  }
   TEXT("ring of lse and delta | barriers.\n"
        "// Matrices are stored as slabs of 64 columns, rows of 128 bytes in the 128-byte swizzle; columns\n"
-       "// past the head dim are zeros. At the end dK and dV, in padded rows, take the place of all but the\n"
-       "// barriers.\n"
-       "constexpr int K_SLABS = ceil_div(HEAD_DIM, 64);\n"
+       "// past the head dim are zeros. At the end dK and dV, in padded rows, take the place of all but ");
+  if (bulk) {
+    TEXT("dQ\n"
+         "// and the barriers.\n");
+  } else {
+    TEXT("the\n"
+         "// barriers.\n");
+  }
+  TEXT("constexpr int K_SLABS = ceil_div(HEAD_DIM, 64);\n"
        "constexpr int V_SLABS = ceil_div(HEAD_DIM_V, 64);\n"
        "constexpr int KEY_SLAB_BYTES = BLOCK_N * 128; // of K and V\n"
        "constexpr int ROW_SLAB_BYTES = BLOCK_M * 128; // of Q and dO\n"
@@ -223,8 +241,15 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   if (sums) {
     TEXT("constexpr int DS_OFFSET = DO_OFFSET + STAGES * DO_BYTES;\n"
          "constexpr int DS_ROW_BYTES = tile_row_bytes(BLOCK_M);\n"
-         "constexpr int DS_BYTES = BLOCK_N * DS_ROW_BYTES; // of one step\n"
-         "constexpr int ROWS_OFFSET = DS_OFFSET + 2 * DS_BYTES;\n");
+         "constexpr int DS_BYTES = BLOCK_N * DS_ROW_BYTES; // of one step\n");
+    if (bulk) {
+      TEXT("// fp32, of each warp a row tile, as it lies in dQ's sum.\n"
+           "constexpr int DQ_OFFSET = DS_OFFSET + 2 * DS_BYTES;\n"
+           "constexpr int DQ_WARP_BYTES = 16 * HEAD_DIM * 4;\n"
+           "constexpr int ROWS_OFFSET = DQ_OFFSET + 4 * DQ_WARP_BYTES;\n");
+    } else {
+      TEXT("constexpr int ROWS_OFFSET = DS_OFFSET + 2 * DS_BYTES;\n");
+    }
   } else {
     TEXT("constexpr int ROWS_OFFSET = DO_OFFSET + STAGES * DO_BYTES;\n");
   }
@@ -233,7 +258,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "constexpr int DK_ROW_BYTES = tile_row_bytes(HEAD_DIM);\n"
        "constexpr int DV_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);\n"
        "static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (6 + 3 * STAGES), \"shared memory\");\n"
-       "static_assert(BARRIER_OFFSET >= BLOCK_N * (DK_ROW_BYTES + DV_ROW_BYTES), \"dK and dV\");\n"
+       "static_assert(");
+  STRING(bulk ? "DQ" : "BARRIER");
+  TEXT("_OFFSET >= BLOCK_N * (DK_ROW_BYTES + DV_ROW_BYTES), \"dK and dV\");\n"
        "static_assert(BLOCK_M == 64 && BLOCK_N == 128, \"a warpgroup has 64 rows, and dQ two turns\");\n"
        "\n"
        "// The barriers, by their shared addresses. At a \"full\" one the producer's arrivals, and the bytes\n"
@@ -279,19 +306,22 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("};\n"
        "\n");
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("__device__ __forceinline__ int batch_of_block(const attnpress_bwd_args *args, int block) {\n"
-         "  return block / args->blocks / args->heads_kv;\n"
-         "}\n"
-         "\n");
+    TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, const Unit *unit) {\n"
+         "  Work work;\n"
+         "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
+         "  work.key_begin = unit->block * BLOCK_N;\n"
+         "  work.kv_head = unit->head;\n"
+         "  work.batch = unit->sequence;\n");
+  } else {
+    TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n"
+         "  Work work;\n"
+         "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
+         "  work.key_begin = block % args->blocks * BLOCK_N;\n"
+         "  const int head = block / args->blocks;\n"
+         "  work.kv_head = head % args->heads_kv;\n"
+         "  work.batch = head / args->heads_kv;\n");
   }
-  TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n"
-       "  Work work;\n"
-       "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
-       "  work.key_begin = block % args->blocks * BLOCK_N;\n"
-       "  const int head = block / args->blocks;\n"
-       "  work.kv_head = head % args->heads_kv;\n"
-       "  work.batch = head / args->heads_kv;\n"
-       "  const int group = args->heads_q / args->heads_kv;\n"
+  TEXT("  const int group = args->heads_q / args->heads_kv;\n"
        "  work.first_head = work.kv_head * group;\n");
   if (mask == AP_ATTENTION_MASK_WINDOW) {
     TEXT("  // Rows that see none of the keys are skipped.\n"
@@ -313,8 +343,29 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "  work.steps = blocks * group;\n"
        "  return work;\n"
        "}\n"
-       "\n"
-       "// A step of the walk.\n"
+       "\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("// What thread block `number` of the grid computes, for all threads to read behind the next barrier:\n"
+         "// one warp. Its keys begin at -1 where the grid has more than there are units.\n"
+         "__device__ __forceinline__ void write_work(Work *work, SequencePlace *at,\n"
+         "                                           const attnpress_bwd_ragged_args *batch, int number) {\n"
+         "  Unit unit = {0, 0, 0, -1};\n"
+         "  if (is_unit(batch, number))\n"
+         "    unit = find_unit(batch, number, batch->bwd.heads_kv);\n"
+         "  if (threadIdx.x % 32 != 0)\n"
+         "    return;\n"
+         "  if (unit.block < 0) {\n"
+         "    work->key_begin = -1;\n"
+         "    return;\n"
+         "  }\n"
+         "  *at = place_of_unit(batch, &unit);\n"
+         "  const attnpress_bwd_args bwd = args_of_lengths(batch, at->seqlen_q, at->seqlen_k);\n"
+         "  *work = find_work(&bwd, &unit);\n"
+         "  work->at = at;\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// A step of the walk.\n"
        "struct Step {\n"
        "  int head, row;\n"
        "};\n"
@@ -602,17 +653,23 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "    ldmatrix_x4_trans(ds[i], tile + i * 16 * DS_ROW_BYTES);\n"
          "}\n"
          "\n"
-         "// Adds 8 `tiles` columns of dQ to their sum.\n"
-         "__device__ __forceinline__ void add_columns(float *sum, const float *dq, int tiles, int lane) {\n"
-         "#pragma unroll\n"
-         "  for (int tile = 0; tile < tiles; ++tile)\n"
-         "    add_to_sum(sum + tile * 128, dq + tile * 4, lane);\n"
+         "// Begins to add 8 `tiles` columns of dQ to their sum, from `place` in shared memory.\n"
+         "__device__ __forceinline__ void add_columns(float *sum, unsigned char *smem, uint32_t shared,\n"
+         "                                            int place, const float *dq, int tiles, int lane) {\n"
+         "  // The first lane's additions are read, but the latest of other columns: hands over the place.\n"
+         "  wait_for_additions(");
+    INTEGER((hdim > 64) ? 1 : 0);
+    TEXT(");\n"
+         "  __syncwarp();\n"
+         "  store_for_sum((float *)(smem + place), dq, tiles, lane);\n"
+         "  begin_addition(sum, shared + place, tiles);\n"
          "}\n"
          "\n"
          "// dQ = dS K of each step, (BLOCK_M, HEAD_DIM), of all keys of the block, slab by slab of K.\n"
-         "__device__ __forceinline__ void sum_dq(const attnpress_bwd_args *args, uint32_t shared,\n"
-         "                                       const Work *work) {\n"
+         "__device__ __forceinline__ void sum_dq(const attnpress_bwd_args *args, unsigned char *smem,\n"
+         "                                       uint32_t shared, const Work *work) {\n"
          "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
+         "  const int place = DQ_OFFSET + warp * DQ_WARP_BYTES;\n"
          "  const uint64_t k = wgmma_descriptor(shared, 1024, KEY_SLAB_BYTES);\n"
          "  Step step = {work->first_head, work->row_begin};\n"
          "  if (work->steps > 0) // the copy engine hands over K\n"
@@ -666,7 +723,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("(dq);\n"
          "      }\n"
          "      if (valid)\n"
-         "        add_columns(sum, dq, ");
+         "        add_columns(sum, smem, shared, place, dq, ");
     INTEGER(((hdim < 64) ? hdim : 64) / 8);
     TEXT(", lane);\n"
          "    }\n");
@@ -706,21 +763,34 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("(dq);\n"
            "      }\n"
            "      if (valid)\n"
-           "        add_columns(sum + 8 * 128, dq, ");
+           "        add_columns(sum + 8 * 128, smem, shared, place + 8 * 512, dq, ");
       INTEGER((hdim / 8) - 8);
       TEXT(", lane);\n"
            "    }\n");
     }
     TEXT("  }\n"
          "  named_barrier_arrive(2, NUM_THREADS - 128); // K has been read\n"
+         "  wait_for_additions(0);\n"
          "}\n");
   } else if (sums) {
     TEXT("// dQ = dS K of a step, (BLOCK_M, HEAD_DIM), of all keys of the block, added to its sum. `turn`: the\n"
-         "// dS that it takes, `parity` of its barriers.\n"
-         "__device__ __forceinline__ void add_dq(const attnpress_bwd_args *args, uint32_t shared, int turn,\n"
-         "                                       int parity, const Work *work, Step step) {\n"
-         "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
-         "  // All consumers' warps arrived: hands over their dS.\n"
+         "// dS that it takes, `parity` of its barriers.");
+    STRING(bulk ? " The addition has only begun at the end." : "");
+    TEXT("\n");
+    if (bulk) {
+      TEXT("__device__ __forceinline__ void add_dq(const attnpress_bwd_args *args, unsigned char *smem,\n"
+           "                                       uint32_t shared, int turn, int parity, const Work *work,\n"
+           "                                       Step step) {\n");
+    } else {
+      TEXT("__device__ __forceinline__ void add_dq(const attnpress_bwd_args *args, uint32_t shared, int turn,\n"
+           "                                       int parity, const Work *work, Step step) {\n");
+    }
+    TEXT("  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
+         "  // All consumers' warps arrived: hands over their dS");
+    if (bulk) {
+      TEXT(", and the place of dQ");
+    }
+    TEXT(".\n"
          "  wait_for_phase(ds_full(shared, turn), parity);\n"
          "  const uint32_t tile = shared + DS_OFFSET + turn * DS_BYTES + warp * 32 +\n"
          "                        ldmatrix_columns_first(lane, DS_ROW_BYTES);\n"
@@ -759,11 +829,17 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "    float *sum = args->dq_sum + sum_offset(args, ");
     STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "0, step.head, work->at->sum_tile + step.row / 16 + warp" : "work->batch, step.head, step.row / 16 + warp");
     TEXT(",\n"
-         "                                           HEAD_DIM);\n"
-         "#pragma unroll\n"
-         "    for (int tile_index = 0; tile_index < K_TILES; ++tile_index)\n"
-         "      add_to_sum(sum + tile_index * 128, dq + tile_index * 4, lane);\n"
-         "  }\n"
+         "                                           HEAD_DIM);\n");
+    if (bulk) {
+      TEXT("    const int place = DQ_OFFSET + warp * DQ_WARP_BYTES;\n"
+           "    store_for_sum((float *)(smem + place), dq, K_TILES, lane);\n"
+           "    begin_addition(sum, shared + place, K_TILES);\n");
+    } else {
+      TEXT("#pragma unroll\n"
+           "    for (int tile_index = 0; tile_index < K_TILES; ++tile_index)\n"
+           "      add_to_sum(sum + tile_index * 128, dq + tile_index * 4, lane);\n");
+    }
+    TEXT("  }\n"
          "}\n");
   }
   TEXT("// Scores that do not count become -inf.\n"
@@ -911,6 +987,10 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "    // The warp's lanes arrive and wait, so that one arrival stands for all: here and below.\n"
        "    __syncwarp();\n");
   if (sums) {
+    if (bulk && (dq_warps == 0)) {
+      TEXT("    // Who computes dQ next finds its place read.\n"
+           "    wait_for_additions(0);\n");
+    }
     TEXT("    arrive_once(ds_full(shared, turn));\n");
   }
   TEXT("    wgmma_wait(0);\n"
@@ -923,7 +1003,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "    arrive_once(step_empty(shared, stage.index));\n");
   if (sums && (dq_warps == 0)) {
     TEXT("    if (turn == consumer)\n"
-         "      add_dq(args, shared, turn, turn_parity, work, step);\n");
+         "      add_dq(args, ");
+    STRING(bulk ? "smem, " : "");
+    TEXT("shared, turn, turn_parity, work, step);\n");
   }
   TEXT("    stage = next_stage(stage, STAGES);\n"
        "    step = step_after(step, work);\n"
@@ -970,8 +1052,11 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "  store_gradient(dk_rows, args->dk_row_stride, smem, BLOCK_N, HEAD_DIM, valid, thread,\n"
        "                 CONSUMER_THREADS);\n"
        "  store_gradient(dv_rows, args->dv_row_stride, dv_tile, BLOCK_N, HEAD_DIM_V, valid, thread,\n"
-       "                 CONSUMER_THREADS);\n"
-       "}\n"
+       "                 CONSUMER_THREADS);\n");
+  if (bulk && (dq_warps == 0)) {
+    TEXT("  wait_for_additions(0);\n");
+  }
+  TEXT("}\n"
        "\n"
        "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, 1)\n"
        "    ");
@@ -986,6 +1071,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "  const uint32_t shared = shared_address(smem);\n");
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("  __shared__ SequencePlace sequence;\n"
+         "  __shared__ Work found;\n"
+         "  if (threadIdx.x < 32)\n"
+         "    write_work(&found, &sequence, &args.batch, blockIdx.x);\n"
          "  // Tensor maps are where dense kernels have them.\n"
          "  const attnpress_bwd_sm90_args *const maps = (const attnpress_bwd_sm90_args *)&args;\n");
   } else {
@@ -1011,25 +1099,23 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "    }\n");
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("    for (int i = 0; i < 2 + STAGES; ++i)\n"
-         "      mbarrier_init(shared_address(&tail_barriers[i]), 1);\n"
-         "    sequence = place_of_sequence(&args.batch, batch_of_block(&args.batch.bwd, blockIdx.x));\n");
+         "      mbarrier_init(shared_address(&tail_barriers[i]), 1);\n");
   }
   TEXT("    fence_mbarrier_init();\n"
        "  }\n"
        "  // All threads arrive and wait: hands over the barriers");
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT(", and where the sequence lies");
+    TEXT(", and the work");
   }
   TEXT(".\n"
        "  __syncthreads();\n"
        "\n");
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("  const attnpress_bwd_args bwd =\n"
-         "      args_of_lengths(&args.batch, sequence.seqlen_q, sequence.seqlen_k);\n"
-         "  Work work = find_work(&bwd, blockIdx.x);\n"
-         "  work.at = &sequence;\n"
-         "  if (work.key_begin >= bwd.seqlen_k) // the grid is laid out for the longest sequence\n"
-         "    return;\n");
+    TEXT("  if (found.key_begin < 0)\n"
+         "    return;\n"
+         "  const Work work = found;\n"
+         "  const attnpress_bwd_args bwd =\n"
+         "      args_of_lengths(&args.batch, sequence.seqlen_q, sequence.seqlen_k);\n");
   } else {
     TEXT("  const attnpress_bwd_args &bwd = args.bwd;\n"
          "  const Work work = find_work(&bwd, blockIdx.x);\n");
@@ -1045,7 +1131,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   if (dq_warps > 0) {
     TEXT("  } else if (warp >= 4 + 4 * CONSUMERS) {\n"
          "    decrease_registers(DQ_REGISTERS);\n"
-         "    sum_dq(&bwd, shared, &work);\n");
+         "    sum_dq(&bwd, smem, shared, &work);\n");
   }
   TEXT("  } else {\n"
        "    increase_registers(CONSUMER_REGISTERS);\n"

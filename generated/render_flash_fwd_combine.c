@@ -168,7 +168,7 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "  return sum;\n"
        "}\n"
        "\n");
-  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && (arch != 90)) {
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("// Adds up the splits of a row one after the other, whatever their number: as a thread block of the\n"
          "// split kernels does that computes them all.\n"
          "__device__ __forceinline__ Sum add_in_order(const attnpress_fwd_combine_args *args, int row,\n"
@@ -210,7 +210,7 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "  const int thread = threadIdx.x % GROUP_THREADS;\n"
        "  const int column = column_block * COLUMNS + thread * 4;\n"
        "  const bool valid = HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V;\n");
-  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && (arch != 90)) {
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("  Sum sum = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};\n"
          "  if (ragged->fixed_split_blocks == 0)\n"
          "    sum = add_splits(args, row, threadIdx.x / GROUP_THREADS, valid ? column : 0);\n"
@@ -270,6 +270,7 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "        end.lse;\n");
   }
   TEXT("}\n"
+       "\n"
        "extern \"C\" __global__ void __launch_bounds__(32 * WARPS)\n"
        "    ");
   STRING(stem);
@@ -285,7 +286,7 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "  griddepcontrol_launch_dependents();\n"
        "\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("  const attnpress_fwd_combine_args &args = batch_args.combine;\n");
+    TEXT("  attnpress_fwd_combine_args args = batch_args.combine;\n");
   }
   TEXT("  const int row = blockIdx.x / COLUMN_BLOCKS; // of (batch, heads_q, seqlen_q)\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
@@ -294,6 +295,8 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "  const Rows rows = query_rows(&batch_args.ragged, batch, args.seqlen_q);\n"
          "  if (position >= rows.count) // no split has written it\n"
          "    return;\n"
+         "  if (batch_args.sequence_splits != nullptr)\n"
+         "    args.num_splits = batch_args.sequence_splits[batch];\n"
          "\n");
   }
   if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {

@@ -39,15 +39,12 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   const int32_t k_unroll = in->field[AP_ATTENTION_TILE_K_UNROLL];
   const int32_t spread = in->field[AP_ATTENTION_TILE_SPREAD];
   const int32_t warps_k = in->field[AP_ATTENTION_TILE_WARPS_K];
+  int32_t has_map = (mod_mask && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
        "//\n");
-  if (split && (arch == 90)) {
-    TEXT("// The forward pass in splits: out = softmax(scale * Q K^T) V. The thread blocks of a cluster run at\n"
-         "// the same time; each writes partial outputs in fp32 over a range of the keys, and then adds up\n"
-         "// those of all in its share of the rows and columns.\n");
-  } else if (split) {
+  if (split) {
     TEXT("// One split of the forward pass: partial outputs in fp32 over a range of the keys, which\n"
          "// flash_fwd_combine adds up.\n");
   } else {
@@ -125,17 +122,11 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   if ((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) {
     TEXT("#include \"attnpress/device/modify.cuh\"\n");
   }
-  TEXT("#include \"attnpress/device/ptx_address.cuh\"\n");
-  if (arch == 90) {
-    TEXT("#include \"attnpress/device/ptx_cluster.cuh\"\n");
-  }
-  TEXT("#include \"attnpress/device/ptx_cp_async.cuh\"\n"
+  TEXT("#include \"attnpress/device/ptx_address.cuh\"\n"
+       "#include \"attnpress/device/ptx_cp_async.cuh\"\n"
        "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
-       "#include \"attnpress/device/ptx_ldmatrix.cuh\"\n");
-  if (arch == 90) {
-    TEXT("#include \"attnpress/device/ptx_math.cuh\"\n");
-  }
-  TEXT("#include \"attnpress/device/ptx_mma.cuh\"\n"
+       "#include \"attnpress/device/ptx_ldmatrix.cuh\"\n"
+       "#include \"attnpress/device/ptx_mma.cuh\"\n"
        "#include \"attnpress/device/ptx_sreg.cuh\"\n"
        "#include \"attnpress/device/score.cuh\"\n");
   if (mod_score || mod_mask) {
@@ -271,9 +262,7 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("// The thread block's work, from its index in the grid.\n"
        "__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {\n");
-  if (arch == 90) {
-    TEXT("  return find_cluster_work(args, block, BLOCK_M, LAST_FIRST);\n");
-  } else if (split || decode) {
+  if (split || decode) {
     TEXT("  return find_split_work(args, block, BLOCK_M, LAST_FIRST, SPLIT);\n");
   } else {
     TEXT("  return find_whole_work(args, block, BLOCK_M, LAST_FIRST);\n");
@@ -297,13 +286,12 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
            "// Passes the scores of row `half` through it; `key` is this thread's first key. They come in units\n"
            "// of `scale` or of the cap, and leave in natural units.\n"
            "__device__ __forceinline__ void pass_scores(float *score, int half, const attnpress_mod_args *mod,\n"
-           "                                            const attnpress_fwd_args *args, SnippetRow row,\n"
-           "                                            int key) {\n"
+           "                                            int q_len, int k_len, SnippetRow row, int key) {\n"
            "#pragma unroll\n"
            "  for (int i = 0; i < S_TILES * 2; ++i) {\n"
            "    float *one = &score[i / 2 * 4 + half * 2 + i % 2];\n"
-           "    *one = snippet_score(mod, *one * mod->natural_per_unit, row, key + i / 2 * 8 + i % 2,\n"
-           "                         args->seqlen_q, args->seqlen_k);\n"
+           "    *one = snippet_score(mod, *one * mod->natural_per_unit, row, key + i / 2 * 8 + i % 2, q_len,\n"
+           "                         k_len);\n"
            "  }\n"
            "}\n"
            "\n");
@@ -316,8 +304,8 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
            "// Scores that it takes out become -inf; `key` is this thread's first key. What it says of a key to\n"
            "// both rows of a thread is asked at once, in a loop that keeps the code small: a bit a score.\n"
            "__device__ __forceinline__ void mask_by_snippet(float *score, const attnpress_mod_args *mod,\n"
-           "                                                const attnpress_fwd_args *args,\n"
-           "                                                const SnippetRow rows[2], int key) {\n"
+           "                                                int q_len, int k_len, const SnippetRow rows[2],\n"
+           "                                                int key) {\n"
            "  uint32_t seen[2][ceil_div(S_TILES, 16)] = {};\n"
            "#pragma unroll\n"
            "  for (int first = 0; first < S_TILES; first += 16) {\n"
@@ -325,8 +313,8 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
            "    for (int tile = 0; tile < min_int(S_TILES - first, 16); ++tile) {\n"
            "#pragma unroll\n"
            "      for (int i = 0; i < 4; ++i) {\n"
-           "        const bool keeps = snippet_keeps(mod, rows[i / 2], key + (first + tile) * 8 + i % 2,\n"
-           "                                         args->seqlen_q, args->seqlen_k);\n"
+           "        const bool keeps =\n"
+           "            snippet_keeps(mod, rows[i / 2], key + (first + tile) * 8 + i % 2, q_len, k_len);\n"
            "        seen[i / 2][first / 16] |= (uint32_t)keeps << tile * 2 + i % 2;\n"
            "      }\n"
            "    }\n"
@@ -371,7 +359,7 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "  int block_begin; // the last key block that is walked over\n"
        "  uint32_t ring;   // shared address of slot 0\n"
        "  int slot;        // of the slab in use, where a key block is not a whole number of rounds\n");
-  if (mod_mask) {
+  if (has_map) {
     TEXT("  const uint32_t *map; // of the row block\n"
          "  int k_block, v_block; // whose K, and whose V, is loaded next\n");
   }
@@ -490,7 +478,7 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "    load_rows(slot, HEAD_DIM_V, pipe->v + key * pipe->v_row_stride, pipe->v_row_stride, V_SLAB,\n"
          "              HEAD_DIM_V, keys - key);\n"
          "  }\n");
-    if (!mod_mask) {
+    if (!has_map) {
       TEXT("  if (slab == K_SLABS - 1)\n"
            "    pipe->k -= BLOCK_N * pipe->k_row_stride;\n"
            "  if (slab == SLABS - 1)\n"
@@ -509,7 +497,7 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
     }
     TEXT("}\n"
          "\n");
-    if (mod_mask) {
+    if (has_map) {
       TEXT("// The key block that slab number `slab` of those to come is loaded of.\n"
            "__device__ __forceinline__ int block_to_load(const KeyPipeline *pipe, int slab) {\n"
            "  return slab % SLABS < K_SLABS ? pipe->k_block : pipe->v_block;\n"
@@ -530,7 +518,7 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "__device__ __forceinline__ void fill_ring(KeyPipeline *pipe, int n) {\n"
        "#pragma unroll\n"
        "  for (int slab = 0; slab < STAGES - 1; ++slab) {\n");
-  if (!mod_mask) {
+  if (!has_map) {
     TEXT("    if (n - slab / SLABS >= pipe->block_begin)\n"
          "      load_slab(pipe, n - slab / SLABS, slab % SLABS, pipe->ring + slab * SLOT_BYTES,\n"
          "                true);\n");
@@ -551,7 +539,7 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "  ring_barrier();\n");
   if (!spread) {
     TEXT("  const int ahead = slab + STAGES - 1;\n");
-    if (!mod_mask) {
+    if (!has_map) {
       TEXT("  if (n - ahead / SLABS >= pipe->block_begin)\n"
            "    load_slab(pipe, n - ahead / SLABS, ahead % SLABS, ring_slot(pipe, slab, STAGES - 1), masked);\n");
     } else {
@@ -648,7 +636,7 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "  pipe.block_begin = block_begin;\n"
        "  pipe.ring = ring;\n"
        "  pipe.slot = 0;\n");
-  if (mod_mask) {
+  if (has_map) {
     TEXT("  pipe.map = nullptr; // the caller's to set\n"
          "  pipe.k_block = pipe.v_block = n;\n");
   }
@@ -823,8 +811,11 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("  int first_head; // of the tile\n"
          "  int64_t batch;\n");
   }
-  if (mod_mask) {
+  if (has_map) {
     TEXT("  const uint32_t *map; // of the row block\n");
+  }
+  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && (mod_score || mod_mask)) {
+    TEXT("  const attnpress_mod_args *mod;\n");
   }
   if (warps_n > 1) {
     TEXT("  int warp_n;\n"
@@ -853,7 +844,7 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "\n");
   }
   if ((((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || mod_score) || mod_mask) {
-    if (mod_mask) {
+    if (has_map) {
       TEXT("// Modifies the scores of a key block, whose first key for this warp is `first_key`, and takes out\n"
            "// what the snippet's mask takes out; `some`: it is not known to take out nothing. `masked`: the\n"
            "// block may pass the end of the keys.\n");
@@ -863,7 +854,7 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
     }
     TEXT("__device__ __forceinline__ void modify_block(float score[M_TILES][S_TILES * 4], const Place *place,\n"
          "                                             const attnpress_fwd_args *args, int first_key,\n");
-    if (mod_mask) {
+    if (has_map) {
       TEXT("                                             bool masked, bool some) {\n");
     } else {
       TEXT("                                             bool masked) {\n");
@@ -893,7 +884,10 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
              "                                     position);\n");
       }
       if (mod_score) {
-        TEXT("      pass_scores(score[m], half, snippet_args(args), args, at, first_key + lane % 4 * 2);\n");
+        TEXT("      pass_scores(score[m], half, ");
+        STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "snippet_args(args)" : "place->mod");
+        TEXT(", args->seqlen_q, args->seqlen_k, at,\n"
+             "                  first_key + lane % 4 * 2);\n");
       }
       if (mod_mask) {
         TEXT("      rows[half] = at;\n");
@@ -909,9 +903,13 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
       }
       TEXT("    }\n");
     }
-    if (mod_mask) {
+    if (has_map) {
       TEXT("    if (some)\n"
-           "      mask_by_snippet(score[m], snippet_args(args), args, rows, first_key + lane % 4 * 2);\n");
+           "      mask_by_snippet(score[m], snippet_args(args), args->seqlen_q, args->seqlen_k, rows,\n"
+           "                      first_key + lane % 4 * 2);\n");
+    } else if (mod_mask) {
+      TEXT("    mask_by_snippet(score[m], place->mod, args->seqlen_q, args->seqlen_k, rows,\n"
+           "                    first_key + lane % 4 * 2);\n");
     }
     TEXT("  }\n"
          "}\n"
@@ -1113,10 +1111,10 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   TEXT(", n, ");
   STRING((warps_n > 1) ? "place->first_key" : "0");
   TEXT(", masked);\n");
-  if (mod_mask) {
+  if (has_map) {
     TEXT("  modify_block(score, place, args, n * BLOCK_N + place->first_key, masked,\n"
          "               tile_state(place->map, n) != ALL_SCORES);\n");
-  } else if (((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || mod_score) {
+  } else if ((((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || mod_score) || mod_mask) {
     TEXT("  modify_block(score, place, args, n * BLOCK_N + place->first_key, masked);\n");
   }
   TEXT("  if (masked)\n"
@@ -1240,7 +1238,11 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
       TEXT("                                             unsigned char *smem) {\n"
            "  // Found anew rather than kept in registers over the loops.\n"
            "  const Work work = find_work(&batch->fwd, read_block_index());\n"
-           "  const attnpress_fwd_args sequence = args_of_sequence(batch, work.batch), *args = &sequence;\n");
+           "  const attnpress_fwd_args sequence =\n"
+           "      args_of_sequence(batch, work.batch, ");
+      STRING((bias == AP_ATTENTION_BIAS_NONE) ? "NO_BOUND" : "batch->fwd.seqlen_k");
+      TEXT(");\n"
+           "  const attnpress_fwd_args *args = &sequence;\n");
     } else {
       TEXT("                                             const attnpress_fwd_args *args, unsigned char *smem) {\n"
            "  // Found anew rather than kept in registers over the loops.\n"
@@ -1354,249 +1356,6 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
     }
     TEXT("}\n");
   }
-  if (arch == 90) {
-    TEXT("constexpr int COLUMNS = 32; // of the output, that a thread block adds up at a time\n"
-         "constexpr int WARPS = NUM_THREADS / 32;\n"
-         "constexpr int COLUMN_BLOCKS = ceil_div(HEAD_DIM_V, COLUMNS);\n"
-         "constexpr int GROUP_THREADS = COLUMNS / 4; // of 4 columns\n"
-         "constexpr int GROUPS = 32 * WARPS / GROUP_THREADS;\n"
-         "constexpr int STEP = 4; // splits that a group loads at once\n"
-         "static_assert(32 % GROUP_THREADS == 0, \"a warp is a number of groups\");\n"
-         "\n"
-         "// A sum over some of the splits: of 2^(lse - max) and of 2^(lse - max) out, in 4 columns; lse and\n"
-         "// its maximum in units of log2. No splits, or none with a key: -inf, 0 and 0.\n"
-         "struct Sum {\n"
-         "  float max, weights;\n"
-         "  float4 out;\n"
-         "};\n"
-         "\n"
-         "// 2^(lse - max), where max may be -inf: then lse is, too.\n"
-         "__device__ __forceinline__ float weight_of(float lse, float max) {\n"
-         "  return exp2_approx(lse - finite_base(max));\n"
-         "}\n"
-         "\n"
-         "// a * x + y\n"
-         "__device__ __forceinline__ float4 multiply_add(float a, float4 x, float4 y) {\n"
-         "  const float4 sum = {a * x.x + y.x, a * x.y + y.y, a * x.z + y.z, a * x.w + y.w};\n"
-         "  return sum;\n"
-         "}\n"
-         "\n"
-         "__device__ __forceinline__ Sum add(Sum a, Sum b) {\n"
-         "  Sum sum;\n"
-         "  sum.max = fmaxf(a.max, b.max);\n"
-         "  const float a_weight = weight_of(a.max, sum.max), b_weight = weight_of(b.max, sum.max);\n"
-         "  const float4 zero = {0.0f, 0.0f, 0.0f, 0.0f};\n"
-         "  sum.weights = a_weight * a.weights + b_weight * b.weights;\n"
-         "  sum.out = multiply_add(a_weight, a.out, multiply_add(b_weight, b.out, zero));\n"
-         "  return sum;\n"
-         "}\n"
-         "\n"
-         "__device__ __forceinline__ Sum exchange(Sum a, int lanes) {\n"
-         "  a.max = __shfl_xor_sync(0xffffffff, a.max, lanes);\n"
-         "  a.weights = __shfl_xor_sync(0xffffffff, a.weights, lanes);\n"
-         "  a.out.x = __shfl_xor_sync(0xffffffff, a.out.x, lanes);\n"
-         "  a.out.y = __shfl_xor_sync(0xffffffff, a.out.y, lanes);\n"
-         "  a.out.z = __shfl_xor_sync(0xffffffff, a.out.z, lanes);\n"
-         "  a.out.w = __shfl_xor_sync(0xffffffff, a.out.w, lanes);\n"
-         "  return a;\n"
-         "}\n"
-         "\n"
-         "// Adds up splits `first`, `first` + GROUPS ... of a row, in the 4 columns from `column` on.\n"
-         "__device__ __forceinline__ Sum add_splits(const attnpress_fwd_combine_args *args, int row,\n"
-         "                                          int first, int column) {\n"
-         "  Sum sum = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};\n"
-         "  for (; first < args->num_splits; first += STEP * GROUPS) {\n"
-         "    float lse[STEP];\n"
-         "    float4 out[STEP];\n"
-         "#pragma unroll\n"
-         "    for (int i = 0; i < STEP; ++i) {\n"
-         "      const int split = first + i * GROUPS;\n"
-         "      const int64_t partial = split * args->rows + row;\n"
-         "      const float4 zero = {0.0f, 0.0f, 0.0f, 0.0f};\n"
-         "      lse[i] = -INF;\n"
-         "      out[i] = zero;\n");
-    if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
-      TEXT("      if (split < args->num_splits) {\n"
-           "        lse[i] = args->lse_partial[partial] * LOG2_E;\n"
-           "        out[i] = *(const float4 *)(args->out_partial + partial * HEAD_DIM_V + column);\n"
-           "      }\n");
-    } else {
-      TEXT("      if (split < args->num_splits)\n"
-           "        lse[i] = args->lse_partial[partial] * LOG2_E;\n");
-    }
-    TEXT("    }\n");
-    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-      TEXT("    // Splits past a sequence's keys have written no output.\n"
-           "#pragma unroll\n"
-           "    for (int i = 0; i < STEP; ++i)\n"
-           "      if (lse[i] > -INF)\n"
-           "        out[i] = *(const float4 *)(args->out_partial +\n"
-           "                                   ((first + i * GROUPS) * args->rows + row) * HEAD_DIM_V + column);\n");
-    }
-    TEXT("    float max = sum.max;\n"
-         "#pragma unroll\n"
-         "    for (int i = 0; i < STEP; ++i)\n"
-         "      max = fmaxf(max, lse[i]);\n"
-         "    const float rescale = weight_of(sum.max, max);\n"
-         "    const float4 zero = {0.0f, 0.0f, 0.0f, 0.0f};\n"
-         "    sum.max = max;\n"
-         "    sum.weights *= rescale;\n"
-         "    sum.out = multiply_add(rescale, sum.out, zero);\n"
-         "#pragma unroll\n"
-         "    for (int i = 0; i < STEP; ++i) {\n"
-         "      const float weight = weight_of(lse[i], max);\n"
-         "      sum.weights += weight;\n"
-         "      sum.out = multiply_add(weight, out[i], sum.out);\n"
-         "    }\n"
-         "  }\n"
-         "  return sum;\n"
-         "}\n"
-         "\n");
-    if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && (arch != 90)) {
-      TEXT("// Adds up the splits of a row one after the other, whatever their number: as a thread block of the\n"
-           "// split kernels does that computes them all.\n"
-           "__device__ __forceinline__ Sum add_in_order(const attnpress_fwd_combine_args *args, int row,\n"
-           "                                            int column) {\n"
-           "  const float4 zero = {0.0f, 0.0f, 0.0f, 0.0f};\n"
-           "  float lse = -INF;\n"
-           "  float4 out = zero;\n"
-           "#pragma unroll 4\n"
-           "  for (int split = 0; split < args->num_splits; ++split) {\n"
-           "    const int64_t partial = split * args->rows + row;\n"
-           "    const float next_lse = args->lse_partial[partial];\n"
-           "    const float4 next =\n"
-           "        next_lse == -INF ? zero\n"
-           "                         : *(const float4 *)(args->out_partial + partial * HEAD_DIM_V + column);\n"
-           "    const PartSum sum = add_part(lse, next_lse);\n"
-           "    lse = sum.lse;\n"
-           "    out.x = add_part_values(sum, out.x, next.x);\n"
-           "    out.y = add_part_values(sum, out.y, next.y);\n"
-           "    out.z = add_part_values(sum, out.z, next.z);\n"
-           "    out.w = add_part_values(sum, out.w, next.w);\n"
-           "  }\n"
-           "  return {lse * LOG2_E, lse > -INF ? 1.0f : 0.0f, out};\n"
-           "}\n"
-           "\n");
-    }
-    TEXT("// What the warps hand over, in shared memory.\n"
-         "struct WarpSums {\n"
-         "  float4 out[WARPS][GROUP_THREADS];\n"
-         "  float2 weights[WARPS][GROUP_THREADS]; // maximum, sum of the weights\n"
-         "};\n"
-         "\n"
-         "// Adds up all splits of a row of (batch, heads_q, seqlen_q), in COLUMNS columns, and stores the\n"
-         "// result. All threads of the thread block take part.\n"
-         "__device__ __forceinline__ void combine_row(const attnpress_fwd_combine_args *args,\n");
-    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-      TEXT("                                            const attnpress_ragged_args *ragged, Rows rows,\n");
-    }
-    TEXT("                                            int row, int column_block, WarpSums *sums) {\n"
-         "  const int thread = threadIdx.x % GROUP_THREADS;\n"
-         "  const int column = column_block * COLUMNS + thread * 4;\n"
-         "  const bool valid = HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V;\n");
-    if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && (arch != 90)) {
-      TEXT("  Sum sum = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};\n"
-           "  if (ragged->fixed_split_blocks == 0)\n"
-           "    sum = add_splits(args, row, threadIdx.x / GROUP_THREADS, valid ? column : 0);\n"
-           "  else if (threadIdx.x < GROUP_THREADS) // the other groups have none\n"
-           "    sum = add_in_order(args, row, valid ? column : 0);\n");
-    } else {
-      TEXT("  Sum sum = add_splits(args, row, threadIdx.x / GROUP_THREADS, valid ? column : 0);\n");
-    }
-    TEXT("  // Over the groups of a warp, then over the warps.\n"
-         "#pragma unroll\n"
-         "  for (int lanes = GROUP_THREADS; lanes < 32; lanes *= 2)\n"
-         "    sum = add(sum, exchange(sum, lanes));\n"
-         "  if (threadIdx.x % 32 < GROUP_THREADS) {\n"
-         "    const float2 weights = {sum.max, sum.weights};\n"
-         "    sums->out[threadIdx.x / 32][thread] = sum.out;\n"
-         "    sums->weights[threadIdx.x / 32][thread] = weights;\n"
-         "  }\n"
-         "  // All threads arrive and wait: hands over the sums of the warps.\n"
-         "  __syncthreads();\n"
-         "  if (threadIdx.x >= GROUP_THREADS || !valid)\n"
-         "    return;\n"
-         "#pragma unroll\n"
-         "  for (int warp = 1; warp < WARPS; ++warp) {\n"
-         "    const float2 weights = sums->weights[warp][thread];\n"
-         "    const Sum part = {weights.x, weights.y, sums->out[warp][thread]};\n"
-         "    sum = add(sum, part);\n"
-         "  }\n"
-         "\n"
-         "  const int position = row % args->seqlen_q;\n"
-         "  const int head = row / args->seqlen_q % args->heads_q;\n"
-         "  const int batch = row / args->seqlen_q / args->heads_q;\n"
-         "  RowEnd end = {normalizer(sum.weights), natural_lse(sum.max, sum.weights)};\n"
-         "  if (args->sinks != nullptr)\n"
-         "    end = end_row_with_sink(\n"
-         "        sum.max, sum.weights,\n"
-         "        load_sink(args->sinks, args->sinks_dtype, args->sinks_stride, head, args->heads_q));\n");
-    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-      TEXT("  const int64_t out_batch = ragged->cu_seqlens_q != nullptr ? 0 : batch;\n"
-           "  uint16_t *out = (uint16_t *)args->out + out_batch * args->out_batch_stride +\n"
-           "                  (rows.begin + position) * args->out_row_stride + head * args->out_head_stride +\n"
-           "                  column;\n");
-    } else {
-      TEXT("  uint16_t *out = (uint16_t *)args->out + batch * args->out_batch_stride +\n"
-           "                  position * args->out_row_stride + head * args->out_head_stride + column;\n");
-    }
-    TEXT("  const uint2 packed = {pack(DTYPE, sum.out.x * end.normalize, sum.out.y * end.normalize),\n"
-         "                        pack(DTYPE, sum.out.z * end.normalize, sum.out.w * end.normalize)};\n"
-         "  *(uint2 *)out = packed;\n");
-    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-      TEXT("  if (args->lse && column == 0)\n"
-           "    args->lse[lse_of_sequence(ragged, rows, batch, args->lse_batch_stride) +\n"
-           "             head * args->lse_head_stride + position * ragged->lse_row_stride] =\n"
-           "        stored_lse(ragged, end.lse);\n");
-    } else {
-      TEXT("  if (args->lse && column == 0)\n"
-           "    args->lse[batch * args->lse_batch_stride + head * args->lse_head_stride + position] =\n"
-           "        end.lse;\n");
-    }
-    TEXT("}\n"
-         "static_assert(SMEM_BYTES >= sizeof(WarpSums), \"shared memory\");\n"
-         "\n"
-         "// The thread blocks of a cluster have the splits of one row block. When each has stored its part,\n"
-         "// they share the rows and their columns. `rows`: of the row block's head, or its packed heads.\n"
-         "__device__ __forceinline__ void add_splits_of_cluster(\n");
-    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-      TEXT("    const attnpress_fwd_ragged_args *sequences, const Work *work, int rows, unsigned char *smem) {\n"
-           "  const attnpress_fwd_args *args = &sequences->fwd;\n");
-    } else {
-      TEXT("    const attnpress_fwd_args *args, const Work *work, int rows, unsigned char *smem) {\n");
-    }
-    TEXT("  // Without key blocks nobody has waited for Q.\n"
-         "  cp_async_wait(0);\n"
-         "  // All threads of the cluster arrive and wait: hands over the parts, and the shared memory.\n"
-         "  cluster_arrive();\n"
-         "  cluster_wait();\n"
-         "  const attnpress_fwd_combine_args combine = {\n"
-         "      args->out_partial,      args->lse_partial,     args->out,\n"
-         "      args->lse,              args->score.sinks,     args->out_batch_stride,\n"
-         "      args->out_row_stride,   args->out_head_stride, args->lse_batch_stride,\n"
-         "      args->lse_head_stride,  args->score.sinks_stride,\n"
-         "      (int64_t)args->batch * args->heads_q * args->seqlen_q,\n"
-         "      args->heads_q,          args->seqlen_q,        args->num_splits,\n"
-         "      args->score.sinks_dtype};\n");
-    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-      TEXT("  const Rows query = query_rows(&sequences->ragged, work->batch, args->seqlen_q);\n");
-    }
-    TEXT("  const int units = min(rows - work->row_begin, BLOCK_M) * COLUMN_BLOCKS;\n"
-         "  for (int unit = work->split; unit < units; unit += args->num_splits) {\n"
-         "    int position, head;\n"
-         "    split_row(work->row_begin + unit / COLUMN_BLOCKS, args->heads_per_tile, &position, &head);\n"
-         "    const int row = partial_row(args, 0, work->batch, work->first_head + head, position);\n");
-    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-      TEXT("    combine_row(&combine, &sequences->ragged, query, row, unit % COLUMN_BLOCKS, (WarpSums *)smem);\n");
-    } else {
-      TEXT("    combine_row(&combine, row, unit % COLUMN_BLOCKS, (WarpSums *)smem);\n");
-    }
-    TEXT("    // All threads arrive and wait: the warps' sums have been read.\n"
-         "    __syncthreads();\n"
-         "  }\n"
-         "}\n"
-         "\n");
-  }
   if (warps_k > 1) {
     TEXT("// Adds up the warps' parts: out = sum_w 2^(max_w - max) O_w / row sum, where the row sum is\n"
          "// sum_w 2^(max_w - max) sum_w, lse = scale * max + log(row sum). Rows without keys: 0 and -inf.\n"
@@ -1608,7 +1367,11 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
            "                                             unsigned char *smem) {\n"
            "  // Found anew rather than kept in registers over the loops.\n"
            "  const Work work = find_work(&batch->fwd, read_block_index());\n"
-           "  const attnpress_fwd_args sequence = args_of_sequence(batch, work.batch), *args = &sequence;\n");
+           "  const attnpress_fwd_args sequence =\n"
+           "      args_of_sequence(batch, work.batch, ");
+      STRING((bias == AP_ATTENTION_BIAS_NONE) ? "NO_BOUND" : "batch->fwd.seqlen_k");
+      TEXT(");\n"
+           "  const attnpress_fwd_args *args = &sequence;\n");
     } else {
       TEXT("                                             const attnpress_fwd_args *args, unsigned char *smem) {\n"
            "  // Found anew rather than kept in registers over the loops.\n"
@@ -1713,7 +1476,10 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "    ");
   STRING(stem);
   TEXT("(\n");
-  if (mod_score || mod_mask) {
+  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && (mod_score || mod_mask)) {
+    TEXT("        const __grid_constant__ attnpress_fwd_ragged_mod_args given) {\n"
+         "  const attnpress_fwd_ragged_args &batch = given.batch;\n");
+  } else if (mod_score || mod_mask) {
     TEXT("        const __grid_constant__ attnpress_fwd_mod_args given) {\n"
          "  const attnpress_fwd_args &args = given.fwd;\n");
   } else if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
@@ -1733,7 +1499,9 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("  const Work work = find_work(&batch.fwd, blockIdx.x);\n"
-         "  const attnpress_fwd_args args = args_of_sequence(&batch, work.batch);\n"
+         "  const attnpress_fwd_args args = args_of_sequence(&batch, work.batch, ");
+    STRING((bias == AP_ATTENTION_BIAS_NONE) ? "NO_BOUND" : "batch.fwd.seqlen_k");
+    TEXT(");\n"
          "  const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads\n"
          "  if (work.row_begin >= rows) // the grid is laid out for the longest sequence\n"
          "    return;\n"
@@ -1756,24 +1524,21 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "    blocks = split_own_blocks(blocks, work.split, args.num_splits, args.key_blocks_per_split);\n");
     if (split) {
       TEXT("  if (blocks.begin >= blocks.end) { // the combine kernel then reads no output\n"
-           "    store_no_keys(&batch, &args, &work, rows);\n");
-      if (arch == 90) {
-        TEXT("    add_splits_of_cluster(&batch, &work, rows, smem);\n");
-      }
-      TEXT("    return;\n"
+           "    store_no_keys(&batch, &args, &work, rows);\n"
+           "    return;\n"
            "  }\n");
     }
   } else {
     TEXT("  if (SPLIT)\n"
          "    blocks = split_blocks(blocks, work.split, args.key_blocks_per_split);\n");
   }
-  if ((mask == AP_ATTENTION_MASK_WINDOW) || mod_mask) {
+  if ((mask == AP_ATTENTION_MASK_WINDOW) || has_map) {
     TEXT("  const int block_begin = blocks.begin;\n");
   } else {
     TEXT("  // A constant where it is one: the compiler does not find out in time.\n"
          "  const int block_begin = SPLIT ? blocks.begin : 0;\n");
   }
-  if (mod_mask) {
+  if (has_map) {
     TEXT("  // Of the others the snippet's mask leaves nothing: they are not loaded either.\n"
          "  const uint32_t *map = map_row(&given.mod, work.batch, work.first_head / args.heads_per_tile,\n"
          "                                work.row_begin / BLOCK_M);\n"
@@ -1801,7 +1566,7 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("  KeyPipeline pipe = open_ring(&args, work.batch, key_head(&args, work.first_head), n,\n"
          "                               block_begin, ring, first_key);\n");
   }
-  if (mod_mask) {
+  if (has_map) {
     TEXT("  pipe.map = map;\n");
   }
   TEXT("  fill_ring(&pipe, n);\n"
@@ -1812,8 +1577,11 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("  place.first_head = work.first_head;\n"
          "  place.batch = work.batch;\n");
   }
-  if (mod_mask) {
+  if (has_map) {
     TEXT("  place.map = map;\n");
+  }
+  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && (mod_score || mod_mask)) {
+    TEXT("  place.mod = &given.mod;\n");
   }
   if (warps_n > 1) {
     TEXT("  place.warp_n = threadIdx.x / 32 / WARPS_M;\n"
@@ -1839,10 +1607,10 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  float out[M_TILES][O_TILES * 4], row_max[M_TILES][2], row_sum[M_TILES][2];\n"
        "  start_rows(out, row_max, row_sum, smem);\n");
-  if (((warps_k > 1) || (mask == AP_ATTENTION_MASK_WINDOW)) || mod_mask) {
+  if (((warps_k > 1) || (mask == AP_ATTENTION_MASK_WINDOW)) || has_map) {
     TEXT("  // One loop for all key blocks, whether or not they hold a key which some row does not see: it\n"
          "  // waits for memory anyway.\n");
-    if (mod_mask) {
+    if (has_map) {
       TEXT("  for (; n >= block_begin; n = block_before(map, n, block_begin))\n");
     } else {
       TEXT("  for (; n >= block_begin; --n)\n");
@@ -1885,11 +1653,6 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  store_output(out, row_max, row_sum, &");
   STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "args" : "batch");
-  TEXT(", smem);\n");
-  if (arch == 90) {
-    TEXT("  add_splits_of_cluster(&");
-    STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "args" : "batch");
-    TEXT(", &work, rows, smem);\n");
-  }
-  TEXT("}\n");
+  TEXT(", smem);\n"
+       "}\n");
 }

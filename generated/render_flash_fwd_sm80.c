@@ -39,6 +39,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   const int32_t k_unroll = in->field[AP_ATTENTION_TILE_K_UNROLL];
   const int32_t spread = in->field[AP_ATTENTION_TILE_SPREAD];
   const int32_t warps_k = in->field[AP_ATTENTION_TILE_WARPS_K];
+  int32_t has_map = (mod_mask && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
@@ -253,9 +254,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("// The thread block's work, from its index in the grid.\n"
        "__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {\n");
-  if (arch == 90) {
-    TEXT("  return find_cluster_work(args, block, BLOCK_M, LAST_FIRST);\n");
-  } else if (split || decode) {
+  if (split || decode) {
     TEXT("  return find_split_work(args, block, BLOCK_M, LAST_FIRST, SPLIT);\n");
   } else {
     TEXT("  return find_whole_work(args, block, BLOCK_M, LAST_FIRST);\n");
@@ -279,13 +278,12 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
            "// Passes the scores of row `half` through it; `key` is this thread's first key. They come in units\n"
            "// of `scale` or of the cap, and leave in natural units.\n"
            "__device__ __forceinline__ void pass_scores(float *score, int half, const attnpress_mod_args *mod,\n"
-           "                                            const attnpress_fwd_args *args, SnippetRow row,\n"
-           "                                            int key) {\n"
+           "                                            int q_len, int k_len, SnippetRow row, int key) {\n"
            "#pragma unroll\n"
            "  for (int i = 0; i < S_TILES * 2; ++i) {\n"
            "    float *one = &score[i / 2 * 4 + half * 2 + i % 2];\n"
-           "    *one = snippet_score(mod, *one * mod->natural_per_unit, row, key + i / 2 * 8 + i % 2,\n"
-           "                         args->seqlen_q, args->seqlen_k);\n"
+           "    *one = snippet_score(mod, *one * mod->natural_per_unit, row, key + i / 2 * 8 + i % 2, q_len,\n"
+           "                         k_len);\n"
            "  }\n"
            "}\n"
            "\n");
@@ -298,8 +296,8 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
            "// Scores that it takes out become -inf; `key` is this thread's first key. What it says of a key to\n"
            "// both rows of a thread is asked at once, in a loop that keeps the code small: a bit a score.\n"
            "__device__ __forceinline__ void mask_by_snippet(float *score, const attnpress_mod_args *mod,\n"
-           "                                                const attnpress_fwd_args *args,\n"
-           "                                                const SnippetRow rows[2], int key) {\n"
+           "                                                int q_len, int k_len, const SnippetRow rows[2],\n"
+           "                                                int key) {\n"
            "  uint32_t seen[2][ceil_div(S_TILES, 16)] = {};\n"
            "#pragma unroll\n"
            "  for (int first = 0; first < S_TILES; first += 16) {\n"
@@ -307,8 +305,8 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
            "    for (int tile = 0; tile < min_int(S_TILES - first, 16); ++tile) {\n"
            "#pragma unroll\n"
            "      for (int i = 0; i < 4; ++i) {\n"
-           "        const bool keeps = snippet_keeps(mod, rows[i / 2], key + (first + tile) * 8 + i % 2,\n"
-           "                                         args->seqlen_q, args->seqlen_k);\n"
+           "        const bool keeps =\n"
+           "            snippet_keeps(mod, rows[i / 2], key + (first + tile) * 8 + i % 2, q_len, k_len);\n"
            "        seen[i / 2][first / 16] |= (uint32_t)keeps << tile * 2 + i % 2;\n"
            "      }\n"
            "    }\n"
@@ -353,7 +351,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "  int block_begin; // the last key block that is walked over\n"
        "  uint32_t ring;   // shared address of slot 0\n"
        "  int slot;        // of the slab in use, where a key block is not a whole number of rounds\n");
-  if (mod_mask) {
+  if (has_map) {
     TEXT("  const uint32_t *map; // of the row block\n"
          "  int k_block, v_block; // whose K, and whose V, is loaded next\n");
   }
@@ -472,7 +470,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "    load_rows(slot, HEAD_DIM_V, pipe->v + key * pipe->v_row_stride, pipe->v_row_stride, V_SLAB,\n"
          "              HEAD_DIM_V, keys - key);\n"
          "  }\n");
-    if (!mod_mask) {
+    if (!has_map) {
       TEXT("  if (slab == K_SLABS - 1)\n"
            "    pipe->k -= BLOCK_N * pipe->k_row_stride;\n"
            "  if (slab == SLABS - 1)\n"
@@ -491,7 +489,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
     }
     TEXT("}\n"
          "\n");
-    if (mod_mask) {
+    if (has_map) {
       TEXT("// The key block that slab number `slab` of those to come is loaded of.\n"
            "__device__ __forceinline__ int block_to_load(const KeyPipeline *pipe, int slab) {\n"
            "  return slab % SLABS < K_SLABS ? pipe->k_block : pipe->v_block;\n"
@@ -512,7 +510,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "__device__ __forceinline__ void fill_ring(KeyPipeline *pipe, int n) {\n"
        "#pragma unroll\n"
        "  for (int slab = 0; slab < STAGES - 1; ++slab) {\n");
-  if (!mod_mask) {
+  if (!has_map) {
     TEXT("    if (n - slab / SLABS >= pipe->block_begin)\n"
          "      load_slab(pipe, n - slab / SLABS, slab % SLABS, pipe->ring + slab * SLOT_BYTES,\n"
          "                true);\n");
@@ -533,7 +531,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "  ring_barrier();\n");
   if (!spread) {
     TEXT("  const int ahead = slab + STAGES - 1;\n");
-    if (!mod_mask) {
+    if (!has_map) {
       TEXT("  if (n - ahead / SLABS >= pipe->block_begin)\n"
            "    load_slab(pipe, n - ahead / SLABS, ahead % SLABS, ring_slot(pipe, slab, STAGES - 1), masked);\n");
     } else {
@@ -630,7 +628,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "  pipe.block_begin = block_begin;\n"
        "  pipe.ring = ring;\n"
        "  pipe.slot = 0;\n");
-  if (mod_mask) {
+  if (has_map) {
     TEXT("  pipe.map = nullptr; // the caller's to set\n"
          "  pipe.k_block = pipe.v_block = n;\n");
   }
@@ -805,8 +803,11 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("  int first_head; // of the tile\n"
          "  int64_t batch;\n");
   }
-  if (mod_mask) {
+  if (has_map) {
     TEXT("  const uint32_t *map; // of the row block\n");
+  }
+  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && (mod_score || mod_mask)) {
+    TEXT("  const attnpress_mod_args *mod;\n");
   }
   if (warps_n > 1) {
     TEXT("  int warp_n;\n"
@@ -835,7 +836,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "\n");
   }
   if ((((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || mod_score) || mod_mask) {
-    if (mod_mask) {
+    if (has_map) {
       TEXT("// Modifies the scores of a key block, whose first key for this warp is `first_key`, and takes out\n"
            "// what the snippet's mask takes out; `some`: it is not known to take out nothing. `masked`: the\n"
            "// block may pass the end of the keys.\n");
@@ -845,7 +846,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
     }
     TEXT("__device__ __forceinline__ void modify_block(float score[M_TILES][S_TILES * 4], const Place *place,\n"
          "                                             const attnpress_fwd_args *args, int first_key,\n");
-    if (mod_mask) {
+    if (has_map) {
       TEXT("                                             bool masked, bool some) {\n");
     } else {
       TEXT("                                             bool masked) {\n");
@@ -875,7 +876,10 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
              "                                     position);\n");
       }
       if (mod_score) {
-        TEXT("      pass_scores(score[m], half, snippet_args(args), args, at, first_key + lane % 4 * 2);\n");
+        TEXT("      pass_scores(score[m], half, ");
+        STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "snippet_args(args)" : "place->mod");
+        TEXT(", args->seqlen_q, args->seqlen_k, at,\n"
+             "                  first_key + lane % 4 * 2);\n");
       }
       if (mod_mask) {
         TEXT("      rows[half] = at;\n");
@@ -891,9 +895,13 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
       }
       TEXT("    }\n");
     }
-    if (mod_mask) {
+    if (has_map) {
       TEXT("    if (some)\n"
-           "      mask_by_snippet(score[m], snippet_args(args), args, rows, first_key + lane % 4 * 2);\n");
+           "      mask_by_snippet(score[m], snippet_args(args), args->seqlen_q, args->seqlen_k, rows,\n"
+           "                      first_key + lane % 4 * 2);\n");
+    } else if (mod_mask) {
+      TEXT("    mask_by_snippet(score[m], place->mod, args->seqlen_q, args->seqlen_k, rows,\n"
+           "                    first_key + lane % 4 * 2);\n");
     }
     TEXT("  }\n"
          "}\n"
@@ -1095,10 +1103,10 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   TEXT(", n, ");
   STRING((warps_n > 1) ? "place->first_key" : "0");
   TEXT(", masked);\n");
-  if (mod_mask) {
+  if (has_map) {
     TEXT("  modify_block(score, place, args, n * BLOCK_N + place->first_key, masked,\n"
          "               tile_state(place->map, n) != ALL_SCORES);\n");
-  } else if (((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || mod_score) {
+  } else if ((((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || mod_score) || mod_mask) {
     TEXT("  modify_block(score, place, args, n * BLOCK_N + place->first_key, masked);\n");
   }
   TEXT("  if (masked)\n"
@@ -1222,7 +1230,11 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
       TEXT("                                             unsigned char *smem) {\n"
            "  // Found anew rather than kept in registers over the loops.\n"
            "  const Work work = find_work(&batch->fwd, read_block_index());\n"
-           "  const attnpress_fwd_args sequence = args_of_sequence(batch, work.batch), *args = &sequence;\n");
+           "  const attnpress_fwd_args sequence =\n"
+           "      args_of_sequence(batch, work.batch, ");
+      STRING((bias == AP_ATTENTION_BIAS_NONE) ? "NO_BOUND" : "batch->fwd.seqlen_k");
+      TEXT(");\n"
+           "  const attnpress_fwd_args *args = &sequence;\n");
     } else {
       TEXT("                                             const attnpress_fwd_args *args, unsigned char *smem) {\n"
            "  // Found anew rather than kept in registers over the loops.\n"
@@ -1338,14 +1350,23 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   }
   if (split && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) {
     TEXT("// Computes split `*number` of the thread block's rows, or, where that is negative, the first; false\n"
-         "// where there is none. Nothing else is kept in registers from split to split.\n"
-         "__device__ __forceinline__ bool compute_split(const attnpress_fwd_ragged_args &batch, int *number) {\n");
+         "// where there is none. Nothing else is kept in registers from split to split.\n");
+    if (mod_score || mod_mask) {
+      TEXT("__device__ __forceinline__ bool compute_split(const attnpress_fwd_ragged_mod_args &given,\n"
+           "                                              int *number) {\n"
+           "  const attnpress_fwd_ragged_args &batch = given.batch;\n");
+    } else {
+      TEXT("__device__ __forceinline__ bool compute_split(const attnpress_fwd_ragged_args &batch, int *number) {\n");
+    }
   } else {
     TEXT("extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)\n"
          "    ");
     STRING(stem);
     TEXT("(\n");
-    if (mod_score || mod_mask) {
+    if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && (mod_score || mod_mask)) {
+      TEXT("        const __grid_constant__ attnpress_fwd_ragged_mod_args given) {\n"
+           "  const attnpress_fwd_ragged_args &batch = given.batch;\n");
+    } else if (mod_score || mod_mask) {
       TEXT("        const __grid_constant__ attnpress_fwd_mod_args given) {\n"
            "  const attnpress_fwd_args &args = given.fwd;\n");
     } else if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
@@ -1364,14 +1385,18 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   }
   if (split && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) {
     TEXT("  const Work work = find_work(&batch.fwd, read_block_index());\n"
-         "  const attnpress_fwd_args args = args_of_sequence(&batch, work.batch);\n"
+         "  const attnpress_fwd_args args = args_of_sequence(&batch, work.batch, ");
+    STRING((bias == AP_ATTENTION_BIAS_NONE) ? "NO_BOUND" : "batch.fwd.seqlen_k");
+    TEXT(");\n"
          "  const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads\n"
          "  if (work.row_begin >= rows) // the grid is laid out for the longest sequence\n"
          "    return false;\n"
          "\n");
   } else if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("  const Work work = find_work(&batch.fwd, blockIdx.x);\n"
-         "  const attnpress_fwd_args args = args_of_sequence(&batch, work.batch);\n"
+         "  const attnpress_fwd_args args = args_of_sequence(&batch, work.batch, ");
+    STRING((bias == AP_ATTENTION_BIAS_NONE) ? "NO_BOUND" : "batch.fwd.seqlen_k");
+    TEXT(");\n"
          "  const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads\n"
          "  if (work.row_begin >= rows) // the grid is laid out for the longest sequence\n"
          "    return;\n"
@@ -1406,13 +1431,13 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("  if (SPLIT)\n"
          "    blocks = split_blocks(blocks, work.split, args.key_blocks_per_split);\n");
   }
-  if ((mask == AP_ATTENTION_MASK_WINDOW) || mod_mask) {
+  if ((mask == AP_ATTENTION_MASK_WINDOW) || has_map) {
     TEXT("  const int block_begin = blocks.begin;\n");
   } else {
     TEXT("  // A constant where it is one: the compiler does not find out in time.\n"
          "  const int block_begin = SPLIT ? blocks.begin : 0;\n");
   }
-  if (mod_mask) {
+  if (has_map) {
     TEXT("  // Of the others the snippet's mask leaves nothing: they are not loaded either.\n"
          "  const uint32_t *map = map_row(&given.mod, work.batch, work.first_head / args.heads_per_tile,\n"
          "                                work.row_begin / BLOCK_M);\n"
@@ -1433,7 +1458,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("  KeyPipeline pipe = open_ring(&args, work.batch, key_head(&args, work.first_head), n,\n"
          "                               block_begin, shared + RING_OFFSET, 0);\n");
   }
-  if (mod_mask) {
+  if (has_map) {
     TEXT("  pipe.map = map;\n");
   }
   TEXT("  fill_ring(&pipe, n);\n"
@@ -1444,8 +1469,11 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("  place.first_head = work.first_head;\n"
          "  place.batch = work.batch;\n");
   }
-  if (mod_mask) {
+  if (has_map) {
     TEXT("  place.map = map;\n");
+  }
+  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && (mod_score || mod_mask)) {
+    TEXT("  place.mod = &given.mod;\n");
   }
   if (warps_n > 1) {
     TEXT("  place.warp_n = threadIdx.x / 32 / WARPS_M;\n"
@@ -1469,9 +1497,9 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  float out[M_TILES][O_TILES * 4], row_max[M_TILES][2], row_sum[M_TILES][2];\n"
        "  start_rows(out, row_max, row_sum, smem);\n");
-  if ((mask == AP_ATTENTION_MASK_WINDOW) || mod_mask) {
+  if ((mask == AP_ATTENTION_MASK_WINDOW) || has_map) {
     TEXT("  // One loop for all key blocks, whether or not they hold a key which some row does not see.\n");
-    if (mod_mask) {
+    if (has_map) {
       TEXT("  for (; n >= block_begin; n = block_before(map, n, block_begin))\n");
     } else {
       TEXT("  for (; n >= block_begin; --n)\n");
@@ -1524,12 +1552,18 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)\n"
          "    ");
     STRING(stem);
-    TEXT("(\n"
-         "        const __grid_constant__ attnpress_fwd_ragged_args batch) {\n"
-         "  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
+    TEXT("(\n");
+    if (mod_score || mod_mask) {
+      TEXT("        const __grid_constant__ attnpress_fwd_ragged_mod_args given) {\n");
+    } else {
+      TEXT("        const __grid_constant__ attnpress_fwd_ragged_args batch) {\n");
+    }
+    TEXT("  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
          "  griddepcontrol_wait();\n"
          "  griddepcontrol_launch_dependents();\n"
-         "  for (int split = -1; compute_split(batch, &split); ++split) {\n"
+         "  for (int split = -1; compute_split(");
+    STRING((mod_score || mod_mask) ? "given" : "batch");
+    TEXT(", &split); ++split) {\n"
          "  }\n");
   } else {
     TEXT("  store_output(out, row_max, row_sum, &");

@@ -30,11 +30,18 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
   const int32_t block_n = in->field[AP_ATTENTION_TILE_BLOCK_N];
   const int32_t stages = in->field[AP_ATTENTION_TILE_STAGES];
+  int32_t has_map = (mod_mask && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
+  int32_t fixed_splits = (split && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
+  int32_t unit_streams = (fixed_splits && ((hdim_v > 128) || (mask == AP_ATTENTION_MASK_WINDOW))) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
        "//\n");
-  if (split) {
+  if (fixed_splits) {
+    TEXT("// The forward pass in splits at fixed places, of as many keys each, so that a row has the same bits\n"
+         "// whatever else is in the call: partial outputs in fp32, which flash_fwd_combine adds up, or, where\n"
+         "// there is enough to do without, a thread block itself, by the same steps.\n");
+  } else if (split) {
     TEXT("// One split of the forward pass: partial outputs in fp32 over a range of the keys, which\n"
          "// flash_fwd_combine adds up.\n");
   } else {
@@ -115,9 +122,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("#include \"attnpress/device/pipeline.cuh\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n");
-  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || mod_mask) {
-    TEXT("#include \"attnpress/device/ptx_atom.cuh\"\n"
-         "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n");
+  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
+    TEXT("#include \"attnpress/device/ptx_atom.cuh\"\n");
+    if (fixed_splits) {
+      TEXT("#include \"attnpress/device/ptx_global.cuh\"\n");
+    }
+    TEXT("#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/ptx_mbarrier.cuh\"\n"
        "#include \"attnpress/device/ptx_tma.cuh\"\n"
@@ -183,10 +193,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   INTEGER(smem_bytes);
   TEXT(";\n"
        "constexpr int PRODUCER_REGISTERS = ");
-  INTEGER((block_m == 192) ? 32 : (((sequences != AP_ATTENTION_SEQUENCES_DENSE) || mod_mask) ? 40 : 24));
+  INTEGER((block_m == 192) ? 32 : (((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) ? 40 : 24));
   TEXT("; // of a thread\n"
        "constexpr int CONSUMER_REGISTERS = ");
-  INTEGER((block_m == 192) ? 160 : (((sequences != AP_ATTENTION_SEQUENCES_DENSE) || mod_mask) ? 232 : 240));
+  INTEGER((block_m == 192) ? 160 : (((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) ? 232 : 240));
   TEXT(";\n"
        "\n"
        "constexpr int CONSUMERS = BLOCK_M / 64;\n"
@@ -211,8 +221,18 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "constexpr int KEY_SLAB_BYTES = BLOCK_N * 128; // of K and V\n"
        "constexpr int Q_BYTES = K_SLABS * Q_SLAB_BYTES; // of one consumer\n"
        "constexpr int K_BYTES = K_SLABS * KEY_SLAB_BYTES; // of one key block\n"
-       "constexpr int V_BYTES = V_SLABS * KEY_SLAB_BYTES; // of one key block\n"
-       "constexpr int K_OFFSET = CONSUMERS * Q_BYTES;\n"
+       "constexpr int V_BYTES = V_SLABS * KEY_SLAB_BYTES; // of one key block\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+    TEXT("// K and V in pages: where slabs are whole, the slabs of 8 keys lie one after the other, and a copy\n"
+         "// brings all slabs of a page's keys; else it brings one.\n"
+         "constexpr int K_BOX_SLABS = HEAD_DIM % 64 == 0 ? K_SLABS : 1;\n"
+         "constexpr int V_BOX_SLABS = HEAD_DIM_V % 64 == 0 ? V_SLABS : 1;\n"
+         "constexpr int K_GROUP_BYTES = K_BOX_SLABS * 1024; // from 8 keys to the next\n"
+         "constexpr int V_GROUP_BYTES = V_BOX_SLABS * 1024;\n"
+         "constexpr int K_SLAB_STEP = K_BOX_SLABS > 1 ? 1024 : KEY_SLAB_BYTES; // from a slab to the next\n"
+         "constexpr int V_SLAB_STEP = V_BOX_SLABS > 1 ? 1024 : KEY_SLAB_BYTES;\n");
+  }
+  TEXT("constexpr int K_OFFSET = CONSUMERS * Q_BYTES;\n"
        "constexpr int V_OFFSET = K_OFFSET + STAGES * K_BYTES;\n");
   if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
     TEXT("constexpr int BIAS_ROW_BYTES = tile_row_bytes(BLOCK_N);\n"
@@ -234,13 +254,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "// Passes the scores of row `half` through it; `key` is this thread's first key. They come in units\n"
            "// of `scale` or of the cap, and leave in natural units.\n"
            "__device__ __forceinline__ void pass_scores(float *score, int half, const attnpress_mod_args *mod,\n"
-           "                                            const attnpress_fwd_args *args, SnippetRow row,\n"
-           "                                            int key) {\n"
+           "                                            int q_len, int k_len, SnippetRow row, int key) {\n"
            "#pragma unroll\n"
            "  for (int i = 0; i < S_TILES * 2; ++i) {\n"
            "    float *one = &score[i / 2 * 4 + half * 2 + i % 2];\n"
-           "    *one = snippet_score(mod, *one * mod->natural_per_unit, row, key + i / 2 * 8 + i % 2,\n"
-           "                         args->seqlen_q, args->seqlen_k);\n"
+           "    *one = snippet_score(mod, *one * mod->natural_per_unit, row, key + i / 2 * 8 + i % 2, q_len,\n"
+           "                         k_len);\n"
            "  }\n"
            "}\n"
            "\n");
@@ -253,8 +272,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "// Scores that it takes out become -inf; `key` is this thread's first key. What it says of a key to\n"
            "// both rows of a thread is asked at once, in a loop that keeps the code small: a bit a score.\n"
            "__device__ __forceinline__ void mask_by_snippet(float *score, const attnpress_mod_args *mod,\n"
-           "                                                const attnpress_fwd_args *args,\n"
-           "                                                const SnippetRow rows[2], int key) {\n"
+           "                                                int q_len, int k_len, const SnippetRow rows[2],\n"
+           "                                                int key) {\n"
            "  uint32_t seen[2][ceil_div(S_TILES, 16)] = {};\n"
            "#pragma unroll\n"
            "  for (int first = 0; first < S_TILES; first += 16) {\n"
@@ -262,8 +281,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "    for (int tile = 0; tile < min_int(S_TILES - first, 16); ++tile) {\n"
            "#pragma unroll\n"
            "      for (int i = 0; i < 4; ++i) {\n"
-           "        const bool keeps = snippet_keeps(mod, rows[i / 2], key + (first + tile) * 8 + i % 2,\n"
-           "                                         args->seqlen_q, args->seqlen_k);\n"
+           "        const bool keeps =\n"
+           "            snippet_keeps(mod, rows[i / 2], key + (first + tile) * 8 + i % 2, q_len, k_len);\n"
            "        seen[i / 2][first / 16] |= (uint32_t)keeps << tile * 2 + i % 2;\n"
            "      }\n"
            "    }\n"
@@ -282,7 +301,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("// What it is given stands behind the kernel's own arguments.\n"
          "__device__ __forceinline__ const attnpress_mod_args *\n"
          "snippet_args_sm90(const attnpress_fwd_sm90_args *args) {\n"
-         "  return &((const attnpress_fwd_sm90_mod_args *)args)->mod;\n"
+         "  return &((const ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "attnpress_fwd_sm90_mod_args" : "attnpress_fwd_sm90_ragged_mod_args");
+    TEXT(" *)args)->mod;\n"
          "}\n"
          "\n");
   }
@@ -309,8 +330,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("// A unit of work: a row block of one head of a sequence.\n"
-         "struct Unit {\n"
+    if (split) {
+      TEXT("enum { FIRST_SPLIT = 1, LAST_SPLIT = 2 };\n"
+           "\n"
+           "// A unit of work: a row block of one head of a sequence, and one split of its keys.\n");
+    } else {
+      TEXT("// A unit of work: a row block of one head of a sequence.\n");
+    }
+    TEXT("struct Unit {\n"
          "  int position_begin; // first query position; -1: there are no more units\n"
          "  int tile_head;      // of heads_q / heads_per_tile\n"
          "  Range blocks;       // key blocks\n"
@@ -318,6 +345,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  int center;         // the key at which a window's query at position 0 stands\n"
          "  int q_batch, q_row; // of position 0\n"
          "  int sequence;\n");
+    if (split) {
+      TEXT("  int split;    // among those of the sequence; -1: the thread block adds up all of the rows'\n"
+           "  int ends;     // FIRST_SPLIT, LAST_SPLIT: of the splits of these rows that it computes\n");
+    }
     if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
       TEXT("  Pages pages;\n");
     } else {
@@ -390,24 +421,33 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "      return at;\n"
          "  }\n"
          "}\n"
-         "\n"
-         "// Writes down unit `number`, of the sequence at place `at` of the order.\n"
-         "__device__ __forceinline__ void write_unit(Unit *unit, const attnpress_fwd_sm90_args *args,\n"
+         "\n");
+    if (split) {
+      TEXT("// Writes down unit `number`, of the sequence at place `at` of the order, with the key blocks of all\n"
+           "// splits.\n");
+    } else {
+      TEXT("// Writes down unit `number`, of the sequence at place `at` of the order.\n");
+    }
+    TEXT("__device__ __forceinline__ void write_unit(Unit *unit, const attnpress_fwd_sm90_args *args,\n"
          "                                           int number, int at) {\n"
-         "  const attnpress_sequence_units *of = &ragged_args(args)->sequences[at];\n"
-         "  const int row_blocks = of->row_blocks, section_heads = of->section_heads;\n"
-         "  const int of_sequence = number - ragged_args(args)->first_unit[at];\n"
-         "  const int first_head = of_sequence / (section_heads * row_blocks) * section_heads;\n"
-         "  const int of_section = of_sequence - first_head * row_blocks;\n"
-         "  const int heads = min(section_heads, args->tile_heads.value - first_head);\n"
-         "  const int row_block = of_section / heads;\n"
-         "  const int positions = CONSUMERS * args->warpgroup_positions;\n"
-         "  unit->tile_head = first_head + of_section - row_block * heads;\n");
+         "  const attnpress_sequence_units *of = &ragged_args(args)->sequences[at];\n");
+    if (split) {
+      TEXT("  const int in_order = number - ragged_args(args)->first_unit[at];\n"
+           "  const int of_split = of->blocks * args->tile_heads.value;\n"
+           "  const int split = in_order / of_split;\n"
+           "  unit->split = args->fwd.num_splits > 1 ? split : -1;\n"
+           "  const HeadBlock found = find_head_block(of, in_order - split * of_split, args->tile_heads.value);\n");
+    } else {
+      TEXT("  const HeadBlock found = find_head_block(of, number - ragged_args(args)->first_unit[at],\n"
+           "                                          args->tile_heads.value);\n");
+    }
+    TEXT("  const int positions = CONSUMERS * args->warpgroup_positions;\n"
+         "  unit->tile_head = found.head;\n");
     if (mask == AP_ATTENTION_MASK_FULL) {
-      TEXT("  unit->position_begin = row_block * positions;\n");
+      TEXT("  unit->position_begin = found.block * positions;\n");
     } else {
       TEXT("  // Later rows see more keys, or no fewer, and the longest units come first.\n"
-           "  unit->position_begin = (row_blocks - 1 - row_block) * positions;\n");
+           "  unit->position_begin = (of->blocks - 1 - found.block) * positions;\n");
     }
     TEXT("  unit->sequence = of->sequence;\n"
          "  unit->q_batch = of->q_batch;\n"
@@ -428,6 +468,25 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "                              row_at_end(&args->fwd, unit, unit->position_begin + positions)),\n"
          "                 BLOCK_N);\n"
          "}\n");
+    if (split) {
+      TEXT("// Writes down unit `number` of the schedule, or, where a thread block adds up all splits of its\n"
+           "// rows, that of split `split` of them, -1: the first. Returns the next split, or -1 after the last.\n"
+           "__device__ __forceinline__ int write_split(Unit *unit, const attnpress_fwd_sm90_args *args,\n"
+           "                                           int number, int at, int split) {\n"
+           "  const int fixed = ragged_args(args)->ragged.fixed_split_blocks;\n"
+           "  write_unit(unit, args, number, at);\n"
+           "  const Range blocks = unit->blocks;\n"
+           "  const bool one = unit->split >= 0;\n"
+           "  unit->ends = split < 0 ? FIRST_SPLIT : 0;\n"
+           "  if (split < 0)\n"
+           "    split = one ? ragged_args(args)->sequences[at].first_split + unit->split : blocks.begin / fixed;\n"
+           "  unit->blocks = split_fixed_blocks(blocks, split, fixed);\n"
+           "  if (!one && (split + 1) * fixed < blocks.end)\n"
+           "    return split + 1;\n"
+           "  unit->ends |= LAST_SPLIT;\n"
+           "  return -1;\n"
+           "}\n");
+    }
   } else {
     TEXT("// A unit of work: a row block of one head and one split of its keys.\n"
          "struct Unit {\n"
@@ -436,12 +495,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  int tile_head;      // of heads_q / heads_per_tile\n"
          "  int batch;\n"
          "  Range blocks; // key blocks\n");
-    if (mod_mask) {
+    if (has_map) {
       TEXT("  const uint32_t *map; // of the row block: what the snippet's mask leaves of them\n");
     }
     TEXT("};\n"
          "\n");
-    if (mod_mask) {
+    if (has_map) {
       TEXT("// Places of units that are known and not yet stored, each with two barriers: at its \"full\" one the\n"
            "// producer's third warp arrives, at its \"empty\" one each warp that has read the unit for the last\n"
            "// time.\n"
@@ -472,7 +531,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  return row_at_begin(fwd, min(position_end, fwd->seqlen_q) - 1);\n"
          "}\n"
          "\n");
-    if (mod_mask) {
+    if (has_map) {
       TEXT("// The unit of work of a number; false where there is none.\n"
            "__device__ __forceinline__ bool find_unit(Unit *unit, const attnpress_fwd_sm90_args *args,\n"
            "                                          int number) {\n"
@@ -495,7 +554,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  const int section_unit = number - section * args->section_units.value;\n"
          "  const int row_block = divide(section_unit, &args->section_heads);\n"
          "  int head = section_unit + (section - row_block) * args->section_heads.value;\n");
-    if (mod_mask) {
+    if (has_map) {
       TEXT("  if (head >= args->heads)\n"
            "    return false;\n"
            "\n");
@@ -527,7 +586,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     if (split) {
       TEXT("  unit->blocks = split_blocks(unit->blocks, unit->split, fwd->key_blocks_per_split);\n");
     }
-    if (mod_mask) {
+    if (has_map) {
       TEXT("  // From the first to the last of which the snippet's mask leaves something.\n"
            "  unit->map = map_row(snippet_args_sm90(args), unit->batch, unit->tile_head,\n"
            "                      unit->position_begin / positions);\n"
@@ -538,7 +597,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
-  if (mod_mask) {
+  if (has_map) {
     TEXT("// The key block that a unit goes on with after key block `n`; before its first one after the last.\n"
          "__device__ __forceinline__ int block_after(const Unit *unit, int n) {\n"
          "  return block_before(unit->map, n, unit->blocks.begin);\n"
@@ -549,10 +608,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "\n");
   if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
     TEXT("// Loads a key block of K or V, `slabs` slabs, into `target`, once `empty` is in `parity`: each lane\n"
-         "// its box, of `box_rows` rows of one page. All lanes arrive.\n"
+         "// its boxes, of `box_slabs` slabs of `box_rows` rows of one page. `head`: where the map has the key\n"
+         "// head. All lanes arrive.\n"
          "__device__ __forceinline__ void load_keys(uint32_t target, const attnpress_tensor_map *map,\n"
          "                                          uint32_t full, uint32_t empty, int parity, int slabs,\n"
-         "                                          int box_rows, PageRow box, int kv_head) {\n"
+         "                                          int box_slabs, int box_rows, PageRow box, int head) {\n"
          "  const int first = threadIdx.x % 32 * box_rows;\n"
          "  // The consumers' warps arrived; hands over the space of the key block that was here a round ago.\n"
          "  wait_for_phase(empty, parity);\n"
@@ -563,9 +623,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  if (first >= BLOCK_N)\n"
          "    return;\n"
          "#pragma unroll 1\n"
-         "  for (int slab = 0; slab < slabs; ++slab)\n"
-         "    tma_load_4d(target + slab * KEY_SLAB_BYTES + first * 128, map, full, slab * 64, box.row,\n"
-         "                kv_head, box.page);\n"
+         "  for (int slab = 0; slab < slabs; slab += box_slabs)\n"
+         "    tma_load_5d(target + slab * KEY_SLAB_BYTES + first * box_slabs * 128, map, full, slab * 64, 0,\n"
+         "                head, box.row / 8, box.page);\n"
          "}\n"
          "\n");
   } else {
@@ -591,32 +651,34 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
     if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
-      TEXT("// The lane's box of key block `n`, by the table that lies `table` entries behind K's. Boxes past the\n"
-           "// last key begin at that one: they are masked, and made zeros.\n"
+      TEXT("// Where the lane's box of key block `n` begins, by the table that lies `table` entries behind K's.\n"
+           "// Boxes past the last key begin at that one, or before it: they are masked, and made zeros.\n"
            "__device__ __forceinline__ PageRow find_box(const attnpress_fwd_sm90_args *args, const Unit *unit,\n"
            "                                            int n, int64_t table) {\n"
            "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n"
            "  return page_of_key(&unit->pages, &ragged->ragged,\n"
-           "                     max(n, 0) * BLOCK_N + threadIdx.x % 32 * ragged->box_rows, table);\n"
+           "                     n * BLOCK_N + threadIdx.x % 32 * ragged->box_rows, table);\n"
            "}\n"
            "\n"
            "__device__ __forceinline__ void load_k(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
-           "                                       Stage *stage, PageRow box, int kv_head) {\n"
+           "                                       Stage *stage, const Unit *unit, int n, int kv_head) {\n"
+           "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n"
            "  load_keys(shared + K_OFFSET + stage->index * K_BYTES, &args->k, k_full(shared, stage->index),\n"
-           "            k_empty(shared, stage->index), stage->parity ^ 1, K_SLABS, ragged_args(args)->box_rows,\n"
-           "            box, kv_head);\n"
+           "            k_empty(shared, stage->index), stage->parity ^ 1, K_SLABS, K_BOX_SLABS,\n"
+           "            ragged->box_rows, find_box(args, unit, n, 0), kv_head * ragged->k_head_step);\n"
            "  *stage = next_stage(*stage, STAGES);\n"
            "}\n"
            "\n"
            "// V of a block that is not whole comes by way of clear_tails().\n"
            "__device__ __forceinline__ void load_v(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
-           "                                       Stage *stage, const Unit *unit, int n, PageRow box,\n"
-           "                                       int kv_head) {\n"
+           "                                       Stage *stage, const Unit *unit, int n, int kv_head) {\n"
+           "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n"
            "  const bool whole = n < unit->blocks.end - 1 || tail_keys(unit) >= BLOCK_N;\n"
            "  load_keys(shared + V_OFFSET + stage->index * V_BYTES, &args->v,\n"
            "            whole ? v_full(shared, stage->index) : v_loaded(stage->index),\n"
-           "            v_empty(shared, stage->index), stage->parity ^ 1, V_SLABS, ragged_args(args)->box_rows,\n"
-           "            box, kv_head);\n"
+           "            v_empty(shared, stage->index), stage->parity ^ 1, V_SLABS, V_BOX_SLABS,\n"
+           "            ragged->box_rows, find_box(args, unit, n, ragged->ragged.page_table_v),\n"
+           "            kv_head * ragged->v_head_step);\n"
            "  *stage = next_stage(*stage, STAGES);\n"
            "}\n"
            "\n");
@@ -661,77 +723,144 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
     if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
-      TEXT("// The producer's first warp: loads each unit's Q, and K and V of its key blocks in the order of\n"
-           "// their use, K of one block before V of the block before. Pages are looked up a block ahead.\n");
-    } else {
-      TEXT("// The producer's first thread: loads each unit's Q, and K and V of its key blocks in the order of\n"
-           "// their use, K of one block before V of the block before.\n");
-    }
-    TEXT("__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {\n"
-         "  const attnpress_fwd_args *fwd = &args->fwd;\n"
-         "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
-         "  Stage k_stage = {0, 0}, v_stage = {0, 0}, place = {0, 0};\n"
-         "  int q_parity = 0;\n"
-         "  for (;; place = next_stage(place, UNITS)) {\n"
-         "    // Hands over the unit.\n"
-         "    wait_for_phase(unit_full(place.index), place.parity);\n"
-         "    const Unit *unit = &units[place.index];\n"
-         "    if (unit->position_begin < 0)\n"
-         "      return;\n"
-         "    if (unit->blocks.end > unit->blocks.begin) {\n"
-         "      const int kv_head = unit->tile_head / group;\n"
-         "      int n = unit->blocks.end - 1;\n");
-    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
-      TEXT("      load_k(args, shared, &k_stage, find_box(args, unit, n, 0), kv_head);\n"
-           "      if (threadIdx.x % 32 == 0)\n"
-           "        load_q(args, shared, q_parity, unit);\n"
-           "      q_parity ^= 1;\n"
-           "      for (; n >= unit->blocks.begin; --n) {\n"
-           "        if (n > unit->blocks.begin)\n"
-           "          load_k(args, shared, &k_stage, find_box(args, unit, n - 1, 0), kv_head);\n"
-           "        load_v(args, shared, &v_stage, unit, n, find_box(args, unit, n, ragged_args(args)->ragged.page_table_v), kv_head);\n"
-           "      }\n"
+      TEXT("// The producer's first warp: loads each unit's Q, and K of its key blocks.\n"
+           "__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {\n"
+           "  const attnpress_fwd_args *fwd = &args->fwd;\n"
+           "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
+           "  Stage k_stage = {0, 0}, place = {0, 0};\n"
+           "  int q_parity = 0;\n"
+           "  for (;; place = next_stage(place, UNITS)) {\n"
+           "    // Hands over the unit.\n"
+           "    wait_for_phase(unit_full(place.index), place.parity);\n"
+           "    const Unit *unit = &units[place.index];\n"
+           "    if (unit->position_begin < 0)\n"
+           "      return;\n"
+           "    if (unit->blocks.end > unit->blocks.begin) {\n"
+           "      const int kv_head = unit->tile_head / group;\n"
+           "      int n = unit->blocks.end - 1;\n"
+           "      load_k(args, shared, &k_stage, unit, n, kv_head);\n");
+      if (split) {
+        TEXT("      if (threadIdx.x % 32 == 0 && unit->ends & FIRST_SPLIT)\n"
+             "        load_q(args, shared, q_parity, unit);\n"
+             "      q_parity ^= unit->ends & FIRST_SPLIT;\n");
+      } else {
+        TEXT("      if (threadIdx.x % 32 == 0)\n"
+             "        load_q(args, shared, q_parity, unit);\n"
+             "      q_parity ^= 1;\n");
+      }
+      TEXT("      while (--n >= unit->blocks.begin)\n"
+           "        load_k(args, shared, &k_stage, unit, n, kv_head);\n"
            "    }\n"
            "    // All lanes arrive and wait: they have read the unit.\n"
            "    __syncwarp();\n"
-           "    arrive_once(unit_empty(place.index));\n");
+           "    arrive_once(unit_empty(place.index));\n"
+           "  }\n"
+           "}\n"
+           "\n"
+           "// The fourth one: V of the key blocks of each unit. It looks up pages of its own, and waits for\n"
+           "// neither K nor Q.\n"
+           "__device__ __forceinline__ void produce_values(const attnpress_fwd_sm90_args *args,\n"
+           "                                               uint32_t shared) {\n"
+           "  const attnpress_fwd_args *fwd = &args->fwd;\n"
+           "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
+           "  Stage v_stage = {0, 0}, place = {0, 0};\n"
+           "  for (;; place = next_stage(place, UNITS)) {\n"
+           "    // Hands over the unit.\n"
+           "    wait_for_phase(unit_full(place.index), place.parity);\n"
+           "    const Unit *unit = &units[place.index];\n"
+           "    if (unit->position_begin < 0)\n"
+           "      return;\n"
+           "    const int kv_head = unit->tile_head / group;\n"
+           "    for (int n = unit->blocks.end - 1; n >= unit->blocks.begin; --n)\n"
+           "      load_v(args, shared, &v_stage, unit, n, kv_head);\n"
+           "    // As above.\n"
+           "    __syncwarp();\n"
+           "    arrive_once(unit_empty(place.index));\n"
+           "  }\n"
+           "}\n"
+           "\n");
     } else {
-      TEXT("      load_k(args, shared, &k_stage, unit, n, kv_head);\n"
-           "      load_q(args, shared, q_parity, unit);\n"
-           "      q_parity ^= 1;\n"
-           "      for (; n >= unit->blocks.begin; --n) {\n"
+      TEXT("// The producer's first thread: loads each unit's Q, and K and V of its key blocks in the order of\n"
+           "// their use, K of one block before V of the block before.\n"
+           "__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {\n"
+           "  const attnpress_fwd_args *fwd = &args->fwd;\n"
+           "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
+           "  Stage k_stage = {0, 0}, v_stage = {0, 0}, place = {0, 0};\n"
+           "  int q_parity = 0;\n"
+           "  for (;; place = next_stage(place, UNITS)) {\n"
+           "    // Hands over the unit.\n"
+           "    wait_for_phase(unit_full(place.index), place.parity);\n"
+           "    const Unit *unit = &units[place.index];\n"
+           "    if (unit->position_begin < 0)\n"
+           "      return;\n"
+           "    if (unit->blocks.end > unit->blocks.begin) {\n"
+           "      const int kv_head = unit->tile_head / group;\n"
+           "      int n = unit->blocks.end - 1;\n"
+           "      load_k(args, shared, &k_stage, unit, n, kv_head);\n");
+      if (split) {
+        TEXT("      if (unit->ends & FIRST_SPLIT)\n"
+             "        load_q(args, shared, q_parity, unit);\n"
+             "      q_parity ^= unit->ends & FIRST_SPLIT;\n");
+      } else {
+        TEXT("      load_q(args, shared, q_parity, unit);\n"
+             "      q_parity ^= 1;\n");
+      }
+      TEXT("      for (; n >= unit->blocks.begin; --n) {\n"
            "        if (n > unit->blocks.begin)\n"
            "          load_k(args, shared, &k_stage, unit, n - 1, kv_head);\n"
            "        load_v(args, shared, &v_stage, unit, n, kv_head);\n"
            "      }\n"
            "    }\n"
-           "    mbarrier_arrive(unit_empty(place.index));\n");
+           "    mbarrier_arrive(unit_empty(place.index));\n"
+           "  }\n"
+           "}\n"
+           "\n");
     }
-    TEXT("  }\n"
-         "}\n"
-         "\n"
-         "// The producer's third warp: finds the units and writes them down for all others, as far ahead as\n"
-         "// there are places. Tickets are asked for one unit ahead.\n"
+    TEXT("// The producer's third warp: finds the units and writes them down for all others, as far ahead as\n"
+         "// there are places. ");
+    STRING(split ? "A ticket is asked for when a unit's last split is there." : "Tickets are asked for one unit ahead.");
+    TEXT("\n"
          "__device__ __forceinline__ void find_units(const attnpress_fwd_sm90_args *args) {\n"
          "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n"
-         "  const int lane = threadIdx.x % 32, batch = args->fwd.batch;\n"
-         "  const int count = ragged->first_unit[batch];\n"
-         "  Stage place = {0, 0};\n"
-         "  int at = 0, number = blockIdx.x;\n"
-         "  for (;; place = next_stage(place, UNITS)) {\n"
+         "  const int lane = threadIdx.x % 32, batch = args->fwd.batch;\n");
+    if (!split) {
+      TEXT("  const int count = ragged->first_unit[batch];\n");
+    }
+    TEXT("  Stage place = {0, 0};\n"
+         "  int at = 0, number = blockIdx.x;\n");
+    if (split) {
+      TEXT("  int split = -1; // the first lane's; -1: the unit's first\n");
+    }
+    TEXT("  for (;; place = next_stage(place, UNITS)) {\n"
          "    // All who read the unit that was here arrived; hands over the place.\n"
-         "    wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n"
-         "    if (number >= count)\n"
-         "      break;\n"
-         "    int next = 0;\n"
-         "    if (lane == 0)\n"
-         "      next = (int)(gridDim.x + atomic_add(ragged->ticket, 1));\n"
-         "    at = find_sequence(ragged->first_unit, batch, number, at);\n"
-         "    if (lane == 0) {\n"
-         "      write_unit(&units[place.index], args, number, at);\n"
-         "      mbarrier_arrive(unit_full(place.index));\n"
-         "    }\n"
-         "    // From the lane that asked for it.\n"
+         "    wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n");
+    if (split) {
+      TEXT("    if (number >= ragged->first_unit[batch]) // again each time: registers are few\n"
+           "      break;\n");
+    } else {
+      TEXT("    if (number >= count)\n"
+           "      break;\n");
+    }
+    if (split) {
+      TEXT("    int next = number;\n"
+           "    at = find_sequence(ragged->first_unit, batch, number, at);\n"
+           "    if (lane == 0) {\n"
+           "      split = write_split(&units[place.index], args, number, at, split);\n"
+           "      mbarrier_arrive(unit_full(place.index));\n"
+           "      if (split < 0)\n"
+           "        next = (int)(gridDim.x + atomic_add(ragged->ticket, 1));\n"
+           "    }\n");
+    } else {
+      TEXT("    int next = 0;\n"
+           "    if (lane == 0)\n"
+           "      next = (int)(gridDim.x + atomic_add(ragged->ticket, 1));\n"
+           "    at = find_sequence(ragged->first_unit, batch, number, at);\n"
+           "    if (lane == 0) {\n"
+           "      write_unit(&units[place.index], args, number, at);\n"
+           "      mbarrier_arrive(unit_full(place.index));\n"
+           "    }\n");
+    }
+    TEXT("    // From the lane that asked for it.\n"
          "    number = __shfl_sync(0xffffffff, next, 0);\n"
          "  }\n"
          "  if (lane == 0) {\n"
@@ -764,9 +893,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "      parities ^= 1u << v_stage.index;\n"
          "      unsigned char *v = smem + V_OFFSET + v_stage.index * V_BYTES;\n"
          "      for (int slab = 0; slab < V_SLABS; ++slab)\n"
-         "        for (int chunk = keys * 8 + lane; chunk < BLOCK_N * 8; chunk += 32)\n"
-         "          *(uint4 *)(v + slab * KEY_SLAB_BYTES + chunk * 16) = uint4{0, 0, 0, 0};\n"
-         "      // Products see the zeros once all lanes have come through here, and the first has arrived.\n"
+         "        for (int chunk = keys * 8 + lane; chunk < BLOCK_N * 8; chunk += 32)\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+      TEXT("          *(uint4 *)(v + slab * V_SLAB_STEP + chunk / 64 * V_GROUP_BYTES + chunk % 64 * 16) =\n"
+           "              uint4{0, 0, 0, 0};\n");
+    } else {
+      TEXT("          *(uint4 *)(v + slab * KEY_SLAB_BYTES + chunk * 16) = uint4{0, 0, 0, 0};\n");
+    }
+    TEXT("      // Products see the zeros once all lanes have come through here, and the first has arrived.\n"
          "      fence_proxy_async();\n"
          "      __syncwarp();\n"
          "      arrive_once(v_full(shared, v_stage.index));\n"
@@ -811,7 +945,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  }\n"
          "}\n"
          "\n");
-    if (mod_mask) {
+    if (has_map) {
       TEXT("// The producer's first thread: loads each unit's Q, and K and V of its key blocks in the order of\n"
            "// their use, K of one block before V of the block before.\n"
            "__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {\n"
@@ -898,14 +1032,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "// A consumer's walk over the key blocks of its units.\n"
        "struct Walk {\n"
        "  Unit unit;\n");
-  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || mod_mask) {
+  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
     TEXT("  Stage place; // of the unit\n");
   } else {
     TEXT("  int round;\n");
   }
   TEXT("  int n;            // the key block\n"
        "  int block_end;    // this consumer's rows see no key from this key block on\n");
-  if ((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) {
+  if ((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) {
     TEXT("  int block_begin; // and none before this one\n");
   }
   TEXT("  Row rows[2];      // this thread's\n");
@@ -929,7 +1063,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "__device__ __forceinline__ bool next_unit(Walk *walk, const attnpress_fwd_sm90_args *args,\n"
        "                                          int consumer) {\n"
        "  const attnpress_fwd_args *fwd = &args->fwd;\n");
-  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || mod_mask) {
+  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
     TEXT("  walk->place = next_stage(walk->place, UNITS);\n"
          "  // The producer's third warp hands over the unit.\n"
          "  wait_for_phase(unit_full(walk->place.index), walk->place.parity);\n"
@@ -963,7 +1097,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("position_begin + positions);\n");
   if (mask == AP_ATTENTION_MASK_WINDOW) {
     TEXT("  walk->unmasked = keys_of_all(first, last);\n");
-    if (!mod_mask) {
+    if (!has_map) {
       TEXT("  const Range seen = key_blocks(keys_of_some(first, last), BLOCK_N);\n"
            "  walk->block_end = min(walk->unit.blocks.end, seen.end);\n"
            "  walk->block_begin = max(walk->unit.blocks.begin, seen.begin);\n"
@@ -994,7 +1128,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "    const int row_position = divide(row + half * 8, &args->heads_per_tile);\n"
          "    const int head =\n"
          "        (walk->unit.tile_head - row_position) * fwd->heads_per_tile + row + half * 8;\n");
-    if (mod_score || mod_mask) {
+    if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && (mod_score || mod_mask)) {
+      TEXT("    // A row that is not there has the numbers of one that is.\n"
+           "    walk->snippet_rows[half] =\n"
+           "        snippet_row(fwd, walk->unit.sequence, head,\n"
+           "                    min(position_begin + row_position, walk->unit.seqlen_q - 1));\n");
+    } else if (mod_score || mod_mask) {
       TEXT("    walk->snippet_rows[half] =\n"
            "        snippet_row(fwd, walk->unit.batch, head, position_begin + row_position);\n");
     } else {
@@ -1014,7 +1153,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "// Whether this consumer's rows see the unit's last key block, with which the unit begins.\n"
        "__device__ __forceinline__ bool sees_first_block(const Walk *walk) {\n"
        "  return walk->block_end == walk->unit.blocks.end && walk->block_end > ");
-  STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) ? "walk->block_begin" : "walk->unit.blocks.begin");
+  STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk->block_begin" : "walk->unit.blocks.begin");
   TEXT(";\n"
        "}\n"
        "\n");
@@ -1046,16 +1185,23 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "// Starts S = Q K^T, (64, BLOCK_N), as a group of its own.\n"
        "__device__ __forceinline__ void start_scores(float score[S_TILES * 4], uint32_t shared,\n"
        "                                             int consumer, int stage) {\n"
-       "  const uint64_t q = wgmma_descriptor(shared + consumer * Q_BYTES, 1024, 0);\n"
-       "  const uint64_t k = wgmma_descriptor(shared + K_OFFSET, 1024, 0) + stage * (K_BYTES / 16);\n"
-       "  wgmma_order_n");
+       "  const uint64_t q = wgmma_descriptor(shared + consumer * Q_BYTES, 1024, 0);\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+    TEXT("  const uint64_t k =\n"
+         "      wgmma_descriptor(shared + K_OFFSET, K_GROUP_BYTES, 0) + stage * (K_BYTES / 16);\n");
+  } else {
+    TEXT("  const uint64_t k = wgmma_descriptor(shared + K_OFFSET, 1024, 0) + stage * (K_BYTES / 16);\n");
+  }
+  TEXT("  wgmma_order_n");
   INTEGER(block_n);
   TEXT("(score);\n"
        "  wgmma_fence();\n"
        "#pragma unroll\n"
        "  for (int step = 0; step < K_STEPS; ++step) {\n"
        "    const uint64_t q_step = q + (step / 4 * Q_SLAB_BYTES + step % 4 * 32) / 16;\n"
-       "    const uint64_t k_step = k + (step / 4 * KEY_SLAB_BYTES + step % 4 * 32) / 16;\n"
+       "    const uint64_t k_step = k + (step / 4 * ");
+  STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "K_SLAB_STEP" : "KEY_SLAB_BYTES");
+  TEXT(" + step % 4 * 32) / 16;\n"
        "    wgmma_m64n");
   INTEGER(block_n);
   TEXT("k16_");
@@ -1067,10 +1213,15 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "\n"
        "// Starts O += P V, (64, HEAD_DIM_V), as a group of its own.\n"
        "__device__ __forceinline__ void start_output(float out[O_TILES * 4], uint32_t p[V_STEPS][4],\n"
-       "                                             uint32_t shared, int stage) {\n"
-       "  const uint64_t v =\n"
-       "      wgmma_descriptor(shared + V_OFFSET, 1024, KEY_SLAB_BYTES) + stage * (V_BYTES / 16);\n"
-       "  wgmma_order_n");
+       "                                             uint32_t shared, int stage) {\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+    TEXT("  const uint64_t v =\n"
+         "      wgmma_descriptor(shared + V_OFFSET, V_GROUP_BYTES, V_SLAB_STEP) + stage * (V_BYTES / 16);\n");
+  } else {
+    TEXT("  const uint64_t v =\n"
+         "      wgmma_descriptor(shared + V_OFFSET, 1024, KEY_SLAB_BYTES) + stage * (V_BYTES / 16);\n");
+  }
+  TEXT("  wgmma_order_n");
   INTEGER(hdim_v);
   TEXT("(out);\n"
        "  wgmma_fence();\n"
@@ -1080,7 +1231,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   INTEGER(hdim_v);
   TEXT("k16_");
   STRING(in->word[AP_ATTENTION_DTYPE]);
-  TEXT("_rs_trans(out, p[step], v + step * 16 * 128 / 16, 1);\n"
+  TEXT("_rs_trans(out, p[step], v + ");
+  STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "step * 2 * V_GROUP_BYTES" : "step * 16 * 128");
+  TEXT(" / 16, 1);\n"
        "  wgmma_commit();\n"
        "}\n"
        "\n"
@@ -1156,7 +1309,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "    add_copied_bias(score, bias_rows(shared, consumer), BIAS_ROW_BYTES, BIAS, S_TILES,\n"
          "                    threadIdx.x % 32, units);\n"
          "    if (walk->n > ");
-    STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) ? "walk->block_begin" : "walk->unit.blocks.begin");
+    STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk->block_begin" : "walk->unit.blocks.begin");
     TEXT(")\n"
          "      start_block_bias(walk, fwd, shared, consumer, walk->n - 1);\n"
          "    return;\n"
@@ -1229,13 +1382,20 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (mod_score) {
     TEXT("#pragma unroll\n"
          "  for (int half = 0; half < 2; ++half)\n"
-         "    pass_scores(score, half, mod, fwd, walk->snippet_rows[half],\n"
-         "                walk->n * BLOCK_N + threadIdx.x % 4 * 2);\n");
+         "    pass_scores(score, half, mod, ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "fwd->" : "walk->unit.");
+    TEXT("seqlen_q, ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "fwd->" : "walk->unit.");
+    TEXT("seqlen_k,\n"
+         "                walk->snippet_rows[half], walk->n * BLOCK_N + threadIdx.x % 4 * 2);\n");
   }
-  if (mod_mask) {
+  if (has_map) {
     TEXT("  if (tile_state(walk->unit.map, walk->n) != ALL_SCORES)\n"
-         "    mask_by_snippet(score, mod, fwd, walk->snippet_rows,\n"
+         "    mask_by_snippet(score, mod, fwd->seqlen_q, fwd->seqlen_k, walk->snippet_rows,\n"
          "                    walk->n * BLOCK_N + threadIdx.x % 4 * 2);\n");
+  } else if (mod_mask) {
+    TEXT("  mask_by_snippet(score, mod, walk->unit.seqlen_q, walk->unit.seqlen_k, walk->snippet_rows,\n"
+         "                  walk->n * BLOCK_N + threadIdx.x % 4 * 2);\n");
   }
   if (bias == AP_ATTENTION_BIAS_FP32) {
     TEXT("  add_bias(score, bias[0], BIAS, S_TILES, 0, fwd->score.units_per_natural);\n"
@@ -1290,7 +1450,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
-  if (!split) {
+  if (!split || (sequences != AP_ATTENTION_SEQUENCES_DENSE)) {
     TEXT("// Of two lanes that hold a piece of each of two tiles, the even one gets both pieces of the first\n"
          "// tile, the other both of the second.\n"
          "__device__ __forceinline__ uint2 exchange_pieces(uint32_t first, uint32_t second) {\n"
@@ -1300,69 +1460,197 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
-  TEXT("// out = O / row sum, lse = scale * reference + log(row sum). Rows without keys: 0 and -inf.\n"
-       "__device__ __forceinline__ void store_output(const float out[O_TILES * 4], const float reference[2],\n"
-       "                                             const float row_sum[2],\n"
-       "                                             const attnpress_fwd_sm90_args *args, const Unit *unit,\n"
-       "                                             int consumer) {\n"
-       "  const attnpress_fwd_args *fwd = &args->fwd;\n"
-       "  const int lane = threadIdx.x % 32;\n"
-       "#pragma unroll\n"
-       "  for (int half = 0; half < 2; ++half) {\n"
-       "    const float sum = quad_sum(row_sum[half]);\n"
-       "    const int row = threadIdx.x / 32 % 4 * 16 + half * 8 + lane / 4; // of the warpgroup\n"
-       "    const int row_position = divide(row, &args->heads_per_tile);\n"
-       "    const int position = unit->position_begin + consumer * args->warpgroup_positions + row_position;\n"
-       "    const int head = (unit->tile_head - row_position) * fwd->heads_per_tile + row;\n");
-  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("    const bool valid = row_position < args->warpgroup_positions && position < unit->seqlen_q;\n");
-  } else {
-    TEXT("    const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q;\n");
-  }
-  TEXT("    const RowEnd end = end_row(reference[half] * fwd->scale_log2, sum, &fwd->score, fwd->heads_q,\n"
-       "                               head, DROPOUT, SPLIT);\n");
-  if (split) {
-    TEXT("    const int64_t partial = partial_row(fwd, unit->split, unit->batch, head, position);\n"
-         "    if (valid && lane % 4 == 0)\n"
-         "      fwd->lse_partial[partial] = end.lse;\n"
-         "    float *out_row = fwd->out_partial + partial * HEAD_DIM_V + lane % 4 * 2;\n"
-         "    store_partial_row(out_row, out, 0, O_TILES, half, end.normalize, valid);\n");
-  } else {
-    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-      TEXT("    if (fwd->lse && valid && lane % 4 == 0)\n"
-           "      fwd->lse[lse_of_unit(args, unit, head, position)] =\n"
-           "          stored_lse(&ragged_args(args)->ragged, end.lse);\n");
-    } else {
-      TEXT("    if (fwd->lse && valid && lane % 4 == 0)\n"
-           "      fwd->lse[lse_offset(fwd, unit->batch, head, position)] = end.lse;\n");
-    }
-    TEXT("    // A quad holds a tile's 8 columns of a row in pieces of two. Two lanes exchange pieces, so that\n"
-         "    // each stores 8 bytes of one tile, and a store fills whole sectors of 32 bytes.\n");
-    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-      TEXT("    uint16_t *out_row = (uint16_t *)fwd->out +\n"
-           "                        out_offset(fwd, unit->q_batch, head, unit->q_row + position) +\n"
-           "                        lane % 2 * 8 + lane / 2 % 2 * 4;\n");
-    } else {
-      TEXT("    uint16_t *out_row = (uint16_t *)fwd->out + out_offset(fwd, unit->batch, head, position) +\n"
-           "                        lane % 2 * 8 + lane / 2 % 2 * 4;\n");
-    }
-    TEXT("#pragma unroll\n"
+  if (fixed_splits) {
+    TEXT("// What a thread keeps of the splits that it has added up of its two rows: lse, and 16 bytes a tile\n"
+         "// of O, loaded in groups, as registers are few. No other thread reads it. All units' are in the\n"
+         "// same place, which stays in the L2 cache: lse by (thread block, thread), O by (group, thread block,\n"
+         "// tile, thread).\n"
+         "constexpr int KEPT_TILES = 8; // of a group\n"
+         "constexpr int KEPT_THREADS = 128 * CONSUMERS;\n"
+         "\n"
+         "// Adds O, normalised by `ends`, to what is kept of the splits before, if there are some, as\n"
+         "// flash_fwd_combine does, and keeps the sum if more splits follow. Returns lse of both rows.\n"
+         "__device__ __forceinline__ float4 add_split(float out[O_TILES * 4], float *workspace,\n"
+         "                                            const RowEnd ends[2], bool first, bool last) {\n"
+         "  const uint32_t no_lse = __builtin_bit_cast(uint32_t, -INF);\n"
+         "  const int thread = threadIdx.x - 128;\n"
+         "  float4 *kept = (float4 *)workspace + blockIdx.x * KEPT_THREADS + thread;\n"
+         "  float4 lse = __builtin_bit_cast(float4, load_16_if(!first, kept, no_lse));\n"
+         "  const PartSum sums[2] = {add_part(lse.x, ends[0].lse), add_part(lse.y, ends[1].lse)};\n"
+         "  lse = {sums[0].lse, sums[1].lse, 0.0f, 0.0f};\n"
+         "  store_16_if(!last, kept, __builtin_bit_cast(uint4, lse));\n"
+         "  const int blocks = gridDim.x;\n"
+         "  kept = (float4 *)workspace + (blocks + blockIdx.x * KEPT_TILES) * KEPT_THREADS + thread;\n"
+         "#pragma unroll\n"
+         "  for (int begin = 0; begin < O_TILES; begin += KEPT_TILES) {\n"
+         "    float4 before[KEPT_TILES];\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < min_int(KEPT_TILES, O_TILES - begin); ++i)\n"
+         "      before[i] = __builtin_bit_cast(float4, load_16_if(!first, kept + i * KEPT_THREADS, 0));\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < min_int(KEPT_TILES, O_TILES - begin); ++i) {\n"
+         "      float *o = out + (begin + i) * 4;\n"
+         "      o[0] = add_part_values(sums[0], before[i].x, o[0] * ends[0].normalize);\n"
+         "      o[1] = add_part_values(sums[0], before[i].y, o[1] * ends[0].normalize);\n"
+         "      o[2] = add_part_values(sums[1], before[i].z, o[2] * ends[1].normalize);\n"
+         "      o[3] = add_part_values(sums[1], before[i].w, o[3] * ends[1].normalize);\n"
+         "      const float4 sum = {o[0], o[1], o[2], o[3]};\n"
+         "      store_16_if(!last, kept + i * KEPT_THREADS, __builtin_bit_cast(uint4, sum));\n"
+         "    }\n"
+         "    kept += blocks * KEPT_TILES * KEPT_THREADS;\n"
+         "  }\n"
+         "  return lse;\n"
+         "}\n"
+         "\n"
+         "// The end of a row whose splits have been added up, to `lse` in all: as flash_fwd_combine ends it.\n"
+         "__device__ __forceinline__ RowEnd end_added_row(float lse, const attnpress_score_args *args,\n"
+         "                                                int heads, int head) {\n"
+         "  const float lse_log2 = multiply_add_once(lse, LOG2_E, 0.0f), sum = lse > -INF ? 1.0f : 0.0f;\n"
+         "  if (args->sinks == nullptr)\n"
+         "    return {normalizer(sum), natural_lse(lse_log2, sum)};\n"
+         "  return end_row_with_sink(\n"
+         "      lse_log2, sum, load_sink(args->sinks, args->sinks_dtype, args->sinks_stride, head, heads));\n"
+         "}\n"
+         "\n"
+         "// A row of a unit.\n"
+         "struct UnitRow {\n"
+         "  int position, head;\n"
+         "  bool valid;\n"
+         "};\n"
+         "\n"
+         "__device__ __forceinline__ UnitRow unit_row(const attnpress_fwd_sm90_args *args, const Unit *unit,\n"
+         "                                            int consumer, int half) {\n"
+         "  const int row = threadIdx.x / 32 % 4 * 16 + half * 8 + threadIdx.x % 32 / 4; // of the warpgroup\n"
+         "  const int row_position = divide(row, &args->heads_per_tile);\n"
+         "  const int position = unit->position_begin + consumer * args->warpgroup_positions + row_position;\n"
+         "  const int head = (unit->tile_head - row_position) * args->fwd.heads_per_tile + row;\n"
+         "  return {position, head, row_position < args->warpgroup_positions && position < unit->seqlen_q};\n"
+         "}\n"
+         "\n"
+         "// out = O / row sum, lse = scale * reference + log(row sum) of a split; rows without keys: 0 and\n"
+         "// -inf. They are stored as a part, or added to the splits before, and become the output after the\n"
+         "// last. O is changed.\n"
+         "__device__ __forceinline__ void store_output(float out[O_TILES * 4], const float reference[2],\n"
+         "                                             const float row_sum[2],\n");
+    TEXT("                                             const attnpress_fwd_sm90_args *args, const Unit *unit,\n"
+         "                                             int consumer) {\n"
+         "  const attnpress_fwd_args *fwd = &args->fwd;\n"
+         "  const int lane = threadIdx.x % 32;\n"
+         "  RowEnd ends[2];\n"
+         "#pragma unroll\n"
+         "  for (int half = 0; half < 2; ++half)\n"
+         "    ends[half] = end_row(reference[half] * fwd->scale_log2, quad_sum(row_sum[half]), &fwd->score,\n"
+         "                         fwd->heads_q, 0, DROPOUT, SPLIT);\n"
+         "  if (unit->split >= 0) {\n"
+         "#pragma unroll\n"
+         "    for (int half = 0; half < 2; ++half) {\n"
+         "      const UnitRow row = unit_row(args, unit, consumer, half);\n"
+         "      const int64_t partial =\n"
+         "          partial_row(fwd, unit->split, unit->sequence, row.head, row.position);\n"
+         "      if (row.valid && lane % 4 == 0)\n"
+         "        fwd->lse_partial[partial] = ends[half].lse;\n"
+         "      float *out_row = fwd->out_partial + partial * HEAD_DIM_V + lane % 4 * 2;\n"
+         "      store_partial_row(out_row, out, 0, O_TILES, half, ends[half].normalize, row.valid);\n"
+         "    }\n"
+         "    return;\n"
+         "  }\n"
+         "  const float4 lse =\n"
+         "      add_split(out, fwd->out_partial, ends, unit->ends & FIRST_SPLIT,\n"
+         "                unit->ends & LAST_SPLIT);\n"
+         "  if (!(unit->ends & LAST_SPLIT))\n"
+         "    return;\n"
+         "#pragma unroll\n"
+         "  for (int half = 0; half < 2; ++half) {\n"
+         "    const UnitRow row = unit_row(args, unit, consumer, half);\n"
+         "    const RowEnd end =\n"
+         "        end_added_row(half == 0 ? lse.x : lse.y, &fwd->score, fwd->heads_q, row.head);\n"
+         "    if (fwd->lse && row.valid && lane % 4 == 0)\n"
+         "      fwd->lse[lse_of_unit(args, unit, row.head, row.position)] =\n"
+         "          stored_lse(&ragged_args(args)->ragged, end.lse);\n"
+         "    // Two lanes exchange pieces, so that each stores 8 bytes of one tile, and a store fills whole\n"
+         "    // sectors of 32 bytes. The sums of flash_fwd_combine have no -0.\n"
+         "    uint16_t *out_row = (uint16_t *)fwd->out +\n"
+         "                        out_offset(fwd, unit->q_batch, row.head, unit->q_row + row.position) +\n"
+         "                        lane % 2 * 8 + lane / 2 % 2 * 4;\n"
+         "#pragma unroll\n"
          "    for (int tile = 0; tile < O_TILES; tile += 2) {\n"
          "      const float *first = out + tile * 4 + half * 2;\n"
          "      const float *second = out + min_int(tile + 1, O_TILES - 1) * 4 + half * 2;\n"
-         "      const uint2 pieces =\n"
-         "          exchange_pieces(pack(DTYPE, first[0] * end.normalize, first[1] * end.normalize),\n"
-         "                          pack(DTYPE, second[0] * end.normalize, second[1] * end.normalize));\n"
-         "      if (valid && (tile + 1 < O_TILES || lane % 2 == 0))\n"
+         "      const uint2 pieces = exchange_pieces(\n"
+         "          pack(DTYPE, (first[0] + 0.0f) * end.normalize, (first[1] + 0.0f) * end.normalize),\n"
+         "          pack(DTYPE, (second[0] + 0.0f) * end.normalize, (second[1] + 0.0f) * end.normalize));\n"
+         "      if (row.valid && (tile + 1 < O_TILES || lane % 2 == 0))\n"
          "        *(uint2 *)(out_row + tile * 8) = pieces;\n"
-         "    }\n");
+         "    }\n"
+         "  }\n"
+         "}\n");
+  } else {
+    TEXT("// out = O / row sum, lse = scale * reference + log(row sum). Rows without keys: 0 and -inf.\n"
+         "__device__ __forceinline__ void store_output(const float out[O_TILES * 4], const float reference[2],\n"
+         "                                             const float row_sum[2],\n"
+         "                                             const attnpress_fwd_sm90_args *args, const Unit *unit,\n"
+         "                                             int consumer) {\n"
+         "  const attnpress_fwd_args *fwd = &args->fwd;\n"
+         "  const int lane = threadIdx.x % 32;\n"
+         "#pragma unroll\n"
+         "  for (int half = 0; half < 2; ++half) {\n"
+         "    const float sum = quad_sum(row_sum[half]);\n"
+         "    const int row = threadIdx.x / 32 % 4 * 16 + half * 8 + lane / 4; // of the warpgroup\n"
+         "    const int row_position = divide(row, &args->heads_per_tile);\n"
+         "    const int position = unit->position_begin + consumer * args->warpgroup_positions + row_position;\n"
+         "    const int head = (unit->tile_head - row_position) * fwd->heads_per_tile + row;\n");
+    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+      TEXT("    const bool valid = row_position < args->warpgroup_positions && position < unit->seqlen_q;\n");
+    } else {
+      TEXT("    const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q;\n");
+    }
+    TEXT("    const RowEnd end = end_row(reference[half] * fwd->scale_log2, sum, &fwd->score, fwd->heads_q,\n"
+         "                               head, DROPOUT, SPLIT);\n");
+    if (split) {
+      TEXT("    const int64_t partial = partial_row(fwd, unit->split, unit->batch, head, position);\n"
+           "    if (valid && lane % 4 == 0)\n"
+           "      fwd->lse_partial[partial] = end.lse;\n"
+           "    float *out_row = fwd->out_partial + partial * HEAD_DIM_V + lane % 4 * 2;\n"
+           "    store_partial_row(out_row, out, 0, O_TILES, half, end.normalize, valid);\n");
+    } else {
+      if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+        TEXT("    if (fwd->lse && valid && lane % 4 == 0)\n"
+             "      fwd->lse[lse_of_unit(args, unit, head, position)] =\n"
+             "          stored_lse(&ragged_args(args)->ragged, end.lse);\n");
+      } else {
+        TEXT("    if (fwd->lse && valid && lane % 4 == 0)\n"
+             "      fwd->lse[lse_offset(fwd, unit->batch, head, position)] = end.lse;\n");
+      }
+      TEXT("    // A quad holds a tile's 8 columns of a row in pieces of two. Two lanes exchange pieces, so that\n"
+           "    // each stores 8 bytes of one tile, and a store fills whole sectors of 32 bytes.\n");
+      if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+        TEXT("    uint16_t *out_row = (uint16_t *)fwd->out +\n"
+             "                        out_offset(fwd, unit->q_batch, head, unit->q_row + position) +\n"
+             "                        lane % 2 * 8 + lane / 2 % 2 * 4;\n");
+      } else {
+        TEXT("    uint16_t *out_row = (uint16_t *)fwd->out + out_offset(fwd, unit->batch, head, position) +\n"
+             "                        lane % 2 * 8 + lane / 2 % 2 * 4;\n");
+      }
+      TEXT("#pragma unroll\n"
+           "    for (int tile = 0; tile < O_TILES; tile += 2) {\n"
+           "      const float *first = out + tile * 4 + half * 2;\n"
+           "      const float *second = out + min_int(tile + 1, O_TILES - 1) * 4 + half * 2;\n"
+           "      const uint2 pieces =\n"
+           "          exchange_pieces(pack(DTYPE, first[0] * end.normalize, first[1] * end.normalize),\n"
+           "                          pack(DTYPE, second[0] * end.normalize, second[1] * end.normalize));\n"
+           "      if (valid && (tile + 1 < O_TILES || lane % 2 == 0))\n"
+           "        *(uint2 *)(out_row + tile * 8) = pieces;\n"
+           "    }\n");
+    }
+    TEXT("  }\n"
+         "}\n"
+         "\n");
   }
-  TEXT("  }\n"
-       "}\n"
-       "\n");
-  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || mod_mask) {
+  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
     TEXT("// Stores the output of the unit at place `n` % UNITS, and hands the place back.\n"
-         "__device__ __forceinline__ void store_unit(const float out[O_TILES * 4], const float reference[2],\n"
+         "__device__ __forceinline__ void store_unit(");
+    STRING(fixed_splits ? "" : "const ");
+    TEXT("float out[O_TILES * 4], const float reference[2],\n"
          "                                           const float row_sum[2],\n"
          "                                           const attnpress_fwd_sm90_args *args, int n,\n"
          "                                           int consumer) {\n"
@@ -1396,7 +1684,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  const attnpress_mod_args *mod = snippet_args_sm90(args);\n");
   }
   TEXT("  Walk walk;\n");
-  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || mod_mask) {
+  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
     TEXT("  walk.place = {-1, 0};\n");
   } else {
     TEXT("  walk.round = -1;\n");
@@ -1412,7 +1700,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    const bool has_keys = walk.unit.blocks.begin < walk.unit.blocks.end;\n"
        "    if (has_keys) // the copy engine hands over Q\n"
        "      wait_for_phase(q_full(shared, consumer), q_parity);\n");
-  if (mod_mask) {
+  if (has_map) {
     TEXT("    for (; walk.n >= walk.block_end && has_keys; walk.n = block_after(&walk.unit, walk.n)) {\n");
   } else {
     TEXT("    for (; walk.n >= walk.block_end && has_keys; --walk.n) {\n");
@@ -1421,17 +1709,23 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "      stage = next_stage(stage, STAGES);\n"
        "    }\n"
        "    if (walk.n < ");
-  STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) ? "walk.block_begin" : "walk.unit.blocks.begin");
+  STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
   TEXT(") { // no row of this consumer sees a key\n");
-  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || mod_mask) {
+  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
     TEXT("      store_unit(out, reference, row_sum, args, walk.place.index, consumer);\n");
   } else {
     TEXT("      store_output(out, reference, row_sum, args, &walk.unit, consumer);\n");
   }
-  TEXT("      if (has_keys)\n"
-       "        arrive_once(q_empty(shared, consumer));\n"
-       "      q_parity ^= has_keys;\n"
-       "      more = next_unit(&walk, args, consumer);\n"
+  if (fixed_splits) {
+    TEXT("      if (has_keys && walk.unit.ends & LAST_SPLIT)\n"
+         "        arrive_once(q_empty(shared, consumer));\n"
+         "      q_parity ^= has_keys && walk.unit.ends & LAST_SPLIT ? 1 : 0;\n");
+  } else {
+    TEXT("      if (has_keys)\n"
+         "        arrive_once(q_empty(shared, consumer));\n"
+         "      q_parity ^= has_keys;\n");
+  }
+  TEXT("      more = next_unit(&walk, args, consumer);\n"
        "      continue;\n"
        "    }\n"
        "\n"
@@ -1454,20 +1748,27 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (bias == AP_ATTENTION_BIAS_FP32) {
     TEXT("    load_block_bias(bias, &walk, fwd);\n");
   }
-  TEXT("    finish_scores(score, 0, shared, consumer, stage.index, walk.n == ");
-  STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) ? "walk.block_begin" : "walk.unit.blocks.begin");
-  TEXT(");\n"
-       "    take_scores(score, reference, row_sum, rescale, &walk, ");
+  if (fixed_splits) {
+    TEXT("    finish_scores(score, 0, shared, consumer, stage.index,\n"
+         "                  walk.n == ");
+    STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "walk.block_begin" : "walk.unit.blocks.begin");
+    TEXT(" && walk.unit.ends & LAST_SPLIT);\n");
+  } else {
+    TEXT("    finish_scores(score, 0, shared, consumer, stage.index, walk.n == ");
+    STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
+    TEXT(");\n");
+  }
+  TEXT("    take_scores(score, reference, row_sum, rescale, &walk, ");
   STRING((mod_score || mod_mask) ? "mod, " : "");
   STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
   TEXT(");\n"
        "\n");
-  if ((sequences == AP_ATTENTION_SEQUENCES_DENSE) && !mod_mask) {
+  if ((sequences == AP_ATTENTION_SEQUENCES_DENSE) && !has_map) {
     TEXT("    Unit last_unit; // the unit before, and what it leaves to be stored\n");
   }
   TEXT("    float last_reference[2], last_sum[2];\n"
        "    Stage last = {-1, 0}; // of the P V in flight\n");
-  if ((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) {
+  if ((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) {
     TEXT("    int unseen; // key blocks of the last unit that come after those which this consumer's rows see\n");
   }
   TEXT("    for (;;) {\n"
@@ -1478,7 +1779,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "      finish_output(out);\n"
        "      if (last.index >= 0) {\n"
        "        arrive_once(v_empty(shared, last.index));\n");
-  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || mod_mask) {
+  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
     TEXT("        store_unit(out, last_reference, last_sum, args, walk.place.index + UNITS - 1, consumer);\n");
   } else {
     TEXT("        store_output(out, last_reference, last_sum, args, &last_unit, consumer);\n");
@@ -1492,14 +1793,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("      drop_block(p[0], &walk, &seed, fwd);\n"
          "\n");
   }
-  if (mod_mask) {
+  if (has_map) {
     TEXT("      for (;;) {\n"
          "        walk.n = block_after(&walk.unit, walk.n);\n"
          "        if (walk.n < walk.unit.blocks.begin)\n"
          "          break;\n");
   } else {
     TEXT("      for (--walk.n; walk.n >= ");
-    STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) ? "walk.block_begin" : "walk.unit.blocks.begin");
+    STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
     TEXT("; --walk.n) {\n");
   }
   TEXT("        last = stage;\n"
@@ -1508,7 +1809,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   STRING((bias == AP_ATTENTION_BIAS_FP32) ? " bias, &walk, fwd," : "");
   TEXT("\n"
        "                        walk.n == ");
-  STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) ? "walk.block_begin" : "walk.unit.blocks.begin");
+  STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
+  STRING(fixed_splits ? " && walk.unit.ends & LAST_SPLIT" : "");
   TEXT(");\n"
        "        take_scores(score, reference, row_sum, rescale, &walk, ");
   STRING((mod_score || mod_mask) ? "mod, " : "");
@@ -1525,55 +1827,68 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("      }\n"
        "\n");
-  if ((sequences == AP_ATTENTION_SEQUENCES_DENSE) && !mod_mask) {
+  if ((sequences == AP_ATTENTION_SEQUENCES_DENSE) && !has_map) {
     TEXT("      last_unit = walk.unit;\n");
   }
-  TEXT("      q_parity ^= 1;\n");
-  if ((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) {
+  TEXT("      q_parity ^= ");
+  STRING(fixed_splits ? "walk.unit.ends & LAST_SPLIT ? 1 : 0" : "1");
+  TEXT(";\n");
+  if ((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) {
     TEXT("      unseen = walk.block_begin - walk.unit.blocks.begin;\n"
-         "      more = next_unit(&walk, args, consumer);\n"
-         "      if (unseen > 0 || !more || !sees_first_block(&walk))\n"
-         "        break;\n");
+         "      more = next_unit(&walk, args, consumer);\n");
+    if (!unit_streams) {
+      TEXT("      if (unseen > 0 || !more || !sees_first_block(&walk))\n"
+           "        break;\n");
+    }
   } else {
-    TEXT("      more = next_unit(&walk, args, consumer);\n"
-         "      if (!more || !sees_first_block(&walk))\n"
-         "        break;\n");
+    TEXT("      more = next_unit(&walk, args, consumer);\n");
+    if (!unit_streams) {
+      TEXT("      if (!more || !sees_first_block(&walk))\n"
+           "        break;\n");
+    }
   }
-  TEXT("      last = stage;\n"
-       "      stage = next_stage(stage, STAGES);\n");
-  if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
-    TEXT("      start_block_bias(&walk, fwd, shared, consumer, walk.n);\n");
+  if (unit_streams) {
+    TEXT("      break; // beside the next unit's scores there is no room for what is kept of the splits\n"
+         "    }\n"
+         "\n");
+  } else {
+    TEXT("      last = stage;\n"
+         "      stage = next_stage(stage, STAGES);\n");
+    if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
+      TEXT("      start_block_bias(&walk, fwd, shared, consumer, walk.n);\n");
+    }
+    TEXT("      wait_for_phase(q_full(shared, consumer), q_parity); // the copy engine hands over Q\n"
+         "      exchange_blocks(score, out, p, shared, consumer, stage, last,");
+    STRING((bias == AP_ATTENTION_BIAS_FP32) ? " bias, &walk, fwd," : "");
+    TEXT("\n"
+         "                      walk.n == ");
+    STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
+    STRING(fixed_splits ? " && walk.unit.ends & LAST_SPLIT" : "");
+    TEXT(");\n"
+         "      for (int half = 0; half < 2; ++half) {\n"
+         "        last_reference[half] = reference[half];\n"
+         "        last_sum[half] = row_sum[half];\n"
+         "        reference[half] = -INF;\n"
+         "        row_sum[half] = 0.0f;\n"
+         "      }\n"
+         "      take_scores(score, reference, row_sum, rescale, &walk, ");
+    STRING((mod_score || mod_mask) ? "mod, " : "");
+    STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
+    TEXT(");\n"
+         "    }\n"
+         "\n");
   }
-  TEXT("      wait_for_phase(q_full(shared, consumer), q_parity); // the copy engine hands over Q\n"
-       "      exchange_blocks(score, out, p, shared, consumer, stage, last,");
-  STRING((bias == AP_ATTENTION_BIAS_FP32) ? " bias, &walk, fwd," : "");
-  TEXT("\n"
-       "                      walk.n == ");
-  STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) ? "walk.block_begin" : "walk.unit.blocks.begin");
-  TEXT(");\n"
-       "      for (int half = 0; half < 2; ++half) {\n"
-       "        last_reference[half] = reference[half];\n"
-       "        last_sum[half] = row_sum[half];\n"
-       "        reference[half] = -INF;\n"
-       "        row_sum[half] = 0.0f;\n"
-       "      }\n"
-       "      take_scores(score, reference, row_sum, rescale, &walk, ");
-  STRING((mod_score || mod_mask) ? "mod, " : "");
-  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
-  TEXT(");\n"
-       "    }\n"
-       "\n"
-       "    // O += P V of the stream's last block.\n"
+  TEXT("    // O += P V of the stream's last block.\n"
        "    start_output(out, p, shared, stage.index);\n"
        "    finish_output(out);\n"
        "    arrive_once(v_empty(shared, stage.index));\n"
        "    stage = next_stage(stage, STAGES);\n");
-  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || mod_mask) {
+  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
     TEXT("    store_unit(out, reference, row_sum, args, walk.place.index + UNITS - 1, consumer);\n");
   } else {
     TEXT("    store_output(out, reference, row_sum, args, &last_unit, consumer);\n");
   }
-  if ((mask == AP_ATTENTION_MASK_WINDOW) && !mod_mask) {
+  if ((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) {
     TEXT("    for (; unseen > 0; --unseen) {\n"
          "      skip_block(shared, consumer, stage);\n"
          "      stage = next_stage(stage, STAGES);\n"
@@ -1586,7 +1901,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    ");
   STRING(stem);
   TEXT("(\n");
-  if (mod_score || mod_mask) {
+  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && (mod_score || mod_mask)) {
+    TEXT("        const __grid_constant__ attnpress_fwd_sm90_ragged_mod_args given) {\n"
+         "  const attnpress_fwd_sm90_args &args = given.batch.sm90;\n");
+  } else if (mod_score || mod_mask) {
     TEXT("        const __grid_constant__ attnpress_fwd_sm90_mod_args given) {\n"
          "  const attnpress_fwd_sm90_args &args = given.sm90;\n");
   } else if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
@@ -1617,9 +1935,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("    for (int place = 0; place < UNITS; ++place) {\n"
          "      mbarrier_init(unit_full(place), 1);\n"
-         "      mbarrier_init(unit_empty(place), 4 * CONSUMERS + 2);\n"
+         "      mbarrier_init(unit_empty(place), 4 * CONSUMERS + ");
+    INTEGER((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? 3 : 2);
+    TEXT(");\n"
          "    }\n");
-  } else if (mod_mask) {
+  } else if (has_map) {
     TEXT("    for (int place = 0; place < UNITS; ++place) {\n"
          "      mbarrier_init(unit_full(place), 1);\n"
          "      mbarrier_init(unit_empty(place), 4 * CONSUMERS + 1);\n"
@@ -1633,7 +1953,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  // The schedule kernel hands over the units.\n"
          "  griddepcontrol_wait();\n"
          "\n");
-  } else if (mod_mask) {
+  } else if (has_map) {
     TEXT("  // The map kernel hands over the map and the ticket.\n"
          "  griddepcontrol_wait();\n"
          "\n");
@@ -1649,7 +1969,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "      clear_tails(shared, smem);\n"
          "    else if (threadIdx.x / 32 == 2)\n"
          "      find_units(&args);\n");
-  } else if (mod_mask) {
+    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+      TEXT("    else\n"
+           "      produce_values(&args, shared);\n");
+    }
+  } else if (has_map) {
     TEXT("    if (threadIdx.x == 0)\n"
          "      produce(&args, shared);\n"
          "    else if (threadIdx.x == 64)\n"

@@ -27,7 +27,6 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
   const int32_t sequences = in->axis[AP_ATTENTION_SEQUENCES];
   const int32_t decode = in->axis[AP_ATTENTION_DECODE];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
-  const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
   const int32_t block_n = in->field[AP_ATTENTION_TILE_BLOCK_N];
   const int32_t stages = in->field[AP_ATTENTION_TILE_STAGES];
   int32_t left = (((hdim_v + 63) / 64) / 2) * 64;
@@ -49,12 +48,8 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
        "// 64 rows of O have more columns than a warpgroup has registers: two consumers share them. The left\n"
        "// one computes S, makes P of it, multiplies P with the left columns of V, and hands P over, with\n"
        "// which the right one multiplies the others. Its softmax of one key block runs under both products\n"
-       "// P V of the block before.\n");
-  if (block_m > 64) {
-    TEXT("// The two thread blocks of a cluster compute neighbouring row blocks and walk over the same key\n"
-         "// blocks: each loads half of every piece of K and V, for both.\n");
-  }
-  TEXT("//\n"
+       "// P V of the block before.\n"
+       "//\n"
        "// Pressed from templates/attention/flash_fwd_wide_sm90.cu.j2 with tile ");
   STRING(tile_name);
   TEXT(" by\n"
@@ -106,11 +101,8 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
        "#include \"attnpress/device/dtype.cuh\"\n"
        "#include \"attnpress/device/epilogue.cuh\"\n"
        "#include \"attnpress/device/pipeline.cuh\"\n"
-       "#include \"attnpress/device/ptx_address.cuh\"\n");
-  if (block_m > 64) {
-    TEXT("#include \"attnpress/device/ptx_cluster.cuh\"\n");
-  }
-  TEXT("#include \"attnpress/device/ptx_mbarrier.cuh\"\n"
+       "#include \"attnpress/device/ptx_address.cuh\"\n"
+       "#include \"attnpress/device/ptx_mbarrier.cuh\"\n"
        "#include \"attnpress/device/ptx_tma.cuh\"\n"
        "#include \"attnpress/device/ptx_warpgroup.cuh\"\n"
        "#include \"attnpress/device/ptx_wgmma.cuh\"\n"
@@ -147,9 +139,6 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
        "constexpr bool SPLIT = ");
   STRING(split ? "true" : "false");
   TEXT(";\n"
-       "constexpr int BLOCK_M = ");
-  INTEGER(block_m);
-  TEXT("; // query rows of a cluster\n"
        "constexpr int BLOCK_N = ");
   INTEGER(block_n);
   TEXT("; // keys of a key block\n"
@@ -162,7 +151,6 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
        "constexpr int PRODUCER_REGISTERS = 40; // of a thread\n"
        "constexpr int CONSUMER_REGISTERS = 232;\n"
        "\n"
-       "constexpr int CLUSTER = BLOCK_M / 64; // thread blocks, of 64 rows each\n"
        "constexpr int NUM_THREADS = 128 * 3;\n"
        "constexpr int K_STEPS = ceil_div(HEAD_DIM, 16); // of 16 columns, of Q K^T\n"
        "constexpr int V_STEPS = BLOCK_N / 16; // of 16 keys, of P V\n"
@@ -200,12 +188,12 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
        "static_assert(SMEM_BYTES == OTHER_BYTES + K_STAGES * K_SLABS * (SLAB_BYTES + 16), \"shared memory\");\n"
        "static_assert(K_STAGES > 0, \"a key block of K\");\n"
        "static_assert(BLOCK_N % 16 == 0 && BLOCK_N <= 256 && RIGHT <= 256, \"tile\");\n"
-       "static_assert(SLAB_BYTES / CLUSTER % 1024 == 0, \"atoms of the swizzle\");\n"
+       "static_assert(SLAB_BYTES % 1024 == 0, \"atoms of the swizzle\");\n"
        "\n"
        "// The barriers, by their shared addresses. At a \"full\" one the producer arrives once and names the\n"
        "// bytes, consumers wait, and it hands them what the copy engine has written. At an \"empty\" one each\n"
-       "// warp that has read arrives, in the whole cluster where the cluster's copies write there; the\n"
-       "// producer waits, and it hands the space back. Sides: 0 the left columns, 1 the right ones.\n"
+       "// warp that has read arrives; the producer waits, and it hands the space back. Sides: 0 the left\n"
+       "// columns, 1 the right ones.\n"
        "__device__ __forceinline__ uint32_t q_full(uint32_t shared) {\n"
        "  return shared + BARRIER_OFFSET;\n"
        "}\n"
@@ -237,8 +225,7 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
        "  return k_full(shared, K_STAGES + stage, slab);\n"
        "}\n"
        "\n"
-       "// A unit of work: row blocks of one head, one for each thread block of the cluster, and one split\n"
-       "// of their keys.\n"
+       "// A unit of work: a row block of one head, and one split of its keys.\n"
        "struct Unit {\n"
        "  int position_begin; // first query position\n"
        "  int split;          // 0 where the keys are not split\n"
@@ -249,30 +236,24 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
        "\n"
        "// The first and the last of the rows from a position on, or up to one, past which rows are not\n"
        "// there.\n"
-       "__device__ __forceinline__ Row row_at_begin(const attnpress_fwd_args *fwd, int position) {\n");
-  TEXT("  return row_at(position, CAUSAL, fwd->seqlen_q, fwd->seqlen_k);\n"
+       "__device__ __forceinline__ Row row_at_begin(const attnpress_fwd_args *fwd, int position) {\n"
+       "  return row_at(position, CAUSAL, fwd->seqlen_q, fwd->seqlen_k);\n"
        "}\n"
-       "\n"
-       "__device__ __forceinline__ Row row_at_end(const attnpress_fwd_args *fwd, int position_end) {\n"
+       "\n");
+  TEXT("__device__ __forceinline__ Row row_at_end(const attnpress_fwd_args *fwd, int position_end) {\n"
        "  return row_at_begin(fwd, min(position_end, fwd->seqlen_q) - 1);\n"
        "}\n"
        "\n"
-       "// This thread block's place in its cluster.\n"
-       "__device__ __forceinline__ int cluster_rank() {\n"
-       "  return blockIdx.x % CLUSTER;\n"
-       "}\n"
-       "\n"
-       "// Finds this cluster's unit of work of round `round`; false where there is none. Causal units\n"
+       "// Finds this thread block's unit of work of round `round`; false where there is none. Causal units\n"
        "// differ in length, which the change of direction from round to round evens out; each group begins\n"
        "// with a new pair of rounds.\n"
        "__device__ __forceinline__ bool find_unit(Unit *unit, const attnpress_fwd_sm90_args *args,\n"
        "                                          int round) {\n"
        "  const attnpress_fwd_args *fwd = &args->fwd;\n"
-       "  const int clusters = gridDim.x / CLUSTER, cluster = blockIdx.x / CLUSTER;\n"
        "  const int group = divide(round, &args->group_rounds);\n"
        "  const int group_round = round - group * args->group_rounds.value;\n"
-       "  const int place = group_round % 2 == 0 ? cluster : clusters - 1 - cluster;\n"
-       "  const int group_unit = group_round * clusters + place;\n"
+       "  const int place = group_round % 2 == 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x;\n"
+       "  const int group_unit = group_round * gridDim.x + place;\n"
        "  const int number = group * args->group_units + group_unit;\n"
        "  const int section = divide(number, &args->section_units);\n"
        "  const int section_unit = number - section * args->section_units.value;\n"
@@ -290,7 +271,7 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  unit->batch = divide(head, &args->tile_heads);\n"
        "  unit->tile_head = head - unit->batch * args->tile_heads.value;\n"
-       "  const int positions = CLUSTER * args->warpgroup_positions;\n");
+       "  const int positions = args->warpgroup_positions;\n");
   if (mask == AP_ATTENTION_MASK_FULL) {
     TEXT("  unit->position_begin = row_block * positions;\n");
   } else {
@@ -309,40 +290,16 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
        "\n"
        "// ---- The producer ----\n"
        "\n"
-       "// Waits until the phase of `parity` of an \"empty\" barrier of K or V has completed.\n"
-       "__device__ __forceinline__ void wait_for_cluster(uint32_t barrier, int parity) {\n");
-  if (block_m > 64) {
-    TEXT("  while (!mbarrier_try_wait_cluster(barrier, parity)) {\n"
-         "  }\n");
-  } else {
-    TEXT("  wait_for_phase(barrier, parity);\n");
-  }
-  TEXT("}\n"
-       "\n"
-       "// Loads a slab of K or V, of the key block that begins at `row`: of a cluster's thread blocks each\n"
-       "// loads its part of the keys, for all of them. The maps' boxes have BLOCK_N / CLUSTER keys.\n"
-       "__device__ __forceinline__ void load_slab(uint32_t target, const attnpress_tensor_map *map,\n"
-       "                                          uint32_t full, int slab, int row, int kv_head,\n"
-       "                                          int batch) {\n");
-  if (block_m > 64) {
-    TEXT("  const int rank = cluster_rank();\n"
-         "  tma_load_4d_multicast(target + rank * (SLAB_BYTES / CLUSTER), map, full, (1 << CLUSTER) - 1,\n"
-         "                        slab * 64, row + rank * (BLOCK_N / CLUSTER), kv_head, batch);\n");
-  } else {
-    TEXT("  tma_load_4d(target, map, full, slab * 64, row, kv_head, batch);\n");
-  }
-  TEXT("}\n"
-       "\n"
        "// Loads K of key block `n`, each slab once the one that was there a round ago has been read.\n"
        "__device__ __forceinline__ void load_k(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
        "                                       Stage *stage, int n, int kv_head, int batch) {\n"
        "  const uint32_t target = shared + K_OFFSET + stage->index * K_BYTES;\n"
        "  for (int slab = 0; slab < K_SLABS; ++slab) {\n"
        "    // The left consumers' warps arrived; hands over the space.\n"
-       "    wait_for_cluster(k_empty(shared, stage->index, slab), stage->parity ^ 1);\n"
+       "    wait_for_phase(k_empty(shared, stage->index, slab), stage->parity ^ 1);\n"
        "    const uint32_t full = k_full(shared, stage->index, slab);\n"
        "    mbarrier_arrive_expect(full, SLAB_BYTES);\n"
-       "    load_slab(target + slab * SLAB_BYTES, &args->k, full, slab, n * BLOCK_N, kv_head, batch);\n"
+       "    tma_load_4d(target + slab * SLAB_BYTES, &args->k, full, slab * 64, n * BLOCK_N, kv_head, batch);\n"
        "  }\n"
        "  *stage = next_stage(*stage, K_STAGES);\n"
        "}\n"
@@ -355,11 +312,12 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
        "  for (int side = 0; side < 2; ++side) {\n"
        "    const int begin = side == 0 ? 0 : LEFT_SLABS, end = side == 0 ? LEFT_SLABS : V_SLABS;\n"
        "    // The side's consumers' warps arrived; hands over the space.\n"
-       "    wait_for_cluster(v_empty(shared, stage->index, side), stage->parity ^ 1);\n"
+       "    wait_for_phase(v_empty(shared, stage->index, side), stage->parity ^ 1);\n"
        "    const uint32_t full = v_full(shared, stage->index, side);\n"
        "    mbarrier_arrive_expect(full, (end - begin) * SLAB_BYTES);\n"
        "    for (int slab = begin; slab < end; ++slab)\n"
-       "      load_slab(target + slab * SLAB_BYTES, &args->v, full, slab, n * BLOCK_N, kv_head, batch);\n"
+       "      tma_load_4d(target + slab * SLAB_BYTES, &args->v, full, slab * 64, n * BLOCK_N, kv_head,\n"
+       "                  batch);\n"
        "  }\n"
        "  *stage = next_stage(*stage, STAGES);\n"
        "}\n"
@@ -374,7 +332,7 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
        "  mbarrier_arrive_expect(q_full(shared), K_SLABS * 128 * positions * args->fwd.heads_per_tile);\n"
        "  for (int slab = 0; slab < K_SLABS; ++slab)\n"
        "    tma_load_5d(shared + slab * Q_SLAB_BYTES, &args->q, q_full(shared), slab * 64, 0,\n"
-       "                unit->position_begin + cluster_rank() * positions, unit->tile_head, unit->batch);\n"
+       "                unit->position_begin, unit->tile_head, unit->batch);\n"
        "}\n"
        "\n"
        "// The producer's one thread: loads each unit's Q, and K and V of its key blocks in the order of\n"
@@ -408,11 +366,11 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
        "  int round;\n"
        "  int n;            // the key block\n"
        "  int block_end;    // this thread block's rows see no key from this key block on\n"
-       "  Row rows[2];      // this thread's\n"
-       "  int key_unmasked; // all rows see the keys below\n"
+       "  Row rows[2];      // this thread's\n");
+  TEXT("  int key_unmasked; // all rows see the keys below\n"
        "};\n"
-       "\n");
-  TEXT("// Moves on to the next unit; false after the last.\n"
+       "\n"
+       "// Moves on to the next unit; false after the last.\n"
        "__device__ __forceinline__ bool next_unit(Walk *walk, const attnpress_fwd_sm90_args *args) {\n"
        "  const attnpress_fwd_args *fwd = &args->fwd;\n"
        "  do {\n"
@@ -421,7 +379,7 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
        "  } while (!find_unit(&walk->unit, args, walk->round));\n"
        "  walk->n = walk->unit.blocks.end - 1;\n"
        "  const int positions = args->warpgroup_positions;\n"
-       "  const int position_begin = walk->unit.position_begin + cluster_rank() * positions;\n"
+       "  const int position_begin = walk->unit.position_begin;\n"
        "  const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;\n"
        "#pragma unroll\n"
        "  for (int half = 0; half < 2; ++half)\n"
@@ -442,18 +400,6 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
        "  return walk->block_end == walk->unit.blocks.end && walk->block_end > walk->unit.blocks.begin;\n"
        "}\n"
        "\n"
-       "// One arrival of this warp in each thread block of the cluster, where a part of the next copy to\n"
-       "// what it has read comes from.\n"
-       "__device__ __forceinline__ void arrive_in_cluster(uint32_t barrier) {\n");
-  if (block_m > 64) {
-    TEXT("  const int lane = threadIdx.x % 32;\n"
-         "  if (lane < CLUSTER)\n"
-         "    mbarrier_arrive_cluster(cluster_address(barrier, lane));\n");
-  } else {
-    TEXT("  arrive_once(barrier);\n");
-  }
-  TEXT("}\n"
-       "\n"
        "// Where a row of the output is, by this thread's row `half`.\n"
        "struct OutRow {\n"
        "  int position, head;\n"
@@ -465,8 +411,7 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
        "  const attnpress_fwd_args *fwd = &args->fwd;\n"
        "  const int row = threadIdx.x / 32 % 4 * 16 + half * 8 + threadIdx.x % 32 / 4; // of the warpgroup\n"
        "  const int row_position = divide(row, &args->heads_per_tile);\n"
-       "  const int position =\n"
-       "      unit->position_begin + cluster_rank() * args->warpgroup_positions + row_position;\n"
+       "  const int position = unit->position_begin + row_position;\n"
        "  return {position, (unit->tile_head - row_position) * fwd->heads_per_tile + row,\n"
        "          row_position < args->warpgroup_positions && position < fwd->seqlen_q};\n"
        "}\n"
@@ -543,11 +488,11 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
        "  // The waits keep this warp's arrivals within one phase of the barriers.\n"
        "  for (int slab = 0; slab < K_SLABS; ++slab) {\n"
        "    wait_for_phase(k_full(shared, k_stage->index, slab), k_stage->parity);\n"
-       "    arrive_in_cluster(k_empty(shared, k_stage->index, slab));\n"
+       "    arrive_once(k_empty(shared, k_stage->index, slab));\n"
        "  }\n"
        "  *k_stage = next_stage(*k_stage, K_STAGES);\n"
        "  wait_for_phase(v_full(shared, v_stage->index, 0), v_stage->parity);\n"
-       "  arrive_in_cluster(v_empty(shared, v_stage->index, 0));\n"
+       "  arrive_once(v_empty(shared, v_stage->index, 0));\n"
        "  *v_stage = next_stage(*v_stage, STAGES);\n"
        "}\n"
        "\n"
@@ -583,7 +528,7 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
        "#pragma unroll\n"
        "  for (int slab = 0; slab < K_SLABS; ++slab) {\n"
        "    wgmma_wait(K_SLABS - 1 - slab + pending);\n"
-       "    arrive_in_cluster(k_empty(shared, stage->index, slab));\n"
+       "    arrive_once(k_empty(shared, stage->index, slab));\n"
        "  }\n"
        "  *stage = next_stage(*stage, K_STAGES);\n"
        "  wgmma_order_n");
@@ -723,7 +668,7 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
        "      wait_for_phase(p_empty(shared, p_place.index), p_place.parity ^ 1);\n"
        "      finish_left(out);\n"
        "      if (last.index >= 0) {\n"
-       "        arrive_in_cluster(v_empty(shared, last.index, 0));\n"
+       "        arrive_once(v_empty(shared, last.index, 0));\n"
        "        store_left(out, last_reference, last_sum, args, &last_unit, smem, shared, &end_parity,\n"
        "                   true);\n"
        "      }\n"
@@ -742,7 +687,7 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
        "        // As above.\n"
        "        wait_for_phase(p_empty(shared, p_place.index), p_place.parity ^ 1);\n"
        "        finish_left(out);\n"
-       "        arrive_in_cluster(v_empty(shared, last.index, 0));\n"
+       "        arrive_once(v_empty(shared, last.index, 0));\n"
        "        rescale_rows(out, LEFT / 8, rescale);\n"
        "        round_probabilities(p[0], score, S_TILES, DTYPE);\n"
        "        give_probabilities(smem, shared, &p_place, p, rescale);\n"
@@ -753,9 +698,9 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
        "      more = next_unit(&walk, args);\n"
        "      if (!more || !sees_first_block(&walk))\n"
        "        break;\n"
-       "      last = stage;\n");
-  TEXT("      stage = next_stage(stage, STAGES);\n"
-       "      wait_for_phase(q_full(shared), q_parity); // the copy engine hands over Q\n"
+       "      last = stage;\n"
+       "      stage = next_stage(stage, STAGES);\n");
+  TEXT("      wait_for_phase(q_full(shared), q_parity); // the copy engine hands over Q\n"
        "      start_scores(score, shared, k_stage);\n"
        "      start_left(out, p, shared, last);\n"
        "      finish_scores(score, 1, shared, &k_stage, walk.n == walk.unit.blocks.begin);\n"
@@ -771,7 +716,7 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
        "    // O += P V of the stream's last block.\n"
        "    start_left(out, p, shared, stage);\n"
        "    finish_left(out);\n"
-       "    arrive_in_cluster(v_empty(shared, stage.index, 0));\n"
+       "    arrive_once(v_empty(shared, stage.index, 0));\n"
        "    stage = next_stage(stage, STAGES);\n"
        "    store_left(out, reference, row_sum, args, &last_unit, smem, shared, &end_parity, true);\n"
        "  }\n"
@@ -791,7 +736,7 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
        "    for (; walk.n >= walk.block_end && walk.n >= walk.unit.blocks.begin; --walk.n) {\n"
        "      // The wait keeps this warp's arrivals within one phase of the barriers.\n"
        "      wait_for_phase(v_full(shared, stage.index, 1), stage.parity);\n"
-       "      arrive_in_cluster(v_empty(shared, stage.index, 1));\n"
+       "      arrive_once(v_empty(shared, stage.index, 1));\n"
        "      stage = next_stage(stage, STAGES);\n"
        "    }\n"
        "    const bool has_keys = walk.n >= walk.unit.blocks.begin;\n"
@@ -837,7 +782,7 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
        "      wgmma_order_n");
   INTEGER(right);
   TEXT("(out);\n"
-       "      arrive_in_cluster(v_empty(shared, stage.index, 1));\n"
+       "      arrive_once(v_empty(shared, stage.index, 1));\n"
        "      stage = next_stage(stage, STAGES);\n"
        "    }\n"
        "    if (has_keys) {\n"
@@ -880,43 +825,29 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
        "    for (int stage = 0; stage < K_STAGES; ++stage)\n"
        "      for (int slab = 0; slab < K_SLABS; ++slab) {\n"
        "        mbarrier_init(k_full(shared, stage, slab), 1);\n"
-       "        mbarrier_init(k_empty(shared, stage, slab), 4 * CLUSTER);\n"
+       "        mbarrier_init(k_empty(shared, stage, slab), 4);\n"
        "      }\n"
        "    for (int stage = 0; stage < STAGES; ++stage)\n"
        "      for (int side = 0; side < 2; ++side) {\n"
        "        mbarrier_init(v_full(shared, stage, side), 1);\n"
-       "        mbarrier_init(v_empty(shared, stage, side), 4 * CLUSTER);\n"
+       "        mbarrier_init(v_empty(shared, stage, side), 4);\n"
        "      }\n"
        "    fence_mbarrier_init();\n"
-       "  }\n");
-  if (block_m > 64) {
-    TEXT("  // All threads of the cluster arrive and wait: hands over the barriers.\n"
-         "  __syncthreads();\n"
-         "  cluster_arrive();\n"
-         "  cluster_wait();\n");
-  } else {
-    TEXT("  // All threads arrive and wait: hands over the barriers.\n"
-         "  __syncthreads();\n");
-  }
-  TEXT("  if (threadIdx.x < 128) {\n"
+       "  }\n"
+       "  // All threads arrive and wait: hands over the barriers.\n"
+       "  __syncthreads();\n"
+       "\n"
+       "  if (threadIdx.x < 128) {\n"
        "    decrease_registers(PRODUCER_REGISTERS);\n"
        "    if (threadIdx.x == 0)\n"
-       "      produce(&args, shared);\n");
-  if (block_m > 64) {
-    TEXT("    __syncwarp(); // the warp meets the cluster as one\n");
-  }
-  TEXT("  } else {\n"
+       "      produce(&args, shared);\n"
+       "  } else {\n"
        "    increase_registers(CONSUMER_REGISTERS);\n"
        "    // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
        "    if (__shfl_sync(0xffffffff, threadIdx.x / 128, 0) == 1)\n"
        "      consume_left(&args, smem, shared);\n"
        "    else\n"
        "      consume_right(&args, smem, shared);\n"
-       "  }\n");
-  if (block_m > 64) {
-    TEXT("  // No thread block ends while the other may arrive at its barriers or write to its shared memory.\n"
-         "  cluster_arrive();\n"
-         "  cluster_wait();\n");
-  }
-  TEXT("}\n");
+       "  }\n"
+       "}\n");
 }

@@ -52,6 +52,7 @@ class Axis:
     shown: str  # of a number: what stands before it in sentences and options
     phrase: tuple[str, str]  # around the value, where it is a circumstance: ("on ", "")
     same_as: str | None  # the axis that it equals where a stem does not name it
+    pairs: tuple[tuple[int, int], ...]  # that have rows of tiles beside equal ones, same_as first
     default: Value | None
 
     def code(self, value: Value) -> int:
@@ -116,6 +117,18 @@ class Rule:
     values: Values
     same_as: str | None = None
     pairs: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class StandIn:
+    """Where `where` holds, variants whose `axis` and the one that it is the same as are a pair
+    without rows of tiles have the tile of another: of `pair` (same_as first), or (None) of one
+    whose two are both the larger. The family's fit() makes it theirs."""
+
+    where: Where
+    axis: str
+    same_as: str
+    pair: tuple[int, int] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,6 +206,7 @@ class Family:
     tile_targets: tuple[str, ...]
     features: tuple[str, ...]  # axes that add to a kernel; tiles depend on them by class alone
     tile_classes: tuple[tuple[int, Where], ...]  # the first that holds is a variant's, else 0
+    stand_ins: tuple[StandIn, ...]  # the first that holds counts
     snippets: tuple[Where, ...]  # whose sources end with a text of the caller's
     constants: Mapping[str, Any]  # int, or what to take the largest of
 
@@ -274,7 +288,7 @@ def holds(where: Where, family: Family, values: tuple) -> bool:
 def _read_axis(label: str, row: dict) -> Axis:
     optional = {
         "label", "help", "words", "values", "range", "token", "letter", "shown", "phrase",
-        "same_as", "default",
+        "same_as", "pairs", "default",
     }  # fmt: skip
     check_keys(label, row, {"name", "kind"}, optional)
     name, kind = row["name"], row["kind"]
@@ -308,11 +322,15 @@ def _read_axis(label: str, row: dict) -> Axis:
         name, kind, axis_label, row.get("help", ""), domain, codes, tokens,
         row.get("token", "" if kind == "word" else f"_{name}"),
         row.get("letter", name.upper()), row.get("shown", ""), (before, after),
-        row.get("same_as"), default,
+        row.get("same_as"), _read_pairs(row), default,
     )  # fmt: skip
     if default is not None and not axis.has(default):
         raise GeneratorError(f"{label}: default {default} is not allowed")
     return axis
+
+
+def _read_pairs(row: dict) -> tuple[tuple[int, int], ...]:
+    return tuple((first, second) for first, second in row.get("pairs", ()))
 
 
 def _read_rules(label: str, axes: Mapping[str, Axis], rows: list[dict]) -> tuple[Rule, ...]:
@@ -323,8 +341,7 @@ def _read_rules(label: str, axes: Mapping[str, Axis], rows: list[dict]) -> tuple
         where = read_where(here, axes, row.get("where", {}))
         for name, given in row["must"].items():
             if given == "same" and axes[name].same_as:
-                pairs = tuple((first, second) for first, second in row.get("pairs", ()))
-                rules.append(Rule(where, name, (), axes[name].same_as, pairs))
+                rules.append(Rule(where, name, (), axes[name].same_as, _read_pairs(row)))
                 continue
             ((_, values),) = read_where(here, axes, {name: given})
             rules.append(Rule(where, name, values))
@@ -380,6 +397,21 @@ def _read_classes(
     return tuple(rows)
 
 
+def _read_stand_ins(label: str, axes: Mapping[str, Axis], rows: list[dict]) -> tuple[StandIn, ...]:
+    (axis, *others) = [axis for axis in axes.values() if axis.pairs] or [None]
+    if rows and (axis is None or others or axis.same_as is None):
+        raise GeneratorError(f"{label}: [[stand_in]]: not one axis has pairs")
+    found = []
+    for row in rows:
+        check_keys(f"{label}: [[stand_in]]", row, {"where"}, {"as"})
+        where = read_where(f"{label}: [[stand_in]]", axes, row["where"])
+        pair = tuple(row["as"]) if "as" in row else None
+        if pair is not None and pair[0] != pair[1] and pair not in axis.pairs:
+            raise GeneratorError(f"{label}: [[stand_in]]: {pair[0]}/{pair[1]} has no tiles")
+        found.append(StandIn(where, axis.name, axis.same_as, pair))
+    return tuple(found)
+
+
 def check_target(label: str, target: str) -> None:
     if target not in load_targets().targets:
         raise GeneratorError(
@@ -389,8 +421,8 @@ def check_target(label: str, target: str) -> None:
 
 _KEYS = {"prefix", "axis", "template", "run", "link", "shown"}
 _OPTIONAL_KEYS = {
-    "rule", "field", "tile_name", "tile_any", "tile_targets", "features", "tile_class", "snippet",
-    "constants",
+    "rule", "field", "tile_name", "tile_any", "tile_targets", "features", "tile_class", "stand_in",
+    "snippet", "constants",
 }  # fmt: skip
 
 
@@ -441,6 +473,7 @@ def load_family(name: str, folder: Path | None = None) -> Family:
         tile_targets=tuple(content.get("tile_targets", ())),
         features=tuple(content.get("features", ())),
         tile_classes=_read_classes(label, axes, content),
+        stand_ins=_read_stand_ins(label, axes, content.get("stand_in", [])),
         snippets=tuple(
             read_where(f"{label}: [[snippet]]", axes, row["where"])
             for row in content.get("snippet", ())

@@ -14,7 +14,18 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from generator import GeneratorError
-from generator.family import AXES_MAX, Axis, Family, Rule, Values, Where, families, key_bits, one_of
+from generator.family import (
+    AXES_MAX,
+    Axis,
+    Family,
+    Rule,
+    StandIn,
+    Values,
+    Where,
+    families,
+    key_bits,
+    one_of,
+)
 from generator.targets import load_targets
 from generator.tiles import TileRow
 from generator.to_c import c_literal
@@ -137,6 +148,11 @@ def _rule_c(family: Family, rule: Rule, arrays: _Arrays) -> str:
     return f"    {{{arrays.where(family, rule.where)}, {must}, {same_as}, {pairs}}},\n"
 
 
+def _stand_in_c(family: Family, row: StandIn, arrays: _Arrays) -> str:
+    places = f"{family.index[row.same_as]}, {family.index[row.axis]}"
+    return f"    {{{arrays.where(family, row.where)}, {places}, {commas(row.pair or (0, 0))}}},\n"
+
+
 def _forms_c(family: Family, arrays: _Arrays) -> list[str]:
     rows = []
     for form in family.forms:
@@ -186,12 +202,15 @@ def family_c(family: Family) -> str:
         f"    {{{arrays.where(family, where)}, {number}}},\n"
         for number, where in family.tile_classes
     ]
+    stand_ins = [_stand_in_c(family, row, arrays) for row in family.stand_ins]
     snippets = [f"    {{{arrays.where(family, where)}}},\n" for where in family.snippets]
     axis_text, axis_use = _array("ap_axis", "axes", axes)
     rule_text, rule_use = _array("ap_rule", "rules", rules)
     field_text, _ = _array("char *const", "fields", fields)
     form_text, form_use = _array("ap_tile_form", "forms", forms)
     class_text, class_use = _array("ap_tile_class", "tile_classes", classes)
+    stand_in_text, stand_in_use = _array("ap_stand_in", "stand_ins", stand_ins)
+    fit = f"ap_{family.name}_fit" if stand_ins else ""
     template_text, template_use = _array("ap_template", "templates", templates)
     run_text, run_use = _array("ap_route", "routes", runs)
     snippet_text, snippet_use = _array("ap_snippet_rule", "snippets", snippets)
@@ -200,7 +219,9 @@ def family_c(family: Family) -> str:
         + INCLUDE
         + "\n"
         + "".join(prototypes)
-        + f"extern const ap_tile_table ap_tiles_{family.name};\n\n"
+        + f"extern const ap_tile_table ap_tiles_{family.name};\n"
+        + (f"void {fit}(const ap_variant *, const ap_variant *, ap_tile *);\n" if fit else "")
+        + "\n"
         + "".join(arrays.text)
         + "\n/* name, label, kind, token, shown before, phrase; same as, domain, words */\n"
         + axis_text
@@ -209,6 +230,7 @@ def family_c(family: Family) -> str:
         + field_text
         + form_text
         + class_text
+        + stand_in_text
         + snippet_text
         + "/* name, where, renderer */\n"
         + template_text
@@ -224,7 +246,8 @@ def family_c(family: Family) -> str:
         + f"    {{{commas(no_bits)}}},\n"
         + f"    {rule_use},\n"
         + f"    {len(fields)}, {'fields' if fields else '0'}, {form_use},\n"
-        + f"    {class_use}, &ap_tiles_{family.name}, {template_use}, {run_use},\n"
+        + f"    {class_use}, &ap_tiles_{family.name}, {stand_in_use}, {fit or 0},\n"
+        + f"    {template_use}, {run_use},\n"
         + f"    {snippet_use},\n"
         + "};\n"
     )

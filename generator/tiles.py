@@ -9,6 +9,7 @@ runtime links. A family's rules.py has
     complete(variant, fields)           fields that a tile's name leaves open (may be absent)
     problems(variant, tile, target)     what is wrong with a tile, a sentence each
     fill(variant)                       the rule's tile
+    fit(variant, other, tile)           the variant's, of the tile of its stand-in (may be absent)
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from generator import GeneratorError, check_keys, load_toml
-from generator.family import Family, Form, Where, holds, one_of, read_where
-from generator.variant import Variant, key_groups
+from generator.family import Family, Form, Values, Where, holds, one_of, read_where
+from generator.variant import Variant, key_groups, stand_in
 
 
 @dataclass(frozen=True)
@@ -192,6 +193,7 @@ def load_tuned(family: Family, path: Path | None = None) -> tuple[TunedTile, ...
         label = f"{path.name}: [[tile]] number {number}"
         check_keys(label, row, {*required, "tile"}, {*axes, "class", "target", "note"})
         where = read_where(label, axes, row, names=axes)
+        _check_pairs(label, dict(where), family)
         rows.append(
             TunedTile(
                 where,
@@ -201,6 +203,20 @@ def load_tuned(family: Family, path: Path | None = None) -> tuple[TunedTile, ...
             )
         )
     return tuple(rows)
+
+
+def _check_pairs(label: str, where: dict[str, Values], family: Family) -> None:
+    """A row of a pair that has a stand-in would never count."""
+    for axis in family.axes:
+        if not axis.pairs or axis.name not in where:
+            continue
+        for first in where[axis.same_as]:
+            for second in where[axis.name]:
+                if first != second and (first, second) not in axis.pairs:
+                    raise GeneratorError(
+                        f"{label}: {first}/{second} is none of the pairs of {axis.name}, which "
+                        "alone have tiles of their own"
+                    )
 
 
 def _row_targets(label: str, row: dict, family: Family) -> tuple[str, ...] | None:
@@ -227,9 +243,12 @@ def tile_of(
 ) -> Tile:
     """The variant's tile, for one target or (None) for those that have no row of their own: the
     tuned one of the target, else the tuned one that says most about the variant, else the
-    rule's."""
+    rule's. Of a variant that has a stand-in, that one's of all targets, fitted."""
     family = variant.family
     tuned = load_tuned(family) if tuned is None else tuned
+    other = stand_in(variant)
+    if other is not None:
+        return family.rules.fit(variant, other, tile_of(other, tuned))
     features = family.tile_class(variant.values)
     rows = [row for row in tuned if features in row.classes and row.matches(variant, target)]
     rows = [row for row in rows if row.targets is not None] or rows

@@ -133,8 +133,8 @@ def with_class(variant: Variant, number: int) -> Variant | None:
 
 @cache
 def every_variant(family: Family, with_features: bool = False) -> tuple[Variant, ...]:
-    """All variants of a family, in the order of their axes; those that have features only where
-    these are asked for: they are many."""
+    """All variants of a family that have rows of tiles, in the order of their axes; those that have
+    features only where these are asked for: they are many."""
     found: list[tuple[Value, ...]] = [()]
     for axis in family.axes:
         plain = axis.name in family.features and not with_features
@@ -152,10 +152,20 @@ def _candidates(family: Family, axis: Axis, values: tuple[Value, ...]) -> Iterat
         yield from axis.domain
         return
     other = values[family.index[axis.same_as]]
-    pairs = [pair for rule in family.legality if rule.axis == axis.name for pair in rule.pairs]
-    near = {other, *(second for first, second in pairs if first == other)}
-    free = not any(rule.same_as and not rule.where for rule in family.legality)
-    yield from (value for value in axis.domain if free or value in near)
+    near = {other, *(second for first, second in axis.pairs if first == other)}
+    yield from (value for value in axis.domain if not axis.pairs or value in near)
+
+
+def stand_in(variant: Variant) -> Variant | None:
+    """The variant whose tile this one has; None: it has one of its own."""
+    for row in variant.family.stand_ins:
+        first, second = variant[row.same_as], variant[row.axis]
+        if first == second or (first, second) in variant.family.axis(row.axis).pairs:
+            return None
+        if holds(row.where, variant.family, variant.values):
+            pair = row.pair or (max(first, second),) * 2
+            return variant.replace(**{row.same_as: pair[0], row.axis: pair[1]})
+    return None
 
 
 # ---- The grammar --------------------------------------------------------------------------------

@@ -192,6 +192,17 @@ static attnpress_status run_launches(attnpress_handle *handle, ap_context *conte
   return status;
 }
 
+static attnpress_status borrow_workspace(ap_lender *lender, ap_call *call,
+                                         const ap_launches *plan) {
+  if (plan->workspace_bytes == 0)
+    return ATTNPRESS_OK;
+  call->workspace = lender->lend(lender, plan->workspace_bytes);
+  RETURN_IF(call->workspace == NULL, ATTNPRESS_OUT_OF_MEMORY,
+            "the caller has no memory for a workspace of %zu bytes", plan->workspace_bytes);
+  call->workspace_bytes = plan->workspace_bytes;
+  return ATTNPRESS_OK;
+}
+
 static attnpress_status check_runs(const attnpress_handle *handle) {
   RETURN_IF(handle == NULL, ATTNPRESS_INVALID_ARGUMENT, "handle is NULL");
   RETURN_IF(handle->backend == ATTNPRESS_COMPILE_ONLY, ATTNPRESS_NOT_SUPPORTED,
@@ -200,8 +211,9 @@ static attnpress_status check_runs(const attnpress_handle *handle) {
   return ATTNPRESS_OK;
 }
 
-attnpress_status ap_call_run(attnpress_handle *handle, const ap_operation *operation,
-                             const void *args, void *stream, ap_call *call, ap_launches *plan) {
+attnpress_status ap_call_run_lent(attnpress_handle *handle, const ap_operation *operation,
+                                  const void *args, void *stream, ap_lender *lender, ap_call *call,
+                                  ap_launches *plan) {
   ap_context *context;
   FORWARD_IF(check_runs(handle));
   call->has_snippet = 0;
@@ -211,11 +223,21 @@ attnpress_status ap_call_run(attnpress_handle *handle, const ap_operation *opera
     return operation->run_cpu(call, handle->num_threads);
   }
   FORWARD_IF(ap_context_of(handle, stream, &context));
+  RETURN_IF(lender != NULL && lender->device != context->device.ordinal, ATTNPRESS_INVALID_ARGUMENT,
+            "the stream is on device %d and the tensors are on device %d", context->device.ordinal,
+            (int)lender->device);
   FORWARD_IF(ap_inspect(handle, context, operation, call, stream));
   FORWARD_IF(operation->plan(call, &context->device, ATTNPRESS_ONE_CALL, plan));
+  if (lender != NULL)
+    FORWARD_IF(borrow_workspace(lender, call, plan));
   const ap_snippet *snippet;
   FORWARD_IF(get_snippet(handle, operation, call, &snippet));
   return run_launches(handle, context, operation, call, plan, snippet, stream);
+}
+
+attnpress_status ap_call_run(attnpress_handle *handle, const ap_operation *operation,
+                             const void *args, void *stream, ap_call *call, ap_launches *plan) {
+  return ap_call_run_lent(handle, operation, args, stream, NULL, call, plan);
 }
 
 /* ---- Making plans ---------------------------------------------------------------------------- */

@@ -107,7 +107,20 @@ attnpress_status ap_check_given(const char *name, const void *value, const void 
 
 /* ---- What a public function calls ------------------------------------------------------------ */
 
-/** Runs an operation. `call` and `plan` are memory of the operation's own structs. */
+/** A caller who does not know how large a workspace has to be, and has the memory for it. */
+typedef struct ap_lender {
+  int32_t device; /* ordinal of the GPU that the memory is on; a stream of another is refused */
+  /** Memory of a workspace, which is used by what the call launches: 16-byte aligned device memory
+   * that the stream's later work alone may use again. NULL: there is none. */
+  void *(*lend)(struct ap_lender *lender, size_t bytes);
+} ap_lender;
+
+/** Runs an operation. lender: who gives the workspace; NULL: it is in the arguments. `call` and
+ * `plan` are memory of the operation's own structs. */
+attnpress_status ap_call_run_lent(attnpress_handle *handle, const ap_operation *operation,
+                                  const void *args, void *stream, ap_lender *lender, ap_call *call,
+                                  ap_launches *plan);
+/** The same without a lender. */
 attnpress_status ap_call_run(attnpress_handle *handle, const ap_operation *operation,
                              const void *args, void *stream, ap_call *call, ap_launches *plan);
 /** Makes a plan object. */

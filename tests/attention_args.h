@@ -4,7 +4,7 @@
 #include "attnpress/args/ragged.h"
 #include "attnpress/args/score_mod.h"
 
-_Static_assert(sizeof(attnpress_fwd_sm90_mod_args) <= FAKE_ARGS_MAX &&
+_Static_assert(sizeof(attnpress_fwd_sm90_ragged_mod_args) <= FAKE_ARGS_MAX &&
                    sizeof(attnpress_bwd_mod_args) <= FAKE_ARGS_MAX,
                "a launch of the stand-in has room for the largest");
 
@@ -19,10 +19,17 @@ static UNUSED size_t attention_args_bytes(const char *symbol) {
   if (strstr(symbol, "fwd_map") != NULL)
     return sizeof(attnpress_fwd_map_args);
   if (strstr(symbol, "flash_bwd") != NULL && mod)
-    return sizeof(attnpress_bwd_mod_args);
+    return strstr(symbol, "_ragged") != NULL ? sizeof(attnpress_bwd_ragged_mod_args)
+                                             : sizeof(attnpress_bwd_mod_args);
   if (strstr(symbol, "fwd_schedule") != NULL)
     return sizeof(attnpress_fwd_schedule_args);
-  if (strstr(symbol, "_ragged") != NULL || strstr(symbol, "_paged") != NULL)
+  if (strstr(symbol, "flash_bwd") != NULL && strstr(symbol, "_ragged") != NULL)
+    return sm90 ? sizeof(attnpress_bwd_sm90_ragged_args) : sizeof(attnpress_bwd_ragged_args);
+  const int sequences = strstr(symbol, "_ragged") != NULL || strstr(symbol, "_paged") != NULL;
+  if (sequences && mod)
+    return sm90 ? sizeof(attnpress_fwd_sm90_ragged_mod_args)
+                : sizeof(attnpress_fwd_ragged_mod_args);
+  if (sequences)
     return sm90 ? sizeof(attnpress_fwd_sm90_ragged_args) : sizeof(attnpress_fwd_ragged_args);
   if (mod)
     return sm90 ? sizeof(attnpress_fwd_sm90_mod_args) : sizeof(attnpress_fwd_mod_args);

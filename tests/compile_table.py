@@ -4,8 +4,8 @@ memory, time, size.
     python tests/compile_table.py [--tool build/attnpress-press] [--jobs N]
     python tests/compile_table.py --only '*_sm90' --table /tmp/some.csv
 
-compiles one stem in 24 by the hash of its name, some with features and some of ragged sequences,
-for each target that its architecture is pressed for, and writes tests/data/compiled.csv; ten
+compiles one stem in 24 by the hash of its name, some with features, some of ragged sequences and some
+of pairs of head dims, for each target that its architecture is pressed for, and writes tests/data/compiled.csv; ten
 minutes of two cores. Rows that are current are kept, unless --all is given; with --only, so are
 those of other stems, current or not. What the build links it compiles, and reports, itself.
 tests/test_compiled.py holds the table to be complete, current, nearly free of spills and free of
@@ -44,7 +44,13 @@ from generator.registry import device_headers, headers_digest  # noqa: E402
 from generator.render import environment, source  # noqa: E402
 from generator.sets import link_targets  # noqa: E402
 from generator.tiles import tile_of  # noqa: E402
-from generator.variant import Variant, VariantError, every_variant, parse_stem  # noqa: E402
+from generator.variant import (  # noqa: E402
+    Variant,
+    VariantError,
+    every_variant,
+    parse_stem,
+    stand_in,
+)
 
 TABLE = ROOT / "tests" / "data" / "compiled.csv"
 STEMS_A_RUN = 16
@@ -125,8 +131,25 @@ def with_sequences(variant: Variant) -> Variant | None:
         return None
 
 
+def as_pair(variant: Variant) -> Variant | None:
+    """The variant with another value of an axis that equals another, and has the tile of a
+    stand-in then, by the hash of its name; None for most variants, and where it cannot have it."""
+    hash_ = hash_of(f"pair of {variant.stem}")
+    axis = next((axis for axis in variant.family.axes if axis.pairs), None)
+    if axis is None or hash_ % 96 or variant[axis.name] != variant[axis.same_as]:
+        return None
+    # Half of them near by, where most are.
+    values = axis.domain[: 32 if hash_ // 96 % 2 else len(axis.domain)]
+    try:
+        other = variant.replace(**{axis.name: values[hash_ // 192 % len(values)]})
+    except VariantError:
+        return None
+    return other if stand_in(other) is not None else None
+
+
 def sampled_variants() -> Iterator[Variant]:
-    """One in 24 of all, and some of those that have features: whatever the default set is."""
+    """One in 24 of all, and some of those that have features or unequal head dims: whatever the
+    default set is."""
     for family in families():
         for variant in every_variant(family):
             if variant.takes_snippet:
@@ -139,6 +162,9 @@ def sampled_variants() -> Iterator[Variant]:
             ragged = with_sequences(variant)
             if ragged is not None:
                 yield ragged
+            pair = as_pair(variant)
+            if pair is not None:
+                yield pair
 
 
 def listed_kernels() -> list[Kernel]:

@@ -456,7 +456,7 @@ API(cuTensorMapEncodeTiled, void *map, int data_type, uint32_t rank, void *addre
   memcpy(m.extents, extents, rank * sizeof *extents);
   memcpy(m.strides_bytes, strides_bytes, (rank - 1) * sizeof *strides_bytes);
   for (uint32_t i = 0; i < rank; ++i)
-    m.box[i] = (uint16_t)box[i];
+    m.box[i] = (uint16_t)box[i], m.steps[i] = (uint8_t)element_strides[i];
   if (!is_legal_map(map, &m, box, element_strides))
     return CUDA_ERROR_INVALID_VALUE;
   pthread_mutex_lock(&lock);

@@ -10,11 +10,11 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from generator.attention.rules import make_tile, producer_tile
+from generator.attention.rules import make_tile, make_variant, producer_tile
 from generator.family import Family, families
 from generator.registry import generated_files
 from generator.tiles import Tile, problems, sized, tile_of
-from generator.variant import Variant, VariantError, every_variant
+from generator.variant import Variant, VariantError, every_variant, with_class
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
@@ -47,6 +47,35 @@ def featured(count: int) -> list[Variant]:
         except VariantError:  # some features do not go together, or with an architecture
             continue
     return list(found)
+
+
+def variants_of_pair(hdim: int, hdim_v: int) -> list[Variant]:
+    """A third of the passes of a pair of head dims, split and not, decode and not, on each
+    architecture, which take turns; dtype, mask and features by the hash of their name."""
+    found = []
+    splits = ((False, False), (False, True), (True, False), (True, True))
+    kinds = [
+        ("fwd", *split, arch)
+        for split in splits
+        for arch in ((80, 86) if split[1] else (80, 86, 90))
+    ]
+    kinds += [
+        (pass_, False, False, arch)
+        for pass_ in ("bwd", "bwd_dkv", "bwd_dq", "bwd_dbias")
+        for arch in (80, 86, 90)
+    ]
+    for pass_, split, decode, arch in kinds[(hdim + 2 * hdim_v) // 8 % 3 :: 3]:
+        name = f"{pass_} {split} {decode} {arch} {hdim} {hdim_v}"
+        hash_ = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "little")
+        dtype = ("fp16", "bf16")[hash_ % 2]
+        mask = ("full", "causal", "window")[hash_ // 2 % 3]
+        tile_class = hash_ // 6 % 12  # half of them have no features
+        try:
+            plain = make_variant(pass_, hdim, hdim_v, dtype, mask, split, decode, arch)
+        except VariantError:
+            continue
+        found.append(with_class(plain, tile_class if tile_class < 6 else 0) or plain)
+    return found
 
 
 def sample_of_pairs(variants: Iterable[Variant]) -> list[Variant]:
@@ -91,7 +120,9 @@ def compile_grammar_cli(folder: Path, **changed: str) -> Path:
         "press/variant.c",
         "press/registry.c",
         "press/target.c",
+        "press/arch.c",
         "press/prebuilt_none.c",
+        "attention/tile.c",
         "core/text.c",
         "core/error.c",
     )

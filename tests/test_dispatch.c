@@ -84,13 +84,12 @@ static void test_hopper(void **state) {
       {256, 128, 1024, 1, 1, &h200, 90, 0, "sm_90a"},
       {264, 264, 1024, 1, 1, &h200, 90, 0, "sm_90a"},
       {64, 512, 1024, 1, 1, &h200, 90, 0, "sm_90a"},
-      {512, 512, 16, 1, 1, &h200, 90, 1, "sm_90a"},
+      {512, 512, 16, 1, 1, &h200, 80, 1, "sm_90"},
       {512, 512, 1024, 1, 0, &h200, 80, 0, "sm_90"},
       {128, 128, 1024, 1, 0, &h200, 80, 0, "sm_90"},     /* strides */
       {128, 128, 1024, 1, 1, &old_h200, 80, 0, "sm_90"}, /* driver */
-      {128, 128, 16, 1, 1, &h200, 90, 1, "sm_90a"}, /* at most 16 packed rows, in a few splits */
-      {128, 128, 2, 8, 1, &h200, 90, 1, "sm_90a"},
-      {128, 128, 2, 8, 0, &old_h200, 90, 1, "sm_90a"},
+      {128, 128, 16, 1, 1, &h200, 80, 1, "sm_90"}, /* at most 16 packed rows */
+      {128, 128, 2, 8, 1, &h200, 80, 1, "sm_90"},
       {128, 128, 17, 1, 1, &h200, 90, 0, "sm_90a"},
       {128, 128, 1, 17, 1, &h200, 90, 0, "sm_90a"},
       {128, 128, 1024, 1, 1, &a100, 80, 0, "sm_80"},
@@ -123,29 +122,25 @@ static void test_hopper(void **state) {
   assert_null(ap_target_for(&v, 75));
 }
 
-/** Head dims above 256 on 9.0: clusters of two, each a unit's; what is done to scores is sm80's. */
+/** Head dims above 256 on 9.0: units of 64 rows; what is done to scores is sm80's. */
 static void test_wide(void **state) {
   (void)state;
   ap_plan plan;
   ap_problem problem = make_problem(4, 8, 8, 4096, 4096, 512);
   assert_ok(ap_choose(&problem, &h200, &plan));
   assert_int_equal(plan.variant.axis[AP_ATTENTION_ARCH], 90);
-  assert_int_equal(plan.cluster, 2);
-  assert_int_equal(plan.row_blocks, 4096 / 128);
-  assert_int_equal(plan.grid, h200.sm_count / 2);
-  assert_int_equal(plan.rounds, (4 * 8 * 32 + 65) / 66);
-  problem = make_problem(1, 1, 1, 64, 8192, 512); /* few row blocks, many keys: half of the slots */
+  assert_int_equal(plan.row_blocks, 4096 / 64);
+  assert_int_equal(plan.grid, h200.sm_count);
+  assert_int_equal(plan.rounds, (4 * 8 * 64 + 131) / 132);
+  problem = make_problem(1, 1, 1, 64, 8192, 512); /* few row blocks, many keys */
   assert_ok(ap_choose(&problem, &h200, &plan));
   assert_int_equal(plan.variant.axis[AP_ATTENTION_ARCH], 90);
   assert_int_equal(plan.variant.axis[AP_ATTENTION_SPLIT], 1);
-  assert_int_equal(plan.num_splits, 64); /* of two key blocks each, at most 66 */
+  assert_int_equal(plan.num_splits, 128); /* of a key block each, at most 132 */
   ap_device small = h200;
   small.sm_count = 1;
   assert_ok(ap_choose(&problem, &small, &plan));
   assert_true(plan.grid >= 1);
-  problem = make_problem(2, 8, 8, 1024, 1024, 128);
-  assert_ok(ap_choose(&problem, &h200, &plan));
-  assert_int_equal(plan.cluster, 1);
 
   for (int i = 0; i < 9; ++i) {
     problem = make_problem(2, 8, 8, 1024, 1024, 264);
@@ -163,7 +158,6 @@ static void test_wide(void **state) {
     assert_ok(ap_choose(&problem, &h200, &plan));
     if (plan.variant.axis[AP_ATTENTION_ARCH] != 80)
       fail_msg("row %d: sm%d", i, plan.variant.axis[AP_ATTENTION_ARCH]);
-    assert_int_equal(plan.cluster, 1);
   }
 }
 
@@ -310,7 +304,7 @@ static void test_overlap(void **state) {
   static const struct {
     int seqlen_q, splits, capability, arch_max, want, want_combine;
   } rows[] = {
-      {1, 1, 90, 0, 1, 0},     {1, 4, 90, 0, 1, 0},    {1, 17, 90, 0, 1, 1},   {1, 4, 90, 80, 1, 1},
+      {1, 1, 90, 0, 1, 0},     {1, 4, 90, 0, 1, 1},    {1, 17, 90, 0, 1, 1},   {1, 4, 90, 80, 1, 1},
       {1024, 4, 90, 80, 1, 1}, {1024, 4, 90, 0, 0, 1}, {1024, 1, 90, 0, 0, 0}, {1, 4, 80, 0, 0, 0},
       {1, 4, 89, 0, 0, 0},     {1, 4, 100, 0, 1, 1},   {1, 1, 120, 0, 1, 0},
   };
@@ -562,48 +556,6 @@ static void test_decode_splits(void **state) {
   assert_int_equal(plan.num_splits, 132 * ap_blocks_per_sm(&plan.tile, &h200) / 8);
 }
 
-/** Up to 16 splits of short queries are a cluster on 9.0, and need no combine kernel. */
-static void test_joined_splits(void **state) {
-  (void)state;
-  ap_device small = h200, held_back = h200, newer = h200;
-  small.sm_count = 112; /* 8 groups of 14 SMs would hold no cluster of 16 */
-  held_back.arch_max = 80;
-  newer.capability = 100;
-  static const int sequences[] = {AP_ATTENTION_SEQUENCES_DENSE, AP_ATTENTION_SEQUENCES_RAGGED,
-                                  AP_ATTENTION_SEQUENCES_PAGED};
-  const struct {
-    const ap_device *device;
-    int seqlen_q, splits, want;
-  } rows[] = {
-      {&h200, 1, 2, 1},  {&h200, 1, 16, 1}, {&h200, 1, 17, 0},    {&h200, 4, 5, 1},
-      {&h200, 5, 5, 0},  {&small, 1, 8, 1}, {&small, 1, 9, 0},    {&held_back, 1, 5, 0},
-      {&newer, 1, 5, 0}, {&a100, 1, 5, 0},  {&old_h200, 1, 5, 1},
-  };
-  ap_problem many = make_problem(14, 8, 2, 1, 100000, 128); /* 140 thread blocks for 132 SMs */
-  ap_plan two_launches;
-  many.num_splits = 5;
-  assert_ok(ap_choose(&many, &h200, &two_launches));
-  assert_false(ap_is_joined(&two_launches));
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i)
-    for (size_t j = 0; j < sizeof sequences / sizeof *sequences; ++j) {
-      ap_problem problem = make_problem(3, 8, 2, rows[i].seqlen_q, 100000, 128);
-      ap_plan plan;
-      problem.num_splits = rows[i].splits;
-      problem.sequences = sequences[j];
-      assert_ok(ap_choose(&problem, rows[i].device, &plan));
-      if (ap_is_joined(&plan) != rows[i].want || ap_needs_combine(&plan) == rows[i].want)
-        fail_msg("row %zu, sequences %d: joined %d, combine %d", i, sequences[j],
-                 ap_is_joined(&plan), ap_needs_combine(&plan));
-      if (!rows[i].want)
-        continue;
-      assert_int_equal(plan.num_splits, rows[i].splits);
-      assert_int_equal(plan.grid % (unsigned)rows[i].splits, 0);
-      assert_int_equal(plan.combine_grid, 0);
-      assert_true(plan.workspace_bytes >= (size_t)rows[i].splits * 3 * 8 * 128 * sizeof(float));
-      assert_true(waits(&plan.variant, &plan.tile));
-    }
-}
-
 static void test_split_plan(void **state) {
   (void)state;
   ap_problem problem = make_problem(1, 8, 2, 1, 100000, 128);
@@ -782,10 +734,11 @@ static void test_ranges(void **state) {
       if (ap_choose(&problem, device, &plan) == ATTNPRESS_NOT_SUPPORTED)
         continue; /* more rows than can be split */
       assert_true(plan.variant_key == ap_variant_key(&plan.variant));
-      if (ap_needs_combine(&plan))
+      if (plan.variant.axis[AP_ATTENTION_SPLIT])
         assert_true(plan.combine_key == ap_variant_key(&plan.combine));
       if (!range_has(&range, &plan.variant, plan.target) ||
-          (ap_needs_combine(&plan) && !range_has(&range, &plan.combine, plan.combine_target)))
+          (plan.variant.axis[AP_ATTENTION_SPLIT] &&
+           !range_has(&range, &plan.combine, plan.combine_target)))
         fail_msg("%d/%d heads of %d, batch %d, seqlen_q %d of %d, seqlen_k %d of %d, mask %d, %d "
                  "splits: a kernel is missing",
                  problem.heads_q, problem.heads_kv, problem.hdim, problem.batch, problem.seqlen_q,
@@ -859,7 +812,6 @@ int main(void) {
       cmocka_unit_test(test_num_splits_everywhere),
       cmocka_unit_test(test_blocks_per_sm),
       cmocka_unit_test(test_decode_splits),
-      cmocka_unit_test(test_joined_splits),
       cmocka_unit_test(test_divisors),
       cmocka_unit_test(test_sections),
       cmocka_unit_test(test_small_sections),

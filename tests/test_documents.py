@@ -132,7 +132,7 @@ def tables(build_dir: Path) -> dict[str, set[str]]:
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     found: dict[str, set[str]] = {}
-    pattern = r"^complete -c attnpress -n '__attnpress_is ([a-z ]+)' -l (\S+)"
+    pattern = r"^complete -c attnpress -n '__attnpress_is ([a-z0-9 ]+)' -l (\S+)"
     for command, option in re.findall(pattern, done.stdout, flags=re.MULTILINE):
         found.setdefault(command, set()).add(f"--{option}")
     return found

@@ -199,7 +199,14 @@ def test_the_runtime_knows_it(checkout: Path, tmp_path: Path) -> None:
     """Every variant parses, prints, has its tile and renders as in Python; nothing else does."""
     variants = json.loads(python(checkout, "-c", DUMP)[0])
     assert len(variants) == 3 * 32 * 2 * 2 - 2 * (32 * 2 - 8)
-    runtime = ("press/variant.c", "press/registry.c", "press/target.c", "press/prebuilt_none.c")
+    runtime = (
+        "press/variant.c",
+        "press/registry.c",
+        "press/target.c",
+        "press/arch.c",
+        "press/prebuilt_none.c",
+        "attention/tile.c",
+    )
     sources = [TESTS / "grammar_cli.c", *(ROOT / "runtime" / name for name in runtime)]
     sources += [ROOT / "runtime" / "core" / name for name in ("text.c", "error.c")]
     sources += sorted((checkout / "generated").glob("*.c"))
@@ -355,4 +362,3 @@ def test_limits_are_what_the_rules_say() -> None:
     assert constants(ATTENTION)["sm90_hdim_max"] == 256
     assert constants(ATTENTION)["sm90_wide_hdim_max"] == 512
     assert constants(ATTENTION)["combine_arch"] == 80
-    assert constants(ATTENTION)["cluster_arch"] == 90

@@ -434,7 +434,9 @@ static void add_snippets(void) {
 static void make_table(void) {
   static const int lengths[][2] = {{200, 330}, {129, 128}, {64, 257}, {321, 65}};
   static const int heads[][2] = {{4, 4}, {4, 1}, {7, 1}, {8, 1}};
-  static const int pairs[][2] = {{192, 128}, {64, 128}, {96, 64}, {128, 64}, {256, 128}};
+  static const int pairs[][2] = {{192, 128}, {64, 128}, {96, 64}, {128, 64}, {256, 128}, {72, 40},
+                                 {40, 72},   {8, 512},  {512, 8}, {264, 64}, {120, 136}};
+  enum { PAIRS = sizeof pairs / sizeof *pairs };
   static const int large[] = {264, 320, 392, 448, 512};
   for (int n = 1; n <= 32; ++n)
     for (int deterministic = 0; deterministic < 2; ++deterministic) {
@@ -443,7 +445,7 @@ static void make_table(void) {
                     8 * n, 8 * n, 1 + turn % 2, (n / 2 + deterministic) % 2, deterministic,
                     turn % 3, turn % 5 == 0, turn % 4 == 1, NULL});
     }
-  for (int i = 0; i < 5; ++i)
+  for (int i = 0; i < PAIRS; ++i)
     for (int deterministic = 0; deterministic < 2; ++deterministic)
       add_row((row){2, 4, 2, 150, 200, pairs[i][0], pairs[i][1], 1 + i % 2, (i + deterministic) % 2,
                     deterministic, i % 3, 0, 0, NULL});
@@ -641,7 +643,7 @@ static void open_ragged(ragged_call *c, const ragged_row *r) {
   c->device.deterministic = r->deterministic;
 }
 
-/* The forward pass, and what it gave on the host; the workspace. */
+/* The forward pass, and what it gave on the host. */
 static void run_ragged_forward(ragged_call *c) {
   attnpress_plan *plan = NULL;
   attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
@@ -659,6 +661,12 @@ static void run_ragged_forward(ragged_call *c) {
   CHECK_CUDA(gpu.mem_free(schedule));
   CHECK_CUDA(gpu.memcpy_dtoh(c->memory[OUT], c->buffer[OUT], c->bytes[OUT]));
   CHECK_CUDA(gpu.memcpy_dtoh(c->memory[LSE], c->buffer[LSE], c->bytes[LSE]));
+}
+
+static void make_ragged_workspace(ragged_call *c) {
+  attnpress_plan *plan = NULL;
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  options.stream = c->stream;
   CHECK_OK(attnpress_plan_backward(handle, &c->device, &options, &plan));
   CHECK_OK(attnpress_plan_workspace_bytes(plan, &c->device.workspace_bytes));
   attnpress_plan_destroy(plan);
@@ -708,11 +716,23 @@ static void check_ragged(const ragged_call *c) {
       (int)worst->at[1], (int)worst->at[2], (int)worst->at[3], worst->value, worst->expected);
 }
 
+static void close_ragged(ragged_call *c) {
+  for (int i = 0; i < BUFFERS; ++i) {
+    free(c->memory[i]);
+    if (c->buffer[i])
+      gpu.mem_free(c->buffer[i]);
+  }
+  gpu.mem_free(c->arrays[0]);
+  gpu.mem_free(c->arrays[1]);
+  gpu.stream_destroy(c->stream);
+}
+
 static void test_ragged_row(const ragged_row *r) {
   static ragged_call c;
   char *first[3] = {NULL};
   open_ragged(&c, r);
   run_ragged_forward(&c);
+  make_ragged_workspace(&c);
   for (int i = 0; i < (r->deterministic ? RAGGED_RUNS : 1); ++i) {
     CHECK_OK(attnpress_backward(handle, &c.device, c.stream));
     CHECK_CUDA(gpu.stream_synchronize(c.stream));
@@ -727,14 +747,42 @@ static void test_ragged_row(const ragged_row *r) {
   check_ragged(&c);
   for (int g = 0; g < 3; ++g)
     free(first[g]);
-  for (int i = 0; i < BUFFERS; ++i) {
-    free(c.memory[i]);
-    if (c.buffer[i])
-      gpu.mem_free(c.buffer[i]);
+  close_ragged(&c);
+}
+
+/* Captured once, replayed with the same lengths in the opposite order: units are ordered anew. */
+static void test_ragged_graph(int deterministic) {
+  static ragged_call c;
+  const ragged_row r = {"mean", 60, 4, 2, 128, 128, ATTNPRESS_CAUSAL, 0, deterministic};
+  CUgraph graph = NULL;
+  CUgraphExec exec = NULL;
+  open_ragged(&c, &r);
+  run_ragged_forward(&c);
+  make_ragged_workspace(&c);
+  CHECK_OK(attnpress_backward(handle, &c.device, c.stream)); /* compiled and loaded */
+  CHECK_CUDA(gpu.stream_synchronize(c.stream));
+  CHECK_CUDA(gpu.stream_begin_capture(c.stream, 1));
+  CHECK_OK(attnpress_backward(handle, &c.device, c.stream));
+  CHECK_CUDA(gpu.stream_end_capture(c.stream, &graph));
+  CHECK_CUDA(gpu.graph_instantiate(&exec, graph, 0));
+  for (int side = 0; side < 2; ++side) {
+    int32_t *sums = c.sums[side], lengths[SEQUENCES_MAX];
+    for (int i = 0; i < r.count; ++i)
+      lengths[i] = sums[i + 1] - sums[i];
+    for (int i = 0; i < r.count; ++i)
+      sums[i + 1] = sums[i] + lengths[r.count - 1 - i];
+    CHECK_CUDA(gpu.memcpy_htod(c.arrays[side], sums, sizeof c.sums[side]));
   }
-  gpu.mem_free(c.arrays[0]);
-  gpu.mem_free(c.arrays[1]);
-  gpu.stream_destroy(c.stream);
+  run_ragged_forward(&c);
+  for (int i = 0; i < 3; ++i)
+    CHECK_CUDA(gpu.graph_launch(exec, c.stream));
+  CHECK_CUDA(gpu.stream_synchronize(c.stream));
+  for (int g = DQ; g <= DV; ++g)
+    CHECK_CUDA(gpu.memcpy_dtoh(c.memory[g], c.buffer[g], c.bytes[g]));
+  check_ragged(&c);
+  CHECK_CUDA(gpu.graph_exec_destroy(exec));
+  CHECK_CUDA(gpu.graph_destroy(graph));
+  close_ragged(&c);
 }
 
 static void test_ragged(void) {
@@ -755,6 +803,8 @@ static void test_ragged(void) {
       r.deterministic = deterministic;
       test_ragged_row(&r);
     }
+  test_ragged_graph(0);
+  test_ragged_graph(1);
 }
 
 int main(int argc, char **argv) {

@@ -1,21 +1,28 @@
 /* Ragged batches on the present GPU, against float64: uneven lengths, empty sequences, keys one after
- * the other, in caches and in pages, masks and head dims; the same bits again and again, and graphs
- * that are replayed at other lengths. All that lies outside of the sequences is NaN, and stays so. */
+ * the other, in caches and in pages, masks and head dims; the same bits again and again, alone and in
+ * chunks where a call is batch-invariant, and graphs that are replayed at other lengths. All that lies
+ * outside of the sequences is NaN, and stays so. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../tools/reference.h"
+#include "../tools/score_options.h"
 #include "../tools/sequences.h"
 #include "gpu_support.h"
 
 enum { SEQUENCES_MAX = 24, REPEATS = 200, REPLAYS = 100, SAMPLED_ROWS = 5 };
 
+/* Of K and V: (batch, rows, heads, columns), (batch, heads, rows, columns), the first with gaps. */
+typedef enum order { TOGETHER, HEADS_FIRST, GAPS } order;
+
 typedef struct shape {
   int heads_q, heads_kv, hdim, hdim_v, dtype, mask, cached;
-  int left, right; /* of a window */
-  int page_size;   /* 0: keys are in no pages */
+  int left, right;             /* of a window */
+  int page_size;               /* 0: keys are in no pages */
+  const score_options *scores; /* NULL: nothing */
+  order order;
 } shape;
 
 enum { Q, K, V, OUT, LSE, CU_Q, CU_K, USED_K, INDEX, TABLE, WORKSPACE, BUFFERS };
@@ -28,6 +35,9 @@ typedef struct call {
   attnpress_window window;
   attnpress_ragged ragged[2]; /* of host and device memory */
   attnpress_forward_args args[2];
+  score_data scores;
+  score_groups device_scores;
+  CUdeviceptr score_buffer[SCORE_BUFFERS];
 } call;
 
 static void *add(call *c, int which, size_t bytes) {
@@ -38,8 +48,14 @@ static void *add(call *c, int which, size_t bytes) {
 }
 
 static void add_tensor(call *c, int which, attnpress_tensor *t, int64_t batch, int64_t rows,
-                       int64_t heads, int64_t hdim, int dtype) {
-  *t = attnpress_tensor_bshd(NULL, batch, rows, heads, hdim, dtype);
+                       int64_t heads, int64_t hdim, int dtype, order order) {
+  *t = order == HEADS_FIRST ? attnpress_tensor_bhsd(NULL, batch, rows, heads, hdim, dtype)
+                            : attnpress_tensor_bshd(NULL, batch, rows, heads, hdim, dtype);
+  if (order == GAPS) {
+    t->stride[2] += 8;
+    t->stride[1] = heads * t->stride[2] + 16;
+    t->stride[0] = rows * t->stride[1] + 24;
+  }
   t->data = add(c, which, (size_t)reference_span(t) * sizeof(uint16_t));
 }
 
@@ -107,6 +123,32 @@ static void fill(call *c, uint64_t seed) {
   }
 }
 
+/* What the shape does to scores, a window aside. */
+static void open_scores(call *c, const shape *s) {
+  attnpress_forward_args *a = &c->args[0];
+  char why[256];
+  if (s->scores == NULL)
+    return;
+  if (score_data_read(&c->scores, s->scores, why, sizeof why) != 0) {
+    printf("FAILED: %s\n", why);
+    abort();
+  }
+  score_data_describe(&c->scores, s->scores, s->mask == ATTNPRESS_CAUSAL, 5, a);
+  CHECK(score_data_allocate(&c->scores, 6) == 0);
+}
+
+static void move_scores(call *c) {
+  void *pointers[SCORE_BUFFERS] = {NULL};
+  for (int i = 0; i < SCORE_BUFFERS; ++i) {
+    if (c->scores.bytes[i] == 0)
+      continue;
+    CHECK_CUDA(gpu.mem_alloc(&c->score_buffer[i], c->scores.bytes[i]));
+    CHECK_CUDA(gpu.memcpy_htod(c->score_buffer[i], c->scores.buffers[i], c->scores.bytes[i]));
+    pointers[i] = (void *)(uintptr_t)c->score_buffer[i];
+  }
+  score_groups_move(&c->device_scores, &c->scores.host, pointers, &c->args[1]);
+}
+
 static void open_call(call *c, const shape *s, const int *lengths, int count, int more) {
   memset(c, 0, sizeof *c);
   c->count = count;
@@ -118,19 +160,20 @@ static void open_call(call *c, const shape *s, const int *lengths, int count, in
   attnpress_forward_args *a = &c->args[0];
   *a = (attnpress_forward_args)ATTNPRESS_FORWARD_ARGS_INIT;
   const int64_t keys = s->cached ? c->most + more + 3 : total + count * more;
-  add_tensor(c, Q, &a->q, 1, total, s->heads_q, s->hdim, s->dtype);
+  add_tensor(c, Q, &a->q, 1, total, s->heads_q, s->hdim, s->dtype, TOGETHER);
   const int paged = s->page_size > 0;
   const int64_t per_sequence = paged ? (c->most + more) / s->page_size + 1 : 0;
   const int64_t batch = paged ? count * per_sequence : s->cached ? count + 1 : 1;
   const int64_t rows = paged ? s->page_size : keys;
-  add_tensor(c, K, &a->k, batch, rows, s->heads_kv, s->hdim, s->dtype);
-  add_tensor(c, V, &a->v, batch, rows, s->heads_kv, s->hdim_v, s->dtype);
-  add_tensor(c, OUT, &a->out, 1, total, s->heads_q, s->hdim_v, s->dtype);
+  add_tensor(c, K, &a->k, batch, rows, s->heads_kv, s->hdim, s->dtype, s->order);
+  add_tensor(c, V, &a->v, batch, rows, s->heads_kv, s->hdim_v, s->dtype, s->order);
+  add_tensor(c, OUT, &a->out, 1, total, s->heads_q, s->hdim_v, s->dtype, TOGETHER);
   a->lse = add(c, LSE, (size_t)(total * s->heads_q) * sizeof(float));
   attnpress_ragged *r = &c->ragged[0];
   *r = (attnpress_ragged)ATTNPRESS_RAGGED_INIT;
   r->batch = count;
   r->max_seqlen_q = c->most;
+  r->max_seqlen_k = s->scores != NULL ? c->most + more : 0; /* a bias is as large */
   r->cu_seqlens_q = add(c, CU_Q, (size_t)(count + 1) * sizeof(int32_t));
   int32_t *cu_k = add(c, CU_K, (size_t)(count + 1) * sizeof(int32_t));
   int32_t *used = add(c, USED_K, (size_t)count * sizeof(int32_t));
@@ -155,6 +198,7 @@ static void open_call(call *c, const shape *s, const int *lengths, int count, in
   c->window.left = s->left;
   c->window.right = s->right;
   a->window = s->mask == ATTNPRESS_WINDOW ? &c->window : NULL;
+  open_scores(c, s);
   set_lengths(c, lengths, more);
   fill(c, 7);
 
@@ -167,6 +211,8 @@ static void open_call(call *c, const shape *s, const int *lengths, int count, in
   d->v.data = (void *)(uintptr_t)c->device[V];
   d->out.data = (void *)(uintptr_t)c->device[OUT];
   d->lse = (float *)(uintptr_t)c->device[LSE];
+  if (s->scores != NULL)
+    move_scores(c);
   c->ragged[1].cu_seqlens_q = (const int32_t *)(uintptr_t)c->device[CU_Q];
   if (paged) {
     c->ragged[1].seqused_k = (const int32_t *)(uintptr_t)c->device[USED_K];
@@ -194,6 +240,10 @@ static void close_call(call *c) {
     free(c->host[i]);
     gpu.mem_free(c->device[i]);
   }
+  for (int i = 0; i < SCORE_BUFFERS; ++i)
+    if (c->score_buffer[i])
+      gpu.mem_free(c->score_buffer[i]);
+  score_data_free(&c->scores);
 }
 
 static void poison(call *c, CUstream stream) {
@@ -251,24 +301,31 @@ static void check_result(const call *c, const shape *s, int number) {
 }
 
 static const shape shapes[] = {
-    {8, 2, 128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0, 0},
-    {8, 2, 128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0},
-    {4, 4, 64, 64, ATTNPRESS_FP16, ATTNPRESS_CAUSAL, 1, 0, 0, 0},
-    {16, 2, 64, 64, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0, 0},
-    {7, 1, 96, 96, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0},
-    {4, 2, 192, 192, ATTNPRESS_FP16, ATTNPRESS_FULL, 1, 0, 0, 0},
-    {2, 2, 256, 256, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0},
-    {4, 2, 256, 256, ATTNPRESS_BF16, ATTNPRESS_WINDOW, 0, 100, 30, 0},
-    {8, 4, 192, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0},
-    {8, 8, 128, 128, ATTNPRESS_FP16, ATTNPRESS_WINDOW, 1, 77, 0, 0},
-    {8, 2, 64, 64, ATTNPRESS_BF16, ATTNPRESS_WINDOW, 0, 40, 0, 0},
-    {3, 1, 72, 72, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0, 0},
-    {8, 2, 128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 16},
-    {4, 4, 64, 64, ATTNPRESS_FP16, ATTNPRESS_FULL, 0, 0, 0, 24},
-    {4, 2, 256, 256, ATTNPRESS_BF16, ATTNPRESS_WINDOW, 0, 100, 30, 256},
-    {8, 4, 192, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 8},
-    {8, 2, 128, 128, ATTNPRESS_FP16, ATTNPRESS_WINDOW, 0, 77, 0, 1000},
-    {7, 1, 96, 96, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 5},
+    {8, 2, 128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0, 0, NULL, TOGETHER},
+    {8, 2, 128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0, NULL, TOGETHER},
+    {4, 4, 64, 64, ATTNPRESS_FP16, ATTNPRESS_CAUSAL, 1, 0, 0, 0, NULL, TOGETHER},
+    {16, 2, 64, 64, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0, 0, NULL, TOGETHER},
+    {7, 1, 96, 96, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0, NULL, TOGETHER},
+    {4, 2, 192, 192, ATTNPRESS_FP16, ATTNPRESS_FULL, 1, 0, 0, 0, NULL, TOGETHER},
+    {2, 2, 256, 256, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0, NULL, TOGETHER},
+    {4, 2, 256, 256, ATTNPRESS_BF16, ATTNPRESS_WINDOW, 0, 100, 30, 0, NULL, TOGETHER},
+    {8, 4, 192, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0, NULL, TOGETHER},
+    {8, 8, 128, 128, ATTNPRESS_FP16, ATTNPRESS_WINDOW, 1, 77, 0, 0, NULL, TOGETHER},
+    {8, 2, 64, 64, ATTNPRESS_BF16, ATTNPRESS_WINDOW, 0, 40, 0, 0, NULL, TOGETHER},
+    {3, 1, 72, 72, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0, 0, NULL, TOGETHER},
+    {8, 2, 128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 16, NULL, TOGETHER},
+    {4, 4, 64, 64, ATTNPRESS_FP16, ATTNPRESS_FULL, 0, 0, 0, 24, NULL, TOGETHER},
+    {4, 2, 256, 256, ATTNPRESS_BF16, ATTNPRESS_WINDOW, 0, 100, 30, 256, NULL, TOGETHER},
+    {8, 4, 192, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 8, NULL, TOGETHER},
+    {8, 2, 128, 128, ATTNPRESS_FP16, ATTNPRESS_WINDOW, 0, 77, 0, 1000, NULL, TOGETHER},
+    {7, 1, 96, 96, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 5, NULL, TOGETHER},
+    {4, 2, 72, 40, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0, NULL, TOGETHER},
+    {4, 2, 40, 264, ATTNPRESS_FP16, ATTNPRESS_CAUSAL, 0, 0, 0, 16, NULL, TOGETHER},
+    {8, 2, 128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 16, NULL, HEADS_FIRST},
+    {6, 3, 128, 128, ATTNPRESS_FP16, ATTNPRESS_FULL, 0, 0, 0, 24, NULL, GAPS},
+    {4, 4, 256, 256, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 64, NULL, GAPS},
+    {6, 3, 192, 192, ATTNPRESS_FP16, ATTNPRESS_WINDOW, 0, 50, 0, 8, NULL, HEADS_FIRST},
+    {6, 3, 192, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0, 128, NULL, GAPS},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -293,6 +350,34 @@ static void test_table(void) {
       check_result(&c, &shapes[i], i);
       close_call(&c);
     }
+}
+
+/* A bias and snippets: of a few sequences, as a bias has every pair of the bounds. */
+static void test_scores(void) {
+#define BOTH ATTNPRESS_TESTS_DIR "/emulator/mods/both.mod"
+  enum { FEW = 6 };
+  static const int all_lengths[2][FEW] = {{129, 0, 640, 17, 300, 1}, {1, 1, 1, 1, 1, 1}};
+  static const score_options bias16 = {.bias = ATTNPRESS_BF16}, bias32 = {.bias = ATTNPRESS_FP32};
+  static const score_options both = {.mod = BOTH};
+  static const score_options capped = {.mod = BOTH, .softcap = 20.0f, .sinks = 1};
+  static const shape with_scores[] = {
+      {4, 2, 128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0, &bias16, TOGETHER},
+      {2, 2, 64, 64, ATTNPRESS_FP16, ATTNPRESS_FULL, 1, 0, 0, 0, &bias32, TOGETHER},
+      {4, 1, 192, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 16, &bias16, TOGETHER},
+      {4, 2, 128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0, &both, TOGETHER},
+      {4, 4, 64, 64, ATTNPRESS_FP16, ATTNPRESS_FULL, 1, 0, 0, 0, &both, TOGETHER},
+      {8, 2, 256, 256, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 64, &both, TOGETHER},
+      {6, 2, 72, 72, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0, 5, &capped, TOGETHER},
+  };
+  for (size_t i = 0; i < sizeof with_scores / sizeof *with_scores; ++i)
+    for (int few_rows = 0; few_rows < 2; ++few_rows) { /* which have splits */
+      call c;
+      open_call(&c, &with_scores[i], all_lengths[few_rows], FEW, few_rows ? 2000 : i % 2 ? 333 : 0);
+      run(&c);
+      check_result(&c, &with_scores[i], SHAPES + (int)i);
+      close_call(&c);
+    }
+#undef BOTH
 }
 
 /* The same bits, whatever order tickets came in. */
@@ -377,8 +462,74 @@ static void test_many(void) {
   free(lengths);
 }
 
+/* A call of queries `first` to first + rows - 1 of sequence b alone, with the keys up to the last of them
+ * under a causal mask, into the same output. */
+static void run_chunk(call *c, const shape *s, int b, int first, int rows) {
+  const int32_t *q = c->host[CU_Q], *k = c->host[CU_K], *used = c->host[USED_K];
+  const int queries = q[b + 1] - q[b];
+  const int32_t keys = used[b] - (s->mask == ATTNPRESS_CAUSAL ? queries - first - rows : 0);
+  const int32_t cu_q[2] = {q[b] + first, q[b] + first + rows}, cu_k[2] = {k[b], k[b] + keys};
+  CHECK_CUDA(gpu.memcpy_htod(c->device[CU_Q], cu_q, sizeof cu_q));
+  CHECK_CUDA(gpu.memcpy_htod(c->device[CU_K], cu_k, sizeof cu_k));
+  CHECK_CUDA(gpu.memcpy_htod(c->device[USED_K], &keys, sizeof keys));
+  CHECK_CUDA(gpu.memcpy_htod(c->device[INDEX], (const int32_t *)c->host[INDEX] + b, sizeof keys));
+  attnpress_forward_args args = c->args[1];
+  attnpress_ragged one = c->ragged[1];
+  one.batch = 1;
+  one.max_seqlen_q = rows;
+  if (one.page_table != NULL)
+    one.page_table += (int64_t)b * one.page_table_pages;
+  args.ragged = &one;
+  CHECK_OK(attnpress_forward(handle, &args, NULL));
+}
+
+/* Batch-invariant calls: a batch, and its sequences one by one, whole and in chunks, have the same bits.
+ * A window's rows may see keys behind their chunk. */
+static void test_invariant(void) {
+  enum { WORKSPACE_BYTES = 256 << 20 };
+  static const int lengths[] = {1, 130, 2500, 0, 700, 65}, chunks[] = {0, 64, 7, 1};
+  const int count = sizeof lengths / sizeof *lengths;
+  for (int i = 0; i < SHAPES; ++i) {
+    call c;
+    open_call(&c, &shapes[i], lengths, count, 333);
+    free(c.host[WORKSPACE]);
+    CHECK_CUDA(gpu.mem_free(c.device[WORKSPACE]));
+    add(&c, WORKSPACE, WORKSPACE_BYTES);
+    c.args[1].workspace = (void *)(uintptr_t)c.device[WORKSPACE];
+    c.args[1].workspace_bytes = WORKSPACE_BYTES;
+    c.args[1].batch_invariant = 1;
+    run(&c);
+    check_result(&c, &shapes[i], i);
+    void *out = memcpy(malloc(c.bytes[OUT]), c.host[OUT], c.bytes[OUT]);
+    void *lse = memcpy(malloc(c.bytes[LSE]), c.host[LSE], c.bytes[LSE]);
+    const int kinds = shapes[i].mask == ATTNPRESS_WINDOW ? 1 : 4;
+    for (int n = 0; n < kinds; ++n) {
+      poison(&c, NULL);
+      for (int b = 0; b < count; ++b)
+        for (int first = 0, rows; first < lengths[b]; first += rows) {
+          rows = chunks[n] > 0 ? chunks[n] : lengths[b];
+          rows = rows < lengths[b] - first ? rows : lengths[b] - first;
+          run_chunk(&c, &shapes[i], b, first, rows);
+        }
+      fetch(&c);
+      ++checks;
+      if (memcmp(out, c.host[OUT], c.bytes[OUT]) != 0 ||
+          memcmp(lse, c.host[LSE], c.bytes[LSE]) != 0) {
+        ++failures;
+        printf("FAILED: shape %d: a batch-invariant call has other bits in chunks of %d rows\n", i,
+               chunks[n]);
+      }
+    }
+    free(out);
+    free(lse);
+    close_call(&c);
+  }
+}
+
 static void tests(void) {
   test_table();
+  test_scores();
+  test_invariant();
   test_repeats();
   test_graph();
   test_many();

@@ -23,12 +23,12 @@ LAYERS = [
     ["core"],
     ["cuda/driver", "cuda/tensor_map"],
     ["cache"],
-    ["generated", "press"],
+    ["generated", "press", "attention/tile"],  # a family's rule for tiles is one of its tables
     ["cuda"],
     ["cpu"],
     ["call", "inspect", "press/compile"],
     [path.parent.name for path in sorted((ROOT / "generator").glob("*/family.toml"))],
-    ["handle", "environment"],
+    ["handle", "environment", "exchange"],
 ]
 
 # What is still to be turned round: (who, whom). An arrow that is gone must leave this list.

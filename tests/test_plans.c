@@ -178,7 +178,17 @@ static void compare_head_dims(attnpress_handle *handle, int hdim, int hdim_v, ke
         }
 }
 
-/** Every legal kernel of sm80 and sm90 is planned and launched, each the same way. */
+/** Equal ones, those of models, and a sample of all other pairs. */
+static int takes_pair(int hdim, int hdim_v) {
+  static const int of_models[][2] = {{64, 128}, {64, 256},  {64, 512}, {96, 64},
+                                     {128, 64}, {192, 128}, {256, 128}};
+  for (size_t i = 0; i < sizeof of_models / sizeof *of_models; ++i)
+    if (hdim == of_models[i][0] && hdim_v == of_models[i][1])
+      return 1;
+  return hdim == hdim_v || (hdim / 8 * 137 + hdim_v / 8 * 11) % 401 == 0;
+}
+
+/** Each legal kernel of sm80 and sm90 for these head dims is planned and launched, the same way. */
 static void test_every_kernel(void **state) {
   (void)state;
   static key_set met;
@@ -195,7 +205,7 @@ static void test_every_kernel(void **state) {
                                [AP_ATTENTION_HDIM_V] = hdim_v,
                                [AP_ATTENTION_DTYPE] = AP_ATTENTION_DTYPE_FP16,
                                [AP_ATTENTION_ARCH] = 80}};
-      if (!ap_variant_is_legal(&v))
+      if (!takes_pair(hdim, hdim_v))
         continue;
       compare_head_dims(best, hdim, hdim_v, &met);
       compare_head_dims(sm80, hdim, hdim_v, &met);

@@ -150,6 +150,8 @@ def dtype_of(name):
         (8, 1, 100, 8, 1, 72, 72),  # decoding, one key head
         (2, 80, 33, 4, 2, 128, 128),  # causal: rows without keys
         (2, 33, 48, 4, 4, 192, 128),
+        (2, 33, 48, 4, 2, 72, 40),
+        (1, 30, 48, 2, 2, 8, 264),
         (2, 7, 9, 2, 2, 512, 512),
     ],
 )
@@ -688,7 +690,7 @@ def bad_calls():
     yield "head dim 12", (make(dim=12), {}), (ValueError, NotImplementedError), "12"
     yield "head dim 520", (make(dim=520), {}), (ValueError, NotImplementedError), "520"
     yield "head dim 0", (make(dim=0), {}), (ValueError, NotImplementedError), "0"
-    yield "no such pair", (make(dim=64, dim_v=72), {}), (ValueError, NotImplementedError), None
+    yield "value head dim 68", (make(dim=64, dim_v=68), {}), (ValueError, NotImplementedError), "68"
 
 
 @pytest.mark.parametrize(
@@ -1114,6 +1116,7 @@ def test_torch_cuda_graph_draws_anew():
         (1, 1, 20000, 2, 2, 128),  # split over the keys
         (1, 80, 33, 4, 2, 96),  # causal: rows without keys
         (1, 128, 128, 4, 4, 192, 128),
+        (1, 128, 128, 4, 4, 72, 40),
     ],
 )
 def test_torch_cuda(dtype, causal, sizes):

@@ -31,6 +31,7 @@ SHAPES = [  # batch, queries, keys, heads, key heads, head dim, value head dim
     (2, 40, 70, 4, 2, 64, 64),
     (1, 65, 33, 3, 1, 72, 72),
     (2, 30, 30, 2, 2, 192, 128),
+    (1, 30, 30, 4, 2, 24, 72),
 ]
 
 

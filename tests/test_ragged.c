@@ -12,6 +12,7 @@
 #include "attention_args.h"
 #include "attention/cpu.h"
 #include "attention/ragged.h"
+#include "cpu/element.h"
 #include "ragged_support.h"
 #include "../tools/reference.h"
 #include "../tools/sequences.h"
@@ -25,6 +26,7 @@ typedef struct batch {
   attnpress_ragged ragged;
   attnpress_window window;
   attnpress_alibi alibi;
+  attnpress_bias bias;
   attnpress_sinks sinks;
   attnpress_dropout dropout;
   float slopes[SEQUENCES_MAX * HEADS_MAX], sink_values[HEADS_MAX];
@@ -162,6 +164,43 @@ static void make_lse(batch *b) {
   b->ragged.lse_empty_pos_inf = draw(2);
 }
 
+/* As large as the bounds or larger, with some broadcast dimensions, and NaN where no sequence has a
+ * query and a key. */
+static void make_bias(batch *b, int heads) {
+  attnpress_bias *bias = &b->bias;
+  const int step = 1 + draw(2);
+  b->ragged.max_seqlen_q = longest(b->queries, b->count) + draw(3) + 1;
+  b->ragged.max_seqlen_k = longest(b->keys, b->count) + draw(3) + 1;
+  *bias = (attnpress_bias)ATTNPRESS_BIAS_INIT;
+  bias->dtype = 1 + draw(3);
+  bias->shape[0] = draw(3) ? b->count : 1;
+  bias->shape[1] = draw(2) ? heads : 1;
+  bias->shape[2] = ap_ragged_queries(&b->args) + draw(3);
+  bias->shape[3] = ap_ragged_keys(&b->args) + draw(3);
+  bias->stride[3] = step;
+  bias->stride[2] = draw(4) ? bias->shape[3] * step + draw(3) : 0;
+  bias->stride[1] = bias->shape[2] * (bias->shape[3] * step + 3);
+  bias->stride[0] = bias->shape[1] * bias->stride[1];
+  bias->data = allocate(&b->memory, (size_t)(bias->shape[0] * bias->stride[0]) * sizeof(float));
+  b->args.bias = bias;
+}
+
+static void fill_bias(const batch *b) {
+  const attnpress_bias *bias = &b->bias;
+  for (int s = 0; s < b->count; ++s) {
+    const sequence_rows rows = sequence_rows_of(&b->args, s);
+    for (int64_t h = 0; h < bias->shape[1]; ++h)
+      for (int64_t i = 0; i < rows.queries; ++i)
+        for (int64_t j = 0; j < rows.keys; ++j) {
+          const int value = draw(64);
+          const int64_t at = (bias->shape[0] > 1 ? s : 0) * bias->stride[0] + h * bias->stride[1] +
+                             i * bias->stride[2] + j * bias->stride[3];
+          ap_store_element((void *)(uintptr_t)bias->data, at,
+                           value < 5 ? -INFINITY : (float)value / 16.0f - 2.0f, bias->dtype);
+        }
+  }
+}
+
 static void make_scores(batch *b, int heads) {
   attnpress_forward_args *a = &b->args;
   a->mask = draw(3);
@@ -184,6 +223,8 @@ static void make_scores(batch *b, int heads) {
     b->alibi.stride[1] = 1;
     a->alibi = &b->alibi;
   }
+  if (draw(4) == 0)
+    make_bias(b, heads);
   if (draw(3) == 0) {
     for (int i = 0; i < heads; ++i)
       b->sink_values[i] = (float)draw(5) - 2.0f;
@@ -201,6 +242,8 @@ static void make_scores(batch *b, int heads) {
 }
 
 static void fill_batch(batch *b) {
+  if (b->args.bias != NULL)
+    fill_bias(b);
   for (int s = 0; s < b->count; ++s) {
     const sequence_rows rows = sequence_rows_of(&b->args, s);
     attnpress_tensor *tensors[] = {&b->args.q, &b->args.k, &b->args.v};
@@ -246,6 +289,7 @@ static void settle(batch *b) {
   b->args.ragged = &b->ragged;
   b->args.window = b->args.window ? &b->window : NULL;
   b->args.alibi = b->args.alibi ? &b->alibi : NULL;
+  b->args.bias = b->args.bias ? &b->bias : NULL;
   b->args.sinks = b->args.sinks ? &b->sinks : NULL;
   b->args.dropout = b->args.dropout ? &b->dropout : NULL;
   b->alibi.slopes = b->slopes;
@@ -283,6 +327,28 @@ static void check_batch(batch *b, reference_error *e, int seed) {
 }
 
 enum { BATCHES = 240, GROUP = 8 };
+
+/** With a bias a sequence with more keys than the bound has none, and the bias is not read. */
+static void test_bound_of_bias(void **state) {
+  (void)state;
+  int checked = 0;
+  for (int seed = 0; seed < 400; ++seed) {
+    batch b = make_batch(seed);
+    settle(&b);
+    const int most = longest(b.keys, b.count);
+    if (b.args.bias != NULL && most > 1) {
+      reference_error e = {0};
+      b.ragged.max_seqlen_k = most - 1;
+      fill_batch(&b);
+      assert_ok(ap_cpu_forward_isa(&b.args, 1, ap_cpu_best_isa()));
+      check_batch(&b, &e, seed);
+      assert_true(e.elements < REFERENCE_MIN_ELEMENTS || reference_holds(&e));
+      ++checked;
+    }
+    free_memories(&b.memory);
+  }
+  assert_true(checked > 30);
+}
 
 /** Errors of several batches add up, as the criterion is of many elements. */
 static void test_cpu(void **state) {
@@ -496,8 +562,19 @@ static void test_refusals(void **state) {
           "and page_table_stride 2 with page_indptr");
   INVALID(paged_args, ragged.page_table_v = (const int32_t *)((const char *)some + 1),
           "ragged.page_table_v is");
-  attnpress_bias bias = ATTNPRESS_BIAS_INIT;
-  REFUSE(ragged_args, args.bias = &bias, ATTNPRESS_NOT_SUPPORTED, "bias and ragged are both given");
+  attnpress_bias bias = {sizeof bias,    (void *)0x50000, {3, HEADS_Q, 100, 300},
+                         {0, 0, 300, 1}, ATTNPRESS_BF16,  0};
+#define BIAS(change, says) INVALID(ragged_args, (args.bias = &bias, change), says)
+  BIAS(bias.shape[0] = 2, "bias.shape[0] is 2; it must be batch, 3, or 1");
+  bias.shape[0] = 1;
+  BIAS(bias.shape[2] = 99,
+       "bias.shape[2] is 99; it must be at least 100, the bound of the lengths by "
+       "ragged.max_seqlen_q");
+  bias.shape[2] = 100;
+  BIAS(bias.shape[3] = 299, "bias.shape[3] is 299; it must be at least 300");
+  BIAS((ragged.max_seqlen_k = 80, bias.shape[3] = 79), "it must be at least 80");
+  INVALID(paged_args, (args.bias = &bias, bias.shape[3] = 31), "it must be at least 32");
+#undef BIAS
 }
 
 /* ---- What a GPU runs ------------------------------------------------------------------------- */
@@ -565,6 +642,34 @@ static void test_launches(void **state) {
   attnpress_destroy(handle);
 }
 
+/** Of a bias the tensor's strides and the bounds; every device has sm80's kernels for it. */
+static void test_bias_launches(void **state) {
+  (void)state;
+  static const int capabilities[] = {80, 90};
+  for (int i = 0; i < 2; ++i) {
+    attnpress_bias bias = {sizeof bias,        (void *)0x50000, {1, HEADS_Q, 70, 312},
+                           {7, 22000, 312, 1}, ATTNPRESS_FP16,  0};
+    cuda->capability = capabilities[i];
+    attnpress_handle *handle = make_handle();
+    attnpress_forward_args args = ragged_args();
+    attnpress_fwd_ragged_args given;
+    args.bias = &bias;
+    args.num_splits = 1;
+    ragged.max_seqlen_q = 60;
+    const int before = cuda->launches;
+    assert_ok(attnpress_forward(handle, &args, NULL));
+    assert_int_equal(cuda->launches, before + 1);
+    assert_string_equal(cuda->launch[before].symbol, "flash_fwd_hdim72_bf16_biasfp16_ragged_sm80");
+    memcpy(&given, cuda->launch[before].args, sizeof given);
+    assert_int_equal(given.fwd.seqlen_q, 60);
+    assert_int_equal(given.fwd.seqlen_k, 300);
+    assert_int_equal(given.fwd.score.bias_batch_stride, 0);
+    assert_int_equal(given.fwd.score.bias_row_stride, 312);
+    assert_int_equal(given.fwd.score.bias_alignment, 2);
+    attnpress_destroy(handle);
+  }
+}
+
 /** Compute capability 9.0: a schedule, and the kernel that works through it by tensor maps. */
 static void test_hopper_launches(void **state) {
   (void)state;
@@ -590,39 +695,38 @@ static void test_hopper_launches(void **state) {
   memcpy(&schedule, cuda->launch[0].args, sizeof schedule);
   assert_int_equal(schedule.batch, 3);
   assert_int_equal(schedule.seqlen_q, 60);
-  assert_int_equal(schedule.key_bytes, 4 * HDIM);
+  assert_int_equal(schedule.seqlen_k, INT32_MAX);
+  const attnpress_schedule_order *order = &schedule.order[0];
+  assert_int_equal(order->by_keys, 0);
+  assert_int_equal(order->walk_bytes, 4 * HDIM);
   assert_int_equal(schedule.ragged.rows_q, 100);
   assert_int_equal(schedule.ragged.rows_k, 300);
   attnpress_fwd_sm90_ragged_args given;
   memcpy(&given, cuda->launch[1].args, sizeof given);
   assert_ptr_equal(given.ticket, 0x60000);
   assert_ptr_equal(given.ticket, schedule.ticket);
-  assert_ptr_equal(given.first_unit, schedule.first_unit);
+  assert_ptr_equal(given.first_unit, order->first_unit);
   assert_ptr_equal(given.first_unit, 0x60100);
-  assert_ptr_equal(given.sequences, schedule.sequences);
+  assert_ptr_equal(given.sequences, order->sequences);
   assert_ptr_equal(given.sequences, 0x60200);
   assert_ptr_equal(given.ragged.cu_seqlens_q, some);
   assert_int_equal(given.sm90.fwd.batch, 3);
   assert_int_equal(given.sm90.tile_heads.value * given.sm90.heads_per_tile.value, HEADS_Q);
-  assert_int_equal(schedule.tile_heads, given.sm90.tile_heads.value);
-  assert_int_equal(schedule.sharing * HEADS_KV, schedule.tile_heads);
-  assert_int_equal(schedule.positions % given.sm90.warpgroup_positions, 0);
+  assert_int_equal(order->heads, given.sm90.tile_heads.value);
+  assert_int_equal(order->sharing * HEADS_KV, order->heads);
+  assert_int_equal(order->positions % given.sm90.warpgroup_positions, 0);
   attnpress_plan_destroy(plan);
 
   /* Row blocks of 100 rows in all, not of three times the bound. */
   ragged.max_seqlen_q = 0;
   assert_ok(attnpress_forward(handle, &args, NULL));
   memcpy(&schedule, cuda->launch[2].args, sizeof schedule);
-  assert_int_equal(cuda->launch[3].grid, (100 / schedule.positions + 3) * schedule.tile_heads);
+  assert_int_equal(cuda->launch[3].grid, (100 / order->positions + 3) * order->heads);
   attnpress_destroy(handle);
 }
 
 /** Batch-invariant calls: one kernel for a row and for many, and splits of as many keys. */
-static void test_batch_invariant(void **state) {
-  (void)state;
-  attnpress_handle *handle = make_handle();
-  attnpress_fwd_ragged_args given, dense;
-  attnpress_fwd_combine_ragged_args combine;
+static attnpress_forward_args invariant_args(void) {
   attnpress_forward_args args = paged_args();
   args.mask = ATTNPRESS_CAUSAL;
   args.num_splits = 0;
@@ -631,6 +735,26 @@ static void test_batch_invariant(void **state) {
   args.workspace_bytes = (size_t)1 << 30;
   ragged.page_table_pages = 400; /* 6,400 keys */
   ragged.max_seqlen_q = 1;
+  return args;
+}
+
+/** A dense batch of 40 rows, which runs the kernels of sequences. */
+static void make_dense(attnpress_forward_args *args) {
+  args->ragged = NULL;
+  args->q = attnpress_tensor_bshd((void *)0x10000, 2, 40, HEADS_Q, HDIM, ATTNPRESS_BF16);
+  args->out = attnpress_tensor_bshd((void *)0x40000, 2, 40, HEADS_Q, HDIM, ATTNPRESS_BF16);
+  args->k = attnpress_tensor_bshd((void *)0x20000, 2, 700, HEADS_KV, HDIM, ATTNPRESS_BF16);
+  args->v = attnpress_tensor_bshd((void *)0x30000, 2, 700, HEADS_KV, HDIM, ATTNPRESS_BF16);
+  args->lse = NULL;
+}
+
+static void test_batch_invariant(void **state) {
+  (void)state;
+  cuda->capability = 80;
+  attnpress_handle *handle = make_handle();
+  attnpress_fwd_ragged_args given, dense;
+  attnpress_fwd_combine_ragged_args combine;
+  attnpress_forward_args args = invariant_args();
   assert_ok(attnpress_forward(handle, &args, NULL));
   assert_int_equal(cuda->launches, 2);
   assert_string_equal(cuda->launch[0].symbol, "flash_fwd_split_hdim72_bf16_causal_paged_sm80");
@@ -641,6 +765,7 @@ static void test_batch_invariant(void **state) {
   assert_int_equal(given.fwd.num_splits, 13);
   assert_int_equal(combine.ragged.fixed_split_blocks, 8);
   assert_int_equal(combine.combine.num_splits, 13);
+  assert_null(combine.sequence_splits);
 
   /* Many thread blocks compute all splits of their rows. */
   ragged.max_seqlen_q = 0;
@@ -652,18 +777,120 @@ static void test_batch_invariant(void **state) {
   assert_int_equal(given.fwd.num_splits, 1);
 
   /* A dense call runs the kernels of sequences, a batch each. */
-  args.ragged = NULL;
-  args.q = attnpress_tensor_bshd((void *)0x10000, 2, 40, HEADS_Q, HDIM, ATTNPRESS_BF16);
-  args.out = attnpress_tensor_bshd((void *)0x40000, 2, 40, HEADS_Q, HDIM, ATTNPRESS_BF16);
-  args.k = attnpress_tensor_bshd((void *)0x20000, 2, 700, HEADS_KV, HDIM, ATTNPRESS_BF16);
-  args.v = attnpress_tensor_bshd((void *)0x30000, 2, 700, HEADS_KV, HDIM, ATTNPRESS_BF16);
-  args.lse = NULL;
+  make_dense(&args);
   assert_ok(attnpress_forward(handle, &args, NULL));
   assert_string_equal(cuda->launch[4].symbol, "flash_fwd_split_hdim72_bf16_causal_ragged_sm80");
   memcpy(&dense, cuda->launch[4].args, sizeof dense);
   assert_int_equal(dense.ragged.fixed_split_blocks, 8);
   assert_int_equal(dense.fwd.batch, 2);
   assert_int_equal(dense.ragged.rows_k, 700);
+  attnpress_destroy(handle);
+}
+
+/** The same on compute capability 9.0: units of one split each, added up behind, or thread blocks that add
+ * up the splits of their rows. */
+static void test_hopper_batch_invariant(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_fwd_schedule_args schedule;
+  attnpress_fwd_sm90_ragged_args given;
+  attnpress_fwd_combine_ragged_args combine;
+  attnpress_forward_args args = invariant_args();
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 3);
+  assert_string_equal(cuda->launch[0].symbol, "flash_fwd_schedule_hdim8_bf16_sm80");
+  assert_string_equal(cuda->launch[1].symbol, "flash_fwd_split_hdim72_bf16_causal_paged_sm90");
+  assert_string_equal(cuda->launch[2].symbol, "flash_fwd_combine_hdim72_bf16_ragged_sm80");
+  assert_int_equal(cuda->launch[2].overlaps, 1);
+  memcpy(&schedule, cuda->launch[0].args, sizeof schedule);
+  memcpy(&given, cuda->launch[1].args, sizeof given);
+  memcpy(&combine, cuda->launch[2].args, sizeof combine);
+  const int32_t blocks = given.ragged.fixed_split_blocks;
+  assert_int_equal(blocks, 10); /* of 112 keys */
+  assert_int_equal(given.sm90.fwd.num_splits, 6);
+  assert_int_equal(schedule.split_keys, 1120);
+  assert_int_equal(schedule.window, 0);
+  assert_ptr_equal(combine.sequence_splits, schedule.sequence_splits);
+  assert_true((char *)schedule.sequence_splits >=
+              (const char *)(schedule.order[0].sequences + schedule.batch));
+  assert_true((char *)given.sm90.fwd.out_partial >=
+              (char *)(schedule.sequence_splits + schedule.batch));
+  assert_ptr_equal(combine.combine.out_partial, given.sm90.fwd.out_partial);
+  assert_ptr_equal(combine.combine.lse_partial, given.sm90.fwd.lse_partial);
+  assert_int_equal(combine.combine.num_splits, 6);
+  assert_int_equal(combine.ragged.fixed_split_blocks, blocks);
+
+  /* Many rows: no kernel behind. */
+  ragged.max_seqlen_q = 0;
+  args.q.shape[1] = args.out.shape[1] = 1 << 17;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 5);
+  assert_string_equal(cuda->launch[4].symbol, cuda->launch[1].symbol);
+  memcpy(&schedule, cuda->launch[3].args, sizeof schedule);
+  memcpy(&given, cuda->launch[4].args, sizeof given);
+  assert_int_equal(schedule.split_keys, 0);
+  assert_int_equal(given.ragged.fixed_split_blocks, blocks);
+  assert_int_equal(given.sm90.fwd.num_splits, 1);
+
+  /* Few keys: one split, and none behind. */
+  ragged.page_table_pages = 60;
+  ragged.max_seqlen_q = 1;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 7);
+  assert_string_equal(cuda->launch[6].symbol, cuda->launch[1].symbol);
+
+  /* A window says which splits there are. */
+  attnpress_window window = ATTNPRESS_WINDOW_INIT;
+  ragged.page_table_pages = 400;
+  args.mask = ATTNPRESS_WINDOW;
+  window.left = 300;
+  args.window = &window;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_string_equal(cuda->launch[8].symbol, "flash_fwd_split_hdim72_bf16_window_paged_sm90");
+  memcpy(&schedule, cuda->launch[7].args, sizeof schedule);
+  assert_int_equal(schedule.window, 1);
+  assert_int_equal(schedule.score.window_left, 300);
+  args.window = NULL;
+  args.mask = ATTNPRESS_CAUSAL;
+
+  /* A dense call runs the kernels of sequences, a batch each. */
+  make_dense(&args);
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_string_equal(cuda->launch[11].symbol, "flash_fwd_split_hdim72_bf16_causal_ragged_sm90");
+  memcpy(&given, cuda->launch[11].args, sizeof given);
+  assert_int_equal(given.sm90.fwd.batch, 2);
+  assert_int_equal(given.ragged.rows_k, 700);
+  attnpress_destroy(handle);
+}
+
+/** What of a call decides between the kernels for 9.0 and those for 8.0: nothing that batches and lengths
+ * have a part in. */
+static void test_hopper_batch_invariant_choices(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_alibi alibi = ATTNPRESS_ALIBI_INIT;
+  alibi.slopes = (const float *)(const void *)some;
+#define RUNS_INVARIANT(change, name)                                                               \
+  do {                                                                                             \
+    attnpress_forward_args args = invariant_args();                                                \
+    attnpress_plan *plan;                                                                          \
+    attnpress_info info = ATTNPRESS_INFO_INIT;                                                     \
+    change;                                                                                        \
+    assert_ok(attnpress_plan_forward(handle, &args, NULL, &plan));                                 \
+    const int sm90 = strstr(name, "sm90") != NULL;                                                 \
+    assert_ok(attnpress_plan_launch(plan, sm90, &info));                                           \
+    assert_string_equal(info.stem, name);                                                          \
+    attnpress_plan_destroy(plan);                                                                  \
+  } while (0)
+  for (int queries = 1; queries <= 65; queries += 16)
+    for (int pages = 1; pages <= 1024; pages *= 4)
+      RUNS_INVARIANT((ragged.max_seqlen_q = queries, ragged.page_table_pages = pages),
+                     "flash_fwd_split_hdim72_bf16_causal_paged_sm90");
+  RUNS_INVARIANT(args.softcap = 30.0f, "flash_fwd_split_hdim72_bf16_causal_softcap_paged_sm80");
+  RUNS_INVARIANT(args.alibi = &alibi, "flash_fwd_split_hdim72_bf16_causal_alibi_paged_sm80");
+  RUNS_INVARIANT(args.k.shape[1] = args.v.shape[1] = 12,
+                 "flash_fwd_split_hdim72_bf16_causal_paged_sm80");
+  RUNS_INVARIANT(ragged.leftpad_k = some, "flash_fwd_split_hdim72_bf16_causal_paged_sm80");
   attnpress_destroy(handle);
 }
 
@@ -683,8 +910,8 @@ static void test_batch_invariant_refusals(void **state) {
 }
 
 /** A range has the kernels that any of its batch-invariant calls may choose, and their workspace. */
-static void test_batch_invariant_range(void **state) {
-  (void)state;
+static void check_batch_invariant_range(int capability) {
+  cuda->capability = capability;
   attnpress_handle *handle = make_handle();
   attnpress_forward_args args = ragged_args();
   attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
@@ -696,7 +923,7 @@ static void test_batch_invariant_range(void **state) {
   ragged.max_seqlen_q = 60;
   options.range = ATTNPRESS_UP_TO;
   assert_ok(attnpress_plan_forward(handle, &args, &options, &range));
-  assert_int_equal(attnpress_plan_launch_count(range), 2);
+  assert_int_equal(attnpress_plan_launch_count(range), cuda->capability == 90 ? 3 : 2);
   assert_ok(attnpress_plan_workspace_bytes(range, &most));
   args.workspace = (void *)0x60000;
   args.workspace_bytes = most;
@@ -712,6 +939,12 @@ static void test_batch_invariant_range(void **state) {
     }
   attnpress_plan_destroy(range);
   attnpress_destroy(handle);
+}
+
+static void test_batch_invariant_range(void **state) {
+  (void)state;
+  check_batch_invariant_range(80);
+  check_batch_invariant_range(90);
 }
 
 /** Pages whose rows fill boxes of tensor maps: what the kernel is given of them. */
@@ -733,6 +966,75 @@ static void test_hopper_pages(void **state) {
     assert_string_equal(cuda->launch[2 * i + 1].symbol, "flash_fwd_hdim72_bf16_paged_sm90");
     memcpy(&given, cuda->launch[2 * i + 1].args, sizeof given);
     assert_int_equal(given.box_rows, rows[i].box_rows);
+  }
+  attnpress_destroy(handle);
+}
+
+/** The same with two slabs of head dim. */
+static attnpress_forward_args wide_pages(void) {
+  attnpress_forward_args args = paged_args();
+  args.q = attnpress_tensor_bshd((void *)0x10000, 1, 100, HEADS_Q, 128, ATTNPRESS_BF16);
+  args.out = attnpress_tensor_bshd((void *)0x40000, 1, 100, HEADS_Q, 128, ATTNPRESS_BF16);
+  args.k = attnpress_tensor_bshd((void *)0x20000, 40, 16, HEADS_KV, 128, ATTNPRESS_BF16);
+  args.v = attnpress_tensor_bshd((void *)0x30000, 40, 16, HEADS_KV, 128, ATTNPRESS_BF16);
+  return args;
+}
+
+static void check_page_map(const attnpress_tensor_map *map, const uint64_t extents[5],
+                           const uint64_t strides[4], const uint16_t box[5], int step) {
+  fake_map m;
+  memcpy(&m, map, sizeof m);
+  assert_int_equal(m.rank, 5);
+  for (int i = 0; i < 5; ++i) {
+    assert_int_equal(m.extents[i], extents[i]);
+    assert_int_equal(m.box[i], box[i]);
+    assert_int_equal(m.steps[i], i == 2 ? step : 1);
+    if (i < 4)
+      assert_int_equal(m.strides_bytes[i], 2 * strides[i]);
+  }
+}
+
+/** Boxes of all slabs, whatever the strides: 3 heads of 192 columns in 40 pages of 16 rows; and of one
+ * slab, where there is no more, or the last one is not whole. */
+static void test_hopper_page_maps(void **state) {
+  (void)state;
+  enum { PAGES = 40, HEADS = 3, ROWS = 16 };
+  static const struct {
+    int64_t hdim, strides[3]; /* of pages, rows, heads */
+    int32_t head_step;
+    uint64_t heads[2]; /* the map's dimension of heads and slabs: extent, stride */
+    int box, step;
+  } rows[] = {
+      {192, {9216, 576, 192}, 3, {9, 64}, 3, 1},      {192, {9216, 192, 3072}, 48, {99, 64}, 3, 1},
+      {192, {18432, 384, 6144}, 96, {195, 64}, 3, 1}, {192, {10000, 600, 200}, 25, {67, 8}, 24, 8},
+      {192, {10000, 672, 224}, 7, {19, 32}, 6, 2},    {64, {3072, 192, 64}, 1, {3, 64}, 1, 1},
+      {64, {4000, 216, 72}, 1, {3, 72}, 1, 1},        {72, {3456, 216, 72}, 1, {3, 72}, 1, 1},
+  };
+  attnpress_handle *handle = make_handle();
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    attnpress_forward_args args = paged_args();
+    attnpress_fwd_sm90_ragged_args given;
+    const int64_t hdim = rows[i].hdim, *n = rows[i].strides;
+    const int whole = hdim % 64 == 0 && hdim > 64;
+    ragged.max_seqlen_q = 300;
+    args.q = attnpress_tensor_bshd((void *)0x10000, 1, 300, HEADS, hdim, ATTNPRESS_BF16);
+    args.out = attnpress_tensor_bshd((void *)0x40000, 1, 300, HEADS, hdim, ATTNPRESS_BF16);
+    args.k = attnpress_tensor_bshd((void *)0x20000, PAGES, ROWS, HEADS, hdim, ATTNPRESS_BF16);
+    args.v = attnpress_tensor_bshd((void *)0x30000, PAGES, ROWS, HEADS, hdim, ATTNPRESS_BF16);
+    for (int d = 0; d < 3; ++d)
+      args.k.stride[d] = n[d];
+    args.workspace = (void *)0x60000;
+    args.workspace_bytes = 4096;
+    assert_ok(attnpress_forward(handle, &args, NULL));
+    memcpy(&given, cuda->launch[2 * i + 1].args, sizeof given);
+    assert_int_equal(given.box_rows, ROWS);
+    assert_int_equal(given.k_head_step, rows[i].head_step);
+    assert_int_equal(given.v_head_step, whole ? hdim / 64 : 1);
+    check_page_map(
+        &given.sm90.k,
+        (uint64_t[]){whole ? 64 : (uint64_t)hdim, 8, rows[i].heads[0], ROWS / 8, PAGES},
+        (uint64_t[]){(uint64_t)n[1], rows[i].heads[1], 8 * (uint64_t)n[1], (uint64_t)n[0]},
+        (uint16_t[]){64, 8, (uint16_t)rows[i].box, ROWS / 8, 1}, rows[i].step);
   }
   attnpress_destroy(handle);
 }
@@ -777,8 +1079,16 @@ static void test_hopper_choices(void **state) {
        args.num_splits = 0, "flash_fwd_combine_hdim72_bf16_ragged_sm80");
   RUNS(ragged_args, args.k.shape[1] = args.v.shape[1] = 1 << 17,
        "flash_fwd_hdim72_bf16_ragged_sm90");
-  /* Not in a tensor map: rows that are too far apart. */
+  /* Not in a tensor map: rows that are too far apart, heads that are too many steps apart. */
   RUNS(ragged_args, args.k.stride[1] = INT64_C(1) << 39, "flash_fwd_hdim72_bf16_ragged_sm80");
+  RUNS(paged_args, args.k.stride[1] = INT64_C(1) << 36, "flash_fwd_hdim72_bf16_paged_sm80");
+  RUNS(paged_args, args.k.stride[2] = INT64_C(1) << 32, "flash_fwd_hdim72_bf16_paged_sm90");
+  RUNS(wide_pages, args.k.stride[2] = INT64_C(1) << 32, "flash_fwd_hdim128_bf16_paged_sm90");
+  RUNS(wide_pages,
+       (args.q.shape[2] = args.out.shape[2] = args.k.shape[2] = args.v.shape[2] = 8,
+        args.q.stride[1] = args.out.stride[1] = args.v.stride[1] = 8 * 128,
+        args.k.stride[2] = (INT64_C(1) << 32) + 8),
+       "flash_fwd_hdim128_bf16_paged_sm80");
 #undef RUNS
   attnpress_destroy(handle);
 }
@@ -1045,6 +1355,14 @@ static void test_checking(void **state) {
   attnpress_plan *plan;
   assert_ok(attnpress_plan_forward(handle, &x.args, NULL, &plan));
   assert_int_equal(attnpress_plan_run(plan, &x.args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  ragged.max_seqlen_q = 100;
+  ragged.max_seqlen_k = 3;
+  attnpress_bias bias = {sizeof bias,    (void *)0x50000, {1, 1, 100, 300},
+                         {0, 0, 300, 1}, ATTNPRESS_FP16,  0};
+  assert_ok(attnpress_forward(handle, &x.args, NULL));
+  x.args.bias = &bias;
+  assert_int_equal(attnpress_forward(handle, &x.args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("keys, and the bias those of 3, the bound by ragged.max_seqlen_k");
   attnpress_plan_destroy(plan);
   attnpress_destroy(handle);
   attnpress_destroy(plain);
@@ -1078,17 +1396,22 @@ int main(void) {
       TEST(test_cpu),
       TEST(test_contents),
       TEST(test_bounds),
+      TEST(test_bound_of_bias),
       TEST(test_bad_page),
       TEST(test_refusals),
       TEST(test_launches),
+      TEST(test_bias_launches),
       TEST(test_splits),
       TEST(test_masks),
       TEST(test_empty),
       TEST(test_hopper_launches),
       TEST(test_batch_invariant),
+      TEST(test_hopper_batch_invariant),
+      TEST(test_hopper_batch_invariant_choices),
       TEST(test_batch_invariant_refusals),
       TEST(test_batch_invariant_range),
       TEST(test_hopper_pages),
+      TEST(test_hopper_page_maps),
       TEST(test_hopper_choices),
       TEST(test_hopper_range),
       TEST(test_checking),

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "api_support.h"
+#include "attention_args.h"
 #include "attention/cpu.h"
 #include "attention/cpu_backward.h"
 #include "attention/defaults.h"
@@ -403,7 +404,8 @@ static void refuse(const attnpress_backward_args *args, attnpress_status status,
 
 static void test_refused(void **state) {
   (void)state;
-  attnpress_bias bias = ATTNPRESS_BIAS_INIT;
+  attnpress_bias bias = {sizeof bias,    (void *)0x50000, {1, 1, 100, 300},
+                         {0, 0, 300, 1}, ATTNPRESS_BF16,  0};
   attnpress_backward_args fine = ragged_args();
   ap_problem problem;
   assert_ok(
@@ -415,7 +417,8 @@ static void test_refused(void **state) {
          ATTNPRESS_NOT_SUPPORTED, "ragged.kv_batch_idx is given");
   REFUSE((ragged.page_table = some, ragged.page_table_pages = 1), ATTNPRESS_NOT_SUPPORTED,
          "ragged.page_table is given");
-  REFUSE(args.bias = &bias, ATTNPRESS_NOT_SUPPORTED, "bias and ragged are both given");
+  REFUSE(args.bias = &bias, ATTNPRESS_NOT_SUPPORTED,
+         "bias and ragged are both given, with which the backward pass has no gradients");
   REFUSE(args.lse = NULL, ATTNPRESS_INVALID_ARGUMENT, "lse is NULL");
   REFUSE((args.dlse = (const float *)0x1002, args.dlse_row_stride = 1), ATTNPRESS_INVALID_ARGUMENT,
          "aligned to 4 bytes");
@@ -457,13 +460,14 @@ static void check_plan(attnpress_handle *handle, const attnpress_backward_args *
  * are there. */
 static void test_plans(void **state) {
   (void)state;
-  static const char *const fused[] = {"flash_bwd_delta_hdim64_bf16_ragged_sm80",
+  static const char *const fused[] = {"flash_fwd_schedule_hdim8_bf16_sm80",
+                                      "flash_bwd_delta_hdim64_bf16_ragged_sm80",
                                       "flash_bwd_hdim64_bf16_causal_ragged_sm90",
                                       "flash_bwd_convert_hdim64_bf16_ragged_sm80", NULL};
-  static const char *const paired[] = {"flash_bwd_delta_hdim64_bf16_ragged_sm80",
-                                       "flash_bwd_sinks_hdim8_fp16_ragged_sm80",
-                                       "flash_bwd_dq_hdim64_bf16_causal_ragged_sm80",
-                                       "flash_bwd_dkv_hdim64_bf16_causal_ragged_sm90", NULL};
+  static const char *const paired[] = {
+      "flash_fwd_schedule_hdim8_bf16_sm80",           "flash_bwd_delta_hdim64_bf16_ragged_sm80",
+      "flash_bwd_sinks_hdim8_fp16_ragged_sm80",       "flash_bwd_dq_hdim64_bf16_causal_ragged_sm80",
+      "flash_bwd_dkv_hdim64_bf16_causal_ragged_sm90", NULL};
   attnpress_options options = ATTNPRESS_OPTIONS_INIT;
   attnpress_handle *handle;
   attnpress_sinks sinks = ATTNPRESS_SINKS_INIT;
@@ -477,16 +481,103 @@ static void test_plans(void **state) {
     *all[i] = attnpress_tensor_bshd((void *)0x10000, 1, all[i]->shape[1], all[i]->shape[2], 64,
                                     ATTNPRESS_BF16);
   args.mask = ATTNPRESS_CAUSAL;
-  /* 100 rows of three sequences: 3 * 128 rows of two floats, 9 row tiles of dq. */
+  /* 100 rows of three sequences: 3 * 128 rows of two floats, 9 row tiles of dq; an order of rows and
+   * one of keys. */
   const size_t values = (size_t)HEADS_Q * 384 * 8, sum = (size_t)HEADS_Q * 9 * 16 * 64 * 4;
-  check_plan(handle, &args, ATTNPRESS_ONE_CALL, fused, values + sum);
-  check_plan(handle, &args, ATTNPRESS_UP_TO, fused, values + sum);
+  const size_t order = 256 + 256;
+  check_plan(handle, &args, ATTNPRESS_ONE_CALL, fused, values + sum + 2 * order);
+  check_plan(handle, &args, ATTNPRESS_UP_TO, fused, values + sum + 2 * order);
   sinks.data = dsinks;
   sinks.dtype = ATTNPRESS_FP32;
   args.sinks = &sinks;
   args.dsinks = dsinks;
   args.deterministic = 1;
-  check_plan(handle, &args, ATTNPRESS_ONE_CALL, paired, values);
+  /* bwd_dq has as many rows as bwd_delta, or others. */
+  check_plan(handle, &args, ATTNPRESS_ONE_CALL, paired, values + 3 * order);
+  attnpress_destroy(handle);
+}
+
+/** Two sequences in the workspace: each order once, a grid that has room for all of its units, and what
+ * each kernel is told of it. */
+static void check_launch(const fake_launch *launch, const attnpress_schedule_order *order, int keys,
+                         unsigned blocks) {
+  const int sm90 = strstr(launch->symbol, "_sm90") != NULL;
+  attnpress_bwd_sm90_ragged_args given;
+  memcpy(sm90 ? (void *)&given : (void *)&given.batch, launch->args,
+         sm90 ? sizeof given : sizeof given.batch);
+  assert_int_equal(order->by_keys, keys);
+  assert_int_equal(order->heads, keys ? HEADS_KV : HEADS_Q);
+  assert_int_equal(order->sharing, keys ? 1 : HEADS_Q / HEADS_KV);
+  assert_ptr_equal(given.batch.first_unit, order->first_unit);
+  assert_ptr_equal(given.batch.sequences, order->sequences);
+  assert_int_equal(launch->grid, blocks * (unsigned)order->heads);
+}
+
+static void test_launches(void **state) {
+  (void)state;
+  enum { WORKSPACE = 0x1000000 };
+  attnpress_handle *handle = make_handle();
+  attnpress_backward_args args = ragged_args();
+  attnpress_plan *plan;
+  attnpress_fwd_schedule_args schedule;
+  assert_ok(attnpress_plan_backward(handle, &args, NULL, &plan));
+  assert_ok(attnpress_plan_workspace_bytes(plan, &args.workspace_bytes));
+  args.workspace = (void *)(uintptr_t)WORKSPACE;
+  assert_ok(attnpress_plan_run(plan, &args, NULL));
+  assert_int_equal(cuda->launches, 4);
+  assert_string_equal(cuda->launch[0].symbol, "flash_fwd_schedule_hdim8_bf16_sm80");
+  assert_int_equal(cuda->launch[0].grid, 2);
+  memcpy(&schedule, cuda->launch[0].args, sizeof schedule);
+  assert_null(schedule.ticket);
+  assert_int_equal(schedule.batch, 3);
+  assert_int_equal(schedule.seqlen_q, 100);
+  assert_int_equal(schedule.seqlen_k, 300);
+  assert_ptr_equal(schedule.ragged.cu_seqlens_k, some);
+  const attnpress_schedule_order *rows = &schedule.order[0], *keys = &schedule.order[1];
+  /* 100 rows and 300 keys of three sequences. */
+  const unsigned row_blocks = (unsigned)(100 + 3 * (rows->positions - 1)) / rows->positions;
+  const unsigned key_blocks = (unsigned)(300 + 3 * (keys->positions - 1)) / keys->positions;
+  check_launch(&cuda->launch[1], rows, 0, row_blocks);
+  check_launch(&cuda->launch[2], keys, 1, key_blocks);
+  check_launch(&cuda->launch[3], rows, 0, row_blocks);
+  const char *end = (const char *)(keys->sequences + 3);
+  assert_true(end > (char *)args.workspace && end <= (char *)args.workspace + args.workspace_bytes);
+  assert_int_equal(keys->walk_bytes, HEADS_Q / HEADS_KV * (2 * 2 * HDIM + 4 * HDIM));
+
+  /* Other rows of k have another grid. */
+  attnpress_backward_args more = args;
+  more.k.shape[1] = more.v.shape[1] = more.dk.shape[1] = more.dv.shape[1] = 400;
+  ragged.max_seqlen_k = 300;
+  assert_int_equal(attnpress_plan_run(plan, &more, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("rows of k is 400 and was 300");
+  attnpress_plan_destroy(plan);
+
+  /* No longer than the bounds: as many blocks as so many of the longest have. */
+  ragged.max_seqlen_q = ragged.max_seqlen_k = 20;
+  args.deterministic = 1;
+  args.workspace_bytes += 4096;
+  assert_ok(attnpress_backward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 8);
+  assert_string_equal(cuda->launch[4].symbol, "flash_fwd_schedule_hdim8_bf16_sm80");
+  memcpy(&schedule, cuda->launch[4].args, sizeof schedule);
+  assert_int_equal(cuda->launch[7].grid, 3 * HEADS_KV);
+  assert_int_equal(cuda->launch[5].grid, 3 * HEADS_Q);
+  check_launch(&cuda->launch[7], &schedule.order[cuda->launch[4].grid - 1], 1, 3);
+
+  /* Nothing but sums of the sinks, which need no order; keys alone. */
+  attnpress_sinks sinks = ATTNPRESS_SINKS_INIT;
+  float values[HEADS_Q];
+  sinks.data = args.dsinks = values;
+  sinks.dtype = ATTNPRESS_FP32;
+  args.sinks = &sinks;
+  args.q.shape[1] = args.out.shape[1] = args.dout.shape[1] = args.dq.shape[1] = 0;
+  ragged.max_seqlen_q = 0;
+  assert_ok(attnpress_backward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 11);
+  assert_int_equal(cuda->launch[8].grid, 1);
+  assert_string_equal(cuda->launch[9].symbol, "flash_bwd_sinks_hdim8_fp16_ragged_sm80");
+  check_launch(&cuda->launch[10],
+               &((attnpress_fwd_schedule_args *)(void *)cuda->launch[8].args)->order[0], 1, 3);
   attnpress_destroy(handle);
 }
 
@@ -494,7 +585,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_cpu),      cmocka_unit_test(test_accumulate),
       cmocka_unit_test(test_contents), cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_plans),
+      cmocka_unit_test(test_plans),    TEST(test_launches),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return cmocka_run_group_tests(tests, set_up_attention, tear_down_group);
 }

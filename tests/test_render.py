@@ -55,7 +55,7 @@ def test_variants_render_the_same_both_ways(grammar_cli: Path) -> None:
     tile and with random legal ones: over 1,000 sources."""
     rng = random.Random(20261)
     sample = sample_of_pairs([*EVERY, *featured(6000)])
-    assert {ATTENTION.tile_class(variant.values) for variant in sample} == set(range(6))
+    assert {ATTENTION.tile_class(variant.values) for variant in sample} == set(range(7))
     for axis in ATTENTION.axes:
         assert {variant[axis.name] for variant in sample} == set(axis.domain), axis.name
     cases = [(variant, tile_of(variant)) for variant in sample]
@@ -124,7 +124,7 @@ def build(folder: Path, env, names: list[str], *flags: str) -> Path:
         files[f"render_{template.c_name}.c"] = renderer_c(env, family, template)
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
-    runtime = ("core/text.c", "core/error.c", "press/variant.c")
+    runtime = ("core/text.c", "core/error.c", "press/variant.c", "press/arch.c", "attention/tile.c")
     sources = [TESTS / "render_cli.c", *(ROOT / "runtime" / name for name in runtime)]
     sources += [folder / name for name in files if name.endswith(".c")]
     return compile_c(folder / "render_cli", sources, *flags)

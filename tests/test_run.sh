@@ -45,6 +45,7 @@ held --seqlen-q=200 --causal --dtype fp16 --layout bhsd --threads 1 --repeat 1
 held --batch 2 --seqlen-q 70 --seqlen-k 100 --heads 6 --kv-heads 2 --hdim 72 --dtype fp32 \
   --check full
 held --seqlen-q 100 --hdim 192 --hdim-v 128 --causal --check sample --seed 9 --splits 3
+held --seqlen-q 70 --hdim 8 --hdim-v 264 --causal --heads 4 --kv-heads 2
 held --batch 1 --seqlen-q 1 --heads 1 --hdim 8
 grep -q 'in 512 calls' "$work/out" || fail "a small call is not repeated"
 held --seqlen-q 100 --seqlen-k 0
@@ -63,6 +64,7 @@ grep -q '^check     none' "$work/out" || fail "--backward --check none"
 held --lengths 5,0,77,130 --heads 4 --kv-heads 2 --hdim 64 --check full --causal
 grep -q '4 sequences, 212 queries (at most 130 of one), 212 keys (130)' "$work/out" || fail "--lengths"
 held --lengths 5,0,77,130 --heads 4 --kv-heads 2 --hdim 64 --causal --batch-invariant
+held --lengths 5,0,77,130 --heads 4 --kv-heads 2 --hdim 64 --causal --page-size 16 --bias fp32
 held --lengths lognormal:9:40:1 --page-size 3 --seqlen-q 2 --heads 4 --hdim 40 --check full --alibi
 grep -q 'pages of 3' "$work/out" || fail "--page-size (not in the call's line)"
 grep -q '_paged' "$work/out" || fail "--page-size (not in the kernel's name)"
@@ -100,7 +102,7 @@ wrong 'page-size is of --lengths' --page-size 16
 wrong 'batch-invariant does not go with --splits' --batch-invariant --splits 2
 wrong 'batch-invariant does not go with --backward' --batch-invariant --backward
 wrong 'leave --batch and --seqlen-k out' --lengths 5,6 --batch 2
-wrong 'bias does not go with --lengths' --lengths 5,6 --bias fp16
+wrong 'has no gradients with --bias' --lengths 5,6 --bias fp16 --backward
 wrong 'keys in pages have no gradients' --lengths 5,6 --page-size 16 --backward
 wrong '"5"; it must be two whole numbers' --window 5
 wrong '"-2,0"' --window -2,0
@@ -117,7 +119,6 @@ wrong 'of a scalar of softcap, which has cap' --mod "$mods/softcap.mod" --mod-sc
 wrong 'has no number behind the =' --mod "$mods/softcap.mod" --mod-scalar cap=x
 wrong 'is given without --mod' --mod-scalar cap=20
 wrong "\"20\"; it must be a scalar's name" --mod "$mods/softcap.mod" --mod-scalar 20
-wrong '--mod counts dense rows' --lengths 5,6 --mod "$mods/softcap.mod"
 wrong 'a function of the outer product' --mod "$mods/../../../tests/emulator/mods/ratio.mod"
 "$tool" run outer --mod "$mods/softcap.mod" 2>"$work/err" && fail "run outer takes a score"
 grep -q 'is not a function of the outer product' "$work/err" || fail "run outer --mod of a score"

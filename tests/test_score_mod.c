@@ -327,6 +327,66 @@ static void test_backward_launches(void **state) {
   attnpress_destroy(handle);
 }
 
+/* Of sequences of their own lengths: no map is made, and the kernel is given the snippet behind
+ * where they lie. */
+static void test_ragged_launches(void **state) {
+  (void)state;
+  static const int32_t sums[4] = {0, 20, 40, 60};
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = mod_args();
+  attnpress_ragged ragged = ATTNPRESS_RAGGED_INIT;
+  ragged.batch = 3;
+  ragged.cu_seqlens_q = ragged.cu_seqlens_k = sums;
+  args.q.shape[0] = args.k.shape[0] = args.v.shape[0] = args.out.shape[0] = 1;
+  args.lse = NULL;
+  args.ragged = &ragged;
+  args.num_splits = 1;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 2);
+  assert_string_equal(cuda->launch[0].symbol, "flash_fwd_schedule_hdim8_bf16_sm80");
+  assert_string_equal(cuda->launch[1].symbol, "flash_fwd_hdim72_bf16_modscore_modmask_ragged_sm90");
+  const attnpress_fwd_sm90_ragged_mod_args *sm90 = (const void *)cuda->launch[1].args;
+  check_mod(&sm90->mod, 0);
+  assert_ptr_equal(sm90->batch.ragged.cu_seqlens_q, sums);
+  args.num_splits = 2;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 4);
+  assert_string_equal(cuda->launch[2].symbol,
+                      "flash_fwd_split_hdim72_bf16_modscore_modmask_ragged_sm80");
+  const attnpress_fwd_ragged_mod_args *split = (const void *)cuda->launch[2].args;
+  check_mod(&split->mod, 0);
+  assert_ptr_equal(split->batch.ragged.cu_seqlens_k, sums);
+  assert_true(split->batch.fwd.scale_log2 == 1.4426950408889634f); /* natural units */
+
+  attnpress_backward_args gradients = backward_args();
+  attnpress_tensor *const tensors[] = {&gradients.q,   &gradients.k,    &gradients.v,
+                                       &gradients.out, &gradients.dout, &gradients.dq,
+                                       &gradients.dk,  &gradients.dv};
+  for (int i = 0; i < 8; ++i)
+    tensors[i]->shape[0] = 1;
+  gradients.ragged = &ragged;
+  const int before = cuda->launches;
+  assert_ok(attnpress_backward(handle, &gradients, NULL));
+  assert_int_equal(cuda->launches, before + 4);
+  assert_string_equal(cuda->launch[before].symbol, "flash_fwd_schedule_hdim8_bf16_sm80");
+  assert_string_equal(cuda->launch[before + 1].symbol, "flash_bwd_delta_hdim72_bf16_ragged_sm80");
+  assert_string_equal(cuda->launch[before + 2].symbol,
+                      "flash_bwd_hdim72_bf16_modscore_modmask_ragged_sm80");
+  const attnpress_fwd_schedule_args *orders = (const void *)cuda->launch[before].args;
+  assert_int_equal(orders->batch, 3);
+  assert_ptr_equal(orders->ragged.cu_seqlens_k, sums);
+  const attnpress_bwd_ragged_mod_args *bwd = (const void *)cuda->launch[before + 2].args;
+  check_mod(&bwd->mod, 0);
+  assert_ptr_equal(bwd->batch.ragged.cu_seqlens_q, sums);
+  int found = 0; /* its units are in one of the orders that the schedule kernel makes */
+  for (int i = 0; i < ATTNPRESS_SCHEDULE_ORDERS; ++i)
+    found += orders->order[i].sequences != NULL && orders->order[i].by_keys &&
+             orders->order[i].sequences == bwd->batch.sequences &&
+             orders->order[i].first_unit == bwd->batch.first_unit;
+  assert_int_equal(found, 1);
+  attnpress_destroy(handle);
+}
+
 static void test_backward_refusals(void **state) {
   (void)state;
   attnpress_handle *handle = make_handle();
@@ -784,7 +844,7 @@ int main(void) {
       TEST(test_launches),          TEST(test_compiles),    TEST(test_plans),
       TEST(test_errors_of_a_text),  TEST(test_interpreter), TEST(test_shipped_are_the_built_in),
       TEST(test_other_shipped),     TEST(test_files),       TEST(test_backward_launches),
-      TEST(test_backward_refusals), TEST(test_slopes),
+      TEST(test_backward_refusals), TEST(test_slopes),      TEST(test_ragged_launches),
   };
   return cmocka_run_group_tests(tests, set_up_attention, tear_down_group);
 }

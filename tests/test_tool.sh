@@ -152,11 +152,11 @@ complains "is a symbolic link"
 # ---- compile, by shape ---------------------------------------------------------------------------
 layer=$folder/shapes
 check 0 compile --hdim 72 --causal --heads 32 --kv-heads 8 --target sm_90 --dry-run --cache-dir "$layer"
-says "9 kernels for sm_90: 9 would be compiled, 0 linked in or cached"
+says "7 kernels for sm_90: 7 would be compiled, 0 linked in or cached"
 check 0 compile --hdim 72 --causal --heads 32 --kv-heads 8 --target sm_90 --cache-dir "$layer"
-says "9 kernels for sm_90: 9 compiled, 0 linked in or cached"
+says "7 kernels for sm_90: 7 compiled, 0 linked in or cached"
 says "flash_fwd_split_hdim72_bf16_causal_sm90         sm_90a    jit"
-[ "$(grep -c ': compiling (usually ' "$folder/err")" -eq 9 ] || broken "no line before each compile"
+[ "$(grep -c ': compiling (usually ' "$folder/err")" -eq 7 ] || broken "no line before each compile"
 # A machine that may not compile then runs any such call.
 ATTNPRESS_JIT_OFF=1 check 0 compile --hdim 72 --causal --heads 8 --seqlen-q 1 --target sm_90 \
   --cache-dir "$layer"
@@ -175,7 +175,7 @@ check 0 compile --config "$folder/config.json" --target sm_80 --dry-run --cache-
 grep -q "head dim 72/72, 8 heads, 2 key heads, fp16, causal" "$folder/err" || broken "no shape"
 says "flash_fwd_hdim72_fp16_causal_sm80"
 check 0 compile --config "$folder/config.json" --dtype bf16 --target sm_90 --cache-dir "$layer"
-says "9 kernels for sm_90: 0 compiled, 9 linked in or cached"
+says "7 kernels for sm_90: 0 compiled, 7 linked in or cached"
 cat >"$folder/nested.json" <<'END'
 {"text_config": {"num_attention_heads": 16, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
  "v_head_dim": 128, "sliding_window": 4096}, "architectures": ["SomeModel"]}
@@ -203,10 +203,17 @@ check 0 compile --hdim 64 --causal --ragged --backward --target sm_90 --dry-run 
 says "flash_bwd_hdim64_bf16_causal_ragged_sm90 "
 check 2 compile --hdim 64 --page-size 16 --backward --target sm_90
 complains "keys in pages have no gradients"
-check 2 compile --hdim 64 --ragged --bias fp16 --target sm_90
-complains "--bias cannot be combined with --ragged or --page-size"
+check 0 compile --hdim 64 --ragged --bias fp16 --target sm_90 --dry-run --cache-dir "$layer"
+says "flash_fwd_hdim64_bf16_biasfp16_ragged_sm80 "
+check 2 compile --hdim 64 --ragged --bias fp16 --backward --target sm_90
+complains "--ragged has no gradients with --bias"
 # A snippet's kernels have its text, and are compiled through the plan.
 mods=$here/emulator/mods
+check 0 compile --hdim 64 --page-size 16 --mod "$mods/both.mod" --target sm_90 --dry-run --cache-dir "$layer"
+says "flash_fwd_schedule_hdim8_bf16_sm80 "
+says "flash_fwd_hdim64_bf16_modscore_modmask_paged_sm90 "
+check 0 compile --hdim 64 --ragged --backward --mod "$mods/both.mod" --target sm_90 --dry-run --cache-dir "$layer"
+says "flash_bwd_hdim64_bf16_modscore_modmask_ragged_sm80 "
 check 0 compile --hdim 72 --causal --mod "$mods/both.mod" --target sm_80 --cache-dir "$folder/mods"
 says "flash_fwd_hdim72_bf16_causal_modscore_modmask_sm80 "
 says "8 kernels for sm_80: 8 compiled, 0 linked in or cached"
@@ -263,9 +270,9 @@ says "bound    137 GFLOP in products, 80.0 MB read and written at least"
 says "138.95 us at 989.4 TFLOP/s, 25.03 us at 3352 GB/s (H100 SXM): bound by products"
 check 0 explain --hdim 128 --causal --heads 32 --kv-heads 8 --seqlen-q 1 --seqlen-k 8192 \
   --target sm_90 --gb-s 4800 --cache-dir "$explained"
-says "launch   flash_fwd_split_hdim128_bf16_decode_sm90"
-says "sm90: the splits of a head are the thread blocks of a cluster"
-says "instead  flash_fwd_split_hdim128_bf16_decode_sm80"
+says "launch   flash_fwd_split_hdim128_bf16_decode_sm80"
+says "launch   flash_fwd_combine_hdim128_bf16_sm80"
+says "not sm90: it has no decode kernels"
 says "full: a single query sees every key under the causal mask as well"
 says "16 splits: more thread blocks for 132 SMs"
 says "no splits: 8 thread blocks would leave most of 132 SMs idle"
@@ -325,7 +332,7 @@ says "instead  flash_fwd_hdim64_bf16_causal_ragged_sm80, "
 says "instead  flash_fwd_split_hdim64_bf16_causal_ragged_sm80, "
 check 0 explain --hdim 64 --ragged --batch 3 --seqlen-q 1000 --softcap 3 --target sm_90 \
   --cache-dir "$explained"
-says "not sm90: its ragged kernels have no softcap, ALiBi or dropout"
+says "not sm90: its ragged kernels have no softcap, ALiBi, bias or dropout"
 check 0 explain --hdim 64 --mod "$mods/both.mod" --target sm_80 --cache-dir "$explained"
 says "launch   flash_fwd_split_hdim64_bf16_modscore_modmask_sm80"
 check 2 explain --hdim 64 --measure --target sm_80
@@ -356,6 +363,15 @@ complains "--deterministic is of --backward"
 check 0 run --device cpu --backward --lengths 5,70,0,33 --heads 4 --kv-heads 2 --hdim 40 --causal --check full
 says "backward, 4 sequences, 108 queries (at most 70 of one), 108 keys (70), 4 heads on 2"
 says "check     held"
+check 0 run --device cpu --lengths 5,70,0,33 --heads 4 --kv-heads 2 --hdim 40 --causal --bias bf16 --check full
+says "4 heads on 2 key heads, head dim 40, bf16, causal, bias bf16"
+says "check     held"
+check 1 run --device cpu --lengths 5,70 --mod "$mods/both.mod"
+complains "the CPU backend cannot run it"
+check 2 run --backward --lengths 5,7 --bias fp32
+complains "--lengths has no gradients with --bias"
+check 1 run --device cpu --backward --lengths 5,7 --mod "$mods/both.mod"
+complains "the CPU backend cannot run it"
 check 2 run --backward --lengths 5,7 --page-size 4
 complains "keys in pages have no gradients"
 check 2 explain --hdim 128 --window 5 --target sm_90

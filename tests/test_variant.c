@@ -128,13 +128,13 @@ static void test_wrong_stems(void **state) {
       {"flash_fwd_hdim12_fp16_sm80", "head dim 12 is not supported"},
       {"flash_fwd_hdim520_fp16_sm80", "head dim 520 is not supported"},
       {"flash_fwd_hdim64v60_fp16_sm80", "value head dim 60 is not supported"},
-      {"flash_fwd_hdim64v72_fp16_sm80", "192/128"},
+      {"flash_bwd_hdim64v72_fp16_sm90", "192/128"},
       {"flash_fwd_hdim64_fp16_sm75", "arch sm75 is unknown"},
       {"flash_fwd_hdim64_fp16_sm100", "arch sm100 is unknown: it must be sm80, sm86 or sm90"},
       {"flash_fwd_hdim64_fp16_sm90a", "is not the name of a kernel"},
       {"flash_fwd_hdim320_fp16_window_sm90", "mask window is not supported"},
       {"flash_fwd_hdim264_fp16_softcap_sm90", "softcap is not supported"},
-      {"flash_fwd_hdim64_fp16_decode_sm90", "no split is not supported on sm90 and with decode"},
+      {"flash_fwd_hdim64_fp16_decode_sm90", "decode is not supported on sm90"},
       {"flash_fwd_combine_hdim64_fp16_sm90",
        "arch sm90 is not supported in the fwd_combine pass: it "
        "must be sm80"},
@@ -144,7 +144,7 @@ static void test_wrong_stems(void **state) {
       {"flash_fwd_combine_hdim192v128_fp16_sm80", "value head dim 128 is not supported with head "
                                                   "dim 192 in the fwd_combine pass: it must be "
                                                   "equal"},
-      {"flash_fwd_hdim256v264_fp16_sm80", "192/128"},
+      {"flash_fwd_hdim264v256_fp16_sm90", "head dim 264 is not supported"},
       {"toy_fwd_hdim64_fp16_sm80", "is not the name of a kernel: names are flash_<fwd|"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
@@ -228,8 +228,10 @@ static void test_registry(void **state) {
     variant.axis[AP_ATTENTION_DROPOUT] = row.tile_class == 2 || row.tile_class == 4;
     variant.axis[AP_ATTENTION_BIAS] = row.tile_class == 3 || row.tile_class == 4
                                           ? AP_ATTENTION_BIAS_BF16
-                                      : row.tile_class == 5 ? AP_ATTENTION_BIAS_FP32
+                                      : row.tile_class >= 5 ? AP_ATTENTION_BIAS_FP32
                                                             : AP_ATTENTION_BIAS_NONE;
+    if (row.tile_class == 6)
+      variant.axis[AP_ATTENTION_SEQUENCES] = AP_ATTENTION_SEQUENCES_RAGGED;
     assert_ok(ap_find_tile(&variant, row.target, &tile));
     assert_memory_equal(&tile, &row.tile, sizeof tile);
     assert_ok(ap_find_tile(&variant, "sm_1", &tile)); /* a target without rows of its own */

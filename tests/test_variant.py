@@ -67,8 +67,9 @@ MALFORMED = [
     "flash_fwd_hdim64v0128_bf16_sm80",
     "flash_fwd_hdim64v12_bf16_sm80",
     "flash_fwd_hdim64v520_bf16_sm80",
-    "flash_fwd_hdim64v72_bf16_sm80",
-    "flash_fwd_hdim128v192_bf16_sm80",
+    "flash_fwd_hdim64v60_bf16_sm80",
+    "flash_bwd_hdim64v72_bf16_sm90",
+    "flash_fwd_hdim264v64_bf16_sm90",
     "flash_fwd_hdim512v576_bf16_sm80",
     "flash_fwd_hdim576v512_bf16_sm80",
     "flash_fwd_hdim192v128v64_bf16_sm80",
@@ -132,9 +133,9 @@ def test_every_variant_is_there_once() -> None:
     wide_pairs = sum(max(pair) > 256 for pair in PAIRS)
     head_dims_sm90 = 32 + len(PAIRS) - wide_pairs
     # Splits, dtypes, three masks, decode and two architectures; features are not counted. On sm90
-    # head dims above 256 have two masks, and decode is split.
+    # head dims above 256 have two masks.
     forward = head_dims * 2 * 2 * 3 * 2 * 2 + head_dims_sm90 * 2 * 2 * 3 + 64 * 2
-    forward += (32 + wide_pairs) * 2 * 2 * 2 + head_dims * 2 * 3
+    forward += (32 + wide_pairs) * 2 * 2 * 2
     # dtypes and masks; bwd up to 256, bwd_dkv and bwd_dq up to 512, on sm80 and sm86; on sm90 all
     # three up to 256, bwd and bwd_dkv where K is as wide as V if V is wide; bwd_delta and
     # bwd_convert have no mask, and bwd_sinks is one, as are fwd_map and fwd_schedule; bwd_dbias has
@@ -200,10 +201,6 @@ def test_what_parses_prints_the_same() -> None:
         ({"hdim": 0, "hdim_v": 0}, "head dim 0 is not supported"),
         ({"hdim": 520, "hdim_v": 520}, "head dim 520 is not supported: .* from 8 to 512"),
         ({"hdim": 64, "hdim_v": 12}, "value head dim 12 is not supported"),
-        (
-            {"hdim": 64, "hdim_v": 72},
-            "value head dim 72 is not supported with head dim 64: .*192/128",
-        ),
         ({"dtype": "fp32"}, "dtype fp32 is unknown: it must be fp16 or bf16"),
         ({"mask": "band"}, "mask band is unknown: it must be full, causal or window"),
         ({"arch": 75}, "arch sm75 is unknown: it must be sm80, sm86 or sm90"),
@@ -220,16 +217,21 @@ def test_what_parses_prints_the_same() -> None:
             "^softcap is not supported",
         ),
         (
-            {"arch": 90, "hdim": 256, "hdim_v": 512},
-            "value head dim 512 is not supported with head dim 256: .*192/128",
+            {"arch": 90, "hdim": 264, "hdim_v": 64},
+            "^head dim 264 is not supported on sm90 .*: it must be .* from 8 to 256",
         ),
         (
-            {"arch": 90, "hdim": 64, "hdim_v": 72},
-            "value head dim 72 is not supported with head dim 64",
+            {"arch": 90, "hdim": 64, "hdim_v": 264, "sequences": "ragged"},
+            "^sequences ragged is not supported .*on sm90",
+        ),
+        (
+            {"arch": 90, "pass": "bwd", "hdim": 64, "hdim_v": 72},
+            "^value head dim 72 is not supported with head dim 64 in the bwd pass and on sm90: "
+            "it must be equal, or the two one of 64/128, 64/256, 96/64, 128/64, 192/128, 256/128$",
         ),
         (
             {"arch": 90, "decode": True},
-            "no split is not supported on sm90 and with decode$",
+            "decode is not supported on sm90$",
         ),
         (
             {"arch": 90, "pass": "fwd_combine"},

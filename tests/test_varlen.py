@@ -142,6 +142,82 @@ def test_slopes_sinks_and_dropout_count_by_sequence() -> None:
     assert (dropped != out).any()
 
 
+@pytest.mark.parametrize(
+    ("heads", "of_batch", "more"), [(4, True, 0), (1, True, 9), (4, False, 0), (1, False, 3)]
+)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_bias_counts_by_sequence(heads: int, of_batch: bool, more: int, dtype: type) -> None:
+    """Of sequences and heads or broadcast, as large as the bounds or larger; -inf masks."""
+    q = ragged(LENGTHS_Q, 4, 0, seed=1)
+    k, v = ragged(LENGTHS_K, 2, 0, seed=2), ragged(LENGTHS_K, 2, 0, seed=3)
+    shape = (len(LENGTHS_Q) if of_batch else 1, heads, 77 + more, 100 + more)
+    bias = normal(*shape, seed=4).astype(dtype)
+    bias[np.abs(bias) < 0.1] = -np.inf
+    out, lse, _ = attnpress.flash_attn_varlen_func(
+        q, k, v, sums(LENGTHS_Q), sums(LENGTHS_K), 77, 100, causal=True, bias=bias,
+        return_attn_probs=True,
+    )  # fmt: skip
+    for b, (queries, keys) in enumerate(zip(LENGTHS_Q, LENGTHS_K)):
+        place, rows = slice(*sums(LENGTHS_Q)[b : b + 2]), slice(*sums(LENGTHS_K)[b : b + 2])
+        part = bias[b if of_batch else 0, :, :queries, :keys]
+        want, want_lse = alone(q[place], k[rows], v[rows], causal=True, bias=part[None])
+        np.testing.assert_array_equal(out[place], want)
+        np.testing.assert_array_equal(lse[:, place], want_lse)
+
+
+def test_bias_of_a_cache() -> None:
+    """By pages and by batches, one bias of all queries, and new keys that have a part in it."""
+    keys = [normal(n, 2, DIM, seed=n) for n in (19, 7)]
+    cache, table, _ = paged(keys, 4)
+    used = np.array([19, 7], np.int32)
+    q = normal(2, 3, 4, DIM, seed=5)
+    bias = normal(4, 1, 4 * table.shape[1], seed=6)
+    got = attnpress.flash_attn_with_kvcache(
+        q, cache, cache, cache_seqlens=used, block_table=table, bias=bias
+    )
+    for b, one in enumerate(keys):
+        want, _ = alone(q[b], one, one, bias=bias[None, :, :, : len(one)])
+        np.testing.assert_array_equal(got[b], want)
+    batches = np.zeros((2, 24, 2, DIM), np.float32)
+    for b, one in enumerate(keys):
+        batches[b, : len(one) - 2] = one[:-2]
+    new = np.stack([one[-2:] for one in keys])
+    appended = attnpress.flash_attn_with_kvcache(
+        q, batches, batches, new, new, cache_seqlens=used - 2, bias=bias[..., :24]
+    )
+    np.testing.assert_array_equal(appended, got)
+
+
+def test_more_keys_than_the_bias_has() -> None:
+    """A sequence that passes max_seqlen_k has no keys then."""
+    bias = normal(1, 4, 10, 9)
+    out = varlen(max_seqlen_k=9, bias=bias, cu_seqlens_k=np.array([0, 10, 19], np.int32))
+    assert (out[:10] == 0).all() and (out[10:] != 0).any()
+
+
+def test_a_snippet_of_sequences_is_a_gpus() -> None:
+    mod = attnpress.ScoreMod(mask="k <= q")
+    lse = np.zeros((4, 20), np.float32)
+    with pytest.raises(attnpress.NotSupportedError, match="the CPU backend cannot run it"):
+        attnpress.flash_attn_varlen_backward(Q, Q, Q, Q, Q, lse, CU, CU, 10, 10, score_mod=mod)
+    with pytest.raises(attnpress.NotSupportedError, match="the CPU backend cannot run it"):
+        varlen(score_mod=mod)
+    with pytest.raises(attnpress.NotSupportedError, match="the CPU backend cannot run it"):
+        kvcache(score_mod=mod)
+
+
+@pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
+def test_a_bias_has_no_gradients_of_sequences() -> None:
+    q, cu = torch.from_numpy(Q).clone().requires_grad_(), torch.from_numpy(CU)
+    bias = torch.zeros(1, 1, 10, 10)
+    call = (cu, cu, 10, 10)
+    with pytest.raises(NotImplementedError, match="bias of sequences"):
+        attnpress.flash_attn_varlen_func(q, q, q, *call, bias=bias)
+    plain = q.detach()
+    with pytest.raises(NotImplementedError, match="bias of sequences"):
+        attnpress.flash_attn_varlen_func(plain, plain, plain, *call, bias=bias.requires_grad_())
+
+
 def test_packed() -> None:
     qkv = normal(2, 30, 3, 4, DIM)
     q, k, v = (qkv[:, :, i] for i in range(3))
@@ -270,6 +346,9 @@ def kvcache(**changes):
         (varlen, {"out": Q[:5]}, ValueError, "out is float32 of shape"),
         (varlen, {"alibi_slopes": normal(3, 4)}, ValueError, "alibi_slopes has shape"),
         (varlen, {"num_splits": 999}, ValueError, "num_splits is 999"),
+        (varlen, {"bias": normal(3, 4, 10, 10)}, ValueError, "bias has shape"),
+        (varlen, {"bias": normal(4, 9, 10)}, ValueError, "the bounds of the lengths or more"),
+        (varlen, {"score_mod": "k <= q"}, TypeError, "score_mod is str"),
         (varlen, {"page_indptr": CU}, ValueError, "page_indptr is given and block_table is None"),
         (varlen, {"seqused_q": CU}, ValueError, "seqused_q has shape"),
         (kvcache, {"k": CACHE}, ValueError, "k is given and v is None"),

@@ -197,13 +197,6 @@ static void say_arch(explanation *e, const ap_variant *v, const char *cache_dir)
   const int32_t arch = v->axis[AP_ATTENTION_ARCH], group = s->heads / s->kv_heads;
   const ap_route *best = ap_next_route(v, e->device.capability, NULL);
   if (arch == 90) {
-    if (v->axis[AP_ATTENTION_DECODE]) {
-      say(e, "sm90: the splits of a head are the thread blocks of a cluster, which add up "
-             "themselves");
-      give_reason(add_alternative(e, &e->shape, 80, cache_dir),
-                  "sm80: a second kernel adds up the splits; arch_max 80 asks for it");
-      return;
-    }
     say(e, "sm90: Hopper's copy engine and matrix instructions");
     give_reason(
         add_alternative(e, &e->shape, 80, cache_dir),
@@ -212,13 +205,17 @@ static void say_arch(explanation *e, const ap_variant *v, const char *cache_dir)
   if (best == NULL || best->arch == arch)
     return;
   if (v->axis[AP_ATTENTION_DECODE])
-    say(e, "not sm90: short queries run there only in 2 to 16 splits that run at once");
+    say(e, "not sm90: it has no decode kernels");
   else if (s->page_size % 8 != 0)
     say(e, "not sm90: its copy engine takes pages of a multiple of 8 keys");
-  else if (s->ragged && (s->scores.softcap > 0 || s->scores.alibi || s->scores.dropout > 0))
-    say(e, "not sm90: its ragged kernels have no softcap, ALiBi or dropout");
+  else if (s->ragged &&
+           (s->scores.softcap > 0 || s->scores.alibi || s->scores.bias || s->scores.dropout > 0))
+    say(e, "not sm90: its ragged kernels have no softcap, ALiBi, bias or dropout");
   else if (s->ragged && e->launch[e->main].info.num_splits != 1)
     say(e, "not sm90: its ragged kernels have no splits");
+  else if (s->hdim > AP_ATTENTION_SM90_HDIM_MAX && s->hdim_v <= AP_ATTENTION_SM90_HDIM_MAX)
+    say(e, "not sm90: above head dim %d its kernels have value head dims above %d alone",
+        AP_ATTENTION_SM90_HDIM_MAX, AP_ATTENTION_SM90_HDIM_MAX);
   else if (s->hdim > AP_ATTENTION_SM90_HDIM_MAX || s->hdim_v > AP_ATTENTION_SM90_HDIM_MAX)
     say(e, "not sm90: above head dim %d it has no windows or ragged sequences, nor modifies scores",
         AP_ATTENTION_SM90_HDIM_MAX);

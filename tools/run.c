@@ -85,8 +85,8 @@ static int check_lengths(run_options *o) {
   if (o->seqlen_k != NOT_GIVEN || o->batch != 1)
     return tool_usage("run", "--lengths says how many sequences and keys there are: leave --batch "
                              "and --seqlen-k out");
-  if (o->scores.bias)
-    return tool_usage("run", "--bias does not go with --lengths");
+  if (o->backward && o->scores.bias)
+    return tool_usage("run", "--lengths has no gradients with --bias: leave it or --backward out");
   if (o->lengths.flat && o->lengths.page_size == 0)
     return tool_usage("run", "--page-tables is of --page-size, which is not given");
   if (o->backward && o->lengths.page_size > 0)
@@ -198,8 +198,6 @@ static int parse_options(int argc, char **argv, run_options *o) {
     o->hdim_v = o->hdim;
   if (o->deterministic && !o->backward)
     return tool_usage("run", "--deterministic is of --backward; the forward pass always is");
-  if (o->scores.mod != NULL && o->lengths.count > 0)
-    return tool_usage("run", "--mod counts dense rows, so it does not go with --lengths");
   if (o->splits && o->backward)
     return tool_usage("run", "--splits is of the forward pass");
   if (o->invariant && (o->splits || o->backward))

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attention/ragged.h"
 #include "reference.h"
 
 const tool_opt score_options_table[] = {
@@ -172,8 +173,9 @@ int score_data_read(score_data *data, const score_options *o, char *why, int why
 
 void score_data_describe(score_data *data, const score_options *o, int causal, uint64_t seed,
                          attnpress_forward_args *args) {
-  const int64_t batch = args->q.shape[0], seqlen_q = args->q.shape[1], heads = args->q.shape[2];
-  const int64_t seqlen_k = args->k.shape[1];
+  const ap_extents of = ap_extents_of(args);
+  const int64_t batch = of.batch, seqlen_q = of.seqlen_q, seqlen_k = of.seqlen_k;
+  const int64_t heads = args->q.shape[2];
   score_groups *g = &data->host;
   args->mask = score_options_mask(o, causal);
   if (args->mask == ATTNPRESS_WINDOW) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attention/ragged.h"
 #include "cpu/element.h"
 #include "reference.h"
 #include "snippet.h"
@@ -198,8 +199,8 @@ static int bytes_of(int32_t dtype) {
 
 void snippet_file_describe(snippet_file *f, const attnpress_forward_args *args,
                            int64_t bytes[SNIPPET_BUFFERS]) {
-  const int64_t known[] = {args->q.shape[0], args->q.shape[2], args->k.shape[2], args->q.shape[1],
-                           args->k.shape[1]};
+  const ap_extents of = ap_extents_of(args);
+  const int64_t known[] = {of.batch, args->q.shape[2], args->k.shape[2], of.seqlen_q, of.seqlen_k};
   for (int i = 0; i < SNIPPET_BUFFERS; ++i)
     bytes[i] = 0;
   for (int i = 0; i < f->mod.buffer_count; ++i) {

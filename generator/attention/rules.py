@@ -21,16 +21,18 @@ OTHER_REGISTERS = 60  # addresses, loop state, fragments in flight, softmax rows
 # What the features take, by tile class: of sm80's kernels, of those with producers over the bias of
 # a key block. NARROW_CLASS: from here on the compiler fetches as much bias ahead as it finds
 # registers for, and some more, so that sm80's key blocks have few keys.
-FEATURE_REGISTERS = (0, 12, 44, 44, 60, 60)
-CONSUMER_FEATURE_REGISTERS = (0, 0, 32, 32, 48, 48)
+FEATURE_REGISTERS = (0, 12, 44, 44, 60, 60, 84)
+CONSUMER_FEATURE_REGISTERS = (0, 0, 32, 32, 48, 48, 48)
 NARROW_CLASS, NARROW_KEYS = 2, 32
 
 # The sm90 template: a warpgroup that copies, the producer, and one for each 64 rows, the consumers.
 CONSUMER_REGISTERS = {1: 240, 2: 240, 3: 160}  # of a thread, by the number of consumers
 BACKWARD_OTHER_REGISTERS = 40  # as OTHER_REGISTERS, of the backward template, at the least
-BACKWARD_FEATURE_REGISTERS = (0, 8, 24, 64, 64, 64)  # beside softcap's derivative, by tile class
+# Beside softcap's derivative, by tile class.
+BACKWARD_FEATURE_REGISTERS = (0, 8, 24, 64, 64, 64, 64)
 CONSUMER_OTHER_REGISTERS = 32  # all but S, P and O
 FOUND_UNIT_BYTES = 1024  # of sm90's kernels that write units down: static shared memory, at most
+SPREAD_COLUMNS = 16  # of K, at the least, where copies start between the steps of the products
 SLAB_COLUMNS = 64  # of Q, K and V in shared memory: rows of 128 bytes
 WIDE_COLUMNS = 256  # of O: above, two consumers share them
 WIDE_PLACES = 2  # for P between them
@@ -132,7 +134,7 @@ def producer_tile(
 
 def is_wide(variant: Variant) -> bool:
     """Whether two consumers share the columns of O, which would not fit the registers of one. Then
-    a thread block has the rows of one consumer, and a tile's rows are those of a cluster."""
+    a thread block has the rows of one consumer."""
     return variant["pass"] == "fwd" and variant.arch == 90 and variant.hdim_v > WIDE_COLUMNS
 
 
@@ -149,6 +151,18 @@ def complete(variant: Variant, fields: dict[str, int]) -> dict[str, int]:
         variant, fields["block_m"], fields["block_n"], fields["stages"], fields["dq_warps"]
     )
     return {field.name: tile[field.name] for field in tile.family.fields}
+
+
+def fit(variant: Variant, other: Variant, tile: Tile) -> Tile:
+    """The tile of another pair of head dims for this one's; runtime/attention/tile.c is its twin."""
+    if not tile.producer and tile.k_slab:
+        if tile.k_slab == other.hdim or tile.k_slab > variant.hdim:
+            tile = tile.replace(k_slab=variant.hdim)
+        if tile.spread and variant.hdim < SPREAD_COLUMNS:
+            tile = tile.replace(spread=0)
+    elif tile.producer:
+        tile = tile.replace(k_slab=variant.hdim)
+    return sized(variant, tile)
 
 
 # ---- Shared memory, registers, legality ---------------------------------------------------------
@@ -261,8 +275,9 @@ def _backward_smem_bytes(variant: Variant, tile: Tile) -> int:
 
 
 def _backward_producer_smem_bytes(variant: Variant, tile: Tile) -> int:
-    """K and V, rings of Q and dO, dS of two steps, or P and dS, a ring of lse and delta, and the
-    barriers: six, and three a stage. Of bwd_dq Q and dO, rings of K and V, and the barriers."""
+    """K and V, rings of Q and dO, dS of two steps, or P and dS, dQ of a step where the copy engine adds
+    it, a ring of lse and delta, and the barriers: six, and three a stage. Of bwd_dq Q
+    and dO, rings of K and V, and the barriers."""
     slabs = _ceil_div(variant.hdim, SLAB_COLUMNS) + _ceil_div(variant.hdim_v, SLAB_COLUMNS)
     if variant["pass"] == "bwd_dq":
         rows = tile.block_m + tile.stages * tile.block_n
@@ -271,8 +286,16 @@ def _backward_producer_smem_bytes(variant: Variant, tile: Tile) -> int:
     ds_bytes = 2 * tile.block_n * row_bytes(tile.block_m) if variant["pass"] == "bwd" else 0
     if exchanges(variant):
         ds_bytes = 4 * tile.block_n * 2 * SLAB_COLUMNS
+        if variant["pass"] == "bwd" and variant.hdim > 128 and slabs * (tile.stages + 1) <= 20:
+            ds_bytes += 2 * 4 * tile.block_m * SLAB_COLUMNS  # two parts of dQ
+    elif variant["pass"] == "bwd" and (tile.dq_warps > 0 or not _changes_scores(variant)):
+        ds_bytes += 4 * tile.block_m * variant.hdim
     ring_bytes = tile.stages * (8 * tile.block_m + 3 * 8)
     return 2 * SLAB_COLUMNS * slabs * rows + ds_bytes + ring_bytes + 6 * 8
+
+
+def _changes_scores(variant: Variant) -> bool:
+    return bool(variant.softcap or variant.alibi or variant.bias != "none" or variant.dropout)
 
 
 def exchanges(variant: Variant) -> bool:
@@ -319,7 +342,7 @@ def registers(variant: Variant, tile: Tile) -> int:
         )
     if tile.producer:  # S and O in fp32, P in 16 bits, over the 128 threads of a consumer
         s_registers, p_registers = tile.block_n // 2, tile.block_n // 4
-        bias = (0, 0, p_registers, p_registers, s_registers, s_registers)[features]
+        bias = (0, 0, p_registers, p_registers, s_registers, s_registers, s_registers)[features]
         bias += CONSUMER_FEATURE_REGISTERS[features]
         # O leaves room for some of them.
         square = variant.hdim == variant.hdim_v == 128
@@ -346,7 +369,7 @@ def register_budget(tile: Tile) -> int:
 
 def needed(variant: Variant) -> tuple[Variant, ...]:
     """The kernels that calls launch after this one: what adds up the parts of a split run."""
-    if variant["pass"] != "fwd" or not variant.split or (variant.decode and variant.arch == 90):
+    if variant["pass"] != "fwd" or not variant.split:
         return ()
     combine = make_variant("fwd_combine", variant.hdim_v, variant.hdim_v, variant.dtype)
     return (combine if variant.sequences == "dense" else combine.replace(sequences="ragged"),)
@@ -376,9 +399,9 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
         return _backward_problems(variant, tile, target)
     if tile.acc_warps or tile.dq_warps or tile.v_stages:
         return ["acc_warps, dq_warps and v_stages are of the backward pass"]
-    if tile.producer and (variant.arch != 90 or variant.decode):
-        return ["a tile with a producer needs sm90, and no decode"]
-    if variant.arch == 90 and not variant.decode:
+    if tile.producer and variant.arch != 90:
+        return ["a tile with a producer needs sm90"]
+    if variant.arch == 90:
         return _producer_problems(variant, tile)
     positive = (
         "block_m", "block_n", "warps_m", "warps_n", "warps_k", "k_slab", "v_slab", "min_blocks",
@@ -416,7 +439,7 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
             not tile.spread
             or (
                 k_slab_whole
-                and tile.k_slab >= 16
+                and tile.k_slab >= SPREAD_COLUMNS
                 and tile.v_slab == tile.block_n
                 and not tile.k_unroll
             ),
@@ -441,10 +464,8 @@ def _producer_problems(variant: Variant, tile: Tile) -> list[str]:
     if not tile.producer:
         return ["sm90 needs a tile with a producer, such as m128n176s2"]
     wide = is_wide(variant)
-    if wide and tile.block_m not in (CONSUMER_ROWS, 2 * CONSUMER_ROWS):
-        return [
-            f"block_m {tile.block_m} is neither 64 nor 128: a thread block, or a cluster of two"
-        ]
+    if wide and tile.block_m != CONSUMER_ROWS:
+        return [f"block_m is {tile.block_m}, not 64: two consumers share the rows of one"]
     if tile.block_m not in (CONSUMER_ROWS * count for count in CONSUMER_REGISTERS):
         return [f"block_m {tile.block_m} is none of 64, 128, 192: 1 to 3 consumers of 64 rows"]
     plain = producer_tile(variant, tile.block_m, tile.block_n, tile.stages)
@@ -628,8 +649,11 @@ PRODUCER_SHAPES = (
     ProducerShape(256, 128, 64),
 )
 PRODUCER_STAGES = (3, 2)  # as many as shared memory holds
-WIDE_SHAPE = (128, 64)  # block_m, block_n
-WIDE_STAGES = (2, 1)
+# (columns of V up to, keys, stages of V) of wide tiles, best first; where K has few columns, V may have
+# two stages.
+WIDE_SHAPES = ((304, 112, 1), (384, 96, 1), (448, 80, 1), (512, 64, 1))
+WIDE_SHAPES_OF_SMALL_K = ((512, 80, 2), (512, 64, 2), *WIDE_SHAPES)
+SMALL_K_COLUMNS = 128
 
 
 @dataclass(frozen=True)
@@ -648,13 +672,11 @@ RING_SHAPES = {
     80: (RingShape(128, 4, 32), RingShape(256, 4, 16)),
     86: (RingShape(160, 4, 16), RingShape(256, 2, 16)),
 }
-RING_SHAPES[90] = RING_SHAPES[80]
 # The first depth that takes so much that an SM holds no more than two blocks, on compute capability
 # 9.0 and on 8.6: a third one would draw blocks that are better placed on another SM. Else the
 # deepest.
 RING_STAGES = (2, 3, 4, 5, 6, 7, 8)
 RING_BYTES = {80: (76 * 1024, 113 * 1024), 86: (33 * 1024, 49 * 1024)}  # more than, up to
-RING_BYTES[90] = RING_BYTES[80]
 
 
 @dataclass(frozen=True)
@@ -744,7 +766,7 @@ def _first_legal(variant: Variant) -> Tile:
         return next(tile for tile in tiles if not problems(variant, tile))
     if variant["pass"] in BACKWARD_PASSES:
         return _backward_fill(variant)
-    if variant.arch == 90 and not variant.decode:
+    if variant.arch == 90:
         return _producer_fill(variant)
     candidates = _decode_candidates if variant.decode else _prefill_candidates
     for tile in candidates(variant):
@@ -755,7 +777,12 @@ def _first_legal(variant: Variant) -> Tile:
 
 def _producer_fill(variant: Variant) -> Tile:
     if is_wide(variant):
-        tiles = [producer_tile(variant, *WIDE_SHAPE, stages) for stages in WIDE_STAGES]
+        shapes = WIDE_SHAPES_OF_SMALL_K if variant.hdim <= SMALL_K_COLUMNS else WIDE_SHAPES
+        tiles = [
+            producer_tile(variant, CONSUMER_ROWS, keys, stages)
+            for columns, keys, stages in shapes
+            if variant.hdim_v <= columns
+        ]
         return next(tile for tile in tiles if not problems(variant, tile))
     largest = max(variant.hdim, variant.hdim_v)
     shape = next(shape for shape in PRODUCER_SHAPES if largest <= shape.hdim)

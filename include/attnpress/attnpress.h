@@ -312,7 +312,8 @@ typedef struct attnpress_alibi {
 typedef struct attnpress_bias {
   size_t struct_size;
   const void *data;  /* aligned to its elements */
-  int64_t shape[4];  /* batch or 1, heads_q or 1, seqlen_q, seqlen_k */
+  int64_t shape[4];  /* batch or 1, heads_q or 1, seqlen_q, seqlen_k; with `ragged` the number of
+                        sequences, and at least the bounds of their lengths */
   int64_t stride[4]; /* in elements, not negative; 0 broadcasts; any where the extent is 1 */
   int32_t dtype;     /* ATTNPRESS_FP16, _BF16 or _FP32, whatever q's is */
   int32_t reserved;  /* 0 */
@@ -380,7 +381,8 @@ typedef struct attnpress_score_buffer {
  *     float score        the score so far, in natural units: scaled, and capped if there is a cap
  *     int b, h, h_kv     batch, query head, key head
  *     int q, k           query and key, from 0; a causal mask is k <= q + k_len - q_len
- *     int q_len, k_len   seqlen_q, seqlen_k
+ *     int q_len, k_len   seqlen_q, seqlen_k; with `ragged` b is the sequence's number, and queries,
+ *                        keys and lengths are the sequence's own
  *     clampi(x, low, high), INFINITY, C's math functions in single precision, scalars and buffers
  *
  * Names that begin with snippet_ or attnpress_ are reserved for the library. */
@@ -391,7 +393,7 @@ typedef struct attnpress_score_mod {
   const char *score;
   /** One expression, true where query q sees key k; NULL: none. Key blocks without a visible pair
    * are neither loaded nor computed: a kernel that runs first finds them, and lists them in the
-   * workspace. */
+   * workspace. With `ragged` they are not found: the mask is asked about every pair. */
   const char *mask;
   const attnpress_score_scalar *scalars; /* (scalar_count) */
   const attnpress_score_buffer *buffers; /* (buffer_count) */
@@ -424,14 +426,15 @@ typedef struct attnpress_score_mod {
  *     appended  with seqlen_k_new or cu_seqlens_k_new, as many more keys after those that
  *               seqused_k counts: what attnpress_append() wrote there with the same seqused_k.
  *
- * In masks, windows, ALiBi and dropout, seqlen_q and seqlen_k are the sequence's own, the batch is
- * b, and queries are counted from the sequence's first. Rows that belong to no sequence are not
- * written, and nothing outside a sequence reaches its result, even if it is NaN.
+ * In masks, windows, ALiBi, bias, dropout and a score_mod, seqlen_q and seqlen_k are the sequence's
+ * own, the batch is b, and queries and keys are counted from the sequence's first. Rows that belong
+ * to no sequence are not written, and nothing outside a sequence reaches its result, even if it is
+ * NaN.
  *
  * Errors that only the device can see are not reported, unless the handle has `check`. A sequence
  * whose entries are out of order, negative or past its tensor's end has no queries or, if they are
  * entries of the keys, no keys; a page number out of range leaves that sequence's result
- * unspecified. Neither reads or writes outside the tensors. A bias is not supported.
+ * unspecified. Neither reads or writes outside the tensors.
  *
  * A call may need a workspace for the order of its sequences even if it is not split:
  * attnpress_plan_workspace_bytes(). */
@@ -442,7 +445,8 @@ typedef struct attnpress_ragged {
   int64_t batch;
   /** Bounds of the lengths, for which the call is laid out; 0, or more than the tensor has: what
    * the tensor has. A sequence with more than max_seqlen_q queries is treated as if it had none.
-   * max_seqlen_k only guides the choice of splits; in a backward call it is a bound as well. */
+   * max_seqlen_k only guides the choice of splits; with a bias, and in a backward call, it is a
+   * bound as well: a sequence with more keys is treated as if it had none. */
   int64_t max_seqlen_q, max_seqlen_k;
   const int32_t *cu_seqlens_q, *cu_seqlens_k; /* (batch + 1) */
   const int32_t *seqused_q, *seqused_k;       /* (batch) */
@@ -494,8 +498,9 @@ typedef struct attnpress_forward_args {
   /** 1: each row of out and lse has the same bits whatever else is in the call: alone, in any batch,
    * and however its sequence's queries are cut into calls, one row at a time included, with the keys
    * up to the last of them. The kernel, its tile and where the keys are split then follow from the
-   * device, head dims, dtype, mask, features, and whether keys lie in pages; splits lie at fixed keys
-   * and are added up in their order. num_splits must be 0. Not with bias, dropout and score_mod. */
+   * device, head dims, heads of a key head, dtype, mask, features, and how keys lie (in pages, whether
+   * their size is a multiple of 8, leftpad_k, strides of 2^39 elements and more); splits lie at fixed
+   * keys and are added up in their order. num_splits must be 0. Not with bias, dropout and score_mod. */
   int32_t batch_invariant;
   /** Device memory, 16-byte aligned, private to this call until it is done; needed for splits. */
   void *workspace;
@@ -524,9 +529,10 @@ typedef struct attnpress_forward_args {
         NULL, NULL, NULL, NULL, 0.0f, 0, NULL, NULL                                                \
   }
 
-/** Head dimensions: multiples of 8 from 8 to 512; head_dim_v equal to head_dim, or head_dim /
- * head_dim_v one of 192/128, 128/64, 64/128, 64/256, 64/512, 96/64, 256/128. Lengths up to
- * 2^31 - 1024, batch and heads up to 2^31 - 1, 0 included.
+/** Head dimensions: head_dim and head_dim_v multiples of 8 from 8 to 512, in any pair; equal ones and
+ * 192/128, 128/64, 64/128, 64/256, 64/512, 96/64, 256/128 have tiles of their own, all others those
+ * of the larger one or close to it. Lengths up to 2^31 - 1024, batch and heads up to 2^31 - 1, 0
+ * included.
  *
  * `stream` is a CUstream or cudaStream_t; its context and device are used, whatever is current in
  * the calling thread. NULL is the default stream of the current context. The CPU backend ignores it
@@ -613,7 +619,7 @@ typedef struct attnpress_backward_args {
   float *dsinks;
   /** As in the forward call: dout and dq have the rows of q, dk and dv those of k. Gradients of
    * rows that belong to no sequence are not written, those of keys without queries are 0.
-   * leftpad_k, kv_batch_idx and page_table are not supported. A sequence with more than
+   * leftpad_k, kv_batch_idx and page_table are not supported, nor is a bias. A sequence with more than
    * max_seqlen_k keys is treated as if it had none. */
   const attnpress_ragged *ragged;
   /** With `ragged`, the stride of dlse from query to query, in elements: what lse_row_stride is to

@@ -13,7 +13,7 @@ import os
 import struct
 import threading
 from collections.abc import Callable, Sequence
-from ctypes import Structure, c_size_t, sizeof
+from ctypes import Structure, c_size_t, c_void_p, sizeof
 from typing import Any
 
 from . import _library as c
@@ -23,6 +23,7 @@ _MAX_PLANS = 1024  # per thread; all are dropped when there are more
 
 _lock = threading.RLock()  # a signal handler may ask for a handle while one is made
 _handles: dict[int, int] = {}  # backend -> handle
+handle_table = (c_void_p * 2)()  # the same for _exchange, whose calls read it
 _options: c.Options | None = None  # of handles that are made
 _kept: list[object] = []  # what options point to, and handles made with them
 _pip_tried: set[int] = set()  # backends whose handle was made again with NVRTC from pip
@@ -49,6 +50,7 @@ def handle_of(backend: int) -> int:
         handle = _handles.get(backend)
         if handle is None:
             handle = _handles.setdefault(backend, c.create(backend, _options))
+            handle_table[backend] = handle
         return handle
 
 
@@ -62,6 +64,7 @@ def handle_with_nvrtc(backend: int, failed: int, error: c.Error) -> int:
                 raise error
             _pip_tried.add(backend)
             _handles[backend] = c.create(backend, _options, paths[0])
+            handle_table[backend] = _handles[backend]
         return handle_of(backend)
 
 
@@ -237,6 +240,7 @@ def _forget() -> None:
     global _lock  # noqa: PLW0603
     _lock = threading.RLock()
     _handles.clear()
+    handle_table[:] = [None, None]
     _pip_tried.clear()
     for plans in _all_plans:
         plans.by_key.clear()

@@ -44,6 +44,18 @@ def checked_length(name: str, value: Any) -> int:
     return number
 
 
+def extents_of(ragged: Ragged, q: Sequence[int], k: Sequence[int]) -> tuple[int, int, int]:
+    """Sequences, and the most queries and keys of one, as the library bounds them; q, k: shapes."""
+    table = ragged.arrays.get("page_table")
+    rows = k[1] if table is None else k[1] * table.shape[-1]
+    rows = rows if k[0] else 0
+
+    def bounded(bound: int, most: int) -> int:
+        return bound if 0 < bound < most else most
+
+    return ragged.batch, bounded(ragged.max_seqlen_q, q[1]), bounded(ragged.max_seqlen_k, rows)
+
+
 def shapes_of(ragged: Ragged) -> dict[str, tuple[Any, ...]]:
     """The shape of each array; None where any extent will do."""
     batch = ragged.batch

@@ -133,7 +133,18 @@ _OFFSETS = {
 class Groups:
     """The groups of one call as C structs, alive as long as this is."""
 
-    __slots__ = ("bias", "dropout_p", "key", "kept", "seed", "sinks", "softcap", "structs")
+    __slots__ = (
+        "backward_templates",
+        "bias",
+        "dropout_p",
+        "forward_templates",
+        "key",
+        "kept",
+        "seed",
+        "sinks",
+        "softcap",
+        "structs",
+    )
 
     def __init__(self) -> None:
         self.structs: dict[str, Any] = {}
@@ -144,6 +155,8 @@ class Groups:
         self.sinks: Any = None  # as they were given
         self.bias: Any = None
         self.seed: Any = None  # a tensor of the caller's, which may change after the call
+        self.forward_templates: Any = None  # of _exchange, where calls with these groups have them
+        self.backward_templates: Any = None
 
     def addresses(self) -> list[int]:
         return [addressof(self.structs[n]) if n in self.structs else 0 for n in _NAMES]
@@ -199,21 +212,27 @@ def _add_alibi(groups: Groups, view: View, batch: int, heads: int, readable) -> 
     groups.kept.append(view.value)
 
 
-def _add_bias(groups: Groups, view: View, extents: Sequence[int]) -> None:
-    """extents: batch, heads, seqlen_q, seqlen_k."""
+def _add_bias(groups: Groups, view: View, extents: Sequence[int], bounds: bool) -> None:
+    """extents: batch, heads, seqlen_q, seqlen_k; bounds: of lengths, which the bias may exceed."""
     missing = 4 - len(view.shape)
     shape = [1] * missing + list(view.shape)
     stride = [0] * missing + list(view.stride)
-    if missing < 0 or any(have not in (1, want) for have, want in zip(shape, extents)):
+
+    def fits(i: int) -> bool:
+        more = bounds and i >= 2 and shape[i] > extents[i]
+        return shape[i] in (1, extents[i]) or more
+
+    if missing < 0 or not all(fits(i) for i in range(4)):
+        least = "the bounds of the lengths or more, " if bounds else ""
         raise ValueError(
             f"bias has shape {tuple(view.shape)}; it must be (batch, heads, seqlen_q, seqlen_k), "
-            f"{tuple(extents)}, where 1 broadcasts"
+            f"{least}{tuple(extents)}, where 1 broadcasts"
         )
     for i in range(4):
         if shape[i] == 1:
             stride[i] = 0
         if i >= 2:
-            shape[i] = extents[i]
+            shape[i] = max(shape[i], extents[i]) if bounds else extents[i]
     group = _group(groups, "bias", c.Bias, data=view.address, dtype=view.dtype)
     group.shape[:] = shape
     group.stride[:] = stride
@@ -250,16 +269,17 @@ def _add_dropout(groups: Groups, adapter, request: Request, like) -> None:
         groups.kept.append(seed)
 
 
-def groups_of(adapter, request: Request, q, k, sequences: int | None = None) -> Groups:
+def groups_of(
+    adapter, request: Request, q, k, sequences: tuple[int, int, int] | None = None
+) -> Groups:
     """The groups of a call on q and k, which were checked; None where the request has neither
     tensors nor dropout. A tensor that the library cannot read as it lies is copied. sequences: of a
-    ragged call, the batch."""
+    ragged call, what extents_of() gives."""
     groups = Groups()
     groups.softcap = request.softcap
     if q is not None:
-        batch, seqlen_q, heads = q.shape[:3]
-        batch = batch if sequences is None else sequences
-        seqlen_k = k.shape[1]
+        heads = q.shape[2]
+        batch, seqlen_q, seqlen_k = sequences or (q.shape[0], q.shape[1], k.shape[1])
 
     def view(name: str, value) -> View:
         return adapter.view(name, value, q)
@@ -274,7 +294,8 @@ def groups_of(adapter, request: Request, q, k, sequences: int | None = None) -> 
         seen = view("alibi_slopes", request.alibi_slopes)
         _add_alibi(groups, seen, batch, heads, readable)
     if request.bias is not None:
-        _add_bias(groups, view("bias", request.bias), (batch, heads, seqlen_q, seqlen_k))
+        extents = (batch, heads, seqlen_q, seqlen_k)
+        _add_bias(groups, view("bias", request.bias), extents, sequences is not None)
         groups.bias = request.bias
     if request.sinks is not None:
         _add_sinks(groups, view("sinks", request.sinks), heads, readable)

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import threading
 from ctypes import addressof
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import torch
 from torch.autograd import forward_ad as _forward_mode
 
+from . import _exchange
 from . import _library as c
 from ._backward import Call, Layout, Request, check_shapes, dbias_shape
 from ._backward import Plan as BackwardPlan
@@ -32,6 +33,10 @@ _DTYPES = {torch.float16: c.FP16, torch.bfloat16: c.BF16, torch.float32: c.FP32}
 _plans = new_plans()
 _backward_plans = new_plans()
 _forward = c.library.attnpress_forward
+_quick: Any = _exchange.functions or (None, None)  # where no template leads
+_quick_forward, _quick_backward = _quick
+_forward_templates = _exchange.forward_templates
+_backward_templates = _exchange.backward_templates
 _empty = torch.empty
 _empty_like = torch.empty_like
 _empty_strided = torch.empty_strided
@@ -154,6 +159,7 @@ def _new_plan(
         return None
     plan = Plan(backend, dtype, shapes, strides, softmax_scale, causal, groups)
     _plans.add(key, plan)
+    _exchange.add_forward(softmax_scale, causal, groups)
     return plan
 
 
@@ -217,6 +223,37 @@ def _gradients(ctx, dout, dlse) -> tuple:
 
 
 _once = torch.autograd.function.once_differentiable(_gradients)
+
+
+class _Recorded(_Attention):
+    """_Attention of a call that has been run."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, done):
+        out, lse, options = done
+        ctx.save_for_backward(q, k, v, out, lse)
+        ctx.options = options
+        if not options[3]:
+            return out
+        ctx.set_materialize_grads(False)
+        return out, lse
+
+    @staticmethod
+    def backward(ctx, dout, dlse=None):
+        if dout is not None and not _is_grad_enabled():
+            _, scale, causal, _, groups, deterministic = ctx.options
+            templates = _backward_templates if groups is None else groups.backward_templates
+            if templates is not None:
+                template = templates.get((scale, causal, deterministic))
+                if template is not None:
+                    found = _quick_backward(template, dout, *ctx.saved_tensors, dlse)
+                    if found is not None:
+                        return (*found, None)
+        return _Attention.backward(ctx, dout, dlse)
+
+
+# Without what torch.autograd.Function.apply() does for functorch, whose tensors do not come here.
+_record = super(torch.autograd.Function, _Recorded).apply
 
 
 def _planned_backward(
@@ -306,9 +343,11 @@ class _RaggedAttention(torch.autograd.Function):
 
 def needs_grad(*values) -> bool:
     """Whether a gradient by one of them is to be recorded."""
-    return torch.is_grad_enabled() and any(
-        isinstance(value, torch.Tensor) and value.requires_grad for value in values
-    )
+    if _is_grad_enabled():
+        for value in values:  # quicker than any() of a generator
+            if isinstance(value, _Tensor) and value.requires_grad:
+                return True
+    return False
 
 
 def recorded_ragged(
@@ -398,6 +437,7 @@ def backward(
     call = Call(request)
     if plan_key is not None:
         _backward_plans.add(plan_key, BackwardPlan(request, call))
+        _exchange.add_backward(softmax_scale, causal, deterministic, groups)
     gradients = list(given or ()) or [
         _empty_strided(x.shape, stride, dtype=q.dtype, device=q.device)
         for x, stride in zip((q, k, v), request.gradient_strides())
@@ -441,6 +481,15 @@ def forward(
 ):
     """out, or (out, lse, an empty tensor) where with_lse. Queues the work on q's device's current
     stream. Where an argument requires grad, the outputs have a backward pass."""
+    templates = _forward_templates if groups is None else groups.forward_templates
+    if templates is not None:
+        template = templates.get((softmax_scale, causal))
+        if template is not None:
+            found = _quickly(
+                template, q, k, v, softmax_scale, causal, with_lse, groups, deterministic
+            )
+            if found is not None:
+                return found
     key = _key(q, k, v, softmax_scale, causal, groups)
     dtype = key[3]
     if (dtype is _FLOAT32 or dtype is not key[4] or dtype is not key[5]) and _autocasts(key[0]):
@@ -467,6 +516,35 @@ def forward(
         return (*found, _empty(0, dtype=dtype, device=key[0])) if with_lse else found
     out, lse = _launched(key, q, k, v, softmax_scale, causal, with_lse, groups)
     return out if lse is None else (out, lse, _empty(0, dtype=dtype, device=key[0]))
+
+
+def _quickly(template, q, k, v, softmax_scale, causal, with_lse, groups, deterministic):
+    """forward() of ordinary tensors; None for all else, of which nothing is known here."""
+    if _forward_mode._current_level >= 0:
+        return None
+    try:
+        records = (q.requires_grad or k.requires_grad or v.requires_grad) and _is_grad_enabled()
+    except AttributeError:
+        return None
+    if not (records or with_lse):
+        return _quick_forward(template, q, k, v, None)
+    if q.__class__ is not _Tensor or q.dim() != 4 or (records and _transformed()):
+        return None
+    batch, seqlen, heads, _ = q.shape
+    device = q.device
+    lse = _empty_strided(
+        (batch, heads, seqlen), (heads * seqlen, seqlen, 1), dtype=_FLOAT32, device=device
+    )
+    out = _quick_forward(template, q, k, v, lse)
+    if out is None:
+        return None
+    if records:
+        options = None, softmax_scale, causal, with_lse, groups, deterministic
+        found = _record(q, k, v, (out, lse, options))
+        if not with_lse:
+            return found
+        out, lse = found
+    return out, lse, _empty(0, dtype=out.dtype, device=device)
 
 
 def _launched(key, q, k, v, softmax_scale, causal, with_lse, groups):

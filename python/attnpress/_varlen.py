@@ -16,8 +16,9 @@ from ._attention import (
     _tracing,
     flash_attn_func,
 )
-from ._ragged import Ragged, check_array, checked_length, shapes_of, splits_of
+from ._ragged import Ragged, check_array, checked_length, extents_of, shapes_of, splits_of
 from ._rows import library_of
+from ._score_mod import ScoreMod
 from ._scores import groups_of, mask_of, probabilities
 
 Array = TypeVar("Array", bound=Any)
@@ -102,9 +103,9 @@ def _check_arrays(adapter: Any, q: Any, ragged: Ragged) -> None:
 
 def _forward(
     q: Any, k: Any, v: Any, ragged: Ragged, causal: bool, window_size: Any, softcap: float,
-    alibi_slopes: Any, s_aux: Any, dropout_p: float, seed: Any, softmax_scale: float | None,
-    out: Any, num_splits: int, lse_shape: tuple[int, ...] | None, chunk: int = 0,
-    deterministic: bool | None = None,
+    alibi_slopes: Any, bias: Any, s_aux: Any, score_mod: ScoreMod | None, dropout_p: float,
+    seed: Any, softmax_scale: float | None, out: Any, num_splits: int,
+    lse_shape: tuple[int, ...] | None, chunk: int = 0, deterministic: bool | None = None,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """(out, lse, the call) of q, k, v with a batch dimension each; lse is None where lse_shape is,
     and the call is (causal, request or None, groups or None). deterministic: None where the call
@@ -114,14 +115,18 @@ def _forward(
     records = adapter.needs_grad(q, k, v, s_aux)
     if deterministic is None or "page_table" in ragged.names() or out is not None:
         names = ("out",) if out is not None and deterministic is not None else ragged.names()
-        adapter.refuse_grad(names or ("a cache",), q, k, v, alibi_slopes, s_aux)
+        adapter.refuse_grad(names or ("a cache",), q, k, v, alibi_slopes, bias, s_aux)
+    if bias is not None:
+        adapter.refuse_grad(("bias of sequences",), q, k, v, bias, s_aux)
     _check_arrays(adapter, q, ragged)
     causal, request = _request_of(
-        causal, window_size, softcap, alibi_slopes, None, s_aux, dropout_p, seed, chunk
-    )
+        causal, window_size, softcap, alibi_slopes, bias, s_aux, dropout_p, seed, chunk,
+        score_mod=score_mod,
+    )  # fmt: skip
     if request is not None:
         adapter.check_no_grad(request)
-    groups = None if request is None else groups_of(adapter, request, q, k, ragged.batch)
+    extents = extents_of(ragged, q.shape, k.shape)
+    groups = None if request is None else groups_of(adapter, request, q, k, extents)
     if records:
         recorded: tuple[Any, Any] = adapter.recorded_ragged(
             q, k, v, ragged, softmax_scale, causal, groups, num_splits, bool(deterministic)
@@ -131,6 +136,13 @@ def _forward(
         q, k, v, out, ragged, softmax_scale, causal, groups, num_splits, lse_shape
     )
     return (*result, (causal, request, groups))
+
+
+def _part_of_bias(bias: Any, b: int, queries: int, keys: int) -> Any:
+    """A sequence's, (1, heads or 1, queries or 1, keys or 1)."""
+    whole = bias.reshape((1,) * (4 - bias.ndim) + tuple(bias.shape))
+    first = b if whole.shape[0] > 1 else 0
+    return whole[first : first + 1, :, : max(queries, 0), : max(keys, 0)]
 
 
 def _dropped(
@@ -149,6 +161,9 @@ def _dropped(
         one = request
         if slopes is not None and len(slopes.shape) == 2:
             one = dataclasses.replace(request, alibi_slopes=slopes[b])
+        if request.bias is not None:
+            part = _part_of_bias(request.bias, b, rows.stop - rows.start, keys.stop - keys.start)
+            one = dataclasses.replace(one, bias=part)
         found = probabilities(
             adapter, one, causal, softmax_scale, q[None, rows], k[None, keys], lse[None, :, rows]
         )[0]
@@ -180,6 +195,8 @@ def flash_attn_varlen_func(
     return_attn_probs: bool = False,
     block_table: Array | None = None,
     *,
+    bias: Array | None = None,
+    score_mod: ScoreMod | None = None,
     s_aux: Array | None = None,
     seqused_q: Array | None = None,
     seqused_k: Array | None = None,
@@ -209,11 +226,17 @@ def flash_attn_varlen_func(
         its entries page_indptr[b] to page_indptr[b + 1] - 1.
     seqused_q, seqused_k: (batch), int32: of each sequence's queries, or keys, only the first ones.
     leftpad_k: (batch), int32: the first key of each, counted in its keys.
+    bias: (batch, heads_q, max_seqlen_q, max_seqlen_k), or what broadcasts to it, or larger in the
+        last two: the score of a sequence's query and key, counted within it, has its number,
+        query and key. A sequence with more keys than max_seqlen_k then counts as one with none.
+    score_mod: as in flash_attn_func; b is the sequence's number, and h, q, k, q_len and k_len
+        count within the sequence. No key block is skipped by its mask.
     chunk: as in attnpress.forward.
     out: where the result is written, (total_q, heads_q, head_dim_v).
     num_splits: parts that the keys of a row are split into; 0: chosen from the bounds.
     batch_invariant: each row of out and softmax_lse has the same bits whatever else is in the call:
-        alone, in any batch, and however its sequence's queries are cut into calls. Without dropout.
+        alone, in any batch, and however its sequence's queries are cut into calls. Without dropout,
+        bias and score_mod.
     The others as in flash_attn_func; a mask, ALiBi and dropout count within the sequence.
 
     Returns out, or (out, softmax_lse, S_dmask) with return_attn_probs: softmax_lse is (heads_q,
@@ -221,7 +244,7 @@ def flash_attn_varlen_func(
     chunk; else it is as in flash_attn_func, for tests: (batch, heads_q, longest of q, longest of
     k), 0 past the ends, of lengths that are read on the host. Rows that belong to no sequence are
     not written. Where a PyTorch tensor requires grad, out and softmax_lse have gradients by q, k,
-    v and s_aux, which are 0 in rows that belong to no sequence; with block_table, or with out,
+    v and s_aux, which are 0 in rows that belong to no sequence; with block_table, out or bias,
     NotImplementedError is raised then.
     """
     adapter = _tracing() or _adapter_of(q)
@@ -238,6 +261,16 @@ def flash_attn_varlen_func(
             "cu_seqlens_k is None; it can be only where block_table and seqused_k are given"
         )
     _dimensions("cu_seqlens_q", cu_seqlens_q, 1, "(batch + 1)")
+    if adapter.IS_TRACED and (bias is not None or score_mod is not None):
+        raise NotImplementedError(
+            f"{'bias' if bias is not None else 'score_mod'} of sequences is not known in graphs "
+            "(torch.compile, export, fake tensors): call it eagerly"
+        )
+    if score_mod is not None and dropout_p and return_attn_probs:
+        raise NotImplementedError(
+            "return_attn_probs with dropout and score_mod: S_dmask is computed anew by PyTorch, "
+            "which runs no snippet; call without return_attn_probs"
+        )
     if adapter.IS_TRACED and not paged and out is None:
         result, lse = adapter.varlen(
             q, k, v, cu_seqlens_q, cu_seqlens_k, seqused_k, max_seqlen_q, max_seqlen_k,
@@ -254,7 +287,7 @@ def flash_attn_varlen_func(
     lse_shape = (q.shape[1], q.shape[0]) if return_attn_probs else None
     result, lse, call = _forward(
         q[None], k if paged else k[None], v if paged else v[None], ragged, causal, window_size,
-        softcap, alibi_slopes, s_aux, dropout_p, seed, softmax_scale,
+        softcap, alibi_slopes, bias, s_aux, score_mod, dropout_p, seed, softmax_scale,
         None if out is None else out[None], num_splits, lse_shape, chunk, deterministic,
     )  # fmt: skip
     result = result[0] if out is None else out
@@ -287,6 +320,7 @@ def flash_attn_varlen_backward(
     softcap: float = 0.0,
     alibi_slopes: Array | None = None,
     s_aux: Array | None = None,
+    score_mod: ScoreMod | None = None,
     seqused_k: Array | None = None,
     dropout_p: float = 0.0,
     seed: int | tuple[int, int] | Array | None = None,
@@ -308,6 +342,11 @@ def flash_attn_varlen_backward(
     for name, value in tensors.items():
         _dimensions(name, value, 3, "(total, heads, head_dim)")
     _check_seed(dropout_p, seed)
+    if adapter.IS_TRACED and score_mod is not None:
+        raise NotImplementedError(
+            "score_mod of sequences is not known in graphs (torch.compile, export, fake tensors): "
+            "call it eagerly"
+        )
     if adapter.IS_TRACED and gradients is None:
         return adapter.varlen_backward(  # type: ignore[no-any-return]
             dout, dsoftmax_lse, q, k, v, out, softmax_lse, cu_seqlens_q, cu_seqlens_k, seqused_k,
@@ -321,9 +360,11 @@ def flash_attn_varlen_backward(
     adapter.checked(q, k, v, softmax_scale)
     _check_arrays(adapter, q, ragged)
     causal, request = _request_of(
-        causal, window_size, softcap, alibi_slopes, None, s_aux, dropout_p, seed
-    )
-    groups = None if request is None else groups_of(adapter, request, q, k, ragged.batch)
+        causal, window_size, softcap, alibi_slopes, None, s_aux, dropout_p, seed,
+        score_mod=score_mod,
+    )  # fmt: skip
+    extents = extents_of(ragged, q.shape, k.shape)
+    groups = None if request is None else groups_of(adapter, request, q, k, extents)
     options: dict[str, Any] = {}
     if gradients is not None:
         options["given"] = tuple(x[None] for x in gradients)
@@ -404,6 +445,8 @@ def flash_attn_with_kvcache(
     num_splits: int = 0,
     return_softmax_lse: bool = False,
     *,
+    bias: Array | None = None,
+    score_mod: ScoreMod | None = None,
     s_aux: Array | None = None,
     cu_seqlens_q: Array | None = None,
     cu_seqlens_k_new: Array | None = None,
@@ -440,6 +483,8 @@ def flash_attn_with_kvcache(
         flash_attn_varlen_func, and max_seqlen_q a bound of the lengths.
     cu_seqlens_k_new: the same of k and v, (total_new, heads_kv, head_dim); ignored without k.
     rotary_seqlens: (batch), int32: positions that count instead of cache_seqlens.
+    bias, score_mod: as in flash_attn_varlen_func; a bias has as many columns as a sequence may have
+        keys: seqlen_cache, or page_size times block_table's pages of a sequence.
     chunk: as in attnpress.forward.
     out: where the result is written, q's shape with v's head dim.
     The others as in flash_attn_func.
@@ -498,7 +543,7 @@ def flash_attn_with_kvcache(
         lse_shape = (q.shape[1], q.shape[0]) if packed else (batch, q.shape[2], q.shape[1])
     result, lse, _ = _forward(
         read[None] if packed else read, k_cache, v_cache, ragged, causal, window_size, softcap,
-        alibi_slopes, s_aux, 0.0, None, softmax_scale,
+        alibi_slopes, bias, s_aux, score_mod, 0.0, None, softmax_scale,
         out[None] if packed and out is not None else out, num_splits, lse_shape, chunk,
     )  # fmt: skip
     if packed:

@@ -8,6 +8,15 @@
 #include "call.h"
 #include "press/target.h"
 
+/* ---- forward.c, backward.c ------------------------------------------------------------------- */
+
+/** attnpress_forward() and attnpress_backward() of attnpress_forward_args and
+ * attnpress_backward_args; the workspace is the lender's where there is one. */
+attnpress_status ap_forward_lent(attnpress_handle *handle, const void *args, void *stream,
+                                 ap_lender *lender);
+attnpress_status ap_backward_lent(attnpress_handle *handle, const void *args, void *stream,
+                                  ap_lender *lender);
+
 /* ---- validate.c ------------------------------------------------------------------------------ */
 
 /** A forward call, checked and reduced to what choosing a kernel needs. In a range, batch and
@@ -24,6 +33,7 @@ typedef struct ap_problem {
   unsigned char mod_key[AP_SNIPPET_KEY_BYTES]; /* of the snippet */
   int32_t sequences;  /* AP_ATTENTION_SEQUENCES_...; of others than DENSE, the lengths are bounds */
   int64_t rows_q;     /* of these, the query rows of all sequences; else 0 */
+  int64_t rows_k;     /* likewise of keys; 0 where they are in pages */
   int32_t dsinks;     /* 1: of a backward call, the gradient by the sinks is wanted */
   int32_t dbias;      /* AP_DBIAS...; 0: not wanted */
   int32_t num_splits; /* as asked for; 0: to be chosen */
@@ -64,6 +74,12 @@ attnpress_status ap_check_served(const ap_problem *p, const ap_problem *planned,
 
 /* ---- choose_backward.c ----------------------------------------------------------------------- */
 
+/** An order of a ragged call's units: attnpress_schedule_order, and where in the workspace it is. */
+typedef struct ap_backward_order {
+  int32_t by_keys, positions;
+  size_t first_unit_offset_bytes, sequences_offset_bytes;
+} ap_backward_order;
+
 /** What a backward call launches, and where its workspace holds what. `launches` is filled, too. */
 typedef struct ap_backward_plan {
   int32_t row_tiles, sum_tiles;    /* as in attnpress_bwd_args */
@@ -71,7 +87,10 @@ typedef struct ap_backward_plan {
   size_t delta_offset_bytes;       /* behind lse_log2 */
   size_t dq_sum_offset_bytes;      /* behind delta; only where fused */
   int32_t blocks[AP_LAUNCHES_MAX]; /* of each launch: the argument of that name */
-  int32_t dbias_row_blocks;        /* of all rows, of the kernel for dbias */
+  int32_t orders;                  /* of ragged calls; 0: no schedule kernel runs */
+  ap_backward_order order[ATTNPRESS_SCHEDULE_ORDERS];
+  int32_t order_of[AP_LAUNCHES_MAX]; /* of each launch that has one */
+  int32_t dbias_row_blocks;          /* of all rows, of the kernel for dbias */
 } ap_backward_plan;
 
 attnpress_status ap_choose_backward(const ap_problem *problem, int deterministic,
@@ -92,8 +111,7 @@ typedef struct ap_plan {
   const char *target;
   int32_t heads_per_tile, row_blocks, num_splits, key_blocks_per_split;
   int32_t fixed_split_blocks; /* as in attnpress_ragged_args; not 0: of a batch-invariant call */
-  unsigned grid;              /* clusters of thread blocks; 0: the output is empty */
-  int32_t cluster;            /* thread blocks of one, which share row blocks */
+  unsigned grid;              /* 0: the output is empty */
   /* The kernel may begin before what was launched before it has ended: it waits for that itself. */
   int overlaps, combine_overlaps;
   /* Only where thread blocks take one unit of work after another (tile.producer), and as in
@@ -104,14 +122,16 @@ typedef struct ap_plan {
   ap_tile schedule_tile;
   const char *schedule_target;
   size_t first_unit_offset_bytes, sequences_offset_bytes; /* in the workspace, behind the ticket */
+  size_t sequence_splits_offset_bytes; /* behind those; where units are of one split each */
   /* Only where the variant is split, and ap_needs_combine(): */
   ap_variant combine;
   uint64_t combine_key;
   ap_tile combine_tile;
   const char *combine_target;
   unsigned combine_grid;
-  size_t lse_partial_offset_bytes; /* in the workspace, behind out_partial */
-  /* Only where a snippet has a mask: */
+  size_t out_partial_offset_bytes; /* in the workspace, behind the schedule if there is one */
+  size_t lse_partial_offset_bytes; /* behind out_partial */
+  /* Only where a snippet has a mask, and ap_has_map(): */
   ap_variant map;
   ap_tile map_tile;
   const char *map_target;
@@ -132,25 +152,27 @@ attnpress_status ap_choose_range(const ap_problem *maxima, const ap_device *devi
  * heads, and how many of a row block; -1: they pass 2^31 - 1. */
 int64_t ap_count_map_words(const ap_problem *problem, const ap_tile *tile, int32_t heads_per_tile,
                            int32_t *batches, int32_t *heads, int32_t *words);
+/** 1 where the map kernel runs before the forward kernel: of sequences of their own lengths the
+ * forward kernel asks a snippet's mask about every pair. */
+static inline int ap_has_map(const ap_problem *problem) {
+  return problem->mod_mask && problem->sequences == AP_ATTENTION_SEQUENCES_DENSE;
+}
+/** The schedule kernel. */
+ap_variant ap_schedule_variant(void);
 /** 1 where the schedule kernel runs before the forward kernel. */
 static inline int ap_is_scheduled(const ap_plan *plan) {
   return plan->tile.field[AP_ATTENTION_TILE_PRODUCER] &&
          plan->variant.axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE;
 }
-/** 1 where the splits of a row block are the thread blocks of a cluster, which add up themselves. */
-static inline int ap_is_joined(const ap_plan *plan) {
-  return plan->variant.axis[AP_ATTENTION_SPLIT] && plan->variant.axis[AP_ATTENTION_DECODE] &&
-         plan->variant.axis[AP_ATTENTION_ARCH] == AP_ATTENTION_CLUSTER_ARCH;
+/** 1 where each unit of scheduled work is one split at a fixed place; else its thread block adds up all
+ * splits of its rows. */
+static inline int ap_schedules_splits(const ap_plan *plan) {
+  return ap_is_scheduled(plan) && plan->num_splits > 1;
 }
 /** 1 where the combine kernel runs after the forward kernel. */
 static inline int ap_needs_combine(const ap_plan *plan) {
-  return plan->variant.axis[AP_ATTENTION_SPLIT] && !ap_is_joined(plan);
-}
-/** Thread blocks of a cluster: those of sm90's wide kernels share the rows of a tile. */
-static inline int32_t ap_cluster_of(const ap_tile *tile) {
-  return tile->field[AP_ATTENTION_TILE_PRODUCER] ? tile->field[AP_ATTENTION_TILE_BLOCK_M] /
-                                                       (16 * tile->field[AP_ATTENTION_TILE_WARPS_M])
-                                                 : 1;
+  return plan->variant.axis[AP_ATTENTION_SPLIT] &&
+         (!ap_is_scheduled(plan) || ap_schedules_splits(plan));
 }
 /** Positions of a row block. */
 int64_t ap_row_block_positions(const ap_tile *tile, int32_t heads_per_tile);
@@ -171,6 +193,8 @@ int ap_tensor_maps_fit(const attnpress_forward_args *args, int64_t batch, int64_
 int ap_ragged_maps_fit(const attnpress_forward_args *args);
 /** Rows of the boxes of K and V in pages: the most that divide a page and a key block. */
 int32_t ap_page_box_rows(const attnpress_forward_args *args, const ap_tile *tile);
+/** How far apart the map of K or V in pages has two heads. */
+int32_t ap_page_head_step(const attnpress_tensor *t);
 /** Writes the maps of a call whose problem has `tma` and whose output is not empty. */
 attnpress_status ap_tensor_maps_encode(const ap_driver *driver, const attnpress_forward_args *args,
                                        const ap_plan *plan, attnpress_fwd_sm90_args *kernel_args);

@@ -34,8 +34,10 @@ typedef struct backward_run {
     attnpress_bwd_sm90_args block;              /* of which the other kernels take `bwd` */
     attnpress_bwd_sm90_ragged_args ragged_sm90; /* of which the other kernels take `batch` */
     attnpress_bwd_mod_args with_mod; /* with a snippet: of which kernels without take `bwd` */
+    attnpress_bwd_ragged_mod_args ragged_mod; /* of which they take `batch` */
   };
-  attnpress_bwd_dbias_args dbias; /* beside `block`, from which it is filled */
+  attnpress_bwd_dbias_args dbias;       /* beside `block`, from which it is filled */
+  attnpress_fwd_schedule_args schedule; /* beside `ragged_sm90` */
 } backward_run;
 
 /* ---- Check and plan -------------------------------------------------------------------------- */
@@ -78,6 +80,8 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
   FORWARD_IF(ap_check_extent("deterministic", call->args.deterministic, planned->args.deterministic,
                              ATTNPRESS_ONE_CALL));
   FORWARD_IF(ap_check_extent("rows of q", call->problem.rows_q, planned->problem.rows_q, range));
+  if (range == ATTNPRESS_ONE_CALL) /* by which grids alone are laid out */
+    FORWARD_IF(ap_check_extent("rows of k", call->problem.rows_k, planned->problem.rows_k, range));
   return ap_check_served(&call->problem, &planned->problem, range);
 }
 
@@ -148,6 +152,38 @@ static void fill_ragged(const backward_call *call, const ap_backward_plan *how,
   out->bwd.dq_sum_quads = how->fused ? 4 * call->problem.hdim : 0;
 }
 
+static attnpress_schedule_order order_of(const backward_call *call, const ap_backward_plan *how,
+                                         int32_t number) {
+  const ap_problem *p = &call->problem;
+  const ap_backward_order *order = &how->order[number];
+  const int32_t group = p->heads_q / p->heads_kv;
+  const int32_t row_bytes = 2 * (p->hdim + p->hdim_v), sum_bytes = how->fused ? 4 * p->hdim : 0;
+  char *workspace = call->args.workspace;
+  return (attnpress_schedule_order){
+      .first_unit = (int32_t *)(workspace + order->first_unit_offset_bytes),
+      .sequences = (attnpress_sequence_units *)(workspace + order->sequences_offset_bytes),
+      .by_keys = order->by_keys,
+      .positions = order->positions,
+      .heads = order->by_keys ? p->heads_kv : p->heads_q,
+      .sharing = order->by_keys ? 1 : group,
+      .walk_bytes = order->by_keys ? group * (row_bytes + sum_bytes) : row_bytes,
+  };
+}
+
+/** The schedule kernel's, which comes first. */
+static void fill_schedule(const backward_call *call, const ap_backward_plan *how,
+                          const attnpress_bwd_ragged_args *ragged,
+                          attnpress_fwd_schedule_args *out) {
+  *out = (attnpress_fwd_schedule_args){
+      .ragged = ragged->ragged,
+      .batch = call->problem.batch,
+      .seqlen_q = call->problem.seqlen_q,
+      .seqlen_k = call->problem.seqlen_k,
+  };
+  for (int32_t i = 0; i < how->orders; ++i)
+    out->order[i] = order_of(call, how, i);
+}
+
 /** Strides of dimensions of 1 may be anything. */
 static void fill_dbias(const backward_call *call, const ap_backward_plan *how,
                        const attnpress_bwd_args *bwd, attnpress_bwd_dbias_args *out) {
@@ -174,13 +210,29 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
                                   const ap_launches *launches, int index, void **block) {
   backward_run *run = (backward_run *)base;
   const ap_backward_plan *how = &((const backward_plan *)launches)->how;
+  run->call.args.workspace = base->workspace; /* or the lender's */
   const ap_launch *launch = &launches->launch[index];
   if (run->call.args.ragged != NULL) {
     attnpress_bwd_sm90_ragged_args *ragged = &run->ragged_sm90;
-    if (index == 0)
-      fill_ragged(&run->call, how, &ragged->batch);
-    ragged->batch.bwd.blocks = how->blocks[index];
-    *block = &ragged->batch;
+    /* Behind it a snippet's values; sm80's kernels alone have one. */
+    attnpress_bwd_ragged_args *batch = base->has_snippet ? &run->ragged_mod.batch : &ragged->batch;
+    if (index == 0) {
+      fill_ragged(&run->call, how, batch);
+      fill_schedule(&run->call, how, batch, &run->schedule);
+      if (base->has_snippet) {
+        const attnpress_forward_args forward = ap_forward_of(&run->call.args);
+        ap_score_mod_fill(&forward, NULL, &run->ragged_mod.mod);
+      } else {
+        memset(ragged->reserved, 0, sizeof ragged->reserved);
+      }
+    }
+    *block = &run->schedule;
+    if (launch->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_SCHEDULE)
+      return ATTNPRESS_OK;
+    const attnpress_schedule_order *order = &run->schedule.order[how->order_of[index]];
+    batch->first_unit = order->first_unit;
+    batch->sequences = order->sequences;
+    *block = batch;
     if (!launch->tile.field[AP_ATTENTION_TILE_PRODUCER])
       return ATTNPRESS_OK;
     *block = ragged;
@@ -252,11 +304,16 @@ static const ap_operation backward = {
     .run_planned = run_planned,
 };
 
-attnpress_status attnpress_backward(attnpress_handle *handle, const attnpress_backward_args *args,
-                                    void *stream) {
+attnpress_status ap_backward_lent(attnpress_handle *handle, const void *args, void *stream,
+                                  ap_lender *lender) {
   backward_run run;
   backward_plan launches;
-  return ap_call_run(handle, &backward, args, stream, &run.call.base, &launches.base);
+  return ap_call_run_lent(handle, &backward, args, stream, lender, &run.call.base, &launches.base);
+}
+
+attnpress_status attnpress_backward(attnpress_handle *handle, const attnpress_backward_args *args,
+                                    void *stream) {
+  return ap_backward_lent(handle, args, stream, NULL);
 }
 
 attnpress_status attnpress_plan_backward(attnpress_handle *handle,

@@ -3,7 +3,6 @@
  * the device's numbers, never on data, and touches nothing. */
 #include "attention/schedule.h"
 #include "attention/score_mod.h"
-#include "cuda/device.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -29,8 +28,9 @@ static int has_sm90_dims(const ap_problem *problem, const ap_variant *variant) {
 
 /** 1 where kernels of an architecture can run the call, and it is not one for the next in line:
  * those of sm90 read through tensor maps, short queries of more heads than a warpgroup has rows would
- * leave their tiles empty, and their ragged kernels are neither split nor modify scores. Decode
- * kernels come in with their splits (joins_splits). */
+ * leave their tiles empty, and their ragged kernels neither modify scores but by a snippet nor split
+ * keys but at fixed places. What a batch-invariant call runs depends on nothing that differs between
+ * calls of one model. */
 static int serves(const ap_route *run, const ap_problem *problem, const ap_device *device,
                   const ap_variant *variant) {
   if (device->arch_max != 0 && run->arch > device->arch_max)
@@ -39,14 +39,13 @@ static int serves(const ap_route *run, const ap_problem *problem, const ap_devic
     return 1;
   if (variant->axis[AP_ATTENTION_DECODE])
     return 0;
-  if (problem->batch_invariant) /* which needs one kernel for a row and for many, split or not */
-    return 0;
   if (problem->sequences != AP_ATTENTION_SEQUENCES_DENSE &&
-      (problem->softcap || problem->alibi || problem->dropout || problem->num_splits > 1))
+      (problem->softcap || problem->alibi || problem->bias || problem->dropout ||
+       (problem->num_splits > 1 && !problem->batch_invariant)))
     return 0;
   return has_sm90_dims(problem, variant) && device->tma && problem->tma &&
          (group_of(problem) <= AP_ATTENTION_WARPGROUP_ROWS ||
-          problem->seqlen_q > AP_ATTENTION_WARPGROUP_ROWS);
+          (problem->seqlen_q > AP_ATTENTION_WARPGROUP_ROWS && !problem->batch_invariant));
 }
 
 /** The architecture and the target; the variant's other axes stand. */
@@ -227,12 +226,13 @@ enum {
   SEQUENCE_WAVES_MAX = 64,
   /* So many without splits, and the others make up for the longest. */
   SEQUENCE_WAVES_WHOLE = 8,
-  /* So many thread blocks run at the same time, each a split, and add up their parts. */
-  CLUSTER_SPLITS_MIN = 2,
-  CLUSTER_SPLITS_MAX = 16,
   /* Of batch-invariant calls: keys of a split, and, of few rows, thread blocks as SPLIT_WAVES_MAX. */
   FIXED_SPLIT_KEYS = 512,
-  FIXED_SPLIT_WAVES_MAX = 128
+  FIXED_SPLIT_WAVES_MAX = 128,
+  /* The same of kernels that schedule them: long enough that it costs little to add up what a thread
+   * block keeps of its rows, short enough to share out one sequence. Bytes of all parts, at most. */
+  SCHEDULED_SPLIT_KEYS = 1024,
+  SCHEDULED_PART_BYTES_MAX = 256 * 1024 * 1024
 };
 #define SPLIT_FILL       0.8  /* of the device's slots, from which on splitting does not pay */
 #define SPLIT_EFFICIENCY 0.85 /* of the best one, that the chosen count reaches */
@@ -360,8 +360,7 @@ static int64_t sequence_splits(int64_t blocks, int64_t key_blocks, int64_t split
 static int32_t count_splits(const ap_problem *problem, const ap_device *device, const ap_plan *plan,
                             const ap_tile *tile, int64_t *least) {
   const int64_t blocks = count_tiles(problem, plan, tile);
-  const int64_t slots =
-      ceil_div((int64_t)device->sm_count * split_blocks_per_sm(tile, device), ap_cluster_of(tile));
+  const int64_t slots = (int64_t)device->sm_count * split_blocks_per_sm(tile, device);
   const int64_t key_blocks =
       count_key_blocks(problem, ap_row_block_positions(tile, plan->heads_per_tile),
                        tile->field[AP_ATTENTION_TILE_BLOCK_N]);
@@ -378,24 +377,6 @@ static int32_t count_splits(const ap_problem *problem, const ap_device *device, 
   return (int32_t)more;
 }
 
-/** Whether the splits of a decode kernel add up themselves, as thread blocks of a cluster: where the
- * device has such a kernel, and all of them run at once. What that saves is the second launch, which
- * counts where the call is short. `blocks`: thread blocks of one split. The variant and its target
- * become that kernel's. */
-static int joins_splits(const ap_device *device, int64_t blocks, int32_t count, ap_variant *variant,
-                        const char **target) {
-  if (count < CLUSTER_SPLITS_MIN || count > CLUSTER_SPLITS_MAX ||
-      blocks * count > device->sm_count || !ap_cluster_fits(device, count) ||
-      (device->arch_max != 0 && device->arch_max < AP_ATTENTION_CLUSTER_ARCH))
-    return 0;
-  const ap_route *run = ap_next_route(variant, device->capability, NULL);
-  if (run == NULL || run->arch != AP_ATTENTION_CLUSTER_ARCH)
-    return 0;
-  variant->axis[AP_ATTENTION_ARCH] = run->arch;
-  *target = run->target;
-  return 1;
-}
-
 /** Fills num_splits, the variant's split, the tile that goes with it, and the keys of a split. */
 static attnpress_status choose_splits(const ap_problem *problem, const ap_device *device,
                                       ap_plan *plan) {
@@ -409,12 +390,6 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
     FORWARD_IF(ap_find_tile_by_key(&plan->variant, split_key, plan->target, &tile));
     if (count == 0)
       count = count_splits(problem, device, plan, &tile, &least);
-  }
-  if (count != 1 && plan->variant.axis[AP_ATTENTION_DECODE] && !problem->batch_invariant &&
-      joins_splits(device, count_tiles(problem, plan, &tile), count, &plan->variant,
-                   &plan->target)) {
-    split_key = ap_variant_key(&plan->variant);
-    FORWARD_IF(ap_find_tile_by_key(&plan->variant, split_key, plan->target, &tile));
   }
   plan->variant.axis[AP_ATTENTION_SPLIT] = count != 1;
   if (count != 1) { /* else the tile of one split stands */
@@ -431,22 +406,41 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
   return ATTNPRESS_OK;
 }
 
+/** Whether splits of a batch-invariant call are units of their own, whose parts a second kernel adds up; if not, a
+ * unit goes through all of its splits. */
+static int schedules_splits(const ap_problem *problem, const ap_device *device, int64_t tiles,
+                            int few_rows, int64_t splits) {
+  const int64_t row_bytes = ((int64_t)problem->hdim_v + 1) * (int64_t)sizeof(float);
+  const int64_t rows = (int64_t)problem->batch * problem->heads_q * problem->seqlen_q;
+  if (splits <= 1 || rows == 0 || rows > SCHEDULED_PART_BYTES_MAX / row_bytes / splits)
+    return 0;
+  return few_rows ? tiles < SEQUENCE_WAVES_WHOLE * (int64_t)device->sm_count
+                  : tiles * 2 <= device->sm_count;
+}
+
 /** Batch-invariant calls: every kernel is a split one, and splits are of as many keys, whatever their
  * number. Few thread blocks compute one each; many compute all splits of their rows, which takes a
- * workspace of one. */
+ * workspace of one, or of what runs at once. */
 static attnpress_status choose_fixed_splits(const ap_problem *problem, const ap_device *device,
                                             ap_plan *plan) {
   plan->variant.axis[AP_ATTENTION_SPLIT] = 1;
   plan->variant_key = ap_variant_key(&plan->variant);
   FORWARD_IF(ap_find_tile_by_key(&plan->variant, plan->variant_key, plan->target, &plan->tile));
   const int64_t block_n = plan->tile.field[AP_ATTENTION_TILE_BLOCK_N];
-  plan->fixed_split_blocks = (int32_t)ceil_div(FIXED_SPLIT_KEYS, block_n);
+  const int scheduled = ap_is_scheduled(plan);
+  plan->fixed_split_blocks =
+      (int32_t)ceil_div(scheduled ? SCHEDULED_SPLIT_KEYS : FIXED_SPLIT_KEYS, block_n);
   plan->key_blocks_per_split = plan->fixed_split_blocks;
   plan->heads_per_tile = choose_packing(problem, &plan->tile);
   const int64_t splits = ceil_div(problem->seqlen_k, plan->fixed_split_blocks * block_n);
   const int64_t tiles = count_tiles(problem, plan, &plan->tile);
   const int64_t slots = (int64_t)device->sm_count * ap_blocks_per_sm(&plan->tile, device);
   const int few_rows = count_row_blocks(problem, &plan->tile, plan->heads_per_tile) <= 1;
+  if (scheduled) {
+    plan->num_splits =
+        schedules_splits(problem, device, tiles, few_rows, splits) ? (int32_t)splits : 1;
+    return ATTNPRESS_OK;
+  }
   const int64_t most = (few_rows ? FIXED_SPLIT_WAVES_MAX : SPLIT_WAVES_MAX) * slots;
   plan->num_splits =
       splits > 1 && splits <= AP_SPLITS_MAX && tiles < most / splits ? (int32_t)splits : 1;
@@ -486,6 +480,10 @@ static attnpress_status choose_kernel(const ap_problem *problem, const ap_device
 
 enum { WORKSPACE_ALIGNMENT = 256, OVERLAP_CAPABILITY_MIN = 90 };
 
+static size_t align_workspace(size_t bytes) {
+  return (bytes + WORKSPACE_ALIGNMENT - 1) & ~(size_t)(WORKSPACE_ALIGNMENT - 1);
+}
+
 /** Bytes of the partial outputs and, behind them, of the partial lse of `rows` rows of splits; 0: it
  * passes 2^64. */
 static int partial_bytes(size_t rows, size_t hdim_v, size_t *lse_offset_bytes, size_t *all_bytes) {
@@ -498,16 +496,35 @@ static int partial_bytes(size_t rows, size_t hdim_v, size_t *lse_offset_bytes, s
   return !__builtin_add_overflow(*lse_offset_bytes, lse_bytes, all_bytes);
 }
 
+/** What the thread blocks of a scheduled kernel keep of the splits that they add up: 8 columns for lse,
+ * and those of O in groups of 64. */
+static size_t kept_bytes(const ap_problem *problem, const ap_tile *tile, size_t blocks) {
+  const size_t columns = 8 + 64 * (size_t)ceil_div(problem->hdim_v, 64);
+  return blocks * (size_t)tile->field[AP_ATTENTION_TILE_BLOCK_M] * columns * sizeof(float);
+}
+
 /** Where the splits leave their parts. */
 static attnpress_status plan_parts(const ap_problem *problem, ap_plan *plan) {
   const size_t rows = (size_t)problem->batch * (size_t)problem->heads_q * (size_t)problem->seqlen_q;
   size_t all;
+  if (ap_is_scheduled(plan) && !ap_schedules_splits(plan)) {
+    plan->out_partial_offset_bytes = align_workspace(plan->workspace_bytes);
+    plan->workspace_bytes =
+        plan->out_partial_offset_bytes + kept_bytes(problem, &plan->tile, plan->grid);
+    return ATTNPRESS_OK;
+  }
+  const size_t scheduled_bytes = plan->workspace_bytes;
   const int fits = !__builtin_mul_overflow(rows, (size_t)plan->num_splits, &all) &&
                    partial_bytes(all, (size_t)problem->hdim_v, &plan->lse_partial_offset_bytes,
                                  &plan->workspace_bytes);
   RETURN_IF(!fits, ATTNPRESS_INVALID_ARGUMENT,
             "the workspace of %d splits of %zu rows passes 2^64 bytes; ask for fewer splits",
             (int)plan->num_splits, rows);
+  if (ap_is_scheduled(plan)) {
+    plan->out_partial_offset_bytes = align_workspace(scheduled_bytes);
+    plan->lse_partial_offset_bytes += plan->out_partial_offset_bytes;
+    plan->workspace_bytes += plan->out_partial_offset_bytes;
+  }
   /* Of a batch-invariant call with one split, each warp that shares a row keeps an lse. */
   if (plan->fixed_split_blocks > 0 && plan->num_splits == 1)
     plan->workspace_bytes +=
@@ -566,10 +583,6 @@ int64_t ap_count_map_words(const ap_problem *problem, const ap_tile *tile, int32
              : all;
 }
 
-static size_t align_workspace(size_t bytes) {
-  return (bytes + WORKSPACE_ALIGNMENT - 1) & ~(size_t)(WORKSPACE_ALIGNMENT - 1);
-}
-
 /** What writes the map, and where it lies: behind the splits' parts. */
 static attnpress_status plan_map(const ap_problem *problem, const ap_device *device,
                                  ap_plan *plan) {
@@ -597,25 +610,33 @@ static attnpress_status plan_map(const ap_problem *problem, const ap_device *dev
   return ATTNPRESS_OK;
 }
 
-/** What the schedule kernel leaves to the forward kernel: the ticket, units, sequences. */
-static size_t schedule_bytes(size_t batch, size_t *first_unit, size_t *sequences) {
+/** What the schedule kernel leaves to the forward kernel: the ticket, units, sequences; and, with
+ * `splits`, to the combine kernel. */
+static size_t schedule_bytes(size_t batch, int splits, size_t *first_unit, size_t *sequences,
+                             size_t *sequence_splits) {
   *first_unit = WORKSPACE_ALIGNMENT;
   *sequences = align_workspace(*first_unit + (batch + 1) * sizeof(int32_t));
-  return *sequences + batch * sizeof(attnpress_sequence_units);
+  *sequence_splits = *sequences + batch * sizeof(attnpress_sequence_units);
+  return *sequence_splits + (splits ? batch * sizeof(int32_t) : 0);
+}
+
+ap_variant ap_schedule_variant(void) {
+  return (ap_variant){.family = AP_FAMILY_ATTENTION,
+                      .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD_SCHEDULE,
+                               [AP_ATTENTION_HDIM] = AP_ATTENTION_HDIM_MIN,
+                               [AP_ATTENTION_HDIM_V] = AP_ATTENTION_HDIM_MIN,
+                               [AP_ATTENTION_DTYPE] = AP_ATTENTION_DTYPE_BF16,
+                               [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
 }
 
 static attnpress_status plan_schedule(const ap_problem *problem, const ap_device *device,
                                       ap_plan *plan) {
-  plan->schedule = (ap_variant){.family = AP_FAMILY_ATTENTION,
-                                .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD_SCHEDULE,
-                                         [AP_ATTENTION_HDIM] = AP_ATTENTION_HDIM_MIN,
-                                         [AP_ATTENTION_HDIM_V] = AP_ATTENTION_HDIM_MIN,
-                                         [AP_ATTENTION_DTYPE] = AP_ATTENTION_DTYPE_BF16,
-                                         [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
+  plan->schedule = ap_schedule_variant();
   plan->schedule_target = ap_target_for(&plan->schedule, device->capability);
   FORWARD_IF(ap_find_tile(&plan->schedule, plan->schedule_target, &plan->schedule_tile));
-  plan->workspace_bytes = schedule_bytes((size_t)problem->batch, &plan->first_unit_offset_bytes,
-                                         &plan->sequences_offset_bytes);
+  plan->workspace_bytes = schedule_bytes(
+      (size_t)problem->batch, ap_schedules_splits(plan), &plan->first_unit_offset_bytes,
+      &plan->sequences_offset_bytes, &plan->sequence_splits_offset_bytes);
   return ATTNPRESS_OK;
 }
 
@@ -633,11 +654,9 @@ static attnpress_status plan_grid(const ap_problem *problem, const ap_device *de
             (int)problem->batch, (int)problem->heads_q, (int)problem->seqlen_q,
             (int)plan->num_splits, persistent ? "2^29" : "2^31 - 1");
   plan->row_blocks = (int32_t)count_row_blocks(problem, &plan->tile, plan->heads_per_tile);
-  plan->cluster = ap_cluster_of(&plan->tile);
   plan->grid = (unsigned)*units;
-  const int32_t at_once = device->sm_count > plan->cluster ? device->sm_count / plan->cluster : 1;
-  if (persistent && *units > at_once)
-    plan->grid = (unsigned)at_once;
+  if (persistent && *units > device->sm_count)
+    plan->grid = (unsigned)device->sm_count;
   return ATTNPRESS_OK;
 }
 
@@ -661,23 +680,30 @@ attnpress_status ap_choose(const ap_problem *problem, const ap_device *device, a
   if (ap_is_scheduled(plan)) {
     plan->overlaps = device->capability >= OVERLAP_CAPABILITY_MIN;
     plan->section_heads = plan->group_rounds = 1; /* they mean nothing there */
-    return plan->grid > 0 ? plan_schedule(problem, device, plan) : ATTNPRESS_OK;
+    if (plan->grid == 0)
+      return ATTNPRESS_OK;
+    FORWARD_IF(plan_schedule(problem, device, plan));
+    if (plan->variant.axis[AP_ATTENTION_SPLIT])
+      FORWARD_IF(plan_parts(problem, plan));
+    plan->combine_overlaps = ap_needs_combine(plan) && device->capability >= OVERLAP_CAPABILITY_MIN;
+    return ap_needs_combine(plan) ? plan_combine(problem, device, plan) : ATTNPRESS_OK;
   }
   if (plan->tile.field[AP_ATTENTION_TILE_PRODUCER] && units > 0)
     ap_schedule(problem, device->memo, (int32_t)units, plan);
   /* Those kernels wait themselves, where the device can (include/attnpress/device/
    * ptx_griddepcontrol.cuh). They are short, and often run back to back. */
-  plan->combine_overlaps = ap_needs_combine(plan) && device->capability >= OVERLAP_CAPABILITY_MIN;
+  plan->combine_overlaps =
+      plan->variant.axis[AP_ATTENTION_SPLIT] && device->capability >= OVERLAP_CAPABILITY_MIN;
   plan->overlaps =
       (plan->tile.field[AP_ATTENTION_TILE_PRODUCER]
-           ? problem->mod_mask
+           ? ap_has_map(problem)
            : plan->variant.axis[AP_ATTENTION_SPLIT] || plan->variant.axis[AP_ATTENTION_DECODE]) &&
       device->capability >= OVERLAP_CAPABILITY_MIN;
-  if (plan->variant.axis[AP_ATTENTION_SPLIT])
+  if (plan->variant.axis[AP_ATTENTION_SPLIT]) {
     FORWARD_IF(plan_parts(problem, plan));
-  if (ap_needs_combine(plan))
     FORWARD_IF(plan_combine(problem, device, plan));
-  return problem->mod_mask && plan->grid > 0 ? plan_map(problem, device, plan) : ATTNPRESS_OK;
+  }
+  return ap_has_map(problem) && plan->grid > 0 ? plan_map(problem, device, plan) : ATTNPRESS_OK;
 }
 
 /* ---- Ranges ---------------------------------------------------------------------------------- */
@@ -711,6 +737,15 @@ static size_t most_partial_rows(const ap_problem *maxima, const ap_device *devic
                            : INT32_MAX;
   const int any = maxima->batch == 0 || maxima->seqlen_q == 0;
   const size_t rows = (size_t)maxima->batch * (size_t)maxima->heads_q * (size_t)maxima->seqlen_q;
+  if (maxima->batch_invariant && tile->field[AP_ATTENTION_TILE_PRODUCER]) {
+    const size_t row_bytes = ((size_t)maxima->hdim_v + 1) * sizeof(float);
+    const size_t kept =
+        kept_bytes(maxima, tile, (size_t)device->sm_count) / row_bytes + 1; /* or what is kept */
+    const size_t parts = SCHEDULED_PART_BYTES_MAX / row_bytes;
+    const size_t splits = (size_t)ceil_div(maxima->seqlen_k, SCHEDULED_SPLIT_KEYS);
+    const size_t all = any || maxima->seqlen_k == 0 ? parts : rows * splits;
+    return all > parts ? parts : all > kept ? all : kept;
+  }
   if (maxima->batch_invariant) { /* as many as there may be, or an lse a warp of one */
     const int64_t splits = ceil_div(maxima->seqlen_k, FIXED_SPLIT_KEYS);
     const int64_t most = splits < AP_SPLITS_MAX ? splits : AP_SPLITS_MAX;
@@ -776,17 +811,20 @@ static attnpress_status add_choice(const ap_problem *problem, const ap_problem *
   if (plan.variant.axis[AP_ATTENTION_SPLIT] && chosen && !maxima->batch_invariant &&
       ceil_div(maxima->seqlen_k, plan.tile.field[AP_ATTENTION_TILE_BLOCK_N]) < SPLIT_KEY_BLOCKS_MIN)
     return ATTNPRESS_OK; /* never with so few keys */
-  if (problem->mod_mask)
+  if (ap_has_map(problem))
     FORWARD_IF(add_launch(&plan.map, ap_variant_key(&plan.map), &plan.map_tile, plan.map_target, 1,
                           range));
-  size_t more_bytes = problem->mod_mask ? most_map_bytes(problem, maxima, &plan.tile) : 0;
+  size_t more_bytes = ap_has_map(problem) ? most_map_bytes(problem, maxima, &plan.tile) : 0;
   if (ap_is_scheduled(&plan)) {
-    size_t first_unit, sequences;
+    size_t first_unit, sequences, sequence_splits;
     FORWARD_IF(add_launch(&plan.schedule, ap_variant_key(&plan.schedule), &plan.schedule_tile,
                           plan.schedule_target, 0, range));
     more_bytes = maxima->batch == 0
                      ? SIZE_MAX
-                     : schedule_bytes((size_t)maxima->batch, &first_unit, &sequences);
+                     : schedule_bytes((size_t)maxima->batch, plan.variant.axis[AP_ATTENTION_SPLIT],
+                                      &first_unit, &sequences, &sequence_splits);
+    if (plan.variant.axis[AP_ATTENTION_SPLIT] && more_bytes != SIZE_MAX)
+      more_bytes = align_workspace(more_bytes);
   }
   FORWARD_IF(add_launch(&plan.variant, plan.variant_key, &plan.tile, plan.target,
                         problem->mod_score || problem->mod_mask, range));
@@ -803,23 +841,17 @@ static attnpress_status add_choice(const ap_problem *problem, const ap_problem *
  * without. */
 static attnpress_status add_mask(const ap_problem *maxima, const ap_device *device,
                                  int32_t seqlen_q, int32_t kind, ap_launches *range) {
-  enum { BATCH_PROBED = 1024 }; /* with which splits are more thread blocks than there are SMs */
   ap_problem probe = *maxima;
+  probe.batch = 1;
   probe.seqlen_q = seqlen_q;
   probe.seqlen_k = maxima->seqlen_k > 0 ? maxima->seqlen_k : SEQLEN_PROBED;
   probe.mask = kind; /* a window of one key, which hides others whatever the lengths */
   probe.window_left = probe.window_right = probe.window_chunk = 0;
-  static const int32_t splits[] = {1, CLUSTER_SPLITS_MIN, CLUSTER_SPLITS_MAX + 1};
   const int any = maxima->num_splits == 0;
-  const int32_t batches[] = {1, maxima->batch > 0 && maxima->batch < BATCH_PROBED ? maxima->batch
-                                                                                  : BATCH_PROBED};
   for (probe.tma = maxima->tma_min; probe.tma <= maxima->tma_max; ++probe.tma)
-    for (int i = 0; i < (any ? (int)(sizeof splits / sizeof *splits) : 1); ++i) {
-      probe.num_splits = any ? splits[i] : maxima->num_splits;
-      for (int j = 0; j < (seqlen_q <= AP_ATTENTION_DECODE_ROWS ? 2 : 1); ++j) {
-        probe.batch = batches[j];
-        FORWARD_IF(add_choice(&probe, maxima, device, range));
-      }
+    for (int32_t splits = 1; splits <= (any ? 2 : 1); ++splits) {
+      probe.num_splits = any ? splits : maxima->num_splits;
+      FORWARD_IF(add_choice(&probe, maxima, device, range));
     }
   return ATTNPRESS_OK;
 }

@@ -5,12 +5,13 @@
  *     paired   bwd_delta, bwd_dq, bwd_dkv     every bit is the same in every run
  *
  * and, where the gradients by the sinks or the bias are wanted, bwd_sinks and bwd_dbias behind
- * bwd_delta. */
+ * bwd_delta. Of ragged calls fwd_schedule comes first, and orders the units of the others. */
 #include "attention/attention.h"
 
 #include <string.h>
 
 enum { WORKSPACE_ALIGNMENT = 256, TILE_ROWS = 16, PADDED_TILES = AP_PADDED_ROWS / TILE_ROWS };
+enum { UNITS_FLOATS = sizeof(attnpress_sequence_units) / sizeof(float) };
 
 static int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -71,26 +72,51 @@ static int64_t padded_tiles(const ap_problem *p) {
   return ceil_div(p->seqlen_q, AP_PADDED_ROWS) * (int64_t)PADDED_TILES;
 }
 
-/** Adds a kernel whose thread blocks take `rows` rows of `heads` heads of each batch in turn, up to the
- * bounds of the lengths; none where there is nothing to do. */
+/** The most blocks of so many positions that a call's sequences have, of rows or of keys. */
+static int64_t most_blocks(const ap_problem *p, int keys, int64_t positions) {
+  const int64_t rows = keys ? p->rows_k : p->rows_q;
+  const int64_t longest = p->batch * ceil_div(keys ? p->seqlen_k : p->seqlen_q, positions);
+  const int64_t by_rows = (rows + p->batch * (positions - 1)) / positions;
+  return by_rows < longest ? by_rows : longest;
+}
+
+/** The number of the order of such blocks, which kernels share. */
+static int32_t find_order(ap_backward_plan *plan, int keys, int32_t positions) {
+  int32_t i = 0;
+  while (i < plan->orders &&
+         !(plan->order[i].by_keys == keys && plan->order[i].positions == positions))
+    ++i;
+  if (i == plan->orders)
+    plan->order[plan->orders++] = (ap_backward_order){.by_keys = keys, .positions = positions};
+  return i;
+}
+
+/** Adds a kernel whose thread blocks take rows or keys of each head of each batch in turn, or of
+ * ragged calls in an order of their own; none where there is nothing to do. */
 static attnpress_status add_kernel(const ap_problem *p, int32_t pass, const ap_device *device,
                                    ap_backward_plan *plan, ap_launches *launches) {
   const int keys = pass == AP_ATTENTION_PASS_BWD || pass == AP_ATTENTION_PASS_BWD_DKV;
   const int padded = pass == AP_ATTENTION_PASS_BWD_DELTA || pass == AP_ATTENTION_PASS_BWD_CONVERT;
   const int64_t rows = keys ? p->seqlen_k : padded ? padded_tiles(p) * TILE_ROWS : p->seqlen_q;
-  const int64_t heads = (int64_t)p->batch * (keys ? p->heads_kv : p->heads_q);
-  if (rows == 0 || heads == 0)
+  const int32_t heads = keys ? p->heads_kv : p->heads_q;
+  if (rows == 0 || heads == 0 || p->batch == 0)
     return ATTNPRESS_OK;
   ap_launch *launch = &launches->launch[launches->count];
   FORWARD_IF(find_kernel(p, pass, device, launch));
-  const int64_t blocks = ceil_div(
-      rows, launch->tile.field[keys ? AP_ATTENTION_TILE_BLOCK_N : AP_ATTENTION_TILE_BLOCK_M]);
-  RETURN_IF(heads > INT32_MAX / blocks, ATTNPRESS_NOT_SUPPORTED,
+  const int32_t positions =
+      launch->tile.field[keys ? AP_ATTENTION_TILE_BLOCK_N : AP_ATTENTION_TILE_BLOCK_M];
+  const int64_t each = ceil_div(rows, positions);
+  int64_t blocks = each * p->batch;
+  if (p->sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    blocks = most_blocks(p, keys, positions);
+    plan->order_of[launches->count] = find_order(plan, keys, positions);
+  }
+  RETURN_IF(heads > INT32_MAX / (blocks > 0 ? blocks : 1), ATTNPRESS_NOT_SUPPORTED,
             "batch %d x %d heads x %s %d needs more than 2^31 - 1 thread blocks; divide the batch",
-            (int)p->batch, (int)(keys ? p->heads_kv : p->heads_q), keys ? "seqlen_k" : "seqlen_q",
+            (int)p->batch, (int)heads, keys ? "seqlen_k" : "seqlen_q",
             (int)(keys ? p->seqlen_k : p->seqlen_q));
   launch->grid = (uint32_t)(blocks * heads);
-  plan->blocks[launches->count++] = (int32_t)blocks;
+  plan->blocks[launches->count++] = (int32_t)each;
   return ATTNPRESS_OK;
 }
 
@@ -168,6 +194,32 @@ static attnpress_status plan_workspace(const ap_problem *p, ap_backward_plan *pl
   return ATTNPRESS_OK;
 }
 
+/** Puts the schedule kernel, a thread block an order, before what was added, and the orders behind
+ * the rest of the workspace. */
+static attnpress_status add_schedule(const ap_problem *p, const ap_device *device,
+                                     ap_backward_plan *plan, ap_launches *launches) {
+  int fits = 1;
+  for (int i = 0; i < plan->orders; ++i) {
+    plan->order[i].first_unit_offset_bytes = launches->workspace_bytes;
+    fits = fits && add_floats((size_t)p->batch + 1, 1, &launches->workspace_bytes);
+    plan->order[i].sequences_offset_bytes = launches->workspace_bytes;
+    fits = fits && add_floats((size_t)p->batch, UNITS_FLOATS, &launches->workspace_bytes);
+  }
+  RETURN_IF(!fits, ATTNPRESS_INVALID_ARGUMENT, "the workspace of %d sequences passes 2^64 bytes",
+            (int)p->batch);
+  if (plan->orders == 0)
+    return ATTNPRESS_OK;
+  ap_launch *launch = launches->launch;
+  memmove(launch + 1, launch, (size_t)launches->count * sizeof *launch);
+  memmove(plan->blocks + 1, plan->blocks, (size_t)launches->count * sizeof *plan->blocks);
+  memmove(plan->order_of + 1, plan->order_of, (size_t)launches->count * sizeof *plan->order_of);
+  ++launches->count;
+  *launch = (ap_launch){
+      .variant = ap_schedule_variant(), .num_splits = 1, .grid = (uint32_t)plan->orders};
+  launch->target = ap_target_for(&launch->variant, device->capability);
+  return ap_find_launch_tile(launch);
+}
+
 /* ---- Plans ----------------------------------------------------------------------------------- */
 
 attnpress_status ap_choose_backward(const ap_problem *p, int deterministic, const ap_device *device,
@@ -187,10 +239,12 @@ attnpress_status ap_choose_backward(const ap_problem *p, int deterministic, cons
   FORWARD_IF(add_dbias(p, device, plan, launches));
   if (plan->fused) {
     FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD, device, plan, launches));
-    return add_kernel(p, AP_ATTENTION_PASS_BWD_CONVERT, device, plan, launches);
+    FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_CONVERT, device, plan, launches));
+  } else {
+    FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DQ, device, plan, launches));
+    FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DKV, device, plan, launches));
   }
-  FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DQ, device, plan, launches));
-  return add_kernel(p, AP_ATTENTION_PASS_BWD_DKV, device, plan, launches);
+  return add_schedule(p, device, plan, launches);
 }
 
 attnpress_status ap_choose_backward_range(const ap_problem *maxima, int deterministic,

@@ -29,8 +29,9 @@ typedef struct forward_run {
   forward_call call;
   attnpress_fwd_sm90_mod_args main; /* of which most kernels take a part: sm90, or its `fwd` */
   attnpress_fwd_mod_args with_mod;  /* sm80's, with a snippet */
-  attnpress_fwd_ragged_args ragged; /* sm80's, of sequences */
-  attnpress_fwd_sm90_ragged_args main_ragged; /* sm90's */
+  /* sm80's and sm90's, of sequences; those without a snippet take the first part. */
+  attnpress_fwd_ragged_mod_args ragged;
+  attnpress_fwd_sm90_ragged_mod_args main_ragged;
   attnpress_fwd_schedule_args schedule;
   attnpress_fwd_map_args map;
   attnpress_fwd_combine_ragged_args combine; /* of which those without sequences take the first */
@@ -67,7 +68,7 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
   if (how->grid == 0)
     return ATTNPRESS_OK;
   launches->workspace_bytes = how->workspace_bytes;
-  if (problem->mod_mask)
+  if (ap_has_map(problem))
     launches->launch[launches->count++] = (ap_launch){.variant = how->map,
                                                       .tile = how->map_tile,
                                                       .target = how->map_target,
@@ -80,16 +81,14 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
                                                       .target = how->schedule_target,
                                                       .grid = 1,
                                                       .num_splits = 1};
-  launches->launch[launches->count++] =
-      (ap_launch){.variant = how->variant,
-                  .variant_key = how->variant_key,
-                  .tile = how->tile,
-                  .target = how->target,
-                  .grid = how->grid * (unsigned)how->cluster,
-                  .cluster = (uint32_t)(ap_is_joined(how) ? how->num_splits : how->cluster),
-                  .overlaps = how->overlaps,
-                  .num_splits = how->num_splits,
-                  .snippet = base->has_snippet};
+  launches->launch[launches->count++] = (ap_launch){.variant = how->variant,
+                                                    .variant_key = how->variant_key,
+                                                    .tile = how->tile,
+                                                    .target = how->target,
+                                                    .grid = how->grid,
+                                                    .overlaps = how->overlaps,
+                                                    .num_splits = how->num_splits,
+                                                    .snippet = base->has_snippet};
   if (ap_needs_combine(how))
     launches->launch[launches->count++] = (ap_launch){.variant = how->combine,
                                                       .variant_key = how->combine_key,
@@ -155,7 +154,7 @@ static void fill_forward(const forward_call *call, const ap_plan *how, attnpress
     out->lse_head_stride = stride[1];
   }
   if (how->variant.axis[AP_ATTENTION_SPLIT]) {
-    out->out_partial = a->workspace;
+    out->out_partial = (float *)((char *)a->workspace + how->out_partial_offset_bytes);
     out->lse_partial = (float *)((char *)a->workspace + how->lse_partial_offset_bytes);
   }
 }
@@ -215,15 +214,24 @@ static void fill_schedule(const forward_call *call, const ap_plan *how,
   *out = (attnpress_fwd_schedule_args){
       .ragged = ap_fill_ragged_args(&call->args),
       .ticket = (uint32_t *)workspace,
-      .first_unit = (int32_t *)(workspace + how->first_unit_offset_bytes),
-      .sequences = (attnpress_sequence_units *)(workspace + how->sequences_offset_bytes),
       .batch = p->batch,
       .seqlen_q = p->seqlen_q,
-      .positions = (int32_t)ap_row_block_positions(&how->tile, fwd->heads_per_tile),
-      .tile_heads = fwd->heads_q / fwd->heads_per_tile,
-      .sharing = fwd->heads_q / (fwd->heads_kv * fwd->heads_per_tile),
-      .key_bytes = 2 * (p->hdim + p->hdim_v),
+      .seqlen_k = INT32_MAX,
+      .order = {{
+          .first_unit = (int32_t *)(workspace + how->first_unit_offset_bytes),
+          .sequences = (attnpress_sequence_units *)(workspace + how->sequences_offset_bytes),
+          .positions = (int32_t)ap_row_block_positions(&how->tile, fwd->heads_per_tile),
+          .heads = fwd->heads_q / fwd->heads_per_tile,
+          .sharing = fwd->heads_q / (fwd->heads_kv * fwd->heads_per_tile),
+          .walk_bytes = 2 * (p->hdim + p->hdim_v),
+      }},
   };
+  if (!ap_schedules_splits(how))
+    return;
+  out->sequence_splits = (int32_t *)(workspace + how->sequence_splits_offset_bytes);
+  out->split_keys = how->fixed_split_blocks * how->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+  out->window = p->mask == ATTNPRESS_WINDOW;
+  out->score = fwd->score;
 }
 
 /** The kernel's that comes after it; `fwd` stands. */
@@ -232,11 +240,14 @@ static attnpress_status fill_sm90_ragged(const ap_driver *driver, const forward_
                                          const attnpress_fwd_schedule_args *schedule,
                                          attnpress_fwd_sm90_ragged_args *out) {
   out->ragged = schedule->ragged;
+  out->ragged.fixed_split_blocks = how->fixed_split_blocks;
   out->ticket = schedule->ticket;
-  out->first_unit = schedule->first_unit;
-  out->sequences = schedule->sequences;
-  out->box_rows =
-      call->args.ragged->page_table != NULL ? ap_page_box_rows(&call->args, &how->tile) : 0;
+  out->first_unit = schedule->order[0].first_unit;
+  out->sequences = schedule->order[0].sequences;
+  const int paged = call->args.ragged->page_table != NULL;
+  out->box_rows = paged ? ap_page_box_rows(&call->args, &how->tile) : 0;
+  out->k_head_step = paged ? ap_page_head_step(&call->args.k) : 0;
+  out->v_head_step = paged ? ap_page_head_step(&call->args.v) : 0;
   out->reserved_2 = 0;
   memset(out->reserved, 0, sizeof out->reserved);
   return fill_sm90(driver, call, how, &out->sm90);
@@ -246,23 +257,34 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
                                   const ap_launches *launches, int index, void **block) {
   forward_run *run = (forward_run *)base;
   const ap_plan *how = &((const forward_plan *)launches)->how;
+  run->call.args.workspace = base->workspace; /* or the lender's */
   if (ap_is_scheduled(how)) {
-    attnpress_fwd_args *fwd = &run->main_ragged.sm90.fwd;
+    attnpress_fwd_args *fwd = &run->main_ragged.batch.sm90.fwd;
     if (index == 0) {
       fill_forward(&run->call, how, fwd);
       fill_schedule(&run->call, how, fwd, &run->schedule);
       *block = &run->schedule;
       return ATTNPRESS_OK;
     }
+    if (index == 2) {
+      fill_combine(fwd, &run->combine.combine);
+      run->combine.ragged = run->main_ragged.batch.ragged;
+      run->combine.sequence_splits = run->schedule.sequence_splits;
+      *block = &run->combine;
+      return ATTNPRESS_OK;
+    }
+    if (base->has_snippet)
+      ap_score_mod_fill(&run->call.args, NULL, &run->main_ragged.mod);
     *block = &run->main_ragged;
-    return fill_sm90_ragged(driver, &run->call, how, &run->schedule, &run->main_ragged);
+    return fill_sm90_ragged(driver, &run->call, how, &run->schedule, &run->main_ragged.batch);
   }
-  const int maps = run->call.problem.mod_mask;
+  const int maps = ap_has_map(&run->call.problem);
   attnpress_fwd_args *fwd = &run->main.sm90.fwd;
   if (index > maps) { /* the forward kernel's stand */
     fill_combine(fwd, &run->combine.combine);
     if (run->call.args.ragged != NULL)
-      run->combine.ragged = run->ragged.ragged;
+      run->combine.ragged = run->ragged.batch.ragged;
+    run->combine.sequence_splits = NULL;
     *block = &run->combine;
     return ATTNPRESS_OK;
   }
@@ -275,10 +297,13 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
   }
   *block = fwd;
   if (run->call.args.ragged != NULL) {
-    run->ragged.fwd = *fwd;
-    run->ragged.ragged = ap_fill_ragged_args(&run->call.args);
-    run->ragged.ragged.fixed_split_blocks = how->fixed_split_blocks;
+    run->ragged.batch.fwd = *fwd;
+    run->ragged.batch.ragged = ap_fill_ragged_args(&run->call.args);
+    run->ragged.batch.ragged.fixed_split_blocks = how->fixed_split_blocks;
+    if (base->has_snippet)
+      ap_score_mod_fill(&run->call.args, NULL, &run->ragged.mod);
     *block = &run->ragged;
+    return ATTNPRESS_OK;
   }
   if (how->tile.field[AP_ATTENTION_TILE_PRODUCER]) {
     if (base->has_snippet)
@@ -337,11 +362,16 @@ static const ap_operation forward = {
     .run_planned = run_planned,
 };
 
-attnpress_status attnpress_forward(attnpress_handle *handle, const attnpress_forward_args *args,
-                                   void *stream) {
+attnpress_status ap_forward_lent(attnpress_handle *handle, const void *args, void *stream,
+                                 ap_lender *lender) {
   forward_run run;
   forward_plan launches;
-  return ap_call_run(handle, &forward, args, stream, &run.call.base, &launches.base);
+  return ap_call_run_lent(handle, &forward, args, stream, lender, &run.call.base, &launches.base);
+}
+
+attnpress_status attnpress_forward(attnpress_handle *handle, const attnpress_forward_args *args,
+                                   void *stream) {
+  return ap_forward_lent(handle, args, stream, NULL);
 }
 
 attnpress_status attnpress_plan_forward(attnpress_handle *handle,

@@ -6,6 +6,7 @@
 
 #include "attention/attention.h"
 #include "attention/defaults.h"
+#include "attention/ragged.h"
 #include "attention/score_mod.h"
 
 /* Sizes in the version that brought them, 0.3; they never change. */
@@ -158,20 +159,27 @@ static attnpress_status check_alibi(const attnpress_forward_args *args, int with
   const attnpress_alibi *a = args->alibi;
   int64_t span = 0;
   FORWARD_IF(check_data("alibi", "slopes", a->slopes, ATTNPRESS_FP32, with_data));
-  FORWARD_IF(check_group_stride("alibi", 0, a->stride[0], args->q.shape[0], &span));
+  FORWARD_IF(check_group_stride("alibi", 0, a->stride[0], ap_extents_of(args).batch, &span));
   return check_group_stride("alibi", 1, a->stride[1], args->q.shape[2], &span);
 }
 
+/** Of sequences a bias may have more than the bounds of their lengths. */
 static attnpress_status check_bias(const attnpress_forward_args *args, int with_data) {
   const attnpress_bias *b = args->bias;
-  const int64_t extents[4] = {args->q.shape[0], args->q.shape[2], args->q.shape[1],
-                              args->k.shape[1]};
   static const char *const names[4] = {"batch", "heads of q", "seqlen_q", "seqlen_k"};
+  static const char *const bounds[2] = {"max_seqlen_q", "max_seqlen_k"};
+  const ap_extents of = ap_extents_of(args);
+  const int64_t extents[4] = {of.batch, args->q.shape[2], of.seqlen_q, of.seqlen_k};
   int64_t span = 0;
   int empty = 0;
   for (int i = 0; i < 4; ++i) {
+    const int bounded = i >= 2 && args->ragged != NULL;
+    RETURN_IF(bounded && b->shape[i] < extents[i], ATTNPRESS_INVALID_ARGUMENT,
+              "bias.shape[%d] is %" PRId64 "; it must be at least %" PRId64
+              ", the bound of the lengths by ragged.%s and the tensors",
+              i, b->shape[i], extents[i], bounds[i - 2]);
     const int broadcasts = i < 2 && b->shape[i] == 1;
-    RETURN_IF(b->shape[i] != extents[i] && !broadcasts, ATTNPRESS_INVALID_ARGUMENT,
+    RETURN_IF(!bounded && b->shape[i] != extents[i] && !broadcasts, ATTNPRESS_INVALID_ARGUMENT,
               "bias.shape[%d] is %" PRId64 "; it must be %s, %" PRId64 "%s", i, b->shape[i],
               names[i], extents[i], i < 2 ? ", or 1" : "");
     FORWARD_IF(check_group_stride("bias", i, b->stride[i], b->shape[i], &span));
@@ -260,8 +268,6 @@ attnpress_status ap_check_groups(const attnpress_forward_args *args, int with_da
             "softcap is %g; it must be positive and finite, or 0 for none", (double)args->softcap);
   RETURN_IF(args->reserved_2 != 0, ATTNPRESS_INVALID_ARGUMENT, "reserved_2 is %d; it must be 0",
             (int)args->reserved_2);
-  RETURN_IF(args->score_mod != NULL && args->ragged != NULL, ATTNPRESS_NOT_SUPPORTED,
-            "score_mod together with ragged is not supported: a snippet counts dense rows");
   if (args->score_mod != NULL)
     FORWARD_IF(ap_check_score_mod(args, with_data));
   return ATTNPRESS_OK;

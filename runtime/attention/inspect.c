@@ -8,7 +8,8 @@
 typedef struct arrays {
   attnpress_ragged_args at; /* in host memory; page_table_v is not used */
   const int32_t *page_table_v;
-  int64_t bound; /* of queries */
+  int64_t bound;      /* of queries */
+  int64_t keys_bound; /* of keys, where there is a bias */
 } arrays;
 
 static attnpress_status read_int32(ap_inspection *inspection, int64_t count, const int32_t **data) {
@@ -24,7 +25,8 @@ static attnpress_status read_arrays(const attnpress_forward_args *args, ap_inspe
   attnpress_ragged_args *at = &x->at;
   *x = (arrays){.at = ap_fill_ragged_args(args),
                 .page_table_v = args->ragged->page_table_v,
-                .bound = ap_ragged_queries(args)};
+                .bound = ap_ragged_queries(args),
+                .keys_bound = args->bias != NULL ? ap_ragged_keys(args) : INT64_MAX};
   const int64_t pages = at->page_indptr != NULL || at->kv_batches == 0
                             ? at->table_pages
                             : (at->kv_batches - 1) * at->page_table_stride + at->table_pages;
@@ -139,6 +141,10 @@ attnpress_status ap_inspect_ragged(const attnpress_forward_args *args, ap_inspec
     FORWARD_IF(check_queries(&x, b));
     FORWARD_IF(check_keys(&x, b, &keys));
     const int64_t first = x.at.leftpad_k != NULL ? x.at.leftpad_k[b] : 0;
+    RETURN_IF(keys - first > x.keys_bound, ATTNPRESS_INVALID_ARGUMENT,
+              "sequence %" PRId64 ": it has %" PRId64 " keys, and the bias those of %" PRId64
+              ", the bound by ragged.max_seqlen_k",
+              b, keys - first, x.keys_bound);
     if (x.at.page_table != NULL)
       FORWARD_IF(check_pages(&x, "page_table", x.at.page_table, b, first, keys));
     if (x.page_table_v != NULL)

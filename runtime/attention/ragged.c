@@ -29,6 +29,12 @@ int64_t ap_ragged_keys(const attnpress_forward_args *args) {
   return bounded(args->ragged->max_seqlen_k, key_capacity(args));
 }
 
+ap_extents ap_extents_of(const attnpress_forward_args *args) {
+  if (args->ragged == NULL)
+    return (ap_extents){args->q.shape[0], args->q.shape[1], args->k.shape[1]};
+  return (ap_extents){args->ragged->batch, ap_ragged_queries(args), ap_ragged_keys(args)};
+}
+
 static int64_t table_rows(const attnpress_ragged *r) {
   return r->page_table_rows > 0 ? r->page_table_rows : r->batch;
 }
@@ -62,6 +68,7 @@ void ap_ragged_problem(const attnpress_forward_args *args, ap_problem *problem) 
   problem->seqlen_k = (int32_t)ap_ragged_keys(args);
   problem->rows_q =
       (args->ragged->cu_seqlens_q != NULL ? 1 : args->ragged->batch) * args->q.shape[1];
+  problem->rows_k = args->ragged->page_table == NULL ? args->k.shape[0] * args->k.shape[1] : 0;
   problem->tma = ap_ragged_maps_fit(args);
 }
 
@@ -334,10 +341,6 @@ static attnpress_status check_lse(const attnpress_forward_args *args, int with_d
 }
 
 attnpress_status ap_check_ragged(const attnpress_forward_args *args, int with_data) {
-  RETURN_IF(
-      args->bias != NULL, ATTNPRESS_NOT_SUPPORTED,
-      "bias and ragged are both given; a bias is of one length of queries and keys: leave one "
-      "of them NULL");
   FORWARD_IF(check_numbers(args->ragged));
   FORWARD_IF(check_arrays(args->ragged, with_data));
   FORWARD_IF(check_batches(args));
@@ -376,6 +379,9 @@ attnpress_status ap_check_ragged_backward(const attnpress_backward_args *args, i
               "ragged.%s is given, by which the backward pass has no gradients; it takes "
               "cu_seqlens_q, cu_seqlens_k, seqused_q and seqused_k",
               refused[i].name);
+  RETURN_IF(args->bias != NULL, ATTNPRESS_NOT_SUPPORTED,
+            "bias and ragged are both given, with which the backward pass has no gradients; the "
+            "forward pass takes both: leave one of them NULL");
   FORWARD_IF(check_dlse(args, with_data));
   const int64_t rows = problem->rows_q;
   RETURN_IF(rows > INT32_MAX - 1023 || r->batch > (INT32_MAX - 1023 - rows) / AP_PADDED_ROWS,

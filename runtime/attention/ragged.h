@@ -16,6 +16,12 @@ void ap_ragged_problem(const attnpress_forward_args *args, ap_problem *problem);
 /** The most rows that a sequence's queries can have, and its keys. */
 int64_t ap_ragged_queries(const attnpress_forward_args *args);
 int64_t ap_ragged_keys(const attnpress_forward_args *args);
+/** What a bias, slopes and a snippet's place count over: sequences, and the most queries and keys of
+ * one; of a dense call its batch and lengths. */
+typedef struct ap_extents {
+  int64_t batch, seqlen_q, seqlen_k;
+} ap_extents;
+ap_extents ap_extents_of(const attnpress_forward_args *args);
 /** Strides of lse in elements: batch, head, row; *packed: its rows are those of q. */
 void ap_ragged_lse_strides(const attnpress_forward_args *args, int64_t stride[3], int *packed);
 /** The same of the gradient of lse, of which `given` and `row_stride` are a call's strides. */

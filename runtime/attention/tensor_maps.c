@@ -5,7 +5,7 @@
 #include "cuda/tensor_map.h"
 
 enum { BATCH, SEQLEN, HEADS, HEAD_DIM }; /* dimensions of an attnpress_tensor */
-enum { SLAB_COLUMNS = 64 };
+enum { SLAB_COLUMNS = 64, GROUP_ROWS = 8 };
 
 /* ---- Which tensors fit ----------------------------------------------------------------------- */
 
@@ -24,10 +24,51 @@ int ap_tensor_maps_fit(const attnpress_forward_args *args, int64_t batch, int64_
          fits(&args->v, batch, seqlen_k);
 }
 
+static int64_t common_divisor(int64_t a, int64_t b) {
+  while (b != 0) {
+    const int64_t remainder = a % b;
+    a = b;
+    b = remainder;
+  }
+  return a;
+}
+
+/** Slabs of a box of K or V in pages: all of them, if they are whole. */
+static int32_t box_slabs(const attnpress_tensor *t) {
+  return t->shape[HEAD_DIM] % SLAB_COLUMNS == 0 ? (int32_t)(t->shape[HEAD_DIM] / SLAB_COLUMNS) : 1;
+}
+
+/** Columns of a step along the dimension that heads and slabs share, both being whole steps. */
+static int32_t page_step(const attnpress_tensor *t) {
+  return t->shape[HEADS] > 1 ? (int32_t)common_divisor(SLAB_COLUMNS, t->stride[HEADS])
+                             : SLAB_COLUMNS;
+}
+
+/** In 64 bits. A map has heads and slabs apart where a box has one slab alone. */
+static int64_t head_step(const attnpress_tensor *t) {
+  return box_slabs(t) == 1 ? 1 : t->shape[HEADS] > 1 ? t->stride[HEADS] / page_step(t) : 0;
+}
+
+int32_t ap_page_head_step(const attnpress_tensor *t) {
+  return (int32_t)head_step(t);
+}
+
+/** Steps from the first slab of the first head to the last of the last. */
+static int64_t last_step(const attnpress_tensor *t) {
+  return (t->shape[HEADS] - 1) * head_step(t) + (box_slabs(t) - 1) * (SLAB_COLUMNS / page_step(t));
+}
+
+static int pages_fit(const attnpress_tensor *t) {
+  return t->shape[HEADS] == 0 ||
+         (ap_view_stride_fits(t->shape[SEQLEN], t->stride[SEQLEN], GROUP_ROWS) &&
+          head_step(t) <= INT32_MAX / t->shape[HEADS]);
+}
+
 int ap_ragged_maps_fit(const attnpress_forward_args *args) {
   /* A box lies in one page, and whole swizzled tiles of 8 rows, from the first key on. */
   const attnpress_ragged *r = args->ragged;
-  if (r->page_table != NULL && (args->k.shape[SEQLEN] % 8 != 0 || r->leftpad_k != NULL))
+  if (r->page_table != NULL && (args->k.shape[SEQLEN] % GROUP_ROWS != 0 || r->leftpad_k != NULL ||
+                                !pages_fit(&args->k) || !pages_fit(&args->v)))
     return 0;
   return fits(&args->q, args->q.shape[BATCH], args->q.shape[SEQLEN]) &&
          fits(&args->k, args->k.shape[BATCH], args->k.shape[SEQLEN]) &&
@@ -54,16 +95,10 @@ static ap_view view_queries(const attnpress_tensor *q, int32_t heads_per_tile) {
 }
 
 int32_t ap_page_box_rows(const attnpress_forward_args *args, const ap_tile *tile) {
-  int64_t rows = tile->field[AP_ATTENTION_TILE_BLOCK_N], rest = args->k.shape[SEQLEN];
-  while (rest != 0) {
-    const int64_t remainder = rows % rest;
-    rows = rest;
-    rest = remainder;
-  }
-  return (int32_t)rows;
+  return (int32_t)common_divisor(tile->field[AP_ATTENTION_TILE_BLOCK_N], args->k.shape[SEQLEN]);
 }
 
-/** (batch, heads, seqlen, head dim), of pages (pages, heads, page size, head dim). Without keys a map is only prefetched: it then describes one
+/** (batch, heads, seqlen, head dim). Without keys a map is only prefetched: it then describes one
  * row of memory that is there, that of the queries. */
 static ap_view view_keys(const attnpress_tensor *k, const attnpress_tensor *q, int32_t block_n) {
   ap_view v = begin_view(k);
@@ -76,16 +111,41 @@ static ap_view view_keys(const attnpress_tensor *k, const attnpress_tensor *q, i
   return v;
 }
 
+/** (pages, groups of 8 rows of a page, heads and slabs, rows of a group, columns of a slab): a box is
+ * its rows' groups one after the other, each slab by slab. Where slabs are not whole, (pages, groups,
+ * heads, rows of a group, head dim). Without keys as above. */
+static ap_view view_pages(const attnpress_tensor *k, const attnpress_tensor *q, int32_t box_rows) {
+  const int empty = k->shape[SEQLEN] == 0 || k->shape[BATCH] == 0;
+  if (empty)
+    return view_keys(k, q, box_rows);
+  const int32_t slabs = box_slabs(k), step = page_step(k);
+  ap_view v = begin_view(k);
+  if (slabs > 1)
+    v.extents[0] = SLAB_COLUMNS;
+  ap_view_add(&v, GROUP_ROWS, k->stride[SEQLEN], GROUP_ROWS);
+  if (slabs > 1)
+    ap_view_add_steps(&v, last_step(k) + 1, step, slabs, SLAB_COLUMNS / step);
+  else
+    ap_view_add(&v, k->shape[HEADS], k->stride[HEADS], 1);
+  ap_view_add(&v, k->shape[SEQLEN] / GROUP_ROWS, GROUP_ROWS * k->stride[SEQLEN],
+              box_rows / GROUP_ROWS);
+  ap_view_add(&v, k->shape[BATCH], k->stride[BATCH], 1);
+  return v;
+}
+
 attnpress_status ap_tensor_maps_encode(const ap_driver *driver, const attnpress_forward_args *args,
                                        const ap_plan *plan, attnpress_fwd_sm90_args *kernel_args) {
   const ap_view q = view_queries(&args->q, plan->heads_per_tile);
-  /* Each thread block of a cluster loads its part of a key block. */
-  const int paged = args->ragged != NULL && args->ragged->page_table != NULL;
-  const int32_t keys =
-      paged ? ap_page_box_rows(args, &plan->tile)
-            : plan->tile.field[AP_ATTENTION_TILE_BLOCK_N] / ap_cluster_of(&plan->tile);
-  const ap_view k = view_keys(&args->k, &args->q, keys);
-  const ap_view v = view_keys(&args->v, &args->q, keys);
+  ap_view k, v;
+  if (args->ragged != NULL && args->ragged->page_table != NULL) {
+    const int32_t rows = ap_page_box_rows(args, &plan->tile);
+    k = view_pages(&args->k, &args->q, rows);
+    v = view_pages(&args->v, &args->q, rows);
+  } else {
+    const int32_t keys = plan->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+    k = view_keys(&args->k, &args->q, keys);
+    v = view_keys(&args->v, &args->q, keys);
+  }
   FORWARD_IF(ap_view_encode(driver, &q, "q", &kernel_args->q));
   FORWARD_IF(ap_view_encode(driver, &k, "k", &kernel_args->k));
   return ap_view_encode(driver, &v, "v", &kernel_args->v);

@@ -243,15 +243,7 @@ static int maps_fit_range(const attnpress_forward_args *args) {
 /** INVALID_ARGUMENT, naming what is allowed, unless kernels exist for these head dims. */
 static attnpress_status check_head_dims(int64_t hdim, int64_t hdim_v) {
   FORWARD_IF(ap_axis_check(AP_FAMILY_ATTENTION, AP_ATTENTION_HDIM, hdim));
-  FORWARD_IF(ap_axis_check(AP_FAMILY_ATTENTION, AP_ATTENTION_HDIM_V, hdim_v));
-  if (hdim == hdim_v)
-    return ATTNPRESS_OK; /* the rules speak of pairs */
-  const ap_variant variant = {.family = AP_FAMILY_ATTENTION,
-                              .axis = {[AP_ATTENTION_HDIM] = (int32_t)hdim,
-                                       [AP_ATTENTION_HDIM_V] = (int32_t)hdim_v,
-                                       [AP_ATTENTION_DTYPE] = AP_ATTENTION_DTYPE_FP16,
-                                       [AP_ATTENTION_ARCH] = AP_ATTENTION_ARCH_MIN}};
-  return ap_variant_check(&variant);
+  return ap_axis_check(AP_FAMILY_ATTENTION, AP_ATTENTION_HDIM_V, hdim_v);
 }
 
 attnpress_status ap_validate_forward(const attnpress_forward_args *args, ap_check how,

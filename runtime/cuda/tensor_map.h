@@ -11,13 +11,13 @@ enum { AP_VIEW_RANK_MAX = 5, AP_VIEW_ELEMENT_BYTES = 2 };
 #define AP_VIEW_STRIDE_MAX_BYTES ((INT64_C(1) << 40) - 1)
 
 /** A tensor of 16-bit elements as the driver wants it: the fastest dimension first, which is
- * contiguous, and the box of it that one copy takes. */
+ * contiguous, and the box of it that one copy takes, of which every step-th element. */
 typedef struct ap_view {
   void *data;    /* device memory, 16-byte aligned */
   int data_type; /* CU_TENSOR_MAP_DATA_TYPE_... */
   uint32_t rank;
   uint64_t extents[AP_VIEW_RANK_MAX], strides_bytes[AP_VIEW_RANK_MAX - 1];
-  uint32_t box[AP_VIEW_RANK_MAX];
+  uint32_t box[AP_VIEW_RANK_MAX], steps[AP_VIEW_RANK_MAX];
 } ap_view;
 
 /** A view of `extent` contiguous elements. */
@@ -28,16 +28,25 @@ static inline ap_view ap_view_begin(void *data, int data_type, int64_t extent, i
   view.rank = 1;
   view.extents[0] = (uint64_t)extent;
   view.box[0] = (uint32_t)box;
+  view.steps[0] = 1;
   return view;
 }
 
-/** Adds the next slower dimension; stride in elements, ignored where the extent is 1. */
-static inline void ap_view_add(ap_view *view, int64_t extent, int64_t stride, int32_t box) {
+/** Adds the next slower dimension, of which a copy takes `count` elements that are `step` (1 to 8)
+ * apart; stride in elements, ignored where the extent is 1. */
+static inline void ap_view_add_steps(ap_view *view, int64_t extent, int64_t stride, int32_t count,
+                                     int32_t step) {
   const uint64_t row_bytes = view->extents[0] * AP_VIEW_ELEMENT_BYTES;
   view->strides_bytes[view->rank - 1] =
       extent > 1 ? (uint64_t)stride * AP_VIEW_ELEMENT_BYTES : row_bytes;
   view->extents[view->rank] = (uint64_t)extent;
-  view->box[view->rank++] = (uint32_t)box;
+  view->steps[view->rank] = (uint32_t)step;
+  view->box[view->rank++] = (uint32_t)(count * step);
+}
+
+/** Adds one of which a copy takes a box without gaps. */
+static inline void ap_view_add(ap_view *view, int64_t extent, int64_t stride, int32_t box) {
+  ap_view_add_steps(view, extent, stride, box, 1);
 }
 
 /** 1 where the driver takes `times` such a stride, in elements, of a dimension of this extent. A

@@ -71,21 +71,54 @@ __attribute__((noinline)) static attnpress_status fail_tile(const ap_variant *va
   return ap_fail(ATTNPRESS_NOT_SUPPORTED, "%s has no tile: generated/ is not whole", stem);
 }
 
-attnpress_status ap_find_tile_by_key(const ap_variant *variant, uint64_t variant_key,
-                                     const char *target, ap_tile *tile) {
-  const ap_family *family = ap_families[variant->family];
+/** The row of a variant and a target; NULL where there is none. */
+static const ap_tile_entry *find_row(const ap_family *family, const ap_variant *variant,
+                                     uint64_t variant_key, const char *target) {
   const ap_tile_table *tiles = family->tiles;
   const uint64_t key = variant_key & tiles->mask;
   const ap_tile_key *row = first_row(tiles, key);
   for (; row != NULL && (row->key & tiles->mask) == key; ++row) {
     const ap_tile_entry *entry = &tiles->rows[row - tiles->keys];
     if (row->key == (variant_key & row->mask) && is_for_target(entry, target) &&
-        is_of_class(entry, family, variant, variant_key)) {
-      *tile = entry->tile;
-      return ATTNPRESS_OK;
-    }
+        is_of_class(entry, family, variant, variant_key))
+      return entry;
   }
-  return fail_tile(variant);
+  return NULL;
+}
+
+/** The tile of a pair that no row names: that of its stand-in, of all targets, fitted. */
+__attribute__((noinline)) static attnpress_status
+find_tile_of_pair(const ap_family *family, const ap_variant *variant, ap_tile *tile) {
+  const ap_stand_in *found = NULL;
+  for (int32_t i = 0; i < family->stand_in_count && found == NULL; ++i)
+    if (ap_sets_hold(family->stand_ins[i].where, family->stand_ins[i].where_count, variant))
+      found = &family->stand_ins[i];
+  if (found == NULL)
+    return fail_tile(variant);
+  FORWARD_IF(ap_axis_check(variant->family, found->first_axis, variant->axis[found->first_axis]));
+  FORWARD_IF(ap_axis_check(variant->family, found->second_axis, variant->axis[found->second_axis]));
+  ap_variant other = *variant;
+  int32_t *const first = &other.axis[found->first_axis];
+  int32_t *const second = &other.axis[found->second_axis];
+  const int32_t larger = *first > *second ? *first : *second;
+  *first = found->first ? found->first : larger;
+  *second = found->second ? found->second : larger;
+  const ap_tile_entry *row = find_row(family, &other, ap_variant_key(&other), NULL);
+  if (row == NULL)
+    return fail_tile(variant);
+  *tile = row->tile;
+  family->fit(variant, &other, tile);
+  return ATTNPRESS_OK;
+}
+
+attnpress_status ap_find_tile_by_key(const ap_variant *variant, uint64_t variant_key,
+                                     const char *target, ap_tile *tile) {
+  const ap_family *family = ap_families[variant->family];
+  const ap_tile_entry *row = find_row(family, variant, variant_key, target);
+  if (row == NULL)
+    return find_tile_of_pair(family, variant, tile);
+  *tile = row->tile;
+  return ATTNPRESS_OK;
 }
 
 attnpress_status ap_find_tile(const ap_variant *variant, const char *target, ap_tile *tile) {

@@ -89,6 +89,16 @@ typedef struct ap_tile_class {
   int32_t number;
 } ap_tile_class;
 
+/** Variants for which all of `where` hold and whose two axes are a pair that no row of tiles names
+ * have the tile of another variant: of the pair first, second, or, where these are 0, of one whose
+ * two axes are the larger. The first row that holds counts. */
+typedef struct ap_stand_in {
+  const ap_set *where;
+  int32_t where_count;
+  int32_t first_axis, second_axis;
+  int32_t first, second;
+} ap_stand_in;
+
 /** What a renderer gets. */
 typedef struct ap_render_input {
   const char *stem; /* file name without .cu, and the extern "C" symbol */
@@ -168,6 +178,10 @@ typedef struct ap_family {
   const ap_tile_class *tile_classes;
   int32_t tile_class_count;
   const ap_tile_table *tiles;
+  const ap_stand_in *stand_ins;
+  int32_t stand_in_count;
+  /* Makes the tile of `other`, a variant's stand-in, that of the variant; NULL without stand-ins. */
+  void (*fit)(const ap_variant *variant, const ap_variant *other, ap_tile *tile);
   const ap_template *templates;
   int32_t template_count;
   const ap_route *routes;

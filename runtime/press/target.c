@@ -23,13 +23,6 @@ void ap_print_targets(char *text, size_t size) {
                              ap_targets[i].name);
 }
 
-const ap_arch *ap_find_arch(int arch) {
-  for (size_t i = 0; i < ap_archs_count; ++i)
-    if (ap_archs[i].arch == arch)
-      return &ap_archs[i];
-  return NULL;
-}
-
 const ap_route *ap_next_route(const ap_variant *variant, int capability, const ap_route *last) {
   const ap_family *family = ap_families[variant->family];
   const ap_route *run = last == NULL ? family->routes : last + 1;

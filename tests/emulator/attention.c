@@ -39,6 +39,7 @@ static void read_tile(const char *source, const ap_variant *variant, ap_tile *ti
     field[AP_ATTENTION_TILE_WARPS_M] = backward ? 8 : field[AP_ATTENTION_TILE_BLOCK_M] / 16;
     field[AP_ATTENTION_TILE_PRODUCER] = 1;
     if (variant->axis[AP_ATTENTION_HDIM_V] > AP_ATTENTION_SM90_HDIM_MAX) {
+      field[AP_ATTENTION_TILE_BLOCK_M] = AP_ATTENTION_WARPGROUP_ROWS;
       field[AP_ATTENTION_TILE_WARPS_M] = AP_ATTENTION_WARPGROUP_ROWS / 16;
       field[AP_ATTENTION_TILE_WARPS_N] = 2; /* consumers that share the columns */
     }
@@ -218,9 +219,7 @@ static shape make_shape(int i, const kernel *k) {
       .heads_kv = row->heads_kv,
       .group = row->group,
       .packed = row->packed && may_pack(&k->variant),
-      .splits = is_joined(k) && row->splits < 2       ? 2
-                : k->variant.axis[AP_ATTENTION_SPLIT] ? row->splits
-                                                      : 0,
+      .splits = k->variant.axis[AP_ATTENTION_SPLIT] ? row->splits : 0,
       .layout = row->layout,
       .without_lse = row->without_lse,
       .scale = row->scale,
@@ -246,30 +245,40 @@ static void print_failure(FILE *out, const kernel *k, const shape *s, const verd
 }
 
 /* A split kernel whose parts a combine kernel adds up; of short queries, `decode`. */
-static int open_split(kernel *split, const kernel *combine, int decode, char *report) {
+static int open_split(kernel *split, const kernel *combine, int decode, int arch, char *report) {
   ap_variant variant = combine->variant;
   char stem[AP_STEM_MAX];
   variant.axis[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD;
   variant.axis[AP_ATTENTION_SPLIT] = 1;
   variant.axis[AP_ATTENTION_DECODE] = decode;
+  variant.axis[AP_ATTENTION_ARCH] = arch;
   return ap_variant_print(&variant, stem) == ATTNPRESS_OK ? kernel_find(split, stem, report) : -1;
 }
 
 /* Of sequences of their own lengths. A combine kernel runs behind a split one. */
-static int run_ragged(const kernel *k, const kernel *other, FILE *out, int *shapes) {
+static int run_ragged(const kernel *k, const companions *others, FILE *out, int *shapes) {
   static char report[EMULATED_REPORT_BYTES];
   score_shape scores[COUNT(shape_rows)];
   kernel split = {0};
   for (int i = 0; i < COUNT(shape_rows); ++i)
     scores[i] = make_scores(k, i);
   if (k->variant.axis[AP_ATTENTION_PASS] != AP_ATTENTION_PASS_FWD_COMBINE)
-    return run_ragged_shapes(k, other, scores, out, shapes);
-  for (int decode = 1, failed; decode >= 0; --decode) {
-    if ((failed = open_split(&split, k, decode, report) != 0))
+    return run_ragged_shapes(k, others, scores, out, shapes);
+  const struct { int decode, arch; } splits[] = {{1, 80}, {0, 80}, {0, 90}};
+  for (int i = 0, failed; i < COUNT(splits); ++i) {
+    companions others = {0};
+    if (splits[i].arch == 90 && k->variant.axis[AP_ATTENTION_HDIM] > AP_ATTENTION_SM90_HDIM_MAX)
+      continue;
+    failed = open_split(&split, k, splits[i].decode, splits[i].arch, report) != 0 ||
+             (needs_schedule(&split.variant) &&
+              kernel_find(&others.schedule, SCHEDULE_STEM, report) != 0);
+    const companions adds = {.combine = *k, .schedule = others.schedule};
+    if (failed)
       fprintf(out, "FAILED %s\n  %s\n", k->stem, report);
     else
-      failed = run_ragged_shapes(&split, k, scores, out, shapes);
+      failed = run_ragged_shapes(&split, &adds, scores, out, shapes);
     kernel_close(&split);
+    companions_close(&others);
     if (failed)
       return 1;
   }
@@ -280,7 +289,7 @@ static int run_ragged(const kernel *k, const kernel *other, FILE *out, int *shap
 static int run_all_shapes(const kernel *k, const companions *others, FILE *out, int *shapes) {
   static verdict v;
   if (k->variant.axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE)
-    return run_ragged(k, companion_of_ragged(others, &k->variant), out, shapes);
+    return run_ragged(k, others, out, shapes);
   if (k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_COMBINE) {
     for (int i = 0; i < COUNT(combine_shapes); ++i, ++*shapes) {
       shape s = combine_shapes[i];
@@ -306,13 +315,14 @@ static int run_all_shapes(const kernel *k, const companions *others, FILE *out, 
   return 0;
 }
 
+int needs_map(const ap_variant *v) {
+  return v->axis[AP_ATTENTION_MOD_MASK] &&
+         v->axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_DENSE;
+}
+
 int needs_schedule(const ap_variant *v) {
   return v->axis[AP_ATTENTION_ARCH] == 90 && !v->axis[AP_ATTENTION_DECODE] &&
          v->axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE;
-}
-
-const kernel *companion_of_ragged(const companions *c, const ap_variant *v) {
-  return needs_schedule(v) ? &c->schedule : &c->combine;
 }
 
 /* What a forward kernel is launched with. */
@@ -328,14 +338,14 @@ int companions_open(companions *c, const kernel *k, char *report) {
                    k->variant.axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE,
                [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
   /* The snippet is the forward kernel's own. */
-  if (k->variant.axis[AP_ATTENTION_MOD_MASK] && c->map.module == NULL) {
+  if (needs_map(&k->variant) && c->map.module == NULL) {
     const int found = kernel_find_with_mod(&c->map, map_stem, k->mod, report);
     if (found != 0)
       return -1;
   }
-  if (needs_schedule(&k->variant))
-    return kernel_find(&c->schedule, SCHEDULE_STEM, report);
-  if (!k->variant.axis[AP_ATTENTION_SPLIT] || is_joined(k))
+  if (needs_schedule(&k->variant) && kernel_find(&c->schedule, SCHEDULE_STEM, report) != 0)
+    return -1;
+  if (!k->variant.axis[AP_ATTENTION_SPLIT])
     return 0;
   return ap_variant_print(&variant, stem) == ATTNPRESS_OK ? kernel_find(&c->combine, stem, report)
                                                           : -1;
@@ -349,16 +359,25 @@ void companions_close(companions *c) {
 
 /* A schedule by the kernel that works through it. */
 static int run_schedule_shapes(const kernel *schedule, FILE *out, int *shapes) {
+  static const char *const stems[] = {"flash_fwd_hdim64_bf16_causal_ragged_sm90",
+                                      "flash_fwd_split_hdim40_bf16_window_ragged_sm90"};
   static char report[EMULATED_REPORT_BYTES];
-  const companions others = {.schedule = *schedule};
-  kernel forward = {0};
-  int failed = kernel_find(&forward, "flash_fwd_hdim64_bf16_causal_ragged_sm90", report) != 0;
-  if (failed)
-    fprintf(out, "FAILED %s\n  %s\n", schedule->stem, report);
-  else
-    failed =
-        run_schedule_alone(schedule, out, shapes) || run_all_shapes(&forward, &others, out, shapes);
-  kernel_close(&forward);
+  int failed = run_schedule_alone(schedule, out, shapes);
+  for (int i = 0; i < COUNT(stems) && !failed; ++i) {
+    kernel forward = {0};
+    companions others = {0};
+    if (kernel_find(&forward, stems[i], report) != 0 ||
+        companions_open(&others, &forward, report) != 0) {
+      fprintf(out, "FAILED %s\n  %s\n", schedule->stem, report);
+      failed = 1;
+    } else {
+      companions by_it = others;
+      by_it.schedule = *schedule;
+      failed = run_all_shapes(&forward, &by_it, out, shapes);
+    }
+    companions_close(&others);
+    kernel_close(&forward);
+  }
   return failed;
 }
 

@@ -5,6 +5,7 @@
 
 #include "attnpress/args/common.h"
 #include "attnpress/device/ptx_address.cuh"
+#include "attnpress/device/ptx_bulk.cuh"
 #include "attnpress/device/ptx_cluster.cuh"
 #include "attnpress/device/ptx_mbarrier.cuh"
 #include "attnpress/device/ptx_tma.cuh"
@@ -104,6 +105,104 @@ KERNEL(right_second_load) {
         mbarrier_arrive(shared + EMPTY);
     }
     give(&args, d[0]);
+  }
+}
+
+// ---- Additions from shared memory ----
+
+constexpr int SUM_BYTES = 256 * 4;
+
+// All threads store, then thread 255 goes on alone.
+__device__ __forceinline__ bool stored(unsigned char *smem, float x, bool fence) {
+  ((float *)smem)[threadIdx.x] = x;
+  if (fence)
+    fence_proxy_async();
+  __syncthreads();
+  return threadIdx.x == 255;
+}
+
+__device__ __forceinline__ void start_addition(const fault_args *args, uint32_t shared) {
+  bulk_add((float *)args->out, shared, SUM_BYTES);
+  bulk_commit();
+}
+
+// Twice; the second time the place of the first is written anew, and of two groups one may go on.
+KERNEL(right_bulk_add) {
+  SHARED;
+  if (stored(smem, (float)threadIdx.x, true)) {
+    start_addition(&args, shared);
+    bulk_wait_read(0);
+  }
+  __syncthreads();
+  if (stored(smem, (float)threadIdx.x * 2, true)) {
+    start_addition(&args, shared);
+    bulk_commit();
+    bulk_wait_read(1);
+  }
+  __syncthreads();
+  ((float *)smem)[threadIdx.x] = 0;
+}
+
+#define ADDITION_KERNEL(name, fence, addition)                                                     \
+  KERNEL(name) {                                                                                   \
+    SHARED;                                                                                        \
+    if (stored(smem, 1.0f, fence)) {                                                               \
+      addition;                                                                                    \
+    }                                                                                              \
+  }
+#define ADDITION_OF(global, from, bytes)                                                           \
+  bulk_add((float *)args.out + (global), shared + (from), bytes);                                  \
+  bulk_commit();                                                                                   \
+  bulk_wait_read(0)
+ADDITION_KERNEL(bulk_add_without_proxy_fence, false, ADDITION_OF(0, 0, SUM_BYTES))
+ADDITION_KERNEL(bulk_add_of_nothing, true, ADDITION_OF(0, 16, SUM_BYTES))
+ADDITION_KERNEL(bulk_add_between_chunks, true, ADDITION_OF(0, 8, 64))
+ADDITION_KERNEL(bulk_add_of_half_a_chunk, true, ADDITION_OF(0, 0, 24))
+ADDITION_KERNEL(bulk_add_to_half_a_chunk, true, ADDITION_OF(2, 0, 64))
+ADDITION_KERNEL(bulk_add_outside, true, ADDITION_OF(4, 0, SUM_BYTES))
+ADDITION_KERNEL(bulk_add_of_a_barrier, true, mbarrier_init(shared + 512, 1);
+                ADDITION_OF(0, 0, SUM_BYTES))
+ADDITION_KERNEL(bulk_add_without_commit, true, bulk_add((float *)args.out, shared, SUM_BYTES);
+                bulk_wait_read(0))
+ADDITION_KERNEL(bulk_add_without_end, true, start_addition(&args, shared))
+ADDITION_KERNEL(bulk_add_read_back, true, ADDITION_OF(0, 0, SUM_BYTES);
+                ((uint32_t *)smem)[0] = args.out[1])
+ADDITION_KERNEL(bulk_add_waits_for_too_few, true, start_addition(&args, shared); bulk_wait_read(1);
+                ((float *)smem)[3] = 0)
+ADDITION_KERNEL(bulk_add_under_a_copy, true, start_addition(&args, shared);
+                mbarrier_init(shared + FULL, 1); fence_mbarrier_init();
+                tma_load_4d(shared, &args.map, shared + FULL, 0, 0, 0, 0))
+
+// The barrier comes before the wait.
+KERNEL(bulk_add_written_early) {
+  SHARED;
+  const bool adds = stored(smem, 1.0f, true);
+  if (adds)
+    start_addition(&args, shared);
+  __syncthreads();
+  ((float *)smem)[threadIdx.x] = 0;
+  if (adds)
+    bulk_wait_read(0);
+}
+
+KERNEL(bulk_add_written_without_a_barrier) {
+  SHARED;
+  if (stored(smem, 1.0f, true)) {
+    start_addition(&args, shared);
+    bulk_wait_read(0);
+  } else if (threadIdx.x == 0) {
+    ((float *)smem)[77] = 0;
+  }
+}
+
+// The others' stores are not known.
+KERNEL(bulk_add_before_the_barrier) {
+  SHARED;
+  ((float *)smem)[threadIdx.x] = 1.0f;
+  fence_proxy_async();
+  if (threadIdx.x == 255) {
+    start_addition(&args, shared);
+    bulk_wait_read(0);
   }
 }
 

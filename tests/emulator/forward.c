@@ -27,7 +27,6 @@ enum { Q, K, V, OUT, LSE, OUT_PARTIAL, LSE_PARTIAL, TENSORS };
 typedef struct call {
   const shape *s;
   int heads, hdim, hdim_v, dtype;
-  int clusters; /* 1: whose blocks are processes, which share what they write */
   int64_t rows; /* of out: batch * heads * seqlen_q */
   memory memory[TENSORS];
   emulated_tensor tensors[TENSORS];
@@ -62,8 +61,7 @@ void poison_tensor(const emulated_tensor *t) {
 }
 
 static void *map_tensor(call *c, int which, size_t bytes) {
-  const int read_only = which == Q || which == K || which == V;
-  return (c->clusters && !read_only ? memory_map_shared : memory_map)(&c->memory[which], bytes);
+  return memory_map(&c->memory[which], bytes);
 }
 
 static void add_tensor(call *c, int which, attnpress_tensor *t, const char *name, int seqlen,
@@ -109,9 +107,6 @@ static void call_open(call *c, const ap_variant *variant, const shape *s) {
               .hdim = variant->axis[AP_ATTENTION_HDIM],
               .hdim_v = variant->axis[AP_ATTENTION_HDIM_V],
               .dtype = variant->axis[AP_ATTENTION_DTYPE]};
-  c->clusters = variant->axis[AP_ATTENTION_ARCH] == 90 &&
-                (variant->axis[AP_ATTENTION_DECODE] ||
-                 variant->axis[AP_ATTENTION_HDIM_V] > AP_ATTENTION_SM90_HDIM_MAX);
   c->rows = (int64_t)s->batch * c->heads * s->seqlen_q;
   attnpress_forward_args *a = &c->args;
   *a = (attnpress_forward_args)ATTNPRESS_FORWARD_ARGS_INIT;
@@ -303,11 +298,6 @@ static void restrict_keys(emulated_tensor *t, ap_keys blocks, int block_n) {
     t->data = NULL;
 }
 
-int is_joined(const kernel *k) {
-  return k->variant.axis[AP_ATTENTION_SPLIT] && k->variant.axis[AP_ATTENTION_DECODE] &&
-         k->variant.axis[AP_ATTENTION_ARCH] == AP_ATTENTION_CLUSTER_ARCH;
-}
-
 /* `used`: the tensors that the kernel may touch, as bits, those of the scores behind the others; the
  * others are as if they were not there. Of K and V, what a forward kernel has to load. */
 static int launch(const kernel *k, unsigned blocks, const void *args,
@@ -324,11 +314,8 @@ static int launch(const kernel *k, unsigned blocks, const void *args,
       restrict_keys(&given[count - 1], all_key_blocks(c, k),
                     k->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
   }
-  const int cluster =
-      k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD ? ap_cluster_of(&k->tile) : 1;
   const emulated_launch l = {.module = k->module,
-                             .blocks = blocks * (unsigned)cluster,
-                             .cluster = is_joined(k) ? (unsigned)c->s->splits : (unsigned)cluster,
+                             .blocks = blocks,
                              .threads = (unsigned)k->tile.threads,
                              .shared_bytes = (size_t)k->tile.smem_bytes,
                              .args = args,
@@ -589,7 +576,7 @@ void run_forward(const kernel *forward, const companions *others, const shape *s
     add_floats(&c, OUT_PARTIAL, "out_partial", s->splits * c.rows * c.hdim_v);
     add_floats(&c, LSE_PARTIAL, "lse_partial", s->splits * c.rows);
   }
-  const int parts = split && !is_joined(forward); /* another kernel adds them up */
+  const int parts = split; /* another kernel adds them up */
   const unsigned outputs =
       (split ? 1u << OUT_PARTIAL | 1u << LSE_PARTIAL : 0) | (parts ? 0 : 1u << OUT | 1u << LSE);
   const unsigned sinks = parts ? 0 : 1u << (TENSORS + TENSOR_SINKS);

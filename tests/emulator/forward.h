@@ -69,14 +69,12 @@ typedef struct companions {
   kernel combine, map, schedule;
 } companions;
 
+/** 1 of a kernel that reads the map of its snippet's mask. */
+int needs_map(const ap_variant *v);
 /** What runs before a ragged kernel of compute capability 9.0. */
 #define SCHEDULE_STEM "flash_fwd_schedule_hdim8_bf16_sm80"
 int needs_schedule(const ap_variant *v);
-/** What runs with a kernel of sequences of their own lengths. */
-const kernel *companion_of_ragged(const companions *c, const ap_variant *v);
 
-/** 1 of a split kernel whose thread blocks add up the splits themselves, in clusters. */
-int is_joined(const kernel *k);
 
 /** Opens those that a kernel needs, from what the library renders. 0; or -1 with the reason in
  * `report`. */

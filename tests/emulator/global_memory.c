@@ -4,6 +4,7 @@
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include "machine.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -20,6 +21,7 @@ typedef struct writer {
 typedef enum access_kind { READ = 0, WRITE = 1, REDUCTION = 2 } access_kind;
 
 enum { GRANULE_BYTES_MAX = 2, TENSORS_MAX = 16, ARRIVALS_MAX = 255 };
+enum { COPY_ENGINE = THREADS_MAX }; /* a thread of its own, whose work nobody waits for */
 
 static uint64_t granule_bytes(const emulated_tensor *t) {
   return t->element_bytes < GRANULE_BYTES_MAX ? 1 : GRANULE_BYTES_MAX;
@@ -88,22 +90,26 @@ void global_reset(void) {
   }
 }
 
-/* `first` to `last`: granules of a tensor that the current thread reads or writes. */
-static void check_writers(const emulated_tensor *t, writer *first, writer *last, access_kind kind,
-                          const void *site) {
+/* `first` to `last`: granules of a tensor that `thread` reads or writes. */
+static void check_writers(const emulated_tensor *t, writer *first, writer *last, int thread,
+                          access_kind kind, const void *site) {
   static const char *const verbs[] = {"reads", "writes", "adds to"};
   const uint32_t arrivals = cluster_arrivals();
   const writer self = {m->block, (uint32_t)((uintptr_t)site - m->launch->module->begin),
-                       (uint16_t)m->current, (uint8_t)kind,
+                       (uint16_t)thread, (uint8_t)kind,
                        (uint8_t)(arrivals < ARRIVALS_MAX ? arrivals : ARRIVALS_MAX)};
   for (writer *w = first; w <= last; ++w) {
     const int alone = w->block == self.block && w->thread == self.thread;
     const int before = w->arrivals < ARRIVALS_MAX && cluster_orders(w->block, w->arrivals);
-    if (w->written && !alone && !before && !(kind == REDUCTION && w->written == REDUCTION))
-      machine_fail("race: %s an element of %s at %s;\n  thread %d of block %u has %s it at %s",
-                   verbs[kind], t->name, site_text(site), w->thread, w->block,
+    if (w->written && !alone && !before && !(kind == REDUCTION && w->written == REDUCTION)) {
+      char who[32] = "the copy engine";
+      if (w->thread != COPY_ENGINE)
+        snprintf(who, sizeof who, "thread %d", w->thread);
+      machine_fail("race: %s an element of %s at %s;\n  %s of block %u has %s it at %s",
+                   verbs[kind], t->name, site_text(site), who, w->block,
                    w->written == WRITE ? "written" : "added to",
                    site_text((const void *)(m->launch->module->begin + w->site)));
+    }
     if (kind != READ)
       *w = self;
   }
@@ -138,7 +144,8 @@ static _Noreturn void fail_access(uintptr_t address, int bytes, int is_write, co
       site_text(site));
 }
 
-static void access_element(uintptr_t address, int bytes, access_kind kind, const void *site) {
+static void access_element(uintptr_t address, int bytes, int thread, access_kind kind,
+                           const void *site) {
   for (int i = 0; i < m->launch->tensor_count; ++i) {
     const emulated_tensor *t = &m->launch->tensors[i];
     if (t->data != NULL && address >= (uintptr_t)t->data && (t->writable || kind == READ) &&
@@ -146,7 +153,8 @@ static void access_element(uintptr_t address, int bytes, access_kind kind, const
       const uint64_t offset = address - (uintptr_t)t->data;
       if (i < TENSORS_MAX && writers[i] != NULL)
         check_writers(t, writers[i] + offset / granule_bytes(t),
-                      writers[i] + (offset + (uint64_t)bytes - 1) / granule_bytes(t), kind, site);
+                      writers[i] + (offset + (uint64_t)bytes - 1) / granule_bytes(t), thread, kind,
+                      site);
       return;
     }
   }
@@ -157,12 +165,16 @@ static void access_element(uintptr_t address, int bytes, access_kind kind, const
 }
 
 void global_access(uintptr_t address, int bytes, int is_write, const void *site) {
-  access_element(address, bytes, is_write ? WRITE : READ, site);
+  access_element(address, bytes, m->current, is_write ? WRITE : READ, site);
 }
 
 void global_reduction(uintptr_t address, int bytes, const void *site) {
   if (address % (uintptr_t)bytes != 0)
     machine_fail("adds to %d bytes at address 0x%llx, which is not a multiple of that, at %s",
                  bytes, (unsigned long long)address, site_text(site));
-  access_element(address, bytes, REDUCTION, site);
+  access_element(address, bytes, m->current, REDUCTION, site);
+}
+
+void global_bulk_reduction(uintptr_t address, int bytes, const void *site) {
+  access_element(address, bytes, COPY_ENGINE, REDUCTION, site);
 }

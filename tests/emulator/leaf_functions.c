@@ -157,14 +157,15 @@ static void call_leaf_sm90(void (*function)(void), const void *args) {
 }
 
 /* Both have rows that are shorter than the box, and end inside it in every dimension; of the first
- * 23 KB of `in`. */
+ * 23 KB of `in`. That of five has every second element of a dimension. */
 int leaf_sm90_fill_args(leaf_sm90_args *args, uint64_t in, uint64_t out, leaf_encode *encode,
                         leaf_encode_im2col *encode_im2col) {
   enum { UINT16 = 1, SWIZZLE_128B = 3 };
   static const uint32_t ones[] = {1, 1, 1, 1, 1};
   static const uint64_t dims_4d[] = {56, 10, 4, 2}, strides_4d[] = {128, 1280, 5120};
   static const uint64_t dims_5d[] = {40, 3, 10, 4, 2}, strides_5d[] = {96, 288, 2880, 11520};
-  static const uint32_t box_4d[] = {64, 8, 1, 2}, box_5d[] = {64, 2, 4, 1, 2};
+  static const uint32_t box_4d[] = {64, 8, 1, 2}, box_5d[] = {64, 2, 8, 1, 2};
+  static const uint32_t steps_5d[] = {1, 1, 2, 1, 1};
   /* Images of 7 lines of 6 pixels; every second pixel of a line, from one before the first but two
    * on, and the lines from two above the first to the last but one. */
   static const uint64_t dims_im2col[] = {56, 6, 7, 3}, strides_im2col[] = {128, 784, 5488};
@@ -175,7 +176,7 @@ int leaf_sm90_fill_args(leaf_sm90_args *args, uint64_t in, uint64_t out, leaf_en
   int status = encode(&args->map_4d, UINT16, 4, address, dims_4d, strides_4d, box_4d, ones, 0,
                       SWIZZLE_128B, 0, 0);
   if (status == 0)
-    status = encode(&args->map_5d, UINT16, 5, address, dims_5d, strides_5d, box_5d, ones, 0,
+    status = encode(&args->map_5d, UINT16, 5, address, dims_5d, strides_5d, box_5d, steps_5d, 0,
                     SWIZZLE_128B, 0, 0);
   return status != 0
              ? status

@@ -178,6 +178,10 @@ void shared_copy_end(uint32_t address, int bytes, const void *site);
  * copies up to `stamp` has seen their end. */
 void shared_bulk_begin(uint32_t address, int mbarrier, uint32_t stamp, const void *site);
 
+/** The copy engine begins to read 16 bytes, for the current thread, and has read them. */
+void shared_bulk_read_begin(uint32_t address, uint32_t stamp, const void *site);
+void shared_bulk_read_end(uint32_t address, const void *site);
+
 /** A product of a warpgroup that reads shared memory. */
 typedef struct product_reader {
   int group;
@@ -198,11 +202,18 @@ void global_reset(void); /* before a launch */
 void global_access(uintptr_t address, int bytes, int is_write, const void *site);
 /** An addition in place, which other threads' additions to the same bytes need no order with. */
 void global_reduction(uintptr_t address, int bytes, const void *site);
+/** The same by the copy engine, which the current thread cannot wait for. */
+void global_bulk_reduction(uintptr_t address, int bytes, const void *site);
 
 /* ---- cp_async.c ---- */
 
 void cp_async_reset(thread *t); /* before a block */
 void cp_async_free(thread *t);
+
+/* ---- bulk.c ---- */
+
+void bulk_reset(void);      /* before a block */
+void bulk_check_exit(void); /* the current thread ends */
 
 /* ---- mbarrier.c ---- */
 

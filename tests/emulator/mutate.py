@@ -104,6 +104,8 @@ def classify(report: str) -> str:
     kinds = [
         (r"did not compile", "the compiler"),
         (r"by wgmma, or its wait", "memory that a product reads"),
+        (r"the copy engine reads", "memory that the copy engine reads"),
+        (r"no fence.proxy.async", "fence"),
         (r"a product use|last wgmma.fence|first wgmma.fence", "registers of a product"),
         (r"descriptor|atoms", "descriptor"),
         (

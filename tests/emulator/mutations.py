@@ -10,7 +10,6 @@ RING = "templates/attention/parts/key_ring.cu.j2"
 BLOCK = "templates/attention/parts/key_block.cu.j2"
 ROWS = "templates/attention/parts/tile_rows.cu.j2"
 COMBINE = "templates/attention/flash_fwd_combine.cu.j2"
-ADD_SPLITS = "templates/attention/parts/add_splits.cu.j2"
 FWD_SM90 = "templates/attention/flash_fwd_sm90.cu.j2"
 TILE = "include/attnpress/device/tile.cuh"
 WGMMA = "include/attnpress/device/ptx_wgmma.cuh"
@@ -54,7 +53,7 @@ BARRIER_OF_SLAB = """\
 LOAD_OF_SLAB = """\
 //% if not spread
   const int ahead = slab + STAGES - 1;
-//% if not mod_mask
+//% if not has_map
   if (n - ahead / SLABS >= pipe->block_begin)
     load_slab(pipe, n - ahead / SLABS, ahead % SLABS, ring_slot(pipe, slab, STAGES - 1), masked);
 //% else
@@ -66,7 +65,7 @@ LOAD_OF_SLAB = """\
 """
 
 FIRST_BLOCK = (
-    'walk.n == ${ "walk.block_begin" if mask == "window" and not mod_mask'
+    'walk.n == ${ "walk.block_begin" if mask == "window" and not has_map'
     ' else "walk.unit.blocks.begin"'
 )
 
@@ -621,7 +620,7 @@ MUTATIONS = [
     ),
     Mutation(
         "combine: offset of a row cut to 32 bits",
-        ADD_SPLITS,
+        COMBINE,
         "position * args->out_row_stride",
         "(int)(position * args->out_row_stride)",
     ),
@@ -772,61 +771,61 @@ MUTATIONS = [
     # ---- Combine ----
     Mutation(
         "combine: splits past the first step left out",
-        ADD_SPLITS,
+        COMBINE,
         "for (; first < args->num_splits; first += STEP * GROUPS) {",
         "if (first < args->num_splits) {",
     ),
     Mutation(
         "combine: splits past the end",
-        ADD_SPLITS,
+        COMBINE,
         "if (split < args->num_splits) {",
         "{",
     ),
     Mutation(
         "combine: no barrier before the warps are added up",
-        ADD_SPLITS,
+        COMBINE,
         "  __syncthreads();\n  if (threadIdx.x >=",
         "  if (threadIdx.x >=",
     ),
     Mutation(
         "combine: rows without keys",
-        ADD_SPLITS,
+        COMBINE,
         "lse - finite_base(max)",
         "lse - max",
     ),
     Mutation(
         "combine: sums not normalised",
-        ADD_SPLITS,
+        COMBINE,
         "sum.out.x * end.normalize, sum.out.y * end.normalize",
         "sum.out.x, sum.out.y",
     ),
     Mutation(
         "combine: weights of the steps before not rescaled",
-        ADD_SPLITS,
+        COMBINE,
         "sum.weights *= rescale;",
         "",
     ),
     Mutation(
         "combine: columns past the end",
-        ADD_SPLITS,
+        COMBINE,
         "if (threadIdx.x >= GROUP_THREADS || !valid)",
         "if (threadIdx.x >= GROUP_THREADS)",
     ),
     Mutation(
         "combine: one group left out",
-        ADD_SPLITS,
+        COMBINE,
         "lanes < 32; lanes *= 2",
         "lanes < 16; lanes *= 2",
     ),
     Mutation(
         "combine: one warp left out",
-        ADD_SPLITS,
+        COMBINE,
         "for (int warp = 1; warp < WARPS; ++warp)",
         "for (int warp = 1; warp < WARPS - 1; ++warp)",
     ),
     Mutation(
         "combine: heads of the next batch",
-        ADD_SPLITS,
+        COMBINE,
         "row / args->seqlen_q % args->heads_q;",
         "row / args->seqlen_q;",
     ),
@@ -914,16 +913,15 @@ MUTATIONS = [
     Mutation(
         "sm90: Q is released a key block early",
         FWD_SM90,
-        FIRST_BLOCK + " });",
-        FIRST_BLOCK + " } + 1);",
-        place=2,
+        FIRST_BLOCK + ' }${ " && walk',
+        FIRST_BLOCK + ' } + 1${ " && walk',
     ),
     Mutation(
         "sm90: Q that is not used is not released",
         FWD_SM90,
         "arrive_once(q_empty(shared, consumer));",
         "",
-        place=2,
+        place=3,
     ),
     Mutation(
         "sm90: every lane releases",
@@ -1217,8 +1215,8 @@ MUTATIONS = [
     Mutation(
         "sm90: a step of K within its slab",
         FWD_SM90,
-        "(step / 4 * KEY_SLAB_BYTES + step % 4 * 32)",
-        "(step / 4 * KEY_SLAB_BYTES + step % 4 * 64)",
+        '"KEY_SLAB_BYTES" } + step % 4 * 32) / 16',
+        '"KEY_SLAB_BYTES" } + step % 4 * 64) / 16',
     ),
     Mutation(
         "sm90: a step of Q into the next slab",
@@ -1229,8 +1227,8 @@ MUTATIONS = [
     Mutation(
         "sm90: a step of V",
         FWD_SM90,
-        "v + step * 16 * 128 / 16",
-        "v + step * 8 * 128 / 16",
+        'else "step * 16 * 128" } / 16',
+        'else "step * 8 * 128" } / 16',
     ),
     Mutation(
         "sm90: rows of K's atoms",

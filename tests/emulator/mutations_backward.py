@@ -9,6 +9,7 @@ SM90 = "templates/attention/flash_bwd_sm90.cu.j2"
 DQ_SM90 = "templates/attention/flash_bwd_dq_sm90.cu.j2"
 DELTA = "templates/attention/flash_bwd_delta.cu.j2"
 CONVERT = "templates/attention/flash_bwd_convert.cu.j2"
+BULK = "include/attnpress/device/gradient_bulk.cuh"
 GRADIENT = "include/attnpress/device/gradient.cuh"
 STORE = "include/attnpress/device/gradient_store.cuh"
 PRODUCT = "include/attnpress/device/product.cuh"
@@ -25,6 +26,7 @@ KERNELS = [
     ("flash_bwd_hdim72_bf16_causal_sm90", ""),
     ("flash_bwd_hdim64_fp16_sm90", "m64n128s3"),
     ("flash_bwd_hdim72_fp16_causal_sm90", "m64n128s2d4"),
+    ("flash_bwd_hdim104_bf16_causal_sm90", ""),
     ("flash_bwd_dkv_hdim40_bf16_sm90", ""),
     ("flash_bwd_dq_hdim72_bf16_causal_sm90", ""),
 ]
@@ -252,8 +254,8 @@ MUTATIONS = [
     Mutation(
         "bwd sm90: dQ of the second slab onto the first",
         SM90,
-        "add_columns(sum + 8 * 128, dq",
-        "add_columns(sum, dq",
+        "add_columns(sum + 8 * 128, smem",
+        "add_columns(sum, smem",
     ),
     Mutation(
         "bwd sm90: the place of dS is handed back too early",
@@ -268,6 +270,78 @@ MUTATIONS = [
         "    __syncwarp();\n//% if sums",
         "//% if sums",
     ),
+    # ---- sm90: dQ is added by the copy engine ----
+    Mutation("bwd sm90: dQ is not fenced", BULK, "  fence_proxy_async();\n", ""),
+    Mutation("bwd sm90: dQ is added before other lanes stored it", BULK, "  __syncwarp();\n", ""),
+    Mutation("bwd sm90: dQ is not committed", BULK, "    bulk_commit();\n", ""),
+    Mutation(
+        "bwd sm90: the place of dQ is not waited for",
+        SM90,
+        "finds its place read.\n    wait_for_additions(0);\n",
+        "finds its place read.\n",
+    ),
+    Mutation(
+        "bwd sm90: the place of dQ is waited for after it is handed over",
+        SM90,
+        "    wait_for_additions(0);\n//% endif\n    arrive_once(ds_full(shared, turn));\n",
+        "//% endif\n    arrive_once(ds_full(shared, turn));\n"
+        "//% if bulk and dq_warps == 0\n    wait_for_additions(0);\n"
+        "//% endif\n",
+    ),
+    Mutation(
+        "bwd sm90: the last dQ is not waited for",
+        SM90,
+        "//% if bulk and dq_warps == 0\n  wait_for_additions(0);\n//% endif\n}",
+        "}",
+    ),
+    Mutation(
+        "bwd sm90: one group of additions is left behind", BULK, "read(pending)", "read(1)"
+    ),
+    Mutation(
+        "bwd sm90: the place of dQ's columns is not waited for",
+        SM90,
+        "  wait_for_additions(${ 1 if hdim > 64 else 0 });\n",
+        "",
+    ),
+    Mutation(
+        "bwd sm90: the place of dQ's columns is waited for by one lane",
+        SM90,
+        "  wait_for_additions(${ 1 if hdim > 64 else 0 });\n  __syncwarp();\n",
+        "  wait_for_additions(${ 1 if hdim > 64 else 0 });\n",
+    ),
+    Mutation(
+        "bwd sm90: the last columns of dQ are not waited for",
+        SM90,
+        "// K has been read\n  wait_for_additions(0);\n",
+        "// K has been read\n",
+    ),
+    Mutation(
+        "bwd sm90: both parts of dQ's columns in one place",
+        SM90,
+        "shared, place + 8 * 512, dq",
+        "shared, place, dq",
+    ),
+    Mutation("bwd sm90: a run of dQ is short", BULK, "tiles * 512)", "(tiles - 1) * 512)"),
+    Mutation("bwd sm90: a run of dQ is long", BULK, "tiles * 512)", "(tiles + 1) * 512)"),
+    Mutation(
+        "bwd sm90: a run of dQ is dropped",
+        SM90,
+        "    begin_addition(sum,",
+        "    if (warp != 2)\n      begin_addition(sum,",
+    ),
+    Mutation(
+        "bwd sm90: another warp's run of dQ",
+        SM90,
+        "begin_addition(sum, shared + place,",
+        "begin_addition(sum, shared + DQ_OFFSET,",
+    ),
+    Mutation(
+        "bwd sm90: the warps' places of dQ overlap",
+        SM90,
+        "DQ_WARP_BYTES = 16 * HEAD_DIM * 4",
+        "DQ_WARP_BYTES = 16 * HEAD_DIM * 4 - 512",
+    ),
+    Mutation("bwd sm90: a tile of dQ in another order", BULK, "sum_place(lane, i)", "lane * 4 + i"),
     Mutation(
         "bwd_dq sm90: K is not waited for",
         DQ_SM90,

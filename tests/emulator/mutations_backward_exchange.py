@@ -15,9 +15,10 @@ KERNELS = [
     ("flash_bwd_hdim192v128_fp16_window_sm90", ""),
     ("flash_bwd_hdim72_bf16_causal_ragged_sm90", ""),
     ("flash_bwd_hdim136_fp16_ragged_sm90", ""),
+    ("flash_bwd_hdim152_fp16_ragged_sm90", "m64n64s2d4"),
 ]
-"""Two and three slabs, two and three stages, with and without dQ, V of one slab a consumer; ragged,
-of both templates."""
+"""Two and three slabs, two and three stages, with and without dQ, and with dQ added by the copy
+engine, V of one slab a consumer; ragged, of both templates."""
 
 MUTATIONS = [
     # ---- What comes in ----
@@ -76,8 +77,8 @@ MUTATIONS = [
     Mutation(
         "bwd exchange: dQ does not wait for dS",
         EXCHANGE,
-        "    wait_for_phase(ds_full(shared, n % 2), n / 2 % 2);\n    add_dq",
-        "    add_dq",
+        "    wait_for_phase(ds_full(shared, n % 2), n / 2 % 2);\n//% if bulk\n    add_dq",
+        "//% if bulk\n    add_dq",
     ),
     Mutation(
         "bwd exchange: P of the other turn",
@@ -91,6 +92,42 @@ MUTATIONS = [
         EXCHANGE,
         "start_dq(dq, shared, turn",
         "start_dq(dq, shared, 0",
+    ),
+    Mutation(
+        "bwd exchange: the place of a part of dQ is not waited for",
+        EXCHANGE,
+        "  wait_for_additions(1);\n",
+        "",
+    ),
+    Mutation(
+        "bwd exchange: the place of a part of dQ is waited for by one lane",
+        EXCHANGE,
+        "  wait_for_additions(1);\n  __syncwarp();\n",
+        "  wait_for_additions(1);\n",
+    ),
+    Mutation(
+        "bwd exchange: the last part of dQ is not waited for",
+        EXCHANGE,
+        "  wait_for_additions(0);\n",
+        "",
+    ),
+    Mutation(
+        "bwd exchange: all parts of dQ in one place",
+        EXCHANGE,
+        "      *place ^= DQ_WARP_BYTES;\n",
+        "",
+    ),
+    Mutation(
+        "bwd exchange: a part of dQ onto the one before",
+        EXCHANGE,
+        "begin_addition(sum + part * (DQ_COLUMNS / 8) * 128,",
+        "begin_addition(sum,",
+    ),
+    Mutation(
+        "bwd exchange: columns of dQ past the head dim are added",
+        EXCHANGE,
+        "min(DQ_COLUMNS / 8, HEAD_DIM / 8 - part * (DQ_COLUMNS / 8))",
+        "DQ_COLUMNS / 8",
     ),
     Mutation("bwd exchange: chunks are not swizzled", EXCHANGE, "(lane / 4 * 16<%", "(0<%"),
     Mutation(
@@ -348,10 +385,30 @@ MUTATIONS = [
         "key_row = work->key_begin",
     ),
     Mutation(
-        "bwd ragged sm90: the grid's bound is the sequence's end",
+        "bwd ragged sm90: work that is not there",
         EXCHANGE,
-        "  if (work.key_begin >= bwd.seqlen_k) // the grid is laid out for the longest sequence\n"
-        "    return;\n",
+        "  if (found.key_begin < 0)\n    return;\n",
         "",
+    ),
+    Mutation(
+        "bwd ragged sm90: a unit is dropped",
+        WALK,
+        "is_unit(batch, number)",
+        "is_unit(batch, number + 1)",
+    ),
+    Mutation(
+        "bwd ragged sm90: the key block before, twice",
+        WALK,
+        "unit->block * BLOCK_N",
+        "max(unit->block - 1, 0) * BLOCK_N",
+    ),
+    Mutation(
+        "bwd ragged sm90: key head 0", WALK, "work.kv_head = unit->head;", "work.kv_head = 0;"
+    ),
+    Mutation(
+        "bwd ragged sm90: a mask of the bounds",
+        WALK,
+        "args_of_lengths(batch, at->seqlen_q, at->seqlen_k)",
+        "batch->bwd",
     ),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mutations import ADD_SPLITS, COMBINE, Mutation
+from mutations import COMBINE, Mutation
 
 SEQUENCE = "include/attnpress/device/sequence.cuh"
 DECODE = "templates/attention/flash_fwd_decode_sm80.cu.j2"
@@ -14,6 +14,7 @@ SM90 = "templates/attention/flash_fwd_sm90.cu.j2"
 UNITS = "templates/attention/parts/ragged_units.cu.j2"
 PRODUCER = "templates/attention/parts/ragged_producer.cu.j2"
 SCHEDULE = "templates/attention/flash_fwd_schedule.cu.j2"
+FIXED = "templates/attention/parts/fixed_splits_sm90.cu.j2"
 
 KERNELS = [
     ("flash_fwd_split_hdim40_bf16_window_paged_sm80", ""),
@@ -30,9 +31,12 @@ KERNELS = [
     ("flash_fwd_hdim128_fp16_window_ragged_sm90", "m128n80s2"),
     ("flash_fwd_hdim40_bf16_ragged_sm90", "m64n48s3"),
     ("flash_fwd_hdim72_bf16_causal_paged_sm90", "m64n112s2"),
+    ("flash_fwd_hdim192v128_bf16_causal_paged_sm90", "m64n48s2"),
+    ("flash_fwd_split_hdim64_bf16_causal_ragged_sm90", "m64n48s3"),
+    ("flash_fwd_split_hdim40_fp16_window_paged_sm90", "m128n48s2"),
 ]
-"""Both places of the keys in both kinds of kernels, split and not; one slab of V and several; of
-sm90, one to three consumers."""
+"""Both places of the keys in both kinds of kernels, split and not; one slab of V and several, of
+which some are whole and some not; of sm90, one to three consumers, and splits at fixed places."""
 
 MUTATIONS = [
     Mutation(
@@ -140,13 +144,13 @@ MUTATIONS = [
     ),
     Mutation(
         "ragged: the sum goes to the first sequence",
-        ADD_SPLITS,
+        COMBINE,
         "(rows.begin + position) * args->out_row_stride",
         "position * args->out_row_stride",
     ),
     Mutation(
         "ragged: the sum's lse goes to the first sequence",
-        ADD_SPLITS,
+        COMBINE,
         "lse_of_sequence(ragged, rows, batch, args->lse_batch_stride) +",
         "0 +",
     ),
@@ -245,7 +249,7 @@ MUTATIONS = [
     ),
     Mutation(
         "ragged: the output of a split without keys is read",
-        ADD_SPLITS,
+        COMBINE,
         "if (lse[i] > -INF)",
         "if (first + i * GROUPS < args->num_splits)",
     ),
@@ -312,13 +316,13 @@ MUTATIONS = [
     ),
     Mutation(
         "fixed splits: the combine kernel leaves the last out",
-        ADD_SPLITS,
+        COMBINE,
         "split < args->num_splits; ++split) {\n    const int64_t partial",
         "split < args->num_splits - 1; ++split) {\n    const int64_t partial",
     ),
     Mutation(
         "fixed splits: the combine kernel's groups",
-        ADD_SPLITS,
+        COMBINE,
         "if (ragged->fixed_split_blocks == 0)",
         "if (ragged->fixed_split_blocks >= 0)",
     ),
@@ -402,12 +406,14 @@ MUTATIONS = [
         PRODUCER,
         "atomic_add(ragged->ticket, 1)",
         "atomic_add(ragged->ticket, 2)",
+        place=2,
     ),
     Mutation(
         "ragged sm90: a unit is computed twice",
         PRODUCER,
         "(int)(gridDim.x + atomic_add",
         "(int)(gridDim.x - 1 + atomic_add",
+        place=2,
     ),
     Mutation(
         "ragged sm90: the last unit is lost", PRODUCER, "number >= count", "number >= count - 1"
@@ -423,6 +429,7 @@ MUTATIONS = [
         PRODUCER,
         "    __syncwarp();\n    arrive_once(unit_empty(place.index));",
         "    arrive_once(unit_empty(place.index));",
+        place=3,
     ),
     Mutation(
         "ragged sm90: the unit of the sequence before",
@@ -432,15 +439,15 @@ MUTATIONS = [
     ),
     Mutation(
         "ragged sm90: the last section has as many heads",
-        UNITS,
-        "min(section_heads, args->tile_heads.value - first_head)",
+        SEQUENCE,
+        "min(section_heads, heads - first_head)",
         "section_heads",
     ),
     Mutation(
         "ragged sm90: sections begin with head 0",
-        UNITS,
-        "unit->tile_head = first_head + of_section",
-        "unit->tile_head = of_section",
+        SEQUENCE,
+        "{first_head + of_section - block * there, block}",
+        "{of_section - block * there, block}",
     ),
     Mutation(
         "ragged sm90: a key more than there is",
@@ -500,8 +507,92 @@ MUTATIONS = [
     Mutation(
         "pages sm90: boxes lie one after the other in the page",
         SM90,
-        "slab * KEY_SLAB_BYTES + first * 128",
+        "slab * KEY_SLAB_BYTES + first * box_slabs * 128",
         "slab * KEY_SLAB_BYTES",
+    ),
+    Mutation(
+        "pages sm90: boxes of all slabs lie where those of one slab do",
+        SM90,
+        "first * box_slabs * 128",
+        "first * 128",
+    ),
+    Mutation(
+        "pages sm90: every slab begins with column 0",
+        SM90,
+        "full, slab * 64, 0,\n                head,",
+        "full, 0, 0,\n                head,",
+    ),
+    Mutation(
+        "pages sm90: boxes begin with the page",
+        SM90,
+        "head, box.row / 8, box.page",
+        "head, 0, box.page",
+    ),
+    Mutation(
+        "pages sm90: slab by slab where all come at once",
+        SM90,
+        "slab < slabs; slab += box_slabs)",
+        "slab < slabs; ++slab)",
+    ),
+    Mutation(
+        "pages sm90: all slabs of K come, whole or not",
+        SM90,
+        "K_BOX_SLABS = HEAD_DIM % 64 == 0 ? K_SLABS : 1",
+        "K_BOX_SLABS = K_SLABS",
+    ),
+    Mutation(
+        "pages sm90: the next slab of K lies behind all keys",
+        SM90,
+        "K_SLAB_STEP = K_BOX_SLABS > 1 ? 1024 : KEY_SLAB_BYTES",
+        "K_SLAB_STEP = KEY_SLAB_BYTES",
+    ),
+    Mutation(
+        "pages sm90: the next slab of V lies behind all keys",
+        SM90,
+        "V_SLAB_STEP = V_BOX_SLABS > 1 ? 1024 : KEY_SLAB_BYTES",
+        "V_SLAB_STEP = KEY_SLAB_BYTES",
+    ),
+    Mutation(
+        "pages sm90: 8 keys of K follow 8 others at once",
+        SM90,
+        "K_GROUP_BYTES = K_BOX_SLABS * 1024",
+        "K_GROUP_BYTES = 1024",
+    ),
+    Mutation(
+        "pages sm90: 8 keys of V have as many slabs as K",
+        SM90,
+        "V_GROUP_BYTES = V_BOX_SLABS * 1024",
+        "V_GROUP_BYTES = K_BOX_SLABS * 1024",
+    ),
+    Mutation(
+        "pages sm90: strides of V are each other's",
+        SM90,
+        "wgmma_descriptor(shared + V_OFFSET, V_GROUP_BYTES, V_SLAB_STEP)",
+        "wgmma_descriptor(shared + V_OFFSET, V_SLAB_STEP, V_GROUP_BYTES)",
+    ),
+    Mutation(
+        "pages sm90: a product P V goes on 8 keys further",
+        SM90,
+        "step * 2 * V_GROUP_BYTES",
+        "step * V_GROUP_BYTES",
+    ),
+    Mutation(
+        "pages sm90: heads of K are a step apart",
+        PRODUCER,
+        "kv_head * ragged->k_head_step",
+        "kv_head",
+    ),
+    Mutation(
+        "pages sm90: heads of V are as far apart as K's",
+        PRODUCER,
+        "kv_head * ragged->v_head_step",
+        "kv_head * ragged->k_head_step",
+    ),
+    Mutation(
+        "pages sm90: tails of a slab are cleared",
+        PRODUCER,
+        "slab * V_SLAB_STEP + chunk / 64 * V_GROUP_BYTES + chunk % 64 * 16",
+        "slab * V_SLAB_STEP + chunk * 16",
     ),
     Mutation(
         "pages sm90: boxes behind the key block",
@@ -520,7 +611,7 @@ MUTATIONS = [
     Mutation(
         "pages sm90: V's are K's",
         PRODUCER,
-        "find_box(args, unit, n, ragged_args(args)->ragged.page_table_v)",
+        "find_box(args, unit, n, ragged->ragged.page_table_v)",
         "find_box(args, unit, n, 0)",
     ),
     Mutation(
@@ -536,10 +627,32 @@ MUTATIONS = [
         "0x7fffffff}",
     ),
     Mutation(
-        "pages sm90: a unit is handed back while lanes read it",
+        "pages sm90: a unit is handed back while lanes read it for K",
         PRODUCER,
-        "    __syncwarp();\n    arrive_once(unit_empty(place.index));\n//% else",
-        "    arrive_once(unit_empty(place.index));\n//% else",
+        "    __syncwarp();\n    arrive_once(unit_empty(place.index));",
+        "    arrive_once(unit_empty(place.index));",
+    ),
+    Mutation(
+        "pages sm90: a unit is handed back while lanes read it for V",
+        PRODUCER,
+        "    __syncwarp();\n    arrive_once(unit_empty(place.index));",
+        "    arrive_once(unit_empty(place.index));",
+        place=2,
+    ),
+    Mutation(
+        "pages sm90: a unit is handed back before V is asked for",
+        SM90,
+        '${ 3 if sequences == "paged" else 2 }',
+        "2",
+    ),
+    Mutation(
+        "pages sm90: all lanes ask for Q",
+        PRODUCER,
+        "      if (threadIdx.x % 32 == 0)\n        load_q",
+        "      load_q",
+    ),
+    Mutation(
+        "pages sm90: Q of each unit in the same phase", PRODUCER, "      q_parity ^= 1;\n", ""
     ),
     Mutation(
         "schedule: the first page of the table",
@@ -574,8 +687,26 @@ MUTATIONS = [
     Mutation(
         "schedule: a partial row block is no row block",
         SCHEDULE,
-        "ceil_div(of.queries.count, args.positions)",
-        "of.queries.count / args.positions",
+        "ceil_div(sides.blocks, order->positions)",
+        "sides.blocks / order->positions",
+    ),
+    Mutation(
+        "schedule: blocks of keys are counted by queries",
+        SCHEDULE,
+        "Sides{of->keys.count, of->queries.count}",
+        "Sides{of->queries.count, of->queries.count}",
+    ),
+    Mutation(
+        "schedule: blocks of keys by the most keys",
+        SCHEDULE,
+        "Sides{of->keys.count, of->queries.count}",
+        "Sides{of->keys.count, of->keys.count}",
+    ),
+    Mutation(
+        "schedule: the first order alone", SCHEDULE, "args.order[blockIdx.x]", "args.order[0]"
+    ),
+    Mutation(
+        "schedule: heads of the walk", SCHEDULE, "blocks * order->heads", "blocks * order->sharing"
     ),
     Mutation("schedule: the ticket is not set back", SCHEDULE, "    *args.ticket = 0;", "    ;"),
     Mutation(
@@ -591,4 +722,127 @@ MUTATIONS = [
         "0",
     ),
     Mutation("schedule: an index that is no batch", SCHEDULE, "max(of.k_batch, 0)", "0"),
+    # ---- Splits at fixed places, sm90 ----
+    Mutation(
+        "fixed splits sm90: O of those before is forgotten",
+        FIXED,
+        "load_16_if(!first, kept + i * KEPT_THREADS, 0)",
+        "load_16_if(false, kept + i * KEPT_THREADS, 0)",
+    ),
+    Mutation(
+        "fixed splits sm90: lse of those before is forgotten",
+        FIXED,
+        "load_16_if(!first, kept, no_lse)",
+        "load_16_if(false, kept, no_lse)",
+    ),
+    Mutation(
+        "fixed splits sm90: lse of the split is kept",
+        FIXED,
+        "lse = {sums[0].lse, sums[1].lse, 0.0f, 0.0f};",
+        "lse = {ends[0].lse, ends[1].lse, 0.0f, 0.0f};",
+    ),
+    Mutation(
+        "fixed splits sm90: rows exchange their sums",
+        FIXED,
+        "before[i].z, o[2]",
+        "before[i].x, o[2]",
+    ),
+    Mutation(
+        "fixed splits sm90: sums that nobody asks for are kept",
+        FIXED,
+        "store_16_if(!last, kept + i",
+        "store_16_if(true, kept + i",
+        harmless="the next unit does not load them",
+    ),
+    Mutation(
+        "fixed splits sm90: what is kept of groups of tiles is in one place",
+        FIXED,
+        "    kept += blocks * KEPT_TILES * KEPT_THREADS;\n",
+        "",
+        harmless="these head dims have one group",
+    ),
+    Mutation(
+        "fixed splits sm90: threads keep sums in one place",
+        FIXED,
+        "const int thread = threadIdx.x - 128;",
+        "const int thread = threadIdx.x / 2 - 64;",
+    ),
+    Mutation(
+        "fixed splits sm90: parts in the place of the first",
+        FIXED,
+        "partial_row(fwd, unit->split, unit->sequence,",
+        "partial_row(fwd, 0, unit->sequence,",
+    ),
+    Mutation(
+        "fixed splits sm90: the last is left out",
+        UNITS,
+        "(split + 1) * fixed < blocks.end",
+        "(split + 2) * fixed < blocks.end",
+    ),
+    Mutation(
+        "fixed splits sm90: those before a window are counted",
+        UNITS,
+        "sequences[at].first_split + unit->split",
+        "sequences[at].first_split * 0 + unit->split",
+    ),
+    Mutation(
+        "fixed splits sm90: the first split of all rows alike",
+        UNITS,
+        ": blocks.begin / fixed;",
+        ": 0;",
+    ),
+    Mutation(
+        "fixed splits sm90: Q again for each split",
+        PRODUCER,
+        "      if (unit->ends & FIRST_SPLIT)\n        load_q",
+        "        load_q",
+    ),
+    Mutation(
+        "fixed splits sm90: Q again for each split, of keys in pages",
+        PRODUCER,
+        "threadIdx.x % 32 == 0 && unit->ends & FIRST_SPLIT",
+        "threadIdx.x % 32 == 0",
+    ),
+    Mutation(
+        "fixed splits sm90: Q is handed back after the first split",
+        SM90,
+        '" && walk.unit.ends & LAST_SPLIT" if fixed_splits',
+        '" && walk.unit.ends & FIRST_SPLIT" if fixed_splits',
+    ),
+    Mutation(
+        "fixed splits sm90: Q is handed back where a split has no key that is seen",
+        SM90,
+        "if (has_keys && walk.unit.ends & LAST_SPLIT)",
+        "if (has_keys)",
+    ),
+    Mutation(
+        "fixed splits sm90: the ticket is lost",
+        PRODUCER,
+        "atomic_add(ragged->ticket, 1)",
+        "atomic_add(ragged->ticket, 2)",
+    ),
+    Mutation(
+        "fixed splits sm90: sinks are left out",
+        FIXED,
+        "  if (args->sinks == nullptr)\n    return {normalizer(sum), natural_lse(lse_log2, sum)};",
+        "  if (true)\n    return {normalizer(sum), natural_lse(lse_log2, sum)};",
+    ),
+    Mutation(
+        "schedule: the last split has no units",
+        SCHEDULE,
+        "args->split_keys) - first, 1)",
+        "args->split_keys) - first - 1, 1)",
+    ),
+    Mutation(
+        "schedule: a window of another sequence",
+        SCHEDULE,
+        "const int shift = center - args->score.window_center;",
+        "const int shift = center;",
+    ),
+    Mutation(
+        "combine: as many splits as the longest sequence has",
+        COMBINE,
+        "    args.num_splits = batch_args.sequence_splits[batch];",
+        "    ;",
+    ),
 ]

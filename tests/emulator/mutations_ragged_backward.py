@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutations import Mutation
 
 PLACE = "include/attnpress/device/gradient_sequence.cuh"
+SEQUENCE = "include/attnpress/device/sequence.cuh"
 BWD = "templates/attention/flash_bwd_sm80.cu.j2"
 DELTA = "templates/attention/flash_bwd_delta.cu.j2"
 CONVERT = "templates/attention/flash_bwd_convert.cu.j2"
@@ -15,6 +16,7 @@ KERNELS = [
     ("flash_bwd_dkv_hdim24_fp16_ragged_sm86", "m32n32w1x2x2a2s1"),
     ("flash_bwd_dq_hdim40_fp16_window_alibi_ragged_sm80", "m32n32w2x1a2s2c"),
     ("flash_bwd_dq_hdim40_bf16_dropout_ragged_sm80", "m32n32w2x1a2s2c"),
+    ("flash_bwd_dq_hdim24_bf16_causal_ragged_sm80", "m32n32w2x1a2s2c"),
     ("flash_bwd_delta_hdim72_bf16_ragged_sm80", ""),
     ("flash_bwd_convert_hdim40_fp16_ragged_sm80", ""),
     ("flash_bwd_sinks_hdim8_fp16_ragged_sm80", ""),
@@ -24,23 +26,28 @@ KERNELS = [
 MUTATIONS = [
     # ---- Where a sequence lies ----
     Mutation("ragged bwd: lse_log2 from the row before", PLACE, "b * rows) / rows", "b) / rows"),
-    Mutation("ragged bwd: a batch's rows are not counted", PLACE, "q_batch * ragged->rows_q +", ""),
     Mutation(
-        "ragged bwd: a bound of the keys", PLACE, "keys.count <= bound ? keys.count : 0", "bound"
+        "ragged bwd: a batch's rows are not counted",
+        PLACE,
+        "at.q_batch * batch->ragged.rows_q +",
+        "",
+    ),
+    Mutation(
+        "ragged bwd: a bound of the keys",
+        SEQUENCE,
+        "keys.count <= bound ? keys.count : 0",
+        "bound",
     ),
     Mutation(
         "ragged bwd: the queries of the first batch",
         PLACE,
-        "ragged->cu_seqlens_q != nullptr ? 0 : (int)b",
-        "0",
+        "{of->q_batch, of->q_row",
+        "{0, of->q_row",
     ),
     Mutation(
-        "ragged bwd: the keys of the first batch",
-        PLACE,
-        "ragged->cu_seqlens_k != nullptr ? 0 : (int)b",
-        "0",
+        "ragged bwd: the keys of the first batch", PLACE, "of->k_batch, of->k_row", "0, of->k_row"
     ),
-    Mutation("ragged bwd: tiles of the sum, padded", PLACE, "(int)b, 16) / 16", "(int)b, 32) / 16"),
+    Mutation("ragged bwd: tiles of the sum, padded", PLACE, "b, 16) / 16", "b, 32) / 16"),
     Mutation("ragged bwd: the bound is the length", PLACE, "args.seqlen_q = seqlen_q;", ""),
     Mutation("ragged bwd: the bound of the keys", PLACE, "args.seqlen_k = seqlen_k;", ""),
     Mutation(
@@ -53,8 +60,8 @@ MUTATIONS = [
     Mutation(
         "ragged bwd: no barrier behind where the sequence lies",
         BWD,
-        "hands over where the sequence lies.\n  __syncthreads();",
-        "hands over where the sequence lies.",
+        "hands over the unit, and where the sequence lies.\n  __syncthreads();",
+        "hands over the unit, and where the sequence lies.",
     ),
     Mutation(
         "ragged bwd: steps of the batch's first rows",
@@ -83,10 +90,65 @@ MUTATIONS = [
         "now.row",
     ),
     Mutation(
-        "ragged bwd: blocks past the end",
+        "ragged bwd: thread blocks without a unit",
         BWD,
-        'if (work.begin >= args.${ "seqlen_k" if owns_keys else "seqlen_q" })',
-        "if (work.begin < 0)",
+        "if (!is_unit(&batch, blockIdx.x))",
+        "if (false)",
+    ),
+    Mutation(
+        "ragged bwd: the last unit is dropped",
+        PLACE,
+        "return number < batch->first_unit[batch->bwd.batch];",
+        "return number + 1 < batch->first_unit[batch->bwd.batch];",
+    ),
+    Mutation(
+        "ragged bwd: the unit before, a second time",
+        PLACE,
+        "number - batch->first_unit[order], heads",
+        "max(number - batch->first_unit[order] - 1, 0), heads",
+    ),
+    Mutation(
+        "ragged bwd: the sequence behind",
+        PLACE,
+        "first_unit[from + mine] <= number",
+        "first_unit[from + mine] <= number + 1",
+    ),
+    Mutation(
+        "ragged bwd: the sequence before",
+        PLACE,
+        "first_unit[from + mine] <= number",
+        "first_unit[from + mine] < number",
+    ),
+    Mutation(
+        "ragged bwd: sequences past those that a warp looks at",
+        PLACE,
+        "ceil_div(count, 32)",
+        "1",
+    ),
+    Mutation("ragged bwd: a part of one sequence", PLACE, "min(part, count - passed)", "1"),
+    Mutation(
+        "ragged bwd: the first sequence of the batch, not of the order",
+        PLACE,
+        "&batch->sequences[unit->order]",
+        "&batch->sequences[unit->sequence]",
+    ),
+    Mutation(
+        "ragged bwd: its place in the order is its number",
+        PLACE,
+        "{order, of->sequence, at.head, at.block}",
+        "{order, order, at.head, at.block}",
+    ),
+    Mutation(
+        "ragged bwd: key blocks in another head",
+        BWD,
+        "work.kv_head = unit->head;",
+        "work.kv_head = 0;",
+    ),
+    Mutation(
+        "ragged bwd: row blocks from behind the end",
+        BWD,
+        "blocks - 1 - unit->block) * BLOCK_M",
+        "blocks - unit->block) * BLOCK_M",
     ),
     Mutation(
         "ragged bwd: rows of the next sequence are loaded",
@@ -120,7 +182,13 @@ MUTATIONS = [
         "ragged bwd: the padding is not written",
         DELTA,
         "ceil_div(seqlen_q, PADDED_ROWS) * PADDED_ROWS",
-        "seqlen_q",
+        "ceil_div(seqlen_q, BLOCK_M) * BLOCK_M",
+    ),
+    Mutation(
+        "ragged bwd: a block pads what the next one computes",
+        DELTA,
+        "first_row + BLOCK_M >= seqlen_q && pad",
+        "pad",
     ),
     Mutation(
         "ragged bwd: the sum of the next sequence is zeroed",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mutations import (
-    ADD_SPLITS,
     BLOCK,
+    COMBINE,
     EPILOGUE,
     FIRST_BLOCK,
     FWD,
@@ -176,7 +176,8 @@ MUTATIONS = [
     Mutation(
         "Q is given back a block late",
         FWD_SM90,
-        FIRST_BLOCK + " });\n        take_scores",
+        FIRST_BLOCK
+        + ' }${ " && walk.unit.ends & LAST_SPLIT" if fixed_splits else "" });\n        take_scores',
         "walk.n == walk.unit.blocks.begin);\n        take_scores",
     ),
     # ---- Softcap ----
@@ -374,7 +375,7 @@ MUTATIONS = [
     # ---- Sinks ----
     Mutation("sink counted twice", EPILOGUE, "+ exp2_approx(sink", "+ 2.0f * exp2_approx(sink"),
     Mutation("sink counted in each split", EPILOGUE, "!split && args->sinks", "args->sinks"),
-    Mutation("sink not counted where split", ADD_SPLITS, "args->sinks != nullptr", "false"),
+    Mutation("sink not counted where split", COMBINE, "args->sinks != nullptr", "false"),
     Mutation("sink of the first head", EPILOGUE, "min(head, heads - 1) * stride", "0"),
     Mutation(
         "sinks without their stride",

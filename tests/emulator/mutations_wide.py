@@ -1,5 +1,5 @@
 """Single faults in the template of head dims above 256 on sm90, whose consumers share the columns
-of O and whose clusters share K and V, and the kernels to see them."""
+of O, and the kernels to see them."""
 
 from __future__ import annotations
 
@@ -8,68 +8,15 @@ from mutations import Mutation
 WIDE = "templates/attention/flash_fwd_wide_sm90.cu.j2"
 
 KERNELS = [
-    ("flash_fwd_hdim264_bf16_causal_sm90", "m128n32s2"),
-    ("flash_fwd_split_hdim320_fp16_sm90", "m128n64s1"),
-    ("flash_fwd_hdim512_bf16_causal_sm90", "m128n64s1"),
+    ("flash_fwd_hdim264_bf16_causal_sm90", "m64n32s2"),
+    ("flash_fwd_split_hdim320_fp16_sm90", "m64n64s1"),
+    ("flash_fwd_hdim512_bf16_causal_sm90", "m64n64s1"),
     ("flash_fwd_hdim320_fp16_sm90", "m64n48s2"),
 ]
-"""Rings of one and of two key blocks, clusters and single thread blocks, a narrow last slab, as
-many columns on either side and more on the right."""
+"""Rings of one and of two key blocks, a narrow last slab, as many columns on either side and more
+on the right."""
 
 MUTATIONS = [
-    Mutation(
-        "wide: the cluster does not meet before it begins",
-        WIDE,
-        "  __syncthreads();\n  cluster_arrive();\n  cluster_wait();\n",
-        "  __syncthreads();\n",
-    ),
-    Mutation(
-        "wide: a thread block ends before the cluster does",
-        WIDE,
-        "  // No thread block ends while the other may arrive at its barriers or write to its "
-        "shared memory.\n  cluster_arrive();\n  cluster_wait();\n",
-        "",
-    ),
-    Mutation(
-        "wide: copies go to this thread block alone", WIDE, "(1 << CLUSTER) - 1,", "1 << rank,"
-    ),
-    Mutation("wide: copies go to the first thread block alone", WIDE, "(1 << CLUSTER) - 1,", "1,"),
-    Mutation(
-        "wide: both halves go to the first place",
-        WIDE,
-        "target + rank * (SLAB_BYTES / CLUSTER)",
-        "target",
-    ),
-    Mutation(
-        "wide: both halves are the first keys",
-        WIDE,
-        "row + rank * (BLOCK_N / CLUSTER)",
-        "row",
-    ),
-    Mutation(
-        "wide: the space is handed back in this thread block alone",
-        WIDE,
-        "    mbarrier_arrive_cluster(cluster_address(barrier, lane));",
-        "    mbarrier_arrive(barrier);",
-    ),
-    Mutation(
-        "wide: the space is handed back to one thread block",
-        WIDE,
-        "cluster_address(barrier, lane)",
-        "cluster_address(barrier, 0)",
-    ),
-    Mutation(
-        "wide: arrivals of one thread block are waited for",
-        WIDE,
-        "mbarrier_init(k_empty(shared, stage, slab), 4 * CLUSTER)",
-        "mbarrier_init(k_empty(shared, stage, slab), 4)",
-    ),
-    Mutation(
-        "wide: arrivals of the cluster are waited for in the block",
-        WIDE,
-        "mbarrier_try_wait_cluster(barrier, parity)",
-        "mbarrier_try_wait(barrier, parity)",
-    ),
     Mutation(
         "wide: half of a slab's bytes are awaited",
         WIDE,
@@ -79,13 +26,13 @@ MUTATIONS = [
     Mutation(
         "wide: K is not waited for by its producer",
         WIDE,
-        "    wait_for_cluster(k_empty(shared, stage->index, slab), stage->parity ^ 1);\n",
+        "    wait_for_phase(k_empty(shared, stage->index, slab), stage->parity ^ 1);\n",
         "",
     ),
     Mutation(
         "wide: V is not waited for by its producer",
         WIDE,
-        "    wait_for_cluster(v_empty(shared, stage->index, side), stage->parity ^ 1);\n",
+        "    wait_for_phase(v_empty(shared, stage->index, side), stage->parity ^ 1);\n",
         "",
     ),
     Mutation(
@@ -99,30 +46,6 @@ MUTATIONS = [
         WIDE,
         "mbarrier_arrive_expect(full, (end - begin) * SLAB_BYTES);",
         "mbarrier_arrive_expect(full, LEFT_SLABS * SLAB_BYTES);",
-    ),
-    Mutation(
-        "wide: Q of the first thread block",
-        WIDE,
-        "unit->position_begin + cluster_rank() * positions, unit->tile_head",
-        "unit->position_begin, unit->tile_head",
-    ),
-    Mutation(
-        "wide: rows of the first thread block",
-        WIDE,
-        "const int position_begin = walk->unit.position_begin + cluster_rank() * positions;",
-        "const int position_begin = walk->unit.position_begin;",
-    ),
-    Mutation(
-        "wide: output of the first thread block",
-        WIDE,
-        "unit->position_begin + cluster_rank() * args->warpgroup_positions + row_position;",
-        "unit->position_begin + row_position;",
-    ),
-    Mutation(
-        "wide: a unit for each thread block",
-        WIDE,
-        "const int clusters = gridDim.x / CLUSTER, cluster = blockIdx.x / CLUSTER;",
-        "const int clusters = gridDim.x, cluster = blockIdx.x;",
     ),
     Mutation(
         "wide: the place of P is not waited for",
@@ -255,14 +178,14 @@ MUTATIONS = [
     Mutation(
         "wide: skipped keys of the right are kept",
         WIDE,
-        "      arrive_in_cluster(v_empty(shared, stage.index, 1));\n"
+        "      arrive_once(v_empty(shared, stage.index, 1));\n"
         "      stage = next_stage(stage, STAGES);\n    }\n    const bool",
         "      stage = next_stage(stage, STAGES);\n    }\n    const bool",
     ),
     Mutation(
         "wide: skipped slabs of K are kept",
         WIDE,
-        "    arrive_in_cluster(k_empty(shared, k_stage->index, slab));\n  }\n  *k_stage",
+        "    arrive_once(k_empty(shared, k_stage->index, slab));\n  }\n  *k_stage",
         "  }\n  *k_stage",
     ),
     Mutation(

@@ -27,6 +27,10 @@ typedef enum key_place {
 
 typedef enum lse_place { LSE_HEADS_FIRST, LSE_ROWS_FIRST, LSE_BATCHES, LSE_NONE } lse_place;
 
+/* Of K and V: (batch, rows, heads, columns), likewise with gaps between heads and rows, (batch, heads,
+ * rows, columns), and this with a key's row of V behind that of K. */
+typedef enum key_order { KEYS_BSHD, KEYS_GAPS, KEYS_BHSD, KEYS_JOINED, KEY_ORDERS } key_order;
+
 /* What is wrong with the contents of the arrays. */
 typedef enum wrong { NOTHING, LENGTHS, INDICES } wrong;
 
@@ -51,12 +55,13 @@ typedef struct batch_row {
   int appended;     /* of the keys of each sequence; -1: as many as its number, by sums */
   /* Key blocks of a split at a fixed place; with one split all are added up. 0 in the table. */
   int fixed_blocks;
+  key_order keys_order; /* one of all, whatever the table says */
 } batch_row;
 
 static const batch_row batch_rows[] = {
     /* sequences, queries, keys, packed queries, place of the keys, page, key heads, group, packed
      * heads, splits, lse, log2, +inf, what is wrong, key blocks of a split at least (0: 1),
-     * appended keys, key blocks of fixed splits */
+     * appended keys, key blocks of fixed splits, order of the keys */
     {5,
      {{0, 3}, {0, 0}, {1, 1}, {0, 0}, {0, 17}},
      {{1, 5}, {0, 7}, {0, 0}, {0, 0}, {2, 0}},
@@ -73,7 +78,8 @@ static const batch_row batch_rows[] = {
      NOTHING,
      0,
      0,
-     0},
+     0,
+     KEYS_BSHD},
     {4,
      {{0, 9}, {0, 1}, {0, 20}, {0, 2}},
      {{0, 31}, {3, 1}, {0, 9}, {1, 0}},
@@ -90,7 +96,8 @@ static const batch_row batch_rows[] = {
      NOTHING,
      3,
      -1,
-     0},
+     0,
+     KEYS_BSHD},
     {4,
      {{0, 5}, {1, -1}, {0, 4}, {0, 8}},
      {{1, -1}, {0, 0}, {0, 40}, {2, 3}},
@@ -107,7 +114,8 @@ static const batch_row batch_rows[] = {
      NOTHING,
      0,
      2,
-     0},
+     0,
+     KEYS_BSHD},
     {6,
      {{0, 7}, {0, 3}, {0, 9}, {0, 5}, {0, 4}, {0, 6}},
      {{0, 33}, {1, 2}, {0, 19}, {1, 0}, {0, 25}, {0, 8}},
@@ -124,7 +132,8 @@ static const batch_row batch_rows[] = {
      LENGTHS,
      0,
      3,
-     0},
+     0,
+     KEYS_BSHD},
     {5,
      {{0, 6}, {0, 12}, {0, 1}, {0, 9}, {0, 3}},
      {{0, 21}, {1, 7}, {0, 50}, {0, 13}, {1, 1}},
@@ -141,7 +150,8 @@ static const batch_row batch_rows[] = {
      INDICES,
      2,
      -1,
-     0},
+     0,
+     KEYS_BSHD},
     {2,
      {{1, 3}, {0, 1}},
      {{0, 2}, {4, 9}},
@@ -158,7 +168,8 @@ static const batch_row batch_rows[] = {
      NOTHING,
      0,
      0,
-     0},
+     0,
+     KEYS_BSHD},
     {3,
      {{1, 5}, {0, 40}, {0, 9}},
      {{0, 50}, {1, 20}, {0, 7}},
@@ -175,8 +186,13 @@ static const batch_row batch_rows[] = {
      NOTHING,
      0,
      0,
-     0},
+     0,
+     KEYS_BSHD},
 };
+
+/* Page sizes of these batches where pages are copied in boxes. */
+static const int box_pages[] = {16, 8, 64, 256, 1000, 24, 128};
+_Static_assert(COUNT(box_pages) == COUNT(batch_rows), "a size for each batch");
 
 /* One call and all of its memory. */
 enum {
@@ -197,6 +213,7 @@ enum {
   TABLE_V,
   INDPTR,
   CU_NEW,
+  SPLITS,
   TICKET,
   FIRST_UNIT,
   ORDER,
@@ -220,6 +237,12 @@ typedef struct call {
   int given_count;
 } call;
 
+/* What the sequences of a batch are of others: queries of sequence[b] from first[b] on, and its first
+ * keys. */
+typedef struct chunks {
+  int sequence[RAGGED_SEQUENCES_MAX], first[RAGGED_SEQUENCES_MAX];
+} chunks;
+
 static int ceil_div(int64_t a, int64_t b) {
   return (int)((a + b - 1) / b);
 }
@@ -239,8 +262,26 @@ static int32_t *add_array(call *c, int which, int count) {
 static void add_tensor(call *c, int which, attnpress_tensor *t, int64_t batch, int64_t rows,
                        int64_t heads, int64_t hdim, int32_t dtype) {
   *t = (attnpress_tensor){.shape = {batch, rows, heads, hdim}, .dtype = dtype};
-  layout_strides(t, which == K || which == V ? LAYOUT_BHSD : LAYOUT_GAPS);
+  layout_strides(t, LAYOUT_GAPS);
   t->data = add_memory(c, which, (size_t)reference_span(t) * sizeof(uint16_t));
+}
+
+static void add_k_and_v(call *c, int64_t batch, int64_t rows, int64_t heads, key_order order) {
+  static const layout layouts[] = {LAYOUT_BSHD, LAYOUT_GAPS, LAYOUT_BHSD, LAYOUT_BHSD};
+  const int32_t *axis = c->kernel->variant.axis;
+  const int64_t columns[] = {axis[AP_ATTENTION_HDIM], axis[AP_ATTENTION_HDIM_V]};
+  attnpress_tensor *tensors[] = {&c->args.k, &c->args.v};
+  const int joined = order == KEYS_JOINED;
+  for (int i = 0; i < 2; ++i) {
+    attnpress_tensor *t = tensors[i];
+    *t = (attnpress_tensor){
+        .shape = {batch, rows, heads, joined ? columns[0] + columns[1] : columns[i]},
+        .dtype = axis[AP_ATTENTION_DTYPE]};
+    layout_strides(t, layouts[order]);
+    t->data = i > 0 && joined ? (uint16_t *)tensors[0]->data + columns[0]
+                              : add_memory(c, K + i, (size_t)reference_span(t) * sizeof(uint16_t));
+    t->shape[3] = columns[i];
+  }
 }
 
 /* ---- Sequences ------------------------------------------------------------------------------- */
@@ -350,7 +391,6 @@ static void append_keys(call *c, int appended) {
 }
 
 static void add_keys(call *c, const batch_row *row, const int *lengths) {
-  const int32_t *axis = c->kernel->variant.axis;
   const int picked = row->keys == KEYS_PICKED || row->keys == KEYS_PAGED_CACHE;
   const int paged = row->keys >= KEYS_PAGED;
   const int by_boxes = paged && c->kernel->variant.axis[AP_ATTENTION_ARCH] == 90;
@@ -381,10 +421,7 @@ static void add_keys(call *c, const batch_row *row, const int *lengths) {
   if (row->keys == KEYS_PAGED_FLAT)
     flatten_pages(c, (int)batch);
   append_keys(c, row->appended);
-  add_tensor(c, K, &c->args.k, batch, rows, row->heads_kv, axis[AP_ATTENTION_HDIM],
-             axis[AP_ATTENTION_DTYPE]);
-  add_tensor(c, V, &c->args.v, batch, rows, row->heads_kv, axis[AP_ATTENTION_HDIM_V],
-             axis[AP_ATTENTION_DTYPE]);
+  add_k_and_v(c, batch, rows, row->heads_kv, row->keys_order);
 }
 
 static void add_lse(call *c, const batch_row *row) {
@@ -497,8 +534,8 @@ static void give_keys(call *c, const char *name, const attnpress_tensor *t,
   }
 }
 
-/* Fills the rows of the sequences; all else stays NaN. */
-static void fill(call *c, uint64_t seed) {
+/* Fills the rows of the sequences; all else stays NaN. Chunks of a sequence have its rows. */
+static void fill(call *c, const chunks *of, uint64_t seed) {
   for (int b = 0; b < c->count; ++b) {
     const sequence_rows rows = sequence_rows_of(&c->args, b);
     attnpress_tensor *tensors[] = {&c->args.q, &c->args.k, &c->args.v};
@@ -512,7 +549,10 @@ static void fill(call *c, uint64_t seed) {
         if (page < 0 || page >= tensors[i]->shape[0])
           continue;
         row.data = (uint16_t *)tensors[i]->data + page * row.stride[0] + at * row.stride[1];
-        reference_fill_normal(&row, seed + (uint64_t)(b * 3 + i) * 100000 + (uint64_t)n);
+        const int64_t number = of != NULL && i == 0 ? of->first[b] + n : n;
+        reference_fill_normal(
+            &row, seed + (uint64_t)((of != NULL ? of->sequence[b] : b) * 3 + i) * 100000 +
+                      (uint64_t)number);
       }
     }
   }
@@ -539,11 +579,11 @@ static int lse_copies(const call *c) {
 }
 
 /* Kernels by what they do to an output in parts. */
-typedef enum role { ATTENDS, COMBINES, DOES_BOTH } role;
+typedef enum role { ATTENDS, COMBINES } role;
 
 /* What a kernel may touch. */
 static void give_all(call *c, int splits, role role) {
-  const int combines = role == COMBINES, stores = splits == 0 || role != ATTENDS;
+  const int combines = role == COMBINES, stores = splits == 0 || combines;
   const int64_t heads = c->args.q.shape[2];
   const int whole =
       c->whole || c->unspecified >= 0 || (c->ragged.page_table && c->args.k.shape[1] < 8);
@@ -586,8 +626,9 @@ static void give_all(call *c, int splits, role role) {
   give_array(c, "page_table", c->ragged.page_table, (int64_t)(c->bytes[TABLE] / sizeof(int32_t)));
   give_array(c, "page_table_v", c->ragged.page_table_v,
              (int64_t)(c->bytes[TABLE_V] / sizeof(int32_t)));
-  c->given[c->given_count++] = c->scores.tensors[TENSOR_SLOPES];
-  c->given[c->given_count++] = c->scores.tensors[TENSOR_SEED];
+  for (int i = 0; i < SCORE_TENSORS; ++i)
+    if (i != TENSOR_SINKS)
+      c->given[c->given_count++] = c->scores.tensors[i];
   for (int b = 0; b < c->count; ++b) {
     const sequence_rows rows = sequence_rows_of(&c->args, b);
     if (!c->whole)
@@ -611,6 +652,10 @@ static void call_fwd(void (*function)(void), const void *args) {
   ((void (*)(attnpress_fwd_ragged_args))function)(*(const attnpress_fwd_ragged_args *)args);
 }
 
+static void call_fwd_mod(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_fwd_ragged_mod_args))function)(*(const attnpress_fwd_ragged_mod_args *)args);
+}
+
 static void call_combine(void (*function)(void), const void *args) {
   ((void (*)(attnpress_fwd_combine_ragged_args))function)(
       *(const attnpress_fwd_combine_ragged_args *)args);
@@ -619,6 +664,11 @@ static void call_combine(void (*function)(void), const void *args) {
 static void call_sm90(void (*function)(void), const void *args) {
   ((void (*)(attnpress_fwd_sm90_ragged_args))function)(
       *(const attnpress_fwd_sm90_ragged_args *)args);
+}
+
+static void call_sm90_mod(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_fwd_sm90_ragged_mod_args))function)(
+      *(const attnpress_fwd_sm90_ragged_mod_args *)args);
 }
 
 static void call_schedule(void (*function)(void), const void *args) {
@@ -680,7 +730,6 @@ static int launch(const kernel *k, unsigned blocks, const void *args,
                   void (*typed_call)(void (*)(void), const void *), const call *c, char *report) {
   const emulated_launch l = {.module = k->module,
                              .blocks = blocks,
-                             .cluster = is_joined(k) ? (unsigned)c->splits : 0,
                              .threads = (unsigned)k->tile.threads,
                              .shared_bytes = (size_t)k->tile.smem_bytes,
                              .args = args,
@@ -708,108 +757,61 @@ static CUresult no_words(CUresult result, const char **words) {
 
 enum { ORDERED_TOGETHER = 1024 };
 
-/* The order: each sequence once, in its part of the batch after those with as many keys or more, and
- * units that count what came before. */
-static int check_order(const call *c, const attnpress_fwd_schedule_args *args, char *report) {
-  int units = 0, last_keys = 0;
+static int count_scheduled_splits(const attnpress_fwd_schedule_args *args,
+                                  const attnpress_sequence_units *u) {
+  return args->split_keys > 0 ? args->sequence_splits[u->sequence] : 1;
+}
+
+/* An order: each sequence once, in its part of the batch after those whose units walk over as much or
+ * more, and units that count what came before. */
+static int check_order(const call *c, const attnpress_fwd_schedule_args *args,
+                       const attnpress_schedule_order *order, char *report) {
+  int units = 0, last_walk = 0;
   for (int i = 0; i < c->count; ++i) {
-    const attnpress_sequence_units *u = &args->sequences[i];
+    const attnpress_sequence_units *u = &order->sequences[i];
     const sequence_rows rows = sequence_rows_of(&c->args, u->sequence);
-    int wrong = args->first_unit[i] != units || u->seqlen_q != rows.queries ||
-                u->seqlen_k != (rows.queries > 0 ? rows.keys : u->seqlen_k);
+    const int blocks = order->by_keys ? u->seqlen_k : u->seqlen_q;
+    int wrong = order->first_unit[i] != units || u->seqlen_q != rows.queries ||
+                u->seqlen_k != (rows.queries > 0 ? rows.keys : u->seqlen_k) ||
+                u->blocks != ceil_div(blocks, order->positions);
     for (int before = i / ORDERED_TOGETHER * ORDERED_TOGETHER; before < i; ++before)
-      wrong |= args->sequences[before].sequence == u->sequence;
-    const int keys = u->seqlen_q == 0 ? 0 : u->seqlen_k;
+      wrong |= order->sequences[before].sequence == u->sequence;
+    const int walk = blocks == 0 ? 0 : order->by_keys ? u->seqlen_q : u->seqlen_k;
+    const int splits = count_scheduled_splits(args, u);
+    wrong |= splits < 1 ||
+             (!args->window && splits > 1 && splits != ceil_div(u->seqlen_k, args->split_keys));
     wrong |= u->sequence / ORDERED_TOGETHER != i / ORDERED_TOGETHER;
-    wrong |= i % ORDERED_TOGETHER > 0 && keys / 16 > last_keys / 16;
-    last_keys = keys;
+    wrong |= i % ORDERED_TOGETHER > 0 && walk / 16 > last_walk / 16;
+    last_walk = walk;
     if (wrong) {
       snprintf(report, EMULATED_REPORT_BYTES,
                "the schedule has sequence %d at place %d with %d queries, %d keys, %d units before",
-               u->sequence, i, u->seqlen_q, u->seqlen_k, args->first_unit[i]);
+               u->sequence, i, u->seqlen_q, u->seqlen_k, order->first_unit[i]);
       return -1;
     }
-    units += u->row_blocks * args->tile_heads;
+    units += u->blocks * order->heads * splits;
   }
-  if (args->first_unit[c->count] == units)
+  if (order->first_unit[c->count] == units)
     return 0;
   snprintf(report, EMULATED_REPORT_BYTES, "the schedule has %d units, not %d",
-           args->first_unit[c->count], units);
+           order->first_unit[c->count], units);
   return -1;
 }
 
-/* As runtime/attention/forward.c fills them. The pointers that the kernel leaves alone are not there,
- * and the numbers of units mean nothing. */
-static int launch_sm90(const kernel *schedule, call *c, const batch_row *row, char *report) {
-  const attnpress_fwd_ragged_args plain = fwd_args(c, row);
-  const ap_driver driver = {.tensor_map_encode_tiled = emulated_encode_tiled,
-                            .get_error_name = no_words,
-                            .get_error_string = no_words};
-  const ap_plan plan = {.heads_per_tile = plain.fwd.heads_per_tile, .tile = c->kernel->tile};
-  attnpress_fwd_sm90_ragged_args args = {.sm90.fwd = plain.fwd, .ragged = plain.ragged};
-  attnpress_fwd_args *fwd = &args.sm90.fwd;
-  const int heads = fwd->heads_per_tile, tile_heads = fwd->heads_q / heads;
-  const int positions = c->kernel->tile.field[AP_ATTENTION_TILE_BLOCK_M] / 64 * (64 / heads);
-  if (ap_tensor_maps_encode(&driver, &c->args, &plan, &args.sm90) != ATTNPRESS_OK) {
-    snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
-    return -1;
-  }
-  args.ticket = add_memory(c, TICKET, sizeof *args.ticket);
-  args.first_unit = add_array(c, FIRST_UNIT, c->count + 1);
-  args.sequences = add_memory(c, ORDER, (size_t)c->count * sizeof *args.sequences);
-  args.sm90.tile_heads = ap_divisor(tile_heads);
-  args.sm90.heads_per_tile = ap_divisor(heads);
-  args.sm90.warpgroup_positions = 64 / heads;
-  if (c->ragged.page_table != NULL)
-    args.box_rows = ap_page_box_rows(&c->args, &c->kernel->tile);
-  const attnpress_fwd_schedule_args orders = {
-      .ragged = args.ragged,
-      .ticket = args.ticket,
-      .first_unit = (int32_t *)c->data[FIRST_UNIT],
-      .sequences = (attnpress_sequence_units *)c->data[ORDER],
-      .batch = c->count,
-      .seqlen_q = fwd->seqlen_q,
-      .positions = positions,
-      .tile_heads = tile_heads,
-      .sharing = tile_heads / fwd->heads_kv,
-      /* Of several key heads, long sequences have a section each. */
-      .key_bytes = fwd->heads_kv > 1 ? 1 << 17 : 1,
-  };
-  fwd->q = fwd->k = fwd->v = NULL;
-  fwd->q_batch_stride = fwd->q_row_stride = fwd->q_head_stride = -1;
-  fwd->k_batch_stride = fwd->k_row_stride = fwd->k_head_stride = -1;
-  fwd->v_batch_stride = fwd->v_row_stride = fwd->v_head_stride = -1;
-  c->whole = 1;
-  c->given_count = 0;
-  give_written(c, "the ticket", TICKET, 1);
-  give_written(c, "first_unit", FIRST_UNIT, 1);
-  give_written(c, "the sequences' order", ORDER, 1);
-  give_lengths(c, 1);
-  if (launch(schedule, 1, &orders, call_schedule, c, report) != 0 ||
-      check_order(c, &orders, report) != 0)
-    return -1;
-  give_all(c, 0, ATTENDS);
-  give_written(c, "first_unit", FIRST_UNIT, 0);
-  give_written(c, "the sequences' order", ORDER, 0);
-  give_written(c, "the ticket", TICKET, 1);
-  return launch(c->kernel, (unsigned)(1 + row->splits % 3), &args, call_sm90, c, report);
+/* Of the grid of a kernel that a schedule runs before. */
+static unsigned scheduled_blocks(const batch_row *row) {
+  return (unsigned)(1 + row->splits % 3);
 }
 
-static int launch_all(const kernel *other, call *c, const batch_row *row, char *report) {
-  if (c->kernel->tile.field[AP_ATTENTION_TILE_PRODUCER])
-    return launch_sm90(other, c, row, report);
-  const kernel *combine = other;
-  const attnpress_fwd_ragged_args args = fwd_args(c, row);
-  const attnpress_fwd_args *fwd = &args.fwd;
-  const int joined = is_joined(c->kernel);
-  give_all(c, c->splits, joined ? DOES_BOTH : ATTENDS);
-  const unsigned blocks = (unsigned)(fwd->row_blocks * fwd->num_splits * fwd->batch *
-                                     (fwd->heads_q / fwd->heads_per_tile));
-  if (blocks == 0 || launch(c->kernel, blocks, &args, call_fwd, c, report) != 0)
-    return blocks == 0 ? 0 : -1;
-  if (c->splits == 0 || joined)
-    return 0;
-  give_all(c, c->splits, COMBINES);
+/* What its thread blocks keep of the splits that they add up, in bytes. */
+static size_t kept_bytes(const kernel *k, const batch_row *row) {
+  return scheduled_blocks(row) * (size_t)k->tile.field[AP_ATTENTION_TILE_BLOCK_M] *
+         (size_t)(8 + 64 * ceil_div(k->variant.axis[AP_ATTENTION_HDIM_V], 64)) * sizeof(float);
+}
+
+static int launch_combine(const kernel *combine, call *c, const attnpress_fwd_args *fwd,
+                          const attnpress_ragged_args *ragged, const int32_t *sequence_splits,
+                          char *report) {
   const attnpress_fwd_combine_ragged_args adds = {
       .combine =
           {
@@ -830,11 +832,116 @@ static int launch_all(const kernel *other, call *c, const batch_row *row, char *
               .num_splits = fwd->num_splits,
               .sinks_dtype = fwd->score.sinks_dtype,
           },
-      .ragged = args.ragged,
+      .ragged = *ragged,
+      .sequence_splits = sequence_splits,
   };
   const int columns =
       ceil_div(c->args.out.shape[3], combine->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
+  give_all(c, c->splits, COMBINES);
+  if (sequence_splits != NULL)
+    give_written(c, "sequence_splits", SPLITS, 0);
   return launch(combine, (unsigned)(adds.combine.rows * columns), &adds, call_combine, c, report);
+}
+
+/* As runtime/attention/forward.c fills them. The pointers that the kernel leaves alone are not there,
+ * and the numbers of units mean nothing. */
+static int launch_sm90(const companions *others, call *c, const batch_row *row, char *report) {
+  const int split_units = c->splits > 1;
+  const attnpress_fwd_ragged_args plain = fwd_args(c, row);
+  const ap_driver driver = {.tensor_map_encode_tiled = emulated_encode_tiled,
+                            .get_error_name = no_words,
+                            .get_error_string = no_words};
+  const ap_plan plan = {.heads_per_tile = plain.fwd.heads_per_tile, .tile = c->kernel->tile};
+  attnpress_fwd_sm90_ragged_mod_args with_mod = {.batch.sm90.fwd = plain.fwd,
+                                                 .batch.ragged = plain.ragged};
+  attnpress_fwd_sm90_ragged_args *args = &with_mod.batch;
+  attnpress_fwd_args *fwd = &args->sm90.fwd;
+  const int heads = fwd->heads_per_tile, tile_heads = fwd->heads_q / heads;
+  const int positions = c->kernel->tile.field[AP_ATTENTION_TILE_BLOCK_M] / 64 * (64 / heads);
+  if (ap_tensor_maps_encode(&driver, &c->args, &plan, &args->sm90) != ATTNPRESS_OK) {
+    snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
+    return -1;
+  }
+  args->ticket = add_memory(c, TICKET, sizeof *args->ticket);
+  args->first_unit = add_array(c, FIRST_UNIT, c->count + 1);
+  args->sequences = add_memory(c, ORDER, (size_t)c->count * sizeof *args->sequences);
+  args->sm90.tile_heads = ap_divisor(tile_heads);
+  args->sm90.heads_per_tile = ap_divisor(heads);
+  args->sm90.warpgroup_positions = 64 / heads;
+  if (c->ragged.page_table != NULL) {
+    args->box_rows = ap_page_box_rows(&c->args, &c->kernel->tile);
+    args->k_head_step = ap_page_head_step(&c->args.k);
+    args->v_head_step = ap_page_head_step(&c->args.v);
+  }
+  if (c->kernel->mod != NULL)
+    ap_score_mod_fill(&c->args, NULL, &with_mod.mod);
+  if (split_units)
+    add_array(c, SPLITS, c->count);
+  const attnpress_fwd_schedule_args orders = {
+      .ragged = args->ragged,
+      .ticket = args->ticket,
+      .batch = c->count,
+      .seqlen_q = fwd->seqlen_q,
+      .seqlen_k = INT32_MAX,
+      .order = {{
+          .first_unit = (int32_t *)c->data[FIRST_UNIT],
+          .sequences = (attnpress_sequence_units *)c->data[ORDER],
+          .positions = positions,
+          .heads = tile_heads,
+          .sharing = tile_heads / fwd->heads_kv,
+          /* Of several key heads, long sequences have a section each. */
+          .walk_bytes = fwd->heads_kv > 1 ? 1 << 17 : 1,
+      }},
+      .sequence_splits = split_units ? (int32_t *)c->data[SPLITS] : NULL,
+      .split_keys =
+          split_units ? c->fixed_blocks * c->kernel->tile.field[AP_ATTENTION_TILE_BLOCK_N] : 0,
+      .window = split_units && c->args.mask == ATTNPRESS_WINDOW,
+      .score = fwd->score,
+  };
+  fwd->q = fwd->k = fwd->v = NULL;
+  fwd->q_batch_stride = fwd->q_row_stride = fwd->q_head_stride = -1;
+  fwd->k_batch_stride = fwd->k_row_stride = fwd->k_head_stride = -1;
+  fwd->v_batch_stride = fwd->v_row_stride = fwd->v_head_stride = -1;
+  c->whole = 1;
+  c->given_count = 0;
+  give_written(c, "the ticket", TICKET, 1);
+  give_written(c, "first_unit", FIRST_UNIT, 1);
+  give_written(c, "the sequences' order", ORDER, 1);
+  if (split_units)
+    give_written(c, "sequence_splits", SPLITS, 1);
+  give_lengths(c, 1);
+  if (launch(&others->schedule, 1, &orders, call_schedule, c, report) != 0 ||
+      check_order(c, &orders, &orders.order[0], report) != 0)
+    return -1;
+  give_all(c, split_units ? c->splits : 0, ATTENDS);
+  if (c->splits == 1)
+    give_written(c, "what is kept", OUT_PARTIAL, 1);
+  give_written(c, "first_unit", FIRST_UNIT, 0);
+  give_written(c, "the sequences' order", ORDER, 0);
+  give_written(c, "the ticket", TICKET, 1);
+  const int status = launch(c->kernel, scheduled_blocks(row), &with_mod,
+                            c->kernel->mod != NULL ? call_sm90_mod : call_sm90, c, report);
+  if (status != 0 || !split_units)
+    return status;
+  return launch_combine(&others->combine, c, fwd, &args->ragged, orders.sequence_splits, report);
+}
+
+static int launch_all(const companions *others, call *c, const batch_row *row, char *report) {
+  if (c->kernel->tile.field[AP_ATTENTION_TILE_PRODUCER])
+    return launch_sm90(others, c, row, report);
+  attnpress_fwd_ragged_mod_args args = {.batch = fwd_args(c, row)};
+  const attnpress_fwd_args *fwd = &args.batch.fwd;
+  if (c->kernel->mod != NULL)
+    ap_score_mod_fill(&c->args, NULL, &args.mod);
+  give_all(c, c->splits, ATTENDS);
+  const unsigned blocks = (unsigned)(fwd->row_blocks * fwd->num_splits * fwd->batch *
+                                     (fwd->heads_q / fwd->heads_per_tile));
+  if (blocks == 0 || launch(c->kernel, blocks, &args,
+                            c->kernel->mod != NULL ? call_fwd_mod : call_fwd, c, report) != 0)
+    return blocks == 0 ? 0 : -1;
+  if (c->splits == 0)
+    return 0;
+  return launch_combine(&others->combine, c, fwd, &args.batch.ragged, NULL, report);
 }
 
 /* ---- Verdicts -------------------------------------------------------------------------------- */
@@ -891,6 +998,31 @@ static void judge(call *c, verdict *v) {
     v->passed = 1;
 }
 
+enum { CHUNK_HEADS = 2, CHUNK_ROWS = 24 };
+
+/* Of each row of the sequences that a batch has chunks of, by (sequence, query, head): a hash of its
+ * output and lse. */
+static void keep_row_bits(const call *c, const chunks *of, uint64_t *row_bits) {
+  for (int b = 0; b < c->count; ++b) {
+    const sequence_rows rows = sequence_rows_of(&c->args, b);
+    for (int64_t i = 0; i < rows.queries; ++i)
+      for (int64_t h = 0; h < CHUNK_HEADS; ++h) {
+        const attnpress_tensor *out = &c->args.out;
+        const uint16_t *row = (const uint16_t *)out->data + rows.q_batch * out->stride[0] +
+                              (rows.q_begin + i) * out->stride[1] + h * out->stride[2];
+        uint64_t bits = 1;
+        for (int64_t d = 0; d < out->shape[3]; ++d)
+          bits = bits * 1099511628211u + row[d];
+        if (c->args.lse != NULL) {
+          uint32_t lse;
+          memcpy(&lse, c->args.lse + sequence_lse_at(&c->args, &rows, b, h, i), sizeof lse);
+          bits = bits * 1099511628211u + lse;
+        }
+        row_bits[(of->sequence[b] * CHUNK_ROWS + of->first[b] + i) * CHUNK_HEADS + h] = bits;
+      }
+  }
+}
+
 static uint64_t bits_of(const call *c, int which) {
   uint64_t bits = 0;
   for (size_t i = 0; i < c->bytes[which]; ++i)
@@ -898,9 +1030,10 @@ static uint64_t bits_of(const call *c, int which) {
   return bits;
 }
 
-static void run_batch(const kernel *k, const kernel *other, const batch_row *row,
-                      const int *queries, const int *keys, const score_shape *scores, uint64_t seed,
-                      verdict *v) {
+/* `of`: what the sequences are of others, or NULL; `row_bits`: as keep_row_bits(), or NULL. */
+static void run_batch(const kernel *k, const companions *others, const batch_row *row,
+                      const int *queries, const int *keys, const chunks *of, uint64_t *row_bits,
+                      const score_shape *scores, uint64_t seed, verdict *v) {
   static call c;
   const int split = k->variant.axis[AP_ATTENTION_SPLIT];
   memset(&c, 0, sizeof c);
@@ -908,8 +1041,6 @@ static void run_batch(const kernel *k, const kernel *other, const batch_row *row
   c.kernel = k;
   c.count = row->count;
   c.splits = split ? row->splits : 0;
-  if (is_joined(k) && c.splits < 2)
-    c.splits = 2;
   c.split_blocks = row->split_blocks;
   c.fixed_blocks = split ? row->fixed_blocks : 0;
   c.unspecified = -1;
@@ -919,19 +1050,19 @@ static void run_batch(const kernel *k, const kernel *other, const batch_row *row
   c.ragged.batch = row->count;
   c.ragged.max_seqlen_q = longest(queries, row->count) + (row->count % 2 ? 19 : 0);
   c.ragged.max_seqlen_k = longest(keys, row->count) + (row->count % 2 ? 0 : 70);
+  /* With a bias a sequence with more keys than the bound has none. */
+  if (row->wrong == LENGTHS && k->variant.axis[AP_ATTENTION_BIAS] != AP_ATTENTION_BIAS_NONE)
+    c.ragged.max_seqlen_k = longest(keys, row->count) - 1;
   c.args.ragged = &c.ragged;
   add_queries(&c, row, queries);
   add_keys(&c, row, keys);
   add_lse(&c, row);
   spoil(&c, row);
-  /* Slopes are those of the sequences' batch. */
-  attnpress_forward_args batch = c.args;
-  batch.q.shape[0] = row->count;
-  scores_open(&c.scores, &k->variant, scores, NULL, &batch, seed + 7);
-  batch.q.shape[0] = c.args.q.shape[0];
-  c.args = batch;
-  fill(&c, seed);
-  if (split) {
+  scores_open(&c.scores, &k->variant, scores, k->mod, &c.args, seed + 7);
+  fill(&c, of, seed);
+  if (split && k->tile.field[AP_ATTENTION_TILE_PRODUCER] && c.splits == 1) {
+    add_memory(&c, OUT_PARTIAL, kept_bytes(k, row));
+  } else if (split) {
     const size_t rows =
         (size_t)(c.splits * c.count) * (size_t)(c.args.q.shape[2] * ap_ragged_queries(&c.args));
     add_memory(&c, OUT_PARTIAL, rows * (size_t)c.args.out.shape[3] * sizeof(float));
@@ -941,8 +1072,10 @@ static void run_batch(const kernel *k, const kernel *other, const batch_row *row
   const ap_check how = {ATTNPRESS_CUDA, 1, ATTNPRESS_ONE_CALL};
   if (ap_validate_forward(&c.args, how, &problem) != ATTNPRESS_OK)
     snprintf(v->report, sizeof v->report, "%s", attnpress_last_error());
-  else if (launch_all(other, &c, row, v->report) == 0) {
+  else if (launch_all(others, &c, row, v->report) == 0) {
     v->bits = bits_of(&c, OUT) * 31 + bits_of(&c, LSE);
+    if (row_bits != NULL)
+      keep_row_bits(&c, of, row_bits);
     judge(&c, v);
   }
   scores_close(&c.scores);
@@ -964,9 +1097,14 @@ static int may_fix_splits(const kernel *k) {
   return k->variant.axis[AP_ATTENTION_SPLIT] && !k->variant.axis[AP_ATTENTION_DECODE];
 }
 
+/* Kernels whose splits lie at fixed places alone. */
+static int has_fixed_splits_alone(const kernel *k) {
+  return k->variant.axis[AP_ATTENTION_SPLIT] && k->tile.field[AP_ATTENTION_TILE_PRODUCER];
+}
+
 /* Splits at fixed places: the same bits, whether thread blocks compute one each or all of their rows,
  * and whichever heads share their tiles. */
-static void run_fixed(const kernel *k, const kernel *other, const batch_row *row,
+static void run_fixed(const kernel *k, const companions *others, const batch_row *row,
                       const int *queries, const int *keys, const score_shape *scores, uint64_t seed,
                       verdict *v) {
   batch_row fixed = *row;
@@ -977,7 +1115,7 @@ static void run_fixed(const kernel *k, const kernel *other, const batch_row *row
     fixed.splits = all ? 1 : ceil_div(longest(keys, row->count), span);
     fixed.packed = (row->packed ^ all) && row->group > 1 && may_pack(k);
     *v = (verdict){0};
-    run_batch(k, other, &fixed, queries, keys, scores, seed, v);
+    run_batch(k, others, &fixed, queries, keys, NULL, NULL, scores, seed, v);
     if (!v->passed)
       return;
     if (all && v->bits != bits && row->wrong != INDICES) {
@@ -989,8 +1127,65 @@ static void run_fixed(const kernel *k, const kernel *other, const batch_row *row
   }
 }
 
-int run_ragged_shapes(const kernel *k, const kernel *other, const score_shape *scores, FILE *out,
-                      int *shapes) {
+/* A sequence in a batch, alone, and in chunks of `rows` queries, 0: of all: each row has the same bits. */
+static void run_chunks(const kernel *k, const companions *others, const score_shape *scores,
+                       uint64_t seed, verdict *v) {
+  enum { SEQUENCES = 3, QUERIES = CHUNK_ROWS };
+  static uint64_t bits[2][SEQUENCES * QUERIES * CHUNK_HEADS];
+  static const struct {
+    int rows, alone, packed, all;
+  } calls[] = {{0, 0, 0, 1}, {0, 1, 1, 0}, {7, 0, 1, 1}, {1, 0, 1, 0}, {7, 1, 0, 0}};
+  const int block_n = k->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+  const int queries[SEQUENCES] = {3, QUERIES, 1}, keys[SEQUENCES] = {9, 2 * block_n + 61, block_n};
+  const int window = k->variant.axis[AP_ATTENTION_MASK] == ATTNPRESS_WINDOW;
+  const int causal = k->variant.axis[AP_ATTENTION_MASK] == ATTNPRESS_CAUSAL;
+  for (int i = 0; i < COUNT(calls); ++i) {
+    int count = 0, part_queries[RAGGED_SEQUENCES_MAX], part_keys[RAGGED_SEQUENCES_MAX];
+    chunks of;
+    if (calls[i].rows > 0 && window)
+      continue; /* whose rows see keys behind their chunk */
+    for (int b = calls[i].alone; b < (calls[i].alone ? 2 : SEQUENCES); ++b)
+      for (int first = 0, rows; first < queries[b]; first += rows, ++count) {
+        rows = calls[i].rows > 0 ? calls[i].rows : queries[b];
+        if (rows > queries[b] - first)
+          rows = queries[b] - first;
+        of.sequence[count] = b;
+        of.first[count] = first;
+        part_queries[count] = rows;
+        part_keys[count] = keys[b] - (causal ? queries[b] - first - rows : 0);
+      }
+    const batch_row row = {.count = count,
+                           .queries_packed = 1,
+                           .keys = k->variant.axis[AP_ATTENTION_SEQUENCES] ==
+                                           AP_ATTENTION_SEQUENCES_PAGED
+                                       ? KEYS_PAGED
+                                       : KEYS_PACKED,
+                           .page_size = 64,
+                           .heads_kv = 1,
+                           .group = CHUNK_HEADS,
+                           .packed = calls[i].packed && may_pack(k),
+                           .splits = calls[i].all ? 1 : ceil_div(keys[1], block_n),
+                           .fixed_blocks = 1};
+    *v = (verdict){0};
+    memset(bits[i > 0], 0, sizeof bits[0]);
+    run_batch(k, others, &row, part_queries, part_keys, &of, bits[i > 0], scores, seed, v);
+    if (!v->passed)
+      return;
+    for (int n = 0; i > 0 && n < COUNT(bits[0]); ++n)
+      if (bits[1][n] != 0 && bits[1][n] != bits[0][n]) {
+        v->passed = 0;
+        snprintf(v->report, sizeof v->report,
+                 "query %d of sequence %d, head %d, has other bits %s, in chunks of %d rows, %s",
+                 n / CHUNK_HEADS % QUERIES, n / CHUNK_HEADS / QUERIES, n % CHUNK_HEADS,
+                 calls[i].alone ? "alone" : "in a batch", calls[i].rows,
+                 calls[i].all ? "splits added up" : "a split each");
+        return;
+      }
+  }
+}
+
+int run_ragged_shapes(const kernel *k, const companions *others, const score_shape *scores,
+                      FILE *out, int *shapes) {
   static verdict v;
   const int paged = k->variant.axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_PAGED;
   for (int i = 0; i < COUNT(batch_rows); ++i, ++*shapes) {
@@ -1001,16 +1196,21 @@ int run_ragged_shapes(const kernel *k, const kernel *other, const score_shape *s
                  : row.keys == KEYS_CACHED ? KEYS_PAGED_FLAT
                                            : KEYS_PAGED_CACHE;
     if (paged && k->variant.axis[AP_ATTENTION_ARCH] == 90)
-      row.page_size = 8 * ceil_div(row.page_size, 8);
+      row.page_size = box_pages[i];
+    row.keys_order = (key_order)((i + k->variant.axis[AP_ATTENTION_HDIM] / 64) % KEY_ORDERS);
     row.packed = row.packed && may_pack(k);
     for (int b = 0; b < row.count; ++b) {
       queries[b] = row.q[b].tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_M] + row.q[b].more;
       keys[b] = row.k[b].tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_N] + row.k[b].more;
     }
     v = (verdict){0};
-    run_batch(k, other, &row, queries, keys, &scores[i], 1000u * (unsigned)i, &v);
+    v.passed = 1;
+    if (!has_fixed_splits_alone(k))
+      run_batch(k, others, &row, queries, keys, NULL, NULL, &scores[i], 1000u * (unsigned)i, &v);
     if (v.passed && may_fix_splits(k))
-      run_fixed(k, other, &row, queries, keys, &scores[i], 1000u * (unsigned)i, &v);
+      run_fixed(k, others, &row, queries, keys, &scores[i], 1000u * (unsigned)i, &v);
+    if (v.passed && has_fixed_splits_alone(k) && i == 0)
+      run_chunks(k, others, &scores[i], 77, &v);
     if (!v.passed) {
       print_failure(out, k, i, &v);
       return 1;
@@ -1019,7 +1219,7 @@ int run_ragged_shapes(const kernel *k, const kernel *other, const score_shape *s
   return 0;
 }
 
-void run_ragged_batch(const kernel *k, const kernel *other, const ragged_run *r,
+void run_ragged_batch(const kernel *k, const companions *others, const ragged_run *r,
                       const score_shape *scores, uint64_t seed, verdict *v) {
   int queries[RAGGED_SEQUENCES_MAX];
   const batch_row row = {.count = r->count,
@@ -1031,61 +1231,77 @@ void run_ragged_batch(const kernel *k, const kernel *other, const ragged_run *r,
                          .heads_kv = r->heads_kv,
                          .group = r->group,
                          .packed = r->packed,
-                         .splits = r->splits};
+                         .splits = r->splits,
+                         .fixed_blocks = has_fixed_splits_alone(k)};
   for (int i = 0; i < r->count; ++i)
     queries[i] = r->seqlen_q > 0 ? r->seqlen_q : r->keys[i];
-  run_batch(k, other, &row, queries, r->keys, scores, seed, v);
+  run_batch(k, others, &row, queries, r->keys, NULL, NULL, scores, seed, v);
 }
 
-/* More sequences than are put in order at a time; their keys one after the other, or in pages. */
+/* Both orders of more sequences than are put in order at a time; their keys one after the other, or in
+ * pages. */
 static int run_schedule(const kernel *schedule, int paged, FILE *out, int *shapes) {
-  enum { SEQUENCES = 2 * ORDERED_TOGETHER + 452, LONGEST = 700, TABLE_STRIDE = 5 };
+  enum { SEQUENCES = 2 * ORDERED_TOGETHER + 452, LONGEST = 700, TABLE_STRIDE = 5, KEYS = 1 };
   static char report[EMULATED_REPORT_BYTES];
-  static int lengths[SEQUENCES];
+  static int lengths[SEQUENCES], keys[SEQUENCES];
   static call c;
-  int total;
+  int total, total_keys;
   memset(&c, 0, sizeof c);
   for (int i = 0; i < SEQUENCES; ++i)
-    lengths[i] = i % 7 == 3 ? 0 : i * 7919 % LONGEST;
+    lengths[i] = i % 7 == 3 ? 0 : i * 7919 % LONGEST, keys[i] = i % 5 == 1 ? 0 : i * 6841 % LONGEST;
   c.count = SEQUENCES;
   c.args.ragged = &c.ragged;
   c.ragged.batch = SEQUENCES;
-  c.ragged.cu_seqlens_q = c.ragged.cu_seqlens_k = add_sums(&c, CU_Q, lengths, 0, &total);
+  c.ragged.cu_seqlens_q = add_sums(&c, CU_Q, lengths, 0, &total);
+  c.ragged.cu_seqlens_k = add_sums(&c, CU_K, keys, 0, &total_keys);
   c.args.q.shape[0] = c.args.k.shape[0] = 1;
-  c.args.q.shape[1] = c.args.k.shape[1] = total;
-  const attnpress_fwd_schedule_args args = {
+  c.args.q.shape[1] = total;
+  c.args.k.shape[1] = total_keys;
+  attnpress_fwd_schedule_args args = {
       .ragged = {.cu_seqlens_q = c.ragged.cu_seqlens_q,
                  .cu_seqlens_k = c.ragged.cu_seqlens_k,
                  .page_table = paged ? c.ragged.cu_seqlens_k : NULL, /* which is not read */
                  .page_table_stride = TABLE_STRIDE,
                  .rows_q = total,
-                 .rows_k = total,
+                 .rows_k = total_keys,
                  .kv_batches = paged ? SEQUENCES : 1},
       .ticket = add_memory(&c, TICKET, sizeof(uint32_t)),
-      .first_unit = add_array(&c, FIRST_UNIT, SEQUENCES + 1),
-      .sequences = add_memory(&c, ORDER, SEQUENCES * sizeof(attnpress_sequence_units)),
       .batch = SEQUENCES,
       .seqlen_q = LONGEST,
-      .positions = 128,
-      .tile_heads = 8,
-      .sharing = 4,
-      .key_bytes = 512,
+      .seqlen_k = LONGEST,
   };
+  int32_t *first_unit = add_array(&c, FIRST_UNIT, 2 * (SEQUENCES + 1));
+  attnpress_sequence_units *sequences =
+      add_memory(&c, ORDER, 2 * SEQUENCES * sizeof(attnpress_sequence_units));
+  for (int i = 0; i < 2; ++i)
+    args.order[i] = (attnpress_schedule_order){.first_unit = first_unit + i * (SEQUENCES + 1),
+                                               .sequences = sequences + i * SEQUENCES,
+                                               .by_keys = i == KEYS,
+                                               .positions = i == KEYS ? 96 : 128,
+                                               .heads = i == KEYS ? 2 : 8,
+                                               .sharing = i == KEYS ? 1 : 4,
+                                               .walk_bytes = 512};
   give_written(&c, "the ticket", TICKET, 1);
   give_written(&c, "first_unit", FIRST_UNIT, 1);
   give_written(&c, "the sequences' order", ORDER, 1);
   give_array(&c, "cu_seqlens_q", c.ragged.cu_seqlens_q, SEQUENCES + 1);
-  int failed = launch(schedule, 1, &args, call_schedule, &c, report) != 0 ||
-               check_order(&c, &args, report) != 0;
-  for (int i = 0; i < SEQUENCES && !failed; ++i) {
-    const attnpress_sequence_units *u = &args.sequences[i];
-    failed = u->q_row != c.ragged.cu_seqlens_q[u->sequence] || u->k_row != (paged ? 0 : u->q_row) ||
+  give_array(&c, "cu_seqlens_k", c.ragged.cu_seqlens_k, SEQUENCES + 1);
+  int failed = launch(schedule, 2, &args, call_schedule, &c, report) != 0;
+  for (int i = 0; i < 2 * SEQUENCES && !failed; ++i) {
+    const attnpress_schedule_order *order = &args.order[i / SEQUENCES];
+    const attnpress_sequence_units *u = &order->sequences[i % SEQUENCES];
+    if (i % SEQUENCES == 0 && check_order(&c, &args, order, report) != 0) {
+      failed = 1;
+      break;
+    }
+    failed = u->q_row != c.ragged.cu_seqlens_q[u->sequence] ||
+             u->k_row != (paged ? 0 : c.ragged.cu_seqlens_k[u->sequence]) ||
              u->k_batch != (paged ? u->sequence : 0) ||
              (paged && u->first_page != (int64_t)u->sequence * TABLE_STRIDE) ||
-             u->row_blocks != ceil_div(u->seqlen_q, 128) || u->section_heads != 8;
+             u->section_heads != order->heads;
     if (failed)
-      snprintf(report, sizeof report, "the schedule has sequence %d at row %d, with %d row blocks",
-               u->sequence, u->q_row, u->row_blocks);
+      snprintf(report, sizeof report, "the schedule has sequence %d at row %d, with %d blocks",
+               u->sequence, u->q_row, u->blocks);
   }
   ++*shapes;
   if (failed)

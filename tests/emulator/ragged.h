@@ -5,11 +5,10 @@
 
 #include "forward.h"
 
-/** Runs a kernel, and `other`, over the table of batches, up to the first that fails: 0, or 1, and
- * says so. The other adds up the parts of a split one; of compute capability 9.0 it makes the
- * schedule. *shapes counts. */
-int run_ragged_shapes(const kernel *k, const kernel *other, const score_shape *scores, FILE *out,
-                      int *shapes);
+/** Runs a kernel, and those that it is launched with, over the table of batches, up to the first that
+ * fails: 0, or 1, and says so. *shapes counts. */
+int run_ragged_shapes(const kernel *k, const companions *others, const score_shape *scores,
+                      FILE *out, int *shapes);
 
 /** Runs a schedule kernel on a batch of many sequences: 0, or 1, and says so. */
 int run_schedule_alone(const kernel *schedule, FILE *out, int *shapes);
@@ -25,5 +24,5 @@ typedef struct ragged_run {
   int heads_kv, group, packed, splits;
 } ragged_run;
 /** Runs one batch. */
-void run_ragged_batch(const kernel *k, const kernel *other, const ragged_run *r,
+void run_ragged_batch(const kernel *k, const companions *others, const ragged_run *r,
                       const score_shape *scores, uint64_t seed, verdict *v);

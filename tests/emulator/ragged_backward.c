@@ -12,25 +12,27 @@
 #include "attention/defaults.h"
 #include "attention/ragged.h"
 #include "attention/score_args.h"
+#include "family.h"
 #include "memory.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
 enum { TILE_ROWS = 16, TILE_COLUMNS = 8, TILE_FLOATS = 128, PADDED_ROWS = 128 };
-enum { LENGTHS_MAX = 10, FIRST_ROW = 2, LAST_ROWS = 1, GIVEN_MAX = 1024 };
+enum { EXTENTS = 10, LENGTHS_MAX = 40, FIRST_ROW = 2, LAST_ROWS = 1, GIVEN_MAX = 1024 };
 
 /* ---- Batches --------------------------------------------------------------------------------- */
 
 typedef enum values_place { HEADS_FIRST, ROWS_FIRST, BATCHES } values_place;
 
-/* Lengths are in tiles and what is added to them. */
+/* Lengths are in tiles and what is added to them; of more sequences than there are extents, those of the
+ * first follow again. */
 typedef struct extent {
   int tiles, more;
 } extent;
 
 typedef struct batch_row {
   int count;
-  extent q[LENGTHS_MAX], k[LENGTHS_MAX];
+  extent q[EXTENTS], k[EXTENTS];
   int queries_packed, keys_packed; /* 0: a batch each */
   int used; /* 1: of packed rows, the last one of each sequence is not used */
   int heads_kv, group;
@@ -137,6 +139,20 @@ static const batch_row batch_rows[] = {
      0,
      0,
      0},
+    {37, /* more than a warp has lanes */
+     {{0, 4}, {0, 0}, {0, 1}, {0, 0}, {0, 2}, {0, 0}, {0, 17}, {0, 0}, {0, 3}, {0, 0}},
+     {{0, 5}, {0, 0}, {0, 2}, {0, 3}, {0, 1}, {0, 0}, {0, 9}, {0, 0}, {0, 20}, {0, 0}},
+     1,
+     0,
+     0,
+     1,
+     1,
+     HEADS_FIRST,
+     0,
+     1,
+     0,
+     0,
+     0},
 };
 
 enum {
@@ -159,6 +175,8 @@ enum {
   CU_K,
   USED_Q,
   USED_K,
+  FIRST_UNIT,
+  ORDER,
   MEMORIES
 };
 
@@ -169,7 +187,7 @@ typedef struct call {
   attnpress_backward_args args;
   attnpress_ragged ragged;
   scores scores;
-  const kernel *kernel;
+  const kernel *kernel, *schedule;
   int count, row_tiles, sum_tiles;
   float scale;
   emulated_tensor given[GIVEN_MAX];
@@ -521,6 +539,18 @@ static void give_array(call *c, const char *name, const int32_t *data, int64_t c
               name, (void *)(uintptr_t)data, sizeof(int32_t), 0, {1, 1, 1, count}, {0, 0, 0, 1}});
 }
 
+static void give_lengths(call *c) {
+  give_array(c, "cu_seqlens_q", c->ragged.cu_seqlens_q, c->count + 1);
+  give_array(c, "cu_seqlens_k", c->ragged.cu_seqlens_k, c->count + 1);
+  give_array(c, "seqused_q", c->ragged.seqused_q, c->count);
+  give_array(c, "seqused_k", c->ragged.seqused_k, c->count);
+}
+
+static void give_order(call *c, int writable) {
+  give_floats(c, "first_unit", FIRST_UNIT, 0, c->count + 1, writable);
+  give_floats(c, "the sequences' order", ORDER, 0, (int64_t)c->bytes[ORDER] / 4, writable);
+}
+
 static void give_all(call *c) {
   const attnpress_forward_args forward = ap_forward_of(&c->args);
   const int pass = pass_of(c->kernel), is_delta = pass == AP_ATTENTION_PASS_BWD_DELTA;
@@ -529,10 +559,10 @@ static void give_all(call *c) {
   c->given_count = 0;
   for (int i = 0; maps && i < 4; ++i)
     give_whole(c, (const char *[]){"q", "k", "v", "dout"}[i], (int[]){Q, K, V, DOUT}[i]);
-  give_array(c, "cu_seqlens_q", c->ragged.cu_seqlens_q, c->count + 1);
-  give_array(c, "cu_seqlens_k", c->ragged.cu_seqlens_k, c->count + 1);
-  give_array(c, "seqused_q", c->ragged.seqused_q, c->count);
-  give_array(c, "seqused_k", c->ragged.seqused_k, c->count);
+  if (pass == AP_ATTENTION_PASS_BWD_SINKS)
+    give_lengths(c); /* the others know them from the order */
+  else
+    give_order(c, 0);
   for (int i = 0; i < SCORE_TENSORS; ++i)
     give(c, c->scores.tensors[i]);
   if (pass == AP_ATTENTION_PASS_BWD_SINKS)
@@ -571,9 +601,17 @@ static void call_bwd(void (*function)(void), const void *args) {
   ((void (*)(attnpress_bwd_ragged_args))function)(*(const attnpress_bwd_ragged_args *)args);
 }
 
+static void call_bwd_mod(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_bwd_ragged_mod_args))function)(*(const attnpress_bwd_ragged_mod_args *)args);
+}
+
 static void call_bwd_sm90(void (*function)(void), const void *args) {
   ((void (*)(attnpress_bwd_sm90_ragged_args))function)(
       *(const attnpress_bwd_sm90_ragged_args *)args);
+}
+
+static void call_schedule(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_fwd_schedule_args))function)(*(const attnpress_fwd_schedule_args *)args);
 }
 
 static CUresult no_words(CUresult result, const char **words) {
@@ -645,30 +683,14 @@ static attnpress_bwd_ragged_args bwd_args(const call *c) {
   return args;
 }
 
-static int launch(call *c, char *report) {
-  const kernel *k = c->kernel;
-  const int pass = pass_of(k), keys = owns_keys(k);
-  const int by_row = pass == AP_ATTENTION_PASS_BWD_DELTA || pass == AP_ATTENTION_PASS_BWD_CONVERT;
-  attnpress_bwd_ragged_args args = bwd_args(c);
-  const int64_t rows = keys     ? args.bwd.seqlen_k
-                       : by_row ? padded(args.bwd.seqlen_q, PADDED_ROWS)
-                                : args.bwd.seqlen_q;
-  const int block = k->tile.field[keys ? AP_ATTENTION_TILE_BLOCK_N : AP_ATTENTION_TILE_BLOCK_M];
-  args.bwd.blocks = (int32_t)((rows + block - 1) / block);
-  const int64_t blocks =
-      pass == AP_ATTENTION_PASS_BWD_SINKS
-          ? args.bwd.heads_q
-          : (int64_t)args.bwd.blocks * c->count * (keys ? args.bwd.heads_kv : args.bwd.heads_q);
-  give_all(c);
-  attnpress_bwd_sm90_ragged_args sm90 = {.batch = args};
-  if (is_sm90(k) && fill_maps(c, &sm90, report) != 0)
-    return -1;
+static int launch_kernel(const call *c, const kernel *k, int64_t blocks, const void *args,
+                         void (*typed_call)(void (*)(void), const void *), char *report) {
   const emulated_launch l = {.module = k->module,
                              .blocks = (unsigned)blocks,
                              .threads = (unsigned)k->tile.threads,
                              .shared_bytes = (size_t)k->tile.smem_bytes,
-                             .args = is_sm90(k) ? (const void *)&sm90 : &args,
-                             .call = is_sm90(k) ? call_bwd_sm90 : call_bwd,
+                             .args = args,
+                             .call = typed_call,
                              .tensors = c->given,
                              .tensor_count = c->given_count};
   char text[EMULATED_REPORT_BYTES];
@@ -676,6 +698,62 @@ static int launch(call *c, char *report) {
   if (status != 0)
     snprintf(report, EMULATED_REPORT_BYTES, "%.120s: %.7900s", k->stem, text);
   return status;
+}
+
+/* Puts the kernel's units in order; *blocks: of a grid that has room for them, as choose_backward.c
+ * lays it out. */
+static int run_schedule(call *c, attnpress_bwd_ragged_args *args, int64_t *blocks, char *report) {
+  const kernel *k = c->kernel;
+  const int keys = owns_keys(k),
+            positions = k->tile.field[keys ? AP_ATTENTION_TILE_BLOCK_N : AP_ATTENTION_TILE_BLOCK_M];
+  const attnpress_tensor *t = keys ? &c->args.k : &c->args.q;
+  const int64_t each =
+      ((keys ? args->bwd.seqlen_k : args->bwd.seqlen_q) + positions - 1) / positions;
+  const int64_t by_rows =
+      (t->shape[0] * t->shape[1] + (int64_t)c->count * (positions - 1)) / positions;
+  const int heads = (int)t->shape[2];
+  attnpress_fwd_schedule_args order = {
+      .ragged = args->ragged,
+      .batch = c->count,
+      .seqlen_q = args->bwd.seqlen_q,
+      .seqlen_k = args->bwd.seqlen_k,
+      .order = {{
+          .first_unit = add_memory(c, FIRST_UNIT, (size_t)(c->count + 1) * sizeof(int32_t)),
+          .sequences = add_memory(c, ORDER, (size_t)c->count * sizeof(attnpress_sequence_units)),
+          .by_keys = keys,
+          .positions = positions,
+          .heads = heads,
+          .sharing = keys ? 1 : heads / (int)c->args.k.shape[2],
+          /* Of several heads, sequences that are not the shortest have sections of one each. */
+          .walk_bytes = heads > 1 ? 1 << 20 : 1,
+      }},
+  };
+  c->given_count = 0;
+  give_lengths(c);
+  give_order(c, 1);
+  *blocks = heads * (by_rows < each * c->count ? by_rows : each * c->count);
+  args->first_unit = order.order[0].first_unit;
+  args->sequences = order.order[0].sequences;
+  return launch_kernel(c, c->schedule, 1, &order, call_schedule, report);
+}
+
+static int launch(call *c, char *report) {
+  const kernel *k = c->kernel;
+  attnpress_bwd_ragged_args args = bwd_args(c);
+  int64_t blocks = args.bwd.heads_q;
+  if (pass_of(k) != AP_ATTENTION_PASS_BWD_SINKS && run_schedule(c, &args, &blocks, report) != 0)
+    return -1;
+  give_all(c);
+  attnpress_bwd_sm90_ragged_args sm90 = {.batch = args};
+  attnpress_bwd_ragged_mod_args with_mod = {.batch = args};
+  const attnpress_forward_args forward = ap_forward_of(&c->args);
+  if (k->mod != NULL)
+    ap_score_mod_fill(&forward, NULL, &with_mod.mod);
+  if (is_sm90(k) && fill_maps(c, &sm90, report) != 0)
+    return -1;
+  return is_sm90(k) ? launch_kernel(c, k, blocks, &sm90, call_bwd_sm90, report)
+                    : launch_kernel(c, k, blocks, &with_mod,
+                                    k->mod != NULL ? call_bwd_mod : call_bwd, report);
 }
 
 /* ---- Verdicts -------------------------------------------------------------------------------- */
@@ -839,7 +917,8 @@ static void open_scores(call *c, const score_shape *shape, uint64_t seed) {
     with_sinks.sinks = ATTNPRESS_FP32;
   attnpress_forward_args forward = ap_forward_of(a);
   forward.q.shape[0] = c->count; /* slopes are those of the sequences' batch */
-  scores_open(&c->scores, &c->kernel->variant, &with_sinks, NULL, &forward, seed);
+  scores_open(&c->scores, &c->kernel->variant, &with_sinks, c->kernel->mod, &forward, seed);
+  a->score_mod = forward.score_mod;
   a->window = forward.window;
   a->alibi = forward.alibi;
   a->sinks = forward.sinks;
@@ -849,11 +928,13 @@ static void open_scores(call *c, const score_shape *shape, uint64_t seed) {
     a->dsinks = add_memory(c, DSINKS, (size_t)a->q.shape[2] * sizeof(float));
 }
 
-static void call_open(call *c, const kernel *k, const batch_row *row, const int *queries,
-                      const int *keys, const score_shape *scores, uint64_t seed) {
+static void call_open(call *c, const kernel *k, const kernel *schedule, const batch_row *row,
+                      const int *queries, const int *keys, const score_shape *scores,
+                      uint64_t seed) {
   int64_t batch, rows;
   memset(c, 0, sizeof *c);
   c->kernel = k;
+  c->schedule = schedule;
   c->count = row->count;
   attnpress_backward_args *a = &c->args;
   *a = (attnpress_backward_args)ATTNPRESS_BACKWARD_ARGS_INIT;
@@ -900,13 +981,14 @@ static void call_close(call *c) {
     memory_unmap(&c->memory[i]);
 }
 
-static int run_batch(const kernel *k, const batch_row *row, const int *queries, const int *keys,
-                     const score_shape *scores, uint64_t seed, char *report) {
+static int run_batch(const kernel *k, const kernel *schedule, const batch_row *row,
+                     const int *queries, const int *keys, const score_shape *scores, uint64_t seed,
+                     char *report) {
   static call c;
   ap_problem problem;
   const ap_check how = {ATTNPRESS_CUDA, 1, ATTNPRESS_ONE_CALL};
   int status = -1;
-  call_open(&c, k, row, queries, keys, scores, seed);
+  call_open(&c, k, schedule, row, queries, keys, scores, seed);
   if (ap_validate_backward(&c.args, how, &problem) != ATTNPRESS_OK)
     snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
   else if (pass_of(k) == AP_ATTENTION_PASS_BWD_DELTA)
@@ -924,18 +1006,22 @@ static int run_batch(const kernel *k, const batch_row *row, const int *queries, 
 int run_ragged_backward_shapes(const kernel *k, const score_shape *scores, FILE *out, int *shapes) {
   static char report[EMULATED_REPORT_BYTES];
   const int main = owns_keys(k) || pass_of(k) == AP_ATTENTION_PASS_BWD_DQ;
-  for (int i = 0; i < COUNT(batch_rows); ++i, ++*shapes) {
+  kernel schedule = {0};
+  int failed = kernel_find(&schedule, SCHEDULE_STEM, report) != 0;
+  if (failed)
+    fprintf(out, "FAILED %s\n  %s\n", k->stem, report);
+  for (int i = 0; i < COUNT(batch_rows) && !failed; ++i, ++*shapes) {
     const batch_row *row = &batch_rows[i];
     int queries[LENGTHS_MAX], keys[LENGTHS_MAX];
     for (int b = 0; b < row->count; ++b) {
-      queries[b] = row->q[b].tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_M] + row->q[b].more;
-      keys[b] =
-          row->k[b].tiles * (main ? k->tile.field[AP_ATTENTION_TILE_BLOCK_N] : 16) + row->k[b].more;
+      const extent *q = &row->q[b % EXTENTS], *of_k = &row->k[b % EXTENTS];
+      queries[b] = q->tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_M] + q->more;
+      keys[b] = of_k->tiles * (main ? k->tile.field[AP_ATTENTION_TILE_BLOCK_N] : 16) + of_k->more;
     }
-    if (run_batch(k, row, queries, keys, &scores[i], 1000u * (unsigned)i, report) != 0) {
+    failed = run_batch(k, &schedule, row, queries, keys, &scores[i], 1000u * (unsigned)i, report);
+    if (failed)
       fprintf(out, "FAILED %s\n  ragged batch %d\n  %s\n", k->stem, i, report);
-      return 1;
-    }
   }
-  return 0;
+  kernel_close(&schedule);
+  return failed != 0;
 }

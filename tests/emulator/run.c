@@ -32,9 +32,8 @@ static const char help[] =
     "--hdim-v N\n"
     "  (128), --lengths LIST, --page-size N and --page-tables rows|flat of sequences of their own\n"
     "  lengths (at most 64), --dtype TYPE (bf16), --causal, --splits N, --layout LAYOUT (bshd), "
-    "--seed N, and "
-    "what "
-    "is\n"
+    "--seed N,\n"
+    "  --check full (as is always done), and what is\n"
     "  done to scores:\n\n";
 
 static const char exit_status[] =
@@ -109,6 +108,8 @@ static int parse_value(run_options *o, const char *name, const char *value) {
     o->dtype = choice(value, dtypes);
   else if (strcmp(name, "--device") == 0)
     return strcmp(value, "emulated") == 0 ? 0 : -1;
+  else if (strcmp(name, "--check") == 0) /* every row, whether asked for or not */
+    return strcmp(value, "full") == 0 ? 0 : -1;
   else
     return -1;
   return o->arch != 0 && o->layout >= 0 && o->dtype >= ATTNPRESS_FP16 ? 0 : -1;
@@ -265,7 +266,7 @@ static int open_kernels(const run_options *o, kernel *k, companions *others, sha
   if (s->splits < 1 && (k->variant.axis[AP_ATTENTION_SPLIT] ||
                         k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_COMBINE))
     s->splits = 2;
-  if (status == 0 && k->variant.axis[AP_ATTENTION_MOD_MASK])
+  if (status == 0 && needs_map(&k->variant))
     status = open_stem(o, "flash_fwd_map_hdim8_bf16_sm80", &others->map, report);
   if (status == 0 && needs_schedule(&k->variant))
     status = open_stem(o, SCHEDULE_STEM, &others->schedule, report);
@@ -326,7 +327,7 @@ static void run_until_enough(const kernel *k, const companions *others, const sh
   do {
     before = v->error.elements;
     if (ragged->count > 0)
-      run_ragged_batch(k, companion_of_ragged(others, &k->variant), ragged, &s->scores, seed, v);
+      run_ragged_batch(k, others, ragged, &s->scores, seed, v);
     else if (k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_COMBINE)
       run_combine(k, s, seed, v);
     else

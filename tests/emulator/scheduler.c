@@ -79,6 +79,7 @@ static void yield_from(int thread) {
 static void thread_main(void) {
   m->launch->call(m->launch->module->kernel, m->launch->args);
   products_check_exit();
+  bulk_check_exit();
   cluster_thread_exits();
   m->threads[m->current].state = THREAD_EXITED;
   if (++m->exited == m->thread_count) {
@@ -99,6 +100,7 @@ static void run_block(unsigned block) {
   shared_reset();
   mbarriers_reset();
   tma_reset();
+  bulk_reset();
   named_barriers_reset();
   registers_reset();
   products_reset();

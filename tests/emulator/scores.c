@@ -7,8 +7,10 @@
 
 #include "../generated/families.h"
 #include "attention/defaults.h"
+#include "attention/ragged.h"
 #include "attention/rows.h"
 #include "cpu/element.h"
+#include "../../tools/sequences.h"
 
 static const int64_t far = ((int64_t)1 << 31) + 8;
 
@@ -83,12 +85,27 @@ static float bias_value(const attnpress_bias *bias, int64_t head, int64_t query,
   return bias->stride[2] != 0 && (query + head) % 13 == 5 ? -INFINITY : value;
 }
 
+/* The mask of a batch, or of a sequence. */
+static ap_mask mask_of_batch(const attnpress_forward_args *args, int64_t b) {
+  ap_mask mask = ap_mask_of(args);
+  if (args->ragged == NULL)
+    return mask;
+  const sequence_rows rows = sequence_rows_of(args, b);
+  mask.seqlen_q = rows.queries;
+  mask.seqlen_k = rows.keys;
+  mask.center = args->window && args->window->top_left ? 0 : rows.keys - rows.queries;
+  return mask;
+}
+
+/* What serves all sequences of lengths of their own is filled for each. */
 static void fill_bias(const attnpress_bias *bias, const attnpress_forward_args *args,
                       uint64_t seed) {
-  const ap_mask mask = ap_mask_of(args);
-  const int64_t queries = bias->shape[2], *stride = bias->stride;
-  for (int64_t b = 0; b < bias->shape[0]; ++b)
-    for (int64_t h = 0; h < bias->shape[1]; ++h)
+  const int64_t *stride = bias->stride;
+  const int64_t batch = args->ragged != NULL ? ap_extents_of(args).batch : bias->shape[0];
+  for (int64_t b = 0; b < batch; ++b)
+    for (int64_t h = 0; h < bias->shape[1]; ++h) {
+      const ap_mask mask = mask_of_batch(args, b);
+      const int64_t queries = mask.seqlen_q;
       for (int64_t i = 0; i < (stride[2] == 0 && queries > 1 ? 1 : queries); ++i) {
         ap_keys seen = ap_keys_of(&mask, i);
         if (stride[2] == 0) /* by any query */
@@ -98,21 +115,22 @@ static void fill_bias(const attnpress_bias *bias, const attnpress_forward_args *
                            b * stride[0] + h * stride[1] + i * stride[2] + j * stride[3],
                            bias_value(bias, h, i, &seed), bias->dtype);
       }
+    }
 }
 
 static void add_bias(scores *x, int32_t dtype, bias_layout layout, attnpress_forward_args *args,
                      uint64_t seed) {
-  const attnpress_tensor *q = &args->q;
+  const ap_extents of = ap_extents_of(args);
   x->bias = (attnpress_bias)ATTNPRESS_BIAS_INIT;
   x->bias.dtype = dtype;
-  lay_out_bias(&x->bias, layout, q->shape[0], q->shape[2], q->shape[1], args->k.shape[1]);
+  args->bias = &x->bias; /* with which some sequences have no keys */
+  lay_out_bias(&x->bias, layout, of.batch, args->q.shape[2], of.seqlen_q, of.seqlen_k);
   x->bias.data = add_memory(x, TENSOR_BIAS, "bias", bytes_of(dtype), x->bias.shape, x->bias.stride,
                             layout == BIAS_SPREAD);
   fill_bias(&x->bias, args, seed);
   for (int i = 0; i < 4; ++i) /* where there is but one, any stride will do */
     if (x->bias.shape[i] == 1)
       x->bias.stride[i] = 12345;
-  args->bias = &x->bias;
 }
 
 /* ---- The other groups ------------------------------------------------------------------------ */
@@ -128,7 +146,8 @@ static void add_window(scores *x, const score_shape *s, attnpress_forward_args *
 
 static void add_slopes(scores *x, slopes_layout layout, attnpress_forward_args *args,
                        uint64_t seed) {
-  const int64_t batch = layout == SLOPES_OF_BATCH ? args->q.shape[0] : 1, heads = args->q.shape[2];
+  const int64_t batch = layout == SLOPES_OF_BATCH ? ap_extents_of(args).batch : 1,
+                heads = args->q.shape[2];
   const int64_t step = layout == SLOPES_SPREAD ? 3 : 1;
   const int64_t shape[4] = {1, 1, batch, heads}, stride[4] = {0, 0, heads + 1, step};
   float *slopes = add_memory(x, TENSOR_SLOPES, "slopes", sizeof(float), shape, stride, 1);
@@ -200,7 +219,8 @@ static void add_snippet(scores *x, snippet_file *f, attnpress_forward_args *args
       step = step * b->shape[d] + 3;
     }
     b->data = add_memory(x, TENSOR_BUFFERS + i, b->name, element_bytes, shape, stride, i % 3);
-    snippet_file_fill(f, i, (void *)(uintptr_t)b->data, args->k.shape[1], seed + (uint64_t)i);
+    snippet_file_fill(f, i, (void *)(uintptr_t)b->data, ap_extents_of(args).seqlen_k,
+                      seed + (uint64_t)i);
     for (int d = 0; d < b->rank; ++d)
       if (b->shape[d] == 1)
         b->stride[d] = 12345;

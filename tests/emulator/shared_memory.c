@@ -34,8 +34,9 @@ typedef struct chunk {
   uint32_t copy, copy_site; /* the latest copy's stamp */
   int copy_mbarrier;        /* that counts it */
   uint32_t product[GROUPS_MAX],
-      product_site[GROUPS_MAX]; /* by warpgroup, the latest that read it */
-  uint32_t written;             /* the latest plain write's stamp */
+      product_site[GROUPS_MAX];      /* by warpgroup, the latest that read it */
+  uint32_t written;                  /* the latest plain write's stamp */
+  uint32_t engine_read, engine_site; /* the latest read of the copy engine in flight; 0: none */
 } chunk;
 
 typedef struct listed_read {
@@ -242,6 +243,13 @@ static void check_products(const char *what, uint32_t address, const chunk *c, c
   }
 }
 
+static void check_engine_reads(const char *what, uint32_t address, const chunk *c,
+                               const void *site) {
+  if (c->engine_read >= block_epoch)
+    machine_fail("%s %s at %s,\n  while the copy engine reads it, which began at %s", what,
+                 address_text(address), site_text(site), offset_text(c->engine_site));
+}
+
 /* What plain accesses owe to copies and products. */
 static void check_chunks(uint32_t address, int bytes, int is_write, const char *what,
                          const void *site) {
@@ -250,8 +258,10 @@ static void check_chunks(uint32_t address, int bytes, int is_write, const char *
   for (uint32_t at = address / CHUNK_BYTES * CHUNK_BYTES; at <= end; at += CHUNK_BYTES) {
     chunk *c = chunk_at(at);
     check_copy(m->current, what, at, c, site);
-    if (is_write)
+    if (is_write) {
       check_products(what, at, c, site);
+      check_engine_reads(what, at, c, site);
+    }
   }
 }
 
@@ -378,6 +388,7 @@ void shared_bulk_begin(uint32_t address, int mbarrier, uint32_t stamp, const voi
   check_barriers(address, CHUNK_BYTES, what, site);
   check_copy(m->current, what, address, c, site);
   check_products(what, address, c, site);
+  check_engine_reads(what, address, c, site);
   if (c->written >= block_epoch)
     check_plain_writes(m->current, address, what, site);
   check_plain_reads(address, what, site);
@@ -386,6 +397,27 @@ void shared_bulk_begin(uint32_t address, int mbarrier, uint32_t stamp, const voi
   c->copy_mbarrier = mbarrier;
   c->copy_site = site_offset(site);
   memset(shared_pointer(address), 0xff, CHUNK_BYTES);
+}
+
+void shared_bulk_read_begin(uint32_t address, uint32_t stamp, const void *site) {
+  static const char what[] = "lets the copy engine read";
+  chunk *c = chunk_at(address);
+  check_barriers(address, CHUNK_BYTES, what, site);
+  check_copy(m->current, what, address, c, site);
+  if (c->written >= block_epoch)
+    check_plain_writes(m->current, address, what, site);
+  if (c->copy < block_epoch)
+    check_is_written(address, what, site);
+  c->engine_read = stamp;
+  c->engine_site = site_offset(site);
+}
+
+void shared_bulk_read_end(uint32_t address, const void *site) {
+  const access read = {m->threads[m->current].time, site_offset(site), (uint16_t)m->current};
+  chunk_at(address)->engine_read = 0;
+  granule *g = granules + address / GRANULE_BYTES;
+  for (const granule *end = g + CHUNK_BYTES / GRANULE_BYTES; g < end; ++g)
+    note_read(g, &read);
 }
 
 /* What all threads of the warpgroup know of the copies that a barrier counts. */

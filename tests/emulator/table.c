@@ -426,9 +426,6 @@ static void add_sequences(names *n, const table_options *o) {
       "flash_fwd_split_hdim168_bf16_window_ragged_sm86",
       "flash_fwd_hdim72_bf16_window_softcap_paged_sm86",
       "flash_fwd_split_hdim40_fp16_causal_alibi_paged_decode_sm80",
-      "flash_fwd_split_hdim80_bf16_ragged_decode_sm90",
-      "flash_fwd_split_hdim264_bf16_causal_ragged_decode_sm90",
-      "flash_fwd_split_hdim128_fp16_window_paged_decode_sm90",
       "flash_fwd_hdim96_fp16_dropout_paged_sm80",
       "flash_fwd_split_hdim192v128_bf16_causal_paged_sm80",
       "flash_fwd_hdim264_fp16_causal_paged_decode_sm86",
@@ -450,10 +447,85 @@ static void add_sequences(names *n, const table_options *o) {
       "flash_fwd_hdim128_bf16_causal_paged_sm90",
       "flash_fwd_hdim64_fp16_paged_sm90",
       "flash_fwd_hdim192v128_bf16_window_paged_sm90",
+      "flash_fwd_split_hdim128_bf16_causal_ragged_sm90",
+      "flash_fwd_split_hdim64_fp16_window_paged_sm90",
+      "flash_fwd_split_hdim192v128_bf16_paged_sm90",
       "flash_fwd_schedule_hdim8_bf16_sm80",
+      "flash_bwd_hdim40_bf16_causal_modscore_modmask_ragged_sm80",
+      "flash_bwd_dkv_hdim72_fp16_window_softcap_modscore_ragged_sm86",
+      "flash_bwd_dq_hdim64_bf16_modscore_modmask_ragged_sm80",
+      "flash_bwd_dq_hdim264_fp16_dropout_modmask_ragged_sm80",
+      "flash_fwd_hdim64_bf16_causal_biasfp16_ragged_sm80",
+      "flash_fwd_split_hdim72_fp16_window_softcap_alibi_biasfp32_dropout_paged_sm86",
+      "flash_fwd_split_hdim128_bf16_biasbf16_ragged_decode_sm80",
+      "flash_fwd_hdim128_bf16_modscore_modmask_ragged_sm80",
+      "flash_fwd_hdim96_fp16_causal_modscore_paged_sm86",
+      "flash_fwd_split_hdim72_bf16_window_softcap_dropout_modscore_modmask_ragged_sm80",
+      "flash_fwd_split_hdim192v128_fp16_causal_modmask_paged_sm80",
+      "flash_fwd_hdim264_bf16_modmask_ragged_decode_sm86",
+      "flash_fwd_split_hdim64_bf16_causal_modscore_modmask_paged_decode_sm80",
+      "flash_fwd_hdim64_bf16_modscore_modmask_ragged_sm90",
+      "flash_fwd_hdim128_fp16_causal_modmask_ragged_sm90",
+      "flash_fwd_hdim72_bf16_window_modscore_modmask_paged_sm90",
+      "flash_fwd_hdim192v128_bf16_causal_modscore_paged_sm90",
   };
   for (size_t i = 0; i < sizeof stems / sizeof *stems; ++i)
     add_name(n, stems[i], o);
+}
+
+/* Of pairs of head dims without rows of tiles: very few columns of one beside many of the other, slabs
+ * of K that are cut and whole, warps without columns of their own, each kind of kernel; and drawn. */
+static void add_pairs(names *n, const table_options *o) {
+  static const char *const stems[] = {
+      "flash_fwd_hdim8v512_fp16_causal_sm80",
+      "flash_fwd_split_hdim512v40_bf16_causal_sm86",
+      "flash_fwd_hdim72v40_bf16_window_sm80",
+      "flash_fwd_hdim8v104_bf16_sm80",
+      "flash_fwd_hdim120v128_bf16_causal_sm80",
+      "flash_fwd_hdim136v512_bf16_causal_sm86",
+      "flash_fwd_split_hdim40v72_fp16_causal_decode_sm80",
+      "flash_fwd_hdim264v64_bf16_decode_sm86",
+      "flash_fwd_hdim64v264_fp16_causal_sm90",
+      "flash_fwd_hdim512v264_bf16_sm90",
+      "flash_fwd_hdim136v120_bf16_causal_sm90",
+      "flash_fwd_split_hdim40v72_bf16_sm90",
+      "flash_fwd_hdim120v136_bf16_causal_ragged_sm80",
+      "flash_fwd_split_hdim136v120_fp16_causal_paged_decode_sm80",
+      "flash_fwd_hdim72v24_bf16_causal_paged_sm90",
+      "flash_fwd_hdim24v128_fp16_causal_ragged_sm90",
+      "flash_fwd_hdim56v128_bf16_causal_alibi_biasbf16_sm90",
+      "flash_fwd_hdim56v128_bf16_softcap_dropout_sm80",
+      "flash_fwd_hdim24v40_bf16_causal_modscore_modmask_sm80",
+      "flash_bwd_hdim72v40_bf16_causal_sm80",
+      "flash_bwd_hdim40v256_fp16_sm80",
+      "flash_bwd_dkv_hdim40v512_bf16_causal_sm80",
+      "flash_bwd_dkv_hdim264v64_bf16_sm86",
+      "flash_bwd_dkv_hdim40v72_bf16_causal_softcap_alibi_dropout_sm80",
+      "flash_bwd_dq_hdim512v8_fp16_sm86",
+      "flash_bwd_dq_hdim64v264_bf16_causal_ragged_sm80",
+      "flash_bwd_dbias_hdim72v40_bf16_biasbf16_sm80",
+  };
+  for (size_t i = 0; i < sizeof stems / sizeof *stems; ++i)
+    add_name(n, stems[i], o);
+  static const int passes[] = {AP_ATTENTION_PASS_FWD, AP_ATTENTION_PASS_FWD, AP_ATTENTION_PASS_BWD,
+                               AP_ATTENTION_PASS_BWD_DKV, AP_ATTENTION_PASS_BWD_DQ};
+  for (int i = 0; i < 60; ++i) {
+    char text[32], stem[AP_STEM_MAX];
+    snprintf(text, sizeof text, "pair %d", i);
+    const unsigned hash = hash_of_name(text);
+    const ap_variant v = {
+        .family = AP_FAMILY_ATTENTION,
+        .axis = {[AP_ATTENTION_PASS] = passes[i % 5],
+                 [AP_ATTENTION_SPLIT] = i % 5 < 2 && (hash >> 1 & 1),
+                 [AP_ATTENTION_HDIM] = 8 * (1 + (int)(hash >> 8) % (i % 3 ? 24 : 64)),
+                 [AP_ATTENTION_HDIM_V] = 8 * (1 + (int)(hash >> 16) % (i % 4 ? 24 : 64)),
+                 [AP_ATTENTION_DTYPE] = hash >> 3 & 1 ? ATTNPRESS_BF16 : ATTNPRESS_FP16,
+                 [AP_ATTENTION_MASK] = hash >> 4 & 1 ? ATTNPRESS_CAUSAL : ATTNPRESS_FULL,
+                 [AP_ATTENTION_DECODE] = i % 5 == 1,
+                 [AP_ATTENTION_ARCH] = i % 5 < 2 && hash >> 6 & 1 ? 90 : 80 + 6 * (hash & 1)}};
+    if (ap_variant_print(&v, stem) == ATTNPRESS_OK) /* some are not, on an architecture */
+      add_name(n, stem, o);
+  }
 }
 
 /* Of the outer product: a snippet in each kernel that takes one. */
@@ -530,6 +602,7 @@ int table_of_other_head_dims(const table_options *o) {
   add_all_features(&n, o);
   add_all_backward_features(&n, o);
   add_sequences(&n, o);
+  add_pairs(&n, o);
   add_outer_snippets(&n, o);
   return run_names(&n, o);
 }

@@ -439,11 +439,11 @@ static void test_tma(void) {
     for (int b = 0; b < BLOCKS; ++b)
       for (int row = 0; row < 16; ++row)
         for (int column = 0; column < 64; ++column) {
-          /* Rows of the box, the fastest dimension first: 8, 1, 2 of four, 2, 4, 1, 2 of five. */
+          /* Rows of the box, the fastest dimension first: 8, 1, 2 of four, 2, every second of 8, 1, 2 of five. */
           const int at[2][5] = {{b % 5 * 16 - 16 + column, b / 5 % 14 - 3 + row % 8, b / 70 % 6 - 1,
                                  b / 420 % 4 - 1 + row / 8, 0},
                                 {b % 5 * 16 - 16 + column, b / 5 % 4 - 1 + row % 2,
-                                 b / 20 % 13 - 3 + row / 2 % 4, b / 260 % 6 - 1,
+                                 b / 20 % 13 - 3 + row / 2 % 4 * 2, b / 260 % 6 - 1,
                                  b / 1560 % 4 - 1 + row / 8}};
           int element = 0;
           for (int i = 0; i < 5; ++i)
@@ -527,6 +527,7 @@ static const struct {
     {"right_step", {NULL}},
     {"right_bulk_copy", {NULL}},
     {"right_handover", {NULL}},
+    {"right_bulk_add", {NULL}},   /* adds 3 i to word i */
     {"accumulator_read", {NULL}}, /* gets NaN */
     {"product_without_wait", {"reads by wgmma", "copy engine is in flight", "load", NULL}},
     {"product_of_three_warps_that_did_not_wait",
@@ -568,6 +569,22 @@ static const struct {
     {"bulk_copy_over_stores", {"begins a copy to", "no fence.proxy.async", NULL}},
     {"bulk_copy_over_what_is_read", {"race: begins a copy to", "read it", NULL}},
     {"bulk_copy_without_end", {"the block ends while a copy by thread 255", NULL}},
+    {"bulk_add_without_proxy_fence",
+     {"lets the copy engine read", "no fence.proxy.async lies between", NULL}},
+    {"bulk_add_of_nothing", {"lets the copy engine read", "which nothing has written", NULL}},
+    {"bulk_add_between_chunks", {"the copy engine reads 64 bytes", "not a multiple of 16", NULL}},
+    {"bulk_add_of_half_a_chunk", {"cp.reduce.async.bulk of 24 bytes", NULL}},
+    {"bulk_add_to_half_a_chunk", {"cp.reduce.async.bulk to address", NULL}},
+    {"bulk_add_outside", {"outside the tensors", "nearest is out", NULL}},
+    {"bulk_add_of_a_barrier", {"lets the copy engine read", "where a barrier is", NULL}},
+    {"bulk_add_without_commit", {"ends while the copy engine reads smem + 0 for it", NULL}},
+    {"bulk_add_without_end", {"ends while the copy engine reads smem + 0 for it", NULL}},
+    {"bulk_add_read_back", {"race: reads an element of out", "the copy engine of block 0", NULL}},
+    {"bulk_add_waits_for_too_few", {"writes", "while the copy engine reads it", NULL}},
+    {"bulk_add_under_a_copy", {"begins a copy to", "while the copy engine reads it", NULL}},
+    {"bulk_add_written_early", {"writes", "while the copy engine reads it", NULL}},
+    {"bulk_add_written_without_a_barrier", {"race: writes", "read it", "no barrier", NULL}},
+    {"bulk_add_before_the_barrier", {"race: lets the copy engine read", "wrote it", NULL}},
     {"asks_once", {"reads shared address", "its end was not waited for", NULL}},
     {"barrier_not_initialised", {"arrives at smem + 16400", "no barrier was initialised", NULL}},
     {"barrier_initialised_twice", {"thread 3", "a barrier already", NULL}},
@@ -694,7 +711,13 @@ static void test_sm90_faults(void) {
     launch.blocks = strncmp(symbol, "cluster_", strlen("cluster_")) == 0 ? 2 : 1;
     launch.cluster = launch.blocks;
     launch.threads = strcmp(symbol, "more_registers_than_there_are") == 0 ? 384 : 256;
+    memset(fault_out, 0, sizeof fault_out);
     run_fault(symbol, sm90_faults[i].words, &launch);
+    if (strcmp(symbol, "right_bulk_add") == 0)
+      for (int word = 0; word < 256; ++word) {
+        const float sum = floats(fault_out[1], 0, word);
+        CHECK(sum == (float)(3 * word), "word %d of a sum is %g", word, (double)sum);
+      }
     if (strcmp(symbol, "accumulator_read") == 0)
       CHECK(fault_out[1][128] == 0x7fa0dead, "an accumulator in flight is %08x", fault_out[1][128]);
   }

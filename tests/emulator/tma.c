@@ -13,7 +13,7 @@ static machine *const m = &the_machine;
 
 /* ---- Tensor maps ----------------------------------------------------------------------------- */
 
-enum { RANK_MAX = 5, BOX_MAX = 256, SWIZZLED_ROW_BYTES = 128, ATOM_BYTES = 1024 };
+enum { RANK_MAX = 5, BOX_MAX = 256, STEP_MAX = 8, SWIZZLED_ROW_BYTES = 128, ATOM_BYTES = 1024 };
 /* Of the driver's enums: CUtensorMapDataType, CUtensorMapSwizzle. */
 enum { TYPE_UINT16 = 1, TYPE_FLOAT16 = 6, TYPE_BFLOAT16 = 9, SWIZZLE_NONE = 0, SWIZZLE_128B = 3 };
 #define MAGIC 0x70616d2d726f736eu
@@ -23,7 +23,9 @@ typedef struct tensor_map {
   uint64_t magic;
   unsigned char *address;
   uint64_t dims[RANK_MAX], strides[RANK_MAX - 1]; /* strides: bytes, of dimension 1 and on */
-  uint16_t box[RANK_MAX];                         /* im2col: channels, and pixels, of a copy */
+  /* Elements of a copy, and from one to the next; im2col: channels, and pixels, of a copy. */
+  uint16_t box[RANK_MAX];
+  uint8_t element_steps[RANK_MAX];
   uint8_t rank, element_bytes, swizzle, im2col;
   /* im2col, of width and height: the first pixel, behind the last, from one to the next. */
   int16_t begin[2], behind[2];
@@ -64,10 +66,11 @@ int emulated_encode_tiled(void *map, int data_type, uint32_t rank, void *address
                   .element_bytes = sizeof(uint16_t),
                   .swizzle = (uint8_t)swizzle};
   for (uint32_t i = 0; i < rank; ++i) {
-    if (element_strides[i] != 1)
+    if (element_strides[i] < 1 || element_strides[i] > (i == 0 ? 1 : STEP_MAX))
       return 1;
     t.dims[i] = dims[i];
-    t.box[i] = (uint16_t)box[i];
+    t.element_steps[i] = (uint8_t)element_strides[i];
+    t.box[i] = (uint16_t)((box[i] + element_strides[i] - 1) / element_strides[i]);
     if (i > 0)
       t.strides[i - 1] = strides_bytes[i - 1];
   }
@@ -81,7 +84,6 @@ enum {
   CORNER_MIN = -128,
   CORNER_MAX = 127,
   OFFSET_MAX = 255,
-  STEP_MAX = 8,
   CHANNELS_MAX = 256,
   PIXELS_MAX = 1024
 };
@@ -256,7 +258,7 @@ static uint32_t swizzled(const bulk_copy *copy, uint32_t offset) {
 static void place_of_row(const bulk_copy *copy, int row, int64_t place[RANK_MAX]) {
   const tensor_map *t = &copy->map;
   for (int i = 1, rest = row; !t->im2col && i < t->rank; rest /= t->box[i++])
-    place[i] = (int64_t)copy->coordinates[i] + rest % t->box[i];
+    place[i] = (int64_t)copy->coordinates[i] + rest % t->box[i] * t->element_steps[i];
   if (!t->im2col)
     return;
   /* Pixels go on along a line, the lines of an image, and the images. */

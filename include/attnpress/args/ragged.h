@@ -31,8 +31,10 @@ typedef struct attnpress_ragged_args {
   int32_t seqlen_k_new;        /* keys that were appended to each sequence */
   int32_t fixed_split_blocks;  /* key blocks of a split, counted from key 0, whatever a row sees of
                                   them; splits are added up one after the other. With one split a
-                                  thread block adds them up itself. 0: as fwd.key_blocks_per_split
-                                  says */
+                                  thread block adds them up itself: sm80's in out_partial and
+                                  lse_partial of one split, sm90's in out_partial, which has (grid,
+                                  BLOCK_M, 8 + 64 ceil(HEAD_DIM_V / 64)) floats. 0: as
+                                  fwd.key_blocks_per_split says */
 } attnpress_ragged_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_ragged_args, rows_q, 96)
@@ -51,14 +53,73 @@ ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_ragged_args) == 520,
 typedef struct attnpress_fwd_combine_ragged_args {
   attnpress_fwd_combine_args combine;
   attnpress_ragged_args ragged;
+  const int32_t *sequence_splits; /* (batch): parts of each sequence; NULL: num_splits of all */
 } attnpress_fwd_combine_ragged_args;
 
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_combine_ragged_args) == 264,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_combine_ragged_args) == 272,
                         "layout of attnpress_fwd_combine_ragged_args");
 
+/* A sequence as the schedule kernel hands it on. */
+typedef struct attnpress_sequence_units {
+  int32_t sequence;
+  int32_t seqlen_q, seqlen_k;
+  int32_t q_batch, q_row; /* of its first query: batch of q and out, and row in it */
+  int32_t k_batch, k_row; /* of its first key */
+  int32_t blocks;         /* of rows, or of keys, of each head */
+  int32_t section_heads;  /* heads whose blocks are taken together; the last may be fewer */
+  int32_t first_split;    /* of those at fixed places, that some row sees; with split_keys units
+                             are of one split each, and all of one split come before the next's */
+  int64_t first_page;     /* where keys are in pages: the entry of the first */
+} attnpress_sequence_units;
+
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_sequence_units) == 48,
+                        "layout of attnpress_sequence_units");
+
+/* One order of the units of work, which are blocks of rows or of keys of one head of a sequence. A
+ * sequence's units are numbered section by section; in a section, block after block, each with the
+ * section's heads. */
+typedef struct attnpress_schedule_order {
+  int32_t *first_unit;                 /* (batch + 1): units before each place in the order */
+  attnpress_sequence_units *sequences; /* (batch), in that order */
+  int32_t by_keys;    /* 1: blocks are of keys, and walk over queries; else of rows, over keys */
+  int32_t positions;  /* of a block */
+  int32_t heads;      /* that have blocks of their own: tile heads of rows, key heads of keys */
+  int32_t sharing;    /* of these, heads that walk over the same */
+  int32_t walk_bytes; /* that those read at a position that they walk over */
+  int32_t reserved;
+} attnpress_schedule_order;
+
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_schedule_order) == 40,
+                        "layout of attnpress_schedule_order");
+
+enum { ATTNPRESS_SCHEDULE_ORDERS = 3 };
+
+/* The arguments of the schedule kernel, which runs before kernels of ragged batches and writes what
+ * is not const. A thread block an order. */
+typedef struct attnpress_fwd_schedule_args {
+  attnpress_ragged_args ragged;
+  uint32_t *ticket; /* set to 0; or NULL */
+  int32_t batch;
+  int32_t seqlen_q, seqlen_k; /* the most of a sequence; one with more has none */
+  int32_t reserved;
+  attnpress_schedule_order order[ATTNPRESS_SCHEDULE_ORDERS];
+  int32_t *sequence_splits; /* (batch), by sequence; not read without split_keys */
+  int32_t split_keys;       /* keys of a split, where units are of one split each; else 0 */
+  int32_t window;           /* 1: `score` has a window, which says what splits there are */
+  attnpress_score_args score;
+} attnpress_fwd_schedule_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_schedule_args, batch, 160)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_schedule_args) == 464,
+                        "layout of attnpress_fwd_schedule_args");
+
 /* The arguments of the backward kernels that have `ragged` in their names. bwd.batch is the number of
- * sequences; bwd.seqlen_q and bwd.seqlen_k are bounds, by which the grid is laid out: a sequence with
- * more keys counts as one with none, as one with more queries does.
+ * sequences; bwd.seqlen_q and bwd.seqlen_k are bounds: a sequence with more keys counts as one with
+ * none, as one with more queries does. bwd.blocks means nothing.
+ *
+ * The grid has a thread block a unit of the order, in that order: bwd and bwd_dkv take blocks of keys,
+ * the others of rows; of bwd_dq causal ones last to first. What the grid has more than there are
+ * units, as the host knows sums alone, returns. bwd_sinks has no order, but a thread block a head.
  *
  * The workspace is (heads_q, rows) with the rows of one sequence after those of another, from a
  * multiple of 128 rows of lse_log2 and delta, and of 16 rows of dq_sum, on: sequence b's begin at
@@ -70,9 +131,11 @@ typedef struct attnpress_bwd_ragged_args {
   int64_t dlse_row_stride;
   int32_t dlse_packed; /* 1: rows of dlse are those of q */
   int32_t reserved;
+  const int32_t *first_unit; /* as in attnpress_schedule_order */
+  const attnpress_sequence_units *sequences;
 } attnpress_bwd_ragged_args;
 
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_args) == 704,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_args) == 720,
                         "layout of attnpress_bwd_ragged_args");
 
 /* The same for compute capability 9.0. Tensor maps as in attnpress_bwd_sm90_args, of q, dout, k and v as
@@ -83,61 +146,30 @@ typedef struct attnpress_bwd_sm90_ragged_args {
   attnpress_tensor_map k;
   attnpress_tensor_map v;
   attnpress_bwd_ragged_args batch;
+  int64_t reserved[6];
 } attnpress_bwd_sm90_ragged_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_sm90_ragged_args, batch, 512)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_sm90_ragged_args) == 1216,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_sm90_ragged_args) == 1280,
                         "layout of attnpress_bwd_sm90_ragged_args");
-
-/* A sequence as the schedule kernel hands it to those of compute capability 9.0. */
-typedef struct attnpress_sequence_units {
-  int32_t sequence;
-  int32_t seqlen_q, seqlen_k;
-  int32_t q_batch, q_row; /* of its first query: batch of q and out, and row in it */
-  int32_t k_batch, k_row; /* of its first key */
-  int32_t row_blocks;
-  int32_t section_heads; /* tile heads whose row blocks are taken together; the last section may
-                            have fewer */
-  int32_t reserved;
-  int64_t first_page; /* where keys are in pages: the entry of the first */
-} attnpress_sequence_units;
-
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_sequence_units) == 48,
-                        "layout of attnpress_sequence_units");
-
-/* The arguments of the schedule kernel, which runs before a ragged kernel of compute capability 9.0
- * and writes what is not const: the units of work, in the order in which they are taken. */
-typedef struct attnpress_fwd_schedule_args {
-  attnpress_ragged_args ragged;
-  uint32_t *ticket;                    /* set to 0 */
-  int32_t *first_unit;                 /* (batch + 1): units before each place in the order */
-  attnpress_sequence_units *sequences; /* (batch), in that order */
-  int32_t batch;
-  int32_t seqlen_q;   /* the most queries of a sequence; one with more has none */
-  int32_t positions;  /* of a row block */
-  int32_t tile_heads; /* heads_q / heads_per_tile */
-  int32_t sharing;    /* tile heads of a key head */
-  int32_t key_bytes;  /* of K and V of a key in one head */
-} attnpress_fwd_schedule_args;
-
-ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_schedule_args, batch, 176)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_schedule_args) == 200,
-                        "layout of attnpress_fwd_schedule_args");
 
 /* The arguments of ragged kernels for compute capability 9.0. Tensor maps describe q, k and v as a
  * whole: of `sm90` the fields that number units mean nothing here. Thread block b takes unit b, then
- * each unit that is the ticket's number plus the thread blocks of the grid. A sequence's units are
- * numbered section by section; in a section, row blocks first to last (causal and window: last to
- * first), each with the section's heads. */
+ * each unit that is the ticket's number plus the thread blocks of the grid. Row blocks are numbered
+ * first to last, causal and window ones last to first. */
 typedef struct attnpress_fwd_sm90_ragged_args {
   attnpress_fwd_sm90_args sm90;
   attnpress_ragged_args ragged;
   uint32_t *ticket;
   const int32_t *first_unit;
   const attnpress_sequence_units *sequences;
-  int32_t box_rows; /* of K and V in pages: boxes of the tensor maps; they divide a page, BLOCK_N */
+  /* Of K and V in pages: a box of the tensor maps has `box_rows` rows, which divide a page and
+   * BLOCK_N, and starts at (0, 0, head * head step, row / 8, page). It has all slabs where the head dim
+   * is a multiple of 64; else one, and starts at column slab * 64. */
+  int32_t box_rows;
+  int32_t k_head_step, v_head_step;
   int32_t reserved_2;
-  int64_t reserved[5];
+  int64_t reserved[4];
 } attnpress_fwd_sm90_ragged_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_sm90_ragged_args, ragged, 896)

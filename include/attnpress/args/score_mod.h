@@ -2,7 +2,7 @@
  * it. Host and device compile this same text. */
 #pragma once
 
-#include "attnpress/args/attention.h"
+#include "attnpress/args/ragged.h"
 
 /* What a snippet may use (attnpress_score_mod). A kernel whose name has one is given this behind
  * its own arguments. */
@@ -41,6 +41,17 @@ typedef struct attnpress_fwd_mod_args {
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_mod_args, mod, 368)
 
+/* Of sequences of their own lengths: the snippet's mask is asked about every pair, and there is no
+ * map. */
+typedef struct attnpress_fwd_ragged_mod_args {
+  attnpress_fwd_ragged_args batch; /* as in attnpress_fwd_mod_args */
+  attnpress_mod_args mod;
+} attnpress_fwd_ragged_mod_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_ragged_mod_args, mod, 520)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_ragged_mod_args) == 1072,
+                        "layout of attnpress_fwd_ragged_mod_args");
+
 /* Of bwd, bwd_dkv and bwd_dq of sm80: they ask the mask about every pair, and read no map. */
 typedef struct attnpress_bwd_mod_args {
   attnpress_bwd_args bwd; /* as in attnpress_fwd_mod_args */
@@ -49,6 +60,15 @@ typedef struct attnpress_bwd_mod_args {
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_mod_args, mod, 536)
 ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_mod_args) == 1088, "layout of attnpress_bwd_mod_args");
+
+typedef struct attnpress_bwd_ragged_mod_args {
+  attnpress_bwd_ragged_args batch; /* as in attnpress_fwd_mod_args */
+  attnpress_mod_args mod;
+} attnpress_bwd_ragged_mod_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_ragged_mod_args, mod, 720)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_mod_args) == 1272,
+                        "layout of attnpress_bwd_ragged_mod_args");
 
 typedef struct attnpress_fwd_sm90_mod_args {
   attnpress_fwd_sm90_args sm90;
@@ -59,6 +79,16 @@ typedef struct attnpress_fwd_sm90_mod_args {
 ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_sm90_mod_args, mod, 896)
 ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_sm90_mod_args) == 1472,
                         "layout of attnpress_fwd_sm90_mod_args");
+
+typedef struct attnpress_fwd_sm90_ragged_mod_args {
+  attnpress_fwd_sm90_ragged_args batch;
+  attnpress_mod_args mod;
+  int64_t reserved[3];
+} attnpress_fwd_sm90_ragged_mod_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_sm90_ragged_mod_args, mod, 1152)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_sm90_ragged_mod_args) == 1728,
+                        "layout of attnpress_fwd_sm90_ragged_mod_args");
 
 /* The arguments of the kernel that writes the map. Its grid is one-dimensional: word of a row block
  * (fastest), row block, tile head or 1, batch or 1. */

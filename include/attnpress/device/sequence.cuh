@@ -79,16 +79,41 @@ __device__ __forceinline__ Rows key_rows(const attnpress_ragged_args *args, int6
   return rows;
 }
 
+// These rows, at most `bound`, or none.
+__device__ __forceinline__ Rows bounded_keys(const attnpress_ragged_args *args, int64_t b,
+                                             int bound) {
+  const Rows keys = key_rows(args, b);
+  return {keys.begin, keys.count <= bound ? keys.count : 0};
+}
+
+// A block of a sequence's rows, or of its keys, in one head.
+struct HeadBlock {
+  int head, block;
+};
+
+// Unit `number` of a sequence, in the schedule's order of `heads` heads.
+__device__ __forceinline__ HeadBlock find_head_block(const attnpress_sequence_units *of, int number,
+                                                     int heads) {
+  const int blocks = of->blocks, section_heads = of->section_heads;
+  const int first_head = number / (section_heads * blocks) * section_heads;
+  const int of_section = number - first_head * blocks;
+  const int there = min(section_heads, heads - first_head);
+  const int block = of_section / there;
+  return {first_head + of_section - block * there, block};
+}
+
 // Offset of a sequence's first row in lse, in head 0; `queries`: its rows.
 __device__ __forceinline__ int64_t lse_of_sequence(const attnpress_ragged_args *args, Rows queries,
                                                    int64_t b, int64_t batch_stride) {
   return args->lse_packed ? queries.begin * args->lse_row_stride : b * batch_stride;
 }
 
-// The arguments of sequence b alone: lengths and addresses are its own, and batch strides are 0.
-// The rows of a split's output remain those of the batch.
+constexpr int NO_BOUND = 0x7fffffff;
+
+// The arguments of sequence b alone: lengths and addresses are its own, and batch strides are 0. It
+// has at most `key_bound` keys, or none. The rows of a split's output remain those of the batch.
 __device__ __forceinline__ attnpress_fwd_args
-args_of_sequence(const attnpress_fwd_ragged_args *batch, int64_t b) {
+args_of_sequence(const attnpress_fwd_ragged_args *batch, int64_t b, int key_bound) {
   const attnpress_ragged_args *ragged = &batch->ragged;
   attnpress_fwd_args args = batch->fwd;
   const Rows queries = query_rows(ragged, b, batch->fwd.seqlen_q);
@@ -96,7 +121,7 @@ args_of_sequence(const attnpress_fwd_ragged_args *batch, int64_t b) {
   const Rows keys = k_batch < 0 ? Rows{0, 0} : key_rows(ragged, b);
   const int64_t q_batch = ragged->cu_seqlens_q != nullptr ? 0 : b;
   args.seqlen_q = queries.count;
-  args.seqlen_k = keys.count;
+  args.seqlen_k = keys.count <= key_bound ? keys.count : 0;
   args.q = (const uint16_t *)args.q + q_batch * args.q_batch_stride +
            queries.begin * args.q_row_stride;
   args.out =

@@ -41,21 +41,6 @@ __device__ __forceinline__ Work find_split_work(const attnpress_fwd_args *args, 
   return work;
 }
 
-// A grid that is, fastest first: split, row block, tile head, batch. The splits of a row block are a
-// cluster's thread blocks.
-__device__ __forceinline__ Work find_cluster_work(const attnpress_fwd_args *args, int block,
-                                                  int block_m, bool last_first) {
-  Work work;
-  work.split = block % args->num_splits;
-  block /= args->num_splits;
-  work.row_begin = row_block_begin(args, block % args->row_blocks, block_m, last_first);
-  block /= args->row_blocks;
-  const int tile_heads = args->heads_q / args->heads_per_tile;
-  work.first_head = block % tile_heads * args->heads_per_tile;
-  work.batch = block / tile_heads;
-  return work;
-}
-
 // A grid that is, fastest first: tile head, row block, batch. Heads that lie side by side in memory
 // are read at the same time, and causal row blocks of all heads start with the longest ones, so
 // that the short ones fill the gaps at the end.

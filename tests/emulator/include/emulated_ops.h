@@ -65,6 +65,10 @@ void emulated_tma_load_im2col(uint32_t shared, const void *map, uint32_t barrier
                               const int *coordinates, const int *offsets);
 void emulated_fence_proxy_async(void);
 
+void emulated_bulk_add(float *global, uint32_t shared, int bytes);
+void emulated_bulk_commit(void);
+void emulated_bulk_wait_read(int pending);
+
 void emulated_named_barrier_sync(int barrier, int threads);
 void emulated_named_barrier_arrive(int barrier, int threads);
 void emulated_set_registers(int registers, int increase);

@@ -1,0 +1,129 @@
+/* Makes the tile of one pair of head dims that of another: columns of slabs and shared memory. The
+ * twin of fit() and smem_bytes() in generator/attention/rules.py, which are compared on all pairs. */
+#include "attention/tile.h"
+
+#include "../generated/families.h"
+#include "press/target.h"
+
+enum { SPREAD_COLUMNS = 16, SLAB_COLUMNS = 64, SLAB_ROW_BYTES = 2 * SLAB_COLUMNS, WIDE_PLACES = 2 };
+
+/** The axes and fields that the formulas read. */
+typedef struct shape {
+  int32_t pass, arch, split, hdim, hdim_v, bias;
+  int32_t block_m, block_n, warps_m, warps_n, warps_k, stages, k_slab, v_slab, acc_warps, v_stages;
+} shape;
+
+static shape shape_of(const ap_variant *variant, const ap_tile *tile) {
+  const int32_t *axis = variant->axis, *field = tile->field;
+  return (shape){
+      .pass = axis[AP_ATTENTION_PASS],
+      .arch = axis[AP_ATTENTION_ARCH],
+      .split = axis[AP_ATTENTION_SPLIT],
+      .hdim = axis[AP_ATTENTION_HDIM],
+      .hdim_v = axis[AP_ATTENTION_HDIM_V],
+      .bias = axis[AP_ATTENTION_BIAS],
+      .block_m = field[AP_ATTENTION_TILE_BLOCK_M],
+      .block_n = field[AP_ATTENTION_TILE_BLOCK_N],
+      .warps_m = field[AP_ATTENTION_TILE_WARPS_M],
+      .warps_n = field[AP_ATTENTION_TILE_WARPS_N],
+      .warps_k = field[AP_ATTENTION_TILE_WARPS_K],
+      .stages = field[AP_ATTENTION_TILE_STAGES],
+      .k_slab = field[AP_ATTENTION_TILE_K_SLAB],
+      .v_slab = field[AP_ATTENTION_TILE_V_SLAB],
+      .acc_warps = field[AP_ATTENTION_TILE_ACC_WARPS],
+      .v_stages = field[AP_ATTENTION_TILE_V_STAGES],
+  };
+}
+
+static int32_t max_of(int32_t a, int32_t b) {
+  return a > b ? a : b;
+}
+
+/** Of a row of 16-bit values: padded to an odd count of 16-byte chunks. */
+static int32_t row_bytes(int32_t columns) {
+  return 16 * (columns / 8 | 1);
+}
+
+static int32_t slabs_of(int32_t columns) {
+  return (columns + SLAB_COLUMNS - 1) / SLAB_COLUMNS;
+}
+
+static int32_t forward_bytes(const shape *s) {
+  const int32_t q_bytes = s->block_m * row_bytes(s->hdim);
+  if (s->warps_k > 1) { /* a ring for each warp; at the end its part of O, maxima and sums */
+    const int32_t keys = s->block_n / s->warps_k;
+    const int32_t slot_bytes = 2 * max_of(keys * s->k_slab, s->v_slab * s->hdim_v);
+    const int32_t part_bytes = s->block_m * (4 * s->hdim_v + 32);
+    return q_bytes + s->warps_k * max_of(s->stages * slot_bytes, part_bytes);
+  }
+  const int32_t slot_bytes =
+      max_of(s->block_n * row_bytes(s->k_slab), s->v_slab * row_bytes(s->hdim_v));
+  const int32_t exchange_bytes =
+      s->warps_n > 1 ? s->block_m * (row_bytes(s->block_n) + 4 * s->warps_n) : 0;
+  const int32_t o_bytes = s->split ? 0 : s->block_m * row_bytes(s->hdim_v);
+  return max_of(q_bytes + s->stages * slot_bytes + exchange_bytes, o_bytes);
+}
+
+/** Q of each consumer, rings of K and V, a bias, and the barriers. */
+static int32_t producer_bytes(const shape *s) {
+  const int32_t consumers = s->block_m / AP_ATTENTION_WARPGROUP_ROWS;
+  const int32_t q_bytes = s->block_m * slabs_of(s->hdim) * SLAB_ROW_BYTES;
+  const int32_t ring_bytes =
+      s->stages * s->block_n * (slabs_of(s->hdim) + slabs_of(s->hdim_v)) * SLAB_ROW_BYTES;
+  const int copied = s->bias == AP_ATTENTION_BIAS_FP16 || s->bias == AP_ATTENTION_BIAS_BF16;
+  const int32_t bias_bytes = copied ? s->block_m * row_bytes(s->block_n) : 0;
+  return q_bytes + ring_bytes + bias_bytes + 8 * (2 * consumers + 4 * s->stages);
+}
+
+/** Q, the ring of V, P and the factors of its rows, barriers; and two key blocks of K, or one. */
+static int32_t wide_bytes(const shape *s) {
+  const int32_t rows = AP_ATTENTION_WARPGROUP_ROWS, k_slabs = slabs_of(s->hdim);
+  const int32_t slab_bytes = s->block_n * SLAB_ROW_BYTES;
+  const int32_t p_bytes = WIDE_PLACES * (rows * s->block_n * 2 + rows * 4);
+  const int32_t barriers = 4 + 4 * s->stages + 2 * WIDE_PLACES;
+  const int32_t other_bytes = rows * SLAB_ROW_BYTES * k_slabs +
+                              s->stages * slabs_of(s->hdim_v) * slab_bytes + p_bytes + rows * 4 +
+                              8 * barriers;
+  const int32_t k_bytes = k_slabs * (slab_bytes + 16), two = other_bytes + 2 * k_bytes;
+  return two <= ap_find_arch(s->arch)->smem_per_block_bytes ? two : two - k_bytes;
+}
+
+/** What is owned; the rings of what is walked over; P and dS between warps. */
+static int32_t backward_bytes(const shape *s) {
+  const int owns_keys = s->pass != AP_ATTENTION_PASS_BWD_DQ;
+  const int32_t own_rows = owns_keys ? s->block_n : s->block_m;
+  const int32_t own_warps = owns_keys ? s->warps_n : s->warps_m;
+  const int32_t walk_rows = owns_keys ? s->block_m : s->block_n;
+  const int32_t walk_warps = owns_keys ? s->warps_m : s->warps_n;
+  const int in_registers = walk_warps == 1 && s->acc_warps == own_warps;
+  const int32_t slot_bytes = walk_rows * (row_bytes(s->hdim) + (owns_keys ? 8 : 0));
+  const int32_t v_slot_bytes = walk_rows * row_bytes(s->hdim_v);
+  const int32_t v_stages = s->v_stages ? s->v_stages : s->stages;
+  int32_t exchanged = in_registers ? 0 : owns_keys ? 2 : 1;
+  if (s->pass == AP_ATTENTION_PASS_BWD)
+    exchanged = max_of(exchanged, 1);
+  return own_rows * (row_bytes(s->hdim) + row_bytes(s->hdim_v)) + s->stages * slot_bytes +
+         v_stages * v_slot_bytes + exchanged * own_rows * row_bytes(walk_rows);
+}
+
+static int32_t smem_bytes(const shape *s, int producer) {
+  if (s->pass == AP_ATTENTION_PASS_BWD_DBIAS)
+    return (s->block_m + s->block_n) * (row_bytes(s->hdim) + row_bytes(s->hdim_v));
+  if (s->pass != AP_ATTENTION_PASS_FWD)
+    return backward_bytes(s);
+  if (!producer)
+    return forward_bytes(s);
+  return s->hdim_v > AP_ATTENTION_SM90_HDIM_MAX ? wide_bytes(s) : producer_bytes(s);
+}
+
+void ap_attention_fit(const ap_variant *variant, const ap_variant *other, ap_tile *tile) {
+  const int32_t hdim = variant->axis[AP_ATTENTION_HDIM];
+  const int producer = tile->field[AP_ATTENTION_TILE_PRODUCER];
+  int32_t *const k_slab = &tile->field[AP_ATTENTION_TILE_K_SLAB];
+  if (*k_slab && (producer || *k_slab == other->axis[AP_ATTENTION_HDIM] || *k_slab > hdim))
+    *k_slab = hdim;
+  if (!producer && *k_slab && hdim < SPREAD_COLUMNS)
+    tile->field[AP_ATTENTION_TILE_SPREAD] = 0;
+  const shape s = shape_of(variant, tile);
+  tile->smem_bytes = smem_bytes(&s, producer);
+}

@@ -1,0 +1,292 @@
+/* Calls on a Python library's tensors; exchange.h says how. */
+#include "exchange/exchange.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+enum { FORWARD, BACKWARD };
+enum { INPUTS_MAX = 7, OUTPUTS_MAX = 3 };
+
+/** Where a tensor goes in the struct of arguments. */
+typedef struct slot {
+  size_t offset;
+  int32_t is_floats;   /* 1: a pointer to contiguous floats (batch, heads, seqlen); 0: a tensor */
+  int32_t is_optional; /* 1: None leaves it NULL */
+} slot;
+
+typedef struct operation {
+  ap_run_lent *run;
+  size_t args_bytes;
+  int inputs, outputs;
+  int q; /* which input it is */
+  slot input[INPUTS_MAX];
+  slot output[OUTPUTS_MAX]; /* output i is like input q + i */
+} operation;
+
+#define TENSOR(pass, name)                                                                         \
+  { offsetof(attnpress_##pass##_args, name), 0, 0 }
+#define FLOATS(pass, name, optional)                                                               \
+  { offsetof(attnpress_##pass##_args, name), 1, optional }
+
+static const operation operations[] = {
+    [FORWARD] = {.run = ap_forward_lent,
+                 .args_bytes = sizeof(attnpress_forward_args),
+                 .inputs = 4,
+                 .outputs = 1,
+                 .q = 0,
+                 .input = {TENSOR(forward, q), TENSOR(forward, k), TENSOR(forward, v),
+                           FLOATS(forward, lse, 1)},
+                 .output = {TENSOR(forward, out)}},
+    [BACKWARD] = {.run = ap_backward_lent,
+                  .args_bytes = sizeof(attnpress_backward_args),
+                  .inputs = 7,
+                  .outputs = 3,
+                  .q = 1,
+                  .input = {TENSOR(backward, dout), TENSOR(backward, q), TENSOR(backward, k),
+                            TENSOR(backward, v), TENSOR(backward, out), FLOATS(backward, lse, 0),
+                            FLOATS(backward, dlse, 1)},
+                  .output = {TENSOR(backward, dq), TENSOR(backward, dk), TENSOR(backward, dv)}},
+};
+
+/** One call. */
+typedef struct exchange_call {
+  const attnpress_exchange *python;
+  const operation *what;
+  union {
+    attnpress_forward_args forward;
+    attnpress_backward_args backward;
+  } args;
+  ap_dl_device device; /* of all tensors */
+  void *made[OUTPUTS_MAX];
+} exchange_call;
+
+static void *at(exchange_call *call, const slot *s) {
+  return (char *)&call->args + s->offset;
+}
+
+/* ---- Tensors --------------------------------------------------------------------------------- */
+
+/** 1 where a Python object is a tensor, and not of a derived type. */
+static int look(const attnpress_exchange *python, void *object, ap_dl_tensor *seen) {
+  void *type = python->PyObject_Type(object);
+  python->Py_DecRef(type);
+  if (type != python->tensor_type)
+    return 0;
+  if (python->tensors->look(object, seen) != 0) {
+    python->PyErr_Clear();
+    return 0;
+  }
+  return seen->shape != NULL && seen->strides != NULL;
+}
+
+/** 0: neither fp16 nor bf16. Whether tensors of fp32 are to be cast first, the package asks. */
+static int32_t dtype_of(const ap_dl_tensor *t) {
+  if (t->dtype.lanes != 1 || t->dtype.bits != 16)
+    return 0;
+  return t->dtype.code == AP_DL_FLOAT    ? ATTNPRESS_FP16
+         : t->dtype.code == AP_DL_BFLOAT ? ATTNPRESS_BF16
+                                         : 0;
+}
+
+static int put_tensor(attnpress_tensor *to, const ap_dl_tensor *seen) {
+  if (seen->ndim != 4)
+    return 0;
+  to->data = seen->data + seen->byte_offset;
+  memcpy(to->shape, seen->shape, sizeof to->shape);
+  memcpy(to->stride, seen->strides, sizeof to->stride);
+  to->dtype = dtype_of(seen);
+  return to->dtype != 0;
+}
+
+/** The pointer of (batch, heads, seqlen) contiguous floats; q: (batch, seqlen, heads, head_dim). */
+static int put_floats(void **to, const ap_dl_tensor *seen, const attnpress_tensor *q) {
+  const int64_t shape[] = {q->shape[0], q->shape[2], q->shape[1]};
+  int64_t step = 1;
+  if (seen->ndim != 3 || seen->dtype.code != AP_DL_FLOAT || seen->dtype.bits != 32 ||
+      seen->dtype.lanes != 1)
+    return 0;
+  for (int i = 2; i >= 0; --i) {
+    if (seen->shape[i] != shape[i] || (shape[i] > 1 && seen->strides[i] != step))
+      return 0;
+    step *= shape[i];
+  }
+  *to = seen->data + seen->byte_offset;
+  return 1;
+}
+
+/** 1 where the memory of a new tensor has no gaps, and the order of another's dimensions: the last
+ * is contiguous, and of two with equal strides the later one is the inner. */
+static int has_order_of(const attnpress_tensor *made, const attnpress_tensor *like) {
+  int64_t step = made->shape[3];
+  int used = 0;
+  if (made->stride[3] != 1)
+    return 0;
+  for (int done = 0; done < 3; ++done) {
+    int next = -1;
+    for (int i = 2; i >= 0; --i)
+      if (!(used >> i & 1) && (next < 0 || like->stride[i] < like->stride[next]))
+        next = i;
+    used |= 1 << next;
+    if (made->shape[next] <= 1)
+      continue;
+    if (made->stride[next] != step || like->stride[next] <= 0)
+      return 0;
+    step *= made->shape[next];
+  }
+  return 1;
+}
+
+/** Fills the arguments from the inputs; 0: they are not all ordinary. */
+static int take_inputs(exchange_call *call, void *const *objects) {
+  const operation *what = call->what;
+  ap_dl_tensor seen[INPUTS_MAX];
+  for (int i = 0; i < what->inputs; ++i) {
+    const slot *s = &what->input[i];
+    if (s->is_optional && objects[i] == call->python->none)
+      continue;
+    if (!look(call->python, objects[i], &seen[i]) || seen[i].device.type != seen[0].device.type ||
+        seen[i].device.index != seen[0].device.index)
+      return 0;
+    if (s->is_floats ? !put_floats(at(call, s), &seen[i], at(call, &what->input[what->q]))
+                     : !put_tensor(at(call, s), &seen[i]))
+      return 0;
+  }
+  call->device = seen[0].device;
+  return call->device.type == AP_DL_CUDA || call->device.type == AP_DL_CPU;
+}
+
+enum { MADE, NOT_ORDINARY, RAISED };
+
+/** Makes the outputs and puts them into the arguments. */
+static int make_outputs(exchange_call *call, void *const *objects) {
+  const attnpress_exchange *python = call->python;
+  const operation *what = call->what;
+  for (int i = 0; i < what->outputs; ++i) {
+    ap_dl_tensor seen;
+    attnpress_tensor *to = at(call, &what->output[i]);
+    void *like = objects[what->q + i];
+    call->made[i] = python->PyObject_CallFunctionObjArgs(python->make, like, (void *)NULL);
+    if (call->made[i] == NULL)
+      return RAISED;
+    if (!look(python, call->made[i], &seen) || seen.device.type != call->device.type ||
+        seen.device.index != call->device.index || !put_tensor(to, &seen) ||
+        !has_order_of(to, at(call, &what->input[what->q + i])))
+      return NOT_ORDINARY;
+  }
+  return MADE;
+}
+
+/* ---- Workspace ------------------------------------------------------------------------------- */
+
+typedef struct workspace {
+  ap_lender base;
+  const ap_dl_exchange *tensors;
+  ap_dl_device device;
+  ap_dl_managed *made; /* NULL: none yet */
+} workspace;
+
+/** The package's own way says what went wrong. */
+static void ignore_error(void *context, const char *kind, const char *message) {
+  (void)context, (void)kind, (void)message;
+}
+
+static void *lend(ap_lender *lender, size_t bytes) {
+  workspace *w = (workspace *)lender;
+  int64_t shape = (int64_t)bytes;
+  ap_dl_tensor prototype = {
+      .device = w->device, .ndim = 1, .dtype = {AP_DL_UINT, 8, 1}, .shape = &shape};
+  if (w->tensors->allocate(&prototype, &w->made, NULL, ignore_error) != 0) {
+    w->made = NULL;
+    return NULL;
+  }
+  return w->made->tensor.data + w->made->tensor.byte_offset;
+}
+
+/* ---- The entries ----------------------------------------------------------------------------- */
+
+/** 1 where the library ran the call. */
+static int run_filled(exchange_call *call, attnpress_handle *handle, int pass) {
+  const attnpress_exchange *python = call->python;
+  void *stream = NULL;
+  if (call->device.type == AP_DL_CUDA &&
+      python->tensors->current_stream(AP_DL_CUDA, call->device.index, &stream) != 0) {
+    python->PyErr_Clear();
+    return 0;
+  }
+  workspace w = {{call->device.index, lend}, python->tensors, call->device, NULL};
+  ap_run_lent *run = python->run[pass] != NULL ? python->run[pass] : call->what->run;
+  void *state = python->PyEval_SaveThread();
+  const attnpress_status status = run(handle, &call->args, stream, &w.base);
+  python->PyEval_RestoreThread(state);
+  /* What is queued uses the memory still: its library gives it to later work of this stream. */
+  if (w.made != NULL && w.made->deleter != NULL)
+    w.made->deleter(w.made);
+  return status == ATTNPRESS_OK;
+}
+
+/** MADE: the call was run. */
+static int run(exchange_call *call, int pass, void *const *objects, ptrdiff_t count) {
+  const attnpress_exchange *python = call->python;
+  const void *given = count == 1 + call->what->inputs ? python->PyLong_AsVoidPtr(objects[0]) : NULL;
+  if (given == NULL) {
+    python->PyErr_Clear();
+    return NOT_ORDINARY;
+  }
+  if (*(const size_t *)given != call->what->args_bytes)
+    return NOT_ORDINARY;
+  memcpy(&call->args, given, call->what->args_bytes);
+  if (!take_inputs(call, objects + 1))
+    return NOT_ORDINARY;
+  attnpress_handle *handle =
+      python->handles[call->device.type == AP_DL_CUDA ? ATTNPRESS_CUDA : ATTNPRESS_CPU];
+  if (handle == NULL)
+    return NOT_ORDINARY;
+  const int made = make_outputs(call, objects + 1);
+  if (made != MADE)
+    return made;
+  return run_filled(call, handle, pass) ? MADE : NOT_ORDINARY;
+}
+
+static void *(*_Atomic capsule_pointer)(void *, const char *);
+
+int attnpress_exchange_open(void *(*PyCapsule_GetPointer)(void *, const char *),
+                            size_t exchange_bytes) {
+  if (exchange_bytes != sizeof(attnpress_exchange))
+    return 0;
+  atomic_store(&capsule_pointer, PyCapsule_GetPointer);
+  return 1;
+}
+
+/** A new reference to what a call returns. */
+static void *result_of(const exchange_call *call, int found) {
+  const attnpress_exchange *python = call->python;
+  if (found == RAISED)
+    return NULL;
+  if (found == MADE && call->what->outputs == 3)
+    return python->PyTuple_Pack(3, call->made[0], call->made[1], call->made[2]);
+  void *result = found == MADE ? call->made[0] : python->none;
+  python->Py_IncRef(result);
+  return result;
+}
+
+static void *enter(void *self, int pass, void *const *objects, ptrdiff_t count) {
+  exchange_call call = {.what = &operations[pass]};
+  const attnpress_exchange *python = atomic_load_explicit(&capsule_pointer, memory_order_relaxed)(
+      self, ATTNPRESS_EXCHANGE_CAPSULE);
+  if (python == NULL)
+    return NULL; /* with the exception of PyCapsule_GetPointer() */
+  call.python = python;
+  void *result = result_of(&call, run(&call, pass, objects, count));
+  for (int i = 0; i < call.what->outputs; ++i)
+    if (call.made[i] != NULL)
+      python->Py_DecRef(call.made[i]);
+  return result;
+}
+
+void *attnpress_exchange_forward(void *self, void *const *args, ptrdiff_t count) {
+  return enter(self, FORWARD, args, count);
+}
+
+void *attnpress_exchange_backward(void *self, void *const *args, ptrdiff_t count) {
+  return enter(self, BACKWARD, args, count);
+}

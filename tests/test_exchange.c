@@ -1,0 +1,344 @@
+/* Calls on a Python library's tensors (runtime/exchange) without Python and without a GPU: the
+ * interpreter, the library of tensors, the driver and NVRTC are stand-ins. What is launched, where
+ * the workspace comes from and when it goes back, and that each reference taken is given back. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "attention_args.h"
+#include "exchange/exchange.h"
+
+/* ---- An interpreter and its tensors ---------------------------------------------------------- */
+
+typedef struct object {
+  int references;
+  struct object *type;
+  attnpress_tensor tensor; /* 4 dimensions */
+  int device;
+} object;
+
+static object type = {.references = 1}, other_type = {.references = 1}, none = {.references = 1},
+              make = {.references = 1};
+static object made[8];
+static int made_count, tuples, locks, errors;
+
+static void *capsule_pointer(void *capsule, const char *name) {
+  assert_string_equal(name, ATTNPRESS_EXCHANGE_CAPSULE);
+  return capsule;
+}
+static void inc_ref(void *o) {
+  ++((object *)o)->references;
+}
+static void dec_ref(void *o) {
+  --((object *)o)->references;
+}
+static void *type_of(void *o) {
+  inc_ref(((object *)o)->type);
+  return ((object *)o)->type;
+}
+static void *call_object(void *callable, ...) {
+  va_list rest;
+  va_start(rest, callable);
+  const object *like = va_arg(rest, object *);
+  assert_ptr_equal(callable, &make);
+  assert_null(va_arg(rest, object *));
+  va_end(rest);
+  object *fresh = &made[made_count++];
+  *fresh = (object){.references = 1, .type = &type, .device = like->device};
+  fresh->tensor = attnpress_tensor_bshd(
+      (char *)0x100000 + 0x1000 * made_count, like->tensor.shape[0], like->tensor.shape[1],
+      like->tensor.shape[2], like->tensor.shape[3], ATTNPRESS_BF16);
+  return fresh;
+}
+static void *pack(ptrdiff_t count, ...) {
+  va_list rest;
+  va_start(rest, count);
+  for (ptrdiff_t i = 0; i < count; ++i)
+    inc_ref(va_arg(rest, object *));
+  va_end(rest);
+  tuples += (int)count;
+  return &none;
+}
+static void *address_of(void *o) {
+  return (void *)((object *)o)->tensor.data;
+}
+static void clear_error(void) {
+  ++errors;
+}
+static void *save_thread(void) {
+  assert_int_equal(locks++, 0);
+  return &locks;
+}
+static void restore_thread(void *state) {
+  assert_ptr_equal(state, &locks);
+  --locks;
+}
+
+static int look(void *o, ap_dl_tensor *out) {
+  object *seen = o;
+  const int is_floats = seen->tensor.dtype == ATTNPRESS_FP32;
+  *out = (ap_dl_tensor){
+      .data = (char *)seen->tensor.data - 64,
+      .byte_offset = 64,
+      .device = {AP_DL_CUDA, seen->device},
+      .ndim = is_floats ? 3 : 4,
+      .dtype = {is_floats ? AP_DL_FLOAT : AP_DL_BFLOAT, is_floats ? 32 : 16, 1},
+      .shape = seen->tensor.shape,
+      .strides = seen->tensor.stride,
+  };
+  return seen->device < 0 ? -1 : 0;
+}
+
+static CUstream stream;
+static int current_stream(int32_t device_type, int32_t device_index, void **out) {
+  assert_int_equal(device_type, AP_DL_CUDA);
+  (void)device_index;
+  *out = stream;
+  return 0;
+}
+
+static ap_dl_managed workspace;
+static int is_lent, launches_at_return, refuses_memory;
+static int64_t workspace_bytes;
+static void give_back(ap_dl_managed *self) {
+  assert_ptr_equal(self, &workspace);
+  is_lent = 0;
+  launches_at_return = cuda->launches;
+}
+static int allocate(ap_dl_tensor *prototype, ap_dl_managed **out, void *error_context,
+                    void (*set_error)(void *, const char *, const char *)) {
+  assert_int_equal(locks, 1); /* without the interpreter's lock */
+  assert_int_equal(prototype->device.type, AP_DL_CUDA);
+  assert_int_equal(prototype->dtype.code, AP_DL_UINT);
+  assert_int_equal(prototype->dtype.bits, 8);
+  assert_int_equal(prototype->ndim, 1);
+  workspace_bytes = prototype->shape[0];
+  if (refuses_memory) {
+    set_error(error_context, "MemoryError", "none left");
+    return -1;
+  }
+  workspace = (ap_dl_managed){.deleter = give_back};
+  workspace.tensor.data = (char *)0x600000;
+  is_lent = 1;
+  *out = &workspace;
+  return 0;
+}
+
+static const ap_dl_exchange tensors = {
+    .version = {AP_DL_MAJOR, 3},
+    .allocate = allocate,
+    .look = look,
+    .current_stream = current_stream,
+};
+static attnpress_handle *handles[2];
+static attnpress_exchange exchange = {
+    .tensors = &tensors,
+    .handles = handles,
+    .tensor_type = &type,
+    .make = &make,
+    .none = &none,
+    .PyObject_Type = type_of,
+    .PyObject_CallFunctionObjArgs = call_object,
+    .PyTuple_Pack = pack,
+    .Py_IncRef = inc_ref,
+    .Py_DecRef = dec_ref,
+    .PyLong_AsVoidPtr = address_of,
+    .PyErr_Clear = clear_error,
+    .PyEval_SaveThread = save_thread,
+    .PyEval_RestoreThread = restore_thread,
+};
+
+/* ---- Calls ----------------------------------------------------------------------------------- */
+
+static object q, k, v, out, dout, lse, template;
+
+static object tensor_of(attnpress_tensor tensor) {
+  return (object){.references = 1, .type = &type, .tensor = tensor};
+}
+
+static int set_up_exchange(void **state) {
+  set_up(state);
+  const attnpress_forward_args args = legal_args();
+  q = tensor_of(args.q);
+  k = tensor_of(args.k);
+  v = tensor_of(args.v);
+  out = tensor_of(args.out);
+  dout = tensor_of(args.out);
+  lse = tensor_of((attnpress_tensor){.data = args.lse,
+                                     .shape = {BATCH, HEADS_Q, SEQLEN_Q},
+                                     .stride = {HEADS_Q * SEQLEN_Q, SEQLEN_Q, 1},
+                                     .dtype = ATTNPRESS_FP32});
+  none.references = made_count = tuples = errors = is_lent = refuses_memory = 0;
+  launches_at_return = -1;
+  stream = NULL;
+  assert_int_equal(attnpress_exchange_open(capsule_pointer, sizeof exchange - 8), 0);
+  assert_int_equal(attnpress_exchange_open(capsule_pointer, sizeof exchange), 1);
+  handles[ATTNPRESS_CUDA] = make_handle();
+  return 0;
+}
+
+static int tear_down_exchange(void **state) {
+  attnpress_destroy(handles[ATTNPRESS_CUDA]);
+  handles[ATTNPRESS_CUDA] = NULL;
+  assert_int_equal(locks, 0);
+  assert_int_equal(type.references, 1);
+  const object *kept[] = {&q, &k, &v, &out, &dout, &lse};
+  for (size_t i = 0; i < sizeof kept / sizeof *kept; ++i)
+    assert_int_equal(kept[i]->references, 1);
+  return tear_down(state);
+}
+
+static void *run_forward(attnpress_forward_args *args, object *with_lse) {
+  template = (object){.tensor.data = args};
+  void *const given[] = {&template, &q, &k, &v, with_lse};
+  return attnpress_exchange_forward(&exchange, given, 5);
+}
+
+static void assert_refused_by_forward(attnpress_forward_args *args) {
+  assert_ptr_equal(run_forward(args, &lse), &none);
+  assert_int_equal(none.references, 1);
+  assert_int_equal(cuda->launches, 0);
+  assert_int_equal(is_lent, 0);
+  for (int i = 0; i < made_count; ++i)
+    assert_int_equal(made[i].references, 0);
+}
+
+static void test_forward(void **state) {
+  (void)state;
+  attnpress_forward_args args = ATTNPRESS_FORWARD_ARGS_INIT;
+  args.num_splits = 1;
+  stream = cuda->stream_new(cuda->context_get());
+  assert_ptr_equal(run_forward(&args, &lse), &made[0]);
+  assert_int_equal(made[0].references, 1);
+  assert_int_equal(cuda->launches, 1);
+  assert_ptr_equal(cuda->launch[0].stream, stream);
+  attnpress_fwd_sm90_args kernel;
+  memcpy(&kernel, cuda->launch[0].args, sizeof kernel);
+  assert_ptr_equal(kernel.fwd.out, made[0].tensor.data);
+  assert_ptr_equal(kernel.fwd.lse, lse.tensor.data);
+  assert_int_equal(kernel.fwd.seqlen_k, SEQLEN_K);
+  assert_int_equal(launches_at_return, -1); /* no workspace */
+  assert_ptr_equal(run_forward(&args, &none), &made[1]);
+  memcpy(&kernel, cuda->launch[1].args, sizeof kernel);
+  assert_null(kernel.fwd.lse);
+  assert_int_equal(errors, 0);
+  cuda->stream_free(stream);
+}
+
+static void test_workspace(void **state) {
+  (void)state;
+  attnpress_forward_args args = ATTNPRESS_FORWARD_ARGS_INIT;
+  args.num_splits = 3;
+  assert_ptr_equal(run_forward(&args, &lse), &made[0]);
+  const size_t rows = BATCH * HEADS_Q * SEQLEN_Q, out_bytes = 3 * rows * HDIM * 4;
+  assert_int_equal(workspace_bytes, (out_bytes + 255) / 256 * 256 + 3 * rows * 4);
+  assert_int_equal(cuda->launches, 2);
+  assert_int_equal(launches_at_return, 2); /* not before they are queued */
+  assert_int_equal(is_lent, 0);
+  attnpress_fwd_sm90_args kernel;
+  attnpress_fwd_combine_args combine;
+  memcpy(&kernel, cuda->launch[0].args, sizeof kernel);
+  memcpy(&combine, cuda->launch[1].args, sizeof combine);
+  assert_ptr_equal(kernel.fwd.out_partial, (void *)0x600000);
+  assert_ptr_equal(combine.out_partial, (void *)0x600000);
+
+  cuda->reset();
+  refuses_memory = 1;
+  made_count = 0;
+  none.references = 0;
+  assert_refused_by_forward(&args);
+}
+
+static void test_devices(void **state) {
+  (void)state;
+  attnpress_forward_args args = ATTNPRESS_FORWARD_ARGS_INIT;
+  CUcontext first = cuda->context_get(), second = cuda->context_new(1);
+  q.device = k.device = v.device = lse.device = 1;
+  assert_refused_by_forward(&args); /* the default stream is the current context's */
+  stream = cuda->stream_new(second);
+  made_count = 0;
+  assert_ptr_equal(run_forward(&args, &lse), &made[0]);
+  assert_ptr_equal(cuda->launch[0].context, second);
+  assert_ptr_equal(cuda->context_get(), first);
+  k.device = 0;
+  assert_ptr_equal(run_forward(&args, &lse), &none);
+  assert_int_equal(made_count, 1); /* before anything was made */
+  cuda->stream_free(stream);
+  cuda->context_free(second);
+}
+
+static void test_no_context(void **state) {
+  (void)state;
+  attnpress_forward_args args = ATTNPRESS_FORWARD_ARGS_INIT;
+  CUcontext context = cuda->context_get();
+  cuda->context_set(NULL);
+  assert_refused_by_forward(&args);
+  cuda->context_set(context);
+}
+
+static void test_refused(void **state) {
+  (void)state;
+  attnpress_forward_args args = ATTNPRESS_FORWARD_ARGS_INIT;
+  v.type = &other_type;
+  assert_refused_by_forward(&args);
+  assert_int_equal(other_type.references, 1);
+  v.type = &type;
+  none.references = 0;
+  k.device = -1; /* which look() refuses */
+  assert_refused_by_forward(&args);
+  assert_int_equal(errors, 1);
+  k.device = 0;
+  none.references = 0;
+  args.struct_size -= 8;
+  assert_refused_by_forward(&args);
+  args.struct_size += 8;
+  none.references = 0;
+  attnpress_handle *handle = handles[ATTNPRESS_CUDA];
+  handles[ATTNPRESS_CUDA] = NULL;
+  assert_refused_by_forward(&args);
+  handles[ATTNPRESS_CUDA] = handle;
+  assert_int_equal(made_count, 0);
+  none.references = 0;
+  k.tensor.shape[1] = 299; /* which the library refuses */
+  assert_refused_by_forward(&args);
+  assert_int_equal(made_count, 1);
+}
+
+static void test_backward(void **state) {
+  (void)state;
+  attnpress_backward_args args = ATTNPRESS_BACKWARD_ARGS_INIT;
+  template = (object){.tensor.data = &args};
+  k.tensor = attnpress_tensor_bshd(k.tensor.data, BATCH, SEQLEN_K, HEADS_KV, HDIM, ATTNPRESS_BF16);
+  void *const given[] = {&template, &dout, &q, &k, &v, &out, &lse, &none};
+  attnpress_exchange_backward(&exchange, given, 8);
+  assert_int_equal(tuples, 3);
+  for (int i = 0; i < 3; ++i)
+    assert_int_equal(made[i].references, 1); /* the tuple's */
+  assert_true(cuda->launches >= 2);
+  assert_int_equal(launches_at_return, cuda->launches);
+  assert_int_equal(is_lent, 0);
+  assert_true(workspace_bytes > 0);
+
+  /* The gradient by lse has the shape of lse. */
+  object dlse = lse;
+  void *const with_dlse[] = {&template, &dout, &q, &k, &v, &out, &lse, &dlse};
+  attnpress_exchange_backward(&exchange, with_dlse, 8);
+  assert_int_equal(tuples, 6);
+  dlse.tensor.stride[1] = 2 * SEQLEN_Q;
+  attnpress_exchange_backward(&exchange, with_dlse, 8);
+  assert_int_equal(tuples, 6);
+}
+
+#define EXCHANGE_TEST(name)                                                                        \
+  cmocka_unit_test_setup_teardown(name, set_up_exchange, tear_down_exchange)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      EXCHANGE_TEST(test_forward),    EXCHANGE_TEST(test_workspace), EXCHANGE_TEST(test_devices),
+      EXCHANGE_TEST(test_no_context), EXCHANGE_TEST(test_refused),   EXCHANGE_TEST(test_backward),
+  };
+  return cmocka_run_group_tests(tests, set_up_attention, tear_down_group);
+}
