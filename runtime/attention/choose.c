@@ -406,8 +406,8 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
   return ATTNPRESS_OK;
 }
 
-/** Whether splits of a batch-invariant call are units of their own, whose parts a second kernel adds up; if not, a
- * unit goes through all of its splits. */
+/** Whether splits of a batch-invariant call are units of their own, whose parts a second kernel adds
+ * up; if not, a unit goes through all of its splits. */
 static int schedules_splits(const ap_problem *problem, const ap_device *device, int64_t tiles,
                             int few_rows, int64_t splits) {
   const int64_t row_bytes = ((int64_t)problem->hdim_v + 1) * (int64_t)sizeof(float);
