@@ -226,13 +226,14 @@ def coarse_grid(variant: Variant, present: Tile, target: str | None = None) -> l
 
 
 def _producer_grid(variant: Variant) -> Iterator[Tile]:
-    """All tiles of sm90 that are legal: rows, keys and stages are their only choices."""
+    """All tiles of sm90 that are legal: rows, keys, stages and where Q is are their choices."""
     for block_m in PRODUCER_ROWS:
         for block_n in PRODUCER_KEYS:
             for stages in PRODUCER_STAGES:
                 tile = producer_tile(variant, block_m, block_n, stages)
-                if not problems(variant, tile):
-                    yield tile
+                for found in (tile, tile.replace(q_in_regs=1)):
+                    if not problems(variant, found):
+                        yield found
 
 
 def _distance(tile: Tile, present: Tile) -> tuple:
@@ -252,8 +253,12 @@ def neighbours(variant: Variant, tile: Tile, target: str | None = None) -> Itera
         # coarse_grid() has them all; these are the first to look at where time is short.
         for m, n, s in ((0, 16, 0), (0, -16, 0), (0, 0, 1), (0, 0, -1), (64, 0, 0), (-64, 0, 0)):
             near = producer_tile(variant, tile.block_m + m, tile.block_n + n, tile.stages + s)
+            near = near.replace(q_in_regs=tile.q_in_regs)
             if not problems(variant, near):
                 yield near
+        other = tile.replace(q_in_regs=1 - tile.q_in_regs)
+        if not problems(variant, other):
+            yield other
         return
     changed = [
         tile.replace(k_unroll=n, q_in_regs=0, spread=0) for n in UNROLLS if n != tile.k_unroll

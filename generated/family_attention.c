@@ -68,7 +68,7 @@ static const ap_set where_44[] = {{14, 0, 0, 1, values_28, 1}, {12, 0, 0, 1, val
 static const ap_set where_45[] = {{14, 0, 0, 1, values_28, 1}, {12, 0, 0, 1, values_4, 2}, {0, 0, 0, 1, values_11, 1}};
 static const ap_set where_46[] = {{0, 0, 0, 1, values_26, 3}, {12, 0, 0, 1, values_4, 2}};
 static const int32_t pairs_47[][2] = {{64, 128}, {64, 256}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
-static const ap_tile_part parts_48[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"d", 14, 0, 0}};
+static const ap_tile_part parts_48[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"q", 7, 1, -1}, {"d", 14, 0, 0}};
 static const ap_tile_part parts_49[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
 static const ap_tile_part parts_50[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
 static const int32_t values_51[] = {6};
@@ -260,7 +260,7 @@ static const char *const fields[] = {
     "v_stages",
 };
 static const ap_tile_form forms[] = {
-    {11, 1, parts_48, 4},
+    {11, 1, parts_48, 5},
     {13, 0, parts_49, 12},
     {-1, 0, parts_50, 11},
 };

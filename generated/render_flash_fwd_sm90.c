@@ -30,6 +30,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
   const int32_t block_n = in->field[AP_ATTENTION_TILE_BLOCK_N];
   const int32_t stages = in->field[AP_ATTENTION_TILE_STAGES];
+  const int32_t q_in_regs = in->field[AP_ATTENTION_TILE_Q_IN_REGS];
   int32_t has_map = (mod_mask && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
   int32_t fixed_splits = (split && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
   int32_t unit_streams = (fixed_splits && ((hdim_v > 128) || (mask == AP_ATTENTION_MASK_WINDOW))) ? 1 : 0;
@@ -128,6 +129,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("#include \"attnpress/device/ptx_global.cuh\"\n");
     }
     TEXT("#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n");
+  }
+  if (q_in_regs) {
+    TEXT("#include \"attnpress/device/ptx_ldmatrix.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/ptx_mbarrier.cuh\"\n"
        "#include \"attnpress/device/ptx_tma.cuh\"\n"
@@ -1181,11 +1185,46 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("  wait_for_phase(v_full(shared, stage.index), stage.parity);\n"
        "  arrive_once(v_empty(shared, stage.index));\n"
        "}\n"
-       "\n"
-       "// Starts S = Q K^T, (64, BLOCK_N), as a group of its own.\n"
-       "__device__ __forceinline__ void start_scores(float score[S_TILES * 4], uint32_t shared,\n"
-       "                                             int consumer, int stage) {\n"
-       "  const uint64_t q = wgmma_descriptor(shared + consumer * Q_BYTES, 1024, 0);\n");
+       "\n");
+  if (q_in_regs) {
+    TEXT("// Rows that packed heads leave over are never copied to: they are zeros from here on.\n"
+         "__device__ __forceinline__ void clear_other_rows(const attnpress_fwd_sm90_args *args,\n"
+         "                                                 unsigned char *smem, int consumer) {\n"
+         "  const int lane = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + lane % 16;\n"
+         "  if (row >= args->warpgroup_positions * args->fwd.heads_per_tile)\n"
+         "    for (int chunk = lane / 16; chunk < K_SLABS * 8; chunk += 2)\n"
+         "      *(uint4 *)(smem + consumer * Q_BYTES + chunk / 8 * Q_SLAB_BYTES + row * 128 +\n"
+         "                 chunk % 8 * 16) = uint4{0, 0, 0, 0};\n"
+         "  // All lanes arrive and wait: the warp's rows are zeros before it reads them.\n"
+         "  __syncwarp();\n"
+         "}\n"
+         "\n"
+         "// Q of the consumer's next unit becomes fragments, and its place is handed back.\n"
+         "__device__ __forceinline__ void load_q(uint32_t q[K_STEPS][4], uint32_t shared, int consumer,\n"
+         "                                       int parity) {\n"
+         "  // The copy engine hands over Q.\n"
+         "  wait_for_phase(q_full(shared, consumer), parity);\n"
+         "  const int lane = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + lane % 16;\n"
+         "  const uint32_t tile = shared + consumer * Q_BYTES + row * 128;\n"
+         "#pragma unroll\n"
+         "  for (int step = 0; step < K_STEPS; ++step) // chunks of 8 columns are swizzled\n"
+         "    ldmatrix_x4(q[step], tile + step / 4 * Q_SLAB_BYTES +\n"
+         "                             ((step % 4 * 2 + lane / 16) ^ row % 8) * 16);\n"
+         "  // All lanes arrive and wait: they have read their rows.\n"
+         "  __syncwarp();\n"
+         "  arrive_once(q_empty(shared, consumer));\n"
+         "}\n"
+         "\n"
+         "// Starts S = Q K^T, (64, BLOCK_N), as a group of its own.\n"
+         "__device__ __forceinline__ void start_scores(float score[S_TILES * 4],\n"
+         "                                             const uint32_t q[K_STEPS][4], uint32_t shared,\n"
+         "                                             int stage) {\n");
+  } else {
+    TEXT("// Starts S = Q K^T, (64, BLOCK_N), as a group of its own.\n"
+         "__device__ __forceinline__ void start_scores(float score[S_TILES * 4], uint32_t shared,\n"
+         "                                             int consumer, int stage) {\n"
+         "  const uint64_t q = wgmma_descriptor(shared + consumer * Q_BYTES, 1024, 0);\n");
+  }
   if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
     TEXT("  const uint64_t k =\n"
          "      wgmma_descriptor(shared + K_OFFSET, K_GROUP_BYTES, 0) + stage * (K_BYTES / 16);\n");
@@ -1197,17 +1236,27 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("(score);\n"
        "  wgmma_fence();\n"
        "#pragma unroll\n"
-       "  for (int step = 0; step < K_STEPS; ++step) {\n"
-       "    const uint64_t q_step = q + (step / 4 * Q_SLAB_BYTES + step % 4 * 32) / 16;\n"
-       "    const uint64_t k_step = k + (step / 4 * ");
+       "  for (int step = 0; step < K_STEPS; ++step) {\n");
+  if (!q_in_regs) {
+    TEXT("    const uint64_t q_step = q + (step / 4 * Q_SLAB_BYTES + step % 4 * 32) / 16;\n");
+  }
+  TEXT("    const uint64_t k_step = k + (step / 4 * ");
   STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "K_SLAB_STEP" : "KEY_SLAB_BYTES");
-  TEXT(" + step % 4 * 32) / 16;\n"
-       "    wgmma_m64n");
-  INTEGER(block_n);
-  TEXT("k16_");
-  STRING(in->word[AP_ATTENTION_DTYPE]);
-  TEXT("_ss(score, q_step, k_step, step > 0);\n"
-       "  }\n"
+  TEXT(" + step % 4 * 32) / 16;\n");
+  if (q_in_regs) {
+    TEXT("    wgmma_m64n");
+    INTEGER(block_n);
+    TEXT("k16_");
+    STRING(in->word[AP_ATTENTION_DTYPE]);
+    TEXT("_rs(score, q[step], k_step, step > 0);\n");
+  } else {
+    TEXT("    wgmma_m64n");
+    INTEGER(block_n);
+    TEXT("k16_");
+    STRING(in->word[AP_ATTENTION_DTYPE]);
+    TEXT("_ss(score, q_step, k_step, step > 0);\n");
+  }
+  TEXT("  }\n"
        "  wgmma_commit();\n"
        "}\n"
        "\n"
@@ -1236,21 +1285,34 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT(" / 16, 1);\n"
        "  wgmma_commit();\n"
        "}\n"
-       "\n"
-       "// Waits for S of the key block in `stage`, and hands its K back, and Q after the unit's last block.\n"
-       "__device__ __forceinline__ void finish_scores(float score[S_TILES * 4], int pending,\n"
-       "                                              uint32_t shared, int consumer, int stage,\n"
-       "                                              bool last_block) {\n"
-       "  wgmma_wait(pending);\n"
-       "  wgmma_order_n");
-  INTEGER(block_n);
-  TEXT("(score);\n"
-       "  arrive_once(k_empty(shared, stage));\n"
-       "  if (last_block)\n"
-       "    arrive_once(q_empty(shared, consumer));\n"
-       "}\n"
-       "\n"
-       "// Waits for O += P V.\n"
+       "\n");
+  if (q_in_regs) {
+    TEXT("// Waits for S of the key block in `stage`, and hands its K back.\n"
+         "__device__ __forceinline__ void finish_scores(float score[S_TILES * 4], int pending,\n"
+         "                                              uint32_t shared, int stage) {\n"
+         "  wgmma_wait(pending);\n"
+         "  wgmma_order_n");
+    INTEGER(block_n);
+    TEXT("(score);\n"
+         "  arrive_once(k_empty(shared, stage));\n"
+         "}\n"
+         "\n");
+  } else {
+    TEXT("// Waits for S of the key block in `stage`, and hands its K back, and Q after the unit's last block.\n"
+         "__device__ __forceinline__ void finish_scores(float score[S_TILES * 4], int pending,\n"
+         "                                              uint32_t shared, int consumer, int stage,\n"
+         "                                              bool last_block) {\n"
+         "  wgmma_wait(pending);\n"
+         "  wgmma_order_n");
+    INTEGER(block_n);
+    TEXT("(score);\n"
+         "  arrive_once(k_empty(shared, stage));\n"
+         "  if (last_block)\n"
+         "    arrive_once(q_empty(shared, consumer));\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// Waits for O += P V.\n"
        "__device__ __forceinline__ void finish_output(float out[O_TILES * 4]) {\n"
        "  wgmma_wait(0);\n"
        "  wgmma_order_n");
@@ -1336,13 +1398,19 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (bias == AP_ATTENTION_BIAS_FP32) {
     TEXT("                                                const Walk *walk, const attnpress_fwd_args *fwd,\n");
   }
-  TEXT("                                                bool last_block) {\n"
-       "  // The copy engine hands over K.\n"
+  if (q_in_regs) {
+    TEXT("                                                const uint32_t q[K_STEPS][4]) {\n");
+  } else {
+    TEXT("                                                bool last_block) {\n");
+  }
+  TEXT("  // The copy engine hands over K.\n"
        "  wait_for_phase(k_full(shared, stage.index), stage.parity);\n");
   if (block_m > 64) {
     TEXT("  begin_turn(consumer);\n");
   }
-  TEXT("  start_scores(score, shared, consumer, stage.index);\n"
+  TEXT("  start_scores(score, ");
+  STRING(q_in_regs ? "q, shared" : "shared, consumer");
+  TEXT(", stage.index);\n"
        "  start_output(out, p, shared, last.index);\n");
   if (block_m > 64) {
     TEXT("  end_turn(consumer);\n");
@@ -1350,7 +1418,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (bias == AP_ATTENTION_BIAS_FP32) {
     TEXT("  load_block_bias(bias, walk, fwd);\n");
   }
-  TEXT("  finish_scores(score, 1, shared, consumer, stage.index, last_block);\n"
+  TEXT("  finish_scores(score, 1, shared, ");
+  STRING(q_in_regs ? "stage.index" : "consumer, stage.index, last_block");
+  TEXT(");\n"
        "}\n"
        "\n");
   if ((((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || mod_score) || mod_mask) {
@@ -1661,9 +1731,15 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
-  TEXT("// One consumer: 64 rows of each unit.\n"
-       "__device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
-       "                                        int consumer) {\n");
+  TEXT("// One consumer: 64 rows of each unit.\n");
+  if (q_in_regs) {
+    TEXT("__device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, unsigned char *smem,\n"
+         "                                        uint32_t shared, int consumer) {\n"
+         "  clear_other_rows(args, smem, consumer);\n");
+  } else {
+    TEXT("__device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
+         "                                        int consumer) {\n");
+  }
   if (((((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) || mod_score) || mod_mask) {
     TEXT("  const attnpress_fwd_args *fwd = &args->fwd;\n");
   } else {
@@ -1697,9 +1773,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  while (more) {\n"
        "    float out[O_TILES * 4] = {};\n"
        "    float reference[2] = {-INF, -INF}, row_sum[2] = {0.0f, 0.0f}, rescale[2];\n"
-       "    const bool has_keys = walk.unit.blocks.begin < walk.unit.blocks.end;\n"
-       "    if (has_keys) // the copy engine hands over Q\n"
-       "      wait_for_phase(q_full(shared, consumer), q_parity);\n");
+       "    const bool has_keys = walk.unit.blocks.begin < walk.unit.blocks.end;\n");
+  if (!q_in_regs) {
+    TEXT("    if (has_keys) // the copy engine hands over Q\n"
+         "      wait_for_phase(q_full(shared, consumer), q_parity);\n");
+  }
   if (has_map) {
     TEXT("    for (; walk.n >= walk.block_end && has_keys; walk.n = block_after(&walk.unit, walk.n)) {\n");
   } else {
@@ -1721,9 +1799,17 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "        arrive_once(q_empty(shared, consumer));\n"
          "      q_parity ^= has_keys && walk.unit.ends & LAST_SPLIT ? 1 : 0;\n");
   } else {
-    TEXT("      if (has_keys)\n"
-         "        arrive_once(q_empty(shared, consumer));\n"
-         "      q_parity ^= has_keys;\n");
+    if (q_in_regs) {
+      TEXT("      if (has_keys) {\n"
+           "        // The wait keeps this warp's arrivals within one phase of the barriers.\n"
+           "        wait_for_phase(q_full(shared, consumer), q_parity);\n"
+           "        arrive_once(q_empty(shared, consumer));\n"
+           "      }\n");
+    } else {
+      TEXT("      if (has_keys)\n"
+           "        arrive_once(q_empty(shared, consumer));\n");
+    }
+    TEXT("      q_parity ^= has_keys;\n");
   }
   TEXT("      more = next_unit(&walk, args, consumer);\n"
        "      continue;\n"
@@ -1732,6 +1818,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    // S = Q K^T of the stream's first block; the copy engine hands over K.\n"
        "    float score[S_TILES * 4];\n"
        "    uint32_t p[V_STEPS][4];\n");
+  if (q_in_regs) {
+    TEXT("    uint32_t q[K_STEPS][4];\n"
+         "    load_q(q, shared, consumer, q_parity);\n");
+  }
   if (bias == AP_ATTENTION_BIAS_FP32) {
     TEXT("    uint32_t bias[2][BIAS_WORDS];\n");
   } else if (bias != AP_ATTENTION_BIAS_NONE) {
@@ -1741,7 +1831,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (block_m > 64) {
     TEXT("    begin_turn(consumer);\n");
   }
-  TEXT("    start_scores(score, shared, consumer, stage.index);\n");
+  TEXT("    start_scores(score, ");
+  STRING(q_in_regs ? "q, shared" : "shared, consumer");
+  TEXT(", stage.index);\n");
   if (block_m > 64) {
     TEXT("    end_turn(consumer);\n");
   }
@@ -1753,6 +1845,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "                  walk.n == ");
     STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "walk.block_begin" : "walk.unit.blocks.begin");
     TEXT(" && walk.unit.ends & LAST_SPLIT);\n");
+  } else if (q_in_regs) {
+    TEXT("    finish_scores(score, 0, shared, stage.index);\n");
   } else {
     TEXT("    finish_scores(score, 0, shared, consumer, stage.index, walk.n == ");
     STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
@@ -1804,15 +1898,19 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("; --walk.n) {\n");
   }
   TEXT("        last = stage;\n"
-       "        stage = next_stage(stage, STAGES);\n"
-       "        exchange_blocks(score, out, p, shared, consumer, stage, last,");
-  STRING((bias == AP_ATTENTION_BIAS_FP32) ? " bias, &walk, fwd," : "");
-  TEXT("\n"
-       "                        walk.n == ");
-  STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
-  STRING(fixed_splits ? " && walk.unit.ends & LAST_SPLIT" : "");
-  TEXT(");\n"
-       "        take_scores(score, reference, row_sum, rescale, &walk, ");
+       "        stage = next_stage(stage, STAGES);\n");
+  if (q_in_regs) {
+    TEXT("        exchange_blocks(score, out, p, shared, consumer, stage, last, q);\n");
+  } else {
+    TEXT("        exchange_blocks(score, out, p, shared, consumer, stage, last,");
+    STRING((bias == AP_ATTENTION_BIAS_FP32) ? " bias, &walk, fwd," : "");
+    TEXT("\n"
+         "                        walk.n == ");
+    STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
+    STRING(fixed_splits ? " && walk.unit.ends & LAST_SPLIT" : "");
+    TEXT(");\n");
+  }
+  TEXT("        take_scores(score, reference, row_sum, rescale, &walk, ");
   STRING((mod_score || mod_mask) ? "mod, " : "");
   STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
   TEXT(");\n"
@@ -1857,15 +1955,20 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
       TEXT("      start_block_bias(&walk, fwd, shared, consumer, walk.n);\n");
     }
-    TEXT("      wait_for_phase(q_full(shared, consumer), q_parity); // the copy engine hands over Q\n"
-         "      exchange_blocks(score, out, p, shared, consumer, stage, last,");
-    STRING((bias == AP_ATTENTION_BIAS_FP32) ? " bias, &walk, fwd," : "");
-    TEXT("\n"
-         "                      walk.n == ");
-    STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
-    STRING(fixed_splits ? " && walk.unit.ends & LAST_SPLIT" : "");
-    TEXT(");\n"
-         "      for (int half = 0; half < 2; ++half) {\n"
+    if (q_in_regs) {
+      TEXT("      load_q(q, shared, consumer, q_parity);\n"
+           "      exchange_blocks(score, out, p, shared, consumer, stage, last, q);\n");
+    } else {
+      TEXT("      wait_for_phase(q_full(shared, consumer), q_parity); // the copy engine hands over Q\n"
+           "      exchange_blocks(score, out, p, shared, consumer, stage, last,");
+      STRING((bias == AP_ATTENTION_BIAS_FP32) ? " bias, &walk, fwd," : "");
+      TEXT("\n"
+           "                      walk.n == ");
+      STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
+      STRING(fixed_splits ? " && walk.unit.ends & LAST_SPLIT" : "");
+      TEXT(");\n");
+    }
+    TEXT("      for (int half = 0; half < 2; ++half) {\n"
          "        last_reference[half] = reference[half];\n"
          "        last_sum[half] = row_sum[half];\n"
          "        reference[half] = -INF;\n"
@@ -1985,7 +2088,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("  } else {\n"
        "    increase_registers(CONSUMER_REGISTERS);\n"
        "    // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
-       "    consume(&args, shared, __shfl_sync(0xffffffff, threadIdx.x / 128, 0) - 1);\n"
+       "    consume(&args, ");
+  STRING(q_in_regs ? "smem, " : "");
+  TEXT("shared, __shfl_sync(0xffffffff, threadIdx.x / 128, 0) - 1);\n"
        "  }\n"
        "}\n");
 }

@@ -94,6 +94,23 @@ def test_sm90_tiles_follow_from_three_numbers() -> None:
     assert (consumers(tile), tile.threads) == (3, 512)
 
 
+def test_sm90_tiles_may_keep_q_in_registers() -> None:
+    tile = parse_tile("m128n128s3q", HOPPER)
+    assert tile == producer_tile(HOPPER, 128, 128, 3).replace(q_in_regs=1)
+    assert tile.name == "m128n128s3q"
+    assert problems(HOPPER, tile) == []
+    three = producer_tile(HOPPER, 192, 80, 2).replace(q_in_regs=1)
+    assert problems(HOPPER, three) == ["about 188 registers a thread are over 160"]
+    for stem in (
+        "flash_fwd_hdim128_bf16_ragged_sm90",
+        "flash_fwd_hdim128_bf16_softcap_sm90",
+        "flash_fwd_hdim512_bf16_sm90",
+    ):
+        variant = parse_stem(stem)
+        found = problems(variant, tile_of(variant).replace(q_in_regs=1))
+        assert any("Q in registers is of dense sequences" in sentence for sentence in found)
+
+
 @pytest.mark.parametrize(
     "name",
     ["", "m64", "m128n64w4x1s2k128v64 ", "m128n64w4x1s2k128v64b1", "m0128n64w4x1s2k128v64", "x"],

@@ -150,6 +150,7 @@ def complete(variant: Variant, fields: dict[str, int]) -> dict[str, int]:
     tile = producer_tile(
         variant, fields["block_m"], fields["block_n"], fields["stages"], fields["dq_warps"]
     )
+    tile = tile.replace(q_in_regs=fields["q_in_regs"])
     return {field.name: tile[field.name] for field in tile.family.fields}
 
 
@@ -348,7 +349,9 @@ def registers(variant: Variant, tile: Tile) -> int:
         square = variant.hdim == variant.hdim_v == 128
         if (features == 2 and variant.hdim_v <= 128) or (features == 3 and square):
             bias -= 16
-        return s_registers + p_registers + variant.hdim_v // 2 + bias + CONSUMER_OTHER_REGISTERS
+        q_registers = _ceil_div(variant.hdim, 16) * 4 if tile.q_in_regs else 0
+        others = bias + q_registers + CONSUMER_OTHER_REGISTERS
+        return s_registers + p_registers + variant.hdim_v // 2 + others
     rows = tile.block_m // tile.warps_m // 16
     o_registers = rows * _ceil_div(variant.hdim_v // 8, tile.warps_n) * 4
     s_registers = rows * (tile.block_n // 8 // (tile.warps_n * tile.warps_k)) * 4
@@ -459,6 +462,11 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
     return [sentence for holds, sentence in checks if not holds]
 
 
+def _has_q_fragments(variant: Variant) -> bool:
+    """Whether the sm90 template can keep Q in registers."""
+    return variant.sequences == "dense" and family().tile_class(variant.values) == 0
+
+
 def _producer_problems(variant: Variant, tile: Tile) -> list[str]:
     """problems() of the sm90 template's tiles."""
     if not tile.producer:
@@ -469,6 +477,7 @@ def _producer_problems(variant: Variant, tile: Tile) -> list[str]:
     if tile.block_m not in (CONSUMER_ROWS * count for count in CONSUMER_REGISTERS):
         return [f"block_m {tile.block_m} is none of 64, 128, 192: 1 to 3 consumers of 64 rows"]
     plain = producer_tile(variant, tile.block_m, tile.block_n, tile.stages)
+    plain = plain.replace(q_in_regs=tile.q_in_regs)
     limit = limits(variant).block_smem_bytes
     if variant.sequences != "dense" or variant.mod_mask:
         limit -= FOUND_UNIT_BYTES
@@ -480,6 +489,10 @@ def _producer_problems(variant: Variant, tile: Tile) -> list[str]:
         ),
         (wide or tile.stages >= 2, "stages is less than 2"),
         (tile.stages >= 1, "stages is less than 1"),
+        (
+            not tile.q_in_regs or (_has_q_fragments(variant) and not wide),
+            "Q in registers is of dense sequences without features, head dims up to 256",
+        ),
         (tile == plain, f"{tile.name} has other fields than {plain}"),
         (plain.smem_bytes <= limit, f"{plain.smem_bytes} bytes of shared memory are over {limit}"),
         (needed <= budget, f"about {needed} registers a thread are over {budget}"),

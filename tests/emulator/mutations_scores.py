@@ -177,8 +177,8 @@ MUTATIONS = [
         "Q is given back a block late",
         FWD_SM90,
         FIRST_BLOCK
-        + ' }${ " && walk.unit.ends & LAST_SPLIT" if fixed_splits else "" });\n        take_scores',
-        "walk.n == walk.unit.blocks.begin);\n        take_scores",
+        + ' }${ " && walk.unit.ends & LAST_SPLIT" if fixed_splits else "" });\n//% endif\n        take_scores',
+        "walk.n == walk.unit.blocks.begin);\n//% endif\n        take_scores",
     ),
     # ---- Softcap ----
     Mutation("softcap is left out, sm80", BLOCK, CAP_SM80, ""),

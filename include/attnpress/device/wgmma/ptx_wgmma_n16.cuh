@@ -29,6 +29,24 @@ __device__ __forceinline__ void wgmma_m64n16k16_fp16_ss(float *d, uint64_t a, ui
 }
 
 // wgmma.mma_async m64n16k16: d = a b + (accumulate ? d : 0); a (64 x 16) in
+// registers, b (16 x 16) in shared memory with k contiguous.
+__device__ __forceinline__ void wgmma_m64n16k16_fp16_rs(float *d, const uint32_t *a, uint64_t b,
+                                                        int accumulate) {
+  asm volatile("{\n"
+               ".reg .pred accumulate;\n"
+               "setp.ne.b32 accumulate, %13, 0;\n"
+               "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {"
+               "%0, %1, %2, %3, "
+               "%4, %5, %6, %7"
+               "}, {%8, %9, %10, %11}, %12, "
+               "accumulate, 1, 1, 0;\n"
+               "}"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),
+                 "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
+}
+
+// wgmma.mma_async m64n16k16: d = a b + (accumulate ? d : 0); a (64 x 16) in
 // registers, b (16 x 16) in shared memory with its columns contiguous.
 __device__ __forceinline__ void wgmma_m64n16k16_fp16_rs_trans(float *d, const uint32_t *a,
                                                               uint64_t b, int accumulate) {
@@ -61,6 +79,24 @@ __device__ __forceinline__ void wgmma_m64n16k16_bf16_ss(float *d, uint64_t a, ui
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),
                  "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7])
                : "l"(a), "l"(b), "r"(accumulate));
+}
+
+// wgmma.mma_async m64n16k16: d = a b + (accumulate ? d : 0); a (64 x 16) in
+// registers, b (16 x 16) in shared memory with k contiguous.
+__device__ __forceinline__ void wgmma_m64n16k16_bf16_rs(float *d, const uint32_t *a, uint64_t b,
+                                                        int accumulate) {
+  asm volatile("{\n"
+               ".reg .pred accumulate;\n"
+               "setp.ne.b32 accumulate, %13, 0;\n"
+               "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {"
+               "%0, %1, %2, %3, "
+               "%4, %5, %6, %7"
+               "}, {%8, %9, %10, %11}, %12, "
+               "accumulate, 1, 1, 0;\n"
+               "}"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),
+                 "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
 }
 
 // wgmma.mma_async m64n16k16: d = a b + (accumulate ? d : 0); a (64 x 16) in

@@ -37,6 +37,32 @@ __device__ __forceinline__ void wgmma_m64n48k16_fp16_ss(float *d, uint64_t a, ui
 }
 
 // wgmma.mma_async m64n48k16: d = a b + (accumulate ? d : 0); a (64 x 16) in
+// registers, b (16 x 48) in shared memory with k contiguous.
+__device__ __forceinline__ void wgmma_m64n48k16_fp16_rs(float *d, const uint32_t *a, uint64_t b,
+                                                        int accumulate) {
+  asm volatile("{\n"
+               ".reg .pred accumulate;\n"
+               "setp.ne.b32 accumulate, %29, 0;\n"
+               "wgmma.mma_async.sync.aligned.m64n48k16.f32.f16.f16 {"
+               "%0, %1, %2, %3, "
+               "%4, %5, %6, %7, "
+               "%8, %9, %10, %11, "
+               "%12, %13, %14, %15, "
+               "%16, %17, %18, %19, "
+               "%20, %21, %22, %23"
+               "}, {%24, %25, %26, %27}, %28, "
+               "accumulate, 1, 1, 0;\n"
+               "}"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),
+                 "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+                 "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+                 "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+                 "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]),
+                 "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
+}
+
+// wgmma.mma_async m64n48k16: d = a b + (accumulate ? d : 0); a (64 x 16) in
 // registers, b (16 x 48) in shared memory with its columns contiguous.
 __device__ __forceinline__ void wgmma_m64n48k16_fp16_rs_trans(float *d, const uint32_t *a,
                                                               uint64_t b, int accumulate) {
@@ -85,6 +111,32 @@ __device__ __forceinline__ void wgmma_m64n48k16_bf16_ss(float *d, uint64_t a, ui
                  "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]),
                  "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23])
                : "l"(a), "l"(b), "r"(accumulate));
+}
+
+// wgmma.mma_async m64n48k16: d = a b + (accumulate ? d : 0); a (64 x 16) in
+// registers, b (16 x 48) in shared memory with k contiguous.
+__device__ __forceinline__ void wgmma_m64n48k16_bf16_rs(float *d, const uint32_t *a, uint64_t b,
+                                                        int accumulate) {
+  asm volatile("{\n"
+               ".reg .pred accumulate;\n"
+               "setp.ne.b32 accumulate, %29, 0;\n"
+               "wgmma.mma_async.sync.aligned.m64n48k16.f32.bf16.bf16 {"
+               "%0, %1, %2, %3, "
+               "%4, %5, %6, %7, "
+               "%8, %9, %10, %11, "
+               "%12, %13, %14, %15, "
+               "%16, %17, %18, %19, "
+               "%20, %21, %22, %23"
+               "}, {%24, %25, %26, %27}, %28, "
+               "accumulate, 1, 1, 0;\n"
+               "}"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),
+                 "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+                 "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+                 "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+                 "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]),
+                 "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
 }
 
 // wgmma.mma_async m64n48k16: d = a b + (accumulate ? d : 0); a (64 x 16) in
