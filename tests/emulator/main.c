@@ -18,7 +18,7 @@ static const char help[] =
     "  --one-in N      a sample: one kernel in N, by the hash of its name\n"
     "  --pairs         a sample in which each two values of two axes meet\n"
     "  --jobs N        processes at a time (one for each core)\n"
-    "  --seconds N     that a kernel may take (120)\n"
+    "  --seconds N     of work that a kernel may take (120)\n"
     "  --verbose       a line for each kernel\n"
     "  --include DIR   device headers of this folder come before the project's\n\n"
     "exit status: 0 all passed, 1 some did not, 2 wrong arguments\n";
