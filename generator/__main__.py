@@ -76,8 +76,14 @@ def _option(axis: Axis) -> str:
 def _option_given(axis: Axis, options: argparse.Namespace) -> str:
     """The option as it was given, or might have been: --WORD rather than --AXIS WORD."""
     given = getattr(options, _dest(axis))
-    short = axis.kind == "word" and "" in axis.tokens.values() and axis.tokens.get(given[0])
-    return f"--{given[0]}" if short else _option(axis)
+    return f"--{given[0]}" if given[0] in _short_words(axis) else _option(axis)
+
+
+def _short_words(axis: Axis) -> list[str]:
+    """Words of an axis that are options of their own: stems say them as they are, or say nothing."""
+    if axis.kind != "word" or "" not in axis.tokens.values():
+        return []
+    return [word for word, token in axis.tokens.items() if token.strip("_") == word]
 
 
 def _dest(axis: Axis) -> str:
@@ -85,7 +91,7 @@ def _dest(axis: Axis) -> str:
 
 
 def _add_axis(group: argparse._ArgumentGroup, axis: Axis) -> None:
-    """--FLAG; --AXIS VALUE; and --WORD where another word of its axis has no token."""
+    """--FLAG; --AXIS VALUE; and --WORD of short words."""
     if axis.kind == "flag":
         group.add_argument(_option(axis), dest=_dest(axis), action="store_true", help=axis.help)
         return
@@ -96,15 +102,14 @@ def _add_axis(group: argparse._ArgumentGroup, axis: Axis) -> None:
     group.add_argument(
         _option(axis), dest=_dest(axis), type=kind, nargs="+", metavar=metavar, help=text + default
     )
-    for word, token in axis.tokens.items():
-        if token and "" in axis.tokens.values():
-            group.add_argument(
-                f"--{word.replace('_', '-')}",
-                dest=_dest(axis),
-                action="append_const",
-                const=word,
-                help=f"{_option(axis)} {word}",
-            )
+    for word in _short_words(axis):
+        group.add_argument(
+            f"--{word.replace('_', '-')}",
+            dest=_dest(axis),
+            action="append_const",
+            const=word,
+            help=f"{_option(axis)} {word}",
+        )
 
 
 def _main_axis(family: Family) -> Axis:
