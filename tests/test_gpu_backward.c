@@ -1,8 +1,9 @@
 /* The backward pass on the present GPU, against float64: every multiple of 8 up to 256 and some
  * above, both structures, every mask and what else is done to scores, groups of query heads, lengths
  * that divide nothing, zero lengths, gaps between rows, batches more than 2^31 elements apart; equal
- * bits where asked for; graphs; ragged batches, beside which all is NaN. Rows of the table run in threads of their own, each on a stream of its own. Ends with
- * status 77 where there is no CUDA device. */
+ * bits where asked for; graphs; ragged batches, beside which all is NaN. Rows of the table run in
+ * threads of their own, each on a stream of its own. Ends with status 77 where there is no CUDA
+ * device. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>

@@ -110,13 +110,9 @@ static int describe_call(session *s) {
     return tool_usage("run", "%s", why);
   attnpress_tensor (*tensor)(const void *, int64_t, int64_t, int64_t, int64_t, int32_t) =
       o->layout == 0 ? attnpress_tensor_bshd : attnpress_tensor_bhsd;
-  const double elements = (double)(o->batch + 1) * (double)(o->seqlen_q + o->seqlen_k + 1) *
-                          (double)(o->heads + o->kv_heads) * (double)(o->hdim + o->hdim_v);
-  const double bias = o->scores.bias ? (double)o->batch * (double)o->heads * (double)o->seqlen_q *
-                                           (double)o->seqlen_k
-                                     : 0.0;
-  if (elements > 1e15 || bias > 1e15)
-    return tool_usage("run", "these sizes make tensors of more than 10^15 elements");
+  const int status = run_check_sizes(o);
+  if (status != TOOL_OK)
+    return status;
   s->host = (attnpress_backward_args)ATTNPRESS_BACKWARD_ARGS_INIT;
   const lengths_batch *b = &o->lengths;
   const int ragged = b->count > 0;
@@ -501,14 +497,7 @@ static void close_session(session *s) {
   score_data_free(&s->scores);
   if (s->arrays)
     s->cuda.mem_free(s->arrays);
-  if (s->start)
-    s->cuda.event_destroy(s->start);
-  if (s->end)
-    s->cuda.event_destroy(s->end);
-  if (s->stream)
-    s->cuda.stream_destroy(s->stream);
-  if (s->cuda.library)
-    cuda_device_close(&s->cuda);
+  cuda_device_end(&s->cuda, s->stream, s->start, s->end);
 }
 
 static int run(session *s) {
