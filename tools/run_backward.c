@@ -77,18 +77,6 @@ static int open_device(session *s) {
   return TOOL_OK;
 }
 
-/* The groups of a forward call become those of the backward call after it. */
-static void put_groups(attnpress_backward_args *args, const attnpress_forward_args *forward) {
-  args->mask = forward->mask;
-  args->window = forward->window;
-  args->alibi = forward->alibi;
-  args->bias = forward->bias;
-  args->sinks = forward->sinks;
-  args->dropout = forward->dropout;
-  args->softcap = forward->softcap;
-  args->score_mod = forward->score_mod;
-}
-
 static int describe_plan(session *s) {
   attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
   options.stream = s->stream;
@@ -128,7 +116,7 @@ static int describe_call(session *s) {
   s->host.ragged = ragged ? &b->ragged : NULL;
   attnpress_forward_args forward = ap_forward_of(&s->host);
   score_data_describe(&s->scores, &o->scores, o->causal, (uint64_t)o->seed, &forward);
-  put_groups(&s->host, &forward);
+  ap_put_scores(&s->host, &forward);
   static float place; /* a plan asks whether it is NULL */
   s->host.dsinks = o->scores.sinks ? &place : NULL;
   if (s->host.bias != NULL) { /* its gradient is as it is */
@@ -177,7 +165,7 @@ static int allocate_scores(session *s) {
   if (s->on_cuda) {
     attnpress_forward_args forward = ap_forward_of(&s->device);
     score_groups_move(&s->device_scores, &s->scores.host, pointers, &forward);
-    put_groups(&s->device, &forward);
+    ap_put_scores(&s->device, &forward);
   }
   return TOOL_OK;
 }
