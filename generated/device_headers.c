@@ -3283,28 +3283,6 @@ const ap_device_header ap_device_headers[] = {
      "               : \"r\"(barrier), \"r\"(parity)\n"
      "               : \"memory\");\n"
      "  return done != 0;\n"
-     "}\n"
-     "\n"
-     "// mbarrier.arrive.release.cluster.shared::cluster.b64: one arrival at a barrier of any thread block of\n"
-     "// the cluster, by its cluster_address.\n"
-     "__device__ __forceinline__ void mbarrier_arrive_cluster(uint32_t address) {\n"
-     "  asm volatile(\"mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];\" ::\"r\"(address)\n"
-     "               : \"memory\");\n"
-     "}\n"
-     "\n"
-     "// mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64: as mbarrier_try_wait, of a barrier at\n"
-     "// which other thread blocks of the cluster arrive.\n"
-     "__device__ __forceinline__ bool mbarrier_try_wait_cluster(uint32_t barrier, int parity) {\n"
-     "  int done;\n"
-     "  asm volatile(\"{\\n\"\n"
-     "               \".reg .pred done;\\n\"\n"
-     "               \"mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%1], %2;\\n\"\n"
-     "               \"selp.s32 %0, 1, 0, done;\\n\"\n"
-     "               \"}\"\n"
-     "               : \"=r\"(done)\n"
-     "               : \"r\"(barrier), \"r\"(parity)\n"
-     "               : \"memory\");\n"
-     "  return done != 0;\n"
      "}\n"},
     {"attnpress/device/ptx_min_max.cuh",
      "// Leaf header: the larger and the smaller of 16-bit floats, of both halves of a word. Where one\n"
@@ -3468,18 +3446,6 @@ const ap_device_header ap_device_headers[] = {
      "  asm volatile(\"cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes \"\n"
      "               \"[%0], [%1, {%3, %4, %5, %6}], [%2];\" ::\"r\"(shared),\n"
      "               \"l\"(map), \"r\"(barrier), \"r\"(c0), \"r\"(c1), \"r\"(c2), \"r\"(c3)\n"
-     "               : \"memory\");\n"
-     "}\n"
-     "\n"
-     "// The same with .multicast::cluster: to `shared` in each thread block of the cluster that has a bit in\n"
-     "// `blocks`, where its bytes are counted off that thread block's own `barrier`.\n"
-     "__device__ __forceinline__ void tma_load_4d_multicast(uint32_t shared,\n"
-     "                                                      const attnpress_tensor_map *map,\n"
-     "                                                      uint32_t barrier, int blocks, int c0, int c1,\n"
-     "                                                      int c2, int c3) {\n"
-     "  asm volatile(\"cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes\"\n"
-     "               \".multicast::cluster [%0], [%1, {%3, %4, %5, %6}], [%2], %7;\" ::\"r\"(shared),\n"
-     "               \"l\"(map), \"r\"(barrier), \"r\"(c0), \"r\"(c1), \"r\"(c2), \"r\"(c3), \"h\"((uint16_t)blocks)\n"
      "               : \"memory\");\n"
      "}\n"
      "\n"
@@ -14753,4 +14719,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "187d4b16dc20fd727fed6a201f7582d57c995df4dfc2c8c0538469ff4ab0be3f";
+    "372fd4dbf60357e047f5ff40a6cd303d35cdf6699efff42d98bfe42f9f9c29a1";

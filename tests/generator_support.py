@@ -21,6 +21,23 @@ TESTS = ROOT / "tests"
 (ATTENTION,) = (family for family in families() if family.name == "attention")
 EVERY = list(every_variant(ATTENTION))
 """Without features, of which featured() gives a sample: they are many."""
+GRAMMAR_SOURCES = (
+    TESTS / "grammar_cli.c",
+    *(
+        ROOT / "runtime" / name
+        for name in (
+            "press/variant.c",
+            "press/registry.c",
+            "press/target.c",
+            "press/arch.c",
+            "press/prebuilt_none.c",
+            "attention/tile.c",
+            "core/text.c",
+            "core/error.c",
+        )
+    ),
+)
+"""tests/grammar_cli.c and what it needs of the runtime; the generated tables come on top."""
 C_FLAGS = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wcast-qual", "-Werror")
 
 
@@ -116,17 +133,7 @@ def compile_grammar_cli(folder: Path, **changed: str) -> Path:
     """tests/grammar_cli.c with the runtime's grammar and registry, and fresh generated tables
     (test_generator.py compares those with the committed ones). changed: tiles_attention="..." for
     another tiles_attention.c."""
-    runtime = (
-        "press/variant.c",
-        "press/registry.c",
-        "press/target.c",
-        "press/arch.c",
-        "press/prebuilt_none.c",
-        "attention/tile.c",
-        "core/text.c",
-        "core/error.c",
-    )
-    sources = [TESTS / "grammar_cli.c", *(ROOT / "runtime" / name for name in runtime)]
+    sources = [*GRAMMAR_SOURCES]
     for name, text in generated_files().items():
         if name.endswith((".c", ".h")):
             content = changed.get(name.removesuffix(".c"), text)

@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
-import subprocess
-
 import numpy as np
 import pytest
+from python_support import DEVICES, DTYPES, assert_mirrored, needs_torch, torch
 
 import attnpress
 from attnpress import _append
 
-try:
-    import ml_dtypes
-except ImportError:
-    ml_dtypes = None
-try:
-    import torch
-except ImportError:
-    torch = None
-
-needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
-DTYPES = [np.float16, np.float32] + ([ml_dtypes.bfloat16] if ml_dtypes else [])
 EPSILON = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-22}
-DEVICES = ["cpu"] + (["cuda"] if torch is not None and torch.cuda.is_available() else [])
 BATCH, NEW, HEADS, DIM, ROWS, POSITIONS = 3, 4, 2, 24, 12, 40
 
 
@@ -219,18 +205,7 @@ def test_errors(arguments, options, error, says):
 
 def test_structs_match_the_header(root, tmp_path):
     structs = {"attnpress_rotary": _append.Rotary, "attnpress_append_args": _append.AppendArgs}
-    lines = ['#include "attnpress/append.h"', "#include <stdio.h>", "int main(void) {"]
-    expected = []
-    for name, mirror in structs.items():
-        lines.append(f'printf("%zu\\n", sizeof({name}));')
-        expected.append(ctypes.sizeof(mirror))
-        for field, _ in mirror._fields_:
-            lines.append(f'printf("%zu\\n", offsetof({name}, {field}));')
-            expected.append(getattr(mirror, field).offset)
-    source, program = tmp_path / "offsets.c", tmp_path / "offsets"
-    source.write_text("\n".join([*lines, "return 0; }"]))
-    subprocess.run(["cc", "-I", str(root / "include"), "-o", str(program), str(source)], check=True)
-    assert [int(x) for x in subprocess.check_output([program], text=True).split()] == expected
+    assert_mirrored("attnpress/append.h", structs, {}, root, tmp_path)
 
 
 # ---- PyTorch -------------------------------------------------------------------------------------

@@ -200,13 +200,7 @@ static void add_scores(problem *p, score_data *scores, const score_options *o, i
   *scores = (score_data){0};
   score_data_describe(scores, o, causal, 77, &forward);
   assert_int_equal(score_data_allocate(scores, 5), 0);
-  p->args.mask = forward.mask;
-  p->args.window = forward.window;
-  p->args.alibi = forward.alibi;
-  p->args.bias = forward.bias;
-  p->args.sinks = forward.sinks;
-  p->args.dropout = forward.dropout;
-  p->args.softcap = forward.softcap;
+  ap_put_scores(&p->args, &forward);
 }
 
 enum { HEADS_MAX = 8 };

@@ -13,7 +13,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from generator_support import ATTENTION, ROOT, TESTS, compile_c, run_lines, tabs, take_line
+from generator_support import (
+    ATTENTION,
+    GRAMMAR_SOURCES,
+    ROOT,
+    compile_c,
+    run_lines,
+    tabs,
+    take_line,
+)
 
 from generator import GeneratorError
 from generator import registry as generator_registry
@@ -199,17 +207,7 @@ def test_the_runtime_knows_it(checkout: Path, tmp_path: Path) -> None:
     """Every variant parses, prints, has its tile and renders as in Python; nothing else does."""
     variants = json.loads(python(checkout, "-c", DUMP)[0])
     assert len(variants) == 3 * 32 * 2 * 2 - 2 * (32 * 2 - 8)
-    runtime = (
-        "press/variant.c",
-        "press/registry.c",
-        "press/target.c",
-        "press/arch.c",
-        "press/prebuilt_none.c",
-        "attention/tile.c",
-    )
-    sources = [TESTS / "grammar_cli.c", *(ROOT / "runtime" / name for name in runtime)]
-    sources += [ROOT / "runtime" / "core" / name for name in ("text.c", "error.c")]
-    sources += sorted((checkout / "generated").glob("*.c"))
+    sources = [*GRAMMAR_SOURCES, *sorted((checkout / "generated").glob("*.c"))]
     program = compile_c(tmp_path / "grammar_cli", sources)
 
     lines = [tabs("parse", stem) for stem, *_ in variants]

@@ -8,24 +8,9 @@
 #include <string.h>
 
 #include "../tools/append/reference.h"
-#include "../tools/cuda_device.h"
+#include "gpu_support.h"
 
-enum { SKIPPED = 77, REPEATS = 300 };
-
-static cuda_device gpu;
-static attnpress_handle *handle;
-static int failures, checks;
-
-#define CHECK(condition)                                                                           \
-  do {                                                                                             \
-    ++checks;                                                                                      \
-    if (!(condition)) {                                                                            \
-      ++failures;                                                                                  \
-      printf("FAILED: %s:%d: %s (%s)\n", __func__, __LINE__, #condition, attnpress_last_error());  \
-    }                                                                                              \
-  } while (0)
-#define CHECK_OK(call)   CHECK((call) == ATTNPRESS_OK)
-#define CHECK_CUDA(call) CHECK((call) == CUDA_SUCCESS)
+enum { REPEATS = 300 };
 
 typedef struct call {
   append_shape shape;
@@ -195,20 +180,12 @@ static void test_graph(void) {
   close_call(&c);
 }
 
+static void tests(void) {
+  test_table();
+  test_repeats();
+  test_graph();
+}
+
 int main(void) {
-  char why[512];
-  if (cuda_device_open(&gpu, 0, why, sizeof why) != 0) {
-    printf("skipped: no CUDA device: %s\n", why);
-    return SKIPPED;
-  }
-  CHECK_OK(attnpress_create(&handle, NULL));
-  if (handle != NULL) {
-    test_table();
-    test_repeats();
-    test_graph();
-  }
-  attnpress_destroy(handle);
-  cuda_device_close(&gpu);
-  printf("%d checks, %d failed\n", checks, failures);
-  return failures != 0;
+  return run_on_gpu(tests);
 }

@@ -1,8 +1,9 @@
 /* The backward pass on the present GPU, against float64: every multiple of 8 up to 256 and some
  * above, both structures, every mask and what else is done to scores, groups of query heads, lengths
  * that divide nothing, zero lengths, gaps between rows, batches more than 2^31 elements apart; equal
- * bits where asked for; graphs; ragged batches, beside which all is NaN. Rows of the table run in threads of their own, each on a stream of its own. Ends with
- * status 77 where there is no CUDA device. */
+ * bits where asked for; graphs; ragged batches, beside which all is NaN. Rows of the table run in
+ * threads of their own, each on a stream of its own. Ends with status 77 where there is no CUDA
+ * device. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
@@ -144,17 +145,6 @@ static float *keep(const attnpress_tensor *t) {
   return values;
 }
 
-static void put_groups(attnpress_backward_args *a, const attnpress_forward_args *forward) {
-  a->mask = forward->mask;
-  a->window = forward->window;
-  a->alibi = forward->alibi;
-  a->bias = forward->bias;
-  a->sinks = forward->sinks;
-  a->dropout = forward->dropout;
-  a->softcap = forward->softcap;
-  a->score_mod = forward->score_mod;
-}
-
 /* What the row does to scores, on the host; with sinks, room for the gradient by them. */
 static void open_scores(call *c) {
   attnpress_forward_args forward = ap_forward_of(&c->host);
@@ -166,7 +156,7 @@ static void open_scores(call *c) {
     exit(1);
   }
   score_data_describe(&c->scores, c->r.scores, c->r.mask == ATTNPRESS_CAUSAL, 5, &forward);
-  put_groups(&c->host, &forward);
+  ap_put_scores(&c->host, &forward);
   CHECK(score_data_allocate(&c->scores, 6) == 0);
   if (c->r.scores->sinks) {
     c->bytes[DSINKS] = (size_t)c->r.heads * sizeof(float);
@@ -210,7 +200,7 @@ static void move_scores(call *c) {
     pointers[i] = (void *)(uintptr_t)c->score_buffer[i];
   }
   score_groups_move(&c->device_scores, &c->scores.host, pointers, &forward);
-  put_groups(&c->device, &forward);
+  ap_put_scores(&c->device, &forward);
   c->device.dsinks = (float *)(uintptr_t)c->buffer[DSINKS];
   c->device_dbias = c->dbias;
   c->device_dbias.data = (void *)(uintptr_t)c->buffer[DBIAS];

@@ -14,64 +14,36 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "support.h"
+#include "api_support.h"
 
 /* Head dim 72 is not in the default set, so that nothing here depends on what is linked in. */
 static const char stem[] = "flash_fwd_hdim72_bf16_sm80";
 
-static fake_cuda *cuda;
-static char folder[PATH_MAX], cache_dir[PATH_MAX], count_file[PATH_MAX], nvrtc_path[PATH_MAX];
 static ap_variant variant;
 
-static attnpress_options test_options(void) {
-  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
-  options.cache_dir = cache_dir;
-  options.nvrtc_path = nvrtc_path;
+/** Those of a handle whose messages nobody hears. */
+static attnpress_options quiet_options(void) {
+  attnpress_options options = handle_options();
+  options.log = NULL;
   return options;
 }
 
-static int compiles(void) {
-  return (int)file_size(count_file);
-}
-
-static int set_up_group(void **state) {
-  (void)state;
-  make_temporary(folder);
-  snprintf(cache_dir, sizeof cache_dir, "%s", in(folder, "cache"));
-  snprintf(count_file, sizeof count_file, "%s", in(folder, "count"));
-  mkdir(in(folder, "nvrtc"), 0700);
-  snprintf(nvrtc_path, sizeof nvrtc_path, "%s",
-           place_nvrtc(in(folder, "nvrtc"), "libnvrtc.so.13", "13.0"));
-  setenv("FAKE_NVRTC_COUNT", count_file, 1);
-  cuda = use_fake_cuda();
+static int set_up_handles(void **state) {
+  const int status = set_up_group(state);
   assert_ok(ap_variant_parse(stem, &variant));
-  return 0;
+  return status;
 }
 
-static int tear_down_group(void **state) {
-  (void)state;
-  remove_tree(folder);
-  return 0;
-}
-
-static int set_up(void **state) {
-  (void)state;
-  cuda->reset();
-  cuda->capability = 90;
-  cuda->context_set(cuda->context_new(0));
-  unlink(count_file);
+static int set_up_slow(void **state) {
+  const int status = set_up(state);
   setenv("FAKE_NVRTC_MODE", "warn", 1); /* a message from the middle of a compile */
   alarm(60);                            /* a deadlock ends */
-  return 0;
+  return status;
 }
 
-static int tear_down(void **state) {
-  (void)state;
+static int tear_down_slow(void **state) {
   alarm(0);
-  cuda->context_free(cuda->context_get());
-  cuda->context_set(NULL);
-  remove_tree(cache_dir);
-  return 0;
+  return tear_down(state);
 }
 
 /** Loads the kernel of `stem` in the current context. */
@@ -118,7 +90,7 @@ static void receive(void *user, int level, const char *message) {
 }
 
 static attnpress_handle *make_heard(receiver *r) {
-  attnpress_options options = test_options();
+  attnpress_options options = quiet_options();
   options.log = receive;
   options.log_user = r;
   assert_ok(attnpress_create(&r->handle, &options));
@@ -249,7 +221,7 @@ static int count_bounds(ap_context *context) {
 
 static attnpress_handle *make_silent(void) {
   attnpress_handle *handle;
-  const attnpress_options options = test_options();
+  const attnpress_options options = quiet_options();
   assert_ok(attnpress_create(&handle, &options));
   return handle;
 }
@@ -396,7 +368,7 @@ static void test_fork(void **state) {
   (void)state;
   setenv("FAKE_NVRTC_MS", "500", 1);
   attnpress_handle *handle = make_silent(), *compile_only;
-  attnpress_options options = test_options();
+  attnpress_options options = quiet_options();
   options.backend = ATTNPRESS_COMPILE_ONLY;
   assert_ok(attnpress_create(&compile_only, &options));
   pthread_t thread;
@@ -431,16 +403,16 @@ static void test_fork(void **state) {
   attnpress_destroy(handle);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define SLOW_TEST(name) cmocka_unit_test_setup_teardown(name, set_up_slow, tear_down_slow)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_lines),
-      TEST(test_receiver_calls_back),
-      TEST(test_receiver_does_not_return),
-      TEST(test_contexts_come_and_go),
-      TEST(test_mixed_devices),
-      TEST(test_fork),
+      SLOW_TEST(test_lines),
+      SLOW_TEST(test_receiver_calls_back),
+      SLOW_TEST(test_receiver_does_not_return),
+      SLOW_TEST(test_contexts_come_and_go),
+      SLOW_TEST(test_mixed_devices),
+      SLOW_TEST(test_fork),
   };
-  return cmocka_run_group_tests(tests, set_up_group, tear_down_group);
+  return cmocka_run_group_tests(tests, set_up_handles, tear_down_group);
 }

@@ -5,31 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from python_support import DEVICES, check, needs_torch, normal, torch
+from python_support import HALF_DTYPES as DTYPES
 
 from attnpress import matmul as m
-
-try:
-    import ml_dtypes
-except ImportError:
-    ml_dtypes = None
-try:
-    import torch
-except ImportError:
-    torch = None
-
-needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
-DTYPES = [np.float16] + ([ml_dtypes.bfloat16] if ml_dtypes else [])
-EPSILON = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
-
-
-def normal(shape, dtype, seed=0):
-    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
-
-
-def check(out, ref, dtype):
-    assert out.dtype == dtype and out.shape == ref.shape
-    worst = np.abs(out.astype(np.float64) - ref).max(initial=0.0)
-    assert worst <= EPSILON[np.dtype(dtype).name] * 1.1 * np.abs(ref).max(initial=0.0)
 
 
 def product(x, w, transposed, dtype):
@@ -103,8 +82,6 @@ def test_errors(x, w, error, says):
 
 
 # ---- PyTorch -------------------------------------------------------------------------------------
-
-DEVICES = ["cpu"] + (["cuda"] if torch is not None and torch.cuda.is_available() else [])
 
 
 @needs_torch

@@ -3,29 +3,14 @@ keys, in place, and errors."""
 
 from __future__ import annotations
 
-import ctypes
 import itertools
-import subprocess
 
 import numpy as np
 import pytest
+from python_support import DEVICES, DTYPES, EPSILON, assert_mirrored, needs_torch, torch
 
 import attnpress
 from attnpress import _merge
-
-try:
-    import ml_dtypes
-except ImportError:
-    ml_dtypes = None
-try:
-    import torch
-except ImportError:
-    torch = None
-
-needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
-DTYPES = [np.float16, np.float32] + ([ml_dtypes.bfloat16] if ml_dtypes else [])
-EPSILON = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-20}
-DEVICES = ["cpu"] + (["cuda"] if torch is not None and torch.cuda.is_available() else [])
 
 
 def parts_of(shape, count, seed=0):
@@ -149,19 +134,13 @@ def test_read_only():
 
 def test_structs_match_the_header(root, tmp_path):
     structs = {"attnpress_merge_part": _merge.MergePart, "attnpress_merge_args": _merge.MergeArgs}
-    lines = ['#include "attnpress/merge.h"', "#include <stdio.h>", "int main(void) {"]
-    expected = [_merge.PARTS_MAX]
-    lines.append('printf("%d\\n", (int)ATTNPRESS_MERGE_PARTS_MAX);')
-    for name, mirror in structs.items():
-        lines.append(f'printf("%zu\\n", sizeof({name}));')
-        expected.append(ctypes.sizeof(mirror))
-        for field, _ in mirror._fields_:
-            lines.append(f'printf("%zu\\n", offsetof({name}, {field}));')
-            expected.append(getattr(mirror, field).offset)
-    source, program = tmp_path / "offsets.c", tmp_path / "offsets"
-    source.write_text("\n".join([*lines, "return 0; }"]))
-    subprocess.run(["cc", "-I", str(root / "include"), "-o", str(program), str(source)], check=True)
-    assert [int(x) for x in subprocess.check_output([program], text=True).split()] == expected
+    assert_mirrored(
+        "attnpress/merge.h",
+        structs,
+        {"ATTNPRESS_MERGE_PARTS_MAX": _merge.PARTS_MAX},
+        root,
+        tmp_path,
+    )
 
 
 # ---- PyTorch -------------------------------------------------------------------------------------

@@ -5,33 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from python_support import DEVICES, HALF_DTYPES, check, needs_torch, normal, torch
 
 import attnpress
 from attnpress import outer as o
 
-try:
-    import ml_dtypes
-except ImportError:
-    ml_dtypes = None
-try:
-    import torch
-except ImportError:
-    torch = None
-
-needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
-DTYPES = [np.float16, np.float32, np.float64] + ([ml_dtypes.bfloat16] if ml_dtypes else [])
-EPSILON = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-20, "float64": 2.0**-50}
-
-
-def check(out, ref, dtype):
-    bound = EPSILON[np.dtype(dtype).name] * 1.1
-    assert out.dtype == dtype and out.shape == ref.shape
-    worst = np.abs(out.astype(np.float64) - ref).max(initial=0.0)
-    assert worst <= bound * np.abs(ref).max(initial=0.0)
-
-
-def normal(shape, dtype, seed=0):
-    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+DTYPES = [*HALF_DTYPES, np.float32, np.float64]
 
 
 LAYOUTS = {
@@ -124,8 +103,6 @@ def test_function_errors(values, error, says):
 
 
 # ---- PyTorch -------------------------------------------------------------------------------------
-
-DEVICES = ["cpu"] + (["cuda"] if torch is not None and torch.cuda.is_available() else [])
 
 
 @needs_torch

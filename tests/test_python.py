@@ -3,7 +3,6 @@ cost of a call."""
 
 from __future__ import annotations
 
-import ctypes
 import inspect
 import itertools
 import os
@@ -18,23 +17,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from python_support import assert_mirrored, ml_dtypes, needs_torch, torch
 
 import attnpress
 from attnpress import _library, _plan
 
-try:
-    import ml_dtypes
-except ImportError:
-    ml_dtypes = None
-try:
-    import torch
-except ImportError:
-    torch = None
-
 ROOT = Path(__file__).resolve().parent.parent
 
 needs_bf16 = pytest.mark.skipif(ml_dtypes is None, reason="ml_dtypes is not installed")
-needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
 needs_gpu = pytest.mark.skipif(
     torch is None or not torch.cuda.is_available(), reason="PyTorch with a CUDA GPU is not here"
 )
@@ -846,26 +836,11 @@ def test_structs_match_the_header(root, tmp_path):
         "attnpress_ragged": _library.Ragged,
         "attnpress_info": _library.Info,
     }
-    lines = ['#include "attnpress/attnpress.h"', "#include <stdio.h>", "int main(void) {"]
-    expected = []
-    for name, mirror in structs.items():
-        lines.append(f'printf("%zu\\n", sizeof({name}));')
-        expected.append(ctypes.sizeof(mirror))
-        for field, _ in mirror._fields_:
-            lines.append(f'printf("%zu\\n", offsetof({name}, {field}));')
-            expected.append(getattr(mirror, field).offset)
     names = "OK INVALID_ARGUMENT NOT_SUPPORTED NO_NVRTC CUDA CPU FP16 BF16 FP32 FULL CAUSAL WINDOW"
-    for constant in names.split():
-        lines.append(f'printf("%d\\n", (int)ATTNPRESS_{constant});')
-        expected.append(getattr(_library, constant))
-    lines.append(
-        'printf("%d\\n%d\\n", ATTNPRESS_VERSION_MAJOR, ATTNPRESS_VERSION_MINOR); return 0; }'
-    )
-    expected += _library.VERSION
-    source, program = tmp_path / "offsets.c", tmp_path / "offsets"
-    source.write_text("\n".join(lines))
-    subprocess.run(["cc", "-I", str(root / "include"), "-o", str(program), str(source)], check=True)
-    assert [int(x) for x in subprocess.check_output([program], text=True).split()] == expected
+    constants = {f"ATTNPRESS_{name}": getattr(_library, name) for name in names.split()}
+    major, minor = _library.VERSION
+    constants |= {"ATTNPRESS_VERSION_MAJOR": major, "ATTNPRESS_VERSION_MINOR": minor}
+    assert_mirrored("attnpress/attnpress.h", structs, constants, root, tmp_path)
 
 
 def test_functions_take_what_the_headers_say():

@@ -4,21 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from python_support import DEVICES, DTYPES, EPSILON, needs_torch, normal, torch
 
 from attnpress import softmax as s
-
-try:
-    import ml_dtypes
-except ImportError:
-    ml_dtypes = None
-try:
-    import torch
-except ImportError:
-    torch = None
-
-needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
-DTYPES = [np.float16, np.float32] + ([ml_dtypes.bfloat16] if ml_dtypes else [])
-EPSILON = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-20}
 
 
 def reference(x, scale):
@@ -36,10 +24,6 @@ def check(out, ref, dtype):
     bound = EPSILON[np.dtype(dtype).name] * 1.1
     assert out.dtype == dtype and out.shape == ref.shape
     assert np.abs(out.astype(np.float64) - ref).max() <= bound * np.abs(ref).max() + 1e-7
-
-
-def normal(shape, dtype, seed=0):
-    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
 LAYOUTS = {
@@ -134,8 +118,6 @@ def test_backward_errors():
 
 
 # ---- PyTorch -------------------------------------------------------------------------------------
-
-DEVICES = ["cpu"] + (["cuda"] if torch is not None and torch.cuda.is_available() else [])
 
 
 @needs_torch

@@ -75,3 +75,14 @@ void cuda_device_close(cuda_device *d) {
     dlclose(d->library);
   d->library = NULL;
 }
+
+void cuda_device_end(cuda_device *d, CUstream stream, CUevent start, CUevent end) {
+  if (start)
+    d->event_destroy(start);
+  if (end)
+    d->event_destroy(end);
+  if (stream)
+    d->stream_destroy(stream);
+  if (d->library)
+    cuda_device_close(d);
+}

@@ -74,5 +74,7 @@ typedef struct cuda_device {
 /** Opens device `ordinal`: 0, or -1 with the reason in `why`. */
 int cuda_device_open(cuda_device *d, int ordinal, char *why, size_t why_bytes);
 void cuda_device_close(cuda_device *d);
+/** Destroys those that are not NULL, of a device that may have been opened, and closes it. */
+void cuda_device_end(cuda_device *d, CUstream stream, CUevent start, CUevent end);
 /** "CUDA_ERROR_..." */
 const char *cuda_device_error(const cuda_device *d, CUresult result);

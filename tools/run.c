@@ -253,13 +253,7 @@ static int describe_plan(session *s) {
   return status == ATTNPRESS_OK ? TOOL_OK : tool_fail("run", status);
 }
 
-/* The call's shapes; the library says what is wrong with them. */
-static int describe_call(session *s) {
-  const run_options *o = &s->o;
-  char why[512];
-  attnpress_tensor (*tensor)(const void *, int64_t, int64_t, int64_t, int64_t, int32_t) =
-      o->layout == 0 ? attnpress_tensor_bshd : attnpress_tensor_bhsd;
-  /* Products of the sizes must fit before the tensors are described. */
+int run_check_sizes(const run_options *o) {
   const double elements = (double)(o->batch + 1) * (double)(o->seqlen_q + o->seqlen_k + 1) *
                           (double)(o->heads + o->kv_heads) * (double)(o->hdim + o->hdim_v);
   const double bias = o->scores.bias ? (double)o->batch * (double)o->heads * (double)o->seqlen_q *
@@ -267,6 +261,18 @@ static int describe_call(session *s) {
                                      : 0.0;
   if (elements > 1e15 || bias > 1e15)
     return tool_usage("run", "these sizes make tensors of more than 10^15 elements");
+  return TOOL_OK;
+}
+
+/* The call's shapes; the library says what is wrong with them. */
+static int describe_call(session *s) {
+  const run_options *o = &s->o;
+  char why[512];
+  attnpress_tensor (*tensor)(const void *, int64_t, int64_t, int64_t, int64_t, int32_t) =
+      o->layout == 0 ? attnpress_tensor_bshd : attnpress_tensor_bhsd;
+  const int status = run_check_sizes(o);
+  if (status != TOOL_OK)
+    return status;
   s->host = (attnpress_forward_args)ATTNPRESS_FORWARD_ARGS_INIT;
   s->host.q = tensor(NULL, o->batch, o->seqlen_q, o->heads, o->hdim, o->dtype);
   s->host.k = tensor(NULL, o->batch, o->seqlen_k, o->kv_heads, o->hdim, o->dtype);
@@ -638,15 +644,8 @@ static void close_session(session *s) {
         s->cuda.mem_free(s->score_buffers[i]);
     if (s->arrays)
       s->cuda.mem_free(s->arrays);
-    if (s->start)
-      s->cuda.event_destroy(s->start);
-    if (s->end)
-      s->cuda.event_destroy(s->end);
-    if (s->stream)
-      s->cuda.stream_destroy(s->stream);
   }
-  if (s->cuda.library)
-    cuda_device_close(&s->cuda);
+  cuda_device_end(&s->cuda, s->stream, s->start, s->end);
   free(s->host.q.data);
   free(s->host.k.data);
   free(s->host.v.data);

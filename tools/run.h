@@ -20,6 +20,9 @@ typedef struct run_options {
  * `info`: after it. */
 void run_print_kernels(const attnpress_info *info, const attnpress_info *before, int count,
                        int on_cuda);
+/** Whether products of the sizes fit, before tensors are described: TOOL_OK, or another status after a
+ * sentence. */
+int run_check_sizes(const run_options *o);
 /** Multiplications and additions of a forward pass, of the pairs that are seen. */
 double run_flops(const run_options *o);
 /** Times a forward call with random inputs on the present GPU: the median of `repeat`. TOOL_OK, or

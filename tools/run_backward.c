@@ -77,18 +77,6 @@ static int open_device(session *s) {
   return TOOL_OK;
 }
 
-/* The groups of a forward call become those of the backward call after it. */
-static void put_groups(attnpress_backward_args *args, const attnpress_forward_args *forward) {
-  args->mask = forward->mask;
-  args->window = forward->window;
-  args->alibi = forward->alibi;
-  args->bias = forward->bias;
-  args->sinks = forward->sinks;
-  args->dropout = forward->dropout;
-  args->softcap = forward->softcap;
-  args->score_mod = forward->score_mod;
-}
-
 static int describe_plan(session *s) {
   attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
   options.stream = s->stream;
@@ -110,13 +98,9 @@ static int describe_call(session *s) {
     return tool_usage("run", "%s", why);
   attnpress_tensor (*tensor)(const void *, int64_t, int64_t, int64_t, int64_t, int32_t) =
       o->layout == 0 ? attnpress_tensor_bshd : attnpress_tensor_bhsd;
-  const double elements = (double)(o->batch + 1) * (double)(o->seqlen_q + o->seqlen_k + 1) *
-                          (double)(o->heads + o->kv_heads) * (double)(o->hdim + o->hdim_v);
-  const double bias = o->scores.bias ? (double)o->batch * (double)o->heads * (double)o->seqlen_q *
-                                           (double)o->seqlen_k
-                                     : 0.0;
-  if (elements > 1e15 || bias > 1e15)
-    return tool_usage("run", "these sizes make tensors of more than 10^15 elements");
+  const int status = run_check_sizes(o);
+  if (status != TOOL_OK)
+    return status;
   s->host = (attnpress_backward_args)ATTNPRESS_BACKWARD_ARGS_INIT;
   const lengths_batch *b = &o->lengths;
   const int ragged = b->count > 0;
@@ -132,7 +116,7 @@ static int describe_call(session *s) {
   s->host.ragged = ragged ? &b->ragged : NULL;
   attnpress_forward_args forward = ap_forward_of(&s->host);
   score_data_describe(&s->scores, &o->scores, o->causal, (uint64_t)o->seed, &forward);
-  put_groups(&s->host, &forward);
+  ap_put_scores(&s->host, &forward);
   static float place; /* a plan asks whether it is NULL */
   s->host.dsinks = o->scores.sinks ? &place : NULL;
   if (s->host.bias != NULL) { /* its gradient is as it is */
@@ -181,7 +165,7 @@ static int allocate_scores(session *s) {
   if (s->on_cuda) {
     attnpress_forward_args forward = ap_forward_of(&s->device);
     score_groups_move(&s->device_scores, &s->scores.host, pointers, &forward);
-    put_groups(&s->device, &forward);
+    ap_put_scores(&s->device, &forward);
   }
   return TOOL_OK;
 }
@@ -501,14 +485,7 @@ static void close_session(session *s) {
   score_data_free(&s->scores);
   if (s->arrays)
     s->cuda.mem_free(s->arrays);
-  if (s->start)
-    s->cuda.event_destroy(s->start);
-  if (s->end)
-    s->cuda.event_destroy(s->end);
-  if (s->stream)
-    s->cuda.stream_destroy(s->stream);
-  if (s->cuda.library)
-    cuda_device_close(&s->cuda);
+  cuda_device_end(&s->cuda, s->stream, s->start, s->end);
 }
 
 static int run(session *s) {

@@ -343,12 +343,5 @@ void tool_session_close(tool_session *s) {
   }
   if (s->workspace)
     s->cuda.mem_free(s->workspace);
-  if (s->start)
-    s->cuda.event_destroy(s->start);
-  if (s->end)
-    s->cuda.event_destroy(s->end);
-  if (s->stream)
-    s->cuda.stream_destroy(s->stream);
-  if (s->cuda.library)
-    cuda_device_close(&s->cuda);
+  cuda_device_end(&s->cuda, s->stream, s->start, s->end);
 }

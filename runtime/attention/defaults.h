@@ -32,6 +32,19 @@ static inline attnpress_forward_args ap_forward_of(const attnpress_backward_args
   return forward;
 }
 
+/** Gives a backward call what the forward call before it does to scores. */
+static inline void ap_put_scores(attnpress_backward_args *args,
+                                 const attnpress_forward_args *forward) {
+  args->mask = forward->mask;
+  args->window = forward->window;
+  args->alibi = forward->alibi;
+  args->bias = forward->bias;
+  args->sinks = forward->sinks;
+  args->dropout = forward->dropout;
+  args->softcap = forward->softcap;
+  args->score_mod = forward->score_mod;
+}
+
 static inline double ap_scale(const attnpress_forward_args *args) {
   return ap_scale_of(args->scale, args->q.shape[3]);
 }

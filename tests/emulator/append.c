@@ -1,5 +1,5 @@
 /* Runs append's kernels under the emulator. */
-#include "family.h"
+#include "family_run.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "append/append.h"
 #include "memory.h"
 
-enum { WRONG_WORDS = 2, TEXT_BYTES = 200 };
+enum { TEXT_BYTES = 200 };
 
 static void read_tile(const char *source, const ap_variant *variant, ap_tile *tile) {
   (void)variant;
@@ -224,134 +224,76 @@ static const char help[] =
     "  --rotary STYLE      none, neox or interleaved (neox), --rotary-dim N (the head dim)\n"
     "  --dtype TYPE (bf16), --layout LAYOUT: bshd, bhsd or odd (bshd)\n"
     "  --ragged, --positions, --first-positions, --q-at-first, --q-out, --tables-own, --bad\n"
+    "  --stem STEM         this kernel, of whatever dtype it is\n"
+    "  --source FILE       this file, named after its stem, such as the generator writes\n"
     "  --templates         made by the generator from the templates as they stand now\n"
     "  --seed N            of the random inputs (1)\n\n"
     "exit status: 0 the check held, 1 it did not or the kernel has a fault, 2 the words were "
     "wrong\n";
 
-typedef struct run_options {
-  append_shape s;
-  int64_t rotary_dim, head_dim_v, seed;
-  int rotary, templates;
-} run_options;
-
-/* The place of a word in a list that ends with NULL; -1 where it is not there. */
-static int place_of(const char *const *words, const char *word) {
-  for (int i = 0; words[i] != NULL; ++i)
-    if (strcmp(words[i], word) == 0)
-      return i;
-  return -1;
-}
-
-static int parse_value(run_options *o, const char *name, const char *value) {
-  static const char *const dtypes[] = {"", "fp16", "bf16", "fp32", NULL},
-                           *const layouts[] = {"bshd", "bhsd", "odd", NULL},
-                           *const places[] = {"dense",  "batch-idx", "pages", "slots",
-                                              "picked", "flat",      NULL},
-                           *const styles[] = {"none", "neox", "interleaved", NULL};
-  append_shape *s = &o->s;
-  const struct {
-    const char *name;
-    int64_t *value;
-  } numbers[] = {{"--batch", &s->batch},
-                 {"--new", &s->new_tokens},
-                 {"--heads", &s->heads_q},
-                 {"--kv-heads", &s->heads_kv},
-                 {"--head-dim", &s->head_dim},
-                 {"--head-dim-v", &o->head_dim_v},
-                 {"--cache-rows", &s->cache_rows},
-                 {"--rotary-dim", &o->rotary_dim},
-                 {"--seed", &o->seed}};
-  const struct {
-    const char *name, *const *words;
-    int32_t *value;
-  } choices[] = {{"--dtype", dtypes, &s->dtype},
-                 {"--layout", layouts, &s->layout},
-                 {"--places", places, &s->places},
-                 {"--rotary", styles, &o->rotary}};
-  char *end;
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
-    if (strcmp(name, numbers[i].name) == 0) {
-      *numbers[i].value = strtol(value, &end, 10);
-      return *value != '\0' && *end == '\0' && *numbers[i].value > 0 ? 0 : -1;
-    }
-  for (size_t i = 0; i < sizeof choices / sizeof *choices; ++i)
-    if (strcmp(name, choices[i].name) == 0)
-      return (*choices[i].value = place_of(choices[i].words, value)) >= (i == 0) ? 0 : -1;
-  return strcmp(name, "--device") == 0 && strcmp(value, "emulated") == 0 ? 0 : -1;
-}
-
-static int parse(run_options *o, int argc, char **argv) {
-  const struct {
-    const char *name;
-    int32_t *flag;
-  } flags[] = {{"--ragged", &o->s.ragged},
-               {"--positions", &o->s.own_positions},
-               {"--first-positions", &o->s.own_first},
-               {"--q-at-first", &o->s.q_at_first},
-               {"--q-out", &o->s.q_out},
-               {"--tables-own", &o->s.rotary_own},
-               {"--bad", &o->s.bad},
-               {"--templates", &o->templates}};
-  for (int i = 1; i < argc; ++i) {
-    int found = 0;
-    for (size_t f = 0; f < sizeof flags / sizeof *flags; ++f)
-      if (strcmp(argv[i], flags[f].name) == 0)
-        found = *flags[f].flag = 1;
-    if (found)
-      continue;
-    if (i + 1 == argc || parse_value(o, argv[i], argv[i + 1]) != 0) {
-      fprintf(
-          stderr,
-          "attnpress run append: \"%s\" is not understood; --device emulated --help says more\n",
-          argv[i]);
-      return WRONG_WORDS;
-    }
-    ++i;
-  }
-  return 0;
-}
-
 int emulate_run_append(int argc, char **argv); /* of run.c's table */
 
 int emulate_run_append(int argc, char **argv) {
-  static const char *const dtypes[] = {"", "fp16", "bf16", "fp32"};
   static char report[EMULATED_REPORT_BYTES];
-  run_options o = {.s = {3, 5, 2, 4, 128, 0, 64, .dtype = ATTNPRESS_BF16}, .rotary = 1, .seed = 1};
-  for (int i = 1; i < argc; ++i)
-    if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-      fputs(help, stdout);
-      return 0;
-    }
-  const int wrong = parse(&o, argc, argv);
-  if (wrong != 0)
-    return wrong;
-  append_shape *s = &o.s;
-  s->head_dim_v = o.head_dim_v != 0 ? o.head_dim_v : s->head_dim;
-  s->rotary_dim = (int32_t)(o.rotary == 0       ? 0
-                            : o.rotary_dim != 0 ? o.rotary_dim
-                                                : s->head_dim / 2 * 2);
-  s->interleaved = o.rotary == 2;
-  if (s->rotary_dim == 0)
-    s->heads_q = 0;
-  char stem[AP_STEM_MAX], text[TEXT_BYTES];
-  snprintf(stem, sizeof stem, "append_write_%s_sm80", dtypes[s->dtype]);
+  static const char *const layouts[] = {"bshd", "bhsd", "odd", NULL},
+                           *const places[] = {"dense",  "batch-idx", "pages", "slots",
+                                              "picked", "flat",      NULL},
+                           *const styles[] = {"none", "neox", "interleaved", NULL};
+  append_shape s = {3, 5, 2, 4, 128, 0, 64, .dtype = ATTNPRESS_BF16};
+  int64_t rotary_dim = 0, head_dim_v = 0, seed = 1;
+  int rotary = 1;
+  run_kernel meant = {NULL, NULL, 0};
+  const run_number numbers[] = {{"--batch", &s.batch, 1},
+                                {"--new", &s.new_tokens, 1},
+                                {"--heads", &s.heads_q, 1},
+                                {"--kv-heads", &s.heads_kv, 1},
+                                {"--head-dim", &s.head_dim, 1},
+                                {"--head-dim-v", &head_dim_v, 1},
+                                {"--cache-rows", &s.cache_rows, 1},
+                                {"--rotary-dim", &rotary_dim, 1},
+                                {"--seed", &seed, 1},
+                                {NULL, NULL, 0}};
+  const run_choice choices[] = {{"--dtype", run_dtype_names, ATTNPRESS_FP16, &s.dtype},
+                                {"--layout", layouts, 0, &s.layout},
+                                {"--places", places, 0, &s.places},
+                                {"--rotary", styles, 0, &rotary},
+                                {NULL, NULL, 0, NULL}};
+  const run_flag flags[] = {{"--ragged", &s.ragged},
+                            {"--positions", &s.own_positions},
+                            {"--first-positions", &s.own_first},
+                            {"--q-at-first", &s.q_at_first},
+                            {"--q-out", &s.q_out},
+                            {"--tables-own", &s.rotary_own},
+                            {"--bad", &s.bad},
+                            {NULL, NULL}};
+  const run_words words = {"append", help, numbers, choices, NULL, flags, NULL, &meant};
+  int status = run_parse(&words, argc, argv);
+  if (status != RUN_GOES_ON)
+    return status;
+  s.head_dim_v = head_dim_v != 0 ? head_dim_v : s.head_dim;
+  s.rotary_dim = (int32_t)(rotary == 0 ? 0 : rotary_dim != 0 ? rotary_dim : s.head_dim / 2 * 2);
+  s.interleaved = rotary == 2;
+  if (s.rotary_dim == 0)
+    s.heads_q = 0;
+  const ap_variant chosen = {
+      .family = AP_FAMILY_APPEND,
+      .axis = {[AP_APPEND_DTYPE] = s.dtype, [AP_APPEND_ARCH] = run_device.capability}};
   kernel k = {0};
-  if ((o.templates ? kernel_generate(&k, stem, report) : kernel_press(&k, stem, NULL, report)) !=
-      0) {
+  if (run_open(&meant, &chosen, &k, report) != 0) {
     fprintf(stderr, "attnpress run append: %s\n", report);
     return 1;
   }
+  char text[TEXT_BYTES];
   append_error error = {0};
-  const int status = run_shape(&k, s, (uint64_t)o.seed, &error, report);
-  print_append_shape(s, text, sizeof text);
-  printf("kernel    %s, %d threads\nshape     %s\n", k.stem, k.tile.threads, text);
-  if (status == 0)
-    printf("error     %.3f of the tolerance\ncheck     held, over %" PRId64
-           " elements, and no fault\n",
-           error.ratio, error.elements);
-  else
-    printf("check     FAILED: %s\n", report);
+  int failed = -1;
+  if (k.variant.family == AP_FAMILY_APPEND) {
+    s.dtype = k.variant.axis[AP_APPEND_DTYPE];
+    failed = run_shape(&k, &s, (uint64_t)seed, &error, report);
+  } else {
+    snprintf(report, sizeof report, "%s writes to no cache", k.stem);
+  }
+  print_append_shape(&s, text, sizeof text);
+  status = run_print(&k, text, failed, error.ratio, error.elements, report);
   kernel_close(&k);
-  return status != 0;
+  return status;
 }

@@ -325,18 +325,21 @@ int needs_schedule(const ap_variant *v) {
          v->axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE;
 }
 
+int combine_stem(const ap_variant *split, char stem[AP_STEM_MAX]) {
+  const ap_variant v = {.family = AP_FAMILY_ATTENTION,
+                        .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD_COMBINE,
+                                 [AP_ATTENTION_HDIM] = split->axis[AP_ATTENTION_HDIM_V],
+                                 [AP_ATTENTION_HDIM_V] = split->axis[AP_ATTENTION_HDIM_V],
+                                 [AP_ATTENTION_DTYPE] = split->axis[AP_ATTENTION_DTYPE],
+                                 [AP_ATTENTION_SEQUENCES] = split->axis[AP_ATTENTION_SEQUENCES] !=
+                                                            AP_ATTENTION_SEQUENCES_DENSE,
+                                 [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
+  return ap_variant_print(&v, stem) == ATTNPRESS_OK ? 0 : -1;
+}
+
 /* What a forward kernel is launched with. */
 int companions_open(companions *c, const kernel *k, char *report) {
   char stem[AP_STEM_MAX];
-  const ap_variant variant = {
-      .family = AP_FAMILY_ATTENTION,
-      .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD_COMBINE,
-               [AP_ATTENTION_HDIM] = k->variant.axis[AP_ATTENTION_HDIM_V],
-               [AP_ATTENTION_HDIM_V] = k->variant.axis[AP_ATTENTION_HDIM_V],
-               [AP_ATTENTION_DTYPE] = k->variant.axis[AP_ATTENTION_DTYPE],
-               [AP_ATTENTION_SEQUENCES] =
-                   k->variant.axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE,
-               [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
   /* The snippet is the forward kernel's own. */
   if (needs_map(&k->variant) && c->map.module == NULL) {
     const int found = kernel_find_with_mod(&c->map, map_stem, k->mod, report);
@@ -347,8 +350,7 @@ int companions_open(companions *c, const kernel *k, char *report) {
     return -1;
   if (!k->variant.axis[AP_ATTENTION_SPLIT])
     return 0;
-  return ap_variant_print(&variant, stem) == ATTNPRESS_OK ? kernel_find(&c->combine, stem, report)
-                                                          : -1;
+  return combine_stem(&k->variant, stem) == 0 ? kernel_find(&c->combine, stem, report) : -1;
 }
 
 void companions_close(companions *c) {

@@ -1,7 +1,6 @@
 /* Clusters: thread blocks that run at the same time and have a barrier (PTX ISA, Parallel
  * Synchronization and Communication Instructions: barrier.cluster), and store into each other's
- * shared memory (Data Movement and Conversion Instructions: mapa, st.shared::cluster). Those of a
- * cluster of two arrive at barriers there, too, and have the copy engine write there.
+ * shared memory (Data Movement and Conversion Instructions: mapa, st.shared::cluster).
  *
  * The machine is one block's, so each block of a cluster is a process, forked from the one that
  * runs the launch. One of them runs at a time, until none of its threads can go on; then it is the
@@ -11,10 +10,6 @@
  * race, unless the barrier lies between. Global memory, and who has written it, is shared by the
  * processes.
  *
- * What a block of two has the copy engine or a barrier do in the other's shared memory is a message,
- * which the other carries out, in order, when its turn comes: with what the thread that sent it knew,
- * by the clocks of order.c, which have a half for either block.
- *
  * A store into a block's shared memory arrives as late as may be: when the first thread there goes on
  * from the barrier that the storing thread arrives at next. A block that is not known to have begun,
  * has ended, or ends before that, cannot be stored to. */
@@ -22,8 +17,6 @@
 #include "machine.h"
 
 #include <semaphore.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -32,22 +25,7 @@
 
 static machine *const m = &the_machine;
 
-enum {
-  MESSAGES_MAX = 1024,
-  CLOCK_WORDS_MAX = 4096,
-  MESSAGE_BYTES = 256,
-  ADDRESS_BITS = 24,
-  STORES_MAX = CLUSTER_MAX * CLUSTER_MAX * WARPS_MAX,
-  PAIR_BYTES = 8
-};
-
-typedef struct message {
-  message_kind kind;
-  uint32_t barrier;
-  const void *site;
-  unsigned char bytes[MESSAGE_BYTES];
-  uint32_t clock[CLOCK_WORDS_MAX];
-} message;
+enum { ADDRESS_BITS = 24, STORES_MAX = CLUSTER_MAX * CLUSTER_MAX * WARPS_MAX, PAIR_BYTES = 8 };
 
 /* A store into a block's shared memory. */
 typedef struct remote_store {
@@ -68,11 +46,6 @@ typedef struct cluster_state {
   char report[EMULATED_REPORT_BYTES];
   int store_count;
   remote_store stores[STORES_MAX];
-  /* Of a cluster of two, by the parity of the barrier's phase: what those who arrived at it knew, the
-   * first block's half first. */
-  uint32_t known[2][CLOCK_WORDS_MAX];
-  int sent[2], received[2];          /* messages to a block */
-  message messages[2][MESSAGES_MAX]; /* modulo MESSAGES_MAX */
 } cluster_state;
 
 static cluster_state *state; /* shared by the processes; NULL: there was no cluster yet */
@@ -102,26 +75,6 @@ static void wait_for_turn(void) {
     _exit(0);
 }
 
-static int receive(void) {
-  if (blocks != 2)
-    return 0;
-  int count = 0;
-  const int caller = m->current, other = order_clock_of_other_block();
-  for (; blocks == 2 && state->received[rank] < state->sent[rank];
-       ++state->received[rank], ++count) {
-    const message *got = &state->messages[rank][state->received[rank] % MESSAGES_MAX];
-    order_clear(other);
-    order_import(other, got->clock);
-    m->current = other;
-    if (got->kind == MESSAGE_ARRIVES)
-      mbarrier_arrive_from_other(got->barrier, got->site);
-    else
-      tma_copy_from_other(got->bytes, got->barrier);
-  }
-  m->current = caller;
-  return count;
-}
-
 int cluster_let_others_run(int rounds) {
   const int next = blocks > 1 ? next_rank() : -1;
   const uint32_t before = state ? state->phase : 0;
@@ -130,55 +83,19 @@ int cluster_let_others_run(int rounds) {
   ++state->turns;
   sem_post(&state->turn[next]);
   wait_for_turn();
-  receive();
   if (state->phase != before)
     threads_wake(&state->phase);
   return 1;
 }
 
-void cluster_send(int to, message_kind kind, uint32_t barrier, const void *bytes, int count,
-                  const void *site) {
-  if (blocks != 2 || order_words() > CLOCK_WORDS_MAX || count > MESSAGE_BYTES)
-    machine_fail(
-        "reaches into another block's shared memory in a cluster that is none of two, at %s",
-        site_text(site));
-  if (state->ended[to])
-    machine_fail("reaches into the shared memory of block %u, which has ended, at %s",
-                 m->block - (unsigned)rank + (unsigned)to, site_text(site));
-  if (state->sent[to] - state->received[to] == MESSAGES_MAX)
-    machine_fail("more than %d messages to a block, at %s", MESSAGES_MAX, site_text(site));
-  message *given = &state->messages[to][state->sent[to] % MESSAGES_MAX];
-  given->kind = kind;
-  given->barrier = barrier;
-  given->site = site;
-  if (count > 0)
-    memcpy(given->bytes, bytes, (size_t)count);
-  order_export(m->current, given->clock);
-  ++state->sent[to];
-  state->turns = 0;
-}
-
-int cluster_rank(void) {
-  return rank;
-}
-
-int cluster_size(void) {
-  return blocks > 0 ? blocks : 1;
-}
-
 /* mapa.shared::cluster: the rank stands above the address. */
 uint32_t emulated_cluster_address(uint32_t shared, int of) {
   const void *site = CALL_SITE();
-  if (of < 0 || of >= cluster_size() || shared >> ADDRESS_BITS != 0)
-    machine_fail("takes an address of block %d of a cluster of %d, at %s", of, cluster_size(),
+  const int size = blocks > 0 ? blocks : 1;
+  if (of < 0 || of >= size || shared >> ADDRESS_BITS != 0)
+    machine_fail("takes an address of block %d of a cluster of %d, at %s", of, size,
                  site_text(site));
   return shared | (uint32_t)(of + 1) << ADDRESS_BITS;
-}
-
-int cluster_rank_of(uint32_t address, uint32_t *shared) {
-  *shared = address & ((1u << ADDRESS_BITS) - 1);
-  const int of = (int)(address >> ADDRESS_BITS);
-  return of == 0 ? rank : of - 1; /* an address of the block is one of the cluster, its own */
 }
 
 void cluster_goes_on(void) {
@@ -189,12 +106,6 @@ void cluster_goes_on(void) {
 static _Noreturn void run_rank(unsigned first, void (*run_block)(unsigned block)) {
   wait_for_turn();
   run_block(first + (unsigned)rank);
-  if (!m->failed && blocks == 2 && state->received[rank] < state->sent[rank]) {
-    snprintf(m->report, EMULATED_REPORT_BYTES,
-             "block %u has ended while another reached into its shared memory",
-             first + (unsigned)rank);
-    m->failed = 1;
-  }
   state->ended[rank] = 1; /* cluster_thread_exits() has looked at stores that have not arrived */
   state->turns = 0;
   if (m->failed) {
@@ -212,7 +123,7 @@ void cluster_run(unsigned first, unsigned count, void (*run_block)(unsigned bloc
     state = mmap(NULL, sizeof *state, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (state == MAP_FAILED || count > CLUSTER_MAX)
     abort();
-  memset(state, 0, offsetof(cluster_state, messages));
+  memset(state, 0, sizeof *state);
   memset(self, 0, sizeof self);
   memset(clock_phase, 0, sizeof clock_phase);
   state->live = (int)count * m->thread_count;
@@ -255,7 +166,6 @@ static void complete_phase(void) {
   state->arrived = 0;
   state->turns = 0;
   ++state->phase;
-  memset(state->known[state->phase % 2], 0, sizeof state->known[0]);
   threads_wake(&state->phase);
 }
 
@@ -273,31 +183,6 @@ void cluster_thread_exits(void) {
   complete_phase();
 }
 
-/* What the current thread knows goes to all who wait for this phase. */
-static void tell(void) {
-  static uint32_t words[CLOCK_WORDS_MAX], other[CLOCK_WORDS_MAX];
-  if (blocks != 2 || order_words() > CLOCK_WORDS_MAX)
-    return;
-  order_export(m->current, words);
-  const int half = order_words() / 2, swaps = rank == 1;
-  memcpy(other, words + (swaps ? half : 0), (size_t)half * sizeof *words);
-  memcpy(other + half, words + (swaps ? 0 : half), (size_t)half * sizeof *words);
-  order_join(state->known[state->phase % 2], other);
-}
-
-/* The current thread learns what those told who arrived at a phase. */
-static void learn(uint32_t phase) {
-  static uint32_t words[CLOCK_WORDS_MAX];
-  if (blocks != 2 || order_words() > CLOCK_WORDS_MAX)
-    return;
-  /* As the other block would have sent it. */
-  const int half = order_words() / 2;
-  const uint32_t *known = state->known[phase % 2];
-  memcpy(words, known + (rank == 0 ? half : 0), (size_t)half * sizeof *words);
-  memcpy(words + half, known + (rank == 0 ? 0 : half), (size_t)half * sizeof *words);
-  order_import(m->current, words);
-}
-
 /* barrier.cluster.arrive */
 void emulated_cluster_arrive(void) {
   if (blocks == 0)
@@ -311,7 +196,6 @@ void emulated_cluster_arrive(void) {
     clock_phase[phase % 2] = phase + 1;
     order_clear(clock);
   }
-  tell();
   order_release(m->current, clock);
   self[m->current].arrived = 1;
   self[m->current].phase = phase;
@@ -347,7 +231,6 @@ void emulated_cluster_wait(void) {
     thread_wait(&state->phase, "barrier.cluster.wait", site);
   const uint32_t phase = self[m->current].phase;
   const int clock = order_clock_of_cluster(phase % 2);
-  learn(phase);
   self[m->current].arrived = 0;
   self[m->current].met = 1;
   ++self[m->current].waits;

@@ -74,7 +74,8 @@ int needs_map(const ap_variant *v);
 /** What runs before a ragged kernel of compute capability 9.0. */
 #define SCHEDULE_STEM "flash_fwd_schedule_hdim8_bf16_sm80"
 int needs_schedule(const ap_variant *v);
-
+/** The name of the kernel that adds up the parts of a split one: 0, or -1. */
+int combine_stem(const ap_variant *split, char stem[AP_STEM_MAX]);
 
 /** Opens those that a kernel needs, from what the library renders. 0; or -1 with the reason in
  * `report`. */

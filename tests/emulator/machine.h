@@ -147,17 +147,6 @@ void order_fence(int thread);
 /** Whether `thread` knows that what `other` wrote at `stamp` has been fenced so. */
 int order_knows_fenced(int thread, int other, uint32_t stamp);
 
-/** Of a cluster of two blocks: the words of a clock; what `thread` has done and knows, for the other
- * block, which is a release; and what such words tell, into a clock of this block. */
-int order_words(void);
-void order_export(int thread, uint32_t *words);
-void order_import(int clock, const uint32_t *words);
-void order_join(uint32_t *to, const uint32_t *from);
-void order_join_clocks(int to, int from);
-/** The clock by which the other block acts on this one's shared memory: it is an actor, m->current,
- * while it does, and behind all threads. */
-int order_clock_of_other_block(void);
-
 /* ---- shared_memory.c: places are 32-bit addresses, from the segment's begin ---- */
 
 void shared_reset(void); /* before a block */
@@ -224,8 +213,6 @@ int mbarrier_find(uint32_t address, const char *what, const void *site);
 int mbarrier_overlaps(uint32_t address, int bytes);
 /** The copy engine will bring `bytes` that the barrier counts. */
 void mbarrier_copy_begin(int mbarrier, int bytes, const void *site);
-/** An arrival of the cluster's other block, which is m->current. */
-void mbarrier_arrive_from_other(uint32_t barrier, const void *site);
 /** The bytes have come. */
 void mbarrier_copy_end(int mbarrier, int bytes);
 /** A barrier that threads wait for and that only copies are missing at, the one with the latest
@@ -242,8 +229,6 @@ void tma_reset(void); /* before a block */
 int tma_carry_out(void);
 /** The block ends. */
 void tma_check_exit(void);
-/** A copy that the cluster's other block has begun, which is m->current. */
-void tma_copy_from_other(const void *copy, uint32_t barrier);
 
 /* ---- named_barrier.c ---- */
 
@@ -272,18 +257,6 @@ uint32_t cluster_arrivals(void);
 /** 1 where the current thread has waited at it since some thread of `block`, having arrived so often,
  * did something. */
 int cluster_orders(unsigned block, uint32_t arrivals);
-/** The place in a cluster that an address of cluster_address() names: the block's rank, this one's or
- * another's, and the shared address there. */
-int cluster_rank_of(uint32_t address, uint32_t *shared);
-/** This block's rank. */
-int cluster_rank(void);
-/** Blocks of the cluster; 1 where there is none. */
-int cluster_size(void);
-/** What one block asks of another's shared memory: an arrival at a barrier, or a copy, `bytes` of
- * which only tma.c knows the meaning. It comes with what the current thread knows. */
-typedef enum message_kind { MESSAGE_ARRIVES, MESSAGE_COPIES } message_kind;
-void cluster_send(int rank, message_kind kind, uint32_t barrier, const void *bytes, int count,
-                  const void *site);
 
 /* ---- wgmma.c ---- */
 

@@ -23,12 +23,11 @@ typedef struct mbarrier {
   int count, pending;      /* arrivals of a phase; those that are missing in this one */
   int expected, in_flight; /* bytes that this phase awaits; of copies that were started */
   uint32_t phase;
-  int owner;                 /* that initialised it */
-  uint32_t owner_time;       /* when */
-  int fenced;                /* the owner's fence came after */
-  uint32_t copies;           /* stamp of the latest copy that has ended */
-  uint32_t latest;           /* of the latest that was started */
-  int others, others_before; /* arrivals of another block in this phase, and in the one before */
+  int owner;           /* that initialised it */
+  uint32_t owner_time; /* when */
+  int fenced;          /* the owner's fence came after */
+  uint32_t copies;     /* stamp of the latest copy that has ended */
+  uint32_t latest;     /* of the latest that was started */
 } mbarrier;
 
 static mbarrier barriers[MBARRIERS_MAX];
@@ -124,8 +123,6 @@ static void complete_phase(mbarrier *b) {
   order_learn(completed, order_copies_of(index), b->copies);
   order_clear(gathered);
   b->pending = b->count;
-  b->others_before = b->others;
-  b->others = 0;
   ++b->phase;
   threads_wake(b);
 }
@@ -140,16 +137,12 @@ static void check_bytes(const mbarrier *b, const void *site) {
   }
 }
 
-static void check_count(const mbarrier *b, const void *site) {
+static void arrive(mbarrier *b, int bytes, const void *site) {
   if (b->pending == 0) {
     char text[256];
     print_barrier(b, text, sizeof text);
     machine_fail("arrives once too often%s, at %s", text, site_text(site));
   }
-}
-
-static void arrive(mbarrier *b, int bytes, const void *site) {
-  check_count(b, site);
   b->expected += bytes;
   order_release(m->current, order_clock_of_mbarrier((int)(b - barriers), 0));
   --b->pending;
@@ -172,33 +165,11 @@ void emulated_mbarrier_arrive_expect(uint32_t barrier, int bytes) {
   arrive(&barriers[mbarrier_find(barrier, "arrives at", site)], bytes, site);
 }
 
-/* mbarrier.arrive.release.cluster.shared::cluster */
-void emulated_mbarrier_arrive_cluster(uint32_t address) {
-  const void *site = CALL_SITE();
-  uint32_t barrier;
-  const int rank = cluster_rank_of(address, &barrier);
-  if (rank != cluster_rank())
-    cluster_send(rank, MESSAGE_ARRIVES, barrier, NULL, 0, site);
-  else
-    arrive(&barriers[mbarrier_find(barrier, "arrives at", site)], 0, site);
-}
-
-void mbarrier_arrive_from_other(uint32_t barrier, const void *site) {
-  const int index = mbarrier_find(barrier, "arrives at", site);
-  mbarrier *b = &barriers[index];
-  check_count(b, site);
-  order_join_clocks(order_clock_of_mbarrier(index, 0), m->current);
-  ++b->others;
-  --b->pending;
-  check_bytes(b, site);
-  if (b->pending == 0 && b->expected == 0)
-    complete_phase(b);
-}
-
 /* mbarrier.try_wait.parity.acquire: the phase of `parity` has completed where the barrier is in one
  * of the other parity. The first answer of no comes at once, so that a caller that does not ask
  * again is seen. */
-static int try_wait(uint32_t barrier, int parity, int of_cluster, const void *site) {
+int emulated_mbarrier_try_wait(uint32_t barrier, int parity) {
+  const void *site = CALL_SITE();
   thread *self = &m->threads[m->current];
   const int index = mbarrier_find(barrier, "waits at", site);
   const mbarrier *b = &barriers[index];
@@ -211,20 +182,8 @@ static int try_wait(uint32_t barrier, int parity, int of_cluster, const void *si
   while ((int)(b->phase % 2) == parity)
     thread_wait(b, parity ? "a wait for parity 1" : "a wait for parity 0", site);
   self->polled = NULL;
-  if (b->others_before > 0 && !of_cluster)
-    machine_fail("waits within its block at %s for arrivals of another block of the cluster, at %s",
-                 place_text(barrier), site_text(site));
   order_acquire(m->current, order_clock_of_mbarrier(index, 1));
   return 1;
-}
-
-int emulated_mbarrier_try_wait(uint32_t barrier, int parity) {
-  return try_wait(barrier, parity, 0, CALL_SITE());
-}
-
-/* mbarrier.try_wait.parity.acquire.cluster */
-int emulated_mbarrier_try_wait_cluster(uint32_t barrier, int parity) {
-  return try_wait(barrier, parity, 1, CALL_SITE());
 }
 
 /* ---- Copies ---------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* Runs merge's kernels under the emulator. */
-#include "family.h"
+#include "family_run.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -202,124 +202,63 @@ static const char help[] =
     "  --dtype TYPE (bf16), --out-dtype TYPE (that of the parts)\n"
     "  --layout LAYOUT     bshd, bhsd or odd (bshd)\n"
     "  --log2, --in-place\n"
+    "  --stem STEM         this kernel, of whatever dtypes it is\n"
+    "  --source FILE       this file, named after its stem, such as the generator writes\n"
     "  --templates         made by the generator from the templates as they stand now\n"
     "  --seed N            of the random inputs (1)\n\n"
     "exit status: 0 the check held, 1 it did not or the kernel has a fault, 2 the words were "
     "wrong\n";
 
-typedef struct run_options {
-  int64_t parts, batch, seqlen, heads, head_dim, seed;
-  int dtype, out_dtype, layout, log2, in_place, templates;
-} run_options;
-
-/* The place of a word in a list that ends with NULL; -1 where it is not there. */
-static int place_of(const char *const *words, const char *word) {
-  for (int i = 0; words[i] != NULL; ++i)
-    if (strcmp(words[i], word) == 0)
-      return i;
-  return -1;
-}
-
-static int parse_value(run_options *o, const char *name, const char *value) {
-  static const char *const dtypes[] = {"", "fp16", "bf16", "fp32", NULL}, *const layouts[] = {
-                                                                              "bshd", "bhsd", "odd",
-                                                                              NULL};
-  const struct {
-    const char *name;
-    int64_t *value;
-  } numbers[] = {{"--parts", &o->parts}, {"--batch", &o->batch},       {"--seqlen", &o->seqlen},
-                 {"--heads", &o->heads}, {"--head-dim", &o->head_dim}, {"--seed", &o->seed}};
-  char *end;
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
-    if (strcmp(name, numbers[i].name) == 0) {
-      *numbers[i].value = strtol(value, &end, 10);
-      return *value != '\0' && *end == '\0' && *numbers[i].value > 0 ? 0 : -1;
-    }
-  if (strcmp(name, "--dtype") == 0)
-    return (o->dtype = place_of(dtypes, value)) > 0 ? 0 : -1;
-  if (strcmp(name, "--out-dtype") == 0)
-    return (o->out_dtype = place_of(dtypes, value)) > 0 ? 0 : -1;
-  if (strcmp(name, "--layout") == 0)
-    return (o->layout = place_of(layouts, value)) >= 0 ? 0 : -1;
-  return strcmp(name, "--device") == 0 && strcmp(value, "emulated") == 0 ? 0 : -1;
-}
-
-static int parse(run_options *o, int argc, char **argv) {
-  for (int i = 1; i < argc; ++i) {
-    int *flag = strcmp(argv[i], "--log2") == 0        ? &o->log2
-                : strcmp(argv[i], "--in-place") == 0  ? &o->in_place
-                : strcmp(argv[i], "--templates") == 0 ? &o->templates
-                                                      : NULL;
-    if (flag != NULL) {
-      *flag = 1;
-    } else if (i + 1 == argc || parse_value(o, argv[i], argv[i + 1]) != 0) {
-      fprintf(stderr,
-              "attnpress run merge: \"%s\" is not understood; --device emulated --help says more\n",
-              argv[i]);
-      return WRONG_WORDS;
-    } else {
-      ++i;
-    }
-  }
-  return 0;
-}
-
 int emulate_run_merge(int argc, char **argv); /* of run.c's table */
 
 int emulate_run_merge(int argc, char **argv) {
-  static const char *const dtypes[] = {"", "fp16", "bf16", "fp32"};
   static char report[EMULATED_REPORT_BYTES];
-  run_options o = {.parts = 2,
-                   .batch = 2,
-                   .seqlen = 20,
-                   .heads = 3,
-                   .head_dim = 128,
-                   .seed = 1,
-                   .dtype = ATTNPRESS_BF16};
-  for (int i = 1; i < argc; ++i)
-    if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-      fputs(help, stdout);
-      return 0;
-    }
-  const int wrong = parse(&o, argc, argv);
-  if (wrong != 0)
-    return wrong;
-  if (o.parts > ATTNPRESS_MERGE_PARTS_MAX ||
-      (o.in_place && o.out_dtype != 0 && o.out_dtype != o.dtype)) {
+  static const char *const layouts[] = {"bshd", "bhsd", "odd", NULL};
+  merge_shape s = {.batch = 2, .seqlen = 20, .heads = 3, .head_dim = 128, .dtype = ATTNPRESS_BF16};
+  int64_t parts = 2, seed = 1;
+  run_kernel meant = {NULL, NULL, 0};
+  const run_number numbers[] = {
+      {"--parts", &parts, 1},   {"--batch", &s.batch, 1},       {"--seqlen", &s.seqlen, 1},
+      {"--heads", &s.heads, 1}, {"--head-dim", &s.head_dim, 1}, {"--seed", &seed, 1},
+      {NULL, NULL, 0}};
+  const run_choice choices[] = {{"--dtype", run_dtype_names, ATTNPRESS_FP16, &s.dtype},
+                                {"--out-dtype", run_dtype_names, ATTNPRESS_FP16, &s.out_dtype},
+                                {"--layout", layouts, 0, &s.layout},
+                                {NULL, NULL, 0, NULL}};
+  const run_flag flags[] = {{"--log2", &s.lse_log2}, {"--in-place", &s.in_place}, {NULL, NULL}};
+  const run_words words = {"merge", help, numbers, choices, NULL, flags, NULL, &meant};
+  int status = run_parse(&words, argc, argv);
+  if (status != RUN_GOES_ON)
+    return status;
+  if (parts > ATTNPRESS_MERGE_PARTS_MAX ||
+      (s.in_place && s.out_dtype != 0 && s.out_dtype != s.dtype)) {
     fprintf(stderr,
             "attnpress run merge: --parts is %" PRId64
             "; at most %d are merged, in place only to their own dtype\n",
-            o.parts, (int)ATTNPRESS_MERGE_PARTS_MAX);
+            parts, (int)ATTNPRESS_MERGE_PARTS_MAX);
     return WRONG_WORDS;
   }
-  const merge_shape s = {.batch = o.batch,
-                         .seqlen = o.seqlen,
-                         .heads = o.heads,
-                         .head_dim = o.head_dim,
-                         .num_parts = (int32_t)o.parts,
-                         .dtype = o.dtype,
-                         .out_dtype = o.out_dtype != 0 ? o.out_dtype : o.dtype,
-                         .lse_log2 = o.log2,
-                         .layout = o.layout,
-                         .in_place = o.in_place};
-  char stem[AP_STEM_MAX], text[TEXT_BYTES];
-  snprintf(stem, sizeof stem, "merge_parts_%s_o%s_sm80", dtypes[s.dtype], dtypes[s.out_dtype]);
+  s.num_parts = (int32_t)parts;
+  const ap_variant chosen = {.family = AP_FAMILY_MERGE,
+                             .axis = {[AP_MERGE_DTYPE] = s.dtype,
+                                      [AP_MERGE_RESULT] = s.out_dtype != 0 ? s.out_dtype : s.dtype,
+                                      [AP_MERGE_ARCH] = run_device.capability}};
   kernel k = {0};
-  if ((o.templates ? kernel_generate(&k, stem, report) : kernel_press(&k, stem, NULL, report)) !=
-      0) {
+  if (run_open(&meant, &chosen, &k, report) != 0) {
     fprintf(stderr, "attnpress run merge: %s\n", report);
     return 1;
   }
+  char text[TEXT_BYTES];
   merge_error error = {0};
-  const int status = run_shape(&k, &s, (uint64_t)o.seed, &error, report);
+  int failed = -1;
+  if (k.variant.family == AP_FAMILY_MERGE) {
+    s = shape_of(&k, &s);
+    failed = run_shape(&k, &s, (uint64_t)seed, &error, report);
+  } else {
+    snprintf(report, sizeof report, "%s merges nothing", k.stem);
+  }
   print_merge_shape(&s, text, sizeof text);
-  printf("kernel    %s, %d threads\nshape     %s\n", k.stem, k.tile.threads, text);
-  if (status == 0)
-    printf("error     %.3f of the tolerance\ncheck     held, over %" PRId64
-           " elements, and no fault\n",
-           error.ratio, error.elements);
-  else
-    printf("check     FAILED: %s\n", report);
+  status = run_print(&k, text, failed, error.ratio, error.elements, report);
   kernel_close(&k);
-  return status != 0;
+  return status;
 }

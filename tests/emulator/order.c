@@ -7,11 +7,7 @@
  * barrier touch no clock.
  *
  * Behind each clock stands a second one: what of the threads' writes has gone through a fence to
- * the asynchronous proxy, by which the copy engine and wgmma see shared memory.
- *
- * In a cluster of two blocks, which reach into each other's shared memory, both are there once more,
- * for the actors of the other block: what one block tells the other goes through order_export() and
- * order_import(). */
+ * the asynchronous proxy, by which the copy engine and wgmma see shared memory. */
 #include "machine.h"
 
 #include <stdlib.h>
@@ -22,9 +18,8 @@ static machine *const m = &the_machine;
 static uint32_t *clocks;         /* (clock, stride): actors, then what is fenced of threads */
 static size_t clocks_capacity;   /* in words */
 static int actors, stride, used; /* used: of the stride, that has to be carried along */
-static int half;                 /* of the stride, where the other block's begin; or all of it */
 
-enum { CLOCKS_OF_BARRIERS = 2 * MBARRIERS_MAX + NAMED_BARRIERS + 2, CLOCKS_OF_OTHERS = 1 };
+enum { CLOCKS_OF_BARRIERS = 2 * MBARRIERS_MAX + NAMED_BARRIERS + 2 };
 
 static uint32_t *clock_of(int index) {
   return clocks + (size_t)index * (size_t)stride;
@@ -50,19 +45,12 @@ int order_clock_of_cluster(int parity) {
   return m->thread_count + 2 * MBARRIERS_MAX + NAMED_BARRIERS + parity;
 }
 
-int order_clock_of_other_block(void) {
-  return m->thread_count + CLOCKS_OF_BARRIERS;
-}
-
-/* Stamps only grow, so what clocks hold of earlier blocks does no harm; but those of another block
- * are its own. */
+/* Stamps only grow, so what clocks hold of earlier blocks does no harm. */
 void order_reset_launch(void) {
   actors = m->thread_count + m->thread_count / WARP_LANES + MBARRIERS_MAX;
-  half = actors + m->thread_count;
-  stride = m->launch->cluster == 2 ? 2 * half : half;
-  used = m->launch->cluster == 2 ? stride : actors;
-  const size_t words =
-      (size_t)(m->thread_count + CLOCKS_OF_BARRIERS + CLOCKS_OF_OTHERS) * (size_t)stride;
+  stride = actors + m->thread_count;
+  used = actors;
+  const size_t words = (size_t)(m->thread_count + CLOCKS_OF_BARRIERS) * (size_t)stride;
   if (words > clocks_capacity) {
     free(clocks);
     clocks = calloc(words, sizeof *clocks);
@@ -70,8 +58,6 @@ void order_reset_launch(void) {
     if (clocks == NULL)
       abort();
   }
-  if (m->launch->cluster == 2)
-    memset(clocks, 0, words * sizeof *clocks);
   m->partial = 0;
   if (m->epoch > UINT32_MAX / 2) /* no process has come near */
     abort();
@@ -127,9 +113,7 @@ void order_barrier(void) {
 }
 
 int order_knows(int thread, int other, uint32_t stamp) {
-  const int inside = thread < m->thread_count; /* the other block knows what it has heard of */
-  return (inside && stamp < m->floor) || thread == other ||
-         (m->partial && clock_of(thread)[other] >= stamp);
+  return stamp < m->floor || thread == other || (m->partial && clock_of(thread)[other] >= stamp);
 }
 
 uint32_t order_known(int clock, int actor) {
@@ -154,35 +138,4 @@ void order_fence(int thread) {
 
 int order_knows_fenced(int thread, int other, uint32_t stamp) {
   return clock_of(thread)[actors + other] >= stamp;
-}
-
-/* ---- Between the blocks of a cluster --------------------------------------------------------- */
-
-int order_words(void) {
-  return stride;
-}
-
-void order_export(int thread, uint32_t *words) {
-  uint32_t *own = clock_of(thread);
-  own[thread] = m->threads[thread].time;
-  memcpy(words, own, (size_t)stride * sizeof(uint32_t));
-  for (int t = 0; t < m->thread_count; ++t)
-    if (words[t] < m->floor)
-      words[t] = m->floor - 1;
-  m->partial = 1;
-  m->threads[thread].time = ++m->epoch;
-}
-
-void order_import(int clock, const uint32_t *words) {
-  m->partial = 1;
-  join(clock_of(clock), words + half, half);
-  join(clock_of(clock) + half, words, half);
-}
-
-void order_join(uint32_t *to, const uint32_t *from) {
-  join(to, from, stride);
-}
-
-void order_join_clocks(int to, int from) {
-  join(clock_of(to), clock_of(from), stride);
 }

@@ -10,11 +10,8 @@ static machine *const m = &the_machine;
 
 void machine_fail(const char *format, ...) {
   va_list values;
-  const int size = m->current < m->thread_count
-                       ? snprintf(m->report, EMULATED_REPORT_BYTES,
-                                  "block %u, thread %d: ", m->block, m->current)
-                       : snprintf(m->report, EMULATED_REPORT_BYTES,
-                                  "block %u, by the cluster's other block: ", m->block);
+  const int size =
+      snprintf(m->report, EMULATED_REPORT_BYTES, "block %u, thread %d: ", m->block, m->current);
   va_start(values, format);
   vsnprintf(m->report + size, (size_t)(EMULATED_REPORT_BYTES - size), format, values);
   va_end(values);

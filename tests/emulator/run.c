@@ -272,17 +272,7 @@ static int open_kernels(const run_options *o, kernel *k, companions *others, sha
     status = open_stem(o, SCHEDULE_STEM, &others->schedule, report);
   if (status != 0 || !k->variant.axis[AP_ATTENTION_SPLIT])
     return status;
-  const ap_variant v = {
-      .family = AP_FAMILY_ATTENTION,
-      .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD_COMBINE,
-               [AP_ATTENTION_HDIM] = k->variant.axis[AP_ATTENTION_HDIM_V],
-               [AP_ATTENTION_HDIM_V] = k->variant.axis[AP_ATTENTION_HDIM_V],
-               [AP_ATTENTION_DTYPE] = k->variant.axis[AP_ATTENTION_DTYPE],
-               [AP_ATTENTION_SEQUENCES] =
-                   k->variant.axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE,
-               [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
-  return ap_variant_print(&v, stem) == ATTNPRESS_OK ? open_stem(o, stem, &others->combine, report)
-                                                    : -1;
+  return combine_stem(&k->variant, stem) == 0 ? open_stem(o, stem, &others->combine, report) : -1;
 }
 
 static double seconds(void) {

@@ -168,7 +168,7 @@ static int reader_knows(int reader, const access *a) {
 
 /* Whether a thread knows of a read. */
 static int read_is_known(int thread, const access *read) {
-  if (read->stamp < m->floor && thread < m->thread_count)
+  if (read->stamp < m->floor)
     return 1;
   if (read->thread == SEVERAL)
     return 0;
@@ -288,7 +288,7 @@ static void check_write(const granule *g, const char *what, const void *site) {
   check_in_flight(g, what, site);
   if (g->write.stamp >= m->floor && !order_knows(m->current, g->write.thread, g->write.stamp))
     fail_race(what, site, g, &g->write, "wrote");
-  if (g->read.stamp < m->floor && m->current < m->thread_count)
+  if (g->read.stamp < m->floor)
     return;
   if (!read_is_known(m->current, &g->read))
     fail_race(what, site, g, &g->read, "read");
@@ -375,10 +375,9 @@ static void check_is_written(uint32_t address, const char *what, const void *sit
 }
 
 static void check_plain_reads(uint32_t address, const char *what, const void *site) {
-  const uint32_t since = m->current < m->thread_count ? m->floor : block_epoch;
   const granule *g = granules + address / GRANULE_BYTES;
   for (const granule *end = g + CHUNK_BYTES / GRANULE_BYTES; g < end; ++g)
-    if (g->read.stamp >= since)
+    if (g->read.stamp >= m->floor)
       check_write(g, what, site);
 }
 

@@ -330,18 +330,12 @@ static int in_default_set(const ap_variant *v) {
 
 enum { WINDOW, SOFTCAP, ALIBI, WITH_BIAS, DROPOUT, MOD_SCORE, MOD_MASK, FEATURES };
 
-/* A kernel with these features, as bits. Its other axes are drawn from the hash of what is asked
- * for. */
-static void add_features(names *n, const table_options *o, unsigned features, int arch,
-                         int decode) {
-  char text[64], stem[AP_STEM_MAX];
-  snprintf(text, sizeof text, "features %u, arch %d, decode %d", features, arch, decode);
-  const unsigned hash = hash_of_name(text);
-  const int hdim = 8 * (1 + (int)(hash % 20));
-  ap_variant v = {
+/* A kernel of a pass with these features, as bits; its dtype, mask and what else is open are drawn from
+ * a hash. */
+static ap_variant with_features(int pass, int hdim, unsigned features, int arch, unsigned hash) {
+  return (ap_variant){
       .family = AP_FAMILY_ATTENTION,
-      .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD,
-               [AP_ATTENTION_SPLIT] = (hash >> 5 & 1) || (decode && arch == 90),
+      .axis = {[AP_ATTENTION_PASS] = pass,
                [AP_ATTENTION_HDIM] = hdim,
                [AP_ATTENTION_HDIM_V] = hdim,
                [AP_ATTENTION_DTYPE] = hash >> 6 & 1 ? ATTNPRESS_BF16 : ATTNPRESS_FP16,
@@ -354,8 +348,20 @@ static void add_features(names *n, const table_options *o, unsigned features, in
                [AP_ATTENTION_DROPOUT] = features >> DROPOUT & 1,
                [AP_ATTENTION_MOD_SCORE] = features >> MOD_SCORE & 1,
                [AP_ATTENTION_MOD_MASK] = features >> MOD_MASK & 1,
-               [AP_ATTENTION_DECODE] = decode,
                [AP_ATTENTION_ARCH] = arch == 80 && hash >> 10 & 1 ? 86 : arch}};
+}
+
+/* A kernel with these features, as bits. Its other axes are drawn from the hash of what is asked
+ * for. */
+static void add_features(names *n, const table_options *o, unsigned features, int arch,
+                         int decode) {
+  char text[64], stem[AP_STEM_MAX];
+  snprintf(text, sizeof text, "features %u, arch %d, decode %d", features, arch, decode);
+  const unsigned hash = hash_of_name(text);
+  ap_variant v =
+      with_features(AP_ATTENTION_PASS_FWD, 8 * (1 + (int)(hash % 20)), features, arch, hash);
+  v.axis[AP_ATTENTION_SPLIT] = (hash >> 5 & 1) || (decode && arch == 90);
+  v.axis[AP_ATTENTION_DECODE] = decode;
   if (ap_variant_print(&v, stem) == ATTNPRESS_OK)
     add_name(n, stem, o);
 }
@@ -386,22 +392,7 @@ static void add_backward_features(names *n, const table_options *o, unsigned fea
   snprintf(text, sizeof text, "backward features %u, pass %d, arch %d", features, pass, arch);
   const unsigned hash = hash_of_name(text);
   const int hdim = 8 * (1 + (int)(hash % (arch == 90 ? 16 : 12)));
-  const ap_variant v = {
-      .family = AP_FAMILY_ATTENTION,
-      .axis = {[AP_ATTENTION_PASS] = pass,
-               [AP_ATTENTION_HDIM] = hdim,
-               [AP_ATTENTION_HDIM_V] = hdim,
-               [AP_ATTENTION_DTYPE] = hash >> 6 & 1 ? ATTNPRESS_BF16 : ATTNPRESS_FP16,
-               [AP_ATTENTION_MASK] = features >> WINDOW & 1 ? ATTNPRESS_WINDOW
-                                     : hash >> 7 & 1        ? ATTNPRESS_CAUSAL
-                                                            : ATTNPRESS_FULL,
-               [AP_ATTENTION_SOFTCAP] = features >> SOFTCAP & 1,
-               [AP_ATTENTION_ALIBI] = features >> ALIBI & 1,
-               [AP_ATTENTION_BIAS] = features >> WITH_BIAS & 1 ? 1 + (int)(hash >> 8) % 3 : 0,
-               [AP_ATTENTION_DROPOUT] = features >> DROPOUT & 1,
-               [AP_ATTENTION_MOD_SCORE] = features >> MOD_SCORE & 1,
-               [AP_ATTENTION_MOD_MASK] = features >> MOD_MASK & 1,
-               [AP_ATTENTION_ARCH] = arch == 80 && hash >> 10 & 1 ? 86 : arch}};
+  const ap_variant v = with_features(pass, hdim, features, arch, hash);
   if (ap_variant_print(&v, stem) == ATTNPRESS_OK)
     add_name(n, stem, o);
 }

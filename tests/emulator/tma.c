@@ -170,17 +170,17 @@ void emulated_prefetch_tensor_map(const void *map) {
                  site_text(CALL_SITE()));
 }
 
-/* Begins a copy, whose barrier is `mbarrier`. */
-static void begin_copy(bulk_copy *copy, int mbarrier) {
+/* Begins a copy that the barrier at a shared address counts. */
+static void begin_copy(bulk_copy *copy, uint32_t barrier) {
   m->async = m->partial = 1;
-  copy->mbarrier = mbarrier;
+  copy->mbarrier = mbarrier_find(barrier, "lets a copy count at", copy->site);
   shared_check_range(copy->shared, copy->bytes,
                      copy->map.swizzle == SWIZZLE_128B ? ATOM_BYTES : 128, "the copy engine writes",
                      copy->site);
   const uint32_t stamp = order_stamp();
   for (int i = 0; i < copy->bytes; i += 16)
-    shared_bulk_begin(copy->shared + (uint32_t)i, mbarrier, stamp, copy->site);
-  mbarrier_copy_begin(mbarrier, copy->bytes, copy->site);
+    shared_bulk_begin(copy->shared + (uint32_t)i, copy->mbarrier, stamp, copy->site);
+  mbarrier_copy_begin(copy->mbarrier, copy->bytes, copy->site);
   add_copy(copy);
 }
 
@@ -213,38 +213,15 @@ static bulk_copy describe_copy(uint32_t shared, const void *map, const int *coor
 /* cp.async.bulk.tensor.shared::cluster.global.tile.mbarrier::complete_tx::bytes */
 void emulated_tma_load(uint32_t shared, const void *map, uint32_t barrier, const int *coordinates,
                        int rank) {
-  const void *site = CALL_SITE();
-  bulk_copy copy = describe_copy(shared, map, coordinates, NULL, rank, site);
-  begin_copy(&copy, mbarrier_find(barrier, "lets a copy count at", site));
-}
-
-/* The same with .multicast::cluster: each block has a copy of its own. */
-void emulated_tma_multicast(uint32_t shared, const void *map, uint32_t barrier, int blocks,
-                            const int *coordinates, int rank) {
-  const void *site = CALL_SITE();
-  bulk_copy copy = describe_copy(shared, map, coordinates, NULL, rank, site);
-  if (blocks <= 0 || blocks >> cluster_size() != 0)
-    machine_fail("a copy to blocks %d of a cluster of %d, at %s", blocks, cluster_size(),
-                 site_text(site));
-  for (int block = 0; block < cluster_size(); ++block)
-    if (block != cluster_rank() && blocks >> block & 1)
-      cluster_send(block, MESSAGE_COPIES, barrier, &copy, sizeof copy, site);
-  if (blocks >> cluster_rank() & 1)
-    begin_copy(&copy, mbarrier_find(barrier, "lets a copy count at", site));
-}
-
-void tma_copy_from_other(const void *bytes, uint32_t barrier) {
-  bulk_copy copy;
-  memcpy(&copy, bytes, sizeof copy);
-  begin_copy(&copy, mbarrier_find(barrier, "lets a copy count at", copy.site));
+  bulk_copy copy = describe_copy(shared, map, coordinates, NULL, rank, CALL_SITE());
+  begin_copy(&copy, barrier);
 }
 
 /* cp.async.bulk.tensor.shared::cluster.global.im2col.mbarrier::complete_tx::bytes */
 void emulated_tma_load_im2col(uint32_t shared, const void *map, uint32_t barrier,
                               const int *coordinates, const int *offsets) {
-  const void *site = CALL_SITE();
-  bulk_copy copy = describe_copy(shared, map, coordinates, offsets, IM2COL_RANK, site);
-  begin_copy(&copy, mbarrier_find(barrier, "lets a copy count at", site));
+  bulk_copy copy = describe_copy(shared, map, coordinates, offsets, IM2COL_RANK, CALL_SITE());
+  begin_copy(&copy, barrier);
 }
 
 /* Where byte `offset` of a box lies: with the swizzle, the 16-byte chunk of an address, its bits 4

@@ -47,25 +47,3 @@ __device__ __forceinline__ bool mbarrier_try_wait(uint32_t barrier, int parity) 
                : "memory");
   return done != 0;
 }
-
-// mbarrier.arrive.release.cluster.shared::cluster.b64: one arrival at a barrier of any thread block of
-// the cluster, by its cluster_address.
-__device__ __forceinline__ void mbarrier_arrive_cluster(uint32_t address) {
-  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(address)
-               : "memory");
-}
-
-// mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64: as mbarrier_try_wait, of a barrier at
-// which other thread blocks of the cluster arrive.
-__device__ __forceinline__ bool mbarrier_try_wait_cluster(uint32_t barrier, int parity) {
-  int done;
-  asm volatile("{\n"
-               ".reg .pred done;\n"
-               "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%1], %2;\n"
-               "selp.s32 %0, 1, 0, done;\n"
-               "}"
-               : "=r"(done)
-               : "r"(barrier), "r"(parity)
-               : "memory");
-  return done != 0;
-}

@@ -20,18 +20,6 @@ __device__ __forceinline__ void tma_load_4d(uint32_t shared, const attnpress_ten
                : "memory");
 }
 
-// The same with .multicast::cluster: to `shared` in each thread block of the cluster that has a bit in
-// `blocks`, where its bytes are counted off that thread block's own `barrier`.
-__device__ __forceinline__ void tma_load_4d_multicast(uint32_t shared,
-                                                      const attnpress_tensor_map *map,
-                                                      uint32_t barrier, int blocks, int c0, int c1,
-                                                      int c2, int c3) {
-  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes"
-               ".multicast::cluster [%0], [%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(shared),
-               "l"(map), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "h"((uint16_t)blocks)
-               : "memory");
-}
-
 // cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes: the same in five
 // dimensions.
 __device__ __forceinline__ void tma_load_5d(uint32_t shared, const attnpress_tensor_map *map,

@@ -49,17 +49,11 @@ void emulated_mbarrier_arrive(uint32_t barrier);
 void emulated_mbarrier_arrive_expect(uint32_t barrier, int bytes);
 /* 1: the phase of `parity` has completed */
 int emulated_mbarrier_try_wait(uint32_t barrier, int parity);
-int emulated_mbarrier_try_wait_cluster(uint32_t barrier, int parity);
-/* address: of emulated_cluster_address */
-void emulated_mbarrier_arrive_cluster(uint32_t address);
 
 void emulated_prefetch_tensor_map(const void *map);
 /* coordinates: (rank) */
 void emulated_tma_load(uint32_t shared, const void *map, uint32_t barrier, const int *coordinates,
                        int rank);
-/* blocks: a bit for each block of the cluster */
-void emulated_tma_multicast(uint32_t shared, const void *map, uint32_t barrier, int blocks,
-                            const int *coordinates, int rank);
 /* coordinates: (4), of the first pixel; offsets: (2), of the tap, along the width and the height */
 void emulated_tma_load_im2col(uint32_t shared, const void *map, uint32_t barrier,
                               const int *coordinates, const int *offsets);
@@ -77,6 +71,7 @@ void emulated_cluster_arrive(void);
 void emulated_cluster_wait(void);
 /* rank: of a block of the cluster */
 uint32_t emulated_cluster_address(uint32_t address, int rank);
+/* address: of emulated_cluster_address */
 void emulated_store_8_cluster(uint32_t address, float x, float y);
 
 /* d: (columns / 2) registers; a: the descriptor of A, or, where fragment is not NULL, unused;

@@ -27,13 +27,3 @@ __device__ __forceinline__ void mbarrier_arrive_expect(uint32_t barrier, int byt
 __device__ __forceinline__ bool mbarrier_try_wait(uint32_t barrier, int parity) {
   return emulated_mbarrier_try_wait(barrier, parity) != 0;
 }
-
-// mbarrier.arrive.release.cluster.shared::cluster
-__device__ __forceinline__ void mbarrier_arrive_cluster(uint32_t address) {
-  emulated_mbarrier_arrive_cluster(address);
-}
-
-// mbarrier.try_wait.parity.acquire.cluster
-__device__ __forceinline__ bool mbarrier_try_wait_cluster(uint32_t barrier, int parity) {
-  return emulated_mbarrier_try_wait_cluster(barrier, parity) != 0;
-}

@@ -15,15 +15,6 @@ __device__ __forceinline__ void tma_load_4d(uint32_t shared, const attnpress_ten
   emulated_tma_load(shared, map, barrier, coordinates, 4);
 }
 
-// cp.async.bulk.tensor.4d.multicast::cluster
-__device__ __forceinline__ void tma_load_4d_multicast(uint32_t shared,
-                                                      const attnpress_tensor_map *map,
-                                                      uint32_t barrier, int blocks, int c0, int c1,
-                                                      int c2, int c3) {
-  const int coordinates[4] = {c0, c1, c2, c3};
-  emulated_tma_multicast(shared, map, barrier, blocks, coordinates, 4);
-}
-
 // cp.async.bulk.tensor.5d
 __device__ __forceinline__ void tma_load_5d(uint32_t shared, const attnpress_tensor_map *map,
                                             uint32_t barrier, int c0, int c1, int c2, int c3,
