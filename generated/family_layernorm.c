@@ -34,22 +34,22 @@ static const ap_set where_18[] = {{0, 0, 0, 1, values_17, 1}, {4, 0, 0, 1, value
 static const int32_t values_19[] = {65536};
 static const int32_t values_20[] = {2, 3, 4};
 static const ap_set where_21[] = {{0, 0, 0, 1, values_20, 3}};
-static const int32_t values_22[] = {32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
-static const ap_set where_23[] = {{0, 0, 0, 1, values_17, 1}, {2, 0, 0, 1, values_11, 1}};
+static const int32_t values_22[] = {32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
+static const ap_set where_23[] = {{2, 0, 0, 1, values_11, 1}};
 static const int32_t values_24[] = {1, 2};
-static const int32_t values_25[] = {32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
-static const ap_set where_26[] = {{0, 0, 0, 1, values_11, 1}, {2, 0, 0, 1, values_11, 1}};
-static const ap_set where_27[] = {{0, 0, 0, 1, values_14, 1}};
-static const int32_t values_28[] = {4};
-static const ap_set where_29[] = {{0, 0, 0, 1, values_28, 1}};
-static const ap_tile_part parts_30[] = {{"w", 0, 0, -1}, {"t", 1, 0, -1}, {"b", 2, 0, 1}, {"c", 4, 0, 0}, {"a", 3, 1, -1}, {"h", 5, 1, -1}, {"s", 6, 1, -1}};
-static const ap_tile_part parts_31[] = {{"w", 0, 0, -1}, {"v", 7, 0, -1}};
-static const ap_set where_32[] = {{0, 0, 0, 1, values_11, 1}, {2, 0, 0, 1, values_17, 1}};
-static const int32_t values_33[] = {2};
-static const ap_set where_34[] = {{0, 0, 0, 1, values_33, 1}};
-static const int32_t values_35[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
-static const ap_set where_36[] = {{0, 0, 0, 1, values_17, 1}, {2, 0, 0, 1, values_17, 1}, {3, 0, 0, 1, values_35, 20}};
-static const ap_set where_37[] = {{0, 0, 0, 1, values_17, 1}, {3, 0, 0, 1, values_19, 1}};
+static const ap_set where_25[] = {{0, 0, 0, 1, values_14, 1}};
+static const int32_t values_26[] = {4};
+static const ap_set where_27[] = {{0, 0, 0, 1, values_26, 1}};
+static const ap_tile_part parts_28[] = {{"w", 0, 0, -1}, {"t", 1, 0, -1}, {"b", 2, 0, 1}, {"c", 4, 0, 0}, {"a", 3, 1, -1}, {"h", 5, 1, -1}, {"s", 6, 1, -1}};
+static const ap_tile_part parts_29[] = {{"w", 0, 0, -1}, {"v", 7, 0, -1}};
+static const ap_set where_30[] = {{0, 0, 0, 1, values_11, 1}, {2, 0, 0, 1, values_17, 1}};
+static const int32_t values_31[] = {2};
+static const ap_set where_32[] = {{0, 0, 0, 1, values_31, 1}};
+static const ap_set where_33[] = {{0, 0, 0, 1, values_11, 1}, {2, 0, 0, 1, values_11, 1}};
+static const int32_t values_34[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
+static const ap_set where_35[] = {{0, 0, 0, 1, values_17, 1}, {2, 0, 0, 1, values_17, 1}, {3, 0, 0, 1, values_34, 20}};
+static const ap_set where_36[] = {{0, 0, 0, 1, values_17, 1}, {3, 0, 0, 1, values_19, 1}};
+static const ap_set where_37[] = {{0, 0, 0, 1, values_17, 1}, {2, 0, 0, 1, values_11, 1}};
 
 /* name, label, kind, token, shown before, phrase; same as, domain, words */
 static const ap_axis axes[] = {
@@ -75,13 +75,11 @@ static const ap_rule rules[] = {
     {where_18, 2, {3, 0, 0, 1, values_16, 19}, -1, 0, 0},
     {where_21, 1, {3, 0, 0, 1, values_19, 1}, -1, 0, 0},
     {where_21, 1, {2, 0, 0, 1, values_17, 1}, -1, 0, 0},
-    {where_23, 2, {3, 0, 0, 1, values_22, 10}, -1, 0, 0},
-    {where_23, 2, {4, 0, 0, 1, values_24, 2}, -1, 0, 0},
-    {where_26, 2, {3, 0, 0, 1, values_25, 9}, -1, 0, 0},
-    {where_26, 2, {4, 0, 0, 1, values_24, 2}, -1, 0, 0},
-    {where_27, 1, {5, 0, 0, 1, values_14, 1}, -1, 0, 0},
-    {where_29, 1, {1, 0, 0, 1, values_17, 1}, -1, 0, 0},
-    {where_29, 1, {4, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_23, 1, {3, 0, 0, 1, values_22, 9}, -1, 0, 0},
+    {where_23, 1, {4, 0, 0, 1, values_24, 2}, -1, 0, 0},
+    {where_25, 1, {5, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_27, 1, {1, 0, 0, 1, values_17, 1}, -1, 0, 0},
+    {where_27, 1, {4, 0, 0, 1, values_14, 1}, -1, 0, 0},
 };
 static const char *const fields[] = {
     "warps",
@@ -94,19 +92,19 @@ static const char *const fields[] = {
     "step",
 };
 static const ap_tile_form forms[] = {
-    {7, 0, parts_30, 7},
-    {-1, 0, parts_31, 2},
+    {7, 0, parts_28, 7},
+    {-1, 0, parts_29, 2},
 };
 /* name, where, renderer */
 static const ap_template templates[] = {
-    {"layernorm/layernorm_bwd.cu.j2", where_32, 2, ap_render_layernorm_bwd},
-    {"layernorm/layernorm_bwd_dx.cu.j2", where_34, 1, ap_render_layernorm_bwd_dx},
-    {"layernorm/layernorm_bwd_odd.cu.j2", where_26, 2, ap_render_layernorm_bwd_odd},
-    {"layernorm/layernorm_bwd_params.cu.j2", where_27, 1, ap_render_layernorm_bwd_params},
-    {"layernorm/layernorm_bwd_reduce.cu.j2", where_29, 1, ap_render_layernorm_bwd_reduce},
-    {"layernorm/layernorm_fwd.cu.j2", where_36, 3, ap_render_layernorm_fwd},
-    {"layernorm/layernorm_fwd_long.cu.j2", where_37, 2, ap_render_layernorm_fwd_long},
-    {"layernorm/layernorm_fwd_odd.cu.j2", where_23, 2, ap_render_layernorm_fwd_odd},
+    {"layernorm/layernorm_bwd.cu.j2", where_30, 2, ap_render_layernorm_bwd},
+    {"layernorm/layernorm_bwd_dx.cu.j2", where_32, 1, ap_render_layernorm_bwd_dx},
+    {"layernorm/layernorm_bwd_odd.cu.j2", where_33, 2, ap_render_layernorm_bwd_odd},
+    {"layernorm/layernorm_bwd_params.cu.j2", where_25, 1, ap_render_layernorm_bwd_params},
+    {"layernorm/layernorm_bwd_reduce.cu.j2", where_27, 1, ap_render_layernorm_bwd_reduce},
+    {"layernorm/layernorm_fwd.cu.j2", where_35, 3, ap_render_layernorm_fwd},
+    {"layernorm/layernorm_fwd_long.cu.j2", where_36, 2, ap_render_layernorm_fwd_long},
+    {"layernorm/layernorm_fwd_odd.cu.j2", where_37, 2, ap_render_layernorm_fwd_odd},
 };
 /* where, rows alike, capabilities from and to, arch, target */
 static const ap_route routes[] = {
@@ -128,7 +126,7 @@ const ap_family ap_family_layernorm = {
     0x200000000,
     {0x40000000, 0x20000000, 0x10000000, 0x800, 0x200, 0x80, 0x1},
     {~0x7u, ~0x1u, ~0x1u, ~0x1ffffu, ~0x3u, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
-    rules, 12,
+    rules, 10,
     8, fields, forms, 2,
     0, 0, &ap_tiles_layernorm, 0, 0, 0,
     templates, 8, routes, 8,

@@ -19,7 +19,7 @@ SM_THREADS_MAX = 2048
 GROUPED_THREADS_MAX = 512
 # Registers that kernels take beside what they hold of rows, weights and sums, at the least.
 OTHER_REGISTERS = {"fwd": 26, "bwd": 28}
-ODD_COLUMNS = 16  # that a thread has of a row which begins at any element
+ODD_COLUMNS = {"fwd": 32, "bwd": 16}  # that a thread has of a row which begins at any element
 ODD_PIECES = 4  # in shared memory: x, residual, y, sum; x, dy, dsum, dx
 SPARE_REGISTERS = 14  # that the rule leaves beyond those
 LONG_TILES = {
@@ -136,7 +136,7 @@ def _odd_problems(variant: Variant, tile: Tile) -> list[str]:
             f"row_threads {tile.row_threads} is not a power of two from 4 on",
         ),
         (threads(tile) % tile.row_threads == 0, "row_threads does not divide the threads"),
-        (4 * tile.row_threads <= variant.cols, "threads have fewer than four columns of a row"),
+        (8 * tile.row_threads <= variant.cols, "threads have fewer than eight columns of a row"),
         (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
         (
             not (tile.ahead or tile.slots or tile.sums_in_shared),
@@ -154,17 +154,18 @@ def _odd_problems(variant: Variant, tile: Tile) -> list[str]:
 
 
 def _odd_tile(variant: Variant) -> Tile:
-    """Sixteen columns a thread, in blocks of at least 128 threads, and as many blocks as registers
-    are enough for; the forward pass keeps weight and bias where they are."""
-    row_threads = min(max(variant.cols // ODD_COLUMNS, 4), BLOCK_THREADS_MAX)
-    held = int(row_threads < BLOCK_THREADS_MAX)
+    """As many columns a thread as ODD_COLUMNS says, since what a row costs beside its columns is what
+    such kernels lose by, in blocks of at least 128 threads."""
+    forward = variant["pass"] == "fwd"
+    row_threads = max(variant.cols // ODD_COLUMNS[variant["pass"]], 4)
     warps = max(row_threads, 128) // WARP
-    sm_threads = 768 if variant["pass"] == "fwd" else 512
+    each = variant.cols // row_threads
+    sm_threads = {8: 768, 16: 640, 32: 384}[each] if forward else 512
     blocks = max(sm_threads // (warps * WARP), 1)
-    tile = make_tile(
-        family(), warps=warps, row_threads=row_threads, blocks=blocks, weight_held=held
+    return sized(
+        variant,
+        make_tile(family(), warps=warps, row_threads=row_threads, blocks=blocks, weight_held=1),
     )
-    return sized(variant, tile)
 
 
 def fill(variant: Variant) -> Tile:
