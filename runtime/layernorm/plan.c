@@ -83,8 +83,6 @@ static int has_odd_rows(const ap_layernorm_problem *p) {
 static attnpress_status find_odd_kernel(const ap_layernorm_problem *p, const ap_device *device,
                                         int32_t pass, ap_launch *launch, int *fits) {
   *fits = 0;
-  if (!has_odd_rows(p))
-    return ATTNPRESS_OK;
   for (int32_t class = first_class(p->columns); !*fits && class < classes()->count - 1; ++class)
     FORWARD_IF(find_kernel(p, device, pass, AP_LAYERNORM_ROWS_ODD, class, launch, fits));
   return ATTNPRESS_OK;
@@ -126,8 +124,9 @@ static void set_walking_grid(const ap_layernorm_problem *p, const ap_device *dev
 static attnpress_status plan_forward(const ap_layernorm_problem *p, const ap_device *device,
                                      ap_launches *plan) {
   ap_launch *launch = &plan->launch[0];
-  int fits;
-  FORWARD_IF(find_odd_kernel(p, device, AP_LAYERNORM_PASS_FWD, launch, &fits));
+  int fits = 0;
+  if (has_odd_rows(p))
+    FORWARD_IF(find_odd_kernel(p, device, AP_LAYERNORM_PASS_FWD, launch, &fits));
   /* The last class has no need of shared memory: it runs everywhere. */
   for (int32_t class = first_class(p->columns); !fits; ++class)
     FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_FWD, AP_LAYERNORM_ROWS_ALIGNED, class,
@@ -195,15 +194,31 @@ static attnpress_status plan_in_turn(const ap_layernorm_problem *p, const ap_dev
 
 static attnpress_status plan_backward(const ap_layernorm_problem *p, const ap_device *device,
                                       ap_layernorm_plan *plan) {
-  ap_launch *launch = &plan->base.launch[0];
-  int fits;
+  ap_launch *launch = &plan->base.launch[0], other;
+  int fits = 0, other_fits;
   if (p->rows == 0) /* the sums of nothing are 0 */
     return plan_reduce(p, device, plan);
-  FORWARD_IF(find_odd_kernel(p, device, AP_LAYERNORM_PASS_BWD, launch, &fits));
+  FORWARD_IF(find_odd_kernel(p, device, AP_LAYERNORM_PASS_BWD, &other, &other_fits));
   for (int32_t class = first_class(p->columns); !fits && class < backward_classes(); ++class)
     FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_BWD, AP_LAYERNORM_ROWS_ALIGNED, class,
                            launch, &fits));
-  return fits ? plan_at_once(p, device, plan) : plan_in_turn(p, device, plan);
+  if (!other_fits)
+    return fits ? plan_at_once(p, device, plan) : plan_in_turn(p, device, plan);
+  /* The workspace's size is that of either kernel: it does not depend on pointers and strides. */
+  if (has_odd_rows(p)) {
+    const ap_launch odd = other;
+    other = *launch;
+    *launch = odd;
+  }
+  FORWARD_IF(fits || has_odd_rows(p) ? plan_at_once(p, device, plan)
+                                     : plan_in_turn(p, device, plan));
+  if (fits || !has_odd_rows(p)) {
+    set_walking_grid(p, device, &other);
+    const size_t needed = parts_bytes(p, (int64_t)other.grid * p->columns);
+    if (needed > plan->base.workspace_bytes)
+      plan->base.workspace_bytes = needed;
+  }
+  return ATTNPRESS_OK;
 }
 
 /* ---- A range --------------------------------------------------------------------------------- */
