@@ -3904,8 +3904,8 @@ const ap_device_header ap_device_headers[] = {
      "}\n"
      "\n"
      "// Takes a piece to where its rows belong, likewise.\n"
-     "__device__ __forceinline__ void return_piece(void *rows, RowCut cut, int first, int stride, int count,\n"
-     "                                             const unsigned char *piece) {\n"
+     "__device__ __forceinline__ void return_piece(void *rows, RowCut cut, int first, int stride,\n"
+     "                                             int count, const unsigned char *piece) {\n"
      "#pragma unroll\n"
      "  for (int i = 0; i < count; ++i) {\n"
      "    const int byte = vector_column(cut, 2, first + i * stride) * 2;\n"
@@ -3938,8 +3938,8 @@ const ap_device_header ap_device_headers[] = {
      "}\n"
      "\n"
      "// These pairs; 0 where the row has none. pair: (count)\n"
-     "__device__ __forceinline__ void load_pairs(const void *row, int columns, PairsThere there, int first,\n"
-     "                                           int stride, int count, uint32_t *pair) {\n"
+     "__device__ __forceinline__ void load_pairs(const void *row, int columns, PairsThere there,\n"
+     "                                           int first, int stride, int count, uint32_t *pair) {\n"
      "  if (are_words(row, columns)) {\n"
      "#pragma unroll\n"
      "    for (int i = 0; i < count; ++i) {\n"
@@ -13340,4 +13340,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "71dbe6e319975a1d679a6fd09a0c09b6e599c866fb5e958a34dd162094bb3ce7";
+    "2e9d418dc33656fc1a6a37ab4c8e6ec039ca01ae587fc2cd58c016c8fefc7854";

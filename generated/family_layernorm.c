@@ -40,8 +40,8 @@ static const int32_t values_24[] = {1, 2};
 static const ap_set where_25[] = {{0, 0, 0, 1, values_14, 1}};
 static const int32_t values_26[] = {4};
 static const ap_set where_27[] = {{0, 0, 0, 1, values_26, 1}};
-static const ap_tile_part parts_28[] = {{"w", 0, 0, -1}, {"t", 1, 0, -1}, {"b", 2, 0, 1}, {"c", 4, 0, 0}, {"a", 3, 1, -1}, {"h", 5, 1, -1}, {"s", 6, 1, -1}};
-static const ap_tile_part parts_29[] = {{"w", 0, 0, -1}, {"v", 7, 0, -1}};
+static const ap_tile_part parts_28[] = {{"w", 0, 0, -1}, {"t", 1, 0, -1}, {"b", 2, 0, 1}, {"c", 4, 0, 0}, {"a", 3, 1, -1}, {"h", 5, 1, -1}, {"s", 6, 1, -1}, {"k", 7, 1, -1}};
+static const ap_tile_part parts_29[] = {{"w", 0, 0, -1}, {"v", 8, 0, -1}};
 static const ap_set where_30[] = {{0, 0, 0, 1, values_11, 1}, {2, 0, 0, 1, values_17, 1}};
 static const int32_t values_31[] = {2};
 static const ap_set where_32[] = {{0, 0, 0, 1, values_31, 1}};
@@ -89,10 +89,11 @@ static const char *const fields[] = {
     "slots",
     "weight_held",
     "sums_in_shared",
+    "in_shared",
     "step",
 };
 static const ap_tile_form forms[] = {
-    {7, 0, parts_28, 7},
+    {8, 0, parts_28, 8},
     {-1, 0, parts_29, 2},
 };
 /* name, where, renderer */
@@ -127,7 +128,7 @@ const ap_family ap_family_layernorm = {
     {0x40000000, 0x20000000, 0x10000000, 0x800, 0x200, 0x80, 0x1},
     {~0x7u, ~0x1u, ~0x1u, ~0x1ffffu, ~0x3u, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
     rules, 10,
-    8, fields, forms, 2,
+    9, fields, forms, 2,
     0, 0, &ap_tiles_layernorm, 0, 0, 0,
     templates, 8, routes, 8,
     0, 0,

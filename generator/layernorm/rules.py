@@ -81,7 +81,7 @@ def held_registers(variant: Variant, tile: Tile) -> int:
     elements = VECTOR_BYTES // element_bytes(variant)
     words = tile.weight_held * elements * (4 if variant.params == "fp32" else 2) // 4
     if variant["pass"] == "fwd":
-        return vectors * (4 * (1 + tile.ahead) + 2 * words)
+        return vectors * (4 * (1 + tile.ahead - tile.in_shared) + 2 * words)
     rows = 0 if tile.slots else 8 * (1 + tile.ahead)
     return vectors * (rows + (0 if tile.sums_in_shared else 2 * elements) + words)
 
@@ -115,6 +115,10 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
         (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
         (backward or not tile.sums_in_shared, "sums are of the backward pass"),
         (not tile.slots or not tile.ahead, "rows are loaded ahead to one place"),
+        (
+            not tile.in_shared or (tile.slots > 0 and not backward),
+            "rows stay in shared memory where they come there, in the forward pass",
+        ),
         (not tile.sums_in_shared or groups == 1, "sums in shared memory are of one row a block"),
         (
             not backward or groups == 1 or threads(tile) <= GROUPED_THREADS_MAX,
@@ -139,7 +143,7 @@ def _odd_problems(variant: Variant, tile: Tile) -> list[str]:
         (8 * tile.row_threads <= variant.cols, "threads have fewer than eight columns of a row"),
         (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
         (
-            not (tile.ahead or tile.slots or tile.sums_in_shared),
+            not (tile.ahead or tile.slots or tile.sums_in_shared or tile.in_shared),
             "rows that begin at any element are fetched ahead in any case",
         ),
         (
