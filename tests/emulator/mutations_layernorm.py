@@ -276,27 +276,77 @@ MUTATIONS = [
     Mutation("no barrier: groups' sums, odd bwd", BWD_ODD, "    __syncthreads();\n", "", 4),
     Mutation("odd rows are not waited for", FWD_ODD, "cp_async_wait(0)", "cp_async_wait(1)"),
     Mutation("odd rows are not waited for, bwd", BWD_ODD, "cp_async_wait(0)", "cp_async_wait(1)"),
-    Mutation("an odd row's edge is left out", PAIR, "if (edge.column >= 0)\n    store", "if (0)\n    store"),
-    Mutation("an odd row's edge stays", PAIR, "if (first < cut.edges)\n    store", "if (0)\n    store"),
-    Mutation("a piece where x begins, not the others", PAIR, "place + (uint64_t)rows % 16", "place"),
-    Mutation("a vector too many of a piece", PAIR, "i * stride < cut.vectors)\n      cp", "i * stride <= cut.vectors)\n      cp"),
+    Mutation(
+        "an odd row's edge is left out",
+        PAIR,
+        "if (edge.column >= 0)\n    store",
+        "if (0)\n    store",
+    ),
+    Mutation(
+        "an odd row's edge stays", PAIR, "if (first < cut.edges)\n    store", "if (0)\n    store"
+    ),
+    Mutation(
+        "a piece where x begins, not the others", PAIR, "place + (uint64_t)rows % 16", "place"
+    ),
+    Mutation(
+        "a vector too many of a piece",
+        PAIR,
+        "i * stride < cut.vectors)\n      cp",
+        "i * stride <= cut.vectors)\n      cp",
+    ),
     Mutation("all odd rows are words", PAIR, "(uint64_t)row % 4 == 0 && columns", "columns"),
     Mutation("odd numbers of columns are words", PAIR, "% 4 == 0 && columns % 2 == 0", "% 4 == 0"),
-    Mutation("the second column of the last pair", PAIR, "(columns / 2 - first", "((columns + 1) / 2 - first"),
-    Mutation("the first column of the last pair", PAIR, "((columns + 1) / 2 - first", "(columns / 2 - first"),
+    Mutation(
+        "the second column of the last pair",
+        PAIR,
+        "(columns / 2 - first",
+        "((columns + 1) / 2 - first",
+    ),
+    Mutation(
+        "the first column of the last pair",
+        PAIR,
+        "((columns + 1) / 2 - first",
+        "(columns / 2 - first",
+    ),
     Mutation("a pair's second column is its first", PAIR, "pair[i] >> 16", "pair[i] & 0xffff"),
-    Mutation("every block's rows are a piece", ODD_ROWS, "GROUPS == 1 || stride == args->columns", "true"),
+    Mutation(
+        "every block's rows are a piece", ODD_ROWS, "GROUPS == 1 || stride == args->columns", "true"
+    ),
     Mutation("a row too many of the last block", ODD_ROWS, "(int)max(left, (int64_t)0)", "GROUPS"),
     Mutation("the first group's row", ODD_ROWS, "group * args->columns * SIZE", "0 * group"),
     Mutation("the next rows are the present ones, odd", FWD_ODD, "x += step *", "x += 0 * step *"),
     Mutation("absent columns count, odd", FWD_ODD, "if (is_there(there, i))", "if (true)"),
-    Mutation("the mean is not taken off, odd", FWD_ODD, "offset = -mean * rstd", "offset = 0 * mean"),
-    Mutation("mean and rstd of the wrong row, odd", FWD_ODD, "args.rstd[first + group]", "args.rstd[first]"),
+    Mutation(
+        "the mean is not taken off, odd", FWD_ODD, "offset = -mean * rstd", "offset = 0 * mean"
+    ),
+    Mutation(
+        "mean and rstd of the wrong row, odd",
+        FWD_ODD,
+        "args.rstd[first + group]",
+        "args.rstd[first]",
+    ),
     Mutation("the residual's rounding, odd", FWD_ODD, "a[0] + b[0], a[1]", "a[0], a[1]"),
-    Mutation("the wrong moments, odd", BWD_ODD, "args.rstd, first + step + group", "args.rstd, first + group"),
-    Mutation("dx without dsum, odd", BWD_ODD, "gradient[i] += more[i]", "gradient[i] += 0 * more[i]"),
+    Mutation(
+        "the wrong moments, odd",
+        BWD_ODD,
+        "args.rstd, first + step + group",
+        "args.rstd, first + group",
+    ),
+    Mutation(
+        "dx without dsum, odd", BWD_ODD, "gradient[i] += more[i]", "gradient[i] += 0 * more[i]"
+    ),
     Mutation("dweight of g, odd", BWD_ODD, "weight_sum[i] += gradient[i]", "weight_sum[i] += g"),
-    Mutation("other groups' sums are left out, odd", BWD_ODD, "from < THREADS; from", "from < THREADS - STEP; from"),
-    Mutation("lanes of other rows are left out, odd", BWD_ODD, "distance < 32; distance", "distance < 16; distance"),
+    Mutation(
+        "other groups' sums are left out, odd",
+        BWD_ODD,
+        "from < THREADS; from",
+        "from < THREADS - STEP; from",
+    ),
+    Mutation(
+        "lanes of other rows are left out, odd",
+        BWD_ODD,
+        "distance < 32; distance",
+        "distance < 16; distance",
+    ),
     Mutation("dsum over itself, odd", BWD_ODD, "row_of(dsum, step,", "row_of(dsum, 0,"),
 ]
