@@ -158,8 +158,8 @@ def _odd_problems(variant: Variant, tile: Tile) -> list[str]:
 
 
 def _odd_tile(variant: Variant) -> Tile:
-    """As many columns a thread as ODD_COLUMNS says, since what a row costs beside its columns is what
-    such kernels lose by, in blocks of at least 128 threads."""
+    """As many columns a thread as ODD_COLUMNS says, since what a row costs beside its columns is
+    what such kernels lose by, in blocks of at least 128 threads."""
     forward = variant["pass"] == "fwd"
     row_threads = max(variant.cols // ODD_COLUMNS[variant["pass"]], 4)
     warps = max(row_threads, 128) // WARP
