@@ -149,15 +149,16 @@ enum { /* limits */
 
 /* ---- layernorm ---- */
 
-/* layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms]_cols<32|64|96|128|192|256|384|512|768|1024|1536|2048|3072|4096|6144|8192|12288|16384|24576|32768|65536>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80> */
+/* layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd]_cols<32|64|96|128|192|256|384|512|768|1024|1536|2048|3072|4096|6144|8192|12288|16384|24576|32768|65536>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80> */
 enum { /* axes */
   AP_LAYERNORM_PASS = 0,
   AP_LAYERNORM_NORM = 1,
-  AP_LAYERNORM_COLS = 2,
-  AP_LAYERNORM_DTYPE = 3,
-  AP_LAYERNORM_PARAMS = 4,
-  AP_LAYERNORM_ARCH = 5,
-  AP_LAYERNORM_AXIS_COUNT = 6,
+  AP_LAYERNORM_ROWS = 2,
+  AP_LAYERNORM_COLS = 3,
+  AP_LAYERNORM_DTYPE = 4,
+  AP_LAYERNORM_PARAMS = 5,
+  AP_LAYERNORM_ARCH = 6,
+  AP_LAYERNORM_AXIS_COUNT = 7,
 };
 enum { /* pass */
   AP_LAYERNORM_PASS_FWD = 0,
@@ -169,6 +170,10 @@ enum { /* pass */
 enum { /* norm */
   AP_LAYERNORM_NORM_LAYER = 0,
   AP_LAYERNORM_NORM_RMS = 1,
+};
+enum { /* rows */
+  AP_LAYERNORM_ROWS_ALIGNED = 0,
+  AP_LAYERNORM_ROWS_ODD = 1,
 };
 enum { /* cols */
   AP_LAYERNORM_COLS_MIN = 32,
@@ -196,8 +201,9 @@ enum { /* fields of a tile */
   AP_LAYERNORM_TILE_SLOTS = 4,
   AP_LAYERNORM_TILE_WEIGHT_HELD = 5,
   AP_LAYERNORM_TILE_SUMS_IN_SHARED = 6,
-  AP_LAYERNORM_TILE_STEP = 7,
-  AP_LAYERNORM_TILE_FIELD_COUNT = 8,
+  AP_LAYERNORM_TILE_IN_SHARED = 7,
+  AP_LAYERNORM_TILE_STEP = 8,
+  AP_LAYERNORM_TILE_FIELD_COUNT = 9,
 };
 enum { /* limits */
   AP_LAYERNORM_HELD_COLS_MAX = 32768,

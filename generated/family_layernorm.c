@@ -4,43 +4,52 @@
 
 void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in);
 void ap_render_layernorm_bwd_dx(ap_text *out, const ap_render_input *in);
+void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in);
 void ap_render_layernorm_bwd_params(ap_text *out, const ap_render_input *in);
 void ap_render_layernorm_bwd_reduce(ap_text *out, const ap_render_input *in);
 void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in);
 void ap_render_layernorm_fwd_long(ap_text *out, const ap_render_input *in);
+void ap_render_layernorm_fwd_odd(ap_text *out, const ap_render_input *in);
 extern const ap_tile_table ap_tiles_layernorm;
 
 static const ap_word words_0[] = {{"fwd", "_fwd", 0}, {"bwd", "_bwd", 1}, {"bwd_dx", "_bwd_dx", 2}, {"bwd_params", "_bwd_params", 3}, {"bwd_reduce", "_bwd_reduce", 4}};
 static const int32_t values_1[] = {0, 1, 2, 3, 4};
 static const ap_word words_2[] = {{"layer", "", 0}, {"rms", "_rms", 1}};
 static const int32_t values_3[] = {0, 1};
-static const int32_t values_4[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 65536};
-static const ap_word words_5[] = {{"fp16", "_fp16", 1}, {"bf16", "_bf16", 2}, {"fp32", "_fp32", 3}};
-static const int32_t values_6[] = {1, 2, 3};
-static const ap_word words_7[] = {{"fp16", "_wfp16", 1}, {"bf16", "_wbf16", 2}, {"fp32", "_wfp32", 3}};
-static const int32_t values_8[] = {80};
-static const int32_t values_9[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384};
-static const int32_t values_10[] = {1};
-static const ap_set where_11[] = {{0, 0, 0, 1, values_10, 1}};
-static const int32_t values_12[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288};
-static const int32_t values_13[] = {3};
-static const ap_set where_14[] = {{0, 0, 0, 1, values_10, 1}, {3, 0, 0, 1, values_13, 1}};
-static const int32_t values_15[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 65536};
-static const int32_t values_16[] = {0};
-static const ap_set where_17[] = {{0, 0, 0, 1, values_16, 1}, {3, 0, 0, 1, values_13, 1}};
-static const int32_t values_18[] = {65536};
-static const int32_t values_19[] = {2, 3, 4};
-static const ap_set where_20[] = {{0, 0, 0, 1, values_19, 3}};
-static const ap_set where_21[] = {{0, 0, 0, 1, values_13, 1}};
-static const int32_t values_22[] = {4};
-static const ap_set where_23[] = {{0, 0, 0, 1, values_22, 1}};
-static const ap_tile_part parts_24[] = {{"w", 0, 0, -1}, {"t", 1, 0, -1}, {"b", 2, 0, 1}, {"c", 4, 0, 0}, {"a", 3, 1, -1}, {"h", 5, 1, -1}, {"s", 6, 1, -1}};
-static const ap_tile_part parts_25[] = {{"w", 0, 0, -1}, {"v", 7, 0, -1}};
-static const int32_t values_26[] = {2};
+static const ap_word words_4[] = {{"aligned", "", 0}, {"odd", "_odd", 1}};
+static const int32_t values_5[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 65536};
+static const ap_word words_6[] = {{"fp16", "_fp16", 1}, {"bf16", "_bf16", 2}, {"fp32", "_fp32", 3}};
+static const int32_t values_7[] = {1, 2, 3};
+static const ap_word words_8[] = {{"fp16", "_wfp16", 1}, {"bf16", "_wbf16", 2}, {"fp32", "_wfp32", 3}};
+static const int32_t values_9[] = {80};
+static const int32_t values_10[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384};
+static const int32_t values_11[] = {1};
+static const ap_set where_12[] = {{0, 0, 0, 1, values_11, 1}};
+static const int32_t values_13[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288};
+static const int32_t values_14[] = {3};
+static const ap_set where_15[] = {{0, 0, 0, 1, values_11, 1}, {4, 0, 0, 1, values_14, 1}};
+static const int32_t values_16[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 65536};
+static const int32_t values_17[] = {0};
+static const ap_set where_18[] = {{0, 0, 0, 1, values_17, 1}, {4, 0, 0, 1, values_14, 1}};
+static const int32_t values_19[] = {65536};
+static const int32_t values_20[] = {2, 3, 4};
+static const ap_set where_21[] = {{0, 0, 0, 1, values_20, 3}};
+static const int32_t values_22[] = {32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
+static const ap_set where_23[] = {{2, 0, 0, 1, values_11, 1}};
+static const int32_t values_24[] = {1, 2};
+static const ap_set where_25[] = {{0, 0, 0, 1, values_14, 1}};
+static const int32_t values_26[] = {4};
 static const ap_set where_27[] = {{0, 0, 0, 1, values_26, 1}};
-static const int32_t values_28[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
-static const ap_set where_29[] = {{0, 0, 0, 1, values_16, 1}, {2, 0, 0, 1, values_28, 20}};
-static const ap_set where_30[] = {{0, 0, 0, 1, values_16, 1}, {2, 0, 0, 1, values_18, 1}};
+static const ap_tile_part parts_28[] = {{"w", 0, 0, -1}, {"t", 1, 0, -1}, {"b", 2, 0, 1}, {"c", 4, 0, 0}, {"a", 3, 1, -1}, {"h", 5, 1, -1}, {"s", 6, 1, -1}, {"k", 7, 1, -1}};
+static const ap_tile_part parts_29[] = {{"w", 0, 0, -1}, {"v", 8, 0, -1}};
+static const ap_set where_30[] = {{0, 0, 0, 1, values_11, 1}, {2, 0, 0, 1, values_17, 1}};
+static const int32_t values_31[] = {2};
+static const ap_set where_32[] = {{0, 0, 0, 1, values_31, 1}};
+static const ap_set where_33[] = {{0, 0, 0, 1, values_11, 1}, {2, 0, 0, 1, values_11, 1}};
+static const int32_t values_34[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
+static const ap_set where_35[] = {{0, 0, 0, 1, values_17, 1}, {2, 0, 0, 1, values_17, 1}, {3, 0, 0, 1, values_34, 20}};
+static const ap_set where_36[] = {{0, 0, 0, 1, values_17, 1}, {3, 0, 0, 1, values_19, 1}};
+static const ap_set where_37[] = {{0, 0, 0, 1, values_17, 1}, {2, 0, 0, 1, values_11, 1}};
 
 /* name, label, kind, token, shown before, phrase; same as, domain, words */
 static const ap_axis axes[] = {
@@ -48,24 +57,29 @@ static const ap_axis axes[] = {
      -1, {0, 0, 0, 1, values_1, 5}, words_0},
     {"norm", "norm", AP_AXIS_WORD, "", "", "of ", " norm",
      -1, {1, 0, 0, 1, values_3, 2}, words_2},
+    {"rows", "rows", AP_AXIS_WORD, "", "", "of ", " rows",
+     -1, {2, 0, 0, 1, values_3, 2}, words_4},
     {"cols", "columns", AP_AXIS_NUMBER, "_cols", "", "with columns ", "",
-     -1, {2, 0, 0, 1, values_4, 21}, 0},
+     -1, {3, 0, 0, 1, values_5, 21}, 0},
     {"dtype", "dtype", AP_AXIS_WORD, "", "", "with dtype ", "",
-     -1, {3, 0, 0, 1, values_6, 3}, words_5},
+     -1, {4, 0, 0, 1, values_7, 3}, words_6},
     {"params", "params", AP_AXIS_WORD, "", "", "with params ", "",
-     -1, {4, 0, 0, 1, values_6, 3}, words_7},
+     -1, {5, 0, 0, 1, values_7, 3}, words_8},
     {"arch", "arch", AP_AXIS_NUMBER, "_sm", "sm", "on ", "",
-     -1, {5, 0, 0, 1, values_8, 1}, 0},
+     -1, {6, 0, 0, 1, values_9, 1}, 0},
 };
 /* where, must, same as, pairs */
 static const ap_rule rules[] = {
-    {where_11, 1, {2, 0, 0, 1, values_9, 18}, -1, 0, 0},
-    {where_14, 2, {2, 0, 0, 1, values_12, 17}, -1, 0, 0},
-    {where_17, 2, {2, 0, 0, 1, values_15, 19}, -1, 0, 0},
-    {where_20, 1, {2, 0, 0, 1, values_18, 1}, -1, 0, 0},
-    {where_21, 1, {4, 0, 0, 1, values_13, 1}, -1, 0, 0},
-    {where_23, 1, {1, 0, 0, 1, values_16, 1}, -1, 0, 0},
-    {where_23, 1, {3, 0, 0, 1, values_13, 1}, -1, 0, 0},
+    {where_12, 1, {3, 0, 0, 1, values_10, 18}, -1, 0, 0},
+    {where_15, 2, {3, 0, 0, 1, values_13, 17}, -1, 0, 0},
+    {where_18, 2, {3, 0, 0, 1, values_16, 19}, -1, 0, 0},
+    {where_21, 1, {3, 0, 0, 1, values_19, 1}, -1, 0, 0},
+    {where_21, 1, {2, 0, 0, 1, values_17, 1}, -1, 0, 0},
+    {where_23, 1, {3, 0, 0, 1, values_22, 9}, -1, 0, 0},
+    {where_23, 1, {4, 0, 0, 1, values_24, 2}, -1, 0, 0},
+    {where_25, 1, {5, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_27, 1, {1, 0, 0, 1, values_17, 1}, -1, 0, 0},
+    {where_27, 1, {4, 0, 0, 1, values_14, 1}, -1, 0, 0},
 };
 static const char *const fields[] = {
     "warps",
@@ -75,20 +89,23 @@ static const char *const fields[] = {
     "slots",
     "weight_held",
     "sums_in_shared",
+    "in_shared",
     "step",
 };
 static const ap_tile_form forms[] = {
-    {7, 0, parts_24, 7},
-    {-1, 0, parts_25, 2},
+    {8, 0, parts_28, 8},
+    {-1, 0, parts_29, 2},
 };
 /* name, where, renderer */
 static const ap_template templates[] = {
-    {"layernorm/layernorm_bwd.cu.j2", where_11, 1, ap_render_layernorm_bwd},
-    {"layernorm/layernorm_bwd_dx.cu.j2", where_27, 1, ap_render_layernorm_bwd_dx},
-    {"layernorm/layernorm_bwd_params.cu.j2", where_21, 1, ap_render_layernorm_bwd_params},
-    {"layernorm/layernorm_bwd_reduce.cu.j2", where_23, 1, ap_render_layernorm_bwd_reduce},
-    {"layernorm/layernorm_fwd.cu.j2", where_29, 2, ap_render_layernorm_fwd},
-    {"layernorm/layernorm_fwd_long.cu.j2", where_30, 2, ap_render_layernorm_fwd_long},
+    {"layernorm/layernorm_bwd.cu.j2", where_30, 2, ap_render_layernorm_bwd},
+    {"layernorm/layernorm_bwd_dx.cu.j2", where_32, 1, ap_render_layernorm_bwd_dx},
+    {"layernorm/layernorm_bwd_odd.cu.j2", where_33, 2, ap_render_layernorm_bwd_odd},
+    {"layernorm/layernorm_bwd_params.cu.j2", where_25, 1, ap_render_layernorm_bwd_params},
+    {"layernorm/layernorm_bwd_reduce.cu.j2", where_27, 1, ap_render_layernorm_bwd_reduce},
+    {"layernorm/layernorm_fwd.cu.j2", where_35, 3, ap_render_layernorm_fwd},
+    {"layernorm/layernorm_fwd_long.cu.j2", where_36, 2, ap_render_layernorm_fwd_long},
+    {"layernorm/layernorm_fwd_odd.cu.j2", where_37, 2, ap_render_layernorm_fwd_odd},
 };
 /* where, rows alike, capabilities from and to, arch, target */
 static const ap_route routes[] = {
@@ -105,14 +122,14 @@ static const ap_route routes[] = {
 extern const ap_family ap_family_layernorm;
 const ap_family ap_family_layernorm = {
     "layernorm", "layernorm",
-    "layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms]_cols<32|64|96|128|192|256|384|512|768|1024|1536|2048|3072|4096|6144|8192|12288|16384|24576|32768|65536>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80>",
-    axes, 6, 5,
-    0x100000000,
-    {0x20000000, 0x10000000, 0x800, 0x200, 0x80, 0x1},
-    {~0x7u, ~0x1u, ~0x1ffffu, ~0x3u, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
-    rules, 7,
-    8, fields, forms, 2,
+    "layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd]_cols<32|64|96|128|192|256|384|512|768|1024|1536|2048|3072|4096|6144|8192|12288|16384|24576|32768|65536>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80>",
+    axes, 7, 6,
+    0x200000000,
+    {0x40000000, 0x20000000, 0x10000000, 0x800, 0x200, 0x80, 0x1},
+    {~0x7u, ~0x1u, ~0x1u, ~0x1ffffu, ~0x3u, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
+    rules, 10,
+    9, fields, forms, 2,
     0, 0, &ap_tiles_layernorm, 0, 0, 0,
-    templates, 6, routes, 8,
+    templates, 8, routes, 8,
     0, 0,
 };

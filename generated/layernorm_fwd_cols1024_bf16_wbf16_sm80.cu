@@ -29,6 +29,7 @@ constexpr int VECTORS = COLUMNS / (ROW_THREADS * ELEMENTS); // of a thread in a 
 constexpr int LANES = ROW_THREADS < 32 ? ROW_THREADS : 32; // of a warp that share a row
 constexpr int WORDS = ELEMENTS * PARAMETER_SIZE / 4; // of a vector's parameters
 static_assert(VECTORS * ROW_THREADS * ELEMENTS == COLUMNS, "threads share a row evenly");
+constexpr int APART = 1; // between the vectors of a thread's part of a row
 // Row number `row` of a matrix.
 __device__ __forceinline__ unsigned char *row_of(const void *matrix, int64_t row, int64_t stride) {
   return (unsigned char *)matrix + row * stride * SIZE;
@@ -39,7 +40,7 @@ __device__ __forceinline__ int columns_of(const attnpress_layernorm_fwd_args *ar
   return row < args->rows ? args->columns : 0;
 }
 
-// x + residual, rounded, of a thread's part of a row; written back. x: (VECTORS), then the sum
+// x + residual, rounded, of a thread's part of a row; written back. x: (VECTORS), APART, then the sum
 __device__ __forceinline__ void add_residual(const void *residual, void *sum, int columns,
                                              int thread, uint4 *x) {
   uint4 other[VECTORS];
@@ -47,13 +48,13 @@ __device__ __forceinline__ void add_residual(const void *residual, void *sum, in
 #pragma unroll
   for (int i = 0; i < VECTORS; ++i) {
     float a[ELEMENTS], b[ELEMENTS];
-    widen_vector_bf16(x[i], a);
+    widen_vector_bf16(x[i * APART], a);
     widen_vector_bf16(other[i], b);
 #pragma unroll
     for (int j = 0; j < ELEMENTS; ++j)
       a[j] += b[j];
-    x[i] = narrow_vector_bf16(a);
-    store_columns(sum, SIZE, columns, i * ROW_THREADS + thread, x[i]);
+    x[i * APART] = narrow_vector_bf16(a);
+    store_columns(sum, SIZE, columns, i * ROW_THREADS + thread, x[i * APART]);
   }
 }
 
@@ -63,7 +64,7 @@ __device__ __forceinline__ float sum_values(const uint4 *x) {
 #pragma unroll
   for (int i = 0; i < VECTORS; ++i) {
     float value[ELEMENTS];
-    widen_vector_bf16(x[i], value);
+    widen_vector_bf16(x[i * APART], value);
 #pragma unroll
     for (int j = 0; j < ELEMENTS; ++j)
       sum += value[j];
@@ -78,7 +79,7 @@ __device__ __forceinline__ float sum_squares(const uint4 *x, int columns, int th
   for (int i = 0; i < VECTORS; ++i) {
     const int left = columns - (i * ROW_THREADS + thread) * ELEMENTS; // columns from here on
     float value[ELEMENTS];
-    widen_vector_bf16(x[i], value);
+    widen_vector_bf16(x[i * APART], value);
     if (left >= ELEMENTS) {
 #pragma unroll
       for (int j = 0; j < ELEMENTS; ++j)
@@ -150,7 +151,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     for (int i = 0; i < VECTORS; ++i) {
       const int index = i * ROW_THREADS + thread;
       float value[ELEMENTS], parameter[ELEMENTS];
-      widen_vector_bf16(x[i], value);
+      widen_vector_bf16(x[i * APART], value);
 #pragma unroll
       for (int j = 0; j < ELEMENTS; ++j)
         value[j] = (value[j] - mean) * rstd;

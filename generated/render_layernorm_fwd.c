@@ -23,6 +23,7 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
   const int32_t ahead = in->field[AP_LAYERNORM_TILE_AHEAD];
   const int32_t slots = in->field[AP_LAYERNORM_TILE_SLOTS];
   const int32_t weight_held = in->field[AP_LAYERNORM_TILE_WEIGHT_HELD];
+  const int32_t in_shared = in->field[AP_LAYERNORM_TILE_IN_SHARED];
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
@@ -34,13 +35,22 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
     TEXT("// y = x rstd weight + bias over the rows of a matrix of at most COLUMNS columns, rstd =\n"
          "// 1 / sqrt(mean square + eps), of x + residual where there is one.\n");
   }
-  TEXT("// ");
-  STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT(", parameters ");
-  STRING(in->word[AP_LAYERNORM_PARAMS]);
-  TEXT(", fp32 inside. ROW_THREADS threads share a row and hold it in registers, as\n"
-       "// it was: x is read once, y may be x. A thread block walks over rows, gridDim.x * GROUPS apart.\n"
-       "//\n"
+  if (in_shared) {
+    TEXT("// ");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT(", parameters ");
+    STRING(in->word[AP_LAYERNORM_PARAMS]);
+    TEXT(", fp32 inside. ROW_THREADS threads share a row and have it in shared memory:\n"
+         "// x is read once, y may be x. A thread block walks over rows, gridDim.x * GROUPS apart.\n");
+  } else {
+    TEXT("// ");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT(", parameters ");
+    STRING(in->word[AP_LAYERNORM_PARAMS]);
+    TEXT(", fp32 inside. ROW_THREADS threads share a row and hold it in registers, as\n"
+         "// it was: x is read once, y may be x. A thread block walks over rows, gridDim.x * GROUPS apart.\n");
+  }
+  TEXT("//\n"
        "// Pressed from templates/layernorm/layernorm_fwd.cu.j2 with tile ");
   STRING(tile_name);
   TEXT(" by\n"
@@ -92,6 +102,11 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
        "constexpr int LANES = ROW_THREADS < 32 ? ROW_THREADS : 32; // of a warp that share a row\n"
        "constexpr int WORDS = ELEMENTS * PARAMETER_SIZE / 4; // of a vector's parameters\n"
        "static_assert(VECTORS * ROW_THREADS * ELEMENTS == COLUMNS, \"threads share a row evenly\");\n");
+  if (in_shared) {
+    TEXT("constexpr int APART = THREADS; // between the vectors of a thread's part of a row\n");
+  } else {
+    TEXT("constexpr int APART = 1; // between the vectors of a thread's part of a row\n");
+  }
   if (slots > 0) {
     TEXT("constexpr int SLOTS = ");
     INTEGER(slots);
@@ -111,7 +126,7 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
        "  return row < args->rows ? args->columns : 0;\n"
        "}\n"
        "\n"
-       "// x + residual, rounded, of a thread's part of a row; written back. x: (VECTORS), then the sum\n"
+       "// x + residual, rounded, of a thread's part of a row; written back. x: (VECTORS), APART, then the sum\n"
        "__device__ __forceinline__ void add_residual(const void *residual, void *sum, int columns,\n"
        "                                             int thread, uint4 *x) {\n"
        "  uint4 other[VECTORS];\n"
@@ -121,17 +136,17 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
        "    float a[ELEMENTS], b[ELEMENTS];\n"
        "    widen_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(x[i], a);\n"
+  TEXT("(x[i * APART], a);\n"
        "    widen_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT("(other[i], b);\n"
        "#pragma unroll\n"
        "    for (int j = 0; j < ELEMENTS; ++j)\n"
        "      a[j] += b[j];\n"
-       "    x[i] = narrow_vector_");
+       "    x[i * APART] = narrow_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT("(a);\n"
-       "    store_columns(sum, SIZE, columns, i * ROW_THREADS + thread, x[i]);\n"
+       "    store_columns(sum, SIZE, columns, i * ROW_THREADS + thread, x[i * APART]);\n"
        "  }\n"
        "}\n"
        "\n");
@@ -144,7 +159,7 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
          "    float value[ELEMENTS];\n"
          "    widen_vector_");
     STRING(in->word[AP_LAYERNORM_DTYPE]);
-    TEXT("(x[i], value);\n"
+    TEXT("(x[i * APART], value);\n"
          "#pragma unroll\n"
          "    for (int j = 0; j < ELEMENTS; ++j)\n"
          "      sum += value[j];\n"
@@ -161,7 +176,7 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
          "    float value[ELEMENTS];\n"
          "    widen_vector_");
     STRING(in->word[AP_LAYERNORM_DTYPE]);
-    TEXT("(x[i], value);\n"
+    TEXT("(x[i * APART], value);\n"
          "    if (left >= ELEMENTS) {\n"
          "#pragma unroll\n"
          "      for (int j = 0; j < ELEMENTS; ++j)\n"
@@ -184,7 +199,7 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
          "    float value[ELEMENTS];\n"
          "    widen_vector_");
     STRING(in->word[AP_LAYERNORM_DTYPE]);
-    TEXT("(x[i], value);\n"
+    TEXT("(x[i * APART], value);\n"
          "#pragma unroll\n"
          "    for (int j = 0; j < ELEMENTS; ++j)\n"
          "      sum += value[j] * value[j];\n"
@@ -258,28 +273,34 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  // As often as the block's first group has a row; others then may have none.\n"
        "  for (int64_t first = (int64_t)blockIdx.x * GROUPS; first < args.rows; first += step) {\n"
-       "    const int columns = columns_of(&args, row);\n"
-       "    uint4 x[VECTORS];\n");
-  if (slots > 0) {
+       "    const int columns = columns_of(&args, row);\n");
+  if (in_shared) {
     TEXT("    cp_async_wait(SLOTS - 1);\n"
-         "#pragma unroll\n"
-         "    for (int i = 0; i < VECTORS; ++i)\n"
-         "      x[i] = slots[(slot * VECTORS + i) * THREADS];\n"
-         "    // The row that comes SLOTS later takes its place.\n"
-         "    copy_columns(row_of(args.x, row + SLOTS * step, args.x_row_stride), SIZE,\n"
-         "                 columns_of(&args, row + SLOTS * step), thread, ROW_THREADS, VECTORS,\n"
-         "                 slots + slot * VECTORS * THREADS, THREADS);\n"
-         "    cp_async_commit();\n"
+         "    uint4 *const x = slots + slot * VECTORS * THREADS;\n"
          "    slot = slot + 1 == SLOTS ? 0 : slot + 1;\n");
-  } else if (ahead) {
-    TEXT("#pragma unroll\n"
-         "    for (int i = 0; i < VECTORS; ++i)\n"
-         "      x[i] = next[i];\n"
-         "    load_columns(row_of(args.x, row + step, args.x_row_stride), SIZE,\n"
-         "                 columns_of(&args, row + step), thread, ROW_THREADS, VECTORS, next);\n");
   } else {
-    TEXT("    load_columns(row_of(args.x, row, args.x_row_stride), SIZE, columns, thread, ROW_THREADS,\n"
-         "                 VECTORS, x);\n");
+    TEXT("    uint4 x[VECTORS];\n");
+    if (slots > 0) {
+      TEXT("    cp_async_wait(SLOTS - 1);\n"
+           "#pragma unroll\n"
+           "    for (int i = 0; i < VECTORS; ++i)\n"
+           "      x[i] = slots[(slot * VECTORS + i) * THREADS];\n"
+           "    // The row that comes SLOTS later takes its place.\n"
+           "    copy_columns(row_of(args.x, row + SLOTS * step, args.x_row_stride), SIZE,\n"
+           "                 columns_of(&args, row + SLOTS * step), thread, ROW_THREADS, VECTORS,\n"
+           "                 slots + slot * VECTORS * THREADS, THREADS);\n"
+           "    cp_async_commit();\n"
+           "    slot = slot + 1 == SLOTS ? 0 : slot + 1;\n");
+    } else if (ahead) {
+      TEXT("#pragma unroll\n"
+           "    for (int i = 0; i < VECTORS; ++i)\n"
+           "      x[i] = next[i];\n"
+           "    load_columns(row_of(args.x, row + step, args.x_row_stride), SIZE,\n"
+           "                 columns_of(&args, row + step), thread, ROW_THREADS, VECTORS, next);\n");
+    } else {
+      TEXT("    load_columns(row_of(args.x, row, args.x_row_stride), SIZE, columns, thread, ROW_THREADS,\n"
+           "                 VECTORS, x);\n");
+    }
   }
   TEXT("    if (args.residual)\n"
        "      add_residual(row_of(args.residual, row, args.residual_row_stride),\n"
@@ -288,9 +309,11 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
        "    // Mean and sum of squares: over the warp's part of the row, then over its warps.\n");
   if (norm == AP_LAYERNORM_NORM_LAYER) {
     if (row_threads > 32) {
-      TEXT("    const float own_mean = sum_lanes(sum_values(x), LANES) / fmaxf(count, 1.0f);\n"
-           "    renew_vectors(x, VECTORS);\n"
-           "    const float own_squares = sum_lanes(sum_squares(x, columns, thread, own_mean), LANES);\n"
+      TEXT("    const float own_mean = sum_lanes(sum_values(x), LANES) / fmaxf(count, 1.0f);\n");
+      if (!in_shared) {
+        TEXT("    renew_vectors(x, VECTORS);\n");
+      }
+      TEXT("    const float own_squares = sum_lanes(sum_squares(x, columns, thread, own_mean), LANES);\n"
            "    if (threadIdx.x % 32 == 0) {\n"
            "      const Moments own = {count, own_mean, own_squares};\n"
            "      warp_part[turn][threadIdx.x / 32] = own;\n"
@@ -301,9 +324,11 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
            "    const float mean = all.mean, squares = all.squares;\n"
            "    turn ^= 1;\n");
     } else {
-      TEXT("    const float mean = sum_lanes(sum_values(x), LANES) * args.per_column;\n"
-           "    renew_vectors(x, VECTORS);\n"
-           "    const float squares = sum_lanes(sum_squares(x, columns, thread, mean), LANES);\n");
+      TEXT("    const float mean = sum_lanes(sum_values(x), LANES) * args.per_column;\n");
+      if (!in_shared) {
+        TEXT("    renew_vectors(x, VECTORS);\n");
+      }
+      TEXT("    const float squares = sum_lanes(sum_squares(x, columns, thread, mean), LANES);\n");
     }
   } else {
     TEXT("    constexpr float mean = 0.0f;\n"
@@ -317,8 +342,10 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
            "    turn ^= 1;\n");
     }
   }
-  TEXT("    renew_vectors(x, VECTORS);\n"
-       "    const float rstd = reciprocal_sqrt_approx(squares * args.per_column + args.eps);\n"
+  if (!in_shared) {
+    TEXT("    renew_vectors(x, VECTORS);\n");
+  }
+  TEXT("    const float rstd = reciprocal_sqrt_approx(squares * args.per_column + args.eps);\n"
        "\n"
        "    unsigned char *y = row_of(args.y, row, args.y_row_stride);\n"
        "#pragma unroll\n"
@@ -327,7 +354,7 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
        "      float value[ELEMENTS], parameter[ELEMENTS];\n"
        "      widen_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(x[i], value);\n"
+  TEXT("(x[i * APART], value);\n"
        "#pragma unroll\n"
        "      for (int j = 0; j < ELEMENTS; ++j)\n"
        "        value[j] = (value[j] - mean) * rstd;\n"
@@ -368,8 +395,14 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
        "        args.mean[row] = mean;\n"
        "      if (args.rstd)\n"
        "        args.rstd[row] = rstd;\n"
-       "    }\n"
-       "    row += step;\n"
+       "    }\n");
+  if (in_shared) {
+    TEXT("    // The row that comes SLOTS later takes this one's place.\n"
+         "    copy_columns(row_of(args.x, row + SLOTS * step, args.x_row_stride), SIZE,\n"
+         "                 columns_of(&args, row + SLOTS * step), thread, ROW_THREADS, VECTORS, x, THREADS);\n"
+         "    cp_async_commit();\n");
+  }
+  TEXT("    row += step;\n"
        "  }\n"
        "}\n");
 }

@@ -270,33 +270,48 @@ static void test_shape(const shape *s, const char *what) {
   close_call(&k);
 }
 
-/* Each class of columns and its neighbours; the ways of a call take turns with the columns, so that
- * each class gets some of all. */
+/* Each class of columns and its neighbours, each dtype and pass. The ways of a call are the rows of an
+ * orthogonal array, of which six of eight are a number of columns' own: it meets both values of each,
+ * and over the table each two values of two of them meet. */
 static void test_table(void) {
   static const int64_t columns[] = {
       1,    3,    17,   32,    33,    64,    65,    96,    100,   128,   129,    192,  257,
       384,  512,  700,  768,   1000,  1024,  1025,  1536,  2048,  3000,  3072,   4096, 5000,
       6144, 8192, 9000, 12288, 16384, 16385, 20000, 24576, 32768, 40001, 1 << 20};
-  int turn = 0;
-  for (size_t n = 0; n < sizeof columns / sizeof *columns; ++n)
+  for (int n = 0; n < (int)(sizeof columns / sizeof *columns); ++n)
     for (int dtype = ATTNPRESS_FP16; dtype <= ATTNPRESS_FP32; ++dtype)
-      for (int backward = 0; backward < 2; ++backward)
-        for (int way = 0; way < 3; ++way, ++turn) {
-          const int64_t c = columns[n];
-          const shape s = {.rows = c < 600     ? 4137
-                                   : c < 2000  ? 419
-                                   : c < 50000 ? 41
-                                               : 2,
-                           .columns = c,
-                           .dtype = dtype,
-                           .param_dtype = turn % 4 ? dtype : 1 + (dtype + turn / 4) % 3,
-                           .backward = backward,
-                           .rms = turn / 2 % 2,
-                           .more = turn / 3 % 2,
-                           .mixed = turn / 5 % 2,
-                           .in_place = turn / 7 % 2};
-          test_shape(&s, s.mixed ? "odd rows" : "packed");
-        }
+      for (int backward = 0; backward < 2; ++backward) {
+        const int64_t c = columns[n];
+        const int way = (2 * (dtype - ATTNPRESS_FP16) + backward + 3 * n) % 8;
+        const int a = way & 1, b = way >> 1 & 1, d = way >> 2;
+        const shape s = {.rows = c < 600     ? 1037
+                                 : c < 2000  ? 419
+                                 : c < 50000 ? 23
+                                             : 2,
+                         .columns = c,
+                         .dtype = dtype,
+                         .param_dtype = a ^ b ^ d ? 1 + (dtype + n) % 3 : dtype,
+                         .backward = backward,
+                         .rms = a,
+                         .more = b,
+                         .mixed = d,
+                         .in_place = a ^ b};
+        test_shape(&s, s.mixed ? "odd rows" : "packed");
+      }
+}
+
+/* Rows of 16 bits without gaps that begin anywhere, more of them than blocks have at a time. */
+static void test_odd_rows(void) {
+  static const shape shapes[] = {
+      {30000, 101, ATTNPRESS_FP16, ATTNPRESS_FP16, 0, 0, 0, 0, 0},
+      {30000, 100, ATTNPRESS_BF16, ATTNPRESS_FP32, 0, 1, 1, 0, 1},
+      {6000, 1001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 1, 0, 0},
+      {12000, 100, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 1, 0, 1},
+      {12000, 101, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 1, 0, 0, 0},
+      {3000, 1001, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 0, 0, 0},
+  };
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i)
+    test_shape(&shapes[i], "odd rows without gaps");
 }
 
 /* ---- Streams, repeats ------------------------------------------------------------------------ */
@@ -413,9 +428,11 @@ static void tests(void) {
       {300, 3000, ATTNPRESS_FP16, ATTNPRESS_FP16, 0, 0, 1, 1, 0},
       {2000, 50, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 0, 0, 1, 0},
       {700, 4096, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 1, 1, 0, 0},
+      {9000, 50, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 1, 0, 0},
       {40, 40000, ATTNPRESS_FP32, ATTNPRESS_FP32, 1, 0, 0, 0, 0},
   };
   test_table();
+  test_odd_rows();
   test_side_stream(0);
   test_side_stream(1);
   for (size_t i = 0; i < sizeof repeated / sizeof *repeated; ++i)

@@ -403,7 +403,7 @@ static void test_launch_forward(void **state) {
   assert_int_equal(cuda->launches, 1);
   attnpress_layernorm_fwd_args given;
   memcpy(&given, cuda->launch[0].args, sizeof given);
-  assert_string_equal(cuda->launch[0].symbol, "layernorm_fwd_cols1024_bf16_wfp32_sm80");
+  assert_string_equal(cuda->launch[0].symbol, "layernorm_fwd_odd_cols1024_bf16_wfp32_sm80");
   assert_ptr_equal(given.x, args.x);
   assert_ptr_equal(given.residual, args.residual);
   assert_ptr_equal(given.weight, args.weight);
@@ -421,7 +421,68 @@ static void test_launch_forward(void **state) {
   args.mean = NULL;
   args.param_dtype = 0;
   assert_ok(attnpress_layernorm(handle, &args, NULL));
-  assert_string_equal(cuda->launch[1].symbol, "layernorm_fwd_rms_cols1024_bf16_wbf16_sm80");
+  assert_string_equal(cuda->launch[1].symbol, "layernorm_fwd_rms_odd_cols1024_bf16_wbf16_sm80");
+  attnpress_destroy(handle);
+}
+
+/* Rows of 16 bits that begin or end elsewhere than at a multiple of 16 bytes have kernels of their
+ * own, up to 8,192 columns. */
+static void test_launch_odd_rows(void **state) {
+  static const struct {
+    int64_t columns, stride;
+    uintptr_t x;
+    int32_t dtype;
+    const char *symbol;
+  } rows[] = {
+      {1000, 1000, 0x10000, ATTNPRESS_BF16, "layernorm_fwd_cols1024_bf16_wbf16_sm80"},
+      {1000, 1008, 0x10000, ATTNPRESS_BF16, "layernorm_fwd_cols1024_bf16_wbf16_sm80"},
+      {1000, 1004, 0x10000, ATTNPRESS_BF16, "layernorm_fwd_odd_cols1024_bf16_wbf16_sm80"},
+      {1000, 1000, 0x10002, ATTNPRESS_BF16, "layernorm_fwd_odd_cols1024_bf16_wbf16_sm80"},
+      {1001, 1008, 0x10000, ATTNPRESS_FP16, "layernorm_fwd_odd_cols1024_fp16_wfp16_sm80"},
+      {100, 100, 0x10000, ATTNPRESS_FP16, "layernorm_fwd_odd_cols128_fp16_wfp16_sm80"},
+      {8191, 8191, 0x10000, ATTNPRESS_FP16, "layernorm_fwd_odd_cols8192_fp16_wfp16_sm80"},
+      {8193, 8193, 0x10000, ATTNPRESS_FP16, "layernorm_fwd_cols12288_fp16_wfp16_sm80"},
+      {1001, 1001, 0x10004, ATTNPRESS_FP32, "layernorm_fwd_cols1024_fp32_wfp32_sm80"},
+  };
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    attnpress_layernorm_args args = legal_forward();
+    args.columns = rows[i].columns;
+    args.dtype = rows[i].dtype;
+    args.param_dtype = 0;
+    args.residual = NULL;
+    args.sum = NULL;
+    args.x = (const void *)rows[i].x;
+    args.x_row_stride = args.y_row_stride = rows[i].stride;
+    args.y = (void *)0x2000000;
+    assert_ok(attnpress_layernorm(handle, &args, NULL));
+    assert_string_equal(cuda->launch[i].symbol, rows[i].symbol);
+  }
+  attnpress_destroy(handle);
+}
+
+/* A workspace that serves a shape serves it wherever its tensors begin. */
+static void test_workspace_of_odd_rows(void **state) {
+  static const int64_t columns[] = {5, 32, 64, 100, 1000, 1024, 2048, 5000, 8192, 9000};
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  for (size_t i = 0; i < sizeof columns / sizeof *columns; ++i) {
+    size_t bytes[2];
+    for (int odd = 0; odd < 2; ++odd) {
+      attnpress_layernorm_backward_args args = legal_backward();
+      attnpress_plan *plan;
+      args.columns = columns[i];
+      args.rows = 100000;
+      args.x = (const void *)(uintptr_t)(odd ? 0x10002 : 0x10000);
+      args.dy = (const void *)0x20000;
+      args.dx = (void *)0x30000;
+      assert_ok(attnpress_plan_layernorm_backward(handle, &args, NULL, &plan));
+      assert_ok(attnpress_plan_workspace_bytes(plan, &bytes[odd]));
+      attnpress_plan_destroy(plan);
+    }
+    assert_int_equal(bytes[0], bytes[1]);
+  }
   attnpress_destroy(handle);
 }
 
@@ -436,7 +497,7 @@ static void test_launch_backward(void **state) {
   attnpress_layernorm_reduce_args sums;
   memcpy(&given, cuda->launch[0].args, sizeof given);
   memcpy(&sums, cuda->launch[1].args, sizeof sums);
-  assert_string_equal(cuda->launch[0].symbol, "layernorm_bwd_cols1024_fp16_wfp16_sm80");
+  assert_string_equal(cuda->launch[0].symbol, "layernorm_bwd_odd_cols1024_fp16_wfp16_sm80");
   assert_string_equal(cuda->launch[1].symbol, "layernorm_bwd_reduce_cols65536_fp32_wfp16_sm80");
   assert_true(cuda->launch[0].overlaps && cuda->launch[1].overlaps);
   assert_int_equal(given.parts, cuda->launch[0].grid);
@@ -586,7 +647,7 @@ static void test_plan_run(void **state) {
   args.columns = 5;
   args.dbias = NULL;
   assert_ok(attnpress_plan_run(plan, &args, NULL));
-  assert_string_equal(cuda->launch[2].symbol, "layernorm_bwd_cols32_fp16_wfp16_sm80");
+  assert_string_equal(cuda->launch[2].symbol, "layernorm_bwd_odd_cols32_fp16_wfp16_sm80");
   args.columns = 4097;
   assert_int_equal(attnpress_plan_run(plan, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
   args.columns = 5;
@@ -621,10 +682,13 @@ static int set_up_layernorm(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cpu), cmocka_unit_test(test_threads),  cmocka_unit_test(test_nothing),
-      TEST(test_bad_input),       TEST(test_launch_forward),       TEST(test_launch_backward),
-      TEST(test_launch_long),     cmocka_unit_test(test_classes),  cmocka_unit_test(test_range),
-      TEST(test_plan_run),        cmocka_unit_test(test_plan_cpu),
+      cmocka_unit_test(test_cpu),       cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_nothing),   TEST(test_bad_input),
+      TEST(test_launch_forward),        TEST(test_launch_odd_rows),
+      TEST(test_workspace_of_odd_rows), TEST(test_launch_backward),
+      TEST(test_launch_long),           cmocka_unit_test(test_classes),
+      cmocka_unit_test(test_range),     TEST(test_plan_run),
+      cmocka_unit_test(test_plan_cpu),
   };
   return cmocka_run_group_tests_name("layernorm", tests, set_up_layernorm, tear_down_group);
 }

@@ -19,6 +19,8 @@ SM_THREADS_MAX = 2048
 GROUPED_THREADS_MAX = 512
 # Registers that kernels take beside what they hold of rows, weights and sums, at the least.
 OTHER_REGISTERS = {"fwd": 26, "bwd": 28}
+ODD_COLUMNS = {"fwd": 32, "bwd": 16}  # that a thread has of a row which begins at any element
+ODD_PIECES = 4  # in shared memory: x, residual, y, sum; x, dy, dsum, dx
 SPARE_REGISTERS = 14  # that the rule leaves beyond those
 LONG_TILES = {
     "fwd": {"warps": 32, "step": 4},
@@ -53,10 +55,18 @@ def threads(tile: Tile) -> int:
     return WARP * tile.warps
 
 
+def is_odd(variant: Variant) -> bool:
+    """Whether rows begin at any element."""
+    return variant.rows == "odd"
+
+
 def smem_bytes(variant: Variant, tile: Tile) -> int:
     """Dynamic shared memory of a thread block. The kernel asserts the same formula."""
     if not tile.row_threads:
         return 0
+    if is_odd(variant):
+        rows = threads(tile) // tile.row_threads
+        return ODD_PIECES * (rows * variant.cols * element_bytes(variant) + VECTOR_BYTES)
     groups, matrices = threads(tile) // tile.row_threads, 2 if variant["pass"] == "bwd" else 1
     row_bytes = variant.cols * element_bytes(variant)
     return tile.slots * matrices * groups * row_bytes + tile.sums_in_shared * 2 * variant.cols * 4
@@ -64,11 +74,14 @@ def smem_bytes(variant: Variant, tile: Tile) -> int:
 
 def held_registers(variant: Variant, tile: Tile) -> int:
     """Registers that hold a thread's part of its rows, and what is kept from row to row."""
+    if is_odd(variant):
+        kept = 2 * tile.weight_held if variant["pass"] == "fwd" else 4
+        return variant.cols // tile.row_threads * (1 + kept)
     vectors = row_vectors(variant) // tile.row_threads
     elements = VECTOR_BYTES // element_bytes(variant)
     words = tile.weight_held * elements * (4 if variant.params == "fp32" else 2) // 4
     if variant["pass"] == "fwd":
-        return vectors * (4 * (1 + tile.ahead) + 2 * words)
+        return vectors * (4 * (1 + tile.ahead - tile.in_shared) + 2 * words)
     rows = 0 if tile.slots else 8 * (1 + tile.ahead)
     return vectors * (rows + (0 if tile.sums_in_shared else 2 * elements) + words)
 
@@ -86,6 +99,8 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
         return [] if legal else ["this pass needs a tile such as w32v4"]
     if tile.step or tile.row_threads < 1:
         return ["rows that are read once need a tile such as w4t16b8ah"]
+    if is_odd(variant):
+        return _odd_problems(variant, tile)
     backward = variant["pass"] == "bwd"
     vectors, groups = row_vectors(variant), threads(tile) // tile.row_threads
     needed = smem_bytes(variant, tile)
@@ -100,6 +115,10 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
         (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
         (backward or not tile.sums_in_shared, "sums are of the backward pass"),
         (not tile.slots or not tile.ahead, "rows are loaded ahead to one place"),
+        (
+            not tile.in_shared or (tile.slots > 0 and not backward),
+            "rows stay in shared memory where they come there, in the forward pass",
+        ),
         (not tile.sums_in_shared or groups == 1, "sums in shared memory are of one row a block"),
         (
             not backward or groups == 1 or threads(tile) <= GROUPED_THREADS_MAX,
@@ -112,10 +131,53 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
     return [sentence for holds, sentence in checks if not holds]
 
 
+def _odd_problems(variant: Variant, tile: Tile) -> list[str]:
+    needed = smem_bytes(variant, tile)
+    most = load_targets().archs[variant.arch].block_smem_bytes
+    checks = (
+        (
+            tile.row_threads & (tile.row_threads - 1) == 0 and tile.row_threads >= 4,
+            f"row_threads {tile.row_threads} is not a power of two from 4 on",
+        ),
+        (threads(tile) % tile.row_threads == 0, "row_threads does not divide the threads"),
+        (8 * tile.row_threads <= variant.cols, "threads have fewer than eight columns of a row"),
+        (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
+        (
+            not (tile.ahead or tile.slots or tile.sums_in_shared or tile.in_shared),
+            "rows that begin at any element are fetched ahead in any case",
+        ),
+        (
+            variant["pass"] == "fwd" or tile.weight_held,
+            "the backward pass of rows that begin at any element keeps the weight",
+        ),
+        (registers_left(variant, tile) >= 0, "a thread has too few registers"),
+        (needed <= most, f"{needed} bytes of shared memory are over {most}"),
+        (tile.smem_bytes == needed, f"smem_bytes is {tile.smem_bytes}, not {needed}"),
+    )
+    return [sentence for holds, sentence in checks if not holds]
+
+
+def _odd_tile(variant: Variant) -> Tile:
+    """As many columns a thread as ODD_COLUMNS says, since what a row costs beside its columns is
+    what such kernels lose by, in blocks of at least 128 threads."""
+    forward = variant["pass"] == "fwd"
+    row_threads = max(variant.cols // ODD_COLUMNS[variant["pass"]], 4)
+    warps = max(row_threads, 128) // WARP
+    each = variant.cols // row_threads
+    sm_threads = {8: 768, 16: 640, 32: 384}[each] if forward else 512
+    blocks = max(sm_threads // (warps * WARP), 1)
+    return sized(
+        variant,
+        make_tile(family(), warps=warps, row_threads=row_threads, blocks=blocks, weight_held=1),
+    )
+
+
 def fill(variant: Variant) -> Tile:
     """The rule's tile. bench/NOTES.md has the measurements."""
     if not is_held(variant):
         return make_tile(family(), **LONG_TILES[variant["pass"]])
+    if is_odd(variant):
+        return _odd_tile(variant)
     candidates = _forward_tiles(variant) if variant["pass"] == "fwd" else _backward_tiles(variant)
     for candidate in candidates:
         tile = sized(variant, candidate)

@@ -32,15 +32,17 @@ static int32_t backward_classes(void) {
   return first_class(AP_LAYERNORM_BWD_COLS_MAX) + 1;
 }
 
-/** A kernel of a class on a device. *fits: 0 where there is none, or the device has too little
- * shared memory. */
+/** A kernel of a class on a device, for `rows` (AP_LAYERNORM_ROWS_...). *fits: 0 where there is none,
+ * or the device has too little shared memory. */
 static attnpress_status find_kernel(const ap_layernorm_problem *p, const ap_device *device,
-                                    int32_t pass, int32_t class, ap_launch *launch, int *fits) {
+                                    int32_t pass, int32_t rows, int32_t class, ap_launch *launch,
+                                    int *fits) {
   const int sums = pass == AP_LAYERNORM_PASS_BWD_REDUCE;
   ap_variant *v = &launch->variant;
   *launch = (ap_launch){.variant.family = AP_FAMILY_LAYERNORM, .num_splits = 1};
   v->axis[AP_LAYERNORM_PASS] = pass;
   v->axis[AP_LAYERNORM_NORM] = p->rms && !sums ? AP_LAYERNORM_NORM_RMS : AP_LAYERNORM_NORM_LAYER;
+  v->axis[AP_LAYERNORM_ROWS] = rows;
   v->axis[AP_LAYERNORM_COLS] = classes()->values[class];
   v->axis[AP_LAYERNORM_DTYPE] = sums ? ATTNPRESS_FP32 : p->dtype;
   v->axis[AP_LAYERNORM_PARAMS] =
@@ -60,7 +62,30 @@ static attnpress_status find_kernel(const ap_layernorm_problem *p, const ap_devi
 static attnpress_status find_long_kernel(const ap_layernorm_problem *p, const ap_device *device,
                                          int32_t pass, ap_launch *launch) {
   int fits;
-  return find_kernel(p, device, pass, classes()->count - 1, launch, &fits);
+  return find_kernel(p, device, pass, AP_LAYERNORM_ROWS_ALIGNED, classes()->count - 1, launch,
+                     &fits);
+}
+
+/** Whether a row of a matrix begins elsewhere than at a multiple of a vector, or ends there, and does
+ * so in elements of 16 bits. It decides what is fast: each kernel takes any rows. */
+static int has_odd_rows(const ap_layernorm_problem *p) {
+  const int64_t size = ap_element_bytes(p->dtype);
+  int64_t bits = p->columns * size;
+  for (int i = 0; i < AP_LAYERNORM_TENSORS; ++i)
+    if (p->tensor[i].data != NULL)
+      bits |=
+          (int64_t)(uintptr_t)p->tensor[i].data | (p->rows > 1 ? p->tensor[i].stride * size : 0);
+  return size == 2 && bits % VECTOR_BYTES != 0;
+}
+
+/** The kernel with room for the columns; rows of any number are left to others. *fits: 0 where there
+ * is none. */
+static attnpress_status find_odd_kernel(const ap_layernorm_problem *p, const ap_device *device,
+                                        int32_t pass, ap_launch *launch, int *fits) {
+  *fits = 0;
+  for (int32_t class = first_class(p->columns); !*fits && class < classes()->count - 1; ++class)
+    FORWARD_IF(find_kernel(p, device, pass, AP_LAYERNORM_ROWS_ODD, class, launch, fits));
+  return ATTNPRESS_OK;
 }
 
 static int32_t field(const ap_launch *launch, int32_t which) {
@@ -100,9 +125,12 @@ static attnpress_status plan_forward(const ap_layernorm_problem *p, const ap_dev
                                      ap_launches *plan) {
   ap_launch *launch = &plan->launch[0];
   int fits = 0;
+  if (has_odd_rows(p))
+    FORWARD_IF(find_odd_kernel(p, device, AP_LAYERNORM_PASS_FWD, launch, &fits));
   /* The last class has no need of shared memory: it runs everywhere. */
   for (int32_t class = first_class(p->columns); !fits; ++class)
-    FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_FWD, class, launch, &fits));
+    FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_FWD, AP_LAYERNORM_ROWS_ALIGNED, class,
+                           launch, &fits));
   plan->count = 1;
   if (field(launch, AP_LAYERNORM_TILE_ROW_THREADS) == 0)
     return set_grid(p, launch);
@@ -166,25 +194,52 @@ static attnpress_status plan_in_turn(const ap_layernorm_problem *p, const ap_dev
 
 static attnpress_status plan_backward(const ap_layernorm_problem *p, const ap_device *device,
                                       ap_layernorm_plan *plan) {
-  int fits = 0;
+  ap_launch *launch = &plan->base.launch[0], other;
+  int fits = 0, other_fits;
   if (p->rows == 0) /* the sums of nothing are 0 */
     return plan_reduce(p, device, plan);
+  FORWARD_IF(find_odd_kernel(p, device, AP_LAYERNORM_PASS_BWD, &other, &other_fits));
   for (int32_t class = first_class(p->columns); !fits && class < backward_classes(); ++class)
-    FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_BWD, class, &plan->base.launch[0], &fits));
-  return fits ? plan_at_once(p, device, plan) : plan_in_turn(p, device, plan);
+    FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_BWD, AP_LAYERNORM_ROWS_ALIGNED, class,
+                           launch, &fits));
+  if (!other_fits)
+    return fits ? plan_at_once(p, device, plan) : plan_in_turn(p, device, plan);
+  /* The workspace's size is that of either kernel: it does not depend on pointers and strides. */
+  if (has_odd_rows(p)) {
+    const ap_launch odd = other;
+    other = *launch;
+    *launch = odd;
+  }
+  FORWARD_IF(fits || has_odd_rows(p) ? plan_at_once(p, device, plan)
+                                     : plan_in_turn(p, device, plan));
+  if (fits || !has_odd_rows(p)) {
+    set_walking_grid(p, device, &other);
+    const size_t needed = parts_bytes(p, (int64_t)other.grid * p->columns);
+    if (needed > plan->base.workspace_bytes)
+      plan->base.workspace_bytes = needed;
+  }
+  return ATTNPRESS_OK;
 }
 
 /* ---- A range --------------------------------------------------------------------------------- */
 
-static attnpress_status range_of_pass(const ap_layernorm_problem *p, const ap_device *device,
-                                      int32_t pass, int32_t last_class, ap_launches *plan) {
+static attnpress_status range_of_rows(const ap_layernorm_problem *p, const ap_device *device,
+                                      int32_t pass, int32_t rows, int32_t last_class,
+                                      ap_launches *plan) {
+  const int to_the_end = pass == AP_LAYERNORM_PASS_FWD || rows == AP_LAYERNORM_ROWS_ODD;
   int fits = 0;
-  for (int32_t class = 0; class <= last_class || (pass == AP_LAYERNORM_PASS_FWD && !fits);
-       ++class) {
-    FORWARD_IF(find_kernel(p, device, pass, class, &plan->launch[plan->count], &fits));
+  for (int32_t class = 0;
+       class < classes()->count && (class <= last_class || (to_the_end && !fits)); ++class) {
+    FORWARD_IF(find_kernel(p, device, pass, rows, class, &plan->launch[plan->count], &fits));
     plan->count += fits;
   }
   return ATTNPRESS_OK;
+}
+
+static attnpress_status range_of_pass(const ap_layernorm_problem *p, const ap_device *device,
+                                      int32_t pass, int32_t last_class, ap_launches *plan) {
+  FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_ALIGNED, last_class, plan));
+  return range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_ODD, last_class, plan);
 }
 
 /** What parts take at most, of any number of rows. */

@@ -14,10 +14,11 @@
 enum { MATRICES = 4, VECTORS = 6, RANGE_BYTES = 160 };
 
 typedef enum layernorm_layout {
-  PACKED, /* rows without gaps */
-  ODD,    /* rows begin at any element, all tensors at the same ones */
-  MIXED,  /* each tensor at others */
-  FAR,    /* rows more than 2^31 elements apart */
+  PACKED,  /* rows without gaps */
+  SHIFTED, /* the same, and each tensor begins at another element of a vector */
+  ODD,     /* rows begin at any element, all tensors at the same ones */
+  MIXED,   /* each tensor at others */
+  FAR,     /* rows more than 2^31 elements apart */
 } layernorm_layout;
 
 typedef struct layernorm_shape {
@@ -93,7 +94,7 @@ static void *take_memory(memory *m, int64_t bytes, int64_t offset) {
 static void open_matrices(call *c, const layernorm_shape *s, uint64_t seed) {
   const int64_t size = ap_element_bytes(c->c.dtype);
   for (int i = 0; i < MATRICES; ++i) {
-    const int other = s->layout == MIXED ? i : 0;
+    const int other = s->layout == MIXED ? i : s->layout == SHIFTED ? 3 * i + 1 : 0;
     if (!is_there(c, i, s->more))
       continue;
     c->stride[i] = s->columns + (s->layout == ODD || s->layout == MIXED ? 5 + 2 * other : 0);
@@ -236,14 +237,17 @@ static int list_tensors(const call *c, emulated_tensor *tensors) {
   const int over = c->before == NULL ? -1 : c->c.backward ? AP_LAYERNORM_DY : AP_LAYERNORM_X;
   const int reduces = c->pass == AP_LAYERNORM_PASS_BWD_REDUCE;
   int count = 0;
-  for (int i = 0; i < MATRICES; ++i)
+  for (int i = 0; i < MATRICES; ++i) {
+    /* Rows without gaps are read and written as one. */
+    const int64_t rows = c->stride[i] == c->c.columns ? 1 : c->c.rows;
     if (c->matrix[i] != NULL && i != over)
       tensors[count++] = (emulated_tensor){.name = names[c->c.backward][i],
                                            .data = c->matrix[i],
                                            .element_bytes = (int)ap_element_bytes(c->c.dtype),
                                            .writable = is_output(c, i),
-                                           .shape = {1, 1, c->c.rows, c->c.columns},
+                                           .shape = {1, 1, rows, c->c.rows / rows * c->c.columns},
                                            .stride = {0, 0, c->stride[i], 1}};
+  }
   for (int i = 0; i < VECTORS; ++i) {
     const int is_parts = i >= WEIGHT_PARTS, is_moment = i == MEAN || i == RSTD;
     if (c->vector[i] == NULL)
@@ -422,7 +426,8 @@ static const shape_row shape_rows[] = {
     {0, 9, 0, 3, MIXED, 0, 1, 2, 0, -2.0f},   {16, 0, 0, 5, MIXED, 0, 0, 1, 0, 0.0f},
     {11, 5, 1, 2, ODD, 0, 0, 2, 0, 1.0f},     {1, 7, 0, 3, FAR, 0, 1, 1, 0, 3.0f},
     {4, 0, 3, 1, PACKED, 1, 1, 1, 0, 100.0f}, {0, 7, 1, 1, ODD, 0, 0, 0, 0, 1.0f},
-    {12, 4, 2, 1, PACKED, 0, 0, 2, 0, 1.0f},
+    {12, 4, 2, 1, PACKED, 0, 0, 2, 0, 1.0f},  {12, 5, 3, 2, SHIFTED, 0, 1, 1, 0, 1.0f},
+    {4, 2, 1, 3, SHIFTED, 1, 0, 1, 0, 1.0f},
 };
 enum { LONG_COLUMNS = 20000, ROWS_MOST = 300, ELEMENTS_MOST = 120000 };
 
@@ -451,7 +456,7 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
 }
 
 static void print_layernorm_shape(const layernorm_shape *s, char *text, size_t bytes) {
-  static const char *const layouts[] = {"packed", "odd", "mixed", "far rows"};
+  static const char *const layouts[] = {"packed", "shifted", "odd", "mixed", "far rows"};
   snprintf(text, bytes, "%lld rows of %lld columns, %s%s%s%s, %d blocks or parts",
            (long long)s->rows, (long long)s->columns, layouts[s->layout],
            s->in_place ? ", in place" : "", s->more ? ", with residual or dsum" : "",
@@ -483,7 +488,7 @@ static const char help[] =
     "every\naccess to memory, and checks the result against float64.\n\n"
     "  --rows N (37), --columns N (1000), --dtype TYPE (bf16), --param-dtype TYPE (--dtype),\n"
     "  --backward, --rms, --residual (or dsum, with --backward), --no-parameters, --in-place,\n"
-    "  --layout LAYOUT     packed, odd, mixed or far-rows (packed)\n"
+    "  --layout LAYOUT     packed, shifted, odd, mixed or far-rows (packed)\n"
     "  --blocks N          of kernels that walk over the rows (3)\n"
     "  --stem STEM         this kernel; without it, the first that the library would choose\n"
     "  --source FILE       this file, named after its stem, such as the generator writes\n"
@@ -495,7 +500,7 @@ static const char help[] =
 int emulate_run_layernorm(int argc, char **argv); /* of run.c's table */
 
 int emulate_run_layernorm(int argc, char **argv) {
-  static const char *const layouts[] = {"packed", "odd", "mixed", "far-rows", NULL};
+  static const char *const layouts[] = {"packed", "shifted", "odd", "mixed", "far-rows", NULL};
   static char report[EMULATED_REPORT_BYTES];
   layernorm_shape s = {.rows = 37, .columns = 1000, .mean = 1.0f};
   int64_t seed = 1, blocks = 3;

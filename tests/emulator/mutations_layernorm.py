@@ -11,6 +11,10 @@ DX = "templates/layernorm/layernorm_bwd_dx.cu.j2"
 PARAMS = "templates/layernorm/layernorm_bwd_params.cu.j2"
 REDUCE = "templates/layernorm/layernorm_bwd_reduce.cu.j2"
 NORM = "include/attnpress/device/row_norm.cuh"
+FWD_ODD = "templates/layernorm/layernorm_fwd_odd.cu.j2"
+BWD_ODD = "templates/layernorm/layernorm_bwd_odd.cu.j2"
+ODD_ROWS = "templates/layernorm/parts/odd_rows.cu.j2"
+PAIR = "include/attnpress/device/row_pair.cuh"
 
 KERNELS = [
     ("layernorm_fwd_cols64_bf16_wbf16_sm80", "w4t4b2ah"),
@@ -24,6 +28,12 @@ KERNELS = [
     ("layernorm_bwd_dx_cols65536_bf16_wbf16_sm80", "w4v2"),
     ("layernorm_bwd_params_cols65536_fp32_wfp32_sm80", "w4v2"),
     ("layernorm_bwd_reduce_cols65536_fp32_wbf16_sm80", "w4v2"),
+    ("layernorm_fwd_cols1024_bf16_wfp16_sm80", "w4t64c2hk"),
+    ("layernorm_fwd_odd_cols128_bf16_wbf16_sm80", "w2t4h"),
+    ("layernorm_fwd_rms_odd_cols512_fp16_wfp32_sm80", "w4t64"),
+    ("layernorm_fwd_odd_cols512_fp16_wfp16_sm80", "w4t64h"),
+    ("layernorm_bwd_odd_cols128_fp16_wbf16_sm80", "w4t8h"),
+    ("layernorm_bwd_rms_odd_cols512_bf16_wfp32_sm80", "w2t64h"),
 ]
 """Rows of a few threads and of several warps, several a block, rows that are loaded ahead to
 registers and to shared memory, weights that are held and that are not, sums in registers and in
@@ -244,4 +254,99 @@ MUTATIONS = [
         "other < WARPS; ++other",
         "other < WARPS - 1; ++other",
     ),
+    Mutation(
+        "kept in shared memory: the next row is another",
+        FWD,
+        "row + SLOTS * step",
+        "row + step",
+        3,
+    ),
+    Mutation(
+        "kept in shared memory: neighbours' vectors",
+        FWD,
+        "constexpr int APART = THREADS",
+        "constexpr int APART = 1",
+    ),
+    Mutation("no barrier: rows that have come, odd", FWD_ODD, "    __syncthreads();\n", ""),
+    Mutation("no barrier: warps of a row, odd", FWD_ODD, "    __syncthreads();\n", "", 2),
+    Mutation("no barrier: rows that go, odd", FWD_ODD, "    __syncthreads();\n", "", 3),
+    Mutation("no barrier: rows that have come, odd bwd", BWD_ODD, "    __syncthreads();\n", ""),
+    Mutation("no barrier: warps of a row, odd bwd", BWD_ODD, "    __syncthreads();\n", "", 2),
+    Mutation("no barrier: rows that go, odd bwd", BWD_ODD, "    __syncthreads();\n", "", 3),
+    Mutation("no barrier: groups' sums, odd bwd", BWD_ODD, "    __syncthreads();\n", "", 4),
+    Mutation("odd rows are not waited for", FWD_ODD, "cp_async_wait(0)", "cp_async_wait(1)"),
+    Mutation("odd rows are not waited for, bwd", BWD_ODD, "cp_async_wait(0)", "cp_async_wait(1)"),
+    Mutation(
+        "an odd row's edge is left out",
+        PAIR,
+        "if (edge.column >= 0)\n    store",
+        "if (0)\n    store",
+    ),
+    Mutation(
+        "an odd row's edge stays", PAIR, "if (first < cut.edges)\n    store", "if (0)\n    store"
+    ),
+    Mutation(
+        "a piece where x begins, not the others", PAIR, "place + (uint64_t)rows % 16", "place"
+    ),
+    Mutation(
+        "a vector too many of a piece",
+        PAIR,
+        "i * stride < cut.vectors)\n      cp",
+        "i * stride <= cut.vectors)\n      cp",
+    ),
+    Mutation("all odd rows are words", PAIR, "(uint64_t)row % 4 == 0 && columns", "columns"),
+    Mutation("odd numbers of columns are words", PAIR, "% 4 == 0 && columns % 2 == 0", "% 4 == 0"),
+    Mutation(
+        "the second column of the last pair",
+        PAIR,
+        "(columns / 2 - first",
+        "((columns + 1) / 2 - first",
+    ),
+    Mutation(
+        "the first column of the last pair",
+        PAIR,
+        "((columns + 1) / 2 - first",
+        "(columns / 2 - first",
+    ),
+    Mutation("a pair's second column is its first", PAIR, "pair[i] >> 16", "pair[i] & 0xffff"),
+    Mutation(
+        "every block's rows are a piece", ODD_ROWS, "GROUPS == 1 || stride == args->columns", "true"
+    ),
+    Mutation("a row too many of the last block", ODD_ROWS, "(int)max(left, (int64_t)0)", "GROUPS"),
+    Mutation("the first group's row", ODD_ROWS, "group * args->columns * SIZE", "0 * group"),
+    Mutation("the next rows are the present ones, odd", FWD_ODD, "x += step *", "x += 0 * step *"),
+    Mutation("absent columns count, odd", FWD_ODD, "if (is_there(there, i))", "if (true)"),
+    Mutation(
+        "the mean is not taken off, odd", FWD_ODD, "offset = -mean * rstd", "offset = 0 * mean"
+    ),
+    Mutation(
+        "mean and rstd of the wrong row, odd",
+        FWD_ODD,
+        "args.rstd[first + group]",
+        "args.rstd[first]",
+    ),
+    Mutation("the residual's rounding, odd", FWD_ODD, "a[0] + b[0], a[1]", "a[0], a[1]"),
+    Mutation(
+        "the wrong moments, odd",
+        BWD_ODD,
+        "args.rstd, first + step + group",
+        "args.rstd, first + group",
+    ),
+    Mutation(
+        "dx without dsum, odd", BWD_ODD, "gradient[i] += more[i]", "gradient[i] += 0 * more[i]"
+    ),
+    Mutation("dweight of g, odd", BWD_ODD, "weight_sum[i] += gradient[i]", "weight_sum[i] += g"),
+    Mutation(
+        "other groups' sums are left out, odd",
+        BWD_ODD,
+        "from < THREADS; from",
+        "from < THREADS - STEP; from",
+    ),
+    Mutation(
+        "lanes of other rows are left out, odd",
+        BWD_ODD,
+        "distance < 32; distance",
+        "distance < 16; distance",
+    ),
+    Mutation("dsum over itself, odd", BWD_ODD, "row_of(dsum, step,", "row_of(dsum, 0,"),
 ]
