@@ -52,6 +52,11 @@ FLASH_ATTENTION_3 = {
 }
 
 
+# Batches of which a schedule's share is timed, and the heads: few, so that the calls are short.
+SCHEDULED = {"256 x 1024": [1024] * 256, "8192 x 34": [34] * 8192}
+SCHEDULED_HEADS = (2, 1, 64)
+
+
 class Batch:
     """q, k, v of sequences one after the other, and out."""
 
@@ -68,11 +73,25 @@ class Batch:
         )
         self.out = torch.full_like(self.q, math.nan)
 
-    def run(self, causal: bool) -> None:
+    def run(self, causal: bool, schedule: torch.Tensor | None = None) -> None:
         attnpress.flash_attn_varlen_func(
             self.q, self.k, self.v, self.cu_seqlens, self.cu_seqlens, self.longest, self.longest,
-            causal=causal, out=self.out,
+            causal=causal, out=self.out, schedule=schedule,
         )  # fmt: skip
+
+    def schedule(self) -> torch.Tensor:
+        return attnpress.forward_schedule(
+            self.longest, self.longest, cu_seqlens_q=self.cu_seqlens, cu_seqlens_k=self.cu_seqlens
+        )
+
+    def graph(self, schedule: torch.Tensor | None) -> torch.cuda.CUDAGraph:
+        """Twenty causal calls, which the host then costs nothing."""
+        self.run(True, schedule)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(20):
+                self.run(True, schedule)
+        return graph
 
     def check(self, causal: bool) -> float:
         """The largest error of sampled rows against float64, over what rounding leaves."""
@@ -96,6 +115,23 @@ class Batch:
         return worst
 
 
+def time_schedules(rounds: int) -> None:
+    """What a call takes, and one that finds its schedule ready, in microseconds."""
+    print(f"{'batch':16}{'call':>12}{'ready':>12}{'less':>10}   us")
+    for name, lengths in SCHEDULED.items():
+        batch = Batch(lengths, SCHEDULED_HEADS)
+        schedule = batch.schedule()
+        batch.run(True)
+        expected = batch.out.clone()
+        graphs = {"call": batch.graph(None), "ready": batch.graph(schedule)}
+        batch.out.fill_(math.nan)
+        graphs["ready"].replay()
+        same = "" if torch.equal(batch.out, expected) else "   WRONG"
+        times = medians({key: [graph.replay] for key, graph in graphs.items()}, 10, rounds)
+        call, ready = times["call"] / 20, times["ready"] / 20
+        print(f"{name:16}{call:12.1f}{ready:12.1f}{call - ready:10.1f}{same}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), metavar="SET")
@@ -104,8 +140,12 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--dense", action="store_true", help="equal lengths also as a dense call")
+    parser.add_argument("--schedules", action="store_true", help="what a ready schedule saves")
     options = parser.parse_args()
     print(torch.cuda.get_device_name())
+    if options.schedules:
+        time_schedules(options.rounds)
+        return
     print(f"{'set':16}{'mask':8}" + "".join(f"{f'{q}/{kv} D {d}':>22}" for q, kv, d in HEADS))
     ratios = []
     for name in options.sets:

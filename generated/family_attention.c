@@ -40,75 +40,78 @@ static const ap_set where_16[] = {{0, 0, 0, 1, values_15, 1}};
 static const int32_t values_17[] = {2};
 static const int32_t values_18[] = {9};
 static const ap_set where_19[] = {{0, 0, 0, 1, values_18, 1}};
-static const ap_set where_20[] = {{10, 0, 0, 1, values_12, 1}};
-static const ap_set where_21[] = {{11, 0, 0, 1, values_12, 1}};
-static const int32_t values_22[] = {5, 6, 7};
-static const ap_set where_23[] = {{0, 0, 0, 1, values_22, 3}};
-static const int32_t values_24[] = {7};
-static const ap_set where_25[] = {{0, 0, 0, 1, values_24, 1}};
-static const int32_t values_26[] = {2, 3, 4};
+static const int32_t values_20[] = {0, 9};
+static const ap_set where_21[] = {{13, 0, 0, 1, values_12, 1}};
+static const int32_t values_22[] = {90};
+static const ap_set where_23[] = {{0, 0, 0, 1, values_11, 1}, {13, 0, 0, 1, values_12, 1}};
+static const ap_set where_24[] = {{10, 0, 0, 1, values_12, 1}};
+static const ap_set where_25[] = {{11, 0, 0, 1, values_12, 1}};
+static const int32_t values_26[] = {5, 6, 7};
 static const ap_set where_27[] = {{0, 0, 0, 1, values_26, 3}};
-static const int32_t values_28[] = {90};
-static const ap_set where_29[] = {{0, 0, 0, 1, values_26, 3}, {6, 0, 0, 1, values_12, 1}, {14, 0, 0, 1, values_28, 1}};
-static const ap_set where_30[] = {{0, 0, 0, 1, values_26, 3}, {14, 0, 0, 1, values_28, 1}};
-static const int32_t values_31[] = {10};
-static const ap_set where_32[] = {{0, 0, 0, 1, values_31, 1}};
-static const int32_t values_33[] = {2, 3, 4, 5, 6, 7};
-static const ap_set where_34[] = {{0, 0, 0, 1, values_33, 6}};
-static const int32_t values_35[] = {2, 6};
-static const ap_set where_36[] = {{0, 0, 0, 1, values_35, 2}};
-static const ap_set where_37[] = {{14, 0, 0, 1, values_28, 1}};
-static const int32_t values_38[] = {2, 3};
-static const ap_set where_39[] = {{0, 0, 0, 1, values_38, 2}, {14, 0, 0, 1, values_28, 1}, {3, 136, 512, 8, 0, 0}};
-static const ap_set where_40[] = {{14, 0, 0, 1, values_28, 1}, {3, 8, 256, 8, 0, 0}};
-static const ap_set where_41[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_28, 1}, {3, 264, 512, 8, 0, 0}};
-static const int32_t values_42[] = {0, 2, 3};
-static const ap_set where_43[] = {{14, 0, 0, 1, values_28, 1}, {12, 0, 0, 1, values_4, 2}};
-static const ap_set where_44[] = {{14, 0, 0, 1, values_28, 1}, {12, 0, 0, 1, values_4, 2}, {1, 0, 0, 1, values_12, 1}};
-static const ap_set where_45[] = {{14, 0, 0, 1, values_28, 1}, {12, 0, 0, 1, values_4, 2}, {0, 0, 0, 1, values_11, 1}};
-static const ap_set where_46[] = {{0, 0, 0, 1, values_26, 3}, {12, 0, 0, 1, values_4, 2}};
-static const int32_t pairs_47[][2] = {{64, 128}, {64, 256}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
-static const ap_tile_part parts_48[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"q", 7, 1, -1}, {"d", 14, 0, 0}};
-static const ap_tile_part parts_49[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
-static const ap_tile_part parts_50[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
-static const int32_t values_51[] = {6};
-static const ap_set where_52[] = {{0, 0, 0, 1, values_51, 1}};
-static const int32_t values_53[] = {5};
-static const ap_set where_54[] = {{0, 0, 0, 1, values_53, 1}};
-static const int32_t values_55[] = {4};
-static const ap_set where_56[] = {{0, 0, 0, 1, values_55, 1}, {14, 0, 0, 1, values_28, 1}};
-static const ap_set where_57[] = {{0, 0, 0, 1, values_38, 2}, {14, 0, 0, 1, values_28, 1}, {2, 136, 512, 8, 0, 0}};
-static const int32_t values_58[] = {80, 86};
-static const ap_set where_59[] = {{0, 0, 0, 1, values_26, 3}, {14, 0, 0, 1, values_58, 2}};
-static const ap_set where_60[] = {{0, 0, 0, 1, values_38, 2}, {14, 0, 0, 1, values_28, 1}, {2, 8, 128, 8, 0, 0}};
-static const ap_set where_61[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_58, 2}, {13, 0, 0, 1, values_12, 1}};
-static const ap_set where_62[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_58, 2}, {13, 0, 0, 1, values_11, 1}};
-static const ap_set where_63[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_28, 1}, {3, 8, 256, 8, 0, 0}};
-static const ap_set where_64[] = {{0, 0, 0, 1, values_11, 1}};
-static const int32_t values_65[] = {1, 8, 9, 5, 6, 7, 10};
-static const ap_set where_66[] = {{0, 0, 0, 1, values_65, 7}};
-static const int32_t values_67[] = {1, 2, 3};
-static const ap_set where_68[] = {{8, 0, 0, 1, values_67, 3}, {12, 0, 0, 1, values_4, 2}};
-static const int32_t values_69[] = {3};
-static const ap_set where_70[] = {{8, 0, 0, 1, values_69, 1}};
-static const ap_set where_71[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_12, 1}};
-static const ap_set where_72[] = {{8, 0, 0, 1, values_4, 2}};
-static const ap_set where_73[] = {{9, 0, 0, 1, values_12, 1}};
-static const ap_set where_74[] = {{7, 0, 0, 1, values_12, 1}};
-static const ap_set where_75[] = {{6, 0, 0, 1, values_12, 1}};
-static const ap_set where_76[] = {{12, 0, 0, 1, values_17, 1}};
-static const int32_t values_77[] = {128};
-static const ap_set where_78[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_58, 2}, {13, 0, 0, 1, values_11, 1}, {2, 0, 0, 1, values_77, 1}, {3, 72, 120, 8, 0, 0}};
-static const ap_set where_79[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_58, 2}, {13, 0, 0, 1, values_11, 1}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_77, 1}, {8, 0, 0, 1, values_11, 1}, {9, 0, 0, 1, values_11, 1}, {10, 0, 0, 1, values_11, 1}, {11, 0, 0, 1, values_11, 1}};
-static const ap_set where_80[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_58, 2}, {13, 0, 0, 1, values_11, 1}, {2, 8, 128, 8, 0, 0}, {3, 128, 160, 8, 0, 0}};
-static const ap_set where_81[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_58, 2}, {13, 0, 0, 1, values_11, 1}, {2, 8, 216, 8, 0, 0}, {3, 224, 256, 8, 0, 0}};
-static const ap_set where_82[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_58, 2}};
-static const ap_set where_83[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_28, 1}, {13, 0, 0, 1, values_12, 1}};
-static const ap_set where_84[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_28, 1}, {8, 0, 0, 1, values_4, 2}, {2, 0, 0, 1, values_77, 1}, {3, 8, 120, 8, 0, 0}};
-static const ap_set where_85[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_28, 1}, {8, 0, 0, 1, values_4, 2}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_77, 1}};
-static const ap_set where_86[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_28, 1}, {2, 8, 256, 8, 0, 0}, {3, 8, 256, 8, 0, 0}};
-static const ap_set where_87[] = {{0, 0, 0, 1, values_17, 1}, {14, 0, 0, 1, values_14, 1}, {2, 224, 512, 8, 0, 0}};
-static const ap_set where_88[] = {{0, 0, 0, 1, values_17, 1}, {14, 0, 0, 1, values_14, 1}, {3, 224, 512, 8, 0, 0}};
+static const int32_t values_28[] = {7};
+static const ap_set where_29[] = {{0, 0, 0, 1, values_28, 1}};
+static const int32_t values_30[] = {2, 3, 4};
+static const ap_set where_31[] = {{0, 0, 0, 1, values_30, 3}};
+static const ap_set where_32[] = {{0, 0, 0, 1, values_30, 3}, {6, 0, 0, 1, values_12, 1}, {15, 0, 0, 1, values_22, 1}};
+static const ap_set where_33[] = {{0, 0, 0, 1, values_30, 3}, {15, 0, 0, 1, values_22, 1}};
+static const int32_t values_34[] = {10};
+static const ap_set where_35[] = {{0, 0, 0, 1, values_34, 1}};
+static const int32_t values_36[] = {2, 3, 4, 5, 6, 7};
+static const ap_set where_37[] = {{0, 0, 0, 1, values_36, 6}};
+static const int32_t values_38[] = {2, 6};
+static const ap_set where_39[] = {{0, 0, 0, 1, values_38, 2}};
+static const ap_set where_40[] = {{15, 0, 0, 1, values_22, 1}};
+static const int32_t values_41[] = {2, 3};
+static const ap_set where_42[] = {{0, 0, 0, 1, values_41, 2}, {15, 0, 0, 1, values_22, 1}, {3, 136, 512, 8, 0, 0}};
+static const ap_set where_43[] = {{15, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}};
+static const ap_set where_44[] = {{0, 0, 0, 1, values_11, 1}, {15, 0, 0, 1, values_22, 1}, {3, 264, 512, 8, 0, 0}};
+static const int32_t values_45[] = {0, 2, 3};
+static const ap_set where_46[] = {{15, 0, 0, 1, values_22, 1}, {12, 0, 0, 1, values_4, 2}};
+static const ap_set where_47[] = {{15, 0, 0, 1, values_22, 1}, {12, 0, 0, 1, values_4, 2}, {1, 0, 0, 1, values_12, 1}};
+static const ap_set where_48[] = {{15, 0, 0, 1, values_22, 1}, {12, 0, 0, 1, values_4, 2}, {0, 0, 0, 1, values_11, 1}};
+static const ap_set where_49[] = {{0, 0, 0, 1, values_30, 3}, {12, 0, 0, 1, values_4, 2}};
+static const int32_t pairs_50[][2] = {{64, 128}, {64, 256}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
+static const ap_tile_part parts_51[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"q", 7, 1, -1}, {"d", 14, 0, 0}};
+static const ap_tile_part parts_52[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
+static const ap_tile_part parts_53[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
+static const int32_t values_54[] = {6};
+static const ap_set where_55[] = {{0, 0, 0, 1, values_54, 1}};
+static const int32_t values_56[] = {5};
+static const ap_set where_57[] = {{0, 0, 0, 1, values_56, 1}};
+static const int32_t values_58[] = {4};
+static const ap_set where_59[] = {{0, 0, 0, 1, values_58, 1}, {15, 0, 0, 1, values_22, 1}};
+static const ap_set where_60[] = {{0, 0, 0, 1, values_41, 2}, {15, 0, 0, 1, values_22, 1}, {2, 136, 512, 8, 0, 0}};
+static const int32_t values_61[] = {80, 86};
+static const ap_set where_62[] = {{0, 0, 0, 1, values_30, 3}, {15, 0, 0, 1, values_61, 2}};
+static const ap_set where_63[] = {{0, 0, 0, 1, values_41, 2}, {15, 0, 0, 1, values_22, 1}, {2, 8, 128, 8, 0, 0}};
+static const ap_set where_64[] = {{0, 0, 0, 1, values_11, 1}, {15, 0, 0, 1, values_61, 2}, {14, 0, 0, 1, values_12, 1}};
+static const ap_set where_65[] = {{0, 0, 0, 1, values_11, 1}, {15, 0, 0, 1, values_61, 2}, {14, 0, 0, 1, values_11, 1}};
+static const ap_set where_66[] = {{0, 0, 0, 1, values_11, 1}, {15, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}};
+static const ap_set where_67[] = {{0, 0, 0, 1, values_11, 1}};
+static const int32_t values_68[] = {1, 8, 9, 5, 6, 7, 10};
+static const ap_set where_69[] = {{0, 0, 0, 1, values_68, 7}};
+static const int32_t values_70[] = {1, 2, 3};
+static const ap_set where_71[] = {{8, 0, 0, 1, values_70, 3}, {12, 0, 0, 1, values_4, 2}};
+static const int32_t values_72[] = {3};
+static const ap_set where_73[] = {{8, 0, 0, 1, values_72, 1}};
+static const ap_set where_74[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_12, 1}};
+static const ap_set where_75[] = {{8, 0, 0, 1, values_4, 2}};
+static const ap_set where_76[] = {{9, 0, 0, 1, values_12, 1}};
+static const ap_set where_77[] = {{7, 0, 0, 1, values_12, 1}};
+static const ap_set where_78[] = {{6, 0, 0, 1, values_12, 1}};
+static const ap_set where_79[] = {{12, 0, 0, 1, values_17, 1}};
+static const int32_t values_80[] = {128};
+static const ap_set where_81[] = {{0, 0, 0, 1, values_11, 1}, {15, 0, 0, 1, values_61, 2}, {14, 0, 0, 1, values_11, 1}, {2, 0, 0, 1, values_80, 1}, {3, 72, 120, 8, 0, 0}};
+static const ap_set where_82[] = {{0, 0, 0, 1, values_11, 1}, {15, 0, 0, 1, values_61, 2}, {14, 0, 0, 1, values_11, 1}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_80, 1}, {8, 0, 0, 1, values_11, 1}, {9, 0, 0, 1, values_11, 1}, {10, 0, 0, 1, values_11, 1}, {11, 0, 0, 1, values_11, 1}};
+static const ap_set where_83[] = {{0, 0, 0, 1, values_11, 1}, {15, 0, 0, 1, values_61, 2}, {14, 0, 0, 1, values_11, 1}, {2, 8, 128, 8, 0, 0}, {3, 128, 160, 8, 0, 0}};
+static const ap_set where_84[] = {{0, 0, 0, 1, values_11, 1}, {15, 0, 0, 1, values_61, 2}, {14, 0, 0, 1, values_11, 1}, {2, 8, 216, 8, 0, 0}, {3, 224, 256, 8, 0, 0}};
+static const ap_set where_85[] = {{0, 0, 0, 1, values_11, 1}, {15, 0, 0, 1, values_61, 2}};
+static const ap_set where_86[] = {{0, 0, 0, 1, values_11, 1}, {15, 0, 0, 1, values_22, 1}, {14, 0, 0, 1, values_12, 1}};
+static const ap_set where_87[] = {{0, 0, 0, 1, values_11, 1}, {15, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 0, 0, 1, values_80, 1}, {3, 8, 120, 8, 0, 0}};
+static const ap_set where_88[] = {{0, 0, 0, 1, values_11, 1}, {15, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_80, 1}};
+static const ap_set where_89[] = {{0, 0, 0, 1, values_11, 1}, {15, 0, 0, 1, values_22, 1}, {2, 8, 256, 8, 0, 0}, {3, 8, 256, 8, 0, 0}};
+static const ap_set where_90[] = {{0, 0, 0, 1, values_17, 1}, {15, 0, 0, 1, values_14, 1}, {2, 224, 512, 8, 0, 0}};
+static const ap_set where_91[] = {{0, 0, 0, 1, values_17, 1}, {15, 0, 0, 1, values_14, 1}, {3, 224, 512, 8, 0, 0}};
 
 /* name, label, kind, token, shown before, phrase; same as, domain, words */
 static const ap_axis axes[] = {
@@ -138,10 +141,12 @@ static const ap_axis axes[] = {
      -1, {11, 0, 0, 1, values_2, 2}, 0},
     {"sequences", "sequences", AP_AXIS_WORD, "", "", "with ", " sequences",
      -1, {12, 0, 0, 1, values_6, 3}, words_9},
-    {"decode", "decode", AP_AXIS_FLAG, "_decode", "", "with decode ", "",
+    {"ready", "a ready schedule", AP_AXIS_FLAG, "_ready", "", "with a ready schedule ", "",
      -1, {13, 0, 0, 1, values_2, 2}, 0},
+    {"decode", "decode", AP_AXIS_FLAG, "_decode", "", "with decode ", "",
+     -1, {14, 0, 0, 1, values_2, 2}, 0},
     {"arch", "arch", AP_AXIS_NUMBER, "_sm", "sm", "on ", "",
-     -1, {14, 0, 0, 1, values_10, 3}, 0},
+     -1, {15, 0, 0, 1, values_10, 3}, 0},
 };
 /* where, must, same as, pairs */
 static const ap_rule rules[] = {
@@ -152,8 +157,8 @@ static const ap_rule rules[] = {
     {where_13, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_13, 1, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_13, 1, {12, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_13, 1, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_13, 1, {14, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_13, 1, {14, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_13, 1, {15, 0, 0, 1, values_14, 1}, -1, 0, 0},
     {where_13, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
     {where_13, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_13, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
@@ -169,8 +174,8 @@ static const ap_rule rules[] = {
     {where_16, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_16, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_16, 1, {12, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_16, 1, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_16, 1, {14, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_16, 1, {14, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_16, 1, {15, 0, 0, 1, values_14, 1}, -1, 0, 0},
     {where_19, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_19, 1, {2, 0, 0, 1, values_15, 1}, -1, 0, 0},
     {where_19, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
@@ -183,63 +188,66 @@ static const ap_rule rules[] = {
     {where_19, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_19, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_19, 1, {12, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_19, 1, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_19, 1, {14, 0, 0, 1, values_14, 1}, -1, 0, 0},
-    {where_20, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_20, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_21, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_21, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_23, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_23, 1, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_23, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_23, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_23, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_23, 1, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_23, 1, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_23, 1, {14, 0, 0, 1, values_14, 1}, -1, 0, 0},
-    {where_23, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
-    {where_25, 1, {2, 8, 8, 8, 0, 0}, -1, 0, 0},
-    {where_25, 1, {4, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_19, 1, {14, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_19, 1, {15, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_21, 1, {0, 0, 0, 1, values_20, 2}, -1, 0, 0},
+    {where_23, 2, {15, 0, 0, 1, values_22, 1}, -1, 0, 0},
+    {where_23, 2, {12, 0, 0, 1, values_4, 2}, -1, 0, 0},
+    {where_24, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_24, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_25, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_25, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_27, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_27, 1, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_29, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_29, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_29, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_30, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_30, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_32, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_32, 1, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_32, 1, {14, 0, 0, 1, values_14, 1}, -1, 0, 0},
-    {where_32, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_32, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_32, 1, {12, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_34, 1, {12, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_23, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_23, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_36, 1, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_36, 1, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_37, 1, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_30, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_30, 2, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_39, 3, {2, 136, 512, 8, 0, 0}, -1, 0, 0},
-    {where_40, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_41, 3, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_41, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_41, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_41, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_41, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_41, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_41, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_41, 3, {12, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_43, 2, {0, 0, 0, 1, values_42, 3}, -1, 0, 0},
+    {where_27, 1, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_27, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_27, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_27, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_27, 1, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_27, 1, {14, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_27, 1, {15, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_27, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_29, 1, {2, 8, 8, 8, 0, 0}, -1, 0, 0},
+    {where_29, 1, {4, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_31, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_31, 1, {14, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_32, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_32, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_32, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_33, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_33, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_35, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_35, 1, {14, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_35, 1, {15, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_35, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_35, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_35, 1, {12, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_37, 1, {12, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_27, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_27, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_39, 1, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_39, 1, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_40, 1, {14, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_33, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_33, 2, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_42, 3, {2, 136, 512, 8, 0, 0}, -1, 0, 0},
+    {where_43, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_44, 3, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_44, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_44, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_44, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_44, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_44, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_44, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_45, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_45, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_45, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_45, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_46, 2, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_30, 2, {3, 0, 0, 1, 0, 0}, 2, pairs_47, 6},
+    {where_44, 3, {12, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_46, 2, {0, 0, 0, 1, values_45, 3}, -1, 0, 0},
+    {where_47, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_47, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_48, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_48, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_48, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_48, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_49, 2, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_33, 2, {3, 0, 0, 1, 0, 0}, 2, pairs_50, 6},
 };
 static const char *const fields[] = {
     "block_m",
@@ -260,100 +268,100 @@ static const char *const fields[] = {
     "v_stages",
 };
 static const ap_tile_form forms[] = {
-    {11, 1, parts_48, 5},
-    {13, 0, parts_49, 12},
-    {-1, 0, parts_50, 11},
+    {11, 1, parts_51, 5},
+    {13, 0, parts_52, 12},
+    {-1, 0, parts_53, 11},
 };
 static const ap_tile_class tile_classes[] = {
-    {where_68, 2, 6},
-    {where_70, 1, 5},
-    {where_71, 2, 4},
-    {where_72, 1, 3},
-    {where_73, 1, 2},
-    {where_20, 1, 2},
-    {where_21, 1, 2},
-    {where_74, 1, 1},
-    {where_75, 1, 1},
-    {where_76, 1, 1},
+    {where_71, 2, 6},
+    {where_73, 1, 5},
+    {where_74, 2, 4},
+    {where_75, 1, 3},
+    {where_76, 1, 2},
+    {where_24, 1, 2},
+    {where_25, 1, 2},
+    {where_77, 1, 1},
+    {where_78, 1, 1},
+    {where_79, 1, 1},
 };
 static const ap_stand_in stand_ins[] = {
-    {where_78, 5, 2, 3, 136, 136},
-    {where_79, 9, 2, 3, 64, 128},
-    {where_80, 5, 2, 3, 168, 168},
-    {where_81, 5, 2, 3, 264, 264},
-    {where_82, 2, 2, 3, 0, 0},
-    {where_83, 3, 2, 3, 0, 0},
-    {where_84, 5, 2, 3, 136, 136},
-    {where_85, 5, 2, 3, 136, 136},
-    {where_86, 4, 2, 3, 0, 0},
-    {where_41, 3, 2, 3, 0, 0},
-    {where_87, 3, 2, 3, 240, 240},
-    {where_88, 3, 2, 3, 240, 240},
-    {where_59, 2, 2, 3, 0, 0},
-    {where_32, 1, 2, 3, 0, 0},
+    {where_81, 5, 2, 3, 136, 136},
+    {where_82, 9, 2, 3, 64, 128},
+    {where_83, 5, 2, 3, 168, 168},
+    {where_84, 5, 2, 3, 264, 264},
+    {where_85, 2, 2, 3, 0, 0},
+    {where_86, 3, 2, 3, 0, 0},
+    {where_87, 5, 2, 3, 136, 136},
+    {where_88, 5, 2, 3, 136, 136},
+    {where_89, 4, 2, 3, 0, 0},
+    {where_44, 3, 2, 3, 0, 0},
+    {where_90, 3, 2, 3, 240, 240},
+    {where_91, 3, 2, 3, 240, 240},
+    {where_62, 2, 2, 3, 0, 0},
+    {where_35, 1, 2, 3, 0, 0},
 };
 static const ap_snippet_rule snippets[] = {
-    {where_20, 1},
-    {where_21, 1},
+    {where_24, 1},
+    {where_25, 1},
     {where_16, 1},
 };
 /* name, where, renderer */
 static const ap_template templates[] = {
-    {"attention/flash_bwd_convert.cu.j2", where_52, 1, ap_render_flash_bwd_convert},
-    {"attention/flash_bwd_dbias.cu.j2", where_32, 1, ap_render_flash_bwd_dbias},
-    {"attention/flash_bwd_delta.cu.j2", where_54, 1, ap_render_flash_bwd_delta},
-    {"attention/flash_bwd_dq_sm90.cu.j2", where_56, 2, ap_render_flash_bwd_dq_sm90},
-    {"attention/flash_bwd_exchange_sm90.cu.j2", where_57, 3, ap_render_flash_bwd_exchange_sm90},
-    {"attention/flash_bwd_sinks.cu.j2", where_25, 1, ap_render_flash_bwd_sinks},
-    {"attention/flash_bwd_sm80.cu.j2", where_59, 2, ap_render_flash_bwd_sm80},
-    {"attention/flash_bwd_sm90.cu.j2", where_60, 3, ap_render_flash_bwd_sm90},
+    {"attention/flash_bwd_convert.cu.j2", where_55, 1, ap_render_flash_bwd_convert},
+    {"attention/flash_bwd_dbias.cu.j2", where_35, 1, ap_render_flash_bwd_dbias},
+    {"attention/flash_bwd_delta.cu.j2", where_57, 1, ap_render_flash_bwd_delta},
+    {"attention/flash_bwd_dq_sm90.cu.j2", where_59, 2, ap_render_flash_bwd_dq_sm90},
+    {"attention/flash_bwd_exchange_sm90.cu.j2", where_60, 3, ap_render_flash_bwd_exchange_sm90},
+    {"attention/flash_bwd_sinks.cu.j2", where_29, 1, ap_render_flash_bwd_sinks},
+    {"attention/flash_bwd_sm80.cu.j2", where_62, 2, ap_render_flash_bwd_sm80},
+    {"attention/flash_bwd_sm90.cu.j2", where_63, 3, ap_render_flash_bwd_sm90},
     {"attention/flash_fwd_combine.cu.j2", where_13, 1, ap_render_flash_fwd_combine},
-    {"attention/flash_fwd_decode_sm80.cu.j2", where_61, 3, ap_render_flash_fwd_decode_sm80},
+    {"attention/flash_fwd_decode_sm80.cu.j2", where_64, 3, ap_render_flash_fwd_decode_sm80},
     {"attention/flash_fwd_map.cu.j2", where_16, 1, ap_render_flash_fwd_map},
     {"attention/flash_fwd_schedule.cu.j2", where_19, 1, ap_render_flash_fwd_schedule},
-    {"attention/flash_fwd_sm80.cu.j2", where_62, 3, ap_render_flash_fwd_sm80},
-    {"attention/flash_fwd_sm90.cu.j2", where_63, 3, ap_render_flash_fwd_sm90},
-    {"attention/flash_fwd_wide_sm90.cu.j2", where_41, 3, ap_render_flash_fwd_wide_sm90},
+    {"attention/flash_fwd_sm80.cu.j2", where_65, 3, ap_render_flash_fwd_sm80},
+    {"attention/flash_fwd_sm90.cu.j2", where_66, 3, ap_render_flash_fwd_sm90},
+    {"attention/flash_fwd_wide_sm90.cu.j2", where_44, 3, ap_render_flash_fwd_wide_sm90},
 };
 /* where, rows alike, capabilities from and to, arch, target */
 static const ap_route routes[] = {
-    {where_64, 1, 9, 80, 80, 80, "sm_80"},
-    {where_64, 1, 8, 86, 86, 86, "sm_86"},
-    {where_64, 1, 7, 87, 87, 80, "sm_80"},
-    {where_64, 1, 6, 88, 89, 86, "sm_86"},
-    {where_64, 1, 5, 90, 90, 90, "sm_90a"},
-    {where_64, 1, 4, 90, 90, 80, "sm_90"},
-    {where_64, 1, 3, 100, 109, 80, "sm_100"},
-    {where_64, 1, 2, 110, 119, 80, "sm_110"},
-    {where_64, 1, 1, 120, 129, 86, "sm_120"},
-    {where_27, 1, 9, 80, 80, 80, "sm_80"},
-    {where_27, 1, 8, 86, 86, 86, "sm_86"},
-    {where_27, 1, 7, 87, 87, 80, "sm_80"},
-    {where_27, 1, 6, 88, 89, 86, "sm_86"},
-    {where_27, 1, 5, 90, 90, 90, "sm_90a"},
-    {where_27, 1, 4, 90, 90, 80, "sm_90"},
-    {where_27, 1, 3, 100, 109, 80, "sm_100"},
-    {where_27, 1, 2, 110, 119, 80, "sm_110"},
-    {where_27, 1, 1, 120, 129, 86, "sm_120"},
-    {where_66, 1, 8, 80, 80, 80, "sm_80"},
-    {where_66, 1, 7, 86, 86, 80, "sm_86"},
-    {where_66, 1, 6, 87, 87, 80, "sm_80"},
-    {where_66, 1, 5, 88, 89, 80, "sm_86"},
-    {where_66, 1, 4, 90, 90, 80, "sm_90"},
-    {where_66, 1, 3, 100, 109, 80, "sm_100"},
-    {where_66, 1, 2, 110, 119, 80, "sm_110"},
-    {where_66, 1, 1, 120, 129, 80, "sm_120"},
+    {where_67, 1, 9, 80, 80, 80, "sm_80"},
+    {where_67, 1, 8, 86, 86, 86, "sm_86"},
+    {where_67, 1, 7, 87, 87, 80, "sm_80"},
+    {where_67, 1, 6, 88, 89, 86, "sm_86"},
+    {where_67, 1, 5, 90, 90, 90, "sm_90a"},
+    {where_67, 1, 4, 90, 90, 80, "sm_90"},
+    {where_67, 1, 3, 100, 109, 80, "sm_100"},
+    {where_67, 1, 2, 110, 119, 80, "sm_110"},
+    {where_67, 1, 1, 120, 129, 86, "sm_120"},
+    {where_31, 1, 9, 80, 80, 80, "sm_80"},
+    {where_31, 1, 8, 86, 86, 86, "sm_86"},
+    {where_31, 1, 7, 87, 87, 80, "sm_80"},
+    {where_31, 1, 6, 88, 89, 86, "sm_86"},
+    {where_31, 1, 5, 90, 90, 90, "sm_90a"},
+    {where_31, 1, 4, 90, 90, 80, "sm_90"},
+    {where_31, 1, 3, 100, 109, 80, "sm_100"},
+    {where_31, 1, 2, 110, 119, 80, "sm_110"},
+    {where_31, 1, 1, 120, 129, 86, "sm_120"},
+    {where_69, 1, 8, 80, 80, 80, "sm_80"},
+    {where_69, 1, 7, 86, 86, 80, "sm_86"},
+    {where_69, 1, 6, 87, 87, 80, "sm_80"},
+    {where_69, 1, 5, 88, 89, 80, "sm_86"},
+    {where_69, 1, 4, 90, 90, 80, "sm_90"},
+    {where_69, 1, 3, 100, 109, 80, "sm_100"},
+    {where_69, 1, 2, 110, 119, 80, "sm_110"},
+    {where_69, 1, 1, 120, 129, 80, "sm_120"},
 };
 
 extern const ap_family ap_family_attention;
 const ap_family ap_family_attention = {
     "attention", "flash",
-    "flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map|fwd_schedule|bwd_dbias>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_ragged|_paged][_decode]_sm<80|86|90>",
-    axes, 15, 14,
-    0x400000000000,
-    {0x40000000000, 0x20000000000, 0x80000000, 0x200000, 0x80000, 0x20000, 0x10000, 0x8000, 0x2000, 0x1000, 0x800, 0x400, 0x100, 0x80, 0x1},
-    {~0xfu, ~0x1u, ~0x3ffu, ~0x3ffu, ~0x3u, ~0x3u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x7fu, ~0u},
-    rules, 95,
+    "flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map|fwd_schedule|bwd_dbias>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_ragged|_paged][_ready][_decode]_sm<80|86|90>",
+    axes, 16, 15,
+    0x800000000000,
+    {0x80000000000, 0x40000000000, 0x100000000, 0x400000, 0x100000, 0x40000, 0x20000, 0x10000, 0x4000, 0x2000, 0x1000, 0x800, 0x200, 0x100, 0x80, 0x1},
+    {~0xfu, ~0x1u, ~0x3ffu, ~0x3ffu, ~0x3u, ~0x3u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x7fu},
+    rules, 98,
     16, fields, forms, 3,
     tile_classes, 10, &ap_tiles_attention, stand_ins, 14, ap_attention_fit,
     templates, 15, routes, 26,

@@ -166,8 +166,8 @@ __device__ __forceinline__ int find_sequence(const int32_t *first_unit, int batc
 __device__ __forceinline__ void write_unit(Unit *unit, const attnpress_fwd_sm90_args *args,
                                            int number, int at) {
   const attnpress_sequence_units *of = &ragged_args(args)->sequences[at];
-  const HeadBlock found = find_head_block(of, number - ragged_args(args)->first_unit[at],
-                                          args->tile_heads.value);
+  const int in_order = number - ragged_args(args)->first_unit[at];
+  const HeadBlock found = find_head_block(of, in_order, args->tile_heads.value);
   const int positions = CONSUMERS * args->warpgroup_positions;
   unit->tile_head = found.head;
   // Later rows see more keys, or no fewer, and the longest units come first.

@@ -13,21 +13,29 @@ void ap_render_flash_fwd_schedule(ap_text *out, const ap_render_input *in) {
   const char *const stem = in->stem;
   const char *const tile_name = in->tile_name;
   const int32_t hdim = in->axis[AP_ATTENTION_HDIM];
+  const int32_t ready = in->axis[AP_ATTENTION_READY];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t warps_m = in->field[AP_ATTENTION_TILE_WARPS_M];
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
-       "//\n"
-       "// Puts the sequences of a batch in order, those with the longest units of work first, so that the\n"
-       "// short ones fill the gaps at the end, and counts the units before each. A thread block an order,\n"
-       "// which takes 1,024 sequences at a time, and orders each such part of the batch by itself.\n"
-       "//\n"
+       "//\n");
+  if (ready) {
+    TEXT("// Puts the sequences of a batch in order, those with the longest units of work first, for calls that\n"
+         "// find the order ready. One thread block, which takes 1,024 sequences at a time, and orders each such\n"
+         "// part of the batch by itself.\n");
+  } else {
+    TEXT("// Puts the sequences of a batch in order, those with the longest units of work first, so that the\n"
+         "// short ones fill the gaps at the end, and counts the units before each. A thread block an order,\n"
+         "// which takes 1,024 sequences at a time, and orders each such part of the batch by itself.\n");
+  }
+  TEXT("//\n"
        "// Pressed from templates/attention/flash_fwd_schedule.cu.j2 with tile ");
   STRING(tile_name);
   TEXT(" by\n"
        "//   python -m generator --pass fwd_schedule --hdim ");
   INTEGER(hdim);
+  STRING(ready ? " --ready" : "");
   TEXT(" --arch sm");
   INTEGER(arch);
   TEXT("\n"
@@ -44,12 +52,14 @@ void ap_render_flash_fwd_schedule(ap_text *out, const ap_render_input *in) {
   TEXT(";\n"
        "constexpr int NUM_THREADS = 32 * WARPS;\n"
        "static_assert(NUM_THREADS == 1024, \"places take 10 bits of a sort key\");\n"
-       "\n"
-       "// What units walk over, K and V or Q and dO, stays in the L2 cache while a section of heads is in\n"
-       "// work, if it has so many bytes.\n"
-       "constexpr int SECTION_BYTES = 1 << 24;\n"
-       "\n"
-       "// Queries of a sequence and its keys.\n"
+       "\n");
+  if (!ready) {
+    TEXT("// What units walk over, K and V or Q and dO, stays in the L2 cache while a section of heads is in\n"
+         "// work, if it has so many bytes.\n"
+         "constexpr int SECTION_BYTES = 1 << 24;\n"
+         "\n");
+  }
+  TEXT("// Queries of a sequence and its keys.\n"
        "struct Lengths {\n"
        "  Rows queries, keys;\n"
        "  int k_batch;\n"
@@ -74,28 +84,30 @@ void ap_render_flash_fwd_schedule(ap_text *out, const ap_render_input *in) {
        "  return order->by_keys ? Sides{of->keys.count, of->queries.count}\n"
        "                        : Sides{of->queries.count, of->keys.count};\n"
        "}\n"
-       "\n"
-       "// The splits at fixed places of which some row of a sequence sees a key: from the first one on at\n"
-       "// least one.\n"
-       "struct Splits {\n"
-       "  int first, count;\n"
-       "};\n"
-       "\n"
-       "__device__ __forceinline__ Splits splits_of(const attnpress_fwd_schedule_args *args,\n"
-       "                                            const Lengths *of) {\n"
-       "  Range keys = {0, of->keys.count};\n"
-       "  if (args->window) {\n"
-       "    const int center = args->ragged.window_top_left ? 0 : of->keys.count - of->queries.count;\n"
-       "    const int shift = center - args->score.window_center;\n"
-       "    keys.begin = window_row(shift, &args->score, of->keys.count).key_begin;\n"
-       "    keys.end =\n"
-       "        window_row(shift + of->queries.count - 1, &args->score, of->keys.count).key_end;\n"
-       "  }\n"
-       "  const int first = keys.begin / args->split_keys;\n"
-       "  return {first, max(ceil_div(keys.end, args->split_keys) - first, 1)};\n"
-       "}\n"
-       "\n"
-       "// Sequences whose units walk over more, and are longer, have larger sort keys; of equals, earlier\n"
+       "\n");
+  if (!ready) {
+    TEXT("// The splits at fixed places of which some row of a sequence sees a key: from the first one on at\n"
+         "// least one.\n"
+         "struct Splits {\n"
+         "  int first, count;\n"
+         "};\n"
+         "\n"
+         "__device__ __forceinline__ Splits splits_of(const attnpress_fwd_schedule_args *args,\n"
+         "                                            const Lengths *of) {\n"
+         "  Range keys = {0, of->keys.count};\n"
+         "  if (args->window) {\n"
+         "    const int center = args->ragged.window_top_left ? 0 : of->keys.count - of->queries.count;\n"
+         "    const int shift = center - args->score.window_center;\n"
+         "    keys.begin = window_row(shift, &args->score, of->keys.count).key_begin;\n"
+         "    keys.end =\n"
+         "        window_row(shift + of->queries.count - 1, &args->score, of->keys.count).key_end;\n"
+         "  }\n"
+         "  const int first = keys.begin / args->split_keys;\n"
+         "  return {first, max(ceil_div(keys.end, args->split_keys) - first, 1)};\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// Sequences whose units walk over more, and are longer, have larger sort keys; of equals, earlier\n"
        "// ones. Places without a sequence have 0.\n"
        "__device__ __forceinline__ uint32_t sort_key(int walk, int place) {\n"
        "  return (uint32_t)min(walk / 16, (1 << 22) - 1) << 10 | (uint32_t)(NUM_THREADS - 1 - place);\n"
@@ -118,36 +130,42 @@ void ap_render_flash_fwd_schedule(ap_text *out, const ap_render_input *in) {
        "      __syncthreads();\n"
        "    }\n"
        "}\n"
-       "\n"
-       "// Sums of `value` over the threads up to this one, for the first `count` threads, a power of two.\n"
-       "__device__ __forceinline__ int sum_up(int *sums, int value, int count) {\n"
-       "  const int place = threadIdx.x;\n"
-       "  sums[place] = value;\n"
-       "  // All threads arrive and wait, here and below: hands over the sums.\n"
-       "  __syncthreads();\n"
-       "  for (int distance = 1; distance < count; distance *= 2) {\n"
-       "    if (place >= distance)\n"
-       "      value += sums[place - distance];\n"
-       "    __syncthreads();\n"
-       "    sums[place] = value;\n"
-       "    __syncthreads();\n"
-       "  }\n"
-       "  return value;\n"
-       "}\n"
-       "\n"
-       "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS)\n"
+       "\n");
+  if (!ready) {
+    TEXT("// Sums of `value` over the threads up to this one, for the first `count` threads, a power of two.\n"
+         "__device__ __forceinline__ int sum_up(int *sums, int value, int count) {\n"
+         "  const int place = threadIdx.x;\n"
+         "  sums[place] = value;\n"
+         "  // All threads arrive and wait, here and below: hands over the sums.\n"
+         "  __syncthreads();\n"
+         "  for (int distance = 1; distance < count; distance *= 2) {\n"
+         "    if (place >= distance)\n"
+         "      value += sums[place - distance];\n"
+         "    __syncthreads();\n"
+         "    sums[place] = value;\n"
+         "    __syncthreads();\n"
+         "  }\n"
+         "  return value;\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("extern \"C\" __global__ void __launch_bounds__(NUM_THREADS)\n"
        "    ");
   STRING(stem);
   TEXT("(const __grid_constant__ attnpress_fwd_schedule_args args) {\n"
-       "  __shared__ uint32_t keys[NUM_THREADS];\n"
-       "  __shared__ int sums[NUM_THREADS];\n"
-       "  const int place = threadIdx.x;\n"
+       "  __shared__ uint32_t keys[NUM_THREADS];\n");
+  if (!ready) {
+    TEXT("  __shared__ int sums[NUM_THREADS];\n");
+  }
+  TEXT("  const int place = threadIdx.x;\n"
        "  const attnpress_schedule_order *const order = &args.order[blockIdx.x];\n"
-       "  griddepcontrol_launch_dependents();\n"
-       "  if (place == 0 && blockIdx.x == 0 && args.ticket != nullptr)\n"
-       "    *args.ticket = 0;\n"
-       "  int before = 0; // units of the parts before\n"
-       "  for (int part = 0; part < args.batch; part += NUM_THREADS) {\n"
+       "  griddepcontrol_launch_dependents();\n");
+  if (!ready) {
+    TEXT("  if (place == 0 && blockIdx.x == 0 && args.ticket != nullptr)\n"
+         "    *args.ticket = 0;\n"
+         "  int before = 0; // units of the parts before\n");
+  }
+  TEXT("  for (int part = 0; part < args.batch; part += NUM_THREADS) {\n"
        "    const int there = min(args.batch - part, NUM_THREADS);\n"
        "    int count = 1;\n"
        "    while (count < there)\n"
@@ -163,40 +181,52 @@ void ap_render_flash_fwd_schedule(ap_text *out, const ap_render_input *in) {
        "    __syncthreads();\n"
        "    sort(keys, count);\n"
        "\n"
-       "    const int sequence = part + NUM_THREADS - 1 - (int)(keys[place] % NUM_THREADS);\n"
-       "    Lengths of = {{0, 0}, {0, 0}, 0};\n"
-       "    if (place < there)\n"
-       "      of = lengths_of(&args, sequence);\n"
-       "    const Sides sides = sides_of(order, &of);\n"
-       "    const int blocks = ceil_div(sides.blocks, order->positions);\n"
-       "    Splits splits = {0, 1};\n"
-       "    if (args.split_keys > 0)\n"
-       "      splits = splits_of(&args, &of);\n"
-       "    const int units = blocks * order->heads * splits.count;\n"
-       "    const int end = sum_up(sums, units, count);\n"
-       "    if (place < there) {\n"
-       "      attnpress_sequence_units *to = &order->sequences[part + place];\n"
-       "      const int walk_bytes =\n"
-       "          max(min((int64_t)sides.walk * order->walk_bytes, (int64_t)SECTION_BYTES), (int64_t)1);\n"
-       "      const int shares = SECTION_BYTES / walk_bytes;\n"
-       "      order->first_unit[part + place] = before + end - units;\n"
-       "      to->sequence = sequence;\n"
-       "      to->seqlen_q = of.queries.count;\n"
-       "      to->seqlen_k = of.keys.count;\n"
-       "      to->q_batch = args.ragged.cu_seqlens_q != nullptr ? 0 : sequence;\n"
-       "      to->q_row = of.queries.begin;\n"
-       "      to->k_batch = max(of.k_batch, 0);\n"
-       "      to->k_row = of.keys.begin;\n"
-       "      to->first_page = first_page(&args.ragged, sequence, to->k_batch);\n"
-       "      to->blocks = blocks;\n"
-       "      to->first_split = splits.first;\n"
-       "      if (args.split_keys > 0)\n"
-       "        args.sequence_splits[sequence] = splits.count;\n"
-       "      to->section_heads = (int)min((int64_t)shares * order->sharing, (int64_t)order->heads);\n"
-       "    }\n"
-       "    before += sums[count - 1]; // which change after the next barrier\n"
-       "  }\n"
-       "  if (place == 0)\n"
-       "    order->first_unit[args.batch] = before;\n"
-       "}\n");
+       "    const int sequence = part + NUM_THREADS - 1 - (int)(keys[place] % NUM_THREADS);\n");
+  if (ready) {
+    TEXT("    if (place < there) {\n"
+         "      int32_t *const in_order = args.ready + ATTNPRESS_READY_ORDER;\n"
+         "      in_order[part + place] = sequence;\n"
+         "      in_order[args.batch + sequence] = part + place;\n"
+         "    }\n"
+         "  }\n"
+         "  if (place == 0)\n"
+         "    args.ready[0] = args.batch;\n"
+         "}\n");
+  } else {
+    TEXT("    Lengths of = {{0, 0}, {0, 0}, 0};\n"
+         "    if (place < there)\n"
+         "      of = lengths_of(&args, sequence);\n"
+         "    const Sides sides = sides_of(order, &of);\n"
+         "    const int blocks = ceil_div(sides.blocks, order->positions);\n"
+         "    Splits splits = {0, 1};\n"
+         "    if (args.split_keys > 0)\n"
+         "      splits = splits_of(&args, &of);\n"
+         "    const int units = blocks * order->heads * splits.count;\n"
+         "    const int end = sum_up(sums, units, count);\n"
+         "    if (place < there) {\n"
+         "      attnpress_sequence_units *to = &order->sequences[part + place];\n"
+         "      const int walk_bytes =\n"
+         "          max(min((int64_t)sides.walk * order->walk_bytes, (int64_t)SECTION_BYTES), (int64_t)1);\n"
+         "      const int shares = SECTION_BYTES / walk_bytes;\n"
+         "      order->first_unit[part + place] = before + end - units;\n"
+         "      to->sequence = sequence;\n"
+         "      to->seqlen_q = of.queries.count;\n"
+         "      to->seqlen_k = of.keys.count;\n"
+         "      to->q_batch = args.ragged.cu_seqlens_q != nullptr ? 0 : sequence;\n"
+         "      to->q_row = of.queries.begin;\n"
+         "      to->k_batch = max(of.k_batch, 0);\n"
+         "      to->k_row = of.keys.begin;\n"
+         "      to->first_page = first_page(&args.ragged, sequence, to->k_batch);\n"
+         "      to->blocks = blocks;\n"
+         "      to->first_split = splits.first;\n"
+         "      if (args.split_keys > 0)\n"
+         "        args.sequence_splits[sequence] = splits.count;\n"
+         "      to->section_heads = (int)min((int64_t)shares * order->sharing, (int64_t)order->heads);\n"
+         "    }\n"
+         "    before += sums[count - 1]; // which change after the next barrier\n"
+         "  }\n"
+         "  if (place == 0)\n"
+         "    order->first_unit[args.batch] = before;\n"
+         "}\n");
+  }
 }

@@ -25,6 +25,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   const int32_t mod_score = in->axis[AP_ATTENTION_MOD_SCORE];
   const int32_t mod_mask = in->axis[AP_ATTENTION_MOD_MASK];
   const int32_t sequences = in->axis[AP_ATTENTION_SEQUENCES];
+  const int32_t ready = in->axis[AP_ATTENTION_READY];
   const int32_t decode = in->axis[AP_ATTENTION_DECODE];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
@@ -93,6 +94,9 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT(" --");
     STRING(in->word[AP_ATTENTION_SEQUENCES]);
+  }
+  if (ready) {
+    TEXT(" --ready");
   }
   if (split) {
     TEXT(" --split");

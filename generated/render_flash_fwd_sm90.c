@@ -25,6 +25,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   const int32_t mod_score = in->axis[AP_ATTENTION_MOD_SCORE];
   const int32_t mod_mask = in->axis[AP_ATTENTION_MOD_MASK];
   const int32_t sequences = in->axis[AP_ATTENTION_SEQUENCES];
+  const int32_t ready = in->axis[AP_ATTENTION_READY];
   const int32_t decode = in->axis[AP_ATTENTION_DECODE];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
@@ -99,6 +100,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT(" --");
     STRING(in->word[AP_ATTENTION_SEQUENCES]);
   }
+  if (ready) {
+    TEXT(" --ready");
+  }
   if (split) {
     TEXT(" --split");
   }
@@ -153,8 +157,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("#include \"attnpress/device/sequence.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/softmax.cuh\"\n"
-       "#include \"attnpress/device/tile.cuh\"\n"
-       "#include \"attnpress/device/work.cuh\"\n"
+       "#include \"attnpress/device/tile.cuh\"\n");
+  if (ready) {
+    TEXT("#include \"attnpress/device/units.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/work.cuh\"\n"
        "\n"
        "constexpr int HEAD_DIM = ");
   INTEGER(hdim);
@@ -411,39 +418,48 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  return lse_of_sequence(ragged, {unit->q_row, 0}, unit->sequence, args->fwd.lse_batch_stride) +\n"
          "         head * args->fwd.lse_head_stride + position * ragged->lse_row_stride;\n"
          "}\n"
-         "\n"
-         "// The place in the schedule's order of the sequence that unit `number` is of, if it is that of `at`\n"
-         "// or one behind it. All lanes arrive; each looks at one sequence.\n"
-         "__device__ __forceinline__ int find_sequence(const int32_t *first_unit, int batch, int number,\n"
-         "                                             int at) {\n"
-         "  for (;;) {\n"
-         "    const int next = at + 1 + threadIdx.x % 32;\n"
-         "    const bool passed = next < batch && first_unit[next] <= number;\n"
-         "    const int count = __popc(__ballot_sync(0xffffffff, passed));\n"
-         "    at += count;\n"
-         "    if (count < 32)\n"
-         "      return at;\n"
-         "  }\n"
-         "}\n"
          "\n");
-    if (split) {
+    if (!ready) {
+      TEXT("// The place in the schedule's order of the sequence that unit `number` is of, if it is that of `at`\n"
+           "// or one behind it. All lanes arrive; each looks at one sequence.\n"
+           "__device__ __forceinline__ int find_sequence(const int32_t *first_unit, int batch, int number,\n"
+           "                                             int at) {\n"
+           "  for (;;) {\n"
+           "    const int next = at + 1 + threadIdx.x % 32;\n"
+           "    const bool passed = next < batch && first_unit[next] <= number;\n"
+           "    const int count = __popc(__ballot_sync(0xffffffff, passed));\n"
+           "    at += count;\n"
+           "    if (count < 32)\n"
+           "      return at;\n"
+           "  }\n"
+           "}\n"
+           "\n");
+    }
+    if (ready) {
+      TEXT("// Writes down unit `in_order` of a sequence");
+      STRING(split ? ", with the key blocks of all splits" : "");
+      TEXT(".\n");
+    } else if (split) {
       TEXT("// Writes down unit `number`, of the sequence at place `at` of the order, with the key blocks of all\n"
            "// splits.\n");
     } else {
       TEXT("// Writes down unit `number`, of the sequence at place `at` of the order.\n");
     }
-    TEXT("__device__ __forceinline__ void write_unit(Unit *unit, const attnpress_fwd_sm90_args *args,\n"
-         "                                           int number, int at) {\n"
-         "  const attnpress_sequence_units *of = &ragged_args(args)->sequences[at];\n");
+    TEXT("__device__ __forceinline__ void write_unit(Unit *unit, const attnpress_fwd_sm90_args *args,\n");
+    if (ready) {
+      TEXT("                                           const attnpress_sequence_units *of, int in_order) {\n");
+    } else {
+      TEXT("                                           int number, int at) {\n"
+           "  const attnpress_sequence_units *of = &ragged_args(args)->sequences[at];\n"
+           "  const int in_order = number - ragged_args(args)->first_unit[at];\n");
+    }
     if (split) {
-      TEXT("  const int in_order = number - ragged_args(args)->first_unit[at];\n"
-           "  const int of_split = of->blocks * args->tile_heads.value;\n"
+      TEXT("  const int of_split = of->blocks * args->tile_heads.value;\n"
            "  const int split = in_order / of_split;\n"
            "  unit->split = args->fwd.num_splits > 1 ? split : -1;\n"
            "  const HeadBlock found = find_head_block(of, in_order - split * of_split, args->tile_heads.value);\n");
     } else {
-      TEXT("  const HeadBlock found = find_head_block(of, number - ragged_args(args)->first_unit[at],\n"
-           "                                          args->tile_heads.value);\n");
+      TEXT("  const HeadBlock found = find_head_block(of, in_order, args->tile_heads.value);\n");
     }
     TEXT("  const int positions = CONSUMERS * args->warpgroup_positions;\n"
          "  unit->tile_head = found.head;\n");
@@ -473,22 +489,114 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "                 BLOCK_N);\n"
          "}\n");
     if (split) {
-      TEXT("// Writes down unit `number` of the schedule, or, where a thread block adds up all splits of its\n"
-           "// rows, that of split `split` of them, -1: the first. Returns the next split, or -1 after the last.\n"
-           "__device__ __forceinline__ int write_split(Unit *unit, const attnpress_fwd_sm90_args *args,\n"
-           "                                           int number, int at, int split) {\n"
-           "  const int fixed = ragged_args(args)->ragged.fixed_split_blocks;\n"
-           "  write_unit(unit, args, number, at);\n"
-           "  const Range blocks = unit->blocks;\n"
+      TEXT("// Writes down the same, or, where a thread block adds up all splits of its rows, that of split\n"
+           "// `split` of them, -1: the first. Returns the next split, or -1 after the last.\n"
+           "__device__ __forceinline__ int write_split(Unit *unit, const attnpress_fwd_sm90_args *args,\n");
+      if (ready) {
+        TEXT("                                           const attnpress_sequence_units *of, int in_order,\n"
+             "                                           int split) {\n"
+             "  const int fixed = ragged_args(args)->ragged.fixed_split_blocks;\n"
+             "  write_unit(unit, args, of, in_order);\n");
+      } else {
+        TEXT("                                           int number, int at, int split) {\n"
+             "  const int fixed = ragged_args(args)->ragged.fixed_split_blocks;\n"
+             "  write_unit(unit, args, number, at);\n");
+      }
+      TEXT("  const Range blocks = unit->blocks;\n"
            "  const bool one = unit->split >= 0;\n"
            "  unit->ends = split < 0 ? FIRST_SPLIT : 0;\n"
-           "  if (split < 0)\n"
-           "    split = one ? ragged_args(args)->sequences[at].first_split + unit->split : blocks.begin / fixed;\n"
-           "  unit->blocks = split_fixed_blocks(blocks, split, fixed);\n"
+           "  if (split < 0)\n");
+      if (ready) {
+        TEXT("    split = one ? of->first_split + unit->split : blocks.begin / fixed;\n");
+      } else {
+        TEXT("    split = one ? ragged_args(args)->sequences[at].first_split + unit->split : blocks.begin / fixed;\n");
+      }
+      TEXT("  unit->blocks = split_fixed_blocks(blocks, split, fixed);\n"
            "  if (!one && (split + 1) * fixed < blocks.end)\n"
            "    return split + 1;\n"
            "  unit->ends |= LAST_SPLIT;\n"
            "  return -1;\n"
+           "}\n");
+    }
+    if (ready) {
+      if (split) {
+        TEXT("// The splits of a sequence that are units of their own.\n"
+             "__device__ __forceinline__ Splits splits_of(const attnpress_fwd_sm90_args *args, int seqlen_q,\n"
+             "                                            int seqlen_k) {\n"
+             "  const attnpress_ragged_args *ragged = &ragged_args(args)->ragged;\n"
+             "  if (args->fwd.num_splits == 1)\n"
+             "    return {0, 1};\n"
+             "  return seen_splits(ragged, &args->fwd.score, ");
+        STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "true" : "false");
+        TEXT(", seqlen_q, seqlen_k,\n"
+             "                     ragged->fixed_split_blocks * BLOCK_N);\n"
+             "}\n"
+             "\n");
+      }
+      TEXT("// A sequence as the schedule kernel would hand it on.\n"
+           "__device__ __forceinline__ attnpress_sequence_units\n"
+           "describe_sequence(const attnpress_fwd_sm90_args *args, int sequence) {\n"
+           "  const attnpress_ragged_args *ragged = &ragged_args(args)->ragged;\n"
+           "  const Rows queries = query_rows(ragged, sequence, args->fwd.seqlen_q);\n"
+           "  const int k_batch = key_batch(ragged, sequence);\n"
+           "  const Rows keys = k_batch < 0 ? Rows{0, 0} : key_rows(ragged, sequence);\n"
+           "  attnpress_sequence_units of;\n"
+           "  of.sequence = sequence;\n"
+           "  of.seqlen_q = queries.count;\n"
+           "  of.seqlen_k = keys.count;\n"
+           "  of.q_batch = ragged->cu_seqlens_q != nullptr ? 0 : sequence;\n"
+           "  of.q_row = queries.begin;\n"
+           "  of.k_batch = max(k_batch, 0);\n"
+           "  of.k_row = keys.begin;\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+        TEXT("  of.first_page = first_page(ragged, sequence, of.k_batch);\n");
+      }
+      TEXT("  of.blocks = ceil_div(queries.count, CONSUMERS * args->warpgroup_positions);\n"
+           "  of.section_heads = heads_of_section(keys.count, ragged_args(args)->walk_bytes,\n"
+           "                                      ragged_args(args)->sharing, args->tile_heads.value);\n");
+      if (split) {
+        TEXT("  of.first_split = splits_of(args, queries.count, keys.count).first;\n");
+      }
+      TEXT("  return of;\n"
+           "}\n"
+           "\n");
+      if (split) {
+        TEXT("// Units of a sequence. Its splits, where they are units of their own, the first thread block writes\n"
+             "// down for the combine kernel.\n");
+      } else {
+        TEXT("// Units of a sequence.\n");
+      }
+      TEXT("__device__ __forceinline__ int count_units(const attnpress_fwd_sm90_args *args, int sequence) {\n"
+           "  const attnpress_ragged_args *ragged = &ragged_args(args)->ragged;\n"
+           "  const int seqlen_q = query_rows(ragged, sequence, args->fwd.seqlen_q).count;\n"
+           "  const int blocks = ceil_div(seqlen_q, CONSUMERS * args->warpgroup_positions);\n");
+      if (split) {
+        TEXT("  const int k_batch = key_batch(ragged, sequence);\n"
+             "  const int seqlen_k = k_batch < 0 ? 0 : key_rows(ragged, sequence).count;\n"
+             "  const int splits = splits_of(args, seqlen_q, seqlen_k).count;\n"
+             "  if (blockIdx.x == 0 && ragged_args(args)->sequence_splits != nullptr)\n"
+             "    ragged_args(args)->sequence_splits[sequence] = splits;\n"
+             "  return blocks * args->tile_heads.value * splits;\n");
+      } else {
+        TEXT("  return blocks * args->tile_heads.value;\n");
+      }
+      TEXT("}\n"
+           "\n"
+           "// Sums of `value` over the lanes up to this one.\n"
+           "__device__ __forceinline__ int sum_up_lanes(int value) {\n"
+           "  const int lane = threadIdx.x % 32;\n"
+           "#pragma unroll\n"
+           "  for (int distance = 1; distance < 32; distance *= 2) {\n"
+           "    const int below = __shfl_sync(0xffffffff, value, lane - distance);\n"
+           "    value += lane >= distance ? below : 0;\n"
+           "  }\n"
+           "  return value;\n"
+           "}\n"
+           "\n"
+           "// The unit that a thread block takes after unit `number`, with a ready schedule.\n"
+           "__device__ __forceinline__ int next_ready(const attnpress_fwd_sm90_args *args, int number) {\n"
+           "  uint32_t *const ticket = ragged_args(args)->ticket;\n"
+           "  return (int)gridDim.x + (ticket != nullptr ? (int)atomic_add(ticket, 1) : number);\n"
            "}\n");
     }
   } else {
@@ -820,60 +928,115 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "}\n"
            "\n");
     }
-    TEXT("// The producer's third warp: finds the units and writes them down for all others, as far ahead as\n"
-         "// there are places. ");
-    STRING(split ? "A ticket is asked for when a unit's last split is there." : "Tickets are asked for one unit ahead.");
-    TEXT("\n"
-         "__device__ __forceinline__ void find_units(const attnpress_fwd_sm90_args *args) {\n"
-         "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n"
-         "  const int lane = threadIdx.x % 32, batch = args->fwd.batch;\n");
-    if (!split) {
-      TEXT("  const int count = ragged->first_unit[batch];\n");
-    }
-    TEXT("  Stage place = {0, 0};\n"
-         "  int at = 0, number = blockIdx.x;\n");
-    if (split) {
-      TEXT("  int split = -1; // the first lane's; -1: the unit's first\n");
-    }
-    TEXT("  for (;; place = next_stage(place, UNITS)) {\n"
-         "    // All who read the unit that was here arrived; hands over the place.\n"
-         "    wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n");
-    if (split) {
-      TEXT("    if (number >= ragged->first_unit[batch]) // again each time: registers are few\n"
-           "      break;\n");
+    if (ready) {
+      TEXT("// The producer's third warp: finds the units and writes them down for all others, as far ahead as\n"
+           "// there are places. It walks through the sequences in the order that is ready, 32 at a time, with the\n"
+           "// lengths that they have now. The lane whose sequence has a unit writes it down and asks for the next\n"
+           "// ticket, or, without tickets, takes the unit a grid further.\n"
+           "__device__ __forceinline__ void find_units(const attnpress_fwd_sm90_args *args) {\n"
+           "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n"
+           "  const int lane = threadIdx.x % 32, batch = args->fwd.batch;\n"
+           "  Stage place = {0, 0};\n"
+           "  int number = blockIdx.x;\n"
+           "  int step = lane - 32, found = 0; // of the walk, and the sequences up to the last lane's\n"
+           "  int sequence = -1, first = 0, end = 0; // the lane's, and its units: none if they end at the first\n");
+      if (split) {
+        TEXT("  int split = -1; // the lane's; -1: the unit's first\n");
+      }
+      TEXT("  for (;; place = next_stage(place, UNITS)) {\n"
+           "    // All who read the unit that was here arrived; hands over the place.\n"
+           "    wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n"
+           "    int at; // the lane that has the unit, 32: none of them\n"
+           "    while ((at = __popc(__ballot_sync(0xffffffff, end <= number))) == 32 && found < batch &&\n"
+           "           step - lane < 2 * batch - 32) {\n"
+           "      step += 32;\n"
+           "      sequence = ready_sequence(ragged->ready, batch, step);\n"
+           "      const int count = sequence < 0 ? 0 : count_units(args, sequence);\n"
+           "      end = __shfl_sync(0xffffffff, end, 31) + sum_up_lanes(count);\n"
+           "      first = end - count;\n"
+           "      found += __popc(__ballot_sync(0xffffffff, sequence >= 0));\n"
+           "    }\n"
+           "    if (at == 32)\n"
+           "      break;\n"
+           "    int next = number;\n"
+           "    if (lane == at) {\n"
+           "      const attnpress_sequence_units of = describe_sequence(args, sequence);\n");
+      if (split) {
+        TEXT("      split = write_split(&units[place.index], args, &of, number - first, split);\n"
+             "      mbarrier_arrive(unit_full(place.index));\n"
+             "      if (split < 0)\n"
+             "        next = next_ready(args, number);\n");
+      } else {
+        TEXT("      write_unit(&units[place.index], args, &of, number - first);\n"
+             "      mbarrier_arrive(unit_full(place.index));\n"
+             "      next = next_ready(args, number);\n");
+      }
+      TEXT("    }\n"
+           "    // From the lane that asked for it.\n"
+           "    number = __shfl_sync(0xffffffff, next, at);\n"
+           "  }\n"
+           "  if (lane == 0) {\n"
+           "    units[place.index].position_begin = -1;\n"
+           "    mbarrier_arrive(unit_full(place.index));\n"
+           "  }\n"
+           "}\n"
+           "\n");
     } else {
-      TEXT("    if (number >= count)\n"
-           "      break;\n");
+      TEXT("// The producer's third warp: finds the units and writes them down for all others, as far ahead as\n"
+           "// there are places. ");
+      STRING(split ? "A ticket is asked for when a unit's last split is there." : "Tickets are asked for one unit ahead.");
+      TEXT("\n"
+           "__device__ __forceinline__ void find_units(const attnpress_fwd_sm90_args *args) {\n"
+           "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n"
+           "  const int lane = threadIdx.x % 32, batch = args->fwd.batch;\n");
+      if (!split) {
+        TEXT("  const int count = ragged->first_unit[batch];\n");
+      }
+      TEXT("  Stage place = {0, 0};\n"
+           "  int at = 0, number = blockIdx.x;\n");
+      if (split) {
+        TEXT("  int split = -1; // the first lane's; -1: the unit's first\n");
+      }
+      TEXT("  for (;; place = next_stage(place, UNITS)) {\n"
+           "    // All who read the unit that was here arrived; hands over the place.\n"
+           "    wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n");
+      if (split) {
+        TEXT("    if (number >= ragged->first_unit[batch]) // again each time: registers are few\n"
+             "      break;\n");
+      } else {
+        TEXT("    if (number >= count)\n"
+             "      break;\n");
+      }
+      if (split) {
+        TEXT("    int next = number;\n"
+             "    at = find_sequence(ragged->first_unit, batch, number, at);\n"
+             "    if (lane == 0) {\n"
+             "      split = write_split(&units[place.index], args, number, at, split);\n"
+             "      mbarrier_arrive(unit_full(place.index));\n"
+             "      if (split < 0)\n"
+             "        next = (int)(gridDim.x + atomic_add(ragged->ticket, 1));\n"
+             "    }\n");
+      } else {
+        TEXT("    int next = 0;\n"
+             "    if (lane == 0)\n"
+             "      next = (int)(gridDim.x + atomic_add(ragged->ticket, 1));\n"
+             "    at = find_sequence(ragged->first_unit, batch, number, at);\n"
+             "    if (lane == 0) {\n"
+             "      write_unit(&units[place.index], args, number, at);\n"
+             "      mbarrier_arrive(unit_full(place.index));\n"
+             "    }\n");
+      }
+      TEXT("    // From the lane that asked for it.\n"
+           "    number = __shfl_sync(0xffffffff, next, 0);\n"
+           "  }\n"
+           "  if (lane == 0) {\n"
+           "    units[place.index].position_begin = -1;\n"
+           "    mbarrier_arrive(unit_full(place.index));\n"
+           "  }\n"
+           "}\n"
+           "\n");
     }
-    if (split) {
-      TEXT("    int next = number;\n"
-           "    at = find_sequence(ragged->first_unit, batch, number, at);\n"
-           "    if (lane == 0) {\n"
-           "      split = write_split(&units[place.index], args, number, at, split);\n"
-           "      mbarrier_arrive(unit_full(place.index));\n"
-           "      if (split < 0)\n"
-           "        next = (int)(gridDim.x + atomic_add(ragged->ticket, 1));\n"
-           "    }\n");
-    } else {
-      TEXT("    int next = 0;\n"
-           "    if (lane == 0)\n"
-           "      next = (int)(gridDim.x + atomic_add(ragged->ticket, 1));\n"
-           "    at = find_sequence(ragged->first_unit, batch, number, at);\n"
-           "    if (lane == 0) {\n"
-           "      write_unit(&units[place.index], args, number, at);\n"
-           "      mbarrier_arrive(unit_full(place.index));\n"
-           "    }\n");
-    }
-    TEXT("    // From the lane that asked for it.\n"
-         "    number = __shfl_sync(0xffffffff, next, 0);\n"
-         "  }\n"
-         "  if (lane == 0) {\n"
-         "    units[place.index].position_begin = -1;\n"
-         "    mbarrier_arrive(unit_full(place.index));\n"
-         "  }\n"
-         "}\n"
-         "\n"
-         "// The producer's second warp: makes zeros of what a unit's last key block of V holds past the\n"
+    TEXT("// The producer's second warp: makes zeros of what a unit's last key block of V holds past the\n"
          "// sequence's end, once it is there, and hands it over in the copy engine's place.\n"
          "__device__ __forceinline__ void clear_tails(uint32_t shared, unsigned char *smem) {\n"
          "  const int lane = threadIdx.x % 32;\n"
@@ -2053,7 +2216,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  // All threads arrive and wait: hands over the barriers.\n"
        "  __syncthreads();\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("  // The schedule kernel hands over the units.\n"
+    TEXT("  // ");
+    STRING(ready ? "What comes before hands over the ticket, and whatever else it wrote." : "The schedule kernel hands over the units.");
+    TEXT("\n"
          "  griddepcontrol_wait();\n"
          "\n");
   } else if (has_map) {

@@ -111,6 +111,8 @@ static attnpress_status launch_all(const ap_driver *driver, const ap_operation *
     const ap_launch *launch = &plan->launch[i];
     void *block;
     FORWARD_IF(operation->arguments(driver, call, plan, i, &block));
+    if (launch->clears)
+      FORWARD_IF(ap_clear_word(driver, call->workspace, stream));
     const ap_launch_shape shape = {launch->grid, launch->cluster, launch->overlaps};
     FORWARD_IF(ap_launch_kernel(driver, bound[i], &shape, &launch->tile, block, stream));
   }

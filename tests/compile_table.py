@@ -102,7 +102,9 @@ def with_features(variant: Variant) -> Variant | None:
     # own.
     of_snippets = {name for where in variant.family.snippets for name, _ in where}
     features = tuple(
-        name for name in variant.family.features if name not in of_snippets and name != "sequences"
+        name
+        for name in variant.family.features
+        if name not in of_snippets and name not in ("sequences", "ready")
     )
     if not features or hash_ % 48:
         return None
@@ -127,6 +129,17 @@ def with_sequences(variant: Variant) -> Variant | None:
         return None
     try:
         return variant.replace(sequences=("ragged", "paged")[hash_ // 144 % 2])
+    except VariantError:
+        return None
+
+
+def with_ready_schedule(variant: Variant) -> Variant | None:
+    """The variant of sequences in the order of a ready schedule, likewise."""
+    hash_ = hash_of(f"ready of {variant.stem}")
+    if "ready" not in variant.family.features or hash_ % 48:
+        return None
+    try:
+        return variant.replace(sequences=("ragged", "paged")[hash_ // 48 % 2], ready=True)
     except VariantError:
         return None
 
@@ -162,6 +175,9 @@ def sampled_variants() -> Iterator[Variant]:
             ragged = with_sequences(variant)
             if ragged is not None:
                 yield ragged
+            ready = with_ready_schedule(variant)
+            if ready is not None:
+                yield ready
             pair = as_pair(variant)
             if pair is not None:
                 yield pair

@@ -116,7 +116,7 @@ static void reset(void) {
   fake.loads = fake.unloads = fake.functions = fake.launches = fake.maps = 0;
   fake.refuse_loads = fake.fail_load = fake.fail_launch = fake.stream_capturing = 0;
   fake.copies = fake.waits = 0;
-  fake.fail_map = 0;
+  fake.fail_map = fake.fail_clear = fake.clears = 0;
   memset(fake.capability_of, 0, sizeof fake.capability_of);
   memset(fake.launch, 0, sizeof fake.launch);
 }
@@ -626,6 +626,21 @@ API(cuMemcpyDtoDAsync_v2, device_pointer to, device_pointer from, size_t bytes, 
 API(cuMemsetD8Async, device_pointer to, unsigned char value, size_t bytes, CUstream stream) {
   (void)stream;
   memset((void *)(uintptr_t)to, value, bytes);
+  return CUDA_SUCCESS;
+}
+
+API(cuMemsetD32Async, device_pointer to, unsigned value, size_t words, CUstream stream) {
+  if (current() == NULL || ((uintptr_t)stream > 2 && stream->context != current()))
+    return CUDA_ERROR_INVALID_CONTEXT;
+  const CUresult result = value != 0 || to % 4 != 0 ? CUDA_ERROR_INVALID_VALUE : fake.fail_clear;
+  fake.fail_clear = CUDA_SUCCESS;
+  if (result != CUDA_SUCCESS)
+    return result;
+  ++fake.clears;
+  fake.cleared_on = stream;
+  fake.cleared = to;
+  fake.cleared_words = words;
+  fake.cleared_after = fake.launches;
   return CUDA_SUCCESS;
 }
 

@@ -48,6 +48,12 @@ typedef struct fake_cuda {
   int fail_map;                        /* result of the next cuTensorMapEncodeTiled; 0: success */
   int stream_capturing;                /* 1: the default stream is being captured */
   int copies, waits;                   /* to the host, and for a stream */
+  int clears;                          /* cuMemsetD32Async, which sets nothing */
+  CUstream cleared_on;                 /* the last one's: stream, address, words, launches before */
+  unsigned long long cleared;
+  size_t cleared_words;
+  int cleared_after;
+  int fail_clear; /* result of the next one; 0: success */
 
   CUcontext (*context_new)(int device);
   void (*context_free)(CUcontext context); /* the next new one has the same address */

@@ -462,6 +462,129 @@ static void test_many(void) {
   free(lengths);
 }
 
+/* A schedule in a buffer of its own, given to the call. */
+static CUdeviceptr give_schedule(call *c, size_t *bytes) {
+  CUdeviceptr schedule;
+  CHECK_OK(attnpress_forward_schedule_bytes(c->count, bytes));
+  CHECK_CUDA(gpu.mem_alloc(&schedule, *bytes));
+  c->ragged[1].schedule = (int32_t *)(uintptr_t)schedule;
+  c->ragged[1].schedule_bytes = *bytes;
+  return schedule;
+}
+
+/* With a schedule, whatever is in it, a call gives the bits that it gives without. */
+static void test_ready(void) {
+  static const int some[] = {1, 3, 7, 12, 14, 16};
+  int lengths[SEQUENCES_MAX];
+  for (size_t i = 0; i < sizeof some / sizeof *some; ++i)
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      const int count = make_lengths(lengths, seed);
+      size_t bytes;
+      call c;
+      open_call(&c, &shapes[some[i]], lengths, count, 0);
+      run(&c);
+      void *want = memcpy(malloc(c.bytes[OUT]), c.host[OUT], c.bytes[OUT]);
+      const CUdeviceptr schedule = give_schedule(&c, &bytes);
+      int32_t *words = malloc(bytes);
+      for (int contents = 0; contents < 5; ++contents) {
+        if (contents == 0) { /* as made */
+          CHECK_OK(attnpress_forward_schedule(handle, &c.args[1], NULL));
+          CHECK_CUDA(gpu.memcpy_dtoh(words, schedule, bytes));
+          CHECK(words[0] == count);
+        } else {
+          for (int n = 0; n < count; ++n) {
+            words[1 + n] = contents == 1   ? count - 1 - n /* of other lengths */
+                           : contents == 2 ? n / 2         /* doubled */
+                           : contents == 3 ? (int32_t)((uint32_t)(n + 1) * 2654435761u)
+                                           : 0;
+            words[1 + count + n] =
+                contents == 1 ? count - 1 - n : words[1 + n] / (contents % 3 + 1);
+          }
+          CHECK_CUDA(gpu.memcpy_htod(schedule, words, bytes));
+        }
+        run(&c);
+        CHECK(memcmp(want, c.host[OUT], c.bytes[OUT]) == 0);
+        check_result(&c, &shapes[some[i]], some[i]);
+      }
+      free(words);
+      free(want);
+      CHECK_CUDA(gpu.mem_free(schedule));
+      close_call(&c);
+    }
+}
+
+/* Schedule and call, captured at one set of lengths, replayed at others; then the call alone, with the
+ * schedule of the lengths before, and at the same time with another call of the same schedule. */
+static void test_ready_graph(void) {
+  enum { COUNT = 24 };
+  int lengths[SEQUENCES_MAX];
+  CUstream stream = NULL, second = NULL;
+  CUgraph graph[2] = {NULL, NULL};
+  CUgraphExec exec[2] = {NULL, NULL};
+  size_t bytes;
+  call c, other;
+  for (int i = 0; i < COUNT; ++i)
+    lengths[i] = 700;
+  open_call(&c, &shapes[1], lengths, COUNT, 0);
+  open_call(&other, &shapes[1], lengths, COUNT, 0);
+  const CUdeviceptr schedule = give_schedule(&c, &bytes);
+  other.ragged[1].schedule = c.ragged[1].schedule;
+  other.ragged[1].schedule_bytes = bytes;
+  CHECK_OK(attnpress_forward_schedule(handle, &c.args[1], NULL));
+  run(&c);
+  CHECK_CUDA(gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING));
+  CHECK_CUDA(gpu.stream_create(&second, CU_STREAM_NON_BLOCKING));
+  for (int i = 0; i < 2; ++i) {
+    CHECK_CUDA(gpu.stream_begin_capture(stream, 0));
+    if (i == 0)
+      CHECK_OK(attnpress_forward_schedule(handle, &c.args[1], stream));
+    CHECK_OK(attnpress_forward(handle, &c.args[1], stream));
+    CHECK_CUDA(gpu.stream_end_capture(stream, &graph[i]));
+    CHECK_CUDA(gpu.graph_instantiate(&exec[i], graph[i], 0));
+  }
+  void *want = malloc(c.bytes[OUT]);
+  uint64_t state = 5;
+  for (int n = 0; n < REPLAYS && failures == 0; ++n) {
+    for (int i = 0; i < COUNT; ++i) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      lengths[i] = (int)(state >> 40) % (n % 2 ? 700 : 90);
+    }
+    call *const both[] = {&c, &other};
+    for (int i = 0; i < 2; ++i) {
+      set_lengths(both[i], lengths, 0);
+      CHECK_CUDA(gpu.memcpy_htod(both[i]->device[CU_Q], both[i]->host[CU_Q], c.bytes[CU_Q]));
+      CHECK_CUDA(gpu.memcpy_htod(both[i]->device[CU_K], both[i]->host[CU_K], c.bytes[CU_K]));
+    }
+    c.ragged[1].schedule = NULL;
+    c.ragged[1].schedule_bytes = 0;
+    run(&c);
+    memcpy(want, c.host[OUT], c.bytes[OUT]);
+    c.ragged[1].schedule = other.ragged[1].schedule;
+    c.ragged[1].schedule_bytes = bytes;
+    poison(&c, stream);
+    poison(&other, second);
+    CHECK_CUDA(gpu.graph_launch(exec[n % 3 > 0], stream));
+    if (n % 3 > 0)
+      CHECK_OK(attnpress_forward(handle, &other.args[1], second));
+    CHECK_CUDA(gpu.stream_synchronize(stream));
+    CHECK_CUDA(gpu.stream_synchronize(second));
+    fetch(&c);
+    CHECK(memcmp(want, c.host[OUT], c.bytes[OUT]) == 0);
+    fetch(&other);
+    CHECK(n % 3 == 0 || memcmp(want, other.host[OUT], c.bytes[OUT]) == 0);
+  }
+  free(want);
+  for (int i = 0; i < 2; ++i) {
+    CHECK_CUDA(gpu.graph_exec_destroy(exec[i]));
+    CHECK_CUDA(gpu.graph_destroy(graph[i]));
+  }
+  CHECK_CUDA(gpu.stream_destroy(stream));
+  CHECK_CUDA(gpu.stream_destroy(second));
+  CHECK_CUDA(gpu.mem_free(schedule));
+  close_call(&c);
+  close_call(&other);
+}
+
 /* A call of queries `first` to first + rows - 1 of sequence b alone, with the keys up to the last of them
  * under a causal mask, into the same output. */
 static void run_chunk(call *c, const shape *s, int b, int first, int rows) {
@@ -532,6 +655,8 @@ static void tests(void) {
   test_invariant();
   test_repeats();
   test_graph();
+  test_ready();
+  test_ready_graph();
   test_many();
 }
 

@@ -12,6 +12,7 @@
 #include "attention_args.h"
 #include "attention/cpu.h"
 #include "attention/ragged.h"
+#include "attention/ready.h"
 #include "cpu/element.h"
 #include "ragged_support.h"
 #include "../tools/reference.h"
@@ -725,6 +726,268 @@ static void test_hopper_launches(void **state) {
   attnpress_destroy(handle);
 }
 
+/* ---- Ready schedules ------------------------------------------------------------------------- */
+
+/** Where a schedule of three sequences lies that nobody reads. */
+static int32_t schedule_words[ATTNPRESS_READY_ORDER + 2 * 3];
+
+static void give_schedule(void) {
+  ragged.schedule = schedule_words;
+  ragged.schedule_bytes = sizeof schedule_words;
+}
+
+static void test_schedule_bytes(void **state) {
+  (void)state;
+  static const int64_t batches[] = {0, 1, 3, 4, 5, 255, 256, 8192, 65535, 65536, 1 << 29};
+  size_t bytes;
+  for (size_t i = 0; i < sizeof batches / sizeof *batches; ++i) {
+    const size_t four = (size_t)(batches[i] + 3) / 4 * 4;
+    assert_ok(attnpress_forward_schedule_bytes(batches[i], &bytes));
+    assert_int_equal(bytes, 4 + 8 * batches[i]);
+    assert_true(bytes <= (1 + 4 * four) * sizeof(int32_t)); /* what flash-attn's callers have */
+  }
+  assert_int_equal(attnpress_forward_schedule_bytes(-1, &bytes), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("batch is -1; a schedule has 0 to 536870912 sequences");
+  assert_int_equal(bytes, 0);
+  assert_int_equal(attnpress_forward_schedule_bytes(INT64_C(1) << 30, &bytes),
+                   ATTNPRESS_INVALID_ARGUMENT);
+  assert_int_equal(attnpress_forward_schedule_bytes(1, NULL), ATTNPRESS_INVALID_ARGUMENT);
+}
+
+/** One launch fewer. Units that are no more than SMs take no tickets; of more, the ticket is cleared
+ * on the call's stream, before the launch, which then waits. */
+static void test_ready_launches(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = ragged_args();
+  attnpress_plan *plan;
+  size_t bytes;
+  attnpress_fwd_sm90_ragged_args given;
+  give_schedule();
+  assert_ok(attnpress_plan_forward(handle, &args, NULL, &plan));
+  assert_int_equal(attnpress_plan_launch_count(plan), 1);
+  assert_ok(attnpress_plan_workspace_bytes(plan, &bytes));
+  assert_int_equal(bytes, 0);
+  assert_ok(attnpress_plan_run(plan, &args, NULL));
+  attnpress_plan_destroy(plan);
+  assert_int_equal(cuda->launches, 1);
+  assert_int_equal(cuda->clears, 0);
+  assert_string_equal(cuda->launch[0].symbol, "flash_fwd_hdim72_bf16_ragged_ready_sm90");
+  assert_int_equal(cuda->launch[0].overlaps, 1);
+  memcpy(&given, cuda->launch[0].args, sizeof given);
+  assert_ptr_equal(given.ready, schedule_words);
+  assert_null(given.ticket);
+  assert_null(given.first_unit);
+  assert_null(given.sequences);
+  assert_null(given.sequence_splits);
+  assert_int_equal(given.walk_bytes, 4 * HDIM);
+  assert_int_equal(given.sharing * HEADS_KV, given.sm90.tile_heads.value);
+
+  args.q.shape[1] = args.out.shape[1] = 1 << 15;
+  assert_ok(attnpress_plan_forward(handle, &args, NULL, &plan));
+  assert_int_equal(attnpress_plan_launch_count(plan), 1);
+  assert_ok(attnpress_plan_workspace_bytes(plan, &bytes));
+  assert_int_equal(bytes, 256);
+  assert_int_equal(attnpress_plan_run(plan, &args, NULL), ATTNPRESS_WORKSPACE_TOO_SMALL);
+  args.workspace = (void *)0x60000;
+  args.workspace_bytes = bytes;
+  CUstream stream = cuda->stream_new(cuda->context_get());
+  assert_ok(attnpress_plan_run(plan, &args, stream));
+  assert_int_equal(cuda->launches, 2);
+  assert_int_equal(cuda->clears, 1);
+  assert_int_equal(cuda->cleared, 0x60000);
+  assert_int_equal(cuda->cleared_words, 1);
+  assert_int_equal(cuda->cleared_after, 1);
+  assert_ptr_equal(cuda->cleared_on, stream);
+  assert_int_equal(cuda->launch[1].overlaps, 0);
+  memcpy(&given, cuda->launch[1].args, sizeof given);
+  assert_ptr_equal(given.ticket, 0x60000);
+  assert_ptr_equal(given.ready, schedule_words);
+  cuda->fail_clear = CUDA_ERROR_INVALID_VALUE;
+  assert_int_equal(attnpress_plan_run(plan, &args, stream), ATTNPRESS_DRIVER_ERROR);
+  assert_error_says("cuMemsetD32Async failed");
+  assert_int_equal(cuda->launches, 2);
+  cuda->stream_free(stream);
+
+  /* A plan with a schedule is none of calls without one. */
+  ragged.schedule = NULL;
+  ragged.schedule_bytes = 0;
+  assert_int_equal(attnpress_plan_run(plan, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("ragged.schedule is NULL and was given when the plan was made");
+  attnpress_plan_destroy(plan);
+  attnpress_destroy(handle);
+}
+
+/** Splits that are units: the kernel counts them for the combine kernel. */
+static void test_ready_splits(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = paged_args();
+  attnpress_plan *plan;
+  args.mask = ATTNPRESS_CAUSAL;
+  args.num_splits = 0;
+  args.batch_invariant = 1;
+  args.workspace = (void *)0x60000;
+  args.workspace_bytes = (size_t)1 << 30;
+  ragged.page_table_pages = 400;
+  ragged.max_seqlen_q = 1;
+  give_schedule();
+  assert_ok(attnpress_plan_forward(handle, &args, NULL, &plan));
+  assert_int_equal(attnpress_plan_launch_count(plan), 2);
+  assert_ok(attnpress_plan_run(plan, &args, NULL));
+  attnpress_plan_destroy(plan);
+  attnpress_fwd_sm90_ragged_args given;
+  attnpress_fwd_combine_ragged_args combine;
+  assert_string_equal(cuda->launch[0].symbol,
+                      "flash_fwd_split_hdim72_bf16_causal_paged_ready_sm90");
+  assert_string_equal(cuda->launch[1].symbol, "flash_fwd_combine_hdim72_bf16_ragged_sm80");
+  memcpy(&given, cuda->launch[0].args, sizeof given);
+  memcpy(&combine, cuda->launch[1].args, sizeof combine);
+  assert_true(given.sm90.fwd.num_splits > 1);
+  assert_non_null(given.sequence_splits);
+  assert_ptr_equal(given.sequence_splits, combine.sequence_splits);
+  assert_ptr_not_equal(given.sequence_splits, given.ticket);
+  assert_true((char *)given.sm90.fwd.out_partial >= (char *)(given.sequence_splits + 3));
+  attnpress_destroy(handle);
+}
+
+/** What is refused, by name. */
+static void test_schedule_refusals(void **state) {
+  (void)state;
+  attnpress_forward_args args = ragged_args();
+  give_schedule();
+  ragged.schedule_bytes -= 4;
+  refuse(&args, ATTNPRESS_INVALID_ARGUMENT,
+         "ragged.schedule_bytes is 24; the schedule of 3 sequences has 28 bytes");
+  ragged.schedule_bytes = sizeof schedule_words;
+  ragged.batch = 4;
+  refuse(&args, ATTNPRESS_INVALID_ARGUMENT,
+         "ragged.schedule_bytes is 28; the schedule of 4 sequences has 36 bytes");
+  ragged.batch = 3;
+  ragged.schedule = (int32_t *)(void *)((char *)schedule_words + 2);
+  refuse(&args, ATTNPRESS_INVALID_ARGUMENT, "ragged.schedule is 0x");
+  ragged.schedule = NULL;
+  refuse(&args, ATTNPRESS_INVALID_ARGUMENT, "ragged.schedule is NULL and schedule_bytes 28");
+  attnpress_handle *handle = make_handle();
+  ragged.schedule_bytes = 0;
+  assert_int_equal(attnpress_forward_schedule(handle, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("ragged.schedule is NULL; it is where the schedule goes");
+  args.ragged = NULL;
+  assert_int_equal(attnpress_forward_schedule(handle, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("ragged is NULL; a schedule is the order of sequences of their own lengths");
+  assert_int_equal(cuda->launches, 0);
+  attnpress_destroy(handle);
+}
+
+/** Kernels without an order ignore it: of compute capability 8.0, and of one query. */
+static void test_schedule_ignored(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; ++i) {
+    cuda->capability = i == 0 ? 80 : 90;
+    attnpress_handle *handle = make_handle();
+    attnpress_forward_args args = ragged_args();
+    give_schedule();
+    args.num_splits = 1;
+    if (i == 1)
+      ragged.max_seqlen_q = 1;
+    assert_ok(attnpress_forward(handle, &args, NULL));
+    assert_int_equal(cuda->launches, 1);
+    assert_string_equal(cuda->launch[0].symbol, i == 0
+                                                    ? "flash_fwd_hdim72_bf16_ragged_sm80"
+                                                    : "flash_fwd_hdim72_bf16_ragged_decode_sm80");
+    assert_ok(attnpress_forward_schedule(handle, &args, NULL));
+    assert_string_equal(cuda->launch[1].symbol, "flash_fwd_schedule_hdim8_bf16_ready_sm80");
+    attnpress_destroy(handle);
+    cuda->reset();
+  }
+  cuda->capability = 90;
+}
+
+/** The call that makes one: a kernel, without data and without a workspace; its plans, and graphs. */
+static void test_schedule_call(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = ragged_args();
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  attnpress_plan *plan, *range;
+  attnpress_fwd_schedule_args given;
+  size_t bytes;
+  give_schedule();
+  ragged.max_seqlen_q = 60;
+  args.q.data = args.k.data = args.v.data = args.out.data = NULL;
+  assert_ok(attnpress_plan_forward_schedule(handle, &args, NULL, &plan));
+  assert_int_equal(attnpress_plan_launch_count(plan), 1);
+  assert_ok(attnpress_plan_workspace_bytes(plan, &bytes));
+  assert_int_equal(bytes, 0);
+  assert_ok(attnpress_plan_prepare(plan, NULL));
+  cuda->stream_capturing = 1;
+  assert_ok(attnpress_plan_run(plan, &args, NULL));
+  assert_ok(attnpress_forward_schedule(handle, &args, NULL));
+  cuda->stream_capturing = 0;
+  assert_int_equal(cuda->launches, 2);
+  assert_string_equal(cuda->launch[1].symbol, "flash_fwd_schedule_hdim8_bf16_ready_sm80");
+  assert_int_equal(cuda->launch[1].grid, 1);
+  memcpy(&given, cuda->launch[1].args, sizeof given);
+  assert_ptr_equal(given.ready, schedule_words);
+  assert_null(given.ticket);
+  assert_null(given.order[0].sequences);
+  assert_int_equal(given.batch, 3);
+  assert_int_equal(given.seqlen_q, 60);
+  assert_ptr_equal(given.ragged.cu_seqlens_q, some);
+
+  options.range = ATTNPRESS_UP_TO;
+  assert_ok(attnpress_plan_forward_schedule(handle, &args, &options, &range));
+  ragged.batch = 2;
+  assert_ok(attnpress_forward_schedule_bytes(2, &ragged.schedule_bytes));
+  assert_ok(attnpress_plan_run(range, &args, NULL));
+  assert_int_equal(attnpress_plan_run(plan, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("ragged.batch is 2 and was 3 when the plan was made");
+  ragged.batch = 0;
+  assert_ok(attnpress_forward_schedule_bytes(0, &ragged.schedule_bytes));
+  assert_ok(attnpress_forward_schedule(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 3);
+  attnpress_plan_destroy(plan);
+  attnpress_plan_destroy(range);
+  attnpress_destroy(handle);
+}
+
+/** A range that has a schedule has both kernels; one that has none refuses it. */
+static void test_ready_range(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = ragged_args();
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  attnpress_plan *with, *without;
+  size_t bytes;
+  int ready = 0, schedules = 0, plain = 0;
+  options.range = ATTNPRESS_UP_TO;
+  args.num_splits = 0;
+  args.workspace = (void *)0x60000;
+  assert_ok(attnpress_plan_forward(handle, &args, &options, &without));
+  give_schedule();
+  assert_ok(attnpress_plan_forward(handle, &args, &options, &with));
+  for (int i = 0; i < attnpress_plan_launch_count(with); ++i) {
+    attnpress_info info = ATTNPRESS_INFO_INIT;
+    assert_ok(attnpress_plan_launch(with, i, &info));
+    ready += strcmp(info.stem, "flash_fwd_hdim72_bf16_ragged_ready_sm90") == 0;
+    plain += strcmp(info.stem, "flash_fwd_hdim72_bf16_ragged_sm90") == 0;
+    schedules += strcmp(info.stem, "flash_fwd_schedule_hdim8_bf16_sm80") == 0;
+  }
+  assert_int_equal(ready + plain + schedules, 3);
+  assert_ok(attnpress_plan_workspace_bytes(with, &bytes));
+  args.workspace_bytes = bytes;
+  assert_ok(attnpress_plan_run(with, &args, NULL));
+  assert_int_equal(attnpress_plan_run(without, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("ragged.schedule is given and was NULL when the plan was made");
+  ragged.schedule = NULL;
+  ragged.schedule_bytes = 0;
+  assert_ok(attnpress_plan_run(with, &args, NULL));
+  assert_int_equal(cuda->launches, 3);
+  attnpress_plan_destroy(with);
+  attnpress_plan_destroy(without);
+  attnpress_destroy(handle);
+}
+
 /** Batch-invariant calls: one kernel for a row and for many, and splits of as many keys. */
 static attnpress_forward_args invariant_args(void) {
   attnpress_forward_args args = paged_args();
@@ -1391,8 +1654,116 @@ static void test_checking_sound(void **state) {
   attnpress_destroy(handle);
 }
 
+/** Schedules that the checking mode refuses: of another number of sequences, of other lengths, and of
+ * entries that are none. */
+static void test_checking_schedules(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_checking(ATTNPRESS_CUDA);
+  static const struct {
+    int word;
+    int32_t value;
+    const char *says;
+  } spoiled[] = {
+      {0, 2,
+       "ragged.schedule[0], the number of sequences, is 2, and by the call's lengths it is 3"},
+      {1, 1,
+       "ragged.schedule[1], a sequence of the order, is 1, and by the call's lengths it is 0"},
+      {2, -7, "ragged.schedule[2], a sequence of the order, is -7"},
+      {6, 1 << 30, "ragged.schedule[6], a place in the order, is 1073741824"},
+  };
+  checked x = sound(0);
+  point(&x, 0, 0);
+  give_schedule();
+  const attnpress_ragged_args host = ap_fill_ragged_args(&x.args);
+  assert_ok(ap_order_sequences(&host, 3, ap_ragged_queries(&x.args), schedule_words));
+  assert_ok(attnpress_forward(handle, &x.args, NULL));
+  for (size_t i = 0; i < sizeof spoiled / sizeof *spoiled; ++i) {
+    const int32_t right = schedule_words[spoiled[i].word];
+    const int before = cuda->launches;
+    schedule_words[spoiled[i].word] = spoiled[i].value;
+    assert_int_equal(attnpress_forward(handle, &x.args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+    assert_error_says(spoiled[i].says);
+    assert_int_equal(cuda->launches, before);
+    cuda->stream_capturing = 1;
+    assert_ok(attnpress_forward(handle, &x.args, NULL));
+    cuda->stream_capturing = 0;
+    assert_ok(attnpress_forward_schedule(handle, &x.args, NULL)); /* which writes it */
+    schedule_words[spoiled[i].word] = right;
+  }
+  x.used_q[0] = 21; /* a length that does not fit is named in that call as well */
+  assert_int_equal(attnpress_forward_schedule(handle, &x.args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("sequence 0: ragged.seqused_q is 21");
+  attnpress_destroy(handle);
+}
+
+/** The CPU makes schedules by the same rule, longest first in parts of 1,024, and ignores them. */
+static void test_cpu_schedules(void **state) {
+  (void)state;
+  enum { BATCH = 2500 };
+  static int32_t cu_q[BATCH + 1], cu_k[BATCH + 1], words[ATTNPRESS_READY_ORDER + 2 * BATCH];
+  static int seen[BATCH];
+  attnpress_handle *handle = make_checking(ATTNPRESS_CPU);
+  attnpress_forward_args args = ragged_args();
+  for (int i = 0; i < BATCH; ++i) {
+    cu_q[i + 1] = cu_q[i] + (i % 11 == 3 ? 0 : 1);
+    cu_k[i + 1] = cu_k[i] + i * 7919 % 500;
+  }
+  args.q.shape[1] = args.out.shape[1] = cu_q[BATCH];
+  args.k.shape[1] = args.v.shape[1] = cu_k[BATCH];
+  ragged.batch = BATCH;
+  ragged.cu_seqlens_q = cu_q;
+  ragged.cu_seqlens_k = cu_k;
+  ragged.schedule = words;
+  ragged.schedule_bytes = sizeof words;
+  assert_ok(attnpress_forward_schedule(handle, &args, NULL));
+  assert_int_equal(words[0], BATCH);
+  for (int i = 0, last = 0; i < BATCH; ++i) {
+    const int b = words[1 + i], walk = cu_q[b + 1] > cu_q[b] ? cu_k[b + 1] - cu_k[b] : 0;
+    assert_int_equal(b / 1024, i / 1024);
+    assert_int_equal(words[1 + BATCH + b], i);
+    assert_int_equal(seen[b]++, 0);
+    if (i % 1024 > 0)
+      assert_true(walk / 16 <= last / 16);
+    last = walk;
+  }
+  attnpress_destroy(handle);
+
+  static const int fills[] = {0, 0xff, 0x5a};
+  for (size_t i = 0; i < sizeof fills / sizeof *fills; ++i) {
+    reference_error e = {0};
+    batch b = make_batch(31);
+    settle(&b);
+    fill_batch(&b);
+    b.ragged.schedule = words;
+    assert_ok(attnpress_forward_schedule_bytes(b.count, &b.ragged.schedule_bytes));
+    memset(words, fills[i], sizeof words);
+    attnpress_options options = handle_options();
+    options.backend = ATTNPRESS_CPU;
+    assert_ok(attnpress_create(&handle, &options));
+    assert_ok(attnpress_forward(handle, &b.args, NULL));
+    check_batch(&b, &e, 31);
+    attnpress_destroy(handle);
+    handle = make_checking(ATTNPRESS_CPU);
+    assert_int_equal(attnpress_forward(handle, &b.args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+    assert_error_says("ragged.schedule[0], the number of sequences");
+    assert_ok(attnpress_forward_schedule(handle, &b.args, NULL));
+    assert_ok(attnpress_forward(handle, &b.args, NULL));
+    attnpress_destroy(handle);
+    free_memories(&b.memory);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      TEST(test_schedule_bytes),
+      TEST(test_ready_launches),
+      TEST(test_ready_splits),
+      TEST(test_ready_range),
+      TEST(test_schedule_refusals),
+      TEST(test_schedule_ignored),
+      TEST(test_schedule_call),
+      TEST(test_checking_schedules),
+      TEST(test_cpu_schedules),
       TEST(test_cpu),
       TEST(test_contents),
       TEST(test_bounds),

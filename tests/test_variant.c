@@ -21,7 +21,7 @@ static void check_round_trip(const ap_variant *variant) {
 }
 
 static void without_features(ap_variant *variant) {
-  for (int axis = AP_ATTENTION_SOFTCAP; axis <= AP_ATTENTION_SEQUENCES; ++axis)
+  for (int axis = AP_ATTENTION_SOFTCAP; axis <= AP_ATTENTION_READY; ++axis)
     variant->axis[axis] = 0;
 }
 

@@ -271,7 +271,7 @@ def test_axes_by_name() -> None:
     variant = make_any_variant(ATTENTION, hdim=64, mask="causal")
     assert (variant["hdim"], variant.hdim_v, variant.arch, variant["pass"]) == (64, 64, 80, "fwd")
     assert variant.replace(arch=86).stem == "flash_fwd_hdim64_bf16_causal_sm86"
-    assert variant.codes == (0, 0, 64, 64, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 80)
+    assert variant.codes == (0, 0, 64, 64, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 80)
     with pytest.raises(AttributeError):
         variant.stages  # noqa: B018
     with pytest.raises(VariantError, match="hdim is missing"):
@@ -329,10 +329,10 @@ def test_c_and_python_agree_on_what_does_not_parse(grammar_cli: Path) -> None:
 
 
 def random_features(random_: random.Random) -> tuple[int, ...]:
-    """softcap, alibi, bias, dropout, a snippet's score and mask, and sequences: mostly none, and at
-    times a bias or sequences that are not there."""
+    """softcap, alibi, bias, dropout, a snippet's score and mask, sequences, and a ready schedule:
+    mostly none, and at times a bias or sequences that are not there."""
     if random_.random() < 0.7:
-        return 0, 0, 0, 0, 0, 0, 0
+        return 0, 0, 0, 0, 0, 0, 0, 0
     return (
         random_.randint(0, 1),
         random_.randint(0, 1),
@@ -341,6 +341,7 @@ def random_features(random_: random.Random) -> tuple[int, ...]:
         random_.randint(0, 1),
         random_.randint(0, 1),
         random_.randint(-1, 3),
+        random_.randint(0, 1),
     )
 
 

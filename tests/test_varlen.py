@@ -531,3 +531,19 @@ def test_batch_invariant_refusals() -> None:
         attnpress.flash_attn_varlen_func(q, q, q, cu, cu, 3, 3, num_splits=2, batch_invariant=True)
     with pytest.raises(NotImplementedError, match="dropout and batch_invariant are both given"):
         attnpress.flash_attn_varlen_func(q, q, q, cu, cu, 3, 3, dropout_p=0.5, batch_invariant=True)
+
+
+def test_ready_schedule_changes_no_bit() -> None:
+    """Made, of other lengths, and spoiled; on the CPU it is written and ignored."""
+    queries, keys = sums([0, 3, 3, 10]), sums([30, 60, 0, 10])
+    q, k = normal(int(queries[-1]), 4, 64, seed=1), normal(int(keys[-1]), 2, 64, seed=2)
+    want = attnpress.flash_attn_varlen_func(q, k, k, queries, keys, 10, 60)
+    made = attnpress.forward_schedule(10, 60, cu_seqlens_q=queries, cu_seqlens_k=keys)
+    assert made.tolist() == [4, 1, 0, 2, 3, 1, 0, 2, 3]
+    for schedule in (made, made[::-1].copy(), np.full_like(made, -7)):
+        found = attnpress.flash_attn_varlen_func(q, k, k, queries, keys, 10, 60, schedule=schedule)
+        assert np.array_equal(found, want)
+    with pytest.raises(ValueError, match="schedule has shape"):
+        attnpress.flash_attn_varlen_func(q, k, k, queries, keys, 10, 60, schedule=made[:-1])
+    with pytest.raises(ValueError, match="no array is given"):
+        attnpress.forward_schedule(10, 60)

@@ -469,11 +469,16 @@ typedef struct attnpress_ragged {
                                       cu_seqlens_k_new[b] appended keys; with seqused_k */
   const int32_t *page_table_v;     /* V's pages, laid out like page_table; NULL: the same as K's */
   const int32_t *page_indptr;      /* (batch + 1) */
+  /** The order of the sequences, which attnpress_forward_schedule() writes and attnpress_forward()
+   * then reads instead of making it, and how many bytes it has. NULL and 0: each call makes its own.
+   * Backward calls do not look at it. */
+  int32_t *schedule;
+  size_t schedule_bytes; /* exactly attnpress_forward_schedule_bytes() */
 } attnpress_ragged;
 #define ATTNPRESS_RAGGED_INIT                                                                      \
   {                                                                                                \
     sizeof(attnpress_ragged), 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, \
-        0, NULL, NULL, NULL                                                                        \
+        0, NULL, NULL, NULL, NULL, 0                                                               \
   }
 
 typedef struct attnpress_forward_args {
@@ -543,6 +548,31 @@ typedef struct attnpress_forward_args {
  * CAPTURING, COMPILE_FAILED, DRIVER_ERROR, IO_ERROR. */
 ATTNPRESS_API attnpress_status attnpress_forward(attnpress_handle *handle,
                                                  const attnpress_forward_args *args, void *stream);
+
+/** Bytes of the schedule of so many sequences: 4 + 8 * batch. OK; INVALID_ARGUMENT where batch is
+ * negative or more than 2^29. */
+ATTNPRESS_API attnpress_status attnpress_forward_schedule_bytes(int64_t batch, size_t *bytes);
+
+/** Writes args->ragged->schedule, once for all calls with the same lengths, such as those of the
+ * layers of a model: in which order their kernels take the sequences. Of `args` it reads how many
+ * rows the sequences have, and nothing of head counts, dtypes and data pointers but what any call
+ * needs to be valid. Then attnpress_forward() with that schedule launches no kernel of its own for
+ * it. It may be copied, and be read by calls on several streams at a time.
+ *
+ * Results do not depend on what is in a schedule, and it makes no call read or write outside its
+ * tensors: each sequence comes once whatever is there, as a call derives all but the order from the
+ * lengths that it finds. A schedule of other lengths, of a copy that was cut, or of random bits costs
+ * time alone. So one that was captured in a graph serves at other lengths. A handle with `check`
+ * refuses one that is not that of the call's lengths. It must not be written while a call reads it.
+ *
+ * Kernels that need no order, such as those of the CPU, of one query per sequence and of compute
+ * capability 8.x, take a schedule and ignore it.
+ *
+ * OK, INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_MEMORY, NO_NVRTC, NO_KERNEL, CAPTURING, COMPILE_FAILED,
+ * DRIVER_ERROR, IO_ERROR. */
+ATTNPRESS_API attnpress_status attnpress_forward_schedule(attnpress_handle *handle,
+                                                          const attnpress_forward_args *args,
+                                                          void *stream);
 
 /** What attnpress_dropout_mask() writes. */
 typedef struct attnpress_dropout_mask_args {
@@ -686,12 +716,19 @@ typedef struct attnpress_plan_options {
   { sizeof(attnpress_plan_options), NULL, NULL, 0, 0 }
 
 /** Plans attnpress_forward(): loads, compiles and launches nothing. Data pointers and the workspace
- * are ignored, except for whether lse is NULL. `options` may be NULL. On failure *plan is NULL.
+ * are ignored, except for whether lse and ragged->schedule are NULL. `options` may be NULL. On
+ * failure *plan is NULL.
  * OK, INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_MEMORY, DRIVER_ERROR. */
 ATTNPRESS_API attnpress_status attnpress_plan_forward(attnpress_handle *handle,
                                                       const attnpress_forward_args *args,
                                                       const attnpress_plan_options *options,
                                                       attnpress_plan **plan);
+
+/** Plans attnpress_forward_schedule(), with the same arguments. With ATTNPRESS_UP_TO the plan serves
+ * every number of sequences and all lengths. Statuses as above. */
+ATTNPRESS_API attnpress_status
+attnpress_plan_forward_schedule(attnpress_handle *handle, const attnpress_forward_args *args,
+                                const attnpress_plan_options *options, attnpress_plan **plan);
 
 /** Plans attnpress_backward(), likewise: of lse, dlse and dsinks, too, only whether they are NULL
  * matters.

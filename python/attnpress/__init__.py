@@ -32,6 +32,7 @@ from ._library import (
     library_path,
 )
 from ._merge import merge
+from ._ready import forward_schedule
 from ._score_mod import ScoreMod
 from ._settings import configure
 from ._varlen import (
@@ -69,6 +70,7 @@ __all__ = [
     "flash_attn_varlen_kvpacked_func",
     "flash_attn_varlen_qkvpacked_func",
     "flash_attn_with_kvcache",
+    "forward_schedule",
     "forward",
     "get_include",
     "library_path",

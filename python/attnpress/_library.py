@@ -248,6 +248,8 @@ class Ragged(Structure):
         ("cu_seqlens_k_new", c_void_p),
         ("page_table_v", c_void_p),
         ("page_indptr", c_void_p),
+        ("schedule", c_void_p),
+        ("schedule_bytes", c_size_t),
     ]
 
 

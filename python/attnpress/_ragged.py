@@ -74,6 +74,7 @@ def shapes_of(ragged: Ragged) -> dict[str, tuple[Any, ...]]:
         "page_table": (None,) if flat else (rows, None),
         "page_table_v": () if table is None else tuple(table.shape),
         "page_indptr": (batch + 1,),
+        "schedule": (1 + 2 * batch,),
     }
 
 
@@ -132,6 +133,8 @@ def struct_of(ragged: Ragged, arrays: dict[str, Layout]) -> c.Ragged:
             group.page_table_stride = stride[0] if shape[0] > 1 else 0
         elif name == "page_table":
             group.page_table_pages = shape[0]
+        elif name == "schedule":
+            group.schedule_bytes = 4 * shape[0]
     if "page_table_v" in arrays:
         (_, shape, stride), other = arrays["page_table"], arrays["page_table_v"].stride
         if len(shape) == 2 and shape[0] > 1:

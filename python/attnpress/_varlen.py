@@ -128,6 +128,7 @@ def _forward(
     extents = extents_of(ragged, q.shape, k.shape)
     groups = None if request is None else groups_of(adapter, request, q, k, extents)
     if records:
+        ragged.arrays.pop("schedule", None)  # the backward pass has orders of its own
         recorded: tuple[Any, Any] = adapter.recorded_ragged(
             q, k, v, ragged, softmax_scale, causal, groups, num_splits, bool(deterministic)
         )
@@ -208,6 +209,7 @@ def flash_attn_varlen_func(
     num_splits: int = 0,
     seed: int | tuple[int, int] | Array | None = None,
     batch_invariant: bool = False,
+    schedule: Array | None = None,
 ) -> Any:
     """Attention of sequences that lie one after the other, with the signature of flash-attn 2's
     function of this name, and more by keyword.
@@ -234,6 +236,8 @@ def flash_attn_varlen_func(
     chunk: as in attnpress.forward.
     out: where the result is written, (total_q, heads_q, head_dim_v).
     num_splits: parts that the keys of a row are split into; 0: chosen from the bounds.
+    schedule: (1 + 2 batch), int32, what forward_schedule gives; where gradients are recorded it is
+        not used.
     batch_invariant: each row of out and softmax_lse has the same bits whatever else is in the call:
         alone, in any batch, and however its sequence's queries are cut into calls. Without dropout,
         bias and score_mod.
@@ -281,7 +285,7 @@ def flash_attn_varlen_func(
     ragged = _packed(
         cu_seqlens_q, max_seqlen_q, max_seqlen_k, cu_seqlens_k=cu_seqlens_k, seqused_q=seqused_q,
         seqused_k=seqused_k, leftpad_k=leftpad_k, page_table=block_table,
-        page_table_v=block_table_v, page_indptr=page_indptr,
+        page_table_v=block_table_v, page_indptr=page_indptr, schedule=schedule,
     )  # fmt: skip
     _check_tables(block_table, block_table_v, page_indptr)
     lse_shape = (q.shape[1], q.shape[0]) if return_attn_probs else None
@@ -294,7 +298,8 @@ def flash_attn_varlen_func(
     if not return_attn_probs:
         return result
     adapter = _adapter_of(q)
-    plain = ragged.names() == ("cu_seqlens_q", "cu_seqlens_k") and not chunk
+    names = tuple(name for name in ragged.names() if name != "schedule")
+    plain = names == ("cu_seqlens_q", "cu_seqlens_k") and not chunk
     if not (dropout_p and plain):
         return result, lse, adapter.empty_like(q)
     return result, lse, _dropped(adapter, q, k, lse, ragged, call, softmax_scale)
@@ -457,6 +462,7 @@ def flash_attn_with_kvcache(
     chunk: int = 0,
     out: Array | None = None,
     batch_invariant: bool = False,
+    schedule: Array | None = None,
 ) -> Any:
     """Attention to a cache of keys, with the signature of flash-attn 2's function of this name, and
     more by keyword.
@@ -479,6 +485,7 @@ def flash_attn_with_kvcache(
         page_indptr: as in flash_attn_varlen_func.
     num_splits: parts that the keys of a row are split into; 0: chosen from shapes.
     batch_invariant: as in flash_attn_varlen_func, whose rows over the same keys have the same bits.
+    schedule: as in flash_attn_varlen_func.
     cu_seqlens_q: (batch + 1), int32: q is (total_q, heads_q, head_dim), as in
         flash_attn_varlen_func, and max_seqlen_q a bound of the lengths.
     cu_seqlens_k_new: the same of k and v, (total_new, heads_kv, head_dim); ignored without k.
@@ -520,6 +527,7 @@ def flash_attn_with_kvcache(
         "page_table": block_table,
         "page_table_v": block_table_v,
         "page_indptr": page_indptr,
+        "schedule": schedule,
     }
     ragged = Ragged(batch=batch, arrays=arrays)
     if packed and max_seqlen_q is not None:

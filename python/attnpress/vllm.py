@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from .flash_attn_3.flash_attn_interface import _check, metadata_of, refuse_metadata
+from .flash_attn_3.flash_attn_interface import _check, metadata_of, schedule_in
 from .flash_attn_interface import not_here, of_attnpress, plain, refuse, run
 
 __all__ = [
@@ -68,12 +68,17 @@ def get_scheduler_metadata(
     pack_gqa=None,
     sm_margin=0,
 ):
-    """One int32, 0, on cache_seqlens's device, to be given as scheduler_metadata. Nothing is
-    prepared: each call of flash_attn_varlen_func lays its work out itself, on the device,
-    by the lengths that it finds there. A schedule of another library is accepted and not read.
+    """The order of these sequences, (1 + 2 batch_size) int32 on cache_seqlens's device, to be given
+    as scheduler_metadata to each call with these lengths (attnpress.forward_schedule). It may be
+    copied, and no result depends on it: at other lengths it costs time alone. Of the arguments it
+    reads the lengths and their bounds. A schedule of another length, such as another library's, is
+    not read.
 
     Raises for cache_seqlens that are not (batch_size) int32, and for fp8."""
-    return metadata_of(batch_size, cache_seqlens, qkv_dtype)
+    return metadata_of(
+        batch_size, max_seqlen_q, max_seqlen_k, cache_seqlens, qkv_dtype, cu_seqlens_q,
+        cu_seqlens_k_new, cache_leftpad, max_seqlen_k_new,
+    )  # fmt: skip
 
 
 def flash_attn_varlen_func(
@@ -135,12 +140,12 @@ def flash_attn_varlen_func(
         refuse("block_table is None and seqused_k is given; without pages cu_seqlens_k is needed")
     if window_size is not None and len(window_size) != 2:
         refuse(f"window_size is {window_size!r}; it must be two numbers, left and right")
-    refuse_metadata(scheduler_metadata)
+    schedule = schedule_in(scheduler_metadata, cu_seqlens_q.shape[0] - 1, q)
     window, softcap = plain((-1, -1) if window_size is None else tuple(window_size), softcap)
     result, lse, _ = run(
         of_attnpress("flash_attn_varlen_func"), q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q,
         max_seqlen_k, dropout_p, softmax_scale, causal, window, softcap, alibi_slopes, False, True,
         block_table, s_aux=s_aux, seqused_k=seqused_k, out=out,
-        num_splits=1 if num_splits == 1 else 0,
+        num_splits=1 if num_splits == 1 else 0, schedule=schedule,
     )  # fmt: skip
     return (result, lse) if return_softmax_lse else result

@@ -32,6 +32,7 @@ typedef struct ap_problem {
   int32_t mod_mask_uses;                       /* AP_MOD_USES_...: what its mask depends on */
   unsigned char mod_key[AP_SNIPPET_KEY_BYTES]; /* of the snippet */
   int32_t sequences;  /* AP_ATTENTION_SEQUENCES_...; of others than DENSE, the lengths are bounds */
+  int32_t ready;      /* 1: the call has a schedule */
   int64_t rows_q;     /* of these, the query rows of all sequences; else 0 */
   int64_t rows_k;     /* likewise of keys; 0 where they are in pages */
   int32_t dsinks;     /* 1: of a backward call, the gradient by the sinks is wanted */
@@ -123,6 +124,8 @@ typedef struct ap_plan {
   const char *schedule_target;
   size_t first_unit_offset_bytes, sequences_offset_bytes; /* in the workspace, behind the ticket */
   size_t sequence_splits_offset_bytes; /* behind those; where units are of one split each */
+  int32_t ready;   /* 1: the call's own schedule takes the place of that kernel, and of its units */
+  int32_t tickets; /* 1: the kernel takes units by tickets; 0: with `ready`, one a thread block */
   /* Only where the variant is split, and ap_needs_combine(): */
   ap_variant combine;
   uint64_t combine_key;
@@ -159,7 +162,7 @@ static inline int ap_has_map(const ap_problem *problem) {
 }
 /** The schedule kernel. */
 ap_variant ap_schedule_variant(void);
-/** 1 where the schedule kernel runs before the forward kernel. */
+/** 1 where the schedule kernel runs before the forward kernel, or did for a schedule that is ready. */
 static inline int ap_is_scheduled(const ap_plan *plan) {
   return plan->tile.field[AP_ATTENTION_TILE_PRODUCER] &&
          plan->variant.axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE;

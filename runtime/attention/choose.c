@@ -629,8 +629,25 @@ ap_variant ap_schedule_variant(void) {
                                [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
 }
 
+/** With a schedule of the call's own: the ticket, and of splits what the forward kernel leaves to the
+ * combine kernel. Units that are no more than thread blocks need no ticket. */
+static void plan_ready(const ap_problem *problem, int64_t units, ap_plan *plan) {
+  plan->ready = plan->variant.axis[AP_ATTENTION_READY] = 1;
+  plan->variant_key = ap_variant_key(&plan->variant); /* whose tile is the same */
+  plan->tickets = units > plan->grid;
+  plan->sequence_splits_offset_bytes = plan->tickets ? WORKSPACE_ALIGNMENT : 0;
+  plan->workspace_bytes =
+      plan->sequence_splits_offset_bytes +
+      (ap_schedules_splits(plan) ? (size_t)problem->batch * sizeof(int32_t) : 0);
+}
+
 static attnpress_status plan_schedule(const ap_problem *problem, const ap_device *device,
-                                      ap_plan *plan) {
+                                      int64_t units, ap_plan *plan) {
+  plan->tickets = 1;
+  if (problem->ready) {
+    plan_ready(problem, units, plan);
+    return ATTNPRESS_OK;
+  }
   plan->schedule = ap_schedule_variant();
   plan->schedule_target = ap_target_for(&plan->schedule, device->capability);
   FORWARD_IF(ap_find_tile(&plan->schedule, plan->schedule_target, &plan->schedule_tile));
@@ -682,7 +699,7 @@ attnpress_status ap_choose(const ap_problem *problem, const ap_device *device, a
     plan->section_heads = plan->group_rounds = 1; /* they mean nothing there */
     if (plan->grid == 0)
       return ATTNPRESS_OK;
-    FORWARD_IF(plan_schedule(problem, device, plan));
+    FORWARD_IF(plan_schedule(problem, device, units, plan));
     if (plan->variant.axis[AP_ATTENTION_SPLIT])
       FORWARD_IF(plan_parts(problem, plan));
     plan->combine_overlaps = ap_needs_combine(plan) && device->capability >= OVERLAP_CAPABILITY_MIN;
@@ -817,8 +834,9 @@ static attnpress_status add_choice(const ap_problem *problem, const ap_problem *
   size_t more_bytes = ap_has_map(problem) ? most_map_bytes(problem, maxima, &plan.tile) : 0;
   if (ap_is_scheduled(&plan)) {
     size_t first_unit, sequences, sequence_splits;
-    FORWARD_IF(add_launch(&plan.schedule, ap_variant_key(&plan.schedule), &plan.schedule_tile,
-                          plan.schedule_target, 0, range));
+    if (!plan.ready)
+      FORWARD_IF(add_launch(&plan.schedule, ap_variant_key(&plan.schedule), &plan.schedule_tile,
+                            plan.schedule_target, 0, range));
     more_bytes = maxima->batch == 0
                      ? SIZE_MAX
                      : schedule_bytes((size_t)maxima->batch, plan.variant.axis[AP_ATTENTION_SPLIT],
@@ -851,7 +869,8 @@ static attnpress_status add_mask(const ap_problem *maxima, const ap_device *devi
   for (probe.tma = maxima->tma_min; probe.tma <= maxima->tma_max; ++probe.tma)
     for (int32_t splits = 1; splits <= (any ? 2 : 1); ++splits) {
       probe.num_splits = any ? splits : maxima->num_splits;
-      FORWARD_IF(add_choice(&probe, maxima, device, range));
+      for (probe.ready = 0; probe.ready <= maxima->ready; ++probe.ready)
+        FORWARD_IF(add_choice(&probe, maxima, device, range));
     }
   return ATTNPRESS_OK;
 }

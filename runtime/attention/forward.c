@@ -75,18 +75,20 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
                                                       .grid = how->map_grid,
                                                       .num_splits = how->num_splits,
                                                       .snippet = 1};
-  if (ap_is_scheduled(how))
+  if (ap_is_scheduled(how) && !how->ready)
     launches->launch[launches->count++] = (ap_launch){.variant = how->schedule,
                                                       .tile = how->schedule_tile,
                                                       .target = how->schedule_target,
                                                       .grid = 1,
                                                       .num_splits = 1};
+  const int clears = how->ready && how->tickets; /* else the schedule kernel does */
   launches->launch[launches->count++] = (ap_launch){.variant = how->variant,
                                                     .variant_key = how->variant_key,
                                                     .tile = how->tile,
                                                     .target = how->target,
                                                     .grid = how->grid,
-                                                    .overlaps = how->overlaps,
+                                                    .overlaps = how->overlaps && !clears,
+                                                    .clears = clears,
                                                     .num_splits = how->num_splits,
                                                     .snippet = base->has_snippet};
   if (ap_needs_combine(how))
@@ -206,7 +208,8 @@ static void fill_map(const forward_call *call, const ap_plan *how, const attnpre
   ap_score_mod_fill_map(&call->problem, how, out);
 }
 
-/** The schedule kernel's, which comes first. */
+/** The schedule kernel's, which comes first; with a schedule that is ready it does not run, and the
+ * others take of these what they share. */
 static void fill_schedule(const forward_call *call, const ap_plan *how,
                           const attnpress_fwd_args *fwd, attnpress_fwd_schedule_args *out) {
   const ap_problem *p = &call->problem;
@@ -226,6 +229,12 @@ static void fill_schedule(const forward_call *call, const ap_plan *how,
           .walk_bytes = 2 * (p->hdim + p->hdim_v),
       }},
   };
+  if (how->ready) {
+    out->ticket = how->tickets ? out->ticket : NULL;
+    out->order[0].first_unit = NULL;
+    out->order[0].sequences = NULL;
+    out->ready = call->args.ragged->schedule;
+  }
   if (!ap_schedules_splits(how))
     return;
   out->sequence_splits = (int32_t *)(workspace + how->sequence_splits_offset_bytes);
@@ -249,6 +258,10 @@ static attnpress_status fill_sm90_ragged(const ap_driver *driver, const forward_
   out->k_head_step = paged ? ap_page_head_step(&call->args.k) : 0;
   out->v_head_step = paged ? ap_page_head_step(&call->args.v) : 0;
   out->reserved_2 = 0;
+  out->ready = schedule->ready;
+  out->sequence_splits = how->ready ? schedule->sequence_splits : NULL;
+  out->walk_bytes = schedule->order[0].walk_bytes;
+  out->sharing = schedule->order[0].sharing;
   memset(out->reserved, 0, sizeof out->reserved);
   return fill_sm90(driver, call, how, &out->sm90);
 }
@@ -260,13 +273,16 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
   run->call.args.workspace = base->workspace; /* or the lender's */
   if (ap_is_scheduled(how)) {
     attnpress_fwd_args *fwd = &run->main_ragged.batch.sm90.fwd;
+    const int kernel = index + how->ready; /* schedule, forward, combine */
     if (index == 0) {
       fill_forward(&run->call, how, fwd);
       fill_schedule(&run->call, how, fwd, &run->schedule);
+    }
+    if (kernel == 0) {
       *block = &run->schedule;
       return ATTNPRESS_OK;
     }
-    if (index == 2) {
+    if (kernel == 2) {
       fill_combine(fwd, &run->combine.combine);
       run->combine.ragged = run->main_ragged.batch.ragged;
       run->combine.sequence_splits = run->schedule.sequence_splits;

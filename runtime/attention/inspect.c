@@ -3,11 +3,13 @@
 #include <inttypes.h>
 
 #include "attention/ragged.h"
+#include "attention/ready.h"
 #include "inspect.h"
 
 typedef struct arrays {
   attnpress_ragged_args at; /* in host memory; page_table_v is not used */
   const int32_t *page_table_v;
+  const int32_t *schedule;
   int64_t bound;      /* of queries */
   int64_t keys_bound; /* of keys, where there is a bias */
 } arrays;
@@ -25,6 +27,7 @@ static attnpress_status read_arrays(const attnpress_forward_args *args, ap_inspe
   attnpress_ragged_args *at = &x->at;
   *x = (arrays){.at = ap_fill_ragged_args(args),
                 .page_table_v = args->ragged->page_table_v,
+                .schedule = args->ragged->schedule,
                 .bound = ap_ragged_queries(args),
                 .keys_bound = args->bias != NULL ? ap_ragged_keys(args) : INT64_MAX};
   const int64_t pages = at->page_indptr != NULL || at->kv_batches == 0
@@ -42,7 +45,8 @@ static attnpress_status read_arrays(const attnpress_forward_args *args, ap_inspe
              {&at->leftpad_k, batch},
              {&at->kv_batch_idx, batch},
              {&at->page_table, pages},
-             {&x->page_table_v, pages}};
+             {&x->page_table_v, pages},
+             {&x->schedule, ATTNPRESS_READY_ORDER + 2 * batch}};
   for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
     FORWARD_IF(read_int32(inspection, all[i].count, all[i].data));
   return ATTNPRESS_OK;
@@ -150,5 +154,6 @@ attnpress_status ap_inspect_ragged(const attnpress_forward_args *args, ap_inspec
     if (x.page_table_v != NULL)
       FORWARD_IF(check_pages(&x, "page_table_v", x.page_table_v, b, first, keys));
   }
-  return ATTNPRESS_OK;
+  return x.schedule == NULL ? ATTNPRESS_OK
+                            : ap_check_order(&x.at, args->ragged->batch, x.bound, x.schedule);
 }

@@ -70,6 +70,7 @@ void ap_ragged_problem(const attnpress_forward_args *args, ap_problem *problem) 
       (args->ragged->cu_seqlens_q != NULL ? 1 : args->ragged->batch) * args->q.shape[1];
   problem->rows_k = args->ragged->page_table == NULL ? args->k.shape[0] * args->k.shape[1] : 0;
   problem->tma = ap_ragged_maps_fit(args);
+  problem->ready = args->ragged->schedule != NULL;
 }
 
 attnpress_ragged_args ap_fill_ragged_args(const attnpress_forward_args *args) {
@@ -289,6 +290,21 @@ static attnpress_status check_pages(const attnpress_forward_args *args) {
   return ATTNPRESS_OK;
 }
 
+static attnpress_status check_schedule(const attnpress_ragged *r, int with_data) {
+  size_t bytes = 0;
+  RETURN_IF(r->schedule == NULL && r->schedule_bytes != 0, ATTNPRESS_INVALID_ARGUMENT,
+            "ragged.schedule is NULL and schedule_bytes %zu; without a schedule it must be 0",
+            r->schedule_bytes);
+  if (r->schedule == NULL)
+    return ATTNPRESS_OK;
+  FORWARD_IF(attnpress_forward_schedule_bytes(r->batch, &bytes));
+  RETURN_IF(r->schedule_bytes != bytes, ATTNPRESS_INVALID_ARGUMENT,
+            "ragged.schedule_bytes is %zu; the schedule of %" PRId64
+            " sequences has %zu bytes (attnpress_forward_schedule_bytes())",
+            r->schedule_bytes, r->batch, bytes);
+  return check_array("schedule", r->schedule, with_data);
+}
+
 static attnpress_status check_appended(const attnpress_ragged *r) {
   const int sums = r->cu_seqlens_k_new != NULL;
   RETURN_IF(sums && r->seqlen_k_new != 0, ATTNPRESS_INVALID_ARGUMENT,
@@ -346,6 +362,7 @@ attnpress_status ap_check_ragged(const attnpress_forward_args *args, int with_da
   FORWARD_IF(check_batches(args));
   FORWARD_IF(check_pages(args));
   FORWARD_IF(check_appended(args->ragged));
+  FORWARD_IF(check_schedule(args->ragged, with_data));
   return check_lse(args, with_data);
 }
 

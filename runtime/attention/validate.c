@@ -437,6 +437,8 @@ attnpress_status ap_check_served(const ap_problem *p, const ap_problem *planned,
   RETURN_IF(
       memcmp(p->mod_key, planned->mod_key, sizeof p->mod_key) != 0, ATTNPRESS_INVALID_ARGUMENT,
       "score_mod is not that of the plan: its texts, its names, dtypes and ranks must be the same");
+  FORWARD_IF(ap_check_given("ragged.schedule", p->ready ? p : NULL, planned->ready ? planned : NULL,
+                            range));
   FORWARD_IF(ap_check_extent("batch", p->batch, planned->batch, range));
   FORWARD_IF(ap_check_extent("seqlen_q", p->seqlen_q, planned->seqlen_q, range));
   FORWARD_IF(ap_check_extent("seqlen_k", p->seqlen_k, planned->seqlen_k, range));

@@ -105,6 +105,8 @@ _Static_assert(sizeof(CUlaunchAttribute) == 72 && sizeof(CUlaunchConfig) == 56, 
   X(stream_get_ctx, "cuStreamGetCtx", (CUstream stream, CUcontext * context))                      \
   X(memcpy_dtoh_async, "cuMemcpyDtoHAsync_v2",                                                     \
     (void *to, unsigned long long from, size_t bytes, CUstream stream))                            \
+  X(memset_d32_async, "cuMemsetD32Async",                                                          \
+    (unsigned long long to, unsigned value, size_t words, CUstream stream))                        \
   X(stream_synchronize, "cuStreamSynchronize", (CUstream stream))                                  \
   X(stream_is_capturing, "cuStreamIsCapturing", (CUstream stream, int *status))                    \
   X(thread_exchange_capture_mode, "cuThreadExchangeStreamCaptureMode", (int *mode))                \

@@ -54,3 +54,9 @@ attnpress_status ap_launch_kernel(const ap_driver *driver, const ap_bound *bound
            shape->grid, clusters);
   return ap_driver_fail(driver, result, what);
 }
+
+attnpress_status ap_clear_word(const ap_driver *driver, void *word, CUstream stream) {
+  const CUresult result =
+      driver->memset_d32_async((unsigned long long)(uintptr_t)word, 0, 1, stream);
+  return result == CUDA_SUCCESS ? ATTNPRESS_OK : ap_driver_fail(driver, result, "cuMemsetD32Async");
+}

@@ -14,3 +14,5 @@ typedef struct ap_launch_shape {
 attnpress_status ap_launch_kernel(const ap_driver *driver, const ap_bound *bound,
                                   const ap_launch_shape *shape, const ap_tile *tile, void *block,
                                   CUstream stream);
+/** Sets 4 bytes of device memory to 0, in the order of the stream; its context is current. */
+attnpress_status ap_clear_word(const ap_driver *driver, void *word, CUstream stream);

@@ -271,7 +271,7 @@ static int run_ragged(const kernel *k, const companions *others, FILE *out, int 
       continue;
     failed = open_split(&split, k, splits[i].decode, splits[i].arch, report) != 0 ||
              (needs_schedule(&split.variant) &&
-              kernel_find(&others.schedule, SCHEDULE_STEM, report) != 0);
+              kernel_find(&others.schedule, schedule_stem(&split.variant), report) != 0);
     const companions adds = {.combine = *k, .schedule = others.schedule};
     if (failed)
       fprintf(out, "FAILED %s\n  %s\n", k->stem, report);
@@ -346,7 +346,8 @@ int companions_open(companions *c, const kernel *k, char *report) {
     if (found != 0)
       return -1;
   }
-  if (needs_schedule(&k->variant) && kernel_find(&c->schedule, SCHEDULE_STEM, report) != 0)
+  if (needs_schedule(&k->variant) &&
+      kernel_find(&c->schedule, schedule_stem(&k->variant), report) != 0)
     return -1;
   if (!k->variant.axis[AP_ATTENTION_SPLIT])
     return 0;
@@ -361,11 +362,14 @@ void companions_close(companions *c) {
 
 /* A schedule by the kernel that works through it. */
 static int run_schedule_shapes(const kernel *schedule, FILE *out, int *shapes) {
-  static const char *const stems[] = {"flash_fwd_hdim64_bf16_causal_ragged_sm90",
-                                      "flash_fwd_split_hdim40_bf16_window_ragged_sm90"};
+  static const char *const made[] = {"flash_fwd_hdim64_bf16_causal_ragged_sm90",
+                                     "flash_fwd_split_hdim40_bf16_window_ragged_sm90"};
+  static const char *const ready[] = {"flash_fwd_hdim64_bf16_causal_ragged_ready_sm90",
+                                      "flash_fwd_split_hdim40_bf16_window_ragged_ready_sm90"};
+  const char *const *stems = schedule->variant.axis[AP_ATTENTION_READY] ? ready : made;
   static char report[EMULATED_REPORT_BYTES];
   int failed = run_schedule_alone(schedule, out, shapes);
-  for (int i = 0; i < COUNT(stems) && !failed; ++i) {
+  for (int i = 0; i < COUNT(made) && !failed; ++i) {
     kernel forward = {0};
     companions others = {0};
     if (kernel_find(&forward, stems[i], report) != 0 ||

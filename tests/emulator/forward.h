@@ -73,6 +73,11 @@ typedef struct companions {
 int needs_map(const ap_variant *v);
 /** What runs before a ragged kernel of compute capability 9.0. */
 #define SCHEDULE_STEM "flash_fwd_schedule_hdim8_bf16_sm80"
+#define READY_SCHEDULE_STEM "flash_fwd_schedule_hdim8_bf16_ready_sm80"
+/** The stem of the schedule kernel that comes before a kernel that needs one. */
+static inline const char *schedule_stem(const ap_variant *v) {
+  return v->axis[AP_ATTENTION_READY] ? READY_SCHEDULE_STEM : SCHEDULE_STEM;
+}
 int needs_schedule(const ap_variant *v);
 /** The name of the kernel that adds up the parts of a split one: 0, or -1. */
 int combine_stem(const ap_variant *split, char stem[AP_STEM_MAX]);

@@ -8,6 +8,7 @@
 
 #include "../../tools/sequences.h"
 #include "attention/ragged.h"
+#include "attention/ready.h"
 #include "attention/score_args.h"
 #include "attention/attention.h"
 #include "memory.h"
@@ -34,6 +35,17 @@ typedef enum key_order { KEYS_BSHD, KEYS_GAPS, KEYS_BHSD, KEYS_JOINED, KEY_ORDER
 /* What is wrong with the contents of the arrays. */
 typedef enum wrong { NOTHING, LENGTHS, INDICES } wrong;
 
+/* What a ready schedule holds: the order of these lengths, another, some sequences twice, numbers by
+ * chance, nothing. */
+typedef enum ready_contents {
+  READY_MADE,
+  READY_STALE,
+  READY_DOUBLED,
+  READY_BY_CHANCE,
+  READY_ZEROS,
+  READY_CONTENTS
+} ready_contents;
+
 enum { LENGTHS_MAX = 6, FIRST_ROW = 2, LAST_ROWS = 1 };
 
 /* Lengths are in tiles and what is added to them; a batch ends with a row of zeros. */
@@ -55,7 +67,9 @@ typedef struct batch_row {
   int appended;     /* of the keys of each sequence; -1: as many as its number, by sums */
   /* Key blocks of a split at a fixed place; with one split all are added up. 0 in the table. */
   int fixed_blocks;
-  key_order keys_order; /* one of all, whatever the table says */
+  key_order keys_order;    /* one of all, whatever the table says */
+  ready_contents contents; /* these as well, in turns */
+  int no_tickets;
 } batch_row;
 
 static const batch_row batch_rows[] = {
@@ -79,7 +93,9 @@ static const batch_row batch_rows[] = {
      0,
      0,
      0,
-     KEYS_BSHD},
+     KEYS_BSHD,
+     READY_MADE,
+     0},
     {4,
      {{0, 9}, {0, 1}, {0, 20}, {0, 2}},
      {{0, 31}, {3, 1}, {0, 9}, {1, 0}},
@@ -97,7 +113,9 @@ static const batch_row batch_rows[] = {
      3,
      -1,
      0,
-     KEYS_BSHD},
+     KEYS_BSHD,
+     READY_MADE,
+     0},
     {4,
      {{0, 5}, {1, -1}, {0, 4}, {0, 8}},
      {{1, -1}, {0, 0}, {0, 40}, {2, 3}},
@@ -115,7 +133,9 @@ static const batch_row batch_rows[] = {
      0,
      2,
      0,
-     KEYS_BSHD},
+     KEYS_BSHD,
+     READY_MADE,
+     0},
     {6,
      {{0, 7}, {0, 3}, {0, 9}, {0, 5}, {0, 4}, {0, 6}},
      {{0, 33}, {1, 2}, {0, 19}, {1, 0}, {0, 25}, {0, 8}},
@@ -133,7 +153,9 @@ static const batch_row batch_rows[] = {
      0,
      3,
      0,
-     KEYS_BSHD},
+     KEYS_BSHD,
+     READY_MADE,
+     0},
     {5,
      {{0, 6}, {0, 12}, {0, 1}, {0, 9}, {0, 3}},
      {{0, 21}, {1, 7}, {0, 50}, {0, 13}, {1, 1}},
@@ -151,7 +173,9 @@ static const batch_row batch_rows[] = {
      2,
      -1,
      0,
-     KEYS_BSHD},
+     KEYS_BSHD,
+     READY_MADE,
+     0},
     {2,
      {{1, 3}, {0, 1}},
      {{0, 2}, {4, 9}},
@@ -169,7 +193,9 @@ static const batch_row batch_rows[] = {
      0,
      0,
      0,
-     KEYS_BSHD},
+     KEYS_BSHD,
+     READY_MADE,
+     0},
     {3,
      {{1, 5}, {0, 40}, {0, 9}},
      {{0, 50}, {1, 20}, {0, 7}},
@@ -187,7 +213,9 @@ static const batch_row batch_rows[] = {
      0,
      0,
      0,
-     KEYS_BSHD},
+     KEYS_BSHD,
+     READY_MADE,
+     0},
 };
 
 /* Page sizes of these batches where pages are copied in boxes. */
@@ -217,6 +245,7 @@ enum {
   TICKET,
   FIRST_UNIT,
   ORDER,
+  READY,
   TENSORS
 };
 
@@ -843,10 +872,57 @@ static int launch_combine(const kernel *combine, call *c, const attnpress_fwd_ar
   return launch(combine, (unsigned)(adds.combine.rows * columns), &adds, call_combine, c, report);
 }
 
+static uint32_t next_by_chance(uint32_t *state) {
+  *state = *state * 1664525u + 1013904223u;
+  return *state >> 8;
+}
+
+/* A schedule as the contents have it, of one that was made. */
+static void spoil_schedule(int32_t *ready, int count, ready_contents contents) {
+  int32_t *order = ready + ATTNPRESS_READY_ORDER, *places = order + count;
+  uint32_t state = (uint32_t)count;
+  for (int i = 0; i < count && contents == READY_STALE; ++i)
+    order[i] = places[i] = count - 1 - i;
+  for (int i = 1; i < count && contents == READY_DOUBLED; i += 2) {
+    order[i] = order[i - 1];
+    places[i] = places[i - 1];
+  }
+  for (int i = 0; i < 1 + 2 * count && contents == READY_BY_CHANCE; ++i) {
+    const uint32_t value = next_by_chance(&state);
+    ready[i] = value % 7 == 0   ? (int32_t)(value * 2654435761u)
+               : value % 7 == 1 ? -1
+                                : (int32_t)(value / 7 % (uint32_t)(count + 1));
+  }
+  if (contents == READY_ZEROS)
+    memset(ready, 0, (size_t)(1 + 2 * count) * sizeof *ready);
+}
+
+/* Has the schedule kernel make a schedule, which is to be that of the host, and spoils it. */
+static int make_ready(const kernel *schedule, call *c, const attnpress_fwd_schedule_args *args,
+                      ready_contents contents, char *report) {
+  const int words = ATTNPRESS_READY_ORDER + 2 * c->count;
+  int32_t *expected = malloc((size_t)words * sizeof *expected);
+  give_written(c, "the schedule", READY, 1);
+  give_lengths(c, 1);
+  int status = expected == NULL ? -1 : launch(schedule, 1, args, call_schedule, c, report);
+  if (status == 0) {
+    status = ap_order_sequences(&args->ragged, c->count, args->seqlen_q, expected);
+    for (int i = 0; i < words && status == 0; ++i)
+      if (args->ready[i] != expected[i]) {
+        snprintf(report, EMULATED_REPORT_BYTES, "word %d of the schedule is %d, on the host %d", i,
+                 args->ready[i], expected[i]);
+        status = -1;
+      }
+  }
+  free(expected);
+  spoil_schedule(args->ready, c->count, contents);
+  return status;
+}
+
 /* As runtime/attention/forward.c fills them. The pointers that the kernel leaves alone are not there,
  * and the numbers of units mean nothing. */
 static int launch_sm90(const companions *others, call *c, const batch_row *row, char *report) {
-  const int split_units = c->splits > 1;
+  const int split_units = c->splits > 1, ready = c->kernel->variant.axis[AP_ATTENTION_READY];
   const attnpress_fwd_ragged_args plain = fwd_args(c, row);
   const ap_driver driver = {.tensor_map_encode_tiled = emulated_encode_tiled,
                             .get_error_name = no_words,
@@ -863,8 +939,10 @@ static int launch_sm90(const companions *others, call *c, const batch_row *row, 
     return -1;
   }
   args->ticket = add_memory(c, TICKET, sizeof *args->ticket);
-  args->first_unit = add_array(c, FIRST_UNIT, c->count + 1);
-  args->sequences = add_memory(c, ORDER, (size_t)c->count * sizeof *args->sequences);
+  if (!ready) {
+    args->first_unit = add_array(c, FIRST_UNIT, c->count + 1);
+    args->sequences = add_memory(c, ORDER, (size_t)c->count * sizeof *args->sequences);
+  }
   args->sm90.tile_heads = ap_divisor(tile_heads);
   args->sm90.heads_per_tile = ap_divisor(heads);
   args->sm90.warpgroup_positions = 64 / heads;
@@ -892,6 +970,7 @@ static int launch_sm90(const companions *others, call *c, const batch_row *row, 
           /* Of several key heads, long sequences have a section each. */
           .walk_bytes = fwd->heads_kv > 1 ? 1 << 17 : 1,
       }},
+      .ready = ready ? add_array(c, READY, ATTNPRESS_READY_ORDER + 2 * c->count) : NULL,
       .sequence_splits = split_units ? (int32_t *)c->data[SPLITS] : NULL,
       .split_keys =
           split_units ? c->fixed_blocks * c->kernel->tile.field[AP_ATTENTION_TILE_BLOCK_N] : 0,
@@ -904,20 +983,37 @@ static int launch_sm90(const companions *others, call *c, const batch_row *row, 
   fwd->v_batch_stride = fwd->v_row_stride = fwd->v_head_stride = -1;
   c->whole = 1;
   c->given_count = 0;
-  give_written(c, "the ticket", TICKET, 1);
-  give_written(c, "first_unit", FIRST_UNIT, 1);
-  give_written(c, "the sequences' order", ORDER, 1);
-  if (split_units)
-    give_written(c, "sequence_splits", SPLITS, 1);
-  give_lengths(c, 1);
-  if (launch(&others->schedule, 1, &orders, call_schedule, c, report) != 0 ||
-      check_order(c, &orders, &orders.order[0], report) != 0)
-    return -1;
+  if (ready) {
+    if (make_ready(&others->schedule, c, &orders, row->contents, report) != 0)
+      return -1;
+    args->ready = orders.ready;
+    args->sequence_splits = orders.sequence_splits;
+    args->walk_bytes = orders.order[0].walk_bytes;
+    args->sharing = orders.order[0].sharing;
+    *args->ticket = 0;
+    args->ticket = row->no_tickets ? NULL : args->ticket;
+  } else {
+    give_written(c, "the ticket", TICKET, 1);
+    give_written(c, "first_unit", FIRST_UNIT, 1);
+    give_written(c, "the sequences' order", ORDER, 1);
+    if (split_units)
+      give_written(c, "sequence_splits", SPLITS, 1);
+    give_lengths(c, 1);
+    if (launch(&others->schedule, 1, &orders, call_schedule, c, report) != 0 ||
+        check_order(c, &orders, &orders.order[0], report) != 0)
+      return -1;
+  }
   give_all(c, split_units ? c->splits : 0, ATTENDS);
   if (c->splits == 1)
     give_written(c, "what is kept", OUT_PARTIAL, 1);
-  give_written(c, "first_unit", FIRST_UNIT, 0);
-  give_written(c, "the sequences' order", ORDER, 0);
+  if (ready) {
+    give_written(c, "the schedule", READY, 0);
+    if (split_units)
+      give_written(c, "sequence_splits", SPLITS, 1);
+  } else {
+    give_written(c, "first_unit", FIRST_UNIT, 0);
+    give_written(c, "the sequences' order", ORDER, 0);
+  }
   give_written(c, "the ticket", TICKET, 1);
   const int status = launch(c->kernel, scheduled_blocks(row), &with_mod,
                             c->kernel->mod != NULL ? call_sm90_mod : call_sm90, c, report);
@@ -1184,6 +1280,37 @@ static void run_chunks(const kernel *k, const companions *others, const score_sh
   }
 }
 
+/* More sequences than a warp has lanes, with all contents of a ready schedule; most have no tile of
+ * their own, and some no query or no key. */
+static void run_many(const kernel *k, const companions *others, const score_shape *scores,
+                     verdict *v) {
+  enum { SEQUENCES = 61 };
+  const int paged = k->variant.axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_PAGED;
+  const int split = k->variant.axis[AP_ATTENTION_SPLIT];
+  int queries[SEQUENCES], keys[SEQUENCES];
+  for (int i = 0; i < SEQUENCES; ++i) {
+    queries[i] = i % 9 == 4 ? 0 : 1 + i % 3;
+    keys[i] = i % 7 == 5 ? 0 : 1 + i * 31 % 90;
+  }
+  for (int i = 0; i < READY_CONTENTS; ++i) {
+    const batch_row row = {.count = SEQUENCES,
+                           .queries_packed = 1,
+                           .keys = paged ? KEYS_PAGED : KEYS_PACKED,
+                           .page_size = 16,
+                           .heads_kv = 1,
+                           .group = 2,
+                           .packed = i % 2 && may_pack(k),
+                           .splits = split && i % 2 ? 2 : 1,
+                           .fixed_blocks = split,
+                           .contents = (ready_contents)i,
+                           .no_tickets = i % 3 == 1};
+    *v = (verdict){0};
+    run_batch(k, others, &row, queries, keys, NULL, NULL, scores, 5, v);
+    if (!v->passed)
+      return;
+  }
+}
+
 int run_ragged_shapes(const kernel *k, const companions *others, const score_shape *scores,
                       FILE *out, int *shapes) {
   static verdict v;
@@ -1199,6 +1326,8 @@ int run_ragged_shapes(const kernel *k, const companions *others, const score_sha
       row.page_size = box_pages[i];
     row.keys_order = (key_order)((i + k->variant.axis[AP_ATTENTION_HDIM] / 64) % KEY_ORDERS);
     row.packed = row.packed && may_pack(k);
+    row.contents = (ready_contents)(i % READY_CONTENTS);
+    row.no_tickets = i % 2;
     for (int b = 0; b < row.count; ++b) {
       queries[b] = row.q[b].tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_M] + row.q[b].more;
       keys[b] = row.k[b].tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_N] + row.k[b].more;
@@ -1211,6 +1340,8 @@ int run_ragged_shapes(const kernel *k, const companions *others, const score_sha
       run_fixed(k, others, &row, queries, keys, &scores[i], 1000u * (unsigned)i, &v);
     if (v.passed && has_fixed_splits_alone(k) && i == 0)
       run_chunks(k, others, &scores[i], 77, &v);
+    if (v.passed && k->variant.axis[AP_ATTENTION_READY] && i == 0)
+      run_many(k, others, &scores[i], &v);
     if (!v.passed) {
       print_failure(out, k, i, &v);
       return 1;
@@ -1270,6 +1401,16 @@ static int run_schedule(const kernel *schedule, int paged, FILE *out, int *shape
       .seqlen_q = LONGEST,
       .seqlen_k = LONGEST,
   };
+  if (schedule->variant.axis[AP_ATTENTION_READY]) {
+    args.ready = add_array(&c, READY, ATTNPRESS_READY_ORDER + 2 * SEQUENCES);
+    const int failed = make_ready(schedule, &c, &args, READY_MADE, report) != 0;
+    ++*shapes;
+    if (failed)
+      fprintf(out, "FAILED %s\n  %d sequences: %s\n", schedule->stem, SEQUENCES, report);
+    for (int i = 0; i < TENSORS; ++i)
+      memory_unmap(&c.memory[i]);
+    return failed;
+  }
   int32_t *first_unit = add_array(&c, FIRST_UNIT, 2 * (SEQUENCES + 1));
   attnpress_sequence_units *sequences =
       add_memory(&c, ORDER, 2 * SEQUENCES * sizeof(attnpress_sequence_units));

@@ -269,7 +269,7 @@ static int open_kernels(const run_options *o, kernel *k, companions *others, sha
   if (status == 0 && needs_map(&k->variant))
     status = open_stem(o, "flash_fwd_map_hdim8_bf16_sm80", &others->map, report);
   if (status == 0 && needs_schedule(&k->variant))
-    status = open_stem(o, SCHEDULE_STEM, &others->schedule, report);
+    status = open_stem(o, schedule_stem(&k->variant), &others->schedule, report);
   if (status != 0 || !k->variant.axis[AP_ATTENTION_SPLIT])
     return status;
   return combine_stem(&k->variant, stem) == 0 ? open_stem(o, stem, &others->combine, report) : -1;

@@ -94,6 +94,10 @@ ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_schedule_order) == 40,
 
 enum { ATTNPRESS_SCHEDULE_ORDERS = 3 };
 
+/* A ready schedule is the order of sequences alone, which a caller keeps: the batch, then the sequence
+ * at each place of the order, then the place of each sequence. */
+enum { ATTNPRESS_READY_ORDER = 1 }; /* where the order begins; the places lie a batch behind it */
+
 /* The arguments of the schedule kernel, which runs before kernels of ragged batches and writes what
  * is not const. A thread block an order. */
 typedef struct attnpress_fwd_schedule_args {
@@ -107,10 +111,13 @@ typedef struct attnpress_fwd_schedule_args {
   int32_t split_keys;       /* keys of a split, where units are of one split each; else 0 */
   int32_t window;           /* 1: `score` has a window, which says what splits there are */
   attnpress_score_args score;
+  int32_t
+      *ready; /* (1 + 2 batch): a ready schedule, of the first order, is written, and nothing else
+                     of the orders; or NULL */
 } attnpress_fwd_schedule_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_schedule_args, batch, 160)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_schedule_args) == 464,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_schedule_args) == 472,
                         "layout of attnpress_fwd_schedule_args");
 
 /* The arguments of the backward kernels that have `ragged` in their names. bwd.batch is the number of
@@ -156,11 +163,13 @@ ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_sm90_ragged_args) == 1280,
 /* The arguments of ragged kernels for compute capability 9.0. Tensor maps describe q, k and v as a
  * whole: of `sm90` the fields that number units mean nothing here. Thread block b takes unit b, then
  * each unit that is the ticket's number plus the thread blocks of the grid. Row blocks are numbered
- * first to last, causal and window ones last to first. */
+ * first to last, causal and window ones last to first. With a ready schedule `first_unit` and
+ * `sequences` are not read: units are numbered as the schedule kernel would number them, in the order
+ * that is ready, and where it is none of all sequences, those that it leaves out come last. */
 typedef struct attnpress_fwd_sm90_ragged_args {
   attnpress_fwd_sm90_args sm90;
   attnpress_ragged_args ragged;
-  uint32_t *ticket;
+  uint32_t *ticket; /* NULL, with a ready schedule: block b takes the units b, b + grid ... */
   const int32_t *first_unit;
   const attnpress_sequence_units *sequences;
   /* Of K and V in pages: a box of the tensor maps has `box_rows` rows, which divide a page and
@@ -169,7 +178,10 @@ typedef struct attnpress_fwd_sm90_ragged_args {
   int32_t box_rows;
   int32_t k_head_step, v_head_step;
   int32_t reserved_2;
-  int64_t reserved[4];
+  const int32_t *ready;        /* (1 + 2 batch); NULL: the schedule kernel ran before */
+  int32_t *sequence_splits;    /* (batch): written with `ready`, for the combine kernel; or NULL */
+  int32_t walk_bytes, sharing; /* as in attnpress_schedule_order; read with `ready` */
+  int64_t reserved[1];
 } attnpress_fwd_sm90_ragged_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_sm90_ragged_args, ragged, 896)

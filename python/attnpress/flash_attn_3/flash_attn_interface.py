@@ -2,8 +2,8 @@
 
 Refused by name: fp8 and its q_descale, k_descale, v_descale; qv; ragged lengths in
 _flash_attn_backward, which autograd of flash_attn_varlen_func has gradients of.
-pack_gqa, sm_margin and scheduler_metadata change no result: attnpress chooses them itself; so do
-num_splits outside of flash_attn_with_kvcache.
+pack_gqa and sm_margin change nothing: attnpress chooses them itself; so do num_splits outside of
+flash_attn_with_kvcache. scheduler_metadata changes no result.
 
 Errors are RuntimeErrors, and ValueErrors or NotImplementedErrors with them.
 """
@@ -55,8 +55,19 @@ def _check(*tensors: torch.Tensor | None, **refused: Any) -> None:
             not_here(name, f"{name} is a {type(value).__name__}; only None is allowed")
 
 
-def metadata_of(batch_size: int, cache_seqlens: Any, qkv_dtype: torch.dtype) -> torch.Tensor:
-    """What get_scheduler_metadata() gives, once its arguments are checked."""
+def metadata_of(
+    batch_size: int,
+    max_seqlen_q: Any,
+    max_seqlen_k: Any,
+    cache_seqlens: Any,
+    qkv_dtype: torch.dtype,
+    cu_seqlens_q: torch.Tensor | None,
+    cu_seqlens_k_new: torch.Tensor | None,
+    cache_leftpad: torch.Tensor | None,
+    max_seqlen_k_new: Any,
+) -> torch.Tensor:
+    """What get_scheduler_metadata() gives, once its arguments are checked. Its bounds are no
+    promises here: a sequence that passes them comes last, and its result is the same."""
     if qkv_dtype in _FP8:
         not_here("fp8", f"qkv_dtype is {qkv_dtype}; float16 and bfloat16 are supported")
     if not isinstance(cache_seqlens, torch.Tensor):
@@ -66,7 +77,22 @@ def metadata_of(batch_size: int, cache_seqlens: Any, qkv_dtype: torch.dtype) -> 
             f"cache_seqlens is {tuple(cache_seqlens.shape)} of {cache_seqlens.dtype}; it must be "
             f"(batch_size), ({batch_size},), of torch.int32"
         )
-    return torch.zeros((1,), dtype=torch.int32, device=cache_seqlens.device)
+    new = int(max_seqlen_k_new or 0)
+    return attnpress.forward_schedule(
+        max(int(max_seqlen_q), 1), max(int(max_seqlen_k) + new, 1), cu_seqlens_q=cu_seqlens_q,
+        seqused_k=cache_seqlens, leftpad_k=cache_leftpad, cu_seqlens_k_new=cu_seqlens_k_new,
+        seqlen_k_new=new if cu_seqlens_k_new is None else 0,
+    )  # fmt: skip
+
+
+def schedule_in(
+    scheduler_metadata: torch.Tensor | None, batch: int, like: torch.Tensor
+) -> torch.Tensor | None:
+    """The schedule, if it is one of as many sequences; None for another library's."""
+    refuse_metadata(scheduler_metadata)
+    if scheduler_metadata is None or tuple(scheduler_metadata.shape) != (1 + 2 * batch,):
+        return None
+    return scheduler_metadata if scheduler_metadata.device == like.device else None
 
 
 def refuse_metadata(scheduler_metadata: Any) -> None:
@@ -260,7 +286,8 @@ def flash_attn_with_kvcache(
     """attnpress.flash_attn_with_kvcache, which says what the arguments are: attention on a cache of
     keys and values, to which k and v, rotated, are appended in place first. page_table: its
     block_table. cu_seqlens_k_new is ignored without k."""
-    refuse_metadata(scheduler_metadata)
+    batch = q.shape[0] if cu_seqlens_q is None else cu_seqlens_q.shape[0] - 1
+    schedule = schedule_in(scheduler_metadata, batch, q)
     _check(
         q, k_cache, v_cache, qv=qv, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale
     )
@@ -273,6 +300,7 @@ def flash_attn_with_kvcache(
             "max_seqlen_q": max_seqlen_q if cu_seqlens_q is not None else None,
             "rotary_seqlens": rotary_seqlens,
             "chunk": _chunk_of(attention_chunk) or None,
+            "schedule": schedule,
         },
     )
     return run(
@@ -306,12 +334,17 @@ def get_scheduler_metadata(
     pack_gqa=None,
     sm_margin=0,
 ):
-    """One int32, 0, on cache_seqlens's device, to be given as scheduler_metadata. Nothing is
-    prepared: each call of flash_attn_with_kvcache lays its work out itself, on the device,
-    by the lengths that it finds there. A schedule of another library is accepted and not read.
+    """The order of these sequences, (1 + 2 batch_size) int32 on cache_seqlens's device, to be given
+    as scheduler_metadata to each call with these lengths (attnpress.forward_schedule). It may be
+    copied, and no result depends on it: at other lengths it costs time alone. Of the arguments it
+    reads the lengths and their bounds. A schedule of another length, such as another library's, is
+    not read.
 
     Raises for cache_seqlens that are not (batch_size) int32, and for fp8."""
-    return metadata_of(batch_size, cache_seqlens, qkv_dtype)
+    return metadata_of(
+        batch_size, max_seqlen_q, max_seqlen_k, cache_seqlens, qkv_dtype, cu_seqlens_q,
+        cu_seqlens_k_new, cache_leftpad, max_seqlen_k_new,
+    )  # fmt: skip
 
 
 def _flash_attn_forward(

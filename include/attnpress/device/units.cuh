@@ -1,0 +1,61 @@
+// Units of work of a batch whose order a caller kept from an earlier call: what the schedule kernel
+// would say of a sequence (templates/attention/flash_fwd_schedule.cu.j2), and which comes when.
+//
+// Nobody has seen what is in such a ready schedule: it may be of other lengths, or no order at all. It
+// says which sequence comes when and nothing else, and beside the order it has the place of each
+// sequence. Where the two agree no sequence comes twice, and those that they leave out come last.
+#pragma once
+
+#include "attnpress/args/ragged.h"
+#include "attnpress/device/ptx_math.cuh"
+#include "attnpress/device/score.cuh"
+#include "attnpress/device/tile.cuh"
+#include "attnpress/device/work.cuh"
+
+// What units walk over, K and V or Q and dO, stays in the L2 cache while a section of heads is in
+// work, if it has so many bytes.
+constexpr int SECTION_BYTES = 1 << 24;
+
+// Of `heads`, those of a section; `sharing` of them walk over the same `walk` positions, of
+// `walk_bytes` each.
+__device__ __forceinline__ int heads_of_section(int walk, int walk_bytes, int sharing, int heads) {
+  const int bytes = max(min((int64_t)walk * walk_bytes, (int64_t)SECTION_BYTES), (int64_t)1);
+  const int shares = SECTION_BYTES / bytes;
+  return (int)min((int64_t)shares * sharing, (int64_t)heads);
+}
+
+// The splits at fixed places of which some row of a sequence sees a key: from the first one on at
+// least one.
+struct Splits {
+  int first, count;
+};
+
+__device__ __forceinline__ Splits seen_splits(const attnpress_ragged_args *ragged,
+                                              const attnpress_score_args *score, bool window,
+                                              int seqlen_q, int seqlen_k, int split_keys) {
+  Range keys = {0, seqlen_k};
+  if (window) {
+    const int center = ragged->window_top_left ? 0 : seqlen_k - seqlen_q;
+    const int shift = center - score->window_center;
+    keys.begin = window_row(shift, score, seqlen_k).key_begin;
+    keys.end = window_row(shift + seqlen_q - 1, score, seqlen_k).key_end;
+  }
+  const int first = keys.begin / split_keys;
+  return {first, max(ceil_div(keys.end, split_keys) - first, 1)};
+}
+
+// The sequence at step `step` of 2 * batch through a ready schedule, or -1: first the order, as far
+// as places agree with it, then the sequences that it leaves out. Each comes once, whatever is there.
+__device__ __forceinline__ int ready_sequence(const int32_t *ready, int batch, int step) {
+  const int32_t *order = ready + ATTNPRESS_READY_ORDER;
+  if (step >= 2 * batch)
+    return -1;
+  const int sequence = step < batch ? order[step] : step - batch;
+  if (sequence < 0 || sequence >= batch)
+    return -1;
+  const int place = order[batch + sequence];
+  if (step < batch)
+    return place == step ? sequence : -1;
+  const bool named = 0 <= place && place < batch && order[place] == sequence;
+  return named ? -1 : sequence;
+}
