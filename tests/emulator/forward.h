@@ -72,7 +72,7 @@ typedef struct companions {
 /** 1 of a kernel that reads the map of its snippet's mask. */
 int needs_map(const ap_variant *v);
 /** What runs before a ragged kernel of compute capability 9.0. */
-#define SCHEDULE_STEM "flash_fwd_schedule_hdim8_bf16_sm80"
+#define SCHEDULE_STEM       "flash_fwd_schedule_hdim8_bf16_sm80"
 #define READY_SCHEDULE_STEM "flash_fwd_schedule_hdim8_bf16_ready_sm80"
 /** The stem of the schedule kernel that comes before a kernel that needs one. */
 static inline const char *schedule_stem(const ap_variant *v) {
