@@ -5,6 +5,7 @@
     python bench/tune.py --dims 128 --decode            one query token, split and not
     python bench/tune.py flash_fwd_split_hdim128_bf16_causal_sm80
     python bench/tune.py --dims 72 --list               the candidates that compile; needs no GPU
+    python bench/tune.py --backward --dims 64           tiles of the backward kernel of sm90
 
 then
 
@@ -16,6 +17,8 @@ that products wait for each other, are skipped. A winner computes what the refer
 the present tile by more than noise, and has no such flaw on any of the targets that are prebuilt,
 in either dtype. Where the GPU's target may have rows of its own, the rows are for it alone, and its
 own limits hold.
+
+What follows --backward goes to bench/backward_tiles.py, which writes no rows.
 """
 
 from __future__ import annotations
@@ -698,6 +701,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--tiles", type=Path, default=TILES_TOML, metavar="FILE", help="to edit")
     p.add_argument("--dry-run", action="store_true", help="measure, and write nothing")
     p.add_argument("--list", action="store_true", help="compile the candidates and show them")
+    p.add_argument("--backward", action="store_true", help="all else goes to backward_tiles.py")
     p.add_argument("--target", help="of --list, such as sm_90; default: the stem's own")
     return p
 
@@ -706,7 +710,10 @@ def chosen_groups(options: argparse.Namespace, arch: int) -> list[Group]:
     """What the options ask for, without repetition."""
     groups = [group_of(parse_stem(stem)) for stem in options.stems]
     if any(parse_stem(stem)["pass"] != "fwd" for stem in options.stems):
-        raise BenchError("only forward kernels are tuned; a combine tile is not a choice")
+        raise BenchError(
+            "only forward kernels are tuned; a combine tile is not a choice, and backward kernels' "
+            "tiles are timed by --backward --dims D"
+        )
     masks = [
         mask
         for mask, asked in (("full", options.full), ("causal", options.causal))
@@ -825,7 +832,12 @@ def tune(groups: Sequence[Group], options: argparse.Namespace, gpu: Any) -> list
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    options = parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if "--backward" in words:
+        from bench import backward_tiles
+
+        return backward_tiles.main([word for word in words if word != "--backward"])
+    options = parser().parse_args(words)
     try:
         if options.list:
             archs = {parse_stem(stem).arch for stem in options.stems} or {options.arch or 80}

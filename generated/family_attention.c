@@ -71,7 +71,7 @@ static const ap_set where_47[] = {{15, 0, 0, 1, values_22, 1}, {12, 0, 0, 1, val
 static const ap_set where_48[] = {{15, 0, 0, 1, values_22, 1}, {12, 0, 0, 1, values_4, 2}, {0, 0, 0, 1, values_11, 1}};
 static const ap_set where_49[] = {{0, 0, 0, 1, values_30, 3}, {12, 0, 0, 1, values_4, 2}};
 static const int32_t pairs_50[][2] = {{64, 128}, {64, 256}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
-static const ap_tile_part parts_51[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"q", 7, 1, -1}, {"d", 14, 0, 0}};
+static const ap_tile_part parts_51[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"q", 7, 1, -1}, {"d", 14, 0, 0}, {"k", 16, 1, -1}, {"v", 17, 1, -1}, {"a", 18, 1, -1}};
 static const ap_tile_part parts_52[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
 static const ap_tile_part parts_53[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
 static const int32_t values_54[] = {6};
@@ -266,9 +266,12 @@ static const char *const fields[] = {
     "acc_warps",
     "dq_warps",
     "v_stages",
+    "k_in_regs",
+    "v_in_regs",
+    "ahead",
 };
 static const ap_tile_form forms[] = {
-    {11, 1, parts_51, 5},
+    {11, 1, parts_51, 8},
     {13, 0, parts_52, 12},
     {-1, 0, parts_53, 11},
 };
@@ -362,7 +365,7 @@ const ap_family ap_family_attention = {
     {0x80000000000, 0x40000000000, 0x100000000, 0x400000, 0x100000, 0x40000, 0x20000, 0x10000, 0x4000, 0x2000, 0x1000, 0x800, 0x200, 0x100, 0x80, 0x1},
     {~0xfu, ~0x1u, ~0x3ffu, ~0x3ffu, ~0x3u, ~0x3u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x7fu},
     rules, 98,
-    16, fields, forms, 3,
+    19, fields, forms, 3,
     tile_classes, 10, &ap_tiles_attention, stand_ins, 14, ap_attention_fit,
     templates, 15, routes, 26,
     snippets, 3,

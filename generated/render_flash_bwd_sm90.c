@@ -28,6 +28,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   const int32_t block_n = in->field[AP_ATTENTION_TILE_BLOCK_N];
   const int32_t stages = in->field[AP_ATTENTION_TILE_STAGES];
   const int32_t dq_warps = in->field[AP_ATTENTION_TILE_DQ_WARPS];
+  const int32_t k_in_regs = in->field[AP_ATTENTION_TILE_K_IN_REGS];
+  const int32_t v_in_regs = in->field[AP_ATTENTION_TILE_V_IN_REGS];
+  const int32_t ahead = in->field[AP_ATTENTION_TILE_AHEAD];
   int32_t sums = (pass == AP_ATTENTION_PASS_BWD) ? 1 : 0;
   int32_t plain = ((bias == AP_ATTENTION_BIAS_NONE) && !((softcap || alibi) || dropout)) ? 1 : 0;
   int32_t bulk = (sums && ((dq_warps > 0) || plain)) ? 1 : 0;
@@ -117,7 +120,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("#include \"attnpress/device/gradient_store.cuh\"\n"
        "#include \"attnpress/device/pipeline.cuh\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n");
-  if (sums) {
+  if ((sums || k_in_regs) || v_in_regs) {
     TEXT("#include \"attnpress/device/ptx_ldmatrix.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/ptx_mbarrier.cuh\"\n"
@@ -566,45 +569,85 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "  }\n"
        "}\n"
        "// ---- The consumers ----\n"
-       "\n"
-       "// Starts S^T = K Q^T, (64, BLOCK_M), as a group of its own.\n"
-       "__device__ __forceinline__ void start_scores(float score[S_TILES * 4], uint32_t shared,\n"
-       "                                             int consumer, int stage) {\n"
-       "  const uint64_t k = wgmma_descriptor(shared + consumer * 64 * 128, 1024, 0);\n"
-       "  const uint64_t q = wgmma_descriptor(shared + Q_OFFSET, 1024, 0) + stage * (Q_BYTES / 16);\n"
+       "\n");
+  if (k_in_regs || v_in_regs) {
+    TEXT("// Fragments of a warp's 16 keys, as A, whose first row is at `keys`: `steps` times 16 columns.\n"
+         "__device__ __forceinline__ void load_fragments(uint32_t fragment[][4], uint32_t keys, int steps) {\n"
+         "  const int lane = threadIdx.x % 32;\n"
+         "#pragma unroll\n"
+         "  for (int step = 0; step < steps; ++step)\n"
+         "    ldmatrix_x4(fragment[step], keys + step / 4 * KEY_SLAB_BYTES + lane % 16 * 128 +\n"
+         "                                    ((step % 4 * 32 + lane / 16 * 16) ^ swizzle_of_row(64, lane)));\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// Starts S^T = K Q^T, (64, BLOCK_M), as a group of its own.\n");
+  if (k_in_regs) {
+    TEXT("__device__ __forceinline__ void start_scores(float score[S_TILES * 4],\n"
+         "                                             const uint32_t k[S_STEPS][4], uint32_t shared,\n"
+         "                                             int stage) {\n");
+  } else {
+    TEXT("__device__ __forceinline__ void start_scores(float score[S_TILES * 4], uint32_t shared,\n"
+         "                                             int consumer, int stage) {\n"
+         "  const uint64_t k = wgmma_descriptor(shared + consumer * 64 * 128, 1024, 0);\n");
+  }
+  TEXT("  const uint64_t q = wgmma_descriptor(shared + Q_OFFSET, 1024, 0) + stage * (Q_BYTES / 16);\n"
        "  wgmma_order_n");
   INTEGER(block_m);
   TEXT("(score);\n"
        "  wgmma_fence();\n"
        "#pragma unroll\n"
-       "  for (int step = 0; step < S_STEPS; ++step)\n"
-       "    wgmma_m64n");
-  INTEGER(block_m);
-  TEXT("k16_");
-  STRING(in->word[AP_ATTENTION_DTYPE]);
-  TEXT("_ss(score, k + (step / 4 * KEY_SLAB_BYTES + step % 4 * 32) / 16,\n"
-       "                             q + (step / 4 * ROW_SLAB_BYTES + step % 4 * 32) / 16, step > 0);\n"
-       "  wgmma_commit();\n"
+       "  for (int step = 0; step < S_STEPS; ++step)\n");
+  if (k_in_regs) {
+    TEXT("    wgmma_m64n");
+    INTEGER(block_m);
+    TEXT("k16_");
+    STRING(in->word[AP_ATTENTION_DTYPE]);
+    TEXT("_rs(score, k[step],\n"
+         "                             q + (step / 4 * ROW_SLAB_BYTES + step % 4 * 32) / 16, step > 0);\n");
+  } else {
+    TEXT("    wgmma_m64n");
+    INTEGER(block_m);
+    TEXT("k16_");
+    STRING(in->word[AP_ATTENTION_DTYPE]);
+    TEXT("_ss(score, k + (step / 4 * KEY_SLAB_BYTES + step % 4 * 32) / 16,\n"
+         "                             q + (step / 4 * ROW_SLAB_BYTES + step % 4 * 32) / 16, step > 0);\n");
+  }
+  TEXT("  wgmma_commit();\n"
        "}\n"
        "\n"
-       "// Starts dP^T = V dO^T, (64, BLOCK_M), as a group of its own.\n"
-       "__device__ __forceinline__ void start_dp(float dp[S_TILES * 4], uint32_t shared, int consumer,\n"
-       "                                         int stage) {\n"
-       "  const uint64_t v = wgmma_descriptor(shared + V_OFFSET + consumer * 64 * 128, 1024, 0);\n"
-       "  const uint64_t dout = wgmma_descriptor(shared + DO_OFFSET, 1024, 0) + stage * (DO_BYTES / 16);\n"
+       "// Starts dP^T = V dO^T, (64, BLOCK_M), as a group of its own.\n");
+  if (v_in_regs) {
+    TEXT("__device__ __forceinline__ void start_dp(float dp[S_TILES * 4], const uint32_t v[DP_STEPS][4],\n"
+         "                                         uint32_t shared, int stage) {\n");
+  } else {
+    TEXT("__device__ __forceinline__ void start_dp(float dp[S_TILES * 4], uint32_t shared, int consumer,\n"
+         "                                         int stage) {\n"
+         "  const uint64_t v = wgmma_descriptor(shared + V_OFFSET + consumer * 64 * 128, 1024, 0);\n");
+  }
+  TEXT("  const uint64_t dout = wgmma_descriptor(shared + DO_OFFSET, 1024, 0) + stage * (DO_BYTES / 16);\n"
        "  wgmma_order_n");
   INTEGER(block_m);
   TEXT("(dp);\n"
        "  wgmma_fence();\n"
        "#pragma unroll\n"
-       "  for (int step = 0; step < DP_STEPS; ++step)\n"
-       "    wgmma_m64n");
-  INTEGER(block_m);
-  TEXT("k16_");
-  STRING(in->word[AP_ATTENTION_DTYPE]);
-  TEXT("_ss(dp, v + (step / 4 * KEY_SLAB_BYTES + step % 4 * 32) / 16,\n"
-       "                             dout + (step / 4 * ROW_SLAB_BYTES + step % 4 * 32) / 16, step > 0);\n"
-       "  wgmma_commit();\n"
+       "  for (int step = 0; step < DP_STEPS; ++step)\n");
+  if (v_in_regs) {
+    TEXT("    wgmma_m64n");
+    INTEGER(block_m);
+    TEXT("k16_");
+    STRING(in->word[AP_ATTENTION_DTYPE]);
+    TEXT("_rs(dp, v[step],\n"
+         "                             dout + (step / 4 * ROW_SLAB_BYTES + step % 4 * 32) / 16, step > 0);\n");
+  } else {
+    TEXT("    wgmma_m64n");
+    INTEGER(block_m);
+    TEXT("k16_");
+    STRING(in->word[AP_ATTENTION_DTYPE]);
+    TEXT("_ss(dp, v + (step / 4 * KEY_SLAB_BYTES + step % 4 * 32) / 16,\n"
+         "                             dout + (step / 4 * ROW_SLAB_BYTES + step % 4 * 32) / 16, step > 0);\n");
+  }
+  TEXT("  wgmma_commit();\n"
        "}\n"
        "\n"
        "// Starts dV += P^T dO, (64, HEAD_DIM_V), as a group of its own.\n"
@@ -859,8 +902,68 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "                row + lane % 4 * 2);\n");
   }
   TEXT("}\n"
-       "\n"
-       "// One consumer: 64 keys.\n"
+       "\n");
+  if (ahead) {
+    TEXT("// P^T of a step, in the place of its S^T.\n"
+         "__device__ __forceinline__ void compute_p(float score[S_TILES * 4], const attnpress_bwd_args *args,\n");
+    if (mask == AP_ATTENTION_MASK_WINDOW) {
+      TEXT("                                          const float *lse_log2, int first_key, int row,\n"
+           "                                          int unmasked_begin, int unmasked_end) {\n");
+    } else {
+      TEXT("                                          const float *lse_log2, int first_key, int row) {\n");
+    }
+    TEXT("  const bool masked = first_key + 64 > args->seqlen_k");
+    if (mask == AP_ATTENTION_MASK_WINDOW) {
+      TEXT(" || row < unmasked_begin ||\n"
+           "                      row + BLOCK_M > unmasked_end");
+    } else if (mask == AP_ATTENTION_MASK_CAUSAL) {
+      TEXT(" ||\n"
+           "                      row - args->seqlen_q + args->seqlen_k < first_key + 63");
+    }
+    TEXT(";\n"
+         "  if (masked)\n"
+         "    mask_block(score, args, first_key + threadIdx.x / 32 % 4 * 16, row);\n"
+         "  recompute_probabilities(score, S_TILES, true, lse_log2, args->scale_log2);\n"
+         "}\n"
+         "\n"
+         "// Rounds P^T and dS^T of a step");
+    if (sums) {
+      TEXT(", `n`, and hands dS over");
+    }
+    TEXT(". No product may be reading those\n"
+         "// of the step before.\n"
+         "__device__ __forceinline__ void round_step(uint32_t p[ROW_STEPS][4], uint32_t ds[ROW_STEPS][4],\n");
+    if (sums) {
+      TEXT("                                           const float score[S_TILES * 4],\n"
+           "                                           const float dp[S_TILES * 4], unsigned char *ds_place,\n"
+           "                                           uint32_t shared, int n) {\n"
+           "  const int turn = n % 2;\n");
+    } else {
+      TEXT("                                           const float score[S_TILES * 4],\n"
+           "                                           const float dp[S_TILES * 4]) {\n");
+    }
+    TEXT("  round_probabilities(p[0], score, S_TILES, DTYPE);\n"
+         "  round_probabilities(ds[0], dp, S_TILES, DTYPE);\n");
+    if (sums) {
+      TEXT("  // ");
+      STRING((dq_warps > 0) ? "dQ's warps" : "The consumer whose turn it was");
+      TEXT(" arrived: hands over the place of dS of the step before last.\n"
+           "  wait_for_phase(ds_empty(shared, turn), n / 2 % 2 ^ 1);\n"
+           "#pragma unroll\n"
+           "  for (int i = 0; i < S_TILES * 2; ++i)\n"
+           "    *(uint32_t *)(ds_place + turn * DS_BYTES + i % 2 * 8 * DS_ROW_BYTES + i / 2 * 16) = ds[0][i];\n"
+           "  // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+           "  __syncwarp();\n");
+      if (bulk && (dq_warps == 0)) {
+        TEXT("  // Who computes dQ next finds its place read.\n"
+             "  wait_for_additions(0);\n");
+      }
+      TEXT("  arrive_once(ds_full(shared, turn));\n");
+    }
+    TEXT("}\n"
+         "\n");
+  }
+  TEXT("// One consumer: 64 keys.\n"
        "__device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned char *smem,\n"
        "                                        uint32_t shared, const Work *work, int consumer) {\n"
        "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
@@ -879,139 +982,282 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "                                  lane % 4 * 4;\n");
   }
   TEXT("  Step step = {work->first_head, work->row_begin};\n"
-       "  Stage stage = {0, 0};\n"
-       "  if (work->steps > 0) // the copy engine hands over K\n"
-       "    wait_for_phase(k_full(shared), 0);\n"
-       "  for (int n = 0; n < work->steps; ++n) {\n");
-  if (sums) {
-    TEXT("    const int turn = n % 2, turn_parity = n / 2 % 2;\n");
-  }
-  TEXT("    float score[S_TILES * 4], dp[S_TILES * 4];\n"
-       "    uint32_t p[ROW_STEPS][4], ds[ROW_STEPS][4];\n"
-       "    // The producer and the copy engine hand over Q, lse and delta.\n"
-       "    wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
-       "    start_scores(score, shared, consumer, stage.index);\n");
-  if (!late_dp) {
-    TEXT("    // The copy engine hands over dO, and V with the first.\n"
-         "    wait_for_phase(do_full(shared, stage.index), stage.parity);\n"
-         "    if (n == 0)\n"
-         "      wait_for_phase(v_full(shared), 0);\n"
-         "    start_dp(dp, shared, consumer, stage.index);\n");
-  }
-  if (alibi) {
-    TEXT("    const float slope = load_slope(&args->score, work->batch, step.head);\n");
-  }
-  if (dropout) {
-    TEXT("    // While the products run. The seed is read anew: it would take registers.\n"
-         "    const DropoutSeed seed = dropout_seed(&args->score);\n"
-         "    const uint32_t dropped =\n"
-         "        decide_tiles(S_TILES, &seed, (int64_t)work->batch * args->heads_q + step.head, step.row,\n"
-         "                     first_key + warp * 16, lane, args->score.dropout_threshold);\n");
-  }
-  TEXT("    wgmma_wait(");
-  INTEGER(late_dp ? 0 : 1);
-  TEXT(");\n"
-       "    wgmma_order_n");
-  INTEGER(block_m);
-  TEXT("(score);\n"
-       "\n");
-  if (softcap) {
-    TEXT("    cap_scores(score, S_TILES, &args->score);\n");
-  }
-  if (bias != AP_ATTENTION_BIAS_NONE) {
-    TEXT("#pragma unroll\n"
-         "    for (int half = 0; half < 2; ++half)\n"
-         "      add_bias_at(score, BIAS, S_TILES, half, true, args, work->batch, step.head,\n"
-         "                  first_key + warp * 16 + half * 8 + lane / 4, step.row + lane % 4 * 2);\n");
-  }
-  if (alibi) {
-    TEXT("#pragma unroll\n"
-         "    for (int half = 0; half < 2; ++half)\n"
-         "      add_alibi_at(score, S_TILES, half, true, args, slope,\n"
-         "                   first_key + warp * 16 + half * 8 + lane / 4, step.row + lane % 4 * 2);\n");
-  }
-  TEXT("    const bool masked = first_key + 64 > args->seqlen_k");
-  if (mask == AP_ATTENTION_MASK_WINDOW) {
-    TEXT(" || step.row < unmasked_begin ||\n"
-         "                        step.row + BLOCK_M > unmasked_end");
-  } else if (mask == AP_ATTENTION_MASK_CAUSAL) {
-    TEXT(" ||\n"
-         "                        step.row - args->seqlen_q + args->seqlen_k < first_key + 63");
-  }
-  TEXT(";\n"
-       "    if (masked)\n"
-       "      mask_block(score, args, first_key + warp * 16, step.row);\n"
-       "    const float *const lse_log2 =\n"
-       "        (const float *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES) + lane % 4 * 2;\n");
-  if (softcap) {
-    TEXT("    recompute_capped(score, p[0], S_TILES, lse_log2, args->scale_log2, DTYPE);\n");
+       "  Stage stage = {0, 0};\n");
+  if (k_in_regs || v_in_regs) {
+    if (k_in_regs) {
+      TEXT("  uint32_t k[S_STEPS][4];\n");
+    }
+    if (v_in_regs) {
+      TEXT("  uint32_t v[DP_STEPS][4];\n");
+    }
+    TEXT("  if (work->steps > 0) { // the copy engine hands over K");
+    STRING(v_in_regs ? ", and then V" : "");
+    TEXT("\n"
+         "    wait_for_phase(k_full(shared), 0);\n");
+    if (k_in_regs) {
+      TEXT("    load_fragments(k, shared + (consumer * 64 + warp * 16) * 128, S_STEPS);\n");
+    }
+    if (v_in_regs) {
+      TEXT("    wait_for_phase(v_full(shared), 0);\n"
+           "    load_fragments(v, shared + V_OFFSET + (consumer * 64 + warp * 16) * 128, DP_STEPS);\n");
+    }
+    TEXT("  }\n");
   } else {
-    TEXT("    recompute_probabilities(score, S_TILES, true, lse_log2, args->scale_log2);\n");
+    TEXT("  if (work->steps > 0) // the copy engine hands over K\n"
+         "    wait_for_phase(k_full(shared), 0);\n");
+  }
+  if (ahead) {
+    TEXT("  float score[S_TILES * 4], dp[S_TILES * 4];\n"
+         "  uint32_t p[ROW_STEPS][4], ds[ROW_STEPS][4];\n"
+         "  if (work->steps > 0) {\n"
+         "    const float *const lse_log2 = (const float *)(smem + ROWS_OFFSET) + lane % 4 * 2;\n"
+         "    // The producer and the copy engine hand over Q, lse and delta, V and dO of the first step.\n"
+         "    wait_for_phase(q_full(shared, 0), 0);\n"
+         "    start_scores(score, ");
+    STRING(k_in_regs ? "k, shared" : "shared, consumer");
+    TEXT(", 0);\n"
+         "    wait_for_phase(do_full(shared, 0), 0);\n");
+    if (!v_in_regs) {
+      TEXT("    wait_for_phase(v_full(shared), 0);\n");
+    }
+    TEXT("    start_dp(dp, ");
+    STRING(v_in_regs ? "v, shared" : "shared, consumer");
+    TEXT(", 0);\n"
+         "    wgmma_wait(1);\n"
+         "    wgmma_order_n");
+    INTEGER(block_m);
+    TEXT("(score);\n"
+         "    compute_p(score, args, lse_log2, first_key, step.row");
+    STRING((mask == AP_ATTENTION_MASK_WINDOW) ? ", unmasked_begin, unmasked_end" : "");
+    TEXT(");\n"
+         "    wgmma_wait(0);\n"
+         "    wgmma_order_n");
+    INTEGER(block_m);
+    TEXT("(dp);\n"
+         "    differentiate_scores(dp, score, S_TILES, true, lse_log2 + BLOCK_M);\n"
+         "    round_step(p, ds, score, dp");
+    STRING(sums ? ", ds_place, shared, 0" : "");
+    TEXT(");\n");
+    if (sums && (dq_warps == 0)) {
+      TEXT("    if (consumer == 0)\n"
+           "      add_dq(args, ");
+      STRING(bulk ? "smem, " : "");
+      TEXT("shared, 0, 0, work, step);\n");
+    }
+    TEXT("  }\n"
+         "  // S and dP of a step are started before dV and dK of the one before it. All four are waited for\n"
+         "  // in the same turn of the loop: products that are in flight over its end would be serialized.\n"
+         "  for (int n = 1; n < work->steps; ++n) {\n"
+         "    const int before = stage.index;\n"
+         "    stage = next_stage(stage, STAGES);\n"
+         "    step = step_after(step, work);\n"
+         "    const float *const lse_log2 =\n"
+         "        (const float *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES) + lane % 4 * 2;\n"
+         "    // The producer and the copy engine hand over Q, lse and delta, and dO.\n"
+         "    wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
+         "    start_scores(score, ");
+    STRING(k_in_regs ? "k, shared" : "shared, consumer");
+    TEXT(", stage.index);\n"
+         "    wait_for_phase(do_full(shared, stage.index), stage.parity);\n"
+         "    start_dp(dp, ");
+    STRING(v_in_regs ? "v, shared" : "shared, consumer");
+    TEXT(", stage.index);\n"
+         "    start_dv(dv, p, shared, before);\n"
+         "    start_dk(dk, ds, shared, before);\n"
+         "    wgmma_wait(3);\n"
+         "    wgmma_order_n");
+    INTEGER(block_m);
+    TEXT("(score);\n"
+         "    compute_p(score, args, lse_log2, first_key, step.row");
+    STRING((mask == AP_ATTENTION_MASK_WINDOW) ? ", unmasked_begin, unmasked_end" : "");
+    TEXT(");\n"
+         "    wgmma_wait(2);\n"
+         "    wgmma_order_n");
+    INTEGER(block_m);
+    TEXT("(dp);\n"
+         "    differentiate_scores(dp, score, S_TILES, true, lse_log2 + BLOCK_M);\n"
+         "    wgmma_wait(0);\n"
+         "    wgmma_order_n");
+    INTEGER(hdim_v);
+    TEXT("(dv);\n"
+         "    wgmma_order_n");
+    INTEGER(hdim);
+    TEXT("(dk);\n"
+         "    // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+         "    __syncwarp();\n"
+         "    arrive_once(step_empty(shared, before));\n"
+         "    round_step(p, ds, score, dp");
+    STRING(sums ? ", ds_place, shared, n" : "");
+    TEXT(");\n");
+    if (sums && (dq_warps == 0)) {
+      TEXT("    if (n % 2 == consumer)\n"
+           "      add_dq(args, ");
+      STRING(bulk ? "smem, " : "");
+      TEXT("shared, n % 2, n / 2 % 2, work, step);\n");
+    }
+    TEXT("  }\n"
+         "  if (work->steps > 0) {\n"
+         "    start_dv(dv, p, shared, stage.index);\n"
+         "    start_dk(dk, ds, shared, stage.index);\n"
+         "    wgmma_wait(0);\n"
+         "    wgmma_order_n");
+    INTEGER(hdim_v);
+    TEXT("(dv);\n"
+         "    wgmma_order_n");
+    INTEGER(hdim);
+    TEXT("(dk);\n"
+         "  }\n"
+         "\n");
+  } else {
+    TEXT("  for (int n = 0; n < work->steps; ++n) {\n");
+    if (sums) {
+      TEXT("    const int turn = n % 2, turn_parity = n / 2 % 2;\n");
+    }
+    TEXT("    float score[S_TILES * 4], dp[S_TILES * 4];\n"
+         "    uint32_t p[ROW_STEPS][4], ds[ROW_STEPS][4];\n"
+         "    // The producer and the copy engine hand over Q, lse and delta.\n"
+         "    wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
+         "    start_scores(score, ");
+    STRING(k_in_regs ? "k, shared" : "shared, consumer");
+    TEXT(", stage.index);\n");
+    if (!late_dp) {
+      TEXT("    // The copy engine hands over dO");
+      if (!v_in_regs) {
+        TEXT(", and V with the first");
+      }
+      TEXT(".\n"
+           "    wait_for_phase(do_full(shared, stage.index), stage.parity);\n");
+      if (!v_in_regs) {
+        TEXT("    if (n == 0)\n"
+             "      wait_for_phase(v_full(shared), 0);\n");
+      }
+      TEXT("    start_dp(dp, ");
+      STRING(v_in_regs ? "v, shared" : "shared, consumer");
+      TEXT(", stage.index);\n");
+    }
+    if (alibi) {
+      TEXT("    const float slope = load_slope(&args->score, work->batch, step.head);\n");
+    }
     if (dropout) {
-      TEXT("    mark_decided(score, S_TILES, dropped);\n"
-           "    round_kept(p[0], score, S_TILES, DTYPE);\n");
+      TEXT("    // While the products run. The seed is read anew: it would take registers.\n"
+           "    const DropoutSeed seed = dropout_seed(&args->score);\n"
+           "    const uint32_t dropped =\n"
+           "        decide_tiles(S_TILES, &seed, (int64_t)work->batch * args->heads_q + step.head, step.row,\n"
+           "                     first_key + warp * 16, lane, args->score.dropout_threshold);\n");
+    }
+    TEXT("    wgmma_wait(");
+    INTEGER(late_dp ? 0 : 1);
+    TEXT(");\n"
+         "    wgmma_order_n");
+    INTEGER(block_m);
+    TEXT("(score);\n"
+         "\n");
+    if (softcap) {
+      TEXT("    cap_scores(score, S_TILES, &args->score);\n");
+    }
+    if (bias != AP_ATTENTION_BIAS_NONE) {
+      TEXT("#pragma unroll\n"
+           "    for (int half = 0; half < 2; ++half)\n"
+           "      add_bias_at(score, BIAS, S_TILES, half, true, args, work->batch, step.head,\n"
+           "                  first_key + warp * 16 + half * 8 + lane / 4, step.row + lane % 4 * 2);\n");
+    }
+    if (alibi) {
+      TEXT("#pragma unroll\n"
+           "    for (int half = 0; half < 2; ++half)\n"
+           "      add_alibi_at(score, S_TILES, half, true, args, slope,\n"
+           "                   first_key + warp * 16 + half * 8 + lane / 4, step.row + lane % 4 * 2);\n");
+    }
+    TEXT("    const bool masked = first_key + 64 > args->seqlen_k");
+    if (mask == AP_ATTENTION_MASK_WINDOW) {
+      TEXT(" || step.row < unmasked_begin ||\n"
+           "                        step.row + BLOCK_M > unmasked_end");
+    } else if (mask == AP_ATTENTION_MASK_CAUSAL) {
+      TEXT(" ||\n"
+           "                        step.row - args->seqlen_q + args->seqlen_k < first_key + 63");
+    }
+    TEXT(";\n"
+         "    if (masked)\n"
+         "      mask_block(score, args, first_key + warp * 16, step.row);\n"
+         "    const float *const lse_log2 =\n"
+         "        (const float *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES) + lane % 4 * 2;\n");
+    if (softcap) {
+      TEXT("    recompute_capped(score, p[0], S_TILES, lse_log2, args->scale_log2, DTYPE);\n");
     } else {
-      TEXT("    round_probabilities(p[0], score, S_TILES, DTYPE);\n");
+      TEXT("    recompute_probabilities(score, S_TILES, true, lse_log2, args->scale_log2);\n");
+      if (dropout) {
+        TEXT("    mark_decided(score, S_TILES, dropped);\n"
+             "    round_kept(p[0], score, S_TILES, DTYPE);\n");
+      } else {
+        TEXT("    round_probabilities(p[0], score, S_TILES, DTYPE);\n");
+      }
     }
-  }
-  if (late_dp) {
-    TEXT("    // The copy engine hands over dO, and V with the first.\n"
-         "    wait_for_phase(do_full(shared, stage.index), stage.parity);\n"
-         "    if (n == 0)\n"
-         "      wait_for_phase(v_full(shared), 0);\n"
-         "    start_dp(dp, shared, consumer, stage.index);\n");
-  }
-  TEXT("    wgmma_wait(0);\n"
-       "    wgmma_order_n");
-  INTEGER(block_m);
-  TEXT("(dp);\n");
-  if (dropout) {
-    TEXT("    differentiate_kept(dp, score, S_TILES, true, lse_log2 + BLOCK_M, args->score.dropout_scale);\n");
-  } else {
-    TEXT("    differentiate_scores(dp, score, S_TILES, true, lse_log2 + BLOCK_M);\n");
-  }
-  TEXT("    round_probabilities(ds[0], dp, S_TILES, DTYPE);\n"
-       "\n");
-  if (sums) {
-    TEXT("    // ");
-    STRING((dq_warps > 0) ? "dQ's warps" : "The consumer whose turn it was");
-    TEXT(" arrived: hands over the place of dS of the step before last.\n"
-         "    wait_for_phase(ds_empty(shared, turn), turn_parity ^ 1);\n"
-         "#pragma unroll\n"
-         "    for (int i = 0; i < S_TILES * 2; ++i)\n"
-         "      *(uint32_t *)(ds_place + turn * DS_BYTES + i % 2 * 8 * DS_ROW_BYTES + i / 2 * 16) =\n"
-         "          ds[0][i];\n");
-  }
-  TEXT("    start_dv(dv, p, shared, stage.index);\n"
-       "    start_dk(dk, ds, shared, stage.index);\n"
-       "    // The warp's lanes arrive and wait, so that one arrival stands for all: here and below.\n"
-       "    __syncwarp();\n");
-  if (sums) {
-    if (bulk && (dq_warps == 0)) {
-      TEXT("    // Who computes dQ next finds its place read.\n"
-           "    wait_for_additions(0);\n");
+    if (late_dp) {
+      TEXT("    // The copy engine hands over dO");
+      if (!v_in_regs) {
+        TEXT(", and V with the first");
+      }
+      TEXT(".\n"
+           "    wait_for_phase(do_full(shared, stage.index), stage.parity);\n");
+      if (!v_in_regs) {
+        TEXT("    if (n == 0)\n"
+             "      wait_for_phase(v_full(shared), 0);\n");
+      }
+      TEXT("    start_dp(dp, ");
+      STRING(v_in_regs ? "v, shared" : "shared, consumer");
+      TEXT(", stage.index);\n");
     }
-    TEXT("    arrive_once(ds_full(shared, turn));\n");
+    TEXT("    wgmma_wait(0);\n"
+         "    wgmma_order_n");
+    INTEGER(block_m);
+    TEXT("(dp);\n");
+    if (dropout) {
+      TEXT("    differentiate_kept(dp, score, S_TILES, true, lse_log2 + BLOCK_M, args->score.dropout_scale);\n");
+    } else {
+      TEXT("    differentiate_scores(dp, score, S_TILES, true, lse_log2 + BLOCK_M);\n");
+    }
+    TEXT("    round_probabilities(ds[0], dp, S_TILES, DTYPE);\n"
+         "\n");
+    if (sums) {
+      TEXT("    // ");
+      STRING((dq_warps > 0) ? "dQ's warps" : "The consumer whose turn it was");
+      TEXT(" arrived: hands over the place of dS of the step before last.\n"
+           "    wait_for_phase(ds_empty(shared, turn), turn_parity ^ 1);\n"
+           "#pragma unroll\n"
+           "    for (int i = 0; i < S_TILES * 2; ++i)\n"
+           "      *(uint32_t *)(ds_place + turn * DS_BYTES + i % 2 * 8 * DS_ROW_BYTES + i / 2 * 16) =\n"
+           "          ds[0][i];\n");
+    }
+    TEXT("    start_dv(dv, p, shared, stage.index);\n"
+         "    start_dk(dk, ds, shared, stage.index);\n"
+         "    // The warp's lanes arrive and wait, so that one arrival stands for all: here and below.\n"
+         "    __syncwarp();\n");
+    if (sums) {
+      if (bulk && (dq_warps == 0)) {
+        TEXT("    // Who computes dQ next finds its place read.\n"
+             "    wait_for_additions(0);\n");
+      }
+      TEXT("    arrive_once(ds_full(shared, turn));\n");
+    }
+    TEXT("    wgmma_wait(0);\n"
+         "    wgmma_order_n");
+    INTEGER(hdim_v);
+    TEXT("(dv);\n"
+         "    wgmma_order_n");
+    INTEGER(hdim);
+    TEXT("(dk);\n"
+         "    arrive_once(step_empty(shared, stage.index));\n");
+    if (sums && (dq_warps == 0)) {
+      TEXT("    if (turn == consumer)\n"
+           "      add_dq(args, ");
+      STRING(bulk ? "smem, " : "");
+      TEXT("shared, turn, turn_parity, work, step);\n");
+    }
+    TEXT("    stage = next_stage(stage, STAGES);\n"
+         "    step = step_after(step, work);\n"
+         "  }\n"
+         "\n");
   }
-  TEXT("    wgmma_wait(0);\n"
-       "    wgmma_order_n");
-  INTEGER(hdim_v);
-  TEXT("(dv);\n"
-       "    wgmma_order_n");
-  INTEGER(hdim);
-  TEXT("(dk);\n"
-       "    arrive_once(step_empty(shared, stage.index));\n");
-  if (sums && (dq_warps == 0)) {
-    TEXT("    if (turn == consumer)\n"
-         "      add_dq(args, ");
-    STRING(bulk ? "smem, " : "");
-    TEXT("shared, turn, turn_parity, work, step);\n");
-  }
-  TEXT("    stage = next_stage(stage, STAGES);\n"
-       "    step = step_after(step, work);\n"
-       "  }\n"
-       "\n"
-       "  // All consumers arrive and wait");
+  TEXT("  // All consumers arrive and wait");
   if (dq_warps > 0) {
     TEXT(", and the warps of dQ arrive");
   }

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from generator.attention.rules import make_tile, make_variant, producer_tile
+from generator.attention.rules import KEY_PASSES, make_tile, make_variant, producer_tile
 from generator.family import Family, families
 from generator.registry import generated_files
 from generator.tiles import Tile, problems, sized, tile_of
@@ -175,6 +175,14 @@ def random_tile(rng: random.Random, variant: Variant) -> Tile:
     """A legal tile; after some luckless tries, the variant's own."""
     if variant["pass"] == "fwd_combine":
         return tile_of(variant).replace(block_m=rng.randint(1, 64))
+    if variant["pass"] in KEY_PASSES and variant.arch == 90:
+        for _ in range(8):
+            present = tile_of(variant)
+            shape = (present.block_m, present.block_n, rng.randint(2, 4), present.dq_warps)
+            tile = producer_tile(variant, *shape, *(rng.randint(0, 1) for _ in range(3)))
+            if not problems(variant, tile):
+                return tile
+        return tile_of(variant)
     if variant["pass"] != "fwd":  # too few of those that could be drawn would be legal
         return tile_of(variant)
     for _ in range(50):

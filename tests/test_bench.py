@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from bench import BenchError, compare, libraries, report, softmax_tiles, tune
+from bench import BenchError, backward_tiles, compare, libraries, report, softmax_tiles, tune
 from bench.cases import (
     COMMON_DIMS,
     MASKS,
@@ -236,6 +236,9 @@ def test_bad_models(tmp_path: Path, line: str, replaced: str, sentence: str) -> 
         ("tune.py", ["flash_fwd_hdim12_bf16_sm80", "--list"], "head dim 12"),
         ("tune.py", ["flash_fwd_combine_hdim64_bf16_sm80", "--list"], "combine"),
         ("tune.py", ["--dims", "64", "--seconds", "-1"], "-1"),
+        ("tune.py", ["flash_bwd_hdim64_bf16_sm90", "--list"], "timed by --backward"),
+        ("tune.py", ["--backward", "--dims", "12", "--list"], "head dim 12"),
+        ("tune.py", ["--backward", "--dims", "96", "--tiles", "m64n128s2kv", "--list"], "over 120"),
     ],
 )
 def test_bad_arguments(script: str, arguments: list[str], named: str) -> None:
@@ -1150,6 +1153,56 @@ def test_tuner_launches_what_the_library_would(stem: str) -> None:
     assert bench.time([tile], case, 3)[tile] > 0
     bench.attention(tile).tile = tile.replace(block_m=2 * tile.block_m)  # half the rows missing
     assert bench.wrong(tile) is not None or variant.decode
+
+
+# ---- Tiles of the backward pass ------------------------------------------------------------------
+
+
+def test_backward_args() -> None:
+    text = (ROOT / "include/attnpress/args/attention.h").read_text()
+    sizes = {n: int(s) for n, s in re.findall(r"sizeof\((\w+)\) == (\d+)", text)}
+    mirrors = [
+        (backward_tiles.BackwardArgs, "attnpress_bwd_args"),
+        (backward_tiles.BackwardSm90Args, "attnpress_bwd_sm90_args"),
+    ]
+    for mirror, name in mirrors:
+        assert ctypes.sizeof(mirror) == sizes[name]
+        struct = re.search(rf"typedef struct {name} {{(.*?)}} {name};", text, re.S)[1]
+        struct = re.sub(r"/\*.*?\*/", "", struct, flags=re.S)
+        fields = re.findall(r"(\w+)(?:\[\d+\])?[;,]", struct)
+        assert fields == [field for field, _ in mirror._fields_]
+
+
+def test_backward_candidates() -> None:
+    """The present tile first, then what is legal; names alone where they are given."""
+    for hdim in (64, 96, 112, 192):
+        variant = make_variant("bwd", hdim, hdim, "bf16", arch=90)
+        tiles = backward_tiles.candidates(variant)
+        assert tiles[0] == tile_of(variant) and len(set(tiles)) == len(tiles) > 1, hdim
+        assert all(problems(variant, tile) == [] for tile in tiles)
+        assert any(tile.v_in_regs for tile in tiles) == (hdim <= 96)
+    variant = make_variant("bwd", 64, 64, "bf16", arch=90)
+    named = backward_tiles.candidates(variant, ["m64n128s2kv", "m64n128s2d4v"])
+    assert [tile.name for tile in named[1:]] == ["m64n128s2kv", "m64n128s2d4v"]
+    wide = make_variant("bwd", 96, 96, "bf16", arch=90)
+    with pytest.raises(BenchError, match="over 100"):
+        backward_tiles.candidates(wide, ["m64n128s2d4v"])
+
+
+@pytest.mark.parametrize("hdim", [64, 80, 96])
+@pytest.mark.parametrize("mask", ["full", "causal"])
+def test_backward_tiles_compute_gradients(hdim: int, mask: str, capsys) -> None:
+    """Every legal tile, those that keep K and V in registers among them, against float64."""
+    _needs_gpu()
+    import torch
+
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("only compute capability 9.0 runs these kernels")
+    words = f"--dims {hdim} --masks {mask} --seqlens 512 1024 --group 2 --rounds 1"
+    assert backward_tiles.main(words.split()) == 0
+    out = capsys.readouterr().out
+    assert "kv" in out or hdim > 80
+    assert "WRONG" not in out, out
 
 
 # ---- Tiles of softmax ----------------------------------------------------------------------------

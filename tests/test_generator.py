@@ -257,6 +257,65 @@ def test_tiles_with_a_producer_are_those_of_sm90() -> None:
         assert problems(HOPPER, tile.replace(**change)) != []
 
 
+BACKWARD_SM90 = make_variant("bwd", 64, 64, "bf16", arch=90)
+
+
+def test_fragments_of_keys_stay_in_registers_where_there_is_room() -> None:
+    """Of bwd and bwd_dkv of sm90 up to head dim 128."""
+    for name in ("m64n128s2v", "m64n128s3k", "m64n128s2kv", "m64n128s2d4v", "m64n128s2d4kv"):
+        tile = parse_tile(name, BACKWARD_SM90)
+        assert tile.name == name and problems(BACKWARD_SM90, tile) == []
+        plain = parse_tile(name.rstrip("kv"), BACKWARD_SM90)
+        assert tile.smem_bytes == plain.smem_bytes and tile.threads == plain.threads
+        others = [
+            make_variant("bwd_dq", 64, 64, "bf16", arch=90),
+            make_variant("bwd", 64, 64, "bf16", arch=80),
+            BACKWARD_SM90.replace(hdim=192, hdim_v=192),
+            HOPPER,
+        ]
+        for other in others:
+            assert problems(other, parse_tile(name, other)) == [
+                "k_in_regs, v_in_regs and ahead are of bwd and bwd_dkv of sm90 up to head dim 128"
+            ]
+
+
+@pytest.mark.parametrize(
+    ("name", "hdim", "features", "problem"),
+    [
+        ("m64n128s2d4v", 80, {}, ""),
+        ("m64n128s2d4v", 88, {}, "take 112 registers a thread, over 100"),
+        ("m64n128s2d4kv", 72, {}, "take 112 registers a thread, over 100"),
+        ("m64n128s2d4v", 80, {"dropout": True}, "take 100 registers a thread, over 96"),
+        ("m64n128s2d4kv", 64, {"dropout": True}, ""),
+        (
+            "m64n128s2d4kv",
+            64,
+            {"dropout": True, "sequences": "ragged"},
+            "take 96 registers a thread, over 92",
+        ),
+        ("m64n128s2d4v", 64, {"bias": "fp32"}, "need dq_warps 0"),
+        ("m64n128s2v", 64, {"bias": "fp32"}, ""),
+        ("m64n128s2v", 96, {}, ""),
+        ("m64n128s2v", 96, {"softcap": True}, "take 120 registers a thread, over 100"),
+        ("m64n128s2kv", 80, {"dropout": True}, ""),
+        ("m64n128s2kv", 88, {}, "take 136 registers a thread, over 120"),
+        ("m64n128s3d4a", 64, {"mask": "causal", "sequences": "ragged"}, ""),
+        ("m64n128s2d4a", 64, {}, "need three stages"),
+        ("m64n128s3d4a", 64, {"mask": "window"}, "go with no window"),
+        ("m64n128s3d4a", 64, {"alibi": True}, "go with no window"),
+        ("m64n128s3d4a", 72, {}, "take 72 registers a thread, over 64"),
+        ("m64n128s3kva", 64, {}, ""),
+        ("m64n128s3va", 96, {}, "take 120 registers a thread, over 96"),
+    ],
+)
+def test_room_for_fragments_of_keys_and_products_ahead(
+    name: str, hdim: int, features: dict, problem: str
+) -> None:
+    variant = BACKWARD_SM90.replace(hdim=hdim, hdim_v=hdim, **features)
+    found = problems(variant, parse_tile(name, variant))
+    assert len(found) == bool(problem) and all(problem in sentence for sentence in found), found
+
+
 def test_illegal_shared_memory_and_combine_tiles() -> None:
     assert problems(D128, make_tile(128, 64, 4, 1, 2, 128, 64)) == ["smem_bytes is 0, not 69632"]
     combine = make_variant("fwd_combine", 128, 128, "bf16")

@@ -30,6 +30,13 @@ CONSUMER_REGISTERS = {1: 240, 2: 240, 3: 160}  # of a thread, by the number of c
 BACKWARD_OTHER_REGISTERS = 40  # as OTHER_REGISTERS, of the backward template, at the least
 # Beside softcap's derivative, by tile class.
 BACKWARD_FEATURE_REGISTERS = (0, 8, 24, 64, 64, 64, 64)
+# For dK, dV and the fragments of K and V of a consumer, where some of these stay in registers:
+# without warps of dQ's own, and with these; as the compiler of CUDA 13 takes it without spills.
+FRAGMENT_ROOM, FRAGMENT_ROOM_BESIDE_DQ = 120, 100
+FRAGMENT_FEATURE_ROOM = 4  # of that, dropout and biases take, and features of ragged sequences
+FRAGMENT_SOFTCAP_ROOM = 20  # and a softcap, without such warps
+# And P and dS of a step while those of the next are computed.
+FRAGMENT_AHEAD_ROOM, FRAGMENT_AHEAD_ROOM_BESIDE_DQ = 24, 36
 CONSUMER_OTHER_REGISTERS = 32  # all but S, P and O
 FOUND_UNIT_BYTES = 1024  # of sm90's kernels that write units down: static shared memory, at most
 SPREAD_COLUMNS = 16  # of K, at the least, where copies start between the steps of the products
@@ -118,7 +125,14 @@ def consumers(tile: Tile) -> int:
 
 
 def producer_tile(
-    variant: Variant, block_m: int, block_n: int, stages: int, dq_warps: int = 0
+    variant: Variant,
+    block_m: int,
+    block_n: int,
+    stages: int,
+    dq_warps: int = 0,
+    k_in_regs: int = 0,
+    v_in_regs: int = 0,
+    ahead: int = 0,
 ) -> Tile:
     """A tile of an sm90 template: what its three numbers leave open follows from them."""
     warps_m = (128 if variant["pass"] in KEY_PASSES else block_m) // 16
@@ -127,7 +141,7 @@ def producer_tile(
         warps_m, warps_n = CONSUMER_ROWS // 16, 2
     tile = make_tile(
         block_m, block_n, warps_m, warps_n, stages, variant.hdim, block_n, producer=1,
-        dq_warps=dq_warps,
+        dq_warps=dq_warps, k_in_regs=k_in_regs, v_in_regs=v_in_regs, ahead=ahead,
     )  # fmt: skip
     return sized(variant, tile)
 
@@ -147,9 +161,8 @@ def complete(variant: Variant, fields: dict[str, int]) -> dict[str, int]:
     """What the name of a tile with a producer, or of a backward kernel, leaves open."""
     if not fields.get("producer"):
         return {"k_slab": 0, "v_slab": 0, **fields} if fields.get("acc_warps") else fields
-    tile = producer_tile(
-        variant, fields["block_m"], fields["block_n"], fields["stages"], fields["dq_warps"]
-    )
+    names = ("block_m", "block_n", "stages", "dq_warps", "k_in_regs", "v_in_regs", "ahead")
+    tile = producer_tile(variant, *(fields[name] for name in names))
     tile = tile.replace(q_in_regs=fields["q_in_regs"])
     return {field.name: tile[field.name] for field in tile.family.fields}
 
@@ -389,6 +402,8 @@ def limits(variant: Variant, target: str | None = None) -> Limits:
 def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[str]:
     """What is wrong with a tile for a variant, on one target or (None) on each that its
     architecture serves; one sentence each; empty: legal."""
+    if (tile.k_in_regs or tile.v_in_regs or tile.ahead) and not _may_keep_fragments(variant):
+        return ["k_in_regs, v_in_regs and ahead are of bwd and bwd_dkv of sm90 up to head dim 128"]
     if variant["pass"] in ROW_TILES:
         plain = ROW_TILES[variant["pass"]]
         legal = tile.block_m > 0 and tile == plain.replace(block_m=tile.block_m)
@@ -548,11 +563,33 @@ def _backward_problems(variant: Variant, tile: Tile, target: str | None) -> list
     return [sentence for holds, sentence in checks if not holds]
 
 
+def _may_keep_fragments(variant: Variant) -> bool:
+    return variant["pass"] in KEY_PASSES and variant.arch == 90 and not exchanges(variant)
+
+
+def _fragment_registers(variant: Variant, tile: Tile) -> tuple[int, int]:
+    """Of a consumer's thread: dK, dV and what it keeps of K and V, and how much room these have."""
+    kept = (variant.hdim + variant.hdim_v) // 2
+    kept += 4 * _ceil_div(variant.hdim, 16) * tile.k_in_regs
+    kept += 4 * _ceil_div(variant.hdim_v, 16) * tile.v_in_regs
+    if not tile.dq_warps:
+        taken = FRAGMENT_SOFTCAP_ROOM * bool(variant.softcap) + FRAGMENT_AHEAD_ROOM * tile.ahead
+        return kept, FRAGMENT_ROOM - taken
+    features = family().tile_class(variant.values)
+    taken = (features >= 2) + (features >= 1 and variant.sequences != "dense")
+    taken = FRAGMENT_FEATURE_ROOM * taken + FRAGMENT_AHEAD_ROOM_BESIDE_DQ * tile.ahead
+    return kept, FRAGMENT_ROOM_BESIDE_DQ - taken
+
+
 def _backward_producer_problems(variant: Variant, tile: Tile) -> list[str]:
     """problems() of the backward template of sm90."""
     if not tile.producer:
         return ["sm90 needs a tile with a producer, such as m64n128s2"]
-    plain = producer_tile(variant, tile.block_m, tile.block_n, tile.stages, tile.dq_warps)
+    plain = producer_tile(
+        variant, tile.block_m, tile.block_n, tile.stages, tile.dq_warps, tile.k_in_regs,
+        tile.v_in_regs, tile.ahead,
+    )  # fmt: skip
+    kept, room = _fragment_registers(variant, tile)
     limit = limits(variant).block_smem_bytes
     if variant.sequences == "ragged":
         limit -= FOUND_UNIT_BYTES
@@ -568,6 +605,21 @@ def _backward_producer_problems(variant: Variant, tile: Tile) -> list[str]:
             f"block_m, block_n {tile.block_m}, {tile.block_n} are none of {shapes}",
         ),
         (2 <= tile.stages <= 8, "stages is not 2 to 8"),
+        (not tile.ahead or tile.stages >= 3, "S and dP ahead need three stages"),
+        (
+            not (tile.ahead and (_changes_scores(variant) or variant.mask == "window")),
+            "S and dP ahead go with no window, softcap, ALiBi, bias or dropout",
+        ),
+        (
+            # With a bias and dropout, or one in fp32, dQ's own warps leave too few.
+            not (tile.dq_warps and (tile.k_in_regs or tile.v_in_regs))
+            or family().tile_class(variant.values) < 4,
+            "with such a bias, K and V in registers need dq_warps 0",
+        ),
+        (
+            kept <= room or not (tile.k_in_regs or tile.v_in_regs or tile.ahead),
+            f"dK, dV and fragments of K and V take {kept} registers a thread, over {room}",
+        ),
         (tile == plain, f"{tile.name} has other fields than {plain}"),
         (plain.smem_bytes <= limit, f"{plain.smem_bytes} bytes of shared memory are over {limit}"),
     )

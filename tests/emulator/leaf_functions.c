@@ -40,8 +40,8 @@ const leaf_function leaf_functions[] = {
 const int leaf_functions_count = sizeof leaf_functions / sizeof *leaf_functions;
 
 #define WGMMA(n, words)                                                                            \
-  {"leaf_wgmma_n" #n "_fp16_ss", LEAF_WGMMA_FP16, words, 64, n, 0, 0},                             \
-      {"leaf_wgmma_n" #n "_bf16_ss", LEAF_WGMMA_BF16, words, 64, n, 0, 0},                         \
+  {"leaf_wgmma_n" #n "_fp16_ss", LEAF_WGMMA_FP16, words, 64, n, 0, 1},                             \
+      {"leaf_wgmma_n" #n "_bf16_ss", LEAF_WGMMA_BF16, words, 64, n, 0, 1},                         \
       {"leaf_wgmma_n" #n "_fp16_rs_trans", LEAF_WGMMA_FP16, words, 64, n, 1, 0}, {                 \
     "leaf_wgmma_n" #n "_bf16_rs_trans", LEAF_WGMMA_BF16, words, 64, n, 1, 0                        \
   }
@@ -67,6 +67,8 @@ const leaf_function leaf_functions_sm90[] = {
     WGMMA(64, LANE_WORDS),
     WGMMA(96, LANE_WORDS),
     WGMMA(256, LANE_WORDS),
+    {"leaf_wgmma_n64_fp16_rs", LEAF_WGMMA_FP16, LANE_WORDS, 64, 64, 0, 0},
+    {"leaf_wgmma_n64_bf16_rs", LEAF_WGMMA_BF16, LANE_WORDS, 64, 64, 0, 0},
     WGMMA_TRANS(64),
     WGMMA_TRANS(128),
     WGMMA_TRANS(256),
@@ -232,7 +234,7 @@ static float half_of(const uint32_t *words, int lane, int word, int upper, leaf_
 static double wgmma_a(const leaf_function *f, const uint32_t *in, int row, int k) {
   if (f->a_in_shared == 2)
     return (double)half_at(in, k * 32 + row / 2, row % 2, f->kind);
-  if (!f->b_transposed || f->a_in_shared)
+  if (f->a_in_shared)
     return (double)half_at(in, row * 32 + k / 2, k % 2, f->kind);
   const int lane = row / 16 * 32 + row % 8 * 4 + k % 8 / 2;
   const int word = k / 16 * 4 + row % 16 / 8 + k % 16 / 8 * 2;

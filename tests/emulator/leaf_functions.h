@@ -28,8 +28,8 @@ typedef struct leaf_function {
   int words;        /* of a lane's output that the kernel writes */
   int k;            /* of mma and wgmma */
   int n;            /* columns of wgmma */
-  int b_transposed; /* of wgmma: B's columns are contiguous, and A is in registers */
-  int a_in_shared;  /* 1: but A is in shared memory; 2: there with its rows contiguous */
+  int b_transposed; /* of wgmma: B's columns are contiguous */
+  int a_in_shared;  /* 0: A is in registers; 1: in shared memory; 2: there with its rows contiguous */
 } leaf_function;
 extern const leaf_function leaf_functions[], leaf_functions_sm90[];
 extern const int leaf_functions_count, leaf_functions_sm90_count;

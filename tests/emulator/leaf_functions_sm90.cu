@@ -154,7 +154,22 @@ __device__ __forceinline__ constexpr int register_of(int word, int n) {
     AFTER_PRODUCT(n);                                                                              \
   }
 
-// A's registers are the lane's words; B has slabs of 64 columns, in each a row for each k.
+// A's registers are the lane's words, B as in WGMMA_SS.
+#define WGMMA_RS_PLAIN(n, type)                                                                    \
+  KERNEL(leaf_wgmma_n##n##_##type##_rs, 128) {                                                     \
+    SHARED;                                                                                        \
+    uint32_t a[4][4];                                                                              \
+    store_operands(smem, &args, n);                                                                \
+    for (int i = 0; i < 16; ++i)                                                                   \
+      a[i / 4][i % 4] = args.in[(blockIdx.x * 128 + threadIdx.x) * LANE_WORDS + i];                \
+    const uint64_t b = wgmma_descriptor(shared + TILE_BYTES, 1024, 0);                             \
+    BEFORE_PRODUCT(n);                                                                             \
+    _Pragma("unroll") for (int step = 0; step < 4; ++step)                                         \
+        wgmma_m64n##n##k16_##type##_rs(d, a[step], b + step * 32 / 16, 1);                         \
+    AFTER_PRODUCT(n);                                                                              \
+  }
+
+// The same with B in slabs of 64 columns, in each a row for each k.
 #define WGMMA_RS(n, type)                                                                          \
   KERNEL(leaf_wgmma_n##n##_##type##_rs_trans, 128) {                                               \
     SHARED;                                                                                        \
@@ -212,6 +227,8 @@ WGMMA(24)
 WGMMA(64)
 WGMMA(96)
 WGMMA(256)
+WGMMA_RS_PLAIN(64, fp16)
+WGMMA_RS_PLAIN(64, bf16)
 WGMMA_TRANS(64)
 WGMMA_TRANS(128)
 WGMMA_TRANS(256)

@@ -26,13 +26,18 @@ KERNELS = [
     ("flash_bwd_hdim72_bf16_causal_sm90", ""),
     ("flash_bwd_hdim64_fp16_sm90", "m64n128s3"),
     ("flash_bwd_hdim72_fp16_causal_sm90", "m64n128s2d4"),
+    ("flash_bwd_hdim72_bf16_sm90", "m64n128s2kv"),
+    ("flash_bwd_hdim64_fp16_causal_sm90", "m64n128s2d4v"),
+    ("flash_bwd_hdim56_bf16_sm90", "m64n128s2d4k"),
+    ("flash_bwd_hdim64_bf16_sm90", "m64n128s3d4a"),
+    ("flash_bwd_hdim72_fp16_causal_sm90", "m64n128s3a"),
     ("flash_bwd_hdim104_bf16_causal_sm90", ""),
     ("flash_bwd_dkv_hdim40_bf16_sm90", ""),
     ("flash_bwd_dq_hdim72_bf16_causal_sm90", ""),
 ]
 """P and dS in registers and in shared memory, warps that compute the same S, one and two stages, dO
 or V with fewer of them, spread copies, columns that warps share unevenly; of sm90, one and several
-slabs, two and three stages."""
+slabs, two and three stages, K and V as A from shared memory and from registers."""
 
 TOP_BARRIER = """\
     cp_async_wait(STAGES - 2);
@@ -158,12 +163,14 @@ MUTATIONS = [
         SM90,
         "    wait_for_phase(q_full(shared, stage.index), stage.parity);\n    start",
         "    start",
+        2,
     ),
     Mutation(
         "bwd sm90: dO is not waited for",
         SM90,
         "    wait_for_phase(do_full(shared, stage.index), stage.parity);\n",
         "",
+        2,
     ),
     Mutation(
         "bwd sm90: V is not waited for", SM90, "      wait_for_phase(v_full(shared), 0);", "      ;"
@@ -193,6 +200,7 @@ MUTATIONS = [
         SM90,
         "    wgmma_wait(0);\n    wgmma_order_n${ block_m }(dp)",
         "    wgmma_order_n${ block_m }(dp)",
+        2,
     ),
     Mutation(
         "bwd sm90: the other turn's dS",
@@ -234,13 +242,18 @@ MUTATIONS = [
         "  store_gradient",
     ),
     Mutation(
-        "bwd sm90: no mask at the end of the keys", SM90, "first_key + 64 > args->seqlen_k", "0 > 1"
+        "bwd sm90: no mask at the end of the keys",
+        SM90,
+        "first_key + 64 > args->seqlen_k",
+        "0 > 1",
+        2,
     ),
     Mutation(
         "bwd sm90: no mask on the diagonal",
         SM90,
         "first_key + 63<% endif %>",
         "first_key<% endif %>",
+        2,
     ),
     Mutation(
         "bwd sm90: dK is not scaled", SM90, "K_TILES, DTYPE, args->scale", "K_TILES, DTYPE, 1.0f"
@@ -270,6 +283,152 @@ MUTATIONS = [
         "    __syncwarp();\n//% if sums",
         "//% if sums",
     ),
+    # ---- sm90: fragments of K and V that stay in registers ----
+    Mutation(
+        "bwd sm90: K is not there when its fragments are loaded",
+        SM90,
+        "    wait_for_phase(k_full(shared), 0);\n//% if k_in_regs",
+        "//% if k_in_regs",
+    ),
+    Mutation(
+        "bwd sm90: V is not there when its fragments are loaded",
+        SM90,
+        "    wait_for_phase(v_full(shared), 0);\n    load",
+        "    load",
+    ),
+    Mutation(
+        "bwd sm90: fragments of K before K is there",
+        SM90,
+        "    wait_for_phase(k_full(shared), 0);\n//% if k_in_regs\n"
+        "    load_fragments(k, shared + (consumer * 64 + warp * 16) * 128, S_STEPS);\n//% endif\n",
+        "//% if k_in_regs\n"
+        "    load_fragments(k, shared + (consumer * 64 + warp * 16) * 128, S_STEPS);\n//% endif\n"
+        "    wait_for_phase(k_full(shared), 0);\n",
+    ),
+    Mutation(
+        "bwd sm90: fragments of the other consumer's K",
+        SM90,
+        "load_fragments(k, shared + (consumer * 64 + warp * 16) * 128",
+        "load_fragments(k, shared + (64 - consumer * 64 + warp * 16) * 128",
+    ),
+    Mutation(
+        "bwd sm90: fragments of the other consumer's V",
+        SM90,
+        "V_OFFSET + (consumer * 64 + warp * 16) * 128, DP",
+        "V_OFFSET + (64 - consumer * 64 + warp * 16) * 128, DP",
+    ),
+    Mutation(
+        "bwd sm90: fragments of another warp's V",
+        SM90,
+        "V_OFFSET + (consumer * 64 + warp * 16) * 128, DP",
+        "V_OFFSET + consumer * 64 * 128, DP",
+    ),
+    Mutation(
+        "bwd sm90: fragments of K in the place of V's",
+        SM90,
+        "shared + V_OFFSET + (consumer * 64 + warp",
+        "shared + (consumer * 64 + warp",
+    ),
+    Mutation(
+        "bwd sm90: fragments of the first slab alone",
+        SM90,
+        "keys + step / 4 * KEY_SLAB_BYTES",
+        "keys + 0 * KEY_SLAB_BYTES",
+    ),
+    Mutation(
+        "bwd sm90: slabs of keys as long as those of rows",
+        SM90,
+        "keys + step / 4 * KEY_SLAB_BYTES",
+        "keys + step / 4 * ROW_SLAB_BYTES",
+    ),
+    Mutation(
+        "bwd sm90: fragments without the swizzle",
+        SM90,
+        "((step % 4 * 32 + lane / 16 * 16) ^ swizzle_of_row(64, lane))",
+        "(step % 4 * 32 + lane / 16 * 16)",
+    ),
+    Mutation(
+        "bwd sm90: halves of a fragment", SM90, "step % 4 * 32 + lane / 16 * 16", "step % 4 * 32"
+    ),
+    Mutation(
+        "bwd sm90: the first fragment of K, always", SM90, "_rs(score, k[step]", "_rs(score, k[0]"
+    ),
+    Mutation("bwd sm90: the first fragment of V, always", SM90, "_rs(dp, v[step]", "_rs(dp, v[0]"),
+    # ---- sm90: S and dP ahead ----
+    Mutation(
+        "bwd sm90 ahead: the next Q is not waited for",
+        SM90,
+        "hand over Q, lse and delta, and dO.\n"
+        "    wait_for_phase(q_full(shared, stage.index), stage.parity);\n",
+        "hand over Q, lse and delta, and dO.\n",
+    ),
+    Mutation(
+        "bwd sm90 ahead: the next dO is not waited for",
+        SM90,
+        '    wait_for_phase(do_full(shared, stage.index), stage.parity);\n    start_dp(dp, ${ "v',
+        '    start_dp(dp, ${ "v',
+    ),
+    Mutation(
+        "bwd sm90 ahead: V is not waited for",
+        SM90,
+        "//% if not v_in_regs\n    wait_for_phase(v_full(shared), 0);\n//% endif\n",
+        "",
+    ),
+    Mutation(
+        "bwd sm90 ahead: dV of the step that came last",
+        SM90,
+        "start_dv(dv, p, shared, before)",
+        "start_dv(dv, p, shared, stage.index)",
+    ),
+    Mutation(
+        "bwd sm90 ahead: dK of the step that came last",
+        SM90,
+        "start_dk(dk, ds, shared, before)",
+        "start_dk(dk, ds, shared, stage.index)",
+    ),
+    Mutation("bwd sm90 ahead: S is not waited for", SM90, "wgmma_wait(3)", "wgmma_wait(4)"),
+    Mutation(
+        "bwd sm90 ahead: dP is not waited for", SM90, "    wgmma_wait(2);\n", "    wgmma_wait(3);\n"
+    ),
+    Mutation(
+        "bwd sm90 ahead: P is rounded under dV",
+        SM90,
+        "    wgmma_wait(0);\n    wgmma_order_n${ hdim_v }(dv);\n    wgmma_order_n${ hdim }(dk);\n"
+        "    // The warp's",
+        "    // The warp's",
+    ),
+    Mutation(
+        "bwd sm90 ahead: the step that is to come is handed back",
+        SM90,
+        "arrive_once(step_empty(shared, before))",
+        "arrive_once(step_empty(shared, stage.index))",
+    ),
+    Mutation(
+        "bwd sm90 ahead: the last dV is left out",
+        SM90,
+        "    start_dv(dv, p, shared, stage.index);\n    start_dk(dk, ds, shared, stage.index);\n"
+        "    wgmma_wait(0)",
+        "    start_dk(dk, ds, shared, stage.index);\n    wgmma_wait(0)",
+    ),
+    Mutation(
+        "bwd sm90 ahead: the place of dS is not waited for",
+        SM90,
+        "  wait_for_phase(ds_empty(shared, turn), n / 2 % 2 ^ 1);\n",
+        "",
+    ),
+    Mutation(
+        "bwd sm90 ahead: lse and delta of the first step",
+        SM90,
+        "(const float *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES) + lane % 4 * 2;\n"
+        "    // The producer",
+        "(const float *)(smem + ROWS_OFFSET) + lane % 4 * 2;\n    // The producer",
+    ),
+    Mutation(
+        "bwd sm90 ahead: no mask on the diagonal",
+        SM90,
+        "args->seqlen_k < first_key + 63<% endif %>;\n  if",
+        "args->seqlen_k < first_key<% endif %>;\n  if",
+    ),
     # ---- sm90: dQ is added by the copy engine ----
     Mutation("bwd sm90: dQ is not fenced", BULK, "  fence_proxy_async();\n", ""),
     Mutation("bwd sm90: dQ is added before other lanes stored it", BULK, "  __syncwarp();\n", ""),
@@ -294,9 +453,7 @@ MUTATIONS = [
         "//% if bulk and dq_warps == 0\n  wait_for_additions(0);\n//% endif\n}",
         "}",
     ),
-    Mutation(
-        "bwd sm90: one group of additions is left behind", BULK, "read(pending)", "read(1)"
-    ),
+    Mutation("bwd sm90: one group of additions is left behind", BULK, "read(pending)", "read(1)"),
     Mutation(
         "bwd sm90: the place of dQ's columns is not waited for",
         SM90,
