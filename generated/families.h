@@ -9,7 +9,7 @@ enum { AP_FAMILY_ATTENTION = 0, AP_FAMILY_SOFTMAX = 1, AP_FAMILY_LAYERNORM = 2, 
 
 /* ---- attention ---- */
 
-/* flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map|fwd_schedule|bwd_dbias>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_ragged|_paged][_ready][_decode]_sm<80|86|90> */
+/* flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map|fwd_schedule|bwd_dbias>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_modgrad][_ragged|_paged][_ready][_decode]_sm<80|86|90> */
 enum { /* axes */
   AP_ATTENTION_PASS = 0,
   AP_ATTENTION_SPLIT = 1,
@@ -23,11 +23,12 @@ enum { /* axes */
   AP_ATTENTION_DROPOUT = 9,
   AP_ATTENTION_MOD_SCORE = 10,
   AP_ATTENTION_MOD_MASK = 11,
-  AP_ATTENTION_SEQUENCES = 12,
-  AP_ATTENTION_READY = 13,
-  AP_ATTENTION_DECODE = 14,
-  AP_ATTENTION_ARCH = 15,
-  AP_ATTENTION_AXIS_COUNT = 16,
+  AP_ATTENTION_MOD_GRAD = 12,
+  AP_ATTENTION_SEQUENCES = 13,
+  AP_ATTENTION_READY = 14,
+  AP_ATTENTION_DECODE = 15,
+  AP_ATTENTION_ARCH = 16,
+  AP_ATTENTION_AXIS_COUNT = 17,
 };
 enum { /* pass */
   AP_ATTENTION_PASS_FWD = 0,

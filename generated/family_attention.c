@@ -41,57 +41,57 @@ static const int32_t values_17[] = {2};
 static const int32_t values_18[] = {9};
 static const ap_set where_19[] = {{0, 0, 0, 1, values_18, 1}};
 static const int32_t values_20[] = {0, 9};
-static const ap_set where_21[] = {{13, 0, 0, 1, values_12, 1}};
+static const ap_set where_21[] = {{14, 0, 0, 1, values_12, 1}};
 static const int32_t values_22[] = {90};
-static const ap_set where_23[] = {{0, 0, 0, 1, values_11, 1}, {13, 0, 0, 1, values_12, 1}};
+static const ap_set where_23[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_12, 1}};
 static const ap_set where_24[] = {{10, 0, 0, 1, values_12, 1}};
 static const ap_set where_25[] = {{11, 0, 0, 1, values_12, 1}};
-static const int32_t values_26[] = {5, 6, 7};
-static const ap_set where_27[] = {{0, 0, 0, 1, values_26, 3}};
-static const int32_t values_28[] = {7};
-static const ap_set where_29[] = {{0, 0, 0, 1, values_28, 1}};
-static const int32_t values_30[] = {2, 3, 4};
-static const ap_set where_31[] = {{0, 0, 0, 1, values_30, 3}};
-static const ap_set where_32[] = {{0, 0, 0, 1, values_30, 3}, {6, 0, 0, 1, values_12, 1}, {15, 0, 0, 1, values_22, 1}};
-static const ap_set where_33[] = {{0, 0, 0, 1, values_30, 3}, {15, 0, 0, 1, values_22, 1}};
-static const int32_t values_34[] = {10};
-static const ap_set where_35[] = {{0, 0, 0, 1, values_34, 1}};
-static const int32_t values_36[] = {2, 3, 4, 5, 6, 7};
-static const ap_set where_37[] = {{0, 0, 0, 1, values_36, 6}};
-static const int32_t values_38[] = {2, 6};
-static const ap_set where_39[] = {{0, 0, 0, 1, values_38, 2}};
-static const ap_set where_40[] = {{15, 0, 0, 1, values_22, 1}};
-static const int32_t values_41[] = {2, 3};
-static const ap_set where_42[] = {{0, 0, 0, 1, values_41, 2}, {15, 0, 0, 1, values_22, 1}, {3, 136, 512, 8, 0, 0}};
-static const ap_set where_43[] = {{15, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}};
-static const ap_set where_44[] = {{0, 0, 0, 1, values_11, 1}, {15, 0, 0, 1, values_22, 1}, {3, 264, 512, 8, 0, 0}};
-static const int32_t values_45[] = {0, 2, 3};
-static const ap_set where_46[] = {{15, 0, 0, 1, values_22, 1}, {12, 0, 0, 1, values_4, 2}};
-static const ap_set where_47[] = {{15, 0, 0, 1, values_22, 1}, {12, 0, 0, 1, values_4, 2}, {1, 0, 0, 1, values_12, 1}};
-static const ap_set where_48[] = {{15, 0, 0, 1, values_22, 1}, {12, 0, 0, 1, values_4, 2}, {0, 0, 0, 1, values_11, 1}};
-static const ap_set where_49[] = {{0, 0, 0, 1, values_30, 3}, {12, 0, 0, 1, values_4, 2}};
-static const int32_t pairs_50[][2] = {{64, 128}, {64, 256}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
-static const ap_tile_part parts_51[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"q", 7, 1, -1}, {"d", 14, 0, 0}, {"k", 16, 1, -1}, {"v", 17, 1, -1}, {"a", 18, 1, -1}};
-static const ap_tile_part parts_52[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
-static const ap_tile_part parts_53[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
-static const int32_t values_54[] = {6};
-static const ap_set where_55[] = {{0, 0, 0, 1, values_54, 1}};
-static const int32_t values_56[] = {5};
-static const ap_set where_57[] = {{0, 0, 0, 1, values_56, 1}};
-static const int32_t values_58[] = {4};
-static const ap_set where_59[] = {{0, 0, 0, 1, values_58, 1}, {15, 0, 0, 1, values_22, 1}};
-static const ap_set where_60[] = {{0, 0, 0, 1, values_41, 2}, {15, 0, 0, 1, values_22, 1}, {2, 136, 512, 8, 0, 0}};
-static const int32_t values_61[] = {80, 86};
-static const ap_set where_62[] = {{0, 0, 0, 1, values_30, 3}, {15, 0, 0, 1, values_61, 2}};
-static const ap_set where_63[] = {{0, 0, 0, 1, values_41, 2}, {15, 0, 0, 1, values_22, 1}, {2, 8, 128, 8, 0, 0}};
-static const ap_set where_64[] = {{0, 0, 0, 1, values_11, 1}, {15, 0, 0, 1, values_61, 2}, {14, 0, 0, 1, values_12, 1}};
-static const ap_set where_65[] = {{0, 0, 0, 1, values_11, 1}, {15, 0, 0, 1, values_61, 2}, {14, 0, 0, 1, values_11, 1}};
-static const ap_set where_66[] = {{0, 0, 0, 1, values_11, 1}, {15, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}};
+static const int32_t values_26[] = {2, 3};
+static const ap_set where_27[] = {{12, 0, 0, 1, values_12, 1}};
+static const int32_t values_28[] = {80, 86};
+static const int32_t values_29[] = {5, 6, 7};
+static const ap_set where_30[] = {{0, 0, 0, 1, values_29, 3}};
+static const int32_t values_31[] = {7};
+static const ap_set where_32[] = {{0, 0, 0, 1, values_31, 1}};
+static const int32_t values_33[] = {2, 3, 4};
+static const ap_set where_34[] = {{0, 0, 0, 1, values_33, 3}};
+static const ap_set where_35[] = {{0, 0, 0, 1, values_33, 3}, {6, 0, 0, 1, values_12, 1}, {16, 0, 0, 1, values_22, 1}};
+static const ap_set where_36[] = {{0, 0, 0, 1, values_33, 3}, {16, 0, 0, 1, values_22, 1}};
+static const int32_t values_37[] = {10};
+static const ap_set where_38[] = {{0, 0, 0, 1, values_37, 1}};
+static const int32_t values_39[] = {2, 3, 4, 5, 6, 7};
+static const ap_set where_40[] = {{0, 0, 0, 1, values_39, 6}};
+static const int32_t values_41[] = {2, 6};
+static const ap_set where_42[] = {{0, 0, 0, 1, values_41, 2}};
+static const ap_set where_43[] = {{16, 0, 0, 1, values_22, 1}};
+static const ap_set where_44[] = {{0, 0, 0, 1, values_26, 2}, {16, 0, 0, 1, values_22, 1}, {3, 136, 512, 8, 0, 0}};
+static const ap_set where_45[] = {{16, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}};
+static const ap_set where_46[] = {{0, 0, 0, 1, values_11, 1}, {16, 0, 0, 1, values_22, 1}, {3, 264, 512, 8, 0, 0}};
+static const int32_t values_47[] = {0, 2, 3};
+static const ap_set where_48[] = {{16, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}};
+static const ap_set where_49[] = {{16, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}, {1, 0, 0, 1, values_12, 1}};
+static const ap_set where_50[] = {{16, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}, {0, 0, 0, 1, values_11, 1}};
+static const int32_t pairs_51[][2] = {{64, 128}, {64, 256}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
+static const ap_tile_part parts_52[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"q", 7, 1, -1}, {"d", 14, 0, 0}, {"k", 16, 1, -1}, {"v", 17, 1, -1}, {"a", 18, 1, -1}};
+static const ap_tile_part parts_53[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
+static const ap_tile_part parts_54[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
+static const int32_t values_55[] = {6};
+static const ap_set where_56[] = {{0, 0, 0, 1, values_55, 1}};
+static const int32_t values_57[] = {5};
+static const ap_set where_58[] = {{0, 0, 0, 1, values_57, 1}};
+static const int32_t values_59[] = {4};
+static const ap_set where_60[] = {{0, 0, 0, 1, values_59, 1}, {16, 0, 0, 1, values_22, 1}};
+static const ap_set where_61[] = {{0, 0, 0, 1, values_26, 2}, {16, 0, 0, 1, values_22, 1}, {2, 136, 512, 8, 0, 0}};
+static const ap_set where_62[] = {{0, 0, 0, 1, values_33, 3}, {16, 0, 0, 1, values_28, 2}};
+static const ap_set where_63[] = {{0, 0, 0, 1, values_26, 2}, {16, 0, 0, 1, values_22, 1}, {2, 8, 128, 8, 0, 0}};
+static const ap_set where_64[] = {{0, 0, 0, 1, values_11, 1}, {16, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_12, 1}};
+static const ap_set where_65[] = {{0, 0, 0, 1, values_11, 1}, {16, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}};
+static const ap_set where_66[] = {{0, 0, 0, 1, values_11, 1}, {16, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}};
 static const ap_set where_67[] = {{0, 0, 0, 1, values_11, 1}};
 static const int32_t values_68[] = {1, 8, 9, 5, 6, 7, 10};
 static const ap_set where_69[] = {{0, 0, 0, 1, values_68, 7}};
 static const int32_t values_70[] = {1, 2, 3};
-static const ap_set where_71[] = {{8, 0, 0, 1, values_70, 3}, {12, 0, 0, 1, values_4, 2}};
+static const ap_set where_71[] = {{8, 0, 0, 1, values_70, 3}, {13, 0, 0, 1, values_4, 2}};
 static const int32_t values_72[] = {3};
 static const ap_set where_73[] = {{8, 0, 0, 1, values_72, 1}};
 static const ap_set where_74[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_12, 1}};
@@ -99,19 +99,19 @@ static const ap_set where_75[] = {{8, 0, 0, 1, values_4, 2}};
 static const ap_set where_76[] = {{9, 0, 0, 1, values_12, 1}};
 static const ap_set where_77[] = {{7, 0, 0, 1, values_12, 1}};
 static const ap_set where_78[] = {{6, 0, 0, 1, values_12, 1}};
-static const ap_set where_79[] = {{12, 0, 0, 1, values_17, 1}};
+static const ap_set where_79[] = {{13, 0, 0, 1, values_17, 1}};
 static const int32_t values_80[] = {128};
-static const ap_set where_81[] = {{0, 0, 0, 1, values_11, 1}, {15, 0, 0, 1, values_61, 2}, {14, 0, 0, 1, values_11, 1}, {2, 0, 0, 1, values_80, 1}, {3, 72, 120, 8, 0, 0}};
-static const ap_set where_82[] = {{0, 0, 0, 1, values_11, 1}, {15, 0, 0, 1, values_61, 2}, {14, 0, 0, 1, values_11, 1}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_80, 1}, {8, 0, 0, 1, values_11, 1}, {9, 0, 0, 1, values_11, 1}, {10, 0, 0, 1, values_11, 1}, {11, 0, 0, 1, values_11, 1}};
-static const ap_set where_83[] = {{0, 0, 0, 1, values_11, 1}, {15, 0, 0, 1, values_61, 2}, {14, 0, 0, 1, values_11, 1}, {2, 8, 128, 8, 0, 0}, {3, 128, 160, 8, 0, 0}};
-static const ap_set where_84[] = {{0, 0, 0, 1, values_11, 1}, {15, 0, 0, 1, values_61, 2}, {14, 0, 0, 1, values_11, 1}, {2, 8, 216, 8, 0, 0}, {3, 224, 256, 8, 0, 0}};
-static const ap_set where_85[] = {{0, 0, 0, 1, values_11, 1}, {15, 0, 0, 1, values_61, 2}};
-static const ap_set where_86[] = {{0, 0, 0, 1, values_11, 1}, {15, 0, 0, 1, values_22, 1}, {14, 0, 0, 1, values_12, 1}};
-static const ap_set where_87[] = {{0, 0, 0, 1, values_11, 1}, {15, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 0, 0, 1, values_80, 1}, {3, 8, 120, 8, 0, 0}};
-static const ap_set where_88[] = {{0, 0, 0, 1, values_11, 1}, {15, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_80, 1}};
-static const ap_set where_89[] = {{0, 0, 0, 1, values_11, 1}, {15, 0, 0, 1, values_22, 1}, {2, 8, 256, 8, 0, 0}, {3, 8, 256, 8, 0, 0}};
-static const ap_set where_90[] = {{0, 0, 0, 1, values_17, 1}, {15, 0, 0, 1, values_14, 1}, {2, 224, 512, 8, 0, 0}};
-static const ap_set where_91[] = {{0, 0, 0, 1, values_17, 1}, {15, 0, 0, 1, values_14, 1}, {3, 224, 512, 8, 0, 0}};
+static const ap_set where_81[] = {{0, 0, 0, 1, values_11, 1}, {16, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 0, 0, 1, values_80, 1}, {3, 72, 120, 8, 0, 0}};
+static const ap_set where_82[] = {{0, 0, 0, 1, values_11, 1}, {16, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_80, 1}, {8, 0, 0, 1, values_11, 1}, {9, 0, 0, 1, values_11, 1}, {10, 0, 0, 1, values_11, 1}, {11, 0, 0, 1, values_11, 1}};
+static const ap_set where_83[] = {{0, 0, 0, 1, values_11, 1}, {16, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 128, 8, 0, 0}, {3, 128, 160, 8, 0, 0}};
+static const ap_set where_84[] = {{0, 0, 0, 1, values_11, 1}, {16, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 216, 8, 0, 0}, {3, 224, 256, 8, 0, 0}};
+static const ap_set where_85[] = {{0, 0, 0, 1, values_11, 1}, {16, 0, 0, 1, values_28, 2}};
+static const ap_set where_86[] = {{0, 0, 0, 1, values_11, 1}, {16, 0, 0, 1, values_22, 1}, {15, 0, 0, 1, values_12, 1}};
+static const ap_set where_87[] = {{0, 0, 0, 1, values_11, 1}, {16, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 0, 0, 1, values_80, 1}, {3, 8, 120, 8, 0, 0}};
+static const ap_set where_88[] = {{0, 0, 0, 1, values_11, 1}, {16, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_80, 1}};
+static const ap_set where_89[] = {{0, 0, 0, 1, values_11, 1}, {16, 0, 0, 1, values_22, 1}, {2, 8, 256, 8, 0, 0}, {3, 8, 256, 8, 0, 0}};
+static const ap_set where_90[] = {{0, 0, 0, 1, values_17, 1}, {16, 0, 0, 1, values_14, 1}, {2, 224, 512, 8, 0, 0}};
+static const ap_set where_91[] = {{0, 0, 0, 1, values_17, 1}, {16, 0, 0, 1, values_14, 1}, {3, 224, 512, 8, 0, 0}};
 
 /* name, label, kind, token, shown before, phrase; same as, domain, words */
 static const ap_axis axes[] = {
@@ -139,14 +139,16 @@ static const ap_axis axes[] = {
      -1, {10, 0, 0, 1, values_2, 2}, 0},
     {"mod_mask", "a snippet's mask", AP_AXIS_FLAG, "_modmask", "", "with a snippet's mask ", "",
      -1, {11, 0, 0, 1, values_2, 2}, 0},
+    {"mod_grad", "gradients of a snippet's buffers", AP_AXIS_FLAG, "_modgrad", "", "with gradients of a snippet's buffers ", "",
+     -1, {12, 0, 0, 1, values_2, 2}, 0},
     {"sequences", "sequences", AP_AXIS_WORD, "", "", "with ", " sequences",
-     -1, {12, 0, 0, 1, values_6, 3}, words_9},
+     -1, {13, 0, 0, 1, values_6, 3}, words_9},
     {"ready", "a ready schedule", AP_AXIS_FLAG, "_ready", "", "with a ready schedule ", "",
-     -1, {13, 0, 0, 1, values_2, 2}, 0},
-    {"decode", "decode", AP_AXIS_FLAG, "_decode", "", "with decode ", "",
      -1, {14, 0, 0, 1, values_2, 2}, 0},
+    {"decode", "decode", AP_AXIS_FLAG, "_decode", "", "with decode ", "",
+     -1, {15, 0, 0, 1, values_2, 2}, 0},
     {"arch", "arch", AP_AXIS_NUMBER, "_sm", "sm", "on ", "",
-     -1, {15, 0, 0, 1, values_10, 3}, 0},
+     -1, {16, 0, 0, 1, values_10, 3}, 0},
 };
 /* where, must, same as, pairs */
 static const ap_rule rules[] = {
@@ -156,9 +158,9 @@ static const ap_rule rules[] = {
     {where_13, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_13, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_13, 1, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_13, 1, {12, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_13, 1, {14, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_13, 1, {15, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_13, 1, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_13, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_13, 1, {16, 0, 0, 1, values_14, 1}, -1, 0, 0},
     {where_13, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
     {where_13, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_13, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
@@ -173,9 +175,9 @@ static const ap_rule rules[] = {
     {where_16, 1, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_16, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_16, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_16, 1, {12, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_16, 1, {14, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_16, 1, {15, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_16, 1, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_16, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_16, 1, {16, 0, 0, 1, values_14, 1}, -1, 0, 0},
     {where_19, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_19, 1, {2, 0, 0, 1, values_15, 1}, -1, 0, 0},
     {where_19, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
@@ -187,67 +189,69 @@ static const ap_rule rules[] = {
     {where_19, 1, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_19, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_19, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_19, 1, {12, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_19, 1, {14, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_19, 1, {15, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_19, 1, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_19, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_19, 1, {16, 0, 0, 1, values_14, 1}, -1, 0, 0},
     {where_21, 1, {0, 0, 0, 1, values_20, 2}, -1, 0, 0},
-    {where_23, 2, {15, 0, 0, 1, values_22, 1}, -1, 0, 0},
-    {where_23, 2, {12, 0, 0, 1, values_4, 2}, -1, 0, 0},
+    {where_23, 2, {16, 0, 0, 1, values_22, 1}, -1, 0, 0},
+    {where_23, 2, {13, 0, 0, 1, values_4, 2}, -1, 0, 0},
     {where_24, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_24, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_25, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_25, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_27, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_27, 1, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_27, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_27, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_27, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_27, 1, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_27, 1, {14, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_27, 1, {15, 0, 0, 1, values_14, 1}, -1, 0, 0},
-    {where_27, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
-    {where_29, 1, {2, 8, 8, 8, 0, 0}, -1, 0, 0},
-    {where_29, 1, {4, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_31, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_31, 1, {14, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_32, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_32, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_32, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_33, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_33, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_35, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_35, 1, {14, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_35, 1, {15, 0, 0, 1, values_14, 1}, -1, 0, 0},
-    {where_35, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_35, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_35, 1, {12, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_37, 1, {12, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_27, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_27, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_39, 1, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_39, 1, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_40, 1, {14, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_33, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_33, 2, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_42, 3, {2, 136, 512, 8, 0, 0}, -1, 0, 0},
-    {where_43, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_44, 3, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_44, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_44, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_44, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_44, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_44, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_44, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_44, 3, {12, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_46, 2, {0, 0, 0, 1, values_45, 3}, -1, 0, 0},
-    {where_47, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_47, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_48, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_48, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_48, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_48, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_49, 2, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_33, 2, {3, 0, 0, 1, 0, 0}, 2, pairs_50, 6},
+    {where_27, 1, {0, 0, 0, 1, values_26, 2}, -1, 0, 0},
+    {where_27, 1, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_27, 1, {16, 0, 0, 1, values_28, 2}, -1, 0, 0},
+    {where_30, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_30, 1, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_30, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_30, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_30, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_30, 1, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_30, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_30, 1, {16, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_30, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_32, 1, {2, 8, 8, 8, 0, 0}, -1, 0, 0},
+    {where_32, 1, {4, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_34, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_34, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_35, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_35, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_35, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_36, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_36, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_38, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_38, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_38, 1, {16, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_38, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_38, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_38, 1, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_40, 1, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_30, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_30, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_42, 1, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_42, 1, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_43, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_36, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_36, 2, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_44, 3, {2, 136, 512, 8, 0, 0}, -1, 0, 0},
+    {where_45, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_46, 3, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_46, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_46, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_46, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_46, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_46, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_46, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_46, 3, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_48, 2, {0, 0, 0, 1, values_47, 3}, -1, 0, 0},
+    {where_49, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_49, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_50, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_50, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_50, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_50, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_36, 2, {3, 0, 0, 1, 0, 0}, 2, pairs_51, 6},
 };
 static const char *const fields[] = {
     "block_m",
@@ -271,13 +275,14 @@ static const char *const fields[] = {
     "ahead",
 };
 static const ap_tile_form forms[] = {
-    {11, 1, parts_51, 8},
-    {13, 0, parts_52, 12},
-    {-1, 0, parts_53, 11},
+    {11, 1, parts_52, 8},
+    {13, 0, parts_53, 12},
+    {-1, 0, parts_54, 11},
 };
 static const ap_tile_class tile_classes[] = {
     {where_71, 2, 6},
     {where_73, 1, 5},
+    {where_27, 1, 5},
     {where_74, 2, 4},
     {where_75, 1, 3},
     {where_76, 1, 2},
@@ -297,25 +302,26 @@ static const ap_stand_in stand_ins[] = {
     {where_87, 5, 2, 3, 136, 136},
     {where_88, 5, 2, 3, 136, 136},
     {where_89, 4, 2, 3, 0, 0},
-    {where_44, 3, 2, 3, 0, 0},
+    {where_46, 3, 2, 3, 0, 0},
     {where_90, 3, 2, 3, 240, 240},
     {where_91, 3, 2, 3, 240, 240},
     {where_62, 2, 2, 3, 0, 0},
-    {where_35, 1, 2, 3, 0, 0},
+    {where_38, 1, 2, 3, 0, 0},
 };
 static const ap_snippet_rule snippets[] = {
     {where_24, 1},
     {where_25, 1},
+    {where_27, 1},
     {where_16, 1},
 };
 /* name, where, renderer */
 static const ap_template templates[] = {
-    {"attention/flash_bwd_convert.cu.j2", where_55, 1, ap_render_flash_bwd_convert},
-    {"attention/flash_bwd_dbias.cu.j2", where_35, 1, ap_render_flash_bwd_dbias},
-    {"attention/flash_bwd_delta.cu.j2", where_57, 1, ap_render_flash_bwd_delta},
-    {"attention/flash_bwd_dq_sm90.cu.j2", where_59, 2, ap_render_flash_bwd_dq_sm90},
-    {"attention/flash_bwd_exchange_sm90.cu.j2", where_60, 3, ap_render_flash_bwd_exchange_sm90},
-    {"attention/flash_bwd_sinks.cu.j2", where_29, 1, ap_render_flash_bwd_sinks},
+    {"attention/flash_bwd_convert.cu.j2", where_56, 1, ap_render_flash_bwd_convert},
+    {"attention/flash_bwd_dbias.cu.j2", where_38, 1, ap_render_flash_bwd_dbias},
+    {"attention/flash_bwd_delta.cu.j2", where_58, 1, ap_render_flash_bwd_delta},
+    {"attention/flash_bwd_dq_sm90.cu.j2", where_60, 2, ap_render_flash_bwd_dq_sm90},
+    {"attention/flash_bwd_exchange_sm90.cu.j2", where_61, 3, ap_render_flash_bwd_exchange_sm90},
+    {"attention/flash_bwd_sinks.cu.j2", where_32, 1, ap_render_flash_bwd_sinks},
     {"attention/flash_bwd_sm80.cu.j2", where_62, 2, ap_render_flash_bwd_sm80},
     {"attention/flash_bwd_sm90.cu.j2", where_63, 3, ap_render_flash_bwd_sm90},
     {"attention/flash_fwd_combine.cu.j2", where_13, 1, ap_render_flash_fwd_combine},
@@ -324,7 +330,7 @@ static const ap_template templates[] = {
     {"attention/flash_fwd_schedule.cu.j2", where_19, 1, ap_render_flash_fwd_schedule},
     {"attention/flash_fwd_sm80.cu.j2", where_65, 3, ap_render_flash_fwd_sm80},
     {"attention/flash_fwd_sm90.cu.j2", where_66, 3, ap_render_flash_fwd_sm90},
-    {"attention/flash_fwd_wide_sm90.cu.j2", where_44, 3, ap_render_flash_fwd_wide_sm90},
+    {"attention/flash_fwd_wide_sm90.cu.j2", where_46, 3, ap_render_flash_fwd_wide_sm90},
 };
 /* where, rows alike, capabilities from and to, arch, target */
 static const ap_route routes[] = {
@@ -337,15 +343,15 @@ static const ap_route routes[] = {
     {where_67, 1, 3, 100, 109, 80, "sm_100"},
     {where_67, 1, 2, 110, 119, 80, "sm_110"},
     {where_67, 1, 1, 120, 129, 86, "sm_120"},
-    {where_31, 1, 9, 80, 80, 80, "sm_80"},
-    {where_31, 1, 8, 86, 86, 86, "sm_86"},
-    {where_31, 1, 7, 87, 87, 80, "sm_80"},
-    {where_31, 1, 6, 88, 89, 86, "sm_86"},
-    {where_31, 1, 5, 90, 90, 90, "sm_90a"},
-    {where_31, 1, 4, 90, 90, 80, "sm_90"},
-    {where_31, 1, 3, 100, 109, 80, "sm_100"},
-    {where_31, 1, 2, 110, 119, 80, "sm_110"},
-    {where_31, 1, 1, 120, 129, 86, "sm_120"},
+    {where_34, 1, 9, 80, 80, 80, "sm_80"},
+    {where_34, 1, 8, 86, 86, 86, "sm_86"},
+    {where_34, 1, 7, 87, 87, 80, "sm_80"},
+    {where_34, 1, 6, 88, 89, 86, "sm_86"},
+    {where_34, 1, 5, 90, 90, 90, "sm_90a"},
+    {where_34, 1, 4, 90, 90, 80, "sm_90"},
+    {where_34, 1, 3, 100, 109, 80, "sm_100"},
+    {where_34, 1, 2, 110, 119, 80, "sm_110"},
+    {where_34, 1, 1, 120, 129, 86, "sm_120"},
     {where_69, 1, 8, 80, 80, 80, "sm_80"},
     {where_69, 1, 7, 86, 86, 80, "sm_86"},
     {where_69, 1, 6, 87, 87, 80, "sm_80"},
@@ -359,14 +365,14 @@ static const ap_route routes[] = {
 extern const ap_family ap_family_attention;
 const ap_family ap_family_attention = {
     "attention", "flash",
-    "flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map|fwd_schedule|bwd_dbias>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_ragged|_paged][_ready][_decode]_sm<80|86|90>",
-    axes, 16, 15,
-    0x800000000000,
-    {0x80000000000, 0x40000000000, 0x100000000, 0x400000, 0x100000, 0x40000, 0x20000, 0x10000, 0x4000, 0x2000, 0x1000, 0x800, 0x200, 0x100, 0x80, 0x1},
-    {~0xfu, ~0x1u, ~0x3ffu, ~0x3ffu, ~0x3u, ~0x3u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x7fu},
-    rules, 98,
+    "flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map|fwd_schedule|bwd_dbias>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_modgrad][_ragged|_paged][_ready][_decode]_sm<80|86|90>",
+    axes, 17, 16,
+    0x1000000000000,
+    {0x100000000000, 0x80000000000, 0x200000000, 0x800000, 0x200000, 0x80000, 0x40000, 0x20000, 0x8000, 0x4000, 0x2000, 0x1000, 0x800, 0x200, 0x100, 0x80, 0x1},
+    {~0xfu, ~0x1u, ~0x3ffu, ~0x3ffu, ~0x3u, ~0x3u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x7fu, ~0u, ~0u, ~0u},
+    rules, 100,
     19, fields, forms, 3,
-    tile_classes, 10, &ap_tiles_attention, stand_ins, 14, ap_attention_fit,
+    tile_classes, 11, &ap_tiles_attention, stand_ins, 14, ap_attention_fit,
     templates, 15, routes, 26,
-    snippets, 3,
+    snippets, 4,
 };

@@ -126,7 +126,7 @@ const ap_family ap_family_layernorm = {
     axes, 7, 6,
     0x200000000,
     {0x40000000, 0x20000000, 0x10000000, 0x800, 0x200, 0x80, 0x1},
-    {~0x7u, ~0x1u, ~0x1u, ~0x1ffffu, ~0x3u, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
+    {~0x7u, ~0x1u, ~0x1u, ~0x1ffffu, ~0x3u, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
     rules, 10,
     9, fields, forms, 2,
     0, 0, &ap_tiles_layernorm, 0, 0, 0,

@@ -21,6 +21,7 @@ void ap_render_flash_bwd_dbias(ap_text *out, const ap_render_input *in) {
   const int32_t alibi = in->axis[AP_ATTENTION_ALIBI];
   const int32_t bias = in->axis[AP_ATTENTION_BIAS];
   const int32_t dropout = in->axis[AP_ATTENTION_DROPOUT];
+  const int32_t sequences = in->axis[AP_ATTENTION_SEQUENCES];
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
   const int32_t block_n = in->field[AP_ATTENTION_TILE_BLOCK_N];
   const int32_t warps_m = in->field[AP_ATTENTION_TILE_WARPS_M];
@@ -34,8 +35,13 @@ void ap_render_flash_bwd_dbias(ap_text *out, const ap_render_input *in) {
        "// the forward pass's lse, dP = dO V^T and delta = rowsum(dO out).\n"
        "//\n"
        "// One thread block owns BLOCK_M rows and BLOCK_N keys of the gradient and walks over all that share\n"
-       "// them: batches, heads and blocks of rows, in one order: every bit is the same in every run.\n"
-       "//\n"
+       "// them: batches, heads and blocks of rows, in one order: every bit is the same in every run.\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("//\n"
+         "// Sequences have lengths of their own, the gradient rows and keys for the longest: what none of them\n"
+         "// has is zero.\n");
+  }
+  TEXT("//\n"
        "// Pressed from templates/attention/flash_bwd_dbias.cu.j2 with tile ");
   STRING(tile_name);
   TEXT(" by\n"
@@ -64,6 +70,10 @@ void ap_render_flash_bwd_dbias(ap_text *out, const ap_render_input *in) {
   if (dropout) {
     TEXT(" --dropout");
   }
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT(" --");
+    STRING(in->word[AP_ATTENTION_SEQUENCES]);
+  }
   TEXT("\n"
        "#include \"attnpress/args/attention.h\"\n");
   if (dropout) {
@@ -71,8 +81,11 @@ void ap_render_flash_bwd_dbias(ap_text *out, const ap_render_input *in) {
   }
   TEXT("#include \"attnpress/device/dtype.cuh\"\n"
        "#include \"attnpress/device/gradient.cuh\"\n"
-       "#include \"attnpress/device/gradient_modify.cuh\"\n"
-       "#include \"attnpress/device/gradient_store.cuh\"\n"
+       "#include \"attnpress/device/gradient_modify.cuh\"\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("#include \"attnpress/device/gradient_sequence.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/gradient_store.cuh\"\n"
        "#include \"attnpress/device/product.cuh\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n"
        "#include \"attnpress/device/ptx_cp_async.cuh\"\n"
@@ -161,12 +174,45 @@ void ap_render_flash_bwd_dbias(ap_text *out, const ap_render_input *in) {
        "    *place = (uint16_t)pack(dtype, value, 0.0f);\n"
        "  }\n"
        "}\n"
-       "\n"
-       "// dS of a step, added to the gradient. `row`, `key`: this warp's first.\n"
-       "__device__ __forceinline__ void add_step(float sum[S_ROWS][S_COLUMNS * 4],\n"
+       "\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("// A sequence: the arguments with its lengths, and where it lies.\n"
+         "struct Sequence {\n"
+         "  attnpress_bwd_args args;\n"
+         "  int q_batch, q_row, k_batch, k_row;\n"
+         "  int values_row; // of lse_log2 and delta\n"
+         "};\n"
+         "\n"
+         "__device__ __forceinline__ Sequence find_sequence(const attnpress_bwd_dbias_ragged_args *given,\n"
+         "                                                  int b) {\n"
+         "  const attnpress_ragged_args *ragged = &given->ragged;\n"
+         "  const Rows queries = query_rows(ragged, b, given->dbias.bwd.seqlen_q);\n"
+         "  const Rows keys = bounded_keys(ragged, b, given->dbias.bwd.seqlen_k);\n"
+         "  Sequence of = {given->dbias.bwd};\n"
+         "  of.args.seqlen_q = queries.count;\n"
+         "  of.args.seqlen_k = keys.count;\n"
+         "  of.args.score.window_center = ragged->window_top_left ? 0 : keys.count - queries.count;\n"
+         "  of.q_batch = ragged->cu_seqlens_q != nullptr ? 0 : b;\n"
+         "  of.q_row = queries.begin;\n"
+         "  of.k_batch = ragged->cu_seqlens_k != nullptr ? 0 : b;\n"
+         "  of.k_row = keys.begin;\n"
+         "  of.values_row = padded_begin(of.q_batch * ragged->rows_q + of.q_row, b, PADDED_ROWS);\n"
+         "  return of;\n"
+         "}\n"
+         "\n"
+         "// dS of a step, added to the gradient. `row`, `key`: this warp's first; `values_row`: where the\n"
+         "// sequence's rows begin in a head of lse_log2 and delta.\n");
+  } else {
+    TEXT("// dS of a step, added to the gradient. `row`, `key`: this warp's first.\n");
+  }
+  TEXT("__device__ __forceinline__ void add_step(float sum[S_ROWS][S_COLUMNS * 4],\n"
        "                                         const attnpress_bwd_args *args, uint32_t q, uint32_t dout,\n"
        "                                         uint32_t k, uint32_t v, int64_t batch, int head, int row,\n"
-       "                                         int key) {\n"
+       "                                         int key");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT(", int values_row");
+  }
+  TEXT(") {\n"
        "  const int lane = threadIdx.x % 32;\n"
        "  float score[S_ROWS][S_COLUMNS * 4], grad[S_ROWS][S_COLUMNS * 4];\n"
        "#pragma unroll\n"
@@ -192,9 +238,13 @@ void ap_render_flash_bwd_dbias(ap_text *out, const ap_render_input *in) {
   }
   TEXT("#pragma unroll\n"
        "    for (int half = 0; half < 2; ++half) {\n"
-       "      const int position = row + m * 16 + half * 8 + lane / 4, column = key + lane % 4 * 2;\n"
-       "      const int64_t at = (batch * args->heads_q + head) * args->row_tiles * 16 + position;\n"
-       "      lse_log2[half] = args->lse_log2[at];\n"
+       "      const int position = row + m * 16 + half * 8 + lane / 4, column = key + lane % 4 * 2;\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("      const int64_t at = (int64_t)head * args->row_tiles * 16 + values_row + position;\n");
+  } else {
+    TEXT("      const int64_t at = (batch * args->heads_q + head) * args->row_tiles * 16 + position;\n");
+  }
+  TEXT("      lse_log2[half] = args->lse_log2[at];\n"
        "      delta[m][half] = args->delta[at];\n");
   if (bias != AP_ATTENTION_BIAS_NONE) {
     TEXT("      add_bias_at(score[m], BIAS, S_COLUMNS, half, false, args, batch, head, position, column);\n");
@@ -235,9 +285,14 @@ void ap_render_flash_bwd_dbias(ap_text *out, const ap_render_input *in) {
        "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, 1)\n"
        "    ");
   STRING(stem);
-  TEXT("(\n"
-       "        const __grid_constant__ attnpress_bwd_dbias_args args) {\n"
-       "  extern __shared__ __align__(128) unsigned char smem[];\n"
+  TEXT("(\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("        const __grid_constant__ attnpress_bwd_dbias_ragged_args given) {\n"
+         "  const attnpress_bwd_dbias_args &args = given.dbias;\n");
+  } else {
+    TEXT("        const __grid_constant__ attnpress_bwd_dbias_args args) {\n");
+  }
+  TEXT("  extern __shared__ __align__(128) unsigned char smem[];\n"
        "  const uint32_t shared = shared_address(smem);\n"
        "  const attnpress_bwd_args *bwd = &args.bwd;\n"
        "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;\n"
@@ -248,9 +303,14 @@ void ap_render_flash_bwd_dbias(ap_text *out, const ap_render_input *in) {
        "  const int key_begin = blockIdx.x % bwd->blocks * BLOCK_N;\n"
        "  const int row_block = blockIdx.x / bwd->blocks % args.row_blocks;\n"
        "  const int of_head = blockIdx.x / bwd->blocks / args.row_blocks;\n"
-       "  const int head_begin = of_head % args.heads, batch_begin = of_head / args.heads;\n"
-       "  const int key_end = min(key_begin + BLOCK_N, bwd->seqlen_k);\n"
-       "\n"
+       "  const int head_begin = of_head % args.heads, batch_begin = of_head / args.heads;\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("  const int rows = given.rows, keys = given.keys; // of the gradient\n"
+         "  const int tile_key_end = min(key_begin + BLOCK_N, keys);\n");
+  } else {
+    TEXT("  const int key_end = min(key_begin + BLOCK_N, bwd->seqlen_k);\n");
+  }
+  TEXT("\n"
        "  float sum[S_ROWS][S_COLUMNS * 4];\n"
        "#pragma unroll\n"
        "  for (int m = 0; m < S_ROWS; ++m)\n"
@@ -259,12 +319,23 @@ void ap_render_flash_bwd_dbias(ap_text *out, const ap_render_input *in) {
        "      sum[m][i] = 0.0f;\n"
        "\n"
        "  int64_t loaded = -1; // whose K and V are there\n"
-       "  for (int batch = batch_begin; batch < batch_begin + args.walk_batches; ++batch) {\n"
-       "    for (int head = head_begin; head < head_begin + args.walk_heads; ++head) {\n"
+       "  for (int batch = batch_begin; batch < batch_begin + args.walk_batches; ++batch) {\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("    const Sequence of = find_sequence(&given, batch);\n"
+         "    const attnpress_bwd_args *bwd = &of.args;\n"
+         "    const int key_end = min(key_begin + BLOCK_N, bwd->seqlen_k);\n"
+         "    if (key_begin >= key_end)\n"
+         "      continue;\n");
+  }
+  TEXT("    for (int head = head_begin; head < head_begin + args.walk_heads; ++head) {\n"
        "      const int kv_head = head / (bwd->heads_q / bwd->heads_kv);\n"
        "      for (int n = row_block; n < row_block + args.walk_row_blocks; ++n) {\n"
-       "        const int row_begin = n * BLOCK_M, last_row = min(row_begin + BLOCK_M, bwd->seqlen_q) - 1;\n"
-       "        // Rows that see none of the keys are skipped.\n");
+       "        const int row_begin = n * BLOCK_M, last_row = min(row_begin + BLOCK_M, bwd->seqlen_q) - 1;\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("        if (row_begin >= bwd->seqlen_q)\n"
+         "          break;\n");
+  }
+  TEXT("        // Rows that see none of the keys are skipped.\n");
   if (mask == AP_ATTENTION_MASK_WINDOW) {
     TEXT("        if (window_row(row_begin, &bwd->score, bwd->seqlen_k).key_begin >= key_end ||\n"
          "            window_row(last_row, &bwd->score, bwd->seqlen_k).key_end <= key_begin)\n"
@@ -278,22 +349,38 @@ void ap_render_flash_bwd_dbias(ap_text *out, const ap_render_input *in) {
        "        const int64_t wanted = (int64_t)batch * bwd->heads_kv + kv_head;\n"
        "        if (wanted != loaded) {\n"
        "          load_rows(shared + K_OFFSET, bwd->k,\n"
-       "                    batch * bwd->k_batch_stride + kv_head * bwd->k_head_stride +\n"
-       "                        key_begin * bwd->k_row_stride,\n"
+       "                    ");
+  STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "of.k_batch" : "batch");
+  TEXT(" * bwd->k_batch_stride + kv_head * bwd->k_head_stride +\n"
+       "                        ");
+  STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "(of.k_row + key_begin)" : "key_begin");
+  TEXT(" * bwd->k_row_stride,\n"
        "                    bwd->k_row_stride, BLOCK_N, HEAD_DIM, bwd->seqlen_k - key_begin);\n"
        "          load_rows(shared + V_OFFSET, bwd->v,\n"
-       "                    batch * bwd->v_batch_stride + kv_head * bwd->v_head_stride +\n"
-       "                        key_begin * bwd->v_row_stride,\n"
+       "                    ");
+  STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "of.k_batch" : "batch");
+  TEXT(" * bwd->v_batch_stride + kv_head * bwd->v_head_stride +\n"
+       "                        ");
+  STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "(of.k_row + key_begin)" : "key_begin");
+  TEXT(" * bwd->v_row_stride,\n"
        "                    bwd->v_row_stride, BLOCK_N, HEAD_DIM_V, bwd->seqlen_k - key_begin);\n"
        "          loaded = wanted;\n"
        "        }\n"
        "        load_rows(shared, bwd->q,\n"
-       "                  batch * bwd->q_batch_stride + head * bwd->q_head_stride +\n"
-       "                      row_begin * bwd->q_row_stride,\n"
+       "                  ");
+  STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "of.q_batch" : "batch");
+  TEXT(" * bwd->q_batch_stride + head * bwd->q_head_stride +\n"
+       "                      ");
+  STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "(of.q_row + row_begin)" : "row_begin");
+  TEXT(" * bwd->q_row_stride,\n"
        "                  bwd->q_row_stride, BLOCK_M, HEAD_DIM, bwd->seqlen_q - row_begin);\n"
        "        load_rows(shared + DO_OFFSET, bwd->dout,\n"
-       "                  batch * bwd->dout_batch_stride + head * bwd->dout_head_stride +\n"
-       "                      row_begin * bwd->dout_row_stride,\n"
+       "                  ");
+  STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "of.q_batch" : "batch");
+  TEXT(" * bwd->dout_batch_stride + head * bwd->dout_head_stride +\n"
+       "                      ");
+  STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "(of.q_row + row_begin)" : "row_begin");
+  TEXT(" * bwd->dout_row_stride,\n"
        "                  bwd->dout_row_stride, BLOCK_M, HEAD_DIM_V, bwd->seqlen_q - row_begin);\n"
        "        cp_async_commit();\n"
        "        cp_async_wait(0);\n"
@@ -303,7 +390,11 @@ void ap_render_flash_bwd_dbias(ap_text *out, const ap_render_input *in) {
        "                 shared + DO_OFFSET + own_row * ROW_BYTES_V,\n"
        "                 shared + K_OFFSET + own_key * ROW_BYTES,\n"
        "                 shared + V_OFFSET + own_key * ROW_BYTES_V, batch, head, row_begin + own_row,\n"
-       "                 key_begin + own_key);\n"
+       "                 key_begin + own_key");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT(", of.values_row");
+  }
+  TEXT(");\n"
        "      }\n"
        "    }\n"
        "  }\n"
@@ -317,7 +408,11 @@ void ap_render_flash_bwd_dbias(ap_text *out, const ap_render_input *in) {
        "      for (int i = 0; i < S_COLUMNS * 4; ++i) {\n"
        "        const int row = row_block * BLOCK_M + own_row + m * 16 + i / 2 % 2 * 8 + lane / 4;\n"
        "        const int key = key_begin + own_key + i / 4 * 8 + lane % 4 * 2 + i % 2;\n"
-       "        if (row < bwd->seqlen_q && key < bwd->seqlen_k)\n"
+       "        if (row < ");
+  STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "rows" : "bwd->seqlen_q");
+  TEXT(" && key < ");
+  STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "keys" : "bwd->seqlen_k");
+  TEXT(")\n"
        "          store_element(&args, of_batch + row * args.dbias_row_stride + key * args.dbias_key_stride,\n"
        "                        sum[m][i]);\n"
        "      }\n"
@@ -343,7 +438,9 @@ void ap_render_flash_bwd_dbias(ap_text *out, const ap_render_input *in) {
        "  }\n"
        "  // All threads arrive and wait: hands over the sums of each warp.\n"
        "  __syncthreads();\n"
-       "  for (int i = threadIdx.x; i < key_end - key_begin; i += NUM_THREADS) {\n"
+       "  for (int i = threadIdx.x; i < ");
+  STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "tile_key_end" : "key_end");
+  TEXT(" - key_begin; i += NUM_THREADS) {\n"
        "    float column = 0.0f;\n"
        "#pragma unroll\n"
        "    for (int part = 0; part < WARPS_M; ++part)\n"

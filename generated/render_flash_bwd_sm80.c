@@ -24,6 +24,7 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   const int32_t dropout = in->axis[AP_ATTENTION_DROPOUT];
   const int32_t mod_score = in->axis[AP_ATTENTION_MOD_SCORE];
   const int32_t mod_mask = in->axis[AP_ATTENTION_MOD_MASK];
+  const int32_t mod_grad = in->axis[AP_ATTENTION_MOD_GRAD];
   const int32_t sequences = in->axis[AP_ATTENTION_SEQUENCES];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
@@ -103,6 +104,9 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   if (mod_mask) {
     TEXT(" --mod-mask");
   }
+  if (mod_grad) {
+    TEXT(" --mod-grad");
+  }
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT(" --");
     STRING(in->word[AP_ATTENTION_SEQUENCES]);
@@ -129,10 +133,16 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   TEXT("#include \"attnpress/device/gradient_store.cuh\"\n"
        "#include \"attnpress/device/product.cuh\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n"
-       "#include \"attnpress/device/ptx_cp_async.cuh\"\n"
-       "#include \"attnpress/device/score.cuh\"\n");
+       "#include \"attnpress/device/ptx_cp_async.cuh\"\n");
+  if (mod_grad) {
+    TEXT("#include \"attnpress/device/ptx_red.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/score.cuh\"\n");
   if (snippet) {
     TEXT("#include \"attnpress/device/score_text.cuh\"\n");
+  }
+  if (mod_grad) {
+    TEXT("#include \"attnpress/device/score_trace.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/tile.cuh\"\n"
        "\n"
@@ -563,6 +573,14 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
            "                                                          int q_len, int k_len);\n"
            "\n");
     }
+    if (mod_grad) {
+      TEXT("// The same with its derivative by one of the numbers that it reads from buffers (score_trace.cuh).\n"
+           "__device__ __forceinline__ SnippetDual snippet_traced_score(const attnpress_mod_args *mod,\n"
+           "                                                            SnippetTrace *trace, float score,\n"
+           "                                                            SnippetRow row, int k, int q_len,\n"
+           "                                                            int k_len);\n"
+           "\n");
+    }
     if (mod_mask) {
       TEXT("// Whether the snippet lets query row see key `k`.\n"
            "__device__ __forceinline__ bool snippet_keeps(const attnpress_mod_args *mod, SnippetRow row, int k,\n"
@@ -573,12 +591,18 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
       TEXT("// Passes the scores of a step through it. They come in units of `scale`, and leave in natural units,\n"
            "// with their derivatives by what came; those of pairs that are not there as -inf and 0. `own`, `walk`:\n"
            "// this warp's first row and column.\n");
+      if (mod_grad) {
+        TEXT("// `before`: what came.\n");
+      }
     } else {
       TEXT("// Scores of a step that it takes out become -inf. `own`, `walk`: this warp's first row and column.\n");
     }
     TEXT("__device__ __forceinline__ void snippet_block(float score[S_ROWS][S_COLUMNS * 4],\n");
     if (mod_score) {
       TEXT("                                              float slope[S_ROWS][S_COLUMNS * 4],\n");
+    }
+    if (mod_grad) {
+      TEXT("                                              float before[S_ROWS][S_COLUMNS * 4],\n");
     }
     TEXT("                                              const attnpress_mod_args *mod,\n"
          "                                              const attnpress_bwd_args *args, int64_t batch,\n"
@@ -599,8 +623,11 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT(", k = ");
     STRING((pass != AP_ATTENTION_PASS_BWD_DQ) ? "row" : "column");
     TEXT(";\n"
-         "      const float given = score[m][i];\n"
-         "      score[m][i] = -INF;\n");
+         "      const float given = score[m][i];\n");
+    if (mod_grad) {
+      TEXT("      before[m][i] = given;\n");
+    }
+    TEXT("      score[m][i] = -INF;\n");
     if (mod_score) {
       TEXT("      slope[m][i] = 0.0f;\n");
     }
@@ -636,6 +663,52 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
            "}\n"
            "\n");
     }
+    if (mod_grad) {
+      TEXT("// Adds to the gradients of the snippet's buffers what the pairs of a step have a part in. `ds`: the\n"
+           "// gradients by what the snippet made of `before`. The text is run once a read, and what goes to one\n"
+           "// place again and again is added up first. Pairs without a gradient are left out: there the derivative\n"
+           "// may be anything.\n"
+           "__device__ __forceinline__ void add_buffer_gradients(const float ds[S_ROWS][S_COLUMNS * 4],\n"
+           "                                                     const float before[S_ROWS][S_COLUMNS * 4],\n"
+           "                                                     const attnpress_mod_args *mod,\n"
+           "                                                     const attnpress_mod_gradients *gradients,\n"
+           "                                                     const attnpress_bwd_args *args, int64_t batch,\n"
+           "                                                     int head, int own, int walk) {\n"
+           "  const int lane = threadIdx.x % 32;\n"
+           "  const int kv_head = head / (args->heads_q / args->heads_kv);\n"
+           "#pragma unroll 1\n"
+           "  for (int read = 0, reads = 1; read < reads; ++read) {\n"
+           "    float *place = nullptr;\n"
+           "    float sum = 0.0f;\n"
+           "#pragma unroll\n"
+           "    for (int m = 0; m < S_ROWS; ++m) {\n"
+           "#pragma unroll\n"
+           "      for (int i = 0; i < S_COLUMNS * 4; ++i) {\n"
+           "        if (ds[m][i] == 0.0f)\n"
+           "          continue;\n"
+           "        const int key = own + m * 16 + i % 4 / 2 * 8 + lane / 4;\n"
+           "        const int query = walk + i / 4 * 8 + lane % 4 * 2 + i % 2;\n"
+           "        const SnippetRow at = {(int)batch, head, kv_head, query};\n"
+           "        SnippetTrace trace = {gradients, read, 0, nullptr};\n"
+           "        const SnippetDual passed =\n"
+           "            snippet_traced_score(mod, &trace, before[m][i] * mod->natural_per_unit, at, key,\n"
+           "                                 args->seqlen_q, args->seqlen_k);\n"
+           "        reads = max(reads, trace.count);\n"
+           "        if (trace.place != place) {\n"
+           "          if (place != nullptr)\n"
+           "            red_add(place, sum);\n"
+           "          place = trace.place;\n"
+           "          sum = 0.0f;\n"
+           "        }\n"
+           "        sum += snippet_chain(passed.derivative, ds[m][i]);\n"
+           "      }\n"
+           "    }\n"
+           "    if (place != nullptr)\n"
+           "      red_add(place, sum);\n"
+           "  }\n"
+           "}\n"
+           "\n");
+    }
   }
   if (!in_registers || (pass == AP_ATTENTION_PASS_BWD)) {
     TEXT("// Rounds scores into a tile of shared memory; `place`: this thread's first element of it.\n"
@@ -655,12 +728,16 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   STRING(stem);
   TEXT("(\n");
   if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && snippet) {
-    TEXT("        const __grid_constant__ attnpress_bwd_ragged_mod_args given) {\n"
+    TEXT("        const __grid_constant__ ");
+    STRING(mod_grad ? "attnpress_bwd_ragged_mod_grad_args" : "attnpress_bwd_ragged_mod_args");
+    TEXT(" given) {\n"
          "  const attnpress_bwd_ragged_args &batch = given.batch;\n");
   } else if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("        const __grid_constant__ attnpress_bwd_ragged_args batch) {\n");
   } else if (snippet) {
-    TEXT("        const __grid_constant__ attnpress_bwd_mod_args given) {\n"
+    TEXT("        const __grid_constant__ ");
+    STRING(mod_grad ? "attnpress_bwd_mod_grad_args" : "attnpress_bwd_mod_args");
+    TEXT(" given) {\n"
          "  const attnpress_bwd_args &args = given.bwd;\n");
   } else {
     TEXT("        const __grid_constant__ attnpress_bwd_args args) {\n");
@@ -877,10 +954,16 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   if (mod_score) {
     TEXT("    float slope[S_ROWS][S_COLUMNS * 4];\n");
   }
+  if (mod_grad) {
+    TEXT("    float before[S_ROWS][S_COLUMNS * 4];\n");
+  }
   if (snippet) {
     TEXT("    snippet_block(score, ");
     if (mod_score) {
       TEXT("slope, ");
+    }
+    if (mod_grad) {
+      TEXT("before, ");
     }
     TEXT("&given.mod, &args, work.batch, ");
     STRING(owns_keys ? "now.head" : "work.head");
@@ -969,6 +1052,16 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("      differentiate_scores(grad[m], score[m], S_COLUMNS, ");
     STRING(owns_keys ? "true, delta" : "false, delta[m]");
     TEXT(");\n");
+  }
+  if (mod_grad) {
+    TEXT("    }\n");
+    if (warps_k > 1) {
+      TEXT("    if (warp % WARPS_K == 0)\n");
+    }
+    TEXT("    add_buffer_gradients(grad, before, &given.mod, &given.gradients, &args, work.batch, now.head,\n"
+         "                         work.begin + own_row, now.row + walk_row);\n"
+         "#pragma unroll\n"
+         "    for (int m = 0; m < S_ROWS; ++m) {\n");
   }
   if (mod_score) {
     TEXT("      multiply_slopes(grad[m], slope[m]);\n");

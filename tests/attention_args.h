@@ -5,7 +5,7 @@
 #include "attnpress/args/score_mod.h"
 
 _Static_assert(sizeof(attnpress_fwd_sm90_ragged_mod_args) <= FAKE_ARGS_MAX &&
-                   sizeof(attnpress_bwd_mod_args) <= FAKE_ARGS_MAX,
+                   sizeof(attnpress_bwd_ragged_mod_grad_args) <= FAKE_ARGS_MAX,
                "a launch of the stand-in has room for the largest");
 
 static UNUSED size_t attention_args_bytes(const char *symbol) {
@@ -18,6 +18,12 @@ static UNUSED size_t attention_args_bytes(const char *symbol) {
                                              : sizeof(attnpress_fwd_combine_args);
   if (strstr(symbol, "fwd_map") != NULL)
     return sizeof(attnpress_fwd_map_args);
+  if (strstr(symbol, "bwd_dbias") != NULL)
+    return strstr(symbol, "_ragged") != NULL ? sizeof(attnpress_bwd_dbias_ragged_args)
+                                             : sizeof(attnpress_bwd_dbias_args);
+  if (strstr(symbol, "_modgrad") != NULL)
+    return strstr(symbol, "_ragged") != NULL ? sizeof(attnpress_bwd_ragged_mod_grad_args)
+                                             : sizeof(attnpress_bwd_mod_grad_args);
   if (strstr(symbol, "flash_bwd") != NULL && mod)
     return strstr(symbol, "_ragged") != NULL ? sizeof(attnpress_bwd_ragged_mod_args)
                                              : sizeof(attnpress_bwd_mod_args);

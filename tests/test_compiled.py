@@ -57,7 +57,10 @@ def is_plain_forward(row: Row) -> bool:
     return plain and variant.mask != "window"
 
 
-FEATURES = ("softcap", "alibi", "bias", "dropout", "mod_score", "mod_mask", "sequences", "ready")
+FEATURES = (
+    *("softcap", "alibi", "bias", "dropout", "mod_score", "mod_mask", "mod_grad"),
+    *("sequences", "ready"),
+)
 SPILL_BYTES, SPILLING_SHARE = 48, 0.02
 
 

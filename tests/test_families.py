@@ -234,7 +234,8 @@ def test_the_runtime_knows_it(checkout: Path, tmp_path: Path) -> None:
         "flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map"
         "|fwd_schedule|bwd_dbias>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window]"
         "[_softcap][_alibi]"
-        "[_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_ragged|_paged][_decode]"
+        "[_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_modgrad]"
+        "[_ragged|_paged][_decode]"
     )
     toy = "toy[_scale|_scale_add]_cols<N>[_quiet]_sm<80|90>"
     refused = {

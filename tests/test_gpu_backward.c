@@ -70,6 +70,9 @@ typedef struct call {
   score_data scores;
   score_groups device_scores;
   attnpress_dbias dbias, device_dbias;
+  attnpress_dbuffer dbuffers[SNIPPET_BUFFERS], device_dbuffers[SNIPPET_BUFFERS];
+  size_t dbuffer_bytes[SNIPPET_BUFFERS];
+  CUdeviceptr dbuffer[SNIPPET_BUFFERS];
   float *before[REFERENCE_GRADIENTS];
   CUstream stream;
 } call;
@@ -188,6 +191,32 @@ static void open_dbias(call *c) {
   c->host.dbias = d;
 }
 
+/* Where a snippet has a score, the gradients of its buffers of floats: of one layout, so that there are
+ * calls without. Not of deterministic calls. */
+static void open_dbuffers(call *c) {
+  const attnpress_score_mod *m = c->host.score_mod;
+  if (m == NULL || m->score == NULL || c->r.deterministic || c->r.layout == HEADS_FIRST)
+    return;
+  for (int i = 0; i < m->buffer_count; ++i) {
+    const attnpress_score_buffer *b = &m->buffers[i];
+    attnpress_dbuffer *d = &c->dbuffers[i];
+    int64_t count = 1;
+    if (b->dtype == ATTNPRESS_INT32)
+      continue;
+    for (int n = b->rank - 1; n >= 0; --n) {
+      d->stride[n] = count;
+      count *= b->shape[n];
+    }
+    c->dbuffer_bytes[i] = (size_t)count * sizeof(float);
+    d->data = calloc((size_t)count, sizeof(float));
+    CHECK_CUDA(gpu.mem_alloc(&c->dbuffer[i], c->dbuffer_bytes[i]));
+    CHECK_CUDA(gpu.memcpy_htod(c->dbuffer[i], d->data, c->dbuffer_bytes[i]));
+    c->device_dbuffers[i] = *d;
+    c->device_dbuffers[i].data = (float *)(uintptr_t)c->dbuffer[i];
+  }
+  c->host.dbuffers = c->dbuffers;
+}
+
 /* The same on the device. */
 static void move_scores(call *c) {
   void *pointers[SCORE_BUFFERS] = {NULL};
@@ -205,6 +234,7 @@ static void move_scores(call *c) {
   c->device_dbias = c->dbias;
   c->device_dbias.data = (void *)(uintptr_t)c->buffer[DBIAS];
   c->device.dbias = c->host.dbias != NULL ? &c->device_dbias : NULL;
+  c->device.dbuffers = c->host.dbuffers != NULL ? c->device_dbuffers : NULL;
 }
 
 static void open_call(call *c, const row *r) {
@@ -219,6 +249,7 @@ static void open_call(call *c, const row *r) {
   a->lse = open_rows(c, LSE, a->lse_stride);
   open_scores(c);
   open_dbias(c);
+  open_dbuffers(c);
   reference_fill_normal(&a->q, 1);
   reference_fill_normal(&a->k, 2);
   reference_fill_normal(&a->v, 3);
@@ -271,6 +302,11 @@ static void close_call(call *c) {
     if (c->score_buffer[i])
       gpu.mem_free(c->score_buffer[i]);
   score_data_free(&c->scores);
+  for (int i = 0; i < SNIPPET_BUFFERS; ++i) {
+    free(c->dbuffers[i].data);
+    if (c->dbuffer[i])
+      gpu.mem_free(c->dbuffer[i]);
+  }
   for (int i = 0; i < REFERENCE_GRADIENTS; ++i)
     free(c->before[i]);
   gpu.stream_destroy(c->stream);
@@ -284,6 +320,9 @@ static void fetch(call *c) {
     CHECK_CUDA(gpu.memcpy_dtoh(c->memory[DSINKS], c->buffer[DSINKS], c->bytes[DSINKS]));
   if (c->buffer[DBIAS])
     CHECK_CUDA(gpu.memcpy_dtoh(c->memory[DBIAS], c->buffer[DBIAS], c->bytes[DBIAS]));
+  for (int i = 0; i < SNIPPET_BUFFERS; ++i)
+    if (c->dbuffer[i])
+      CHECK_CUDA(gpu.memcpy_dtoh(c->dbuffers[i].data, c->dbuffer[i], c->dbuffer_bytes[i]));
 }
 
 static void check_dsinks(const call *c) {
@@ -315,6 +354,19 @@ static void check_dbias(const call *c) {
       (int)e.at[3], e.value, e.expected, reference_gradient_bound(&e));
 }
 
+static void check_dbuffers(const call *c) {
+  reference_gradient e = {0};
+  CHECK(reference_check_dbuffers(&c->host, 0.0f, &e) == 0);
+  __atomic_fetch_add(&checks, 1, __ATOMIC_RELAXED);
+  if (e.error <= reference_gradient_bound(&e))
+    return;
+  __atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED);
+  printf("FAILED: the gradient by %s of the snippet %s, head dim %d, mask %d: element %d is %.6g, "
+         "expected %.6g, where %.3g is allowed\n",
+         c->host.score_mod->buffers[e.at[0]].name, c->host.score_mod->name, c->r.hdim, c->r.mask,
+         (int)e.at[1], e.value, e.expected, reference_gradient_bound(&e));
+}
+
 static void check_gradients(const call *c, const char *what) {
   const row *r = &c->r;
   reference_gradient errors[REFERENCE_GRADIENTS] = {0};
@@ -344,6 +396,8 @@ static void test_row(const row *r) {
     check_dsinks(&c);
   if (c.host.dbias != NULL)
     check_dbias(&c);
+  if (c.host.dbuffers != NULL)
+    check_dbuffers(&c);
   close_call(&c);
 }
 
@@ -407,6 +461,7 @@ static void add_snippets(void) {
       {.mod = OWN("both"), .softcap = 5.0f, .dropout = 0.2f},
       {.mod = OWN("both"), .windowed = 1, .left = 90, .right = 10},
       {.mod = OWN("grad")},
+      {.mod = OWN("reads")},
   };
 #undef SHIPPED
 #undef OWN

@@ -14,6 +14,7 @@
 #include "attention/cpu_backward.h"
 #include "attention/defaults.h"
 #include "attention/ragged.h"
+#include "cpu/element.h"
 #include "ragged_support.h"
 #include "../tools/reference_backward.h"
 #include "../tools/sequences.h"
@@ -29,6 +30,8 @@ typedef struct batch {
   attnpress_alibi alibi;
   attnpress_sinks sinks;
   attnpress_dropout dropout;
+  attnpress_bias bias;
+  attnpress_dbias dbias;
   float slopes[SEQUENCES_MAX * HEADS_MAX], sink_values[HEADS_MAX], dsinks[HEADS_MAX];
   memories memory;
   int queries[SEQUENCES_MAX], keys[SEQUENCES_MAX], count;
@@ -104,6 +107,45 @@ static void make_scores(batch *b, int heads) {
   a->dropout = draw(4) == 0 ? &b->dropout : NULL;
 }
 
+/* A bias of all sequences or of each, for more than the longest; and its gradient, by any of it. */
+static void make_bias(batch *b, int heads) {
+  static const int32_t dtypes[] = {ATTNPRESS_FP16, ATTNPRESS_BF16, ATTNPRESS_FP32};
+  attnpress_bias *bias = &b->bias;
+  attnpress_dbias *d = &b->dbias;
+  attnpress_backward_args *a = &b->args;
+  if (draw(3) != 0)
+    return;
+  a->ragged = &b->ragged;
+  const attnpress_forward_args forward = ap_forward_of(a);
+  const int64_t rows = ap_ragged_queries(&forward), keys = ap_ragged_keys(&forward);
+  *bias = (attnpress_bias)ATTNPRESS_BIAS_INIT;
+  *d = (attnpress_dbias)ATTNPRESS_DBIAS_INIT;
+  const int64_t shape[4] = {draw(2) ? b->count : 1, draw(2) ? heads : 1, rows + draw(9),
+                            keys + draw(9)};
+  int64_t stride = 1, of_gradient = 1;
+  for (int i = 3; i >= 0; --i) {
+    bias->shape[i] = shape[i];
+    d->shape[i] = i < 3 && draw(2) ? 1 : i == 0 ? b->count : i == 1 ? heads : shape[i];
+    bias->stride[i] = stride;
+    d->stride[i] = d->shape[i] > 1 ? of_gradient : 12345;
+    stride *= shape[i];
+    of_gradient *= d->shape[i];
+  }
+  bias->dtype = dtypes[draw(3)];
+  d->dtype = dtypes[draw(3)];
+  void *values = allocate(&b->memory, (size_t)stride * sizeof(float));
+  d->data = allocate(&b->memory, (size_t)of_gradient * sizeof(float));
+  bias->data = values;
+  for (int64_t i = 0; i < stride; ++i) /* none where no sequence looks */
+    ap_store_element(values, i,
+                     i % shape[3] >= keys || i / shape[3] % shape[2] >= rows ? NAN
+                     : draw(16) == 0                                         ? -INFINITY
+                                     : 0.125f * (float)(draw(33) - 16),
+                     bias->dtype);
+  a->bias = bias;
+  a->dbias = draw(4) ? d : NULL;
+}
+
 static batch make_batch(int seed) {
   static const int hdims[] = {8, 40, 64, 136}, groups[] = {1, 2, 4, 7};
   batch b = {.args = ATTNPRESS_BACKWARD_ARGS_INIT, .ragged = ATTNPRESS_RAGGED_INIT};
@@ -134,6 +176,7 @@ static batch make_batch(int seed) {
   if (draw(6) == 0) /* the longest one is none */
     b.ragged.max_seqlen_k = longest(b.keys, b.count) > 1 ? longest(b.keys, b.count) - 1 : 0;
   make_scores(&b, heads);
+  make_bias(&b, heads);
   b.ragged.lse_log2 = draw(2);
   b.ragged.lse_empty_pos_inf = draw(2);
   a->lse = allocate_values(&b, a->lse_stride, &b.ragged.lse_row_stride);
@@ -151,6 +194,8 @@ static void settle(batch *b) {
   a->sinks = a->sinks ? &b->sinks : NULL;
   a->dropout = a->dropout ? &b->dropout : NULL;
   a->dsinks = a->sinks ? b->dsinks : NULL;
+  a->bias = a->bias ? &b->bias : NULL;
+  a->dbias = a->dbias ? &b->dbias : NULL;
   b->alibi.slopes = b->slopes;
   b->sinks.data = b->sink_values;
 }
@@ -241,12 +286,22 @@ static void check_dsinks(const batch *b, int seed) {
              e.expected);
 }
 
+static void check_dbias(const batch *b, int seed) {
+  reference_gradient e = {0};
+  for (int64_t i = 0; i < b->dbias.shape[0]; ++i)
+    for (int64_t h = 0; h < b->dbias.shape[1]; ++h)
+      assert_int_equal(backward_sequences_check_dbias(&b->args, i, h, NULL, &e), 0);
+  if (!(e.error <= reference_gradient_bound(&e)))
+    fail_msg("batch %d: dbias of %d, head %d, row %d, key %d is %g, expected %g", seed,
+             (int)e.at[0], (int)e.at[2], (int)e.at[1], (int)e.at[3], e.value, e.expected);
+}
+
 enum { BATCHES = 30, GROUP = 8 };
 
 /** Errors of several batches add up, as the criterion is of many elements. */
 static void test_cpu(void **state) {
   (void)state;
-  int with_sinks = 0;
+  int with_sinks = 0, with_dbias = 0;
   for (int isa = 0; isa <= (int)ap_cpu_best_isa(); ++isa)
     for (int group = 0; group < BATCHES; ++group) {
       reference_gradient e[4][REFERENCE_GRADIENTS] = {{{0}}};
@@ -262,6 +317,9 @@ static void test_cpu(void **state) {
         if (b.args.dsinks != NULL)
           check_dsinks(&b, seed);
         with_sinks += b.args.dsinks != NULL;
+        if (b.args.dbias != NULL)
+          check_dbias(&b, seed);
+        with_dbias += b.args.dbias != NULL;
         check_batch(&b, e[b.args.softcap > 0.0f ? 0 : b.args.q.dtype], seed);
         free_memories(&b.memory);
       }
@@ -276,7 +334,7 @@ static void test_cpu(void **state) {
                      x->expected);
         }
     }
-  assert_true(with_sinks > 20);
+  assert_true(with_sinks > 20 && with_dbias > 20);
 }
 
 /** Gradients that are added to what is there, sinks included. */
@@ -406,6 +464,8 @@ static void test_refused(void **state) {
   (void)state;
   attnpress_bias bias = {sizeof bias,    (void *)0x50000, {1, 1, 100, 300},
                          {0, 0, 300, 1}, ATTNPRESS_BF16,  0};
+  attnpress_dbias dbias = {sizeof dbias,   (void *)0x60000, {1, 1, 20, 30},
+                           {0, 0, 300, 1}, ATTNPRESS_BF16,  0};
   attnpress_backward_args fine = ragged_args();
   ap_problem problem;
   assert_ok(
@@ -417,8 +477,19 @@ static void test_refused(void **state) {
          ATTNPRESS_NOT_SUPPORTED, "ragged.kv_batch_idx is given");
   REFUSE((ragged.page_table = some, ragged.page_table_pages = 1), ATTNPRESS_NOT_SUPPORTED,
          "ragged.page_table is given");
-  REFUSE(args.bias = &bias, ATTNPRESS_NOT_SUPPORTED,
-         "bias and ragged are both given, with which the backward pass has no gradients");
+  REFUSE((args.bias = &bias, bias.shape[2] = 99), ATTNPRESS_INVALID_ARGUMENT,
+         "bias.shape[2] is 99; it must be at least 100");
+  bias.shape[2] = 100;
+  REFUSE(args.dbias = &dbias, ATTNPRESS_INVALID_ARGUMENT, "dbias is given and bias is NULL");
+  REFUSE((args.bias = &bias, args.dbias = &dbias), ATTNPRESS_INVALID_ARGUMENT,
+         "dbias.shape[2] is 20; it must be bias.shape[2], 100, or 1");
+  dbias.shape[2] = 1;
+  REFUSE((args.bias = &bias, args.dbias = &dbias), ATTNPRESS_INVALID_ARGUMENT,
+         "dbias.shape[3] is 30; it must be bias.shape[3], 300");
+  dbias.shape[3] = 300;
+  dbias.shape[0] = 2;
+  REFUSE((args.bias = &bias, args.dbias = &dbias), ATTNPRESS_INVALID_ARGUMENT,
+         "dbias.shape[0] is 2; it must be batch, 3, or 1");
   REFUSE(args.lse = NULL, ATTNPRESS_INVALID_ARGUMENT, "lse is NULL");
   REFUSE((args.dlse = (const float *)0x1002, args.dlse_row_stride = 1), ATTNPRESS_INVALID_ARGUMENT,
          "aligned to 4 bytes");
@@ -494,6 +565,24 @@ static void test_plans(void **state) {
   args.deterministic = 1;
   /* bwd_dq has as many rows as bwd_delta, or others. */
   check_plan(handle, &args, ATTNPRESS_ONE_CALL, paired, values + 3 * order);
+  /* The gradient by a bias has no order. */
+  static const char *const biased[] = {"flash_fwd_schedule_hdim8_bf16_sm80",
+                                       "flash_bwd_delta_hdim64_bf16_ragged_sm80",
+                                       "flash_bwd_dbias_hdim64_bf16_causal_biasfp32_ragged_sm80",
+                                       "flash_bwd_hdim64_bf16_causal_biasfp32_ragged_sm90",
+                                       "flash_bwd_convert_hdim64_bf16_ragged_sm80",
+                                       NULL};
+  attnpress_bias bias = {sizeof bias,    (void *)0x50000, {1, 1, 100, 304},
+                         {0, 0, 304, 1}, ATTNPRESS_FP32,  0};
+  attnpress_dbias dbias = {sizeof dbias,   (void *)0x60000, {1, 1, 100, 304},
+                           {0, 0, 304, 1}, ATTNPRESS_FP32,  0};
+  args.sinks = NULL;
+  args.dsinks = NULL;
+  args.deterministic = 0;
+  args.bias = &bias;
+  args.dbias = &dbias;
+  check_plan(handle, &args, ATTNPRESS_ONE_CALL, biased, values + sum + 2 * order);
+  check_plan(handle, &args, ATTNPRESS_UP_TO, biased, values + sum + 2 * order);
   attnpress_destroy(handle);
 }
 
@@ -564,6 +653,32 @@ static void test_launches(void **state) {
   assert_int_equal(cuda->launch[5].grid, 3 * HEADS_Q);
   check_launch(&cuda->launch[7], &schedule.order[cuda->launch[4].grid - 1], 1, 3);
 
+  /* A tile of the gradient by a bias a thread block: it is larger than the bounds, and a sum over
+   * sequences and rows. */
+  attnpress_bias bias = {sizeof bias,    (void *)0x50000, {1, 1, 31, 300},
+                         {0, 0, 300, 1}, ATTNPRESS_FP32,  0};
+  attnpress_dbias dbias = {sizeof dbias,       (void *)0x60000, {1, HEADS_Q, 1, 300},
+                           {9, 300, 12345, 1}, ATTNPRESS_FP16,  0};
+  attnpress_bwd_dbias_ragged_args given;
+  args.bias = &bias;
+  args.dbias = &dbias;
+  assert_ok(attnpress_backward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 13);
+  assert_non_null(strstr(cuda->launch[10].symbol, "flash_bwd_dbias_"));
+  memcpy(&given, cuda->launch[10].args, sizeof given);
+  const unsigned dbias_blocks = (unsigned)given.dbias.bwd.blocks;
+  assert_int_equal(cuda->launch[10].grid, dbias_blocks * HEADS_Q);
+  assert_true(dbias_blocks >= 300 / 128 && given.rows == 1 && given.keys == 300);
+  assert_ptr_equal(given.dbias.dbias, dbias.data);
+  assert_int_equal(given.dbias.dbias_head_stride, 300);
+  assert_int_equal(given.dbias.dbias_batch_stride, 0);
+  assert_int_equal(given.dbias.walk_batches, 3);
+  assert_int_equal(given.dbias.walk_heads, 1);
+  assert_int_equal(given.dbias.walk_row_blocks, 1); /* of 20 queries at most */
+  assert_ptr_equal(given.ragged.cu_seqlens_k, some);
+  args.bias = NULL;
+  args.dbias = NULL;
+
   /* Nothing but sums of the sinks, which need no order; keys alone. */
   attnpress_sinks sinks = ATTNPRESS_SINKS_INIT;
   float values[HEADS_Q];
@@ -573,11 +688,11 @@ static void test_launches(void **state) {
   args.q.shape[1] = args.out.shape[1] = args.dout.shape[1] = args.dq.shape[1] = 0;
   ragged.max_seqlen_q = 0;
   assert_ok(attnpress_backward(handle, &args, NULL));
-  assert_int_equal(cuda->launches, 11);
-  assert_int_equal(cuda->launch[8].grid, 1);
-  assert_string_equal(cuda->launch[9].symbol, "flash_bwd_sinks_hdim8_fp16_ragged_sm80");
-  check_launch(&cuda->launch[10],
-               &((attnpress_fwd_schedule_args *)(void *)cuda->launch[8].args)->order[0], 1, 3);
+  assert_int_equal(cuda->launches, 16);
+  assert_int_equal(cuda->launch[13].grid, 1);
+  assert_string_equal(cuda->launch[14].symbol, "flash_bwd_sinks_hdim8_fp16_ragged_sm80");
+  check_launch(&cuda->launch[15],
+               &((attnpress_fwd_schedule_args *)(void *)cuda->launch[13].args)->order[0], 1, 3);
   attnpress_destroy(handle);
 }
 

@@ -65,6 +65,8 @@ held --lengths 5,0,77,130 --heads 4 --kv-heads 2 --hdim 64 --check full --causal
 grep -q '4 sequences, 212 queries (at most 130 of one), 212 keys (130)' "$work/out" || fail "--lengths"
 held --lengths 5,0,77,130 --heads 4 --kv-heads 2 --hdim 64 --causal --batch-invariant
 held --lengths 5,0,77,130 --heads 4 --kv-heads 2 --hdim 64 --causal --page-size 16 --bias fp32
+held --lengths 5,0,77,130 --heads 4 --kv-heads 2 --hdim 64 --causal --bias fp32 --backward --check full
+grep -q '^error .*dbias' "$work/out" || fail "--backward --lengths --bias checks the gradient by the bias"
 held --lengths lognormal:9:40:1 --page-size 3 --seqlen-q 2 --heads 4 --hdim 40 --check full --alibi
 grep -q 'pages of 3' "$work/out" || fail "--page-size (not in the call's line)"
 grep -q '_paged' "$work/out" || fail "--page-size (not in the kernel's name)"
@@ -102,7 +104,6 @@ wrong 'page-size is of --lengths' --page-size 16
 wrong 'batch-invariant does not go with --splits' --batch-invariant --splits 2
 wrong 'batch-invariant does not go with --backward' --batch-invariant --backward
 wrong 'leave --batch and --seqlen-k out' --lengths 5,6 --batch 2
-wrong 'has no gradients with --bias' --lengths 5,6 --bias fp16 --backward
 wrong 'keys in pages have no gradients' --lengths 5,6 --page-size 16 --backward
 wrong '"5"; it must be two whole numbers' --window 5
 wrong '"-2,0"' --window -2,0

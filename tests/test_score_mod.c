@@ -327,6 +327,81 @@ static void test_backward_launches(void **state) {
   attnpress_destroy(handle);
 }
 
+/* Gradients of buffers: in the kernel of dK and dV, which is compiled for those that are wanted; one
+ * that the score's text does not read needs none. */
+static void test_gradients_of_buffers(void **state) {
+  (void)state;
+  static const int32_t sums[4] = {0, 20, 40, 60};
+  attnpress_handle *handle = make_handle();
+  attnpress_backward_args args = backward_args();
+  attnpress_dbuffer dbuffers[2] = {{(float *)0xe00000, {200, 1}}, {NULL, {0}}};
+  args.dbuffers = dbuffers;
+  assert_ok(attnpress_backward(handle, &args, NULL));
+  assert_string_equal(cuda->launch[1].symbol,
+                      "flash_bwd_hdim72_bf16_modscore_modmask_modgrad_sm80");
+  const attnpress_bwd_mod_grad_args *given = (const void *)cuda->launch[1].args;
+  check_mod(&given->mod, 0);
+  assert_ptr_equal(given->gradients.buffer[0].data, dbuffers[0].data);
+  assert_int_equal(given->gradients.buffer[0].stride[0], 200);
+  assert_int_equal(given->gradients.buffer[0].stride[1], 1);
+  assert_null(given->gradients.buffer[1].data);
+  const int compiled = compiles();
+
+  /* Another place compiles nothing; others without are another text. */
+  dbuffers[0].data += 100;
+  assert_ok(attnpress_backward(handle, &args, NULL));
+  assert_int_equal(compiles(), compiled);
+  attnpress_plan *plan;
+  assert_ok(attnpress_plan_backward(handle, &args, NULL, &plan));
+  dbuffers[0].data = NULL;
+  assert_int_equal(attnpress_plan_run(plan, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("so must be the buffers whose gradients are wanted");
+  attnpress_plan_destroy(plan);
+  int before = cuda->launches;
+  assert_ok(attnpress_backward(handle, &args, NULL));
+  assert_string_equal(cuda->launch[before + 1].symbol,
+                      "flash_bwd_hdim72_bf16_modscore_modmask_sm80");
+  assert_int_equal(compiles(), compiled + 1);
+  dbuffers[0].data = (float *)0xe00000;
+  mod.score = "score *= cap;";
+  before = cuda->launches;
+  assert_ok(attnpress_backward(handle, &args, NULL));
+  assert_string_equal(cuda->launch[before + 1].symbol,
+                      "flash_bwd_hdim72_bf16_modscore_modmask_sm80");
+
+  /* Of large head dims, whose dQ another kernel computes; of sequences. */
+  args = backward_args();
+  args.dbuffers = dbuffers;
+  attnpress_tensor *const tensors[] = {&args.q,    &args.k,  &args.v,  &args.out,
+                                       &args.dout, &args.dq, &args.dk, &args.dv};
+  for (int i = 0; i < 8; ++i)
+    *tensors[i] =
+        attnpress_tensor_bshd(tensors[i]->data, tensors[i]->shape[0], tensors[i]->shape[1],
+                              tensors[i]->shape[2], 264, tensors[i]->dtype);
+  before = cuda->launches;
+  assert_ok(attnpress_backward(handle, &args, NULL));
+  assert_string_equal(cuda->launch[before + 1].symbol,
+                      "flash_bwd_dq_hdim264_bf16_modscore_modmask_sm80");
+  assert_string_equal(cuda->launch[before + 2].symbol,
+                      "flash_bwd_dkv_hdim264_bf16_modscore_modmask_modgrad_sm80");
+  args = backward_args();
+  args.dbuffers = dbuffers;
+  attnpress_ragged ragged = ATTNPRESS_RAGGED_INIT;
+  ragged.batch = 3;
+  ragged.cu_seqlens_q = ragged.cu_seqlens_k = sums;
+  args.ragged = &ragged;
+  for (int i = 0; i < 8; ++i)
+    tensors[i]->shape[0] = 1;
+  before = cuda->launches;
+  assert_ok(attnpress_backward(handle, &args, NULL));
+  assert_string_equal(cuda->launch[before + 2].symbol,
+                      "flash_bwd_hdim72_bf16_modscore_modmask_modgrad_ragged_sm80");
+  const attnpress_bwd_ragged_mod_grad_args *bwd = (const void *)cuda->launch[before + 2].args;
+  check_mod(&bwd->mod, 0);
+  assert_ptr_equal(bwd->gradients.buffer[0].data, dbuffers[0].data);
+  attnpress_destroy(handle);
+}
+
 /* Of sequences of their own lengths: no map is made, and the kernel is given the snippet behind
  * where they lie. */
 static void test_ragged_launches(void **state) {
@@ -401,6 +476,32 @@ static void test_backward_refusals(void **state) {
   mod.score_grad = long_text;
   assert_int_equal(attnpress_backward(handle, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
   assert_error_says("score_mod.score_grad has 19999 bytes");
+  attnpress_dbuffer dbuffers[2];
+#define REFUSED(change, status, words)                                                             \
+  do {                                                                                             \
+    args = backward_args();                                                                        \
+    dbuffers[0] = (attnpress_dbuffer){(float *)0xe00000, {128, 1}};                                \
+    dbuffers[1] = (attnpress_dbuffer){NULL, {0}};                                                  \
+    args.dbuffers = dbuffers;                                                                      \
+    change;                                                                                        \
+    assert_int_equal(attnpress_backward(handle, &args, NULL), ATTNPRESS_##status);                 \
+    assert_error_says(words);                                                                      \
+  } while (0)
+  REFUSED(args.score_mod = NULL, INVALID_ARGUMENT, "dbuffers is given and score_mod is NULL");
+  REFUSED(args.deterministic = 1, NOT_SUPPORTED,
+          "dbuffers[0].data (of bias) is given and deterministic is 1");
+  REFUSED(dbuffers[1].data = dbuffers[0].data, INVALID_ARGUMENT,
+          "score_mod.buffers[1] (doc) is of ATTNPRESS_INT32, by which there is no gradient");
+  REFUSED(mod.score = NULL, INVALID_ARGUMENT,
+          "score_mod \"own\" has no score: a mask has no gradient by bias");
+  REFUSED(dbuffers[0].data = (float *)0xe00002, INVALID_ARGUMENT,
+          "dbuffers[0].data (of bias) is 0xe00002; it must be aligned to 4 bytes");
+  REFUSED(dbuffers[0].stride[0] = -1, INVALID_ARGUMENT,
+          "dbuffers[0] (of bias).stride[0] is -1 elements");
+  REFUSED(dbuffers[0].stride[0] = INT64_MAX, INVALID_ARGUMENT, "times its extent overflows");
+  REFUSED(dbuffers[0].stride[0] = 127, INVALID_ARGUMENT, "so that elements meet");
+#undef REFUSED
+  assert_int_equal(cuda->launches, 0);
   attnpress_plan *plan;
   args = backward_args();
   assert_ok(attnpress_plan_backward(handle, &args, NULL, &plan));
@@ -526,7 +627,7 @@ static void test_errors_of_a_text(void **state) {
   } backward[] = {
       {"int n = 0;\nn = floorf(score); score += n;", NULL, "own.score(2): error",
        "a float is a number with its derivative, which becomes an int by (int) alone"},
-      {"score = fmodf(score, 2.0f);", NULL, "own.score(1): error", "with score_grad there is no"},
+      {"score = fmodf(score, 2.0f);", NULL, "own.score(1): error", "there is no such copy"},
       {"score *= 2;", "foo(score)", "own.score_grad(1): error: identifier \"foo\" is undefined",
        "there is no such name"},
   };
@@ -840,11 +941,22 @@ static void test_files(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_refusals),          TEST(test_conditions),  TEST(test_kernels_by_name),
-      TEST(test_launches),          TEST(test_compiles),    TEST(test_plans),
-      TEST(test_errors_of_a_text),  TEST(test_interpreter), TEST(test_shipped_are_the_built_in),
-      TEST(test_other_shipped),     TEST(test_files),       TEST(test_backward_launches),
-      TEST(test_backward_refusals), TEST(test_slopes),      TEST(test_ragged_launches),
+      TEST(test_refusals),
+      TEST(test_conditions),
+      TEST(test_kernels_by_name),
+      TEST(test_launches),
+      TEST(test_compiles),
+      TEST(test_plans),
+      TEST(test_errors_of_a_text),
+      TEST(test_interpreter),
+      TEST(test_shipped_are_the_built_in),
+      TEST(test_other_shipped),
+      TEST(test_files),
+      TEST(test_backward_launches),
+      TEST(test_gradients_of_buffers),
+      TEST(test_backward_refusals),
+      TEST(test_slopes),
+      TEST(test_ragged_launches),
   };
   return cmocka_run_group_tests(tests, set_up_attention, tear_down_group);
 }

@@ -104,19 +104,73 @@ def test_calls_that_are_refused():
 
 
 @pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
-def test_gradients_by_a_tensor_of_its_own_are_refused():
+def test_which_gradients_by_a_tensor_of_its_own_are_refused():
     q = torch.ones(1, 8, 2, 64, dtype=torch.float16, requires_grad=True)
     slopes = torch.ones(2, requires_grad=True)
     mod = attnpress.ScoreMod.shipped("alibi", slopes=slopes)
+    mask = attnpress.ScoreMod(mask="near(q) > 0", near=slopes)
+    cu = torch.tensor([0, 8], dtype=torch.int32)
     for one in (q, q.detach()):
-        with pytest.raises(
-            NotImplementedError, match="no gradient by slopes, a tensor of score_mo"
-        ):
+        with pytest.raises(NotImplementedError, match="no gradient by near, a tensor of a score_mo"):
+            attnpress.flash_attn_func(one, one, one, score_mod=mask)
+        with pytest.raises(NotImplementedError, match="deterministic is True, and a tensor of"):
+            attnpress.flash_attn_func(one, one, one, deterministic=True, score_mod=mod)
+        with pytest.raises(NotImplementedError, match="deterministic is True, and a tensor of"):
+            attnpress.flash_attn_varlen_func(
+                one[0], one[0], one[0], cu, cu, 8, 8, deterministic=True, score_mod=mod
+            )
+        with pytest.raises(attnpress.NotSupportedError, match="the CPU backend"):
             attnpress.flash_attn_func(one, one, one, score_mod=mod)
     with torch.no_grad(), pytest.raises(attnpress.NotSupportedError, match="the CPU backend"):
         attnpress.flash_attn_func(q, q, q, score_mod=mod)
     with pytest.raises(attnpress.NotSupportedError, match="the CPU backend"):
         attnpress.flash_attn_func(q, q, q, score_mod=shipped("softcap"))
+
+
+@pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
+@pytest.mark.parametrize("ragged", [False, True])
+def test_gradients_by_tensors_of_its_own_come_from_the_call(monkeypatch, ragged):
+    """What a call is asked for, in place of a GPU: zeros of fp32 of each tensor that requires grad,
+    whose sums go to autograd in the tensor's dtype; through a view of one, too."""
+    from attnpress import _torch
+
+    class Call:
+        workspace_bytes = 0
+
+        def __init__(self, request):
+            self.request = request
+
+        def run(self, dq, dk, dv, dsinks, workspace, stream, dbias, dbuffers):
+            assert self.request.dbuffers == ((3, 4), None, None, (2,))
+            assert dbuffers[1] == dbuffers[2] == 0
+            for data, count in ((dbuffers[0], 12), (dbuffers[3], 2)):
+                sums = (ctypes.c_float * count).from_address(data)
+                assert not any(sums)
+                sums[:] = range(1, count + 1)
+
+    def launched(*args):
+        return torch.zeros_like(args[0 if ragged else 1]), torch.zeros(2, 8)
+
+    monkeypatch.setattr(_torch, "Call", Call)
+    monkeypatch.setattr(_torch, "ragged" if ragged else "_launched", launched)
+    table = torch.ones(4, dtype=torch.bfloat16, requires_grad=True)
+    slopes = torch.ones(2, requires_grad=True)
+    mod = attnpress.ScoreMod(
+        score="score += table(b, k) * slopes(h) + fixed(h) * doc(k);",
+        table=table.expand(3, 4), fixed=torch.ones(2), doc=torch.ones(8, dtype=torch.int32),
+        slopes=slopes,
+    )  # fmt: skip
+    q = torch.ones(1, 8, 2, 64, dtype=torch.float16)
+    if ragged:
+        cu = torch.tensor([0, 8], dtype=torch.int32)
+        out = attnpress.flash_attn_varlen_func(q[0], q[0], q[0], cu, cu, 8, 8, score_mod=mod)
+    else:
+        monkeypatch.setattr(_torch, "check_shapes", lambda *_: None)
+        out = attnpress.flash_attn_func(q, q, q, score_mod=mod)
+    out.sum().backward()
+    assert torch.equal(slopes.grad, torch.tensor([1.0, 2.0]))
+    assert table.grad.dtype == torch.bfloat16
+    assert table.grad.tolist() == [15.0, 18.0, 21.0, 24.0]
 
 
 def test_backward_on_the_cpu_is_refused():
@@ -311,4 +365,54 @@ def test_gradients(name, deterministic, hdim):
     want.backward(dout.double())
     assert (got.double() - want).abs().max() < 4e-3 * max(1.0, want.abs().max().item())
     for x, y in zip(ours, exact):
+        assert (x.grad.double() - y.grad).abs().max() < 1e-2 * max(1.0, y.grad.abs().max().item())
+
+
+BUFFERS = {
+    "a table of distances": (
+        "score += table(h, q - k + 20);",
+        {"table": (4, 41)},
+        lambda s, q, k, table: s + table[:, (q - k + 20).clamp(0, 40)],
+    ),
+    "slopes, read twice": (
+        "score = (1 + gate(h)) * score - 0.1f * gate(h) * gate(h) * abs(q - k);",
+        {"gate": (4,)},
+        lambda s, q, k, gate: (
+            (1 + gate[:, None, None]) * s - 0.1 * gate[:, None, None] ** 2 * (q - k).abs()
+        ),
+    ),
+    "two, under a cap": (
+        "score = 3 * tanhf((score + near(k)) / 3) * far(h, q);",
+        {"near": (170,), "far": (4, 150)},
+        lambda s, q, k, near, far: 3 * torch.tanh((s + near) / 3) * far[..., None],
+    ),
+}
+
+
+@pytest.mark.skipif(torch is None or not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("name", BUFFERS)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("hdim", [40, 64, 128, 256])
+def test_gradients_of_buffers(name, dtype, hdim):
+    """And that those by q, k and v are as without."""
+    text, extents, score = BUFFERS[name]
+    torch.manual_seed(2)
+    shapes = [(2, 150, 4, hdim), (2, 170, 2, hdim), (2, 170, 2, hdim)]
+    ours = [torch.randn(s, device="cuda").half().requires_grad_() for s in shapes]
+    exact = [x.detach().double().requires_grad_() for x in ours]
+    own = {
+        key: torch.randn(s, device="cuda").to(getattr(torch, dtype)).requires_grad_()
+        for key, s in extents.items()
+    }
+    own_exact = {key: x.detach().double().requires_grad_() for key, x in own.items()}
+    q = torch.arange(150, device="cuda")[:, None]
+    k = torch.arange(170, device="cuda")[None, :]
+    seen = torch.ones(150, 170, dtype=torch.bool, device="cuda")
+    want = in_float64(*exact, lambda s: score(s, q, k, **own_exact), seen)
+    got = attnpress.flash_attn_func(*ours, score_mod=attnpress.ScoreMod(text, **own))
+    dout = torch.randn_like(got)
+    got.backward(dout)
+    want.backward(dout.double())
+    pairs = list(zip(ours, exact)) + [(own[key], own_exact[key]) for key in own]
+    for x, y in pairs:
         assert (x.grad.double() - y.grad).abs().max() < 1e-2 * max(1.0, y.grad.abs().max().item())

@@ -329,10 +329,10 @@ def test_c_and_python_agree_on_what_does_not_parse(grammar_cli: Path) -> None:
 
 
 def random_features(random_: random.Random) -> tuple[int, ...]:
-    """softcap, alibi, bias, dropout, a snippet's score and mask, sequences, and a ready schedule:
-    mostly none, and at times a bias or sequences that are not there."""
+    """softcap, alibi, bias, dropout, a snippet's score, mask and gradients, sequences, and a ready
+    schedule: mostly none, and at times a bias or sequences that are not there."""
     if random_.random() < 0.7:
-        return 0, 0, 0, 0, 0, 0, 0, 0
+        return 0, 0, 0, 0, 0, 0, 0, 0, 0
     return (
         random_.randint(0, 1),
         random_.randint(0, 1),
@@ -340,6 +340,7 @@ def random_features(random_: random.Random) -> tuple[int, ...]:
         random_.randint(0, 1),
         random_.randint(0, 1),
         random_.randint(0, 1),
+        int(random_.random() < 0.2),
         random_.randint(-1, 3),
         random_.randint(0, 1),
     )

@@ -206,18 +206,6 @@ def test_a_snippet_of_sequences_is_a_gpus() -> None:
         kvcache(score_mod=mod)
 
 
-@pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
-def test_a_bias_has_no_gradients_of_sequences() -> None:
-    q, cu = torch.from_numpy(Q).clone().requires_grad_(), torch.from_numpy(CU)
-    bias = torch.zeros(1, 1, 10, 10)
-    call = (cu, cu, 10, 10)
-    with pytest.raises(NotImplementedError, match="bias of sequences"):
-        attnpress.flash_attn_varlen_func(q, q, q, *call, bias=bias)
-    plain = q.detach()
-    with pytest.raises(NotImplementedError, match="bias of sequences"):
-        attnpress.flash_attn_varlen_func(plain, plain, plain, *call, bias=bias.requires_grad_())
-
-
 def test_packed() -> None:
     qkv = normal(2, 30, 3, 4, DIM)
     q, k, v = (qkv[:, :, i] for i in range(3))

@@ -12,6 +12,7 @@ import attnpress
 
 torch = pytest.importorskip("torch")
 
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 LENGTHS_Q = [5, 0, 40, 17, 3]
 LENGTHS_K = [30, 9, 40, 0, 70]
 FIRST, LAST = 2, 3  # rows before and behind the sequences
@@ -106,6 +107,56 @@ def test_autograd(features) -> None:
         assert torch.equal(leaf.grad, gradient)
     if sinks is not None:
         assert torch.allclose(sinks.grad, dsinks, rtol=1e-5)
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    "shape",
+    [(5, 4, 41, 75), (1, 4, 40, 70), (5, 1, 40, 70), (40, 70), (5, 4, 1, 72), (4, 40, 1)],
+    ids=str,
+)
+def test_gradient_by_the_bias(shape, dtype, device) -> None:
+    """Summed over what it is broadcast over, and 0 past the ends, against PyTorch's own."""
+    on_gpu = device == "cuda"
+    q, k, v, dout = (x.to(device) for x in inputs(dtype=torch.float16 if on_gpu else torch.float32))
+    lengths = [x.to(device) if torch.is_tensor(x) else x for x in LENGTHS]
+    leaves = [x.clone().requires_grad_() for x in (q, k, v)]
+    generator = torch.Generator().manual_seed(7)
+    bias = torch.randn(shape, generator=generator).to(device, getattr(torch, dtype))
+    bias.requires_grad_()
+    out = attnpress.flash_attn_varlen_func(*leaves, *lengths, causal=True, softcap=4.0, bias=bias)
+    inside = torch.cat(sequences(out, LENGTHS_Q))
+    inside.backward(torch.cat(sequences(dout, LENGTHS_Q)))
+    whole = bias.detach().double().requires_grad_()
+    of_all = whole.expand(5, 4, *(max(a, b) for a, b in zip(whole.shape[-2:], (40, 70))))
+    loss = 0.0
+    for b in range(5):
+        q1, dout1 = (sequences(x.double(), LENGTHS_Q)[b] for x in (q, dout))
+        k1, v1 = (sequences(x.double(), LENGTHS_K)[b].repeat_interleave(2, 1) for x in (k, v))
+        rows_, keys = len(q1), len(k1)
+        s = 4.0 * torch.tanh(torch.einsum("ihd,jhd->hij", q1, k1) / 40**0.5 / 4.0)
+        s = s + of_all[b, :, :rows_, :keys]
+        seen = torch.arange(keys)[None] <= torch.arange(rows_)[:, None] + keys - rows_
+        seen = seen.to(device)
+        s = s.masked_fill(~seen, -torch.inf)
+        p = torch.softmax(s, 2).nan_to_num()
+        loss = loss + (torch.einsum("hij,jhd->ihd", p, v1) * dout1).sum()
+    (expected,) = torch.autograd.grad(loss, whole)
+    assert bias.grad.dtype == bias.dtype and bias.grad.shape == bias.shape
+    close = {"atol": 0.02, "rtol": 0.02} if dtype == "bfloat16" else {"atol": 1e-4, "rtol": 1e-4}
+    if on_gpu:
+        close = {"atol": 0.05, "rtol": 0.05}
+    torch.testing.assert_close(bias.grad.double(), expected, **close)
+    if on_gpu:
+        return  # where dq is summed in any order
+    found = attnpress.flash_attn_varlen_backward(
+        dout, q, k, v, *attnpress.flash_attn_varlen_func(
+            q, k, v, *LENGTHS, causal=True, softcap=4.0, bias=bias.detach(), return_attn_probs=True
+        )[:2], *LENGTHS, causal=True, softcap=4.0, bias=bias.detach(),
+    )  # fmt: skip
+    for leaf, gradient in zip(leaves, found):
+        assert torch.equal(leaf.grad, gradient)
 
 
 def test_dropout_has_the_seed_of_the_call() -> None:

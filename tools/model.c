@@ -298,8 +298,6 @@ int tool_shape_complete(const char *command, tool_shape *s) {
   s->heads = s->heads ? s->heads : s->kv_heads;
   s->dtype = s->dtype ? s->dtype : ATTNPRESS_BF16;
   s->ragged |= s->page_size > 0;
-  if (s->ragged && s->backward && s->scores.bias)
-    return tool_usage(command, "--ragged has no gradients with --bias: leave it or --backward out");
   if (s->page_size && s->backward)
     return tool_usage(command,
                       "keys in pages have no gradients: leave --page-size or --backward out");

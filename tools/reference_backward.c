@@ -44,7 +44,7 @@ int reference_fill_forward(const attnpress_backward_args *args) {
 
 /* ---- The gradients of one key head ----------------------------------------------------------- */
 
-enum { ARRAYS = 18 };
+enum { ARRAYS = 20 };
 
 /* Rows of float64 and of the low precision; of a query row, and of all keys of a key head. */
 typedef struct gradients {
@@ -61,6 +61,8 @@ typedef struct gradients {
   snippet *mod;                      /* of a score_mod; NULL: none */
   double *bias;                      /* (keys): the row's share of the gradient by the bias */
   float *low_bias;
+  double *given; /* (keys): what the snippet was given */
+  float *low_given;
   void *arrays[ARRAYS]; /* all of them, to be freed */
   int array_count, failed;
 } gradients;
@@ -106,6 +108,8 @@ static int gradients_init(gradients *g, const attnpress_backward_args *a) {
   g->low_slope = floats(g, n, sizeof(float));
   g->bias = floats(g, n, sizeof(double));
   g->low_bias = floats(g, n, sizeof(float));
+  g->given = floats(g, n, sizeof(double));
+  g->low_given = floats(g, n, sizeof(float));
   char why[256];
   if (a->score_mod != NULL)
     g->mod = snippet_parse(a->score_mod, why, sizeof why);
@@ -178,6 +182,7 @@ static double row_in_float64(gradients *g, reference_query q, double dlse) {
     if (cap > 0.0)
       score = cap * (t = tanh(score / cap));
     g->slope[j] = 1.0 - t * t;
+    g->given[j] = score;
     score = passed(g, q, j, score, &g->slope[j]);
     g->p[j] = score + reference_bias(a, q, j) + reference_alibi(a, q, j);
     max = fmax(max, g->p[j]);
@@ -237,6 +242,7 @@ static void row_in_low_precision(gradients *g, reference_query q, float dlse) {
       score = reference_round(a->softcap * t, dtype);
     }
     double slope = (double)(1.0f - t * t);
+    g->low_given[j] = score;
     if (g->mod != NULL)
       score = reference_round((float)passed(g, q, j, (double)score, &slope), dtype);
     g->low_slope[j] = (float)slope;
@@ -444,52 +450,60 @@ int reference_check_dsinks(const attnpress_backward_args *a, int64_t head, float
 
 /* ---- The gradient by a bias ------------------------------------------------------------------ */
 
-/* Of one batch and head of the gradient: (rows, keys) sums over what it has one of. */
-static void sum_dbias(gradients *g, int64_t batch, int64_t head, double *sum, float *low) {
-  const attnpress_backward_args *a = g->args;
-  const int64_t *shape = a->dbias->shape;
-  const int64_t batch_end = shape[0] == 1 ? a->q.shape[0] : batch + 1;
-  const int64_t head_end = shape[1] == 1 ? a->q.shape[2] : head + 1;
-  for (int64_t b = batch; b < batch_end; ++b)
-    for (int64_t h = head; h < head_end; ++h) {
-      load(g->k, &a->k, b, 0, g->keys, h / g->group);
-      load(g->v, &a->v, b, 0, g->keys, h / g->group);
-      memset(g->dk, 0, (size_t)(g->keys * g->hdim) * sizeof *g->dk);
-      memset(g->dv, 0, (size_t)(g->keys * g->hdim_v) * sizeof *g->dv);
-      memset(g->low_dk, 0, (size_t)(g->keys * g->hdim) * sizeof *g->low_dk);
-      memset(g->low_dv, 0, (size_t)(g->keys * g->hdim_v) * sizeof *g->low_dv);
-      for (int64_t row = 0; row < a->q.shape[1]; ++row) {
-        const float dlse = a->dlse ? a->dlse[row_offset(a, a->dlse_stride, b, row, h)] : 0.0f;
-        const reference_query q = {b, row, h};
-        const int64_t to = shape[2] == 1 ? 0 : row * g->keys;
-        load(g->q, &a->q, b, row, 1, h);
-        load(g->dout, &a->dout, b, row, 1, h);
-        row_in_float64(g, q, (double)dlse);
-        row_in_low_precision(g, q, dlse);
-        for (int64_t j = 0; j < g->keys; ++j) {
-          sum[to + j] += g->bias[j];
-          low[to + j] += g->low_bias[j];
-        }
-      }
-    }
+int reference_open_dbias(reference_dbias *sum, const attnpress_dbias *d) {
+  const size_t count = (size_t)(d->shape[2] * d->shape[3] + 1);
+  *sum = (reference_dbias){.rows = d->shape[2], .keys = d->shape[3]};
+  sum->sum = calloc(count, sizeof *sum->sum);
+  sum->low = calloc(count, sizeof *sum->low);
+  if (sum->sum != NULL && sum->low != NULL)
+    return 0;
+  reference_close_dbias(sum);
+  return -1;
 }
 
-int reference_check_dbias(const attnpress_backward_args *a, int64_t batch, int64_t head,
-                          const float *before, reference_gradient *e) {
-  const attnpress_dbias *d = a->dbias;
-  const int64_t *shape = d->shape, rows = shape[2], keys = shape[3];
+void reference_close_dbias(reference_dbias *sum) {
+  free(sum->sum);
+  free(sum->low);
+  *sum = (reference_dbias){0};
+}
+
+int reference_add_dbias(const attnpress_backward_args *a, int64_t batch, int64_t head,
+                        reference_dbias *to) {
   gradients g;
   if (gradients_init(&g, a) != 0)
     return -1;
-  double *sum = calloc((size_t)(rows * keys + 1), sizeof *sum);
-  float *low = calloc((size_t)(rows * keys + 1), sizeof *low);
-  const int status = sum && low ? 0 : -1;
+  load(g.k, &a->k, batch, 0, g.keys, head / g.group);
+  load(g.v, &a->v, batch, 0, g.keys, head / g.group);
+  memset(g.dk, 0, (size_t)(g.keys * g.hdim) * sizeof *g.dk);
+  memset(g.dv, 0, (size_t)(g.keys * g.hdim_v) * sizeof *g.dv);
+  memset(g.low_dk, 0, (size_t)(g.keys * g.hdim) * sizeof *g.low_dk);
+  memset(g.low_dv, 0, (size_t)(g.keys * g.hdim_v) * sizeof *g.low_dv);
+  for (int64_t row = 0; row < a->q.shape[1]; ++row) {
+    const float dlse = a->dlse ? a->dlse[row_offset(a, a->dlse_stride, batch, row, head)] : 0.0f;
+    const reference_query q = {batch, row, head};
+    const int64_t at = to->rows == 1 ? 0 : row * to->keys;
+    load(g.q, &a->q, batch, row, 1, head);
+    load(g.dout, &a->dout, batch, row, 1, head);
+    row_in_float64(&g, q, (double)dlse);
+    row_in_low_precision(&g, q, dlse);
+    for (int64_t j = 0; j < g.keys; ++j) {
+      to->sum[at + j] += g.bias[j];
+      to->low[at + j] += g.low_bias[j];
+    }
+  }
+  gradients_free(&g);
+  return 0;
+}
+
+void reference_compare_dbias(const attnpress_backward_args *a, int64_t batch, int64_t head,
+                             const float *before, const reference_dbias *of,
+                             reference_gradient *e) {
+  const attnpress_dbias *d = a->dbias;
+  const int64_t *shape = d->shape;
   e->name = "dbias";
   e->capped = a->softcap > 0.0f;
-  if (status == 0)
-    sum_dbias(&g, batch, head, sum, low);
-  for (int64_t i = 0; i < rows && status == 0; ++i)
-    for (int64_t j = 0; j < keys; ++j) {
+  for (int64_t i = 0; i < of->rows; ++i)
+    for (int64_t j = 0; j < of->keys; ++j) {
       const int64_t index[4] = {batch, head, i, j};
       int64_t at = 0, contiguous = 0;
       for (int n = 0; n < 4; ++n) {
@@ -497,7 +511,7 @@ int reference_check_dbias(const attnpress_backward_args *a, int64_t batch, int64
         contiguous = contiguous * shape[n] + index[n];
       }
       const double there = before ? (double)before[contiguous] : 0.0;
-      const double expected = sum[i * keys + j] + there;
+      const double expected = of->sum[i * of->keys + j] + there;
       const double value = (double)ap_load_element(d->data, at, d->dtype);
       const double error = difference(value, expected);
       if (error > e->error || e->elements == 0) {
@@ -506,12 +520,161 @@ int reference_check_dbias(const attnpress_backward_args *a, int64_t batch, int64
         e->expected = expected;
         memcpy(e->at, (int64_t[]){batch, i, head, j}, sizeof e->at);
       }
-      const double rounded = (double)reference_round(low[i * keys + j] + (float)there, d->dtype);
+      const double rounded =
+          (double)reference_round(of->low[i * of->keys + j] + (float)there, d->dtype);
       e->low = fmax(e->low, difference(rounded, expected));
       ++e->elements;
     }
-  free(sum);
-  free(low);
+}
+
+int reference_check_dbias(const attnpress_backward_args *a, int64_t batch, int64_t head,
+                          const float *before, reference_gradient *e) {
+  const int64_t *shape = a->dbias->shape;
+  const int64_t batch_end = shape[0] == 1 ? a->q.shape[0] : batch + 1;
+  const int64_t head_end = shape[1] == 1 ? a->q.shape[2] : head + 1;
+  reference_dbias sum;
+  int status = reference_open_dbias(&sum, a->dbias);
+  for (int64_t b = batch; b < batch_end && status == 0; ++b)
+    for (int64_t h = head; h < head_end && status == 0; ++h)
+      status = reference_add_dbias(a, b, h, &sum);
+  if (status == 0)
+    reference_compare_dbias(a, batch, head, before, &sum, e);
+  reference_close_dbias(&sum);
+  return status;
+}
+
+/* ---- The gradients by a snippet's buffers ---------------------------------------------------- */
+
+static int64_t elements_of(const attnpress_score_buffer *b) {
+  int64_t count = 1;
+  for (int d = 0; d < b->rank; ++d)
+    count *= b->shape[d];
+  return count;
+}
+
+int reference_open_dbuffers(reference_dbuffers *sum, const attnpress_backward_args *a) {
+  int failed = 0;
+  *sum = (reference_dbuffers){{NULL}, {NULL}, {NULL}};
+  for (int i = 0; i < a->score_mod->buffer_count; ++i) {
+    const size_t count = (size_t)elements_of(&a->score_mod->buffers[i]);
+    if (a->dbuffers[i].data == NULL)
+      continue;
+    sum->sum[i] = calloc(count, sizeof(double));
+    sum->size[i] = calloc(count, sizeof(double));
+    sum->low[i] = calloc(count, sizeof(float));
+    failed |= sum->sum[i] == NULL || sum->size[i] == NULL || sum->low[i] == NULL;
+  }
+  if (failed)
+    reference_close_dbuffers(sum);
+  return failed ? -1 : 0;
+}
+
+void reference_close_dbuffers(reference_dbuffers *sum) {
+  for (int i = 0; i < 8; ++i) {
+    free(sum->sum[i]);
+    free(sum->size[i]);
+    free(sum->low[i]);
+  }
+  *sum = (reference_dbuffers){{NULL}, {NULL}, {NULL}};
+}
+
+static int64_t place_of(const attnpress_score_buffer *b, const snippet_read *read) {
+  int64_t at = 0;
+  for (int d = 0; d < b->rank; ++d)
+    at = at * b->shape[d] + read->index[d];
+  return at;
+}
+
+/* The parts of a row, after row_in_float64() and row_in_low_precision(). parts: the size of what delta
+ * is made of. */
+static void add_reads(const gradients *g, reference_query q, double parts, reference_dbuffers *to) {
+  const attnpress_score_buffer *buffers = g->args->score_mod->buffers;
+  for (int64_t j = 0; j < g->keys; ++j) {
+    const snippet_place place = reference_place(&g->forward, q, j);
+    snippet_read read;
+    double slope;
+    for (int n = 0; g->bias[j] != 0.0; ++n) {
+      if (!snippet_read_slope(g->mod, g->given[j], &place, n, &read, &slope))
+        break;
+      if (to->sum[read.buffer] == NULL)
+        continue;
+      const int64_t at = place_of(&buffers[read.buffer], &read);
+      to->sum[read.buffer][at] += slope == 0.0 ? 0.0 : g->bias[j] * slope;
+      to->size[read.buffer][at] +=
+          slope == 0.0 ? 0.0 : fabs(g->p[j] * slope) * (parts + fabs(g->dp[j]));
+    }
+    for (int n = 0; g->low_bias[j] != 0.0f; ++n) {
+      if (!snippet_read_slope(g->mod, (double)g->low_given[j], &place, n, &read, &slope))
+        break;
+      if (to->low[read.buffer] != NULL && slope != 0.0)
+        to->low[read.buffer][place_of(&buffers[read.buffer], &read)] +=
+            g->low_bias[j] * reference_round((float)slope, g->args->q.dtype);
+    }
+  }
+}
+
+int reference_add_dbuffers(const attnpress_backward_args *a, int64_t batch, int64_t head,
+                           reference_dbuffers *to) {
+  gradients g;
+  if (gradients_init(&g, a) != 0)
+    return -1;
+  load(g.k, &a->k, batch, 0, g.keys, head / g.group);
+  load(g.v, &a->v, batch, 0, g.keys, head / g.group);
+  memset(g.dk, 0, (size_t)(g.keys * g.hdim) * sizeof *g.dk);
+  memset(g.dv, 0, (size_t)(g.keys * g.hdim_v) * sizeof *g.dv);
+  memset(g.low_dk, 0, (size_t)(g.keys * g.hdim) * sizeof *g.low_dk);
+  memset(g.low_dv, 0, (size_t)(g.keys * g.hdim_v) * sizeof *g.low_dv);
+  for (int64_t row = 0; row < a->q.shape[1]; ++row) {
+    const float dlse = a->dlse ? a->dlse[row_offset(a, a->dlse_stride, batch, row, head)] : 0.0f;
+    const reference_query q = {batch, row, head};
+    double parts = fabs((double)dlse);
+    load(g.q, &a->q, batch, row, 1, head);
+    load(g.dout, &a->dout, batch, row, 1, head);
+    for (int64_t c = 0; c < g.hdim_v; ++c)
+      parts += fabs((double)reference_load(&a->out, batch, row, head, c) * (double)g.dout[c]);
+    row_in_float64(&g, q, (double)dlse);
+    row_in_low_precision(&g, q, dlse);
+    add_reads(&g, q, parts, to);
+  }
   gradients_free(&g);
+  return 0;
+}
+
+void reference_compare_dbuffers(const attnpress_backward_args *a, float before,
+                                const reference_dbuffers *of, reference_gradient *e) {
+  e->name = "a gradient by a snippet's buffer";
+  e->capped = a->softcap > 0.0f;
+  for (int i = 0; i < a->score_mod->buffer_count; ++i) {
+    const attnpress_score_buffer *b = &a->score_mod->buffers[i];
+    for (int64_t n = 0; of->sum[i] != NULL && n < elements_of(b); ++n) {
+      int64_t at = 0, rest = n;
+      for (int d = b->rank - 1; d >= 0; rest /= b->shape[d--])
+        at += rest % b->shape[d] * (b->shape[d] > 1 ? a->dbuffers[i].stride[d] : 0);
+      const double expected = of->sum[i][n] + (double)before;
+      const double value = (double)a->dbuffers[i].data[at];
+      const double rounding = rounding_of(a) * of->size[i][n] + 1e-6 * fabs(expected);
+      const double error = fmax(difference(value, expected) - rounding, 0.0);
+      if (error > e->error || e->elements == 0) {
+        e->error = error;
+        e->value = value;
+        e->expected = expected;
+        memcpy(e->at, (int64_t[]){i, n, 0, 0}, sizeof e->at);
+      }
+      e->low = fmax(e->low, difference((double)of->low[i][n] + (double)before, expected));
+      ++e->elements;
+    }
+  }
+}
+
+int reference_check_dbuffers(const attnpress_backward_args *a, float before,
+                             reference_gradient *e) {
+  reference_dbuffers sum;
+  int status = reference_open_dbuffers(&sum, a);
+  for (int64_t b = 0; b < a->q.shape[0] && status == 0; ++b)
+    for (int64_t h = 0; h < a->q.shape[2] && status == 0; ++h)
+      status = reference_add_dbuffers(a, b, h, &sum);
+  if (status == 0)
+    reference_compare_dbuffers(a, before, &sum, e);
+  reference_close_dbuffers(&sum);
   return status;
 }

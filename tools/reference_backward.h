@@ -57,10 +57,50 @@ int reference_add_dsink(const attnpress_backward_args *args, int64_t batch, int6
 void reference_compare_dsink(const attnpress_backward_args *args, int64_t head,
                              const reference_dsink *sum, reference_gradient *error);
 
+/** What one batch and head of the gradient by the bias is to be, summed up over what it has one of. */
+typedef struct reference_dbias {
+  int64_t rows, keys; /* of the gradient */
+  double *sum;        /* (rows, keys) */
+  float *low;         /* the same of the plain algorithm */
+} reference_dbias;
+
+/** Begins with zeros. 0, or -1 where memory runs out. */
+int reference_open_dbias(reference_dbias *sum, const attnpress_dbias *dbias);
+void reference_close_dbias(reference_dbias *sum);
+/** Adds one batch and query head of a call. 0, or -1 where memory runs out. */
+int reference_add_dbias(const attnpress_backward_args *args, int64_t batch, int64_t head,
+                        reference_dbias *sum);
+/** Compares; batch and head are those of the gradient, `before` as below. */
+void reference_compare_dbias(const attnpress_backward_args *args, int64_t batch, int64_t head,
+                             const float *before, const reference_dbias *sum,
+                             reference_gradient *error);
+
 /** Compares one batch and head of the gradient by the bias, as dq is. `before`: what it held where the
  * call was to accumulate, contiguous floats of all of it; NULL: nothing. */
 int reference_check_dbias(const attnpress_backward_args *args, int64_t batch, int64_t head,
                           const float *before, reference_gradient *error);
+
+/** What the gradients of a snippet's buffers are to be, summed up batch by batch; of each buffer arrays
+ * of its elements without gaps, NULL where its gradient is not wanted. */
+typedef struct reference_dbuffers {
+  double *sum[8], *size[8]; /* size: of what rounding makes of it */
+  float *low[8];            /* of the plain algorithm */
+} reference_dbuffers;
+
+/** Begins with zeros. 0, or -1 where memory runs out. */
+int reference_open_dbuffers(reference_dbuffers *sum, const attnpress_backward_args *args);
+void reference_close_dbuffers(reference_dbuffers *sum);
+/** Adds one batch and query head of a call. 0, or -1 where memory runs out. */
+int reference_add_dbuffers(const attnpress_backward_args *args, int64_t batch, int64_t head,
+                           reference_dbuffers *sum);
+/** Compares. They are held to twice the error of the plain algorithm, three times with a softcap, and
+ * to what the rounding of out and lse can make of an element. `before`: what each element held. at: of
+ * the buffer's number, and of the element without gaps. */
+void reference_compare_dbuffers(const attnpress_backward_args *args, float before,
+                                const reference_dbuffers *sum, reference_gradient *error);
+/** All of these of a dense call. 0, or -1 where memory runs out. */
+int reference_check_dbuffers(const attnpress_backward_args *args, float before,
+                             reference_gradient *error);
 
 /** What error->error may be at most. */
 double reference_gradient_bound(const reference_gradient *error);

@@ -85,8 +85,6 @@ static int check_lengths(run_options *o) {
   if (o->seqlen_k != NOT_GIVEN || o->batch != 1)
     return tool_usage("run", "--lengths says how many sequences and keys there are: leave --batch "
                              "and --seqlen-k out");
-  if (o->backward && o->scores.bias)
-    return tool_usage("run", "--lengths has no gradients with --bias: leave it or --backward out");
   if (o->lengths.flat && o->lengths.page_size == 0)
     return tool_usage("run", "--page-tables is of --page-size, which is not given");
   if (o->backward && o->lengths.page_size > 0)

@@ -400,9 +400,11 @@ static int check(session *s) {
       return no_memory();
   const int64_t biases = s->host.dbias != NULL ? s->o->batch * s->o->heads : 0;
   const int64_t bias_step = s->o->check == CHECK_FULL || biases < 2 ? 1 : biases - 1;
+  int (*const of_bias)(const attnpress_backward_args *, int64_t, int64_t, const float *,
+                       reference_gradient *) =
+      ragged ? backward_sequences_check_dbias : reference_check_dbias;
   for (int64_t i = 0; i < biases; i += bias_step)
-    if (reference_check_dbias(&s->host, i / s->o->heads, i % s->o->heads, NULL, &s->bias_error) !=
-        0)
+    if (of_bias(&s->host, i / s->o->heads, i % s->o->heads, NULL, &s->bias_error) != 0)
       return no_memory();
   return TOOL_OK;
 }

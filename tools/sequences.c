@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "attention/defaults.h"
-#include "reference_backward.h"
 
 /* Entries b and b + 1 of sums, within `rows`. */
 static void take_sums(const int32_t *sums, int64_t b, int64_t rows, int64_t *begin,
@@ -238,6 +237,43 @@ int backward_sequence_fill_forward(const attnpress_backward_args *args, int64_t 
                                                    : lse;
     }
   backward_sequence_close(&x);
+  return status;
+}
+
+int backward_sequences_check_dbias(const attnpress_backward_args *args, int64_t batch, int64_t head,
+                                   const float *before, reference_gradient *error) {
+  const int64_t *shape = args->dbias->shape;
+  const int64_t batch_end = shape[0] == 1 ? args->ragged->batch : batch + 1;
+  const int64_t head_end = shape[1] == 1 ? args->q.shape[2] : head + 1;
+  reference_dbias sum;
+  int status = reference_open_dbias(&sum, args->dbias);
+  for (int64_t b = batch; b < batch_end && status == 0; ++b) {
+    backward_sequence one;
+    status = backward_sequence_open(&one, args, b);
+    for (int64_t h = head; h < head_end && status == 0; ++h)
+      status = reference_add_dbias(&one.args, b, h, &sum);
+    backward_sequence_close(&one);
+  }
+  if (status == 0)
+    reference_compare_dbias(args, batch, head, before, &sum, error);
+  reference_close_dbias(&sum);
+  return status;
+}
+
+int backward_sequences_check_dbuffers(const attnpress_backward_args *args, float before,
+                                      reference_gradient *error) {
+  reference_dbuffers sum;
+  int status = reference_open_dbuffers(&sum, args);
+  for (int64_t b = 0; b < args->ragged->batch && status == 0; ++b) {
+    backward_sequence one;
+    status = backward_sequence_open(&one, args, b);
+    for (int64_t h = 0; h < args->q.shape[2] && status == 0; ++h)
+      status = reference_add_dbuffers(&one.args, b, h, &sum);
+    backward_sequence_close(&one);
+  }
+  if (status == 0)
+    reference_compare_dbuffers(args, before, &sum, error);
+  reference_close_dbuffers(&sum);
   return status;
 }
 

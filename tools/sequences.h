@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "attnpress/attnpress.h"
+#include "reference_backward.h"
 
 /** Rows of q, and of k over the sequence's pages, that are sequence b's. */
 typedef struct sequence_rows {
@@ -50,3 +51,9 @@ int backward_sequence_open(backward_sequence *x, const attnpress_backward_args *
  * from float64. 0, or -1 where memory runs out. */
 int backward_sequence_fill_forward(const attnpress_backward_args *args, int64_t b);
 void backward_sequence_close(backward_sequence *x);
+/** reference_check_dbuffers() of a ragged call. */
+int backward_sequences_check_dbuffers(const attnpress_backward_args *args, float before,
+                                      reference_gradient *error);
+/** reference_check_dbias() of a ragged call: what no sequence has is to be 0, or as it was. */
+int backward_sequences_check_dbias(const attnpress_backward_args *args, int64_t batch, int64_t head,
+                                   const float *before, reference_gradient *error);

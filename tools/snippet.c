@@ -498,19 +498,27 @@ static node *parse_statement(parser *p) {
 typedef struct state {
   const snippet *s;
   value variable[VARIABLES_MAX];
+  snippet_read
+      *read; /* where the read is written that is the variable of the slopes; NULL: none is */
+  int wanted, reads; /* its number, and reads so far */
 } state;
 
-static value load(const attnpress_score_buffer *b, const value *indices) {
-  int64_t at = 0;
+static value load(state *now, int buffer, const value *indices) {
+  const attnpress_score_buffer *b = &now->s->buffers[buffer];
+  int64_t at = 0, index[4] = {0};
   for (int d = 0; d < b->rank; ++d) {
     const int64_t i = as_int(indices[d]);
-    at += (i < 0              ? 0
-           : i >= b->shape[d] ? b->shape[d] - 1
-                              : i) *
-          (b->shape[d] > 1 ? b->stride[d] : 0);
+    index[d] = i < 0 ? 0 : i >= b->shape[d] ? b->shape[d] - 1 : i;
+    at += index[d] * (b->shape[d] > 1 ? b->stride[d] : 0);
   }
-  return b->dtype == ATTNPRESS_INT32 ? of_int(((const int32_t *)b->data)[at])
-                                     : of_float((double)ap_load_element(b->data, at, b->dtype));
+  if (b->dtype == ATTNPRESS_INT32)
+    return of_int(((const int32_t *)b->data)[at]);
+  const double x = (double)ap_load_element(b->data, at, b->dtype);
+  if (now->read == NULL || now->reads++ != now->wanted)
+    return of_float(x);
+  now->read->buffer = buffer;
+  memcpy(now->read->index, index, sizeof index);
+  return of_dual(x, 1.0);
 }
 
 /* The smaller or the greater of two; of a number and none, the number. */
@@ -618,7 +626,7 @@ static value run(state *s, const node *n) {
   case CALL:
     for (int i = 0; i < 4 && n->child[i] != NULL; ++i)
       a[i] = run(s, n->child[i]);
-    return n->kind == BUFFER ? load(&s->s->buffers[n->op], a) : call(n->op, a);
+    return n->kind == BUFFER ? load(s, n->op, a) : call(n->op, a);
   case UNARY:
     a[0] = run(s, n->child[0]);
     if (n->op == '!')
@@ -650,6 +658,7 @@ static value run(state *s, const node *n) {
 
 static void start(state *now, const snippet *s) {
   now->s = s;
+  now->read = NULL;
   for (int i = 0; i < s->scalar_count; ++i) {
     const attnpress_score_scalar *scalar = &s->scalars[i];
     now->variable[FIRST_SCALAR + i] = scalar->dtype == ATTNPRESS_INT32
@@ -684,6 +693,21 @@ double snippet_score_slope(const snippet *s, double score, const snippet_place *
   if (s->score_grad == NULL)
     *slope = now.variable[SCORE].slope;
   return as_float(now.variable[SCORE]);
+}
+
+int snippet_read_slope(const snippet *s, double score, const snippet_place *place, int number,
+                       snippet_read *read, double *slope) {
+  state now;
+  if (s->score == NULL)
+    return 0;
+  start_at(&now, s, score, place);
+  now.variable[SCORE] = of_float(score);
+  now.read = read;
+  now.wanted = number;
+  now.reads = 0;
+  run(&now, s->score);
+  *slope = now.variable[SCORE].slope;
+  return number < now.reads;
 }
 
 int snippet_keeps(const snippet *s, const snippet_place *place) {

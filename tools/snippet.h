@@ -27,6 +27,15 @@ double snippet_score(const snippet *s, double score, const snippet_place *place)
 /** The same, and its derivative by that score: of the text or, where it is given, its score_grad. */
 double snippet_score_slope(const snippet *s, double score, const snippet_place *place,
                            double *slope);
+/** A number that the score's text reads from a buffer of floats. */
+typedef struct snippet_read {
+  int buffer;
+  int64_t index[4]; /* within its extents */
+} snippet_read;
+/** The derivative of what the score's text makes of a score by the number that read `number` gives, read
+ * by read from 0 on, whether it has a score_grad or not. Returns 0 where the text has fewer reads. */
+int snippet_read_slope(const snippet *s, double score, const snippet_place *place, int number,
+                       snippet_read *read, double *slope);
 /** Whether the mask keeps a key; 1 where there is none. */
 int snippet_keeps(const snippet *s, const snippet_place *place);
 

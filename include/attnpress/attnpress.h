@@ -598,8 +598,10 @@ ATTNPRESS_API attnpress_status attnpress_dropout_mask(attnpress_handle *handle,
  * separate kernel computes it, at the cost of two more products. */
 typedef struct attnpress_dbias {
   size_t struct_size;
-  void *data;        /* written; aligned to its elements */
-  int64_t shape[4];  /* batch or 1, heads_q or 1, seqlen_q or 1, seqlen_k */
+  void *data; /* written; aligned to its elements */
+  /** batch or 1, heads_q or 1, seqlen_q or 1, seqlen_k; with `ragged` the last two are those of the
+   * bias, and what belongs to no sequence is 0 */
+  int64_t shape[4];
   int64_t stride[4]; /* in elements, so that no two elements meet; any where the extent is 1 */
   int32_t dtype;     /* ATTNPRESS_FP16, _BF16 or _FP32, whatever the bias's is */
   int32_t reserved;  /* 0 */
@@ -607,9 +609,17 @@ typedef struct attnpress_dbias {
 #define ATTNPRESS_DBIAS_INIT                                                                       \
   { sizeof(attnpress_dbias), NULL, {0, 0, 0, 0}, {0, 0, 0, 0}, 0, 0 }
 
+/** The gradient with respect to a buffer of a snippet, of the buffer's shape, in fp32 whatever its
+ * dtype is. It is added to what `data` holds, in any order: zero it first. The kernel of dk and dv
+ * runs the text once more for each number that it reads, which takes registers and time. */
+typedef struct attnpress_dbuffer {
+  float *data;       /* NULL: not wanted; aligned to 4 bytes */
+  int64_t stride[4]; /* in elements, so that no two elements meet; any where the extent is 1 */
+} attnpress_dbuffer;
+
 /** The gradients of a loss with respect to q, k and v, from its gradient with respect to out. Each
  * tensor has its own strides, as in the forward pass; rows of the gradients may not overlap. Slopes
- * and a snippet's buffers have no gradients. */
+ * and the numbers of a snippet have no gradients. */
 typedef struct attnpress_backward_args {
   size_t struct_size;
   /** As in the forward call, which has their shapes; out as it was written there, like lse
@@ -649,17 +659,21 @@ typedef struct attnpress_backward_args {
   float *dsinks;
   /** As in the forward call: dout and dq have the rows of q, dk and dv those of k. Gradients of
    * rows that belong to no sequence are not written, those of keys without queries are 0.
-   * leftpad_k, kv_batch_idx and page_table are not supported, nor is a bias. A sequence with more than
+   * leftpad_k, kv_batch_idx and page_table are not supported. A sequence with more than
    * max_seqlen_k keys is treated as if it had none. */
   const attnpress_ragged *ragged;
   /** With `ragged`, the stride of dlse from query to query, in elements: what lse_row_stride is to
    * lse. The base of the logarithm is that of lse. */
   int64_t dlse_row_stride;
   /** As in the forward call, on GPUs: gradients pass through its text, by dual numbers or its
-   * score_grad. Its buffers have no gradients. */
+   * score_grad. */
   const attnpress_score_mod *score_mod;
   /** The gradient of the bias; written, or added to with `accumulate`. NULL: not wanted. */
   const attnpress_dbias *dbias;
+  /** (score_mod->buffer_count), in their order: the gradients of the snippet's buffers of floats, by
+   * dual numbers whether it has a score_grad or not; what its mask reads has no part in them. NULL:
+   * none is wanted. Not with `deterministic`. */
+  const attnpress_dbuffer *dbuffers;
 } attnpress_backward_args;
 #define ATTNPRESS_BACKWARD_ARGS_INIT                                                               \
   {                                                                                                \
@@ -667,7 +681,7 @@ typedef struct attnpress_backward_args {
         ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT,                       \
         ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT, ATTNPRESS_TENSOR_INIT, NULL, {0, 0}, NULL,   \
         {0, 0}, 0.0f, 0, 0, 0, NULL, 0, NULL, NULL, NULL, NULL, NULL, 0.0f, 0, NULL, NULL, 0,      \
-        NULL, NULL                                                                                 \
+        NULL, NULL, NULL                                                                           \
   }
 
 /** Head dimensions, lengths, stream and kernels as in attnpress_forward(); fp32 on the CPU alone.

@@ -255,13 +255,14 @@ def flash_attn_func(
 
     Returns out: (batch, seqlen_q, heads_q, head_dim_v), its dimensions in memory in q's order. On a
     GPU the work is queued on the current stream of q's device, and nothing waits for it. Where a
-    PyTorch tensor requires grad, out and softmax_lse have gradients by q, k, v, bias and sinks,
-    and no second ones; flash_attn_backward gives them without autograd.
+    PyTorch tensor requires grad, out and softmax_lse have gradients by q, k, v, bias, sinks and the
+    tensors of score_mod, and no second ones; flash_attn_backward gives those by q, k, v and sinks
+    without autograd.
 
-    Raises NotImplementedError for alibi_slopes or a tensor of score_mod that require grad, by which
-    there are no gradients yet; attnpress.NotSupportedError for a score_mod on the CPU;
-    ValueError or TypeError for arguments that are not allowed; attnpress.Error (both of these too,
-    where the library found the fault) for a call that failed.
+    Raises NotImplementedError for alibi_slopes that require grad, by which there are no gradients
+    yet, and with deterministic for a tensor of score_mod that does; attnpress.NotSupportedError for
+    a score_mod on the CPU; ValueError or TypeError for arguments that are not allowed;
+    attnpress.Error (both of these too, where the library found the fault) for a call that failed.
     """
     adapter = _tracing() or _adapters.get(type(q)) or _adapter_of(q)
     if adapter.IS_TRACED:

@@ -43,6 +43,8 @@ class Request:
     given: tuple[Sequence[int], ...] | None = None  # strides of gradients that are there already
     dbias: tuple[int, ...] = ()  # the shape of the gradient by the bias, without gaps; (): none
     dbias_dtype: int = 0
+    dbuffers: tuple[tuple[int, ...] | None, ...] = ()
+    """The shapes of the gradients of a snippet's buffers, without gaps; None: not wanted."""
 
     def gradient_strides(self) -> tuple[tuple[int, ...], ...]:
         """Of dq, dk and dv: without gaps, in the order of q, k and v in memory."""
@@ -76,6 +78,13 @@ class Call:
             self._dbias.shape[:] = request.dbias
             self._dbias.stride[:] = dense_stride(request.dbias, (4, 3, 2, 1))
             args.dbias = addressof(self._dbias)
+        self._dbuffers = (c.DBuffer * len(request.dbuffers))()
+        for dbuffer, shape in zip(self._dbuffers, request.dbuffers):
+            if shape is not None:
+                dbuffer.data = 16  # a plan asks whether it is NULL
+                dbuffer.stride[: len(shape)] = _contiguous(shape)
+        if any(shape is not None for shape in request.dbuffers):
+            args.dbuffers = addressof(self._dbuffers)
         args.deterministic = int(request.deterministic)
         self._ragged = request.ragged  # as long as the call
         if request.ragged is not None:
@@ -93,13 +102,17 @@ class Call:
         workspace: int,
         stream: int | None,
         dbias: int = 0,
+        dbuffers: Sequence[int] = (),
     ) -> None:
         """Runs it, with these addresses; dsinks: of (heads_q) floats, 0 without sinks; dbias: of
-        the request's shape and dtype. Raises what failed."""
+        the request's shape and dtype; dbuffers: of zeros of the request's shapes, in fp32, 0 where
+        it has none. Raises what failed."""
         args = self._args
         args.dq.data, args.dk.data, args.dv.data = dq, dk, dv
         args.dsinks = dsinks or None
         self._dbias.data = dbias or None
+        for dbuffer, data in zip(self._dbuffers, dbuffers):
+            dbuffer.data = data or None
         args.workspace = workspace
         handle = handle_of(self._backend)
         status = c.library.attnpress_backward(handle, byref(args), stream)
@@ -116,15 +129,15 @@ _split, _pack = packer(
 
 
 class Plan:
-    """One signature of calls without sequences, sinks, or a gradient by a bias, filled once, as
-    _plan.Plan is: each call makes a struct of its own from it."""
+    """One signature of calls without sequences, sinks, or gradients by a bias or a snippet's
+    buffers, filled once, as _plan.Plan is: each call makes a struct of its own from it."""
 
     __slots__ = ("handle", "parts", "strides", "workspace_bytes", "_backend")
 
     def __init__(self, request: Request, call: Call) -> None:
         args = c.BackwardArgs.from_buffer_copy(call._args)
         args.window = args.alibi = args.bias = args.sinks = args.dropout = None
-        args.score_mod = args.dbias = args.dsinks = None
+        args.score_mod = args.dbias = args.dbuffers = args.dsinks = None
         self.parts = _split(bytes(args))
         self.strides = request.gradient_strides()
         self.workspace_bytes = call.workspace_bytes
@@ -151,10 +164,18 @@ class Plan:
             c.check(status)
 
 
-def dbias_shape(bias_shape: Sequence[int], seqlen_k: int) -> tuple[int, ...]:
+def dbias_shape(bias_shape: Sequence[int], keys: int) -> tuple[int, ...]:
     """Of the gradient by a bias, as the library sums it: in four dimensions, and of every key."""
     of_all = (*(1,) * (4 - len(bias_shape)), *bias_shape)
-    return (*of_all[:3], seqlen_k)
+    return (*of_all[:3], keys)
+
+
+def _contiguous(shape: Sequence[int]) -> list[int]:
+    """Strides of a tensor of 1 to 4 dimensions without gaps."""
+    stride = [1] * len(shape)
+    for i in range(len(shape) - 1, 0, -1):
+        stride[i - 1] = stride[i] * shape[i]
+    return stride
 
 
 def _fill(

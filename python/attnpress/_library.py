@@ -266,6 +266,12 @@ class DBias(Structure):
     ]
 
 
+class DBuffer(Structure):
+    """attnpress_dbuffer"""
+
+    _fields_ = [("data", c_void_p), ("stride", c_int64 * 4)]
+
+
 class BackwardArgs(Structure):
     """attnpress_backward_args"""
 
@@ -301,6 +307,7 @@ class BackwardArgs(Structure):
         ("dlse_row_stride", c_int64),
         ("score_mod", c_void_p),
         ("dbias", c_void_p),
+        ("dbuffers", c_void_p),
     ]
 
 

@@ -136,6 +136,7 @@ class Groups:
     __slots__ = (
         "backward_templates",
         "bias",
+        "buffers",
         "dropout_p",
         "forward_templates",
         "key",
@@ -154,6 +155,7 @@ class Groups:
         self.dropout_p = 0.0
         self.sinks: Any = None  # as they were given
         self.bias: Any = None
+        self.buffers: tuple[Any, ...] = ()  # of a snippet, in its order
         self.seed: Any = None  # a tensor of the caller's, which may change after the call
         self.forward_templates: Any = None  # of _exchange, where calls with these groups have them
         self.backward_templates: Any = None
@@ -308,6 +310,7 @@ def groups_of(
             request.score_mod, lambda name, value: adapter.view(name, value, q, True)
         )
         groups.structs["score_mod"] = group
+        groups.buffers = request.score_mod.tensors
         groups.kept += kept
     bias = groups.structs.get("bias")
     groups.key = (

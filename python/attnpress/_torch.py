@@ -79,11 +79,20 @@ def _refuse_grad(name: str) -> NoReturn:
     )
 
 
-def _refuse_grad_of_mod(name: str) -> NoReturn:
+def _refuse_grad_of_mask(name: str) -> NoReturn:
     raise NotImplementedError(
-        f"there is no gradient by {name}, a tensor of score_mod, and it requires grad; q, k, v and "
-        f"sinks have gradients: detach {name}, or call under torch.no_grad()"
+        f"there is no gradient by {name}, a tensor of a score_mod without a score, and it requires "
+        f"grad: detach {name}, or call under torch.no_grad()"
     )
+
+
+def _check_not_deterministic(groups: Groups) -> None:
+    """NotImplementedError where a gradient is recorded whose sums have no order."""
+    if any(x.requires_grad for x in groups.buffers):
+        raise NotImplementedError(
+            "deterministic is True, and a tensor of score_mod requires grad, whose gradient is "
+            "added up in any order: detach it, or call without deterministic"
+        )
 
 
 def _refuse_transforms() -> NoReturn:
@@ -182,7 +191,7 @@ class _Attention(torch.autograd.Function):
     raises."""
 
     @staticmethod
-    def forward(ctx, q, k, v, options, *sinks_and_bias):
+    def forward(ctx, q, k, v, options, *of_groups):
         key, softmax_scale, causal, with_lse, groups, _ = options
         out, lse = _launched(key, q, k, v, softmax_scale, causal, True, groups)
         if groups is None:
@@ -209,17 +218,20 @@ def _gradients(ctx, dout, dlse) -> tuple:
     _, scale, causal, _, groups, deterministic = ctx.options
     if dout is None:
         dout = torch.zeros_like(out)
-    if groups is None or (groups.sinks is None and groups.bias is None):
+    wanted = ctx.needs_input_grad[6:]
+    if groups is None or (groups.sinks is None and groups.bias is None and not any(wanted)):
         found = _planned_backward(
             dout, q, k, v, out, lse, scale, causal, deterministic, dlse, groups
         )
         return (*found, *(None,) * (len(ctx.needs_input_grad) - 3))
     with_dbias = ctx.needs_input_grad[5]
     dq, dk, dv, *others = backward(
-        dout, q, k, v, out, lse, scale, causal, deterministic, dlse, groups, with_dbias=with_dbias
-    )
+        dout, q, k, v, out, lse, scale, causal, deterministic, dlse, groups, with_dbias=with_dbias,
+        with_dbuffers=wanted,
+    )  # fmt: skip
+    dbuffers = others.pop() if any(wanted) else (None,) * len(wanted)
     dbias = others.pop() if with_dbias else None
-    return dq, dk, dv, None, others[0] if others else None, dbias
+    return dq, dk, dv, None, others[0] if others else None, dbias, *dbuffers
 
 
 _once = torch.autograd.function.once_differentiable(_gradients)
@@ -308,8 +320,9 @@ class _RaggedAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx, q, k, v, sinks, softmax_scale, causal, deterministic, groups, request, num_splits
-    ):
+        ctx, q, k, v, sinks, bias, softmax_scale, causal, deterministic, groups, request,
+        num_splits, *buffers,
+    ):  # fmt: skip
         lse_shape = (q.shape[2], q.shape[1])
         out, lse = ragged(
             q, k, v, None, request, softmax_scale, causal, groups, num_splits, lse_shape
@@ -328,17 +341,21 @@ class _RaggedAttention(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, dout, dlse):
         if dout is None and dlse is None:
-            return (None,) * 10
+            return (None,) * len(ctx.needs_input_grad)
         q, k, v, out, lse, *arrays = ctx.saved_tensors
         if dout is None:
             dout = torch.zeros_like(out)
         batch, max_seqlen_q, max_seqlen_k, names = ctx.bounds
         request = Ragged(batch, max_seqlen_q, max_seqlen_k, arrays=dict(zip(names, arrays)))
         scale, causal, deterministic = ctx.options
-        gradients = backward(
-            dout, q, k, v, out, lse, scale, causal, deterministic, dlse, ctx.groups, request
-        )
-        return (*gradients, *(None,) * (10 - len(gradients)))
+        with_dbias, wanted = ctx.needs_input_grad[4], ctx.needs_input_grad[11:]
+        dq, dk, dv, *others = backward(
+            dout, q, k, v, out, lse, scale, causal, deterministic, dlse, ctx.groups, request,
+            with_dbias=with_dbias, with_dbuffers=wanted,
+        )  # fmt: skip
+        dbuffers = others.pop() if any(wanted) else (None,) * len(wanted)
+        dbias = others.pop() if with_dbias else None
+        return (dq, dk, dv, others[0] if others else None, dbias, *(None,) * 6, *dbuffers)
 
 
 def needs_grad(*values) -> bool:
@@ -359,10 +376,15 @@ def recorded_ragged(
         _refuse_transforms()
     if groups is not None and torch.is_tensor(groups.seed):
         _keep_seed(groups)
-    sinks = None if groups is None else groups.sinks
+    sinks, bias, buffers = (None, None, ())
+    if groups is not None:
+        sinks, bias, buffers = groups.sinks, groups.bias, groups.buffers
+        if deterministic:
+            _check_not_deterministic(groups)
     return _RaggedAttention.apply(
-        q, k, v, sinks, softmax_scale, causal, deterministic, groups, request, num_splits
-    )
+        q, k, v, sinks, bias, softmax_scale, causal, deterministic, groups, request, num_splits,
+        *buffers,
+    )  # fmt: skip
 
 
 def _is_writable(given, like) -> bool:
@@ -384,9 +406,11 @@ def backward(
     dout, q, k, v, out, lse, softmax_scale: float | None, causal: bool, deterministic: bool, dlse,
     groups: Groups | None = None, sequences: Ragged | None = None, given=None,
     with_dbias: bool = False, plan_key: tuple | None = None,
+    with_dbuffers: tuple[bool, ...] = (),
 ):  # fmt: skip
-    """dq, dk and dv, and with sinks dsinks; last, where asked, dbias. With `sequences` tensors are
-    those of ragged() and lse is (heads_q, total_q); gradients of rows that belong to no sequence
+    """dq, dk and dv, and with sinks dsinks; behind them, where asked, dbias; last, where one is
+    asked, a tuple of the gradients of a snippet's buffers, None where not. With `sequences` tensors
+    are those of ragged() and lse is (heads_q, total_q); gradients of rows that belong to no sequence
     are 0, or, with `given`, three tensors to write dq, dk and dv to, left as they are. Queues the
     work on q's device's current stream. plan_key: of the plan that is kept, where no tensor was
     copied."""
@@ -395,7 +419,7 @@ def backward(
         with torch.cuda.device(q.device):
             return backward(
                 dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse, groups,
-                sequences, given, with_dbias,
+                sequences, given, with_dbias, with_dbuffers=with_dbuffers,
             )  # fmt: skip
     backend, dtype, _ = checked(q, k, v, softmax_scale)
     for name, tensor, wanted in (
@@ -409,7 +433,7 @@ def backward(
     if given is not None and not all(map(_is_writable, given, (q, k, v))):
         found = backward(
             dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse, groups, sequences,
-            with_dbias=with_dbias,
+            with_dbias=with_dbias, with_dbuffers=with_dbuffers,
         )  # fmt: skip
         return (*(to.copy_(x) for to, x in zip(given, found)), *found[3:])
     read = [_readable(tensor) for tensor in (q, k, v, out, dout)]
@@ -425,14 +449,21 @@ def backward(
     shape: tuple[int, ...] = ()
     if with_dbias and groups is not None:
         bias = groups.bias
-        shape = dbias_shape(bias.shape, k.shape[1])
+        shape = dbias_shape(bias.shape, groups.structs["bias"].shape[3])
         sums_keys = bias.shape[-1:] != shape[3:]  # which the library does not
         dbias = _empty(shape, dtype=torch.float32 if sums_keys else bias.dtype, device=q.device)
+    dbuffers: list = []
+    if any(with_dbuffers) and groups is not None:
+        dbuffers = [
+            torch.zeros(x.shape, dtype=_FLOAT32, device=q.device) if wanted else None
+            for x, wanted in zip(groups.buffers, with_dbuffers)
+        ]
     request = Request(
         backend, dtype, _layout(q), _layout(k), _layout(v), _layout(out), _layout(dout),
         lse.data_ptr(), 0 if dlse is None else dlse.data_ptr(), softmax_scale, causal,
         deterministic, groups, group, None if given is None else tuple(x.stride() for x in given),
         shape, 0 if dbias is None else _DTYPES[dbias.dtype],
+        tuple(None if x is None else tuple(x.shape) for x in dbuffers),
     )  # fmt: skip
     call = Call(request)
     if plan_key is not None:
@@ -453,20 +484,30 @@ def backward(
     workspace = _empty(call.workspace_bytes, dtype=torch.uint8, device=q.device)
     stream = _raw_stream(q.device.index) if q.is_cuda else None
     dbias_data = 0 if dbias is None else dbias.data_ptr()
-    call.run(dq, dk, dv, dsinks, workspace.data_ptr(), stream, dbias_data)
+    call.run(
+        dq, dk, dv, dsinks, workspace.data_ptr(), stream, dbias_data,
+        [0 if x is None else x.data_ptr() for x in dbuffers],
+    )  # fmt: skip
     if sinks is not None:
         gradients[3] = gradients[3].to(sinks.dtype)
     if dbias is not None:
         if sums_keys:
             dbias = dbias.sum(3).to(bias.dtype)
         gradients.append(dbias.reshape(bias.shape))
+    if dbuffers and groups is not None:
+        of = zip(dbuffers, groups.buffers)
+        gradients.append(tuple(None if x is None else x.to(value.dtype) for x, value in of))
     return tuple(gradients)
 
 
 def _requires_grad(groups: Groups) -> bool:
     """needs_grad() of what groups have gradients by, for calls that must be quick."""
     sinks, bias = groups.sinks, groups.bias
-    return (sinks is not None and sinks.requires_grad) or (bias is not None and bias.requires_grad)
+    return (
+        (sinks is not None and sinks.requires_grad)
+        or (bias is not None and bias.requires_grad)
+        or (groups.buffers != () and any(x.requires_grad for x in groups.buffers))
+    )
 
 
 def forward(
@@ -512,7 +553,11 @@ def forward(
         else:
             if torch.is_tensor(groups.seed):
                 _keep_seed(groups)
-            found = _Attention.apply(q, k, v, options, groups.sinks, groups.bias)
+            if deterministic and groups.buffers:
+                _check_not_deterministic(groups)
+            found = _Attention.apply(
+                q, k, v, options, groups.sinks, groups.bias, *groups.buffers
+            )
         return (*found, _empty(0, dtype=dtype, device=key[0])) if with_lse else found
     out, lse = _launched(key, q, k, v, softmax_scale, causal, with_lse, groups)
     return out if lse is None else (out, lse, _empty(0, dtype=dtype, device=key[0]))
@@ -713,10 +758,10 @@ def check_no_grad(request: ScoreRequest) -> None:
     if isinstance(slopes, torch.Tensor) and slopes.requires_grad and torch.is_grad_enabled():
         _refuse_grad("alibi_slopes")
     mod = request.score_mod
-    if mod is not None and torch.is_grad_enabled():
+    if mod is not None and not (mod.score or "").strip() and torch.is_grad_enabled():
         for name, value in mod.values.items():
             if isinstance(value, torch.Tensor) and value.requires_grad:
-                _refuse_grad_of_mod(name)
+                _refuse_grad_of_mask(name)
 
 
 def _keep_seed(groups: Groups) -> None:

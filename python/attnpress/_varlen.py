@@ -112,12 +112,11 @@ def _forward(
     has no gradients."""
     adapter = _adapters.get(type(q)) or _adapter_of(q)
     adapter.checked(q, k, v, softmax_scale)
-    records = adapter.needs_grad(q, k, v, s_aux)
+    own = score_mod.tensors if isinstance(score_mod, ScoreMod) else ()
+    records = adapter.needs_grad(q, k, v, s_aux, bias, *own)
     if deterministic is None or "page_table" in ragged.names() or out is not None:
         names = ("out",) if out is not None and deterministic is not None else ragged.names()
-        adapter.refuse_grad(names or ("a cache",), q, k, v, alibi_slopes, bias, s_aux)
-    if bias is not None:
-        adapter.refuse_grad(("bias of sequences",), q, k, v, bias, s_aux)
+        adapter.refuse_grad(names or ("a cache",), q, k, v, alibi_slopes, bias, s_aux, *own)
     _check_arrays(adapter, q, ragged)
     causal, request = _request_of(
         causal, window_size, softcap, alibi_slopes, bias, s_aux, dropout_p, seed, chunk,
@@ -248,8 +247,8 @@ def flash_attn_varlen_func(
     chunk; else it is as in flash_attn_func, for tests: (batch, heads_q, longest of q, longest of
     k), 0 past the ends, of lengths that are read on the host. Rows that belong to no sequence are
     not written. Where a PyTorch tensor requires grad, out and softmax_lse have gradients by q, k,
-    v and s_aux, which are 0 in rows that belong to no sequence; with block_table, out or bias,
-    NotImplementedError is raised then.
+    v, bias, s_aux and the tensors of score_mod, which are 0 in rows that belong to no sequence, and
+    in what of a bias is past the ends; with block_table or out, NotImplementedError is raised then.
     """
     adapter = _tracing() or _adapter_of(q)
     num_splits = splits_of(num_splits, batch_invariant)
@@ -324,6 +323,7 @@ def flash_attn_varlen_backward(
     window_size: tuple[int, int] = (-1, -1),
     softcap: float = 0.0,
     alibi_slopes: Array | None = None,
+    bias: Array | None = None,
     s_aux: Array | None = None,
     score_mod: ScoreMod | None = None,
     seqused_k: Array | None = None,
@@ -339,18 +339,18 @@ def flash_attn_varlen_backward(
     gradients: three PyTorch tensors that dq, dk and dv are written to, where rows that belong to no
     sequence are left as they are. None: new ones, with zeros there.
 
-    Returns dq, dk, dv, and with s_aux its gradient, (heads_q). Raises what flash_attn_backward
-    does.
+    Returns dq, dk, dv, and with s_aux its gradient, (heads_q). The gradient by a bias is autograd's
+    alone. Raises what flash_attn_backward does.
     """
     adapter = _tracing() or _adapter_of(q)
     tensors = {"dout": dout, "q": q, "k": k, "v": v, "out": out}
     for name, value in tensors.items():
         _dimensions(name, value, 3, "(total, heads, head_dim)")
     _check_seed(dropout_p, seed)
-    if adapter.IS_TRACED and score_mod is not None:
+    if adapter.IS_TRACED and (bias is not None or score_mod is not None):
         raise NotImplementedError(
-            "score_mod of sequences is not known in graphs (torch.compile, export, fake tensors): "
-            "call it eagerly"
+            f"{'bias' if bias is not None else 'score_mod'} of sequences is not known in graphs "
+            "(torch.compile, export, fake tensors): call it eagerly"
         )
     if adapter.IS_TRACED and gradients is None:
         return adapter.varlen_backward(  # type: ignore[no-any-return]
@@ -365,7 +365,7 @@ def flash_attn_varlen_backward(
     adapter.checked(q, k, v, softmax_scale)
     _check_arrays(adapter, q, ragged)
     causal, request = _request_of(
-        causal, window_size, softcap, alibi_slopes, None, s_aux, dropout_p, seed,
+        causal, window_size, softcap, alibi_slopes, bias, s_aux, dropout_p, seed,
         score_mod=score_mod,
     )  # fmt: skip
     extents = extents_of(ragged, q.shape, k.shape)

@@ -29,6 +29,7 @@ typedef struct ap_problem {
   int32_t softcap, alibi, dropout;             /* 1: the call has it */
   int32_t bias;                                /* its dtype; 0: the call has none */
   int32_t mod_score, mod_mask;                 /* 1: a snippet has it */
+  int32_t mod_grad;                            /* 1: gradients of its buffers are wanted */
   int32_t mod_mask_uses;                       /* AP_MOD_USES_...: what its mask depends on */
   unsigned char mod_key[AP_SNIPPET_KEY_BYTES]; /* of the snippet */
   int32_t sequences;  /* AP_ATTENTION_SEQUENCES_...; of others than DENSE, the lengths are bounds */
@@ -37,6 +38,8 @@ typedef struct ap_problem {
   int64_t rows_k;     /* likewise of keys; 0 where they are in pages */
   int32_t dsinks;     /* 1: of a backward call, the gradient by the sinks is wanted */
   int32_t dbias;      /* AP_DBIAS...; 0: not wanted */
+  int32_t dbias_rows; /* of sequences of their own lengths, its rows and keys; else 0 */
+  int32_t dbias_keys;
   int32_t num_splits; /* as asked for; 0: to be chosen */
   int32_t batch_invariant;
   int32_t tma;              /* 1: tensor maps can describe Q, K and V */
@@ -91,7 +94,8 @@ typedef struct ap_backward_plan {
   int32_t orders;                  /* of ragged calls; 0: no schedule kernel runs */
   ap_backward_order order[ATTNPRESS_SCHEDULE_ORDERS];
   int32_t order_of[AP_LAUNCHES_MAX]; /* of each launch that has one */
-  int32_t dbias_row_blocks;          /* of all rows, of the kernel for dbias */
+  int32_t dbias_row_blocks;          /* of the kernel for dbias: of its rows or, where it has
+                                        one, of all that it sums up */
 } ap_backward_plan;
 
 attnpress_status ap_choose_backward(const ap_problem *problem, int deterministic,

@@ -33,11 +33,12 @@ typedef struct backward_run {
   union {
     attnpress_bwd_sm90_args block;              /* of which the other kernels take `bwd` */
     attnpress_bwd_sm90_ragged_args ragged_sm90; /* of which the other kernels take `batch` */
-    attnpress_bwd_mod_args with_mod; /* with a snippet: of which kernels without take `bwd` */
-    attnpress_bwd_ragged_mod_args ragged_mod; /* of which they take `batch` */
+    attnpress_bwd_mod_grad_args with_mod; /* with a snippet: of which kernels without take `bwd` */
+    attnpress_bwd_ragged_mod_grad_args ragged_mod; /* of which they take `batch` */
   };
-  attnpress_bwd_dbias_args dbias;       /* beside `block`, from which it is filled */
-  attnpress_fwd_schedule_args schedule; /* beside `ragged_sm90` */
+  attnpress_bwd_dbias_ragged_args dbias; /* beside `block`, from which it is filled; of dense calls
+                                            `dbias` of it is what the kernel takes */
+  attnpress_fwd_schedule_args schedule;  /* beside `ragged_sm90` */
 } backward_run;
 
 /* ---- Check and plan -------------------------------------------------------------------------- */
@@ -56,7 +57,8 @@ static attnpress_status check(const void *args, ap_check how, ap_call *base) {
 }
 
 static attnpress_status snippet(const ap_call *base, ap_snippet *fresh) {
-  return ap_score_mod_write(((const backward_call *)base)->args.score_mod, 1, fresh);
+  const attnpress_backward_args *args = &((const backward_call *)base)->args;
+  return ap_score_mod_write(args->score_mod, 1, ap_dbuffers_wanted(args), fresh);
 }
 
 static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,
@@ -77,6 +79,12 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
                              ATTNPRESS_ONE_CALL));
   FORWARD_IF(ap_check_extent("dbias (1: given; 2, 4, 8: of one batch, head, row)",
                              call->problem.dbias, planned->problem.dbias, ATTNPRESS_ONE_CALL));
+  if (range == ATTNPRESS_ONE_CALL) {
+    FORWARD_IF(ap_check_extent("rows of dbias", call->problem.dbias_rows,
+                               planned->problem.dbias_rows, range));
+    FORWARD_IF(ap_check_extent("keys of dbias", call->problem.dbias_keys,
+                               planned->problem.dbias_keys, range));
+  }
   FORWARD_IF(ap_check_extent("deterministic", call->args.deterministic, planned->args.deterministic,
                              ATTNPRESS_ONE_CALL));
   FORWARD_IF(ap_check_extent("rows of q", call->problem.rows_q, planned->problem.rows_q, range));
@@ -222,9 +230,19 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
       if (base->has_snippet) {
         const attnpress_forward_args forward = ap_forward_of(&run->call.args);
         ap_score_mod_fill(&forward, NULL, &run->ragged_mod.mod);
+        ap_dbuffers_fill(&run->call.args, &run->ragged_mod.gradients);
       } else {
         memset(ragged->reserved, 0, sizeof ragged->reserved);
       }
+    }
+    if (launch->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD_DBIAS) {
+      batch->bwd.blocks = how->blocks[index];
+      fill_dbias(&run->call, how, &batch->bwd, &run->dbias.dbias);
+      run->dbias.ragged = batch->ragged;
+      run->dbias.rows = run->call.problem.dbias_rows;
+      run->dbias.keys = run->call.problem.dbias_keys;
+      *block = &run->dbias;
+      return ATTNPRESS_OK;
     }
     *block = &run->schedule;
     if (launch->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_SCHEDULE)
@@ -245,6 +263,7 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
     if (index == 0) {
       fill_block(&run->call, how, &run->with_mod.bwd);
       ap_score_mod_fill(&forward, NULL, &run->with_mod.mod);
+      ap_dbuffers_fill(&run->call.args, &run->with_mod.gradients);
     }
     run->with_mod.bwd.blocks = how->blocks[index];
     *block = &run->with_mod;
@@ -255,8 +274,8 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
   run->block.bwd.blocks = how->blocks[index];
   *block = &run->block.bwd;
   if (launch->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD_DBIAS) {
-    fill_dbias(&run->call, how, &run->block.bwd, &run->dbias);
-    *block = &run->dbias;
+    fill_dbias(&run->call, how, &run->block.bwd, &run->dbias.dbias);
+    *block = &run->dbias.dbias;
     return ATTNPRESS_OK;
   }
   if (!launch->tile.field[AP_ATTENTION_TILE_PRODUCER])

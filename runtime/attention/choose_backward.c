@@ -50,6 +50,7 @@ static attnpress_status find_kernel(const ap_problem *p, int32_t pass, const ap_
     v->axis[AP_ATTENTION_DROPOUT] = p->dropout;
     v->axis[AP_ATTENTION_MOD_SCORE] = p->mod_score;
     v->axis[AP_ATTENTION_MOD_MASK] = p->mod_mask;
+    v->axis[AP_ATTENTION_MOD_GRAD] = p->mod_grad && pass != AP_ATTENTION_PASS_BWD_DQ;
     launch->snippet = p->mod_score || p->mod_mask;
   }
   v->axis[AP_ATTENTION_SEQUENCES] = p->sequences;
@@ -134,27 +135,31 @@ static attnpress_status add_sinks(const ap_problem *p, const ap_device *device,
 }
 
 /** Adds the kernel for the gradient by the bias, a thread block a tile of it; where nothing is summed
- * up it writes zeros. */
+ * up it writes zeros. Of ragged calls the gradient has rows and keys of its own, and needs no order. */
 static attnpress_status add_dbias(const ap_problem *p, const ap_device *device,
                                   ap_backward_plan *plan, ap_launches *launches) {
-  const int64_t rows = p->dbias & AP_DBIAS_ONE_ROW ? 1 : p->seqlen_q;
+  const int ragged = p->sequences != AP_ATTENTION_SEQUENCES_DENSE;
+  const int64_t rows = p->dbias & AP_DBIAS_ONE_ROW ? 1 : ragged ? p->dbias_rows : p->seqlen_q;
+  const int64_t keys = ragged ? p->dbias_keys : p->seqlen_k;
   const int64_t heads = p->dbias & AP_DBIAS_ONE_HEAD ? 1 : p->heads_q;
   const int64_t batch = p->dbias & AP_DBIAS_ONE_BATCH ? 1 : p->batch;
-  if (!p->dbias || rows == 0 || heads == 0 || batch == 0 || p->seqlen_k == 0)
+  if (!p->dbias || rows == 0 || heads == 0 || batch == 0 || keys == 0)
     return ATTNPRESS_OK;
   ap_launch *launch = &launches->launch[launches->count];
   FORWARD_IF(find_kernel(p, AP_ATTENTION_PASS_BWD_DBIAS, device, launch));
   const int32_t *field = launch->tile.field;
-  const int64_t key_blocks = ceil_div(p->seqlen_k, field[AP_ATTENTION_TILE_BLOCK_N]);
+  const int64_t key_blocks = ceil_div(keys, field[AP_ATTENTION_TILE_BLOCK_N]);
   const int64_t row_blocks = ceil_div(rows, field[AP_ATTENTION_TILE_BLOCK_M]);
   int64_t blocks;
   RETURN_IF(__builtin_mul_overflow(key_blocks * row_blocks, batch * heads, &blocks) ||
                 blocks > INT32_MAX,
             ATTNPRESS_NOT_SUPPORTED,
             "dbias of %d x %d x %d x %d needs more than 2^31 - 1 thread blocks; divide the batch",
-            (int)batch, (int)heads, (int)rows, (int)p->seqlen_k);
+            (int)batch, (int)heads, (int)rows, (int)keys);
   launch->grid = (uint32_t)blocks;
-  plan->dbias_row_blocks = (int32_t)ceil_div(p->seqlen_q, field[AP_ATTENTION_TILE_BLOCK_M]);
+  plan->dbias_row_blocks = (int32_t)(p->dbias & AP_DBIAS_ONE_ROW
+                                         ? ceil_div(p->seqlen_q, field[AP_ATTENTION_TILE_BLOCK_M])
+                                         : row_blocks);
   plan->blocks[launches->count++] = (int32_t)key_blocks;
   return ATTNPRESS_OK;
 }
@@ -258,6 +263,8 @@ attnpress_status ap_choose_backward_range(const ap_problem *maxima, int determin
   probe.batch = maxima->batch ? maxima->batch : 1;
   probe.seqlen_q = maxima->seqlen_q ? maxima->seqlen_q : 1;
   probe.seqlen_k = maxima->seqlen_k ? maxima->seqlen_k : 1;
+  probe.dbias_rows = maxima->dbias_rows ? maxima->dbias_rows : 1;
+  probe.dbias_keys = maxima->dbias_keys ? maxima->dbias_keys : 1;
   for (probe.tma = maxima->tma_min; probe.tma <= maxima->tma_max; ++probe.tma) {
     FORWARD_IF(ap_choose_backward(&probe, deterministic, device, &plan, &found));
     for (int i = 0; i < found.count; ++i) {

@@ -52,6 +52,8 @@ static void fill_scores(const attnpress_backward_args *a, ap_cpu_backward_proble
       p->dbias_stride[i] = a->dbias->shape[i] > 1 ? a->dbias->stride[i] : 0;
     for (int i = 0; i < 3; ++i)
       p->dbias_one[i] = a->dbias->shape[i] == 1;
+    p->dbias_rows = a->dbias->shape[2];
+    p->dbias_keys = a->dbias->shape[3];
   }
   p->dropout = ap_dropout_of(a->dropout);
 }
@@ -138,6 +140,10 @@ static ap_cpu_backward_problem problem_of_sequence(const backward_job *j, int64_
   return p;
 }
 
+static ap_cpu_backward_problem sequence_of_job(const void *job, int64_t b) {
+  return problem_of_sequence(job, b);
+}
+
 static void choose_blocks(backward_job *j, ap_cpu_isa isa) {
   j->keys = ap_cpu_backward_keys_plain;
   j->rows = ap_cpu_backward_rows_plain;
@@ -221,6 +227,8 @@ attnpress_status ap_cpu_backward_isa(const attnpress_backward_args *args, int nu
     ragged = ap_fill_ragged_args(&forward);
     j.ragged = &ragged;
     describe_batch(args, &j);
+    j.problem.sequence = sequence_of_job;
+    j.problem.job = &j;
   }
   choose_blocks(&j, isa);
   j.key_blocks = (p->seqlen_k + AP_CPU_BACKWARD_KEYS - 1) / AP_CPU_BACKWARD_KEYS;
@@ -229,7 +237,8 @@ attnpress_status ap_cpu_backward_isa(const attnpress_backward_args *args, int nu
   j.row_tasks = p->batch * p->heads_q * j.row_blocks;
   j.sink_tasks = p->dsinks != NULL ? p->heads_q : 0;
   if (p->dbias != NULL) {
-    j.bias_blocks = p->dbias_one[2] ? 1 : j.row_blocks;
+    j.bias_blocks =
+        p->dbias_one[2] ? 1 : (p->dbias_rows + AP_CPU_BACKWARD_ROWS - 1) / AP_CPU_BACKWARD_ROWS;
     j.bias_heads = p->dbias_one[1] ? 1 : p->heads_q;
     j.bias_tasks = (p->dbias_one[0] ? 1 : p->batch) * j.bias_heads * j.bias_blocks;
   }

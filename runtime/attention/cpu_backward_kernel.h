@@ -19,7 +19,8 @@ typedef struct ap_cpu_tensor {
 } ap_cpu_tensor;
 
 /** One call, in the kernels' terms. */
-typedef struct ap_cpu_backward_problem {
+typedef struct ap_cpu_backward_problem ap_cpu_backward_problem;
+struct ap_cpu_backward_problem {
   ap_cpu_tensor q, k, v, out, dout, dq, dk, dv;
   const float *lse, *dlse; /* dlse: or NULL */
   int64_t lse_batch_stride, lse_head_stride, lse_row_stride;
@@ -35,14 +36,20 @@ typedef struct ap_cpu_backward_problem {
   const float *alibi_slopes; /* (batch, heads_q) by its strides */
   const void *sinks;         /* (heads_q) by its stride */
   float *dsinks;             /* (heads_q) */
-  void *dbias; /* (batch or 1, heads_q or 1, seqlen_q or 1, seqlen_k) by its strides */
+  void *dbias; /* (batch or 1, heads_q or 1, dbias_rows or 1, dbias_keys) by its strides */
+  int64_t dbias_rows,
+      dbias_keys; /* seqlen_q and seqlen_k, or more where sequences have their own */
   int64_t bias_stride[4], dbias_stride[4];
   int32_t dbias_one[3]; /* 1: it has one batch, head or row, a sum */
   int64_t alibi_batch_stride, alibi_head_stride;
   int64_t sinks_stride;
   int32_t bias_dtype, sinks_dtype, dbias_dtype;
   ap_dropout dropout;
-} ap_cpu_backward_problem;
+  /* Where sequences have lengths of their own, the problem of sequence b alone; else NULL. Of the
+   * gradient by the bias, which may be a sum over them. */
+  ap_cpu_backward_problem (*sequence)(const void *job, int64_t b);
+  const void *job;
+};
 
 /** Scratch memory of one thread. Rows of a head dim's columns are padded to whole panels. */
 typedef struct ap_cpu_backward_scratch {

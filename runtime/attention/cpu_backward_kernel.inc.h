@@ -341,13 +341,17 @@ AP_TARGET void AP_BIAS(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch
   const int64_t *stride = p->dbias_stride;
   const int64_t batch_end = p->dbias_one[0] ? p->batch : batch + 1;
   const int64_t head_end = p->dbias_one[1] ? p->heads_q : head + 1;
-  const int rows = p->dbias_one[2] ? 1 : at_most(p->seqlen_q - begin, ROWS);
-  for (int64_t key = 0; key < p->seqlen_k; key += KEYS) {
-    const int keys = at_most(p->seqlen_k - key, KEYS);
+  const int rows = p->dbias_one[2] ? 1 : at_most(p->dbias_rows - begin, ROWS);
+  for (int64_t key = 0; key < p->dbias_keys; key += KEYS) {
+    const int keys = at_most(p->dbias_keys - key, KEYS);
     memset(x->dbias, 0, sizeof x->dbias);
-    for (int64_t b = batch; b < batch_end; ++b)
+    for (int64_t b = batch; b < batch_end; ++b) {
+      const ap_cpu_backward_problem one = p->sequence != NULL ? p->sequence(p->job, b) : *p;
+      if (begin >= one.seqlen_q || key >= one.seqlen_k)
+        continue;
       for (int64_t h = head; h < head_end; ++h)
-        add_bias_tile(p, x, b, h, begin, key, keys);
+        add_bias_tile(&one, x, b, h, begin, key, at_most(one.seqlen_k - key, KEYS));
+    }
     for (int r = 0; r < rows; ++r)
       for (int c = 0; c < keys; ++c) {
         const int64_t at =

@@ -53,7 +53,7 @@ static attnpress_status check(const void *args, ap_check how, ap_call *base) {
 }
 
 static attnpress_status snippet(const ap_call *base, ap_snippet *fresh) {
-  return ap_score_mod_write(((const forward_call *)base)->args.score_mod, 0, fresh);
+  return ap_score_mod_write(((const forward_call *)base)->args.score_mod, 0, 0, fresh);
 }
 
 static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,

@@ -163,7 +163,7 @@ static attnpress_status check_alibi(const attnpress_forward_args *args, int with
   return check_group_stride("alibi", 1, a->stride[1], args->q.shape[2], &span);
 }
 
-/** Of sequences a bias may have more than the bounds of their lengths. */
+/** Of sequences a bias may have more than the bounds of their lengths, and so has its gradient. */
 static attnpress_status check_bias(const attnpress_forward_args *args, int with_data) {
   const attnpress_bias *b = args->bias;
   static const char *const names[4] = {"batch", "heads of q", "seqlen_q", "seqlen_k"};
@@ -214,18 +214,23 @@ static int elements_meet(const int64_t shape[4], const int64_t stride[4]) {
 
 attnpress_status ap_check_dbias(const attnpress_backward_args *args, int with_data) {
   const attnpress_dbias *d = args->dbias;
-  const int64_t extents[4] = {args->q.shape[0], args->q.shape[2], args->q.shape[1],
-                              args->k.shape[1]};
   static const char *const names[4] = {"batch", "heads of q", "seqlen_q", "seqlen_k"};
+  static const char *const of_bias[4] = {"batch", "heads of q", "bias.shape[2]", "bias.shape[3]"};
   int64_t span = 0;
   int empty = 0;
   RETURN_IF(args->bias == NULL, ATTNPRESS_INVALID_ARGUMENT,
             "dbias is given and bias is NULL; the gradient is by what the forward call was given");
+  const int ragged = args->ragged != NULL;
+  const int64_t extents[4] = {ragged ? args->ragged->batch : args->q.shape[0], args->q.shape[2],
+                              ragged ? args->bias->shape[2] : args->q.shape[1],
+                              ragged ? args->bias->shape[3] : args->k.shape[1]};
   for (int i = 0; i < 4; ++i) {
     const int sums = i < 3 && d->shape[i] == 1;
     RETURN_IF(d->shape[i] != extents[i] && !sums, ATTNPRESS_INVALID_ARGUMENT,
               "dbias.shape[%d] is %" PRId64 "; it must be %s, %" PRId64 "%s", i, d->shape[i],
-              names[i], extents[i], i < 3 ? ", or 1" : "");
+              (ragged ? of_bias : names)[i], extents[i], i < 3 ? ", or 1" : "");
+    RETURN_IF(d->shape[i] > INT32_MAX, ATTNPRESS_NOT_SUPPORTED,
+              "dbias.shape[%d] is %" PRId64 "; it must be less than 2^31", i, d->shape[i]);
     FORWARD_IF(check_group_stride("dbias", i, d->stride[i], d->shape[i], &span));
     empty |= d->shape[i] == 0;
   }

@@ -396,9 +396,6 @@ attnpress_status ap_check_ragged_backward(const attnpress_backward_args *args, i
               "ragged.%s is given, by which the backward pass has no gradients; it takes "
               "cu_seqlens_q, cu_seqlens_k, seqused_q and seqused_k",
               refused[i].name);
-  RETURN_IF(args->bias != NULL, ATTNPRESS_NOT_SUPPORTED,
-            "bias and ragged are both given, with which the backward pass has no gradients; the "
-            "forward pass takes both: leave one of them NULL");
   FORWARD_IF(check_dlse(args, with_data));
   const int64_t rows = problem->rows_q;
   RETURN_IF(rows > INT32_MAX - 1023 || r->batch > (INT32_MAX - 1023 - rows) / AP_PADDED_ROWS,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "attention/defaults.h"
+#include "attention/overlap.h"
 #include "attention/score_args.h"
 #include "press/snippet_text.h"
 
@@ -102,9 +103,68 @@ attnpress_status ap_check_score_mod(const attnpress_forward_args *args, int with
   return ATTNPRESS_OK;
 }
 
+attnpress_status ap_check_dbuffers(const attnpress_backward_args *args, int with_data) {
+  const attnpress_score_mod *m = args->score_mod;
+  if (args->dbuffers == NULL)
+    return ATTNPRESS_OK;
+  RETURN_IF(m == NULL, ATTNPRESS_INVALID_ARGUMENT,
+            "dbuffers is given and score_mod is NULL; the gradients are by a snippet's buffers");
+  for (int i = 0; i < m->buffer_count; ++i) {
+    const attnpress_score_buffer *b = &m->buffers[i];
+    const attnpress_dbuffer *d = &args->dbuffers[i];
+    int64_t shape[4] = {1, 1, 1, 1}, stride[4] = {0, 0, 0, 0}, span = 0, part;
+    if (d->data == NULL)
+      continue;
+    RETURN_IF(
+        b->dtype == ATTNPRESS_INT32, ATTNPRESS_INVALID_ARGUMENT,
+        "dbuffers[%d].data is given, and score_mod.buffers[%d] (%s) is of ATTNPRESS_INT32, by "
+        "which there is no gradient; it must be NULL",
+        i, i, b->name);
+    RETURN_IF(!ap_snippet_is_given(m->score), ATTNPRESS_INVALID_ARGUMENT,
+              "dbuffers[%d].data is given, and score_mod \"%s\" has no score: a mask has no "
+              "gradient by %s; it must be NULL",
+              i, ap_score_mod_name(m), b->name);
+    RETURN_IF(with_data && (uintptr_t)d->data % sizeof(float) != 0, ATTNPRESS_INVALID_ARGUMENT,
+              "dbuffers[%d].data (of %s) is %p; it must be aligned to 4 bytes", i, b->name,
+              (void *)d->data);
+    for (int n = 0; n < b->rank; ++n) {
+      RETURN_IF(b->shape[n] > 1 && d->stride[n] < 0, ATTNPRESS_INVALID_ARGUMENT,
+                "dbuffers[%d] (of %s).stride[%d] is %" PRId64 " elements; it must not be negative",
+                i, b->name, n, d->stride[n]);
+      RETURN_IF(b->shape[n] > 1 &&
+                    (__builtin_mul_overflow(b->shape[n] - 1, d->stride[n], &part) ||
+                     __builtin_add_overflow(span, part, &span) || span > INT64_MAX / 4),
+                ATTNPRESS_INVALID_ARGUMENT,
+                "dbuffers[%d] (of %s).stride[%d] %" PRId64 " times its extent overflows", i,
+                b->name, n, d->stride[n]);
+      shape[n] = b->shape[n];
+      stride[n] = d->stride[n];
+    }
+    RETURN_IF(ap_rows_overlap(4, shape, stride, 1), ATTNPRESS_INVALID_ARGUMENT,
+              "dbuffers[%d] (of %s).stride is %" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64
+              ", so that elements meet; sorted, each stride must be at least the span below it",
+              i, b->name, d->stride[0], d->stride[1], d->stride[2], d->stride[3]);
+    RETURN_IF(args->deterministic, ATTNPRESS_NOT_SUPPORTED,
+              "dbuffers[%d].data (of %s) is given and deterministic is 1; gradients of a snippet's "
+              "buffers are added up in any order: leave one of the two out",
+              i, b->name);
+  }
+  return ATTNPRESS_OK;
+}
+
+uint32_t ap_dbuffers_wanted(const attnpress_backward_args *args) {
+  const attnpress_score_mod *m = args->score_mod;
+  uint32_t wanted = 0;
+  for (int i = 0; args->dbuffers != NULL && i < m->buffer_count; ++i)
+    if (args->dbuffers[i].data != NULL && ap_snippet_uses(m->score, m->buffers[i].name))
+      wanted |= 1u << i;
+  return wanted;
+}
+
 /* ---- What the problem is told ---------------------------------------------------------------- */
 
-void ap_score_mod_describe(const attnpress_score_mod *mod, int backward, ap_problem *problem) {
+void ap_score_mod_describe(const attnpress_score_mod *mod, int backward, uint32_t wanted,
+                           ap_problem *problem) {
   ap_hasher hasher;
   problem->mod_score = ap_snippet_is_given(mod->score);
   problem->mod_mask = ap_snippet_is_given(mod->mask);
@@ -120,6 +180,10 @@ void ap_score_mod_describe(const attnpress_score_mod *mod, int backward, ap_prob
   ap_snippet_hash_text(&hasher, problem->mod_mask ? mod->mask : NULL);
   if (backward)
     ap_snippet_hash_text(&hasher, has_grad(mod) ? mod->score_grad : NULL);
+  for (int i = 0; i < mod->buffer_count; ++i)
+    if (wanted >> i & 1)
+      ap_snippet_hash_name(&hasher, "gradient of", i, 0);
+  problem->mod_grad = wanted != 0;
   for (int i = 0; i < mod->scalar_count; ++i)
     ap_snippet_hash_name(&hasher, mod->scalars[i].name, mod->scalars[i].dtype, 0);
   for (int i = 0; i < mod->buffer_count; ++i)
@@ -130,15 +194,33 @@ void ap_score_mod_describe(const attnpress_score_mod *mod, int backward, ap_prob
 
 /* ---- The text -------------------------------------------------------------------------------- */
 
+static const char *const indices[] = {"i", "j", "m", "n"};
+
 static void add(ap_text *text, const char *part) {
   ap_text_append_string(text, part);
 }
 
-/** "  const int b = snippet_at.b;" and its like, of the names that the text uses. */
-static void add_names(ap_text *out, const attnpress_score_mod *m, const char *text) {
+/** "snippet_step(snippet_mod, 0, 0, i) + snippet_step(snippet_mod, 0, 1, j)": where an element of
+ * buffer `number` lies. */
+static void add_place(ap_text *out, const char *step, int number, int rank) {
+  for (int d = 0; d < rank; ++d) {
+    add(out, d > 0 ? " + " : "");
+    add(out, step);
+    ap_text_append_int(out, number);
+    add(out, ", ");
+    ap_text_append_int(out, d);
+    add(out, ", ");
+    add(out, indices[d]);
+    add(out, ")");
+  }
+}
+
+/** "  const int b = snippet_at.b;" and its like, of the names that the text uses. Buffers with a bit in
+ * `traced` say what is read. */
+static void add_names(ap_text *out, const attnpress_score_mod *m, const char *text,
+                      uint32_t traced) {
   static const char *const row[] = {"b", "h", "h_kv", "q"};
   static const char *const loads[] = {"", "fp16", "bf16", "fp32", "int32"};
-  static const char *const indices[] = {"i", "j", "m", "n"};
   for (size_t i = 0; i < sizeof row / sizeof *row; ++i)
     if (ap_snippet_uses(text, row[i])) {
       add(out, "  const int ");
@@ -158,25 +240,27 @@ static void add_names(ap_text *out, const attnpress_score_mod *m, const char *te
       continue;
     add(out, "  const auto ");
     add(out, b->name);
-    add(out, " = [snippet_mod](");
+    const int is_traced = traced >> i & 1;
+    add(out, is_traced ? " = [snippet_mod, snippet_trace](" : " = [snippet_mod](");
     for (int d = 0; d < b->rank; ++d) {
       add(out, d > 0 ? ", int " : "int ");
       add(out, indices[d]);
     }
-    add(out, ") {\n    return snippet_");
+    add(out, ") {\n    return ");
+    if (is_traced) {
+      add(out, "snippet_read(snippet_trace, ");
+      ap_text_append_int(out, i);
+      add(out, ", ");
+      add_place(out, "snippet_gradient_step(snippet_mod, snippet_trace, ", i, b->rank);
+      add(out, ",\n        ");
+    }
+    add(out, "snippet_");
     add(out, loads[b->dtype]);
     add(out, "(snippet_mod, ");
     ap_text_append_int(out, i);
-    for (int d = 0; d < b->rank; ++d) {
-      add(out, d > 0 ? " + snippet_step(snippet_mod, " : ", snippet_step(snippet_mod, ");
-      ap_text_append_int(out, i);
-      add(out, ", ");
-      ap_text_append_int(out, d);
-      add(out, ", ");
-      add(out, indices[d]);
-      add(out, ")");
-    }
-    add(out, ");\n  };\n");
+    add(out, ", ");
+    add_place(out, "snippet_step(snippet_mod, ", i, b->rank);
+    add(out, is_traced ? "));\n  };\n" : ");\n  };\n");
   }
 }
 
@@ -200,7 +284,6 @@ static int is_whole(const void *of, const char *name, size_t size) {
 /** The mask of a tile: the text over again, in ranges; where it has other numbers, it may be either. */
 static void write_tile_mask(ap_text *out, const attnpress_score_mod *m) {
   static const char *const row[] = {"b", "h", "h_kv", "q"};
-  static const char *const indices[] = {"i", "j", "m", "n"};
   add(out,
       "\n__device__ __forceinline__ SnippetTruth snippet_keeps_tile(\n"
       "    const attnpress_mod_args *snippet_mod, SnippetTile snippet_at, const SnippetRange k,\n"
@@ -261,7 +344,7 @@ static void begin_function(ap_text *out, const char *type, const char *name, con
 static void write_score(ap_text *out, const attnpress_score_mod *m) {
   begin_function(out, "float", "snippet_score", "float snippet_given, ");
   add(out, "  SnippetScore score = {snippet_given};\n");
-  add_names(out, m, m->score);
+  add_names(out, m, m->score, 0);
   ap_snippet_add_lines(out, ap_score_mod_name(m), ".score", m->score);
   add(out, "  return score;\n}\n");
 }
@@ -269,7 +352,7 @@ static void write_score(ap_text *out, const attnpress_score_mod *m) {
 /** The text of one expression, behind the names that it uses. */
 static void write_expression(ap_text *out, const attnpress_score_mod *m, const char *type,
                              const char *which, const char *text) {
-  add_names(out, m, text);
+  add_names(out, m, text, 0);
   add(out, "  return (");
   add(out, type);
   add(out, ")(\n");
@@ -296,12 +379,23 @@ static void write_dual_score(ap_text *out, const attnpress_score_mod *m) {
     return;
   }
   begin_function(out, "SnippetDual", "snippet_dual_score", "SnippetDual score, ");
-  add_names(out, m, m->score);
+  add_names(out, m, m->score, 0);
   ap_snippet_add_dual_lines(out, ap_score_mod_name(m), ".score", m->score);
   add(out, "  return score;\n}\n");
 }
 
-static void write_text(ap_text *out, const attnpress_score_mod *m, int backward) {
+/** The score with its derivative by a number that it reads. */
+static void write_traced_score(ap_text *out, const attnpress_score_mod *m, uint32_t wanted) {
+  add(out, "\n#include \"attnpress/device/score_trace.cuh\"\n");
+  begin_function(out, "SnippetDual", "snippet_traced_score",
+                 "SnippetTrace *snippet_trace, float snippet_given, ");
+  add(out, "  SnippetDual score = snippet_given;\n");
+  add_names(out, m, m->score, wanted);
+  ap_snippet_add_dual_lines(out, ap_score_mod_name(m), ".score", m->score);
+  add(out, "  return score;\n}\n");
+}
+
+static void write_text(ap_text *out, const attnpress_score_mod *m, int backward, uint32_t wanted) {
   add(out, "\n// The snippet \"");
   add(out, ap_score_mod_name(m));
   add(out, "\".\n");
@@ -309,6 +403,8 @@ static void write_text(ap_text *out, const attnpress_score_mod *m, int backward)
     write_dual_score(out, m);
   else if (ap_snippet_is_given(m->score))
     write_score(out, m);
+  if (wanted)
+    write_traced_score(out, m, wanted);
   if (ap_snippet_is_given(m->mask)) {
     begin_function(out, "bool", "snippet_keeps", "");
     write_expression(out, m, "bool", ".mask", m->mask);
@@ -341,7 +437,8 @@ static const char *explain(const char *line, int length) {
   if (ap_snippet_line_has(line, length, "SnippetDual"))
     return "in the gradient's copy of the text a float is a number with its derivative, which "
            "becomes "
-           "an int by (int) alone; with score_grad there is no such copy";
+           "an int by (int) alone; with score_grad, and without gradients of its buffers, there is "
+           "no such copy";
   if (ap_snippet_line_has(line, length, "bool)"))
     return "a comparison is no score: make it the mask, or write score = keep ? score : -INFINITY";
   if (ap_snippet_line_has(line, length, "argument"))
@@ -355,11 +452,11 @@ static const char *explain(const char *line, int length) {
   return NULL;
 }
 
-attnpress_status ap_score_mod_write(const attnpress_score_mod *mod, int backward,
+attnpress_status ap_score_mod_write(const attnpress_score_mod *mod, int backward, uint32_t wanted,
                                     ap_snippet *fresh) {
   snprintf(fresh->name, sizeof fresh->name, "%s", ap_score_mod_name(mod));
   fresh->explain = explain;
-  write_text(&fresh->text, mod, backward);
+  write_text(&fresh->text, mod, backward, wanted);
   write_scope(&fresh->scope, mod);
   return ATTNPRESS_OK;
 }
@@ -389,6 +486,16 @@ void ap_score_mod_fill(const attnpress_forward_args *args, const ap_plan *how,
   const int64_t head_words = (int64_t)how->row_blocks * how->map_words;
   out->map_head_stride = how->map_heads > 1 ? head_words : 0;
   out->map_batch_stride = how->map_batch > 1 ? how->map_heads * head_words : 0;
+}
+
+void ap_dbuffers_fill(const attnpress_backward_args *args, attnpress_mod_gradients *out) {
+  const attnpress_score_mod *m = args->score_mod;
+  memset(out, 0, sizeof *out);
+  for (int i = 0; args->dbuffers != NULL && i < m->buffer_count; ++i) {
+    out->buffer[i].data = args->dbuffers[i].data;
+    for (int d = 0; d < m->buffers[i].rank; ++d)
+      out->buffer[i].stride[d] = m->buffers[i].shape[d] > 1 ? args->dbuffers[i].stride[d] : 0;
+  }
 }
 
 void ap_score_mod_fill_map(const ap_problem *problem, const ap_plan *how,

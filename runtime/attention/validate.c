@@ -294,7 +294,7 @@ attnpress_status ap_validate_forward(const attnpress_forward_args *args, ap_chec
         "score_mod \"%s\" is a text that is compiled for a GPU; the CPU backend cannot run it: it "
         "has window, softcap, alibi, bias, sinks and dropout",
         ap_score_mod_name(args->score_mod));
-    ap_score_mod_describe(args->score_mod, 0, problem);
+    ap_score_mod_describe(args->score_mod, 0, 0, problem);
   }
   if (args->mask == ATTNPRESS_WINDOW) {
     const ap_mask mask = ap_mask_of(args);
@@ -389,14 +389,19 @@ attnpress_status ap_validate_backward(const attnpress_backward_args *args, ap_ch
             "dlse_row_stride is %" PRId64 "; without ragged it must be 0", args->dlse_row_stride);
   FORWARD_IF(check_dsinks(args, how.with_data));
   problem->dsinks = args->dsinks != NULL;
+  FORWARD_IF(ap_check_dbuffers(args, how.with_data));
   if (args->score_mod != NULL)
-    ap_score_mod_describe(args->score_mod, 1, problem);
+    ap_score_mod_describe(args->score_mod, 1, ap_dbuffers_wanted(args), problem);
   if (args->dbias != NULL) {
     FORWARD_IF(ap_check_dbias(args, how.with_data));
     problem->dbias = AP_DBIAS;
     for (int i = 0; i < 3; ++i)
       if (args->dbias->shape[i] == 1)
         problem->dbias |= AP_DBIAS_ONE_BATCH << i;
+    if (args->ragged != NULL) {
+      problem->dbias_rows = (int32_t)args->dbias->shape[2];
+      problem->dbias_keys = (int32_t)args->dbias->shape[3];
+    }
   }
   RETURN_IF(args->reserved != 0, ATTNPRESS_INVALID_ARGUMENT, "reserved is %d; it must be 0",
             (int)args->reserved);
@@ -436,7 +441,8 @@ attnpress_status ap_check_served(const ap_problem *p, const ap_problem *planned,
     FORWARD_IF(ap_check_extent(same[i].name, same[i].value, same[i].planned, ATTNPRESS_ONE_CALL));
   RETURN_IF(
       memcmp(p->mod_key, planned->mod_key, sizeof p->mod_key) != 0, ATTNPRESS_INVALID_ARGUMENT,
-      "score_mod is not that of the plan: its texts, its names, dtypes and ranks must be the same");
+      "score_mod is not that of the plan: its texts, its names, dtypes and ranks must be the same, "
+      "and so must be the buffers whose gradients are wanted");
   FORWARD_IF(ap_check_given("ragged.schedule", p->ready ? p : NULL, planned->ready ? planned : NULL,
                             range));
   FORWARD_IF(ap_check_extent("batch", p->batch, planned->batch, range));

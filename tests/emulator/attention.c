@@ -434,11 +434,15 @@ static const char *mod_of(const ap_variant *v, const char *stem) {
   static const char *const differentiated[] = {
       SHIPPED("softcap"), EMULATED_SOURCE_DIR "/tests/emulator/mods/grad.mod", SHIPPED("t5_bias")};
   static const char *const masks[] = {SHIPPED("window"), SHIPPED("prefix_lm"), SHIPPED("document")};
+  static const char *const with_buffers[] = {
+      SHIPPED("alibi"), EMULATED_SOURCE_DIR "/tests/emulator/mods/reads.mod", SHIPPED("t5_bias")};
 #undef SHIPPED
   const unsigned turn = hash_of_name(stem) % 3;
   if (v->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_MAP ||
       (v->axis[AP_ATTENTION_MOD_SCORE] && v->axis[AP_ATTENTION_MOD_MASK]))
     return EMULATED_SOURCE_DIR "/tests/emulator/mods/both.mod";
+  if (v->axis[AP_ATTENTION_MOD_GRAD])
+    return with_buffers[turn];
   if (v->axis[AP_ATTENTION_MOD_SCORE])
     return v->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD ? scores[turn]
                                                                : differentiated[turn];
@@ -448,9 +452,12 @@ static const char *mod_of(const ap_variant *v, const char *stem) {
 static int write_mod(snippet_file *mod, const ap_variant *v, ap_text *text, char *report) {
   ap_snippet fresh = {0};
   const int32_t pass = v->axis[AP_ATTENTION_PASS];
+  uint32_t wanted = 0; /* of all buffers of floats */
+  for (int i = 0; v->axis[AP_ATTENTION_MOD_GRAD] && i < mod->mod.buffer_count; ++i)
+    wanted |= mod->buffers[i].dtype == ATTNPRESS_INT32 ? 0 : 1u << i;
   (void)report;
   ap_score_mod_write(&mod->mod, pass != AP_ATTENTION_PASS_FWD && pass != AP_ATTENTION_PASS_FWD_MAP,
-                     &fresh);
+                     wanted, &fresh);
   ap_text_append(text, fresh.text.data, fresh.text.size);
   free(fresh.text.data);
   free(fresh.scope.data);

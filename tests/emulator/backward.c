@@ -131,6 +131,8 @@ static void add_scores(call *c, const kernel *k, const score_shape *s, uint64_t 
   a->dropout = forward.dropout;
   a->softcap = forward.softcap;
   a->score_mod = forward.score_mod;
+  if (k->variant.axis[AP_ATTENTION_MOD_GRAD])
+    a->dbuffers = scores_add_gradients(&c->scores);
   if (sums_sinks) {
     a->dsinks = add_floats(c, DSINKS, "dsinks", c->heads, 1);
     for (int h = 0; h < c->heads && c->accumulate; ++h)
@@ -299,6 +301,10 @@ static void call_bwd_mod(void (*function)(void), const void *args) {
   ((void (*)(attnpress_bwd_mod_args))function)(*(const attnpress_bwd_mod_args *)args);
 }
 
+static void call_bwd_mod_grad(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_bwd_mod_grad_args))function)(*(const attnpress_bwd_mod_grad_args *)args);
+}
+
 static void call_bwd_sm90(void (*function)(void), const void *args) {
   ((void (*)(attnpress_bwd_sm90_args))function)(*(const attnpress_bwd_sm90_args *)args);
 }
@@ -414,9 +420,12 @@ static int launch(const kernel *k, call *c, unsigned used, char *report) {
   const int is_sm90 = k->variant.axis[AP_ATTENTION_ARCH] == 90;
   if (is_sm90 && fill_sm90(k, c, &sm90, report) != 0)
     return -1;
-  attnpress_bwd_mod_args with_mod = {.bwd = args};
+  attnpress_bwd_mod_grad_args with_mod = {.bwd = args};
+  const int has_gradients = k->variant.axis[AP_ATTENTION_MOD_GRAD];
   if (k->mod != NULL)
     ap_score_mod_fill(&forward, NULL, &with_mod.mod);
+  if (has_gradients)
+    ap_dbuffers_fill(a, &with_mod.gradients);
   const emulated_launch l = {.module = k->module,
                              .blocks = (unsigned)blocks,
                              .threads = (unsigned)k->tile.threads,
@@ -427,6 +436,7 @@ static int launch(const kernel *k, call *c, unsigned used, char *report) {
                                                       : &args,
                              .call = is_dbias         ? call_dbias
                                      : is_sm90        ? call_bwd_sm90
+                                     : has_gradients  ? call_bwd_mod_grad
                                      : k->mod != NULL ? call_bwd_mod
                                                       : call_bwd,
                              .tensors = given,
@@ -535,6 +545,19 @@ static int check_gradients(const kernel *k, call *c, char *report) {
   return 0;
 }
 
+static int check_dbuffers(const call *c, char *report) {
+  reference_gradient e = {0};
+  if (reference_check_dbuffers(&c->args, SCORES_GRADIENT_BEFORE, &e) != 0)
+    abort();
+  if (e.error <= leniency(c) * reference_gradient_bound(&e))
+    return 0;
+  snprintf(report, EMULATED_REPORT_BYTES,
+           "%s is off by %.3g, where %.3g is allowed: element %lld of %s is %.6g, expected %.6g",
+           e.name, e.error, leniency(c) * reference_gradient_bound(&e), (long long)e.at[1],
+           c->args.score_mod->buffers[e.at[0]].name, e.value, e.expected);
+  return -1;
+}
+
 static int run_main(const kernel *k, call *c, char *report) {
   const unsigned inputs = 1u << Q | 1u << K | 1u << V | 1u << DOUT | 1u << LSE_LOG2 | 1u << DELTA;
   unsigned outputs = 1u << DQ;
@@ -549,6 +572,8 @@ static int run_main(const kernel *k, call *c, char *report) {
     return -1;
   if (pass_of(k) == AP_ATTENTION_PASS_BWD)
     convert_sum(c);
+  if (c->args.dbuffers != NULL && check_dbuffers(c, report) != 0)
+    return -1;
   return check_gradients(k, c, report);
 }
 

@@ -344,7 +344,7 @@ static ap_plan plan_of(const call *c, const kernel *k, const attnpress_fwd_args 
                           .seqlen_q = c->s->seqlen_q,
                           .seqlen_k = c->s->seqlen_k,
                           .hdim = c->hdim};
-  ap_score_mod_describe(c->args.score_mod, 0, problem);
+  ap_score_mod_describe(c->args.score_mod, 0, 0, problem);
   *words = ap_count_map_words(problem, &how.tile, how.heads_per_tile, &how.map_batch,
                               &how.map_heads, &how.map_words);
   return how;

@@ -124,7 +124,7 @@ def classify(report: str) -> str:
         (r"ended with signal", "crash"),
         (r"out is off|_cache is off|\bq is off", "wrong output"),
         (r"lse is off", "wrong lse"),
-        (r"d[qkv] is off|dq of batch|d(sinks|bias) is off", "wrong gradient"),
+        (r"d[qkv] is off|dq of batch|(d(sinks|bias)|buffer) is off", "wrong gradient"),
         (r"of lse_log2 and delta is|of dq_sum is", "wrong delta"),
     ]
     return next((kind for pattern, kind in kinds if re.search(pattern, report)), "failure")

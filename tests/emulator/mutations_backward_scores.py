@@ -518,7 +518,12 @@ MUTATIONS = [
         "distance < 16; distance",
     ),
     Mutation("bwd dbias: one warp's columns", DBIAS, "part < WARPS_M; ++part", "part < 1; ++part"),
-    Mutation("bwd dbias: rows past the end", DBIAS, "if (row < bwd->seqlen_q && key", "if (key"),
+    Mutation(
+        "bwd dbias: rows past the end",
+        DBIAS,
+        'if (row < ${ "rows" if sequences == "ragged" else "bwd->seqlen_q" } && key',
+        "if (key",
+    ),
     Mutation("bwd dbias: keys side by side", DBIAS, "key * args.dbias_key_stride", "key"),
     Mutation("bwd dbias: of the first head", DBIAS, "head_begin * args.dbias_head_stride", "0"),
     Mutation("bwd dbias: of the first batch", DBIAS, "batch_begin * args.dbias_batch_stride", "0"),

@@ -10,6 +10,7 @@ BWD = "templates/attention/flash_bwd_sm80.cu.j2"
 DELTA = "templates/attention/flash_bwd_delta.cu.j2"
 CONVERT = "templates/attention/flash_bwd_convert.cu.j2"
 SINKS = "templates/attention/flash_bwd_sinks.cu.j2"
+DBIAS = "templates/attention/flash_bwd_dbias.cu.j2"
 
 KERNELS = [
     ("flash_bwd_hdim40_bf16_causal_ragged_sm80", "m32n64w1x2a2d2s2c"),
@@ -20,6 +21,9 @@ KERNELS = [
     ("flash_bwd_delta_hdim72_bf16_ragged_sm80", ""),
     ("flash_bwd_convert_hdim40_fp16_ragged_sm80", ""),
     ("flash_bwd_sinks_hdim8_fp16_ragged_sm80", ""),
+    ("flash_bwd_dkv_hdim24_bf16_causal_biasbf16_ragged_sm80", "m32n32w1x2a2s2"),
+    ("flash_bwd_dbias_hdim40_bf16_causal_biasfp16_ragged_sm80", "m32n32w2x2s0k0v0"),
+    ("flash_bwd_dbias_hdim24_fp16_window_biasfp32_ragged_sm80", "m32n32w2x2s0k0v0"),
 ]
 """Each pass; what goes by the sequence's number; steps of one stage and of two."""
 
@@ -221,4 +225,58 @@ MUTATIONS = [
         "row < 128",
     ),
     Mutation("ragged bwd: delta of the first sequence for sinks", SINKS, "+ at.values_row", "+ 0"),
+    # ---- The gradient by a bias ----
+    Mutation("ragged dbias: queries of the bound", DBIAS, "of.args.seqlen_q = queries.count;", ""),
+    Mutation("ragged dbias: keys of the bound", DBIAS, "of.args.seqlen_k = keys.count;", ""),
+    Mutation("ragged dbias: the batch's window", DBIAS, "keys.count - queries.count;", "0;"),
+    Mutation(
+        "ragged dbias: queries of the first batch",
+        DBIAS,
+        "of.q_batch = ragged->cu_seqlens_q != nullptr ? 0 : b;",
+        "of.q_batch = 0;",
+    ),
+    Mutation("ragged dbias: queries from the first row", DBIAS, "of.q_row = queries.begin;", ""),
+    Mutation(
+        "ragged dbias: keys of the first batch",
+        DBIAS,
+        "of.k_batch = ragged->cu_seqlens_k != nullptr ? 0 : b;",
+        "of.k_batch = 0;",
+    ),
+    Mutation("ragged dbias: keys from the first row", DBIAS, "of.k_row = keys.begin;", ""),
+    Mutation(
+        "ragged dbias: lse_log2 of the first sequence",
+        DBIAS,
+        "16 + values_row + position",
+        "16 + position",
+    ),
+    Mutation(
+        "ragged dbias: blocks behind a sequence's last row",
+        DBIAS,
+        "if (row_begin >= bwd->seqlen_q)\n          break;",
+        "",
+    ),
+    Mutation(
+        "ragged dbias: rows that no sequence has are left as they are",
+        DBIAS,
+        'if (row < ${ "rows" if sequences == "ragged" else "bwd->seqlen_q" }',
+        "if (row < bwd->seqlen_q",
+    ),
+    Mutation(
+        "ragged dbias: keys that no sequence has are left as they are",
+        DBIAS,
+        'key < ${ "keys" if sequences == "ragged" else "bwd->seqlen_k" })',
+        "key < bwd->seqlen_k)",
+    ),
+    Mutation(
+        "ragged dbias: sums of keys that no sequence has",
+        DBIAS,
+        "min(key_begin + BLOCK_N, keys);",
+        "min(key_begin + BLOCK_N, bwd->seqlen_k);",
+    ),
+    Mutation(
+        "ragged bwd: the bias of the first sequence",
+        BWD,
+        "args, batch, head, row, column",
+        "args, 0, head, row, column",
+    ),
 ]

@@ -12,6 +12,7 @@
 #include "attention/defaults.h"
 #include "attention/ragged.h"
 #include "attention/score_args.h"
+#include "cpu/element.h"
 #include "family.h"
 #include "memory.h"
 
@@ -177,6 +178,7 @@ enum {
   USED_K,
   FIRST_UNIT,
   ORDER,
+  DBIAS,
   MEMORIES
 };
 
@@ -186,6 +188,8 @@ typedef struct call {
   size_t bytes[MEMORIES];
   attnpress_backward_args args;
   attnpress_ragged ragged;
+  attnpress_dbias dbias;
+  float *dbias_before; /* contiguous */
   scores scores;
   const kernel *kernel, *schedule;
   int count, row_tiles, sum_tiles;
@@ -335,6 +339,39 @@ static void fill(call *c, uint64_t seed) {
     fill_rows(&a->dq, rows.q_batch, rows.q_begin, rows.queries, from + 4);
     fill_rows(&a->dk, rows.k_batch, rows.k_begin, rows.keys, from + 5);
     fill_rows(&a->dv, rows.k_batch, rows.k_begin, rows.keys, from + 6);
+  }
+}
+
+/* The gradient by the bias: what it has one of, its dtype and its layout take turns, and whether the
+ * bias has more than the bounds, which no kernel reads. */
+static void add_dbias(call *c, unsigned turn) {
+  attnpress_dbias *d = &c->dbias;
+  c->scores.bias.shape[2] += turn % 3 * 40;
+  c->scores.bias.shape[3] += turn / 2 % 2 * 70;
+  const int64_t *of_bias = c->args.bias->shape;
+  const int64_t extents[4] = {c->count, c->args.q.shape[2], of_bias[2], of_bias[3]};
+  int64_t span = 1 + turn % 2; /* keys side by side, or not */
+  *d = (attnpress_dbias)ATTNPRESS_DBIAS_INIT;
+  d->dtype = 1 + (int32_t)(turn / 8 % 3);
+  for (int i = 3; i >= 0; --i) {
+    d->shape[i] = i < 3 && turn >> i & 1 ? 1 : extents[i];
+    d->stride[i] = span;
+    span = span * d->shape[i] + (int64_t)(turn % 3);
+  }
+  d->data = add_memory(c, DBIAS, (size_t)span * (d->dtype == ATTNPRESS_FP32 ? 4 : 2));
+  c->args.dbias = d;
+  if (!c->args.accumulate)
+    return;
+  const int64_t count = d->shape[0] * d->shape[1] * d->shape[2] * d->shape[3];
+  c->dbias_before = malloc((size_t)(count + 1) * sizeof *c->dbias_before);
+  if (c->dbias_before == NULL)
+    abort();
+  for (int64_t i = 0, at = 0; i < count; ++i, at = 0) {
+    int64_t rest = i;
+    for (int n = 3; n >= 0; rest /= d->shape[n--])
+      at += rest % d->shape[n] * d->stride[n];
+    ap_store_element(d->data, at, (float)((int)(i % 17) - 8) * 0.125f, d->dtype);
+    c->dbias_before[i] = ap_load_element(d->data, at, d->dtype);
   }
 }
 
@@ -554,12 +591,13 @@ static void give_order(call *c, int writable) {
 static void give_all(call *c) {
   const attnpress_forward_args forward = ap_forward_of(&c->args);
   const int pass = pass_of(c->kernel), is_delta = pass == AP_ATTENTION_PASS_BWD_DELTA;
-  const int main = owns_keys(c->kernel) || pass == AP_ATTENTION_PASS_BWD_DQ;
+  const int of_bias = pass == AP_ATTENTION_PASS_BWD_DBIAS;
+  const int main = owns_keys(c->kernel) || pass == AP_ATTENTION_PASS_BWD_DQ || of_bias;
   const int maps = is_sm90(c->kernel);
   c->given_count = 0;
   for (int i = 0; maps && i < 4; ++i)
     give_whole(c, (const char *[]){"q", "k", "v", "dout"}[i], (int[]){Q, K, V, DOUT}[i]);
-  if (pass == AP_ATTENTION_PASS_BWD_SINKS)
+  if (pass == AP_ATTENTION_PASS_BWD_SINKS || of_bias)
     give_lengths(c); /* the others know them from the order */
   else
     give_order(c, 0);
@@ -567,6 +605,16 @@ static void give_all(call *c) {
     give(c, c->scores.tensors[i]);
   if (pass == AP_ATTENTION_PASS_BWD_SINKS)
     give_floats(c, "dsinks", DSINKS, 0, c->args.q.shape[2], 1);
+  if (of_bias) {
+    const attnpress_dbias *d = &c->dbias;
+    emulated_tensor e = {.name = "dbias",
+                         .data = d->data,
+                         .element_bytes = d->dtype == ATTNPRESS_FP32 ? 4 : 2,
+                         .writable = 1};
+    memcpy(e.shape, d->shape, sizeof e.shape);
+    memcpy(e.stride, d->stride, sizeof e.stride);
+    give(c, e);
+  }
   for (int b = 0; b < c->count; ++b) {
     const sequence_rows rows = backward_sequence_rows_of(&c->args, b);
     give_workspace(c, &rows, b);
@@ -603,6 +651,16 @@ static void call_bwd(void (*function)(void), const void *args) {
 
 static void call_bwd_mod(void (*function)(void), const void *args) {
   ((void (*)(attnpress_bwd_ragged_mod_args))function)(*(const attnpress_bwd_ragged_mod_args *)args);
+}
+
+static void call_dbias(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_bwd_dbias_ragged_args))function)(
+      *(const attnpress_bwd_dbias_ragged_args *)args);
+}
+
+static void call_bwd_mod_grad(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_bwd_ragged_mod_grad_args))function)(
+      *(const attnpress_bwd_ragged_mod_grad_args *)args);
 }
 
 static void call_bwd_sm90(void (*function)(void), const void *args) {
@@ -737,6 +795,35 @@ static int run_schedule(call *c, attnpress_bwd_ragged_args *args, int64_t *block
   return launch_kernel(c, c->schedule, 1, &order, call_schedule, report);
 }
 
+/* What is summed over is walked over by each block; the number of blocks. */
+static int launch_dbias(call *c, char *report) {
+  const kernel *k = c->kernel;
+  const attnpress_dbias *d = &c->dbias;
+  const attnpress_bwd_ragged_args batch = bwd_args(c);
+  const int block_m = k->tile.field[AP_ATTENTION_TILE_BLOCK_M],
+            block_n = k->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+  attnpress_bwd_dbias_ragged_args args = {.dbias = {.bwd = batch.bwd},
+                                          .ragged = batch.ragged,
+                                          .rows = (int32_t)d->shape[2],
+                                          .keys = (int32_t)d->shape[3]};
+  attnpress_bwd_dbias_args *of = &args.dbias;
+  const int32_t walked = (batch.bwd.seqlen_q + block_m - 1) / block_m;
+  of->bwd.blocks = (args.keys + block_n - 1) / block_n;
+  of->dbias = d->data;
+  of->dbias_dtype = d->dtype;
+  for (int i = 0; i < 4; ++i)
+    (&of->dbias_batch_stride)[i] = d->shape[i] > 1 ? d->stride[i] : 0;
+  of->sums_rows = d->shape[2] == 1;
+  of->heads = (int32_t)d->shape[1];
+  of->row_blocks = (args.rows + block_m - 1) / block_m;
+  of->walk_batches = d->shape[0] == 1 ? c->count : 1;
+  of->walk_heads = d->shape[1] == 1 ? (int32_t)c->args.q.shape[2] : 1;
+  of->walk_row_blocks = of->sums_rows ? walked : 1;
+  give_all(c);
+  return launch_kernel(c, k, d->shape[0] * d->shape[1] * of->row_blocks * of->bwd.blocks, &args,
+                       call_dbias, report);
+}
+
 static int launch(call *c, char *report) {
   const kernel *k = c->kernel;
   attnpress_bwd_ragged_args args = bwd_args(c);
@@ -745,15 +832,20 @@ static int launch(call *c, char *report) {
     return -1;
   give_all(c);
   attnpress_bwd_sm90_ragged_args sm90 = {.batch = args};
-  attnpress_bwd_ragged_mod_args with_mod = {.batch = args};
+  attnpress_bwd_ragged_mod_grad_args with_mod = {.batch = args};
   const attnpress_forward_args forward = ap_forward_of(&c->args);
   if (k->mod != NULL)
     ap_score_mod_fill(&forward, NULL, &with_mod.mod);
+  if (c->args.dbuffers != NULL)
+    ap_dbuffers_fill(&c->args, &with_mod.gradients);
   if (is_sm90(k) && fill_maps(c, &sm90, report) != 0)
     return -1;
   return is_sm90(k) ? launch_kernel(c, k, blocks, &sm90, call_bwd_sm90, report)
                     : launch_kernel(c, k, blocks, &with_mod,
-                                    k->mod != NULL ? call_bwd_mod : call_bwd, report);
+                                    c->args.dbuffers != NULL ? call_bwd_mod_grad
+                                    : k->mod != NULL         ? call_bwd_mod
+                                                             : call_bwd,
+                                    report);
 }
 
 /* ---- Verdicts -------------------------------------------------------------------------------- */
@@ -822,6 +914,19 @@ static int check_gradients(call *c, float *before[][REFERENCE_GRADIENTS], char *
   return 0;
 }
 
+static int check_dbuffers(const call *c, char *report) {
+  reference_gradient e = {0};
+  if (backward_sequences_check_dbuffers(&c->args, SCORES_GRADIENT_BEFORE, &e) != 0)
+    abort();
+  if (e.error <= reference_gradient_bound(&e))
+    return 0;
+  snprintf(report, EMULATED_REPORT_BYTES,
+           "%s is off by %.3g, where %.3g is allowed: element %lld of %s is %.6g, expected %.6g",
+           e.name, e.error, reference_gradient_bound(&e), (long long)e.at[1],
+           c->args.score_mod->buffers[e.at[0]].name, e.value, e.expected);
+  return -1;
+}
+
 static int run_main(call *c, char *report) {
   float *before[LENGTHS_MAX][REFERENCE_GRADIENTS] = {{NULL}};
   const int fused = is_pass(c, AP_ATTENTION_PASS_BWD);
@@ -832,6 +937,8 @@ static int run_main(call *c, char *report) {
   int status = launch(c, report);
   if (status == 0 && fused)
     for_all_sums(c, convert_sum);
+  if (status == 0 && c->args.dbuffers != NULL)
+    status = check_dbuffers(c, report);
   if (status == 0)
     status = check_gradients(c, before, report);
   for (int b = 0; b < c->count; ++b)
@@ -907,6 +1014,27 @@ static int run_sinks(call *c, char *report) {
   return -1;
 }
 
+static int run_dbias(call *c, char *report) {
+  reference_gradient e = {0};
+  for_all_values(c, NULL);
+  if (launch_dbias(c, report) != 0)
+    return -1;
+  for (int64_t b = 0; b < c->dbias.shape[0]; ++b)
+    for (int64_t h = 0; h < c->dbias.shape[1]; ++h)
+      if (backward_sequences_check_dbias(&c->args, b, h, c->dbias_before, &e) != 0)
+        abort();
+  if (e.error <= reference_gradient_bound(&e))
+    return 0;
+  snprintf(report, EMULATED_REPORT_BYTES,
+           "dbias is off by %.3g, where %.3g is allowed: %lld x %lld x %lld x %lld, batch %lld, "
+           "head %lld, row %lld, key %lld is %.6g, expected %.6g",
+           e.error, reference_gradient_bound(&e), (long long)c->dbias.shape[0],
+           (long long)c->dbias.shape[1], (long long)c->dbias.shape[2], (long long)c->dbias.shape[3],
+           (long long)e.at[0], (long long)e.at[2], (long long)e.at[1], (long long)e.at[3], e.value,
+           e.expected);
+  return -1;
+}
+
 /* ---- The table ------------------------------------------------------------------------------- */
 
 static void open_scores(call *c, const score_shape *shape, uint64_t seed) {
@@ -919,8 +1047,11 @@ static void open_scores(call *c, const score_shape *shape, uint64_t seed) {
   forward.q.shape[0] = c->count; /* slopes are those of the sequences' batch */
   scores_open(&c->scores, &c->kernel->variant, &with_sinks, c->kernel->mod, &forward, seed);
   a->score_mod = forward.score_mod;
+  if (c->kernel->variant.axis[AP_ATTENTION_MOD_GRAD])
+    a->dbuffers = scores_add_gradients(&c->scores);
   a->window = forward.window;
   a->alibi = forward.alibi;
+  a->bias = forward.bias;
   a->sinks = forward.sinks;
   a->dropout = forward.dropout;
   a->softcap = forward.softcap;
@@ -972,6 +1103,8 @@ static void call_open(call *c, const kernel *k, const kernel *schedule, const ba
   add_memory(c, DQ_SUM,
              heads * (size_t)c->sum_tiles * TILE_ROWS * (size_t)a->q.shape[3] * sizeof(float));
   open_scores(c, scores, seed + 7);
+  if (pass_of(k) == AP_ATTENTION_PASS_BWD_DBIAS)
+    add_dbias(c, hash_of_name(k->stem) + (unsigned)(seed / 1000));
   fill(c, seed);
 }
 
@@ -979,6 +1112,7 @@ static void call_close(call *c) {
   scores_close(&c->scores);
   for (int i = 0; i < MEMORIES; ++i)
     memory_unmap(&c->memory[i]);
+  free(c->dbias_before);
 }
 
 static int run_batch(const kernel *k, const kernel *schedule, const batch_row *row,
@@ -997,6 +1131,8 @@ static int run_batch(const kernel *k, const kernel *schedule, const batch_row *r
     status = run_convert(&c, report);
   else if (pass_of(k) == AP_ATTENTION_PASS_BWD_SINKS)
     status = run_sinks(&c, report);
+  else if (pass_of(k) == AP_ATTENTION_PASS_BWD_DBIAS)
+    status = run_dbias(&c, report);
   else
     status = run_main(&c, report);
   call_close(&c);
@@ -1005,7 +1141,8 @@ static int run_batch(const kernel *k, const kernel *schedule, const batch_row *r
 
 int run_ragged_backward_shapes(const kernel *k, const score_shape *scores, FILE *out, int *shapes) {
   static char report[EMULATED_REPORT_BYTES];
-  const int main = owns_keys(k) || pass_of(k) == AP_ATTENTION_PASS_BWD_DQ;
+  const int main = owns_keys(k) || pass_of(k) == AP_ATTENTION_PASS_BWD_DQ ||
+                   pass_of(k) == AP_ATTENTION_PASS_BWD_DBIAS;
   kernel schedule = {0};
   int failed = kernel_find(&schedule, SCHEDULE_STEM, report) != 0;
   if (failed)

@@ -212,7 +212,7 @@ static int choose(const run_options *o, ap_plan *plan, char stem[AP_STEM_MAX], c
                         .tma_min = 1,
                         .tma_max = 1};
   if (kernel_mod() != NULL)
-    ap_score_mod_describe(&kernel_mod()->mod, 0, &problem);
+    ap_score_mod_describe(&kernel_mod()->mod, 0, 0, &problem);
   if (o->lengths != NULL) {
     problem.sequences =
         o->page_size > 0 ? AP_ATTENTION_SEQUENCES_PAGED : AP_ATTENTION_SEQUENCES_RAGGED;

@@ -229,6 +229,33 @@ static void add_snippet(scores *x, snippet_file *f, attnpress_forward_args *args
   args->score_mod = &f->mod;
 }
 
+const attnpress_dbuffer *scores_add_gradients(scores *x) {
+  for (int i = 0; i < x->file->mod.buffer_count; ++i) {
+    const attnpress_score_buffer *b = &x->file->buffers[i];
+    attnpress_dbuffer *d = &x->dbuffers[i];
+    int64_t shape[4] = {1, 1, 1, 1}, stride[4] = {0, 0, 0, 0}, step = 1 + (i + 1) % 2;
+    *d = (attnpress_dbuffer){NULL, {0, 0, 0, 0}};
+    if (b->dtype == ATTNPRESS_INT32)
+      continue;
+    for (int n = b->rank - 1; n >= 0; --n) {
+      shape[4 - b->rank + n] = b->shape[n];
+      stride[4 - b->rank + n] = step;
+      d->stride[n] = b->shape[n] == 1 ? 54321 : step;
+      step = step * b->shape[n] + 5;
+    }
+    d->data =
+        add_memory(x, TENSOR_GRADIENTS + i, "a buffer's gradient", sizeof(float), shape, stride, 1);
+    x->tensors[TENSOR_GRADIENTS + i].writable = 1;
+    for (int64_t n = 0; n < shape[0] * shape[1] * shape[2] * shape[3]; ++n) {
+      int64_t at = 0, rest = n;
+      for (int k = 3; k >= 0; rest /= shape[k--])
+        at += rest % shape[k] * stride[k];
+      d->data[at] = SCORES_GRADIENT_BEFORE;
+    }
+  }
+  return x->dbuffers;
+}
+
 uint32_t *scores_add_map(scores *x, int64_t words) {
   const int64_t shape[4] = {1, 1, 1, words}, stride[4] = {0, 0, 0, 1};
   uint32_t *map = add_memory(x, TENSOR_MAP, "map", sizeof(uint32_t), shape, stride, 0);

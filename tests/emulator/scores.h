@@ -50,7 +50,8 @@ enum {
   TENSOR_SEED,
   TENSOR_MAP, /* of a snippet's mask */
   TENSOR_BUFFERS,
-  SCORE_TENSORS = TENSOR_BUFFERS + SNIPPET_BUFFERS
+  TENSOR_GRADIENTS = TENSOR_BUFFERS + SNIPPET_BUFFERS, /* of the buffers */
+  SCORE_TENSORS = TENSOR_GRADIENTS + SNIPPET_BUFFERS
 };
 
 typedef struct scores {
@@ -60,6 +61,7 @@ typedef struct scores {
   attnpress_sinks sinks;
   attnpress_dropout dropout;
   snippet_file *file; /* of the kernel's snippet, whose buffers are described for this call */
+  attnpress_dbuffer dbuffers[SNIPPET_BUFFERS];
   memory memory[SCORE_TENSORS];
   emulated_tensor tensors[SCORE_TENSORS];
 } scores;
@@ -72,6 +74,9 @@ void scores_open(scores *x, const ap_variant *variant, const score_shape *s, sni
 uint32_t *scores_add_map(scores *x, int64_t words);
 void scores_close(scores *x); /* of zeros: nothing */
 
+/** Gradients of the snippet's buffers of floats, each element SCORES_GRADIENT_BEFORE. */
+const attnpress_dbuffer *scores_add_gradients(scores *x);
+#define SCORES_GRADIENT_BEFORE 0.5f
 /** ", window 3,0, softcap 5": of what a call has. */
 void scores_print(const ap_variant *variant, const score_shape *s, char *text, int text_bytes);
 /** Sinks alone, as what adds up splits takes them. */

@@ -415,6 +415,12 @@ static void add_all_backward_features(names *n, const table_options *o) {
                           passes[i], 90);
   }
   add_name(n, "flash_bwd_hdim112_bf16_causal_softcap_sm90", o);
+  /* A thread block's columns of S that are its own, or that warps compute over again; each snippet. */
+  add_name(n, "flash_bwd_hdim64_bf16_modscore_modgrad_sm80", o);
+  add_name(n, "flash_bwd_hdim72_fp16_causal_modscore_modgrad_sm80", o);
+  add_name(n, "flash_bwd_hdim128_bf16_window_dropout_modscore_modmask_modgrad_sm86", o);
+  add_name(n, "flash_bwd_dkv_hdim40_bf16_softcap_modscore_modgrad_sm80", o);
+  add_name(n, "flash_bwd_dkv_hdim264_fp16_causal_modscore_modgrad_sm80", o);
   add_name(n, "flash_bwd_sinks_hdim8_fp16_sm80", o);
   add_name(n, "flash_bwd_dbias_hdim40_bf16_causal_biasfp16_sm80", o);
   add_name(n, "flash_bwd_dbias_hdim136_fp16_biasbf16_sm80", o);
@@ -444,6 +450,15 @@ static void add_sequences(names *n, const table_options *o) {
       "flash_bwd_delta_hdim72_bf16_ragged_sm80",
       "flash_bwd_convert_hdim40_fp16_ragged_sm80",
       "flash_bwd_sinks_hdim8_fp16_ragged_sm80",
+      "flash_bwd_hdim40_bf16_causal_biasbf16_ragged_sm80",
+      "flash_bwd_dkv_hdim72_fp16_window_alibi_biasfp32_dropout_ragged_sm86",
+      "flash_bwd_dq_hdim64_bf16_softcap_biasfp16_ragged_sm80",
+      "flash_bwd_hdim64_bf16_causal_biasbf16_ragged_sm90",
+      "flash_bwd_dkv_hdim72_fp16_window_alibi_biasfp32_dropout_ragged_sm90",
+      "flash_bwd_hdim136_bf16_biasfp16_ragged_sm90",
+      "flash_bwd_dbias_hdim40_bf16_causal_biasfp16_ragged_sm80",
+      "flash_bwd_dbias_hdim136_fp16_biasbf16_ragged_sm80",
+      "flash_bwd_dbias_hdim24_bf16_window_softcap_alibi_biasfp32_dropout_ragged_sm80",
       "flash_fwd_hdim128_bf16_ragged_sm90",
       "flash_fwd_hdim64_fp16_causal_ragged_sm90",
       "flash_fwd_hdim192v128_bf16_window_ragged_sm90",
@@ -465,6 +480,8 @@ static void add_sequences(names *n, const table_options *o) {
       "flash_bwd_hdim40_bf16_causal_modscore_modmask_ragged_sm80",
       "flash_bwd_dkv_hdim72_fp16_window_softcap_modscore_ragged_sm86",
       "flash_bwd_dq_hdim64_bf16_modscore_modmask_ragged_sm80",
+      "flash_bwd_hdim40_bf16_causal_modscore_modgrad_ragged_sm80",
+      "flash_bwd_dkv_hdim72_fp16_window_softcap_dropout_modscore_modmask_modgrad_ragged_sm86",
       "flash_bwd_dq_hdim264_fp16_dropout_modmask_ragged_sm80",
       "flash_fwd_hdim64_bf16_causal_biasfp16_ragged_sm80",
       "flash_fwd_split_hdim72_fp16_window_softcap_alibi_biasfp32_dropout_paged_sm86",

@@ -145,7 +145,21 @@ typedef struct attnpress_bwd_ragged_args {
 ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_args) == 720,
                         "layout of attnpress_bwd_ragged_args");
 
-/* The same for compute capability 9.0. Tensor maps as in attnpress_bwd_sm90_args, of q, dout, k and v as
+/* The arguments of bwd_dbias of sequences of their own lengths, which has no order: a thread block a
+ * tile of the gradient, as in attnpress_bwd_dbias_args. lse_log2 and delta lie as in
+ * attnpress_bwd_ragged_args. */
+typedef struct attnpress_bwd_dbias_ragged_args {
+  attnpress_bwd_dbias_args
+      dbias; /* whose bwd has the bounds of the lengths; walk_row_blocks: theirs */
+  attnpress_ragged_args ragged;
+  int32_t rows, keys; /* of the gradient: bounds or more; what no sequence has is 0 */
+} attnpress_bwd_dbias_ragged_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_dbias_ragged_args, ragged, 608)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_dbias_ragged_args) == 768,
+                        "layout of attnpress_bwd_dbias_ragged_args");
+
+/* Of bwd and bwd_dkv for compute capability 9.0. Tensor maps as in attnpress_bwd_sm90_args, of q, dout, k and v as
  * wholes: no row of `bwd` says where they lie. */
 typedef struct attnpress_bwd_sm90_ragged_args {
   attnpress_tensor_map q;

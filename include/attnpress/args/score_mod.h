@@ -70,6 +70,41 @@ ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_ragged_mod_args, mod, 720)
 ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_mod_args) == 1272,
                         "layout of attnpress_bwd_ragged_mod_args");
 
+/* Where the gradient of a snippet's buffer is added up, by the buffer's indices. */
+typedef struct attnpress_mod_gradient {
+  float *data; /* not read where it is not wanted */
+  int64_t stride[4];
+} attnpress_mod_gradient;
+
+typedef struct attnpress_mod_gradients {
+  attnpress_mod_gradient buffer[ATTNPRESS_MOD_BUFFERS_MAX];
+} attnpress_mod_gradients;
+
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_mod_gradients) == 320,
+                        "layout of attnpress_mod_gradients");
+
+/* Of bwd and bwd_dkv where gradients of buffers are wanted; it begins with what they have without. */
+typedef struct attnpress_bwd_mod_grad_args {
+  attnpress_bwd_args bwd;
+  attnpress_mod_args mod;
+  attnpress_mod_gradients gradients;
+} attnpress_bwd_mod_grad_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_mod_grad_args, gradients, sizeof(attnpress_bwd_mod_args))
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_mod_grad_args) == 1408,
+                        "layout of attnpress_bwd_mod_grad_args");
+
+typedef struct attnpress_bwd_ragged_mod_grad_args {
+  attnpress_bwd_ragged_args batch;
+  attnpress_mod_args mod;
+  attnpress_mod_gradients gradients;
+} attnpress_bwd_ragged_mod_grad_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_ragged_mod_grad_args, gradients,
+                        sizeof(attnpress_bwd_ragged_mod_args))
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_mod_grad_args) == 1592,
+                        "layout of attnpress_bwd_ragged_mod_grad_args");
+
 typedef struct attnpress_fwd_sm90_mod_args {
   attnpress_fwd_sm90_args sm90;
   attnpress_mod_args mod;
