@@ -271,7 +271,7 @@ def test_axes_by_name() -> None:
     variant = make_any_variant(ATTENTION, hdim=64, mask="causal")
     assert (variant["hdim"], variant.hdim_v, variant.arch, variant["pass"]) == (64, 64, 80, "fwd")
     assert variant.replace(arch=86).stem == "flash_fwd_hdim64_bf16_causal_sm86"
-    assert variant.codes == (0, 0, 64, 64, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 80)
+    assert variant.codes == (0, 0, 64, 64, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 80)
     with pytest.raises(AttributeError):
         variant.stages  # noqa: B018
     with pytest.raises(VariantError, match="hdim is missing"):
