@@ -71,6 +71,8 @@ void ap_render_flash_bwd_convert(ap_text *out, const ap_render_input *in) {
          "    return;\n"
          "  const Unit unit = find_unit(&given, blockIdx.x, args.heads_q);\n"
          "  const SequencePlace at = place_of_unit(&given, &unit);\n"
+         "  if (at.seqlen_k <= given.direct_keys) // it has no sum, and its dq is there\n"
+         "    return;\n"
          "  const int first_row = unit.block * BLOCK_M, head = unit.head;\n"
          "  uint16_t *dq = (uint16_t *)args.dq + at.q_batch * args.dq_batch_stride +\n"
          "                 at.q_row * args.dq_row_stride + head * args.dq_head_stride;\n"

@@ -25,8 +25,11 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
        "// Before the backward pass: of each query row delta = rowsum(dO out) - dlse and log2(e) lse, and\n"
        "// the sum of dQ starts at zero. dO and out are ");
   STRING(in->word[AP_ATTENTION_DTYPE]);
-  TEXT(". ROW_THREADS threads share a row.\n"
-       "//\n"
+  TEXT(". ROW_THREADS threads share a row.\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("// Of sequences that have no such sum, dq of those without keys becomes zero.\n");
+  }
+  TEXT("//\n"
        "// Pressed from templates/attention/flash_bwd_delta.cu.j2 with tile ");
   STRING(tile_name);
   TEXT(" by\n"
@@ -172,7 +175,8 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("  const int tile = first_row / 16; // of as many as the sequence has\n"
          "  const int tiles = min(BLOCK_M / 16, ceil_div(seqlen_q, 16) - tile);\n"
-         "  const int quads = max(tiles, 0) * args.dq_sum_quads;\n"
+         "  const bool direct = at.seqlen_k <= given.direct_keys; // dq without a sum\n"
+         "  const int quads = direct ? 0 : max(tiles, 0) * args.dq_sum_quads;\n"
          "  float4 *sum = (float4 *)args.dq_sum +\n"
          "                ((int64_t)head * args.sum_tiles + at.sum_tile + tile) * args.dq_sum_quads;\n");
   } else {
@@ -180,6 +184,17 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
          "  float4 *sum = (float4 *)args.dq_sum + (int64_t)blockIdx.x * quads;\n");
   }
   TEXT("  for (int i = threadIdx.x; i < quads; i += NUM_THREADS)\n"
-       "    sum[i] = {0.0f, 0.0f, 0.0f, 0.0f};\n"
-       "}\n");
+       "    sum[i] = {0.0f, 0.0f, 0.0f, 0.0f};\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("  if (direct && at.seqlen_k == 0 && args.dq_sum_quads > 0 && !args.accumulate) {\n"
+         "    const int chunks = args.dq_sum_quads / 32; // of 16 bytes, of a row of dq\n"
+         "    for (int i = threadIdx.x; i < min(BLOCK_M, seqlen_q - first_row) * chunks; i += NUM_THREADS) {\n"
+         "      uint16_t *const row = (uint16_t *)args.dq + at.q_batch * args.dq_batch_stride +\n"
+         "                            (at.q_row + first_row + i / chunks) * args.dq_row_stride +\n"
+         "                            head * args.dq_head_stride;\n"
+         "      *(uint4 *)(row + i % chunks * 8) = uint4{0, 0, 0, 0};\n"
+         "    }\n"
+         "  }\n");
+  }
+  TEXT("}\n");
 }

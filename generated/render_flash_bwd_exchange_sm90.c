@@ -38,6 +38,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
   int32_t dq_width = wide ? 64 : 32;
   int32_t slabs = ((hdim + 63) / 64) + ((hdim_v + 63) / 64);
   int32_t bulk = ((sums && wide) && ((slabs * (stages + 1)) <= 20)) ? 1 : 0;
+  int32_t through = (bulk && (hdim == hdim_v)) ? 1 : 0;
   int32_t k_half = (wide && (k_columns == 192)) ? 1 : 0;
   int32_t v_half = (wide && (v_columns == 192)) ? 1 : 0;
   TEXT("// ");
@@ -124,6 +125,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
        "#include \"attnpress/device/gradient.cuh\"\n");
   if (bulk) {
     TEXT("#include \"attnpress/device/gradient_bulk.cuh\"\n");
+  }
+  if (sums && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) {
+    TEXT("#include \"attnpress/device/gradient_direct.cuh\"\n");
   }
   if (((((mask == AP_ATTENTION_MASK_WINDOW) || softcap) || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) {
     TEXT("#include \"attnpress/device/gradient_modify.cuh\"\n");
@@ -770,6 +774,49 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "      add_to_sum(sum + (part * (DQ_COLUMNS / 8) + tile) * 128, dq + tile * 4, lane);\n"
            "}\n");
     }
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("// The sequence's keys are this block's alone: each step's dQ is complete, and has no sum.\n"
+           "__device__ __forceinline__ bool is_direct(const attnpress_bwd_args *args) {\n"
+           "  return args->seqlen_k <= BLOCK_N;\n"
+           "}\n"
+           "\n"
+           "// dQ of a step to dq, DQ_COLUMNS at a time. A loop of its own, as registers are few.\n");
+      if (through) {
+        TEXT("__device__ __forceinline__ void store_dq(const attnpress_bwd_args *args, unsigned char *smem,\n"
+             "                                         uint32_t shared, const Work *work, int turn, Step step) {\n");
+      } else {
+        TEXT("__device__ __forceinline__ void store_dq(const attnpress_bwd_args *args, uint32_t shared,\n"
+             "                                         const Work *work, int turn, Step step) {\n");
+      }
+      TEXT("  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
+           "  const int row = step.row + warp * 16;\n"
+           "  uint16_t *const rows = row_of_dq(args, work->at->q_batch, work->at->q_row + row, step.head);\n"
+           "  float dq[DQ_COLUMNS / 2];\n"
+           "#pragma unroll 1 // as in add_dq()\n"
+           "  for (int part = 0; part < DQ_PARTS; ++part) {\n"
+           "    const int column = part * DQ_COLUMNS;\n"
+           "    start_dq(dq, shared, turn, part);\n"
+           "    wgmma_wait(0);\n"
+           "    wgmma_order_n");
+      INTEGER(dq_width);
+      TEXT("(dq);\n"
+           "    if (part + 1 == DQ_PARTS) {\n"
+           "      // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+           "      __syncwarp();\n"
+           "      arrive_once(ds_empty(shared, turn));\n"
+           "    }\n");
+      if (through) {
+        TEXT("    store_row_tile(args, rows + column, smem + DQ_OFFSET + warp * 2 * DQ_WARP_BYTES,\n"
+             "                   DQ_COLUMNS / 8, dq, DQ_COLUMNS / 8, HEAD_DIM - column, args->seqlen_q - row,\n"
+             "                   DTYPE, lane);\n");
+      } else {
+        TEXT("    store_row_pairs(args, rows + column, dq, 0, DQ_COLUMNS / 8, HEAD_DIM - column,\n"
+             "                    args->seqlen_q - row, DTYPE, lane);\n");
+      }
+      TEXT("  }\n"
+           "}\n"
+           "\n");
+    }
     if (bulk) {
       TEXT("// dQ of a step, of all keys of the block, DQ_COLUMNS at a time. `n`: the step's number; `place`:\n"
            "// where the warp's next part goes.\n"
@@ -780,6 +827,16 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       TEXT("// dQ of a step, of all keys of the block, DQ_COLUMNS at a time. `n`: the step's number.\n"
            "__device__ __forceinline__ void add_dq(const attnpress_bwd_args *args, uint32_t shared,\n"
            "                                       const Work *work, int n, Step step) {\n");
+    }
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("  if (is_direct(args)) {\n");
+      if (through) {
+        TEXT("    store_dq(args, smem, shared, work, n % 2, step);\n");
+      } else {
+        TEXT("    store_dq(args, shared, work, n % 2, step);\n");
+      }
+      TEXT("    return;\n"
+           "  }\n");
     }
     TEXT("  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
          "  const int turn = n % 2;\n"
@@ -1235,8 +1292,14 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
        "  store_gradient(dk_rows, args->dk_row_stride, smem, BLOCK_N, HEAD_DIM, valid, thread,\n"
        "                 CONSUMER_THREADS);\n"
        "  store_gradient(dv_rows, args->dv_row_stride, dv_tile, BLOCK_N, HEAD_DIM_V, valid, thread,\n"
-       "                 CONSUMER_THREADS);\n"
-       "}\n"
+       "                 CONSUMER_THREADS);\n");
+  if (sums && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) {
+    TEXT("  if (is_direct(args))\n"
+         "    clear_unseen_rows(args, work->at->q_batch, work->at->q_row, work->first_head,\n"
+         "                      args->heads_q / args->heads_kv, work->row_begin, work->row_end, HEAD_DIM,\n"
+         "                      thread, CONSUMER_THREADS);\n");
+  }
+  TEXT("}\n"
        "\n"
        "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, 1)\n"
        "    ");

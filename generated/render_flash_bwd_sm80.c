@@ -124,6 +124,9 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("#include \"attnpress/device/dual.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/gradient.cuh\"\n");
+  if ((pass == AP_ATTENTION_PASS_BWD) && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) {
+    TEXT("#include \"attnpress/device/gradient_direct.cuh\"\n");
+  }
   if (((modifies || softcap) || dropout) || (mask == AP_ATTENTION_MASK_WINDOW)) {
     TEXT("#include \"attnpress/device/gradient_modify.cuh\"\n");
   }
@@ -1167,13 +1170,29 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "          dq[m][i] = 0.0f;\n"
          "      multiply_columns(dq[0], DQ_ROWS, DQ_COLUMNS, DTYPE, LEFT_COLUMNS, 0,\n"
          "                       shared + DS_OFFSET + dq_row * 32, S_ROW_BYTES, shared + first * 16,\n"
-         "                       ROW_BYTES, BLOCK_N, lane);\n"
-         "      float *sum = args.dq_sum +\n"
+         "                       ROW_BYTES, BLOCK_N, lane);\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("      // The sequence's keys are this block's alone: dQ is complete, and has no sum.\n"
+           "      const bool direct = args.seqlen_k <= BLOCK_N;\n"
+           "#pragma unroll\n"
+           "      for (int m = 0; m < DQ_ROWS && direct; ++m) {\n"
+           "        const int row = now.row + (dq_row + m) * 16;\n"
+           "        store_row_pairs(&args,\n"
+           "                        row_of_dq(&args, work.at->q_batch, work.at->q_row + row, now.head) +\n"
+           "                            first * 8,\n"
+           "                        dq[m], tiles_of_others(HEAD_DIM / 8, DQ_COLUMN_WARPS, dq_warp), DQ_COLUMNS,\n"
+           "                        HEAD_DIM, work.at->seqlen_q - row, DTYPE, lane);\n"
+           "      }\n");
+    }
+    TEXT("      float *sum = args.dq_sum +\n"
          "                   sum_offset(&args, ");
     STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "0, now.head, work.at->sum_tile + now.row / 16 + dq_row" : "work.batch, now.head, now.row / 16 + dq_row");
     TEXT(", HEAD_DIM) +\n"
-         "                   first * 128;\n"
-         "#pragma unroll\n"
+         "                   first * 128;\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("      if (!direct)\n");
+    }
+    TEXT("#pragma unroll\n"
          "      for (int m = 0; m < DQ_ROWS; ++m) {\n"
          "        if (now.row + (dq_row + m) * 16 < ");
     STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "work.at->seqlen_q" : "args.seqlen_q");
@@ -1233,6 +1252,11 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "                 NUM_THREADS);\n"
          "  store_gradient(dv_rows, args.dv_row_stride, smem + OWN_V_OFFSET, OWN_ROWS, HEAD_DIM_V, valid,\n"
          "                 threadIdx.x, NUM_THREADS);\n");
+    if ((pass == AP_ATTENTION_PASS_BWD) && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) {
+      TEXT("  if (args.seqlen_k <= BLOCK_N)\n"
+           "    clear_unseen_rows(&args, work.at->q_batch, work.at->q_row, first_head, group,\n"
+           "                      first_step * WALK_ROWS, end_row, HEAD_DIM, threadIdx.x, NUM_THREADS);\n");
+    }
   } else {
     TEXT("  const int valid = args.seqlen_q - work.begin;\n"
          "  uint16_t *const dq_rows = (uint16_t *)args.dq + ");

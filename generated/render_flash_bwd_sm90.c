@@ -111,6 +111,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   if (bulk) {
     TEXT("#include \"attnpress/device/gradient_bulk.cuh\"\n");
   }
+  if (sums && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) {
+    TEXT("#include \"attnpress/device/gradient_direct.cuh\"\n");
+  }
   if (((((mask == AP_ATTENTION_MASK_WINDOW) || softcap) || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) {
     TEXT("#include \"attnpress/device/gradient_modify.cuh\"\n");
   }
@@ -688,6 +691,37 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "  wgmma_commit();\n"
        "}\n"
        "\n");
+  if (sums && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) {
+    TEXT("// The sequence's keys are this block's alone: each step's dQ is complete, and has no sum.\n"
+         "__device__ __forceinline__ bool is_direct(const attnpress_bwd_args *args) {\n"
+         "  return args->seqlen_k <= BLOCK_N;\n"
+         "}\n"
+         "\n");
+    if (bulk) {
+      TEXT("// Stores 8 `tiles` columns of a warp's part of a step to dq, from `column` on, through the warp's place\n"
+           "// in shared memory. All parts have the same rows of it, as what lanes keep of others takes registers.\n"
+           "constexpr int DQ_CHUNKS = ");
+      INTEGER(((dq_warps > 0) && (hdim > 64)) ? 8 : (hdim / 8));
+      TEXT(";\n"
+           "__device__ __forceinline__ void store_columns(const attnpress_bwd_args *args, unsigned char *smem,\n"
+           "                                              const Work *work, Step step, const float *dq,\n"
+           "                                              int tiles, int column, int lane) {\n"
+           "  const int row = step.row + threadIdx.x / 32 % 4 * 16;\n"
+           "  store_row_tile(args,\n"
+           "                 row_of_dq(args, work->at->q_batch, work->at->q_row + row, step.head) + column,\n"
+           "                 smem + DQ_OFFSET + threadIdx.x / 32 % 4 * DQ_WARP_BYTES, DQ_CHUNKS, dq, tiles,\n"
+           "                 tiles * 8, args->seqlen_q - row, DTYPE, lane);\n"
+           "}\n");
+    } else {
+      TEXT("// Stores a warp's part of a step to dq.\n"
+           "__device__ __forceinline__ void store_dq(const attnpress_bwd_args *args, const Work *work,\n"
+           "                                         Step step, const float *dq, int lane) {\n"
+           "  const int row = step.row + threadIdx.x / 32 % 4 * 16;\n"
+           "  store_row_pairs(args, row_of_dq(args, work->at->q_batch, work->at->q_row + row, step.head), dq,\n"
+           "                  0, K_TILES, HEAD_DIM, args->seqlen_q - row, DTYPE, lane);\n"
+           "}\n");
+    }
+  }
   if (dq_warps > 0) {
     TEXT("// Fragments of dS, as A: DQ_STEPS times 16 keys, from `tile` on.\n"
          "__device__ __forceinline__ void load_ds(uint32_t ds[DQ_STEPS][4], uint32_t tile) {\n"
@@ -764,12 +798,23 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "        wgmma_order_n");
     INTEGER((hdim < 64) ? hdim : 64);
     TEXT("(dq);\n"
-         "      }\n"
-         "      if (valid)\n"
-         "        add_columns(sum, smem, shared, place, dq, ");
-    INTEGER(((hdim < 64) ? hdim : 64) / 8);
-    TEXT(", lane);\n"
-         "    }\n");
+         "      }\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("      if (valid && is_direct(args))\n"
+           "        store_columns(args, smem, work, step, dq, ");
+      INTEGER(((hdim < 64) ? hdim : 64) / 8);
+      TEXT(", 0, lane);\n"
+           "      else if (valid)\n"
+           "        add_columns(sum, smem, shared, place, dq, ");
+      INTEGER(((hdim < 64) ? hdim : 64) / 8);
+      TEXT(", lane);\n");
+    } else {
+      TEXT("      if (valid)\n"
+           "        add_columns(sum, smem, shared, place, dq, ");
+      INTEGER(((hdim < 64) ? hdim : 64) / 8);
+      TEXT(", lane);\n");
+    }
+    TEXT("    }\n");
     if (hdim > 64) {
       TEXT("    {\n"
            "      float dq[");
@@ -804,12 +849,23 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
            "        wgmma_order_n");
       INTEGER(hdim - 64);
       TEXT("(dq);\n"
-           "      }\n"
-           "      if (valid)\n"
-           "        add_columns(sum + 8 * 128, smem, shared, place + 8 * 512, dq, ");
-      INTEGER((hdim / 8) - 8);
-      TEXT(", lane);\n"
-           "    }\n");
+           "      }\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+        TEXT("      if (valid && is_direct(args))\n"
+             "        store_columns(args, smem, work, step, dq, ");
+        INTEGER((hdim / 8) - 8);
+        TEXT(", 64, lane);\n"
+             "      else if (valid)\n"
+             "        add_columns(sum + 8 * 128, smem, shared, place + 8 * 512, dq, ");
+        INTEGER((hdim / 8) - 8);
+        TEXT(", lane);\n");
+      } else {
+        TEXT("      if (valid)\n"
+             "        add_columns(sum + 8 * 128, smem, shared, place + 8 * 512, dq, ");
+        INTEGER((hdim / 8) - 8);
+        TEXT(", lane);\n");
+      }
+      TEXT("    }\n");
     }
     TEXT("  }\n"
          "  named_barrier_arrive(2, NUM_THREADS - 128); // K has been read\n"
@@ -867,8 +923,19 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "    wgmma_order_n");
     INTEGER(hdim);
     TEXT("(dq);\n"
-         "  }\n"
-         "  if (step.row + warp * 16 < args->seqlen_q) {\n"
+         "  }\n");
+    if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && bulk) {
+      TEXT("  if (is_direct(args)) {\n"
+           "    store_columns(args, smem, work, step, dq, K_TILES, 0, lane);\n"
+           "    return;\n"
+           "  }\n");
+    } else if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("  if (is_direct(args)) {\n"
+           "    store_dq(args, work, step, dq, lane);\n"
+           "    return;\n"
+           "  }\n");
+    }
+    TEXT("  if (step.row + warp * 16 < args->seqlen_q) {\n"
          "    float *sum = args->dq_sum + sum_offset(args, ");
     STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "0, step.head, work->at->sum_tile + step.row / 16 + warp" : "work->batch, step.head, step.row / 16 + warp");
     TEXT(",\n"
@@ -1299,6 +1366,12 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "                 CONSUMER_THREADS);\n"
        "  store_gradient(dv_rows, args->dv_row_stride, dv_tile, BLOCK_N, HEAD_DIM_V, valid, thread,\n"
        "                 CONSUMER_THREADS);\n");
+  if (sums && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) {
+    TEXT("  if (is_direct(args))\n"
+         "    clear_unseen_rows(args, work->at->q_batch, work->at->q_row, work->first_head,\n"
+         "                      args->heads_q / args->heads_kv, work->row_begin, work->row_end, HEAD_DIM,\n"
+         "                      thread, CONSUMER_THREADS);\n");
+  }
   if (bulk && (dq_warps == 0)) {
     TEXT("  wait_for_additions(0);\n");
   }

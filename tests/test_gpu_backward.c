@@ -590,7 +590,7 @@ static void test_graph(int deterministic) {
 
 enum { SEQUENCES_MAX = 512, FIRST_ROW = 3, LAST_ROWS = 5, RAGGED_RUNS = 20, SEQUENCES_CHECKED = 6 };
 
-/* Lengths of the keys; queries as many, or `shorter` fewer, at least 0. */
+/* Lengths of the keys; queries as many, or `shorter` fewer, at least 0; more where it is negative. */
 typedef struct ragged_row {
   const char *name;
   int count, heads, kv_heads, hdim, hdim_v, mask, shorter, deterministic;
@@ -607,7 +607,8 @@ typedef struct ragged_call {
   CUstream stream;
 } ragged_call;
 
-/* 512 of 128; a mean of about 200; one long beside short ones; every third one empty. */
+/* 512 of 128; a mean of about 200; one long beside short ones; of a key block at most; every third one
+ * empty. */
 static int length_of(const ragged_row *r, int i) {
   const unsigned drawn = (unsigned)(i + 1) * 2654435761u >> 16;
   if (strcmp(r->name, "equal") == 0)
@@ -616,6 +617,8 @@ static int length_of(const ragged_row *r, int i) {
     return (int)(1 + (drawn % 20 == 0 ? 900 + drawn % 700 : drawn % 320));
   if (strcmp(r->name, "long") == 0)
     return i == r->count / 2 ? 700 : (int)(1 + drawn % 60);
+  if (strcmp(r->name, "short") == 0)
+    return i % 7 == 3 ? 0 : (int)(1 + drawn % 64);
   return i % 3 == 1 ? 0 : (int)(drawn % 260);
 }
 
@@ -658,7 +661,8 @@ static void open_ragged(ragged_call *c, const ragged_row *r) {
     longest = keys > longest ? keys : longest;
   }
   c->host_ragged.batch = r->count;
-  c->host_ragged.max_seqlen_q = c->host_ragged.max_seqlen_k = longest;
+  c->host_ragged.max_seqlen_q = longest - (r->shorter < 0 ? r->shorter : 0);
+  c->host_ragged.max_seqlen_k = longest;
   c->device_ragged = c->host_ragged;
   for (int i = 0; i < 2; ++i) {
     CHECK_CUDA(gpu.mem_alloc(&c->arrays[i], sizeof c->sums[i]));
@@ -838,6 +842,10 @@ static void test_ragged(void) {
       {"mean", 60, 7, 1, 96, 96, ATTNPRESS_FULL, 13, 0},
       {"long", 33, 4, 1, 128, 128, ATTNPRESS_FULL, 0, 0},
       {"long", 33, 4, 4, 256, 256, ATTNPRESS_CAUSAL, 30, 0},
+      {"short", 100, 4, 1, 64, 64, ATTNPRESS_CAUSAL, -90, 0},
+      {"short", 100, 4, 2, 128, 128, ATTNPRESS_FULL, 5, 0},
+      {"short", 100, 2, 2, 192, 128, ATTNPRESS_CAUSAL, -90, 0},
+      {"short", 100, 4, 1, 256, 256, ATTNPRESS_FULL, 0, 0},
       {"repeated", 40, 4, 1, 72, 72, ATTNPRESS_CAUSAL, 100, 0},
       {"repeated", 40, 4, 2, 192, 128, ATTNPRESS_FULL, 0, 0},
       {"repeated", 40, 2, 2, 320, 320, ATTNPRESS_CAUSAL, 0, 0},

@@ -586,19 +586,62 @@ static void test_plans(void **state) {
   attnpress_destroy(handle);
 }
 
-/** Two sequences in the workspace: each order once, a grid that has room for all of its units, and what
- * each kernel is told of it. */
-static void check_launch(const fake_launch *launch, const attnpress_schedule_order *order, int keys,
-                         unsigned blocks) {
+/** Where no sequence has more keys than bwd has in a block, there is no sum of dq, and nobody to convert it;
+ * a range has what any of its lengths needs. */
+static void test_plans_of_one_key_block(void **state) {
+  (void)state;
+  static const char *const summed[] = {
+      "flash_fwd_schedule_hdim8_bf16_sm80", "flash_bwd_delta_hdim128_bf16_ragged_sm80",
+      "flash_bwd_hdim128_bf16_ragged_sm90", "flash_bwd_convert_hdim128_bf16_ragged_sm80", NULL};
+  static const char *const direct[] = {summed[0], summed[1], summed[2], NULL};
+  static const char *const without_keys[] = {summed[0], summed[1], NULL};
+  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
+  attnpress_handle *handle;
+  options.backend = ATTNPRESS_COMPILE_ONLY;
+  assert_ok(attnpress_create(&handle, &options));
+  attnpress_backward_args args = ragged_args();
+  attnpress_tensor *all[] = {&args.q,    &args.k,  &args.v,  &args.out,
+                             &args.dout, &args.dq, &args.dk, &args.dv};
+  for (int i = 0; i < 8; ++i)
+    *all[i] = attnpress_tensor_bshd((void *)0x10000, 1, all[i]->shape[1], all[i]->shape[2], 128,
+                                    ATTNPRESS_BF16);
+  const size_t values = (size_t)HEADS_Q * 384 * 8, sum = (size_t)HEADS_Q * 9 * 16 * 128 * 4;
+  const size_t order = 256 + 256;
+  for (int range = 0; range < 2; ++range) {
+    const int32_t how = range ? ATTNPRESS_UP_TO : ATTNPRESS_ONE_CALL;
+    ragged.max_seqlen_k = 129;
+    check_plan(handle, &args, how, summed, values + sum + 2 * order);
+    ragged.max_seqlen_k = 128;
+    check_plan(handle, &args, how, direct, values + 2 * order);
+    ragged.max_seqlen_k = 1;
+    check_plan(handle, &args, how, direct, values + 2 * order);
+  }
+  ragged.max_seqlen_k = 0;
+  args.k.shape[1] = args.v.shape[1] = args.dk.shape[1] = args.dv.shape[1] = 0;
+  check_plan(handle, &args, ATTNPRESS_ONE_CALL, without_keys, values + order);
+  check_plan(handle, &args, ATTNPRESS_UP_TO, summed, values + sum + 2 * order); /* any number */
+  attnpress_destroy(handle);
+}
+
+/** Behind the tensor maps of sm90's kernels. */
+static attnpress_bwd_ragged_args given_to(const fake_launch *launch) {
   const int sm90 = strstr(launch->symbol, "_sm90") != NULL;
   attnpress_bwd_sm90_ragged_args given;
   memcpy(sm90 ? (void *)&given : (void *)&given.batch, launch->args,
          sm90 ? sizeof given : sizeof given.batch);
+  return given.batch;
+}
+
+/** Two sequences in the workspace: each order once, a grid that has room for all of its units, and what
+ * each kernel is told of it. */
+static void check_launch(const fake_launch *launch, const attnpress_schedule_order *order, int keys,
+                         unsigned blocks) {
+  const attnpress_bwd_ragged_args given = given_to(launch);
   assert_int_equal(order->by_keys, keys);
   assert_int_equal(order->heads, keys ? HEADS_KV : HEADS_Q);
   assert_int_equal(order->sharing, keys ? 1 : HEADS_Q / HEADS_KV);
-  assert_ptr_equal(given.batch.first_unit, order->first_unit);
-  assert_ptr_equal(given.batch.sequences, order->sequences);
+  assert_ptr_equal(given.first_unit, order->first_unit);
+  assert_ptr_equal(given.sequences, order->sequences);
   assert_int_equal(launch->grid, blocks * (unsigned)order->heads);
 }
 
@@ -696,11 +739,54 @@ static void test_launches(void **state) {
   attnpress_destroy(handle);
 }
 
+/** What kernels are told of sequences of one key block, whatever the others' lengths are. */
+static void test_launches_of_one_key_block(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_backward_args args = ragged_args();
+  attnpress_bwd_ragged_args given;
+  attnpress_fwd_schedule_args schedule;
+  args.workspace = (void *)(uintptr_t)0x1000000;
+  args.workspace_bytes = 1 << 24;
+  assert_ok(attnpress_backward(handle, &args, NULL));
+  memcpy(&schedule, cuda->launch[0].args, sizeof schedule);
+  const int32_t block = schedule.order[1].positions;
+  assert_true(block >= 16 && block < 300);
+  assert_int_equal(cuda->launches, 4);
+  for (int i = 1; i < 4; ++i) {
+    given = given_to(&cuda->launch[i]);
+    assert_int_equal(given.direct_keys, block);
+    assert_non_null(given.bwd.dq_sum);
+    assert_int_equal(given.bwd.dq_sum_quads, 4 * HDIM);
+  }
+  ragged.max_seqlen_k = block;
+  assert_ok(attnpress_backward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 7);
+  for (int i = 5; i < 7; ++i) {
+    given = given_to(&cuda->launch[i]);
+    assert_int_equal(given.direct_keys, block);
+    assert_null(given.bwd.dq_sum);
+    assert_int_equal(given.bwd.dq_sum_quads, 4 * HDIM); /* from which bwd_delta knows a row of dq */
+  }
+  args.deterministic = 1;
+  assert_ok(attnpress_backward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 11);
+  given = given_to(&cuda->launch[8]);
+  assert_int_equal(given.direct_keys, 0);
+  assert_int_equal(given.bwd.dq_sum_quads, 0);
+  attnpress_destroy(handle);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cpu),      cmocka_unit_test(test_accumulate),
-      cmocka_unit_test(test_contents), cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_plans),    TEST(test_launches),
+      cmocka_unit_test(test_cpu),
+      cmocka_unit_test(test_accumulate),
+      cmocka_unit_test(test_contents),
+      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_plans),
+      cmocka_unit_test(test_plans_of_one_key_block),
+      TEST(test_launches),
+      TEST(test_launches_of_one_key_block),
   };
   return cmocka_run_group_tests(tests, set_up_attention, tear_down_group);
 }

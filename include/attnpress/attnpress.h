@@ -688,7 +688,8 @@ typedef struct attnpress_backward_args {
  * Rows that saw no key, and keys that no row saw, get gradients of 0. The workspace holds two
  * floats per query row and head and, where dq is summed in any order, dq in fp32. With `ragged` it
  * holds as much for all rows that the sequences can have, each sequence padded by up to 127 and 15
- * rows. The CPU needs none.
+ * rows, and no dq where `max_seqlen_k` is at most the keys of the kernel's thread block (128 on compute
+ * capability 9.0, above head dim 128 64). The CPU needs none.
  *
  * OK, INVALID_ARGUMENT, NOT_SUPPORTED, WORKSPACE_TOO_SMALL, OUT_OF_MEMORY, NO_NVRTC, NO_KERNEL,
  * CAPTURING, COMPILE_FAILED, DRIVER_ERROR, IO_ERROR. */

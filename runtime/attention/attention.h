@@ -88,8 +88,10 @@ typedef struct ap_backward_order {
 typedef struct ap_backward_plan {
   int32_t row_tiles, sum_tiles;    /* as in attnpress_bwd_args */
   int32_t fused;                   /* 1: dq is summed in fp32 in the workspace */
+  int32_t direct_keys;             /* as in attnpress_bwd_ragged_args */
+  int32_t has_sum;                 /* 1: dq_sum is there */
   size_t delta_offset_bytes;       /* behind lse_log2 */
-  size_t dq_sum_offset_bytes;      /* behind delta; only where fused */
+  size_t dq_sum_offset_bytes;      /* behind delta; only where it is there */
   int32_t blocks[AP_LAUNCHES_MAX]; /* of each launch: the argument of that name */
   int32_t orders;                  /* of ragged calls; 0: no schedule kernel runs */
   ap_backward_order order[ATTNPRESS_SCHEDULE_ORDERS];

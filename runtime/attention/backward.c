@@ -115,7 +115,7 @@ static void fill_block(const backward_call *call, const ap_backward_plan *how,
       .dlse = a->dlse,
       .lse_log2 = (float *)workspace,
       .delta = (float *)(workspace + how->delta_offset_bytes),
-      .dq_sum = how->fused ? (float *)(workspace + how->dq_sum_offset_bytes) : NULL,
+      .dq_sum = how->has_sum ? (float *)(workspace + how->dq_sum_offset_bytes) : NULL,
       .batch = p->batch,
       .heads_q = p->heads_q,
       .heads_kv = p->heads_kv,
@@ -148,7 +148,7 @@ static void fill_ragged(const backward_call *call, const ap_backward_plan *how,
   int packed;
   fill_block(call, how, &out->bwd);
   out->ragged = ap_fill_ragged_args(&forward);
-  out->reserved = 0;
+  out->direct_keys = how->direct_keys;
   ap_ragged_lse_strides(&forward, lse, &packed);
   out->bwd.lse_batch_stride = lse[0];
   out->bwd.lse_head_stride = lse[1];

@@ -5,12 +5,14 @@
  *     paired   bwd_delta, bwd_dq, bwd_dkv     every bit is the same in every run
  *
  * and, where the gradients by the sinks or the bias are wanted, bwd_sinks and bwd_dbias behind
- * bwd_delta. Of ragged calls fwd_schedule comes first, and orders the units of the others. */
+ * bwd_delta. Of ragged calls fwd_schedule comes first, and orders the units of the others. Where no
+ * sequence has more keys than bwd has in a block, dq is complete there: no sum, and no bwd_convert. */
 #include "attention/attention.h"
 
 #include <string.h>
 
 enum { WORKSPACE_ALIGNMENT = 256, TILE_ROWS = 16, PADDED_TILES = AP_PADDED_ROWS / TILE_ROWS };
+enum { MANY_KEYS = 1024 }; /* more than a block has */
 enum { UNITS_FLOATS = sizeof(attnpress_sequence_units) / sizeof(float) };
 
 static int64_t ceil_div(int64_t a, int64_t b) {
@@ -111,6 +113,7 @@ static attnpress_status add_kernel(const ap_problem *p, int32_t pass, const ap_d
   if (p->sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     blocks = most_blocks(p, keys, positions);
     plan->order_of[launches->count] = find_order(plan, keys, positions);
+    plan->direct_keys = pass == AP_ATTENTION_PASS_BWD ? positions : plan->direct_keys;
   }
   RETURN_IF(heads > INT32_MAX / (blocks > 0 ? blocks : 1), ATTNPRESS_NOT_SUPPORTED,
             "batch %d x %d heads x %s %d needs more than 2^31 - 1 thread blocks; divide the batch",
@@ -190,13 +193,18 @@ static attnpress_status plan_workspace(const ap_problem *p, ap_backward_plan *pl
   plan->delta_offset_bytes = end;
   fits = fits && add_floats(rows, 1, &end);
   plan->dq_sum_offset_bytes = end;
-  if (plan->fused)
+  if (plan->has_sum)
     fits = fits && add_floats(tile_rows * (size_t)plan->sum_tiles, (size_t)p->hdim, &end);
   RETURN_IF(!fits, ATTNPRESS_INVALID_ARGUMENT,
             "the workspace of batch %d x %d heads x seqlen_q %d passes 2^64 bytes", (int)p->batch,
             (int)p->heads_q, (int)p->seqlen_q);
   *bytes = end;
   return ATTNPRESS_OK;
+}
+
+/** Where the keys of each sequence are one block's at most. */
+static int is_direct(const ap_problem *p, const ap_backward_plan *plan) {
+  return p->sequences != AP_ATTENTION_SEQUENCES_DENSE && p->seqlen_k <= plan->direct_keys;
 }
 
 /** Puts the schedule kernel, a thread block an order, before what was added, and the orders behind
@@ -238,17 +246,19 @@ attnpress_status ap_choose_backward(const ap_problem *p, int deterministic, cons
     plan->sum_tiles = (int32_t)(p->rows_q / TILE_ROWS + p->batch);
   }
   plan->fused = is_fused(p, deterministic);
-  FORWARD_IF(plan_workspace(p, plan, &launches->workspace_bytes));
   FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DELTA, device, plan, launches));
   FORWARD_IF(add_sinks(p, device, launches));
   FORWARD_IF(add_dbias(p, device, plan, launches));
   if (plan->fused) {
     FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD, device, plan, launches));
-    FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_CONVERT, device, plan, launches));
+    plan->has_sum = !is_direct(p, plan);
+    if (plan->has_sum)
+      FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_CONVERT, device, plan, launches));
   } else {
     FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DQ, device, plan, launches));
     FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DKV, device, plan, launches));
   }
+  FORWARD_IF(plan_workspace(p, plan, &launches->workspace_bytes));
   return add_schedule(p, device, plan, launches);
 }
 
@@ -262,7 +272,7 @@ attnpress_status ap_choose_backward_range(const ap_problem *maxima, int determin
   range->workspace_bytes = 0;
   probe.batch = maxima->batch ? maxima->batch : 1;
   probe.seqlen_q = maxima->seqlen_q ? maxima->seqlen_q : 1;
-  probe.seqlen_k = maxima->seqlen_k ? maxima->seqlen_k : 1;
+  probe.seqlen_k = maxima->seqlen_k ? maxima->seqlen_k : MANY_KEYS;
   probe.dbias_rows = maxima->dbias_rows ? maxima->dbias_rows : 1;
   probe.dbias_keys = maxima->dbias_keys ? maxima->dbias_keys : 1;
   for (probe.tma = maxima->tma_min; probe.tma <= maxima->tma_max; ++probe.tma) {

@@ -113,7 +113,7 @@ static const batch_row batch_rows[] = {
      0,
      0},
     {3,
-     {{0, 40}, {0, 40}, {1, 0}},
+     {{0, 140}, {0, 40}, {1, 0}},
      {{0, 12}, {1, 0}, {1, 0}},
      0,
      1,
@@ -122,7 +122,7 @@ static const batch_row batch_rows[] = {
      2,
      ROWS_FIRST,
      0,
-     0,
+     1,
      1,
      0,
      1},
@@ -193,6 +193,7 @@ typedef struct call {
   scores scores;
   const kernel *kernel, *schedule;
   int count, row_tiles, sum_tiles;
+  int direct_keys; /* as in attnpress_bwd_ragged_args */
   float scale;
   emulated_tensor given[GIVEN_MAX];
   int given_count;
@@ -209,6 +210,11 @@ static int is_pass(const call *c, int pass) {
 /* Its tensor maps describe q, k, v and dout as wholes. */
 static int is_sm90(const kernel *k) {
   return k->variant.axis[AP_ATTENTION_ARCH] == 90;
+}
+
+/* Whether dq of a sequence does without a sum. */
+static int is_direct(const call *c, const sequence_rows *rows) {
+  return rows->keys <= c->direct_keys;
 }
 
 static int owns_keys(const kernel *k) {
@@ -458,9 +464,12 @@ static int for_all_values(call *c, char *report) {
 typedef void visit_sum(call *c, int b, const sequence_rows *rows, int64_t head, int64_t row,
                        int64_t column, float *sum);
 
+/* Of the sequences that have one. */
 static void for_all_sums(call *c, visit_sum *visit) {
   for (int b = 0; b < c->count; ++b) {
     const sequence_rows rows = backward_sequence_rows_of(&c->args, b);
+    if (is_direct(c, &rows))
+      continue;
     for (int64_t h = 0; h < c->args.q.shape[2]; ++h)
       for (int64_t i = 0; i < padded(rows.queries, TILE_ROWS); ++i)
         for (int64_t column = 0; column < c->args.q.shape[3]; ++column)
@@ -495,6 +504,17 @@ static void convert_sum(call *c, int b, const sequence_rows *rows, int64_t head,
   const float there =
       c->args.accumulate ? reference_load(dq, rows->q_batch, at, head, column) : 0.0f;
   reference_store(dq, rows->q_batch, at, head, column, *sum * c->scale + there);
+}
+
+/* dQ as bwd_delta makes it where a sequence has no keys. */
+static void clear_dq(call *c) {
+  const attnpress_tensor *dq = &c->args.dq;
+  for (int b = 0; b < c->count && !c->args.accumulate; ++b) {
+    const sequence_rows rows = backward_sequence_rows_of(&c->args, b);
+    for (int64_t i = 0; rows.keys == 0 && i < rows.queries * dq->shape[2] * dq->shape[3]; ++i)
+      reference_store(dq, rows.q_batch, rows.q_begin + i / (dq->shape[2] * dq->shape[3]),
+                      i / dq->shape[3] % dq->shape[2], i % dq->shape[3], 0.0f);
+  }
 }
 
 /* ---- What a kernel may touch ----------------------------------------------------------------- */
@@ -564,7 +584,7 @@ static void give_workspace(call *c, const sequence_rows *rows, int b) {
       give_floats(c, "lse_log2 of a sequence", LSE_LOG2, values_at(c, rows, b, h), count, is_delta);
       give_floats(c, "delta of a sequence", DELTA, values_at(c, rows, b, h), count, is_delta);
     }
-    if (sums || is_pass(c, AP_ATTENTION_PASS_BWD_CONVERT))
+    if (!is_direct(c, rows) && (sums || is_pass(c, AP_ATTENTION_PASS_BWD_CONVERT)))
       give_floats(c, "dq_sum of a sequence", DQ_SUM,
                   tiles_at(c, rows, b, h) * (hdim / TILE_COLUMNS) * TILE_FLOATS,
                   padded(rows->queries, TILE_ROWS) * hdim, sums);
@@ -638,7 +658,10 @@ static void give_all(call *c) {
       give_rows(c, "dk of a sequence", DK, &rows, 1);
       give_rows(c, "dv of a sequence", DV, &rows, 1);
     }
-    if (pass == AP_ATTENTION_PASS_BWD_DQ || pass == AP_ATTENTION_PASS_BWD_CONVERT)
+    if (pass == AP_ATTENTION_PASS_BWD_DQ ||
+        (pass == AP_ATTENTION_PASS_BWD_CONVERT && !is_direct(c, &rows)) ||
+        (pass == AP_ATTENTION_PASS_BWD && is_direct(c, &rows) && rows.keys > 0) ||
+        (is_delta && is_direct(c, &rows) && rows.keys == 0))
       give_rows(c, "dq of a sequence", DQ, &rows, 1);
   }
 }
@@ -699,8 +722,10 @@ static attnpress_bwd_ragged_args bwd_args(const call *c) {
   int64_t lse[3], dlse[3];
   int packed;
   ap_ragged_row_strides(&forward, a->dlse_stride, a->dlse_row_stride, dlse, &packed);
-  attnpress_bwd_ragged_args args = {
-      .ragged = ap_fill_ragged_args(&forward), .dlse_row_stride = dlse[2], .dlse_packed = packed};
+  attnpress_bwd_ragged_args args = {.ragged = ap_fill_ragged_args(&forward),
+                                    .dlse_row_stride = dlse[2],
+                                    .dlse_packed = packed,
+                                    .direct_keys = c->direct_keys};
   ap_ragged_lse_strides(&forward, lse, &packed);
   args.bwd = (attnpress_bwd_args){
       .q = a->q.data,
@@ -931,8 +956,10 @@ static int run_main(call *c, char *report) {
   float *before[LENGTHS_MAX][REFERENCE_GRADIENTS] = {{NULL}};
   const int fused = is_pass(c, AP_ATTENTION_PASS_BWD);
   for_all_values(c, NULL);
-  if (fused)
+  if (fused) {
     for_all_sums(c, clear_sum);
+    clear_dq(c);
+  }
   keep_before(c, before);
   int status = launch(c, report);
   if (status == 0 && fused)
@@ -977,7 +1004,21 @@ static void find_set_sum(call *c, int b, const sequence_rows *rows, int64_t head
 }
 
 static int run_delta(call *c, char *report) {
-  if (launch(c, report) != 0 || for_all_values(c, report) != 0)
+  unsigned char *start = malloc(c->bytes[DQ]), *found = malloc(c->bytes[DQ]);
+  if (start == NULL || found == NULL)
+    abort();
+  memcpy(start, c->data[DQ], c->bytes[DQ]);
+  int status = launch(c, report);
+  memcpy(found, c->data[DQ], c->bytes[DQ]);
+  memcpy(c->data[DQ], start, c->bytes[DQ]);
+  clear_dq(c);
+  if (status == 0 && memcmp(found, c->data[DQ], c->bytes[DQ]) != 0) {
+    snprintf(report, EMULATED_REPORT_BYTES, "dq of batch: not zeros of sequences without keys");
+    status = -1;
+  }
+  free(start);
+  free(found);
+  if (status != 0 || for_all_values(c, report) != 0)
     return -1;
   c->given_count = 0;
   for_all_sums(c, find_set_sum);
@@ -1059,6 +1100,16 @@ static void open_scores(call *c, const score_shape *shape, uint64_t seed) {
     a->dsinks = add_memory(c, DSINKS, (size_t)a->q.shape[2] * sizeof(float));
 }
 
+/* What bwd is told are its own keys; the kernels around it are told of any, and of the pair. */
+static int direct_keys(const kernel *k, int batch) {
+  static const int others[] = {16, 31, 0};
+  const int fused = pass_of(k) == AP_ATTENTION_PASS_BWD;
+  return fused ? k->tile.field[AP_ATTENTION_TILE_BLOCK_N]
+         : pass_of(k) == AP_ATTENTION_PASS_BWD_DQ || pass_of(k) == AP_ATTENTION_PASS_BWD_DKV
+             ? 0
+             : others[batch % COUNT(others)];
+}
+
 static void call_open(call *c, const kernel *k, const kernel *schedule, const batch_row *row,
                       const int *queries, const int *keys, const score_shape *scores,
                       uint64_t seed) {
@@ -1094,6 +1145,7 @@ static void call_open(call *c, const kernel *k, const kernel *schedule, const ba
   a->lse = add_values(c, LSE, row->values, a->lse_stride, &c->ragged.lse_row_stride);
   if (row->with_dlse)
     a->dlse = add_values(c, DLSE, (row->values + 1) % 3, a->dlse_stride, &a->dlse_row_stride);
+  c->direct_keys = direct_keys(k, (int)(seed / 1000));
   c->scale = (float)(1.0 / sqrt((double)a->q.shape[3]));
   c->row_tiles = ((int)all / PADDED_ROWS + c->count) * (PADDED_ROWS / TILE_ROWS);
   c->sum_tiles = (int)all / TILE_ROWS + c->count;

@@ -131,13 +131,17 @@ ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_schedule_args) == 472,
  * The workspace is (heads_q, rows) with the rows of one sequence after those of another, from a
  * multiple of 128 rows of lse_log2 and delta, and of 16 rows of dq_sum, on: sequence b's begin at
  * (n + 128 b) / 128 * 128 and at (n + 16 b) / 16 * 16, n being the rows of q before it. So row_tiles *
- * 16 rows of lse_log2 and delta, and sum_tiles row tiles of dq_sum, are those of a head. */
+ * 16 rows of lse_log2 and delta, and sum_tiles row tiles of dq_sum, are those of a head.
+ *
+ * The one key block of a sequence with 1 to direct_keys keys has all of its dQ: bwd stores it to dq,
+ * bwd_delta does so for a sequence without keys, and bwd_convert leaves both alone. Where all are so
+ * short, dq_sum is NULL. */
 typedef struct attnpress_bwd_ragged_args {
   attnpress_bwd_args bwd;
   attnpress_ragged_args ragged; /* lse_row_stride, lse_packed and lse_log2: of bwd.lse */
   int64_t dlse_row_stride;
   int32_t dlse_packed; /* 1: rows of dlse are those of q */
-  int32_t reserved;
+  int32_t direct_keys; /* keys of a block of bwd: a sequence with no more has nothing in dq_sum */
   const int32_t *first_unit; /* as in attnpress_schedule_order */
   const attnpress_sequence_units *sequences;
 } attnpress_bwd_ragged_args;
