@@ -133,7 +133,8 @@ __device__ __forceinline__ void load_step(uint32_t slot, const attnpress_bwd_arg
   load_rows(slot, args->q,
             work.batch * args->q_batch_stride + step.head * args->q_head_stride +
                 step.row * args->q_row_stride,
-            args->q_row_stride, WALK_ROWS, HEAD_DIM, args->seqlen_q - step.row, part, parts);
+            args->q_row_stride, WALK_ROWS, HEAD_DIM, args->seqlen_q - step.row,
+            part, parts);
   const int chunk = threadIdx.x; // of 4 rows
   if (part == 0 && chunk < WALK_ROWS / 4) {
     const int64_t from = values_of_head(args, work, step.head) + step.row + chunk * 4;
@@ -148,7 +149,8 @@ __device__ __forceinline__ void load_step_v(uint32_t slot, const attnpress_bwd_a
   load_rows(slot, args->dout,
             work.batch * args->dout_batch_stride + step.head * args->dout_head_stride +
                 step.row * args->dout_row_stride,
-            args->dout_row_stride, WALK_ROWS, HEAD_DIM_V, args->seqlen_q - step.row, part, parts);
+            args->dout_row_stride, WALK_ROWS, HEAD_DIM_V, args->seqlen_q - step.row,
+            part, parts);
 }
 
 // The step after one: heads have rows `begin` to `end` - 1.
@@ -327,7 +329,8 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
                        shared + DS_OFFSET + dq_row * 32, S_ROW_BYTES, shared + first * 16,
                        ROW_BYTES, BLOCK_N, lane);
       float *sum = args.dq_sum +
-                   sum_offset(&args, work.batch, now.head, now.row / 16 + dq_row, HEAD_DIM) +
+                   sum_offset(&args, work.batch, now.head, now.row / 16 + dq_row,
+                              HEAD_DIM) +
                    first * 128;
 #pragma unroll
       for (int m = 0; m < DQ_ROWS; ++m) {
@@ -350,9 +353,11 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   __syncthreads();
   const int valid = args.seqlen_k - work.begin;
   uint16_t *const dk_rows = (uint16_t *)args.dk + work.batch * args.dk_batch_stride +
-                            work.kv_head * args.dk_head_stride + work.begin * args.dk_row_stride;
+                            work.kv_head * args.dk_head_stride +
+                            work.begin * args.dk_row_stride;
   uint16_t *const dv_rows = (uint16_t *)args.dv + work.batch * args.dv_batch_stride +
-                            work.kv_head * args.dv_head_stride + work.begin * args.dv_row_stride;
+                            work.kv_head * args.dv_head_stride +
+                            work.begin * args.dv_row_stride;
   if (args.accumulate) {
     load_gradient(smem, dk_rows, args.dk_row_stride, OWN_ROWS, HEAD_DIM, valid, threadIdx.x,
                   NUM_THREADS);

@@ -1132,8 +1132,8 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
   TEXT("}\n"
        "\n");
   if (dropout) {
-    TEXT("// Which probabilities of a consumer's part of a step are dropped, while its products run. The seed is\n"
-         "// read anew: it would take registers.\n"
+    TEXT("// Which probabilities of a consumer's part of a step are dropped, while its products run. The seed\n"
+         "// is read anew: it would take registers.\n"
          "__device__ __forceinline__ uint32_t decide(const attnpress_bwd_args *args, const Work *work,\n"
          "                                           int consumer, Step step) {\n"
          "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"

@@ -413,7 +413,8 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT(" * args->q_row_stride,\n"
          "            args->q_row_stride, WALK_ROWS, HEAD_DIM, ");
     STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "work.at->seqlen_q" : "args->seqlen_q");
-    TEXT(" - step.row, part, parts);\n"
+    TEXT(" - step.row,\n"
+         "            part, parts);\n"
          "  const int chunk = threadIdx.x; // of 4 rows\n"
          "  if (part == 0 && chunk < WALK_ROWS / 4) {\n"
          "    const int64_t from = values_of_head(args, work, step.head) + step.row + chunk * 4;\n"
@@ -434,7 +435,8 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT(" * args->dout_row_stride,\n"
          "            args->dout_row_stride, WALK_ROWS, HEAD_DIM_V, ");
     STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "work.at->seqlen_q" : "args->seqlen_q");
-    TEXT(" - step.row, part, parts);\n"
+    TEXT(" - step.row,\n"
+         "            part, parts);\n"
          "}\n");
   } else {
     TEXT("// Starts the load of Q and dO of the block's rows.\n"
@@ -476,7 +478,8 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT(" * args->k_row_stride,\n"
          "            args->k_row_stride, WALK_ROWS, HEAD_DIM, ");
     STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "work.at->seqlen_k" : "args->seqlen_k");
-    TEXT(" - step.row, part, parts);\n"
+    TEXT(" - step.row,\n"
+         "            part, parts);\n"
          "}\n"
          "\n"
          "// The same of V.\n"
@@ -491,7 +494,8 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT(" * args->v_row_stride,\n"
          "            args->v_row_stride, WALK_ROWS, HEAD_DIM_V, ");
     STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "work.at->seqlen_k" : "args->seqlen_k");
-    TEXT(" - step.row, part, parts);\n"
+    TEXT(" - step.row,\n"
+         "            part, parts);\n"
          "}\n");
   }
   TEXT("\n"
@@ -591,9 +595,9 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
            "\n");
     }
     if (mod_score) {
-      TEXT("// Passes the scores of a step through it. They come in units of `scale`, and leave in natural units,\n"
-           "// with their derivatives by what came; those of pairs that are not there as -inf and 0. `own`, `walk`:\n"
-           "// this warp's first row and column.\n");
+      TEXT("// Passes the scores of a step through it. They come in units of `scale`, and leave in natural\n"
+           "// units, with their derivatives by what came; those of pairs that are not there as -inf and 0.\n"
+           "// `own`, `walk`: this warp's first row and column.\n");
       if (mod_grad) {
         TEXT("// `before`: what came.\n");
       }
@@ -657,8 +661,8 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
     if (mod_score) {
-      TEXT("// Multiplies gradients by the derivatives that belong to them. Where there is none, as where P is 0,\n"
-           "// the derivative may be anything.\n"
+      TEXT("// Multiplies gradients by the derivatives that belong to them. Where there is none, as where P is\n"
+           "// 0, the derivative may be anything.\n"
            "__device__ __forceinline__ void multiply_slopes(float *ds, const float *slope) {\n"
            "#pragma unroll\n"
            "  for (int i = 0; i < S_COLUMNS * 4; ++i)\n"
@@ -669,8 +673,8 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
     if (mod_grad) {
       TEXT("// Adds to the gradients of the snippet's buffers what the pairs of a step have a part in. `ds`: the\n"
            "// gradients by what the snippet made of `before`. The text is run once a read, and what goes to one\n"
-           "// place again and again is added up first. Pairs without a gradient are left out: there the derivative\n"
-           "// may be anything.\n"
+           "// place again and again is added up first. Pairs without a gradient are left out: there the\n"
+           "// derivative may be anything.\n"
            "__device__ __forceinline__ void add_buffer_gradients(const float ds[S_ROWS][S_COLUMNS * 4],\n"
            "                                                     const float before[S_ROWS][S_COLUMNS * 4],\n"
            "                                                     const attnpress_mod_args *mod,\n"
@@ -968,7 +972,8 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
     if (mod_grad) {
       TEXT("before, ");
     }
-    TEXT("&given.mod, &args, work.batch, ");
+    TEXT("&given.mod, &args, work.batch,\n"
+         "                  ");
     STRING(owns_keys ? "now.head" : "work.head");
     TEXT(", work.begin + own_row,\n"
          "                  now.row + walk_row);\n");
@@ -1187,7 +1192,8 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("      float *sum = args.dq_sum +\n"
          "                   sum_offset(&args, ");
     STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "0, now.head, work.at->sum_tile + now.row / 16 + dq_row" : "work.batch, now.head, now.row / 16 + dq_row");
-    TEXT(", HEAD_DIM) +\n"
+    TEXT(",\n"
+         "                              HEAD_DIM) +\n"
          "                   first * 128;\n");
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
       TEXT("      if (!direct)\n");
@@ -1221,13 +1227,15 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "  uint16_t *const dk_rows = (uint16_t *)args.dk + ");
     STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "work.at->k_batch" : "work.batch");
     TEXT(" * args.dk_batch_stride +\n"
-         "                            work.kv_head * args.dk_head_stride + ");
+         "                            work.kv_head * args.dk_head_stride +\n"
+         "                            ");
     STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "(work.at->k_row + work.begin)" : "work.begin");
     TEXT(" * args.dk_row_stride;\n"
          "  uint16_t *const dv_rows = (uint16_t *)args.dv + ");
     STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "work.at->k_batch" : "work.batch");
     TEXT(" * args.dv_batch_stride +\n"
-         "                            work.kv_head * args.dv_head_stride + ");
+         "                            work.kv_head * args.dv_head_stride +\n"
+         "                            ");
     STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "(work.at->k_row + work.begin)" : "work.begin");
     TEXT(" * args.dv_row_stride;\n"
          "  if (args.accumulate) {\n"

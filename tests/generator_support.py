@@ -48,14 +48,14 @@ def any_legal(features: dict[str, object]) -> bool:
 
 
 def featured(count: int) -> list[Variant]:
-    """`count` variants with features, at random: of the forward pass, which alone has any."""
+    """`count` variants with features, at random, of the forward pass and of the kernels of dK and dV."""
     axes = [ATTENTION.axis(name) for name in ATTENTION.features]
     choices = [
         choice
         for values in itertools.product(*(axis.domain for axis in axes))
         if (choice := dict(zip(ATTENTION.features, values, strict=True))) and any_legal(choice)
     ][1:]
-    plain = [variant for variant in EVERY if variant["pass"] == "fwd"]
+    plain = [variant for variant in EVERY if variant["pass"] in ("fwd", "bwd", "bwd_dkv")]
     rng = random.Random(20265)
     found: dict[Variant, None] = {}
     while len(found) < count:

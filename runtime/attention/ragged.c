@@ -290,6 +290,17 @@ static attnpress_status check_pages(const attnpress_forward_args *args) {
   return ATTNPRESS_OK;
 }
 
+enum { SCHEDULE_BATCH_MAX = 1 << 29 };
+
+attnpress_status attnpress_forward_schedule_bytes(int64_t batch, size_t *bytes) {
+  RETURN_IF(bytes == NULL, ATTNPRESS_INVALID_ARGUMENT, "bytes is NULL");
+  *bytes = 0;
+  RETURN_IF(batch < 0 || batch > SCHEDULE_BATCH_MAX, ATTNPRESS_INVALID_ARGUMENT,
+            "batch is %" PRId64 "; a schedule has 0 to %d sequences", batch, SCHEDULE_BATCH_MAX);
+  *bytes = (ATTNPRESS_READY_ORDER + 2 * (size_t)batch) * sizeof(int32_t);
+  return ATTNPRESS_OK;
+}
+
 static attnpress_status check_schedule(const attnpress_ragged *r, int with_data) {
   size_t bytes = 0;
   RETURN_IF(r->schedule == NULL && r->schedule_bytes != 0, ATTNPRESS_INVALID_ARGUMENT,

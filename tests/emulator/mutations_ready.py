@@ -92,7 +92,7 @@ MUTATIONS = [
         "== 32 && found == 0 &&",
     ),
     Mutation(
-        "ready: a step is passed over",
+        "ready: a step is skipped",
         PRODUCER,
         "      step += 32;",
         "      step += 33;",
