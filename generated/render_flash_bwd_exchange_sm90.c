@@ -41,760 +41,1808 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
   int32_t through = (bulk && (hdim == hdim_v)) ? 1 : 0;
   int32_t k_half = (wide && (k_columns == 192)) ? 1 : 0;
   int32_t v_half = (wide && (v_columns == 192)) ? 1 : 0;
-  TEXT("// ");
-  STRING(stem);
-  TEXT("\n"
-       "//\n");
-  if (sums) {
-    TEXT("// The backward pass: dV = P^T dO, dK = scale dS^T Q, and dQ / scale = dS K, added up in fp32,\n");
-  } else {
-    TEXT("// Half of the backward pass: dV = P^T dO and dK = scale dS^T Q,\n");
-  }
-  TEXT("// where P = softmax(scale Q K^T) is computed anew from the forward pass's lse, dP = dO V^T and\n"
-       "// dS = P (dP - delta), delta = rowsum(dO out).\n"
-       "//\n"
-       "// One thread block owns BLOCK_N keys of one head and walks over the query rows that see them, of\n"
-       "// all query heads that share the key head, BLOCK_M at a time. Warpgroup 0 is the producer: one\n"
-       "// thread of it keeps the copy engine (TMA) busy, and a warp brings lse and delta. S and dP are\n"
-       "// computed transposed, and P and dS pass through shared memory, where all products read them");
-  if (stages > 2) {
-    TEXT(", so\n"
-         "// that S and dP of the next step can be computed before dV and dK of this one");
-  }
-  TEXT(".\n");
-  if (wide) {
-    TEXT("// The two consumers have half of a step's rows each for S and dP, and half of the columns of dK and\n"
-         "// dV.\n");
-  } else {
-    TEXT("// The consumers have 64 keys each.\n");
-  }
-  if (sums) {
-    TEXT("// ");
-    STRING(merged ? "The producer's warpgroup" : "A warpgroup of its own");
-    TEXT(" computes dQ, and adds it to its sum, while the consumers go on");
-    if (bulk) {
+  if ((block_n == 80) || (block_n == 96)) {
+    {
+      int32_t s_keys = block_n / 2;
+      int32_t has_v = (hdim_v > 128) ? 1 : 0;
+      TEXT("// ");
+      STRING(stem);
+      TEXT("\n"
+           "//\n"
+           "// The backward pass: dV = P^T dO, dK = scale dS^T Q, and dQ / scale = dS K, added up in fp32, where\n"
+           "// P = softmax(scale Q K^T) is computed anew from the forward pass's lse, dP = dO V^T and\n"
+           "// dS = P (dP - delta), delta = rowsum(dO out).\n"
+           "//\n"
+           "// One thread block owns BLOCK_N keys of one head and walks over the query rows that see them, of\n"
+           "// all query heads that share the key head, BLOCK_M at a time. Warpgroup 0 is the producer: one\n"
+           "// thread of it keeps the copy engine (TMA) busy, and a warp brings lse and delta. Of the three\n"
+           "// consumers each has 64 columns of dK and of dV, transposed, for all keys. The first two compute S,\n"
+           "// dP and from them P and dS for half of the keys each; these pass through shared memory, where all\n"
+           "// products read them. The third computes dQ, and adds it to its sum. S and dP of a step are started\n"
+           "// with dV and dK of the one before, under which the first two compute P and dS.\n"
+           "//\n"
+           "// Pressed from templates/attention/flash_bwd_exchange_sm90.cu.j2 with tile ");
+      STRING(tile_name);
+      TEXT(" by\n"
+           "//   python -m generator --pass ");
+      STRING(in->word[AP_ATTENTION_PASS]);
+      TEXT(" --hdim ");
+      INTEGER(hdim);
+      if (hdim_v != hdim) {
+        TEXT(" --hdim-v ");
+        INTEGER(hdim_v);
+      }
+      TEXT(" --dtype ");
+      STRING(in->word[AP_ATTENTION_DTYPE]);
+      if (mask != AP_ATTENTION_MASK_FULL) {
+        TEXT(" --");
+        STRING(in->word[AP_ATTENTION_MASK]);
+      }
+      if (alibi) {
+        TEXT(" --alibi");
+      }
+      if (bias != AP_ATTENTION_BIAS_NONE) {
+        TEXT(" --bias ");
+        STRING(in->word[AP_ATTENTION_BIAS]);
+      }
+      TEXT(" --arch sm");
+      INTEGER(arch);
+      TEXT(" --tile ");
+      STRING(tile_name);
+      TEXT("\n"
+           "\n"
+           "#include \"attnpress/args/attention.h\"\n"
+           "#include \"attnpress/device/dtype.cuh\"\n"
+           "#include \"attnpress/device/gradient.cuh\"\n");
+      if (((mask == AP_ATTENTION_MASK_WINDOW) || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) {
+        TEXT("#include \"attnpress/device/gradient_modify.cuh\"\n");
+      }
+      TEXT("#include \"attnpress/device/gradient_store.cuh\"\n"
+           "#include \"attnpress/device/pipeline.cuh\"\n"
+           "#include \"attnpress/device/ptx_address.cuh\"\n"
+           "#include \"attnpress/device/ptx_mbarrier.cuh\"\n"
+           "#include \"attnpress/device/ptx_opaque.cuh\"\n"
+           "#include \"attnpress/device/ptx_tma.cuh\"\n"
+           "#include \"attnpress/device/ptx_warpgroup.cuh\"\n"
+           "#include \"attnpress/device/ptx_wgmma.cuh\"\n"
+           "#include \"attnpress/device/wgmma/ptx_wgmma_n");
+      INTEGER(s_keys);
+      TEXT(".cuh\"\n"
+           "#include \"attnpress/device/wgmma/ptx_wgmma_n64.cuh\"\n"
+           "#include \"attnpress/device/wgmma/ptx_wgmma_n");
+      INTEGER(block_n);
+      TEXT(".cuh\"\n"
+           "#include \"attnpress/device/score.cuh\"\n"
+           "#include \"attnpress/device/tile.cuh\"\n"
+           "\n"
+           "constexpr int HEAD_DIM = ");
+      INTEGER(hdim);
       TEXT(";\n"
-           "// the copy engine does the adding");
+           "constexpr int HEAD_DIM_V = ");
+      INTEGER(hdim_v);
+      TEXT(";\n"
+           "constexpr Dtype DTYPE = ");
+      STRING((dtype == AP_ATTENTION_DTYPE_BF16) ? "BF16" : "FP16");
+      TEXT(";\n");
+      if (mask != AP_ATTENTION_MASK_WINDOW) {
+        TEXT("constexpr bool CAUSAL = ");
+        STRING((mask == AP_ATTENTION_MASK_CAUSAL) ? "true" : "false");
+        TEXT(";\n");
+      }
+      if (bias == AP_ATTENTION_BIAS_FP16) {
+        TEXT("constexpr BiasDtype BIAS = BIAS_FP16;\n");
+      } else if (bias == AP_ATTENTION_BIAS_BF16) {
+        TEXT("constexpr BiasDtype BIAS = BIAS_BF16;\n");
+      } else if (bias == AP_ATTENTION_BIAS_FP32) {
+        TEXT("constexpr BiasDtype BIAS = BIAS_FP32;\n");
+      }
+      TEXT("constexpr int BLOCK_M = ");
+      INTEGER(block_m);
+      TEXT("; // query rows of a step\n"
+           "constexpr int BLOCK_N = ");
+      INTEGER(block_n);
+      TEXT("; // keys of a thread block\n"
+           "constexpr int S_KEYS = BLOCK_N / 2; // of a consumer's S\n"
+           "constexpr int STAGES = ");
+      INTEGER(stages);
+      TEXT("; // steps of Q and lse in shared memory\n"
+           "constexpr int DO_STAGES = 2; // of dO and delta\n"
+           "constexpr int SMEM_BYTES = ");
+      INTEGER(smem_bytes);
+      TEXT(";\n"
+           "// Registers of a thread. ptxas has multiples of 16 of them, and 24 below the accumulators.\n"
+           "constexpr int PRODUCER_REGISTERS = 24;\n"
+           "constexpr int SCORE_REGISTERS = ");
+      INTEGER((block_n == 80) ? 160 : 176);
+      TEXT("; // of consumers that compute S and dP\n"
+           "constexpr int SUM_REGISTERS = ");
+      INTEGER((block_n == 80) ? 160 : 136);
+      TEXT("; // of the one that computes dQ\n"
+           "\n"
+           "constexpr int CONSUMERS = 3;\n"
+           "constexpr int CONSUMER_THREADS = 128 * CONSUMERS;\n"
+           "constexpr int NUM_THREADS = 128 + CONSUMER_THREADS;\n"
+           "constexpr int S_TILES = S_KEYS / 8; // of 8 keys\n"
+           "constexpr int S_STEPS = ceil_div(HEAD_DIM, 16); // of 16 columns, of Q K^T\n"
+           "constexpr int DP_STEPS = ceil_div(HEAD_DIM_V, 16); // of dO V^T\n"
+           "constexpr int ROW_STEPS = BLOCK_M / 16; // of 16 queries, of dO^T P and Q^T dS\n"
+           "constexpr int KEY_STEPS = BLOCK_N / 16; // of 16 keys, of dS K\n"
+           "\n"
+           "// Shared memory: K | V | ring of Q | ring of dO | P | dS | ring of lse | ring of delta | barriers.\n"
+           "// Matrices are stored as slabs of 64 columns, rows of 128 bytes in the 128-byte swizzle; columns\n"
+           "// past the head dim are zeros. P and dS have 64 keys in their first slab, and the others in a part\n"
+           "// of the second. At the end dK and dV, in padded rows, take the place of all but the barriers.\n"
+           "constexpr int K_SLABS = ceil_div(HEAD_DIM, 64);\n"
+           "constexpr int V_SLABS = ceil_div(HEAD_DIM_V, 64);\n"
+           "constexpr int KEY_SLAB_BYTES = BLOCK_N * 128; // of K and V\n"
+           "constexpr int ROW_SLAB_BYTES = BLOCK_M * 128; // of Q, dO, P and dS\n"
+           "constexpr int Q_BYTES = K_SLABS * ROW_SLAB_BYTES; // of one step\n"
+           "constexpr int DO_BYTES = V_SLABS * ROW_SLAB_BYTES;\n"
+           "constexpr int P_BYTES = 2 * ROW_SLAB_BYTES; // as dS\n"
+           "constexpr int V_OFFSET = K_SLABS * KEY_SLAB_BYTES;\n"
+           "constexpr int Q_OFFSET = V_OFFSET + V_SLABS * KEY_SLAB_BYTES;\n"
+           "constexpr int DO_OFFSET = Q_OFFSET + STAGES * Q_BYTES;\n"
+           "constexpr int P_OFFSET = DO_OFFSET + DO_STAGES * DO_BYTES;\n"
+           "constexpr int DS_OFFSET = P_OFFSET + P_BYTES;\n"
+           "constexpr int LSE_OFFSET = DS_OFFSET + P_BYTES;\n"
+           "constexpr int DELTA_OFFSET = LSE_OFFSET + STAGES * BLOCK_M * 4;\n"
+           "constexpr int BARRIER_OFFSET = DELTA_OFFSET + DO_STAGES * BLOCK_M * 4;\n"
+           "constexpr int DK_ROW_BYTES = tile_row_bytes(HEAD_DIM);\n"
+           "constexpr int DV_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);\n"
+           "static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (6 + 2 * STAGES + 2 * DO_STAGES), \"shared memory\");\n"
+           "static_assert(BARRIER_OFFSET >= BLOCK_N * (DK_ROW_BYTES + DV_ROW_BYTES), \"dK and dV\");\n"
+           "static_assert(BLOCK_M == 64 && BLOCK_N > 64 && BLOCK_N <= 128, \"P and dS have two slabs\");\n"
+           "static_assert(K_SLABS == CONSUMERS && V_SLABS <= K_SLABS, \"a slab for each consumer\");\n"
+           "static_assert(STAGES >= 3, \"S of a step would wait for the dK before it that comes after it\");\n"
+           "\n"
+           "// The barriers, by their shared addresses. At a \"full\" one those that have written, or the bytes of\n"
+           "// the copy engine, hand over what they brought. At an \"empty\" one each warp that has read arrives,\n"
+           "// and hands the space back.\n"
+           "__device__ __forceinline__ uint32_t k_full(uint32_t shared) {\n"
+           "  return shared + BARRIER_OFFSET;\n"
+           "}\n"
+           "__device__ __forceinline__ uint32_t v_full(uint32_t shared) {\n"
+           "  return shared + BARRIER_OFFSET + 8;\n"
+           "}\n"
+           "__device__ __forceinline__ uint32_t p_full(uint32_t shared) {\n"
+           "  return shared + BARRIER_OFFSET + 16;\n"
+           "}\n"
+           "__device__ __forceinline__ uint32_t p_empty(uint32_t shared) {\n"
+           "  return shared + BARRIER_OFFSET + 24;\n"
+           "}\n"
+           "__device__ __forceinline__ uint32_t ds_full(uint32_t shared) {\n"
+           "  return shared + BARRIER_OFFSET + 32;\n"
+           "}\n"
+           "__device__ __forceinline__ uint32_t ds_empty(uint32_t shared) {\n"
+           "  return shared + BARRIER_OFFSET + 40;\n"
+           "}\n"
+           "__device__ __forceinline__ uint32_t q_full(uint32_t shared, int stage) {\n"
+           "  return shared + BARRIER_OFFSET + 48 + 8 * stage;\n"
+           "}\n"
+           "__device__ __forceinline__ uint32_t q_empty(uint32_t shared, int stage) {\n"
+           "  return q_full(shared, STAGES + stage);\n"
+           "}\n"
+           "__device__ __forceinline__ uint32_t do_full(uint32_t shared, int stage) {\n"
+           "  return q_full(shared, 2 * STAGES + stage);\n"
+           "}\n"
+           "__device__ __forceinline__ uint32_t do_empty(uint32_t shared, int stage) {\n"
+           "  return q_full(shared, 2 * STAGES + DO_STAGES + stage);\n"
+           "}\n"
+           "\n"
+           "// A thread block's keys, and the steps of its walk: `steps` of them, rows `row_begin` to\n"
+           "// `row_end` - 1 of each of the query heads from `first_head` on.\n"
+           "struct Work {\n"
+           "  int batch, kv_head, key_begin, first_head;\n"
+           "  int row_begin, row_end, steps;\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+        TEXT("  const SequencePlace *at; // in shared memory\n");
+      }
+      TEXT("};\n"
+           "\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+        TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, const Unit *unit) {\n"
+             "  Work work;\n"
+             "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
+             "  work.key_begin = unit->block * BLOCK_N;\n"
+             "  work.kv_head = unit->head;\n"
+             "  work.batch = unit->sequence;\n");
+      } else {
+        TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n"
+             "  Work work;\n"
+             "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
+             "  work.key_begin = block % args->blocks * BLOCK_N;\n"
+             "  const int head = block / args->blocks;\n"
+             "  work.kv_head = head % args->heads_kv;\n"
+             "  work.batch = head / args->heads_kv;\n");
+      }
+      TEXT("  const int group = args->heads_q / args->heads_kv;\n"
+           "  work.first_head = work.kv_head * group;\n");
+      if (mask == AP_ATTENTION_MASK_WINDOW) {
+        TEXT("  // Rows that see none of the keys are skipped.\n"
+             "  const int last_key = min(work.key_begin + BLOCK_N, args->seqlen_k) - 1;\n"
+             "  const int row_end =\n"
+             "      queries_in_window(last_key, &args->score, args->seqlen_q, args->seqlen_k).key_end;\n"
+             "  const int first_block =\n"
+             "      queries_in_window(work.key_begin, &args->score, args->seqlen_q, args->seqlen_k).key_begin /\n"
+             "      BLOCK_M;\n"
+             "  const int blocks = max(0, ceil_div(row_end, BLOCK_M) - first_block);\n");
+      } else {
+        TEXT("  // Rows before the first that sees one of the keys are skipped.\n"
+             "  const int first_block =\n"
+             "      CAUSAL ? max(0, work.key_begin - args->seqlen_k + args->seqlen_q) / BLOCK_M : 0;\n"
+             "  const int blocks = max(0, ceil_div(args->seqlen_q, BLOCK_M) - first_block);\n");
+      }
+      TEXT("  work.row_begin = first_block * BLOCK_M;\n"
+           "  work.row_end = work.row_begin + blocks * BLOCK_M;\n"
+           "  work.steps = blocks * group;\n"
+           "  return work;\n"
+           "}\n"
+           "\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+        TEXT("// What thread block `number` of the grid computes, for all threads to read behind the next barrier:\n"
+             "// one warp. Its keys begin at -1 where the grid has more than there are units.\n"
+             "__device__ __forceinline__ void write_work(Work *work, SequencePlace *at,\n"
+             "                                           const attnpress_bwd_ragged_args *batch, int number) {\n"
+             "  Unit unit = {0, 0, 0, -1};\n"
+             "  if (is_unit(batch, number))\n"
+             "    unit = find_unit(batch, number, batch->bwd.heads_kv);\n"
+             "  if (threadIdx.x % 32 != 0)\n"
+             "    return;\n"
+             "  if (unit.block < 0) {\n"
+             "    work->key_begin = -1;\n"
+             "    return;\n"
+             "  }\n"
+             "  *at = place_of_unit(batch, &unit);\n"
+             "  const attnpress_bwd_args bwd = args_of_lengths(batch, at->seqlen_q, at->seqlen_k);\n"
+             "  *work = find_work(&bwd, &unit);\n"
+             "  work->at = at;\n"
+             "}\n"
+             "\n");
+      }
+      TEXT("// A step of the walk.\n"
+           "struct Step {\n"
+           "  int head, row;\n"
+           "};\n"
+           "\n"
+           "__device__ __forceinline__ Step step_after(Step step, const Work *work) {\n"
+           "  step.row += BLOCK_M;\n"
+           "  return step.row == work->row_end ? Step{step.head + 1, work->row_begin} : step;\n"
+           "}\n"
+           "\n"
+           "// ---- The producer ----\n"
+           "\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+        TEXT("// Behind a sequence's last row others follow. What products add up over, 0 times what they hold may be\n"
+             "// NaN: where a tile of K and V, or of Q and dO, is not whole, the copy engine arrives at a barrier of\n"
+             "// its own, and the warp that brings lse and delta makes zeros of the rest and hands it over.\n"
+             "__shared__ uint64_t tail_barriers[2 + STAGES];\n"
+             "\n"
+             "__device__ __forceinline__ uint32_t k_loaded() {\n"
+             "  return shared_address(&tail_barriers[0]);\n"
+             "}\n"
+             "__device__ __forceinline__ uint32_t v_loaded() {\n"
+             "  return shared_address(&tail_barriers[1]);\n"
+             "}\n"
+             "__device__ __forceinline__ uint32_t step_loaded(int stage) {\n"
+             "  return shared_address(&tail_barriers[2 + stage]);\n"
+             "}\n"
+             "\n"
+             "__device__ __forceinline__ bool is_tail(const Work *work, Step step) {\n"
+             "  return step.row + BLOCK_M > work->at->seqlen_q;\n"
+             "}\n"
+             "\n"
+             "__device__ __forceinline__ bool has_key_tail(const Work *work) {\n"
+             "  return work->key_begin + BLOCK_N > work->at->seqlen_k;\n"
+             "}\n"
+             "\n"
+             "// One warp: rows `valid` to `rows` - 1 of each slab become zeros, for products to see.\n"
+             "__device__ __forceinline__ void clear_rows(unsigned char *tile, int slabs, int rows, int valid) {\n"
+             "  for (int slab = 0; slab < slabs; ++slab)\n"
+             "    for (int chunk = valid * 8 + threadIdx.x % 32; chunk < rows * 8; chunk += 32)\n"
+             "      *(uint4 *)(tile + slab * rows * 128 + chunk * 16) = uint4{0, 0, 0, 0};\n"
+             "  fence_proxy_async();\n"
+             "}\n"
+             "\n"
+             "// One warp: K and V of a block that the sequence's keys do not fill.\n"
+             "__device__ __forceinline__ void clear_keys(unsigned char *smem, uint32_t shared,\n"
+             "                                           const Work *work) {\n"
+             "  const int valid = work->at->seqlen_k - work->key_begin;\n"
+             "  if (work->steps == 0 || valid >= BLOCK_N)\n"
+             "    return;\n"
+             "  // The copy engine hands over K, and V below. All lanes have cleared them when the first arrives.\n"
+             "  wait_for_phase(k_loaded(), 0);\n"
+             "  clear_rows(smem, K_SLABS, BLOCK_N, valid);\n"
+             "  __syncwarp();\n"
+             "  arrive_once(k_full(shared));\n"
+             "  wait_for_phase(v_loaded(), 0);\n"
+             "  clear_rows(smem + V_OFFSET, V_SLABS, BLOCK_N, valid);\n"
+             "  __syncwarp();\n"
+             "  arrive_once(v_full(shared));\n"
+             "}\n"
+             "\n");
+      }
+      TEXT("// One thread: K of the block's keys.\n"
+           "__device__ __forceinline__ void load_keys(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
+           "                                          const Work *work) {\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+        TEXT("  const uint32_t full = has_key_tail(work) ? k_loaded() : k_full(shared);\n"
+             "  const int row = work->at->k_row + work->key_begin, batch = work->at->k_batch;\n");
+      } else {
+        TEXT("  const uint32_t full = k_full(shared);\n"
+             "  const int row = work->key_begin, batch = work->batch;\n");
+      }
+      TEXT("  mbarrier_arrive_expect(full, K_SLABS * KEY_SLAB_BYTES);\n"
+           "#pragma unroll\n"
+           "  for (int slab = 0; slab < K_SLABS; ++slab)\n"
+           "    tma_load_4d(shared + slab * KEY_SLAB_BYTES, &args->k, full, slab * 64, row, work->kv_head,\n"
+           "                batch);\n"
+           "}\n"
+           "\n");
+      if ((block_n != 80) && (block_n != 96)) {
+        TEXT("// One thread: Q and dO of step `n`, and V with the first.\n"
+             "__device__ __forceinline__ void load_step(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
+             "                                          const Work *work, int n, Step step, Stage stage) {\n"
+             "  // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
+             "  wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n");
+        if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+          TEXT("  const bool tail = is_tail(work, step);\n"
+               "  const uint32_t q = tail ? step_loaded(stage.index) : q_full(shared, stage.index);\n"
+               "  const uint32_t dout = tail ? q : do_full(shared, stage.index);\n"
+               "  const uint32_t v = has_key_tail(work) ? v_loaded() : v_full(shared);\n"
+               "  const int row = work->at->q_row + step.row, batch = work->at->q_batch;\n"
+               "  const int key = work->at->k_row + work->key_begin, key_batch = work->at->k_batch;\n"
+               "  mbarrier_arrive_expect(q, tail ? Q_BYTES + DO_BYTES : Q_BYTES);\n"
+               "  if (tail)\n"
+               "    mbarrier_arrive(q_full(shared, stage.index));\n");
+        } else {
+          TEXT("  const uint32_t q = q_full(shared, stage.index), dout = do_full(shared, stage.index);\n"
+               "  const uint32_t v = v_full(shared);\n"
+               "  const int row = step.row, batch = work->batch;\n"
+               "  const int key = work->key_begin, key_batch = work->batch;\n"
+               "  mbarrier_arrive_expect(q, Q_BYTES);\n");
+        }
+        TEXT("#pragma unroll\n"
+             "  for (int slab = 0; slab < K_SLABS; ++slab)\n"
+             "    tma_load_4d(shared + Q_OFFSET + stage.index * Q_BYTES + slab * ROW_SLAB_BYTES, &args->q, q,\n"
+             "                slab * 64, row, step.head, batch);\n"
+             "  if (n == 0) {\n"
+             "    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
+             "#pragma unroll\n"
+             "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
+             "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,\n"
+             "                  work->kv_head, key_batch);\n"
+             "  }\n");
+        if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+          TEXT("  if (!tail)\n"
+               "    mbarrier_arrive_expect(dout, DO_BYTES);\n");
+        } else {
+          TEXT("  mbarrier_arrive_expect(dout, DO_BYTES);\n");
+        }
+        TEXT("#pragma unroll\n"
+             "  for (int slab = 0; slab < V_SLABS; ++slab)\n"
+             "    tma_load_4d(shared + DO_OFFSET + stage.index * DO_BYTES + slab * ROW_SLAB_BYTES, &args->dout,\n"
+             "                dout, slab * 64, row, step.head, batch);\n"
+             "}\n"
+             "\n");
+      }
+      TEXT("// Four of a step's rows of lse, or, from lane 16 on, of delta.\n"
+           "__device__ __forceinline__ float4 fetch_rows(const attnpress_bwd_args *args, const Work *work,\n"
+           "                                             Step step) {\n"
+           "  const int lane = threadIdx.x % 32;\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+        TEXT("  const int64_t from =\n"
+             "      (int64_t)step.head * args->row_tiles * 16 + work->at->values_row + step.row;\n");
+      } else {
+        TEXT("  const int64_t from =\n"
+             "      ((int64_t)work->batch * args->heads_q + step.head) * args->row_tiles * 16 + step.row;\n");
+      }
+      TEXT("  return *(const float4 *)((lane < 16 ? args->lse_log2 : args->delta) + from + lane % 16 * 4);\n"
+           "}\n"
+           "\n");
+      if ((block_n != 80) && (block_n != 96)) {
+        TEXT("// One warp: these rows, to where they belong.\n");
+        if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+          TEXT("// `parities`: of the stages' next phase of step_loaded(), a bit each.\n"
+               "__device__ __forceinline__ void store_rows(unsigned char *smem, uint32_t shared, const Work *work,\n"
+               "                                           float4 four, Step step, Stage stage,\n"
+               "                                           uint32_t *parities) {\n");
+        } else {
+          TEXT("__device__ __forceinline__ void store_rows(unsigned char *smem, uint32_t shared, float4 four,\n"
+               "                                           Stage stage) {\n");
+        }
+        TEXT("  // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
+             "  wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n"
+             "  *(float4 *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES + threadIdx.x % 32 * 16) = four;\n");
+        if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+          TEXT("  if (is_tail(work, step)) {\n"
+               "    const int valid = work->at->seqlen_q - step.row;\n"
+               "    // The copy engine hands over Q and dO.\n"
+               "    wait_for_phase(step_loaded(stage.index), *parities >> stage.index & 1);\n"
+               "    *parities ^= 1u << stage.index;\n"
+               "    clear_rows(smem + Q_OFFSET + stage.index * Q_BYTES, K_SLABS, BLOCK_M, valid);\n"
+               "    clear_rows(smem + DO_OFFSET + stage.index * DO_BYTES, V_SLABS, BLOCK_M, valid);\n"
+               "    __syncwarp();\n"
+               "    arrive_once(do_full(shared, stage.index));\n"
+               "  }\n");
+        }
+        TEXT("  // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+             "  __syncwarp();\n"
+             "  arrive_once(q_full(shared, stage.index));\n"
+             "}\n"
+             "\n"
+             "// One thread: K and V of the block's keys, then Q and dO of each step.\n"
+             "__device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
+             "                                        const Work *work) {\n"
+             "  load_keys(args, shared, work);\n"
+             "  Step step = {work->first_head, work->row_begin};\n"
+             "  Stage stage = {0, 0};\n"
+             "  for (int n = 0; n < work->steps; ++n) {\n"
+             "    load_step(args, shared, work, n, step, stage);\n"
+             "    stage = next_stage(stage, STAGES);\n"
+             "    step = step_after(step, work);\n"
+             "  }\n"
+             "}\n"
+             "\n"
+             "// One warp: lse and delta of each step, four rows a lane.\n"
+             "__device__ __forceinline__ void produce_rows(const attnpress_bwd_args *args, unsigned char *smem,\n"
+             "                                             uint32_t shared, const Work *work) {\n"
+             "  Step step = {work->first_head, work->row_begin};\n"
+             "  Stage stage = {0, 0};\n");
+        if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+          TEXT("  uint32_t parities = 0;\n"
+               "  clear_keys(smem, shared, work);\n");
+        }
+        TEXT("  for (int n = 0; n < work->steps; ++n) {\n");
+        if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+          TEXT("    store_rows(smem, shared, work, fetch_rows(args, work, step), step, stage, &parities);\n");
+        } else {
+          TEXT("    store_rows(smem, shared, fetch_rows(args, work, step), stage);\n");
+        }
+        TEXT("    stage = next_stage(stage, STAGES);\n"
+             "    step = step_after(step, work);\n"
+             "  }\n"
+             "}\n");
+      }
+      TEXT("// One thread: K and V of the block's keys, then Q and dO of each step.\n"
+           "__device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
+           "                                        const Work *work) {\n"
+           "  load_keys(args, shared, work);\n"
+           "  Step step = {work->first_head, work->row_begin};\n"
+           "  Stage stage = {0, 0}, dout = {0, 0};\n"
+           "  for (int n = 0; n < work->steps; ++n) {\n"
+           "    const uint32_t q_place = shared + Q_OFFSET + stage.index * Q_BYTES;\n"
+           "    const uint32_t dout_place = shared + DO_OFFSET + dout.index * DO_BYTES;\n"
+           "    // All consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
+           "    wait_for_phase(q_empty(shared, stage.index), stage.parity ^ 1);\n"
+           "    mbarrier_arrive_expect(q_full(shared, stage.index), Q_BYTES);\n"
+           "#pragma unroll\n"
+           "    for (int slab = 0; slab < K_SLABS; ++slab)\n"
+           "      tma_load_4d(q_place + slab * ROW_SLAB_BYTES, &args->q, q_full(shared, stage.index), slab * 64,\n"
+           "                  step.row, step.head, work->batch);\n"
+           "    if (n == 0) {\n"
+           "      mbarrier_arrive_expect(v_full(shared), V_SLABS * KEY_SLAB_BYTES);\n"
+           "#pragma unroll\n"
+           "      for (int slab = 0; slab < V_SLABS; ++slab)\n"
+           "        tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v_full(shared), slab * 64,\n"
+           "                    work->key_begin, work->kv_head, work->batch);\n"
+           "    }\n"
+           "    // The same of dO.\n"
+           "    wait_for_phase(do_empty(shared, dout.index), dout.parity ^ 1);\n"
+           "    mbarrier_arrive_expect(do_full(shared, dout.index), DO_BYTES);\n"
+           "#pragma unroll\n"
+           "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
+           "      tma_load_4d(dout_place + slab * ROW_SLAB_BYTES, &args->dout, do_full(shared, dout.index),\n"
+           "                  slab * 64, step.row, step.head, work->batch);\n"
+           "    stage = next_stage(stage, STAGES);\n"
+           "    dout = next_stage(dout, DO_STAGES);\n"
+           "    step = step_after(step, work);\n"
+           "  }\n"
+           "}\n"
+           "\n"
+           "// One warp: lse of each step, four rows a lane, beside Q, and delta beside dO.\n"
+           "__device__ __forceinline__ void produce_rows(const attnpress_bwd_args *args, unsigned char *smem,\n"
+           "                                             uint32_t shared, const Work *work) {\n"
+           "  const int lane = threadIdx.x % 32;\n"
+           "  Step step = {work->first_head, work->row_begin};\n"
+           "  Stage stage = {0, 0}, dout = {0, 0};\n"
+           "  for (int n = 0; n < work->steps; ++n) {\n"
+           "    const float4 four = fetch_rows(args, work, step);\n"
+           "    // All consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
+           "    wait_for_phase(q_empty(shared, stage.index), stage.parity ^ 1);\n"
+           "    if (lane < 16)\n"
+           "      *(float4 *)(smem + LSE_OFFSET + stage.index * BLOCK_M * 4 + lane * 16) = four;\n"
+           "    // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+           "    __syncwarp();\n"
+           "    arrive_once(q_full(shared, stage.index));\n"
+           "    // The same of delta.\n"
+           "    wait_for_phase(do_empty(shared, dout.index), dout.parity ^ 1);\n"
+           "    if (lane >= 16)\n"
+           "      *(float4 *)(smem + DELTA_OFFSET + dout.index * BLOCK_M * 4 + lane % 16 * 16) = four;\n"
+           "    __syncwarp();\n"
+           "    arrive_once(do_full(shared, dout.index));\n"
+           "    stage = next_stage(stage, STAGES);\n"
+           "    dout = next_stage(dout, DO_STAGES);\n"
+           "    step = step_after(step, work);\n"
+           "  }\n"
+           "}\n"
+           "\n"
+           "// ---- Products ----\n"
+           "\n"
+           "// Starts S = Q K^T, (BLOCK_M, S_KEYS), as a group of its own.\n"
+           "__device__ __forceinline__ void start_scores(float score[S_TILES * 4], uint32_t shared,\n"
+           "                                             int consumer, int stage) {\n"
+           "  const uint64_t q = wgmma_descriptor(shared + Q_OFFSET, 1024, 0) + stage * (Q_BYTES / 16);\n"
+           "  const uint64_t k = wgmma_descriptor(shared + consumer * S_KEYS * 128, 1024, 0);\n"
+           "  wgmma_order_n");
+      INTEGER(s_keys);
+      TEXT("(score);\n"
+           "  wgmma_fence();\n"
+           "#pragma unroll\n"
+           "  for (int step = 0; step < S_STEPS; ++step)\n"
+           "    wgmma_m64n");
+      INTEGER(s_keys);
+      TEXT("k16_");
+      STRING(in->word[AP_ATTENTION_DTYPE]);
+      TEXT("_ss(score, q + (step / 4 * ROW_SLAB_BYTES + step % 4 * 32) / 16,\n"
+           "                            k + (step / 4 * KEY_SLAB_BYTES + step % 4 * 32) / 16, step > 0);\n"
+           "  wgmma_commit();\n"
+           "}\n"
+           "\n"
+           "// Starts dP = dO V^T, (BLOCK_M, S_KEYS), as a group of its own.\n"
+           "__device__ __forceinline__ void start_dp(float dp[S_TILES * 4], uint32_t shared, int consumer,\n"
+           "                                         int stage) {\n"
+           "  const uint64_t dout = wgmma_descriptor(shared + DO_OFFSET, 1024, 0) + stage * (DO_BYTES / 16);\n"
+           "  const uint64_t v = wgmma_descriptor(shared + V_OFFSET + consumer * S_KEYS * 128, 1024, 0);\n"
+           "  wgmma_order_n");
+      INTEGER(s_keys);
+      TEXT("(dp);\n"
+           "  wgmma_fence();\n"
+           "#pragma unroll\n"
+           "  for (int step = 0; step < DP_STEPS; ++step)\n"
+           "    wgmma_m64n");
+      INTEGER(s_keys);
+      TEXT("k16_");
+      STRING(in->word[AP_ATTENTION_DTYPE]);
+      TEXT("_ss(dp, dout + (step / 4 * ROW_SLAB_BYTES + step % 4 * 32) / 16,\n"
+           "                            v + (step / 4 * KEY_SLAB_BYTES + step % 4 * 32) / 16, step > 0);\n"
+           "  wgmma_commit();\n"
+           "}\n"
+           "\n"
+           "// Starts d += rows^T scores, (64, BLOCK_N), as a group of its own. `rows`: the offset of a slab of\n"
+           "// Q or dO; `scores`: that of dS or P.\n"
+           "__device__ __forceinline__ void start_columns(float d[BLOCK_N / 2], uint32_t shared, int rows,\n"
+           "                                              int scores) {\n"
+           "  const uint64_t a = wgmma_descriptor(shared + rows, 1024, 0);\n"
+           "  const uint64_t b = wgmma_descriptor(shared + scores, 1024, ROW_SLAB_BYTES);\n"
+           "  wgmma_order_n");
+      INTEGER(block_n);
+      TEXT("(d);\n"
+           "  wgmma_fence();\n"
+           "#pragma unroll\n"
+           "  for (int step = 0; step < ROW_STEPS; ++step)\n"
+           "    wgmma_m64n");
+      INTEGER(block_n);
+      TEXT("k16_");
+      STRING(in->word[AP_ATTENTION_DTYPE]);
+      TEXT("_ss_trans_both(d, a + step * 16 * 128 / 16, b + step * 16 * 128 / 16, 1);\n"
+           "  wgmma_commit();\n"
+           "}\n"
+           "\n"
+           "// Starts dV^T += dO^T P and dK^T += Q^T dS.\n"
+           "__device__ __forceinline__ void start_dv(float dv[BLOCK_N / 2], uint32_t shared, int consumer,\n"
+           "                                         int stage) {\n"
+           "  start_columns(dv, shared, DO_OFFSET + stage * DO_BYTES + consumer * ROW_SLAB_BYTES, P_OFFSET);\n"
+           "}\n"
+           "\n"
+           "__device__ __forceinline__ void start_dk(float dk[BLOCK_N / 2], uint32_t shared, int consumer,\n"
+           "                                         int stage) {\n"
+           "  start_columns(dk, shared, Q_OFFSET + stage * Q_BYTES + consumer * ROW_SLAB_BYTES, DS_OFFSET);\n"
+           "}\n"
+           "\n"
+           "// Starts dQ = dS K, (BLOCK_M, 64), as a group of its own.\n"
+           "__device__ __forceinline__ void start_dq(float dq[32], uint32_t shared, int part) {\n"
+           "  const uint64_t ds = wgmma_descriptor(shared + DS_OFFSET, 1024, 0);\n"
+           "  const uint64_t k =\n"
+           "      wgmma_descriptor(shared, 1024, KEY_SLAB_BYTES) + part * (KEY_SLAB_BYTES / 16);\n"
+           "  wgmma_order_n64(dq);\n"
+           "  wgmma_fence();\n"
+           "#pragma unroll\n"
+           "  for (int step = 0; step < KEY_STEPS; ++step)\n"
+           "    wgmma_m64n64k16_");
+      STRING(in->word[AP_ATTENTION_DTYPE]);
+      TEXT("_ss_trans(dq, ds + (step / 4 * ROW_SLAB_BYTES + step % 4 * 32) / 16,\n"
+           "                                  k + step * 16 * 128 / 16, step > 0);\n"
+           "  wgmma_commit();\n"
+           "}\n"
+           "\n"
+           "// ---- Consumers 0 and 1 ----\n"
+           "\n"
+           "// Scores that do not count become -inf.\n"
+           "__device__ __forceinline__ void mask_block(float score[S_TILES * 4],\n"
+           "                                           const attnpress_bwd_args *args, int row, int key) {\n"
+           "#pragma unroll\n"
+           "  for (int half = 0; half < 2; ++half)\n");
+      if (mask == AP_ATTENTION_MASK_WINDOW) {
+        TEXT("    mask_scores(score, S_TILES, half, window_row(row + half * 8, &args->score, args->seqlen_k),\n"
+             "                key);\n");
+      } else {
+        TEXT("    mask_scores(score, S_TILES, half,\n"
+             "                row_at(row + half * 8, CAUSAL, args->seqlen_q, args->seqlen_k), key);\n");
+      }
+      TEXT("}\n"
+           "\n"
+           "// S of a step becomes P.\n"
+           "__device__ __forceinline__ void make_probabilities(float score[S_TILES * 4],\n"
+           "                                                   const attnpress_bwd_args *args,\n"
+           "                                                   const Work *work, int consumer, Step step,\n"
+           "                                                   const float lse_log2[2]) {\n"
+           "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
+           "  const int first_key = work->key_begin + consumer * S_KEYS;\n"
+           "  const int row = step.row + warp * 16 + lane / 4, key = first_key + lane % 4 * 2;\n");
+      if (bias != AP_ATTENTION_BIAS_NONE) {
+        TEXT("#pragma unroll\n"
+             "  for (int half = 0; half < 2; ++half)\n"
+             "    add_bias_at(score, BIAS, S_TILES, half, false, args, work->batch, step.head, row + half * 8,\n"
+             "                key);\n");
+      }
+      if (alibi) {
+        TEXT("  const float slope = load_slope(&args->score, work->batch, step.head);\n"
+             "#pragma unroll\n"
+             "  for (int half = 0; half < 2; ++half)\n"
+             "    add_alibi_at(score, S_TILES, half, false, args, slope, row + half * 8, key);\n");
+      }
+      if (mask == AP_ATTENTION_MASK_WINDOW) {
+        TEXT("  // The rows that see all of the consumer's keys.\n"
+             "  const int unmasked_begin =\n"
+             "      queries_in_window(first_key + S_KEYS - 1, &args->score, args->seqlen_q, args->seqlen_k)\n"
+             "          .key_begin;\n"
+             "  const int unmasked_end =\n"
+             "      queries_in_window(first_key, &args->score, args->seqlen_q, args->seqlen_k).key_end;\n");
+      }
+      TEXT("  const bool masked = first_key + S_KEYS > args->seqlen_k");
+      if (mask == AP_ATTENTION_MASK_WINDOW) {
+        TEXT(" || step.row < unmasked_begin ||\n"
+             "                      step.row + BLOCK_M > unmasked_end");
+      } else if (mask == AP_ATTENTION_MASK_CAUSAL) {
+        TEXT(" ||\n"
+             "                      step.row - args->seqlen_q + args->seqlen_k < first_key + S_KEYS - 1");
+      }
+      TEXT(";\n"
+           "  if (masked)\n"
+           "    mask_block(score, args, row, key);\n"
+           "  recompute_probabilities(score, S_TILES, false, lse_log2, args->scale_log2);\n"
+           "}\n"
+           "\n"
+           "// Rounds a thread's part of P or dS into its place at `offset`, for products to read.\n"
+           "__device__ __forceinline__ void store_scores(unsigned char *smem, int offset,\n"
+           "                                             const float score[S_TILES * 4], int consumer) {\n"
+           "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
+           "  // In the first chunk of 8 keys, from which another's place differs by ^. Places are made anew:\n"
+           "  // they would be kept in registers.\n"
+           "  const int place = opaque(offset + (warp * 16 + lane / 4) * 128 + lane / 4 * 16 + lane % 4 * 4);\n"
+           "  uint32_t rounded[S_TILES * 2];\n"
+           "  round_probabilities(rounded, score, S_TILES, DTYPE);\n"
+           "#pragma unroll\n"
+           "  for (int i = 0; i < S_TILES * 2; ++i) {\n"
+           "    const int chunk = consumer * S_TILES + i / 2;\n"
+           "    *(uint32_t *)(smem + (place ^ chunk % 8 * 16) + chunk / 8 * ROW_SLAB_BYTES +\n"
+           "                  i % 2 * 8 * 128) = rounded[i];\n"
+           "  }\n"
+           "  fence_proxy_async();\n"
+           "  // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+           "  __syncwarp();\n"
+           "}\n"
+           "\n"
+           "// Two rows of lse or delta.\n"
+           "__device__ __forceinline__ void load_rows(float two[2], const unsigned char *smem, int offset) {\n"
+           "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
+           "  const float *const rows = (const float *)(smem + offset) + warp * 16 + lane / 4;\n"
+           "  two[0] = rows[0];\n"
+           "  two[1] = rows[8];\n"
+           "}\n"
+           "\n"
+           "// ---- The gradients ----\n"
+           "\n"
+           "// Rounds 64 columns of a gradient, from `column` on, into a tile whose rows are keys. A lane has\n"
+           "// two keys of a column, and gives one of them to the lane of the column beside it for the other's.\n"
+           "__device__ __forceinline__ void round_columns(unsigned char *tile, int row_bytes,\n"
+           "                                              const float d[BLOCK_N / 2], int thread, int column,\n"
+           "                                              int columns, float scale, bool accumulate) {\n"
+           "  const int lane = thread % 32, warp = thread / 32 % 4;\n"
+           "  const bool odd = lane / 4 % 2;\n"
+           "#pragma unroll\n"
+           "  for (int half = 0; half < 2; ++half) {\n"
+           "    const int first = column + warp * 16 + half * 8;\n"
+           "    if (first >= columns)\n"
+           "      continue;\n"
+           "    unsigned char *const place =\n"
+           "        tile + (lane % 4 * 2 + odd) * row_bytes + (first + lane / 8 * 2) * 2;\n"
+           "#pragma unroll\n"
+           "    for (int keys = 0; keys < BLOCK_N / 8; ++keys) {\n"
+           "      const float *const pair = d + keys * 4 + half * 2;\n"
+           "      const float other = __shfl_xor_sync(0xffffffff, odd ? pair[0] : pair[1], 4);\n"
+           "      uint32_t *const target = (uint32_t *)(place + keys * 8 * row_bytes);\n"
+           "      *target = round_pair(DTYPE, (odd ? other : pair[0]) * scale, (odd ? pair[1] : other) * scale,\n"
+           "                           accumulate ? *target : 0, accumulate);\n"
+           "    }\n"
+           "  }\n"
+           "}\n"
+           "\n"
+           "// A consumer's columns of dK and, where it has any, of dV; all consumers store them.\n"
+           "__device__ __forceinline__ void store_gradients(const attnpress_bwd_args *args, unsigned char *smem,\n"
+           "                                                const Work *work, int consumer,\n"
+           "                                                const float dk[BLOCK_N / 2],\n"
+           "                                                const float dv[BLOCK_N / 2]) {\n"
+           "  // All consumers arrive and wait: K, V and all steps have been read.\n"
+           "  named_barrier_sync(1, CONSUMER_THREADS);\n"
+           "  const int thread = threadIdx.x - 128;\n"
+           "  const int valid = args->seqlen_k - work->key_begin;\n"
+           "  unsigned char *const dv_tile = smem + BLOCK_N * DK_ROW_BYTES;\n"
+           "  uint16_t *const dk_rows = (uint16_t *)args->dk + work->batch * args->dk_batch_stride +\n"
+           "                            work->kv_head * args->dk_head_stride +\n"
+           "                            work->key_begin * args->dk_row_stride;\n"
+           "  uint16_t *const dv_rows = (uint16_t *)args->dv + work->batch * args->dv_batch_stride +\n"
+           "                            work->kv_head * args->dv_head_stride +\n"
+           "                            work->key_begin * args->dv_row_stride;\n"
+           "  if (args->accumulate) {\n");
+      TEXT("    load_gradient(smem, dk_rows, args->dk_row_stride, BLOCK_N, HEAD_DIM, valid, thread,\n"
+           "                  CONSUMER_THREADS);\n"
+           "    load_gradient(dv_tile, dv_rows, args->dv_row_stride, BLOCK_N, HEAD_DIM_V, valid, thread,\n"
+           "                  CONSUMER_THREADS);\n"
+           "    // All consumers arrive and wait: hands over what dK and dV are added to.\n"
+           "    named_barrier_sync(1, CONSUMER_THREADS);\n"
+           "  }\n"
+           "  round_columns(smem, DK_ROW_BYTES, dk, thread, consumer * 64, HEAD_DIM, args->scale,\n"
+           "                args->accumulate);\n"
+           "  if (consumer < V_SLABS)\n"
+           "    round_columns(dv_tile, DV_ROW_BYTES, dv, thread, consumer * 64, HEAD_DIM_V, 1.0f,\n"
+           "                  args->accumulate);\n"
+           "  // All consumers arrive and wait: hands over the tiles of dK and dV.\n"
+           "  named_barrier_sync(1, CONSUMER_THREADS);\n"
+           "  store_gradient(dk_rows, args->dk_row_stride, smem, BLOCK_N, HEAD_DIM, valid, thread,\n"
+           "                 CONSUMER_THREADS);\n"
+           "  store_gradient(dv_rows, args->dv_row_stride, dv_tile, BLOCK_N, HEAD_DIM_V, valid, thread,\n"
+           "                 CONSUMER_THREADS);\n"
+           "}\n"
+           "\n"
+           "// ---- The consumers ----\n"
+           "\n"
+           "// One of the two that compute S and dP, each of half of the keys.\n"
+           "__device__ __forceinline__ void consume_scores(const attnpress_bwd_args *args, unsigned char *smem,\n"
+           "                                               uint32_t shared, const Work *work, int consumer) {\n"
+           "  float dk[BLOCK_N / 2] = {}, dv[BLOCK_N / 2] = {};\n"
+           "  Step step = {work->first_head, work->row_begin};\n"
+           "  Stage stage = {0, 0}; // of Q\n"
+           "  if (work->steps > 0) {\n"
+           "    float score[S_TILES * 4], dp[S_TILES * 4], lse_log2[2], delta[2];\n"
+           "    // The copy engine, and the producer, hand over K, V, Q, dO, lse and delta.\n"
+           "    wait_for_phase(k_full(shared), 0);\n"
+           "    wait_for_phase(q_full(shared, 0), 0);\n"
+           "    start_scores(score, shared, consumer, 0);\n"
+           "    wait_for_phase(v_full(shared), 0);\n"
+           "    wait_for_phase(do_full(shared, 0), 0);\n"
+           "    start_dp(dp, shared, consumer, 0);\n"
+           "    load_rows(lse_log2, smem, LSE_OFFSET);\n"
+           "    load_rows(delta, smem, DELTA_OFFSET);\n"
+           "    wgmma_wait(1);\n"
+           "    wgmma_order_n");
+      INTEGER(s_keys);
+      TEXT("(score);\n"
+           "    make_probabilities(score, args, work, consumer, step, lse_log2);\n"
+           "    store_scores(smem, P_OFFSET, score, consumer);\n"
+           "    arrive_once(p_full(shared));\n"
+           "    wgmma_wait(0);\n"
+           "    wgmma_order_n");
+      INTEGER(s_keys);
+      TEXT("(dp);\n"
+           "    differentiate_scores(dp, score, S_TILES, false, delta);\n"
+           "    store_scores(smem, DS_OFFSET, dp, consumer);\n"
+           "    arrive_once(ds_full(shared));\n"
+           "  }\n"
+           "  for (int n = 1; n < work->steps; ++n) {\n"
+           "    shared = opaque(shared); // else the descriptors of all products are kept in registers\n"
+           "    float score[S_TILES * 4], dp[S_TILES * 4], lse_log2[2], delta[2];\n"
+           "    step = step_after(step, work);\n"
+           "    const int dout = n % 2, parity = n / 2 % 2; // the place of this step's dO\n"
+           "    const Stage before = stage;\n"
+           "    stage = next_stage(stage, STAGES);\n"
+           "    // The copy engine and the producer hand over Q and lse, and below dO and delta.\n"
+           "    wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
+           "    start_scores(score, shared, consumer, stage.index);\n"
+           "    // All warps that compute them arrived: hands over P, and below dS, of the step before.\n"
+           "    wait_for_phase(p_full(shared), (n - 1) % 2);\n"
+           "    start_dv(dv, shared, consumer, dout ^ 1);\n"
+           "    wait_for_phase(do_full(shared, dout), parity);\n"
+           "    start_dp(dp, shared, consumer, dout);\n"
+           "    wait_for_phase(ds_full(shared), (n - 1) % 2);\n"
+           "    start_dk(dk, shared, consumer, before.index);\n"
+           "    load_rows(lse_log2, smem, LSE_OFFSET + stage.index * BLOCK_M * 4);\n"
+           "    wgmma_wait(3);\n"
+           "    wgmma_order_n");
+      INTEGER(s_keys);
+      TEXT("(score);\n"
+           "    make_probabilities(score, args, work, consumer, step, lse_log2);\n"
+           "    load_rows(delta, smem, DELTA_OFFSET + dout * BLOCK_M * 4);\n"
+           "    wgmma_wait(2);\n"
+           "    wgmma_order_n");
+      INTEGER(block_n);
+      TEXT("(dv);\n"
+           "    arrive_once(do_empty(shared, dout ^ 1));\n"
+           "    arrive_once(p_empty(shared));\n"
+           "    // All consumers' warps arrived: hands over the place of P, and below that of dS.\n"
+           "    wait_for_phase(p_empty(shared), (n - 1) % 2);\n"
+           "    store_scores(smem, P_OFFSET, score, consumer);\n"
+           "    arrive_once(p_full(shared));\n"
+           "    wgmma_wait(1);\n"
+           "    wgmma_order_n");
+      INTEGER(s_keys);
+      TEXT("(dp);\n"
+           "    differentiate_scores(dp, score, S_TILES, false, delta);\n"
+           "    wgmma_wait(0);\n"
+           "    wgmma_order_n");
+      INTEGER(block_n);
+      TEXT("(dk);\n"
+           "    arrive_once(q_empty(shared, before.index));\n"
+           "    arrive_once(ds_empty(shared));\n"
+           "    wait_for_phase(ds_empty(shared), (n - 1) % 2);\n"
+           "    store_scores(smem, DS_OFFSET, dp, consumer);\n"
+           "    arrive_once(ds_full(shared));\n"
+           "  }\n"
+           "  if (work->steps > 0) {\n"
+           "    const int last = work->steps - 1;\n"
+           "    wait_for_phase(p_full(shared), last % 2);\n"
+           "    start_dv(dv, shared, consumer, last % 2);\n"
+           "    wait_for_phase(ds_full(shared), last % 2);\n"
+           "    start_dk(dk, shared, consumer, stage.index);\n"
+           "    wgmma_wait(0);\n"
+           "    wgmma_order_n");
+      INTEGER(block_n);
+      TEXT("(dv);\n"
+           "    wgmma_order_n");
+      INTEGER(block_n);
+      TEXT("(dk);\n"
+           "  }\n"
+           "  store_gradients(args, smem, work, consumer, dk, dv);\n"
+           "}\n"
+           "\n"
+           "// Adds 64 columns of a step's dQ to the sum.\n"
+           "__device__ __forceinline__ void add_part(float *sum, const float dq[32], int part) {\n"
+           "  const int lane = threadIdx.x % 32;\n"
+           "#pragma unroll\n"
+           "  for (int tile = 0; tile < 8; ++tile)\n"
+           "    if (HEAD_DIM % 64 == 0 || part * 8 + tile < HEAD_DIM / 8)\n"
+           "      add_to_sum(sum + (part * 8 + tile) * 128, dq + tile * 4, lane);\n"
+           "}\n"
+           "\n"
+           "// The last one, which computes dQ.\n"
+           "__device__ __forceinline__ void consume_sums(const attnpress_bwd_args *args, unsigned char *smem,\n"
+           "                                             uint32_t shared, const Work *work) {\n"
+           "  const int warp = threadIdx.x / 32 % 4;\n"
+           "  float dk[BLOCK_N / 2] = {};\n");
+      if (has_v) {
+        TEXT("  float dv[BLOCK_N / 2] = {};\n");
+      }
+      TEXT("  Step step = {work->first_head, work->row_begin};\n"
+           "  Stage stage = {0, 0};\n"
+           "  if (work->steps > 0) // the copy engine hands over K\n"
+           "    wait_for_phase(k_full(shared), 0);\n"
+           "#pragma unroll 1\n"
+           "  for (int n = 0; n < work->steps; ++n) {\n"
+           "    shared = opaque(shared); // else the descriptors of all products are kept in registers\n"
+           "    float dq[32];\n"
+           "    float *const sum =\n"
+           "        args->dq_sum + sum_offset(args, work->batch, step.head, step.row / 16 + warp, HEAD_DIM);\n"
+           "    const bool valid = step.row + warp * 16 < args->seqlen_q;\n");
+      if (has_v) {
+        TEXT("    // The copy engine hands over dO, and all warps that compute it P.\n"
+             "    wait_for_phase(do_full(shared, n % 2), n / 2 % 2);\n"
+             "    wait_for_phase(p_full(shared), n % 2);\n"
+             "    start_dv(dv, shared, CONSUMERS - 1, n % 2);\n");
+      }
+      TEXT("    // The same of Q and dS.\n"
+           "    wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
+           "    wait_for_phase(ds_full(shared), n % 2);\n"
+           "    start_dq(dq, shared, 0);\n"
+           "    start_dk(dk, shared, CONSUMERS - 1, stage.index);\n");
+      if (has_v) {
+        TEXT("    wgmma_wait(2);\n"
+             "    wgmma_order_n");
+        INTEGER(block_n);
+        TEXT("(dv);\n"
+             "    arrive_once(do_empty(shared, n % 2));\n"
+             "    arrive_once(p_empty(shared));\n");
+      }
+      TEXT("    wgmma_wait(1);\n"
+           "    wgmma_order_n64(dq);\n"
+           "    if (valid)\n"
+           "      add_part(sum, dq, 0);\n"
+           "    start_dq(dq, shared, 1);\n"
+           "    wgmma_wait(1);\n"
+           "    wgmma_order_n");
+      INTEGER(block_n);
+      TEXT("(dk);\n"
+           "    arrive_once(q_empty(shared, stage.index));\n"
+           "    wgmma_wait(0);\n"
+           "    wgmma_order_n64(dq);\n"
+           "    if (valid)\n"
+           "      add_part(sum, dq, 1);\n"
+           "    start_dq(dq, shared, 2);\n"
+           "    wgmma_wait(0);\n"
+           "    wgmma_order_n64(dq);\n"
+           "    // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+           "    __syncwarp();\n"
+           "    arrive_once(ds_empty(shared));\n"
+           "    if (valid)\n"
+           "      add_part(sum, dq, 2);\n"
+           "    stage = next_stage(stage, STAGES);\n"
+           "    step = step_after(step, work);\n"
+           "  }\n"
+           "  store_gradients(args, smem, work, CONSUMERS - 1, dk, ");
+      STRING(has_v ? "dv" : "dk");
+      TEXT(");\n"
+           "}\n"
+           "\n"
+           "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, 1)\n"
+           "    ");
+      STRING(stem);
+      TEXT("(\n"
+           "        const __grid_constant__ attnpress_bwd_sm90_args args) {\n"
+           "  extern __shared__ __align__(1024) unsigned char smem[];\n"
+           "  const uint32_t shared = shared_address(smem);\n"
+           "  if (threadIdx.x == 0) {\n"
+           "    prefetch_tensor_map(&args.q);\n"
+           "    prefetch_tensor_map(&args.dout);\n"
+           "    prefetch_tensor_map(&args.k);\n"
+           "    prefetch_tensor_map(&args.v);\n"
+           "    mbarrier_init(k_full(shared), 1);\n"
+           "    mbarrier_init(v_full(shared), 1);\n"
+           "    mbarrier_init(p_full(shared), 8);\n"
+           "    mbarrier_init(p_empty(shared), 4 * V_SLABS);\n"
+           "    mbarrier_init(ds_full(shared), 8);\n"
+           "    mbarrier_init(ds_empty(shared), 4 * CONSUMERS);\n"
+           "    for (int stage = 0; stage < STAGES; ++stage) {\n"
+           "      mbarrier_init(q_full(shared, stage), 2);\n"
+           "      mbarrier_init(q_empty(shared, stage), 4 * CONSUMERS);\n"
+           "    }\n"
+           "    for (int stage = 0; stage < DO_STAGES; ++stage) {\n"
+           "      mbarrier_init(do_full(shared, stage), 2);\n"
+           "      mbarrier_init(do_empty(shared, stage), 4 * V_SLABS);\n"
+           "    }\n"
+           "    fence_mbarrier_init();\n"
+           "  }\n"
+           "  // All threads arrive and wait: hands over the barriers.\n"
+           "  __syncthreads();\n"
+           "\n"
+           "  const Work work = find_work(&args.bwd, blockIdx.x);\n"
+           "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
+           "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);\n"
+           "  if (warp < 4) {\n"
+           "    decrease_registers(PRODUCER_REGISTERS);\n"
+           "    if (threadIdx.x == 0 && work.steps > 0)\n"
+           "      produce(&args, shared, &work);\n"
+           "    if (warp == 1)\n"
+           "      produce_rows(&args.bwd, smem, shared, &work);\n"
+           "  } else if (warp < 12) {\n"
+           "    increase_registers(SCORE_REGISTERS);\n"
+           "    consume_scores(&args.bwd, smem, shared, &work, warp / 4 - 1);\n"
+           "  } else {\n"
+           "    increase_registers(SUM_REGISTERS);\n"
+           "    consume_sums(&args.bwd, smem, shared, &work);\n"
+           "  }\n"
+           "}\n");
+    }
+  } else {
+    TEXT("// ");
+    STRING(stem);
+    TEXT("\n"
+         "//\n");
+    if (sums) {
+      TEXT("// The backward pass: dV = P^T dO, dK = scale dS^T Q, and dQ / scale = dS K, added up in fp32,\n");
+    } else {
+      TEXT("// Half of the backward pass: dV = P^T dO and dK = scale dS^T Q,\n");
+    }
+    TEXT("// where P = softmax(scale Q K^T) is computed anew from the forward pass's lse, dP = dO V^T and\n"
+         "// dS = P (dP - delta), delta = rowsum(dO out).\n"
+         "//\n"
+         "// One thread block owns BLOCK_N keys of one head and walks over the query rows that see them, of\n"
+         "// all query heads that share the key head, BLOCK_M at a time. Warpgroup 0 is the producer: one\n"
+         "// thread of it keeps the copy engine (TMA) busy, and a warp brings lse and delta. S and dP are\n"
+         "// computed transposed, and P and dS pass through shared memory, where all products read them");
+    if (stages > 2) {
+      TEXT(", so\n"
+           "// that S and dP of the next step can be computed before dV and dK of this one");
     }
     TEXT(".\n");
-  }
-  TEXT("//\n"
-       "// Pressed from templates/attention/flash_bwd_exchange_sm90.cu.j2 with tile ");
-  STRING(tile_name);
-  TEXT(" by\n"
-       "//   python -m generator --pass ");
-  STRING(in->word[AP_ATTENTION_PASS]);
-  TEXT(" --hdim ");
-  INTEGER(hdim);
-  if (hdim_v != hdim) {
-    TEXT(" --hdim-v ");
+    if (wide) {
+      TEXT("// The two consumers have half of a step's rows each for S and dP, and half of the columns of dK and\n"
+           "// dV.\n");
+    } else {
+      TEXT("// The consumers have 64 keys each.\n");
+    }
+    if (sums) {
+      TEXT("// ");
+      STRING(merged ? "The producer's warpgroup" : "A warpgroup of its own");
+      TEXT(" computes dQ, and adds it to its sum, while the consumers go on");
+      if (bulk) {
+        TEXT(";\n"
+             "// the copy engine does the adding");
+      }
+      TEXT(".\n");
+    }
+    TEXT("//\n"
+         "// Pressed from templates/attention/flash_bwd_exchange_sm90.cu.j2 with tile ");
+    STRING(tile_name);
+    TEXT(" by\n"
+         "//   python -m generator --pass ");
+    STRING(in->word[AP_ATTENTION_PASS]);
+    TEXT(" --hdim ");
+    INTEGER(hdim);
+    if (hdim_v != hdim) {
+      TEXT(" --hdim-v ");
+      INTEGER(hdim_v);
+    }
+    TEXT(" --dtype ");
+    STRING(in->word[AP_ATTENTION_DTYPE]);
+    if (mask != AP_ATTENTION_MASK_FULL) {
+      TEXT(" --");
+      STRING(in->word[AP_ATTENTION_MASK]);
+    }
+    if (softcap) {
+      TEXT(" --softcap");
+    }
+    if (alibi) {
+      TEXT(" --alibi");
+    }
+    if (bias != AP_ATTENTION_BIAS_NONE) {
+      TEXT(" --bias ");
+      STRING(in->word[AP_ATTENTION_BIAS]);
+    }
+    if (dropout) {
+      TEXT(" --dropout");
+    }
+    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+      TEXT(" --");
+      STRING(in->word[AP_ATTENTION_SEQUENCES]);
+    }
+    TEXT(" --arch sm");
+    INTEGER(arch);
+    TEXT("\n"
+         "\n"
+         "#include \"attnpress/args/attention.h\"\n");
+    if (dropout) {
+      TEXT("#include \"attnpress/device/dropout.cuh\"\n");
+    }
+    TEXT("#include \"attnpress/device/dtype.cuh\"\n"
+         "#include \"attnpress/device/gradient.cuh\"\n");
+    if (bulk) {
+      TEXT("#include \"attnpress/device/gradient_bulk.cuh\"\n");
+    }
+    if (sums && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) {
+      TEXT("#include \"attnpress/device/gradient_direct.cuh\"\n");
+    }
+    if (((((mask == AP_ATTENTION_MASK_WINDOW) || softcap) || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) {
+      TEXT("#include \"attnpress/device/gradient_modify.cuh\"\n");
+    }
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("#include \"attnpress/device/gradient_sequence.cuh\"\n");
+    }
+    TEXT("#include \"attnpress/device/gradient_store.cuh\"\n"
+         "#include \"attnpress/device/pipeline.cuh\"\n"
+         "#include \"attnpress/device/ptx_address.cuh\"\n"
+         "#include \"attnpress/device/ptx_mbarrier.cuh\"\n"
+         "#include \"attnpress/device/ptx_tma.cuh\"\n"
+         "#include \"attnpress/device/ptx_warpgroup.cuh\"\n"
+         "#include \"attnpress/device/ptx_wgmma.cuh\"\n"
+         "#include \"attnpress/device/wgmma/ptx_wgmma_n");
+    INTEGER(s_rows);
+    TEXT(".cuh\"\n");
+    if (k_width != s_rows) {
+      TEXT("#include \"attnpress/device/wgmma/ptx_wgmma_n");
+      INTEGER(k_width);
+      TEXT(".cuh\"\n");
+    }
+    if ((v_width != s_rows) && (v_width != k_width)) {
+      TEXT("#include \"attnpress/device/wgmma/ptx_wgmma_n");
+      INTEGER(v_width);
+      TEXT(".cuh\"\n");
+    }
+    if (((sums && (s_rows != dq_width)) && (k_width != dq_width)) && (v_width != dq_width)) {
+      TEXT("#include \"attnpress/device/wgmma/ptx_wgmma_n");
+      INTEGER(dq_width);
+      TEXT(".cuh\"\n");
+    }
+    TEXT("#include \"attnpress/device/score.cuh\"\n"
+         "#include \"attnpress/device/tile.cuh\"\n"
+         "\n"
+         "constexpr int HEAD_DIM = ");
+    INTEGER(hdim);
+    TEXT(";\n"
+         "constexpr int HEAD_DIM_V = ");
     INTEGER(hdim_v);
-  }
-  TEXT(" --dtype ");
-  STRING(in->word[AP_ATTENTION_DTYPE]);
-  if (mask != AP_ATTENTION_MASK_FULL) {
-    TEXT(" --");
-    STRING(in->word[AP_ATTENTION_MASK]);
-  }
-  if (softcap) {
-    TEXT(" --softcap");
-  }
-  if (alibi) {
-    TEXT(" --alibi");
-  }
-  if (bias != AP_ATTENTION_BIAS_NONE) {
-    TEXT(" --bias ");
-    STRING(in->word[AP_ATTENTION_BIAS]);
-  }
-  if (dropout) {
-    TEXT(" --dropout");
-  }
-  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT(" --");
-    STRING(in->word[AP_ATTENTION_SEQUENCES]);
-  }
-  TEXT(" --arch sm");
-  INTEGER(arch);
-  TEXT("\n"
-       "\n"
-       "#include \"attnpress/args/attention.h\"\n");
-  if (dropout) {
-    TEXT("#include \"attnpress/device/dropout.cuh\"\n");
-  }
-  TEXT("#include \"attnpress/device/dtype.cuh\"\n"
-       "#include \"attnpress/device/gradient.cuh\"\n");
-  if (bulk) {
-    TEXT("#include \"attnpress/device/gradient_bulk.cuh\"\n");
-  }
-  if (sums && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) {
-    TEXT("#include \"attnpress/device/gradient_direct.cuh\"\n");
-  }
-  if (((((mask == AP_ATTENTION_MASK_WINDOW) || softcap) || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) {
-    TEXT("#include \"attnpress/device/gradient_modify.cuh\"\n");
-  }
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("#include \"attnpress/device/gradient_sequence.cuh\"\n");
-  }
-  TEXT("#include \"attnpress/device/gradient_store.cuh\"\n"
-       "#include \"attnpress/device/pipeline.cuh\"\n"
-       "#include \"attnpress/device/ptx_address.cuh\"\n"
-       "#include \"attnpress/device/ptx_mbarrier.cuh\"\n"
-       "#include \"attnpress/device/ptx_tma.cuh\"\n"
-       "#include \"attnpress/device/ptx_warpgroup.cuh\"\n"
-       "#include \"attnpress/device/ptx_wgmma.cuh\"\n"
-       "#include \"attnpress/device/wgmma/ptx_wgmma_n");
-  INTEGER(s_rows);
-  TEXT(".cuh\"\n");
-  if (k_width != s_rows) {
-    TEXT("#include \"attnpress/device/wgmma/ptx_wgmma_n");
-    INTEGER(k_width);
-    TEXT(".cuh\"\n");
-  }
-  if ((v_width != s_rows) && (v_width != k_width)) {
-    TEXT("#include \"attnpress/device/wgmma/ptx_wgmma_n");
-    INTEGER(v_width);
-    TEXT(".cuh\"\n");
-  }
-  if (((sums && (s_rows != dq_width)) && (k_width != dq_width)) && (v_width != dq_width)) {
-    TEXT("#include \"attnpress/device/wgmma/ptx_wgmma_n");
-    INTEGER(dq_width);
-    TEXT(".cuh\"\n");
-  }
-  TEXT("#include \"attnpress/device/score.cuh\"\n"
-       "#include \"attnpress/device/tile.cuh\"\n"
-       "\n"
-       "constexpr int HEAD_DIM = ");
-  INTEGER(hdim);
-  TEXT(";\n"
-       "constexpr int HEAD_DIM_V = ");
-  INTEGER(hdim_v);
-  TEXT(";\n"
-       "constexpr Dtype DTYPE = ");
-  STRING((dtype == AP_ATTENTION_DTYPE_BF16) ? "BF16" : "FP16");
-  TEXT(";\n");
-  if (mask != AP_ATTENTION_MASK_WINDOW) {
-    TEXT("constexpr bool CAUSAL = ");
-    STRING((mask == AP_ATTENTION_MASK_CAUSAL) ? "true" : "false");
+    TEXT(";\n"
+         "constexpr Dtype DTYPE = ");
+    STRING((dtype == AP_ATTENTION_DTYPE_BF16) ? "BF16" : "FP16");
     TEXT(";\n");
-  }
-  if (bias == AP_ATTENTION_BIAS_FP16) {
-    TEXT("constexpr BiasDtype BIAS = BIAS_FP16;\n");
-  } else if (bias == AP_ATTENTION_BIAS_BF16) {
-    TEXT("constexpr BiasDtype BIAS = BIAS_BF16;\n");
-  } else if (bias == AP_ATTENTION_BIAS_FP32) {
-    TEXT("constexpr BiasDtype BIAS = BIAS_FP32;\n");
-  }
-  TEXT("constexpr int BLOCK_M = ");
-  INTEGER(block_m);
-  TEXT("; // query rows of a step\n"
-       "constexpr int BLOCK_N = ");
-  INTEGER(block_n);
-  TEXT("; // keys of a thread block\n"
-       "constexpr int S_ROWS = ");
-  INTEGER(s_rows);
-  TEXT("; // query rows of a consumer's S\n"
-       "constexpr int STAGES = ");
-  INTEGER(stages);
-  TEXT("; // steps of Q, dO, lse and delta in shared memory\n"
-       "constexpr int SMEM_BYTES = ");
-  INTEGER(smem_bytes);
-  TEXT(";\n"
-       "constexpr int PRODUCER_REGISTERS = ");
-  INTEGER(merged ? 56 : 24);
-  TEXT("; // of a thread\n");
-  if (merged) {
-    TEXT("constexpr int CONSUMER_REGISTERS = 224;\n");
-  } else if (sums) {
-    TEXT("constexpr int DQ_REGISTERS = 72;\n"
-         "constexpr int CONSUMER_REGISTERS = 208;\n");
-  } else {
-    TEXT("constexpr int CONSUMER_REGISTERS = 240;\n");
-  }
-  TEXT("\n"
-       "constexpr int CONSUMERS = 2;\n"
-       "constexpr int CONSUMER_THREADS = 128 * CONSUMERS;\n"
-       "constexpr int NUM_THREADS = 128 + CONSUMER_THREADS");
-  STRING((sums && !merged) ? " + 128" : "");
-  TEXT(";\n"
-       "constexpr int READERS = CONSUMER_THREADS");
-  STRING(sums ? " + 128" : "");
-  TEXT("; // threads that read what the producer brings\n"
-       "constexpr int S_TILES = S_ROWS / 8; // of 8 queries\n"
-       "constexpr int S_STEPS = ceil_div(HEAD_DIM, 16); // of 16 columns, of K Q^T\n"
-       "constexpr int DP_STEPS = ceil_div(HEAD_DIM_V, 16); // of V dO^T\n"
-       "constexpr int ROW_STEPS = BLOCK_M / 16; // of 16 queries, of P^T dO and dS^T Q\n");
-  if (sums) {
-    TEXT("constexpr int KEY_STEPS = BLOCK_N / 16; // of 16 keys, of dS K\n"
-         "constexpr int DQ_COLUMNS = ");
-    INTEGER(dq_width);
-    TEXT("; // of dQ in registers at a time\n"
-         "constexpr int DQ_PARTS = ceil_div(HEAD_DIM, DQ_COLUMNS);\n");
-  }
-  if (wide) {
-    TEXT("// A consumer's columns: a slab, or two");
-    if (k_half || v_half) {
-      TEXT("; of three slabs, one and half of the second");
+    if (mask != AP_ATTENTION_MASK_WINDOW) {
+      TEXT("constexpr bool CAUSAL = ");
+      STRING((mask == AP_ATTENTION_MASK_CAUSAL) ? "true" : "false");
+      TEXT(";\n");
     }
-    TEXT(".\n");
-  }
-  TEXT("constexpr int K_COLUMNS = ");
-  INTEGER(wide ? (k_columns / 2) : k_columns);
-  TEXT("; // of a consumer, of dK\n"
-       "constexpr int V_COLUMNS = ");
-  INTEGER(wide ? (v_columns / 2) : v_columns);
-  TEXT(";\n"
-       "\n");
-  if (bulk) {
-    TEXT("// Shared memory: K | V | ring of Q | ring of dO | P^T of two steps | dS^T of two steps | dQ, two\n"
-         "// parts | ring of lse and delta | barriers. Matrices are stored as slabs of 64 columns, rows of 128\n"
-         "// bytes in the 128-byte swizzle; columns past the head dim are zeros. At the end dK and dV, in\n"
-         "// padded rows, take the place of all before dQ.\n");
-  } else {
-    TEXT("// Shared memory: K | V | ring of Q | ring of dO | P^T of two steps | dS^T of two steps | ring of\n"
-         "// lse and delta | barriers. Matrices are stored as slabs of 64 columns, rows of 128 bytes in the\n"
-         "// 128-byte swizzle; columns past the head dim are zeros. At the end dK and dV, in padded rows, take\n"
-         "// the place of all but the barriers.\n");
-  }
-  TEXT("constexpr int K_SLABS = ceil_div(HEAD_DIM, 64);\n"
-       "constexpr int V_SLABS = ceil_div(HEAD_DIM_V, 64);\n"
-       "constexpr int KEY_SLAB_BYTES = BLOCK_N * 128; // of K and V\n"
-       "constexpr int ROW_SLAB_BYTES = BLOCK_M * 128; // of Q and dO\n"
-       "constexpr int Q_BYTES = K_SLABS * ROW_SLAB_BYTES; // of one step\n"
-       "constexpr int DO_BYTES = V_SLABS * ROW_SLAB_BYTES;\n"
-       "constexpr int P_BYTES = BLOCK_N * 128; // of one step, as dS\n"
-       "constexpr int V_OFFSET = K_SLABS * KEY_SLAB_BYTES;\n"
-       "constexpr int Q_OFFSET = V_OFFSET + V_SLABS * KEY_SLAB_BYTES;\n"
-       "constexpr int DO_OFFSET = Q_OFFSET + STAGES * Q_BYTES;\n"
-       "constexpr int P_OFFSET = DO_OFFSET + STAGES * DO_BYTES;\n"
-       "constexpr int DS_OFFSET = P_OFFSET + 2 * P_BYTES;\n");
-  if (bulk) {
-    TEXT("// fp32, of each warp a row tile's DQ_COLUMNS, as they lie in dQ's sum; twice.\n"
-         "constexpr int DQ_OFFSET = DS_OFFSET + 2 * P_BYTES;\n"
-         "constexpr int DQ_WARP_BYTES = 16 * DQ_COLUMNS * 4;\n"
-         "constexpr int ROWS_OFFSET = DQ_OFFSET + 8 * DQ_WARP_BYTES;\n");
-  } else {
-    TEXT("constexpr int ROWS_OFFSET = DS_OFFSET + 2 * P_BYTES;\n");
-  }
-  TEXT("constexpr int ROWS_BYTES = BLOCK_M * 8; // lse, then delta, of one step\n"
-       "constexpr int BARRIER_OFFSET = ROWS_OFFSET + STAGES * ROWS_BYTES;\n"
-       "constexpr int DK_ROW_BYTES = tile_row_bytes(HEAD_DIM);\n"
-       "constexpr int DV_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);\n"
-       "static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (6 + 3 * STAGES), \"shared memory\");\n"
-       "static_assert(");
-  STRING(bulk ? "DQ" : "BARRIER");
-  TEXT("_OFFSET >= BLOCK_N * (DK_ROW_BYTES + DV_ROW_BYTES), \"dK and dV\");\n"
-       "static_assert(BLOCK_M == 64 && BLOCK_N == ");
-  INTEGER(wide ? 64 : 128);
-  TEXT(", \"P and dS are slabs\");\n"
-       "\n"
-       "// The barriers, by their shared addresses. At a \"full\" one the producer's arrivals, and the bytes\n"
-       "// of the copy engine, hand what they brought to the consumers, which wait. At an \"empty\" one each\n"
-       "// warp that has read arrives, the producer waits, and it hands the space back");
-  if (sums) {
-    TEXT("; dS goes from all\n"
-         "// consumers to the warps that compute dQ");
-  }
-  TEXT(".\n"
-       "__device__ __forceinline__ uint32_t k_full(uint32_t shared) {\n"
-       "  return shared + BARRIER_OFFSET;\n"
-       "}\n"
-       "__device__ __forceinline__ uint32_t v_full(uint32_t shared) {\n"
-       "  return shared + BARRIER_OFFSET + 8;\n"
-       "}\n");
-  if (sums) {
-    TEXT("__device__ __forceinline__ uint32_t ds_full(uint32_t shared, int turn) {\n"
-         "  return shared + BARRIER_OFFSET + 16 + 8 * turn;\n"
+    if (bias == AP_ATTENTION_BIAS_FP16) {
+      TEXT("constexpr BiasDtype BIAS = BIAS_FP16;\n");
+    } else if (bias == AP_ATTENTION_BIAS_BF16) {
+      TEXT("constexpr BiasDtype BIAS = BIAS_BF16;\n");
+    } else if (bias == AP_ATTENTION_BIAS_FP32) {
+      TEXT("constexpr BiasDtype BIAS = BIAS_FP32;\n");
+    }
+    TEXT("constexpr int BLOCK_M = ");
+    INTEGER(block_m);
+    TEXT("; // query rows of a step\n"
+         "constexpr int BLOCK_N = ");
+    INTEGER(block_n);
+    TEXT("; // keys of a thread block\n"
+         "constexpr int S_ROWS = ");
+    INTEGER(s_rows);
+    TEXT("; // query rows of a consumer's S\n"
+         "constexpr int STAGES = ");
+    INTEGER(stages);
+    TEXT("; // steps of Q, dO, lse and delta in shared memory\n"
+         "constexpr int SMEM_BYTES = ");
+    INTEGER(smem_bytes);
+    TEXT(";\n"
+         "constexpr int PRODUCER_REGISTERS = ");
+    INTEGER(merged ? 56 : 24);
+    TEXT("; // of a thread\n");
+    if (merged) {
+      TEXT("constexpr int CONSUMER_REGISTERS = 224;\n");
+    } else if (sums) {
+      TEXT("constexpr int DQ_REGISTERS = 72;\n"
+           "constexpr int CONSUMER_REGISTERS = 208;\n");
+    } else {
+      TEXT("constexpr int CONSUMER_REGISTERS = 240;\n");
+    }
+    TEXT("\n"
+         "constexpr int CONSUMERS = 2;\n"
+         "constexpr int CONSUMER_THREADS = 128 * CONSUMERS;\n"
+         "constexpr int NUM_THREADS = 128 + CONSUMER_THREADS");
+    STRING((sums && !merged) ? " + 128" : "");
+    TEXT(";\n"
+         "constexpr int READERS = CONSUMER_THREADS");
+    STRING(sums ? " + 128" : "");
+    TEXT("; // threads that read what the producer brings\n"
+         "constexpr int S_TILES = S_ROWS / 8; // of 8 queries\n"
+         "constexpr int S_STEPS = ceil_div(HEAD_DIM, 16); // of 16 columns, of K Q^T\n"
+         "constexpr int DP_STEPS = ceil_div(HEAD_DIM_V, 16); // of V dO^T\n"
+         "constexpr int ROW_STEPS = BLOCK_M / 16; // of 16 queries, of P^T dO and dS^T Q\n");
+    if (sums) {
+      TEXT("constexpr int KEY_STEPS = BLOCK_N / 16; // of 16 keys, of dS K\n"
+           "constexpr int DQ_COLUMNS = ");
+      INTEGER(dq_width);
+      TEXT("; // of dQ in registers at a time\n"
+           "constexpr int DQ_PARTS = ceil_div(HEAD_DIM, DQ_COLUMNS);\n");
+    }
+    if (wide) {
+      TEXT("// A consumer's columns: a slab, or two");
+      if (k_half || v_half) {
+        TEXT("; of three slabs, one and half of the second");
+      }
+      TEXT(".\n");
+    }
+    TEXT("constexpr int K_COLUMNS = ");
+    INTEGER(wide ? (k_columns / 2) : k_columns);
+    TEXT("; // of a consumer, of dK\n"
+         "constexpr int V_COLUMNS = ");
+    INTEGER(wide ? (v_columns / 2) : v_columns);
+    TEXT(";\n"
+         "\n");
+    if (bulk) {
+      TEXT("// Shared memory: K | V | ring of Q | ring of dO | P^T of two steps | dS^T of two steps | dQ, two\n"
+           "// parts | ring of lse and delta | barriers. Matrices are stored as slabs of 64 columns, rows of 128\n"
+           "// bytes in the 128-byte swizzle; columns past the head dim are zeros. At the end dK and dV, in\n"
+           "// padded rows, take the place of all before dQ.\n");
+    } else {
+      TEXT("// Shared memory: K | V | ring of Q | ring of dO | P^T of two steps | dS^T of two steps | ring of\n"
+           "// lse and delta | barriers. Matrices are stored as slabs of 64 columns, rows of 128 bytes in the\n"
+           "// 128-byte swizzle; columns past the head dim are zeros. At the end dK and dV, in padded rows, take\n"
+           "// the place of all but the barriers.\n");
+    }
+    TEXT("constexpr int K_SLABS = ceil_div(HEAD_DIM, 64);\n"
+         "constexpr int V_SLABS = ceil_div(HEAD_DIM_V, 64);\n"
+         "constexpr int KEY_SLAB_BYTES = BLOCK_N * 128; // of K and V\n"
+         "constexpr int ROW_SLAB_BYTES = BLOCK_M * 128; // of Q and dO\n"
+         "constexpr int Q_BYTES = K_SLABS * ROW_SLAB_BYTES; // of one step\n"
+         "constexpr int DO_BYTES = V_SLABS * ROW_SLAB_BYTES;\n"
+         "constexpr int P_BYTES = BLOCK_N * 128; // of one step, as dS\n"
+         "constexpr int V_OFFSET = K_SLABS * KEY_SLAB_BYTES;\n"
+         "constexpr int Q_OFFSET = V_OFFSET + V_SLABS * KEY_SLAB_BYTES;\n"
+         "constexpr int DO_OFFSET = Q_OFFSET + STAGES * Q_BYTES;\n"
+         "constexpr int P_OFFSET = DO_OFFSET + STAGES * DO_BYTES;\n"
+         "constexpr int DS_OFFSET = P_OFFSET + 2 * P_BYTES;\n");
+    if (bulk) {
+      TEXT("// fp32, of each warp a row tile's DQ_COLUMNS, as they lie in dQ's sum; twice.\n"
+           "constexpr int DQ_OFFSET = DS_OFFSET + 2 * P_BYTES;\n"
+           "constexpr int DQ_WARP_BYTES = 16 * DQ_COLUMNS * 4;\n"
+           "constexpr int ROWS_OFFSET = DQ_OFFSET + 8 * DQ_WARP_BYTES;\n");
+    } else {
+      TEXT("constexpr int ROWS_OFFSET = DS_OFFSET + 2 * P_BYTES;\n");
+    }
+    TEXT("constexpr int ROWS_BYTES = BLOCK_M * 8; // lse, then delta, of one step\n"
+         "constexpr int BARRIER_OFFSET = ROWS_OFFSET + STAGES * ROWS_BYTES;\n"
+         "constexpr int DK_ROW_BYTES = tile_row_bytes(HEAD_DIM);\n"
+         "constexpr int DV_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);\n"
+         "static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (6 + 3 * STAGES), \"shared memory\");\n"
+         "static_assert(");
+    STRING(bulk ? "DQ" : "BARRIER");
+    TEXT("_OFFSET >= BLOCK_N * (DK_ROW_BYTES + DV_ROW_BYTES), \"dK and dV\");\n"
+         "static_assert(BLOCK_M == 64 && BLOCK_N == ");
+    INTEGER(wide ? 64 : 128);
+    TEXT(", \"P and dS are slabs\");\n"
+         "\n"
+         "// The barriers, by their shared addresses. At a \"full\" one the producer's arrivals, and the bytes\n"
+         "// of the copy engine, hand what they brought to the consumers, which wait. At an \"empty\" one each\n"
+         "// warp that has read arrives, the producer waits, and it hands the space back");
+    if (sums) {
+      TEXT("; dS goes from all\n"
+           "// consumers to the warps that compute dQ");
+    }
+    TEXT(".\n"
+         "__device__ __forceinline__ uint32_t k_full(uint32_t shared) {\n"
+         "  return shared + BARRIER_OFFSET;\n"
          "}\n"
-         "__device__ __forceinline__ uint32_t ds_empty(uint32_t shared, int turn) {\n"
-         "  return shared + BARRIER_OFFSET + 32 + 8 * turn;\n"
+         "__device__ __forceinline__ uint32_t v_full(uint32_t shared) {\n"
+         "  return shared + BARRIER_OFFSET + 8;\n"
          "}\n");
-  }
-  TEXT("__device__ __forceinline__ uint32_t q_full(uint32_t shared, int stage) {\n"
-       "  return shared + BARRIER_OFFSET + 48 + 8 * stage;\n"
-       "}\n"
-       "__device__ __forceinline__ uint32_t do_full(uint32_t shared, int stage) {\n"
-       "  return q_full(shared, STAGES + stage);\n"
-       "}\n"
-       "__device__ __forceinline__ uint32_t step_empty(uint32_t shared, int stage) {\n"
-       "  return q_full(shared, 2 * STAGES + stage);\n"
-       "}\n"
-       "\n"
-       "// A thread block's keys, and the steps of its walk: `steps` of them, rows `row_begin` to\n"
-       "// `row_end` - 1 of each of the query heads from `first_head` on.\n"
-       "struct Work {\n"
-       "  int batch, kv_head, key_begin, first_head;\n"
-       "  int row_begin, row_end, steps;\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("  const SequencePlace *at; // in shared memory\n");
-  }
-  TEXT("};\n"
-       "\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, const Unit *unit) {\n"
-         "  Work work;\n"
-         "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
-         "  work.key_begin = unit->block * BLOCK_N;\n"
-         "  work.kv_head = unit->head;\n"
-         "  work.batch = unit->sequence;\n");
-  } else {
-    TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n"
-         "  Work work;\n"
-         "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
-         "  work.key_begin = block % args->blocks * BLOCK_N;\n"
-         "  const int head = block / args->blocks;\n"
-         "  work.kv_head = head % args->heads_kv;\n"
-         "  work.batch = head / args->heads_kv;\n");
-  }
-  TEXT("  const int group = args->heads_q / args->heads_kv;\n"
-       "  work.first_head = work.kv_head * group;\n");
-  if (mask == AP_ATTENTION_MASK_WINDOW) {
-    TEXT("  // Rows that see none of the keys are skipped.\n"
-         "  const int last_key = min(work.key_begin + BLOCK_N, args->seqlen_k) - 1;\n"
-         "  const int row_end =\n"
-         "      queries_in_window(last_key, &args->score, args->seqlen_q, args->seqlen_k).key_end;\n"
-         "  const int first_block =\n"
-         "      queries_in_window(work.key_begin, &args->score, args->seqlen_q, args->seqlen_k).key_begin /\n"
-         "      BLOCK_M;\n"
-         "  const int blocks = max(0, ceil_div(row_end, BLOCK_M) - first_block);\n");
-  } else {
-    TEXT("  // Rows before the first that sees one of the keys are skipped.\n"
-         "  const int first_block =\n"
-         "      CAUSAL ? max(0, work.key_begin - args->seqlen_k + args->seqlen_q) / BLOCK_M : 0;\n"
-         "  const int blocks = max(0, ceil_div(args->seqlen_q, BLOCK_M) - first_block);\n");
-  }
-  TEXT("  work.row_begin = first_block * BLOCK_M;\n"
-       "  work.row_end = work.row_begin + blocks * BLOCK_M;\n"
-       "  work.steps = blocks * group;\n"
-       "  return work;\n"
-       "}\n"
-       "\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("// What thread block `number` of the grid computes, for all threads to read behind the next barrier:\n"
-         "// one warp. Its keys begin at -1 where the grid has more than there are units.\n"
-         "__device__ __forceinline__ void write_work(Work *work, SequencePlace *at,\n"
-         "                                           const attnpress_bwd_ragged_args *batch, int number) {\n"
-         "  Unit unit = {0, 0, 0, -1};\n"
-         "  if (is_unit(batch, number))\n"
-         "    unit = find_unit(batch, number, batch->bwd.heads_kv);\n"
-         "  if (threadIdx.x % 32 != 0)\n"
-         "    return;\n"
-         "  if (unit.block < 0) {\n"
-         "    work->key_begin = -1;\n"
-         "    return;\n"
-         "  }\n"
-         "  *at = place_of_unit(batch, &unit);\n"
-         "  const attnpress_bwd_args bwd = args_of_lengths(batch, at->seqlen_q, at->seqlen_k);\n"
-         "  *work = find_work(&bwd, &unit);\n"
-         "  work->at = at;\n"
+    if (sums) {
+      TEXT("__device__ __forceinline__ uint32_t ds_full(uint32_t shared, int turn) {\n"
+           "  return shared + BARRIER_OFFSET + 16 + 8 * turn;\n"
+           "}\n"
+           "__device__ __forceinline__ uint32_t ds_empty(uint32_t shared, int turn) {\n"
+           "  return shared + BARRIER_OFFSET + 32 + 8 * turn;\n"
+           "}\n");
+    }
+    TEXT("__device__ __forceinline__ uint32_t q_full(uint32_t shared, int stage) {\n"
+         "  return shared + BARRIER_OFFSET + 48 + 8 * stage;\n"
+         "}\n"
+         "__device__ __forceinline__ uint32_t do_full(uint32_t shared, int stage) {\n"
+         "  return q_full(shared, STAGES + stage);\n"
+         "}\n"
+         "__device__ __forceinline__ uint32_t step_empty(uint32_t shared, int stage) {\n"
+         "  return q_full(shared, 2 * STAGES + stage);\n"
+         "}\n"
+         "\n"
+         "// A thread block's keys, and the steps of its walk: `steps` of them, rows `row_begin` to\n"
+         "// `row_end` - 1 of each of the query heads from `first_head` on.\n"
+         "struct Work {\n"
+         "  int batch, kv_head, key_begin, first_head;\n"
+         "  int row_begin, row_end, steps;\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("  const SequencePlace *at; // in shared memory\n");
+    }
+    TEXT("};\n"
+         "\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, const Unit *unit) {\n"
+           "  Work work;\n"
+           "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
+           "  work.key_begin = unit->block * BLOCK_N;\n"
+           "  work.kv_head = unit->head;\n"
+           "  work.batch = unit->sequence;\n");
+    } else {
+      TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n"
+           "  Work work;\n"
+           "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
+           "  work.key_begin = block % args->blocks * BLOCK_N;\n"
+           "  const int head = block / args->blocks;\n"
+           "  work.kv_head = head % args->heads_kv;\n"
+           "  work.batch = head / args->heads_kv;\n");
+    }
+    TEXT("  const int group = args->heads_q / args->heads_kv;\n"
+         "  work.first_head = work.kv_head * group;\n");
+    if (mask == AP_ATTENTION_MASK_WINDOW) {
+      TEXT("  // Rows that see none of the keys are skipped.\n"
+           "  const int last_key = min(work.key_begin + BLOCK_N, args->seqlen_k) - 1;\n"
+           "  const int row_end =\n"
+           "      queries_in_window(last_key, &args->score, args->seqlen_q, args->seqlen_k).key_end;\n"
+           "  const int first_block =\n"
+           "      queries_in_window(work.key_begin, &args->score, args->seqlen_q, args->seqlen_k).key_begin /\n"
+           "      BLOCK_M;\n"
+           "  const int blocks = max(0, ceil_div(row_end, BLOCK_M) - first_block);\n");
+    } else {
+      TEXT("  // Rows before the first that sees one of the keys are skipped.\n"
+           "  const int first_block =\n"
+           "      CAUSAL ? max(0, work.key_begin - args->seqlen_k + args->seqlen_q) / BLOCK_M : 0;\n"
+           "  const int blocks = max(0, ceil_div(args->seqlen_q, BLOCK_M) - first_block);\n");
+    }
+    TEXT("  work.row_begin = first_block * BLOCK_M;\n"
+         "  work.row_end = work.row_begin + blocks * BLOCK_M;\n"
+         "  work.steps = blocks * group;\n"
+         "  return work;\n"
          "}\n"
          "\n");
-  }
-  TEXT("// A step of the walk.\n"
-       "struct Step {\n"
-       "  int head, row;\n"
-       "};\n"
-       "\n"
-       "__device__ __forceinline__ Step step_after(Step step, const Work *work) {\n"
-       "  step.row += BLOCK_M;\n"
-       "  return step.row == work->row_end ? Step{step.head + 1, work->row_begin} : step;\n"
-       "}\n"
-       "\n"
-       "// ---- The producer ----\n"
-       "\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("// Behind a sequence's last row others follow. What products add up over, 0 times what they hold may be\n"
-         "// NaN: where a tile of K and V, or of Q and dO, is not whole, the copy engine arrives at a barrier of\n"
-         "// its own, and the warp that brings lse and delta makes zeros of the rest and hands it over.\n"
-         "__shared__ uint64_t tail_barriers[2 + STAGES];\n"
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("// What thread block `number` of the grid computes, for all threads to read behind the next barrier:\n"
+           "// one warp. Its keys begin at -1 where the grid has more than there are units.\n"
+           "__device__ __forceinline__ void write_work(Work *work, SequencePlace *at,\n"
+           "                                           const attnpress_bwd_ragged_args *batch, int number) {\n"
+           "  Unit unit = {0, 0, 0, -1};\n"
+           "  if (is_unit(batch, number))\n"
+           "    unit = find_unit(batch, number, batch->bwd.heads_kv);\n"
+           "  if (threadIdx.x % 32 != 0)\n"
+           "    return;\n"
+           "  if (unit.block < 0) {\n"
+           "    work->key_begin = -1;\n"
+           "    return;\n"
+           "  }\n"
+           "  *at = place_of_unit(batch, &unit);\n"
+           "  const attnpress_bwd_args bwd = args_of_lengths(batch, at->seqlen_q, at->seqlen_k);\n"
+           "  *work = find_work(&bwd, &unit);\n"
+           "  work->at = at;\n"
+           "}\n"
+           "\n");
+    }
+    TEXT("// A step of the walk.\n"
+         "struct Step {\n"
+         "  int head, row;\n"
+         "};\n"
          "\n"
-         "__device__ __forceinline__ uint32_t k_loaded() {\n"
-         "  return shared_address(&tail_barriers[0]);\n"
-         "}\n"
-         "__device__ __forceinline__ uint32_t v_loaded() {\n"
-         "  return shared_address(&tail_barriers[1]);\n"
-         "}\n"
-         "__device__ __forceinline__ uint32_t step_loaded(int stage) {\n"
-         "  return shared_address(&tail_barriers[2 + stage]);\n"
-         "}\n"
-         "\n"
-         "__device__ __forceinline__ bool is_tail(const Work *work, Step step) {\n"
-         "  return step.row + BLOCK_M > work->at->seqlen_q;\n"
+         "__device__ __forceinline__ Step step_after(Step step, const Work *work) {\n"
+         "  step.row += BLOCK_M;\n"
+         "  return step.row == work->row_end ? Step{step.head + 1, work->row_begin} : step;\n"
          "}\n"
          "\n"
-         "__device__ __forceinline__ bool has_key_tail(const Work *work) {\n"
-         "  return work->key_begin + BLOCK_N > work->at->seqlen_k;\n"
-         "}\n"
-         "\n"
-         "// One warp: rows `valid` to `rows` - 1 of each slab become zeros, for products to see.\n"
-         "__device__ __forceinline__ void clear_rows(unsigned char *tile, int slabs, int rows, int valid) {\n"
-         "  for (int slab = 0; slab < slabs; ++slab)\n"
-         "    for (int chunk = valid * 8 + threadIdx.x % 32; chunk < rows * 8; chunk += 32)\n"
-         "      *(uint4 *)(tile + slab * rows * 128 + chunk * 16) = uint4{0, 0, 0, 0};\n"
-         "  fence_proxy_async();\n"
-         "}\n"
-         "\n"
-         "// One warp: K and V of a block that the sequence's keys do not fill.\n"
-         "__device__ __forceinline__ void clear_keys(unsigned char *smem, uint32_t shared,\n"
-         "                                           const Work *work) {\n"
-         "  const int valid = work->at->seqlen_k - work->key_begin;\n"
-         "  if (work->steps == 0 || valid >= BLOCK_N)\n"
-         "    return;\n"
-         "  // The copy engine hands over K, and V below. All lanes have cleared them when the first arrives.\n"
-         "  wait_for_phase(k_loaded(), 0);\n"
-         "  clear_rows(smem, K_SLABS, BLOCK_N, valid);\n"
-         "  __syncwarp();\n"
-         "  arrive_once(k_full(shared));\n"
-         "  wait_for_phase(v_loaded(), 0);\n"
-         "  clear_rows(smem + V_OFFSET, V_SLABS, BLOCK_N, valid);\n"
-         "  __syncwarp();\n"
-         "  arrive_once(v_full(shared));\n"
+         "// ---- The producer ----\n"
+         "\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("// Behind a sequence's last row others follow. What products add up over, 0 times what they hold may be\n"
+           "// NaN: where a tile of K and V, or of Q and dO, is not whole, the copy engine arrives at a barrier of\n"
+           "// its own, and the warp that brings lse and delta makes zeros of the rest and hands it over.\n"
+           "__shared__ uint64_t tail_barriers[2 + STAGES];\n"
+           "\n"
+           "__device__ __forceinline__ uint32_t k_loaded() {\n"
+           "  return shared_address(&tail_barriers[0]);\n"
+           "}\n"
+           "__device__ __forceinline__ uint32_t v_loaded() {\n"
+           "  return shared_address(&tail_barriers[1]);\n"
+           "}\n"
+           "__device__ __forceinline__ uint32_t step_loaded(int stage) {\n"
+           "  return shared_address(&tail_barriers[2 + stage]);\n"
+           "}\n"
+           "\n"
+           "__device__ __forceinline__ bool is_tail(const Work *work, Step step) {\n"
+           "  return step.row + BLOCK_M > work->at->seqlen_q;\n"
+           "}\n"
+           "\n"
+           "__device__ __forceinline__ bool has_key_tail(const Work *work) {\n"
+           "  return work->key_begin + BLOCK_N > work->at->seqlen_k;\n"
+           "}\n"
+           "\n"
+           "// One warp: rows `valid` to `rows` - 1 of each slab become zeros, for products to see.\n"
+           "__device__ __forceinline__ void clear_rows(unsigned char *tile, int slabs, int rows, int valid) {\n"
+           "  for (int slab = 0; slab < slabs; ++slab)\n"
+           "    for (int chunk = valid * 8 + threadIdx.x % 32; chunk < rows * 8; chunk += 32)\n"
+           "      *(uint4 *)(tile + slab * rows * 128 + chunk * 16) = uint4{0, 0, 0, 0};\n"
+           "  fence_proxy_async();\n"
+           "}\n"
+           "\n"
+           "// One warp: K and V of a block that the sequence's keys do not fill.\n"
+           "__device__ __forceinline__ void clear_keys(unsigned char *smem, uint32_t shared,\n"
+           "                                           const Work *work) {\n"
+           "  const int valid = work->at->seqlen_k - work->key_begin;\n"
+           "  if (work->steps == 0 || valid >= BLOCK_N)\n"
+           "    return;\n"
+           "  // The copy engine hands over K, and V below. All lanes have cleared them when the first arrives.\n"
+           "  wait_for_phase(k_loaded(), 0);\n"
+           "  clear_rows(smem, K_SLABS, BLOCK_N, valid);\n"
+           "  __syncwarp();\n"
+           "  arrive_once(k_full(shared));\n"
+           "  wait_for_phase(v_loaded(), 0);\n"
+           "  clear_rows(smem + V_OFFSET, V_SLABS, BLOCK_N, valid);\n"
+           "  __syncwarp();\n"
+           "  arrive_once(v_full(shared));\n"
+           "}\n"
+           "\n");
+    }
+    TEXT("// One thread: K of the block's keys.\n"
+         "__device__ __forceinline__ void load_keys(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
+         "                                          const Work *work) {\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("  const uint32_t full = has_key_tail(work) ? k_loaded() : k_full(shared);\n"
+           "  const int row = work->at->k_row + work->key_begin, batch = work->at->k_batch;\n");
+    } else {
+      TEXT("  const uint32_t full = k_full(shared);\n"
+           "  const int row = work->key_begin, batch = work->batch;\n");
+    }
+    TEXT("  mbarrier_arrive_expect(full, K_SLABS * KEY_SLAB_BYTES);\n"
+         "#pragma unroll\n"
+         "  for (int slab = 0; slab < K_SLABS; ++slab)\n"
+         "    tma_load_4d(shared + slab * KEY_SLAB_BYTES, &args->k, full, slab * 64, row, work->kv_head,\n"
+         "                batch);\n"
          "}\n"
          "\n");
-  }
-  TEXT("// One thread: K of the block's keys.\n"
-       "__device__ __forceinline__ void load_keys(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
-       "                                          const Work *work) {\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("  const uint32_t full = has_key_tail(work) ? k_loaded() : k_full(shared);\n"
-         "  const int row = work->at->k_row + work->key_begin, batch = work->at->k_batch;\n");
-  } else {
-    TEXT("  const uint32_t full = k_full(shared);\n"
-         "  const int row = work->key_begin, batch = work->batch;\n");
-  }
-  TEXT("  mbarrier_arrive_expect(full, K_SLABS * KEY_SLAB_BYTES);\n"
-       "#pragma unroll\n"
-       "  for (int slab = 0; slab < K_SLABS; ++slab)\n"
-       "    tma_load_4d(shared + slab * KEY_SLAB_BYTES, &args->k, full, slab * 64, row, work->kv_head,\n"
-       "                batch);\n"
-       "}\n"
-       "\n"
-       "// One thread: Q and dO of step `n`, and V with the first.\n"
-       "__device__ __forceinline__ void load_step(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
-       "                                          const Work *work, int n, Step step, Stage stage) {\n"
-       "  // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
-       "  wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("  const bool tail = is_tail(work, step);\n"
-         "  const uint32_t q = tail ? step_loaded(stage.index) : q_full(shared, stage.index);\n"
-         "  const uint32_t dout = tail ? q : do_full(shared, stage.index);\n"
-         "  const uint32_t v = has_key_tail(work) ? v_loaded() : v_full(shared);\n"
-         "  const int row = work->at->q_row + step.row, batch = work->at->q_batch;\n"
-         "  const int key = work->at->k_row + work->key_begin, key_batch = work->at->k_batch;\n"
-         "  mbarrier_arrive_expect(q, tail ? Q_BYTES + DO_BYTES : Q_BYTES);\n"
-         "  if (tail)\n"
-         "    mbarrier_arrive(q_full(shared, stage.index));\n");
-  } else {
-    TEXT("  const uint32_t q = q_full(shared, stage.index), dout = do_full(shared, stage.index);\n"
-         "  const uint32_t v = v_full(shared);\n"
-         "  const int row = step.row, batch = work->batch;\n"
-         "  const int key = work->key_begin, key_batch = work->batch;\n"
-         "  mbarrier_arrive_expect(q, Q_BYTES);\n");
-  }
-  TEXT("#pragma unroll\n"
-       "  for (int slab = 0; slab < K_SLABS; ++slab)\n"
-       "    tma_load_4d(shared + Q_OFFSET + stage.index * Q_BYTES + slab * ROW_SLAB_BYTES, &args->q, q,\n"
-       "                slab * 64, row, step.head, batch);\n"
-       "  if (n == 0) {\n"
-       "    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
-       "#pragma unroll\n"
-       "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
-       "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,\n"
-       "                  work->kv_head, key_batch);\n"
-       "  }\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("  if (!tail)\n"
-         "    mbarrier_arrive_expect(dout, DO_BYTES);\n");
-  } else {
-    TEXT("  mbarrier_arrive_expect(dout, DO_BYTES);\n");
-  }
-  TEXT("#pragma unroll\n"
-       "  for (int slab = 0; slab < V_SLABS; ++slab)\n"
-       "    tma_load_4d(shared + DO_OFFSET + stage.index * DO_BYTES + slab * ROW_SLAB_BYTES, &args->dout,\n"
-       "                dout, slab * 64, row, step.head, batch);\n"
-       "}\n"
-       "\n"
-       "// Four of a step's rows of lse, or, from lane 16 on, of delta.\n"
-       "__device__ __forceinline__ float4 fetch_rows(const attnpress_bwd_args *args, const Work *work,\n"
-       "                                             Step step) {\n"
-       "  const int lane = threadIdx.x % 32;\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("  const int64_t from =\n"
-         "      (int64_t)step.head * args->row_tiles * 16 + work->at->values_row + step.row;\n");
-  } else {
-    TEXT("  const int64_t from =\n"
-         "      ((int64_t)work->batch * args->heads_q + step.head) * args->row_tiles * 16 + step.row;\n");
-  }
-  TEXT("  return *(const float4 *)((lane < 16 ? args->lse_log2 : args->delta) + from + lane % 16 * 4);\n"
-       "}\n"
-       "\n"
-       "// One warp: these rows, to where they belong.\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("// `parities`: of the stages' next phase of step_loaded(), a bit each.\n"
-         "__device__ __forceinline__ void store_rows(unsigned char *smem, uint32_t shared, const Work *work,\n"
-         "                                           float4 four, Step step, Stage stage,\n"
-         "                                           uint32_t *parities) {\n");
-  } else {
-    TEXT("__device__ __forceinline__ void store_rows(unsigned char *smem, uint32_t shared, float4 four,\n"
-         "                                           Stage stage) {\n");
-  }
-  TEXT("  // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
-       "  wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n"
-       "  *(float4 *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES + threadIdx.x % 32 * 16) = four;\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("  if (is_tail(work, step)) {\n"
-         "    const int valid = work->at->seqlen_q - step.row;\n"
-         "    // The copy engine hands over Q and dO.\n"
-         "    wait_for_phase(step_loaded(stage.index), *parities >> stage.index & 1);\n"
-         "    *parities ^= 1u << stage.index;\n"
-         "    clear_rows(smem + Q_OFFSET + stage.index * Q_BYTES, K_SLABS, BLOCK_M, valid);\n"
-         "    clear_rows(smem + DO_OFFSET + stage.index * DO_BYTES, V_SLABS, BLOCK_M, valid);\n"
-         "    __syncwarp();\n"
-         "    arrive_once(do_full(shared, stage.index));\n"
-         "  }\n");
-  }
-  TEXT("  // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
-       "  __syncwarp();\n"
-       "  arrive_once(q_full(shared, stage.index));\n"
-       "}\n"
-       "\n"
-       "// One thread: K and V of the block's keys, then Q and dO of each step.\n"
-       "__device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
-       "                                        const Work *work) {\n"
-       "  load_keys(args, shared, work);\n"
-       "  Step step = {work->first_head, work->row_begin};\n"
-       "  Stage stage = {0, 0};\n"
-       "  for (int n = 0; n < work->steps; ++n) {\n"
-       "    load_step(args, shared, work, n, step, stage);\n"
-       "    stage = next_stage(stage, STAGES);\n"
-       "    step = step_after(step, work);\n"
-       "  }\n"
-       "}\n"
-       "\n"
-       "// One warp: lse and delta of each step, four rows a lane.\n"
-       "__device__ __forceinline__ void produce_rows(const attnpress_bwd_args *args, unsigned char *smem,\n"
-       "                                             uint32_t shared, const Work *work) {\n"
-       "  Step step = {work->first_head, work->row_begin};\n"
-       "  Stage stage = {0, 0};\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("  uint32_t parities = 0;\n"
-         "  clear_keys(smem, shared, work);\n");
-  }
-  TEXT("  for (int n = 0; n < work->steps; ++n) {\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("    store_rows(smem, shared, work, fetch_rows(args, work, step), step, stage, &parities);\n");
-  } else {
-    TEXT("    store_rows(smem, shared, fetch_rows(args, work, step), stage);\n");
-  }
-  TEXT("    stage = next_stage(stage, STAGES);\n"
-       "    step = step_after(step, work);\n"
-       "  }\n"
-       "}\n"
-       "// ---- The consumers ----\n"
-       "\n"
-       "// Starts S^T = K Q^T, (64, S_ROWS), as a group of its own.\n"
-       "__device__ __forceinline__ void start_scores(float score[S_TILES * 4], uint32_t shared,\n"
-       "                                             int consumer, int stage) {\n");
-  if (wide) {
-    TEXT("  const uint64_t k = wgmma_descriptor(shared, 1024, 0);\n"
-         "  const uint64_t q = wgmma_descriptor(shared + Q_OFFSET + consumer * S_ROWS * 128, 1024, 0) +\n"
-         "                     stage * (Q_BYTES / 16);\n");
-  } else {
-    TEXT("  const uint64_t k = wgmma_descriptor(shared + consumer * 64 * 128, 1024, 0);\n"
-         "  const uint64_t q = wgmma_descriptor(shared + Q_OFFSET, 1024, 0) + stage * (Q_BYTES / 16);\n");
-  }
-  TEXT("  wgmma_order_n");
-  INTEGER(s_rows);
-  TEXT("(score);\n"
-       "  wgmma_fence();\n"
-       "#pragma unroll\n"
-       "  for (int step = 0; step < S_STEPS; ++step)\n"
-       "    wgmma_m64n");
-  INTEGER(s_rows);
-  TEXT("k16_");
-  STRING(in->word[AP_ATTENTION_DTYPE]);
-  TEXT("_ss(score, k + (step / 4 * KEY_SLAB_BYTES + step % 4 * 32) / 16,\n"
-       "                             q + (step / 4 * ROW_SLAB_BYTES + step % 4 * 32) / 16, step > 0);\n"
-       "  wgmma_commit();\n"
-       "}\n"
-       "\n"
-       "// Starts dP^T = V dO^T, (64, S_ROWS), as a group of its own.\n"
-       "__device__ __forceinline__ void start_dp(float dp[S_TILES * 4], uint32_t shared, int consumer,\n"
-       "                                         int stage) {\n");
-  if (wide) {
-    TEXT("  const uint64_t v = wgmma_descriptor(shared + V_OFFSET, 1024, 0);\n"
-         "  const uint64_t dout = wgmma_descriptor(shared + DO_OFFSET + consumer * S_ROWS * 128, 1024, 0) +\n"
-         "                        stage * (DO_BYTES / 16);\n");
-  } else {
-    TEXT("  const uint64_t v = wgmma_descriptor(shared + V_OFFSET + consumer * 64 * 128, 1024, 0);\n"
-         "  const uint64_t dout = wgmma_descriptor(shared + DO_OFFSET, 1024, 0) + stage * (DO_BYTES / 16);\n");
-  }
-  TEXT("  wgmma_order_n");
-  INTEGER(s_rows);
-  TEXT("(dp);\n"
-       "  wgmma_fence();\n"
-       "#pragma unroll\n"
-       "  for (int step = 0; step < DP_STEPS; ++step)\n"
-       "    wgmma_m64n");
-  INTEGER(s_rows);
-  TEXT("k16_");
-  STRING(in->word[AP_ATTENTION_DTYPE]);
-  TEXT("_ss(dp, v + (step / 4 * KEY_SLAB_BYTES + step % 4 * 32) / 16,\n"
-       "                             dout + (step / 4 * ROW_SLAB_BYTES + step % 4 * 32) / 16, step > 0);\n"
-       "  wgmma_commit();\n"
-       "}\n"
-       "\n"
-       "// Starts dV += P^T dO, (64, V_COLUMNS), as a group of its own. `turn`: which P of two.\n"
-       "__device__ __forceinline__ void start_dv(float dv[V_COLUMNS / 2], uint32_t shared, int consumer,\n"
-       "                                         int turn, int stage) {\n");
-  if (wide) {
-    TEXT("  const uint64_t p = wgmma_descriptor(shared + P_OFFSET, 1024, 0) + turn * (P_BYTES / 16);\n"
-         "  const uint64_t dout = wgmma_descriptor(shared + DO_OFFSET + consumer * ");
-    INTEGER((v_half || (v_width == 128)) ? 2 : 1);
-    TEXT(" * ROW_SLAB_BYTES,\n"
-         "                                         1024, ROW_SLAB_BYTES) + stage * (DO_BYTES / 16);\n");
-  } else {
-    TEXT("  const uint64_t p =\n"
-         "      wgmma_descriptor(shared + P_OFFSET + consumer * 64 * 128, 1024, 0) + turn * (P_BYTES / 16);\n"
-         "  const uint64_t dout =\n"
-         "      wgmma_descriptor(shared + DO_OFFSET, 1024, ROW_SLAB_BYTES) + stage * (DO_BYTES / 16);\n");
-  }
-  if (v_half) {
-    TEXT("  const uint64_t dout_half =\n"
-         "      wgmma_descriptor(shared + DO_OFFSET + ROW_SLAB_BYTES + consumer * 64, 1024, ROW_SLAB_BYTES) +\n"
-         "      stage * (DO_BYTES / 16);\n");
-  }
-  TEXT("  wgmma_order_n");
-  INTEGER(v_width);
-  TEXT("(dv);\n");
-  if (v_half) {
-    TEXT("  wgmma_order_n32(dv + 32);\n");
-  }
-  TEXT("  wgmma_fence();\n"
-       "#pragma unroll\n"
-       "  for (int step = 0; step < ROW_STEPS; ++step) {\n"
-       "    wgmma_m64n");
-  INTEGER(v_width);
-  TEXT("k16_");
-  STRING(in->word[AP_ATTENTION_DTYPE]);
-  TEXT("_ss_trans(dv, p + step * 2, dout + step * 16 * 128 / 16, 1);\n");
-  if (v_half) {
-    TEXT("    wgmma_m64n32k16_");
-    STRING(in->word[AP_ATTENTION_DTYPE]);
-    TEXT("_ss_trans(dv + 32, p + step * 2, dout_half + step * 16 * 128 / 16, 1);\n");
-  }
-  TEXT("  }\n"
-       "  wgmma_commit();\n"
-       "}\n"
-       "\n"
-       "// Starts dK += dS^T Q, (64, K_COLUMNS), as a group of its own. `turn`: which dS of two.\n"
-       "__device__ __forceinline__ void start_dk(float dk[K_COLUMNS / 2], uint32_t shared, int consumer,\n"
-       "                                         int turn, int stage) {\n");
-  if (wide) {
-    TEXT("  const uint64_t ds = wgmma_descriptor(shared + DS_OFFSET, 1024, 0) + turn * (P_BYTES / 16);\n"
-         "  const uint64_t q = wgmma_descriptor(shared + Q_OFFSET + consumer * ");
-    INTEGER((k_half || (k_width == 128)) ? 2 : 1);
-    TEXT(" * ROW_SLAB_BYTES,\n"
-         "                                         1024, ROW_SLAB_BYTES) + stage * (Q_BYTES / 16);\n");
-  } else {
-    TEXT("  const uint64_t ds =\n"
-         "      wgmma_descriptor(shared + DS_OFFSET + consumer * 64 * 128, 1024, 0) + turn * (P_BYTES / 16);\n"
-         "  const uint64_t q =\n"
-         "      wgmma_descriptor(shared + Q_OFFSET, 1024, ROW_SLAB_BYTES) + stage * (Q_BYTES / 16);\n");
-  }
-  if (k_half) {
-    TEXT("  const uint64_t q_half =\n"
-         "      wgmma_descriptor(shared + Q_OFFSET + ROW_SLAB_BYTES + consumer * 64, 1024, ROW_SLAB_BYTES) +\n"
-         "      stage * (Q_BYTES / 16);\n");
-  }
-  TEXT("  wgmma_order_n");
-  INTEGER(k_width);
-  TEXT("(dk);\n");
-  if (k_half) {
-    TEXT("  wgmma_order_n32(dk + 32);\n");
-  }
-  TEXT("  wgmma_fence();\n"
-       "#pragma unroll\n"
-       "  for (int step = 0; step < ROW_STEPS; ++step) {\n"
-       "    wgmma_m64n");
-  INTEGER(k_width);
-  TEXT("k16_");
-  STRING(in->word[AP_ATTENTION_DTYPE]);
-  TEXT("_ss_trans(dk, ds + step * 2, q + step * 16 * 128 / 16, 1);\n");
-  if (k_half) {
-    TEXT("    wgmma_m64n32k16_");
-    STRING(in->word[AP_ATTENTION_DTYPE]);
-    TEXT("_ss_trans(dk + 32, ds + step * 2, q_half + step * 16 * 128 / 16, 1);\n");
-  }
-  TEXT("  }\n"
-       "  wgmma_commit();\n"
-       "}\n"
-       "\n");
-  if (sums) {
-    TEXT("// Starts dQ = dS K, (BLOCK_M, DQ_COLUMNS), as a group of its own.\n"
-         "__device__ __forceinline__ void start_dq(float dq[DQ_COLUMNS / 2], uint32_t shared, int turn,\n"
-         "                                         int part) {\n"
-         "  const uint64_t ds = wgmma_descriptor(shared + DS_OFFSET, 1024, P_BYTES) + turn * (P_BYTES / 16);\n"
-         "  const uint64_t k = wgmma_descriptor(shared, 1024, KEY_SLAB_BYTES) +\n"
-         "                     (part * DQ_COLUMNS / 64 * KEY_SLAB_BYTES + part * DQ_COLUMNS % 64 * 2) / 16;\n"
-         "  wgmma_order_n");
-    INTEGER(dq_width);
-    TEXT("(dq);\n"
+    if ((block_n != 80) && (block_n != 96)) {
+      TEXT("// One thread: Q and dO of step `n`, and V with the first.\n"
+           "__device__ __forceinline__ void load_step(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
+           "                                          const Work *work, int n, Step step, Stage stage) {\n"
+           "  // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
+           "  wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+        TEXT("  const bool tail = is_tail(work, step);\n"
+             "  const uint32_t q = tail ? step_loaded(stage.index) : q_full(shared, stage.index);\n"
+             "  const uint32_t dout = tail ? q : do_full(shared, stage.index);\n"
+             "  const uint32_t v = has_key_tail(work) ? v_loaded() : v_full(shared);\n"
+             "  const int row = work->at->q_row + step.row, batch = work->at->q_batch;\n"
+             "  const int key = work->at->k_row + work->key_begin, key_batch = work->at->k_batch;\n"
+             "  mbarrier_arrive_expect(q, tail ? Q_BYTES + DO_BYTES : Q_BYTES);\n"
+             "  if (tail)\n"
+             "    mbarrier_arrive(q_full(shared, stage.index));\n");
+      } else {
+        TEXT("  const uint32_t q = q_full(shared, stage.index), dout = do_full(shared, stage.index);\n"
+             "  const uint32_t v = v_full(shared);\n"
+             "  const int row = step.row, batch = work->batch;\n"
+             "  const int key = work->key_begin, key_batch = work->batch;\n"
+             "  mbarrier_arrive_expect(q, Q_BYTES);\n");
+      }
+      TEXT("#pragma unroll\n"
+           "  for (int slab = 0; slab < K_SLABS; ++slab)\n"
+           "    tma_load_4d(shared + Q_OFFSET + stage.index * Q_BYTES + slab * ROW_SLAB_BYTES, &args->q, q,\n"
+           "                slab * 64, row, step.head, batch);\n"
+           "  if (n == 0) {\n"
+           "    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
+           "#pragma unroll\n"
+           "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
+           "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,\n"
+           "                  work->kv_head, key_batch);\n"
+           "  }\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+        TEXT("  if (!tail)\n"
+             "    mbarrier_arrive_expect(dout, DO_BYTES);\n");
+      } else {
+        TEXT("  mbarrier_arrive_expect(dout, DO_BYTES);\n");
+      }
+      TEXT("#pragma unroll\n"
+           "  for (int slab = 0; slab < V_SLABS; ++slab)\n"
+           "    tma_load_4d(shared + DO_OFFSET + stage.index * DO_BYTES + slab * ROW_SLAB_BYTES, &args->dout,\n"
+           "                dout, slab * 64, row, step.head, batch);\n"
+           "}\n"
+           "\n");
+    }
+    TEXT("// Four of a step's rows of lse, or, from lane 16 on, of delta.\n"
+         "__device__ __forceinline__ float4 fetch_rows(const attnpress_bwd_args *args, const Work *work,\n"
+         "                                             Step step) {\n"
+         "  const int lane = threadIdx.x % 32;\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("  const int64_t from =\n"
+           "      (int64_t)step.head * args->row_tiles * 16 + work->at->values_row + step.row;\n");
+    } else {
+      TEXT("  const int64_t from =\n"
+           "      ((int64_t)work->batch * args->heads_q + step.head) * args->row_tiles * 16 + step.row;\n");
+    }
+    TEXT("  return *(const float4 *)((lane < 16 ? args->lse_log2 : args->delta) + from + lane % 16 * 4);\n"
+         "}\n"
+         "\n");
+    if ((block_n != 80) && (block_n != 96)) {
+      TEXT("// One warp: these rows, to where they belong.\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+        TEXT("// `parities`: of the stages' next phase of step_loaded(), a bit each.\n"
+             "__device__ __forceinline__ void store_rows(unsigned char *smem, uint32_t shared, const Work *work,\n"
+             "                                           float4 four, Step step, Stage stage,\n"
+             "                                           uint32_t *parities) {\n");
+      } else {
+        TEXT("__device__ __forceinline__ void store_rows(unsigned char *smem, uint32_t shared, float4 four,\n"
+             "                                           Stage stage) {\n");
+      }
+      TEXT("  // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
+           "  wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n"
+           "  *(float4 *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES + threadIdx.x % 32 * 16) = four;\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+        TEXT("  if (is_tail(work, step)) {\n"
+             "    const int valid = work->at->seqlen_q - step.row;\n"
+             "    // The copy engine hands over Q and dO.\n"
+             "    wait_for_phase(step_loaded(stage.index), *parities >> stage.index & 1);\n"
+             "    *parities ^= 1u << stage.index;\n"
+             "    clear_rows(smem + Q_OFFSET + stage.index * Q_BYTES, K_SLABS, BLOCK_M, valid);\n"
+             "    clear_rows(smem + DO_OFFSET + stage.index * DO_BYTES, V_SLABS, BLOCK_M, valid);\n"
+             "    __syncwarp();\n"
+             "    arrive_once(do_full(shared, stage.index));\n"
+             "  }\n");
+      }
+      TEXT("  // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+           "  __syncwarp();\n"
+           "  arrive_once(q_full(shared, stage.index));\n"
+           "}\n"
+           "\n"
+           "// One thread: K and V of the block's keys, then Q and dO of each step.\n"
+           "__device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
+           "                                        const Work *work) {\n"
+           "  load_keys(args, shared, work);\n"
+           "  Step step = {work->first_head, work->row_begin};\n"
+           "  Stage stage = {0, 0};\n"
+           "  for (int n = 0; n < work->steps; ++n) {\n"
+           "    load_step(args, shared, work, n, step, stage);\n"
+           "    stage = next_stage(stage, STAGES);\n"
+           "    step = step_after(step, work);\n"
+           "  }\n"
+           "}\n"
+           "\n"
+           "// One warp: lse and delta of each step, four rows a lane.\n"
+           "__device__ __forceinline__ void produce_rows(const attnpress_bwd_args *args, unsigned char *smem,\n"
+           "                                             uint32_t shared, const Work *work) {\n"
+           "  Step step = {work->first_head, work->row_begin};\n"
+           "  Stage stage = {0, 0};\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+        TEXT("  uint32_t parities = 0;\n"
+             "  clear_keys(smem, shared, work);\n");
+      }
+      TEXT("  for (int n = 0; n < work->steps; ++n) {\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+        TEXT("    store_rows(smem, shared, work, fetch_rows(args, work, step), step, stage, &parities);\n");
+      } else {
+        TEXT("    store_rows(smem, shared, fetch_rows(args, work, step), stage);\n");
+      }
+      TEXT("    stage = next_stage(stage, STAGES);\n"
+           "    step = step_after(step, work);\n"
+           "  }\n"
+           "}\n");
+    }
+    TEXT("// ---- The consumers ----\n"
+         "\n"
+         "// Starts S^T = K Q^T, (64, S_ROWS), as a group of its own.\n"
+         "__device__ __forceinline__ void start_scores(float score[S_TILES * 4], uint32_t shared,\n"
+         "                                             int consumer, int stage) {\n");
+    if (wide) {
+      TEXT("  const uint64_t k = wgmma_descriptor(shared, 1024, 0);\n"
+           "  const uint64_t q = wgmma_descriptor(shared + Q_OFFSET + consumer * S_ROWS * 128, 1024, 0) +\n"
+           "                     stage * (Q_BYTES / 16);\n");
+    } else {
+      TEXT("  const uint64_t k = wgmma_descriptor(shared + consumer * 64 * 128, 1024, 0);\n"
+           "  const uint64_t q = wgmma_descriptor(shared + Q_OFFSET, 1024, 0) + stage * (Q_BYTES / 16);\n");
+    }
+    TEXT("  wgmma_order_n");
+    INTEGER(s_rows);
+    TEXT("(score);\n"
          "  wgmma_fence();\n"
          "#pragma unroll\n"
-         "  for (int step = 0; step < KEY_STEPS; ++step)\n"
+         "  for (int step = 0; step < S_STEPS; ++step)\n"
          "    wgmma_m64n");
-    INTEGER(dq_width);
+    INTEGER(s_rows);
     TEXT("k16_");
     STRING(in->word[AP_ATTENTION_DTYPE]);
-    TEXT("_ss_trans_both(dq, ds + step * 16 * 128 / 16, k + step * 16 * 128 / 16,\n"
-         "                                       step > 0);\n"
+    TEXT("_ss(score, k + (step / 4 * KEY_SLAB_BYTES + step % 4 * 32) / 16,\n"
+         "                             q + (step / 4 * ROW_SLAB_BYTES + step % 4 * 32) / 16, step > 0);\n"
+         "  wgmma_commit();\n"
+         "}\n"
+         "\n"
+         "// Starts dP^T = V dO^T, (64, S_ROWS), as a group of its own.\n"
+         "__device__ __forceinline__ void start_dp(float dp[S_TILES * 4], uint32_t shared, int consumer,\n"
+         "                                         int stage) {\n");
+    if (wide) {
+      TEXT("  const uint64_t v = wgmma_descriptor(shared + V_OFFSET, 1024, 0);\n"
+           "  const uint64_t dout = wgmma_descriptor(shared + DO_OFFSET + consumer * S_ROWS * 128, 1024, 0) +\n"
+           "                        stage * (DO_BYTES / 16);\n");
+    } else {
+      TEXT("  const uint64_t v = wgmma_descriptor(shared + V_OFFSET + consumer * 64 * 128, 1024, 0);\n"
+           "  const uint64_t dout = wgmma_descriptor(shared + DO_OFFSET, 1024, 0) + stage * (DO_BYTES / 16);\n");
+    }
+    TEXT("  wgmma_order_n");
+    INTEGER(s_rows);
+    TEXT("(dp);\n"
+         "  wgmma_fence();\n"
+         "#pragma unroll\n"
+         "  for (int step = 0; step < DP_STEPS; ++step)\n"
+         "    wgmma_m64n");
+    INTEGER(s_rows);
+    TEXT("k16_");
+    STRING(in->word[AP_ATTENTION_DTYPE]);
+    TEXT("_ss(dp, v + (step / 4 * KEY_SLAB_BYTES + step % 4 * 32) / 16,\n"
+         "                             dout + (step / 4 * ROW_SLAB_BYTES + step % 4 * 32) / 16, step > 0);\n"
+         "  wgmma_commit();\n"
+         "}\n"
+         "\n"
+         "// Starts dV += P^T dO, (64, V_COLUMNS), as a group of its own. `turn`: which P of two.\n"
+         "__device__ __forceinline__ void start_dv(float dv[V_COLUMNS / 2], uint32_t shared, int consumer,\n"
+         "                                         int turn, int stage) {\n");
+    if (wide) {
+      TEXT("  const uint64_t p = wgmma_descriptor(shared + P_OFFSET, 1024, 0) + turn * (P_BYTES / 16);\n"
+           "  const uint64_t dout = wgmma_descriptor(shared + DO_OFFSET + consumer * ");
+      INTEGER((v_half || (v_width == 128)) ? 2 : 1);
+      TEXT(" * ROW_SLAB_BYTES,\n"
+           "                                         1024, ROW_SLAB_BYTES) + stage * (DO_BYTES / 16);\n");
+    } else {
+      TEXT("  const uint64_t p =\n"
+           "      wgmma_descriptor(shared + P_OFFSET + consumer * 64 * 128, 1024, 0) + turn * (P_BYTES / 16);\n"
+           "  const uint64_t dout =\n"
+           "      wgmma_descriptor(shared + DO_OFFSET, 1024, ROW_SLAB_BYTES) + stage * (DO_BYTES / 16);\n");
+    }
+    if (v_half) {
+      TEXT("  const uint64_t dout_half =\n"
+           "      wgmma_descriptor(shared + DO_OFFSET + ROW_SLAB_BYTES + consumer * 64, 1024, ROW_SLAB_BYTES) +\n"
+           "      stage * (DO_BYTES / 16);\n");
+    }
+    TEXT("  wgmma_order_n");
+    INTEGER(v_width);
+    TEXT("(dv);\n");
+    if (v_half) {
+      TEXT("  wgmma_order_n32(dv + 32);\n");
+    }
+    TEXT("  wgmma_fence();\n"
+         "#pragma unroll\n"
+         "  for (int step = 0; step < ROW_STEPS; ++step) {\n"
+         "    wgmma_m64n");
+    INTEGER(v_width);
+    TEXT("k16_");
+    STRING(in->word[AP_ATTENTION_DTYPE]);
+    TEXT("_ss_trans(dv, p + step * 2, dout + step * 16 * 128 / 16, 1);\n");
+    if (v_half) {
+      TEXT("    wgmma_m64n32k16_");
+      STRING(in->word[AP_ATTENTION_DTYPE]);
+      TEXT("_ss_trans(dv + 32, p + step * 2, dout_half + step * 16 * 128 / 16, 1);\n");
+    }
+    TEXT("  }\n"
+         "  wgmma_commit();\n"
+         "}\n"
+         "\n"
+         "// Starts dK += dS^T Q, (64, K_COLUMNS), as a group of its own. `turn`: which dS of two.\n"
+         "__device__ __forceinline__ void start_dk(float dk[K_COLUMNS / 2], uint32_t shared, int consumer,\n"
+         "                                         int turn, int stage) {\n");
+    if (wide) {
+      TEXT("  const uint64_t ds = wgmma_descriptor(shared + DS_OFFSET, 1024, 0) + turn * (P_BYTES / 16);\n"
+           "  const uint64_t q = wgmma_descriptor(shared + Q_OFFSET + consumer * ");
+      INTEGER((k_half || (k_width == 128)) ? 2 : 1);
+      TEXT(" * ROW_SLAB_BYTES,\n"
+           "                                         1024, ROW_SLAB_BYTES) + stage * (Q_BYTES / 16);\n");
+    } else {
+      TEXT("  const uint64_t ds =\n"
+           "      wgmma_descriptor(shared + DS_OFFSET + consumer * 64 * 128, 1024, 0) + turn * (P_BYTES / 16);\n"
+           "  const uint64_t q =\n"
+           "      wgmma_descriptor(shared + Q_OFFSET, 1024, ROW_SLAB_BYTES) + stage * (Q_BYTES / 16);\n");
+    }
+    if (k_half) {
+      TEXT("  const uint64_t q_half =\n"
+           "      wgmma_descriptor(shared + Q_OFFSET + ROW_SLAB_BYTES + consumer * 64, 1024, ROW_SLAB_BYTES) +\n"
+           "      stage * (Q_BYTES / 16);\n");
+    }
+    TEXT("  wgmma_order_n");
+    INTEGER(k_width);
+    TEXT("(dk);\n");
+    if (k_half) {
+      TEXT("  wgmma_order_n32(dk + 32);\n");
+    }
+    TEXT("  wgmma_fence();\n"
+         "#pragma unroll\n"
+         "  for (int step = 0; step < ROW_STEPS; ++step) {\n"
+         "    wgmma_m64n");
+    INTEGER(k_width);
+    TEXT("k16_");
+    STRING(in->word[AP_ATTENTION_DTYPE]);
+    TEXT("_ss_trans(dk, ds + step * 2, q + step * 16 * 128 / 16, 1);\n");
+    if (k_half) {
+      TEXT("    wgmma_m64n32k16_");
+      STRING(in->word[AP_ATTENTION_DTYPE]);
+      TEXT("_ss_trans(dk + 32, ds + step * 2, q_half + step * 16 * 128 / 16, 1);\n");
+    }
+    TEXT("  }\n"
          "  wgmma_commit();\n"
          "}\n"
          "\n");
-    if (bulk) {
-      TEXT("// Begins to add them to the sum of dQ, from `place` in shared memory.\n"
-           "__device__ __forceinline__ void add_part(float *sum, unsigned char *smem, uint32_t shared,\n"
-           "                                         int place, const float dq[DQ_COLUMNS / 2], int part,\n"
-           "                                         int lane) {\n"
-           "  // The first lane's additions are read, but the latest, from the other place: hands over this one.\n"
-           "  wait_for_additions(1);\n"
-           "  __syncwarp();\n"
-           "  store_for_sum((float *)(smem + place), dq, DQ_COLUMNS / 8, lane);\n"
-           "  // Behind the last columns are products of zeros, which have no place in the sum.\n"
-           "  begin_addition(sum + part * (DQ_COLUMNS / 8) * 128, shared + place,\n"
-           "                 min(DQ_COLUMNS / 8, HEAD_DIM / 8 - part * (DQ_COLUMNS / 8)));\n"
-           "}\n");
-    } else {
-      TEXT("// Adds them to the sum of dQ.\n"
-           "__device__ __forceinline__ void add_part(float *sum, const float dq[DQ_COLUMNS / 2], int part,\n"
-           "                                         int lane) {\n"
+    if (sums) {
+      TEXT("// Starts dQ = dS K, (BLOCK_M, DQ_COLUMNS), as a group of its own.\n"
+           "__device__ __forceinline__ void start_dq(float dq[DQ_COLUMNS / 2], uint32_t shared, int turn,\n"
+           "                                         int part) {\n"
+           "  const uint64_t ds = wgmma_descriptor(shared + DS_OFFSET, 1024, P_BYTES) + turn * (P_BYTES / 16);\n"
+           "  const uint64_t k = wgmma_descriptor(shared, 1024, KEY_SLAB_BYTES) +\n"
+           "                     (part * DQ_COLUMNS / 64 * KEY_SLAB_BYTES + part * DQ_COLUMNS % 64 * 2) / 16;\n"
+           "  wgmma_order_n");
+      INTEGER(dq_width);
+      TEXT("(dq);\n"
+           "  wgmma_fence();\n"
            "#pragma unroll\n"
-           "  for (int tile = 0; tile < DQ_COLUMNS / 8; ++tile)\n"
-           "    if (HEAD_DIM % DQ_COLUMNS == 0 || part * (DQ_COLUMNS / 8) + tile < HEAD_DIM / 8)\n"
-           "      add_to_sum(sum + (part * (DQ_COLUMNS / 8) + tile) * 128, dq + tile * 4, lane);\n"
-           "}\n");
-    }
-    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-      TEXT("// The sequence's keys are this block's alone: each step's dQ is complete, and has no sum.\n"
-           "__device__ __forceinline__ bool is_direct(const attnpress_bwd_args *args) {\n"
-           "  return args->seqlen_k <= BLOCK_N;\n"
+           "  for (int step = 0; step < KEY_STEPS; ++step)\n"
+           "    wgmma_m64n");
+      INTEGER(dq_width);
+      TEXT("k16_");
+      STRING(in->word[AP_ATTENTION_DTYPE]);
+      TEXT("_ss_trans_both(dq, ds + step * 16 * 128 / 16, k + step * 16 * 128 / 16,\n"
+           "                                       step > 0);\n"
+           "  wgmma_commit();\n"
            "}\n"
-           "\n"
-           "// dQ of a step to dq, DQ_COLUMNS at a time. A loop of its own, as registers are few.\n");
-      if (through) {
-        TEXT("__device__ __forceinline__ void store_dq(const attnpress_bwd_args *args, unsigned char *smem,\n"
-             "                                         uint32_t shared, const Work *work, int turn, Step step) {\n");
+           "\n");
+      if (bulk) {
+        TEXT("// Begins to add them to the sum of dQ, from `place` in shared memory.\n"
+             "__device__ __forceinline__ void add_part(float *sum, unsigned char *smem, uint32_t shared,\n"
+             "                                         int place, const float dq[DQ_COLUMNS / 2], int part,\n"
+             "                                         int lane) {\n"
+             "  // The first lane's additions are read, but the latest, from the other place: hands over this one.\n"
+             "  wait_for_additions(1);\n"
+             "  __syncwarp();\n"
+             "  store_for_sum((float *)(smem + place), dq, DQ_COLUMNS / 8, lane);\n"
+             "  // Behind the last columns are products of zeros, which have no place in the sum.\n"
+             "  begin_addition(sum + part * (DQ_COLUMNS / 8) * 128, shared + place,\n"
+             "                 min(DQ_COLUMNS / 8, HEAD_DIM / 8 - part * (DQ_COLUMNS / 8)));\n"
+             "}\n");
       } else {
-        TEXT("__device__ __forceinline__ void store_dq(const attnpress_bwd_args *args, uint32_t shared,\n"
-             "                                         const Work *work, int turn, Step step) {\n");
+        TEXT("// Adds them to the sum of dQ.\n"
+             "__device__ __forceinline__ void add_part(float *sum, const float dq[DQ_COLUMNS / 2], int part,\n"
+             "                                         int lane) {\n"
+             "#pragma unroll\n"
+             "  for (int tile = 0; tile < DQ_COLUMNS / 8; ++tile)\n"
+             "    if (HEAD_DIM % DQ_COLUMNS == 0 || part * (DQ_COLUMNS / 8) + tile < HEAD_DIM / 8)\n"
+             "      add_to_sum(sum + (part * (DQ_COLUMNS / 8) + tile) * 128, dq + tile * 4, lane);\n"
+             "}\n");
+      }
+      if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+        TEXT("// The sequence's keys are this block's alone: each step's dQ is complete, and has no sum.\n"
+             "__device__ __forceinline__ bool is_direct(const attnpress_bwd_args *args) {\n"
+             "  return args->seqlen_k <= BLOCK_N;\n"
+             "}\n"
+             "\n"
+             "// dQ of a step to dq, DQ_COLUMNS at a time. A loop of its own, as registers are few.\n");
+        if (through) {
+          TEXT("__device__ __forceinline__ void store_dq(const attnpress_bwd_args *args, unsigned char *smem,\n"
+               "                                         uint32_t shared, const Work *work, int turn, Step step) {\n");
+        } else {
+          TEXT("__device__ __forceinline__ void store_dq(const attnpress_bwd_args *args, uint32_t shared,\n"
+               "                                         const Work *work, int turn, Step step) {\n");
+        }
+        TEXT("  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
+             "  const int row = step.row + warp * 16;\n"
+             "  uint16_t *const rows = row_of_dq(args, work->at->q_batch, work->at->q_row + row, step.head);\n"
+             "  float dq[DQ_COLUMNS / 2];\n"
+             "#pragma unroll 1 // as in add_dq()\n"
+             "  for (int part = 0; part < DQ_PARTS; ++part) {\n"
+             "    const int column = part * DQ_COLUMNS;\n"
+             "    start_dq(dq, shared, turn, part);\n"
+             "    wgmma_wait(0);\n"
+             "    wgmma_order_n");
+        INTEGER(dq_width);
+        TEXT("(dq);\n"
+             "    if (part + 1 == DQ_PARTS) {\n"
+             "      // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+             "      __syncwarp();\n"
+             "      arrive_once(ds_empty(shared, turn));\n"
+             "    }\n");
+        if (through) {
+          TEXT("    store_row_tile(args, rows + column, smem + DQ_OFFSET + warp * 2 * DQ_WARP_BYTES,\n"
+               "                   DQ_COLUMNS / 8, dq, DQ_COLUMNS / 8, HEAD_DIM - column, args->seqlen_q - row,\n"
+               "                   DTYPE, lane);\n");
+        } else {
+          TEXT("    store_row_pairs(args, rows + column, dq, 0, DQ_COLUMNS / 8, HEAD_DIM - column,\n"
+               "                    args->seqlen_q - row, DTYPE, lane);\n");
+        }
+        TEXT("  }\n"
+             "}\n"
+             "\n");
+      }
+      if (bulk) {
+        TEXT("// dQ of a step, of all keys of the block, DQ_COLUMNS at a time. `n`: the step's number; `place`:\n"
+             "// where the warp's next part goes.\n"
+             "__device__ __forceinline__ void add_dq(const attnpress_bwd_args *args, unsigned char *smem,\n"
+             "                                       uint32_t shared, const Work *work, int n, Step step,\n"
+             "                                       int *place) {\n");
+      } else {
+        TEXT("// dQ of a step, of all keys of the block, DQ_COLUMNS at a time. `n`: the step's number.\n"
+             "__device__ __forceinline__ void add_dq(const attnpress_bwd_args *args, uint32_t shared,\n"
+             "                                       const Work *work, int n, Step step) {\n");
+      }
+      if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+        TEXT("  if (is_direct(args)) {\n");
+        if (through) {
+          TEXT("    store_dq(args, smem, shared, work, n % 2, step);\n");
+        } else {
+          TEXT("    store_dq(args, shared, work, n % 2, step);\n");
+        }
+        TEXT("    return;\n"
+             "  }\n");
       }
       TEXT("  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
-           "  const int row = step.row + warp * 16;\n"
-           "  uint16_t *const rows = row_of_dq(args, work->at->q_batch, work->at->q_row + row, step.head);\n"
+           "  const int turn = n % 2;\n"
+           "  float *sum = args->dq_sum + sum_offset(args, ");
+      STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "0, step.head, work->at->sum_tile + step.row / 16 + warp" : "work->batch, step.head, step.row / 16 + warp");
+      TEXT(",\n"
+           "                                         HEAD_DIM);\n"
+           "  const bool valid = step.row + warp * 16 < args->seqlen_q;\n"
            "  float dq[DQ_COLUMNS / 2];\n"
-           "#pragma unroll 1 // as in add_dq()\n"
+           "#pragma unroll 1 // else the descriptors of all parts are kept in registers\n"
            "  for (int part = 0; part < DQ_PARTS; ++part) {\n"
-           "    const int column = part * DQ_COLUMNS;\n"
            "    start_dq(dq, shared, turn, part);\n"
            "    wgmma_wait(0);\n"
            "    wgmma_order_n");
@@ -805,586 +1853,534 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "      __syncwarp();\n"
            "      arrive_once(ds_empty(shared, turn));\n"
            "    }\n");
-      if (through) {
-        TEXT("    store_row_tile(args, rows + column, smem + DQ_OFFSET + warp * 2 * DQ_WARP_BYTES,\n"
-             "                   DQ_COLUMNS / 8, dq, DQ_COLUMNS / 8, HEAD_DIM - column, args->seqlen_q - row,\n"
-             "                   DTYPE, lane);\n");
+      if (bulk) {
+        TEXT("    if (valid) {\n"
+             "      add_part(sum, smem, shared, *place, dq, part, lane);\n"
+             "      *place ^= DQ_WARP_BYTES;\n"
+             "    }\n");
       } else {
-        TEXT("    store_row_pairs(args, rows + column, dq, 0, DQ_COLUMNS / 8, HEAD_DIM - column,\n"
-             "                    args->seqlen_q - row, DTYPE, lane);\n");
+        TEXT("    if (valid)\n"
+             "      add_part(sum, dq, part, lane);\n");
       }
       TEXT("  }\n"
            "}\n"
            "\n");
-    }
-    if (bulk) {
-      TEXT("// dQ of a step, of all keys of the block, DQ_COLUMNS at a time. `n`: the step's number; `place`:\n"
-           "// where the warp's next part goes.\n"
-           "__device__ __forceinline__ void add_dq(const attnpress_bwd_args *args, unsigned char *smem,\n"
-           "                                       uint32_t shared, const Work *work, int n, Step step,\n"
-           "                                       int *place) {\n");
-    } else {
-      TEXT("// dQ of a step, of all keys of the block, DQ_COLUMNS at a time. `n`: the step's number.\n"
-           "__device__ __forceinline__ void add_dq(const attnpress_bwd_args *args, uint32_t shared,\n"
-           "                                       const Work *work, int n, Step step) {\n");
-    }
-    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-      TEXT("  if (is_direct(args)) {\n");
-      if (through) {
-        TEXT("    store_dq(args, smem, shared, work, n % 2, step);\n");
+      if (merged) {
+        TEXT("// All that the consumers read, and dQ of each step.\n"
+             "__device__ __forceinline__ void produce_and_sum(const attnpress_bwd_sm90_args *maps,\n"
+             "                                                const attnpress_bwd_args *args,\n"
+             "                                                unsigned char *smem, uint32_t shared,\n"
+             "                                                const Work *work) {\n"
+             "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
+             "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);\n"
+             "  if (work->steps > 0 && threadIdx.x == 0)\n"
+             "    load_keys(maps, shared, work);\n"
+             "  Step step = {work->first_head, work->row_begin}, ahead = step;\n"
+             "  Stage stage = {0, 0}; // of step `ahead`\n"
+             "  float4 rows = {};\n");
+        if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+          TEXT("  uint32_t parities = 0;\n"
+               "  if (warp == 1)\n"
+               "    clear_keys(smem, shared, work);\n");
+        }
+        TEXT("  if (warp == 1 && work->steps > 0)\n"
+             "    rows = fetch_rows(args, work, ahead);\n"
+             "  // Before step n, step n + STAGES - 1 is brought, to where step n - 1 was.\n"
+             "#pragma unroll 1\n"
+             "  for (int n = 1 - STAGES; n < work->steps; ++n) {\n"
+             "    if (n > 0)\n"
+             "      // All consumers' warps arrived: hands over their dS.\n"
+             "      wait_for_phase(ds_full(shared, n % 2), n / 2 % 2);\n"
+             "    if (n + STAGES - 1 < work->steps) {\n"
+             "      if (threadIdx.x == 0)\n"
+             "        load_step(maps, shared, work, n + STAGES - 1, ahead, stage);\n"
+             "      const Step place = ahead;\n"
+             "      ahead = step_after(ahead, work);\n"
+             "      if (warp == 1) {\n");
+        if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+          TEXT("        store_rows(smem, shared, work, rows, place, stage, &parities);\n");
+        } else {
+          TEXT("        store_rows(smem, shared, rows, stage);\n");
+        }
+        TEXT("        if (n + STAGES < work->steps)\n"
+             "          rows = fetch_rows(args, work, ahead);\n"
+             "      }\n"
+             "      stage = next_stage(stage, STAGES);\n"
+             "    }\n"
+             "    __syncwarp();\n"
+             "    if (n < 0)\n"
+             "      continue;\n"
+             "    if (n == 0) {\n"
+             "      // The copy engine hands over K, and all consumers' warps their dS.\n"
+             "      wait_for_phase(k_full(shared), 0);\n"
+             "      wait_for_phase(ds_full(shared, 0), 0);\n"
+             "    }\n"
+             "    add_dq(args, shared, work, n, step);\n"
+             "    step = step_after(step, work);\n"
+             "  }\n"
+             "  named_barrier_arrive(2, READERS); // K and dS have been read\n"
+             "}\n");
       } else {
-        TEXT("    store_dq(args, shared, work, n % 2, step);\n");
+        TEXT("// dQ of each step.\n");
+        if (bulk) {
+          TEXT("__device__ __forceinline__ void sum_dq(const attnpress_bwd_args *args, unsigned char *smem,\n"
+               "                                       uint32_t shared, const Work *work) {\n"
+               "  static_assert(DQ_OFFSET % (2 * DQ_WARP_BYTES) == 0, \"the two places differ in a bit\");\n"
+               "  int place = DQ_OFFSET + threadIdx.x / 32 % 4 * 2 * DQ_WARP_BYTES;\n");
+        } else {
+          TEXT("__device__ __forceinline__ void sum_dq(const attnpress_bwd_args *args, uint32_t shared,\n"
+               "                                       const Work *work) {\n");
+        }
+        TEXT("  Step step = {work->first_head, work->row_begin};\n"
+             "  if (work->steps > 0) // the copy engine hands over K\n"
+             "    wait_for_phase(k_full(shared), 0);\n"
+             "  for (int n = 0; n < work->steps; ++n, step = step_after(step, work)) {\n"
+             "    // All consumers' warps arrived: hands over their dS.\n"
+             "    wait_for_phase(ds_full(shared, n % 2), n / 2 % 2);\n");
+        if (bulk) {
+          TEXT("    add_dq(args, smem, shared, work, n, step, &place);\n");
+        } else {
+          TEXT("    add_dq(args, shared, work, n, step);\n");
+        }
+        TEXT("  }\n"
+             "  named_barrier_arrive(2, READERS); // K and dS have been read\n");
+        if (bulk) {
+          TEXT("  wait_for_additions(0);\n");
+        }
+        TEXT("}\n");
       }
-      TEXT("    return;\n"
-           "  }\n");
     }
-    TEXT("  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
-         "  const int turn = n % 2;\n"
-         "  float *sum = args->dq_sum + sum_offset(args, ");
-    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "0, step.head, work->at->sum_tile + step.row / 16 + warp" : "work->batch, step.head, step.row / 16 + warp");
-    TEXT(",\n"
-         "                                         HEAD_DIM);\n"
-         "  const bool valid = step.row + warp * 16 < args->seqlen_q;\n"
-         "  float dq[DQ_COLUMNS / 2];\n"
-         "#pragma unroll 1 // else the descriptors of all parts are kept in registers\n"
-         "  for (int part = 0; part < DQ_PARTS; ++part) {\n"
-         "    start_dq(dq, shared, turn, part);\n"
-         "    wgmma_wait(0);\n"
-         "    wgmma_order_n");
-    INTEGER(dq_width);
-    TEXT("(dq);\n"
-         "    if (part + 1 == DQ_PARTS) {\n"
-         "      // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
-         "      __syncwarp();\n"
-         "      arrive_once(ds_empty(shared, turn));\n"
-         "    }\n");
-    if (bulk) {
-      TEXT("    if (valid) {\n"
-           "      add_part(sum, smem, shared, *place, dq, part, lane);\n"
-           "      *place ^= DQ_WARP_BYTES;\n"
-           "    }\n");
+    TEXT("// Scores that do not count become -inf.\n"
+         "__device__ __forceinline__ void mask_block(float score[S_TILES * 4],\n"
+         "                                           const attnpress_bwd_args *args, int key, int row) {\n"
+         "  const int lane = threadIdx.x % 32;\n"
+         "#pragma unroll\n"
+         "  for (int half = 0; half < 2; ++half)\n");
+    if (mask == AP_ATTENTION_MASK_WINDOW) {
+      TEXT("    mask_scores(score, S_TILES, half,\n"
+           "                queries_in_window(key + half * 8 + lane / 4, &args->score, args->seqlen_q,\n"
+           "                                  args->seqlen_k),\n"
+           "                row + lane % 4 * 2);\n");
     } else {
-      TEXT("    if (valid)\n"
-           "      add_part(sum, dq, part, lane);\n");
+      TEXT("    mask_scores(score, S_TILES, half,\n"
+           "                queries_at(key + half * 8 + lane / 4, CAUSAL, args->seqlen_q, args->seqlen_k),\n"
+           "                row + lane % 4 * 2);\n");
     }
-    TEXT("  }\n"
-         "}\n"
-         "\n");
-    if (merged) {
-      TEXT("// All that the consumers read, and dQ of each step.\n"
-           "__device__ __forceinline__ void produce_and_sum(const attnpress_bwd_sm90_args *maps,\n"
+    TEXT("}\n"
+         "\n"
+         "// P and dS of a step, whose S and dP are in flight: rounded, into their places of turn `n % 2`.\n"
+         "// `wait_s`, `wait_dp`: products that were started after S and dP.\n");
+    if (dropout) {
+      TEXT("__device__ __forceinline__ void exchange_scores(float score[S_TILES * 4], float dp[S_TILES * 4],\n"
            "                                                const attnpress_bwd_args *args,\n"
            "                                                unsigned char *smem, uint32_t shared,\n"
-           "                                                const Work *work) {\n"
-           "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
-           "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);\n"
-           "  if (work->steps > 0 && threadIdx.x == 0)\n"
-           "    load_keys(maps, shared, work);\n"
-           "  Step step = {work->first_head, work->row_begin}, ahead = step;\n"
-           "  Stage stage = {0, 0}; // of step `ahead`\n"
-           "  float4 rows = {};\n");
-      if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-        TEXT("  uint32_t parities = 0;\n"
-             "  if (warp == 1)\n"
-             "    clear_keys(smem, shared, work);\n");
-      }
-      TEXT("  if (warp == 1 && work->steps > 0)\n"
-           "    rows = fetch_rows(args, work, ahead);\n"
-           "  // Before step n, step n + STAGES - 1 is brought, to where step n - 1 was.\n"
-           "#pragma unroll 1\n"
-           "  for (int n = 1 - STAGES; n < work->steps; ++n) {\n"
-           "    if (n > 0)\n"
-           "      // All consumers' warps arrived: hands over their dS.\n"
-           "      wait_for_phase(ds_full(shared, n % 2), n / 2 % 2);\n"
-           "    if (n + STAGES - 1 < work->steps) {\n"
-           "      if (threadIdx.x == 0)\n"
-           "        load_step(maps, shared, work, n + STAGES - 1, ahead, stage);\n"
-           "      const Step place = ahead;\n"
-           "      ahead = step_after(ahead, work);\n"
-           "      if (warp == 1) {\n");
-      if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-        TEXT("        store_rows(smem, shared, work, rows, place, stage, &parities);\n");
-      } else {
-        TEXT("        store_rows(smem, shared, rows, stage);\n");
-      }
-      TEXT("        if (n + STAGES < work->steps)\n"
-           "          rows = fetch_rows(args, work, ahead);\n"
-           "      }\n"
-           "      stage = next_stage(stage, STAGES);\n"
-           "    }\n"
-           "    __syncwarp();\n"
-           "    if (n < 0)\n"
-           "      continue;\n"
-           "    if (n == 0) {\n"
-           "      // The copy engine hands over K, and all consumers' warps their dS.\n"
-           "      wait_for_phase(k_full(shared), 0);\n"
-           "      wait_for_phase(ds_full(shared, 0), 0);\n"
-           "    }\n"
-           "    add_dq(args, shared, work, n, step);\n"
-           "    step = step_after(step, work);\n"
-           "  }\n"
-           "  named_barrier_arrive(2, READERS); // K and dS have been read\n"
-           "}\n");
+           "                                                const Work *work, int consumer, Step step,\n"
+           "                                                int stage, int n, int after,\n"
+           "                                                uint32_t dropped) {\n");
     } else {
-      TEXT("// dQ of each step.\n");
-      if (bulk) {
-        TEXT("__device__ __forceinline__ void sum_dq(const attnpress_bwd_args *args, unsigned char *smem,\n"
-             "                                       uint32_t shared, const Work *work) {\n"
-             "  static_assert(DQ_OFFSET % (2 * DQ_WARP_BYTES) == 0, \"the two places differ in a bit\");\n"
-             "  int place = DQ_OFFSET + threadIdx.x / 32 % 4 * 2 * DQ_WARP_BYTES;\n");
-      } else {
-        TEXT("__device__ __forceinline__ void sum_dq(const attnpress_bwd_args *args, uint32_t shared,\n"
-             "                                       const Work *work) {\n");
-      }
-      TEXT("  Step step = {work->first_head, work->row_begin};\n"
-           "  if (work->steps > 0) // the copy engine hands over K\n"
-           "    wait_for_phase(k_full(shared), 0);\n"
-           "  for (int n = 0; n < work->steps; ++n, step = step_after(step, work)) {\n"
-           "    // All consumers' warps arrived: hands over their dS.\n"
-           "    wait_for_phase(ds_full(shared, n % 2), n / 2 % 2);\n");
-      if (bulk) {
-        TEXT("    add_dq(args, smem, shared, work, n, step, &place);\n");
-      } else {
-        TEXT("    add_dq(args, shared, work, n, step);\n");
-      }
-      TEXT("  }\n"
-           "  named_barrier_arrive(2, READERS); // K and dS have been read\n");
-      if (bulk) {
-        TEXT("  wait_for_additions(0);\n");
-      }
-      TEXT("}\n");
+      TEXT("__device__ __forceinline__ void exchange_scores(float score[S_TILES * 4], float dp[S_TILES * 4],\n"
+           "                                                const attnpress_bwd_args *args,\n"
+           "                                                unsigned char *smem, uint32_t shared,\n"
+           "                                                const Work *work, int consumer, Step step,\n"
+           "                                                int stage, int n, int after) {\n");
     }
-  }
-  TEXT("// Scores that do not count become -inf.\n"
-       "__device__ __forceinline__ void mask_block(float score[S_TILES * 4],\n"
-       "                                           const attnpress_bwd_args *args, int key, int row) {\n"
-       "  const int lane = threadIdx.x % 32;\n"
-       "#pragma unroll\n"
-       "  for (int half = 0; half < 2; ++half)\n");
-  if (mask == AP_ATTENTION_MASK_WINDOW) {
-    TEXT("    mask_scores(score, S_TILES, half,\n"
-         "                queries_in_window(key + half * 8 + lane / 4, &args->score, args->seqlen_q,\n"
-         "                                  args->seqlen_k),\n"
-         "                row + lane % 4 * 2);\n");
-  } else {
-    TEXT("    mask_scores(score, S_TILES, half,\n"
-         "                queries_at(key + half * 8 + lane / 4, CAUSAL, args->seqlen_q, args->seqlen_k),\n"
-         "                row + lane % 4 * 2);\n");
-  }
-  TEXT("}\n"
-       "\n"
-       "// P and dS of a step, whose S and dP are in flight: rounded, into their places of turn `n % 2`.\n"
-       "// `wait_s`, `wait_dp`: products that were started after S and dP.\n");
-  if (dropout) {
-    TEXT("__device__ __forceinline__ void exchange_scores(float score[S_TILES * 4], float dp[S_TILES * 4],\n"
-         "                                                const attnpress_bwd_args *args,\n"
-         "                                                unsigned char *smem, uint32_t shared,\n"
-         "                                                const Work *work, int consumer, Step step,\n"
-         "                                                int stage, int n, int after,\n"
-         "                                                uint32_t dropped) {\n");
-  } else {
-    TEXT("__device__ __forceinline__ void exchange_scores(float score[S_TILES * 4], float dp[S_TILES * 4],\n"
-         "                                                const attnpress_bwd_args *args,\n"
-         "                                                unsigned char *smem, uint32_t shared,\n"
-         "                                                const Work *work, int consumer, Step step,\n"
-         "                                                int stage, int n, int after) {\n");
-  }
-  TEXT("  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
-       "  const int turn = n % 2;\n");
-  if (wide) {
-    TEXT("  const int first_key = work->key_begin, row = step.row + consumer * S_ROWS;\n");
-  } else {
-    TEXT("  const int first_key = work->key_begin + consumer * 64, row = step.row;\n");
-  }
-  TEXT("  // This thread's first place in P^T, of whose rows the chunks of 8 queries are swizzled: another\n"
-       "  // chunk's differs by ^. dS^T has the same behind P^T.\n"
-       "  const int place = P_OFFSET + turn * P_BYTES +\n"
-       "                    (");
-  STRING(wide ? "" : "consumer * 64 + ");
-  TEXT("warp * 16 + lane / 4) * 128 +\n"
-       "                    (lane / 4 * 16");
-  if (wide) {
-    TEXT(" ^ consumer * S_TILES * 16");
-  }
-  TEXT(") + lane % 4 * 4;\n"
-       "  wgmma_wait(after + 1);\n"
-       "  wgmma_order_n");
-  INTEGER(s_rows);
-  TEXT("(score);\n");
-  if (softcap) {
-    TEXT("  cap_scores(score, S_TILES, &args->score);\n");
-  }
-  if (bias != AP_ATTENTION_BIAS_NONE) {
-    TEXT("#pragma unroll\n"
-         "  for (int half = 0; half < 2; ++half)\n"
-         "    add_bias_at(score, BIAS, S_TILES, half, true, args, work->batch, step.head,\n"
-         "                first_key + warp * 16 + half * 8 + lane / 4, row + lane % 4 * 2);\n");
-  }
-  if (alibi) {
-    TEXT("  const float slope = load_slope(&args->score, work->batch, step.head);\n"
-         "#pragma unroll\n"
-         "  for (int half = 0; half < 2; ++half)\n"
-         "    add_alibi_at(score, S_TILES, half, true, args, slope,\n"
-         "                 first_key + warp * 16 + half * 8 + lane / 4, row + lane % 4 * 2);\n");
-  }
-  if (mask == AP_ATTENTION_MASK_WINDOW) {
-    TEXT("  // The rows that see all of the consumer's keys.\n"
-         "  const int unmasked_begin =\n"
-         "      queries_in_window(first_key + 63, &args->score, args->seqlen_q, args->seqlen_k).key_begin;\n"
-         "  const int unmasked_end =\n"
-         "      queries_in_window(first_key, &args->score, args->seqlen_q, args->seqlen_k).key_end;\n");
-  }
-  TEXT("  const bool masked = first_key + 64 > args->seqlen_k");
-  if (mask == AP_ATTENTION_MASK_WINDOW) {
-    TEXT(" || row < unmasked_begin ||\n"
-         "                      row + S_ROWS > unmasked_end");
-  } else if (mask == AP_ATTENTION_MASK_CAUSAL) {
-    TEXT(" ||\n"
-         "                      row - args->seqlen_q + args->seqlen_k < first_key + 63");
-  }
-  TEXT(";\n"
-       "  if (masked)\n"
-       "    mask_block(score, args, first_key + warp * 16, row);\n"
-       "  const float *const lse_log2 =\n"
-       "      (const float *)(smem + ROWS_OFFSET + stage * ROWS_BYTES) + ");
-  STRING(wide ? "consumer * S_ROWS + " : "");
-  TEXT("lane % 4 * 2;\n"
-       "  uint32_t rounded[S_TILES * 2];\n");
-  if (softcap) {
-    TEXT("  recompute_capped(score, rounded, S_TILES, lse_log2, args->scale_log2, DTYPE);\n");
-  } else {
-    TEXT("  recompute_probabilities(score, S_TILES, true, lse_log2, args->scale_log2);\n");
-    if (dropout) {
-      TEXT("  mark_decided(score, S_TILES, dropped);\n"
-           "  round_kept(rounded, score, S_TILES, DTYPE);\n");
-    } else {
-      TEXT("  round_probabilities(rounded, score, S_TILES, DTYPE);\n");
-    }
-  }
-  TEXT("#pragma unroll\n"
-       "  for (int i = 0; i < S_TILES * 2; ++i)\n"
-       "    *(uint32_t *)(smem + (place ^ i / 2 * 16) + i % 2 * 8 * 128) = rounded[i];\n"
-       "  wgmma_wait(after);\n"
-       "  wgmma_order_n");
-  INTEGER(s_rows);
-  TEXT("(dp);\n");
-  if (dropout) {
-    TEXT("  differentiate_kept(dp, score, S_TILES, true, lse_log2 + BLOCK_M, args->score.dropout_scale);\n");
-  } else {
-    TEXT("  differentiate_scores(dp, score, S_TILES, true, lse_log2 + BLOCK_M);\n");
-  }
-  TEXT("  round_probabilities(rounded, dp, S_TILES, DTYPE);\n");
-  if (sums) {
-    TEXT("  // dQ's warps arrived: hands over the place of dS of the step before last.\n"
-         "  wait_for_phase(ds_empty(shared, turn), n / 2 % 2 ^ 1);\n");
-  }
-  TEXT("#pragma unroll\n"
-       "  for (int i = 0; i < S_TILES * 2; ++i)\n"
-       "    *(uint32_t *)(smem + (place ^ i / 2 * 16) + 2 * P_BYTES + i % 2 * 8 * 128) = rounded[i];\n"
-       "}\n"
-       "\n"
-       "// What products read after ordinary stores: hands over P and dS of a step.\n"
-       "__device__ __forceinline__ void hand_over(uint32_t shared, int consumer, int n) {\n"
-       "  fence_proxy_async();\n");
-  if (wide) {
-    TEXT("  // Both consumers arrive and wait: hands over P and dS to each other's products.\n"
-         "  named_barrier_sync(3, CONSUMER_THREADS);\n");
-  } else {
-    TEXT("  // The consumer's threads arrive and wait: hands over P and dS to its products.\n"
-         "  if (consumer == 0)\n"
-         "    named_barrier_sync(3, 128);\n"
-         "  else\n"
-         "    named_barrier_sync(4, 128);\n");
-  }
-  if (sums) {
-    TEXT("  arrive_once(ds_full(shared, n % 2));\n");
-  }
-  TEXT("}\n"
-       "\n"
-       "// Rounds the columns of a gradient from `column` on, 8 `tiles`, into a tile.\n"
-       "__device__ __forceinline__ void round_columns(unsigned char *rows, int row_bytes, const float *d,\n"
-       "                                              int tiles, int column, int columns, float scale,\n"
-       "                                              bool accumulate, int lane) {\n"
-       "#pragma unroll\n"
-       "  for (int tile = 0; tile < tiles; ++tile)\n"
-       "    if (column + tile * 8 < columns)\n"
-       "      round_gradient(rows + (column + tile * 8) * 2, row_bytes, d + tile * 4, 1, 0, 1, DTYPE, scale,\n"
-       "                     accumulate, lane);\n"
-       "}\n"
-       "\n"
-       "// The products of a gradient have been waited for.\n"
-       "__device__ __forceinline__ void order_dv(float dv[V_COLUMNS / 2]) {\n"
-       "  wgmma_order_n");
-  INTEGER(v_width);
-  TEXT("(dv);\n");
-  if (v_half) {
-    TEXT("  wgmma_order_n32(dv + 32);\n");
-  }
-  TEXT("}\n"
-       "\n"
-       "__device__ __forceinline__ void order_dk(float dk[K_COLUMNS / 2]) {\n"
-       "  wgmma_order_n");
-  INTEGER(k_width);
-  TEXT("(dk);\n");
-  if (k_half) {
-    TEXT("  wgmma_order_n32(dk + 32);\n");
-  }
-  TEXT("}\n"
-       "\n");
-  if (dropout) {
-    TEXT("// Which probabilities of a consumer's part of a step are dropped, while its products run. The seed\n"
-         "// is read anew: it would take registers.\n"
-         "__device__ __forceinline__ uint32_t decide(const attnpress_bwd_args *args, const Work *work,\n"
-         "                                           int consumer, Step step) {\n"
-         "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
-         "  const DropoutSeed seed = dropout_seed(&args->score);\n"
-         "  return decide_tiles(S_TILES, &seed, (int64_t)work->batch * args->heads_q + step.head,\n"
-         "                      step.row");
+    TEXT("  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
+         "  const int turn = n % 2;\n");
     if (wide) {
-      TEXT(" + consumer * S_ROWS");
+      TEXT("  const int first_key = work->key_begin, row = step.row + consumer * S_ROWS;\n");
+    } else {
+      TEXT("  const int first_key = work->key_begin + consumer * 64, row = step.row;\n");
     }
-    TEXT(",\n"
-         "                      work->key_begin");
-    if (!wide) {
-      TEXT(" + consumer * 64");
+    TEXT("  // This thread's first place in P^T, of whose rows the chunks of 8 queries are swizzled: another\n"
+         "  // chunk's differs by ^. dS^T has the same behind P^T.\n"
+         "  const int place = P_OFFSET + turn * P_BYTES +\n"
+         "                    (");
+    STRING(wide ? "" : "consumer * 64 + ");
+    TEXT("warp * 16 + lane / 4) * 128 +\n"
+         "                    (lane / 4 * 16");
+    if (wide) {
+      TEXT(" ^ consumer * S_TILES * 16");
     }
-    TEXT(" + warp * 16, lane,\n"
-         "                      args->score.dropout_threshold);\n"
+    TEXT(") + lane % 4 * 4;\n"
+         "  wgmma_wait(after + 1);\n"
+         "  wgmma_order_n");
+    INTEGER(s_rows);
+    TEXT("(score);\n");
+    if (softcap) {
+      TEXT("  cap_scores(score, S_TILES, &args->score);\n");
+    }
+    if (bias != AP_ATTENTION_BIAS_NONE) {
+      TEXT("#pragma unroll\n"
+           "  for (int half = 0; half < 2; ++half)\n"
+           "    add_bias_at(score, BIAS, S_TILES, half, true, args, work->batch, step.head,\n"
+           "                first_key + warp * 16 + half * 8 + lane / 4, row + lane % 4 * 2);\n");
+    }
+    if (alibi) {
+      TEXT("  const float slope = load_slope(&args->score, work->batch, step.head);\n"
+           "#pragma unroll\n"
+           "  for (int half = 0; half < 2; ++half)\n"
+           "    add_alibi_at(score, S_TILES, half, true, args, slope,\n"
+           "                 first_key + warp * 16 + half * 8 + lane / 4, row + lane % 4 * 2);\n");
+    }
+    if (mask == AP_ATTENTION_MASK_WINDOW) {
+      TEXT("  // The rows that see all of the consumer's keys.\n"
+           "  const int unmasked_begin =\n"
+           "      queries_in_window(first_key + 63, &args->score, args->seqlen_q, args->seqlen_k).key_begin;\n"
+           "  const int unmasked_end =\n"
+           "      queries_in_window(first_key, &args->score, args->seqlen_q, args->seqlen_k).key_end;\n");
+    }
+    TEXT("  const bool masked = first_key + 64 > args->seqlen_k");
+    if (mask == AP_ATTENTION_MASK_WINDOW) {
+      TEXT(" || row < unmasked_begin ||\n"
+           "                      row + S_ROWS > unmasked_end");
+    } else if (mask == AP_ATTENTION_MASK_CAUSAL) {
+      TEXT(" ||\n"
+           "                      row - args->seqlen_q + args->seqlen_k < first_key + 63");
+    }
+    TEXT(";\n"
+         "  if (masked)\n"
+         "    mask_block(score, args, first_key + warp * 16, row);\n"
+         "  const float *const lse_log2 =\n"
+         "      (const float *)(smem + ROWS_OFFSET + stage * ROWS_BYTES) + ");
+    STRING(wide ? "consumer * S_ROWS + " : "");
+    TEXT("lane % 4 * 2;\n"
+         "  uint32_t rounded[S_TILES * 2];\n");
+    if (softcap) {
+      TEXT("  recompute_capped(score, rounded, S_TILES, lse_log2, args->scale_log2, DTYPE);\n");
+    } else {
+      TEXT("  recompute_probabilities(score, S_TILES, true, lse_log2, args->scale_log2);\n");
+      if (dropout) {
+        TEXT("  mark_decided(score, S_TILES, dropped);\n"
+             "  round_kept(rounded, score, S_TILES, DTYPE);\n");
+      } else {
+        TEXT("  round_probabilities(rounded, score, S_TILES, DTYPE);\n");
+      }
+    }
+    TEXT("#pragma unroll\n"
+         "  for (int i = 0; i < S_TILES * 2; ++i)\n"
+         "    *(uint32_t *)(smem + (place ^ i / 2 * 16) + i % 2 * 8 * 128) = rounded[i];\n"
+         "  wgmma_wait(after);\n"
+         "  wgmma_order_n");
+    INTEGER(s_rows);
+    TEXT("(dp);\n");
+    if (dropout) {
+      TEXT("  differentiate_kept(dp, score, S_TILES, true, lse_log2 + BLOCK_M, args->score.dropout_scale);\n");
+    } else {
+      TEXT("  differentiate_scores(dp, score, S_TILES, true, lse_log2 + BLOCK_M);\n");
+    }
+    TEXT("  round_probabilities(rounded, dp, S_TILES, DTYPE);\n");
+    if (sums) {
+      TEXT("  // dQ's warps arrived: hands over the place of dS of the step before last.\n"
+           "  wait_for_phase(ds_empty(shared, turn), n / 2 % 2 ^ 1);\n");
+    }
+    TEXT("#pragma unroll\n"
+         "  for (int i = 0; i < S_TILES * 2; ++i)\n"
+         "    *(uint32_t *)(smem + (place ^ i / 2 * 16) + 2 * P_BYTES + i % 2 * 8 * 128) = rounded[i];\n"
          "}\n"
+         "\n"
+         "// What products read after ordinary stores: hands over P and dS of a step.\n"
+         "__device__ __forceinline__ void hand_over(uint32_t shared, int consumer, int n) {\n"
+         "  fence_proxy_async();\n");
+    if (wide) {
+      TEXT("  // Both consumers arrive and wait: hands over P and dS to each other's products.\n"
+           "  named_barrier_sync(3, CONSUMER_THREADS);\n");
+    } else {
+      TEXT("  // The consumer's threads arrive and wait: hands over P and dS to its products.\n"
+           "  if (consumer == 0)\n"
+           "    named_barrier_sync(3, 128);\n"
+           "  else\n"
+           "    named_barrier_sync(4, 128);\n");
+    }
+    if (sums) {
+      TEXT("  arrive_once(ds_full(shared, n % 2));\n");
+    }
+    TEXT("}\n"
+         "\n"
+         "// Rounds the columns of a gradient from `column` on, 8 `tiles`, into a tile.\n"
+         "__device__ __forceinline__ void round_columns(unsigned char *rows, int row_bytes, const float *d,\n"
+         "                                              int tiles, int column, int columns, float scale,\n"
+         "                                              bool accumulate, int lane) {\n"
+         "#pragma unroll\n"
+         "  for (int tile = 0; tile < tiles; ++tile)\n"
+         "    if (column + tile * 8 < columns)\n"
+         "      round_gradient(rows + (column + tile * 8) * 2, row_bytes, d + tile * 4, 1, 0, 1, DTYPE, scale,\n"
+         "                     accumulate, lane);\n"
+         "}\n"
+         "\n"
+         "// The products of a gradient have been waited for.\n"
+         "__device__ __forceinline__ void order_dv(float dv[V_COLUMNS / 2]) {\n"
+         "  wgmma_order_n");
+    INTEGER(v_width);
+    TEXT("(dv);\n");
+    if (v_half) {
+      TEXT("  wgmma_order_n32(dv + 32);\n");
+    }
+    TEXT("}\n"
+         "\n"
+         "__device__ __forceinline__ void order_dk(float dk[K_COLUMNS / 2]) {\n"
+         "  wgmma_order_n");
+    INTEGER(k_width);
+    TEXT("(dk);\n");
+    if (k_half) {
+      TEXT("  wgmma_order_n32(dk + 32);\n");
+    }
+    TEXT("}\n"
          "\n");
-  }
-  TEXT("// One consumer.\n"
-       "__device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned char *smem,\n"
-       "                                        uint32_t shared, const Work *work, int consumer) {\n"
-       "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
-       "  float dk[K_COLUMNS / 2] = {}, dv[V_COLUMNS / 2] = {};\n"
-       "  float score[S_TILES * 4], dp[S_TILES * 4];\n"
-       "  Step step = {work->first_head, work->row_begin};\n"
-       "  Stage stage = {0, 0};\n"
-       "  if (work->steps > 0) {\n"
-       "    // The copy engine, and the producer, hand over K, V, Q, dO, lse and delta.\n"
-       "    wait_for_phase(k_full(shared), 0);\n"
-       "    wait_for_phase(q_full(shared, 0), 0);\n"
-       "    start_scores(score, shared, consumer, 0);\n"
-       "    wait_for_phase(v_full(shared), 0);\n"
-       "    wait_for_phase(do_full(shared, 0), 0);\n"
-       "    start_dp(dp, shared, consumer, 0);\n");
-  if (dropout) {
-    TEXT("    const uint32_t dropped = decide(args, work, consumer, step);\n"
-         "    exchange_scores(score, dp, args, smem, shared, work, consumer, step, 0, 0, 0, dropped);\n");
-  } else {
-    TEXT("    exchange_scores(score, dp, args, smem, shared, work, consumer, step, 0, 0, 0);\n");
-  }
-  TEXT("    hand_over(shared, consumer, 0);\n"
-       "  }\n"
-       "  for (int n = 0; n + 1 < work->steps; ++n) {\n"
-       "    const Stage next = next_stage(stage, STAGES);\n"
-       "    step = step_after(step, work);\n");
-  if (stages == 2) {
-    TEXT("    start_dv(dv, shared, consumer, n % 2, stage.index);\n"
-         "    start_dk(dk, shared, consumer, n % 2, stage.index);\n");
-  }
-  TEXT("    // The producer and the copy engine hand over Q, lse and delta of the next step, and dO.\n"
-       "    wait_for_phase(q_full(shared, next.index), next.parity);\n"
-       "    start_scores(score, shared, consumer, next.index);\n"
-       "    wait_for_phase(do_full(shared, next.index), next.parity);\n"
-       "    start_dp(dp, shared, consumer, next.index);\n");
-  if (stages == 2) {
-    TEXT("    wgmma_wait(2);\n"
+    if (dropout) {
+      TEXT("// Which probabilities of a consumer's part of a step are dropped, while its products run. The seed\n"
+           "// is read anew: it would take registers.\n"
+           "__device__ __forceinline__ uint32_t decide(const attnpress_bwd_args *args, const Work *work,\n"
+           "                                           int consumer, Step step) {\n"
+           "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
+           "  const DropoutSeed seed = dropout_seed(&args->score);\n"
+           "  return decide_tiles(S_TILES, &seed, (int64_t)work->batch * args->heads_q + step.head,\n"
+           "                      step.row");
+      if (wide) {
+        TEXT(" + consumer * S_ROWS");
+      }
+      TEXT(",\n"
+           "                      work->key_begin");
+      if (!wide) {
+        TEXT(" + consumer * 64");
+      }
+      TEXT(" + warp * 16, lane,\n"
+           "                      args->score.dropout_threshold);\n"
+           "}\n"
+           "\n");
+    }
+    TEXT("// One consumer.\n"
+         "__device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned char *smem,\n"
+         "                                        uint32_t shared, const Work *work, int consumer) {\n"
+         "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
+         "  float dk[K_COLUMNS / 2] = {}, dv[V_COLUMNS / 2] = {};\n"
+         "  float score[S_TILES * 4], dp[S_TILES * 4];\n"
+         "  Step step = {work->first_head, work->row_begin};\n"
+         "  Stage stage = {0, 0};\n"
+         "  if (work->steps > 0) {\n"
+         "    // The copy engine, and the producer, hand over K, V, Q, dO, lse and delta.\n"
+         "    wait_for_phase(k_full(shared), 0);\n"
+         "    wait_for_phase(q_full(shared, 0), 0);\n"
+         "    start_scores(score, shared, consumer, 0);\n"
+         "    wait_for_phase(v_full(shared), 0);\n"
+         "    wait_for_phase(do_full(shared, 0), 0);\n"
+         "    start_dp(dp, shared, consumer, 0);\n");
+    if (dropout) {
+      TEXT("    const uint32_t dropped = decide(args, work, consumer, step);\n"
+           "    exchange_scores(score, dp, args, smem, shared, work, consumer, step, 0, 0, 0, dropped);\n");
+    } else {
+      TEXT("    exchange_scores(score, dp, args, smem, shared, work, consumer, step, 0, 0, 0);\n");
+    }
+    TEXT("    hand_over(shared, consumer, 0);\n"
+         "  }\n"
+         "  for (int n = 0; n + 1 < work->steps; ++n) {\n"
+         "    const Stage next = next_stage(stage, STAGES);\n"
+         "    step = step_after(step, work);\n");
+    if (stages == 2) {
+      TEXT("    start_dv(dv, shared, consumer, n % 2, stage.index);\n"
+           "    start_dk(dk, shared, consumer, n % 2, stage.index);\n");
+    }
+    TEXT("    // The producer and the copy engine hand over Q, lse and delta of the next step, and dO.\n"
+         "    wait_for_phase(q_full(shared, next.index), next.parity);\n"
+         "    start_scores(score, shared, consumer, next.index);\n"
+         "    wait_for_phase(do_full(shared, next.index), next.parity);\n"
+         "    start_dp(dp, shared, consumer, next.index);\n");
+    if (stages == 2) {
+      TEXT("    wgmma_wait(2);\n"
+           "    order_dv(dv);\n"
+           "    order_dk(dk);\n"
+           "    arrive_once(step_empty(shared, stage.index));\n");
+    } else {
+      TEXT("    start_dv(dv, shared, consumer, n % 2, stage.index);\n"
+           "    start_dk(dk, shared, consumer, n % 2, stage.index);\n");
+    }
+    if (dropout) {
+      TEXT("    const uint32_t dropped = decide(args, work, consumer, step);\n"
+           "    exchange_scores(score, dp, args, smem, shared, work, consumer, step, next.index, n + 1,\n"
+           "                    ");
+      INTEGER((stages == 2) ? 0 : 2);
+      TEXT(", dropped);\n");
+    } else {
+      TEXT("    exchange_scores(score, dp, args, smem, shared, work, consumer, step, next.index, n + 1,\n"
+           "                    ");
+      INTEGER((stages == 2) ? 0 : 2);
+      TEXT(");\n");
+    }
+    if (stages > 2) {
+      TEXT("    wgmma_wait(0);\n"
+           "    order_dv(dv);\n"
+           "    order_dk(dk);\n"
+           "    arrive_once(step_empty(shared, stage.index));\n");
+    }
+    TEXT("    hand_over(shared, consumer, n + 1);\n"
+         "    stage = next;\n"
+         "  }\n"
+         "  if (work->steps > 0) {\n"
+         "    start_dv(dv, shared, consumer, (work->steps - 1) % 2, stage.index);\n"
+         "    start_dk(dk, shared, consumer, (work->steps - 1) % 2, stage.index);\n"
+         "    wgmma_wait(0);\n"
          "    order_dv(dv);\n"
          "    order_dk(dk);\n"
-         "    arrive_once(step_empty(shared, stage.index));\n");
-  } else {
-    TEXT("    start_dv(dv, shared, consumer, n % 2, stage.index);\n"
-         "    start_dk(dk, shared, consumer, n % 2, stage.index);\n");
-  }
-  if (dropout) {
-    TEXT("    const uint32_t dropped = decide(args, work, consumer, step);\n"
-         "    exchange_scores(score, dp, args, smem, shared, work, consumer, step, next.index, n + 1,\n"
-         "                    ");
-    INTEGER((stages == 2) ? 0 : 2);
-    TEXT(", dropped);\n");
-  } else {
-    TEXT("    exchange_scores(score, dp, args, smem, shared, work, consumer, step, next.index, n + 1,\n"
-         "                    ");
-    INTEGER((stages == 2) ? 0 : 2);
-    TEXT(");\n");
-  }
-  if (stages > 2) {
-    TEXT("    wgmma_wait(0);\n"
-         "    order_dv(dv);\n"
-         "    order_dk(dk);\n"
-         "    arrive_once(step_empty(shared, stage.index));\n");
-  }
-  TEXT("    hand_over(shared, consumer, n + 1);\n"
-       "    stage = next;\n"
-       "  }\n"
-       "  if (work->steps > 0) {\n"
-       "    start_dv(dv, shared, consumer, (work->steps - 1) % 2, stage.index);\n"
-       "    start_dk(dk, shared, consumer, (work->steps - 1) % 2, stage.index);\n"
-       "    wgmma_wait(0);\n"
-       "    order_dv(dv);\n"
-       "    order_dk(dk);\n"
-       "  }\n"
-       "\n"
-       "  // All consumers arrive and wait");
-  if (sums) {
-    TEXT(", and the warps of dQ arrive");
-  }
-  TEXT(": K, V and all steps have been read.\n"
-       "  named_barrier_sync(2, READERS);\n"
-       "  const int thread = threadIdx.x - 128;\n"
-       "  const int valid = args->seqlen_k - work->key_begin;\n"
-       "  unsigned char *const dv_tile = smem + BLOCK_N * DK_ROW_BYTES;\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("  const int key_batch = work->at->k_batch, key_row = work->at->k_row + work->key_begin;\n");
-  } else {
-    TEXT("  const int key_batch = work->batch, key_row = work->key_begin;\n");
-  }
-  TEXT("  uint16_t *const dk_rows = (uint16_t *)args->dk + key_batch * args->dk_batch_stride +\n"
-       "                            work->kv_head * args->dk_head_stride + key_row * args->dk_row_stride;\n"
-       "  uint16_t *const dv_rows = (uint16_t *)args->dv + key_batch * args->dv_batch_stride +\n"
-       "                            work->kv_head * args->dv_head_stride + key_row * args->dv_row_stride;\n"
-       "  if (args->accumulate) {\n"
-       "    load_gradient(smem, dk_rows, args->dk_row_stride, BLOCK_N, HEAD_DIM, valid, thread,\n"
-       "                  CONSUMER_THREADS);\n"
-       "    load_gradient(dv_tile, dv_rows, args->dv_row_stride, BLOCK_N, HEAD_DIM_V, valid, thread,\n"
-       "                  CONSUMER_THREADS);\n"
-       "    // All consumers arrive and wait: hands over what dK and dV are added to.\n"
-       "    named_barrier_sync(1, CONSUMER_THREADS);\n"
-       "  }\n"
-       "  const int row = ");
-  STRING(wide ? "" : "consumer * 64 + ");
-  TEXT("warp * 16;\n");
-  if (dropout) {
-    TEXT("  const float dv_scale = args->score.dropout_scale;\n");
-  } else {
-    TEXT("  const float dv_scale = 1.0f;\n");
-  }
-  if (k_half) {
-    TEXT("  round_columns(smem + row * DK_ROW_BYTES, DK_ROW_BYTES, dk, 8, consumer * 128, HEAD_DIM,\n"
-         "                args->scale, args->accumulate, lane);\n"
-         "  round_columns(smem + row * DK_ROW_BYTES, DK_ROW_BYTES, dk + 32, 4, 64 + consumer * 32, HEAD_DIM,\n"
-         "                args->scale, args->accumulate, lane);\n");
-  } else {
-    TEXT("  round_columns(smem + row * DK_ROW_BYTES, DK_ROW_BYTES, dk, ");
-    INTEGER(k_width / 8);
-    TEXT(",\n"
-         "                ");
-    STRING(wide ? "consumer * K_COLUMNS" : "0");
-    TEXT(", HEAD_DIM, args->scale, args->accumulate, lane);\n");
-  }
-  if (v_half) {
-    TEXT("  round_columns(dv_tile + row * DV_ROW_BYTES, DV_ROW_BYTES, dv, 8, consumer * 128, HEAD_DIM_V,\n"
-         "                dv_scale, args->accumulate, lane);\n"
-         "  round_columns(dv_tile + row * DV_ROW_BYTES, DV_ROW_BYTES, dv + 32, 4, 64 + consumer * 32,\n"
-         "                HEAD_DIM_V, dv_scale, args->accumulate, lane);\n");
-  } else {
-    TEXT("  round_columns(dv_tile + row * DV_ROW_BYTES, DV_ROW_BYTES, dv, ");
-    INTEGER(v_width / 8);
-    TEXT(",\n"
-         "                ");
-    STRING(wide ? "consumer * V_COLUMNS" : "0");
-    TEXT(", HEAD_DIM_V, dv_scale, args->accumulate, lane);\n");
-  }
-  TEXT("  // All consumers arrive and wait: hands over the tiles of dK and dV.\n"
-       "  named_barrier_sync(1, CONSUMER_THREADS);\n"
-       "  store_gradient(dk_rows, args->dk_row_stride, smem, BLOCK_N, HEAD_DIM, valid, thread,\n"
-       "                 CONSUMER_THREADS);\n"
-       "  store_gradient(dv_rows, args->dv_row_stride, dv_tile, BLOCK_N, HEAD_DIM_V, valid, thread,\n"
-       "                 CONSUMER_THREADS);\n");
-  if (sums && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) {
-    TEXT("  if (is_direct(args))\n"
-         "    clear_unseen_rows(args, work->at->q_batch, work->at->q_row, work->first_head,\n"
-         "                      args->heads_q / args->heads_kv, work->row_begin, work->row_end, HEAD_DIM,\n"
-         "                      thread, CONSUMER_THREADS);\n");
-  }
-  TEXT("}\n"
-       "\n"
-       "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, 1)\n"
-       "    ");
-  STRING(stem);
-  TEXT("(\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("        const __grid_constant__ attnpress_bwd_sm90_ragged_args args) {\n");
-  } else {
-    TEXT("        const __grid_constant__ attnpress_bwd_sm90_args args) {\n");
-  }
-  TEXT("  extern __shared__ __align__(1024) unsigned char smem[];\n"
-       "  const uint32_t shared = shared_address(smem);\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("  __shared__ SequencePlace sequence;\n"
-         "  __shared__ Work found;\n"
-         "  if (threadIdx.x < 32)\n"
-         "    write_work(&found, &sequence, &args.batch, blockIdx.x);\n"
-         "  // Tensor maps are where dense kernels have them.\n"
-         "  const attnpress_bwd_sm90_args *const maps = (const attnpress_bwd_sm90_args *)&args;\n");
-  } else {
-    TEXT("  const attnpress_bwd_sm90_args *const maps = &args;\n");
-  }
-  TEXT("  if (threadIdx.x == 0) {\n"
-       "    prefetch_tensor_map(&maps->q);\n"
-       "    prefetch_tensor_map(&maps->dout);\n"
-       "    prefetch_tensor_map(&maps->k);\n"
-       "    prefetch_tensor_map(&maps->v);\n"
-       "    mbarrier_init(k_full(shared), 1);\n"
-       "    mbarrier_init(v_full(shared), 1);\n");
-  if (sums) {
-    TEXT("    for (int turn = 0; turn < 2; ++turn) {\n"
-         "      mbarrier_init(ds_full(shared, turn), 4 * CONSUMERS);\n"
-         "      mbarrier_init(ds_empty(shared, turn), 4);\n"
+         "  }\n"
+         "\n"
+         "  // All consumers arrive and wait");
+    if (sums) {
+      TEXT(", and the warps of dQ arrive");
+    }
+    TEXT(": K, V and all steps have been read.\n"
+         "  named_barrier_sync(2, READERS);\n"
+         "  const int thread = threadIdx.x - 128;\n"
+         "  const int valid = args->seqlen_k - work->key_begin;\n"
+         "  unsigned char *const dv_tile = smem + BLOCK_N * DK_ROW_BYTES;\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("  const int key_batch = work->at->k_batch, key_row = work->at->k_row + work->key_begin;\n");
+    } else {
+      TEXT("  const int key_batch = work->batch, key_row = work->key_begin;\n");
+    }
+    TEXT("  uint16_t *const dk_rows = (uint16_t *)args->dk + key_batch * args->dk_batch_stride +\n"
+         "                            work->kv_head * args->dk_head_stride + key_row * args->dk_row_stride;\n"
+         "  uint16_t *const dv_rows = (uint16_t *)args->dv + key_batch * args->dv_batch_stride +\n"
+         "                            work->kv_head * args->dv_head_stride + key_row * args->dv_row_stride;\n"
+         "  if (args->accumulate) {\n"
+         "    load_gradient(smem, dk_rows, args->dk_row_stride, BLOCK_N, HEAD_DIM, valid, thread,\n"
+         "                  CONSUMER_THREADS);\n"
+         "    load_gradient(dv_tile, dv_rows, args->dv_row_stride, BLOCK_N, HEAD_DIM_V, valid, thread,\n"
+         "                  CONSUMER_THREADS);\n"
+         "    // All consumers arrive and wait: hands over what dK and dV are added to.\n"
+         "    named_barrier_sync(1, CONSUMER_THREADS);\n"
+         "  }\n"
+         "  const int row = ");
+    STRING(wide ? "" : "consumer * 64 + ");
+    TEXT("warp * 16;\n");
+    if (dropout) {
+      TEXT("  const float dv_scale = args->score.dropout_scale;\n");
+    } else {
+      TEXT("  const float dv_scale = 1.0f;\n");
+    }
+    if (k_half) {
+      TEXT("  round_columns(smem + row * DK_ROW_BYTES, DK_ROW_BYTES, dk, 8, consumer * 128, HEAD_DIM,\n"
+           "                args->scale, args->accumulate, lane);\n"
+           "  round_columns(smem + row * DK_ROW_BYTES, DK_ROW_BYTES, dk + 32, 4, 64 + consumer * 32, HEAD_DIM,\n"
+           "                args->scale, args->accumulate, lane);\n");
+    } else {
+      TEXT("  round_columns(smem + row * DK_ROW_BYTES, DK_ROW_BYTES, dk, ");
+      INTEGER(k_width / 8);
+      TEXT(",\n"
+           "                ");
+      STRING(wide ? "consumer * K_COLUMNS" : "0");
+      TEXT(", HEAD_DIM, args->scale, args->accumulate, lane);\n");
+    }
+    if (v_half) {
+      TEXT("  round_columns(dv_tile + row * DV_ROW_BYTES, DV_ROW_BYTES, dv, 8, consumer * 128, HEAD_DIM_V,\n"
+           "                dv_scale, args->accumulate, lane);\n"
+           "  round_columns(dv_tile + row * DV_ROW_BYTES, DV_ROW_BYTES, dv + 32, 4, 64 + consumer * 32,\n"
+           "                HEAD_DIM_V, dv_scale, args->accumulate, lane);\n");
+    } else {
+      TEXT("  round_columns(dv_tile + row * DV_ROW_BYTES, DV_ROW_BYTES, dv, ");
+      INTEGER(v_width / 8);
+      TEXT(",\n"
+           "                ");
+      STRING(wide ? "consumer * V_COLUMNS" : "0");
+      TEXT(", HEAD_DIM_V, dv_scale, args->accumulate, lane);\n");
+    }
+    TEXT("  // All consumers arrive and wait: hands over the tiles of dK and dV.\n"
+         "  named_barrier_sync(1, CONSUMER_THREADS);\n"
+         "  store_gradient(dk_rows, args->dk_row_stride, smem, BLOCK_N, HEAD_DIM, valid, thread,\n"
+         "                 CONSUMER_THREADS);\n"
+         "  store_gradient(dv_rows, args->dv_row_stride, dv_tile, BLOCK_N, HEAD_DIM_V, valid, thread,\n"
+         "                 CONSUMER_THREADS);\n");
+    if (sums && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) {
+      TEXT("  if (is_direct(args))\n"
+           "    clear_unseen_rows(args, work->at->q_batch, work->at->q_row, work->first_head,\n"
+           "                      args->heads_q / args->heads_kv, work->row_begin, work->row_end, HEAD_DIM,\n"
+           "                      thread, CONSUMER_THREADS);\n");
+    }
+    TEXT("}\n"
+         "\n"
+         "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, 1)\n"
+         "    ");
+    STRING(stem);
+    TEXT("(\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("        const __grid_constant__ attnpress_bwd_sm90_ragged_args args) {\n");
+    } else {
+      TEXT("        const __grid_constant__ attnpress_bwd_sm90_args args) {\n");
+    }
+    TEXT("  extern __shared__ __align__(1024) unsigned char smem[];\n"
+         "  const uint32_t shared = shared_address(smem);\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("  __shared__ SequencePlace sequence;\n"
+           "  __shared__ Work found;\n"
+           "  if (threadIdx.x < 32)\n"
+           "    write_work(&found, &sequence, &args.batch, blockIdx.x);\n"
+           "  // Tensor maps are where dense kernels have them.\n"
+           "  const attnpress_bwd_sm90_args *const maps = (const attnpress_bwd_sm90_args *)&args;\n");
+    } else {
+      TEXT("  const attnpress_bwd_sm90_args *const maps = &args;\n");
+    }
+    TEXT("  if (threadIdx.x == 0) {\n"
+         "    prefetch_tensor_map(&maps->q);\n"
+         "    prefetch_tensor_map(&maps->dout);\n"
+         "    prefetch_tensor_map(&maps->k);\n"
+         "    prefetch_tensor_map(&maps->v);\n"
+         "    mbarrier_init(k_full(shared), 1);\n"
+         "    mbarrier_init(v_full(shared), 1);\n");
+    if (sums) {
+      TEXT("    for (int turn = 0; turn < 2; ++turn) {\n"
+           "      mbarrier_init(ds_full(shared, turn), 4 * CONSUMERS);\n"
+           "      mbarrier_init(ds_empty(shared, turn), 4);\n"
+           "    }\n");
+    }
+    TEXT("    for (int stage = 0; stage < STAGES; ++stage) {\n"
+         "      mbarrier_init(q_full(shared, stage), 2);\n"
+         "      mbarrier_init(do_full(shared, stage), 1);\n"
+         "      mbarrier_init(step_empty(shared, stage), 4 * CONSUMERS);\n"
          "    }\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("    for (int i = 0; i < 2 + STAGES; ++i)\n"
+           "      mbarrier_init(shared_address(&tail_barriers[i]), 1);\n");
+    }
+    TEXT("    fence_mbarrier_init();\n"
+         "  }\n"
+         "  // All threads arrive and wait: hands over the barriers");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT(", and the work");
+    }
+    TEXT(".\n"
+         "  __syncthreads();\n"
+         "\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("  if (found.key_begin < 0)\n"
+           "    return;\n"
+           "  const Work work = found;\n"
+           "  const attnpress_bwd_args bwd =\n"
+           "      args_of_lengths(&args.batch, sequence.seqlen_q, sequence.seqlen_k);\n");
+    } else {
+      TEXT("  const attnpress_bwd_args &bwd = args.bwd;\n"
+           "  const Work work = find_work(&bwd, blockIdx.x);\n");
+    }
+    TEXT("  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
+         "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);\n"
+         "  if (warp < 4) {\n"
+         "    decrease_registers(PRODUCER_REGISTERS);\n");
+    if (merged) {
+      TEXT("    produce_and_sum(maps, &bwd, smem, shared, &work);\n");
+    } else {
+      TEXT("    if (threadIdx.x == 0 && work.steps > 0)\n"
+           "      produce(maps, shared, &work);\n"
+           "    if (warp == 1)\n"
+           "      produce_rows(&bwd, smem, shared, &work);\n");
+    }
+    if (sums && !merged) {
+      TEXT("  } else if (warp >= 4 + 4 * CONSUMERS) {\n"
+           "    decrease_registers(DQ_REGISTERS);\n"
+           "    sum_dq(&bwd, ");
+      STRING(bulk ? "smem, " : "");
+      TEXT("shared, &work);\n");
+    }
+    TEXT("  } else {\n"
+         "    increase_registers(CONSUMER_REGISTERS);\n"
+         "    consume(&bwd, smem, shared, &work, warp / 4 - 1);\n"
+         "  }\n"
+         "}\n");
   }
-  TEXT("    for (int stage = 0; stage < STAGES; ++stage) {\n"
-       "      mbarrier_init(q_full(shared, stage), 2);\n"
-       "      mbarrier_init(do_full(shared, stage), 1);\n"
-       "      mbarrier_init(step_empty(shared, stage), 4 * CONSUMERS);\n"
-       "    }\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("    for (int i = 0; i < 2 + STAGES; ++i)\n"
-         "      mbarrier_init(shared_address(&tail_barriers[i]), 1);\n");
-  }
-  TEXT("    fence_mbarrier_init();\n"
-       "  }\n"
-       "  // All threads arrive and wait: hands over the barriers");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT(", and the work");
-  }
-  TEXT(".\n"
-       "  __syncthreads();\n"
-       "\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("  if (found.key_begin < 0)\n"
-         "    return;\n"
-         "  const Work work = found;\n"
-         "  const attnpress_bwd_args bwd =\n"
-         "      args_of_lengths(&args.batch, sequence.seqlen_q, sequence.seqlen_k);\n");
-  } else {
-    TEXT("  const attnpress_bwd_args &bwd = args.bwd;\n"
-         "  const Work work = find_work(&bwd, blockIdx.x);\n");
-  }
-  TEXT("  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
-       "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);\n"
-       "  if (warp < 4) {\n"
-       "    decrease_registers(PRODUCER_REGISTERS);\n");
-  if (merged) {
-    TEXT("    produce_and_sum(maps, &bwd, smem, shared, &work);\n");
-  } else {
-    TEXT("    if (threadIdx.x == 0 && work.steps > 0)\n"
-         "      produce(maps, shared, &work);\n"
-         "    if (warp == 1)\n"
-         "      produce_rows(&bwd, smem, shared, &work);\n");
-  }
-  if (sums && !merged) {
-    TEXT("  } else if (warp >= 4 + 4 * CONSUMERS) {\n"
-         "    decrease_registers(DQ_REGISTERS);\n"
-         "    sum_dq(&bwd, ");
-    STRING(bulk ? "smem, " : "");
-    TEXT("shared, &work);\n");
-  }
-  TEXT("  } else {\n"
-       "    increase_registers(CONSUMER_REGISTERS);\n"
-       "    consume(&bwd, smem, shared, &work, warp / 4 - 1);\n"
-       "  }\n"
-       "}\n");
 }

@@ -449,53 +449,55 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "    tma_load_4d(shared + slab * KEY_SLAB_BYTES, &args->k, full, slab * 64, row, work->kv_head,\n"
        "                batch);\n"
        "}\n"
-       "\n"
-       "// One thread: Q and dO of step `n`, and V with the first.\n"
-       "__device__ __forceinline__ void load_step(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
-       "                                          const Work *work, int n, Step step, Stage stage) {\n"
-       "  // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
-       "  wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("  const bool tail = is_tail(work, step);\n"
-         "  const uint32_t q = tail ? step_loaded(stage.index) : q_full(shared, stage.index);\n"
-         "  const uint32_t dout = tail ? q : do_full(shared, stage.index);\n"
-         "  const uint32_t v = has_key_tail(work) ? v_loaded() : v_full(shared);\n"
-         "  const int row = work->at->q_row + step.row, batch = work->at->q_batch;\n"
-         "  const int key = work->at->k_row + work->key_begin, key_batch = work->at->k_batch;\n"
-         "  mbarrier_arrive_expect(q, tail ? Q_BYTES + DO_BYTES : Q_BYTES);\n"
-         "  if (tail)\n"
-         "    mbarrier_arrive(q_full(shared, stage.index));\n");
-  } else {
-    TEXT("  const uint32_t q = q_full(shared, stage.index), dout = do_full(shared, stage.index);\n"
-         "  const uint32_t v = v_full(shared);\n"
-         "  const int row = step.row, batch = work->batch;\n"
-         "  const int key = work->key_begin, key_batch = work->batch;\n"
-         "  mbarrier_arrive_expect(q, Q_BYTES);\n");
+       "\n");
+  if ((block_n != 80) && (block_n != 96)) {
+    TEXT("// One thread: Q and dO of step `n`, and V with the first.\n"
+         "__device__ __forceinline__ void load_step(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
+         "                                          const Work *work, int n, Step step, Stage stage) {\n"
+         "  // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
+         "  wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("  const bool tail = is_tail(work, step);\n"
+           "  const uint32_t q = tail ? step_loaded(stage.index) : q_full(shared, stage.index);\n"
+           "  const uint32_t dout = tail ? q : do_full(shared, stage.index);\n"
+           "  const uint32_t v = has_key_tail(work) ? v_loaded() : v_full(shared);\n"
+           "  const int row = work->at->q_row + step.row, batch = work->at->q_batch;\n"
+           "  const int key = work->at->k_row + work->key_begin, key_batch = work->at->k_batch;\n"
+           "  mbarrier_arrive_expect(q, tail ? Q_BYTES + DO_BYTES : Q_BYTES);\n"
+           "  if (tail)\n"
+           "    mbarrier_arrive(q_full(shared, stage.index));\n");
+    } else {
+      TEXT("  const uint32_t q = q_full(shared, stage.index), dout = do_full(shared, stage.index);\n"
+           "  const uint32_t v = v_full(shared);\n"
+           "  const int row = step.row, batch = work->batch;\n"
+           "  const int key = work->key_begin, key_batch = work->batch;\n"
+           "  mbarrier_arrive_expect(q, Q_BYTES);\n");
+    }
+    TEXT("#pragma unroll\n"
+         "  for (int slab = 0; slab < K_SLABS; ++slab)\n"
+         "    tma_load_4d(shared + Q_OFFSET + stage.index * Q_BYTES + slab * ROW_SLAB_BYTES, &args->q, q,\n"
+         "                slab * 64, row, step.head, batch);\n"
+         "  if (n == 0) {\n"
+         "    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
+         "#pragma unroll\n"
+         "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
+         "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,\n"
+         "                  work->kv_head, key_batch);\n"
+         "  }\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("  if (!tail)\n"
+           "    mbarrier_arrive_expect(dout, DO_BYTES);\n");
+    } else {
+      TEXT("  mbarrier_arrive_expect(dout, DO_BYTES);\n");
+    }
+    TEXT("#pragma unroll\n"
+         "  for (int slab = 0; slab < V_SLABS; ++slab)\n"
+         "    tma_load_4d(shared + DO_OFFSET + stage.index * DO_BYTES + slab * ROW_SLAB_BYTES, &args->dout,\n"
+         "                dout, slab * 64, row, step.head, batch);\n"
+         "}\n"
+         "\n");
   }
-  TEXT("#pragma unroll\n"
-       "  for (int slab = 0; slab < K_SLABS; ++slab)\n"
-       "    tma_load_4d(shared + Q_OFFSET + stage.index * Q_BYTES + slab * ROW_SLAB_BYTES, &args->q, q,\n"
-       "                slab * 64, row, step.head, batch);\n"
-       "  if (n == 0) {\n"
-       "    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
-       "#pragma unroll\n"
-       "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
-       "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,\n"
-       "                  work->kv_head, key_batch);\n"
-       "  }\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("  if (!tail)\n"
-         "    mbarrier_arrive_expect(dout, DO_BYTES);\n");
-  } else {
-    TEXT("  mbarrier_arrive_expect(dout, DO_BYTES);\n");
-  }
-  TEXT("#pragma unroll\n"
-       "  for (int slab = 0; slab < V_SLABS; ++slab)\n"
-       "    tma_load_4d(shared + DO_OFFSET + stage.index * DO_BYTES + slab * ROW_SLAB_BYTES, &args->dout,\n"
-       "                dout, slab * 64, row, step.head, batch);\n"
-       "}\n"
-       "\n"
-       "// Four of a step's rows of lse, or, from lane 16 on, of delta.\n"
+  TEXT("// Four of a step's rows of lse, or, from lane 16 on, of delta.\n"
        "__device__ __forceinline__ float4 fetch_rows(const attnpress_bwd_args *args, const Work *work,\n"
        "                                             Step step) {\n"
        "  const int lane = threadIdx.x % 32;\n");
@@ -508,70 +510,72 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  return *(const float4 *)((lane < 16 ? args->lse_log2 : args->delta) + from + lane % 16 * 4);\n"
        "}\n"
-       "\n"
-       "// One warp: these rows, to where they belong.\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("// `parities`: of the stages' next phase of step_loaded(), a bit each.\n"
-         "__device__ __forceinline__ void store_rows(unsigned char *smem, uint32_t shared, const Work *work,\n"
-         "                                           float4 four, Step step, Stage stage,\n"
-         "                                           uint32_t *parities) {\n");
-  } else {
-    TEXT("__device__ __forceinline__ void store_rows(unsigned char *smem, uint32_t shared, float4 four,\n"
-         "                                           Stage stage) {\n");
+       "\n");
+  if ((block_n != 80) && (block_n != 96)) {
+    TEXT("// One warp: these rows, to where they belong.\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("// `parities`: of the stages' next phase of step_loaded(), a bit each.\n"
+           "__device__ __forceinline__ void store_rows(unsigned char *smem, uint32_t shared, const Work *work,\n"
+           "                                           float4 four, Step step, Stage stage,\n"
+           "                                           uint32_t *parities) {\n");
+    } else {
+      TEXT("__device__ __forceinline__ void store_rows(unsigned char *smem, uint32_t shared, float4 four,\n"
+           "                                           Stage stage) {\n");
+    }
+    TEXT("  // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
+         "  wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n"
+         "  *(float4 *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES + threadIdx.x % 32 * 16) = four;\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("  if (is_tail(work, step)) {\n"
+           "    const int valid = work->at->seqlen_q - step.row;\n"
+           "    // The copy engine hands over Q and dO.\n"
+           "    wait_for_phase(step_loaded(stage.index), *parities >> stage.index & 1);\n"
+           "    *parities ^= 1u << stage.index;\n"
+           "    clear_rows(smem + Q_OFFSET + stage.index * Q_BYTES, K_SLABS, BLOCK_M, valid);\n"
+           "    clear_rows(smem + DO_OFFSET + stage.index * DO_BYTES, V_SLABS, BLOCK_M, valid);\n"
+           "    __syncwarp();\n"
+           "    arrive_once(do_full(shared, stage.index));\n"
+           "  }\n");
+    }
+    TEXT("  // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+         "  __syncwarp();\n"
+         "  arrive_once(q_full(shared, stage.index));\n"
+         "}\n"
+         "\n"
+         "// One thread: K and V of the block's keys, then Q and dO of each step.\n"
+         "__device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
+         "                                        const Work *work) {\n"
+         "  load_keys(args, shared, work);\n"
+         "  Step step = {work->first_head, work->row_begin};\n"
+         "  Stage stage = {0, 0};\n"
+         "  for (int n = 0; n < work->steps; ++n) {\n"
+         "    load_step(args, shared, work, n, step, stage);\n"
+         "    stage = next_stage(stage, STAGES);\n"
+         "    step = step_after(step, work);\n"
+         "  }\n"
+         "}\n"
+         "\n"
+         "// One warp: lse and delta of each step, four rows a lane.\n"
+         "__device__ __forceinline__ void produce_rows(const attnpress_bwd_args *args, unsigned char *smem,\n"
+         "                                             uint32_t shared, const Work *work) {\n"
+         "  Step step = {work->first_head, work->row_begin};\n"
+         "  Stage stage = {0, 0};\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("  uint32_t parities = 0;\n"
+           "  clear_keys(smem, shared, work);\n");
+    }
+    TEXT("  for (int n = 0; n < work->steps; ++n) {\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("    store_rows(smem, shared, work, fetch_rows(args, work, step), step, stage, &parities);\n");
+    } else {
+      TEXT("    store_rows(smem, shared, fetch_rows(args, work, step), stage);\n");
+    }
+    TEXT("    stage = next_stage(stage, STAGES);\n"
+         "    step = step_after(step, work);\n"
+         "  }\n"
+         "}\n");
   }
-  TEXT("  // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
-       "  wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n"
-       "  *(float4 *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES + threadIdx.x % 32 * 16) = four;\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("  if (is_tail(work, step)) {\n"
-         "    const int valid = work->at->seqlen_q - step.row;\n"
-         "    // The copy engine hands over Q and dO.\n"
-         "    wait_for_phase(step_loaded(stage.index), *parities >> stage.index & 1);\n"
-         "    *parities ^= 1u << stage.index;\n"
-         "    clear_rows(smem + Q_OFFSET + stage.index * Q_BYTES, K_SLABS, BLOCK_M, valid);\n"
-         "    clear_rows(smem + DO_OFFSET + stage.index * DO_BYTES, V_SLABS, BLOCK_M, valid);\n"
-         "    __syncwarp();\n"
-         "    arrive_once(do_full(shared, stage.index));\n"
-         "  }\n");
-  }
-  TEXT("  // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
-       "  __syncwarp();\n"
-       "  arrive_once(q_full(shared, stage.index));\n"
-       "}\n"
-       "\n"
-       "// One thread: K and V of the block's keys, then Q and dO of each step.\n"
-       "__device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
-       "                                        const Work *work) {\n"
-       "  load_keys(args, shared, work);\n"
-       "  Step step = {work->first_head, work->row_begin};\n"
-       "  Stage stage = {0, 0};\n"
-       "  for (int n = 0; n < work->steps; ++n) {\n"
-       "    load_step(args, shared, work, n, step, stage);\n"
-       "    stage = next_stage(stage, STAGES);\n"
-       "    step = step_after(step, work);\n"
-       "  }\n"
-       "}\n"
-       "\n"
-       "// One warp: lse and delta of each step, four rows a lane.\n"
-       "__device__ __forceinline__ void produce_rows(const attnpress_bwd_args *args, unsigned char *smem,\n"
-       "                                             uint32_t shared, const Work *work) {\n"
-       "  Step step = {work->first_head, work->row_begin};\n"
-       "  Stage stage = {0, 0};\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("  uint32_t parities = 0;\n"
-         "  clear_keys(smem, shared, work);\n");
-  }
-  TEXT("  for (int n = 0; n < work->steps; ++n) {\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("    store_rows(smem, shared, work, fetch_rows(args, work, step), step, stage, &parities);\n");
-  } else {
-    TEXT("    store_rows(smem, shared, fetch_rows(args, work, step), stage);\n");
-  }
-  TEXT("    stage = next_stage(stage, STAGES);\n"
-       "    step = step_after(step, work);\n"
-       "  }\n"
-       "}\n"
-       "// ---- The consumers ----\n"
+  TEXT("// ---- The consumers ----\n"
        "\n");
   if (k_in_regs || v_in_regs) {
     TEXT("// Fragments of a warp's 16 keys, as A, whose first row is at `keys`: `steps` times 16 columns.\n"

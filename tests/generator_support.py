@@ -184,6 +184,10 @@ def random_tile(rng: random.Random, variant: Variant) -> Tile:
                 return tile
         return tile_of(variant)
     if variant["pass"] != "fwd":  # too few of those that could be drawn would be legal
+        if variant["pass"] == "bwd" and variant.arch == 90:  # consumers that share columns
+            tile = producer_tile(variant, 64, rng.choice((80, 96)), 3)
+            if not problems(variant, tile):
+                return tile
         return tile_of(variant)
     for _ in range(50):
         if variant.arch == 90:

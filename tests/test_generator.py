@@ -244,6 +244,37 @@ def test_illegal_tiles_of_wide_head_dims(tile: str, problem: str) -> None:
     assert any(problem in sentence for sentence in found), found
 
 
+@pytest.mark.parametrize(
+    ("stem", "tile", "problem"),
+    [
+        ("flash_bwd_hdim192_bf16_sm90", "m64n80s3", ""),
+        ("flash_bwd_hdim136_fp16_window_alibi_biasfp32_sm90", "m64n80s3", ""),
+        ("flash_bwd_hdim192v128_bf16_causal_sm90", "m64n96s4", ""),
+        ("flash_bwd_hdim192_bf16_sm90", "m64n96s3", "96 keys has head dims of V up to 128"),
+        ("flash_bwd_hdim200_bf16_sm90", "m64n80s3", "80 keys has head dims 136 to 192"),
+        ("flash_bwd_hdim128_bf16_sm90", "m64n80s3", "80 keys has head dims 136 to 192"),
+        ("flash_bwd_hdim192_bf16_ragged_sm90", "m64n80s3", "80 keys has sequences of one length"),
+        ("flash_bwd_hdim192_bf16_softcap_sm90", "m64n80s3", "80 keys has no softcap"),
+        ("flash_bwd_hdim192_bf16_dropout_sm90", "m64n80s3", "80 keys has no dropout"),
+        ("flash_bwd_hdim192_bf16_sm90", "m128n80s3", "80 keys has 64 query rows"),
+        ("flash_bwd_hdim192_bf16_sm90", "m64n80s3d4", "no warps of its own for dQ"),
+        ("flash_bwd_hdim192_bf16_sm90", "m64n80s2", "80 keys has 3 to 8 stages"),
+        ("flash_bwd_hdim192_bf16_sm90", "m64n80s4", "bytes of shared memory are over"),
+        ("flash_bwd_dkv_hdim192_bf16_sm90", "m64n80s3", "block_m, block_n 64, 80 are none of"),
+        (
+            "flash_bwd_hdim192v128_bf16_window_alibi_biasbf16_sm90",
+            "m64n96s3",
+            "96 keys has no bias beside ALiBi under a window",
+        ),
+    ],
+)
+def test_tiles_whose_consumers_share_columns(stem: str, tile: str, problem: str) -> None:
+    """Of the backward pass on sm90: legal where they are right, elsewhere refused by name."""
+    variant = parse_stem(stem)
+    found = problems(variant, parse_tile(tile, variant))
+    assert any(problem in one for one in found) if problem else found == [], found
+
+
 def test_wide_tiles_have_two_consumers() -> None:
     tile = parse_tile("m64n64s1", HOPPER.replace(hdim=512, hdim_v=512))
     assert (tile.warps_m, tile.warps_n, tile.threads) == (4, 2, 384)
@@ -666,7 +697,7 @@ def test_wgmma_headers_are_what_a_person_would_write() -> None:
         assert text.endswith("}\n") and "\n\n\n" not in text
         assert not re.search(r"[ \t]\n|//%|<%|%>|<#|#>|\$\{|\t", text), columns
         kinds = ("ss", "rs_trans")
-        if columns in (32, 64, 128, 256):
+        if columns in (32, 64, 80, 96, 128, 256):
             kinds += ("ss_trans", "ss_trans_both")
         if columns % 16 == 0:
             kinds += ("rs",)

@@ -137,6 +137,8 @@ def producer_tile(
     """A tile of an sm90 template: what its three numbers leave open follows from them."""
     warps_m = (128 if variant["pass"] in KEY_PASSES else block_m) // 16
     warps_n = 1
+    if shares_columns(variant, block_n):
+        warps_m = COLUMN_CONSUMERS * CONSUMER_ROWS // 16
     if is_wide(variant):
         warps_m, warps_n = CONSUMER_ROWS // 16, 2
     tile = make_tile(
@@ -144,6 +146,12 @@ def producer_tile(
         dq_warps=dq_warps, k_in_regs=k_in_regs, v_in_regs=v_in_regs, ahead=ahead,
     )  # fmt: skip
     return sized(variant, tile)
+
+
+def shares_columns(variant: Variant, block_n: int) -> bool:
+    """Whether the consumers of a backward kernel of sm90 have columns of dK and dV, transposed,
+    for all keys of a thread block."""
+    return variant["pass"] == "bwd" and variant.arch == 90 and block_n in COLUMN_KEYS
 
 
 def is_wide(variant: Variant) -> bool:
@@ -296,6 +304,8 @@ def _backward_producer_smem_bytes(variant: Variant, tile: Tile) -> int:
     if variant["pass"] == "bwd_dq":
         rows = tile.block_m + tile.stages * tile.block_n
         return 2 * SLAB_COLUMNS * slabs * rows + 8 * (2 + 3 * tile.stages)
+    if shares_columns(variant, tile.block_n):
+        return _column_smem_bytes(variant, tile)
     rows = tile.block_n + tile.stages * tile.block_m
     ds_bytes = 2 * tile.block_n * row_bytes(tile.block_m) if variant["pass"] == "bwd" else 0
     if exchanges(variant):
@@ -306,6 +316,17 @@ def _backward_producer_smem_bytes(variant: Variant, tile: Tile) -> int:
         ds_bytes += 4 * tile.block_m * variant.hdim
     ring_bytes = tile.stages * (8 * tile.block_m + 3 * 8)
     return 2 * SLAB_COLUMNS * slabs * rows + ds_bytes + ring_bytes + 6 * 8
+
+
+def _column_smem_bytes(variant: Variant, tile: Tile) -> int:
+    """K and V; rings of Q and lse and, of two stages, of dO and delta; P and dS of two slabs each,
+    and the barriers."""
+    k_slabs = _ceil_div(variant.hdim, SLAB_COLUMNS)
+    v_slabs = _ceil_div(variant.hdim_v, SLAB_COLUMNS)
+    places = tile.stages * k_slabs + COLUMN_DO_STAGES * v_slabs + 4
+    slab_rows = (k_slabs + v_slabs) * tile.block_n + places * tile.block_m
+    stages = tile.stages + COLUMN_DO_STAGES
+    return 2 * SLAB_COLUMNS * slab_rows + stages * (4 * tile.block_m + 2 * 8) + 6 * 8
 
 
 def _changes_scores(variant: Variant) -> bool:
@@ -591,6 +612,8 @@ def _backward_producer_problems(variant: Variant, tile: Tile) -> list[str]:
     )  # fmt: skip
     kept, room = _fragment_registers(variant, tile)
     limit = limits(variant).block_smem_bytes
+    if shares_columns(variant, tile.block_n):
+        return _column_problems(variant, tile, plain, limit)
     if variant.sequences == "ragged":
         limit -= FOUND_UNIT_BYTES
     sum_of_dims = variant.hdim + variant.hdim_v
@@ -620,6 +643,36 @@ def _backward_producer_problems(variant: Variant, tile: Tile) -> list[str]:
             kept <= room or not (tile.k_in_regs or tile.v_in_regs or tile.ahead),
             f"dK, dV and fragments of K and V take {kept} registers a thread, over {room}",
         ),
+        (tile == plain, f"{tile.name} has other fields than {plain}"),
+        (plain.smem_bytes <= limit, f"{plain.smem_bytes} bytes of shared memory are over {limit}"),
+    )
+    return [sentence for holds, sentence in checks if not holds]
+
+
+def _column_problems(variant: Variant, tile: Tile, plain: Tile, limit: int) -> list[str]:
+    """problems() of tiles whose consumers share the columns of dK and dV."""
+    keys = f"a tile of {tile.block_n} keys"
+    checks = (
+        (variant["pass"] == "bwd", f"{keys} is of pass bwd"),
+        (
+            136 <= variant.hdim <= 192 and variant.hdim_v <= 192,
+            f"{keys} has head dims 136 to 192, of V up to 192",
+        ),
+        (
+            tile.block_n == 80 or variant.hdim_v <= 128,
+            f"{keys} has head dims of V up to 128: dV in registers",
+        ),
+        (
+            tile.block_n == 80
+            or not (variant.mask == "window" and variant.alibi and variant.bias != "none"),
+            f"{keys} has no bias beside ALiBi under a window: registers",
+        ),
+        (variant.sequences == "dense", f"{keys} has sequences of one length"),
+        (not variant.softcap, f"{keys} has no softcap"),
+        (not variant.dropout, f"{keys} has no dropout"),
+        (tile.block_m == CONSUMER_ROWS, f"{keys} has {CONSUMER_ROWS} query rows"),
+        (tile.dq_warps == 0, f"{keys} has no warps of its own for dQ"),
+        (3 <= tile.stages <= 8, f"{keys} has 3 to 8 stages"),
         (tile == plain, f"{tile.name} has other fields than {plain}"),
         (plain.smem_bytes <= limit, f"{plain.smem_bytes} bytes of shared memory are over {limit}"),
     )
@@ -797,6 +850,10 @@ BACKWARD_PRODUCER_SHAPES = ((64, 128, 2, 4), (64, 128, 2, 0))
 EXCHANGE_SHAPES = ((64, 64, 3, 4), (64, 64, 2, 4), (64, 64, 3, 0), (64, 64, 2, 0))
 EXCHANGE_SHAPES_TO_128 = ((64, 128, 3, 0),)
 BACKWARD_DQ_PRODUCER_SHAPES = ((128, 64, 2, 0), (128, 32, 2, 0))
+# Tiles whose three consumers have 64 columns of dK and dV each; legal, nowhere the rule's.
+COLUMN_KEYS = (80, 96)
+COLUMN_CONSUMERS = 3
+COLUMN_DO_STAGES = 2
 EXCHANGE_TEMPLATE = "attention/flash_bwd_exchange_sm90.cu.j2"
 
 # Of the gradient by the bias: block_m, block_n, warps_m, warps_n. Several thread blocks an SM hide

@@ -32,11 +32,13 @@ static void read_tile(const char *source, const ap_variant *variant, ap_tile *ti
   field[AP_ATTENTION_TILE_BLOCK_N] = source_constant(source, "BLOCK_N");
   tile->smem_bytes = source_constant(source, "SMEM_BYTES");
   if (variant->axis[AP_ATTENTION_ARCH] == 90 &&
-      !variant->axis[AP_ATTENTION_DECODE]) { /* a consumer for each 64 rows, or two consumers of
-                                                keys, and the producer */
+      !variant->axis[AP_ATTENTION_DECODE]) { /* a consumer for each 64 rows, or some of keys or
+                                                columns, and the producer */
     const int backward = variant->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD ||
                          variant->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD_DKV;
-    field[AP_ATTENTION_TILE_WARPS_M] = backward ? 8 : field[AP_ATTENTION_TILE_BLOCK_M] / 16;
+    field[AP_ATTENTION_TILE_WARPS_M] = !backward ? field[AP_ATTENTION_TILE_BLOCK_M] / 16
+                                       : source_constant(source, "CONSUMERS") == 3 ? 12
+                                                                                   : 8;
     field[AP_ATTENTION_TILE_PRODUCER] = 1;
     if (variant->axis[AP_ATTENTION_HDIM_V] > AP_ATTENTION_SM90_HDIM_MAX) {
       field[AP_ATTENTION_TILE_BLOCK_M] = AP_ATTENTION_WARPGROUP_ROWS;

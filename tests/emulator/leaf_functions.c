@@ -70,6 +70,7 @@ const leaf_function leaf_functions_sm90[] = {
     {"leaf_wgmma_n64_fp16_rs", LEAF_WGMMA_FP16, LANE_WORDS, 64, 64, 0, 0},
     {"leaf_wgmma_n64_bf16_rs", LEAF_WGMMA_BF16, LANE_WORDS, 64, 64, 0, 0},
     WGMMA_TRANS(64),
+    WGMMA_TRANS(96),
     WGMMA_TRANS(128),
     WGMMA_TRANS(256),
 };

@@ -188,7 +188,7 @@ __device__ __forceinline__ constexpr int register_of(int word, int n) {
 #define WGMMA_SS_TRANS(n, type)                                                                    \
   KERNEL(leaf_wgmma_n##n##_##type##_ss_trans, 128) {                                               \
     SHARED;                                                                                        \
-    store_operands(smem, &args, n);                                                                \
+    store_operands(smem, &args, (n + 63) / 64 * 64);                                               \
     const uint64_t a = wgmma_descriptor(shared, 1024, 0);                                          \
     const uint64_t b = wgmma_descriptor(shared + TILE_BYTES, 1024, TILE_BYTES);                    \
     BEFORE_PRODUCT(n);                                                                             \
@@ -201,7 +201,7 @@ __device__ __forceinline__ constexpr int register_of(int word, int n) {
 #define WGMMA_SS_TRANS_BOTH(n, type)                                                               \
   KERNEL(leaf_wgmma_n##n##_##type##_ss_trans_both, 128) {                                          \
     SHARED;                                                                                        \
-    store_operands(smem, &args, n);                                                                \
+    store_operands(smem, &args, (n + 63) / 64 * 64);                                               \
     const uint64_t a = wgmma_descriptor(shared, 1024, TILE_BYTES);                                 \
     const uint64_t b = wgmma_descriptor(shared + TILE_BYTES, 1024, TILE_BYTES);                    \
     BEFORE_PRODUCT(n);                                                                             \
@@ -230,5 +230,6 @@ WGMMA(256)
 WGMMA_RS_PLAIN(64, fp16)
 WGMMA_RS_PLAIN(64, bf16)
 WGMMA_TRANS(64)
+WGMMA_TRANS(96)
 WGMMA_TRANS(128)
 WGMMA_TRANS(256)
