@@ -108,7 +108,7 @@ attnpress_status ap_choose_backward(const ap_problem *problem, int deterministic
 attnpress_status ap_choose_backward_range(const ap_problem *maxima, int deterministic,
                                           const ap_device *device, ap_launches *range);
 
-/* ---- choose.c -------------------------------------------------------------------------------- */
+/* ---- choose.c, choose_rows.c, choose_splits.c, choose_range.c --------------------------------- */
 
 /** How a problem is run on a device. */
 typedef struct ap_plan {

@@ -1,0 +1,69 @@
+/* What the choices of a forward call share: choose_rows.c, choose_splits.c, choose.c and
+ * choose_range.c, each of which calls those before it. */
+#pragma once
+#include "attention/attention.h"
+
+enum { AP_WORKSPACE_ALIGNMENT = 256 };
+
+/** Of numbers that are not negative. A processor divides 32 bits faster than 64, and a call has a
+ * dozen of these. */
+static inline int64_t ceil_div(int64_t a, int64_t b) {
+  const int64_t sum = a + b - 1;
+  return (uint64_t)(sum | b) >> 32 == 0 ? (int64_t)((uint32_t)sum / (uint32_t)b) : sum / b;
+}
+
+static inline size_t ap_align_workspace(size_t bytes) {
+  return (bytes + AP_WORKSPACE_ALIGNMENT - 1) & ~(size_t)(AP_WORKSPACE_ALIGNMENT - 1);
+}
+
+/** Query heads of a key head. */
+static inline int32_t ap_group_of(const ap_problem *problem) {
+  return problem->heads_kv ? problem->heads_q / problem->heads_kv : 1;
+}
+
+/** What the thread blocks of a scheduled kernel keep of the splits that they add up: 8 columns for lse,
+ * and those of O in groups of 64. */
+static inline size_t ap_kept_bytes(const ap_problem *problem, const ap_tile *tile, size_t blocks) {
+  const size_t columns = 8 + 64 * (size_t)ceil_div(problem->hdim_v, 64);
+  return blocks * (size_t)tile->field[AP_ATTENTION_TILE_BLOCK_M] * columns * sizeof(float);
+}
+
+/* ---- choose_rows.c --------------------------------------------------------------------------- */
+
+/** A length beyond all points where the choice of the rows changes. */
+enum { AP_SEQLEN_PROBED = 4096 };
+
+/** Fills mask, decode, architecture and packing; the tile stays that of one split. */
+attnpress_status ap_choose_rows(const ap_problem *problem, const ap_device *device, ap_plan *plan);
+/** Query heads that share a tile: all of a group, or one. */
+int32_t ap_choose_packing(const ap_problem *problem, const ap_tile *tile);
+/** Row blocks of a head, or of the heads that share a tile. Tiles with a producer hold whole
+ * positions in each warpgroup. */
+int64_t ap_count_row_blocks(const ap_problem *problem, const ap_tile *tile, int32_t heads_per_tile);
+/** Key blocks that the rows of `positions` positions see together, at most. */
+int64_t ap_count_key_blocks(const ap_problem *problem, int64_t positions, int64_t block_n);
+
+/* ---- choose_splits.c ------------------------------------------------------------------------- */
+
+/** With fewer key blocks, keys are not split where the number of splits is chosen. */
+enum { AP_SPLIT_KEY_BLOCKS_MIN = 5 };
+
+/** Rows and splits. Kernels of sm90 have no splits of ragged sequences: where splitting pays, other
+ * kernels run. */
+attnpress_status ap_choose_kernel(const ap_problem *problem, const ap_device *device,
+                                  ap_plan *plan);
+/** Tiles of rows, of all heads and batches: what a split has to compute. Of ragged sequences
+ * tiles with a producer count what is there, where that is less than the bounds. */
+int64_t ap_count_tiles(const ap_problem *problem, const ap_plan *plan, const ap_tile *tile);
+/** Rows of splits, at most, of problems that a split tile serves; SIZE_MAX: there is no bound. */
+size_t ap_most_partial_rows(const ap_problem *maxima, const ap_device *device, const ap_tile *tile);
+
+/* ---- choose.c -------------------------------------------------------------------------------- */
+
+/** Bytes of the partial outputs and, behind them, of the partial lse of `rows` rows of splits; 0: it
+ * passes 2^64. */
+int ap_partial_bytes(size_t rows, size_t hdim_v, size_t *lse_offset_bytes, size_t *all_bytes);
+/** What the schedule kernel leaves to the forward kernel: the ticket, units, sequences; and, with
+ * `splits`, to the combine kernel. */
+size_t ap_schedule_bytes(size_t batch, int splits, size_t *first_unit, size_t *sequences,
+                         size_t *sequence_splits);

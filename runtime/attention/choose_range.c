@@ -1,0 +1,148 @@
+/* All that may be chosen for forward calls whose batch and lengths are at most some. Which kernels
+ * these are depends on the batch and the lengths of the keys through splitting alone, and on the length
+ * of the queries at a few points: a single query, the decode rows, a warpgroup's rows. */
+#include "attention/choose_parts.h"
+#include "attention/score_mod.h"
+
+static attnpress_status add_launch(const ap_variant *variant, uint64_t variant_key,
+                                   const ap_tile *tile, const char *target, int snippet,
+                                   ap_launches *range) {
+  for (int i = 0; i < range->count; ++i)
+    if (range->launch[i].variant_key == variant_key)
+      return ATTNPRESS_OK;
+  RETURN_IF(range->count == AP_LAUNCHES_MAX, ATTNPRESS_NOT_SUPPORTED,
+            "more than %d kernels serve one range of shapes", AP_LAUNCHES_MAX);
+  range->launch[range->count++] = (ap_launch){.variant = *variant,
+                                              .variant_key = variant_key,
+                                              .tile = *tile,
+                                              .target = target,
+                                              .snippet = snippet};
+  return ATTNPRESS_OK;
+}
+
+/** Bytes of the map, at most, of problems that a tile serves: those of small row blocks have few
+ * queries. SIZE_MAX: there is no bound. */
+static size_t most_map_bytes(const ap_problem *problem, const ap_problem *maxima,
+                             const ap_tile *tile) {
+  ap_problem most = *maxima;
+  int32_t batches, heads, words;
+  const int few = tile->field[AP_ATTENTION_TILE_BLOCK_M] <= AP_ATTENTION_DECODE_ROWS;
+  if (few)
+    most.seqlen_q = problem->seqlen_q;
+  const int any = most.seqlen_q == 0 || maxima->seqlen_k == 0 ||
+                  (maxima->batch == 0 && maxima->mod_mask_uses & AP_MOD_USES_BATCH);
+  const int64_t alone = ap_count_map_words(&most, tile, 1, &batches, &heads, &words);
+  const int64_t packed =
+      ap_group_of(&most) > AP_ATTENTION_WARPGROUP_ROWS
+          ? 0
+          : ap_count_map_words(&most, tile, ap_group_of(&most), &batches, &heads, &words);
+  if (any || alone < 0 || packed < 0)
+    return SIZE_MAX;
+  return AP_WORKSPACE_ALIGNMENT +
+         (ATTNPRESS_MOD_MAP_BEGIN + (size_t)(alone > packed ? alone : packed)) * sizeof(uint32_t);
+}
+
+static attnpress_status add_workspace(const ap_problem *maxima, size_t rows, size_t more_bytes,
+                                      ap_launches *range) {
+  size_t lse_offset_bytes, bytes;
+  if (rows == SIZE_MAX || more_bytes == SIZE_MAX) {
+    range->workspace_bytes = SIZE_MAX;
+    return ATTNPRESS_OK;
+  }
+  RETURN_IF(!ap_partial_bytes(rows, (size_t)maxima->hdim_v, &lse_offset_bytes, &bytes),
+            ATTNPRESS_INVALID_ARGUMENT,
+            "the workspace of %d splits passes 2^64 bytes; ask for fewer splits",
+            (int)maxima->num_splits);
+  bytes += more_bytes;
+  if (bytes > range->workspace_bytes)
+    range->workspace_bytes = bytes;
+  return ATTNPRESS_OK;
+}
+
+/** Adds what one problem launches. */
+static attnpress_status add_choice(const ap_problem *problem, const ap_problem *maxima,
+                                   const ap_device *device, ap_launches *range) {
+  ap_plan plan;
+  FORWARD_IF(ap_choose(problem, device, &plan));
+  const int chosen = maxima->num_splits == 0 && maxima->seqlen_k > 0;
+  if (plan.variant.axis[AP_ATTENTION_SPLIT] && chosen && !maxima->batch_invariant &&
+      ceil_div(maxima->seqlen_k, plan.tile.field[AP_ATTENTION_TILE_BLOCK_N]) <
+          AP_SPLIT_KEY_BLOCKS_MIN)
+    return ATTNPRESS_OK; /* never with so few keys */
+  if (ap_has_map(problem))
+    FORWARD_IF(add_launch(&plan.map, ap_variant_key(&plan.map), &plan.map_tile, plan.map_target, 1,
+                          range));
+  size_t more_bytes = ap_has_map(problem) ? most_map_bytes(problem, maxima, &plan.tile) : 0;
+  if (ap_is_scheduled(&plan)) {
+    size_t first_unit, sequences, sequence_splits;
+    if (!plan.ready)
+      FORWARD_IF(add_launch(&plan.schedule, ap_variant_key(&plan.schedule), &plan.schedule_tile,
+                            plan.schedule_target, 0, range));
+    more_bytes = maxima->batch == 0 ? SIZE_MAX
+                                    : ap_schedule_bytes((size_t)maxima->batch,
+                                                        plan.variant.axis[AP_ATTENTION_SPLIT],
+                                                        &first_unit, &sequences, &sequence_splits);
+    if (plan.variant.axis[AP_ATTENTION_SPLIT] && more_bytes != SIZE_MAX)
+      more_bytes = ap_align_workspace(more_bytes);
+  }
+  FORWARD_IF(add_launch(&plan.variant, plan.variant_key, &plan.tile, plan.target,
+                        problem->mod_score || problem->mod_mask, range));
+  size_t rows = 0;
+  if (ap_needs_combine(&plan))
+    FORWARD_IF(add_launch(&plan.combine, plan.combine_key, &plan.combine_tile, plan.combine_target,
+                          0, range));
+  if (plan.variant.axis[AP_ATTENTION_SPLIT])
+    rows = ap_most_partial_rows(maxima, device, &plan.tile);
+  return add_workspace(maxima, rows, more_bytes, range);
+}
+
+/** The choices for one length of the queries and one mask: split or not, with tensor maps or
+ * without. */
+static attnpress_status add_mask(const ap_problem *maxima, const ap_device *device,
+                                 int32_t seqlen_q, int32_t kind, ap_launches *range) {
+  ap_problem probe = *maxima;
+  probe.batch = 1;
+  probe.seqlen_q = seqlen_q;
+  probe.seqlen_k = maxima->seqlen_k > 0 ? maxima->seqlen_k : AP_SEQLEN_PROBED;
+  probe.mask = kind; /* a window of one key, which hides others whatever the lengths */
+  probe.window_left = probe.window_right = probe.window_chunk = 0;
+  const int any = maxima->num_splits == 0;
+  for (probe.tma = maxima->tma_min; probe.tma <= maxima->tma_max; ++probe.tma)
+    for (int32_t splits = 1; splits <= (any ? 2 : 1); ++splits) {
+      probe.num_splits = any ? splits : maxima->num_splits;
+      for (probe.ready = 0; probe.ready <= maxima->ready; ++probe.ready)
+        FORWARD_IF(add_choice(&probe, maxima, device, range));
+    }
+  return ATTNPRESS_OK;
+}
+
+/** The choices for one length of the queries. A window that hides nothing runs other masks'
+ * kernels. */
+static attnpress_status add_length(const ap_problem *maxima, const ap_device *device,
+                                   int32_t seqlen_q, ap_launches *range) {
+  const int32_t kind = maxima->mask;
+  FORWARD_IF(add_mask(maxima, device, seqlen_q, kind, range));
+  if (kind != ATTNPRESS_WINDOW)
+    return ATTNPRESS_OK;
+  FORWARD_IF(add_mask(maxima, device, seqlen_q, ATTNPRESS_CAUSAL, range));
+  return add_mask(maxima, device, seqlen_q, ATTNPRESS_FULL, range);
+}
+
+attnpress_status ap_choose_range(const ap_problem *maxima, const ap_device *device,
+                                 ap_launches *range) {
+  static const int32_t lengths[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10,
+                                    11, 12, 13, 14, 15, 16, 17, 64, 65, AP_SEQLEN_PROBED};
+  _Static_assert(AP_ATTENTION_DECODE_ROWS == 16 && AP_ATTENTION_WARPGROUP_ROWS == 64,
+                 "the lengths that are probed");
+  range->count = 0;
+  range->workspace_bytes = 0;
+  if (maxima->heads_q == 0)
+    return ATTNPRESS_OK; /* the output is empty */
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; ++i) {
+    const int last = maxima->seqlen_q > 0 && lengths[i] >= maxima->seqlen_q;
+    FORWARD_IF(add_length(maxima, device, last ? maxima->seqlen_q : lengths[i], range));
+    if (last)
+      break;
+  }
+  return ATTNPRESS_OK;
+}

@@ -1,0 +1,190 @@
+/* The rows of a forward call: architecture, mask, small row block, and heads that share a tile. */
+#include <math.h>
+#include <stdio.h>
+
+#include "attention/choose_parts.h"
+#include "attention/rows.h"
+
+/* ---- What runs where ------------------------------------------------------------------------- */
+
+/** 1 where sm90 has kernels of the head dims: beyond some they modify no scores, and know no window. */
+static int has_sm90_dims(const ap_problem *problem, const ap_variant *variant) {
+  if (problem->hdim_v <= AP_ATTENTION_SM90_HDIM_MAX)
+    return problem->hdim <= AP_ATTENTION_SM90_HDIM_MAX;
+  return problem->hdim_v <= AP_ATTENTION_SM90_WIDE_HDIM_MAX &&
+         problem->sequences == AP_ATTENTION_SEQUENCES_DENSE &&
+         variant->axis[AP_ATTENTION_MASK] != AP_ATTENTION_MASK_WINDOW && !problem->softcap &&
+         !problem->alibi && !problem->bias && !problem->dropout && !problem->mod_score &&
+         !problem->mod_mask;
+}
+
+/** 1 where kernels of an architecture can run the call, and it is not one for the next in line:
+ * those of sm90 read through tensor maps, short queries of more heads than a warpgroup has rows would
+ * leave their tiles empty, and their ragged kernels neither modify scores but by a snippet nor split
+ * keys but at fixed places. What a batch-invariant call runs depends on nothing that differs between
+ * calls of one model. */
+static int serves(const ap_route *run, const ap_problem *problem, const ap_device *device,
+                  const ap_variant *variant) {
+  if (device->arch_max != 0 && run->arch > device->arch_max)
+    return 0;
+  if (run->arch < 90)
+    return 1;
+  if (variant->axis[AP_ATTENTION_DECODE])
+    return 0;
+  if (problem->sequences != AP_ATTENTION_SEQUENCES_DENSE &&
+      (problem->softcap || problem->alibi || problem->bias || problem->dropout ||
+       (problem->num_splits > 1 && !problem->batch_invariant)))
+    return 0;
+  return has_sm90_dims(problem, variant) && device->tma && problem->tma &&
+         (ap_group_of(problem) <= AP_ATTENTION_WARPGROUP_ROWS ||
+          (problem->seqlen_q > AP_ATTENTION_WARPGROUP_ROWS && !problem->batch_invariant));
+}
+
+/** The architecture and the target; the variant's other axes stand. */
+static attnpress_status choose_arch(const ap_problem *problem, const ap_device *device,
+                                    ap_variant *variant, const char **target) {
+  const ap_route *run = ap_next_route(variant, device->capability, NULL);
+  if (run == NULL) {
+    FORWARD_IF(ap_check_capability(device->capability));
+    return ap_fail(ATTNPRESS_NOT_SUPPORTED, "no attention kernel runs on compute capability %d.%d",
+                   device->capability / 10, device->capability % 10);
+  }
+  for (const ap_route *next; run != NULL && !serves(run, problem, device, variant); run = next)
+    if ((next = ap_next_route(variant, device->capability, run)) == NULL)
+      break; /* the last one runs every call */
+  variant->axis[AP_ATTENTION_ARCH] = run->arch;
+  *target = run->target;
+  return ATTNPRESS_OK;
+}
+
+attnpress_divisor ap_divisor(int32_t value) {
+  uint32_t shift = 31;
+  while (((uint64_t)1 << (shift - 31)) < (uint64_t)value)
+    ++shift;
+  const uint64_t multiplier = (((uint64_t)1 << shift) + (uint64_t)value - 1) / (uint64_t)value;
+  return (attnpress_divisor){value, (uint32_t)multiplier, shift};
+}
+
+/* ---- Rows: mask, packing, row block ---------------------------------------------------------- */
+
+/** Heads of a group are packed into one tile where that leaves less than this share of the tiles.
+ */
+#define PACKING_GAIN        0.9
+#define WINDOW_PACKING_GAIN 0.97 /* the same of what they take, which is known better */
+
+/** The mask of the kernel where lengths are bounds: what a window hides, some length may show. */
+static int32_t choose_mask_of_any_length(const ap_problem *problem) {
+  if (problem->window_left < INT32_MAX || problem->window_chunk > 0)
+    return ATTNPRESS_WINDOW;
+  if (problem->window_right == INT32_MAX)
+    return ATTNPRESS_FULL;
+  if (problem->window_right != 0 || problem->window_top_left)
+    return ATTNPRESS_WINDOW;
+  return problem->seqlen_q <= 1 ? ATTNPRESS_FULL : ATTNPRESS_CAUSAL; /* as without a window */
+}
+
+/** The mask that the kernel has. A single query sees every key under a causal mask, and a window
+ * may be so wide that it hides no key, or none that a causal mask does not hide. */
+static int32_t choose_mask(const ap_problem *problem) {
+  if (problem->batch_invariant)
+    return problem->mask;
+  if (problem->seqlen_q <= 1 && problem->mask == ATTNPRESS_CAUSAL)
+    return ATTNPRESS_FULL;
+  if (problem->mask == ATTNPRESS_WINDOW && problem->sequences != AP_ATTENTION_SEQUENCES_DENSE)
+    return choose_mask_of_any_length(problem);
+  if (problem->mask != ATTNPRESS_WINDOW || problem->seqlen_q == 0)
+    return problem->mask;
+  const ap_mask m = ap_problem_mask(problem, ATTNPRESS_WINDOW);
+  const ap_keys first = ap_keys_of(&m, 0), last = ap_keys_of(&m, problem->seqlen_q - 1);
+  if (first.begin == 0 && last.begin == 0 && first.end == m.seqlen_k && last.end == m.seqlen_k)
+    return ATTNPRESS_FULL;
+  const int aligned = m.center == m.seqlen_k - m.seqlen_q;
+  const int whole = m.chunk == 0 || m.chunk >= m.seqlen_k;
+  return aligned && whole && m.right == 0 && last.begin == 0 ? ATTNPRESS_CAUSAL : ATTNPRESS_WINDOW;
+}
+
+/** The keys that a query sees, at most. */
+static int64_t keys_of_a_row(const ap_problem *problem) {
+  int64_t keys = problem->seqlen_k;
+  if (problem->mask != ATTNPRESS_WINDOW)
+    return keys;
+  if (problem->window_left + problem->window_right + 1 < keys)
+    keys = problem->window_left + problem->window_right + 1;
+  return problem->window_chunk > 0 && problem->window_chunk < keys ? problem->window_chunk : keys;
+}
+
+int64_t ap_count_key_blocks(const ap_problem *problem, int64_t positions, int64_t block_n) {
+  const int64_t all = ceil_div(problem->seqlen_k, block_n);
+  if (problem->mask != ATTNPRESS_WINDOW || problem->seqlen_q == 0)
+    return all;
+  if (positions >= problem->seqlen_q && /* one row block: as it is */
+      problem->sequences == AP_ATTENTION_SEQUENCES_DENSE) {
+    const ap_mask m = ap_problem_mask(problem, ATTNPRESS_WINDOW);
+    const ap_keys first = ap_keys_of(&m, 0), last = ap_keys_of(&m, problem->seqlen_q - 1);
+    const int64_t blocks = ceil_div(last.end, block_n) - first.begin / block_n;
+    return blocks > 0 ? blocks : 0;
+  }
+  /* From anywhere in a key block. A chunk's rows see less, those of two chunks both. */
+  const int64_t keys = problem->window_left + problem->window_right + positions;
+  const int64_t blocks = ceil_div(keys - 1, block_n) + 1;
+  return blocks < all ? blocks : all;
+}
+
+int64_t ap_count_row_blocks(const ap_problem *problem, const ap_tile *tile,
+                            int32_t heads_per_tile) {
+  if (tile->field[AP_ATTENTION_TILE_PRODUCER]) {
+    const int32_t positions = tile->field[AP_ATTENTION_TILE_BLOCK_M] / AP_ATTENTION_WARPGROUP_ROWS *
+                              (AP_ATTENTION_WARPGROUP_ROWS / heads_per_tile);
+    return ceil_div(problem->seqlen_q, positions);
+  }
+  return ceil_div((int64_t)problem->seqlen_q * heads_per_tile,
+                  tile->field[AP_ATTENTION_TILE_BLOCK_M]);
+}
+
+int64_t ap_row_block_positions(const ap_tile *tile, int32_t heads_per_tile) {
+  const int32_t block_m = tile->field[AP_ATTENTION_TILE_BLOCK_M];
+  if (tile->field[AP_ATTENTION_TILE_PRODUCER])
+    return block_m / AP_ATTENTION_WARPGROUP_ROWS * (AP_ATTENTION_WARPGROUP_ROWS / heads_per_tile);
+  return ceil_div(block_m, heads_per_tile) + (block_m % heads_per_tile != 0);
+}
+
+/** What the row blocks of a group's heads take, in key blocks; one more a row block for what is its
+ * own. A window that is no longer than a tile is where packing pays: fewer positions lie closer. */
+static double cost_of_packing(const ap_problem *problem, const ap_tile *tile,
+                              int32_t heads_per_tile) {
+  const double block_n = tile->field[AP_ATTENTION_TILE_BLOCK_N];
+  const double positions = (double)ap_row_block_positions(tile, heads_per_tile);
+  double keys = (double)keys_of_a_row(problem) + positions;
+  if (keys > (double)problem->seqlen_k)
+    keys = (double)problem->seqlen_k;
+  const double blocks =
+      problem->mask == ATTNPRESS_WINDOW ? keys / block_n + 2 : ceil(keys / block_n);
+  return (double)ap_count_row_blocks(problem, tile, heads_per_tile) *
+         (ap_group_of(problem) / heads_per_tile) * blocks;
+}
+
+int32_t ap_choose_packing(const ap_problem *problem, const ap_tile *tile) {
+  const int32_t group = ap_group_of(problem);
+  if (group <= 1 || problem->dropout || /* whose rows are positions, as are those of a bias of 16 */
+      (tile->field[AP_ATTENTION_TILE_PRODUCER] && /* bits that is copied */
+       (problem->bias == ATTNPRESS_FP16 || problem->bias == ATTNPRESS_BF16)) ||
+      (tile->field[AP_ATTENTION_TILE_PRODUCER] && group > AP_ATTENTION_WARPGROUP_ROWS) ||
+      (int64_t)problem->seqlen_q * group > INT32_MAX - AP_ATTENTION_HDIM_MAX)
+    return 1;
+  const double gain = problem->mask == ATTNPRESS_WINDOW ? WINDOW_PACKING_GAIN : PACKING_GAIN;
+  return cost_of_packing(problem, tile, group) < gain * cost_of_packing(problem, tile, 1) ? group
+                                                                                          : 1;
+}
+
+attnpress_status ap_choose_rows(const ap_problem *problem, const ap_device *device, ap_plan *plan) {
+  ap_variant *v = &plan->variant;
+  v->axis[AP_ATTENTION_MASK] = choose_mask(problem);
+  v->axis[AP_ATTENTION_DECODE] =
+      !problem->batch_invariant &&
+      (int64_t)problem->seqlen_q * ap_group_of(problem) <= AP_ATTENTION_DECODE_ROWS;
+  FORWARD_IF(choose_arch(problem, device, v, &plan->target));
+  plan->variant_key = ap_variant_key(v);
+  FORWARD_IF(ap_find_tile_by_key(v, plan->variant_key, plan->target, &plan->tile));
+  plan->heads_per_tile = ap_choose_packing(problem, &plan->tile);
+  return ATTNPRESS_OK;
+}

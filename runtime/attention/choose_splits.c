@@ -1,0 +1,294 @@
+/* Into how many parts a forward call splits the keys, and which kernel runs for that. */
+#include "attention/choose_parts.h"
+
+enum {
+  SPLITS_CHOSEN_MAX = 128,
+  /* Thread blocks of all splits, in units of the device's slots: from there on every count fills its
+   * waves to SPLIT_EFFICIENCY and more. It bounds the workspace. */
+  SPLIT_WAVES_MAX = 6,
+  /* Short queries of sequences of which only bounds are known: a split has at least so much of K and
+   * V, however long its sequence is, so that no thread block has much more to do than another. */
+  SEQUENCE_SPLIT_BYTES = 512 * 1024,
+  /* As SPLIT_WAVES_MAX: thread blocks that find no keys cost time, too. */
+  SEQUENCE_WAVES_MAX = 64,
+  /* So many without splits, and the others make up for the longest. */
+  SEQUENCE_WAVES_WHOLE = 8,
+  /* Of batch-invariant calls: keys of a split, and, of few rows, thread blocks as SPLIT_WAVES_MAX. */
+  FIXED_SPLIT_KEYS = 512,
+  FIXED_SPLIT_WAVES_MAX = 128,
+  /* The same of kernels that schedule them: long enough that it costs little to add up what a thread
+   * block keeps of its rows, short enough to share out one sequence. Bytes of all parts, at most. */
+  SCHEDULED_SPLIT_KEYS = 1024,
+  SCHEDULED_PART_BYTES_MAX = 256 * 1024 * 1024
+};
+#define SPLIT_FILL       0.8  /* of the device's slots, from which on splitting does not pay */
+#define SPLIT_EFFICIENCY 0.85 /* of the best one, that the chosen count reaches */
+
+/** Thread blocks of a split count, and the waves that they take: their quotient says how full the
+ * waves are. */
+typedef struct fill {
+  int64_t blocks, waves;
+} fill;
+
+/** 1 where a count gives no split fewer key blocks than the count before it: it only adds empty
+ * splits. */
+static int adds_nothing(int64_t key_blocks, int64_t count) {
+  return count > 1 && ceil_div(key_blocks, count) == ceil_div(key_blocks, count - 1);
+}
+
+/** The most splits that run at once, if they fill the device; else 0. Of counts that give a split
+ * as many key blocks, the smallest. */
+static int64_t one_wave(int64_t blocks, int64_t key_blocks, int64_t slots, int64_t most) {
+  int64_t n = slots / blocks;
+  if (n > most)
+    n = most;
+  if ((double)(n * blocks) < SPLIT_FILL * (double)slots)
+    return 0;
+  return ceil_div(key_blocks, ceil_div(key_blocks, n));
+}
+
+/** The most splits that are ever chosen for so many thread blocks of one split. */
+static int64_t most_splits(int64_t blocks, int64_t key_blocks, int64_t slots) {
+  int64_t most = key_blocks < slots ? key_blocks : slots;
+  if (most > SPLITS_CHOSEN_MAX)
+    most = SPLITS_CHOSEN_MAX;
+  return most * blocks > SPLIT_WAVES_MAX * slots ? SPLIT_WAVES_MAX * slots / blocks : most;
+}
+
+/* One full wave, where there is such a count. Else the rule of FlashAttention-2's
+ * num_splits_heuristic (Dao 2023): the smallest count whose waves are nearly as full as the best
+ * one's. */
+int ap_choose_num_splits(int64_t blocks, int64_t key_blocks, int64_t slots) {
+  if (blocks <= 0 || slots <= 0 || (double)blocks >= SPLIT_FILL * (double)slots ||
+      key_blocks < AP_SPLIT_KEY_BLOCKS_MIN)
+    return 1;
+  const int64_t most = most_splits(blocks, key_blocks, slots);
+  const int64_t at_once = one_wave(blocks, key_blocks, slots, most);
+  if (at_once > 0)
+    return (int)at_once;
+  /* Downwards, where the fullest waves tend to come first; stepping by one count saves the
+   * divisions, and a decoding call comes through here each time. */
+  fill now = {most * blocks, ceil_div(most * blocks, slots)}, best = {0, 1};
+  for (int64_t n = most; n >= 1; --n) {
+    if (now.blocks * best.waves > best.blocks * now.waves && !adds_nothing(key_blocks, n))
+      best = now;
+    now.blocks -= blocks;
+    while (now.waves > 1 && now.blocks <= (now.waves - 1) * slots)
+      --now.waves;
+  }
+  now = (fill){blocks, 1};
+  int64_t n = 1;
+  while (n < most && ((double)(now.blocks * best.waves) <
+                          SPLIT_EFFICIENCY * (double)(best.blocks * now.waves) ||
+                      adds_nothing(key_blocks, n))) {
+    ++n;
+    now.blocks += blocks;
+    while (now.blocks > now.waves * slots)
+      ++now.waves;
+  }
+  return (int)n;
+}
+
+int ap_blocks_per_sm(const ap_tile *tile, const ap_device *device) {
+  enum { RESERVED_SMEM_BYTES = 1024, SM_REGISTERS = 65536, THREAD_REGISTERS = 256 };
+  const int threads = tile->threads;
+  int by_registers =
+      SM_REGISTERS / (threads * THREAD_REGISTERS); /* at the most a thread can have */
+  if (by_registers < tile->field[AP_ATTENTION_TILE_MIN_BLOCKS])
+    by_registers = tile->field[AP_ATTENTION_TILE_MIN_BLOCKS];
+  const int by_smem = device->smem_per_sm_bytes / (tile->smem_bytes + RESERVED_SMEM_BYTES);
+  const int by_threads = device->threads_per_sm / threads;
+  int blocks = by_registers < by_smem ? by_registers : by_smem;
+  if (blocks > by_threads)
+    blocks = by_threads;
+  return blocks > 1 ? blocks : 1;
+}
+
+int64_t ap_count_tiles(const ap_problem *problem, const ap_plan *plan, const ap_tile *tile) {
+  int64_t row_blocks = ap_count_row_blocks(problem, tile, plan->heads_per_tile) * problem->batch;
+  if (problem->rows_q > 0 && tile->field[AP_ATTENTION_TILE_PRODUCER]) {
+    const int64_t most =
+        problem->rows_q / ap_row_block_positions(tile, plan->heads_per_tile) + problem->batch;
+    row_blocks = row_blocks < most ? row_blocks : most;
+  }
+  return row_blocks * (problem->heads_q / plan->heads_per_tile);
+}
+
+/** Thread blocks of an SM that splitting aims at: as many as it holds, but one where warps have
+ * rings of their own, which ask for all of the SM's share of the bandwidth. */
+static int split_blocks_per_sm(const ap_tile *tile, const ap_device *device) {
+  return tile->field[AP_ATTENTION_TILE_WARPS_K] > 1 ? 1 : ap_blocks_per_sm(tile, device);
+}
+
+/** Key blocks that a split of a sequence has at least. */
+static int64_t sequence_split_blocks(const ap_problem *problem, const ap_tile *tile) {
+  const int64_t block_bytes = (int64_t)tile->field[AP_ATTENTION_TILE_BLOCK_N] *
+                              (problem->hdim + problem->hdim_v) * (int64_t)sizeof(uint16_t);
+  const int64_t blocks = SEQUENCE_SPLIT_BYTES / block_bytes;
+  return blocks > AP_SPLIT_KEY_BLOCKS_MIN ? blocks : AP_SPLIT_KEY_BLOCKS_MIN;
+}
+
+/** Splits of sequences whose longest may have `key_blocks`, for `blocks` thread blocks of one split. */
+static int64_t sequence_splits(int64_t blocks, int64_t key_blocks, int64_t split_blocks,
+                               int64_t slots) {
+  if (blocks >= SEQUENCE_WAVES_WHOLE * slots)
+    return 1;
+  int64_t count = ceil_div(key_blocks, split_blocks);
+  if (count > SPLITS_CHOSEN_MAX)
+    count = SPLITS_CHOSEN_MAX;
+  if (count * blocks > SEQUENCE_WAVES_MAX * slots)
+    count = SEQUENCE_WAVES_MAX * slots / blocks;
+  return count;
+}
+
+/** The splits of a plan whose variant and tile are `split`'s; *least: key blocks of each, or 1. */
+static int32_t count_splits(const ap_problem *problem, const ap_device *device, const ap_plan *plan,
+                            const ap_tile *tile, int64_t *least) {
+  const int64_t blocks = ap_count_tiles(problem, plan, tile);
+  const int64_t slots = (int64_t)device->sm_count * split_blocks_per_sm(tile, device);
+  const int64_t key_blocks =
+      ap_count_key_blocks(problem, ap_row_block_positions(tile, plan->heads_per_tile),
+                          tile->field[AP_ATTENTION_TILE_BLOCK_N]);
+  const int32_t count = ap_choose_num_splits(blocks, key_blocks, slots);
+  *least = 1;
+  if (problem->sequences == AP_ATTENTION_SEQUENCES_DENSE ||
+      !plan->variant.axis[AP_ATTENTION_DECODE])
+    return count;
+  const int64_t more =
+      sequence_splits(blocks, key_blocks, sequence_split_blocks(problem, tile), slots);
+  if (more <= count)
+    return count;
+  *least = ceil_div(key_blocks, more);
+  return (int32_t)more;
+}
+
+/** Fills num_splits, the variant's split, the tile that goes with it, and the keys of a split. */
+static attnpress_status choose_splits(const ap_problem *problem, const ap_device *device,
+                                      ap_plan *plan) {
+  uint64_t split_key = 0;
+  ap_tile tile;
+  int32_t count = problem->num_splits;
+  int64_t least = 1; /* key blocks of a split of a sequence */
+  if (count != 1) {
+    plan->variant.axis[AP_ATTENTION_SPLIT] = 1;
+    split_key = plan->variant_key + ap_families[AP_FAMILY_ATTENTION]->key_unit[AP_ATTENTION_SPLIT];
+    FORWARD_IF(ap_find_tile_by_key(&plan->variant, split_key, plan->target, &tile));
+    if (count == 0)
+      count = count_splits(problem, device, plan, &tile, &least);
+  }
+  plan->variant.axis[AP_ATTENTION_SPLIT] = count != 1;
+  if (count != 1) { /* else the tile of one split stands */
+    plan->variant_key = split_key;
+    plan->tile = tile;
+  }
+  plan->num_splits = count;
+  const int32_t block_n = plan->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+  const int64_t key_blocks = ap_count_key_blocks(
+      problem, ap_row_block_positions(&plan->tile, plan->heads_per_tile), block_n);
+  plan->key_blocks_per_split = problem->sequences == AP_ATTENTION_SEQUENCES_DENSE
+                                   ? (int32_t)ceil_div(key_blocks, count)
+                                   : (int32_t)least;
+  return ATTNPRESS_OK;
+}
+
+/** Whether splits of a batch-invariant call are units of their own, whose parts a second kernel adds
+ * up; if not, a unit goes through all of its splits. */
+static int schedules_splits(const ap_problem *problem, const ap_device *device, int64_t tiles,
+                            int few_rows, int64_t splits) {
+  const int64_t row_bytes = ((int64_t)problem->hdim_v + 1) * (int64_t)sizeof(float);
+  const int64_t rows = (int64_t)problem->batch * problem->heads_q * problem->seqlen_q;
+  if (splits <= 1 || rows == 0 || rows > SCHEDULED_PART_BYTES_MAX / row_bytes / splits)
+    return 0;
+  return few_rows ? tiles < SEQUENCE_WAVES_WHOLE * (int64_t)device->sm_count
+                  : tiles * 2 <= device->sm_count;
+}
+
+/** Batch-invariant calls: every kernel is a split one, and splits are of as many keys, whatever their
+ * number. Few thread blocks compute one each; many compute all splits of their rows, which takes a
+ * workspace of one, or of what runs at once. */
+static attnpress_status choose_fixed_splits(const ap_problem *problem, const ap_device *device,
+                                            ap_plan *plan) {
+  plan->variant.axis[AP_ATTENTION_SPLIT] = 1;
+  plan->variant_key = ap_variant_key(&plan->variant);
+  FORWARD_IF(ap_find_tile_by_key(&plan->variant, plan->variant_key, plan->target, &plan->tile));
+  const int64_t block_n = plan->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+  const int scheduled = ap_is_scheduled(plan);
+  plan->fixed_split_blocks =
+      (int32_t)ceil_div(scheduled ? SCHEDULED_SPLIT_KEYS : FIXED_SPLIT_KEYS, block_n);
+  plan->key_blocks_per_split = plan->fixed_split_blocks;
+  plan->heads_per_tile = ap_choose_packing(problem, &plan->tile);
+  const int64_t splits = ceil_div(problem->seqlen_k, plan->fixed_split_blocks * block_n);
+  const int64_t tiles = ap_count_tiles(problem, plan, &plan->tile);
+  const int64_t slots = (int64_t)device->sm_count * ap_blocks_per_sm(&plan->tile, device);
+  const int few_rows = ap_count_row_blocks(problem, &plan->tile, plan->heads_per_tile) <= 1;
+  if (scheduled) {
+    plan->num_splits =
+        schedules_splits(problem, device, tiles, few_rows, splits) ? (int32_t)splits : 1;
+    return ATTNPRESS_OK;
+  }
+  const int64_t most = (few_rows ? FIXED_SPLIT_WAVES_MAX : SPLIT_WAVES_MAX) * slots;
+  plan->num_splits =
+      splits > 1 && splits <= AP_SPLITS_MAX && tiles < most / splits ? (int32_t)splits : 1;
+  return ATTNPRESS_OK;
+}
+
+attnpress_status ap_choose_kernel(const ap_problem *problem, const ap_device *device,
+                                  ap_plan *plan) {
+  FORWARD_IF(ap_choose_rows(problem, device, plan));
+  if (problem->batch_invariant)
+    return choose_fixed_splits(problem, device, plan);
+  if (!ap_is_scheduled(plan))
+    return choose_splits(problem, device, plan);
+  const int64_t key_blocks =
+      ap_count_key_blocks(problem, ap_row_block_positions(&plan->tile, plan->heads_per_tile),
+                          plan->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
+  const int64_t tiles = ap_count_tiles(problem, plan, &plan->tile);
+  if (problem->num_splits == 0 && ap_choose_num_splits(tiles, key_blocks, device->sm_count) > 1) {
+    ap_problem other = *problem;
+    ap_plan split = *plan;
+    other.tma = 0;
+    FORWARD_IF(ap_choose_rows(&other, device, &split));
+    FORWARD_IF(choose_splits(&other, device, &split));
+    if (split.num_splits > 1) {
+      *plan = split;
+      return ATTNPRESS_OK;
+    }
+  }
+  plan->num_splits = 1;
+  plan->key_blocks_per_split = (int32_t)key_blocks;
+  return ATTNPRESS_OK;
+}
+
+size_t ap_most_partial_rows(const ap_problem *maxima, const ap_device *device,
+                            const ap_tile *tile) {
+  const int64_t slots = (int64_t)device->sm_count * split_blocks_per_sm(tile, device);
+  const int64_t key_blocks =
+      maxima->seqlen_k > 0 ? ceil_div(maxima->seqlen_k, tile->field[AP_ATTENTION_TILE_BLOCK_N])
+                           : INT32_MAX;
+  const int any = maxima->batch == 0 || maxima->seqlen_q == 0;
+  const size_t rows = (size_t)maxima->batch * (size_t)maxima->heads_q * (size_t)maxima->seqlen_q;
+  if (maxima->batch_invariant && tile->field[AP_ATTENTION_TILE_PRODUCER]) {
+    const size_t row_bytes = ((size_t)maxima->hdim_v + 1) * sizeof(float);
+    const size_t kept =
+        ap_kept_bytes(maxima, tile, (size_t)device->sm_count) / row_bytes + 1; /* or what is kept */
+    const size_t parts = SCHEDULED_PART_BYTES_MAX / row_bytes;
+    const size_t splits = (size_t)ceil_div(maxima->seqlen_k, SCHEDULED_SPLIT_KEYS);
+    const size_t all = any || maxima->seqlen_k == 0 ? parts : rows * splits;
+    return all > parts ? parts : all > kept ? all : kept;
+  }
+  if (maxima->batch_invariant) { /* as many as there may be, or an lse a warp of one */
+    const int64_t splits = ceil_div(maxima->seqlen_k, FIXED_SPLIT_KEYS);
+    const int64_t most = splits < AP_SPLITS_MAX ? splits : AP_SPLITS_MAX;
+    return any || maxima->seqlen_k == 0 ? SIZE_MAX : rows * (size_t)(most > 8 ? most : 8);
+  }
+  if (maxima->num_splits > 0)
+    return any ? SIZE_MAX : rows * (size_t)maxima->num_splits;
+  /* A thread block has at most block_m rows, and the blocks of all splits are bounded. */
+  const int sequences = maxima->sequences != AP_ATTENTION_SEQUENCES_DENSE;
+  const int64_t waves = sequences ? SEQUENCE_WAVES_MAX : SPLIT_WAVES_MAX;
+  const int64_t most = key_blocks < SPLITS_CHOSEN_MAX ? key_blocks : SPLITS_CHOSEN_MAX;
+  const size_t by_slots = (size_t)(waves * slots) * (size_t)tile->field[AP_ATTENTION_TILE_BLOCK_M];
+  const size_t by_rows =
+      any ? SIZE_MAX : rows * (size_t)(sequences ? most : most_splits(1, key_blocks, slots));
+  return by_rows < by_slots ? by_rows : by_slots;
+}
