@@ -6,15 +6,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from ctypes import addressof, sizeof
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from . import _library as c
 from ._ragged import checked_length
 from ._rows import declared
 from ._strided import Arguments
 
-if TYPE_CHECKING:
-    from ._attention import Array
+Array = TypeVar("Array", bound=Any)
 
 ROWS_MAX = 2**31 - 1024
 
@@ -41,7 +40,7 @@ def forward_schedule(
     seqlen_k_new: int = 0,
     leftpad_k: Array | None = None,
     out: Array | None = None,
-) -> Any:
+) -> Array:
     """The schedule of sequences of these lengths, to be given as `schedule` to
     flash_attn_varlen_func and flash_attn_with_kvcache, in each layer of a model: their calls then
     launch no kernel that puts the sequences in order.
@@ -93,4 +92,5 @@ def forward_schedule(
     group.schedule_bytes = 4 * schedule_length(batch)
     args.ragged = addressof(group)
     arguments.library.run(_function(), args, first)
-    return out
+    written: Array = out
+    return written

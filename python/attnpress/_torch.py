@@ -410,10 +410,10 @@ def backward(
 ):  # fmt: skip
     """dq, dk and dv, and with sinks dsinks; behind them, where asked, dbias; last, where one is
     asked, a tuple of the gradients of a snippet's buffers, None where not. With `sequences` tensors
-    are those of ragged() and lse is (heads_q, total_q); gradients of rows that belong to no sequence
-    are 0, or, with `given`, three tensors to write dq, dk and dv to, left as they are. Queues the
-    work on q's device's current stream. plan_key: of the plan that is kept, where no tensor was
-    copied."""
+    are those of ragged() and lse is (heads_q, total_q); gradients of rows that belong to no
+    sequence are 0, or, with `given`, three tensors to write dq, dk and dv to, left as they are.
+    Queues the work on q's device's current stream. plan_key: of the plan that is kept, where no
+    tensor was copied."""
     _key(q, k, v, softmax_scale, causal, None)  # all three are tensors
     if q.is_cuda and _get_device() != q.device.index:
         with torch.cuda.device(q.device):

@@ -68,9 +68,8 @@ MUTATIONS = [
     Mutation(
         "bwd snippet: of the first head of a group",
         BWD,
-        '&args, work.batch, ${ "now.head" if owns_keys else "work.head" }, work.begin + own_row,',
-        "&args, work.batch, first_head, work.begin + own_row,",
-        2,
+        '                  ${ "now.head" if owns_keys else "work.head" }, work.begin + own_row,',
+        "                  first_head, work.begin + own_row,",
     ),
     # ---- The gradients of its buffers ----
     Mutation("bwd trace: the first read alone", PASS, "read < reads; ++read", "read < 1; ++read"),

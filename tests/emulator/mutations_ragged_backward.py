@@ -157,9 +157,9 @@ MUTATIONS = [
     Mutation(
         "ragged bwd: rows of the next sequence are loaded",
         BWD,
-        '${ "work.at->seqlen_q" if sequences == "ragged" else "args->seqlen_q" } - step.row, part, '
-        "parts);\n  const int chunk",
-        "WALK_ROWS, part, parts);\n  const int chunk",
+        '${ "work.at->seqlen_q" if sequences == "ragged" else "args->seqlen_q" } - step.row,\n'
+        "            part, parts);\n  const int chunk",
+        "WALK_ROWS,\n            part, parts);\n  const int chunk",
     ),
     # ---- Before and after ----
     Mutation(
