@@ -169,18 +169,10 @@ def sampled_variants() -> Iterator[Variant]:
                 continue
             if hash_of(variant.stem) % 24 == 0:
                 yield variant
-            featured = with_features(variant)
-            if featured is not None:
-                yield featured
-            ragged = with_sequences(variant)
-            if ragged is not None:
-                yield ragged
-            ready = with_ready_schedule(variant)
-            if ready is not None:
-                yield ready
-            pair = as_pair(variant)
-            if pair is not None:
-                yield pair
+            for other in (with_features, with_sequences, with_ready_schedule, as_pair):
+                found = other(variant)
+                if found is not None:
+                    yield found
 
 
 def listed_kernels() -> list[Kernel]:

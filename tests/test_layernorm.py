@@ -6,20 +6,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from python_support import DTYPES, EPSILON, needs_torch, torch
+
 from attnpress import layernorm as ln
 
-try:
-    import ml_dtypes
-except ImportError:
-    ml_dtypes = None
-try:
-    import torch
-except ImportError:
-    torch = None
-
-needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
-DTYPES = [np.float16, np.float32] + ([ml_dtypes.bfloat16] if ml_dtypes else [])
-EPSILON = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-20}
 EPS = 1e-3
 
 
