@@ -201,6 +201,14 @@ says "flash_fwd_schedule_hdim8_bf16_sm80 "
 says "flash_fwd_hdim64_bf16_causal_ragged_sm90 "
 check 0 compile --hdim 64 --causal --ragged --backward --target sm_90 --dry-run --cache-dir "$layer"
 says "flash_bwd_hdim64_bf16_causal_ragged_sm90 "
+check 0 compile --hdim 64 --causal --page-size 16 --ready-schedule --target sm_90 --dry-run --cache-dir "$layer"
+says "flash_fwd_schedule_hdim8_bf16_ready_sm80 "
+says "flash_fwd_hdim64_bf16_causal_paged_ready_sm90 "
+says "flash_fwd_hdim64_bf16_causal_paged_sm90 "
+check 2 compile --hdim 64 --ready-schedule --target sm_90
+complains "--ready-schedule is of the forward pass with --ragged or --page-size"
+check 2 compile --hdim 64 --ragged --backward --ready-schedule --target sm_90
+complains "--ready-schedule is of the forward pass"
 check 2 compile --hdim 64 --page-size 16 --backward --target sm_90
 complains "keys in pages have no gradients"
 check 0 compile --hdim 64 --ragged --bias fp16 --target sm_90 --dry-run --cache-dir "$layer"

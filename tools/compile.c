@@ -124,17 +124,10 @@ static attnpress_status prepare(const attnpress_plan *plan, attnpress_info *info
   return status;
 }
 
-/** The kernels that calls of a shape may launch: those that are not in the list are added to it. */
-static attnpress_status add_kernels(attnpress_handle *handle, request *r, attnpress_info **infos,
-                                    int *count) {
-  tool_shape *shape = &r->shape;
-  attnpress_plan *plan;
-  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
-  options.target = shape->target;
-  options.range = ATTNPRESS_UP_TO;
-  attnpress_status status = tool_shape_plan(handle, shape, &options, &plan);
-  if (status != ATTNPRESS_OK)
-    return status;
+/** The kernels that a plan launches: those that are not in the list are added to it. */
+static attnpress_status add_launches(const request *r, const attnpress_plan *plan,
+                                     attnpress_info **infos, int *count) {
+  attnpress_status status = ATTNPRESS_OK;
   const int launches = attnpress_plan_launch_count(plan);
   attnpress_info *grown = realloc(*infos, (size_t)(*count + launches + 1) * sizeof *grown);
   *infos = grown != NULL ? grown : *infos;
@@ -143,7 +136,7 @@ static attnpress_status add_kernels(attnpress_handle *handle, request *r, attnpr
     found[i] = (attnpress_info)ATTNPRESS_INFO_INIT;
     status = attnpress_plan_launch(plan, i, &found[i]);
   }
-  if (status == ATTNPRESS_OK && shape->scores.mod != NULL && !r->dry_run)
+  if (status == ATTNPRESS_OK && r->shape.scores.mod != NULL && !r->dry_run)
     status = prepare(plan, found, launches);
   for (int i = 0; i < launches && grown != NULL && status == ATTNPRESS_OK; ++i) {
     int known = 0;
@@ -153,8 +146,30 @@ static attnpress_status add_kernels(attnpress_handle *handle, request *r, attnpr
     if (!known)
       grown[(*count)++] = found[i];
   }
-  attnpress_plan_destroy(plan);
   return grown != NULL ? status : ATTNPRESS_OUT_OF_MEMORY;
+}
+
+/** The kernels that calls of a shape may launch, and what makes their schedule where they have one. */
+static attnpress_status add_kernels(attnpress_handle *handle, request *r, attnpress_info **infos,
+                                    int *count) {
+  attnpress_plan *plan;
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  options.target = r->shape.target;
+  options.range = ATTNPRESS_UP_TO;
+  attnpress_status status = ATTNPRESS_OK;
+  if (r->shape.ready_schedule) {
+    status = tool_shape_plan_schedule(handle, &r->shape, &options, &plan);
+    if (status == ATTNPRESS_OK)
+      status = add_launches(r, plan, infos, count);
+    attnpress_plan_destroy(plan);
+  }
+  if (status != ATTNPRESS_OK)
+    return status;
+  status = tool_shape_plan(handle, &r->shape, &options, &plan);
+  if (status == ATTNPRESS_OK)
+    status = add_launches(r, plan, infos, count);
+  attnpress_plan_destroy(plan);
+  return status;
 }
 
 static int compile_shape(attnpress_handle *handle, request *r) {

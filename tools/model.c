@@ -156,6 +156,7 @@ const tool_opt tool_shape_options[] = {
     {"--deterministic", NULL, "gradients with the same bits in every run"},
     {"--ragged", NULL, "--batch sequences of different lengths, one after the other"},
     {"--page-size", "N", "the same with keys in pages of N rows, found by a page table"},
+    {"--ready-schedule", NULL, "of these: calls that find their schedule ready"},
     {"--config", "FILE", "head dims, heads, dtype and mask of a transformers model's config.json"},
     {NULL, NULL, NULL}};
 
@@ -254,6 +255,10 @@ int tool_shape_option(const char *command, int argc, char **argv, int *i, tool_s
     shape->given = shape->ragged = 1;
     return TOOL_OK;
   }
+  if (strcmp(argv[*i], "--ready-schedule") == 0) {
+    shape->given = shape->ready_schedule = 1;
+    return TOOL_OK;
+  }
   if (strcmp(argv[*i], "--deterministic") == 0) {
     shape->given = shape->deterministic = 1;
     return TOOL_OK;
@@ -301,6 +306,9 @@ int tool_shape_complete(const char *command, tool_shape *s) {
   if (s->page_size && s->backward)
     return tool_usage(command,
                       "keys in pages have no gradients: leave --page-size or --backward out");
+  if (s->ready_schedule && (!s->ragged || s->backward))
+    return tool_usage(command, "--ready-schedule is of the forward pass with --ragged or "
+                               "--page-size");
   if (score_data_read(&s->groups, &s->scores, why, sizeof why) != 0)
     return tool_usage(command, "%s", why);
   if (s->target == NULL && (s->target = present_target(&s->present)) == NULL)
@@ -325,10 +333,11 @@ void tool_shape_free(tool_shape *s) {
 void tool_shape_print(const tool_shape *s, char *text, size_t text_bytes) {
   score_options_print(&s->scores, s->causal, text, text_bytes);
   const size_t used = strlen(text);
+  const char *ready = s->ready_schedule ? ", with a ready schedule" : "";
   if (s->page_size > 0)
-    snprintf(text + used, text_bytes - used, ", ragged, pages of %d", (int)s->page_size);
+    snprintf(text + used, text_bytes - used, ", ragged, pages of %d%s", (int)s->page_size, ready);
   else if (s->ragged)
-    snprintf(text + used, text_bytes - used, ", ragged");
+    snprintf(text + used, text_bytes - used, ", ragged%s", ready);
 }
 
 void tool_shape_take_window(tool_shape *s) {
@@ -378,6 +387,11 @@ static void describe_sequences(tool_shape *s, int64_t q[2], int64_t k[2]) {
   r->max_seqlen_q = s->seqlen_q;
   r->max_seqlen_k = s->seqlen_k;
   r->cu_seqlens_q = &place;
+  if (s->ready_schedule) {
+    static int32_t schedule;
+    r->schedule = &schedule;
+    attnpress_forward_schedule_bytes(r->batch, &r->schedule_bytes);
+  }
   q[0] = k[0] = 1;
   q[1] = batch * s->seqlen_q;
   k[1] = batch * s->seqlen_k;
@@ -391,8 +405,7 @@ static void describe_sequences(tool_shape *s, int64_t q[2], int64_t k[2]) {
   k[1] = s->page_size;
 }
 
-attnpress_status tool_shape_plan(attnpress_handle *handle, tool_shape *s,
-                                 const attnpress_plan_options *options, attnpress_plan **plan) {
+static attnpress_forward_args describe_call(tool_shape *s) {
   attnpress_forward_args args = ATTNPRESS_FORWARD_ARGS_INIT;
   int64_t q[2] = {s->batch, s->seqlen_q}, k[2] = {s->batch, s->seqlen_k};
   if (s->ragged) {
@@ -405,6 +418,19 @@ attnpress_status tool_shape_plan(attnpress_handle *handle, tool_shape *s,
   args.out = attnpress_tensor_bshd(NULL, q[0], q[1], s->heads, s->hdim_v, s->dtype);
   args.num_splits = s->num_splits;
   score_data_describe(&s->groups, &s->scores, s->causal, 1, &args);
+  return args;
+}
+
+attnpress_status tool_shape_plan_schedule(attnpress_handle *handle, tool_shape *s,
+                                          const attnpress_plan_options *options,
+                                          attnpress_plan **plan) {
+  const attnpress_forward_args args = describe_call(s);
+  return attnpress_plan_forward_schedule(handle, &args, options, plan);
+}
+
+attnpress_status tool_shape_plan(attnpress_handle *handle, tool_shape *s,
+                                 const attnpress_plan_options *options, attnpress_plan **plan) {
+  const attnpress_forward_args args = describe_call(s);
   if (s->backward)
     return plan_backward(handle, &args, s->deterministic, options, plan);
   return attnpress_plan_forward(handle, &args, options, plan);

@@ -21,6 +21,7 @@ typedef struct tool_shape {
   int32_t num_splits;                /* 0: chosen */
   int32_t backward, deterministic;   /* 1: the gradients */
   int32_t ragged, page_size; /* 1: sequences of their own lengths; rows of a page, 0: no pages */
+  int32_t ready_schedule;    /* 1: of these, calls that have a schedule as well */
   score_options scores;
   int32_t model_window;        /* keys of a config's sliding window; 0: it has none */
   const char *config, *target; /* NULL: not given */
@@ -43,6 +44,10 @@ void tool_shape_free(tool_shape *shape);
 /** Plans the call of a shape, without data. The shape holds what the plan's arguments point to. */
 attnpress_status tool_shape_plan(attnpress_handle *handle, tool_shape *shape,
                                  const attnpress_plan_options *options, attnpress_plan **plan);
+/** Plans what makes the schedule of a shape's sequences. */
+attnpress_status tool_shape_plan_schedule(attnpress_handle *handle, tool_shape *shape,
+                                          const attnpress_plan_options *options,
+                                          attnpress_plan **plan);
 /** "causal, window 127,0, softcap 30": the mask and all else. */
 void tool_shape_print(const tool_shape *shape, char *text, size_t text_bytes);
 /** Puts a config's sliding window into force: each query sees as many keys, its own the last. */
