@@ -27,9 +27,12 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
+if __package__ in (None, ""):  # run as a script: this folder's files are not modules of their own
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "python"))
 
 import attnpress
+from bench.timing import device_name
 
 try:
     from torch.nn.attention.varlen import varlen_attn
@@ -322,11 +325,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     )  # fmt: skip
     o = parser.parse_args(argv)
     if o.lengths is not None:
-        print(f"{torch.cuda.get_device_name()}, backward, TFLOP/s")
+        print(f"{device_name()}, backward, TFLOP/s")
         return int(measure_lengths(o))
     names = ["attnpress", "deterministic", "FA2", "cuDNN"]
     names += ["FA3"] if flash_attn_interface is not None else []
-    print(f"{torch.cuda.get_device_name()}, backward, TFLOP/s")
+    print(f"{device_name()}, backward, TFLOP/s")
     print(f"{'dims':>8}{'mask':>8}{'S':>7}", *(f"{n:>14}" for n in names), "  error/bound")
     lines, wrong = [], False
     for dims in o.dims:
@@ -358,7 +361,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                     )  # fmt: skip
                     del s, calls
     if o.json is not None:
-        document = {"machine": torch.cuda.get_device_name(), "torch": torch.__version__}
+        document = {"machine": device_name(), "torch": torch.__version__}
         o.json.write_text(json.dumps({**document, "cells": lines}, indent=1) + "\n")
     return int(wrong)
 

@@ -47,7 +47,7 @@ TARGET, PLAIN_TARGET = "sm_90a", "sm_90"  # of the main kernel, and of those bef
 PADDED_ROWS = 128  # of lse, delta and the sum of dQ
 TILE_ROWS = 16
 TENSORS = ("q", "k", "v", "out", "dout", "dq", "dk", "dv")
-STAGES, KEYS = (2, 3, 4), (64, 128)  # to try
+STAGES, KEYS = (2, 3, 4), (64, 80, 96, 128)  # to try
 TOKENS, WIDTH = 16384, 2048  # of a batch; heads * head dim
 
 
@@ -295,13 +295,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         try:
             from bench import backward
+            from bench.timing import device_name
         except ImportError as error:
             raise BenchError(f"PyTorch with CUDA is needed to measure: {error}") from None
-        if not backward.torch.cuda.is_available():
-            raise BenchError("there is no CUDA device that this PyTorch can use")
+        name = device_name()
         backward.torch.zeros(1, device="cuda")  # makes the context
         driver = Driver()
-        print(f"{backward.torch.cuda.get_device_name()}, the main backward kernel, TFLOP/s")
+        print(f"{name}, the main backward kernel, TFLOP/s")
         for variant in variants:
             measure(press, driver, variant, o)
     except (BenchError, GeneratorError) as error:

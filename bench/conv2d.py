@@ -27,7 +27,7 @@ if __package__ in (None, ""):  # run as a script: this folder's files are not mo
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "python"))
 
 from attnpress import conv2d as cv
-from bench.timing import medians
+from bench.timing import device_name, medians
 
 CALLS = 10  # of a graph
 LAYERS = (  # channels, lines and columns, filters, filter, stride
@@ -167,7 +167,7 @@ def main() -> None:
     parser.add_argument("--choices", action="store_true", help="each kernel that may be chosen")
     options = parser.parse_args()
     torch.backends.cudnn.benchmark = True
-    print(f"{torch.cuda.get_device_name()}, cuDNN {torch.backends.cudnn.version()}")
+    print(f"{device_name()}, cuDNN {torch.backends.cudnn.version()}")
     for which in options.passes:
         print(f"{which}: C size K filter stride   torch us  ours us TFLOP/s  ratio")
         ratios: dict[str, list[float]] = {}

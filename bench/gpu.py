@@ -23,6 +23,7 @@ import torch
 
 from bench import BenchError
 from bench.cases import Case
+from bench.timing import NO_DEVICE
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -33,7 +34,7 @@ class Gpu:
 
     def __init__(self, seed: int = 0, layout: str = "bshd") -> None:
         if not torch.cuda.is_available():
-            raise BenchError("there is no CUDA device that this PyTorch can use")
+            raise BenchError(NO_DEVICE)
         torch.backends.cuda.matmul.allow_tf32 = False  # the references are float32 and float64
         self.properties = torch.cuda.get_device_properties(torch.cuda.current_device())
         self.random = random.Random(seed)

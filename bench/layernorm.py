@@ -18,7 +18,7 @@ if __package__ in (None, ""):  # run as a script: this folder's files are not mo
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "python"))
 
 from attnpress import layernorm as ln
-from bench.timing import medians
+from bench.timing import device_name, medians
 
 COLUMNS = (64, 100, 128, 256, 768, 1000, 1024, 2048, 4096, 5000, 8192, 12288, 16384, 32768, 65536)
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
@@ -96,7 +96,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     o = parser.parse_args()
     what = f"{'RMS' if o.rms else 'layer'} norm, {'backward' if o.backward else 'forward'}"
-    print(f"{torch.cuda.get_device_name()}, {what}")
+    print(f"{device_name()}, {what}")
     names = ("copy", "torch", "ours")
     print(f"{'dtype':6}{'columns':>8}{'MB':>5}", *(f"{n:>6}" for n in names), "of copy of torch")
     for megabytes in o.megabytes:

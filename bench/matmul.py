@@ -19,7 +19,7 @@ if __package__ in (None, ""):  # run as a script: this folder's files are not mo
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "python"))
 
 from attnpress.matmul import matmul_
-from bench.timing import medians
+from bench.timing import device_name, medians
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
@@ -51,7 +51,7 @@ def main() -> None:
     parser.add_argument("--transposed", action="store_true")
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
-    print(torch.cuda.get_device_name())
+    print(device_name())
     print("dtype  rows x n        torch us  ours us   of torch  TFLOP/s  MB torch, ours (driver)")
     for name in options.dtypes:
         dtype = DTYPES[name]

@@ -18,7 +18,7 @@ if __package__ in (None, ""):  # run as a script: this folder's files are not mo
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "python"))
 
 from attnpress import outer as o
-from bench.timing import medians
+from bench.timing import device_name, medians
 
 SHAPES = ((32, 1024, 1024), (256, 1024, 1024), (8192, 128, 128), (64, 1000, 1000))
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--backward", action="store_true")
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
-    print(torch.cuda.get_device_name())
+    print(device_name())
     print("dtype  shape                 fill us torch us  ours us of fill of torch")
     for name in options.dtypes:
         for shape in options.shape or SHAPES:

@@ -20,7 +20,7 @@ if __package__ in (None, ""):  # run as a script: this folder's files are not mo
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "python"))
 
 import attnpress
-from bench.timing import medians
+from bench.timing import device_name, medians
 
 HEADS = ((32, 8, 128), (16, 16, 128), (64, 8, 64))  # query heads, key heads, head dim
 
@@ -142,7 +142,7 @@ def main() -> None:
     parser.add_argument("--dense", action="store_true", help="equal lengths also as a dense call")
     parser.add_argument("--schedules", action="store_true", help="what a ready schedule saves")
     options = parser.parse_args()
-    print(torch.cuda.get_device_name())
+    print(device_name())
     if options.schedules:
         time_schedules(options.rounds)
         return

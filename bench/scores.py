@@ -20,7 +20,7 @@ if __package__ in (None, ""):  # run as a script: this folder's files are not mo
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "python"))
 
 import attnpress
-from bench.timing import medians
+from bench.timing import device_name, medians
 
 Calls = tuple[Callable[[], Any], Callable[[], Any]]  # what it is held to, the feature
 
@@ -109,7 +109,7 @@ def main() -> None:
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
-    print(torch.cuda.get_device_name())
+    print(device_name())
     print("row           held to  feature  ratio")
     for name in options.rows:
         plain, feature = ROWS[name]()

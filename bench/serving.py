@@ -21,7 +21,7 @@ if __package__ in (None, ""):  # run as a script: this folder's files are not mo
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "python"))
 
 import attnpress
-from bench.timing import medians
+from bench.timing import device_name, medians
 
 PAGES = (1, 8, 16, 24, 64, 256)
 # sequences, rows of each, keys of each, query heads, key heads, head dim
@@ -166,7 +166,7 @@ def main() -> None:
     unknown = set(options.kinds) - set(kinds)
     if unknown:
         parser.error(f"{sorted(unknown)[0]} is none of {', '.join(kinds)}")
-    print(torch.cuda.get_device_name())
+    print(device_name())
     wanted = options.kinds or kinds
     if "chunked" in wanted:
         for shape in CHUNKS:

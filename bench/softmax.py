@@ -18,7 +18,7 @@ if __package__ in (None, ""):  # run as a script: this folder's files are not mo
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "python"))
 
 from attnpress import softmax as s
-from bench.timing import medians
+from bench.timing import device_name, medians
 
 COLUMNS = (64, 100, 128, 257, 1000, 1024, 4096, 5000, 8192, 16384, 32768, 65536, 1 << 20)
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument("--gap", type=int, default=0, help="elements between rows")
     parser.add_argument("--rounds", type=int, default=9)
     o = parser.parse_args()
-    print(f"{torch.cuda.get_device_name()}, {'backward' if o.backward else 'forward'}")
+    print(f"{device_name()}, {'backward' if o.backward else 'forward'}")
     names = ("copy", "torch", "ours")
     print(f"{'dtype':6}{'columns':>8}{'MB':>5}", *(f"{n:>6}" for n in names), "of copy of torch")
     for megabytes in o.megabytes:

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import statistics
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import torch
+
+NO_DEVICE = "there is no CUDA device that this PyTorch can use"
+
+
+def device_name() -> str:
+    """The current CUDA device's; the program ends with a sentence where there is none."""
+    if not torch.cuda.is_available():
+        raise SystemExit(f"{Path(sys.argv[0]).name}: {NO_DEVICE}")
+    return torch.cuda.get_device_name()
 
 
 def medians(
