@@ -133,6 +133,7 @@ def producer_tile(
     k_in_regs: int = 0,
     v_in_regs: int = 0,
     ahead: int = 0,
+    q_in_regs: int = 0,
 ) -> Tile:
     """A tile of an sm90 template: what its three numbers leave open follows from them."""
     warps_m = (128 if variant["pass"] in KEY_PASSES else block_m) // 16
@@ -144,6 +145,7 @@ def producer_tile(
     tile = make_tile(
         block_m, block_n, warps_m, warps_n, stages, variant.hdim, block_n, producer=1,
         dq_warps=dq_warps, k_in_regs=k_in_regs, v_in_regs=v_in_regs, ahead=ahead,
+        q_in_regs=q_in_regs,
     )  # fmt: skip
     return sized(variant, tile)
 
@@ -169,9 +171,11 @@ def complete(variant: Variant, fields: dict[str, int]) -> dict[str, int]:
     """What the name of a tile with a producer, or of a backward kernel, leaves open."""
     if not fields.get("producer"):
         return {"k_slab": 0, "v_slab": 0, **fields} if fields.get("acc_warps") else fields
-    names = ("block_m", "block_n", "stages", "dq_warps", "k_in_regs", "v_in_regs", "ahead")
-    tile = producer_tile(variant, *(fields[name] for name in names))
-    tile = tile.replace(q_in_regs=fields["q_in_regs"])
+    names = (
+        *("block_m", "block_n", "stages", "dq_warps"),
+        *("k_in_regs", "v_in_regs", "ahead", "q_in_regs"),
+    )
+    tile = producer_tile(variant, **{name: fields[name] for name in names})
     return {field.name: tile[field.name] for field in tile.family.fields}
 
 
@@ -512,8 +516,9 @@ def _producer_problems(variant: Variant, tile: Tile) -> list[str]:
         return [f"block_m is {tile.block_m}, not 64: two consumers share the rows of one"]
     if tile.block_m not in (CONSUMER_ROWS * count for count in CONSUMER_REGISTERS):
         return [f"block_m {tile.block_m} is none of 64, 128, 192: 1 to 3 consumers of 64 rows"]
-    plain = producer_tile(variant, tile.block_m, tile.block_n, tile.stages)
-    plain = plain.replace(q_in_regs=tile.q_in_regs)
+    plain = producer_tile(
+        variant, tile.block_m, tile.block_n, tile.stages, q_in_regs=tile.q_in_regs
+    )
     limit = limits(variant).block_smem_bytes
     if variant.sequences != "dense" or variant.mod_mask:
         limit -= FOUND_UNIT_BYTES
