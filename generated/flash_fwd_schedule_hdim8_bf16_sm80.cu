@@ -9,18 +9,12 @@
 
 #include "attnpress/args/ragged.h"
 #include "attnpress/device/ptx_griddepcontrol.cuh"
-#include "attnpress/device/score.cuh"
 #include "attnpress/device/sequence.cuh"
 #include "attnpress/device/tile.cuh"
-#include "attnpress/device/work.cuh"
-
+#include "attnpress/device/units.cuh"
 constexpr int WARPS = 32;
 constexpr int NUM_THREADS = 32 * WARPS;
 static_assert(NUM_THREADS == 1024, "places take 10 bits of a sort key");
-
-// What units walk over, K and V or Q and dO, stays in the L2 cache while a section of heads is in
-// work, if it has so many bytes.
-constexpr int SECTION_BYTES = 1 << 24;
 
 // Queries of a sequence and its keys.
 struct Lengths {
@@ -46,26 +40,6 @@ __device__ __forceinline__ Sides sides_of(const attnpress_schedule_order *order,
                                           const Lengths *of) {
   return order->by_keys ? Sides{of->keys.count, of->queries.count}
                         : Sides{of->queries.count, of->keys.count};
-}
-
-// The splits at fixed places of which some row of a sequence sees a key: from the first one on at
-// least one.
-struct Splits {
-  int first, count;
-};
-
-__device__ __forceinline__ Splits splits_of(const attnpress_fwd_schedule_args *args,
-                                            const Lengths *of) {
-  Range keys = {0, of->keys.count};
-  if (args->window) {
-    const int center = args->ragged.window_top_left ? 0 : of->keys.count - of->queries.count;
-    const int shift = center - args->score.window_center;
-    keys.begin = window_row(shift, &args->score, of->keys.count).key_begin;
-    keys.end =
-        window_row(shift + of->queries.count - 1, &args->score, of->keys.count).key_end;
-  }
-  const int first = keys.begin / args->split_keys;
-  return {first, max(ceil_div(keys.end, args->split_keys) - first, 1)};
 }
 
 // Sequences whose units walk over more, and are longer, have larger sort keys; of equals, earlier
@@ -142,14 +116,12 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
     const int blocks = ceil_div(sides.blocks, order->positions);
     Splits splits = {0, 1};
     if (args.split_keys > 0)
-      splits = splits_of(&args, &of);
+      splits = seen_splits(&args.ragged, &args.score, args.window, of.queries.count,
+                           of.keys.count, args.split_keys);
     const int units = blocks * order->heads * splits.count;
     const int end = sum_up(sums, units, count);
     if (place < there) {
       attnpress_sequence_units *to = &order->sequences[part + place];
-      const int walk_bytes =
-          max(min((int64_t)sides.walk * order->walk_bytes, (int64_t)SECTION_BYTES), (int64_t)1);
-      const int shares = SECTION_BYTES / walk_bytes;
       order->first_unit[part + place] = before + end - units;
       to->sequence = sequence;
       to->seqlen_q = of.queries.count;
@@ -163,7 +135,8 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
       to->first_split = splits.first;
       if (args.split_keys > 0)
         args.sequence_splits[sequence] = splits.count;
-      to->section_heads = (int)min((int64_t)shares * order->sharing, (int64_t)order->heads);
+      to->section_heads =
+          heads_of_section(sides.walk, order->walk_bytes, order->sharing, order->heads);
     }
     before += sums[count - 1]; // which change after the next barrier
   }

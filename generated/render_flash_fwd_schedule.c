@@ -42,24 +42,18 @@ void ap_render_flash_fwd_schedule(ap_text *out, const ap_render_input *in) {
        "\n"
        "#include \"attnpress/args/ragged.h\"\n"
        "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
-       "#include \"attnpress/device/score.cuh\"\n"
        "#include \"attnpress/device/sequence.cuh\"\n"
-       "#include \"attnpress/device/tile.cuh\"\n"
-       "#include \"attnpress/device/work.cuh\"\n"
-       "\n"
-       "constexpr int WARPS = ");
+       "#include \"attnpress/device/tile.cuh\"\n");
+  if (!ready) {
+    TEXT("#include \"attnpress/device/units.cuh\"\n");
+  }
+  TEXT("constexpr int WARPS = ");
   INTEGER(warps_m);
   TEXT(";\n"
        "constexpr int NUM_THREADS = 32 * WARPS;\n"
        "static_assert(NUM_THREADS == 1024, \"places take 10 bits of a sort key\");\n"
-       "\n");
-  if (!ready) {
-    TEXT("// What units walk over, K and V or Q and dO, stays in the L2 cache while a section of heads is in\n"
-         "// work, if it has so many bytes.\n"
-         "constexpr int SECTION_BYTES = 1 << 24;\n"
-         "\n");
-  }
-  TEXT("// Queries of a sequence and its keys.\n"
+       "\n"
+       "// Queries of a sequence and its keys.\n"
        "struct Lengths {\n"
        "  Rows queries, keys;\n"
        "  int k_batch;\n"
@@ -84,30 +78,8 @@ void ap_render_flash_fwd_schedule(ap_text *out, const ap_render_input *in) {
        "  return order->by_keys ? Sides{of->keys.count, of->queries.count}\n"
        "                        : Sides{of->queries.count, of->keys.count};\n"
        "}\n"
-       "\n");
-  if (!ready) {
-    TEXT("// The splits at fixed places of which some row of a sequence sees a key: from the first one on at\n"
-         "// least one.\n"
-         "struct Splits {\n"
-         "  int first, count;\n"
-         "};\n"
-         "\n"
-         "__device__ __forceinline__ Splits splits_of(const attnpress_fwd_schedule_args *args,\n"
-         "                                            const Lengths *of) {\n"
-         "  Range keys = {0, of->keys.count};\n"
-         "  if (args->window) {\n"
-         "    const int center = args->ragged.window_top_left ? 0 : of->keys.count - of->queries.count;\n"
-         "    const int shift = center - args->score.window_center;\n"
-         "    keys.begin = window_row(shift, &args->score, of->keys.count).key_begin;\n"
-         "    keys.end =\n"
-         "        window_row(shift + of->queries.count - 1, &args->score, of->keys.count).key_end;\n"
-         "  }\n"
-         "  const int first = keys.begin / args->split_keys;\n"
-         "  return {first, max(ceil_div(keys.end, args->split_keys) - first, 1)};\n"
-         "}\n"
-         "\n");
-  }
-  TEXT("// Sequences whose units walk over more, and are longer, have larger sort keys; of equals, earlier\n"
+       "\n"
+       "// Sequences whose units walk over more, and are longer, have larger sort keys; of equals, earlier\n"
        "// ones. Places without a sequence have 0.\n"
        "__device__ __forceinline__ uint32_t sort_key(int walk, int place) {\n"
        "  return (uint32_t)min(walk / 16, (1 << 22) - 1) << 10 | (uint32_t)(NUM_THREADS - 1 - place);\n"
@@ -200,14 +172,12 @@ void ap_render_flash_fwd_schedule(ap_text *out, const ap_render_input *in) {
          "    const int blocks = ceil_div(sides.blocks, order->positions);\n"
          "    Splits splits = {0, 1};\n"
          "    if (args.split_keys > 0)\n"
-         "      splits = splits_of(&args, &of);\n"
+         "      splits = seen_splits(&args.ragged, &args.score, args.window, of.queries.count,\n"
+         "                           of.keys.count, args.split_keys);\n"
          "    const int units = blocks * order->heads * splits.count;\n"
          "    const int end = sum_up(sums, units, count);\n"
          "    if (place < there) {\n"
          "      attnpress_sequence_units *to = &order->sequences[part + place];\n"
-         "      const int walk_bytes =\n"
-         "          max(min((int64_t)sides.walk * order->walk_bytes, (int64_t)SECTION_BYTES), (int64_t)1);\n"
-         "      const int shares = SECTION_BYTES / walk_bytes;\n"
          "      order->first_unit[part + place] = before + end - units;\n"
          "      to->sequence = sequence;\n"
          "      to->seqlen_q = of.queries.count;\n"
@@ -221,7 +191,8 @@ void ap_render_flash_fwd_schedule(ap_text *out, const ap_render_input *in) {
          "      to->first_split = splits.first;\n"
          "      if (args.split_keys > 0)\n"
          "        args.sequence_splits[sequence] = splits.count;\n"
-         "      to->section_heads = (int)min((int64_t)shares * order->sharing, (int64_t)order->heads);\n"
+         "      to->section_heads =\n"
+         "          heads_of_section(sides.walk, order->walk_bytes, order->sharing, order->heads);\n"
          "    }\n"
          "    before += sums[count - 1]; // which change after the next barrier\n"
          "  }\n"

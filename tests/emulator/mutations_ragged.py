@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutations import COMBINE, Mutation
 
 SEQUENCE = "include/attnpress/device/sequence.cuh"
+UNITS_OF = "include/attnpress/device/units.cuh"
 DECODE = "templates/attention/flash_fwd_decode_sm80.cu.j2"
 RING = "templates/attention/parts/key_ring.cu.j2"
 SM80 = "templates/attention/flash_fwd_sm80.cu.j2"
@@ -829,14 +830,14 @@ MUTATIONS = [
     ),
     Mutation(
         "schedule: the last split has no units",
-        SCHEDULE,
-        "args->split_keys) - first, 1)",
-        "args->split_keys) - first - 1, 1)",
+        UNITS_OF,
+        "split_keys) - first, 1)",
+        "split_keys) - first - 1, 1)",
     ),
     Mutation(
         "schedule: a window of another sequence",
-        SCHEDULE,
-        "const int shift = center - args->score.window_center;",
+        UNITS_OF,
+        "const int shift = center - score->window_center;",
         "const int shift = center;",
     ),
     Mutation(

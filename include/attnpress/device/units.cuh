@@ -1,9 +1,11 @@
-// Units of work of a batch whose order a caller kept from an earlier call: what the schedule kernel
-// would say of a sequence (templates/attention/flash_fwd_schedule.cu.j2), and which comes when.
+// Units of work of sequences: heads that are taken together, and splits of the keys, as the schedule
+// kernel says them (templates/attention/flash_fwd_schedule.cu.j2), or, where a caller kept the order
+// from an earlier call, the kernel that has the units itself; and which sequence comes when in such a
+// ready schedule.
 //
-// Nobody has seen what is in such a ready schedule: it may be of other lengths, or no order at all. It
-// says which sequence comes when and nothing else, and beside the order it has the place of each
-// sequence. Where the two agree no sequence comes twice, and those that they leave out come last.
+// Nobody has seen what is in it: it may be of other lengths, or no order at all. It says which sequence
+// comes when and nothing else, and beside the order it has the place of each sequence. Where the two
+// agree no sequence comes twice, and those that they leave out come last.
 #pragma once
 
 #include "attnpress/args/ragged.h"
