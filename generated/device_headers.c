@@ -5530,12 +5530,14 @@ const ap_device_header ap_device_headers[] = {
      "  }\n"
      "}\n"},
     {"attnpress/device/units.cuh",
-     "// Units of work of a batch whose order a caller kept from an earlier call: what the schedule kernel\n"
-     "// would say of a sequence (templates/attention/flash_fwd_schedule.cu.j2), and which comes when.\n"
+     "// Units of work of sequences: heads that are taken together, and splits of the keys, as the schedule\n"
+     "// kernel says them (templates/attention/flash_fwd_schedule.cu.j2), or, where a caller kept the order\n"
+     "// from an earlier call, the kernel that has the units itself; and which sequence comes when in such a\n"
+     "// ready schedule.\n"
      "//\n"
-     "// Nobody has seen what is in such a ready schedule: it may be of other lengths, or no order at all. It\n"
-     "// says which sequence comes when and nothing else, and beside the order it has the place of each\n"
-     "// sequence. Where the two agree no sequence comes twice, and those that they leave out come last.\n"
+     "// Nobody has seen what is in it: it may be of other lengths, or no order at all. It says which sequence\n"
+     "// comes when and nothing else, and beside the order it has the place of each sequence. Where the two\n"
+     "// agree no sequence comes twice, and those that they leave out come last.\n"
      "#pragma once\n"
      "\n"
      "#include \"attnpress/args/ragged.h\"\n"
@@ -15368,4 +15370,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "413274b27697468db9079d9a8f7389118bfdcceca502003b033d9bd09511ee63";
+    "c12edc8138cf0e63f3b3f0443e978960c20acdb7bfb32aef9a59203b5ea36372";

@@ -12,13 +12,14 @@
 // blocks are one stream: where a consumer's rows see a unit's first block, its product runs with
 // the last one of the unit before.
 //
-// Pressed from templates/attention/flash_fwd_sm90.cu.j2 with tile m128n128s3 by
+// Pressed from templates/attention/flash_fwd_sm90.cu.j2 with tile m128n128s3q by
 //   python -m generator --hdim 128 --dtype bf16 --causal --arch sm90
 #include "attnpress/args/attention.h"
 #include "attnpress/device/dtype.cuh"
 #include "attnpress/device/epilogue.cuh"
 #include "attnpress/device/pipeline.cuh"
 #include "attnpress/device/ptx_address.cuh"
+#include "attnpress/device/ptx_ldmatrix.cuh"
 #include "attnpress/device/ptx_mbarrier.cuh"
 #include "attnpress/device/ptx_tma.cuh"
 #include "attnpress/device/ptx_warpgroup.cuh"
@@ -274,18 +275,45 @@ __device__ __forceinline__ void skip_block(uint32_t shared, int consumer, Stage 
   arrive_once(v_empty(shared, stage.index));
 }
 
+// Rows that packed heads leave over are never copied to: they are zeros from here on.
+__device__ __forceinline__ void clear_other_rows(const attnpress_fwd_sm90_args *args,
+                                                 unsigned char *smem, int consumer) {
+  const int lane = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + lane % 16;
+  if (row >= args->warpgroup_positions * args->fwd.heads_per_tile)
+    for (int chunk = lane / 16; chunk < K_SLABS * 8; chunk += 2)
+      *(uint4 *)(smem + consumer * Q_BYTES + chunk / 8 * Q_SLAB_BYTES + row * 128 +
+                 chunk % 8 * 16) = uint4{0, 0, 0, 0};
+  // All lanes arrive and wait: the warp's rows are zeros before it reads them.
+  __syncwarp();
+}
+
+// Q of the consumer's next unit becomes fragments, and its place is handed back.
+__device__ __forceinline__ void load_q(uint32_t q[K_STEPS][4], uint32_t shared, int consumer,
+                                       int parity) {
+  // The copy engine hands over Q.
+  wait_for_phase(q_full(shared, consumer), parity);
+  const int lane = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + lane % 16;
+  const uint32_t tile = shared + consumer * Q_BYTES + row * 128;
+#pragma unroll
+  for (int step = 0; step < K_STEPS; ++step) // chunks of 8 columns are swizzled
+    ldmatrix_x4(q[step], tile + step / 4 * Q_SLAB_BYTES +
+                             ((step % 4 * 2 + lane / 16) ^ row % 8) * 16);
+  // All lanes arrive and wait: they have read their rows.
+  __syncwarp();
+  arrive_once(q_empty(shared, consumer));
+}
+
 // Starts S = Q K^T, (64, BLOCK_N), as a group of its own.
-__device__ __forceinline__ void start_scores(float score[S_TILES * 4], uint32_t shared,
-                                             int consumer, int stage) {
-  const uint64_t q = wgmma_descriptor(shared + consumer * Q_BYTES, 1024, 0);
+__device__ __forceinline__ void start_scores(float score[S_TILES * 4],
+                                             const uint32_t q[K_STEPS][4], uint32_t shared,
+                                             int stage) {
   const uint64_t k = wgmma_descriptor(shared + K_OFFSET, 1024, 0) + stage * (K_BYTES / 16);
   wgmma_order_n128(score);
   wgmma_fence();
 #pragma unroll
   for (int step = 0; step < K_STEPS; ++step) {
-    const uint64_t q_step = q + (step / 4 * Q_SLAB_BYTES + step % 4 * 32) / 16;
     const uint64_t k_step = k + (step / 4 * KEY_SLAB_BYTES + step % 4 * 32) / 16;
-    wgmma_m64n128k16_bf16_ss(score, q_step, k_step, step > 0);
+    wgmma_m64n128k16_bf16_rs(score, q[step], k_step, step > 0);
   }
   wgmma_commit();
 }
@@ -303,15 +331,12 @@ __device__ __forceinline__ void start_output(float out[O_TILES * 4], uint32_t p[
   wgmma_commit();
 }
 
-// Waits for S of the key block in `stage`, and hands its K back, and Q after the unit's last block.
+// Waits for S of the key block in `stage`, and hands its K back.
 __device__ __forceinline__ void finish_scores(float score[S_TILES * 4], int pending,
-                                              uint32_t shared, int consumer, int stage,
-                                              bool last_block) {
+                                              uint32_t shared, int stage) {
   wgmma_wait(pending);
   wgmma_order_n128(score);
   arrive_once(k_empty(shared, stage));
-  if (last_block)
-    arrive_once(q_empty(shared, consumer));
 }
 
 // Waits for O += P V.
@@ -325,14 +350,14 @@ __device__ __forceinline__ void finish_output(float out[O_TILES * 4]) {
 __device__ __forceinline__ void exchange_blocks(float score[S_TILES * 4], float out[O_TILES * 4],
                                                 uint32_t p[V_STEPS][4], uint32_t shared,
                                                 int consumer, Stage stage, Stage last,
-                                                bool last_block) {
+                                                const uint32_t q[K_STEPS][4]) {
   // The copy engine hands over K.
   wait_for_phase(k_full(shared, stage.index), stage.parity);
   begin_turn(consumer);
-  start_scores(score, shared, consumer, stage.index);
+  start_scores(score, q, shared, stage.index);
   start_output(out, p, shared, last.index);
   end_turn(consumer);
-  finish_scores(score, 1, shared, consumer, stage.index, last_block);
+  finish_scores(score, 1, shared, stage.index);
 }
 
 // Masks the scores of the walk's key block where some row does not see all its keys, and makes P of
@@ -394,8 +419,9 @@ __device__ __forceinline__ void store_output(const float out[O_TILES * 4], const
 }
 
 // One consumer: 64 rows of each unit.
-__device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uint32_t shared,
-                                        int consumer) {
+__device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, unsigned char *smem,
+                                        uint32_t shared, int consumer) {
+  clear_other_rows(args, smem, consumer);
   const float scale_log2 = args->fwd.scale_log2;
   if (consumer == CONSUMERS - 1)
     end_turn(consumer); // the first turn is the first consumer's
@@ -410,16 +436,17 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
     float out[O_TILES * 4] = {};
     float reference[2] = {-INF, -INF}, row_sum[2] = {0.0f, 0.0f}, rescale[2];
     const bool has_keys = walk.unit.blocks.begin < walk.unit.blocks.end;
-    if (has_keys) // the copy engine hands over Q
-      wait_for_phase(q_full(shared, consumer), q_parity);
     for (; walk.n >= walk.block_end && has_keys; --walk.n) {
       skip_block(shared, consumer, stage);
       stage = next_stage(stage, STAGES);
     }
     if (walk.n < walk.unit.blocks.begin) { // no row of this consumer sees a key
       store_output(out, reference, row_sum, args, &walk.unit, consumer);
-      if (has_keys)
+      if (has_keys) {
+        // The wait keeps this warp's arrivals within one phase of the barriers.
+        wait_for_phase(q_full(shared, consumer), q_parity);
         arrive_once(q_empty(shared, consumer));
+      }
       q_parity ^= has_keys;
       more = next_unit(&walk, args, consumer);
       continue;
@@ -428,11 +455,13 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
     // S = Q K^T of the stream's first block; the copy engine hands over K.
     float score[S_TILES * 4];
     uint32_t p[V_STEPS][4];
+    uint32_t q[K_STEPS][4];
+    load_q(q, shared, consumer, q_parity);
     wait_for_phase(k_full(shared, stage.index), stage.parity);
     begin_turn(consumer);
-    start_scores(score, shared, consumer, stage.index);
+    start_scores(score, q, shared, stage.index);
     end_turn(consumer);
-    finish_scores(score, 0, shared, consumer, stage.index, walk.n == walk.unit.blocks.begin);
+    finish_scores(score, 0, shared, stage.index);
     take_scores(score, reference, row_sum, rescale, &walk, scale_log2);
 
     Unit last_unit; // the unit before, and what it leaves to be stored
@@ -455,8 +484,7 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
       for (--walk.n; walk.n >= walk.unit.blocks.begin; --walk.n) {
         last = stage;
         stage = next_stage(stage, STAGES);
-        exchange_blocks(score, out, p, shared, consumer, stage, last,
-                        walk.n == walk.unit.blocks.begin);
+        exchange_blocks(score, out, p, shared, consumer, stage, last, q);
         take_scores(score, reference, row_sum, rescale, &walk, scale_log2);
         // As above.
         wait_for_phase(v_full(shared, stage.index), stage.parity);
@@ -473,9 +501,8 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
         break;
       last = stage;
       stage = next_stage(stage, STAGES);
-      wait_for_phase(q_full(shared, consumer), q_parity); // the copy engine hands over Q
-      exchange_blocks(score, out, p, shared, consumer, stage, last,
-                      walk.n == walk.unit.blocks.begin);
+      load_q(q, shared, consumer, q_parity);
+      exchange_blocks(score, out, p, shared, consumer, stage, last, q);
       for (int half = 0; half < 2; ++half) {
         last_reference[half] = reference[half];
         last_sum[half] = row_sum[half];
@@ -524,6 +551,6 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
   } else {
     increase_registers(CONSUMER_REGISTERS);
     // Read from lane 0, so that the compiler knows it to be the same in the whole warp.
-    consume(&args, shared, __shfl_sync(0xffffffff, threadIdx.x / 128, 0) - 1);
+    consume(&args, smem, shared, __shfl_sync(0xffffffff, threadIdx.x / 128, 0) - 1);
   }
 }

@@ -5,6 +5,7 @@
  */
 #pragma once
 #include <stdio.h>
+#include <time.h>
 
 #include "../tools/cuda_device.h"
 #include "attnpress/attnpress.h"
@@ -25,6 +26,18 @@ static int failures, checks;
   } while (0)
 #define CHECK_OK(call)   CHECK((call) == ATTNPRESS_OK)
 #define CHECK_CUDA(call) CHECK((call) == CUDA_SUCCESS)
+
+/** Runs a part of the tests, and says at once how long it took. */
+static inline void run_part(const char *name, void (*part)(void)) {
+  struct timespec begin, end;
+  timespec_get(&begin, TIME_UTC);
+  part();
+  timespec_get(&end, TIME_UTC);
+  printf("%s: %.1f s, %d checks so far, %d failed\n", name,
+         (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec), checks,
+         failures);
+  fflush(stdout);
+}
 
 /** Runs `tests` with the first device and a handle of default options; the program's status. */
 static int run_on_gpu(void (*tests)(void)) {

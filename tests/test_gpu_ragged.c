@@ -650,14 +650,14 @@ static void test_invariant(void) {
 }
 
 static void tests(void) {
-  test_table();
-  test_scores();
-  test_invariant();
-  test_repeats();
-  test_graph();
-  test_ready();
-  test_ready_graph();
-  test_many();
+  run_part("table", test_table);
+  run_part("scores", test_scores);
+  run_part("invariant", test_invariant);
+  run_part("repeats", test_repeats);
+  run_part("graph", test_graph);
+  run_part("ready", test_ready);
+  run_part("ready_graph", test_ready_graph);
+  run_part("many", test_many);
 }
 
 int main(void) {
