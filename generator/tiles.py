@@ -21,7 +21,7 @@ from typing import Any
 
 from generator import GeneratorError, check_keys, load_toml
 from generator.family import Family, Form, Values, Where, holds, one_of, read_where
-from generator.variant import Variant, key_groups, stand_in
+from generator.variant import Variant, VariantError, key_groups, stand_in
 
 
 @dataclass(frozen=True)
@@ -317,12 +317,18 @@ def table(family: Family, tuned: tuple[TunedTile, ...] | None = None) -> list[Ti
             for row in tuned
             if all(name in open_ or group[0][name] in values for name, values in row.where)
         )
-        of_all = _merged_rows(group, near, None)
+        named = tuple(
+            feature
+            for feature in family.features
+            if any(name == feature for row in near for name, _ in row.where)
+        )
+        group = _with_features(group, named)
+        of_all = _merged_rows(group, named, near, None)
         for target in family.tile_targets:
             own = [row for row in near if row.targets is not None and target in row.targets]
             if not any(row.matches(variant, target) for row in own for variant in group):
                 continue
-            of_one = _merged_rows(group, near, target)
+            of_one = _merged_rows(group, named, near, target)
             rows += [row for row in of_one if not _is_among(row, of_all)]
         rows += of_all
     return rows
@@ -337,18 +343,36 @@ def _is_among(row: TileRow, of_all: list[TileRow]) -> bool:
     )
 
 
+def _with_features(group: list[Variant], names: tuple[str, ...]) -> list[Variant]:
+    """The variants, and those like them with each other value of these features."""
+    for name in names:
+        more = []
+        for variant in group:
+            for value in variant.family.axis(name).domain:
+                try:
+                    more.append(variant.replace(**{name: value}))
+                except VariantError:
+                    continue
+        group = list(dict.fromkeys((*group, *more)))
+    return group
+
+
 def _merged_rows(
-    group: list[Variant], tuned: tuple[TunedTile, ...], target: str | None
+    group: list[Variant],
+    named: tuple[str, ...],
+    tuned: tuple[TunedTile, ...],
+    target: str | None,
 ) -> list[TileRow]:
-    """Rows of variants that differ only in axes which rows may leave open, and in their tile class:
-    one of these is left open where the tile depends on it nowhere, and where there is more than one
-    value to leave open. Features are left open always."""
+    """Rows of variants that differ only in axes which rows may leave open, in features that tuned
+    rows name, and in their tile class: one of these is left open where the tile depends on it
+    nowhere, and where there is more than one value to leave open. Other features are left open
+    always."""
     family = group[0].family
     tiles = [tile_of(variant, tuned, target) for variant in group]
     # What may be left open, of each variant: the axes, and the class under the name "".
-    names = (*family.tile_any, "")
+    names = (*family.tile_any, *named, "")
     parts = [
-        (*(variant[name] for name in family.tile_any), family.tile_class(variant.values))
+        (*(variant[name] for name in names[:-1]), family.tile_class(variant.values))
         for variant in group
     ]
     open_ = set()
@@ -362,10 +386,11 @@ def _merged_rows(
             alike.setdefault(key, tile) == tile for key, tile in zip(others, tiles, strict=True)
         ):
             open_.add(name)
+    hidden = {*family.features} - {*named}
     rows: dict[tuple, TileRow] = {}
     for variant, tile, part in zip(group, tiles, parts, strict=True):
         codes = tuple(
-            None if axis.name in open_ or axis.name in family.features else code
+            None if axis.name in open_ or axis.name in hidden else code
             for axis, code in zip(family.axes, variant.codes, strict=True)
         )
         tile_class = None if "" in open_ or not family.tile_classes else part[-1]
