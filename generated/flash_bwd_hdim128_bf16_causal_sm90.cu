@@ -39,7 +39,7 @@ constexpr bool CAUSAL = true;
 constexpr int BLOCK_M = 64; // query rows of a step
 constexpr int BLOCK_N = 128; // keys of a thread block
 constexpr int STAGES = 2; // steps of Q, dO, lse and delta in shared memory
-constexpr int SMEM_BYTES = 201824;
+constexpr int SMEM_BYTES = 201856;
 constexpr int PRODUCER_REGISTERS = 24; // of a thread
 constexpr int CONSUMER_REGISTERS = 240;
 
@@ -52,7 +52,7 @@ constexpr int DP_STEPS = ceil_div(HEAD_DIM_V, 16); // of V dO^T
 constexpr int ROW_STEPS = BLOCK_M / 16; // of 16 queries, of P^T dO and dS^T Q
 constexpr int KEY_STEPS = BLOCK_N / 16; // of 16 keys, of dS K
 // Of those, how many have their fragments of dS in registers at once: as many as find room.
-constexpr int DQ_STEPS = HEAD_DIM + HEAD_DIM_V / 2 > 168 ? KEY_STEPS / 2 : KEY_STEPS;
+constexpr int DQ_STEPS = HEAD_DIM + HEAD_DIM_V / 2 > 168 ? KEY_STEPS / 4 : KEY_STEPS / 2;
 constexpr int K_TILES = HEAD_DIM / 8; // of 8 columns
 constexpr int V_TILES = HEAD_DIM_V / 8;
 
@@ -81,7 +81,7 @@ constexpr int ROWS_BYTES = BLOCK_M * 8; // lse, then delta, of one step
 constexpr int BARRIER_OFFSET = ROWS_OFFSET + STAGES * ROWS_BYTES;
 constexpr int DK_ROW_BYTES = tile_row_bytes(HEAD_DIM);
 constexpr int DV_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);
-static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (6 + 3 * STAGES), "shared memory");
+static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (6 + 3 * STAGES + 4), "shared memory");
 static_assert(DQ_OFFSET >= BLOCK_N * (DK_ROW_BYTES + DV_ROW_BYTES), "dK and dV");
 static_assert(BLOCK_M == 64 && BLOCK_N == 128, "a warpgroup has 64 rows, and dQ two turns");
 
@@ -110,7 +110,10 @@ __device__ __forceinline__ uint32_t do_full(uint32_t shared, int stage) {
 __device__ __forceinline__ uint32_t step_empty(uint32_t shared, int stage) {
   return q_full(shared, 2 * STAGES + stage);
 }
-
+// Of a warp's place of dQ, which a warp of each consumer has in turn.
+__device__ __forceinline__ uint32_t dq_empty(uint32_t shared, int warp) {
+  return q_full(shared, 3 * STAGES + warp);
+}
 // A thread block's keys, and the steps of its walk: `steps` of them, rows `row_begin` to
 // `row_end` - 1 of each of the query heads from `first_head` on.
 struct Work {
@@ -289,39 +292,51 @@ __device__ __forceinline__ void start_dk(float dk[K_TILES * 4], const uint32_t d
   wgmma_commit();
 }
 
+// Fragments of dS, as A: DQ_STEPS times 16 keys, from `tile` on.
+__device__ __forceinline__ void load_ds(uint32_t ds[DQ_STEPS][4], uint32_t tile) {
+#pragma unroll
+  for (int i = 0; i < DQ_STEPS; ++i)
+    ldmatrix_x4_trans(ds[i], tile + i * 16 * DS_ROW_BYTES);
+}
+
 // dQ = dS K of a step, (BLOCK_M, HEAD_DIM), of all keys of the block, added to its sum. `turn`: the
 // dS that it takes, `parity` of its barriers. The addition has only begun at the end.
 __device__ __forceinline__ void add_dq(const attnpress_bwd_args *args, unsigned char *smem,
                                        uint32_t shared, int turn, int parity, const Work *work,
                                        Step step) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-  // All consumers' warps arrived: hands over their dS, and the place of dQ.
+  // All consumers' warps arrived: hands over their dS.
   wait_for_phase(ds_full(shared, turn), parity);
   const uint32_t tile = shared + DS_OFFSET + turn * DS_BYTES + warp * 32 +
                         ldmatrix_columns_first(lane, DS_ROW_BYTES);
   const uint64_t k = wgmma_descriptor(shared, 1024, KEY_SLAB_BYTES);
   float dq[K_TILES * 4];
+  // Fragments of dS of the next keys come while the products of those before run.
+  constexpr int PARTS = KEY_STEPS / DQ_STEPS;
+  uint32_t ds[2][DQ_STEPS][4];
+  load_ds(ds[0], tile);
+  wgmma_order_n128(dq);
 #pragma unroll
-  for (int first = 0; first < KEY_STEPS; first += DQ_STEPS) {
-    uint32_t ds[DQ_STEPS][4];
-#pragma unroll
-    for (int i = 0; i < DQ_STEPS; ++i)
-      ldmatrix_x4_trans(ds[i], tile + (first + i) * 16 * DS_ROW_BYTES);
-    wgmma_order_n128(dq);
+  for (int part = 0; part < PARTS; ++part) {
     wgmma_fence();
 #pragma unroll
     for (int i = 0; i < DQ_STEPS; ++i)
-      wgmma_m64n128k16_bf16_rs_trans(dq, ds[i], k + (first + i) * 16 * 128 / 16,
-                                      first + i > 0);
+      wgmma_m64n128k16_bf16_rs_trans(dq, ds[part % 2][i],
+                                      k + (part * DQ_STEPS + i) * 16 * 128 / 16, part + i > 0);
     wgmma_commit();
-    if (first + DQ_STEPS == KEY_STEPS) {
-      // The warp's lanes arrive and wait, so that one arrival stands for all.
-      __syncwarp();
-      arrive_once(ds_empty(shared, turn));
+    if (part + 1 < PARTS) {
+      if (part > 0)
+        wgmma_wait(1);
+      load_ds(ds[(part + 1) % 2], tile + (part + 1) * DQ_STEPS * 16 * DS_ROW_BYTES);
     }
-    wgmma_wait(0);
-    wgmma_order_n128(dq);
   }
+  // The warp's lanes arrive and wait, so that one arrival stands for all.
+  __syncwarp();
+  arrive_once(ds_empty(shared, turn));
+  // The other consumer's warp arrived: hands over the place of dQ.
+  wait_for_phase(dq_empty(shared, warp), turn ^ 1);
+  wgmma_wait(0);
+  wgmma_order_n128(dq);
   if (step.row + warp * 16 < args->seqlen_q) {
     float *sum = args->dq_sum + sum_offset(args, work->batch, step.head, step.row / 16 + warp,
                                            HEAD_DIM);
@@ -330,6 +345,12 @@ __device__ __forceinline__ void add_dq(const attnpress_bwd_args *args, unsigned 
     begin_addition(sum, shared + place, K_TILES);
   }
 }
+// One warp: once its additions are read, the other consumer's has the place.
+__device__ __forceinline__ void release_dq(uint32_t shared, int warp) {
+  wait_for_additions(0);
+  arrive_once(dq_empty(shared, warp));
+}
+
 // Scores that do not count become -inf.
 __device__ __forceinline__ void mask_block(float score[S_TILES * 4],
                                            const attnpress_bwd_args *args, int key, int row) {
@@ -352,6 +373,7 @@ __device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned
                                   lane % 4 * 4;
   Step step = {work->first_head, work->row_begin};
   Stage stage = {0, 0};
+  Step before = step;
   if (work->steps > 0) // the copy engine hands over K
     wait_for_phase(k_full(shared), 0);
   for (int n = 0; n < work->steps; ++n) {
@@ -366,6 +388,8 @@ __device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned
     if (n == 0)
       wait_for_phase(v_full(shared), 0);
     start_dp(dp, shared, consumer, stage.index);
+    if (n > 1 && turn == consumer)
+      release_dq(shared, warp);
     wgmma_wait(1);
     wgmma_order_n64(score);
 
@@ -392,19 +416,22 @@ __device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned
     start_dk(dk, ds, shared, stage.index);
     // The warp's lanes arrive and wait, so that one arrival stands for all: here and below.
     __syncwarp();
-    // Who computes dQ next finds its place read.
-    wait_for_additions(0);
     arrive_once(ds_full(shared, turn));
     wgmma_wait(0);
     wgmma_order_n128(dv);
     wgmma_order_n128(dk);
     arrive_once(step_empty(shared, stage.index));
-    if (turn == consumer)
-      add_dq(args, smem, shared, turn, turn_parity, work, step);
+    // Of the step before: nobody waits for the other's dS then.
+    if (n > 0 && turn != consumer)
+      add_dq(args, smem, shared, turn ^ 1, (n - 1) / 2 % 2, work, before);
+    before = step;
     stage = next_stage(stage, STAGES);
     step = step_after(step, work);
   }
-
+  if (work->steps > 0 && (work->steps - 1) % 2 == consumer)
+    add_dq(args, smem, shared, consumer, (work->steps - 1) / 2 % 2, work, before);
+  else if (work->steps > 1)
+    release_dq(shared, warp);
   // All consumers arrive and wait: K, V and all steps have been read.
   named_barrier_sync(2, NUM_THREADS - 128);
   const int thread = threadIdx.x - 128;
@@ -454,6 +481,8 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
       mbarrier_init(ds_full(shared, turn), 4 * CONSUMERS);
       mbarrier_init(ds_empty(shared, turn), 4);
     }
+    for (int warp = 0; warp < 4; ++warp)
+      mbarrier_init(dq_empty(shared, warp), 1);
     for (int stage = 0; stage < STAGES; ++stage) {
       mbarrier_init(q_full(shared, stage), 2);
       mbarrier_init(do_full(shared, stage), 1);

@@ -34,6 +34,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t sums = (pass == AP_ATTENTION_PASS_BWD) ? 1 : 0;
   int32_t plain = ((bias == AP_ATTENTION_BIAS_NONE) && !((softcap || alibi) || dropout)) ? 1 : 0;
   int32_t bulk = (sums && ((dq_warps > 0) || plain)) ? 1 : 0;
+  int32_t in_turn = ((sums && (dq_warps == 0)) && !ahead) ? 1 : 0;
   int32_t late_dp = ((softcap && (hdim > 96)) && ((hdim < 128) || (pass == AP_ATTENTION_PASS_BWD_DKV))) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
@@ -211,7 +212,11 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     if (dq_warps > 0) {
       TEXT("constexpr int DQ_STEPS = KEY_STEPS / 2;\n");
     } else {
-      TEXT("constexpr int DQ_STEPS = HEAD_DIM + HEAD_DIM_V / 2 > 168 ? KEY_STEPS / 2 : KEY_STEPS;\n");
+      if (in_turn) {
+        TEXT("constexpr int DQ_STEPS = HEAD_DIM + HEAD_DIM_V / 2 > 168 ? KEY_STEPS / 4 : KEY_STEPS / 2;\n");
+      } else {
+        TEXT("constexpr int DQ_STEPS = HEAD_DIM + HEAD_DIM_V / 2 > 168 ? KEY_STEPS / 2 : KEY_STEPS;\n");
+      }
     }
   }
   TEXT("constexpr int K_TILES = HEAD_DIM / 8; // of 8 columns\n"
@@ -263,7 +268,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "constexpr int BARRIER_OFFSET = ROWS_OFFSET + STAGES * ROWS_BYTES;\n"
        "constexpr int DK_ROW_BYTES = tile_row_bytes(HEAD_DIM);\n"
        "constexpr int DV_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);\n"
-       "static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (6 + 3 * STAGES), \"shared memory\");\n"
+       "static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (6 + 3 * STAGES");
+  STRING((in_turn && bulk) ? " + 4" : "");
+  TEXT("), \"shared memory\");\n"
        "static_assert(");
   STRING(bulk ? "DQ" : "BARRIER");
   TEXT("_OFFSET >= BLOCK_N * (DK_ROW_BYTES + DV_ROW_BYTES), \"dK and dV\");\n"
@@ -299,9 +306,14 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "}\n"
        "__device__ __forceinline__ uint32_t step_empty(uint32_t shared, int stage) {\n"
        "  return q_full(shared, 2 * STAGES + stage);\n"
-       "}\n"
-       "\n"
-       "// A thread block's keys, and the steps of its walk: `steps` of them, rows `row_begin` to\n"
+       "}\n");
+  if (in_turn && bulk) {
+    TEXT("// Of a warp's place of dQ, which a warp of each consumer has in turn.\n"
+         "__device__ __forceinline__ uint32_t dq_empty(uint32_t shared, int warp) {\n"
+         "  return q_full(shared, 3 * STAGES + warp);\n"
+         "}\n");
+  }
+  TEXT("// A thread block's keys, and the steps of its walk: `steps` of them, rows `row_begin` to\n"
        "// `row_end` - 1 of each of the query heads from `first_head` on.\n"
        "struct Work {\n"
        "  int batch, kv_head, key_begin, first_head;\n"
@@ -726,15 +738,17 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
            "}\n");
     }
   }
-  if (dq_warps > 0) {
+  if (sums) {
     TEXT("// Fragments of dS, as A: DQ_STEPS times 16 keys, from `tile` on.\n"
          "__device__ __forceinline__ void load_ds(uint32_t ds[DQ_STEPS][4], uint32_t tile) {\n"
          "#pragma unroll\n"
          "  for (int i = 0; i < DQ_STEPS; ++i)\n"
          "    ldmatrix_x4_trans(ds[i], tile + i * 16 * DS_ROW_BYTES);\n"
          "}\n"
-         "\n"
-         "// Begins to add 8 `tiles` columns of dQ to their sum, from `place` in shared memory.\n"
+         "\n");
+  }
+  if (dq_warps > 0) {
+    TEXT("// Begins to add 8 `tiles` columns of dQ to their sum, from `place` in shared memory.\n"
          "__device__ __forceinline__ void add_columns(float *sum, unsigned char *smem, uint32_t shared,\n"
          "                                            int place, const float *dq, int tiles, int lane) {\n"
          "  // The first lane's additions are read, but the latest of other columns: hands over the place.\n"
@@ -890,7 +904,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     }
     TEXT("  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
          "  // All consumers' warps arrived: hands over their dS");
-    if (bulk) {
+    if (bulk && !in_turn) {
       TEXT(", and the place of dQ");
     }
     TEXT(".\n"
@@ -898,36 +912,73 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "  const uint32_t tile = shared + DS_OFFSET + turn * DS_BYTES + warp * 32 +\n"
          "                        ldmatrix_columns_first(lane, DS_ROW_BYTES);\n"
          "  const uint64_t k = wgmma_descriptor(shared, 1024, KEY_SLAB_BYTES);\n"
-         "  float dq[K_TILES * 4];\n"
-         "#pragma unroll\n"
-         "  for (int first = 0; first < KEY_STEPS; first += DQ_STEPS) {\n"
-         "    uint32_t ds[DQ_STEPS][4];\n"
-         "#pragma unroll\n"
-         "    for (int i = 0; i < DQ_STEPS; ++i)\n"
-         "      ldmatrix_x4_trans(ds[i], tile + (first + i) * 16 * DS_ROW_BYTES);\n"
-         "    wgmma_order_n");
-    INTEGER(hdim);
-    TEXT("(dq);\n"
-         "    wgmma_fence();\n"
-         "#pragma unroll\n"
-         "    for (int i = 0; i < DQ_STEPS; ++i)\n"
-         "      wgmma_m64n");
-    INTEGER(hdim);
-    TEXT("k16_");
-    STRING(in->word[AP_ATTENTION_DTYPE]);
-    TEXT("_rs_trans(dq, ds[i], k + (first + i) * 16 * 128 / 16,\n"
-         "                                      first + i > 0);\n"
-         "    wgmma_commit();\n"
-         "    if (first + DQ_STEPS == KEY_STEPS) {\n"
-         "      // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
-         "      __syncwarp();\n"
-         "      arrive_once(ds_empty(shared, turn));\n"
-         "    }\n"
-         "    wgmma_wait(0);\n"
-         "    wgmma_order_n");
-    INTEGER(hdim);
-    TEXT("(dq);\n"
-         "  }\n");
+         "  float dq[K_TILES * 4];\n");
+    if (in_turn) {
+      TEXT("  // Fragments of dS of the next keys come while the products of those before run.\n"
+           "  constexpr int PARTS = KEY_STEPS / DQ_STEPS;\n"
+           "  uint32_t ds[2][DQ_STEPS][4];\n"
+           "  load_ds(ds[0], tile);\n"
+           "  wgmma_order_n");
+      INTEGER(hdim);
+      TEXT("(dq);\n"
+           "#pragma unroll\n"
+           "  for (int part = 0; part < PARTS; ++part) {\n"
+           "    wgmma_fence();\n"
+           "#pragma unroll\n"
+           "    for (int i = 0; i < DQ_STEPS; ++i)\n"
+           "      wgmma_m64n");
+      INTEGER(hdim);
+      TEXT("k16_");
+      STRING(in->word[AP_ATTENTION_DTYPE]);
+      TEXT("_rs_trans(dq, ds[part % 2][i],\n"
+           "                                      k + (part * DQ_STEPS + i) * 16 * 128 / 16, part + i > 0);\n"
+           "    wgmma_commit();\n"
+           "    if (part + 1 < PARTS) {\n"
+           "      if (part > 0)\n"
+           "        wgmma_wait(1);\n"
+           "      load_ds(ds[(part + 1) % 2], tile + (part + 1) * DQ_STEPS * 16 * DS_ROW_BYTES);\n"
+           "    }\n"
+           "  }\n"
+           "  // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+           "  __syncwarp();\n"
+           "  arrive_once(ds_empty(shared, turn));\n");
+      if (bulk) {
+        TEXT("  // The other consumer's warp arrived: hands over the place of dQ.\n"
+             "  wait_for_phase(dq_empty(shared, warp), turn ^ 1);\n");
+      }
+      TEXT("  wgmma_wait(0);\n"
+           "  wgmma_order_n");
+      INTEGER(hdim);
+      TEXT("(dq);\n");
+    } else {
+      TEXT("#pragma unroll\n"
+           "  for (int first = 0; first < KEY_STEPS; first += DQ_STEPS) {\n"
+           "    uint32_t ds[DQ_STEPS][4];\n"
+           "    load_ds(ds, tile + first * 16 * DS_ROW_BYTES);\n"
+           "    wgmma_order_n");
+      INTEGER(hdim);
+      TEXT("(dq);\n"
+           "    wgmma_fence();\n"
+           "#pragma unroll\n"
+           "    for (int i = 0; i < DQ_STEPS; ++i)\n"
+           "      wgmma_m64n");
+      INTEGER(hdim);
+      TEXT("k16_");
+      STRING(in->word[AP_ATTENTION_DTYPE]);
+      TEXT("_rs_trans(dq, ds[i], k + (first + i) * 16 * 128 / 16,\n"
+           "                                      first + i > 0);\n"
+           "    wgmma_commit();\n"
+           "    if (first + DQ_STEPS == KEY_STEPS) {\n"
+           "      // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+           "      __syncwarp();\n"
+           "      arrive_once(ds_empty(shared, turn));\n"
+           "    }\n"
+           "    wgmma_wait(0);\n"
+           "    wgmma_order_n");
+      INTEGER(hdim);
+      TEXT("(dq);\n"
+           "  }\n");
+    }
     if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && bulk) {
       TEXT("  if (is_direct(args)) {\n"
            "    store_columns(args, smem, work, step, dq, K_TILES, 0, lane);\n"
@@ -955,6 +1006,14 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     }
     TEXT("  }\n"
          "}\n");
+  }
+  if (in_turn && bulk) {
+    TEXT("// One warp: once its additions are read, the other consumer's has the place.\n"
+         "__device__ __forceinline__ void release_dq(uint32_t shared, int warp) {\n"
+         "  wait_for_additions(0);\n"
+         "  arrive_once(dq_empty(shared, warp));\n"
+         "}\n"
+         "\n");
   }
   TEXT("// Scores that do not count become -inf.\n"
        "__device__ __forceinline__ void mask_block(float score[S_TILES * 4],\n"
@@ -1054,6 +1113,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  Step step = {work->first_head, work->row_begin};\n"
        "  Stage stage = {0, 0};\n");
+  if (in_turn) {
+    TEXT("  Step before = step;\n");
+  }
   if (k_in_regs || v_in_regs) {
     if (k_in_regs) {
       TEXT("  uint32_t k[S_STEPS][4];\n");
@@ -1206,6 +1268,10 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
       STRING(v_in_regs ? "v, shared" : "shared, consumer");
       TEXT(", stage.index);\n");
     }
+    if (in_turn && bulk) {
+      TEXT("    if (n > 1 && turn == consumer)\n"
+           "      release_dq(shared, warp);\n");
+    }
     if (alibi) {
       TEXT("    const float slope = load_slope(&args->score, work->batch, step.head);\n");
     }
@@ -1303,10 +1369,6 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "    // The warp's lanes arrive and wait, so that one arrival stands for all: here and below.\n"
          "    __syncwarp();\n");
     if (sums) {
-      if (bulk && (dq_warps == 0)) {
-        TEXT("    // Who computes dQ next finds its place read.\n"
-             "    wait_for_additions(0);\n");
-      }
       TEXT("    arrive_once(ds_full(shared, turn));\n");
     }
     TEXT("    wgmma_wait(0);\n"
@@ -1317,16 +1379,27 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     INTEGER(hdim);
     TEXT("(dk);\n"
          "    arrive_once(step_empty(shared, stage.index));\n");
-    if (sums && (dq_warps == 0)) {
-      TEXT("    if (turn == consumer)\n"
+    if (in_turn) {
+      TEXT("    // Of the step before: nobody waits for the other's dS then.\n"
+           "    if (n > 0 && turn != consumer)\n"
            "      add_dq(args, ");
       STRING(bulk ? "smem, " : "");
-      TEXT("shared, turn, turn_parity, work, step);\n");
+      TEXT("shared, turn ^ 1, (n - 1) / 2 % 2, work, before);\n"
+           "    before = step;\n");
     }
     TEXT("    stage = next_stage(stage, STAGES);\n"
          "    step = step_after(step, work);\n"
-         "  }\n"
-         "\n");
+         "  }\n");
+    if (in_turn) {
+      TEXT("  if (work->steps > 0 && (work->steps - 1) % 2 == consumer)\n"
+           "    add_dq(args, ");
+      STRING(bulk ? "smem, " : "");
+      TEXT("shared, consumer, (work->steps - 1) / 2 % 2, work, before);\n");
+      if (bulk) {
+        TEXT("  else if (work->steps > 1)\n"
+             "    release_dq(shared, warp);\n");
+      }
+    }
   }
   TEXT("  // All consumers arrive and wait");
   if (dq_warps > 0) {
@@ -1414,6 +1487,10 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "      mbarrier_init(ds_full(shared, turn), 4 * CONSUMERS);\n"
          "      mbarrier_init(ds_empty(shared, turn), 4);\n"
          "    }\n");
+    if (in_turn && bulk) {
+      TEXT("    for (int warp = 0; warp < 4; ++warp)\n"
+           "      mbarrier_init(dq_empty(shared, warp), 1);\n");
+    }
   }
   TEXT("    for (int stage = 0; stage < STAGES; ++stage) {\n"
        "      mbarrier_init(q_full(shared, stage), 2);\n"

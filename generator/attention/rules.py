@@ -318,6 +318,7 @@ def _backward_producer_smem_bytes(variant: Variant, tile: Tile) -> int:
             ds_bytes += 2 * 4 * tile.block_m * SLAB_COLUMNS  # two parts of dQ
     elif variant["pass"] == "bwd" and (tile.dq_warps > 0 or not _changes_scores(variant)):
         ds_bytes += 4 * tile.block_m * variant.hdim
+        ds_bytes += 8 * 4 * (not tile.dq_warps and not tile.ahead)  # barriers of that place
     ring_bytes = tile.stages * (8 * tile.block_m + 3 * 8)
     return 2 * SLAB_COLUMNS * slabs * rows + ds_bytes + ring_bytes + 6 * 8
 
