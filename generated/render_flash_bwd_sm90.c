@@ -35,6 +35,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t plain = ((bias == AP_ATTENTION_BIAS_NONE) && !((softcap || alibi) || dropout)) ? 1 : 0;
   int32_t bulk = (sums && ((dq_warps > 0) || plain)) ? 1 : 0;
   int32_t in_turn = ((sums && (dq_warps == 0)) && !ahead) ? 1 : 0;
+  int32_t zeros = ((hdim == 64) || (hdim_v == 64)) ? 1 : 0;
   int32_t late_dp = ((softcap && (hdim > 96)) && ((hdim < 128) || (pass == AP_ATTENTION_PASS_BWD_DKV))) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
@@ -1117,11 +1118,19 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  Step before = step;\n");
   }
   if (k_in_regs || v_in_regs) {
+    if (zeros) {
+      TEXT("  // Zeros at first: of fragments that ldmatrix alone writes, ptxas up to CUDA 13.0 gives the registers to\n"
+           "  // P or dS as well, within the loop, where their products have as many columns.\n");
+    }
     if (k_in_regs) {
-      TEXT("  uint32_t k[S_STEPS][4];\n");
+      TEXT("  uint32_t k[S_STEPS][4]");
+      STRING(zeros ? " = {}" : "");
+      TEXT(";\n");
     }
     if (v_in_regs) {
-      TEXT("  uint32_t v[DP_STEPS][4];\n");
+      TEXT("  uint32_t v[DP_STEPS][4]");
+      STRING(zeros ? " = {}" : "");
+      TEXT(";\n");
     }
     TEXT("  if (work->steps > 0) { // the copy engine hands over K");
     STRING(v_in_regs ? ", and then V" : "");

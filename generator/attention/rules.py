@@ -646,6 +646,13 @@ def _backward_producer_problems(variant: Variant, tile: Tile) -> list[str]:
             "with such a bias, K and V in registers need dq_warps 0",
         ),
         (
+            # ptxas up to CUDA 13.0 writes P or dS over them there, and they lose.
+            tile.dq_warps
+            or 64 not in (variant.hdim, variant.hdim_v)
+            or not (tile.k_in_regs or tile.v_in_regs),
+            "with a head dim of 64, K and V in registers need dq_warps 4",
+        ),
+        (
             kept <= room or not (tile.k_in_regs or tile.v_in_regs or tile.ahead),
             f"dK, dV and fragments of K and V take {kept} registers a thread, over {room}",
         ),
