@@ -345,6 +345,13 @@ __device__ __forceinline__ void add_dq(const attnpress_bwd_args *args, unsigned 
     begin_addition(sum, shared + place, K_TILES);
   }
 }
+__device__ __forceinline__ Step step_before(Step step, const Work *work) {
+  if (step.row == work->row_begin)
+    step = {step.head - 1, work->row_end};
+  step.row -= BLOCK_M;
+  return step;
+}
+
 // One warp: once its additions are read, the other consumer's has the place.
 __device__ __forceinline__ void release_dq(uint32_t shared, int warp) {
   wait_for_additions(0);
@@ -373,7 +380,6 @@ __device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned
                                   lane % 4 * 4;
   Step step = {work->first_head, work->row_begin};
   Stage stage = {0, 0};
-  Step before = step;
   if (work->steps > 0) // the copy engine hands over K
     wait_for_phase(k_full(shared), 0);
   for (int n = 0; n < work->steps; ++n) {
@@ -423,13 +429,14 @@ __device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned
     arrive_once(step_empty(shared, stage.index));
     // Of the step before: nobody waits for the other's dS then.
     if (n > 0 && turn != consumer)
-      add_dq(args, smem, shared, turn ^ 1, (n - 1) / 2 % 2, work, before);
-    before = step;
+      add_dq(args, smem, shared, turn ^ 1, (n - 1) / 2 % 2, work,
+             step_before(step, work));
     stage = next_stage(stage, STAGES);
     step = step_after(step, work);
   }
   if (work->steps > 0 && (work->steps - 1) % 2 == consumer)
-    add_dq(args, smem, shared, consumer, (work->steps - 1) / 2 % 2, work, before);
+    add_dq(args, smem, shared, consumer, (work->steps - 1) / 2 % 2, work,
+           step_before(step, work));
   else if (work->steps > 1)
     release_dq(shared, warp);
   // All consumers arrive and wait: K, V and all steps have been read.

@@ -1008,6 +1008,15 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  }\n"
          "}\n");
   }
+  if (in_turn) {
+    TEXT("__device__ __forceinline__ Step step_before(Step step, const Work *work) {\n"
+         "  if (step.row == work->row_begin)\n"
+         "    step = {step.head - 1, work->row_end};\n"
+         "  step.row -= BLOCK_M;\n"
+         "  return step;\n"
+         "}\n"
+         "\n");
+  }
   if (in_turn && bulk) {
     TEXT("// One warp: once its additions are read, the other consumer's has the place.\n"
          "__device__ __forceinline__ void release_dq(uint32_t shared, int warp) {\n"
@@ -1114,9 +1123,6 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  Step step = {work->first_head, work->row_begin};\n"
        "  Stage stage = {0, 0};\n");
-  if (in_turn) {
-    TEXT("  Step before = step;\n");
-  }
   if (k_in_regs || v_in_regs) {
     if (zeros) {
       TEXT("  // Zeros at first: of fragments that ldmatrix alone writes, ptxas up to CUDA 13.0 gives the registers to\n"
@@ -1393,8 +1399,8 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
            "    if (n > 0 && turn != consumer)\n"
            "      add_dq(args, ");
       STRING(bulk ? "smem, " : "");
-      TEXT("shared, turn ^ 1, (n - 1) / 2 % 2, work, before);\n"
-           "    before = step;\n");
+      TEXT("shared, turn ^ 1, (n - 1) / 2 % 2, work,\n"
+           "             step_before(step, work));\n");
     }
     TEXT("    stage = next_stage(stage, STAGES);\n"
          "    step = step_after(step, work);\n"
@@ -1403,7 +1409,8 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("  if (work->steps > 0 && (work->steps - 1) % 2 == consumer)\n"
            "    add_dq(args, ");
       STRING(bulk ? "smem, " : "");
-      TEXT("shared, consumer, (work->steps - 1) / 2 % 2, work, before);\n");
+      TEXT("shared, consumer, (work->steps - 1) / 2 % 2, work,\n"
+           "           step_before(step, work));\n");
       if (bulk) {
         TEXT("  else if (work->steps > 1)\n"
              "    release_dq(shared, warp);\n");
