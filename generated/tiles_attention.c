@@ -5034,7 +5034,7 @@ static const ap_tile_entry rows[] = {
     {{2, 0, 96, 96, AP_ANY, 2, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 86}, {256, 99328, {64, 64, 2, 4, 2, 0, 0, 0, 1, 0, 1, 0, 1, 2, 2, 0, 0, 0, 0}}, AP_ANY, AP_ANY},
     {{2, 0, 96, 96, AP_ANY, 2, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 90}, {384, 193664, {64, 128, 8, 1, 2, 96, 128, 0, 1, 0, 0, 1, 1, 0, 0, 0, 0, 1, 0}}, 0, AP_ANY},
     {{2, 0, 96, 96, AP_ANY, 2, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 90}, {512, 193632, {64, 128, 8, 1, 2, 96, 128, 0, 1, 0, 0, 1, 1, 0, 4, 0, 0, 0, 0}}, 1, AP_ANY},
-    {{2, 0, 96, 96, AP_ANY, 2, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 90}, {512, 193632, {64, 128, 8, 1, 2, 96, 128, 0, 1, 0, 0, 1, 1, 0, 4, 0, 0, 0, 0}}, 2, AP_ANY},
+    {{2, 0, 96, 96, AP_ANY, 2, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 90}, {384, 169056, {64, 128, 8, 1, 2, 96, 128, 0, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0}}, 2, AP_ANY},
     {{2, 0, 96, 96, AP_ANY, 2, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 90}, {512, 193632, {64, 128, 8, 1, 2, 96, 128, 0, 1, 0, 0, 1, 1, 0, 4, 0, 0, 0, 0}}, 3, AP_ANY},
     {{2, 0, 96, 96, AP_ANY, 2, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 90}, {512, 193632, {64, 128, 8, 1, 2, 96, 128, 0, 1, 0, 0, 1, 1, 0, 4, 0, 0, 0, 0}}, 4, AP_ANY},
     {{2, 0, 96, 96, AP_ANY, 2, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, AP_ANY, 0, 90}, {512, 193632, {64, 128, 8, 1, 2, 96, 128, 0, 1, 0, 0, 1, 1, 0, 4, 0, 0, 0, 0}}, 5, AP_ANY},
