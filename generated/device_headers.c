@@ -2985,16 +2985,18 @@ const ap_device_header ap_device_headers[] = {
      "  return (uint32_t)address;\n"
      "}\n"},
     {"attnpress/device/ptx_atom.cuh",
-     "// Leaf header: additions to global memory that give back what was there. One PTX instruction a\n"
-     "// function. Their order is not defined.\n"
+     "// Leaf header: counts in global memory that are gone up by one, and what they were before. One PTX\n"
+     "// instruction a function. Who comes first is not defined.\n"
      "#pragma once\n"
      "\n"
      "#include \"attnpress/args/common.h\"\n"
      "\n"
-     "// atom.global.add.u32: *global += x; what it was before.\n"
-     "__device__ __forceinline__ uint32_t atomic_add(uint32_t *global, uint32_t x) {\n"
+     "// atom.global.inc.u32: ++*global, from below 2^31 - 1; what it was before. By atom.add ptxas first adds\n"
+     "// up what the lanes of a warp add, and hands out the sum by a shuffle: that waits for the memory where\n"
+     "// the instruction stands, and not where its result is read.\n"
+     "__device__ __forceinline__ uint32_t atomic_increment(uint32_t *global) {\n"
      "  uint32_t before;\n"
-     "  asm volatile(\"atom.global.add.u32 %0, [%1], %2;\" : \"=r\"(before) : \"l\"(global), \"r\"(x) : \"memory\");\n"
+     "  asm volatile(\"atom.global.inc.u32 %0, [%1], 0x7fffffff;\" : \"=r\"(before) : \"l\"(global) : \"memory\");\n"
      "  return before;\n"
      "}\n"},
     {"attnpress/device/ptx_bulk.cuh",
@@ -5578,20 +5580,25 @@ const ap_device_header ap_device_headers[] = {
      "  return {first, max(ceil_div(keys.end, split_keys) - first, 1)};\n"
      "}\n"
      "\n"
-     "// The sequence at step `step` of 2 * batch through a ready schedule, or -1: first the order, as far\n"
-     "// as places agree with it, then the sequences that it leaves out. Each comes once, whatever is there.\n"
-     "__device__ __forceinline__ int ready_sequence(const int32_t *ready, int batch, int step) {\n"
-     "  const int32_t *order = ready + ATTNPRESS_READY_ORDER;\n"
-     "  if (step >= 2 * batch)\n"
-     "    return -1;\n"
-     "  const int sequence = step < batch ? order[step] : step - batch;\n"
-     "  if (sequence < 0 || sequence >= batch)\n"
-     "    return -1;\n"
-     "  const int place = order[batch + sequence];\n"
-     "  if (step < batch)\n"
-     "    return place == step ? sequence : -1;\n"
-     "  const bool named = 0 <= place && place < batch && order[place] == sequence;\n"
-     "  return named ? -1 : sequence;\n"
+     "// The sequence that a ready schedule names at step `step` of 2 * batch: first the order, which may hold\n"
+     "// any number, then all sequences in turn; past them, none that there is.\n"
+     "__device__ __forceinline__ int named_sequence(const int32_t *ready, int batch, int step) {\n"
+     "  return step < batch ? ready[ATTNPRESS_READY_ORDER + step] : step - batch;\n"
+     "}\n"
+     "\n"
+     "// The place that a ready schedule gives a sequence: any number.\n"
+     "__device__ __forceinline__ int place_of(const int32_t *ready, int batch, int sequence) {\n"
+     "  return ready[ATTNPRESS_READY_ORDER + batch + sequence];\n"
+     "}\n"
+     "\n"
+     "// 1 where a sequence that is named at a step comes there, once in all steps: in the order where its\n"
+     "// place agrees, behind it where the order leaves it out. Such a step is the only one, whatever is in\n"
+     "// the schedule.\n"
+     "__device__ __forceinline__ bool comes_at(const int32_t *ready, int batch, int step, int sequence,\n"
+     "                                         int place) {\n"
+     "  if (step >= batch)\n"
+     "    return !(0 <= place && place < batch && ready[ATTNPRESS_READY_ORDER + place] == sequence);\n"
+     "  return place == step;\n"
      "}\n"},
     {"attnpress/device/wgmma/ptx_wgmma_n104.cuh",
      "// Leaf header: matrix products of a warpgroup with 104 columns. One PTX instruction a function.\n"
@@ -15370,4 +15377,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "c12edc8138cf0e63f3b3f0443e978960c20acdb7bfb32aef9a59203b5ea36372";
+    "1fc8dec164136cf7f2553ecf652b05c5b2296b78e324b0ef96fb0ce750fdfe3f";

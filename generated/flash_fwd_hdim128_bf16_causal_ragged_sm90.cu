@@ -289,14 +289,14 @@ __device__ __forceinline__ void find_units(const attnpress_fwd_sm90_args *args) 
       break;
     int next = 0;
     if (lane == 0)
-      next = (int)(gridDim.x + atomic_add(ragged->ticket, 1));
+      next = (int)atomic_increment(ragged->ticket);
     at = find_sequence(ragged->first_unit, batch, number, at);
     if (lane == 0) {
       write_unit(&units[place.index], args, number, at);
       mbarrier_arrive(unit_full(place.index));
     }
     // From the lane that asked for it.
-    number = __shfl_sync(0xffffffff, next, 0);
+    number = (int)gridDim.x + __shfl_sync(0xffffffff, next, 0);
   }
   if (lane == 0) {
     units[place.index].position_begin = -1;

@@ -561,22 +561,21 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "}\n"
            "\n");
       if (split) {
-        TEXT("// Units of a sequence. Its splits, where they are units of their own, the first thread block writes\n"
-             "// down for the combine kernel.\n");
+        TEXT("// Units of a sequence, and the splits among them.\n");
       } else {
         TEXT("// Units of a sequence.\n");
       }
-      TEXT("__device__ __forceinline__ int count_units(const attnpress_fwd_sm90_args *args, int sequence) {\n"
+      TEXT("__device__ __forceinline__ int count_units(const attnpress_fwd_sm90_args *args, int sequence");
+      STRING(split ? ", int *splits" : "");
+      TEXT(") {\n"
            "  const attnpress_ragged_args *ragged = &ragged_args(args)->ragged;\n"
            "  const int seqlen_q = query_rows(ragged, sequence, args->fwd.seqlen_q).count;\n"
            "  const int blocks = ceil_div(seqlen_q, CONSUMERS * args->warpgroup_positions);\n");
       if (split) {
         TEXT("  const int k_batch = key_batch(ragged, sequence);\n"
              "  const int seqlen_k = k_batch < 0 ? 0 : key_rows(ragged, sequence).count;\n"
-             "  const int splits = splits_of(args, seqlen_q, seqlen_k).count;\n"
-             "  if (blockIdx.x == 0 && ragged_args(args)->sequence_splits != nullptr)\n"
-             "    ragged_args(args)->sequence_splits[sequence] = splits;\n"
-             "  return blocks * args->tile_heads.value * splits;\n");
+             "  *splits = splits_of(args, seqlen_q, seqlen_k).count;\n"
+             "  return blocks * args->tile_heads.value * *splits;\n");
       } else {
         TEXT("  return blocks * args->tile_heads.value;\n");
       }
@@ -591,12 +590,6 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "    value += lane >= distance ? below : 0;\n"
            "  }\n"
            "  return value;\n"
-           "}\n"
-           "\n"
-           "// The unit that a thread block takes after unit `number`, with a ready schedule.\n"
-           "__device__ __forceinline__ int next_ready(const attnpress_fwd_sm90_args *args, int number) {\n"
-           "  uint32_t *const ticket = ragged_args(args)->ticket;\n"
-           "  return (int)gridDim.x + (ticket != nullptr ? (int)atomic_add(ticket, 1) : number);\n"
            "}\n");
     }
   } else {
@@ -931,50 +924,81 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     if (ready) {
       TEXT("// The producer's third warp: finds the units and writes them down for all others, as far ahead as\n"
            "// there are places. It walks through the sequences in the order that is ready, 32 at a time, with the\n"
-           "// lengths that they have now. The lane whose sequence has a unit writes it down and asks for the next\n"
-           "// ticket, or, without tickets, takes the unit a grid further.\n"
+           "// lengths that they have now. What the order names next is asked for 32 sequences ahead, and a\n"
+           "// sequence's lengths are read beside its place, before it is known whether it comes here: so 32\n"
+           "// sequences take one read of the memory's. ");
+      STRING(split ? "A ticket is asked for when a unit's last split is there." : "Tickets are asked for one unit ahead.");
+      TEXT("\n"
            "__device__ __forceinline__ void find_units(const attnpress_fwd_sm90_args *args) {\n"
            "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n"
            "  const int lane = threadIdx.x % 32, batch = args->fwd.batch;\n"
            "  Stage place = {0, 0};\n"
            "  int number = blockIdx.x;\n"
            "  int step = lane - 32, found = 0; // of the walk, and the sequences up to the last lane's\n"
-           "  int sequence = -1, first = 0, end = 0; // the lane's, and its units: none if they end at the first\n");
+           "  int sequence = 0, count = 0;     // the lane's, and its units\n"
+           "  int end = 0;                     // units up to the last lane's\n"
+           "  int named = named_sequence(ragged->ready, batch, lane); // a step ahead\n");
       if (split) {
         TEXT("  int split = -1; // the lane's; -1: the unit's first\n");
       }
       TEXT("  for (;; place = next_stage(place, UNITS)) {\n"
            "    // All who read the unit that was here arrived; hands over the place.\n"
            "    wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n"
-           "    int at; // the lane that has the unit, 32: none of them\n"
-           "    while ((at = __popc(__ballot_sync(0xffffffff, end <= number))) == 32 && found < batch &&\n"
-           "           step - lane < 2 * batch - 32) {\n"
+           "    int next = number;\n");
+      if (!split) {
+        TEXT("    if (lane == 0 && ragged->ticket != nullptr)\n"
+             "      next = (int)atomic_increment(ragged->ticket);\n");
+      }
+      TEXT("    while (end <= number && found < batch && step - lane < 2 * batch - 32) {\n"
            "      step += 32;\n"
-           "      sequence = ready_sequence(ragged->ready, batch, step);\n"
-           "      const int count = sequence < 0 ? 0 : count_units(args, sequence);\n"
-           "      end = __shfl_sync(0xffffffff, end, 31) + sum_up_lanes(count);\n"
-           "      first = end - count;\n"
-           "      found += __popc(__ballot_sync(0xffffffff, sequence >= 0));\n"
+           "      const bool there = 0 <= named && named < batch;\n"
+           "      sequence = there ? named : 0;\n"
+           "      named = named_sequence(ragged->ready, batch, step + 32);\n"
+           "      const int at_place = place_of(ragged->ready, batch, sequence);\n"
+           "      // All lanes arrive and wait: the two reads are under way, which the compiler moves down else.\n"
+           "      __syncwarp();\n");
+      if (split) {
+        TEXT("      int splits;\n"
+             "      const int units_there = count_units(args, sequence, &splits);\n");
+      } else {
+        TEXT("      const int units_there = count_units(args, sequence);\n");
+      }
+      TEXT("      const bool comes = there & comes_at(ragged->ready, batch, step, sequence, at_place);\n"
+           "      count = comes ? units_there : 0;\n");
+      if (split) {
+        TEXT("      // Splits that are units of their own: for the combine kernel.\n"
+             "      if (comes && blockIdx.x == 0 && ragged->sequence_splits != nullptr)\n"
+             "        ragged->sequence_splits[sequence] = splits;\n");
+      }
+      TEXT("      end += __reduce_add_sync(0xffffffff, count);\n"
+           "      found += __popc(__ballot_sync(0xffffffff, comes));\n"
            "    }\n"
-           "    if (at == 32)\n"
+           "    if (end <= number)\n"
            "      break;\n"
-           "    int next = number;\n"
+           "    // Units before the lane's sequence.\n"
+           "    const int sum = sum_up_lanes(count);\n"
+           "    const int first = end - __shfl_sync(0xffffffff, sum, 31) + sum - count;\n"
+           "    const int at = __popc(__ballot_sync(0xffffffff, first + count <= number));\n"
            "    if (lane == at) {\n"
            "      const attnpress_sequence_units of = describe_sequence(args, sequence);\n");
       if (split) {
         TEXT("      split = write_split(&units[place.index], args, &of, number - first, split);\n"
              "      mbarrier_arrive(unit_full(place.index));\n"
              "      if (split < 0)\n"
-             "        next = next_ready(args, number);\n");
+             "        next = (int)gridDim.x +\n"
+             "               (ragged->ticket != nullptr ? (int)atomic_increment(ragged->ticket) : number);\n");
       } else {
         TEXT("      write_unit(&units[place.index], args, &of, number - first);\n"
-             "      mbarrier_arrive(unit_full(place.index));\n"
-             "      next = next_ready(args, number);\n");
+             "      mbarrier_arrive(unit_full(place.index));\n");
       }
       TEXT("    }\n"
-           "    // From the lane that asked for it.\n"
-           "    number = __shfl_sync(0xffffffff, next, at);\n"
-           "  }\n"
+           "    // From the lane that asked for it.\n");
+      if (split) {
+        TEXT("    number = __shfl_sync(0xffffffff, next, at);\n");
+      } else {
+        TEXT("    number = (int)gridDim.x + __shfl_sync(0xffffffff, next, 0);\n");
+      }
+      TEXT("  }\n"
            "  if (lane == 0) {\n"
            "    units[place.index].position_begin = -1;\n"
            "    mbarrier_arrive(unit_full(place.index));\n"
@@ -1014,21 +1038,25 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
              "      split = write_split(&units[place.index], args, number, at, split);\n"
              "      mbarrier_arrive(unit_full(place.index));\n"
              "      if (split < 0)\n"
-             "        next = (int)(gridDim.x + atomic_add(ragged->ticket, 1));\n"
+             "        next = (int)gridDim.x + (int)atomic_increment(ragged->ticket);\n"
              "    }\n");
       } else {
         TEXT("    int next = 0;\n"
              "    if (lane == 0)\n"
-             "      next = (int)(gridDim.x + atomic_add(ragged->ticket, 1));\n"
+             "      next = (int)atomic_increment(ragged->ticket);\n"
              "    at = find_sequence(ragged->first_unit, batch, number, at);\n"
              "    if (lane == 0) {\n"
              "      write_unit(&units[place.index], args, number, at);\n"
              "      mbarrier_arrive(unit_full(place.index));\n"
              "    }\n");
       }
-      TEXT("    // From the lane that asked for it.\n"
-           "    number = __shfl_sync(0xffffffff, next, 0);\n"
-           "  }\n"
+      TEXT("    // From the lane that asked for it.\n");
+      if (split) {
+        TEXT("    number = __shfl_sync(0xffffffff, next, 0);\n");
+      } else {
+        TEXT("    number = (int)gridDim.x + __shfl_sync(0xffffffff, next, 0);\n");
+      }
+      TEXT("  }\n"
            "  if (lane == 0) {\n"
            "    units[place.index].position_begin = -1;\n"
            "    mbarrier_arrive(unit_full(place.index));\n"
@@ -1152,7 +1180,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "  int number = blockIdx.x;\n"
            "  Unit unit;\n"
            "  while (number < count) {\n"
-           "    const int next = (int)(gridDim.x + atomic_add(snippet_args_sm90(args)->ticket, 1));\n"
+           "    const int next = (int)atomic_increment(snippet_args_sm90(args)->ticket);\n"
            "    if (find_unit(&unit, args, number)) {\n"
            "      // All who read the unit that was here arrived; hands over the place.\n"
            "      wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n"
@@ -1160,7 +1188,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "      mbarrier_arrive(unit_full(place.index));\n"
            "      place = next_stage(place, UNITS);\n"
            "    }\n"
-           "    number = next;\n"
+           "    number = (int)gridDim.x + next;\n"
            "  }\n"
            "  // As above.\n"
            "  wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n"

@@ -375,6 +375,15 @@ says "check     held"
 check 0 run --device cpu --lengths 5,70,0,33 --heads 4 --kv-heads 2 --hdim 40 --causal --bias bf16 --check full
 says "4 heads on 2 key heads, head dim 40, bf16, causal, bias bf16"
 says "check     held"
+check 0 run --device cpu --lengths 5,70,0,33 --heads 4 --kv-heads 2 --hdim 40 --causal --ready-schedule --check full
+says "head dim 40, bf16, causal, bshd, with a ready schedule"
+says "check     held"
+ATTNPRESS_CHECK=1 check 0 run --device cpu --lengths 5,70 --page-size 16 --page-tables flat --ready-schedule --check full
+says "check     held"
+check 2 run --ready-schedule
+complains "--ready-schedule is of --lengths, which is not given"
+check 2 run --lengths 5,7 --backward --ready-schedule
+complains "--ready-schedule is of the forward pass"
 check 1 run --device cpu --lengths 5,70 --mod "$mods/both.mod"
 complains "the CPU backend cannot run it"
 check 0 run --device cpu --backward --lengths 5,70,0,33 --heads 4 --kv-heads 2 --hdim 40 --causal --bias fp32 --check full

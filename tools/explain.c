@@ -389,8 +389,11 @@ static int measure(explanation *e) {
     lengths = malloc((size_t)s->batch * sizeof *lengths);
     for (int32_t i = 0; lengths != NULL && i < s->batch; ++i)
       lengths[i] = s->seqlen_k;
-    o.lengths = (lengths_batch){
-        .count = s->batch, .page_size = s->page_size, .lengths = lengths, .seqlen_q = s->seqlen_q};
+    o.lengths = (lengths_batch){.count = s->batch,
+                                .page_size = s->page_size,
+                                .ready = s->ready_schedule,
+                                .lengths = lengths,
+                                .seqlen_q = s->seqlen_q};
     if (lengths == NULL || lengths_describe(&o.lengths) != 0) {
       free(lengths);
       fprintf(stderr, "attnpress explain: host memory for the lengths could not be had\n");

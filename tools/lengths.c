@@ -106,6 +106,10 @@ int lengths_describe(lengths_batch *b) {
   const int64_t table = b->table_entries;
   b->arrays_bytes =
       (size_t)((b->flat ? 3 : 2) * (b->count + 1) + (b->flat ? 2 : 1) * table) * sizeof(int32_t);
+  b->schedule_offset_bytes = b->arrays_bytes;
+  if (b->ready && attnpress_forward_schedule_bytes(b->count, &b->schedule_bytes) != ATTNPRESS_OK)
+    return -1;
+  b->arrays_bytes += b->schedule_bytes;
   b->arrays = malloc(b->arrays_bytes);
   if (b->arrays == NULL)
     return -1;
@@ -146,6 +150,8 @@ attnpress_ragged lengths_move(const lengths_batch *b, uintptr_t arrays) {
     ragged.page_table_v = ragged.page_table + b->table_entries;
     ragged.page_indptr = ragged.page_table_v + b->table_entries;
   }
+  ragged.schedule = b->ready ? (int32_t *)(arrays + b->schedule_offset_bytes) : NULL;
+  ragged.schedule_bytes = b->schedule_bytes;
   return ragged;
 }
 

@@ -15,13 +15,15 @@ const char *lengths_parse(const char *text, int32_t **lengths, int64_t *count);
 typedef struct lengths_batch {
   int64_t count, page_size; /* page_size 0: no pages */
   int flat;                 /* 1: the page table is flat, and V has one of its own */
+  int ready;                /* 1: there is room for a schedule, which the call then has */
   const int32_t *lengths;   /* of the keys */
   int64_t seqlen_q;         /* of every sequence; 0: as many queries as keys */
   int64_t total_q, total_k, longest_q, longest_k, pages;
   int64_t table_entries;   /* of a page table */
   attnpress_ragged ragged; /* names `arrays` */
   int32_t *arrays;
-  size_t arrays_bytes;
+  size_t arrays_bytes; /* the schedule, which is last, among them */
+  size_t schedule_offset_bytes, schedule_bytes;
 } lengths_batch;
 
 /** A number without a factor in common with `count`, which is positive: its multiples, modulo count,

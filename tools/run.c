@@ -87,6 +87,8 @@ static int check_lengths(run_options *o) {
                              "and --seqlen-k out");
   if (o->lengths.flat && o->lengths.page_size == 0)
     return tool_usage("run", "--page-tables is of --page-size, which is not given");
+  if (o->backward && o->lengths.ready)
+    return tool_usage("run", "--ready-schedule is of the forward pass: leave it or --backward out");
   if (o->backward && o->lengths.page_size > 0)
     return tool_usage("run",
                       "keys in pages have no gradients: leave --page-size or --backward out");
@@ -134,7 +136,8 @@ static int parse_options(int argc, char **argv, run_options *o) {
   } flags[] = {{"--causal", &o->causal},
                {"--backward", &o->backward},
                {"--deterministic", &o->deterministic},
-               {"--batch-invariant", &o->invariant}};
+               {"--batch-invariant", &o->invariant},
+               {"--ready-schedule", &o->lengths.ready}};
   for (int i = 1; i < argc; ++i) {
     const char *value = NULL;
     int status = TOOL_OK, known = 0;
@@ -185,6 +188,8 @@ static int parse_options(int argc, char **argv, run_options *o) {
     return tool_usage("run", "--page-size is of --lengths, which is not given");
   } else if (o->lengths.flat) {
     return tool_usage("run", "--page-tables is of --lengths, which is not given");
+  } else if (o->lengths.ready) {
+    return tool_usage("run", "--ready-schedule is of --lengths, which is not given");
   }
   if (o->seqlen_q == NOT_GIVEN)
     o->seqlen_q = 1024;
@@ -400,6 +405,14 @@ static int one_call(session *s, double *ms) {
   return TOOL_OK;
 }
 
+/* The schedule of the lengths, which all calls then find ready. */
+static int make_schedule(session *s) {
+  if (!s->o.lengths.ready)
+    return TOOL_OK;
+  const attnpress_status status = attnpress_forward_schedule(s->handle, &s->device, s->stream);
+  return status == ATTNPRESS_OK ? TOOL_OK : tool_fail("run", status);
+}
+
 static int fetch_outputs(session *s) {
   if (!s->on_cuda)
     return TOOL_OK;
@@ -576,7 +589,8 @@ static void print_call(const session *s) {
   printf(", head dim %" PRId64, o->hdim);
   if (o->hdim_v != o->hdim)
     printf("/%" PRId64, o->hdim_v);
-  printf(", %s, %s, %s\n", dtype_names[o->dtype], scores, layout_names[o->layout]);
+  printf(", %s, %s, %s%s\n", dtype_names[o->dtype], scores, layout_names[o->layout],
+         o->lengths.ready ? ", with a ready schedule" : "");
   if (s->on_cuda)
     printf("device    %s, compute capability %d.%d\n", s->cuda.name, s->cuda.capability / 10,
            s->cuda.capability % 10);
@@ -667,7 +681,9 @@ static int run(session *s) {
     return status;
   attnpress_info before[LAUNCHES_MAX];
   memcpy(before, s->info, sizeof before);
-  status = one_call(s, &s->first_ms);
+  status = make_schedule(s);
+  if (status == TOOL_OK)
+    status = one_call(s, &s->first_ms);
   if (status == TOOL_OK) /* what is known of the kernels once they are loaded */
     status = describe_plan(s);
   if (status == TOOL_OK)
@@ -695,6 +711,8 @@ int run_time(const run_options *o, double *ms) {
     status = allocate_device(&s);
   if (status == TOOL_OK)
     status = fill(&s, 0);
+  if (status == TOOL_OK)
+    status = make_schedule(&s);
   if (status == TOOL_OK)
     status = one_call(&s, &s.first_ms); /* loads the kernels */
   if (status == TOOL_OK)
@@ -769,6 +787,8 @@ const tool_command ap_tool_run_attention = {
              {"--page-size", "N", "with --lengths: keys lie in pages of N rows, in any order"},
              {"--page-tables", "rows|flat",
               "with --page-size: a row for each sequence, or flat, K and V apart (rows)"},
+             {"--ready-schedule", NULL,
+              "with --lengths: the order of the sequences is made before, and not by each call"},
              {"--splits", "N", "parts that the keys are split into (0: chosen)"},
              {"--batch-invariant", NULL, "each row has the same bits whatever else is in the call"},
              {"--layout", "bshd|bhsd", "the order of batch, seqlen, heads and head dim (bshd)"},

@@ -35,6 +35,7 @@ const leaf_function leaf_functions[] = {
     {"leaf_tanh_approx", LEAF_TANH, LANE_WORDS, 0, 0, 0, 0},
     {"leaf_special_registers", LEAF_BITS, 4, 0, 0, 0, 0},
     {"leaf_shuffle_xor", LEAF_FLOATS, 5, 0, 0, 0, 0},
+    {"leaf_reduce_add", LEAF_BITS, 1, 0, 0, 0, 0},
     {"leaf_minimum_maximum", LEAF_FLOATS, 5, 0, 0, 0, 0},
 };
 const int leaf_functions_count = sizeof leaf_functions / sizeof *leaf_functions;

@@ -169,6 +169,10 @@ KERNEL(leaf_shuffle_xor) {
     ((float *)args.out)[LANE_OFFSET + i] = __shfl_xor_sync(0xffffffff, value, 1 << i);
 }
 
+KERNEL(leaf_reduce_add) {
+  args.out[LANE_OFFSET] = (uint32_t)__reduce_add_sync(0xffffffff, (int)args.in[LANE_OFFSET]);
+}
+
 KERNEL(leaf_minimum_maximum) {
   const float *x = (const float *)args.in + LANE_OFFSET;
   const int *n = (const int *)args.in + LANE_OFFSET;

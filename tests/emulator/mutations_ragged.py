@@ -405,15 +405,15 @@ MUTATIONS = [
     Mutation(
         "ragged sm90: every other ticket is lost",
         PRODUCER,
-        "atomic_add(ragged->ticket, 1)",
-        "atomic_add(ragged->ticket, 2)",
-        place=2,
+        "atomic_increment(ragged->ticket)",
+        "(2 * atomic_increment(ragged->ticket))",
+        place=4,
     ),
     Mutation(
         "ragged sm90: a unit is computed twice",
         PRODUCER,
-        "(int)(gridDim.x + atomic_add",
-        "(int)(gridDim.x - 1 + atomic_add",
+        "number = (int)gridDim.x + __shfl_sync(0xffffffff, next, 0);",
+        "number = (int)gridDim.x - 1 + __shfl_sync(0xffffffff, next, 0);",
         place=2,
     ),
     Mutation(
@@ -819,8 +819,9 @@ MUTATIONS = [
     Mutation(
         "fixed splits sm90: the ticket is lost",
         PRODUCER,
-        "atomic_add(ragged->ticket, 1)",
-        "atomic_add(ragged->ticket, 2)",
+        "atomic_increment(ragged->ticket)",
+        "(2 * atomic_increment(ragged->ticket))",
+        place=3,
     ),
     Mutation(
         "fixed splits sm90: sinks are left out",

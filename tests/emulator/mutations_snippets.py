@@ -149,8 +149,8 @@ MUTATIONS = [
     Mutation(
         "map, sm90: a ticket is taken twice",
         FWD_SM90,
-        "atomic_add(snippet_args_sm90(args)->ticket, 1)",
-        "atomic_add(snippet_args_sm90(args)->ticket, 0)",
+        "atomic_increment(snippet_args_sm90(args)->ticket)",
+        "(0 * atomic_increment(snippet_args_sm90(args)->ticket))",
     ),
     Mutation(
         "map, sm90: the last units are nobody's",

@@ -1,5 +1,5 @@
-/* shfl.sync (PTX ISA, Data Movement and Conversion Instructions: shfl.sync), vote.sync (Parallel
- * Synchronization and Communication Instructions: vote.sync). */
+/* shfl.sync (PTX ISA, Data Movement and Conversion Instructions: shfl.sync), vote.sync and redux.sync
+ * (Parallel Synchronization and Communication Instructions). */
 #include "machine.h"
 
 typedef struct shuffle_operands {
@@ -86,6 +86,23 @@ uint32_t emulated_ballot(uint32_t lanes, int predicate) {
   shuffle_operands operands = {predicate != 0, 0, CALL_SITE()};
   check_lanes(lanes, "vote.sync", operands.site);
   warp_execute("vote.sync", execute_ballot, &operands, operands.site);
+  return operands.value;
+}
+
+/* redux.sync.add.s32: the sum of the lanes' values, which wraps around. */
+static void execute_reduce_add(void *operands[]) {
+  shuffle_operands *const *lanes = (shuffle_operands *const *)operands;
+  uint32_t sum = 0;
+  for (int lane = 0; lane < WARP_LANES; ++lane)
+    sum += lanes[lane]->value;
+  for (int lane = 0; lane < WARP_LANES; ++lane)
+    lanes[lane]->value = sum;
+}
+
+uint32_t emulated_reduce_add(uint32_t lanes, uint32_t value) {
+  shuffle_operands operands = {value, 0, CALL_SITE()};
+  check_lanes(lanes, "redux.sync", operands.site);
+  warp_execute("redux.sync", execute_reduce_add, &operands, operands.site);
   return operands.value;
 }
 

@@ -153,6 +153,12 @@ static void test_shuffle(void) {
   for (int lane = 0; lane < 32; ++lane)
     for (int i = 0; i < 5; ++i)
       CHECK(floats(out, lane, i) == (float)(lane ^ 1 << i), "lane %d by %d", lane, 1 << i);
+  for (int lane = 0; lane < 32; ++lane)
+    in[lane * LANE_WORDS] = (uint32_t)(lane * lane - 400);
+  emulate("leaf_reduce_add");
+  for (int lane = 0; lane < 32; ++lane)
+    CHECK(out[lane * LANE_WORDS] == 10416u - 32 * 400u, "lane %d: %d", lane,
+          (int)out[lane * LANE_WORDS]);
 }
 
 static void test_conversions(void) {

@@ -1,12 +1,14 @@
-// Leaf header: additions to global memory that give back what was there. One PTX instruction a
-// function. Their order is not defined.
+// Leaf header: counts in global memory that are gone up by one, and what they were before. One PTX
+// instruction a function. Who comes first is not defined.
 #pragma once
 
 #include "attnpress/args/common.h"
 
-// atom.global.add.u32: *global += x; what it was before.
-__device__ __forceinline__ uint32_t atomic_add(uint32_t *global, uint32_t x) {
+// atom.global.inc.u32: ++*global, from below 2^31 - 1; what it was before. By atom.add ptxas first adds
+// up what the lanes of a warp add, and hands out the sum by a shuffle: that waits for the memory where
+// the instruction stands, and not where its result is read.
+__device__ __forceinline__ uint32_t atomic_increment(uint32_t *global) {
   uint32_t before;
-  asm volatile("atom.global.add.u32 %0, [%1], %2;" : "=r"(before) : "l"(global), "r"(x) : "memory");
+  asm volatile("atom.global.inc.u32 %0, [%1], 0x7fffffff;" : "=r"(before) : "l"(global) : "memory");
   return before;
 }

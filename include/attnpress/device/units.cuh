@@ -46,18 +46,23 @@ __device__ __forceinline__ Splits seen_splits(const attnpress_ragged_args *ragge
   return {first, max(ceil_div(keys.end, split_keys) - first, 1)};
 }
 
-// The sequence at step `step` of 2 * batch through a ready schedule, or -1: first the order, as far
-// as places agree with it, then the sequences that it leaves out. Each comes once, whatever is there.
-__device__ __forceinline__ int ready_sequence(const int32_t *ready, int batch, int step) {
-  const int32_t *order = ready + ATTNPRESS_READY_ORDER;
-  if (step >= 2 * batch)
-    return -1;
-  const int sequence = step < batch ? order[step] : step - batch;
-  if (sequence < 0 || sequence >= batch)
-    return -1;
-  const int place = order[batch + sequence];
-  if (step < batch)
-    return place == step ? sequence : -1;
-  const bool named = 0 <= place && place < batch && order[place] == sequence;
-  return named ? -1 : sequence;
+// The sequence that a ready schedule names at step `step` of 2 * batch: first the order, which may hold
+// any number, then all sequences in turn; past them, none that there is.
+__device__ __forceinline__ int named_sequence(const int32_t *ready, int batch, int step) {
+  return step < batch ? ready[ATTNPRESS_READY_ORDER + step] : step - batch;
+}
+
+// The place that a ready schedule gives a sequence: any number.
+__device__ __forceinline__ int place_of(const int32_t *ready, int batch, int sequence) {
+  return ready[ATTNPRESS_READY_ORDER + batch + sequence];
+}
+
+// 1 where a sequence that is named at a step comes there, once in all steps: in the order where its
+// place agrees, behind it where the order leaves it out. Such a step is the only one, whatever is in
+// the schedule.
+__device__ __forceinline__ bool comes_at(const int32_t *ready, int batch, int step, int sequence,
+                                         int place) {
+  if (step >= batch)
+    return !(0 <= place && place < batch && ready[ATTNPRESS_READY_ORDER + place] == sequence);
+  return place == step;
 }

@@ -47,6 +47,9 @@ static inline int __popc(unsigned x) {
 static inline uint32_t __ballot_sync(uint32_t lanes, int predicate) {
   return emulated_ballot(lanes, predicate);
 }
+static inline int __reduce_add_sync(uint32_t lanes, int value) {
+  return (int)emulated_reduce_add(lanes, (uint32_t)value);
+}
 static inline int __any_sync(uint32_t lanes, int predicate) {
   return emulated_any(lanes, predicate);
 }

@@ -28,6 +28,7 @@ uint32_t emulated_shuffle_xor(uint32_t lanes, uint32_t value, int mask);
 uint32_t emulated_shuffle_index(uint32_t lanes, uint32_t value, int from);
 int emulated_any(uint32_t lanes, int predicate);
 uint32_t emulated_ballot(uint32_t lanes, int predicate);
+uint32_t emulated_reduce_add(uint32_t lanes, uint32_t value);
 
 uint32_t emulated_shared_address(const void *pointer);
 
@@ -41,7 +42,7 @@ void emulated_ldmatrix(uint32_t *fragment, uint32_t shared, int matrices, int tr
 void emulated_mma_m16n8(float *d, const uint32_t *a, const uint32_t *b, int k, int format);
 
 void emulated_red_add(float *global, float x);
-uint32_t emulated_atomic_add(uint32_t *global, uint32_t x);
+uint32_t emulated_atomic_increment(uint32_t *global, uint32_t most);
 
 void emulated_mbarrier_init(uint32_t barrier, int count);
 void emulated_fence_mbarrier_init(void);

@@ -3,7 +3,7 @@
 
 #include "attnpress/args/common.h"
 
-// atom.global.add.u32 (PTX ISA, atom).
-__device__ __forceinline__ uint32_t atomic_add(uint32_t *global, uint32_t x) {
-  return emulated_atomic_add(global, x);
+// atom.global.inc.u32 (PTX ISA, atom).
+__device__ __forceinline__ uint32_t atomic_increment(uint32_t *global) {
+  return emulated_atomic_increment(global, 0x7fffffff);
 }
