@@ -15,6 +15,7 @@
     new_size.py      seconds from a new size to a result, nothing cached
     timing.py        calls in turns, by device events, for the latter four
     softmax_tiles.py tiles of softmax beside each other
+    layernorm_tiles.py tiles of layer norm likewise
     kernels.py       compiles and launches a single kernel, for the tuner
 
 NumPy is not needed; PyTorch with CUDA is, and rich; matplotlib for plots.

@@ -34,14 +34,14 @@ static const ap_set where_18[] = {{0, 0, 0, 1, values_17, 1}, {4, 0, 0, 1, value
 static const int32_t values_19[] = {65536};
 static const int32_t values_20[] = {2, 3, 4};
 static const ap_set where_21[] = {{0, 0, 0, 1, values_20, 3}};
-static const int32_t values_22[] = {32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
+static const int32_t values_22[] = {32, 64, 128, 256, 512, 1024, 2048, 3072, 4096, 6144, 8192};
 static const ap_set where_23[] = {{2, 0, 0, 1, values_11, 1}};
 static const int32_t values_24[] = {1, 2};
 static const ap_set where_25[] = {{0, 0, 0, 1, values_14, 1}};
 static const int32_t values_26[] = {4};
 static const ap_set where_27[] = {{0, 0, 0, 1, values_26, 1}};
-static const ap_tile_part parts_28[] = {{"w", 0, 0, -1}, {"t", 1, 0, -1}, {"b", 2, 0, 1}, {"c", 4, 0, 0}, {"a", 3, 1, -1}, {"h", 5, 1, -1}, {"s", 6, 1, -1}, {"k", 7, 1, -1}};
-static const ap_tile_part parts_29[] = {{"w", 0, 0, -1}, {"v", 8, 0, -1}};
+static const ap_tile_part parts_28[] = {{"w", 0, 0, -1}, {"t", 1, 0, -1}, {"b", 2, 0, 1}, {"c", 4, 0, 0}, {"a", 3, 1, -1}, {"h", 5, 1, -1}, {"s", 6, 1, -1}, {"k", 7, 1, -1}, {"p", 8, 1, -1}};
+static const ap_tile_part parts_29[] = {{"w", 0, 0, -1}, {"v", 9, 0, -1}};
 static const ap_set where_30[] = {{0, 0, 0, 1, values_11, 1}, {2, 0, 0, 1, values_17, 1}};
 static const int32_t values_31[] = {2};
 static const ap_set where_32[] = {{0, 0, 0, 1, values_31, 1}};
@@ -75,7 +75,7 @@ static const ap_rule rules[] = {
     {where_18, 2, {3, 0, 0, 1, values_16, 19}, -1, 0, 0},
     {where_21, 1, {3, 0, 0, 1, values_19, 1}, -1, 0, 0},
     {where_21, 1, {2, 0, 0, 1, values_17, 1}, -1, 0, 0},
-    {where_23, 1, {3, 0, 0, 1, values_22, 9}, -1, 0, 0},
+    {where_23, 1, {3, 0, 0, 1, values_22, 11}, -1, 0, 0},
     {where_23, 1, {4, 0, 0, 1, values_24, 2}, -1, 0, 0},
     {where_25, 1, {5, 0, 0, 1, values_14, 1}, -1, 0, 0},
     {where_27, 1, {1, 0, 0, 1, values_17, 1}, -1, 0, 0},
@@ -90,10 +90,11 @@ static const char *const fields[] = {
     "weight_held",
     "sums_in_shared",
     "in_shared",
+    "packed",
     "step",
 };
 static const ap_tile_form forms[] = {
-    {8, 0, parts_28, 8},
+    {9, 0, parts_28, 9},
     {-1, 0, parts_29, 2},
 };
 /* name, where, renderer */
@@ -128,7 +129,7 @@ const ap_family ap_family_layernorm = {
     {0x40000000, 0x20000000, 0x10000000, 0x800, 0x200, 0x80, 0x1},
     {~0x7u, ~0x1u, ~0x1u, ~0x1ffffu, ~0x3u, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
     rules, 10,
-    9, fields, forms, 2,
+    10, fields, forms, 2,
     0, 0, &ap_tiles_layernorm, 0, 0, 0,
     templates, 8, routes, 8,
     0, 0,

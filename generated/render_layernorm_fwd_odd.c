@@ -19,27 +19,34 @@ void ap_render_layernorm_fwd_odd(ap_text *out, const ap_render_input *in) {
   const int32_t params = in->axis[AP_LAYERNORM_PARAMS];
   const int32_t row_threads = in->field[AP_LAYERNORM_TILE_ROW_THREADS];
   const int32_t blocks = in->field[AP_LAYERNORM_TILE_BLOCKS];
-  const int32_t weight_held = in->field[AP_LAYERNORM_TILE_WEIGHT_HELD];
+  const int32_t slots = in->field[AP_LAYERNORM_TILE_SLOTS];
+  const int32_t packed = in->field[AP_LAYERNORM_TILE_PACKED];
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
        "//\n");
   if (norm == AP_LAYERNORM_NORM_LAYER) {
-    TEXT("// y = (x - mean) rstd weight + bias over the rows of a matrix of at most COLUMNS columns, rstd =\n"
-         "// 1 / sqrt(variance + eps), of x + residual where there is one.\n");
+    TEXT("// y = (x - mean) rstd weight + bias over the rows of a matrix of at most COLUMNS columns and a vector\n"
+         "// less one, rstd = 1 / sqrt(variance + eps), of x + residual where there is one.\n");
   } else {
-    TEXT("// y = x rstd weight + bias over the rows of a matrix of at most COLUMNS columns, rstd =\n"
-         "// 1 / sqrt(mean square + eps), of x + residual where there is one.\n");
+    TEXT("// y = x rstd weight + bias over the rows of a matrix of at most COLUMNS columns and a vector less\n"
+         "// one, rstd = 1 / sqrt(mean square + eps), of x + residual where there is one.\n");
   }
   TEXT("// ");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT(", parameters ");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
-  TEXT(", fp32 inside; rows may begin at any element. A thread block walks over\n"
-       "// rows, GROUPS of them at a time, gridDim.x * GROUPS apart. Those that lie one after the other go\n"
-       "// through shared memory as one piece: the next one is on its way there while the present one, which\n"
-       "// the threads hold in registers, is normalised. y may be x.\n"
-       "//\n"
+  TEXT(", fp32 inside; rows may begin at any element. ROW_THREADS threads share a\n"
+       "// row: its vectors, cut where addresses are multiples of 16 bytes, and the elements beside those. A\n"
+       "// thread block walks over rows, gridDim.x * GROUPS apart: a multiple of PERIOD, where it has more than\n"
+       "// one round of them, so that all rows of a thread are cut alike, and weight and bias stay in registers\n"
+       "// where they are needed. Later rows are on their way to shared memory meanwhile. y may be x.\n");
+  if (packed) {
+    TEXT("//\n"
+         "// Where rows lie one after the other, from a multiple of 16 bytes on, those of a warp go through shared\n"
+         "// memory as one piece, which is whole vectors.\n");
+  }
+  TEXT("//\n"
        "// Pressed from templates/layernorm/layernorm_fwd_odd.cu.j2 with tile ");
   STRING(tile_name);
   TEXT(" by\n"
@@ -57,10 +64,11 @@ void ap_render_layernorm_fwd_odd(ap_text *out, const ap_render_input *in) {
        "#include \"attnpress/args/layernorm.h\"\n"
        "#include \"attnpress/device/lanes.cuh\"\n"
        "#include \"attnpress/device/ptx_cp_async.cuh\"\n"
+       "#include \"attnpress/device/ptx_global.cuh\"\n"
        "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
        "#include \"attnpress/device/ptx_math.cuh\"\n"
-       "#include \"attnpress/device/row_pair.cuh\"\n"
        "#include \"attnpress/device/row_norm.cuh\"\n"
+       "#include \"attnpress/device/row_piece.cuh\"\n"
        "#include \"attnpress/device/row_span.cuh\"\n"
        "#include \"attnpress/device/row_vector.cuh\"\n"
        "\n"
@@ -86,113 +94,302 @@ void ap_render_layernorm_fwd_odd(ap_text *out, const ap_render_input *in) {
        "typedef attnpress_layernorm_fwd_args Args;\n"
        "\n"
        "constexpr int SIZE = 2; // bytes of an element\n"
+       "constexpr int ELEMENTS = 16 / SIZE; // of a vector\n"
+       "constexpr int PERIOD = 8; // rows so far apart begin at the same element of a vector, in any matrix\n"
        "constexpr int GROUPS = THREADS / ROW_THREADS; // rows of a block at a time\n"
-       "constexpr int PAIRS = COLUMNS / (2 * ROW_THREADS); // of columns of a thread in a row\n"
+       "constexpr int VECTORS = COLUMNS / (ROW_THREADS * ELEMENTS); // of a thread in a row\n"
+       "constexpr int EDGES = (2 * ELEMENTS - 2 + ROW_THREADS - 1) / ROW_THREADS; // and elements beside them\n"
+       "constexpr int VALUES = VECTORS * ELEMENTS + EDGES; // of a thread in a row, the edges last\n"
        "constexpr int LANES = ROW_THREADS < 32 ? ROW_THREADS : 32; // of a warp that share a row\n"
-       "constexpr int VECTORS = PAIRS / 4; // of a thread in a block's rows\n"
-       "constexpr int PIECE_BYTES = GROUPS * COLUMNS * SIZE + 16; // of rows that begin anywhere in a vector\n"
-       "constexpr int SMEM_BYTES = ");
-  INTEGER(smem_bytes);
-  TEXT(";\n"
-       "static_assert(SMEM_BYTES == 4 * PIECE_BYTES, \"the generator has another formula\");\n"
-       "static_assert(VECTORS * 8 * ROW_THREADS == COLUMNS, \"threads share a row evenly\");\n"
+       "constexpr int WORDS = ELEMENTS * PARAMETER_SIZE / 4; // of a vector's parameters\n"
+       "constexpr int SLOTS = ");
+  INTEGER(slots);
+  TEXT("; // rows of a group in shared memory\n"
+       "constexpr int ROW_BYTES = COLUMNS * SIZE + 16; // of the vectors of a row, from anywhere in one on\n"
+       "constexpr int PLACE_BYTES = GROUPS * ROW_BYTES; // of a block's rows of a matrix\n"
+       "static_assert(VECTORS * ELEMENTS * ROW_THREADS == COLUMNS, \"threads share a row evenly\");\n"
        "\n"
        "// Row number `row` of a matrix, or from another one on.\n"
        "__device__ __forceinline__ unsigned char *row_of(const void *matrix, int64_t row, int64_t stride) {\n"
        "  return (unsigned char *)matrix + row * stride * SIZE;\n"
        "}\n"
        "\n"
-       "// Whether a block's rows are one piece: there is one of them, or they lie one after the other.\n"
-       "__device__ __forceinline__ bool is_piece(const Args *args, int64_t stride) {\n"
-       "  return GROUPS == 1 || stride == args->columns;\n"
+       "// How a row is cut, all of a thread's being cut alike; one that is not there has nothing.\n"
+       "__device__ __forceinline__ RowCut cut_of(const Args *args, RowCut cut, int64_t row) {\n"
+       "  if (row >= args->rows)\n"
+       "    cut.vectors = cut.edges = 0;\n"
+       "  return cut;\n"
        "}\n"
        "\n"
-       "// How many rows a block has from number `first` on; 0 past the end.\n"
-       "__device__ __forceinline__ int count_rows(const Args *args, int64_t first) {\n"
-       "  const int64_t left = args->rows - first;\n"
-       "  return left >= GROUPS ? GROUPS : (int)max(left, (int64_t)0);\n"
-       "}\n"
-       "\n"
-       "// Sends `count` rows that begin at `rows` to `place`, if they are a piece.\n"
-       "__device__ __forceinline__ PieceEdge send_rows(const Args *args, const void *rows, int64_t stride,\n"
-       "                                               int count, unsigned char *place) {\n"
-       "  const PieceEdge none = {0, -1};\n"
-       "  return is_piece(args, stride)\n"
-       "             ? send_piece(rows, cut_row(rows, SIZE, count * args->columns), threadIdx.x, THREADS,\n"
-       "                          VECTORS, piece_at(place, rows))\n"
-       "             : none;\n"
-       "}\n"
-       "\n"
-       "// Where row number `group` of them is for the threads: in `place`, or where it belongs.\n"
-       "__device__ __forceinline__ unsigned char *row_at(const Args *args, const void *rows, int64_t stride,\n"
-       "                                                 int group, unsigned char *place) {\n"
-       "  return is_piece(args, stride) ? piece_at(place, rows) + group * args->columns * SIZE\n"
-       "                                : row_of(rows, group, stride);\n"
-       "}\n"
-       "\n"
-       "// Takes rows from `place` to where they belong, if they are a piece.\n"
-       "__device__ __forceinline__ void return_rows(const Args *args, void *rows, int64_t stride, int count,\n"
-       "                                            unsigned char *place) {\n"
-       "  if (is_piece(args, stride))\n"
-       "    return_piece(rows, cut_row(rows, SIZE, count * args->columns), threadIdx.x, THREADS, VECTORS,\n"
-       "                 piece_at(place, rows));\n"
-       "}\n"
-       "\n"
-       "// The column of value number `i` of a thread, two of a pair.\n"
-       "__device__ __forceinline__ int column_of(int i, int thread) {\n"
-       "  return 2 * (i / 2 * ROW_THREADS + thread) + i % 2;\n"
-       "}\n"
-       "\n"
-       "// Whether the row has it.\n"
-       "__device__ __forceinline__ bool is_there(PairsThere there, int i) {\n"
-       "  return (i % 2 == 0 ? there.first : there.second) >> i / 2 & 1;\n"
-       "}\n"
-       "\n"
-       "// What a thread has of weight or bias; of one that is not there, `absent`. value: (2 * PAIRS)\n"
-       "__device__ __forceinline__ void load_parameters(const void *parameter, int columns, int thread,\n"
-       "                                                float absent, float *value) {\n"
+       "// A thread's vectors of a row on their way to `own`, to places that nobody else reads.\n"
+       "__device__ __forceinline__ void send_own_vectors(const unsigned char *row, RowCut cut, int thread,\n"
+       "                                                 unsigned char *own) {\n"
        "#pragma unroll\n"
-       "  for (int i = 0; i < 2 * PAIRS; ++i) {\n"
-       "    value[i] = absent;\n"
-       "    if (parameter && column_of(i, thread) < columns)\n"
-       "      value[i] = widen_element_");
+       "  for (int i = 0; i < VECTORS; ++i) {\n"
+       "    const int index = i * ROW_THREADS + thread, byte = vector_column(cut, SIZE, index) * SIZE;\n"
+       "    if (index < cut.vectors)\n"
+       "      cp_async_16(shared_address(own + byte), row + byte, 16);\n"
+       "  }\n"
+       "}\n"
+       "\n"
+       "// Where the elements of a thread beside its vectors are in its rows. byte: (EDGES)\n"
+       "__device__ __forceinline__ void find_edges(RowCut cut, int thread, int *byte) {\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < EDGES; ++i)\n"
+       "    byte[i] = edge_column(cut, i * ROW_THREADS + thread) * SIZE;\n"
+       "}\n"
+       "\n"
+       "// These, 0 where the row has none. byte, edge: (EDGES)\n"
+       "__device__ __forceinline__ void load_own_edges(const unsigned char *row, RowCut cut, int thread,\n"
+       "                                               const int *byte, uint32_t *edge) {\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < EDGES; ++i)\n"
+       "    edge[i] = load_2_if(i * ROW_THREADS + thread < cut.edges, row + byte[i], 0);\n"
+       "}\n"
+       "\n"
+       "__device__ __forceinline__ void store_own_edges(unsigned char *row, RowCut cut, int thread,\n"
+       "                                                const int *byte, const uint32_t *edge) {\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < EDGES; ++i)\n"
+       "    store_2_if(i * ROW_THREADS + thread < cut.edges, row + byte[i], edge[i]);\n"
+       "}\n"
+       "\n");
+  if (params != AP_LAYERNORM_PARAMS_FP32) {
+    TEXT("// The words of eight elements of 16 bits that exist, from any one on; 0 unless `has`: those that lie at\n"
+         "// multiples of a word by words. Without a branch for each vector, so that all loads of a thread are on\n"
+         "// their way before the first is waited for. word: (WORDS)\n"
+         "__device__ __forceinline__ void load_words(const unsigned char *from, bool has, uint32_t *word) {\n"
+         "  const bool even = (uint64_t)from % 4 == 0;\n"
+         "  const unsigned char *const words = from + (even ? 0 : 2);\n"
+         "  const uint32_t first = load_2_if(has && !even, from, 0);\n"
+         "  const uint32_t last = load_4_if(has && even, from + 12, load_2_if(has && !even, from + 14, 0));\n"
+         "  uint32_t middle[WORDS];\n"
+         "#pragma unroll\n"
+         "  for (int j = 0; j < WORDS - 1; ++j)\n"
+         "    middle[j] = load_4_if(has, words + j * 4, 0);\n"
+         "  middle[WORDS - 1] = last;\n"
+         "#pragma unroll\n"
+         "  for (int j = 0; j < WORDS; ++j) {\n"
+         "    const uint32_t before = j == 0 ? first : middle[j - 1] >> 16;\n"
+         "    word[j] = even ? middle[j] : before | middle[j] << 16;\n"
+         "  }\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// What a thread has of a parameter in its rows: the words of its vectors, and the values of its\n"
+       "// edges. Where there is none, `absent`. edge: (EDGES)\n"
+       "__device__ __forceinline__ void load_parameter(const void *parameter, RowCut cut, int thread,\n"
+       "                                               float absent, uint32_t (*word)[WORDS],\n"
+       "                                               float *edge) {\n"
+       "  float filler[ELEMENTS];\n"
+       "#pragma unroll\n"
+       "  for (int j = 0; j < ELEMENTS; ++j)\n"
+       "    filler[j] = absent;\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < VECTORS; ++i)\n"
+       "    narrow_words_");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
-  TEXT("(\n"
-       "          load_element(parameter, PARAMETER_SIZE, column_of(i, thread)));\n"
-       "  }\n"
+  TEXT("(filler, ELEMENTS, word[i]);\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < EDGES; ++i)\n"
+       "    edge[i] = absent;\n"
+       "  if (!parameter)\n"
+       "    return;\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < VECTORS; ++i) {\n"
+       "    const int index = i * ROW_THREADS + thread;\n"
+       "    const unsigned char *from =\n"
+       "        (const unsigned char *)parameter + vector_column(cut, SIZE, index) * PARAMETER_SIZE;\n");
+  if (params == AP_LAYERNORM_PARAMS_FP32) {
+    TEXT("#pragma unroll\n"
+         "    for (int j = 0; j < WORDS; ++j)\n"
+         "      word[i][j] = load_4_if(index < cut.vectors, from + j * 4, 0);\n");
+  } else {
+    TEXT("    load_words(from, index < cut.vectors, word[i]);\n");
+  }
+  TEXT("  }\n"
+       "  uint32_t bits[EDGES];\n"
+       "  load_edges(parameter, PARAMETER_SIZE, cut, thread, ROW_THREADS, EDGES, 0, bits);\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < EDGES; ++i)\n"
+       "    edge[i] = widen_element_");
+  STRING(in->word[AP_LAYERNORM_PARAMS]);
+  TEXT("(bits[i]);\n"
        "}\n"
        "\n"
-       "// x + residual, rounded, of a thread's part of a row; written to `sum`. pair: (PAIRS), of x, then the\n"
-       "// sum\n"
-       "__device__ __forceinline__ void add_residual(const void *residual, void *sum, int columns,\n"
-       "                                             PairsThere there, int thread, uint32_t *pair) {\n"
-       "  uint32_t other[PAIRS];\n"
-       "  load_pairs(residual, columns, there, thread, ROW_THREADS, PAIRS, other);\n"
+       "constexpr int SMEM_BYTES = ");
+  INTEGER(smem_bytes);
+  TEXT(";\n"
+       "static_assert(SMEM_BYTES == SLOTS * PLACE_BYTES, \"the generator has another formula\");\n"
+       "\n");
+  if (packed) {
+    TEXT("// Rows of a warp as one piece: PERIOD rows that lie one after the other, from a multiple of 16 bytes\n"
+         "// on, are whole vectors together, as many as a row has columns.\n"
+         "constexpr int PIECE_VECTORS = (COLUMNS + ELEMENTS - 1 + 31) / 32; // of a lane\n"
+         "static_assert(ROW_THREADS * PERIOD == 32, \"a warp has rows that are whole vectors together\");\n"
+         "\n"
+         "// Whether the rows of a matrix lie so.\n"
+         "__device__ __forceinline__ bool is_packed(const Args *args, const void *matrix, int64_t stride) {\n"
+         "  return stride == args->columns && (uint64_t)matrix % 16 == 0;\n"
+         "}\n"
+         "\n"
+         "// Sends a piece on its way to shared memory.\n"
+         "__device__ __forceinline__ void send_piece(const unsigned char *rows, int columns,\n"
+         "                                           unsigned char *piece) {\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < PIECE_VECTORS; ++i) {\n"
+         "    const int index = i * 32 + threadIdx.x % 32;\n"
+         "    if (index < columns)\n"
+         "      cp_async_16(shared_address(piece) + index * 16, rows + index * 16, 16);\n"
+         "  }\n"
+         "}\n"
+         "\n"
+         "// Takes it to where its rows belong, by the lanes that send the next one.\n"
+         "__device__ __forceinline__ void return_piece(unsigned char *rows, int columns,\n"
+         "                                             const unsigned char *piece) {\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < PIECE_VECTORS; ++i) {\n"
+         "    const int index = i * 32 + threadIdx.x % 32;\n"
+         "    if (index < columns)\n"
+         "      *(uint4 *)(rows + index * 16) = *(const uint4 *)(piece + index * 16);\n"
+         "  }\n"
+         "}\n"
+         "\n"
+         "// Whether the rows of this thread's warp, of which this is number `row`, are all there.\n"
+         "__device__ __forceinline__ bool is_warp_full(const Args *args, int64_t row) {\n"
+         "  return row - threadIdx.x % 32 / ROW_THREADS + PERIOD <= args->rows;\n"
+         "}\n"
+         "\n"
+         "// Sends the rows of a warp on their way as a piece if `in_piece`, or a thread's vectors of this one.\n"
+         "__device__ __forceinline__ void send_row(const Args *args, const void *matrix, int64_t stride,\n"
+         "                                         int64_t row, RowCut cut, int thread, bool in_piece,\n"
+         "                                         unsigned char *piece, unsigned char *own) {\n"
+         "  if (in_piece)\n"
+         "    send_piece(row_of(matrix, row - threadIdx.x % 32 / ROW_THREADS, stride), args->columns, piece);\n"
+         "  else\n"
+         "    send_own_vectors(row_of(matrix, row, stride), cut_of(args, cut, row), thread, own);\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// A thread's values of a row. vector: (VECTORS), edge: (EDGES), value: (VALUES)\n"
+       "__device__ __forceinline__ void widen_row(const uint4 *vector, const uint32_t *edge, float *value) {\n"
        "#pragma unroll\n"
-       "  for (int i = 0; i < PAIRS; ++i) {\n"
-       "    float a[2], b[2];\n"
-       "    widen_words_");
+       "  for (int i = 0; i < VECTORS; ++i)\n"
+       "    widen_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(pair + i, 2, a);\n"
-       "    widen_words_");
+  TEXT("(vector[i], value + i * ELEMENTS);\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < EDGES; ++i)\n"
+       "    value[VECTORS * ELEMENTS + i] = widen_element_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(other + i, 2, b);\n"
-       "    pair[i] = pack_");
+  TEXT("(edge[i]);\n"
+       "}\n"
+       "\n"
+       "// The other way round.\n"
+       "__device__ __forceinline__ void narrow_row(const float *value, uint4 *vector, uint32_t *edge) {\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < VECTORS; ++i)\n"
+       "    vector[i] = narrow_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(a[0] + b[0], a[1] + b[1]);\n"
+  TEXT("(value + i * ELEMENTS);\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < EDGES; ++i)\n"
+       "    edge[i] = narrow_element_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(value[VECTORS * ELEMENTS + i]);\n"
+       "}\n"
+       "\n"
+       "// x + residual, rounded, of a thread's part of a row; written to `sum`. vector: (VECTORS), edge: (EDGES),\n"
+       "// of x, then the sum\n"
+       "__device__ __forceinline__ void add_residual(const void *residual, void *sum, RowCut cut,\n"
+       "                                             int thread, uint4 *vector, uint32_t *edge) {\n"
+       "  uint4 other[VECTORS];\n"
+       "  uint32_t other_edge[EDGES];\n"
+       "  load_vectors(residual, SIZE, cut, thread, ROW_THREADS, VECTORS, 0, other);\n"
+       "  load_edges(residual, SIZE, cut, thread, ROW_THREADS, EDGES, 0, other_edge);\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < VECTORS; ++i) {\n"
+       "    float a[ELEMENTS], b[ELEMENTS];\n"
+       "    widen_vector_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(vector[i], a);\n"
+       "    widen_vector_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(other[i], b);\n"
+       "#pragma unroll\n"
+       "    for (int j = 0; j < ELEMENTS; ++j)\n"
+       "      a[j] += b[j];\n"
+       "    vector[i] = narrow_vector_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(a);\n"
        "  }\n"
-       "  store_pairs(sum, columns, there, thread, ROW_THREADS, PAIRS, pair);\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < EDGES; ++i)\n"
+       "    edge[i] = narrow_element_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(widen_element_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(edge[i]) +\n"
+       "                                        widen_element_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(other_edge[i]));\n"
+       "  store_vectors(sum, SIZE, cut, thread, ROW_THREADS, VECTORS, vector);\n"
+       "  store_edges(sum, SIZE, cut, thread, ROW_THREADS, EDGES, edge);\n"
        "}\n"
        "\n");
   if (norm == AP_LAYERNORM_NORM_LAYER) {
-    TEXT("// The sum of squared differences to `mean` of a thread's part of a row. value: (2 * PAIRS)\n"
-         "__device__ __forceinline__ float sum_squares(const float *value, PairsThere there, float mean) {\n"
+    TEXT("// The sum of a thread's part of a row, each vector's by itself, so that additions need not wait for each\n"
+         "// other. value: (VALUES)\n"
+         "__device__ __forceinline__ float sum_values(const float *value) {\n"
          "  float sum = 0.0f;\n"
          "#pragma unroll\n"
-         "  for (int i = 0; i < 2 * PAIRS; ++i)\n"
-         "    if (is_there(there, i))\n"
-         "      sum += (value[i] - mean) * (value[i] - mean);\n"
+         "  for (int i = VECTORS * ELEMENTS; i < VALUES; ++i)\n"
+         "    sum += value[i];\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < VECTORS; ++i) {\n"
+         "    float part = 0.0f;\n"
+         "#pragma unroll\n"
+         "    for (int j = 0; j < ELEMENTS; ++j)\n"
+         "      part += value[i * ELEMENTS + j];\n"
+         "    sum += part;\n"
+         "  }\n"
          "  return sum;\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// The sum of squared differences to `mean` likewise.\n"
+       "__device__ __forceinline__ float sum_squares(const float *value, RowCut cut, int thread,\n"
+       "                                             float mean) {\n"
+       "  float sum = 0.0f;\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < EDGES; ++i) {\n"
+       "    // Values that are not there are 0, and so is their mean.\n"
+       "    const float own = i * ROW_THREADS + thread < cut.edges ? mean : 0.0f;\n"
+       "    sum += (value[VECTORS * ELEMENTS + i] - own) * (value[VECTORS * ELEMENTS + i] - own);\n"
+       "  }\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < VECTORS; ++i) {\n"
+       "    const float own = i * ROW_THREADS + thread < cut.vectors ? mean : 0.0f;\n"
+       "    float part = 0.0f;\n"
+       "#pragma unroll\n"
+       "    for (int j = 0; j < ELEMENTS; ++j)\n"
+       "      part += (value[i * ELEMENTS + j] - own) * (value[i * ELEMENTS + j] - own);\n"
+       "    sum += part;\n"
+       "  }\n"
+       "  return sum;\n"
+       "}\n"
+       "\n");
+  if ((norm == AP_LAYERNORM_NORM_LAYER) && (row_threads > 32)) {
+    TEXT("// How many values the warp has of its rows.\n"
+         "__device__ __forceinline__ float count_values(RowCut cut, int thread) {\n"
+         "  int own = 0;\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < VECTORS; ++i)\n"
+         "    own += i * ROW_THREADS + thread < cut.vectors ? ELEMENTS : 0;\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < EDGES; ++i)\n"
+         "    own += i * ROW_THREADS + thread < cut.edges ? 1 : 0;\n"
+         "  return sum_lanes((float)own, 32);\n"
          "}\n"
          "\n");
   }
@@ -205,140 +402,177 @@ void ap_render_layernorm_fwd_odd(ap_text *out, const ap_render_input *in) {
        "  griddepcontrol_wait();\n"
        "  griddepcontrol_launch_dependents();\n"
        "  extern __shared__ __align__(1024) unsigned char smem[];\n"
-       "  unsigned char *const x_place = smem, *const residual_place = smem + PIECE_BYTES;\n"
-       "  unsigned char *const y_place = smem + 2 * PIECE_BYTES, *const sum_place = smem + 3 * PIECE_BYTES;\n"
-       "  const int thread = threadIdx.x % ROW_THREADS, group = threadIdx.x / ROW_THREADS;\n");
-  if (weight_held) {
-    TEXT("  float weight[2 * PAIRS], bias[2 * PAIRS];\n"
-         "  load_parameters(args.weight, args.columns, thread, 1.0f, weight);\n"
-         "  load_parameters(args.bias, args.columns, thread, 0.0f, bias);\n");
+       "  const int thread = threadIdx.x % ROW_THREADS, group = threadIdx.x / ROW_THREADS;\n"
+       "  const int64_t step = (int64_t)gridDim.x * GROUPS;\n"
+       "  int64_t row = (int64_t)blockIdx.x * GROUPS + group;\n"
+       "  const unsigned char *const x = row_of(args.x, row, args.x_row_stride);\n"
+       "  const RowCut cut = cut_row(x, SIZE, args.columns);\n"
+       "  int edge_byte[EDGES];\n"
+       "  find_edges(cut, thread, edge_byte);\n"
+       "  // Where a row of this group is, in a slot.\n"
+       "  unsigned char *const place = smem + group * ROW_BYTES + (uint64_t)x % 16;\n");
+  if (packed) {
+    TEXT("  // Or the warp's rows together, and this one among them.\n"
+         "  unsigned char *const piece = smem + threadIdx.x / 32 * PERIOD * ROW_BYTES;\n"
+         "  unsigned char *const piece_row = piece + group % PERIOD * args.columns * SIZE;\n"
+         "  const bool packed = is_packed(&args, args.x, args.x_row_stride) &&\n"
+         "                      is_packed(&args, args.y, args.y_row_stride);\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < SLOTS; ++i) {\n"
+         "    const int64_t later = row + i * step;\n"
+         "    send_row(&args, args.x, args.x_row_stride, later, cut, thread,\n"
+         "             packed && is_warp_full(&args, later), piece + i * PLACE_BYTES,\n"
+         "             place + i * PLACE_BYTES);\n"
+         "    cp_async_commit();\n"
+         "  }\n");
+  } else {
+    TEXT("#pragma unroll\n"
+         "  for (int i = 0; i < SLOTS; ++i) {\n"
+         "    send_own_vectors(row_of(x, i * step, args.x_row_stride), cut_of(&args, cut, row + i * step),\n"
+         "                     thread, place + i * PLACE_BYTES);\n"
+         "    cp_async_commit();\n"
+         "  }\n"
+         "  uint32_t next_edge[EDGES];\n"
+         "  load_own_edges(x, cut_of(&args, cut, row), thread, edge_byte, next_edge);\n");
   }
+  TEXT("  uint32_t weight[VECTORS][WORDS], bias[VECTORS][WORDS];\n"
+       "  float weight_edge[EDGES], bias_edge[EDGES];\n"
+       "  load_parameter(args.weight, cut, thread, 1.0f, weight, weight_edge);\n"
+       "  load_parameter(args.bias, cut, thread, 0.0f, bias, bias_edge);\n");
   if (row_threads > 32) {
     TEXT("  constexpr int ROW_WARPS = ROW_THREADS / 32;\n"
-         "  const int other = threadIdx.x / ROW_THREADS * ROW_WARPS + threadIdx.x % ROW_WARPS;\n");
+         "  const int other = threadIdx.x / ROW_THREADS * ROW_WARPS + threadIdx.x % ROW_WARPS;\n"
+         "  int turn = 0; // in turn: one barrier a row is enough\n");
     if (norm == AP_LAYERNORM_NORM_LAYER) {
-      TEXT("  __shared__ Moments warp_part[THREADS / 32];\n"
-           "  // Of the warp's part of a row.\n"
-           "  const float count =\n"
-           "      (float)count_columns(args.columns, 2, thread / 32 * 32, 32, ROW_THREADS, PAIRS);\n");
+      TEXT("  __shared__ Moments warp_part[2][THREADS / 32];\n"
+           "  const float count = count_values(cut, thread); // of the warp's part of a row\n");
     } else {
-      TEXT("  __shared__ float warp_squares[THREADS / 32];\n");
+      TEXT("  __shared__ float warp_squares[2][THREADS / 32];\n");
     }
   }
-  TEXT("  const PairsThere all_there = pairs_there(args.columns, thread, ROW_THREADS, PAIRS);\n"
-       "\n"
-       "  const int64_t step = (int64_t)gridDim.x * GROUPS;\n"
-       "  int64_t first = (int64_t)blockIdx.x * GROUPS; // of the block's rows\n"
-       "  int rows = count_rows(&args, first);\n"
-       "  const unsigned char *x = row_of(args.x, first, args.x_row_stride);\n"
-       "  unsigned char *y = row_of(args.y, first, args.y_row_stride);\n"
-       "  PieceEdge x_edge = send_rows(&args, x, args.x_row_stride, rows, x_place);\n"
-       "  PieceEdge residual_edge = {0, -1};\n"
-       "  if (args.residual)\n"
-       "    residual_edge =\n"
-       "        send_rows(&args, row_of(args.residual, first, args.residual_row_stride),\n"
-       "                  args.residual_row_stride, rows, residual_place);\n"
-       "  // As long as the block has a row; its last groups may have none.\n"
-       "  while (rows > 0) {\n"
-       "    const PairsThere none = {0, 0}, there = group < rows ? all_there : none;\n"
-       "    const unsigned char *residual = row_of(args.residual, first, args.residual_row_stride);\n"
-       "    unsigned char *sum = row_of(args.sum, first, args.sum_row_stride);\n"
-       "    cp_async_wait(0);\n"
-       "    put_edge(x_edge, piece_at(x_place, x));\n"
-       "    if (args.residual)\n"
-       "      put_edge(residual_edge, piece_at(residual_place, residual));\n"
-       "    // All threads arrive and wait: hands over the rows of x and the residual, and the places of y\n"
-       "    // and the sum, from which the rows before have been returned.\n"
-       "    __syncthreads();\n"
-       "    uint32_t pair[PAIRS];\n"
-       "    load_pairs(row_at(&args, x, args.x_row_stride, group, x_place), args.columns, there, thread,\n"
-       "               ROW_THREADS, PAIRS, pair);\n"
-       "    if (args.residual)\n"
-       "      add_residual(row_at(&args, residual, args.residual_row_stride, group, residual_place),\n"
-       "                   row_at(&args, sum, args.sum_row_stride, group, sum_place), args.columns, there,\n"
-       "                   thread, pair);\n"
-       "    float value[2 * PAIRS];\n"
-       "    widen_words_");
-  STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(pair, 2 * PAIRS, value);\n"
+  TEXT("  int slot = 0;\n"
+       "  // As often as the block's first group has a row; others then may have none.\n"
+       "  for (; row - group < args.rows; row += step) {\n"
+       "    const RowCut own = cut_of(&args, cut, row);\n"
+       "    uint4 vector[VECTORS];\n"
+       "    uint32_t edge[EDGES];\n"
+       "    float value[VALUES];\n"
+       "    cp_async_wait(SLOTS - 1);\n");
+  if (packed) {
+    TEXT("    const bool in_piece = packed && is_warp_full(&args, row);\n"
+         "    unsigned char *const at = (in_piece ? piece_row : place) + slot * PLACE_BYTES;\n"
+         "    // All lanes arrive and wait: hands over the rows of the warp.\n"
+         "    __syncwarp();\n"
+         "    take_vectors(at, SIZE, own, thread, ROW_THREADS, VECTORS, 0, vector);\n"
+         "    if (in_piece)\n"
+         "      take_edges(at, SIZE, own, thread, ROW_THREADS, EDGES, 0, edge);\n"
+         "    else\n"
+         "      load_own_edges(row_of(args.x, row, args.x_row_stride), own, thread, edge_byte, edge);\n");
+  } else {
+    TEXT("    take_vectors(place + slot * PLACE_BYTES, SIZE, own, thread, ROW_THREADS, VECTORS, 0, vector);\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < EDGES; ++i)\n"
+         "      edge[i] = next_edge[i];\n"
+         "    // The row that comes SLOTS later takes its place.\n"
+         "    send_own_vectors(row_of(args.x, row + SLOTS * step, args.x_row_stride),\n"
+         "                     cut_of(&args, cut, row + SLOTS * step), thread, place + slot * PLACE_BYTES);\n"
+         "    cp_async_commit();\n"
+         "    load_own_edges(row_of(args.x, row + step, args.x_row_stride), cut_of(&args, cut, row + step),\n"
+         "                   thread, edge_byte, next_edge);\n");
+  }
+  TEXT("    if (args.residual)\n"
+       "      add_residual(row_of(args.residual, row, args.residual_row_stride),\n"
+       "                   row_of(args.sum, row, args.sum_row_stride), own, thread, vector, edge);\n"
+       "    widen_row(vector, edge, value);\n"
        "\n"
        "    // Mean and sum of squares: over the warp's part of the row, then over its warps.\n");
   if (norm == AP_LAYERNORM_NORM_LAYER) {
-    TEXT("    float own_mean = 0.0f;\n"
-         "#pragma unroll\n"
-         "    for (int i = 0; i < 2 * PAIRS; ++i)\n"
-         "      own_mean += value[i];\n");
     if (row_threads > 32) {
-      TEXT("    own_mean = sum_lanes(own_mean, LANES) / fmaxf(count, 1.0f);\n"
-           "    const float own_squares = sum_lanes(sum_squares(value, there, own_mean), LANES);\n"
+      TEXT("    const float own_mean = sum_lanes(sum_values(value), LANES) / fmaxf(count, 1.0f);\n"
+           "    const float own_squares = sum_lanes(sum_squares(value, own, thread, own_mean), LANES);\n"
            "    if (threadIdx.x % 32 == 0) {\n"
-           "      const Moments own = {count, own_mean, own_squares};\n"
-           "      warp_part[threadIdx.x / 32] = own;\n"
-           "    }\n");
+           "      const Moments part = {count, own_mean, own_squares};\n"
+           "      warp_part[turn][threadIdx.x / 32] = part;\n"
+           "    }\n"
+           "    // All threads arrive and wait: hands over the moments of the warps.\n"
+           "    __syncthreads();\n"
+           "    const Moments all = add_moments_of_lanes(warp_part[turn][other], ROW_WARPS);\n"
+           "    const float mean = all.mean, squares = all.squares;\n"
+           "    turn ^= 1;\n");
     } else {
-      TEXT("    const float mean = sum_lanes(own_mean, LANES) * args.per_column;\n"
-           "    const float squares = sum_lanes(sum_squares(value, there, mean), LANES);\n");
+      TEXT("    const float mean = sum_lanes(sum_values(value), LANES) * args.per_column;\n"
+           "    const float squares = sum_lanes(sum_squares(value, own, thread, mean), LANES);\n");
     }
   } else {
     TEXT("    constexpr float mean = 0.0f;\n"
-         "    float squares = 0.0f;\n"
-         "#pragma unroll\n"
-         "    for (int i = 0; i < 2 * PAIRS; ++i)\n"
-         "      squares += value[i] * value[i];\n"
-         "    squares = sum_lanes(squares, LANES);\n");
+         "    float squares = sum_lanes(sum_squares(value, own, thread, mean), LANES);\n");
     if (row_threads > 32) {
       TEXT("    if (threadIdx.x % 32 == 0)\n"
-           "      warp_squares[threadIdx.x / 32] = squares;\n");
-    }
-  }
-  TEXT("    // All threads arrive and wait: hands over what the warps have of their rows, and the places of x\n"
-       "    // and the residual, which are in registers now.\n"
-       "    __syncthreads();\n"
-       "    const int next_rows = count_rows(&args, first + step);\n"
-       "    x += step * args.x_row_stride * SIZE;\n"
-       "    x_edge = send_rows(&args, x, args.x_row_stride, next_rows, x_place);\n"
-       "    if (args.residual)\n"
-       "      residual_edge = send_rows(&args, row_of(residual, step, args.residual_row_stride),\n"
-       "                                args.residual_row_stride, next_rows, residual_place);\n");
-  if (row_threads > 32) {
-    if (norm == AP_LAYERNORM_NORM_LAYER) {
-      TEXT("    const Moments all = add_moments_of_lanes(warp_part[other], ROW_WARPS);\n"
-           "    const float mean = all.mean, squares = all.squares;\n");
-    } else {
-      TEXT("    squares = sum_lanes(warp_squares[other], ROW_WARPS);\n");
+           "      warp_squares[turn][threadIdx.x / 32] = squares;\n"
+           "    // All threads arrive and wait: hands over the sums of the warps.\n"
+           "    __syncthreads();\n"
+           "    squares = sum_lanes(warp_squares[turn][other], ROW_WARPS);\n"
+           "    turn ^= 1;\n");
     }
   }
   TEXT("    const float rstd = reciprocal_sqrt_approx(squares * args.per_column + args.eps);\n"
-       "\n");
-  if (!weight_held) {
-    TEXT("    float weight[2 * PAIRS], bias[2 * PAIRS];\n"
-         "    load_parameters(args.weight, args.columns, thread, 1.0f, weight);\n"
-         "    load_parameters(args.bias, args.columns, thread, 0.0f, bias);\n");
-  }
-  TEXT("    // x^ by one instruction, of values that were rounded to 16 bits.\n"
+       "\n"
+       "    // x^ by one instruction, of values that were rounded to 16 bits.\n"
        "    const float offset = -mean * rstd;\n"
        "#pragma unroll\n"
-       "    for (int i = 0; i < 2 * PAIRS; ++i)\n"
-       "      value[i] = (value[i] * rstd + offset) * weight[i] + bias[i];\n"
-       "    narrow_words_");
-  STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(value, 2 * PAIRS, pair);\n"
-       "    store_pairs(row_at(&args, y, args.y_row_stride, group, y_place), args.columns, there, thread,\n"
-       "                ROW_THREADS, PAIRS, pair);\n"
-       "    if (thread == 0 && group < rows) {\n"
-       "      if (CENTERED && args.mean)\n"
-       "        args.mean[first + group] = mean;\n"
-       "      if (args.rstd)\n"
-       "        args.rstd[first + group] = rstd;\n"
+       "    for (int i = 0; i < VECTORS; ++i) {\n"
+       "      uint32_t word[WORDS];\n"
+       "      float factor[ELEMENTS], added[ELEMENTS];\n"
+       "      renew_words(weight[i], WORDS, word);\n"
+       "      widen_words_");
+  STRING(in->word[AP_LAYERNORM_PARAMS]);
+  TEXT("(word, ELEMENTS, factor);\n"
+       "      renew_words(bias[i], WORDS, word);\n"
+       "      widen_words_");
+  STRING(in->word[AP_LAYERNORM_PARAMS]);
+  TEXT("(word, ELEMENTS, added);\n"
+       "#pragma unroll\n"
+       "      for (int j = 0; j < ELEMENTS; ++j)\n"
+       "        value[i * ELEMENTS + j] = (value[i * ELEMENTS + j] * rstd + offset) * factor[j] + added[j];\n"
        "    }\n"
-       "    // All threads arrive and wait: hands over the rows of y and the sum.\n"
-       "    __syncthreads();\n"
-       "    return_rows(&args, y, args.y_row_stride, rows, y_place);\n"
-       "    if (args.residual)\n"
-       "      return_rows(&args, sum, args.sum_row_stride, rows, sum_place);\n"
-       "    y += step * args.y_row_stride * SIZE;\n"
-       "    first += step;\n"
-       "    rows = next_rows;\n"
+       "#pragma unroll\n"
+       "    for (int i = VECTORS * ELEMENTS; i < VALUES; ++i)\n"
+       "      value[i] = (value[i] * rstd + offset) * weight_edge[i - VECTORS * ELEMENTS] +\n"
+       "                 bias_edge[i - VECTORS * ELEMENTS];\n"
+       "    narrow_row(value, vector, edge);\n"
+       "    unsigned char *const y = row_of(args.y, row, args.y_row_stride);\n");
+  if (packed) {
+    TEXT("    if (in_piece) {\n"
+         "      put_vectors(at, SIZE, own, thread, ROW_THREADS, VECTORS, vector);\n"
+         "      put_edges(at, SIZE, own, thread, ROW_THREADS, EDGES, edge);\n"
+         "      // All lanes arrive and wait: hands over the rows of y.\n"
+         "      __syncwarp();\n"
+         "      return_piece(row_of(args.y, row - group % PERIOD, args.y_row_stride), args.columns,\n"
+         "                   piece + slot * PLACE_BYTES);\n"
+         "    } else {\n"
+         "      store_vectors(y, SIZE, own, thread, ROW_THREADS, VECTORS, vector);\n"
+         "      store_own_edges(y, own, thread, edge_byte, edge);\n"
+         "    }\n");
+  } else {
+    TEXT("    store_vectors(y, SIZE, own, thread, ROW_THREADS, VECTORS, vector);\n"
+         "    store_own_edges(y, own, thread, edge_byte, edge);\n");
+  }
+  TEXT("    if (thread == 0 && row < args.rows) {\n"
+       "      if (CENTERED && args.mean)\n"
+       "        args.mean[row] = mean;\n"
+       "      if (args.rstd)\n"
+       "        args.rstd[row] = rstd;\n"
+       "    }\n");
+  if (packed) {
+    TEXT("    // All lanes arrive and wait: the piece has been read. What comes SLOTS later takes its place.\n"
+         "    __syncwarp();\n"
+         "    const int64_t later = row + SLOTS * step;\n"
+         "    send_row(&args, args.x, args.x_row_stride, later, cut, thread,\n"
+         "             packed && is_warp_full(&args, later), piece + slot * PLACE_BYTES,\n"
+         "             place + slot * PLACE_BYTES);\n"
+         "    cp_async_commit();\n");
+  }
+  TEXT("    slot = slot + 1 == SLOTS ? 0 : slot + 1;\n"
        "  }\n"
        "}\n");
 }

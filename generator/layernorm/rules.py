@@ -19,9 +19,10 @@ SM_THREADS_MAX = 2048
 GROUPED_THREADS_MAX = 512
 # Registers that kernels take beside what they hold of rows, weights and sums, at the least.
 OTHER_REGISTERS = {"fwd": 26, "bwd": 28}
-ODD_COLUMNS = {"fwd": 32, "bwd": 16}  # that a thread has of a row which begins at any element
-ODD_PIECES = 4  # in shared memory: x, residual, y, sum; x, dy, dsum, dx
+PIECE_COLS_MAX = 64  # of rows that begin at any element and go through shared memory as one piece
+PIECE_ROW_THREADS = 4  # of these: a warp has eight rows, which are whole vectors together
 SPARE_REGISTERS = 14  # that the rule leaves beyond those
+ODD_SPARE_REGISTERS = {"fwd": 15, "bwd": 22}  # of rows that begin at any element
 LONG_TILES = {
     "fwd": {"warps": 32, "step": 4},
     "bwd_dx": {"warps": 32, "step": 1},
@@ -65,18 +66,31 @@ def smem_bytes(variant: Variant, tile: Tile) -> int:
     if not tile.row_threads:
         return 0
     if is_odd(variant):
-        rows = threads(tile) // tile.row_threads
-        return ODD_PIECES * (rows * variant.cols * element_bytes(variant) + VECTOR_BYTES)
+        return _odd_smem_bytes(variant, tile)
     groups, matrices = threads(tile) // tile.row_threads, 2 if variant["pass"] == "bwd" else 1
     row_bytes = variant.cols * element_bytes(variant)
     return tile.slots * matrices * groups * row_bytes + tile.sums_in_shared * 2 * variant.cols * 4
 
 
+def odd_edges(tile: Tile) -> int:
+    """Elements of a thread beside the vectors of a row which begins at any element."""
+    return -(-14 // tile.row_threads)
+
+
+def _odd_smem_bytes(variant: Variant, tile: Tile) -> int:
+    groups = threads(tile) // tile.row_threads
+    place = groups * (variant.cols * element_bytes(variant) + VECTOR_BYTES)
+    if variant["pass"] == "fwd":
+        return tile.slots * place
+    values = variant.cols // tile.row_threads + odd_edges(tile)
+    stride = tile.row_threads + (0 if tile.row_threads == PIECE_ROW_THREADS else 4)
+    return max(2 * tile.slots * place, groups * (values * stride + 4) * 8)
+
+
 def held_registers(variant: Variant, tile: Tile) -> int:
     """Registers that hold a thread's part of its rows, and what is kept from row to row."""
     if is_odd(variant):
-        kept = 2 * tile.weight_held if variant["pass"] == "fwd" else 4
-        return variant.cols // tile.row_threads * (1 + kept)
+        return _odd_registers(variant, tile)
     vectors = row_vectors(variant) // tile.row_threads
     elements = VECTOR_BYTES // element_bytes(variant)
     words = tile.weight_held * elements * (4 if variant.params == "fp32" else 2) // 4
@@ -84,6 +98,14 @@ def held_registers(variant: Variant, tile: Tile) -> int:
         return vectors * (4 * (1 + tile.ahead - tile.in_shared) + 2 * words)
     rows = 0 if tile.slots else 8 * (1 + tile.ahead)
     return vectors * (rows + (0 if tile.sums_in_shared else 2 * elements) + words)
+
+
+def _odd_registers(variant: Variant, tile: Tile) -> int:
+    vectors, edges = variant.cols // (8 * tile.row_threads), odd_edges(tile)
+    words = 8 if variant.params == "fp32" else 4
+    if variant["pass"] == "fwd":
+        return vectors * (8 + 2 * words) + edges * 6
+    return vectors * (16 + words) + edges * 10
 
 
 def registers_left(variant: Variant, tile: Tile) -> int:
@@ -113,6 +135,7 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
         (threads(tile) % tile.row_threads == 0, "row_threads does not divide the threads"),
         (vectors % tile.row_threads == 0, f"row_threads does not divide {vectors} vectors"),
         (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
+        (not tile.packed, "pieces are of rows that begin at any element"),
         (backward or not tile.sums_in_shared, "sums are of the backward pass"),
         (not tile.slots or not tile.ahead, "rows are loaded ahead to one place"),
         (
@@ -134,21 +157,24 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
 def _odd_problems(variant: Variant, tile: Tile) -> list[str]:
     needed = smem_bytes(variant, tile)
     most = load_targets().archs[variant.arch].block_smem_bytes
+    vectors = row_vectors(variant)
     checks = (
         (
             tile.row_threads & (tile.row_threads - 1) == 0 and tile.row_threads >= 4,
             f"row_threads {tile.row_threads} is not a power of two from 4 on",
         ),
         (threads(tile) % tile.row_threads == 0, "row_threads does not divide the threads"),
-        (8 * tile.row_threads <= variant.cols, "threads have fewer than eight columns of a row"),
+        (vectors % tile.row_threads == 0, f"row_threads does not divide {vectors} vectors"),
         (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
+        (tile.slots > 0, "rows that begin at any element wait in shared memory"),
         (
-            not (tile.ahead or tile.slots or tile.sums_in_shared or tile.in_shared),
-            "rows that begin at any element are fetched ahead in any case",
+            not (tile.ahead or tile.weight_held or tile.sums_in_shared or tile.in_shared),
+            "rows that begin at any element keep their parameters and sums in any case",
         ),
         (
-            variant["pass"] == "fwd" or tile.weight_held,
-            "the backward pass of rows that begin at any element keeps the weight",
+            not tile.packed
+            or (variant["pass"] == "fwd" and tile.row_threads == PIECE_ROW_THREADS),
+            f"rows as one piece are of the forward pass, {PIECE_ROW_THREADS} threads each",
         ),
         (registers_left(variant, tile) >= 0, "a thread has too few registers"),
         (needed <= most, f"{needed} bytes of shared memory are over {most}"),
@@ -158,18 +184,22 @@ def _odd_problems(variant: Variant, tile: Tile) -> list[str]:
 
 
 def _odd_tile(variant: Variant) -> Tile:
-    """As many columns a thread as ODD_COLUMNS says, since what a row costs beside its columns is
-    what such kernels lose by, in blocks of at least 128 threads."""
-    forward = variant["pass"] == "fwd"
-    row_threads = max(variant.cols // ODD_COLUMNS[variant["pass"]], 4)
-    warps = max(row_threads, 128) // WARP
-    each = variant.cols // row_threads
-    sm_threads = {8: 768, 16: 640, 32: 384}[each] if forward else 512
-    blocks = max(sm_threads // (warps * WARP), 1)
-    return sized(
-        variant,
-        make_tile(family(), warps=warps, row_threads=row_threads, blocks=blocks, weight_held=1),
-    )
+    """Forward: the shortest rows as pieces; of others four vectors a thread, or two, where parameters
+    take twice the registers. Backward: two, in blocks of 256 threads, since each has parts of the sums.
+    Three, where a row has three times a power of two. As many blocks as registers are enough for."""
+    vectors, forward = row_vectors(variant), variant["pass"] == "fwd"
+    each = 3 if vectors % 3 == 0 else 4 if forward and not _wide_parameters(variant) else 2
+    packed = forward and variant.cols <= PIECE_COLS_MAX
+    row_threads = PIECE_ROW_THREADS if packed else max(vectors // each, 4)
+    many = variant.cols == 64 or (each == 3 and _wide_parameters(variant))  # registers, backward
+    short = 128 if forward or many else 256
+    warps = max(row_threads, short) // WARP
+    blocks = 1024 // (warps * WARP)
+    fields = {"warps": warps, "row_threads": row_threads, "slots": 2, "packed": int(packed)}
+    tile = sized(variant, make_tile(family(), blocks=blocks, **fields))
+    while registers_left(variant, tile) < ODD_SPARE_REGISTERS[variant["pass"]] and tile.blocks > 1:
+        tile = tile.replace(blocks=tile.blocks - 1)
+    return tile
 
 
 def fill(variant: Variant) -> Tile:

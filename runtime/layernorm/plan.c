@@ -12,7 +12,11 @@ enum {
   PARAMS_BLOCKS_OF_SM = 4,     /* thread blocks of bwd_params that an SM is given */
   OVERLAP_CAPABILITY_MIN = 90, /* where kernels can wait for those before them */
   PARTS_ALIGNMENT_BYTES = 16,  /* of weight_parts and bias_parts */
-  VECTOR_BYTES = 16
+  VECTOR_BYTES = 16,
+  ODD_EDGES =
+      7, /* columns that an odd row may have beyond those of its class: they fill no vector */
+  ODD_PERIOD =
+      8 /* odd rows so far apart begin at the same element of a vector, whatever their stride */
 };
 
 static const ap_set *classes(void) {
@@ -83,7 +87,8 @@ static int has_odd_rows(const ap_layernorm_problem *p) {
 static attnpress_status find_odd_kernel(const ap_layernorm_problem *p, const ap_device *device,
                                         int32_t pass, ap_launch *launch, int *fits) {
   *fits = 0;
-  for (int32_t class = first_class(p->columns); !*fits && class < classes()->count - 1; ++class)
+  for (int32_t class = first_class(p->columns - ODD_EDGES); !*fits && class < classes()->count - 1;
+       ++class)
     FORWARD_IF(find_kernel(p, device, pass, AP_LAYERNORM_ROWS_ODD, class, launch, fits));
   return ATTNPRESS_OK;
 }
@@ -111,12 +116,21 @@ static attnpress_status set_grid(const ap_layernorm_problem *p, ap_launch *launc
   return ATTNPRESS_OK;
 }
 
-/** As many thread blocks as the device has room for: they walk over the rows. */
+/** As many thread blocks as the device has room for. Those of odd rows, which walk so many rows
+ * further each time, meet but rows that begin at the same element of a vector. */
+static int64_t walking_blocks(const ap_device *device, const ap_launch *launch) {
+  const int64_t blocks = (int64_t)device->sm_count * field(launch, AP_LAYERNORM_TILE_BLOCKS);
+  const int64_t multiple = ap_divide_up(ODD_PERIOD, block_rows(launch));
+  if (launch->variant.axis[AP_LAYERNORM_ROWS] != AP_LAYERNORM_ROWS_ODD)
+    return blocks;
+  return blocks < multiple ? multiple : blocks / multiple * multiple;
+}
+
+/** They walk over the rows. */
 static void set_walking_grid(const ap_layernorm_problem *p, const ap_device *device,
                              ap_launch *launch) {
   launch->grid =
-      (uint32_t)at_most(ap_divide_up(p->rows, block_rows(launch)),
-                        (int64_t)device->sm_count * field(launch, AP_LAYERNORM_TILE_BLOCKS));
+      (uint32_t)at_most(ap_divide_up(p->rows, block_rows(launch)), walking_blocks(device, launch));
 }
 
 /* ---- One call -------------------------------------------------------------------------------- */
@@ -250,9 +264,11 @@ static size_t range_workspace(const ap_layernorm_problem *p, const ap_device *de
   int64_t parts_columns = in_turn > most ? in_turn : most;
   for (int i = 0; i < plan->count; ++i) {
     const ap_launch *launch = &plan->launch[i];
-    const int64_t columns = at_most(launch->variant.axis[AP_LAYERNORM_COLS], most);
-    const int64_t needed = columns * device->sm_count * field(launch, AP_LAYERNORM_TILE_BLOCKS);
-    if (launch->variant.axis[AP_LAYERNORM_PASS] == AP_LAYERNORM_PASS_BWD && needed > parts_columns)
+    if (launch->variant.axis[AP_LAYERNORM_PASS] != AP_LAYERNORM_PASS_BWD)
+      continue;
+    const int64_t columns = launch->variant.axis[AP_LAYERNORM_COLS] + ODD_EDGES;
+    const int64_t needed = at_most(columns, most) * walking_blocks(device, launch);
+    if (needed > parts_columns)
       parts_columns = needed;
   }
   return parts_bytes(p, parts_columns);

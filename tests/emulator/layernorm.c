@@ -11,13 +11,14 @@
 #include "layernorm/layernorm.h"
 #include "memory.h"
 
-enum { MATRICES = 4, VECTORS = 6, RANGE_BYTES = 160 };
+enum { MATRICES = 4, VECTORS = 6, RANGE_BYTES = 160, ODD_EDGES = 7, ODD_PERIOD = 8 };
 
 typedef enum layernorm_layout {
   PACKED,  /* rows without gaps */
   SHIFTED, /* the same, and each tensor begins at another element of a vector */
   ODD,     /* rows begin at any element, all tensors at the same ones */
   MIXED,   /* each tensor at others */
+  APART,   /* tensors begin alike, x without gaps between its rows, the others with some */
   FAR,     /* rows more than 2^31 elements apart */
 } layernorm_layout;
 
@@ -49,9 +50,21 @@ static int64_t block_rows(const ap_tile *tile) {
   return row_threads == 0 ? 1 : tile->threads / row_threads;
 }
 
+static int is_odd(const kernel *k) {
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_ODD;
+}
+
 static int64_t most_columns(const kernel *k) {
   const int64_t takes = k->variant.axis[AP_LAYERNORM_COLS];
-  return takes > AP_LAYERNORM_HELD_COLS_MAX ? ATTNPRESS_LAYERNORM_COLUMNS_MAX : takes;
+  if (takes > AP_LAYERNORM_HELD_COLS_MAX)
+    return ATTNPRESS_LAYERNORM_COLUMNS_MAX;
+  return is_odd(k) ? takes + ODD_EDGES : takes;
+}
+
+/* Blocks that walk: those of odd rows, ODD_PERIOD rows further each time. */
+static int walking_blocks(const kernel *k, int blocks) {
+  const int multiple = (int)((ODD_PERIOD + block_rows(&k->tile) - 1) / block_rows(&k->tile));
+  return is_odd(k) ? (blocks + multiple - 1) / multiple * multiple : blocks;
 }
 
 /* ---- A call ---------------------------------------------------------------------------------- */
@@ -98,6 +111,8 @@ static void open_matrices(call *c, const layernorm_shape *s, uint64_t seed) {
     if (!is_there(c, i, s->more))
       continue;
     c->stride[i] = s->columns + (s->layout == ODD || s->layout == MIXED ? 5 + 2 * other : 0);
+    if (s->layout == APART && i != AP_LAYERNORM_X)
+      c->stride[i] = s->columns + 5;
     if (s->layout == FAR)
       c->stride[i] = ((int64_t)1 << 31) + 5;
     c->matrix[i] =
@@ -198,7 +213,7 @@ static void call_open(call *c, const kernel *k, const layernorm_shape *s, uint64
                     .rows = s->rows,
                     .columns = s->columns},
               .pass = pass_of(k),
-              .parts = s->blocks};
+              .parts = walking_blocks(k, s->blocks)};
   open_matrices(c, s, seed);
   open_vectors(c, s, seed);
   describe(c, s);
@@ -427,16 +442,19 @@ static const shape_row shape_rows[] = {
     {11, 5, 1, 2, ODD, 0, 0, 2, 0, 1.0f},     {1, 7, 0, 3, FAR, 0, 1, 1, 0, 3.0f},
     {4, 0, 3, 1, PACKED, 1, 1, 1, 0, 100.0f}, {0, 7, 1, 1, ODD, 0, 0, 0, 0, 1.0f},
     {12, 4, 2, 1, PACKED, 0, 0, 2, 0, 1.0f},  {12, 5, 3, 2, SHIFTED, 0, 1, 1, 0, 1.0f},
-    {4, 2, 1, 3, SHIFTED, 1, 0, 1, 0, 1.0f},
+    {4, 2, 1, 3, SHIFTED, 1, 0, 1, 0, 1.0f},  {15, 3, 1, 3, APART, 0, 1, 1, 0, 1.0f},
 };
-enum { LONG_COLUMNS = 20000, ROWS_MOST = 300, ELEMENTS_MOST = 120000 };
+enum { LONG_COLUMNS = 20000, ROWS_MOST = 300, ELEMENTS_MOST = 120000, ODD_ROUNDS = 3 };
 
 static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
   const int64_t most = most_columns(k), columns = most < LONG_COLUMNS ? most : LONG_COLUMNS;
   const int rows_of_a_block =
       (int)(pass_of(k) == AP_LAYERNORM_PASS_BWD_PARAMS ? k->tile.threads / 32 * 4
                                                        : block_rows(&k->tile));
-  layernorm_shape s = {.rows = row->blocks * rows_of_a_block + row->more_rows,
+  /* Odd rows: rounds enough for each slot to be used again. */
+  const int rows = is_odd(k) ? walking_blocks(k, row->blocks) * rows_of_a_block * ODD_ROUNDS
+                             : row->blocks * rows_of_a_block;
+  layernorm_shape s = {.rows = rows + row->more_rows,
                        .columns = columns * row->sixteenths / 16 + row->more_columns,
                        .layout = row->layout,
                        .in_place = row->in_place,
@@ -456,7 +474,7 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
 }
 
 static void print_layernorm_shape(const layernorm_shape *s, char *text, size_t bytes) {
-  static const char *const layouts[] = {"packed", "shifted", "odd", "mixed", "far rows"};
+  static const char *const layouts[] = {"packed", "shifted", "odd", "mixed", "apart", "far rows"};
   snprintf(text, bytes, "%lld rows of %lld columns, %s%s%s%s, %d blocks or parts",
            (long long)s->rows, (long long)s->columns, layouts[s->layout],
            s->in_place ? ", in place" : "", s->more ? ", with residual or dsum" : "",
@@ -488,7 +506,7 @@ static const char help[] =
     "every\naccess to memory, and checks the result against float64.\n\n"
     "  --rows N (37), --columns N (1000), --dtype TYPE (bf16), --param-dtype TYPE (--dtype),\n"
     "  --backward, --rms, --residual (or dsum, with --backward), --no-parameters, --in-place,\n"
-    "  --layout LAYOUT     packed, shifted, odd, mixed or far-rows (packed)\n"
+    "  --layout LAYOUT     packed, shifted, odd, mixed, apart or far-rows (packed)\n"
     "  --blocks N          of kernels that walk over the rows (3)\n"
     "  --stem STEM         this kernel; without it, the first that the library would choose\n"
     "  --source FILE       this file, named after its stem, such as the generator writes\n"
@@ -500,7 +518,8 @@ static const char help[] =
 int emulate_run_layernorm(int argc, char **argv); /* of run.c's table */
 
 int emulate_run_layernorm(int argc, char **argv) {
-  static const char *const layouts[] = {"packed", "shifted", "odd", "mixed", "far-rows", NULL};
+  static const char *const layouts[] = {"packed", "shifted",  "odd", "mixed",
+                                        "apart",  "far-rows", NULL};
   static char report[EMULATED_REPORT_BYTES];
   layernorm_shape s = {.rows = 37, .columns = 1000, .mean = 1.0f};
   int64_t seed = 1, blocks = 3;

@@ -14,7 +14,6 @@ NORM = "include/attnpress/device/row_norm.cuh"
 FWD_ODD = "templates/layernorm/layernorm_fwd_odd.cu.j2"
 BWD_ODD = "templates/layernorm/layernorm_bwd_odd.cu.j2"
 ODD_ROWS = "templates/layernorm/parts/odd_rows.cu.j2"
-PAIR = "include/attnpress/device/row_pair.cuh"
 
 KERNELS = [
     ("layernorm_fwd_cols64_bf16_wbf16_sm80", "w4t4b2ah"),
@@ -29,11 +28,12 @@ KERNELS = [
     ("layernorm_bwd_params_cols65536_fp32_wfp32_sm80", "w4v2"),
     ("layernorm_bwd_reduce_cols65536_fp32_wbf16_sm80", "w4v2"),
     ("layernorm_fwd_cols1024_bf16_wfp16_sm80", "w4t64c2hk"),
-    ("layernorm_fwd_odd_cols128_bf16_wbf16_sm80", "w2t4h"),
-    ("layernorm_fwd_rms_odd_cols512_fp16_wfp32_sm80", "w4t64"),
-    ("layernorm_fwd_odd_cols512_fp16_wfp16_sm80", "w4t64h"),
-    ("layernorm_bwd_odd_cols128_fp16_wbf16_sm80", "w4t8h"),
-    ("layernorm_bwd_rms_odd_cols512_bf16_wfp32_sm80", "w2t64h"),
+    ("layernorm_fwd_odd_cols64_bf16_wbf16_sm80", "w2t4c2p"),
+    ("layernorm_fwd_rms_odd_cols512_fp16_wfp32_sm80", "w4t64c1"),
+    ("layernorm_fwd_odd_cols512_fp16_wfp16_sm80", "w4t16c2"),
+    ("layernorm_fwd_odd_cols512_bf16_wfp16_sm80", "w4t64c2"),
+    ("layernorm_bwd_odd_cols128_fp16_wbf16_sm80", "w4t8c2"),
+    ("layernorm_bwd_rms_odd_cols512_bf16_wfp32_sm80", "w2t64c1"),
 ]
 """Rows of a few threads and of several warps, several a block, rows that are loaded ahead to
 registers and to shared memory, weights that are held and that are not, sums in registers and in
@@ -267,86 +267,176 @@ MUTATIONS = [
         "constexpr int APART = THREADS",
         "constexpr int APART = 1",
     ),
-    Mutation("no barrier: rows that have come, odd", FWD_ODD, "    __syncthreads();\n", ""),
-    Mutation("no barrier: warps of a row, odd", FWD_ODD, "    __syncthreads();\n", "", 2),
-    Mutation("no barrier: rows that go, odd", FWD_ODD, "    __syncthreads();\n", "", 3),
-    Mutation("no barrier: rows that have come, odd bwd", BWD_ODD, "    __syncthreads();\n", ""),
-    Mutation("no barrier: warps of a row, odd bwd", BWD_ODD, "    __syncthreads();\n", "", 2),
-    Mutation("no barrier: rows that go, odd bwd", BWD_ODD, "    __syncthreads();\n", "", 3),
-    Mutation("no barrier: groups' sums, odd bwd", BWD_ODD, "    __syncthreads();\n", "", 4),
-    Mutation("odd rows are not waited for", FWD_ODD, "cp_async_wait(0)", "cp_async_wait(1)"),
-    Mutation("odd rows are not waited for, bwd", BWD_ODD, "cp_async_wait(0)", "cp_async_wait(1)"),
+    Mutation("no barrier: a piece that has come, odd", FWD_ODD, "    __syncwarp();\n", ""),
+    Mutation("no barrier: a piece that goes, odd", FWD_ODD, "    __syncwarp();\n", "", 2),
+    Mutation("no barrier: a piece that has gone, odd", FWD_ODD, "    __syncwarp();\n", "", 3),
+    Mutation("no barrier: warps of a row, odd", FWD_ODD, "    __syncthreads();\n", ""),
+    Mutation("no barrier: warps of a row, odd rms", FWD_ODD, "    __syncthreads();\n", "", 2),
+    Mutation("no barrier: warps of a row, odd bwd", BWD_ODD, "    __syncthreads();\n", ""),
+    Mutation("no barrier: groups' sums, odd bwd", BWD_ODD, "  __syncthreads();\n  for", "  for"),
+    Mutation("no barrier: rows done, odd bwd", BWD_ODD, "  __syncthreads();\n  store", "  store"),
+    Mutation("one place for the moments of two odd rows", FWD_ODD, "turn ^= 1", "turn ^= 0"),
+    Mutation("one place for the sums of two odd rows", BWD_ODD, "turn ^= 1", "turn ^= 0"),
+    Mutation("odd rows are not waited for", FWD_ODD, "wait(SLOTS - 1)", "wait(SLOTS)"),
+    Mutation("odd rows are not waited for, bwd", BWD_ODD, "wait(SLOTS - 1)", "wait(SLOTS)"),
+    Mutation("odd rows past the end are there", ODD_ROWS, "row >= args->rows", "false"),
     Mutation(
-        "an odd row's edge is left out",
-        PAIR,
-        "if (edge.column >= 0)\n    store",
-        "if (0)\n    store",
+        "an odd row's vector too many",
+        ODD_ROWS,
+        "index < cut.vectors)\n      cp",
+        "index <= cut.vectors)\n      cp",
     ),
     Mutation(
-        "an odd row's edge stays", PAIR, "if (first < cut.edges)\n    store", "if (0)\n    store"
+        "a parameter where no row is cut",
+        ODD_ROWS,
+        "vector_column(cut, SIZE, index) * P",
+        "index * 8 * P",
+    ),
+    Mutation("all parameters are words, odd", ODD_ROWS, "(uint64_t)from % 4 == 0", "true"),
+    Mutation("no parameters are words, odd", ODD_ROWS, "(uint64_t)from % 4 == 0", "false"),
+    Mutation("halves of neighbouring words", ODD_ROWS, "middle[j - 1] >> 16", "middle[j] >> 16"),
+    Mutation("a parameter's first element, odd", ODD_ROWS, "j == 0 ? first", "j == 0 ? 0"),
+    Mutation("a parameter's last element, odd", ODD_ROWS, "from + 14", "from + 12"),
+    Mutation("an edge's parameter", ODD_ROWS, "edge[i] = widen", "if (i) edge[i] = widen"),
+    Mutation(
+        "all edges of a thread are one",
+        ODD_ROWS,
+        "edge_column(cut, i * ROW_THREADS + thread)",
+        "edge_column(cut, thread)",
     ),
     Mutation(
-        "a piece where x begins, not the others", PAIR, "place + (uint64_t)rows % 16", "place"
+        "edges that are not there are stored",
+        ODD_ROWS,
+        "thread < cut.edges, row + byte[i], edge",
+        "thread < 14, row + byte[i], edge",
+    ),
+    Mutation("packed rows with gaps", FWD_ODD, "stride == args->columns && ", ""),
+    Mutation("packed rows from anywhere on", FWD_ODD, " && (uint64_t)matrix % 16 == 0", ""),
+    Mutation("y is packed if x is", FWD_ODD, "is_packed(&args, args.y, args.y_row_stride)", "true"),
+    Mutation("a warp's rows past the end", FWD_ODD, "+ PERIOD <= args->rows", "<= args->rows"),
+    Mutation(
+        "a piece's last vector",
+        FWD_ODD,
+        "index < columns)\n      cp",
+        "index < columns - 1)\n      cp",
     ),
     Mutation(
-        "a vector too many of a piece",
-        PAIR,
-        "i * stride < cut.vectors)\n      cp",
-        "i * stride <= cut.vectors)\n      cp",
-    ),
-    Mutation("all odd rows are words", PAIR, "(uint64_t)row % 4 == 0 && columns", "columns"),
-    Mutation("odd numbers of columns are words", PAIR, "% 4 == 0 && columns % 2 == 0", "% 4 == 0"),
-    Mutation(
-        "the second column of the last pair",
-        PAIR,
-        "(columns / 2 - first",
-        "((columns + 1) / 2 - first",
+        "a piece's last vector, back",
+        FWD_ODD,
+        "index < columns)\n      *",
+        "index < columns - 1)\n      *",
     ),
     Mutation(
-        "the first column of the last pair",
-        PAIR,
-        "((columns + 1) / 2 - first",
-        "(columns / 2 - first",
+        "the first of a warp's rows", FWD_ODD, "group % PERIOD * args.columns", "0 * args.columns"
     ),
-    Mutation("a pair's second column is its first", PAIR, "pair[i] >> 16", "pair[i] & 0xffff"),
+    Mutation("a piece of y elsewhere", FWD_ODD, "row - group % PERIOD, args.y", "row, args.y"),
+    Mutation("a row where x does not begin", FWD_ODD, "ROW_BYTES + (uint64_t)x % 16", "ROW_BYTES"),
     Mutation(
-        "every block's rows are a piece", ODD_ROWS, "GROUPS == 1 || stride == args->columns", "true"
+        "a row where x does not begin, bwd", BWD_ODD, "ROW_BYTES + (uint64_t)x % 16", "ROW_BYTES"
     ),
-    Mutation("a row too many of the last block", ODD_ROWS, "(int)max(left, (int64_t)0)", "GROUPS"),
-    Mutation("the first group's row", ODD_ROWS, "group * args->columns * SIZE", "0 * group"),
-    Mutation("the next rows are the present ones, odd", FWD_ODD, "x += step *", "x += 0 * step *"),
-    Mutation("absent columns count, odd", FWD_ODD, "if (is_there(there, i))", "if (true)"),
+    Mutation("the next odd rows in the wrong slot", FWD_ODD, "row + SLOTS * step", "row + step", 2),
+    Mutation(
+        "the next piece in the wrong slot",
+        FWD_ODD,
+        "later = row + SLOTS * step",
+        "later = row + step",
+    ),
+    Mutation(
+        "the next odd rows in the wrong slot, bwd", BWD_ODD, "row + SLOTS * step", "row + step", 2
+    ),
+    Mutation(
+        "the next odd row's edges", FWD_ODD, "row_of(args.x, row + step,", "row_of(args.x, row,"
+    ),
+    Mutation(
+        "the next odd row's edges, x", BWD_ODD, "row_of(args.x, row + step,", "row_of(args.x, row,"
+    ),
+    Mutation(
+        "the next odd row's edges, dy",
+        BWD_ODD,
+        "row_of(args.dy, row + step,",
+        "row_of(args.dy, row,",
+    ),
+    Mutation(
+        "absent vectors count, odd",
+        FWD_ODD,
+        "thread < cut.vectors ? mean : 0.0f",
+        "thread < 0 ? 0.0f : mean",
+    ),
+    Mutation(
+        "absent edges count, odd",
+        FWD_ODD,
+        "thread < cut.edges ? mean : 0.0f",
+        "thread < 0 ? 0.0f : mean",
+    ),
+    Mutation(
+        "vectors of a warp's count, odd",
+        FWD_ODD,
+        "cut.vectors ? ELEMENTS : 0",
+        "cut.vectors ? 1 : 0",
+    ),
+    Mutation("edges of a warp's count, odd", FWD_ODD, "cut.edges ? 1 : 0", "cut.edges ? 0 : 1"),
     Mutation(
         "the mean is not taken off, odd", FWD_ODD, "offset = -mean * rstd", "offset = 0 * mean"
     ),
+    Mutation("an edge's bias, odd", FWD_ODD, "bias_edge[i - VECTORS * ELEMENTS]", "0.0f"),
     Mutation(
-        "mean and rstd of the wrong row, odd",
-        FWD_ODD,
-        "args.rstd[first + group]",
-        "args.rstd[first]",
+        "mean and rstd of the wrong row, odd", FWD_ODD, "args.rstd[row]", "args.rstd[row - group]"
     ),
-    Mutation("the residual's rounding, odd", FWD_ODD, "a[0] + b[0], a[1]", "a[0], a[1]"),
+    Mutation("the sum without the residual, odd", FWD_ODD, "a[j] += b[j]", "a[j] += 0 * b[j]"),
+    Mutation(
+        "the sum's edge is left out, odd", FWD_ODD, "store_edges(sum,", "if (0) store_edges(sum,"
+    ),
+    Mutation(
+        "the edges of y are left out, odd",
+        FWD_ODD,
+        "store_own_edges(y,",
+        "if (0) store_own_edges(y,",
+        2,
+    ),
     Mutation(
         "the wrong moments, odd",
         BWD_ODD,
-        "args.rstd, first + step + group",
-        "args.rstd, first + group",
+        "load_moments(&args, row + step)",
+        "load_moments(&args, row)",
+    ),
+    Mutation("dy is cut as x is, odd", BWD_ODD, "is_cut_alike(row, SIZE, cut)", "true"),
+    Mutation(
+        "dx without dsum, odd", BWD_ODD, "gradient[j] += more[j]", "gradient[j] += 0 * more[j]"
     ),
     Mutation(
-        "dx without dsum, odd", BWD_ODD, "gradient[i] += more[i]", "gradient[i] += 0 * more[i]"
+        "an edge's dx without dsum, odd", BWD_ODD, "gradient += widen", "gradient += 0 * widen"
     ),
-    Mutation("dweight of g, odd", BWD_ODD, "weight_sum[i] += gradient[i]", "weight_sum[i] += g"),
+    Mutation(
+        "an edge's dx without its weight, odd", BWD_ODD, "gradient * weight_edge[i]", "gradient"
+    ),
+    Mutation(
+        "dweight of g, odd",
+        BWD_ODD,
+        "ELEMENTS + j] += gradient[j] * x_hat",
+        "ELEMENTS + j] += g * x_hat",
+    ),
+    Mutation(
+        "an edge's dbias, odd",
+        BWD_ODD,
+        "ELEMENTS + i] += gradient;",
+        "ELEMENTS + i] += 0 * gradient;",
+    ),
     Mutation(
         "other groups' sums are left out, odd",
         BWD_ODD,
-        "from < THREADS; from",
-        "from < THREADS - STEP; from",
+        "i < GROUPS; i += PERIOD",
+        "i < PERIOD; i += PERIOD",
     ),
     Mutation(
-        "lanes of other rows are left out, odd",
+        "sums of all groups as the first is cut",
         BWD_ODD,
-        "distance < 32; distance",
-        "distance < 16; distance",
+        "blockIdx.x * GROUPS + first",
+        "blockIdx.x * GROUPS",
     ),
-    Mutation("dsum over itself, odd", BWD_ODD, "row_of(dsum, step,", "row_of(dsum, 0,"),
+    Mutation(
+        "the edges' sums change places", BWD_ODD, "column < cut.head ? column : after;", "after;"
+    ),
+    Mutation(
+        "rstd once, odd", BWD_ODD, "dot *= args.per_column * moments.rstd", "dot *= args.per_column"
+    ),
 ]

@@ -1,0 +1,264 @@
+#!/usr/bin/env python3
+"""Tiles of layer norm's kernels beside each other and a copy, in one process.
+
+    python bench/layernorm_tiles.py --columns 100 1001 --tiles 128:w4t8b6c2 1024:w4t64b6c2
+    python bench/layernorm_tiles.py --passes bwd --columns 1001 --tiles 1024:w4t64b4c2
+    python bench/layernorm_tiles.py --columns 1024 --tiles 1024:w4t128b8ah
+
+A tile stands behind the most columns of its kernel. A row of a number of columns takes the kernels with
+room for it, of odd rows or of aligned ones, as the library would; each is timed with the present tile and
+with those that are named. Tiles that spill are skipped, and those that are wrong are said to be. Kernels
+are launched by themselves, the backward pass without what adds up dweight and dbias. A good tile is written
+into generator/layernorm/tiles.toml by hand."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+if __package__ in (None, ""):  # run as a script: this folder's files are not modules of their own
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from bench import BenchError
+from bench.kernels import Driver, LoadedKernel
+from bench.tune import Press
+from generator import GeneratorError
+from generator.family import family_of
+from generator.layernorm import rules
+from generator.tiles import Tile, parse_tile, problems, tile_of
+from generator.variant import Variant, VariantError, make_variant
+
+FAMILY = family_of("layernorm")
+ODD_EDGES = 7  # columns that an odd row may have beyond those of its kernel
+ODD_PERIOD = 8  # rows so far apart begin at the same element of a vector
+EPS = 1e-5
+
+
+class ForwardArgs(ctypes.Structure):
+    """attnpress_layernorm_fwd_args"""
+
+    _fields_ = [
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("x", "residual", "weight", "bias", "y", "sum", "mean", "rstd")
+        ),
+        ("rows", ctypes.c_int64),
+        *((f"{name}_row_stride", ctypes.c_int64) for name in ("x", "residual", "y", "sum")),
+        ("columns", ctypes.c_int32),
+        ("eps", ctypes.c_float),
+        ("per_column", ctypes.c_float),
+        ("reserved", ctypes.c_int32),
+    ]
+
+
+class BackwardArgs(ctypes.Structure):
+    """attnpress_layernorm_bwd_args"""
+
+    _fields_ = [
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("x", "dy", "weight", "dsum", "mean", "rstd", "dx")
+        ),
+        *((name, ctypes.c_void_p) for name in ("weight_parts", "bias_parts")),
+        ("rows", ctypes.c_int64),
+        *((f"{name}_row_stride", ctypes.c_int64) for name in ("x", "dy", "dsum", "dx")),
+        ("columns", ctypes.c_int32),
+        ("per_column", ctypes.c_float),
+        ("parts", ctypes.c_int32),
+        ("reserved", ctypes.c_int32),
+    ]
+
+
+@dataclass
+class Call:
+    """Rows of x and dy, and what a kernel makes of them: y or dx, and the parts of the sums."""
+
+    x: object
+    dy: object
+    out: object
+    weight: object
+    bias: object
+    mean: object
+    rstd: object
+    parts: object  # (2, blocks, columns)
+
+
+def grid(variant: Variant, tile: Tile, rows: int, sms: int) -> int:
+    """As runtime/layernorm/plan.c."""
+    groups = rules.threads(tile) // tile.row_threads
+    blocks = sms * tile.blocks
+    if rules.is_odd(variant):
+        multiple = -(-ODD_PERIOD // groups)
+        blocks = max(blocks // multiple, 1) * multiple
+    return min(-(-rows // groups), blocks)
+
+
+def launch(variant: Variant, tile: Tile, loaded: LoadedKernel, c: Call, sms: int, stream: int):
+    """A launch, to be called often."""
+    rows, columns = c.x.shape
+    stride, blocks = c.x.stride(0), grid(variant, tile, rows, sms)
+    tensors = (c.x, c.weight, c.bias, c.out, c.mean, c.rstd, c.dy)
+    x, weight, bias, out, mean, rstd, dy = (t.data_ptr() for t in tensors)
+    if variant["pass"] == "fwd":
+        strides = (stride, 0, stride, 0)
+        args = ForwardArgs(
+            x, None, weight, bias, out, None, mean, rstd, rows, *strides, columns, EPS,
+            1.0 / columns, 0,
+        )  # fmt: skip
+    else:
+        parts = [part.data_ptr() for part in c.parts]
+        strides = (stride, stride, 0, stride)
+        args = BackwardArgs(
+            x, dy, weight, None, mean, rstd, out, *parts, rows, *strides, columns, 1.0 / columns,
+            blocks, 0,
+        )  # fmt: skip
+    return lambda: loaded.launch(blocks, rules.threads(tile), args, stream)
+
+
+class Bench:
+    """The current CUDA device."""
+
+    def __init__(self, rounds: int) -> None:
+        import torch
+
+        from bench.timing import medians
+
+        self.torch, self.medians, self.rounds = torch, medians, rounds
+        self.driver = Driver()
+        torch.zeros(1, device="cuda")  # makes the context
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        self.name, self.sms = properties.name, properties.multi_processor_count
+        self.target = f"sm_{properties.major}{properties.minor}"
+        self.stream = torch.cuda.current_stream().cuda_stream
+        self.dtypes = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
+
+    def call(self, rows: int, columns: int, dtype: str) -> Call:
+        torch = self.torch
+        x, dy = (
+            torch.randn(rows, columns, device="cuda", dtype=self.dtypes[dtype]) for _ in range(2)
+        )
+        weight, bias = (torch.randn(columns, device="cuda").to(x.dtype) for _ in range(2))
+        mean = x.float().mean(-1)
+        rstd = (x.float().var(-1, correction=0) + EPS).rsqrt()
+        parts = torch.zeros(2, self.sms * 32, columns, device="cuda")
+        return Call(x, dy, torch.full_like(x, float("nan")), weight, bias, mean, rstd, parts)
+
+    def wrong(self, variant: Variant, tile: Tile, loaded: LoadedKernel, columns: int) -> bool:
+        """Whether y, or dx and the sums, are no layer norm's."""
+        torch = self.torch
+        c = self.call(5000, columns, variant.dtype)
+        launch(variant, tile, loaded, c, self.sms, self.stream)()
+        x, dy, weight, bias = (t.double() for t in (c.x, c.dy, c.weight, c.bias))
+        hat = (x - x.mean(-1, keepdim=True)) * (
+            x.var(-1, correction=0, keepdim=True) + EPS
+        ).rsqrt()
+        pairs = [(c.out, hat * weight + bias)]
+        if variant["pass"] == "bwd":
+            g = dy * weight
+            dx = g - g.mean(-1, keepdim=True) - hat * (g * hat).mean(-1, keepdim=True)
+            pairs = [
+                (c.out, dx * c.rstd.double()[:, None]),
+                (c.parts[0].double().sum(0), (dy * hat).sum(0)),
+                (c.parts[1].double().sum(0), dy.sum(0)),
+            ]
+        return any(
+            not torch.allclose(ours.double(), exact, rtol=2e-2, atol=2e-2 * exact.std().item())
+            for ours, exact in pairs
+        )
+
+    def rates(
+        self, variant: Variant, kernels: dict, columns: int, megabytes: int
+    ) -> dict[str, float]:
+        """Terabytes a second of a copy and of each tile."""
+        size = self.torch.tensor([], dtype=self.dtypes[variant.dtype]).element_size()
+        rows = max(1, megabytes * 2**20 // (size * columns))
+        small = megabytes < 200
+        calls = [self.call(rows, columns, variant.dtype) for _ in range(4 if small else 2)]
+        contenders = {"copy": [lambda c=c: c.out.copy_(c.x) for c in calls]}
+        for name, (tile, loaded) in kernels.items():
+            contenders[name] = [
+                launch(variant, tile, loaded, c, self.sms, self.stream) for c in calls
+            ]
+        times = self.medians(contenders, 12 if small else 4, self.rounds)
+        each = rows * columns * size * 1e-6
+        moved = {name: 2 if name == "copy" or variant["pass"] == "fwd" else 3 for name in times}
+        return {name: moved[name] * each / time for name, time in times.items()}
+
+
+def variant_of(pass_: str, dtype: str, columns: int) -> Variant:
+    """The kernel that the library takes for rows one after the other."""
+    axes = {"pass": pass_, "dtype": dtype, "params": dtype, "arch": 80}
+    odd = dtype != "fp32" and columns % 8 != 0
+    for rows, edges in (("odd", ODD_EDGES), ("aligned", 0)) if odd else (("aligned", 0),):
+        for cols in FAMILY.axis("cols").domain[:-1]:
+            if cols + edges < columns:
+                continue
+            try:
+                return make_variant(FAMILY, rows=rows, cols=cols, **axes)
+            except VariantError:
+                continue
+    raise BenchError(f"no kernel holds rows of {columns} columns")
+
+
+def load_tiles(bench: Bench, press: Press, variant: Variant, names: Sequence[str]) -> dict:
+    """The present tile, and those of `names` for the kernel, by their names."""
+    tiles = [tile_of(variant, target=bench.target)]
+    for name in names:
+        cols, tile = name.split(":")
+        if int(cols) == variant.cols:
+            tiles.append(parse_tile(tile, variant))
+    loaded = {}
+    for tile in tiles:
+        flaws = problems(variant, tile, bench.target)
+        compiled = None if flaws else press.compile(variant, tile, bench.target)
+        flaw = flaws[0] if flaws else compiled if isinstance(compiled, str) else compiled.flaw
+        if flaw:
+            print(f"{variant.stem} {tile.name}: {flaw}")
+        else:
+            kernel = bench.driver.load(variant.stem, compiled.cubin, tile.smem_bytes)
+            loaded[tile.name] = (tile, kernel)
+    return loaded
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    p.add_argument("--columns", type=int, nargs="+", required=True, help="that are timed")
+    p.add_argument("--tiles", nargs="+", default=[], metavar="COLS:TILE", help="beside the present")
+    p.add_argument("--passes", nargs="+", choices=("fwd", "bwd"), default=["fwd"])
+    p.add_argument("--dtypes", nargs="+", choices=("fp16", "bf16", "fp32"), default=["bf16"])
+    p.add_argument("--megabytes", type=int, nargs="+", default=[64, 512], help="of a tensor")
+    p.add_argument("--rounds", type=int, default=5)
+    o = p.parse_args(argv)
+    try:
+        press, bench = Press(), Bench(o.rounds)
+        print(f"{bench.name}, {bench.sms} SMs; parts of a copy's rate")
+        for pass_, dtype, columns in (
+            (p, d, c) for p in o.passes for d in o.dtypes for c in o.columns
+        ):
+            variant = variant_of(pass_, dtype, columns)
+            kernels = load_tiles(bench, press, variant, o.tiles)
+            for name in [n for n, k in kernels.items() if bench.wrong(variant, *k, columns)]:
+                print(f"{variant.stem} {name}: wrong at {columns} columns")
+                del kernels[name]
+            for megabytes in o.megabytes:
+                rates = bench.rates(variant, kernels, columns, megabytes)
+                parts = (f"{n} {r / rates['copy']:.3f}" for n, r in rates.items() if n != "copy")
+                print(
+                    f"{pass_} {dtype} {columns:6} {megabytes:4} MB copy {rates['copy']:.2f} |",
+                    *parts,
+                    flush=True,
+                )
+            for _, kernel in kernels.values():
+                kernel.unload()
+    except (BenchError, GeneratorError) as error:
+        print(f"layernorm_tiles.py: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
