@@ -14,13 +14,14 @@ runtime links. A family's rules.py has
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from generator import GeneratorError, check_keys, load_toml
-from generator.family import Family, Form, Values, Where, holds, one_of, read_where
+from generator.family import Family, Form, Value, Values, Where, holds, one_of, read_where
 from generator.variant import Variant, VariantError, key_groups, stand_in
 
 
@@ -344,17 +345,28 @@ def _is_among(row: TileRow, of_all: list[TileRow]) -> bool:
 
 
 def _with_features(group: list[Variant], names: tuple[str, ...]) -> list[Variant]:
-    """The variants, and those like them with each other value of these features."""
+    """The variants, and those of their tile classes with each other value of these features."""
     for name in names:
         more = []
         for variant in group:
             for value in variant.family.axis(name).domain:
-                try:
-                    more.append(variant.replace(**{name: value}))
-                except VariantError:
-                    continue
+                more += next(_alike_with(variant, name, value), [])
         group = list(dict.fromkeys((*group, *more)))
     return group
+
+
+def _alike_with(variant: Variant, name: str, value: Value) -> Iterator[list[Variant]]:
+    """The variant with that value of a feature, then what its tile class has in place of its other
+    features: those that are legal, each in a list."""
+    family = variant.family
+    number = family.tile_class(variant.values)
+    plain = {feature: family.axis(feature).default for feature in family.features}
+    others = [dict(where) for found, where in family.tile_classes if found == number]
+    for features in ({}, *({**plain, **{k: v[0] for k, v in other.items()}} for other in others)):
+        try:
+            yield [variant.replace(**{**features, name: value})]
+        except VariantError:
+            continue
 
 
 def _merged_rows(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
+import itertools
 import os
 import re
 import shlex
@@ -54,7 +55,8 @@ from generator.render import environment, source
 from generator.sets import VariantSet, load_sets, shown_variants
 from generator.tables import tiles_c
 from generator.tiles import Tile, load_tuned, parse_tile, problems, sized, table, tile_of
-from generator.variant import parse_stem, stand_in
+from generator.variant import VariantError, parse_stem, stand_in
+from generator.variant import make_variant as make_any_variant
 
 DTYPES = ("fp16", "bf16")
 D128 = make_variant("fwd", 128, 128, "bf16")
@@ -382,6 +384,31 @@ def test_the_table_gives_each_variant_one_tile() -> None:
         for target in ATTENTION.tile_targets:
             own = [row.tile for row in found if row.target == target] or of_all
             assert own == [tile_of(variant, target=target)], (variant.stem, target)
+
+
+def test_the_table_has_every_feature_of_a_group_whose_rows_name_one() -> None:
+    """A row of tiles.toml with `sequences = "dense"`: snippets of ragged sequences are of a class
+    whose first features go with none."""
+    rows = table(ATTENTION)
+    found = 0
+    for hdim in (128, 136, 192):
+        for pass_, mask, sequences, feature in itertools.product(
+            ("fwd", "bwd"),
+            ATTENTION.axis("mask").domain,
+            ATTENTION.axis("sequences").domain,
+            ("softcap", "alibi", "dropout", "mod_score", "mod_mask"),
+        ):
+            values = {"pass": pass_, "hdim": hdim, "hdim_v": hdim, "mask": mask, "arch": 90}
+            try:
+                variant = make_any_variant(
+                    ATTENTION, **values, dtype="bf16", sequences=sequences, **{feature: True}
+                )
+            except VariantError:
+                continue
+            tiles = {row.tile for row in rows if row.target is None and row.matches(variant)}
+            assert tiles == {tile_of(variant)}, variant.stem
+            found += 1
+    assert found > 60
 
 
 def test_the_runtime_finds_the_same_tiles(tmp_path: Path) -> None:
