@@ -103,7 +103,7 @@ def candidates(variant: Variant, names: Sequence[str] = ()) -> list[Tile]:
     tiles = [tile_of(variant)]
     others = [parse_tile(name, variant) for name in names] or [
         producer_tile(variant, 64, *fields)
-        for fields in itertools.product(KEYS, STAGES, (0, 4), (0, 1), (0, 1), (0, 1))
+        for fields in itertools.product(KEYS, STAGES, (0, 4), (0, 1), (0, 1))
     ]
     for tile in others:
         found = problems(variant, tile)

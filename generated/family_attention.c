@@ -72,7 +72,7 @@ static const ap_set where_48[] = {{16, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, val
 static const ap_set where_49[] = {{16, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}, {1, 0, 0, 1, values_12, 1}};
 static const ap_set where_50[] = {{16, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}, {0, 0, 0, 1, values_11, 1}};
 static const int32_t pairs_51[][2] = {{64, 128}, {64, 256}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
-static const ap_tile_part parts_52[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"q", 7, 1, -1}, {"d", 14, 0, 0}, {"k", 16, 1, -1}, {"v", 17, 1, -1}, {"a", 18, 1, -1}};
+static const ap_tile_part parts_52[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"q", 7, 1, -1}, {"d", 14, 0, 0}, {"k", 16, 1, -1}, {"v", 17, 1, -1}};
 static const ap_tile_part parts_53[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
 static const ap_tile_part parts_54[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
 static const int32_t values_55[] = {6};
@@ -272,10 +272,9 @@ static const char *const fields[] = {
     "v_stages",
     "k_in_regs",
     "v_in_regs",
-    "ahead",
 };
 static const ap_tile_form forms[] = {
-    {11, 1, parts_52, 8},
+    {11, 1, parts_52, 7},
     {13, 0, parts_53, 12},
     {-1, 0, parts_54, 11},
 };
@@ -371,7 +370,7 @@ const ap_family ap_family_attention = {
     {0x100000000000, 0x80000000000, 0x200000000, 0x800000, 0x200000, 0x80000, 0x40000, 0x20000, 0x8000, 0x4000, 0x2000, 0x1000, 0x800, 0x200, 0x100, 0x80, 0x1},
     {~0xfu, ~0x1u, ~0x3ffu, ~0x3ffu, ~0x3u, ~0x3u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x7fu, ~0u, ~0u, ~0u},
     rules, 100,
-    19, fields, forms, 3,
+    18, fields, forms, 3,
     tile_classes, 11, &ap_tiles_attention, stand_ins, 14, ap_attention_fit,
     templates, 15, routes, 26,
     snippets, 4,

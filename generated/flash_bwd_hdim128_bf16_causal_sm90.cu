@@ -9,9 +9,8 @@
 // thread of it keeps the copy engine (TMA) busy, and a warp brings lse and delta. The others, the
 // consumers, have 64 keys each. S and dP are computed transposed, so that P^T and dS^T are A of the
 // products that they go into, from registers.
-// dQ needs the dS of all keys, which passes through shared memory: consumers compute dQ of a step
-// in turn, under the next step of the others, and the copy engine adds it to its sum.
-//
+// dQ needs the dS of all keys, which passes through shared memory: consumers compute dQ in turn, of
+// a step at the end of the next one, when the dS of all is there. The copy engine adds it up.//
 // Pressed from templates/attention/flash_bwd_sm90.cu.j2 with tile m64n128s2 by
 //   python -m generator --pass bwd --hdim 128 --dtype bf16 --causal --arch sm90
 
@@ -51,7 +50,7 @@ constexpr int S_STEPS = ceil_div(HEAD_DIM, 16); // of 16 columns, of K Q^T
 constexpr int DP_STEPS = ceil_div(HEAD_DIM_V, 16); // of V dO^T
 constexpr int ROW_STEPS = BLOCK_M / 16; // of 16 queries, of P^T dO and dS^T Q
 constexpr int KEY_STEPS = BLOCK_N / 16; // of 16 keys, of dS K
-// Of those, how many have their fragments of dS in registers at once: as many as find room.
+// Of those, how many each of the two places for fragments of dS has: as many as find room.
 constexpr int DQ_STEPS = HEAD_DIM + HEAD_DIM_V / 2 > 168 ? KEY_STEPS / 4 : KEY_STEPS / 2;
 constexpr int K_TILES = HEAD_DIM / 8; // of 8 columns
 constexpr int V_TILES = HEAD_DIM_V / 8;
@@ -88,7 +87,7 @@ static_assert(BLOCK_M == 64 && BLOCK_N == 128, "a warpgroup has 64 rows, and dQ 
 // The barriers, by their shared addresses. At a "full" one the producer's arrivals, and the bytes
 // of the copy engine, hand what they brought to the consumers, which wait. At an "empty" one each
 // warp that has read arrives, the producer waits, and it hands the space back; dS goes from all
-// consumers to the warps that compute dQ.
+// consumers to the warps that compute dQ, the place of dQ from one to the other.
 __device__ __forceinline__ uint32_t k_full(uint32_t shared) {
   return shared + BARRIER_OFFSET;
 }
@@ -345,6 +344,7 @@ __device__ __forceinline__ void add_dq(const attnpress_bwd_args *args, unsigned 
     begin_addition(sum, shared + place, K_TILES);
   }
 }
+
 __device__ __forceinline__ Step step_before(Step step, const Work *work) {
   if (step.row == work->row_begin)
     step = {step.head - 1, work->row_end};

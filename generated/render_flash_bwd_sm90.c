@@ -30,11 +30,10 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   const int32_t dq_warps = in->field[AP_ATTENTION_TILE_DQ_WARPS];
   const int32_t k_in_regs = in->field[AP_ATTENTION_TILE_K_IN_REGS];
   const int32_t v_in_regs = in->field[AP_ATTENTION_TILE_V_IN_REGS];
-  const int32_t ahead = in->field[AP_ATTENTION_TILE_AHEAD];
   int32_t sums = (pass == AP_ATTENTION_PASS_BWD) ? 1 : 0;
   int32_t plain = ((bias == AP_ATTENTION_BIAS_NONE) && !((softcap || alibi) || dropout)) ? 1 : 0;
   int32_t bulk = (sums && ((dq_warps > 0) || plain)) ? 1 : 0;
-  int32_t in_turn = ((sums && (dq_warps == 0)) && !ahead) ? 1 : 0;
+  int32_t in_turn = (sums && (dq_warps == 0)) ? 1 : 0;
   int32_t zeros = ((hdim == 64) || (hdim_v == 64)) ? 1 : 0;
   int32_t late_dp = ((softcap && (hdim > 96)) && ((hdim < 128) || (pass == AP_ATTENTION_PASS_BWD_DKV))) ? 1 : 0;
   TEXT("// ");
@@ -58,12 +57,11 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("// dQ needs the dS of all keys, which passes through shared memory: a warpgroup of its own computes\n"
          "// it, and has the copy engine add it to its sum, while the consumers go on.\n");
   } else if (sums) {
-    TEXT("// dQ needs the dS of all keys, which passes through shared memory: consumers compute dQ of a step\n"
-         "// in turn, under the next step of the others");
+    TEXT("// dQ needs the dS of all keys, which passes through shared memory: consumers compute dQ in turn, of\n"
+         "// a step at the end of the next one, when the dS of all is there.");
     if (bulk) {
-      TEXT(", and the copy engine adds it to its sum");
+      TEXT(" The copy engine adds it up.");
     }
-    TEXT(".\n");
   }
   TEXT("//\n"
        "// Pressed from templates/attention/flash_bwd_sm90.cu.j2 with tile ");
@@ -208,16 +206,13 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "constexpr int DP_STEPS = ceil_div(HEAD_DIM_V, 16); // of V dO^T\n"
        "constexpr int ROW_STEPS = BLOCK_M / 16; // of 16 queries, of P^T dO and dS^T Q\n");
   if (sums) {
-    TEXT("constexpr int KEY_STEPS = BLOCK_N / 16; // of 16 keys, of dS K\n"
-         "// Of those, how many have their fragments of dS in registers at once: as many as find room.\n");
-    if (dq_warps > 0) {
-      TEXT("constexpr int DQ_STEPS = KEY_STEPS / 2;\n");
+    TEXT("constexpr int KEY_STEPS = BLOCK_N / 16; // of 16 keys, of dS K\n");
+    if (in_turn) {
+      TEXT("// Of those, how many each of the two places for fragments of dS has: as many as find room.\n"
+           "constexpr int DQ_STEPS = HEAD_DIM + HEAD_DIM_V / 2 > 168 ? KEY_STEPS / 4 : KEY_STEPS / 2;\n");
     } else {
-      if (in_turn) {
-        TEXT("constexpr int DQ_STEPS = HEAD_DIM + HEAD_DIM_V / 2 > 168 ? KEY_STEPS / 4 : KEY_STEPS / 2;\n");
-      } else {
-        TEXT("constexpr int DQ_STEPS = HEAD_DIM + HEAD_DIM_V / 2 > 168 ? KEY_STEPS / 2 : KEY_STEPS;\n");
-      }
+      TEXT("// Of those, how many have their fragments of dS in registers at once: as many as find room.\n"
+           "constexpr int DQ_STEPS = KEY_STEPS / 2;\n");
     }
   }
   TEXT("constexpr int K_TILES = HEAD_DIM / 8; // of 8 columns\n"
@@ -283,6 +278,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   if (sums) {
     TEXT("; dS goes from all\n"
          "// consumers to the warps that compute dQ");
+  }
+  if (in_turn && bulk) {
+    TEXT(", the place of dQ from one to the other");
   }
   TEXT(".\n"
        "__device__ __forceinline__ uint32_t k_full(uint32_t shared) {\n"
@@ -890,7 +888,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "  named_barrier_arrive(2, NUM_THREADS - 128); // K has been read\n"
          "  wait_for_additions(0);\n"
          "}\n");
-  } else if (sums) {
+  } else if (in_turn) {
     TEXT("// dQ = dS K of a step, (BLOCK_M, HEAD_DIM), of all keys of the block, added to its sum. `turn`: the\n"
          "// dS that it takes, `parity` of its barriers.");
     STRING(bulk ? " The addition has only begun at the end." : "");
@@ -904,82 +902,48 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
            "                                       int parity, const Work *work, Step step) {\n");
     }
     TEXT("  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
-         "  // All consumers' warps arrived: hands over their dS");
-    if (bulk && !in_turn) {
-      TEXT(", and the place of dQ");
-    }
-    TEXT(".\n"
+         "  // All consumers' warps arrived: hands over their dS.\n"
          "  wait_for_phase(ds_full(shared, turn), parity);\n"
          "  const uint32_t tile = shared + DS_OFFSET + turn * DS_BYTES + warp * 32 +\n"
          "                        ldmatrix_columns_first(lane, DS_ROW_BYTES);\n"
          "  const uint64_t k = wgmma_descriptor(shared, 1024, KEY_SLAB_BYTES);\n"
-         "  float dq[K_TILES * 4];\n");
-    if (in_turn) {
-      TEXT("  // Fragments of dS of the next keys come while the products of those before run.\n"
-           "  constexpr int PARTS = KEY_STEPS / DQ_STEPS;\n"
-           "  uint32_t ds[2][DQ_STEPS][4];\n"
-           "  load_ds(ds[0], tile);\n"
-           "  wgmma_order_n");
-      INTEGER(hdim);
-      TEXT("(dq);\n"
-           "#pragma unroll\n"
-           "  for (int part = 0; part < PARTS; ++part) {\n"
-           "    wgmma_fence();\n"
-           "#pragma unroll\n"
-           "    for (int i = 0; i < DQ_STEPS; ++i)\n"
-           "      wgmma_m64n");
-      INTEGER(hdim);
-      TEXT("k16_");
-      STRING(in->word[AP_ATTENTION_DTYPE]);
-      TEXT("_rs_trans(dq, ds[part % 2][i],\n"
-           "                                      k + (part * DQ_STEPS + i) * 16 * 128 / 16, part + i > 0);\n"
-           "    wgmma_commit();\n"
-           "    if (part + 1 < PARTS) {\n"
-           "      if (part > 0)\n"
-           "        wgmma_wait(1);\n"
-           "      load_ds(ds[(part + 1) % 2], tile + (part + 1) * DQ_STEPS * 16 * DS_ROW_BYTES);\n"
-           "    }\n"
-           "  }\n"
-           "  // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
-           "  __syncwarp();\n"
-           "  arrive_once(ds_empty(shared, turn));\n");
-      if (bulk) {
-        TEXT("  // The other consumer's warp arrived: hands over the place of dQ.\n"
-             "  wait_for_phase(dq_empty(shared, warp), turn ^ 1);\n");
-      }
-      TEXT("  wgmma_wait(0);\n"
-           "  wgmma_order_n");
-      INTEGER(hdim);
-      TEXT("(dq);\n");
-    } else {
-      TEXT("#pragma unroll\n"
-           "  for (int first = 0; first < KEY_STEPS; first += DQ_STEPS) {\n"
-           "    uint32_t ds[DQ_STEPS][4];\n"
-           "    load_ds(ds, tile + first * 16 * DS_ROW_BYTES);\n"
-           "    wgmma_order_n");
-      INTEGER(hdim);
-      TEXT("(dq);\n"
-           "    wgmma_fence();\n"
-           "#pragma unroll\n"
-           "    for (int i = 0; i < DQ_STEPS; ++i)\n"
-           "      wgmma_m64n");
-      INTEGER(hdim);
-      TEXT("k16_");
-      STRING(in->word[AP_ATTENTION_DTYPE]);
-      TEXT("_rs_trans(dq, ds[i], k + (first + i) * 16 * 128 / 16,\n"
-           "                                      first + i > 0);\n"
-           "    wgmma_commit();\n"
-           "    if (first + DQ_STEPS == KEY_STEPS) {\n"
-           "      // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
-           "      __syncwarp();\n"
-           "      arrive_once(ds_empty(shared, turn));\n"
-           "    }\n"
-           "    wgmma_wait(0);\n"
-           "    wgmma_order_n");
-      INTEGER(hdim);
-      TEXT("(dq);\n"
-           "  }\n");
+         "  float dq[K_TILES * 4];\n"
+         "  // Fragments of dS of the next keys come while the products of those before run.\n"
+         "  constexpr int PARTS = KEY_STEPS / DQ_STEPS;\n"
+         "  uint32_t ds[2][DQ_STEPS][4];\n"
+         "  load_ds(ds[0], tile);\n"
+         "  wgmma_order_n");
+    INTEGER(hdim);
+    TEXT("(dq);\n"
+         "#pragma unroll\n"
+         "  for (int part = 0; part < PARTS; ++part) {\n"
+         "    wgmma_fence();\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < DQ_STEPS; ++i)\n"
+         "      wgmma_m64n");
+    INTEGER(hdim);
+    TEXT("k16_");
+    STRING(in->word[AP_ATTENTION_DTYPE]);
+    TEXT("_rs_trans(dq, ds[part % 2][i],\n"
+         "                                      k + (part * DQ_STEPS + i) * 16 * 128 / 16, part + i > 0);\n"
+         "    wgmma_commit();\n"
+         "    if (part + 1 < PARTS) {\n"
+         "      if (part > 0)\n"
+         "        wgmma_wait(1);\n"
+         "      load_ds(ds[(part + 1) % 2], tile + (part + 1) * DQ_STEPS * 16 * DS_ROW_BYTES);\n"
+         "    }\n"
+         "  }\n"
+         "  // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+         "  __syncwarp();\n"
+         "  arrive_once(ds_empty(shared, turn));\n");
+    if (bulk) {
+      TEXT("  // The other consumer's warp arrived: hands over the place of dQ.\n"
+           "  wait_for_phase(dq_empty(shared, warp), turn ^ 1);\n");
     }
+    TEXT("  wgmma_wait(0);\n"
+         "  wgmma_order_n");
+    INTEGER(hdim);
+    TEXT("(dq);\n");
     if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && bulk) {
       TEXT("  if (is_direct(args)) {\n"
            "    store_columns(args, smem, work, step, dq, K_TILES, 0, lane);\n"
@@ -1006,24 +970,23 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
            "      add_to_sum(sum + tile_index * 128, dq + tile_index * 4, lane);\n");
     }
     TEXT("  }\n"
-         "}\n");
-  }
-  if (in_turn) {
-    TEXT("__device__ __forceinline__ Step step_before(Step step, const Work *work) {\n"
+         "}\n"
+         "\n"
+         "__device__ __forceinline__ Step step_before(Step step, const Work *work) {\n"
          "  if (step.row == work->row_begin)\n"
          "    step = {step.head - 1, work->row_end};\n"
          "  step.row -= BLOCK_M;\n"
          "  return step;\n"
          "}\n"
          "\n");
-  }
-  if (in_turn && bulk) {
-    TEXT("// One warp: once its additions are read, the other consumer's has the place.\n"
-         "__device__ __forceinline__ void release_dq(uint32_t shared, int warp) {\n"
-         "  wait_for_additions(0);\n"
-         "  arrive_once(dq_empty(shared, warp));\n"
-         "}\n"
-         "\n");
+    if (bulk) {
+      TEXT("// One warp: once its additions are read, the other consumer's has the place.\n"
+           "__device__ __forceinline__ void release_dq(uint32_t shared, int warp) {\n"
+           "  wait_for_additions(0);\n"
+           "  arrive_once(dq_empty(shared, warp));\n"
+           "}\n"
+           "\n");
+    }
   }
   TEXT("// Scores that do not count become -inf.\n"
        "__device__ __forceinline__ void mask_block(float score[S_TILES * 4],\n"
@@ -1042,68 +1005,8 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "                row + lane % 4 * 2);\n");
   }
   TEXT("}\n"
-       "\n");
-  if (ahead) {
-    TEXT("// P^T of a step, in the place of its S^T.\n"
-         "__device__ __forceinline__ void compute_p(float score[S_TILES * 4], const attnpress_bwd_args *args,\n");
-    if (mask == AP_ATTENTION_MASK_WINDOW) {
-      TEXT("                                          const float *lse_log2, int first_key, int row,\n"
-           "                                          int unmasked_begin, int unmasked_end) {\n");
-    } else {
-      TEXT("                                          const float *lse_log2, int first_key, int row) {\n");
-    }
-    TEXT("  const bool masked = first_key + 64 > args->seqlen_k");
-    if (mask == AP_ATTENTION_MASK_WINDOW) {
-      TEXT(" || row < unmasked_begin ||\n"
-           "                      row + BLOCK_M > unmasked_end");
-    } else if (mask == AP_ATTENTION_MASK_CAUSAL) {
-      TEXT(" ||\n"
-           "                      row - args->seqlen_q + args->seqlen_k < first_key + 63");
-    }
-    TEXT(";\n"
-         "  if (masked)\n"
-         "    mask_block(score, args, first_key + threadIdx.x / 32 % 4 * 16, row);\n"
-         "  recompute_probabilities(score, S_TILES, true, lse_log2, args->scale_log2);\n"
-         "}\n"
-         "\n"
-         "// Rounds P^T and dS^T of a step");
-    if (sums) {
-      TEXT(", `n`, and hands dS over");
-    }
-    TEXT(". No product may be reading those\n"
-         "// of the step before.\n"
-         "__device__ __forceinline__ void round_step(uint32_t p[ROW_STEPS][4], uint32_t ds[ROW_STEPS][4],\n");
-    if (sums) {
-      TEXT("                                           const float score[S_TILES * 4],\n"
-           "                                           const float dp[S_TILES * 4], unsigned char *ds_place,\n"
-           "                                           uint32_t shared, int n) {\n"
-           "  const int turn = n % 2;\n");
-    } else {
-      TEXT("                                           const float score[S_TILES * 4],\n"
-           "                                           const float dp[S_TILES * 4]) {\n");
-    }
-    TEXT("  round_probabilities(p[0], score, S_TILES, DTYPE);\n"
-         "  round_probabilities(ds[0], dp, S_TILES, DTYPE);\n");
-    if (sums) {
-      TEXT("  // ");
-      STRING((dq_warps > 0) ? "dQ's warps" : "The consumer whose turn it was");
-      TEXT(" arrived: hands over the place of dS of the step before last.\n"
-           "  wait_for_phase(ds_empty(shared, turn), n / 2 % 2 ^ 1);\n"
-           "#pragma unroll\n"
-           "  for (int i = 0; i < S_TILES * 2; ++i)\n"
-           "    *(uint32_t *)(ds_place + turn * DS_BYTES + i % 2 * 8 * DS_ROW_BYTES + i / 2 * 16) = ds[0][i];\n"
-           "  // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
-           "  __syncwarp();\n");
-      if (bulk && (dq_warps == 0)) {
-        TEXT("  // Who computes dQ next finds its place read.\n"
-             "  wait_for_additions(0);\n");
-      }
-      TEXT("  arrive_once(ds_full(shared, turn));\n");
-    }
-    TEXT("}\n"
-         "\n");
-  }
-  TEXT("// One consumer: 64 keys.\n"
+       "\n"
+       "// One consumer: 64 keys.\n"
        "__device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned char *smem,\n"
        "                                        uint32_t shared, const Work *work, int consumer) {\n"
        "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
@@ -1154,267 +1057,163 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  if (work->steps > 0) // the copy engine hands over K\n"
          "    wait_for_phase(k_full(shared), 0);\n");
   }
-  if (ahead) {
-    TEXT("  float score[S_TILES * 4], dp[S_TILES * 4];\n"
-         "  uint32_t p[ROW_STEPS][4], ds[ROW_STEPS][4];\n"
-         "  if (work->steps > 0) {\n"
-         "    const float *const lse_log2 = (const float *)(smem + ROWS_OFFSET) + lane % 4 * 2;\n"
-         "    // The producer and the copy engine hand over Q, lse and delta, V and dO of the first step.\n"
-         "    wait_for_phase(q_full(shared, 0), 0);\n"
-         "    start_scores(score, ");
-    STRING(k_in_regs ? "k, shared" : "shared, consumer");
-    TEXT(", 0);\n"
-         "    wait_for_phase(do_full(shared, 0), 0);\n");
+  TEXT("  for (int n = 0; n < work->steps; ++n) {\n");
+  if (sums) {
+    TEXT("    const int turn = n % 2, turn_parity = n / 2 % 2;\n");
+  }
+  TEXT("    float score[S_TILES * 4], dp[S_TILES * 4];\n"
+       "    uint32_t p[ROW_STEPS][4], ds[ROW_STEPS][4];\n"
+       "    // The producer and the copy engine hand over Q, lse and delta.\n"
+       "    wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
+       "    start_scores(score, ");
+  STRING(k_in_regs ? "k, shared" : "shared, consumer");
+  TEXT(", stage.index);\n");
+  if (!late_dp) {
+    TEXT("    // The copy engine hands over dO");
     if (!v_in_regs) {
-      TEXT("    wait_for_phase(v_full(shared), 0);\n");
+      TEXT(", and V with the first");
+    }
+    TEXT(".\n"
+         "    wait_for_phase(do_full(shared, stage.index), stage.parity);\n");
+    if (!v_in_regs) {
+      TEXT("    if (n == 0)\n"
+           "      wait_for_phase(v_full(shared), 0);\n");
     }
     TEXT("    start_dp(dp, ");
     STRING(v_in_regs ? "v, shared" : "shared, consumer");
-    TEXT(", 0);\n"
-         "    wgmma_wait(1);\n"
-         "    wgmma_order_n");
-    INTEGER(block_m);
-    TEXT("(score);\n"
-         "    compute_p(score, args, lse_log2, first_key, step.row");
-    STRING((mask == AP_ATTENTION_MASK_WINDOW) ? ", unmasked_begin, unmasked_end" : "");
-    TEXT(");\n"
-         "    wgmma_wait(0);\n"
-         "    wgmma_order_n");
-    INTEGER(block_m);
-    TEXT("(dp);\n"
-         "    differentiate_scores(dp, score, S_TILES, true, lse_log2 + BLOCK_M);\n"
-         "    round_step(p, ds, score, dp");
-    STRING(sums ? ", ds_place, shared, 0" : "");
-    TEXT(");\n");
-    if (sums && (dq_warps == 0)) {
-      TEXT("    if (consumer == 0)\n"
-           "      add_dq(args, ");
-      STRING(bulk ? "smem, " : "");
-      TEXT("shared, 0, 0, work, step);\n");
-    }
-    TEXT("  }\n"
-         "  // S and dP of a step are started before dV and dK of the one before it. All four are waited for\n"
-         "  // in the same turn of the loop: products that are in flight over its end would be serialized.\n"
-         "  for (int n = 1; n < work->steps; ++n) {\n"
-         "    const int before = stage.index;\n"
-         "    stage = next_stage(stage, STAGES);\n"
-         "    step = step_after(step, work);\n"
-         "    const float *const lse_log2 =\n"
-         "        (const float *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES) + lane % 4 * 2;\n"
-         "    // The producer and the copy engine hand over Q, lse and delta, and dO.\n"
-         "    wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
-         "    start_scores(score, ");
-    STRING(k_in_regs ? "k, shared" : "shared, consumer");
-    TEXT(", stage.index);\n"
-         "    wait_for_phase(do_full(shared, stage.index), stage.parity);\n"
-         "    start_dp(dp, ");
-    STRING(v_in_regs ? "v, shared" : "shared, consumer");
-    TEXT(", stage.index);\n"
-         "    start_dv(dv, p, shared, before);\n"
-         "    start_dk(dk, ds, shared, before);\n"
-         "    wgmma_wait(3);\n"
-         "    wgmma_order_n");
-    INTEGER(block_m);
-    TEXT("(score);\n"
-         "    compute_p(score, args, lse_log2, first_key, step.row");
-    STRING((mask == AP_ATTENTION_MASK_WINDOW) ? ", unmasked_begin, unmasked_end" : "");
-    TEXT(");\n"
-         "    wgmma_wait(2);\n"
-         "    wgmma_order_n");
-    INTEGER(block_m);
-    TEXT("(dp);\n"
-         "    differentiate_scores(dp, score, S_TILES, true, lse_log2 + BLOCK_M);\n"
-         "    wgmma_wait(0);\n"
-         "    wgmma_order_n");
-    INTEGER(hdim_v);
-    TEXT("(dv);\n"
-         "    wgmma_order_n");
-    INTEGER(hdim);
-    TEXT("(dk);\n"
-         "    // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
-         "    __syncwarp();\n"
-         "    arrive_once(step_empty(shared, before));\n"
-         "    round_step(p, ds, score, dp");
-    STRING(sums ? ", ds_place, shared, n" : "");
-    TEXT(");\n");
-    if (sums && (dq_warps == 0)) {
-      TEXT("    if (n % 2 == consumer)\n"
-           "      add_dq(args, ");
-      STRING(bulk ? "smem, " : "");
-      TEXT("shared, n % 2, n / 2 % 2, work, step);\n");
-    }
-    TEXT("  }\n"
-         "  if (work->steps > 0) {\n"
-         "    start_dv(dv, p, shared, stage.index);\n"
-         "    start_dk(dk, ds, shared, stage.index);\n"
-         "    wgmma_wait(0);\n"
-         "    wgmma_order_n");
-    INTEGER(hdim_v);
-    TEXT("(dv);\n"
-         "    wgmma_order_n");
-    INTEGER(hdim);
-    TEXT("(dk);\n"
-         "  }\n"
-         "\n");
-  } else {
-    TEXT("  for (int n = 0; n < work->steps; ++n) {\n");
-    if (sums) {
-      TEXT("    const int turn = n % 2, turn_parity = n / 2 % 2;\n");
-    }
-    TEXT("    float score[S_TILES * 4], dp[S_TILES * 4];\n"
-         "    uint32_t p[ROW_STEPS][4], ds[ROW_STEPS][4];\n"
-         "    // The producer and the copy engine hand over Q, lse and delta.\n"
-         "    wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
-         "    start_scores(score, ");
-    STRING(k_in_regs ? "k, shared" : "shared, consumer");
     TEXT(", stage.index);\n");
-    if (!late_dp) {
-      TEXT("    // The copy engine hands over dO");
-      if (!v_in_regs) {
-        TEXT(", and V with the first");
-      }
-      TEXT(".\n"
-           "    wait_for_phase(do_full(shared, stage.index), stage.parity);\n");
-      if (!v_in_regs) {
-        TEXT("    if (n == 0)\n"
-             "      wait_for_phase(v_full(shared), 0);\n");
-      }
-      TEXT("    start_dp(dp, ");
-      STRING(v_in_regs ? "v, shared" : "shared, consumer");
-      TEXT(", stage.index);\n");
-    }
-    if (in_turn && bulk) {
-      TEXT("    if (n > 1 && turn == consumer)\n"
-           "      release_dq(shared, warp);\n");
-    }
-    if (alibi) {
-      TEXT("    const float slope = load_slope(&args->score, work->batch, step.head);\n");
-    }
+  }
+  if (in_turn && bulk) {
+    TEXT("    if (n > 1 && turn == consumer)\n"
+         "      release_dq(shared, warp);\n");
+  }
+  if (alibi) {
+    TEXT("    const float slope = load_slope(&args->score, work->batch, step.head);\n");
+  }
+  if (dropout) {
+    TEXT("    // While the products run. The seed is read anew: it would take registers.\n"
+         "    const DropoutSeed seed = dropout_seed(&args->score);\n"
+         "    const uint32_t dropped =\n"
+         "        decide_tiles(S_TILES, &seed, (int64_t)work->batch * args->heads_q + step.head, step.row,\n"
+         "                     first_key + warp * 16, lane, args->score.dropout_threshold);\n");
+  }
+  TEXT("    wgmma_wait(");
+  INTEGER(late_dp ? 0 : 1);
+  TEXT(");\n"
+       "    wgmma_order_n");
+  INTEGER(block_m);
+  TEXT("(score);\n"
+       "\n");
+  if (softcap) {
+    TEXT("    cap_scores(score, S_TILES, &args->score);\n");
+  }
+  if (bias != AP_ATTENTION_BIAS_NONE) {
+    TEXT("#pragma unroll\n"
+         "    for (int half = 0; half < 2; ++half)\n"
+         "      add_bias_at(score, BIAS, S_TILES, half, true, args, work->batch, step.head,\n"
+         "                  first_key + warp * 16 + half * 8 + lane / 4, step.row + lane % 4 * 2);\n");
+  }
+  if (alibi) {
+    TEXT("#pragma unroll\n"
+         "    for (int half = 0; half < 2; ++half)\n"
+         "      add_alibi_at(score, S_TILES, half, true, args, slope,\n"
+         "                   first_key + warp * 16 + half * 8 + lane / 4, step.row + lane % 4 * 2);\n");
+  }
+  TEXT("    const bool masked = first_key + 64 > args->seqlen_k");
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT(" || step.row < unmasked_begin ||\n"
+         "                        step.row + BLOCK_M > unmasked_end");
+  } else if (mask == AP_ATTENTION_MASK_CAUSAL) {
+    TEXT(" ||\n"
+         "                        step.row - args->seqlen_q + args->seqlen_k < first_key + 63");
+  }
+  TEXT(";\n"
+       "    if (masked)\n"
+       "      mask_block(score, args, first_key + warp * 16, step.row);\n"
+       "    const float *const lse_log2 =\n"
+       "        (const float *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES) + lane % 4 * 2;\n");
+  if (softcap) {
+    TEXT("    recompute_capped(score, p[0], S_TILES, lse_log2, args->scale_log2, DTYPE);\n");
+  } else {
+    TEXT("    recompute_probabilities(score, S_TILES, true, lse_log2, args->scale_log2);\n");
     if (dropout) {
-      TEXT("    // While the products run. The seed is read anew: it would take registers.\n"
-           "    const DropoutSeed seed = dropout_seed(&args->score);\n"
-           "    const uint32_t dropped =\n"
-           "        decide_tiles(S_TILES, &seed, (int64_t)work->batch * args->heads_q + step.head, step.row,\n"
-           "                     first_key + warp * 16, lane, args->score.dropout_threshold);\n");
-    }
-    TEXT("    wgmma_wait(");
-    INTEGER(late_dp ? 0 : 1);
-    TEXT(");\n"
-         "    wgmma_order_n");
-    INTEGER(block_m);
-    TEXT("(score);\n"
-         "\n");
-    if (softcap) {
-      TEXT("    cap_scores(score, S_TILES, &args->score);\n");
-    }
-    if (bias != AP_ATTENTION_BIAS_NONE) {
-      TEXT("#pragma unroll\n"
-           "    for (int half = 0; half < 2; ++half)\n"
-           "      add_bias_at(score, BIAS, S_TILES, half, true, args, work->batch, step.head,\n"
-           "                  first_key + warp * 16 + half * 8 + lane / 4, step.row + lane % 4 * 2);\n");
-    }
-    if (alibi) {
-      TEXT("#pragma unroll\n"
-           "    for (int half = 0; half < 2; ++half)\n"
-           "      add_alibi_at(score, S_TILES, half, true, args, slope,\n"
-           "                   first_key + warp * 16 + half * 8 + lane / 4, step.row + lane % 4 * 2);\n");
-    }
-    TEXT("    const bool masked = first_key + 64 > args->seqlen_k");
-    if (mask == AP_ATTENTION_MASK_WINDOW) {
-      TEXT(" || step.row < unmasked_begin ||\n"
-           "                        step.row + BLOCK_M > unmasked_end");
-    } else if (mask == AP_ATTENTION_MASK_CAUSAL) {
-      TEXT(" ||\n"
-           "                        step.row - args->seqlen_q + args->seqlen_k < first_key + 63");
-    }
-    TEXT(";\n"
-         "    if (masked)\n"
-         "      mask_block(score, args, first_key + warp * 16, step.row);\n"
-         "    const float *const lse_log2 =\n"
-         "        (const float *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES) + lane % 4 * 2;\n");
-    if (softcap) {
-      TEXT("    recompute_capped(score, p[0], S_TILES, lse_log2, args->scale_log2, DTYPE);\n");
+      TEXT("    mark_decided(score, S_TILES, dropped);\n"
+           "    round_kept(p[0], score, S_TILES, DTYPE);\n");
     } else {
-      TEXT("    recompute_probabilities(score, S_TILES, true, lse_log2, args->scale_log2);\n");
-      if (dropout) {
-        TEXT("    mark_decided(score, S_TILES, dropped);\n"
-             "    round_kept(p[0], score, S_TILES, DTYPE);\n");
-      } else {
-        TEXT("    round_probabilities(p[0], score, S_TILES, DTYPE);\n");
-      }
+      TEXT("    round_probabilities(p[0], score, S_TILES, DTYPE);\n");
     }
-    if (late_dp) {
-      TEXT("    // The copy engine hands over dO");
-      if (!v_in_regs) {
-        TEXT(", and V with the first");
-      }
-      TEXT(".\n"
-           "    wait_for_phase(do_full(shared, stage.index), stage.parity);\n");
-      if (!v_in_regs) {
-        TEXT("    if (n == 0)\n"
-             "      wait_for_phase(v_full(shared), 0);\n");
-      }
-      TEXT("    start_dp(dp, ");
-      STRING(v_in_regs ? "v, shared" : "shared, consumer");
-      TEXT(", stage.index);\n");
+  }
+  if (late_dp) {
+    TEXT("    // The copy engine hands over dO");
+    if (!v_in_regs) {
+      TEXT(", and V with the first");
     }
-    TEXT("    wgmma_wait(0);\n"
-         "    wgmma_order_n");
-    INTEGER(block_m);
-    TEXT("(dp);\n");
-    if (dropout) {
-      TEXT("    differentiate_kept(dp, score, S_TILES, true, lse_log2 + BLOCK_M, args->score.dropout_scale);\n");
-    } else {
-      TEXT("    differentiate_scores(dp, score, S_TILES, true, lse_log2 + BLOCK_M);\n");
+    TEXT(".\n"
+         "    wait_for_phase(do_full(shared, stage.index), stage.parity);\n");
+    if (!v_in_regs) {
+      TEXT("    if (n == 0)\n"
+           "      wait_for_phase(v_full(shared), 0);\n");
     }
-    TEXT("    round_probabilities(ds[0], dp, S_TILES, DTYPE);\n"
-         "\n");
-    if (sums) {
-      TEXT("    // ");
-      STRING((dq_warps > 0) ? "dQ's warps" : "The consumer whose turn it was");
-      TEXT(" arrived: hands over the place of dS of the step before last.\n"
-           "    wait_for_phase(ds_empty(shared, turn), turn_parity ^ 1);\n"
-           "#pragma unroll\n"
-           "    for (int i = 0; i < S_TILES * 2; ++i)\n"
-           "      *(uint32_t *)(ds_place + turn * DS_BYTES + i % 2 * 8 * DS_ROW_BYTES + i / 2 * 16) =\n"
-           "          ds[0][i];\n");
-    }
-    TEXT("    start_dv(dv, p, shared, stage.index);\n"
-         "    start_dk(dk, ds, shared, stage.index);\n"
-         "    // The warp's lanes arrive and wait, so that one arrival stands for all: here and below.\n"
-         "    __syncwarp();\n");
-    if (sums) {
-      TEXT("    arrive_once(ds_full(shared, turn));\n");
-    }
-    TEXT("    wgmma_wait(0);\n"
-         "    wgmma_order_n");
-    INTEGER(hdim_v);
-    TEXT("(dv);\n"
-         "    wgmma_order_n");
-    INTEGER(hdim);
-    TEXT("(dk);\n"
-         "    arrive_once(step_empty(shared, stage.index));\n");
-    if (in_turn) {
-      TEXT("    // Of the step before: nobody waits for the other's dS then.\n"
-           "    if (n > 0 && turn != consumer)\n"
-           "      add_dq(args, ");
-      STRING(bulk ? "smem, " : "");
-      TEXT("shared, turn ^ 1, (n - 1) / 2 % 2, work,\n"
-           "             step_before(step, work));\n");
-    }
-    TEXT("    stage = next_stage(stage, STAGES);\n"
-         "    step = step_after(step, work);\n"
-         "  }\n");
-    if (in_turn) {
-      TEXT("  if (work->steps > 0 && (work->steps - 1) % 2 == consumer)\n"
-           "    add_dq(args, ");
-      STRING(bulk ? "smem, " : "");
-      TEXT("shared, consumer, (work->steps - 1) / 2 % 2, work,\n"
-           "           step_before(step, work));\n");
-      if (bulk) {
-        TEXT("  else if (work->steps > 1)\n"
-             "    release_dq(shared, warp);\n");
-      }
+    TEXT("    start_dp(dp, ");
+    STRING(v_in_regs ? "v, shared" : "shared, consumer");
+    TEXT(", stage.index);\n");
+  }
+  TEXT("    wgmma_wait(0);\n"
+       "    wgmma_order_n");
+  INTEGER(block_m);
+  TEXT("(dp);\n");
+  if (dropout) {
+    TEXT("    differentiate_kept(dp, score, S_TILES, true, lse_log2 + BLOCK_M, args->score.dropout_scale);\n");
+  } else {
+    TEXT("    differentiate_scores(dp, score, S_TILES, true, lse_log2 + BLOCK_M);\n");
+  }
+  TEXT("    round_probabilities(ds[0], dp, S_TILES, DTYPE);\n"
+       "\n");
+  if (sums) {
+    TEXT("    // ");
+    STRING((dq_warps > 0) ? "dQ's warps" : "The consumer whose turn it was");
+    TEXT(" arrived: hands over the place of dS of the step before last.\n"
+         "    wait_for_phase(ds_empty(shared, turn), turn_parity ^ 1);\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < S_TILES * 2; ++i)\n"
+         "      *(uint32_t *)(ds_place + turn * DS_BYTES + i % 2 * 8 * DS_ROW_BYTES + i / 2 * 16) =\n"
+         "          ds[0][i];\n");
+  }
+  TEXT("    start_dv(dv, p, shared, stage.index);\n"
+       "    start_dk(dk, ds, shared, stage.index);\n"
+       "    // The warp's lanes arrive and wait, so that one arrival stands for all: here and below.\n"
+       "    __syncwarp();\n");
+  if (sums) {
+    TEXT("    arrive_once(ds_full(shared, turn));\n");
+  }
+  TEXT("    wgmma_wait(0);\n"
+       "    wgmma_order_n");
+  INTEGER(hdim_v);
+  TEXT("(dv);\n"
+       "    wgmma_order_n");
+  INTEGER(hdim);
+  TEXT("(dk);\n"
+       "    arrive_once(step_empty(shared, stage.index));\n");
+  if (in_turn) {
+    TEXT("    // Of the step before: nobody waits for the other's dS then.\n"
+         "    if (n > 0 && turn != consumer)\n"
+         "      add_dq(args, ");
+    STRING(bulk ? "smem, " : "");
+    TEXT("shared, turn ^ 1, (n - 1) / 2 % 2, work,\n"
+         "             step_before(step, work));\n");
+  }
+  TEXT("    stage = next_stage(stage, STAGES);\n"
+       "    step = step_after(step, work);\n"
+       "  }\n");
+  if (in_turn) {
+    TEXT("  if (work->steps > 0 && (work->steps - 1) % 2 == consumer)\n"
+         "    add_dq(args, ");
+    STRING(bulk ? "smem, " : "");
+    TEXT("shared, consumer, (work->steps - 1) / 2 % 2, work,\n"
+         "           step_before(step, work));\n");
+    if (bulk) {
+      TEXT("  else if (work->steps > 1)\n"
+           "    release_dq(shared, warp);\n");
     }
   }
   TEXT("  // All consumers arrive and wait");

@@ -1182,8 +1182,8 @@ def test_backward_candidates() -> None:
         assert all(problems(variant, tile) == [] for tile in tiles)
         assert any(tile.v_in_regs for tile in tiles) == (hdim <= 96)
     variant = make_variant("bwd", 64, 64, "bf16", arch=90)
-    named = backward_tiles.candidates(variant, ["m64n128s3d4kv", "m64n128s2d4v"])
-    assert [tile.name for tile in named[1:]] == ["m64n128s3d4kv", "m64n128s2d4v"]
+    named = backward_tiles.candidates(variant, ["m64n128s2d4kv", "m64n128s2d4v"])
+    assert [tile.name for tile in named[1:]] == ["m64n128s2d4kv", "m64n128s2d4v"]
     wide = make_variant("bwd", 96, 96, "bf16", arch=90)
     with pytest.raises(BenchError, match="over 100"):
         backward_tiles.candidates(wide, ["m64n128s2d4v"])

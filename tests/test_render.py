@@ -74,7 +74,6 @@ def test_variants_render_the_same_both_ways(grammar_cli: Path) -> None:
         "warps_k",
         "k_in_regs",
         "v_in_regs",
-        "ahead",
     )
     for name in (*names, "block_m", "block_n"):
         assert len({tile[name] for tile in tiles}) > 1, f"{name} does not vary"

@@ -35,8 +35,6 @@ BACKWARD_FEATURE_REGISTERS = (0, 8, 24, 64, 64, 64, 64)
 FRAGMENT_ROOM, FRAGMENT_ROOM_BESIDE_DQ = 120, 100
 FRAGMENT_FEATURE_ROOM = 4  # of that, dropout and biases take, and features of ragged sequences
 FRAGMENT_SOFTCAP_ROOM = 20  # and a softcap, without such warps
-# And P and dS of a step while those of the next are computed.
-FRAGMENT_AHEAD_ROOM, FRAGMENT_AHEAD_ROOM_BESIDE_DQ = 24, 36
 CONSUMER_OTHER_REGISTERS = 32  # all but S, P and O
 FOUND_UNIT_BYTES = 1024  # of sm90's kernels that write units down: static shared memory, at most
 SPREAD_COLUMNS = 16  # of K, at the least, where copies start between the steps of the products
@@ -132,7 +130,6 @@ def producer_tile(
     dq_warps: int = 0,
     k_in_regs: int = 0,
     v_in_regs: int = 0,
-    ahead: int = 0,
     q_in_regs: int = 0,
 ) -> Tile:
     """A tile of an sm90 template: what its three numbers leave open follows from them."""
@@ -144,8 +141,7 @@ def producer_tile(
         warps_m, warps_n = CONSUMER_ROWS // 16, 2
     tile = make_tile(
         block_m, block_n, warps_m, warps_n, stages, variant.hdim, block_n, producer=1,
-        dq_warps=dq_warps, k_in_regs=k_in_regs, v_in_regs=v_in_regs, ahead=ahead,
-        q_in_regs=q_in_regs,
+        dq_warps=dq_warps, k_in_regs=k_in_regs, v_in_regs=v_in_regs, q_in_regs=q_in_regs,
     )  # fmt: skip
     return sized(variant, tile)
 
@@ -173,7 +169,7 @@ def complete(variant: Variant, fields: dict[str, int]) -> dict[str, int]:
         return {"k_slab": 0, "v_slab": 0, **fields} if fields.get("acc_warps") else fields
     names = (
         *("block_m", "block_n", "stages", "dq_warps"),
-        *("k_in_regs", "v_in_regs", "ahead", "q_in_regs"),
+        *("k_in_regs", "v_in_regs", "q_in_regs"),
     )
     tile = producer_tile(variant, **{name: fields[name] for name in names})
     return {field.name: tile[field.name] for field in tile.family.fields}
@@ -302,8 +298,8 @@ def _backward_smem_bytes(variant: Variant, tile: Tile) -> int:
 
 def _backward_producer_smem_bytes(variant: Variant, tile: Tile) -> int:
     """K and V, rings of Q and dO, dS of two steps, or P and dS, dQ of a step where the copy engine adds
-    it, a ring of lse and delta, and the barriers: six, and three a stage. Of bwd_dq Q
-    and dO, rings of K and V, and the barriers."""
+    it, a ring of lse and delta, and the barriers: six, three a stage, and four of dQ's place where
+    consumers compute it in turn. Of bwd_dq Q and dO, rings of K and V, and the barriers."""
     slabs = _ceil_div(variant.hdim, SLAB_COLUMNS) + _ceil_div(variant.hdim_v, SLAB_COLUMNS)
     if variant["pass"] == "bwd_dq":
         rows = tile.block_m + tile.stages * tile.block_n
@@ -318,7 +314,7 @@ def _backward_producer_smem_bytes(variant: Variant, tile: Tile) -> int:
             ds_bytes += 2 * 4 * tile.block_m * SLAB_COLUMNS  # two parts of dQ
     elif variant["pass"] == "bwd" and (tile.dq_warps > 0 or not _changes_scores(variant)):
         ds_bytes += 4 * tile.block_m * variant.hdim
-        ds_bytes += 8 * 4 * (not tile.dq_warps and not tile.ahead)  # barriers of that place
+        ds_bytes += 8 * 4 * (not tile.dq_warps)
     ring_bytes = tile.stages * (8 * tile.block_m + 3 * 8)
     return 2 * SLAB_COLUMNS * slabs * rows + ds_bytes + ring_bytes + 6 * 8
 
@@ -428,8 +424,8 @@ def limits(variant: Variant, target: str | None = None) -> Limits:
 def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[str]:
     """What is wrong with a tile for a variant, on one target or (None) on each that its
     architecture serves; one sentence each; empty: legal."""
-    if (tile.k_in_regs or tile.v_in_regs or tile.ahead) and not _may_keep_fragments(variant):
-        return ["k_in_regs, v_in_regs and ahead are of bwd and bwd_dkv of sm90 up to head dim 128"]
+    if (tile.k_in_regs or tile.v_in_regs) and not _may_keep_fragments(variant):
+        return ["k_in_regs and v_in_regs are of bwd and bwd_dkv of sm90 up to head dim 128"]
     if variant["pass"] in ROW_TILES:
         plain = ROW_TILES[variant["pass"]]
         legal = tile.block_m > 0 and tile == plain.replace(block_m=tile.block_m)
@@ -600,12 +596,10 @@ def _fragment_registers(variant: Variant, tile: Tile) -> tuple[int, int]:
     kept += 4 * _ceil_div(variant.hdim, 16) * tile.k_in_regs
     kept += 4 * _ceil_div(variant.hdim_v, 16) * tile.v_in_regs
     if not tile.dq_warps:
-        taken = FRAGMENT_SOFTCAP_ROOM * bool(variant.softcap) + FRAGMENT_AHEAD_ROOM * tile.ahead
-        return kept, FRAGMENT_ROOM - taken
+        return kept, FRAGMENT_ROOM - FRAGMENT_SOFTCAP_ROOM * bool(variant.softcap)
     features = family().tile_class(variant.values)
     taken = (features >= 2) + (features >= 1 and variant.sequences != "dense")
-    taken = FRAGMENT_FEATURE_ROOM * taken + FRAGMENT_AHEAD_ROOM_BESIDE_DQ * tile.ahead
-    return kept, FRAGMENT_ROOM_BESIDE_DQ - taken
+    return kept, FRAGMENT_ROOM_BESIDE_DQ - FRAGMENT_FEATURE_ROOM * taken
 
 
 def _backward_producer_problems(variant: Variant, tile: Tile) -> list[str]:
@@ -614,7 +608,7 @@ def _backward_producer_problems(variant: Variant, tile: Tile) -> list[str]:
         return ["sm90 needs a tile with a producer, such as m64n128s2"]
     plain = producer_tile(
         variant, tile.block_m, tile.block_n, tile.stages, tile.dq_warps, tile.k_in_regs,
-        tile.v_in_regs, tile.ahead,
+        tile.v_in_regs,
     )  # fmt: skip
     kept, room = _fragment_registers(variant, tile)
     limit = limits(variant).block_smem_bytes
@@ -634,11 +628,6 @@ def _backward_producer_problems(variant: Variant, tile: Tile) -> list[str]:
             f"block_m, block_n {tile.block_m}, {tile.block_n} are none of {shapes}",
         ),
         (2 <= tile.stages <= 8, "stages is not 2 to 8"),
-        (not tile.ahead or tile.stages >= 3, "S and dP ahead need three stages"),
-        (
-            not (tile.ahead and (_changes_scores(variant) or variant.mask == "window")),
-            "S and dP ahead go with no window, softcap, ALiBi, bias or dropout",
-        ),
         (
             # With a bias and dropout, or one in fp32, dQ's own warps leave too few.
             not (tile.dq_warps and (tile.k_in_regs or tile.v_in_regs))
@@ -653,7 +642,7 @@ def _backward_producer_problems(variant: Variant, tile: Tile) -> list[str]:
             "with a head dim of 64, K and V in registers need dq_warps 4",
         ),
         (
-            kept <= room or not (tile.k_in_regs or tile.v_in_regs or tile.ahead),
+            kept <= room or not (tile.k_in_regs or tile.v_in_regs),
             f"dK, dV and fragments of K and V take {kept} registers a thread, over {room}",
         ),
         (tile == plain, f"{tile.name} has other fields than {plain}"),

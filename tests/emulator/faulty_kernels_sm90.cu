@@ -430,6 +430,13 @@ KERNEL(store_after_proxy_fence) {
 
 // ---- Registers of products ----
 
+__device__ __forceinline__ void start_product_of(float d[32], const uint32_t a[4],
+                                                 uint32_t shared) {
+  wgmma_fence();
+  wgmma_m64n64k16_bf16_rs_trans(d, a, tile_at(shared), 1);
+  wgmma_commit();
+}
+
 #define PRODUCT_KERNEL(name, after_start)                                                          \
   KERNEL(name) {                                                                                   \
     SHARED;                                                                                        \
@@ -438,9 +445,7 @@ KERNEL(store_after_proxy_fence) {
     load_once(&args.map, shared);                                                                  \
     if (threadIdx.x < 128) {                                                                       \
       wait(shared + FULL, 0);                                                                      \
-      wgmma_fence();                                                                               \
-      wgmma_m64n64k16_bf16_rs_trans(d, a, tile_at(shared), 1);                                     \
-      wgmma_commit();                                                                              \
+      start_product_of(d, a, shared);                                                              \
       after_start;                                                                                 \
       wgmma_wait(0);                                                                               \
       give(&args, d[0]);                                                                           \
@@ -448,9 +453,11 @@ KERNEL(store_after_proxy_fence) {
     }                                                                                              \
   }
 PRODUCT_KERNEL(right_product_of_registers, )
+PRODUCT_KERNEL(right_products_of_the_same_registers, start_product_of(d, a, shared))
 PRODUCT_KERNEL(accumulator_read, args.out[threadIdx.x + 128] = __builtin_bit_cast(uint32_t, d[17]))
 PRODUCT_KERNEL(accumulator_written, d[17] = 1.0f)
 PRODUCT_KERNEL(factor_written, a[2] = 1)
+PRODUCT_KERNEL(factor_written_for_another_product, a[2] = 1; start_product_of(d, a, shared))
 
 KERNEL(product_without_fence) {
   SHARED;

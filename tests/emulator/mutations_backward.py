@@ -29,15 +29,14 @@ KERNELS = [
     ("flash_bwd_hdim72_bf16_sm90", "m64n128s2kv"),
     ("flash_bwd_hdim64_fp16_causal_sm90", "m64n128s2d4v"),
     ("flash_bwd_hdim56_bf16_sm90", "m64n128s2d4k"),
-    ("flash_bwd_hdim64_bf16_sm90", "m64n128s3d4a"),
-    ("flash_bwd_hdim72_fp16_causal_sm90", "m64n128s3a"),
-    ("flash_bwd_hdim104_bf16_causal_sm90", ""),
+    ("flash_bwd_hdim120_bf16_causal_sm90", ""),
     ("flash_bwd_dkv_hdim40_bf16_sm90", ""),
     ("flash_bwd_dq_hdim72_bf16_causal_sm90", ""),
 ]
 """P and dS in registers and in shared memory, warps that compute the same S, one and two stages, dO
 or V with fewer of them, spread copies, columns that warps share unevenly; of sm90, one and several
-slabs, two and three stages, K and V as A from shared memory and from registers."""
+slabs, two and three stages, K and V as A from shared memory and from registers, dQ by a warpgroup of
+its own and in turn, with dS in two parts and in four."""
 
 TOP_BARRIER = """\
     cp_async_wait(STAGES - 2);
@@ -163,14 +162,12 @@ MUTATIONS = [
         SM90,
         "    wait_for_phase(q_full(shared, stage.index), stage.parity);\n    start",
         "    start",
-        2,
     ),
     Mutation(
         "bwd sm90: dO is not waited for",
         SM90,
         "    wait_for_phase(do_full(shared, stage.index), stage.parity);\n",
         "",
-        2,
     ),
     Mutation(
         "bwd sm90: V is not waited for", SM90, "      wait_for_phase(v_full(shared), 0);", "      ;"
@@ -200,7 +197,6 @@ MUTATIONS = [
         SM90,
         "    wgmma_wait(0);\n    wgmma_order_n${ block_m }(dp)",
         "    wgmma_order_n${ block_m }(dp)",
-        2,
     ),
     Mutation(
         "bwd sm90: the other turn's dS",
@@ -215,14 +211,6 @@ MUTATIONS = [
         "first < KEY_STEPS / 2; first",
     ),
     Mutation("bwd sm90: the other consumer's keys", SM90, "shared + consumer * 64 * 128", "shared"),
-    Mutation(
-        "bwd sm90: the turns change places",
-        SM90,
-        "if (turn == consumer)",
-        "if (turn != consumer)",
-        1,
-        "which consumer takes which turn does not matter",
-    ),
     Mutation(
         "bwd sm90: the last step is left out",
         SM90,
@@ -246,14 +234,12 @@ MUTATIONS = [
         SM90,
         "first_key + 64 > args->seqlen_k",
         "0 > 1",
-        2,
     ),
     Mutation(
         "bwd sm90: no mask on the diagonal",
         SM90,
         "first_key + 63<% endif %>",
         "first_key<% endif %>",
-        2,
     ),
     Mutation(
         "bwd sm90: dK is not scaled", SM90, "K_TILES, DTYPE, args->scale", "K_TILES, DTYPE, 1.0f"
@@ -269,6 +255,7 @@ MUTATIONS = [
         SM90,
         "add_columns(sum + 8 * 128, smem",
         "add_columns(sum, smem",
+        0,
     ),
     Mutation(
         "bwd sm90: the place of dS is handed back too early",
@@ -354,99 +341,164 @@ MUTATIONS = [
         "bwd sm90: the first fragment of K, always", SM90, "_rs(score, k[step]", "_rs(score, k[0]"
     ),
     Mutation("bwd sm90: the first fragment of V, always", SM90, "_rs(dp, v[step]", "_rs(dp, v[0]"),
-    # ---- sm90: S and dP ahead ----
+    # ---- sm90: consumers compute dQ in turn, of the step before ----
     Mutation(
-        "bwd sm90 ahead: the next Q is not waited for",
+        "bwd sm90 in turn: the other consumer's turn, but of the last step",
         SM90,
-        "hand over Q, lse and delta, and dO.\n"
-        "    wait_for_phase(q_full(shared, stage.index), stage.parity);\n",
-        "hand over Q, lse and delta, and dO.\n",
+        "if (n > 0 && turn != consumer)",
+        "if (n > 0 && turn == consumer)",
     ),
     Mutation(
-        "bwd sm90 ahead: the next dO is not waited for",
+        "bwd sm90 in turn: dQ of this step's dS",
         SM90,
-        '    wait_for_phase(do_full(shared, stage.index), stage.parity);\n    start_dp(dp, ${ "v',
-        '    start_dp(dp, ${ "v',
+        "shared, turn ^ 1, (n - 1) / 2 % 2, work,",
+        "shared, turn, n / 2 % 2, work,",
     ),
     Mutation(
-        "bwd sm90 ahead: V is not waited for",
+        "bwd sm90 in turn: dQ waits for this step's dS",
         SM90,
-        "//% if not v_in_regs\n    wait_for_phase(v_full(shared), 0);\n//% endif\n",
+        "turn ^ 1, (n - 1) / 2 % 2, work,",
+        "turn ^ 1, n / 2 % 2, work,",
+    ),
+    Mutation(
+        "bwd sm90 in turn: dQ of the step before is added to this step's rows",
+        SM90,
+        "work,\n             step_before(step, work));",
+        "work,\n             step);",
+    ),
+    Mutation(
+        "bwd sm90 in turn: the step before a head's first is of the same head",
+        SM90,
+        "    step = {step.head - 1, work->row_end};\n",
+        "    step = {step.head, work->row_end};\n",
+    ),
+    Mutation(
+        "bwd sm90 in turn: the step before a head's first is not its last",
+        SM90,
+        "  if (step.row == work->row_begin)\n    step = {step.head - 1, work->row_end};\n",
         "",
     ),
     Mutation(
-        "bwd sm90 ahead: dV of the step that came last",
+        "bwd sm90 in turn: the last dQ is left out",
         SM90,
-        "start_dv(dv, p, shared, before)",
-        "start_dv(dv, p, shared, stage.index)",
+        "if (work->steps > 0 && (work->steps - 1) % 2 == consumer)",
+        "if (0 > 1)",
     ),
     Mutation(
-        "bwd sm90 ahead: dK of the step that came last",
+        "bwd sm90 in turn: the last dQ is of the other dS",
         SM90,
-        "start_dk(dk, ds, shared, before)",
-        "start_dk(dk, ds, shared, stage.index)",
-    ),
-    Mutation("bwd sm90 ahead: S is not waited for", SM90, "wgmma_wait(3)", "wgmma_wait(4)"),
-    Mutation(
-        "bwd sm90 ahead: dP is not waited for", SM90, "    wgmma_wait(2);\n", "    wgmma_wait(3);\n"
+        "shared, consumer, (work->steps - 1) / 2 % 2, work,",
+        "shared, consumer ^ 1, (work->steps - 1) / 2 % 2, work,",
     ),
     Mutation(
-        "bwd sm90 ahead: P is rounded under dV",
+        "bwd sm90 in turn: the last dQ is added to the rows behind the last",
         SM90,
-        "    wgmma_wait(0);\n    wgmma_order_n${ hdim_v }(dv);\n    wgmma_order_n${ hdim }(dk);\n"
-        "    // The warp's",
-        "    // The warp's",
+        "work,\n           step_before(step, work));",
+        "work,\n           step);",
     ),
     Mutation(
-        "bwd sm90 ahead: the step that is to come is handed back",
+        "bwd sm90 in turn: the place of dQ is not handed over",
         SM90,
-        "arrive_once(step_empty(shared, before))",
-        "arrive_once(step_empty(shared, stage.index))",
-    ),
-    Mutation(
-        "bwd sm90 ahead: the last dV is left out",
-        SM90,
-        "    start_dv(dv, p, shared, stage.index);\n    start_dk(dk, ds, shared, stage.index);\n"
-        "    wgmma_wait(0)",
-        "    start_dk(dk, ds, shared, stage.index);\n    wgmma_wait(0)",
-    ),
-    Mutation(
-        "bwd sm90 ahead: the place of dS is not waited for",
-        SM90,
-        "  wait_for_phase(ds_empty(shared, turn), n / 2 % 2 ^ 1);\n",
+        "    if (n > 1 && turn == consumer)\n      release_dq(shared, warp);\n",
         "",
     ),
     Mutation(
-        "bwd sm90 ahead: lse and delta of the first step",
+        "bwd sm90 in turn: the place of dQ is handed over before there was any",
         SM90,
-        "(const float *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES) + lane % 4 * 2;\n"
-        "    // The producer",
-        "(const float *)(smem + ROWS_OFFSET) + lane % 4 * 2;\n    // The producer",
+        "if (n > 1 && turn == consumer)",
+        "if (n > 0 && turn == consumer)",
     ),
     Mutation(
-        "bwd sm90 ahead: no mask on the diagonal",
+        "bwd sm90 in turn: the place of dQ is handed over a step early",
         SM90,
-        "args->seqlen_k < first_key + 63<% endif %>;\n  if",
-        "args->seqlen_k < first_key<% endif %>;\n  if",
+        "if (n > 1 && turn == consumer)",
+        "if (n > 0 && turn != consumer)",
+    ),
+    Mutation(
+        "bwd sm90 in turn: the place of dQ is handed over without a wait for additions",
+        SM90,
+        "  wait_for_additions(0);\n  arrive_once(dq_empty(shared, warp));",
+        "  arrive_once(dq_empty(shared, warp));",
+    ),
+    Mutation(
+        "bwd sm90 in turn: additions are waited for behind the hand-over",
+        SM90,
+        "  wait_for_additions(0);\n  arrive_once(dq_empty(shared, warp));",
+        "  arrive_once(dq_empty(shared, warp));\n  wait_for_additions(0);",
+    ),
+    Mutation(
+        "bwd sm90 in turn: the place of the last dQ is not handed over",
+        SM90,
+        "  else if (work->steps > 1)\n    release_dq(shared, warp);\n",
+        "",
+    ),
+    Mutation(
+        "bwd sm90 in turn: the place of dQ is not waited for",
+        SM90,
+        "  wait_for_phase(dq_empty(shared, warp), turn ^ 1);\n",
+        "",
+    ),
+    Mutation(
+        "bwd sm90 in turn: the place of dQ is waited for with the wrong parity",
+        SM90,
+        "wait_for_phase(dq_empty(shared, warp), turn ^ 1)",
+        "wait_for_phase(dq_empty(shared, warp), turn)",
+    ),
+    Mutation(
+        "bwd sm90 in turn: the first warp's place of dQ",
+        SM90,
+        "wait_for_phase(dq_empty(shared, warp), turn ^ 1)",
+        "wait_for_phase(dq_empty(shared, 0), turn ^ 1)",
+    ),
+    Mutation(
+        "bwd sm90 in turn: fragments of dS overwritten under the products before",
+        SM90,
+        "      if (part > 0)\n        wgmma_wait(1);\n",
+        "",
+    ),
+    Mutation(
+        "bwd sm90 in turn: fragments of dS overwritten under the latest products",
+        SM90,
+        "load_ds(ds[(part + 1) % 2], tile",
+        "load_ds(ds[part % 2], tile",
+    ),
+    Mutation(
+        "bwd sm90 in turn: fragments of dS from the wrong place",
+        SM90,
+        "_rs_trans(dq, ds[part % 2][i]",
+        "_rs_trans(dq, ds[0][i]",
+    ),
+    Mutation(
+        "bwd sm90 in turn: one consumer's keys of dQ",
+        SM90,
+        "part < PARTS; ++part",
+        "part < PARTS / 2; ++part",
+    ),
+    Mutation(
+        "bwd sm90 in turn: K of the first keys, always",
+        SM90,
+        "k + (part * DQ_STEPS + i) * 16 * 128 / 16",
+        "k + i * 16 * 128 / 16",
+    ),
+    Mutation(
+        "bwd sm90 in turn: the place of dS is handed back before its last part is read",
+        SM90,
+        "  for (int part = 0; part < PARTS; ++part) {\n    wgmma_fence();\n",
+        "  for (int part = 0; part < PARTS; ++part) {\n    wgmma_fence();\n"
+        "    if (part == 0) {\n      __syncwarp();\n"
+        "      arrive_once(ds_empty(shared, turn));\n    }\n",
+    ),
+    Mutation(
+        "bwd sm90 in turn: the place of dS is handed back by one lane for all",
+        SM90,
+        "  // The warp's lanes arrive and wait, so that one arrival stands for all.\n  __syncwarp();\n"
+        "  arrive_once(ds_empty(shared, turn));\n//% if bulk",
+        "  arrive_once(ds_empty(shared, turn));\n//% if bulk",
     ),
     # ---- sm90: dQ is added by the copy engine ----
     Mutation("bwd sm90: dQ is not fenced", BULK, "  fence_proxy_async();\n", ""),
     Mutation("bwd sm90: dQ is added before other lanes stored it", BULK, "  __syncwarp();\n", ""),
     Mutation("bwd sm90: dQ is not committed", BULK, "    bulk_commit();\n", ""),
-    Mutation(
-        "bwd sm90: the place of dQ is not waited for",
-        SM90,
-        "finds its place read.\n    wait_for_additions(0);\n",
-        "finds its place read.\n",
-    ),
-    Mutation(
-        "bwd sm90: the place of dQ is waited for after it is handed over",
-        SM90,
-        "    wait_for_additions(0);\n//% endif\n    arrive_once(ds_full(shared, turn));\n",
-        "//% endif\n    arrive_once(ds_full(shared, turn));\n"
-        "//% if bulk and dq_warps == 0\n    wait_for_additions(0);\n"
-        "//% endif\n",
-    ),
     Mutation(
         "bwd sm90: the last dQ is not waited for",
         SM90,
@@ -477,6 +529,7 @@ MUTATIONS = [
         SM90,
         "shared, place + 8 * 512, dq",
         "shared, place, dq",
+        0,
     ),
     Mutation("bwd sm90: a run of dQ is short", BULK, "tiles * 512)", "(tiles - 1) * 512)"),
     Mutation("bwd sm90: a run of dQ is long", BULK, "tiles * 512)", "(tiles + 1) * 512)"),

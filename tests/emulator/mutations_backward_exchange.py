@@ -8,11 +8,11 @@ EXCHANGE = "templates/attention/flash_bwd_exchange_sm90.cu.j2"
 WALK = "templates/attention/parts/key_walk_sm90.cu.j2"
 
 KERNELS = [
-    ("flash_bwd_hdim136_bf16_causal_sm90", ""),
+    ("flash_bwd_hdim136_bf16_causal_sm90", "m64n64s3d4"),
     ("flash_bwd_hdim200_fp16_sm90", ""),
     ("flash_bwd_dkv_hdim192_bf16_sm90", ""),
     ("flash_bwd_hdim136_bf16_causal_dropout_sm90", "m64n64s2d4"),
-    ("flash_bwd_hdim192v128_fp16_window_sm90", ""),
+    ("flash_bwd_hdim192v128_fp16_window_sm90", "m64n64s3d4"),
     ("flash_bwd_hdim72_bf16_causal_ragged_sm90", ""),
     ("flash_bwd_hdim136_fp16_ragged_sm90", ""),
     ("flash_bwd_hdim152_fp16_ragged_sm90", "m64n64s2d4"),

@@ -147,10 +147,22 @@ static array *find_array(warpgroup *group, const uint32_t *const *begin, int wor
   return r;
 }
 
+/* A warp's registers of A, of a product that it has not waited for, are as they were. */
+static void check_kept(const array *r, int warp, const char *what, const void *site) {
+  for (int lane = warp * WARP_LANES; lane < (warp + 1) * WARP_LANES; ++lane)
+    if (memcmp(remembered(r, lane), r->begin[lane], bytes_of(r)) != 0)
+      machine_fail("registers of A were changed while a product used them; it was started at %s, "
+                   "and %s at %s",
+                   site_text(r->site), what, site_text(site));
+}
+
 /* Registers of A, until the wait. */
 static void keep_fragments(warpgroup *group, const uint32_t *const *begin, uint64_t commit,
                            const void *site) {
   array *r = find_array(group, begin, 4, "registers of A", site);
+  for (int warp = 0; warp < GROUP_WARPS; ++warp)
+    if (r->waiting >> warp & 1)
+      check_kept(r, warp, "another starts", site);
   for (int lane = 0; lane < GROUP_LANES; ++lane)
     memcpy(remembered(r, lane), begin[lane], bytes_of(r));
   r->waiting = ALL_WARPS;
@@ -159,11 +171,7 @@ static void keep_fragments(warpgroup *group, const uint32_t *const *begin, uint6
 }
 
 static void release_fragments(array *r, int warp, const void *site) {
-  for (int lane = warp * WARP_LANES; lane < (warp + 1) * WARP_LANES; ++lane)
-    if (memcmp(remembered(r, lane), r->begin[lane], bytes_of(r)) != 0)
-      machine_fail("registers of A were changed while a product used them; it was started at %s, "
-                   "and is waited for at %s",
-                   site_text(r->site), site_text(site));
+  check_kept(r, warp, "is waited for", site);
   r->waiting &= ~(1 << warp);
 }
 
