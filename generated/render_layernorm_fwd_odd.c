@@ -96,6 +96,7 @@ void ap_render_layernorm_fwd_odd(ap_text *out, const ap_render_input *in) {
        "constexpr int SIZE = 2; // bytes of an element\n"
        "constexpr int ELEMENTS = 16 / SIZE; // of a vector\n"
        "constexpr int PERIOD = 8; // rows so far apart begin at the same element of a vector, in any matrix\n"
+       "static_assert(PERIOD * SIZE % 16 == 0, \"whole vectors apart, whatever the stride\");\n"
        "constexpr int GROUPS = THREADS / ROW_THREADS; // rows of a block at a time\n"
        "constexpr int VECTORS = COLUMNS / (ROW_THREADS * ELEMENTS); // of a thread in a row\n"
        "constexpr int EDGES = (2 * ELEMENTS - 2 + ROW_THREADS - 1) / ROW_THREADS; // and elements beside them\n"
