@@ -76,7 +76,7 @@ static void test_what_is_launched(void **state) {
        "flash_bwd_delta_hdim128_bf16_sm80 96; flash_bwd_dq_hdim128_bf16_causal_sm90 48; "
        "flash_bwd_dkv_hdim128_bf16_causal_sm90 16"},
       {192, 128, 0, ATTNPRESS_CAUSAL, "sm_90",
-       "flash_bwd_delta_hdim128_bf16_sm80 96; flash_bwd_hdim192v128_bf16_causal_sm90 32; "
+       "flash_bwd_delta_hdim128_bf16_sm80 96; flash_bwd_hdim192v128_bf16_causal_sm90 24; "
        "flash_bwd_convert_hdim192_bf16_sm80 96"},
       {256, 256, 1, ATTNPRESS_FULL, "sm_90",
        "flash_bwd_delta_hdim256_bf16_sm80 96; flash_bwd_dq_hdim256_bf16_sm90 48; "

@@ -32,7 +32,7 @@ static size_t each_variant(void (*visit)(const ap_variant *variant)) {
   for (size_t i = 0; i < ap_families[AP_FAMILY_ATTENTION]->tiles->count; ++i) {
     ap_tile_row row;
     ap_tile_row_read(AP_FAMILY_ATTENTION, i, &row);
-    if (row.target != NULL || row.tile_class > 0)
+    if (row.target != NULL || row.tile_class > 0 || row.variant.axis[AP_ATTENTION_SEQUENCES] > 0)
       continue; /* another row is of all targets, and of variants without features */
     without_features(&row.variant);
     const int32_t split = row.variant.axis[AP_ATTENTION_SPLIT];
@@ -223,6 +223,7 @@ static void test_registry(void **state) {
       variant.axis[AP_ATTENTION_DTYPE] = ATTNPRESS_BF16;
     if (variant.axis[AP_ATTENTION_SPLIT] == AP_ANY)
       variant.axis[AP_ATTENTION_SPLIT] = 1;
+    const int32_t sequences = variant.axis[AP_ATTENTION_SEQUENCES]; /* few rows name them */
     without_features(&variant);
     variant.axis[AP_ATTENTION_ALIBI] = row.tile_class == 1;
     variant.axis[AP_ATTENTION_DROPOUT] = row.tile_class == 2 || row.tile_class == 4;
@@ -230,7 +231,9 @@ static void test_registry(void **state) {
                                           ? AP_ATTENTION_BIAS_BF16
                                       : row.tile_class >= 5 ? AP_ATTENTION_BIAS_FP32
                                                             : AP_ATTENTION_BIAS_NONE;
-    if (row.tile_class == 6)
+    if (sequences != AP_ANY)
+      variant.axis[AP_ATTENTION_SEQUENCES] = sequences;
+    else if (row.tile_class == 6)
       variant.axis[AP_ATTENTION_SEQUENCES] = AP_ATTENTION_SEQUENCES_RAGGED;
     assert_ok(ap_find_tile(&variant, row.target, &tile));
     assert_memory_equal(&tile, &row.tile, sizeof tile);
