@@ -356,6 +356,20 @@ class Driver:
         return kernel
 
 
+class Device:
+    """The current CUDA device of PyTorch, for kernels that are loaded beside the library."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self.torch, self.driver = torch, Driver()
+        torch.zeros(1, device="cuda")  # makes the context
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        self.name, self.sms = properties.name, properties.multi_processor_count
+        self.target = f"sm_{properties.major}{properties.minor}"
+        self.stream = torch.cuda.current_stream().cuda_stream
+
+
 @dataclass
 class LoadedKernel:
     driver: Driver

@@ -5,11 +5,11 @@
     python bench/layernorm_tiles.py --passes bwd --columns 1001 --tiles 1024:w4t64b4c2
     python bench/layernorm_tiles.py --columns 1024 --tiles 1024:w4t128b8ah
 
-A tile stands behind the most columns of its kernel. A row of a number of columns takes the kernels with
-room for it, of odd rows or of aligned ones, as the library would; each is timed with the present tile and
-with those that are named. Tiles that spill are skipped, and those that are wrong are said to be. Kernels
-are launched by themselves, the backward pass without what adds up dweight and dbias. A good tile is written
-into generator/layernorm/tiles.toml by hand."""
+A tile stands behind the most columns of its kernel. A row of a number of columns takes the kernels
+with room for it, of odd rows or of aligned ones, as the library would; each is timed with the
+present tile and with those that are named. Tiles that spill are skipped, and those that are wrong
+are said to be. Kernels are launched by themselves, the backward pass without what adds up dweight
+and dbias. A good tile is written into generator/layernorm/tiles.toml by hand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if __package__ in (None, ""):  # run as a script: this folder's files are not mo
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from bench import BenchError
-from bench.kernels import Driver, LoadedKernel
+from bench.kernels import Device, LoadedKernel
 from bench.tune import Press
 from generator import GeneratorError
 from generator.family import family_of
@@ -59,10 +59,7 @@ class BackwardArgs(ctypes.Structure):
     """attnpress_layernorm_bwd_args"""
 
     _fields_ = [
-        *(
-            (name, ctypes.c_void_p)
-            for name in ("x", "dy", "weight", "dsum", "mean", "rstd", "dx")
-        ),
+        *((name, ctypes.c_void_p) for name in ("x", "dy", "weight", "dsum", "mean", "rstd", "dx")),
         *((name, ctypes.c_void_p) for name in ("weight_parts", "bias_parts")),
         ("rows", ctypes.c_int64),
         *((f"{name}_row_stride", ctypes.c_int64) for name in ("x", "dy", "dsum", "dx")),
@@ -119,21 +116,15 @@ def launch(variant: Variant, tile: Tile, loaded: LoadedKernel, c: Call, sms: int
     return lambda: loaded.launch(blocks, rules.threads(tile), args, stream)
 
 
-class Bench:
-    """The current CUDA device."""
+class Bench(Device):
+    """Checks and times kernels."""
 
     def __init__(self, rounds: int) -> None:
-        import torch
-
         from bench.timing import medians
 
-        self.torch, self.medians, self.rounds = torch, medians, rounds
-        self.driver = Driver()
-        torch.zeros(1, device="cuda")  # makes the context
-        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-        self.name, self.sms = properties.name, properties.multi_processor_count
-        self.target = f"sm_{properties.major}{properties.minor}"
-        self.stream = torch.cuda.current_stream().cuda_stream
+        super().__init__()
+        self.medians, self.rounds = medians, rounds
+        torch = self.torch
         self.dtypes = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
 
     def call(self, rows: int, columns: int, dtype: str) -> Call:
@@ -153,9 +144,7 @@ class Bench:
         c = self.call(5000, columns, variant.dtype)
         launch(variant, tile, loaded, c, self.sms, self.stream)()
         x, dy, weight, bias = (t.double() for t in (c.x, c.dy, c.weight, c.bias))
-        hat = (x - x.mean(-1, keepdim=True)) * (
-            x.var(-1, correction=0, keepdim=True) + EPS
-        ).rsqrt()
+        hat = (x - x.mean(-1, keepdim=True)) * (x.var(-1, correction=0, keepdim=True) + EPS).rsqrt()
         pairs = [(c.out, hat * weight + bias)]
         if variant["pass"] == "bwd":
             g = dy * weight

@@ -28,7 +28,7 @@ if __package__ in (None, ""):  # run as a script: this folder's files are not mo
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from bench import BenchError
-from bench.kernels import Driver, LoadedKernel
+from bench.kernels import Device, LoadedKernel
 from bench.tune import Press
 from generator import GeneratorError
 from generator.family import family_of
@@ -157,21 +157,14 @@ def columns_of(variant: Variant) -> list[int]:
 # ---- Checking and timing -------------------------------------------------------------------------
 
 
-class Bench:
-    """The current CUDA device."""
+class Bench(Device):
+    """Checks and times kernels."""
 
     def __init__(self, rounds: int) -> None:
-        import torch
-
         from bench import softmax
 
-        self.torch, self.softmax, self.rounds = torch, softmax, rounds
-        self.driver = Driver()
-        torch.zeros(1, device="cuda")  # makes the context
-        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-        self.name, self.sms = properties.name, properties.multi_processor_count
-        self.target = f"sm_{properties.major}{properties.minor}"
-        self.stream = torch.cuda.current_stream().cuda_stream
+        super().__init__()
+        self.softmax, self.rounds = softmax, rounds
 
     def wrong(self, kernel: Kernel, variant: Variant, columns: int) -> bool:
         """Whether it differs from float64 by more than twice what rounding alone does."""

@@ -80,7 +80,7 @@ def _option_given(axis: Axis, options: argparse.Namespace) -> str:
 
 
 def _short_words(axis: Axis) -> list[str]:
-    """Words of an axis that are options of their own: stems say them as they are, or say nothing."""
+    """Words of an axis that are options of their own: stems say them as they are, or nothing."""
     if axis.kind != "word" or "" not in axis.tokens.values():
         return []
     return [word for word, token in axis.tokens.items() if token.strip("_") == word]

@@ -311,19 +311,19 @@ def table(family: Family, tuned: tuple[TunedTile, ...] | None = None) -> list[Ti
     tuned = load_tuned(family) if tuned is None else tuned
     rows = []
     open_ = {*family.tile_any, *family.features}
-    for group in key_groups(family).values():
+    for plain in key_groups(family).values():
         # The rows that axes in which the group does not vary let match: few.
         near = tuple(
             row
             for row in tuned
-            if all(name in open_ or group[0][name] in values for name, values in row.where)
+            if all(name in open_ or plain[0][name] in values for name, values in row.where)
         )
         named = tuple(
             feature
             for feature in family.features
             if any(name == feature for row in near for name, _ in row.where)
         )
-        group = _with_features(group, named)
+        group = _with_features(plain, named)
         of_all = _merged_rows(group, named, near, None)
         for target in family.tile_targets:
             own = [row for row in near if row.targets is not None and target in row.targets]

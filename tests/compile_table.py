@@ -4,12 +4,12 @@ memory, time, size.
     python tests/compile_table.py [--tool build/attnpress-press] [--jobs N]
     python tests/compile_table.py --only '*_sm90' --table /tmp/some.csv
 
-compiles one stem in 24 by the hash of its name, some with features, some of ragged sequences and some
-of pairs of head dims, for each target that its architecture is pressed for, and writes tests/data/compiled.csv; ten
-minutes of two cores. Rows that are current are kept, unless --all is given; with --only, so are
-those of other stems, current or not. What the build links it compiles, and reports, itself.
-tests/test_compiled.py holds the table to be complete, current, nearly free of spills and free of
-remarks, and compiles a sample of it again.
+compiles one stem in 24 by the hash of its name, some with features, some of ragged sequences and
+some of pairs of head dims, for each target that its architecture is pressed for, and writes
+tests/data/compiled.csv; ten minutes of two cores. Rows that are current are kept, unless --all is
+given; with --only, so are those of other stems, current or not. What the build links it compiles,
+and reports, itself. tests/test_compiled.py holds the table to be complete, current, nearly free of
+spills and free of remarks, and compiles a sample of it again.
 
 Remarks are the codes of what the compiler says in its log, such as C7510: products of a warpgroup
 that wait for each other, at a third of the speed and without an error.

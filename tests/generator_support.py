@@ -48,7 +48,7 @@ def any_legal(features: dict[str, object]) -> bool:
 
 
 def featured(count: int) -> list[Variant]:
-    """`count` variants with features, at random, of the forward pass and of the kernels of dK and dV."""
+    """`count` variants with features, at random, forward and of the kernels of dK and dV."""
     axes = [ATTENTION.axis(name) for name in ATTENTION.features]
     choices = [
         choice

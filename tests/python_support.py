@@ -32,7 +32,7 @@ def normal(shape, dtype, seed=0):
 
 
 def check(out, ref, dtype):
-    """Whether `out` is off `ref`, in float64, by no more than rounding its largest element costs."""
+    """Whether `out` is off `ref`, in float64, by no more than rounding its largest element."""
     assert out.dtype == dtype and out.shape == ref.shape
     worst = np.abs(out.astype(np.float64) - ref).max(initial=0.0)
     assert worst <= EPSILON[np.dtype(dtype).name] * 1.1 * np.abs(ref).max(initial=0.0)

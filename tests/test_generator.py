@@ -362,7 +362,9 @@ def test_the_table_gives_each_variant_one_tile() -> None:
     for key, row in zip(keys, rows, strict=True):
         by_key.setdefault(key, []).append(row)
     for row in rows:
-        named = {name for name in ATTENTION.features if row.codes[ATTENTION.index[name]] is not None}
+        named = {
+            name for name in ATTENTION.features if row.codes[ATTENTION.index[name]] is not None
+        }
         assert named <= {"sequences"}, "the one that rows of tiles.toml name"
     assert {row.tile_class for row in rows} == {None, *range(7)}
     for variant in (*EVERY, *featured(500)):

@@ -74,7 +74,7 @@ class Cache:
 
     def __init__(self, place: str, lengths, room: int, heads: int, dim: int, dtype, pad: int = 0):
         self.lengths, self.pad, self.options = lengths, pad, {}
-        batch, size = len(lengths), int(place.split()[-1]) if place[-1].isdigit() else 4
+        batch, size = len(lengths), int(place.rsplit(maxsplit=1)[-1]) if place[-1].isdigit() else 4
         rows = room + 3
         order = torch.randperm(batch + 2, generator=torch.Generator().manual_seed(1))[:batch]
         if place in ("dense", "picked"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from python_support import DTYPES, EPSILON, needs_torch, torch
 
 from attnpress import layernorm as ln

@@ -111,7 +111,9 @@ def test_which_gradients_by_a_tensor_of_its_own_are_refused():
     mask = attnpress.ScoreMod(mask="near(q) > 0", near=slopes)
     cu = torch.tensor([0, 8], dtype=torch.int32)
     for one in (q, q.detach()):
-        with pytest.raises(NotImplementedError, match="no gradient by near, a tensor of a score_mo"):
+        with pytest.raises(
+            NotImplementedError, match="no gradient by near, a tensor of a score_mo"
+        ):
             attnpress.flash_attn_func(one, one, one, score_mod=mask)
         with pytest.raises(NotImplementedError, match="deterministic is True, and a tensor of"):
             attnpress.flash_attn_func(one, one, one, deterministic=True, score_mod=mod)

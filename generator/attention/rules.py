@@ -176,7 +176,7 @@ def complete(variant: Variant, fields: dict[str, int]) -> dict[str, int]:
 
 
 def fit(variant: Variant, other: Variant, tile: Tile) -> Tile:
-    """The tile of another pair of head dims for this one's; runtime/attention/tile.c is its twin."""
+    """The tile of another pair of head dims, for this one's; its twin: runtime/attention/tile.c."""
     if not tile.producer and tile.k_slab:
         if tile.k_slab == other.hdim or tile.k_slab > variant.hdim:
             tile = tile.replace(k_slab=variant.hdim)
@@ -297,9 +297,9 @@ def _backward_smem_bytes(variant: Variant, tile: Tile) -> int:
 
 
 def _backward_producer_smem_bytes(variant: Variant, tile: Tile) -> int:
-    """K and V, rings of Q and dO, dS of two steps, or P and dS, dQ of a step where the copy engine adds
-    it, a ring of lse and delta, and the barriers: six, three a stage, and four of dQ's place where
-    consumers compute it in turn. Of bwd_dq Q and dO, rings of K and V, and the barriers."""
+    """K and V, rings of Q and dO, dS of two steps, or P and dS, dQ of a step where the copy engine
+    adds it, a ring of lse and delta, and the barriers: six, three a stage, and four of dQ's place
+    where consumers compute it in turn. Of bwd_dq Q and dO, rings of K and V, and the barriers."""
     slabs = _ceil_div(variant.hdim, SLAB_COLUMNS) + _ceil_div(variant.hdim_v, SLAB_COLUMNS)
     if variant["pass"] == "bwd_dq":
         rows = tile.block_m + tile.stages * tile.block_n
@@ -769,8 +769,8 @@ PRODUCER_SHAPES = (
     ProducerShape(256, 128, 64),
 )
 PRODUCER_STAGES = (3, 2)  # as many as shared memory holds
-# (columns of V up to, keys, stages of V) of wide tiles, best first; where K has few columns, V may have
-# two stages.
+# (columns of V up to, keys, stages of V) of wide tiles, best first; where K has few columns, V may
+# have two stages.
 WIDE_SHAPES = ((304, 112, 1), (384, 96, 1), (448, 80, 1), (512, 64, 1))
 WIDE_SHAPES_OF_SMALL_K = ((512, 80, 2), (512, 64, 2), *WIDE_SHAPES)
 SMALL_K_COLUMNS = 128

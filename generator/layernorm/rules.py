@@ -172,8 +172,7 @@ def _odd_problems(variant: Variant, tile: Tile) -> list[str]:
             "rows that begin at any element keep their parameters and sums in any case",
         ),
         (
-            not tile.packed
-            or (variant["pass"] == "fwd" and tile.row_threads == PIECE_ROW_THREADS),
+            not tile.packed or (variant["pass"] == "fwd" and tile.row_threads == PIECE_ROW_THREADS),
             f"rows as one piece are of the forward pass, {PIECE_ROW_THREADS} threads each",
         ),
         (registers_left(variant, tile) >= 0, "a thread has too few registers"),
@@ -184,9 +183,10 @@ def _odd_problems(variant: Variant, tile: Tile) -> list[str]:
 
 
 def _odd_tile(variant: Variant) -> Tile:
-    """Forward: the shortest rows as pieces; of others four vectors a thread, or two, where parameters
-    take twice the registers. Backward: two, in blocks of 256 threads, since each has parts of the sums.
-    Three, where a row has three times a power of two. As many blocks as registers are enough for."""
+    """Forward: the shortest rows as pieces; of others four vectors a thread, or two, where
+    parameters take twice the registers. Backward: two, in blocks of 256 threads, since each has
+    parts of the sums. Three, where a row has three times a power of two. As many blocks as
+    registers are enough for."""
     vectors, forward = row_vectors(variant), variant["pass"] == "fwd"
     each = 3 if vectors % 3 == 0 else 4 if forward and not _wide_parameters(variant) else 2
     packed = forward and variant.cols <= PIECE_COLS_MAX

@@ -555,9 +555,7 @@ def forward(
                 _keep_seed(groups)
             if deterministic and groups.buffers:
                 _check_not_deterministic(groups)
-            found = _Attention.apply(
-                q, k, v, options, groups.sinks, groups.bias, *groups.buffers
-            )
+            found = _Attention.apply(q, k, v, options, groups.sinks, groups.bias, *groups.buffers)
         return (*found, _empty(0, dtype=dtype, device=key[0])) if with_lse else found
     out, lse = _launched(key, q, k, v, softmax_scale, causal, with_lse, groups)
     return out if lse is None else (out, lse, _empty(0, dtype=dtype, device=key[0]))

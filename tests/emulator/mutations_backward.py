@@ -35,8 +35,8 @@ KERNELS = [
 ]
 """P and dS in registers and in shared memory, warps that compute the same S, one and two stages, dO
 or V with fewer of them, spread copies, columns that warps share unevenly; of sm90, one and several
-slabs, two and three stages, K and V as A from shared memory and from registers, dQ by a warpgroup of
-its own and in turn, with dS in two parts and in four."""
+slabs, two and three stages, K and V as A from shared memory and from registers, dQ by a warpgroup
+of its own and in turn, with dS in two parts and in four."""
 
 TOP_BARRIER = """\
     cp_async_wait(STAGES - 2);
@@ -491,8 +491,8 @@ MUTATIONS = [
     Mutation(
         "bwd sm90 in turn: the place of dS is handed back by one lane for all",
         SM90,
-        "  // The warp's lanes arrive and wait, so that one arrival stands for all.\n  __syncwarp();\n"
-        "  arrive_once(ds_empty(shared, turn));\n//% if bulk",
+        "  // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+        "  __syncwarp();\n  arrive_once(ds_empty(shared, turn));\n//% if bulk",
         "  arrive_once(ds_empty(shared, turn));\n//% if bulk",
     ),
     # ---- sm90: dQ is added by the copy engine ----

@@ -357,7 +357,8 @@ MUTATIONS = [
     Mutation(
         "bwd softcap sm90: dO is not waited for",
         SM90,
-        "//% if late_dp\n    // The copy engine hands over dO<% if not v_in_regs %>, and V with the first<% endif %>.\n"
+        "//% if late_dp\n    // The copy engine hands over dO<% if not v_in_regs %>, and V with "
+        "the first<% endif %>.\n"
         "    wait_for_phase(do_full(shared, stage.index), stage.parity);\n",
         "//% if late_dp\n",
     ),

@@ -1,4 +1,4 @@
-"""Faults in dQ that goes out without a sum, where a sequence's keys are one block's, for mutate.py."""
+"""Faults in dQ without a sum, where a sequence's keys are one block's, for mutate.py."""
 
 from __future__ import annotations
 
@@ -21,14 +21,12 @@ KERNELS = [
     ("flash_bwd_hdim136_fp16_ragged_sm90", ""),
     ("flash_bwd_hdim152_fp16_ragged_sm90", "m64n64s2d4"),
 ]
-"""Warps that share columns and rows that nobody sees; of sm90, dQ by warps of its own and by consumers in
-turn, and with a place in shared memory and without above head dim 128."""
+"""Warps that share columns and rows that nobody sees; of sm90, dQ by warps of its own and by
+consumers in turn, and with a place in shared memory and without above head dim 128."""
 
 MUTATIONS = [
     # ---- Around ----
-    Mutation(
-        "direct dq: its sum is zeroed", DELTA, "direct ? 0 : max(tiles, 0)", "max(tiles, 0)"
-    ),
+    Mutation("direct dq: its sum is zeroed", DELTA, "direct ? 0 : max(tiles, 0)", "max(tiles, 0)"),
     Mutation(
         "direct dq: the sum of a longer sequence is not zeroed",
         DELTA,
@@ -109,15 +107,15 @@ MUTATIONS = [
         "args->accumulate ? *place : 0, args->accumulate",
         "0, false",
     ),
-    Mutation(
-        "direct dq: pairs past the end", DIRECT, "lane / 4 + half * 8 < valid", "valid > 0"
-    ),
+    Mutation("direct dq: pairs past the end", DIRECT, "lane / 4 + half * 8 < valid", "valid > 0"),
     Mutation("direct dq: the lower half twice", DIRECT, "target += 8 * args", "target += 0 * args"),
     Mutation("direct dq: of the first batch", DIRECT, "batch * args->dq_batch_stride +", ""),
     # ---- Rows that see no key ----
     Mutation("direct dq: unseen rows behind", DIRECT, "row < begin || row >= end", "row < begin"),
     Mutation("direct dq: unseen rows before", DIRECT, "row < begin || row >= end", "row >= end"),
-    Mutation("direct dq: unseen rows of one head", DIRECT, "first_head + heads;", "first_head + 1;"),
+    Mutation(
+        "direct dq: unseen rows of one head", DIRECT, "first_head + heads;", "first_head + 1;"
+    ),
     Mutation(
         "direct dq: unseen rows that are added to", DIRECT, "args->accumulate || (begin", "(begin"
     ),

@@ -27,13 +27,15 @@ MUTATIONS = [
     Mutation(
         "ready: sequences that the order leaves out are left out",
         UNITS_OF,
-        "return !(0 <= place && place < batch && ready[ATTNPRESS_READY_ORDER + place] == sequence);",
+        "return !(0 <= place && place < batch && "
+        "ready[ATTNPRESS_READY_ORDER + place] == sequence);",
         "return false;",
     ),
     Mutation(
         "ready: sequences that the order has come again",
         UNITS_OF,
-        "return !(0 <= place && place < batch && ready[ATTNPRESS_READY_ORDER + place] == sequence);",
+        "return !(0 <= place && place < batch && "
+        "ready[ATTNPRESS_READY_ORDER + place] == sequence);",
         "return true;",
     ),
     Mutation(

@@ -177,7 +177,8 @@ MUTATIONS = [
         "Q is given back a block late",
         FWD_SM90,
         FIRST_BLOCK
-        + ' }${ " && walk.unit.ends & LAST_SPLIT" if fixed_splits else "" });\n//% endif\n        take_scores',
+        + ' }${ " && walk.unit.ends & LAST_SPLIT" if fixed_splits else "" });\n//% endif\n'
+        + "        take_scores",
         "walk.n == walk.unit.blocks.begin);\n//% endif\n        take_scores",
     ),
     # ---- Softcap ----
