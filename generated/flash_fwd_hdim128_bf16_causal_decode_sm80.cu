@@ -13,6 +13,7 @@
 // Pressed from templates/attention/flash_fwd_decode_sm80.cu.j2 with tile
 // m16n128w1x1x4s3k128v32qb2 by
 //   python -m generator --hdim 128 --dtype bf16 --causal --decode --arch sm80
+
 #include "attnpress/args/attention.h"
 #include "attnpress/device/dtype.cuh"
 #include "attnpress/device/epilogue.cuh"

@@ -7,6 +7,7 @@
 //
 // Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m128n64w4x1s2k128v64b2c by
 //   python -m generator --hdim 128 --dtype bf16 --causal --arch sm80
+
 #include "attnpress/args/attention.h"
 #include "attnpress/device/dtype.cuh"
 #include "attnpress/device/epilogue.cuh"

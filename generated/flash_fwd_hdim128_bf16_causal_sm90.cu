@@ -11,9 +11,12 @@
 // takes turns (Shah et al. 2024). A thread block works through many units of work, and their key
 // blocks are one stream: where a consumer's rows see a unit's first block, its product runs with
 // the last one of the unit before.
+// A consumer has Q of its unit in registers: products read K alone from shared memory, and the
+// place of Q is free for the next unit at once.
 //
 // Pressed from templates/attention/flash_fwd_sm90.cu.j2 with tile m128n128s3q by
 //   python -m generator --hdim 128 --dtype bf16 --causal --arch sm90
+
 #include "attnpress/args/attention.h"
 #include "attnpress/device/dtype.cuh"
 #include "attnpress/device/epilogue.cuh"

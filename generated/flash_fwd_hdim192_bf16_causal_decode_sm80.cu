@@ -13,6 +13,7 @@
 // Pressed from templates/attention/flash_fwd_decode_sm80.cu.j2 with tile
 // m16n64w1x1x4s3k192v16qb2 by
 //   python -m generator --hdim 192 --dtype bf16 --causal --decode --arch sm80
+
 #include "attnpress/args/attention.h"
 #include "attnpress/device/dtype.cuh"
 #include "attnpress/device/epilogue.cuh"

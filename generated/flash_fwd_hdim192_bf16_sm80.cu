@@ -7,6 +7,7 @@
 //
 // Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m128n96w4x2s2k192v96c by
 //   python -m generator --hdim 192 --dtype bf16 --arch sm80
+
 #include "attnpress/args/attention.h"
 #include "attnpress/device/dtype.cuh"
 #include "attnpress/device/epilogue.cuh"

@@ -7,6 +7,7 @@
 //
 // Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m64n64w2x2s2k128v32 by
 //   python -m generator --hdim 256 --dtype bf16 --causal --arch sm86
+
 #include "attnpress/args/attention.h"
 #include "attnpress/device/dtype.cuh"
 #include "attnpress/device/epilogue.cuh"

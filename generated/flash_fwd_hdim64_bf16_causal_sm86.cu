@@ -7,6 +7,7 @@
 //
 // Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m128n64w4x1s2k64v64b2 by
 //   python -m generator --hdim 64 --dtype bf16 --causal --arch sm86
+
 #include "attnpress/args/attention.h"
 #include "attnpress/device/dtype.cuh"
 #include "attnpress/device/epilogue.cuh"

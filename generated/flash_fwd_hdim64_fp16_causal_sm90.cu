@@ -14,6 +14,7 @@
 //
 // Pressed from templates/attention/flash_fwd_sm90.cu.j2 with tile m192n128s3 by
 //   python -m generator --hdim 64 --dtype fp16 --causal --arch sm90
+
 #include "attnpress/args/attention.h"
 #include "attnpress/device/dtype.cuh"
 #include "attnpress/device/epilogue.cuh"

@@ -8,6 +8,7 @@
 //
 // Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m128n64w4x1s3k128v64u1 by
 //   python -m generator --hdim 128 --dtype bf16 --causal --split --arch sm86
+
 #include "attnpress/args/attention.h"
 #include "attnpress/device/dtype.cuh"
 #include "attnpress/device/epilogue.cuh"

@@ -8,6 +8,7 @@
 //
 // Pressed from templates/attention/flash_fwd_sm80.cu.j2 with tile m128n64w4x2s2k96v32 by
 //   python -m generator --hdim 192 --hdim-v 128 --dtype bf16 --split --arch sm86
+
 #include "attnpress/args/attention.h"
 #include "attnpress/device/dtype.cuh"
 #include "attnpress/device/epilogue.cuh"

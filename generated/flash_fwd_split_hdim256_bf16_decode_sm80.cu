@@ -14,6 +14,7 @@
 // Pressed from templates/attention/flash_fwd_decode_sm80.cu.j2 with tile
 // m16n64w1x1x4s3k256v16b2 by
 //   python -m generator --hdim 256 --dtype bf16 --split --decode --arch sm80
+
 #include "attnpress/args/attention.h"
 #include "attnpress/device/dtype.cuh"
 #include "attnpress/device/epilogue.cuh"

@@ -15,6 +15,7 @@
 //
 // Pressed from templates/attention/flash_fwd_sm90.cu.j2 with tile m128n64s2 by
 //   python -m generator --hdim 256 --dtype bf16 --split --arch sm90
+
 #include "attnpress/args/attention.h"
 #include "attnpress/device/dtype.cuh"
 #include "attnpress/device/epilogue.cuh"

@@ -107,6 +107,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   TEXT(" --arch sm");
   INTEGER(arch);
   TEXT("\n"
+       "\n"
        "#include \"attnpress/args/attention.h\"\n");
   if (dropout) {
     TEXT("#include \"attnpress/device/dropout.cuh\"\n");

@@ -60,8 +60,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "// product P V of the block before, and under the products of the other consumers, with which it\n"
        "// takes turns (Shah et al. 2024). A thread block works through many units of work, and their key\n"
        "// blocks are one stream: where a consumer's rows see a unit's first block, its product runs with\n"
-       "// the last one of the unit before.\n"
-       "//\n"
+       "// the last one of the unit before.\n");
+  if (q_in_regs) {
+    TEXT("// A consumer has Q of its unit in registers: products read K alone from shared memory, and the\n"
+         "// place of Q is free for the next unit at once.\n");
+  }
+  TEXT("//\n"
        "// Pressed from templates/attention/flash_fwd_sm90.cu.j2 with tile ");
   STRING(tile_name);
   TEXT(" by\n"
@@ -111,7 +115,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT(" --arch sm");
   INTEGER(arch);
-  TEXT("\n");
+  TEXT("\n"
+       "\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("#include \"attnpress/args/ragged.h\"\n");
   } else {

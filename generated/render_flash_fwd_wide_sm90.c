@@ -101,6 +101,7 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
   TEXT(" --arch sm");
   INTEGER(arch);
   TEXT("\n"
+       "\n"
        "#include \"attnpress/args/attention.h\"\n"
        "#include \"attnpress/device/dtype.cuh\"\n"
        "#include \"attnpress/device/epilogue.cuh\"\n"
