@@ -53,7 +53,12 @@ FLASH_ATTENTION_3 = {
 
 
 # Batches of which a schedule's share is timed, and the heads: few, so that the calls are short.
-SCHEDULED = {"256 x 1024": [1024] * 256, "8192 x 34": [34] * 8192}
+SCHEDULED = {
+    "256 x 1024": [1024] * 256,
+    "8192 x 34": [34] * 8192,
+    "8192 x 4 to 64": [4 + i * 7919 % 61 for i in range(8192)],
+    "65536 x 4": [4] * 65536,
+}
 SCHEDULED_HEADS = (2, 1, 64)
 
 

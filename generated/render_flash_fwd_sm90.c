@@ -584,18 +584,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       } else {
         TEXT("  return blocks * args->tile_heads.value;\n");
       }
-      TEXT("}\n"
-           "\n"
-           "// Sums of `value` over the lanes up to this one.\n"
-           "__device__ __forceinline__ int sum_up_lanes(int value) {\n"
-           "  const int lane = threadIdx.x % 32;\n"
-           "#pragma unroll\n"
-           "  for (int distance = 1; distance < 32; distance *= 2) {\n"
-           "    const int below = __shfl_sync(0xffffffff, value, lane - distance);\n"
-           "    value += lane >= distance ? below : 0;\n"
-           "  }\n"
-           "  return value;\n"
-           "}\n");
+      TEXT("}\n");
     }
   } else {
     TEXT("// A unit of work: a row block of one head and one split of its keys.\n"

@@ -5,6 +5,8 @@
  */
 #pragma once
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "../tools/cuda_device.h"
@@ -27,9 +29,13 @@ static int failures, checks;
 #define CHECK_OK(call)   CHECK((call) == ATTNPRESS_OK)
 #define CHECK_CUDA(call) CHECK((call) == CUDA_SUCCESS)
 
-/** Runs a part of the tests, and says at once how long it took. */
+/** Runs a part of the tests, and says at once how long it took. Where the environment names a part, as
+ * ATTNPRESS_TEST_PART, only that one. */
 static inline void run_part(const char *name, void (*part)(void)) {
   struct timespec begin, end;
+  const char *only = getenv("ATTNPRESS_TEST_PART");
+  if (only != NULL && strcmp(only, name) != 0)
+    return;
   timespec_get(&begin, TIME_UTC);
   part();
   timespec_get(&end, TIME_UTC);

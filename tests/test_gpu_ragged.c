@@ -10,6 +10,7 @@
 #include "../tools/reference.h"
 #include "../tools/score_options.h"
 #include "../tools/sequences.h"
+#include "attnpress/args/ragged.h"
 #include "gpu_support.h"
 
 enum { SEQUENCES_MAX = 24, REPEATS = 200, REPLAYS = 100, SAMPLED_ROWS = 5 };
@@ -448,20 +449,6 @@ static void test_graph(void) {
   close_call(&c);
 }
 
-/* More sequences than the schedule puts in order at a time, of a few rows each. */
-static void test_many(void) {
-  enum { MANY = 3000 };
-  int *lengths = malloc(MANY * sizeof *lengths);
-  call c;
-  for (int i = 0; i < MANY; ++i)
-    lengths[i] = i % 5 == 2 ? 0 : i * 31 % 47;
-  open_call(&c, &shapes[3], lengths, MANY, 0);
-  run(&c);
-  check_result(&c, &shapes[3], 3);
-  close_call(&c);
-  free(lengths);
-}
-
 /* A schedule in a buffer of its own, given to the call. */
 static CUdeviceptr give_schedule(call *c, size_t *bytes) {
   CUdeviceptr schedule;
@@ -470,6 +457,52 @@ static CUdeviceptr give_schedule(call *c, size_t *bytes) {
   c->ragged[1].schedule = (int32_t *)(uintptr_t)schedule;
   c->ragged[1].schedule_bytes = *bytes;
   return schedule;
+}
+
+/* What a schedule of the host's lengths has to be: each sequence at its place, in its part of the batch,
+ * behind those that have as many keys or more. */
+static int is_schedule(const call *c, const int32_t *words, const int *lengths) {
+  const int32_t *order = words + ATTNPRESS_READY_ORDER, *places = order + c->count;
+  int holds = words[0] == c->count;
+  for (int i = 0; i < c->count && holds; ++i) {
+    const int b = order[i], before = i % ATTNPRESS_SCHEDULE_PART > 0 ? order[i - 1] : b;
+    holds = b >= 0 && b < c->count && places[b] == i &&
+            b / ATTNPRESS_SCHEDULE_PART == i / ATTNPRESS_SCHEDULE_PART &&
+            lengths[b] / 16 <= lengths[before] / 16;
+  }
+  return holds;
+}
+
+/* Parts of a batch that the schedule puts in order by themselves, whole ones and others, of sequences of
+ * a few rows; with the call's own schedule, and with one that was made before. */
+static void test_many(void) {
+  static const int counts[] = {1, 31, 1000, 1024, 1025, 3000, 8191, 8192, 65536};
+  enum { COUNTS = sizeof counts / sizeof *counts, SHAPE = 11, MOST = 65536 };
+  int *lengths = malloc(MOST * sizeof *lengths);
+  for (int n = 0; n < COUNTS; ++n) {
+    const int most = counts[n] > 3000 ? 19 : 47;
+    size_t bytes;
+    call c;
+    for (int i = 0; i < counts[n]; ++i)
+      lengths[i] = i % 5 == 2 ? 0 : 1 + i * 31 % most;
+    open_call(&c, &shapes[SHAPE], lengths, counts[n], 0);
+    run(&c);
+    check_result(&c, &shapes[SHAPE], SHAPE);
+    void *want = memcpy(malloc(c.bytes[OUT]), c.host[OUT], c.bytes[OUT]);
+    const CUdeviceptr schedule = give_schedule(&c, &bytes);
+    int32_t *words = malloc(bytes);
+    CHECK_CUDA(gpu.memset_d8_async(schedule, 0xff, bytes, NULL));
+    CHECK_OK(attnpress_forward_schedule(handle, &c.args[1], NULL));
+    CHECK_CUDA(gpu.memcpy_dtoh(words, schedule, bytes));
+    CHECK(is_schedule(&c, words, lengths));
+    run(&c);
+    CHECK(memcmp(want, c.host[OUT], c.bytes[OUT]) == 0);
+    free(words);
+    free(want);
+    CHECK_CUDA(gpu.mem_free(schedule));
+    close_call(&c);
+  }
+  free(lengths);
 }
 
 /* With a schedule, whatever is in it, a call gives the bits that it gives without. */
@@ -655,9 +688,9 @@ static void tests(void) {
   run_part("invariant", test_invariant);
   run_part("repeats", test_repeats);
   run_part("graph", test_graph);
+  run_part("many", test_many);
   run_part("ready", test_ready);
   run_part("ready_graph", test_ready_graph);
-  run_part("many", test_many);
 }
 
 int main(void) {

@@ -754,6 +754,31 @@ static void test_schedule_bytes(void **state) {
   assert_int_equal(attnpress_forward_schedule_bytes(1, NULL), ATTNPRESS_INVALID_ARGUMENT);
 }
 
+/** A thread block a part of the batch, in calls and in what makes a schedule for them. */
+static void test_schedule_parts(void **state) {
+  (void)state;
+  static const int batches[][2] = {{1, 1},    {31, 1},   {1000, 1}, {1024, 1},   {1025, 2},
+                                   {8191, 8}, {8192, 8}, {8193, 9}, {65536, 64}, {1 << 20, 1024}};
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = ragged_args();
+  attnpress_plan *plan;
+  attnpress_info info = ATTNPRESS_INFO_INIT;
+  for (size_t i = 0; i < sizeof batches / sizeof *batches; ++i) {
+    ragged.batch = batches[i][0];
+    assert_ok(attnpress_plan_forward(handle, &args, NULL, &plan));
+    assert_ok(attnpress_plan_launch(plan, 0, &info));
+    assert_string_equal(info.stem, "flash_fwd_schedule_hdim8_bf16_sm80");
+    assert_int_equal(info.grid, batches[i][1]);
+    attnpress_plan_destroy(plan);
+    assert_ok(attnpress_plan_forward_schedule(handle, &args, NULL, &plan));
+    assert_ok(attnpress_plan_launch(plan, 0, &info));
+    assert_string_equal(info.stem, "flash_fwd_schedule_hdim8_bf16_ready_sm80");
+    assert_int_equal(info.grid, batches[i][1]);
+    attnpress_plan_destroy(plan);
+  }
+  attnpress_destroy(handle);
+}
+
 /** One launch fewer. Units that are no more than SMs take no tickets; of more, the ticket is cleared
  * on the call's stream, before the launch, which then waits. */
 static void test_ready_launches(void **state) {
@@ -910,6 +935,7 @@ static void test_schedule_call(void **state) {
   attnpress_forward_args args = ragged_args();
   attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
   attnpress_plan *plan, *range;
+  attnpress_info info = ATTNPRESS_INFO_INIT;
   attnpress_fwd_schedule_args given;
   size_t bytes;
   give_schedule();
@@ -937,9 +963,12 @@ static void test_schedule_call(void **state) {
 
   options.range = ATTNPRESS_UP_TO;
   assert_ok(attnpress_plan_forward_schedule(handle, &args, &options, &range));
+  assert_ok(attnpress_plan_launch(range, 0, &info));
+  assert_int_equal(info.grid, 0);
   ragged.batch = 2;
   assert_ok(attnpress_forward_schedule_bytes(2, &ragged.schedule_bytes));
   assert_ok(attnpress_plan_run(range, &args, NULL));
+  assert_int_equal(cuda->launch[2].grid, 1);
   assert_int_equal(attnpress_plan_run(plan, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
   assert_error_says("ragged.batch is 2 and was 3 when the plan was made");
   ragged.batch = 0;
@@ -1756,6 +1785,7 @@ static void test_cpu_schedules(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(test_schedule_bytes),
+      TEST(test_schedule_parts),
       TEST(test_ready_launches),
       TEST(test_ready_splits),
       TEST(test_ready_range),

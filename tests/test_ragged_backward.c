@@ -696,6 +696,16 @@ static void test_launches(void **state) {
   assert_int_equal(cuda->launch[5].grid, 3 * HEADS_Q);
   check_launch(&cuda->launch[7], &schedule.order[cuda->launch[4].grid - 1], 1, 3);
 
+  /* The same orders, of three parts. */
+  ragged.batch = 2500;
+  assert_ok(attnpress_plan_backward(handle, &args, NULL, &plan));
+  attnpress_info info = ATTNPRESS_INFO_INIT;
+  assert_ok(attnpress_plan_launch(plan, 0, &info));
+  assert_string_equal(info.stem, "flash_fwd_schedule_hdim8_bf16_sm80");
+  assert_int_equal(info.grid, 3 * cuda->launch[4].grid);
+  attnpress_plan_destroy(plan);
+  ragged.batch = 3;
+
   /* A tile of the gradient by a bias a thread block: it is larger than the bounds, and a sum over
    * sequences and rows. */
   attnpress_bias bias = {sizeof bias,    (void *)0x50000, {1, 1, 31, 300},

@@ -705,7 +705,7 @@ def _dbias_problems(variant: Variant, tile: Tile) -> list[str]:
 ROW_TILES = {
     "fwd_combine": make_tile(1, 32, 4, 1, 0, 0, 0),
     "fwd_map": make_tile(1, 16, 8, 1, 0, 0, 0),  # a word of 16 key blocks of one row block
-    "fwd_schedule": make_tile(1, 16, 32, 1, 0, 0, 0),  # one thread block
+    "fwd_schedule": make_tile(1, 16, 32, 1, 0, 0, 0),  # a thread a sequence of a part
     "bwd_delta": make_tile(64, 16, 8, 1, 0, 0, 0),
     "bwd_convert": make_tile(64, 16, 8, 1, 0, 0, 0),
     "bwd_sinks": make_tile(64, 16, 8, 1, 0, 0, 0),

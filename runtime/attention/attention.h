@@ -168,6 +168,8 @@ static inline int ap_has_map(const ap_problem *problem) {
 }
 /** The schedule kernel. */
 ap_variant ap_schedule_variant(void);
+/** Its thread blocks for an order of so many sequences. */
+uint32_t ap_schedule_parts(int32_t batch);
 /** 1 where the schedule kernel runs before the forward kernel, or did for a schedule that is ready. */
 static inline int ap_is_scheduled(const ap_plan *plan) {
   return plan->tile.field[AP_ATTENTION_TILE_PRODUCER] &&

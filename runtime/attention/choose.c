@@ -144,6 +144,10 @@ ap_variant ap_schedule_variant(void) {
                                [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
 }
 
+uint32_t ap_schedule_parts(int32_t batch) {
+  return batch == 0 ? 1 : (uint32_t)ceil_div(batch, ATTNPRESS_SCHEDULE_PART);
+}
+
 /** With a schedule of the call's own: the ticket, and of splits what the forward kernel leaves to the
  * combine kernel. Units that are no more than thread blocks need no ticket. */
 static void plan_ready(const ap_problem *problem, int64_t units, ap_plan *plan) {

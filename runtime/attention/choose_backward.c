@@ -207,8 +207,7 @@ static int is_direct(const ap_problem *p, const ap_backward_plan *plan) {
   return p->sequences != AP_ATTENTION_SEQUENCES_DENSE && p->seqlen_k <= plan->direct_keys;
 }
 
-/** Puts the schedule kernel, a thread block an order, before what was added, and the orders behind
- * the rest of the workspace. */
+/** Puts the schedule kernel before what was added, and the orders behind the rest of the workspace. */
 static attnpress_status add_schedule(const ap_problem *p, const ap_device *device,
                                      ap_backward_plan *plan, ap_launches *launches) {
   int fits = 1;
@@ -227,8 +226,9 @@ static attnpress_status add_schedule(const ap_problem *p, const ap_device *devic
   memmove(plan->blocks + 1, plan->blocks, (size_t)launches->count * sizeof *plan->blocks);
   memmove(plan->order_of + 1, plan->order_of, (size_t)launches->count * sizeof *plan->order_of);
   ++launches->count;
-  *launch = (ap_launch){
-      .variant = ap_schedule_variant(), .num_splits = 1, .grid = (uint32_t)plan->orders};
+  *launch = (ap_launch){.variant = ap_schedule_variant(),
+                        .num_splits = 1,
+                        .grid = (uint32_t)plan->orders * ap_schedule_parts(p->batch)};
   launch->target = ap_target_for(&launch->variant, device->capability);
   return ap_find_launch_tile(launch);
 }

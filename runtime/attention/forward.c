@@ -79,7 +79,7 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
     launches->launch[launches->count++] = (ap_launch){.variant = how->schedule,
                                                       .tile = how->schedule_tile,
                                                       .target = how->schedule_target,
-                                                      .grid = 1,
+                                                      .grid = ap_schedule_parts(problem->batch),
                                                       .num_splits = 1};
   const int clears = how->ready && how->tickets; /* else the schedule kernel does */
   launches->launch[launches->count++] = (ap_launch){.variant = how->variant,

@@ -43,10 +43,14 @@ static attnpress_status check(const void *args, ap_check how, ap_call *base) {
 
 static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,
                              ap_launches *launches) {
+  const int32_t batch = ((const schedule_call *)base)->problem.batch;
+  const int any = range == ATTNPRESS_UP_TO;
   ap_launch *launch = &launches->launch[0];
-  launches->count = range == ATTNPRESS_UP_TO || ((const schedule_call *)base)->problem.batch > 0;
+  launches->count = any || batch > 0;
   launches->workspace_bytes = 0;
-  *launch = (ap_launch){.variant = ap_schedule_variant(), .grid = 1, .num_splits = 1};
+  *launch = (ap_launch){.variant = ap_schedule_variant(),
+                        .grid = any ? 0 : ap_schedule_parts(batch),
+                        .num_splits = 1};
   launch->variant.axis[AP_ATTENTION_READY] = 1;
   FORWARD_IF(ap_check_capability(device->capability));
   launch->target = ap_target_for(&launch->variant, device->capability);

@@ -7,7 +7,7 @@
 
 /* As templates/attention/flash_fwd_schedule.cu.j2 has it: parts of the batch are ordered by
  * themselves, by how long the walk of a unit is, in steps, and equal ones by their number. */
-enum { PART = 1024, WALK_STEP = 16, WALK_MAX = (1 << 22) - 1 };
+enum { PART = ATTNPRESS_SCHEDULE_PART, WALK_STEP = 16, WALK_MAX = (1 << 22) - 1 };
 
 static uint32_t sort_key(const attnpress_ragged_args *args, int64_t b, int64_t bound, int place) {
   const ap_sequence s = ap_sequence_of(args, b, bound);

@@ -143,7 +143,7 @@ MUTATIONS = [
     ),
     Mutation(
         "ready: the sum of the lanes lacks one distance",
-        UNITS,
+        UNITS_OF,
         "for (int distance = 1; distance < 32; distance *= 2) {\n    const int below",
         "for (int distance = 1; distance < 16; distance *= 2) {\n    const int below",
     ),
@@ -212,6 +212,12 @@ MUTATIONS = [
         SCHEDULE,
         "in_order[args.batch + sequence] = part + place;",
         "in_order[args.batch + sequence] = place;",
+    ),
+    Mutation(
+        "ready schedule: each thread block says how many sequences it has",
+        SCHEDULE,
+        "place == 0 && part == 0",
+        "place == 0",
     ),
     Mutation(
         "ready schedule: it does not say how many sequences it has",

@@ -784,8 +784,6 @@ static CUresult no_words(CUresult result, const char **words) {
   return result;
 }
 
-enum { ORDERED_TOGETHER = 1024 };
-
 static int count_scheduled_splits(const attnpress_fwd_schedule_args *args,
                                   const attnpress_sequence_units *u) {
   return args->split_keys > 0 ? args->sequence_splits[u->sequence] : 1;
@@ -803,14 +801,14 @@ static int check_order(const call *c, const attnpress_fwd_schedule_args *args,
     int wrong = order->first_unit[i] != units || u->seqlen_q != rows.queries ||
                 u->seqlen_k != (rows.queries > 0 ? rows.keys : u->seqlen_k) ||
                 u->blocks != ceil_div(blocks, order->positions);
-    for (int before = i / ORDERED_TOGETHER * ORDERED_TOGETHER; before < i; ++before)
+    for (int before = i / ATTNPRESS_SCHEDULE_PART * ATTNPRESS_SCHEDULE_PART; before < i; ++before)
       wrong |= order->sequences[before].sequence == u->sequence;
     const int walk = blocks == 0 ? 0 : order->by_keys ? u->seqlen_q : u->seqlen_k;
     const int splits = count_scheduled_splits(args, u);
     wrong |= splits < 1 ||
              (!args->window && splits > 1 && splits != ceil_div(u->seqlen_k, args->split_keys));
-    wrong |= u->sequence / ORDERED_TOGETHER != i / ORDERED_TOGETHER;
-    wrong |= i % ORDERED_TOGETHER > 0 && walk / 16 > last_walk / 16;
+    wrong |= u->sequence / ATTNPRESS_SCHEDULE_PART != i / ATTNPRESS_SCHEDULE_PART;
+    wrong |= i % ATTNPRESS_SCHEDULE_PART > 0 && walk / 16 > last_walk / 16;
     last_walk = walk;
     if (wrong) {
       snprintf(report, EMULATED_REPORT_BYTES,
@@ -904,7 +902,9 @@ static int make_ready(const kernel *schedule, call *c, const attnpress_fwd_sched
   int32_t *expected = malloc((size_t)words * sizeof *expected);
   give_written(c, "the schedule", READY, 1);
   give_lengths(c, 1);
-  int status = expected == NULL ? -1 : launch(schedule, 1, args, call_schedule, c, report);
+  int status = expected == NULL
+                   ? -1
+                   : launch(schedule, ap_schedule_parts(c->count), args, call_schedule, c, report);
   if (status == 0) {
     status = ap_order_sequences(&args->ragged, c->count, args->seqlen_q, expected);
     for (int i = 0; i < words && status == 0; ++i)
@@ -999,7 +999,8 @@ static int launch_sm90(const companions *others, call *c, const batch_row *row, 
     if (split_units)
       give_written(c, "sequence_splits", SPLITS, 1);
     give_lengths(c, 1);
-    if (launch(&others->schedule, 1, &orders, call_schedule, c, report) != 0 ||
+    if (launch(&others->schedule, ap_schedule_parts(c->count), &orders, call_schedule, c, report) !=
+            0 ||
         check_order(c, &orders, &orders.order[0], report) != 0)
       return -1;
   }
@@ -1369,20 +1370,30 @@ void run_ragged_batch(const kernel *k, const companions *others, const ragged_ru
   run_batch(k, others, &row, queries, r->keys, NULL, NULL, scores, seed, v);
 }
 
-/* Both orders of more sequences than are put in order at a time; their keys one after the other, or in
- * pages. */
-static int run_schedule(const kernel *schedule, int paged, FILE *out, int *shapes) {
-  enum { SEQUENCES = 2 * ORDERED_TOGETHER + 452, LONGEST = 700, TABLE_STRIDE = 5, KEYS = 1 };
+/* Batches that the schedule kernel has alone: parts of it that are whole, and that are not. */
+static const struct {
+  int count, paged, split_keys;
+} schedule_rows[] = {
+    {2500, 0, 0}, {2500, 1, 0}, {2500, 0, 96}, {1, 0, 0}, {31, 1, 128}, {1000, 0, 0}, {1025, 1, 64},
+};
+enum { SCHEDULED_MOST = 2500 };
+
+/* Both orders of a batch, whose keys lie one after the other, or in pages; or, of units that are splits,
+ * the order of rows alone, as there is none of keys then. */
+static int run_schedule(const kernel *schedule, int number, FILE *out, int *shapes) {
+  enum { LONGEST = 700, TABLE_STRIDE = 5, KEYS = 1 };
   static char report[EMULATED_REPORT_BYTES];
-  static int lengths[SEQUENCES], keys[SEQUENCES];
+  static int lengths[SCHEDULED_MOST], keys[SCHEDULED_MOST];
   static call c;
+  const int count = schedule_rows[number].count, paged = schedule_rows[number].paged,
+            split_keys = schedule_rows[number].split_keys, orders = split_keys > 0 ? 1 : 2;
   int total, total_keys;
   memset(&c, 0, sizeof c);
-  for (int i = 0; i < SEQUENCES; ++i)
+  for (int i = 0; i < count; ++i)
     lengths[i] = i % 7 == 3 ? 0 : i * 7919 % LONGEST, keys[i] = i % 5 == 1 ? 0 : i * 6841 % LONGEST;
-  c.count = SEQUENCES;
+  c.count = count;
   c.args.ragged = &c.ragged;
-  c.ragged.batch = SEQUENCES;
+  c.ragged.batch = count;
   c.ragged.cu_seqlens_q = add_sums(&c, CU_Q, lengths, 0, &total);
   c.ragged.cu_seqlens_k = add_sums(&c, CU_K, keys, 0, &total_keys);
   c.args.q.shape[0] = c.args.k.shape[0] = 1;
@@ -1395,43 +1406,49 @@ static int run_schedule(const kernel *schedule, int paged, FILE *out, int *shape
                  .page_table_stride = TABLE_STRIDE,
                  .rows_q = total,
                  .rows_k = total_keys,
-                 .kv_batches = paged ? SEQUENCES : 1},
+                 .kv_batches = paged ? count : 1},
       .ticket = add_memory(&c, TICKET, sizeof(uint32_t)),
-      .batch = SEQUENCES,
+      .batch = count,
       .seqlen_q = LONGEST,
       .seqlen_k = LONGEST,
   };
+  ++*shapes;
   if (schedule->variant.axis[AP_ATTENTION_READY]) {
-    args.ready = add_array(&c, READY, ATTNPRESS_READY_ORDER + 2 * SEQUENCES);
+    args.ready = add_array(&c, READY, ATTNPRESS_READY_ORDER + 2 * count);
     const int failed = make_ready(schedule, &c, &args, READY_MADE, report) != 0;
-    ++*shapes;
     if (failed)
-      fprintf(out, "FAILED %s\n  %d sequences: %s\n", schedule->stem, SEQUENCES, report);
+      fprintf(out, "FAILED %s\n  %d sequences: %s\n", schedule->stem, count, report);
     for (int i = 0; i < TENSORS; ++i)
       memory_unmap(&c.memory[i]);
     return failed;
   }
-  int32_t *first_unit = add_array(&c, FIRST_UNIT, 2 * (SEQUENCES + 1));
+  int32_t *first_unit = add_array(&c, FIRST_UNIT, orders * (count + 1));
   attnpress_sequence_units *sequences =
-      add_memory(&c, ORDER, 2 * SEQUENCES * sizeof(attnpress_sequence_units));
-  for (int i = 0; i < 2; ++i)
-    args.order[i] = (attnpress_schedule_order){.first_unit = first_unit + i * (SEQUENCES + 1),
-                                               .sequences = sequences + i * SEQUENCES,
+      add_memory(&c, ORDER, (size_t)orders * (size_t)count * sizeof(attnpress_sequence_units));
+  for (int i = 0; i < orders; ++i)
+    args.order[i] = (attnpress_schedule_order){.first_unit = first_unit + i * (count + 1),
+                                               .sequences = sequences + i * count,
                                                .by_keys = i == KEYS,
                                                .positions = i == KEYS ? 96 : 128,
                                                .heads = i == KEYS ? 2 : 8,
                                                .sharing = i == KEYS ? 1 : 4,
                                                .walk_bytes = 512};
+  if (split_keys > 0) {
+    args.sequence_splits = add_array(&c, SPLITS, count);
+    args.split_keys = split_keys;
+    give_written(&c, "sequence_splits", SPLITS, 1);
+  }
   give_written(&c, "the ticket", TICKET, 1);
   give_written(&c, "first_unit", FIRST_UNIT, 1);
   give_written(&c, "the sequences' order", ORDER, 1);
-  give_array(&c, "cu_seqlens_q", c.ragged.cu_seqlens_q, SEQUENCES + 1);
-  give_array(&c, "cu_seqlens_k", c.ragged.cu_seqlens_k, SEQUENCES + 1);
-  int failed = launch(schedule, 2, &args, call_schedule, &c, report) != 0;
-  for (int i = 0; i < 2 * SEQUENCES && !failed; ++i) {
-    const attnpress_schedule_order *order = &args.order[i / SEQUENCES];
-    const attnpress_sequence_units *u = &order->sequences[i % SEQUENCES];
-    if (i % SEQUENCES == 0 && check_order(&c, &args, order, report) != 0) {
+  give_array(&c, "cu_seqlens_q", c.ragged.cu_seqlens_q, count + 1);
+  give_array(&c, "cu_seqlens_k", c.ragged.cu_seqlens_k, count + 1);
+  int failed = launch(schedule, (unsigned)orders * ap_schedule_parts(count), &args, call_schedule,
+                      &c, report) != 0;
+  for (int i = 0; i < orders * count && !failed; ++i) {
+    const attnpress_schedule_order *order = &args.order[i / count];
+    const attnpress_sequence_units *u = &order->sequences[i % count];
+    if (i % count == 0 && check_order(&c, &args, order, report) != 0) {
       failed = 1;
       break;
     }
@@ -1444,14 +1461,16 @@ static int run_schedule(const kernel *schedule, int paged, FILE *out, int *shape
       snprintf(report, sizeof report, "the schedule has sequence %d at row %d, with %d blocks",
                u->sequence, u->q_row, u->blocks);
   }
-  ++*shapes;
   if (failed)
-    fprintf(out, "FAILED %s\n  %d sequences: %s\n", schedule->stem, SEQUENCES, report);
+    fprintf(out, "FAILED %s\n  %d sequences: %s\n", schedule->stem, count, report);
   for (int i = 0; i < TENSORS; ++i)
     memory_unmap(&c.memory[i]);
   return failed;
 }
 
 int run_schedule_alone(const kernel *schedule, FILE *out, int *shapes) {
-  return run_schedule(schedule, 0, out, shapes) || run_schedule(schedule, 1, out, shapes);
+  int failed = 0;
+  for (int i = 0; i < COUNT(schedule_rows) && !failed; ++i)
+    failed = run_schedule(schedule, i, out, shapes);
+  return failed;
 }

@@ -817,7 +817,7 @@ static int run_schedule(call *c, attnpress_bwd_ragged_args *args, int64_t *block
   *blocks = heads * (by_rows < each * c->count ? by_rows : each * c->count);
   args->first_unit = order.order[0].first_unit;
   args->sequences = order.order[0].sequences;
-  return launch_kernel(c, c->schedule, 1, &order, call_schedule, report);
+  return launch_kernel(c, c->schedule, ap_schedule_parts(c->count), &order, call_schedule, report);
 }
 
 /* What is summed over is walked over by each block; the number of blocks. */

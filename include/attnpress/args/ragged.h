@@ -92,14 +92,18 @@ typedef struct attnpress_schedule_order {
 ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_schedule_order) == 40,
                         "layout of attnpress_schedule_order");
 
-enum { ATTNPRESS_SCHEDULE_ORDERS = 3 };
+enum {
+  ATTNPRESS_SCHEDULE_ORDERS = 3,
+  ATTNPRESS_SCHEDULE_PART = 1024 /* sequences that are put in order together */
+};
 
 /* A ready schedule is the order of sequences alone, which a caller keeps: the batch, then the sequence
  * at each place of the order, then the place of each sequence. */
 enum { ATTNPRESS_READY_ORDER = 1 }; /* where the order begins; the places lie a batch behind it */
 
 /* The arguments of the schedule kernel, which runs before kernels of ragged batches and writes what
- * is not const. A thread block an order. */
+ * is not const. A thread block a part of the batch, of each order: those of the first order come
+ * first, and a batch of none has one part. */
 typedef struct attnpress_fwd_schedule_args {
   attnpress_ragged_args ragged;
   uint32_t *ticket; /* set to 0; or NULL */

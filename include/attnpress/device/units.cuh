@@ -46,6 +46,17 @@ __device__ __forceinline__ Splits seen_splits(const attnpress_ragged_args *ragge
   return {first, max(ceil_div(keys.end, split_keys) - first, 1)};
 }
 
+// Sums of `value` over the lanes up to this one.
+__device__ __forceinline__ int sum_up_lanes(int value) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int distance = 1; distance < 32; distance *= 2) {
+    const int below = __shfl_sync(0xffffffff, value, lane - distance);
+    value += lane >= distance ? below : 0;
+  }
+  return value;
+}
+
 // The sequence that a ready schedule names at step `step` of 2 * batch: first the order, which may hold
 // any number, then all sequences in turn; past them, none that there is.
 __device__ __forceinline__ int named_sequence(const int32_t *ready, int batch, int step) {
